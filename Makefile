@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: MIT
+#
+# make            the library, the tool
+# make run        a camera's frames as tensors on CPU and Vulkan
+# make check      all tests
+# make help       the rest
+#
+# Everything is written under O (build/). V=1 shows the commands.
+
+O ?= build
+V ?= 0
+Q := $(if $(filter 1,$(V)),,@)
+say = $(if $(filter 1,$(V)),,@printf '  %-7s %s\n' '$(1)' '$(2)')
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+version_of = $(shell sed -n 's/^.define DLBUF_VERSION_$(1) //p' include/dlbuf/base.h)
+MAJOR := $(call version_of,MAJOR)
+MINOR := $(call version_of,MINOR)
+PATCH := $(call version_of,PATCH)
+VERSION := $(MAJOR).$(MINOR).$(PATCH)
+
+prefix ?= /usr/local
+bindir ?= $(prefix)/bin
+includedir ?= $(prefix)/include
+libdir ?= $(prefix)/lib
+mandir ?= $(prefix)/share/man
+DESTDIR ?=
+
+CROSS_COMPILE ?=
+ifeq ($(origin CC),default)
+CC := $(CROSS_COMPILE)gcc
+endif
+ifeq ($(origin CXX),default)
+CXX := $(CROSS_COMPILE)g++
+endif
+LD_R := $(CROSS_COMPILE)ld
+ifeq ($(origin AR),default)
+AR := $(CROSS_COMPILE)ar
+endif
+OBJCOPY ?= $(CROSS_COMPILE)objcopy
+STRIP ?= $(CROSS_COMPILE)strip
+PKG_CONFIG ?= $(CROSS_COMPILE)pkg-config
+GLSLANG ?= glslangValidator
+# Debian's python3-kconfiglib is seen by Debian's python3 only.
+ifndef PYTHON
+PYTHON := $(shell for p in python3 /usr/bin/python3; do \
+	$$p -c 'import kconfiglib' 2>/dev/null && echo $$p && break; done)
+endif
+
+# ---------------------------------------------------------------- targets
+# that need no configuration
+
+no-config := help clean deps run check lab lab-shell menuconfig defconfig \
+	setconfig savedefconfig uninstall bench
+ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
+need-config := 1
+endif
+
+# ---------------------------------------------------------------- configuration
+
+export KCONFIG_CONFIG := $(O)/.config
+gen := $(O)/include/generated
+# SET="WERROR=y DEBUG=y" on a defconfig changes symbols; setconfig refuses
+# a misspelt one.
+SET ?=
+
+define need-kconfiglib
+@test -n '$(PYTHON)' || { echo "make: kconfiglib is missing: run tools/deps build" >&2; exit 1; }
+endef
+
+.PHONY: menuconfig defconfig setconfig savedefconfig
+menuconfig:
+	$(need-kconfiglib)
+	@mkdir -p $(O)
+	$(Q)$(PYTHON) -m menuconfig Kconfig
+
+defconfig:
+	$(need-kconfiglib)
+	@mkdir -p $(O)
+	$(Q)$(PYTHON) -m alldefconfig Kconfig >/dev/null
+	$(Q)$(if $(SET),$(PYTHON) -m setconfig --kconfig Kconfig $(SET) >/dev/null)
+
+setconfig:
+	$(need-kconfiglib)
+	$(Q)$(PYTHON) -m setconfig --kconfig Kconfig $(SET)
+
+savedefconfig:
+	$(need-kconfiglib)
+	$(Q)$(PYTHON) -m savedefconfig --kconfig Kconfig --out $(O)/defconfig
+
+$(O)/.config: | $(O)/
+	$(need-kconfiglib)
+	$(call say,CONFIG,$@)
+	$(Q)$(PYTHON) -m alldefconfig Kconfig >/dev/null
+	$(Q)$(if $(SET),$(PYTHON) -m setconfig --kconfig Kconfig $(SET) >/dev/null)
+
+$(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
+	$(need-kconfiglib)
+	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
+
+# auto.mk is what make itself reads; made of the resolved configuration, in
+# which symbols that Kconfig has gained since have their defaults.
+$(gen)/auto.mk: $(gen)/autoconf.h
+	$(Q)sed -n 's/^\(CONFIG_[A-Z0-9_]*\)=y/\1 := y/p' $(O)/.config.full > $@
+
+# The registries' lists, from the symbols themselves.
+define list-of
+$(gen)/$(1)s.h: $(gen)/autoconf.h
+	$$(Q)for s in $$$$(sed -n 's/^config $(2)_//p' Kconfig); do \
+		n=$$$$(echo $$$$s | tr A-Z a-z); \
+		if grep -q "^CONFIG_$(2)_$$$$s=y" $$(O)/.config.full; \
+		then echo "$(2)($$$$n)"; else echo "$(2)_OFF($$$$n)"; fi; \
+	done | $(3) > $$@
+endef
+$(eval $(call list-of,backend,BACKEND,cat))
+$(eval $(call list-of,exporter,EXPORTER,sed /_OFF/d))
+
+ifdef need-config
+include $(gen)/auto.mk
+endif
+
+# ---------------------------------------------------------------- flags
+
+CFLAGS ?= -O2 -g
+opt-$(CONFIG_DEBUG) += -O0 -g3
+sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
+sanitize-$(CONFIG_SANITIZE_UNDEFINED) += -fsanitize=undefined -fno-sanitize-recover=all
+sanitize-$(CONFIG_SANITIZE_THREAD) += -fsanitize=thread
+sanitize-$(CONFIG_COVERAGE) += --coverage
+
+warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+	-Wpointer-arith -Wvla -Wwrite-strings -Wformat=2 -Wundef
+warnings-$(CONFIG_WERROR) += -Werror
+base-cflags := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 \
+	-fvisibility=hidden -ffunction-sections -fdata-sections -fPIC \
+	$(warnings) $(warnings-y) -Iinclude -I$(O)/include -include $(gen)/autoconf.h
+all-cflags = $(base-cflags) $(CFLAGS) $(opt-y) $(sanitize-y) $(CPPFLAGS)
+all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-needed
+
+# ---------------------------------------------------------------- library
+
+lib-src-y := $(wildcard lib/*.c) udmabuf/alloc.c
+backend-src = $(wildcard lib/backends/$(1)/*.c)
+lib-src-$(CONFIG_BACKEND_CPU) += $(call backend-src,cpu)
+lib-src-$(CONFIG_BACKEND_VULKAN) += $(call backend-src,vulkan)
+lib-src-$(CONFIG_EXPORTER_UDMABUF) += udmabuf/udmabuf.c
+lib-src-$(CONFIG_EXPORTER_HEAP) += udmabuf/heap.c
+lib-obj := $(lib-src-y:%.c=$(O)/%.o)
+
+soname := libdlbuf.so.$(MAJOR)
+so := $(O)/libdlbuf.so.$(VERSION)
+lib-a := $(O)/libdlbuf.a
+# What tests link: the same objects with their internal names visible.
+test-a := $(O)/libdlbuf-internal.a
+
+$(so): $(lib-obj) lib/libdlbuf.map
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -o $@ $(lib-obj) $(all-ldflags) -Wl,-soname,$(soname) \
+		-Wl,--version-script,lib/libdlbuf.map $(if $(sanitize-y),,-Wl,-z,defs) \
+		-Wl,-z,relro,-z,now
+	$(Q)ln -sf $(notdir $@) $(O)/$(soname)
+	$(Q)ln -sf $(soname) $(O)/libdlbuf.so
+
+# One object with only the public names left, so that a program linked with
+# the archive meets none of ours.
+$(lib-a): $(lib-obj)
+	$(call say,AR,$@)
+	$(Q)$(LD_R) -r -o $(O)/libdlbuf.o $(lib-obj)
+	$(Q)$(OBJCOPY) --localize-hidden $(O)/libdlbuf.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/libdlbuf.o
+
+$(test-a): $(lib-obj)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $(lib-obj)
+
+$(O)/dlbuf.pc: include/dlbuf/base.h Makefile | $(O)/
+	$(Q)printf '%s\n' 'prefix=$(prefix)' 'includedir=$(includedir)' \
+		'libdir=$(libdir)' '' 'Name: dlbuf' \
+		'Description: DLPack tensors around Linux DMA-BUF file descriptors' \
+		'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
+		'Libs: -L$${libdir} -ldlbuf' > $@
+
+.PHONY: all lib
+lib: $(so) $(lib-a) $(O)/dlbuf.pc
+all: lib
+
+# ---------------------------------------------------------------- compiling
+
+# Objects depend on the flags they were made with.
+$(O)/.flags: FORCE | $(O)/
+	@echo '$(CC) $(all-cflags)' | cmp -s - $@ || echo '$(CC) $(all-cflags)' > $@
+
+generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h
+
+$(O)/%.o: %.c $(O)/.flags $(generated)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(all-cflags) $(cflags-$(firstword $(subst /, ,$<))) -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+$(O)/ $(gen)/:
+	@mkdir -p $@
+
+.PHONY: FORCE
+FORCE:
+
+# ---------------------------------------------------------------- dmabuf-test
+
+tool-src-$(CONFIG_DMABUF_TEST) := $(wildcard tools/*.c)
+tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard tools/*.comp)
+tool-obj := $(tool-src-y:%.c=$(O)/%.o)
+tool-spv := $(tool-shaders-y:%.comp=$(O)/%.spv.h)
+tool := $(if $(tool-src-y),$(O)/dmabuf-test)
+tool-libs = $(shell $(PKG_CONFIG) --libs libpng libcjson)
+cflags-tools = $(shell $(PKG_CONFIG) --cflags libpng libcjson) -I$(O)/tools -Iinclude
+
+$(O)/%.spv.h: %.comp
+	@mkdir -p $(@D)
+	$(call say,GLSL,$<)
+	$(Q)$(GLSLANG) -V --quiet --target-env vulkan1.1 --vn $(notdir $*)_spv -o $@ $<
+
+$(tool-obj): $(tool-spv)
+$(O)/dmabuf-test: $(tool-obj) $(lib-a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -o $@ $(tool-obj) $(lib-a) $(all-ldflags) $(tool-libs) -ldl -lpthread
+all: $(tool)
+
+# ---------------------------------------------------------------- tests, benchmarks
+
+# tests/unit: one program per file; tests/cts: one program; bench: one per file.
+unit-src := $(wildcard tests/unit/*.c)
+unit := $(unit-src:%.c=$(O)/%)
+cts-src := $(wildcard tests/cts/*.c)
+cts := $(if $(cts-src),$(O)/tests/cts/cts)
+bench-src := $(wildcard bench/*.c)
+bench := $(bench-src:%.c=$(O)/%)
+cflags-tests := -Ilib -Itests
+
+define link-test
+	$(call say,LD,$@)
+	$(Q)$(CC) -o $@ $(filter %.o,$^) $(test-a) $(all-ldflags) -ldl -lpthread
+endef
+
+$(unit): $(O)/%: $(O)/%.o $(test-a)
+	$(link-test)
+$(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
+	$(link-test)
+$(bench): $(O)/%: $(O)/%.o $(lib-a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) -ldl -lpthread
+
+.PHONY: tests unit cts benchmarks
+unit: $(unit)
+cts: $(cts)
+benchmarks: $(bench)
+tests: unit cts benchmarks
+
+# ---------------------------------------------------------------- install
+
+headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
+	include/dlbuf/vulkan.h
+interop := $(wildcard include/dlbuf/interop/*.h)
+man := $(wildcard man/*.[1357])
+
+.PHONY: install uninstall
+install: all
+	install -d $(DESTDIR)$(includedir)/dlbuf/interop $(DESTDIR)$(libdir)/pkgconfig
+	install -m 644 $(headers) $(DESTDIR)$(includedir)/dlbuf
+	$(if $(interop),install -m 644 $(interop) $(DESTDIR)$(includedir)/dlbuf/interop)
+	install -m 755 $(so) $(DESTDIR)$(libdir)
+	ln -sf $(notdir $(so)) $(DESTDIR)$(libdir)/$(soname)
+	ln -sf $(soname) $(DESTDIR)$(libdir)/libdlbuf.so
+	install -m 644 $(lib-a) $(DESTDIR)$(libdir)
+	install -m 644 $(O)/dlbuf.pc $(DESTDIR)$(libdir)/pkgconfig
+	$(if $(tool),install -d $(DESTDIR)$(bindir) && install -m 755 $(tool) $(DESTDIR)$(bindir))
+	$(foreach m,$(man),install -D -m 644 $(m) $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)) &&) :
+
+uninstall:
+	rm -f $(foreach h,$(headers) $(interop),$(DESTDIR)$(includedir)/$(h:include/%=%))
+	-rmdir $(DESTDIR)$(includedir)/dlbuf/interop $(DESTDIR)$(includedir)/dlbuf
+	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(so)) $(soname) libdlbuf.so libdlbuf.a pkgconfig/dlbuf.pc)
+	rm -f $(DESTDIR)$(bindir)/dmabuf-test
+	rm -f $(foreach m,$(man),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
+
+# ---------------------------------------------------------------- the two commands
+
+.PHONY: deps run check lab lab-shell bench clean help
+deps:
+	$(Q)tools/deps
+
+run:
+	$(Q)tools/deps build lab
+	$(Q)$(MAKE) --no-print-directory O=$(O) all
+	$(Q)tests/lab/lab -- tools/run $(O)
+
+check:
+	$(Q)tools/deps build lab check
+	$(Q)tests/check O=$(O)
+
+lab:
+	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(RUN))'
+
+lab-shell:
+	$(Q)tests/lab/lab --shell
+
+bench:
+	$(Q)tools/deps build lab
+	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
+	$(Q)tests/lab/lab --icount -- $(O)/bench/import
+
+clean:
+	rm -rf $(O)
+
+help:
+	@sed -n 's/^# *\(make[ a-z-]* .*\)/\1/p' Makefile
+	@printf '%s\n' \
+	'make menuconfig       choose backends, exporters, sanitizers' \
+	'make defconfig        the default configuration; SET="NAME=y ..." changes symbols' \
+	'make install          DESTDIR=, prefix=, libdir=, includedir=, bindir=, mandir=' \
+	'make uninstall        the same' \
+	'make lab RUN="..."    one command in the lab (a virtual machine with real dma-bufs)' \
+	'make lab-shell        a shell in it' \
+	'make bench            the benchmarks, in the lab, counted in instructions' \
+	'make tests            build the test programs only' \
+	'make deps             install the packages that all of this needs' \
+	'make clean            remove $(O)/' \
+	'' \
+	'O=DIR                 build there instead of build/' \
+	'V=1                   show the commands' \
+	'CROSS_COMPILE=        prefix of the tools, aarch64-linux-gnu- for instance'
+
+-include $(shell find $(O) -name '*.d' 2>/dev/null)

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a backend is: one importer of dma-bufs. A backend is a folder under
+ * backends/ and one struct backend; the core has validated everything before
+ * it calls one, and the backend trusts its input.
+ *
+ * Its name is the one word for it everywhere: the folder, `name` below, the
+ * Kconfig symbol, the device name, the tests.
+ */
+#ifndef DLBUF_BACKEND_H
+#define DLBUF_BACKEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <dlbuf/device.h>
+#include <dlbuf/tensor.h>
+
+#include "cache.h"
+
+/*
+ * A device. A backend embeds it as the first member of its own struct. The
+ * caller of dlbuf_device_open() holds one reference, each import in use one
+ * more.
+ */
+struct dlbuf_device {
+	const struct backend *backend;
+	char name[32];
+	DLDevice dl;
+	unsigned int refs;	/* under cache.lock */
+	struct cache cache;
+};
+
+/*
+ * One dma-buf, imported whole by one device; what the cache keeps and what
+ * tensors share. A backend embeds it as the first member of its own struct,
+ * of backend->import_size bytes.
+ */
+struct import {
+	struct dlbuf_device *dev;
+	struct buffer_id id;	/* id.access: what the import allows */
+	int fd;			/* ours, of the mode that id.access needs */
+	uint64_t bytes;
+
+	/* Filled in by backend->import(). */
+	enum dlbuf_path path;
+	/*
+	 * Base of the buffer: an address to which offsets are added, or with
+	 * backend->opaque a handle, and offsets go into byte_offset.
+	 */
+	void *data;
+
+	/* The cache's, under cache.lock. */
+	unsigned int refs;	/* tensors and calls that use it */
+	uint64_t used;		/* clock of the cache at the last use */
+	struct import *hash_next;
+	struct import *lru_prev, *lru_next;
+};
+
+struct backend {
+	const char *name;
+	DLDeviceType type;
+	bool opaque;		/* data is a handle, not an address */
+	bool streams;		/* takes a stream in acquire and release */
+	size_t import_size;
+
+	/*
+	 * Calls fn for each device of the machine, absent ones not; -ENODEV
+	 * when the driver library or every device is absent. Required.
+	 */
+	int (*each)(const struct backend *backend, dlbuf_device_fn fn,
+		    void *data);
+
+	/*
+	 * Opens the device that selector names, "" being the first. The core
+	 * fills in struct dlbuf_device afterwards, except dl.device_id and
+	 * name, which are the backend's. Required.
+	 */
+	int (*open)(const char *selector, struct dlbuf_device **out);
+
+	/* Frees the device; nothing is imported any more. Required. */
+	void (*close)(struct dlbuf_device *dev);
+
+	/* Fills in what it knows better than the core. Required. */
+	void (*describe)(struct dlbuf_device *dev,
+			 struct dlbuf_device_info *info);
+
+	/*
+	 * Imports imp->fd, which stays the core's: a driver that takes fds is
+	 * given a duplicate. On failure nothing is left behind. Required.
+	 */
+	int (*import)(struct import *imp);
+
+	/* Undoes import(); imp itself and imp->fd are the core's. Required. */
+	void (*unimport)(struct import *imp);
+
+	/*
+	 * Begins and ends an access; see dlbuf/sync.h. deadline_ns 0: none.
+	 * release() ends it even when it fails. Required.
+	 */
+	int (*acquire)(struct import *imp, uint32_t access, void *stream,
+		       uint64_t deadline_ns);
+	int (*release)(struct import *imp, uint32_t access, void *stream,
+		       int *fence);
+};
+
+/* The table of a backend, as the registry knows it. */
+#define BACKEND_DECLARE(name) extern const struct backend name##_backend
+
+/*
+ * Finishes a device that a backend has made: the core's fields, one
+ * reference, an empty cache. Never fails.
+ */
+void device_init(struct dlbuf_device *dev, const struct backend *backend,
+		 const struct dlbuf_device_opts *opts);
+
+/* Drops a reference, with the last one the device. */
+void device_unref(struct dlbuf_device *dev);
+
+/* Checks a caller's options; also used by the wrap functions. */
+int device_opts_get(struct dlbuf_device_opts *ours,
+		    const struct dlbuf_device_opts *src);
+
+#endif /* DLBUF_BACKEND_H */

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The CPU: an import is a shared mapping, an access is a wait for the fences
+ * and the DMA_BUF_IOCTL_SYNC bracket.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <linux/dma-buf.h>
+
+#include "../../backend.h"
+#include "../../fence.h"
+#include "../../internal.h"
+#include "../../sys.h"
+
+BACKEND_DECLARE(cpu);
+
+static void cpu_describe(struct dlbuf_device *dev,
+			 struct dlbuf_device_info *info)
+{
+	(void)dev;
+	snprintf(info->description, sizeof(info->description), "CPU");
+	info->acquire = DLBUF_SYNC_BLOCKS;
+	info->release = DLBUF_SYNC_BLOCKS;
+}
+
+static int cpu_open(const char *selector, struct dlbuf_device **out)
+{
+	struct dlbuf_device *dev;
+
+	if (selector[0] && strcmp(selector, "0"))
+		return fail(-ENODEV, "there is one cpu device, not cpu:%s",
+			    selector);
+	dev = sys_calloc(1, sizeof(*dev));
+	if (!dev)
+		return fail(-ENOMEM, "no memory for a device");
+	strcpy(dev->name, "cpu");
+	*out = dev;
+	return 0;
+}
+
+static void cpu_close(struct dlbuf_device *dev)
+{
+	free(dev);
+}
+
+static int cpu_each(const struct backend *backend, dlbuf_device_fn fn,
+		    void *data)
+{
+	struct dlbuf_device_info info = {
+		.size = sizeof(info),
+		.name = "cpu",
+		.backend = "cpu",
+		.device.device_type = backend->type,
+	};
+
+	cpu_describe(NULL, &info);
+	return fn(&info, data);
+}
+
+static int cpu_import(struct import *imp)
+{
+	int prot = (imp->id.access & DLBUF_READ ? PROT_READ : 0) |
+		   (imp->id.access & DLBUF_WRITE ? PROT_WRITE : 0);
+
+	if (imp->bytes > SIZE_MAX)
+		return fail(-ENOMEM, "a dma-buf of %llu bytes exceeds the "
+			    "address space", (unsigned long long)imp->bytes);
+	imp->data = sys_mmap(imp->bytes, prot, imp->fd);
+	if (imp->data == MAP_FAILED) {
+		/* No mmap in the exporter is EINVAL or ENOTSUPP (524). */
+		int err = errno == EINVAL || errno == EOPNOTSUPP ||
+			  errno == 524 ? -EOPNOTSUPP : -errno;
+
+		return fail(err, "cpu: mmap() of the dma-buf: %s",
+			    strerror(errno));
+	}
+	imp->path = DLBUF_PATH_DIRECT;
+	return 0;
+}
+
+static void cpu_unimport(struct import *imp)
+{
+	munmap(imp->data, imp->bytes);
+}
+
+static int cpu_sync(struct import *imp, uint64_t flags, const char *what)
+{
+	struct dma_buf_sync sync = { .flags = flags };
+
+	if (sys_ioctl(imp->fd, DMA_BUF_IOCTL_SYNC, &sync) < 0) {
+		int err = errno;
+
+		return fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC %s: %s", what,
+			    strerror(err));
+	}
+	return 0;
+}
+
+static int cpu_acquire(struct import *imp, uint32_t access, void *stream,
+		       uint64_t deadline_ns)
+{
+	(void)stream;
+	/*
+	 * START waits for the fences too, but cannot be told for how long;
+	 * with a deadline the waiting is done before.
+	 */
+	if (deadline_ns) {
+		int ret = fence_wait_buffer(imp->fd, access, deadline_ns);
+
+		if (ret)
+			return ret;
+	}
+	return cpu_sync(imp, DMA_BUF_SYNC_START | access, "START");
+}
+
+static int cpu_release(struct import *imp, uint32_t access, void *stream,
+		       int *fence)
+{
+	(void)stream;
+	if (fence)
+		*fence = -1;
+	return cpu_sync(imp, DMA_BUF_SYNC_END | access, "END");
+}
+
+const struct backend cpu_backend = {
+	.name = "cpu",
+	.type = kDLCPU,
+	.import_size = sizeof(struct import),
+	.each = cpu_each,
+	.open = cpu_open,
+	.close = cpu_close,
+	.describe = cpu_describe,
+	.import = cpu_import,
+	.unimport = cpu_unimport,
+	.acquire = cpu_acquire,
+	.release = cpu_release,
+};

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/* What dma-buf an fd is. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statfs.h>
+
+#include "buffer.h"
+#include "internal.h"
+#include "sys.h"
+
+#define DMA_BUF_MAGIC_NUMBER 0x444d4142 /* linux/magic.h, "DMAB" */
+
+int buffer_identify(int fd, struct buffer_id *id)
+{
+	struct stat st;
+	int flags;
+
+	if (sys_fstat(fd, &st) < 0)
+		return fail_errno("fd %d: fstat()", fd);
+	flags = fcntl(fd, F_GETFL);
+	if (flags < 0)
+		return fail_errno("fd %d: fcntl(F_GETFL)", fd);
+	switch (flags & O_ACCMODE) {
+	case O_RDONLY:
+		id->access = DLBUF_READ;
+		break;
+	case O_WRONLY:
+		id->access = DLBUF_WRITE;
+		break;
+	default:
+		id->access = DLBUF_RW;
+	}
+	id->dev = st.st_dev;
+	id->ino = st.st_ino;
+	return 0;
+}
+
+/* "-EBADF, it is a 'pipe:[123]'": the kernel's own name for the thing. */
+static int not_a_dma_buf(int fd)
+{
+	char path[32], name[128];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	n = readlink(path, name, sizeof(name) - 1);
+	if (n < 0)
+		return fail(-EBADF, "fd %d is not a dma-buf", fd);
+	name[n] = '\0';
+	return fail(-EBADF, "fd %d is not a dma-buf but '%s'", fd, name);
+}
+
+int buffer_size(int fd, uint64_t *bytes)
+{
+	struct statfs fs;
+	off_t end;
+
+	/*
+	 * Kernels before 5.3 gave all dma-bufs one anonymous inode; there is
+	 * no telling them apart and they are refused here too.
+	 */
+	if (fault_hit() || fstatfs(fd, &fs) < 0)
+		return fail_errno("fd %d: fstatfs()", fd);
+	if ((unsigned long)fs.f_type != DMA_BUF_MAGIC_NUMBER)
+		return not_a_dma_buf(fd);
+	end = lseek(fd, 0, SEEK_END);
+	if (fault_hit() || end < 0)
+		return fail_errno("fd %d: lseek(SEEK_END)", fd);
+	*bytes = end;
+	return 0;
+}
+
+int dlbuf_buffer_query(int fd, struct dlbuf_buffer_info *info)
+{
+	struct dlbuf_buffer_info out = { 0 };
+	struct buffer_id id;
+	int ret;
+
+	ret = buffer_identify(fd, &id);
+	if (!ret)
+		ret = buffer_size(fd, &out.bytes);
+	if (ret)
+		return ret;
+	out.dev = id.dev;
+	out.ino = id.ino;
+	out.access = id.access;
+	return INFO_PUT(info, &out, "dlbuf_buffer_info");
+}

@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT
+/* Dma-bufs that a device has seen before. */
+#include <errno.h>
+#include <string.h>
+
+#include "backend.h"
+#include "cache.h"
+#include "internal.h"
+#include "layout.h"
+#include "sys.h"
+
+void cache_init(struct cache *cache, uint32_t max_idle)
+{
+	*cache = (struct cache){
+		.nbuckets = CACHE_BUCKETS,
+		.max_idle = max_idle,
+	};
+	cache->buckets = cache->first_buckets;
+	pthread_mutex_init(&cache->lock, NULL);
+}
+
+void cache_finish(struct cache *cache)
+{
+	if (cache->buckets != cache->first_buckets)
+		free(cache->buckets);
+	pthread_mutex_destroy(&cache->lock);
+}
+
+static struct import **bucket(struct cache *cache, const struct buffer_id *id)
+{
+	/* Inode numbers of dma-bufs count up; a factor spreads what shares bits. */
+	uint64_t hash = (uint64_t)id->ino * 0x9e3779b97f4a7c15ull;
+
+	return &cache->buckets[(hash >> 32) & (cache->nbuckets - 1)];
+}
+
+static bool same_buffer(const struct buffer_id *a, const struct buffer_id *b)
+{
+	return a->ino == b->ino && a->dev == b->dev && a->access == b->access;
+}
+
+static void idle_insert(struct cache *cache, struct import *imp)
+{
+	imp->lru_prev = NULL;
+	imp->lru_next = cache->idle_first;
+	if (cache->idle_first)
+		cache->idle_first->lru_prev = imp;
+	else
+		cache->idle_last = imp;
+	cache->idle_first = imp;
+	cache->nidle++;
+	cache->idle_bytes += imp->bytes;
+}
+
+static void idle_remove(struct cache *cache, struct import *imp)
+{
+	if (imp->lru_prev)
+		imp->lru_prev->lru_next = imp->lru_next;
+	else
+		cache->idle_first = imp->lru_next;
+	if (imp->lru_next)
+		imp->lru_next->lru_prev = imp->lru_prev;
+	else
+		cache->idle_last = imp->lru_prev;
+	cache->nidle--;
+	cache->idle_bytes -= imp->bytes;
+}
+
+static struct import *table_find(struct cache *cache,
+				 const struct buffer_id *id)
+{
+	struct import *imp = *bucket(cache, id);
+
+	while (imp && !same_buffer(&imp->id, id))
+		imp = imp->hash_next;
+	return imp;
+}
+
+static void table_remove(struct cache *cache, struct import *imp)
+{
+	struct import **p = bucket(cache, &imp->id);
+
+	while (*p != imp)
+		p = &(*p)->hash_next;
+	*p = imp->hash_next;
+	cache->nimports--;
+}
+
+/* Keeps chains short. Without memory for it they grow, which is all. */
+static void table_grow(struct cache *cache)
+{
+	size_t old = cache->nbuckets;
+	struct import **from = cache->buckets;
+	struct import **to = sys_calloc(old * 4, sizeof(*to));
+
+	if (!to)
+		return;
+	cache->buckets = to;
+	cache->nbuckets = old * 4;
+	for (size_t i = 0; i < old; i++) {
+		while (from[i]) {
+			struct import *imp = from[i];
+			struct import **p = bucket(cache, &imp->id);
+
+			from[i] = imp->hash_next;
+			imp->hash_next = *p;
+			*p = imp;
+		}
+	}
+	if (from != cache->first_buckets)
+		free(from);
+}
+
+static void table_insert(struct cache *cache, struct import *imp)
+{
+	struct import **p;
+
+	if (cache->nimports >= cache->nbuckets * 2)
+		table_grow(cache);
+	p = bucket(cache, &imp->id);
+	imp->hash_next = *p;
+	*p = imp;
+	cache->nimports++;
+}
+
+/*
+ * Takes one idle import out of the cache, or NULL: the least recently used
+ * one if more than max are idle or it is stale. The caller destroys it after
+ * dropping the lock, because drivers take their time.
+ */
+static struct import *evict_one(struct cache *cache, uint32_t max)
+{
+	struct import *imp = cache->idle_last;
+
+	if (!imp || (cache->nidle <= max &&
+		     cache->clock - imp->used <= CACHE_STALE))
+		return NULL;
+	idle_remove(cache, imp);
+	table_remove(cache, imp);
+	cache->evictions++;
+	return imp;
+}
+
+static void import_destroy(struct import *imp)
+{
+	imp->dev->backend->unimport(imp);
+	close(imp->fd);
+	free(imp);
+}
+
+static int import_create(struct dlbuf_device *dev, int fd,
+			 const struct buffer_id *id, uint64_t end,
+			 struct import **out)
+{
+	struct import *imp;
+	struct buffer_id again;
+	int ret;
+
+	imp = sys_calloc(1, dev->backend->import_size);
+	if (!imp)
+		return fail(-ENOMEM, "no memory for an import");
+	imp->dev = dev;
+	imp->id = *id;
+	imp->refs = 1;
+	imp->fd = sys_dup(fd);
+	if (imp->fd < 0) {
+		ret = fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
+		goto err_free;
+	}
+	/*
+	 * From here on it is our own duplicate that is looked at. Another
+	 * thread of the caller may have closed and reused the number between
+	 * buffer_identify() and the duplicate: then it is another buffer, and
+	 * remembering it under the first one's identity would be fatal.
+	 */
+	ret = buffer_identify(imp->fd, &again);
+	if (ret)
+		goto err_close;
+	if (again.dev != id->dev || again.ino != id->ino) {
+		ret = fail(-EBADF, "fd %d was closed or replaced during the "
+			   "import", fd);
+		goto err_close;
+	}
+	ret = buffer_size(imp->fd, &imp->bytes);
+	if (!ret)
+		ret = layout_fits(end, imp->bytes);
+	if (ret)
+		goto err_close;
+	ret = dev->backend->import(imp);
+	if (ret)
+		goto err_close;
+	*out = imp;
+	return 0;
+
+err_close:
+	close(imp->fd);
+err_free:
+	free(imp);
+	return ret;
+}
+
+/* Under the lock: one more user of imp, which may have been idle. */
+static void use(struct cache *cache, struct import *imp)
+{
+	if (!imp->refs++) {
+		idle_remove(cache, imp);
+		cache->live_bytes += imp->bytes;
+		imp->dev->refs++;
+	}
+	imp->used = cache->clock;
+}
+
+int cache_get(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
+	      uint64_t end, struct import **out)
+{
+	struct cache *cache = &dev->cache;
+	struct import *imp, *other, *old;
+	int ret;
+
+	pthread_mutex_lock(&cache->lock);
+	cache->clock++;
+	imp = table_find(cache, id);
+	if (imp && end > imp->bytes) {
+		uint64_t bytes = imp->bytes;
+
+		pthread_mutex_unlock(&cache->lock);
+		return layout_fits(end, bytes);
+	}
+	if (imp) {
+		use(cache, imp);
+		cache->hits++;
+		old = evict_one(cache, UINT32_MAX);
+		pthread_mutex_unlock(&cache->lock);
+		if (old)
+			import_destroy(old);
+		*out = imp;
+		return 0;
+	}
+	pthread_mutex_unlock(&cache->lock);
+
+	/* Unlocked: others need not wait for the driver. */
+	ret = import_create(dev, fd, id, end, &imp);
+	if (ret)
+		return ret;
+
+	pthread_mutex_lock(&cache->lock);
+	cache->misses++;
+	other = table_find(cache, id);
+	if (other) {
+		/* Another thread was faster; one import per buffer is enough. */
+		use(cache, other);
+	} else {
+		table_insert(cache, imp);
+		cache->live_bytes += imp->bytes;
+		imp->used = cache->clock;
+		dev->refs++;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	if (other) {
+		import_destroy(imp);
+		imp = other;
+	}
+	log_at(DLBUF_LOG_DEBUG, "%s: imported dma-buf %llu, %llu bytes, %s",
+	       dev->name, (unsigned long long)id->ino,
+	       (unsigned long long)imp->bytes, dlbuf_path_name(imp->path));
+	*out = imp;
+	return 0;
+}
+
+void cache_ref(struct import *imp)
+{
+	struct cache *cache = &imp->dev->cache;
+
+	pthread_mutex_lock(&cache->lock);
+	imp->refs++;
+	pthread_mutex_unlock(&cache->lock);
+}
+
+void cache_unref(struct import *imp)
+{
+	struct dlbuf_device *dev = imp->dev;
+	struct cache *cache = &dev->cache;
+	struct import *old = NULL;
+	bool last;
+
+	pthread_mutex_lock(&cache->lock);
+	last = !--imp->refs;
+	if (last) {
+		cache->live_bytes -= imp->bytes;
+		idle_insert(cache, imp);
+		old = evict_one(cache, cache->max_idle);
+	}
+	pthread_mutex_unlock(&cache->lock);
+	if (old)
+		import_destroy(old);
+	if (last)
+		device_unref(dev);
+}
+
+void cache_trim(struct dlbuf_device *dev, uint32_t max_idle)
+{
+	struct cache *cache = &dev->cache;
+	struct import *imp;
+
+	do {
+		pthread_mutex_lock(&cache->lock);
+		imp = cache->nidle > max_idle ? evict_one(cache, max_idle) : NULL;
+		pthread_mutex_unlock(&cache->lock);
+		if (imp)
+			import_destroy(imp);
+	} while (imp);
+}
+
+void cache_count_tensor(struct cache *cache, int change)
+{
+	__atomic_add_fetch(&cache->tensors, change, __ATOMIC_RELAXED);
+}
+
+void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats)
+{
+	pthread_mutex_lock(&cache->lock);
+	stats->hits = cache->hits;
+	stats->misses = cache->misses;
+	stats->evictions = cache->evictions;
+	stats->live = cache->nimports - cache->nidle;
+	stats->idle = cache->nidle;
+	stats->live_bytes = cache->live_bytes;
+	stats->idle_bytes = cache->idle_bytes;
+	stats->tensors = __atomic_load_n(&cache->tensors, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&cache->lock);
+}

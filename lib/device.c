@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+/* The backends of this build, and devices by name. */
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend.h"
+#include "internal.h"
+#include "sys.h"
+
+/*
+ * generated/backends.h comes from the symbols of Kconfig: BACKEND(cpu) for
+ * each that is built, BACKEND_OFF(cpu) for each that is not.
+ */
+#define BACKEND(name) extern const struct backend name##_backend;
+#define BACKEND_OFF(name)
+#include "generated/backends.h"
+#undef BACKEND
+
+static const struct backend *const backends[] = {
+#define BACKEND(name) &name##_backend,
+#include "generated/backends.h"
+#undef BACKEND
+#undef BACKEND_OFF
+	NULL
+};
+
+static const char *const not_built[] = {
+#define BACKEND(name)
+#define BACKEND_OFF(name) #name,
+#include "generated/backends.h"
+#undef BACKEND
+#undef BACKEND_OFF
+	NULL
+};
+
+/* No accidental NULL in a table of operations. */
+static void check_backend(const struct backend *b)
+{
+	assert(b->name && b->type && b->each && b->open && b->close &&
+	       b->describe && b->import && b->unimport && b->acquire &&
+	       b->release && b->import_size >= sizeof(struct import));
+	(void)b;
+}
+
+static int no_such_backend(const char *name, size_t len)
+{
+	char known[128] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; not_built[i]; i++)
+		if (strlen(not_built[i]) == len &&
+		    !strncmp(not_built[i], name, len))
+			return fail(-ENOSYS, "backend %s is not built into this"
+				    " library", not_built[i]);
+	for (size_t i = 0; backends[i] && n < sizeof(known); i++)
+		n += snprintf(known + n, sizeof(known) - n, " %s",
+			      backends[i]->name);
+	return fail(-EINVAL, "no backend is named '%.*s'; this library has%s",
+		    (int)(len > 64 ? 64 : len), name, known);
+}
+
+int device_opts_get(struct dlbuf_device_opts *ours,
+		    const struct dlbuf_device_opts *src)
+{
+	int ret = OPTS_GET(ours, src, "dlbuf_device_opts");
+
+	if (!ret && ours->flags & ~DLBUF_DEVICE_NO_CACHE)
+		ret = fail(-EINVAL, "device flags 0x%x are unknown",
+			   ours->flags & ~DLBUF_DEVICE_NO_CACHE);
+	return ret;
+}
+
+void device_init(struct dlbuf_device *dev, const struct backend *backend,
+		 const struct dlbuf_device_opts *opts)
+{
+	uint32_t max_idle = opts->cache_max_idle ? opts->cache_max_idle :
+						   CACHE_MAX_IDLE;
+
+	dev->backend = backend;
+	dev->dl.device_type = backend->type;
+	dev->refs = 1;
+	cache_init(&dev->cache, opts->flags & DLBUF_DEVICE_NO_CACHE ? 0 :
+								       max_idle);
+}
+
+int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
+		      struct dlbuf_device **out)
+{
+	const struct backend *const *b;
+	struct dlbuf_device_opts o;
+	struct dlbuf_device *dev;
+	size_t len;
+	int ret;
+
+	if (!name || !out)
+		return fail(-EINVAL, "%s is NULL", name ? "out" : "name");
+	ret = device_opts_get(&o, opts);
+	if (ret)
+		return ret;
+	len = strcspn(name, ":");
+	for (b = backends; *b; b++)
+		if (strlen((*b)->name) == len && !strncmp((*b)->name, name, len))
+			break;
+	if (!*b)
+		return no_such_backend(name, len);
+	check_backend(*b);
+	ret = (*b)->open(name[len] ? name + len + 1 : "", &dev);
+	if (ret)
+		return ret;
+	device_init(dev, *b, &o);
+	log_at(DLBUF_LOG_INFO, "opened %s as %s", name, dev->name);
+	*out = dev;
+	return 0;
+}
+
+void device_unref(struct dlbuf_device *dev)
+{
+	bool last;
+
+	pthread_mutex_lock(&dev->cache.lock);
+	last = !--dev->refs;
+	pthread_mutex_unlock(&dev->cache.lock);
+	if (!last)
+		return;
+	/* Nobody else knows the device any more. */
+	cache_trim(dev, 0);
+	cache_finish(&dev->cache);
+	dev->backend->close(dev);
+}
+
+void dlbuf_device_close(struct dlbuf_device *dev)
+{
+	if (!dev)
+		return;
+	/* What becomes idle from now on goes at once. */
+	pthread_mutex_lock(&dev->cache.lock);
+	dev->cache.max_idle = 0;
+	pthread_mutex_unlock(&dev->cache.lock);
+	cache_trim(dev, 0);
+	device_unref(dev);
+}
+
+static void describe(struct dlbuf_device *dev, struct dlbuf_device_info *info)
+{
+	*info = (struct dlbuf_device_info){ .device = dev->dl };
+	snprintf(info->name, sizeof(info->name), "%s", dev->name);
+	snprintf(info->backend, sizeof(info->backend), "%s", dev->backend->name);
+	dev->backend->describe(dev, info);
+}
+
+int dlbuf_device_get_info(struct dlbuf_device *dev,
+			  struct dlbuf_device_info *info)
+{
+	struct dlbuf_device_info out;
+
+	if (!dev)
+		return fail(-EINVAL, "dev is NULL");
+	describe(dev, &out);
+	return INFO_PUT(info, &out, "dlbuf_device_info");
+}
+
+struct walk {
+	dlbuf_device_fn fn;
+	void *data;
+	int stopped;		/* what fn ended the walk with */
+};
+
+/* Keeps fn's own result apart from a backend's: either may be negative. */
+static int walk_one(const struct dlbuf_device_info *info, void *data)
+{
+	struct walk *walk = data;
+
+	walk->stopped = walk->fn(info, walk->data);
+	return walk->stopped ? 1 : 0;
+}
+
+int dlbuf_device_each(dlbuf_device_fn fn, void *data)
+{
+	struct walk walk = { .fn = fn, .data = data };
+
+	if (!fn)
+		return fail(-EINVAL, "fn is NULL");
+	for (const struct backend *const *b = backends; *b; b++) {
+		struct dlbuf_device_info absent = {
+			.size = sizeof(absent),
+			.device.device_type = (*b)->type,
+		};
+		int ret;
+
+		check_backend(*b);
+		ret = (*b)->each(*b, walk_one, &walk);
+		if (!ret)
+			continue;
+		if (walk.stopped)
+			return walk.stopped;
+		/* Absent or broken, it is told; that is no failure of ours. */
+		snprintf(absent.name, sizeof(absent.name), "%s", (*b)->name);
+		snprintf(absent.backend, sizeof(absent.backend), "%s",
+			 (*b)->name);
+		absent.status = ret;
+		snprintf(absent.reason, sizeof(absent.reason), "%s",
+			 dlbuf_last_error());
+		forget_failure();
+		if (walk_one(&absent, &walk))
+			return walk.stopped;
+	}
+	return 0;
+}
+
+void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle)
+{
+	if (dev)
+		cache_trim(dev, max_idle);
+}
+
+int dlbuf_device_get_stats(struct dlbuf_device *dev,
+			   struct dlbuf_device_stats *stats)
+{
+	struct dlbuf_device_stats out = { 0 };
+
+	if (!dev)
+		return fail(-EINVAL, "dev is NULL");
+	cache_get_stats(&dev->cache, &out);
+	return INFO_PUT(stats, &out, "dlbuf_device_stats");
+}

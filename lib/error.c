@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+/* The sentence behind an error, and the log. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "internal.h"
+#include "sys.h"
+
+/*
+ * initial-exec: no __tls_get_addr() and so no second library to load. glibc
+ * keeps room for this much in libraries that are opened late; musl does not.
+ */
+#ifdef __GLIBC__
+__attribute__((tls_model("initial-exec")))
+#endif
+static _Thread_local char sentence[512];
+
+static dlbuf_log_fn log_fn;
+static void *log_data;
+static int log_level = -1; /* not yet read from the environment */
+
+__attribute__((format(printf, 1, 0)))
+static void vfail(const char *fmt, va_list ap)
+{
+	/* Formatted aside: an argument may be the old sentence itself. */
+	char text[sizeof(sentence)];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	memcpy(sentence, text, sizeof(text));
+}
+
+int fail_with(int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfail(fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+int fail_with_errno(const char *fmt, ...)
+{
+	int err = errno > 0 ? -errno : -EIO;
+	size_t n;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfail(fmt, ap);
+	va_end(ap);
+	n = strlen(sentence);
+	snprintf(sentence + n, sizeof(sentence) - n, ": %s", strerror(-err));
+	return err;
+}
+
+void forget_failure(void)
+{
+	sentence[0] = '\0';
+}
+
+const char *dlbuf_last_error(void)
+{
+	return sentence;
+}
+
+#define STRING2(x) #x
+#define STRING(x) STRING2(x)
+
+const char *dlbuf_version(void)
+{
+	return STRING(DLBUF_VERSION_MAJOR) "." STRING(DLBUF_VERSION_MINOR) "."
+	       STRING(DLBUF_VERSION_PATCH);
+}
+
+static int level_from_environment(void)
+{
+	static const char *const names[] = { "none", "error", "warn", "info",
+					     "debug" };
+	const char *s = secure_getenv("DLBUF_LOG");
+
+	for (size_t i = 0; s && i < ARRAY_SIZE(names); i++)
+		if (!strcasecmp(s, names[i]))
+			return i;
+	return DLBUF_LOG_WARN;
+}
+
+void dlbuf_log_set(dlbuf_log_fn fn, void *data, enum dlbuf_log_level level)
+{
+	int l = fn ? (int)level : level_from_environment();
+
+	__atomic_store_n(&log_data, data, __ATOMIC_RELAXED);
+	__atomic_store_n(&log_fn, fn, __ATOMIC_RELEASE);
+	__atomic_store_n(&log_level, l, __ATOMIC_RELEASE);
+}
+
+void log_at(enum dlbuf_log_level level, const char *fmt, ...)
+{
+	int limit = __atomic_load_n(&log_level, __ATOMIC_ACQUIRE);
+	dlbuf_log_fn fn;
+	char text[512];
+	va_list ap;
+
+	if (limit < 0) {
+		limit = level_from_environment();
+		__atomic_store_n(&log_level, limit, __ATOMIC_RELEASE);
+	}
+	if ((int)level > limit)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fn = __atomic_load_n(&log_fn, __ATOMIC_ACQUIRE);
+	if (fn)
+		fn(__atomic_load_n(&log_data, __ATOMIC_RELAXED), level, text);
+	else
+		fprintf(stderr, "dlbuf: %s\n", text);
+}
+
+static bool all_zero(const unsigned char *p, size_t n)
+{
+	while (n--)
+		if (*p++)
+			return false;
+	return true;
+}
+
+int opts_get(void *ours, size_t ours_size, const void *src, const char *type)
+{
+	size_t size, n;
+
+	memset(ours, 0, ours_size);
+	if (!src)
+		return 0;
+	memcpy(&size, src, sizeof(size));
+	if (size < sizeof(size))
+		return fail(-EINVAL, "struct %s has no size: set it to "
+			    "sizeof(struct %s)", type, type);
+	n = size < ours_size ? size : ours_size;
+	if (!all_zero((const unsigned char *)src + n, size - n))
+		return fail(-EINVAL, "struct %s sets an option that dlbuf %s "
+			    "does not know", type, dlbuf_version());
+	memcpy(ours, src, n);
+	memcpy(ours, &ours_size, sizeof(ours_size));
+	return 0;
+}
+
+int info_put(void *dst, const void *ours, size_t ours_size, const char *type)
+{
+	size_t size, n;
+
+	if (!dst)
+		return fail(-EINVAL, "struct %s is NULL", type);
+	memcpy(&size, dst, sizeof(size));
+	if (size < sizeof(size))
+		return fail(-EINVAL, "struct %s has no size: set it to "
+			    "sizeof(struct %s)", type, type);
+	n = size < ours_size ? size : ours_size;
+	memset((char *)dst + sizeof(size), 0, size - sizeof(size));
+	memcpy((char *)dst + sizeof(size), (const char *)ours + sizeof(size),
+	       n - sizeof(size));
+	return 0;
+}
+
+struct code_text code_text(uint32_t code)
+{
+	struct code_text t;
+	char c[5] = { 0 };
+
+	for (int i = 0; i < 4; i++) {
+		c[i] = code >> (8 * i) & 0x7f;
+		if (c[i] < ' ' || c[i] > '~')
+			c[i] = '.';
+	}
+	snprintf(t.s, sizeof(t.s), "0x%08x '%s'", code, c);
+	return t;
+}
+
+#ifdef CONFIG_FAULT_INJECTION
+static unsigned long fault_counter, fault_target;
+
+bool fault_hit(void)
+{
+	unsigned long n = __atomic_add_fetch(&fault_counter, 1, __ATOMIC_RELAXED);
+
+	return n == __atomic_load_n(&fault_target, __ATOMIC_RELAXED);
+}
+
+void fault_at(unsigned long n)
+{
+	__atomic_store_n(&fault_target, n, __ATOMIC_RELAXED);
+	__atomic_store_n(&fault_counter, 0, __ATOMIC_RELAXED);
+}
+
+unsigned long fault_count(void)
+{
+	return __atomic_load_n(&fault_counter, __ATOMIC_RELAXED);
+}
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DLBUF_LIB_FENCE_H
+#define DLBUF_LIB_FENCE_H
+
+#include <stdint.h>
+
+/*
+ * Waits until the dma-buf's fences allow the access: a reader waits for
+ * writers, a writer for everybody. deadline_ns is CLOCK_MONOTONIC, 0 waits for
+ * ever, a moment in the past asks. -ETIME, -EIO.
+ */
+int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns);
+
+#endif /* DLBUF_LIB_FENCE_H */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Every call of the library that the system can refuse goes through here, so
+ * that a test build (CONFIG_FAULT_INJECTION) can make the n-th of them fail.
+ */
+#ifndef DLBUF_SYS_H
+#define DLBUF_SYS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef CONFIG_FAULT_INJECTION
+/* True when this call is the one that has to fail. */
+bool fault_hit(void);
+/* The n-th call from now on fails, once; 0: none. Starts counting anew. */
+void fault_at(unsigned long n);
+/* Calls counted since fault_at(). */
+unsigned long fault_count(void);
+#else
+static inline bool fault_hit(void)
+{
+	return false;
+}
+#endif
+
+static inline void *sys_calloc(size_t n, size_t size)
+{
+	if (fault_hit()) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return calloc(n, size);
+}
+
+/*
+ * Close-on-exec and 3 or higher: some drivers take fd 0 for "no fd", and
+ * nobody wants a dma-buf to become standard output.
+ */
+static inline int sys_dup(int fd)
+{
+	if (fault_hit()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static inline int sys_fstat(int fd, struct stat *st)
+{
+	if (fault_hit()) {
+		errno = EIO;
+		return -1;
+	}
+	return fstat(fd, st);
+}
+
+static inline int sys_open(const char *path, int flags)
+{
+	if (fault_hit()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return open(path, flags | O_CLOEXEC);
+}
+
+/* Again after a signal; EAGAIN too, as linux/dma-buf.h advises. */
+static inline int sys_ioctl(int fd, unsigned long request, void *arg)
+{
+	int ret;
+
+	if (fault_hit()) {
+		errno = EIO;
+		return -1;
+	}
+	do
+		ret = ioctl(fd, request, arg);
+	while (ret < 0 && (errno == EINTR || errno == EAGAIN));
+	return ret;
+}
+
+static inline void *sys_mmap(size_t size, int prot, int fd)
+{
+	if (fault_hit()) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	return mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+}
+
+static inline int sys_memfd(const char *name, unsigned int flags)
+{
+	if (fault_hit()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return memfd_create(name, flags | MFD_CLOEXEC);
+}
+
+static inline int sys_ftruncate(int fd, off_t size)
+{
+	if (fault_hit()) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return ftruncate(fd, size);
+}
+
+static inline int sys_poll(struct pollfd *fds, nfds_t n,
+			   const struct timespec *timeout)
+{
+	if (fault_hit()) {
+		errno = ENOMEM;
+		return -1;
+	}
+	return ppoll(fds, n, timeout, NULL);
+}
+
+#endif /* DLBUF_SYS_H */

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: MIT
+/* fd -> tensor: the DLPack struct, and what its deleter gives back. */
+#include <errno.h>
+#include <string.h>
+
+#include "backend.h"
+#include "internal.h"
+#include "layout.h"
+#include "sys.h"
+#include "tensor.h"
+
+const char *dlbuf_path_name(enum dlbuf_path path)
+{
+	switch (path) {
+	case DLBUF_PATH_DIRECT:
+		return "direct";
+	case DLBUF_PATH_HOST:
+		return "host";
+	case DLBUF_PATH_BRIDGE:
+		return "bridge";
+	case DLBUF_PATH_COPY:
+		return "copy";
+	}
+	return "unknown";
+}
+
+void lease_unref(struct lease *lease)
+{
+	if (!lease || __atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	lease->release(lease->data);
+	free(lease);
+}
+
+static void tensor_destroy(struct tensor *t)
+{
+	struct import *imp = t->imp;
+	struct lease *lease = t->lease;
+	uint32_t acquired = __atomic_exchange_n(&t->acquired, 0,
+						__ATOMIC_ACQ_REL);
+
+	if (acquired &&
+	    imp->dev->backend->release(imp, acquired, t->stream, NULL))
+		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
+		       imp->dev->name, dlbuf_last_error());
+	cache_count_tensor(&imp->dev->cache, -1);
+	free(t);
+	cache_unref(imp);
+	/* Last: the callback may do anything, close the device included. */
+	lease_unref(lease);
+}
+
+static void delete_versioned(DLManagedTensorVersioned *self)
+{
+	if (self)
+		tensor_destroy(container_of(self, struct tensor, versioned));
+}
+
+static void delete_legacy(DLManagedTensor *self)
+{
+	if (self)
+		tensor_destroy(container_of(self, struct tensor, legacy));
+}
+
+static void fill_dl(struct tensor *t, DLTensor *dl, const DLTensor *layout)
+{
+	const struct import *imp = t->imp;
+	int64_t *shape = t->dims, *strides = t->dims + layout->ndim;
+	bool empty = false;
+
+	for (int i = 0; i < layout->ndim; i++) {
+		shape[i] = layout->shape[i];
+		empty |= !shape[i];
+	}
+	layout_strides(layout, strides);
+	*dl = (DLTensor){
+		.device = imp->dev->dl,
+		.ndim = layout->ndim,
+		.dtype = layout->dtype,
+		.shape = layout->ndim ? shape : NULL,
+		.strides = layout->ndim ? strides : NULL,
+	};
+	if (empty)
+		return;
+	/*
+	 * Frameworks have shipped bugs that ignore byte_offset, so it is used
+	 * only where there is no address to add it to.
+	 */
+	if (imp->dev->backend->opaque) {
+		dl->data = imp->data;
+		dl->byte_offset = layout->byte_offset;
+	} else {
+		dl->data = (char *)imp->data + layout->byte_offset;
+	}
+}
+
+static int tensor_alloc(struct import *imp, int ndim, uint64_t first,
+			uint64_t end, struct lease *lease, struct tensor **out)
+{
+	struct tensor *t = sys_calloc(1, sizeof(*t) +
+					 2 * ndim * sizeof(t->dims[0]));
+
+	if (!t)
+		return fail(-ENOMEM, "no memory for a tensor");
+	t->imp = imp;
+	t->lease = lease;
+	t->first = first;
+	t->end = end;
+	if (lease)
+		__atomic_add_fetch(&lease->refs, 1, __ATOMIC_RELAXED);
+	cache_count_tensor(&imp->dev->cache, 1);
+	*out = t;
+	return 0;
+}
+
+int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
+		  uint64_t end, struct lease *lease, struct tensor **out)
+{
+	DLManagedTensorVersioned *dl;
+	struct tensor *t;
+	int ret;
+
+	ret = tensor_alloc(imp, layout->ndim, first, end, lease, &t);
+	if (ret)
+		return ret;
+	dl = &t->versioned;
+	dl->version.major = DLPACK_MAJOR_VERSION;
+	dl->version.minor = DLPACK_MINOR_VERSION;
+	dl->manager_ctx = t;
+	dl->deleter = delete_versioned;
+	if (!(imp->id.access & DLBUF_WRITE))
+		dl->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
+	if (imp->path == DLBUF_PATH_BRIDGE || imp->path == DLBUF_PATH_COPY)
+		dl->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+	fill_dl(t, &dl->dl_tensor, layout);
+	*out = t;
+	return 0;
+}
+
+int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out)
+{
+	if (!dl)
+		return fail(-EINVAL, "the tensor is NULL");
+	/* Of another major version only this much may be read. */
+	if (dl->version.major != DLPACK_MAJOR_VERSION)
+		return fail(-EPROTO, "the tensor is of DLPack %u.%u, dlbuf "
+			    "speaks %u.%u", dl->version.major,
+			    dl->version.minor, DLPACK_MAJOR_VERSION,
+			    DLPACK_MINOR_VERSION);
+	if (dl->deleter != delete_versioned)
+		return fail(-EINVAL, "the tensor is not one of dlbuf");
+	*out = container_of(dl, struct tensor, versioned);
+	return 0;
+}
+
+int import_opts_get(const struct dlbuf_import_opts *opts, uint32_t *access)
+{
+	struct dlbuf_import_opts o;
+	int ret = OPTS_GET(&o, opts, "dlbuf_import_opts");
+
+	if (ret)
+		return ret;
+	if (o.flags)
+		return fail(-EINVAL, "import flags 0x%x are unknown", o.flags);
+	if (o.access & ~(uint32_t)DLBUF_RW)
+		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
+			    o.access);
+	*access = o.access;
+	return 0;
+}
+
+int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
+		  uint32_t access, struct lease *lease,
+		  DLManagedTensorVersioned **out)
+{
+	struct buffer_id id;
+	struct import *imp;
+	struct tensor *t;
+	uint64_t first, end;
+	int ret;
+
+	ret = dlbuf_layout_extent(layout, &first, &end);
+	if (ret)
+		return ret;
+	ret = buffer_identify(fd, &id);
+	if (ret)
+		return ret;
+	if (access & ~id.access) {
+		uint64_t bytes;
+
+		/* What is no dma-buf at all is told so first. */
+		ret = buffer_size(fd, &bytes);
+		return ret ? ret : fail(-EACCES, "fd %d was not opened for %s",
+					fd, access & ~id.access & DLBUF_WRITE ?
+					"writing" : "reading");
+	}
+	/* Memory that is only written has to be mapped readable all the same. */
+	if (access == DLBUF_READ)
+		id.access = DLBUF_READ;
+	ret = cache_get(dev, fd, &id, end, &imp);
+	if (ret)
+		return ret;
+	ret = tensor_create(imp, layout, first, end, lease, &t);
+	if (ret) {
+		cache_unref(imp);
+		return ret;
+	}
+	*out = &t->versioned;
+	return 0;
+}
+
+int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
+		 const struct dlbuf_import_opts *opts,
+		 DLManagedTensorVersioned **tensor)
+{
+	uint32_t access;
+	int ret;
+
+	if (!dev || !tensor)
+		return fail(-EINVAL, "%s is NULL", dev ? "tensor" : "dev");
+	ret = import_opts_get(opts, &access);
+	if (ret)
+		return ret;
+	return tensor_import(dev, fd, layout, access, NULL, tensor);
+}
+
+/* The layout that a tensor was made from. */
+static DLTensor layout_of(const struct tensor *t)
+{
+	DLTensor layout = t->versioned.dl_tensor;
+
+	if (!t->imp->dev->backend->opaque && layout.data)
+		layout.byte_offset = (char *)layout.data - (char *)t->imp->data;
+	layout.data = NULL;
+	return layout;
+}
+
+int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
+		       DLManagedTensorVersioned **out)
+{
+	struct tensor *t, *other;
+	DLTensor layout;
+	int ret;
+
+	if (!out)
+		return fail(-EINVAL, "out is NULL");
+	ret = tensor_of(tensor, &t);
+	if (ret)
+		return ret;
+	layout = layout_of(t);
+	ret = tensor_create(t->imp, &layout, t->first, t->end, t->lease,
+			    &other);
+	if (ret)
+		return ret;
+	cache_ref(t->imp);
+	*out = &other->versioned;
+	return 0;
+}
+
+int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
+			      DLManagedTensor **out)
+{
+	struct tensor *t, *other;
+	DLTensor layout;
+	int ret;
+
+	if (!out)
+		return fail(-EINVAL, "out is NULL");
+	ret = tensor_of(tensor, &t);
+	if (ret)
+		return ret;
+	if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+		return fail(-EOPNOTSUPP, "the tensor is read-only, which a "
+			    "DLManagedTensor cannot say");
+	layout = layout_of(t);
+	ret = tensor_alloc(t->imp, layout.ndim, t->first, t->end, t->lease,
+			   &other);
+	if (ret)
+		return ret;
+	other->legacy.manager_ctx = other;
+	other->legacy.deleter = delete_legacy;
+	fill_dl(other, &other->legacy.dl_tensor, &layout);
+	cache_ref(t->imp);
+	*out = &other->legacy;
+	return 0;
+}
+
+int dlbuf_tensor_get_info(const DLManagedTensorVersioned *tensor,
+			  struct dlbuf_tensor_info *info)
+{
+	struct tensor *t;
+	int ret = tensor_of(tensor, &t);
+
+	if (ret)
+		return ret;
+	return INFO_PUT(info, (&(struct dlbuf_tensor_info){
+		.device = t->imp->dev,
+		.fd = t->imp->fd,
+		.path = t->imp->path,
+		.access = t->imp->id.access,
+		.acquired = __atomic_load_n(&t->acquired, __ATOMIC_RELAXED),
+		.dev = t->imp->id.dev,
+		.ino = t->imp->id.ino,
+		.bytes = t->imp->bytes,
+		.first = t->first,
+		.end = t->end,
+	}), "dlbuf_tensor_info");
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+/* New dma-bufs that every named device can import. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <dlbuf/alloc.h>
+#include <dlbuf/layout.h>
+
+#include "exporter.h"
+#include "../lib/internal.h"
+#include "../lib/sys.h"
+#include "../lib/tensor.h"
+
+/* generated/exporters.h comes from the symbols of Kconfig. */
+#define EXPORTER(name) extern const struct exporter name##_exporter;
+#include "generated/exporters.h"
+#undef EXPORTER
+
+static const struct exporter *const exporters[] = {
+#define EXPORTER(name) &name##_exporter,
+#include "generated/exporters.h"
+#undef EXPORTER
+	NULL
+};
+
+/* Tried in this order where the caller names none. */
+static const char *const defaults[] = { "udmabuf", "heap:system" };
+
+int exporter_fd(int fd)
+{
+	int high, err;
+
+	if (fd < 0 || fd >= 3)
+		return fd;
+	high = sys_dup(fd);
+	err = errno;
+	close(fd);
+	errno = err;
+	return high;
+}
+
+static int opts_get_alloc(struct dlbuf_alloc_opts *ours,
+			  const struct dlbuf_alloc_opts *src)
+{
+	int ret = OPTS_GET(ours, src, "dlbuf_alloc_opts");
+
+	if (!ret && ours->flags)
+		ret = fail(-EINVAL, "alloc flags 0x%x are unknown",
+			   ours->flags);
+	return ret ? ret : exporter_check_name(ours->name);
+}
+
+static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
+		      int *fd)
+{
+	size_t len = strcspn(exporter, ":");
+
+	for (size_t i = 0; exporters[i]; i++) {
+		const struct exporter *e = exporters[i];
+
+		if (strlen(e->name) == len && !strncmp(e->name, exporter, len))
+			return e->alloc(exporter[len] ? exporter + len + 1 : "",
+					bytes, name, fd);
+	}
+	return fail(-EINVAL, "no exporter is named '%s'", exporter);
+}
+
+int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
+{
+	struct dlbuf_alloc_opts o;
+	int ret;
+
+	if (!fd)
+		return fail(-EINVAL, "fd is NULL");
+	ret = opts_get_alloc(&o, opts);
+	if (ret)
+		return ret;
+	if (!o.exporter)
+		return fail(-EINVAL, "dlbuf_alloc_fd() needs an exporter");
+	return alloc_from(o.exporter, bytes, o.name, fd);
+}
+
+static int alloc_and_import(const char *exporter,
+			    struct dlbuf_device *const devs[], size_t ndevs,
+			    const DLTensor *layout, uint64_t bytes,
+			    const char *name,
+			    DLManagedTensorVersioned *tensors[])
+{
+	size_t done;
+	int fd, ret;
+
+	ret = alloc_from(exporter, bytes, name, &fd);
+	if (ret)
+		return ret;
+	for (done = 0; done < ndevs; done++) {
+		ret = tensor_import(devs[done], fd, layout, 0, NULL,
+				    &tensors[done]);
+		if (ret)
+			break;
+	}
+	close(fd);
+	if (!ret)
+		return 0;
+	while (done--) {
+		tensors[done]->deleter(tensors[done]);
+		tensors[done] = NULL;
+	}
+	return ret;
+}
+
+int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
+		const DLTensor *layout, const struct dlbuf_alloc_opts *opts,
+		DLManagedTensorVersioned *tensors[])
+{
+	DLManagedTensorVersioned **made;
+	struct dlbuf_alloc_opts o;
+	uint64_t first, end;
+	int ret;
+
+	if (!devs || !ndevs || !tensors)
+		return fail(-EINVAL, "%s", !tensors ? "tensors is NULL" :
+			    "no device is named");
+	for (size_t i = 0; i < ndevs; i++)
+		if (!devs[i])
+			return fail(-EINVAL, "devs[%zu] is NULL", i);
+	ret = opts_get_alloc(&o, opts);
+	if (!ret)
+		ret = dlbuf_layout_extent(layout, &first, &end);
+	if (ret)
+		return ret;
+	made = sys_calloc(ndevs, sizeof(*made));
+	if (!made)
+		return fail(-ENOMEM, "no memory for %zu tensors", ndevs);
+	if (!end)
+		end = 1; /* a tensor without elements has a buffer all the same */
+	if (o.exporter) {
+		ret = alloc_and_import(o.exporter, devs, ndevs, layout, end,
+				       o.name, made);
+	} else {
+		for (size_t i = 0; i < ARRAY_SIZE(defaults); i++) {
+			ret = alloc_and_import(defaults[i], devs, ndevs, layout,
+					       end, o.name, made);
+			if (!ret)
+				break;
+			log_at(DLBUF_LOG_INFO, "alloc: %s: %s", defaults[i],
+			       dlbuf_last_error());
+		}
+	}
+	for (size_t i = 0; !ret && i < ndevs; i++)
+		tensors[i] = made[i];
+	free(made);
+	return ret;
+}
+
+struct walk {
+	dlbuf_exporter_fn fn;
+	void *data;
+};
+
+static int report(const char *name, const char *node, void *data)
+{
+	struct dlbuf_exporter_info info = { .size = sizeof(info) };
+	struct walk *walk = data;
+	int fd;
+
+	snprintf(info.name, sizeof(info.name), "%s", name);
+	snprintf(info.node, sizeof(info.node), "%s", node);
+	/* Probed by doing. */
+	info.status = alloc_from(name, 1, NULL, &fd);
+	if (!info.status) {
+		close(fd);
+	} else {
+		snprintf(info.reason, sizeof(info.reason), "%s",
+			 dlbuf_last_error());
+		forget_failure();
+	}
+	return walk->fn(&info, walk->data);
+}
+
+int dlbuf_exporter_each(dlbuf_exporter_fn fn, void *data)
+{
+	struct walk walk = { .fn = fn, .data = data };
+	int ret = 0;
+
+	if (!fn)
+		return fail(-EINVAL, "fn is NULL");
+	for (size_t i = 0; !ret && exporters[i]; i++)
+		ret = exporters[i]->each(report, &walk);
+	return ret;
+}

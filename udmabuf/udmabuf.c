@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT
+/* dma-bufs of ordinary memfd pages. */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <linux/dma-buf.h>
+#include <linux/udmabuf.h>
+
+#include <dlbuf/udmabuf.h>
+
+#include "exporter.h"
+#include "../lib/internal.h"
+#include "../lib/sys.h"
+
+#ifndef MFD_HUGE_2MB
+#define MFD_HUGE_2MB (21u << 26)
+#endif
+#ifndef DMA_BUF_SET_NAME_B /* linux/dma-buf.h before 5.18 */
+#define DMA_BUF_SET_NAME_B _IOW(DMA_BUF_BASE, 1, __u64)
+#endif
+
+#define NODE "/dev/udmabuf"
+
+static int opts(struct dlbuf_udmabuf_opts *ours,
+		const struct dlbuf_udmabuf_opts *src)
+{
+	int ret = OPTS_GET(ours, src, "dlbuf_udmabuf_opts");
+
+	if (ret)
+		return ret;
+	if (ours->flags & ~DLBUF_UDMABUF_2M)
+		return fail(-EINVAL, "udmabuf flags 0x%x are unknown",
+			    ours->flags & ~DLBUF_UDMABUF_2M);
+	if (!ours->name)
+		ours->name = "dlbuf";
+	return exporter_check_name(ours->name);
+}
+
+static int open_node(int *fd)
+{
+	*fd = sys_open(NODE, O_RDWR);
+	if (*fd >= 0)
+		return 0;
+	if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
+		return fail(-ENODEV, "there is no " NODE " on this machine");
+	return fail_errno("open(" NODE ")");
+}
+
+int exporter_set_name(int fd, const char *name)
+{
+	/* By address: _A and _B differ in the pointer's size only. */
+	if (sys_ioctl(fd, DMA_BUF_SET_NAME_B, (void *)name) < 0)
+		return fail(-EIO, "DMA_BUF_SET_NAME '%s': %s", name,
+			    strerror(errno));
+	return 0;
+}
+
+int exporter_check_name(const char *name)
+{
+	if (name && strlen(name) >= DMA_BUF_NAME_LEN)
+		return fail(-EINVAL, "the name '%s' is longer than %d bytes",
+			    name, DMA_BUF_NAME_LEN - 1);
+	return 0;
+}
+
+/* Sealed, zero-filled memory that udmabuf accepts. */
+static int make_memfd(uint64_t bytes, const struct dlbuf_udmabuf_opts *o,
+		      int *out)
+{
+	unsigned int huge = o->flags & DLBUF_UDMABUF_2M ?
+			    MFD_HUGETLB | MFD_HUGE_2MB : 0;
+	int fd, ret;
+
+	fd = sys_memfd(o->name, MFD_ALLOW_SEALING | huge);
+	if (fd < 0)
+		return fail_errno("memfd_create()");
+	if (fd < 3) { /* never standard input, output or error */
+		int old = fd;
+
+		fd = sys_dup(old);
+		ret = fd < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : 0;
+		close(old);
+		if (ret)
+			return ret;
+	}
+	if (bytes > INT64_MAX || sys_ftruncate(fd, bytes) < 0) {
+		ret = bytes > INT64_MAX ?
+		      fail(-EOPNOTSUPP, "%llu bytes are more than a file holds",
+			   (unsigned long long)bytes) :
+		      fail_errno("ftruncate() of a memfd to %llu bytes",
+				 (unsigned long long)bytes);
+		goto err;
+	}
+	/*
+	 * udmabuf wants F_SEAL_SHRINK and refuses F_SEAL_WRITE. F_SEAL_GROW
+	 * keeps the two sizes equal for good.
+	 */
+	if (fault_hit() ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
+		ret = fail_errno("fcntl(F_ADD_SEALS) of a memfd");
+		goto err;
+	}
+	*out = fd;
+	return 0;
+
+err:
+	close(fd);
+	return ret;
+}
+
+static int refused(const char *call, uint64_t bytes, bool huge)
+{
+	int err = errno;
+
+	if (err == EINVAL)
+		return fail(-EOPNOTSUPP, "%s refused %llu bytes: Invalid "
+			    "argument (the limit is in "
+			    "/sys/module/udmabuf/parameters/size_limit_mb)",
+			    call, (unsigned long long)bytes);
+	if (err == ENOMEM)
+		return fail(-ENOMEM, "%s: Cannot allocate memory%s", call,
+			    huge ? " (2 MiB pages come from vm.nr_hugepages)" :
+			    "");
+	return fail(-EIO, "%s of %llu bytes: %s", call,
+		    (unsigned long long)bytes, strerror(err));
+}
+
+int dlbuf_udmabuf_create(uint64_t bytes, const struct dlbuf_udmabuf_opts *src,
+			 struct dlbuf_udmabuf *out)
+{
+	struct dlbuf_udmabuf_opts o;
+	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC };
+	uint64_t page;
+	int node, memfd, fd, ret;
+
+	if (!out)
+		return fail(-EINVAL, "out is NULL");
+	ret = opts(&o, src);
+	if (ret)
+		return ret;
+	page = o.flags & DLBUF_UDMABUF_2M ? 2u << 20 :
+					    (uint64_t)sysconf(_SC_PAGESIZE);
+	if (!bytes)
+		return fail(-EINVAL, "a udmabuf of 0 bytes");
+	if (__builtin_add_overflow(bytes, page - 1, &bytes))
+		return fail(-EOVERFLOW, "the size does not fit 64 bits in "
+			    "whole pages");
+	bytes &= ~(page - 1);
+
+	ret = open_node(&node);
+	if (ret)
+		return ret;
+	ret = make_memfd(bytes, &o, &memfd);
+	if (ret)
+		goto out_node;
+	create.memfd = memfd;
+	create.size = bytes;
+	fd = exporter_fd(sys_ioctl(node, UDMABUF_CREATE, &create));
+	if (fd < 0) {
+		ret = refused("UDMABUF_CREATE", bytes,
+			      o.flags & DLBUF_UDMABUF_2M);
+		close(memfd);
+		goto out_node;
+	}
+	ret = exporter_set_name(fd, o.name);
+	if (ret) {
+		close(fd);
+		close(memfd);
+		goto out_node;
+	}
+	out->fd = fd;
+	out->memfd = memfd;
+	out->bytes = bytes;
+
+out_node:
+	close(node);
+	return ret;
+}
+
+void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf)
+{
+	if (!buf)
+		return;
+	if (buf->fd >= 0)
+		close(buf->fd);
+	if (buf->memfd >= 0)
+		close(buf->memfd);
+	buf->fd = -1;
+	buf->memfd = -1;
+}
+
+/* The kernel says EINVAL for each of these rules; we say which. */
+static int check_item(const struct dlbuf_udmabuf_item *item, size_t i)
+{
+	uint64_t page = sysconf(_SC_PAGESIZE), end;
+	struct stat st;
+	int seals;
+
+	seals = fcntl(item->memfd, F_GET_SEALS);
+	if (seals < 0)
+		return fail(-EBADF, "item %zu: fd %d is not a memfd", i,
+			    item->memfd);
+	if (!(seals & F_SEAL_SHRINK))
+		return fail(-EINVAL, "item %zu: the memfd lacks F_SEAL_SHRINK",
+			    i);
+	if (seals & (F_SEAL_WRITE | 0x10 /* F_SEAL_FUTURE_WRITE */))
+		return fail(-EINVAL, "item %zu: the memfd is sealed against "
+			    "writing", i);
+	if (sys_fstat(item->memfd, &st) < 0)
+		return fail_errno("item %zu: fstat()", i);
+	if (!item->bytes || item->bytes % page || item->offset % page)
+		return fail(-EINVAL, "item %zu: offset %llu and size %llu are "
+			    "not whole pages", i,
+			    (unsigned long long)item->offset,
+			    (unsigned long long)item->bytes);
+	if (__builtin_add_overflow(item->offset, item->bytes, &end) ||
+	    end > (uint64_t)st.st_size)
+		return fail(-EINVAL, "item %zu: ends after the memfd's %llu "
+			    "bytes", i, (unsigned long long)st.st_size);
+	return 0;
+}
+
+int dlbuf_udmabuf_create_list(const struct dlbuf_udmabuf_item *items,
+			      size_t nitems,
+			      const struct dlbuf_udmabuf_opts *src, int *out)
+{
+	struct dlbuf_udmabuf_opts o;
+	struct udmabuf_create_list *list;
+	uint64_t bytes = 0;
+	int node, fd, ret;
+
+	if (!items || !out)
+		return fail(-EINVAL, "%s is NULL", items ? "fd" : "items");
+	ret = opts(&o, src);
+	if (ret)
+		return ret;
+	if (!nitems || nitems > UINT32_MAX / sizeof(list->list[0]))
+		return fail(-EINVAL, "a udmabuf of %zu pieces", nitems);
+	for (size_t i = 0; i < nitems; i++) {
+		ret = check_item(&items[i], i);
+		if (ret)
+			return ret;
+		bytes += items[i].bytes; /* each is a file's size: no overflow */
+	}
+	ret = open_node(&node);
+	if (ret)
+		return ret;
+	list = sys_calloc(1, sizeof(*list) + nitems * sizeof(list->list[0]));
+	if (!list) {
+		ret = fail(-ENOMEM, "no memory for %zu pieces", nitems);
+		goto out_node;
+	}
+	list->flags = UDMABUF_FLAGS_CLOEXEC;
+	list->count = nitems;
+	for (size_t i = 0; i < nitems; i++)
+		list->list[i] = (struct udmabuf_create_item){
+			.memfd = items[i].memfd,
+			.offset = items[i].offset,
+			.size = items[i].bytes,
+		};
+	fd = exporter_fd(sys_ioctl(node, UDMABUF_CREATE_LIST, list));
+	if (fd < 0) {
+		ret = refused("UDMABUF_CREATE_LIST", bytes, false);
+		goto out_free;
+	}
+	ret = exporter_set_name(fd, o.name);
+	if (ret)
+		close(fd);
+	else
+		*out = fd;
+
+out_free:
+	free(list);
+out_node:
+	close(node);
+	return ret;
+}
+
+static int udmabuf_alloc(const char *selector, uint64_t bytes, const char *name,
+			 int *fd)
+{
+	DLBUF_OPTS(dlbuf_udmabuf_opts, o, .name = name);
+	struct dlbuf_udmabuf buf;
+	int ret;
+
+	if (!strcmp(selector, "2M"))
+		o.flags = DLBUF_UDMABUF_2M;
+	else if (selector[0])
+		return fail(-EINVAL, "udmabuf has 2M pages and the machine's, "
+			    "not '%s'", selector);
+	ret = dlbuf_udmabuf_create(bytes, &o, &buf);
+	if (ret)
+		return ret;
+	close(buf.memfd);
+	*fd = buf.fd;
+	return 0;
+}
+
+static int udmabuf_each(int (*fn)(const char *name, const char *node,
+				  void *data), void *data)
+{
+	int ret = fn("udmabuf", NODE, data);
+
+	return ret ? ret : fn("udmabuf:2M", NODE, data);
+}
+
+const struct exporter udmabuf_exporter = {
+	.name = "udmabuf",
+	.alloc = udmabuf_alloc,
+	.each = udmabuf_each,
+};
