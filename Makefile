@@ -248,9 +248,10 @@ $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
+# bench/import counts the library's allocations.
 $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
-	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) -ldl -lpthread
+	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) -Wl,--wrap=calloc -ldl -lpthread
 
 .PHONY: tests unit cts benchmarks
 unit: $(unit)

@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What an import costs: the first one of a buffer, one of a buffer seen
+ * before, and mapping it by hand, over sizes, pools and exporters.
+ *
+ *	bench/import [DEVICE...]	default: cpu
+ *
+ * In the lab with -icount a nanosecond is an executed instruction, so that
+ * the table repeats on any machine (make bench).
+ */
+#include <err.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <dlbuf/dlbuf.h>
+
+#define ROUNDS 64
+#define MAX_POOL 256
+#define MAX_BYTES (256ull << 20)	/* of one pool */
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static uint64_t median(uint64_t *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), compare);
+	return v[n / 2];
+}
+
+/* What reading the clock costs itself; taken off every figure. */
+static uint64_t clock_cost(void)
+{
+	static uint64_t v[ROUNDS];
+
+	for (size_t i = 0; i < ROUNDS; i++) {
+		uint64_t t = now();
+
+		v[i] = now() - t;
+	}
+	return median(v, ROUNDS);
+}
+
+static DLManagedTensorVersioned *import(struct dlbuf_device *dev, int fd)
+{
+	/* The upper half of a 64 KiB page run, as rows of 256 bytes. */
+	int64_t shape[] = { 128, 256 };
+	DLTensor layout = {
+		.ndim = 2,
+		.dtype = { kDLUInt, 8, 1 },
+		.shape = shape,
+		.byte_offset = 32 << 10,
+	};
+	DLManagedTensorVersioned *t;
+
+	if (dlbuf_import(dev, fd, &layout, NULL, &t))
+		errx(1, "%s", dlbuf_last_error());
+	return t;
+}
+
+/* ------------------------------------------------ system calls, allocations */
+
+static unsigned long allocations;
+
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size)
+{
+	allocations++;
+	return __real_calloc(n, size);
+}
+
+/* Counts the system calls of one cached import and its deletion. */
+static unsigned int count_syscalls(struct dlbuf_device *dev, int fd)
+{
+	unsigned int stops = 0;
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid < 0)
+		err(1, "fork");
+	if (!pid) {
+		DLManagedTensorVersioned *t = import(dev, fd);
+
+		t->deleter(t);
+		if (ptrace(PTRACE_TRACEME, 0, 0, 0))
+			_exit(1);
+		raise(SIGSTOP);
+		t = import(dev, fd);
+		t->deleter(t);
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
+		errx(1, "the traced child did not stop");
+	ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
+	for (;;) {
+		if (ptrace(PTRACE_SYSCALL, pid, 0, 0))
+			err(1, "ptrace");
+		if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
+			errx(1, "the traced child ended early");
+		if (WSTOPSIG(status) != (SIGTRAP | 0x80))
+			break;
+		stops++;
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	/*
+	 * Two stops a call. The first is the end of the first raise(), whose
+	 * own calls, and the next one's, are no part of an import: gettid,
+	 * getpid, tgkill and two of the signal mask, as the C library does it.
+	 */
+	return stops;
+}
+
+/* The same with nothing between the two raise(): what they are themselves. */
+static unsigned int count_nothing(void)
+{
+	unsigned int stops = 0;
+	int status;
+	pid_t pid = fork();
+
+	if (pid < 0)
+		err(1, "fork");
+	if (!pid) {
+		if (ptrace(PTRACE_TRACEME, 0, 0, 0))
+			_exit(1);
+		raise(SIGSTOP);
+		raise(SIGSTOP);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
+	for (;;) {
+		if (ptrace(PTRACE_SYSCALL, pid, 0, 0))
+			err(1, "ptrace");
+		waitpid(pid, &status, 0);
+		if (!WIFSTOPPED(status) || WSTOPSIG(status) != (SIGTRAP | 0x80))
+			break;
+		stops++;
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	return stops;
+}
+
+/* ------------------------------------------------ one pool */
+
+struct result {
+	uint64_t first, cached, by_hand;
+};
+
+static int measure(struct dlbuf_device *dev, const char *exporter,
+		   uint64_t bytes, size_t pool, uint64_t clock,
+		   struct result *out)
+{
+	static uint64_t v[ROUNDS * MAX_POOL];
+	int fds[MAX_POOL];
+	size_t n;
+
+	for (size_t i = 0; i < pool; i++) {
+		DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter);
+		int ret = dlbuf_alloc_fd(bytes, &opts, &fds[i]);
+
+		if (ret) {
+			while (i--)
+				close(fds[i]);
+			return ret;
+		}
+	}
+	for (size_t i = 0; i < pool; i++) {
+		uint64_t t = now();
+		DLManagedTensorVersioned *tensor = import(dev, fds[i]);
+
+		v[i] = now() - t - clock;
+		tensor->deleter(tensor);
+	}
+	out->first = median(v, pool);
+
+	n = 0;
+	for (size_t r = 0; r < ROUNDS; r++)
+		for (size_t i = 0; i < pool; i++) {
+			uint64_t t = now();
+			DLManagedTensorVersioned *tensor = import(dev, fds[i]);
+
+			tensor->deleter(tensor);
+			v[n++] = now() - t - clock;
+		}
+	out->cached = median(v, n);
+
+	n = 0;
+	for (size_t r = 0; r < ROUNDS / 4; r++)
+		for (size_t i = 0; i < pool && i < 16; i++) {
+			uint64_t t = now();
+			void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+				       MAP_SHARED, fds[i], 0);
+
+			if (p == MAP_FAILED)
+				err(1, "mmap");
+			munmap(p, bytes);
+			v[n++] = now() - t - clock;
+		}
+	out->by_hand = median(v, n);
+
+	for (size_t i = 0; i < pool; i++)
+		close(fds[i]);
+	dlbuf_device_trim(dev, 0);
+	return 0;
+}
+
+static void size_name(char *s, size_t n, uint64_t bytes)
+{
+	if (bytes >= 1 << 20)
+		snprintf(s, n, "%llu MiB", (unsigned long long)bytes >> 20);
+	else
+		snprintf(s, n, "%llu KiB", (unsigned long long)bytes >> 10);
+}
+
+static void table(struct dlbuf_device *dev, const char *name,
+		  const char *exporter, uint64_t clock)
+{
+	static const uint64_t sizes[] = { 64 << 10, 1 << 20, 4 << 20, 32 << 20 };
+	static const size_t pools[] = { 4, 16, 64, 256 };
+	uint64_t low = UINT64_MAX, high = 0, one_mib = 0, one_mib_cached = 0;
+
+	printf("\n%s, %s\n%10s %6s %12s %12s %14s %8s\n", name, exporter,
+	       "size", "pool", "first", "cached", "mmap+munmap", "ratio");
+	for (size_t s = 0; s < 4; s++)
+		for (size_t p = 0; p < 4; p++) {
+			struct result r;
+			char size[32];
+
+			if (sizes[s] * pools[p] > MAX_BYTES)
+				continue;
+			if (measure(dev, exporter, sizes[s], pools[p], clock,
+				    &r)) {
+				printf("  not run: %s\n", dlbuf_last_error());
+				return;
+			}
+			size_name(size, sizeof(size), sizes[s]);
+			printf("%10s %6zu %12llu %12llu %14llu %7.1fx\n", size,
+			       pools[p], (unsigned long long)r.first,
+			       (unsigned long long)r.cached,
+			       (unsigned long long)r.by_hand,
+			       (double)r.by_hand / r.cached);
+			fflush(stdout);
+			low = r.cached < low ? r.cached : low;
+			high = r.cached > high ? r.cached : high;
+			if (sizes[s] == 1 << 20 && pools[p] == 4) {
+				one_mib = r.by_hand;
+				one_mib_cached = r.cached;
+			}
+		}
+	printf("cached import: %llu to %llu, a spread of %.1f %%; 1 MiB by "
+	       "hand costs %.1f times as much\n", (unsigned long long)low,
+	       (unsigned long long)high, 100.0 * (high - low) / low,
+	       (double)one_mib / one_mib_cached);
+}
+
+static void count(struct dlbuf_device *dev, const char *exporter)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter);
+	DLManagedTensorVersioned *t;
+	unsigned int calls;
+	int fd;
+
+	if (dlbuf_alloc_fd(64 << 10, &opts, &fd))
+		return;
+	t = import(dev, fd);
+	t->deleter(t);
+	allocations = 0;
+	t = import(dev, fd);
+	t->deleter(t);
+	calls = count_syscalls(dev, fd) - count_nothing();
+	printf("\na cached import and its deletion: %u system calls, %lu "
+	       "allocation%s\n", calls / 2, allocations,
+	       allocations == 1 ? "" : "s");
+	close(fd);
+	dlbuf_device_trim(dev, 0);
+}
+
+int main(int argc, char **argv)
+{
+	static char first[] = "cpu";
+	static char *cpu[] = { first, NULL };
+	uint64_t clock = clock_cost();
+
+	printf("costs in nanoseconds; under -icount that is instructions\n");
+	for (char **name = argc > 1 ? argv + 1 : cpu; *name; name++) {
+		struct dlbuf_device *dev;
+
+		if (dlbuf_device_open(*name, NULL, &dev))
+			errx(1, "%s", dlbuf_last_error());
+		table(dev, *name, "udmabuf", clock);
+		table(dev, *name, "heap:system", clock);
+		if (!strcmp(*name, "cpu"))
+			count(dev, "udmabuf");
+		dlbuf_device_close(dev);
+	}
+	return 0;
+}
