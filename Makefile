@@ -237,7 +237,8 @@ cts-src := $(wildcard tests/cts/*.c)
 cts := $(if $(cts-src),$(O)/tests/cts/cts)
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
-cflags-tests := -Ilib -Itests
+cflags-tests = -Ilib -Itests
+$(O)/tests/cts/util.o: cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 
 define link-test
 	$(call say,LD,$@)

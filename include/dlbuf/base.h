@@ -58,6 +58,9 @@
 #define DLBUF_OPTS(type, name, ...) \
 	struct type name = { .size = sizeof(struct type), __VA_ARGS__ }
 
+/* Declares a struct that a function fills in: DLBUF_INFO(dlbuf_tensor_info, i); */
+#define DLBUF_INFO(type, name) struct type name = { .size = sizeof(struct type) }
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+/* New dma-bufs: for one device, for several, and their own rules. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cts.h"
+
+static int64_t shape_1m[] = { 1024, 1024 };
+static const DLTensor layout_1m = { .ndim = 2, .dtype = { kDLUInt, 8, 1 },
+				    .shape = shape_1m };
+
+/* Skips where no exporter is there at all. */
+static void alloc_ok(int ret)
+{
+	if (ret == -ENODEV)
+		SKIP("%s", dlbuf_last_error());
+	REQUIRE_OK(ret);
+}
+
+static void one_device(void *arg)
+{
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = NULL;
+	unsigned char zero[4096] = { 0 }, got[4096];
+	DLBUF_INFO(dlbuf_tensor_info, info);
+
+	(void)arg;
+	alloc_ok(dlbuf_alloc(&dev, 1, &layout_1m, NULL, &t));
+	CHECK_EQ(dlbuf_tensor_get_info(t, &info), 0);
+	CHECK_EQ(info.bytes, 1 << 20);
+	CHECK_EQ(info.access, DLBUF_RW);
+	memset(got, 1, sizeof(got));
+	cts_read(t, 4096 * 100, got, sizeof(got));
+	CHECK(!memcmp(got, zero, sizeof(got)));
+	cts_delete(t);
+	dlbuf_device_close(dev);
+}
+
+/* What one device writes the other reads. */
+static void two_devices(void *arg)
+{
+	struct dlbuf_device *devs[2] = { cts_open(), NULL };
+	DLManagedTensorVersioned *t[2] = { NULL };
+	unsigned char want[4096], got[4096];
+
+	(void)arg;
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &devs[1]));
+	alloc_ok(dlbuf_alloc(devs, 2, &layout_1m, NULL, t));
+	cts_pattern(want, sizeof(want), 9);
+	cts_write(t[0], 8192, want, sizeof(want));
+	CHECK_EQ(dlbuf_acquire(t[1], DLBUF_READ, NULL, NULL), 0);
+	CHECK(!memcmp((char *)t[1]->dl_tensor.data + 8192, want, sizeof(want)));
+	CHECK_EQ(dlbuf_release(t[1], NULL, NULL), 0);
+	cts_pattern(want, sizeof(want), 10);
+	CHECK_EQ(dlbuf_acquire(t[1], DLBUF_WRITE, NULL, NULL), 0);
+	memcpy((char *)t[1]->dl_tensor.data + 8192, want, sizeof(want));
+	CHECK_EQ(dlbuf_release(t[1], NULL, NULL), 0);
+	cts_read(t[0], 8192, got, sizeof(got));
+	CHECK(!memcmp(want, got, sizeof(got)));
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+	dlbuf_device_close(devs[0]);
+	dlbuf_device_close(devs[1]);
+}
+
+static void refusals(void *arg)
+{
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = NULL;
+	DLBUF_OPTS(dlbuf_alloc_opts, unknown, .exporter = "no-such");
+	DLBUF_OPTS(dlbuf_alloc_opts, pages, .exporter = "udmabuf:3M");
+	DLBUF_OPTS(dlbuf_alloc_opts, heap, .exporter = "heap:no-such");
+	DLBUF_OPTS(dlbuf_alloc_opts, slash, .exporter = "heap:../null");
+	DLBUF_OPTS(dlbuf_alloc_opts, name, .name =
+		   "a name that is longer than the kernel's 31 bytes");
+	int64_t huge[] = { INT64_MAX };
+	DLTensor too_big = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
+			     .shape = huge };
+	int fd = -7;
+
+	(void)arg;
+	CHECK_ERR(dlbuf_alloc(&dev, 0, &layout_1m, NULL, &t), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(NULL, 1, &layout_1m, NULL, &t), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(&dev, 1, NULL, NULL, &t), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(&dev, 1, &layout_1m, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(&dev, 1, &layout_1m, &unknown, &t), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(&dev, 1, &layout_1m, &pages, &t), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(&dev, 1, &layout_1m, &heap, &t), -ENODEV);
+	CHECK_ERR(dlbuf_alloc(&dev, 1, &layout_1m, &slash, &t), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(&dev, 1, &layout_1m, &name, &t), -EINVAL);
+	CHECK(dlbuf_alloc(&dev, 1, &too_big, NULL, &t) < 0);
+	CHECK_ERR(dlbuf_alloc_fd(4096, NULL, &fd), -EINVAL);
+	CHECK_EQ(fd, -7);
+	CHECK(!t);
+	dlbuf_device_close(dev);
+}
+
+/* The memfd shows the dma-buf's pages, and may go first. */
+static void memfd(void *arg)
+{
+	DLBUF_OPTS(dlbuf_udmabuf_opts, opts, .name = "cts memfd");
+	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_udmabuf buf = { .fd = -1, .memfd = -1 };
+	DLManagedTensorVersioned *t;
+	unsigned char want[256], got[256];
+
+	(void)arg;
+	alloc_ok(dlbuf_udmabuf_create(5000, &opts, &buf));
+	CHECK_EQ(buf.bytes, 8192);
+	CHECK(buf.fd >= 3 && buf.memfd >= 3);
+	CHECK(fcntl(buf.fd, F_GETFD) & FD_CLOEXEC);
+	CHECK(fcntl(buf.memfd, F_GETFD) & FD_CLOEXEC);
+	CHECK_EQ(fcntl(buf.memfd, F_GET_SEALS),
+		 F_SEAL_SHRINK | F_SEAL_GROW);
+	t = cts_import(dev, buf.fd, buf.bytes);
+	cts_pattern(want, sizeof(want), 1);
+	CHECK_EQ(pwrite(buf.memfd, want, sizeof(want), 4096), sizeof(want));
+	cts_read(t, 4096, got, sizeof(got));
+	CHECK(!memcmp(want, got, sizeof(got)));
+	cts_pattern(want, sizeof(want), 2);
+	cts_write(t, 0, want, sizeof(want));
+	CHECK_EQ(pread(buf.memfd, got, sizeof(got), 0), sizeof(got));
+	CHECK(!memcmp(want, got, sizeof(got)));
+	dlbuf_udmabuf_close(&buf);
+	CHECK_EQ(buf.fd, -1);
+	CHECK_EQ(buf.memfd, -1);
+	dlbuf_udmabuf_close(&buf);
+	dlbuf_udmabuf_close(NULL);
+	cts_read(t, 0, got, sizeof(got));
+	CHECK(!memcmp(want, got, sizeof(got)));
+	cts_delete(t);
+	dlbuf_device_close(dev);
+}
+
+/* Pieces in the order given: the second half first. */
+static void list(void *arg)
+{
+	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_udmabuf a = { .fd = -1, .memfd = -1 };
+	struct dlbuf_udmabuf_item items[2];
+	DLManagedTensorVersioned *t;
+	unsigned char want[8192], got[8192];
+	int fd = -1;
+
+	(void)arg;
+	alloc_ok(dlbuf_udmabuf_create(8192, NULL, &a));
+	cts_pattern(want, sizeof(want), 1);
+	CHECK_EQ(pwrite(a.memfd, want, sizeof(want), 0), sizeof(want));
+	items[0] = (struct dlbuf_udmabuf_item){ .memfd = a.memfd,
+						.offset = 4096, .bytes = 4096 };
+	items[1] = (struct dlbuf_udmabuf_item){ .memfd = a.memfd,
+						.offset = 0, .bytes = 4096 };
+	REQUIRE_OK(dlbuf_udmabuf_create_list(items, 2, NULL, &fd));
+	t = cts_import(dev, fd, 8192);
+	cts_read(t, 0, got, sizeof(got));
+	CHECK(!memcmp(got, want + 4096, 4096));
+	CHECK(!memcmp(got + 4096, want, 4096));
+	cts_delete(t);
+	close(fd);
+	fd = -7;
+	items[1].offset = 8192;
+	CHECK_ERR(dlbuf_udmabuf_create_list(items, 2, NULL, &fd), -EINVAL);
+	items[1].offset = 100;
+	CHECK_ERR(dlbuf_udmabuf_create_list(items, 2, NULL, &fd), -EINVAL);
+	items[1].memfd = a.fd;
+	CHECK_ERR(dlbuf_udmabuf_create_list(items, 2, NULL, &fd), -EBADF);
+	CHECK_ERR(dlbuf_udmabuf_create_list(items, 0, NULL, &fd), -EINVAL);
+	items[1].memfd = memfd_create("unsealed", MFD_CLOEXEC);
+	items[1].offset = 0;
+	CHECK_EQ(ftruncate(items[1].memfd, 4096), 0);
+	CHECK(dlbuf_udmabuf_create_list(items, 2, NULL, &fd) < 0);
+	CHECK_SAYS("item 1");
+	close(items[1].memfd);
+	CHECK_EQ(fd, -7);
+	dlbuf_udmabuf_close(&a);
+	dlbuf_device_close(dev);
+}
+
+static void limits(void *arg)
+{
+	struct dlbuf_udmabuf buf = { .fd = -7 };
+	DLBUF_OPTS(dlbuf_udmabuf_opts, flags, .flags = 0x80);
+	int ret = dlbuf_udmabuf_create(4096, NULL, &buf);
+
+	(void)arg;
+	alloc_ok(ret);
+	dlbuf_udmabuf_close(&buf);
+	buf.fd = -7;
+	CHECK_ERR(dlbuf_udmabuf_create(0, NULL, &buf), -EINVAL);
+	CHECK_ERR(dlbuf_udmabuf_create(UINT64_MAX, NULL, &buf), -EOVERFLOW);
+	CHECK_ERR(dlbuf_udmabuf_create(4096, &flags, &buf), -EINVAL);
+	CHECK_ERR(dlbuf_udmabuf_create(4096, NULL, NULL), -EINVAL);
+	/* More than any size_limit_mb, and than the machine has. */
+	CHECK(dlbuf_udmabuf_create(1ull << 50, NULL, &buf) < 0);
+	CHECK(dlbuf_last_error()[0]);
+	CHECK_EQ(buf.fd, -7);
+}
+
+struct seen {
+	int exporters, present;
+};
+
+static int see(const struct dlbuf_exporter_info *info, void *data)
+{
+	struct seen *s = data;
+
+	s->exporters++;
+	s->present += !info->status;
+	CHECK(info->name[0] && info->node[0]);
+	CHECK(!info->status == !info->reason[0]);
+	return 0;
+}
+
+static void exporters(void *arg)
+{
+	struct seen s = { 0 };
+
+	(void)arg;
+	CHECK_EQ(dlbuf_exporter_each(see, &s), 0);
+	CHECK(s.exporters >= 1);
+	ktap_note(NULL, 0, "%d exporters, %d present", s.exporters, s.present);
+}
+
+void cts_cases_alloc(void)
+{
+	ktap_case("alloc/one-device", one_device, NULL);
+	ktap_case("alloc/two-devices", two_devices, NULL);
+	ktap_case("alloc/refusals", refusals, NULL);
+	ktap_case("alloc/memfd", memfd, NULL);
+	ktap_case("alloc/list", list, NULL);
+	ktap_case("alloc/limits", limits, NULL);
+	ktap_case("alloc/exporters", exporters, NULL);
+}

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT
+/* Buffers seen before: found by identity, bounded, given up in order. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "cts.h"
+
+static struct dlbuf_device_stats stats_of(struct dlbuf_device *dev)
+{
+	DLBUF_INFO(dlbuf_device_stats, s);
+
+	CHECK_EQ(dlbuf_device_get_stats(dev, &s), 0);
+	return s;
+}
+
+static struct dlbuf_device *open_with(uint32_t max_idle, uint32_t flags)
+{
+	DLBUF_OPTS(dlbuf_device_opts, opts, .cache_max_idle = max_idle,
+		   .flags = flags);
+	struct dlbuf_device *dev = NULL;
+
+	if (dlbuf_device_open(cts_device, &opts, &dev))
+		FATAL("%s", dlbuf_last_error());
+	return dev;
+}
+
+static void hit(void *arg)
+{
+	int fd = cts_alloc("udmabuf", 4096), dup;
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, 4096), *u;
+	void *data = t->dl_tensor.data;
+	struct dlbuf_device_stats s;
+
+	(void)arg;
+	/* While a tensor lives, after it, and by another fd of the buffer. */
+	u = cts_import(dev, fd, 4096);
+	CHECK(u->dl_tensor.data == data);
+	cts_delete(u);
+	cts_delete(t);
+	s = stats_of(dev);
+	CHECK_EQ(s.live, 0);
+	CHECK_EQ(s.idle, 1);
+	CHECK_EQ(s.idle_bytes, 4096);
+	CHECK_EQ(s.tensors, 0);
+	dup = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	close(fd);
+	t = cts_import(dev, dup, 4096);
+	CHECK(t->dl_tensor.data == data);
+	s = stats_of(dev);
+	CHECK_EQ(s.misses, 1);
+	CHECK_EQ(s.hits, 2);
+	CHECK_EQ(s.live, 1);
+	CHECK_EQ(s.idle, 0);
+	CHECK_EQ(s.live_bytes, 4096);
+	CHECK_EQ(s.tensors, 1);
+	cts_delete(t);
+	close(dup);
+	dlbuf_device_close(dev);
+}
+
+/* A number that now means another buffer is another buffer. */
+static void fd_number_reused(void *arg)
+{
+	int fd = cts_alloc("udmabuf", 4096), other;
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, 4096);
+	unsigned char a[64], b[64], got[64];
+
+	(void)arg;
+	cts_pattern(a, sizeof(a), 1);
+	cts_pattern(b, sizeof(b), 2);
+	cts_poke(fd, 0, a, sizeof(a));
+	cts_delete(t); /* stays in the cache */
+	close(fd);
+	other = cts_alloc("udmabuf", 4096);
+	CHECK_EQ(other, fd);
+	cts_poke(other, 0, b, sizeof(b));
+	t = cts_import(dev, other, 4096);
+	cts_read(t, 0, got, sizeof(got));
+	CHECK(!memcmp(got, b, sizeof(got)));
+	CHECK_EQ(stats_of(dev).misses, 2);
+	cts_delete(t);
+	close(other);
+	dlbuf_device_close(dev);
+}
+
+/* Each buffer of a pool comes back as itself, beyond the first buckets. */
+static void pool(void *arg)
+{
+	enum { N = 200 };
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t;
+	void *data[N];
+	int fds[N];
+
+	(void)arg;
+	for (uint32_t i = 0; i < N; i++) {
+		fds[i] = cts_alloc("udmabuf", 4096);
+		cts_poke(fds[i], 0, &i, sizeof(i));
+		t = cts_import(dev, fds[i], 4096);
+		data[i] = t->dl_tensor.data;
+		cts_delete(t);
+	}
+	for (uint32_t round = 0; round < 3; round++)
+		for (uint32_t i = 0; i < N; i++) {
+			t = cts_import(dev, fds[i], 4096);
+			CHECK(t->dl_tensor.data == data[i]);
+			cts_delete(t);
+		}
+	CHECK_EQ(stats_of(dev).misses, N);
+	CHECK_EQ(stats_of(dev).hits, 3 * N);
+	CHECK_EQ(stats_of(dev).idle, N);
+	for (uint32_t i = 0; i < N; i += 37) {
+		uint32_t got = ~0u;
+
+		t = cts_import(dev, fds[i], 4096);
+		cts_read(t, 0, &got, sizeof(got));
+		CHECK_EQ(got, i);
+		cts_delete(t);
+	}
+	for (uint32_t i = 0; i < N; i++)
+		close(fds[i]);
+	dlbuf_device_close(dev);
+}
+
+/* At most max_idle are kept, the least recently used goes first. */
+static void bounded(void *arg)
+{
+	struct dlbuf_device *dev = open_with(3, 0);
+	int fds[5];
+
+	(void)arg;
+	for (int i = 0; i < 5; i++) {
+		fds[i] = cts_alloc("udmabuf", 4096);
+		cts_delete(cts_import(dev, fds[i], 4096));
+		if (i == 2) /* make the oldest the youngest */
+			cts_delete(cts_import(dev, fds[0], 4096));
+	}
+	/* Used in the order 1 2 0 3 4; 0 3 4 are left. */
+	CHECK_EQ(stats_of(dev).idle, 3);
+	CHECK_EQ(stats_of(dev).evictions, 2);
+	CHECK_EQ(stats_of(dev).misses, 5);
+	cts_delete(cts_import(dev, fds[0], 4096));
+	cts_delete(cts_import(dev, fds[3], 4096));
+	cts_delete(cts_import(dev, fds[4], 4096));
+	CHECK_EQ(stats_of(dev).misses, 5);
+	cts_delete(cts_import(dev, fds[1], 4096));
+	CHECK_EQ(stats_of(dev).misses, 6);
+	for (int i = 0; i < 5; i++)
+		close(fds[i]);
+	dlbuf_device_close(dev);
+}
+
+/* A buffer that does not come back goes, though the bound is far. */
+static void stale(void *arg)
+{
+	int old = cts_alloc("udmabuf", 4096), fd = cts_alloc("udmabuf", 4096);
+	struct dlbuf_device *dev = cts_open();
+
+	(void)arg;
+	cts_delete(cts_import(dev, old, 4096));
+	for (int i = 0; i < 1000; i++)
+		cts_delete(cts_import(dev, fd, 4096));
+	CHECK_EQ(stats_of(dev).idle, 2);
+	for (int i = 0; i < 100; i++)
+		cts_delete(cts_import(dev, fd, 4096));
+	CHECK_EQ(stats_of(dev).idle, 1);
+	CHECK_EQ(stats_of(dev).evictions, 1);
+	close(old);
+	close(fd);
+	dlbuf_device_close(dev);
+}
+
+static void trim(void *arg)
+{
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *live;
+	int fds[4];
+	unsigned int before;
+
+	(void)arg;
+	for (int i = 0; i < 4; i++)
+		fds[i] = cts_alloc("udmabuf", 4096);
+	live = cts_import(dev, fds[3], 4096);
+	before = cts_count_fds();
+	for (int i = 0; i < 3; i++)
+		cts_delete(cts_import(dev, fds[i], 4096));
+	CHECK(cts_count_fds() > before);
+	dlbuf_device_trim(dev, 1);
+	CHECK_EQ(stats_of(dev).idle, 1);
+	dlbuf_device_trim(dev, 0);
+	CHECK_EQ(stats_of(dev).idle, 0);
+	CHECK_EQ(stats_of(dev).live, 1);
+	CHECK_EQ(cts_count_fds(), before);
+	cts_delete(live);
+	dlbuf_device_trim(NULL, 0);
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+	dlbuf_device_close(dev);
+}
+
+static void no_cache(void *arg)
+{
+	int fd = cts_alloc("udmabuf", 4096);
+	struct dlbuf_device *dev = open_with(0, DLBUF_DEVICE_NO_CACHE);
+	DLManagedTensorVersioned *t;
+
+	(void)arg;
+	cts_delete(cts_import(dev, fd, 4096));
+	CHECK_EQ(stats_of(dev).idle, 0);
+	/* In use at the same time it is one import all the same. */
+	t = cts_import(dev, fd, 4096);
+	cts_delete(cts_import(dev, fd, 4096));
+	CHECK_EQ(stats_of(dev).misses, 2);
+	CHECK_EQ(stats_of(dev).hits, 1);
+	cts_delete(t);
+	close(fd);
+	dlbuf_device_close(dev);
+}
+
+/* ---- cost */
+
+struct cost {
+	struct dlbuf_device *dev;
+	int fd;
+};
+
+static void first_import(void *arg)
+{
+	struct cost *c = arg;
+
+	c->dev = cts_open();
+	cts_delete(cts_import(c->dev, c->fd, 4096));
+}
+
+static void second_import(void *arg)
+{
+	struct cost *c = arg;
+
+	cts_delete(cts_import(c->dev, c->fd, 4096));
+}
+
+/* At most two system calls, on every backend. */
+static void costs_two_calls(void *arg)
+{
+	struct cost c = { .fd = cts_alloc("udmabuf", 4096) };
+	struct cts_syscall calls[16];
+	int n = cts_trace(first_import, second_import, &c, calls, 16);
+
+	(void)arg;
+	if (n < 0)
+		SKIP("this system does not let a child be traced");
+	for (int i = 0; i < n && i < 16; i++)
+		ktap_note(NULL, 0, "system call %ld", calls[i].nr);
+	CHECK(n >= 1);
+	CHECK(n <= 2);
+	close(c.fd);
+}
+
+/* ---- threads */
+
+struct shared {
+	struct dlbuf_device *dev;
+	int fds[4];
+	int failures;
+};
+
+static void *importer(void *arg)
+{
+	struct shared *s = arg;
+
+	for (int i = 0; i < 400; i++) {
+		int64_t shape = 4096;
+		DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
+				    .shape = &shape };
+		DLManagedTensorVersioned *t, *u;
+
+		if (dlbuf_import(s->dev, s->fds[i % 4], &layout, NULL, &t) ||
+		    dlbuf_tensor_share(t, &u)) {
+			__atomic_add_fetch(&s->failures, 1, __ATOMIC_RELAXED);
+			continue;
+		}
+		t->deleter(t);
+		if (i % 50 == 0)
+			dlbuf_device_trim(s->dev, 1);
+		u->deleter(u);
+	}
+	return NULL;
+}
+
+static void threads(void *arg)
+{
+	struct shared s = { .dev = open_with(2, 0) };
+	pthread_t t[4];
+
+	(void)arg;
+	for (int i = 0; i < 4; i++)
+		s.fds[i] = cts_alloc("udmabuf", 4096);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(pthread_create(&t[i], NULL, importer, &s), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	CHECK_EQ(s.failures, 0);
+	CHECK_EQ(stats_of(s.dev).live, 0);
+	CHECK_EQ(stats_of(s.dev).tensors, 0);
+	CHECK(stats_of(s.dev).idle <= 2);
+	for (int i = 0; i < 4; i++)
+		close(s.fds[i]);
+	dlbuf_device_close(s.dev);
+}
+
+void cts_cases_cache(void)
+{
+	ktap_case("cache/hit", hit, NULL);
+	ktap_case("cache/fd-number-reused", fd_number_reused, NULL);
+	ktap_case("cache/pool", pool, NULL);
+	ktap_case("cache/bounded", bounded, NULL);
+	ktap_case("cache/stale", stale, NULL);
+	ktap_case("cache/trim", trim, NULL);
+	ktap_case("cache/off", no_cache, NULL);
+	ktap_case("cache/costs-two-system-calls", costs_two_calls, NULL);
+	ktap_case("cache/threads", threads, NULL);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The conformance suite: the same cases for every backend. A backend is
+ * supported when it passes; nothing else defines it.
+ *
+ *	cts --device vulkan:0 [CASE...]
+ *
+ * What differs between backends is only how the device itself touches memory:
+ * struct cts_access.
+ */
+#ifndef CTS_H
+#define CTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <dlbuf/dlbuf.h>
+
+#include "ktap.h"
+
+struct cts_access {
+	const char *backend;
+	/*
+	 * Reads or writes `bytes` bytes at `offset` of the dma-buf behind t,
+	 * by work on the device itself, finished on return. The caller has
+	 * acquired t. 0 or a negative errno.
+	 */
+	int (*read)(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
+		    size_t bytes);
+	int (*write)(DLManagedTensorVersioned *t, uint64_t offset,
+		     const void *src, size_t bytes);
+};
+
+extern const struct cts_access cts_cpu, cts_vulkan;
+
+/* Fails and ends the case, for what the rest of it builds on. */
+#define FATAL(...)                                                           \
+	do {                                                                 \
+		ktap_check(__FILE__, __LINE__, false, __VA_ARGS__);          \
+		ktap_leave();                                                \
+	} while (0)
+
+/* A name made by a format, until the next call. */
+const char *cts_name(const char *fmt, ...)
+	__attribute__((format(printf, 1, 2)));
+
+/* The device under test, as --device named it. */
+extern const char *cts_device;
+extern const struct cts_access *cts_access;
+
+/* Opens it; a failure fails the case. */
+struct dlbuf_device *cts_open(void);
+
+/* A new dma-buf; skips the case where the exporter is absent. */
+int cts_alloc(const char *exporter, uint64_t bytes);
+
+/* A 1-d byte tensor over the whole dma-buf. A failure fails the case. */
+DLManagedTensorVersioned *cts_import(struct dlbuf_device *dev, int fd,
+				     uint64_t bytes);
+
+/* Deletes a tensor; NULL is nothing. */
+void cts_delete(DLManagedTensorVersioned *t);
+
+/* The dma-buf's bytes as the kernel maps them, without dlbuf. */
+void cts_peek(int fd, uint64_t offset, void *dst, size_t bytes);
+void cts_poke(int fd, uint64_t offset, const void *src, size_t bytes);
+
+/* Bytes that differ at every offset and for every seed. */
+void cts_pattern(void *dst, size_t bytes, uint32_t seed);
+
+/* Acquire, access by the device, release; a failure fails the case. */
+void cts_read(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
+	      size_t bytes);
+void cts_write(DLManagedTensorVersioned *t, uint64_t offset, const void *src,
+	       size_t bytes);
+
+/* Open fds of this process. */
+unsigned int cts_count_fds(void);
+
+/* ---- system calls of a function, by tracing a child that runs it */
+
+struct cts_syscall {
+	long nr;
+	uint64_t args[3];
+	uint64_t value;		/* u64 behind args[2] of an ioctl, else 0 */
+};
+
+/*
+ * Runs before() and then traced(), both in a child; records what traced()
+ * calls. Returns the number of calls, at most max are stored; -1 when the
+ * system cannot trace.
+ */
+int cts_trace(void (*before)(void *), void (*traced)(void *), void *arg,
+	      struct cts_syscall *calls, int max);
+
+/* ---- real fences, made by vgem */
+
+struct cts_fence {
+	int drm;		/* the vgem node */
+	uint32_t handle, fence;
+	int sync_file;		/* a fence of it, unsignalled */
+};
+
+/* Skips the case where there is no vgem. */
+void cts_fence_create(struct cts_fence *f);
+void cts_fence_signal(struct cts_fence *f);
+void cts_fence_destroy(struct cts_fence *f);
+/* Adds it to a dma-buf as a fence of readers or writers. */
+void cts_fence_attach(struct cts_fence *f, int dmabuf, uint32_t access);
+
+/* ---- the files of cases */
+
+void cts_cases_import(void);
+void cts_cases_input(void);
+void cts_cases_cache(void);
+void cts_cases_tensor(void);
+void cts_cases_sync(void);
+void cts_cases_frame(void);
+void cts_cases_alloc(void);
+void cts_cases_fault(void);
+
+#endif /* CTS_H */
