@@ -77,9 +77,7 @@ static void fd_number_reused(void *arg)
 	cts_pattern(b, sizeof(b), 2);
 	cts_poke(fd, 0, a, sizeof(a));
 	cts_delete(t); /* stays in the cache */
-	close(fd);
-	other = cts_alloc("udmabuf", 4096);
-	CHECK_EQ(other, fd);
+	other = cts_reuse(fd, "udmabuf", 4096);
 	cts_poke(other, 0, b, sizeof(b));
 	t = cts_import(dev, other, 4096);
 	cts_read(t, 0, got, sizeof(got));

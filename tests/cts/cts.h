@@ -55,6 +55,9 @@ struct dlbuf_device *cts_open(void);
 /* A new dma-buf; skips the case where the exporter is absent. */
 int cts_alloc(const char *exporter, uint64_t bytes);
 
+/* Closes fd and gives its number to a new dma-buf. */
+int cts_reuse(int fd, const char *exporter, uint64_t bytes);
+
 /* A 1-d byte tensor over the whole dma-buf. A failure fails the case. */
 DLManagedTensorVersioned *cts_import(struct dlbuf_device *dev, int fd,
 				     uint64_t bytes);

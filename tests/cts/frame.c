@@ -134,7 +134,7 @@ static void refused(struct dlbuf_device *dev, struct dlbuf_frame f, int err)
 
 static void refusals(void *arg)
 {
-	int fd = cts_alloc("udmabuf", PITCH * H * 3 / 2 / 4096 * 4096);
+	int fd = cts_alloc("udmabuf", PITCH * H * 3 / 2);
 	int small = cts_alloc("udmabuf", 4096), pipes[2];
 	struct dlbuf_device *dev = cts_open();
 	struct dlbuf_frame f;

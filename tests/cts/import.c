@@ -223,9 +223,7 @@ static void fd_is_duplicated(void *arg)
 	int keep = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
 	(void)arg;
-	CHECK_EQ(close(fd), 0);
-	other = cts_alloc("udmabuf", BYTES);
-	CHECK_EQ(other, fd);
+	other = cts_reuse(fd, "udmabuf", BYTES);
 	cts_pattern(want, sizeof(want), 4);
 	cts_pattern(foreign, sizeof(foreign), 5);
 	cts_poke(keep, 0, want, sizeof(want));

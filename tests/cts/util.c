@@ -69,6 +69,16 @@ int cts_alloc(const char *exporter, uint64_t bytes)
 	return fd;
 }
 
+int cts_reuse(int fd, const char *exporter, uint64_t bytes)
+{
+	int other = cts_alloc(exporter, bytes);
+
+	if (dup3(other, fd, O_CLOEXEC) != fd)
+		FATAL("dup3: %s", strerror(errno));
+	close(other);
+	return fd;
+}
+
 DLManagedTensorVersioned *cts_import(struct dlbuf_device *dev, int fd,
 				     uint64_t bytes)
 {
@@ -174,13 +184,14 @@ unsigned int cts_count_fds(void)
 
 static int open_vgem(void)
 {
-	for (int i = 128; i < 136; i++) {
+	/* Dumb buffers are not made on render nodes. */
+	for (int i = 0; i < 8; i++) {
 		char path[64], name[32] = "";
 		struct drm_version v = { .name = name,
 					 .name_len = sizeof(name) - 1 };
 		int fd;
 
-		snprintf(path, sizeof(path), "/dev/dri/renderD%d", i);
+		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
 		fd = open(path, O_RDWR | O_CLOEXEC);
 		if (fd < 0)
 			continue;
