@@ -37,7 +37,7 @@ int buffer_identify(int fd, struct buffer_id *id)
 }
 
 /* "-EBADF, it is a 'pipe:[123]'": the kernel's own name for the thing. */
-static int not_a_dma_buf(int fd)
+static int not_a_dma_buf(int fd, int callers)
 {
 	char path[32], name[128];
 	ssize_t n;
@@ -45,12 +45,12 @@ static int not_a_dma_buf(int fd)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	n = readlink(path, name, sizeof(name) - 1);
 	if (n < 0)
-		return fail(-EBADF, "fd %d is not a dma-buf", fd);
+		return fail(-EBADF, "fd %d is not a dma-buf", callers);
 	name[n] = '\0';
-	return fail(-EBADF, "fd %d is not a dma-buf but '%s'", fd, name);
+	return fail(-EBADF, "fd %d is not a dma-buf but '%s'", callers, name);
 }
 
-int buffer_size(int fd, uint64_t *bytes)
+int buffer_size(int fd, int callers, uint64_t *bytes)
 {
 	struct statfs fs;
 	off_t end;
@@ -60,12 +60,12 @@ int buffer_size(int fd, uint64_t *bytes)
 	 * no telling them apart and they are refused here too.
 	 */
 	if (fault_hit() || fstatfs(fd, &fs) < 0)
-		return fail_errno("fd %d: fstatfs()", fd);
+		return fail_errno("fd %d: fstatfs()", callers);
 	if ((unsigned long)fs.f_type != DMA_BUF_MAGIC_NUMBER)
-		return not_a_dma_buf(fd);
+		return not_a_dma_buf(fd, callers);
 	end = lseek(fd, 0, SEEK_END);
 	if (fault_hit() || end < 0)
-		return fail_errno("fd %d: lseek(SEEK_END)", fd);
+		return fail_errno("fd %d: lseek(SEEK_END)", callers);
 	*bytes = end;
 	return 0;
 }
@@ -78,7 +78,7 @@ int dlbuf_buffer_query(int fd, struct dlbuf_buffer_info *info)
 
 	ret = buffer_identify(fd, &id);
 	if (!ret)
-		ret = buffer_size(fd, &out.bytes);
+		ret = buffer_size(fd, fd, &out.bytes);
 	if (ret)
 		return ret;
 	out.dev = id.dev;

@@ -21,7 +21,10 @@ struct buffer_id {
  */
 int buffer_identify(int fd, struct buffer_id *id);
 
-/* -EBADF unless the fd is a dma-buf. */
-int buffer_size(int fd, uint64_t *bytes);
+/*
+ * -EBADF unless the fd is a dma-buf. The sentence names it by the caller's
+ * number, which fd may be a duplicate of.
+ */
+int buffer_size(int fd, int callers, uint64_t *bytes);
 
 #endif /* DLBUF_LIB_BUFFER_H */

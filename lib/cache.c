@@ -181,7 +181,7 @@ static int import_create(struct dlbuf_device *dev, int fd,
 			   "import", fd);
 		goto err_close;
 	}
-	ret = buffer_size(imp->fd, &imp->bytes);
+	ret = buffer_size(imp->fd, fd, &imp->bytes);
 	if (!ret)
 		ret = layout_fits(end, imp->bytes);
 	if (ret)

@@ -23,6 +23,14 @@ static dlbuf_log_fn log_fn;
 static void *log_data;
 static int log_level = -1; /* not yet read from the environment */
 
+/* Names of files and drivers are quoted, and may hold anything. */
+static void make_one_line(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			*text = '?';
+}
+
 __attribute__((format(printf, 1, 0)))
 static void vfail(const char *fmt, va_list ap)
 {
@@ -30,6 +38,7 @@ static void vfail(const char *fmt, va_list ap)
 	char text[sizeof(sentence)];
 
 	vsnprintf(text, sizeof(text), fmt, ap);
+	make_one_line(text);
 	memcpy(sentence, text, sizeof(text));
 }
 
@@ -113,6 +122,7 @@ void log_at(enum dlbuf_log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	make_one_line(text);
 	fn = __atomic_load_n(&log_fn, __ATOMIC_ACQUIRE);
 	if (fn)
 		fn(__atomic_load_n(&log_data, __ATOMIC_RELAXED), level, text);

@@ -189,7 +189,7 @@ int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		uint64_t bytes;
 
 		/* What is no dma-buf at all is told so first. */
-		ret = buffer_size(fd, &bytes);
+		ret = buffer_size(fd, fd, &bytes);
 		return ret ? ret : fail(-EACCES, "fd %d was not opened for %s",
 					fd, access & ~id.access & DLBUF_WRITE ?
 					"writing" : "reading");

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+/* What is not a dma-buf is refused, and the refusal says what it is. */
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/inotify.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+
+#include "ktap.h"
+
+#include <dlbuf/dlbuf.h>
+
+#include "buffer.h"
+#include "internal.h"
+
+/* Every function that takes the fd of a dma-buf. */
+static void check_refused(int fd, const char *says)
+{
+	struct dlbuf_buffer_info info = { .size = sizeof(info), .ino = 77 };
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	DLBUF_OPTS(dlbuf_import_opts, rw, .access = DLBUF_RW);
+	DLTensor layout = { .dtype = { kDLUInt, 8, 1 } };
+	struct dlbuf_frame f = {
+		.size = sizeof(f),
+		.width = 4,
+		.height = 4,
+		.code = DLBUF_FOURCC('R', '8', ' ', ' '),
+		.code_space = DLBUF_CODE_DRM,
+		.nplanes = 1,
+		.planes = { { .fd = fd, .pitch = 4 } },
+	};
+	struct dlbuf_device *cpu;
+	uint32_t n = 77;
+
+	CHECK_ERR(dlbuf_buffer_query(fd, &info), -EBADF);
+	CHECK_SAYS(says);
+	CHECK_EQ(info.ino, 77);
+	CHECK_ERR(dlbuf_buffer_query(fd, NULL), -EBADF);
+#ifdef CONFIG_BACKEND_CPU
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	CHECK_ERR(dlbuf_import(cpu, fd, &layout, NULL, &t[0]), -EBADF);
+	CHECK_SAYS(says);
+	/* Not "it was not opened for that". */
+	CHECK_ERR(dlbuf_import(cpu, fd, &layout, &rw, &t[0]), -EBADF);
+	CHECK_SAYS(says);
+	CHECK_ERR(dlbuf_import_frame(cpu, &f, NULL, t, &n), -EBADF);
+	CHECK_SAYS(says);
+	CHECK_EQ(n, 77);
+	CHECK(!t[0]);
+	dlbuf_device_close(cpu);
+#else
+	(void)cpu, (void)n, (void)f, (void)layout, (void)t, (void)rw;
+#endif
+}
+
+TEST(minus_one)
+{
+	check_refused(-1, "fd -1");
+}
+
+TEST(other_negative_numbers)
+{
+	check_refused(AT_FDCWD, "fd -100");
+	check_refused(INT_MIN, "fd -2147483648");
+}
+
+TEST(closed)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	close(fd);
+	check_refused(fd, "Bad file descriptor");
+}
+
+TEST(a_number_beyond_the_limit)
+{
+	check_refused(INT_MAX, "Bad file descriptor");
+}
+
+TEST(pipes)
+{
+	int fds[2];
+
+	REQUIRE(!pipe(fds));
+	check_refused(fds[0], "'pipe:[");
+	check_refused(fds[1], "'pipe:[");
+	close(fds[0]);
+	close(fds[1]);
+}
+
+TEST(sockets)
+{
+	int fds[2];
+
+	REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
+	check_refused(fds[0], "'socket:[");
+	close(fds[0]);
+	close(fds[1]);
+}
+
+TEST(files)
+{
+	char path[] = "/tmp/dlbuf-unit-XXXXXX";
+	int fd = mkstemp(path), reader, writer;
+
+	REQUIRE(fd >= 0);
+	check_refused(fd, path);
+	reader = open(path, O_RDONLY | O_CLOEXEC);
+	writer = open(path, O_WRONLY | O_CLOEXEC);
+	check_refused(reader, path);
+	check_refused(writer, path);
+	close(reader);
+	close(writer);
+	unlink(path);
+	check_refused(fd, "(deleted)");
+	close(fd);
+}
+
+TEST(a_file_with_a_newline_in_its_name)
+{
+	char path[] = "/tmp/dlbuf\nunit-XXXXXX";
+	int fd = mkstemp(path);
+
+	REQUIRE(fd >= 0);
+	unlink(path);
+	check_refused(fd, "/tmp/dlbuf?unit-");
+	close(fd);
+}
+
+TEST(a_file_that_is_only_a_path)
+{
+	int fd = open("/", O_PATH | O_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	check_refused(fd, "'/'");
+	close(fd);
+}
+
+TEST(directories)
+{
+	int fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	check_refused(fd, "'/tmp'");
+	close(fd);
+}
+
+TEST(device_nodes)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+	REQUIRE(null >= 0 && zero >= 0);
+	check_refused(null, "'/dev/null'");
+	check_refused(zero, "'/dev/zero'");
+	close(null);
+	close(zero);
+}
+
+TEST(memfds)
+{
+	int fd = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	REQUIRE(fd >= 0);
+	REQUIRE(!ftruncate(fd, 4096));
+	check_refused(fd, "'/memfd:frame");
+	close(fd);
+}
+
+TEST(files_without_a_name)
+{
+	sigset_t none;
+	int fds[5];
+
+	sigemptyset(&none);
+	fds[0] = eventfd(0, EFD_CLOEXEC);
+	fds[1] = epoll_create1(EPOLL_CLOEXEC);
+	fds[2] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	fds[3] = signalfd(-1, &none, SFD_CLOEXEC);
+	fds[4] = inotify_init1(IN_CLOEXEC);
+	for (int i = 0; i < 5; i++) {
+		if (!CHECK(fds[i] >= 0))
+			continue;
+		check_refused(fds[i], "is not a dma-buf");
+		close(fds[i]);
+	}
+}
+
+TEST(standard_input_too)
+{
+	int kept = dup(0), fds[2];
+
+	REQUIRE(!pipe(fds));
+	CHECK_EQ(dup2(fds[0], 0), 0);
+	check_refused(0, "fd 0");
+	if (kept >= 0) {
+		dup2(kept, 0);
+		close(kept);
+	} else {
+		close(0);
+	}
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* The first look is at the identity alone, and takes any fd. */
+TEST(identity)
+{
+	int a = memfd_create("a", MFD_CLOEXEC), b, c;
+	struct buffer_id x = { 0 }, y = { 0 };
+	char path[32];
+
+	REQUIRE(a >= 0);
+	b = dup(a);
+	c = memfd_create("a", MFD_CLOEXEC);
+	CHECK_OK(buffer_identify(a, &x));
+	CHECK_EQ(x.access, DLBUF_RW);
+	CHECK_OK(buffer_identify(b, &y));
+	CHECK(x.dev == y.dev && x.ino == y.ino);
+	CHECK_OK(buffer_identify(c, &y));
+	CHECK(x.dev != y.dev || x.ino != y.ino);
+	close(b);
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", a);
+	b = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK_OK(buffer_identify(b, &y));
+	CHECK_EQ(y.access, DLBUF_READ);
+	CHECK(x.dev == y.dev && x.ino == y.ino);
+	close(b);
+	b = open(path, O_WRONLY | O_CLOEXEC);
+	CHECK_OK(buffer_identify(b, &y));
+	CHECK_EQ(y.access, DLBUF_WRITE);
+	close(a);
+	close(b);
+	close(c);
+}
+
+/* A bad layout is told before the fd is looked at, and the other way round. */
+TEST(two_mistakes_give_one_answer)
+{
+	DLTensor layout = { .ndim = -1, .dtype = { kDLUInt, 8, 1 } };
+	DLManagedTensorVersioned *t = NULL;
+	struct dlbuf_device *cpu;
+
+#ifndef CONFIG_BACKEND_CPU
+	SKIP("no cpu backend in this build");
+#endif
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	CHECK_ERR(dlbuf_import(cpu, -1, &layout, NULL, &t), -EINVAL);
+	CHECK_SAYS("ndim");
+	CHECK_ERR(dlbuf_import(NULL, -1, &layout, NULL, &t), -EINVAL);
+	CHECK_ERR(dlbuf_import(cpu, -1, &layout, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_import(cpu, -1, NULL, NULL, &t), -EINVAL);
+	CHECK(!t);
+	dlbuf_device_close(cpu);
+}
+
+KTAP_MAIN()

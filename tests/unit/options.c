@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: MIT
+/* Structs that begin with their size, of older and of newer callers. */
+#include "ktap.h"
+
+#include <dlbuf/dlbuf.h>
+
+#include "internal.h"
+
+struct ours {
+	size_t size;
+	uint32_t a, b;
+	const char *c;
+};
+
+struct newer {
+	struct ours ours;
+	uint64_t d, e;
+};
+
+static int get(struct ours *o, const void *src)
+{
+	memset(o, 0xee, sizeof(*o));
+	return opts_get(o, sizeof(*o), src, "test_opts");
+}
+
+TEST(null_is_all_defaults)
+{
+	static const struct ours zero;
+	struct ours o;
+
+	CHECK_OK(get(&o, NULL));
+	CHECK(!memcmp(&o, &zero, sizeof(o)));
+}
+
+TEST(the_same_size)
+{
+	struct ours src = { sizeof(src), 1, 2, "three" }, o;
+
+	CHECK_OK(get(&o, &src));
+	CHECK_EQ(o.size, sizeof(o));
+	CHECK_EQ(o.a, 1);
+	CHECK_EQ(o.b, 2);
+	CHECK_STR(o.c, "three");
+}
+
+TEST(an_older_caller_s_is_shorter)
+{
+	struct ours src = { offsetof(struct ours, b), 1, 2, "three" }, o;
+
+	CHECK_OK(get(&o, &src));
+	CHECK_EQ(o.size, sizeof(o));
+	CHECK_EQ(o.a, 1);
+	CHECK_EQ(o.b, 0);
+	CHECK(!o.c);
+	src.size = sizeof(src.size);
+	CHECK_OK(get(&o, &src));
+	CHECK_EQ(o.a, 0);
+}
+
+TEST(a_newer_caller_s_tail_of_zeros)
+{
+	struct newer src = { .ours = { sizeof(src), 1, 2, "three" } };
+	struct ours o;
+
+	CHECK_OK(get(&o, &src));
+	CHECK_EQ(o.size, sizeof(o));
+	CHECK_EQ(o.b, 2);
+}
+
+TEST(a_newer_caller_s_unknown_option)
+{
+	struct newer src = { .ours = { sizeof(src), 1, 2, "three" } };
+	unsigned char *tail = (unsigned char *)&src.d;
+	struct ours o;
+
+	/* Every byte of the tail counts, the first and the last too. */
+	for (size_t i = 0; i < 16; i++) {
+		tail[i] = 1;
+		CHECK_ERR(get(&o, &src), -EINVAL);
+		CHECK_SAYS("struct test_opts");
+		tail[i] = 0;
+	}
+	CHECK_OK(get(&o, &src));
+}
+
+TEST(a_size_that_is_not_set)
+{
+	struct ours src = { 0, 1, 2, NULL }, o;
+
+	CHECK_ERR(get(&o, &src), -EINVAL);
+	CHECK_SAYS("struct test_opts has no size");
+	src.size = sizeof(size_t) - 1;
+	CHECK_ERR(get(&o, &src), -EINVAL);
+}
+
+/* ---------------------------------------------------------------- results */
+
+TEST(results_of_the_same_size)
+{
+	struct ours mine = { 0, 1, 2, "three" }, dst = { sizeof(dst), 9, 9, "" };
+
+	CHECK_OK(INFO_PUT(&dst, &mine, "test_info"));
+	CHECK_EQ(dst.size, sizeof(dst));
+	CHECK_EQ(dst.a, 1);
+	CHECK_EQ(dst.b, 2);
+	CHECK_STR(dst.c, "three");
+}
+
+TEST(results_for_an_older_caller)
+{
+	struct ours mine = { 0, 1, 2, "three" };
+	struct ours dst = { offsetof(struct ours, b), 9, 9, "untouched" };
+
+	CHECK_OK(INFO_PUT(&dst, &mine, "test_info"));
+	CHECK_EQ(dst.size, offsetof(struct ours, b));
+	CHECK_EQ(dst.a, 1);
+	CHECK_EQ(dst.b, 9);
+	CHECK_STR(dst.c, "untouched");
+}
+
+TEST(results_for_a_newer_caller)
+{
+	struct ours mine = { 0, 1, 2, "three" };
+	struct newer dst = { { sizeof(dst), 9, 9, "" }, 9, 9 };
+
+	CHECK_OK(info_put(&dst, &mine, sizeof(mine), "test_info"));
+	CHECK_EQ(dst.ours.size, sizeof(dst));
+	CHECK_EQ(dst.ours.b, 2);
+	CHECK_EQ(dst.d, 0);
+	CHECK_EQ(dst.e, 0);
+}
+
+TEST(results_without_a_size)
+{
+	struct ours mine = { 0, 1, 2, "three" }, dst = { 0, 9, 9, "" };
+
+	CHECK_ERR(INFO_PUT(&dst, &mine, "test_info"), -EINVAL);
+	CHECK_ERR(info_put(NULL, &mine, sizeof(mine), "test_info"), -EINVAL);
+	CHECK_EQ(dst.a, 9);
+}
+
+/* ---------------------------------------------------------------- in public */
+
+/*
+ * Each public function that takes options or fills a struct, so that none
+ * forgets to look. call() passes the struct on; what comes after the options
+ * in it is made to fail in a way that tells which came first.
+ */
+struct taker {
+	const char *name;
+	size_t size;
+	int (*call)(void *opts);
+	int otherwise;	/* what call() gives for good options */
+};
+
+static struct dlbuf_device *cpu;
+
+static int open_device(void *opts)
+{
+	struct dlbuf_device *dev = NULL;
+	int ret = dlbuf_device_open("cpu", opts, &dev);
+
+	if (ret)
+		CHECK(!dev);
+	dlbuf_device_close(dev);
+	return ret;
+}
+
+static int import(void *opts)
+{
+	DLTensor layout = { .dtype = { kDLUInt, 8, 1 } };
+	DLManagedTensorVersioned *t = NULL;
+	int ret = dlbuf_import(cpu, -1, &layout, opts, &t);
+
+	CHECK(!t);
+	return ret;
+}
+
+static int import_frame(void *opts)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	struct dlbuf_frame f = {
+		.size = sizeof(f),
+		.width = 4,
+		.height = 4,
+		.code = DLBUF_FOURCC('R', '8', ' ', ' '),
+		.code_space = DLBUF_CODE_DRM,
+		.nplanes = 1,
+		.planes = { { .fd = -1, .pitch = 4 } },
+	};
+	uint32_t n = 77;
+	int ret = dlbuf_import_frame(cpu, &f, opts, t, &n);
+
+	CHECK_EQ(n, 77);
+	CHECK(!t[0]);
+	return ret;
+}
+
+static int frame(void *opts)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	uint32_t n = 77;
+	int ret = dlbuf_import_frame(cpu, opts, NULL, t, &n);
+
+	CHECK_EQ(n, 77);
+	return ret;
+}
+
+static int alloc_tensor(void *opts)
+{
+	DLTensor layout = { .ndim = -1, .dtype = { kDLUInt, 8, 1 } };
+	DLManagedTensorVersioned *t = NULL;
+	int ret = dlbuf_alloc(&cpu, 1, &layout, opts, &t);
+
+	CHECK(!t);
+	return ret;
+}
+
+static int alloc_fd(void *opts)
+{
+	int fd = 77, ret = dlbuf_alloc_fd(4096, opts, &fd);
+
+	CHECK_EQ(fd, 77);
+	return ret;
+}
+
+static int udmabuf(void *opts)
+{
+	struct dlbuf_udmabuf buf = { 77, 77, 77 };
+	int ret = dlbuf_udmabuf_create(0, opts, &buf);
+
+	CHECK_EQ(buf.fd, 77);
+	return ret;
+}
+
+static int udmabuf_list(void *opts)
+{
+	struct dlbuf_udmabuf_item item = { .memfd = -1 };
+	int fd = 77, ret = dlbuf_udmabuf_create_list(&item, 1, opts, &fd);
+
+	CHECK_EQ(fd, 77);
+	return ret;
+}
+
+static int heap(void *opts)
+{
+	int fd = 77, ret = dlbuf_heap_alloc("system", 0, opts, &fd);
+
+	CHECK_EQ(fd, 77);
+	return ret;
+}
+
+/* -ENOSYS where it is not built: nothing is looked at then. */
+#ifdef CONFIG_EXPORTER_UDMABUF
+#define UDMABUF(err) err
+#else
+#define UDMABUF(err) -ENOSYS
+#endif
+#ifdef CONFIG_EXPORTER_HEAP
+#define HEAP(err) err
+#else
+#define HEAP(err) -ENOSYS
+#endif
+
+static const struct taker takers[] = {
+	{ "dlbuf_device_open", sizeof(struct dlbuf_device_opts), open_device, 0 },
+	{ "dlbuf_import", sizeof(struct dlbuf_import_opts), import, -EBADF },
+	{ "dlbuf_import_frame", sizeof(struct dlbuf_import_opts), import_frame,
+	  -EBADF },
+	{ "the frame", sizeof(struct dlbuf_frame), frame, -EINVAL },
+	{ "dlbuf_alloc", sizeof(struct dlbuf_alloc_opts), alloc_tensor, -EINVAL },
+	{ "dlbuf_alloc_fd", sizeof(struct dlbuf_alloc_opts), alloc_fd, -EINVAL },
+	{ "dlbuf_udmabuf_create", sizeof(struct dlbuf_udmabuf_opts), udmabuf,
+	  UDMABUF(-EINVAL) },
+	{ "dlbuf_udmabuf_create_list", sizeof(struct dlbuf_udmabuf_opts),
+	  udmabuf_list, UDMABUF(-EBADF) },
+	{ "dlbuf_heap_alloc", sizeof(struct dlbuf_heap_opts), heap,
+	  HEAP(-EINVAL) },
+};
+
+TEST(every_function_looks_at_the_size)
+{
+#ifndef CONFIG_BACKEND_CPU
+	SKIP("no cpu backend in this build");
+#endif
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	for (size_t i = 0; i < ARRAY_SIZE(takers); i++) {
+		const struct taker *t = &takers[i];
+		unsigned char opts[1024] = { 0 };
+		unsigned int before = ktap.result->failures;
+		size_t size;
+
+		if (t->otherwise == -ENOSYS) {
+			CHECK_ERR(t->call(opts), -ENOSYS);
+			continue;
+		}
+		CHECK_ERR(t->call(opts), -EINVAL);
+		CHECK_SAYS("has no size");
+
+		size = sizeof(size);
+		memcpy(opts, &size, sizeof(size));
+		CHECK_EQ(t->call(opts), t->otherwise);
+
+		size = t->size + 64;
+		memcpy(opts, &size, sizeof(size));
+		CHECK_EQ(t->call(opts), t->otherwise);
+
+		opts[t->size + 63] = 1;
+		CHECK_ERR(t->call(opts), -EINVAL);
+		CHECK_SAYS("an option that dlbuf");
+		if (ktap.result->failures != before)
+			ktap_note(__FILE__, __LINE__, "that was %s", t->name);
+	}
+	dlbuf_device_close(cpu);
+}
+
+TEST(unknown_flags)
+{
+	DLBUF_OPTS(dlbuf_device_opts, device, .flags = 0x80000000);
+	DLBUF_OPTS(dlbuf_import_opts, importing, .flags = 1);
+	DLBUF_OPTS(dlbuf_import_opts, access, .access = 4);
+	DLBUF_OPTS(dlbuf_alloc_opts, alloc, .exporter = "udmabuf", .flags = 1);
+	struct dlbuf_device *dev = NULL;
+	int fd = 77;
+
+#ifndef CONFIG_BACKEND_CPU
+	SKIP("no cpu backend in this build");
+#endif
+	CHECK_ERR(dlbuf_device_open("cpu", &device, &dev), -EINVAL);
+	CHECK(!dev);
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	CHECK_ERR(import(&importing), -EINVAL);
+	CHECK_ERR(import(&access), -EINVAL);
+	CHECK_ERR(dlbuf_alloc_fd(4096, &alloc, &fd), -EINVAL);
+	CHECK_EQ(fd, 77);
+	dlbuf_device_close(cpu);
+}
+
+TEST(every_result_has_a_size)
+{
+	struct dlbuf_device_info device = { 0 };
+	struct dlbuf_device_stats stats = { 0 };
+	struct dlbuf_format_info format = { 0 };
+	uint32_t r8 = DLBUF_FOURCC('R', '8', ' ', ' ');
+
+	CHECK_ERR(dlbuf_format_find(r8, DLBUF_CODE_DRM, &format), -EINVAL);
+	CHECK_ERR(dlbuf_format_find(r8, DLBUF_CODE_DRM, NULL), -EINVAL);
+#ifdef CONFIG_BACKEND_CPU
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	CHECK_ERR(dlbuf_device_get_info(cpu, &device), -EINVAL);
+	CHECK_ERR(dlbuf_device_get_info(cpu, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_device_get_stats(cpu, &stats), -EINVAL);
+	CHECK_ERR(dlbuf_device_get_stats(cpu, NULL), -EINVAL);
+	dlbuf_device_close(cpu);
+#endif
+	CHECK_ERR(dlbuf_device_get_info(NULL, &device), -EINVAL);
+	CHECK_ERR(dlbuf_device_get_stats(NULL, &stats), -EINVAL);
+}
+
+KTAP_MAIN()
