@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Vulkan: an import is a VkBuffer bound to memory that is the dma-buf, an
+ * access is a wait for the fences and the transfer from and to the foreign
+ * queue family.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "vulkan.h"
+
+static void vulkan_describe(struct dlbuf_device *dev,
+			    struct dlbuf_device_info *info)
+{
+	const struct dlbuf_device_info *known =
+		&vulkan_device(dev)->physical.info;
+
+	memcpy(info->description, known->description,
+	       sizeof(info->description));
+	memcpy(info->driver, known->driver, sizeof(info->driver));
+	memcpy(info->uuid, known->uuid, sizeof(info->uuid));
+	info->acquire = DLBUF_SYNC_BLOCKS;
+	info->release = DLBUF_SYNC_BLOCKS;
+}
+
+static int each_physical(const struct vulkan_instance *inst,
+			 const struct backend *backend, dlbuf_device_fn fn,
+			 void *data)
+{
+	VkPhysicalDevice list[VULKAN_MAX_DEVICES];
+	uint32_t n;
+	int ret;
+
+	ret = vulkan_warn(vulkan_physical_list(inst, list, &n));
+	for (uint32_t i = 0; !ret && i < n; i++) {
+		struct vulkan_physical p = { .handle = list[i], .index = i };
+		struct dlbuf_device_info *info = &p.info;
+
+		info->status = vulkan_warn(vulkan_physical_probe(inst, &p));
+		if (info->status) {
+			snprintf(info->reason, sizeof(info->reason), "%s",
+				 dlbuf_last_error());
+			forget_failure();
+		}
+		info->size = sizeof(*info);
+		snprintf(info->name, sizeof(info->name), "vulkan:%u", i);
+		snprintf(info->backend, sizeof(info->backend), "vulkan");
+		info->device.device_type = backend->type;
+		info->device.device_id = i;
+		info->acquire = DLBUF_SYNC_BLOCKS;
+		info->release = DLBUF_SYNC_BLOCKS;
+		ret = fn(info, data);
+	}
+	return ret;
+}
+
+static int vulkan_each(const struct backend *backend, dlbuf_device_fn fn,
+		       void *data)
+{
+	struct vulkan_instance inst;
+	int ret;
+
+	ret = vulkan_instance_open(&inst);
+	if (ret)
+		return ret;
+	ret = each_physical(&inst, backend, fn, data);
+	vulkan_instance_close(&inst);
+	return ret;
+}
+
+static void lock_own(void *data, VkQueue queue)
+{
+	(void)queue;
+	pthread_mutex_lock(data);
+}
+
+static void unlock_own(void *data, VkQueue queue)
+{
+	(void)queue;
+	pthread_mutex_unlock(data);
+}
+
+/*
+ * Recursive, because a deleter may run anywhere, also where the application
+ * holds the queue, and a deleter may have to release.
+ */
+static int init_queue_lock(struct vulkan_device *dev)
+{
+	pthread_mutexattr_t attr;
+	int ret;
+
+	if (fault_hit() || pthread_mutexattr_init(&attr))
+		return fail(-ENOMEM, "no memory for a mutex");
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	ret = pthread_mutex_init(&dev->queue_lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	if (ret)
+		return fail(-ret, "pthread_mutex_init(): %s", strerror(ret));
+	dev->lock_queue = lock_own;
+	dev->unlock_queue = unlock_own;
+	dev->lock_data = &dev->queue_lock;
+	return 0;
+}
+
+int vulkan_device_alloc(struct vulkan_device **out)
+{
+	struct vulkan_device *dev = sys_calloc(1, sizeof(*dev));
+	int ret;
+
+	if (!dev)
+		return fail(-ENOMEM, "no memory for a device");
+	ret = init_queue_lock(dev);
+	if (ret) {
+		free(dev);
+		return ret;
+	}
+	pthread_mutex_init(&dev->lock, NULL);
+	*out = dev;
+	return 0;
+}
+
+void vulkan_device_free(struct vulkan_device *dev)
+{
+	pthread_mutex_destroy(&dev->lock);
+	pthread_mutex_destroy(&dev->queue_lock);
+	free(dev);
+}
+
+static int create_device(struct vulkan_device *dev)
+{
+	const struct vulkan_physical *p = &dev->physical;
+	VkPhysicalDeviceBufferDeviceAddressFeatures address = {
+		.sType =
+		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES,
+		.bufferDeviceAddress = VK_TRUE,
+	};
+	VkDeviceQueueCreateInfo queue = {
+		.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+		.queueFamilyIndex = p->family,
+		.queueCount = 1,
+		.pQueuePriorities = &(float){ 1 },
+	};
+	const char *names[8];
+	VkDeviceCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+		.pNext = p->address ? &address : NULL,
+		.queueCreateInfoCount = 1,
+		.pQueueCreateInfos = &queue,
+		.enabledExtensionCount =
+			vulkan_extension_names(p->extensions, names),
+		.ppEnabledExtensionNames = names,
+	};
+
+	return VULKAN_CALL(&dev->instance.vk, CreateDevice, p->handle, &info,
+			   NULL, &dev->handle);
+}
+
+int vulkan_device_finish(struct vulkan_device *dev)
+{
+	struct vulkan_physical *p = &dev->physical;
+	struct vulkan_api *vk = &dev->instance.vk;
+	VkCommandPoolCreateInfo pool = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+		.queueFamilyIndex = p->family,
+	};
+
+	/* Loaders give out functions of versions that are not switched on. */
+	if (p->version < VK_API_VERSION_1_2)
+		vk->GetBufferDeviceAddress = vk->GetBufferDeviceAddressKHR;
+	if (!vk->GetBufferDeviceAddress)
+		p->address = false;
+	dev->usage = VULKAN_USAGE;
+	if (p->address)
+		dev->usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+	dev->foreign = p->extensions & EXT_FOREIGN ?
+		VK_QUEUE_FAMILY_FOREIGN_EXT : VK_QUEUE_FAMILY_EXTERNAL;
+	dev->base.dl.device_id = p->index;
+	snprintf(dev->base.name, sizeof(dev->base.name), "vulkan:%u", p->index);
+	return VULKAN_CALL(vk, CreateCommandPool, dev->handle, &pool, NULL,
+			   &dev->pool);
+}
+
+static int open_device(struct vulkan_device *dev, const char *selector)
+{
+	struct vulkan_api *vk = &dev->instance.vk;
+	int ret;
+
+	ret = vulkan_physical_select(&dev->instance, selector, &dev->physical);
+	if (!ret)
+		ret = create_device(dev);
+	if (ret)
+		return ret;
+	ret = vulkan_load(vk, VULKAN_DEVICE, dev->instance.handle, dev->handle);
+	if (!ret) {
+		vk->GetDeviceQueue(dev->handle, dev->physical.family, 0,
+				   &dev->queue);
+		ret = vulkan_device_finish(dev);
+	}
+	if (ret && vk->DestroyDevice)
+		vk->DestroyDevice(dev->handle, NULL);
+	return ret;
+}
+
+static int vulkan_open(const char *selector, struct dlbuf_device **out)
+{
+	struct vulkan_device *dev;
+	int ret;
+
+	ret = vulkan_device_alloc(&dev);
+	if (ret)
+		return ret;
+	ret = vulkan_instance_open(&dev->instance);
+	if (ret)
+		goto err_free;
+	ret = vulkan_warn(open_device(dev, selector));
+	if (ret)
+		goto err_instance;
+	*out = &dev->base;
+	return 0;
+
+err_instance:
+	vulkan_instance_close(&dev->instance);
+err_free:
+	vulkan_device_free(dev);
+	return ret;
+}
+
+static void vulkan_close(struct dlbuf_device *base)
+{
+	struct vulkan_device *dev = vulkan_device(base);
+	struct vulkan_api *vk = &dev->instance.vk;
+
+	/* Of ours nothing is under way; of users of the queue perhaps. */
+	if (!dev->wrapped)
+		vk->DeviceWaitIdle(dev->handle);
+	for (unsigned int i = 0; i < dev->nfences; i++)
+		vk->DestroyFence(dev->handle, dev->fences[i], NULL);
+	vk->DestroyCommandPool(dev->handle, dev->pool, NULL);
+	if (!dev->wrapped) {
+		vk->DestroyDevice(dev->handle, NULL);
+		vulkan_instance_close(&dev->instance);
+	}
+	vulkan_device_free(dev);
+}
+
+const struct backend vulkan_backend = {
+	.name = "vulkan",
+	.type = kDLVulkan,
+	.opaque = true,
+	.streams = true,
+	.import_size = sizeof(struct vulkan_import),
+	.each = vulkan_each,
+	.open = vulkan_open,
+	.close = vulkan_close,
+	.describe = vulkan_describe,
+	.import = vulkan_import_buffer,
+	.unimport = vulkan_unimport_buffer,
+	.acquire = vulkan_acquire,
+	.release = vulkan_release,
+};

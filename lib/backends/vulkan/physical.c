@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT
+/* The loader, the physical devices, and whether they import dma-bufs. */
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../../dl.h"
+#include "vulkan.h"
+
+static int loader_version(struct vulkan_instance *inst)
+{
+	uint32_t version = VK_API_VERSION_1_0;
+	int ret;
+
+	/* Loaders of 1.0 have no such function, and then that says it. */
+	if (inst->vk.EnumerateInstanceVersion) {
+		ret = VULKAN_CALL(&inst->vk, EnumerateInstanceVersion, &version);
+		if (ret)
+			return ret;
+	}
+	if (version < VK_API_VERSION_1_1)
+		return fail(-EOPNOTSUPP, "vulkan: the loader is of Vulkan 1.0, "
+			    "dlbuf needs 1.1");
+	inst->version = version < VK_API_VERSION_1_2 ? VK_API_VERSION_1_1 :
+						       VK_API_VERSION_1_2;
+	return 0;
+}
+
+static int create_instance(struct vulkan_instance *inst)
+{
+	VkApplicationInfo app = {
+		.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
+		.pEngineName = "dlbuf",
+		.apiVersion = inst->version,
+	};
+	VkInstanceCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
+		.pApplicationInfo = &app,
+	};
+
+	return VULKAN_CALL(&inst->vk, CreateInstance, &info, NULL,
+			   &inst->handle);
+}
+
+int vulkan_instance_open(struct vulkan_instance *inst)
+{
+	static const char *const sonames[] = { "libvulkan.so.1", NULL };
+	static const struct dl_symbol symbols[] = {
+		{ "vkGetInstanceProcAddr",
+		  offsetof(struct vulkan_api, GetInstanceProcAddr), false },
+	};
+	int ret;
+
+	*inst = (struct vulkan_instance){ 0 };
+	ret = dl_open("vulkan", sonames, symbols, ARRAY_SIZE(symbols),
+		      &inst->vk, &inst->library);
+	if (ret)
+		return ret;
+	ret = vulkan_load(&inst->vk, VULKAN_LOADER, NULL, NULL);
+	if (!ret)
+		ret = loader_version(inst);
+	if (!ret)
+		ret = create_instance(inst);
+	if (vulkan_warn(ret))
+		goto err_library;
+	ret = vulkan_load(&inst->vk, VULKAN_INSTANCE, inst->handle, NULL);
+	if (ret)
+		goto err_instance;
+	return 0;
+
+err_instance:
+	if (inst->vk.DestroyInstance)
+		inst->vk.DestroyInstance(inst->handle, NULL);
+err_library:
+	dlclose(inst->library);
+	return ret;
+}
+
+void vulkan_instance_close(struct vulkan_instance *inst)
+{
+	inst->vk.DestroyInstance(inst->handle, NULL);
+	dlclose(inst->library);
+}
+
+int vulkan_physical_list(const struct vulkan_instance *inst,
+			 VkPhysicalDevice *list, uint32_t *n)
+{
+	VkResult result;
+
+	*n = VULKAN_MAX_DEVICES;
+	result = VULKAN_RESULT(&inst->vk, EnumeratePhysicalDevices,
+			       inst->handle, n, list);
+	/* What the loader says when there are drivers and no device for them. */
+	if (result == VK_ERROR_INITIALIZATION_FAILED)
+		return fail(-ENODEV, "vulkan: vkEnumeratePhysicalDevices: %s: "
+			    "no driver has a device",
+			    vulkan_result_name(result));
+	if (result != VK_INCOMPLETE && result != VK_SUCCESS)
+		return vulkan_check(result, "vkEnumeratePhysicalDevices");
+	if (!*n)
+		return fail(-ENODEV, "vulkan: no driver has a device");
+	return 0;
+}
+
+static const struct {
+	uint32_t bit;
+	bool enable;		/* when a device is created */
+	const char *name;
+} extensions[] = {
+	{ EXT_MEMORY_FD, true, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME },
+	{ EXT_DMA_BUF, true, VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME },
+	{ EXT_FOREIGN, true, VK_EXT_QUEUE_FAMILY_FOREIGN_EXTENSION_NAME },
+	{ EXT_SEMAPHORE_FD, true, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME },
+	{ EXT_ADDRESS, true, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME },
+	{ EXT_DRIVER_PROPERTIES, false,
+	  VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME },
+};
+
+uint32_t vulkan_extension(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
+		if (!strcmp(extensions[i].name, name))
+			return extensions[i].bit;
+	return 0;
+}
+
+/* One of them. */
+static const char *extension_name(uint32_t bits)
+{
+	size_t i = 0;
+
+	while (!(extensions[i].bit & bits))
+		i++;
+	return extensions[i].name;
+}
+
+uint32_t vulkan_extension_names(uint32_t bits, const char **names)
+{
+	uint32_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(extensions); i++)
+		if (extensions[i].enable && extensions[i].bit & bits)
+			names[n++] = extensions[i].name;
+	return n;
+}
+
+static int list_extensions(const struct vulkan_instance *inst,
+			   struct vulkan_physical *p)
+{
+	VkExtensionProperties *list;
+	uint32_t n = 0;
+	int ret;
+
+	ret = VULKAN_CALL(&inst->vk, EnumerateDeviceExtensionProperties,
+			  p->handle, NULL, &n, NULL);
+	if (ret)
+		return ret;
+	list = sys_calloc(n ? n : 1, sizeof(*list));
+	if (!list)
+		return fail(-ENOMEM, "vulkan: no memory for a list of "
+			    "extensions");
+	ret = VULKAN_CALL(&inst->vk, EnumerateDeviceExtensionProperties,
+			  p->handle, NULL, &n, list);
+	for (uint32_t i = 0; !ret && i < n; i++)
+		p->extensions |= vulkan_extension(list[i].extensionName);
+	free(list);
+	return ret;
+}
+
+int vulkan_physical_describe(const struct vulkan_instance *inst,
+			     struct vulkan_physical *p)
+{
+	VkPhysicalDeviceDriverProperties driver = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
+	};
+	VkPhysicalDeviceIDProperties id = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES,
+	};
+	VkPhysicalDeviceProperties2 properties = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+		.pNext = &id,
+	};
+	struct dlbuf_device_info *info = &p->info;
+
+	/* What Vulkan 1.0 has too, to say who is too old. */
+	inst->vk.GetPhysicalDeviceProperties(p->handle, &properties.properties);
+	p->version = properties.properties.apiVersion;
+	if (p->version > inst->version)
+		p->version = inst->version;
+	snprintf(info->description, sizeof(info->description), "%.127s",
+		 properties.properties.deviceName);
+	if (p->version < VK_API_VERSION_1_1)
+		return fail(-EOPNOTSUPP, "vulkan: %s is of Vulkan 1.0, dlbuf "
+			    "needs 1.1", info->description);
+
+	if (p->version >= VK_API_VERSION_1_2 ||
+	    p->extensions & EXT_DRIVER_PROPERTIES)
+		id.pNext = &driver;
+	inst->vk.GetPhysicalDeviceProperties2(p->handle, &properties);
+	if (driver.driverName[0])
+		snprintf(info->driver, sizeof(info->driver), "%.63s%s%.63s",
+			 driver.driverName, driver.driverInfo[0] ? " " : "",
+			 driver.driverInfo);
+	memcpy(info->uuid, id.deviceUUID, sizeof(info->uuid));
+	return 0;
+}
+
+static int find_queue_family(const struct vulkan_instance *inst,
+			     struct vulkan_physical *p)
+{
+	VkQueueFamilyProperties families[32];
+	uint32_t n = ARRAY_SIZE(families);
+
+	inst->vk.GetPhysicalDeviceQueueFamilyProperties(p->handle, &n, families);
+	for (uint32_t i = 0; i < n; i++) {
+		if (families[i].queueCount &&
+		    families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) {
+			p->family = i;
+			return 0;
+		}
+	}
+	return fail(-EOPNOTSUPP, "vulkan: %s has no queue that computes",
+		    p->info.description);
+}
+
+static void find_address(const struct vulkan_instance *inst,
+			 struct vulkan_physical *p)
+{
+	VkPhysicalDeviceBufferDeviceAddressFeatures address = {
+		.sType =
+		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES,
+	};
+	VkPhysicalDeviceFeatures2 features = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
+		.pNext = &address,
+	};
+
+	if (p->version < VK_API_VERSION_1_2 && !(p->extensions & EXT_ADDRESS))
+		return;
+	inst->vk.GetPhysicalDeviceFeatures2(p->handle, &features);
+	p->address = address.bufferDeviceAddress;
+}
+
+/*
+ * Types with a condition are not for us: protected memory, or AMD's
+ * DEVICE_COHERENT, which must not be used before its feature is switched on.
+ */
+static void find_memory_types(const struct vulkan_instance *inst,
+			      struct vulkan_physical *p)
+{
+	const VkMemoryPropertyFlags plain =
+		VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT |
+		VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+		VK_MEMORY_PROPERTY_HOST_COHERENT_BIT |
+		VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+	VkPhysicalDeviceMemoryProperties memory;
+
+	inst->vk.GetPhysicalDeviceMemoryProperties(p->handle, &memory);
+	for (uint32_t i = 0; i < memory.memoryTypeCount; i++)
+		if (!(memory.memoryTypes[i].propertyFlags & ~plain))
+			p->memory_types |= 1u << i;
+}
+
+static VkExternalMemoryFeatureFlags
+dma_buf_features(const struct vulkan_instance *inst,
+		 const struct vulkan_physical *p, VkBufferUsageFlags usage)
+{
+	VkPhysicalDeviceExternalBufferInfo info = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
+		.usage = usage,
+		.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
+	};
+	VkExternalBufferProperties properties = {
+		.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES,
+	};
+
+	inst->vk.GetPhysicalDeviceExternalBufferProperties(p->handle, &info,
+							   &properties);
+	return properties.externalMemoryProperties.externalMemoryFeatures;
+}
+
+int vulkan_physical_can_import(const struct vulkan_instance *inst,
+			       struct vulkan_physical *p)
+{
+	uint32_t lacking = VULKAN_EXT_REQUIRED & ~p->extensions;
+	VkExternalMemoryFeatureFlags features = 0;
+
+	if (lacking)
+		return fail(-EOPNOTSUPP, "vulkan: %s lacks %s",
+			    p->info.description, extension_name(lacking));
+	if (p->address)
+		features = dma_buf_features(inst, p, VULKAN_USAGE |
+				VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT);
+	if (!(features & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT)) {
+		p->address = false;
+		features = dma_buf_features(inst, p, VULKAN_USAGE);
+	}
+	if (!(features & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT))
+		return fail(-EOPNOTSUPP, "vulkan: %s: "
+			    "vkGetPhysicalDeviceExternalBufferProperties: "
+			    "dma-bufs are not importable", p->info.description);
+	p->dedicated_only =
+		features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
+	find_memory_types(inst, p);
+	return 0;
+}
+
+int vulkan_physical_probe(const struct vulkan_instance *inst,
+			  struct vulkan_physical *p)
+{
+	int ret;
+
+	ret = list_extensions(inst, p);
+	if (!ret)
+		ret = vulkan_physical_describe(inst, p);
+	if (ret)
+		return ret;
+	find_address(inst, p);
+	ret = vulkan_physical_can_import(inst, p);
+	return ret ? ret : find_queue_family(inst, p);
+}
+
+struct selector {
+	enum { FIRST, BY_INDEX, BY_UUID, BY_NAME } by;
+	const char *text;
+	unsigned long index;
+	uint8_t uuid[VK_UUID_SIZE];
+};
+
+static int parse_uuid(const char *hex, uint8_t *uuid)
+{
+	size_t n = strlen(hex);
+
+	if (n != 2 * VK_UUID_SIZE ||
+	    strspn(hex, "0123456789abcdefABCDEF") != n)
+		return fail(-EINVAL, "vulkan: uuid=%s is not 32 hexadecimal "
+			    "digits", hex);
+	for (size_t i = 0; i < VK_UUID_SIZE; i++) {
+		char byte[3] = { hex[2 * i], hex[2 * i + 1] };
+
+		uuid[i] = strtoul(byte, NULL, 16);
+	}
+	return 0;
+}
+
+static int parse_selector(const char *text, struct selector *s)
+{
+	*s = (struct selector){ .by = FIRST, .text = text };
+	if (!*text)
+		return 0;
+	if (!strncmp(text, "uuid=", 5)) {
+		s->by = BY_UUID;
+		return parse_uuid(text + 5, s->uuid);
+	}
+	if (strspn(text, "0123456789") == strlen(text)) {
+		s->by = BY_INDEX;
+		s->index = strtoul(text, NULL, 10);
+		return 0;
+	}
+	s->by = BY_NAME;
+	return 0;
+}
+
+static bool selects(const struct selector *s, const struct vulkan_physical *p)
+{
+	switch (s->by) {
+	case FIRST:
+		return true;
+	case BY_INDEX:
+		return p->index == s->index;
+	case BY_UUID:
+		return !memcmp(s->uuid, p->info.uuid, sizeof(s->uuid));
+	case BY_NAME:
+		return strcasestr(p->info.description, s->text);
+	}
+	return false;
+}
+
+int vulkan_physical_select(const struct vulkan_instance *inst,
+			   const char *selector, struct vulkan_physical *p)
+{
+	VkPhysicalDevice list[VULKAN_MAX_DEVICES];
+	char why[256] = "";
+	struct selector s;
+	int ret, first = 0;
+	uint32_t n;
+
+	ret = parse_selector(selector, &s);
+	if (!ret)
+		ret = vulkan_physical_list(inst, list, &n);
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; i < n; i++) {
+		*p = (struct vulkan_physical){ .handle = list[i], .index = i };
+		if (s.by == BY_INDEX && i != s.index)
+			continue;
+		ret = vulkan_physical_probe(inst, p);
+		/* A device that broke may have been the one that was meant. */
+		if (!selects(&s, p) && (!ret || ret == -EOPNOTSUPP))
+			continue;
+		if (!ret)
+			return 0;
+		if (!first) {
+			first = ret;
+			snprintf(why, sizeof(why), "%s", dlbuf_last_error());
+		}
+	}
+	if (first)
+		return fail(first, "%s", why);
+	return fail(-ENODEV, "vulkan: none of %u devices is '%s'", n, selector);
+}

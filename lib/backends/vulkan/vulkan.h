@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the Vulkan backend share. */
+#ifndef DLBUF_VULKAN_BACKEND_H
+#define DLBUF_VULKAN_BACKEND_H
+
+#include <pthread.h>
+
+#include <dlbuf/vulkan.h>
+
+#include "../../backend.h"
+#include "../../internal.h"
+#include "../../sys.h"
+#include "api.h"
+
+/* Extensions, as far as dlbuf cares. */
+enum {
+	EXT_MEMORY_FD = 1,
+	EXT_DMA_BUF = 2,
+	EXT_FOREIGN = 4,
+	EXT_SEMAPHORE_FD = 8,
+	EXT_ADDRESS = 16,
+	EXT_DRIVER_PROPERTIES = 32,
+};
+#define VULKAN_EXT_REQUIRED (EXT_MEMORY_FD | EXT_DMA_BUF)
+
+/* Usages of the imported buffers; the address one comes on top. */
+#define VULKAN_USAGE                                                          \
+	(VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT | \
+	 VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |                                  \
+	 VK_BUFFER_USAGE_STORAGE_BUFFER_BIT)
+
+/* The loader and an instance; library is NULL when they are borrowed. */
+struct vulkan_instance {
+	void *library;
+	VkInstance handle;
+	uint32_t version;
+	struct vulkan_api vk;
+};
+
+/* One physical device and how it would be used. */
+struct vulkan_physical {
+	VkPhysicalDevice handle;
+	uint32_t index;
+	uint32_t version;	/* the lower of the instance's and its own */
+	uint32_t extensions;	/* EXT_* */
+	uint32_t family;	/* of the queue */
+	uint32_t memory_types;	/* those without a condition */
+	bool address;		/* bufferDeviceAddress */
+	bool dedicated_only;	/* imports have to be dedicated allocations */
+	struct dlbuf_device_info info;
+};
+
+#define VULKAN_MAX_DEVICES 32
+#define VULKAN_KEPT_FENCES 16
+
+struct vulkan_device {
+	struct dlbuf_device base;
+	struct vulkan_instance instance;
+	struct vulkan_physical physical;
+	bool wrapped;		/* handles below are the application's */
+	VkDevice handle;
+	VkQueue queue;
+	VkBufferUsageFlags usage;
+	uint32_t foreign;	/* the queue family of everybody else */
+
+	/* Around each use of a queue: the application's, else ours. */
+	void (*lock_queue)(void *data, VkQueue queue);
+	void (*unlock_queue)(void *data, VkQueue queue);
+	void *lock_data;
+	pthread_mutex_t queue_lock;
+
+	pthread_mutex_t lock;	/* of what follows; never held into a queue */
+	VkCommandPool pool;
+	VkFence fences[VULKAN_KEPT_FENCES]; /* unsignalled, for the next one */
+	unsigned int nfences;
+};
+
+struct vulkan_import {
+	struct import base;
+	struct dlbuf_vulkan_buffer buffer;
+	/* By access - 1, recorded when an access of that kind first begins. */
+	struct vulkan_barriers {
+		VkCommandBuffer acquire, release;
+	} barriers[DLBUF_RW];
+};
+
+static inline struct vulkan_device *vulkan_device(struct dlbuf_device *dev)
+{
+	return container_of(dev, struct vulkan_device, base);
+}
+
+static inline struct vulkan_import *vulkan_import(struct import *imp)
+{
+	return container_of(imp, struct vulkan_import, base);
+}
+
+BACKEND_DECLARE(vulkan);
+
+/* backend.c: the parts that an application's device needs too. */
+
+int vulkan_device_alloc(struct vulkan_device **out);
+void vulkan_device_free(struct vulkan_device *dev);
+
+/* With handles, functions and p in place, the rest. */
+int vulkan_device_finish(struct vulkan_device *dev);
+
+/* physical.c: what there is. */
+
+/* Opens the loader and makes an instance. -ENODEV where there is none. */
+int vulkan_instance_open(struct vulkan_instance *inst);
+void vulkan_instance_close(struct vulkan_instance *inst);
+
+/* All physical devices, at most VULKAN_MAX_DEVICES. -ENODEV: none. */
+int vulkan_physical_list(const struct vulkan_instance *inst,
+			 VkPhysicalDevice *list, uint32_t *n);
+
+/* The EXT_* that a name stands for, or 0. */
+uint32_t vulkan_extension(const char *name);
+
+/* The names of those in bits that a device is created with; returns how many. */
+uint32_t vulkan_extension_names(uint32_t bits, const char **names);
+
+/*
+ * Looks at p->handle. p->info is filled in also where the device cannot be
+ * used (-EOPNOTSUPP).
+ */
+int vulkan_physical_probe(const struct vulkan_instance *inst,
+			  struct vulkan_physical *p);
+
+/*
+ * The parts of it that an application's device needs too: who it is, and
+ * whether it imports dma-bufs with p->extensions. The latter drops p->address
+ * where the two do not go together.
+ */
+int vulkan_physical_describe(const struct vulkan_instance *inst,
+			     struct vulkan_physical *p);
+int vulkan_physical_can_import(const struct vulkan_instance *inst,
+			       struct vulkan_physical *p);
+
+/* Finds the device that selector names; "" is the first that can be used. */
+int vulkan_physical_select(const struct vulkan_instance *inst,
+			   const char *selector, struct vulkan_physical *p);
+
+/* import.c and sync.c: the operations of the backend. */
+int vulkan_import_buffer(struct import *imp);
+void vulkan_unimport_buffer(struct import *imp);
+int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
+		   uint64_t deadline_ns);
+int vulkan_release(struct import *imp, uint32_t access, void *stream,
+		   int *fence);
+
+/* Gives the command buffers of an import back; no access is under way. */
+void vulkan_barriers_free(struct vulkan_import *vi);
+
+#endif /* DLBUF_VULKAN_BACKEND_H */

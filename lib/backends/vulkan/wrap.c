@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: MIT
+/* dlbuf/vulkan.h: the application's own VkDevice, and its view of ours. */
+#include <errno.h>
+#include <string.h>
+
+#include "vulkan.h"
+
+static uint32_t wrap_extensions(const struct dlbuf_vulkan_device *vk)
+{
+	uint32_t bits = 0;
+
+	if (!vk->extensions)
+		return VULKAN_EXT_REQUIRED;
+	for (uint32_t i = 0; i < vk->nextensions; i++)
+		bits |= vulkan_extension(vk->extensions[i]);
+	return bits;
+}
+
+/* The index that dlbuf_device_open() would know the device by. */
+static int wrap_index(const struct vulkan_instance *inst,
+		      struct vulkan_physical *p)
+{
+	VkPhysicalDevice list[VULKAN_MAX_DEVICES];
+	uint32_t n;
+	int ret;
+
+	ret = vulkan_physical_list(inst, list, &n);
+	if (ret)
+		return ret;
+	for (p->index = 0; p->index < n; p->index++)
+		if (list[p->index] == p->handle)
+			return 0;
+	return fail(-EINVAL, "the physical_device is not one of the instance");
+}
+
+static int wrap(struct vulkan_device *dev, const struct dlbuf_vulkan_device *vk)
+{
+	struct vulkan_instance *inst = &dev->instance;
+	struct vulkan_physical *p = &dev->physical;
+	int ret;
+
+	dev->wrapped = true;
+	dev->handle = vk->device;
+	dev->queue = vk->queue;
+	if (vk->lock_queue) {
+		dev->lock_queue = vk->lock_queue;
+		dev->unlock_queue = vk->unlock_queue;
+		dev->lock_data = vk->lock_data;
+	}
+	inst->handle = vk->instance;
+	inst->version = vk->api_version;
+	inst->vk.GetInstanceProcAddr = vk->get_instance_proc_addr;
+	p->handle = vk->physical_device;
+	p->family = vk->queue_family;
+	p->extensions = wrap_extensions(vk);
+	p->address = vk->buffer_device_address;
+
+	ret = vulkan_load(&inst->vk, VULKAN_INSTANCE, inst->handle, NULL);
+	if (!ret)
+		ret = wrap_index(inst, p);
+	if (!ret)
+		ret = vulkan_physical_describe(inst, p);
+	if (!ret)
+		ret = vulkan_physical_can_import(inst, p);
+	if (!ret)
+		ret = vulkan_load(&inst->vk, VULKAN_DEVICE, inst->handle,
+				  dev->handle);
+	return ret ? ret : vulkan_device_finish(dev);
+}
+
+static int check_handles(const struct dlbuf_vulkan_device *vk)
+{
+	const char *missing = !vk->instance ? "instance" :
+			      !vk->physical_device ? "physical_device" :
+			      !vk->device ? "device" :
+			      !vk->queue ? "queue" :
+			      !vk->api_version ? "api_version" :
+			      !vk->get_instance_proc_addr ?
+			      "get_instance_proc_addr" : NULL;
+
+	if (missing)
+		return fail(-EINVAL, "struct dlbuf_vulkan_device has no %s",
+			    missing);
+	if (!vk->lock_queue != !vk->unlock_queue)
+		return fail(-EINVAL, "struct dlbuf_vulkan_device has one of "
+			    "lock_queue and unlock_queue");
+	if (vk->nextensions && !vk->extensions)
+		return fail(-EINVAL, "struct dlbuf_vulkan_device has %u "
+			    "extensions at NULL", vk->nextensions);
+	return 0;
+}
+
+int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
+			     const struct dlbuf_device_opts *opts,
+			     struct dlbuf_device **out)
+{
+	struct dlbuf_vulkan_device ours;
+	struct dlbuf_device_opts o;
+	struct vulkan_device *dev;
+	int ret;
+
+	if (!vk || !out)
+		return fail(-EINVAL, "%s is NULL", vk ? "out" : "vk");
+	ret = OPTS_GET(&ours, vk, "dlbuf_vulkan_device");
+	if (!ret)
+		ret = check_handles(&ours);
+	if (!ret)
+		ret = device_opts_get(&o, opts);
+	if (!ret)
+		ret = vulkan_device_alloc(&dev);
+	if (ret)
+		return ret;
+	ret = wrap(dev, &ours);
+	if (ret) {
+		vulkan_device_free(dev);
+		return ret;
+	}
+	device_init(&dev->base, &vulkan_backend, &o);
+	*out = &dev->base;
+	return 0;
+}
+
+static int check_device(struct dlbuf_device *dev)
+{
+	if (!dev)
+		return fail(-EINVAL, "dev is NULL");
+	if (dev->backend != &vulkan_backend)
+		return fail(-EINVAL, "%s is not a Vulkan device", dev->name);
+	return 0;
+}
+
+int dlbuf_vulkan_get_device(struct dlbuf_device *base,
+			    struct dlbuf_vulkan_device *vk)
+{
+	struct vulkan_device *dev = vulkan_device(base);
+	int ret = check_device(base);
+
+	if (ret)
+		return ret;
+	return INFO_PUT(vk, (&(struct dlbuf_vulkan_device){
+		.instance = dev->instance.handle,
+		.physical_device = dev->physical.handle,
+		.device = dev->handle,
+		.queue = dev->queue,
+		.queue_family = dev->physical.family,
+		.api_version = dev->physical.version,
+		.get_instance_proc_addr = dev->instance.vk.GetInstanceProcAddr,
+		.buffer_device_address = dev->physical.address,
+	}), "dlbuf_vulkan_device");
+}
+
+int dlbuf_vulkan_lock_queue(struct dlbuf_device *base, VkQueue queue)
+{
+	struct vulkan_device *dev = vulkan_device(base);
+	int ret = check_device(base);
+
+	if (!ret)
+		dev->lock_queue(dev->lock_data, queue);
+	return ret;
+}
+
+int dlbuf_vulkan_unlock_queue(struct dlbuf_device *base, VkQueue queue)
+{
+	struct vulkan_device *dev = vulkan_device(base);
+	int ret = check_device(base);
+
+	if (!ret)
+		dev->unlock_queue(dev->lock_data, queue);
+	return ret;
+}
