@@ -39,7 +39,8 @@ struct dlbuf_device {
 struct import {
 	struct dlbuf_device *dev;
 	struct buffer_id id;	/* id.access: what the import allows */
-	int fd;			/* ours, of the mode that id.access needs */
+	int fd;			/* ours, a duplicate of the caller's */
+	uint32_t fd_access;	/* how it was opened; id.access or more */
 	uint64_t bytes;
 
 	/* Filled in by backend->import(). */
@@ -53,6 +54,7 @@ struct import {
 	/* The cache's, under cache.lock. */
 	unsigned int refs;	/* tensors and calls that use it */
 	uint64_t used;		/* clock of the cache at the last use */
+	int last_fd;		/* the caller's number at the last import, or -1 */
 	struct import *hash_next;
 	struct import *lru_prev, *lru_next;
 };
@@ -116,6 +118,9 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 
 /* Drops a reference, with the last one the device. */
 void device_unref(struct dlbuf_device *dev);
+
+/* What happens to a device without references. */
+void device_destroy(struct dlbuf_device *dev);
 
 /* Checks a caller's options; also used by the wrap functions. */
 int device_opts_get(struct dlbuf_device_opts *ours,

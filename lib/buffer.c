@@ -70,6 +70,23 @@ int buffer_size(int fd, int callers, uint64_t *bytes)
 	return 0;
 }
 
+#ifndef F_DUPFD_QUERY /* linux/fcntl.h before 6.10 */
+#define F_DUPFD_QUERY 1027
+#endif
+
+bool buffer_same_file(int a, int b)
+{
+	static bool absent; /* atomic */
+	int ret;
+
+	if (__atomic_load_n(&absent, __ATOMIC_RELAXED))
+		return false;
+	ret = fcntl(a, F_DUPFD_QUERY, b);
+	if (ret < 0 && errno == EINVAL)
+		__atomic_store_n(&absent, true, __ATOMIC_RELAXED);
+	return ret == 1;
+}
+
 int dlbuf_buffer_query(int fd, struct dlbuf_buffer_info *info)
 {
 	struct dlbuf_buffer_info out = { 0 };

@@ -2,6 +2,7 @@
 #ifndef DLBUF_LIB_BUFFER_H
 #define DLBUF_LIB_BUFFER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -26,5 +27,11 @@ int buffer_identify(int fd, struct buffer_id *id);
  * number, which fd may be a duplicate of.
  */
 int buffer_size(int fd, int callers, uint64_t *bytes);
+
+/*
+ * Whether two fds are the same open file, not only the same buffer. False
+ * where the kernel cannot tell (before 6.10).
+ */
+bool buffer_same_file(int a, int b);
 
 #endif /* DLBUF_LIB_BUFFER_H */

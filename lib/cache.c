@@ -76,9 +76,26 @@ static struct import *table_find(struct cache *cache,
 	return imp;
 }
 
+static struct import **recent(struct cache *cache, int fd)
+{
+	return &cache->recent[(unsigned int)fd % CACHE_RECENT];
+}
+
+/* Under the lock: no guess leads to imp any more. */
+static void forget(struct cache *cache, struct import *imp)
+{
+	struct import **p = recent(cache, imp->last_fd);
+
+	if (*p == imp)
+		*p = NULL;
+	imp->last_fd = -1;
+}
+
 static void table_remove(struct cache *cache, struct import *imp)
 {
 	struct import **p = bucket(cache, &imp->id);
+
+	forget(cache, imp);
 
 	while (*p != imp)
 		p = &(*p)->hash_next;
@@ -148,25 +165,13 @@ static void import_destroy(struct import *imp)
 	free(imp);
 }
 
-static int import_create(struct dlbuf_device *dev, int fd,
-			 const struct buffer_id *id, uint64_t end,
-			 struct import **out)
+/* Fills in what an import is of; what the backend adds comes after. */
+static int import_identify(struct import *imp, int fd,
+			   const struct buffer_id *id, uint64_t end)
 {
-	struct import *imp;
 	struct buffer_id again;
 	int ret;
 
-	imp = sys_calloc(1, dev->backend->import_size);
-	if (!imp)
-		return fail(-ENOMEM, "no memory for an import");
-	imp->dev = dev;
-	imp->id = *id;
-	imp->refs = 1;
-	imp->fd = sys_dup(fd);
-	if (imp->fd < 0) {
-		ret = fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
-		goto err_free;
-	}
 	/*
 	 * From here on it is our own duplicate that is looked at. Another
 	 * thread of the caller may have closed and reused the number between
@@ -175,18 +180,38 @@ static int import_create(struct dlbuf_device *dev, int fd,
 	 */
 	ret = buffer_identify(imp->fd, &again);
 	if (ret)
-		goto err_close;
-	if (again.dev != id->dev || again.ino != id->ino) {
-		ret = fail(-EBADF, "fd %d was closed or replaced during the "
-			   "import", fd);
-		goto err_close;
-	}
+		return ret;
+	if (again.dev != id->dev || again.ino != id->ino ||
+	    again.access != imp->fd_access)
+		return fail(-EBADF, "fd %d was closed or replaced during the "
+			    "import", fd);
 	ret = buffer_size(imp->fd, fd, &imp->bytes);
+	return ret ? ret : layout_fits(end, imp->bytes);
+}
+
+static int import_create(struct dlbuf_device *dev, int fd,
+			 const struct buffer_id *id, uint32_t fd_access,
+			 uint64_t end, struct import **out)
+{
+	struct import *imp;
+	int ret;
+
+	imp = sys_calloc(1, dev->backend->import_size);
+	if (!imp)
+		return fail(-ENOMEM, "no memory for an import");
+	imp->dev = dev;
+	imp->id = *id;
+	imp->fd_access = fd_access;
+	imp->last_fd = -1;
+	imp->refs = 1;
+	imp->fd = sys_dup(fd);
+	if (imp->fd < 0) {
+		ret = fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
+		goto err_free;
+	}
+	ret = import_identify(imp, fd, id, end);
 	if (!ret)
-		ret = layout_fits(end, imp->bytes);
-	if (ret)
-		goto err_close;
-	ret = dev->backend->import(imp);
+		ret = dev->backend->import(imp);
 	if (ret)
 		goto err_close;
 	*out = imp;
@@ -210,61 +235,161 @@ static void use(struct cache *cache, struct import *imp)
 	imp->used = cache->clock;
 }
 
-int cache_get(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
-	      uint64_t end, struct import **out)
+/*
+ * Under the lock: an import that comes twice in a row by one fd number is
+ * worth a guess the next time that number comes.
+ */
+static void remember(struct cache *cache, struct import *imp, int fd)
 {
-	struct cache *cache = &dev->cache;
-	struct import *imp, *other, *old;
-	int ret;
+	if (imp->last_fd == fd) {
+		*recent(cache, fd) = imp;
+		return;
+	}
+	forget(cache, imp);
+	imp->last_fd = fd;
+}
+
+/* Whether a request by an fd of the import's own file means this import. */
+static bool same_access(const struct import *imp, uint32_t access)
+{
+	if (access == DLBUF_READ)
+		return imp->id.access == DLBUF_READ;
+	return imp->id.access == imp->fd_access &&
+	       !(access & ~imp->fd_access);
+}
+
+/*
+ * The import that this fd number meant the last times, if it still does: one
+ * system call says that the number is the same open file as our duplicate,
+ * and so has the same identity and the same mode. NULL: look closer.
+ */
+static struct import *guess(struct cache *cache, int fd, uint32_t access)
+{
+	struct import *imp, *old = NULL;
+
+	pthread_mutex_lock(&cache->lock);
+	imp = *recent(cache, fd);
+	if (imp && (imp->last_fd != fd || !same_access(imp, access)))
+		imp = NULL;
+	if (imp) {
+		cache->clock++;
+		use(cache, imp);
+		old = evict_one(cache, UINT32_MAX);
+	}
+	pthread_mutex_unlock(&cache->lock);
+	if (old)
+		import_destroy(old);
+	if (!imp)
+		return NULL;
+	if (buffer_same_file(fd, imp->fd)) {
+		__atomic_add_fetch(&cache->hits, 1, __ATOMIC_RELAXED);
+		return imp;
+	}
+	pthread_mutex_lock(&cache->lock);
+	forget(cache, imp);
+	pthread_mutex_unlock(&cache->lock);
+	cache_unref(imp);
+	return NULL;
+}
+
+/* By identity; NULL: not seen before. */
+static struct import *find(struct cache *cache, int fd,
+			   const struct buffer_id *id)
+{
+	struct import *imp, *old = NULL;
 
 	pthread_mutex_lock(&cache->lock);
 	cache->clock++;
 	imp = table_find(cache, id);
-	if (imp && end > imp->bytes) {
-		uint64_t bytes = imp->bytes;
-
-		pthread_mutex_unlock(&cache->lock);
-		return layout_fits(end, bytes);
-	}
 	if (imp) {
 		use(cache, imp);
-		cache->hits++;
+		remember(cache, imp, fd);
+		__atomic_add_fetch(&cache->hits, 1, __ATOMIC_RELAXED);
 		old = evict_one(cache, UINT32_MAX);
-		pthread_mutex_unlock(&cache->lock);
-		if (old)
-			import_destroy(old);
-		*out = imp;
-		return 0;
 	}
 	pthread_mutex_unlock(&cache->lock);
+	if (old)
+		import_destroy(old);
+	return imp;
+}
 
-	/* Unlocked: others need not wait for the driver. */
-	ret = import_create(dev, fd, id, end, &imp);
-	if (ret)
-		return ret;
+/* A new import into the table, or the one that another thread has put there. */
+static struct import *insert(struct cache *cache, struct import *imp, int fd)
+{
+	struct import *other;
 
 	pthread_mutex_lock(&cache->lock);
 	cache->misses++;
-	other = table_find(cache, id);
+	other = table_find(cache, &imp->id);
 	if (other) {
-		/* Another thread was faster; one import per buffer is enough. */
 		use(cache, other);
 	} else {
 		table_insert(cache, imp);
 		cache->live_bytes += imp->bytes;
 		imp->used = cache->clock;
-		dev->refs++;
+		imp->last_fd = fd;
+		imp->dev->refs++;
 	}
 	pthread_mutex_unlock(&cache->lock);
-	if (other) {
-		import_destroy(imp);
-		imp = other;
-	}
+	if (!other)
+		return imp;
+	/* One import per buffer is enough. */
+	import_destroy(imp);
+	return other;
+}
+
+static int not_opened_for(int fd, uint32_t access)
+{
+	uint64_t bytes;
+	/* What is no dma-buf at all is told so first. */
+	int ret = buffer_size(fd, fd, &bytes);
+
+	return ret ? ret : fail(-EACCES, "fd %d was not opened for %s", fd,
+				access & DLBUF_WRITE ? "writing" : "reading");
+}
+
+int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint64_t end,
+	      struct import **out)
+{
+	struct cache *cache = &dev->cache;
+	struct buffer_id id;
+	struct import *imp;
+	uint32_t fd_access;
+	int ret;
+
+	imp = guess(cache, fd, access);
+	if (imp)
+		goto found;
+	ret = buffer_identify(fd, &id);
+	if (ret)
+		return ret;
+	fd_access = id.access;
+	if (access & ~fd_access)
+		return not_opened_for(fd, access & ~fd_access);
+	/* Memory that is only written has to be mapped readable all the same. */
+	if (access == DLBUF_READ)
+		id.access = DLBUF_READ;
+	imp = find(cache, fd, &id);
+	if (imp)
+		goto found;
+	/* Unlocked: others need not wait for the driver. */
+	ret = import_create(dev, fd, &id, fd_access, end, &imp);
+	if (ret)
+		return ret;
+	imp = insert(cache, imp, fd);
 	log_at(DLBUF_LOG_DEBUG, "%s: imported dma-buf %llu, %llu bytes, %s",
-	       dev->name, (unsigned long long)id->ino,
+	       dev->name, (unsigned long long)id.ino,
 	       (unsigned long long)imp->bytes, dlbuf_path_name(imp->path));
 	*out = imp;
 	return 0;
+
+found:
+	ret = layout_fits(end, imp->bytes);
+	if (ret)
+		cache_unref(imp);
+	else
+		*out = imp;
+	return ret;
 }
 
 void cache_ref(struct import *imp)
@@ -281,20 +406,24 @@ void cache_unref(struct import *imp)
 	struct dlbuf_device *dev = imp->dev;
 	struct cache *cache = &dev->cache;
 	struct import *old = NULL;
-	bool last;
+	bool last = false;
 
 	pthread_mutex_lock(&cache->lock);
-	last = !--imp->refs;
-	if (last) {
+	if (!--imp->refs) {
 		cache->live_bytes -= imp->bytes;
 		idle_insert(cache, imp);
 		old = evict_one(cache, cache->max_idle);
+		/* The device has to live until the evicted one is gone. */
+		if (!old)
+			last = !--dev->refs;
 	}
 	pthread_mutex_unlock(&cache->lock);
-	if (old)
+	if (old) {
 		import_destroy(old);
-	if (last)
 		device_unref(dev);
+	} else if (last) {
+		device_destroy(dev);
+	}
 }
 
 void cache_trim(struct dlbuf_device *dev, uint32_t max_idle)
@@ -319,7 +448,7 @@ void cache_count_tensor(struct cache *cache, int change)
 void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats)
 {
 	pthread_mutex_lock(&cache->lock);
-	stats->hits = cache->hits;
+	stats->hits = __atomic_load_n(&cache->hits, __ATOMIC_RELAXED);
 	stats->misses = cache->misses;
 	stats->evictions = cache->evictions;
 	stats->live = cache->nimports - cache->nidle;

@@ -6,6 +6,10 @@
  * of idle ones too, until it is used again, pushed out by the bound, or not
  * used by the last CACHE_STALE imports. Its fd keeps the inode number from
  * being given to another buffer, so that equal identity is the same buffer.
+ *
+ * Before the identity comes a guess: a number that meant one import twice in
+ * a row probably does again, and one system call (F_DUPFD_QUERY, Linux 6.10)
+ * tells for sure. Without it, or when it says no, two say who the buffer is.
  */
 #ifndef DLBUF_CACHE_H
 #define DLBUF_CACHE_H
@@ -22,16 +26,19 @@ struct import;
 #define CACHE_MAX_IDLE 256	/* default bound */
 #define CACHE_STALE 1024	/* imports */
 #define CACHE_BUCKETS 64	/* to begin with */
+#define CACHE_RECENT 512	/* fd numbers with a guess */
 
 struct cache {
 	pthread_mutex_t lock;
 	struct import **buckets;
 	size_t nbuckets;	/* power of two */
 	struct import *first_buckets[CACHE_BUCKETS];
+	struct import *recent[CACHE_RECENT];	/* by fd number */
 	struct import *idle_first, *idle_last; /* last used first */
 	uint32_t nidle, nimports, max_idle;
 	uint64_t clock;		/* counts imports */
-	uint64_t hits, misses, evictions, tensors;
+	uint64_t hits, tensors;	/* atomic */
+	uint64_t misses, evictions;
 	uint64_t live_bytes, idle_bytes;
 };
 
@@ -39,13 +46,16 @@ void cache_init(struct cache *cache, uint32_t max_idle);
 void cache_finish(struct cache *cache);
 
 /*
- * The import of the dma-buf that fd is, found or made, with one more user.
- * fd is duplicated. id is what buffer_identify() said, with id->access
- * narrowed to what the import shall allow. -ERANGE when the buffer has fewer
- * than end bytes.
+ * The import of the dma-buf that fd is, found or made, with one more user. fd
+ * is duplicated. access: what the import shall allow, 0 for all that fd does.
+ * end: bytes that the buffer has to have.
+ * -EBADF   not a dma-buf
+ * -EACCES  fd was not opened for that
+ * -ERANGE  the buffer is shorter
+ * and what backend->import() says.
  */
-int cache_get(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
-	      uint64_t end, struct import **out);
+int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint64_t end,
+	      struct import **out);
 
 /* One more user of an import that has one. */
 void cache_ref(struct import *imp);

@@ -115,6 +115,14 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 	return 0;
 }
 
+void device_destroy(struct dlbuf_device *dev)
+{
+	/* Nobody else knows the device any more. */
+	cache_trim(dev, 0);
+	cache_finish(&dev->cache);
+	dev->backend->close(dev);
+}
+
 void device_unref(struct dlbuf_device *dev)
 {
 	bool last;
@@ -122,12 +130,8 @@ void device_unref(struct dlbuf_device *dev)
 	pthread_mutex_lock(&dev->cache.lock);
 	last = !--dev->refs;
 	pthread_mutex_unlock(&dev->cache.lock);
-	if (!last)
-		return;
-	/* Nobody else knows the device any more. */
-	cache_trim(dev, 0);
-	cache_finish(&dev->cache);
-	dev->backend->close(dev);
+	if (last)
+		device_destroy(dev);
 }
 
 void dlbuf_device_close(struct dlbuf_device *dev)

@@ -33,7 +33,7 @@ static uint32_t lane_alignment(DLDataType dtype)
 	return dtype.code == kDLComplex && lane > 1 ? lane / 2 : lane;
 }
 
-static int check(const DLTensor *layout, uint32_t *bytes)
+static int check(const DLTensor *layout, uint32_t *bytes, bool *empty)
 {
 	int ret;
 
@@ -47,10 +47,13 @@ static int check(const DLTensor *layout, uint32_t *bytes)
 			    DLBUF_MAX_NDIM);
 	if (layout->ndim && !layout->shape)
 		return fail(-EINVAL, "shape is NULL with ndim %d", layout->ndim);
-	for (int i = 0; i < layout->ndim; i++)
+	*empty = false;
+	for (int i = 0; i < layout->ndim; i++) {
 		if (layout->shape[i] < 0)
 			return fail(-EINVAL, "shape[%d] is %lld", i,
 				    (long long)layout->shape[i]);
+		*empty |= !layout->shape[i];
+	}
 	ret = check_dtype(layout->dtype, bytes);
 	if (ret)
 		return ret;
@@ -62,58 +65,39 @@ static int check(const DLTensor *layout, uint32_t *bytes)
 	return 0;
 }
 
-static bool is_empty(const DLTensor *layout)
+void layout_strides(const DLTensor *layout, int64_t *strides)
 {
-	for (int i = 0; i < layout->ndim; i++)
-		if (!layout->shape[i])
-			return true;
-	return false;
-}
-
-int layout_strides(const DLTensor *layout, int64_t *strides)
-{
-	int64_t stride = 1;
+	uint64_t stride = 1; /* without elements it may wrap, and means nothing */
 
 	for (int i = layout->ndim - 1; i >= 0; i--) {
-		if (layout->strides) {
-			strides[i] = layout->strides[i];
-			continue;
-		}
-		strides[i] = stride;
-		/* Without elements the strides mean nothing, but are written. */
-		if (layout->shape[i] &&
-		    __builtin_mul_overflow(stride, layout->shape[i], &stride)) {
-			if (!is_empty(layout))
-				return fail(-EOVERFLOW, "the number of elements"
-					    " does not fit 64 bits");
-			stride = 1;
-		}
+		strides[i] = layout->strides ? layout->strides[i] :
+					       (int64_t)stride;
+		stride *= layout->shape[i] ? layout->shape[i] : 1;
 	}
-	return 0;
 }
 
+/* Of a layout with at least one element. */
 static int extent(const DLTensor *layout, uint32_t bytes, uint64_t *first,
 		  uint64_t *end)
 {
-	int64_t strides[DLBUF_MAX_NDIM];
 	int64_t low = 0, high = 0; /* in elements, of the outermost ones */
+	int64_t compact = 1;
 	uint64_t below, above;
-	int ret;
 
-	ret = layout_strides(layout, strides);
-	if (ret)
-		return ret;
-	for (int i = 0; i < layout->ndim; i++) {
-		int64_t reach;
+	for (int i = layout->ndim - 1; i >= 0; i--) {
+		int64_t n = layout->shape[i], reach;
+		int64_t stride = layout->strides ? layout->strides[i] : compact;
 
-		if (__builtin_mul_overflow(layout->shape[i] - 1, strides[i],
-					   &reach) ||
+		if (__builtin_mul_overflow(n - 1, stride, &reach) ||
 		    __builtin_add_overflow(reach < 0 ? low : high, reach,
 					   reach < 0 ? &low : &high))
 			return fail(-EOVERFLOW, "shape[%d] %lld times stride "
 				    "%lld does not fit 64 bits", i,
-				    (long long)layout->shape[i],
-				    (long long)strides[i]);
+				    (long long)n, (long long)stride);
+		if (!layout->strides &&
+		    __builtin_mul_overflow(compact, n, &compact))
+			return fail(-EOVERFLOW, "the number of elements does "
+				    "not fit 64 bits");
 	}
 	/* -low is at most 2^63 and is formed without negating INT64_MIN. */
 	if (__builtin_mul_overflow(-(uint64_t)low, (uint64_t)bytes, &below) ||
@@ -133,14 +117,15 @@ int dlbuf_layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end)
 {
 	uint64_t f, e;
 	uint32_t bytes;
+	bool empty;
 	int ret;
 
 	if (!first || !end)
 		return fail(-EINVAL, "first or end is NULL");
-	ret = check(layout, &bytes);
+	ret = check(layout, &bytes, &empty);
 	if (ret)
 		return ret;
-	if (is_empty(layout)) {
+	if (empty) {
 		*first = *end = layout->byte_offset;
 		return 0;
 	}

@@ -5,7 +5,7 @@
 #include <dlbuf/layout.h>
 
 /* Writes the ndim strides of a checked layout: its own, or the compact ones. */
-int layout_strides(const DLTensor *layout, int64_t *strides);
+void layout_strides(const DLTensor *layout, int64_t *strides);
 
 /* -ERANGE, with a sentence, unless a layout's end is within the buffer. */
 int layout_fits(uint64_t end, uint64_t bytes);

@@ -173,7 +173,6 @@ int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		  uint32_t access, struct lease *lease,
 		  DLManagedTensorVersioned **out)
 {
-	struct buffer_id id;
 	struct import *imp;
 	struct tensor *t;
 	uint64_t first, end;
@@ -182,22 +181,7 @@ int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	ret = dlbuf_layout_extent(layout, &first, &end);
 	if (ret)
 		return ret;
-	ret = buffer_identify(fd, &id);
-	if (ret)
-		return ret;
-	if (access & ~id.access) {
-		uint64_t bytes;
-
-		/* What is no dma-buf at all is told so first. */
-		ret = buffer_size(fd, fd, &bytes);
-		return ret ? ret : fail(-EACCES, "fd %d was not opened for %s",
-					fd, access & ~id.access & DLBUF_WRITE ?
-					"writing" : "reading");
-	}
-	/* Memory that is only written has to be mapped readable all the same. */
-	if (access == DLBUF_READ)
-		id.access = DLBUF_READ;
-	ret = cache_get(dev, fd, &id, end, &imp);
+	ret = cache_get(dev, fd, access, end, &imp);
 	if (ret)
 		return ret;
 	ret = tensor_create(imp, layout, first, end, lease, &t);

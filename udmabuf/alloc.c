@@ -40,6 +40,17 @@ int exporter_fd(int fd)
 	return high;
 }
 
+int exporter_check_size(uint64_t bytes)
+{
+	uint64_t pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+	if (bytes / page > pages)
+		return fail(-ENOMEM, "%llu bytes are more than this machine's "
+			    "memory, %llu", (unsigned long long)bytes,
+			    (unsigned long long)pages * page);
+	return 0;
+}
+
 static int opts_get_alloc(struct dlbuf_alloc_opts *ours,
 			  const struct dlbuf_alloc_opts *src)
 {

@@ -21,6 +21,11 @@ struct exporter {
 /* Shared by the exporters. */
 int exporter_check_name(const char *name);
 int exporter_set_name(int fd, const char *name);
+/*
+ * -ENOMEM for more than the machine has: the kernel would try, and kill
+ * processes on its way.
+ */
+int exporter_check_size(uint64_t bytes);
 
 /*
  * Moves a new fd (taken; -1 passes through) to 3 or higher. -1 with errno on

@@ -53,6 +53,9 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 		return fail(-EINVAL, "access %u is not READ or RW", o.access);
 	if (!bytes)
 		return fail(-EINVAL, "a dma-buf of 0 bytes");
+	ret = exporter_check_size(bytes);
+	if (ret)
+		return ret;
 	data.fd_flags = O_CLOEXEC | (o.access == DLBUF_READ ? O_RDONLY : O_RDWR);
 	ret = open_heap(heap, &node);
 	if (ret)

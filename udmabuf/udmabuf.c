@@ -148,6 +148,9 @@ int dlbuf_udmabuf_create(uint64_t bytes, const struct dlbuf_udmabuf_opts *src,
 		return fail(-EOVERFLOW, "the size does not fit 64 bits in "
 			    "whole pages");
 	bytes &= ~(page - 1);
+	ret = exporter_check_size(bytes);
+	if (ret)
+		return ret;
 
 	ret = open_node(&node);
 	if (ret)

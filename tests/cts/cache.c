@@ -261,6 +261,72 @@ static void costs_two_calls(void *arg)
 	close(c.fd);
 }
 
+static void prime(void *arg)
+{
+	struct cost *c = arg;
+
+	/* The number is worth a guess by now, and then means another buffer. */
+	c->dev = cts_open();
+	for (int i = 0; i < 3; i++)
+		cts_delete(cts_import(c->dev, c->fd, 4096));
+	c->fd = cts_reuse(c->fd, "udmabuf", 4096);
+	cts_delete(cts_import(c->dev, c->fd, 4096));
+}
+
+/* A wrong guess costs one more, once. */
+static void costs_of_a_wrong_guess(void *arg)
+{
+	struct cost c = { .fd = cts_alloc("udmabuf", 4096) };
+	struct cts_syscall calls[16];
+	int n = cts_trace(prime, second_import, &c, calls, 16);
+
+	(void)arg;
+	if (n < 0)
+		SKIP("this system does not let a child be traced");
+	CHECK(n >= 1);
+	CHECK(n <= 2);
+	close(c.fd);
+}
+
+/*
+ * A number in turn one buffer, the same buffer opened for reading only, and
+ * another buffer: never the wrong bytes, never more access than the fd has.
+ */
+static void number_changes_hands(void *arg)
+{
+	DLBUF_OPTS(dlbuf_import_opts, ro, .access = DLBUF_READ);
+	int a = cts_alloc("udmabuf", 4096), b = cts_alloc("udmabuf", 4096);
+	struct dlbuf_device *dev = cts_open();
+	int64_t shape = 4096;
+	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
+			    .shape = &shape };
+	uint32_t in[2] = { 0xaaaa, 0xbbbb }, got;
+	int fd = fcntl(a, F_DUPFD_CLOEXEC, 3);
+
+	(void)arg;
+	cts_poke(a, 0, &in[0], sizeof(in[0]));
+	cts_poke(b, 0, &in[1], sizeof(in[1]));
+	for (int i = 0; i < 60; i++) {
+		bool second = i / 4 % 2;
+		DLManagedTensorVersioned *t = NULL;
+
+		if (i % 4 == 0)
+			CHECK_EQ(dup3(second ? b : a, fd, O_CLOEXEC), fd);
+		REQUIRE_OK(dlbuf_import(dev, fd, &layout,
+					i % 3 ? NULL : &ro, &t));
+		CHECK_EQ(!(t->flags & DLPACK_FLAG_BITMASK_READ_ONLY), i % 3 > 0);
+		got = 0;
+		cts_read(t, 0, &got, sizeof(got));
+		CHECK_EQ(got, in[second]);
+		cts_delete(t);
+	}
+	CHECK_EQ(stats_of(dev).misses, 4);
+	close(a);
+	close(b);
+	close(fd);
+	dlbuf_device_close(dev);
+}
+
 /* ---- threads */
 
 struct shared {
@@ -323,5 +389,7 @@ void cts_cases_cache(void)
 	ktap_case("cache/trim", trim, NULL);
 	ktap_case("cache/off", no_cache, NULL);
 	ktap_case("cache/costs-two-system-calls", costs_two_calls, NULL);
+	ktap_case("cache/costs-of-a-wrong-guess", costs_of_a_wrong_guess, NULL);
+	ktap_case("cache/number-changes-hands", number_changes_hands, NULL);
 	ktap_case("cache/threads", threads, NULL);
 }
