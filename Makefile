@@ -255,7 +255,7 @@ $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) -Wl,--wrap=calloc -ldl -lpthread
 
 .PHONY: tests unit cts benchmarks
-unit: $(unit)
+unit: $(unit) $(so)
 cts: $(cts)
 benchmarks: $(bench)
 tests: unit cts benchmarks
