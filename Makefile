@@ -114,10 +114,10 @@ $(gen)/$(1)s.h: $(gen)/autoconf.h
 		n=$$$$(echo $$$$s | tr A-Z a-z); \
 		if grep -q "^CONFIG_$(2)_$$$$s=y" $$(O)/.config.full; \
 		then echo "$(2)($$$$n)"; else echo "$(2)_OFF($$$$n)"; fi; \
-	done | $(3) > $$@
+	done > $$@
 endef
-$(eval $(call list-of,backend,BACKEND,cat))
-$(eval $(call list-of,exporter,EXPORTER,sed /_OFF/d))
+$(eval $(call list-of,backend,BACKEND))
+$(eval $(call list-of,exporter,EXPORTER))
 
 ifdef need-config
 include $(gen)/auto.mk
@@ -255,7 +255,7 @@ $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) -Wl,--wrap=calloc -ldl -lpthread
 
 .PHONY: tests unit cts benchmarks
-unit: $(unit)
+unit: $(unit) $(so)
 cts: $(cts)
 benchmarks: $(bench)
 tests: unit cts benchmarks

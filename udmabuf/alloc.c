@@ -12,8 +12,12 @@
 #include "../lib/sys.h"
 #include "../lib/tensor.h"
 
-/* generated/exporters.h comes from the symbols of Kconfig. */
+/*
+ * generated/exporters.h comes from the symbols of Kconfig: EXPORTER(heap) for
+ * each that is built, EXPORTER_OFF(heap) for each that is not.
+ */
 #define EXPORTER(name) extern const struct exporter name##_exporter;
+#define EXPORTER_OFF(name)
 #include "generated/exporters.h"
 #undef EXPORTER
 
@@ -21,6 +25,16 @@ static const struct exporter *const exporters[] = {
 #define EXPORTER(name) &name##_exporter,
 #include "generated/exporters.h"
 #undef EXPORTER
+#undef EXPORTER_OFF
+	NULL
+};
+
+static const char *const not_built[] = {
+#define EXPORTER(name)
+#define EXPORTER_OFF(name) #name,
+#include "generated/exporters.h"
+#undef EXPORTER
+#undef EXPORTER_OFF
 	NULL
 };
 
@@ -74,6 +88,11 @@ static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
 			return e->alloc(exporter[len] ? exporter + len + 1 : "",
 					bytes, name, fd);
 	}
+	for (size_t i = 0; not_built[i]; i++)
+		if (strlen(not_built[i]) == len &&
+		    !strncmp(not_built[i], exporter, len))
+			return fail(-ENOSYS, "exporter %s is not built into "
+				    "this library", not_built[i]);
 	return fail(-EINVAL, "no exporter is named '%s'", exporter);
 }
 
@@ -120,6 +139,32 @@ static int alloc_and_import(const char *exporter,
 	return ret;
 }
 
+/*
+ * Why no exporter served is told of each. The code is that of the first which
+ * is there and failed, because it says more than another's absence.
+ */
+static int alloc_default(struct dlbuf_device *const devs[], size_t ndevs,
+			 const DLTensor *layout, uint64_t bytes,
+			 const char *name, DLManagedTensorVersioned *tensors[])
+{
+	char said[ARRAY_SIZE(defaults)][200];
+	int err = -ENOSYS;
+
+	for (size_t i = 0; i < ARRAY_SIZE(defaults); i++) {
+		int ret = alloc_and_import(defaults[i], devs, ndevs, layout,
+					   bytes, name, tensors);
+
+		if (!ret)
+			return 0;
+		snprintf(said[i], sizeof(said[i]), "%s", dlbuf_last_error());
+		log_at(DLBUF_LOG_INFO, "alloc: %s: %s", defaults[i], said[i]);
+		if (err == -ENOSYS || (err == -ENODEV && ret != -ENOSYS))
+			err = ret;
+	}
+	return fail(err, "%s: %s; %s: %s", defaults[0], said[0], defaults[1],
+		    said[1]);
+}
+
 int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 		const DLTensor *layout, const struct dlbuf_alloc_opts *opts,
 		DLManagedTensorVersioned *tensors[])
@@ -145,19 +190,11 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 		return fail(-ENOMEM, "no memory for %zu tensors", ndevs);
 	if (!end)
 		end = 1; /* a tensor without elements has a buffer all the same */
-	if (o.exporter) {
+	if (o.exporter)
 		ret = alloc_and_import(o.exporter, devs, ndevs, layout, end,
 				       o.name, made);
-	} else {
-		for (size_t i = 0; i < ARRAY_SIZE(defaults); i++) {
-			ret = alloc_and_import(defaults[i], devs, ndevs, layout,
-					       end, o.name, made);
-			if (!ret)
-				break;
-			log_at(DLBUF_LOG_INFO, "alloc: %s: %s", defaults[i],
-			       dlbuf_last_error());
-		}
-	}
+	else
+		ret = alloc_default(devs, ndevs, layout, end, o.name, made);
 	for (size_t i = 0; !ret && i < ndevs; i++)
 		tensors[i] = made[i];
 	free(made);

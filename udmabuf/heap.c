@@ -20,7 +20,9 @@ static int open_heap(const char *heap, int *fd)
 {
 	char path[64 + sizeof(NODES)];
 
-	if (!heap || !heap[0] || strchr(heap, '/') || strlen(heap) > 63)
+	/* With a dot in front it would be the folder, or what is above it. */
+	if (!heap || !heap[0] || heap[0] == '.' || strchr(heap, '/') ||
+	    strlen(heap) > 63)
 		return fail(-EINVAL, "'%s' cannot be the name of a dma-heap",
 			    heap ? heap : "");
 	snprintf(path, sizeof(path), NODES "/%s", heap);

@@ -34,6 +34,7 @@ struct dlbuf_alloc_opts {
  * none. The dma-buf itself lives as long as the tensors; its fd is in
  * dlbuf_tensor_get_info().
  * -EINVAL  no device, bad layout or opts, no such exporter
+ * -ENOSYS  the exporter is not built into this library
  * -ENODEV  the exporter is absent (the sentence names the device node)
  * -EIO     an exporter is there and failed, or a device refused every buffer
  * and what dlbuf_layout_extent() says.

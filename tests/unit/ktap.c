@@ -272,7 +272,12 @@ TEST(skips_with_a_reason)
 		  "%s", output);
 }
 
-static int says(const char *sentence, int err);
+/* The library has never said the like; its own place for it is used. */
+static int says(const char *sentence, int err)
+{
+	strcpy((char *)dlbuf_last_error(), sentence);
+	return err;
+}
 
 static void silent(void *arg)
 {
@@ -291,13 +296,6 @@ static void other_code(void *arg)
 {
 	(void)arg;
 	CHECK_ERR(says("the cause", -EIO), -EINVAL);
-}
-
-#include "internal.h"
-
-static int says(const char *sentence, int err)
-{
-	return fail_with(err, "%s", sentence);
 }
 
 TEST(sees_a_bad_error)

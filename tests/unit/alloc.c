@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: MIT
+/* Exporters that are asked wrongly or are not there. */
+#include <fcntl.h>
+
+#include "ktap.h"
+
+#include <dlbuf/dlbuf.h>
+
+#include "internal.h"
+
+#ifdef CONFIG_EXPORTER_UDMABUF
+#define HAVE_UDMABUF 1
+#else
+#define HAVE_UDMABUF 0
+#endif
+#ifdef CONFIG_EXPORTER_HEAP
+#define HAVE_HEAP 1
+#else
+#define HAVE_HEAP 0
+#endif
+
+static int alloc_fd(const char *exporter, uint64_t bytes, const char *name)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter, .name = name);
+	int fd = 77, ret = dlbuf_alloc_fd(bytes, &opts, &fd);
+
+	if (ret)
+		CHECK_EQ(fd, 77);
+	else
+		close(fd);
+	return ret;
+}
+
+TEST(names_of_no_exporter)
+{
+	CHECK_ERR(alloc_fd(NULL, 4096, NULL), -EINVAL);
+	CHECK_ERR(alloc_fd("", 4096, NULL), -EINVAL);
+	CHECK_ERR(alloc_fd("nope", 4096, NULL), -EINVAL);
+	CHECK_SAYS("nope");
+	CHECK_ERR(alloc_fd("udmabufs", 4096, NULL), -EINVAL);
+	CHECK_ERR(alloc_fd("UDMABUF", 4096, NULL), -EINVAL);
+	CHECK_ERR(alloc_fd(":system", 4096, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_alloc_fd(4096, NULL, NULL), -EINVAL);
+}
+
+TEST(selectors)
+{
+	if (HAVE_UDMABUF) {
+		CHECK_ERR(alloc_fd("udmabuf:4K", 4096, NULL), -EINVAL);
+		CHECK_SAYS("4K");
+	}
+	if (HAVE_HEAP) {
+		CHECK_ERR(alloc_fd("heap:../udmabuf", 4096, NULL), -EINVAL);
+		CHECK_ERR(alloc_fd("heap:a/b", 4096, NULL), -EINVAL);
+		CHECK_ERR(alloc_fd("heap:nope", 4096, NULL), -ENODEV);
+		CHECK_SAYS("/dev/dma_heap/nope");
+	}
+	if (!HAVE_UDMABUF && !HAVE_HEAP)
+		SKIP("no exporter in this build");
+}
+
+TEST(not_built)
+{
+	struct dlbuf_udmabuf buf = { .fd = 77 };
+	struct dlbuf_udmabuf_item item = { 0 };
+	int fd = 77;
+
+	if (HAVE_UDMABUF && HAVE_HEAP)
+		SKIP("this build has both exporters");
+	if (!HAVE_UDMABUF) {
+		CHECK_ERR(dlbuf_udmabuf_create(4096, NULL, &buf), -ENOSYS);
+		CHECK_ERR(dlbuf_udmabuf_create_list(&item, 1, NULL, &fd),
+			  -ENOSYS);
+		CHECK_ERR(alloc_fd("udmabuf", 4096, NULL), -ENOSYS);
+		CHECK_ERR(alloc_fd("udmabuf:2M", 4096, NULL), -ENOSYS);
+		dlbuf_udmabuf_close(NULL);
+	}
+	if (!HAVE_HEAP) {
+		CHECK_ERR(dlbuf_heap_alloc("system", 4096, NULL, &fd), -ENOSYS);
+		CHECK_ERR(alloc_fd("heap:system", 4096, NULL), -ENOSYS);
+	}
+	CHECK_EQ(buf.fd, 77);
+	CHECK_EQ(fd, 77);
+}
+
+/* ---------------------------------------------------------------- absent */
+
+TEST(udmabuf_absent)
+{
+	struct dlbuf_udmabuf buf = { .fd = 77, .memfd = 77 };
+
+	if (!HAVE_UDMABUF)
+		SKIP("no udmabuf in this build");
+	if (!access("/dev/udmabuf", F_OK))
+		SKIP("this machine has /dev/udmabuf");
+	CHECK_ERR(dlbuf_udmabuf_create(4096, NULL, &buf), -ENODEV);
+	CHECK_SAYS("/dev/udmabuf");
+	CHECK_EQ(buf.fd, 77);
+	CHECK_EQ(buf.memfd, 77);
+	CHECK_ERR(alloc_fd("udmabuf", 4096, NULL), -ENODEV);
+	CHECK_SAYS("/dev/udmabuf");
+	CHECK_ERR(alloc_fd("udmabuf:2M", 4096, NULL), -ENODEV);
+}
+
+TEST(heaps_absent)
+{
+	int fd = 77;
+
+	if (!HAVE_HEAP)
+		SKIP("no dma-heap in this build");
+	if (!access("/dev/dma_heap/system", F_OK))
+		SKIP("this machine has /dev/dma_heap/system");
+	CHECK_ERR(dlbuf_heap_alloc("system", 4096, NULL, &fd), -ENODEV);
+	CHECK_SAYS("/dev/dma_heap/system");
+	CHECK_EQ(fd, 77);
+	CHECK_ERR(alloc_fd("heap:system", 4096, NULL), -ENODEV);
+	CHECK_ERR(alloc_fd("heap", 4096, NULL), -ENODEV);
+	CHECK_SAYS("/dev/dma_heap/system");
+}
+
+#ifdef CONFIG_BACKEND_CPU
+/* With no exporter named both are tried, and both causes are told. */
+TEST(every_exporter_absent)
+{
+	int64_t shape[] = { 4, 4 };
+	DLTensor layout = { .ndim = 2, .shape = shape,
+			    .dtype = { kDLUInt, 8, 1 } };
+	DLManagedTensorVersioned *t = NULL;
+	struct dlbuf_device *cpu;
+
+	if (!access("/dev/udmabuf", F_OK) || !access("/dev/dma_heap", F_OK))
+		SKIP("this machine has an exporter");
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	if (HAVE_UDMABUF || HAVE_HEAP)
+		CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, NULL, &t), -ENODEV);
+	else
+		CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, NULL, &t), -ENOSYS);
+	if (HAVE_UDMABUF)
+		CHECK_SAYS("/dev/udmabuf");
+	if (HAVE_HEAP)
+		CHECK_SAYS("/dev/dma_heap/system");
+	CHECK(!t);
+	dlbuf_device_close(cpu);
+}
+
+TEST(bad_arguments_of_alloc)
+{
+	int64_t shape[] = { 4, -4 };
+	DLTensor layout = { .ndim = 2, .shape = shape,
+			    .dtype = { kDLUInt, 8, 1 } };
+	DLManagedTensorVersioned *t[2] = { NULL };
+	struct dlbuf_device *devs[2] = { NULL };
+
+	CHECK_ERR(dlbuf_alloc(devs, 1, &layout, NULL, t), -EINVAL);
+	CHECK_SAYS("devs[0]");
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &devs[0]));
+	CHECK_ERR(dlbuf_alloc(devs, 2, &layout, NULL, t), -EINVAL);
+	CHECK_SAYS("devs[1]");
+	CHECK_ERR(dlbuf_alloc(devs, 0, &layout, NULL, t), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(NULL, 1, &layout, NULL, t), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(devs, 1, &layout, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(devs, 1, NULL, NULL, t), -EINVAL);
+	CHECK_ERR(dlbuf_alloc(devs, 1, &layout, NULL, t), -EINVAL);
+	CHECK_SAYS("shape[1]");
+	shape[0] = shape[1] = INT64_MAX;
+	CHECK_ERR(dlbuf_alloc(devs, 1, &layout, NULL, t), -EOVERFLOW);
+	CHECK(!t[0] && !t[1]);
+	dlbuf_device_close(devs[0]);
+}
+#endif
+
+static int see(const struct dlbuf_exporter_info *info, void *data)
+{
+	CHECK_EQ(info->size, sizeof(*info));
+	CHECK(!strncmp(info->name, "udmabuf", 7) ||
+	      !strncmp(info->name, "heap", 4));
+	CHECK(!strncmp(info->node, "/dev/", 5));
+	CHECK(!info->status == !info->reason[0]);
+	CHECK(!strchr(info->reason, '\n'));
+	if (access(info->node, F_OK))
+		CHECK_EQ(info->status, -ENODEV);
+	++*(int *)data;
+	return 0;
+}
+
+static int stop(const struct dlbuf_exporter_info *info, void *data)
+{
+	(void)info;
+	++*(int *)data;
+	return -4321;
+}
+
+TEST(each)
+{
+	int n = 0;
+
+	CHECK_OK(dlbuf_exporter_each(see, &n));
+	CHECK(n >= 2 * HAVE_UDMABUF + HAVE_HEAP);
+	CHECK_ERR(dlbuf_exporter_each(NULL, NULL), -EINVAL);
+	if (!HAVE_UDMABUF && !HAVE_HEAP)
+		return;
+	n = 0;
+	CHECK_EQ(dlbuf_exporter_each(stop, &n), -4321);
+	CHECK_EQ(n, 1);
+}
+
+/* ---------------------------------------------------------------- arguments */
+
+#define NAME31 "0123456789012345678901234567890"
+
+TEST(sizes_and_names)
+{
+	DLBUF_OPTS(dlbuf_udmabuf_opts, huge, .flags = DLBUF_UDMABUF_2M);
+	DLBUF_OPTS(dlbuf_udmabuf_opts, flags, .flags = 2);
+	DLBUF_OPTS(dlbuf_udmabuf_opts, name, .name = NAME31 "x");
+	DLBUF_OPTS(dlbuf_heap_opts, wonly, .access = DLBUF_WRITE);
+	struct dlbuf_udmabuf buf = { .fd = 77 };
+	int fd = 77;
+
+	CHECK_ERR(alloc_fd("udmabuf", 4096, NAME31 "x"), -EINVAL);
+	CHECK_SAYS("31 bytes");
+	if (HAVE_UDMABUF) {
+		CHECK_ERR(dlbuf_udmabuf_create(0, NULL, &buf), -EINVAL);
+		CHECK_ERR(dlbuf_udmabuf_create(4096, NULL, NULL), -EINVAL);
+		CHECK_ERR(dlbuf_udmabuf_create(4096, &flags, &buf), -EINVAL);
+		CHECK_ERR(dlbuf_udmabuf_create(4096, &name, &buf), -EINVAL);
+		CHECK_ERR(dlbuf_udmabuf_create(UINT64_MAX, NULL, &buf),
+			  -EOVERFLOW);
+		CHECK_ERR(dlbuf_udmabuf_create(UINT64_MAX - 4095, &huge, &buf),
+			  -EOVERFLOW);
+	}
+	if (HAVE_HEAP) {
+		CHECK_ERR(dlbuf_heap_alloc("system", 0, NULL, &fd), -EINVAL);
+		CHECK_ERR(dlbuf_heap_alloc("system", 1, NULL, NULL), -EINVAL);
+		CHECK_ERR(dlbuf_heap_alloc("system", 1, &wonly, &fd), -EINVAL);
+		CHECK_ERR(dlbuf_heap_alloc(NULL, 1, NULL, &fd), -EINVAL);
+		CHECK_ERR(dlbuf_heap_alloc("", 1, NULL, &fd), -EINVAL);
+		CHECK_ERR(dlbuf_heap_alloc("..", 1, NULL, &fd), -EINVAL);
+		CHECK_ERR(dlbuf_heap_alloc("../zero", 1, NULL, &fd), -EINVAL);
+		CHECK_ERR(dlbuf_heap_alloc(NAME31 NAME31 "012", 1, NULL, &fd),
+			  -EINVAL);
+	}
+	CHECK_EQ(buf.fd, 77);
+	CHECK_EQ(fd, 77);
+}
+
+#ifdef CONFIG_EXPORTER_UDMABUF
+static int list(int memfd, uint64_t offset, uint64_t bytes)
+{
+	struct dlbuf_udmabuf_item item = {
+		.memfd = memfd,
+		.offset = offset,
+		.bytes = bytes,
+	};
+	int fd = 77, ret = dlbuf_udmabuf_create_list(&item, 1, NULL, &fd);
+
+	CHECK_EQ(fd, 77);
+	return ret;
+}
+
+TEST(items_of_a_list)
+{
+	uint64_t page = sysconf(_SC_PAGESIZE);
+	int memfd = memfd_create("m", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int sealed = memfd_create("s", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct dlbuf_udmabuf_item item = { .memfd = memfd };
+	int fds[2], fd = 77;
+
+	REQUIRE(memfd >= 0 && sealed >= 0);
+	REQUIRE(!pipe(fds));
+	REQUIRE(!ftruncate(memfd, 4 * page) && !ftruncate(sealed, 4 * page));
+	CHECK_ERR(list(-1, 0, page), -EBADF);
+	CHECK_SAYS("item 0");
+	CHECK_ERR(list(fds[0], 0, page), -EBADF);
+	close(fds[0]);
+	close(fds[1]);
+	CHECK_ERR(list(fds[0], 0, page), -EBADF);
+
+	CHECK_ERR(list(memfd, 0, page), -EINVAL);
+	CHECK_SAYS("F_SEAL_SHRINK");
+	REQUIRE(!fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK));
+	REQUIRE(!fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_WRITE));
+	CHECK_ERR(list(sealed, 0, page), -EINVAL);
+	CHECK_SAYS("writing");
+
+	CHECK_ERR(list(memfd, 0, 0), -EINVAL);
+	CHECK_ERR(list(memfd, 1, page), -EINVAL);
+	CHECK_ERR(list(memfd, 0, page - 1), -EINVAL);
+	CHECK_SAYS("whole pages");
+	CHECK_ERR(list(memfd, 4 * page, page), -EINVAL);
+	CHECK_ERR(list(memfd, 0, 5 * page), -EINVAL);
+	CHECK_SAYS("ends after");
+	CHECK_ERR(list(memfd, -page, page), -EINVAL);
+	CHECK_ERR(list(memfd, page, -page), -EINVAL);
+
+	CHECK_ERR(dlbuf_udmabuf_create_list(NULL, 1, NULL, &fd), -EINVAL);
+	CHECK_ERR(dlbuf_udmabuf_create_list(&item, 0, NULL, &fd), -EINVAL);
+	CHECK_ERR(dlbuf_udmabuf_create_list(&item, SIZE_MAX, NULL, &fd),
+		  -EINVAL);
+	CHECK_ERR(dlbuf_udmabuf_create_list(&item, 1, NULL, NULL), -EINVAL);
+	CHECK_EQ(fd, 77);
+	close(memfd);
+	close(sealed);
+}
+
+TEST(closing_twice)
+{
+	struct dlbuf_udmabuf buf = { -1, -1, 0 };
+
+	dlbuf_udmabuf_close(NULL);
+	dlbuf_udmabuf_close(&buf);
+	buf.fd = memfd_create("a", MFD_CLOEXEC);
+	buf.memfd = memfd_create("b", MFD_CLOEXEC);
+	dlbuf_udmabuf_close(&buf);
+	CHECK_EQ(buf.fd, -1);
+	CHECK_EQ(buf.memfd, -1);
+	dlbuf_udmabuf_close(&buf);
+}
+#endif
+
+KTAP_MAIN()

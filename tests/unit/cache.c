@@ -1,0 +1,595 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The cache's lists and table, with many buffers and in random order. There
+ * are no dma-bufs on a build machine, so memfds stand in for them: they have
+ * inode numbers of their own too. What needs the kernel's dma-bufs is in
+ * tests/cts.
+ */
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "ktap.h"
+
+#include "buffer.h"
+
+static int memfd_size(int fd, int callers, uint64_t *bytes);
+#define buffer_size memfd_size
+#include "../../lib/cache.c"
+#undef buffer_size
+
+static int memfd_size(int fd, int callers, uint64_t *bytes)
+{
+	struct stat st;
+
+	if (sys_fstat(fd, &st) < 0)
+		return fail_errno("fd %d: fstat()", callers);
+	*bytes = st.st_size;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- a backend */
+
+static struct {
+	unsigned int imports, unimports, closes; /* atomic */
+	int refuse;		/* what import() returns */
+	pthread_barrier_t *meet; /* inside import() */
+	void (*gone)(struct import *imp);
+} fake;
+
+static int fake_import(struct import *imp)
+{
+	if (fake.meet)
+		pthread_barrier_wait(fake.meet);
+	if (fault_hit())
+		return fail(-EIO, "the driver failed");
+	if (fake.refuse)
+		return fail(fake.refuse, "the driver refused");
+	__atomic_add_fetch(&fake.imports, 1, __ATOMIC_RELAXED);
+	imp->data = &fake;
+	imp->path = DLBUF_PATH_DIRECT;
+	return 0;
+}
+
+static void fake_unimport(struct import *imp)
+{
+	__atomic_add_fetch(&fake.unimports, 1, __ATOMIC_RELAXED);
+	if (fake.gone)
+		fake.gone(imp);
+}
+
+static void fake_close(struct dlbuf_device *dev)
+{
+	fake.closes++;
+	free(dev);
+}
+
+static const struct backend fake_backend = {
+	.name = "fake",
+	.type = kDLExtDev,
+	.import_size = sizeof(struct import),
+	.close = fake_close,
+	.import = fake_import,
+	.unimport = fake_unimport,
+};
+
+static struct dlbuf_device *device(uint32_t max_idle)
+{
+	struct dlbuf_device_opts opts = {
+		.cache_max_idle = max_idle,
+		.flags = max_idle ? 0 : DLBUF_DEVICE_NO_CACHE,
+	};
+	struct dlbuf_device *dev = calloc(1, sizeof(*dev));
+
+	REQUIRE(dev);
+	strcpy(dev->name, "fake");
+	device_init(dev, &fake_backend, &opts);
+	return dev;
+}
+
+static int buffer(uint64_t bytes)
+{
+	int fd = memfd_create("buffer", MFD_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	REQUIRE(!ftruncate(fd, bytes));
+	return fd;
+}
+
+static int get_end(struct dlbuf_device *dev, int fd, uint64_t end,
+		   struct import **out)
+{
+	struct buffer_id id;
+	int ret = buffer_identify(fd, &id);
+
+	return ret ? ret : cache_get(dev, fd, &id, end, out);
+}
+
+static struct import *get(struct dlbuf_device *dev, int fd)
+{
+	struct import *imp = NULL;
+
+	REQUIRE_OK(get_end(dev, fd, 1, &imp));
+	return imp;
+}
+
+static struct dlbuf_device_stats stats(struct dlbuf_device *dev)
+{
+	struct dlbuf_device_stats s = { .size = sizeof(s) };
+
+	cache_get_stats(&dev->cache, &s);
+	return s;
+}
+
+/* ---------------------------------------------------------------- cases */
+
+TEST(the_same_buffer_is_the_same_import)
+{
+	struct dlbuf_device *dev = device(4);
+	int fd = buffer(8192), other = dup(fd);
+	struct import *a = get(dev, fd), *b = get(dev, other), *c;
+
+	CHECK(a == b);
+	CHECK(a->fd != fd && a->fd != other);
+	CHECK_EQ(a->bytes, 8192);
+	close(fd);
+	close(other);
+	cache_unref(a);
+	cache_unref(b);
+	CHECK_EQ(stats(dev).idle, 1);
+	CHECK_EQ(stats(dev).idle_bytes, 8192);
+	CHECK_EQ(stats(dev).live_bytes, 0);
+	c = get(dev, a->fd);
+	CHECK(c == a);
+	CHECK_EQ(stats(dev).idle, 0);
+	CHECK_EQ(stats(dev).live_bytes, 8192);
+	CHECK_EQ(stats(dev).hits, 2);
+	CHECK_EQ(stats(dev).misses, 1);
+	cache_unref(c);
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.imports, 1);
+	CHECK_EQ(fake.unimports, 1);
+	CHECK_EQ(fake.closes, 1);
+}
+
+TEST(another_access_is_another_import)
+{
+	struct dlbuf_device *dev = device(4);
+	int fd = buffer(4096);
+	struct import *rw = get(dev, fd), *r = NULL;
+	struct buffer_id id;
+
+	CHECK_OK(buffer_identify(fd, &id));
+	id.access = DLBUF_READ;
+	CHECK_OK(cache_get(dev, fd, &id, 1, &r));
+	CHECK(r != rw);
+	CHECK_EQ(r->id.access, DLBUF_READ);
+	cache_unref(r);
+	cache_unref(rw);
+	close(fd);
+	dlbuf_device_close(dev);
+}
+
+TEST(an_end_beyond_the_buffer)
+{
+	struct dlbuf_device *dev = device(4);
+	int fd = buffer(4096);
+	struct import *imp = NULL;
+
+	/* Seen first, and seen before. */
+	CHECK_ERR(get_end(dev, fd, 4097, &imp), -ERANGE);
+	CHECK_EQ(stats(dev).live + stats(dev).idle, 0);
+	imp = get(dev, fd);
+	cache_unref(imp);
+	imp = NULL;
+	CHECK_ERR(get_end(dev, fd, 4097, &imp), -ERANGE);
+	CHECK(!imp);
+	CHECK_EQ(stats(dev).idle, 1);
+	CHECK_OK(get_end(dev, fd, 4096, &imp));
+	cache_unref(imp);
+	close(fd);
+	dlbuf_device_close(dev);
+}
+
+TEST(a_refusal_leaves_nothing)
+{
+	struct dlbuf_device *dev = device(4);
+	int fd = buffer(4096);
+	struct import *imp = NULL;
+
+	fake.refuse = -EOPNOTSUPP;
+	CHECK_ERR(get_end(dev, fd, 1, &imp), -EOPNOTSUPP);
+	CHECK_SAYS("refused");
+	CHECK(!imp);
+	CHECK_EQ(stats(dev).live + stats(dev).idle + stats(dev).misses, 0);
+	close(fd);
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.closes, 1);
+}
+
+TEST(a_number_replaced_in_between)
+{
+	struct dlbuf_device *dev = device(4);
+	int fd = buffer(4096), other = buffer(4096);
+	struct import *imp = NULL;
+	struct buffer_id id;
+
+	/* Another thread closes the fd and the number is given out again. */
+	CHECK_OK(buffer_identify(fd, &id));
+	CHECK_EQ(dup2(other, fd), fd);
+	CHECK_ERR(cache_get(dev, fd, &id, 1, &imp), -EBADF);
+	CHECK_SAYS("replaced");
+	close(fd);
+	close(other);
+	CHECK_ERR(cache_get(dev, fd, &id, 1, &imp), -EBADF);
+	CHECK(!imp);
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.imports, 0);
+}
+
+TEST(without_a_cache)
+{
+	struct dlbuf_device *dev = device(0);
+	int fd = buffer(4096);
+	struct import *a = get(dev, fd), *b = get(dev, fd);
+
+	/* Users at the same time share even so. */
+	CHECK(a == b);
+	cache_unref(a);
+	CHECK_EQ(fake.unimports, 0);
+	cache_unref(b);
+	CHECK_EQ(fake.unimports, 1);
+	CHECK_EQ(stats(dev).idle, 0);
+	close(fd);
+	dlbuf_device_close(dev);
+}
+
+TEST(the_device_outlives_its_closing)
+{
+	struct dlbuf_device *dev = device(4);
+	int fd = buffer(4096), other = buffer(4096);
+	struct import *live = get(dev, fd);
+
+	cache_unref(get(dev, other));
+	close(fd);
+	close(other);
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.unimports, 1); /* the idle one went at once */
+	CHECK_EQ(fake.closes, 0);
+	cache_ref(live);
+	cache_unref(live);
+	CHECK_EQ(fake.closes, 0);
+	cache_unref(live);
+	CHECK_EQ(fake.unimports, 2);
+	CHECK_EQ(fake.closes, 1);
+}
+
+TEST(unused_for_a_thousand_imports)
+{
+	struct dlbuf_device *dev = device(8);
+	int old = buffer(4096), busy = buffer(4096);
+	struct import *imp = get(dev, busy);
+
+	cache_unref(get(dev, old));
+	for (int i = 0; i < CACHE_STALE; i++)
+		cache_unref(get(dev, busy));
+	CHECK_EQ(fake.unimports, 0);
+	CHECK_EQ(stats(dev).idle, 1);
+	cache_unref(get(dev, busy));
+	CHECK_EQ(fake.unimports, 1);
+	CHECK_EQ(stats(dev).idle, 0);
+	CHECK_EQ(stats(dev).evictions, 1);
+	cache_unref(imp);
+	close(old);
+	close(busy);
+	dlbuf_device_close(dev);
+}
+
+/* The table grows twice, and every import is found again. */
+#define MANY 700
+
+TEST(more_than_the_table_begins_with)
+{
+	static struct import *imports[MANY];
+	struct rlimit files;
+	struct dlbuf_device *dev = device(MANY);
+	unsigned int lost = 0;
+
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
+	files.rlim_cur = files.rlim_max;
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
+	for (int i = 0; i < MANY; i++) {
+		int fd = buffer(4096);
+
+		imports[i] = get(dev, fd);
+		close(fd);
+	}
+	CHECK(dev->cache.nbuckets > CACHE_BUCKETS * 4);
+	CHECK_EQ(stats(dev).live, MANY);
+	for (int i = 0; i < MANY; i++) {
+		lost += get(dev, imports[i]->fd) != imports[i];
+		cache_unref(imports[i]);
+	}
+	CHECK_EQ(lost, 0);
+	CHECK_EQ(stats(dev).misses, MANY);
+	for (int i = 0; i < MANY; i++)
+		cache_unref(imports[i]);
+	CHECK_EQ(stats(dev).idle, MANY);
+	CHECK_EQ(stats(dev).idle_bytes, 4096 * MANY);
+	cache_trim(dev, 100);
+	CHECK_EQ(stats(dev).idle, 100);
+	CHECK_EQ(fake.unimports, MANY - 100);
+	/* The latest to become idle are the ones left. */
+	for (int i = MANY - 100; i < MANY; i++) {
+		lost += get(dev, imports[i]->fd) != imports[i];
+		cache_unref(imports[i]);
+	}
+	CHECK_EQ(lost, 0);
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.unimports, MANY);
+}
+
+/* ---------------------------------------------------------------- a model */
+
+#define BUFFERS 24
+#define IDLE 6
+
+static uint64_t seed = 20261120;
+
+static unsigned int draw(unsigned int n)
+{
+	seed ^= seed >> 12;
+	seed ^= seed << 25;
+	seed ^= seed >> 27;
+	return (seed * 2685821657736338717ull >> 33) % n;
+}
+
+/* What has to be: users of each buffer, and the idle ones, the last first. */
+static struct {
+	int fds[BUFFERS];
+	struct import *imp[BUFFERS];	/* NULL: not in the cache */
+	unsigned int users[BUFFERS];
+	unsigned int idle[BUFFERS], nidle;
+	unsigned int last_gone, ngone;
+} model;
+
+static void model_gone(struct import *imp)
+{
+	for (unsigned int i = 0; i < BUFFERS; i++)
+		if (model.imp[i] == imp)
+			model.last_gone = i;
+	model.ngone++;
+}
+
+static void model_unidle(unsigned int b)
+{
+	unsigned int i = 0;
+
+	while (i < model.nidle && model.idle[i] != b)
+		i++;
+	CHECK(i < model.nidle);
+	model.nidle--;
+	for (; i < model.nidle; i++)
+		model.idle[i] = model.idle[i + 1];
+}
+
+/* The oldest idle one has to be what the cache gave up. */
+static void model_evict(unsigned int gone_before)
+{
+	unsigned int oldest = model.idle[model.nidle - 1];
+
+	CHECK_EQ(model.ngone, gone_before + 1);
+	CHECK_EQ(model.last_gone, oldest);
+	model.imp[oldest] = NULL;
+	model.nidle--;
+}
+
+static void model_get(struct dlbuf_device *dev, unsigned int b)
+{
+	struct import *imp = get(dev, model.fds[b]);
+
+	if (model.imp[b])
+		CHECK(imp == model.imp[b]);
+	if (model.imp[b] && !model.users[b])
+		model_unidle(b);
+	model.imp[b] = imp;
+	model.users[b]++;
+}
+
+static void model_put(unsigned int b)
+{
+	unsigned int gone = model.ngone;
+
+	cache_unref(model.imp[b]);
+	if (--model.users[b])
+		return;
+	for (unsigned int i = model.nidle++; i; i--)
+		model.idle[i] = model.idle[i - 1];
+	model.idle[0] = b;
+	if (model.nidle > IDLE)
+		model_evict(gone);
+	else
+		CHECK_EQ(model.ngone, gone);
+}
+
+TEST(random_against_a_model)
+{
+	struct dlbuf_device *dev = device(IDLE);
+	struct dlbuf_device_stats s;
+
+	fake.gone = model_gone;
+	for (unsigned int b = 0; b < BUFFERS; b++)
+		model.fds[b] = buffer(4096 * (b + 1));
+	for (int round = 0; round < 20000 && !ktap.result->failures; round++) {
+		uint64_t live = 0, idle = 0, live_bytes = 0, idle_bytes = 0;
+		unsigned int b = draw(BUFFERS), what = draw(100);
+
+		if (what == 0) {
+			unsigned int keep = draw(IDLE), gone = model.ngone;
+
+			/* One at a time, so that each can be looked at. */
+			while (model.nidle > keep) {
+				cache_trim(dev, model.nidle - 1);
+				model_evict(gone++);
+			}
+		} else if (what < 50 && model.users[b] < 3) {
+			model_get(dev, b);
+		} else if (model.users[b]) {
+			model_put(b);
+		}
+		for (b = 0; b < BUFFERS; b++) {
+			live += !!model.users[b];
+			live_bytes += model.users[b] ? 4096 * (b + 1) : 0;
+			idle += model.imp[b] && !model.users[b];
+			idle_bytes += model.imp[b] && !model.users[b] ?
+				      4096 * (b + 1) : 0;
+		}
+		s = stats(dev);
+		CHECK_EQ(s.live, live);
+		CHECK_EQ(s.idle, idle);
+		CHECK_EQ(s.live_bytes, live_bytes);
+		CHECK_EQ(s.idle_bytes, idle_bytes);
+		CHECK_EQ(s.misses, fake.imports);
+		CHECK_EQ(s.evictions, fake.unimports);
+	}
+	CHECK(fake.unimports > 1000);
+	fake.gone = NULL;
+	dlbuf_device_close(dev);
+	for (unsigned int b = 0; b < BUFFERS; b++) {
+		while (model.users[b]--)
+			cache_unref(model.imp[b]);
+		close(model.fds[b]);
+	}
+	CHECK_EQ(fake.imports, fake.unimports);
+	CHECK_EQ(fake.closes, 1);
+}
+
+/* ---------------------------------------------------------------- threads */
+
+static struct dlbuf_device *shared_dev;
+static int shared_fds[8];
+
+static void *import_once(void *arg)
+{
+	struct import **out = arg;
+
+	CHECK_OK(get_end(shared_dev, shared_fds[0], 1, out));
+	return NULL;
+}
+
+TEST(two_threads_import_the_same)
+{
+	struct import *imports[2] = { NULL };
+	pthread_barrier_t meet;
+	pthread_t threads[2];
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	shared_dev = device(4);
+	shared_fds[0] = buffer(4096);
+	/* Both are inside the driver before either is in the table. */
+	pthread_barrier_init(&meet, NULL, 2);
+	fake.meet = &meet;
+	for (int i = 0; i < 2; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, import_once,
+					&imports[i]));
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	pthread_barrier_destroy(&meet);
+	CHECK(imports[0] && imports[0] == imports[1]);
+	CHECK_EQ(fake.imports, 2);
+	CHECK_EQ(fake.unimports, 1);
+	CHECK_EQ(stats(shared_dev).live, 1);
+	CHECK_EQ(stats(shared_dev).live_bytes, 4096);
+	cache_unref(imports[0]);
+	CHECK_EQ(stats(shared_dev).live, 1);
+	cache_unref(imports[1]);
+	CHECK_EQ(stats(shared_dev).idle, 1);
+	close(shared_fds[0]);
+	dlbuf_device_close(shared_dev);
+	CHECK_EQ(fake.unimports, 2);
+}
+
+static void *import_often(void *arg)
+{
+	unsigned int n = *(unsigned int *)arg;
+
+	for (int i = 0; i < 1000; i++) {
+		struct import *imp = NULL;
+
+		n = n * 1664525 + 1013904223;
+		if (get_end(shared_dev, shared_fds[n >> 29], 1, &imp)) {
+			CHECK(!"an import failed");
+			break;
+		}
+		cache_ref(imp);
+		cache_unref(imp);
+		if (n >> 20 & 1)
+			cache_trim(shared_dev, n >> 21 & 3);
+		cache_unref(imp);
+	}
+	return NULL;
+}
+
+TEST(many_threads)
+{
+	unsigned int seeds[4] = { 1, 2, 3, 4 };
+	pthread_t threads[4];
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	shared_dev = device(3);
+	for (int i = 0; i < 8; i++)
+		shared_fds[i] = buffer(4096);
+	for (int i = 0; i < 4; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, import_often,
+					&seeds[i]));
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQ(stats(shared_dev).live, 0);
+	CHECK_EQ(stats(shared_dev).live_bytes, 0);
+	CHECK_EQ(stats(shared_dev).hits + stats(shared_dev).misses, 4000);
+	CHECK(stats(shared_dev).idle <= 3);
+	dlbuf_device_close(shared_dev);
+	for (int i = 0; i < 8; i++)
+		close(shared_fds[i]);
+	CHECK_EQ(fake.imports, fake.unimports);
+	CHECK_EQ(fake.closes, 1);
+}
+
+/* ---------------------------------------------------------------- faults */
+
+TEST(each_call_that_can_fail)
+{
+#ifdef CONFIG_FAULT_INJECTION
+	unsigned long n = 0;
+	int ret;
+
+	/* The n-th call fails, until there is none left that could. */
+	do {
+		struct dlbuf_device *dev = device(4);
+		int fd = buffer(4096);
+		struct import *imp = NULL;
+
+		fault_at(++n);
+		ktap_forget();
+		ret = get_end(dev, fd, 1, &imp);
+		fault_at(0);
+		if (ret) {
+			CHECK(ret < 0);
+			CHECK(dlbuf_last_error()[0]);
+			CHECK(!imp);
+		} else {
+			cache_unref(imp);
+		}
+		CHECK_EQ(stats(dev).live, 0);
+		close(fd);
+		dlbuf_device_close(dev);
+	} while (ret && n < 100);
+	CHECK_EQ(ret, 0);
+	CHECK(n > 4);
+	CHECK_EQ(fake.imports, 1);
+	CHECK_EQ(fake.unimports, 1);
+#else
+	SKIP("this build has no fault injection");
+#endif
+}
+
+KTAP_MAIN()

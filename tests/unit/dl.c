@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+/* Driver libraries: absent, other than expected, named by the environment. */
+#include <dlfcn.h>
+
+#include "ktap.h"
+
+#include "dl.h"
+#include "internal.h"
+
+/* From the C library, which every machine has, and from nowhere. */
+struct table {
+	int (*abs)(int n);
+	long (*labs)(long n);
+	void (*no_such_function)(void);
+};
+
+static const struct dl_symbol symbols[] = {
+	{ "abs", offsetof(struct table, abs), false },
+	{ "labs", offsetof(struct table, labs), true },
+	{ "dlbuf_no_such_function", offsetof(struct table, no_such_function),
+	  true },
+};
+
+static const struct dl_symbol required[] = {
+	{ "abs", offsetof(struct table, abs), false },
+	{ "dlbuf_no_such_function", offsetof(struct table, no_such_function),
+	  false },
+};
+
+static const char *const libc[] = { "libdlbuf-no-such.so.9", "libc.so.6", NULL };
+static const char *const none[] = { "libdlbuf-no-such.so.9",
+				    "libdlbuf-no-such.so", NULL };
+
+static int warnings;
+
+static void count_warnings(void *data, enum dlbuf_log_level level,
+			   const char *text)
+{
+	(void)data, (void)text;
+	warnings += level <= DLBUF_LOG_WARN;
+}
+
+static int open_it(const char *const *names, const struct dl_symbol *s,
+		   size_t n, struct table *t, void **lib)
+{
+	KTAP_KEEPS(KTAP_HEAP, "the environment, dlerror()'s text");
+	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_DEBUG);
+	return dl_open("test", names, s, n, t, lib);
+}
+
+TEST(the_first_that_is_there)
+{
+	struct table t = { .no_such_function = abort };
+	void *lib = NULL;
+
+	CHECK_OK(open_it(libc, symbols, ARRAY_SIZE(symbols), &t, &lib));
+	REQUIRE(lib && t.abs && t.labs);
+	CHECK(!t.no_such_function);
+	CHECK_EQ(t.abs(-5), 5);
+	CHECK_EQ(t.labs(-5), 5);
+	CHECK_EQ(warnings, 0);
+	dlclose(lib);
+}
+
+TEST(none_is_there)
+{
+	struct table t = { 0 };
+	void *lib = NULL;
+
+	CHECK_ERR(open_it(none, symbols, ARRAY_SIZE(symbols), &t, &lib),
+		  -ENODEV);
+	CHECK_SAYS("test: ");
+	CHECK_SAYS("libdlbuf-no-such.so");
+	CHECK(!lib);
+	CHECK_EQ(warnings, 0);
+}
+
+TEST(a_required_symbol_is_missing)
+{
+	struct table t = { 0 };
+	void *lib = NULL;
+
+	CHECK_ERR(open_it(libc, required, ARRAY_SIZE(required), &t, &lib),
+		  -EIO);
+	CHECK_SAYS("libc.so.6");
+	CHECK_SAYS("dlbuf_no_such_function");
+	CHECK(!lib);
+	CHECK_EQ(warnings, 1);
+}
+
+TEST(the_environment_names_another)
+{
+	struct table t = { 0 };
+	void *lib = NULL;
+
+	setenv("DLBUF_TEST_LIBRARY", "libc.so.6", 1);
+	CHECK_OK(open_it(none, symbols, ARRAY_SIZE(symbols), &t, &lib));
+	REQUIRE(lib);
+	dlclose(lib);
+	lib = NULL;
+	/* And no other than that. */
+	setenv("DLBUF_TEST_LIBRARY", "/nonexistent/driver.so", 1);
+	CHECK_ERR(open_it(libc, symbols, ARRAY_SIZE(symbols), &t, &lib),
+		  -ENODEV);
+	CHECK_SAYS("/nonexistent/driver.so");
+	CHECK(!lib);
+}
+
+TEST(a_file_that_is_no_library)
+{
+	char path[] = "/tmp/dlbuf-unit-XXXXXX";
+	int fd = mkstemp(path);
+	struct table t = { 0 };
+	void *lib = NULL;
+
+	REQUIRE(fd >= 0);
+	CHECK_EQ(write(fd, "no ELF here\n", 12), 12);
+	close(fd);
+	setenv("DLBUF_TEST_LIBRARY", path, 1);
+	CHECK_ERR(open_it(libc, symbols, ARRAY_SIZE(symbols), &t, &lib),
+		  -ENODEV);
+	CHECK_SAYS(path);
+	unlink(path);
+	CHECK(!lib);
+}
+
+KTAP_MAIN()

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+/* Tensors that are not dlbuf's, handed to dlbuf. */
+#include "ktap.h"
+
+#include <dlbuf/dlbuf.h>
+
+#include "internal.h"
+
+/* Each function that takes a tensor says the same. */
+static void check_refused(DLManagedTensorVersioned *t, int err)
+{
+	struct dlbuf_tensor_info info = { .size = sizeof(info), .fd = 77 };
+	DLManagedTensorVersioned *other = NULL;
+	DLManagedTensor *legacy = NULL;
+	int fence = 77;
+
+	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), err);
+	CHECK_ERR(dlbuf_release(t, NULL, &fence), err);
+	CHECK_ERR(dlbuf_release(t, NULL, NULL), err);
+	CHECK_ERR(dlbuf_tensor_share(t, &other), err);
+	CHECK_ERR(dlbuf_tensor_share_legacy(t, &legacy), err);
+	CHECK_ERR(dlbuf_tensor_get_info(t, &info), err);
+	CHECK_EQ(fence, 77);
+	CHECK(!other);
+	CHECK(!legacy);
+	CHECK_EQ(info.fd, 77);
+}
+
+static void delete_foreign(DLManagedTensorVersioned *self)
+{
+	(void)self;
+	CHECK(!"a borrowed tensor was deleted");
+}
+
+TEST(null)
+{
+	check_refused(NULL, -EINVAL);
+	CHECK_ERR(dlbuf_tensor_share(NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_tensor_share_legacy(NULL, NULL), -EINVAL);
+}
+
+TEST(another_library_s)
+{
+	DLManagedTensorVersioned t = {
+		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
+		.deleter = delete_foreign,
+	};
+
+	check_refused(&t, -EINVAL);
+	t.deleter = NULL; /* DLPack allows it */
+	check_refused(&t, -EINVAL);
+	t.version.minor = 99;
+	check_refused(&t, -EINVAL);
+}
+
+/* Of another major version only the version may be read: no more is there. */
+TEST(another_major_version)
+{
+	DLPackVersion *version = malloc(sizeof(*version));
+
+	REQUIRE(version);
+	for (uint32_t major = 0; major < 5; major++) {
+		if (major == DLPACK_MAJOR_VERSION)
+			continue;
+		version->major = major;
+		version->minor = 7;
+		check_refused((DLManagedTensorVersioned *)(void *)version,
+			      -EPROTO);
+	}
+	CHECK_SAYS("DLPack 4.7");
+	free(version);
+}
+
+KTAP_MAIN()
