@@ -98,10 +98,7 @@ static int buffer(uint64_t bytes)
 static int get_end(struct dlbuf_device *dev, int fd, uint64_t end,
 		   struct import **out)
 {
-	struct buffer_id id;
-	int ret = buffer_identify(fd, &id);
-
-	return ret ? ret : cache_get(dev, fd, &id, end, out);
+	return cache_get(dev, fd, 0, end, out);
 }
 
 static struct import *get(struct dlbuf_device *dev, int fd)
@@ -156,11 +153,8 @@ TEST(another_access_is_another_import)
 	struct dlbuf_device *dev = device(4);
 	int fd = buffer(4096);
 	struct import *rw = get(dev, fd), *r = NULL;
-	struct buffer_id id;
 
-	CHECK_OK(buffer_identify(fd, &id));
-	id.access = DLBUF_READ;
-	CHECK_OK(cache_get(dev, fd, &id, 1, &r));
+	CHECK_OK(cache_get(dev, fd, DLBUF_READ, 1, &r));
 	CHECK(r != rw);
 	CHECK_EQ(r->id.access, DLBUF_READ);
 	cache_unref(r);
@@ -216,11 +210,11 @@ TEST(a_number_replaced_in_between)
 	/* Another thread closes the fd and the number is given out again. */
 	CHECK_OK(buffer_identify(fd, &id));
 	CHECK_EQ(dup2(other, fd), fd);
-	CHECK_ERR(cache_get(dev, fd, &id, 1, &imp), -EBADF);
+	CHECK_ERR(import_create(dev, fd, &id, id.access, 1, &imp), -EBADF);
 	CHECK_SAYS("replaced");
 	close(fd);
 	close(other);
-	CHECK_ERR(cache_get(dev, fd, &id, 1, &imp), -EBADF);
+	CHECK_ERR(import_create(dev, fd, &id, id.access, 1, &imp), -EBADF);
 	CHECK(!imp);
 	dlbuf_device_close(dev);
 	CHECK_EQ(fake.imports, 0);
