@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+/* dmabuf-test: which dma-buf works with which importer on this machine. */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <dlbuf/base.h>
+
+#include "out.h"
+#include "tool.h"
+
+volatile bool interrupted;
+
+static const char usage[] =
+"usage: dmabuf-test list [--json]\n"
+"       dmabuf-test --help | --version\n"
+"\n"
+"Which exporter of dma-bufs works with which importer on this machine, by\n"
+"which path and how fast, and why not where it does not.\n"
+"\n"
+"  list      exporters, importers and cameras; absent ones with the reason\n"
+"\n"
+"  -h, --help       this text; after a command, that command's\n"
+"  -V, --version    the version\n"
+"\n"
+"Exit status: 0 all verified, 1 a verification failed, 2 bad usage,\n"
+"3 the camera, a device or a file failed, 4 skipped: what was asked for is\n"
+"absent on this machine.\n";
+
+static char *divert;
+static size_t divert_size;
+
+void fail_divert(char *buffer, size_t size)
+{
+	divert = buffer;
+	divert_size = size;
+}
+
+int fail(int status, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (divert) {
+		va_start(ap, fmt);
+		vsnprintf(divert, divert_size, fmt, ap);
+		va_end(ap);
+		return status;
+	}
+	progress_clear();
+	fflush(stdout);
+	fputs("dmabuf-test: ", stderr);
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+	return status;
+}
+
+int fail_dlbuf(int err)
+{
+	int status = err == -EINVAL ? STATUS_USAGE :
+		     err == -ENOSYS || err == -ENODEV ||
+		     err == -EOPNOTSUPP ? STATUS_ABSENT :
+		     STATUS_SYSTEM;
+
+	return fail(status, "%s", dlbuf_last_error());
+}
+
+int fail_option(int opt, const char *command, char **argv)
+{
+	const char *last = argv[optind - 1];
+
+	if (opt == ':')
+		return fail(STATUS_USAGE, "%s needs a value", last);
+	/* A long option, or one letter of several behind one dash. */
+	if (!strncmp(last, "--", 2) || !optopt)
+		return fail(STATUS_USAGE, "%s is no option of %s; see "
+			    "dmabuf-test %s --help", last, command, command);
+	return fail(STATUS_USAGE, "-%c is no option of %s; see dmabuf-test %s "
+		    "--help", optopt, command, command);
+}
+
+int parse_number(const char *name, const char *s, unsigned long low,
+		 unsigned long high, unsigned long *out)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(s, &end, 10);
+	/* strtoul() takes a minus sign and spaces. */
+	if (*s < '0' || *s > '9' || *end || errno || n < low || n > high)
+		return fail(STATUS_USAGE, "%s is a number of %lu to %lu, not "
+			    "'%s'", name, low, high, s);
+	*out = n;
+	return 0;
+}
+
+uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	interrupted = true;
+}
+
+static void catch_signals(void)
+{
+	/*
+	 * No SA_RESTART: poll() has to return. Once only: a second signal
+	 * ends a process that does not get on.
+	 */
+	struct sigaction sa = { .sa_handler = on_signal,
+				.sa_flags = SA_RESETHAND };
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGHUP, &sa, NULL);
+}
+
+static int run(int argc, char **argv)
+{
+	const char *command = argc > 1 ? argv[1] : NULL;
+
+	if (!command)
+		return fail(STATUS_USAGE, "which command? See dmabuf-test "
+			    "--help");
+	if (!strcmp(command, "--help") || !strcmp(command, "-h"))
+		return fputs(usage, stdout) < 0 ? STATUS_SYSTEM : 0;
+	if (!strcmp(command, "--version") || !strcmp(command, "-V")) {
+		printf("dmabuf-test %s\n", dlbuf_version());
+		return 0;
+	}
+	if (!strcmp(command, "list"))
+		return list_main(argc - 1, argv + 1);
+	return fail(STATUS_USAGE, "'%s' is no command; see dmabuf-test --help",
+		    command);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	catch_signals();
+	out_init();
+	status = run(argc, argv);
+	/* A report that did not arrive, to a full disk for instance, is none. */
+	if (fflush(stdout) || ferror(stdout)) {
+		int err = errno;
+
+		fail(0, "standard output: %s", strerror(err));
+		if (status == STATUS_VERIFIED)
+			status = STATUS_SYSTEM;
+	}
+	return status;
+}

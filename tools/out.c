@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT
+/* What goes out: tables, progress, JSON, files that are whole or not there. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "out.h"
+#include "tool.h"
+
+static bool colour, terminal, drawn;
+
+void out_init(void)
+{
+	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
+	bool dumb = !term || !*term || !strcmp(term, "dumb");
+
+	colour = isatty(STDOUT_FILENO) && !dumb && !(no_color && *no_color);
+	terminal = isatty(STDERR_FILENO) && !dumb;
+}
+
+const char *style(enum style s)
+{
+	static const char *const codes[] = {
+		[STYLE_OFF] = "\033[0m",
+		[STYLE_BOLD] = "\033[1m",
+		[STYLE_DIM] = "\033[2m",
+		[STYLE_GOOD] = "\033[32m",
+		[STYLE_BAD] = "\033[31m",
+	};
+
+	return colour ? codes[s] : "";
+}
+
+void table_cell(struct table *table, const char *fmt, ...)
+{
+	va_list ap;
+	char *s;
+
+	if (table->ncells == table->max) {
+		unsigned int max = table->max ? table->max * 2 : 32;
+		char **cells = realloc(table->cells, max * sizeof(*cells));
+
+		if (!cells)
+			return;
+		table->cells = cells;
+		table->max = max;
+	}
+	va_start(ap, fmt);
+	if (vasprintf(&s, fmt, ap) < 0)
+		s = NULL;
+	va_end(ap);
+	table->cells[table->ncells++] = s;
+}
+
+static const char *cell(const struct table *table, unsigned int i)
+{
+	return i < table->ncells && table->cells[i] ? table->cells[i] : "";
+}
+
+static int column_width(const struct table *table, unsigned int column)
+{
+	size_t width = 0;
+
+	for (unsigned int i = column; i < table->ncells; i += table->ncolumns)
+		if (strlen(cell(table, i)) > width)
+			width = strlen(cell(table, i));
+	return width;
+}
+
+void table_print(struct table *table)
+{
+	for (unsigned int i = 0; i < table->ncells; i++) {
+		unsigned int column = i % table->ncolumns;
+		bool last = column == table->ncolumns - 1;
+		bool right = table->right >> column & 1;
+		int width = last && !right ? 0 : column_width(table, column);
+
+		printf("  %s%*s%s%s",
+		       i < table->ncolumns ? style(STYLE_DIM) : "",
+		       right ? width : -width, cell(table, i),
+		       i < table->ncolumns ? style(STYLE_OFF) : "",
+		       last ? "\n" : "");
+	}
+	for (unsigned int i = 0; i < table->ncells; i++)
+		free(table->cells[i]);
+	free(table->cells);
+	*table = (struct table){ .ncolumns = table->ncolumns };
+}
+
+struct text text_ns(uint64_t ns)
+{
+	struct text t;
+
+	static const char *const units[] = { "us", "ms", "s" };
+	double n = ns / 1e3;
+	size_t unit = 0;
+
+	for (; unit + 1 < ARRAY_SIZE(units) && n >= 999.5; n /= 1e3)
+		unit++;
+	/* Three digits: more would be noise. */
+	snprintf(t.s, sizeof(t.s), "%.*f %s", n < 9.995 ? 2 : n < 99.95 ? 1 : 0,
+		 n, units[unit]);
+	return t;
+}
+
+struct text text_code(uint32_t code)
+{
+	struct text t = { { code & 0x7f, code >> 8 & 0x7f, code >> 16 & 0x7f,
+			    code >> 24 & 0x7f } };
+	size_t n = 4;
+
+	make_printable(t.s);
+	while (n && t.s[n - 1] == ' ')
+		t.s[--n] = '\0';
+	return t;
+}
+
+void make_printable(char *s)
+{
+	for (; *s; s++)
+		if (*s < ' ' || *s > '~')
+			*s = '?';
+}
+
+void progress(const char *what, uint64_t done, uint64_t total)
+{
+	static uint64_t last;
+	uint64_t now = now_ns();
+
+	if (!terminal || now - last < 100000000)
+		return;
+	last = now;
+	drawn = true;
+	fprintf(stderr, "\r\033[K  %s %llu of %llu", what,
+		(unsigned long long)done, (unsigned long long)total);
+}
+
+void progress_clear(void)
+{
+	if (drawn)
+		fputs("\r\033[K", stderr);
+	drawn = false;
+}
+
+static int open_failed(struct outfile *out, const char *path)
+{
+	int err = errno;
+
+	free(out->temp);
+	free(out->path);
+	*out = (struct outfile){ 0 };
+	return fail(STATUS_SYSTEM, "%s cannot be written: %s", path,
+		    strerror(err));
+}
+
+int outfile_open(struct outfile *out, const char *path)
+{
+	struct stat st;
+	mode_t mask;
+	int fd;
+
+	*out = (struct outfile){ 0 };
+	/* A link stays one: what it leads to is replaced. */
+	out->path = realpath(path, NULL);
+	if (!out->path)
+		out->path = strdup(path);
+	if (!out->path)
+		return open_failed(out, path);
+	if (!stat(out->path, &st) && !S_ISREG(st.st_mode)) {
+		out->f = fopen(out->path, "we");
+		return out->f ? 0 : open_failed(out, path);
+	}
+	if (asprintf(&out->temp, "%s.XXXXXX", out->path) < 0) {
+		out->temp = NULL;
+		return open_failed(out, path);
+	}
+	fd = mkostemp(out->temp, O_CLOEXEC);
+	if (fd < 0)
+		return open_failed(out, path);
+	mask = umask(0);
+	umask(mask);
+	fchmod(fd, 0666 & ~mask);
+	out->f = fdopen(fd, "w");
+	if (!out->f) {
+		int err = errno;
+
+		close(fd);
+		unlink(out->temp);
+		errno = err;
+		return open_failed(out, path);
+	}
+	return 0;
+}
+
+void outfile_abort(struct outfile *out)
+{
+	if (out->f)
+		fclose(out->f);
+	if (out->temp)
+		unlink(out->temp);
+	free(out->temp);
+	free(out->path);
+	*out = (struct outfile){ 0 };
+}
+
+int outfile_commit(struct outfile *out)
+{
+	bool bad = ferror(out->f);
+	int status = 0;
+
+	bad |= fclose(out->f) != 0;
+	out->f = NULL;
+	if (!bad && out->temp)
+		bad = rename(out->temp, out->path) != 0;
+	if (bad) {
+		status = fail(STATUS_SYSTEM, "%s cannot be written: %s",
+			      out->path, strerror(errno));
+	} else {
+		free(out->temp);
+		out->temp = NULL;
+	}
+	outfile_abort(out);
+	return status;
+}
+
+int json_write(const cJSON *json, FILE *f, const char *name)
+{
+	char *text = cJSON_Print(json);
+	int status = 0;
+
+	if (!text)
+		return fail(STATUS_SYSTEM, "no memory for the report");
+	if (fprintf(f, "%s\n", text) < 0)
+		status = fail(STATUS_SYSTEM, "%s cannot be written: %s", name,
+			      strerror(errno));
+	cJSON_free(text);
+	return status;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* What goes out: tables, progress, JSON, files that are whole or not there. */
+#ifndef DMABUF_TEST_OUT_H
+#define DMABUF_TEST_OUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <cjson/cJSON.h>
+
+void out_init(void);
+
+/* Escape sequences where standard output is a terminal, else "". */
+enum style { STYLE_OFF, STYLE_BOLD, STYLE_DIM, STYLE_GOOD, STYLE_BAD };
+const char *style(enum style s);
+
+/*
+ * Cells in reading order, the first row being the heads. The last column is
+ * not padded and may be long. A bit of `right` aligns its column right.
+ */
+struct table {
+	unsigned int ncolumns;
+	unsigned int right;
+	unsigned int ncells, max;
+	char **cells;
+};
+
+__attribute__((format(printf, 2, 3)))
+void table_cell(struct table *table, const char *fmt, ...);
+/* Prints and frees the cells. */
+void table_print(struct table *table);
+
+/* A duration in the unit that reads best. */
+struct text {
+	char s[24];
+};
+struct text text_ns(uint64_t ns);
+/* A four-character code. */
+struct text text_code(uint32_t code);
+
+/* Makes a driver's string safe to print: ASCII without control characters. */
+void make_printable(char *s);
+
+/* One line that is drawn over and over, on a terminal only. */
+void progress(const char *what, uint64_t done, uint64_t total);
+void progress_clear(void);
+
+/*
+ * A file that appears whole, under its name, or not at all: written beside it
+ * and renamed. What exists and is no regular file (/dev/null, a pipe) is
+ * written to instead, since a rename would replace it.
+ */
+struct outfile {
+	FILE *f;
+	char *path;
+	char *temp;	/* NULL: written in place */
+};
+
+/* 0, or a status when the path cannot be written. path is borrowed. */
+int outfile_open(struct outfile *out, const char *path);
+/* Makes it visible, or removes it; either way out is finished. */
+int outfile_commit(struct outfile *out);
+void outfile_abort(struct outfile *out);
+
+/* Writes json to f, which is called `name` in a failure. */
+int json_write(const cJSON *json, FILE *f, const char *name);
+
+#endif /* DMABUF_TEST_OUT_H */
