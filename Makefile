@@ -210,7 +210,7 @@ FORCE:
 # ---------------------------------------------------------------- dmabuf-test
 
 tool-src-$(CONFIG_DMABUF_TEST) := $(wildcard tools/*.c)
-tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard tools/*.comp)
+tool-shaders-$(and $(CONFIG_DMABUF_TEST),$(CONFIG_BACKEND_VULKAN)) := $(wildcard tools/*.comp)
 tool-obj := $(tool-src-y:%.c=$(O)/%.o)
 tool-spv := $(tool-shaders-y:%.comp=$(O)/%.spv.h)
 tool := $(if $(tool-src-y),$(O)/dmabuf-test)
