@@ -17,12 +17,14 @@ volatile bool interrupted;
 
 static const char usage[] =
 "usage: dmabuf-test list [--json]\n"
+"       dmabuf-test camera [OPTION]... [NODE]\n"
 "       dmabuf-test --help | --version\n"
 "\n"
 "Which exporter of dma-bufs works with which importer on this machine, by\n"
 "which path and how fast, and why not where it does not.\n"
 "\n"
 "  list      exporters, importers and cameras; absent ones with the reason\n"
+"  camera    a camera's frames as tensors on each device, every byte compared\n"
 "\n"
 "  -h, --help       this text; after a command, that command's\n"
 "  -V, --version    the version\n"
@@ -133,7 +135,7 @@ static int run(int argc, char **argv)
 	const char *command = argc > 1 ? argv[1] : NULL;
 
 	if (!command)
-		return fail(STATUS_USAGE, "which command? See dmabuf-test "
+		return fail(STATUS_USAGE, "list or camera? See dmabuf-test "
 			    "--help");
 	if (!strcmp(command, "--help") || !strcmp(command, "-h"))
 		return fputs(usage, stdout) < 0 ? STATUS_SYSTEM : 0;
@@ -143,6 +145,8 @@ static int run(int argc, char **argv)
 	}
 	if (!strcmp(command, "list"))
 		return list_main(argc - 1, argv + 1);
+	if (!strcmp(command, "camera"))
+		return camera_main(argc - 1, argv + 1);
 	return fail(STATUS_USAGE, "'%s' is no command; see dmabuf-test --help",
 		    command);
 }

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What a run was, as a table and as JSON. Nothing is typed in: every number
+ * was counted by verify.c or v4l2.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "report.h"
+#include "tool.h"
+
+typedef unsigned long long ull;
+
+static double seconds(const struct verify *v)
+{
+	return v->elapsed_ns / 1e9;
+}
+
+static double rate(const struct verify *v)
+{
+	return v->elapsed_ns ? (v->done - 1) / seconds(v) : 0;
+}
+
+static uint64_t bytes_copied(const struct verify *v)
+{
+	uint64_t n = 0;
+
+	for (uint32_t i = 0; i < v->ndevices; i++)
+		n += v->devices[i].bytes_copied;
+	return n;
+}
+
+/* Frames that are right on every device. */
+static uint64_t verified(const struct verify *v)
+{
+	uint64_t n = v->frames;
+
+	for (uint32_t i = 0; i < v->ndevices; i++)
+		if (v->devices[i].verified < n)
+			n = v->devices[i].verified;
+	return n;
+}
+
+/* "[720, 1280]", of numbers that were counted before. */
+static void put_dims(char *s, size_t size, const int64_t *dims, int n)
+{
+	size_t len = snprintf(s, size, "[");
+
+	for (int i = 0; i < n && len < size; i++)
+		len += snprintf(s + len, size - len, "%s%lld", i ? ", " : "",
+				(long long)dims[i]);
+	if (len < size)
+		snprintf(s + len, size - len, "]");
+}
+
+static struct text dtype_text(DLDataType t)
+{
+	static const char *const names[] = {
+		[kDLInt] = "int",
+		[kDLUInt] = "uint",
+		[kDLFloat] = "float",
+	};
+	struct text text;
+
+	snprintf(text.s, sizeof(text.s), "%s%u",
+		 t.code < ARRAY_SIZE(names) ? names[t.code] : "code", t.bits);
+	return text;
+}
+
+/* ---------------------------------------------------------------- table */
+
+static void print_headline(const struct report *r)
+{
+	const struct verify *v = r->verify;
+	bool good = verify_good(v);
+
+	printf("%s%s%llu of %llu frames verified on ", style(STYLE_BOLD),
+	       style(good ? STYLE_GOOD : STYLE_BAD), (ull)verified(v),
+	       (ull)v->frames);
+	for (uint32_t i = 0; i < v->ndevices; i++)
+		printf("%s%s", i == 0 ? "" : i + 1 < v->ndevices ? ", " :
+		       " and ", v->devices[i].info.name);
+	printf(", %llu bytes copied%s\n\n", (ull)bytes_copied(v),
+	       style(STYLE_OFF));
+}
+
+static void print_camera(const struct report *r)
+{
+	const struct verify *v = r->verify;
+	const struct camera *cam = v->cam;
+
+	printf("  camera   %s (%s), %s\n", cam->card, cam->driver, cam->node);
+	printf("  format   %s %ux%u, pitch %u bytes", text_code(cam->code).s,
+	       cam->width, cam->height, cam->pitch[0]);
+	if (cam->width != r->asked_width || cam->height != r->asked_height)
+		printf(" (%ux%u was asked for)", r->asked_width,
+		       r->asked_height);
+	if (r->exporter)
+		printf("\n  buffers  %u of %s, which the camera captures into\n",
+		       cam->nbuffers, r->exporter);
+	else
+		printf("\n  buffers  %u of the camera, each exported once "
+		       "(VIDIOC_EXPBUF)\n", cam->nbuffers);
+	printf("  frames   %llu in %.1f s, %.1f a second, %llu dropped, %llu "
+	       "flagged as bad\n", (ull)v->done, seconds(v), rate(v),
+	       (ull)cam->dropped, (ull)cam->flagged);
+}
+
+static void print_tensors(const struct verify *v)
+{
+	const struct device *d = &v->devices[0];
+	const char *head = "tensors";
+
+	for (uint32_t i = 0; i < d->nplanes; i++, head = "") {
+		const DLTensor *t = &d->dl[i];
+		char shape[64], strides[64];
+
+		put_dims(shape, sizeof(shape), t->shape, t->ndim);
+		put_dims(strides, sizeof(strides), t->strides, t->ndim);
+		printf("  %-7s  %s %s, strides %s, from byte %llu of the "
+		       "dma-buf\n", head, dtype_text(t->dtype).s, shape, strides,
+		       (ull)d->first_byte[i]);
+	}
+}
+
+static void print_devices(const struct verify *v)
+{
+	struct table t = { .ncolumns = 9, .right = 0x1fc };
+	static const char *const heads[] = {
+		"device", "path", "1st import", "cached", "acquire", "release",
+		"reduce", "copied", "verified",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
+		table_cell(&t, "%s", heads[i]);
+	for (uint32_t i = 0; i < v->ndevices; i++) {
+		const struct device *d = &v->devices[i];
+
+		table_cell(&t, "%s", d->info.name);
+		table_cell(&t, "%s", dlbuf_path_name(d->path));
+		table_cell(&t, "%s", text_ns(series_median(&d->first)).s);
+		table_cell(&t, "%s", d->cached.n ?
+			   text_ns(series_median(&d->cached)).s : "-");
+		table_cell(&t, "%s", text_ns(series_median(&d->acquire)).s);
+		table_cell(&t, "%s", text_ns(series_median(&d->release)).s);
+		table_cell(&t, "%s", text_ns(series_median(&d->reduce)).s);
+		table_cell(&t, "%llu B", (ull)d->bytes_copied);
+		table_cell(&t, "%llu/%llu", (ull)d->verified, (ull)v->frames);
+	}
+	table_print(&t);
+}
+
+static void print_claims(const struct verify *v)
+{
+	const struct device *d = &v->devices[0];
+
+	printf("  times    medians per frame, all planes; 1st import of %zu "
+	       "buffers, %zu cached\n", d->first.n, d->cached.n);
+	printf("  against  each byte of every frame in the camera's own mapping"
+	       ", read without dlbuf\n");
+	printf("  leases   %llu granted, %llu released; buffers queued again: "
+	       "%llu\n", (ull)v->granted, (ull)v->released, (ull)v->requeued);
+	printf("  repeats  %llu frames are the same as the one before\n",
+	       (ull)v->repeated);
+	printf("  fds      %d open before the camera, %d after\n",
+	       v->fds_before, v->fds_after);
+}
+
+void report_print(const struct report *r)
+{
+	print_headline(r);
+	print_camera(r);
+	print_tensors(r->verify);
+	putchar('\n');
+	print_devices(r->verify);
+	putchar('\n');
+	print_claims(r->verify);
+	if (r->png)
+		printf("  picture  %s\n", r->png);
+}
+
+/* ---------------------------------------------------------------- JSON */
+
+static void put_number(cJSON *o, const char *name, double n)
+{
+	cJSON_AddNumberToObject(o, name, n);
+}
+
+static void put_string(cJSON *o, const char *name, const char *s)
+{
+	cJSON_AddStringToObject(o, name, s);
+}
+
+static void put_numbers(cJSON *o, const char *name, const int64_t *n, int count)
+{
+	cJSON *array = cJSON_AddArrayToObject(o, name);
+
+	for (int i = 0; i < count; i++)
+		cJSON_AddItemToArray(array, cJSON_CreateNumber(n[i]));
+}
+
+static void put_series(cJSON *o, const char *name, const struct series *s)
+{
+	cJSON *times = cJSON_AddObjectToObject(o, name);
+
+	put_number(times, "count", s->n);
+	if (!s->n)
+		return;
+	put_number(times, "median_ns", series_median(s));
+	/* The median has sorted them. */
+	put_number(times, "min_ns", s->ns[0]);
+	put_number(times, "max_ns", s->ns[s->n - 1]);
+}
+
+static void put_camera(cJSON *root, const struct report *r)
+{
+	const struct verify *v = r->verify;
+	const struct camera *cam = v->cam;
+	cJSON *o = cJSON_AddObjectToObject(root, "camera");
+	int64_t pitch[DLBUF_MAX_PLANES], size[DLBUF_MAX_PLANES];
+
+	for (uint32_t i = 0; i < cam->nplanes; i++) {
+		pitch[i] = cam->pitch[i];
+		size[i] = cam->size[i];
+	}
+	put_string(o, "node", cam->node);
+	put_string(o, "driver", cam->driver);
+	put_string(o, "card", cam->card);
+	put_string(o, "bus", cam->bus);
+	cJSON_AddBoolToObject(o, "multiplanar", cam->type ==
+			      V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE);
+	put_string(o, "format", v->format.name);
+	put_string(o, "code", text_code(cam->code).s);
+	put_number(o, "width", cam->width);
+	put_number(o, "height", cam->height);
+	put_numbers(o, "pitch", pitch, cam->nplanes);
+	put_numbers(o, "size", size, cam->nplanes);
+	put_number(o, "buffers", cam->nbuffers);
+	put_string(o, "memory", r->exporter ? r->exporter : "expbuf");
+	put_number(o, "frames", v->done);
+	put_number(o, "seconds", seconds(v));
+	put_number(o, "frames_per_second", rate(v));
+	put_number(o, "dropped", cam->dropped);
+	put_number(o, "flagged", cam->flagged);
+}
+
+static void put_tensor(cJSON *array, const DLTensor *t, uint64_t first)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	put_string(o, "dtype", dtype_text(t->dtype).s);
+	put_numbers(o, "shape", t->shape, t->ndim);
+	put_numbers(o, "strides", t->strides, t->ndim);
+	put_number(o, "byte_offset", t->byte_offset);
+	put_number(o, "offset_in_dmabuf", first);
+	cJSON_AddItemToArray(array, o);
+}
+
+static void put_device(cJSON *array, const struct verify *v,
+		       const struct device *d)
+{
+	cJSON *o = cJSON_CreateObject(), *tensors;
+
+	put_string(o, "name", d->info.name);
+	put_string(o, "description", d->info.description);
+	put_string(o, "driver", d->info.driver);
+	put_number(o, "device_type", d->info.device.device_type);
+	put_string(o, "path", dlbuf_path_name(d->path));
+	put_number(o, "frames", v->frames);
+	put_number(o, "verified", d->verified);
+	put_number(o, "mismatched", d->mismatched);
+	put_number(o, "bytes_copied", d->bytes_copied);
+	put_series(o, "first_import", &d->first);
+	put_series(o, "cached_import", &d->cached);
+	put_series(o, "acquire", &d->acquire);
+	put_series(o, "release", &d->release);
+	put_series(o, "reduce", &d->reduce);
+	put_number(o, "cache_hits", d->stats.hits);
+	put_number(o, "cache_misses", d->stats.misses);
+	tensors = cJSON_AddArrayToObject(o, "tensors");
+	for (uint32_t i = 0; i < d->nplanes; i++)
+		put_tensor(tensors, &d->dl[i], d->first_byte[i]);
+	cJSON_AddItemToArray(array, o);
+}
+
+cJSON *report_json(const struct report *r)
+{
+	const struct verify *v = r->verify;
+	cJSON *root = cJSON_CreateObject(), *o;
+
+	put_string(root, "dlbuf", dlbuf_version());
+	cJSON_AddBoolToObject(root, "verified", verify_good(v));
+	put_camera(root, r);
+	o = cJSON_AddArrayToObject(root, "devices");
+	for (uint32_t i = 0; i < v->ndevices; i++)
+		put_device(o, v, &v->devices[i]);
+	put_number(root, "bytes_copied", bytes_copied(v));
+	put_number(root, "repeated", v->repeated);
+	o = cJSON_AddObjectToObject(root, "leases");
+	put_number(o, "granted", v->granted);
+	put_number(o, "released", v->released);
+	put_number(o, "requeued", v->requeued);
+	o = cJSON_AddObjectToObject(root, "fds");
+	put_number(o, "before", v->fds_before);
+	put_number(o, "after", v->fds_after);
+	if (r->png)
+		put_string(root, "png", r->png);
+	return root;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* What a run was, as a table and as JSON. */
+#ifndef DMABUF_TEST_REPORT_H
+#define DMABUF_TEST_REPORT_H
+
+#include "out.h"
+#include "verify.h"
+
+struct report {
+	struct verify *verify;
+	const char *exporter;	/* NULL: the camera's own buffers */
+	const char *png;	/* the picture's path, or NULL */
+	uint32_t asked_width, asked_height;
+};
+
+void report_print(const struct report *report);
+
+/* New; NULL: no memory. */
+cJSON *report_json(const struct report *report);
+
+#endif /* DMABUF_TEST_REPORT_H */

@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: MIT
+/* The run: frames of a camera on each device, every byte compared. */
+#include <dirent.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+#include "verify.h"
+
+/* The tensors of one frame on one device. */
+struct planes {
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	uint32_t n;
+};
+
+int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	if (!dir)
+		return -1;
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n - 3; /* ".", ".." and dir's own */
+}
+
+static int series_add(struct series *s, uint64_t ns)
+{
+	if (s->n == s->max) {
+		size_t max = s->max ? s->max * 2 : 64;
+		uint64_t *more = realloc(s->ns, max * sizeof(*more));
+
+		if (!more)
+			return fail(STATUS_SYSTEM, "no memory for the times");
+		s->ns = more;
+		s->max = max;
+	}
+	s->ns[s->n++] = ns;
+	return 0;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+uint64_t series_median(const struct series *s)
+{
+	if (!s->n)
+		return 0;
+	qsort(s->ns, s->n, sizeof(*s->ns), by_size);
+	return s->n % 2 ? s->ns[s->n / 2] :
+			  (s->ns[s->n / 2 - 1] + s->ns[s->n / 2]) / 2;
+}
+
+/* ---------------------------------------------------------------- devices */
+
+static int open_device(struct verify *v, const char *name)
+{
+	struct device *d = &v->devices[v->ndevices];
+	int ret;
+
+	if (v->ndevices == MAX_DEVICES)
+		return fail(STATUS_USAGE, "more than %d devices", MAX_DEVICES);
+	ret = dlbuf_device_open(name, NULL, &d->dev);
+	if (ret)
+		return fail_dlbuf(ret);
+	v->ndevices++;
+	d->info.size = sizeof(d->info);
+	ret = dlbuf_device_get_info(d->dev, &d->info);
+	if (ret)
+		return fail_dlbuf(ret);
+	make_printable(d->info.description);
+	make_printable(d->info.driver);
+	d->reducer = reducer_find(d->info.device.device_type);
+	if (!d->reducer)
+		return fail(STATUS_ABSENT, "dmabuf-test cannot compute on %s "
+			    "yet", d->info.name);
+	ret = d->reducer->open(d->dev, &d->ctx);
+	if (ret)
+		d->reducer = NULL;
+	return ret;
+}
+
+int verify_open_devices(struct verify *v, const char *names)
+{
+	char *copy = strdup(names), *rest = copy, *name;
+	int status = 0;
+
+	if (!copy)
+		return fail(STATUS_SYSTEM, "no memory for the devices");
+	while (!status && (name = strsep(&rest, ",")))
+		status = open_device(v, name);
+	free(copy);
+	return status;
+}
+
+void verify_close_devices(struct verify *v)
+{
+	for (uint32_t i = 0; i < v->ndevices; i++) {
+		struct device *d = &v->devices[i];
+
+		if (d->reducer)
+			d->reducer->close(d->ctx);
+		dlbuf_device_close(d->dev);
+		free(d->first.ns);
+		free(d->cached.ns);
+		free(d->acquire.ns);
+		free(d->release.ns);
+		free(d->reduce.ns);
+	}
+	v->ndevices = 0;
+}
+
+/* ---------------------------------------------------------------- leases */
+
+/* Runs when the last tensor of a frame on one device is deleted. */
+static void on_release(void *data)
+{
+	struct lease *lease = data;
+	struct verify *v = lease->verify;
+	int status;
+
+	v->released++;
+	if (--lease->holders)
+		return;
+	status = camera_queue(v->cam, lease->index);
+	if (status)
+		v->status = status;
+	else
+		v->requeued++;
+}
+
+/* ---------------------------------------------------------------- one frame */
+
+static uint64_t misses(const struct device *d)
+{
+	struct dlbuf_device_stats stats = { .size = sizeof(stats) };
+
+	return dlbuf_device_get_stats(d->dev, &stats) ? 0 : stats.misses;
+}
+
+static int note_tensor(struct device *d, const DLManagedTensorVersioned *t,
+		       uint32_t plane)
+{
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+	const DLTensor *dl = &t->dl_tensor;
+	int ret = dlbuf_tensor_get_info(t, &info);
+
+	if (ret)
+		return fail_dlbuf(ret);
+	if (info.path > d->path)
+		d->path = info.path;
+	if (t->flags & DLPACK_FLAG_BITMASK_IS_COPIED ||
+	    info.path >= DLBUF_PATH_BRIDGE)
+		d->bytes_copied += info.end - info.first;
+	d->first_byte[plane] = info.first;
+	d->dl[plane] = *dl;
+	d->dl[plane].shape = d->dims[plane];
+	d->dl[plane].strides = d->dims[plane] + 3;
+	for (int i = 0; i < dl->ndim && i < 3; i++) {
+		d->dims[plane][i] = dl->shape[i];
+		d->dims[plane][3 + i] = dl->strides[i];
+	}
+	return 0;
+}
+
+static int import_frame(struct verify *v, struct device *d,
+			const struct dlbuf_frame *frame, struct planes *p)
+{
+	DLBUF_OPTS(dlbuf_import_opts, opts, .access = DLBUF_READ);
+	uint64_t before = misses(d), start = now_ns(), ns;
+	int ret = dlbuf_import_frame(d->dev, frame, &opts, p->t, &p->n);
+
+	ns = now_ns() - start;
+	if (ret) {
+		p->n = 0;
+		return fail(STATUS_SYSTEM, "frame %llu on %s: %s",
+			    (unsigned long long)v->done, d->info.name,
+			    dlbuf_last_error());
+	}
+	v->granted++;
+	d->nplanes = p->n;
+	if (p->n != picture_nplanes(v->picture))
+		return fail(STATUS_MISMATCH, "%s has %u planes on %s, not %u",
+			    v->format.name, p->n, d->info.name,
+			    picture_nplanes(v->picture));
+	for (uint32_t i = 0; i < p->n; i++) {
+		ret = note_tensor(d, p->t[i], i);
+		if (ret)
+			return ret;
+	}
+	return series_add(misses(d) > before ? &d->first : &d->cached, ns);
+}
+
+static void delete_planes(struct planes *p)
+{
+	while (p->n--)
+		p->t[p->n]->deleter(p->t[p->n]);
+	p->n = 0;
+}
+
+static int acquire_planes(struct verify *v, struct device *d, struct planes *p)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts,
+		   .deadline_ns = now_ns() + v->timeout_ns);
+	uint64_t start = now_ns();
+
+	for (uint32_t i = 0; i < p->n; i++)
+		if (dlbuf_acquire(p->t[i], DLBUF_READ, NULL, &opts))
+			return fail(STATUS_SYSTEM, "acquire on %s: %s",
+				    d->info.name, dlbuf_last_error());
+	return series_add(&d->acquire, now_ns() - start);
+}
+
+static int release_planes(struct device *d, struct planes *p)
+{
+	uint64_t start = now_ns();
+
+	for (uint32_t i = 0; i < p->n; i++)
+		if (dlbuf_release(p->t[i], NULL, NULL))
+			return fail(STATUS_SYSTEM, "release on %s: %s",
+				    d->info.name, dlbuf_last_error());
+	return series_add(&d->release, now_ns() - start);
+}
+
+/* What was acquired and is not released is so by the tensors' deleters. */
+static int reduce_planes(struct verify *v, struct device *d, struct planes *p,
+			 struct checksum sums[])
+{
+	uint64_t start;
+	int status = acquire_planes(v, d, p);
+
+	if (status)
+		return status;
+	start = now_ns();
+	status = d->reducer->reduce(d->ctx, p->t, p->n, v->timeout_ns, sums);
+	if (!status)
+		status = series_add(&d->reduce, now_ns() - start);
+	if (!status)
+		status = release_planes(d, p);
+	return status;
+}
+
+static void compare(struct verify *v, struct device *d,
+		    const struct checksum want[], const struct checksum got[])
+{
+	bool good = true;
+
+	for (uint32_t i = 0; i < d->nplanes; i++) {
+		if (want[i].sum == got[i].sum && want[i].hash == got[i].hash)
+			continue;
+		good = false;
+		/* The first one is told; the report counts the rest. */
+		if (!v->mismatched++)
+			fail(STATUS_MISMATCH, "frame %llu, plane %u: %s read "
+			     "sum %08x hash %08x, the camera's own mapping has "
+			     "%08x %08x", (unsigned long long)v->done, i,
+			     d->info.name, got[i].sum, got[i].hash, want[i].sum,
+			     want[i].hash);
+	}
+	if (good)
+		d->verified++;
+	else
+		d->mismatched++;
+}
+
+/*
+ * The reference: the camera's mapping and this tool's idea of the format, so
+ * that what dlbuf gets wrong the same way on every device shows.
+ */
+static int reduce_mapping(struct verify *v, uint32_t index,
+			  struct pixels *pixels, struct checksum sums[])
+{
+	const struct camera_plane *buffer = v->cam->buffers[index];
+
+	for (uint32_t i = 0; i < picture_nplanes(v->picture); i++) {
+		struct rows rows;
+		uint32_t mem;
+
+		if (picture_plane(v->picture, v->cam, buffer, i, &mem, &rows))
+			return fail(STATUS_SYSTEM, "%s: plane %u of %ux%u "
+				    "pixels, pitch %u, is not within its "
+				    "buffer of %zu bytes", v->cam->node, i,
+				    v->cam->width, v->cam->height,
+				    v->cam->pitch[0], buffer[0].bytes);
+		pixels->data[i] = (uint8_t *)buffer[mem].map + rows.offset;
+		pixels->pitch[i] = rows.pitch;
+		sums[i] = checksum_rows(buffer[mem].map, &rows);
+	}
+	return 0;
+}
+
+static int check_moving(struct verify *v, const struct checksum sums[])
+{
+	size_t bytes = picture_nplanes(v->picture) * sizeof(sums[0]);
+	bool same = v->done && !memcmp(v->last, sums, bytes);
+
+	memcpy(v->last, sums, bytes);
+	if (!same)
+		return 0;
+	if (v->moving && !v->repeated)
+		fail(STATUS_MISMATCH, "frame %llu is the same as the one before",
+		     (unsigned long long)v->done);
+	v->repeated++;
+	return 0;
+}
+
+static int save_picture(struct verify *v, const struct pixels *pixels)
+{
+	if (!v->png || v->done + 1 < v->frames)
+		return 0;
+	return picture_save(v->picture, v->cam, pixels, v->png);
+}
+
+static int check_mapping(struct verify *v, uint32_t index,
+			 struct checksum sums[])
+{
+	struct pixels pixels = { 0 };
+	int status = camera_map_begin(v->cam, index), end;
+
+	if (status)
+		return status;
+	status = reduce_mapping(v, index, &pixels, sums);
+	if (!status)
+		status = check_moving(v, sums);
+	if (!status)
+		status = save_picture(v, &pixels);
+	end = camera_map_end(v->cam, index);
+	return status ? status : end;
+}
+
+/*
+ * All devices hold the frame at once, each by a lease of its own. When one
+ * fails to, the count never gets to zero and nobody queues the buffer.
+ */
+static int import_all(struct verify *v, uint32_t index, struct planes planes[])
+{
+	struct lease *lease = &v->leases[index];
+	struct dlbuf_frame frame;
+	int status = camera_frame(v->cam, index, &frame);
+
+	*lease = (struct lease){
+		.verify = v,
+		.index = index,
+		.holders = v->ndevices,
+	};
+	frame.release = on_release;
+	frame.release_data = lease;
+	for (uint32_t i = 0; !status && i < v->ndevices; i++)
+		status = import_frame(v, &v->devices[i], &frame, &planes[i]);
+	return status;
+}
+
+static int one_frame(struct verify *v, uint32_t index)
+{
+	struct checksum want[DLBUF_MAX_PLANES], got[DLBUF_MAX_PLANES];
+	struct planes planes[MAX_DEVICES] = { 0 };
+	int status = import_all(v, index, planes);
+
+	if (!status)
+		status = check_mapping(v, index, want);
+	for (uint32_t i = 0; !status && i < v->ndevices; i++) {
+		status = reduce_planes(v, &v->devices[i], &planes[i], got);
+		if (!status)
+			compare(v, &v->devices[i], want, got);
+	}
+	for (uint32_t i = 0; i < v->ndevices; i++)
+		delete_planes(&planes[i]);
+	return status ? status : v->status;
+}
+
+/* ---------------------------------------------------------------- the run */
+
+int verify_run(struct verify *v)
+{
+	uint64_t start = 0;
+	uint32_t index;
+	int status = camera_start(v->cam);
+
+	for (v->done = 0; !status && v->done < v->frames; ) {
+		if (!v->quiet)
+			progress("frame", v->done, v->frames);
+		status = camera_dequeue(v->cam, v->timeout_ns / 1000000, &index);
+		if (status)
+			break;
+		if (!start)
+			start = now_ns();
+		v->elapsed_ns = now_ns() - start;
+		status = one_frame(v, index);
+		v->done++;
+	}
+	progress_clear();
+	return status;
+}
+
+int verify_finish(struct verify *v)
+{
+	for (uint32_t i = 0; i < v->ndevices; i++) {
+		struct device *d = &v->devices[i];
+		int ret;
+
+		d->stats.size = sizeof(d->stats);
+		ret = dlbuf_device_get_stats(d->dev, &d->stats);
+		if (ret)
+			return fail_dlbuf(ret);
+		/* The camera's buffers will not come back. */
+		dlbuf_device_trim(d->dev, 0);
+	}
+	v->fds_after = count_fds();
+	return 0;
+}
+
+static bool all_returned(const struct verify *v)
+{
+	return v->released == v->granted && v->requeued == v->frames &&
+	       v->granted == v->frames * v->ndevices &&
+	       v->fds_after == v->fds_before;
+}
+
+bool verify_good(const struct verify *v)
+{
+	for (uint32_t i = 0; i < v->ndevices; i++)
+		if (v->devices[i].verified != v->frames)
+			return false;
+	return all_returned(v) && !(v->moving && v->repeated);
+}
+
+int verify_status(const struct verify *v)
+{
+	/* Of a byte that differs and of a repeated frame it was said then. */
+	if (!all_returned(v))
+		return fail(STATUS_MISMATCH, "%llu leases of %llu were "
+			    "released, %llu buffers of %llu queued again, and "
+			    "of %d open files there are %d",
+			    (unsigned long long)v->released,
+			    (unsigned long long)v->granted,
+			    (unsigned long long)v->requeued,
+			    (unsigned long long)v->frames, v->fds_before,
+			    v->fds_after);
+	return verify_good(v) ? STATUS_VERIFIED : STATUS_MISMATCH;
+}

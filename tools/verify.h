@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The run: each frame of a camera imported into each device, every byte
+ * reduced there and compared, and everything counted that a claim rests on.
+ */
+#ifndef DMABUF_TEST_VERIFY_H
+#define DMABUF_TEST_VERIFY_H
+
+#include <dlbuf/dlbuf.h>
+
+#include "picture.h"
+#include "reduce.h"
+#include "v4l2.h"
+
+#define MAX_DEVICES 8
+
+/* What a duration was, over and over; nanoseconds. */
+struct series {
+	uint64_t *ns;
+	size_t n, max;
+};
+
+struct device {
+	struct dlbuf_device *dev;
+	struct dlbuf_device_info info;
+	struct dlbuf_device_stats stats;	/* at the end */
+	const struct reducer *reducer;
+	void *ctx;
+
+	struct series first, cached;	/* imports of a frame, all planes */
+	struct series acquire, release, reduce;
+	uint64_t verified, mismatched;	/* frames */
+	uint64_t bytes_copied;
+	enum dlbuf_path path;		/* the worst of all tensors */
+
+	/* The tensors of the last frame; dl's pointers lead into dims. */
+	uint32_t nplanes;
+	DLTensor dl[DLBUF_MAX_PLANES];
+	int64_t dims[DLBUF_MAX_PLANES][6];
+	uint64_t first_byte[DLBUF_MAX_PLANES];	/* in the dma-buf */
+};
+
+/* Who has to give a buffer back before it is queued again. */
+struct lease {
+	struct verify *verify;
+	uint32_t index;
+	uint32_t holders;
+};
+
+struct verify {
+	struct camera *cam;
+	const struct picture *picture;
+	struct dlbuf_format_info format;
+	uint64_t frames;		/* wanted */
+	uint64_t timeout_ns;
+	bool quiet;			/* no progress */
+	bool moving;			/* a frame like the last one is wrong */
+	struct outfile *png;		/* NULL: no picture */
+
+	struct device devices[MAX_DEVICES];
+	uint32_t ndevices;
+	struct lease leases[VIDEO_MAX_FRAME];
+
+	uint64_t done;			/* frames */
+	uint64_t elapsed_ns;		/* first frame to last */
+	uint64_t granted, released;	/* leases, one per frame and device */
+	uint64_t requeued;		/* buffers, by the last of their leases */
+	uint64_t repeated;		/* frames like the one before */
+	uint64_t mismatched;		/* planes of a device, all told */
+	struct checksum last[DLBUF_MAX_PLANES];	/* of the camera's mapping */
+	int fds_before, fds_after;
+	int status;			/* of a requeue that failed */
+};
+
+/* names: separated by commas. v has been zeroed. */
+int verify_open_devices(struct verify *v, const char *names);
+void verify_close_devices(struct verify *v);
+
+/* v->frames frames; the camera has buffers and is not started yet. */
+int verify_run(struct verify *v);
+
+/* After the camera is closed: what the run itself cannot see yet. */
+int verify_finish(struct verify *v);
+
+/* Whether every claim holds. */
+bool verify_good(const struct verify *v);
+/* The same as a status; says what has not been said. */
+int verify_status(const struct verify *v);
+
+uint64_t series_median(const struct series *s);
+
+/* Open files of this process. */
+int count_fds(void);
+
+#endif /* DMABUF_TEST_VERIFY_H */
