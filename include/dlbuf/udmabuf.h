@@ -23,7 +23,12 @@ struct dlbuf_udmabuf_opts {
 	uint32_t flags;		/* DLBUF_UDMABUF_* */
 };
 
-#define DLBUF_UDMABUF_2M 1u	/* 2 MiB pages, from the kernel's pool of them */
+/*
+ * 2 MiB pages, from the kernel's pool of them (vm.nr_hugepages). Not for a
+ * driver that writes through the kernel's own mapping: with Linux 6.12 vivid,
+ * capturing into such a buffer, changed its first 4 KiB only.
+ */
+#define DLBUF_UDMABUF_2M 1u
 
 struct dlbuf_udmabuf {
 	int fd;			/* the dma-buf, O_RDWR */
