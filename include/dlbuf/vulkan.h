@@ -10,6 +10,9 @@
  * UNIFORM_BUFFER, and SHADER_DEVICE_ADDRESS where the device has it, is
  * exclusive to one queue family at a time, and is handed over between the
  * device and the rest of the machine by dlbuf_acquire() and dlbuf_release().
+ * After an acquire it may be used by any stage of what is submitted to that
+ * queue later, without a barrier of yours. A release on another queue than
+ * the acquire's is yours to order after your work on the first.
  *
  * Needs the Vulkan headers, 1.2 or newer; the library itself needs neither
  * them nor libvulkan until a Vulkan device is opened.
@@ -59,14 +62,21 @@ struct dlbuf_vulkan_device {
 	 * device was created with. dlbuf needs VK_KHR_external_memory_fd and
 	 * VK_EXT_external_memory_dma_buf, and uses VK_EXT_queue_family_foreign
 	 * where it is in the list. NULL: dlbuf assumes the first two.
+	 * Devices that dlbuf opens have all three and
+	 * VK_KHR_external_semaphore_fd, as far as the driver has them.
 	 */
 	const char *const *extensions;
 	uint32_t nextensions;
-	/* Wrapping only: the bufferDeviceAddress feature was switched on. */
+	/*
+	 * The bufferDeviceAddress feature was switched on. In an answer: the
+	 * buffers have addresses.
+	 */
 	VkBool32 buffer_device_address;
 	/*
 	 * Wrapping only, may be NULL: called around each use of a queue by
-	 * dlbuf, because Vulkan's queues take one thread at a time.
+	 * dlbuf, because Vulkan's queues take one thread at a time. Only
+	 * submissions are inside, no waits for the device (except after a
+	 * failure). NULL: see dlbuf_vulkan_lock_queue().
 	 */
 	void (*lock_queue)(void *lock_data, VkQueue queue);
 	void (*unlock_queue)(void *lock_data, VkQueue queue);
@@ -80,7 +90,7 @@ struct dlbuf_vulkan_device {
  * The handles in vk are borrowed and must outlive the device and its tensors;
  * vk itself, extensions included, is copied. opts are borrowed, *out is new
  * and closed with dlbuf_device_close(), which destroys nothing of yours.
- * -EINVAL  a handle is missing, bad opts
+ * -EINVAL  a handle is missing, api_version is below 1.1, bad opts
  * -EOPNOTSUPP  the device lacks what the import needs; the sentence says what
  * -EIO     the driver failed
  */
@@ -98,9 +108,13 @@ DLBUF_API int dlbuf_vulkan_get_device(struct dlbuf_device *dev,
 
 /*
  * Vulkan's queues take one thread at a time. Call these around your own use
- * of a queue of a device that dlbuf opened, when other threads may be inside
- * dlbuf on the same device. On a wrapped device they call the application's
- * own. -EINVAL: not a Vulkan device.
+ * of a queue, when other threads may be inside dlbuf on the same device. On a
+ * device wrapped with a lock of the application's they call that.
+ *
+ * dlbuf's own lock is one for all queues of the device and may be taken again
+ * by the thread that holds it: a tensor may be acquired, released and deleted
+ * inside. May block while another thread submits. -EINVAL: not a Vulkan
+ * device.
  */
 DLBUF_API int dlbuf_vulkan_lock_queue(struct dlbuf_device *dev, VkQueue queue);
 DLBUF_API int dlbuf_vulkan_unlock_queue(struct dlbuf_device *dev, VkQueue queue);

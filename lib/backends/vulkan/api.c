@@ -61,8 +61,9 @@ const char *vulkan_result_name(VkResult result)
 		NAME(VK_ERROR_TOO_MANY_OBJECTS),
 		NAME(VK_ERROR_INVALID_EXTERNAL_HANDLE),
 		NAME(VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS),
-		NAME(VK_ERROR_UNKNOWN),
 #undef NAME
+		/* Younger than the oldest headers that will do. */
+		{ (VkResult)-13, "VK_ERROR_UNKNOWN" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)

@@ -74,13 +74,16 @@ static int check_handles(const struct dlbuf_vulkan_device *vk)
 			      !vk->physical_device ? "physical_device" :
 			      !vk->device ? "device" :
 			      !vk->queue ? "queue" :
-			      !vk->api_version ? "api_version" :
 			      !vk->get_instance_proc_addr ?
 			      "get_instance_proc_addr" : NULL;
 
 	if (missing)
 		return fail(-EINVAL, "struct dlbuf_vulkan_device has no %s",
 			    missing);
+	if (vk->api_version < VK_API_VERSION_1_1)
+		return fail(-EINVAL, "struct dlbuf_vulkan_device has "
+			    "api_version 0x%x, below VK_API_VERSION_1_1",
+			    vk->api_version);
 	if (!vk->lock_queue != !vk->unlock_queue)
 		return fail(-EINVAL, "struct dlbuf_vulkan_device has one of "
 			    "lock_queue and unlock_queue");
@@ -116,6 +119,7 @@ int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 		return ret;
 	}
 	device_init(&dev->base, &vulkan_backend, &o);
+	log_at(DLBUF_LOG_INFO, "wrapped a VkDevice as %s", dev->base.name);
 	*out = &dev->base;
 	return 0;
 }
