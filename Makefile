@@ -247,6 +247,13 @@ endef
 
 $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
+# Doubles of driver libraries, which tests load in their place.
+fakes-$(CONFIG_BACKEND_VULKAN) += vulkan
+fakes := $(fakes-y:%=$(O)/tests/fakes/lib%.so)
+$(fakes): $(O)/tests/fakes/lib%.so: $(O)/tests/fakes/%.o
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -o $@ $< $(all-ldflags) -lpthread
+$(unit): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
 # bench/import counts the library's allocations.

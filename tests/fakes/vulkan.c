@@ -1,0 +1,743 @@
+// SPDX-License-Identifier: MIT
+/* See vulkan.h. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "vulkan.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static struct fake_vulkan fake;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below */
+
+/*
+ * An object is never given back to the allocator, so that a handle that was
+ * destroyed is still known as one. A dispatchable handle is its address, the
+ * others are its address too.
+ */
+struct object {
+	void *loader_data;	/* as a dispatchable handle begins */
+	struct object *next;
+	enum fake_kind kind;
+	bool live;
+	unsigned int pending;	/* submissions that use it */
+	bool signalled, submitted; /* a fence */
+	struct object *buffer;	/* of a command buffer's barrier */
+	VkBufferMemoryBarrier barrier;
+	VkPipelineStageFlags src_stage, dst_stage;
+	uint64_t size;
+	int fd;			/* of memory */
+	ino_t inode;
+};
+
+static struct object *objects;
+static struct object *submitted[256];
+static unsigned int nsubmitted;
+static struct object the_queue;
+
+static void wrong(const char *what)
+{
+	fake.wrong++;
+	fprintf(stderr, "# fake vulkan: %s\n", what);
+}
+
+static struct object *make(enum fake_kind kind)
+{
+	struct object *o = calloc(1, sizeof(*o));
+
+	o->kind = kind;
+	o->live = true;
+	o->fd = -1;
+	o->next = objects;
+	objects = o;
+	fake.live[kind]++;
+	fake.made[kind]++;
+	return o;
+}
+
+static struct object *check(const void *handle, enum fake_kind kind,
+			    const char *who)
+{
+	struct object *o = objects;
+
+	while (o && o != handle)
+		o = o->next;
+	if (o && o->kind == kind && o->live)
+		return o;
+	wrong(who);
+	return NULL;
+}
+
+static ino_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+static void destroy(const void *handle, enum fake_kind kind, const char *who)
+{
+	struct object *o;
+
+	if (!handle)
+		return;
+	o = check(handle, kind, who);
+	if (!o)
+		return;
+	if (o->pending) {
+		wrong(who);
+		fprintf(stderr, "# it is in use by the device\n");
+	}
+	if (o->fd >= 0 && (inode_of(o->fd) != o->inode || close(o->fd)))
+		wrong("the fd of the memory was closed by somebody else");
+	o->live = false;
+	fake.live[kind]--;
+}
+
+#define TO_HANDLE(type, object) ((type)(uintptr_t)(object))
+#define FROM_HANDLE(handle) ((void *)(uintptr_t)(handle))
+
+/* True when this call is to fail. Under the lock. */
+static bool fails(const char *name)
+{
+	if (!fake.failing || strcmp(fake.failing, name))
+		return false;
+	if (fake.spared) {
+		fake.spared--;
+		return false;
+	}
+	return true;
+}
+
+/* Begins a function that returns VkResult, and fails it if it is to fail. */
+#define BEGIN(name)					\
+	pthread_mutex_lock(&lock);			\
+	if (fails(name)) {				\
+		VkResult result_ = fake.result;		\
+							\
+		pthread_mutex_unlock(&lock);		\
+		return result_;				\
+	}
+
+static VkResult end(void)
+{
+	pthread_mutex_unlock(&lock);
+	return VK_SUCCESS;
+}
+
+static const struct fake_physical *physical_of(VkPhysicalDevice p)
+{
+	return (const struct fake_physical *)(void *)p;
+}
+
+/* ---------------------------------------------------------------- loader */
+
+static VkResult EnumerateInstanceVersion(uint32_t *version)
+{
+	BEGIN("vkEnumerateInstanceVersion")
+	*version = fake.loader_version;
+	return end();
+}
+
+static VkResult CreateInstance(const VkInstanceCreateInfo *info,
+			       const VkAllocationCallbacks *alloc,
+			       VkInstance *out)
+{
+	(void)alloc;
+	BEGIN("vkCreateInstance")
+	fake.api_version = info->pApplicationInfo->apiVersion;
+	*out = TO_HANDLE(VkInstance, make(FAKE_INSTANCE));
+	return end();
+}
+
+static void DestroyInstance(VkInstance instance,
+			    const VkAllocationCallbacks *alloc)
+{
+	(void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(instance, FAKE_INSTANCE, "vkDestroyInstance");
+	end();
+}
+
+/* ---------------------------------------------------------------- devices */
+
+static VkResult EnumeratePhysicalDevices(VkInstance instance, uint32_t *n,
+					 VkPhysicalDevice *list)
+{
+	BEGIN("vkEnumeratePhysicalDevices")
+	check(instance, FAKE_INSTANCE, "vkEnumeratePhysicalDevices");
+	*n = fake.nphysical;
+	for (uint32_t i = 0; list && i < *n; i++)
+		list[i] = (VkPhysicalDevice)(void *)&fake.physical[i];
+	return end();
+}
+
+static VkResult
+EnumerateDeviceExtensionProperties(VkPhysicalDevice physical, const char *layer,
+				   uint32_t *n, VkExtensionProperties *list)
+{
+	const struct fake_physical *p = physical_of(physical);
+
+	(void)layer;
+	BEGIN("vkEnumerateDeviceExtensionProperties")
+	for (*n = 0; *n < 8 && p->extensions[*n]; ++*n)
+		if (list)
+			snprintf(list[*n].extensionName,
+				 sizeof(list[*n].extensionName), "%s",
+				 p->extensions[*n]);
+	return end();
+}
+
+static void GetPhysicalDeviceProperties(VkPhysicalDevice physical,
+					VkPhysicalDeviceProperties *out)
+{
+	const struct fake_physical *p = physical_of(physical);
+
+	out->apiVersion = p->version;
+	snprintf(out->deviceName, sizeof(out->deviceName), "%s", p->name);
+}
+
+static void GetPhysicalDeviceProperties2(VkPhysicalDevice physical,
+					 VkPhysicalDeviceProperties2 *out)
+{
+	const struct fake_physical *p = physical_of(physical);
+	VkBaseOutStructure *s = (void *)out;
+
+	GetPhysicalDeviceProperties(physical, &out->properties);
+	for (; s; s = s->pNext) {
+		VkPhysicalDeviceDriverProperties *driver = (void *)s;
+
+		if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES)
+			((VkPhysicalDeviceIDProperties *)s)->deviceUUID[0] =
+				p->uuid;
+		if (s->sType !=
+		    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES)
+			continue;
+		strcpy(driver->driverName, "fake");
+		strcpy(driver->driverInfo, "1.0");
+	}
+}
+
+static void GetPhysicalDeviceFeatures2(VkPhysicalDevice physical,
+				       VkPhysicalDeviceFeatures2 *out)
+{
+	VkPhysicalDeviceBufferDeviceAddressFeatures *address = out->pNext;
+
+	address->bufferDeviceAddress = physical_of(physical)->address;
+}
+
+/* Type 0 is protected, 1 and 2 are plain, 3 is AMD's; the rest like 1. */
+static void
+GetPhysicalDeviceMemoryProperties(VkPhysicalDevice physical,
+				  VkPhysicalDeviceMemoryProperties *out)
+{
+	(void)physical;
+	out->memoryTypeCount = 8;
+	for (int i = 0; i < 8; i++)
+		out->memoryTypes[i].propertyFlags =
+			VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+	out->memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_PROTECTED_BIT;
+	out->memoryTypes[3].propertyFlags =
+		VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
+}
+
+/* Family 0 only copies, family 1 computes. */
+static void
+GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice physical, uint32_t *n,
+				       VkQueueFamilyProperties *out)
+{
+	*n = 2;
+	for (int i = 0; i < 2; i++)
+		out[i] = (VkQueueFamilyProperties){
+			.queueFlags = i && !physical_of(physical)->no_compute ?
+				VK_QUEUE_COMPUTE_BIT : VK_QUEUE_TRANSFER_BIT,
+			.queueCount = 1,
+		};
+}
+
+static void GetPhysicalDeviceExternalBufferProperties(
+	VkPhysicalDevice physical,
+	const VkPhysicalDeviceExternalBufferInfo *info,
+	VkExternalBufferProperties *out)
+{
+	const struct fake_physical *p = physical_of(physical);
+	VkExternalMemoryFeatureFlags features = 0;
+
+	if (!p->no_import &&
+	    !(p->no_import_with_address &&
+	      info->usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT))
+		features = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
+	if (p->dedicated_only)
+		features |= VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
+	out->externalMemoryProperties.externalMemoryFeatures = features;
+}
+
+static const struct fake_physical *used; /* by the last device */
+
+static VkResult CreateDevice(VkPhysicalDevice physical,
+			     const VkDeviceCreateInfo *info,
+			     const VkAllocationCallbacks *alloc, VkDevice *out)
+{
+	(void)alloc;
+	BEGIN("vkCreateDevice")
+	fake.enabled = info->enabledExtensionCount;
+	fake.address_enabled = info->pNext;
+	if (info->pQueueCreateInfos->queueFamilyIndex != 1)
+		wrong("vkCreateDevice: a queue that does not compute");
+	used = physical_of(physical);
+	*out = TO_HANDLE(VkDevice, make(FAKE_DEVICE));
+	return end();
+}
+
+static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
+{
+	(void)alloc;
+	pthread_mutex_lock(&lock);
+	for (int kind = FAKE_BUFFER; kind < FAKE_KINDS; kind++)
+		if (fake.live[kind])
+			wrong("vkDestroyDevice: it still has objects");
+	destroy(device, FAKE_DEVICE, "vkDestroyDevice");
+	end();
+}
+
+static void GetDeviceQueue(VkDevice device, uint32_t family, uint32_t index,
+			   VkQueue *out)
+{
+	(void)device, (void)family, (void)index;
+	*out = TO_HANDLE(VkQueue, &the_queue);
+}
+
+/* ---------------------------------------------------------------- memory */
+
+static VkResult CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
+			     const VkAllocationCallbacks *alloc, VkBuffer *out)
+{
+	struct object *o;
+
+	(void)alloc;
+	BEGIN("vkCreateBuffer")
+	check(device, FAKE_DEVICE, "vkCreateBuffer");
+	o = make(FAKE_BUFFER);
+	o->size = info->size;
+	if (!info->pNext)
+		wrong("vkCreateBuffer: not external");
+	*out = TO_HANDLE(VkBuffer, o);
+	return end();
+}
+
+static void DestroyBuffer(VkDevice device, VkBuffer buffer,
+			  const VkAllocationCallbacks *alloc)
+{
+	(void)device, (void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(FROM_HANDLE(buffer), FAKE_BUFFER, "vkDestroyBuffer");
+	end();
+}
+
+static void
+GetBufferMemoryRequirements2(VkDevice device,
+			     const VkBufferMemoryRequirementsInfo2 *info,
+			     VkMemoryRequirements2 *out)
+{
+	VkMemoryDedicatedRequirements *dedicated = out->pNext;
+	struct object *o;
+
+	(void)device;
+	pthread_mutex_lock(&lock);
+	o = check(FROM_HANDLE(info->buffer), FAKE_BUFFER,
+		  "vkGetBufferMemoryRequirements2");
+	if (o)
+		out->memoryRequirements = (VkMemoryRequirements){
+			.size = (o->size + used->granularity - 1) /
+				used->granularity * used->granularity,
+			.alignment = used->granularity,
+			.memoryTypeBits = used->buffer_types,
+		};
+	dedicated->prefersDedicatedAllocation = used->prefers_dedicated;
+	end();
+}
+
+static VkResult GetMemoryFdPropertiesKHR(VkDevice device,
+					 VkExternalMemoryHandleTypeFlagBits type,
+					 int fd, VkMemoryFdPropertiesKHR *out)
+{
+	(void)device, (void)type;
+	BEGIN("vkGetMemoryFdPropertiesKHR")
+	if (fcntl(fd, F_GETFD) < 0)
+		wrong("vkGetMemoryFdPropertiesKHR: the fd is not open");
+	out->memoryTypeBits = used->fd_types;
+	return end();
+}
+
+static VkResult AllocateMemory(VkDevice device,
+			       const VkMemoryAllocateInfo *info,
+			       const VkAllocationCallbacks *alloc,
+			       VkDeviceMemory *out)
+{
+	const VkBaseInStructure *s = info->pNext;
+	struct object *o;
+	int fd = -1;
+
+	(void)alloc, (void)device;
+	BEGIN("vkAllocateMemory")
+	fake.memory_type = info->memoryTypeIndex;
+	fake.dedicated = fake.address_memory = false;
+	for (; s; s = s->pNext) {
+		if (s->sType == VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR)
+			fd = ((const VkImportMemoryFdInfoKHR *)s)->fd;
+		if (s->sType == VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO)
+			fake.dedicated = true;
+		if (s->sType == VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO)
+			fake.address_memory = true;
+	}
+	if (fcntl(fd, F_GETFD) != FD_CLOEXEC || fd < 3)
+		wrong("vkAllocateMemory: the fd is not fit to be kept");
+	o = make(FAKE_MEMORY);
+	o->fd = fd;
+	o->inode = inode_of(fd);
+	*out = TO_HANDLE(VkDeviceMemory, o);
+	return end();
+}
+
+static void FreeMemory(VkDevice device, VkDeviceMemory memory,
+		       const VkAllocationCallbacks *alloc)
+{
+	(void)device, (void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(FROM_HANDLE(memory), FAKE_MEMORY, "vkFreeMemory");
+	end();
+}
+
+static VkResult BindBufferMemory(VkDevice device, VkBuffer buffer,
+				 VkDeviceMemory memory, VkDeviceSize offset)
+{
+	(void)device, (void)offset;
+	BEGIN("vkBindBufferMemory")
+	check(FROM_HANDLE(buffer), FAKE_BUFFER, "vkBindBufferMemory");
+	check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindBufferMemory");
+	return end();
+}
+
+static VkDeviceAddress
+GetBufferDeviceAddress(VkDevice device, const VkBufferDeviceAddressInfo *info)
+{
+	(void)device, (void)info;
+	return 0x1000;
+}
+
+static VkDeviceAddress
+GetBufferDeviceAddressKHR(VkDevice device, const VkBufferDeviceAddressInfo *info)
+{
+	(void)device, (void)info;
+	return 0x2000;
+}
+
+/* ---------------------------------------------------------------- commands */
+
+static VkResult CreateCommandPool(VkDevice device,
+				  const VkCommandPoolCreateInfo *info,
+				  const VkAllocationCallbacks *alloc,
+				  VkCommandPool *out)
+{
+	(void)device, (void)info, (void)alloc;
+	BEGIN("vkCreateCommandPool")
+	*out = TO_HANDLE(VkCommandPool, make(FAKE_POOL));
+	return end();
+}
+
+static void DestroyCommandPool(VkDevice device, VkCommandPool pool,
+			       const VkAllocationCallbacks *alloc)
+{
+	(void)device, (void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(FROM_HANDLE(pool), FAKE_POOL, "vkDestroyCommandPool");
+	end();
+}
+
+static VkResult AllocateCommandBuffers(VkDevice device,
+				       const VkCommandBufferAllocateInfo *info,
+				       VkCommandBuffer *out)
+{
+	(void)device;
+	BEGIN("vkAllocateCommandBuffers")
+	check(FROM_HANDLE(info->commandPool), FAKE_POOL,
+	      "vkAllocateCommandBuffers");
+	for (uint32_t i = 0; i < info->commandBufferCount; i++)
+		out[i] = TO_HANDLE(VkCommandBuffer, make(FAKE_COMMANDS));
+	return end();
+}
+
+static void FreeCommandBuffers(VkDevice device, VkCommandPool pool, uint32_t n,
+			       const VkCommandBuffer *cmd)
+{
+	(void)device;
+	pthread_mutex_lock(&lock);
+	check(FROM_HANDLE(pool), FAKE_POOL, "vkFreeCommandBuffers");
+	for (uint32_t i = 0; i < n; i++)
+		destroy(cmd[i], FAKE_COMMANDS, "vkFreeCommandBuffers");
+	end();
+}
+
+static VkResult BeginCommandBuffer(VkCommandBuffer cmd,
+				   const VkCommandBufferBeginInfo *info)
+{
+	BEGIN("vkBeginCommandBuffer")
+	check(cmd, FAKE_COMMANDS, "vkBeginCommandBuffer");
+	if (!(info->flags & VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
+		wrong("vkBeginCommandBuffer: not for simultaneous use");
+	return end();
+}
+
+static VkResult EndCommandBuffer(VkCommandBuffer cmd)
+{
+	BEGIN("vkEndCommandBuffer")
+	check(cmd, FAKE_COMMANDS, "vkEndCommandBuffer");
+	return end();
+}
+
+static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
+			       VkPipelineStageFlags dst, VkDependencyFlags flags,
+			       uint32_t nmemory, const VkMemoryBarrier *memory,
+			       uint32_t nbuffers,
+			       const VkBufferMemoryBarrier *buffers,
+			       uint32_t nimages,
+			       const VkImageMemoryBarrier *images)
+{
+	struct object *o;
+
+	(void)flags, (void)nmemory, (void)memory, (void)nimages, (void)images;
+	pthread_mutex_lock(&lock);
+	o = check(cmd, FAKE_COMMANDS, "vkCmdPipelineBarrier");
+	if (o && nbuffers == 1) {
+		o->barrier = *buffers;
+		o->src_stage = src;
+		o->dst_stage = dst;
+		o->buffer = check(FROM_HANDLE(buffers->buffer), FAKE_BUFFER,
+				  "vkCmdPipelineBarrier");
+	}
+	end();
+}
+
+/* ---------------------------------------------------------------- queue */
+
+static void pend(struct object *o)
+{
+	o->pending++;
+	submitted[nsubmitted++] = o;
+	if (nsubmitted == sizeof(submitted) / sizeof(submitted[0])) {
+		fprintf(stderr, "# fake vulkan: nobody waits\n");
+		abort();
+	}
+}
+
+/* The device has done all that it was given. */
+static void complete(void)
+{
+	while (nsubmitted) {
+		struct object *o = submitted[--nsubmitted];
+
+		o->pending--;
+		o->signalled = true;
+	}
+}
+
+static void look(char what)
+{
+	if (fake.look)
+		fake.look(what);
+}
+
+static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
+			    VkFence fence)
+{
+	struct object *cmd, *f;
+
+	look('s');
+	BEGIN("vkQueueSubmit")
+	if (n != 1 || info->commandBufferCount != 1)
+		wrong("vkQueueSubmit: not one command buffer");
+	cmd = check(info->pCommandBuffers[0], FAKE_COMMANDS, "vkQueueSubmit");
+	if (cmd) {
+		fake.barrier = cmd->barrier;
+		fake.src_stage = cmd->src_stage;
+		fake.dst_stage = cmd->dst_stage;
+		pend(cmd);
+		if (cmd->buffer)
+			pend(cmd->buffer);
+	}
+	if (fence) {
+		f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkQueueSubmit");
+		if (f && (f->signalled || f->pending))
+			wrong("vkQueueSubmit: the fence was not reset");
+		if (f) {
+			f->submitted = true;
+			pend(f);
+		}
+	}
+	fake.submits++;
+	fake.queue = queue;
+	return end();
+}
+
+static VkResult QueueWaitIdle(VkQueue queue)
+{
+	(void)queue;
+	look('d');
+	pthread_mutex_lock(&lock);
+	fake.drains++;
+	complete();
+	return end();
+}
+
+static VkResult DeviceWaitIdle(VkDevice device)
+{
+	pthread_mutex_lock(&lock);
+	check(device, FAKE_DEVICE, "vkDeviceWaitIdle");
+	complete();
+	return end();
+}
+
+static VkResult CreateFence(VkDevice device, const VkFenceCreateInfo *info,
+			    const VkAllocationCallbacks *alloc, VkFence *out)
+{
+	(void)device, (void)info, (void)alloc;
+	BEGIN("vkCreateFence")
+	*out = TO_HANDLE(VkFence, make(FAKE_FENCE));
+	return end();
+}
+
+static void DestroyFence(VkDevice device, VkFence fence,
+			 const VkAllocationCallbacks *alloc)
+{
+	(void)device, (void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(FROM_HANDLE(fence), FAKE_FENCE, "vkDestroyFence");
+	end();
+}
+
+static VkResult ResetFences(VkDevice device, uint32_t n, const VkFence *fences)
+{
+	struct object *f;
+
+	(void)device, (void)n;
+	BEGIN("vkResetFences")
+	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkResetFences");
+	if (f && f->pending)
+		wrong("vkResetFences: the fence is in use by the device");
+	if (f)
+		f->signalled = f->submitted = false;
+	return end();
+}
+
+static VkResult WaitForFences(VkDevice device, uint32_t n, const VkFence *fences,
+			      VkBool32 all, uint64_t timeout)
+{
+	struct object *f;
+
+	(void)device, (void)n, (void)all, (void)timeout;
+	look('w');
+	BEGIN("vkWaitForFences")
+	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkWaitForFences");
+	if (f && !f->submitted)
+		wrong("vkWaitForFences: this would wait for ever");
+	fake.waits++;
+	complete();
+	return end();
+}
+
+/* ---------------------------------------------------------------- names */
+
+static PFN_vkVoidFunction GetDeviceProcAddr(VkDevice device, const char *name);
+
+static const struct {
+	const char *name;
+	PFN_vkVoidFunction fn;
+} functions[] = {
+#define FN(name) { "vk" #name, (PFN_vkVoidFunction)name }
+	FN(CreateInstance), FN(DestroyInstance), FN(EnumeratePhysicalDevices),
+	FN(EnumerateDeviceExtensionProperties), FN(GetPhysicalDeviceProperties),
+	FN(GetPhysicalDeviceProperties2), FN(GetPhysicalDeviceFeatures2),
+	FN(GetPhysicalDeviceMemoryProperties),
+	FN(GetPhysicalDeviceQueueFamilyProperties),
+	FN(GetPhysicalDeviceExternalBufferProperties), FN(CreateDevice),
+	FN(GetDeviceProcAddr), FN(DestroyDevice), FN(DeviceWaitIdle),
+	FN(GetDeviceQueue), FN(CreateBuffer), FN(DestroyBuffer),
+	FN(GetBufferMemoryRequirements2), FN(GetMemoryFdPropertiesKHR),
+	FN(AllocateMemory), FN(FreeMemory), FN(BindBufferMemory),
+	FN(GetBufferDeviceAddress), FN(GetBufferDeviceAddressKHR),
+	FN(CreateCommandPool), FN(DestroyCommandPool),
+	FN(AllocateCommandBuffers), FN(FreeCommandBuffers),
+	FN(BeginCommandBuffer), FN(EndCommandBuffer), FN(CmdPipelineBarrier),
+	FN(CreateFence), FN(DestroyFence), FN(ResetFences), FN(WaitForFences),
+	FN(QueueSubmit), FN(QueueWaitIdle),
+#undef FN
+};
+
+static PFN_vkVoidFunction find(const char *name)
+{
+	if (fake.without && !strcmp(fake.without, name))
+		return NULL;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (!strcmp(functions[i].name, name))
+			return functions[i].fn;
+	return NULL;
+}
+
+static PFN_vkVoidFunction GetDeviceProcAddr(VkDevice device, const char *name)
+{
+	(void)device;
+	return find(name);
+}
+
+EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL
+vkGetInstanceProcAddr(VkInstance instance, const char *name);
+EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL
+vkGetInstanceProcAddr(VkInstance instance, const char *name)
+{
+	(void)instance;
+	if (!strcmp(name, "vkEnumerateInstanceVersion"))
+		return fake.loader_version ?
+			(PFN_vkVoidFunction)EnumerateInstanceVersion : NULL;
+	return find(name);
+}
+
+EXPORT struct fake_vulkan *fake_vulkan(bool reset);
+EXPORT struct fake_vulkan *fake_vulkan(bool reset)
+{
+	if (!reset)
+		return &fake;
+	nsubmitted = 0;
+	while (objects) {
+		struct object *o = objects;
+
+		objects = o->next;
+		free(o);
+	}
+	fake = (struct fake_vulkan){
+		.loader_version = VK_API_VERSION_1_2,
+		.nphysical = 1,
+		.physical[0] = {
+			.name = "Able",
+			.version = VK_API_VERSION_1_2,
+			.extensions = {
+				VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME,
+				VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME,
+				VK_EXT_QUEUE_FAMILY_FOREIGN_EXTENSION_NAME,
+			},
+			.uuid = 0xab,
+			.address = true,
+			.granularity = 4096,
+			.buffer_types = 0xff,
+			.fd_types = 0xff,
+		},
+	};
+	for (int i = 1; i < 4; i++)
+		fake.physical[i] = fake.physical[0];
+	used = &fake.physical[0];
+	return &fake;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A double of libvulkan.so.1 for what no driver of the lab does: devices that
+ * lack this or that, calls that fail, and a keeper of accounts. Each object
+ * has to go once, as what it is, and not while the device may still use it;
+ * an fd that an import was given is the double's from then on.
+ */
+#ifndef FAKE_VULKAN_H
+#define FAKE_VULKAN_H
+
+#include <stdbool.h>
+
+#include <vulkan/vulkan_core.h>
+
+enum fake_kind {
+	FAKE_INSTANCE,
+	FAKE_DEVICE,
+	FAKE_BUFFER,
+	FAKE_MEMORY,
+	FAKE_POOL,
+	FAKE_COMMANDS,
+	FAKE_FENCE,
+	FAKE_KINDS
+};
+
+struct fake_physical {
+	const char *name;
+	uint32_t version;
+	const char *extensions[8];	/* up to the first NULL */
+	uint8_t uuid;			/* its first byte */
+	bool address;			/* has bufferDeviceAddress */
+	bool no_import;
+	bool no_import_with_address;
+	bool dedicated_only;
+	bool prefers_dedicated;
+	bool no_compute;
+	uint64_t granularity;		/* of memory requirements */
+	uint32_t buffer_types, fd_types; /* of the eight memory types */
+};
+
+struct fake_vulkan {
+	/* What it is to be. */
+	uint32_t loader_version;	/* 0: no vkEnumerateInstanceVersion */
+	unsigned int nphysical;
+	struct fake_physical physical[4];
+	const char *without;		/* this function there is not */
+	const char *failing;		/* this function returns result */
+	VkResult result;
+	unsigned int spared;		/* so many calls of it before */
+
+	/* What it saw. */
+	unsigned int live[FAKE_KINDS];
+	unsigned int made[FAKE_KINDS];
+	unsigned int wrong;		/* calls against the rules */
+	unsigned int submits, waits, drains;
+	VkBufferMemoryBarrier barrier;	/* the last that was submitted */
+	VkPipelineStageFlags src_stage, dst_stage;
+	VkQueue queue;			/* of the last submit */
+	uint32_t api_version;		/* of the last instance */
+	uint32_t enabled;		/* extensions of the last device */
+	bool address_enabled;
+	uint32_t memory_type;		/* of the last allocation */
+	bool dedicated, address_memory;
+	/* Called within a submit, a wait and a drain, with a letter for it. */
+	void (*look)(char what);
+};
+
+/* The one there is; all zero but for one able device after a reset. */
+typedef struct fake_vulkan *(*fake_vulkan_fn)(bool reset);
+
+#endif /* FAKE_VULKAN_H */
