@@ -5,6 +5,10 @@
  * everybody else, and ours. The end waits for the device, so that whoever
  * comes next needs no fence of ours.
  *
+ * Two tensors over one buffer may have an access each at the same time. Each
+ * brings its own pair of barriers; who owns the buffer in between is not
+ * counted, because to a driver a transfer of a buffer is a matter of caches.
+ *
  * This is all that a coherent machine needs. DMA_BUF_IOCTL_SYNC is no part of
  * it: the ioctl brackets the CPU's accesses, and its users are on the CPU.
  */
