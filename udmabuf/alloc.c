@@ -118,7 +118,7 @@ static int alloc_and_import(const char *exporter,
 			    DLManagedTensorVersioned *tensors[])
 {
 	size_t done;
-	int fd, ret;
+	int fd = -1, ret;
 
 	ret = alloc_from(exporter, bytes, name, &fd);
 	if (ret)
@@ -210,7 +210,7 @@ static int report(const char *name, const char *node, void *data)
 {
 	struct dlbuf_exporter_info info = { .size = sizeof(info) };
 	struct walk *walk = data;
-	int fd;
+	int fd = -1;
 
 	snprintf(info.name, sizeof(info.name), "%s", name);
 	snprintf(info.node, sizeof(info.node), "%s", node);
