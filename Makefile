@@ -177,12 +177,14 @@ $(test-a): $(lib-obj)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(lib-obj)
 
-$(O)/dlbuf.pc: include/dlbuf/base.h Makefile | $(O)/
-	$(Q)printf '%s\n' 'prefix=$(prefix)' 'includedir=$(includedir)' \
+# Written anew whatever its age: prefix and libdir are those of this command.
+$(O)/dlbuf.pc: FORCE | $(O)/
+	@printf '%s\n' 'prefix=$(prefix)' 'includedir=$(includedir)' \
 		'libdir=$(libdir)' '' 'Name: dlbuf' \
 		'Description: DLPack tensors around Linux DMA-BUF file descriptors' \
 		'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
-		'Libs: -L$${libdir} -ldlbuf' > $@
+		'Libs: -L$${libdir} -ldlbuf' > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 .PHONY: all lib
 lib: $(so) $(lib-a) $(O)/dlbuf.pc

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <linux/dma-buf.h>
+
 #include <dlbuf/alloc.h>
 #include <dlbuf/layout.h>
 
@@ -11,6 +13,10 @@
 #include "../lib/internal.h"
 #include "../lib/sys.h"
 #include "../lib/tensor.h"
+
+#ifndef DMA_BUF_SET_NAME_B /* linux/dma-buf.h before 5.18 */
+#define DMA_BUF_SET_NAME_B _IOW(DMA_BUF_BASE, 1, __u64)
+#endif
 
 /*
  * generated/exporters.h comes from the symbols of Kconfig: EXPORTER(heap) for
@@ -62,6 +68,23 @@ int exporter_check_size(uint64_t bytes)
 		return fail(-ENOMEM, "%llu bytes are more than this machine's "
 			    "memory, %llu", (unsigned long long)bytes,
 			    (unsigned long long)pages * page);
+	return 0;
+}
+
+int exporter_set_name(int fd, const char *name)
+{
+	/* By address: _A and _B differ in the pointer's size only. */
+	if (sys_ioctl(fd, DMA_BUF_SET_NAME_B, (void *)name) < 0)
+		return fail(-EIO, "DMA_BUF_SET_NAME '%s': %s", name,
+			    strerror(errno));
+	return 0;
+}
+
+int exporter_check_name(const char *name)
+{
+	if (name && strlen(name) >= DMA_BUF_NAME_LEN)
+		return fail(-EINVAL, "the name '%s' is longer than %d bytes",
+			    name, DMA_BUF_NAME_LEN - 1);
 	return 0;
 }
 
@@ -118,7 +141,7 @@ static int alloc_and_import(const char *exporter,
 			    DLManagedTensorVersioned *tensors[])
 {
 	size_t done;
-	int fd, ret;
+	int fd = -1, ret;
 
 	ret = alloc_from(exporter, bytes, name, &fd);
 	if (ret)
@@ -210,7 +233,7 @@ static int report(const char *name, const char *node, void *data)
 {
 	struct dlbuf_exporter_info info = { .size = sizeof(info) };
 	struct walk *walk = data;
-	int fd;
+	int fd = -1;
 
 	snprintf(info.name, sizeof(info.name), "%s", name);
 	snprintf(info.node, sizeof(info.node), "%s", node);

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include <linux/dma-buf.h>
 #include <linux/udmabuf.h>
 
 #include <dlbuf/udmabuf.h>
@@ -16,9 +15,6 @@
 
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26)
-#endif
-#ifndef DMA_BUF_SET_NAME_B /* linux/dma-buf.h before 5.18 */
-#define DMA_BUF_SET_NAME_B _IOW(DMA_BUF_BASE, 1, __u64)
 #endif
 
 #define NODE "/dev/udmabuf"
@@ -46,23 +42,6 @@ static int open_node(int *fd)
 	if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
 		return fail(-ENODEV, "there is no " NODE " on this machine");
 	return fail_errno("open(" NODE ")");
-}
-
-int exporter_set_name(int fd, const char *name)
-{
-	/* By address: _A and _B differ in the pointer's size only. */
-	if (sys_ioctl(fd, DMA_BUF_SET_NAME_B, (void *)name) < 0)
-		return fail(-EIO, "DMA_BUF_SET_NAME '%s': %s", name,
-			    strerror(errno));
-	return 0;
-}
-
-int exporter_check_name(const char *name)
-{
-	if (name && strlen(name) >= DMA_BUF_NAME_LEN)
-		return fail(-EINVAL, "the name '%s' is longer than %d bytes",
-			    name, DMA_BUF_NAME_LEN - 1);
-	return 0;
 }
 
 /* Sealed, zero-filled memory that udmabuf accepts. */

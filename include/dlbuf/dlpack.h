@@ -26,6 +26,10 @@
 #if !defined(DLPACK_MAJOR_VERSION) || DLPACK_MAJOR_VERSION != 1
 #error "dlbuf needs DLPack 1.x: include <dlbuf/dlpack.h> before the installed <dlpack/dlpack.h>"
 #endif
+#ifndef __cplusplus
+/* The official 1.0 gives it this name in C++ only. */
+typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
+#endif
 #else
 #define DLPACK_DLPACK_H_
 
