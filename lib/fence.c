@@ -1,25 +1,18 @@
 // SPDX-License-Identifier: MIT
-/* Waiting for the fences of a dma-buf. */
+/* Fences as sync_files, and those of a dma-buf. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#include <linux/dma-buf.h>
-
 #include <dlbuf/base.h>
 
+#include "buffer.h"
+#include "event.h"
 #include "fence.h"
 #include "internal.h"
 #include "sys.h"
-
-#ifndef DMA_BUF_IOCTL_EXPORT_SYNC_FILE /* linux/dma-buf.h before 6.0 */
-struct dma_buf_export_sync_file {
-	__u32 flags;
-	__s32 fd;
-};
-#define DMA_BUF_IOCTL_EXPORT_SYNC_FILE \
-	_IOWR(DMA_BUF_BASE, 2, struct dma_buf_export_sync_file)
-#endif
+#include "uapi.h"
 
 /* 1 when events came, 0 at the deadline, negative errno. EINTR-safe. */
 static int poll_until(int fd, short events, uint64_t deadline_ns)
@@ -41,20 +34,184 @@ static int poll_until(int fd, short events, uint64_t deadline_ns)
 		}
 		ret = sys_poll(&p, 1, deadline_ns ? &left : NULL);
 	} while (ret < 0 && errno == EINTR);
-	if (ret < 0)
-		return fail_errno("fd %d: ppoll()", fd);
+	if (ret < 0) {
+		int err = errno;
+
+		return fail(err == ENOMEM ? -ENOMEM : -EIO,
+			    "fd %d: ppoll(): %s", fd, strerror(err));
+	}
+	if (p.revents & POLLNVAL)
+		return fail(-EBADF, "fd %d is not open", fd);
 	return ret && p.revents & events;
+}
+
+int fence_signalled(int fence)
+{
+	return fence == -1 ? 1 : poll_until(fence, POLLIN, 1);
+}
+
+int dlbuf_fence_wait(int fence, uint64_t deadline_ns)
+{
+	int ret;
+
+	if (fence == -1)
+		return 0;
+	ret = poll_until(fence, POLLIN, deadline_ns);
+	if (ret)
+		return ret < 0 ? ret : 0;
+	return fail(-ETIME, "the fence did not signal before the deadline");
+}
+
+int dlbuf_fence_status(int fence, int *status)
+{
+	struct sync_file_info info = { 0 };
+	int ret;
+
+	if (!status)
+		return fail(-EINVAL, "status is NULL");
+	ret = fence_signalled(fence);
+	if (ret < 0)
+		return ret;
+	/* Signalled by now, so that it is safe to look; an eventfd has no more. */
+	if (ret && fence != -1 && !sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info))
+		ret = info.status;
+	*status = ret;
+	return 0;
+}
+
+static int not_a_sync_file(int fd)
+{
+	int err = errno;
+
+	if (err == EBADF)
+		return fail(-EBADF, "fd %d is not open", fd);
+	return fail(-EINVAL, "fd %d is not a sync_file: %s", fd, strerror(err));
+}
+
+static int duplicate(int fd, int *out)
+{
+	int dup = sys_dup(fd);
+
+	if (dup < 0)
+		return fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
+	*out = dup;
+	return 0;
+}
+
+/* The kernel's new fd (taken), close-on-exec and 3 or higher. */
+static int raise_fd(int fd, int *out)
+{
+	int ret;
+
+	if (fd >= 3) {
+		*out = fd;
+		return 0;
+	}
+	ret = duplicate(fd, out);
+	close(fd);
+	return ret;
+}
+
+int dlbuf_fence_merge(int a, int b, int *out)
+{
+	struct sync_merge_data merge = { .name = "dlbuf", .fd2 = b };
+
+	if (!out)
+		return fail(-EINVAL, "out is NULL");
+	if (a == -1 && b == -1) {
+		*out = -1;
+		return 0;
+	}
+	/* With itself where there is one: then it is looked at all the same. */
+	if (a == -1)
+		a = b;
+	if (b == -1)
+		merge.fd2 = a;
+	if (sys_ioctl(a, SYNC_IOC_MERGE, &merge) < 0) {
+		if (errno == ENOENT) {
+			errno = EINVAL;
+			return not_a_sync_file(merge.fd2);
+		}
+		return not_a_sync_file(a);
+	}
+	return raise_fd(merge.fence, out);
+}
+
+int dlbuf_fence_set_deadline(int fence, uint64_t deadline_ns)
+{
+	struct sync_set_deadline hint = { .deadline_ns = deadline_ns };
+
+	if (fence == -1 || !sys_ioctl(fence, SYNC_IOC_SET_DEADLINE, &hint))
+		return 0;
+	if (errno == EBADF)
+		return not_a_sync_file(fence);
+	return fail(-EOPNOTSUPP, "fd %d: SYNC_IOC_SET_DEADLINE: %s", fence,
+		    strerror(errno));
+}
+
+static int check_access(uint32_t access)
+{
+	if (!access || access & ~(uint32_t)DLBUF_RW)
+		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
+			    access);
+	return 0;
+}
+
+/* After an ioctl of a dma-buf has failed: why. */
+static int buffer_refused(int fd, const char *call)
+{
+	int err = errno, ret;
+	uint64_t bytes;
+
+	/* On what is no dma-buf the number may mean anything. */
+	ret = buffer_size(fd, fd, &bytes);
+	if (ret)
+		return ret;
+	if (err == ENOTTY)
+		return fail(-EOPNOTSUPP, "the kernel has no %s", call);
+	return fail(err == EINVAL || err == EMFILE || err == ENOMEM ? -err :
+		    -EIO, "fd %d: %s: %s", fd, call, strerror(err));
+}
+
+int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence)
+{
+	struct dma_buf_export_sync_file export = {
+		.flags = access & DLBUF_WRITE ? DMA_BUF_SYNC_RW :
+						DMA_BUF_SYNC_READ,
+	};
+	int ret;
+
+	if (!fence)
+		return fail(-EINVAL, "fence is NULL");
+	ret = check_access(access);
+	if (ret)
+		return ret;
+	if (sys_ioctl(dmabuf, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export) < 0)
+		return buffer_refused(dmabuf, "DMA_BUF_IOCTL_EXPORT_SYNC_FILE");
+	return raise_fd(export.fd, fence);
+}
+
+int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
+{
+	struct dma_buf_import_sync_file import = {
+		.flags = access,
+		.fd = fence,
+	};
+	int ret;
+
+	ret = check_access(access);
+	if (ret || fence == -1)
+		return ret;
+	if (sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import) < 0)
+		return buffer_refused(dmabuf, "DMA_BUF_IOCTL_IMPORT_SYNC_FILE");
+	return 0;
 }
 
 int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns)
 {
 	/* POLLOUT is ready when all fences have signalled, POLLIN the writers'. */
 	short events = access & DLBUF_WRITE ? POLLOUT : POLLIN;
-	struct dma_buf_export_sync_file export = {
-		.flags = access & DLBUF_WRITE ? DMA_BUF_SYNC_RW :
-						DMA_BUF_SYNC_READ,
-	};
-	int ret;
+	int ret, fence;
 
 	/* Most buffers are idle, and then one call says so. */
 	ret = poll_until(fd, events, 1);
@@ -63,18 +220,33 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns)
 	/*
 	 * A sync_file is a snapshot. Polling the dma-buf instead looks at all
 	 * fences anew at each wake-up and can run after a fast producer for
-	 * ever; it is what is left on kernels without the ioctl (ENOTTY).
+	 * ever; it is what is left on kernels without the ioctl.
 	 */
-	if (!sys_ioctl(fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export)) {
-		ret = poll_until(export.fd, POLLIN, deadline_ns);
-		close(export.fd);
-	} else if (errno == ENOTTY) {
+	ret = dlbuf_fence_export(fd, access, &fence);
+	if (!ret) {
+		ret = poll_until(fence, POLLIN, deadline_ns);
+		close(fence);
+	} else if (ret == -EOPNOTSUPP) {
+		forget_failure();
 		ret = poll_until(fd, events, deadline_ns);
-	} else {
-		return fail_errno("fd %d: DMA_BUF_IOCTL_EXPORT_SYNC_FILE", fd);
 	}
 	if (ret)
 		return ret < 0 ? ret : 0;
 	return fail(-ETIME, "the fences of the dma-buf did not signal before "
 		    "the deadline");
+}
+
+int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data)
+{
+	int ret;
+
+	if (!fn)
+		return fail(-EINVAL, "fn is NULL");
+	ret = fence_signalled(fence);
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return event_add(fence, fn, data);
+	fn(data);
+	return 0;
 }

@@ -4,11 +4,16 @@
 
 #include <stdint.h>
 
+#include <dlbuf/fence.h>
+
 /*
  * Waits until the dma-buf's fences allow the access: a reader waits for
  * writers, a writer for everybody. deadline_ns is CLOCK_MONOTONIC, 0 waits for
  * ever, a moment in the past asks. -ETIME, -EIO.
  */
 int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns);
+
+/* Whether a fence has signalled: 1, 0, or -EBADF. */
+int fence_signalled(int fence);
 
 #endif /* DLBUF_LIB_FENCE_H */

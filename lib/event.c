@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: MIT
+/* Completion events: one thread, one epoll. */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "event.h"
+#include "internal.h"
+#include "sys.h"
+
+struct event {
+	int fd;
+	void (*fn)(void *data);
+	void *data;
+	struct event *prev, *next;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	bool running;		/* there is a thread */
+	bool stop;		/* it is to end whatever is pending */
+	bool joined;		/* somebody waits for its end */
+	bool atfork;		/* the handlers are in place */
+	pthread_t thread;
+	int epoll;
+	int wake;		/* eventfd: look at the lists again */
+	unsigned int users, pending;
+	unsigned long wakeups;
+	struct event *first;	/* all that are pending */
+} events = {
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.epoll = -1,
+	.wake = -1,
+};
+
+/* Under the lock. */
+static bool wanted(void)
+{
+	return !events.stop && (events.users || events.pending);
+}
+
+static void wake(void)
+{
+	uint64_t one = 1;
+	ssize_t n;
+
+	if (events.wake < 0)
+		return;
+	/* Cannot fail but by overflow, and then it is readable already. */
+	n = write(events.wake, &one, sizeof(one));
+	(void)n;
+}
+
+/* Under the lock. */
+static void list_remove(struct event *e)
+{
+	if (e->prev)
+		e->prev->next = e->next;
+	else
+		events.first = e->next;
+	if (e->next)
+		e->next->prev = e->prev;
+	events.pending--;
+}
+
+static void fire(struct event *e)
+{
+	epoll_ctl(events.epoll, EPOLL_CTL_DEL, e->fd, NULL);
+	close(e->fd);
+	e->fn(e->data);
+	pthread_mutex_lock(&events.lock);
+	list_remove(e);
+	pthread_mutex_unlock(&events.lock);
+	free(e);
+}
+
+/* Under the lock: what the thread held goes with it. */
+static void close_fds(void)
+{
+	close(events.epoll);
+	close(events.wake);
+	events.epoll = events.wake = -1;
+}
+
+static void *event_thread(void *arg)
+{
+	struct epoll_event got[16];
+
+	(void)arg;
+	for (;;) {
+		int n = epoll_wait(events.epoll, got, ARRAY_SIZE(got), -1);
+
+		__atomic_add_fetch(&events.wakeups, 1, __ATOMIC_RELAXED);
+		for (int i = 0; i < n; i++) {
+			uint64_t count;
+			ssize_t r;
+
+			if (got[i].data.ptr) {
+				fire(got[i].data.ptr);
+				continue;
+			}
+			r = read(events.wake, &count, sizeof(count));
+			(void)r;
+		}
+		pthread_mutex_lock(&events.lock);
+		if (!wanted()) {
+			close_fds();
+			events.running = false;
+			if (!events.joined)
+				pthread_detach(pthread_self());
+			pthread_mutex_unlock(&events.lock);
+			return NULL;
+		}
+		pthread_mutex_unlock(&events.lock);
+	}
+}
+
+/* fork() copies the lists but not the thread. */
+static void before_fork(void)
+{
+	pthread_mutex_lock(&events.lock);
+}
+
+static void after_fork_parent(void)
+{
+	pthread_mutex_unlock(&events.lock);
+}
+
+/* The events are the parent's, and so are their callbacks. */
+static void after_fork_child(void)
+{
+	struct event *e = events.first, *next;
+
+	for (; e; e = next) {
+		next = e->next;
+		close(e->fd);
+		free(e);
+	}
+	if (events.running)
+		close_fds();
+	events.first = NULL;
+	events.running = false;
+	events.pending = 0;
+	events.wakeups = 0;
+	pthread_mutex_unlock(&events.lock);
+}
+
+/* Under the lock. */
+static int open_fds(void)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	events.epoll = fault_hit() ? -1 : epoll_create1(EPOLL_CLOEXEC);
+	if (events.epoll < 0)
+		return fail_errno("epoll_create1()");
+	events.wake = fault_hit() ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (events.wake < 0) {
+		int ret = fail_errno("eventfd()");
+
+		close(events.epoll);
+		events.epoll = -1;
+		return ret;
+	}
+	epoll_ctl(events.epoll, EPOLL_CTL_ADD, events.wake, &ev);
+	return 0;
+}
+
+/* Under the lock. Signals are the application's: the thread takes none. */
+static int start_thread(void)
+{
+	sigset_t all, old;
+	int ret;
+
+	if (!events.atfork) {
+		pthread_atfork(before_fork, after_fork_parent,
+			       after_fork_child);
+		events.atfork = true;
+	}
+	ret = open_fds();
+	if (ret)
+		return ret;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = fault_hit() ? EAGAIN : pthread_create(&events.thread, NULL,
+						    event_thread, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (ret) {
+		close_fds();
+		return fail(-EAGAIN, "pthread_create(): %s", strerror(ret));
+	}
+	pthread_setname_np(events.thread, "dlbuf-events");
+	events.running = true;
+	events.joined = false;
+	return 0;
+}
+
+int event_add(int fd, void (*fn)(void *data), void *data)
+{
+	struct event *e = sys_calloc(1, sizeof(*e));
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = e };
+	int ret = 0;
+
+	if (!e)
+		return fail(-ENOMEM, "no memory for an event");
+	e->fn = fn;
+	e->data = data;
+	e->fd = sys_dup(fd);
+	if (e->fd < 0) {
+		ret = fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
+		free(e);
+		return ret;
+	}
+	pthread_mutex_lock(&events.lock);
+	if (!events.running)
+		ret = start_thread();
+	if (!ret && (fault_hit() || epoll_ctl(events.epoll, EPOLL_CTL_ADD,
+					      e->fd, &ev) < 0))
+		ret = fail_errno("fd %d: epoll_ctl()", fd);
+	if (!ret) {
+		/* Before the thread can take it off: it needs the lock too. */
+		e->next = events.first;
+		if (e->next)
+			e->next->prev = e;
+		events.first = e;
+		events.pending++;
+	}
+	pthread_mutex_unlock(&events.lock);
+	if (ret) {
+		close(e->fd);
+		free(e);
+	}
+	return ret;
+}
+
+void event_user_add(void)
+{
+	pthread_mutex_lock(&events.lock);
+	events.users++;
+	pthread_mutex_unlock(&events.lock);
+}
+
+/*
+ * Ends the thread if nobody wants it; called with the lock, returns without.
+ * It is waited for, because the library may be unloaded next. On the thread
+ * itself, from a callback, it ends when it comes back.
+ */
+static void end_thread(void)
+{
+	pthread_t thread = events.thread;
+
+	if (!events.running || wanted() || events.joined ||
+	    pthread_equal(pthread_self(), thread)) {
+		pthread_mutex_unlock(&events.lock);
+		return;
+	}
+	events.joined = true;
+	wake();
+	pthread_mutex_unlock(&events.lock);
+	pthread_join(thread, NULL);
+}
+
+void event_user_remove(void)
+{
+	pthread_mutex_lock(&events.lock);
+	events.users--;
+	end_thread();
+}
+
+/* The library goes: what is still pending will not be told. */
+__attribute__((destructor))
+static void event_stop(void)
+{
+	pthread_mutex_lock(&events.lock);
+	events.stop = true;
+	end_thread();
+}
+
+unsigned int event_pending(void)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&events.lock);
+	n = events.pending;
+	pthread_mutex_unlock(&events.lock);
+	return n;
+}
+
+unsigned long event_wakeups(void)
+{
+	return __atomic_load_n(&events.wakeups, __ATOMIC_RELAXED);
+}
