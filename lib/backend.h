@@ -27,6 +27,8 @@ struct dlbuf_device {
 	const struct backend *backend;
 	char name[32];
 	DLDevice dl;
+	enum dlbuf_sync acquire_sync;	/* what acquire() can do ... */
+	enum dlbuf_sync release_sync;	/* ... and release() */
 	unsigned int refs;	/* under cache.lock */
 	struct cache cache;
 };
@@ -64,6 +66,7 @@ struct backend {
 	DLDeviceType type;
 	bool opaque;		/* data is a handle, not an address */
 	bool streams;		/* takes a stream in acquire and release */
+	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
 	size_t import_size;
 
 	/*
@@ -75,8 +78,8 @@ struct backend {
 
 	/*
 	 * Opens the device that selector names, "" being the first. The core
-	 * fills in struct dlbuf_device afterwards, except dl.device_id and
-	 * name, which are the backend's. Required.
+	 * fills in struct dlbuf_device afterwards, except dl.device_id, name and
+	 * what the device does about fences, which are the backend's. Required.
 	 */
 	int (*open)(const char *selector, struct dlbuf_device **out);
 
@@ -97,11 +100,20 @@ struct backend {
 	void (*unimport)(struct import *imp);
 
 	/*
-	 * Begins and ends an access; see dlbuf/sync.h. deadline_ns 0: none.
-	 * release() ends it even when it fails. Required.
+	 * Begins an access. The core has waited for the fences, or, on a
+	 * device with acquire_sync FENCE, gives what is pending as one
+	 * sync_file, borrowed, for the device to wait for; else fence is -1.
+	 * Required.
 	 */
 	int (*acquire)(struct import *imp, uint32_t access, void *stream,
-		       uint64_t deadline_ns);
+		       int fence);
+
+	/*
+	 * Ends an access, also when it fails: then the device is done with the
+	 * buffer. *fence is a new fd by release_sync, a sync_file or an
+	 * eventfd, or -1 when the work is complete; the core puts a sync_file
+	 * on the dma-buf. Required.
+	 */
 	int (*release)(struct import *imp, uint32_t access, void *stream,
 		       int *fence);
 };

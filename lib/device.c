@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend.h"
+#include "event.h"
 #include "internal.h"
 #include "sys.h"
 
@@ -81,6 +82,7 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 	dev->backend = backend;
 	dev->dl.device_type = backend->type;
 	dev->refs = 1;
+	event_user_add();
 	cache_init(&dev->cache, opts->flags & DLBUF_DEVICE_NO_CACHE ? 0 :
 								       max_idle);
 }
@@ -121,6 +123,7 @@ void device_destroy(struct dlbuf_device *dev)
 	cache_trim(dev, 0);
 	cache_finish(&dev->cache);
 	dev->backend->close(dev);
+	event_user_remove();
 }
 
 void device_unref(struct dlbuf_device *dev)
@@ -148,7 +151,11 @@ void dlbuf_device_close(struct dlbuf_device *dev)
 
 static void describe(struct dlbuf_device *dev, struct dlbuf_device_info *info)
 {
-	*info = (struct dlbuf_device_info){ .device = dev->dl };
+	*info = (struct dlbuf_device_info){
+		.device = dev->dl,
+		.acquire = dev->acquire_sync,
+		.release = dev->release_sync,
+	};
 	snprintf(info->name, sizeof(info->name), "%s", dev->name);
 	snprintf(info->backend, sizeof(info->backend), "%s", dev->backend->name);
 	dev->backend->describe(dev, info);

@@ -173,22 +173,32 @@ static int buffer_refused(int fd, const char *call)
 		    -EIO, "fd %d: %s: %s", fd, call, strerror(err));
 }
 
-int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence)
+/* What DMA_BUF_IOCTL_EXPORT_SYNC_FILE gives; -1 with errno. */
+static int export_sync_file(int fd, uint32_t access)
 {
 	struct dma_buf_export_sync_file export = {
 		.flags = access & DLBUF_WRITE ? DMA_BUF_SYNC_RW :
 						DMA_BUF_SYNC_READ,
 	};
-	int ret;
+
+	if (sys_ioctl(fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export) < 0)
+		return -1;
+	return export.fd;
+}
+
+int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence)
+{
+	int ret, fd;
 
 	if (!fence)
 		return fail(-EINVAL, "fence is NULL");
 	ret = check_access(access);
 	if (ret)
 		return ret;
-	if (sys_ioctl(dmabuf, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export) < 0)
+	fd = export_sync_file(dmabuf, access);
+	if (fd < 0)
 		return buffer_refused(dmabuf, "DMA_BUF_IOCTL_EXPORT_SYNC_FILE");
-	return raise_fd(export.fd, fence);
+	return raise_fd(fd, fence);
 }
 
 int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
@@ -222,13 +232,14 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns)
 	 * fences anew at each wake-up and can run after a fast producer for
 	 * ever; it is what is left on kernels without the ioctl.
 	 */
-	ret = dlbuf_fence_export(fd, access, &fence);
-	if (!ret) {
+	fence = export_sync_file(fd, access);
+	if (fence >= 0) {
 		ret = poll_until(fence, POLLIN, deadline_ns);
 		close(fence);
-	} else if (ret == -EOPNOTSUPP) {
-		forget_failure();
+	} else if (errno == ENOTTY) {
 		ret = poll_until(fd, events, deadline_ns);
+	} else {
+		return fail_errno("fd %d: DMA_BUF_IOCTL_EXPORT_SYNC_FILE", fd);
 	}
 	if (ret)
 		return ret < 0 ? ret : 0;

@@ -1,27 +1,97 @@
 // SPDX-License-Identifier: MIT
-/* Acquire and release, up to the backend. */
+/* Acquire and release: states, fences in and out, leases that wait. */
 #include <errno.h>
+#include <unistd.h>
 
 #include <dlbuf/sync.h>
 
 #include "backend.h"
+#include "event.h"
+#include "fence.h"
 #include "internal.h"
+#include "sync.h"
+#include "sys.h"
 #include "tensor.h"
 
-int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
-		  void *stream, const struct dlbuf_acquire_opts *opts)
+/*
+ * Takes what is pending of one fence (taken) into the sum, which -1 begins. A
+ * signalled one adds nothing.
+ */
+static int add_fence(int *sum, int fence)
 {
-	const struct backend *backend;
-	struct dlbuf_acquire_opts o;
-	struct tensor *t;
-	uint32_t free = 0;
-	int ret;
+	int ret = fence_signalled(fence), both = -1;
 
-	ret = tensor_of(tensor, &t);
-	if (!ret)
-		ret = OPTS_GET(&o, opts, "dlbuf_acquire_opts");
+	if (ret || *sum == -1) {
+		if (!ret)
+			*sum = fence;
+		else if (fence != -1)
+			close(fence);
+		return ret < 0 ? ret : 0;
+	}
+	ret = dlbuf_fence_merge(*sum, fence, &both);
+	close(fence);
 	if (ret)
 		return ret;
+	close(*sum);
+	*sum = both;
+	return 0;
+}
+
+/* As one sync_file: the dma-buf's fences for an access, and the caller's. */
+static int collect(struct import *imp, uint32_t access, int explicit, int *out)
+{
+	int sum = -1, fence, ret;
+
+	ret = dlbuf_fence_export(imp->fd, access, &fence);
+	if (!ret) {
+		ret = add_fence(&sum, fence);
+	} else if (ret == -EOPNOTSUPP) {
+		/* A kernel without sync_file: what is left is to block. */
+		forget_failure();
+		ret = fence_wait_buffer(imp->fd, access, 0);
+	}
+	if (!ret && explicit != -1) {
+		int dup = sys_dup(explicit);
+
+		ret = dup < 0 ? fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)",
+					   explicit) : add_fence(&sum, dup);
+	}
+	if (ret && sum != -1)
+		close(sum);
+	if (!ret)
+		*out = sum;
+	return ret;
+}
+
+/* Where the device cannot: the caller waits. */
+static int wait_here(struct import *imp, uint32_t access, int explicit,
+		     uint64_t deadline_ns)
+{
+	int ret = dlbuf_fence_wait(explicit, deadline_ns);
+
+	if (ret || (imp->dev->backend->waits_implicitly && !deadline_ns))
+		return ret;
+	return fence_wait_buffer(imp->fd, access, deadline_ns);
+}
+
+static int begin(struct import *imp, uint32_t access, void *stream,
+		 const struct dlbuf_acquire_opts *o)
+{
+	int explicit = o->fence ? o->fence : -1, fence = -1, ret;
+
+	if (imp->dev->acquire_sync == DLBUF_SYNC_FENCE)
+		ret = collect(imp, access, explicit, &fence);
+	else
+		ret = wait_here(imp, access, explicit, o->deadline_ns);
+	if (!ret)
+		ret = imp->dev->backend->acquire(imp, access, stream, fence);
+	if (fence != -1)
+		close(fence);
+	return ret;
+}
+
+static int check_access(const struct tensor *t, uint32_t access)
+{
 	if (!access || access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
 			    access);
@@ -29,41 +99,185 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 		return fail(-EACCES, "the tensor is %s",
 			    t->imp->id.access & DLBUF_READ ? "read-only" :
 			    "write-only");
-	backend = t->imp->dev->backend;
-	if (stream && !backend->streams)
+	return 0;
+}
+
+static int check_stream(const struct tensor *t, const void *stream)
+{
+	if (stream && !t->imp->dev->backend->streams)
 		return fail(-EINVAL, "device %s has no streams",
 			    t->imp->dev->name);
-	if (!__atomic_compare_exchange_n(&t->acquired, &free, access, false,
-					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return fail(-EBUSY, "the tensor is acquired already: release "
-			    "it, or share it for a second user");
-	ret = backend->acquire(t->imp, access, stream, o.deadline_ns);
+	return 0;
+}
+
+static int set_acquired(struct tensor *t, uint32_t access)
+{
+	uint32_t none = 0;
+
+	if (__atomic_compare_exchange_n(&t->acquired, &none, access, false,
+					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return 0;
+	return fail(-EBUSY, "the tensor is acquired already: release it, or "
+		    "share it for a second user");
+}
+
+int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
+		  void *stream, const struct dlbuf_acquire_opts *opts)
+{
+	struct dlbuf_acquire_opts o;
+	struct tensor *t;
+	int ret;
+
+	ret = tensor_of(tensor, &t);
+	if (!ret)
+		ret = OPTS_GET(&o, opts, "dlbuf_acquire_opts");
+	if (ret)
+		return ret;
+	if (o.flags)
+		return fail(-EINVAL, "acquire flags 0x%x are unknown", o.flags);
+	ret = check_access(t, access);
+	if (!ret)
+		ret = check_stream(t, stream);
+	if (!ret)
+		ret = set_acquired(t, access);
+	if (ret)
+		return ret;
+	t->stream = stream;
+	ret = begin(t->imp, access, stream, &o);
 	if (ret)
 		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
-	else
-		t->stream = stream;
+	return ret;
+}
+
+static void lease_done(void *lease)
+{
+	lease_unref(lease);
+}
+
+/* The lease fires no earlier than the work; without an event by waiting. */
+static void hold_lease(struct lease *lease, int fence)
+{
+	if (!lease || fence == -1)
+		return;
+	__atomic_add_fetch(&lease->refs, 1, __ATOMIC_RELAXED);
+	if (!event_add(fence, lease_done, lease))
+		return;
+	log_at(DLBUF_LOG_INFO, "waiting for a fence: %s", dlbuf_last_error());
+	dlbuf_fence_wait(fence, 0);
+	lease_unref(lease);
+}
+
+/*
+ * What every end of an access does with its fence: on the dma-buf with it,
+ * for others to wait for. Without the ioctl nobody can, so it is waited for.
+ */
+static int publish(struct tensor *t, uint32_t access, int fence)
+{
+	int ret;
+
+	if (fence == -1)
+		return 0;
+	ret = dlbuf_fence_import(t->imp->fd, access, fence);
+	if (ret) {
+		if (ret == -EOPNOTSUPP) {
+			forget_failure();
+			ret = 0;
+		}
+		dlbuf_fence_wait(fence, 0);
+	}
+	return ret;
+}
+
+int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	struct dlbuf_device *dev = t->imp->dev;
+	int fence = -1, ret;
+
+	ret = dev->backend->release(t->imp, access, stream, &fence);
+	if (!ret && dev->release_sync == DLBUF_SYNC_FENCE)
+		ret = publish(t, access, fence);
+	hold_lease(t->lease, fence);
+	if (!ret && out)
+		*out = fence;
+	else if (fence != -1)
+		close(fence);
 	return ret;
 }
 
 int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 {
-	const struct backend *backend;
 	struct tensor *t;
 	uint32_t access;
-	int ret, out = -1;
+	int ret;
 
 	ret = tensor_of(tensor, &t);
+	if (!ret)
+		ret = check_stream(t, stream);
 	if (ret)
 		return ret;
-	backend = t->imp->dev->backend;
-	if (stream && !backend->streams)
-		return fail(-EINVAL, "device %s has no streams",
-			    t->imp->dev->name);
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
 	if (!access)
 		return fail(-EINVAL, "the tensor is not acquired");
-	ret = backend->release(t->imp, access, stream, fence ? &out : NULL);
-	if (!ret && fence)
+	return tensor_release(t, access, stream, fence);
+}
+
+static int check_fences(const struct tensor *t)
+{
+	if (t->imp->dev->acquire_sync == DLBUF_SYNC_FENCE)
+		return 0;
+	return fail(-EOPNOTSUPP, "device %s does not wait for fences by itself",
+		    t->imp->dev->name);
+}
+
+int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
+			int *fence)
+{
+	struct tensor *t;
+	int out = -1, ret;
+
+	if (!fence)
+		return fail(-EINVAL, "fence is NULL");
+	ret = tensor_of(tensor, &t);
+	if (!ret)
+		ret = check_fences(t);
+	if (!ret)
+		ret = check_access(t, access);
+	if (!ret)
+		ret = set_acquired(t, access);
+	if (ret)
+		return ret;
+	t->stream = NULL;
+	ret = collect(t->imp, access, -1, &out);
+	if (ret)
+		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
+	else
 		*fence = out;
+	return ret;
+}
+
+int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
+{
+	struct tensor *t;
+	uint32_t access;
+	int both, ret;
+
+	ret = tensor_of(tensor, &t);
+	if (!ret)
+		ret = check_fences(t);
+	/* Looked at before it counts: a wrong fd must not end the access. */
+	if (!ret)
+		ret = dlbuf_fence_merge(fence, fence, &both);
+	if (ret)
+		return ret;
+	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
+	if (!access) {
+		if (both != -1)
+			close(both);
+		return fail(-EINVAL, "the tensor is not acquired");
+	}
+	ret = publish(t, access, both);
+	hold_lease(t->lease, both);
+	if (both != -1)
+		close(both);
 	return ret;
 }

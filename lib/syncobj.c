@@ -25,9 +25,12 @@ static int refused(int drm_fd, const char *call)
 		return fail(-EINVAL, "fd %d: %s: there is no such syncobj",
 			    drm_fd, call);
 	case EINVAL:
+		return fail(-EINVAL, "fd %d: %s: %s", drm_fd, call,
+			    strerror(err));
 	case ENOMEM:
 	case EMFILE:
-		return fail(-err, "fd %d: %s: %s", drm_fd, call, strerror(err));
+		return fail(err == ENOMEM ? -ENOMEM : -EMFILE, "fd %d: %s: %s",
+			    drm_fd, call, strerror(err));
 	}
 	return fail(-EIO, "fd %d: %s: %s", drm_fd, call, strerror(err));
 }
@@ -117,7 +120,7 @@ static int nothing_there(int ret, uint64_t point)
 
 int dlbuf_syncobj_export(int drm_fd, uint32_t handle, uint64_t point, int *fence)
 {
-	uint32_t tmp;
+	uint32_t tmp = 0;
 	int ret;
 
 	if (!fence)
@@ -136,7 +139,7 @@ int dlbuf_syncobj_export(int drm_fd, uint32_t handle, uint64_t point, int *fence
 
 int dlbuf_syncobj_import(int drm_fd, uint32_t handle, uint64_t point, int fence)
 {
-	uint32_t tmp;
+	uint32_t tmp = 0;
 	int ret;
 
 	if (!point && fence != -1)

@@ -6,6 +6,7 @@
 #include "backend.h"
 #include "internal.h"
 #include "layout.h"
+#include "sync.h"
 #include "sys.h"
 #include "tensor.h"
 
@@ -39,8 +40,7 @@ static void tensor_destroy(struct tensor *t)
 	uint32_t acquired = __atomic_exchange_n(&t->acquired, 0,
 						__ATOMIC_ACQ_REL);
 
-	if (acquired &&
-	    imp->dev->backend->release(imp, acquired, t->stream, NULL))
+	if (acquired && tensor_release(t, acquired, t->stream, NULL))
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
 	cache_count_tensor(&imp->dev->cache, -1);

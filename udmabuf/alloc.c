@@ -12,11 +12,9 @@
 #include "exporter.h"
 #include "../lib/internal.h"
 #include "../lib/sys.h"
+#include "../lib/uapi.h"
 #include "../lib/tensor.h"
 
-#ifndef DMA_BUF_SET_NAME_B /* linux/dma-buf.h before 5.18 */
-#define DMA_BUF_SET_NAME_B _IOW(DMA_BUF_BASE, 1, __u64)
-#endif
 
 /*
  * generated/exporters.h comes from the symbols of Kconfig: EXPORTER(heap) for

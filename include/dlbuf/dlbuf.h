@@ -11,6 +11,7 @@
  *   device.h   who imports it: "cpu", "vulkan:0"
  *   tensor.h   fd -> tensor
  *   sync.h     acquire and release
+ *   fence.h    sync_files; syncobj.h turns drm_syncobjs into them
  *   frame.h    a camera's frame -> a tensor per plane
  *   alloc.h    new dma-bufs; udmabuf.h and heap.h are the two who make them
  *   vulkan.h   what a Vulkan tensor holds; wrapping your own VkDevice
@@ -41,10 +42,12 @@
 #include <dlbuf/buffer.h>
 #include <dlbuf/device.h>
 #include <dlbuf/dlpack.h>
+#include <dlbuf/fence.h>
 #include <dlbuf/frame.h>
 #include <dlbuf/heap.h>
 #include <dlbuf/layout.h>
 #include <dlbuf/sync.h>
+#include <dlbuf/syncobj.h>
 #include <dlbuf/tensor.h>
 #include <dlbuf/udmabuf.h>
 

@@ -8,11 +8,28 @@
  *
  * Acquire orders your work after the producers': it waits for the fences of
  * the dma-buf that the access must wait for (a reader for writers, a writer
- * for everybody), then makes the memory visible to the device. Release ends
- * the access and makes your writes visible to others.
+ * for everybody), and for one that you have, then makes the memory visible to
+ * the device. Release ends the access, makes your writes visible to others,
+ * and puts a fence of your work on the dma-buf, for which others wait in turn.
+ *
+ * Who waits depends on the device, and its info says so:
+ *
+ *	DLBUF_SYNC_FENCE   the device: neither call blocks. The CPU and every
+ *	                   driver that looks at the dma-buf's fences see yours.
+ *	DLBUF_SYNC_EVENT   release returns at once and an event tells when the
+ *	                   work is complete. The kernel lets no program make a
+ *	                   fence, so there is none on the dma-buf.
+ *	DLBUF_SYNC_BLOCKS  the calling thread. The CPU is one.
  *
  * `stream` is the device's queue: a VkQueue for Vulkan; NULL is the device's
  * default, and the only value for the CPU.
+ *
+ * Tensors and streams. Each tensor over a buffer is acquired for itself;
+ * readers may overlap, and so may those that do not mind each other's writes:
+ * the fences order accesses of different devices and processes, and a device
+ * orders its own by its streams. Deleting a tensor that is still acquired
+ * releases it, on the stream of the acquire: a framework may delete a tensor
+ * while its kernels still run, as long as they were submitted.
  */
 #ifndef DLBUF_SYNC_H
 #define DLBUF_SYNC_H
@@ -33,40 +50,72 @@ struct dlbuf_acquire_opts {
 	 * planes of a frame can share one.
 	 */
 	uint64_t deadline_ns;
+	/*
+	 * A sync_file to wait for besides those of the dma-buf; borrowed. 0 and
+	 * -1 are none (so that zeroed options are the default: a sync_file
+	 * whose fd is 0 has to be duplicated).
+	 */
+	int fence;
+	uint32_t flags;		/* none yet */
 };
 
 /*
  * Begins an access. A tensor has one access at a time; for two, share it.
  *
  * tensor and opts are borrowed. CPU: blocks until the fences have signalled,
- * then DMA_BUF_IOCTL_SYNC with START. Vulkan: blocks for the fences, then
- * submits the barrier that acquires the buffer from the foreign queue family
- * to `stream`.
+ * then DMA_BUF_IOCTL_SYNC with START. Vulkan: submits to `stream` a wait for
+ * the fences and the barrier that acquires the buffer from the foreign queue
+ * family; where the driver has no SYNC_FD semaphores, blocks for the fences
+ * before. A device that waits itself does not look at the deadline.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, a stream for
  *          a device without streams, bad opts
- * -EACCES  writing to a read-only tensor
+ * -EBADF   opts->fence is not open
+ * -EACCES  access that the tensor does not allow
  * -EBUSY   the tensor is acquired already
  * -ETIME   the deadline passed; nothing is acquired
- * -EIO     the kernel or the driver failed; nothing is acquired
+ * -EIO     the kernel or the driver failed, or the device is lost; nothing is
+ *          acquired
  */
 DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 			    void *stream, const struct dlbuf_acquire_opts *opts);
 
 /*
  * Ends the access that dlbuf_acquire() began: work submitted to `stream` so
- * far is what the others will wait for. It is ended even when this fails.
+ * far is what the others wait for. It is ended even when this fails; then the
+ * call has waited until the device was done with the buffer, or lost.
  *
- * tensor is borrowed. fence may be NULL; otherwise *fence is a new sync_file
- * of that work, or -1 when the work is complete already, which it always is
- * on a device whose info says DLBUF_SYNC_BLOCKS.
+ * tensor is borrowed. fence may be NULL; otherwise *fence is a new fd that
+ * signals when that work is complete: a sync_file, or an eventfd on a device
+ * of DLBUF_SYNC_EVENT; -1 when it is complete already, always on a device of
+ * DLBUF_SYNC_BLOCKS. Close it. Blocks where the device does, and where the
+ * kernel cannot take the fence (before 6.0).
  * -EINVAL  not a tensor of dlbuf, or not acquired
  * -EIO     the kernel or the driver failed
- *
- * Deleting a tensor that is still acquired releases it, on the stream of the
- * acquire.
  */
 DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
 			    int *fence);
+
+/*
+ * The same pair for applications that wait and signal by themselves.
+ *
+ * Begins an access without waiting or submitting: *fence, new, is what your
+ * work has to wait for, -1 when there is nothing. What else the device's API
+ * asks for, such as Vulkan's barrier from the foreign queue family, is yours.
+ * -EOPNOTSUPP  the CPU: it needs the kernel's bracket
+ * and as dlbuf_acquire().
+ */
+DLBUF_API int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor,
+				  uint32_t access, int *fence);
+
+/*
+ * Ends an access, however it began, with a fence of the work: a sync_file,
+ * borrowed, or -1 when it is complete. It goes on the dma-buf, and the lease
+ * waits for it.
+ * -EINVAL  also: fence is not a sync_file; the access has not ended
+ * -EBADF   fence is not open; the access has not ended
+ * -EOPNOTSUPP  the CPU, as above
+ */
+DLBUF_API int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,6 @@
 #include <linux/dma-buf.h>
 
 #include "../../backend.h"
-#include "../../fence.h"
 #include "../../internal.h"
 #include "../../sys.h"
 
@@ -21,8 +20,6 @@ static void cpu_describe(struct dlbuf_device *dev,
 {
 	(void)dev;
 	snprintf(info->description, sizeof(info->description), "CPU");
-	info->acquire = DLBUF_SYNC_BLOCKS;
-	info->release = DLBUF_SYNC_BLOCKS;
 }
 
 static int cpu_open(const char *selector, struct dlbuf_device **out)
@@ -36,6 +33,8 @@ static int cpu_open(const char *selector, struct dlbuf_device **out)
 	if (!dev)
 		return fail(-ENOMEM, "no memory for a device");
 	strcpy(dev->name, "cpu");
+	dev->acquire_sync = DLBUF_SYNC_BLOCKS;
+	dev->release_sync = DLBUF_SYNC_BLOCKS;
 	*out = dev;
 	return 0;
 }
@@ -53,6 +52,8 @@ static int cpu_each(const struct backend *backend, dlbuf_device_fn fn,
 		.name = "cpu",
 		.backend = "cpu",
 		.device.device_type = backend->type,
+		.acquire = DLBUF_SYNC_BLOCKS,
+		.release = DLBUF_SYNC_BLOCKS,
 	};
 
 	cpu_describe(NULL, &info);
@@ -98,20 +99,11 @@ static int cpu_sync(struct import *imp, uint64_t flags, const char *what)
 	return 0;
 }
 
+/* START waits for the fences too; the core has when there is a deadline. */
 static int cpu_acquire(struct import *imp, uint32_t access, void *stream,
-		       uint64_t deadline_ns)
+		       int fence)
 {
-	(void)stream;
-	/*
-	 * START waits for the fences too, but cannot be told for how long;
-	 * with a deadline the waiting is done before.
-	 */
-	if (deadline_ns) {
-		int ret = fence_wait_buffer(imp->fd, access, deadline_ns);
-
-		if (ret)
-			return ret;
-	}
+	(void)stream, (void)fence;
 	return cpu_sync(imp, DMA_BUF_SYNC_START | access, "START");
 }
 
@@ -119,14 +111,14 @@ static int cpu_release(struct import *imp, uint32_t access, void *stream,
 		       int *fence)
 {
 	(void)stream;
-	if (fence)
-		*fence = -1;
+	*fence = -1;
 	return cpu_sync(imp, DMA_BUF_SYNC_END | access, "END");
 }
 
 const struct backend cpu_backend = {
 	.name = "cpu",
 	.type = kDLCPU,
+	.waits_implicitly = true,
 	.import_size = sizeof(struct import),
 	.each = cpu_each,
 	.open = cpu_open,

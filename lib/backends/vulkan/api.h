@@ -28,6 +28,7 @@
 	X(INSTANCE, GetPhysicalDeviceMemoryProperties, NEEDED)		\
 	X(INSTANCE, GetPhysicalDeviceQueueFamilyProperties, NEEDED)	\
 	X(INSTANCE, GetPhysicalDeviceExternalBufferProperties, NEEDED)	\
+	X(INSTANCE, GetPhysicalDeviceExternalSemaphoreProperties, NEEDED) \
 	X(INSTANCE, CreateDevice, NEEDED)				\
 	X(INSTANCE, GetDeviceProcAddr, NEEDED)				\
 	X(DEVICE, DestroyDevice, NEEDED)				\
@@ -52,7 +53,12 @@
 	X(DEVICE, CreateFence, NEEDED)					\
 	X(DEVICE, DestroyFence, NEEDED)					\
 	X(DEVICE, ResetFences, NEEDED)					\
+	X(DEVICE, GetFenceStatus, NEEDED)				\
 	X(DEVICE, WaitForFences, NEEDED)				\
+	X(DEVICE, CreateSemaphore, NEEDED)				\
+	X(DEVICE, DestroySemaphore, NEEDED)				\
+	X(DEVICE, ImportSemaphoreFdKHR, OPTIONAL)			\
+	X(DEVICE, GetSemaphoreFdKHR, OPTIONAL)				\
 	X(DEVICE, QueueSubmit, NEEDED)					\
 	X(DEVICE, QueueWaitIdle, NEEDED)
 

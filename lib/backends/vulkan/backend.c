@@ -20,8 +20,6 @@ static void vulkan_describe(struct dlbuf_device *dev,
 	       sizeof(info->description));
 	memcpy(info->driver, known->driver, sizeof(info->driver));
 	memcpy(info->uuid, known->uuid, sizeof(info->uuid));
-	info->acquire = DLBUF_SYNC_BLOCKS;
-	info->release = DLBUF_SYNC_BLOCKS;
 }
 
 static int each_physical(const struct vulkan_instance *inst,
@@ -48,8 +46,6 @@ static int each_physical(const struct vulkan_instance *inst,
 		snprintf(info->backend, sizeof(info->backend), "vulkan");
 		info->device.device_type = backend->type;
 		info->device.device_id = i;
-		info->acquire = DLBUF_SYNC_BLOCKS;
-		info->release = DLBUF_SYNC_BLOCKS;
 		ret = fn(info, data);
 	}
 	return ret;
@@ -170,6 +166,12 @@ int vulkan_device_finish(struct vulkan_device *dev)
 		vk->GetBufferDeviceAddress = vk->GetBufferDeviceAddressKHR;
 	if (!vk->GetBufferDeviceAddress)
 		p->address = false;
+	p->waits &= vk->ImportSemaphoreFdKHR != NULL;
+	p->signals &= vk->GetSemaphoreFdKHR != NULL;
+	dev->base.acquire_sync = p->waits ? DLBUF_SYNC_FENCE :
+					    DLBUF_SYNC_BLOCKS;
+	dev->base.release_sync = p->signals ? DLBUF_SYNC_FENCE :
+					      DLBUF_SYNC_BLOCKS;
 	dev->usage = VULKAN_USAGE;
 	if (p->address)
 		dev->usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
@@ -234,8 +236,7 @@ static void vulkan_close(struct dlbuf_device *base)
 	/* Of ours nothing is under way; of users of the queue perhaps. */
 	if (!dev->wrapped)
 		vk->DeviceWaitIdle(dev->handle);
-	for (unsigned int i = 0; i < dev->nfences; i++)
-		vk->DestroyFence(dev->handle, dev->fences[i], NULL);
+	vulkan_jobs_free(dev);
 	vk->DestroyCommandPool(dev->handle, dev->pool, NULL);
 	if (!dev->wrapped) {
 		vk->DestroyDevice(dev->handle, NULL);

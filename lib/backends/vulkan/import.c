@@ -186,7 +186,7 @@ void vulkan_unimport_buffer(struct import *imp)
 	struct vulkan_import *vi = vulkan_import(imp);
 	struct vulkan_api *vk = &dev->instance.vk;
 
-	vulkan_barriers_free(vi);
+	vulkan_sync_finish(vi);
 	vk->DestroyBuffer(dev->handle, vi->buffer.buffer, NULL);
 	/* Closes the driver's duplicate too. */
 	vk->FreeMemory(dev->handle, vi->buffer.memory, NULL);

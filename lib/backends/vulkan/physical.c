@@ -307,6 +307,30 @@ int vulkan_physical_can_import(const struct vulkan_instance *inst,
 	return 0;
 }
 
+void vulkan_physical_find_sync(const struct vulkan_instance *inst,
+			       struct vulkan_physical *p)
+{
+	VkPhysicalDeviceExternalSemaphoreInfo info = {
+		.sType =
+		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO,
+		.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT,
+	};
+	VkExternalSemaphoreProperties properties = {
+		.sType = VK_STRUCTURE_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES,
+	};
+	VkExternalSemaphoreFeatureFlags features = 0;
+
+	if (p->extensions & EXT_SEMAPHORE_FD) {
+		inst->vk.GetPhysicalDeviceExternalSemaphoreProperties(p->handle,
+			&info, &properties);
+		features = properties.externalSemaphoreFeatures;
+	}
+	p->waits = features & VK_EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT;
+	p->signals = features & VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT;
+	p->info.acquire = p->waits ? DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS;
+	p->info.release = p->signals ? DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS;
+}
+
 int vulkan_physical_probe(const struct vulkan_instance *inst,
 			  struct vulkan_physical *p)
 {
@@ -318,6 +342,7 @@ int vulkan_physical_probe(const struct vulkan_instance *inst,
 	if (ret)
 		return ret;
 	find_address(inst, p);
+	vulkan_physical_find_sync(inst, p);
 	ret = vulkan_physical_can_import(inst, p);
 	return ret ? ret : find_queue_family(inst, p);
 }

@@ -1,20 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Begin and end of an access. The calling thread waits for the fences, then
- * the buffer is handed over between the foreign queue family, which is
- * everybody else, and ours. The end waits for the device, so that whoever
- * comes next needs no fence of ours.
- *
- * Two tensors over one buffer may have an access each at the same time. Each
- * brings its own pair of barriers; who owns the buffer in between is not
- * counted, because to a driver a transfer of a buffer is a matter of caches.
+ * Begin and end of an access: the buffer is handed over between the foreign
+ * queue family, which is everybody else, and ours, in a submit that waits for
+ * the producers' fences and one that makes a fence of the work before it. A
+ * device without SYNC_FD semaphores has its caller wait, in the core before
+ * and here behind.
  *
  * This is all that a coherent machine needs. DMA_BUF_IOCTL_SYNC is no part of
  * it: the ioctl brackets the CPU's accesses, and its users are on the CPU.
  */
 #include <errno.h>
 
-#include "../../fence.h"
 #include "vulkan.h"
 
 static VkAccessFlags accesses(uint32_t access)
@@ -131,10 +127,8 @@ static int get_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
 	return ret;
 }
 
-void vulkan_barriers_free(struct vulkan_import *vi)
+static void barriers_free(struct vulkan_device *dev, struct vulkan_import *vi)
 {
-	struct vulkan_device *dev = vulkan_device(vi->base.dev);
-
 	pthread_mutex_lock(&dev->lock);
 	for (size_t i = 0; i < ARRAY_SIZE(vi->barriers); i++) {
 		VkCommandBuffer both[] = { vi->barriers[i].acquire,
@@ -147,87 +141,236 @@ void vulkan_barriers_free(struct vulkan_import *vi)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-static int get_fence(struct vulkan_device *dev, VkFence *out)
-{
-	VkFenceCreateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO,
-	};
-	VkFence fence = VK_NULL_HANDLE;
+/* ---- jobs */
 
-	pthread_mutex_lock(&dev->lock);
-	if (dev->nfences)
-		fence = dev->fences[--dev->nfences];
-	pthread_mutex_unlock(&dev->lock);
-	if (fence) {
-		*out = fence;
-		return 0;
-	}
-	return VULKAN_CALL(&dev->instance.vk, CreateFence, dev->handle, &info,
-			   NULL, out);
-}
-
-/* Takes a signalled fence back; one too many, or one that is broken, goes. */
-static void put_fence(struct vulkan_device *dev, VkFence fence)
+static void job_destroy(struct vulkan_device *dev, struct vulkan_job *job)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
-	bool kept = false;
 
-	if (VULKAN_RESULT(vk, ResetFences, dev->handle, 1, &fence) ==
-	    VK_SUCCESS) {
-		pthread_mutex_lock(&dev->lock);
-		kept = dev->nfences < ARRAY_SIZE(dev->fences);
-		if (kept)
-			dev->fences[dev->nfences++] = fence;
-		pthread_mutex_unlock(&dev->lock);
-	}
-	if (!kept)
-		vk->DestroyFence(dev->handle, fence, NULL);
+	vk->DestroyFence(dev->handle, job->done, NULL);
+	vk->DestroySemaphore(dev->handle, job->wait, NULL);
+	vk->DestroySemaphore(dev->handle, job->signal, NULL);
+	free(job);
 }
 
-static int submit(struct vulkan_device *dev, VkQueue queue,
-		  VkCommandBuffer cmd, VkFence fence)
+void vulkan_jobs_free(struct vulkan_device *dev)
 {
+	while (dev->free_jobs) {
+		struct vulkan_job *job = dev->free_jobs;
+
+		dev->free_jobs = job->next;
+		job_destroy(dev, job);
+	}
+}
+
+static int job_create(struct vulkan_device *dev, struct vulkan_job **out)
+{
+	struct vulkan_api *vk = &dev->instance.vk;
+	VkFenceCreateInfo fence = {
+		.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO,
+	};
+	VkExportSemaphoreCreateInfo export = {
+		.sType = VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO,
+		.handleTypes = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT,
+	};
+	VkSemaphoreCreateInfo plain = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+	}, exported = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+		.pNext = &export,
+	};
+	struct vulkan_job *job = sys_calloc(1, sizeof(*job));
+	int ret;
+
+	if (!job)
+		return fail(-ENOMEM, "vulkan: no memory for a job");
+	ret = VULKAN_CALL(vk, CreateFence, dev->handle, &fence, NULL,
+			  &job->done);
+	if (!ret && dev->physical.waits)
+		ret = VULKAN_CALL(vk, CreateSemaphore, dev->handle, &plain,
+				  NULL, &job->wait);
+	if (!ret && dev->physical.signals)
+		ret = VULKAN_CALL(vk, CreateSemaphore, dev->handle, &exported,
+				  NULL, &job->signal);
+	if (ret)
+		job_destroy(dev, job);
+	else
+		*out = job;
+	return ret;
+}
+
+/* Under dev->lock: a job that is over is for the next one, unless it broke. */
+static void job_recycle(struct vulkan_device *dev, struct vulkan_job *job)
+{
+	if (VULKAN_RESULT(&dev->instance.vk, ResetFences, dev->handle, 1,
+			  &job->done) != VK_SUCCESS) {
+		job_destroy(dev, job);
+		return;
+	}
+	job->next = dev->free_jobs;
+	dev->free_jobs = job;
+}
+
+/* Under dev->lock: takes back those of an import that are over. */
+static void jobs_reap(struct vulkan_device *dev, struct vulkan_import *vi)
+{
+	struct vulkan_job **p = &vi->jobs, *job;
+
+	while ((job = *p)) {
+		if (dev->instance.vk.GetFenceStatus(dev->handle, job->done) ==
+		    VK_NOT_READY) {
+			p = &job->next;
+			continue;
+		}
+		*p = job->next;
+		job_recycle(dev, job);
+	}
+}
+
+static int job_get(struct vulkan_device *dev, struct vulkan_import *vi,
+		   struct vulkan_job **out)
+{
+	struct vulkan_job *job;
+
+	pthread_mutex_lock(&dev->lock);
+	jobs_reap(dev, vi);
+	job = dev->free_jobs;
+	if (job)
+		dev->free_jobs = job->next;
+	pthread_mutex_unlock(&dev->lock);
+	if (!job)
+		return job_create(dev, out);
+	*out = job;
+	return 0;
+}
+
+/* What was submitted is under way until its fence says otherwise. */
+static void job_put(struct vulkan_device *dev, struct vulkan_import *vi,
+		    struct vulkan_job *job)
+{
+	pthread_mutex_lock(&dev->lock);
+	job->next = vi->jobs;
+	vi->jobs = job;
+	pthread_mutex_unlock(&dev->lock);
+}
+
+void vulkan_sync_finish(struct vulkan_import *vi)
+{
+	struct vulkan_device *dev = vulkan_device(vi->base.dev);
+	struct vulkan_job *job;
+
+	/* Nobody else knows the import any more. */
+	for (job = vi->jobs; job; job = job->next)
+		dev->instance.vk.WaitForFences(dev->handle, 1, &job->done,
+					       VK_TRUE, UINT64_MAX);
+	pthread_mutex_lock(&dev->lock);
+	while ((job = vi->jobs)) {
+		vi->jobs = job->next;
+		job_recycle(dev, job);
+	}
+	pthread_mutex_unlock(&dev->lock);
+	barriers_free(dev, vi);
+}
+
+/* ---- begin and end */
+
+static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
+		  struct vulkan_job *job, VkSemaphore wait, VkSemaphore signal)
+{
+	VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
 	VkSubmitInfo info = {
 		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+		.waitSemaphoreCount = wait != VK_NULL_HANDLE,
+		.pWaitSemaphores = &wait,
+		.pWaitDstStageMask = &all,
 		.commandBufferCount = 1,
 		.pCommandBuffers = &cmd,
+		.signalSemaphoreCount = signal != VK_NULL_HANDLE,
+		.pSignalSemaphores = &signal,
 	};
 	int ret;
 
 	dev->lock_queue(dev->lock_data, queue);
 	ret = VULKAN_CALL(&dev->instance.vk, QueueSubmit, queue, 1, &info,
-			  fence);
+			  job->done);
 	dev->unlock_queue(dev->lock_data, queue);
 	return ret;
 }
 
+/* Puts a sync_file (borrowed) into a semaphore, for one wait. */
+static int import_fence(struct vulkan_device *dev, int fence,
+			VkSemaphore semaphore)
+{
+	VkImportSemaphoreFdInfoKHR info = {
+		.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR,
+		.semaphore = semaphore,
+		.flags = VK_SEMAPHORE_IMPORT_TEMPORARY_BIT,
+		.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT,
+		.fd = sys_dup(fence),
+	};
+	int ret;
+
+	if (info.fd < 0)
+		return fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence);
+	ret = VULKAN_CALL(&dev->instance.vk, ImportSemaphoreFdKHR, dev->handle,
+			  &info);
+	if (ret)
+		close(info.fd); /* the driver takes it with success only */
+	return ret;
+}
+
 int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
-		   uint64_t deadline_ns)
+		   int fence)
 {
 	struct vulkan_device *dev = vulkan_device(imp->dev);
 	struct vulkan_import *vi = vulkan_import(imp);
 	struct vulkan_barriers barriers;
+	struct vulkan_job *job;
 	int ret;
 
 	ret = get_barriers(dev, vi, access, &barriers);
 	if (!ret)
-		ret = fence_wait_buffer(imp->fd, access, deadline_ns);
+		ret = job_get(dev, vi, &job);
+	if (ret)
+		return ret;
+	if (fence != -1)
+		ret = import_fence(dev, fence, job->wait);
 	if (!ret)
 		ret = submit(dev, stream ? stream : dev->queue,
-			     barriers.acquire, VK_NULL_HANDLE);
+			     barriers.acquire, job,
+			     fence != -1 ? job->wait : VK_NULL_HANDLE,
+			     VK_NULL_HANDLE);
+	/* A semaphore that holds a fence nobody waits for is of no more use. */
+	if (ret)
+		job_destroy(dev, job);
+	else
+		job_put(dev, vi, job);
 	return ret;
 }
 
-/* Submits the release and waits for it. */
-static int release_and_wait(struct vulkan_device *dev, VkQueue queue,
-			    VkCommandBuffer cmd, VkFence fence)
+/* The work up to the submit as a sync_file; -1: it is complete. */
+static int export_fence(struct vulkan_device *dev, struct vulkan_job *job,
+			int *fence)
 {
-	int ret = submit(dev, queue, cmd, fence);
+	VkSemaphoreGetFdInfoKHR info = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR,
+		.semaphore = job->signal,
+		.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT,
+	};
+	int fd = -1, high, ret;
 
-	if (ret)
+	ret = VULKAN_CALL(&dev->instance.vk, GetSemaphoreFdKHR, dev->handle,
+			  &info, &fd);
+	if (ret || fd < 0 || fd >= 3) {
+		*fence = ret ? -1 : fd;
 		return ret;
-	return VULKAN_CALL(&dev->instance.vk, WaitForFences, dev->handle, 1,
-			   &fence, VK_TRUE, UINT64_MAX);
+	}
+	high = sys_dup(fd);
+	close(fd);
+	if (high < 0)
+		return fail_errno("fcntl(F_DUPFD_CLOEXEC)");
+	*fence = high;
+	return 0;
 }
 
 /*
@@ -241,27 +384,42 @@ static void drain(struct vulkan_device *dev, VkQueue queue)
 	dev->unlock_queue(dev->lock_data, queue);
 }
 
+/* Waits for a submit of ours here; where it breaks, for the queue. */
+static int wait_for(struct vulkan_device *dev, VkQueue queue,
+		    struct vulkan_job *job)
+{
+	int ret = VULKAN_CALL(&dev->instance.vk, WaitForFences, dev->handle, 1,
+			      &job->done, VK_TRUE, UINT64_MAX);
+
+	if (ret)
+		drain(dev, queue);
+	return ret;
+}
+
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
 		   int *fence)
 {
 	struct vulkan_device *dev = vulkan_device(imp->dev);
 	struct vulkan_import *vi = vulkan_import(imp);
 	VkQueue queue = stream ? stream : dev->queue;
-	VkFence done = VK_NULL_HANDLE;
+	struct vulkan_job *job = NULL;
 	int ret;
 
-	ret = get_fence(dev, &done);
+	*fence = -1;
+	ret = job_get(dev, vi, &job);
 	if (!ret)
-		ret = release_and_wait(dev, queue,
-				       vi->barriers[access - 1].release, done);
-	if (ret) {
-		drain(dev, queue);
-		if (done)
-			dev->instance.vk.DestroyFence(dev->handle, done, NULL);
-	} else {
-		put_fence(dev, done);
+		ret = submit(dev, queue, vi->barriers[access - 1].release, job,
+			     VK_NULL_HANDLE, job->signal);
+	if (!ret)
+		ret = job->signal ? export_fence(dev, job, fence) :
+				    wait_for(dev, queue, job);
+	if (!ret) {
+		job_put(dev, vi, job);
+		return 0;
 	}
-	if (fence)
-		*fence = -1;
+	/* The semaphore may hold a signal that nobody has taken. */
+	drain(dev, queue);
+	if (job)
+		job_destroy(dev, job);
 	return ret;
 }

@@ -47,11 +47,21 @@ struct vulkan_physical {
 	uint32_t memory_types;	/* those without a condition */
 	bool address;		/* bufferDeviceAddress */
 	bool dedicated_only;	/* imports have to be dedicated allocations */
+	bool waits, signals;	/* SYNC_FD semaphores: into it, out of it */
 	struct dlbuf_device_info info;
 };
 
 #define VULKAN_MAX_DEVICES 32
-#define VULKAN_KEPT_FENCES 16
+
+/*
+ * One submit of ours under way. `done` tells that it is over; `wait` carries a
+ * sync_file into it, `signal` out of it; NULL where the device has no such.
+ */
+struct vulkan_job {
+	VkFence done;
+	VkSemaphore wait, signal;
+	struct vulkan_job *next;
+};
 
 struct vulkan_device {
 	struct dlbuf_device base;
@@ -71,8 +81,7 @@ struct vulkan_device {
 
 	pthread_mutex_t lock;	/* of what follows; never held into a queue */
 	VkCommandPool pool;
-	VkFence fences[VULKAN_KEPT_FENCES]; /* unsignalled, for the next one */
-	unsigned int nfences;
+	struct vulkan_job *free_jobs;	/* for the next ones */
 };
 
 struct vulkan_import {
@@ -82,6 +91,7 @@ struct vulkan_import {
 	struct vulkan_barriers {
 		VkCommandBuffer acquire, release;
 	} barriers[DLBUF_RW];
+	struct vulkan_job *jobs;	/* under way, under dev->lock */
 };
 
 static inline struct vulkan_device *vulkan_device(struct dlbuf_device *dev)
@@ -137,6 +147,10 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 int vulkan_physical_can_import(const struct vulkan_instance *inst,
 			       struct vulkan_physical *p);
 
+/* What its acquire and release do about fences, into p->info too. */
+void vulkan_physical_find_sync(const struct vulkan_instance *inst,
+			       struct vulkan_physical *p);
+
 /* Finds the device that selector names; "" is the first that can be used. */
 int vulkan_physical_select(const struct vulkan_instance *inst,
 			   const char *selector, struct vulkan_physical *p);
@@ -145,11 +159,17 @@ int vulkan_physical_select(const struct vulkan_instance *inst,
 int vulkan_import_buffer(struct import *imp);
 void vulkan_unimport_buffer(struct import *imp);
 int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
-		   uint64_t deadline_ns);
+		   int fence);
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
 		   int *fence);
 
-/* Gives the command buffers of an import back; no access is under way. */
-void vulkan_barriers_free(struct vulkan_import *vi);
+/*
+ * Waits for what is under way on an import and gives its command buffers back;
+ * no access is open.
+ */
+void vulkan_sync_finish(struct vulkan_import *vi);
+
+/* Frees the jobs that are kept. */
+void vulkan_jobs_free(struct vulkan_device *dev);
 
 #endif /* DLBUF_VULKAN_BACKEND_H */

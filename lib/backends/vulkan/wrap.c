@@ -63,6 +63,8 @@ static int wrap(struct vulkan_device *dev, const struct dlbuf_vulkan_device *vk)
 	if (!ret)
 		ret = vulkan_physical_can_import(inst, p);
 	if (!ret)
+		vulkan_physical_find_sync(inst, p);
+	if (!ret)
 		ret = vulkan_load(&inst->vk, VULKAN_DEVICE, inst->handle,
 				  dev->handle);
 	return ret ? ret : vulkan_device_finish(dev);
