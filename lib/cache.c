@@ -263,7 +263,8 @@ static bool same_access(const struct import *imp, uint32_t access)
  * system call says that the number is the same open file as our duplicate,
  * and so has the same identity and the same mode. NULL: look closer.
  */
-static struct import *guess(struct cache *cache, int fd, uint32_t access)
+static struct import *guess(struct cache *cache, int fd, uint32_t access,
+			    bool *counted)
 {
 	struct import *imp, *old = NULL;
 
@@ -271,6 +272,7 @@ static struct import *guess(struct cache *cache, int fd, uint32_t access)
 	imp = *recent(cache, fd);
 	if (imp && (imp->last_fd != fd || !same_access(imp, access)))
 		imp = NULL;
+	*counted = imp;
 	if (imp) {
 		cache->clock++;
 		use(cache, imp);
@@ -294,12 +296,12 @@ static struct import *guess(struct cache *cache, int fd, uint32_t access)
 
 /* By identity; NULL: not seen before. */
 static struct import *find(struct cache *cache, int fd,
-			   const struct buffer_id *id)
+			   const struct buffer_id *id, bool counted)
 {
 	struct import *imp, *old = NULL;
 
 	pthread_mutex_lock(&cache->lock);
-	cache->clock++;
+	cache->clock += !counted;
 	imp = table_find(cache, id);
 	if (imp) {
 		use(cache, imp);
@@ -355,9 +357,10 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint64_t end,
 	struct buffer_id id;
 	struct import *imp;
 	uint32_t fd_access;
+	bool counted;
 	int ret;
 
-	imp = guess(cache, fd, access);
+	imp = guess(cache, fd, access, &counted);
 	if (imp)
 		goto found;
 	ret = buffer_identify(fd, &id);
@@ -369,7 +372,7 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint64_t end,
 	/* Memory that is only written has to be mapped readable all the same. */
 	if (access == DLBUF_READ)
 		id.access = DLBUF_READ;
-	imp = find(cache, fd, &id);
+	imp = find(cache, fd, &id, counted);
 	if (imp)
 		goto found;
 	/* Unlocked: others need not wait for the driver. */

@@ -132,10 +132,10 @@ TEST(a_file_with_a_newline_in_its_name)
 
 TEST(a_file_that_is_only_a_path)
 {
-	int fd = open("/", O_PATH | O_CLOEXEC);
+	int fd = open("/tmp", O_PATH | O_CLOEXEC);
 
 	REQUIRE(fd >= 0);
-	check_refused(fd, "'/'");
+	check_refused(fd, "'/tmp'");
 	close(fd);
 }
 
@@ -239,15 +239,13 @@ TEST(identity)
 }
 
 /* A bad layout is told before the fd is looked at, and the other way round. */
+#ifdef CONFIG_BACKEND_CPU
 TEST(two_mistakes_give_one_answer)
 {
 	DLTensor layout = { .ndim = -1, .dtype = { kDLUInt, 8, 1 } };
 	DLManagedTensorVersioned *t = NULL;
 	struct dlbuf_device *cpu;
 
-#ifndef CONFIG_BACKEND_CPU
-	SKIP("no cpu backend in this build");
-#endif
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	CHECK_ERR(dlbuf_import(cpu, -1, &layout, NULL, &t), -EINVAL);
 	CHECK_SAYS("ndim");
@@ -257,5 +255,6 @@ TEST(two_mistakes_give_one_answer)
 	CHECK(!t);
 	dlbuf_device_close(cpu);
 }
+#endif
 
 KTAP_MAIN()

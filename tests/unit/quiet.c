@@ -121,12 +121,14 @@ TEST(opening_the_cpu)
 TEST(asking_for_more)
 {
 	unsigned int m = files();
-	void *libm = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+	/* Comes with glibc, and nothing has loaded it yet. */
+	void *other = dlopen("libanl.so.1", RTLD_NOW | RTLD_LOCAL);
 
 	KTAP_KEEPS(KTAP_HEAP, "the dynamic loader's own");
-	REQUIRE(libm);
+	if (!other)
+		SKIP("no libanl.so.1 to load");
 	CHECK(files() > m);
-	dlclose(libm);
+	dlclose(other);
 }
 
 KTAP_MAIN()
