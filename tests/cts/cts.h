@@ -30,6 +30,15 @@ struct cts_access {
 		    size_t bytes);
 	int (*write)(DLManagedTensorVersioned *t, uint64_t offset,
 		     const void *src, size_t bytes);
+	/*
+	 * A read that is only submitted, for devices that wait by themselves;
+	 * NULL for others. job_done() asks without waiting, finish_read()
+	 * waits, copies and frees the job.
+	 */
+	int (*submit_read)(DLManagedTensorVersioned *t, uint64_t offset,
+			   size_t bytes, void **job);
+	bool (*job_done)(void *job);
+	int (*finish_read)(void *job, void *dst, size_t bytes);
 };
 
 extern const struct cts_access cts_cpu, cts_vulkan;
@@ -68,6 +77,9 @@ void cts_delete(DLManagedTensorVersioned *t);
 /* The dma-buf's bytes as the kernel maps them, without dlbuf. */
 void cts_peek(int fd, uint64_t offset, void *dst, size_t bytes);
 void cts_poke(int fd, uint64_t offset, const void *src, size_t bytes);
+
+/* The same without the bracket, which would wait for fences. */
+void cts_poke_raw(int fd, uint64_t offset, const void *src, size_t bytes);
 
 /* Bytes that differ at every offset and for every seed. */
 void cts_pattern(void *dst, size_t bytes, uint32_t seed);
@@ -109,8 +121,6 @@ struct cts_fence {
 void cts_fence_create(struct cts_fence *f);
 void cts_fence_signal(struct cts_fence *f);
 void cts_fence_destroy(struct cts_fence *f);
-/* Adds it to a dma-buf as a fence of readers or writers. */
-void cts_fence_attach(struct cts_fence *f, int dmabuf, uint32_t access);
 
 /* ---- the files of cases */
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* Acquire and release: states, real fences, and the CPU's bracket. */
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
@@ -148,7 +152,7 @@ static void bracket(void *arg)
 struct fence_state {
 	uint32_t fence;		/* the fence on the buffer: read or write */
 	uint32_t access;	/* what is acquired */
-	bool blocks;		/* before the signal */
+	bool waits;		/* before the signal */
 };
 
 static const struct fence_state fence_states[] = {
@@ -160,43 +164,226 @@ static const struct fence_state fence_states[] = {
 	{ DLBUF_WRITE, DLBUF_RW, true },
 };
 
-/* A reader waits for writers, a writer for everybody, up to the deadline. */
-static void fences(void *arg)
+static enum dlbuf_sync acquire_of(struct dlbuf_device *dev)
+{
+	DLBUF_INFO(dlbuf_device_info, info);
+
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	return info.acquire;
+}
+
+static bool polls(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return poll(&p, 1, 0) == 1 && p.revents & events;
+}
+
+/*
+ * In every state poll() on the dma-buf, the sync_file that comes out of it and
+ * acquire agree: a reader waits for writers, a writer for everybody.
+ */
+static void agree(struct dlbuf_device *dev, DLManagedTensorVersioned *t, int fd,
+		  uint32_t access, bool pending)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	DLBUF_OPTS(dlbuf_acquire_opts, soon, .deadline_ns = now() + 20000000);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	int fence = -2, status = -2;
+
+	CHECK_EQ(polls(fd, access & DLBUF_WRITE ? POLLOUT : POLLIN), !pending);
+	REQUIRE_OK(dlbuf_fence_export(fd, access, &fence));
+	CHECK_EQ(dlbuf_fence_status(fence, &status), 0);
+	CHECK_EQ(status, !pending);
+	CHECK_EQ(polls(fence, POLLIN), !pending);
+	if (pending)
+		CHECK_ERR(dlbuf_fence_wait(fence, 1), -ETIME);
+	else
+		CHECK_OK(dlbuf_fence_wait(fence, 0));
+	close(fence);
+
+	/* A device that waits by itself has the fence and takes no time. */
+	if (acquire_of(dev) == DLBUF_SYNC_FENCE) {
+		REQUIRE_OK(dlbuf_acquire_fence(t, access, &fence));
+		CHECK_EQ(fence >= 0, pending);
+		if (fence >= 0) {
+			CHECK_EQ(polls(fence, POLLIN), false);
+			close(fence);
+		}
+		CHECK_OK(dlbuf_release_fence(t, -1));
+		return;
+	}
+	if (!pending) {
+		CHECK_OK(dlbuf_acquire(t, access, NULL, &past));
+		CHECK_OK(dlbuf_release(t, NULL, NULL));
+		return;
+	}
+	CHECK_ERR(dlbuf_acquire(t, access, NULL, &past), -ETIME);
+	CHECK_ERR(dlbuf_acquire(t, access, NULL, &soon), -ETIME);
+	CHECK(now() >= soon.deadline_ns);
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	CHECK_EQ(info.acquired, 0);
+}
+
+static void truth(void *arg)
 {
 	const struct fence_state *s = arg;
 	struct cts_fence f;
 	int fd = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
-	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
-	DLBUF_OPTS(dlbuf_acquire_opts, soon, .deadline_ns = 0);
-	DLBUF_INFO(dlbuf_tensor_info, info);
 
 	cts_fence_create(&f);
-	cts_fence_attach(&f, fd, s->fence);
-	soon.deadline_ns = now() + 20000000;
-	if (s->blocks) {
-		CHECK_ERR(dlbuf_acquire(t, s->access, NULL, &past), -ETIME);
-		CHECK_ERR(dlbuf_acquire(t, s->access, NULL, &soon), -ETIME);
-		CHECK(now() >= soon.deadline_ns);
-		CHECK_EQ(dlbuf_tensor_get_info(t, &info), 0);
-		CHECK_EQ(info.acquired, 0);
-	} else {
-		CHECK_EQ(dlbuf_acquire(t, s->access, NULL, &past), 0);
-		CHECK_EQ(dlbuf_release(t, NULL, NULL), 0);
-	}
+	agree(dev, t, fd, s->access, false);
+	CHECK_OK(dlbuf_fence_import(fd, s->fence, f.sync_file));
+	agree(dev, t, fd, s->access, s->waits);
 	cts_fence_signal(&f);
-	CHECK_EQ(dlbuf_acquire(t, s->access, NULL, &past), 0);
-	CHECK_EQ(dlbuf_release(t, NULL, NULL), 0);
+	agree(dev, t, fd, s->access, false);
 	cts_fence_destroy(&f);
 	cts_delete(t);
 	dlbuf_device_close(dev);
 	close(fd);
 }
 
+/* The same for heap buffers, and for a read and a write fence at once. */
+static void both(void *arg)
+{
+	struct cts_fence r, w;
+	int fd = cts_alloc(arg, BYTES);
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+
+	cts_fence_create(&r);
+	cts_fence_create(&w);
+	CHECK_OK(dlbuf_fence_import(fd, DLBUF_READ, r.sync_file));
+	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, w.sync_file));
+	agree(dev, t, fd, DLBUF_READ, true);
+	agree(dev, t, fd, DLBUF_WRITE, true);
+	cts_fence_signal(&w);
+	agree(dev, t, fd, DLBUF_READ, false);
+	agree(dev, t, fd, DLBUF_WRITE, true);
+	agree(dev, t, fd, DLBUF_RW, true);
+	cts_fence_signal(&r);
+	agree(dev, t, fd, DLBUF_READ, false);
+	agree(dev, t, fd, DLBUF_RW, false);
+	cts_fence_destroy(&r);
+	cts_fence_destroy(&w);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* Merged fences signal when both have; -1 has already. */
+static void merge(void *arg)
+{
+	struct cts_fence a, b;
+	int fd = cts_alloc("udmabuf", BYTES), both_fd = -2, one = -2, none = -2;
+	int status = -2;
+
+	(void)arg;
+	cts_fence_create(&a);
+	cts_fence_create(&b);
+	REQUIRE_OK(dlbuf_fence_merge(a.sync_file, b.sync_file, &both_fd));
+	REQUIRE_OK(dlbuf_fence_merge(-1, b.sync_file, &one));
+	CHECK_OK(dlbuf_fence_merge(-1, -1, &none));
+	CHECK_EQ(none, -1);
+	CHECK(both_fd >= 3 && fcntl(both_fd, F_GETFD) & FD_CLOEXEC);
+	CHECK(!polls(both_fd, POLLIN) && !polls(one, POLLIN));
+	cts_fence_signal(&a);
+	CHECK(!polls(both_fd, POLLIN));
+	CHECK_ERR(dlbuf_fence_wait(both_fd, now() + 1000000), -ETIME);
+	cts_fence_signal(&b);
+	CHECK_OK(dlbuf_fence_wait(both_fd, 0));
+	CHECK_OK(dlbuf_fence_status(both_fd, &status));
+	CHECK_EQ(status, 1);
+	CHECK(polls(one, POLLIN));
+	/* What is no sync_file is said to be none, on either side. */
+	none = -7;
+	CHECK_ERR(dlbuf_fence_merge(fd, a.sync_file, &none), -EINVAL);
+	CHECK_ERR(dlbuf_fence_merge(a.sync_file, fd, &none), -EINVAL);
+	CHECK_ERR(dlbuf_fence_merge(a.sync_file, 4711, &none), -EINVAL);
+	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, fd), -EINVAL);
+	CHECK_ERR(dlbuf_fence_import(a.sync_file, DLBUF_READ, b.sync_file),
+		  -EBADF);
+	CHECK_ERR(dlbuf_fence_export(a.sync_file, DLBUF_READ, &none), -EBADF);
+	CHECK_ERR(dlbuf_fence_export(fd, 0, &none), -EINVAL);
+	CHECK_ERR(dlbuf_fence_wait(4711, 0), -EBADF);
+	CHECK_EQ(none, -7);
+	CHECK_OK(dlbuf_fence_wait(-1, 1));
+	CHECK_OK(dlbuf_fence_status(-1, &status));
+	CHECK_EQ(status, 1);
+	close(both_fd);
+	close(one);
+	cts_fence_destroy(&a);
+	cts_fence_destroy(&b);
+	close(fd);
+}
+
+/* A fence of the caller's own is waited for as well. */
+static void explicit_fence(void *arg)
+{
+	struct cts_fence f;
+	int fd = cts_alloc("udmabuf", BYTES), closed;
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = 1);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+
+	(void)arg;
+	cts_fence_create(&f);
+	opts.fence = f.sync_file;
+	if (acquire_of(dev) != DLBUF_SYNC_FENCE) {
+		CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &opts), -ETIME);
+		CHECK_OK(dlbuf_tensor_get_info(t, &info));
+		CHECK_EQ(info.acquired, 0);
+	}
+	cts_fence_signal(&f);
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &opts));
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	closed = fcntl(f.sync_file, F_DUPFD_CLOEXEC, 3);
+	close(closed);
+	opts.fence = closed;
+	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &opts), -EBADF);
+	opts.fence = -1;
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &opts));
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	cts_fence_destroy(&f);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* vgem lets go of a fence after 10 s: a producer that was abandoned. */
+static void expiry(void *arg)
+{
+	struct cts_fence f;
+	int fd = cts_alloc("udmabuf", BYTES), status = -2;
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	uint64_t start;
+
+	(void)arg;
+	cts_fence_create(&f);
+	start = now();
+	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
+	CHECK_ERR(dlbuf_fence_wait(f.sync_file, start + 1000000000), -ETIME);
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	CHECK_OK(dlbuf_fence_wait(f.sync_file, 0));
+	CHECK_OK(dlbuf_fence_status(f.sync_file, &status));
+	CHECK_EQ(status, 1);
+	cts_fence_destroy(&f);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* ---- waiting on a thread */
+
 struct waiter {
 	DLManagedTensorVersioned *t;
-	bool acquired;
+	pid_t tid;		/* atomic */
+	bool acquired;		/* atomic */
 	int ret;
 };
 
@@ -204,39 +391,178 @@ static void *wait_for_it(void *arg)
 {
 	struct waiter *w = arg;
 
+	__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
 	w->ret = dlbuf_acquire(w->t, DLBUF_READ, NULL, NULL);
 	__atomic_store_n(&w->acquired, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
-/* Without a deadline it waits for the producer and no longer. */
+/* Until the kernel has it sleep: in the wait, where else. */
+static void until_asleep(struct waiter *w)
+{
+	char path[64], line[256];
+	pid_t tid;
+
+	while (!(tid = __atomic_load_n(&w->tid, __ATOMIC_ACQUIRE)))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	for (int tries = 0; tries < 1000000; tries++) {
+		FILE *f = fopen(path, "re");
+		char *state;
+
+		if (!f)
+			return;
+		if (!fgets(line, sizeof(line), f))
+			line[0] = '\0';
+		fclose(f);
+		state = strrchr(line, ')');
+		if (__atomic_load_n(&w->acquired, __ATOMIC_ACQUIRE) ||
+		    (state && state[2] == 'S'))
+			return;
+		sched_yield();
+	}
+	FATAL("the thread never slept");
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+/* Without a deadline it waits for the producer, whatever signals come. */
 static void waits(void *arg)
 {
+	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
 	struct cts_fence f;
 	int fd = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev = cts_open();
 	struct waiter w = { .t = cts_import(dev, fd, BYTES), .ret = 1 };
-	struct dma_buf_export_sync_file export = {
-		.flags = DMA_BUF_SYNC_READ,
-	};
 	pthread_t thread;
 
 	(void)arg;
+	if (acquire_of(dev) == DLBUF_SYNC_FENCE) {
+		cts_delete(w.t);
+		dlbuf_device_close(dev);
+		close(fd);
+		SKIP("the device waits, not the thread");
+	}
+	sigaction(SIGUSR1, &sa, NULL);
 	cts_fence_create(&f);
-	cts_fence_attach(&f, fd, DLBUF_WRITE);
-	CHECK_EQ(ioctl(fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export), 0);
+	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
 	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &w), 0);
-	/* It cannot be through: the fence is not signalled. */
-	for (int i = 0; i < 100; i++)
-		sched_yield();
+	for (int i = 0; i < 5; i++) {
+		until_asleep(&w);
+		CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
+		pthread_kill(thread, SIGUSR1);
+	}
+	until_asleep(&w);
 	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
 	cts_fence_signal(&f);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	CHECK_EQ(w.ret, 0);
-	CHECK_EQ(dlbuf_release(w.t, NULL, NULL), 0);
-	close(export.fd);
+	CHECK_OK(w.ret);
+	CHECK_OK(dlbuf_release(w.t, NULL, NULL));
 	cts_fence_destroy(&f);
 	cts_delete(w.t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/*
+ * The device waits, and its caller does not: work submitted behind the acquire
+ * reads what the producer writes before it signals, not what was there.
+ */
+static void device_waits(void *arg)
+{
+	struct cts_fence f;
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	uint32_t old = 0x01d, new = 0x2e3, got = 0;
+	void *job = NULL;
+
+	(void)arg;
+	if (acquire_of(dev) != DLBUF_SYNC_FENCE || !cts_access->submit_read) {
+		cts_delete(t);
+		dlbuf_device_close(dev);
+		close(fd);
+		SKIP("the device does not wait by itself");
+	}
+	cts_poke(fd, 0, &old, sizeof(old));
+	cts_fence_create(&f);
+	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+	REQUIRE(!cts_access->submit_read(t, 0, sizeof(got), &job));
+	/* Nobody has waited so far; the work must be waiting too. */
+	CHECK(!cts_access->job_done(job));
+	CHECK(!polls(f.sync_file, POLLIN));
+	cts_poke_raw(fd, 0, &new, sizeof(new));
+	CHECK(!cts_access->job_done(job));
+	cts_fence_signal(&f);
+	CHECK_EQ(cts_access->finish_read(job, &got, sizeof(got)), 0);
+	CHECK_EQ(got, new);
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	cts_fence_destroy(&f);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* ---- release */
+
+/* What a release leaves on the dma-buf is what it says. */
+static void fence_out(void *arg)
+{
+	int fd = cts_alloc("udmabuf", BYTES), fence = -2;
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	uint32_t value = 42, got = 0;
+
+	(void)arg;
+	CHECK_OK(dlbuf_acquire(t, DLBUF_RW, NULL, NULL));
+	CHECK_EQ(cts_access->write(t, 0, &value, sizeof(value)), 0);
+	CHECK_OK(dlbuf_release(t, NULL, &fence));
+	CHECK(fence == -1 || fence >= 3);
+	CHECK_OK(dlbuf_fence_wait(fence, now() + 10000000000));
+	/* The kernel's own bracket waits for it, if need be. */
+	cts_peek(fd, 0, &got, sizeof(got));
+	CHECK_EQ(got, value);
+	if (fence >= 0)
+		close(fence);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* A fence that the caller made goes on the dma-buf and holds others up. */
+static void release_fence(void *arg)
+{
+	struct cts_fence f;
+	int fd = cts_alloc("udmabuf", BYTES), fence = -2;
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+
+	(void)arg;
+	if (acquire_of(dev) != DLBUF_SYNC_FENCE) {
+		CHECK_ERR(dlbuf_acquire_fence(t, DLBUF_READ, &fence),
+			  -EOPNOTSUPP);
+		CHECK_ERR(dlbuf_release_fence(t, -1), -EOPNOTSUPP);
+		CHECK_EQ(fence, -2);
+	} else {
+		cts_fence_create(&f);
+		REQUIRE_OK(dlbuf_acquire_fence(t, DLBUF_READ, &fence));
+		CHECK_EQ(fence, -1);
+		CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), -EBUSY);
+		/* A wrong one does not end the access. */
+		CHECK_ERR(dlbuf_release_fence(t, fd), -EINVAL);
+		CHECK_OK(dlbuf_release_fence(t, f.sync_file));
+		CHECK_ERR(dlbuf_release_fence(t, f.sync_file), -EINVAL);
+		/* It read: others may read, and must not write yet. */
+		CHECK(polls(fd, POLLIN) && !polls(fd, POLLOUT));
+		cts_fence_signal(&f);
+		CHECK(polls(fd, POLLOUT));
+		cts_fence_destroy(&f);
+	}
+	cts_delete(t);
 	dlbuf_device_close(dev);
 	close(fd);
 }
@@ -253,6 +579,15 @@ void cts_cases_sync(void)
 		ktap_case(cts_name("sync/fence-%s/acquire-%s",
 				   names[fence_states[i].fence],
 				   names[fence_states[i].access]),
-			  fences, (void *)&fence_states[i]);
+			  truth, (void *)&fence_states[i]);
+	ktap_case("sync/both-fences/udmabuf", both, (void *)"udmabuf");
+	ktap_case("sync/both-fences/heap:system", both,
+		  (void *)"heap:system");
+	ktap_case("sync/merge", merge, NULL);
+	ktap_case("sync/explicit-fence", explicit_fence, NULL);
+	ktap_case("sync/expiry", expiry, NULL);
 	ktap_case("sync/waits", waits, NULL);
+	ktap_case("sync/device-waits", device_waits, NULL);
+	ktap_case("sync/fence-out", fence_out, NULL);
+	ktap_case("sync/release-fence", release_fence, NULL);
 }

@@ -110,7 +110,7 @@ static void sync_ioctl(int fd, uint64_t flags)
 }
 
 static void touch(int fd, uint64_t offset, void *dst, const void *src,
-		  size_t bytes)
+		  size_t bytes, bool bracket)
 {
 	off_t size = lseek(fd, 0, SEEK_END);
 	uint64_t dir = src ? DMA_BUF_SYNC_WRITE : DMA_BUF_SYNC_READ;
@@ -119,23 +119,30 @@ static void touch(int fd, uint64_t offset, void *dst, const void *src,
 
 	if (p == MAP_FAILED)
 		FATAL("mmap of the dma-buf: %s", strerror(errno));
-	sync_ioctl(fd, DMA_BUF_SYNC_START | dir);
+	if (bracket)
+		sync_ioctl(fd, DMA_BUF_SYNC_START | dir);
 	if (src)
 		memcpy(p + offset, src, bytes);
 	else
 		memcpy(dst, p + offset, bytes);
-	sync_ioctl(fd, DMA_BUF_SYNC_END | dir);
+	if (bracket)
+		sync_ioctl(fd, DMA_BUF_SYNC_END | dir);
 	munmap(p, size);
 }
 
 void cts_peek(int fd, uint64_t offset, void *dst, size_t bytes)
 {
-	touch(fd, offset, dst, NULL, bytes);
+	touch(fd, offset, dst, NULL, bytes, true);
 }
 
 void cts_poke(int fd, uint64_t offset, const void *src, size_t bytes)
 {
-	touch(fd, offset, NULL, src, bytes);
+	touch(fd, offset, NULL, src, bytes, true);
+}
+
+void cts_poke_raw(int fd, uint64_t offset, const void *src, size_t bytes)
+{
+	touch(fd, offset, NULL, src, bytes, false);
 }
 
 void cts_pattern(void *dst, size_t bytes, uint32_t seed)
@@ -244,15 +251,4 @@ void cts_fence_destroy(struct cts_fence *f)
 {
 	close(f->sync_file);
 	close(f->drm); /* signals what is left */
-}
-
-void cts_fence_attach(struct cts_fence *f, int dmabuf, uint32_t access)
-{
-	struct dma_buf_import_sync_file import = {
-		.flags = access,
-		.fd = f->sync_file,
-	};
-
-	if (ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import))
-		FATAL("DMA_BUF_IOCTL_IMPORT_SYNC_FILE: %s", strerror(errno));
 }

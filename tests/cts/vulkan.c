@@ -5,6 +5,7 @@
  */
 #ifdef CONFIG_BACKEND_VULKAN
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <dlbuf/vulkan.h>
@@ -18,7 +19,7 @@
 	X(CreateBuffer) X(CreateCommandPool) X(CreateFence)	\
 	X(DestroyBuffer) X(DestroyCommandPool) X(DestroyFence)	\
 	X(EndCommandBuffer) X(FreeMemory)			\
-	X(GetBufferMemoryRequirements)				\
+	X(GetBufferMemoryRequirements) X(GetFenceStatus)	\
 	X(GetPhysicalDeviceMemoryProperties)			\
 	X(MapMemory) X(QueueSubmit) X(WaitForFences)
 
@@ -161,8 +162,11 @@ static int submit(struct copy *c)
 	dlbuf_vulkan_lock_queue(c->dlbuf, c->dev.queue);
 	result = c->QueueSubmit(c->dev.queue, 1, &info, c->fence);
 	dlbuf_vulkan_unlock_queue(c->dlbuf, c->dev.queue);
-	if (result)
-		return -EIO;
+	return result ? -EIO : 0;
+}
+
+static int wait_for(struct copy *c)
+{
 	return c->WaitForFences(c->dev.device, 1, &c->fence, VK_TRUE,
 				UINT64_MAX) ? -EIO : 0;
 }
@@ -177,37 +181,81 @@ static void finish(struct copy *c)
 	c->FreeMemory(c->dev.device, c->memory, NULL);
 }
 
-/* Either dst or src. */
-static int copy(DLManagedTensorVersioned *t, uint64_t offset, size_t bytes,
-		void *dst, const void *src)
+/* Submits; what src points to goes in, and without src it comes out. */
+static int start(struct copy *c, DLManagedTensorVersioned *t, uint64_t offset,
+		 size_t bytes, const void *src)
 {
 	const struct dlbuf_vulkan_buffer *buffer =
 		dlbuf_vulkan_buffer(&t->dl_tensor);
 	VkBufferCopy region = {
-		.srcOffset = dst ? offset : 0,
-		.dstOffset = dst ? 0 : offset,
+		.srcOffset = src ? 0 : offset,
+		.dstOffset = src ? offset : 0,
 		.size = bytes,
 	};
-	struct copy c = { 0 };
 	int ret;
 
 	if (!buffer)
 		return -EINVAL;
-	ret = load(&c, t);
+	ret = load(c, t);
 	if (!ret)
-		ret = make_staging(&c, bytes);
+		ret = make_staging(c, bytes);
 	if (!ret)
-		ret = make_commands(&c);
+		ret = make_commands(c);
 	if (!ret && src)
-		memcpy(c.map, src, bytes);
+		memcpy(c->map, src, bytes);
 	if (!ret)
-		ret = dst ? record(&c, buffer->buffer, c.staging, &region) :
-			    record(&c, c.staging, buffer->buffer, &region);
+		ret = src ? record(c, c->staging, buffer->buffer, &region) :
+			    record(c, buffer->buffer, c->staging, &region);
+	return ret ? ret : submit(c);
+}
+
+/* Either dst or src. */
+static int copy(DLManagedTensorVersioned *t, uint64_t offset, size_t bytes,
+		void *dst, const void *src)
+{
+	struct copy c = { 0 };
+	int ret = start(&c, t, offset, bytes, src);
+
 	if (!ret)
-		ret = submit(&c);
+		ret = wait_for(&c);
 	if (!ret && dst)
 		memcpy(dst, c.map, bytes);
 	finish(&c);
+	return ret;
+}
+
+static int vulkan_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
+			      size_t bytes, void **job)
+{
+	struct copy *c = calloc(1, sizeof(*c));
+	int ret = c ? start(c, t, offset, bytes, NULL) : -ENOMEM;
+
+	if (ret) {
+		if (c)
+			finish(c);
+		free(c);
+		return ret;
+	}
+	*job = c;
+	return 0;
+}
+
+static bool vulkan_job_done(void *job)
+{
+	struct copy *c = job;
+
+	return c->GetFenceStatus(c->dev.device, c->fence) == VK_SUCCESS;
+}
+
+static int vulkan_finish_read(void *job, void *dst, size_t bytes)
+{
+	struct copy *c = job;
+	int ret = wait_for(c);
+
+	if (!ret)
+		memcpy(dst, c->map, bytes);
+	finish(c);
+	free(c);
 	return ret;
 }
 
@@ -227,5 +275,8 @@ const struct cts_access cts_vulkan = {
 	.backend = "vulkan",
 	.read = vulkan_read,
 	.write = vulkan_write,
+	.submit_read = vulkan_submit_read,
+	.job_done = vulkan_job_done,
+	.finish_read = vulkan_finish_read,
 };
 #endif /* CONFIG_BACKEND_VULKAN */
