@@ -54,7 +54,7 @@ endif
 # ---------------------------------------------------------------- targets
 # that need no configuration
 
-no-config := help clean deps run check lab lab-shell menuconfig defconfig \
+no-config := help clean deps run check mutate lab lab-shell menuconfig defconfig \
 	setconfig savedefconfig uninstall bench
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
@@ -298,7 +298,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check lab lab-shell bench clean help
+.PHONY: deps run check mutate lab lab-shell bench clean help
 deps:
 	$(Q)tools/deps
 
@@ -310,6 +310,10 @@ run:
 check:
 	$(Q)tools/deps build lab check
 	$(Q)tests/check O=$(O)
+
+mutate:
+	$(Q)tools/deps build lab check
+	$(Q)tests/mutate O=$(O)
 
 lab:
 	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(RUN))'
@@ -336,6 +340,7 @@ help:
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
+	'make mutate           break the source line by line: does a test notice?' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \
