@@ -259,9 +259,10 @@ $(unit): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
 # bench/import counts the library's allocations.
+$(O)/bench/import: bench-ldflags := -Wl,--wrap=calloc
 $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
-	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) -Wl,--wrap=calloc -ldl -lpthread
+	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) $(bench-ldflags) -ldl -lpthread
 
 .PHONY: tests unit cts benchmarks
 unit: $(unit) $(so)
@@ -324,7 +325,7 @@ lab-shell:
 bench:
 	$(Q)tools/deps build lab
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
-	$(Q)tests/lab/lab --icount -- $(O)/bench/import
+	$(Q)tests/lab/lab --icount -- sh -c '$(O)/bench/import && $(O)/bench/fence'
 
 clean:
 	rm -rf $(O)

@@ -9,71 +9,17 @@
  * the table repeats on any machine (make bench).
  */
 #include <err.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/personality.h>
-#include <sys/ptrace.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <dlbuf/dlbuf.h>
+
+#include "bench.h"
 
 #define ROUNDS 64
 #define MAX_POOL 256
 #define MAX_BYTES (256ull << 20)	/* of one pool */
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-static uint64_t median(uint64_t *v, size_t n)
-{
-	qsort(v, n, sizeof(*v), compare);
-	return v[n / 2];
-}
-
-/*
- * Two significant digits, where the kernel's allocators and page tables have a
- * part: they do not repeat to the last instruction, and less so do the
- * machines that the figures are for. The library's own figures are exact.
- */
-static uint64_t rounded(uint64_t v)
-{
-	uint64_t unit = 1;
-
-	while (v / unit >= 100)
-		unit *= 10;
-	return (v + unit / 2) / unit * unit;
-}
-
-/* What reading the clock costs itself; taken off every figure. */
-static uint64_t clock_cost(void)
-{
-	static uint64_t v[ROUNDS];
-
-	for (size_t i = 0; i < ROUNDS; i++) {
-		uint64_t t = now();
-
-		v[i] = now() - t;
-	}
-	return median(v, ROUNDS);
-}
 
 static DLManagedTensorVersioned *import(struct dlbuf_device *dev, int fd)
 {
@@ -104,80 +50,17 @@ void *__wrap_calloc(size_t n, size_t size)
 	return __real_calloc(n, size);
 }
 
-/* Counts the system calls of one cached import and its deletion. */
-static unsigned int count_syscalls(struct dlbuf_device *dev, int fd)
+struct traced {
+	struct dlbuf_device *dev;
+	int fd;
+};
+
+static void import_and_delete(void *arg)
 {
-	unsigned int stops = 0;
-	int status;
-	pid_t pid;
+	struct traced *c = arg;
+	DLManagedTensorVersioned *t = import(c->dev, c->fd);
 
-	fflush(stdout);
-	pid = fork();
-	if (pid < 0)
-		err(1, "fork");
-	if (!pid) {
-		DLManagedTensorVersioned *t = import(dev, fd);
-
-		t->deleter(t);
-		if (ptrace(PTRACE_TRACEME, 0, 0, 0))
-			_exit(1);
-		raise(SIGSTOP);
-		t = import(dev, fd);
-		t->deleter(t);
-		raise(SIGSTOP);
-		_exit(0);
-	}
-	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-		errx(1, "the traced child did not stop");
-	ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
-	for (;;) {
-		if (ptrace(PTRACE_SYSCALL, pid, 0, 0))
-			err(1, "ptrace");
-		if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-			errx(1, "the traced child ended early");
-		if (WSTOPSIG(status) != (SIGTRAP | 0x80))
-			break;
-		stops++;
-	}
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	/*
-	 * Two stops a call. The first is the end of the first raise(), whose
-	 * own calls, and the next one's, are no part of an import: gettid,
-	 * getpid, tgkill and two of the signal mask, as the C library does it.
-	 */
-	return stops;
-}
-
-/* The same with nothing between the two raise(): what they are themselves. */
-static unsigned int count_nothing(void)
-{
-	unsigned int stops = 0;
-	int status;
-	pid_t pid = fork();
-
-	if (pid < 0)
-		err(1, "fork");
-	if (!pid) {
-		if (ptrace(PTRACE_TRACEME, 0, 0, 0))
-			_exit(1);
-		raise(SIGSTOP);
-		raise(SIGSTOP);
-		_exit(0);
-	}
-	waitpid(pid, &status, 0);
-	ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
-	for (;;) {
-		if (ptrace(PTRACE_SYSCALL, pid, 0, 0))
-			err(1, "ptrace");
-		waitpid(pid, &status, 0);
-		if (!WIFSTOPPED(status) || WSTOPSIG(status) != (SIGTRAP | 0x80))
-			break;
-		stops++;
-	}
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	return stops;
+	t->deleter(t);
 }
 
 /* ------------------------------------------------ one pool */
@@ -258,7 +141,10 @@ static void table(struct dlbuf_device *dev, const char *name,
 	static const uint64_t sizes[] = { 64 << 10, 1 << 20, 4 << 20, 32 << 20 };
 	static const size_t pools[] = { 4, 16, 64, 256 };
 	uint64_t low = UINT64_MAX, high = 0, one_mib = 0, one_mib_cached = 0;
+	struct result warm_up;
 
+	/* The kernel's own pools fill up first. */
+	measure(dev, exporter, sizes[0], pools[2], clock, &warm_up);
 	printf("\n%s, %s\n%10s %6s %12s %12s %14s %8s\n", name, exporter,
 	       "size", "pool", "first", "cached", "mmap+munmap", "ratio");
 	for (size_t s = 0; s < 4; s++)
@@ -310,8 +196,8 @@ static void count(struct dlbuf_device *dev, const char *exporter)
 	allocations = 0;
 	t = import(dev, fd);
 	t->deleter(t);
-	calls = count_syscalls(dev, fd) - count_nothing();
-	calls /= 2;
+	calls = count_syscalls(import_and_delete,
+			       &(struct traced){ .dev = dev, .fd = fd });
 	printf("\na cached import and its deletion: %u system call%s, %lu "
 	       "allocation%s\n", calls, calls == 1 ? "" : "s", allocations,
 	       allocations == 1 ? "" : "s");
@@ -325,10 +211,7 @@ int main(int argc, char **argv)
 	static char *cpu[] = { first, NULL };
 	uint64_t clock;
 
-	/* Where things are mapped is part of what mapping costs. */
-	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE) &&
-	    personality(ADDR_NO_RANDOMIZE) >= 0)
-		execv("/proc/self/exe", argv);
+	fix_addresses(argv);
 	clock = clock_cost();
 	printf("medians in nanoseconds, under -icount that is instructions; first "
 	       "and by hand to two digits\n");
