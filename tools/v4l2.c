@@ -224,6 +224,20 @@ int camera_set_rate(struct camera *cam, double rate)
 	return 0;
 }
 
+/* Whether the driver has such buffers at all; errno stays. */
+static bool has_memory(struct camera *cam)
+{
+	struct v4l2_requestbuffers none = {
+		.type = cam->type,
+		.memory = cam->memory,
+	};
+	int err = errno;
+	bool has = !xioctl(cam->fd, VIDIOC_REQBUFS, &none);
+
+	errno = err;
+	return has;
+}
+
 static int request(struct camera *cam, uint32_t n)
 {
 	struct v4l2_requestbuffers req = {
@@ -233,7 +247,7 @@ static int request(struct camera *cam, uint32_t n)
 	};
 
 	if (xioctl(cam->fd, VIDIOC_REQBUFS, &req) < 0) {
-		if (errno == EINVAL)
+		if (errno == EINVAL && !has_memory(cam))
 			return fail(STATUS_ABSENT, "%s (%s) has no %s buffers "
 				    "(VIDIOC_REQBUFS: %s)", cam->node,
 				    cam->driver,
