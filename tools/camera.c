@@ -244,7 +244,7 @@ static int write_json(struct command *cmd, const struct report *r)
 
 	cJSON_Delete(json);
 	if (!status && cmd->json)
-		status = outfile_commit(&cmd->json_out);
+		status = outfile_flush(&cmd->json_out);
 	return status;
 }
 
@@ -261,9 +261,14 @@ static int report(struct command *cmd, struct verify *v)
 	int status = 0;
 
 	if (cmd->png)
-		status = outfile_commit(&cmd->png_out);
+		status = outfile_flush(&cmd->png_out);
 	if (!status && cmd->want_json)
 		status = write_json(cmd, &r);
+	/* When one cannot be written, the other does not appear either. */
+	if (!status && cmd->png)
+		status = outfile_commit(&cmd->png_out);
+	if (!status && cmd->json)
+		status = outfile_commit(&cmd->json_out);
 	if (!status && !cmd->quiet && (!cmd->want_json || cmd->json))
 		report_print(&r);
 	return status ? status : verify_status(v);
