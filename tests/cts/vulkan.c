@@ -182,7 +182,7 @@ static int copy(DLManagedTensorVersioned *t, uint64_t offset, size_t bytes,
 		void *dst, const void *src)
 {
 	const struct dlbuf_vulkan_buffer *buffer =
-		dlbuf_vulkan_buffer(&t->dl_tensor);
+		dlbuf_vulkan_buffer_of(&t->dl_tensor);
 	VkBufferCopy region = {
 		.srcOffset = dst ? offset : 0,
 		.dstOffset = dst ? 0 : offset,
