@@ -138,17 +138,27 @@ static bool all_zero(const unsigned char *p, size_t n)
 	return true;
 }
 
+/* No struct of ours is ever near the upper end: that is an unset size too. */
+static int check_size(size_t size, const char *type)
+{
+	if (size >= sizeof(size) && size <= 4096)
+		return 0;
+	return fail(-EINVAL, "struct %s has a size of %zu: set it to "
+		    "sizeof(struct %s)", type, size, type);
+}
+
 int opts_get(void *ours, size_t ours_size, const void *src, const char *type)
 {
 	size_t size, n;
+	int ret;
 
 	memset(ours, 0, ours_size);
 	if (!src)
 		return 0;
 	memcpy(&size, src, sizeof(size));
-	if (size < sizeof(size))
-		return fail(-EINVAL, "struct %s has no size: set it to "
-			    "sizeof(struct %s)", type, type);
+	ret = check_size(size, type);
+	if (ret)
+		return ret;
 	n = size < ours_size ? size : ours_size;
 	if (!all_zero((const unsigned char *)src + n, size - n))
 		return fail(-EINVAL, "struct %s sets an option that dlbuf %s "
@@ -161,13 +171,14 @@ int opts_get(void *ours, size_t ours_size, const void *src, const char *type)
 int info_put(void *dst, const void *ours, size_t ours_size, const char *type)
 {
 	size_t size, n;
+	int ret;
 
 	if (!dst)
 		return fail(-EINVAL, "struct %s is NULL", type);
 	memcpy(&size, dst, sizeof(size));
-	if (size < sizeof(size))
-		return fail(-EINVAL, "struct %s has no size: set it to "
-			    "sizeof(struct %s)", type, type);
+	ret = check_size(size, type);
+	if (ret)
+		return ret;
 	n = size < ours_size ? size : ours_size;
 	memset((char *)dst + sizeof(size), 0, size - sizeof(size));
 	memcpy((char *)dst + sizeof(size), (const char *)ours + sizeof(size),

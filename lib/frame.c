@@ -45,8 +45,9 @@ static int check_frame(const struct dlbuf_frame *f, const struct format **out)
 		return fail(-EINVAL, "a width of %u is not a multiple of %u, "
 			    "as %s needs", f->width, format->planes[0].hsub,
 			    format->name);
-	if (f->nplanes > DLBUF_MAX_PLANES || !f->nplanes)
-		return fail(-EINVAL, "a frame of %u planes", f->nplanes);
+	if (f->nplanes > format->nplanes || !f->nplanes)
+		return fail(-EINVAL, "a frame of %u planes, %s has %u",
+			    f->nplanes, format->name, format->nplanes);
 	*out = format;
 	return 0;
 }

@@ -28,6 +28,12 @@ skip()
 	exit 4
 }
 
+# nothing: standard input is empty, or is shown. A "! grep" in the midst of a case would not end it.
+nothing()
+{
+	! grep '' || return 1
+}
+
 ktap_run()
 {
 	local i pattern n=0 failed=0 skipped=0 status out chosen=()

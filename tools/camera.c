@@ -21,6 +21,7 @@ static const char camera_usage[] =
 "  -n, --frames N          how many frames (60)\n"
 "  -s, --size WxH          pixels (1280x720)\n"
 "  -f, --format NAME       a V4L2 code or a name of dlbuf's (NV12)\n"
+"  -r, --rate FPS          frames a second to ask the camera for (as it is)\n"
 "  -b, --buffers N         buffers that the camera cycles through (4)\n"
 "  -i, --import EXPORTER   capture into buffers of this exporter, udmabuf or\n"
 "                          heap:system for instance, not into the camera's own\n"
@@ -40,6 +41,7 @@ static const struct option options[] = {
 	{ "frames", required_argument, NULL, 'n' },
 	{ "size", required_argument, NULL, 's' },
 	{ "format", required_argument, NULL, 'f' },
+	{ "rate", required_argument, NULL, 'r' },
 	{ "buffers", required_argument, NULL, 'b' },
 	{ "import", required_argument, NULL, 'i' },
 	{ "moving", no_argument, NULL, 'm' },
@@ -55,6 +57,7 @@ struct command {
 	const char *node, *devices, *exporter, *png, *json;
 	struct dlbuf_format_info format;
 	unsigned long frames, width, height, buffers, timeout;
+	double rate;
 	bool moving, quiet, want_json, help;
 
 	struct outfile png_out, json_out;
@@ -112,6 +115,19 @@ static int parse_size(struct command *cmd, const char *s)
 		    "instance, not '%s'", s);
 }
 
+static int parse_rate(struct command *cmd, const char *s)
+{
+	char *end;
+
+	cmd->rate = strtod(s, &end);
+	/* strtod() takes spaces, signs, exponents and hexadecimal numbers. */
+	if (strspn(s, "0123456789.") == strlen(s) && !*end &&
+	    cmd->rate >= 0.001 && cmd->rate <= 100000)
+		return 0;
+	return fail(STATUS_USAGE, "--rate is frames a second, 30 or 12.5 for "
+		    "instance, not '%s'", s);
+}
+
 static int parse_option(struct command *cmd, int opt, char **argv)
 {
 	switch (opt) {
@@ -125,6 +141,8 @@ static int parse_option(struct command *cmd, int opt, char **argv)
 		return parse_size(cmd, optarg);
 	case 'f':
 		return parse_format(cmd, optarg);
+	case 'r':
+		return parse_rate(cmd, optarg);
 	case 'b':
 		return parse_number("--buffers", optarg, 1, VIDEO_MAX_FRAME,
 				    &cmd->buffers);
@@ -160,7 +178,7 @@ static int parse(struct command *cmd, int argc, char **argv)
 
 	opterr = 0;
 	while (!status && !cmd->help &&
-	       (opt = getopt_long(argc, argv, ":d:n:s:f:b:i:mp:j::qt:h",
+	       (opt = getopt_long(argc, argv, ":d:n:s:f:r:b:i:mp:j::qt:h",
 				  options, NULL)) != -1)
 		status = parse_option(cmd, opt, argv);
 	if (status || cmd->help)
@@ -208,6 +226,8 @@ static int capture(struct command *cmd, struct verify *v)
 	status = camera_set_format(cam, cmd->format.v4l2_code, cmd->width,
 				   cmd->height);
 	if (!status)
+		status = camera_set_rate(cam, cmd->rate);
+	if (!status)
 		status = camera_alloc(cam, cmd->buffers, cmd->exporter);
 	if (!status)
 		status = verify_run(v);
@@ -224,7 +244,7 @@ static int write_json(struct command *cmd, const struct report *r)
 
 	cJSON_Delete(json);
 	if (!status && cmd->json)
-		status = outfile_commit(&cmd->json_out);
+		status = outfile_flush(&cmd->json_out);
 	return status;
 }
 
@@ -236,13 +256,19 @@ static int report(struct command *cmd, struct verify *v)
 		.png = cmd->png,
 		.asked_width = cmd->width,
 		.asked_height = cmd->height,
+		.asked_rate = cmd->rate,
 	};
 	int status = 0;
 
 	if (cmd->png)
-		status = outfile_commit(&cmd->png_out);
+		status = outfile_flush(&cmd->png_out);
 	if (!status && cmd->want_json)
 		status = write_json(cmd, &r);
+	/* When one cannot be written, the other does not appear either. */
+	if (!status && cmd->png)
+		status = outfile_commit(&cmd->png_out);
+	if (!status && cmd->json)
+		status = outfile_commit(&cmd->json_out);
 	if (!status && !cmd->quiet && (!cmd->want_json || cmd->json))
 		report_print(&r);
 	return status ? status : verify_status(v);

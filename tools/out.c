@@ -207,6 +207,14 @@ void outfile_abort(struct outfile *out)
 	*out = (struct outfile){ 0 };
 }
 
+int outfile_flush(struct outfile *out)
+{
+	if (!fflush(out->f) && !ferror(out->f))
+		return 0;
+	return fail(STATUS_SYSTEM, "%s cannot be written: %s", out->path,
+		    strerror(errno));
+}
+
 int outfile_commit(struct outfile *out)
 {
 	bool bad = ferror(out->f);

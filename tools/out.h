@@ -59,6 +59,8 @@ struct outfile {
 
 /* 0, or a status when the path cannot be written. path is borrowed. */
 int outfile_open(struct outfile *out, const char *path);
+/* All of it into the file, which stays open and unseen. */
+int outfile_flush(struct outfile *out);
 /* Makes it visible, or removes it; either way out is finished. */
 int outfile_commit(struct outfile *out);
 void outfile_abort(struct outfile *out);

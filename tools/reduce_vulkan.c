@@ -376,7 +376,8 @@ static void bind_plane(struct gpu *gpu, uint32_t plane, VkBuffer buffer)
 
 static int dispatch_plane(struct gpu *gpu, const DLTensor *t, uint32_t plane)
 {
-	const struct dlbuf_vulkan_buffer *buffer = dlbuf_vulkan_buffer(t);
+	const struct dlbuf_vulkan_buffer *buffer =
+		dlbuf_vulkan_buffer_of(t);
 	struct rows rows;
 	struct push push;
 

@@ -95,6 +95,10 @@ static void print_camera(const struct report *r)
 	if (cam->width != r->asked_width || cam->height != r->asked_height)
 		printf(" (%ux%u was asked for)", r->asked_width,
 		       r->asked_height);
+	if (cam->rate || r->asked_rate)
+		printf("\n  rate     %g a second", cam->rate);
+	if (r->asked_rate)
+		printf(" (%g was asked for)", r->asked_rate);
 	if (r->exporter)
 		printf("\n  buffers  %u of %s, which the camera captures into\n",
 		       cam->nbuffers, r->exporter);
@@ -236,6 +240,10 @@ static void put_camera(cJSON *root, const struct report *r)
 	put_numbers(o, "pitch", pitch, cam->nplanes);
 	put_numbers(o, "size", size, cam->nplanes);
 	put_number(o, "buffers", cam->nbuffers);
+	if (cam->rate)
+		put_number(o, "rate", cam->rate);
+	if (r->asked_rate)
+		put_number(o, "rate_asked", r->asked_rate);
 	put_string(o, "memory", r->exporter ? r->exporter : "expbuf");
 	put_number(o, "frames", v->done);
 	put_number(o, "seconds", seconds(v));

@@ -11,6 +11,7 @@ struct report {
 	const char *exporter;	/* NULL: the camera's own buffers */
 	const char *png;	/* the picture's path, or NULL */
 	uint32_t asked_width, asked_height;
+	double asked_rate;	/* 0: none */
 };
 
 void report_print(const struct report *report);

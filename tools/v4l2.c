@@ -201,6 +201,43 @@ int camera_set_format(struct camera *cam, uint32_t code, uint32_t width,
 	return 0;
 }
 
+int camera_set_rate(struct camera *cam, double rate)
+{
+	struct v4l2_streamparm parm = { .type = cam->type };
+	struct v4l2_fract *interval = &parm.parm.capture.timeperframe;
+	int ret = xioctl(cam->fd, VIDIOC_G_PARM, &parm);
+
+	/* Not to have it is common; nothing else needs it. */
+	if (ret < 0 && errno != ENOTTY && errno != EINVAL)
+		return camera_fail(cam, "VIDIOC_G_PARM");
+	if (ret < 0 ||
+	    !(parm.parm.capture.capability & V4L2_CAP_TIMEPERFRAME))
+		return rate ? fail(STATUS_ABSENT, "%s (%s) does not let its "
+				   "rate be set", cam->node, cam->driver) : 0;
+	if (rate) {
+		*interval = (struct v4l2_fract){ 1000, rate * 1000 + 0.5 };
+		if (xioctl(cam->fd, VIDIOC_S_PARM, &parm) < 0)
+			return camera_fail(cam, "VIDIOC_S_PARM");
+	}
+	if (interval->numerator)
+		cam->rate = (double)interval->denominator / interval->numerator;
+	return 0;
+}
+
+/* Whether the driver has such buffers at all; errno stays. */
+static bool has_memory(struct camera *cam)
+{
+	struct v4l2_requestbuffers none = {
+		.type = cam->type,
+		.memory = cam->memory,
+	};
+	int err = errno;
+	bool has = !xioctl(cam->fd, VIDIOC_REQBUFS, &none);
+
+	errno = err;
+	return has;
+}
+
 static int request(struct camera *cam, uint32_t n)
 {
 	struct v4l2_requestbuffers req = {
@@ -210,7 +247,7 @@ static int request(struct camera *cam, uint32_t n)
 	};
 
 	if (xioctl(cam->fd, VIDIOC_REQBUFS, &req) < 0) {
-		if (errno == EINVAL)
+		if (errno == EINVAL && !has_memory(cam))
 			return fail(STATUS_ABSENT, "%s (%s) has no %s buffers "
 				    "(VIDIOC_REQBUFS: %s)", cam->node,
 				    cam->driver,

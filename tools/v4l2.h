@@ -35,6 +35,7 @@ struct camera {
 	uint32_t colorspace, ycbcr_enc, quantization;
 	uint32_t nplanes;	/* dma-bufs per buffer */
 	uint32_t pitch[DLBUF_MAX_PLANES], size[DLBUF_MAX_PLANES];
+	double rate;		/* frames a second, as set; 0: not known */
 
 	uint32_t nbuffers;
 	struct camera_plane buffers[VIDEO_MAX_FRAME][DLBUF_MAX_PLANES];
@@ -56,6 +57,12 @@ uint32_t camera_formats(const struct camera *cam, uint32_t codes[],
 /* The driver may change the size: cam->width and height are what it made. */
 int camera_set_format(struct camera *cam, uint32_t code, uint32_t width,
 		      uint32_t height);
+
+/*
+ * Asks for this many frames a second; 0 leaves the rate alone. cam->rate is
+ * then what the driver made of it. After the format, on which it depends.
+ */
+int camera_set_rate(struct camera *cam, double rate);
 
 /*
  * The driver's buffers, exported; or with an exporter's name buffers of its

@@ -102,19 +102,21 @@ static int heap_each(int (*fn)(const char *name, const char *node, void *data),
 	char name[300], node[300];
 	struct dirent *e;
 	DIR *dir = opendir(NODES);
+	bool found = false;
 	int ret = 0;
 
-	if (!dir)
-		return fn("heap", NODES, data);
-	while (!ret && (e = readdir(dir))) {
+	while (dir && !ret && (e = readdir(dir))) {
 		if (e->d_name[0] == '.')
 			continue;
 		snprintf(name, sizeof(name), "heap:%s", e->d_name);
 		snprintf(node, sizeof(node), NODES "/%s", e->d_name);
+		found = true;
 		ret = fn(name, node, data);
 	}
-	closedir(dir);
-	return ret;
+	if (dir)
+		closedir(dir);
+	/* No folder, or one that a container has made empty. */
+	return found ? ret : fn("heap", NODES, data);
 }
 
 const struct exporter heap_exporter = {

@@ -43,7 +43,7 @@ struct dlbuf_vulkan_buffer {
 
 /* The VkBuffer behind a kDLVulkan tensor of dlbuf; NULL without elements. */
 static inline const struct dlbuf_vulkan_buffer *
-dlbuf_vulkan_buffer(const DLTensor *tensor)
+dlbuf_vulkan_buffer_of(const DLTensor *tensor)
 {
 	return (const struct dlbuf_vulkan_buffer *)tensor->data;
 }

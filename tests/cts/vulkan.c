@@ -186,7 +186,7 @@ static int start(struct copy *c, DLManagedTensorVersioned *t, uint64_t offset,
 		 size_t bytes, const void *src)
 {
 	const struct dlbuf_vulkan_buffer *buffer =
-		dlbuf_vulkan_buffer(&t->dl_tensor);
+		dlbuf_vulkan_buffer_of(&t->dl_tensor);
 	VkBufferCopy region = {
 		.srcOffset = src ? 0 : offset,
 		.dstOffset = src ? offset : 0,

@@ -88,7 +88,7 @@ TEST(a_size_that_is_not_set)
 	struct ours src = { 0, 1, 2, NULL }, o;
 
 	CHECK_ERR(get(&o, &src), -EINVAL);
-	CHECK_SAYS("struct test_opts has no size");
+	CHECK_SAYS("struct test_opts has a size of 0");
 	src.size = sizeof(size_t) - 1;
 	CHECK_ERR(get(&o, &src), -EINVAL);
 }
@@ -293,7 +293,7 @@ TEST(every_function_looks_at_the_size)
 			continue;
 		}
 		CHECK_ERR(t->call(opts), -EINVAL);
-		CHECK_SAYS("has no size");
+		CHECK_SAYS("has a size of 0");
 
 		size = sizeof(size);
 		memcpy(opts, &size, sizeof(size));

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# What the tests of dmabuf-test share; sourced after ktap.sh, with the build folder as $1.
+
+dmabuf_test=$(realpath "${1:?usage: BUILD [CASE...]}")/dmabuf-test
+[ -x "$dmabuf_test" ] || { echo "there is no $1/dmabuf-test"; exit 4; }
+man=man/dmabuf-test.1
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+# Where the tool may leave files.
+files=$tmp/files
+
+# look WHAT ARGS...: look.py
+look()
+{
+	python3 -IS tests/tool/look.py "$@"
+}
+
+# check COMMAND...: says which one failed
+check()
+{
+	"$@" && return
+	echo "failed: $*"
+	return 1
+}
+
+# not COMMAND...: that it fails; a plain ! is nothing to set -e
+not()
+{
+	! "$@" || { echo "succeeded: $*"; return 1; }
+}
+
+# tool STATUS ARGS...: runs it with this exit status; its output goes to $tmp/out and $tmp/err
+tool()
+{
+	local want=$1 got=0
+	shift
+	timeout --kill-after=5 100 "$dmabuf_test" "$@" > "$tmp/out" 2> "$tmp/err" || got=$?
+	[ "$got" = "$want" ] || shown "dmabuf-test ${*@Q}: exit status $got, not $want"
+}
+
+# shown SENTENCE: the failure, and what the tool printed
+shown()
+{
+	echo "$1"
+	cat "$tmp/err" "$tmp/out"
+	return 1
+}
+
+# quiet: nothing on standard error
+quiet()
+{
+	[ ! -s "$tmp/err" ] || shown 'standard error is not empty:'
+}
+
+# said REGEX: standard error is one line, with the prefix and this
+said()
+{
+	local lines
+	mapfile -t lines < "$tmp/err"
+	[ ${#lines[@]} = 1 ] && [[ ${lines[0]} == 'dmabuf-test: '* ]] && [[ ${lines[0]} =~ $1 ]] && return
+	shown "standard error is not one line with '$1':"
+}
+
+# nothing_left: no file, and no dma-buf where that can be seen
+nothing_left()
+{
+	local bufinfo=/sys/kernel/debug/dma_buf/bufinfo
+	# rmdir(1) removes what is empty.
+	rmdir "$files" || shown "files were left: $(ls -A "$files")"
+	[ "${DLBUF_LAB:-}" != 1 ] || [[ $(< $bufinfo) == *'Total 0 objects'* ]] || shown "dma-bufs were left: $(< $bufinfo)"
+}
+
+# refuses STATUS REGEX ARGS...: the camera command on the CPU, with files to write; later options win over these
+refuses()
+{
+	local status=$1 regex=$2
+	shift 2
+	[ ! -e "$files" ] || rm -r "$files"
+	mkdir "$files"
+	tool "$status" camera --device cpu --png "$files/picture.png" --json="$files/report.json" "$@"
+	said "$regex"
+	[ ! -s "$tmp/out" ] || shown 'standard output is not empty:'
+	nothing_left
+}
+
+# await COMMAND...: until it succeeds, for a minute
+await()
+{
+	local end=$((SECONDS + 60))
+	until "$@" 2> "$tmp/await"; do
+		[ $SECONDS -lt $end ] || { echo "in vain for a minute: $*"; cat "$tmp/await"; return 1; }
+		sleep 0.05
+	done
+}
+
+ended()
+{
+	! kill -0 "$pid" || grep -q '^State:.Z' "/proc/$pid/status"
+}
+
+# The first frame's dma-buf is mapped: the camera streams.
+streams()
+{
+	grep -q /dmabuf "/proc/$pid/maps" || ended
+}
+
+# start ARGS...: the camera command in the background, in the middle of its frames; sets $pid
+start()
+{
+	rm -rf "$files"
+	mkdir "$files"
+	"$dmabuf_test" camera --device cpu --frames 1000000 --png "$files/picture.png" --json="$files/report.json" "$@" \
+		> "$tmp/out" 2> "$tmp/err" &
+	pid=$!
+	trap 'kill -KILL $pid 2> /dev/null' EXIT
+	await streams
+	! ended 2> /dev/null || shown 'the run ended at once:'
+	[ "$(ls "$files" | wc -l)" = 2 ] || shown "two files should be in the making, not $(ls "$files")"
+}
+
+# ends STATUS REGEX: what start() started, having said this and left nothing
+ends()
+{
+	local got=0
+	await ended
+	wait "$pid" || got=$?
+	trap - EXIT
+	[ "$got" = "$1" ] || shown "exit status $got, not $1"
+	said "$2"
+	nothing_left
+}
+
+# terminal COMMAND...: all of its output, as a terminal gets it, into $tmp/terminal
+terminal()
+{
+	env TERM=xterm script -qec "${*@Q}" /dev/null > "$tmp/terminal" < /dev/null || {
+		cat -v "$tmp/terminal"
+		return 1
+	}
+}
+
+# has TEXT, has_not TEXT: of the terminal
+has()
+{
+	grep -qF -- "$1" "$tmp/terminal" || { echo "no ${1@Q} in"; cat -v "$tmp/terminal"; return 1; }
+}
+
+has_not()
+{
+	! grep -qF -- "$1" "$tmp/terminal" || { echo "${1@Q} in"; cat -v "$tmp/terminal"; return 1; }
+}
+
+colour=$'\e[1m'
+drawn=$'\r\e[K'
+
+# in_guest: for what changes the machine's drivers
+in_guest()
+{
+	[ "${DLBUF_LAB:-}" = 1 ] || skip 'changes drivers, which only a guest of the lab is for'
+}
+
+# vivid_node: the node of its camera, whatever number it has
+vivid_node()
+{
+	local name
+	for name in /sys/class/video4linux/video*/name; do
+		[[ -e $name && $(< "$name") == vivid-*-vid-cap ]] || continue
+		name=${name%/name}
+		echo "/dev/${name##*/}"
+		return
+	done
+	return 1
+}
