@@ -58,10 +58,14 @@ struct dlbuf_frame {
 	struct dlbuf_plane planes[DLBUF_MAX_PLANES];
 	/*
 	 * The lease. release(release_data) is called exactly once, when the
-	 * last tensor over this frame is deleted, on the thread that deletes
-	 * it: that is when a camera's buffer may be queued again, because an
-	 * fd keeps the memory alive, not the pixels. NULL: no lease. It may
-	 * call dlbuf. It is not called when dlbuf_import_frame() fails.
+	 * last tensor over this frame is deleted and the last access to it is
+	 * complete: that is when a camera's buffer may be queued again, because
+	 * an fd keeps the memory alive, not the pixels, and frameworks delete
+	 * tensors while their kernels still run. It is called on the thread
+	 * that deletes the last tensor, or, where the device was not done by
+	 * then, on the library's event thread. It may call dlbuf and must not
+	 * block. It is not called when dlbuf_import_frame() fails. NULL: no
+	 * lease.
 	 */
 	void (*release)(void *release_data);
 	void *release_data;
