@@ -217,8 +217,9 @@ static void jobs_reap(struct vulkan_device *dev, struct vulkan_import *vi)
 	struct vulkan_job **p = &vi->jobs, *job;
 
 	while ((job = *p)) {
-		if (dev->instance.vk.GetFenceStatus(dev->handle, job->done) ==
-		    VK_NOT_READY) {
+		/* An error is no answer: a lost device's go with the import. */
+		if (dev->instance.vk.GetFenceStatus(dev->handle, job->done) !=
+		    VK_SUCCESS) {
 			p = &job->next;
 			continue;
 		}
