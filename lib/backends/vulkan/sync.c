@@ -385,16 +385,10 @@ static void drain(struct vulkan_device *dev, VkQueue queue)
 	dev->unlock_queue(dev->lock_data, queue);
 }
 
-/* Waits for a submit of ours here; where it breaks, for the queue. */
-static int wait_for(struct vulkan_device *dev, VkQueue queue,
-		    struct vulkan_job *job)
+static int wait_for(struct vulkan_device *dev, struct vulkan_job *job)
 {
-	int ret = VULKAN_CALL(&dev->instance.vk, WaitForFences, dev->handle, 1,
-			      &job->done, VK_TRUE, UINT64_MAX);
-
-	if (ret)
-		drain(dev, queue);
-	return ret;
+	return VULKAN_CALL(&dev->instance.vk, WaitForFences, dev->handle, 1,
+			   &job->done, VK_TRUE, UINT64_MAX);
 }
 
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
@@ -417,7 +411,7 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 			     job->signal);
 	if (!ret)
 		ret = job->signal ? export_fence(dev, job, fence) :
-				    wait_for(dev, queue, job);
+				    wait_for(dev, job);
 	if (!ret) {
 		job_put(dev, vi, job);
 		return 0;
