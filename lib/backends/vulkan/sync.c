@@ -255,6 +255,17 @@ static void job_put(struct vulkan_device *dev, struct vulkan_import *vi,
 	pthread_mutex_unlock(&dev->lock);
 }
 
+/*
+ * An access ends also where its end fails: what comes next may destroy the
+ * buffer, and the device must be done with it. A device that is lost is.
+ */
+static void drain(struct vulkan_device *dev, VkQueue queue)
+{
+	dev->lock_queue(dev->lock_data, queue);
+	dev->instance.vk.QueueWaitIdle(queue);
+	dev->unlock_queue(dev->lock_data, queue);
+}
+
 void vulkan_sync_finish(struct vulkan_import *vi)
 {
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
@@ -262,8 +273,10 @@ void vulkan_sync_finish(struct vulkan_import *vi)
 
 	/* Nobody else knows the import any more. */
 	for (job = vi->jobs; job; job = job->next)
-		dev->instance.vk.WaitForFences(dev->handle, 1, &job->done,
-					       VK_TRUE, UINT64_MAX);
+		if (VULKAN_RESULT(&dev->instance.vk, WaitForFences, dev->handle,
+				  1, &job->done, VK_TRUE, UINT64_MAX) !=
+		    VK_SUCCESS)
+			drain(dev, job->queue);
 	pthread_mutex_lock(&dev->lock);
 	while ((job = vi->jobs)) {
 		vi->jobs = job->next;
@@ -291,6 +304,7 @@ static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
 	};
 	int ret;
 
+	job->queue = queue;
 	dev->lock_queue(dev->lock_data, queue);
 	ret = VULKAN_CALL(&dev->instance.vk, QueueSubmit, queue, 1, &info,
 			  job->done);
@@ -372,17 +386,6 @@ static int export_fence(struct vulkan_device *dev, struct vulkan_job *job,
 		return fail_errno("fcntl(F_DUPFD_CLOEXEC)");
 	*fence = high;
 	return 0;
-}
-
-/*
- * An access ends also where its end fails: what comes next may destroy the
- * buffer, and the device must be done with it. A device that is lost is.
- */
-static void drain(struct vulkan_device *dev, VkQueue queue)
-{
-	dev->lock_queue(dev->lock_data, queue);
-	dev->instance.vk.QueueWaitIdle(queue);
-	dev->unlock_queue(dev->lock_data, queue);
 }
 
 static int wait_for(struct vulkan_device *dev, struct vulkan_job *job)
