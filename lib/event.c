@@ -29,7 +29,8 @@ static struct {
 	int wake;		/* eventfd: look at the lists again */
 	unsigned int users, pending;
 	unsigned long wakeups;
-	struct event *first;	/* all that are pending */
+	unsigned int forks;	/* what this process is away from the first */
+	struct event *first;	/* those that the epoll has */
 } events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 	.epoll = -1,
@@ -63,18 +64,34 @@ static void list_remove(struct event *e)
 		events.first = e->next;
 	if (e->next)
 		e->next->prev = e->prev;
-	events.pending--;
 }
 
-static void fire(struct event *e)
+/*
+ * Until fn has returned the event is pending, but nobody else knows it any
+ * more: a fork() meanwhile must not close what has the number of its fd next.
+ * False when fn has forked and this is the child, where there is no thread.
+ */
+static bool fire(struct event *e)
 {
+	void (*fn)(void *data) = e->fn;
+	void *data = e->data;
+	unsigned int forks;
+	bool here;
+
+	pthread_mutex_lock(&events.lock);
+	forks = events.forks;
+	list_remove(e);
 	epoll_ctl(events.epoll, EPOLL_CTL_DEL, e->fd, NULL);
 	close(e->fd);
-	e->fn(e->data);
-	pthread_mutex_lock(&events.lock);
-	list_remove(e);
-	pthread_mutex_unlock(&events.lock);
 	free(e);
+	pthread_mutex_unlock(&events.lock);
+	fn(data);
+	pthread_mutex_lock(&events.lock);
+	here = forks == events.forks;
+	if (here)
+		events.pending--;
+	pthread_mutex_unlock(&events.lock);
+	return here;
 }
 
 /* Under the lock: what the thread held goes with it. */
@@ -99,7 +116,8 @@ static void *event_thread(void *arg)
 			ssize_t r;
 
 			if (got[i].data.ptr) {
-				fire(got[i].data.ptr);
+				if (!fire(got[i].data.ptr))
+					return NULL;
 				continue;
 			}
 			r = read(events.wake, &count, sizeof(count));
@@ -143,8 +161,10 @@ static void after_fork_child(void)
 		close_fds();
 	events.first = NULL;
 	events.running = false;
+	events.joined = false;
 	events.pending = 0;
 	events.wakeups = 0;
+	events.forks++;
 	pthread_mutex_unlock(&events.lock);
 }
 
