@@ -20,9 +20,10 @@ struct event {
 
 static struct {
 	pthread_mutex_t lock;
+	pthread_cond_t changed;	/* running, or whether that is wanted */
 	bool running;		/* there is a thread */
 	bool stop;		/* it is to end whatever is pending */
-	bool joined;		/* somebody waits for its end */
+	bool ended;		/* there was one, and it is to be joined */
 	bool atfork;		/* the handlers are in place */
 	pthread_t thread;
 	int epoll;
@@ -33,6 +34,7 @@ static struct {
 	struct event *first;	/* those that the epoll has */
 } events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
 	.epoll = -1,
 	.wake = -1,
 };
@@ -127,8 +129,8 @@ static void *event_thread(void *arg)
 		if (!wanted()) {
 			close_fds();
 			events.running = false;
-			if (!events.joined)
-				pthread_detach(pthread_self());
+			events.ended = true;
+			pthread_cond_broadcast(&events.changed);
 			pthread_mutex_unlock(&events.lock);
 			return NULL;
 		}
@@ -161,7 +163,8 @@ static void after_fork_child(void)
 		close_fds();
 	events.first = NULL;
 	events.running = false;
-	events.joined = false;
+	events.ended = false;
+	events.changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	events.pending = 0;
 	events.wakeups = 0;
 	events.forks++;
@@ -188,6 +191,17 @@ static int open_fds(void)
 	return 0;
 }
 
+/*
+ * Under the lock. A thread that has ended takes it no more, but may be on its
+ * way out of our code yet.
+ */
+static void join_ended(void)
+{
+	if (events.ended)
+		pthread_join(events.thread, NULL);
+	events.ended = false;
+}
+
 /* Under the lock. Signals are the application's: the thread takes none. */
 static int start_thread(void)
 {
@@ -199,6 +213,7 @@ static int start_thread(void)
 			       after_fork_child);
 		events.atfork = true;
 	}
+	join_ended();
 	ret = open_fds();
 	if (ret)
 		return ret;
@@ -213,7 +228,6 @@ static int start_thread(void)
 	}
 	pthread_setname_np(events.thread, "dlbuf-events");
 	events.running = true;
-	events.joined = false;
 	return 0;
 }
 
@@ -246,6 +260,7 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 			e->next->prev = e;
 		events.first = e;
 		events.pending++;
+		pthread_cond_broadcast(&events.changed);
 	}
 	pthread_mutex_unlock(&events.lock);
 	if (ret) {
@@ -259,27 +274,25 @@ void event_user_add(void)
 {
 	pthread_mutex_lock(&events.lock);
 	events.users++;
+	pthread_cond_broadcast(&events.changed);
 	pthread_mutex_unlock(&events.lock);
 }
 
 /*
- * Ends the thread if nobody wants it; called with the lock, returns without.
- * It is waited for, because the library may be unloaded next. On the thread
- * itself, from a callback, it ends when it comes back.
+ * Under the lock: ends the thread if nobody wants it. It is waited for,
+ * because the library may be unloaded next; but no longer than it takes
+ * another user to come. On the thread itself, from a callback, it ends when it
+ * comes back, and is joined by who comes next, the library's end if nobody.
  */
 static void end_thread(void)
 {
-	pthread_t thread = events.thread;
-
-	if (!events.running || wanted() || events.joined ||
-	    pthread_equal(pthread_self(), thread)) {
-		pthread_mutex_unlock(&events.lock);
+	if (events.running && pthread_equal(pthread_self(), events.thread))
 		return;
-	}
-	events.joined = true;
-	wake();
-	pthread_mutex_unlock(&events.lock);
-	pthread_join(thread, NULL);
+	if (events.running && !wanted())
+		wake();
+	while (events.running && !wanted())
+		pthread_cond_wait(&events.changed, &events.lock);
+	join_ended();
 }
 
 void event_user_remove(void)
@@ -287,6 +300,7 @@ void event_user_remove(void)
 	pthread_mutex_lock(&events.lock);
 	events.users--;
 	end_thread();
+	pthread_mutex_unlock(&events.lock);
 }
 
 /* The library goes: what is still pending will not be told. */
@@ -296,6 +310,7 @@ static void event_stop(void)
 	pthread_mutex_lock(&events.lock);
 	events.stop = true;
 	end_thread();
+	pthread_mutex_unlock(&events.lock);
 }
 
 unsigned int event_pending(void)
