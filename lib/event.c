@@ -231,6 +231,23 @@ static int start_thread(void)
 	return 0;
 }
 
+/*
+ * Under the lock: ends the thread if nobody wants it. It is waited for,
+ * because the library may be unloaded next; but no longer than it takes
+ * another user to come. On the thread itself, from a callback, it ends when it
+ * comes back, and is joined by who comes next, the library's end if nobody.
+ */
+static void end_thread(void)
+{
+	if (events.running && pthread_equal(pthread_self(), events.thread))
+		return;
+	if (events.running && !wanted())
+		wake();
+	while (events.running && !wanted())
+		pthread_cond_wait(&events.changed, &events.lock);
+	join_ended();
+}
+
 int event_add(int fd, void (*fn)(void *data), void *data)
 {
 	struct event *e = sys_calloc(1, sizeof(*e));
@@ -261,6 +278,8 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 		events.first = e;
 		events.pending++;
 		pthread_cond_broadcast(&events.changed);
+	} else {
+		end_thread(); /* it may have been started for this */
 	}
 	pthread_mutex_unlock(&events.lock);
 	if (ret) {
@@ -276,23 +295,6 @@ void event_user_add(void)
 	events.users++;
 	pthread_cond_broadcast(&events.changed);
 	pthread_mutex_unlock(&events.lock);
-}
-
-/*
- * Under the lock: ends the thread if nobody wants it. It is waited for,
- * because the library may be unloaded next; but no longer than it takes
- * another user to come. On the thread itself, from a callback, it ends when it
- * comes back, and is joined by who comes next, the library's end if nobody.
- */
-static void end_thread(void)
-{
-	if (events.running && pthread_equal(pthread_self(), events.thread))
-		return;
-	if (events.running && !wanted())
-		wake();
-	while (events.running && !wanted())
-		pthread_cond_wait(&events.changed, &events.lock);
-	join_ended();
 }
 
 void event_user_remove(void)
