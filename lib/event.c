@@ -175,20 +175,30 @@ static void after_fork_child(void)
 static int open_fds(void)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
+	int ret;
 
 	events.epoll = fault_hit() ? -1 : epoll_create1(EPOLL_CLOEXEC);
 	if (events.epoll < 0)
 		return fail_errno("epoll_create1()");
 	events.wake = fault_hit() ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (events.wake < 0) {
-		int ret = fail_errno("eventfd()");
-
-		close(events.epoll);
-		events.epoll = -1;
-		return ret;
+		ret = fail_errno("eventfd()");
+		goto err_epoll;
 	}
-	epoll_ctl(events.epoll, EPOLL_CTL_ADD, events.wake, &ev);
+	if (fault_hit() || epoll_ctl(events.epoll, EPOLL_CTL_ADD, events.wake,
+				     &ev) < 0) {
+		ret = fail_errno("epoll_ctl()");
+		goto err_wake;
+	}
 	return 0;
+
+err_wake:
+	close(events.wake);
+	events.wake = -1;
+err_epoll:
+	close(events.epoll);
+	events.epoll = -1;
+	return ret;
 }
 
 /*
@@ -209,8 +219,9 @@ static int start_thread(void)
 	int ret;
 
 	if (!events.atfork) {
-		pthread_atfork(before_fork, after_fork_parent,
-			       after_fork_child);
+		if (fault_hit() || pthread_atfork(before_fork, after_fork_parent,
+						  after_fork_child))
+			return fail(-ENOMEM, "pthread_atfork(): no memory");
 		events.atfork = true;
 	}
 	join_ended();
