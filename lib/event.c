@@ -138,6 +138,19 @@ static void *event_thread(void *arg)
 	}
 }
 
+/* Under the lock, with no thread: nobody will be told. */
+static void forget_all(void)
+{
+	struct event *e;
+
+	while ((e = events.first)) {
+		list_remove(e);
+		close(e->fd);
+		free(e);
+	}
+	events.pending = 0;
+}
+
 /* fork() copies the lists but not the thread. */
 static void before_fork(void)
 {
@@ -152,20 +165,12 @@ static void after_fork_parent(void)
 /* The events are the parent's, and so are their callbacks. */
 static void after_fork_child(void)
 {
-	struct event *e = events.first, *next;
-
-	for (; e; e = next) {
-		next = e->next;
-		close(e->fd);
-		free(e);
-	}
+	forget_all();
 	if (events.running)
 		close_fds();
-	events.first = NULL;
 	events.running = false;
 	events.ended = false;
 	events.changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
-	events.pending = 0;
 	events.wakeups = 0;
 	events.forks++;
 	pthread_mutex_unlock(&events.lock);
@@ -276,7 +281,9 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 		return ret;
 	}
 	pthread_mutex_lock(&events.lock);
-	if (!events.running)
+	if (events.stop)
+		ret = fail(-EAGAIN, "no events any more: the library ends");
+	else if (!events.running)
 		ret = start_thread();
 	if (!ret && (fault_hit() || epoll_ctl(events.epoll, EPOLL_CTL_ADD,
 					      e->fd, &ev) < 0))
@@ -323,6 +330,8 @@ static void event_stop(void)
 	pthread_mutex_lock(&events.lock);
 	events.stop = true;
 	end_thread();
+	if (!events.running)
+		forget_all();
 	pthread_mutex_unlock(&events.lock);
 }
 
