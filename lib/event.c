@@ -20,18 +20,21 @@ struct event {
 
 static struct {
 	pthread_mutex_t lock;
+	pthread_cond_t changed;	/* running, or whether that is wanted */
 	bool running;		/* there is a thread */
 	bool stop;		/* it is to end whatever is pending */
-	bool joined;		/* somebody waits for its end */
+	bool ended;		/* there was one, and it is to be joined */
 	bool atfork;		/* the handlers are in place */
 	pthread_t thread;
 	int epoll;
 	int wake;		/* eventfd: look at the lists again */
 	unsigned int users, pending;
 	unsigned long wakeups;
-	struct event *first;	/* all that are pending */
+	unsigned int forks;	/* what this process is away from the first */
+	struct event *first;	/* those that the epoll has */
 } events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.changed = PTHREAD_COND_INITIALIZER,
 	.epoll = -1,
 	.wake = -1,
 };
@@ -63,18 +66,34 @@ static void list_remove(struct event *e)
 		events.first = e->next;
 	if (e->next)
 		e->next->prev = e->prev;
-	events.pending--;
 }
 
-static void fire(struct event *e)
+/*
+ * Until fn has returned the event is pending, but nobody else knows it any
+ * more: a fork() meanwhile must not close what has the number of its fd next.
+ * False when fn has forked and this is the child, where there is no thread.
+ */
+static bool fire(struct event *e)
 {
+	void (*fn)(void *data) = e->fn;
+	void *data = e->data;
+	unsigned int forks;
+	bool here;
+
+	pthread_mutex_lock(&events.lock);
+	forks = events.forks;
+	list_remove(e);
 	epoll_ctl(events.epoll, EPOLL_CTL_DEL, e->fd, NULL);
 	close(e->fd);
-	e->fn(e->data);
-	pthread_mutex_lock(&events.lock);
-	list_remove(e);
-	pthread_mutex_unlock(&events.lock);
 	free(e);
+	pthread_mutex_unlock(&events.lock);
+	fn(data);
+	pthread_mutex_lock(&events.lock);
+	here = forks == events.forks;
+	if (here)
+		events.pending--;
+	pthread_mutex_unlock(&events.lock);
+	return here;
 }
 
 /* Under the lock: what the thread held goes with it. */
@@ -99,7 +118,8 @@ static void *event_thread(void *arg)
 			ssize_t r;
 
 			if (got[i].data.ptr) {
-				fire(got[i].data.ptr);
+				if (!fire(got[i].data.ptr))
+					return NULL;
 				continue;
 			}
 			r = read(events.wake, &count, sizeof(count));
@@ -109,13 +129,26 @@ static void *event_thread(void *arg)
 		if (!wanted()) {
 			close_fds();
 			events.running = false;
-			if (!events.joined)
-				pthread_detach(pthread_self());
+			events.ended = true;
+			pthread_cond_broadcast(&events.changed);
 			pthread_mutex_unlock(&events.lock);
 			return NULL;
 		}
 		pthread_mutex_unlock(&events.lock);
 	}
+}
+
+/* Under the lock, with no thread: nobody will be told. */
+static void forget_all(void)
+{
+	struct event *e;
+
+	while ((e = events.first)) {
+		list_remove(e);
+		close(e->fd);
+		free(e);
+	}
+	events.pending = 0;
 }
 
 /* fork() copies the lists but not the thread. */
@@ -132,19 +165,14 @@ static void after_fork_parent(void)
 /* The events are the parent's, and so are their callbacks. */
 static void after_fork_child(void)
 {
-	struct event *e = events.first, *next;
-
-	for (; e; e = next) {
-		next = e->next;
-		close(e->fd);
-		free(e);
-	}
+	forget_all();
 	if (events.running)
 		close_fds();
-	events.first = NULL;
 	events.running = false;
-	events.pending = 0;
+	events.ended = false;
+	events.changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	events.wakeups = 0;
+	events.forks++;
 	pthread_mutex_unlock(&events.lock);
 }
 
@@ -152,20 +180,41 @@ static void after_fork_child(void)
 static int open_fds(void)
 {
 	struct epoll_event ev = { .events = EPOLLIN };
+	int ret;
 
 	events.epoll = fault_hit() ? -1 : epoll_create1(EPOLL_CLOEXEC);
 	if (events.epoll < 0)
 		return fail_errno("epoll_create1()");
 	events.wake = fault_hit() ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (events.wake < 0) {
-		int ret = fail_errno("eventfd()");
-
-		close(events.epoll);
-		events.epoll = -1;
-		return ret;
+		ret = fail_errno("eventfd()");
+		goto err_epoll;
 	}
-	epoll_ctl(events.epoll, EPOLL_CTL_ADD, events.wake, &ev);
+	if (fault_hit() || epoll_ctl(events.epoll, EPOLL_CTL_ADD, events.wake,
+				     &ev) < 0) {
+		ret = fail_errno("epoll_ctl()");
+		goto err_wake;
+	}
 	return 0;
+
+err_wake:
+	close(events.wake);
+	events.wake = -1;
+err_epoll:
+	close(events.epoll);
+	events.epoll = -1;
+	return ret;
+}
+
+/*
+ * Under the lock. A thread that has ended takes it no more, but may be on its
+ * way out of our code yet.
+ */
+static void join_ended(void)
+{
+	if (events.ended)
+		pthread_join(events.thread, NULL);
+	events.ended = false;
 }
 
 /* Under the lock. Signals are the application's: the thread takes none. */
@@ -175,10 +224,12 @@ static int start_thread(void)
 	int ret;
 
 	if (!events.atfork) {
-		pthread_atfork(before_fork, after_fork_parent,
-			       after_fork_child);
+		if (fault_hit() || pthread_atfork(before_fork, after_fork_parent,
+						  after_fork_child))
+			return fail(-ENOMEM, "pthread_atfork(): no memory");
 		events.atfork = true;
 	}
+	join_ended();
 	ret = open_fds();
 	if (ret)
 		return ret;
@@ -193,8 +244,24 @@ static int start_thread(void)
 	}
 	pthread_setname_np(events.thread, "dlbuf-events");
 	events.running = true;
-	events.joined = false;
 	return 0;
+}
+
+/*
+ * Under the lock: ends the thread if nobody wants it. It is waited for,
+ * because the library may be unloaded next; but no longer than it takes
+ * another user to come. On the thread itself, from a callback, it ends when it
+ * comes back, and is joined by who comes next, the library's end if nobody.
+ */
+static void end_thread(void)
+{
+	if (events.running && pthread_equal(pthread_self(), events.thread))
+		return;
+	if (events.running && !wanted())
+		wake();
+	while (events.running && !wanted())
+		pthread_cond_wait(&events.changed, &events.lock);
+	join_ended();
 }
 
 int event_add(int fd, void (*fn)(void *data), void *data)
@@ -214,7 +281,9 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 		return ret;
 	}
 	pthread_mutex_lock(&events.lock);
-	if (!events.running)
+	if (events.stop)
+		ret = fail(-EAGAIN, "no events any more: the library ends");
+	else if (!events.running)
 		ret = start_thread();
 	if (!ret && (fault_hit() || epoll_ctl(events.epoll, EPOLL_CTL_ADD,
 					      e->fd, &ev) < 0))
@@ -226,6 +295,9 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 			e->next->prev = e;
 		events.first = e;
 		events.pending++;
+		pthread_cond_broadcast(&events.changed);
+	} else {
+		end_thread(); /* it may have been started for this */
 	}
 	pthread_mutex_unlock(&events.lock);
 	if (ret) {
@@ -239,27 +311,8 @@ void event_user_add(void)
 {
 	pthread_mutex_lock(&events.lock);
 	events.users++;
+	pthread_cond_broadcast(&events.changed);
 	pthread_mutex_unlock(&events.lock);
-}
-
-/*
- * Ends the thread if nobody wants it; called with the lock, returns without.
- * It is waited for, because the library may be unloaded next. On the thread
- * itself, from a callback, it ends when it comes back.
- */
-static void end_thread(void)
-{
-	pthread_t thread = events.thread;
-
-	if (!events.running || wanted() || events.joined ||
-	    pthread_equal(pthread_self(), thread)) {
-		pthread_mutex_unlock(&events.lock);
-		return;
-	}
-	events.joined = true;
-	wake();
-	pthread_mutex_unlock(&events.lock);
-	pthread_join(thread, NULL);
 }
 
 void event_user_remove(void)
@@ -267,6 +320,7 @@ void event_user_remove(void)
 	pthread_mutex_lock(&events.lock);
 	events.users--;
 	end_thread();
+	pthread_mutex_unlock(&events.lock);
 }
 
 /* The library goes: what is still pending will not be told. */
@@ -276,6 +330,9 @@ static void event_stop(void)
 	pthread_mutex_lock(&events.lock);
 	events.stop = true;
 	end_thread();
+	if (!events.running)
+		forget_all();
+	pthread_mutex_unlock(&events.lock);
 }
 
 unsigned int event_pending(void)

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* See vulkan.h. */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,18 +29,29 @@ struct object {
 	bool live;
 	unsigned int pending;	/* submissions that use it */
 	bool signalled, submitted; /* a fence */
+	bool exportable;	/* a semaphore */
+	bool signal;		/* a signal for it was submitted, nobody took it */
 	struct object *buffer;	/* of a command buffer's barrier */
 	VkBufferMemoryBarrier barrier;
 	VkPipelineStageFlags src_stage, dst_stage;
 	uint64_t size;
-	int fd;			/* of memory */
+	int fd;			/* of memory; what was imported into a semaphore */
 	ino_t inode;
 };
 
+/* What was submitted and is not over. */
+struct submission {
+	struct object *uses[5];
+	unsigned int nuses;
+	int wait;		/* a sync_file that it waits for, or -1 */
+	int tell;		/* our end of a sync_file that waits for it, or -1 */
+};
+
 static struct object *objects;
-static struct object *submitted[256];
-static unsigned int nsubmitted;
+/* Oldest first: one device, which does one thing after the other. */
+static struct submission submissions[4096];
 static struct object the_queue;
+static bool semaphore_fd; /* the device has the extension */
 
 static void wrong(const char *what)
 {
@@ -94,7 +107,7 @@ static void destroy(const void *handle, enum fake_kind kind, const char *who)
 		fprintf(stderr, "# it is in use by the device\n");
 	}
 	if (o->fd >= 0 && (inode_of(o->fd) != o->inode || close(o->fd)))
-		wrong("the fd of the memory was closed by somebody else");
+		wrong("an fd that it was given was closed by somebody else");
 	o->live = false;
 	fake.live[kind]--;
 }
@@ -277,6 +290,25 @@ static void GetPhysicalDeviceExternalBufferProperties(
 	out->externalMemoryProperties.externalMemoryFeatures = features;
 }
 
+static void GetPhysicalDeviceExternalSemaphoreProperties(
+	VkPhysicalDevice physical,
+	const VkPhysicalDeviceExternalSemaphoreInfo *info,
+	VkExternalSemaphoreProperties *out)
+{
+	const struct fake_physical *p = physical_of(physical);
+
+	pthread_mutex_lock(&lock);
+	if (info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT)
+		wrong("vkGetPhysicalDeviceExternalSemaphoreProperties: not "
+		      "about SYNC_FD");
+	pthread_mutex_unlock(&lock);
+	out->externalSemaphoreFeatures =
+		(p->sync_fd_in ?
+		 VK_EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT : 0) |
+		(p->sync_fd_out ?
+		 VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT : 0);
+}
+
 static const struct fake_physical *used; /* by the last device */
 
 static VkResult CreateDevice(VkPhysicalDevice physical,
@@ -289,6 +321,10 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 	fake.address_enabled = info->pNext;
 	if (info->pQueueCreateInfos->queueFamilyIndex != 1)
 		wrong("vkCreateDevice: a queue that does not compute");
+	semaphore_fd = false;
+	for (uint32_t i = 0; i < info->enabledExtensionCount; i++)
+		semaphore_fd |= !strcmp(info->ppEnabledExtensionNames[i],
+				VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME);
 	used = physical_of(physical);
 	*out = TO_HANDLE(VkDevice, make(FAKE_DEVICE));
 	return end();
@@ -525,24 +561,69 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 
 /* ---------------------------------------------------------------- queue */
 
-static void pend(struct object *o)
+static void use(struct submission *s, struct object *o)
 {
+	if (!o)
+		return;
 	o->pending++;
-	submitted[nsubmitted++] = o;
-	if (nsubmitted == sizeof(submitted) / sizeof(submitted[0])) {
-		fprintf(stderr, "# fake vulkan: nobody waits\n");
-		abort();
-	}
+	s->uses[s->nuses++] = o;
 }
 
-/* The device has done all that it was given. */
-static void complete(void)
+static bool readable(int fd)
 {
-	while (nsubmitted) {
-		struct object *o = submitted[--nsubmitted];
+	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-		o->pending--;
-		o->signalled = true;
+	return poll(&p, 1, 0) == 1;
+}
+
+static void complete_one(void)
+{
+	struct submission *s = &submissions[0];
+	uint64_t one = 1;
+
+	for (unsigned int i = 0; i < s->nuses; i++) {
+		s->uses[i]->pending--;
+		s->uses[i]->signalled = true;
+	}
+	if (s->wait >= 0)
+		close(s->wait);
+	if (s->tell >= 0 && (write(s->tell, &one, sizeof(one)) < 0 ||
+			     close(s->tell)))
+		wrong("a sync_file of ours was closed by somebody else");
+	memmove(s, s + 1, --fake.pending * sizeof(*s));
+}
+
+/* The device does what it can do without waiting. */
+static void progress(void)
+{
+	while (fake.pending && (submissions[0].wait < 0 ||
+				readable(submissions[0].wait)))
+		complete_one();
+}
+
+static void run(void)
+{
+	pthread_mutex_lock(&lock);
+	progress();
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * The device works until f has signalled, or without one until it is done
+ * with everything. Under the lock, which is let go while it waits itself.
+ */
+static void work_until(const struct object *f)
+{
+	while (progress(), f ? !f->signalled && f->pending : fake.pending) {
+		struct pollfd p = {
+			.fd = fcntl(submissions[0].wait, F_DUPFD_CLOEXEC, 3),
+			.events = POLLIN,
+		};
+
+		pthread_mutex_unlock(&lock);
+		poll(&p, 1, -1);
+		close(p.fd);
+		pthread_mutex_lock(&lock);
 	}
 }
 
@@ -552,13 +633,56 @@ static void look(char what)
 		fake.look(what);
 }
 
+/* The semaphore that a submit waits for, whose payload goes with that. */
+static struct object *submit_wait(struct submission *s,
+				  const VkSubmitInfo *info)
+{
+	struct object *o;
+
+	if (!info->waitSemaphoreCount)
+		return NULL;
+	o = check(FROM_HANDLE(info->pWaitSemaphores[0]), FAKE_SEMAPHORE,
+		  "vkQueueSubmit");
+	if (info->waitSemaphoreCount > 1 || !info->pWaitDstStageMask[0])
+		wrong("vkQueueSubmit: what waits where");
+	if (o && o->fd < 0)
+		wrong("vkQueueSubmit: nobody signals what it waits for");
+	if (o) {
+		s->wait = o->fd;
+		o->fd = -1;
+	}
+	return o;
+}
+
+static struct object *submit_signal(const VkSubmitInfo *info)
+{
+	struct object *o;
+
+	if (!info->signalSemaphoreCount)
+		return NULL;
+	o = check(FROM_HANDLE(info->pSignalSemaphores[0]), FAKE_SEMAPHORE,
+		  "vkQueueSubmit");
+	if (info->signalSemaphoreCount > 1 || (o && o->signal))
+		wrong("vkQueueSubmit: signals a semaphore that is signalled");
+	if (o)
+		o->signal = true;
+	return o;
+}
+
 static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 			    VkFence fence)
 {
-	struct object *cmd, *f;
+	struct submission *s;
+	struct object *cmd, *f = NULL;
 
 	look('s');
 	BEGIN("vkQueueSubmit")
+	if (fake.pending == sizeof(submissions) / sizeof(submissions[0])) {
+		fprintf(stderr, "# fake vulkan: nobody waits\n");
+		abort();
+	}
+	s = &submissions[fake.pending];
+	*s = (struct submission){ .wait = -1, .tell = -1 };
 	if (n != 1 || info->commandBufferCount != 1)
 		wrong("vkQueueSubmit: not one command buffer");
 	cmd = check(info->pCommandBuffers[0], FAKE_COMMANDS, "vkQueueSubmit");
@@ -566,19 +690,22 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 		fake.barrier = cmd->barrier;
 		fake.src_stage = cmd->src_stage;
 		fake.dst_stage = cmd->dst_stage;
-		pend(cmd);
-		if (cmd->buffer)
-			pend(cmd->buffer);
+		use(s, cmd);
+		use(s, cmd->buffer);
 	}
 	if (fence) {
 		f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkQueueSubmit");
 		if (f && (f->signalled || f->pending))
 			wrong("vkQueueSubmit: the fence was not reset");
-		if (f) {
+		if (f)
 			f->submitted = true;
-			pend(f);
-		}
+		use(s, f);
 	}
+	use(s, submit_wait(s, info));
+	use(s, submit_signal(info));
+	fake.semaphores_in = info->waitSemaphoreCount;
+	fake.semaphores_out = info->signalSemaphoreCount;
+	fake.pending++;
 	fake.submits++;
 	fake.queue = queue;
 	return end();
@@ -590,7 +717,7 @@ static VkResult QueueWaitIdle(VkQueue queue)
 	look('d');
 	pthread_mutex_lock(&lock);
 	fake.drains++;
-	complete();
+	work_until(NULL);
 	return end();
 }
 
@@ -598,7 +725,7 @@ static VkResult DeviceWaitIdle(VkDevice device)
 {
 	pthread_mutex_lock(&lock);
 	check(device, FAKE_DEVICE, "vkDeviceWaitIdle");
-	complete();
+	work_until(NULL);
 	return end();
 }
 
@@ -646,7 +773,121 @@ static VkResult WaitForFences(VkDevice device, uint32_t n, const VkFence *fences
 	if (f && !f->submitted)
 		wrong("vkWaitForFences: this would wait for ever");
 	fake.waits++;
-	complete();
+	work_until(f);
+	return end();
+}
+
+static VkResult GetFenceStatus(VkDevice device, VkFence fence)
+{
+	struct object *f;
+	bool signalled;
+
+	(void)device;
+	BEGIN("vkGetFenceStatus")
+	f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkGetFenceStatus");
+	if (f && !f->submitted)
+		wrong("vkGetFenceStatus: nothing was submitted with it");
+	if (!fake.busy)
+		progress();
+	signalled = f && f->signalled;
+	end();
+	return signalled ? VK_SUCCESS : VK_NOT_READY;
+}
+
+/* ---------------------------------------------------------------- semaphores */
+
+static VkResult CreateSemaphore(VkDevice device,
+				const VkSemaphoreCreateInfo *info,
+				const VkAllocationCallbacks *alloc,
+				VkSemaphore *out)
+{
+	const VkExportSemaphoreCreateInfo *export = info->pNext;
+	struct object *o;
+
+	(void)device, (void)alloc;
+	BEGIN("vkCreateSemaphore")
+	o = make(FAKE_SEMAPHORE);
+	o->exportable = export && export->handleTypes ==
+			VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT;
+	if (o->exportable && !(semaphore_fd && used->sync_fd_out))
+		wrong("vkCreateSemaphore: the device cannot export it");
+	*out = TO_HANDLE(VkSemaphore, o);
+	return end();
+}
+
+static void DestroySemaphore(VkDevice device, VkSemaphore semaphore,
+			     const VkAllocationCallbacks *alloc)
+{
+	(void)device, (void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(FROM_HANDLE(semaphore), FAKE_SEMAPHORE, "vkDestroySemaphore");
+	end();
+}
+
+static VkResult ImportSemaphoreFdKHR(VkDevice device,
+				     const VkImportSemaphoreFdInfoKHR *info)
+{
+	struct object *o;
+
+	(void)device;
+	BEGIN("vkImportSemaphoreFdKHR")
+	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
+		  "vkImportSemaphoreFdKHR");
+	if (!semaphore_fd || !used->sync_fd_in)
+		wrong("vkImportSemaphoreFdKHR: the device cannot");
+	if (info->flags != VK_SEMAPHORE_IMPORT_TEMPORARY_BIT ||
+	    info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT)
+		wrong("vkImportSemaphoreFdKHR: SYNC_FD is imported temporarily");
+	if (fcntl(info->fd, F_GETFD) != FD_CLOEXEC || info->fd < 3)
+		wrong("vkImportSemaphoreFdKHR: the fd is not fit to be kept");
+	if (o && (o->pending || o->fd >= 0 || o->signal))
+		wrong("vkImportSemaphoreFdKHR: the semaphore is not free");
+	if (o) {
+		o->fd = info->fd;
+		o->inode = inode_of(info->fd);
+	}
+	fake.imports++;
+	return end();
+}
+
+/* The submit that will signal o; NULL when that is over. */
+static struct submission *submission_of(const struct object *o)
+{
+	for (unsigned int i = 0; i < fake.pending; i++)
+		for (unsigned int j = 0; j < submissions[i].nuses; j++)
+			if (submissions[i].uses[j] == o)
+				return &submissions[i];
+	return NULL;
+}
+
+static VkResult GetSemaphoreFdKHR(VkDevice device,
+				  const VkSemaphoreGetFdInfoKHR *info, int *fd)
+{
+	struct submission *s = NULL;
+	struct object *o;
+
+	(void)device;
+	BEGIN("vkGetSemaphoreFdKHR")
+	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
+		  "vkGetSemaphoreFdKHR");
+	if (info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT ||
+	    (o && !o->exportable))
+		wrong("vkGetSemaphoreFdKHR: it was not made for SYNC_FD");
+	if (o && !o->signal)
+		wrong("vkGetSemaphoreFdKHR: no signal was submitted for it");
+	if (fake.no_fd)
+		work_until(NULL);
+	if (o) {
+		s = submission_of(o);
+		o->signal = false;
+	}
+	*fd = -1;
+	if (!fake.no_fd) {
+		*fd = eventfd(!s, EFD_CLOEXEC);
+		if (s)
+			s->tell = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
+	}
+	fake.exports++;
 	return end();
 }
 
@@ -664,7 +905,8 @@ static const struct {
 	FN(GetPhysicalDeviceProperties2), FN(GetPhysicalDeviceFeatures2),
 	FN(GetPhysicalDeviceMemoryProperties),
 	FN(GetPhysicalDeviceQueueFamilyProperties),
-	FN(GetPhysicalDeviceExternalBufferProperties), FN(CreateDevice),
+	FN(GetPhysicalDeviceExternalBufferProperties),
+	FN(GetPhysicalDeviceExternalSemaphoreProperties), FN(CreateDevice),
 	FN(GetDeviceProcAddr), FN(DestroyDevice), FN(DeviceWaitIdle),
 	FN(GetDeviceQueue), FN(CreateBuffer), FN(DestroyBuffer),
 	FN(GetBufferMemoryRequirements2), FN(GetMemoryFdPropertiesKHR),
@@ -674,7 +916,9 @@ static const struct {
 	FN(AllocateCommandBuffers), FN(FreeCommandBuffers),
 	FN(BeginCommandBuffer), FN(EndCommandBuffer), FN(CmdPipelineBarrier),
 	FN(CreateFence), FN(DestroyFence), FN(ResetFences), FN(WaitForFences),
-	FN(QueueSubmit), FN(QueueWaitIdle),
+	FN(GetFenceStatus), FN(CreateSemaphore), FN(DestroySemaphore),
+	FN(ImportSemaphoreFdKHR), FN(GetSemaphoreFdKHR), FN(QueueSubmit),
+	FN(QueueWaitIdle),
 #undef FN
 };
 
@@ -711,7 +955,12 @@ EXPORT struct fake_vulkan *fake_vulkan(bool reset)
 {
 	if (!reset)
 		return &fake;
-	nsubmitted = 0;
+	for (unsigned int i = 0; i < fake.pending; i++) {
+		if (submissions[i].wait >= 0)
+			close(submissions[i].wait);
+		if (submissions[i].tell >= 0)
+			close(submissions[i].tell);
+	}
 	while (objects) {
 		struct object *o = objects;
 
@@ -719,6 +968,7 @@ EXPORT struct fake_vulkan *fake_vulkan(bool reset)
 		free(o);
 	}
 	fake = (struct fake_vulkan){
+		.run = run,
 		.loader_version = VK_API_VERSION_1_2,
 		.nphysical = 1,
 		.physical[0] = {

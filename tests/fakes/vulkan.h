@@ -4,6 +4,11 @@
  * lack this or that, calls that fail, and a keeper of accounts. Each object
  * has to go once, as what it is, and not while the device may still use it;
  * an fd that an import was given is the double's from then on.
+ *
+ * The device does what was submitted in order, and only when it is looked at:
+ * by a wait, by vkGetFenceStatus() unless it is busy, by run(). A semaphore's
+ * SYNC_FD is anything that poll() takes: the double waits for what becomes
+ * readable and hands out eventfds, which it writes to.
  */
 #ifndef FAKE_VULKAN_H
 #define FAKE_VULKAN_H
@@ -20,6 +25,7 @@ enum fake_kind {
 	FAKE_POOL,
 	FAKE_COMMANDS,
 	FAKE_FENCE,
+	FAKE_SEMAPHORE,
 	FAKE_KINDS
 };
 
@@ -34,6 +40,7 @@ struct fake_physical {
 	bool dedicated_only;
 	bool prefers_dedicated;
 	bool no_compute;
+	bool sync_fd_in, sync_fd_out;	/* semaphores: into them, out of them */
 	uint64_t granularity;		/* of memory requirements */
 	uint32_t buffer_types, fd_types; /* of the eight memory types */
 };
@@ -47,12 +54,17 @@ struct fake_vulkan {
 	const char *failing;		/* this function returns result */
 	VkResult result;
 	unsigned int spared;		/* so many calls of it before */
+	bool busy;			/* done with nothing before a wait */
+	bool no_fd;			/* vkGetSemaphoreFdKHR gives -1 */
 
 	/* What it saw. */
 	unsigned int live[FAKE_KINDS];
 	unsigned int made[FAKE_KINDS];
 	unsigned int wrong;		/* calls against the rules */
 	unsigned int submits, waits, drains;
+	unsigned int pending;		/* submits that are not over */
+	unsigned int imports, exports;	/* of semaphores */
+	unsigned int semaphores_in, semaphores_out; /* of the last submit */
 	VkBufferMemoryBarrier barrier;	/* the last that was submitted */
 	VkPipelineStageFlags src_stage, dst_stage;
 	VkQueue queue;			/* of the last submit */
@@ -61,6 +73,8 @@ struct fake_vulkan {
 	bool address_enabled;
 	uint32_t memory_type;		/* of the last allocation */
 	bool dedicated, address_memory;
+	/* Has the device do what it can do without waiting. */
+	void (*run)(void);
 	/* Called within a submit, a wait and a drain, with a letter for it. */
 	void (*look)(char what);
 };

@@ -217,8 +217,9 @@ static void jobs_reap(struct vulkan_device *dev, struct vulkan_import *vi)
 	struct vulkan_job **p = &vi->jobs, *job;
 
 	while ((job = *p)) {
-		if (dev->instance.vk.GetFenceStatus(dev->handle, job->done) ==
-		    VK_NOT_READY) {
+		/* An error is no answer: a lost device's go with the import. */
+		if (dev->instance.vk.GetFenceStatus(dev->handle, job->done) !=
+		    VK_SUCCESS) {
 			p = &job->next;
 			continue;
 		}
@@ -254,6 +255,17 @@ static void job_put(struct vulkan_device *dev, struct vulkan_import *vi,
 	pthread_mutex_unlock(&dev->lock);
 }
 
+/*
+ * An access ends also where its end fails: what comes next may destroy the
+ * buffer, and the device must be done with it. A device that is lost is.
+ */
+static void drain(struct vulkan_device *dev, VkQueue queue)
+{
+	dev->lock_queue(dev->lock_data, queue);
+	dev->instance.vk.QueueWaitIdle(queue);
+	dev->unlock_queue(dev->lock_data, queue);
+}
+
 void vulkan_sync_finish(struct vulkan_import *vi)
 {
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
@@ -261,8 +273,10 @@ void vulkan_sync_finish(struct vulkan_import *vi)
 
 	/* Nobody else knows the import any more. */
 	for (job = vi->jobs; job; job = job->next)
-		dev->instance.vk.WaitForFences(dev->handle, 1, &job->done,
-					       VK_TRUE, UINT64_MAX);
+		if (VULKAN_RESULT(&dev->instance.vk, WaitForFences, dev->handle,
+				  1, &job->done, VK_TRUE, UINT64_MAX) !=
+		    VK_SUCCESS)
+			drain(dev, job->queue);
 	pthread_mutex_lock(&dev->lock);
 	while ((job = vi->jobs)) {
 		vi->jobs = job->next;
@@ -290,6 +304,7 @@ static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
 	};
 	int ret;
 
+	job->queue = queue;
 	dev->lock_queue(dev->lock_data, queue);
 	ret = VULKAN_CALL(&dev->instance.vk, QueueSubmit, queue, 1, &info,
 			  job->done);
@@ -373,27 +388,10 @@ static int export_fence(struct vulkan_device *dev, struct vulkan_job *job,
 	return 0;
 }
 
-/*
- * An access ends also where its end fails: what comes next may destroy the
- * buffer, and the device must be done with it. A device that is lost is.
- */
-static void drain(struct vulkan_device *dev, VkQueue queue)
+static int wait_for(struct vulkan_device *dev, struct vulkan_job *job)
 {
-	dev->lock_queue(dev->lock_data, queue);
-	dev->instance.vk.QueueWaitIdle(queue);
-	dev->unlock_queue(dev->lock_data, queue);
-}
-
-/* Waits for a submit of ours here; where it breaks, for the queue. */
-static int wait_for(struct vulkan_device *dev, VkQueue queue,
-		    struct vulkan_job *job)
-{
-	int ret = VULKAN_CALL(&dev->instance.vk, WaitForFences, dev->handle, 1,
-			      &job->done, VK_TRUE, UINT64_MAX);
-
-	if (ret)
-		drain(dev, queue);
-	return ret;
+	return VULKAN_CALL(&dev->instance.vk, WaitForFences, dev->handle, 1,
+			   &job->done, VK_TRUE, UINT64_MAX);
 }
 
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
@@ -402,17 +400,21 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 	struct vulkan_device *dev = vulkan_device(imp->dev);
 	struct vulkan_import *vi = vulkan_import(imp);
 	VkQueue queue = stream ? stream : dev->queue;
+	struct vulkan_barriers barriers;
 	struct vulkan_job *job = NULL;
 	int ret;
 
 	*fence = -1;
-	ret = job_get(dev, vi, &job);
+	/* They are there, unless the access began without a submit of ours. */
+	ret = get_barriers(dev, vi, access, &barriers);
 	if (!ret)
-		ret = submit(dev, queue, vi->barriers[access - 1].release, job,
-			     VK_NULL_HANDLE, job->signal);
+		ret = job_get(dev, vi, &job);
+	if (!ret)
+		ret = submit(dev, queue, barriers.release, job, VK_NULL_HANDLE,
+			     job->signal);
 	if (!ret)
 		ret = job->signal ? export_fence(dev, job, fence) :
-				    wait_for(dev, queue, job);
+				    wait_for(dev, job);
 	if (!ret) {
 		job_put(dev, vi, job);
 		return 0;

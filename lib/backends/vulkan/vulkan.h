@@ -60,6 +60,7 @@ struct vulkan_physical {
 struct vulkan_job {
 	VkFence done;
 	VkSemaphore wait, signal;
+	VkQueue queue;
 	struct vulkan_job *next;
 };
 
