@@ -38,7 +38,8 @@ static int add_fence(int *sum, int fence)
 }
 
 /* As one sync_file: the dma-buf's fences for an access, and the caller's. */
-static int collect(struct import *imp, uint32_t access, int explicit, int *out)
+static int collect(struct import *imp, uint32_t access, int explicit,
+		   uint64_t deadline_ns, int *out)
 {
 	int sum = -1, fence, ret;
 
@@ -48,7 +49,7 @@ static int collect(struct import *imp, uint32_t access, int explicit, int *out)
 	} else if (ret == -EOPNOTSUPP) {
 		/* A kernel without sync_file: what is left is to block. */
 		forget_failure();
-		ret = fence_wait_buffer(imp->fd, access, 0);
+		ret = fence_wait_buffer(imp->fd, access, deadline_ns);
 	}
 	if (!ret && explicit != -1) {
 		int dup = sys_dup(explicit);
@@ -80,7 +81,7 @@ static int begin(struct import *imp, uint32_t access, void *stream,
 	int explicit = o->fence ? o->fence : -1, fence = -1, ret;
 
 	if (imp->dev->acquire_sync == DLBUF_SYNC_FENCE)
-		ret = collect(imp, access, explicit, &fence);
+		ret = collect(imp, access, explicit, o->deadline_ns, &fence);
 	else
 		ret = wait_here(imp, access, explicit, o->deadline_ns);
 	if (!ret)
@@ -247,7 +248,7 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 	if (ret)
 		return ret;
 	t->stream = NULL;
-	ret = collect(t->imp, access, -1, &out);
+	ret = collect(t->imp, access, -1, 0, &out);
 	if (ret)
 		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
 	else

@@ -18,6 +18,7 @@ volatile bool interrupted;
 static const char usage[] =
 "usage: dmabuf-test list [--json]\n"
 "       dmabuf-test camera [OPTION]... [NODE]\n"
+"       dmabuf-test fence [OPTION]... [CASE]...\n"
 "       dmabuf-test --help | --version\n"
 "\n"
 "Which exporter of dma-bufs works with which importer on this machine, by\n"
@@ -25,6 +26,7 @@ static const char usage[] =
 "\n"
 "  list      exporters, importers and cameras; absent ones with the reason\n"
 "  camera    a camera's frames as tensors on each device, every byte compared\n"
+"  fence     who waits for whom, with each exporter and on each device\n"
 "\n"
 "  -h, --help       this text; after a command, that command's\n"
 "  -V, --version    the version\n"
@@ -135,8 +137,8 @@ static int run(int argc, char **argv)
 	const char *command = argc > 1 ? argv[1] : NULL;
 
 	if (!command)
-		return fail(STATUS_USAGE, "list or camera? See dmabuf-test "
-			    "--help");
+		return fail(STATUS_USAGE, "list, camera or fence? See "
+			    "dmabuf-test --help");
 	if (!strcmp(command, "--help") || !strcmp(command, "-h"))
 		return fputs(usage, stdout) < 0 ? STATUS_SYSTEM : 0;
 	if (!strcmp(command, "--version") || !strcmp(command, "-V")) {
@@ -147,6 +149,8 @@ static int run(int argc, char **argv)
 		return list_main(argc - 1, argv + 1);
 	if (!strcmp(command, "camera"))
 		return camera_main(argc - 1, argv + 1);
+	if (!strcmp(command, "fence"))
+		return fence_main(argc - 1, argv + 1);
 	return fail(STATUS_USAGE, "'%s' is no command; see dmabuf-test --help",
 		    command);
 }

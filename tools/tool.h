@@ -48,5 +48,6 @@ extern volatile bool interrupted;
 /* The subcommands. */
 int list_main(int argc, char **argv);
 int camera_main(int argc, char **argv);
+int fence_main(int argc, char **argv);
 
 #endif /* DMABUF_TEST_TOOL_H */

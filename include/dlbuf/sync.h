@@ -66,7 +66,8 @@ struct dlbuf_acquire_opts {
  * then DMA_BUF_IOCTL_SYNC with START. Vulkan: submits to `stream` a wait for
  * the fences and the barrier that acquires the buffer from the foreign queue
  * family; where the driver has no SYNC_FD semaphores, blocks for the fences
- * before. A device that waits itself does not look at the deadline.
+ * before. A device that waits itself does not look at the deadline; on a
+ * kernel without sync_file the call has to wait, and does.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, a stream for
  *          a device without streams, bad opts
  * -EBADF   opts->fence is not open
@@ -101,6 +102,7 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
  * Begins an access without waiting or submitting: *fence, new, is what your
  * work has to wait for, -1 when there is nothing. What else the device's API
  * asks for, such as Vulkan's barrier from the foreign queue family, is yours.
+ * Blocks on a kernel without sync_file (before 6.0, or so configured).
  * -EOPNOTSUPP  the CPU: it needs the kernel's bracket
  * and as dlbuf_acquire().
  */

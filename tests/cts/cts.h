@@ -117,6 +117,9 @@ struct cts_fence {
 	int sync_file;		/* a fence of it, unsignalled */
 };
 
+/* Whether the kernel has no DMA_BUF_IOCTL_EXPORT_SYNC_FILE. */
+bool cts_no_sync_file(int fd);
+
 /* Skips the case where there is no vgem. */
 void cts_fence_create(struct cts_fence *f);
 void cts_fence_signal(struct cts_fence *f);

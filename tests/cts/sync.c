@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Acquire and release: states, real fences, and the CPU's bracket. */
+#include <endian.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -7,11 +8,14 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 
 #include "cts.h"
 
@@ -382,6 +386,7 @@ static void expiry(void *arg)
 
 struct waiter {
 	DLManagedTensorVersioned *t;
+	uint32_t access;
 	pid_t tid;		/* atomic */
 	bool acquired;		/* atomic */
 	int ret;
@@ -392,7 +397,7 @@ static void *wait_for_it(void *arg)
 	struct waiter *w = arg;
 
 	__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
-	w->ret = dlbuf_acquire(w->t, DLBUF_READ, NULL, NULL);
+	w->ret = dlbuf_acquire(w->t, w->access, NULL, NULL);
 	__atomic_store_n(&w->acquired, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -436,7 +441,8 @@ static void waits(void *arg)
 	struct cts_fence f;
 	int fd = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev = cts_open();
-	struct waiter w = { .t = cts_import(dev, fd, BYTES), .ret = 1 };
+	struct waiter w = { .t = cts_import(dev, fd, BYTES),
+			    .access = DLBUF_READ, .ret = 1 };
 	pthread_t thread;
 
 	(void)arg;
@@ -503,6 +509,114 @@ static void device_waits(void *arg)
 	CHECK_OK(dlbuf_release(t, NULL, NULL));
 	cts_fence_destroy(&f);
 	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* ---- kernels without the ioctls */
+
+/* From here on this process's kernel has not got them. */
+static void hide_ioctls(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_ioctl, 0, 4),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, args[1]) +
+			 (__BYTE_ORDER == __BIG_ENDIAN ? 4 : 0)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+			 (uint32_t)DMA_BUF_IOCTL_EXPORT_SYNC_FILE, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+			 (uint32_t)DMA_BUF_IOCTL_IMPORT_SYNC_FILE, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOTTY),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {
+		.len = sizeof(filter) / sizeof(filter[0]),
+		.filter = filter,
+	};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		SKIP("this system takes no seccomp filter");
+}
+
+/* What is missing is said in a sentence, and does not stop an access. */
+static void works_without(struct dlbuf_device *dev, DLManagedTensorVersioned *t,
+			  int fd)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
+	int fence = -2;
+
+	CHECK_ERR(dlbuf_fence_export(fd, DLBUF_READ, &fence), -EOPNOTSUPP);
+	CHECK_EQ(fence, -2);
+	for (size_t i = 0; i < sizeof(accesses) / sizeof(accesses[0]); i++) {
+		CHECK_OK(dlbuf_acquire(t, accesses[i], NULL, NULL));
+		CHECK_OK(dlbuf_release(t, NULL, NULL));
+		CHECK_OK(dlbuf_acquire(t, accesses[i], NULL, &past));
+		CHECK_OK(dlbuf_release(t, NULL, NULL));
+	}
+	if (acquire_of(dev) != DLBUF_SYNC_FENCE)
+		return;
+	CHECK_OK(dlbuf_acquire_fence(t, DLBUF_READ, &fence));
+	CHECK_EQ(fence, -1);
+	CHECK_OK(dlbuf_release_fence(t, -1));
+}
+
+static void idle_without_ioctls(void *arg)
+{
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+
+	(void)arg;
+	if (!cts_no_sync_file(fd))
+		hide_ioctls();
+	works_without(dev, t, fd);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* Whoever has to wait polls the dma-buf, and never longer than was asked. */
+static void pending_without_ioctls(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	DLBUF_OPTS(dlbuf_acquire_opts, soon, .deadline_ns = 0);
+	struct cts_fence f;
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev = cts_open();
+	struct waiter w = { .t = cts_import(dev, fd, BYTES),
+			    .access = DLBUF_WRITE, .ret = 1 };
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	pthread_t thread;
+
+	(void)arg;
+	cts_fence_create(&f);
+	CHECK_OK(dlbuf_fence_import(fd, DLBUF_READ, f.sync_file));
+	hide_ioctls();
+	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, f.sync_file), -EOPNOTSUPP);
+	/* A reader's fence: readers go, writers wait. */
+	CHECK_OK(dlbuf_acquire(w.t, DLBUF_READ, NULL, &past));
+	CHECK_OK(dlbuf_release(w.t, NULL, NULL));
+	CHECK_ERR(dlbuf_acquire(w.t, DLBUF_WRITE, NULL, &past), -ETIME);
+	soon.deadline_ns = now() + 20000000;
+	CHECK_ERR(dlbuf_acquire(w.t, DLBUF_RW, NULL, &soon), -ETIME);
+	CHECK(now() >= soon.deadline_ns);
+	CHECK_OK(dlbuf_tensor_get_info(w.t, &info));
+	CHECK_EQ(info.acquired, 0);
+	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &w), 0);
+	until_asleep(&w);
+	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
+	cts_fence_signal(&f);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_OK(w.ret);
+	CHECK_OK(dlbuf_release(w.t, NULL, NULL));
+	works_without(dev, w.t, fd);
+	cts_fence_destroy(&f);
+	cts_delete(w.t);
 	dlbuf_device_close(dev);
 	close(fd);
 }
@@ -588,6 +702,8 @@ void cts_cases_sync(void)
 	ktap_case("sync/expiry", expiry, NULL);
 	ktap_case("sync/waits", waits, NULL);
 	ktap_case("sync/device-waits", device_waits, NULL);
+	ktap_case("sync/no-ioctls/idle", idle_without_ioctls, NULL);
+	ktap_case("sync/no-ioctls/pending", pending_without_ioctls, NULL);
 	ktap_case("sync/fence-out", fence_out, NULL);
 	ktap_case("sync/release-fence", release_fence, NULL);
 }

@@ -189,6 +189,18 @@ unsigned int cts_count_fds(void)
 
 /* ---- fences */
 
+bool cts_no_sync_file(int fd)
+{
+	struct dma_buf_export_sync_file export = {
+		.flags = DMA_BUF_SYNC_READ,
+	};
+
+	if (ioctl(fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export))
+		return errno == ENOTTY;
+	close(export.fd);
+	return false;
+}
+
 static int open_vgem(void)
 {
 	/* Dumb buffers are not made on render nodes. */

@@ -1,0 +1,749 @@
+// SPDX-License-Identifier: MIT
+/* dmabuf-test fence: the command, and the processes that the cases run in. */
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <getopt.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fence.h"
+#include "out.h"
+#include "v4l2.h"
+
+static const char fence_usage[] =
+"usage: dmabuf-test fence [OPTION]... [CASE]...\n"
+"\n"
+"Whether fences do what they should, with each exporter's buffers and on each\n"
+"device: poll() on the dma-buf, the sync_file that comes out of it, and what\n"
+"dlbuf waits for have to agree in every state. KTAP on standard output. CASE is\n"
+"exporter/device/case or case alone, with wildcards. Fences that wait are made\n"
+"by vgem; without it such cases are skipped.\n"
+"\n"
+"  -e, --exporter LIST   exporters, by commas, also vgem, or all (all)\n"
+"  -d, --device LIST     devices, by commas, or all (all)\n"
+"  -f, --fd N            test the dma-buf that is open as N\n"
+"  -c, --camera NODE     test a buffer of this V4L2 node\n"
+"  -s, --slow            also those that take 10 s\n"
+"  -l, --list            only print the cases' names\n"
+"  -j, --json            JSON instead of KTAP\n"
+"  -h, --help            this text\n"
+"\n"
+"Exit status: 0 all passed, 1 a case failed, 2 bad usage, 3 the run itself\n"
+"failed, 4 all skipped.\n";
+
+static const struct option options[] = {
+	{ "exporter", required_argument, NULL, 'e' },
+	{ "device", required_argument, NULL, 'd' },
+	{ "fd", required_argument, NULL, 'f' },
+	{ "camera", required_argument, NULL, 'c' },
+	{ "slow", no_argument, NULL, 's' },
+	{ "list", no_argument, NULL, 'l' },
+	{ "json", no_argument, NULL, 'j' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
+#define MAX_NAMES 32
+/* Silence of a case that is as good as a hang; the slow ones take 10 s. */
+#define LIMIT_MS 60000
+
+/* An exporter or a device. */
+struct subject {
+	char name[64];
+	int fd;			/* lent; else -1 */
+	int status;		/* 0, or why it cannot be tested */
+	char reason[256];
+	const char *remark;	/* NULL: none */
+};
+
+struct subjects {
+	struct subject s[MAX_NAMES];
+	unsigned int n;
+};
+
+struct command {
+	const char *exporters, *devices, *node;
+	unsigned long fd;
+	bool have_fd, slow, list, want_json, help;
+	char **patterns;
+
+	struct camera cam;
+	struct subjects exporter, device;
+	unsigned int chosen, done, passed, failed, skipped;
+	cJSON *json, *pairs, *cases, *notes;
+};
+
+/* ---------------------------------------------------------------- options */
+
+static int parse(struct command *cmd, int argc, char **argv)
+{
+	int opt, status = 0;
+
+	opterr = 0;
+	while (!status && !cmd->help &&
+	       (opt = getopt_long(argc, argv, ":e:d:f:c:sljh", options,
+				  NULL)) != -1) {
+		switch (opt) {
+		case 'e':
+			cmd->exporters = optarg;
+			break;
+		case 'd':
+			cmd->devices = optarg;
+			break;
+		case 'f':
+			cmd->have_fd = true;
+			status = parse_number("--fd", optarg, 0, 1 << 20,
+					      &cmd->fd);
+			break;
+		case 'c':
+			cmd->node = optarg;
+			break;
+		case 's':
+			cmd->slow = true;
+			break;
+		case 'l':
+			cmd->list = true;
+			break;
+		case 'j':
+			cmd->want_json = true;
+			break;
+		case 'h':
+			cmd->help = true;
+			break;
+		default:
+			status = fail_option(opt, "fence", argv);
+		}
+	}
+	cmd->patterns = argv + optind;
+	return status;
+}
+
+/* ---------------------------------------------------------------- subjects */
+
+static int add_subject(struct subjects *list, const char *name, int status,
+		       const char *reason)
+{
+	struct subject *s = &list->s[list->n];
+
+	for (unsigned int i = 0; i < list->n; i++)
+		if (!strcmp(list->s[i].name, name))
+			return 0;
+	if (list->n == MAX_NAMES)
+		return fail(STATUS_USAGE, "more than %d exporters or devices",
+			    MAX_NAMES);
+	*s = (struct subject){ .fd = -1, .status = status };
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	snprintf(s->reason, sizeof(s->reason), "%s", reason);
+	list->n++;
+	return 0;
+}
+
+/* ---- devices, in a process that ends: drivers do not survive a fork() */
+
+static int send_info(const struct dlbuf_device_info *info, void *data)
+{
+	int *fd = data;
+
+	/* Less than PIPE_BUF. */
+	return write(*fd, info, sizeof(*info)) == sizeof(*info) ? 0 : -EIO;
+}
+
+static void survey_one(const char *name, int fd)
+{
+	struct dlbuf_device_info info = { .size = sizeof(info) };
+	struct dlbuf_device *dev;
+	int ret = dlbuf_device_open(name, NULL, &dev);
+
+	if (!ret) {
+		ret = dlbuf_device_get_info(dev, &info);
+		dlbuf_device_close(dev);
+	}
+	if (ret) {
+		snprintf(info.name, sizeof(info.name), "%s", name);
+		snprintf(info.reason, sizeof(info.reason), "%s",
+			 dlbuf_last_error());
+	}
+	info.status = ret;
+	send_info(&info, &fd);
+}
+
+static void survey(const char *names, int fd)
+{
+	char *copy = strdup(names), *rest = copy, *name;
+
+	if (!strcmp(names, "all")) {
+		dlbuf_device_each(send_info, &fd);
+		return;
+	}
+	while ((name = strsep(&rest, ",")))
+		survey_one(name, fd);
+	free(copy);
+}
+
+/* A child that writes to *fd and dies with us; 0 in the child. */
+static pid_t start_child(int *fd)
+{
+	int ends[2];
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0) {
+		fail(STATUS_SYSTEM, "pipe2(): %s", strerror(errno));
+		return -1;
+	}
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0)
+		fail(STATUS_SYSTEM, "fork(): %s", strerror(errno));
+	close(ends[pid ? 1 : 0]);
+	*fd = ends[pid ? 0 : 1];
+	if (pid < 0)
+		close(*fd);
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		signal(SIGINT, SIG_IGN);
+	}
+	return pid;
+}
+
+/* One message; 1, 0 at the end, -1 when none came in time. */
+static int receive(int fd, void *message, size_t size)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	uint64_t end = now_ns() + LIMIT_MS * 1000000ull;
+	int ret;
+
+	do
+		ret = poll(&p, 1, LIMIT_MS);
+	while (ret < 0 && errno == EINTR && !interrupted && now_ns() < end);
+	if (ret <= 0)
+		return -1;
+	return read(fd, message, size) == (ssize_t)size;
+}
+
+/* Ends a child. Says how it ended, "" for well. */
+static const char *reap(pid_t pid, bool stuck, char *text, size_t size)
+{
+	int status = 0;
+
+	text[0] = '\0';
+	if (stuck)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (stuck)
+		snprintf(text, size, "nothing happened for %d s",
+			 LIMIT_MS / 1000);
+	else if (WIFSIGNALED(status))
+		snprintf(text, size, "the process was killed by signal %d, %s",
+			 WTERMSIG(status), strsignal(WTERMSIG(status)));
+	else if (status)
+		snprintf(text, size, "the process ended with status %d",
+			 WEXITSTATUS(status));
+	return text;
+}
+
+static int find_devices(struct command *cmd)
+{
+	struct dlbuf_device_info info;
+	int fd, got, status = 0;
+	char end[128];
+	pid_t pid = start_child(&fd);
+
+	if (pid < 0)
+		return STATUS_SYSTEM;
+	if (!pid) {
+		survey(cmd->devices, fd);
+		_exit(0);
+	}
+	while ((got = receive(fd, &info, sizeof(info))) == 1 && !status) {
+		make_printable(info.reason);
+		if (info.status == -EINVAL)
+			status = fail(STATUS_USAGE, "%s", info.reason);
+		/* Of all, those that are there. */
+		else if (!info.status || strcmp(cmd->devices, "all"))
+			status = add_subject(&cmd->device, info.name,
+					     info.status, info.reason);
+	}
+	close(fd);
+	if (*reap(pid, got < 0, end, sizeof(end)) && !status)
+		status = fail(STATUS_SYSTEM, "looking for devices: %s", end);
+	return status;
+}
+
+/* ---- exporters */
+
+static int add_exporter(const struct dlbuf_exporter_info *info, void *data)
+{
+	return info->status ? 0 : add_subject(data, info->name, 0, "");
+}
+
+static int add_vgem(struct subjects *list, bool asked)
+{
+	struct vgem vgem;
+	int status = 0;
+
+	vgem_open(&vgem);
+	if (vgem.fd >= 0 || asked)
+		status = add_subject(list, "vgem",
+				     vgem.fd < 0 ? -ENODEV : 0, vgem.reason);
+	vgem_close(&vgem);
+	return status;
+}
+
+static int add_named(struct subjects *list, const char *name)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = name);
+	int fd = -1, ret;
+
+	if (!strcmp(name, "vgem"))
+		return add_vgem(list, true);
+	ret = dlbuf_alloc_fd(1, &opts, &fd);
+	if (!ret)
+		close(fd);
+	if (ret == -EINVAL)
+		return fail_dlbuf(ret);
+	return add_subject(list, name, ret, ret ? dlbuf_last_error() : "");
+}
+
+static int add_exporters(struct command *cmd)
+{
+	char *copy, *rest, *name;
+	int status = 0;
+
+	if (!strcmp(cmd->exporters, "all")) {
+		status = dlbuf_exporter_each(add_exporter, &cmd->exporter);
+		return status ? status : add_vgem(&cmd->exporter, false);
+	}
+	copy = rest = strdup(cmd->exporters);
+	if (!copy)
+		return fail(STATUS_SYSTEM, "no memory for the exporters");
+	while (!status && (name = strsep(&rest, ",")))
+		status = add_named(&cmd->exporter, name);
+	free(copy);
+	return status;
+}
+
+static int add_fd(struct command *cmd)
+{
+	struct dlbuf_buffer_info info = { .size = sizeof(info) };
+	int ret = dlbuf_buffer_query(cmd->fd, &info);
+
+	if (ret)
+		return fail(STATUS_USAGE, "--fd: %s", dlbuf_last_error());
+	ret = add_subject(&cmd->exporter, "fd", 0, "");
+	if (!ret)
+		cmd->exporter.s[cmd->exporter.n - 1].fd = cmd->fd;
+	return ret;
+}
+
+/* Whatever it captures in: the buffer counts. */
+static int add_camera(struct command *cmd)
+{
+	struct camera *cam = &cmd->cam;
+	struct subject *s;
+	uint32_t code;
+	int status = camera_open(cam, cmd->node);
+
+	if (status)
+		return status;
+	if (!camera_formats(cam, &code, 1))
+		status = fail(STATUS_ABSENT, "%s has no list of formats",
+			      cmd->node);
+	if (!status)
+		status = camera_set_format(cam, code, 640, 480);
+	if (!status)
+		status = camera_alloc(cam, 2, NULL);
+	if (!status)
+		status = add_subject(&cmd->exporter, "camera", 0, "");
+	if (status)
+		return status;
+	s = &cmd->exporter.s[cmd->exporter.n - 1];
+	s->fd = cam->buffers[0][0].fd;
+	s->remark = "V4L2 puts no fences on its buffers: VIDIOC_DQBUF is what "
+		    "orders them. Those of these cases are imported";
+	return 0;
+}
+
+static int find_exporters(struct command *cmd)
+{
+	int status = 0;
+
+	if (!cmd->exporters && !cmd->have_fd && !cmd->node)
+		cmd->exporters = "all";
+	if (cmd->exporters)
+		status = add_exporters(cmd);
+	if (!status && cmd->have_fd)
+		status = add_fd(cmd);
+	if (!status && cmd->node)
+		status = add_camera(cmd);
+	return status;
+}
+
+/* ---------------------------------------------------------------- cases */
+
+static struct text_line {
+	char s[192];
+} case_name(const struct subject *e, const struct subject *d, unsigned int i)
+{
+	struct text_line t;
+
+	snprintf(t.s, sizeof(t.s), "%s/%s/%s", e->name, d->name,
+		 fence_cases[i].name);
+	return t;
+}
+
+static bool chosen(const struct command *cmd, const struct subject *e,
+		   const struct subject *d, unsigned int i)
+{
+	if (!*cmd->patterns)
+		return true;
+	for (char **p = cmd->patterns; *p; p++)
+		if (!fnmatch(*p, case_name(e, d, i).s, 0) ||
+		    !fnmatch(*p, fence_cases[i].name, 0))
+			return true;
+	return false;
+}
+
+/* For each pair, in order; a status ends it. */
+static int each_pair(struct command *cmd,
+		     int (*fn)(struct command *cmd, const struct subject *e,
+			       const struct subject *d))
+{
+	int status = 0;
+
+	for (unsigned int e = 0; e < cmd->exporter.n; e++)
+		for (unsigned int d = 0; d < cmd->device.n && !status; d++)
+			status = fn(cmd, &cmd->exporter.s[e],
+				    &cmd->device.s[d]);
+	return status;
+}
+
+static int count_pair(struct command *cmd, const struct subject *e,
+		      const struct subject *d)
+{
+	for (unsigned int i = 0; i < fence_ncases; i++) {
+		if (!chosen(cmd, e, d, i))
+			continue;
+		cmd->chosen++;
+		if (cmd->list)
+			printf("%s\n", case_name(e, d, i).s);
+	}
+	return 0;
+}
+
+/* ---- the child's side */
+
+struct message {
+	bool result;		/* else a note */
+	bool failed, skipped;
+	char text[400];
+};
+
+static void send_note(void *data, const char *line)
+{
+	struct message m = { .result = false };
+	int *fd = data;
+	ssize_t n;
+
+	snprintf(m.text, sizeof(m.text), "%s", line);
+	make_printable(m.text);
+	n = write(*fd, &m, sizeof(m));
+	(void)n;
+}
+
+static void send_result(int fd, const struct fence_run *r)
+{
+	struct message m = {
+		.result = true,
+		.failed = r->failures,
+		.skipped = r->skipped,
+	};
+	ssize_t n;
+
+	snprintf(m.text, sizeof(m.text), "%s", r->reason);
+	make_printable(m.text);
+	n = write(fd, &m, sizeof(m));
+	(void)n;
+}
+
+static int open_device(struct fence_run *r, const char *name)
+{
+	int ret = dlbuf_device_open(name, NULL, &r->dev);
+
+	r->info.size = sizeof(r->info);
+	if (!ret)
+		ret = dlbuf_device_get_info(r->dev, &r->info);
+	return ret;
+}
+
+/* Case `first` and those behind it, after what the pair can do at all. */
+static void run_child(const struct command *cmd, const struct subject *e,
+		      const struct subject *d, unsigned int first, int fd)
+{
+	struct fence_run r = {
+		.exporter = e->name,
+		.lent = e->fd,
+		.note = send_note,
+		.data = &fd,
+	};
+
+	if (open_device(&r, d->name)) {
+		send_note(&fd, dlbuf_last_error());
+		_exit(1);
+	}
+	if (!first) {
+		if (e->remark)
+			send_note(&fd, e->remark);
+		fence_capabilities(&r);
+	}
+	r.failures = 0;
+	/* The end of the capabilities, which is case -1. */
+	send_result(fd, &r);
+	for (unsigned int i = first; i < fence_ncases; i++) {
+		if (!chosen(cmd, e, d, i))
+			continue;
+		if (fence_cases[i].slow && !cmd->slow) {
+			r.failures = 0;
+			r.skipped = true;
+			snprintf(r.reason, sizeof(r.reason),
+				 "takes 10 s: --slow");
+		} else {
+			fence_case_run(&r, &fence_cases[i]);
+		}
+		send_result(fd, &r);
+	}
+	dlbuf_device_close(r.dev);
+	_exit(0);
+}
+
+/* ---- the parent's side */
+
+static void put_note(struct command *cmd, const char *line)
+{
+	if (cmd->want_json)
+		cJSON_AddItemToArray(cmd->notes, cJSON_CreateString(line));
+	else
+		printf("# %s\n", line);
+}
+
+static void put_json(struct command *cmd, const struct subject *e,
+		     const struct subject *d, unsigned int i,
+		     const char *result, const char *reason)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(o, "name", case_name(e, d, i).s);
+	cJSON_AddStringToObject(o, "exporter", e->name);
+	cJSON_AddStringToObject(o, "device", d->name);
+	cJSON_AddStringToObject(o, "case", fence_cases[i].name);
+	cJSON_AddStringToObject(o, "result", result);
+	cJSON_AddStringToObject(o, "reason", reason);
+	cJSON_AddItemToObject(o, "notes", cmd->notes);
+	cmd->notes = cJSON_CreateArray();
+	cJSON_AddItemToArray(cmd->cases, o);
+}
+
+static void put_result(struct command *cmd, const struct subject *e,
+		       const struct subject *d, unsigned int i,
+		       const struct message *m)
+{
+	bool skipped = !m->failed && m->skipped;
+	char reason[sizeof(m->text)];
+
+	cmd->failed += m->failed;
+	cmd->skipped += skipped;
+	cmd->passed += !m->failed && !skipped;
+	cmd->done++;
+	snprintf(reason, sizeof(reason), "%s", skipped ? m->text : "");
+	/* It would begin a directive of KTAP's. */
+	for (char *c = reason; (c = strchr(c, '#'));)
+		*c = ' ';
+	if (cmd->want_json)
+		put_json(cmd, e, d, i, m->failed ? "fail" :
+			 skipped ? "skip" : "pass", reason);
+	else
+		printf("%s %u - %s%s%s\n", m->failed ? "not ok" : "ok",
+		       cmd->done, case_name(e, d, i).s,
+		       skipped ? " # SKIP " : "", reason);
+	fflush(stdout);
+}
+
+/* What the pair can do at all, in JSON. */
+static void put_pair(struct command *cmd, const struct subject *e,
+		     const struct subject *d)
+{
+	cJSON *o;
+
+	if (!cmd->want_json)
+		return;
+	o = cJSON_CreateObject();
+	cJSON_AddStringToObject(o, "exporter", e->name);
+	cJSON_AddStringToObject(o, "device", d->name);
+	cJSON_AddItemToObject(o, "notes", cmd->notes);
+	cmd->notes = cJSON_CreateArray();
+	cJSON_AddItemToArray(cmd->pairs, o);
+}
+
+static unsigned int next_case(const struct command *cmd,
+			      const struct subject *e, const struct subject *d,
+			      unsigned int i)
+{
+	while (i < fence_ncases && !chosen(cmd, e, d, i))
+		i++;
+	return i;
+}
+
+/*
+ * One child, from case *next on. When it crashes or hangs, that is the failure
+ * of the case it was at, and *next the one behind.
+ */
+static int run_some(struct command *cmd, const struct subject *e,
+		    const struct subject *d, unsigned int *next)
+{
+	struct message m = { .failed = true };
+	bool ready = false;
+	char end[128];
+	int fd, got;
+	pid_t pid = start_child(&fd);
+
+	if (pid < 0)
+		return STATUS_SYSTEM;
+	if (!pid)
+		run_child(cmd, e, d, *next, fd);
+	while ((got = receive(fd, &m, sizeof(m))) == 1) {
+		if (!m.result) {
+			put_note(cmd, m.text);
+		} else if (!ready) {
+			ready = true;
+			if (!*next)
+				put_pair(cmd, e, d);
+			*next = next_case(cmd, e, d, *next);
+		} else {
+			put_result(cmd, e, d, *next, &m);
+			*next = next_case(cmd, e, d, *next + 1);
+		}
+	}
+	close(fd);
+	reap(pid, got < 0, end, sizeof(end));
+	if (interrupted)
+		return fail(STATUS_SYSTEM, "interrupted after %u of %u cases",
+			    cmd->done, cmd->chosen);
+	*next = next_case(cmd, e, d, *next);
+	if (*next == fence_ncases) {
+		/* After its last case: of no case, and no less wrong. */
+		if (*end)
+			return fail(STATUS_SYSTEM, "%s/%s, after the cases: "
+				    "%s", e->name, d->name, end);
+		return 0;
+	}
+	put_note(cmd, end);
+	m = (struct message){ .failed = true };
+	put_result(cmd, e, d, *next, &m);
+	*next = next_case(cmd, e, d, *next + 1);
+	return 0;
+}
+
+static int run_pair(struct command *cmd, const struct subject *e,
+		    const struct subject *d)
+{
+	const struct subject *missing = e->status ? e : d->status ? d : NULL;
+	unsigned int next = next_case(cmd, e, d, 0);
+	int status = 0;
+
+	if (next == fence_ncases)
+		return 0;
+	if (missing) {
+		struct message m = { .skipped = true };
+
+		snprintf(m.text, sizeof(m.text), "%s", missing->reason);
+		for (; next < fence_ncases;
+		     next = next_case(cmd, e, d, next + 1))
+			put_result(cmd, e, d, next, &m);
+		return 0;
+	}
+	if (!cmd->want_json)
+		printf("# %s/%s\n", e->name, d->name);
+	for (next = 0; !status && next < fence_ncases;)
+		status = run_some(cmd, e, d, &next);
+	return status;
+}
+
+static int finish_json(struct command *cmd)
+{
+	cJSON *totals = cJSON_AddObjectToObject(cmd->json, "totals");
+	int status;
+
+	cJSON_AddNumberToObject(totals, "pass", cmd->passed);
+	cJSON_AddNumberToObject(totals, "fail", cmd->failed);
+	cJSON_AddNumberToObject(totals, "skip", cmd->skipped);
+	status = json_write(cmd->json, stdout, "standard output");
+	cJSON_Delete(cmd->notes);
+	cJSON_Delete(cmd->json);
+	return status;
+}
+
+static int run_cases(struct command *cmd)
+{
+	int status;
+
+	if (cmd->want_json) {
+		cmd->json = cJSON_CreateObject();
+		cJSON_AddStringToObject(cmd->json, "dlbuf", dlbuf_version());
+		cmd->pairs = cJSON_AddArrayToObject(cmd->json, "pairs");
+		cmd->cases = cJSON_AddArrayToObject(cmd->json, "cases");
+		cmd->notes = cJSON_CreateArray();
+	} else {
+		printf("KTAP version 1\n1..%u\n", cmd->chosen);
+	}
+	status = each_pair(cmd, run_pair);
+	if (!status && !cmd->want_json)
+		printf("# Totals: pass:%u fail:%u skip:%u\n", cmd->passed,
+		       cmd->failed, cmd->skipped);
+	if (!status && cmd->want_json)
+		status = finish_json(cmd);
+	if (status)
+		return status;
+	return cmd->failed ? STATUS_MISMATCH :
+	       cmd->passed ? STATUS_VERIFIED : STATUS_ABSENT;
+}
+
+static int run(struct command *cmd)
+{
+	int status = find_exporters(cmd);
+
+	if (!status)
+		status = find_devices(cmd);
+	if (status)
+		return status;
+	if (!cmd->exporter.n || !cmd->device.n)
+		return fail(STATUS_ABSENT, "there is no %s on this machine",
+			    cmd->exporter.n ? "device" : "exporter");
+	each_pair(cmd, count_pair);
+	if (!cmd->chosen)
+		return fail(STATUS_USAGE, "no case is called '%s'; see --list",
+			    cmd->patterns[0]);
+	return cmd->list ? 0 : run_cases(cmd);
+}
+
+int fence_main(int argc, char **argv)
+{
+	struct command cmd = { .devices = "all", .cam.fd = -1 };
+	int status = parse(&cmd, argc, argv);
+
+	if (status)
+		return status;
+	if (cmd.help) {
+		fputs(fence_usage, stdout);
+		return 0;
+	}
+	status = run(&cmd);
+	if (cmd.cam.fd >= 0)
+		camera_close(&cmd.cam);
+	return status;
+}

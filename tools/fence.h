@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The truth table of a dma-buf's fences, one exporter and one device at a
+ * time. fence.c is the command; it runs the cases in a process of its own, so
+ * that a driver that crashes or hangs costs one case.
+ */
+#ifndef DMABUF_TEST_FENCE_H
+#define DMABUF_TEST_FENCE_H
+
+#include <dlbuf/dlbuf.h>
+
+#include "tool.h"
+#include "vgem.h"
+
+/* A fence that signals when we say so. */
+struct fence {
+	uint32_t handle;	/* of vgem's buffer that it was made on */
+	uint32_t id;
+	bool own;		/* handle is a scratch buffer */
+	bool signalled;
+	int sync_file;		/* -1: the kernel gives none */
+};
+
+/* One case under way. */
+struct fence_run {
+	const char *exporter;
+	int lent;		/* the buffer to use, or -1: make one */
+	struct dlbuf_device *dev;
+	struct dlbuf_device_info info;
+
+	struct vgem vgem;
+	bool sync_files;	/* the kernel exports and imports them */
+	int buffer;
+	uint32_t access;	/* by how it was opened */
+	uint32_t handle;	/* of a buffer of vgem's, else 0 */
+	DLManagedTensorVersioned *t;
+	struct fence fences[4];
+	unsigned int nfences;
+
+	unsigned int failures;
+	bool skipped;
+	char reason[256];
+	/* A line about the case for whoever reads the report. */
+	void (*note)(void *data, const char *line);
+	void *data;
+};
+
+struct fence_case {
+	const char *name;
+	void (*fn)(struct fence_run *r, const struct fence_case *c);
+	uint32_t access;	/* what is acquired */
+	uint32_t fences;	/* on the buffer: DLBUF_READ, DLBUF_WRITE */
+	uint32_t signalled;	/* of those */
+	bool pending;		/* then the access has to wait */
+	bool slow;		/* 10 s */
+};
+
+extern const struct fence_case fence_cases[];
+extern const unsigned int fence_ncases;
+
+/* Runs one; the result is in failures, skipped and reason. */
+void fence_case_run(struct fence_run *r, const struct fence_case *c);
+
+/* What can be tested here at all, as lines to r->note(). */
+void fence_capabilities(struct fence_run *r);
+
+/* ---- a device's queue, for devices that wait by themselves (fence_queue.c) */
+
+struct fence_mark;
+
+/* Whether marks can be put on its queue. */
+bool fence_mark_possible(const struct dlbuf_device_info *info);
+/* A mark on the default queue, behind all that was submitted so far; NULL:
+ * the driver refused, and the sentence was told to fail(). */
+struct fence_mark *fence_mark_submit(struct dlbuf_device *dev);
+/* Whether the queue has passed it, waiting for that for at most ns. */
+bool fence_mark_passed(struct fence_mark *mark, uint64_t ns);
+/* Only once the queue has passed it. */
+void fence_mark_free(struct fence_mark *mark);
+
+#endif /* DMABUF_TEST_FENCE_H */
