@@ -402,13 +402,17 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 	struct vulkan_device *dev = vulkan_device(imp->dev);
 	struct vulkan_import *vi = vulkan_import(imp);
 	VkQueue queue = stream ? stream : dev->queue;
+	struct vulkan_barriers barriers;
 	struct vulkan_job *job = NULL;
 	int ret;
 
 	*fence = -1;
-	ret = job_get(dev, vi, &job);
+	/* None are recorded yet where dlbuf_acquire_fence() began it. */
+	ret = get_barriers(dev, vi, access, &barriers);
 	if (!ret)
-		ret = submit(dev, queue, vi->barriers[access - 1].release, job,
+		ret = job_get(dev, vi, &job);
+	if (!ret)
+		ret = submit(dev, queue, barriers.release, job,
 			     VK_NULL_HANDLE, job->signal);
 	if (!ret)
 		ret = job->signal ? export_fence(dev, job, fence) :
