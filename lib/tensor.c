@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* fd -> tensor: the DLPack struct, and what its deleter gives back. */
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "backend.h"
@@ -39,7 +40,10 @@ static void tensor_destroy(struct tensor *t)
 	struct lease *lease = t->lease;
 	uint32_t acquired = __atomic_exchange_n(&t->acquired, 0,
 						__ATOMIC_ACQ_REL);
+	int state;
 
+	/* close() is a cancellation point, and half a deletion a lease lost. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (acquired && tensor_release(t, acquired, t->stream, NULL))
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
@@ -48,6 +52,7 @@ static void tensor_destroy(struct tensor *t)
 	cache_unref(imp);
 	/* Last: the callback may do anything, close the device included. */
 	lease_unref(lease);
+	pthread_setcancelstate(state, NULL);
 }
 
 static void delete_versioned(DLManagedTensorVersioned *self)

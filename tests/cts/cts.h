@@ -133,6 +133,7 @@ void cts_cases_cache(void);
 void cts_cases_tensor(void);
 void cts_cases_sync(void);
 void cts_cases_frame(void);
+void cts_cases_lease(void);
 void cts_cases_alloc(void);
 void cts_cases_fault(void);
 

@@ -1,0 +1,790 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Leases and fences: a frame's callback runs exactly once, after the last of
+ * its tensors is deleted and the last fence of their releases has signalled.
+ * Devices that wait by themselves get real fences, made by vgem; on the others
+ * a release is complete when it returns, and the lease goes with the tensor.
+ */
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cts.h"
+#include "event.h"
+#ifdef CONFIG_FAULT_INJECTION
+#include "sys.h"
+#endif
+
+#define W 64u
+#define H 32u
+#define BYTES (W * H * 3 / 2)
+#define NFENCES 4
+
+/* Longer than a fence of vgem's lasts: what is waited for does come. */
+#define BOUND 60
+
+/* ---- what a lease tells */
+
+struct holder {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	unsigned int fired;
+	pthread_t thread;	/* the last one's */
+	void (*then)(void *);	/* what else the callback does */
+	void *arg;
+};
+
+#define HOLDER(...)                                     \
+	{ .lock = PTHREAD_MUTEX_INITIALIZER,            \
+	  .cond = PTHREAD_COND_INITIALIZER, __VA_ARGS__ }
+
+static void fire(void *data)
+{
+	struct holder *h = data;
+
+	if (h->then)
+		h->then(h->arg);
+	pthread_mutex_lock(&h->lock);
+	h->fired++;
+	h->thread = pthread_self();
+	pthread_cond_broadcast(&h->cond);
+	pthread_mutex_unlock(&h->lock);
+}
+
+static unsigned int fired(struct holder *h)
+{
+	unsigned int n;
+
+	pthread_mutex_lock(&h->lock);
+	n = h->fired;
+	pthread_mutex_unlock(&h->lock);
+	return n;
+}
+
+/* Waits until it has fired, if it does at all. */
+static bool fires(struct holder *h)
+{
+	struct timespec end;
+	bool yes;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += BOUND;
+	pthread_mutex_lock(&h->lock);
+	while (!h->fired && !pthread_cond_timedwait(&h->cond, &h->lock, &end))
+		;
+	yes = h->fired;
+	pthread_mutex_unlock(&h->lock);
+	return yes;
+}
+
+static bool fired_here(struct holder *h)
+{
+	return fired(h) == 1 && pthread_equal(h->thread, pthread_self());
+}
+
+static bool fired_elsewhere(struct holder *h)
+{
+	return fired(h) == 1 && !pthread_equal(h->thread, pthread_self());
+}
+
+/*
+ * Once through the event thread: what was ready before this has been told when
+ * it returns, so that what has not been told then was not ready.
+ */
+static void settle(void)
+{
+	struct holder h = HOLDER();
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	if (fd < 0)
+		FATAL("eventfd: %s", strerror(errno));
+	if (dlbuf_fence_notify(fd, fire, &h))
+		FATAL("dlbuf_fence_notify: %s", dlbuf_last_error());
+	CHECK_EQ(eventfd_write(fd, 1), 0);
+	CHECK(fires(&h));
+	CHECK_EQ(fired(&h), 1);
+	close(fd);
+}
+
+/* An event that has been told is pending still until its callback is back. */
+static void until_pending(unsigned int n)
+{
+	time_t end = time(NULL) + BOUND;
+
+	while (event_pending() != n && time(NULL) < end)
+		sched_yield();
+	CHECK_EQ(event_pending(), n);
+}
+
+/* Until the event thread has put its fds away: it ends by itself. */
+static void until_fds(unsigned int fds)
+{
+	time_t end = time(NULL) + BOUND;
+
+	while (cts_count_fds() != fds && time(NULL) < end)
+		sched_yield();
+	CHECK_EQ(cts_count_fds(), fds);
+}
+
+/* ---- a frame on a device */
+
+struct held {
+	unsigned int fds;	/* open before */
+	int fd;
+	struct dlbuf_device *dev;
+	bool fences;		/* the device waits for them by itself */
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+};
+
+static int import_frame(struct held *f, struct holder *h)
+{
+	struct dlbuf_frame frame = {
+		.size = sizeof(frame),
+		.width = W,
+		.height = H,
+		.code = DLBUF_FOURCC('N', 'V', '1', '2'),
+		.code_space = DLBUF_CODE_V4L2,
+		.modifier = DLBUF_MOD_LINEAR,
+		.nplanes = 1,
+		.planes = { { .fd = f->fd, .pitch = W } },
+		.release = fire,
+		.release_data = h,
+	};
+	uint32_t n = 0;
+	int ret = dlbuf_import_frame(f->dev, &frame, NULL, f->t, &n);
+
+	if (!ret)
+		CHECK_EQ(n, 2);
+	return ret;
+}
+
+static void open_frame(struct held *f, struct holder *h)
+{
+	DLBUF_INFO(dlbuf_device_info, info);
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	*f = (struct held){ .fds = cts_count_fds() };
+	f->fd = cts_alloc("udmabuf", BYTES);
+	f->dev = cts_open();
+	CHECK_OK(dlbuf_device_get_info(f->dev, &info));
+	f->fences = info.acquire == DLBUF_SYNC_FENCE;
+	REQUIRE_OK(import_frame(f, h));
+}
+
+static void close_frame(struct held *f)
+{
+	dlbuf_device_close(f->dev);
+	close(f->fd);
+}
+
+static void close_frame_last(struct held *f)
+{
+	close_frame(f);
+	until_fds(f->fds);
+}
+
+static void delete_planes(struct held *f)
+{
+	cts_delete(f->t[1]);
+	cts_delete(f->t[0]);
+}
+
+/*
+ * An access that ends with this fence, of the device's own kind where it
+ * cannot take one: then it is complete.
+ */
+static void access_until(struct held *f, DLManagedTensorVersioned *t,
+			 struct cts_fence *fence)
+{
+	int before = -1;
+
+	if (!f->fences) {
+		CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+		CHECK_OK(dlbuf_release(t, NULL, NULL));
+		return;
+	}
+	REQUIRE_OK(dlbuf_acquire_fence(t, DLBUF_READ, &before));
+	CHECK_EQ(before, -1); /* readers do not wait for each other */
+	CHECK_OK(dlbuf_release_fence(t, fence->sync_file));
+}
+
+/* ---- one fence */
+
+static void pending(void *arg)
+{
+	struct holder h = HOLDER();
+	struct cts_fence fence;
+	struct held f;
+
+	(void)arg;
+	cts_fence_create(&fence);
+	open_frame(&f, &h);
+	access_until(&f, f.t[0], &fence);
+	cts_delete(f.t[0]);
+	CHECK_EQ(fired(&h), 0);
+	cts_delete(f.t[1]);
+	if (f.fences) {
+		settle();
+		CHECK_EQ(fired(&h), 0);
+		until_pending(1);
+		cts_fence_signal(&fence);
+		CHECK(fires(&h));
+		CHECK(fired_elsewhere(&h));
+		settle();
+	} else {
+		CHECK(fired_here(&h));
+		until_pending(0);
+	}
+	CHECK_EQ(fired(&h), 1);
+	close_frame_last(&f);
+	CHECK_EQ(fired(&h), 1);
+	cts_fence_destroy(&fence);
+}
+
+/* The other way round: the fence is first, and the lease goes at the delete. */
+static void signalled(void *arg)
+{
+	struct holder h = HOLDER();
+	struct cts_fence fence;
+	struct held f;
+
+	(void)arg;
+	cts_fence_create(&fence);
+	open_frame(&f, &h);
+	access_until(&f, f.t[0], &fence);
+	cts_fence_signal(&fence);
+	settle();
+	/* One that has signalled is no reason to wait. */
+	access_until(&f, f.t[1], &fence);
+	settle();
+	until_pending(0);
+	cts_delete(f.t[1]);
+	CHECK_EQ(fired(&h), 0);
+	cts_delete(f.t[0]);
+	CHECK(fired_here(&h));
+	close_frame_last(&f);
+	CHECK_EQ(fired(&h), 1);
+	cts_fence_destroy(&fence);
+}
+
+/* ---- several */
+
+/*
+ * Planes, shares and a legacy share, accesses one after another on one tensor,
+ * a fence for each; they are deleted and signal in other orders.
+ */
+static void several(void *arg)
+{
+	static const int order[NFENCES] = { 2, 0, 3, 1 };
+	struct cts_fence fences[NFENCES];
+	DLManagedTensorVersioned *share = NULL;
+	DLManagedTensor *old = NULL;
+	struct holder h = HOLDER();
+	struct held f;
+
+	(void)arg;
+	for (int i = 0; i < NFENCES; i++)
+		cts_fence_create(&fences[i]);
+	open_frame(&f, &h);
+	REQUIRE_OK(dlbuf_tensor_share(f.t[1], &share));
+	REQUIRE_OK(dlbuf_tensor_share_legacy(f.t[1], &old));
+	access_until(&f, f.t[0], &fences[0]);
+	access_until(&f, f.t[0], &fences[1]);
+	access_until(&f, f.t[1], &fences[2]);
+	access_until(&f, share, &fences[3]);
+	cts_delete(f.t[0]);
+	cts_delete(share);
+	cts_delete(f.t[1]);
+	/* A framework has it still. */
+	if (f.fences)
+		cts_fence_signal(&fences[order[0]]);
+	settle();
+	CHECK_EQ(fired(&h), 0);
+	old->deleter(old);
+	for (int i = 1; f.fences && i < NFENCES; i++) {
+		settle();
+		CHECK_EQ(fired(&h), 0);
+		until_pending(NFENCES - i);
+		cts_fence_signal(&fences[order[i]]);
+	}
+	if (f.fences)
+		CHECK(fires(&h) && fired_elsewhere(&h));
+	else
+		CHECK(fired_here(&h));
+	settle();
+	CHECK_EQ(fired(&h), 1);
+	close_frame_last(&f);
+	for (int i = 0; i < NFENCES; i++)
+		cts_fence_destroy(&fences[i]);
+}
+
+/* Two frames on one buffer, each with a lease of its own. */
+static void two_frames(void *arg)
+{
+	struct holder h = HOLDER(), other = HOLDER();
+	struct cts_fence fence;
+	struct held f, g;
+
+	(void)arg;
+	cts_fence_create(&fence);
+	open_frame(&f, &h);
+	g = f;
+	REQUIRE_OK(import_frame(&g, &other));
+	access_until(&f, f.t[0], &fence);
+	delete_planes(&f);
+	settle();
+	CHECK_EQ(fired(&h), f.fences ? 0 : 1);
+	/* It has not touched the buffer; its fences are none of its business. */
+	delete_planes(&g);
+	CHECK(fired_here(&other));
+	if (f.fences)
+		cts_fence_signal(&fence);
+	CHECK(fires(&h));
+	settle();
+	CHECK_EQ(fired(&h), 1);
+	CHECK_EQ(fired(&other), 1);
+	close_frame_last(&f);
+	cts_fence_destroy(&fence);
+}
+
+/* ---- deleted while acquired */
+
+static void deleted_acquired(void *arg)
+{
+	struct holder h = HOLDER();
+	struct held f;
+	int fence = -1;
+
+	(void)arg;
+	open_frame(&f, &h);
+	CHECK_OK(dlbuf_acquire(f.t[0], DLBUF_RW, NULL, NULL));
+	delete_planes(&f);
+	CHECK(fires(&h));
+	CHECK_EQ(fired(&h), 1);
+
+	/* Begun without the device, ended by the deleter. */
+	if (f.fences) {
+		struct holder again = HOLDER();
+
+		REQUIRE_OK(import_frame(&f, &again));
+		REQUIRE_OK(dlbuf_acquire_fence(f.t[1], DLBUF_WRITE, &fence));
+		if (fence != -1)
+			close(fence);
+		delete_planes(&f);
+		CHECK(fires(&again));
+		settle();
+		CHECK_EQ(fired(&again), 1);
+	}
+	settle();
+	CHECK_EQ(fired(&h), 1);
+	close_frame_last(&f);
+}
+
+static void *delete_it(void *arg)
+{
+	delete_planes(arg);
+	return NULL;
+}
+
+/*
+ * The deleter releases work that waits for somebody else: whether it blocks
+ * for it or leaves an event behind, the lease is not before that.
+ */
+static void deleted_waiting(void *arg)
+{
+	struct holder h = HOLDER();
+	struct cts_fence fence;
+	pthread_t thread;
+	struct held f;
+
+	(void)arg;
+	cts_fence_create(&fence);
+	open_frame(&f, &h);
+	if (!f.fences)
+		cts_fence_signal(&fence); /* or the acquire would wait */
+	CHECK_OK(dlbuf_fence_import(f.fd, DLBUF_WRITE, fence.sync_file));
+	CHECK_OK(dlbuf_acquire(f.t[0], DLBUF_READ, NULL, NULL));
+	CHECK_EQ(pthread_create(&thread, NULL, delete_it, &f), 0);
+	if (f.fences) {
+		settle();
+		CHECK_EQ(fired(&h), 0);
+		cts_fence_signal(&fence);
+	}
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK(fires(&h));
+	settle();
+	CHECK_EQ(fired(&h), 1);
+	close_frame_last(&f);
+	cts_fence_destroy(&fence);
+}
+
+/* ---- other ends */
+
+/* Nobody signals; vgem does after 10 s, as a kernel must. */
+static void expiry(void *arg)
+{
+	struct holder h = HOLDER();
+	struct cts_fence fence;
+	struct held f;
+
+	(void)arg;
+	cts_fence_create(&fence);
+	open_frame(&f, &h);
+	access_until(&f, f.t[1], &fence);
+	delete_planes(&f);
+	CHECK(fires(&h));
+	settle();
+	CHECK_EQ(fired(&h), 1);
+	close_frame_last(&f);
+	cts_fence_destroy(&fence);
+}
+
+struct busy {
+	struct held f;
+	struct holder inner;
+	struct cts_fence fence;
+};
+
+/* All that a callback may do; the device is closed by whoever had it last. */
+static void do_much(void *arg)
+{
+	struct busy *b = arg;
+
+	if (!CHECK_OK(import_frame(&b->f, &b->inner)))
+		return;
+	CHECK_OK(dlbuf_acquire(b->f.t[0], DLBUF_RW, NULL, NULL));
+	CHECK_OK(dlbuf_release(b->f.t[0], NULL, NULL));
+	delete_planes(&b->f);
+	dlbuf_device_trim(b->f.dev, 0);
+	dlbuf_device_close(b->f.dev);
+}
+
+static void callback(void *arg)
+{
+	struct busy b = { .inner = HOLDER() };
+	struct holder h = HOLDER(.then = do_much, .arg = &b);
+
+	(void)arg;
+	cts_fence_create(&b.fence);
+	open_frame(&b.f, &h);
+	access_until(&b.f, b.f.t[0], &b.fence);
+	delete_planes(&b.f);
+	if (b.f.fences) {
+		settle();
+		CHECK_EQ(fired(&h), 0);
+		cts_fence_signal(&b.fence);
+		CHECK(fires(&h) && fired_elsewhere(&h));
+	} else {
+		CHECK(fired_here(&h));
+	}
+	CHECK(fires(&b.inner));
+	close(b.f.fd);
+	until_fds(b.f.fds);
+	CHECK_EQ(fired(&h), 1);
+	CHECK_EQ(fired(&b.inner), 1);
+	cts_fence_destroy(&b.fence);
+}
+
+/* The device is closed, the tensors go, and the fence is the last. */
+static void device_closed(void *arg)
+{
+	struct holder h = HOLDER();
+	struct cts_fence fence;
+	struct held f;
+
+	(void)arg;
+	cts_fence_create(&fence);
+	open_frame(&f, &h);
+	access_until(&f, f.t[0], &fence);
+	close_frame(&f);
+	CHECK_EQ(fired(&h), 0);
+	delete_planes(&f);
+	if (f.fences) {
+		settle();
+		CHECK_EQ(fired(&h), 0);
+		cts_fence_signal(&fence);
+		CHECK(fires(&h) && fired_elsewhere(&h));
+	} else {
+		CHECK(fired_here(&h));
+	}
+	until_fds(f.fds);
+	CHECK_EQ(fired(&h), 1);
+	cts_fence_destroy(&fence);
+}
+
+/* ---- cancellation */
+
+static void *delete_cancelled(void *arg)
+{
+	pthread_cancel(pthread_self());
+	delete_planes(arg);
+	pthread_testcancel();
+	return NULL;
+}
+
+/*
+ * The thread that deletes has been cancelled, and everything that the last
+ * tensor holds goes with it, through calls that are cancellation points.
+ */
+static void cancelled(void *arg)
+{
+	struct holder h = HOLDER();
+	struct cts_fence fence;
+	void *end = NULL;
+	pthread_t thread;
+	struct held f;
+
+	(void)arg;
+	cts_fence_create(&fence);
+	open_frame(&f, &h);
+	access_until(&f, f.t[0], &fence);
+	CHECK_OK(dlbuf_acquire(f.t[1], DLBUF_READ, NULL, NULL));
+	close_frame(&f);
+	CHECK_EQ(pthread_create(&thread, NULL, delete_cancelled, &f), 0);
+	CHECK_EQ(pthread_join(thread, &end), 0);
+	CHECK(end == PTHREAD_CANCELED);
+	if (f.fences) {
+		settle();
+		CHECK_EQ(fired(&h), 0);
+		cts_fence_signal(&fence);
+	}
+	CHECK(fires(&h));
+	until_fds(f.fds);
+	CHECK_EQ(fired(&h), 1);
+	cts_fence_destroy(&fence);
+}
+
+/* ---- the process ends */
+
+static int pipe_end;
+
+static void tell(void *arg)
+{
+	ssize_t n = write(pipe_end, "x", 1);
+
+	(void)arg, (void)n;
+}
+
+/* In a child: leave main() with a lease that is pending. */
+static void exit_pending(struct cts_fence *fence)
+{
+	static struct holder h = HOLDER(.then = tell);
+	static struct held f;
+
+	open_frame(&f, &h);
+	access_until(&f, f.t[0], fence);
+	if (!f.fences)
+		CHECK_OK(dlbuf_acquire(f.t[0], DLBUF_READ, NULL, NULL));
+	else
+		delete_planes(&f);
+	exit(0);
+}
+
+static void exits(void *arg)
+{
+	struct cts_fence fence;
+	int fds[2], status = -1;
+	char c;
+	pid_t pid;
+
+	(void)arg;
+	cts_fence_create(&fence);
+	REQUIRE(!pipe(fds));
+	pid = fork();
+	REQUIRE(pid >= 0);
+	if (!pid) {
+		close(fds[0]);
+		pipe_end = fds[1];
+		exit_pending(&fence);
+	}
+	close(fds[1]);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	/* Not called early in the name of order. */
+	CHECK_EQ(read(fds[0], &c, 1), 0);
+	close(fds[0]);
+	cts_fence_signal(&fence);
+	cts_fence_destroy(&fence);
+}
+
+/* ---- failures */
+
+#ifdef CONFIG_FAULT_INJECTION
+static void silent(void *data, enum dlbuf_log_level level, const char *text)
+{
+	(void)data, (void)level, (void)text;
+}
+
+/* Each call inside of a release or a deleter fails once; the lease does not. */
+static bool failing_release(unsigned long n, bool by_delete)
+{
+	struct holder h = HOLDER();
+	unsigned long calls;
+	struct held f;
+	int ret = 0;
+
+	open_frame(&f, &h);
+	CHECK_OK(dlbuf_acquire(f.t[0], DLBUF_RW, NULL, NULL));
+	fault_at(n);
+	if (!by_delete)
+		ret = dlbuf_release(f.t[0], NULL, NULL);
+	delete_planes(&f);
+	calls = fault_count();
+	fault_at(0);
+	if (ret) {
+		CHECK(ret < 0 && dlbuf_last_error()[0]);
+		CHECK(n <= calls);
+	}
+	CHECK(fires(&h));
+	close_frame_last(&f);
+	CHECK_EQ(fired(&h), 1);
+	return n < calls;
+}
+
+static void release_fails(void *arg)
+{
+	unsigned long n;
+
+	(void)arg;
+	dlbuf_log_set(silent, NULL, DLBUF_LOG_NONE);
+	for (n = 1; failing_release(n, false); n++)
+		;
+	for (n = 1; failing_release(n, true); n++)
+		;
+}
+
+struct releasing {
+	struct held f;
+	struct cts_fence *fence;
+	unsigned long fault, calls;
+	pid_t tid;		/* atomic */
+	bool done;		/* atomic */
+	bool ended;		/* the access, with the fence */
+};
+
+static void *release_with_fault(void *arg)
+{
+	struct releasing *r = arg;
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	int ret;
+
+	fault_at(r->fault);
+	__atomic_store_n(&r->tid, gettid(), __ATOMIC_RELEASE);
+	ret = dlbuf_release_fence(r->f.t[0], r->fence->sync_file);
+	r->calls = fault_count();
+	fault_at(0);
+	if (ret)
+		CHECK(ret < 0 && dlbuf_last_error()[0]);
+	CHECK_OK(dlbuf_tensor_get_info(r->f.t[0], &info));
+	r->ended = !info.acquired;
+	if (r->ended)
+		delete_planes(&r->f);
+	__atomic_store_n(&r->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static bool asleep(pid_t tid)
+{
+	char path[64], stat[512] = "", *state;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	file = fopen(path, "re");
+	if (!file)
+		return false; /* has ended */
+	if (!fgets(stat, sizeof(stat), file))
+		stat[0] = '\0';
+	fclose(file);
+	state = strrchr(stat, ')');
+	return state && state[1] && state[2] == 'S';
+}
+
+/*
+ * One call of a release with a pending fence fails: of the event, its thread
+ * or the dma-buf's ioctl. Whoever waits then, the lease is not early.
+ */
+static bool failing_event(unsigned long n, unsigned int *waited)
+{
+	struct holder h = HOLDER();
+	struct cts_fence fence;
+	struct releasing r = { .fence = &fence, .fault = n };
+	pthread_t thread;
+	int before = -1;
+
+	cts_fence_create(&fence);
+	open_frame(&r.f, &h);
+	REQUIRE_OK(dlbuf_acquire_fence(r.f.t[0], DLBUF_READ, &before));
+	CHECK_EQ(pthread_create(&thread, NULL, release_with_fault, &r), 0);
+	/* It is through, or waits for the fence: on the CPU's time, not ours. */
+	while (!__atomic_load_n(&r.done, __ATOMIC_ACQUIRE) &&
+	       (!__atomic_load_n(&r.tid, __ATOMIC_ACQUIRE) ||
+		!asleep(__atomic_load_n(&r.tid, __ATOMIC_ACQUIRE))))
+		sched_yield();
+	*waited += !__atomic_load_n(&r.done, __ATOMIC_ACQUIRE);
+	CHECK_MSG(!fired(&h), "with failure %lu", n);
+	cts_fence_signal(&fence);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	if (!r.ended)
+		delete_planes(&r.f);
+	CHECK(fires(&h));
+	close_frame_last(&r.f);
+	CHECK_EQ(fired(&h), 1);
+	cts_fence_destroy(&fence);
+	return n <= r.calls;
+}
+
+static void no_thread(void *arg)
+{
+	struct holder h = HOLDER();
+	unsigned int waited = 0;
+	unsigned long n;
+	struct held f;
+
+	(void)arg;
+	dlbuf_log_set(silent, NULL, DLBUF_LOG_NONE);
+	open_frame(&f, &h);
+	delete_planes(&f);
+	close_frame_last(&f);
+	if (!f.fences)
+		SKIP("no release of this device waits for an event");
+	for (n = 1; failing_event(n, &waited); n++)
+		;
+	ktap_note(NULL, 0, "%lu calls, the failure of %u made it wait", n - 1,
+		  waited);
+	/* Memory, the dup, epoll, eventfd, the thread, epoll_ctl, the import. */
+	CHECK(waited >= 6);
+}
+#else
+static void release_fails(void *arg)
+{
+	(void)arg;
+	SKIP("this build has no fault injection");
+}
+
+static void no_thread(void *arg)
+{
+	release_fails(arg);
+}
+#endif
+
+void cts_cases_lease(void)
+{
+	ktap_case("lease/pending", pending, NULL);
+	ktap_case("lease/signalled", signalled, NULL);
+	ktap_case("lease/several", several, NULL);
+	ktap_case("lease/two-frames", two_frames, NULL);
+	ktap_case("lease/deleted-acquired", deleted_acquired, NULL);
+	ktap_case("lease/deleted-waiting", deleted_waiting, NULL);
+	ktap_case("lease/expiry", expiry, NULL);
+	ktap_case("lease/callback", callback, NULL);
+	ktap_case("lease/device-closed", device_closed, NULL);
+	ktap_case("lease/cancelled", cancelled, NULL);
+	ktap_case("lease/exit", exits, NULL);
+	ktap_case("fault/lease-release", release_fails, NULL);
+	ktap_case("fault/lease-event", no_thread, NULL);
+}
