@@ -75,7 +75,7 @@ struct dlbuf_frame {
  * Makes a tensor of each plane, in the format's order: NV12 gives Y as
  * [H, W] and CbCr as [(H + 1) / 2, (W + 1) / 2, 2], both of 8-bit unsigned
  * integers; packed formats give [H, W, channels]; YUYV gives [H, W / 2, 4].
- * Channels are in memory order. docs/formats.md has the table.
+ * Channels are in memory order; dlbuf_format_each() lists all formats.
  *
  * The planes' fds are duplicated, frame and opts are borrowed; the tensors
  * are new, DLBUF_MAX_PLANES of them at most, *ntensors says how many. All of
