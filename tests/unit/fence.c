@@ -2,10 +2,14 @@
 /*
  * Waiting with a deadline: the arithmetic and the signals, on pipes, which
  * poll() knows too and which have no DMA_BUF_IOCTL_EXPORT_SYNC_FILE, like
- * kernels without sync_file. Fences themselves are in tests/cts.
+ * kernels without sync_file. And the helpers on what is no sync_file: an
+ * eventfd, which some devices' release gives, and what was closed. Fences
+ * themselves are in tests/cts.
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <time.h>
 
@@ -13,6 +17,7 @@
 
 #include "ktap.h"
 
+#include "event.h"
 #include "fence.h"
 #include "internal.h"
 
@@ -135,6 +140,179 @@ TEST(closed)
 	close(fds[1]);
 	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1), -EBADF);
 	CHECK_ERR(fence_wait_buffer(-1, DLBUF_READ, 1), -EBADF);
+}
+
+/* ---------------------------------------------------------------- the helpers */
+
+static int event(unsigned int value)
+{
+	int fd = eventfd(value, EFD_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+static void signal_event(int fd)
+{
+	uint64_t one = 1;
+
+	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
+}
+
+TEST(an_eventfd_is_waited_for)
+{
+	int fd = event(0), status = 77;
+
+	CHECK_ERR(dlbuf_fence_wait(fd, 1), -ETIME);
+	CHECK_ERR(dlbuf_fence_wait(fd, now()), -ETIME);
+	CHECK_OK(dlbuf_fence_status(fd, &status));
+	CHECK_EQ(status, 0);
+	signal_event(fd);
+	CHECK_OK(dlbuf_fence_wait(fd, 0));
+	CHECK_OK(dlbuf_fence_wait(fd, 1));
+	CHECK_OK(dlbuf_fence_status(fd, &status));
+	CHECK_EQ(status, 1);
+	/* Nothing of it was consumed. */
+	CHECK_OK(dlbuf_fence_wait(fd, 1));
+	close(fd);
+}
+
+TEST(minus_one_has_signalled)
+{
+	int status = 77, out = 77;
+
+	CHECK_OK(dlbuf_fence_wait(-1, 0));
+	CHECK_OK(dlbuf_fence_wait(-1, 1));
+	CHECK_OK(dlbuf_fence_status(-1, &status));
+	CHECK_EQ(status, 1);
+	CHECK_OK(dlbuf_fence_merge(-1, -1, &out));
+	CHECK_EQ(out, -1);
+	CHECK_OK(dlbuf_fence_set_deadline(-1, 1));
+}
+
+TEST(a_closed_fence)
+{
+	int fd = event(1), status = 77, out = 77;
+
+	need_ioctl(fd);
+	close(fd);
+	CHECK_ERR(dlbuf_fence_wait(fd, 1), -EBADF);
+	CHECK_ERR(dlbuf_fence_wait(fd, 0), -EBADF);
+	CHECK_ERR(dlbuf_fence_status(fd, &status), -EBADF);
+	CHECK_ERR(dlbuf_fence_merge(fd, -1, &out), -EBADF);
+	CHECK_ERR(dlbuf_fence_merge(-1, fd, &out), -EBADF);
+	CHECK_ERR(dlbuf_fence_merge(fd, fd, &out), -EBADF);
+	CHECK_ERR(dlbuf_fence_set_deadline(fd, 1), -EBADF);
+	CHECK_ERR(dlbuf_fence_export(fd, DLBUF_READ, &out), -EBADF);
+	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, fd), -EBADF);
+	CHECK_EQ(status, 77);
+	CHECK_EQ(out, 77);
+}
+
+TEST(what_is_no_sync_file)
+{
+	int fd = event(1), memfd = memfd_create("a file", MFD_CLOEXEC);
+	int out = 77;
+
+	need_ioctl(fd);
+	for (int i = 0; i < 2; i++) {
+		int other = i ? memfd : fd;
+
+		CHECK_ERR(dlbuf_fence_merge(other, other, &out), -EINVAL);
+		CHECK_ERR(dlbuf_fence_merge(other, -1, &out), -EINVAL);
+		CHECK_ERR(dlbuf_fence_merge(-1, other, &out), -EINVAL);
+		CHECK_SAYS("not a sync_file");
+		CHECK_ERR(dlbuf_fence_set_deadline(other, 1), -EOPNOTSUPP);
+		CHECK_ERR(dlbuf_fence_export(other, DLBUF_READ, &out), -EBADF);
+		CHECK_SAYS("not a dma-buf");
+		CHECK_ERR(dlbuf_fence_import(other, DLBUF_RW, fd), -EBADF);
+		CHECK_SAYS("not a dma-buf");
+	}
+	/* -1 adds nothing, to whatever it is. */
+	CHECK_OK(dlbuf_fence_import(memfd, DLBUF_WRITE, -1));
+	CHECK_EQ(out, 77);
+	close(fd);
+	close(memfd);
+}
+
+TEST(wrong_arguments)
+{
+	int fd = event(1), out = 77;
+
+	CHECK_ERR(dlbuf_fence_status(fd, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_fence_merge(fd, fd, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_fence_export(fd, DLBUF_READ, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_fence_export(fd, 0, &out), -EINVAL);
+	CHECK_ERR(dlbuf_fence_export(fd, 4, &out), -EINVAL);
+	CHECK_ERR(dlbuf_fence_import(fd, 0, -1), -EINVAL);
+	CHECK_ERR(dlbuf_fence_import(fd, 7, fd), -EINVAL);
+	CHECK_EQ(out, 77);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- notify */
+
+struct told {
+	unsigned int n; /* atomic */
+	pthread_t by;
+};
+
+static void tell(void *data)
+{
+	struct told *told = data;
+
+	told->by = pthread_self();
+	__atomic_add_fetch(&told->n, 1, __ATOMIC_ACQ_REL);
+}
+
+TEST(notify_at_once)
+{
+	struct told told = { 0 };
+	int fd = event(1);
+
+	CHECK_OK(dlbuf_fence_notify(fd, tell, &told));
+	CHECK_EQ(told.n, 1);
+	CHECK(pthread_equal(told.by, pthread_self()));
+	CHECK_OK(dlbuf_fence_notify(-1, tell, &told));
+	CHECK_EQ(told.n, 2);
+	CHECK(pthread_equal(told.by, pthread_self()));
+	/* There was no need for the thread. */
+	CHECK_EQ(event_pending() + event_wakeups(), 0);
+	close(fd);
+}
+
+TEST(notify_later)
+{
+	struct told told = { 0 };
+	int fd = event(0), writer = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	event_user_add();
+	CHECK_OK(dlbuf_fence_notify(fd, tell, &told));
+	close(fd); /* it was duplicated */
+	CHECK_EQ(__atomic_load_n(&told.n, __ATOMIC_ACQUIRE), 0);
+	CHECK_EQ(event_pending(), 1);
+	signal_event(writer);
+	while (event_pending())
+		sched_yield();
+	CHECK_EQ(__atomic_load_n(&told.n, __ATOMIC_ACQUIRE), 1);
+	CHECK(!pthread_equal(told.by, pthread_self()));
+	close(writer);
+	event_user_remove();
+}
+
+TEST(notify_refusals)
+{
+	struct told told = { 0 };
+	int fd = event(1);
+
+	CHECK_ERR(dlbuf_fence_notify(fd, NULL, &told), -EINVAL);
+	CHECK_ERR(dlbuf_fence_notify(-1, NULL, &told), -EINVAL);
+	close(fd);
+	CHECK_ERR(dlbuf_fence_notify(fd, tell, &told), -EBADF);
+	CHECK_ERR(dlbuf_fence_notify(-2, tell, &told), -EBADF);
+	CHECK_EQ(told.n, 0);
+	CHECK_EQ(event_pending(), 0);
 }
 
 KTAP_MAIN()

@@ -1,0 +1,823 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The event thread: when it is there, whom it tells, and what is left of it
+ * after a fork, a failure and the end. Eventfds and pipes stand for sync_files.
+ */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+
+#include <dlbuf/dlbuf.h>
+
+#include "ktap.h"
+
+#include "event.h"
+#include "internal.h"
+#include "sys.h"
+
+#define THREADS() KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks")
+
+/* The event threads that the kernel knows; sanitizers have threads too. */
+static unsigned int threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned int n = 0;
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		char path[300], name[32] = "";
+		FILE *comm;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm",
+			 e->d_name);
+		comm = fopen(path, "re");
+		if (comm && fgets(name, sizeof(name), comm))
+			n += !strcmp(name, "dlbuf-events\n");
+		if (comm)
+			fclose(comm);
+	}
+	closedir(dir);
+	return n;
+}
+
+static unsigned int fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static int unsignalled(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+static void signal_fd(int fd)
+{
+	uint64_t one = 1;
+
+	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
+}
+
+static unsigned int load(const unsigned int *n)
+{
+	return __atomic_load_n(n, __ATOMIC_ACQUIRE);
+}
+
+static void add_one(void *data)
+{
+	__atomic_add_fetch((unsigned int *)data, 1, __ATOMIC_ACQ_REL);
+}
+
+/* These end, or the case's time does. */
+static void wait_until(const unsigned int *n, unsigned int value)
+{
+	while (load(n) != value)
+		sched_yield();
+}
+
+static void wait_until_all_told(void)
+{
+	while (event_pending())
+		sched_yield();
+}
+
+static void wait_until_threads(unsigned int n)
+{
+	while (threads() != n)
+		sched_yield();
+}
+
+/* ---------------------------------------------------------------- firing */
+
+TEST(once)
+{
+	unsigned int told = 0, other = 0;
+	int fd = unsignalled(), next = unsignalled();
+
+	THREADS();
+	event_user_add();
+	CHECK_OK(event_add(fd, add_one, &told));
+	CHECK_OK(event_add(next, add_one, &other));
+	CHECK_EQ(event_pending(), 2);
+	CHECK_EQ(load(&told), 0);
+	signal_fd(fd);
+	wait_until(&told, 1);
+	/* It is readable still, and the thread has been round again. */
+	signal_fd(next);
+	wait_until_all_told();
+	CHECK_EQ(load(&told), 1);
+	CHECK_EQ(load(&other), 1);
+	close(fd);
+	close(next);
+	event_user_remove();
+}
+
+static unsigned int order[8], norder;
+
+static void note_order(void *data)
+{
+	unsigned int n = norder;
+
+	order[n] = *(unsigned int *)data;
+	__atomic_store_n(&norder, n + 1, __ATOMIC_RELEASE);
+}
+
+TEST(in_the_order_of_their_signals)
+{
+	static const unsigned int signals[8] = { 5, 0, 7, 3, 1, 6, 2, 4 };
+	unsigned int numbers[8];
+	int fd[8];
+
+	THREADS();
+	event_user_add();
+	for (unsigned int i = 0; i < 8; i++) {
+		numbers[i] = i;
+		fd[i] = unsignalled();
+		CHECK_OK(event_add(fd[i], note_order, &numbers[i]));
+	}
+	for (unsigned int i = 0; i < 8; i++) {
+		signal_fd(fd[signals[i]]);
+		wait_until(&norder, i + 1);
+		CHECK_EQ(order[i], signals[i]);
+	}
+	wait_until_all_told();
+	for (unsigned int i = 0; i < 8; i++)
+		close(fd[i]);
+	event_user_remove();
+}
+
+#define MANY 200
+
+/* Eventfds, pipes that are written to, and pipes whose writer goes. */
+TEST(many_at_once)
+{
+	unsigned int told[MANY] = { 0 }, wrong = 0;
+	int in[MANY], out[MANY];
+
+	THREADS();
+	event_user_add();
+	for (int i = 0; i < MANY; i++) {
+		int pair[2];
+
+		if (i % 3) {
+			REQUIRE(!pipe2(pair, O_CLOEXEC));
+			in[i] = pair[0];
+			out[i] = pair[1];
+		} else {
+			in[i] = out[i] = unsignalled();
+		}
+		CHECK_OK(event_add(in[i], add_one, &told[i]));
+		/* The caller's fd may go at once. */
+		if (in[i] != out[i])
+			close(in[i]);
+	}
+	CHECK_EQ(event_pending(), MANY);
+	for (int n = 0, i; n < MANY; n++) {
+		i = n * 77 % MANY;
+		if (i % 3 < 2)
+			signal_fd(out[i]);
+		close(out[i]);
+	}
+	wait_until_all_told();
+	for (int i = 0; i < MANY; i++)
+		wrong += load(&told[i]) != 1;
+	CHECK_EQ(wrong, 0);
+	event_user_remove();
+}
+
+/* What has the number next is nothing to the event. */
+TEST(the_callers_fd_goes)
+{
+	unsigned int told = 0, other = 0;
+	int pair[2], next;
+
+	THREADS();
+	event_user_add();
+	REQUIRE(!pipe2(pair, O_CLOEXEC));
+	CHECK_OK(event_add(pair[0], add_one, &told));
+	close(pair[0]);
+	next = unsignalled();
+	CHECK_EQ(next, pair[0]);
+	signal_fd(next);
+	CHECK_OK(event_add(next, add_one, &other));
+	wait_until(&other, 1);
+	CHECK_EQ(load(&told), 0);
+	signal_fd(pair[1]);
+	wait_until_all_told();
+	CHECK_EQ(load(&told), 1);
+	close(next);
+	close(pair[1]);
+	event_user_remove();
+}
+
+TEST(what_cannot_be_waited_for)
+{
+	int memfd = memfd_create("a file", MFD_CLOEXEC);
+	unsigned int told = 0;
+
+	THREADS();
+	CHECK_ERR(event_add(-1, add_one, &told), -EBADF);
+	CHECK_ERR(event_add(9999, add_one, &told), -EBADF);
+	/* epoll takes no regular files. Nobody is left to wait for others. */
+	CHECK_ERR(event_add(memfd, add_one, &told), -EPERM);
+	CHECK_EQ(threads(), 0);
+	CHECK_EQ(event_pending() + told, 0);
+	close(memfd);
+}
+
+/* ---------------------------------------------------------------- callbacks */
+
+struct chain {
+	int fd;
+	unsigned int left, done; /* done is atomic */
+};
+
+static void add_again(void *data)
+{
+	struct chain *c = data;
+
+	if (!--c->left)
+		add_one(&c->done);
+	else
+		CHECK_OK(event_add(c->fd, add_again, c));
+}
+
+TEST(callbacks_add_events)
+{
+	struct chain c = { .fd = unsignalled(), .left = 100 };
+
+	THREADS();
+	event_user_add();
+	signal_fd(c.fd);
+	CHECK_OK(event_add(c.fd, add_again, &c));
+	wait_until(&c.done, 1);
+	wait_until_all_told();
+	close(c.fd);
+	event_user_remove();
+}
+
+#ifdef CONFIG_BACKEND_CPU
+static unsigned int opened; /* atomic */
+
+static void open_and_close(void *data)
+{
+	struct dlbuf_device *dev = NULL;
+
+	(void)data;
+	CHECK_OK(dlbuf_device_open("cpu", NULL, &dev));
+	dlbuf_device_close(dev);
+	add_one(&opened);
+}
+
+TEST(callbacks_open_and_close_devices)
+{
+	int fd = unsignalled();
+
+	THREADS();
+	signal_fd(fd);
+	/* The device that is closed is the only one each time. */
+	for (unsigned int i = 1; i <= 20; i++) {
+		CHECK_OK(event_add(fd, open_and_close, NULL));
+		wait_until(&opened, i);
+		wait_until_all_told();
+	}
+	wait_until_threads(0);
+	close(fd);
+}
+
+static void close_device(void *data)
+{
+	dlbuf_device_close(data);
+	add_one(&opened);
+}
+
+TEST(a_callback_closes_the_last_device)
+{
+	unsigned int nfds = fds();
+	int fd = unsignalled();
+
+	THREADS();
+	for (unsigned int i = 1; i <= 20; i++) {
+		struct dlbuf_device *dev = NULL;
+
+		REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
+		signal_fd(fd);
+		CHECK_OK(event_add(fd, close_device, dev));
+		wait_until_threads(0);
+		CHECK_EQ(load(&opened), i);
+		CHECK_EQ(event_pending(), 0);
+		CHECK_EQ(fds(), nfds + 1);
+	}
+	close(fd);
+}
+#endif
+
+/* ---------------------------------------------------------------- the thread */
+
+static pthread_t told_by[MANY];
+static unsigned int ntold; /* atomic */
+
+static void note_thread(void *data)
+{
+	char name[16] = "";
+	sigset_t blocked;
+	int open = 0;
+
+	(void)data;
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	CHECK_STR(name, "dlbuf-events");
+	sigemptyset(&blocked);
+	pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+	/* 32 and 33 are glibc's own. */
+	for (int sig = 1; sig <= 64; sig++)
+		if (sig != SIGKILL && sig != SIGSTOP && sig != 32 && sig != 33)
+			open += !sigismember(&blocked, sig);
+	CHECK_EQ(open, 0);
+	told_by[ntold] = pthread_self();
+	add_one(&ntold);
+}
+
+static void *add_events(void *arg)
+{
+	int fd = *(int *)arg;
+
+	for (int i = 0; i < MANY / 4; i++)
+		CHECK_OK(event_add(fd, note_thread, NULL));
+	return NULL;
+}
+
+TEST(one_quiet_thread_for_all)
+{
+	unsigned int nfds = fds(), others = 0;
+	int fd = unsignalled();
+	sigset_t mine, after;
+	pthread_t adders[4];
+
+	THREADS();
+	pthread_sigmask(SIG_BLOCK, NULL, &mine);
+	/* Nobody has anything to wait for yet. */
+	event_user_add();
+	CHECK_EQ(threads(), 0);
+	CHECK_EQ(fds(), nfds + 1);
+	for (int i = 0; i < 4; i++)
+		REQUIRE(!pthread_create(&adders[i], NULL, add_events, &fd));
+	for (int i = 0; i < 4; i++)
+		pthread_join(adders[i], NULL);
+	wait_until_threads(1);
+	signal_fd(fd);
+	wait_until_all_told();
+	CHECK_EQ(load(&ntold), MANY);
+	for (int i = 0; i < MANY; i++)
+		others += !pthread_equal(told_by[i], told_by[0]) ||
+			  pthread_equal(told_by[i], pthread_self());
+	CHECK_EQ(others, 0);
+	/* The caller's signals are as they were. */
+	pthread_sigmask(SIG_BLOCK, NULL, &after);
+	for (int sig = 1; sig <= 64; sig++)
+		CHECK_EQ(sigismember(&after, sig), sigismember(&mine, sig));
+	close(fd);
+	event_user_remove();
+}
+
+static void fire_one(void)
+{
+	unsigned int told = 0;
+	int fd = unsignalled();
+
+	CHECK_OK(event_add(fd, add_one, &told));
+	signal_fd(fd);
+	wait_until_all_told();
+	CHECK_EQ(load(&told), 1);
+	close(fd);
+}
+
+TEST(it_ends_with_the_last_user)
+{
+	unsigned int nfds = fds();
+
+	THREADS();
+	for (int i = 0; i < 50; i++) {
+		event_user_add();
+		event_user_add();
+		fire_one();
+		event_user_remove();
+		CHECK_EQ(threads(), 1);
+		event_user_remove();
+		/* A joined thread may be in the list for a moment. */
+		wait_until_threads(0);
+		CHECK_EQ(fds(), nfds);
+	}
+}
+
+TEST(it_ends_with_the_last_event)
+{
+	unsigned int nfds = fds();
+
+	THREADS();
+	for (int i = 0; i < 50; i++) {
+		fire_one();
+		wait_until_threads(0);
+		CHECK_EQ(fds(), nfds);
+	}
+}
+
+/* Events outlive the devices. */
+TEST(it_does_not_end_before_the_last_event)
+{
+	unsigned int told = 0;
+	int fd = unsignalled();
+
+	THREADS();
+	event_user_add();
+	CHECK_OK(event_add(fd, add_one, &told));
+	event_user_remove();
+	CHECK_EQ(event_pending(), 1);
+	signal_fd(fd);
+	wait_until_threads(0);
+	CHECK_EQ(load(&told), 1);
+	close(fd);
+}
+
+/*
+ * Who removes the last user does not wait for who becomes the next: the loser
+ * of the race between the two.
+ */
+static pthread_barrier_t meet;
+static unsigned int removed; /* atomic */
+
+#define ROUNDS 2000
+
+static void *remove_user(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < ROUNDS; i++) {
+		event_user_add();
+		fire_one();
+		pthread_barrier_wait(&meet);
+		event_user_remove();
+		add_one(&removed);
+		pthread_barrier_wait(&meet);
+	}
+	return NULL;
+}
+
+TEST(a_user_comes_as_the_last_one_goes)
+{
+	pthread_t thread;
+
+	THREADS();
+	pthread_barrier_init(&meet, NULL, 2);
+	REQUIRE(!pthread_create(&thread, NULL, remove_user, NULL));
+	for (unsigned int i = 1; i <= ROUNDS; i++) {
+		pthread_barrier_wait(&meet);
+		for (unsigned int j = 0; j < i % 64 * 8; j++)
+			load(&removed);
+		event_user_add();
+		wait_until(&removed, i);
+		event_user_remove();
+		pthread_barrier_wait(&meet);
+	}
+	pthread_join(thread, NULL);
+	CHECK_EQ(event_pending(), 0);
+	pthread_barrier_destroy(&meet);
+}
+
+TEST(it_sleeps)
+{
+	unsigned int told = 0;
+	unsigned long wakeups;
+	int fd[100];
+
+	THREADS();
+	event_user_add();
+	fire_one();
+	wakeups = event_wakeups();
+	CHECK(wakeups > 0);
+	for (int i = 0; i < 100; i++) {
+		struct dlbuf_device *dev = NULL;
+		int status = -1;
+
+		fd[i] = unsignalled();
+		CHECK_OK(event_add(fd[i], add_one, &told));
+		event_user_add();
+		event_user_remove();
+		if (!dlbuf_device_open("cpu", NULL, &dev))
+			dlbuf_device_close(dev);
+		CHECK_OK(dlbuf_fence_status(fd[i], &status));
+		CHECK_EQ(status, 0);
+		CHECK_OK(dlbuf_fence_notify(-1, add_one, &told));
+		CHECK_ERR(dlbuf_fence_wait(fd[i], 1), -ETIME);
+		CHECK_ERR(event_add(-1, add_one, &told), -EBADF);
+	}
+	CHECK_EQ(event_wakeups(), wakeups);
+	CHECK_EQ(load(&told), 100);
+	/* And it wakes up for each that is signalled, no more often. */
+	for (unsigned int i = 0; i < 100; i++) {
+		signal_fd(fd[i]);
+		wait_until(&told, 101 + i);
+		close(fd[i]);
+	}
+	wait_until_all_told();
+	CHECK_EQ(event_wakeups(), wakeups + 100);
+	event_user_remove();
+}
+
+/* ---------------------------------------------------------------- fork */
+
+/* The exit status, or minus the signal. */
+static int status_of(pid_t pid)
+{
+	int status = -1;
+
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/* TSan lets no child of a process with threads start one. */
+static void fire_one_in_child(void)
+{
+	if (!KTAP_TSAN)
+		fire_one();
+}
+
+TEST(the_childs_events_are_its_own)
+{
+	unsigned int nfds = fds(), told = 0;
+	int fd = unsignalled(), other = unsignalled();
+	pid_t pid;
+
+	THREADS();
+	event_user_add();
+	CHECK_OK(event_add(fd, add_one, &told));
+	CHECK_OK(event_add(other, add_one, &told));
+	pid = fork();
+	if (!pid) {
+		CHECK_EQ(threads(), 0);
+		CHECK_EQ(fds(), nfds + 2);
+		CHECK_EQ(event_pending(), 0);
+		CHECK_EQ(event_wakeups(), 0);
+		fire_one_in_child();
+		/* The parent's it is not told of, signalled as they are. */
+		signal_fd(fd);
+		fire_one_in_child();
+		CHECK_EQ(load(&told), 0);
+		/* The user is in the child too. */
+		CHECK_EQ(threads(), KTAP_TSAN ? 0 : 1);
+		event_user_remove();
+		wait_until_threads(0);
+		CHECK_EQ(fds(), nfds + 2);
+		_exit(0);
+	}
+	CHECK_EQ(status_of(pid), 0);
+	wait_until(&told, 1);
+	CHECK_EQ(event_pending(), 1);
+	signal_fd(other);
+	wait_until_all_told();
+	CHECK_EQ(load(&told), 2);
+	close(fd);
+	close(other);
+	event_user_remove();
+}
+
+static unsigned int inside, let_go; /* atomic */
+
+static void stay(void *data)
+{
+	(void)data;
+	add_one(&inside);
+	wait_until(&let_go, 1);
+}
+
+/* What has the number of an event's fd meanwhile stays open in the child. */
+TEST(a_fork_while_a_callback_runs)
+{
+	int fd = unsignalled(), spare, next;
+	pid_t pid;
+
+	THREADS();
+	/* The event's own fd becomes the lowest number that is free. */
+	spare = unsignalled();
+	event_user_add();
+	fire_one();
+	close(spare);
+	CHECK_OK(event_add(fd, stay, NULL));
+	signal_fd(fd);
+	wait_until(&inside, 1);
+	next = unsignalled();
+	CHECK_EQ(next, spare);
+	pid = fork();
+	if (!pid) {
+		CHECK(fcntl(next, F_GETFD) == FD_CLOEXEC);
+		CHECK_EQ(event_pending(), 0);
+		fire_one_in_child();
+		event_user_remove();
+		_exit(0);
+	}
+	CHECK_EQ(status_of(pid), 0);
+	add_one(&let_go);
+	wait_until_all_told();
+	close(fd);
+	close(next);
+	event_user_remove();
+}
+
+static pid_t forked;
+
+static void fork_here(void *data)
+{
+	pid_t pid = fork();
+
+	(void)data;
+	if (!pid)
+		return; /* there is no thread of ours to go back to */
+	forked = pid;
+	add_one(&inside);
+}
+
+TEST(a_callback_forks)
+{
+	int fd = unsignalled(), other = unsignalled();
+	unsigned int told = 0;
+
+	THREADS();
+	event_user_add();
+	CHECK_OK(event_add(other, add_one, &told));
+	CHECK_OK(event_add(fd, fork_here, NULL));
+	signal_fd(fd);
+	wait_until(&inside, 1);
+	CHECK_EQ(status_of(forked), 0);
+	signal_fd(other);
+	wait_until_all_told();
+	CHECK_EQ(load(&told), 1);
+	close(fd);
+	close(other);
+	event_user_remove();
+}
+
+/* ---------------------------------------------------------------- the end */
+
+TEST(exit_with_events_pending)
+{
+	unsigned int told = 0;
+	int fd = unsignalled();
+
+	for (int users = 0; users < 2; users++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			if (users)
+				event_user_add();
+			for (int i = 0; i < 20; i++)
+				CHECK_OK(event_add(fd, add_one, &told));
+			exit(7);
+		}
+		CHECK_EQ(status_of(pid), 7);
+	}
+	close(fd);
+}
+
+static void leave(void *data)
+{
+	exit(*(int *)data);
+}
+
+TEST(a_callback_exits)
+{
+	int fd = unsignalled(), code = 9;
+	pid_t pid = fork();
+
+	if (!pid) {
+		signal_fd(fd);
+		CHECK_OK(event_add(fd, leave, &code));
+		for (;;)
+			pause();
+	}
+	CHECK_EQ(status_of(pid), 9);
+	close(fd);
+}
+
+static int too_late = -1;
+
+/* Of an object before the library's, and so after its destructor. */
+__attribute__((destructor))
+static void add_too_late(void)
+{
+	unsigned int told = 0;
+
+	if (too_late >= 0)
+		_exit(event_add(too_late, add_one, &told) == -EAGAIN ? 5 : 6);
+}
+
+TEST(events_after_the_end)
+{
+	int fd = unsignalled();
+	pid_t pid = fork();
+
+	if (!pid) {
+		too_late = fd;
+		exit(0);
+	}
+	CHECK_EQ(status_of(pid), 5);
+	close(fd);
+}
+
+/* build/libdlbuf.so.0 of build/tests/unit/event. */
+TEST(unloading_with_events_pending)
+{
+	unsigned int nfds, told = 0;
+	int (*notify)(int fence, void (*fn)(void *data), void *data);
+	char exe[PATH_MAX], path[PATH_MAX + 64];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+	int fd = unsignalled();
+	void *lib;
+	pid_t pid;
+
+	KTAP_KEEPS(KTAP_HEAP, "the dynamic loader's own");
+	REQUIRE(n > 0);
+	exe[n] = '\0';
+	snprintf(path, sizeof(path), "%s/../../libdlbuf.so.%d", dirname(exe),
+		 DLBUF_VERSION_MAJOR);
+	nfds = fds();
+	for (int i = 0; i < 20; i++) {
+		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		REQUIRE(lib);
+		notify = (int (*)(int, void (*)(void *), void *))
+			 dlsym(lib, "dlbuf_fence_notify");
+		REQUIRE(notify);
+		CHECK_EQ(notify(fd, add_one, &told), 0);
+		CHECK_EQ(notify(fd, add_one, &told), 0);
+		CHECK_EQ(threads(), 1);
+		dlclose(lib);
+		wait_until_threads(0);
+		CHECK_EQ(fds(), nfds);
+	}
+	CHECK_EQ(load(&told), 0);
+	/* Its handlers of fork() have gone with it. */
+	pid = fork();
+	if (!pid)
+		exit(0);
+	CHECK_EQ(status_of(pid), 0);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- faults */
+
+#ifdef CONFIG_FAULT_INJECTION
+/* In a child, because some of the calls are made once in a process. */
+static int add_with_fault(unsigned long n)
+{
+	unsigned int nfds, told = 0;
+	int fd = unsignalled(), ret;
+
+	nfds = fds();
+	fault_at(n);
+	ktap_forget();
+	ret = event_add(fd, add_one, &told);
+	fault_at(0);
+	if (ret) {
+		CHECK(ret < 0 && dlbuf_last_error()[0]);
+		CHECK_EQ(event_pending(), 0);
+		wait_until_threads(0);
+		CHECK_EQ(fds(), nfds);
+	}
+	signal_fd(fd);
+	wait_until_all_told();
+	CHECK_EQ(load(&told), ret ? 0 : 1);
+	/* And the next one comes through. */
+	fire_one();
+	wait_until_threads(0);
+	CHECK_EQ(fds(), nfds);
+	close(fd);
+	return ret ? 1 : 0;
+}
+
+TEST(each_call_that_can_fail)
+{
+	unsigned long n = 0;
+	int status;
+
+	do {
+		pid_t pid = fork();
+
+		n++;
+		if (!pid)
+			exit(add_with_fault(n));
+		status = status_of(pid);
+	} while (status == 1 && n < 100);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(n, 9);
+}
+#endif
+
+KTAP_MAIN()

@@ -1,0 +1,546 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Acquire and release in the core, with a backend that is told what to do: the
+ * states of a tensor, which fence goes where, and what a failure leaves. The
+ * two ioctls of a dma-buf are noted instead of made, because there is no
+ * dma-buf on a build machine; eventfds stand for sync_files. What the kernel
+ * does with them is in tests/cts.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+
+#include "ktap.h"
+
+#include "fence.h"
+
+/* What would be asked of the kernel, and what it answers. */
+static struct {
+	int fences;		/* the dma-buf's, lent, or -1: signalled */
+	int export_ret, import_ret;
+	unsigned int exports, imports;
+	uint32_t export_access, import_access;
+	int imported;		/* a duplicate of what was put on it, or -1 */
+} dmabuf;
+
+static int note_export(int fd, uint32_t access, int *fence);
+static int note_import(int fd, uint32_t access, int fence);
+static int note_wait(int fd, uint32_t access, uint64_t deadline_ns);
+static int note_merge(int a, int b, int *out);
+#define dlbuf_fence_export note_export
+#define dlbuf_fence_import note_import
+#define dlbuf_fence_merge note_merge
+#define fence_wait_buffer note_wait
+#include "../../lib/sync.c"
+#undef dlbuf_fence_export
+#undef dlbuf_fence_import
+#undef dlbuf_fence_merge
+#undef fence_wait_buffer
+
+static int new_event(unsigned int value)
+{
+	int fd = eventfd(value, EFD_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+static void signal_event(int fd)
+{
+	uint64_t one = 1;
+
+	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
+}
+
+static int note_export(int fd, uint32_t access, int *fence)
+{
+	CHECK(fd >= 3);
+	dmabuf.exports++;
+	dmabuf.export_access = access;
+	if (dmabuf.export_ret)
+		return fail(dmabuf.export_ret, "no export");
+	*fence = dmabuf.fences == -1 ? new_event(1) :
+		 fcntl(dmabuf.fences, F_DUPFD_CLOEXEC, 3);
+	return 0;
+}
+
+static int note_import(int fd, uint32_t access, int fence)
+{
+	CHECK(fd >= 3);
+	dmabuf.imports++;
+	dmabuf.import_access = access;
+	if (dmabuf.import_ret)
+		return fail(dmabuf.import_ret, "no import");
+	dmabuf.imported = fcntl(fence, F_DUPFD_CLOEXEC, 3);
+	return 0;
+}
+
+static unsigned int buffer_waits;
+static uint64_t buffer_deadline;
+static int wait_ret;
+
+static int note_wait(int fd, uint32_t access, uint64_t deadline_ns)
+{
+	(void)access;
+	CHECK(fd >= 3);
+	buffer_waits++;
+	buffer_deadline = deadline_ns;
+	return wait_ret ? fail(wait_ret, "no wait") : 0;
+}
+
+/* Two eventfds make no third; with itself, as release_fence does, one. */
+static int note_merge(int a, int b, int *out)
+{
+	CHECK_EQ(a, b);
+	if (a != -1 && fcntl(a, F_GETFD) < 0)
+		return fail(-EBADF, "not open");
+	*out = a == -1 ? -1 : fcntl(a, F_DUPFD_CLOEXEC, 3);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- a backend */
+
+static struct {
+	int acquire_ret, release_ret;
+	unsigned int acquires, releases;
+	uint32_t access;	/* of the last call */
+	void *stream;
+	int fence;		/* of the last acquire: pending, or -1 */
+	int out;		/* what release gives, taken; -1 */
+} device = { .fence = -1, .out = -1 };
+
+static int fake_acquire(struct import *imp, uint32_t access, void *stream,
+			int fence)
+{
+	(void)imp;
+	device.acquires++;
+	device.access = access;
+	device.stream = stream;
+	device.fence = fence;
+	if (fence != -1)
+		CHECK_EQ(fence_signalled(fence), 0);
+	return device.acquire_ret ? fail(device.acquire_ret, "no acquire") : 0;
+}
+
+static int fake_release(struct import *imp, uint32_t access, void *stream,
+			int *fence)
+{
+	(void)imp;
+	device.releases++;
+	device.access = access;
+	device.stream = stream;
+	*fence = device.out;
+	device.out = -1;
+	return device.release_ret ? fail(device.release_ret, "no release") : 0;
+}
+
+static const struct backend fake_backend = {
+	.name = "fake",
+	.streams = true,
+	.acquire = fake_acquire,
+	.release = fake_release,
+};
+
+struct fixture {
+	struct dlbuf_device dev;
+	struct import imp;
+	DLManagedTensorVersioned *t;
+	struct tensor *tensor;
+};
+
+static unsigned int leases; /* atomic */
+
+static void lease_ends(void *data)
+{
+	(void)data;
+	__atomic_add_fetch(&leases, 1, __ATOMIC_ACQ_REL);
+}
+
+static void begin_with(struct fixture *f, enum dlbuf_sync in,
+		       enum dlbuf_sync out, bool leased)
+{
+	int64_t shape = 1;
+	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
+			    .shape = &shape };
+	struct lease *lease = NULL;
+
+	*f = (struct fixture){
+		.dev = {
+			.backend = &fake_backend,
+			.name = "fake",
+			.acquire_sync = in,
+			.release_sync = out,
+			.refs = 1,
+		},
+		.imp = {
+			.dev = &f->dev,
+			.id.access = DLBUF_RW,
+			.refs = 2, /* ours too: the cache has no part in this */
+			.fd = memfd_create("a dma-buf", MFD_CLOEXEC),
+		},
+	};
+	dmabuf.fences = dmabuf.imported = -1;
+	cache_init(&f->dev.cache, 0);
+	if (leased) {
+		lease = calloc(1, sizeof(*lease));
+		lease->release = lease_ends;
+	}
+	REQUIRE_OK(tensor_create(&f->imp, &layout, 0, 1, lease, &f->tensor));
+	f->t = &f->tensor->versioned;
+}
+
+static void delete(struct fixture *f)
+{
+	if (f->t)
+		f->t->deleter(f->t);
+	f->t = NULL;
+}
+
+static void end_with(struct fixture *f)
+{
+	delete(f);
+	CHECK_EQ(f->imp.refs, 1);
+	cache_finish(&f->dev.cache);
+	close(f->imp.fd);
+	if (dmabuf.imported != -1)
+		close(dmabuf.imported);
+}
+
+static uint32_t acquired(struct fixture *f)
+{
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+
+	CHECK_OK(dlbuf_tensor_get_info(f->t, &info));
+	return info.acquired;
+}
+
+/* ---------------------------------------------------------------- in */
+
+TEST(the_dma_bufs_fences_go_to_the_device)
+{
+	struct fixture f;
+	int pending = new_event(0), x;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.fences = pending;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_WRITE, &x, NULL));
+	CHECK_EQ(dmabuf.export_access, DLBUF_WRITE);
+	CHECK_EQ(device.access, DLBUF_WRITE);
+	CHECK(device.stream == &x);
+	CHECK(device.fence >= 3 && device.fence != pending);
+	/* It was lent, and is gone; nobody has waited. */
+	CHECK(fcntl(device.fence, F_GETFD) < 0);
+	CHECK_EQ(buffer_waits, 0);
+	CHECK_EQ(acquired(&f), DLBUF_WRITE);
+	CHECK_OK(dlbuf_release(f.t, &x, NULL));
+	/* What has signalled is nothing to wait for. */
+	dmabuf.fences = -1;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+	CHECK_EQ(device.fence, -1);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	close(pending);
+	end_with(&f);
+}
+
+TEST(the_callers_fence_too)
+{
+	struct fixture f;
+	int pending = new_event(0);
+	struct dlbuf_acquire_opts opts = {
+		.size = sizeof(opts),
+		.fence = pending,
+	};
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts));
+	CHECK(device.fence >= 3 && device.fence != pending);
+	CHECK_EQ(fcntl(pending, F_GETFD), FD_CLOEXEC); /* borrowed */
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	close(pending);
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EBADF);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.acquires, 1);
+	end_with(&f);
+}
+
+TEST(a_device_that_blocks_is_waited_for)
+{
+	struct fixture f;
+	int pending = new_event(0);
+	struct dlbuf_acquire_opts opts = {
+		.size = sizeof(opts),
+		.deadline_ns = 1,
+	};
+
+	begin_with(&f, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_BLOCKS, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts));
+	CHECK_EQ(buffer_waits, 1);
+	CHECK_EQ(buffer_deadline, 1);
+	CHECK_EQ(dmabuf.exports, 0);
+	CHECK_EQ(device.fence, -1);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	CHECK_EQ(dmabuf.imports, 0);
+	opts.fence = pending;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -ETIME);
+	CHECK_EQ(acquired(&f), 0);
+	opts.fence = -1;
+	wait_ret = -ETIME;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -ETIME);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.acquires, 1);
+	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_READ, &pending), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_release_fence(f.t, -1), -EOPNOTSUPP);
+	close(pending);
+	end_with(&f);
+}
+
+/* Before 6.0 there is no telling the device; so it is waited for here. */
+TEST(a_kernel_without_the_ioctl)
+{
+	struct fixture f;
+	int fence = 77;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.export_ret = dmabuf.import_ret = -EOPNOTSUPP;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+	CHECK_EQ(buffer_waits, 1);
+	CHECK_EQ(device.fence, -1);
+	device.out = new_event(1);
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK_EQ(fence_signalled(fence), 1);
+	close(fence);
+	end_with(&f);
+}
+
+/* ---------------------------------------------------------------- out */
+
+TEST(the_fence_of_the_work_goes_on_the_dma_buf)
+{
+	struct fixture f;
+	int out, fence = -1;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	out = new_event(0);
+	device.out = out;
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK_EQ(dmabuf.imports, 1);
+	CHECK_EQ(dmabuf.import_access, DLBUF_RW);
+	CHECK_EQ(acquired(&f), 0);
+	/* The caller's, and the dma-buf's, is the device's. */
+	CHECK_EQ(fence, out);
+	CHECK_EQ(fence_signalled(dmabuf.imported), 0);
+	signal_event(fence);
+	CHECK_EQ(fence_signalled(dmabuf.imported), 1);
+	close(fence);
+	/* Work that is complete needs no fence. */
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK_EQ(fence, -1);
+	CHECK_EQ(dmabuf.imports, 1);
+	CHECK_ERR(dlbuf_release(f.t, NULL, &fence), -EINVAL);
+	end_with(&f);
+}
+
+/* An eventfd is no fence that the kernel would take. */
+TEST(an_event_stays_off_the_dma_buf)
+{
+	struct fixture f;
+	int fence = -1;
+
+	begin_with(&f, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.out = new_event(0);
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK_EQ(fence_signalled(fence), 0);
+	CHECK_EQ(dmabuf.imports, 0);
+	close(fence);
+	end_with(&f);
+}
+
+TEST(the_lease_waits_for_the_work)
+{
+	struct fixture f;
+	int fence = -1;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+	event_user_add();
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.out = new_event(0);
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	delete(&f);
+	CHECK_EQ(event_pending(), 1);
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
+	signal_event(fence);
+	while (event_pending())
+		sched_yield();
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
+	close(fence);
+	end_with(&f);
+	event_user_remove();
+}
+
+TEST(deletion_releases)
+{
+	struct fixture f;
+	int x;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+	event_user_add();
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_WRITE, &x, NULL));
+	device.out = new_event(1);
+	delete(&f);
+	CHECK_EQ(device.releases, 1);
+	CHECK_EQ(device.access, DLBUF_WRITE);
+	CHECK(device.stream == &x);
+	CHECK_EQ(dmabuf.imports, 1);
+	while (event_pending())
+		sched_yield();
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
+	end_with(&f);
+	event_user_remove();
+}
+
+/* ---------------------------------------------------------------- failures */
+
+TEST(a_failed_acquire_has_not_begun)
+{
+	struct fixture f;
+	int pending = new_event(0);
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.fences = pending;
+	device.acquire_ret = -EIO;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EIO);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.releases, 0);
+	device.acquire_ret = 0;
+	dmabuf.export_ret = -EMFILE;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EMFILE);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.acquires, 1);
+	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_RW, &pending), -EMFILE);
+	CHECK_EQ(acquired(&f), 0);
+	dmabuf.export_ret = 0;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EBUSY);
+	CHECK_EQ(acquired(&f), DLBUF_RW);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	close(pending);
+	end_with(&f);
+}
+
+TEST(a_failed_release_has_ended)
+{
+	struct fixture f;
+	int fence = 77;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.release_ret = -EIO;
+	CHECK_ERR(dlbuf_release(f.t, NULL, &fence), -EIO);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(fence, 77);
+	CHECK_EQ(dmabuf.imports, 0);
+	device.release_ret = 0;
+	/* What does not get onto the dma-buf has been waited for. */
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	dmabuf.import_ret = -EIO;
+	device.out = new_event(1);
+	CHECK_ERR(dlbuf_release(f.t, NULL, &fence), -EIO);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(fence, 77);
+	end_with(&f);
+}
+
+struct releaser {
+	struct fixture *f;
+	int ret;
+	bool done; /* atomic */
+};
+
+static void *release_it(void *arg)
+{
+	struct releaser *r = arg;
+
+	r->ret = dlbuf_release(r->f->t, NULL, NULL);
+	__atomic_store_n(&r->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void check_waits(int import_ret, int ret)
+{
+	struct fixture f;
+	struct releaser r = { .f = &f };
+	pthread_t thread;
+	int writer;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	dmabuf.import_ret = import_ret;
+	device.out = new_event(0);
+	writer = fcntl(device.out, F_DUPFD_CLOEXEC, 3);
+	REQUIRE(!pthread_create(&thread, NULL, release_it, &r));
+	/* Long after it could have been through, it is not. */
+	for (int i = 0; i < 1000; i++)
+		sched_yield();
+	CHECK(!__atomic_load_n(&r.done, __ATOMIC_ACQUIRE));
+	signal_event(writer);
+	pthread_join(thread, NULL);
+	CHECK_EQ(r.ret, ret);
+	close(writer);
+	end_with(&f);
+}
+
+TEST(a_fence_that_the_kernel_cannot_take_is_waited_for)
+{
+	check_waits(-EOPNOTSUPP, 0);
+}
+
+TEST(a_fence_that_the_kernel_refuses_is_waited_for)
+{
+	check_waits(-EIO, -EIO);
+}
+
+/* ---------------------------------------------------------------- by hand */
+
+TEST(fences_by_hand)
+{
+	struct fixture f;
+	int pending = new_event(0), in = 77;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.fences = pending;
+	CHECK_OK(dlbuf_acquire_fence(f.t, DLBUF_READ, &in));
+	CHECK(in >= 3 && in != pending);
+	CHECK_EQ(fence_signalled(in), 0);
+	CHECK_EQ(acquired(&f), DLBUF_READ);
+	CHECK_EQ(device.acquires, 0);
+	/* What is no fence has not ended it. */
+	CHECK_ERR(dlbuf_release_fence(f.t, 9999), -EBADF);
+	CHECK_EQ(acquired(&f), DLBUF_READ);
+	CHECK_OK(dlbuf_release_fence(f.t, in));
+	CHECK_EQ(fcntl(in, F_GETFD), FD_CLOEXEC); /* borrowed */
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.releases, 0);
+	CHECK_EQ(dmabuf.imports, 1);
+	CHECK_EQ(dmabuf.import_access, DLBUF_READ);
+	CHECK_EQ(fence_signalled(dmabuf.imported), 0);
+	CHECK_ERR(dlbuf_release_fence(f.t, in), -EINVAL);
+	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_READ, NULL), -EINVAL);
+	close(in);
+	/* Nothing to wait for, nothing to tell. */
+	dmabuf.fences = -1;
+	CHECK_OK(dlbuf_acquire_fence(f.t, DLBUF_RW, &in));
+	CHECK_EQ(in, -1);
+	CHECK_OK(dlbuf_release_fence(f.t, -1));
+	CHECK_EQ(dmabuf.imports, 1);
+	close(pending);
+	end_with(&f);
+}
+
+KTAP_MAIN()

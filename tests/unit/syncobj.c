@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Syncobjs of what is no DRM node, which is all that can be said without a
+ * driver: what the functions refuse, and that they leave nothing behind.
+ */
+#include <fcntl.h>
+#include <linux/dma-buf.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+
+#include <dlbuf/dlbuf.h>
+
+#include "ktap.h"
+
+static void check_refused(int fd, int err)
+{
+	int fence = 77, signalled = eventfd(1, EFD_CLOEXEC);
+
+	for (uint64_t point = 0; point < 2; point++) {
+		CHECK_ERR(dlbuf_syncobj_export(fd, 1, point, &fence), err);
+		CHECK_ERR(dlbuf_syncobj_import(fd, 1, point, signalled), err);
+		CHECK_ERR(dlbuf_syncobj_import(fd, 1, point, -1), err);
+		CHECK_ERR(dlbuf_syncobj_eventfd(fd, 1, point, 0, signalled), err);
+		CHECK_ERR(dlbuf_syncobj_eventfd(fd, 1, point,
+						DLBUF_SYNCOBJ_AVAILABLE,
+						signalled), err);
+	}
+	CHECK_SAYS(err == -EBADF ? "is not open" : "DRM_IOCTL_SYNCOBJ_EVENTFD");
+	CHECK_EQ(fence, 77);
+	close(signalled);
+}
+
+/* A foreign machine's program under qemu-user is told ENOSYS whatever the fd. */
+TEST(closed)
+{
+	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_READ };
+	int fd = memfd_create("a file", MFD_CLOEXEC), high;
+
+	if (ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync) < 0 && errno == ENOSYS) {
+		close(fd);
+		SKIP("ioctl() does not reach the kernel");
+	}
+	/* A number that nothing else is given meanwhile. */
+	high = fcntl(fd, F_DUPFD_CLOEXEC, 500);
+	close(fd);
+	close(high);
+	check_refused(high, -EBADF);
+	check_refused(-1, -EBADF);
+}
+
+TEST(what_is_no_drm_node)
+{
+	int fd = memfd_create("a file", MFD_CLOEXEC), pair[2], null;
+
+	REQUIRE(!pipe2(pair, O_CLOEXEC));
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	check_refused(fd, -EOPNOTSUPP);
+	check_refused(pair[0], -EOPNOTSUPP);
+	check_refused(null, -EOPNOTSUPP);
+	close(fd);
+	close(pair[0]);
+	close(pair[1]);
+	close(null);
+}
+
+TEST(wrong_arguments)
+{
+	int fd = memfd_create("a file", MFD_CLOEXEC);
+
+	CHECK_ERR(dlbuf_syncobj_export(fd, 1, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_syncobj_export(fd, 1, 1, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_syncobj_eventfd(fd, 1, 0, 2, fd), -EINVAL);
+	CHECK_ERR(dlbuf_syncobj_eventfd(fd, 1, 0, ~0u, fd), -EINVAL);
+	CHECK_SAYS("flags");
+	close(fd);
+}
+
+KTAP_MAIN()
