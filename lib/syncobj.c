@@ -175,7 +175,11 @@ int dlbuf_syncobj_eventfd(int drm_fd, uint32_t handle, uint64_t point,
 
 	if (flags & ~DLBUF_SYNCOBJ_AVAILABLE)
 		return fail(-EINVAL, "syncobj flags 0x%x are unknown", flags);
-	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_EVENTFD, &e) < 0)
+	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_EVENTFD, &e) < 0) {
+		/* Of the two fds the number does not say which. */
+		if (errno == EBADF && fcntl(drm_fd, F_GETFD) != -1)
+			return fail(-EBADF, "eventfd %d is not open", eventfd);
 		return refused(drm_fd, "DRM_IOCTL_SYNCOBJ_EVENTFD");
+	}
 	return 0;
 }
