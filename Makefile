@@ -232,15 +232,18 @@ all: $(tool)
 
 # ---------------------------------------------------------------- tests, benchmarks
 
-# tests/unit: one program per file; tests/cts: one program; bench: one per file.
+# tests/unit, tests/lab, bench: one program per file; tests/cts: one program, of
+# which the lab's share how devices touch memory.
 unit-src := $(wildcard tests/unit/*.c)
 unit := $(unit-src:%.c=$(O)/%)
 cts-src := $(wildcard tests/cts/*.c)
 cts := $(if $(cts-src),$(O)/tests/cts/cts)
+lab-src := $(wildcard tests/lab/*.c)
+lab := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_BACKEND_VULKAN)),$(lab-src:%.c=$(O)/%))
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
 cflags-tests = -Ilib -Itests
-$(O)/tests/cts/util.o: cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
+$(O)/tests/cts/util.o $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 
 define link-test
 	$(call say,LD,$@)
@@ -258,17 +261,20 @@ $(fakes): $(O)/tests/fakes/lib%.so: $(O)/tests/fakes/%.o
 $(unit): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
+$(lab): $(O)/%: $(O)/%.o $(patsubst %,$(O)/tests/cts/%.o,util cpu vulkan) $(test-a)
+	$(link-test)
 # bench/import counts the library's allocations.
 $(O)/bench/import: bench-ldflags := -Wl,--wrap=calloc
 $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) $(bench-ldflags) -ldl -lpthread
 
-.PHONY: tests unit cts benchmarks
+.PHONY: tests unit cts lab-tests benchmarks
 unit: $(unit) $(so)
 cts: $(cts)
+lab-tests: $(lab)
 benchmarks: $(bench)
-tests: unit cts benchmarks
+tests: unit cts lab-tests benchmarks
 
 # ---------------------------------------------------------------- install
 

@@ -39,6 +39,22 @@ static struct {
 	.wake = -1,
 };
 
+/*
+ * For what has cancellation points inside, write(), close() and waiting: a
+ * thread of the application's that ended there would keep the lock.
+ */
+static void lock_uncancelled(int *state)
+{
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, state);
+	pthread_mutex_lock(&events.lock);
+}
+
+static void unlock_uncancelled(int state)
+{
+	pthread_mutex_unlock(&events.lock);
+	pthread_setcancelstate(state, NULL);
+}
+
 /* Under the lock. */
 static bool wanted(void)
 {
@@ -268,7 +284,7 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 {
 	struct event *e = sys_calloc(1, sizeof(*e));
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = e };
-	int ret = 0;
+	int ret = 0, state;
 
 	if (!e)
 		return fail(-ENOMEM, "no memory for an event");
@@ -280,7 +296,7 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 		free(e);
 		return ret;
 	}
-	pthread_mutex_lock(&events.lock);
+	lock_uncancelled(&state);
 	if (events.stop)
 		ret = fail(-EAGAIN, "no events any more: the library ends");
 	else if (!events.running)
@@ -299,7 +315,7 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 	} else {
 		end_thread(); /* it may have been started for this */
 	}
-	pthread_mutex_unlock(&events.lock);
+	unlock_uncancelled(state);
 	if (ret) {
 		close(e->fd);
 		free(e);
@@ -317,10 +333,12 @@ void event_user_add(void)
 
 void event_user_remove(void)
 {
-	pthread_mutex_lock(&events.lock);
+	int state;
+
+	lock_uncancelled(&state);
 	events.users--;
 	end_thread();
-	pthread_mutex_unlock(&events.lock);
+	unlock_uncancelled(state);
 }
 
 /* The library goes: what is still pending will not be told. */

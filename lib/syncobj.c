@@ -35,11 +35,20 @@ static int refused(int drm_fd, const char *call)
 	return fail(-EIO, "fd %d: %s: %s", drm_fd, call, strerror(err));
 }
 
+static void destroy(int drm_fd, uint32_t handle)
+{
+	struct uapi_syncobj_destroy destroy = { .handle = handle };
+
+	ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_DESTROY, &destroy);
+}
+
 /*
  * A binary syncobj in between: a sync_file goes in and out of binary ones on
- * every kernel, out of a timeline's point only since 6.16.
+ * every kernel, out of a timeline's point only since 6.16. `other` is the
+ * caller's: where that is gone its number is free, and may be the new one's.
  */
-static int temporary(int drm_fd, bool signalled, uint32_t *handle)
+static int temporary(int drm_fd, bool signalled, uint32_t other,
+		     uint32_t *handle)
 {
 	struct uapi_syncobj_create create = {
 		.flags = signalled ? UAPI_SYNCOBJ_CREATE_SIGNALED : 0,
@@ -47,15 +56,13 @@ static int temporary(int drm_fd, bool signalled, uint32_t *handle)
 
 	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_CREATE, &create) < 0)
 		return refused(drm_fd, "DRM_IOCTL_SYNCOBJ_CREATE");
+	if (create.handle == other) {
+		destroy(drm_fd, create.handle);
+		return fail(-EINVAL, "fd %d: there is no such syncobj, %u",
+			    drm_fd, other);
+	}
 	*handle = create.handle;
 	return 0;
-}
-
-static void destroy(int drm_fd, uint32_t handle)
-{
-	struct uapi_syncobj_destroy destroy = { .handle = handle };
-
-	ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_DESTROY, &destroy);
 }
 
 static int transfer(int drm_fd, uint32_t src, uint64_t src_point, uint32_t dst,
@@ -127,7 +134,7 @@ int dlbuf_syncobj_export(int drm_fd, uint32_t handle, uint64_t point, int *fence
 		return fail(-EINVAL, "fence is NULL");
 	if (!point)
 		return nothing_there(handle_to_fence(drm_fd, handle, fence), 0);
-	ret = temporary(drm_fd, false, &tmp);
+	ret = temporary(drm_fd, false, handle, &tmp);
 	if (ret)
 		return ret;
 	ret = nothing_there(transfer(drm_fd, handle, point, tmp, 0), point);
@@ -144,7 +151,7 @@ int dlbuf_syncobj_import(int drm_fd, uint32_t handle, uint64_t point, int fence)
 
 	if (!point && fence != -1)
 		return fence_to_handle(drm_fd, handle, fence);
-	ret = temporary(drm_fd, fence == -1, &tmp);
+	ret = temporary(drm_fd, fence == -1, handle, &tmp);
 	if (ret)
 		return ret;
 	if (fence != -1)
@@ -168,7 +175,11 @@ int dlbuf_syncobj_eventfd(int drm_fd, uint32_t handle, uint64_t point,
 
 	if (flags & ~DLBUF_SYNCOBJ_AVAILABLE)
 		return fail(-EINVAL, "syncobj flags 0x%x are unknown", flags);
-	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_EVENTFD, &e) < 0)
+	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_EVENTFD, &e) < 0) {
+		/* Of the two fds the number does not say which. */
+		if (errno == EBADF && fcntl(drm_fd, F_GETFD) != -1)
+			return fail(-EBADF, "eventfd %d is not open", eventfd);
 		return refused(drm_fd, "DRM_IOCTL_SYNCOBJ_EVENTFD");
+	}
 	return 0;
 }

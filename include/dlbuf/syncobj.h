@@ -40,6 +40,8 @@ DLBUF_API int dlbuf_syncobj_import(int drm_fd, uint32_t handle, uint64_t point,
  * Has the kernel write to an eventfd when the point has signalled, or with
  * DLBUF_SYNCOBJ_AVAILABLE when it has a fence. eventfd is borrowed; the kernel
  * keeps it until then.
+ * -EBADF       also: eventfd is not open
+ * -EINVAL      also: not an eventfd, or unknown flags
  * -EOPNOTSUPP  also: the kernel cannot (before 6.6)
  */
 DLBUF_API int dlbuf_syncobj_eventfd(int drm_fd, uint32_t handle, uint64_t point,

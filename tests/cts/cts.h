@@ -93,6 +93,12 @@ void cts_write(DLManagedTensorVersioned *t, uint64_t offset, const void *src,
 /* Open fds of this process. */
 unsigned int cts_count_fds(void);
 
+/*
+ * Until there are so many, for a minute at most: the library's event thread
+ * puts its own away when it ends, after its last callback or device.
+ */
+void cts_until_fds(unsigned int fds);
+
 /* ---- system calls of a function, by tracing a child that runs it */
 
 struct cts_syscall {

@@ -121,16 +121,6 @@ static void until_pending(unsigned int n)
 	CHECK_EQ(event_pending(), n);
 }
 
-/* Until the event thread has put its fds away: it ends by itself. */
-static void until_fds(unsigned int fds)
-{
-	time_t end = time(NULL) + BOUND;
-
-	while (cts_count_fds() != fds && time(NULL) < end)
-		sched_yield();
-	CHECK_EQ(cts_count_fds(), fds);
-}
-
 /* ---- a frame on a device */
 
 struct held {
@@ -185,7 +175,7 @@ static void close_frame(struct held *f)
 static void close_frame_last(struct held *f)
 {
 	close_frame(f);
-	until_fds(f->fds);
+	cts_until_fds(f->fds);
 }
 
 static void delete_planes(struct held *f)
@@ -484,7 +474,7 @@ static void callback(void *arg)
 	}
 	CHECK(fires(&b.inner));
 	close(b.f.fd);
-	until_fds(b.f.fds);
+	cts_until_fds(b.f.fds);
 	CHECK_EQ(fired(&h), 1);
 	CHECK_EQ(fired(&b.inner), 1);
 	cts_fence_destroy(&b.fence);
@@ -512,7 +502,7 @@ static void device_closed(void *arg)
 	} else {
 		CHECK(fired_here(&h));
 	}
-	until_fds(f.fds);
+	cts_until_fds(f.fds);
 	CHECK_EQ(fired(&h), 1);
 	cts_fence_destroy(&fence);
 }
@@ -554,7 +544,7 @@ static void cancelled(void *arg)
 		cts_fence_signal(&fence);
 	}
 	CHECK(fires(&h));
-	until_fds(f.fds);
+	cts_until_fds(f.fds);
 	CHECK_EQ(fired(&h), 1);
 	cts_fence_destroy(&fence);
 }

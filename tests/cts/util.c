@@ -3,12 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <drm.h>
@@ -185,6 +187,15 @@ unsigned int cts_count_fds(void)
 		n++;
 	closedir(dir);
 	return n - 3; /* ".", ".." and the directory's own */
+}
+
+void cts_until_fds(unsigned int fds)
+{
+	time_t end = time(NULL) + 60;
+
+	while (cts_count_fds() != fds && time(NULL) < end)
+		sched_yield();
+	CHECK_EQ(cts_count_fds(), fds);
 }
 
 /* ---- fences */

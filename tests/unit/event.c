@@ -420,6 +420,34 @@ TEST(it_ends_with_the_last_user)
 	}
 }
 
+static void *remove_cancelled(void *arg)
+{
+	pthread_cancel(pthread_self());
+	event_user_remove();
+	pthread_testcancel();
+	return arg;
+}
+
+/* It waits for the thread, and a cancelled one does not leave with the lock. */
+TEST(the_last_user_is_cancelled)
+{
+	unsigned int nfds = fds();
+	pthread_t thread;
+	void *end = NULL;
+
+	THREADS();
+	event_user_add();
+	fire_one();
+	REQUIRE(!pthread_create(&thread, NULL, remove_cancelled, NULL));
+	pthread_join(thread, &end);
+	CHECK(end == PTHREAD_CANCELED);
+	wait_until_threads(0);
+	CHECK_EQ(fds(), nfds);
+	event_user_add();
+	fire_one();
+	event_user_remove();
+}
+
 TEST(it_ends_with_the_last_event)
 {
 	unsigned int nfds = fds();

@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: MIT
+/*
+ * drm_syncobjs, binary ones and timelines, of a driver that has them
+ * (virtio-gpu, tests/lab/lab --gpu), with fences of one that has not (vgem).
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+
+#include <drm.h>
+
+#include "../cts/cts.h"
+
+#define BYTES 4096
+#define BOUND 60000 /* milliseconds, for what is certain to come */
+
+const char *cts_device = "cpu";
+const struct cts_access *cts_access;
+
+/* ---- nodes and handles */
+
+static int node(bool timelines)
+{
+	for (int i = 0; i < 8; i++) {
+		struct drm_get_cap cap = {
+			.capability = DRM_CAP_SYNCOBJ_TIMELINE,
+		};
+		char path[32];
+		int fd;
+
+		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (ioctl(fd, DRM_IOCTL_GET_CAP, &cap))
+			cap.value = 0;
+		if (!!cap.value == timelines)
+			return fd;
+		close(fd);
+	}
+	SKIP("no DRM driver here has%s timelines", timelines ? "" : " no");
+}
+
+static uint32_t create(int drm)
+{
+	struct drm_syncobj_create c = { 0 };
+
+	if (ioctl(drm, DRM_IOCTL_SYNCOBJ_CREATE, &c))
+		FATAL("DRM_IOCTL_SYNCOBJ_CREATE: %s", strerror(errno));
+	return c.handle;
+}
+
+static void destroy(int drm, uint32_t handle)
+{
+	struct drm_syncobj_destroy d = { .handle = handle };
+
+	CHECK_EQ(ioctl(drm, DRM_IOCTL_SYNCOBJ_DESTROY, &d), 0);
+}
+
+/* How many handles there are: what is left behind has a number. */
+static uint32_t next_handle(int drm)
+{
+	uint32_t handle = create(drm);
+
+	destroy(drm, handle);
+	return handle;
+}
+
+static bool readable(int fd, int timeout_ms)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, timeout_ms) == 1 && p.revents & POLLIN;
+}
+
+/* The fence of a point now: 0 pending, 1 signalled, or an error. */
+static int state(int drm, uint32_t handle, uint64_t point)
+{
+	int fence = -2, status = -2, ret;
+
+	ret = dlbuf_syncobj_export(drm, handle, point, &fence);
+	if (ret) {
+		CHECK_EQ(fence, -2);
+		return ret;
+	}
+	CHECK(fence >= 3 && fcntl(fence, F_GETFD) & FD_CLOEXEC);
+	CHECK_OK(dlbuf_fence_status(fence, &status));
+	close(fence);
+	return status;
+}
+
+/* Signals of a timeline are passed on by an interrupt's work. */
+static int settled(int drm, uint32_t handle, uint64_t point)
+{
+	int fence = -2, status = -2;
+
+	if (!CHECK_OK(dlbuf_syncobj_export(drm, handle, point, &fence)))
+		return -1;
+	CHECK(readable(fence, BOUND));
+	CHECK_OK(dlbuf_fence_status(fence, &status));
+	close(fence);
+	return status;
+}
+
+/* ---- cases */
+
+static void binary(void *arg)
+{
+	struct cts_fence f;
+	int drm = node(true);
+	uint32_t box = create(drm), handles = next_handle(drm);
+
+	(void)arg;
+	cts_fence_create(&f);
+	CHECK_EQ(state(drm, box, 0), -EAGAIN);
+	CHECK_SAYS("no fence");
+	CHECK_OK(dlbuf_syncobj_import(drm, box, 0, f.sync_file));
+	CHECK_EQ(state(drm, box, 0), 0);
+	CHECK_EQ(state(drm, box, 0), 0);
+	cts_fence_signal(&f);
+	CHECK_EQ(state(drm, box, 0), 1);
+	CHECK_EQ(next_handle(drm), handles);
+	destroy(drm, box);
+	cts_fence_destroy(&f);
+	close(drm);
+}
+
+/* A later fence takes the earlier one's place. */
+static void replaced(void *arg)
+{
+	struct cts_fence a, b;
+	int drm = node(true);
+	uint32_t box = create(drm);
+
+	(void)arg;
+	cts_fence_create(&a);
+	cts_fence_create(&b);
+	CHECK_OK(dlbuf_syncobj_import(drm, box, 0, a.sync_file));
+	CHECK_OK(dlbuf_syncobj_import(drm, box, 0, b.sync_file));
+	cts_fence_signal(&a);
+	CHECK_EQ(state(drm, box, 0), 0);
+	cts_fence_signal(&b);
+	CHECK_EQ(state(drm, box, 0), 1);
+	destroy(drm, box);
+	cts_fence_destroy(&a);
+	cts_fence_destroy(&b);
+	close(drm);
+}
+
+static void timeline(void *arg)
+{
+	struct cts_fence a, b;
+	int drm = node(true), last = -2, status = -2;
+	uint32_t box = create(drm), handles = next_handle(drm);
+
+	(void)arg;
+	cts_fence_create(&a);
+	cts_fence_create(&b);
+	CHECK_EQ(state(drm, box, 5), -EAGAIN);
+	CHECK_SAYS("point 5");
+	CHECK_OK(dlbuf_syncobj_import(drm, box, 5, a.sync_file));
+	CHECK_EQ(state(drm, box, 5), 0);
+	CHECK_EQ(state(drm, box, 6), -EAGAIN);
+	CHECK_OK(dlbuf_syncobj_import(drm, box, 1ull << 40, b.sync_file));
+	CHECK_EQ(state(drm, box, 6), 0);
+	CHECK_EQ(state(drm, box, 1ull << 40), 0);
+	CHECK_EQ(state(drm, box, (1ull << 40) + 1), -EAGAIN);
+	/* A point is reached when those before are. */
+	REQUIRE_OK(dlbuf_syncobj_export(drm, box, 1ull << 40, &last));
+	cts_fence_signal(&b);
+	CHECK(!readable(last, 0));
+	CHECK_EQ(state(drm, box, 5), 0);
+	cts_fence_signal(&a);
+	CHECK(readable(last, BOUND));
+	CHECK_OK(dlbuf_fence_status(last, &status));
+	CHECK_EQ(status, 1);
+	close(last);
+	CHECK_EQ(settled(drm, box, 5), 1);
+	CHECK_EQ(settled(drm, box, 6), 1);
+	CHECK_EQ(settled(drm, box, 1ull << 40), 1);
+	CHECK_EQ(state(drm, box, (1ull << 40) + 1), -EAGAIN);
+	CHECK_EQ(next_handle(drm), handles);
+	destroy(drm, box);
+	cts_fence_destroy(&a);
+	cts_fence_destroy(&b);
+	close(drm);
+}
+
+static void none_is_signalled(void *arg)
+{
+	int drm = node(true);
+	uint32_t box = create(drm), line = create(drm);
+	uint32_t handles = next_handle(drm);
+
+	(void)arg;
+	CHECK_OK(dlbuf_syncobj_import(drm, box, 0, -1));
+	CHECK_EQ(state(drm, box, 0), 1);
+	CHECK_OK(dlbuf_syncobj_import(drm, line, 3, -1));
+	CHECK_EQ(settled(drm, line, 3), 1);
+	CHECK_EQ(settled(drm, line, 2), 1);
+	CHECK_EQ(state(drm, line, 4), -EAGAIN);
+	CHECK_EQ(next_handle(drm), handles);
+	destroy(drm, box);
+	destroy(drm, line);
+	close(drm);
+}
+
+/* Out of a timeline and onto a dma-buf: there it holds up who reads. */
+static void onto_a_buffer(void *arg)
+{
+	struct cts_fence f;
+	int drm = node(true), fd = cts_alloc("udmabuf", BYTES), fence = -2;
+	uint32_t box = create(drm);
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+
+	(void)arg;
+	cts_fence_create(&f);
+	CHECK_OK(dlbuf_syncobj_import(drm, box, 1, f.sync_file));
+	REQUIRE_OK(dlbuf_syncobj_export(drm, box, 1, &fence));
+	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, fence));
+	close(fence);
+	/* The fence is the buffer's now, whatever becomes of its box. */
+	destroy(drm, box);
+	close(drm);
+	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &past), -ETIME);
+	cts_fence_signal(&f);
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	cts_fence_destroy(&f);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* ---- eventfds */
+
+static void events(void *arg)
+{
+	uint64_t point = *(const uint64_t *)arg;
+	struct cts_fence f;
+	int drm = node(true), signalled, available, again, closed;
+	uint32_t box = create(drm);
+
+	cts_fence_create(&f);
+	signalled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	available = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	again = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	closed = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	REQUIRE(signalled >= 0 && available >= 0 && again >= 0 && closed >= 0);
+
+	/* Nothing is there yet. */
+	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point, 0, signalled));
+	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point,
+				       DLBUF_SYNCOBJ_AVAILABLE, available));
+	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point, 0, closed));
+	close(closed); /* the kernel has it until then */
+	CHECK(!readable(signalled, 0) && !readable(available, 0));
+
+	CHECK_OK(dlbuf_syncobj_import(drm, box, point, f.sync_file));
+	CHECK(readable(available, BOUND));
+	CHECK(!readable(signalled, 0));
+	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point,
+				       DLBUF_SYNCOBJ_AVAILABLE, again));
+	CHECK(readable(again, BOUND));
+
+	cts_fence_signal(&f);
+	CHECK(readable(signalled, BOUND));
+	close(again);
+	again = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point, 0, again));
+	CHECK(readable(again, BOUND));
+	close(signalled);
+	close(available);
+	close(again);
+	destroy(drm, box);
+	cts_fence_destroy(&f);
+	close(drm);
+}
+
+/* It is an fd to wait for as any other: a completion event of the library. */
+static void told(void *data)
+{
+	eventfd_write(*(int *)data, 1);
+}
+
+static void notify(void *arg)
+{
+	unsigned int fds = cts_count_fds();
+	struct cts_fence f;
+	int drm = node(true), fd = eventfd(0, EFD_CLOEXEC);
+	int out = eventfd(0, EFD_CLOEXEC);
+	uint32_t box = create(drm);
+
+	(void)arg;
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	cts_fence_create(&f);
+	CHECK_OK(dlbuf_syncobj_import(drm, box, 9, f.sync_file));
+	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, 9, 0, fd));
+	CHECK_OK(dlbuf_fence_notify(fd, told, &out));
+	CHECK(!readable(out, 0));
+	cts_fence_signal(&f);
+	CHECK(readable(out, BOUND));
+	destroy(drm, box);
+	cts_fence_destroy(&f);
+	close(fd);
+	close(out);
+	close(drm);
+	cts_until_fds(fds);
+}
+
+/* ---- refusals */
+
+/* Every function, binary and with a point, gives this and nothing else. */
+static void all_refuse(int drm, uint32_t handle, int err)
+{
+	int fence = -2, none = -1, fd = eventfd(0, EFD_CLOEXEC);
+	struct cts_fence f;
+
+	cts_fence_create(&f);
+	for (uint64_t point = 0; point < 6; point += 5) {
+		CHECK_ERR(dlbuf_syncobj_export(drm, handle, point, &fence),
+			  err);
+		CHECK_ERR(dlbuf_syncobj_import(drm, handle, point,
+					       f.sync_file), err);
+		CHECK_ERR(dlbuf_syncobj_import(drm, handle, point, none), err);
+		CHECK_ERR(dlbuf_syncobj_eventfd(drm, handle, point, 0, fd),
+			  err);
+	}
+	CHECK_EQ(fence, -2);
+	CHECK(!readable(fd, 0));
+	close(fd);
+	cts_fence_destroy(&f);
+}
+
+static void no_such_handle(void *arg)
+{
+	int drm = node(true);
+	uint32_t gone = create(drm), handles;
+
+	(void)arg;
+	destroy(drm, gone);
+	handles = next_handle(drm);
+	all_refuse(drm, gone, -EINVAL);
+	all_refuse(drm, 0, -EINVAL);
+	all_refuse(drm, 4711, -EINVAL);
+	CHECK_SAYS("no such syncobj");
+	CHECK_EQ(next_handle(drm), handles);
+	close(drm);
+}
+
+static void no_syncobjs(void *arg)
+{
+	int drm = node(false);
+
+	(void)arg;
+	all_refuse(drm, 1, -EOPNOTSUPP);
+	close(drm);
+}
+
+static void not_drm(void *arg)
+{
+	int fds[2], fd = cts_alloc("udmabuf", BYTES);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct cts_fence f;
+
+	(void)arg;
+	REQUIRE(!pipe(fds));
+	cts_fence_create(&f);
+	all_refuse(fd, 1, -EOPNOTSUPP);
+	all_refuse(f.sync_file, 1, -EOPNOTSUPP);
+	all_refuse(null, 1, -EOPNOTSUPP);
+	all_refuse(fds[0], 1, -EOPNOTSUPP);
+	close(fds[1]);
+	close(fds[0]);
+	all_refuse(-1, 1, -EBADF);
+	all_refuse(4711, 1, -EBADF);
+	cts_fence_destroy(&f);
+	close(null);
+	close(fd);
+}
+
+/* A fence that is none, and an eventfd that is none. */
+static void bad_fences(void *arg)
+{
+	int drm = node(true), fds[2], fd = cts_alloc("udmabuf", BYTES);
+	uint32_t box = create(drm), handles = next_handle(drm);
+
+	(void)arg;
+	REQUIRE(!pipe(fds));
+	for (uint64_t point = 0; point < 6; point += 5) {
+		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, fds[0]),
+			  -EINVAL);
+		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, fd), -EINVAL);
+		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, 4711),
+			  -EINVAL);
+		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, -2), -EINVAL);
+		CHECK_EQ(state(drm, box, point), -EAGAIN);
+		CHECK_ERR(dlbuf_syncobj_eventfd(drm, box, point, 0, fds[0]),
+			  -EINVAL);
+		CHECK_ERR(dlbuf_syncobj_eventfd(drm, box, point, 0, 4711),
+			  -EBADF);
+		/* It is the eventfd, and the sentence knows. */
+		CHECK_SAYS("4711");
+		CHECK_ERR(dlbuf_syncobj_eventfd(drm, box, point, 2, fds[0]),
+			  -EINVAL);
+		CHECK_ERR(dlbuf_syncobj_export(drm, box, point, NULL),
+			  -EINVAL);
+	}
+	CHECK_EQ(next_handle(drm), handles);
+	destroy(drm, box);
+	close(fds[0]);
+	close(fds[1]);
+	close(fd);
+	close(drm);
+}
+
+int main(int argc, char **argv)
+{
+	static uint64_t points[] = { 0, 1, 7 };
+
+	ktap_prefix("%s", "syncobj");
+	ktap_case("binary", binary, NULL);
+	ktap_case("replaced", replaced, NULL);
+	ktap_case("timeline", timeline, NULL);
+	ktap_case("none-is-signalled", none_is_signalled, NULL);
+	ktap_case("onto-a-buffer", onto_a_buffer, NULL);
+	ktap_case("eventfd/binary", events, &points[0]);
+	ktap_case("eventfd/point-1", events, &points[1]);
+	ktap_case("eventfd/point-7", events, &points[2]);
+	ktap_case("eventfd/notify", notify, NULL);
+	ktap_case("refusals/no-such-handle", no_such_handle, NULL);
+	ktap_case("refusals/no-syncobjs", no_syncobjs, NULL);
+	ktap_case("refusals/not-drm", not_drm, NULL);
+	ktap_case("refusals/bad-fences", bad_fences, NULL);
+	return ktap_run(argc, argv);
+}
