@@ -106,6 +106,14 @@ streams()
 	grep -q /dmabuf "/proc/$pid/maps" || ended
 }
 
+# at_exit COMMAND: when the case ends, however it does; the last one first
+exits=()
+at_exit()
+{
+	exits=("$1" "${exits[@]}")
+	trap 'for e in "${exits[@]}"; do eval "$e"; done' EXIT
+}
+
 # start ARGS...: the camera command in the background, in the middle of its frames; sets $pid
 start()
 {
@@ -114,7 +122,7 @@ start()
 	"$dmabuf_test" camera --device cpu --frames 1000000 --png "$files/picture.png" --json="$files/report.json" "$@" \
 		> "$tmp/out" 2> "$tmp/err" &
 	pid=$!
-	trap 'kill -KILL $pid 2> /dev/null' EXIT
+	at_exit '[ -z "$pid" ] || kill -KILL "$pid" 2> /dev/null || true'
 	await streams
 	! ended 2> /dev/null || shown 'the run ended at once:'
 	[ "$(ls "$files" | wc -l)" = 2 ] || shown "two files should be in the making, not $(ls "$files")"
@@ -126,7 +134,7 @@ ends()
 	local got=0
 	await ended
 	wait "$pid" || got=$?
-	trap - EXIT
+	pid=
 	[ "$got" = "$1" ] || shown "exit status $got, not $1"
 	said "$2"
 	nothing_left
