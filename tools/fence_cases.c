@@ -312,6 +312,14 @@ static void agree(struct fence_run *r, uint32_t access, bool pending)
 		agree_blocking(r, access, pending);
 }
 
+/* Of a buffer that may not be written to nobody is a writer. */
+static void agree_both(struct fence_run *r, bool reader, bool writer)
+{
+	agree(r, DLBUF_READ, reader);
+	if (r->access & DLBUF_WRITE)
+		agree(r, DLBUF_WRITE, writer);
+}
+
 /* ---- the truth table */
 
 static void state_case(struct fence_run *r, const struct fence_case *c)
@@ -382,10 +390,10 @@ static void merge_case(struct fence_run *r, const struct fence_case *c)
 		     dlbuf_fence_import(r->buffer, DLBUF_WRITE, both), 0) &&
 	    signal_fence(r, a)) {
 		fence_is(r, "the merged fence after the first", both, true);
-		agree(r, DLBUF_READ, true);
+		agree_both(r, true, true);
 		if (signal_fence(r, b)) {
 			fence_is(r, "the merged fence after both", both, false);
-			agree(r, DLBUF_WRITE, false);
+			agree_both(r, false, false);
 		}
 	}
 	close(both);
@@ -404,15 +412,11 @@ static void import_case(struct fence_run *r, const struct fence_case *c)
 			return;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(f); i++) {
-		agree(r, DLBUF_READ, c->fences == DLBUF_WRITE);
-		if (r->access & DLBUF_WRITE)
-			agree(r, DLBUF_WRITE, true);
+		agree_both(r, c->fences == DLBUF_WRITE, true);
 		if (!signal_fence(r, f[i]))
 			return;
 	}
-	agree(r, DLBUF_READ, false);
-	if (r->access & DLBUF_WRITE)
-		agree(r, DLBUF_WRITE, false);
+	agree_both(r, false, false);
 }
 
 /* ---- who waits */
@@ -768,9 +772,7 @@ static void release_fence_case(struct fence_run *r, const struct fence_case *c)
 	if (!returned(r, "dlbuf_release_fence()",
 		      dlbuf_release_fence(r->t, f->sync_file), 0))
 		return;
-	agree(r, DLBUF_READ, c->access & DLBUF_WRITE);
-	if (r->access & DLBUF_WRITE)
-		agree(r, DLBUF_WRITE, true);
+	agree_both(r, c->access & DLBUF_WRITE, true);
 	if (signal_fence(r, f))
 		agree(r, DLBUF_READ, false);
 	idle_after(r);
