@@ -428,6 +428,8 @@ static void expiry(void *arg)
 	access_until(&f, f.t[1], &fence);
 	delete_planes(&f);
 	CHECK(fires(&h));
+	if (f.fences)
+		CHECK_OK(dlbuf_fence_wait(fence.sync_file, 1));
 	settle();
 	CHECK_EQ(fired(&h), 1);
 	close_frame_last(&f);
@@ -672,6 +674,9 @@ static void *release_with_fault(void *arg)
 		CHECK(ret < 0 && dlbuf_last_error()[0]);
 	CHECK_OK(dlbuf_tensor_get_info(r->f.t[0], &info));
 	r->ended = !info.acquired;
+	/* What has failed and ended nonetheless has waited. */
+	if (ret && r->ended)
+		CHECK_OK(dlbuf_fence_wait(r->fence->sync_file, 1));
 	if (r->ended)
 		delete_planes(&r->f);
 	__atomic_store_n(&r->done, true, __ATOMIC_RELEASE);
