@@ -20,8 +20,9 @@ static VkAccessFlags accesses(uint32_t access)
 }
 
 /*
- * The acquire waits for nothing on the queue, where unrelated work may be:
- * what it has to come after is complete, or was waited for on the host.
+ * The acquire comes after the submit's wait for the fences: a barrier is
+ * ordered behind a semaphore only by a stage that the wait names, and it names
+ * all. Earlier work on the queue is in that as well.
  */
 static void record_acquire(struct vulkan_device *dev, struct vulkan_import *vi,
 			   uint32_t access, VkCommandBuffer cmd)
@@ -36,7 +37,7 @@ static void record_acquire(struct vulkan_device *dev, struct vulkan_import *vi,
 	};
 
 	dev->instance.vk.CmdPipelineBarrier(cmd,
-		VK_PIPELINE_STAGE_TOP_OF_PIPE_BIT,
+		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
 		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 0, NULL, 1, &barrier, 0,
 		NULL);
 }
