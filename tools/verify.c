@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* The run: frames of a camera on each device, every byte compared. */
 #include <dirent.h>
+#include <errno.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "tool.h"
 #include "verify.h"
@@ -86,6 +91,34 @@ static int open_device(struct verify *v, const char *name)
 	return ret;
 }
 
+static void told(void *done)
+{
+	sem_post(done);
+}
+
+/*
+ * The library's event thread, which a lease may need or not, holds fds of its
+ * own as long as a device is open. Started now it is no leak of the run.
+ */
+static int start_event_thread(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC), ret;
+	sem_t done;
+
+	if (fd < 0)
+		return fail(STATUS_SYSTEM, "eventfd: %s", strerror(errno));
+	sem_init(&done, 0, 0);
+	ret = dlbuf_fence_notify(fd, told, &done);
+	if (!ret) {
+		eventfd_write(fd, 1);
+		while (sem_wait(&done))
+			; /* a signal */
+	}
+	sem_destroy(&done);
+	close(fd);
+	return ret ? fail_dlbuf(ret) : 0;
+}
+
 int verify_open_devices(struct verify *v, const char *names)
 {
 	char *copy = strdup(names), *rest = copy, *name;
@@ -96,7 +129,7 @@ int verify_open_devices(struct verify *v, const char *names)
 	while (!status && (name = strsep(&rest, ",")))
 		status = open_device(v, name);
 	free(copy);
-	return status;
+	return status ? status : start_event_thread();
 }
 
 void verify_close_devices(struct verify *v)
@@ -118,21 +151,54 @@ void verify_close_devices(struct verify *v)
 
 /* ---------------------------------------------------------------- leases */
 
-/* Runs when the last tensor of a frame on one device is deleted. */
+/*
+ * Runs when the last tensor of a frame on one device is deleted and its work
+ * is complete; then on another thread, where it was not by the deletion.
+ */
 static void on_release(void *data)
 {
 	struct lease *lease = data;
 	struct verify *v = lease->verify;
 	int status;
 
+	pthread_mutex_lock(&v->lock);
 	v->released++;
-	if (--lease->holders)
-		return;
-	status = camera_queue(v->cam, lease->index);
-	if (status)
-		v->status = status;
-	else
-		v->requeued++;
+	if (!--lease->holders) {
+		status = camera_queue(v->cam, lease->index);
+		if (status)
+			v->status = status;
+		else
+			v->requeued++;
+	}
+	pthread_cond_signal(&v->came_back);
+	pthread_mutex_unlock(&v->lock);
+}
+
+/* The counts are final when all leases are back; those of errors too. */
+static int wait_for_leases(struct verify *v)
+{
+	struct timespec until;
+	int status;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += v->timeout_ns / 1000000000 + 1;
+	pthread_mutex_lock(&v->lock);
+	while (v->released < v->granted &&
+	       !pthread_cond_timedwait(&v->came_back, &v->lock, &until))
+		;
+	status = v->status;
+	pthread_mutex_unlock(&v->lock);
+	return status;
+}
+
+static int requeue_status(struct verify *v)
+{
+	int status;
+
+	pthread_mutex_lock(&v->lock);
+	status = v->status;
+	pthread_mutex_unlock(&v->lock);
+	return status;
 }
 
 /* ---------------------------------------------------------------- one frame */
@@ -371,7 +437,7 @@ static int one_frame(struct verify *v, uint32_t index)
 	}
 	for (uint32_t i = 0; i < v->ndevices; i++)
 		delete_planes(&planes[i]);
-	return status ? status : v->status;
+	return status ? status : requeue_status(v);
 }
 
 /* ---------------------------------------------------------------- the run */
@@ -380,7 +446,11 @@ int verify_run(struct verify *v)
 {
 	uint64_t start = 0;
 	uint32_t index;
-	int status = camera_start(v->cam);
+	int status, late;
+
+	pthread_mutex_init(&v->lock, NULL);
+	pthread_cond_init(&v->came_back, NULL);
+	status = camera_start(v->cam);
 
 	for (v->done = 0; !status && v->done < v->frames; ) {
 		if (!v->quiet)
@@ -395,7 +465,8 @@ int verify_run(struct verify *v)
 		v->done++;
 	}
 	progress_clear();
-	return status;
+	late = wait_for_leases(v);
+	return status ? status : late;
 }
 
 int verify_finish(struct verify *v)

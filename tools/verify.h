@@ -6,6 +6,8 @@
 #ifndef DMABUF_TEST_VERIFY_H
 #define DMABUF_TEST_VERIFY_H
 
+#include <pthread.h>
+
 #include <dlbuf/dlbuf.h>
 
 #include "picture.h"
@@ -44,7 +46,7 @@ struct device {
 struct lease {
 	struct verify *verify;
 	uint32_t index;
-	uint32_t holders;
+	uint32_t holders;	/* under verify->lock */
 };
 
 struct verify {
@@ -63,12 +65,17 @@ struct verify {
 
 	uint64_t done;			/* frames */
 	uint64_t elapsed_ns;		/* first frame to last */
-	uint64_t granted, released;	/* leases, one per frame and device */
-	uint64_t requeued;		/* buffers, by the last of their leases */
+	uint64_t granted;		/* leases, one per frame and device */
 	uint64_t repeated;		/* frames like the one before */
 	uint64_t mismatched;		/* planes of a device, all told */
 	struct checksum last[DLBUF_MAX_PLANES];	/* of the camera's mapping */
 	int fds_before, fds_after;
+
+	/* Leases may fire on the library's event thread. */
+	pthread_mutex_t lock;
+	pthread_cond_t came_back;
+	uint64_t released;		/* leases */
+	uint64_t requeued;		/* buffers, by the last of their leases */
 	int status;			/* of a requeue that failed */
 };
 
