@@ -143,7 +143,7 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 
 # ---------------------------------------------------------------- library
 
-lib-src-y := $(wildcard lib/*.c) udmabuf/alloc.c
+lib-src-y := $(wildcard lib/*.c) udmabuf/alloc.c udmabuf/pool.c
 backend-src = $(wildcard lib/backends/$(1)/*.c)
 lib-src-$(CONFIG_BACKEND_CPU) += $(call backend-src,cpu)
 lib-src-$(CONFIG_BACKEND_VULKAN) += $(call backend-src,vulkan)
@@ -263,24 +263,35 @@ $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
 $(lab): $(O)/%: $(O)/%.o $(patsubst %,$(O)/tests/cts/%.o,util cpu vulkan) $(test-a)
 	$(link-test)
-# bench/import counts the library's allocations.
-$(O)/bench/import: bench-ldflags := -Wl,--wrap=calloc
+# Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link.
+fuzz-src := $(wildcard tests/fuzz/*.c)
+fuzz := $(fuzz-src:%.c=$(O)/%)
+$(fuzz): $(O)/%: $(O)/%.o $(test-a)
+	$(call say,LD,$@)
+	$(Q)$(CC) -fsanitize=fuzzer -o $@ $< $(test-a) $(all-ldflags) -ldl -lpthread
+# bench/import and bench/frame count the library's allocations.
+$(O)/bench/import $(O)/bench/frame: bench-ldflags := -Wl,--wrap=calloc
 $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) $(bench-ldflags) -ldl -lpthread
 
-.PHONY: tests unit cts lab-tests benchmarks
+.PHONY: tests unit cts lab-tests benchmarks fuzz fuzz-merge
 unit: $(unit) $(so)
 cts: $(cts)
 lab-tests: $(lab)
 benchmarks: $(bench)
+fuzz: $(fuzz)
+# After tests/fuzz/run has searched: keeps what reaches new code.
+fuzz-merge:
+	$(Q)for f in $(fuzz-src:tests/fuzz/%.c=%); do mkdir -p tests/fuzz/corpus/$$f && \
+		$(O)/tests/fuzz/$$f -merge=1 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
 tests: unit cts lab-tests benchmarks
 
 # ---------------------------------------------------------------- install
 
 headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
 	include/dlbuf/vulkan.h
-interop := $(wildcard include/dlbuf/interop/*.h)
+interop := $(wildcard include/dlbuf/interop/*.h include/dlbuf/interop/*.hpp)
 man := $(wildcard man/*.[1357])
 
 .PHONY: install uninstall
@@ -305,7 +316,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check mutate lab lab-shell bench clean help
+.PHONY: deps run check mutate docs lab lab-shell bench bench-media clean help
 deps:
 	$(Q)tools/deps
 
@@ -322,6 +333,13 @@ mutate:
 	$(Q)tools/deps build lab check
 	$(Q)tests/mutate O=$(O)
 
+docs: $(tool)
+	$(call say,GEN,docs/formats.md man/dlbuf-formats.7)
+	$(Q)tools/formats-doc $(O) > $(O)/formats.md
+	$(Q)tools/formats-doc --man $(O) > $(O)/formats.7
+	$(Q)mv $(O)/formats.md docs/formats.md
+	$(Q)mv $(O)/formats.7 man/dlbuf-formats.7
+
 lab:
 	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(RUN))'
 
@@ -331,7 +349,16 @@ lab-shell:
 bench:
 	$(Q)tools/deps build lab
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
-	$(Q)tests/lab/lab --icount -- sh -c '$(O)/bench/import && $(O)/bench/fence'
+	$(Q)tests/lab/lab --icount -- sh -c '$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence'
+	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media
+
+# What links with GStreamer is compiled against the guest's.
+media-cc = tests/lab/cc --with media
+bench-media: lib $(O)/bench/camera
+	$(Q)$(media-cc) gcc -O2 -Wall -Wextra -Werror -Iinclude -o $(O)/bench/gstreamer bench/media/gstreamer.c $(lib-a) \
+		-ldl -lpthread $$($(media-cc) pkg-config --cflags --libs gstreamer-video-1.0 gstreamer-allocators-1.0 | \
+		sed 's/-I/-isystem /g')
+	$(Q)tests/lab/lab --with media,opencv --timeout 900 --icount -- bench/media/run $(O)
 
 clean:
 	rm -rf $(O)
@@ -348,6 +375,7 @@ help:
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
 	'make mutate           break the source line by line: does a test notice?' \
+	'make docs             docs/formats.md and its man page, from what the tool prints' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \

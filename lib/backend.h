@@ -18,6 +18,8 @@
 
 #include "cache.h"
 
+struct detile;
+
 /*
  * A device. A backend embeds it as the first member of its own struct. The
  * caller of dlbuf_device_open() holds one reference, each import in use one
@@ -29,6 +31,7 @@ struct dlbuf_device {
 	DLDevice dl;
 	enum dlbuf_sync acquire_sync;	/* what acquire() can do ... */
 	enum dlbuf_sync release_sync;	/* ... and release() */
+	uint32_t copy_align;	/* of rows for detile(): bytes, a power of 2 */
 	unsigned int refs;	/* under cache.lock */
 	struct cache cache;
 };
@@ -55,6 +58,7 @@ struct import {
 
 	/* The cache's, under cache.lock. */
 	unsigned int refs;	/* tensors and calls that use it */
+	bool staging;		/* of ours, for copies: found by its size */
 	uint64_t used;		/* clock of the cache at the last use */
 	int last_fd;		/* the caller's number at the last import, or -1 */
 	struct import *hash_next;
@@ -116,6 +120,22 @@ struct backend {
 	 */
 	int (*release)(struct import *imp, uint32_t access, void *stream,
 		       int *fence);
+
+	/*
+	 * Whether the device can read a frame that is not linear, of which
+	 * d->to and d->imp are not there yet. -EOPNOTSUPP, and the sentence has
+	 * what it can read. Optional, together with detile(): absence means
+	 * that the device cannot read tiled frames.
+	 */
+	int (*can_detile)(struct dlbuf_device *dev, const struct detile *d);
+
+	/*
+	 * Copies the planes into rows of d->imp, after fence, which is as
+	 * acquire()'s. *done is a new sync_file of the copy, or -1 when it is
+	 * complete: a device that cannot give one waits. On failure nothing is
+	 * under way. Needs dev->copy_align. Optional, as above.
+	 */
+	int (*detile)(const struct detile *d, int fence, int *done);
 };
 
 /* The table of a backend, as the registry knows it. */

@@ -49,6 +49,7 @@ static void idle_insert(struct cache *cache, struct import *imp)
 		cache->idle_last = imp;
 	cache->idle_first = imp;
 	cache->nidle++;
+	cache->nstaging += imp->staging;
 	cache->idle_bytes += imp->bytes;
 }
 
@@ -63,6 +64,7 @@ static void idle_remove(struct cache *cache, struct import *imp)
 	else
 		cache->idle_last = imp->lru_prev;
 	cache->nidle--;
+	cache->nstaging -= imp->staging;
 	cache->idle_bytes -= imp->bytes;
 }
 
@@ -95,12 +97,13 @@ static void table_remove(struct cache *cache, struct import *imp)
 {
 	struct import **p = bucket(cache, &imp->id);
 
+	cache->nimports--;
+	if (imp->staging)
+		return;
 	forget(cache, imp);
-
 	while (*p != imp)
 		p = &(*p)->hash_next;
 	*p = imp->hash_next;
-	cache->nimports--;
 }
 
 /* Keeps chains short. Without memory for it they grow, which is all. */
@@ -142,15 +145,19 @@ static void table_insert(struct cache *cache, struct import *imp)
 
 /*
  * Takes one idle import out of the cache, or NULL: the least recently used
- * one if more than max are idle or it is stale. The caller destroys it after
- * dropping the lock, because drivers take their time.
+ * one if more than max are idle or it is stale, or of the staging buffers if
+ * there are too many of those: they are large, and nobody else has them. The
+ * caller destroys it after dropping the lock, because drivers take their time.
  */
 static struct import *evict_one(struct cache *cache, uint32_t max)
 {
 	struct import *imp = cache->idle_last;
 
-	if (!imp || (cache->nidle <= max &&
-		     cache->clock - imp->used <= CACHE_STALE))
+	if (cache->nstaging > CACHE_MAX_STAGING)
+		while (!imp->staging)
+			imp = imp->lru_prev;
+	else if (!imp || (cache->nidle <= max &&
+			  cache->clock - imp->used <= CACHE_STALE))
 		return NULL;
 	idle_remove(cache, imp);
 	table_remove(cache, imp);
@@ -340,6 +347,52 @@ static struct import *insert(struct cache *cache, struct import *imp, int fd)
 	return other;
 }
 
+/*
+ * The one that was used last: those that are not needed any more get stale.
+ * Exclusive to the caller, because nobody else had it.
+ */
+struct import *cache_take_staging(struct cache *cache, uint64_t bytes)
+{
+	struct import *imp, *old;
+
+	pthread_mutex_lock(&cache->lock);
+	cache->clock++;
+	imp = cache->idle_first;
+	while (imp && (!imp->staging || imp->bytes < bytes ||
+		       imp->bytes / 2 >= bytes))
+		imp = imp->lru_next;
+	if (imp)
+		use(cache, imp);
+	old = evict_one(cache, UINT32_MAX);
+	pthread_mutex_unlock(&cache->lock);
+	if (old)
+		import_destroy(old);
+	return imp;
+}
+
+int cache_add_staging(struct dlbuf_device *dev, int fd, struct import **out)
+{
+	struct cache *cache = &dev->cache;
+	struct buffer_id id;
+	struct import *imp;
+	int ret;
+
+	ret = buffer_identify(fd, &id);
+	if (!ret)
+		ret = import_create(dev, fd, &id, id.access, 0, &imp);
+	if (ret)
+		return ret;
+	imp->staging = true;
+	pthread_mutex_lock(&cache->lock);
+	cache->nimports++;
+	cache->live_bytes += imp->bytes;
+	imp->used = cache->clock;
+	dev->refs++;
+	pthread_mutex_unlock(&cache->lock);
+	*out = imp;
+	return 0;
+}
+
 static int not_opened_for(int fd, uint32_t access)
 {
 	uint64_t bytes;
@@ -443,6 +496,12 @@ void cache_trim(struct dlbuf_device *dev, uint32_t max_idle)
 	} while (imp);
 }
 
+void cache_count_copy(struct cache *cache, uint64_t bytes)
+{
+	__atomic_add_fetch(&cache->copies, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&cache->copied_bytes, bytes, __ATOMIC_RELAXED);
+}
+
 void cache_count_tensor(struct cache *cache, int change)
 {
 	__atomic_add_fetch(&cache->tensors, change, __ATOMIC_RELAXED);
@@ -459,5 +518,8 @@ void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats)
 	stats->live_bytes = cache->live_bytes;
 	stats->idle_bytes = cache->idle_bytes;
 	stats->tensors = __atomic_load_n(&cache->tensors, __ATOMIC_RELAXED);
+	stats->copies = __atomic_load_n(&cache->copies, __ATOMIC_RELAXED);
+	stats->copied_bytes = __atomic_load_n(&cache->copied_bytes,
+					      __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&cache->lock);
 }

@@ -7,6 +7,10 @@
  * used by the last CACHE_STALE imports. Its fd keeps the inode number from
  * being given to another buffer, so that equal identity is the same buffer.
  *
+ * Buffers of the library's own that frames are copied into are imports too,
+ * but nobody else has them: they are not in the table, and an idle one is for
+ * the next copy that fits.
+ *
  * Before the identity comes a guess: a number that meant one import twice in
  * a row probably does again, and one system call (F_DUPFD_QUERY, Linux 6.10)
  * tells for sure. Without it, or when it says no, two say who the buffer is.
@@ -25,6 +29,7 @@ struct import;
 
 #define CACHE_MAX_IDLE 256	/* default bound */
 #define CACHE_STALE 1024	/* imports */
+#define CACHE_MAX_STAGING 8	/* idle ones, of the bound */
 #define CACHE_BUCKETS 64	/* to begin with */
 #define CACHE_RECENT 512	/* fd numbers with a guess */
 
@@ -36,9 +41,11 @@ struct cache {
 	struct import *recent[CACHE_RECENT];	/* by fd number */
 	struct import *idle_first, *idle_last; /* last used first */
 	uint32_t nidle, nimports, max_idle;
+	uint32_t nstaging;	/* idle ones */
 	uint64_t clock;		/* counts imports */
 	uint64_t hits, tensors;	/* atomic */
 	uint64_t misses, evictions;
+	uint64_t copies, copied_bytes;	/* atomic */
 	uint64_t live_bytes, idle_bytes;
 };
 
@@ -57,6 +64,19 @@ void cache_finish(struct cache *cache);
 int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint64_t end,
 	      struct import **out);
 
+/*
+ * An idle staging buffer of at least so many bytes, and not twice as many, with
+ * one user; NULL where there is none. What was read from it may still be under
+ * way: whoever writes to it waits for its fences.
+ */
+struct import *cache_take_staging(struct cache *cache, uint64_t bytes);
+
+/*
+ * Makes a staging buffer of a new dma-buf, with one user. fd is duplicated.
+ * What backend->import() says.
+ */
+int cache_add_staging(struct dlbuf_device *dev, int fd, struct import **out);
+
 /* One more user of an import that has one. */
 void cache_ref(struct import *imp);
 
@@ -65,6 +85,9 @@ void cache_unref(struct import *imp);
 
 /* Drops idle imports, the least recently used first, until max_idle are left. */
 void cache_trim(struct dlbuf_device *dev, uint32_t max_idle);
+
+/* One frame was copied, for the statistics. */
+void cache_count_copy(struct cache *cache, uint64_t bytes);
 
 /* One tensor more or less, for the statistics. */
 void cache_count_tensor(struct cache *cache, int change);

@@ -41,7 +41,8 @@ static void check_backend(const struct backend *b)
 {
 	assert(b->name && b->type && b->each && b->open && b->close &&
 	       b->describe && b->import && b->unimport && b->acquire &&
-	       b->release && b->import_size >= sizeof(struct import));
+	       b->release && b->import_size >= sizeof(struct import) &&
+	       !b->can_detile == !b->detile);
 	(void)b;
 }
 
@@ -155,6 +156,8 @@ static void describe(struct dlbuf_device *dev, struct dlbuf_device_info *info)
 		.device = dev->dl,
 		.acquire = dev->acquire_sync,
 		.release = dev->release_sync,
+		.pitch_align = 64,
+		.offset_align = 64,
 	};
 	snprintf(info->name, sizeof(info->name), "%s", dev->name);
 	snprintf(info->backend, sizeof(info->backend), "%s", dev->backend->name);

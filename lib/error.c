@@ -52,6 +52,16 @@ int fail_with(int err, const char *fmt, ...)
 	return err;
 }
 
+int (dlbuf_fail)(int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vfail(fmt, ap);
+	va_end(ap);
+	return err;
+}
+
 int fail_with_errno(const char *fmt, ...)
 {
 	int err = errno > 0 ? -errno : -EIO;
@@ -152,14 +162,16 @@ int opts_get(void *ours, size_t ours_size, const void *src, const char *type)
 	size_t size, n;
 	int ret;
 
-	memset(ours, 0, ours_size);
-	if (!src)
+	if (!src) {
+		memset(ours, 0, ours_size);
 		return 0;
+	}
 	memcpy(&size, src, sizeof(size));
 	ret = check_size(size, type);
 	if (ret)
 		return ret;
 	n = size < ours_size ? size : ours_size;
+	memset((char *)ours + n, 0, ours_size - n);
 	if (!all_zero((const unsigned char *)src + n, size - n))
 		return fail(-EINVAL, "struct %s sets an option that dlbuf %s "
 			    "does not know", type, dlbuf_version());

@@ -2,17 +2,60 @@
 #ifndef DLBUF_LIB_FORMAT_H
 #define DLBUF_LIB_FORMAT_H
 
-#include <dlbuf/frame.h>
+#include <stdbool.h>
 
-struct format {
-	const char *name;
-	uint32_t drm, v4l2;	/* 0 where that space has no code for it */
-	const char *channel_names;
-	uint32_t nplanes;
-	struct dlbuf_format_plane planes[DLBUF_MAX_PLANES];
+#include <dlbuf/format.h>
+
+/* Why a format has no view PLANES. */
+enum reason {
+	NO_REASON,
+	BITS,
+	PACKED,
+	ENDIAN,
+	LINES,
+	UNDOCUMENTED,
+	TILED,
+	COMPRESSED,
+	VENDOR,
+	RADIO,
+	METADATA,
 };
 
-/* NULL when there is no such code in that space. */
-const struct format *format_find(uint32_t code, enum dlbuf_code_space space);
+/* One row of formats.h; strings are offsets, so that rows need no relocation. */
+struct format {
+	uint32_t drm, v4l2;	/* 0 where that space has no code for it */
+	uint16_t drm_name, v4l2_name, channels;
+	uint8_t type, bits;	/* of a value: DLDataTypeCode, 8 to 32 */
+	uint8_t depth, shift;
+	uint8_t hsub, vsub;	/* of the planes after the first */
+	uint8_t reason;
+};
+
+/*
+ * NULL when there is no such code in that space. *alias says that it was found
+ * by its modifier, which then says nothing about tiles.
+ */
+const struct format *format_find(uint32_t code, uint64_t modifier,
+				 enum dlbuf_code_space space, bool *alias);
+
+const char *format_name(const struct format *format);
+const char *format_reason(const struct format *format);
+uint32_t format_views(const struct format *format);
+bool format_is_mosaic(const struct format *format);
+
+/* The plane's values in memory order, and how many letters those are. */
+const char *format_channels(const struct format *format, uint32_t plane,
+			    uint32_t *n);
+
+/* Fills in the planes and says how many there are. */
+uint32_t format_planes(const struct format *format,
+		       struct dlbuf_format_plane planes[DLBUF_MAX_PLANES]);
+
+/*
+ * Where a component is in a group of n values: the first, and how far to the
+ * next. 0 when they are not evenly spaced, else how many there are.
+ */
+uint32_t format_find_component(const char *channels, uint32_t n, char which,
+			       uint32_t *first, uint32_t *step);
 
 #endif /* DLBUF_LIB_FORMAT_H */

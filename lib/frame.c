@@ -1,155 +1,643 @@
 // SPDX-License-Identifier: MIT
-/* A frame -> layouts -> a tensor per plane. */
+/* A frame -> the planes that are to be seen -> a view of them -> tensors. */
+#include <endian.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <dlbuf/fence.h>
+
+#include "backend.h"
+#include "cache.h"
+#include "detile.h"
 #include "format.h"
 #include "frame.h"
 #include "internal.h"
+#include "layout.h"
 #include "sys.h"
 #include "tensor.h"
+
+#define NATIVE_BITS (__BYTE_ORDER == __LITTLE_ENDIAN ? 64 : 8)
 
 static uint32_t groups(uint32_t pixels, uint32_t per_group)
 {
 	return pixels / per_group + (pixels % per_group != 0);
 }
 
-static int check_frame(const struct dlbuf_frame *f, const struct format **out)
+static int find_format(const struct dlbuf_frame *f, const struct format **out,
+		       bool *linear)
 {
-	const struct format *format;
+	bool alias;
 
-	if (f->code_space != DLBUF_CODE_DRM && f->code_space != DLBUF_CODE_V4L2)
-		return fail(-EINVAL, "the frame's code space %d is neither DRM "
-			    "nor V4L2", f->code_space);
-	if (f->code & 1u << 31)
+	if (f->code_space < DLBUF_CODE_DRM ||
+	    f->code_space > DLBUF_CODE_LIBCAMERA)
+		return fail(-EINVAL, "the frame's code space %d is not DRM, "
+			    "V4L2 or libcamera", f->code_space);
+	*out = format_find(f->code, f->modifier, f->code_space, &alias);
+	if (!*out && f->code & 1u << 31)
 		return fail(-EOPNOTSUPP, "format %s is big-endian, DLPack has "
 			    "native byte order only",
 			    code_text(f->code & ~(1u << 31)).s);
-	format = format_find(f->code, f->code_space);
-	if (!format)
-		return fail(-EINVAL, "%s has no format %s that dlbuf maps",
-			    f->code_space == DLBUF_CODE_DRM ? "DRM" : "V4L2",
+	if (!*out)
+		return fail(-EINVAL, "%s has no format %s that dlbuf knows",
+			    dlbuf_code_space_name(f->code_space),
 			    code_text(f->code).s);
+	*linear = alias || f->modifier == DLBUF_MOD_LINEAR;
+	return 0;
+}
+
+/* Says which views a format has, for the sentence about one that it has not. */
+static int no_view(const struct format *f, enum dlbuf_view view)
+{
+	const char *reason = format_reason(f);
+	uint32_t views = format_views(f);
+	char list[96] = "";
+
+	for (uint32_t i = 0; i < DLBUF_NVIEWS; i++) {
+		if (!(views & 1u << i))
+			continue;
+		if (list[0])
+			strcat(list, ", ");
+		strcat(list, dlbuf_view_name(i));
+	}
+	return fail(-EOPNOTSUPP, "format %s has no view \"%s\"%s%s, only: %s",
+		    format_name(f), dlbuf_view_name(view), reason ? ": " : "",
+		    reason ? reason : "", list);
+}
+
+/* Fills in p what the format says; the rest is picture_of()'s. */
+static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
+		       struct picture *p)
+{
+	const struct format *format;
+	uint32_t hsub;
+	bool linear;
+	int ret;
+
+	ret = find_format(f, &format, &linear);
+	if (ret)
+		return ret;
+	if (view >= DLBUF_NVIEWS)
+		return fail(-EINVAL, "view %u is unknown", view);
+	if (!(format_views(format) & 1u << view))
+		return no_view(format, view);
+	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES)
+		return fail(-EINVAL, "a frame of %u planes", f->nplanes);
+	p->format = format;
+	p->value = format->bits / 8;
+	if (view == DLBUF_VIEW_BYTES)
+		return 0;
+	p->nplanes = format_planes(format, p->format_planes);
 	if (f->modifier == DLBUF_MOD_INVALID)
 		return fail(-EOPNOTSUPP, "the frame's modifier is INVALID, "
 			    "which means unknown: say LINEAR if it is");
-	if (f->modifier != DLBUF_MOD_LINEAR)
-		return fail(-EOPNOTSUPP, "modifier 0x%016llx is not linear, "
-			    "and only rows one after another are a tensor",
+	if (!linear)
+		return fail(-EOPNOTSUPP, "modifier 0x%016llx is not linear: "
+			    "only a copy could be tensors, which "
+			    "DLBUF_IMPORT_MAY_COPY allows",
 			    (unsigned long long)f->modifier);
 	if (!f->width || !f->height)
 		return fail(-EINVAL, "the frame is %ux%u pixels", f->width,
 			    f->height);
 	/* Packed 4:2:2 shares chroma between two pixels of one group. */
-	if (f->width % format->planes[0].hsub)
+	hsub = p->format_planes[0].hsub;
+	if (f->width % hsub)
 		return fail(-EINVAL, "a width of %u is not a multiple of %u, "
-			    "as %s needs", f->width, format->planes[0].hsub,
-			    format->name);
-	if (f->nplanes > format->nplanes || !f->nplanes)
+			    "as %s needs", f->width, hsub, format_name(format));
+	if (f->nplanes > p->nplanes)
 		return fail(-EINVAL, "a frame of %u planes, %s has %u",
-			    f->nplanes, format->name, format->nplanes);
-	*out = format;
+			    f->nplanes, format_name(format), p->nplanes);
+	if (format->bits > NATIVE_BITS && view != DLBUF_VIEW_ROWS)
+		return fail(-EOPNOTSUPP, "%s is little-endian, DLPack has "
+			    "native byte order only", format_name(format));
+	return 0;
+}
+
+static int check_crop(const struct dlbuf_frame *f, struct dlbuf_rect *crop,
+		      bool uncropped)
+{
+	static const struct dlbuf_rect all;
+
+	*crop = f->crop;
+	if (uncropped || !memcmp(crop, &all, sizeof(all))) {
+		*crop = (struct dlbuf_rect){ 0, 0, f->width, f->height };
+		return 0;
+	}
+	if (!crop->width || !crop->height || crop->x >= f->width ||
+	    crop->y >= f->height || crop->width > f->width - crop->x ||
+	    crop->height > f->height - crop->y)
+		return fail(-EINVAL, "the crop of %ux%u at %u,%u is not inside "
+			    "the frame of %ux%u", crop->width, crop->height,
+			    crop->x, crop->y, f->width, f->height);
 	return 0;
 }
 
 /*
- * The planes of the frame, or where V4L2 gives one plane for all of a format,
- * the others behind it: each begins where the one before ends, the rows of
- * chroma as long as luma's in semi-planar formats.
+ * The planes of the frame, or where one plane is given for all of a format,
+ * the others behind it: each begins where the one before ends, and its rows
+ * are to luma's as its values are to luma's. NV12 has two chroma values for
+ * two pixels and the same pitch, I420 half of it, NV24 twice.
  */
-static int plane_of(const struct dlbuf_frame *f, const struct format *format,
+static int plane_of(const struct dlbuf_frame *f, const struct picture *pic,
 		    uint32_t i, struct dlbuf_plane *out)
 {
+	const struct format *format = pic->format;
 	uint64_t end = f->planes[0].offset;
-	int64_t pitch = f->planes[0].pitch;
+	int64_t luma = f->planes[0].pitch;
 
 	if (i < f->nplanes) {
 		*out = f->planes[i];
 		return 0;
 	}
-	if (f->code_space != DLBUF_CODE_V4L2 || f->nplanes != 1)
+	if (f->code_space == DLBUF_CODE_DRM || f->nplanes != 1)
 		return fail(-EINVAL, "format %s has %u planes, the frame %u",
-			    format->name, format->nplanes, f->nplanes);
-	if (pitch <= 0)
+			    format_name(format), pic->nplanes,
+			    f->nplanes);
+	if (luma <= 0)
 		return fail(-EINVAL, "the other planes of %s cannot follow one "
-			    "with a pitch of %lld", format->name,
-			    (long long)pitch);
-	for (uint32_t j = 0; j < i; j++) {
-		uint64_t bytes;
+			    "with a pitch of %lld", format_name(format),
+			    (long long)luma);
+	for (uint32_t j = 0; j <= i; j++) {
+		struct dlbuf_format_plane p = pic->format_planes[j];
+		uint64_t pitch, bytes;
 
-		if (__builtin_mul_overflow((uint64_t)pitch, (uint64_t)
-				groups(f->height, format->planes[j].vsub),
-				&bytes) ||
-		    __builtin_add_overflow(end, bytes, &end))
+		if (__builtin_mul_overflow((uint64_t)luma, p.channels, &pitch) ||
+		    __builtin_mul_overflow(pitch / p.hsub, (uint64_t)
+				groups(f->height, p.vsub), &bytes) ||
+		    (int64_t)pitch < 0)
 			return fail(-EOVERFLOW, "the planes of %ux%u pixels "
 				    "with a pitch of %lld do not fit 64 bits",
-				    f->width, f->height, (long long)pitch);
+				    f->width, f->height, (long long)luma);
+		if (pitch % p.hsub)
+			return fail(-EOPNOTSUPP, "a pitch of %lld does not "
+				    "divide by %u for plane %u of %s",
+				    (long long)luma, p.hsub, j,
+				    format_name(format));
+		*out = (struct dlbuf_plane){
+			.fd = f->planes[0].fd,
+			.offset = end,
+			.pitch = pitch / p.hsub,
+		};
+		if (__builtin_add_overflow(end, bytes, &end))
+			return fail(-EOVERFLOW, "the planes of %ux%u pixels "
+				    "with a pitch of %lld do not fit 64 bits",
+				    f->width, f->height, (long long)luma);
 	}
-	*out = (struct dlbuf_plane){
-		.fd = f->planes[0].fd,
-		.offset = end,
-		.pitch = pitch,
-	};
 	return 0;
 }
 
-static int plane_layout(const struct dlbuf_frame *f,
-			const struct format *format, uint32_t i,
-			struct plane_layout *out)
+/* Moves a plane's first row and column to those of the crop. */
+static int plane_crop(const struct dlbuf_plane *plane, uint32_t i, uint32_t row,
+		      uint64_t column_bytes, uint64_t *offset)
 {
-	const struct dlbuf_format_plane *p = &format->planes[i];
-	uint32_t value = p->bits / 8, group = p->channels * value;
-	uint32_t rows = groups(f->height, p->vsub);
-	uint32_t columns = groups(f->width, p->hsub);
+	int64_t rows, at;
+
+	if (__builtin_mul_overflow(plane->pitch, (int64_t)row, &rows) ||
+	    __builtin_add_overflow(rows, (int64_t)column_bytes, &rows) ||
+	    plane->offset > INT64_MAX ||
+	    __builtin_add_overflow((int64_t)plane->offset, rows, &at))
+		return fail(-EOVERFLOW, "plane %u: the offset of the crop does "
+			    "not fit 64 bits", i);
+	if (at < 0)
+		return fail(-ERANGE, "plane %u: the crop begins %lld bytes "
+			    "before the buffer", i, -(long long)at);
+	*offset = at;
+	return 0;
+}
+
+static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
+		   uint32_t i, struct picture *pic)
+{
+	struct dlbuf_format_plane p = pic->format_planes[i];
+	uint32_t value = pic->value, group = p.channels * value;
 	struct dlbuf_plane plane = { 0 };
+	struct grid *out = &pic->planes[i];
+	uint64_t row;
 	int ret;
 
-	ret = plane_of(f, format, i, &plane);
+	ret = plane_of(f, pic, i, &plane);
 	if (ret)
 		return ret;
 	if (plane.pitch % value || plane.offset % value)
 		return fail(-EOPNOTSUPP, "plane %u: a pitch of %lld and an "
 			    "offset of %llu bytes are not whole %u-bit values",
 			    i, (long long)plane.pitch,
-			    (unsigned long long)plane.offset, p->bits);
-	if (plane.pitch < (int64_t)columns * group &&
-	    plane.pitch > -(int64_t)columns * group)
+			    (unsigned long long)plane.offset, p.bits);
+	row = (uint64_t)groups(f->width, p.hsub) * group;
+	if (plane.pitch < (int64_t)row && plane.pitch > -(int64_t)row)
 		return fail(-EINVAL, "plane %u: a pitch of %lld bytes is less "
 			    "than the %llu of a row", i, (long long)plane.pitch,
-			    (unsigned long long)columns * group);
-	out->fd = plane.fd;
-	out->shape[0] = rows;
-	out->shape[1] = columns;
-	out->shape[2] = p->channels;
-	out->strides[0] = plane.pitch / value;
-	out->strides[1] = p->channels;
-	out->strides[2] = 1;
-	out->layout = (DLTensor){
-		.ndim = p->channels > 1 ? 3 : 2,
-		.dtype = { kDLUInt, p->bits, 1 },
-		.shape = out->shape,
-		.strides = out->strides,
-		.byte_offset = plane.offset,
+			    (unsigned long long)row);
+	if (crop->x % p.hsub || crop->y % p.vsub)
+		return fail(-EOPNOTSUPP, "the crop begins at %u,%u, inside a "
+			    "sample of plane %u that covers %ux%u pixels",
+			    crop->x, crop->y, i, p.hsub, p.vsub);
+	*out = (struct grid){
+		.fd = plane.fd,
+		.pitch = plane.pitch,
+		.rows = groups(crop->height, p.vsub),
+		.columns = groups(crop->width, p.hsub),
+		.channels = p.channels,
+		.hsub = p.hsub,
 	};
+	return plane_crop(&plane, i, crop->y / p.vsub,
+			  (uint64_t)(crop->x / p.hsub) * group, &out->offset);
+}
+
+static int picture_of(const struct dlbuf_frame *f, bool uncropped,
+		      struct picture *p)
+{
+	struct dlbuf_rect crop;
+	uint32_t hsub;
+	int ret = check_crop(f, &crop, uncropped);
+
+	if (ret)
+		return ret;
+	if ((crop.x % 2 || crop.y % 2) && format_is_mosaic(p->format))
+		return fail(-EOPNOTSUPP, "the crop begins at %u,%u, where the "
+			    "mosaic of %s does not", crop.x, crop.y,
+			    format_name(p->format));
+	hsub = p->format_planes[0].hsub;
+	if (crop.width % hsub)
+		return fail(-EOPNOTSUPP, "the crop is %u pixels wide, %s comes "
+			    "in groups of %u", crop.width,
+			    format_name(p->format), hsub);
+	p->width = crop.width;
+	p->height = crop.height;
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		ret = grid_of(f, &crop, i, p);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/*
+ * Writes out one layout: [rows, columns] or with channels a third dimension,
+ * of values of `bytes` bytes, step of them from one column to the next.
+ */
+static void put(struct dlbuf_frame_layout *out, const struct picture *p,
+		uint32_t plane, uint32_t first, uint64_t columns, uint32_t step,
+		uint32_t channels)
+{
+	const struct grid *g = &p->planes[plane];
+
+	*out = (struct dlbuf_frame_layout){
+		.plane = plane,
+		.fd = g->fd,
+		.shape = { g->rows, columns, channels },
+		.strides = { g->pitch / p->value, step, 1 },
+		.layout = {
+			.ndim = channels ? 3 : 2,
+			.dtype = { p->format->type, p->format->bits, 1 },
+			.shape = out->shape,
+			.strides = out->strides,
+			.byte_offset = g->offset + (uint64_t)first * p->value,
+		},
+	};
+}
+
+static int view_planes(const struct picture *p, struct dlbuf_frame_layout *out,
+		       uint32_t *n)
+{
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		const struct grid *g = &p->planes[i];
+
+		put(&out[i], p, i, 0, g->columns, g->channels,
+		    g->channels > 1 ? g->channels : 0);
+	}
+	*n = p->nplanes;
+	return 0;
+}
+
+static int view_colour(const struct picture *p, struct dlbuf_frame_layout *out,
+		       uint32_t *n)
+{
+	uint32_t letters;
+	const char *s = format_channels(p->format, 0, &letters);
+
+	put(out, p, 0, letters == 4 && strchr("AX", s[0]), p->planes[0].columns,
+	    letters, 3);
+	*n = 1;
+	return 0;
+}
+
+static void put_component(struct dlbuf_frame_layout *out,
+			  const struct picture *p, uint32_t plane, char which)
+{
+	uint32_t letters, first = 0, step = 1, count;
+	const char *s = format_channels(p->format, plane, &letters);
+
+	count = format_find_component(s, letters, which, &first, &step);
+	put(out, p, plane, first, (uint64_t)p->planes[plane].columns * count,
+	    step, 0);
+}
+
+static int view_luma(const struct picture *p, struct dlbuf_frame_layout *out,
+		     uint32_t *n)
+{
+	put_component(out, p, 0, 'Y');
+	*n = 1;
+	return 0;
+}
+
+static int view_components(const struct picture *p,
+			   struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	uint32_t total = 0, letters;
+
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		const char *s = format_channels(p->format, i, &letters);
+
+		for (uint32_t j = 0; j < letters; j++)
+			if (s[j] != 'X' && !memchr(s, s[j], j))
+				put_component(&out[total++], p, i, s[j]);
+	}
+	*n = total;
+	return 0;
+}
+
+/* Cells of 2x2 values; the pattern in a cell is the format's. */
+static int view_cfa(const struct picture *p, struct dlbuf_frame_layout *out,
+		    uint32_t *n)
+{
+	int64_t pitch = p->planes[0].pitch / p->value, two;
+
+	if (__builtin_mul_overflow(pitch, 2, &two))
+		return fail(-EOVERFLOW, "two rows of %lld bytes do not fit 64 "
+			    "bits", (long long)p->planes[0].pitch);
+	if (p->width % 2 || p->height % 2)
+		return fail(-EOPNOTSUPP, "%ux%u pixels are no whole number of "
+			    "2x2 cells", p->width, p->height);
+	put(out, p, 0, 0, p->width / 2, 2, 2);
+	out->layout.ndim = 4;
+	out->shape[0] = p->height / 2;
+	out->shape[3] = 2;
+	out->strides[0] = two;
+	out->strides[2] = pitch;
+	out->strides[3] = 1;
+	*n = 1;
+	return 0;
+}
+
+static int view_stacked(const struct picture *p,
+			struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	const struct grid *first = &p->planes[0];
+	uint64_t width = (uint64_t)first->columns * p->value;
+	bool one_pitch = true, compact = true;
+	uint64_t end = first->offset, rows = 0, bytes = 0;
+
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		const struct grid *g = &p->planes[i];
+		uint64_t row = (uint64_t)g->columns * g->channels * p->value;
+		uint64_t size;
+
+		if (g->fd != first->fd || g->offset != end || g->pitch < 0 ||
+		    __builtin_mul_overflow((uint64_t)g->pitch,
+					   (uint64_t)g->rows, &size) ||
+		    __builtin_add_overflow(end, size, &end))
+			return fail(-EOPNOTSUPP, "plane %u does not follow the "
+				    "one before in the same dma-buf, as view "
+				    "\"stacked\" needs", i);
+		one_pitch &= g->pitch == first->pitch && row == width;
+		compact &= g->pitch == (int64_t)row;
+		rows += g->rows;
+		bytes += size;
+	}
+	if (!one_pitch && compact && !(bytes % width))
+		rows = bytes / width;
+	else if (!one_pitch)
+		return fail(-EOPNOTSUPP, "the planes of %s have different "
+			    "pitches and padding, view \"stacked\" needs one "
+			    "pitch or none", format_name(p->format));
+	put(out, p, 0, 0, first->columns, 1, 0);
+	out->shape[0] = rows;
+	*n = 1;
+	return 0;
+}
+
+static int view_words(const struct picture *p, struct dlbuf_frame_layout *out,
+		      uint32_t *n)
+{
+	const struct grid *g = &p->planes[0];
+	uint32_t word = g->channels * p->value;
+
+	if (g->pitch % word || g->offset % word)
+		return fail(-EOPNOTSUPP, "a pitch of %lld and an offset of "
+			    "%llu bytes are not whole %u-bit words",
+			    (long long)g->pitch, (unsigned long long)g->offset,
+			    word * 8);
+	put(out, p, 0, 0, g->columns, 1, 0);
+	out->layout.dtype.bits = word * 8;
+	out->strides[0] = g->pitch / word;
+	*n = 1;
+	return 0;
+}
+
+/*
+ * Where pixels share bytes, how many a row has is not the table's business:
+ * the whole pitch is shown, and a piece of a row cannot be.
+ */
+static int view_rows(const struct dlbuf_frame *f, const struct picture *p,
+		     struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	bool whole = p->format->reason > BITS ||
+		     (p->format->reason && p->nplanes > 1);
+
+	if (whole && p->width != f->width)
+		return fail(-EOPNOTSUPP, "a row of %s cannot be cropped to %u "
+			    "of %u pixels: %s", format_name(p->format),
+			    p->width, f->width, format_reason(p->format));
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		const struct grid *g = &p->planes[i];
+
+		if (whole && g->pitch <= 0)
+			return fail(-EOPNOTSUPP, "plane %u: rows of %lld bytes "
+				    "cannot be shown whole", i,
+				    (long long)g->pitch);
+		put(&out[i], p, i, 0, whole ? (uint64_t)g->pitch :
+		    (uint64_t)g->columns * g->channels * p->value, 1, 0);
+		out[i].layout.dtype = (DLDataType){ kDLUInt, 8, 1 };
+		out[i].strides[0] = g->pitch;
+	}
+	*n = p->nplanes;
+	return 0;
+}
+
+static int view_bytes(const struct dlbuf_frame *f,
+		      struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	for (uint32_t i = 0; i < f->nplanes; i++) {
+		const struct dlbuf_plane *plane = &f->planes[i];
+
+		if (!plane->bytes || plane->bytes > INT64_MAX)
+			return fail(-EINVAL, "plane %u: the frame does not say "
+				    "how many bytes are in it", i);
+		out[i] = (struct dlbuf_frame_layout){
+			.plane = i,
+			.fd = plane->fd,
+			.shape = { plane->bytes },
+			.strides = { 1 },
+			.layout = {
+				.ndim = 1,
+				.dtype = { kDLUInt, 8, 1 },
+				.shape = out[i].shape,
+				.strides = out[i].strides,
+				.byte_offset = plane->offset,
+			},
+		};
+	}
+	*n = f->nplanes;
 	return 0;
 }
 
 int frame_layouts(const struct dlbuf_frame *frame,
-		  struct plane_layout planes[DLBUF_MAX_PLANES],
-		  uint32_t *nplanes)
+		  const struct dlbuf_import_opts *opts,
+		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
 {
-	const struct format *format = NULL;
-	int ret = check_frame(frame, &format);
+	bool uncropped = opts->flags & DLBUF_IMPORT_UNCROPPED;
+	struct picture p;
+	int ret = check_frame(frame, opts->view, &p);
 
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < format->nplanes; i++) {
-		ret = plane_layout(frame, format, i, &planes[i]);
+	if (opts->view == DLBUF_VIEW_BYTES)
+		return view_bytes(frame, out, n);
+	ret = picture_of(frame, uncropped, &p);
+	if (ret)
+		return ret;
+	switch ((enum dlbuf_view)opts->view) {
+	case DLBUF_VIEW_PLANES:
+		return view_planes(&p, out, n);
+	case DLBUF_VIEW_COLOUR:
+		return view_colour(&p, out, n);
+	case DLBUF_VIEW_LUMA:
+		return view_luma(&p, out, n);
+	case DLBUF_VIEW_COMPONENTS:
+		return view_components(&p, out, n);
+	case DLBUF_VIEW_CFA:
+		return view_cfa(&p, out, n);
+	case DLBUF_VIEW_STACKED:
+		return view_stacked(&p, out, n);
+	case DLBUF_VIEW_WORDS:
+		return view_words(&p, out, n);
+	case DLBUF_VIEW_ROWS:
+		return view_rows(frame, &p, out, n);
+	case DLBUF_VIEW_BYTES:
+		break;
+	}
+	return fail(-EINVAL, "view %u is unknown", opts->view);
+}
+
+int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
+			const struct dlbuf_import_opts *opts,
+			struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES],
+			uint32_t *nlayouts)
+{
+	struct dlbuf_import_opts o;
+	struct dlbuf_frame f;
+	int ret;
+
+	if (!frame || !layouts || !nlayouts)
+		return fail(-EINVAL, "%s is NULL", !frame ? "frame" :
+			    !layouts ? "layouts" : "nlayouts");
+	ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (!ret)
+		ret = import_opts_get(opts, &o);
+	return ret ? ret : frame_layouts(&f, &o, layouts, nlayouts);
+}
+
+int frame_attach_fence(const struct dlbuf_frame *f)
+{
+	if (f->order != DLBUF_ORDER_FENCE || f->fence == -1)
+		return 0;
+	for (uint32_t i = 0; i < f->nplanes; i++) {
+		bool again = false;
+		int ret;
+
+		for (uint32_t j = 0; j < i; j++)
+			again |= f->planes[j].fd == f->planes[i].fd;
+		if (again)
+			continue;
+		ret = dlbuf_fence_import(f->planes[i].fd, DLBUF_WRITE, f->fence);
+		if (ret == -EOPNOTSUPP)
+			return dlbuf_fence_wait(f->fence, 0);
 		if (ret)
 			return ret;
 	}
-	*nplanes = format->nplanes;
 	return 0;
+}
+
+/* The tensors of a frame while they are made. */
+struct making {
+	struct lease *lease;
+	size_t room;		/* bytes of the lease's for each */
+	struct tensor *tensors[DLBUF_MAX_PLANES];
+};
+
+static int making_begin(struct making *m, const struct dlbuf_frame *f,
+			uint32_t n)
+{
+	*m = (struct making){ .room = tensor_size(4) };
+	m->lease = sys_calloc(1, sizeof(*m->lease) + n * m->room);
+	if (!m->lease)
+		return fail(-ENOMEM, "no memory for %u tensors", n);
+	m->lease->release = f->release;
+	m->lease->data = f->release_data;
+	/* One reference of ours, so that a failure cannot fire it. */
+	m->lease->refs = 1;
+	return 0;
+}
+
+/* One tensor; those before it may be over the same dma-buf. */
+static int make_tensor(struct making *m, struct dlbuf_device *dev,
+		       const struct dlbuf_frame_layout layouts[], uint32_t i,
+		       uint32_t access)
+{
+	const DLTensor *layout = &layouts[i].layout;
+	struct import *imp = NULL;
+	uint64_t first, end;
+	int ret = layout_extent(layout, &first, &end);
+
+	if (ret)
+		return ret;
+	for (uint32_t j = 0; j < i && !imp; j++)
+		if (layouts[j].fd == layouts[i].fd)
+			imp = m->tensors[j]->imp;
+	if (imp) {
+		ret = layout_fits(end, imp->bytes);
+		if (!ret)
+			cache_ref(imp);
+	} else {
+		ret = cache_get(dev, layouts[i].fd, access, end, &imp);
+	}
+	if (ret)
+		return ret;
+	/* With room of its own it cannot fail. */
+	return tensor_create(imp, layout, first, end, m->lease,
+			     m->lease->room + i * m->room,
+			     &m->tensors[i]);
+}
+
+/*
+ * Whether the tensors have to be of a copy, and may. What else is wrong with
+ * the frame, the copy or the tensors of it say. Bytes are as they are.
+ */
+static bool wants_copy(const struct dlbuf_frame *f,
+		       const struct dlbuf_import_opts *o,
+		       const struct format **format)
+{
+	bool linear;
+
+	if (!(o->flags & DLBUF_IMPORT_MAY_COPY) ||
+	    o->view == DLBUF_VIEW_BYTES || f->modifier == DLBUF_MOD_INVALID)
+		return false;
+	if (find_format(f, format, &linear)) {
+		forget_failure();
+		return false;
+	}
+	return !linear || detile_linear;
 }
 
 int dlbuf_import_frame(struct dlbuf_device *dev,
@@ -158,11 +646,12 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 		       DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		       uint32_t *ntensors)
 {
-	DLManagedTensorVersioned *made[DLBUF_MAX_PLANES] = { NULL };
-	struct plane_layout planes[DLBUF_MAX_PLANES];
-	struct lease *lease = NULL;
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	const struct format *format = NULL;
+	struct dlbuf_import_opts o;
 	struct dlbuf_frame f;
-	uint32_t access, n, i;
+	struct making m;
+	uint32_t n, i;
 	int ret;
 
 	if (!dev || !frame || !tensors || !ntensors)
@@ -170,36 +659,32 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 			    "frame" : !tensors ? "tensors" : "ntensors");
 	ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
-		ret = import_opts_get(opts, &access);
+		ret = import_opts_get(opts, &o);
+	if (!ret && wants_copy(&f, &o, &format))
+		return detile_import(dev, &f, format, &o, tensors, ntensors);
 	if (!ret)
-		ret = frame_layouts(&f, planes, &n);
+		ret = frame_layouts(&f, &o, layouts, &n);
+	if (!ret)
+		ret = frame_attach_fence(&f);
+	if (!ret)
+		ret = making_begin(&m, &f, n);
 	if (ret)
 		return ret;
-	if (f.release) {
-		lease = sys_calloc(1, sizeof(*lease));
-		if (!lease)
-			return fail(-ENOMEM, "no memory for a lease");
-		lease->release = f.release;
-		lease->data = f.release_data;
-		/* One reference of ours, so that a failure cannot fire it. */
-		lease->refs = 1;
-	}
 	for (i = 0; i < n; i++) {
-		ret = tensor_import(dev, planes[i].fd, &planes[i].layout,
-				    access, lease, &made[i]);
+		ret = make_tensor(&m, dev, layouts, i, o.access);
 		if (ret)
 			goto err;
 	}
 	for (i = 0; i < n; i++)
-		tensors[i] = made[i];
+		tensors[i] = &m.tensors[i]->versioned;
 	*ntensors = n;
-	lease_unref(lease);
+	lease_unref(m.lease);
 	return 0;
 
 err:
 	while (i--)
-		made[i]->deleter(made[i]);
+		m.tensors[i]->versioned.deleter(&m.tensors[i]->versioned);
 	/* The tensors have given their references back; ours is the last. */
-	free(lease);
+	free(m.lease);
 	return ret;
 }

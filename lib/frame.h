@@ -4,19 +4,40 @@
 
 #include <dlbuf/frame.h>
 
-/* One plane of a frame as a layout; layout points into this very struct. */
-struct plane_layout {
+#include "format.h"
+
+/* One plane of a frame, as far as it is to be seen. */
+struct grid {
 	int fd;			/* borrowed from the frame */
-	DLTensor layout;
-	int64_t shape[3], strides[3];
+	uint64_t offset;	/* bytes to the first group that is seen */
+	int64_t pitch;		/* bytes */
+	uint32_t rows, columns;	/* groups */
+	uint32_t channels;	/* values in a group */
+	uint32_t hsub;		/* pixels in a group, across */
+};
+
+struct picture {
+	const struct format *format;
+	uint32_t width, height;	/* what is to be seen, pixels */
+	uint32_t value;		/* bytes */
+	uint32_t nplanes;
+	struct dlbuf_format_plane format_planes[DLBUF_MAX_PLANES];
+	struct grid planes[DLBUF_MAX_PLANES];
 };
 
 /*
- * Turns a frame into layouts or says why it cannot: pure arithmetic. frame is
- * our own copy, of full size.
+ * Turns a frame into layouts or says why it cannot: pure arithmetic. frame
+ * and opts are our own copies, of full size.
  */
 int frame_layouts(const struct dlbuf_frame *frame,
-		  struct plane_layout planes[DLBUF_MAX_PLANES],
-		  uint32_t *nplanes);
+		  const struct dlbuf_import_opts *opts,
+		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n);
+
+/*
+ * Puts the frame's own fence where everybody looks for it: on the dma-bufs.
+ * It stays there if the import fails, and holds nobody up for longer than its
+ * producer takes.
+ */
+int frame_attach_fence(const struct dlbuf_frame *frame);
 
 #endif /* DLBUF_LIB_FRAME_H */

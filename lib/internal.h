@@ -41,7 +41,7 @@ void log_at(enum dlbuf_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * Copies a caller's options into ours, which is zeroed first; src may be NULL.
+ * Copies a caller's options into ours; what it has not got is zero, src may be NULL.
  * The caller's struct may be shorter or longer than ours. -EINVAL: size is not
  * set, or something that this library does not know is not zero.
  */

@@ -137,6 +137,12 @@ int dlbuf_layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end)
 	return 0;
 }
 
+int layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end)
+{
+	return extent(layout, layout->dtype.bits / 8u * layout->dtype.lanes,
+		      first, end);
+}
+
 int layout_fits(uint64_t end, uint64_t bytes)
 {
 	if (end > bytes)

@@ -7,6 +7,9 @@
 /* Writes the ndim strides of a checked layout: its own, or the compact ones. */
 void layout_strides(const DLTensor *layout, int64_t *strides);
 
+/* dlbuf_layout_extent() of a layout that is known to be right. */
+int layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end);
+
 /* -ERANGE, with a sentence, unless a layout's end is within the buffer. */
 int layout_fits(uint64_t end, uint64_t bytes);
 

@@ -37,20 +37,28 @@ static int add_fence(int *sum, int fence)
 	return 0;
 }
 
+/* Takes the dma-buf's fences for an access into the sum. */
+static int add_buffer(int *sum, int fd, uint32_t access, uint64_t deadline_ns)
+{
+	int fence, ret;
+
+	ret = dlbuf_fence_export(fd, access, &fence);
+	if (!ret)
+		return add_fence(sum, fence);
+	if (ret != -EOPNOTSUPP)
+		return ret;
+	/* A kernel without sync_file: what is left is to block. */
+	forget_failure();
+	return fence_wait_buffer(fd, access, deadline_ns);
+}
+
 /* As one sync_file: the dma-buf's fences for an access, and the caller's. */
 static int collect(struct import *imp, uint32_t access, int explicit,
 		   uint64_t deadline_ns, int *out)
 {
-	int sum = -1, fence, ret;
+	int sum = -1, ret;
 
-	ret = dlbuf_fence_export(imp->fd, access, &fence);
-	if (!ret) {
-		ret = add_fence(&sum, fence);
-	} else if (ret == -EOPNOTSUPP) {
-		/* A kernel without sync_file: what is left is to block. */
-		forget_failure();
-		ret = fence_wait_buffer(imp->fd, access, deadline_ns);
-	}
+	ret = add_buffer(&sum, imp->fd, access, deadline_ns);
 	if (!ret && explicit != -1) {
 		int dup = sys_dup(explicit);
 
@@ -150,13 +158,28 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 	return ret;
 }
 
+int sync_before(struct dlbuf_device *dev, const struct sync_use *uses,
+		uint32_t n, int *fence)
+{
+	int sum = -1, ret = 0;
+
+	for (uint32_t i = 0; !ret && i < n; i++)
+		ret = dev->acquire_sync == DLBUF_SYNC_FENCE ?
+			add_buffer(&sum, uses[i].fd, uses[i].access, 0) :
+			fence_wait_buffer(uses[i].fd, uses[i].access, 0);
+	if (!ret)
+		*fence = sum;
+	else if (sum != -1)
+		close(sum);
+	return ret;
+}
+
 static void lease_done(void *lease)
 {
 	lease_unref(lease);
 }
 
-/* The lease fires no earlier than the work; without an event by waiting. */
-static void hold_lease(struct lease *lease, int fence)
+void lease_hold(struct lease *lease, int fence)
 {
 	if (!lease || fence == -1)
 		return;
@@ -172,13 +195,13 @@ static void hold_lease(struct lease *lease, int fence)
  * What every end of an access does with its fence: on the dma-buf with it,
  * for others to wait for. Without the ioctl nobody can, so it is waited for.
  */
-static int publish(struct tensor *t, uint32_t access, int fence)
+static int publish(int fd, uint32_t access, int fence)
 {
 	int ret;
 
 	if (fence == -1)
 		return 0;
-	ret = dlbuf_fence_import(t->imp->fd, access, fence);
+	ret = dlbuf_fence_import(fd, access, fence);
 	if (ret) {
 		if (ret == -EOPNOTSUPP) {
 			forget_failure();
@@ -189,6 +212,14 @@ static int publish(struct tensor *t, uint32_t access, int fence)
 	return ret;
 }
 
+void sync_after(const struct sync_use *uses, uint32_t n, int fence)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (publish(uses[i].fd, uses[i].access, fence))
+			log_at(DLBUF_LOG_INFO, "waited for a copy: %s",
+			       dlbuf_last_error());
+}
+
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
 	struct dlbuf_device *dev = t->imp->dev;
@@ -196,8 +227,8 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 
 	ret = dev->backend->release(t->imp, access, stream, &fence);
 	if (!ret && dev->release_sync == DLBUF_SYNC_FENCE)
-		ret = publish(t, access, fence);
-	hold_lease(t->lease, fence);
+		ret = publish(t->imp->fd, access, fence);
+	lease_hold(t->lease, fence);
 	if (!ret && out)
 		*out = fence;
 	else if (fence != -1)
@@ -276,8 +307,8 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 			close(both);
 		return fail(-EINVAL, "the tensor is not acquired");
 	}
-	ret = publish(t, access, both);
-	hold_lease(t->lease, both);
+	ret = publish(t->imp->fd, access, both);
+	lease_hold(t->lease, both);
 	if (both != -1)
 		close(both);
 	return ret;

@@ -4,12 +4,40 @@
 
 #include <stdint.h>
 
+struct dlbuf_device;
+struct lease;
 struct tensor;
+
+/* What work of ours does with a dma-buf: as part of something larger. */
+struct sync_use {
+	int fd;
+	uint32_t access;
+};
 
 /*
  * Ends an access that has been taken off the tensor: the device's part, the
  * fence on the dma-buf, the lease. out may be NULL, as for dlbuf_release().
  */
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out);
+
+/*
+ * What work on several dma-bufs has to wait for, as one new sync_file for a
+ * device that waits by itself; *fence is -1 where there is nothing, and on
+ * other devices, for which this waits.
+ */
+int sync_before(struct dlbuf_device *dev, const struct sync_use *uses,
+		uint32_t n, int *fence);
+
+/*
+ * Puts the fence of that work, borrowed, on the dma-bufs. Waits for it where
+ * one of them cannot take it: then it is complete, which is as good.
+ */
+void sync_after(const struct sync_use *uses, uint32_t n, int fence);
+
+/*
+ * Lets the lease, which may be NULL, fire no earlier than the fence, borrowed,
+ * signals: by an event, else by waiting for it.
+ */
+void lease_hold(struct lease *lease, int fence);
 
 #endif /* DLBUF_LIB_SYNC_H */

@@ -30,7 +30,8 @@ void lease_unref(struct lease *lease)
 {
 	if (!lease || __atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
 		return;
-	lease->release(lease->data);
+	if (lease->release)
+		lease->release(lease->data);
 	free(lease);
 }
 
@@ -48,7 +49,8 @@ static void tensor_destroy(struct tensor *t)
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
 	cache_count_tensor(&imp->dev->cache, -1);
-	free(t);
+	if (!t->lent)
+		free(t);
 	cache_unref(imp);
 	/* Last: the callback may do anything, close the device included. */
 	lease_unref(lease);
@@ -99,14 +101,21 @@ static void fill_dl(struct tensor *t, DLTensor *dl, const DLTensor *layout)
 	}
 }
 
-static int tensor_alloc(struct import *imp, int ndim, uint64_t first,
-			uint64_t end, struct lease *lease, struct tensor **out)
+size_t tensor_size(int ndim)
 {
-	struct tensor *t = sys_calloc(1, sizeof(*t) +
-					 2 * ndim * sizeof(t->dims[0]));
+	return sizeof(struct tensor) +
+	       2 * ndim * sizeof(((struct tensor *)NULL)->dims[0]);
+}
+
+static int tensor_alloc(struct import *imp, int ndim, uint64_t first,
+			uint64_t end, struct lease *lease, void *room,
+			struct tensor **out)
+{
+	struct tensor *t = room ? room : sys_calloc(1, tensor_size(ndim));
 
 	if (!t)
 		return fail(-ENOMEM, "no memory for a tensor");
+	t->lent = room;
 	t->imp = imp;
 	t->lease = lease;
 	t->first = first;
@@ -119,13 +128,14 @@ static int tensor_alloc(struct import *imp, int ndim, uint64_t first,
 }
 
 int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
-		  uint64_t end, struct lease *lease, struct tensor **out)
+		  uint64_t end, struct lease *lease, void *room,
+		  struct tensor **out)
 {
 	DLManagedTensorVersioned *dl;
 	struct tensor *t;
 	int ret;
 
-	ret = tensor_alloc(imp, layout->ndim, first, end, lease, &t);
+	ret = tensor_alloc(imp, layout->ndim, first, end, lease, room, &t);
 	if (ret)
 		return ret;
 	dl = &t->versioned;
@@ -158,25 +168,25 @@ int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out)
 	return 0;
 }
 
-int import_opts_get(const struct dlbuf_import_opts *opts, uint32_t *access)
+int import_opts_get(const struct dlbuf_import_opts *opts,
+		    struct dlbuf_import_opts *o)
 {
-	struct dlbuf_import_opts o;
-	int ret = OPTS_GET(&o, opts, "dlbuf_import_opts");
+	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_UNCROPPED;
+	int ret = OPTS_GET(o, opts, "dlbuf_import_opts");
 
 	if (ret)
 		return ret;
-	if (o.flags)
-		return fail(-EINVAL, "import flags 0x%x are unknown", o.flags);
-	if (o.access & ~(uint32_t)DLBUF_RW)
+	if (o->flags & ~known)
+		return fail(-EINVAL, "import flags 0x%x are unknown",
+			    o->flags & ~known);
+	if (o->access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
-			    o.access);
-	*access = o.access;
+			    o->access);
 	return 0;
 }
 
 int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
-		  uint32_t access, struct lease *lease,
-		  DLManagedTensorVersioned **out)
+		  uint32_t access, DLManagedTensorVersioned **out)
 {
 	struct import *imp;
 	struct tensor *t;
@@ -189,7 +199,7 @@ int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	ret = cache_get(dev, fd, access, end, &imp);
 	if (ret)
 		return ret;
-	ret = tensor_create(imp, layout, first, end, lease, &t);
+	ret = tensor_create(imp, layout, first, end, NULL, NULL, &t);
 	if (ret) {
 		cache_unref(imp);
 		return ret;
@@ -202,15 +212,18 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		 const struct dlbuf_import_opts *opts,
 		 DLManagedTensorVersioned **tensor)
 {
-	uint32_t access;
+	struct dlbuf_import_opts o;
 	int ret;
 
 	if (!dev || !tensor)
 		return fail(-EINVAL, "%s is NULL", dev ? "tensor" : "dev");
-	ret = import_opts_get(opts, &access);
+	ret = import_opts_get(opts, &o);
 	if (ret)
 		return ret;
-	return tensor_import(dev, fd, layout, access, NULL, tensor);
+	if (o.view || o.flags)
+		return fail(-EINVAL, "a view and import flags are for frames, "
+			    "a layout says what it wants");
+	return tensor_import(dev, fd, layout, o.access, tensor);
 }
 
 /* The layout that a tensor was made from. */
@@ -237,7 +250,7 @@ int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 	if (ret)
 		return ret;
 	layout = layout_of(t);
-	ret = tensor_create(t->imp, &layout, t->first, t->end, t->lease,
+	ret = tensor_create(t->imp, &layout, t->first, t->end, t->lease, NULL,
 			    &other);
 	if (ret)
 		return ret;
@@ -262,7 +275,7 @@ int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
 		return fail(-EOPNOTSUPP, "the tensor is read-only, which a "
 			    "DLManagedTensor cannot say");
 	layout = layout_of(t);
-	ret = tensor_alloc(t->imp, layout.ndim, t->first, t->end, t->lease,
+	ret = tensor_alloc(t->imp, layout.ndim, t->first, t->end, t->lease, NULL,
 			   &other);
 	if (ret)
 		return ret;

@@ -2,18 +2,22 @@
 #ifndef DLBUF_LIB_TENSOR_H
 #define DLBUF_LIB_TENSOR_H
 
+#include <stdbool.h>
+
 #include <dlbuf/tensor.h>
 
 struct import;
 
 /*
- * The release callback of a frame, shared by the tensors over it; it runs
- * when the last of them is gone.
+ * What the tensors over a frame share: its release callback, which runs when
+ * the last of them is gone, and behind it the memory of the tensors themselves,
+ * so that a frame is one allocation.
  */
 struct lease {
 	unsigned int refs;	/* atomic */
-	void (*release)(void *data);
+	void (*release)(void *data);	/* or NULL */
 	void *data;
+	_Alignas(8) unsigned char room[];
 };
 
 /* One tensor, in one allocation: DLPack's struct, our part, the dimensions. */
@@ -26,17 +30,23 @@ struct tensor {
 	struct lease *lease;	/* or NULL */
 	uint64_t first, end;	/* bytes of the buffer that it touches */
 	uint32_t acquired;	/* atomic; dlbuf_access, 0: not acquired */
+	bool lent;		/* its memory is the lease's */
 	void *stream;		/* of the acquire */
 	int64_t dims[];		/* shape, then strides */
 };
 
+/* The bytes of a tensor. */
+size_t tensor_size(int ndim);
+
 /*
  * Makes a tensor of an import and takes over one use of it; takes one
- * reference of lease where there is one. layout has been checked. On failure
- * (-ENOMEM) both stay the caller's.
+ * reference of lease where there is one. layout has been checked. room is NULL
+ * or zeroed memory of the lease, of tensor_size() bytes. On failure (-ENOMEM,
+ * not with room) both stay the caller's.
  */
 int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
-		  uint64_t end, struct lease *lease, struct tensor **out);
+		  uint64_t end, struct lease *lease, void *room,
+		  struct tensor **out);
 
 /* Ours behind DLPack's, or -EINVAL, -EPROTO. */
 int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out);
@@ -46,11 +56,11 @@ int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out);
  * the fd allows.
  */
 int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
-		  uint32_t access, struct lease *lease,
-		  DLManagedTensorVersioned **out);
+		  uint32_t access, DLManagedTensorVersioned **out);
 
-/* Checks a caller's options and gives the access they ask for. */
-int import_opts_get(const struct dlbuf_import_opts *opts, uint32_t *access);
+/* Checks a caller's options, which may be NULL, and copies them. */
+int import_opts_get(const struct dlbuf_import_opts *opts,
+		    struct dlbuf_import_opts *ours);
 
 void lease_unref(struct lease *lease);
 

@@ -28,6 +28,7 @@
  *	return ktap_run(argc, argv);
  *
  * Several files of one program may include this one: they share its state.
+ * C++ may too, in GNU's dialect.
  *
  * Output is KTAP version 1; the exit status 0, 1 when a case failed, 4 when
  * all were skipped, 2 for wrong usage. Arguments: names of the cases to run,
@@ -55,6 +56,10 @@
 #include <unistd.h>
 
 #include <dlbuf/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 #if defined(__has_feature)
 #define KTAP_FEATURE(x) __has_feature(x)
@@ -248,13 +253,14 @@ struct ktap_int {
 	bool negative;
 };
 
-static inline struct ktap_int ktap_int(unsigned long long value, bool is_signed)
+static inline struct ktap_int ktap_int_of(unsigned long long value,
+					  bool is_signed)
 {
 	return (struct ktap_int){ value, is_signed && (long long)value < 0 };
 }
 
 #define KTAP_INT(x)                                                          \
-	ktap_int((unsigned long long)(x),                                    \
+	ktap_int_of((unsigned long long)(x),                                    \
 		 (__typeof__((x) + 0))-1 < (__typeof__((x) + 0))1)
 
 static inline bool ktap_check_eq(const char *file, int line, struct ktap_int a,
@@ -381,13 +387,13 @@ __attribute__((weak)) void free(void *p)
 
 __attribute__((weak)) void *realloc(void *p, size_t size)
 {
-	void *new;
+	void *other;
 
 	ktap_heap_count(p, -1);
-	new = __libc_realloc(p, size);
-	if (!new && size)
+	other = __libc_realloc(p, size);
+	if (!other && size)
 		ktap_heap_count(p, 1);
-	return ktap_heap_count(new, 1);
+	return ktap_heap_count(other, 1);
 }
 
 __attribute__((weak)) void *memalign(size_t align, size_t size)
@@ -402,14 +408,14 @@ __attribute__((weak)) void *aligned_alloc(size_t align, size_t size)
 
 __attribute__((weak)) int posix_memalign(void **p, size_t align, size_t size)
 {
-	void *new;
+	void *other;
 
 	if (align % sizeof(void *) || !align || (align & (align - 1)))
 		return EINVAL;
-	new = __libc_memalign(align, size);
-	if (!new)
+	other = __libc_memalign(align, size);
+	if (!other)
 		return ENOMEM;
-	*p = ktap_heap_count(new, 1);
+	*p = ktap_heap_count(other, 1);
 	return 0;
 }
 #endif
@@ -529,8 +535,9 @@ static inline void ktap_case(const char *name, ktap_fn fn, void *arg)
 	unsigned int n = ktap.ncases;
 
 	if (!(n & (n - 1)))
-		ktap.cases = realloc(ktap.cases, (n ? 2 * n : 1) *
-						 sizeof(ktap.cases[0]));
+		ktap.cases = (struct ktap_case_entry *)
+			realloc(ktap.cases, (n ? 2 * n : 1) *
+					    sizeof(ktap.cases[0]));
 	if (!ktap.cases)
 		abort();
 	ktap.cases[n].name = strdup(name);
@@ -574,11 +581,11 @@ static inline void ktap_alarm(int sig)
 
 static inline void ktap_run_child(const struct ktap_case_entry *c)
 {
-	struct sigaction alarmed = { .sa_handler = ktap_alarm };
+	struct sigaction alarmed;
 	struct itimerval limit = {
-		.it_value.tv_sec = ktap.timeout,
-		.it_interval.tv_sec = 1, /* it may come before waitpid() */
-	}, off = { .it_value.tv_sec = 0 };
+		.it_interval = { .tv_sec = 1 }, /* it may come before waitpid() */
+		.it_value = { .tv_sec = ktap.timeout },
+	}, off = { .it_value = { .tv_sec = 0 } };
 	bool killed = false;
 	int status;
 	pid_t pid;
@@ -597,6 +604,8 @@ static inline void ktap_run_child(const struct ktap_case_entry *c)
 		exit(0);
 	}
 	setpgid(pid, pid);
+	memset(&alarmed, 0, sizeof(alarmed));
+	alarmed.sa_handler = ktap_alarm;
 	sigaction(SIGALRM, &alarmed, NULL);
 	setitimer(ITIMER_REAL, &limit, NULL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
@@ -669,8 +678,9 @@ static inline int ktap_run(int argc, char **argv)
 	if (!chosen)
 		return ktap_usage("no such case: ", *argv ? *argv : "none");
 
-	ktap.result = mmap(NULL, sizeof(*ktap.result), PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ktap.result = (struct ktap_result *)
+		mmap(NULL, sizeof(*ktap.result), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (ktap.result == MAP_FAILED)
 		return ktap_usage("mmap: ", strerror(errno));
 	printf("KTAP version 1\n1..%u\n", chosen);
@@ -704,4 +714,7 @@ static inline int ktap_run(int argc, char **argv)
 	return failed ? KTAP_FAIL : skipped == done ? KTAP_SKIP : KTAP_PASS;
 }
 
+#ifdef __cplusplus
+}
+#endif
 #endif /* DLBUF_TESTS_KTAP_H */

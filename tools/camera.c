@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* dmabuf-test camera: the command. */
+#include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
-#include "report.h"
+#include "camera.h"
+#include "names.h"
 #include "tool.h"
-#include "verify.h"
 
 static const char camera_usage[] =
 "usage: dmabuf-test camera [OPTION]... [NODE]\n"
@@ -20,13 +22,19 @@ static const char camera_usage[] =
 "  -d, --device LIST       devices, by commas (cpu,vulkan:0)\n"
 "  -n, --frames N          how many frames (60)\n"
 "  -s, --size WxH          pixels (1280x720)\n"
-"  -f, --format NAME       a V4L2 code or a name of dlbuf's (NV12)\n"
+"  -f, --format NAME       a name or a code, of V4L2 or DRM (NV12), or all that\n"
+"                          the camera has, one after another\n"
+"  -v, --view VIEW         planes, words, rows or bytes (the first one of them\n"
+"                          that the format has)\n"
 "  -r, --rate FPS          frames a second to ask the camera for (as it is)\n"
 "  -b, --buffers N         buffers that the camera cycles through (4)\n"
 "  -i, --import EXPORTER   capture into buffers of this exporter, udmabuf or\n"
 "                          heap:system for instance, not into the camera's own\n"
 "  -m, --moving            a frame that is the same as the one before is wrong\n"
-"  -p, --png FILE          save the last frame as a picture\n"
+"  -p, --png FILE          save the last frame as a picture; of all formats a\n"
+"                          sheet of small ones\n"
+"  -o, --save DIR          save the last frame there, as a picture and as the\n"
+"                          camera's own bytes, CODE.png and CODE.raw\n"
 "  -j, --json[=FILE]       the report as JSON, to FILE or instead of the table\n"
 "  -q, --quiet             no table, no progress: the exit status tells\n"
 "  -t, --timeout SECONDS   longest wait for a frame or a device (10)\n"
@@ -41,11 +49,13 @@ static const struct option options[] = {
 	{ "frames", required_argument, NULL, 'n' },
 	{ "size", required_argument, NULL, 's' },
 	{ "format", required_argument, NULL, 'f' },
+	{ "view", required_argument, NULL, 'v' },
 	{ "rate", required_argument, NULL, 'r' },
 	{ "buffers", required_argument, NULL, 'b' },
 	{ "import", required_argument, NULL, 'i' },
 	{ "moving", no_argument, NULL, 'm' },
 	{ "png", required_argument, NULL, 'p' },
+	{ "save", required_argument, NULL, 'o' },
 	{ "json", optional_argument, NULL, 'j' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "timeout", required_argument, NULL, 't' },
@@ -53,66 +63,26 @@ static const struct option options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
-struct command {
-	const char *node, *devices, *exporter, *png, *json;
-	struct dlbuf_format_info format;
-	unsigned long frames, width, height, buffers, timeout;
-	double rate;
-	bool moving, quiet, want_json, help;
-
-	struct outfile png_out, json_out;
-};
-
 /* ---------------------------------------------------------------- options */
-
-static int by_name(const struct dlbuf_format_info *info, void *data)
-{
-	struct command *cmd = data;
-	const char *name = cmd->format.name;
-
-	if (!info->v4l2_code || (strcasecmp(info->name, name) &&
-				 strcasecmp(text_code(info->v4l2_code).s, name)))
-		return 0;
-	cmd->format = *info;
-	return 1;
-}
-
-static int put_name(const struct dlbuf_format_info *info, void *data)
-{
-	char *list = data;
-	size_t len = strlen(list);
-
-	if (info->v4l2_code)
-		snprintf(list + len, 512 - len, "%s%s", len ? ", " : "",
-			 text_code(info->v4l2_code).s);
-	return 0;
-}
 
 static int parse_format(struct command *cmd, const char *name)
 {
-	char list[512] = "";
-
-	cmd->format = (struct dlbuf_format_info){ .name = name };
-	if (dlbuf_format_each(by_name, cmd) == 1)
+	cmd->all = !strcasecmp(name, "all");
+	if (cmd->all || camera_format_named(name, &cmd->format, &cmd->code))
 		return 0;
-	dlbuf_format_each(put_name, list);
-	return fail(STATUS_USAGE, "no format is named '%s'; there are %s", name,
-		    list);
+	return fail(STATUS_USAGE, "V4L2 has no format named '%s'; see "
+		    "dmabuf-test formats", name);
 }
 
-static int parse_size(struct command *cmd, const char *s)
+/* Whole rows are what is compared. */
+static int parse_view(struct command *cmd, const char *name)
 {
-	char c;
-
-	/* %lu takes a minus sign and spaces. */
-	if (strspn(s, "0123456789x") == strlen(s) && *s != 'x' &&
-	    strlen(s) < 16 &&
-	    sscanf(s, "%lux%lu%c", &cmd->width, &cmd->height, &c) == 2 &&
-	    cmd->width && cmd->width <= 65536 && cmd->height &&
-	    cmd->height <= 65536)
+	cmd->view = view_named(name);
+	if (cmd->view == DLBUF_VIEW_PLANES || cmd->view == DLBUF_VIEW_WORDS ||
+	    cmd->view == DLBUF_VIEW_ROWS || cmd->view == DLBUF_VIEW_BYTES)
 		return 0;
-	return fail(STATUS_USAGE, "--size is WxH in pixels, 1280x720 for "
-		    "instance, not '%s'", s);
+	return fail(STATUS_USAGE, "--view is planes, words, rows or bytes, not "
+		    "'%s'", name);
 }
 
 static int parse_rate(struct command *cmd, const char *s)
@@ -138,9 +108,11 @@ static int parse_option(struct command *cmd, int opt, char **argv)
 		return parse_number("--frames", optarg, 1, 1000000,
 				    &cmd->frames);
 	case 's':
-		return parse_size(cmd, optarg);
+		return parse_size(optarg, &cmd->width, &cmd->height);
 	case 'f':
 		return parse_format(cmd, optarg);
+	case 'v':
+		return parse_view(cmd, optarg);
 	case 'r':
 		return parse_rate(cmd, optarg);
 	case 'b':
@@ -154,6 +126,9 @@ static int parse_option(struct command *cmd, int opt, char **argv)
 		return 0;
 	case 'p':
 		cmd->png = optarg;
+		return 0;
+	case 'o':
+		cmd->save = optarg;
 		return 0;
 	case 'j':
 		cmd->want_json = true;
@@ -178,7 +153,7 @@ static int parse(struct command *cmd, int argc, char **argv)
 
 	opterr = 0;
 	while (!status && !cmd->help &&
-	       (opt = getopt_long(argc, argv, ":d:n:s:f:r:b:i:mp:j::qt:h",
+	       (opt = getopt_long(argc, argv, ":d:n:s:f:v:r:b:i:mp:o:j::qt:h",
 				  options, NULL)) != -1)
 		status = parse_option(cmd, opt, argv);
 	if (status || cmd->help)
@@ -188,7 +163,7 @@ static int parse(struct command *cmd, int argc, char **argv)
 			    argv[optind + 1]);
 	if (optind < argc)
 		cmd->node = argv[optind];
-	if (!cmd->format.v4l2_code)
+	if (!cmd->code && !cmd->all)
 		status = parse_format(cmd, "NV12");
 	return status;
 }
@@ -200,6 +175,9 @@ static int open_files(struct command *cmd)
 {
 	int status = 0;
 
+	if (cmd->save && mkdir(cmd->save, 0777) && errno != EEXIST)
+		return fail(STATUS_SYSTEM, "%s cannot be made: %s", cmd->save,
+			    strerror(errno));
 	if (cmd->png)
 		status = outfile_open(&cmd->png_out, cmd->png);
 	if (!status && cmd->json)
@@ -207,71 +185,187 @@ static int open_files(struct command *cmd)
 	return status;
 }
 
-static int capture(struct command *cmd, struct verify *v)
+int saved_open(struct saved *saved, const struct command *cmd,
+	       struct verify *v)
 {
-	struct camera *cam = v->cam;
+	struct text name = text_code(v->cam->code);
+	char path[4096];
 	int status;
 
-	v->picture = picture_find(cmd->format.v4l2_code);
-	if (!v->picture)
-		return fail(STATUS_ABSENT, "dmabuf-test does not know %s yet",
-			    cmd->format.name);
-	status = verify_open_devices(v, cmd->devices);
+	*saved = (struct saved){ 0 };
+	if (!cmd->save)
+		return 0;
+	/* The camera names it: no folders are to be had that way. */
+	for (char *c = name.s; *c; c++)
+		if (*c == '/' || *c == '.')
+			*c = '_';
+	snprintf(path, sizeof(path), "%s/%s.raw", cmd->save, name.s);
+	status = outfile_open(&saved->raw, path);
 	if (status)
 		return status;
-	v->fds_before = count_fds();
-	status = camera_open(cam, cmd->node);
-	if (status)
-		return status;
-	status = camera_set_format(cam, cmd->format.v4l2_code, cmd->width,
-				   cmd->height);
+	v->raw = &saved->raw;
+	/* What is only bytes is no picture. */
+	if (v->view == DLBUF_VIEW_BYTES || v->png)
+		return 0;
+	snprintf(path, sizeof(path), "%s/%s.png", cmd->save, name.s);
+	status = outfile_open(&saved->png, path);
+	if (!status)
+		v->png = &saved->png;
+	return status;
+}
+
+int saved_flush(struct saved *saved)
+{
+	int status = saved->raw.f ? outfile_flush(&saved->raw) : 0;
+
+	if (!status && saved->png.f)
+		status = outfile_flush(&saved->png);
+	return status;
+}
+
+int saved_commit(struct saved *saved)
+{
+	int status = saved->raw.f ? outfile_commit(&saved->raw) : 0;
+
+	if (!status && saved->png.f)
+		status = outfile_commit(&saved->png);
+	return status;
+}
+
+void saved_abort(struct saved *saved)
+{
+	outfile_abort(&saved->raw);
+	outfile_abort(&saved->png);
+}
+
+static int take_open(const struct command *cmd, uint32_t code,
+		     struct verify *v)
+{
+	struct camera *cam = v->cam;
+	struct saved saved = { 0 };
+	int status;
+
+	status = camera_set_format(cam, code, cmd->width, cmd->height);
 	if (!status)
 		status = camera_set_rate(cam, cmd->rate);
 	if (!status)
 		status = camera_alloc(cam, cmd->buffers, cmd->exporter);
 	if (!status)
+		status = saved_open(&saved, cmd, v);
+	if (!status)
 		status = verify_run(v);
-	camera_close(cam);
+	/* Of many formats those that can be drawn are. */
+	if (!status && v->undrawn && cmd->all)
+		outfile_abort(&saved.png);
+	else if (!status && v->undrawn)
+		status = fail(STATUS_SYSTEM, "no picture of %s: %s",
+			      format_title(&v->format), v->undrawn);
+	if (!status)
+		status = saved_flush(&saved);
+	if (!status)
+		status = saved_commit(&saved);
+	saved_abort(&saved);
+	if (v->png == &saved.png)
+		v->png = NULL;
+	v->raw = NULL;
+	return status;
+}
+
+int camera_take(const struct command *cmd, uint32_t code, struct verify *v)
+{
+	int status;
+
+	v->view = cmd->view >= 0 ? (enum dlbuf_view)cmd->view :
+		  verify_view(&v->format);
+	v->fds_before = count_fds();
+	status = camera_open(v->cam, cmd->node);
+	if (status)
+		return status;
+	status = take_open(cmd, code, v);
+	camera_close(v->cam);
 	return status ? status : verify_finish(v);
 }
 
-static int write_json(struct command *cmd, const struct report *r)
+struct report camera_report(const struct command *cmd, struct verify *v)
+{
+	return (struct report){
+		.verify = v,
+		.exporter = cmd->exporter,
+		.png = cmd->all ? NULL : cmd->png,
+		.asked_width = cmd->width,
+		.asked_height = cmd->height,
+		.asked_rate = cmd->rate,
+	};
+}
+
+static int write_json(struct command *cmd, const cJSON *json)
 {
 	FILE *f = cmd->json ? cmd->json_out.f : stdout;
-	cJSON *json = report_json(r);
 	int status = json_write(json, f, cmd->json ? cmd->json :
 				"standard output");
 
-	cJSON_Delete(json);
 	if (!status && cmd->json)
 		status = outfile_flush(&cmd->json_out);
 	return status;
 }
 
-static int report(struct command *cmd, struct verify *v)
+/* When one cannot be written, the other does not appear either. */
+static int write_files(struct command *cmd, const cJSON *json)
 {
-	struct report r = {
-		.verify = v,
-		.exporter = cmd->exporter,
-		.png = cmd->png,
-		.asked_width = cmd->width,
-		.asked_height = cmd->height,
-		.asked_rate = cmd->rate,
-	};
 	int status = 0;
 
 	if (cmd->png)
 		status = outfile_flush(&cmd->png_out);
 	if (!status && cmd->want_json)
-		status = write_json(cmd, &r);
-	/* When one cannot be written, the other does not appear either. */
+		status = write_json(cmd, json);
 	if (!status && cmd->png)
 		status = outfile_commit(&cmd->png_out);
 	if (!status && cmd->json)
 		status = outfile_commit(&cmd->json_out);
+	return status;
+}
+
+static int run_one(struct command *cmd, struct verify *v)
+{
+	struct report r = camera_report(cmd, v);
+	cJSON *json;
+	int status;
+
+	v->format = cmd->format;
+	v->png = cmd->png ? &cmd->png_out : NULL;
+	status = camera_take(cmd, cmd->code, v);
+	if (status)
+		return status;
+	json = report_json(&r);
+	status = write_files(cmd, json);
+	cJSON_Delete(json);
 	if (!status && !cmd->quiet && (!cmd->want_json || cmd->json))
 		report_print(&r);
 	return status ? status : verify_status(v);
+}
+
+static int run_all(struct command *cmd, struct verify *v)
+{
+	cJSON *json = NULL;
+	int status = all_formats(cmd, v, &json), written = 0;
+
+	/* What went wrong is in the report too. */
+	if (json)
+		written = write_files(cmd, json);
+	cJSON_Delete(json);
+	return status ? status : written;
+}
+
+/* Whose tensors are drawn. */
+static int check_cpu(const struct command *cmd, const struct verify *v)
+{
+	for (uint32_t i = 0; i < v->ndevices; i++)
+		if (v->devices[i].info.device.device_type == kDLCPU)
+			return 0;
+	if (!cmd->png && !cmd->save)
+		return 0;
+	return fail(STATUS_USAGE, "a picture is drawn by the CPU, which is not "
+		    "among the devices");
 }
 
 static int run(struct command *cmd)
@@ -279,30 +373,31 @@ static int run(struct command *cmd)
 	struct camera cam = { .fd = -1 };
 	struct verify v = {
 		.cam = &cam,
-		.format = cmd->format,
 		.frames = cmd->frames,
 		.timeout_ns = cmd->timeout * 1000000000ull,
 		.moving = cmd->moving,
 		.quiet = cmd->quiet,
-		.png = cmd->png ? &cmd->png_out : NULL,
 	};
 	int status = open_files(cmd);
 
 	if (!status)
-		status = capture(cmd, &v);
+		status = verify_open_devices(&v, cmd->devices);
 	if (!status)
-		status = report(cmd, &v);
+		status = check_cpu(cmd, &v);
+	if (!status)
+		status = cmd->all ? run_all(cmd, &v) : run_one(cmd, &v);
 	verify_close_devices(&v);
 	/* What was not committed disappears. */
 	outfile_abort(&cmd->png_out);
 	outfile_abort(&cmd->json_out);
-	return status;
+	return status == STATUS_REFUSED ? STATUS_SYSTEM : status;
 }
 
 int camera_main(int argc, char **argv)
 {
 	struct command cmd = {
 		.node = "/dev/video0",
+		.view = -1,
 		.devices = "cpu,vulkan:0",
 		.frames = 60,
 		.width = 1280,

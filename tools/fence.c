@@ -571,7 +571,9 @@ static void put_result(struct command *cmd, const struct subject *e,
 		printf("%s %u - %s%s%s\n", m->failed ? "not ok" : "ok",
 		       cmd->done, case_name(e, d, i).s,
 		       skipped ? " # SKIP " : "", reason);
-	fflush(stdout);
+	/* For nobody there is no need to go on. */
+	if (fflush(stdout))
+		interrupted = true;
 }
 
 /* What the pair can do at all, in JSON. */
@@ -631,6 +633,8 @@ static int run_some(struct command *cmd, const struct subject *e,
 	}
 	close(fd);
 	reap(pid, got < 0, end, sizeof(end));
+	if (ferror(stdout))
+		return STATUS_SYSTEM;
 	if (interrupted)
 		return fail(STATUS_SYSTEM, "interrupted after %u of %u cases",
 			    cmd->done, cmd->chosen);

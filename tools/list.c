@@ -112,13 +112,14 @@ static int add_importer(const struct dlbuf_device_info *from, void *data)
 static void put_formats(const struct camera *cam, char *list, size_t size,
 			cJSON *array)
 {
-	uint32_t codes[128], n = camera_formats(cam, codes, ARRAY_SIZE(codes));
+	uint32_t codes[256], n = camera_formats(cam, codes, ARRAY_SIZE(codes));
 	size_t len = 0;
 
 	for (uint32_t i = 0; i < n; i++) {
 		struct dlbuf_format_info info = { .size = sizeof(info) };
 
-		if (dlbuf_format_find(codes[i], DLBUF_CODE_V4L2, &info))
+		if (dlbuf_format_find(codes[i], 0, DLBUF_CODE_V4L2, &info) ||
+		    info.reason)
 			continue;
 		if (array)
 			cJSON_AddItemToArray(array, cJSON_CreateString(
@@ -131,7 +132,7 @@ static void put_formats(const struct camera *cam, char *list, size_t size,
 
 static void add_camera(const struct camera *cam, struct listing *list)
 {
-	char formats[256] = "none that dlbuf maps";
+	char formats[2048] = "none that dlbuf maps";
 	cJSON *o;
 
 	if (!list->json) {

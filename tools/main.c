@@ -2,11 +2,13 @@
 /* dmabuf-test: which dma-buf works with which importer on this machine. */
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <dlbuf/base.h>
 
@@ -19,6 +21,7 @@ static const char usage[] =
 "usage: dmabuf-test list [--json]\n"
 "       dmabuf-test camera [OPTION]... [NODE]\n"
 "       dmabuf-test fence [OPTION]... [CASE]...\n"
+"       dmabuf-test formats [OPTION]... [FORMAT]...\n"
 "       dmabuf-test --help | --version\n"
 "\n"
 "Which exporter of dma-bufs works with which importer on this machine, by\n"
@@ -27,6 +30,7 @@ static const char usage[] =
 "  list      exporters, importers and cameras; absent ones with the reason\n"
 "  camera    a camera's frames as tensors on each device, every byte compared\n"
 "  fence     who waits for whom, with each exporter and on each device\n"
+"  formats   what dlbuf makes of each pixel format, or why it cannot\n"
 "\n"
 "  -h, --help       this text; after a command, that command's\n"
 "  -V, --version    the version\n"
@@ -104,6 +108,23 @@ int parse_number(const char *name, const char *s, unsigned long low,
 	return 0;
 }
 
+int parse_size(const char *s, unsigned long *width, unsigned long *height)
+{
+	unsigned long w, h;
+	char c;
+
+	/* %lu takes a minus sign and spaces. */
+	if (strspn(s, "0123456789x") == strlen(s) && *s != 'x' &&
+	    strlen(s) < 16 && sscanf(s, "%lux%lu%c", &w, &h, &c) == 2 &&
+	    w && w <= 65536 && h && h <= 65536) {
+		*width = w;
+		*height = h;
+		return 0;
+	}
+	return fail(STATUS_USAGE, "--size is WxH in pixels, 1280x720 for "
+		    "instance, not '%s'", s);
+}
+
 uint64_t now_ns(void)
 {
 	struct timespec ts;
@@ -111,6 +132,9 @@ uint64_t now_ns(void)
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec * 1000000000ull + ts.tv_nsec;
 }
+
+/* Of SIGPIPE, when the program began. */
+static struct sigaction pipe_action;
 
 static void on_signal(int sig)
 {
@@ -130,6 +154,44 @@ static void catch_signals(void)
 	sigaction(SIGINT, &sa, NULL);
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGHUP, &sa, NULL);
+	/*
+	 * A write to a pipe that nobody reads fails instead, so that files in
+	 * the making are removed and buffers given back.
+	 */
+	sa.sa_handler = SIG_IGN;
+	sigaction(SIGPIPE, &sa, &pipe_action);
+}
+
+/*
+ * Whether standard output is a pipe whose reader has gone, `| head` for
+ * instance. Not by errno, which is that of the last write only.
+ */
+static bool nobody_reads(void)
+{
+	struct pollfd p = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+	return pipe_action.sa_handler != SIG_IGN && poll(&p, 1, 0) == 1 &&
+	       p.revents & POLLERR;
+}
+
+/* A report that did not arrive, to a full disk for instance, is none. */
+static int finish(int status)
+{
+	int err;
+
+	if (!fflush(stdout) && !ferror(stdout))
+		return status;
+	err = errno;
+	if (nobody_reads()) {
+		/* The end that everybody expects. What is wrong stays so. */
+		if (status != STATUS_MISMATCH) {
+			sigaction(SIGPIPE, &pipe_action, NULL);
+			raise(SIGPIPE);
+		}
+		return status;
+	}
+	fail(0, "standard output: %s", strerror(err));
+	return status == STATUS_VERIFIED ? STATUS_SYSTEM : status;
 }
 
 static int run(int argc, char **argv)
@@ -137,7 +199,7 @@ static int run(int argc, char **argv)
 	const char *command = argc > 1 ? argv[1] : NULL;
 
 	if (!command)
-		return fail(STATUS_USAGE, "list, camera or fence? See "
+		return fail(STATUS_USAGE, "list, camera, fence or formats? See "
 			    "dmabuf-test --help");
 	if (!strcmp(command, "--help") || !strcmp(command, "-h"))
 		return fputs(usage, stdout) < 0 ? STATUS_SYSTEM : 0;
@@ -151,24 +213,15 @@ static int run(int argc, char **argv)
 		return camera_main(argc - 1, argv + 1);
 	if (!strcmp(command, "fence"))
 		return fence_main(argc - 1, argv + 1);
+	if (!strcmp(command, "formats"))
+		return formats_main(argc - 1, argv + 1);
 	return fail(STATUS_USAGE, "'%s' is no command; see dmabuf-test --help",
 		    command);
 }
 
 int main(int argc, char **argv)
 {
-	int status;
-
 	catch_signals();
 	out_init();
-	status = run(argc, argv);
-	/* A report that did not arrive, to a full disk for instance, is none. */
-	if (fflush(stdout) || ferror(stdout)) {
-		int err = errno;
-
-		fail(0, "standard output: %s", strerror(err));
-		if (status == STATUS_VERIFIED)
-			status = STATUS_SYSTEM;
-	}
-	return status;
+	return finish(run(argc, argv));
 }

@@ -37,28 +37,37 @@ const char *style(enum style s)
 
 void table_cell(struct table *table, const char *fmt, ...)
 {
+	struct table_cell *cell;
 	va_list ap;
-	char *s;
 
 	if (table->ncells == table->max) {
 		unsigned int max = table->max ? table->max * 2 : 32;
-		char **cells = realloc(table->cells, max * sizeof(*cells));
 
-		if (!cells)
+		cell = realloc(table->cells, max * sizeof(*cell));
+		if (!cell)
 			return;
-		table->cells = cells;
+		table->cells = cell;
 		table->max = max;
 	}
+	cell = &table->cells[table->ncells++];
+	cell->style = STYLE_OFF;
 	va_start(ap, fmt);
-	if (vasprintf(&s, fmt, ap) < 0)
-		s = NULL;
+	if (vasprintf(&cell->text, fmt, ap) < 0)
+		cell->text = NULL;
 	va_end(ap);
-	table->cells[table->ncells++] = s;
 }
 
-static const char *cell(const struct table *table, unsigned int i)
+void table_style(struct table *table, enum style s)
 {
-	return i < table->ncells && table->cells[i] ? table->cells[i] : "";
+	if (table->ncells)
+		table->cells[table->ncells - 1].style = s;
+}
+
+static const char *cell_text(const struct table *table, unsigned int i)
+{
+	const char *text = i < table->ncells ? table->cells[i].text : NULL;
+
+	return text ? text : "";
 }
 
 static int column_width(const struct table *table, unsigned int column)
@@ -66,27 +75,35 @@ static int column_width(const struct table *table, unsigned int column)
 	size_t width = 0;
 
 	for (unsigned int i = column; i < table->ncells; i += table->ncolumns)
-		if (strlen(cell(table, i)) > width)
-			width = strlen(cell(table, i));
+		if (strlen(cell_text(table, i)) > width)
+			width = strlen(cell_text(table, i));
 	return width;
+}
+
+static void cell_print(const struct table *table, unsigned int i,
+		       const int widths[])
+{
+	enum style s = i < table->ncolumns ? STYLE_DIM : table->cells[i].style;
+	unsigned int column = i % table->ncolumns;
+	bool last = column == table->ncolumns - 1;
+	bool right = table->right >> column & 1;
+	int width = last && !right ? 0 : widths[column];
+
+	printf("  %s%*s%s%s", s == STYLE_OFF ? "" : style(s),
+	       right ? width : -width, cell_text(table, i),
+	       s == STYLE_OFF ? "" : style(STYLE_OFF), last ? "\n" : "");
 }
 
 void table_print(struct table *table)
 {
-	for (unsigned int i = 0; i < table->ncells; i++) {
-		unsigned int column = i % table->ncolumns;
-		bool last = column == table->ncolumns - 1;
-		bool right = table->right >> column & 1;
-		int width = last && !right ? 0 : column_width(table, column);
+	int widths[32] = { 0 };
 
-		printf("  %s%*s%s%s",
-		       i < table->ncolumns ? style(STYLE_DIM) : "",
-		       right ? width : -width, cell(table, i),
-		       i < table->ncolumns ? style(STYLE_OFF) : "",
-		       last ? "\n" : "");
-	}
+	for (unsigned int i = 0; i < table->ncolumns && i < 32; i++)
+		widths[i] = column_width(table, i);
 	for (unsigned int i = 0; i < table->ncells; i++)
-		free(table->cells[i]);
+		cell_print(table, i, widths);
+	for (unsigned int i = 0; i < table->ncells; i++)
+		free(table->cells[i].text);
 	free(table->cells);
 	*table = (struct table){ .ncolumns = table->ncolumns };
 }
@@ -116,7 +133,34 @@ struct text text_code(uint32_t code)
 	make_printable(t.s);
 	while (n && t.s[n - 1] == ' ')
 		t.s[--n] = '\0';
+	if (code >> 31)
+		strcat(t.s, "-BE");
 	return t;
+}
+
+struct text text_dtype(DLDataType type)
+{
+	static const char *const names[] = {
+		[kDLInt] = "int",
+		[kDLUInt] = "uint",
+		[kDLFloat] = "float",
+	};
+	struct text t;
+
+	snprintf(t.s, sizeof(t.s), "%s%u", type.code < ARRAY_SIZE(names) ?
+		 names[type.code] : "code", type.bits);
+	return t;
+}
+
+void put_dims(char *s, size_t size, const int64_t *dims, int n)
+{
+	size_t len = snprintf(s, size, "[");
+
+	for (int i = 0; i < n && len < size; i++)
+		len += snprintf(s + len, size - len, "%s%lld", i ? ", " : "",
+				(long long)dims[i]);
+	if (len < size)
+		snprintf(s + len, size - len, "]");
 }
 
 void make_printable(char *s)
@@ -242,7 +286,8 @@ int json_write(const cJSON *json, FILE *f, const char *name)
 
 	if (!text)
 		return fail(STATUS_SYSTEM, "no memory for the report");
-	if (fprintf(f, "%s\n", text) < 0)
+	/* What becomes of standard output is told at the end, by main(). */
+	if (fprintf(f, "%s\n", text) < 0 && f != stdout)
 		status = fail(STATUS_SYSTEM, "%s cannot be written: %s", name,
 			      strerror(errno));
 	cJSON_free(text);

@@ -9,6 +9,8 @@
 
 #include <cjson/cJSON.h>
 
+#include <dlbuf/dlpack.h>
+
 void out_init(void);
 
 /* Escape sequences where standard output is a terminal, else "". */
@@ -23,11 +25,16 @@ struct table {
 	unsigned int ncolumns;
 	unsigned int right;
 	unsigned int ncells, max;
-	char **cells;
+	struct table_cell {
+		char *text;
+		enum style style;
+	} *cells;
 };
 
 __attribute__((format(printf, 2, 3)))
 void table_cell(struct table *table, const char *fmt, ...);
+/* Of the cell that was added last. */
+void table_style(struct table *table, enum style s);
 /* Prints and frees the cells. */
 void table_print(struct table *table);
 
@@ -36,8 +43,12 @@ struct text {
 	char s[24];
 };
 struct text text_ns(uint64_t ns);
-/* A four-character code. */
+/* A four-character code, with "-BE" where bit 31 says so. */
 struct text text_code(uint32_t code);
+/* "uint8", "float16". */
+struct text text_dtype(DLDataType type);
+/* "[720, 1280]" */
+void put_dims(char *s, size_t size, const int64_t *dims, int n);
 
 /* Makes a driver's string safe to print: ASCII without control characters. */
 void make_printable(char *s);

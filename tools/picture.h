@@ -1,55 +1,67 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the bytes of each V4L2 format are, in this tool's own words: where its
- * rows lie and what colour they are. It is written apart from the library's
- * table, so that the one checks the other.
+ * The colours of a frame, out of its tensors and of what the library says
+ * that their values are. There is no code for a format here.
  */
 #ifndef DMABUF_TEST_PICTURE_H
 #define DMABUF_TEST_PICTURE_H
 
-#include <stdint.h>
+#include <dlbuf/dlpack.h>
+#include <dlbuf/format.h>
 
 #include "out.h"
 #include "v4l2.h"
 
-/* Rows of bytes, each `pitch` after the one before. */
-struct rows {
-	uint64_t offset;	/* bytes, to the first */
-	uint64_t pitch;
-	uint32_t rows;
-	uint32_t bytes;		/* of one row that mean something */
+/* One of a pixel's values, for every pixel. */
+struct component {
+	const uint8_t *data;	/* NULL: the format has it not */
+	int64_t pitch;		/* bytes */
+	uint32_t hdiv, vdiv;	/* pixels that share a group of values */
+	uint32_t group;		/* bytes of a group */
+	uint32_t n;		/* how many of it are in a group ... */
+	uint8_t at[8];		/* ... and at which bytes */
+	uint8_t bytes;		/* of one */
+	bool swap;		/* big-endian */
+	bool negative;		/* two's complement */
+	uint8_t shift, depth;	/* the bits that count */
 };
 
-struct picture;
+/* Luma, chroma and RGB as the format has them -> RGB of 0..255. */
+struct colours {
+	float offset;		/* of black */
+	float y;		/* scale of luma and of RGB */
+	float rv, gu, gv, bu;
+	float hue;		/* degrees of a step */
+	bool limited;
+};
 
-/* NULL: no such format here yet. */
-const struct picture *picture_find(uint32_t v4l2_code);
+enum picture_kind { PICTURE_GREY, PICTURE_RGB, PICTURE_YUV, PICTURE_HSV,
+		    PICTURE_MOSAIC };
 
-/* How many planes of pixels, which may share one dma-buf. */
-uint32_t picture_nplanes(const struct picture *picture);
-
-/*
- * Where plane `plane` lies: in which of the camera's dma-bufs per buffer, and
- * its rows there. -1: the camera's buffer cannot hold it.
- */
-int picture_plane(const struct picture *picture, const struct camera *cam,
-		  const struct camera_plane buffer[], uint32_t plane,
-		  uint32_t *memory, struct rows *rows);
-
-/* The pixels of a frame: first byte and pitch of each plane. */
-struct pixels {
-	const uint8_t *data[DLBUF_MAX_PLANES];
-	int64_t pitch[DLBUF_MAX_PLANES];
+struct picture {
+	uint32_t width, height;
+	enum picture_kind kind;
+	struct component c[3];	/* R, G, B; Y, U, V; H, S, V; or the first */
+	const char *mosaic;	/* "RG/GB" */
+	struct colours colours;
 };
 
 /*
- * Writes it as an 8-bit PNG, grey or RGB, in the colours that the camera says
- * its format has. out stays open, to be committed.
+ * The tensors of one frame, on the CPU, of the view PLANES, WORDS or ROWS;
+ * what they point to stays theirs. Returns NULL, or why it cannot be drawn.
  */
-int picture_save(const struct picture *picture, const struct camera *cam,
-		 const struct pixels *pixels, struct outfile *out);
+const char *picture_init(struct picture *picture,
+			 const struct dlbuf_format_info *info,
+			 const struct camera *cam, enum dlbuf_view view,
+			 DLManagedTensorVersioned *const tensors[], uint32_t n);
 
-/* The same for a picture that is converted already (png.c). */
+/* Line y as grey where the kind is PICTURE_GREY, else as R, G, B. */
+void picture_row(const struct picture *picture, uint32_t y, uint8_t *out);
+
+/* An 8-bit PNG of it. out stays open, to be committed. */
+int picture_save(const struct picture *picture, struct outfile *out);
+
+/* The same of any rows (png.c). */
 typedef void (*png_row_fn)(void *data, uint32_t y, uint8_t *row);
 int png_write(struct outfile *out, uint32_t width, uint32_t height, bool grey,
 	      png_row_fn row, void *data);

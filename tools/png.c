@@ -39,6 +39,7 @@ static bool write_all(png_structp png, png_infop info, FILE *f, uint32_t width,
 		     PNG_FILTER_TYPE_DEFAULT);
 	/* A test pattern does not repay a slow compression. */
 	png_set_compression_level(png, 3);
+	png_set_filter(png, PNG_FILTER_TYPE_BASE, PNG_FILTER_NONE);
 	png_write_info(png, info);
 	for (uint32_t y = 0; y < height; y++) {
 		row(data, y, buffer);

@@ -10,8 +10,19 @@ int rows_of(const DLTensor *t, struct rows *rows)
 	uint32_t item = t->dtype.bits / 8 * t->dtype.lanes;
 	int64_t compact = 1;
 
-	if (t->ndim < 2 || t->dtype.bits % 8)
+	if (!t->ndim || t->dtype.bits % 8)
 		return -1;
+	/* One row, of bytes. */
+	if (t->ndim == 1) {
+		if (t->strides[0] != 1 || t->shape[0] > UINT32_MAX / item)
+			return -1;
+		*rows = (struct rows){
+			.offset = t->byte_offset,
+			.rows = 1,
+		};
+		rows->pitch = rows->bytes = t->shape[0] * item;
+		return 0;
+	}
 	for (int i = t->ndim - 1; i > 0; i--) {
 		if (t->strides[i] != compact)
 			return -1;

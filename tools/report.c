@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "names.h"
 #include "report.h"
 #include "tool.h"
 
@@ -39,32 +40,6 @@ static uint64_t verified(const struct verify *v)
 		if (v->devices[i].verified < n)
 			n = v->devices[i].verified;
 	return n;
-}
-
-/* "[720, 1280]", of numbers that were counted before. */
-static void put_dims(char *s, size_t size, const int64_t *dims, int n)
-{
-	size_t len = snprintf(s, size, "[");
-
-	for (int i = 0; i < n && len < size; i++)
-		len += snprintf(s + len, size - len, "%s%lld", i ? ", " : "",
-				(long long)dims[i]);
-	if (len < size)
-		snprintf(s + len, size - len, "]");
-}
-
-static struct text dtype_text(DLDataType t)
-{
-	static const char *const names[] = {
-		[kDLInt] = "int",
-		[kDLUInt] = "uint",
-		[kDLFloat] = "float",
-	};
-	struct text text;
-
-	snprintf(text.s, sizeof(text.s), "%s%u",
-		 t.code < ARRAY_SIZE(names) ? names[t.code] : "code", t.bits);
-	return text;
 }
 
 /* ---------------------------------------------------------------- table */
@@ -110,6 +85,17 @@ static void print_camera(const struct report *r)
 	       (ull)cam->dropped, (ull)cam->flagged);
 }
 
+/* What the tensors are, where they are not the format's own planes. */
+static void print_view(const struct verify *v)
+{
+	if (v->view == DLBUF_VIEW_PLANES)
+		return;
+	printf("  view     %s", dlbuf_view_name(v->view));
+	if (v->format.reason)
+		printf(", since %s", v->format.reason);
+	putchar('\n');
+}
+
 static void print_tensors(const struct verify *v)
 {
 	const struct device *d = &v->devices[0];
@@ -122,7 +108,7 @@ static void print_tensors(const struct verify *v)
 		put_dims(shape, sizeof(shape), t->shape, t->ndim);
 		put_dims(strides, sizeof(strides), t->strides, t->ndim);
 		printf("  %-7s  %s %s, strides %s, from byte %llu of the "
-		       "dma-buf\n", head, dtype_text(t->dtype).s, shape, strides,
+		       "dma-buf\n", head, text_dtype(t->dtype).s, shape, strides,
 		       (ull)d->first_byte[i]);
 	}
 }
@@ -174,6 +160,7 @@ void report_print(const struct report *r)
 {
 	print_headline(r);
 	print_camera(r);
+	print_view(r->verify);
 	print_tensors(r->verify);
 	putchar('\n');
 	print_devices(r->verify);
@@ -222,10 +209,12 @@ static void put_camera(cJSON *root, const struct report *r)
 	const struct camera *cam = v->cam;
 	cJSON *o = cJSON_AddObjectToObject(root, "camera");
 	int64_t pitch[DLBUF_MAX_PLANES], size[DLBUF_MAX_PLANES];
+	int64_t offset[DLBUF_MAX_PLANES];
 
 	for (uint32_t i = 0; i < cam->nplanes; i++) {
 		pitch[i] = cam->pitch[i];
 		size[i] = cam->size[i];
+		offset[i] = cam->data_offset[i];
 	}
 	put_string(o, "node", cam->node);
 	put_string(o, "driver", cam->driver);
@@ -233,12 +222,17 @@ static void put_camera(cJSON *root, const struct report *r)
 	put_string(o, "bus", cam->bus);
 	cJSON_AddBoolToObject(o, "multiplanar", cam->type ==
 			      V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE);
-	put_string(o, "format", v->format.name);
+	put_string(o, "format", format_title(&v->format));
 	put_string(o, "code", text_code(cam->code).s);
 	put_number(o, "width", cam->width);
 	put_number(o, "height", cam->height);
 	put_numbers(o, "pitch", pitch, cam->nplanes);
 	put_numbers(o, "size", size, cam->nplanes);
+	put_numbers(o, "data_offset", offset, cam->nplanes);
+	/* As videodev2.h numbers them; 0 is the default of the one before. */
+	put_number(o, "colorspace", cam->colorspace);
+	put_number(o, "ycbcr_enc", cam->ycbcr_enc);
+	put_number(o, "quantization", cam->quantization);
 	put_number(o, "buffers", cam->nbuffers);
 	if (cam->rate)
 		put_number(o, "rate", cam->rate);
@@ -256,7 +250,7 @@ static void put_tensor(cJSON *array, const DLTensor *t, uint64_t first)
 {
 	cJSON *o = cJSON_CreateObject();
 
-	put_string(o, "dtype", dtype_text(t->dtype).s);
+	put_string(o, "dtype", text_dtype(t->dtype).s);
 	put_numbers(o, "shape", t->shape, t->ndim);
 	put_numbers(o, "strides", t->strides, t->ndim);
 	put_number(o, "byte_offset", t->byte_offset);
@@ -298,6 +292,7 @@ cJSON *report_json(const struct report *r)
 
 	put_string(root, "dlbuf", dlbuf_version());
 	cJSON_AddBoolToObject(root, "verified", verify_good(v));
+	put_string(root, "view", dlbuf_view_name(v->view));
 	put_camera(root, r);
 	o = cJSON_AddArrayToObject(root, "devices");
 	for (uint32_t i = 0; i < v->ndevices; i++)

@@ -20,6 +20,11 @@ enum status {
 	STATUS_USAGE = 2,	/* the command line can never be right */
 	STATUS_SYSTEM = 3,	/* the camera, a device or a file failed */
 	STATUS_ABSENT = 4,	/* not on this machine; kselftest's SKIP */
+	/*
+	 * The library says why it does not take such a frame. Of a run of one
+	 * format that is a failure; see STATUS_SYSTEM.
+	 */
+	STATUS_REFUSED = 256,
 };
 
 /* Prints "dmabuf-test: " and the sentence; returns status. */
@@ -36,6 +41,9 @@ int fail_dlbuf(int err);
 int parse_number(const char *name, const char *s, unsigned long low,
 		 unsigned long high, unsigned long *out);
 
+/* "1280x720" of option --size. */
+int parse_size(const char *s, unsigned long *width, unsigned long *height);
+
 /* The option that getopt_long() did not take; returns STATUS_USAGE. */
 int fail_option(int opt, const char *command, char **argv);
 
@@ -49,5 +57,6 @@ extern volatile bool interrupted;
 int list_main(int argc, char **argv);
 int camera_main(int argc, char **argv);
 int fence_main(int argc, char **argv);
+int formats_main(int argc, char **argv);
 
 #endif /* DMABUF_TEST_TOOL_H */

@@ -136,13 +136,19 @@ uint32_t camera_formats(const struct camera *cam, uint32_t codes[],
 
 static int no_such_format(const struct camera *cam, uint32_t code)
 {
-	char list[256] = "";
-	uint32_t codes[64], n = camera_formats(cam, codes, ARRAY_SIZE(codes));
+	char list[160] = "";
+	uint32_t codes[256], n = camera_formats(cam, codes, ARRAY_SIZE(codes));
 	size_t len = 0;
 
-	for (uint32_t i = 0; i < n && len < sizeof(list); i++)
+	/* A dozen or two are a help, a hundred are none. */
+	for (uint32_t i = 0; i < n; i++) {
+		if (len + 16 > sizeof(list)) {
+			strcat(list, " ...");
+			break;
+		}
 		len += snprintf(list + len, sizeof(list) - len, "%s%s",
 				i ? ", " : "", text_code(codes[i]).s);
+	}
 	return fail(STATUS_ABSENT, "%s (%s) does not capture in %s; it has %s",
 		    cam->node, cam->card, text_code(code).s,
 		    n ? list : "no list of formats");
@@ -429,14 +435,25 @@ static int wait_for_frame(struct camera *cam, uint64_t deadline,
 static void take_buffer(struct camera *cam, const struct v4l2_buffer *buf,
 			const struct v4l2_plane *planes)
 {
+	struct camera_plane *p = cam->buffers[buf->index];
+
 	if (cam->dequeued++)
 		cam->dropped += buf->sequence - cam->sequence - 1;
 	cam->sequence = buf->sequence;
 	cam->flagged += !!(buf->flags & V4L2_BUF_FLAG_ERROR);
-	if (cam->type != V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE)
+	cam->taken[buf->index] = *buf;
+	if (cam->type != V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE) {
+		p[0].bytesused = buf->bytesused;
 		return;
-	for (uint32_t i = 0; i < cam->nplanes; i++)
-		cam->buffers[buf->index][i].data_offset = planes[i].data_offset;
+	}
+	memcpy(cam->taken_planes[buf->index], planes,
+	       sizeof(cam->taken_planes[0]));
+	cam->taken[buf->index].m.planes = cam->taken_planes[buf->index];
+	for (uint32_t i = 0; i < cam->nplanes; i++) {
+		p[i].data_offset = planes[i].data_offset;
+		cam->data_offset[i] = planes[i].data_offset;
+		p[i].bytesused = planes[i].bytesused;
+	}
 }
 
 int camera_dequeue(struct camera *cam, int timeout_ms, uint32_t *index)
@@ -490,15 +507,14 @@ int camera_map_end(struct camera *cam, uint32_t index)
 int camera_frame(const struct camera *cam, uint32_t index,
 		 struct dlbuf_frame *frame)
 {
+	const struct v4l2_buffer *buf = &cam->taken[index];
 	int fds[DLBUF_MAX_PLANES] = { -1, -1, -1, -1 };
 
 	for (uint32_t i = 0; i < cam->nplanes; i++)
 		fds[i] = cam->buffers[index][i].fd;
-	if (dlbuf_v4l2_frame(&cam->fmt, fds, frame))
+	if (dlbuf_v4l2_frame(&cam->fmt, buf->type ? buf : NULL, fds, frame))
 		return fail(STATUS_SYSTEM, "%s: its format is no frame",
 			    cam->node);
-	for (uint32_t i = 0; i < cam->nplanes; i++)
-		frame->planes[i].offset = cam->buffers[index][i].data_offset;
 	return 0;
 }
 

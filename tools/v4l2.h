@@ -20,6 +20,7 @@ struct camera_plane {
 	void *map;		/* of the V4L2 buffer, not through dlbuf */
 	size_t bytes;		/* of map */
 	uint32_t data_offset;	/* of the frame in it now */
+	uint32_t bytesused;	/* where it ends */
 };
 
 struct camera {
@@ -35,10 +36,14 @@ struct camera {
 	uint32_t colorspace, ycbcr_enc, quantization;
 	uint32_t nplanes;	/* dma-bufs per buffer */
 	uint32_t pitch[DLBUF_MAX_PLANES], size[DLBUF_MAX_PLANES];
+	uint32_t data_offset[DLBUF_MAX_PLANES];	/* of the last frame */
 	double rate;		/* frames a second, as set; 0: not known */
 
 	uint32_t nbuffers;
 	struct camera_plane buffers[VIDEO_MAX_FRAME][DLBUF_MAX_PLANES];
+	/* As VIDIOC_DQBUF gave them; type 0: not yet. */
+	struct v4l2_buffer taken[VIDEO_MAX_FRAME];
+	struct v4l2_plane taken_planes[VIDEO_MAX_FRAME][DLBUF_MAX_PLANES];
 
 	uint64_t queued;	/* successful VIDIOC_QBUFs */
 	uint64_t dequeued;

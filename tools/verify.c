@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "names.h"
 #include "tool.h"
 #include "verify.h"
 
@@ -63,6 +64,15 @@ uint64_t series_median(const struct series *s)
 }
 
 /* ---------------------------------------------------------------- devices */
+
+static void free_series(struct device *d)
+{
+	free(d->first.ns);
+	free(d->cached.ns);
+	free(d->acquire.ns);
+	free(d->release.ns);
+	free(d->reduce.ns);
+}
 
 static int open_device(struct verify *v, const char *name)
 {
@@ -126,6 +136,8 @@ int verify_open_devices(struct verify *v, const char *names)
 
 	if (!copy)
 		return fail(STATUS_SYSTEM, "no memory for the devices");
+	pthread_mutex_init(&v->lock, NULL);
+	pthread_cond_init(&v->came_back, NULL);
 	while (!status && (name = strsep(&rest, ",")))
 		status = open_device(v, name);
 	free(copy);
@@ -140,11 +152,7 @@ void verify_close_devices(struct verify *v)
 		if (d->reducer)
 			d->reducer->close(d->ctx);
 		dlbuf_device_close(d->dev);
-		free(d->first.ns);
-		free(d->cached.ns);
-		free(d->acquire.ns);
-		free(d->release.ns);
-		free(d->reduce.ns);
+		free_series(d);
 	}
 	v->ndevices = 0;
 }
@@ -201,13 +209,56 @@ static int requeue_status(struct verify *v)
 	return status;
 }
 
+/* ---------------------------------------------------------------- the run's state */
+
+static struct dlbuf_device_stats stats_of(const struct device *d)
+{
+	struct dlbuf_device_stats stats = { .size = sizeof(stats) };
+
+	dlbuf_device_get_stats(d->dev, &stats);
+	return stats;
+}
+
+void verify_reset(struct verify *v)
+{
+	for (uint32_t i = 0; i < v->ndevices; i++) {
+		struct device *d = &v->devices[i];
+
+		free_series(d);
+		*d = (struct device){
+			.dev = d->dev,
+			.info = d->info,
+			.reducer = d->reducer,
+			.ctx = d->ctx,
+			.before = stats_of(d),
+		};
+	}
+	v->nplanes = 0;
+	v->undrawn = NULL;
+	v->drawn = false;
+	v->done = v->elapsed_ns = 0;
+	v->granted = v->released = v->requeued = 0;
+	v->repeated = v->mismatched = 0;
+	v->status = 0;
+}
+
+enum dlbuf_view verify_view(const struct dlbuf_format_info *info)
+{
+	static const enum dlbuf_view views[] = {
+		DLBUF_VIEW_PLANES, DLBUF_VIEW_WORDS, DLBUF_VIEW_ROWS,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(views); i++)
+		if (info->views & 1u << views[i])
+			return views[i];
+	return DLBUF_VIEW_BYTES;
+}
+
 /* ---------------------------------------------------------------- one frame */
 
 static uint64_t misses(const struct device *d)
 {
-	struct dlbuf_device_stats stats = { .size = sizeof(stats) };
-
-	return dlbuf_device_get_stats(d->dev, &stats) ? 0 : stats.misses;
+	return stats_of(d).misses;
 }
 
 static int note_tensor(struct device *d, const DLManagedTensorVersioned *t,
@@ -238,23 +289,26 @@ static int note_tensor(struct device *d, const DLManagedTensorVersioned *t,
 static int import_frame(struct verify *v, struct device *d,
 			const struct dlbuf_frame *frame, struct planes *p)
 {
-	DLBUF_OPTS(dlbuf_import_opts, opts, .access = DLBUF_READ);
+	DLBUF_OPTS(dlbuf_import_opts, opts, .access = DLBUF_READ,
+		   .view = v->view);
 	uint64_t before = misses(d), start = now_ns(), ns;
 	int ret = dlbuf_import_frame(d->dev, frame, &opts, p->t, &p->n);
 
 	ns = now_ns() - start;
 	if (ret) {
 		p->n = 0;
-		return fail(STATUS_SYSTEM, "frame %llu on %s: %s",
-			    (unsigned long long)v->done, d->info.name,
+		/* The library refuses the frame itself; the rest is the device. */
+		return fail(ret == -EINVAL || ret == -EOPNOTSUPP ?
+			    STATUS_REFUSED : STATUS_SYSTEM, "frame %llu on %s: "
+			    "%s", (unsigned long long)v->done, d->info.name,
 			    dlbuf_last_error());
 	}
 	v->granted++;
 	d->nplanes = p->n;
-	if (p->n != picture_nplanes(v->picture))
+	if (p->n != v->nplanes)
 		return fail(STATUS_MISMATCH, "%s has %u planes on %s, not %u",
-			    v->format.name, p->n, d->info.name,
-			    picture_nplanes(v->picture));
+			    format_title(&v->format), p->n, d->info.name,
+			    v->nplanes);
 	for (uint32_t i = 0; i < p->n; i++) {
 		ret = note_tensor(d, p->t[i], i);
 		if (ret)
@@ -294,6 +348,26 @@ static int release_planes(struct device *d, struct planes *p)
 	return series_add(&d->release, now_ns() - start);
 }
 
+/*
+ * The picture of the last frame: what the tensors of the first device that is
+ * a CPU hold, as the library describes it.
+ */
+static int draw(struct verify *v, const struct planes *p)
+{
+	struct picture picture;
+
+	if (v->drawn || (!v->png && !v->thumb) || v->done + 1 < v->frames)
+		return 0;
+	v->drawn = true;
+	v->undrawn = picture_init(&picture, &v->format, v->cam, v->view, p->t,
+				  p->n);
+	if (v->undrawn)
+		return 0;
+	if (v->thumb && thumb_draw(v->thumb, &picture))
+		return fail(STATUS_SYSTEM, "no memory for a picture");
+	return v->png ? picture_save(&picture, v->png) : 0;
+}
+
 /* What was acquired and is not released is so by the tensors' deleters. */
 static int reduce_planes(struct verify *v, struct device *d, struct planes *p,
 			 struct checksum sums[])
@@ -307,6 +381,8 @@ static int reduce_planes(struct verify *v, struct device *d, struct planes *p,
 	status = d->reducer->reduce(d->ctx, p->t, p->n, v->timeout_ns, sums);
 	if (!status)
 		status = series_add(&d->reduce, now_ns() - start);
+	if (!status && d->info.device.device_type == kDLCPU)
+		status = draw(v, p);
 	if (!status)
 		status = release_planes(d, p);
 	return status;
@@ -340,30 +416,27 @@ static void compare(struct verify *v, struct device *d,
  * that what dlbuf gets wrong the same way on every device shows.
  */
 static int reduce_mapping(struct verify *v, uint32_t index,
-			  struct pixels *pixels, struct checksum sums[])
+			  struct checksum sums[])
 {
 	const struct camera_plane *buffer = v->cam->buffers[index];
+	struct plane_rows rows[DLBUF_MAX_PLANES];
+	int bad = rows_of_buffer(v->cam, index, v->view, v->format.reason,
+				 rows);
 
-	for (uint32_t i = 0; i < picture_nplanes(v->picture); i++) {
-		struct rows rows;
-		uint32_t mem;
-
-		if (picture_plane(v->picture, v->cam, buffer, i, &mem, &rows))
-			return fail(STATUS_SYSTEM, "%s: plane %u of %ux%u "
-				    "pixels, pitch %u, is not within its "
-				    "buffer of %zu bytes", v->cam->node, i,
-				    v->cam->width, v->cam->height,
-				    v->cam->pitch[0], buffer[0].bytes);
-		pixels->data[i] = (uint8_t *)buffer[mem].map + rows.offset;
-		pixels->pitch[i] = rows.pitch;
-		sums[i] = checksum_rows(buffer[mem].map, &rows);
-	}
+	if (bad >= 0)
+		return fail(STATUS_SYSTEM, "%s: plane %d of %ux%u pixels, pitch "
+			    "%u, is not within its buffer of %zu bytes",
+			    v->cam->node, bad, v->cam->width, v->cam->height,
+			    v->cam->pitch[0], buffer[0].bytes);
+	for (uint32_t i = 0; i < v->nplanes; i++)
+		sums[i] = checksum_rows(buffer[rows[i].memory].map,
+					&rows[i].rows);
 	return 0;
 }
 
 static int check_moving(struct verify *v, const struct checksum sums[])
 {
-	size_t bytes = picture_nplanes(v->picture) * sizeof(sums[0]);
+	size_t bytes = v->nplanes * sizeof(sums[0]);
 	bool same = v->done && !memcmp(v->last, sums, bytes);
 
 	memcpy(v->last, sums, bytes);
@@ -376,26 +449,36 @@ static int check_moving(struct verify *v, const struct checksum sums[])
 	return 0;
 }
 
-static int save_picture(struct verify *v, const struct pixels *pixels)
+/* All that the camera wrote, and what it did not: one dma-buf after another. */
+static int save_raw(struct verify *v, uint32_t index)
 {
-	if (!v->png || v->done + 1 < v->frames)
+	if (!v->raw || v->done + 1 < v->frames)
 		return 0;
-	return picture_save(v->picture, v->cam, pixels, v->png);
+	for (uint32_t i = 0; i < v->cam->nplanes; i++) {
+		const struct camera_plane *p = &v->cam->buffers[index][i];
+		/* Of a mapping, which ends with its page. */
+		size_t bytes = v->cam->size[i] < p->bytes ? v->cam->size[i] :
+							    p->bytes;
+
+		if (fwrite(p->map, 1, bytes, v->raw->f) != bytes)
+			return fail(STATUS_SYSTEM, "%s cannot be written: %s",
+				    v->raw->path, strerror(errno));
+	}
+	return 0;
 }
 
 static int check_mapping(struct verify *v, uint32_t index,
 			 struct checksum sums[])
 {
-	struct pixels pixels = { 0 };
 	int status = camera_map_begin(v->cam, index), end;
 
 	if (status)
 		return status;
-	status = reduce_mapping(v, index, &pixels, sums);
+	status = reduce_mapping(v, index, sums);
 	if (!status)
 		status = check_moving(v, sums);
 	if (!status)
-		status = save_picture(v, &pixels);
+		status = save_raw(v, index);
 	end = camera_map_end(v->cam, index);
 	return status ? status : end;
 }
@@ -448,8 +531,10 @@ int verify_run(struct verify *v)
 	uint32_t index;
 	int status, late;
 
-	pthread_mutex_init(&v->lock, NULL);
-	pthread_cond_init(&v->came_back, NULL);
+	v->nplanes = rows_nplanes(v->cam, v->view, v->format.reason);
+	if (!v->nplanes)
+		return fail(STATUS_ABSENT, "dmabuf-test does not know the rows "
+			    "of %s", format_title(&v->format));
 	status = camera_start(v->cam);
 
 	for (v->done = 0; !status && v->done < v->frames; ) {
@@ -473,12 +558,10 @@ int verify_finish(struct verify *v)
 {
 	for (uint32_t i = 0; i < v->ndevices; i++) {
 		struct device *d = &v->devices[i];
-		int ret;
 
-		d->stats.size = sizeof(d->stats);
-		ret = dlbuf_device_get_stats(d->dev, &d->stats);
-		if (ret)
-			return fail_dlbuf(ret);
+		d->stats = stats_of(d);
+		d->stats.hits -= d->before.hits;
+		d->stats.misses -= d->before.misses;
 		/* The camera's buffers will not come back. */
 		dlbuf_device_trim(d->dev, 0);
 	}

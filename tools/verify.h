@@ -12,6 +12,7 @@
 
 #include "picture.h"
 #include "reduce.h"
+#include "sheet.h"
 #include "v4l2.h"
 
 #define MAX_DEVICES 8
@@ -25,10 +26,11 @@ struct series {
 struct device {
 	struct dlbuf_device *dev;
 	struct dlbuf_device_info info;
-	struct dlbuf_device_stats stats;	/* at the end */
 	const struct reducer *reducer;
 	void *ctx;
 
+	/* Of a run, from here on. */
+	struct dlbuf_device_stats before, stats;	/* at its end */
 	struct series first, cached;	/* imports of a frame, all planes */
 	struct series acquire, release, reduce;
 	uint64_t verified, mismatched;	/* frames */
@@ -51,18 +53,25 @@ struct lease {
 
 struct verify {
 	struct camera *cam;
-	const struct picture *picture;
 	struct dlbuf_format_info format;
+	enum dlbuf_view view;
 	uint64_t frames;		/* wanted */
 	uint64_t timeout_ns;
 	bool quiet;			/* no progress */
 	bool moving;			/* a frame like the last one is wrong */
-	struct outfile *png;		/* NULL: no picture */
+	/* Of the last frame; NULL: none. */
+	struct outfile *png;
+	struct outfile *raw;		/* the camera's mapping as it is */
+	struct thumb *thumb;
 
 	struct device devices[MAX_DEVICES];
 	uint32_t ndevices;
 	struct lease leases[VIDEO_MAX_FRAME];
 
+	/* Of a run, from here on. */
+	uint32_t nplanes;		/* tensors of a frame */
+	const char *undrawn;		/* static; why there is no picture */
+	bool drawn;
 	uint64_t done;			/* frames */
 	uint64_t elapsed_ns;		/* first frame to last */
 	uint64_t granted;		/* leases, one per frame and device */
@@ -82,6 +91,15 @@ struct verify {
 /* names: separated by commas. v has been zeroed. */
 int verify_open_devices(struct verify *v, const char *names);
 void verify_close_devices(struct verify *v);
+
+/* Forgets a run, so that there can be another one, of another format. */
+void verify_reset(struct verify *v);
+
+/*
+ * The view that shows most of a format: PLANES, or where that is refused
+ * WORDS, ROWS, BYTES.
+ */
+enum dlbuf_view verify_view(const struct dlbuf_format_info *info);
 
 /* v->frames frames; the camera has buffers and is not started yet. */
 int verify_run(struct verify *v);

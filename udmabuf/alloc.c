@@ -132,31 +132,20 @@ int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
 	return alloc_from(o.exporter, bytes, o.name, fd);
 }
 
-static int alloc_and_import(const char *exporter,
-			    struct dlbuf_device *const devs[], size_t ndevs,
-			    const DLTensor *layout, uint64_t bytes,
-			    const char *name,
-			    DLManagedTensorVersioned *tensors[])
+static int alloc_and_try(const char *exporter, uint64_t bytes,
+			 const char *name, exporter_try_fn try, void *data,
+			 int *out)
 {
-	size_t done;
 	int fd = -1, ret;
 
 	ret = alloc_from(exporter, bytes, name, &fd);
 	if (ret)
 		return ret;
-	for (done = 0; done < ndevs; done++) {
-		ret = tensor_import(devs[done], fd, layout, 0, NULL,
-				    &tensors[done]);
-		if (ret)
-			break;
-	}
-	close(fd);
-	if (!ret)
-		return 0;
-	while (done--) {
-		tensors[done]->deleter(tensors[done]);
-		tensors[done] = NULL;
-	}
+	ret = try(fd, data);
+	if (!ret && out)
+		*out = fd;
+	else
+		close(fd);
 	return ret;
 }
 
@@ -164,16 +153,15 @@ static int alloc_and_import(const char *exporter,
  * Why no exporter served is told of each. The code is that of the first which
  * is there and failed, because it says more than another's absence.
  */
-static int alloc_default(struct dlbuf_device *const devs[], size_t ndevs,
-			 const DLTensor *layout, uint64_t bytes,
-			 const char *name, DLManagedTensorVersioned *tensors[])
+static int alloc_default(uint64_t bytes, const char *name, exporter_try_fn try,
+			 void *data, int *fd)
 {
 	char said[ARRAY_SIZE(defaults)][200];
 	int err = -ENOSYS;
 
 	for (size_t i = 0; i < ARRAY_SIZE(defaults); i++) {
-		int ret = alloc_and_import(defaults[i], devs, ndevs, layout,
-					   bytes, name, tensors);
+		int ret = alloc_and_try(defaults[i], bytes, name, try, data,
+					fd);
 
 		if (!ret)
 			return 0;
@@ -184,6 +172,53 @@ static int alloc_default(struct dlbuf_device *const devs[], size_t ndevs,
 	}
 	return fail(err, "%s: %s; %s: %s", defaults[0], said[0], defaults[1],
 		    said[1]);
+}
+
+int exporter_try(const char *exporter, uint64_t bytes, const char *name,
+		 exporter_try_fn try, void *data, int *fd)
+{
+	if (exporter)
+		return alloc_and_try(exporter, bytes, name, try, data, fd);
+	return alloc_default(bytes, name, try, data, fd);
+}
+
+struct request {
+	struct dlbuf_device *const *devs;
+	size_t ndevs;
+	const DLTensor *layout;
+	DLManagedTensorVersioned **tensors;
+};
+
+static int import_on_each(int fd, void *data)
+{
+	struct request *r = data;
+	size_t done;
+	int ret = 0;
+
+	for (done = 0; done < r->ndevs; done++) {
+		ret = tensor_import(r->devs[done], fd, r->layout, 0,
+				    &r->tensors[done]);
+		if (ret)
+			break;
+	}
+	if (!ret)
+		return 0;
+	while (done--) {
+		r->tensors[done]->deleter(r->tensors[done]);
+		r->tensors[done] = NULL;
+	}
+	return ret;
+}
+
+int exporter_alloc(const char *exporter, struct dlbuf_device *const devs[],
+		   size_t ndevs, const DLTensor *layout, uint64_t bytes,
+		   const char *name, DLManagedTensorVersioned *tensors[],
+		   int *fd)
+{
+	struct request request = { devs, ndevs, layout, tensors };
+
+	return exporter_try(exporter, bytes, name, import_on_each, &request,
+			    fd);
 }
 
 int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
@@ -211,11 +246,8 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 		return fail(-ENOMEM, "no memory for %zu tensors", ndevs);
 	if (!end)
 		end = 1; /* a tensor without elements has a buffer all the same */
-	if (o.exporter)
-		ret = alloc_and_import(o.exporter, devs, ndevs, layout, end,
-				       o.name, made);
-	else
-		ret = alloc_default(devs, ndevs, layout, end, o.name, made);
+	ret = exporter_alloc(o.exporter, devs, ndevs, layout, end, o.name, made,
+			     NULL);
 	for (size_t i = 0; !ret && i < ndevs; i++)
 		tensors[i] = made[i];
 	free(made);

@@ -3,7 +3,11 @@
 #ifndef DLBUF_EXPORTER_H
 #define DLBUF_EXPORTER_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+#include <dlbuf/device.h>
+#include <dlbuf/dlpack.h>
 
 struct exporter {
 	const char *name;	/* the word before the colon */
@@ -32,5 +36,25 @@ int exporter_check_size(uint64_t bytes);
  * failure.
  */
 int exporter_fd(int fd);
+
+/* Does what a new dma-buf, borrowed, is for; a failure asks for another. */
+typedef int (*exporter_try_fn)(int fd, void *data);
+
+/*
+ * Makes a dma-buf by exporter name, NULL: the first of the usual ones, that
+ * serves. The sentence says why none of them did. *fd is new; NULL closes it.
+ */
+int exporter_try(const char *exporter, uint64_t bytes, const char *name,
+		 exporter_try_fn try, void *data, int *fd);
+
+/*
+ * Makes a dma-buf by exporter name, NULL: the first of the usual ones, that
+ * each of the devices imports. tensors has room for ndevs, is written on
+ * success only. *fd is new; NULL closes it, and the tensors keep the memory.
+ */
+int exporter_alloc(const char *exporter, struct dlbuf_device *const devs[],
+		   size_t ndevs, const DLTensor *layout, uint64_t bytes,
+		   const char *name, DLManagedTensorVersioned *tensors[],
+		   int *fd);
 
 #endif /* DLBUF_EXPORTER_H */

@@ -82,6 +82,23 @@ DLBUF_API const char *dlbuf_version(void);
  */
 DLBUF_API const char *dlbuf_last_error(void);
 
+/*
+ * Writes that sentence, for adapters that refuse something before the library
+ * sees it, such as those under dlbuf/interop, and returns err, a negative
+ * errno. fmt as for printf(); a control character becomes a question mark.
+ */
+DLBUF_API int dlbuf_fail(int err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Tells the compiler that a failure is one: the caller's results are unset. */
+static inline int dlbuf_failure_(int err)
+{
+	if (err >= 0)
+		__builtin_unreachable();
+	return err;
+}
+#define dlbuf_fail(err, ...) dlbuf_failure_(dlbuf_fail(err, __VA_ARGS__))
+
 enum dlbuf_log_level {
 	DLBUF_LOG_NONE = 0,
 	DLBUF_LOG_ERROR = 1,	/* something was lost */

@@ -71,6 +71,11 @@ struct dlbuf_device_info {
 	enum dlbuf_sync release;	/* what dlbuf_release() does */
 	int status;			/* 0, or why it cannot be opened */
 	char reason[256];		/* the sentence behind status */
+	/*
+	 * Bytes, powers of two, at which rows and planes had better begin in a
+	 * buffer that is made for this device. It imports others all the same.
+	 */
+	uint32_t pitch_align, offset_align;
 };
 
 /* Says what dev is. -EINVAL for a NULL or a size that is not set. */
@@ -104,6 +109,8 @@ struct dlbuf_device_stats {
 	uint64_t live_bytes;	/* bytes of the dma-bufs behind `live` */
 	uint64_t idle_bytes;	/* and behind `idle` */
 	uint64_t tensors;	/* tensors not yet deleted, now */
+	uint64_t copies;	/* frames that were copied into rows */
+	uint64_t copied_bytes;	/* that those copies have written */
 };
 
 /* Counts since the device was opened. -EINVAL as for dlbuf_device_get_info(). */

@@ -12,10 +12,14 @@
  *   tensor.h   fd -> tensor
  *   sync.h     acquire and release
  *   fence.h    sync_files; syncobj.h turns drm_syncobjs into them
+ *   format.h   pixel formats, as tensors or why not
  *   frame.h    a camera's frame -> a tensor per plane
  *   alloc.h    new dma-bufs; udmabuf.h and heap.h are the two who make them
+ *   pool.h     buffers for a camera to capture into
  *   vulkan.h   what a Vulkan tensor holds; wrapping your own VkDevice
  *              (not included here: it needs the Vulkan headers)
+ *   interop/   V4L2's, GStreamer's, PipeWire's buffers -> frames
+ *              (header-only, each needs its producer's headers)
  *
  * The whole of it, for a 1920x1080 grey image in the dma-buf `fd`:
  *
@@ -43,9 +47,11 @@
 #include <dlbuf/device.h>
 #include <dlbuf/dlpack.h>
 #include <dlbuf/fence.h>
+#include <dlbuf/format.h>
 #include <dlbuf/frame.h>
 #include <dlbuf/heap.h>
 #include <dlbuf/layout.h>
+#include <dlbuf/pool.h>
 #include <dlbuf/sync.h>
 #include <dlbuf/syncobj.h>
 #include <dlbuf/tensor.h>

@@ -42,8 +42,14 @@ struct dlbuf_import_opts {
 	 * on the CPU, pages that cannot be written.
 	 */
 	uint32_t access;
-	uint32_t flags;		/* none yet */
+	uint32_t flags;		/* DLBUF_IMPORT_... */
+	uint32_t view;		/* enum dlbuf_view, of dlbuf_import_frame() */
+	uint32_t reserved;
 };
+
+/* Flags of dlbuf_import_frame(). */
+#define DLBUF_IMPORT_MAY_COPY	(1u << 0)	/* where nothing else helps */
+#define DLBUF_IMPORT_UNCROPPED	(1u << 1)	/* all that is stored */
 
 /*
  * Makes a tensor over the bytes of a dma-buf, without a copy. Importing a

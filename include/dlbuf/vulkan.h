@@ -18,7 +18,7 @@
  * them nor libvulkan until a Vulkan device is opened.
  *
  * Specification: VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf,
- * VK_EXT_queue_family_foreign.
+ * VK_EXT_queue_family_foreign, VK_EXT_image_drm_format_modifier.
  */
 #ifndef DLBUF_VULKAN_H
 #define DLBUF_VULKAN_H
@@ -61,8 +61,9 @@ struct dlbuf_vulkan_device {
 	 * Wrapping only, may be NULL: the names of the extensions that the
 	 * device was created with. dlbuf needs VK_KHR_external_memory_fd and
 	 * VK_EXT_external_memory_dma_buf, and uses VK_EXT_queue_family_foreign
-	 * where it is in the list. NULL: dlbuf assumes the first two.
-	 * Devices that dlbuf opens have all three and
+	 * and VK_EXT_image_drm_format_modifier, without which it reads no tiled
+	 * frames, where they are in the list. NULL: dlbuf assumes the first two.
+	 * Devices that dlbuf opens have all four and
 	 * VK_KHR_external_semaphore_fd, as far as the driver has them.
 	 */
 	const char *const *extensions;

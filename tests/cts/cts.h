@@ -139,8 +139,10 @@ void cts_cases_cache(void);
 void cts_cases_tensor(void);
 void cts_cases_sync(void);
 void cts_cases_frame(void);
+void cts_cases_tiled(void);
 void cts_cases_lease(void);
 void cts_cases_alloc(void);
+void cts_cases_pool(void);
 void cts_cases_fault(void);
 
 #endif /* CTS_H */

@@ -5,16 +5,19 @@
  * had a way round, and nothing is left behind.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "cts.h"
 #ifdef CONFIG_FAULT_INJECTION
+#include "backend.h"
+#include "detile.h"
 #include "sys.h"
 
 #define BYTES 8192
 
 /* One walk through everything; the first failure ends it. */
-static int walk(int fd, uint32_t *fired)
+static int walk(int fd)
 {
 	struct dlbuf_device *dev;
 	DLManagedTensorVersioned *t = NULL, *u = NULL, *a = NULL;
@@ -24,13 +27,21 @@ static int walk(int fd, uint32_t *fired)
 	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
 			    .shape = &shape };
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
-	uint32_t n = 0;
+	DLBUF_OPTS(dlbuf_import_opts, copy, .flags = DLBUF_IMPORT_MAY_COPY);
+	uint32_t n = 0, ncopies = 0;
+	DLManagedTensorVersioned *rows[DLBUF_MAX_PLANES] = { NULL };
+	bool copies;
+	DLBUF_OPTS(dlbuf_pool_opts, pool_opts, .width = 64, .height = 32,
+		   .code = DLBUF_FOURCC('N', 'M', '1', '2'),
+		   .code_space = DLBUF_CODE_V4L2, .buffers = 1,
+		   .flags = DLBUF_POOL_PLANE_FDS);
+	struct dlbuf_pool *pool = NULL;
 	int ret, first;
 
-	(void)fired;
 	ret = dlbuf_device_open(cts_device, NULL, &dev);
 	if (ret)
 		return ret;
+	copies = dev->backend->can_detile;
 	ret = dlbuf_import(dev, fd, &layout, NULL, &t);
 	if (!ret)
 		ret = dlbuf_tensor_share(t, &u);
@@ -55,11 +66,35 @@ static int walk(int fd, uint32_t *fired)
 
 		ret = dlbuf_import_frame(dev, &f, NULL, planes, &n);
 	}
+	if (!ret && copies) {
+		struct dlbuf_frame f = {
+			.size = sizeof(f),
+			.width = 64,
+			.height = 32,
+			.code = DLBUF_FOURCC('N', 'V', '1', '2'),
+			.code_space = DLBUF_CODE_DRM,
+			.nplanes = 2,
+			.planes = { { .fd = fd, .pitch = 64 },
+				    { .fd = fd, .offset = 4096, .pitch = 64 } },
+		};
+
+		detile_linear = true;
+		ret = dlbuf_import_frame(dev, &f, &copy, rows, &ncopies);
+		detile_linear = false;
+		/* A driver without the extension. */
+		if (ret && strstr(dlbuf_last_error(), " lacks "))
+			ret = 0;
+	}
 	if (!ret)
 		ret = dlbuf_alloc(&dev, 1, &layout, NULL, &a);
+	if (!ret)
+		ret = dlbuf_pool_create(&dev, 1, &pool_opts, &pool);
 	first = ret;
+	dlbuf_pool_destroy(pool);
 	for (uint32_t i = 0; i < n; i++)
 		cts_delete(planes[i]);
+	for (uint32_t i = 0; i < ncopies; i++)
+		cts_delete(rows[i]);
 	cts_delete(a);
 	cts_delete(t);
 	cts_delete(u);
@@ -85,7 +120,7 @@ static void every_call(void *arg)
 	dlbuf_log_set(silent, NULL, DLBUF_LOG_NONE);
 	/* Once for what drivers keep for ever, and to count. */
 	fault_at(0);
-	REQUIRE_OK(walk(fd, NULL));
+	REQUIRE_OK(walk(fd));
 	calls = fault_count();
 	CHECK(calls > 10);
 	fds = cts_count_fds();
@@ -94,7 +129,7 @@ static void every_call(void *arg)
 		int ret;
 
 		fault_at(n);
-		ret = walk(fd, NULL);
+		ret = walk(fd);
 		fault_at(0);
 		failed += ret < 0;
 		if (ret)

@@ -185,9 +185,122 @@ static void refusals(void *arg)
 	close(small);
 }
 
+/* Imports one view of a frame and checks that it is one tensor at first..end. */
+static DLManagedTensorVersioned *view_of(struct dlbuf_device *dev,
+					 const struct dlbuf_frame *f,
+					 enum dlbuf_view view, uint64_t first,
+					 uint64_t end)
+{
+	DLBUF_OPTS(dlbuf_import_opts, opts, .view = view);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	uint32_t n = 0;
+
+	REQUIRE_OK(dlbuf_import_frame(dev, f, &opts, t, &n));
+	REQUIRE(n == 1);
+	CHECK_EQ(dlbuf_tensor_get_info(t[0], &info), 0);
+	CHECK_EQ(info.first, first);
+	CHECK_EQ(info.end, end);
+	CHECK_EQ(t[0]->flags & DLPACK_FLAG_BITMASK_IS_COPIED, 0);
+	return t[0];
+}
+
+/* Views are the same bytes, and of the crop only. */
+static void views(void *arg)
+{
+	int fd = cts_alloc("udmabuf", PITCH * H * 2);
+	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_frame f = nv12(fd, NULL);
+	unsigned char want[64], got[64];
+	DLManagedTensorVersioned *t;
+
+	(void)arg;
+	cts_pattern(want, sizeof(want), 3);
+	cts_poke(fd, PITCH * H, want, sizeof(want));
+	t = view_of(dev, &f, DLBUF_VIEW_STACKED, 0,
+		    PITCH * (H * 3 / 2 - 1) + W);
+	CHECK_EQ(t->dl_tensor.shape[0], H * 3 / 2);
+	cts_read(t, PITCH * H, got, sizeof(got));
+	CHECK(!memcmp(want, got, sizeof(got)));
+	cts_delete(t);
+
+	f.crop = (struct dlbuf_rect){ 4, 2, 20, 10 };
+	t = view_of(dev, &f, DLBUF_VIEW_LUMA, 2 * PITCH + 4,
+		    (2 + 9) * PITCH + 4 + 20);
+	CHECK_EQ(t->dl_tensor.shape[0], 10);
+	CHECK_EQ(t->dl_tensor.shape[1], 20);
+	cts_delete(t);
+
+	/* As a JPEG would come: so many bytes and nothing else. */
+	f = nv12(fd, NULL);
+	f.code = DLBUF_FOURCC('M', 'J', 'P', 'G');
+	f.planes[0].bytes = 4711;
+	t = view_of(dev, &f, DLBUF_VIEW_BYTES, 0, 4711);
+	CHECK_EQ(t->dl_tensor.ndim, 1);
+	cts_delete(t);
+
+	f = nv12(fd, NULL);
+	f.code = DLBUF_FOURCC('R', 'G', 'B', 'P');
+	f.planes[0].pitch = 2 * W;
+	t = view_of(dev, &f, DLBUF_VIEW_WORDS, 0, 2 * W * H);
+	CHECK_EQ(t->dl_tensor.dtype.bits, 16);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* The frame's own fence holds up whoever acquires, dlbuf or not. */
+static void fence(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	int fd = cts_alloc("udmabuf", PITCH * H * 2), pending = -1, status;
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	struct dlbuf_frame f = nv12(fd, NULL);
+	DLBUF_INFO(dlbuf_device_info, info);
+	struct cts_fence v;
+	uint32_t n = 0;
+
+	(void)arg;
+	if (cts_no_sync_file(fd))
+		SKIP("this kernel has no sync_files");
+	cts_fence_create(&v);
+	f.order = DLBUF_ORDER_FENCE;
+	f.fence = v.sync_file;
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	REQUIRE_OK(dlbuf_fence_export(fd, DLBUF_READ, &pending));
+	CHECK_EQ(dlbuf_fence_status(pending, &status), 0);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(dlbuf_device_get_info(dev, &info), 0);
+	if (info.acquire == DLBUF_SYNC_BLOCKS)
+		CHECK_ERR(dlbuf_acquire(t[0], DLBUF_READ, NULL, &past), -ETIME);
+	cts_fence_signal(&v);
+	CHECK_EQ(dlbuf_fence_status(pending, &status), 0);
+	CHECK_EQ(status, 1);
+	CHECK_OK(dlbuf_acquire(t[1], DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_release(t[1], NULL, NULL));
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+
+	/* One that has signalled adds nothing; what is no fence is refused. */
+	f.fence = -1;
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+	f.fence = fd;
+	dlbuf_device_trim(dev, 0);
+	refused(dev, f, -EINVAL);
+	close(pending);
+	cts_fence_destroy(&v);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
 void cts_cases_frame(void)
 {
 	ktap_case("frame/two-planes", two_planes, NULL);
 	ktap_case("frame/lease", lease, NULL);
 	ktap_case("frame/refusals", refusals, NULL);
+	ktap_case("frame/views", views, NULL);
+	ktap_case("frame/fence", fence, NULL);
 }

@@ -46,8 +46,10 @@ int main(int argc, char **argv)
 	cts_cases_tensor();
 	cts_cases_sync();
 	cts_cases_frame();
+	cts_cases_tiled();
 	cts_cases_lease();
 	cts_cases_alloc();
+	cts_cases_pool();
 	cts_cases_fault();
 	return ktap_run(argc, argv);
 }

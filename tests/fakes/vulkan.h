@@ -3,7 +3,9 @@
  * A double of libvulkan.so.1 for what no driver of the lab does: devices that
  * lack this or that, calls that fail, and a keeper of accounts. Each object
  * has to go once, as what it is, and not while the device may still use it;
- * an fd that an import was given is the double's from then on.
+ * an fd that an import was given is the double's from then on. An image is
+ * made by the rules of VK_EXT_image_drm_format_modifier, is acquired with what
+ * is in it, copied from in the right layout and released again.
  *
  * The device does what was submitted in order, and only when it is looked at:
  * by a wait, by vkGetFenceStatus() unless it is busy, by run(). A semaphore's
@@ -26,13 +28,22 @@ enum fake_kind {
 	FAKE_COMMANDS,
 	FAKE_FENCE,
 	FAKE_SEMAPHORE,
+	FAKE_IMAGE,
 	FAKE_KINDS
+};
+
+/* One that the device has, of which it lists each for every format. */
+struct fake_modifier {
+	uint64_t modifier;
+	uint32_t compression;	/* planes of it in memory, besides the format's */
+	bool no_copy;		/* not a source of copies */
+	bool no_import;
 };
 
 struct fake_physical {
 	const char *name;
 	uint32_t version;
-	const char *extensions[8];	/* up to the first NULL */
+	const char *extensions[16];	/* up to the first NULL */
 	uint8_t uuid;			/* its first byte */
 	bool address;			/* has bufferDeviceAddress */
 	bool no_import;
@@ -43,6 +54,25 @@ struct fake_physical {
 	bool sync_fd_in, sync_fd_out;	/* semaphores: into them, out of them */
 	uint64_t granularity;		/* of memory requirements */
 	uint32_t buffer_types, fd_types; /* of the eight memory types */
+	struct fake_modifier modifiers[12]; /* with the extension */
+	unsigned int nmodifiers;
+	bool no_planar;			/* lists them and makes no such image */
+	bool image_dedicated_only;
+	bool image_prefers_dedicated;
+	uint32_t max_image;		/* texels, each way */
+	uint32_t image_types;		/* as buffer_types */
+	uint64_t copy_align;
+};
+
+/* What an image was made of, and copied. */
+struct fake_image {
+	VkFormat format;
+	uint32_t width, height;
+	uint64_t modifier;
+	uint32_t nlayouts;
+	VkSubresourceLayout layouts[4];
+	uint32_t nregions;
+	VkBufferImageCopy regions[4];
 };
 
 struct fake_vulkan {
@@ -71,6 +101,9 @@ struct fake_vulkan {
 	uint32_t api_version;		/* of the last instance */
 	uint32_t enabled;		/* extensions of the last device */
 	bool address_enabled;
+	struct fake_image images[4];	/* since nimages was set to 0 */
+	unsigned int nimages;
+	VkImageMemoryBarrier image_barriers[2]; /* of the last image: first, last */
 	uint32_t memory_type;		/* of the last allocation */
 	bool dedicated, address_memory;
 	/* Has the device do what it can do without waiting. */

@@ -154,7 +154,7 @@ static inline struct dlbuf_frame vivid_frame(const struct vivid *v,
 {
 	struct dlbuf_frame frame;
 
-	CHECK_EQ(dlbuf_v4l2_frame(&v->fmt, &v->fds[index], &frame), 0);
+	CHECK_EQ(dlbuf_v4l2_frame(&v->fmt, NULL, &v->fds[index], &frame), 0);
 	return frame;
 }
 

@@ -163,6 +163,98 @@ TEST(another_access_is_another_import)
 	dlbuf_device_close(dev);
 }
 
+/* ---- staging buffers */
+
+static struct import *staging(struct dlbuf_device *dev, uint64_t bytes)
+{
+	struct import *imp = cache_take_staging(&dev->cache, bytes);
+	int fd;
+
+	if (imp)
+		return imp;
+	fd = buffer(bytes);
+	REQUIRE_OK(cache_add_staging(dev, fd, &imp));
+	close(fd);
+	return imp;
+}
+
+TEST(staging_is_used_again)
+{
+	struct dlbuf_device *dev = device(16);
+	struct import *a = staging(dev, 8192), *b, *c;
+
+	CHECK(a->staging);
+	CHECK_EQ(stats(dev).live, 1);
+	CHECK_EQ(stats(dev).live_bytes, 8192);
+	/* In use it is for nobody else, and never by identity. */
+	b = staging(dev, 8192);
+	CHECK(b != a);
+	c = get(dev, a->fd);
+	CHECK(c != a && c != b);
+	cache_unref(c);
+	cache_unref(b);
+	cache_unref(a);
+	CHECK_EQ(stats(dev).idle, 3);
+	CHECK_EQ(stats(dev).idle_bytes, 3 * 8192);
+	/* The last that was used; what is too small or too large is not. */
+	CHECK(!cache_take_staging(&dev->cache, 8193));
+	CHECK(!cache_take_staging(&dev->cache, 4096));
+	CHECK(staging(dev, 4097) == a);
+	CHECK(staging(dev, 8192) == b);
+	CHECK_EQ(stats(dev).live, 2);
+	cache_ref(a);
+	cache_unref(a);
+	CHECK_EQ(stats(dev).live, 2);
+	cache_unref(a);
+	cache_unref(b);
+	dlbuf_device_trim(dev, 0);
+	CHECK_EQ(stats(dev).idle, 0);
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.imports, 3);
+	CHECK_EQ(fake.unimports, 3);
+}
+
+TEST(staging_is_bounded)
+{
+	struct dlbuf_device *dev = device(256);
+	struct import *many[3 * CACHE_MAX_STAGING];
+	int fd = buffer(4096);
+
+	cache_unref(get(dev, fd));
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		many[i] = staging(dev, 65536);
+	for (size_t i = 0; i < ARRAY_SIZE(many); i++)
+		cache_unref(many[i]);
+	CHECK_EQ(stats(dev).idle, CACHE_MAX_STAGING + 1);
+	CHECK_EQ(stats(dev).evictions, 2 * CACHE_MAX_STAGING);
+	/* Others were not pushed out for it. */
+	cache_unref(get(dev, fd));
+	CHECK_EQ(stats(dev).hits, 1);
+	close(fd);
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.imports, fake.unimports);
+}
+
+TEST(staging_that_is_not_needed_goes)
+{
+	struct dlbuf_device *dev = device(256);
+	struct import *a = staging(dev, 8192), *b = staging(dev, 8192);
+
+	cache_unref(a);
+	cache_unref(b);
+	for (int i = 0; i <= CACHE_STALE; i++)
+		cache_unref(staging(dev, 8192));
+	CHECK_EQ(stats(dev).idle, 1);
+	dlbuf_device_close(dev);
+
+	/* Without a cache, at once. */
+	dev = device(0);
+	cache_unref(staging(dev, 8192));
+	CHECK_EQ(stats(dev).idle, 0);
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.closes, 2);
+}
+
 TEST(an_end_beyond_the_buffer)
 {
 	struct dlbuf_device *dev = device(4);

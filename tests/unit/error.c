@@ -43,6 +43,12 @@ TEST(the_system_s_text_is_appended)
 	CHECK_STR(dlbuf_last_error(), "call(): Input/output error");
 }
 
+TEST(an_adapter_leaves_a_sentence)
+{
+	CHECK_EQ(dlbuf_fail(-ENODEV, "%s\n%d", "two lines", 2), -ENODEV);
+	CHECK_STR(dlbuf_last_error(), "two lines?2");
+}
+
 TEST(long_sentences_are_cut)
 {
 	char text[2000];

@@ -234,7 +234,7 @@ TEST(what_cannot_be_waited_for)
 	CHECK_ERR(event_add(9999, add_one, &told), -EBADF);
 	/* epoll takes no regular files. Nobody is left to wait for others. */
 	CHECK_ERR(event_add(memfd, add_one, &told), -EPERM);
-	CHECK_EQ(threads(), 0);
+	wait_until_threads(0);
 	CHECK_EQ(event_pending() + told, 0);
 	close(memfd);
 }
@@ -619,7 +619,7 @@ TEST(the_childs_events_are_its_own)
 	CHECK_OK(event_add(other, add_one, &told));
 	pid = fork();
 	if (!pid) {
-		CHECK_EQ(threads(), 0);
+		wait_until_threads(0);
 		CHECK_EQ(fds(), nfds + 2);
 		CHECK_EQ(event_pending(), 0);
 		CHECK_EQ(event_wakeups(), 0);

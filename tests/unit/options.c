@@ -339,8 +339,8 @@ TEST(every_result_has_a_size)
 	struct dlbuf_format_info format = { 0 };
 	uint32_t r8 = DLBUF_FOURCC('R', '8', ' ', ' ');
 
-	CHECK_ERR(dlbuf_format_find(r8, DLBUF_CODE_DRM, &format), -EINVAL);
-	CHECK_ERR(dlbuf_format_find(r8, DLBUF_CODE_DRM, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_format_find(r8, 0, DLBUF_CODE_DRM, &format), -EINVAL);
+	CHECK_ERR(dlbuf_format_find(r8, 0, DLBUF_CODE_DRM, NULL), -EINVAL);
 #ifdef CONFIG_BACKEND_CPU
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	CHECK_ERR(dlbuf_device_get_info(cpu, &device), -EINVAL);

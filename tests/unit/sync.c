@@ -186,7 +186,8 @@ static void begin_with(struct fixture *f, enum dlbuf_sync in,
 		lease = calloc(1, sizeof(*lease));
 		lease->release = lease_ends;
 	}
-	REQUIRE_OK(tensor_create(&f->imp, &layout, 0, 1, lease, &f->tensor));
+	REQUIRE_OK(tensor_create(&f->imp, &layout, 0, 1, lease, NULL,
+				 &f->tensor));
 	f->t = &f->tensor->versioned;
 }
 

@@ -54,6 +54,8 @@ static int cpu_each(const struct backend *backend, dlbuf_device_fn fn,
 		.device.device_type = backend->type,
 		.acquire = DLBUF_SYNC_BLOCKS,
 		.release = DLBUF_SYNC_BLOCKS,
+		.pitch_align = 64,
+		.offset_align = 64,
 	};
 
 	cpu_describe(NULL, &info);

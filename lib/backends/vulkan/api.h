@@ -27,6 +27,8 @@
 	X(INSTANCE, GetPhysicalDeviceFeatures2, NEEDED)			\
 	X(INSTANCE, GetPhysicalDeviceMemoryProperties, NEEDED)		\
 	X(INSTANCE, GetPhysicalDeviceQueueFamilyProperties, NEEDED)	\
+	X(INSTANCE, GetPhysicalDeviceFormatProperties2, NEEDED)		\
+	X(INSTANCE, GetPhysicalDeviceImageFormatProperties2, NEEDED)	\
 	X(INSTANCE, GetPhysicalDeviceExternalBufferProperties, NEEDED)	\
 	X(INSTANCE, GetPhysicalDeviceExternalSemaphoreProperties, NEEDED) \
 	X(INSTANCE, CreateDevice, NEEDED)				\
@@ -37,6 +39,10 @@
 	X(DEVICE, CreateBuffer, NEEDED)					\
 	X(DEVICE, DestroyBuffer, NEEDED)				\
 	X(DEVICE, GetBufferMemoryRequirements2, NEEDED)			\
+	X(DEVICE, CreateImage, NEEDED)					\
+	X(DEVICE, DestroyImage, NEEDED)					\
+	X(DEVICE, GetImageMemoryRequirements2, NEEDED)			\
+	X(DEVICE, BindImageMemory, NEEDED)				\
 	X(DEVICE, GetMemoryFdPropertiesKHR, NEEDED)			\
 	X(DEVICE, AllocateMemory, NEEDED)				\
 	X(DEVICE, FreeMemory, NEEDED)					\
@@ -50,6 +56,7 @@
 	X(DEVICE, BeginCommandBuffer, NEEDED)				\
 	X(DEVICE, EndCommandBuffer, NEEDED)				\
 	X(DEVICE, CmdPipelineBarrier, NEEDED)				\
+	X(DEVICE, CmdCopyImageToBuffer, NEEDED)				\
 	X(DEVICE, CreateFence, NEEDED)					\
 	X(DEVICE, DestroyFence, NEEDED)					\
 	X(DEVICE, ResetFences, NEEDED)					\

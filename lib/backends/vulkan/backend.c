@@ -20,6 +20,8 @@ static void vulkan_describe(struct dlbuf_device *dev,
 	       sizeof(info->description));
 	memcpy(info->driver, known->driver, sizeof(info->driver));
 	memcpy(info->uuid, known->uuid, sizeof(info->uuid));
+	info->pitch_align = known->pitch_align;
+	info->offset_align = known->offset_align;
 }
 
 static int each_physical(const struct vulkan_instance *inst,
@@ -137,7 +139,7 @@ static int create_device(struct vulkan_device *dev)
 		.queueCount = 1,
 		.pQueuePriorities = &(float){ 1 },
 	};
-	const char *names[8];
+	const char *names[16];
 	VkDeviceCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
 		.pNext = p->address ? &address : NULL,
@@ -177,6 +179,11 @@ int vulkan_device_finish(struct vulkan_device *dev)
 		dev->usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
 	dev->foreign = p->extensions & EXT_FOREIGN ?
 		VK_QUEUE_FAMILY_FOREIGN_EXT : VK_QUEUE_FAMILY_EXTERNAL;
+	/* What is larger than a page would cost more memory than it saves time. */
+	dev->base.copy_align = p->info.pitch_align > p->info.offset_align ?
+			       p->info.pitch_align : p->info.offset_align;
+	if (dev->base.copy_align > 4096)
+		dev->base.copy_align = 4096;
 	dev->base.dl.device_id = p->index;
 	snprintf(dev->base.name, sizeof(dev->base.name), "vulkan:%u", p->index);
 	return VULKAN_CALL(vk, CreateCommandPool, dev->handle, &pool, NULL,
@@ -259,4 +266,6 @@ const struct backend vulkan_backend = {
 	.unimport = vulkan_unimport_buffer,
 	.acquire = vulkan_acquire,
 	.release = vulkan_release,
+	.can_detile = vulkan_can_detile,
+	.detile = vulkan_detile,
 };

@@ -28,9 +28,8 @@ struct needs {
 	bool dedicated;
 };
 
-static int find_memory_type(struct vulkan_device *dev,
-			    struct vulkan_import *vi, uint32_t buffer_types,
-			    uint32_t *type)
+int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
+		       uint32_t wanted, uint32_t *type)
 {
 	VkMemoryFdPropertiesKHR fd = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR,
@@ -42,14 +41,14 @@ static int find_memory_type(struct vulkan_device *dev,
 	ret = VULKAN_CALL(&dev->instance.vk, GetMemoryFdPropertiesKHR,
 			  dev->handle,
 			  VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
-			  vi->base.fd, &fd);
+			  dma_buf, &fd);
 	if (ret)
 		return ret;
-	types = buffer_types & fd.memoryTypeBits & dev->physical.memory_types;
+	types = wanted & fd.memoryTypeBits & dev->physical.memory_types;
 	if (!types)
 		return fail(-EOPNOTSUPP, "vulkan: no memory type is for the "
-			    "buffer (0x%x), for the dma-buf (0x%x) and without"
-			    " a condition (0x%x)", buffer_types,
+			    "resource (0x%x), for the dma-buf (0x%x) and "
+			    "without a condition (0x%x)", wanted,
 			    fd.memoryTypeBits, dev->physical.memory_types);
 	*type = __builtin_ctz(types);
 	return 0;
@@ -85,17 +84,40 @@ static int find_needs(struct vulkan_device *dev, struct vulkan_import *vi,
 	needs->dedicated = dev->physical.dedicated_only ||
 			   dedicated.requiresDedicatedAllocation ||
 			   dedicated.prefersDedicatedAllocation;
-	return find_memory_type(dev, vi, reqs.memoryRequirements.memoryTypeBits,
-				&needs->type);
+	return vulkan_memory_type(dev, vi->base.fd,
+				  reqs.memoryRequirements.memoryTypeBits,
+				  &needs->type);
+}
+
+int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
+			 uint32_t type, const void *next, VkDeviceMemory *out)
+{
+	VkImportMemoryFdInfoKHR import = {
+		.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
+		.pNext = next,
+		.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
+	};
+	VkMemoryAllocateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+		.pNext = &import,
+		.allocationSize = bytes,
+		.memoryTypeIndex = type,
+	};
+	int ret;
+
+	import.fd = sys_dup(dma_buf);
+	if (import.fd < 0)
+		return fail_errno("vulkan: fcntl(F_DUPFD_CLOEXEC)");
+	ret = VULKAN_CALL(&dev->instance.vk, AllocateMemory, dev->handle, &info,
+			  NULL, out);
+	if (ret)
+		close(import.fd); /* the driver takes it with success only */
+	return ret;
 }
 
 static int import_memory(struct vulkan_device *dev, struct vulkan_import *vi,
 			 const struct needs *needs)
 {
-	VkImportMemoryFdInfoKHR import = {
-		.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
-		.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
-	};
 	VkMemoryDedicatedAllocateInfo dedicated = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
 		.buffer = vi->buffer.buffer,
@@ -104,33 +126,16 @@ static int import_memory(struct vulkan_device *dev, struct vulkan_import *vi,
 		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
 		.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
 	};
-	VkMemoryAllocateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-		.pNext = &import,
-		.allocationSize = vi->base.bytes,
-		.memoryTypeIndex = needs->type,
-	};
-	int fd, ret;
+	const void *next = NULL;
 
-	if (needs->dedicated) {
-		dedicated.pNext = info.pNext;
-		info.pNext = &dedicated;
-	}
+	if (needs->dedicated)
+		next = &dedicated;
 	if (dev->physical.address) {
-		flags.pNext = info.pNext;
-		info.pNext = &flags;
+		flags.pNext = next;
+		next = &flags;
 	}
-	fd = sys_dup(vi->base.fd);
-	if (fd < 0)
-		return fail_errno("vulkan: fcntl(F_DUPFD_CLOEXEC)");
-	import.fd = fd;
-	ret = VULKAN_CALL(&dev->instance.vk, AllocateMemory, dev->handle, &info,
-			  NULL, &vi->buffer.memory);
-	if (!ret)
-		fd = -1; /* the driver's now */
-	else
-		close(fd);
-	return ret;
+	return vulkan_import_memory(dev, vi->base.fd, vi->base.bytes,
+				    needs->type, next, &vi->buffer.memory);
 }
 
 static void find_buffer_address(struct vulkan_device *dev,

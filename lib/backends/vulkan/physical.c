@@ -114,6 +114,9 @@ static const struct {
 	{ EXT_FOREIGN, true, VK_EXT_QUEUE_FAMILY_FOREIGN_EXTENSION_NAME },
 	{ EXT_SEMAPHORE_FD, true, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME },
 	{ EXT_ADDRESS, true, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME },
+	{ EXT_MODIFIER, true, VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME },
+	/* What the one before needs on a device of 1.1. */
+	{ EXT_FORMAT_LIST, true, VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME },
 	{ EXT_DRIVER_PROPERTIES, false,
 	  VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME },
 };
@@ -169,6 +172,12 @@ static int list_extensions(const struct vulkan_instance *inst,
 	return ret;
 }
 
+/* A line of the CPU's caches at least; the host may look at the rows too. */
+static uint32_t alignment(VkDeviceSize limit)
+{
+	return limit > 64 && limit <= 65536 ? limit : 64;
+}
+
 int vulkan_physical_describe(const struct vulkan_instance *inst,
 			     struct vulkan_physical *p)
 {
@@ -182,6 +191,7 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
 		.pNext = &id,
 	};
+	const VkPhysicalDeviceLimits *limits = &properties.properties.limits;
 	struct dlbuf_device_info *info = &p->info;
 
 	/* What Vulkan 1.0 has too, to say who is too old. */
@@ -194,6 +204,9 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 	if (p->version < VK_API_VERSION_1_1)
 		return fail(-EOPNOTSUPP, "vulkan: %s is of Vulkan 1.0, dlbuf "
 			    "needs 1.1", info->description);
+	if (p->version < VK_API_VERSION_1_2 &&
+	    !(p->extensions & EXT_FORMAT_LIST))
+		p->extensions &= ~(uint32_t)EXT_MODIFIER;
 
 	if (p->version >= VK_API_VERSION_1_2 ||
 	    p->extensions & EXT_DRIVER_PROPERTIES)
@@ -204,6 +217,12 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 			 driver.driverName, driver.driverInfo[0] ? " " : "",
 			 driver.driverInfo);
 	memcpy(info->uuid, id.deviceUUID, sizeof(info->uuid));
+	info->pitch_align = alignment(limits->optimalBufferCopyRowPitchAlignment);
+	info->offset_align =
+		alignment(limits->minStorageBufferOffsetAlignment >
+			  limits->optimalBufferCopyOffsetAlignment ?
+			  limits->minStorageBufferOffsetAlignment :
+			  limits->optimalBufferCopyOffsetAlignment);
 	return 0;
 }
 

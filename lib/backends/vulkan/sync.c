@@ -144,6 +144,7 @@ static void barriers_free(struct vulkan_device *dev, struct vulkan_import *vi)
 
 /* ---- jobs */
 
+/* One without a copy: nothing was submitted, or the copy was taken off. */
 static void job_destroy(struct vulkan_device *dev, struct vulkan_job *job)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
@@ -203,6 +204,8 @@ static int job_create(struct vulkan_device *dev, struct vulkan_job **out)
 /* Under dev->lock: a job that is over is for the next one, unless it broke. */
 static void job_recycle(struct vulkan_device *dev, struct vulkan_job *job)
 {
+	vulkan_copy_free(dev, job->copy);
+	job->copy = NULL;
 	if (VULKAN_RESULT(&dev->instance.vk, ResetFences, dev->handle, 1,
 			  &job->done) != VK_SUCCESS) {
 		job_destroy(dev, job);
@@ -425,4 +428,43 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 	if (job)
 		job_destroy(dev, job);
 	return ret;
+}
+
+int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
+		       int fence, int *done)
+{
+	struct vulkan_device *dev = vulkan_device(vi->base.dev);
+	struct vulkan_job *job;
+	int ret;
+
+	*done = -1;
+	ret = job_get(dev, vi, &job);
+	if (ret)
+		return ret;
+	if (fence != -1)
+		ret = import_fence(dev, fence, job->wait);
+	if (!ret)
+		ret = submit(dev, dev->queue, copy->cmd, job,
+			     fence != -1 ? job->wait : VK_NULL_HANDLE,
+			     job->signal);
+	if (ret) {
+		job_destroy(dev, job);
+		return ret;
+	}
+	ret = job->signal ? export_fence(dev, job, done) : wait_for(dev, job);
+	if (ret) {
+		drain(dev, dev->queue);
+		job_destroy(dev, job);
+		return ret;
+	}
+	job->copy = copy;
+	job_put(dev, vi, job);
+	/*
+	 * A driver that had to finish it to give a fence is done with the
+	 * images, which hold the producer's memory.
+	 */
+	pthread_mutex_lock(&dev->lock);
+	jobs_reap(dev, vi);
+	pthread_mutex_unlock(&dev->lock);
+	return 0;
 }

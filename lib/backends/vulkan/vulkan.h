@@ -5,9 +5,11 @@
 
 #include <pthread.h>
 
+#include <dlbuf/format.h>
 #include <dlbuf/vulkan.h>
 
 #include "../../backend.h"
+#include "../../detile.h"
 #include "../../internal.h"
 #include "../../sys.h"
 #include "api.h"
@@ -20,6 +22,8 @@ enum {
 	EXT_SEMAPHORE_FD = 8,
 	EXT_ADDRESS = 16,
 	EXT_DRIVER_PROPERTIES = 32,
+	EXT_MODIFIER = 64,
+	EXT_FORMAT_LIST = 128,
 };
 #define VULKAN_EXT_REQUIRED (EXT_MEMORY_FD | EXT_DMA_BUF)
 
@@ -53,6 +57,16 @@ struct vulkan_physical {
 
 #define VULKAN_MAX_DEVICES 32
 
+/* A copy of tiled planes, which lives as long as its submit. */
+struct vulkan_copy {
+	VkCommandBuffer cmd;
+	uint32_t nimages;
+	struct {
+		VkImage image;
+		VkDeviceMemory memory;
+	} images[DLBUF_MAX_PLANES];
+};
+
 /*
  * One submit of ours under way. `done` tells that it is over; `wait` carries a
  * sync_file into it, `signal` out of it; NULL where the device has no such.
@@ -61,6 +75,7 @@ struct vulkan_job {
 	VkFence done;
 	VkSemaphore wait, signal;
 	VkQueue queue;
+	struct vulkan_copy *copy;	/* or NULL */
 	struct vulkan_job *next;
 };
 
@@ -163,6 +178,29 @@ int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 		   int fence);
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
 		   int *fence);
+
+/*
+ * A memory type of those wanted that the dma-buf, borrowed, can be imported
+ * as; and its import. next is more of VkMemoryAllocateInfo.
+ */
+int vulkan_memory_type(struct vulkan_device *dev, int dma_buf, uint32_t wanted,
+		       uint32_t *type);
+int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
+			 uint32_t type, const void *next, VkDeviceMemory *out);
+
+/* detile.c: the operations for tiled frames. */
+int vulkan_can_detile(struct dlbuf_device *dev, const struct detile *d);
+int vulkan_detile(const struct detile *d, int fence, int *done);
+
+/* Gives all of a copy back, under dev->lock; NULL is nothing. */
+void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy);
+
+/*
+ * Submits a copy (taken on success) into the import to the default queue, as
+ * backend->detile() has it. sync.c
+ */
+int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
+		       int fence, int *done);
 
 /*
  * Waits for what is under way on an import and gives its command buffers back;

@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Tiled frames: planes as VkImages with the frame's modifier, copied into rows
+ * of a VkBuffer. The images are made for one copy and go with it.
+ *
+ * A format of several planes is one image where the driver has its VkFormat
+ * with that modifier, which tilings made for video need. Where it has not, or
+ * where the planes are in several dma-bufs, each plane is an image of its own
+ * of one or two channels: tilings without planes of compression are a matter
+ * of bytes and not of meaning. That is why VK_IMAGE_CREATE_DISJOINT_BIT, which
+ * few drivers have for modifiers, is not needed. Lavapipe lists LINEAR for
+ * NV12 and then does not make such images, so that each list is no more than
+ * the first question.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "vulkan.h"
+
+#define CC DLBUF_FOURCC
+
+/* By DRM's code: texels are copied as they are, whatever the channels mean. */
+static const struct {
+	uint32_t drm;
+	VkFormat format;
+} formats[] = {
+	{ CC('R', '8', ' ', ' '), VK_FORMAT_R8_UNORM },
+	{ CC('G', 'R', 'E', 'Y'), VK_FORMAT_R8_UNORM },
+	{ CC('R', '1', '6', ' '), VK_FORMAT_R16_UNORM },
+	{ CC('G', 'R', '8', '8'), VK_FORMAT_R8G8_UNORM },
+	{ CC('G', 'R', '3', '2'), VK_FORMAT_R16G16_UNORM },
+	{ CC('R', 'G', '1', '6'), VK_FORMAT_R5G6B5_UNORM_PACK16 },
+	{ CC('B', 'G', '2', '4'), VK_FORMAT_R8G8B8_UNORM },
+	{ CC('R', 'G', '2', '4'), VK_FORMAT_B8G8R8_UNORM },
+	{ CC('X', 'R', '2', '4'), VK_FORMAT_B8G8R8A8_UNORM },
+	{ CC('A', 'R', '2', '4'), VK_FORMAT_B8G8R8A8_UNORM },
+	{ CC('X', 'B', '2', '4'), VK_FORMAT_R8G8B8A8_UNORM },
+	{ CC('A', 'B', '2', '4'), VK_FORMAT_R8G8B8A8_UNORM },
+	{ CC('X', 'R', '3', '0'), VK_FORMAT_A2R10G10B10_UNORM_PACK32 },
+	{ CC('A', 'R', '3', '0'), VK_FORMAT_A2R10G10B10_UNORM_PACK32 },
+	{ CC('X', 'B', '3', '0'), VK_FORMAT_A2B10G10R10_UNORM_PACK32 },
+	{ CC('A', 'B', '3', '0'), VK_FORMAT_A2B10G10R10_UNORM_PACK32 },
+	{ CC('X', 'B', '4', '8'), VK_FORMAT_R16G16B16A16_UNORM },
+	{ CC('A', 'B', '4', '8'), VK_FORMAT_R16G16B16A16_UNORM },
+	{ CC('X', 'B', '4', 'H'), VK_FORMAT_R16G16B16A16_SFLOAT },
+	{ CC('A', 'B', '4', 'H'), VK_FORMAT_R16G16B16A16_SFLOAT },
+	{ CC('Y', 'U', 'Y', 'V'), VK_FORMAT_G8B8G8R8_422_UNORM },
+	{ CC('U', 'Y', 'V', 'Y'), VK_FORMAT_B8G8R8G8_422_UNORM },
+	{ CC('N', 'V', '1', '2'), VK_FORMAT_G8_B8R8_2PLANE_420_UNORM },
+	{ CC('N', 'V', '2', '1'), VK_FORMAT_G8_B8R8_2PLANE_420_UNORM },
+	{ CC('N', 'V', '1', '6'), VK_FORMAT_G8_B8R8_2PLANE_422_UNORM },
+	{ CC('N', 'V', '6', '1'), VK_FORMAT_G8_B8R8_2PLANE_422_UNORM },
+	{ CC('P', '0', '1', '0'),
+	  VK_FORMAT_G10X6_B10X6R10X6_2PLANE_420_UNORM_3PACK16 },
+	{ CC('P', '0', '1', '2'),
+	  VK_FORMAT_G12X4_B12X4R12X4_2PLANE_420_UNORM_3PACK16 },
+	{ CC('P', '0', '1', '6'), VK_FORMAT_G16_B16R16_2PLANE_420_UNORM },
+	{ CC('Y', 'U', '1', '2'), VK_FORMAT_G8_B8_R8_3PLANE_420_UNORM },
+	{ CC('Y', 'V', '1', '2'), VK_FORMAT_G8_B8_R8_3PLANE_420_UNORM },
+	{ CC('Y', 'U', '1', '6'), VK_FORMAT_G8_B8_R8_3PLANE_422_UNORM },
+	{ CC('Y', 'U', '2', '4'), VK_FORMAT_G8_B8_R8_3PLANE_444_UNORM },
+};
+
+static VkFormat format_of(uint32_t drm)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (formats[i].drm == drm)
+			return formats[i].format;
+	return VK_FORMAT_UNDEFINED;
+}
+
+/* One plane of several: one or two values of 8 or 16 bits. */
+static VkFormat plane_format(struct dlbuf_format_plane p)
+{
+	if (p.bits == 8)
+		return p.channels == 1 ? VK_FORMAT_R8_UNORM :
+		       p.channels == 2 ? VK_FORMAT_R8G8_UNORM :
+					 VK_FORMAT_UNDEFINED;
+	if (p.bits == 16)
+		return p.channels == 1 ? VK_FORMAT_R16_UNORM :
+		       p.channels == 2 ? VK_FORMAT_R16G16_UNORM :
+					 VK_FORMAT_UNDEFINED;
+	return VK_FORMAT_UNDEFINED;
+}
+
+/* One image: planes of the frame in memory, planes of its format. */
+struct texture {
+	VkFormat format;
+	uint32_t width, height;
+	uint32_t memory, nmemory;	/* the first and how many */
+	uint32_t plane, nplanes;
+	bool dedicated;
+};
+
+struct plan {
+	struct texture textures[DLBUF_MAX_PLANES];
+	uint32_t n;
+};
+
+/* ---- what the driver can */
+
+/* "LINEAR, 0x0100000000000001 and 7 more" */
+static void list_modifiers(char *text, size_t size,
+			   const VkDrmFormatModifierPropertiesEXT *list,
+			   uint32_t n)
+{
+	const uint32_t max = 6;
+	size_t at = 0;
+
+	snprintf(text, size, "no modifier");
+	for (uint32_t i = 0; i < n && i < max && at < size; i++)
+		at += list[i].drmFormatModifier == DLBUF_MOD_LINEAR ?
+			snprintf(text + at, size - at, "%sLINEAR",
+				 i ? ", " : "") :
+			snprintf(text + at, size - at, "%s0x%016llx",
+				 i ? ", " : "", (unsigned long long)
+				 list[i].drmFormatModifier);
+	if (n > max && at < size)
+		snprintf(text + at, size - at, " and %u more", n - max);
+}
+
+static int find_modifier(struct vulkan_device *dev, const struct detile *d,
+			 const struct texture *t,
+			 VkDrmFormatModifierPropertiesEXT *out)
+{
+	VkDrmFormatModifierPropertiesListEXT list = {
+		.sType =
+		VK_STRUCTURE_TYPE_DRM_FORMAT_MODIFIER_PROPERTIES_LIST_EXT,
+	};
+	VkFormatProperties2 properties = {
+		.sType = VK_STRUCTURE_TYPE_FORMAT_PROPERTIES_2,
+		.pNext = &list,
+	};
+	struct vulkan_physical *p = &dev->physical;
+	char text[192];
+
+	dev->instance.vk.GetPhysicalDeviceFormatProperties2(p->handle,
+		t->format, &properties);
+	list.pDrmFormatModifierProperties =
+		sys_calloc(list.drmFormatModifierCount + 1, sizeof(*out));
+	if (!list.pDrmFormatModifierProperties)
+		return fail(-ENOMEM, "vulkan: no memory for a list of "
+			    "modifiers");
+	dev->instance.vk.GetPhysicalDeviceFormatProperties2(p->handle,
+		t->format, &properties);
+	for (uint32_t i = 0; i < list.drmFormatModifierCount; i++) {
+		*out = list.pDrmFormatModifierProperties[i];
+		if (out->drmFormatModifier != d->from->modifier)
+			continue;
+		free(list.pDrmFormatModifierProperties);
+		return 0;
+	}
+	list_modifiers(text, sizeof(text), list.pDrmFormatModifierProperties,
+		       list.drmFormatModifierCount);
+	free(list.pDrmFormatModifierProperties);
+	return fail(-EOPNOTSUPP, "vulkan: %s reads plane %u of %s with %s, "
+		    "not with modifier 0x%016llx", p->info.description,
+		    t->plane, format_name(d->format), text,
+		    (unsigned long long)d->from->modifier);
+}
+
+/* The list is of the format; this is of the image as it will be. */
+static int check_image(struct vulkan_device *dev, const struct detile *d,
+		       struct texture *t)
+{
+	VkPhysicalDeviceImageDrmFormatModifierInfoEXT modifier = {
+		.sType =
+	VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_IMAGE_DRM_FORMAT_MODIFIER_INFO_EXT,
+		.drmFormatModifier = d->from->modifier,
+		.sharingMode = VK_SHARING_MODE_EXCLUSIVE,
+	};
+	VkPhysicalDeviceExternalImageFormatInfo external = {
+		.sType =
+		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_IMAGE_FORMAT_INFO,
+		.pNext = &modifier,
+		.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
+	};
+	VkPhysicalDeviceImageFormatInfo2 info = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_IMAGE_FORMAT_INFO_2,
+		.pNext = &external,
+		.format = t->format,
+		.type = VK_IMAGE_TYPE_2D,
+		.tiling = VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT,
+		.usage = VK_IMAGE_USAGE_TRANSFER_SRC_BIT,
+	};
+	VkExternalImageFormatProperties features = {
+		.sType = VK_STRUCTURE_TYPE_EXTERNAL_IMAGE_FORMAT_PROPERTIES,
+	};
+	VkImageFormatProperties2 properties = {
+		.sType = VK_STRUCTURE_TYPE_IMAGE_FORMAT_PROPERTIES_2,
+		.pNext = &features,
+	};
+	VkExternalMemoryFeatureFlags f;
+	VkExtent3D max;
+	int ret;
+
+	ret = VULKAN_CALL(&dev->instance.vk,
+			  GetPhysicalDeviceImageFormatProperties2,
+			  dev->physical.handle, &info, &properties);
+	if (ret)
+		return ret;
+	f = features.externalMemoryProperties.externalMemoryFeatures;
+	if (!(f & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT))
+		return fail(-EOPNOTSUPP, "vulkan: "
+			    "vkGetPhysicalDeviceImageFormatProperties2: "
+			    "dma-bufs of %s with modifier 0x%016llx are not "
+			    "importable", format_name(d->format),
+			    (unsigned long long)d->from->modifier);
+	max = properties.imageFormatProperties.maxExtent;
+	if (t->width > max.width || t->height > max.height)
+		return fail(-EOPNOTSUPP, "vulkan: an image of %ux%u texels, %s "
+			    "has %ux%u at most", t->width, t->height,
+			    dev->physical.info.description, max.width,
+			    max.height);
+	t->dedicated = f & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
+	return 0;
+}
+
+static int check_texture(struct vulkan_device *dev, const struct detile *d,
+			 struct texture *t)
+{
+	VkDrmFormatModifierPropertiesEXT m;
+	int ret;
+
+	ret = find_modifier(dev, d, t, &m);
+	if (ret)
+		return ret;
+	if (m.drmFormatModifierPlaneCount != t->nmemory)
+		return fail(-EOPNOTSUPP, "vulkan: %s with modifier 0x%016llx "
+			    "has %u planes in memory, the frame says %u",
+			    format_name(d->format),
+			    (unsigned long long)d->from->modifier,
+			    m.drmFormatModifierPlaneCount, t->nmemory);
+	if (!(m.drmFormatModifierTilingFeatures &
+	      VK_FORMAT_FEATURE_TRANSFER_SRC_BIT))
+		return fail(-EOPNOTSUPP, "vulkan: %s does not copy from %s "
+			    "with modifier 0x%016llx",
+			    dev->physical.info.description,
+			    format_name(d->format),
+			    (unsigned long long)d->from->modifier);
+	return check_image(dev, d, t);
+}
+
+/*
+ * All planes as one image. Subsampled ones have even sizes only, by the
+ * specification.
+ */
+static int plan_whole(struct vulkan_device *dev, const struct detile *d,
+		      struct plan *plan)
+{
+	struct dlbuf_format_plane last = d->planes[d->to.nplanes - 1];
+	struct texture *t = &plan->textures[0];
+
+	*t = (struct texture){
+		.format = format_of(d->format->drm),
+		.width = d->from->width,
+		.height = d->from->height,
+		.nmemory = d->from->nplanes,
+		.nplanes = d->to.nplanes,
+	};
+	plan->n = 1;
+	if (!d->format->drm || !t->format)
+		return fail(-EOPNOTSUPP, "vulkan: there is no VkFormat for %s",
+			    format_name(d->format));
+	if (!d->one_buffer)
+		return fail(-EOPNOTSUPP, "vulkan: the planes of an image are "
+			    "in several dma-bufs");
+	if (t->width % last.hsub || t->height % last.vsub)
+		return fail(-EOPNOTSUPP, "vulkan: an image of %s has no odd "
+			    "size", format_name(d->format));
+	return check_texture(dev, d, t);
+}
+
+/* Each plane as an image. */
+static int plan_apart(struct vulkan_device *dev, const struct detile *d,
+		      struct plan *plan)
+{
+	plan->n = d->to.nplanes;
+	for (uint32_t i = 0; i < plan->n; i++) {
+		struct dlbuf_format_plane p = d->planes[i];
+		struct texture *t = &plan->textures[i];
+		int ret;
+
+		*t = (struct texture){
+			.format = plane_format(p),
+			.width = d->from->width / p.hsub +
+				 (d->from->width % p.hsub != 0),
+			.height = d->from->height / p.vsub +
+				  (d->from->height % p.vsub != 0),
+			.memory = i,
+			.nmemory = 1,
+			.plane = i,
+			.nplanes = 1,
+		};
+		if (!t->format)
+			return fail(-EOPNOTSUPP, "vulkan: there is no VkFormat "
+				    "for plane %u of %s", i,
+				    format_name(d->format));
+		ret = check_texture(dev, d, t);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+static int make_plan(struct vulkan_device *dev, const struct detile *d,
+		     struct plan *plan)
+{
+	int ret;
+
+	if (!(dev->physical.extensions & EXT_MODIFIER))
+		return fail(-EOPNOTSUPP, "vulkan: %s lacks %s, which reads "
+			    "tiled frames", dev->physical.info.description,
+			    VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME);
+	ret = plan_whole(dev, d, plan);
+	if (ret != -EOPNOTSUPP || d->to.nplanes == 1 ||
+	    d->from->nplanes != d->to.nplanes)
+		return ret;
+	forget_failure();
+	return plan_apart(dev, d, plan);
+}
+
+int vulkan_can_detile(struct dlbuf_device *base, const struct detile *d)
+{
+	struct plan plan;
+
+	return make_plan(vulkan_device(base), d, &plan);
+}
+
+/* ---- images */
+
+static int create_image(struct vulkan_device *dev, const struct detile *d,
+			const struct texture *t, VkImage *out)
+{
+	/* Only the offset and the pitch: the rest has to be 0. */
+	VkSubresourceLayout layouts[DLBUF_MAX_PLANES] = { { 0 } };
+	VkImageDrmFormatModifierExplicitCreateInfoEXT modifier = {
+		.sType =
+	VK_STRUCTURE_TYPE_IMAGE_DRM_FORMAT_MODIFIER_EXPLICIT_CREATE_INFO_EXT,
+		.drmFormatModifier = d->from->modifier,
+		.drmFormatModifierPlaneCount = t->nmemory,
+		.pPlaneLayouts = layouts,
+	};
+	VkExternalMemoryImageCreateInfo external = {
+		.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO,
+		.pNext = &modifier,
+		.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
+	};
+	VkImageCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO,
+		.pNext = &external,
+		.imageType = VK_IMAGE_TYPE_2D,
+		.format = t->format,
+		.extent = { t->width, t->height, 1 },
+		.mipLevels = 1,
+		.arrayLayers = 1,
+		.samples = VK_SAMPLE_COUNT_1_BIT,
+		.tiling = VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT,
+		.usage = VK_IMAGE_USAGE_TRANSFER_SRC_BIT,
+		.sharingMode = VK_SHARING_MODE_EXCLUSIVE,
+		.initialLayout = VK_IMAGE_LAYOUT_UNDEFINED,
+	};
+
+	for (uint32_t i = 0; i < t->nmemory; i++) {
+		const struct dlbuf_plane *p = &d->from->planes[t->memory + i];
+
+		layouts[i].offset = p->offset;
+		layouts[i].rowPitch = p->pitch;
+	}
+	return VULKAN_CALL(&dev->instance.vk, CreateImage, dev->handle, &info,
+			   NULL, out);
+}
+
+static int bind_image(struct vulkan_device *dev, const struct detile *d,
+		      const struct texture *t, VkImage image,
+		      VkDeviceMemory *memory)
+{
+	const struct dlbuf_plane *plane = &d->from->planes[t->memory];
+	VkImageMemoryRequirementsInfo2 info = {
+		.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_REQUIREMENTS_INFO_2,
+		.image = image,
+	};
+	VkMemoryDedicatedRequirements wants = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS,
+	};
+	VkMemoryRequirements2 reqs = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2,
+		.pNext = &wants,
+	};
+	VkMemoryDedicatedAllocateInfo dedicated = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
+		.image = image,
+	};
+	uint32_t type;
+	int ret;
+
+	dev->instance.vk.GetImageMemoryRequirements2(dev->handle, &info, &reqs);
+	/* Where a tiled plane ends nobody else knows, so that this is a check. */
+	if (reqs.memoryRequirements.size > plane->bytes)
+		return fail(-ERANGE, "vulkan: plane %u of %ux%u pixels with "
+			    "modifier 0x%016llx needs %llu bytes, the dma-buf "
+			    "has %llu", t->plane, d->from->width,
+			    d->from->height,
+			    (unsigned long long)d->from->modifier,
+			    (unsigned long long)reqs.memoryRequirements.size,
+			    (unsigned long long)plane->bytes);
+	ret = vulkan_memory_type(dev, plane->fd,
+				 reqs.memoryRequirements.memoryTypeBits, &type);
+	if (!ret)
+		ret = vulkan_import_memory(dev, plane->fd, plane->bytes, type,
+				t->dedicated || wants.requiresDedicatedAllocation
+				|| wants.prefersDedicatedAllocation ?
+				&dedicated : NULL, memory);
+	if (!ret)
+		ret = VULKAN_CALL(&dev->instance.vk, BindImageMemory,
+				  dev->handle, image, *memory, 0);
+	return ret;
+}
+
+void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy)
+{
+	struct vulkan_api *vk = &dev->instance.vk;
+
+	if (!copy)
+		return;
+	if (copy->cmd)
+		vk->FreeCommandBuffers(dev->handle, dev->pool, 1, &copy->cmd);
+	for (uint32_t i = 0; i < copy->nimages; i++) {
+		vk->DestroyImage(dev->handle, copy->images[i].image, NULL);
+		vk->FreeMemory(dev->handle, copy->images[i].memory, NULL);
+	}
+	free(copy);
+}
+
+/* ---- commands */
+
+/*
+ * From the foreign queue family and back. The layout named in the first is the
+ * one that the image has, by the specification, and that of creation a
+ * placeholder: with UNDEFINED drivers may clear the planes of compression.
+ * Foreign users have it GENERAL.
+ */
+static VkImageMemoryBarrier image_barrier(struct vulkan_device *dev,
+					  VkImage image, bool acquire)
+{
+	return (VkImageMemoryBarrier){
+		.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER,
+		.dstAccessMask = acquire ? VK_ACCESS_TRANSFER_READ_BIT : 0,
+		.oldLayout = acquire ? VK_IMAGE_LAYOUT_GENERAL :
+				       VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL,
+		.newLayout = acquire ? VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL :
+				       VK_IMAGE_LAYOUT_GENERAL,
+		.srcQueueFamilyIndex = acquire ? dev->foreign :
+						 dev->physical.family,
+		.dstQueueFamilyIndex = acquire ? dev->physical.family :
+						 dev->foreign,
+		.image = image,
+		.subresourceRange = {
+			/* Of an image that is not disjoint, whatever planes. */
+			.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT,
+			.levelCount = 1,
+			.layerCount = 1,
+		},
+	};
+}
+
+static void record_barriers(struct vulkan_device *dev,
+			    const struct vulkan_copy *copy, VkBuffer buffer,
+			    bool acquire)
+{
+	VkImageMemoryBarrier images[DLBUF_MAX_PLANES];
+	VkBufferMemoryBarrier rows = {
+		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
+		.srcAccessMask = acquire ? 0 : VK_ACCESS_TRANSFER_WRITE_BIT,
+		.dstAccessMask = acquire ? VK_ACCESS_TRANSFER_WRITE_BIT : 0,
+		.srcQueueFamilyIndex = acquire ? dev->foreign :
+						 dev->physical.family,
+		.dstQueueFamilyIndex = acquire ? dev->physical.family :
+						 dev->foreign,
+		.buffer = buffer,
+		.size = VK_WHOLE_SIZE,
+	};
+
+	for (uint32_t i = 0; i < copy->nimages; i++)
+		images[i] = image_barrier(dev, copy->images[i].image, acquire);
+	/* Behind the wait for the fences as in sync.c, by the same stages. */
+	dev->instance.vk.CmdPipelineBarrier(copy->cmd,
+		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT :
+			  VK_PIPELINE_STAGE_TRANSFER_BIT,
+		acquire ? VK_PIPELINE_STAGE_TRANSFER_BIT :
+			  VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+		0, 0, NULL, 1, &rows, copy->nimages, images);
+}
+
+static void record_texture(struct vulkan_device *dev, const struct detile *d,
+			   const struct texture *t, VkCommandBuffer cmd,
+			   VkImage image, VkBuffer buffer)
+{
+	VkBufferImageCopy regions[DLBUF_MAX_PLANES];
+
+	for (uint32_t i = 0; i < t->nplanes; i++) {
+		struct dlbuf_format_plane p = d->planes[t->plane + i];
+		const struct dlbuf_plane *to = &d->to.planes[t->plane + i];
+		uint32_t group = p.channels * (p.bits / 8);
+		bool whole = t->nplanes > 1;
+
+		regions[i] = (VkBufferImageCopy){
+			.bufferOffset = to->offset,
+			/* YUYV has two texels in a group, of one plane. */
+			.bufferRowLength = to->pitch / group *
+				(d->to.nplanes > 1 ? 1 : p.hsub),
+			.imageSubresource = {
+				.aspectMask = whole ?
+					VK_IMAGE_ASPECT_PLANE_0_BIT << i :
+					VK_IMAGE_ASPECT_COLOR_BIT,
+				.layerCount = 1,
+			},
+			/* Of a plane in its own texels. */
+			.imageExtent = { whole ? t->width / p.hsub : t->width,
+					 whole ? t->height / p.vsub : t->height,
+					 1 },
+		};
+	}
+	dev->instance.vk.CmdCopyImageToBuffer(cmd, image,
+		VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL, buffer, t->nplanes,
+		regions);
+}
+
+/* Under dev->lock, as all that touches the pool. */
+static int record(struct vulkan_device *dev, const struct detile *d,
+		  const struct plan *plan, struct vulkan_copy *copy)
+{
+	struct vulkan_api *vk = &dev->instance.vk;
+	VkBuffer buffer = vulkan_import(d->imp)->buffer.buffer;
+	VkCommandBufferAllocateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+		.commandPool = dev->pool,
+		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+		.commandBufferCount = 1,
+	};
+	VkCommandBufferBeginInfo begin = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+		.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+	};
+	VkCommandBuffer cmd;
+	int ret;
+
+	ret = VULKAN_CALL(vk, AllocateCommandBuffers, dev->handle, &info, &cmd);
+	if (ret)
+		return ret;
+	copy->cmd = cmd;
+	ret = VULKAN_CALL(vk, BeginCommandBuffer, cmd, &begin);
+	if (ret)
+		return ret;
+	record_barriers(dev, copy, buffer, true);
+	for (uint32_t i = 0; i < plan->n; i++)
+		record_texture(dev, d, &plan->textures[i], cmd,
+			       copy->images[i].image, buffer);
+	record_barriers(dev, copy, buffer, false);
+	return VULKAN_CALL(vk, EndCommandBuffer, cmd);
+}
+
+static int prepare(struct vulkan_device *dev, const struct detile *d,
+		   const struct plan *plan, struct vulkan_copy *copy)
+{
+	int ret;
+
+	for (uint32_t i = 0; i < plan->n; i++) {
+		const struct texture *t = &plan->textures[i];
+		VkImage image;
+
+		ret = create_image(dev, d, t, &image);
+		if (ret)
+			return ret;
+		copy->images[copy->nimages++].image = image;
+		ret = bind_image(dev, d, t, image, &copy->images[i].memory);
+		if (ret)
+			return ret;
+	}
+	pthread_mutex_lock(&dev->lock);
+	ret = record(dev, d, plan, copy);
+	pthread_mutex_unlock(&dev->lock);
+	return ret;
+}
+
+int vulkan_detile(const struct detile *d, int fence, int *done)
+{
+	struct vulkan_device *dev = vulkan_device(d->imp->dev);
+	struct vulkan_copy *copy;
+	struct plan plan;
+	int ret;
+
+	ret = make_plan(dev, d, &plan);
+	if (ret)
+		return ret;
+	copy = sys_calloc(1, sizeof(*copy));
+	if (!copy)
+		return fail(-ENOMEM, "vulkan: no memory for a copy");
+	ret = prepare(dev, d, &plan, copy);
+	if (!ret)
+		ret = vulkan_submit_copy(vulkan_import(d->imp), copy, fence,
+					 done);
+	if (ret) {
+		pthread_mutex_lock(&dev->lock);
+		vulkan_copy_free(dev, copy);
+		pthread_mutex_unlock(&dev->lock);
+	}
+	return ret;
+}

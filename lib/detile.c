@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Frames that are not linear: their planes are copied into rows of a dma-buf of
+ * ours, and the tensors are over that.
+ */
+#include <errno.h>
+
+#include "../udmabuf/exporter.h"
+#include "backend.h"
+#include "detile.h"
+#include "frame.h"
+#include "internal.h"
+#include "layout.h"
+#include "sync.h"
+#include "sys.h"
+#include "tensor.h"
+
+bool detile_linear;
+
+int detile_rows(struct detile *d, uint32_t align, uint64_t *bytes)
+{
+	const struct dlbuf_frame *from = d->from;
+	uint64_t end = 0;
+
+	d->to = *from;
+	d->to.modifier = DLBUF_MOD_LINEAR;
+	d->to.nplanes = format_planes(d->format, d->planes);
+	for (uint32_t i = 0; i < d->to.nplanes; i++) {
+		struct dlbuf_format_plane p = d->planes[i];
+		uint64_t group = p.channels * (p.bits / 8);
+		/* What they share is a power of two, as align is one. */
+		uint64_t both = align < (group & -group) ? align :
+							   group & -group;
+		uint64_t step = align / both * group;
+		uint64_t columns = from->width / p.hsub +
+				   (from->width % p.hsub != 0);
+		uint64_t rows = from->height / p.vsub +
+				(from->height % p.vsub != 0);
+		uint64_t pitch = (columns * group + step - 1) / step * step;
+
+		d->to.planes[i] = (struct dlbuf_plane){
+			.fd = -1,
+			.offset = end,
+			.pitch = pitch,
+		};
+		if (__builtin_mul_overflow(pitch, rows, &rows) ||
+		    __builtin_add_overflow(end, rows, &end))
+			return fail(-EOVERFLOW, "the rows of %ux%u pixels do "
+				    "not fit 64 bits", from->width,
+				    from->height);
+	}
+	*bytes = end;
+	return 0;
+}
+
+/* One plane of the tiled frame, of which only the driver knows where it ends. */
+static int check_plane(struct dlbuf_plane *plane, uint32_t i,
+		       struct buffer_id *id)
+{
+	uint64_t bytes;
+	int ret;
+
+	ret = buffer_identify(plane->fd, id);
+	if (!ret)
+		ret = buffer_size(plane->fd, plane->fd, &bytes);
+	if (ret)
+		return ret;
+	if (!(id->access & DLBUF_READ))
+		return fail(-EACCES, "fd %d was not opened for %s", plane->fd,
+			    "reading");
+	if (plane->pitch <= 0)
+		return fail(-EINVAL, "plane %u: a pitch of %lld bytes, of a "
+			    "frame that is not linear", i,
+			    (long long)plane->pitch);
+	if (plane->offset >= bytes)
+		return fail(-ERANGE, "plane %u begins at %llu, the dma-buf has "
+			    "%llu bytes", i, (unsigned long long)plane->offset,
+			    (unsigned long long)bytes);
+	plane->bytes = bytes;
+	return 0;
+}
+
+/*
+ * The dma-bufs of the planes, each once, as what the copy reads. Their fds are
+ * no help: exporters give a plane each its own, of one buffer.
+ */
+static int check_planes(struct detile *d, struct dlbuf_frame *from,
+			struct sync_use *uses, uint32_t *nuses)
+{
+	struct buffer_id ids[DLBUF_MAX_PLANES];
+
+	*nuses = 0;
+	for (uint32_t i = 0; i < from->nplanes; i++) {
+		uint32_t j = 0;
+		int ret = check_plane(&from->planes[i], i, &ids[i]);
+
+		if (ret)
+			return ret;
+		while (ids[j].ino != ids[i].ino || ids[j].dev != ids[i].dev)
+			j++;
+		if (j == i)
+			uses[(*nuses)++] = (struct sync_use){
+				from->planes[i].fd, DLBUF_READ };
+	}
+	d->one_buffer = *nuses == 1;
+	return 0;
+}
+
+static int check_frame(const struct detile *d)
+{
+	const struct dlbuf_frame *f = d->from;
+
+	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES)
+		return fail(-EINVAL, "a frame of %u planes", f->nplanes);
+	if (f->nplanes < d->to.nplanes)
+		return fail(-EINVAL, "format %s has %u planes, the frame %u",
+			    format_name(d->format), d->to.nplanes, f->nplanes);
+	return 0;
+}
+
+/* A copy is nobody else's: writes would not reach the frame. */
+static int check_opts(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+		      const struct dlbuf_import_opts *o)
+{
+	if (o->access & DLBUF_WRITE)
+		return fail(-EOPNOTSUPP, "what is written to a copy does not "
+			    "reach the frame with modifier 0x%016llx: ask for "
+			    "READ", (unsigned long long)f->modifier);
+	if (!dev->backend->can_detile)
+		return fail(-EOPNOTSUPP, "device %s cannot read tiled frames, "
+			    "this one has modifier 0x%016llx", dev->name,
+			    (unsigned long long)f->modifier);
+	return 0;
+}
+
+struct staging {
+	struct dlbuf_device *dev;
+	struct import *imp;
+};
+
+static int add_staging(int fd, void *data)
+{
+	struct staging *s = data;
+
+	return cache_add_staging(s->dev, fd, &s->imp);
+}
+
+static int get_staging(struct dlbuf_device *dev, uint64_t bytes,
+		       struct import **out)
+{
+	struct staging s = { .dev = dev };
+	int ret = 0;
+
+	s.imp = cache_take_staging(&dev->cache, bytes);
+	if (!s.imp)
+		ret = exporter_try(NULL, bytes, "dlbuf copy", add_staging, &s,
+				   NULL);
+	if (!ret)
+		*out = s.imp;
+	return ret;
+}
+
+static int make_tensors(struct import *imp,
+			struct dlbuf_frame_layout *layouts, uint32_t n,
+			DLManagedTensorVersioned *tensors[])
+{
+	for (uint32_t i = 0; i < n; i++) {
+		const DLTensor *layout = &layouts[i].layout;
+		uint64_t first, end;
+		struct tensor *t;
+		int ret = layout_extent(layout, &first, &end);
+
+		if (!ret)
+			ret = tensor_create(imp, layout, first, end, NULL, NULL,
+					    &t);
+		if (ret) {
+			while (i--)
+				tensors[i]->deleter(tensors[i]);
+			return ret;
+		}
+		cache_ref(imp);
+		tensors[i] = &t->versioned;
+	}
+	return 0;
+}
+
+/*
+ * The copy itself, after those who write the planes and those who still read
+ * the buffer from the copy before. Its fence tells the next ones.
+ */
+static int copy(struct detile *d, struct sync_use *uses, uint32_t n,
+		struct lease *lease)
+{
+	struct dlbuf_device *dev = d->imp->dev;
+	int fence = -1, done = -1, ret;
+
+	uses[n++] = (struct sync_use){ d->imp->fd, DLBUF_WRITE };
+	ret = sync_before(dev, uses, n, &fence);
+	if (ret)
+		return ret;
+	ret = dev->backend->detile(d, fence, &done);
+	if (fence != -1)
+		close(fence);
+	if (ret)
+		return ret;
+	sync_after(uses, n, done);
+	lease_hold(lease, done);
+	if (done != -1)
+		close(done);
+	return 0;
+}
+
+/* One reference is ours, so that a failure cannot fire it. */
+static int lease_of(const struct dlbuf_frame *f, struct lease **out)
+{
+	struct lease *lease;
+
+	*out = NULL;
+	if (!f->release)
+		return 0;
+	lease = sys_calloc(1, sizeof(*lease));
+	if (!lease)
+		return fail(-ENOMEM, "no memory for a lease");
+	lease->refs = 1;
+	lease->release = f->release;
+	lease->data = f->release_data;
+	*out = lease;
+	return 0;
+}
+
+/* With a buffer for the rows, which it takes one use of for each tensor. */
+static int copy_into(struct detile *d, struct dlbuf_frame_layout *layouts,
+		     uint32_t n, struct sync_use *uses, uint32_t nuses,
+		     DLManagedTensorVersioned *tensors[])
+{
+	struct lease *lease;
+	int ret;
+
+	ret = lease_of(d->from, &lease);
+	if (ret)
+		return ret;
+	ret = make_tensors(d->imp, layouts, n, tensors);
+	if (ret)
+		goto err_lease;
+	ret = copy(d, uses, nuses, lease);
+	if (ret)
+		goto err_tensors;
+	lease_unref(lease);
+	return 0;
+
+err_tensors:
+	while (n--)
+		tensors[n]->deleter(tensors[n]);
+err_lease:
+	free(lease);
+	return ret;
+}
+
+int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+		  const struct format *format,
+		  const struct dlbuf_import_opts *o,
+		  DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+		  uint32_t *ntensors)
+{
+	DLManagedTensorVersioned *made[DLBUF_MAX_PLANES];
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	struct sync_use uses[DLBUF_MAX_PLANES + 1];
+	struct dlbuf_frame from = *frame;
+	struct detile d = { .format = format, .from = &from };
+	uint64_t bytes;
+	uint32_t n, nuses;
+	int ret;
+
+	ret = check_opts(dev, &from, o);
+	if (!ret)
+		ret = detile_rows(&d, dev->copy_align, &bytes);
+	if (!ret)
+		ret = check_frame(&d);
+	if (!ret)
+		ret = frame_layouts(&d.to, o, layouts, &n);
+	if (!ret)
+		ret = check_planes(&d, &from, uses, &nuses);
+	if (!ret)
+		ret = dev->backend->can_detile(dev, &d);
+	if (!ret)
+		ret = frame_attach_fence(&from);
+	if (!ret)
+		ret = get_staging(dev, bytes, &d.imp);
+	if (ret)
+		return ret;
+	/* What the tensors allow: the next copy asks for itself. */
+	d.imp->id.access = o->access ? o->access : DLBUF_RW;
+	d.imp->path = DLBUF_PATH_BRIDGE;
+	ret = copy_into(&d, layouts, n, uses, nuses, made);
+	cache_unref(d.imp);
+	if (ret)
+		return ret;
+	cache_count_copy(&dev->cache, bytes);
+	for (uint32_t i = 0; i < n; i++)
+		tensors[i] = made[i];
+	*ntensors = n;
+	return 0;
+}

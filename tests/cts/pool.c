@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+/* Pools: how buffers are laid out, that devices know them, what is refused. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cts.h"
+
+#define CC DLBUF_FOURCC
+
+static struct dlbuf_pool *pool_of(struct dlbuf_device *dev,
+				  const struct dlbuf_pool_opts *opts)
+{
+	struct dlbuf_pool *pool = NULL;
+	int ret = dlbuf_pool_create(&dev, dev ? 1 : 0, opts, &pool);
+
+	if (ret == -ENODEV)
+		SKIP("%s", dlbuf_last_error());
+	REQUIRE_OK(ret);
+	return pool;
+}
+
+struct want {
+	enum dlbuf_code_space space;
+	uint32_t code, width, height, pitch_align, offset_align, flags;
+	uint64_t in_pitch, in_bytes;
+	uint32_t nfds;
+	uint64_t pitch[4], offset[4], bytes[4];
+};
+
+static const struct want wants[] = {
+	{ DLBUF_CODE_V4L2, CC('N', 'V', '1', '2'), 100, 50, 64, 4096, 0, 0, 0,
+	  1, { 128, 128 }, { 0, 6400 }, { 9600 } },
+	{ DLBUF_CODE_DRM, CC('N', 'V', '1', '2'), 100, 50, 64, 4096, 0, 0, 0,
+	  1, { 128, 128 }, { 0, 8192 }, { 8192 + 3200 } },
+	{ DLBUF_CODE_V4L2, CC('N', 'M', '1', '2'), 100, 50, 256, 64,
+	  DLBUF_POOL_PLANE_FDS, 0, 0,
+	  2, { 256, 256 }, { 0, 0 }, { 12800, 6400 } },
+	/* Half of luma's pitch is aligned, too. */
+	{ DLBUF_CODE_V4L2, CC('Y', 'U', '1', '2'), 100, 50, 64, 64, 0, 0, 0,
+	  1, { 128, 64, 64 }, { 0, 6400, 8000 }, { 9600 } },
+	{ DLBUF_CODE_V4L2, CC('Y', 'U', 'V', '9'), 100, 50, 64, 64, 0, 0, 0,
+	  1, { 256, 64, 64 }, { 0, 12800, 13632 }, { 14464 } },
+	{ DLBUF_CODE_V4L2, CC('N', 'V', '2', '4'), 100, 50, 64, 64, 0, 0, 0,
+	  1, { 128, 256 }, { 0, 6400 }, { 19200 } },
+	{ DLBUF_CODE_V4L2, CC('R', 'G', 'B', '3'), 100, 50, 4096, 64, 0, 0, 0,
+	  1, { 4096 }, { 0 }, { 204800 } },
+	/* What the producer has decided. */
+	{ DLBUF_CODE_V4L2, CC('N', 'V', '1', '2'), 100, 50, 0, 0, 0, 104, 10000,
+	  1, { 104, 104 }, { 0, 5200 }, { 10000 } },
+	{ DLBUF_CODE_V4L2, CC('R', 'G', 'B', 'P'), 100, 50, 64, 64, 0, 0, 0,
+	  1, { 256 }, { 0 }, { 12800 } },
+	{ DLBUF_CODE_V4L2, CC('p', 'R', 'A', 'A'), 100, 50, 0, 0, 0, 128, 0,
+	  1, { 128 }, { 0 }, { 6400 } },
+	{ DLBUF_CODE_V4L2, CC('M', 'J', 'P', 'G'), 100, 50, 0, 0, 0, 0, 70000,
+	  1, { 0 }, { 0 }, { 70000 } },
+	{ DLBUF_CODE_DRM, CC('X', 'R', 'A', '8'), 100, 50, 64, 64, 0, 0, 0,
+	  1, { 448, 128 }, { 0, 22400 }, { 28800 } },
+};
+
+static void layouts(void *arg)
+{
+	(void)arg;
+	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
+		const struct want *w = &wants[i];
+		DLBUF_OPTS(dlbuf_pool_opts, opts, .width = w->width,
+			   .height = w->height, .code = w->code,
+			   .code_space = w->space, .buffers = 2,
+			   .flags = w->flags, .pitch_align = w->pitch_align,
+			   .offset_align = w->offset_align,
+			   .pitch = w->in_pitch, .bytes = w->in_bytes);
+		struct dlbuf_pool *pool = pool_of(NULL, &opts);
+		DLBUF_INFO(dlbuf_pool_info, info);
+		struct dlbuf_frame f;
+
+		CHECK_OK(dlbuf_pool_get_info(pool, &info));
+		CHECK_EQ(info.buffers, 2);
+		CHECK_EQ(info.nfds, w->nfds);
+		CHECK_OK(dlbuf_pool_frame(pool, 1, &f));
+		CHECK_EQ(f.nplanes, info.nplanes);
+		CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
+		CHECK(!f.release && f.order == DLBUF_ORDER_UNKNOWN);
+		for (uint32_t p = 0; p < f.nplanes; p++) {
+			CHECK_EQ(f.planes[p].pitch, w->pitch[p]);
+			CHECK_EQ(f.planes[p].offset, w->offset[p]);
+			CHECK_EQ(info.bytes[w->nfds > 1 ? p : 0],
+				 w->bytes[w->nfds > 1 ? p : 0]);
+			CHECK(p == 0 || (f.planes[p].fd == f.planes[0].fd) ==
+			      (w->nfds == 1));
+		}
+		dlbuf_pool_destroy(pool);
+	}
+}
+
+/* A frame of the pool is imported without a word to the driver. */
+static void known_to_devices(void *arg)
+{
+	DLBUF_OPTS(dlbuf_pool_opts, opts, .width = 64, .height = 48,
+		   .code = CC('N', 'V', '1', '2'),
+		   .code_space = DLBUF_CODE_V4L2, .buffers = 3);
+	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_pool *pool = pool_of(dev, &opts);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	DLBUF_INFO(dlbuf_device_stats, before);
+	DLBUF_INFO(dlbuf_device_stats, after);
+	DLBUF_INFO(dlbuf_device_info, dev_info);
+	unsigned char want[48], got[48];
+	struct dlbuf_frame f;
+	uint32_t n = 0;
+
+	(void)arg;
+	CHECK_OK(dlbuf_device_get_info(dev, &dev_info));
+	CHECK(dev_info.pitch_align >= 64 && dev_info.offset_align >= 64);
+	CHECK_OK(dlbuf_device_get_stats(dev, &before));
+	CHECK_EQ(before.live, 3);
+	for (uint32_t i = 0; i < 3; i++) {
+		REQUIRE_OK(dlbuf_pool_frame(pool, i, &f));
+		CHECK_EQ(f.planes[0].pitch % dev_info.pitch_align, 0);
+		REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+		cts_pattern(want, sizeof(want), i);
+		cts_write(t[1], f.planes[1].offset, want, sizeof(want));
+		cts_peek(f.planes[0].fd, f.planes[1].offset, got, sizeof(got));
+		CHECK(!memcmp(want, got, sizeof(got)));
+		for (uint32_t p = 0; p < n; p++)
+			cts_delete(t[p]);
+	}
+	CHECK_OK(dlbuf_device_get_stats(dev, &after));
+	CHECK_EQ(after.misses, before.misses);
+	CHECK_EQ(after.live, 3);
+	/* A tensor outlives the pool. */
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	dlbuf_pool_destroy(pool);
+	cts_read(t[0], 0, got, sizeof(got));
+	for (uint32_t p = 0; p < n; p++)
+		cts_delete(t[p]);
+	dlbuf_device_close(dev);
+}
+
+static void refused(struct dlbuf_device *dev, struct dlbuf_pool_opts opts,
+		    int err)
+{
+	struct dlbuf_pool *pool = (void *)&opts;
+	unsigned int fds = cts_count_fds();
+
+	CHECK_ERR(dlbuf_pool_create(&dev, 1, &opts, &pool), err);
+	CHECK(pool == (void *)&opts);
+	CHECK_EQ(cts_count_fds(), fds);
+}
+
+static void refusals(void *arg)
+{
+	const struct dlbuf_pool_opts good = {
+		.size = sizeof(good), .width = 64, .height = 48, .buffers = 2,
+		.code = CC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_V4L2,
+	};
+	struct dlbuf_device *dev = cts_open(), *none = NULL;
+	struct dlbuf_pool *pool = pool_of(dev, &good);
+	struct dlbuf_pool_opts o;
+	DLBUF_INFO(dlbuf_pool_info, info);
+	struct dlbuf_frame f;
+
+	(void)arg;
+	CHECK_ERR(dlbuf_pool_frame(pool, 2, &f), -EINVAL);
+	CHECK_ERR(dlbuf_pool_frame(NULL, 0, &f), -EINVAL);
+	CHECK_ERR(dlbuf_pool_frame(pool, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_pool_get_info(NULL, &info), -EINVAL);
+	dlbuf_pool_destroy(pool);
+	dlbuf_pool_destroy(NULL);
+	CHECK_ERR(dlbuf_pool_create(NULL, 1, &good, &pool), -EINVAL);
+	CHECK_ERR(dlbuf_pool_create(&none, 1, &good, &pool), -EINVAL);
+	CHECK_ERR(dlbuf_pool_create(&dev, 1, &good, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_pool_create(&dev, 1, NULL, &pool), -EINVAL);
+	o = good, o.buffers = 0, refused(dev, o, -EINVAL);
+	o = good, o.buffers = DLBUF_POOL_MAX_BUFFERS + 1,
+	refused(dev, o, -EINVAL);
+	o = good, o.width = 0, refused(dev, o, -EINVAL);
+	o = good, o.height = 0, refused(dev, o, -EINVAL);
+	o = good, o.code = 1, refused(dev, o, -EINVAL);
+	o = good, o.code_space = 0, refused(dev, o, -EINVAL);
+	o = good, o.pitch_align = 48, refused(dev, o, -EINVAL);
+	o = good, o.offset_align = 3, refused(dev, o, -EINVAL);
+	o = good, o.flags = 2, refused(dev, o, -EINVAL);
+	o = good, o.pitch = 63, refused(dev, o, -EINVAL);
+	o = good, o.pitch = UINT64_MAX, refused(dev, o, -EINVAL);
+	o = good, o.bytes = 4607, refused(dev, o, -EINVAL);
+	o = good, o.exporter = "nobody", refused(dev, o, -EINVAL);
+	o = good, o.code = CC('Y', 'U', '1', '2'), o.pitch = 65,
+	refused(dev, o, -EINVAL);
+	o = good, o.code = CC('p', 'R', 'A', 'A'), refused(dev, o, -EOPNOTSUPP);
+	o = good, o.code = CC('M', 'J', 'P', 'G'), refused(dev, o, -EOPNOTSUPP);
+	o = good, o.width = UINT32_MAX, o.height = 1000000,
+	refused(dev, o, -ENOMEM);
+	o = good, o.width = o.height = UINT32_MAX,
+	refused(dev, o, -EOVERFLOW);
+	o = good, o.pitch = INT64_MAX, refused(dev, o, -EOVERFLOW);
+	o = good, o.size = 0, refused(dev, o, -EINVAL);
+	dlbuf_device_close(dev);
+}
+
+void cts_cases_pool(void)
+{
+	ktap_case("pool/layouts", layouts, NULL);
+	ktap_case("pool/known-to-devices", known_to_devices, NULL);
+	ktap_case("pool/refusals", refusals, NULL);
+}

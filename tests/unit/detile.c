@@ -1,0 +1,686 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Tiled frames in the Vulkan backend, against a double of the loader that keeps
+ * the rules of VK_EXT_image_drm_format_modifier (tests/fakes/vulkan.h).
+ */
+#include "ktap.h"
+
+#ifdef CONFIG_BACKEND_VULKAN
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+
+#include <dlbuf/dlbuf.h>
+
+#include "backends/vulkan/vulkan.h"
+#include "fakes/vulkan.h"
+#include "fence.h"
+
+#define CC DLBUF_FOURCC
+#define XR24 CC('X', 'R', '2', '4')
+#define NV12 CC('N', 'V', '1', '2')
+#define X_TILED 0x0100000000000001ull
+#define CCS 0x0100000000000004ull	/* with a plane of compression */
+#define ROWS_BYTES 65536
+#define BYTES 65536
+
+static struct fake_vulkan *fake;
+static fake_vulkan_fn fake_fn;
+static void *fake_lib;
+
+static void begin(void)
+{
+	char path[PATH_MAX], *slash;
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 40);
+	struct fake_physical *p;
+
+	REQUIRE(n > 0);
+	path[n] = '\0';
+	slash = strrchr(path, '/');
+	strcpy(slash, "/../fakes/libvulkan.so");
+	setenv("DLBUF_VULKAN_LIBRARY", path, 1);
+	fake_lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	REQUIRE(fake_lib);
+	fake_fn = (fake_vulkan_fn)dlsym(fake_lib, "fake_vulkan");
+	REQUIRE(fake_fn);
+	fake = fake_fn(true);
+	dlbuf_log_set(NULL, NULL, DLBUF_LOG_NONE);
+	p = &fake->physical[0];
+	p->extensions[3] = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
+	p->modifiers[0].modifier = DLBUF_MOD_LINEAR;
+	p->modifiers[1].modifier = X_TILED;
+	p->modifiers[2].modifier = CCS;
+	p->modifiers[2].compression = 1;
+	p->nmodifiers = 3;
+}
+
+static void end(void)
+{
+	CHECK_EQ(fake->wrong, 0);
+	for (int kind = 0; kind < FAKE_KINDS; kind++)
+		CHECK_MSG(!fake->live[kind], "%u of kind %d",
+			  fake->live[kind], kind);
+	fake_fn(true);
+	dlclose(fake_lib);
+	unsetenv("DLBUF_VULKAN_LIBRARY");
+}
+
+/* Semaphores that take sync_files in and give them out. */
+static void fenced(void)
+{
+	fake->physical[0].extensions[4] =
+		VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
+	fake->physical[0].sync_fd_in = fake->physical[0].sync_fd_out = true;
+}
+
+/* A copy as the core would ask for it; memfds stand for the dma-bufs. */
+struct fixture {
+	struct dlbuf_device *dev;
+	struct vulkan_import rows;
+	struct dlbuf_frame from;
+	struct detile d;
+	int fds[2];
+};
+
+static int memfd(uint64_t bytes)
+{
+	int fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+
+	REQUIRE(fd >= 0 && !ftruncate(fd, bytes));
+	return fd;
+}
+
+/* A device and its buffer of rows. */
+static int fixture_init(struct fixture *f)
+{
+	int ret;
+
+	*f = (struct fixture){ .fds = { memfd(BYTES), memfd(BYTES) } };
+	f->rows.base.fd = memfd(ROWS_BYTES);
+	ret = dlbuf_device_open("vulkan", NULL, &f->dev);
+	if (ret)
+		return ret;
+	f->rows.base.dev = f->dev;
+	f->rows.base.id.access = DLBUF_RW;
+	f->rows.base.bytes = ROWS_BYTES;
+	ret = vulkan_backend.import(&f->rows.base);
+	if (ret) {
+		dlbuf_device_close(f->dev);
+		f->dev = NULL;
+	}
+	return ret;
+}
+
+static void fixture_finish(struct fixture *f)
+{
+	if (f->dev) {
+		vulkan_backend.unimport(&f->rows.base);
+		dlbuf_device_close(f->dev);
+	}
+	close(f->fds[0]);
+	close(f->fds[1]);
+	close(f->rows.base.fd);
+}
+
+static void open_fixture(struct fixture *f)
+{
+	if (fixture_init(f)) {
+		ktap_note(NULL, 0, "%s", dlbuf_last_error());
+		REQUIRE(false);
+	}
+}
+
+/* Planes of 256 bytes a row at 4096, 12288 ..., rows of 128 from 0 on. */
+static void frame(struct fixture *f, uint32_t code, uint64_t modifier,
+		  uint32_t width, uint32_t height, uint32_t nplanes)
+{
+	uint64_t at = 0;
+	bool alias;
+
+	f->from = (struct dlbuf_frame){
+		.size = sizeof(f->from),
+		.code = code,
+		.code_space = DLBUF_CODE_DRM,
+		.modifier = modifier,
+		.width = width,
+		.height = height,
+		.nplanes = nplanes,
+	};
+	for (uint32_t i = 0; i < nplanes; i++)
+		f->from.planes[i] = (struct dlbuf_plane){
+			.fd = f->fds[0],
+			.offset = 4096 + 8192 * i,
+			.pitch = 256,
+			.bytes = BYTES,
+		};
+	f->d = (struct detile){
+		.format = format_find(code, 0, DLBUF_CODE_DRM, &alias),
+		.from = &f->from,
+		.one_buffer = true,
+		.imp = &f->rows.base,
+	};
+	REQUIRE(f->d.format);
+	f->d.to = f->from;
+	f->d.to.modifier = DLBUF_MOD_LINEAR;
+	f->d.to.nplanes = format_planes(f->d.format, f->d.planes);
+	for (uint32_t i = 0; i < f->d.to.nplanes; i++) {
+		struct dlbuf_format_plane p = f->d.planes[i];
+
+		f->d.to.planes[i] = (struct dlbuf_plane){ -1, 0, at, 128, 0 };
+		at += 128 * ((height + p.vsub - 1) / p.vsub);
+	}
+	fake->nimages = 0;
+}
+
+static int detile(struct fixture *f)
+{
+	int done = 7, ret;
+
+	ret = vulkan_backend.can_detile(f->dev, &f->d);
+	if (!ret)
+		ret = vulkan_backend.detile(&f->d, -1, &done);
+	CHECK(ret || done == -1);
+	return ret;
+}
+
+/* ---------------------------------------------------------------- images */
+
+TEST(one_plane)
+{
+	const struct fake_image *i;
+	struct fixture f;
+
+	begin();
+	open_fixture(&f);
+	i = &fake->images[0];
+	frame(&f, XR24, X_TILED, 30, 20, 1);
+	CHECK_OK(detile(&f));
+	REQUIRE(fake->nimages == 1);
+	CHECK_EQ(i->format, VK_FORMAT_B8G8R8A8_UNORM);
+	CHECK_EQ(i->width, 30);
+	CHECK_EQ(i->height, 20);
+	CHECK_EQ(i->modifier, X_TILED);
+	CHECK_EQ(i->nlayouts, 1);
+	CHECK_EQ(i->layouts[0].offset, 4096);
+	CHECK_EQ(i->layouts[0].rowPitch, 256);
+	CHECK_EQ(i->nregions, 1);
+	CHECK_EQ(i->regions[0].bufferRowLength, 32);
+	CHECK_EQ(i->regions[0].bufferImageHeight, 0);
+	/* The copy is over, and nothing of it is left. */
+	CHECK_EQ(fake->submits, 1);
+	CHECK_EQ(fake->waits, 1);
+	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
+	CHECK_EQ(fake->live[FAKE_MEMORY], 1);
+	CHECK_EQ(fake->live[FAKE_COMMANDS], 0);
+	CHECK(!fake->dedicated);
+	CHECK(!fake->address_memory);
+	fixture_finish(&f);
+	end();
+}
+
+TEST(packed_chroma)
+{
+	struct fixture f;
+
+	begin();
+	open_fixture(&f);
+	frame(&f, CC('Y', 'U', 'Y', 'V'), X_TILED, 40, 8, 1);
+	CHECK_OK(detile(&f));
+	/* In texels, of which four bytes have two. */
+	CHECK_EQ(fake->images[0].format, VK_FORMAT_G8B8G8R8_422_UNORM);
+	CHECK_EQ(fake->images[0].width, 40);
+	CHECK_EQ(fake->images[0].regions[0].bufferRowLength, 64);
+	fixture_finish(&f);
+	end();
+}
+
+TEST(planes_in_one_image)
+{
+	const struct fake_image *i;
+	struct fixture f;
+
+	begin();
+	open_fixture(&f);
+	frame(&f, NV12, X_TILED, 64, 16, 2);
+	CHECK_OK(detile(&f));
+	REQUIRE(fake->nimages == 1);
+	i = &fake->images[0];
+	CHECK_EQ(i->format, VK_FORMAT_G8_B8R8_2PLANE_420_UNORM);
+	CHECK_EQ(i->nlayouts, 2);
+	CHECK_EQ(i->layouts[1].offset, 12288);
+	CHECK_EQ(i->nregions, 2);
+	CHECK_EQ(i->regions[0].imageSubresource.aspectMask,
+		 VK_IMAGE_ASPECT_PLANE_0_BIT);
+	CHECK_EQ(i->regions[1].imageSubresource.aspectMask,
+		 VK_IMAGE_ASPECT_PLANE_1_BIT);
+	CHECK_EQ(i->regions[0].bufferRowLength, 128);
+	CHECK_EQ(i->regions[1].bufferRowLength, 64);
+	CHECK_EQ(i->regions[1].bufferOffset, 128 * 16);
+	CHECK_EQ(i->regions[1].imageExtent.width, 32);
+	CHECK_EQ(i->regions[1].imageExtent.height, 8);
+	fixture_finish(&f);
+	end();
+}
+
+static void check_apart(void)
+{
+	const struct fake_image *i = fake->images;
+
+	REQUIRE(fake->nimages == 2);
+	CHECK_EQ(i[0].format, VK_FORMAT_R8_UNORM);
+	CHECK_EQ(i[1].format, VK_FORMAT_R8G8_UNORM);
+	CHECK_EQ(i[1].width, (i[0].width + 1) / 2);
+	CHECK_EQ(i[1].height, (i[0].height + 1) / 2);
+	CHECK_EQ(i[0].layouts[0].offset, 4096);
+	CHECK_EQ(i[1].layouts[0].offset, 12288);
+	CHECK_EQ(i[1].regions[0].bufferOffset, 128 * i[0].height);
+	CHECK_EQ(i[1].regions[0].bufferRowLength, 64);
+	fake->nimages = 0;
+}
+
+TEST(planes_as_images)
+{
+	struct fixture f;
+
+	begin();
+	open_fixture(&f);
+	/* Half a sample of chroma at the end. */
+	frame(&f, NV12, X_TILED, 63, 15, 2);
+	CHECK_OK(detile(&f));
+	check_apart();
+	/* Not in one dma-buf. */
+	frame(&f, NV12, X_TILED, 64, 16, 2);
+	f.from.planes[1].fd = f.fds[1];
+	f.d.one_buffer = false;
+	CHECK_OK(detile(&f));
+	check_apart();
+	/* A driver that lists what it does not make. */
+	fake->physical[0].no_planar = true;
+	frame(&f, NV12, X_TILED, 64, 16, 2);
+	CHECK_OK(detile(&f));
+	check_apart();
+	fixture_finish(&f);
+	end();
+}
+
+TEST(compression)
+{
+	struct fixture f;
+
+	begin();
+	open_fixture(&f);
+	frame(&f, XR24, CCS, 16, 16, 2);
+	CHECK_OK(detile(&f));
+	REQUIRE(fake->nimages == 1);
+	CHECK_EQ(fake->images[0].nlayouts, 2);
+	CHECK_EQ(fake->images[0].layouts[1].offset, 12288);
+	CHECK_EQ(fake->images[0].nregions, 1);
+	frame(&f, NV12, CCS, 16, 16, 3);
+	CHECK_OK(detile(&f));
+	CHECK_EQ(fake->images[0].nlayouts, 3);
+	CHECK_EQ(fake->images[0].nregions, 2);
+	/* Planes of compression are not images by themselves. */
+	f.from.planes[2].fd = f.fds[1];
+	f.d.one_buffer = false;
+	CHECK_ERR(detile(&f), -EOPNOTSUPP);
+	CHECK_SAYS("several dma-bufs");
+	fixture_finish(&f);
+	end();
+}
+
+TEST(dedicated_images)
+{
+	struct fixture f;
+
+	begin();
+	open_fixture(&f);
+	frame(&f, XR24, X_TILED, 16, 16, 1);
+	fake->physical[0].image_dedicated_only = true;
+	CHECK_OK(detile(&f));
+	CHECK(fake->dedicated);
+	fake->physical[0].image_dedicated_only = false;
+	fake->physical[0].image_prefers_dedicated = true;
+	CHECK_OK(detile(&f));
+	CHECK(fake->dedicated);
+	fixture_finish(&f);
+	end();
+}
+
+TEST(rows_as_the_device_wants_them)
+{
+	static const struct {
+		uint64_t wanted, got;
+	} cases[] = {
+		{ 0, 64 }, { 1, 64 }, { 256, 256 }, { 4096, 4096 },
+		{ 65536, 4096 },
+	};
+
+	begin();
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct dlbuf_device *dev = NULL;
+
+		fake->physical[0].copy_align = cases[i].wanted;
+		REQUIRE_OK(dlbuf_device_open("vulkan", NULL, &dev));
+		CHECK_EQ(dev->copy_align, cases[i].got);
+		dlbuf_device_close(dev);
+	}
+	end();
+}
+
+/* ---------------------------------------------------------------- refusals */
+
+static void refused(struct fixture *f, int err, const char *says)
+{
+	unsigned int submits = fake->submits;
+
+	CHECK_ERR(detile(f), err);
+	CHECK_SAYS(says);
+	CHECK_EQ(fake->submits, submits);
+	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
+	CHECK_EQ(fake->live[FAKE_MEMORY], 1);
+	CHECK_EQ(fake->live[FAKE_COMMANDS], 0);
+}
+
+TEST(what_the_list_lacks)
+{
+	struct fake_physical *p;
+	struct fixture f;
+
+	begin();
+	open_fixture(&f);
+	p = &fake->physical[0];
+	frame(&f, XR24, 0x0200000000000009ull, 16, 16, 1);
+	refused(&f, -EOPNOTSUPP, "Able reads plane 0 of XRGB8888 with LINEAR, "
+		"0x0100000000000001, 0x0100000000000004, not with modifier "
+		"0x0200000000000009");
+	/* A long list is not told to its end. */
+	p->nmodifiers = 9;
+	for (uint32_t i = 3; i < 9; i++)
+		p->modifiers[i].modifier = 0x0300000000000000ull | i;
+	refused(&f, -EOPNOTSUPP, "0x0300000000000005 and 3 more, not with");
+	p->nmodifiers = 0;
+	refused(&f, -EOPNOTSUPP, "with no modifier, not with");
+	fixture_finish(&f);
+	end();
+}
+
+TEST(what_the_driver_cannot)
+{
+	struct fake_physical *p;
+	struct fixture f;
+
+	begin();
+	open_fixture(&f);
+	p = &fake->physical[0];
+	/* AYUV has no VkFormat; XRGB8888_A8 has none of its planes. */
+	frame(&f, CC('A', 'Y', 'U', 'V'), X_TILED, 16, 16, 1);
+	refused(&f, -EOPNOTSUPP, "no VkFormat for AYUV");
+	frame(&f, CC('X', 'R', 'A', '8'), X_TILED, 16, 16, 2);
+	refused(&f, -EOPNOTSUPP, "no VkFormat for plane 0 of XRGB8888_A8");
+	frame(&f, XR24, X_TILED, 16, 16, 2);
+	refused(&f, -EOPNOTSUPP, "has 1 planes in memory, the frame says 2");
+	frame(&f, XR24, CCS, 16, 16, 1);
+	refused(&f, -EOPNOTSUPP, "has 2 planes in memory, the frame says 1");
+	frame(&f, NV12, X_TILED, 16, 16, 3);
+	refused(&f, -EOPNOTSUPP, "has 2 planes in memory, the frame says 3");
+	frame(&f, XR24, X_TILED, 16, 16, 1);
+	p->modifiers[1].no_copy = true;
+	refused(&f, -EOPNOTSUPP, "does not copy from");
+	p->modifiers[1].no_copy = false;
+	p->modifiers[1].no_import = true;
+	refused(&f, -EOPNOTSUPP, "not importable");
+	p->modifiers[1].no_import = false;
+	p->max_image = 15;
+	refused(&f, -EOPNOTSUPP, "15x15 at most");
+	p->max_image = 16;
+	/* Where the planes end is the driver's to say. */
+	f.from.planes[0].bytes = 4096 + 256 * 16 - 1;
+	refused(&f, -ERANGE, "needs 8192 bytes, the dma-buf has 8191");
+	f.from.planes[0].bytes++;
+	p->fd_types = 0x09;
+	refused(&f, -EOPNOTSUPP, "no memory type");
+	p->fd_types = 0xff;
+	p->image_types = 0x04;
+	CHECK_OK(detile(&f));
+	CHECK_EQ(fake->memory_type, 2);
+	fixture_finish(&f);
+	end();
+}
+
+TEST(without_the_extension)
+{
+	struct fake_physical *p;
+	struct fixture f;
+
+	begin();
+	p = &fake->physical[0];
+	p->extensions[3] = NULL;
+	open_fixture(&f);
+	frame(&f, XR24, X_TILED, 16, 16, 1);
+	refused(&f, -EOPNOTSUPP, "VK_EXT_image_drm_format_modifier");
+	fixture_finish(&f);
+	/* On 1.1 it needs another one. */
+	p->version = VK_API_VERSION_1_1;
+	p->extensions[3] = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
+	open_fixture(&f);
+	frame(&f, XR24, X_TILED, 16, 16, 1);
+	refused(&f, -EOPNOTSUPP, "VK_EXT_image_drm_format_modifier");
+	fixture_finish(&f);
+	p->extensions[4] = VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME;
+	open_fixture(&f);
+	frame(&f, XR24, X_TILED, 16, 16, 1);
+	CHECK_OK(detile(&f));
+	fixture_finish(&f);
+	end();
+}
+
+TEST(every_refusal_of_a_copy)
+{
+	static const struct {
+		const char *call;
+		unsigned int spared;
+	} calls[] = {
+		{ "vkGetPhysicalDeviceImageFormatProperties2", 2 },
+		{ "vkCreateImage", 0 }, { "vkCreateImage", 1 },
+		{ "vkGetMemoryFdPropertiesKHR", 1 }, { "vkAllocateMemory", 0 },
+		{ "vkAllocateMemory", 1 }, { "vkBindImageMemory", 0 },
+		{ "vkBindImageMemory", 1 }, { "vkAllocateCommandBuffers", 0 },
+		{ "vkBeginCommandBuffer", 0 }, { "vkEndCommandBuffer", 0 },
+		{ "vkCreateFence", 0 }, { "vkQueueSubmit", 0 },
+	};
+	static const struct {
+		VkResult result;
+		int ret;
+		const char *name;
+	} results[] = {
+		{ VK_ERROR_INVALID_EXTERNAL_HANDLE, -EOPNOTSUPP,
+		  "VK_ERROR_INVALID_EXTERNAL_HANDLE" },
+		{ VK_ERROR_INVALID_DRM_FORMAT_MODIFIER_PLANE_LAYOUT_EXT,
+		  -EOPNOTSUPP,
+		  "VK_ERROR_INVALID_DRM_FORMAT_MODIFIER_PLANE_LAYOUT_EXT" },
+		{ VK_ERROR_OUT_OF_DEVICE_MEMORY, -ENOMEM,
+		  "VK_ERROR_OUT_OF_DEVICE_MEMORY" },
+		{ VK_ERROR_DEVICE_LOST, -EIO, "VK_ERROR_DEVICE_LOST" },
+	};
+	struct fixture f;
+
+	begin();
+	open_fixture(&f);
+	fake->physical[0].no_planar = true;
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
+			/* Two images, so that the second can fail. */
+			frame(&f, NV12, X_TILED, 16, 16, 2);
+			fake->result = results[j].result;
+			fake->spared = calls[i].spared;
+			fake->failing = calls[i].call;
+			refused(&f, results[j].ret, calls[i].call);
+			CHECK_SAYS(results[j].name);
+			fake->failing = NULL;
+		}
+	}
+	/* What fails behind the submit: the copy is over, and refused too. */
+	frame(&f, NV12, X_TILED, 16, 16, 2);
+	fake->result = VK_ERROR_DEVICE_LOST;
+	fake->failing = "vkWaitForFences";
+	CHECK_ERR(detile(&f), -EIO);
+	CHECK_EQ(fake->drains, 1);
+	CHECK_EQ(fake->pending, 0);
+	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
+	fake->failing = NULL;
+	CHECK_OK(detile(&f));
+	fixture_finish(&f);
+	end();
+}
+
+/* ---------------------------------------------------------------- order */
+
+static void signal_fence(int fd)
+{
+	uint64_t one = 1;
+
+	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
+}
+
+TEST(the_device_waits)
+{
+	struct fixture f;
+	int in, out = -1;
+
+	begin();
+	fenced();
+	open_fixture(&f);
+	frame(&f, NV12, X_TILED, 16, 16, 2);
+	in = eventfd(0, EFD_CLOEXEC);
+	CHECK_OK(vulkan_backend.detile(&f.d, in, &out));
+	CHECK_EQ(fake->semaphores_in, 1);
+	CHECK_EQ(fake->semaphores_out, 1);
+	CHECK(out >= 3);
+	fake->run();
+	CHECK_EQ(fake->waits + fake->drains, 0);
+	CHECK_EQ(fence_signalled(out), 0);
+	/* The images live as long as the device may read them. */
+	CHECK_EQ(fake->live[FAKE_IMAGE], 1);
+	CHECK_EQ(fake->live[FAKE_MEMORY], 2);
+	signal_fence(in);
+	fake->run();
+	CHECK_EQ(fence_signalled(out), 1);
+	close(in);
+	close(out);
+	/* The first access to the rows puts them away. */
+	CHECK_OK(vulkan_backend.acquire(&f.rows.base, DLBUF_READ, NULL, -1));
+	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
+	CHECK_EQ(fake->live[FAKE_MEMORY], 1);
+	CHECK_OK(vulkan_backend.release(&f.rows.base, DLBUF_READ, NULL, &out));
+	if (out != -1)
+		close(out);
+	fixture_finish(&f);
+	end();
+}
+
+/* Rows that go, with a copy into them under way. */
+TEST(unimport_waits_for_the_copy)
+{
+	struct fixture f;
+	int in, out = -1;
+
+	begin();
+	fenced();
+	open_fixture(&f);
+	fake->busy = true;
+	frame(&f, NV12, X_TILED, 16, 16, 2);
+	in = eventfd(0, EFD_CLOEXEC);
+	CHECK_OK(vulkan_backend.detile(&f.d, in, &out));
+	close(out);
+	signal_fence(in);
+	close(in);
+	CHECK_EQ(fake->pending, 1);
+	fixture_finish(&f);
+	CHECK_EQ(fake->pending, 0);
+	end();
+}
+
+TEST(every_failure_with_fences)
+{
+	static const char *const calls[] = {
+		"vkCreateSemaphore", "vkImportSemaphoreFdKHR", "vkQueueSubmit",
+		"vkGetSemaphoreFdKHR",
+	};
+
+	begin();
+	fenced();
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		int in = eventfd(1, EFD_CLOEXEC), out = 7;
+		struct fixture f;
+
+		open_fixture(&f);
+		frame(&f, NV12, X_TILED, 16, 16, 2);
+		fake->result = VK_ERROR_DEVICE_LOST;
+		fake->failing = calls[i];
+		CHECK_ERR(vulkan_backend.detile(&f.d, in, &out), -EIO);
+		CHECK_SAYS(calls[i]);
+		CHECK_EQ(fake->live[FAKE_IMAGE], 0);
+		CHECK_EQ(fake->pending, 0);
+		fake->failing = NULL;
+		fixture_finish(&f);
+		close(in);
+	}
+	end();
+}
+
+/* ---------------------------------------------------------------- faults */
+
+#ifdef CONFIG_FAULT_INJECTION
+static int walk(void)
+{
+	int in = eventfd(1, EFD_CLOEXEC), out = -1, ret;
+	struct fixture f;
+
+	ret = fixture_init(&f);
+	if (!ret) {
+		frame(&f, NV12, X_TILED, 16, 16, 2);
+		ret = vulkan_backend.can_detile(f.dev, &f.d);
+		if (!ret)
+			ret = vulkan_backend.detile(&f.d, in, &out);
+	}
+	fixture_finish(&f);
+	if (out != -1)
+		close(out);
+	close(in);
+	return ret;
+}
+
+TEST(every_call_fails_once)
+{
+	unsigned long calls;
+
+	begin();
+	fenced();
+	fake->physical[0].no_planar = true;
+	fault_at(0);
+	CHECK_OK(walk());
+	calls = fault_count();
+	CHECK(calls > 30);
+	for (unsigned long n = 1; n <= calls; n++) {
+		int ret;
+
+		fault_at(n);
+		ret = walk();
+		fault_at(0);
+		CHECK(!ret || dlbuf_last_error()[0]);
+		for (int kind = 0; kind < FAKE_KINDS; kind++)
+			CHECK_EQ(fake->live[kind], 0);
+		CHECK_MSG(!fake->wrong, "call %lu of %lu", n, calls);
+		fake->wrong = 0;
+	}
+	end();
+}
+#endif
+#else
+TEST(vulkan)
+{
+	SKIP("the backend is not built");
+}
+#endif
+
+KTAP_MAIN()

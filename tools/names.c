@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT
+/* Formats as people write them. */
+#include <string.h>
+#include <strings.h>
+
+#include "names.h"
+#include "out.h"
+
+static enum name_match code_match(uint32_t code, const char *name)
+{
+	struct text text = text_code(code);
+
+	if (!code || strcasecmp(text.s, name))
+		return NAME_NOT;
+	return strcmp(text.s, name) ? NAME_LOOSE_CODE : NAME_CODE;
+}
+
+static bool same_name(const char *a, const char *b)
+{
+	return a && !strcasecmp(a, b);
+}
+
+enum name_match name_match(const struct dlbuf_format_info *info,
+			   const char *name)
+{
+	const uint32_t codes[] = { info->drm_code, info->v4l2_code,
+				   info->v4l2_multi_code };
+	enum name_match best = NAME_NOT;
+
+	if (same_name(info->drm_name, name) ||
+	    same_name(info->v4l2_name, name) ||
+	    same_name(info->v4l2_multi_name, name))
+		best = NAME_NAME;
+	for (int i = 0; i < 3; i++)
+		if (code_match(codes[i], name) > best)
+			best = code_match(codes[i], name);
+	return best;
+}
+
+const char *format_title(const struct dlbuf_format_info *info)
+{
+	return info->drm_name ? info->drm_name :
+	       info->v4l2_name ? info->v4l2_name : "";
+}
+
+struct search {
+	const char *name;
+	struct dlbuf_format_info *info;
+	uint32_t *code;
+	int best;
+};
+
+/* What matches better than what was there before is taken. */
+static void offer(struct search *s, const struct dlbuf_format_info *info,
+		  uint32_t code, int match)
+{
+	if (!code || match <= s->best)
+		return;
+	s->best = match;
+	*s->info = *info;
+	*s->code = code;
+}
+
+static int search_one(const struct dlbuf_format_info *info, void *data)
+{
+	struct search *s = data;
+	uint32_t code = info->v4l2_code, multi = info->v4l2_multi_code;
+	uint32_t any = code ? code : multi;
+
+	if (code_match(code, s->name) == NAME_CODE)
+		offer(s, info, code, 9);
+	if (code_match(multi, s->name) == NAME_CODE)
+		offer(s, info, multi, 8);
+	if (same_name(info->v4l2_name, s->name))
+		offer(s, info, code, 7);
+	if (same_name(info->v4l2_multi_name, s->name))
+		offer(s, info, multi, 6);
+	if (same_name(info->drm_name, s->name))
+		offer(s, info, any, 5);
+	if (code_match(info->drm_code, s->name) == NAME_CODE)
+		offer(s, info, any, 4);
+	if (code_match(code, s->name))
+		offer(s, info, code, 3);
+	if (code_match(multi, s->name))
+		offer(s, info, multi, 2);
+	if (code_match(info->drm_code, s->name))
+		offer(s, info, any, 1);
+	return 0;
+}
+
+bool camera_format_named(const char *name, struct dlbuf_format_info *info,
+			 uint32_t *code)
+{
+	struct search s = { .name = name, .info = info, .code = code };
+
+	dlbuf_format_each(search_one, &s);
+	return s.best;
+}
+
+int view_named(const char *name)
+{
+	for (int i = 0; i < DLBUF_NVIEWS; i++)
+		if (!strcasecmp(name, dlbuf_view_name(i)))
+			return i;
+	return -1;
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: MIT
+/* Buffers of one format for a producer that captures into them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <dlbuf/format.h>
+#include <dlbuf/pool.h>
+
+#include "exporter.h"
+#include "../lib/internal.h"
+#include "../lib/sys.h"
+
+/* What importers of all sorts take; a cache line, too. */
+#define DEFAULT_ALIGN 64
+
+struct pool_buffer {
+	int fds[DLBUF_MAX_PLANES];
+	/* Of dma-buf i on device d at i * ndevs + d: they keep the imports. */
+	DLManagedTensorVersioned **tensors;
+};
+
+struct dlbuf_pool {
+	struct dlbuf_pool_info info;
+	struct dlbuf_frame frame;	/* what all buffers have in common */
+	size_t ndevs;
+	struct pool_buffer buffers[];
+};
+
+static bool power_of_two(uint64_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+static int align_up(uint64_t *n, uint64_t align)
+{
+	if (__builtin_add_overflow(*n, align - 1, n))
+		return fail(-EOVERFLOW, "the frame's bytes do not fit 64 bits");
+	*n &= ~(align - 1);
+	return 0;
+}
+
+/* Fills in the alignments that the caller leaves to the devices. */
+static int choose_alignments(struct dlbuf_device *const devs[], size_t ndevs,
+			     struct dlbuf_pool_opts *o)
+{
+	uint32_t pitch = DEFAULT_ALIGN, offset = DEFAULT_ALIGN;
+
+	for (size_t i = 0; i < ndevs; i++) {
+		DLBUF_INFO(dlbuf_device_info, info);
+		int ret = dlbuf_device_get_info(devs[i], &info);
+
+		if (ret)
+			return ret;
+		if (info.pitch_align > pitch)
+			pitch = info.pitch_align;
+		if (info.offset_align > offset)
+			offset = info.offset_align;
+	}
+	if (!o->pitch_align)
+		o->pitch_align = pitch;
+	if (!o->offset_align)
+		o->offset_align = offset;
+	if (!power_of_two(o->pitch_align) || !power_of_two(o->offset_align))
+		return fail(-EINVAL, "alignments of %u and %u bytes are not "
+			    "powers of two", o->pitch_align, o->offset_align);
+	return 0;
+}
+
+static int check_opts(const struct dlbuf_pool_opts *o)
+{
+	if (o->flags & ~DLBUF_POOL_PLANE_FDS)
+		return fail(-EINVAL, "pool flags 0x%x are unknown",
+			    o->flags & ~DLBUF_POOL_PLANE_FDS);
+	if (!o->buffers || o->buffers > DLBUF_POOL_MAX_BUFFERS)
+		return fail(-EINVAL, "a pool of %u buffers; there can be 1 to "
+			    "%d", o->buffers, DLBUF_POOL_MAX_BUFFERS);
+	if (!o->width || !o->height)
+		return fail(-EINVAL, "the frames are %ux%u pixels", o->width,
+			    o->height);
+	if (o->pitch > INT64_MAX)
+		return fail(-EINVAL, "a pitch of %llu bytes",
+			    (unsigned long long)o->pitch);
+	return exporter_check_name(o->name);
+}
+
+static uint64_t groups(uint32_t pixels, uint32_t per_group)
+{
+	return pixels / per_group + (pixels % per_group != 0);
+}
+
+/* The bytes of a plane's row without padding. */
+static uint64_t row_bytes(const struct dlbuf_pool_opts *o,
+			  const struct dlbuf_format_plane *p)
+{
+	return groups(o->width, p->hsub) * p->channels * p->bits / 8;
+}
+
+static const char *name_of(const struct dlbuf_format_info *f)
+{
+	return f->drm_name ? f->drm_name : f->v4l2_name;
+}
+
+/*
+ * The first plane's pitch. Where those of the others follow from it, as half
+ * of it for I420, it is aligned so that they are aligned too.
+ */
+static int first_pitch(const struct dlbuf_pool_opts *o,
+		       const struct dlbuf_format_info *f, uint64_t *pitch)
+{
+	const uint32_t pixels = 1u << DLBUF_VIEW_PLANES | 1u << DLBUF_VIEW_WORDS;
+	uint64_t row = f->views & pixels ? row_bytes(o, &f->planes[0]) : 0;
+	uint32_t part = 1;
+
+	if (o->pitch && o->pitch < row)
+		return fail(-EINVAL, "a pitch of %llu bytes is less than the "
+			    "%llu of a row", (unsigned long long)o->pitch,
+			    (unsigned long long)row);
+	*pitch = o->pitch;
+	if (o->pitch)
+		return 0;
+	if (!row && f->views & 1u << DLBUF_VIEW_ROWS)
+		return fail(-EOPNOTSUPP, "say the pitch: how long a row of %s "
+			    "is only its producer knows", name_of(f));
+	if (!row && !o->bytes)
+		return fail(-EOPNOTSUPP, "say the bytes: how large a frame of "
+			    "%s is only its producer knows", name_of(f));
+	for (uint32_t i = 1; i < f->nplanes; i++)
+		if (f->planes[i].hsub / f->planes[i].channels > part)
+			part = f->planes[i].hsub / f->planes[i].channels;
+	*pitch = row;
+	return align_up(pitch, (uint64_t)o->pitch_align * part);
+}
+
+static int plane_pitch(const struct dlbuf_pool_opts *o,
+		       const struct dlbuf_format_info *f, uint32_t i,
+		       uint64_t first, uint64_t *pitch)
+{
+	const struct dlbuf_format_plane *p = &f->planes[i];
+
+	if (!i || !first) {
+		*pitch = first;
+		return 0;
+	}
+	/* An alpha plane beside packed pixels is no part of their pitch. */
+	if (f->planes[0].channels > 1) {
+		*pitch = row_bytes(o, p);
+		return align_up(pitch, o->pitch_align);
+	}
+	if (__builtin_mul_overflow(first, p->channels, pitch))
+		return fail(-EOVERFLOW, "the frame's bytes do not fit 64 bits");
+	if (*pitch % p->hsub)
+		return fail(-EINVAL, "a pitch of %llu does not divide by %u for "
+			    "plane %u of %s", (unsigned long long)first,
+			    p->hsub, i, name_of(f));
+	*pitch /= p->hsub;
+	return 0;
+}
+
+static int plan(const struct dlbuf_pool_opts *o,
+		const struct dlbuf_format_info *f, struct dlbuf_pool_info *info)
+{
+	bool gaps = o->code_space == DLBUF_CODE_DRM;
+	uint64_t first, end = 0, bytes;
+	int ret;
+
+	info->buffers = o->buffers;
+	info->nplanes = f->nplanes;
+	info->nfds = o->flags & DLBUF_POOL_PLANE_FDS ? f->nplanes : 1;
+	ret = first_pitch(o, f, &first);
+	for (uint32_t i = 0; !ret && i < f->nplanes; i++) {
+		ret = plane_pitch(o, f, i, first, &info->pitch[i]);
+		if (!ret && gaps && info->nfds == 1)
+			ret = align_up(&end, o->offset_align);
+		if (ret)
+			return ret;
+		if (__builtin_mul_overflow(info->pitch[i], groups(o->height,
+					   f->planes[i].vsub), &bytes) ||
+		    __builtin_add_overflow(end, bytes, &end) || end > INT64_MAX)
+			return fail(-EOVERFLOW, "the frame's bytes do not fit "
+				    "64 bits");
+		if (info->nfds > 1) {
+			info->bytes[i] = bytes;
+			end = 0;
+		} else {
+			info->offset[i] = end - bytes;
+			info->bytes[0] = end;
+		}
+	}
+	if (ret || !o->bytes)
+		return ret;
+	if (o->bytes < info->bytes[0] || o->bytes > INT64_MAX)
+		return fail(-EINVAL, "%llu bytes are less than the %llu of a "
+			    "frame", (unsigned long long)o->bytes,
+			    (unsigned long long)info->bytes[0]);
+	info->bytes[0] = o->bytes;
+	return 0;
+}
+
+static void describe_frame(const struct dlbuf_pool_opts *o,
+			   const struct dlbuf_pool_info *info,
+			   struct dlbuf_frame *frame)
+{
+	*frame = (struct dlbuf_frame){
+		.size = sizeof(*frame),
+		.width = o->width,
+		.height = o->height,
+		.code = o->code,
+		.code_space = o->code_space,
+		.modifier = DLBUF_MOD_LINEAR,
+		.nplanes = info->nplanes,
+		.fence = -1,
+	};
+	for (uint32_t i = 0; i < info->nplanes; i++)
+		frame->planes[i] = (struct dlbuf_plane){
+			.fd = -1,
+			.offset = info->offset[i],
+			.pitch = info->pitch[i],
+			.bytes = info->bytes[info->nfds > 1 ? i : 0] -
+				 info->offset[i],
+		};
+}
+
+static int fill(struct dlbuf_pool *pool, struct pool_buffer *b,
+		struct dlbuf_device *const devs[],
+		const struct dlbuf_pool_opts *o)
+{
+	for (uint32_t i = 0; i < pool->info.nfds; i++) {
+		int64_t shape = pool->info.bytes[i];
+		const DLTensor layout = {
+			.ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &shape,
+		};
+		int ret = exporter_alloc(o->exporter, devs, pool->ndevs,
+					 &layout, shape, o->name,
+					 &b->tensors[i * pool->ndevs],
+					 &b->fds[i]);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
+		      const struct dlbuf_pool_opts *opts,
+		      struct dlbuf_pool **out)
+{
+	struct dlbuf_format_info format = { .size = sizeof(format) };
+	struct dlbuf_pool_info info = { .size = sizeof(info) };
+	struct dlbuf_pool_opts o;
+	struct dlbuf_pool *pool;
+	int ret;
+
+	if (!out || (ndevs && !devs))
+		return fail(-EINVAL, "%s is NULL", out ? "devs" : "pool");
+	for (size_t i = 0; i < ndevs; i++)
+		if (!devs[i])
+			return fail(-EINVAL, "devs[%zu] is NULL", i);
+	ret = OPTS_GET(&o, opts, "dlbuf_pool_opts");
+	if (!ret)
+		ret = check_opts(&o);
+	if (!ret)
+		ret = dlbuf_format_find(o.code, 0, o.code_space, &format);
+	if (!ret)
+		ret = choose_alignments(devs, ndevs, &o);
+	if (!ret)
+		ret = plan(&o, &format, &info);
+	if (ret)
+		return ret;
+	pool = sys_calloc(1, sizeof(*pool) +
+			  o.buffers * sizeof(pool->buffers[0]));
+	if (!pool)
+		return fail(-ENOMEM, "no memory for a pool");
+	pool->info = info;
+	pool->ndevs = ndevs;
+	describe_frame(&o, &info, &pool->frame);
+	for (uint32_t i = 0; i < o.buffers; i++)
+		for (uint32_t j = 0; j < DLBUF_MAX_PLANES; j++)
+			pool->buffers[i].fds[j] = -1;
+	for (uint32_t i = 0; !ret && i < o.buffers; i++) {
+		struct pool_buffer *b = &pool->buffers[i];
+
+		b->tensors = sys_calloc(info.nfds * ndevs + 1,
+					sizeof(b->tensors[0]));
+		ret = b->tensors ? fill(pool, b, devs, &o) :
+		      fail(-ENOMEM, "no memory for a pool");
+	}
+	if (ret) {
+		dlbuf_pool_destroy(pool);
+		return ret;
+	}
+	*out = pool;
+	return 0;
+}
+
+void dlbuf_pool_destroy(struct dlbuf_pool *pool)
+{
+	if (!pool)
+		return;
+	for (uint32_t i = 0; i < pool->info.buffers; i++) {
+		struct pool_buffer *b = &pool->buffers[i];
+
+		for (size_t j = 0; b->tensors &&
+		     j < pool->info.nfds * pool->ndevs; j++)
+			if (b->tensors[j])
+				b->tensors[j]->deleter(b->tensors[j]);
+		free(b->tensors);
+		for (uint32_t j = 0; j < pool->info.nfds; j++)
+			if (b->fds[j] >= 0)
+				close(b->fds[j]);
+	}
+	free(pool);
+}
+
+int dlbuf_pool_get_info(struct dlbuf_pool *pool, struct dlbuf_pool_info *info)
+{
+	if (!pool)
+		return fail(-EINVAL, "pool is NULL");
+	return INFO_PUT(info, &pool->info, "dlbuf_pool_info");
+}
+
+int dlbuf_pool_frame(struct dlbuf_pool *pool, uint32_t index,
+		     struct dlbuf_frame *frame)
+{
+	if (!pool || !frame)
+		return fail(-EINVAL, "%s is NULL", pool ? "frame" : "pool");
+	if (index >= pool->info.buffers)
+		return fail(-EINVAL, "the pool has %u buffers, none of index "
+			    "%u", pool->info.buffers, index);
+	*frame = pool->frame;
+	for (uint32_t i = 0; i < frame->nplanes; i++)
+		frame->planes[i].fd = pool->buffers[index].
+				      fds[pool->info.nfds > 1 ? i : 0];
+	return 0;
+}
