@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * V4L2: a camera's format and the dma-bufs of one of its buffers -> a frame.
- * Header-only; needs the kernel's headers and nothing else.
+ * V4L2: a camera's or a codec's format and one of its buffers -> a frame.
+ * Header-only; needs the kernel's headers (4.20 or newer) and nothing else.
  *
  *	struct v4l2_format fmt = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
  *	struct dlbuf_frame frame;
  *
  *	ioctl(video, VIDIOC_G_FMT, &fmt);
  *	... VIDIOC_EXPBUF with O_RDWR, once per buffer ...
- *	... VIDIOC_DQBUF ...
- *	dlbuf_v4l2_frame(&fmt, &fds[buf.index], &frame);
+ *	ioctl(video, VIDIOC_DQBUF, &buf);
+ *	dlbuf_v4l2_frame(&fmt, &buf, &fds[buf.index], &frame);
  *	frame.release = queue_again;	// VIDIOC_QBUF
  *	frame.release_data = &buffers[buf.index];
  *	dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors);
@@ -33,53 +33,299 @@
 extern "C" {
 #endif
 
+/* Code points of H.273; 0 for what has none there: Adobe's RGB, raw. */
+static inline uint8_t dlbuf_v4l2_primaries_(uint32_t colorspace)
+{
+	switch (colorspace) {
+	case V4L2_COLORSPACE_REC709:
+	case V4L2_COLORSPACE_JPEG:
+	case V4L2_COLORSPACE_SRGB:
+		return 1;
+	case V4L2_COLORSPACE_470_SYSTEM_M:
+		return 4;
+	case V4L2_COLORSPACE_470_SYSTEM_BG:
+		return 5;
+	case V4L2_COLORSPACE_SMPTE170M:
+		return 6;
+	case V4L2_COLORSPACE_SMPTE240M:
+		return 7;
+	case V4L2_COLORSPACE_BT2020:
+		return 9;
+	case V4L2_COLORSPACE_DCI_P3:
+		return 11;
+	default:
+		return 0;
+	}
+}
+
+static inline uint8_t dlbuf_v4l2_transfer_(uint32_t xfer_func, uint32_t enc)
+{
+	switch (xfer_func) {
+	case V4L2_XFER_FUNC_709:
+		/* xvYCC is this curve, carried on below 0 and beyond 1. */
+		return enc == V4L2_YCBCR_ENC_XV601 ||
+		       enc == V4L2_YCBCR_ENC_XV709 ? 11 : 1;
+	case V4L2_XFER_FUNC_SRGB:
+		return 13;
+	case V4L2_XFER_FUNC_SMPTE240M:
+		return 7;
+	case V4L2_XFER_FUNC_NONE:
+		return 8;
+	case V4L2_XFER_FUNC_DCI_P3:
+		return 17;
+	case V4L2_XFER_FUNC_SMPTE2084:
+		return 16;
+	default:
+		return 0;
+	}
+}
+
+/* Plus 1, as struct dlbuf_colour has it. */
+static inline uint8_t dlbuf_v4l2_matrix_(uint32_t enc)
+{
+	switch (enc) {
+	case V4L2_YCBCR_ENC_709:
+	case V4L2_YCBCR_ENC_XV709:
+		return 1 + 1;
+	case V4L2_YCBCR_ENC_XV601:
+		return 5 + 1;
+	case V4L2_YCBCR_ENC_601:
+	case V4L2_YCBCR_ENC_SYCC:
+		return 6 + 1;
+	case V4L2_YCBCR_ENC_SMPTE240M:
+		return 7 + 1;
+	case V4L2_YCBCR_ENC_BT2020:
+		return 9 + 1;
+	case V4L2_YCBCR_ENC_BT2020_CONST_LUM:
+		return 10 + 1;
+	default:
+		return 0;
+	}
+}
+
+static inline enum dlbuf_field dlbuf_v4l2_field_(uint32_t field)
+{
+	switch (field) {
+	case V4L2_FIELD_NONE:
+		return DLBUF_FIELD_NONE;
+	case V4L2_FIELD_TOP:
+		return DLBUF_FIELD_TOP;
+	case V4L2_FIELD_BOTTOM:
+		return DLBUF_FIELD_BOTTOM;
+	case V4L2_FIELD_INTERLACED:
+		return DLBUF_FIELD_INTERLACED;
+	case V4L2_FIELD_INTERLACED_TB:
+		return DLBUF_FIELD_INTERLACED_TB;
+	case V4L2_FIELD_INTERLACED_BT:
+		return DLBUF_FIELD_INTERLACED_BT;
+	case V4L2_FIELD_SEQ_TB:
+		return DLBUF_FIELD_SEQ_TB;
+	case V4L2_FIELD_SEQ_BT:
+		return DLBUF_FIELD_SEQ_BT;
+	default:
+		return DLBUF_FIELD_UNKNOWN;
+	}
+}
+
+static inline int dlbuf_v4l2_is_multi_(uint32_t type)
+{
+	return type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE ||
+	       type == V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE;
+}
+
+/*
+ * Translates what V4L2 says of colour, all four of which may be _DEFAULT:
+ * then what V4L2 documents as the default of that colorspace is meant. A
+ * colorspace of DEFAULT says nothing, and nothing is made up for it; nor is
+ * the siting of chroma, which V4L2 does not tell. code is the V4L2 format: RGB
+ * and Bayer have no encoding, and of what is neither strided RGB nor YUV, a
+ * JPEG, only what was said counts.
+ *
+ * Pure, cannot fail. Specification: "Colorspaces" of the V4L2 documentation,
+ * ITU-T H.273.
+ */
+static inline struct dlbuf_colour
+dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
+		  uint32_t quantization, uint32_t xfer_func)
+{
+	const char *channels = dlbuf_format_channels(code, DLBUF_MOD_LINEAR,
+						     DLBUF_CODE_V4L2);
+	struct dlbuf_colour c;
+	int rgb, yuv, hsv;
+
+	memset(&c, 0, sizeof(c));
+	yuv = channels && strchr(channels, 'Y');
+	rgb = channels && strchr(channels, 'G');
+	hsv = channels && strchr(channels, 'H');
+	if (colorspace) {
+		if (!ycbcr_enc)
+			ycbcr_enc = V4L2_MAP_YCBCR_ENC_DEFAULT(colorspace);
+		if (!xfer_func)
+			xfer_func = V4L2_MAP_XFER_FUNC_DEFAULT(colorspace);
+		if (!quantization && (yuv || rgb || hsv))
+			quantization = V4L2_MAP_QUANTIZATION_DEFAULT(
+				!yuv, colorspace, ycbcr_enc);
+	}
+	c.primaries = dlbuf_v4l2_primaries_(colorspace);
+	c.transfer = dlbuf_v4l2_transfer_(xfer_func, ycbcr_enc);
+	if (yuv)
+		c.matrix = dlbuf_v4l2_matrix_(ycbcr_enc);
+	else if (rgb)
+		c.matrix = 0 + 1;
+	/* The field that HSV's encoding shares. */
+	if (hsv && ycbcr_enc == V4L2_HSV_ENC_180)
+		c.hue = DLBUF_HUE_180;
+	else if (hsv && ycbcr_enc == V4L2_HSV_ENC_256)
+		c.hue = DLBUF_HUE_256;
+	if (quantization == V4L2_QUANTIZATION_FULL_RANGE)
+		c.range = DLBUF_RANGE_FULL;
+	else if (quantization == V4L2_QUANTIZATION_LIM_RANGE)
+		c.range = DLBUF_RANGE_LIMITED;
+	return c;
+}
+
+/* The part of dlbuf_v4l2_frame() that is the buffer's. */
+static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
+				     const struct v4l2_buffer *buf,
+				     struct dlbuf_frame *frame)
+{
+	uint32_t i;
+
+	if (buf->type != fmt->type)
+		return dlbuf_fail(-EINVAL, "the buffer is of type %u, the format "
+				  "of %u", buf->type, fmt->type);
+	if (dlbuf_v4l2_is_multi_(fmt->type)) {
+		if (!buf->m.planes || buf->length < frame->nplanes)
+			return dlbuf_fail(-EINVAL, "the buffer has %u planes, the "
+					  "format %u", buf->m.planes ?
+					  buf->length : 0, frame->nplanes);
+		for (i = 0; i < frame->nplanes; i++) {
+			const struct v4l2_plane *p = &buf->m.planes[i];
+
+			frame->planes[i].offset = p->data_offset;
+			/* Counted from the buffer's start. */
+			if (p->bytesused > p->data_offset)
+				frame->planes[i].bytes = p->bytesused -
+							 p->data_offset;
+		}
+	} else {
+		frame->planes[0].bytes = buf->bytesused;
+	}
+	frame->timestamp_ns = (int64_t)buf->timestamp.tv_sec * 1000000000 +
+			      (int64_t)buf->timestamp.tv_usec * 1000;
+	/* A copied one is what the application gave the codec. */
+	frame->clock = (buf->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) ==
+		       V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC ?
+		       DLBUF_CLOCK_MONOTONIC : DLBUF_CLOCK_UNKNOWN;
+	frame->sequence = buf->sequence;
+	frame->flags |= DLBUF_FRAME_SEQUENCE;
+	if (buf->flags & V4L2_BUF_FLAG_ERROR)
+		frame->flags |= DLBUF_FRAME_DAMAGED;
+	frame->field = dlbuf_v4l2_field_(buf->field);
+	return 0;
+}
+
 /*
  * Describes a buffer of the format fmt as a frame, from the driver's own
  * pitches. Single-planar formats give one plane, from which the library
  * derives the rest (NV12: both planes in one dma-buf); multi-planar ones give
- * one plane per dma-buf. The modifier is LINEAR: V4L2 has none, its tilings
- * are formats of their own.
+ * one plane per dma-buf, which is one for NV12 and two for NV12M. The modifier
+ * is LINEAR: V4L2 has none, its tilings are formats of their own. The order is
+ * COMPLETE.
  *
- * fmt and fds are borrowed, and the fds stay borrowed in *frame: keep them
- * open until it has been imported. fds has one entry per memory plane, in
- * order. *frame is written whole: set the lease afterwards, and where a
- * multi-planar driver fills in data_offset add it to planes[i].offset.
+ * buf is what VIDIOC_DQBUF filled in, with its planes where the queue is
+ * multi-planar; it brings the timestamp, the sequence number, the field,
+ * whether the frame is damaged, and where in its dma-bufs the data is. NULL:
+ * not known yet, as when all buffers are imported beforehand.
+ *
+ * fmt, buf and fds are borrowed, and the fds stay borrowed in *frame: keep
+ * them open until it has been imported. fds has one entry per memory plane, in
+ * order. *frame is written whole, on success only: set the lease afterwards,
+ * and the crop with dlbuf_v4l2_crop().
  *
  * Pure. 0, or
- * -EINVAL  fmt is not of a video capture or output queue, or has more memory
- *          planes than a frame
+ * -EINVAL  fmt is not of a video capture or output queue, or has no or more
+ *          memory planes than a frame; buf is of another type, or has fewer
+ *          planes
  * The format itself is checked by dlbuf_import_frame().
  *
- * Specification: linux/videodev2.h, "Image Formats" and "Single- and
- * multi-planar APIs" of the V4L2 documentation.
+ * Units: V4L2's timestamps are microseconds, CLOCK_MONOTONIC where the buffer
+ * says so and otherwise of a clock that it does not tell.
+ *
+ * Specification: linux/videodev2.h, "Image Formats", "Single- and multi-planar
+ * APIs" and "Buffers" of the V4L2 documentation.
  */
 static inline int dlbuf_v4l2_frame(const struct v4l2_format *fmt,
+				   const struct v4l2_buffer *buf,
 				   const int fds[], struct dlbuf_frame *frame)
 {
 	const struct v4l2_pix_format_mplane *mp = &fmt->fmt.pix_mp;
 	const struct v4l2_pix_format *pix = &fmt->fmt.pix;
-	int multi = fmt->type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE ||
-		    fmt->type == V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE;
+	int multi = dlbuf_v4l2_is_multi_(fmt->type);
+	struct dlbuf_frame f;
 	uint32_t i;
+	int ret;
 
 	if (!multi && fmt->type != V4L2_BUF_TYPE_VIDEO_CAPTURE &&
 	    fmt->type != V4L2_BUF_TYPE_VIDEO_OUTPUT)
-		return -EINVAL;
+		return dlbuf_fail(-EINVAL, "a format of buffer type %u is no "
+				  "picture's", fmt->type);
 	if (multi && (!mp->num_planes || mp->num_planes > DLBUF_MAX_PLANES))
-		return -EINVAL;
-	memset(frame, 0, sizeof(*frame));
-	frame->size = sizeof(*frame);
-	frame->width = multi ? mp->width : pix->width;
-	frame->height = multi ? mp->height : pix->height;
-	frame->code = multi ? mp->pixelformat : pix->pixelformat;
-	frame->code_space = DLBUF_CODE_V4L2;
-	frame->modifier = DLBUF_MOD_LINEAR;
-	frame->nplanes = multi ? mp->num_planes : 1;
-	for (i = 0; i < frame->nplanes; i++) {
-		frame->planes[i].fd = fds[i];
-		frame->planes[i].pitch = multi ? mp->plane_fmt[i].bytesperline :
-						 pix->bytesperline;
+		return dlbuf_fail(-EINVAL, "a format of %u memory planes",
+				  mp->num_planes);
+	memset(&f, 0, sizeof(f));
+	f.size = sizeof(f);
+	f.width = multi ? mp->width : pix->width;
+	f.height = multi ? mp->height : pix->height;
+	f.code = multi ? mp->pixelformat : pix->pixelformat;
+	f.code_space = DLBUF_CODE_V4L2;
+	f.modifier = DLBUF_MOD_LINEAR;
+	f.nplanes = multi ? mp->num_planes : 1;
+	for (i = 0; i < f.nplanes; i++) {
+		f.planes[i].fd = fds[i];
+		f.planes[i].pitch = multi ? mp->plane_fmt[i].bytesperline :
+					    pix->bytesperline;
 	}
+	if (multi)
+		f.colour = dlbuf_v4l2_colour(f.code, mp->colorspace,
+					     mp->ycbcr_enc, mp->quantization,
+					     mp->xfer_func);
+	else
+		f.colour = dlbuf_v4l2_colour(f.code, pix->colorspace,
+					     pix->ycbcr_enc, pix->quantization,
+					     pix->xfer_func);
+	f.field = dlbuf_v4l2_field_(multi ? mp->field : pix->field);
+	f.order = DLBUF_ORDER_COMPLETE;
+	f.fence = -1;
+	if (buf) {
+		ret = dlbuf_v4l2_buffer_(fmt, buf, &f);
+		if (ret)
+			return ret;
+	}
+	*frame = f;
+	return 0;
+}
+
+/*
+ * Sets the frame's crop to a rectangle of VIDIOC_G_SELECTION:
+ * V4L2_SEL_TGT_COMPOSE of a capture queue is where in the buffer the picture
+ * is, V4L2_SEL_TGT_CROP of an output queue likewise. A decoder's 1920x1088
+ * buffer has its 1920x1080 pixels there.
+ *
+ * rect is borrowed. Pure. 0, or
+ * -EINVAL  the rectangle begins left of or above the buffer
+ * That it lies inside is checked by dlbuf_import_frame().
+ */
+static inline int dlbuf_v4l2_crop(const struct v4l2_rect *rect,
+				  struct dlbuf_frame *frame)
+{
+	if (rect->left < 0 || rect->top < 0)
+		return dlbuf_fail(-EINVAL, "the crop begins at %d,%d", rect->left,
+				  rect->top);
+	frame->crop.x = (uint32_t)rect->left;
+	frame->crop.y = (uint32_t)rect->top;
+	frame->crop.width = rect->width;
+	frame->crop.height = rect->height;
 	return 0;
 }
 

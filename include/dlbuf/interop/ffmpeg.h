@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * FFmpeg: an AVFrame in a hardware's memory -> a frame. Header-only; needs
+ * libavutil's headers (57 or newer: FFmpeg 5) and libavutil.
+ *
+ *	struct dlbuf_frame frame;
+ *
+ *	... avcodec_receive_frame(codec, av) ...
+ *	if (dlbuf_ffmpeg_map(av, DLBUF_READ, &frame) ||
+ *	    dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	av_frame_unref(av);
+ *
+ * dlbuf_ffmpeg_map() takes any hardware frame that FFmpeg can map to dma-bufs
+ * and keeps a reference as the frame's lease; dlbuf_ffmpeg_frame() only
+ * describes a frame of AV_PIX_FMT_DRM_PRIME.
+ */
+#ifndef DLBUF_INTEROP_FFMPEG_H
+#define DLBUF_INTEROP_FFMPEG_H
+
+#include <errno.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#include <libavutil/frame.h>
+#include <libavutil/hwcontext.h>
+#include <libavutil/hwcontext_drm.h>
+#include <libavutil/mathematics.h>
+#include <libavutil/pixdesc.h>
+#include <libavutil/version.h>
+
+#ifdef __cplusplus
+}
+#endif
+
+#include <dlbuf/frame.h>
+#include <dlbuf/interop/layers.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * DRM's code of an FFmpeg format that has several planes; 0: DRM has none. Of
+ * the others the one layer tells.
+ */
+static inline uint32_t dlbuf_ffmpeg_code_(enum AVPixelFormat format)
+{
+	switch (format) {
+	case AV_PIX_FMT_NV12:
+		return DLBUF_FOURCC('N', 'V', '1', '2');
+	case AV_PIX_FMT_NV21:
+		return DLBUF_FOURCC('N', 'V', '2', '1');
+	case AV_PIX_FMT_NV16:
+		return DLBUF_FOURCC('N', 'V', '1', '6');
+	case AV_PIX_FMT_NV24:
+		return DLBUF_FOURCC('N', 'V', '2', '4');
+	case AV_PIX_FMT_NV42:
+		return DLBUF_FOURCC('N', 'V', '4', '2');
+	case AV_PIX_FMT_P010:
+		return DLBUF_FOURCC('P', '0', '1', '0');
+#ifdef AV_PIX_FMT_P012
+	case AV_PIX_FMT_P012:
+		return DLBUF_FOURCC('P', '0', '1', '2');
+#endif
+	case AV_PIX_FMT_P016:
+		return DLBUF_FOURCC('P', '0', '1', '6');
+	case AV_PIX_FMT_P210:
+		return DLBUF_FOURCC('P', '2', '1', '0');
+	case AV_PIX_FMT_YUV420P:
+	case AV_PIX_FMT_YUVJ420P:
+		return DLBUF_FOURCC('Y', 'U', '1', '2');
+	case AV_PIX_FMT_YUV422P:
+	case AV_PIX_FMT_YUVJ422P:
+		return DLBUF_FOURCC('Y', 'U', '1', '6');
+	case AV_PIX_FMT_YUV444P:
+	case AV_PIX_FMT_YUVJ444P:
+		return DLBUF_FOURCC('Y', 'U', '2', '4');
+	case AV_PIX_FMT_YUV411P:
+		return DLBUF_FOURCC('Y', 'U', '1', '1');
+	case AV_PIX_FMT_YUV410P:
+		return DLBUF_FOURCC('Y', 'U', 'V', '9');
+	default:
+		return 0;
+	}
+}
+
+static inline const char *dlbuf_ffmpeg_name_(enum AVPixelFormat format)
+{
+	const char *name = av_get_pix_fmt_name(format);
+
+	return name ? name : "unknown";
+}
+
+/* The object, offset and pitch of one plane. */
+static inline int dlbuf_ffmpeg_plane_(const AVDRMFrameDescriptor *desc,
+				      const AVDRMPlaneDescriptor *p,
+				      struct dlbuf_frame *f)
+{
+	struct dlbuf_plane *plane = &f->planes[f->nplanes];
+	const AVDRMObjectDescriptor *object;
+
+	if (f->nplanes == DLBUF_MAX_PLANES)
+		return dlbuf_fail(-EINVAL, "the AVFrame has more than %d planes",
+				  DLBUF_MAX_PLANES);
+	if (p->object_index < 0 || p->object_index >= desc->nb_objects)
+		return dlbuf_fail(-EINVAL, "plane %u of the AVFrame is in "
+				  "object %d of %d", f->nplanes,
+				  p->object_index, desc->nb_objects);
+	if (p->offset < 0)
+		return dlbuf_fail(-EINVAL, "plane %u of the AVFrame begins %lld "
+				  "bytes before its object", f->nplanes,
+				  -(long long)p->offset);
+	object = &desc->objects[p->object_index];
+	if (!f->nplanes)
+		f->modifier = object->format_modifier;
+	if (object->format_modifier != f->modifier)
+		return dlbuf_fail(-EOPNOTSUPP, "the AVFrame's planes have "
+				  "different modifiers, 0x%llx and 0x%llx",
+				  (unsigned long long)f->modifier,
+				  (unsigned long long)object->format_modifier);
+	plane->fd = object->fd;
+	plane->offset = p->offset;
+	plane->pitch = p->pitch;
+	f->nplanes++;
+	return 0;
+}
+
+/* Several layers are one picture of the software format, or nothing known. */
+static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
+				       enum AVPixelFormat sw_format,
+				       struct dlbuf_frame *f)
+{
+	struct dlbuf_format_info info;
+	int i, j, ret;
+
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	for (i = 0; i < desc->nb_layers; i++) {
+		const AVDRMLayerDescriptor *layer = &desc->layers[i];
+
+		if (layer->nb_planes < 1 ||
+		    layer->nb_planes > AV_DRM_MAX_PLANES ||
+		    (layer->nb_planes > 1 && desc->nb_layers > 1))
+			return dlbuf_fail(-EINVAL, "layer %d of %d of the "
+					  "AVFrame has %d planes", i,
+					  desc->nb_layers, layer->nb_planes);
+		for (j = 0; j < layer->nb_planes; j++) {
+			ret = dlbuf_ffmpeg_plane_(desc, &layer->planes[j], f);
+			if (ret)
+				return ret;
+		}
+	}
+	if (desc->nb_layers == 1) {
+		f->code = desc->layers[0].format;
+		return 0;
+	}
+	if (sw_format == AV_PIX_FMT_NONE)
+		return dlbuf_fail(-EOPNOTSUPP, "the AVFrame has %d layers and no "
+				  "hw_frames_ctx whose sw_format says what they "
+				  "are together", desc->nb_layers);
+	f->code = dlbuf_ffmpeg_code_(sw_format);
+	if (!f->code || dlbuf_format_find(f->code, f->modifier, DLBUF_CODE_DRM,
+					  &info))
+		return dlbuf_fail(-EOPNOTSUPP, "no DRM format has the planes of "
+				  "FFmpeg's %s", dlbuf_ffmpeg_name_(sw_format));
+	if (info.nplanes != f->nplanes)
+		return dlbuf_fail(-EINVAL, "the AVFrame has %d layers, %s has %u "
+				  "planes", desc->nb_layers,
+				  dlbuf_ffmpeg_name_(sw_format), info.nplanes);
+	for (i = 0; i < desc->nb_layers; i++)
+		if (!dlbuf_layer_is_plane_(desc->layers[i].format, f->code, i))
+			return dlbuf_fail(-EINVAL, "layer %d of the AVFrame, "
+					  "0x%08x, is not plane %d of %s", i,
+					  desc->layers[i].format, i,
+					  dlbuf_ffmpeg_name_(sw_format));
+	return 0;
+}
+
+/* FFmpeg's code points are those of H.273; what it does not know is 2 or more. */
+static inline uint8_t dlbuf_ffmpeg_point_(int value)
+{
+	return value == 1 || (value > 3 && value < 255) ? value : 0;
+}
+
+static inline void dlbuf_ffmpeg_colour_(const AVFrame *av,
+					enum AVPixelFormat sw_format,
+					struct dlbuf_colour *c)
+{
+	c->primaries = dlbuf_ffmpeg_point_(av->color_primaries);
+	c->transfer = dlbuf_ffmpeg_point_(av->color_trc);
+	if (av->colorspace == AVCOL_SPC_RGB ||
+	    dlbuf_ffmpeg_point_(av->colorspace))
+		c->matrix = av->colorspace + 1;
+	if (av->color_range == AVCOL_RANGE_MPEG)
+		c->range = DLBUF_RANGE_LIMITED;
+	/* The formats with a J say it by their name. */
+	if (av->color_range == AVCOL_RANGE_JPEG ||
+	    sw_format == AV_PIX_FMT_YUVJ420P ||
+	    sw_format == AV_PIX_FMT_YUVJ422P ||
+	    sw_format == AV_PIX_FMT_YUVJ444P)
+		c->range = DLBUF_RANGE_FULL;
+	if (av->chroma_location > AVCHROMA_LOC_UNSPECIFIED &&
+	    av->chroma_location < AVCHROMA_LOC_NB)
+		c->chroma_site = av->chroma_location;
+}
+
+static inline void dlbuf_ffmpeg_time_(const AVFrame *av, struct dlbuf_frame *f)
+{
+	AVRational ns;
+
+	if (av->pts == AV_NOPTS_VALUE || av->time_base.num <= 0 ||
+	    av->time_base.den <= 0)
+		return;
+	ns.num = 1;
+	ns.den = 1000000000;
+	f->timestamp_ns = av_rescale_q(av->pts, av->time_base, ns);
+	f->clock = DLBUF_CLOCK_STREAM;
+}
+
+static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
+{
+#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
+	int interlaced = !!(av->flags & AV_FRAME_FLAG_INTERLACED);
+	int top_first = !!(av->flags & AV_FRAME_FLAG_TOP_FIELD_FIRST);
+#else
+	int interlaced = av->interlaced_frame;
+	int top_first = av->top_field_first;
+#endif
+
+	if (!interlaced)
+		return DLBUF_FIELD_NONE;
+	return top_first ? DLBUF_FIELD_INTERLACED_TB :
+			   DLBUF_FIELD_INTERLACED_BT;
+}
+
+/*
+ * Describes an AVFrame of AV_PIX_FMT_DRM_PRIME as a frame: its planes, its
+ * modifier, what is to be seen of it, colour, the time where pts and time_base
+ * are both set, the fields, and whether the decoder says that it is damaged.
+ *
+ * A descriptor with one layer says what the picture is. One with several has
+ * an image per plane, R8 and GR88, which could be NV12 as well as NV21: what
+ * they are together is sw_format, or, with AV_PIX_FMT_NONE, that of
+ * av->hw_frames_ctx. A frame that av_hwframe_map() made of one of VA-API has
+ * several layers and no hw_frames_ctx: give the sw_format of the source's.
+ *
+ * av is borrowed, and the fds stay borrowed in *frame: keep av until it has
+ * been imported. *frame is written whole, on success only. The lease is not
+ * set: dlbuf_ffmpeg_lease() does it. The order is UNKNOWN: FFmpeg leaves it to
+ * each decoder, some of which return the frame before the hardware is done;
+ * the dma-buf's own fences are waited for in any case.
+ *
+ * Pure. 0, or, with a sentence in dlbuf_last_error(),
+ * -EINVAL      not DRM_PRIME; no, or more than 4, layers, planes or objects; a
+ *              plane in no object or before its beginning; a crop of
+ *              everything; layers that are not the planes of sw_format
+ * -EOPNOTSUPP  objects whose modifiers differ; several layers where sw_format
+ *              is not known or DRM has no such format
+ * The format itself is checked by dlbuf_import_frame().
+ *
+ * Units: AVDRMFrameDescriptor's offsets and pitches are signed bytes. A pitch
+ * may be negative and stays so; an offset may not. The size of an object is
+ * not looked at, it may be 0 for unknown: the kernel knows it.
+ *
+ * Specification: libavutil/hwcontext_drm.h, libavutil/frame.h; ITU-T H.273.
+ */
+static inline int dlbuf_ffmpeg_frame(const AVFrame *av,
+				     enum AVPixelFormat sw_format,
+				     struct dlbuf_frame *frame)
+{
+	const AVDRMFrameDescriptor *desc;
+	struct dlbuf_frame f;
+	uint64_t x, y;
+	int ret;
+
+	if (av->format != AV_PIX_FMT_DRM_PRIME || !av->data[0])
+		return dlbuf_fail(-EINVAL, "the AVFrame is of %s, not of "
+				  "drm_prime", dlbuf_ffmpeg_name_(
+					  (enum AVPixelFormat)av->format));
+	desc = (const AVDRMFrameDescriptor *)(const void *)av->data[0];
+	if (desc->nb_objects < 1 || desc->nb_objects > AV_DRM_MAX_PLANES ||
+	    desc->nb_layers < 1 || desc->nb_layers > AV_DRM_MAX_PLANES)
+		return dlbuf_fail(-EINVAL, "the AVFrame has %d objects and %d "
+				  "layers", desc->nb_objects, desc->nb_layers);
+	if (av->width <= 0 || av->height <= 0)
+		return dlbuf_fail(-EINVAL, "the AVFrame is %d pixels wide and %d "
+				  "high", av->width, av->height);
+	if (sw_format == AV_PIX_FMT_NONE && av->hw_frames_ctx)
+		sw_format = ((const AVHWFramesContext *)(const void *)
+			     av->hw_frames_ctx->data)->sw_format;
+
+	memset(&f, 0, sizeof(f));
+	f.size = sizeof(f);
+	f.width = av->width;
+	f.height = av->height;
+	f.code_space = DLBUF_CODE_DRM;
+	f.fence = -1;
+	ret = dlbuf_ffmpeg_layers_(desc, sw_format, &f);
+	if (ret)
+		return ret;
+
+	/* They are size_t, and their sums may wrap. */
+	x = (uint64_t)av->crop_left + av->crop_right;
+	y = (uint64_t)av->crop_top + av->crop_bottom;
+	if (av->crop_left > f.width || av->crop_right > f.width ||
+	    av->crop_top > f.height || av->crop_bottom > f.height ||
+	    x >= f.width || y >= f.height)
+		return dlbuf_fail(-EINVAL, "the AVFrame is cropped to nothing");
+	if (x || y) {
+		f.crop.x = av->crop_left;
+		f.crop.y = av->crop_top;
+		f.crop.width = f.width - x;
+		f.crop.height = f.height - y;
+	}
+	dlbuf_ffmpeg_colour_(av, sw_format, &f.colour);
+	dlbuf_ffmpeg_time_(av, &f);
+	f.field = dlbuf_ffmpeg_field_(av);
+	if (av->flags & AV_FRAME_FLAG_CORRUPT || av->decode_error_flags)
+		f.flags |= DLBUF_FRAME_DAMAGED;
+	*frame = f;
+	return 0;
+}
+
+static inline void dlbuf_ffmpeg_release_(void *av)
+{
+	AVFrame *frame = (AVFrame *)av;
+
+	av_frame_free(&frame);
+}
+
+/*
+ * Makes a reference to av the lease of *frame: the decoder's buffer is not
+ * used again before the last tensor is deleted and the last access complete.
+ *
+ * av is borrowed: unref or free it whenever you like. The reference is given
+ * back by frame->release(frame->release_data), which dlbuf_import_frame() does
+ * not call when it fails: then call it. Giving back is what FFmpeg does with
+ * its last reference, on the thread that the lease is called on: its own pools
+ * and decoders allow any.
+ * -ENOMEM  *frame is as it was
+ */
+static inline int dlbuf_ffmpeg_lease(const AVFrame *av,
+				     struct dlbuf_frame *frame)
+{
+	AVFrame *ref = av_frame_clone(av);
+
+	if (!ref)
+		return dlbuf_fail(-ENOMEM, "av_frame_clone failed");
+	frame->release = dlbuf_ffmpeg_release_;
+	frame->release_data = ref;
+	return 0;
+}
+
+/* AVERROR() of an errno is its negative; others are letters, far below. */
+static inline int dlbuf_ffmpeg_fail_(int err, const char *call, const char *what)
+{
+	char text[AV_ERROR_MAX_STRING_SIZE] = "";
+	int ret = -EIO;
+
+	av_strerror(err, text, sizeof(text));
+	if (err == AVERROR(ENOSYS))
+		ret = -EOPNOTSUPP;
+	else if (err == AVERROR(ENOMEM))
+		ret = -ENOMEM;
+	return dlbuf_fail(ret, "%s of %s: %s", call, what, text);
+}
+
+/*
+ * Describes any hardware frame that FFmpeg can map to dma-bufs, those of
+ * VA-API and Vulkan, and of AV_PIX_FMT_DRM_PRIME as it is; the mapping is the
+ * lease, and holds a reference to av.
+ *
+ * av is borrowed, as for dlbuf_ffmpeg_lease(). The fds in *frame live until the
+ * lease is called: after dlbuf_import_frame() has failed, call it. May block
+ * in the driver. *frame is written on success only.
+ * access, DLBUF_READ, DLBUF_WRITE or DLBUF_RW, is what the mapping is asked
+ * for; a frame of DRM_PRIME has what its fds have.
+ * -EOPNOTSUPP  also: FFmpeg has no mapping from this kind to DRM_PRIME
+ * -EIO         FFmpeg or the driver failed; the sentence has its words
+ * and as dlbuf_ffmpeg_frame() and dlbuf_ffmpeg_lease()
+ */
+static inline int dlbuf_ffmpeg_map(const AVFrame *av, uint32_t access,
+				   struct dlbuf_frame *frame)
+{
+	enum AVPixelFormat sw_format = AV_PIX_FMT_NONE;
+	struct dlbuf_frame f;
+	AVFrame *map;
+	int ret;
+
+	if (av->format == AV_PIX_FMT_DRM_PRIME) {
+		ret = dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NONE, &f);
+		if (!ret)
+			ret = dlbuf_ffmpeg_lease(av, &f);
+		if (!ret)
+			*frame = f;
+		return ret;
+	}
+	if (!access || access & ~(uint32_t)DLBUF_RW)
+		return dlbuf_fail(-EINVAL, "access %u is not READ, WRITE or RW",
+				  access);
+	if (!av->hw_frames_ctx)
+		return dlbuf_fail(-EINVAL, "the AVFrame is of %s, which is no "
+				  "hardware's", dlbuf_ffmpeg_name_(
+					  (enum AVPixelFormat)av->format));
+	sw_format = ((const AVHWFramesContext *)(const void *)
+		     av->hw_frames_ctx->data)->sw_format;
+	map = av_frame_alloc();
+	if (!map)
+		return dlbuf_fail(-ENOMEM, "av_frame_alloc failed");
+	map->format = AV_PIX_FMT_DRM_PRIME;
+	ret = av_hwframe_map(map, av,
+			     (access & DLBUF_READ ? AV_HWFRAME_MAP_READ : 0) |
+			     (access & DLBUF_WRITE ? AV_HWFRAME_MAP_WRITE : 0));
+	/* Not all mappings bring colour, time and crop along. */
+	if (ret >= 0)
+		ret = av_frame_copy_props(map, av);
+	if (ret < 0) {
+		ret = dlbuf_ffmpeg_fail_(ret, "av_hwframe_map",
+					 dlbuf_ffmpeg_name_(
+						 (enum AVPixelFormat)av->format));
+	} else {
+		ret = dlbuf_ffmpeg_frame(map, sw_format, &f);
+	}
+	if (ret) {
+		av_frame_free(&map);
+		return ret;
+	}
+	f.release = dlbuf_ffmpeg_release_;
+	f.release_data = map;
+	*frame = f;
+	return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_INTEROP_FFMPEG_H */

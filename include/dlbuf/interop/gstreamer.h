@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * GStreamer: a GstBuffer of dma-bufs and the caps of its pad -> a frame.
+ * Header-only; needs GStreamer 1.20 or newer (caps with format=DMA_DRM need
+ * 1.24) and its libraries: pkg-config gstreamer-video-1.0
+ * gstreamer-allocators-1.0.
+ *
+ *	GstSample *sample = gst_app_sink_pull_sample(sink);
+ *	struct dlbuf_gstreamer_format format;
+ *	struct dlbuf_frame frame;
+ *
+ *	dlbuf_gstreamer_caps(gst_sample_get_caps(sample), &format);
+ *	dlbuf_gstreamer_frame(gst_sample_get_buffer(sample), &format, &frame);
+ *	gst_sample_unref(sample);
+ *	if (dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors))
+ *		frame.release(frame.release_data);
+ *
+ * The lease is a reference to the GstBuffer: it goes back to its pool, and to
+ * the camera, when the last tensor's work is done.
+ */
+#ifndef DLBUF_INTEROP_GSTREAMER_H
+#define DLBUF_INTEROP_GSTREAMER_H
+
+#include <errno.h>
+#include <string.h>
+
+#include <gst/allocators/gstdmabuf.h>
+#include <gst/gst.h>
+#include <gst/video/video.h>
+
+#include <dlbuf/frame.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What caps say. Made by dlbuf_gstreamer_caps(), once as long as they stand. */
+struct dlbuf_gstreamer_format {
+	GstVideoInfo info;
+	uint32_t code;
+	enum dlbuf_code_space code_space;
+	/* May be set by who knows better, see dlbuf_gstreamer_caps(). */
+	uint64_t modifier;
+};
+
+/*
+ * The same bytes in memory, as DRM's code, or V4L2's, if DRM has none or, as
+ * for AYUV, means something else. 0: neither has it.
+ */
+static inline uint32_t dlbuf_gstreamer_code_(GstVideoFormat format,
+					     enum dlbuf_code_space *space)
+{
+	*space = DLBUF_CODE_DRM;
+	switch (format) {
+	case GST_VIDEO_FORMAT_NV12:
+		return DLBUF_FOURCC('N', 'V', '1', '2');
+	case GST_VIDEO_FORMAT_NV21:
+		return DLBUF_FOURCC('N', 'V', '2', '1');
+	case GST_VIDEO_FORMAT_NV16:
+		return DLBUF_FOURCC('N', 'V', '1', '6');
+	case GST_VIDEO_FORMAT_NV61:
+		return DLBUF_FOURCC('N', 'V', '6', '1');
+	case GST_VIDEO_FORMAT_NV24:
+		return DLBUF_FOURCC('N', 'V', '2', '4');
+	case GST_VIDEO_FORMAT_P010_10LE:
+		return DLBUF_FOURCC('P', '0', '1', '0');
+	case GST_VIDEO_FORMAT_P012_LE:
+		return DLBUF_FOURCC('P', '0', '1', '2');
+	case GST_VIDEO_FORMAT_P016_LE:
+		return DLBUF_FOURCC('P', '0', '1', '6');
+	case GST_VIDEO_FORMAT_NV12_10LE40:
+		return DLBUF_FOURCC('N', 'V', '1', '5');
+
+	case GST_VIDEO_FORMAT_I420:
+		return DLBUF_FOURCC('Y', 'U', '1', '2');
+	case GST_VIDEO_FORMAT_YV12:
+		return DLBUF_FOURCC('Y', 'V', '1', '2');
+	case GST_VIDEO_FORMAT_Y41B:
+		return DLBUF_FOURCC('Y', 'U', '1', '1');
+	case GST_VIDEO_FORMAT_Y42B:
+		return DLBUF_FOURCC('Y', 'U', '1', '6');
+	case GST_VIDEO_FORMAT_Y444:
+		return DLBUF_FOURCC('Y', 'U', '2', '4');
+	case GST_VIDEO_FORMAT_YUV9:
+		return DLBUF_FOURCC('Y', 'U', 'V', '9');
+	case GST_VIDEO_FORMAT_YVU9:
+		return DLBUF_FOURCC('Y', 'V', 'U', '9');
+	case GST_VIDEO_FORMAT_I420_10LE:
+		return DLBUF_FOURCC('S', '0', '1', '0');
+	case GST_VIDEO_FORMAT_I422_10LE:
+		return DLBUF_FOURCC('S', '2', '1', '0');
+	case GST_VIDEO_FORMAT_Y444_10LE:
+		return DLBUF_FOURCC('S', '4', '1', '0');
+	case GST_VIDEO_FORMAT_I420_12LE:
+		return DLBUF_FOURCC('S', '0', '1', '2');
+	case GST_VIDEO_FORMAT_I422_12LE:
+		return DLBUF_FOURCC('S', '2', '1', '2');
+	case GST_VIDEO_FORMAT_Y444_12LE:
+		return DLBUF_FOURCC('S', '4', '1', '2');
+	case GST_VIDEO_FORMAT_Y444_16LE:
+		return DLBUF_FOURCC('S', '4', '1', '6');
+
+	case GST_VIDEO_FORMAT_YUY2:
+		return DLBUF_FOURCC('Y', 'U', 'Y', 'V');
+	case GST_VIDEO_FORMAT_YVYU:
+		return DLBUF_FOURCC('Y', 'V', 'Y', 'U');
+	case GST_VIDEO_FORMAT_UYVY:
+		return DLBUF_FOURCC('U', 'Y', 'V', 'Y');
+	case GST_VIDEO_FORMAT_VYUY:
+		return DLBUF_FOURCC('V', 'Y', 'U', 'Y');
+	case GST_VIDEO_FORMAT_Y210:
+		return DLBUF_FOURCC('Y', '2', '1', '0');
+	case GST_VIDEO_FORMAT_Y212_LE:
+		return DLBUF_FOURCC('Y', '2', '1', '2');
+	case GST_VIDEO_FORMAT_Y410:
+		return DLBUF_FOURCC('Y', '4', '1', '0');
+	case GST_VIDEO_FORMAT_Y412_LE:
+		return DLBUF_FOURCC('Y', '4', '1', '2');
+#if GST_CHECK_VERSION(1, 26, 0)
+	case GST_VIDEO_FORMAT_Y216_LE:
+		return DLBUF_FOURCC('Y', '2', '1', '6');
+	case GST_VIDEO_FORMAT_Y416_LE:
+		return DLBUF_FOURCC('Y', '4', '1', '6');
+#endif
+	case GST_VIDEO_FORMAT_VUYA:
+		return DLBUF_FOURCC('A', 'Y', 'U', 'V');
+	case GST_VIDEO_FORMAT_v308:
+		return DLBUF_FOURCC('V', 'U', '2', '4');
+
+	/* DRM names the channels from the highest bit down. */
+	case GST_VIDEO_FORMAT_RGB:
+		return DLBUF_FOURCC('B', 'G', '2', '4');
+	case GST_VIDEO_FORMAT_BGR:
+		return DLBUF_FOURCC('R', 'G', '2', '4');
+	case GST_VIDEO_FORMAT_BGRx:
+		return DLBUF_FOURCC('X', 'R', '2', '4');
+	case GST_VIDEO_FORMAT_RGBx:
+		return DLBUF_FOURCC('X', 'B', '2', '4');
+	case GST_VIDEO_FORMAT_xRGB:
+		return DLBUF_FOURCC('B', 'X', '2', '4');
+	case GST_VIDEO_FORMAT_xBGR:
+		return DLBUF_FOURCC('R', 'X', '2', '4');
+	case GST_VIDEO_FORMAT_BGRA:
+		return DLBUF_FOURCC('A', 'R', '2', '4');
+	case GST_VIDEO_FORMAT_RGBA:
+		return DLBUF_FOURCC('A', 'B', '2', '4');
+	case GST_VIDEO_FORMAT_ARGB:
+		return DLBUF_FOURCC('B', 'A', '2', '4');
+	case GST_VIDEO_FORMAT_ABGR:
+		return DLBUF_FOURCC('R', 'A', '2', '4');
+	case GST_VIDEO_FORMAT_RGBA64_LE:
+		return DLBUF_FOURCC('A', 'B', '4', '8');
+	case GST_VIDEO_FORMAT_BGRA64_LE:
+		return DLBUF_FOURCC('A', 'R', '4', '8');
+	case GST_VIDEO_FORMAT_BGR10A2_LE:
+		return DLBUF_FOURCC('A', 'R', '3', '0');
+	case GST_VIDEO_FORMAT_RGB10A2_LE:
+		return DLBUF_FOURCC('A', 'B', '3', '0');
+	case GST_VIDEO_FORMAT_RGB16:
+		return DLBUF_FOURCC('R', 'G', '1', '6');
+	case GST_VIDEO_FORMAT_BGR16:
+		return DLBUF_FOURCC('B', 'G', '1', '6');
+	case GST_VIDEO_FORMAT_RGB15:
+		return DLBUF_FOURCC('X', 'R', '1', '5');
+	case GST_VIDEO_FORMAT_BGR15:
+		return DLBUF_FOURCC('X', 'B', '1', '5');
+	default:
+		break;
+	}
+	*space = DLBUF_CODE_V4L2;
+	switch (format) {
+	case GST_VIDEO_FORMAT_GRAY8:
+		return DLBUF_FOURCC('G', 'R', 'E', 'Y');
+	case GST_VIDEO_FORMAT_GRAY16_LE:
+		return DLBUF_FOURCC('Y', '1', '6', ' ');
+#if GST_CHECK_VERSION(1, 26, 0)
+	case GST_VIDEO_FORMAT_GRAY10_LE16:
+		return DLBUF_FOURCC('Y', '1', '0', ' ');
+#endif
+	case GST_VIDEO_FORMAT_AYUV:
+		return DLBUF_FOURCC('A', 'Y', 'U', 'V');
+	default:
+		return 0;
+	}
+}
+
+/* video/x-bayer: its format is the mosaic's first two rows, and its depth. */
+static inline uint32_t dlbuf_gstreamer_bayer_(const char *name,
+					      GstVideoFormat *like)
+{
+	static const struct {
+		char name[8];
+		char code[5][4];	/* of 8, 10, 12, 14 and 16 bits */
+	} patterns[] = {
+		{ "bggr", { { 'B', 'A', '8', '1' }, { 'B', 'G', '1', '0' },
+			    { 'B', 'G', '1', '2' }, { 'B', 'G', '1', '4' },
+			    { 'B', 'Y', 'R', '2' } } },
+		{ "gbrg", { { 'G', 'B', 'R', 'G' }, { 'G', 'B', '1', '0' },
+			    { 'G', 'B', '1', '2' }, { 'G', 'B', '1', '4' },
+			    { 'G', 'B', '1', '6' } } },
+		{ "grbg", { { 'G', 'R', 'B', 'G' }, { 'B', 'A', '1', '0' },
+			    { 'B', 'A', '1', '2' }, { 'G', 'R', '1', '4' },
+			    { 'G', 'R', '1', '6' } } },
+		{ "rggb", { { 'R', 'G', 'G', 'B' }, { 'R', 'G', '1', '0' },
+			    { 'R', 'G', '1', '2' }, { 'R', 'G', '1', '4' },
+			    { 'R', 'G', '1', '6' } } },
+	};
+	static const char depths[][8] = { "", "10le", "12le", "14le", "16le" };
+	size_t i, j;
+
+	if (!name)
+		return 0;
+	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+		if (strncmp(name, patterns[i].name, 4))
+			continue;
+		for (j = 0; j < sizeof(depths) / sizeof(depths[0]); j++) {
+			const char *c = patterns[i].code[j];
+
+			if (strcmp(name + 4, depths[j]))
+				continue;
+			*like = j ? GST_VIDEO_FORMAT_GRAY16_LE :
+				    GST_VIDEO_FORMAT_GRAY8;
+			return DLBUF_FOURCC(c[0], c[1], c[2], c[3]);
+		}
+	}
+	return 0;
+}
+
+static inline int dlbuf_gstreamer_bayer_caps_(const GstStructure *s,
+					      struct dlbuf_gstreamer_format *f)
+{
+	GstVideoFormat like = GST_VIDEO_FORMAT_UNKNOWN;
+	int width, height;
+
+	f->code_space = DLBUF_CODE_V4L2;
+	f->code = dlbuf_gstreamer_bayer_(gst_structure_get_string(s, "format"),
+					 &like);
+	if (!f->code)
+		return dlbuf_fail(-EOPNOTSUPP, "V4L2 has no code for "
+				  "video/x-bayer,format=%s",
+				  gst_structure_get_string(s, "format"));
+	if (!gst_structure_get_int(s, "width", &width) ||
+	    !gst_structure_get_int(s, "height", &height) || width <= 0 ||
+	    height <= 0)
+		return dlbuf_fail(-EINVAL, "the caps say no size");
+	/* The rows of a mosaic are as those of a grey picture. */
+	if (!gst_video_info_set_format(&f->info, like, (guint)width,
+				       (guint)height))
+		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %dx%d",
+				  width, height);
+	memset(&f->info.colorimetry, 0, sizeof(f->info.colorimetry));
+	f->info.colorimetry.matrix = GST_VIDEO_COLOR_MATRIX_RGB;
+	return 0;
+}
+
+/*
+ * Reads caps: those of a GstSample, or of a CAPS event. They are borrowed.
+ *
+ * The modifier is what drm-format says (GStreamer 1.24), or LINEAR for plain
+ * video/x-raw in system memory, whose rows gst_video_frame_map() shows one
+ * after another whatever holds them. memory:DMABuf with a format of its own,
+ * as before 1.24, does not say: INVALID, which dlbuf_import_frame() refuses.
+ * Set format->modifier to DLBUF_MOD_LINEAR where you know that of the element,
+ * as of v4l2src.
+ *
+ * Pure. *format is written on success only. 0, or
+ * -EINVAL      not caps of one raw picture: not fixed, not video/x-raw or
+ *              video/x-bayer, without a size
+ * -EOPNOTSUPP  neither DRM nor V4L2 has a code for it: planar RGB, big-endian,
+ *              v210; or fields in a buffer of which each has an id of its own
+ *              (interlace-mode=fields)
+ * with a sentence in dlbuf_last_error().
+ *
+ * Specification: GStreamer's "Raw Video Media Types" and "DMA buffers".
+ */
+static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
+				       struct dlbuf_gstreamer_format *format)
+{
+	struct dlbuf_gstreamer_format f;
+	const GstCapsFeatures *features;
+	const GstStructure *s;
+	int ret;
+
+	if (!caps || !gst_caps_is_fixed(caps))
+		return dlbuf_fail(-EINVAL, "the caps are not fixed");
+	memset(&f, 0, sizeof(f));
+	gst_video_info_init(&f.info);
+	s = gst_caps_get_structure(caps, 0);
+	features = gst_caps_get_features(caps, 0);
+	f.modifier = !features || gst_caps_features_is_equal(features,
+			GST_CAPS_FEATURES_MEMORY_SYSTEM_MEMORY) ?
+		     DLBUF_MOD_LINEAR : DLBUF_MOD_INVALID;
+	if (gst_structure_has_name(s, "video/x-bayer")) {
+		ret = dlbuf_gstreamer_bayer_caps_(s, &f);
+		if (ret)
+			return ret;
+		*format = f;
+		return 0;
+	}
+	if (!gst_structure_has_name(s, "video/x-raw"))
+		return dlbuf_fail(-EINVAL, "the caps are of %s, not of video/x-raw "
+				  "or video/x-bayer", gst_structure_get_name(s));
+#if GST_CHECK_VERSION(1, 24, 0)
+	if (gst_video_is_dma_drm_caps(caps)) {
+		GstVideoInfoDmaDrm drm;
+
+		if (!gst_video_info_dma_drm_from_caps(&drm, caps))
+			return dlbuf_fail(-EINVAL, "GStreamer cannot read the "
+					  "DMA_DRM caps");
+		f.code = drm.drm_fourcc;
+		f.code_space = DLBUF_CODE_DRM;
+		f.modifier = drm.drm_modifier;
+		/* Where its planes are, unless each buffer says so. */
+		if (f.modifier != DLBUF_MOD_LINEAR ||
+		    !gst_video_info_dma_drm_to_video_info(&drm, &f.info))
+			f.info = drm.vinfo;
+	} else
+#endif
+	{
+		if (!gst_video_info_from_caps(&f.info, caps))
+			return dlbuf_fail(-EINVAL, "GStreamer cannot read the "
+					  "caps of video/x-raw");
+		f.code = dlbuf_gstreamer_code_(GST_VIDEO_INFO_FORMAT(&f.info),
+					       &f.code_space);
+	}
+	if (!f.code)
+		return dlbuf_fail(-EOPNOTSUPP, "neither DRM nor V4L2 has a code "
+				  "for GStreamer's %s", gst_video_format_to_string(
+					  GST_VIDEO_INFO_FORMAT(&f.info)));
+	if (GST_VIDEO_INFO_INTERLACE_MODE(&f.info) ==
+	    GST_VIDEO_INTERLACE_MODE_FIELDS)
+		return dlbuf_fail(-EOPNOTSUPP, "a buffer of interlace-mode=fields "
+				  "is more than one picture");
+	*format = f;
+	return 0;
+}
+
+static inline struct dlbuf_colour
+dlbuf_gstreamer_colour_(const GstVideoInfo *info)
+{
+	const GstVideoColorimetry *from = &info->colorimetry;
+	struct dlbuf_colour c;
+	guint matrix;
+
+	memset(&c, 0, sizeof(c));
+	if (from->range == GST_VIDEO_COLOR_RANGE_0_255)
+		c.range = DLBUF_RANGE_FULL;
+	else if (from->range == GST_VIDEO_COLOR_RANGE_16_235)
+		c.range = DLBUF_RANGE_LIMITED;
+	/* 2 is H.273's word for: nobody said. */
+	c.primaries = (uint8_t)gst_video_color_primaries_to_iso(from->primaries);
+	if (c.primaries == 2)
+		c.primaries = 0;
+	c.transfer = (uint8_t)gst_video_transfer_function_to_iso(from->transfer);
+	if (c.transfer == 2)
+		c.transfer = 0;
+	matrix = gst_video_color_matrix_to_iso(from->matrix);
+	if (matrix != 2)
+		c.matrix = (uint8_t)(matrix + 1);
+	switch (info->chroma_site & ~GST_VIDEO_CHROMA_SITE_ALT_LINE) {
+	case GST_VIDEO_CHROMA_SITE_H_COSITED:
+		c.chroma_site = 0 + 1;
+		break;
+	case GST_VIDEO_CHROMA_SITE_NONE:
+		c.chroma_site = 1 + 1;
+		break;
+	case GST_VIDEO_CHROMA_SITE_COSITED:
+		c.chroma_site = 2 + 1;
+		break;
+	case GST_VIDEO_CHROMA_SITE_V_COSITED:
+		c.chroma_site = 3 + 1;
+		break;
+	default:
+		break;
+	}
+	return c;
+}
+
+static inline enum dlbuf_field
+dlbuf_gstreamer_field_(const GstVideoInfo *info, GstBuffer *buffer)
+{
+	gboolean top = GST_BUFFER_FLAG_IS_SET(buffer,
+					      GST_VIDEO_BUFFER_FLAG_TFF);
+	gboolean is_interlaced = GST_BUFFER_FLAG_IS_SET(buffer,
+					GST_VIDEO_BUFFER_FLAG_INTERLACED);
+
+	switch (GST_VIDEO_INFO_INTERLACE_MODE(info)) {
+	case GST_VIDEO_INTERLACE_MODE_PROGRESSIVE:
+		return DLBUF_FIELD_NONE;
+	case GST_VIDEO_INTERLACE_MODE_ALTERNATE:
+		return top ? DLBUF_FIELD_TOP : DLBUF_FIELD_BOTTOM;
+	case GST_VIDEO_INTERLACE_MODE_MIXED:
+		if (!is_interlaced)
+			return DLBUF_FIELD_NONE;
+		return top ? DLBUF_FIELD_INTERLACED_TB :
+			     DLBUF_FIELD_INTERLACED_BT;
+	case GST_VIDEO_INTERLACE_MODE_INTERLEAVED:
+		if (GST_VIDEO_INFO_FIELD_ORDER(info) ==
+		    GST_VIDEO_FIELD_ORDER_TOP_FIELD_FIRST)
+			return DLBUF_FIELD_INTERLACED_TB;
+		if (GST_VIDEO_INFO_FIELD_ORDER(info) ==
+		    GST_VIDEO_FIELD_ORDER_BOTTOM_FIELD_FIRST)
+			return DLBUF_FIELD_INTERLACED_BT;
+		/* Then each buffer does, if it says anything. */
+		if (top)
+			return DLBUF_FIELD_INTERLACED_TB;
+		return is_interlaced ? DLBUF_FIELD_INTERLACED_BT :
+				       DLBUF_FIELD_INTERLACED;
+	default:
+		return DLBUF_FIELD_UNKNOWN;
+	}
+}
+
+static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, gsize offset,
+					 int stride, struct dlbuf_plane *plane)
+{
+	guint index, length;
+	GstMemory *mem;
+	gsize skip;
+
+	if (!gst_buffer_find_memory(buffer, offset, 1, &index, &length, &skip))
+		return dlbuf_fail(-ERANGE, "a plane begins at byte %zu, beyond "
+				  "the GstBuffer", (size_t)offset);
+	mem = gst_buffer_peek_memory(buffer, index);
+	if (!gst_is_dmabuf_memory(mem))
+		return dlbuf_fail(-EBADF, "the GstBuffer's memory is of %s, no "
+				  "dma-buf", mem->allocator ?
+				  mem->allocator->mem_type : "no allocator");
+	plane->fd = gst_dmabuf_memory_get_fd(mem);
+	/* The memory may be a part of the dma-buf. */
+	plane->offset = mem->offset + skip;
+	plane->pitch = stride;
+	plane->bytes = mem->size - skip;
+	return 0;
+}
+
+static inline void dlbuf_gstreamer_release_(void *buffer)
+{
+	gst_buffer_unref((GstBuffer *)buffer);
+}
+
+/*
+ * Describes a buffer as a frame: where its planes are by its GstVideoMeta, or
+ * by the caps if it has none, in as many dma-bufs as it has memories; the crop
+ * by its GstVideoCropMeta. GstVideoMeta's alignment is in its offsets already.
+ * The timestamp is the PTS, in nanoseconds of the stream; the sequence number
+ * is the buffer's offset. The order is IMPLICIT: GStreamer passes on a buffer
+ * whose fences, if it has some, are on the dma-buf. Of interlace-mode=alternate
+ * the height is a field's.
+ *
+ * The frame has a reference to the buffer as its lease, which release() drops.
+ * If the frame is not imported, or dlbuf_import_frame() fails, drop it:
+ * frame.release(frame.release_data). The fds are the memories', borrowed for
+ * as long as the lease is held. buffer and format are borrowed for the call.
+ * When the lease fires its thread gives the buffer back to its pool, which for
+ * a camera means VIDIOC_QBUF; no pool of GStreamer's own blocks there.
+ *
+ * Pure but for the reference. *frame is written whole, on success only. 0, or
+ * -EBADF       a plane is in memory that is no dma-buf
+ * -ERANGE      a plane begins beyond the buffer
+ * -EOPNOTSUPP  nobody says where the planes are: the buffer has no GstVideoMeta,
+ *              and the format is not linear or none of GStreamer's
+ */
+static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
+					const struct dlbuf_gstreamer_format *format,
+					struct dlbuf_frame *frame)
+{
+	const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
+	const GstVideoCropMeta *crop = gst_buffer_get_video_crop_meta(buffer);
+	const GstVideoInfo *info = &format->info;
+	struct dlbuf_frame f;
+	uint32_t i;
+	int ret;
+
+	memset(&f, 0, sizeof(f));
+	f.size = sizeof(f);
+	f.width = meta ? meta->width : (uint32_t)GST_VIDEO_INFO_WIDTH(info);
+	f.height = meta ? meta->height : (uint32_t)GST_VIDEO_INFO_HEIGHT(info);
+	if (GST_VIDEO_INFO_INTERLACE_MODE(info) ==
+	    GST_VIDEO_INTERLACE_MODE_ALTERNATE)
+		f.height = f.height / 2 + f.height % 2;
+	f.code = format->code;
+	f.code_space = format->code_space;
+	f.modifier = format->modifier;
+	f.nplanes = meta ? meta->n_planes : GST_VIDEO_INFO_N_PLANES(info);
+#if GST_CHECK_VERSION(1, 24, 0)
+	if (!meta && GST_VIDEO_INFO_FORMAT(info) == GST_VIDEO_FORMAT_DMA_DRM)
+		return dlbuf_fail(-EOPNOTSUPP, "nobody says where the planes are: "
+				  "the GstBuffer has no GstVideoMeta");
+#endif
+	if (!f.nplanes || f.nplanes > DLBUF_MAX_PLANES)
+		return dlbuf_fail(-EOPNOTSUPP, "a GstBuffer of %u planes",
+				  f.nplanes);
+	for (i = 0; i < f.nplanes; i++) {
+		ret = dlbuf_gstreamer_plane_(buffer,
+			meta ? meta->offset[i] :
+			       GST_VIDEO_INFO_PLANE_OFFSET(info, i),
+			meta ? meta->stride[i] :
+			       GST_VIDEO_INFO_PLANE_STRIDE(info, i),
+			&f.planes[i]);
+		if (ret)
+			return ret;
+	}
+	if (crop) {
+		f.crop.x = crop->x;
+		f.crop.y = crop->y;
+		f.crop.width = crop->width;
+		f.crop.height = crop->height;
+	}
+	f.colour = dlbuf_gstreamer_colour_(info);
+	f.field = dlbuf_gstreamer_field_(info, buffer);
+	if (GST_BUFFER_PTS_IS_VALID(buffer)) {
+		f.timestamp_ns = (int64_t)GST_BUFFER_PTS(buffer);
+		f.clock = DLBUF_CLOCK_STREAM;
+	}
+	if (GST_BUFFER_OFFSET_IS_VALID(buffer)) {
+		f.sequence = GST_BUFFER_OFFSET(buffer);
+		f.flags |= DLBUF_FRAME_SEQUENCE;
+	}
+	if (GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_CORRUPTED))
+		f.flags |= DLBUF_FRAME_DAMAGED;
+	f.order = DLBUF_ORDER_IMPLICIT;
+	f.fence = -1;
+	f.release = dlbuf_gstreamer_release_;
+	f.release_data = gst_buffer_ref(buffer);
+	*frame = f;
+	return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_INTEROP_GSTREAMER_H */

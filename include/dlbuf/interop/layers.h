@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * For dlbuf/interop/ffmpeg.h and vaapi.h, whose descriptors may give a picture
+ * as several layers, each an image of its own to DRM: NV12 as R8 and GR88.
+ */
+#ifndef DLBUF_INTEROP_LAYERS_H
+#define DLBUF_INTEROP_LAYERS_H
+
+#include <string.h>
+
+#include <dlbuf/format.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Whether a layer of DRM's code `layer` has the samples of plane number
+ * `plane` of the DRM format `code`: as many of the same size. How the layer
+ * calls them says nothing, because drivers disagree: the chroma of NV12 is
+ * GR88 to most and RG88 to some, for the same bytes.
+ *
+ * Pure. 1 or 0.
+ */
+static inline int dlbuf_layer_is_plane_(uint32_t layer, uint32_t code,
+					uint32_t plane)
+{
+	struct dlbuf_format_info l, f;
+
+	memset(&l, 0, sizeof(l));
+	memset(&f, 0, sizeof(f));
+	l.size = f.size = sizeof(f);
+	return !dlbuf_format_find(layer, DLBUF_MOD_LINEAR, DLBUF_CODE_DRM,
+				  &l) &&
+	       !dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_DRM, &f) &&
+	       l.nplanes == 1 && plane < f.nplanes &&
+	       l.planes[0].channels == f.planes[plane].channels &&
+	       l.planes[0].bits == f.planes[plane].bits &&
+	       l.planes[0].hsub == 1 && l.planes[0].vsub == 1;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_INTEROP_LAYERS_H */

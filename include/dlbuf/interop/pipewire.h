@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * PipeWire: a buffer of a video stream -> a frame. Header-only; needs PipeWire
+ * 1.2 or newer, for syncobjs DRM's headers, and like PipeWire's own headers more
+ * than bare C11 (-std=gnu11, or _GNU_SOURCE): pkg-config libpipewire-0.3 libdrm.
+ *
+ *	dlbuf_pipewire_open(stream, pw_main_loop_get_loop(loop), -1, &pw);
+ *
+ *	static void on_process(void *data)
+ *	{
+ *		struct pw_buffer *b = pw_stream_dequeue_buffer(stream);
+ *		struct dlbuf_frame frame;
+ *
+ *		dlbuf_pipewire_frame(pw, b, &info, &frame);
+ *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n))
+ *			frame.release(frame.release_data);
+ *	}
+ *	static void on_remove_buffer(void *data, struct pw_buffer *b)
+ *	{
+ *		dlbuf_pipewire_remove_buffer(pw, b);
+ *	}
+ *
+ * The lease may fire on any thread, pw_stream_queue_buffer() belongs on the
+ * thread of the stream's loop, and by then the stream may have taken its
+ * buffers away. struct dlbuf_pipewire brings the buffer to the right thread,
+ * or forgets it.
+ *
+ * Ask for dma-bufs with SPA_PARAM_BUFFERS_dataType, 1 << SPA_DATA_DmaBuf, and
+ * do not map them: no PW_STREAM_FLAG_MAP_BUFFERS.
+ */
+#ifndef DLBUF_INTEROP_PIPEWIRE_H
+#define DLBUF_INTEROP_PIPEWIRE_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <drm.h>
+
+#include <pipewire/pipewire.h>
+#include <spa/buffer/buffer.h>
+#include <spa/buffer/meta.h>
+#include <spa/param/video/raw.h>
+
+#include <dlbuf/fence.h>
+#include <dlbuf/frame.h>
+#include <dlbuf/syncobj.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * The same bytes in memory, as DRM's code, or V4L2's, if DRM has none or, as
+ * for AYUV, means something else. 0: neither has it.
+ */
+static inline uint32_t dlbuf_pipewire_code_(enum spa_video_format format,
+					    enum dlbuf_code_space *space)
+{
+	*space = DLBUF_CODE_DRM;
+	switch (format) {
+	case SPA_VIDEO_FORMAT_NV12:
+		return DLBUF_FOURCC('N', 'V', '1', '2');
+	case SPA_VIDEO_FORMAT_NV21:
+		return DLBUF_FOURCC('N', 'V', '2', '1');
+	case SPA_VIDEO_FORMAT_NV16:
+		return DLBUF_FOURCC('N', 'V', '1', '6');
+	case SPA_VIDEO_FORMAT_NV61:
+		return DLBUF_FOURCC('N', 'V', '6', '1');
+	case SPA_VIDEO_FORMAT_NV24:
+		return DLBUF_FOURCC('N', 'V', '2', '4');
+	case SPA_VIDEO_FORMAT_P010_10LE:
+		return DLBUF_FOURCC('P', '0', '1', '0');
+
+	case SPA_VIDEO_FORMAT_I420:
+		return DLBUF_FOURCC('Y', 'U', '1', '2');
+	case SPA_VIDEO_FORMAT_YV12:
+		return DLBUF_FOURCC('Y', 'V', '1', '2');
+	case SPA_VIDEO_FORMAT_Y41B:
+		return DLBUF_FOURCC('Y', 'U', '1', '1');
+	case SPA_VIDEO_FORMAT_Y42B:
+		return DLBUF_FOURCC('Y', 'U', '1', '6');
+	case SPA_VIDEO_FORMAT_Y444:
+		return DLBUF_FOURCC('Y', 'U', '2', '4');
+	case SPA_VIDEO_FORMAT_YUV9:
+		return DLBUF_FOURCC('Y', 'U', 'V', '9');
+	case SPA_VIDEO_FORMAT_YVU9:
+		return DLBUF_FOURCC('Y', 'V', 'U', '9');
+	case SPA_VIDEO_FORMAT_I420_10LE:
+		return DLBUF_FOURCC('S', '0', '1', '0');
+	case SPA_VIDEO_FORMAT_I422_10LE:
+		return DLBUF_FOURCC('S', '2', '1', '0');
+	case SPA_VIDEO_FORMAT_Y444_10LE:
+		return DLBUF_FOURCC('S', '4', '1', '0');
+	case SPA_VIDEO_FORMAT_I420_12LE:
+		return DLBUF_FOURCC('S', '0', '1', '2');
+	case SPA_VIDEO_FORMAT_I422_12LE:
+		return DLBUF_FOURCC('S', '2', '1', '2');
+	case SPA_VIDEO_FORMAT_Y444_12LE:
+		return DLBUF_FOURCC('S', '4', '1', '2');
+
+	case SPA_VIDEO_FORMAT_YUY2:
+		return DLBUF_FOURCC('Y', 'U', 'Y', 'V');
+	case SPA_VIDEO_FORMAT_YVYU:
+		return DLBUF_FOURCC('Y', 'V', 'Y', 'U');
+	case SPA_VIDEO_FORMAT_UYVY:
+		return DLBUF_FOURCC('U', 'Y', 'V', 'Y');
+	case SPA_VIDEO_FORMAT_VYUY:
+		return DLBUF_FOURCC('V', 'Y', 'U', 'Y');
+	case SPA_VIDEO_FORMAT_v308:
+		return DLBUF_FOURCC('V', 'U', '2', '4');
+
+	/* DRM names the channels from the highest bit down. */
+	case SPA_VIDEO_FORMAT_RGB:
+		return DLBUF_FOURCC('B', 'G', '2', '4');
+	case SPA_VIDEO_FORMAT_BGR:
+		return DLBUF_FOURCC('R', 'G', '2', '4');
+	case SPA_VIDEO_FORMAT_BGRx:
+		return DLBUF_FOURCC('X', 'R', '2', '4');
+	case SPA_VIDEO_FORMAT_RGBx:
+		return DLBUF_FOURCC('X', 'B', '2', '4');
+	case SPA_VIDEO_FORMAT_xRGB:
+		return DLBUF_FOURCC('B', 'X', '2', '4');
+	case SPA_VIDEO_FORMAT_xBGR:
+		return DLBUF_FOURCC('R', 'X', '2', '4');
+	case SPA_VIDEO_FORMAT_BGRA:
+		return DLBUF_FOURCC('A', 'R', '2', '4');
+	case SPA_VIDEO_FORMAT_RGBA:
+		return DLBUF_FOURCC('A', 'B', '2', '4');
+	case SPA_VIDEO_FORMAT_ARGB:
+		return DLBUF_FOURCC('B', 'A', '2', '4');
+	case SPA_VIDEO_FORMAT_ABGR:
+		return DLBUF_FOURCC('R', 'A', '2', '4');
+	case SPA_VIDEO_FORMAT_RGBA_F16:
+		return DLBUF_FOURCC('A', 'B', '4', 'H');
+	case SPA_VIDEO_FORMAT_RGBA_F32:
+		return DLBUF_FOURCC('A', 'B', '8', 'F');
+	/* Whole words of bit fields, named from the highest bit down too. */
+	case SPA_VIDEO_FORMAT_RGB16:
+		return DLBUF_FOURCC('R', 'G', '1', '6');
+	case SPA_VIDEO_FORMAT_BGR16:
+		return DLBUF_FOURCC('B', 'G', '1', '6');
+	case SPA_VIDEO_FORMAT_RGB15:
+		return DLBUF_FOURCC('X', 'R', '1', '5');
+	case SPA_VIDEO_FORMAT_BGR15:
+		return DLBUF_FOURCC('X', 'B', '1', '5');
+	case SPA_VIDEO_FORMAT_xRGB_210LE:
+		return DLBUF_FOURCC('X', 'R', '3', '0');
+	case SPA_VIDEO_FORMAT_xBGR_210LE:
+		return DLBUF_FOURCC('X', 'B', '3', '0');
+	case SPA_VIDEO_FORMAT_RGBx_102LE:
+		return DLBUF_FOURCC('R', 'X', '3', '0');
+	case SPA_VIDEO_FORMAT_BGRx_102LE:
+		return DLBUF_FOURCC('B', 'X', '3', '0');
+	case SPA_VIDEO_FORMAT_ARGB_210LE:
+		return DLBUF_FOURCC('A', 'R', '3', '0');
+	case SPA_VIDEO_FORMAT_ABGR_210LE:
+		return DLBUF_FOURCC('A', 'B', '3', '0');
+	case SPA_VIDEO_FORMAT_RGBA_102LE:
+		return DLBUF_FOURCC('R', 'A', '3', '0');
+	case SPA_VIDEO_FORMAT_BGRA_102LE:
+		return DLBUF_FOURCC('B', 'A', '3', '0');
+	default:
+		break;
+	}
+	*space = DLBUF_CODE_V4L2;
+	switch (format) {
+	case SPA_VIDEO_FORMAT_GRAY8:
+		return DLBUF_FOURCC('G', 'R', 'E', 'Y');
+	case SPA_VIDEO_FORMAT_GRAY16_LE:
+		return DLBUF_FOURCC('Y', '1', '6', ' ');
+	case SPA_VIDEO_FORMAT_AYUV:
+		return DLBUF_FOURCC('A', 'Y', 'U', 'V');
+	default:
+		return 0;
+	}
+}
+
+static inline struct dlbuf_colour
+dlbuf_pipewire_colour_(const struct spa_video_info_raw *info)
+{
+	/* SPA's numbers -> H.273's; 0 is what has none there. */
+	static const uint8_t primaries[] = { 0, 1, 4, 5, 6, 7, 8, 9, 0 };
+	static const uint8_t transfers[] = { 0, 8, 0, 0, 4, 1, 7, 13, 5, 9, 10,
+					     15, 0 };
+	static const uint8_t matrices[] = { 0, 0 + 1, 4 + 1, 1 + 1, 6 + 1,
+					    7 + 1, 9 + 1 };
+	struct dlbuf_colour c;
+
+	memset(&c, 0, sizeof(c));
+	if ((size_t)info->color_primaries < sizeof(primaries))
+		c.primaries = primaries[info->color_primaries];
+	if ((size_t)info->transfer_function < sizeof(transfers))
+		c.transfer = transfers[info->transfer_function];
+	if ((size_t)info->color_matrix < sizeof(matrices))
+		c.matrix = matrices[info->color_matrix];
+	if (info->color_range == SPA_VIDEO_COLOR_RANGE_0_255)
+		c.range = DLBUF_RANGE_FULL;
+	else if (info->color_range == SPA_VIDEO_COLOR_RANGE_16_235)
+		c.range = DLBUF_RANGE_LIMITED;
+	switch ((int)info->chroma_site & ~SPA_VIDEO_CHROMA_SITE_ALT_LINE) {
+	case SPA_VIDEO_CHROMA_SITE_H_COSITED:
+		c.chroma_site = 0 + 1;
+		break;
+	case SPA_VIDEO_CHROMA_SITE_NONE:
+		c.chroma_site = 1 + 1;
+		break;
+	case SPA_VIDEO_CHROMA_SITE_COSITED:
+		c.chroma_site = 2 + 1;
+		break;
+	case SPA_VIDEO_CHROMA_SITE_V_COSITED:
+		c.chroma_site = 3 + 1;
+		break;
+	default:
+		break;
+	}
+	return c;
+}
+
+/* The buffer's two timelines, the producer's and ours, or NULLs. */
+static inline const struct spa_meta_sync_timeline *
+dlbuf_pipewire_timelines_(const struct spa_buffer *buffer,
+			  const struct spa_data *timelines[2])
+{
+	uint32_t i, n = 0;
+
+	timelines[0] = timelines[1] = NULL;
+	for (i = 0; i < buffer->n_datas; i++)
+		if (buffer->datas[i].type == SPA_DATA_SyncObj && n < 2)
+			timelines[n++] = &buffer->datas[i];
+	return (const struct spa_meta_sync_timeline *)spa_buffer_find_meta_data(
+		buffer, SPA_META_SyncTimeline,
+		sizeof(struct spa_meta_sync_timeline));
+}
+
+static inline int dlbuf_pipewire_handle_(int drm_fd, const struct spa_data *d,
+					 uint32_t *handle)
+{
+	struct drm_syncobj_handle arg;
+
+	memset(&arg, 0, sizeof(arg));
+	arg.fd = (int)d->fd;
+	if (ioctl(drm_fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &arg))
+		return errno == EINVAL || errno == EBADF ? -EBADF :
+							   -EOPNOTSUPP;
+	*handle = arg.handle;
+	return 0;
+}
+
+static inline void dlbuf_pipewire_forget_(int drm_fd, uint32_t handle)
+{
+	struct drm_syncobj_destroy arg;
+
+	memset(&arg, 0, sizeof(arg));
+	arg.handle = handle;
+	ioctl(drm_fd, DRM_IOCTL_SYNCOBJ_DESTROY, &arg);
+}
+
+static inline int dlbuf_pipewire_planes_(const struct spa_buffer *buffer,
+					 struct dlbuf_frame *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < buffer->n_datas; i++) {
+		const struct spa_data *d = &buffer->datas[i];
+		struct dlbuf_plane *p = &f->planes[f->nplanes];
+		uint32_t offset;
+
+		if (d->type == SPA_DATA_SyncObj)
+			continue;
+		if (d->type != SPA_DATA_DmaBuf)
+			return dlbuf_fail(-EBADF, "data %u of the buffer is of "
+					  "type %u, no dma-buf", i, d->type);
+		if (f->nplanes == DLBUF_MAX_PLANES || !d->chunk)
+			return dlbuf_fail(-EINVAL, "data %u of the buffer has no "
+					  "chunk or is one too many", i);
+		offset = d->maxsize ? d->chunk->offset % d->maxsize :
+				      d->chunk->offset;
+		p->fd = (int)d->fd;
+		p->offset = (uint64_t)d->mapoffset + offset;
+		p->pitch = d->chunk->stride;
+		p->bytes = d->chunk->size;
+		if (d->chunk->flags & SPA_CHUNK_FLAG_CORRUPTED)
+			f->flags |= DLBUF_FRAME_DAMAGED;
+		/* Said to be mappable, its rows are to be read as they lie. */
+		if (!(d->flags & SPA_DATA_FLAG_MAPPABLE))
+			f->modifier = DLBUF_MOD_INVALID;
+		f->nplanes++;
+	}
+	return f->nplanes ? 0 : dlbuf_fail(-EINVAL, "the buffer has no data");
+}
+
+static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
+					struct dlbuf_frame *f)
+{
+	const struct spa_meta_header *h =
+		(const struct spa_meta_header *)spa_buffer_find_meta_data(
+			buffer, SPA_META_Header, sizeof(*h));
+	const struct spa_meta_region *crop =
+		(const struct spa_meta_region *)spa_buffer_find_meta_data(
+			buffer, SPA_META_VideoCrop, sizeof(*crop));
+
+	if (h) {
+		if (h->flags & SPA_META_HEADER_FLAG_CORRUPTED)
+			f->flags |= DLBUF_FRAME_DAMAGED;
+		f->sequence = h->seq;
+		f->flags |= DLBUF_FRAME_SEQUENCE;
+		if (h->pts != SPA_TIME_INVALID && h->pts != -1) {
+			f->timestamp_ns = h->pts;
+			f->clock = DLBUF_CLOCK_UNKNOWN;
+		}
+	}
+	if (crop && spa_meta_region_is_valid(crop)) {
+		if (crop->region.position.x < 0 || crop->region.position.y < 0)
+			return dlbuf_fail(-EINVAL, "the crop begins at %d,%d",
+					  crop->region.position.x,
+					  crop->region.position.y);
+		f->crop.x = (uint32_t)crop->region.position.x;
+		f->crop.y = (uint32_t)crop->region.position.y;
+		f->crop.width = crop->region.size.width;
+		f->crop.height = crop->region.size.height;
+	}
+	return 0;
+}
+
+/*
+ * Describes a buffer as a frame without a lease, for who queues it by himself.
+ *
+ * Planes are the dma-bufs in order, at mapoffset and the chunk's offset. The
+ * modifier is the negotiated one; without one it is LINEAR if the buffer says
+ * that its dma-bufs can be mapped, else INVALID, unknown, which is refused:
+ * set LINEAR where you know it. A producer tells no clock for its timestamp:
+ * UNKNOWN, although most take CLOCK_MONOTONIC.
+ *
+ * The order is FENCE where the buffer has a SPA_META_SyncTimeline: frame->fence
+ * is then that of its acquire point, new, for you to close. You have to signal
+ * the release point when the buffer's use is over. Else it is IMPLICIT, and
+ * drm_fd, a DRM node with timelines, may be -1.
+ *
+ * buffer and info are borrowed, the fds stay borrowed in *frame, which is
+ * written whole, on success only. Does not block. 0, or
+ * -EINVAL      no planes, or more than a frame has; a crop that begins outside;
+ *              a modifier that is still to be chosen; a SyncTimeline and no
+ *              drm_fd, or no SPA_DATA_SyncObj with it
+ * -EBADF       data that is no dma-buf, or no syncobj
+ * -EOPNOTSUPP  a format that neither DRM nor V4L2 has a code for, fields apart;
+ *              drm_fd has no timelines
+ * -EAGAIN      the producer has not put a fence at the acquire point yet: ask
+ *              again, dlbuf_syncobj_eventfd() tells when
+ *
+ * Specification: PipeWire's "DMA-BUF Sharing" and spa/buffer/.
+ */
+static inline int dlbuf_pipewire_describe(const struct spa_buffer *buffer,
+					  const struct spa_video_info_raw *info,
+					  int drm_fd, struct dlbuf_frame *frame)
+{
+	const struct spa_meta_sync_timeline *sync;
+	const struct spa_data *timelines[2];
+	struct dlbuf_format_info format;
+	struct dlbuf_frame f;
+	uint32_t handle;
+	int ret;
+
+	memset(&f, 0, sizeof(f));
+	f.size = sizeof(f);
+	f.width = info->size.width;
+	f.height = info->size.height;
+	f.code = dlbuf_pipewire_code_(info->format, &f.code_space);
+	if (!f.code)
+		return dlbuf_fail(-EOPNOTSUPP, "neither DRM nor V4L2 has a code "
+				  "for SPA's video format %u", info->format);
+	if (info->interlace_mode == SPA_VIDEO_INTERLACE_MODE_FIELDS)
+		return dlbuf_fail(-EOPNOTSUPP, "a buffer of fields is more than "
+				  "one picture");
+	if (info->flags & SPA_VIDEO_FLAG_MODIFIER_FIXATION_REQUIRED)
+		return dlbuf_fail(-EINVAL, "the format's modifier is not fixed "
+				  "yet");
+	f.modifier = DLBUF_MOD_LINEAR;
+	ret = dlbuf_pipewire_planes_(buffer, &f);
+	if (!ret)
+		ret = dlbuf_pipewire_metas_(buffer, &f);
+	if (ret)
+		return ret;
+	if (info->flags & SPA_VIDEO_FLAG_MODIFIER)
+		f.modifier = info->modifier;
+	/* Planes that follow one another in one buffer are V4L2's way. */
+	memset(&format, 0, sizeof(format));
+	format.size = sizeof(format);
+	if (f.nplanes == 1 && f.code_space == DLBUF_CODE_DRM &&
+	    !dlbuf_format_find(f.code, f.modifier, f.code_space, &format) &&
+	    format.nplanes > 1 && format.v4l2_code) {
+		f.code = format.v4l2_code;
+		f.code_space = DLBUF_CODE_V4L2;
+	}
+	f.colour = dlbuf_pipewire_colour_(info);
+	if (info->interlace_mode == SPA_VIDEO_INTERLACE_MODE_PROGRESSIVE)
+		f.field = DLBUF_FIELD_NONE;
+	else if (info->interlace_mode == SPA_VIDEO_INTERLACE_MODE_INTERLEAVED)
+		f.field = DLBUF_FIELD_INTERLACED;
+	f.order = DLBUF_ORDER_IMPLICIT;
+	f.fence = -1;
+	sync = dlbuf_pipewire_timelines_(buffer, timelines);
+	if (sync) {
+		if (drm_fd < 0 || !timelines[0] || !timelines[1])
+			return dlbuf_fail(-EINVAL, "the buffer has a timeline, "
+					  "and there is no DRM node or no "
+					  "syncobj for it");
+		ret = dlbuf_pipewire_handle_(drm_fd, timelines[0], &handle);
+		if (ret)
+			return ret;
+		ret = dlbuf_syncobj_export(drm_fd, handle, sync->acquire_point,
+					   &f.fence);
+		dlbuf_pipewire_forget_(drm_fd, handle);
+		if (ret)
+			return ret;
+		f.order = DLBUF_ORDER_FENCE;
+	}
+	*frame = f;
+	return 0;
+}
+
+/* One frame that is out. Its fields are under the lock of pw. */
+struct dlbuf_pipewire_lease_ {
+	struct dlbuf_pipewire_lease_ *next;
+	struct dlbuf_pipewire *pw;
+	struct pw_buffer *buffer;	/* NULL: the stream has taken it away */
+	int fence;
+	uint32_t timeline;		/* ours to signal at the point; or 0 */
+	uint64_t point;
+};
+
+/* A stream's leases. Made by dlbuf_pipewire_open(). */
+struct dlbuf_pipewire {
+	pthread_mutex_t lock;
+	unsigned int refs;		/* the caller's, and one per lease */
+	int drm_fd;
+	struct pw_stream *stream;	/* these three NULL when closed */
+	struct pw_loop *loop;
+	struct spa_source *event;
+	struct dlbuf_pipewire_lease_ *out;	/* held by tensors */
+	struct dlbuf_pipewire_lease_ *back;	/* to be queued by the loop */
+};
+
+static inline void dlbuf_pipewire_unref_(struct dlbuf_pipewire *pw)
+{
+	unsigned int left;
+
+	pthread_mutex_lock(&pw->lock);
+	left = --pw->refs;
+	pthread_mutex_unlock(&pw->lock);
+	if (left)
+		return;
+	pthread_mutex_destroy(&pw->lock);
+	if (pw->drm_fd >= 0)
+		close(pw->drm_fd);
+	free(pw);
+}
+
+/* On the loop's thread, as is whatever takes buffers away. */
+static inline void dlbuf_pipewire_queue_(void *data, uint64_t count)
+{
+	struct dlbuf_pipewire *pw = (struct dlbuf_pipewire *)data;
+	struct dlbuf_pipewire_lease_ *back, *next;
+
+	(void)count;
+	pthread_mutex_lock(&pw->lock);
+	back = pw->back;
+	pw->back = NULL;
+	pthread_mutex_unlock(&pw->lock);
+	for (; back; back = next) {
+		next = back->next;
+		if (back->buffer)
+			pw_stream_queue_buffer(pw->stream, back->buffer);
+		free(back);
+		dlbuf_pipewire_unref_(pw);
+	}
+}
+
+/* The lease, on any thread. */
+static inline void dlbuf_pipewire_release_(void *data)
+{
+	struct dlbuf_pipewire_lease_ *lease =
+		(struct dlbuf_pipewire_lease_ *)data, **at;
+	struct dlbuf_pipewire *pw = lease->pw;
+
+	if (lease->fence >= 0)
+		close(lease->fence);
+	if (lease->timeline) {
+		/* All work on the frame is complete: a signalled fence. */
+		dlbuf_syncobj_import(pw->drm_fd, lease->timeline, lease->point,
+				     -1);
+		dlbuf_pipewire_forget_(pw->drm_fd, lease->timeline);
+	}
+	pthread_mutex_lock(&pw->lock);
+	for (at = &pw->out; *at != lease; at = &(*at)->next)
+		;
+	*at = lease->next;
+	if (pw->stream) {
+		lease->next = pw->back;
+		pw->back = lease;
+		/* The source cannot go as long as the lock is held. */
+		pw_loop_signal_event(pw->loop, pw->event);
+		pthread_mutex_unlock(&pw->lock);
+		return;
+	}
+	pthread_mutex_unlock(&pw->lock);
+	free(lease);
+	dlbuf_pipewire_unref_(pw);
+}
+
+/*
+ * Prepares a stream for leases. stream and loop are borrowed until
+ * dlbuf_pipewire_close(). loop is the one that the stream's events come from,
+ * the main or thread loop of its context; a stream with
+ * PW_STREAM_FLAG_RT_PROCESS must dequeue there too. drm_fd is duplicated, a
+ * DRM node with timelines for explicit synchronisation, or -1. *pw is new.
+ * Call it on the loop's thread, with the thread loop's lock, or before it runs.
+ * -EBADF   drm_fd is not open
+ * -ENOMEM, -EMFILE
+ */
+static inline int dlbuf_pipewire_open(struct pw_stream *stream,
+				      struct pw_loop *loop, int drm_fd,
+				      struct dlbuf_pipewire **out)
+{
+	struct dlbuf_pipewire *pw;
+	int ret = -ENOMEM;
+
+	pw = (struct dlbuf_pipewire *)calloc(1, sizeof(*pw));
+	if (!pw)
+		return dlbuf_fail(-ENOMEM, "no memory for a stream");
+	pw->drm_fd = -1;
+	pw->event = pw_loop_add_event(loop, dlbuf_pipewire_queue_, pw);
+	if (!pw->event)
+		goto err;
+	if (drm_fd >= 0) {
+		pw->drm_fd = fcntl(drm_fd, F_DUPFD_CLOEXEC, 3);
+		if (pw->drm_fd < 0) {
+			ret = errno == EBADF ? -EBADF : -EMFILE;
+			goto err;
+		}
+	}
+	pthread_mutex_init(&pw->lock, NULL);
+	pw->refs = 1;
+	pw->stream = stream;
+	pw->loop = loop;
+	*out = pw;
+	return 0;
+
+err:
+	if (pw->event)
+		pw_loop_destroy_source(loop, pw->event);
+	free(pw);
+	return ret;
+}
+
+/*
+ * Forgets a buffer: call it from the stream's remove_buffer event, always.
+ * Leases of it that fire later queue nothing. The dma-bufs stay for the tensors
+ * that have them, but the producer may draw over them.
+ */
+static inline void dlbuf_pipewire_remove_buffer(struct dlbuf_pipewire *pw,
+						const struct pw_buffer *buffer)
+{
+	struct dlbuf_pipewire_lease_ *l;
+
+	pthread_mutex_lock(&pw->lock);
+	for (l = pw->out; l; l = l->next)
+		if (l->buffer == buffer)
+			l->buffer = NULL;
+	for (l = pw->back; l; l = l->next)
+		if (l->buffer == buffer)
+			l->buffer = NULL;
+	pthread_mutex_unlock(&pw->lock);
+}
+
+/*
+ * Gives pw back (taken), after pw_stream_destroy() or, for a stream that lives
+ * on, whenever nothing is dequeued any more, but before the loop goes. Leases
+ * that are out stay valid, and when they fire queue nothing. On the thread of
+ * dlbuf_pipewire_open(). NULL is nothing.
+ */
+static inline void dlbuf_pipewire_close(struct dlbuf_pipewire *pw)
+{
+	struct dlbuf_pipewire_lease_ *back, *next;
+
+	if (!pw)
+		return;
+	pthread_mutex_lock(&pw->lock);
+	pw_loop_destroy_source(pw->loop, pw->event);
+	pw->stream = NULL;
+	pw->loop = NULL;
+	pw->event = NULL;
+	back = pw->back;
+	pw->back = NULL;
+	pthread_mutex_unlock(&pw->lock);
+	for (; back; back = next) {
+		next = back->next;
+		free(back);
+		dlbuf_pipewire_unref_(pw);
+	}
+	dlbuf_pipewire_unref_(pw);
+}
+
+/*
+ * Describes a dequeued buffer as a frame, as dlbuf_pipewire_describe() does,
+ * with a lease that brings it back: on whatever thread the lease fires, it
+ * signals the release point of the SyncTimeline, if there is one, and has the
+ * loop queue the buffer. frame->fence is the lease's, which closes it.
+ *
+ * If the frame is not imported, or dlbuf_import_frame() fails, the buffer is
+ * given back by frame.release(frame.release_data); if this fails, it is still
+ * yours to queue. buffer stays the stream's; info is borrowed.
+ *
+ * Errors: those of dlbuf_pipewire_describe(), -ENOMEM
+ */
+static inline int dlbuf_pipewire_frame(struct dlbuf_pipewire *pw,
+				       struct pw_buffer *buffer,
+				       const struct spa_video_info_raw *info,
+				       struct dlbuf_frame *frame)
+{
+	const struct spa_data *timelines[2];
+	struct dlbuf_pipewire_lease_ *lease;
+	struct spa_meta_sync_timeline *sync;
+	struct dlbuf_frame f;
+	int ret;
+
+	ret = dlbuf_pipewire_describe(buffer->buffer, info, pw->drm_fd, &f);
+	if (ret)
+		return ret;
+	lease = (struct dlbuf_pipewire_lease_ *)calloc(1, sizeof(*lease));
+	if (!lease) {
+		ret = -ENOMEM;
+		goto err;
+	}
+	sync = (struct spa_meta_sync_timeline *)
+		dlbuf_pipewire_timelines_(buffer->buffer, timelines);
+	if (sync) {
+		ret = dlbuf_pipewire_handle_(pw->drm_fd, timelines[1],
+					     &lease->timeline);
+		if (ret)
+			goto err;
+		lease->point = sync->release_point;
+#ifdef SPA_META_SYNC_TIMELINE_UNSCHEDULED_RELEASE
+		/* A promise to signal it. */
+		sync->flags &= ~SPA_META_SYNC_TIMELINE_UNSCHEDULED_RELEASE;
+#endif
+	}
+	lease->pw = pw;
+	lease->buffer = buffer;
+	lease->fence = f.fence;
+	f.release = dlbuf_pipewire_release_;
+	f.release_data = lease;
+	pthread_mutex_lock(&pw->lock);
+	pw->refs++;
+	lease->next = pw->out;
+	pw->out = lease;
+	pthread_mutex_unlock(&pw->lock);
+	*frame = f;
+	return 0;
+
+err:
+	free(lease);
+	if (f.fence >= 0)
+		close(f.fence);
+	return ret;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_INTEROP_PIPEWIRE_H */

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * VA-API: a surface -> a frame. Header-only; needs libva's headers (1.1 or
+ * newer) and, for dlbuf_vaapi_export(), libva.
+ *
+ *	VADRMPRIMESurfaceDescriptor desc;
+ *	struct dlbuf_frame frame;
+ *
+ *	... vaEndPicture() ...
+ *	if (dlbuf_vaapi_export(display, surface, DLBUF_READ, &desc, &frame))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	ret = dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors);
+ *	dlbuf_vaapi_release(&desc);
+ *
+ * Who closes: vaExportSurfaceHandle() makes new fds for every call, and they
+ * are the caller's. dlbuf_vaapi_release(&desc) closes them, at once after the
+ * import, which has duplicates, or as the frame's lease. A surface may be
+ * exported once and its frame imported as often as it is decoded into.
+ *
+ * Which surface: the fds keep its memory alive, not its pixels. It must not be
+ * decoded into again before the lease fires, so an application with a pool of
+ * surfaces sets a lease of its own that puts the surface back.
+ */
+#ifndef DLBUF_INTEROP_VAAPI_H
+#define DLBUF_INTEROP_VAAPI_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <va/va.h>
+#include <va/va_drmcommon.h>
+
+#include <dlbuf/frame.h>
+#include <dlbuf/interop/layers.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * DRM's code of a VA fourcc whose planes may be exported as layers of their
+ * own; 0: DRM has none, as for planar RGB, or VA's header and the drivers
+ * disagree about the order, as for IMC3. Of a single layer the driver tells
+ * the code.
+ */
+static inline uint32_t dlbuf_vaapi_code_(uint32_t fourcc)
+{
+	switch (fourcc) {
+	case VA_FOURCC_NV12:
+		return DLBUF_FOURCC('N', 'V', '1', '2');
+	case VA_FOURCC_NV21:
+		return DLBUF_FOURCC('N', 'V', '2', '1');
+	case VA_FOURCC_P208:
+		return DLBUF_FOURCC('N', 'V', '1', '6');
+	case VA_FOURCC_P010:
+		return DLBUF_FOURCC('P', '0', '1', '0');
+#ifdef VA_FOURCC_P012
+	case VA_FOURCC_P012:
+		return DLBUF_FOURCC('P', '0', '1', '2');
+#endif
+	case VA_FOURCC_P016:
+		return DLBUF_FOURCC('P', '0', '1', '6');
+	case VA_FOURCC_I420:
+	case VA_FOURCC_IYUV:
+		return DLBUF_FOURCC('Y', 'U', '1', '2');
+	case VA_FOURCC_YV12:
+		return DLBUF_FOURCC('Y', 'V', '1', '2');
+	case VA_FOURCC_422H:
+		return DLBUF_FOURCC('Y', 'U', '1', '6');
+	case VA_FOURCC_YV16:
+		return DLBUF_FOURCC('Y', 'V', '1', '6');
+	case VA_FOURCC_444P:
+		return DLBUF_FOURCC('Y', 'U', '2', '4');
+	case VA_FOURCC_YV24:
+		return DLBUF_FOURCC('Y', 'V', '2', '4');
+	case VA_FOURCC_411P:
+		return DLBUF_FOURCC('Y', 'U', '1', '1');
+	default:
+		return 0;
+	}
+}
+
+/* The planes of all layers, in order, all of one modifier. */
+static inline int dlbuf_vaapi_planes_(const VADRMPRIMESurfaceDescriptor *desc,
+				      struct dlbuf_frame *f)
+{
+	uint32_t i, j, object;
+
+	for (i = 0; i < desc->num_layers; i++) {
+		uint32_t n = desc->layers[i].num_planes;
+
+		if (n < 1 || n > 4 || (n > 1 && desc->num_layers > 1))
+			return dlbuf_fail(-EINVAL, "layer %u of %u of the surface "
+					  "has %u planes", i, desc->num_layers,
+					  n);
+		for (j = 0; j < n; j++, f->nplanes++) {
+			struct dlbuf_plane *plane = &f->planes[f->nplanes];
+
+			object = desc->layers[i].object_index[j];
+			if (object >= desc->num_objects)
+				return dlbuf_fail(-EINVAL, "plane %u of the "
+						  "surface is in object %u of "
+						  "%u", f->nplanes, object,
+						  desc->num_objects);
+			if (!f->nplanes)
+				f->modifier = desc->objects[object]
+						      .drm_format_modifier;
+			if (desc->objects[object].drm_format_modifier !=
+			    f->modifier)
+				return dlbuf_fail(-EOPNOTSUPP, "the surface's "
+						  "planes have different "
+						  "modifiers, 0x%llx and 0x%llx",
+						  (unsigned long long)f->modifier,
+						  (unsigned long long)
+						  desc->objects[object]
+							  .drm_format_modifier);
+			plane->fd = desc->objects[object].fd;
+			plane->offset = desc->layers[i].offset[j];
+			plane->pitch = desc->layers[i].pitch[j];
+		}
+	}
+	return 0;
+}
+
+/*
+ * Describes an exported surface as a frame, whether it was exported with
+ * VA_EXPORT_SURFACE_COMPOSED_LAYERS, where the one layer says what it is, or
+ * with VA_EXPORT_SURFACE_SEPARATE_LAYERS, where each layer is an image of one
+ * plane and VA's fourcc says what they are together.
+ *
+ * desc is borrowed, and its fds stay borrowed in *frame: keep them open until
+ * it has been imported. *frame is written whole, on success only; set the
+ * lease afterwards. Colour, time, crop and fields are not the surface's but the
+ * stream's: set what you know of them. The order is UNKNOWN: exporting waits
+ * for nothing. Call vaSyncSurface() before anybody reads, then it is COMPLETE;
+ * without it whatever fences the driver has put on the dma-buf are waited for,
+ * and VA-API promises none.
+ *
+ * Pure. 0, or, with a sentence in dlbuf_last_error(),
+ * -EINVAL      no, or more than 4, layers, planes or objects; a plane in no
+ *              object; layers that are not the planes of the fourcc
+ * -EOPNOTSUPP  objects whose modifiers differ; separate layers of a fourcc that
+ *              DRM has not got
+ * The format itself is checked by dlbuf_import_frame().
+ *
+ * Units: width and height are those of the surface, which decoders round up:
+ * crop them to the picture's.
+ *
+ * Specification: va/va_drmcommon.h, va/va.h: vaExportSurfaceHandle().
+ */
+static inline int dlbuf_vaapi_frame(const VADRMPRIMESurfaceDescriptor *desc,
+				    struct dlbuf_frame *frame)
+{
+	struct dlbuf_format_info info;
+	struct dlbuf_frame f;
+	uint32_t i;
+	int ret;
+
+	if (desc->num_objects < 1 || desc->num_objects > 4 ||
+	    desc->num_layers < 1 || desc->num_layers > 4)
+		return dlbuf_fail(-EINVAL, "the surface has %u objects and %u "
+				  "layers", desc->num_objects,
+				  desc->num_layers);
+	memset(&info, 0, sizeof(info));
+	memset(&f, 0, sizeof(f));
+	info.size = sizeof(info);
+	f.size = sizeof(f);
+	f.width = desc->width;
+	f.height = desc->height;
+	f.code_space = DLBUF_CODE_DRM;
+	f.fence = -1;
+	ret = dlbuf_vaapi_planes_(desc, &f);
+	if (ret)
+		return ret;
+	f.code = desc->layers[0].drm_format;
+	if (desc->num_layers > 1) {
+		f.code = dlbuf_vaapi_code_(desc->fourcc);
+		if (!f.code || dlbuf_format_find(f.code, DLBUF_MOD_LINEAR,
+						 DLBUF_CODE_DRM, &info))
+			return dlbuf_fail(-EOPNOTSUPP, "no DRM format has the "
+					  "planes of VA's fourcc 0x%08x",
+					  desc->fourcc);
+		if (info.nplanes != f.nplanes)
+			return dlbuf_fail(-EINVAL, "the surface has %u layers, "
+					  "VA's fourcc 0x%08x has %u planes",
+					  desc->num_layers, desc->fourcc,
+					  info.nplanes);
+		for (i = 0; i < f.nplanes; i++)
+			if (!dlbuf_layer_is_plane_(desc->layers[i].drm_format,
+						   f.code, i))
+				return dlbuf_fail(-EINVAL, "layer %u of the "
+						  "surface, 0x%08x, is not plane "
+						  "%u of VA's fourcc 0x%08x", i,
+						  desc->layers[i].drm_format, i,
+						  desc->fourcc);
+	}
+	*frame = f;
+	return 0;
+}
+
+#ifdef VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3
+/*
+ * The same for what VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3 exports: libva
+ * 2.21, and not every driver of it.
+ * -EOPNOTSUPP  also: the surface is protected, nobody but its hardware can
+ *              read it
+ */
+static inline int dlbuf_vaapi_frame3(const VADRMPRIME3SurfaceDescriptor *desc,
+				     struct dlbuf_frame *frame)
+{
+	VADRMPRIMESurfaceDescriptor old;
+
+	if (desc->flags & VA_SURFACE_EXTBUF_DESC_PROTECTED)
+		return dlbuf_fail(-EOPNOTSUPP, "the surface is protected");
+	/* The new one is the old one and more behind it. */
+	memset(&old, 0, sizeof(old));
+	memcpy(&old, desc, offsetof(VADRMPRIMESurfaceDescriptor, layers) +
+			   sizeof(old.layers));
+	return dlbuf_vaapi_frame(&old, frame);
+}
+#endif
+
+/*
+ * Closes the fds of an exported surface and sets them to -1. desc is a
+ * VADRMPRIMESurfaceDescriptor *, or its successor's, whose beginning is the
+ * same, filled in by vaExportSurfaceHandle(). It is void * to be a lease:
+ *
+ *	frame.release = dlbuf_vaapi_release;
+ *	frame.release_data = &desc;	// lives until then
+ */
+static inline void dlbuf_vaapi_release(void *desc)
+{
+	VADRMPRIMESurfaceDescriptor *d = (VADRMPRIMESurfaceDescriptor *)desc;
+	uint32_t i;
+
+	for (i = 0; i < d->num_objects && i < 4; i++) {
+		if (d->objects[i].fd >= 0)
+			close(d->objects[i].fd);
+		d->objects[i].fd = -1;
+	}
+}
+
+static inline int dlbuf_vaapi_fail_(VAStatus status, const char *call)
+{
+	int ret = -EIO;
+
+	if (status == VA_STATUS_ERROR_INVALID_DISPLAY ||
+	    status == VA_STATUS_ERROR_INVALID_SURFACE)
+		ret = -EINVAL;
+	else if (status == VA_STATUS_ERROR_UNIMPLEMENTED ||
+		 status == VA_STATUS_ERROR_UNSUPPORTED_MEMORY_TYPE)
+		ret = -EOPNOTSUPP;
+	return dlbuf_fail(ret, "%s: 0x%x, %s", call, (unsigned int)status,
+			  vaErrorStr(status));
+}
+
+/*
+ * Waits until the driver is done with a surface, exports it and describes it
+ * as a frame: vaSyncSurface(), vaExportSurfaceHandle(), dlbuf_vaapi_frame().
+ * Composed layers are asked for and, where the driver has none, separate ones.
+ *
+ * display is borrowed. The fds in *desc are new, see the top of this file;
+ * *frame borrows them. Both are written on success only; on failure no fd is
+ * left open. access, DLBUF_READ, DLBUF_WRITE or DLBUF_RW, is what the fds will
+ * be good for. Blocks until the surface is complete; the order is COMPLETE.
+ * VA-API allows one call at a time for a display, on any thread, except where
+ * the driver says more.
+ * -EINVAL      also: no such display or surface, access is none of these
+ * -EOPNOTSUPP  also: the driver cannot export to dma-bufs
+ * -EIO         the driver failed; the sentence has its words
+ * and as dlbuf_vaapi_frame()
+ */
+static inline int dlbuf_vaapi_export(VADisplay display, VASurfaceID surface,
+				     uint32_t access,
+				     VADRMPRIMESurfaceDescriptor *desc,
+				     struct dlbuf_frame *frame)
+{
+	VADRMPRIMESurfaceDescriptor d;
+	VAStatus status;
+	int ret;
+
+	/* VA_EXPORT_SURFACE_READ_ONLY and _WRITE_ONLY are these numbers. */
+	if (!access || access & ~(uint32_t)DLBUF_RW)
+		return dlbuf_fail(-EINVAL, "access %u is not READ, WRITE or RW",
+				  access);
+	status = vaSyncSurface(display, surface);
+	if (status != VA_STATUS_SUCCESS)
+		return dlbuf_vaapi_fail_(status, "vaSyncSurface");
+	memset(&d, 0, sizeof(d));
+	status = vaExportSurfaceHandle(display, surface,
+				       VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_2,
+				       access |
+				       VA_EXPORT_SURFACE_COMPOSED_LAYERS, &d);
+	if (status != VA_STATUS_SUCCESS) {
+		memset(&d, 0, sizeof(d));
+		status = vaExportSurfaceHandle(display, surface,
+				VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_2,
+				access | VA_EXPORT_SURFACE_SEPARATE_LAYERS, &d);
+	}
+	if (status != VA_STATUS_SUCCESS)
+		return dlbuf_vaapi_fail_(status, "vaExportSurfaceHandle");
+	ret = dlbuf_vaapi_frame(&d, frame);
+	if (ret) {
+		dlbuf_vaapi_release(&d);
+		return ret;
+	}
+	frame->order = DLBUF_ORDER_COMPLETE;
+	*desc = d;
+	return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_INTEROP_VAAPI_H */

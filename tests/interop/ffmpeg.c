@@ -1,0 +1,797 @@
+// SPDX-License-Identifier: MIT
+/*
+ * dlbuf/interop/ffmpeg.h: descriptors word by word; real dma-bufs through it
+ * against FFmpeg's own mapping, its copy and its conversion of the same frame;
+ * frames of VA-API (with a driver of our own) and of Vulkan.
+ *
+ *	cc ffmpeg.c $(pkg-config --cflags --libs dlbuf libswscale)
+ */
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+
+#include <libavutil/imgutils.h>
+#include <libavutil/log.h>
+#include <libswscale/swscale.h>
+
+#include <dlbuf/dlbuf.h>
+#include <dlbuf/interop/ffmpeg.h>
+
+#include "fakes/va.h"
+#include "ktap.h"
+
+#define DRM(a, b, c, d) DLBUF_FOURCC(a, b, c, d)
+#define R8 DRM('R', '8', ' ', ' ')
+#define GR88 DRM('G', 'R', '8', '8')
+#define RG88 DRM('R', 'G', '8', '8')
+#define R16 DRM('R', '1', '6', ' ')
+#define GR1616 DRM('G', 'R', '3', '2')
+#define NONE AV_PIX_FMT_NONE
+
+/* ---- descriptors */
+
+static AVDRMFrameDescriptor one_layer(void)
+{
+	AVDRMFrameDescriptor d = {
+		.nb_objects = 1,
+		.objects = { { .fd = 7 } },
+		.nb_layers = 1,
+		.layers = { {
+			.format = DRM('N', 'V', '1', '2'),
+			.nb_planes = 2,
+			.planes = { { .offset = 64, .pitch = 64 },
+				    { .offset = 4096, .pitch = 128 } },
+		} },
+	};
+
+	return d;
+}
+
+static AVDRMFrameDescriptor layers_of(const uint32_t *codes, int n)
+{
+	AVDRMFrameDescriptor d = one_layer();
+
+	d.nb_layers = n;
+	for (int i = 0; i < n; i++) {
+		d.layers[i].format = codes[i];
+		d.layers[i].nb_planes = 1;
+		d.layers[i].planes[0].offset = 1000 * i;
+		d.layers[i].planes[0].pitch = 64 + i;
+	}
+	return d;
+}
+#define LAYERS(...)                                                          \
+	layers_of((const uint32_t[]){ __VA_ARGS__ },                         \
+		  sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+
+static AVFrame *frame_of(AVDRMFrameDescriptor *d)
+{
+	AVFrame *av = av_frame_alloc();
+
+	REQUIRE(av);
+	av->format = AV_PIX_FMT_DRM_PRIME;
+	av->width = 60;
+	av->height = 32;
+	av->data[0] = (uint8_t *)d;
+	return av;
+}
+
+TEST(layer)
+{
+	AVDRMFrameDescriptor d = one_layer();
+	AVFrame *av = frame_of(&d);
+	struct dlbuf_frame f;
+
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.size, sizeof(f));
+	CHECK_EQ(f.width, 60);
+	CHECK_EQ(f.height, 32);
+	CHECK_EQ(f.code, DRM('N', 'V', '1', '2'));
+	CHECK_EQ(f.code_space, DLBUF_CODE_DRM);
+	CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
+	CHECK_EQ(f.nplanes, 2);
+	CHECK_EQ(f.planes[0].fd, 7);
+	CHECK_EQ(f.planes[0].offset, 64);
+	CHECK_EQ(f.planes[0].pitch, 64);
+	CHECK_EQ(f.planes[1].offset, 4096);
+	CHECK_EQ(f.planes[1].pitch, 128);
+	CHECK_EQ(f.crop.x + f.crop.y + f.crop.width + f.crop.height, 0);
+	CHECK_EQ(f.order, DLBUF_ORDER_UNKNOWN);
+	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
+	CHECK_EQ(f.field, DLBUF_FIELD_NONE);
+	CHECK_EQ(f.flags, 0);
+	CHECK(!f.release);
+	/* A pitch may be negative: FFmpeg turns pictures over that way. */
+	d.layers[0].planes[1].pitch = -128;
+	d.objects[0].format_modifier = DLBUF_MOD_INVALID;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.planes[1].pitch, -128);
+	CHECK_EQ(f.modifier, DLBUF_MOD_INVALID);
+	av_frame_free(&av);
+}
+
+/* Layers alike, pictures not: the software's format decides. */
+TEST(layers)
+{
+	static const struct {
+		enum AVPixelFormat sw;
+		uint32_t drm;
+		int n;
+		uint32_t codes[3];
+	} rows[] = {
+		{ AV_PIX_FMT_NV12, DRM('N', 'V', '1', '2'), 2, { R8, GR88 } },
+		{ AV_PIX_FMT_NV12, DRM('N', 'V', '1', '2'), 2, { R8, RG88 } },
+		{ AV_PIX_FMT_NV21, DRM('N', 'V', '2', '1'), 2, { R8, GR88 } },
+		{ AV_PIX_FMT_NV16, DRM('N', 'V', '1', '6'), 2, { R8, GR88 } },
+		{ AV_PIX_FMT_NV24, DRM('N', 'V', '2', '4'), 2, { R8, GR88 } },
+		{ AV_PIX_FMT_NV42, DRM('N', 'V', '4', '2'), 2, { R8, GR88 } },
+		{ AV_PIX_FMT_P010, DRM('P', '0', '1', '0'), 2, { R16, GR1616 } },
+		{ AV_PIX_FMT_P012, DRM('P', '0', '1', '2'), 2, { R16, GR1616 } },
+		{ AV_PIX_FMT_P016, DRM('P', '0', '1', '6'), 2, { R16, GR1616 } },
+		{ AV_PIX_FMT_P210, DRM('P', '2', '1', '0'), 2, { R16, GR1616 } },
+		{ AV_PIX_FMT_YUV420P, DRM('Y', 'U', '1', '2'), 3, { R8, R8, R8 } },
+		{ AV_PIX_FMT_YUV422P, DRM('Y', 'U', '1', '6'), 3, { R8, R8, R8 } },
+		{ AV_PIX_FMT_YUV444P, DRM('Y', 'U', '2', '4'), 3, { R8, R8, R8 } },
+		{ AV_PIX_FMT_YUV411P, DRM('Y', 'U', '1', '1'), 3, { R8, R8, R8 } },
+		{ AV_PIX_FMT_YUV410P, DRM('Y', 'U', 'V', '9'), 3, { R8, R8, R8 } },
+	};
+	struct dlbuf_frame f;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		AVDRMFrameDescriptor d = layers_of(rows[i].codes, rows[i].n);
+		AVFrame *av = frame_of(&d);
+
+		if (CHECK_OK(dlbuf_ffmpeg_frame(av, rows[i].sw, &f))) {
+			CHECK_MSG(f.code == rows[i].drm, "row %zu", i);
+			CHECK_EQ(f.nplanes, rows[i].n);
+			CHECK_EQ(f.planes[1].offset, 1000);
+			CHECK_EQ(f.planes[1].pitch, 65);
+		}
+		av_frame_free(&av);
+	}
+}
+
+TEST(refused)
+{
+	AVDRMFrameDescriptor d = LAYERS(R8, GR88);
+	struct dlbuf_frame f = { .width = 77 };
+	AVFrame *av = frame_of(&d);
+
+	/* It could be NV12, NV21, NV16 ... */
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EOPNOTSUPP);
+	CHECK_SAYS("sw_format");
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_GBRP, &f), -EOPNOTSUPP);
+	CHECK_SAYS("gbrp");
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_YUV420P, &f), -EINVAL);
+	CHECK_SAYS("3 planes");
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_P010, &f), -EINVAL);
+	CHECK_SAYS("layer 0");
+	d.layers[1].format = R8;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
+	CHECK_SAYS("layer 1");
+	d = LAYERS(R8, GR88);
+	d.nb_objects = 2;
+	d.objects[1] = (AVDRMObjectDescriptor){ .fd = 8, .format_modifier = 1 };
+	d.layers[1].planes[0].object_index = 1;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EOPNOTSUPP);
+	CHECK_SAYS("modifiers");
+	d.layers[1].planes[0].object_index = 2;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
+	CHECK_SAYS("object 2 of 2");
+	d.layers[1].planes[0].object_index = -1;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
+	d = LAYERS(R8, GR88);
+	d.layers[0].planes[0].offset = -1;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
+	CHECK_SAYS("1 bytes before");
+	/* As many planes as it should have, in too few layers. */
+	d = LAYERS(R8, R8);
+	d.layers[1].nb_planes = 2;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_YUV420P, &f), -EINVAL);
+	CHECK_SAYS("layer 1 of 2");
+	for (int n = 0; n < 6; n += 5) {
+		d = one_layer();
+		d.nb_objects = n;
+		CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
+		d = one_layer();
+		d.nb_layers = n;
+		CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
+		d = one_layer();
+		d.layers[0].nb_planes = n;
+		CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
+	}
+	d = one_layer();
+	av->width = -60;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
+	CHECK_SAYS("-60");
+	av->width = 60;
+	av->format = AV_PIX_FMT_NV12;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
+	CHECK_SAYS("nv12");
+	av->format = AV_PIX_FMT_DRM_PRIME;
+	av->data[0] = NULL;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
+	CHECK_EQ(f.width, 77);
+	av_frame_free(&av);
+}
+
+TEST(crops)
+{
+	AVDRMFrameDescriptor d = one_layer();
+	AVFrame *av = frame_of(&d);
+	struct dlbuf_frame f;
+
+	av->crop_left = 2;
+	av->crop_right = 4;
+	av->crop_top = 6;
+	av->crop_bottom = 8;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.crop.x, 2);
+	CHECK_EQ(f.crop.y, 6);
+	CHECK_EQ(f.crop.width, 54);
+	CHECK_EQ(f.crop.height, 18);
+	av->crop_right = 58;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
+	/* A sum that wraps. */
+	av->crop_right = SIZE_MAX;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
+	av->crop_right = 0;
+	av->crop_top = 24;
+	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
+	av_frame_free(&av);
+}
+
+TEST(colours)
+{
+	AVDRMFrameDescriptor d = one_layer();
+	AVFrame *av = frame_of(&d);
+	struct dlbuf_frame f;
+
+	/* av_frame_alloc() says that nothing is specified. */
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.colour.primaries, 0);
+	CHECK_EQ(f.colour.transfer, 0);
+	CHECK_EQ(f.colour.matrix, 0);
+	CHECK_EQ(f.colour.range, DLBUF_RANGE_UNKNOWN);
+	CHECK_EQ(f.colour.chroma_site, 0);
+	av->color_primaries = AVCOL_PRI_BT2020;
+	av->color_trc = AVCOL_TRC_SMPTE2084;
+	av->colorspace = AVCOL_SPC_BT2020_NCL;
+	av->color_range = AVCOL_RANGE_MPEG;
+	av->chroma_location = AVCHROMA_LOC_TOPLEFT;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.colour.primaries, 9);
+	CHECK_EQ(f.colour.transfer, 16);
+	CHECK_EQ(f.colour.matrix, 9 + 1);
+	CHECK_EQ(f.colour.range, DLBUF_RANGE_LIMITED);
+	CHECK_EQ(f.colour.chroma_site, 2 + 1);
+	av->color_primaries = AVCOL_PRI_BT709;
+	av->color_trc = AVCOL_TRC_BT709;
+	av->colorspace = AVCOL_SPC_RGB;
+	av->color_range = AVCOL_RANGE_JPEG;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.colour.primaries, 1);
+	CHECK_EQ(f.colour.transfer, 1);
+	CHECK_EQ(f.colour.matrix, 0 + 1);
+	CHECK_EQ(f.colour.range, DLBUF_RANGE_FULL);
+	av->color_primaries = AVCOL_PRI_RESERVED;
+	av->color_trc = AVCOL_TRC_RESERVED0;
+	av->colorspace = AVCOL_SPC_RESERVED;
+	av->chroma_location = AVCHROMA_LOC_NB;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.colour.primaries, 0);
+	CHECK_EQ(f.colour.transfer, 0);
+	CHECK_EQ(f.colour.matrix, 0);
+	CHECK_EQ(f.colour.chroma_site, 0);
+	d = LAYERS(R8, R8, R8);
+	av->color_range = AVCOL_RANGE_UNSPECIFIED;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_YUVJ420P, &f));
+	CHECK_EQ(f.code, DRM('Y', 'U', '1', '2'));
+	CHECK_EQ(f.colour.range, DLBUF_RANGE_FULL);
+	av_frame_free(&av);
+}
+
+TEST(time_fields_damage)
+{
+	AVDRMFrameDescriptor d = one_layer();
+	AVFrame *av = frame_of(&d);
+	struct dlbuf_frame f;
+
+	/* Without a base ticks are no time. */
+	av->pts = 90090;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
+	CHECK_EQ(f.timestamp_ns, 0);
+	av->time_base = (AVRational){ 1, 90000 };
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.clock, DLBUF_CLOCK_STREAM);
+	CHECK_EQ(f.timestamp_ns, 1001000000);
+	av->pts = -90000;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.timestamp_ns, -1000000000);
+	av->pts = AV_NOPTS_VALUE;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
+
+	av->flags = AV_FRAME_FLAG_TOP_FIELD_FIRST;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.field, DLBUF_FIELD_NONE);
+	av->flags = AV_FRAME_FLAG_INTERLACED;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.field, DLBUF_FIELD_INTERLACED_BT);
+	av->flags |= AV_FRAME_FLAG_TOP_FIELD_FIRST;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.field, DLBUF_FIELD_INTERLACED_TB);
+	CHECK_EQ(f.flags, 0);
+	av->flags = AV_FRAME_FLAG_CORRUPT;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.flags, DLBUF_FRAME_DAMAGED);
+	av->flags = 0;
+	av->decode_error_flags = FF_DECODE_ERROR_MISSING_REFERENCE;
+	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+	CHECK_EQ(f.flags, DLBUF_FRAME_DAMAGED);
+	av_frame_free(&av);
+}
+
+/* ---- real dma-bufs */
+
+#define WIDTH 100
+#define HEIGHT 50
+#define PITCH 128
+
+struct real {
+	AVDRMFrameDescriptor desc;
+	struct dlbuf_udmabuf buf;
+	AVBufferRef *device, *frames;
+	AVFrame *av;
+	struct dlbuf_device *cpu;
+	unsigned int freed;
+};
+
+static void on_free(void *opaque, uint8_t *data)
+{
+	struct real *r = opaque;
+
+	(void)data;
+	r->freed++;
+}
+
+/* FFmpeg needs a device for a pool, but a DRM one need not be a device. */
+static void open_device(struct real *r, const char *node)
+{
+	AVHWDeviceContext *ctx;
+
+	if (node) {
+		REQUIRE(!av_hwdevice_ctx_create(&r->device, AV_HWDEVICE_TYPE_DRM,
+						node, NULL, 0));
+		return;
+	}
+	r->device = av_hwdevice_ctx_alloc(AV_HWDEVICE_TYPE_DRM);
+	REQUIRE(r->device);
+	ctx = (AVHWDeviceContext *)r->device->data;
+	((AVDRMDeviceContext *)ctx->hwctx)->fd = -1;
+	REQUIRE(!av_hwdevice_ctx_init(r->device));
+}
+
+/*
+ * An NV12 picture with the pattern, as one layer or as one for each plane. No
+ * pool has made it, so that its last reference is seen to go.
+ */
+static void real_open(struct real *r, int layers, const char *node)
+{
+	AVHWFramesContext *ctx;
+	uint8_t *p;
+
+	*r = (struct real){ .desc = one_layer() };
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &r->cpu));
+	if (dlbuf_udmabuf_create(PITCH * HEIGHT * 3 / 2, NULL, &r->buf))
+		SKIP("%s", dlbuf_last_error());
+	p = mmap(NULL, r->buf.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		 r->buf.memfd, 0);
+	REQUIRE(p != MAP_FAILED);
+	for (size_t i = 0; i < r->buf.bytes; i++)
+		p[i] = va_pattern(i);
+	munmap(p, r->buf.bytes);
+
+	if (layers == 2)
+		r->desc = LAYERS(R8, GR88);
+	r->desc.objects[0].fd = r->buf.fd;
+	r->desc.objects[0].size = r->buf.bytes;
+	r->desc.layers[0].planes[0] = (AVDRMPlaneDescriptor){
+		.pitch = PITCH };
+	*(layers == 2 ? &r->desc.layers[1].planes[0] :
+			&r->desc.layers[0].planes[1]) = (AVDRMPlaneDescriptor){
+		.offset = PITCH * HEIGHT, .pitch = PITCH };
+	open_device(r, node);
+	r->frames = av_hwframe_ctx_alloc(r->device);
+	REQUIRE(r->frames);
+	ctx = (AVHWFramesContext *)r->frames->data;
+	ctx->format = AV_PIX_FMT_DRM_PRIME;
+	ctx->sw_format = AV_PIX_FMT_NV12;
+	ctx->width = WIDTH;
+	ctx->height = HEIGHT;
+	REQUIRE(!av_hwframe_ctx_init(r->frames));
+	r->av = frame_of(&r->desc);
+	r->av->width = WIDTH;
+	r->av->height = HEIGHT;
+	r->av->buf[0] = av_buffer_create((uint8_t *)&r->desc, sizeof(r->desc),
+					 on_free, r, 0);
+	r->av->hw_frames_ctx = av_buffer_ref(r->frames);
+	REQUIRE(r->av->buf[0] && r->av->hw_frames_ctx);
+}
+
+static void real_close(struct real *r)
+{
+	av_frame_free(&r->av);
+	CHECK_EQ(r->freed, 1);
+	av_buffer_unref(&r->frames);
+	av_buffer_unref(&r->device);
+	dlbuf_device_close(r->cpu);
+	dlbuf_udmabuf_close(&r->buf);
+}
+
+/* The planes of *want, of FFmpeg's memory, against the tensors. */
+static uint64_t differ(DLManagedTensorVersioned *const *t, const AVFrame *want)
+{
+	uint64_t bad = 0;
+
+	for (int i = 0; i < 2; i++) {
+		const DLTensor *d = &t[i]->dl_tensor;
+		int64_t row = d->shape[1] * (i + 1);
+
+		CHECK_OK(dlbuf_acquire(t[i], DLBUF_READ, NULL, NULL));
+		CHECK_EQ(d->shape[0], i ? (want->height + 1) / 2 : want->height);
+		CHECK_EQ(row, (want->width + 1) / 2 * 2);
+		for (int64_t y = 0; y < d->shape[0]; y++)
+			bad += !!memcmp((uint8_t *)d->data + y * d->strides[0],
+					want->data[i] + y * want->linesize[i],
+					row);
+		CHECK_OK(dlbuf_release(t[i], NULL, NULL));
+	}
+	return bad;
+}
+
+static void import(struct dlbuf_device *cpu, struct dlbuf_frame *frame,
+		   DLManagedTensorVersioned **t)
+{
+	uint32_t n = 0;
+
+	REQUIRE_OK(dlbuf_import_frame(cpu, frame, NULL, t, &n));
+	REQUIRE(n == 2);
+}
+
+static void against_ffmpeg(int layers, const char *node)
+{
+	AVFrame *map = av_frame_alloc(), *copy = av_frame_alloc();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame;
+	struct real r;
+
+	real_open(&r, layers, node);
+	REQUIRE(map && copy);
+	REQUIRE_OK(dlbuf_ffmpeg_frame(r.av, NONE, &frame));
+	CHECK_EQ(frame.code, DRM('N', 'V', '1', '2'));
+	import(r.cpu, &frame, t);
+
+	map->format = AV_PIX_FMT_NV12;
+	REQUIRE(!av_hwframe_map(map, r.av, AV_HWFRAME_MAP_READ));
+	CHECK_EQ(map->data[0][0], va_pattern(0));
+	CHECK_EQ(differ(t, map), 0);
+	REQUIRE(!av_hwframe_transfer_data(copy, r.av, 0));
+	CHECK_EQ(copy->format, AV_PIX_FMT_NV12);
+	CHECK_EQ(differ(t, copy), 0);
+	/* And the comparison sees what differs. */
+	copy->data[1][copy->linesize[1] * 24 + 99] ^= 1;
+	CHECK_EQ(differ(t, copy), 1);
+
+	for (int i = 0; i < 2; i++)
+		t[i]->deleter(t[i]);
+	av_frame_free(&map);
+	av_frame_free(&copy);
+	real_close(&r);
+}
+
+TEST(pixels_of_one_layer)
+{
+	against_ffmpeg(1, NULL);
+}
+
+/* The sw_format comes from the frame's own pool here. */
+TEST(pixels_of_two_layers)
+{
+	against_ffmpeg(2, NULL);
+}
+
+TEST(pixels_with_a_drm_node)
+{
+	if (access("/dev/dri/renderD128", R_OK | W_OK))
+		SKIP("there is no /dev/dri/renderD128");
+	against_ffmpeg(2, "/dev/dri/renderD128");
+}
+
+/* FFmpeg's own converter reads through the tensors' pointers and strides. */
+TEST(swscale_reads_the_tensors)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	AVFrame *map = av_frame_alloc();
+	struct SwsContext *sws = sws_getContext(WIDTH, HEIGHT, AV_PIX_FMT_NV12,
+						WIDTH, HEIGHT, AV_PIX_FMT_RGB24,
+						SWS_POINT, NULL, NULL, NULL);
+	static uint8_t rgb[2][HEIGHT * WIDTH * 3 + 64];
+	const uint8_t *from[4] = { NULL };
+	int pitches[4] = { 0 }, out = WIDTH * 3;
+	struct dlbuf_frame frame;
+	struct real r;
+
+	real_open(&r, 2, NULL);
+	REQUIRE(sws && map);
+	REQUIRE_OK(dlbuf_ffmpeg_frame(r.av, NONE, &frame));
+	import(r.cpu, &frame, t);
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(dlbuf_acquire(t[i], DLBUF_READ, NULL, NULL));
+		from[i] = t[i]->dl_tensor.data;
+		pitches[i] = t[i]->dl_tensor.strides[0];
+	}
+	CHECK_EQ(sws_scale(sws, from, pitches, 0, HEIGHT,
+			   (uint8_t *[]){ rgb[0] }, &out), HEIGHT);
+	map->format = AV_PIX_FMT_NV12;
+	REQUIRE(!av_hwframe_map(map, r.av, AV_HWFRAME_MAP_READ));
+	CHECK_EQ(sws_scale(sws, (const uint8_t **)map->data, map->linesize, 0,
+			   HEIGHT, (uint8_t *[]){ rgb[1] }, &out), HEIGHT);
+	CHECK(!memcmp(rgb[0], rgb[1], sizeof(rgb[0])));
+	CHECK(rgb[0][0] || rgb[0][1] || rgb[0][2]);
+	for (int i = 0; i < 2; i++)
+		t[i]->deleter(t[i]);
+	sws_freeContext(sws);
+	av_frame_free(&map);
+	real_close(&r);
+}
+
+/* A crop that FFmpeg carries is what the tensors show. */
+TEST(cropped)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame;
+	struct real r;
+
+	real_open(&r, 1, NULL);
+	r.av->crop_left = 10;
+	r.av->crop_top = 4;
+	r.av->crop_bottom = 6;
+	REQUIRE_OK(dlbuf_ffmpeg_frame(r.av, NONE, &frame));
+	import(r.cpu, &frame, t);
+	CHECK_EQ(t[0]->dl_tensor.shape[0], HEIGHT - 10);
+	CHECK_EQ(t[0]->dl_tensor.shape[1], WIDTH - 10);
+	CHECK_EQ(*(uint8_t *)t[0]->dl_tensor.data, va_pattern(4 * PITCH + 10));
+	CHECK_EQ(*(uint8_t *)t[1]->dl_tensor.data,
+		 va_pattern(PITCH * HEIGHT + 2 * PITCH + 10));
+	for (int i = 0; i < 2; i++)
+		t[i]->deleter(t[i]);
+	real_close(&r);
+}
+
+/* The decoder's reference goes first, the tensors one by one, then the lease. */
+TEST(lease)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame;
+	struct real r;
+
+	real_open(&r, 2, NULL);
+	REQUIRE_OK(dlbuf_ffmpeg_map(r.av, DLBUF_READ, &frame));
+	CHECK(frame.release);
+	import(r.cpu, &frame, t);
+	av_frame_free(&r.av);
+	CHECK_EQ(r.freed, 0);
+	t[0]->deleter(t[0]);
+	CHECK_EQ(r.freed, 0);
+	CHECK_OK(dlbuf_acquire(t[1], DLBUF_READ, NULL, NULL));
+	CHECK_EQ(*(uint8_t *)t[1]->dl_tensor.data, va_pattern(PITCH * HEIGHT));
+	t[1]->deleter(t[1]);
+	CHECK_EQ(r.freed, 1);
+	real_close(&r);
+}
+
+/* An import that fails leaves the lease with the caller. */
+TEST(lease_of_a_refused_frame)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame;
+	struct real r;
+	uint32_t n;
+
+	real_open(&r, 1, NULL);
+	r.desc.objects[0].format_modifier = DLBUF_MOD_INVALID;
+	REQUIRE_OK(dlbuf_ffmpeg_map(r.av, DLBUF_READ, &frame));
+	CHECK_ERR(dlbuf_import_frame(r.cpu, &frame, NULL, t, &n), -EOPNOTSUPP);
+	av_frame_unref(r.av);
+	CHECK_EQ(r.freed, 0);
+	frame.release(frame.release_data);
+	CHECK_EQ(r.freed, 1);
+	real_close(&r);
+}
+
+/* ---- other hardware */
+
+TEST(no_mapping)
+{
+	AVFrame *av = av_frame_alloc();
+	struct dlbuf_frame f = { .width = 77 };
+	struct real r;
+
+	REQUIRE(av);
+	av->format = AV_PIX_FMT_NV12;
+	av->width = av->height = 16;
+	CHECK_ERR(dlbuf_ffmpeg_map(av, DLBUF_READ, &f), -EINVAL);
+	CHECK_SAYS("no hardware's");
+	CHECK_ERR(dlbuf_ffmpeg_map(av, 0, &f), -EINVAL);
+	/* A pool of DRM's whose frame says that it is something else. */
+	real_open(&r, 1, NULL);
+	r.av->format = AV_PIX_FMT_VAAPI;
+	CHECK_ERR(dlbuf_ffmpeg_map(r.av, DLBUF_READ, &f), -EOPNOTSUPP);
+	CHECK_SAYS("av_hwframe_map of vaapi");
+	CHECK_EQ(f.width, 77);
+	real_close(&r);
+	av_frame_free(&av);
+}
+
+static AVFrame *hardware_frame(enum AVHWDeviceType type, const char *node,
+			       enum AVPixelFormat format,
+			       enum AVPixelFormat sw_format)
+{
+	AVBufferRef *device = NULL, *frames;
+	AVFrame *av = av_frame_alloc();
+	AVHWFramesContext *ctx;
+	char text[AV_ERROR_MAX_STRING_SIZE] = "";
+	int ret;
+
+	ret = av_hwdevice_ctx_create(&device, type, node, NULL, 0);
+	if (ret) {
+		av_strerror(ret, text, sizeof(text));
+		SKIP("no device of %s: %s", av_hwdevice_get_type_name(type),
+		     text);
+	}
+	frames = av_hwframe_ctx_alloc(device);
+	REQUIRE(frames && av);
+	ctx = (AVHWFramesContext *)frames->data;
+	ctx->format = format;
+	ctx->sw_format = sw_format;
+	ctx->width = WIDTH;
+	ctx->height = HEIGHT;
+	ret = av_hwframe_ctx_init(frames);
+	if (!ret)
+		ret = av_hwframe_get_buffer(frames, av, 0);
+	if (ret) {
+		av_strerror(ret, text, sizeof(text));
+		SKIP("no frame of %s: %s", av_hwdevice_get_type_name(type),
+		     text);
+	}
+	av_buffer_unref(&frames);
+	av_buffer_unref(&device);
+	return av;
+}
+
+/* In FFmpeg's memory, nothing like the driver's own pattern. */
+static AVFrame *filled(void)
+{
+	AVFrame *av = av_frame_alloc();
+
+	REQUIRE(av);
+	av->format = AV_PIX_FMT_NV12;
+	av->width = WIDTH;
+	av->height = HEIGHT;
+	REQUIRE(!av_frame_get_buffer(av, 0));
+	for (int i = 0; i < 2; i++)
+		for (int y = 0; y < HEIGHT / (i + 1); y++)
+			for (int x = 0; x < WIDTH; x++)
+				av->data[i][y * av->linesize[i] + x] =
+					va_pattern(y * 1000 + x + i + 5);
+	return av;
+}
+
+/*
+ * FFmpeg's mapping of VA-API: two layers, and no hw_frames_ctx to say what
+ * they are. FFmpeg writes the surface through an image and dlbuf reads it.
+ */
+TEST(vaapi)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	AVFrame *av, *map, *fill = filled();
+	struct dlbuf_device *cpu;
+	struct dlbuf_frame frame;
+
+	KTAP_KEEPS(KTAP_HEAP, "libva keeps its display, libc the environment");
+	setenv("LIBVA_DRIVER_NAME", "dlbuf", 1);
+	av = hardware_frame(AV_HWDEVICE_TYPE_VAAPI, "/dev/dri/renderD128",
+			    AV_PIX_FMT_VAAPI, AV_PIX_FMT_NV12);
+	REQUIRE(!av_hwframe_transfer_data(av, fill, 0));
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	REQUIRE_OK(dlbuf_ffmpeg_map(av, DLBUF_READ, &frame));
+	CHECK_EQ(frame.code, DRM('N', 'V', '1', '2'));
+	CHECK_EQ(frame.nplanes, 2);
+	map = frame.release_data;
+	CHECK(!map->hw_frames_ctx);
+	CHECK_EQ(((AVDRMFrameDescriptor *)map->data[0])->nb_layers, 2);
+	import(cpu, &frame, t);
+	av_frame_free(&av);
+	CHECK_EQ(t[0]->dl_tensor.strides[0], PITCH);
+	CHECK_EQ(differ(t, fill), 0);
+	for (int i = 0; i < 2; i++)
+		t[i]->deleter(t[i]);
+	av_frame_free(&fill);
+	dlbuf_device_close(cpu);
+}
+
+/* What FFmpeg knows of the frame is not in the mapping, and not lost. */
+TEST(mappings_keep_properties)
+{
+	struct dlbuf_frame frame;
+	AVFrame *av;
+
+	KTAP_KEEPS(KTAP_HEAP, "libva keeps its display, libc the environment");
+	setenv("LIBVA_DRIVER_NAME", "dlbuf", 1);
+	av = hardware_frame(AV_HWDEVICE_TYPE_VAAPI, "/dev/dri/renderD128",
+			    AV_PIX_FMT_VAAPI, AV_PIX_FMT_NV12);
+	av->colorspace = AVCOL_SPC_BT709;
+	av->crop_bottom = 2;
+	av->pts = 3;
+	av->time_base = (AVRational){ 1, 1 };
+	REQUIRE_OK(dlbuf_ffmpeg_map(av, DLBUF_RW, &frame));
+	CHECK_EQ(frame.colour.matrix, 1 + 1);
+	CHECK_EQ(frame.crop.height, HEIGHT - 2);
+	CHECK_EQ(frame.timestamp_ns, 3000000000);
+	frame.release(frame.release_data);
+	av_frame_free(&av);
+}
+
+/* Where Vulkan's driver can export images with rows one after another. */
+TEST(vulkan)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	AVFrame *av, *fill = filled();
+	struct dlbuf_device *cpu;
+	struct dlbuf_frame frame;
+	uint32_t n = 0;
+	int ret;
+
+	KTAP_KEEPS(KTAP_HEAP | KTAP_FDS | KTAP_MAPS, "Vulkan's drivers do");
+	av = hardware_frame(AV_HWDEVICE_TYPE_VULKAN, NULL, AV_PIX_FMT_VULKAN,
+			    AV_PIX_FMT_NV12);
+	REQUIRE(!av_hwframe_transfer_data(av, fill, 0));
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	ret = dlbuf_ffmpeg_map(av, DLBUF_READ, &frame);
+	if (ret) {
+		CHECK(ret == -EOPNOTSUPP || ret == -EIO);
+		SKIP("%s", dlbuf_last_error());
+	}
+	ktap_note(NULL, 0, "modifier 0x%llx, %u planes",
+		  (unsigned long long)frame.modifier, frame.nplanes);
+	ret = dlbuf_import_frame(cpu, &frame, NULL, t, &n);
+	if (ret) {
+		frame.release(frame.release_data);
+		SKIP("%s", dlbuf_last_error());
+	}
+	REQUIRE(n == 2);
+	av_frame_free(&av);
+	CHECK_EQ(differ(t, fill), 0);
+	for (uint32_t i = 0; i < n; i++)
+		t[i]->deleter(t[i]);
+	av_frame_free(&fill);
+	dlbuf_device_close(cpu);
+}
+
+int main(int argc, char **argv)
+{
+	char self[4096], *slash;
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	/* VA-API's driver is next to this program. */
+	self[n > 0 ? n : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	setenv("LIBVA_DRIVERS_PATH", self, 1);
+	setenv("LIBVA_MESSAGING_LEVEL", "1", 1);
+	av_log_set_level(AV_LOG_ERROR);
+	return ktap_run(argc, argv);
+}

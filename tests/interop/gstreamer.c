@@ -1,0 +1,932 @@
+// SPDX-License-Identifier: MIT
+/*
+ * dlbuf/interop/gstreamer.h: against GStreamer's own tables of formats and
+ * layouts, and a camera's buffers, its own and imported ones, against
+ * gst_video_frame_map() of the same.
+ */
+#include <gst/app/gstappsink.h>
+
+#include <dlbuf/dlbuf.h>
+#include <dlbuf/interop/gstreamer.h>
+
+#include "ktap.h"
+
+#define WIDTH 322
+#define HEIGHT 180
+
+static void init(void)
+{
+	KTAP_KEEPS(KTAP_HEAP | KTAP_FDS, "GStreamer's registry and types");
+	gst_init(NULL, NULL);
+}
+
+static int caps(const char *text, struct dlbuf_gstreamer_format *format)
+{
+	GstCaps *c = gst_caps_from_string(text);
+	int ret;
+
+	REQUIRE(c);
+	ret = dlbuf_gstreamer_caps(c, format);
+	gst_caps_unref(c);
+	return ret;
+}
+
+#define NV12_CAPS "video/x-raw,format=NV12,width=322,height=180"
+
+/* ---- formats */
+
+/* A value for each component, of 8 bits. */
+static guint value_of(char letter)
+{
+	switch (letter) {
+	case 'Y': case 'R': return 0x31;
+	case 'U': case 'G': return 0x52;
+	case 'V': case 'B': return 0x73;
+	case 'A': return 0x94;
+	default: return 0;
+	}
+}
+
+/* A plane of groups of these values, as dlbuf's table says they are. */
+static const char *fill(guint8 *data, gsize bytes, const char *channels,
+			const struct dlbuf_format_info *ours)
+{
+	gsize n = strcspn(channels, ","), size = ours->dtype.bits / 8;
+
+	for (gsize i = 0; i < bytes / size; i++) {
+		guint v = value_of(channels[i % n]) << (ours->depth - 8) <<
+			  ours->shift;
+
+		data[i * size] = v;
+		if (size > 1)
+			data[i * size + 1] = v >> 8;
+	}
+	return channels + n + (channels[n] == ',');
+}
+
+/* Written by dlbuf's table, read by GStreamer's converter. */
+static void check_format(const GstVideoFormatInfo *info,
+			 const struct dlbuf_format_info *ours)
+{
+	const char *s = ours->channels, *letters = strpbrk(s, "RGB") ? "ARGB" :
+								       "AYUV";
+	guint16 line[8 * 4] = { 0 };
+	gpointer data[GST_VIDEO_MAX_PLANES] = { NULL };
+	GstVideoInfo vi;
+	guint8 *bytes;
+
+	CHECK_MSG(GST_VIDEO_FORMAT_INFO_N_PLANES(info) == ours->nplanes, "%s",
+		  info->name);
+	gst_video_info_set_format(&vi, info->format, 8, 8);
+	bytes = g_malloc0(GST_VIDEO_INFO_SIZE(&vi));
+	for (guint p = 0; p < ours->nplanes; p++) {
+		gsize begin = vi.offset[p], end = p + 1 < ours->nplanes ?
+			vi.offset[p + 1] : GST_VIDEO_INFO_SIZE(&vi);
+
+		data[p] = bytes + begin;
+		s = fill(data[p], end - begin, s, ours);
+	}
+	info->unpack_func(info, GST_VIDEO_PACK_FLAG_NONE, line, data,
+			  vi.stride, 0, 0, 8);
+	for (guint i = 0; i < 4; i++) {
+		const GstVideoFormatInfo *to =
+			gst_video_format_get_info(info->unpack_format);
+		guint got = GST_VIDEO_FORMAT_INFO_DEPTH(to, 0) == 8 ?
+			    ((guint8 *)line)[3 * 4 + i] : line[3 * 4 + i] >> 8;
+
+		if (strchr(ours->channels, letters[i]))
+			CHECK_MSG(got == value_of(letters[i]),
+				  "%s: %c of '%s' is %02x", info->name,
+				  letters[i], ours->channels, got);
+	}
+	g_free(bytes);
+}
+
+TEST(formats)
+{
+	guint n, none = 0, words = 0, same = 0;
+	const GstVideoFormat *f;
+
+	init();
+	f = gst_video_formats_raw(&n);
+	for (guint i = 0; i < n; i++) {
+		const GstVideoFormatInfo *info = gst_video_format_get_info(f[i]);
+		DLBUF_INFO(dlbuf_format_info, ours);
+		enum dlbuf_code_space space;
+		uint32_t code = dlbuf_gstreamer_code_(f[i], &space);
+		guint32 drm = gst_video_dma_drm_fourcc_from_format(f[i]);
+
+		/* GRAY16_BE is DRM's R16 to it, which is little-endian. */
+		if (f[i] == GST_VIDEO_FORMAT_GRAY16_BE)
+			drm = 0;
+		if (!code) {
+			none++;
+			CHECK_MSG(!drm || GST_VIDEO_FORMAT_INFO_IS_TILED(info),
+				  "%s is %.4s to GStreamer", info->name,
+				  (const char *)&drm);
+			continue;
+		}
+		if (!CHECK_OK(dlbuf_format_find(code, DLBUF_MOD_LINEAR, space,
+						&ours)))
+			continue;
+		if (drm && space == DLBUF_CODE_DRM) {
+			same++;
+			CHECK_MSG(code == drm, "%s is %.4s, %.4s to GStreamer",
+				  info->name, (const char *)&code,
+				  (const char *)&drm);
+		}
+		if (ours.reason)
+			words++;
+		else
+			check_format(info, &ours);
+	}
+	ktap_note(NULL, 0, "%u formats: %u have no code, %u are refused by "
+		  "reason, %u have GStreamer's own code", n, none, words, same);
+	CHECK(n > 100);
+	CHECK(same > 20);
+}
+
+/* Planes of the caps alone: GStreamer's pitches, rows and offsets. */
+TEST(layouts)
+{
+	static const char *const names[] = {
+		"NV12", "I420", "YV12", "NV16", "NV24", "YUY2", "Y42B", "Y444",
+		"P010_10LE", "RGB", "BGRx", "GRAY8", "GRAY16_LE", "AYUV",
+	};
+
+	init();
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
+		struct dlbuf_gstreamer_format format;
+		struct dlbuf_frame f = { .size = sizeof(f), .release = NULL };
+		char text[128];
+		uint32_t n;
+
+		snprintf(text, sizeof(text),
+			 "video/x-raw,format=%s,width=%d,height=%d", names[i],
+			 WIDTH, HEIGHT);
+		REQUIRE(!caps(text, &format));
+		f.code = format.code;
+		f.code_space = format.code_space;
+		f.modifier = format.modifier;
+		f.width = GST_VIDEO_INFO_WIDTH(&format.info);
+		f.height = GST_VIDEO_INFO_HEIGHT(&format.info);
+		f.nplanes = GST_VIDEO_INFO_N_PLANES(&format.info);
+		for (uint32_t p = 0; p < f.nplanes; p++) {
+			f.planes[p].offset =
+				GST_VIDEO_INFO_PLANE_OFFSET(&format.info, p);
+			f.planes[p].pitch =
+				GST_VIDEO_INFO_PLANE_STRIDE(&format.info, p);
+		}
+		CHECK_OK(dlbuf_frame_layouts(&f, NULL, l, &n));
+		CHECK_EQ(n, f.nplanes);
+		for (uint32_t p = 0; p < n; p++) {
+			gint comp[GST_VIDEO_MAX_COMPONENTS];
+
+			gst_video_format_info_component(format.info.finfo, p,
+							comp);
+			CHECK_EQ(l[p].layout.shape[0],
+				 GST_VIDEO_INFO_COMP_HEIGHT(&format.info,
+							    comp[0]));
+		}
+	}
+}
+
+/* ---- caps */
+
+TEST(modifiers)
+{
+	struct dlbuf_gstreamer_format f;
+
+	init();
+	CHECK_EQ(caps(NV12_CAPS, &f), 0);
+	CHECK_EQ(f.code, DLBUF_FOURCC('N', 'V', '1', '2'));
+	CHECK_EQ(f.code_space, DLBUF_CODE_DRM);
+	CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
+	CHECK_EQ(caps("video/x-raw(memory:DMABuf),format=NV12,width=322,"
+		      "height=180", &f), 0);
+	CHECK_EQ(f.modifier, DLBUF_MOD_INVALID);
+	CHECK_EQ(caps("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format="
+		      "NV12,width=322,height=180", &f), 0);
+	CHECK_EQ(f.code, DLBUF_FOURCC('N', 'V', '1', '2'));
+	CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
+	CHECK_EQ(GST_VIDEO_INFO_N_PLANES(&f.info), 2);
+	CHECK_EQ(caps("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format="
+		      "NV12:0x0100000000000002,width=322,height=180", &f), 0);
+	CHECK_EQ(f.code, DLBUF_FOURCC('N', 'V', '1', '2'));
+	CHECK_EQ(f.modifier, 0x0100000000000002);
+	/* A code that GStreamer has no format for. */
+	CHECK_EQ(caps("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format="
+		      "BG48,width=322,height=180", &f), 0);
+	CHECK_EQ(f.code, DLBUF_FOURCC('B', 'G', '4', '8'));
+}
+
+TEST(refused_caps)
+{
+	static const struct {
+		const char *text;
+		int ret;
+	} refused[] = {
+		{ "audio/x-raw,format=S16LE,rate=8000,channels=1", -EINVAL },
+		{ "video/x-raw,format=NV12,width=[1,9],height=2", -EINVAL },
+		{ "video/x-raw,format=NV12", -EINVAL },
+		{ "video/x-bayer,format=rggb,width=2,height=2;"
+		  "video/x-bayer,format=bggr,width=2,height=2", -EINVAL },
+		{ "image/jpeg,width=2,height=2", -EINVAL },
+		{ "video/x-raw,format=v210,width=6,height=2", -EOPNOTSUPP },
+		{ "video/x-raw,format=GBR,width=6,height=2", -EOPNOTSUPP },
+		{ "video/x-raw,format=GRAY16_BE,width=6,height=2",
+		  -EOPNOTSUPP },
+		{ NV12_CAPS ",interlace-mode=fields", -EOPNOTSUPP },
+		{ "video/x-bayer,format=rggb16be,width=2,height=2",
+		  -EOPNOTSUPP },
+		{ "video/x-bayer,format=rgbg,width=2,height=2", -EOPNOTSUPP },
+		{ "video/x-bayer,width=2,height=2", -EOPNOTSUPP },
+		{ "video/x-bayer,format=rggb,width=0,height=2", -EINVAL },
+		{ "video/x-bayer,format=rggb,width=2", -EINVAL },
+	};
+	struct dlbuf_gstreamer_format f = { .code = 1 };
+
+	init();
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		int ret = caps(refused[i].text, &f);
+
+		CHECK_MSG(ret == refused[i].ret, "%s: %d", refused[i].text, ret);
+	}
+	CHECK_EQ(dlbuf_gstreamer_caps(NULL, &f), -EINVAL);
+	CHECK_EQ(f.code, 1);
+}
+
+TEST(bayer)
+{
+	static const struct {
+		const char *format, *channels;
+		uint8_t bits, depth;
+		int stride;
+	} cases[] = {
+		{ "bggr", "BG/GR", 8, 8, 324 },
+		{ "gbrg", "GB/RG", 8, 8, 324 },
+		{ "grbg", "GR/BG", 8, 8, 324 },
+		{ "rggb", "RG/GB", 8, 8, 324 },
+		{ "bggr10le", "BG/GR", 16, 10, 644 },
+		{ "gbrg10le", "GB/RG", 16, 10, 644 },
+		{ "grbg10le", "GR/BG", 16, 10, 644 },
+		{ "rggb10le", "RG/GB", 16, 10, 644 },
+		{ "grbg12le", "GR/BG", 16, 12, 644 },
+		{ "rggb14le", "RG/GB", 16, 14, 644 },
+		{ "bggr16le", "BG/GR", 16, 16, 644 },
+		{ "rggb16le", "RG/GB", 16, 16, 644 },
+	};
+
+	init();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct dlbuf_gstreamer_format f;
+		DLBUF_INFO(dlbuf_format_info, info);
+		char text[128];
+
+		snprintf(text, sizeof(text),
+			 "video/x-bayer,format=%s,width=322,height=180",
+			 cases[i].format);
+		REQUIRE(!caps(text, &f));
+		REQUIRE_OK(dlbuf_format_find(f.code, 0, f.code_space, &info));
+		CHECK_STR(info.channels, cases[i].channels);
+		CHECK_EQ(info.dtype.bits, cases[i].bits);
+		CHECK_EQ(info.depth, cases[i].depth);
+		CHECK_EQ(GST_VIDEO_INFO_PLANE_STRIDE(&f.info, 0),
+			 cases[i].stride);
+		CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
+		/* Of colour its caps say nothing. */
+		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).matrix, 1);
+		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).primaries, 0);
+		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).range, 0);
+	}
+}
+
+/* ---- buffers: udmabufs as GstMemory */
+
+struct mem {
+	GstAllocator *allocator;
+	struct dlbuf_udmabuf buf;
+};
+
+static GstMemory *memory(struct mem *m, size_t bytes)
+{
+	if (dlbuf_udmabuf_create(bytes, NULL, &m->buf))
+		SKIP("%s", dlbuf_last_error());
+	/* The GstMemory closes it. */
+	return gst_dmabuf_allocator_alloc_with_flags(m->allocator, m->buf.fd,
+						     bytes,
+						     GST_FD_MEMORY_FLAG_NONE);
+}
+
+static void drop(struct dlbuf_frame *f)
+{
+	f->release(f->release_data);
+}
+
+/* What a buffer says besides where it is. */
+TEST(buffer)
+{
+	struct dlbuf_gstreamer_format format;
+	struct dlbuf_frame f;
+	struct mem m;
+	GstVideoCropMeta *crop;
+	GstBuffer *b;
+
+	init();
+	m.allocator = gst_dmabuf_allocator_new();
+	REQUIRE(!caps(NV12_CAPS ",colorimetry=bt709,chroma-site=mpeg2",
+		      &format));
+	b = gst_buffer_new();
+	gst_buffer_append_memory(b, memory(&m, 1 << 20));
+	REQUIRE(!dlbuf_gstreamer_frame(b, &format, &f));
+	CHECK_EQ(f.size, sizeof(f));
+	CHECK_EQ(f.width, 322);
+	CHECK_EQ(f.height, 180);
+	CHECK_EQ(f.nplanes, 2);
+	CHECK_EQ(f.planes[0].fd, m.buf.fd);
+	CHECK_EQ(f.planes[0].offset, 0);
+	CHECK_EQ(f.planes[0].pitch, 324);
+	CHECK_EQ(f.planes[0].bytes, 1 << 20);
+	CHECK_EQ(f.planes[1].fd, m.buf.fd);
+	CHECK_EQ(f.planes[1].offset, 324 * 180);
+	CHECK_EQ(f.planes[1].pitch, 324);
+	CHECK_EQ(f.planes[1].bytes, (1 << 20) - 324 * 180);
+	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
+	CHECK_EQ(f.flags, 0);
+	CHECK_EQ(f.crop.width, 0);
+	CHECK_EQ(f.order, DLBUF_ORDER_IMPLICIT);
+	CHECK_EQ(f.field, DLBUF_FIELD_NONE);
+	CHECK_EQ(f.colour.primaries, 1);
+	CHECK_EQ(f.colour.transfer, 1);
+	CHECK_EQ(f.colour.matrix, 1 + 1);
+	CHECK_EQ(f.colour.range, DLBUF_RANGE_LIMITED);
+	CHECK_EQ(f.colour.chroma_site, 1);
+	CHECK_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(b), 2);
+	drop(&f);
+	CHECK_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(b), 1);
+
+	GST_BUFFER_PTS(b) = 40 * GST_MSECOND;
+	GST_BUFFER_OFFSET(b) = 7;
+	GST_BUFFER_FLAG_SET(b, GST_BUFFER_FLAG_CORRUPTED);
+	crop = gst_buffer_add_video_crop_meta(b);
+	crop->x = 2;
+	crop->y = 4;
+	crop->width = 300;
+	crop->height = 100;
+	REQUIRE(!dlbuf_gstreamer_frame(b, &format, &f));
+	CHECK_EQ(f.timestamp_ns, 40000000);
+	CHECK_EQ(f.clock, DLBUF_CLOCK_STREAM);
+	CHECK_EQ(f.sequence, 7);
+	CHECK_EQ(f.flags, DLBUF_FRAME_SEQUENCE | DLBUF_FRAME_DAMAGED);
+	CHECK_EQ(f.crop.x, 2);
+	CHECK_EQ(f.crop.y, 4);
+	CHECK_EQ(f.crop.width, 300);
+	CHECK_EQ(f.crop.height, 100);
+	drop(&f);
+	gst_buffer_unref(b);
+	gst_object_unref(m.allocator);
+	close(m.buf.memfd);
+}
+
+/* Planes in memories of their own, and in a part of one. */
+TEST(memories)
+{
+	const gsize offset[GST_VIDEO_MAX_PLANES] = { 256, 1 << 17 };
+	const gint stride[GST_VIDEO_MAX_PLANES] = { 512, 640 };
+	struct dlbuf_gstreamer_format format;
+	struct dlbuf_frame f;
+	struct mem y, uv;
+	GstMemory *whole, *part;
+	GstBuffer *b;
+
+	init();
+	y.allocator = uv.allocator = gst_dmabuf_allocator_new();
+	REQUIRE(!caps(NV12_CAPS, &format));
+	b = gst_buffer_new();
+	gst_buffer_append_memory(b, memory(&y, 1 << 17));
+	/* Of the second dma-buf what begins at 8192. */
+	whole = memory(&uv, 1 << 17);
+	part = gst_memory_share(whole, 8192, (1 << 17) - 8192);
+	gst_memory_unref(whole);
+	gst_buffer_append_memory(b, part);
+	gst_buffer_add_video_meta_full(b, GST_VIDEO_FRAME_FLAG_NONE,
+				       GST_VIDEO_FORMAT_NV12, 300, 170, 2,
+				       offset, stride);
+	REQUIRE(!dlbuf_gstreamer_frame(b, &format, &f));
+	CHECK_EQ(f.width, 300);
+	CHECK_EQ(f.height, 170);
+	CHECK_EQ(f.planes[0].fd, y.buf.fd);
+	CHECK_EQ(f.planes[0].offset, 256);
+	CHECK_EQ(f.planes[0].pitch, 512);
+	CHECK_EQ(f.planes[0].bytes, (1 << 17) - 256);
+	CHECK_EQ(f.planes[1].fd, uv.buf.fd);
+	CHECK_EQ(f.planes[1].offset, 8192);
+	CHECK_EQ(f.planes[1].pitch, 640);
+	CHECK_EQ(f.planes[1].bytes, (1 << 17) - 8192);
+	drop(&f);
+	gst_buffer_unref(b);
+	gst_object_unref(y.allocator);
+	close(y.buf.memfd);
+	close(uv.buf.memfd);
+}
+
+TEST(refused_buffers)
+{
+	const gsize offset[GST_VIDEO_MAX_PLANES] = { 0, 1 << 20 };
+	const gint stride[GST_VIDEO_MAX_PLANES] = { 324, 324 };
+	struct dlbuf_gstreamer_format format, tiled;
+	struct dlbuf_frame f = { .width = 1 };
+	struct mem m;
+	GstBuffer *b;
+
+	init();
+	m.allocator = gst_dmabuf_allocator_new();
+	REQUIRE(!caps(NV12_CAPS, &format));
+	b = gst_buffer_new_allocate(NULL, 1 << 17, NULL);
+	CHECK_EQ(dlbuf_gstreamer_frame(b, &format, &f), -EBADF);
+	CHECK_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(b), 1);
+	gst_buffer_unref(b);
+
+	b = gst_buffer_new();
+	gst_buffer_append_memory(b, memory(&m, 1 << 20));
+	/* How many planes and where, nobody says. */
+	REQUIRE(!caps("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format="
+		      "NV12:0x0100000000000002,width=322,height=180", &tiled));
+	CHECK_EQ(dlbuf_gstreamer_frame(b, &tiled, &f), -EOPNOTSUPP);
+	gst_buffer_add_video_meta_full(b, GST_VIDEO_FRAME_FLAG_NONE,
+				       GST_VIDEO_FORMAT_NV12, 322, 180, 2,
+				       offset, stride);
+	CHECK_EQ(dlbuf_gstreamer_frame(b, &format, &f), -ERANGE);
+	CHECK_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(b), 1);
+	CHECK_EQ(f.width, 1);
+	gst_buffer_unref(b);
+	gst_object_unref(m.allocator);
+	close(m.buf.memfd);
+}
+
+TEST(fields)
+{
+	enum {
+		I = GST_VIDEO_BUFFER_FLAG_INTERLACED,
+		TFF = GST_VIDEO_BUFFER_FLAG_TFF,
+		TOP = GST_VIDEO_BUFFER_FLAG_TOP_FIELD,
+		BOTTOM = GST_VIDEO_BUFFER_FLAG_BOTTOM_FIELD,
+	};
+	static const struct {
+		const char *caps;
+		guint flags;
+		enum dlbuf_field field;
+		uint32_t height;
+	} cases[] = {
+		{ "progressive", 0, DLBUF_FIELD_NONE, 181 },
+		{ "mixed", 0, DLBUF_FIELD_NONE, 181 },
+		{ "mixed", I | TFF, DLBUF_FIELD_INTERLACED_TB, 181 },
+		{ "mixed", I, DLBUF_FIELD_INTERLACED_BT, 181 },
+		{ "interleaved", 0, DLBUF_FIELD_INTERLACED, 181 },
+		{ "interleaved", I | TFF, DLBUF_FIELD_INTERLACED_TB, 181 },
+		{ "interleaved", I, DLBUF_FIELD_INTERLACED_BT, 181 },
+		{ "interleaved,field-order=top-field-first", I,
+		  DLBUF_FIELD_INTERLACED_TB, 181 },
+		{ "interleaved,field-order=bottom-field-first", TFF,
+		  DLBUF_FIELD_INTERLACED_BT, 181 },
+		{ "alternate", I | TOP, DLBUF_FIELD_TOP, 91 },
+		{ "alternate", I | BOTTOM, DLBUF_FIELD_BOTTOM, 91 },
+	};
+	struct mem m;
+
+	init();
+	m.allocator = gst_dmabuf_allocator_new();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct dlbuf_gstreamer_format format;
+		struct dlbuf_frame f;
+		GstBuffer *b;
+		char text[256];
+
+		snprintf(text, sizeof(text), "video/x-raw%s,format=GRAY8,"
+			 "width=64,height=181,interlace-mode=%s",
+			 cases[i].height == 91 ? "(format:Interlaced)" : "",
+			 cases[i].caps);
+		REQUIRE(!caps(text, &format));
+		b = gst_buffer_new();
+		gst_buffer_append_memory(b, memory(&m, 1 << 16));
+		GST_BUFFER_FLAG_SET(b, cases[i].flags);
+		REQUIRE(!dlbuf_gstreamer_frame(b, &format, &f));
+		CHECK_MSG(f.field == cases[i].field, "case %zu: %d", i, f.field);
+		CHECK_MSG(f.height == cases[i].height, "case %zu: %u", i,
+			  f.height);
+		drop(&f);
+		gst_buffer_unref(b);
+		close(m.buf.memfd);
+	}
+	gst_object_unref(m.allocator);
+}
+
+TEST(colour)
+{
+	static const struct {
+		const char *caps;
+		uint8_t primaries, transfer, matrix, range, site;
+	} cases[] = {
+		{ "NV12,colorimetry=bt601,chroma-site=jpeg", 6, 6, 7,
+		  DLBUF_RANGE_LIMITED, 2 },
+		{ "NV12,colorimetry=bt2020,chroma-site=cosited", 9, 15, 10,
+		  DLBUF_RANGE_LIMITED, 3 },
+		{ "NV12,colorimetry=1:4:7:1,chroma-site=v-cosited", 1, 13, 7,
+		  DLBUF_RANGE_FULL, 4 },
+		/* Adobe's RGB has no code points. */
+		{ "RGB,colorimetry=1:1:12:8", 0, 0, 1, DLBUF_RANGE_FULL, 0 },
+		{ "RGB,colorimetry=sRGB", 1, 13, 1, DLBUF_RANGE_FULL, 0 },
+	};
+
+	init();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct dlbuf_gstreamer_format format;
+		struct dlbuf_colour c;
+		char text[256];
+
+		snprintf(text, sizeof(text),
+			 "video/x-raw,width=64,height=180,format=%s",
+			 cases[i].caps);
+		REQUIRE(!caps(text, &format));
+		c = dlbuf_gstreamer_colour_(&format.info);
+		CHECK_MSG(c.primaries == cases[i].primaries, "%zu: %u", i,
+			  c.primaries);
+		CHECK_MSG(c.transfer == cases[i].transfer, "%zu: %u", i,
+			  c.transfer);
+		CHECK_MSG(c.matrix == cases[i].matrix, "%zu: %u", i, c.matrix);
+		CHECK_MSG(c.range == cases[i].range, "%zu: %u", i, c.range);
+		CHECK_MSG(c.chroma_site == cases[i].site, "%zu: %u", i,
+			  c.chroma_site);
+	}
+}
+
+/* ---- a pool of udmabufs, for an element that asks for one */
+
+struct pool {
+	GstBufferPool parent;
+	GstAllocator *allocator;
+	GstVideoInfo info;
+	guint made;
+};
+
+typedef struct {
+	GstBufferPoolClass parent;
+} PoolClass;
+typedef struct pool Pool;
+
+static GType pool_get_type(void);
+G_DEFINE_TYPE(Pool, pool, GST_TYPE_BUFFER_POOL)
+
+static const gchar **pool_options(GstBufferPool *bp)
+{
+	static const gchar *options[] = { GST_BUFFER_POOL_OPTION_VIDEO_META,
+					  NULL };
+
+	(void)bp;
+	return options;
+}
+
+static GstFlowReturn pool_alloc(GstBufferPool *bp, GstBuffer **out,
+				GstBufferPoolAcquireParams *params)
+{
+	struct pool *pool = (struct pool *)bp;
+	struct dlbuf_udmabuf buf;
+	GstVideoInfo *i = &pool->info;
+
+	(void)params;
+	if (dlbuf_udmabuf_create(GST_VIDEO_INFO_SIZE(i), NULL, &buf))
+		return GST_FLOW_ERROR;
+	close(buf.memfd);
+	*out = gst_buffer_new();
+	gst_buffer_append_memory(*out, gst_dmabuf_allocator_alloc(
+		pool->allocator, buf.fd, GST_VIDEO_INFO_SIZE(i)));
+	gst_buffer_add_video_meta_full(*out, GST_VIDEO_FRAME_FLAG_NONE,
+				       GST_VIDEO_INFO_FORMAT(i),
+				       GST_VIDEO_INFO_WIDTH(i),
+				       GST_VIDEO_INFO_HEIGHT(i),
+				       GST_VIDEO_INFO_N_PLANES(i), i->offset,
+				       i->stride);
+	pool->made++;
+	return GST_FLOW_OK;
+}
+
+static void pool_finalize(GObject *object)
+{
+	struct pool *pool = (struct pool *)object;
+
+	G_OBJECT_CLASS(pool_parent_class)->finalize(object);
+	gst_object_unref(pool->allocator);
+}
+
+static void pool_class_init(PoolClass *class)
+{
+	GST_BUFFER_POOL_CLASS(class)->alloc_buffer = pool_alloc;
+	GST_BUFFER_POOL_CLASS(class)->get_options = pool_options;
+	G_OBJECT_CLASS(class)->finalize = pool_finalize;
+}
+
+static void pool_init(Pool *pool)
+{
+	pool->allocator = gst_dmabuf_allocator_new();
+}
+
+/* Answers upstream's ALLOCATION query with it. */
+static gboolean propose(GstElement *sink, GstQuery *query, gpointer data)
+{
+	Pool **pool = data;
+	GstStructure *config;
+	GstCaps *c;
+
+	(void)sink;
+	gst_query_parse_allocation(query, &c, NULL);
+	if (!*pool) {
+		*pool = g_object_new(pool_get_type(), NULL);
+		if (!gst_video_info_from_caps(&(*pool)->info, c))
+			return FALSE;
+		config = gst_buffer_pool_get_config(GST_BUFFER_POOL(*pool));
+		gst_buffer_pool_config_set_params(config, c,
+			GST_VIDEO_INFO_SIZE(&(*pool)->info), 4, 0);
+		gst_buffer_pool_config_add_option(config,
+			GST_BUFFER_POOL_OPTION_VIDEO_META);
+		gst_buffer_pool_set_config(GST_BUFFER_POOL(*pool), config);
+	}
+	gst_query_add_allocation_pool(query, GST_BUFFER_POOL(*pool),
+				      GST_VIDEO_INFO_SIZE(&(*pool)->info), 4, 0);
+	gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
+	return TRUE;
+}
+
+/* ---- the camera */
+
+struct stream {
+	GstElement *pipeline, *sink;
+	struct dlbuf_device *dev;
+	guint fds;
+	guint sampled, released;	/* released: atomic */
+};
+
+static guint count_fds(void)
+{
+	static struct ktap_holdings h;
+
+	ktap_look(&h);
+	return h.nfds;
+}
+
+static void start(struct stream *s, const char *source, const char *text)
+{
+	char line[512];
+
+	init();
+	*s = (struct stream){ .pipeline = NULL };
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &s->dev));
+	snprintf(line, sizeof(line), "%s ! %s ! appsink name=sink sync=false "
+		 "max-buffers=1", source, text);
+	s->pipeline = gst_parse_launch(line, NULL);
+	REQUIRE(s->pipeline);
+	s->sink = gst_bin_get_by_name(GST_BIN(s->pipeline), "sink");
+}
+
+static void play(struct stream *s)
+{
+	s->fds = count_fds();
+	REQUIRE(gst_element_set_state(s->pipeline, GST_STATE_PLAYING) !=
+		GST_STATE_CHANGE_FAILURE);
+}
+
+static GstSample *pull(struct stream *s)
+{
+	GstSample *sample = gst_app_sink_try_pull_sample(
+		GST_APP_SINK(s->sink), 60 * GST_SECOND);
+	GstBus *bus;
+	GstMessage *m;
+	GError *e;
+
+	if (sample)
+		return sample;
+	bus = gst_element_get_bus(s->pipeline);
+	m = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+	if (m) {
+		gst_message_parse_error(m, &e, NULL);
+		CHECK_MSG(false, "%s", e->message);
+	}
+	CHECK(sample);
+	ktap_leave();
+}
+
+static void stop(struct stream *s)
+{
+	gst_element_set_state(s->pipeline, GST_STATE_NULL);
+	dlbuf_device_trim(s->dev, 0);
+	CHECK_EQ(count_fds(), s->fds);
+	gst_object_unref(s->sink);
+	gst_object_unref(s->pipeline);
+	dlbuf_device_close(s->dev);
+}
+
+/* The adapter's lease, counted. */
+struct lease {
+	struct stream *s;
+	void (*release)(void *data);
+	void *data;
+};
+
+static void on_release(void *data)
+{
+	struct lease *l = data;
+
+	__atomic_add_fetch(&l->s->released, 1, __ATOMIC_RELAXED);
+	l->release(l->data);
+	free(l);
+}
+
+static struct lease *count_lease(struct stream *s, struct dlbuf_frame *f)
+{
+	struct lease *l = malloc(sizeof(*l));
+
+	REQUIRE(l);
+	*l = (struct lease){ s, f->release, f->release_data };
+	f->release = on_release;
+	f->release_data = l;
+	return l;
+}
+
+/* Every byte that the tensors show, against GStreamer's own mapping. */
+static void compare(const DLManagedTensorVersioned *tensor,
+		    const GstVideoFrame *frame, guint plane)
+{
+	const DLTensor *t = &tensor->dl_tensor;
+	guint64 row = t->shape[1] * (t->ndim > 2 ? t->shape[2] : 1) *
+		      (t->dtype.bits / 8);
+	guint64 bad = 0, sum = 0;
+
+	for (gint64 y = 0; y < t->shape[0]; y++) {
+		const guint8 *got = (guint8 *)t->data + y * t->strides[0] *
+				    (t->dtype.bits / 8);
+		const guint8 *want = (guint8 *)
+			GST_VIDEO_FRAME_PLANE_DATA(frame, plane) +
+			y * GST_VIDEO_FRAME_PLANE_STRIDE(frame, plane);
+
+		bad += !!memcmp(got, want, row);
+		for (guint64 x = 0; x < row; x++)
+			sum += got[x];
+	}
+	CHECK_EQ(bad, 0);
+	CHECK(sum > 0);
+}
+
+static void one_sample(struct stream *s, GstSample *sample)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	GstBuffer *b = gst_sample_get_buffer(sample);
+	struct dlbuf_gstreamer_format format;
+	GstVideoFrame mapped;
+	struct dlbuf_frame f;
+	struct lease *l;
+	uint32_t n = 0;
+
+	REQUIRE(!dlbuf_gstreamer_caps(gst_sample_get_caps(sample), &format));
+	CHECK_EQ(format.modifier, DLBUF_MOD_LINEAR);
+	REQUIRE(!dlbuf_gstreamer_frame(b, &format, &f));
+	CHECK_EQ(f.clock, DLBUF_CLOCK_STREAM);
+	CHECK(f.flags & DLBUF_FRAME_SEQUENCE);
+	l = count_lease(s, &f);
+	REQUIRE_OK(dlbuf_import_frame(s->dev, &f, NULL, t, &n));
+	CHECK_EQ(n, f.nplanes);
+	REQUIRE(gst_video_frame_map(&mapped, &format.info, b, GST_MAP_READ));
+	for (uint32_t i = 0; i < n; i++) {
+		CHECK_OK(dlbuf_acquire(t[i], DLBUF_READ, NULL, NULL));
+		compare(t[i], &mapped, i);
+		CHECK_OK(dlbuf_release(t[i], NULL, NULL));
+	}
+	gst_video_frame_unmap(&mapped);
+	/* What is left of the buffer is the lease's. */
+	CHECK(l->data == b);
+	gst_sample_unref(sample);
+	s->sampled++;
+	for (uint32_t i = 0; i < n; i++) {
+		CHECK_EQ(s->released, s->sampled - 1);
+		t[i]->deleter(t[i]);
+	}
+	CHECK_EQ(s->released, s->sampled);
+}
+
+/*
+ * Ten of a camera with few buffers: they do come back. Its size is one that
+ * has padding.
+ */
+static void camera(const char *text)
+{
+	struct stream s;
+
+	start(&s, "v4l2src io-mode=dmabuf", text);
+	play(&s);
+	for (int i = 0; i < 10; i++)
+		one_sample(&s, pull(&s));
+	stop(&s);
+}
+
+TEST(camera_system_memory)
+{
+	camera("video/x-raw,format=NV12,width=640,height=360");
+}
+
+TEST(camera_drm_format)
+{
+	camera("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,"
+	       "width=640,height=360");
+}
+
+TEST(camera_yuy2)
+{
+	camera("video/x-raw,format=YUY2,width=320,height=180");
+}
+
+TEST(camera_rgb)
+{
+	camera("video/x-raw,format=RGB,width=320,height=180");
+}
+
+/* A tensor holds the buffer: the pool waits for it, and works when it is gone. */
+TEST(camera_held)
+{
+	DLManagedTensorVersioned *t[3][DLBUF_MAX_PLANES];
+	struct dlbuf_gstreamer_format format;
+	struct dlbuf_frame f;
+	uint64_t held[3], again;
+	struct stream s;
+	uint32_t n;
+
+	start(&s, "v4l2src io-mode=dmabuf",
+	      "video/x-raw,format=NV12,width=640,height=360");
+	play(&s);
+	for (int i = 0; i < 3; i++) {
+		GstSample *sample = pull(&s);
+
+		REQUIRE(!dlbuf_gstreamer_caps(gst_sample_get_caps(sample),
+					      &format));
+		REQUIRE(!dlbuf_gstreamer_frame(gst_sample_get_buffer(sample),
+					       &format, &f));
+		count_lease(&s, &f);
+		s.sampled++;
+		REQUIRE_OK(dlbuf_import_frame(s.dev, &f, NULL, t[i], &n));
+		gst_sample_unref(sample);
+		/* A stamp that the camera would draw over. */
+		held[i] = 0x5aa5a55adeadbeef + i;
+		CHECK_OK(dlbuf_acquire(t[i][0], DLBUF_WRITE, NULL, NULL));
+		memcpy(t[i][0]->dl_tensor.data, &held[i], sizeof(held[i]));
+		CHECK_OK(dlbuf_release(t[i][0], NULL, NULL));
+	}
+	/* It goes on with the buffers that it has. */
+	for (int i = 0; i < 6; i++)
+		gst_sample_unref(pull(&s));
+	CHECK_EQ(s.released, 0);
+	for (int i = 0; i < 3; i++) {
+		CHECK_OK(dlbuf_acquire(t[i][0], DLBUF_READ, NULL, NULL));
+		memcpy(&again, t[i][0]->dl_tensor.data, sizeof(again));
+		CHECK_EQ(again, held[i]);
+		for (uint32_t p = 0; p < n; p++)
+			t[i][p]->deleter(t[i][p]);
+		CHECK_EQ(s.released, i + 1);
+	}
+	for (int i = 0; i < 6; i++)
+		one_sample(&s, pull(&s));
+	stop(&s);
+}
+
+/* The camera captures into dlbuf's own buffers. */
+TEST(camera_imports)
+{
+	struct stream s;
+	Pool *pool = NULL;
+
+	start(&s, "v4l2src io-mode=dmabuf-import",
+	      "video/x-raw,format=NV12,width=640,height=360");
+	g_object_set(s.sink, "emit-signals", TRUE, NULL);
+	g_signal_connect(s.sink, "propose-allocation", G_CALLBACK(propose),
+			 &pool);
+	play(&s);
+	for (int i = 0; i < 10; i++) {
+		GstSample *sample = pull(&s);
+		GstBuffer *b = gst_sample_get_buffer(sample);
+
+		CHECK(pool && gst_buffer_peek_memory(b, 0)->allocator ==
+			      pool->allocator);
+		one_sample(&s, sample);
+	}
+	CHECK(pool && pool->made >= 4 && pool->made <= 8);
+	gst_element_set_state(s.pipeline, GST_STATE_NULL);
+	if (pool) {
+		gst_buffer_pool_set_active(GST_BUFFER_POOL(pool), FALSE);
+		CHECK_EQ(G_OBJECT(pool)->ref_count, 1);
+		gst_object_unref(pool);
+	}
+	stop(&s);
+}
+
+int main(int argc, char **argv)
+{
+	ktap_prefix("%s", "gstreamer");
+	return ktap_run(argc, argv);
+}

@@ -1,0 +1,747 @@
+// SPDX-License-Identifier: MIT
+/*
+ * dlbuf/interop/v4l2.h: what V4L2 says, word by word, and vivid's buffers
+ * through it against the camera's own mapping of them.
+ */
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <time.h>
+
+#include <dlbuf/dlbuf.h>
+#include <dlbuf/interop/v4l2.h>
+
+#include "ktap.h"
+
+#define NBUFFERS 4u
+#define SECOND 1000000000ll
+
+/* ---- words */
+
+static const struct v4l2_format nv12 = {
+	.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+	.fmt.pix = {
+		.width = 64,
+		.height = 32,
+		.pixelformat = V4L2_PIX_FMT_NV12,
+		.bytesperline = 128,
+		.field = V4L2_FIELD_NONE,
+	},
+};
+
+static struct v4l2_format multi(uint32_t code, uint32_t nplanes)
+{
+	struct v4l2_format fmt = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE };
+
+	fmt.fmt.pix_mp.width = 64;
+	fmt.fmt.pix_mp.height = 32;
+	fmt.fmt.pix_mp.pixelformat = code;
+	fmt.fmt.pix_mp.num_planes = nplanes;
+	for (uint32_t i = 0; i < nplanes && i < VIDEO_MAX_PLANES; i++)
+		fmt.fmt.pix_mp.plane_fmt[i].bytesperline = 128;
+	return fmt;
+}
+
+TEST(without_a_buffer)
+{
+	const int fds[] = { 7 };
+	struct dlbuf_frame f;
+
+	CHECK_EQ(dlbuf_v4l2_frame(&nv12, NULL, fds, &f), 0);
+	CHECK_EQ(f.size, sizeof(f));
+	CHECK_EQ(f.width, 64);
+	CHECK_EQ(f.height, 32);
+	CHECK_EQ(f.code, V4L2_PIX_FMT_NV12);
+	CHECK_EQ(f.code_space, DLBUF_CODE_V4L2);
+	CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
+	CHECK_EQ(f.nplanes, 1);
+	CHECK_EQ(f.planes[0].fd, 7);
+	CHECK_EQ(f.planes[0].pitch, 128);
+	CHECK_EQ(f.planes[0].bytes, 0);
+	CHECK_EQ(f.order, DLBUF_ORDER_COMPLETE);
+	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
+	CHECK_EQ(f.field, DLBUF_FIELD_NONE);
+	CHECK_EQ(f.flags, 0);
+	CHECK(!f.release);
+}
+
+TEST(buffer)
+{
+	struct v4l2_buffer buf = {
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+		.bytesused = 6000,
+		.flags = V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC |
+			 V4L2_BUF_FLAG_ERROR,
+		.timestamp = { 3, 250000 },
+		.sequence = 41,
+		.field = V4L2_FIELD_BOTTOM,
+	};
+	const int fds[] = { 7 };
+	struct dlbuf_frame f;
+
+	CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), 0);
+	CHECK_EQ(f.planes[0].bytes, 6000);
+	CHECK_EQ(f.timestamp_ns, 3250000000);
+	CHECK_EQ(f.clock, DLBUF_CLOCK_MONOTONIC);
+	CHECK_EQ(f.sequence, 41);
+	CHECK_EQ(f.flags, DLBUF_FRAME_SEQUENCE | DLBUF_FRAME_DAMAGED);
+	CHECK_EQ(f.field, DLBUF_FIELD_BOTTOM);
+	buf.flags = V4L2_BUF_FLAG_TIMESTAMP_COPY;
+	CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), 0);
+	CHECK_EQ(f.clock, DLBUF_CLOCK_UNKNOWN);
+	CHECK_EQ(f.flags, DLBUF_FRAME_SEQUENCE);
+	buf.flags = V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN;
+	CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), 0);
+	CHECK_EQ(f.clock, DLBUF_CLOCK_UNKNOWN);
+}
+
+TEST(fields)
+{
+	static const uint8_t want[][2] = {
+		{ V4L2_FIELD_ANY, DLBUF_FIELD_UNKNOWN },
+		{ V4L2_FIELD_NONE, DLBUF_FIELD_NONE },
+		{ V4L2_FIELD_TOP, DLBUF_FIELD_TOP },
+		{ V4L2_FIELD_BOTTOM, DLBUF_FIELD_BOTTOM },
+		{ V4L2_FIELD_INTERLACED, DLBUF_FIELD_INTERLACED },
+		{ V4L2_FIELD_SEQ_TB, DLBUF_FIELD_SEQ_TB },
+		{ V4L2_FIELD_SEQ_BT, DLBUF_FIELD_SEQ_BT },
+		/* Which one it is, is each buffer's. */
+		{ V4L2_FIELD_ALTERNATE, DLBUF_FIELD_UNKNOWN },
+		{ V4L2_FIELD_INTERLACED_TB, DLBUF_FIELD_INTERLACED_TB },
+		{ V4L2_FIELD_INTERLACED_BT, DLBUF_FIELD_INTERLACED_BT },
+	};
+	const int fds[] = { 7 };
+
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		struct v4l2_format fmt = nv12;
+		struct v4l2_buffer buf = {
+			.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+			.field = want[i][0],
+		};
+		struct dlbuf_frame f;
+
+		fmt.fmt.pix.field = want[i][0];
+		CHECK_EQ(dlbuf_v4l2_frame(&fmt, NULL, fds, &f), 0);
+		CHECK_EQ(f.field, want[i][1]);
+		fmt.fmt.pix.field = V4L2_FIELD_ALTERNATE;
+		CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), 0);
+		CHECK_EQ(f.field, want[i][1]);
+	}
+}
+
+/* NV12 of a multi-planar queue is one plane, NV12M two. */
+TEST(memory_planes)
+{
+	struct v4l2_plane planes[2] = {
+		{ .bytesused = 4096 + 64, .data_offset = 64 },
+		{ .bytesused = 10, .data_offset = 32 },
+	};
+	struct v4l2_buffer buf = {
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE,
+		.length = 2,
+		.m.planes = planes,
+	};
+	struct v4l2_format fmt = multi(V4L2_PIX_FMT_NV12, 1);
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	const int fds[] = { 7, 8 };
+	struct dlbuf_frame f;
+	uint32_t n = 0;
+
+	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), 0);
+	CHECK_EQ(f.nplanes, 1);
+	CHECK_EQ(f.planes[0].offset, 64);
+	CHECK_EQ(f.planes[0].bytes, 4096);
+	CHECK_OK(dlbuf_frame_layouts(&f, NULL, layouts, &n));
+	CHECK_EQ(n, 2);
+	CHECK_EQ(layouts[1].fd, 7);
+	CHECK_EQ(layouts[1].layout.byte_offset, 64 + 32 * 128);
+
+	fmt = multi(V4L2_PIX_FMT_NV12M, 2);
+	fmt.fmt.pix_mp.plane_fmt[1].bytesperline = 256;
+	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), 0);
+	CHECK_EQ(f.nplanes, 2);
+	CHECK_EQ(f.planes[1].fd, 8);
+	CHECK_EQ(f.planes[1].offset, 32);
+	CHECK_EQ(f.planes[1].pitch, 256);
+	/* Less than its own offset: that says nothing. */
+	CHECK_EQ(f.planes[1].bytes, 0);
+	CHECK_OK(dlbuf_frame_layouts(&f, NULL, layouts, &n));
+	CHECK_EQ(n, 2);
+	CHECK_EQ(layouts[1].fd, 8);
+	CHECK_EQ(layouts[1].strides[0], 256);
+}
+
+TEST(refused)
+{
+	struct v4l2_format fmt = nv12;
+	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_OUTPUT };
+	struct dlbuf_frame f = { .width = 1 };
+	const int fds[DLBUF_MAX_PLANES] = { 7, 7, 7, 7 };
+
+	fmt.type = V4L2_BUF_TYPE_VBI_CAPTURE;
+	CHECK_EQ(dlbuf_v4l2_frame(&fmt, NULL, fds, &f), -EINVAL);
+	CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), -EINVAL);
+	fmt = multi(V4L2_PIX_FMT_NV12M, 0);
+	CHECK_EQ(dlbuf_v4l2_frame(&fmt, NULL, fds, &f), -EINVAL);
+	fmt = multi(V4L2_PIX_FMT_NV12M, DLBUF_MAX_PLANES + 1);
+	CHECK_EQ(dlbuf_v4l2_frame(&fmt, NULL, fds, &f), -EINVAL);
+	fmt = multi(V4L2_PIX_FMT_NV12M, 2);
+	buf.type = fmt.type;
+	buf.length = 2;
+	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), -EINVAL);
+	buf.m.planes = (struct v4l2_plane[2]){ { .bytesused = 1 } };
+	buf.length = 1;
+	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), -EINVAL);
+	/* Written on success only. */
+	CHECK_EQ(f.width, 1);
+	buf.length = 2;
+	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), 0);
+}
+
+TEST(crop)
+{
+	struct dlbuf_frame f = { .width = 1920, .height = 1088 };
+
+	CHECK_EQ(dlbuf_v4l2_crop(&(struct v4l2_rect){ -1, 0, 2, 2 }, &f),
+		 -EINVAL);
+	CHECK_EQ(dlbuf_v4l2_crop(&(struct v4l2_rect){ 0, -2, 2, 2 }, &f),
+		 -EINVAL);
+	CHECK_EQ(f.crop.width, 0);
+	CHECK_EQ(dlbuf_v4l2_crop(&(struct v4l2_rect){ 2, 4, 1918, 1080 }, &f),
+		 0);
+	CHECK_EQ(f.crop.x, 2);
+	CHECK_EQ(f.crop.y, 4);
+	CHECK_EQ(f.crop.width, 1918);
+	CHECK_EQ(f.crop.height, 1080);
+}
+
+/* ---- colour: H.273's numbers, matrix by its own plus one */
+
+struct colour_case {
+	uint32_t code;
+	uint8_t colorspace, enc, quantization, xfer;
+	uint8_t primaries, transfer, matrix, range;
+};
+
+TEST(colour)
+{
+	static const struct colour_case cases[] = {
+		/* All said. */
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_BT2020,
+		  V4L2_YCBCR_ENC_BT2020, V4L2_QUANTIZATION_FULL_RANGE,
+		  V4L2_XFER_FUNC_SMPTE2084, 9, 16, 10, DLBUF_RANGE_FULL },
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SRGB, V4L2_YCBCR_ENC_601,
+		  V4L2_QUANTIZATION_LIM_RANGE, V4L2_XFER_FUNC_SRGB,
+		  1, 13, 7, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_REC709,
+		  V4L2_YCBCR_ENC_XV709, V4L2_QUANTIZATION_LIM_RANGE,
+		  V4L2_XFER_FUNC_709, 1, 11, 2, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE170M,
+		  V4L2_YCBCR_ENC_XV601, V4L2_QUANTIZATION_LIM_RANGE,
+		  V4L2_XFER_FUNC_NONE, 6, 8, 6, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_470_SYSTEM_BG,
+		  V4L2_YCBCR_ENC_BT2020_CONST_LUM, V4L2_QUANTIZATION_LIM_RANGE,
+		  V4L2_XFER_FUNC_709, 5, 1, 11, DLBUF_RANGE_LIMITED },
+		/* V4L2's defaults of a colorspace. */
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE170M, 0, 0, 0,
+		  6, 1, 7, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_REC709, 0, 0, 0,
+		  1, 1, 2, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE240M, 0, 0, 0,
+		  7, 7, 8, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_BT2020, 0, 0, 0,
+		  9, 1, 10, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DCI_P3, 0, 0, 0,
+		  11, 17, 2, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_SRGB, 0, 0, 0,
+		  1, 13, 7, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_GREY, V4L2_COLORSPACE_SRGB, 0, 0, 0,
+		  1, 13, 7, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_JPEG, 0, 0, 0,
+		  1, 13, 7, DLBUF_RANGE_FULL },
+		/* RGB has no encoding, and the full range. */
+		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_SRGB, 0, 0, 0,
+		  1, 13, 1, DLBUF_RANGE_FULL },
+		{ V4L2_PIX_FMT_XBGR32, V4L2_COLORSPACE_REC709,
+		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_LIM_RANGE, 0,
+		  1, 1, 1, DLBUF_RANGE_LIMITED },
+		{ V4L2_PIX_FMT_SRGGB10, V4L2_COLORSPACE_RAW, 0, 0, 0,
+		  0, 8, 1, DLBUF_RANGE_FULL },
+		{ V4L2_PIX_FMT_HSV24, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_256, 0,
+		  0, 1, 13, 0, DLBUF_RANGE_FULL },
+		/* No code point: Adobe's. */
+		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_OPRGB, 0, 0, 0,
+		  0, 0, 1, DLBUF_RANGE_FULL },
+		/* Neither RGB nor YUV of its own: only what was said. */
+		{ V4L2_PIX_FMT_MJPEG, V4L2_COLORSPACE_JPEG, 0, 0, 0,
+		  1, 13, 0, DLBUF_RANGE_UNKNOWN },
+		/* Nobody said. */
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT, 0, 0, 0,
+		  0, 0, 0, DLBUF_RANGE_UNKNOWN },
+		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT,
+		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_FULL_RANGE, 0,
+		  0, 0, 2, DLBUF_RANGE_FULL },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		const struct colour_case *c = &cases[i];
+		struct dlbuf_colour got = dlbuf_v4l2_colour(c->code,
+			c->colorspace, c->enc, c->quantization, c->xfer);
+
+		CHECK_MSG(got.primaries == c->primaries, "case %zu: %u", i,
+			  got.primaries);
+		CHECK_MSG(got.transfer == c->transfer, "case %zu: %u", i,
+			  got.transfer);
+		CHECK_MSG(got.matrix == c->matrix, "case %zu: %u", i,
+			  got.matrix);
+		CHECK_MSG(got.range == c->range, "case %zu: %u", i, got.range);
+		CHECK_EQ(got.chroma_site, 0);
+		CHECK(!got.hue || strchr(dlbuf_format_channels(c->code, 0,
+				DLBUF_CODE_V4L2), 'H'));
+	}
+}
+
+/* HSV's encoding is in the field of YCbCr's, and no other format's. */
+TEST(hue)
+{
+	CHECK_EQ(dlbuf_v4l2_colour(V4L2_PIX_FMT_HSV24, V4L2_COLORSPACE_SRGB,
+				   V4L2_HSV_ENC_256, 0, 0).hue, DLBUF_HUE_256);
+	CHECK_EQ(dlbuf_v4l2_colour(V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB,
+				   V4L2_HSV_ENC_180, 0, 0).hue, DLBUF_HUE_180);
+	CHECK_EQ(dlbuf_v4l2_colour(V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB,
+				   0, 0, 0).hue, DLBUF_HUE_UNKNOWN);
+	CHECK_EQ(dlbuf_v4l2_colour(V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_SRGB,
+				   V4L2_HSV_ENC_180, 0, 0).hue,
+		 DLBUF_HUE_UNKNOWN);
+}
+
+/* ---- vivid */
+
+struct cam {
+	int fd;
+	struct v4l2_format fmt;
+	uint32_t nplanes;	/* of memory */
+	int fds[NBUFFERS][DLBUF_MAX_PLANES];
+	uint8_t *map[NBUFFERS][DLBUF_MAX_PLANES];
+	size_t bytes[DLBUF_MAX_PLANES];
+	struct v4l2_plane planes[VIDEO_MAX_PLANES];
+	unsigned int queued;
+};
+
+static bool is_multi(const struct cam *c)
+{
+	return c->fmt.type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
+}
+
+static void cam_ioctl(struct cam *c, unsigned long request, void *arg,
+		      const char *name)
+{
+	if (!ktap_check(__FILE__, __LINE__, !ioctl(c->fd, request, arg),
+			"%s: %s", name, strerror(errno)))
+		ktap_leave();
+}
+#define IOCTL(c, request, arg) cam_ioctl(c, request, arg, #request)
+
+static int cam_node(uint32_t want)
+{
+	for (int i = 0; i < 16; i++) {
+		struct v4l2_capability cap = { 0 };
+		char path[32];
+		int fd;
+
+		snprintf(path, sizeof(path), "/dev/video%d", i);
+		fd = open(path, O_RDWR | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		if (!ioctl(fd, VIDIOC_QUERYCAP, &cap) &&
+		    !strcmp((char *)cap.driver, "vivid") &&
+		    (cap.device_caps & (want | V4L2_CAP_STREAMING)) ==
+		    (want | V4L2_CAP_STREAMING))
+			return fd;
+		close(fd);
+	}
+	return -1;
+}
+
+/* Controls by name, as vivid makes them up at run time. */
+static void control(struct cam *c, const char *name, int value)
+{
+	struct v4l2_queryctrl q = { .id = V4L2_CTRL_FLAG_NEXT_CTRL };
+
+	for (; !ioctl(c->fd, VIDIOC_QUERYCTRL, &q);
+	     q.id |= V4L2_CTRL_FLAG_NEXT_CTRL) {
+		struct v4l2_control set = { .id = q.id, .value = value };
+
+		if (strcmp((char *)q.name, name))
+			continue;
+		IOCTL(c, VIDIOC_S_CTRL, &set);
+		return;
+	}
+	CHECK_MSG(false, "vivid has no control '%s'", name);
+}
+
+/* HDMI, which takes any size, composes and has noise for a picture. */
+static void cam_open(struct cam *c, uint32_t cap)
+{
+	int hdmi = 3;
+
+	*c = (struct cam){ .fd = cam_node(cap) };
+	if (c->fd < 0)
+		SKIP("there is no vivid of this kind here");
+	c->fmt.type = cap == V4L2_CAP_VIDEO_CAPTURE ?
+		      V4L2_BUF_TYPE_VIDEO_CAPTURE :
+		      V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
+	IOCTL(c, VIDIOC_S_INPUT, &hdmi);
+	control(c, "Test Pattern", 21);
+	control(c, "OSD Text Mode", 2);
+}
+
+static void set_format(struct cam *c, uint32_t code, uint32_t width,
+		       uint32_t height)
+{
+	uint32_t got;
+
+	if (is_multi(c)) {
+		c->fmt.fmt.pix_mp.pixelformat = code;
+		c->fmt.fmt.pix_mp.width = width;
+		c->fmt.fmt.pix_mp.height = height;
+		c->fmt.fmt.pix_mp.field = V4L2_FIELD_NONE;
+	} else {
+		c->fmt.fmt.pix.pixelformat = code;
+		c->fmt.fmt.pix.width = width;
+		c->fmt.fmt.pix.height = height;
+		c->fmt.fmt.pix.field = V4L2_FIELD_NONE;
+	}
+	IOCTL(c, VIDIOC_S_FMT, &c->fmt);
+	got = is_multi(c) ? c->fmt.fmt.pix_mp.pixelformat :
+			    c->fmt.fmt.pix.pixelformat;
+	REQUIRE(got == code);
+	c->nplanes = is_multi(c) ? c->fmt.fmt.pix_mp.num_planes : 1;
+}
+
+static struct v4l2_buffer buffer(struct cam *c, uint32_t index)
+{
+	struct v4l2_buffer buf = {
+		.type = c->fmt.type,
+		.memory = V4L2_MEMORY_MMAP,
+		.index = index,
+	};
+
+	memset(c->planes, 0, sizeof(c->planes));
+	if (is_multi(c)) {
+		buf.m.planes = c->planes;
+		buf.length = c->nplanes;
+	}
+	return buf;
+}
+
+static void queue(struct cam *c, uint32_t index)
+{
+	struct v4l2_buffer buf = buffer(c, index);
+
+	IOCTL(c, VIDIOC_QBUF, &buf);
+	c->queued++;
+}
+
+static void start(struct cam *c)
+{
+	struct v4l2_requestbuffers req = {
+		.count = NBUFFERS,
+		.type = c->fmt.type,
+		.memory = V4L2_MEMORY_MMAP,
+	};
+	int type = c->fmt.type;
+
+	IOCTL(c, VIDIOC_REQBUFS, &req);
+	REQUIRE(req.count == NBUFFERS);
+	for (uint32_t i = 0; i < NBUFFERS; i++) {
+		struct v4l2_buffer buf = buffer(c, i);
+
+		IOCTL(c, VIDIOC_QUERYBUF, &buf);
+		for (uint32_t p = 0; p < c->nplanes; p++) {
+			struct v4l2_exportbuffer exp = {
+				.type = c->fmt.type,
+				.index = i,
+				.plane = p,
+				.flags = O_RDWR | O_CLOEXEC,
+			};
+
+			c->bytes[p] = is_multi(c) ? c->planes[p].length :
+						    buf.length;
+			IOCTL(c, VIDIOC_EXPBUF, &exp);
+			c->fds[i][p] = exp.fd;
+			/* The camera's mapping, not that of the dma-buf. */
+			c->map[i][p] = mmap(NULL, c->bytes[p], PROT_READ,
+					    MAP_SHARED, c->fd, is_multi(c) ?
+					    c->planes[p].m.mem_offset :
+					    buf.m.offset);
+			REQUIRE(c->map[i][p] != MAP_FAILED);
+		}
+		queue(c, i);
+	}
+	IOCTL(c, VIDIOC_STREAMON, &type);
+}
+
+static void stop(struct cam *c)
+{
+	int type = c->fmt.type;
+
+	IOCTL(c, VIDIOC_STREAMOFF, &type);
+	for (uint32_t i = 0; i < NBUFFERS; i++) {
+		for (uint32_t p = 0; p < c->nplanes; p++) {
+			munmap(c->map[i][p], c->bytes[p]);
+			close(c->fds[i][p]);
+		}
+	}
+	close(c->fd);
+}
+
+struct lease {
+	struct cam *cam;
+	uint32_t index;
+	unsigned int fired;
+};
+
+static void on_release(void *data)
+{
+	struct lease *l = data;
+
+	l->fired++;
+	queue(l->cam, l->index);
+}
+
+/* Every byte of every row that the tensor shows, against the mapping. */
+static void compare(const DLTensor *t, const uint8_t *map, uint64_t offset,
+		    uint64_t pitch)
+{
+	uint64_t row = t->shape[1], bad = 0, sum = 0;
+
+	for (int i = 2; i < t->ndim; i++)
+		row *= t->shape[i];
+	row *= t->dtype.bits / 8;
+	for (int64_t y = 0; y < t->shape[0]; y++) {
+		const uint8_t *got = (uint8_t *)t->data + t->byte_offset +
+				     y * t->strides[0] * (t->dtype.bits / 8);
+
+		bad += !!memcmp(got, map + offset + y * pitch, row);
+		for (uint64_t x = 0; x < row; x++)
+			sum += got[x];
+	}
+	CHECK_EQ(bad, 0);
+	CHECK(sum > 0);
+}
+
+static int64_t monotonic(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * SECOND + now.tv_nsec;
+}
+
+/* One frame in, its planes compared, and its buffer back. */
+static void one_frame(struct cam *c, struct dlbuf_device *dev,
+		      uint32_t ntensors, int64_t before)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct v4l2_buffer buf = buffer(c, 0);
+	struct dlbuf_frame f;
+	struct lease lease;
+	uint32_t n = 0;
+	uint64_t end;
+
+	IOCTL(c, VIDIOC_DQBUF, &buf);
+	REQUIRE(!dlbuf_v4l2_frame(&c->fmt, &buf, c->fds[buf.index], &f));
+	CHECK_EQ(f.nplanes, c->nplanes);
+	CHECK_EQ(f.clock, DLBUF_CLOCK_MONOTONIC);
+	/* vivid's are when it should have been, by its own rate. */
+	CHECK_MSG(f.timestamp_ns > before - SECOND &&
+		  f.timestamp_ns < monotonic() + SECOND,
+		  "%lld", (long long)f.timestamp_ns);
+	CHECK(f.flags & DLBUF_FRAME_SEQUENCE);
+	CHECK_EQ(f.sequence, buf.sequence);
+	CHECK_EQ(f.field, DLBUF_FIELD_NONE);
+	for (uint32_t p = 0; p < c->nplanes; p++)
+		CHECK(f.planes[p].bytes > 0 &&
+		      f.planes[p].bytes <= c->bytes[p]);
+	lease = (struct lease){ .cam = c, .index = buf.index };
+	f.release = on_release;
+	f.release_data = &lease;
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	CHECK_EQ(n, ntensors);
+	end = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t p = c->nplanes == 1 ? 0 : i;
+
+		CHECK_OK(dlbuf_acquire(t[i], DLBUF_READ, NULL, NULL));
+		compare(&t[i]->dl_tensor, c->map[buf.index][p],
+			f.planes[p].offset + end, f.planes[p].pitch);
+		/* Of semi-planar formats all planes have one pitch. */
+		if (c->nplanes == 1)
+			end += t[i]->dl_tensor.shape[0] * f.planes[p].pitch;
+		CHECK_OK(dlbuf_release(t[i], NULL, NULL));
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		CHECK_EQ(lease.fired, 0);
+		t[i]->deleter(t[i]);
+	}
+	CHECK_EQ(lease.fired, 1);
+}
+
+static void frames(struct cam *c, uint32_t ntensors)
+{
+	int64_t before = monotonic();
+	struct dlbuf_device *dev;
+
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
+	start(c);
+	for (int i = 0; i < 8; i++)
+		one_frame(c, dev, ntensors, before);
+	CHECK_EQ(c->queued, NBUFFERS + 8);
+	stop(c);
+	dlbuf_device_close(dev);
+}
+
+TEST(vivid)
+{
+	static const struct {
+		uint32_t code, ntensors;
+	} formats[] = {
+		{ V4L2_PIX_FMT_NV12, 2 }, { V4L2_PIX_FMT_YUYV, 1 },
+		{ V4L2_PIX_FMT_GREY, 1 }, { V4L2_PIX_FMT_RGB24, 1 },
+		{ V4L2_PIX_FMT_XBGR32, 1 }, { V4L2_PIX_FMT_NV16, 2 },
+		{ V4L2_PIX_FMT_Y16, 1 }, { V4L2_PIX_FMT_SRGGB10, 1 },
+	};
+	struct cam c;
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		cam_open(&c, V4L2_CAP_VIDEO_CAPTURE);
+		set_format(&c, formats[i].code, 322, 180);
+		frames(&c, formats[i].ntensors);
+	}
+}
+
+TEST(vivid_damaged)
+{
+	struct v4l2_buffer buf;
+	struct dlbuf_frame f = { 0 };
+	struct cam c;
+
+	cam_open(&c, V4L2_CAP_VIDEO_CAPTURE);
+	set_format(&c, V4L2_PIX_FMT_NV12, 64, 32);
+	start(&c);
+	for (int i = 0; i < 8 && !(f.flags & DLBUF_FRAME_DAMAGED); i++) {
+		buf = buffer(&c, 0);
+		IOCTL(&c, VIDIOC_DQBUF, &buf);
+		REQUIRE(!dlbuf_v4l2_frame(&c.fmt, &buf, c.fds[buf.index], &f));
+		/* The first ones are whole. */
+		if (i == 1)
+			control(&c, "Inject V4L2_BUF_FLAG_ERROR", 1);
+		if (i <= 1)
+			CHECK(!(f.flags & DLBUF_FRAME_DAMAGED));
+		queue(&c, buf.index);
+	}
+	CHECK(f.flags & DLBUF_FRAME_DAMAGED);
+	stop(&c);
+}
+
+/* vivid says what it was told to draw. */
+TEST(vivid_colour)
+{
+	struct dlbuf_frame f;
+	struct cam c;
+	const int fds[] = { 0 };
+
+	cam_open(&c, V4L2_CAP_VIDEO_CAPTURE);
+	/* Its menus: BT.2020 is the fifth of the colorspaces. */
+	control(&c, "Colorspace", 4);
+	control(&c, "Transfer Function", 0);
+	control(&c, "Y'CbCr Encoding", 0);
+	control(&c, "Quantization", 0);
+	set_format(&c, V4L2_PIX_FMT_NV12, 64, 32);
+	CHECK_EQ(c.fmt.fmt.pix.colorspace, V4L2_COLORSPACE_BT2020);
+	REQUIRE(!dlbuf_v4l2_frame(&c.fmt, NULL, fds, &f));
+	CHECK_EQ(f.colour.primaries, 9);
+	CHECK_EQ(f.colour.transfer, 1);
+	CHECK_EQ(f.colour.matrix, 9 + 1);
+	CHECK_EQ(f.colour.range, DLBUF_RANGE_LIMITED);
+	control(&c, "Colorspace", 2);
+	close(c.fd);
+}
+
+/* Where the picture is in the buffer, as a decoder would say it. */
+TEST(vivid_composed)
+{
+	struct v4l2_selection sel = {
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+		.target = V4L2_SEL_TGT_COMPOSE,
+		.r = { 16, 8, 128, 64 },
+	};
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_device *dev;
+	struct v4l2_buffer buf;
+	struct dlbuf_frame f;
+	struct cam c;
+	uint32_t n = 0;
+
+	cam_open(&c, V4L2_CAP_VIDEO_CAPTURE);
+	control(&c, "Enable Capture Composing", 1);
+	control(&c, "Enable Capture Scaler", 1);
+	control(&c, "Enable Capture Cropping", 1);
+	set_format(&c, V4L2_PIX_FMT_NV12, 320, 180);
+	IOCTL(&c, VIDIOC_S_SELECTION, &sel);
+	IOCTL(&c, VIDIOC_G_FMT, &c.fmt);
+	start(&c);
+	buf = buffer(&c, 0);
+	IOCTL(&c, VIDIOC_DQBUF, &buf);
+	sel.r = (struct v4l2_rect){ 0 };
+	IOCTL(&c, VIDIOC_G_SELECTION, &sel);
+	CHECK_EQ(sel.r.left, 16);
+	REQUIRE(!dlbuf_v4l2_frame(&c.fmt, &buf, c.fds[buf.index], &f));
+	CHECK_EQ(dlbuf_v4l2_crop(&sel.r, &f), 0);
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	REQUIRE(n == 2);
+	CHECK_EQ(t[0]->dl_tensor.shape[0], sel.r.height);
+	CHECK_EQ(t[0]->dl_tensor.shape[1], sel.r.width);
+	CHECK_EQ(t[1]->dl_tensor.shape[0], sel.r.height / 2);
+	compare(&t[0]->dl_tensor, c.map[buf.index][0],
+		sel.r.top * f.planes[0].pitch + sel.r.left, f.planes[0].pitch);
+	compare(&t[1]->dl_tensor, c.map[buf.index][0],
+		(c.fmt.fmt.pix.height + sel.r.top / 2) * f.planes[0].pitch +
+		sel.r.left, f.planes[0].pitch);
+	for (uint32_t i = 0; i < n; i++)
+		t[i]->deleter(t[i]);
+	dlbuf_device_close(dev);
+	stop(&c);
+}
+
+/* The last one: it loads vivid anew, as the other API's. */
+TEST(vivid_multiplanar)
+{
+	static const struct {
+		uint32_t code, nplanes, ntensors;
+	} formats[] = {
+		{ V4L2_PIX_FMT_NV12, 1, 2 }, { V4L2_PIX_FMT_NV16M, 2, 2 },
+		{ V4L2_PIX_FMT_YUYV, 1, 1 }, { V4L2_PIX_FMT_YUV420M, 3, 3 },
+	};
+	const char *lab = getenv("DLBUF_LAB");
+	struct cam c;
+
+	if (!lab || strcmp(lab, "1"))
+		SKIP("it loads vivid anew, and this machine is not the lab's");
+	REQUIRE(!system("rmmod vivid && modprobe vivid n_devs=1 multiplanar=2"));
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		cam_open(&c, V4L2_CAP_VIDEO_CAPTURE_MPLANE);
+		set_format(&c, formats[i].code, 322, 180);
+		CHECK_EQ(c.nplanes, formats[i].nplanes);
+		frames(&c, formats[i].ntensors);
+	}
+	CHECK(!system("rmmod vivid && modprobe vivid"));
+}
+
+int main(int argc, char **argv)
+{
+	ktap_prefix("%s", "v4l2");
+	return ktap_run(argc, argv);
+}

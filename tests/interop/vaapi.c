@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: MIT
+/*
+ * dlbuf/interop/vaapi.h: descriptors word by word, and surfaces of the real
+ * libva with a driver of our own (tests/fakes/va.c), since those of hardware
+ * want hardware.
+ */
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <va/va_drm.h>
+
+#include <dlbuf/dlbuf.h>
+#include <dlbuf/interop/vaapi.h>
+
+#include "ktap.h"
+#include "fakes/va.h"
+
+#define DRM(a, b, c, d) DLBUF_FOURCC(a, b, c, d)
+#define R8 DRM('R', '8', ' ', ' ')
+#define GR88 DRM('G', 'R', '8', '8')
+#define RG88 DRM('R', 'G', '8', '8')
+#define R16 DRM('R', '1', '6', ' ')
+#define GR1616 DRM('G', 'R', '3', '2')
+
+/* ---- descriptors */
+
+static VADRMPRIMESurfaceDescriptor composed(void)
+{
+	VADRMPRIMESurfaceDescriptor d = {
+		.fourcc = VA_FOURCC_NV12,
+		.width = 60,
+		.height = 32,
+		.num_objects = 1,
+		.objects = { { .fd = 7, .size = 4096 } },
+		.num_layers = 1,
+		.layers = { {
+			.drm_format = DRM('N', 'V', '1', '2'),
+			.num_planes = 2,
+			.offset = { 0, 2048 },
+			.pitch = { 64, 128 },
+		} },
+	};
+
+	return d;
+}
+
+/* As many layers of one plane as codes are given. */
+static VADRMPRIMESurfaceDescriptor separate(uint32_t fourcc,
+					    const uint32_t *codes, uint32_t n)
+{
+	VADRMPRIMESurfaceDescriptor d = composed();
+
+	d.fourcc = fourcc;
+	d.num_layers = n;
+	for (uint32_t i = 0; i < n; i++) {
+		d.layers[i].drm_format = codes[i];
+		d.layers[i].num_planes = 1;
+		d.layers[i].offset[0] = 1000 * i;
+		d.layers[i].pitch[0] = 64 + i;
+	}
+	return d;
+}
+#define SEPARATE(fourcc, ...)                                                \
+	separate(fourcc, (const uint32_t[]){ __VA_ARGS__ },                  \
+		 sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t))
+
+TEST(composed_layers)
+{
+	VADRMPRIMESurfaceDescriptor d = composed();
+	struct dlbuf_frame f;
+
+	CHECK_OK(dlbuf_vaapi_frame(&d, &f));
+	CHECK_EQ(f.size, sizeof(f));
+	CHECK_EQ(f.width, 60);
+	CHECK_EQ(f.height, 32);
+	CHECK_EQ(f.code, DRM('N', 'V', '1', '2'));
+	CHECK_EQ(f.code_space, DLBUF_CODE_DRM);
+	CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
+	CHECK_EQ(f.nplanes, 2);
+	CHECK_EQ(f.planes[0].fd, 7);
+	CHECK_EQ(f.planes[0].offset, 0);
+	CHECK_EQ(f.planes[0].pitch, 64);
+	CHECK_EQ(f.planes[1].fd, 7);
+	CHECK_EQ(f.planes[1].offset, 2048);
+	CHECK_EQ(f.planes[1].pitch, 128);
+	CHECK_EQ(f.order, DLBUF_ORDER_UNKNOWN);
+	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
+	CHECK_EQ(f.flags, 0);
+	CHECK(!f.release);
+	/* The driver's code counts, whatever VA calls it. */
+	d.fourcc = VA_FOURCC_BGRX;
+	d.layers[0].drm_format = DRM('X', 'R', '2', '4');
+	d.layers[0].num_planes = 1;
+	CHECK_OK(dlbuf_vaapi_frame(&d, &f));
+	CHECK_EQ(f.code, DRM('X', 'R', '2', '4'));
+	CHECK_EQ(f.nplanes, 1);
+}
+
+TEST(separate_layers)
+{
+	VADRMPRIMESurfaceDescriptor d = SEPARATE(VA_FOURCC_NV12, R8, GR88);
+	struct dlbuf_frame f;
+
+	d.num_objects = 2;
+	d.objects[1].fd = 9;
+	d.layers[1].object_index[0] = 1;
+	CHECK_OK(dlbuf_vaapi_frame(&d, &f));
+	CHECK_EQ(f.code, DRM('N', 'V', '1', '2'));
+	CHECK_EQ(f.nplanes, 2);
+	CHECK_EQ(f.planes[0].fd, 7);
+	CHECK_EQ(f.planes[1].fd, 9);
+	CHECK_EQ(f.planes[1].offset, 1000);
+	CHECK_EQ(f.planes[1].pitch, 65);
+	d = SEPARATE(VA_FOURCC_NV12, R8, RG88);
+	CHECK_OK(dlbuf_vaapi_frame(&d, &f));
+	CHECK_EQ(f.code, DRM('N', 'V', '1', '2'));
+}
+
+/* Layers alike, pictures not: the fourcc decides. */
+TEST(fourccs)
+{
+	static const struct {
+		uint32_t va, drm, n, codes[3];
+	} rows[] = {
+		{ VA_FOURCC_NV21, DRM('N', 'V', '2', '1'), 2, { R8, GR88 } },
+		{ VA_FOURCC_P208, DRM('N', 'V', '1', '6'), 2, { R8, GR88 } },
+		{ VA_FOURCC_P010, DRM('P', '0', '1', '0'), 2, { R16, GR1616 } },
+		{ VA_FOURCC_P012, DRM('P', '0', '1', '2'), 2, { R16, GR1616 } },
+		{ VA_FOURCC_P016, DRM('P', '0', '1', '6'), 2, { R16, GR1616 } },
+		{ VA_FOURCC_I420, DRM('Y', 'U', '1', '2'), 3, { R8, R8, R8 } },
+		{ VA_FOURCC_IYUV, DRM('Y', 'U', '1', '2'), 3, { R8, R8, R8 } },
+		{ VA_FOURCC_YV12, DRM('Y', 'V', '1', '2'), 3, { R8, R8, R8 } },
+		{ VA_FOURCC_422H, DRM('Y', 'U', '1', '6'), 3, { R8, R8, R8 } },
+		{ VA_FOURCC_YV16, DRM('Y', 'V', '1', '6'), 3, { R8, R8, R8 } },
+		{ VA_FOURCC_444P, DRM('Y', 'U', '2', '4'), 3, { R8, R8, R8 } },
+		{ VA_FOURCC_YV24, DRM('Y', 'V', '2', '4'), 3, { R8, R8, R8 } },
+		{ VA_FOURCC_411P, DRM('Y', 'U', '1', '1'), 3, { R8, R8, R8 } },
+	};
+	struct dlbuf_frame f;
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		VADRMPRIMESurfaceDescriptor d = separate(rows[i].va,
+							 rows[i].codes,
+							 rows[i].n);
+
+		if (CHECK_OK(dlbuf_vaapi_frame(&d, &f)))
+			CHECK_MSG(f.code == rows[i].drm, "row %zu", i);
+	}
+}
+
+TEST(refused)
+{
+	VADRMPRIMESurfaceDescriptor d;
+	struct dlbuf_frame f = { .width = 77 };
+
+	d = SEPARATE(VA_FOURCC_RGBP, R8, R8, R8);
+	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EOPNOTSUPP);
+	CHECK_SAYS("fourcc");
+	d = SEPARATE(VA_FOURCC_IMC3, R8, R8, R8);
+	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EOPNOTSUPP);
+	d = SEPARATE(VA_FOURCC_NV12, R8, R8, R8);
+	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+	d = SEPARATE(VA_FOURCC_NV12, R8, R8);
+	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+	CHECK_SAYS("layer 1");
+	d = SEPARATE(VA_FOURCC_P010, R8, GR88);
+	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+	CHECK_SAYS("layer 0");
+	d = SEPARATE(VA_FOURCC_NV12, R8, GR88);
+	d.num_objects = 2;
+	d.objects[1] = d.objects[0];
+	d.objects[1].drm_format_modifier = 1;
+	d.layers[1].object_index[0] = 1;
+	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EOPNOTSUPP);
+	CHECK_SAYS("modifiers");
+	/* An object that no plane is in has no say. */
+	d.layers[1].object_index[0] = 0;
+	CHECK_OK(dlbuf_vaapi_frame(&d, &f));
+	f.width = 77;
+	d.layers[1].object_index[0] = 2;
+	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+	CHECK_SAYS("object 2 of 2");
+	d = SEPARATE(VA_FOURCC_YV12, R8, R8);
+	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+	CHECK_SAYS("3 planes");
+	/* As many planes as it should have, in too few layers. */
+	d.layers[1].num_planes = 2;
+	CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+	CHECK_SAYS("layer 1 of 2");
+	for (uint32_t n = 0; n < 6; n += 5) {
+		d = composed();
+		d.num_objects = n;
+		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+		d = composed();
+		d.num_layers = n;
+		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+		d = composed();
+		d.layers[0].num_planes = n;
+		CHECK_ERR(dlbuf_vaapi_frame(&d, &f), -EINVAL);
+	}
+	CHECK_EQ(f.width, 77);
+}
+
+TEST(the_third_kind_of_descriptor)
+{
+#ifdef VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3
+	VADRMPRIMESurfaceDescriptor d = SEPARATE(VA_FOURCC_YV12, R8, R8, R8);
+	VADRMPRIME3SurfaceDescriptor d3 = { 0 };
+	struct dlbuf_frame f;
+
+	memcpy(&d3, &d, offsetof(VADRMPRIME3SurfaceDescriptor, flags));
+	CHECK_OK(dlbuf_vaapi_frame3(&d3, &f));
+	CHECK_EQ(f.code, DRM('Y', 'V', '1', '2'));
+	CHECK_EQ(f.nplanes, 3);
+	CHECK_EQ(f.planes[2].offset, 2000);
+	CHECK_EQ(f.planes[2].pitch, 66);
+	d3.flags = VA_SURFACE_EXTBUF_DESC_PROTECTED;
+	CHECK_ERR(dlbuf_vaapi_frame3(&d3, &f), -EOPNOTSUPP);
+	CHECK_SAYS("protected");
+	d3.flags = VA_SURFACE_EXTBUF_DESC_CACHED;
+	CHECK_OK(dlbuf_vaapi_frame3(&d3, &f));
+#else
+	SKIP("these headers have no DRM_PRIME_3");
+#endif
+}
+
+/* ---- surfaces */
+
+struct va {
+	int drm;
+	VADisplay display;
+	VASurfaceID surface;
+	struct dlbuf_device *cpu;
+};
+
+static void say_nothing(void *data, const char *text)
+{
+	(void)data;
+	(void)text;
+}
+
+/* Any node will do: the driver asks nothing of it. */
+static void va_open(struct va *va, const char *words, uint32_t fourcc,
+		    uint32_t width, uint32_t height)
+{
+	VASurfaceAttrib format = {
+		.type = VASurfaceAttribPixelFormat,
+		.flags = VA_SURFACE_ATTRIB_SETTABLE,
+		.value = { .type = VAGenericValueTypeInteger,
+			   .value = { .i = fourcc } },
+	};
+	int major, minor;
+
+	KTAP_KEEPS(KTAP_HEAP, "libva keeps its display, libc the environment");
+	setenv("LIBVA_DRIVER_NAME", "dlbuf", 1);
+	setenv("DLBUF_VA", words, 1);
+	va->drm = open("/dev/dri/renderD128", O_RDWR | O_CLOEXEC);
+	if (va->drm < 0)
+		SKIP("there is no /dev/dri/renderD128");
+	va->display = vaGetDisplayDRM(va->drm);
+	REQUIRE(va->display);
+	vaSetInfoCallback(va->display, say_nothing, NULL);
+	REQUIRE(!vaInitialize(va->display, &major, &minor));
+	CHECK_STR(vaQueryVendorString(va->display), "dlbuf's tests");
+	REQUIRE(!vaCreateSurfaces(va->display, VA_RT_FORMAT_YUV420, width,
+				  height, &va->surface, 1, &format, 1));
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &va->cpu));
+}
+
+static void va_close(struct va *va)
+{
+	dlbuf_device_close(va->cpu);
+	CHECK_EQ(vaDestroySurfaces(va->display, &va->surface, 1), 0);
+	CHECK_EQ(vaTerminate(va->display), 0);
+	close(va->drm);
+}
+
+/* The pattern at each place that the tensor leads to. */
+static void check_pixels(DLManagedTensorVersioned *t, uint64_t offset,
+			 uint64_t pitch)
+{
+	const DLTensor *d = &t->dl_tensor;
+	uint64_t channels = d->ndim > 2 ? d->shape[2] : 1;
+	uint64_t row = d->shape[1] * channels * d->dtype.bits / 8, bad = 0;
+
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+	for (int64_t y = 0; y < d->shape[0]; y++)
+		for (uint64_t x = 0; x < row; x++)
+			bad += ((uint8_t *)d->data)[y * pitch + x] !=
+			       va_pattern(offset + y * pitch + x);
+	CHECK_EQ(bad, 0);
+	CHECK_EQ(d->strides[0] * d->dtype.bits / 8, pitch);
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+}
+
+static void check_nv12(struct va *va, const struct dlbuf_frame *frame,
+		       void (*after)(void *), void *arg)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	uint32_t n = 0;
+
+	REQUIRE_OK(dlbuf_import_frame(va->cpu, frame, NULL, t, &n));
+	after(arg);
+	REQUIRE(n == 2);
+	CHECK_EQ(t[0]->dl_tensor.shape[0], 50);
+	CHECK_EQ(t[0]->dl_tensor.shape[1], 100);
+	CHECK_EQ(t[1]->dl_tensor.shape[0], 25);
+	CHECK_EQ(t[1]->dl_tensor.shape[1], 50);
+	CHECK_EQ(t[1]->dl_tensor.shape[2], 2);
+	check_pixels(t[0], 0, 128);
+	check_pixels(t[1], 128 * 50, 128);
+	for (uint32_t i = 0; i < n; i++)
+		t[i]->deleter(t[i]);
+}
+
+/* The fds are closed at once, and the tensors are still there. */
+static void export_nv12(const char *words)
+{
+	VADRMPRIMESurfaceDescriptor desc;
+	struct dlbuf_frame frame;
+	struct va va;
+
+	va_open(&va, words, VA_FOURCC_NV12, 100, 50);
+	REQUIRE_OK(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
+				      &frame));
+	CHECK_EQ(frame.order, DLBUF_ORDER_COMPLETE);
+	CHECK_EQ(desc.num_layers, words[0] ? 2 : 1);
+	check_nv12(&va, &frame, dlbuf_vaapi_release, &desc);
+	CHECK_EQ(desc.objects[0].fd, -1);
+	/* Again, with nothing to close. */
+	dlbuf_vaapi_release(&desc);
+	va_close(&va);
+}
+
+TEST(exported_in_one_layer)
+{
+	export_nv12("");
+}
+
+TEST(exported_in_two_where_the_driver_has_no_other)
+{
+	export_nv12("separate");
+}
+
+TEST(chroma_that_the_driver_calls_rg88)
+{
+	export_nv12("separate rg88");
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+/* As a lease the closing comes with the last tensor. */
+TEST(the_lease_closes)
+{
+	VADRMPRIMESurfaceDescriptor desc;
+	struct dlbuf_frame frame;
+	struct va va;
+
+	va_open(&va, "", VA_FOURCC_NV12, 100, 50);
+	REQUIRE_OK(dlbuf_vaapi_export(va.display, va.surface, DLBUF_RW, &desc,
+				      &frame));
+	frame.release = dlbuf_vaapi_release;
+	frame.release_data = &desc;
+	CHECK(desc.objects[0].fd >= 0);
+	check_nv12(&va, &frame, nothing, NULL);
+	CHECK_EQ(desc.objects[0].fd, -1);
+	va_close(&va);
+}
+
+TEST(ten_bits)
+{
+	VADRMPRIMESurfaceDescriptor desc;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame;
+	uint32_t n = 0;
+	struct va va;
+
+	va_open(&va, "separate", VA_FOURCC_P010, 100, 50);
+	REQUIRE_OK(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
+				      &frame));
+	REQUIRE_OK(dlbuf_import_frame(va.cpu, &frame, NULL, t, &n));
+	dlbuf_vaapi_release(&desc);
+	REQUIRE(n == 2);
+	CHECK_EQ(t[0]->dl_tensor.dtype.bits, 16);
+	check_pixels(t[0], 0, 256);
+	check_pixels(t[1], 256 * 50, 256);
+	for (uint32_t i = 0; i < n; i++)
+		t[i]->deleter(t[i]);
+	va_close(&va);
+}
+
+/* Y, V, U: the second plane is V whatever its layer is called. */
+TEST(three_planes)
+{
+	DLBUF_OPTS(dlbuf_import_opts, opts, .view = DLBUF_VIEW_PLANES);
+	VADRMPRIMESurfaceDescriptor desc;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame;
+	uint32_t n = 0;
+	struct va va;
+
+	va_open(&va, "separate", VA_FOURCC_YV12, 100, 50);
+	REQUIRE_OK(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
+				      &frame));
+	CHECK_EQ(frame.code, DRM('Y', 'V', '1', '2'));
+	REQUIRE_OK(dlbuf_import_frame(va.cpu, &frame, &opts, t, &n));
+	dlbuf_vaapi_release(&desc);
+	REQUIRE(n == 3);
+	check_pixels(t[0], 0, 128);
+	check_pixels(t[1], 128 * 50, 64);
+	check_pixels(t[2], 128 * 50 + 64 * 25, 64);
+	for (uint32_t i = 0; i < n; i++)
+		t[i]->deleter(t[i]);
+	va_close(&va);
+}
+
+/* What fails leaves nothing open: the harness counts. */
+TEST(drivers_that_refuse)
+{
+	VADRMPRIMESurfaceDescriptor desc = { .fourcc = 77 };
+	struct dlbuf_frame frame = { .width = 77 };
+	struct va va;
+
+	va_open(&va, "modifiers", VA_FOURCC_NV12, 100, 50);
+	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
+				     &frame), -EOPNOTSUPP);
+	CHECK_SAYS("modifiers");
+	setenv("DLBUF_VA", "none", 1);
+	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
+				     &frame), -EOPNOTSUPP);
+	CHECK_SAYS("vaExportSurfaceHandle");
+	setenv("DLBUF_VA", "", 1);
+	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface + 1, DLBUF_READ,
+				     &desc, &frame), -EINVAL);
+	CHECK_SAYS("vaSyncSurface");
+	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, 0, &desc, &frame),
+		  -EINVAL);
+	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, 4, &desc, &frame),
+		  -EINVAL);
+	CHECK_EQ(desc.fourcc, 77);
+	CHECK_EQ(frame.width, 77);
+	va_close(&va);
+}
+
+#ifdef VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3
+TEST(exported_as_the_third_kind)
+{
+	VADRMPRIME3SurfaceDescriptor desc;
+	struct dlbuf_frame frame;
+	struct va va;
+
+	va_open(&va, "", VA_FOURCC_NV12, 100, 50);
+	CHECK_EQ(vaSyncSurface(va.display, va.surface), 0);
+	REQUIRE(!vaExportSurfaceHandle(va.display, va.surface,
+				       VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3,
+				       VA_EXPORT_SURFACE_READ_ONLY |
+				       VA_EXPORT_SURFACE_SEPARATE_LAYERS, &desc));
+	REQUIRE_OK(dlbuf_vaapi_frame3(&desc, &frame));
+	check_nv12(&va, &frame, dlbuf_vaapi_release, &desc);
+	va_close(&va);
+}
+#endif
+
+int main(int argc, char **argv)
+{
+	char self[4096], *slash;
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	/* The driver is next to this program. */
+	self[n > 0 ? n : 0] = '\0';
+	slash = strrchr(self, '/');
+	if (slash)
+		*slash = '\0';
+	setenv("LIBVA_DRIVERS_PATH", self, 1);
+	return ktap_run(argc, argv);
+}
