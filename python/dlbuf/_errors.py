@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: MIT
+"""Exceptions. Each is an OSError with errno and the library's own sentence."""
+
+
+class Error(OSError):
+    """Whatever libdlbuf refuses or a driver fails at."""
+
+
+class InvalidError(Error, ValueError):
+    """EINVAL, ERANGE, EOVERFLOW: an argument that cannot be right."""
+
+
+class UnsupportedError(Error, BufferError):
+    """EOPNOTSUPP, EPROTO: present, but cannot."""
+
+
+class AccessError(Error, PermissionError):
+    """EACCES, EPERM: not opened for that access."""
+
+
+class DeadlineError(Error, TimeoutError):
+    """ETIME: the deadline passed before the fences."""

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""The part of the build that pyproject.toml cannot say: where libdlbuf is.
+
+The library's sources are compiled into the extension. In the source tree they
+are one folder up; an sdist has a copy of them in libdlbuf/.
+"""
+
+import glob
+import os
+import re
+import shutil
+import sys
+import tempfile
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.sdist import sdist
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+os.chdir(HERE)
+COPY = "libdlbuf"
+ROOT = COPY if os.path.isdir(COPY) else ".."
+
+# The buffer protocol is in the stable ABI since 3.11.
+LIMITED_API = "0x030b0000"
+
+
+def version():
+    with open(os.path.join(ROOT, "include/dlbuf/base.h")) as f:
+        text = f.read()
+    return ".".join(
+        re.search(rf"define DLBUF_VERSION_{part} (\d+)", text)[1]
+        for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def copy_library(folder):
+    """What of the tree an extension is built from, and its licence."""
+    patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h", "lib/*.[ch]",
+                "lib/backends/*/*.[ch]", "udmabuf/*.[ch]"]
+    for pattern in patterns:
+        for f in glob.glob(os.path.join(ROOT, pattern)):
+            to = os.path.join(folder, os.path.relpath(f, ROOT))
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            shutil.copyfile(f, to)
+
+
+class BuildExt(build_ext):
+    """Configures the library: everything on, but what lacks its headers."""
+
+    def has_header(self, name):
+        with tempfile.TemporaryDirectory() as tmp:
+            source = os.path.join(tmp, "probe.c")
+            with open(source, "w") as f:
+                f.write(f"#include <{name}>\n")
+            try:
+                self.compiler.preprocess(source, os.path.join(tmp, "probe.i"))
+            except Exception:  # each compiler class has its own
+                return False
+        return True
+
+    def build_extensions(self):
+        with open(os.path.join(ROOT, "Kconfig")) as f:
+            symbols = re.findall(r"^config (BACKEND|EXPORTER)_(\w+)$",
+                                 f.read(), re.M)
+        generated = os.path.abspath(os.path.join(self.build_temp, "include"))
+        os.makedirs(generated, exist_ok=True)
+        lists = {"BACKEND": [], "EXPORTER": []}
+        config = []
+        # Compiled from a copy, so that objects lie in the build's folder too.
+        copy = os.path.join(self.build_temp, COPY)
+        shutil.rmtree(copy, ignore_errors=True)
+        copy_library(copy)
+        ext = self.extensions[0]
+        ext.sources += sorted(glob.glob(os.path.join(copy, "lib/*.c")))
+        ext.sources += [os.path.join(copy, "udmabuf", f)
+                        for f in ("alloc.c", "pool.c")]
+        ext.include_dirs += [os.path.join(copy, "include"),
+                             os.path.join(copy, "lib")]
+        for kind, symbol in symbols:
+            name = symbol.lower()
+            on = name != "vulkan" or self.has_header("vulkan/vulkan_core.h")
+            lists[kind].append(f"{kind}({name})" if on else
+                               f"{kind}_OFF({name})")
+            if not on:
+                print(f"dlbuf: there are no headers of {name}: built without",
+                      file=sys.stderr)
+                continue
+            config.append(f"#define CONFIG_{kind}_{symbol} 1")
+            ext.sources += sorted(
+                glob.glob(os.path.join(copy, f"lib/backends/{name}/*.c"))
+                if kind == "BACKEND" else
+                [os.path.join(copy, f"udmabuf/{name}.c")])
+        for name, lines in (("autoconf.h", config),
+                            ("backends.h", lists["BACKEND"]),
+                            ("exporters.h", lists["EXPORTER"])):
+            folder = os.path.join(generated, "generated")
+            os.makedirs(folder, exist_ok=True)
+            with open(os.path.join(folder, name), "w") as f:
+                f.write("\n".join(lines) + "\n")
+        ext.include_dirs.append(generated)
+        ext.extra_compile_args += [
+            "-include", os.path.join(generated, "generated/autoconf.h")]
+        super().build_extensions()
+
+
+class Sdist(sdist):
+    """With a copy of the library's sources."""
+
+    def make_release_tree(self, base_dir, files):
+        super().make_release_tree(base_dir, files)
+        copy_library(os.path.join(base_dir, COPY))
+
+
+extension = Extension(
+    "dlbuf._dlbuf",
+    sources=sorted(glob.glob("src/*.c")),
+    define_macros=[("_GNU_SOURCE", "1"), ("_FILE_OFFSET_BITS", "64"),
+                   ("_TIME_BITS", "64"), ("Py_LIMITED_API", LIMITED_API)],
+    extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall",
+                        "-Wextra", "-Wno-missing-field-initializers",
+                        "-ffunction-sections", "-fdata-sections"],
+    # Only Python's entry is visible, so that a libdlbuf.so of the same
+    # process and this copy do not meet.
+    extra_link_args=["-Wl,--gc-sections", "-Wl,-z,relro,-z,now",
+                     "-Wl,--version-script,src/_dlbuf.map"],
+    libraries=["dl", "pthread"],
+    py_limited_api=True,
+)
+
+setup(
+    version=version(),
+    ext_modules=[extension],
+    cmdclass={"build_ext": BuildExt, "sdist": Sdist},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: MIT
+/* Device objects, and the lists of what this build has. */
+#include "_dlbuf.h"
+
+#include <errno.h>
+#include <string.h>
+
+PyTypeObject *device_type;
+/*
+ * Devices that were asked for by name, which stay: a frame's lease is given
+ * back on the library's event thread, which takes the GIL and ends with the
+ * last device; closing that one with the GIL would wait for ever.
+ */
+static PyObject *by_name;
+
+int device_begin(struct device *d)
+{
+	if (!d->dev)
+		return raise_errno(EINVAL, "the device is closed");
+	d->users++;
+	return 0;
+}
+
+void device_end(struct device *d)
+{
+	d->users--;
+}
+
+struct device *device_of(PyObject *obj)
+{
+	PyObject *found;
+
+	if (PyObject_TypeCheck(obj, device_type)) {
+		Py_INCREF(obj);
+		return (struct device *)obj;
+	}
+	if (!PyUnicode_Check(obj)) {
+		PyErr_SetString(PyExc_TypeError,
+				"a device is a Device or a name");
+		return NULL;
+	}
+	found = PyDict_GetItemWithError(by_name, obj);
+	Py_XINCREF(found);
+	if (!found && !PyErr_Occurred()) {
+		found = PyObject_CallFunctionObjArgs((PyObject *)device_type,
+						     obj, NULL);
+		if (found && PyDict_SetItem(by_name, obj, found))
+			Py_CLEAR(found);
+	}
+	return (struct device *)found;
+}
+
+static PyObject *device_new(PyTypeObject *type, PyObject *args,
+			    PyObject *kwargs)
+{
+	static char *names[] = { "name", "cache", "max_idle", NULL };
+	struct dlbuf_device_opts opts = { .size = sizeof(opts) };
+	unsigned int max_idle = 0;
+	struct device *self;
+	const char *name;
+	int cache = 1, ret;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|$pI:Device", names,
+					 &name, &cache, &max_idle))
+		return NULL;
+	self = (struct device *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(
+		type, 0);
+	if (!self)
+		return NULL;
+	opts.cache_max_idle = max_idle;
+	opts.flags = cache ? 0 : DLBUF_DEVICE_NO_CACHE;
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_device_open(name, &opts, &self->dev);
+	Py_END_ALLOW_THREADS
+	if (ret) {
+		raise_dlbuf(ret);
+		Py_CLEAR(self);
+	}
+	return (PyObject *)self;
+}
+
+static PyObject *device_close(PyObject *obj, PyObject *none)
+{
+	struct device *self = (struct device *)obj;
+	struct dlbuf_device *dev = self->dev;
+
+	(void)none;
+	if (self->users) {
+		raise_errno(EBUSY, "another thread is using the device");
+		return NULL;
+	}
+	self->dev = NULL;
+	Py_BEGIN_ALLOW_THREADS
+	dlbuf_device_close(dev);
+	Py_END_ALLOW_THREADS
+	Py_RETURN_NONE;
+}
+
+static void device_dealloc(PyObject *obj)
+{
+	PyTypeObject *type = Py_TYPE(obj);
+	struct dlbuf_device *dev = ((struct device *)obj)->dev;
+
+	Py_BEGIN_ALLOW_THREADS
+	dlbuf_device_close(dev);
+	Py_END_ALLOW_THREADS
+	((freefunc)PyType_GetSlot(type, Py_tp_free))(obj);
+	Py_DECREF(type);
+}
+
+static const char *sync_name(enum dlbuf_sync sync)
+{
+	switch (sync) {
+	case DLBUF_SYNC_BLOCKS:
+		return "blocks";
+	case DLBUF_SYNC_EVENT:
+		return "event";
+	case DLBUF_SYNC_FENCE:
+		return "fence";
+	}
+	return "";
+}
+
+static PyObject *record(PyObject *type, PyObject *args)
+{
+	PyObject *ret = args ? PyObject_CallObject(type, args) : NULL;
+
+	Py_XDECREF(args);
+	return ret;
+}
+
+static PyObject *text(const char *s)
+{
+	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
+}
+
+static PyObject *info_record(const struct dlbuf_device_info *info)
+{
+	return record(type_device_info, Py_BuildValue(
+		"(NNNN(ii)y#ssiNII)", text(info->name), text(info->backend),
+		text(info->description), text(info->driver),
+		info->device.device_type, info->device.device_id,
+		(const char *)info->uuid, (Py_ssize_t)sizeof(info->uuid),
+		sync_name(info->acquire), sync_name(info->release),
+		-info->status, text(info->reason), info->pitch_align,
+		info->offset_align));
+}
+
+static int get_info(PyObject *obj, struct dlbuf_device_info *info)
+{
+	struct device *self = (struct device *)obj;
+	int ret;
+
+	*info = (struct dlbuf_device_info){ .size = sizeof(*info) };
+	if (device_begin(self))
+		return -1;
+	ret = dlbuf_device_get_info(self->dev, info);
+	device_end(self);
+	return ret ? raise_dlbuf(ret) : 0;
+}
+
+static PyObject *device_info(PyObject *self, void *closure)
+{
+	struct dlbuf_device_info info;
+
+	(void)closure;
+	return get_info(self, &info) ? NULL : info_record(&info);
+}
+
+static PyObject *device_name(PyObject *self, void *closure)
+{
+	struct dlbuf_device_info info;
+
+	(void)closure;
+	return get_info(self, &info) ? NULL : text(info.name);
+}
+
+static PyObject *device_closed(PyObject *self, void *closure)
+{
+	(void)closure;
+	return PyBool_FromLong(!((struct device *)self)->dev);
+}
+
+static PyObject *device_repr(PyObject *self)
+{
+	struct dlbuf_device_info info;
+
+	if (!((struct device *)self)->dev)
+		return PyUnicode_FromString("<dlbuf.Device, closed>");
+	if (get_info(self, &info))
+		return NULL;
+	return PyUnicode_FromFormat("<dlbuf.Device '%s'>", info.name);
+}
+
+static PyObject *device_stats(PyObject *obj, PyObject *none)
+{
+	struct dlbuf_device_stats s = { .size = sizeof(s) };
+	struct device *self = (struct device *)obj;
+	int ret;
+
+	(void)none;
+	if (device_begin(self))
+		return NULL;
+	ret = dlbuf_device_get_stats(self->dev, &s);
+	device_end(self);
+	if (ret) {
+		raise_dlbuf(ret);
+		return NULL;
+	}
+	return record(type_device_stats, Py_BuildValue(
+		"(KKKKKKKKKK)", s.hits, s.misses, s.evictions, s.live, s.idle,
+		s.live_bytes, s.idle_bytes, s.tensors, s.copies,
+		s.copied_bytes));
+}
+
+static PyObject *device_trim(PyObject *obj, PyObject *args)
+{
+	struct device *self = (struct device *)obj;
+	unsigned int max_idle = 0;
+
+	if (!PyArg_ParseTuple(args, "|I:trim", &max_idle) || device_begin(self))
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	dlbuf_device_trim(self->dev, max_idle);
+	Py_END_ALLOW_THREADS
+	device_end(self);
+	Py_RETURN_NONE;
+}
+
+static PyObject *device_enter(PyObject *self, PyObject *none)
+{
+	(void)none;
+	Py_INCREF(self);
+	return self;
+}
+
+static PyObject *device_exit(PyObject *self, PyObject *args)
+{
+	(void)args;
+	return device_close(self, NULL);
+}
+
+static PyMethodDef device_methods[] = {
+	{ "close", device_close, METH_NOARGS,
+	  "Gives the device up. Tensors over it stay valid." },
+	{ "stats", device_stats, METH_NOARGS,
+	  "What its cache of imports did, as a DeviceStats." },
+	{ "trim", device_trim, METH_VARARGS,
+	  "trim(max_idle=0): drops idle imports." },
+	{ "__enter__", device_enter, METH_NOARGS, NULL },
+	{ "__exit__", device_exit, METH_VARARGS, NULL },
+	{ NULL, NULL, 0, NULL }
+};
+
+static PyGetSetDef device_attributes[] = {
+	{ "name", device_name, NULL, "What Device() takes.", NULL },
+	{ "info", device_info, NULL, "A DeviceInfo.", NULL },
+	{ "closed", device_closed, NULL, NULL, NULL },
+	{ NULL, NULL, NULL, NULL, NULL }
+};
+
+static PyType_Slot device_slots[] = {
+	{ Py_tp_doc, "Device(name, *, cache=True, max_idle=0)\n--\n\n"
+	  "One importer of dma-bufs, by name: \"cpu\", \"vulkan:0\"." },
+	{ Py_tp_new, device_new },
+	{ Py_tp_dealloc, device_dealloc },
+	{ Py_tp_repr, device_repr },
+	{ Py_tp_methods, device_methods },
+	{ Py_tp_getset, device_attributes },
+	{ 0, NULL }
+};
+
+static PyType_Spec device_spec = {
+	"dlbuf.Device", sizeof(struct device), 0, Py_TPFLAGS_DEFAULT,
+	device_slots
+};
+
+int device_init_type(PyObject *module)
+{
+	struct device *cpu;
+	PyObject *name;
+
+	by_name = PyDict_New();
+	device_type = (PyTypeObject *)PyType_FromSpec(&device_spec);
+	if (!by_name || !device_type ||
+	    PyModule_AddObjectRef(module, "Device", (PyObject *)device_type))
+		return -1;
+	/* For good, see by_name. */
+	name = PyUnicode_FromString("cpu");
+	cpu = name ? device_of(name) : NULL;
+	Py_XDECREF(name);
+	Py_XDECREF((PyObject *)cpu);
+	return cpu ? 0 : -1;
+}
+
+/* ---------------------------------------------------------------- lists */
+
+/*
+ * The library's walks call back; here each callback takes the GIL for itself,
+ * because a driver may take long to load.
+ */
+static int take(PyObject *list, PyObject *item)
+{
+	int ret = item ? PyList_Append(list, item) : -1;
+
+	Py_XDECREF(item);
+	return ret ? 1 : 0;
+}
+
+static int take_device(const struct dlbuf_device_info *info, void *list)
+{
+	PyGILState_STATE state = PyGILState_Ensure();
+	int ret = take(list, info_record(info));
+
+	PyGILState_Release(state);
+	return ret;
+}
+
+PyObject *list_devices(PyObject *module, PyObject *none)
+{
+	PyObject *list = PyList_New(0);
+	int ret;
+
+	(void)module, (void)none;
+	if (!list)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_device_each(take_device, list);
+	Py_END_ALLOW_THREADS
+	if (ret < 0)
+		raise_dlbuf(ret);
+	if (ret)
+		Py_CLEAR(list);
+	return list;
+}
+
+static int take_exporter(const struct dlbuf_exporter_info *info, void *list)
+{
+	PyGILState_STATE state = PyGILState_Ensure();
+	int ret = take(list, Py_BuildValue("(NNiN)", text(info->name),
+					   text(info->node), -info->status,
+					   text(info->reason)));
+
+	PyGILState_Release(state);
+	return ret;
+}
+
+PyObject *list_exporters(PyObject *module, PyObject *none)
+{
+	PyObject *list = PyList_New(0);
+	int ret;
+
+	(void)module, (void)none;
+	if (!list)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_exporter_each(take_exporter, list);
+	Py_END_ALLOW_THREADS
+	if (ret < 0)
+		raise_dlbuf(ret);
+	if (ret)
+		Py_CLEAR(list);
+	return list;
+}
+
+static PyObject *format_planes(const struct dlbuf_format_info *info)
+{
+	PyObject *planes = PyTuple_New(info->nplanes);
+
+	for (uint32_t i = 0; planes && i < info->nplanes; i++) {
+		const struct dlbuf_format_plane *p = &info->planes[i];
+		PyObject *item = record(type_format_plane, Py_BuildValue(
+			"(iiii)", p->channels, p->bits, p->hsub, p->vsub));
+
+		if (!item || PyTuple_SetItem(planes, i, item))
+			Py_CLEAR(planes);
+	}
+	return planes;
+}
+
+static int take_format(const struct dlbuf_format_info *info, void *list)
+{
+	return take(list, record(type_format_info, Py_BuildValue(
+		"(zIzIzINNiisIz)", info->drm_name, info->drm_code,
+		info->v4l2_name, info->v4l2_code, info->v4l2_multi_name,
+		info->v4l2_multi_code, format_planes(info),
+		dtype_name(info->dtype), info->depth, info->shift,
+		info->channels, info->views, info->reason)));
+}
+
+PyObject *list_formats(PyObject *module, PyObject *none)
+{
+	PyObject *list = PyList_New(0);
+
+	(void)module, (void)none;
+	if (list && dlbuf_format_each(take_format, list))
+		Py_CLEAR(list);
+	return list;
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: MIT
+/* The module: errors, the way into Python from any thread, arguments. */
+#include "_dlbuf.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+PyObject *type_device_info, *type_device_stats, *type_format_info,
+	*type_format_plane;
+static PyObject *error_plain, *error_invalid, *error_unsupported, *error_access,
+	*error_deadline;
+static PyObject *py_parse_dtype, *py_dtype_name;
+
+/* ---------------------------------------------------------------- errors */
+
+static PyObject *error_of(int err)
+{
+	switch (err) {
+	case EINVAL:
+	case ERANGE:
+	case EOVERFLOW:
+		return error_invalid;
+	case EOPNOTSUPP:
+	case EPROTO:
+		return error_unsupported;
+	case EACCES:
+	case EPERM:
+		return error_access;
+	case ETIME:
+		return error_deadline;
+	}
+	return error_plain;
+}
+
+static int raise_text(int err, PyObject *text)
+{
+	PyObject *args = text ? Py_BuildValue("(iN)", err, text) : NULL;
+
+	if (args)
+		PyErr_SetObject(error_of(err), args);
+	Py_XDECREF(args);
+	return -1;
+}
+
+int raise_dlbuf(int ret)
+{
+	return raise_text(-ret, PyUnicode_DecodeUTF8(dlbuf_last_error(),
+				strlen(dlbuf_last_error()), "replace"));
+}
+
+int raise_errno(int err, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	raise_text(err, PyUnicode_FromFormatV(fmt, args));
+	va_end(args);
+	return -1;
+}
+
+/* ---------------------------------------------------------------- GIL */
+
+/*
+ * A thread that asks for the GIL of an interpreter that is going ends, or
+ * hangs, inside the library. So from atexit on nobody asks any more, and those
+ * who have asked before are waited for: what they would have called is lost,
+ * the process is about to be, too.
+ */
+static long inside;
+static bool over;
+
+bool gil_enter(PyGILState_STATE *state)
+{
+	__atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
+		__atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+		return false;
+	}
+	*state = PyGILState_Ensure();
+	return true;
+}
+
+void gil_leave(PyGILState_STATE state)
+{
+	PyGILState_Release(state);
+	__atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
+}
+
+static PyObject *at_exit(PyObject *module, PyObject *none)
+{
+	(void)module, (void)none;
+	__atomic_store_n(&over, true, __ATOMIC_SEQ_CST);
+	Py_BEGIN_ALLOW_THREADS
+	while (__atomic_load_n(&inside, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	Py_END_ALLOW_THREADS
+	Py_RETURN_NONE;
+}
+
+/* ---------------------------------------------------------------- arguments */
+
+int parse_dtype(PyObject *obj, DLDataType *dtype)
+{
+	PyObject *numbers = PyObject_CallFunctionObjArgs(py_parse_dtype, obj,
+							 NULL);
+	unsigned char code, bits;
+	unsigned short lanes;
+	int ok;
+
+	if (!numbers)
+		return -1;
+	ok = PyArg_ParseTuple(numbers, "bbH", &code, &bits, &lanes);
+	Py_DECREF(numbers);
+	if (!ok)
+		return -1;
+	*dtype = (DLDataType){ code, bits, lanes };
+	return 0;
+}
+
+PyObject *dtype_name(DLDataType dtype)
+{
+	return PyObject_CallFunction(py_dtype_name, "iii", dtype.code,
+				     dtype.bits, dtype.lanes);
+}
+
+int parse_access(PyObject *obj, uint32_t *access)
+{
+	static const struct {
+		const char *name;
+		uint32_t access;
+	} names[] = {
+		{ "read", DLBUF_READ }, { "r", DLBUF_READ },
+		{ "write", DLBUF_WRITE }, { "w", DLBUF_WRITE },
+		{ "rw", DLBUF_RW },
+	};
+	long value;
+
+	if (!obj || obj == Py_None)
+		return 0;
+	if (PyUnicode_Check(obj)) {
+		for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+			if (!PyUnicode_CompareWithASCIIString(obj,
+							      names[i].name)) {
+				*access = names[i].access;
+				return 0;
+			}
+		}
+		return raise_errno(EINVAL, "access is \"read\", \"write\" or "
+				   "\"rw\", not \"%U\"", obj);
+	}
+	value = PyLong_AsLong(obj);
+	if (value == -1 && PyErr_Occurred())
+		return -1;
+	if (value < DLBUF_READ || value > DLBUF_RW)
+		return raise_errno(EINVAL, "access %ld is not READ, WRITE or "
+				   "RW", value);
+	*access = value;
+	return 0;
+}
+
+static int parse_dims(PyObject *obj, int64_t *out, const char *what)
+{
+	PyObject *items = PySequence_Tuple(obj);
+	Py_ssize_t n;
+
+	if (!items)
+		return -1;
+	n = PyTuple_Size(items);
+	if (n > DLBUF_MAX_NDIM) {
+		raise_errno(EINVAL, "%s has %zd dimensions, %d are the most",
+			    what, n, DLBUF_MAX_NDIM);
+		n = -1;
+	}
+	for (Py_ssize_t i = 0; i < n; i++) {
+		PyObject *index = PyNumber_Index(PyTuple_GetItem(items, i));
+
+		out[i] = index ? PyLong_AsLongLong(index) : -1;
+		Py_XDECREF(index);
+		if (out[i] == -1 && PyErr_Occurred())
+			n = -1;
+	}
+	Py_DECREF(items);
+	return n;
+}
+
+int parse_layout(struct layout *l, PyObject *shape, PyObject *dtype,
+		 PyObject *strides, unsigned long long offset)
+{
+	int n;
+
+	l->dl = (DLTensor){ .shape = l->shape, .byte_offset = offset };
+	if (parse_dtype(dtype, &l->dl.dtype))
+		return -1;
+	if (PyLong_Check(shape)) {
+		l->shape[0] = PyLong_AsLongLong(shape);
+		l->dl.ndim = 1;
+		if (l->shape[0] == -1 && PyErr_Occurred())
+			return -1;
+	} else {
+		n = parse_dims(shape, l->shape, "the shape");
+		if (n < 0)
+			return -1;
+		l->dl.ndim = n;
+	}
+	if (!strides || strides == Py_None)
+		return 0;
+	n = parse_dims(strides, l->strides, "strides");
+	if (n < 0)
+		return -1;
+	if (n != l->dl.ndim)
+		return raise_errno(EINVAL, "there are %d strides for %d "
+				   "dimensions", n, (int)l->dl.ndim);
+	l->dl.strides = l->strides;
+	return 0;
+}
+
+PyObject *tuple_of(const int64_t *values, int n)
+{
+	PyObject *tuple = PyTuple_New(n);
+
+	for (int i = 0; tuple && i < n; i++) {
+		PyObject *value = PyLong_FromLongLong(values[i]);
+
+		if (!value || PyTuple_SetItem(tuple, i, value))
+			Py_CLEAR(tuple);
+	}
+	return tuple;
+}
+
+size_t dtype_bytes(DLDataType dtype)
+{
+	return ((size_t)dtype.bits * dtype.lanes + 7) / 8;
+}
+
+int64_t count_of(const DLTensor *dl)
+{
+	int64_t n = 1;
+
+	for (int i = 0; i < dl->ndim; i++)
+		n *= dl->shape[i];
+	return n;
+}
+
+/* ---------------------------------------------------------------- module */
+
+static PyObject *version(PyObject *module, PyObject *none)
+{
+	(void)module, (void)none;
+	return PyUnicode_FromString(dlbuf_version());
+}
+
+static PyMethodDef methods[] = {
+	{ "version", version, METH_NOARGS, NULL },
+	{ "devices", list_devices, METH_NOARGS, NULL },
+	{ "formats", list_formats, METH_NOARGS, NULL },
+	{ "exporters", list_exporters, METH_NOARGS, NULL },
+	{ "from_fd", (PyCFunction)(void (*)(void))from_fd,
+	  METH_VARARGS | METH_KEYWORDS,
+	  "from_fd(fd, shape, dtype, *, strides=None, offset=0, device='cpu', "
+	  "access=None)\n--\n\nA tensor over the bytes of a dma-buf, without a "
+	  "copy. fd is duplicated.\nstrides count elements, offset bytes." },
+	{ "import_frame", import_frame, METH_VARARGS, NULL },
+	{ "alloc", alloc, METH_VARARGS, NULL },
+	{ "from_capsule", from_capsule, METH_VARARGS, NULL },
+	{ "from_buffer", from_buffer, METH_O, NULL },
+	{ "from_memory", from_memory, METH_VARARGS, NULL },
+	{ "check_stream", check_stream, METH_VARARGS, NULL },
+	{ "call_exchange_api", call_exchange_api, METH_VARARGS, NULL },
+	{ "at_exit", at_exit, METH_NOARGS, NULL },
+	{ NULL, NULL, 0, NULL }
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT, "dlbuf._dlbuf", NULL, -1, methods, NULL, NULL,
+	NULL, NULL
+};
+
+static int get_names(const char *name, const char *const names[],
+		     PyObject **const out[], size_t n)
+{
+	PyObject *module = PyImport_ImportModule(name);
+
+	for (size_t i = 0; module && i < n; i++) {
+		*out[i] = PyObject_GetAttrString(module, names[i]);
+		if (!*out[i])
+			Py_CLEAR(module);
+	}
+	Py_XDECREF(module);
+	return module ? 0 : -1;
+}
+
+#define GET_NAMES(module, names, out) \
+	get_names(module, names, out, sizeof(out) / sizeof((out)[0]))
+
+static int register_at_exit(PyObject *module)
+{
+	PyObject *fn = PyObject_GetAttrString(module, "at_exit");
+	PyObject *atexit = fn ? PyImport_ImportModule("atexit") : NULL;
+	PyObject *ret = atexit ? PyObject_CallMethod(atexit, "register", "O",
+						     fn) : NULL;
+
+	Py_XDECREF(ret);
+	Py_XDECREF(atexit);
+	Py_XDECREF(fn);
+	return ret ? 0 : -1;
+}
+
+PyMODINIT_FUNC PyInit__dlbuf(void);
+PyMODINIT_FUNC PyInit__dlbuf(void)
+{
+	static const char *const type_names[] = {
+		"DeviceInfo", "DeviceStats", "FormatInfo", "FormatPlane",
+		"parse_dtype", "dtype_name",
+	};
+	static PyObject **const types[] = {
+		&type_device_info, &type_device_stats, &type_format_info,
+		&type_format_plane, &py_parse_dtype, &py_dtype_name,
+	};
+	static const char *const error_names[] = {
+		"Error", "InvalidError", "UnsupportedError", "AccessError",
+		"DeadlineError",
+	};
+	static PyObject **const errors[] = {
+		&error_plain, &error_invalid, &error_unsupported, &error_access,
+		&error_deadline,
+	};
+	PyObject *module = PyModule_Create(&definition);
+
+	if (module && (GET_NAMES("dlbuf._types", type_names, types) ||
+		       GET_NAMES("dlbuf._errors", error_names, errors) ||
+		       device_init_type(module) || tensor_init_type(module) ||
+		       register_at_exit(module)))
+		Py_CLEAR(module);
+	return module;
+}

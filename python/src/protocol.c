@@ -1,0 +1,717 @@
+// SPDX-License-Identifier: MIT
+/*
+ * What other libraries take a tensor by: DLPack's Python protocol as the array
+ * API standard 2024.12 has it, its exchange API of 1.3, the buffer protocol and
+ * NumPy's array interface 3.
+ *
+ * Order. These consumers know nothing of acquire and release, so on the CPU
+ * what they are given is acquired for them, with all the access that the
+ * tensor allows, and released when they delete it. A tensor that the user has
+ * acquired is handed out as it is: the user keeps order then.
+ */
+#include "_dlbuf.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- streams */
+
+/*
+ * array-api, __dlpack__, stream: None on CUDA "producer must assume the legacy
+ * default stream", 1 the legacy and 2 the per-thread default stream, "0 is
+ * disallowed due to its ambiguity"; on ROCm 0 is the default stream, "1 and 2
+ * are not supported"; -1 on both "producer must not perform any
+ * synchronization". "On CPU and other device types without streams, only None
+ * is accepted". Other devices with queues: "not yet determined"; there None
+ * and nothing else, and order is for Tensor.acquire().
+ *
+ * *wait says whether to order at all, *stream for which.
+ */
+static int stream_of(DLDeviceType device, PyObject *obj, void **stream,
+		     bool *wait)
+{
+	long long value = 0;
+	bool cuda = device == kDLCUDA || device == kDLCUDAManaged;
+	bool none = !obj || obj == Py_None;
+
+	*stream = NULL;
+	*wait = true;
+	if (!none) {
+		value = PyLong_AsLongLong(obj);
+		if (value == -1 && PyErr_Occurred())
+			return -1;
+	}
+	if (cuda || device == kDLROCM) {
+		if (value == -1) {
+			*wait = false;
+			return 0;
+		}
+		if (value < -1)
+			return raise_errno(EINVAL, "stream %lld is no stream",
+					   value);
+		if (cuda && !none && !value)
+			return raise_errno(EINVAL, "stream 0 is ambiguous on CUDA:"
+					   " say 1, 2 or None");
+		if (!cuda && (value == 1 || value == 2))
+			return raise_errno(EINVAL, "stream %lld has no meaning on "
+					   "ROCm: say 0 or None", value);
+		if (cuda && none)
+			value = 1;
+		*stream = (void *)(intptr_t)value;
+		return 0;
+	}
+	if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost)
+		*wait = false;
+	if (!none)
+		return raise_errno(EINVAL, "stream %lld: only None is defined for "
+				   "DLPack device type %d", value, (int)device);
+	return 0;
+}
+
+/* check_stream(device type, stream) -> (handle, wait): for tests */
+PyObject *check_stream(PyObject *module, PyObject *args)
+{
+	PyObject *obj;
+	void *stream;
+	int device;
+	bool wait;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "iO", &device, &obj) ||
+	    stream_of(device, obj, &stream, &wait))
+		return NULL;
+	return Py_BuildValue("(nN)", (Py_ssize_t)(intptr_t)stream,
+			     PyBool_FromLong(wait));
+}
+
+/* ---------------------------------------------------------------- copies */
+
+static void copy_dim(char *to, const char *from, const DLTensor *dl, int dim,
+		     size_t item)
+{
+	size_t inner = item;
+
+	if (dim == dl->ndim) {
+		memcpy(to, from, item);
+		return;
+	}
+	for (int i = dim + 1; i < dl->ndim; i++)
+		inner *= dl->shape[i];
+	if (dim == dl->ndim - 1 && dl->strides[dim] == 1) {
+		memcpy(to, from, item * dl->shape[dim]);
+		return;
+	}
+	for (int64_t i = 0; i < dl->shape[dim]; i++)
+		copy_dim(to + i * inner, from + i * dl->strides[dim] *
+			 (int64_t)item, dl, dim + 1, item);
+}
+
+/* Takes from: a tensor in the CPU's memory, in order. NULL with an exception. */
+static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
+{
+	const DLTensor *dl = &from->dl_tensor;
+	uint64_t flags = (from->flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+			 | DLPACK_FLAG_BITMASK_IS_COPIED;
+	DLManagedTensorVersioned *ret = NULL;
+	struct source *src = NULL;
+
+	if ((dl->dtype.bits * dl->dtype.lanes) % 8) {
+		delete_versioned(from);
+		raise_errno(EOPNOTSUPP, "elements that are not whole bytes are "
+			    "not copied");
+		return NULL;
+	}
+	src = source_memory(dl, flags);
+	Py_BEGIN_ALLOW_THREADS
+	if (src && src->dl.data)
+		copy_dim(src->u.memory, (char *)dl->data + dl->byte_offset, dl,
+			 0, dtype_bytes(dl->dtype));
+	delete_versioned(from);
+	Py_END_ALLOW_THREADS
+	if (src) {
+		ret = source_export(src);
+		source_unref(src);
+	}
+	return ret;
+}
+
+/*
+ * A tensor of another device as one of the CPU's: the dma-buf behind it is
+ * imported there too, and nothing is copied.
+ */
+static int on_cpu(struct tensor *t, uint32_t access,
+		  DLManagedTensorVersioned **out)
+{
+	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+	DLManagedTensorVersioned *dl, *keep;
+	struct device *cpu;
+	struct source *src;
+	PyObject *name;
+	DLTensor layout;
+	int ret;
+
+	if (t->src)
+		return raise_errno(EOPNOTSUPP, "the memory is not of a dma-buf: "
+				   "the CPU cannot reach it without its owner");
+	/* Holds the frame's lease. */
+	if (tensor_share(t, &keep))
+		return -1;
+	name = PyUnicode_FromString("cpu");
+	cpu = name ? device_of(name) : NULL;
+	Py_XDECREF(name);
+	if (!cpu || device_begin(cpu)) {
+		Py_XDECREF((PyObject *)cpu);
+		delete_versioned(keep);
+		return -1;
+	}
+	layout = keep->dl_tensor;
+	if (layout.data)
+		layout.data = NULL;
+	ret = dlbuf_tensor_get_info(keep, &info);
+	opts.access = info.access;
+	Py_BEGIN_ALLOW_THREADS
+	if (!ret)
+		ret = dlbuf_import(cpu->dev, info.fd, &layout, &opts, &dl);
+	if (!ret) {
+		ret = dlbuf_acquire(dl, access ? access : info.access, NULL,
+				    NULL);
+		if (ret)
+			dl->deleter(dl);
+	}
+	Py_END_ALLOW_THREADS
+	device_end(cpu);
+	Py_DECREF((PyObject *)cpu);
+	if (ret) {
+		raise_dlbuf(ret);
+		delete_versioned(keep);
+		return -1;
+	}
+	src = source_versioned(dl, keep);
+	if (!src)
+		return -1;
+	src->flags |= keep->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
+	*out = source_export(src);
+	source_unref(src);
+	return *out ? 0 : -1;
+}
+
+/* ---------------------------------------------------------------- capsules */
+
+/* A DLManagedTensor over a versioned one, which can be acquired. */
+struct legacy {
+	DLManagedTensor dl;
+	DLManagedTensorVersioned *inner;
+};
+
+static void delete_legacy(DLManagedTensor *self)
+{
+	struct legacy *l = (struct legacy *)self;
+
+	if (!l)
+		return;
+	delete_versioned(l->inner);
+	free(l);
+}
+
+/* A capsule that nobody has taken gives the tensor back. */
+static void capsule_versioned(PyObject *capsule)
+{
+	DLManagedTensorVersioned *dl;
+	PyObject *a, *b, *c;
+
+	if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+		return;
+	PyErr_Fetch(&a, &b, &c);
+	dl = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+	Py_BEGIN_ALLOW_THREADS
+	delete_versioned(dl);
+	Py_END_ALLOW_THREADS
+	PyErr_Restore(a, b, c);
+}
+
+static void capsule_legacy(PyObject *capsule)
+{
+	DLManagedTensor *dl;
+	PyObject *a, *b, *c;
+
+	if (!PyCapsule_IsValid(capsule, "dltensor"))
+		return;
+	PyErr_Fetch(&a, &b, &c);
+	dl = PyCapsule_GetPointer(capsule, "dltensor");
+	Py_BEGIN_ALLOW_THREADS
+	dl->deleter(dl);
+	Py_END_ALLOW_THREADS
+	PyErr_Restore(a, b, c);
+}
+
+/* Takes dl. */
+static PyObject *capsule_of(DLManagedTensorVersioned *dl)
+{
+	PyObject *capsule = PyCapsule_New(dl, "dltensor_versioned",
+					  capsule_versioned);
+
+	if (!capsule)
+		delete_versioned(dl);
+	return capsule;
+}
+
+static PyObject *legacy_capsule_of(DLManagedTensorVersioned *dl)
+{
+	struct legacy *l = calloc(1, sizeof(*l));
+	PyObject *capsule = NULL;
+
+	if (l) {
+		l->dl.dl_tensor = dl->dl_tensor;
+		l->dl.deleter = delete_legacy;
+		l->inner = dl;
+		capsule = PyCapsule_New(&l->dl, "dltensor", capsule_legacy);
+	} else {
+		PyErr_NoMemory();
+	}
+	if (!capsule) {
+		delete_versioned(dl);
+		free(l);
+	}
+	return capsule;
+}
+
+static int parse_pair(PyObject *obj, const char *what, int *a, int *b)
+{
+	PyObject *tuple = PySequence_Tuple(obj), *first, *second;
+	int ret = -1;
+
+	if (!tuple)
+		return -1;
+	if (PyTuple_Size(tuple) != 2) {
+		PyErr_Format(PyExc_TypeError, "%s is a pair of integers", what);
+	} else {
+		/* An enum that is not an IntEnum has its number in value. */
+		first = PyTuple_GetItem(tuple, 0);
+		if (PyIndex_Check(first))
+			Py_INCREF(first);
+		else
+			first = PyObject_GetAttrString(first, "value");
+		second = PyTuple_GetItem(tuple, 1);
+		if (first) {
+			*a = (int)PyLong_AsLong(first);
+			*b = (int)PyLong_AsLong(second);
+			ret = PyErr_Occurred() ? -1 : 0;
+			Py_DECREF(first);
+		}
+	}
+	Py_DECREF(tuple);
+	return ret;
+}
+
+static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, bool legacy,
+			   bool to_cpu, bool copy)
+{
+	uint32_t access = copy ? DLBUF_READ : 0;
+	DLDevice device = t->dl->dl_tensor.device;
+	DLManagedTensorVersioned *dl;
+	void *stream;
+	bool wait;
+
+	if (to_cpu && device.device_type != kDLCPU) {
+		/* "stream must be None": the call waits itself. */
+		if (stream_obj && stream_obj != Py_None) {
+			raise_errno(EINVAL, "a tensor for the CPU is asked for "
+				    "with stream=None");
+			return NULL;
+		}
+		if (on_cpu(t, access, &dl))
+			return NULL;
+	} else {
+		if (stream_of(device.device_type, stream_obj, &stream, &wait))
+			return NULL;
+		if (copy && device.device_type != kDLCPU) {
+			raise_errno(EOPNOTSUPP, "a copy is made for the CPU only: "
+				    "ask with dl_device=(1, 0)");
+			return NULL;
+		}
+		if (tensor_share_ordered(t, access, stream, wait, &dl))
+			return NULL;
+	}
+	if (copy) {
+		dl = copy_of(dl);
+		if (!dl)
+			return NULL;
+	}
+	if (!legacy)
+		return capsule_of(dl);
+	if (dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY) {
+		delete_versioned(dl);
+		raise_errno(EOPNOTSUPP, "the tensor is read-only, which a "
+			    "consumer of DLPack before 1.0 cannot be told");
+		return NULL;
+	}
+	return legacy_capsule_of(dl);
+}
+
+PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "stream", "max_version", "dl_device", "copy",
+				 NULL };
+	PyObject *stream = NULL, *version = NULL, *device = NULL, *copy = NULL;
+	struct tensor *t = (struct tensor *)self;
+	int major = 0, minor = 0, type = 0, id = 0, want_copy = 0;
+	DLDevice own;
+	PyObject *ret;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__",
+					 names, &stream, &version, &device,
+					 &copy) || tensor_check(t))
+		return NULL;
+	if (version && version != Py_None &&
+	    parse_pair(version, "max_version", &major, &minor))
+		return NULL;
+	if (copy && copy != Py_None) {
+		want_copy = PyObject_IsTrue(copy);
+		if (want_copy < 0)
+			return NULL;
+	}
+	own = t->dl->dl_tensor.device;
+	if (device && device != Py_None) {
+		if (parse_pair(device, "dl_device", &type, &id))
+			return NULL;
+		if ((type != (int)own.device_type || id != own.device_id) &&
+		    (type != kDLCPU || id)) {
+			raise_errno(EOPNOTSUPP, "a tensor of device (%d, %d) "
+				    "cannot be handed out as one of (%d, %d)",
+				    (int)own.device_type, (int)own.device_id,
+				    type, id);
+			return NULL;
+		}
+	}
+	t->users++;
+	ret = do_dlpack(t, stream, major < 1, type == kDLCPU, want_copy);
+	t->users--;
+	return ret;
+}
+
+PyObject *tensor_dlpack_device(PyObject *self, PyObject *none)
+{
+	struct tensor *t = (struct tensor *)self;
+
+	(void)none;
+	if (tensor_check(t))
+		return NULL;
+	return Py_BuildValue("(ii)", (int)t->dl->dl_tensor.device.device_type,
+			     (int)t->dl->dl_tensor.device.device_id);
+}
+
+/* ---------------------------------------------------------------- buffers */
+
+/* A code of the struct module, "" where it has none. */
+static const char *format_of(DLDataType dtype)
+{
+	static const struct {
+		DLDataType dtype;
+		const char *format;
+	} formats[] = {
+		{ { kDLUInt, 8, 1 }, "B" },   { { kDLInt, 8, 1 }, "b" },
+		{ { kDLUInt, 16, 1 }, "H" },  { { kDLInt, 16, 1 }, "h" },
+		{ { kDLUInt, 32, 1 }, "I" },  { { kDLInt, 32, 1 }, "i" },
+		{ { kDLUInt, 64, 1 }, sizeof(long) == 8 ? "L" : "Q" },
+		{ { kDLInt, 64, 1 }, sizeof(long) == 8 ? "l" : "q" },
+		{ { kDLFloat, 16, 1 }, "e" }, { { kDLFloat, 32, 1 }, "f" },
+		{ { kDLFloat, 64, 1 }, "d" }, { { kDLComplex, 64, 1 }, "Zf" },
+		{ { kDLComplex, 128, 1 }, "Zd" }, { { kDLBool, 8, 1 }, "?" },
+	};
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++)
+		if (!memcmp(&formats[i].dtype, &dtype, sizeof(dtype)))
+			return formats[i].format;
+	return "";
+}
+
+struct view {
+	DLManagedTensorVersioned *dl;
+	Py_ssize_t dims[];
+};
+
+static char nothing;
+
+static int fill(Py_buffer *view, struct view *v, int flags)
+{
+	const DLTensor *dl = &v->dl->dl_tensor;
+	Py_ssize_t item = dtype_bytes(dl->dtype);
+	const char *format = format_of(dl->dtype);
+
+	if (!*format)
+		return raise_errno(EOPNOTSUPP, "the buffer protocol has no format "
+				   "for this dtype");
+	if (v->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY &&
+	    flags & PyBUF_WRITABLE)
+		return raise_errno(EOPNOTSUPP, "the tensor is read-only");
+	for (int i = 0; i < dl->ndim; i++) {
+		v->dims[i] = dl->shape[i];
+		v->dims[dl->ndim + i] = dl->strides[i] * item;
+	}
+	view->buf = dl->data ? (char *)dl->data + dl->byte_offset : &nothing;
+	view->len = count_of(dl) * item;
+	view->readonly = !!(v->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
+	view->itemsize = item;
+	view->format = (char *)format;
+	view->ndim = dl->ndim;
+	view->shape = v->dims;
+	view->strides = v->dims + dl->ndim;
+	view->suboffsets = NULL;
+	view->internal = v;
+	if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS ||
+	    (flags & PyBUF_STRIDES) != PyBUF_STRIDES) {
+		if (!PyBuffer_IsContiguous(view, 'C'))
+			return raise_errno(EOPNOTSUPP, "the tensor is not "
+					   "C-contiguous");
+	} else if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS) {
+		if (!PyBuffer_IsContiguous(view, 'F'))
+			return raise_errno(EOPNOTSUPP, "the tensor is not "
+					   "Fortran-contiguous");
+	} else if ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS &&
+		   !PyBuffer_IsContiguous(view, 'A')) {
+		return raise_errno(EOPNOTSUPP, "the tensor is not contiguous");
+	}
+	if (!(flags & PyBUF_FORMAT))
+		view->format = NULL;
+	if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES)
+		view->strides = NULL;
+	if (!(flags & PyBUF_ND)) {
+		view->shape = NULL;
+		view->ndim = 1;
+	}
+	return 0;
+}
+
+int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+	struct tensor *t = (struct tensor *)self;
+	struct view *v;
+	int ret;
+
+	view->obj = NULL;
+	if (tensor_check(t))
+		return -1;
+	if (t->dl->dl_tensor.device.device_type != kDLCPU)
+		return raise_errno(EOPNOTSUPP, "the tensor is not in the CPU's "
+				   "memory: ask for one that is, with "
+				   "from_dlpack(t, device=\"cpu\")");
+	v = calloc(1, sizeof(*v) + (2 * t->dl->dl_tensor.ndim + 1) *
+		   sizeof(v->dims[0]));
+	if (!v) {
+		PyErr_NoMemory();
+		return -1;
+	}
+	t->users++;
+	ret = tensor_share_ordered(t, 0, NULL, true, &v->dl);
+	t->users--;
+	if (!ret) {
+		ret = fill(view, v, flags);
+		if (ret)
+			delete_versioned(v->dl);
+	}
+	if (ret) {
+		free(v);
+		return -1;
+	}
+	Py_INCREF(self);
+	view->obj = self;
+	return 0;
+}
+
+void tensor_release_buffer(PyObject *self, Py_buffer *view)
+{
+	struct view *v = view->internal;
+
+	(void)self;
+	Py_BEGIN_ALLOW_THREADS
+	delete_versioned(v->dl);
+	Py_END_ALLOW_THREADS
+	free(v);
+}
+
+/*
+ * The interface has no end of an access, so there is none: the call waits for
+ * the producers, and whoever writes has to bracket it by acquire() and
+ * release(). AttributeError is how an object says that it has no such thing.
+ */
+PyObject *tensor_array_interface(PyObject *self, void *closure)
+{
+	struct tensor *t = (struct tensor *)self;
+	DLManagedTensorVersioned *dl;
+	const DLTensor *d;
+	PyObject *shape, *strides, *ret = NULL;
+	int64_t bytes[DLBUF_MAX_NDIM];
+	char type[16];
+	size_t item;
+	int err;
+
+	(void)closure;
+	if (tensor_check(t))
+		return NULL;
+	d = &t->dl->dl_tensor;
+	item = dtype_bytes(d->dtype);
+	if (d->device.device_type != kDLCPU || !*format_of(d->dtype)) {
+		PyErr_SetString(PyExc_AttributeError,
+				"the array interface has no words for this tensor");
+		return NULL;
+	}
+	t->users++;
+	err = tensor_share_ordered(t, 0, NULL, true, &dl);
+	t->users--;
+	if (err)
+		return NULL;
+	delete_versioned(dl);
+	for (int i = 0; i < d->ndim; i++)
+		bytes[i] = d->strides[i] * (int64_t)item;
+	PyOS_snprintf(type, sizeof(type), "%c%c%zu", item == 1 ? '|' :
+		      __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>',
+		      "iufVVcb"[d->dtype.code], item);
+	shape = tuple_of(d->shape, d->ndim);
+	strides = tuple_of(bytes, d->ndim);
+	if (shape && strides)
+		ret = Py_BuildValue("{s:i,s:O,s:s,s:O,s:(NN)}", "version", 3,
+				    "shape", shape, "typestr", type, "strides",
+				    strides, "data", PyLong_FromVoidPtr(
+				    (char *)d->data + d->byte_offset),
+				    PyBool_FromLong(!!(t->dl->flags &
+					DLPACK_FLAG_BITMASK_READ_ONLY)));
+	Py_XDECREF(shape);
+	Py_XDECREF(strides);
+	return ret;
+}
+
+/* ---------------------------------------------------------------- exchange API */
+
+static int api_allocate(DLTensor *prototype, DLManagedTensorVersioned **out,
+			void *error_ctx,
+			void (*set_error)(void *error_ctx, const char *kind,
+					  const char *message))
+{
+	PyGILState_STATE state = PyGILState_Ensure();
+	struct source *src = NULL;
+	int ret = -1;
+
+	if (prototype->device.device_type != kDLCPU) {
+		set_error(error_ctx, "BufferError",
+			  "dlbuf allocates memory of the CPU here");
+	} else {
+		src = source_memory(prototype, 0);
+		*out = src ? source_export(src) : NULL;
+		ret = *out ? 0 : -1;
+		if (ret) {
+			PyErr_Clear();
+			set_error(error_ctx, "MemoryError", "no memory");
+		}
+	}
+	if (src)
+		source_unref(src);
+	PyGILState_Release(state);
+	return ret;
+}
+
+static int is_tensor(PyObject *obj)
+{
+	if (PyObject_TypeCheck(obj, tensor_type))
+		return 0;
+	PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
+	return -1;
+}
+
+/*
+ * "No sync" is of streams, which the CPU does not have: its tensors are in
+ * order, as those of __dlpack__() are.
+ */
+static int api_from_object(void *obj, DLManagedTensorVersioned **out)
+{
+	struct tensor *t = obj;
+	bool cpu;
+	int ret;
+
+	if (is_tensor(obj) || tensor_check(t))
+		return -1;
+	cpu = t->dl->dl_tensor.device.device_type == kDLCPU;
+	t->users++;
+	ret = tensor_share_ordered(t, 0, NULL, cpu, out);
+	t->users--;
+	return ret;
+}
+
+static int api_to_object(DLManagedTensorVersioned *dl, void **out)
+{
+	struct source *src = source_versioned(dl, NULL);
+
+	*out = src ? tensor_of_source(src) : NULL;
+	return *out ? 0 : -1;
+}
+
+static int api_stream(DLDeviceType device, int32_t id, void **out)
+{
+	(void)device, (void)id;
+	*out = NULL;
+	return 0;
+}
+
+/*
+ * Without dltensor_from_py_object_no_sync: a view without a deleter has no end
+ * at which its access could be released.
+ */
+static const DLPackExchangeAPI exchange_api = {
+	.header = { { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION }, NULL },
+	.managed_tensor_allocator = api_allocate,
+	.managed_tensor_from_py_object_no_sync = api_from_object,
+	.managed_tensor_to_py_object_no_sync = api_to_object,
+	.current_work_stream = api_stream,
+};
+
+PyObject *exchange_api_capsule(void)
+{
+	return PyCapsule_New((void *)&exchange_api, "dlpack_exchange_api", NULL);
+}
+
+static void set_error(void *ctx, const char *kind, const char *message)
+{
+	(void)ctx;
+	PyErr_Format(PyExc_BufferError, "%s: %s", kind, message);
+}
+
+/*
+ * call_exchange_api(object): through the table of its type there and back by
+ * the table of Tensor, as a consumer in C would. With a tuple of a shape and a
+ * device type: allocates. For tests.
+ */
+PyObject *call_exchange_api(PyObject *module, PyObject *args)
+{
+	DLManagedTensorVersioned *dl;
+	const DLPackExchangeAPI *api;
+	PyObject *obj, *capsule, *stride = NULL;
+	struct layout l;
+	void *ret;
+	int type = kDLCPU;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O|i", &obj, &type))
+		return NULL;
+	if (PyTuple_Check(obj)) {
+		PyObject *name = PyUnicode_FromString("uint8");
+		int err = !name || parse_layout(&l, obj, name, stride, 0);
+
+		Py_XDECREF(name);
+		l.dl.device = (DLDevice){ type, 0 };
+		if (err || exchange_api.managed_tensor_allocator(&l.dl, &dl, NULL,
+								 set_error))
+			return NULL;
+	} else {
+		capsule = PyObject_GetAttrString((PyObject *)Py_TYPE(obj),
+						 "__dlpack_c_exchange_api__");
+		api = capsule ? PyCapsule_GetPointer(capsule,
+						     "dlpack_exchange_api") : NULL;
+		Py_XDECREF(capsule);
+		if (!api || api->managed_tensor_from_py_object_no_sync(obj, &dl))
+			return NULL;
+	}
+	if (exchange_api.managed_tensor_to_py_object_no_sync(dl, &ret))
+		return NULL;
+	return ret;
+}

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: MIT
+"""Producers x consumers with the libraries that are installed."""
+
+import gc
+import sys
+
+import pytest
+
+import dlbuf
+
+LAYOUTS = {
+    "contiguous": lambda a: a,
+    "pitch": lambda a: a[:, :3],
+    "reversed": lambda a: a[::-1],
+    "transposed": lambda a: a.T,
+    "zero-stride": None,
+    "zero-size": lambda a: a[:0],
+    "zero-dim": lambda a: a[0, 0, ...],
+}
+DTYPES = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64",
+          "int64", "float16", "float32", "float64", "complex64", "complex128",
+          "bool"]
+
+
+def array_of(np, dtype, layout):
+    a = np.arange(20).reshape(4, 5).astype(dtype)
+    if layout == "zero-stride":
+        return np.lib.stride_tricks.as_strided(a, (4, 5), (0, a.itemsize),
+                                               writeable=True)
+    return LAYOUTS[layout](a)
+
+
+def version_of(module):
+    return tuple(int(v) for v in module.__version__.split(".")[:2])
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_both_ways(np, dtype, layout):
+    if dtype == "bool" and version_of(np) < (1, 25):
+        pytest.skip("NumPy before 1.25 has no bool in DLPack")
+    a = array_of(np, dtype, layout)
+    t = dlbuf.from_dlpack(a)
+    assert t.dtype == dtype and t.shape == a.shape
+    b = np.from_dlpack(t)
+    assert b.dtype == a.dtype and (b == a).all()
+    c = np.asarray(t)           # by the buffer protocol
+    assert c.dtype == a.dtype and (c == a).all()
+    if a.size:
+        assert c.__array_interface__["data"] == a.__array_interface__["data"]
+        # Sharing: write through one, read through the other.
+        c[...] = 1
+        assert (a == 1).all() and (b == 1).all()
+
+
+def test_numpy_read_only(np):
+    a = np.arange(3)
+    a.flags.writeable = False
+    t = dlbuf.from_dlpack(a)
+    assert t.read_only
+    if version_of(np) >= (2, 1):
+        b = np.from_dlpack(t)
+        assert not b.flags.writeable
+    else:
+        with pytest.raises(BufferError):
+            np.from_dlpack(t)
+    assert not np.asarray(t).flags.writeable
+
+
+def test_numpy_copy(np):
+    if version_of(np) < (2, 1):
+        pytest.skip("NumPy before 2.1 has no copy in from_dlpack")
+    a = np.arange(6).reshape(2, 3)
+    t = dlbuf.from_dlpack(a)
+    b = np.from_dlpack(t, copy=True)
+    c = np.from_dlpack(t, copy=False)
+    a[0, 0] = 9
+    assert b[0, 0] == 0 and c[0, 0] == 9
+    with pytest.raises(ValueError):
+        np.from_dlpack(t, device="gpu")
+
+
+def test_numpy_counts(np):
+    a = np.arange(100)
+    refs = sys.getrefcount(a)
+    for _ in range(20000):
+        np.from_dlpack(dlbuf.from_dlpack(a))
+    gc.collect()
+    assert sys.getrefcount(a) == refs
+
+
+def test_tvm_ffi(np):
+    ffi = pytest.importorskip("tvm_ffi")
+    a = np.arange(12, dtype="f4").reshape(3, 4)
+    t = dlbuf.from_dlpack(a)
+    x = ffi.from_dlpack(t)
+    assert tuple(x.shape) == (3, 4)
+    b = np.from_dlpack(x)
+    b[1, 1] = 77
+    assert a[1, 1] == 77
+    u = dlbuf.from_dlpack(x)
+    assert u.shape == (3, 4) and memoryview(u)[1, 1] == 77
+    # A function of the library takes the tensor by the exchange API.
+    taken = ffi.convert(lambda y: y.shape[1])(t)
+    assert taken == 4
+
+
+def test_torch(np):
+    torch = pytest.importorskip("torch")
+    a = np.arange(12, dtype="f4").reshape(3, 4)
+    x = torch.from_dlpack(dlbuf.from_dlpack(a))
+    x[1, 1] = 77
+    assert a[1, 1] == 77
+    u = dlbuf.from_dlpack(x)
+    assert u.shape == (3, 4) and memoryview(u)[1, 1] == 77

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: MIT
+"""The DLPack protocol both ways, over memory that is no dma-buf."""
+
+import array
+import ctypes
+import gc
+import mmap
+import subprocess
+import sys
+import threading
+import weakref
+import zlib
+
+import pytest
+
+import dlbuf
+from dlbuf import _dlbuf
+
+from conftest import Producer, capsule_name, versioned
+
+NEW = {"max_version": (1, 3)}
+
+
+# ------------------------------------------------------------------ deleters
+
+@pytest.mark.parametrize("new", [True, False])
+def test_deleted_once(new):
+    p = Producer(versioned=new)
+    t = dlbuf.from_dlpack(p)
+    capsule = t.__dlpack__(**NEW)
+    assert bytes(t) == b"\1\2\3" and p.deleted == 0
+    # Every tensor of it keeps it: this one, one handed out, one shared.
+    u = t.share()
+    del t
+    gc.collect()
+    assert p.deleted == 0
+    del capsule
+    assert p.deleted == 0
+    u.close()
+    assert p.deleted == 1 and u.closed
+    del u
+    assert p.deleted == 1
+
+
+@pytest.mark.parametrize("wishes, name", [
+    (NEW, "dltensor_versioned"), ({}, "dltensor"),
+    ({"max_version": (0, 8)}, "dltensor"), ({"max_version": None}, "dltensor")])
+def test_capsules(wishes, name):
+    p = Producer()
+    t = dlbuf.from_dlpack(p)
+    c = t.__dlpack__(**wishes)
+    assert capsule_name(c) == name
+    del c               # never consumed
+    c = t.__dlpack__(**wishes)
+    t.close()
+    assert p.deleted == 0
+    u = _dlbuf.from_capsule(c)
+    assert capsule_name(c) == "used_" + name
+    with pytest.raises(ValueError, match="used"):
+        _dlbuf.from_capsule(c)          # a second time
+    del c
+    assert p.deleted == 0 and bytes(u) == b"\1\2\3"
+    del u
+    assert p.deleted == 1
+
+
+def test_consumer_raises():
+    p = Producer(major=2)
+    with pytest.raises(BufferError, match="DLPack 2.0"):
+        dlbuf.from_dlpack(p)
+    assert p.deleted == 1
+
+
+def test_asked_in_turn():
+    p = Producer(versioned=False, strides=False)
+    t = dlbuf.from_dlpack(p)
+    assert p.asked == [{"max_version": (1, 3)}, {}]
+    assert t.strides == (1,)
+    p = Producer()
+    dlbuf.from_dlpack(p, device=(1, 0), copy=False)
+    assert p.asked == [{"max_version": (1, 3), "dl_device": (1, 0),
+                        "copy": False}]
+
+
+def test_deleted_on_another_thread():
+    p = Producer()
+    box = [dlbuf.from_dlpack(p)]
+    thread = threading.Thread(target=box.clear)
+    thread.start()
+    thread.join()
+    assert p.deleted == 1
+
+
+# ------------------------------------------------------------------ requests
+
+def test_requests():
+    t = dlbuf.from_dlpack(bytearray(b"abc"))
+    assert t.__dlpack_device__() == (1, 0)
+    for ok in ({}, {"dl_device": (1, 0)}, {"copy": False}, {"copy": None},
+               {"dl_device": (dlbuf.DLDeviceType.CPU, 0)}):
+        t.__dlpack__(**ok, **NEW)
+    with pytest.raises(BufferError):
+        t.__dlpack__(dl_device=(2, 0))
+    with pytest.raises(BufferError):
+        t.__dlpack__(dl_device=(1, 1))
+    with pytest.raises(ValueError):
+        t.__dlpack__(stream=0)
+    with pytest.raises(TypeError):
+        t.__dlpack__(None)
+    t.close()
+    with pytest.raises(ValueError, match="closed"):
+        t.__dlpack__()
+    with pytest.raises(ValueError, match="closed"):
+        t.shape
+
+
+def test_copy():
+    source = bytearray(b"abcdef")
+    t = dlbuf.from_dlpack(source)
+    c = t.__dlpack__(copy=True, **NEW)
+    assert versioned(c).flags == 2          # IS_COPIED
+    u = _dlbuf.from_capsule(c)
+    source[0] = 0x7A
+    assert bytes(t) == b"zbcdef" and bytes(u) == b"abcdef" and u.is_copied
+    # A copy of what cannot be written can be.
+    v = dlbuf.from_dlpack(b"abc", copy=True)
+    assert not v.read_only
+    memoryview(v)[0] = 1
+
+
+def test_copy_of_strides(np):
+    a = np.arange(60, dtype="i4").reshape(3, 4, 5)[::-1, ::2, 1:4]
+    t = dlbuf.from_dlpack(dlbuf.from_dlpack(a), copy=True)
+    assert t.strides == (6, 3, 1)
+    assert (np.asarray(t) == a).all()
+
+
+def test_foreign_device():
+    p = Producer(device=(2, 3))
+    t = dlbuf.from_dlpack(p)
+    assert t.__dlpack_device__() == (2, 3)
+    t.__dlpack__(stream=1)
+    with pytest.raises(ValueError, match="ambiguous"):
+        t.__dlpack__(stream=0)
+    with pytest.raises(ValueError, match="stream=None"):
+        t.__dlpack__(stream=1, dl_device=(1, 0))
+    with pytest.raises(BufferError):
+        t.__dlpack__(dl_device=(1, 0))
+    with pytest.raises(BufferError):
+        t.__dlpack__(copy=True)
+    with pytest.raises(BufferError, match="not in the CPU"):
+        memoryview(t)
+    assert not hasattr(t, "__array_interface__")
+
+
+def test_read_only():
+    t = dlbuf.from_dlpack(Producer(flags=1))
+    assert t.read_only and memoryview(t).readonly
+    assert versioned(t.__dlpack__(**NEW)).flags == 1
+    with pytest.raises(BufferError, match="read-only"):
+        t.__dlpack__()
+    assert dlbuf.from_dlpack(t).read_only
+    assert t.__array_interface__["data"][1] is True
+
+
+# ------------------------------------------------------------------ sources
+
+@pytest.mark.parametrize("source, dtype, shape, read_only", [
+    (b"abc", "uint8", (3,), True),
+    (bytearray(b"abcd"), "uint8", (4,), False),
+    (array.array("h", [1, 2]), "int16", (2,), False),
+    (array.array("d", [1.5]), "float64", (1,), False),
+    (memoryview(bytearray(8)).cast("I"), "uint32", (2,), False),
+    (memoryview(bytearray(8)).cast("B", (2, 4)), "uint8", (2, 4), False),
+    (memoryview(b"abcd")[::-2], "uint8", (2,), True),
+    (mmap.mmap(-1, 4096), "uint8", (4096,), False),
+    (b"", "uint8", (0,), True),
+    ((ctypes.c_float * 3)(), "float32", (3,), False),
+])
+def test_buffers(source, dtype, shape, read_only):
+    t = dlbuf.asdlpack(source)
+    assert (t.dtype, t.shape, t.read_only) == (dtype, shape, read_only)
+    with memoryview(source) as m, memoryview(t) as n:
+        assert m.tobytes() == n.tobytes()
+    t.close()
+
+
+def test_buffer_is_held():
+    source = bytearray(b"abc")
+    t = dlbuf.from_dlpack(source)
+    with pytest.raises(BufferError):
+        source.append(1)
+    t.close()
+    source.append(1)
+
+
+class Fields(ctypes.Structure):
+    _fields_ = [("a", ctypes.c_uint16)]
+
+
+@pytest.mark.parametrize("source", [(ctypes.c_void_p * 2)(), (Fields * 2)()])
+def test_buffers_without_a_type(source):
+    with pytest.raises(BufferError, match="no type"):
+        dlbuf.from_dlpack(source)
+
+
+def test_buffer_of_characters():
+    assert dlbuf.from_dlpack(memoryview(b"ab").cast("c")).dtype == "uint8"
+
+
+def test_no_memory_at_all():
+    with pytest.raises(TypeError):
+        dlbuf.from_dlpack(7)
+
+
+def test_asdlpack_is_itself():
+    p = Producer()
+    assert dlbuf.asdlpack(p) is p
+
+
+class Interface:
+    def __init__(self, **fields):
+        self.memory = (ctypes.c_uint8 * 24)(*range(24))
+        self.__array_interface__ = {
+            "version": 3, "shape": (3,), "typestr": "<u2",
+            "data": (ctypes.addressof(self.memory), False), **fields}
+
+
+def test_array_interface():
+    i = Interface()
+    gone = weakref.ref(i)
+    t = dlbuf.from_dlpack(i)
+    del i
+    assert memoryview(t).tolist() == [0x100, 0x302, 0x504]
+    t.close()
+    assert gone() is None
+    t = dlbuf.from_dlpack(Interface(strides=(4,)))
+    assert memoryview(t).tolist() == [0x100, 0x504, 0x908]
+    data = Interface().__array_interface__["data"]
+    assert dlbuf.from_dlpack(Interface(data=(data[0], True))).read_only
+    with pytest.raises(ValueError, match="negative"):
+        dlbuf.from_dlpack(Interface(shape=(-3,)))
+    for bad in ({"typestr": ">u2"}, {"typestr": "<M8"}, {"strides": (3,)},
+                {"mask": Interface()}, {"data": None}):
+        with pytest.raises(BufferError):
+            dlbuf.from_dlpack(Interface(**bad))
+
+
+# ------------------------------------------------------------------ our buffer
+
+def test_buffer_requests(np):
+    a = np.arange(6, dtype="u1").reshape(2, 3)
+    t = dlbuf.from_dlpack(a.T)
+    m = memoryview(t)
+    assert (m.shape, m.strides, m.format) == ((3, 2), (1, 3), "B")
+    assert m.f_contiguous and not m.c_contiguous
+    with pytest.raises(BufferError, match="C-contiguous"):
+        zlib.crc32(t)
+    t.close()           # a view keeps the memory
+    assert m[2, 1] == 5
+    m.release()
+
+
+def test_counts_return():
+    p = Producer()
+    source = bytearray(64)
+    refs = sys.getrefcount(source), sys.getrefcount(_dlbuf.Tensor)
+    for _ in range(10000):
+        t = dlbuf.from_dlpack(source)
+        memoryview(t).release()
+        t.__dlpack__()
+        _dlbuf.from_capsule(t.__dlpack__(**NEW))
+        with pytest.raises(ValueError):
+            t.__dlpack__(stream=3)
+    del t
+    assert refs == (sys.getrefcount(source), sys.getrefcount(_dlbuf.Tensor))
+    source.append(1)
+    assert p.deleted == 0
+
+
+# ------------------------------------------------------------------ exchange
+
+def test_exchange_api():
+    p = Producer()
+    t = dlbuf.from_dlpack(p)
+    u = _dlbuf.call_exchange_api(t)
+    assert u is not t and bytes(u) == b"\1\2\3"
+    t.close()
+    u.close()
+    assert p.deleted == 1
+    new = _dlbuf.call_exchange_api((3, 5))
+    assert new.shape == (3, 5) and not new.read_only
+    with pytest.raises(BufferError):
+        _dlbuf.call_exchange_api((3, 5), 2)
+
+
+def test_shutdown_with_leftovers():
+    """A thread deletes, and module globals go, while Python exits."""
+    code = ("import dlbuf, threading, time\n"
+            "keep = [dlbuf.from_dlpack(bytearray(9)) for _ in range(9)]\n"
+            "def forever():\n"
+            "    while True: dlbuf.from_dlpack(bytearray(9)).close()\n"
+            "threading.Thread(target=forever, daemon=True).start()\n"
+            "time.sleep(0.05)\n")
+    for _ in range(5):
+        assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_nobody_asks_for_the_gil_at_exit():
+    """What the interpreter calls at exit, called early: memory of others is
+    not given back any more."""
+    code = ("import dlbuf\n"
+            "source = bytearray(9)\n"
+            "t = dlbuf.from_dlpack(source)\n"
+            "dlbuf.from_dlpack(source).close()\n"
+            "dlbuf._dlbuf.at_exit()\n"
+            "t.close()\n"
+            "try: source.append(1)\n"
+            "except BufferError: print('held')\n")
+    p = subprocess.run([sys.executable, "-c", code], capture_output=True,
+                       text=True)
+    assert (p.returncode, p.stdout) == (0, "held\n"), p

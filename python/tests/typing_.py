@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: MIT
+"""For mypy and pyright, in strict mode: never run."""
+
+from typing import Any, assert_type
+
+import dlbuf
+from dlbuf import CanDLPack, CanDLPackDevice, DLDeviceType, Frame, Tensor
+
+
+def consumer(x: CanDLPack[int, int]) -> None: ...
+
+
+def where(x: CanDLPackDevice[int, int]) -> None: ...
+
+
+def uses(fd: int, other: Any) -> None:
+    t = dlbuf.from_fd(fd, (1080, 1920, 3), "uint8", device="vulkan:0")
+    assert_type(t, Tensor)
+    consumer(t)
+    where(t)
+    assert_type(t.shape, tuple[int, ...])
+    assert_type(t.frame, Frame | None)
+    assert_type(dlbuf.alloc(16, "uint8"), Tensor)
+    assert_type(dlbuf.alloc(16, "uint8", ["cpu", "vulkan:0"]), list[Tensor])
+    assert_type(dlbuf.from_dlpack(other, copy=True), Tensor)
+    assert_type(t.release(fence=True), int | None)
+    with t as u:
+        assert_type(u, Tensor)
+        memoryview(u)
+    with dlbuf.Device("cpu") as d:
+        assert_type(d.stats().tensors, int)
+    t.__dlpack__(dl_device=(DLDeviceType.CPU, 0), max_version=(1, 3))
+    for y in dlbuf.from_frame([(fd, 8)], 8, 4, "NV12", view="luma"):
+        assert_type(y.dtype, str)
