@@ -61,8 +61,10 @@ int main(int argc, char **argv)
 		SPA_FORMAT_mediaSubtype, SPA_POD_Id(SPA_MEDIA_SUBTYPE_raw),
 		SPA_FORMAT_VIDEO_format, SPA_POD_Id(SPA_VIDEO_FORMAT_NV12),
 		SPA_FORMAT_VIDEO_size, SPA_POD_Rectangle(&SPA_RECTANGLE(640, 360)));
-	if (pw_stream_connect(c.stream, PW_DIRECTION_INPUT, PW_ID_ANY, 0, &format, 1) < 0)
+	if (pw_stream_connect(c.stream, PW_DIRECTION_INPUT, PW_ID_ANY, 0, &format, 1) < 0) {
+		perror("pw_stream_connect");
 		return 1;
+	}
 	pw_main_loop_run(c.loop);
 	pw_stream_destroy(c.stream);
 	pw_main_loop_destroy(c.loop);
