@@ -56,8 +56,9 @@ struct import {
 	 */
 	void *data;
 
+	/* Tensors and calls that use it: atomic, to and from 0 under cache.lock. */
+	unsigned int refs;
 	/* The cache's, under cache.lock. */
-	unsigned int refs;	/* tensors and calls that use it */
 	bool staging;		/* of ours, for copies: found by its size */
 	uint64_t used;		/* clock of the cache at the last use */
 	int last_fd;		/* the caller's number at the last import, or -1 */

@@ -234,7 +234,7 @@ err_free:
 /* Under the lock: one more user of imp, which may have been idle. */
 static void use(struct cache *cache, struct import *imp)
 {
-	if (!imp->refs++) {
+	if (!__atomic_fetch_add(&imp->refs, 1, __ATOMIC_RELAXED)) {
 		idle_remove(cache, imp);
 		cache->live_bytes += imp->bytes;
 		imp->dev->refs++;
@@ -450,11 +450,20 @@ found:
 
 void cache_ref(struct import *imp)
 {
-	struct cache *cache = &imp->dev->cache;
+	__atomic_fetch_add(&imp->refs, 1, __ATOMIC_RELAXED);
+}
 
-	pthread_mutex_lock(&cache->lock);
-	imp->refs++;
-	pthread_mutex_unlock(&cache->lock);
+/* Where others use it too, nothing changes that the lock is for. */
+static bool unref_not_last(struct import *imp)
+{
+	unsigned int refs = __atomic_load_n(&imp->refs, __ATOMIC_RELAXED);
+
+	while (refs > 1)
+		if (__atomic_compare_exchange_n(&imp->refs, &refs, refs - 1,
+						true, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED))
+			return true;
+	return false;
 }
 
 void cache_unref(struct import *imp)
@@ -464,8 +473,10 @@ void cache_unref(struct import *imp)
 	struct import *old = NULL;
 	bool last = false;
 
+	if (unref_not_last(imp))
+		return;
 	pthread_mutex_lock(&cache->lock);
-	if (!--imp->refs) {
+	if (!__atomic_sub_fetch(&imp->refs, 1, __ATOMIC_ACQ_REL)) {
 		cache->live_bytes -= imp->bytes;
 		idle_insert(cache, imp);
 		old = evict_one(cache, cache->max_idle);
