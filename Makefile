@@ -316,7 +316,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check mutate docs lab lab-shell bench bench-media clean help
+.PHONY: deps run check mutate docs lab lab-shell bench bench-media bench-python clean help
 deps:
 	$(Q)tools/deps
 
@@ -350,7 +350,7 @@ bench:
 	$(Q)tools/deps build lab
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
 	$(Q)tests/lab/lab --icount -- sh -c '$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence'
-	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media
+	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-python
 
 # What links with GStreamer is compiled against the guest's.
 media-cc = tests/lab/cc --with media
@@ -359,6 +359,15 @@ bench-media: lib $(O)/bench/camera
 		-ldl -lpthread $$($(media-cc) pkg-config --cflags --libs gstreamer-video-1.0 gstreamer-allocators-1.0 | \
 		sed 's/-I/-isystem /g')
 	$(Q)tests/lab/lab --with media,opencv --timeout 900 --icount -- bench/media/run $(O)
+
+# The wheel's extension with the guest's Python, and tvm-ffi where PyPI is there.
+bench-python:
+	$(Q)python/tests/host $(O)/bench/python wheel
+	$(Q)mkdir -p $(O)/bench/pypi && python3 -m pip install -q --disable-pip-version-check --upgrade \
+		--target $(O)/bench/pypi --python-version 3.13 --only-binary=:all: \
+		$$(grep -ow 'apache-tvm-ffi==[^ ]*' python/tests/versions) 2> /dev/null || true
+	$(Q)tests/lab/lab --with media --icount -- env PYTHONPATH=$(O)/bench/python/site:$(O)/bench/pypi \
+		python3 bench/python.py
 
 clean:
 	rm -rf $(O)

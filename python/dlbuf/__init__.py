@@ -6,7 +6,8 @@
 
 Producers: from_fd(), from_frame(), alloc(). Consumers of whatever has memory:
 from_dlpack(), asdlpack(). Each gives a Tensor, which any library with DLPack,
-the buffer protocol or NumPy's array interface takes, without a copy.
+the buffer protocol or NumPy's array interface takes, without a copy. exchange()
+makes a tensor of another library's class of it, without a Python call.
 
 What is handed to such a library is ordered after the fences of the dma-buf by
 the call, and the access ends when the library deletes what it took. Inside
@@ -14,7 +15,7 @@ the call, and the access ends when the library deletes what it took. Inside
 """
 
 from ._consumers import asdlpack, from_dlpack
-from ._dlbuf import Device, Tensor, from_fd, version
+from ._dlbuf import Device, Tensor, exchange, from_fd, version
 from ._errors import (AccessError, DeadlineError, Error, InvalidError,
                       UnsupportedError)
 from ._producers import (alloc, devices, exporters, find_format, formats,
@@ -35,6 +36,6 @@ __all__ = [
     "Device", "DeviceInfo", "DeviceStats", "Error", "FormatInfo",
     "FormatPlane", "Frame", "InvalidError", "MOD_INVALID", "MOD_LINEAR",
     "Plane", "Tensor", "UnsupportedError", "View", "alloc", "asdlpack",
-    "devices", "exporters", "find_format", "formats", "from_dlpack", "from_fd",
-    "from_frame", "version",
+    "devices", "exchange", "exporters", "find_format", "formats", "from_dlpack",
+    "from_fd", "from_frame", "version",
 ]

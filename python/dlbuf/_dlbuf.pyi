@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
+import builtins
 from collections.abc import Callable, Sequence
-from typing import Any, SupportsFloat, final
+from typing import Any, Protocol, SupportsFloat, TypeVar, final
 from typing_extensions import Buffer, CapsuleType, Self
 
 from ._types import Access, DeviceInfo, DeviceStats, FormatInfo, Frame
+
+_T = TypeVar("_T")
 
 @final
 class Device:
@@ -65,7 +68,7 @@ class Tensor:
         stream: int | None = ...,
         *,
         deadline: SupportsFloat | None = ...,
-        fence: int = ...,
+        fence: int | _HasFileno = ...,
     ) -> None: ...
     def release(self, stream: int | None = ..., *, fence: bool = ...) -> int | None: ...
     def share(self) -> Tensor: ...
@@ -83,8 +86,11 @@ class Tensor:
     ) -> CapsuleType: ...
     def __dlpack_device__(self) -> tuple[int, int]: ...
 
+class _HasFileno(Protocol):
+    def fileno(self) -> int: ...
+
 def from_fd(
-    fd: int,
+    fd: int | _HasFileno,
     shape: Sequence[int] | int,
     dtype: Any,
     *,
@@ -93,6 +99,7 @@ def from_fd(
     device: Device | str = ...,
     access: Access | int | str | None = ...,
 ) -> Tensor: ...
+def exchange(x: object, type: builtins.type[_T], /) -> _T: ...
 def version() -> str: ...
 
 # For the package's own modules.
@@ -133,4 +140,4 @@ def from_memory(
     /,
 ) -> Tensor: ...
 def check_stream(device_type: int, stream: int | None, /) -> tuple[int, bool]: ...
-def call_exchange_api(obj: object, device_type: int = ..., /) -> Tensor: ...
+def exchange_allocate(shape: tuple[int, ...], device_type: int, /) -> Tensor: ...

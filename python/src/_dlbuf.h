@@ -27,6 +27,33 @@ int raise_errno(int err, const char *fmt, ...);
  */
 bool gil_enter(PyGILState_STATE *state);
 void gil_leave(PyGILState_STATE state);
+/*
+ * Giving the GIL away and taking it back costs as much as what is called where
+ * nothing waits; then it is kept, and NULL is returned.
+ */
+PyThreadState *gil_release_unless(bool keep);
+void gil_restore(PyThreadState *saved);
+
+/*
+ * What a function of METH_FASTCALL takes: names, of which the first
+ * `positional` may come without theirs and the first `required` must come.
+ * PyArg_ParseTupleAndKeywords() costs more than what is behind it here.
+ */
+#define MAX_ARGS 8
+struct signature {
+	const char *function;
+	int positional, required;
+	const char *names[MAX_ARGS];
+	PyObject *interned[MAX_ARGS];	/* of names, by signature_init() */
+	/* A caller in C hands in the same tuple each time, not interned. */
+	PyObject *kwnames;
+	signed char indices[MAX_ARGS];
+};
+
+int signature_init(struct signature *s);
+/* Fills out, borrowed, as long as names; NULL is what was not given. */
+int parse_args(struct signature *s, PyObject *const *args, Py_ssize_t n,
+	       PyObject *kwnames, PyObject *out[]);
 
 int parse_dtype(PyObject *obj, DLDataType *dtype);
 PyObject *dtype_name(DLDataType dtype);
@@ -55,9 +82,13 @@ struct device {
 	PyObject_HEAD
 	struct dlbuf_device *dev;	/* NULL: closed */
 	unsigned int users;		/* calls that are inside dlbuf */
+	bool cpu;			/* its imports and deletes do not wait */
 };
 
 extern PyTypeObject *device_type;
+
+/* "cpu", a new reference. */
+struct device *device_cpu(void);
 
 /* A Device, or a name whose device is opened once. New reference or NULL. */
 struct device *device_of(PyObject *obj);
@@ -122,6 +153,7 @@ struct tensor {
 	struct device *device;		/* NULL: not of dlbuf */
 	PyObject *frame;		/* or NULL */
 	unsigned int users;		/* calls that are inside dlbuf */
+	bool was_acquired;		/* dl may be; for the GIL's sake */
 	PyObject *weakrefs;
 };
 
@@ -142,20 +174,27 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out);
 int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 			 bool wait, DLManagedTensorVersioned **out);
 void delete_versioned(DLManagedTensorVersioned *dl);
-PyObject *from_fd(PyObject *module, PyObject *args, PyObject *kwargs);
+PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
+		  PyObject *kwnames);
 PyObject *import_frame(PyObject *module, PyObject *args);
 PyObject *alloc(PyObject *module, PyObject *args);
 int tensor_init_type(PyObject *module);
 
 /* ------------------------------------------------------------ protocol.c */
 
-PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
+			PyObject *kwnames);
+int protocol_init(void);
 PyObject *tensor_dlpack_device(PyObject *self, PyObject *none);
 PyObject *tensor_array_interface(PyObject *self, void *closure);
 int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_release_buffer(PyObject *self, Py_buffer *view);
 PyObject *check_stream(PyObject *module, PyObject *args);
+
+/* ------------------------------------------------------------ exchange.c */
+
 PyObject *exchange_api_capsule(void);
-PyObject *call_exchange_api(PyObject *module, PyObject *args);
+PyObject *exchange(PyObject *module, PyObject *const *args, Py_ssize_t n);
+PyObject *exchange_allocate(PyObject *module, PyObject *args);
 
 #endif /* PY_DLBUF_H */

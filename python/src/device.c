@@ -12,6 +12,7 @@ PyTypeObject *device_type;
  * last device; closing that one with the GIL would wait for ever.
  */
 static PyObject *by_name;
+static struct device *cpu;
 
 int device_begin(struct device *d)
 {
@@ -24,6 +25,12 @@ int device_begin(struct device *d)
 void device_end(struct device *d)
 {
 	d->users--;
+}
+
+struct device *device_cpu(void)
+{
+	Py_INCREF((PyObject *)cpu);
+	return cpu;
 }
 
 struct device *device_of(PyObject *obj)
@@ -55,6 +62,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args,
 {
 	static char *names[] = { "name", "cache", "max_idle", NULL };
 	struct dlbuf_device_opts opts = { .size = sizeof(opts) };
+	struct dlbuf_device_info info = { .size = sizeof(info) };
 	unsigned int max_idle = 0;
 	struct device *self;
 	const char *name;
@@ -72,9 +80,13 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args,
 	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_device_open(name, &opts, &self->dev);
 	Py_END_ALLOW_THREADS
+	if (!ret)
+		ret = dlbuf_device_get_info(self->dev, &info);
 	if (ret) {
 		raise_dlbuf(ret);
 		Py_CLEAR(self);
+	} else {
+		self->cpu = info.device.device_type == kDLCPU;
 	}
 	return (PyObject *)self;
 }
@@ -277,7 +289,6 @@ static PyType_Spec device_spec = {
 
 int device_init_type(PyObject *module)
 {
-	struct device *cpu;
 	PyObject *name;
 
 	by_name = PyDict_New();
@@ -289,7 +300,6 @@ int device_init_type(PyObject *module)
 	name = PyUnicode_FromString("cpu");
 	cpu = name ? device_of(name) : NULL;
 	Py_XDECREF(name);
-	Py_XDECREF((PyObject *)cpu);
 	return cpu ? 0 : -1;
 }
 

@@ -87,6 +87,17 @@ void gil_leave(PyGILState_STATE state)
 	__atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
 }
 
+PyThreadState *gil_release_unless(bool keep)
+{
+	return keep ? NULL : PyEval_SaveThread();
+}
+
+void gil_restore(PyThreadState *saved)
+{
+	if (saved)
+		PyEval_RestoreThread(saved);
+}
+
 static PyObject *at_exit(PyObject *module, PyObject *none)
 {
 	(void)module, (void)none;
@@ -100,12 +111,97 @@ static PyObject *at_exit(PyObject *module, PyObject *none)
 
 /* ---------------------------------------------------------------- arguments */
 
-int parse_dtype(PyObject *obj, DLDataType *dtype)
+int signature_init(struct signature *s)
+{
+	for (int i = 0; i < MAX_ARGS && s->names[i]; i++) {
+		s->interned[i] = PyUnicode_InternFromString(s->names[i]);
+		if (!s->interned[i])
+			return -1;
+	}
+	return 0;
+}
+
+/* Names in a call are interned, but for those made at run time. */
+static int index_of(const struct signature *s, PyObject *name)
+{
+	for (int i = 0; i < MAX_ARGS && s->names[i]; i++)
+		if (s->interned[i] == name)
+			return i;
+	for (int i = 0; i < MAX_ARGS && s->names[i]; i++)
+		if (!PyUnicode_CompareWithASCIIString(name, s->names[i]))
+			return i;
+	PyErr_Format(PyExc_TypeError, "%s() has no argument '%U'", s->function,
+		     name);
+	return -1;
+}
+
+/* Which arguments these names are, in s->indices. */
+static int match(struct signature *s, PyObject *kwnames, Py_ssize_t names)
+{
+	Py_CLEAR(s->kwnames);
+	if (names > MAX_ARGS) {
+		PyErr_Format(PyExc_TypeError, "%s() has no %zd arguments",
+			     s->function, names);
+		return -1;
+	}
+	for (Py_ssize_t k = 0; k < names; k++) {
+		int i = index_of(s, PyTuple_GetItem(kwnames, k));
+
+		if (i < 0)
+			return -1;
+		s->indices[k] = i;
+	}
+	s->kwnames = Py_NewRef(kwnames);
+	return 0;
+}
+
+int parse_args(struct signature *s, PyObject *const *args, Py_ssize_t n,
+	       PyObject *kwnames, PyObject *out[])
+{
+	Py_ssize_t names = kwnames ? PyTuple_Size(kwnames) : 0;
+
+	if (n > s->positional) {
+		PyErr_Format(PyExc_TypeError, "%s() takes %d positional "
+			     "arguments, %zd were given", s->function,
+			     s->positional, n);
+		return -1;
+	}
+	for (int i = 0; i < MAX_ARGS && s->names[i]; i++)
+		out[i] = i < n ? args[i] : NULL;
+	if (names && s->kwnames != kwnames && match(s, kwnames, names))
+		return -1;
+	for (Py_ssize_t k = 0; k < names; k++) {
+		int i = s->indices[k];
+
+		if (out[i]) {
+			PyErr_Format(PyExc_TypeError, "%s() got '%s' twice",
+				     s->function, s->names[i]);
+			return -1;
+		}
+		out[i] = args[n + k];
+	}
+	for (int i = 0; i < s->required; i++) {
+		if (!out[i]) {
+			PyErr_Format(PyExc_TypeError, "%s() lacks '%s'",
+				     s->function, s->names[i]);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* Names seen before -> DLDataType as a number: a frame has few, and again. */
+static PyObject *dtypes;
+
+#define MAX_DTYPES 64
+
+static int look_up_dtype(PyObject *obj, DLDataType *dtype)
 {
 	PyObject *numbers = PyObject_CallFunctionObjArgs(py_parse_dtype, obj,
 							 NULL);
 	unsigned char code, bits;
 	unsigned short lanes;
+	PyObject *packed;
 	int ok;
 
 	if (!numbers)
@@ -115,6 +211,24 @@ int parse_dtype(PyObject *obj, DLDataType *dtype)
 	if (!ok)
 		return -1;
 	*dtype = (DLDataType){ code, bits, lanes };
+	if (!PyUnicode_CheckExact(obj) || PyDict_Size(dtypes) >= MAX_DTYPES)
+		return 0;
+	packed = PyLong_FromLong((long)lanes << 16 | bits << 8 | code);
+	ok = packed && !PyDict_SetItem(dtypes, obj, packed);
+	Py_XDECREF(packed);
+	return ok ? 0 : -1;
+}
+
+int parse_dtype(PyObject *obj, DLDataType *dtype)
+{
+	PyObject *packed = PyUnicode_CheckExact(obj) ?
+		PyDict_GetItemWithError(dtypes, obj) : NULL;
+	unsigned long value;
+
+	if (!packed)
+		return PyErr_Occurred() ? -1 : look_up_dtype(obj, dtype);
+	value = PyLong_AsUnsignedLong(packed);
+	*dtype = (DLDataType){ value & 255, value >> 8 & 255, value >> 16 };
 	return 0;
 }
 
@@ -173,10 +287,15 @@ static int parse_dims(PyObject *obj, int64_t *out, const char *what)
 		n = -1;
 	}
 	for (Py_ssize_t i = 0; i < n; i++) {
-		PyObject *index = PyNumber_Index(PyTuple_GetItem(items, i));
+		PyObject *item = PyTuple_GetItem(items, i), *index;
 
-		out[i] = index ? PyLong_AsLongLong(index) : -1;
-		Py_XDECREF(index);
+		if (PyLong_CheckExact(item)) {
+			out[i] = PyLong_AsLongLong(item);
+		} else {
+			index = PyNumber_Index(item);
+			out[i] = index ? PyLong_AsLongLong(index) : -1;
+			Py_XDECREF(index);
+		}
 		if (out[i] == -1 && PyErr_Occurred())
 			n = -1;
 	}
@@ -256,7 +375,7 @@ static PyMethodDef methods[] = {
 	{ "formats", list_formats, METH_NOARGS, NULL },
 	{ "exporters", list_exporters, METH_NOARGS, NULL },
 	{ "from_fd", (PyCFunction)(void (*)(void))from_fd,
-	  METH_VARARGS | METH_KEYWORDS,
+	  METH_FASTCALL | METH_KEYWORDS,
 	  "from_fd(fd, shape, dtype, *, strides=None, offset=0, device='cpu', "
 	  "access=None)\n--\n\nA tensor over the bytes of a dma-buf, without a "
 	  "copy. fd is duplicated.\nstrides count elements, offset bytes." },
@@ -266,7 +385,11 @@ static PyMethodDef methods[] = {
 	{ "from_buffer", from_buffer, METH_O, NULL },
 	{ "from_memory", from_memory, METH_VARARGS, NULL },
 	{ "check_stream", check_stream, METH_VARARGS, NULL },
-	{ "call_exchange_api", call_exchange_api, METH_VARARGS, NULL },
+	{ "exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
+	  "exchange(x, type, /)\n--\n\nx as a tensor of another library's class, "
+	  "torch.Tensor: over the same memory,\nthrough DLPack's C exchange API "
+	  "on both sides, without a Python call." },
+	{ "exchange_allocate", exchange_allocate, METH_VARARGS, NULL },
 	{ "at_exit", at_exit, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL }
 };
@@ -327,7 +450,8 @@ PyMODINIT_FUNC PyInit__dlbuf(void)
 	};
 	PyObject *module = PyModule_Create(&definition);
 
-	if (module && (GET_NAMES("dlbuf._types", type_names, types) ||
+	dtypes = PyDict_New();
+	if (module && (!dtypes || protocol_init() || GET_NAMES("dlbuf._types", type_names, types) ||
 		       GET_NAMES("dlbuf._errors", error_names, errors) ||
 		       device_init_type(module) || tensor_init_type(module) ||
 		       register_at_exit(module)))

@@ -148,7 +148,6 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	DLManagedTensorVersioned *dl, *keep;
 	struct device *cpu;
 	struct source *src;
-	PyObject *name;
 	DLTensor layout;
 	int ret;
 
@@ -158,11 +157,9 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	/* Holds the frame's lease. */
 	if (tensor_share(t, &keep))
 		return -1;
-	name = PyUnicode_FromString("cpu");
-	cpu = name ? device_of(name) : NULL;
-	Py_XDECREF(name);
-	if (!cpu || device_begin(cpu)) {
-		Py_XDECREF((PyObject *)cpu);
+	cpu = device_cpu();
+	if (device_begin(cpu)) {
+		Py_DECREF((PyObject *)cpu);
 		delete_versioned(keep);
 		return -1;
 	}
@@ -279,9 +276,17 @@ static PyObject *legacy_capsule_of(DLManagedTensorVersioned *dl)
 
 static int parse_pair(PyObject *obj, const char *what, int *a, int *b)
 {
-	PyObject *tuple = PySequence_Tuple(obj), *first, *second;
+	PyObject *tuple, *first, *second;
 	int ret = -1;
 
+	if (PyTuple_CheckExact(obj) && PyTuple_Size(obj) == 2 &&
+	    PyLong_CheckExact(PyTuple_GetItem(obj, 0)) &&
+	    PyLong_CheckExact(PyTuple_GetItem(obj, 1))) {
+		*a = (int)PyLong_AsLong(PyTuple_GetItem(obj, 0));
+		*b = (int)PyLong_AsLong(PyTuple_GetItem(obj, 1));
+		return PyErr_Occurred() ? -1 : 0;
+	}
+	tuple = PySequence_Tuple(obj);
 	if (!tuple)
 		return -1;
 	if (PyTuple_Size(tuple) != 2) {
@@ -350,20 +355,30 @@ static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, bool legacy,
 	return legacy_capsule_of(dl);
 }
 
-PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
+enum { STREAM, MAX_VERSION, DL_DEVICE, COPY, DLPACK_ARGS };
+static struct signature dlpack = {
+	"__dlpack__", 0, 0, { "stream", "max_version", "dl_device", "copy" }
+};
+
+int protocol_init(void)
 {
-	static char *names[] = { "stream", "max_version", "dl_device", "copy",
-				 NULL };
-	PyObject *stream = NULL, *version = NULL, *device = NULL, *copy = NULL;
+	return signature_init(&dlpack);
+}
+
+PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
+			PyObject *kwnames)
+{
+	PyObject *given[DLPACK_ARGS], *version, *device, *copy;
 	struct tensor *t = (struct tensor *)self;
 	int major = 0, minor = 0, type = 0, id = 0, want_copy = 0;
 	DLDevice own;
 	PyObject *ret;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|$OOOO:__dlpack__",
-					 names, &stream, &version, &device,
-					 &copy) || tensor_check(t))
+	if (parse_args(&dlpack, args, n, kwnames, given) || tensor_check(t))
 		return NULL;
+	version = given[MAX_VERSION];
+	device = given[DL_DEVICE];
+	copy = given[COPY];
 	if (version && version != Py_None &&
 	    parse_pair(version, "max_version", &major, &minor))
 		return NULL;
@@ -386,7 +401,7 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *kwargs)
 		}
 	}
 	t->users++;
-	ret = do_dlpack(t, stream, major < 1, type == kDLCPU, want_copy);
+	ret = do_dlpack(t, given[STREAM], major < 1, type == kDLCPU, want_copy);
 	t->users--;
 	return ret;
 }
@@ -579,139 +594,5 @@ PyObject *tensor_array_interface(PyObject *self, void *closure)
 					DLPACK_FLAG_BITMASK_READ_ONLY)));
 	Py_XDECREF(shape);
 	Py_XDECREF(strides);
-	return ret;
-}
-
-/* ---------------------------------------------------------------- exchange API */
-
-static int api_allocate(DLTensor *prototype, DLManagedTensorVersioned **out,
-			void *error_ctx,
-			void (*set_error)(void *error_ctx, const char *kind,
-					  const char *message))
-{
-	PyGILState_STATE state = PyGILState_Ensure();
-	struct source *src = NULL;
-	int ret = -1;
-
-	if (prototype->device.device_type != kDLCPU) {
-		set_error(error_ctx, "BufferError",
-			  "dlbuf allocates memory of the CPU here");
-	} else {
-		src = source_memory(prototype, 0);
-		*out = src ? source_export(src) : NULL;
-		ret = *out ? 0 : -1;
-		if (ret) {
-			PyErr_Clear();
-			set_error(error_ctx, "MemoryError", "no memory");
-		}
-	}
-	if (src)
-		source_unref(src);
-	PyGILState_Release(state);
-	return ret;
-}
-
-static int is_tensor(PyObject *obj)
-{
-	if (PyObject_TypeCheck(obj, tensor_type))
-		return 0;
-	PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
-	return -1;
-}
-
-/*
- * "No sync" is of streams, which the CPU does not have: its tensors are in
- * order, as those of __dlpack__() are.
- */
-static int api_from_object(void *obj, DLManagedTensorVersioned **out)
-{
-	struct tensor *t = obj;
-	bool cpu;
-	int ret;
-
-	if (is_tensor(obj) || tensor_check(t))
-		return -1;
-	cpu = t->dl->dl_tensor.device.device_type == kDLCPU;
-	t->users++;
-	ret = tensor_share_ordered(t, 0, NULL, cpu, out);
-	t->users--;
-	return ret;
-}
-
-static int api_to_object(DLManagedTensorVersioned *dl, void **out)
-{
-	struct source *src = source_versioned(dl, NULL);
-
-	*out = src ? tensor_of_source(src) : NULL;
-	return *out ? 0 : -1;
-}
-
-static int api_stream(DLDeviceType device, int32_t id, void **out)
-{
-	(void)device, (void)id;
-	*out = NULL;
-	return 0;
-}
-
-/*
- * Without dltensor_from_py_object_no_sync: a view without a deleter has no end
- * at which its access could be released.
- */
-static const DLPackExchangeAPI exchange_api = {
-	.header = { { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION }, NULL },
-	.managed_tensor_allocator = api_allocate,
-	.managed_tensor_from_py_object_no_sync = api_from_object,
-	.managed_tensor_to_py_object_no_sync = api_to_object,
-	.current_work_stream = api_stream,
-};
-
-PyObject *exchange_api_capsule(void)
-{
-	return PyCapsule_New((void *)&exchange_api, "dlpack_exchange_api", NULL);
-}
-
-static void set_error(void *ctx, const char *kind, const char *message)
-{
-	(void)ctx;
-	PyErr_Format(PyExc_BufferError, "%s: %s", kind, message);
-}
-
-/*
- * call_exchange_api(object): through the table of its type there and back by
- * the table of Tensor, as a consumer in C would. With a tuple of a shape and a
- * device type: allocates. For tests.
- */
-PyObject *call_exchange_api(PyObject *module, PyObject *args)
-{
-	DLManagedTensorVersioned *dl;
-	const DLPackExchangeAPI *api;
-	PyObject *obj, *capsule, *stride = NULL;
-	struct layout l;
-	void *ret;
-	int type = kDLCPU;
-
-	(void)module;
-	if (!PyArg_ParseTuple(args, "O|i", &obj, &type))
-		return NULL;
-	if (PyTuple_Check(obj)) {
-		PyObject *name = PyUnicode_FromString("uint8");
-		int err = !name || parse_layout(&l, obj, name, stride, 0);
-
-		Py_XDECREF(name);
-		l.dl.device = (DLDevice){ type, 0 };
-		if (err || exchange_api.managed_tensor_allocator(&l.dl, &dl, NULL,
-								 set_error))
-			return NULL;
-	} else {
-		capsule = PyObject_GetAttrString((PyObject *)Py_TYPE(obj),
-						 "__dlpack_c_exchange_api__");
-		api = capsule ? PyCapsule_GetPointer(capsule,
-						     "dlpack_exchange_api") : NULL;
-		Py_XDECREF(capsule);
-		if (!api || api->managed_tensor_from_py_object_no_sync(obj, &dl))
-			return NULL;
-	}
-	if (exchange_api.managed_tensor_to_py_object_no_sync(dl, &ret))
-		return NULL;
 	return ret;
 }

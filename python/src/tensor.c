@@ -16,8 +16,7 @@ PyTypeObject *tensor_type;
 static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
 		      struct device *device, PyObject *frame)
 {
-	struct tensor *self = (struct tensor *)((allocfunc)PyType_GetSlot(
-		tensor_type, Py_tp_alloc))(tensor_type, 0);
+	struct tensor *self = PyObject_New(struct tensor, tensor_type);
 
 	if (!self) {
 		delete_versioned(dl);
@@ -27,10 +26,11 @@ static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
 	}
 	self->dl = dl;
 	self->src = src;
-	Py_XINCREF((PyObject *)device);
-	self->device = device;
-	Py_XINCREF(frame);
-	self->frame = frame;
+	self->device = (struct device *)Py_XNewRef((PyObject *)device);
+	self->frame = Py_XNewRef(frame);
+	self->users = 0;
+	self->was_acquired = false;
+	self->weakrefs = NULL;
 	return (PyObject *)self;
 }
 
@@ -62,15 +62,25 @@ int tensor_check(struct tensor *t)
 static void drop(struct tensor *t)
 {
 	DLManagedTensorVersioned *dl = t->dl;
+	PyObject *a = NULL, *b = NULL, *c = NULL;
 	struct source *src = t->src;
+	PyThreadState *saved;
 
+	if (!dl)
+		return;
+	/* Another producer's deleter may be of Python, and is not our caller's. */
+	if (src)
+		PyErr_Fetch(&a, &b, &c);
+	/* The end of an access may clean the CPU's caches, byte by byte. */
+	saved = gil_release_unless(t->device && t->device->cpu && !t->was_acquired);
 	t->dl = NULL;
 	t->src = NULL;
-	Py_BEGIN_ALLOW_THREADS
 	delete_versioned(dl);
 	if (src)
 		source_unref(src);
-	Py_END_ALLOW_THREADS
+	gil_restore(saved);
+	if (src)
+		PyErr_Restore(a, b, c);
 }
 
 static PyObject *tensor_close(PyObject *obj, PyObject *none)
@@ -90,17 +100,14 @@ static void tensor_dealloc(PyObject *obj)
 {
 	struct tensor *t = (struct tensor *)obj;
 	PyTypeObject *type = Py_TYPE(obj);
-	PyObject *a, *b, *c;
 
-	PyErr_Fetch(&a, &b, &c);
 	if (t->weakrefs)
 		PyObject_ClearWeakRefs(obj);
 	drop(t);
 	Py_XDECREF(t->frame);
 	Py_XDECREF((PyObject *)t->device);
-	((freefunc)PyType_GetSlot(type, Py_tp_free))(obj);
+	PyObject_Free(obj);
 	Py_DECREF(type);
-	PyErr_Restore(a, b, c);
 }
 
 int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
@@ -117,39 +124,29 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
-/* dlbuf_access now acquired. */
-static uint32_t acquired(struct tensor *t)
-{
-	struct dlbuf_tensor_info info = { .size = sizeof(info) };
-
-	if (t->src || dlbuf_tensor_get_info(t->dl, &info))
-		return 0;
-	return info.acquired;
-}
-
 int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 			 bool wait, DLManagedTensorVersioned **out)
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 	DLManagedTensorVersioned *dl;
-	int ret;
+	int ret = 0;
 
 	if (tensor_share(t, &dl))
 		return -1;
-	if (!t->src && wait && !acquired(t)) {
-		ret = dlbuf_tensor_get_info(dl, &info);
-		if (!access)
-			access = info.access;
+	wait = wait && !t->src;
+	if (wait)
+		ret = dlbuf_tensor_get_info(t->dl, &info);
+	if (!ret && wait && !info.acquired) {
 		Py_BEGIN_ALLOW_THREADS
-		if (!ret)
-			ret = dlbuf_acquire(dl, access, stream, NULL);
+		ret = dlbuf_acquire(dl, access ? access : info.access, stream,
+				    NULL);
 		/* The sentence is this thread's, and lasts till it fails again. */
 		if (ret)
 			dl->deleter(dl);
 		Py_END_ALLOW_THREADS
-		if (ret)
-			return raise_dlbuf(ret);
 	}
+	if (ret)
+		return raise_dlbuf(ret);
 	*out = dl;
 	return 0;
 }
@@ -164,6 +161,24 @@ static int begin(struct tensor *t)
 		return raise_errno(EOPNOTSUPP, "the tensor is not of a dma-buf: "
 				   "there is nothing to acquire");
 	t->users++;
+	return 0;
+}
+
+/* A number, -1 too, of which the library has a sentence; or what has fileno(). */
+static int parse_fd(PyObject *obj, int *fd)
+{
+	long value;
+
+	if (!PyLong_Check(obj)) {
+		*fd = PyObject_AsFileDescriptor(obj);
+		return *fd < 0 ? -1 : 0;
+	}
+	value = PyLong_AsLong(obj);
+	if (value == -1 && PyErr_Occurred())
+		return -1;
+	if (value != (int)value)
+		return raise_errno(EBADF, "%ld is no file descriptor", value);
+	*fd = (int)value;
 	return 0;
 }
 
@@ -209,28 +224,30 @@ static int do_acquire(struct tensor *t, uint32_t access, void *stream,
 		ret = dlbuf_acquire(t->dl, access, stream, opts);
 	Py_END_ALLOW_THREADS
 	t->users--;
+	t->was_acquired |= !ret;
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
-static PyObject *tensor_acquire(PyObject *self, PyObject *args,
-				PyObject *kwargs)
+enum { TO, ON, DEADLINE, AFTER, ACQUIRE_ARGS };
+static struct signature acquire_args = {
+	"acquire", 2, 0, { "access", "stream", "deadline", "fence" }
+};
+
+static PyObject *tensor_acquire(PyObject *self, PyObject *const *args,
+				Py_ssize_t n, PyObject *kwnames)
 {
-	static char *names[] = { "access", "stream", "deadline", "fence", NULL };
-	struct dlbuf_acquire_opts opts = { .size = sizeof(opts) };
-	PyObject *access_obj = NULL, *stream_obj = NULL, *deadline = NULL;
+	struct dlbuf_acquire_opts opts = { .size = sizeof(opts), .fence = -1 };
+	PyObject *given[ACQUIRE_ARGS];
 	uint32_t access = 0;
 	void *stream;
-	int fence = -1;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OO$Oi:acquire", names,
-					 &access_obj, &stream_obj, &deadline,
-					 &fence) ||
-	    parse_access(access_obj, &access) ||
-	    parse_stream(stream_obj, &stream) ||
-	    parse_deadline(deadline, &opts.deadline_ns))
+	if (parse_args(&acquire_args, args, n, kwnames, given) ||
+	    parse_access(given[TO], &access) ||
+	    parse_stream(given[ON], &stream) ||
+	    parse_deadline(given[DEADLINE], &opts.deadline_ns) ||
+	    (given[AFTER] && parse_fd(given[AFTER], &opts.fence)))
 		return NULL;
-	opts.fence = fence;
-	if (!fence) {
+	if (!opts.fence) {
 		raise_errno(EINVAL, "a fence whose fd is 0 has to be duplicated");
 		return NULL;
 	}
@@ -249,20 +266,28 @@ static int do_release(struct tensor *t, void *stream, int *fence)
 	ret = dlbuf_release(t->dl, stream, fence);
 	Py_END_ALLOW_THREADS
 	t->users--;
+	t->was_acquired &= !!ret;
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
-static PyObject *tensor_release(PyObject *self, PyObject *args,
-				PyObject *kwargs)
+enum { OF, WANT_FENCE, RELEASE_ARGS };
+static struct signature release_args = {
+	"release", 1, 0, { "stream", "fence" }
+};
+
+static PyObject *tensor_release(PyObject *self, PyObject *const *args,
+				Py_ssize_t n, PyObject *kwnames)
 {
-	static char *names[] = { "stream", "fence", NULL };
-	PyObject *stream_obj = NULL;
+	PyObject *given[RELEASE_ARGS];
 	int fence = -1, want = 0;
 	void *stream;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$p:release", names,
-					 &stream_obj, &want) ||
-	    parse_stream(stream_obj, &stream) ||
+	if (parse_args(&release_args, args, n, kwnames, given) ||
+	    parse_stream(given[OF], &stream))
+		return NULL;
+	if (given[WANT_FENCE])
+		want = PyObject_IsTrue(given[WANT_FENCE]);
+	if (want < 0 ||
 	    do_release((struct tensor *)self, stream, want ? &fence : NULL))
 		return NULL;
 	if (fence == -1)
@@ -281,11 +306,13 @@ static PyObject *tensor_enter(PyObject *self, PyObject *none)
 
 static PyObject *tensor_exit(PyObject *self, PyObject *args)
 {
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 	struct tensor *t = (struct tensor *)self;
 
 	(void)args;
 	/* Closed or released inside the block: then that was the end. */
-	if (t->dl && acquired(t) && do_release(t, NULL, NULL))
+	if (t->dl && !t->src && !dlbuf_tensor_get_info(t->dl, &info) &&
+	    info.acquired && do_release(t, NULL, NULL))
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -461,13 +488,17 @@ static PyObject *tensor_repr(PyObject *self)
 
 /* ---------------------------------------------------------------- producers */
 
-PyObject *from_fd(PyObject *module, PyObject *args, PyObject *kwargs)
+enum { FD, SHAPE, DTYPE, STRIDES, OFFSET, DEVICE, ACCESS, FROM_FD_ARGS };
+static struct signature from_fd_args = {
+	"from_fd", 3, 3,
+	{ "fd", "shape", "dtype", "strides", "offset", "device", "access" }
+};
+
+PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
+		  PyObject *kwnames)
 {
-	static char *names[] = { "fd", "shape", "dtype", "strides", "offset",
-				 "device", "access", NULL };
 	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
-	PyObject *shape, *dtype, *strides = NULL, *device_obj = NULL;
-	PyObject *access = NULL, *ret = NULL, *index;
+	PyObject *given[FROM_FD_ARGS], *ret = NULL;
 	DLManagedTensorVersioned *dl;
 	long long offset = 0;
 	struct device *device;
@@ -475,27 +506,32 @@ PyObject *from_fd(PyObject *module, PyObject *args, PyObject *kwargs)
 	int fd, err;
 
 	(void)module;
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "iOO|$OLOO:from_fd",
-					 names, &fd, &shape, &dtype, &strides,
-					 &offset, &device_obj, &access))
+	if (parse_args(&from_fd_args, args, n, kwnames, given))
 		return NULL;
+	if (parse_fd(given[FD], &fd))
+		return NULL;
+	if (given[OFFSET]) {
+		offset = PyLong_AsLongLong(given[OFFSET]);
+		if (offset == -1 && PyErr_Occurred())
+			return NULL;
+	}
 	if (offset < 0) {
 		raise_errno(EINVAL, "offset %lld is negative", offset);
 		return NULL;
 	}
-	if (parse_layout(&l, shape, dtype, strides, offset) ||
-	    parse_access(access, &opts.access))
+	if (parse_layout(&l, given[SHAPE], given[DTYPE], given[STRIDES],
+			 offset) ||
+	    parse_access(given[ACCESS], &opts.access))
 		return NULL;
-	index = device_obj ? Py_NewRef(device_obj) :
-		PyUnicode_InternFromString("cpu");
-	device = index ? device_of(index) : NULL;
-	Py_XDECREF(index);
+	device = given[DEVICE] ? device_of(given[DEVICE]) : device_cpu();
 	if (!device)
 		return NULL;
 	if (!device_begin(device)) {
-		Py_BEGIN_ALLOW_THREADS
-		err = dlbuf_import(device->dev, fd, &l.dl, &opts, &dl);
-		Py_END_ALLOW_THREADS
+		PyThreadState *saved = gil_release_unless(device->cpu);
+
+		err = dlbuf_import(device->dev, fd, &l.dl,
+				   opts.access ? &opts : NULL, &dl);
+		gil_restore(saved);
 		device_end(device);
 		if (err)
 			raise_dlbuf(err);
@@ -675,11 +711,11 @@ out:
 #define METHOD(fn) ((PyCFunction)(void (*)(void))(fn))
 
 static PyMethodDef tensor_methods[] = {
-	{ "acquire", METHOD(tensor_acquire), METH_VARARGS | METH_KEYWORDS,
+	{ "acquire", METHOD(tensor_acquire), METH_FASTCALL | METH_KEYWORDS,
 	  "acquire(access=None, stream=None, *, deadline=None, fence=-1)\n--\n\n"
 	  "Begins an access, after the producers' fences. deadline in seconds "
 	  "of time.monotonic()." },
-	{ "release", METHOD(tensor_release), METH_VARARGS | METH_KEYWORDS,
+	{ "release", METHOD(tensor_release), METH_FASTCALL | METH_KEYWORDS,
 	  "release(stream=None, *, fence=False)\n--\n\nEnds the access. With "
 	  "fence=True an fd that signals when its work is complete, or None." },
 	{ "share", tensor_share_method, METH_NOARGS,
@@ -688,7 +724,7 @@ static PyMethodDef tensor_methods[] = {
 	  "Gives this tensor up now, not when it is collected." },
 	{ "__enter__", tensor_enter, METH_NOARGS, NULL },
 	{ "__exit__", tensor_exit, METH_VARARGS, NULL },
-	{ "__dlpack__", METHOD(tensor_dlpack), METH_VARARGS | METH_KEYWORDS,
+	{ "__dlpack__", METHOD(tensor_dlpack), METH_FASTCALL | METH_KEYWORDS,
 	  "__dlpack__(*, stream=None, max_version=None, dl_device=None, "
 	  "copy=None)\n--\n\n" },
 	{ "__dlpack_device__", tensor_dlpack_device, METH_NOARGS, NULL },
@@ -751,6 +787,9 @@ int tensor_init_type(PyObject *module)
 	PyObject *api;
 	int ret;
 
+	if (signature_init(&from_fd_args) || signature_init(&acquire_args) ||
+	    signature_init(&release_args))
+		return -1;
 	tensor_type = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
 	if (!tensor_type ||
 	    PyModule_AddObjectRef(module, "Tensor", (PyObject *)tensor_type))

@@ -209,7 +209,7 @@ def consumers_wait_without_the_gil():
         "array interface": lambda t: t.__array_interface__,
         "copy": lambda t: t.__dlpack__(copy=True),
         "legacy": lambda t: t.__dlpack__(),
-        "exchange api": dlbuf._dlbuf.call_exchange_api,
+        "exchange api": lambda t: dlbuf.exchange(t, dlbuf.Tensor),
         "acquire": lambda t: t.acquire(), "with": lambda t: t.__enter__(),
     }
     for name, way in ways.items():

@@ -100,9 +100,33 @@ def test_tvm_ffi(np):
     assert a[1, 1] == 77
     u = dlbuf.from_dlpack(x)
     assert u.shape == (3, 4) and memoryview(u)[1, 1] == 77
-    # A function of the library takes the tensor by the exchange API.
-    taken = ffi.convert(lambda y: y.shape[1])(t)
-    assert taken == 4
+
+
+def refuses(*args, **kwargs):
+    raise AssertionError("a Python call of the protocol")
+
+
+def test_tvm_ffi_exchanges(np, monkeypatch):
+    """By the exchange API, which is proven by taking the protocol away."""
+    ffi = pytest.importorskip("tvm_ffi")
+    a = np.arange(12, dtype="f4").reshape(3, 4)
+    t = dlbuf.from_dlpack(a)
+    refs = sys.getrefcount(a)
+    monkeypatch.setattr(dlbuf.Tensor, "__dlpack__", refuses)
+    monkeypatch.setattr(dlbuf.Tensor, "__dlpack_device__", refuses)
+    # A function of the library takes it as an argument,
+    assert ffi.convert(lambda y: y.shape[1])(t) == 4
+    # by its own from_dlpack(), and by the table of a class that has one.
+    for x in ffi.from_dlpack(t), dlbuf.exchange(
+            t, ffi.core.DLTensorTestWrapper):
+        assert type(x) is ffi.Tensor and tuple(x.shape) == (3, 4)
+        u = dlbuf.from_dlpack(x)
+        memoryview(u)[1, 1] += 7
+        del x, u
+    assert a[1, 1] == 5 + 14
+    del t
+    gc.collect()
+    assert sys.getrefcount(a) == refs - 1
 
 
 def test_torch(np):

@@ -3,6 +3,7 @@
 
 import array
 import ctypes
+import errno
 import gc
 import mmap
 import subprocess
@@ -283,15 +284,62 @@ def test_counts_return():
 def test_exchange_api():
     p = Producer()
     t = dlbuf.from_dlpack(p)
-    u = _dlbuf.call_exchange_api(t)
+    u = dlbuf.exchange(t, dlbuf.Tensor)
     assert u is not t and bytes(u) == b"\1\2\3"
     t.close()
     u.close()
     assert p.deleted == 1
-    new = _dlbuf.call_exchange_api((3, 5))
+    with pytest.raises(dlbuf.InvalidError, match="closed"):
+        dlbuf.exchange(t, dlbuf.Tensor)
+    new = _dlbuf.exchange_allocate((3, 5), 1)
     assert new.shape == (3, 5) and not new.read_only
     with pytest.raises(BufferError):
-        _dlbuf.call_exchange_api((3, 5), 2)
+        _dlbuf.exchange_allocate((3, 5), 2)
+
+
+def test_exchange_refuses():
+    t = dlbuf.from_dlpack(bytearray(3))
+    with pytest.raises(dlbuf.UnsupportedError, match="no DLPack exchange API"):
+        dlbuf.exchange(t, int)
+    with pytest.raises(dlbuf.UnsupportedError, match="no DLPack exchange API"):
+        dlbuf.exchange(3, dlbuf.Tensor)
+    with pytest.raises(TypeError):
+        dlbuf.exchange(t)
+
+    class Strange:
+        __dlpack_c_exchange_api__ = 3
+
+    with pytest.raises(ValueError):
+        dlbuf.exchange(t, Strange)
+
+
+@pytest.mark.parametrize("args, kwargs, text", [
+    ((3, 4), {}, "lacks 'dtype'"),
+    ((3, 4, "uint8", 0), {}, "3 positional"),
+    ((3, 4, "uint8"), {"dtype": "int8"}, "'dtype' twice"),
+    ((3, 4, "uint8"), {"offsets": 0}, "no argument 'offsets'"),
+    ((3, 4, "uint8"), {"offset": "1"}, "integer"),
+    (("3", 4, "uint8"), {}, "fileno"),
+])
+def test_arguments(args, kwargs, text):
+    with pytest.raises(TypeError, match=text):
+        dlbuf.from_fd(*args, **kwargs)
+
+
+def test_arguments_by_name():
+    """Names that are made at run time are not the interned ones."""
+    name = "".join(["off", "set"])
+    for _ in range(3):
+        with pytest.raises(dlbuf.Error) as e:
+            dlbuf.from_fd(fd=-1, dtype="uint8", **{name: 0}, shape=(1,))
+        assert e.value.errno == errno.EBADF
+        with pytest.raises(dlbuf.Error, match="negative"):
+            dlbuf.from_fd(-1, (1,), "uint8", **{name: -1})
+    with pytest.raises(dlbuf.Error) as e:
+        dlbuf.from_fd(1 << 40, 1, "uint8")
+    assert e.value.errno == errno.EBADF
+    with open("/dev/null") as f, pytest.raises(dlbuf.Error, match="dma-buf"):
+        dlbuf.from_fd(f, 1, "uint8")
 
 
 def test_shutdown_with_leftovers():

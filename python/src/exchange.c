@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT
+/*
+ * DLPack's C exchange API (1.3): what a consumer in C takes tensors by without
+ * a Python call, and exchange(), which uses it on both sides.
+ */
+#include "_dlbuf.h"
+
+#include <errno.h>
+
+static int api_allocate(DLTensor *prototype, DLManagedTensorVersioned **out,
+			void *error_ctx,
+			void (*set_error)(void *error_ctx, const char *kind,
+					  const char *message))
+{
+	PyGILState_STATE state = PyGILState_Ensure();
+	struct source *src = NULL;
+	int ret = -1;
+
+	if (prototype->device.device_type != kDLCPU) {
+		set_error(error_ctx, "BufferError",
+			  "dlbuf allocates memory of the CPU here");
+	} else {
+		src = source_memory(prototype, 0);
+		*out = src ? source_export(src) : NULL;
+		ret = *out ? 0 : -1;
+		if (ret) {
+			PyErr_Clear();
+			set_error(error_ctx, "MemoryError", "no memory");
+		}
+	}
+	if (src)
+		source_unref(src);
+	PyGILState_Release(state);
+	return ret;
+}
+
+static int is_tensor(PyObject *obj)
+{
+	if (PyObject_TypeCheck(obj, tensor_type))
+		return 0;
+	PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
+	return -1;
+}
+
+/*
+ * "No sync" is of streams, which the CPU does not have: its tensors are in
+ * order, as those of __dlpack__() are.
+ */
+static int api_from_object(void *obj, DLManagedTensorVersioned **out)
+{
+	struct tensor *t = obj;
+	bool cpu;
+	int ret;
+
+	if (is_tensor(obj) || tensor_check(t))
+		return -1;
+	cpu = t->dl->dl_tensor.device.device_type == kDLCPU;
+	t->users++;
+	ret = tensor_share_ordered(t, 0, NULL, cpu, out);
+	t->users--;
+	return ret;
+}
+
+static int api_to_object(DLManagedTensorVersioned *dl, void **out)
+{
+	struct source *src = source_versioned(dl, NULL);
+
+	*out = src ? tensor_of_source(src) : NULL;
+	return *out ? 0 : -1;
+}
+
+static int api_stream(DLDeviceType device, int32_t id, void **out)
+{
+	(void)device, (void)id;
+	*out = NULL;
+	return 0;
+}
+
+/*
+ * Without dltensor_from_py_object_no_sync: a view without a deleter has no end
+ * at which its access could be released.
+ */
+static const DLPackExchangeAPI exchange_api = {
+	.header = { { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION }, NULL },
+	.managed_tensor_allocator = api_allocate,
+	.managed_tensor_from_py_object_no_sync = api_from_object,
+	.managed_tensor_to_py_object_no_sync = api_to_object,
+	.current_work_stream = api_stream,
+};
+
+PyObject *exchange_api_capsule(void)
+{
+	return PyCapsule_New((void *)&exchange_api, "dlpack_exchange_api", NULL);
+}
+
+
+/* The table of a class, of our version; NULL with an exception. */
+static const DLPackExchangeAPI *api_of(PyObject *type)
+{
+	PyObject *capsule = PyObject_GetAttrString(type,
+						   "__dlpack_c_exchange_api__");
+	const DLPackExchangeAPIHeader *first, *header;
+
+	if (!capsule) {
+		if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+			return NULL;
+		PyErr_Clear();
+		raise_errno(EOPNOTSUPP, "%R has no DLPack exchange API", type);
+		return NULL;
+	}
+	/* The tables are static, the capsule is not. */
+	first = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+	Py_DECREF(capsule);
+	for (header = first; header; header = header->prev_api)
+		if (header->version.major == DLPACK_MAJOR_VERSION)
+			return (const DLPackExchangeAPI *)header;
+	if (first)
+		raise_errno(EPROTO, "%R speaks DLPack %u.%u, dlbuf %d.%d", type,
+			    first->version.major, first->version.minor,
+			    DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+	return NULL;
+}
+
+/* Of dlbuf: after its producers, on the stream that the consumer works on. */
+static int take_own(struct tensor *t, const DLPackExchangeAPI *to,
+		    DLManagedTensorVersioned **out)
+{
+	DLDevice device;
+	void *stream = NULL;
+	bool cpu;
+	int ret;
+
+	if (tensor_check(t))
+		return -1;
+	device = t->dl->dl_tensor.device;
+	cpu = device.device_type == kDLCPU;
+	if (!cpu && to->current_work_stream &&
+	    to->current_work_stream(device.device_type, device.device_id,
+				    &stream))
+		return -1;
+	t->users++;
+	ret = tensor_share_ordered(t, 0, stream, cpu || stream, out);
+	t->users--;
+	return ret;
+}
+
+/* exchange(x, type): see the stub. */
+PyObject *exchange(PyObject *module, PyObject *const *args, Py_ssize_t n)
+{
+	const DLPackExchangeAPI *from, *to;
+	DLManagedTensorVersioned *dl;
+	void *ret;
+
+	(void)module;
+	if (n != 2) {
+		PyErr_SetString(PyExc_TypeError, "exchange() takes a tensor and "
+				"a class");
+		return NULL;
+	}
+	to = api_of(args[1]);
+	if (!to)
+		return NULL;
+	if (PyObject_TypeCheck(args[0], tensor_type)) {
+		if (take_own((struct tensor *)args[0], to, &dl))
+			return NULL;
+	} else {
+		from = api_of((PyObject *)Py_TYPE(args[0]));
+		if (!from ||
+		    from->managed_tensor_from_py_object_no_sync(args[0], &dl))
+			return NULL;
+	}
+	/* Takes dl, also when it fails. */
+	return to->managed_tensor_to_py_object_no_sync(dl, &ret) ? NULL : ret;
+}
+
+static void set_error(void *ctx, const char *kind, const char *message)
+{
+	(void)ctx;
+	PyErr_Format(PyExc_BufferError, "%s: %s", kind, message);
+}
+
+/* exchange_allocate(shape, device type): as a consumer in C would. For tests. */
+PyObject *exchange_allocate(PyObject *module, PyObject *args)
+{
+	DLManagedTensorVersioned *dl;
+	PyObject *shape, *name;
+	struct layout l;
+	void *ret;
+	int type, err;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "Oi", &shape, &type))
+		return NULL;
+	name = PyUnicode_FromString("uint8");
+	err = !name || parse_layout(&l, shape, name, NULL, 0);
+	Py_XDECREF(name);
+	l.dl.device = (DLDevice){ type, 0 };
+	if (err || exchange_api.managed_tensor_allocator(&l.dl, &dl, NULL,
+							 set_error) ||
+	    exchange_api.managed_tensor_to_py_object_no_sync(dl, &ret))
+		return NULL;
+	return ret;
+}
