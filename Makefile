@@ -255,9 +255,11 @@ $(unit): $(O)/%: $(O)/%.o $(test-a)
 # Doubles of driver libraries, which tests load in their place.
 fakes-$(CONFIG_BACKEND_VULKAN) += vulkan
 fakes := $(fakes-y:%=$(O)/tests/fakes/lib%.so)
-$(fakes): $(O)/tests/fakes/lib%.so: $(O)/tests/fakes/%.o
+fake-obj = $(patsubst %.c,$(O)/%.o,$(wildcard tests/fakes/$(1).c tests/fakes/$(1)_*.c))
+$(foreach f,$(fakes-y),$(eval $(O)/tests/fakes/lib$(f).so: $(call fake-obj,$(f))))
+$(fakes):
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared -o $@ $< $(all-ldflags) -lpthread
+	$(Q)$(CC) -shared -o $@ $^ $(all-ldflags) -lpthread
 $(unit): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)

@@ -6,15 +6,7 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_VULKAN
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <sys/eventfd.h>
-
-#include <dlbuf/dlbuf.h>
-
-#include "backends/vulkan/vulkan.h"
-#include "fakes/vulkan.h"
-#include "fence.h"
+#include "vulkan_double.h"
 
 #define CC DLBUF_FOURCC
 #define XR24 CC('X', 'R', '2', '4')
@@ -24,29 +16,13 @@
 #define ROWS_BYTES 65536
 #define BYTES 65536
 
-static struct fake_vulkan *fake;
-static fake_vulkan_fn fake_fn;
-static void *fake_lib;
-
-static void begin(void)
+static void begin_tiled(void)
 {
-	char path[PATH_MAX], *slash;
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 40);
 	struct fake_physical *p;
 
-	REQUIRE(n > 0);
-	path[n] = '\0';
-	slash = strrchr(path, '/');
-	strcpy(slash, "/../fakes/libvulkan.so");
-	setenv("DLBUF_VULKAN_LIBRARY", path, 1);
-	fake_lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	REQUIRE(fake_lib);
-	fake_fn = (fake_vulkan_fn)dlsym(fake_lib, "fake_vulkan");
-	REQUIRE(fake_fn);
-	fake = fake_fn(true);
-	dlbuf_log_set(NULL, NULL, DLBUF_LOG_NONE);
+	begin();
 	p = &fake->physical[0];
-	p->extensions[3] = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
+	add_extension(VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME);
 	p->modifiers[0].modifier = DLBUF_MOD_LINEAR;
 	p->modifiers[1].modifier = X_TILED;
 	p->modifiers[2].modifier = CCS;
@@ -54,27 +30,8 @@ static void begin(void)
 	p->nmodifiers = 3;
 }
 
-static void end(void)
-{
-	CHECK_EQ(fake->wrong, 0);
-	for (int kind = 0; kind < FAKE_KINDS; kind++)
-		CHECK_MSG(!fake->live[kind], "%u of kind %d",
-			  fake->live[kind], kind);
-	fake_fn(true);
-	dlclose(fake_lib);
-	unsetenv("DLBUF_VULKAN_LIBRARY");
-}
-
-/* Semaphores that take sync_files in and give them out. */
-static void fenced(void)
-{
-	fake->physical[0].extensions[4] =
-		VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
-	fake->physical[0].sync_fd_in = fake->physical[0].sync_fd_out = true;
-}
-
 /* A copy as the core would ask for it; memfds stand for the dma-bufs. */
-struct fixture {
+struct tiled {
 	struct dlbuf_device *dev;
 	struct vulkan_import rows;
 	struct dlbuf_frame from;
@@ -91,11 +48,11 @@ static int memfd(uint64_t bytes)
 }
 
 /* A device and its buffer of rows. */
-static int fixture_init(struct fixture *f)
+static int tiled_init(struct tiled *f)
 {
 	int ret;
 
-	*f = (struct fixture){ .fds = { memfd(BYTES), memfd(BYTES) } };
+	*f = (struct tiled){ .fds = { memfd(BYTES), memfd(BYTES) } };
 	f->rows.base.fd = memfd(ROWS_BYTES);
 	ret = dlbuf_device_open("vulkan", NULL, &f->dev);
 	if (ret)
@@ -111,7 +68,7 @@ static int fixture_init(struct fixture *f)
 	return ret;
 }
 
-static void fixture_finish(struct fixture *f)
+static void tiled_finish(struct tiled *f)
 {
 	if (f->dev) {
 		vulkan_backend.unimport(&f->rows.base);
@@ -122,16 +79,16 @@ static void fixture_finish(struct fixture *f)
 	close(f->rows.base.fd);
 }
 
-static void open_fixture(struct fixture *f)
+static void tiled_open(struct tiled *f)
 {
-	if (fixture_init(f)) {
+	if (tiled_init(f)) {
 		ktap_note(NULL, 0, "%s", dlbuf_last_error());
 		REQUIRE(false);
 	}
 }
 
 /* Planes of 256 bytes a row at 4096, 12288 ..., rows of 128 from 0 on. */
-static void frame(struct fixture *f, uint32_t code, uint64_t modifier,
+static void frame(struct tiled *f, uint32_t code, uint64_t modifier,
 		  uint32_t width, uint32_t height, uint32_t nplanes)
 {
 	uint64_t at = 0;
@@ -172,7 +129,7 @@ static void frame(struct fixture *f, uint32_t code, uint64_t modifier,
 	fake->nimages = 0;
 }
 
-static int detile(struct fixture *f)
+static int detile(struct tiled *f)
 {
 	int done = 7, ret;
 
@@ -188,10 +145,10 @@ static int detile(struct fixture *f)
 TEST(one_plane)
 {
 	const struct fake_image *i;
-	struct fixture f;
+	struct tiled f;
 
-	begin();
-	open_fixture(&f);
+	begin_tiled();
+	tiled_open(&f);
 	i = &fake->images[0];
 	frame(&f, XR24, X_TILED, 30, 20, 1);
 	CHECK_OK(detile(&f));
@@ -214,33 +171,33 @@ TEST(one_plane)
 	CHECK_EQ(fake->live[FAKE_COMMANDS], 0);
 	CHECK(!fake->dedicated);
 	CHECK(!fake->address_memory);
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
 TEST(packed_chroma)
 {
-	struct fixture f;
+	struct tiled f;
 
-	begin();
-	open_fixture(&f);
+	begin_tiled();
+	tiled_open(&f);
 	frame(&f, CC('Y', 'U', 'Y', 'V'), X_TILED, 40, 8, 1);
 	CHECK_OK(detile(&f));
 	/* In texels, of which four bytes have two. */
 	CHECK_EQ(fake->images[0].format, VK_FORMAT_G8B8G8R8_422_UNORM);
 	CHECK_EQ(fake->images[0].width, 40);
 	CHECK_EQ(fake->images[0].regions[0].bufferRowLength, 64);
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
 TEST(planes_in_one_image)
 {
 	const struct fake_image *i;
-	struct fixture f;
+	struct tiled f;
 
-	begin();
-	open_fixture(&f);
+	begin_tiled();
+	tiled_open(&f);
 	frame(&f, NV12, X_TILED, 64, 16, 2);
 	CHECK_OK(detile(&f));
 	REQUIRE(fake->nimages == 1);
@@ -258,7 +215,7 @@ TEST(planes_in_one_image)
 	CHECK_EQ(i->regions[1].bufferOffset, 128 * 16);
 	CHECK_EQ(i->regions[1].imageExtent.width, 32);
 	CHECK_EQ(i->regions[1].imageExtent.height, 8);
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
@@ -280,10 +237,10 @@ static void check_apart(void)
 
 TEST(planes_as_images)
 {
-	struct fixture f;
+	struct tiled f;
 
-	begin();
-	open_fixture(&f);
+	begin_tiled();
+	tiled_open(&f);
 	/* Half a sample of chroma at the end. */
 	frame(&f, NV12, X_TILED, 63, 15, 2);
 	CHECK_OK(detile(&f));
@@ -299,16 +256,16 @@ TEST(planes_as_images)
 	frame(&f, NV12, X_TILED, 64, 16, 2);
 	CHECK_OK(detile(&f));
 	check_apart();
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
 TEST(compression)
 {
-	struct fixture f;
+	struct tiled f;
 
-	begin();
-	open_fixture(&f);
+	begin_tiled();
+	tiled_open(&f);
 	frame(&f, XR24, CCS, 16, 16, 2);
 	CHECK_OK(detile(&f));
 	REQUIRE(fake->nimages == 1);
@@ -324,16 +281,16 @@ TEST(compression)
 	f.d.one_buffer = false;
 	CHECK_ERR(detile(&f), -EOPNOTSUPP);
 	CHECK_SAYS("several dma-bufs");
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
 TEST(dedicated_images)
 {
-	struct fixture f;
+	struct tiled f;
 
-	begin();
-	open_fixture(&f);
+	begin_tiled();
+	tiled_open(&f);
 	frame(&f, XR24, X_TILED, 16, 16, 1);
 	fake->physical[0].image_dedicated_only = true;
 	CHECK_OK(detile(&f));
@@ -342,7 +299,7 @@ TEST(dedicated_images)
 	fake->physical[0].image_prefers_dedicated = true;
 	CHECK_OK(detile(&f));
 	CHECK(fake->dedicated);
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
@@ -355,7 +312,7 @@ TEST(rows_as_the_device_wants_them)
 		{ 65536, 4096 },
 	};
 
-	begin();
+	begin_tiled();
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct dlbuf_device *dev = NULL;
 
@@ -369,7 +326,7 @@ TEST(rows_as_the_device_wants_them)
 
 /* ---------------------------------------------------------------- refusals */
 
-static void refused(struct fixture *f, int err, const char *says)
+static void refused(struct tiled *f, int err, const char *says)
 {
 	unsigned int submits = fake->submits;
 
@@ -384,10 +341,10 @@ static void refused(struct fixture *f, int err, const char *says)
 TEST(what_the_list_lacks)
 {
 	struct fake_physical *p;
-	struct fixture f;
+	struct tiled f;
 
-	begin();
-	open_fixture(&f);
+	begin_tiled();
+	tiled_open(&f);
 	p = &fake->physical[0];
 	frame(&f, XR24, 0x0200000000000009ull, 16, 16, 1);
 	refused(&f, -EOPNOTSUPP, "Able reads plane 0 of XRGB8888 with LINEAR, "
@@ -400,17 +357,17 @@ TEST(what_the_list_lacks)
 	refused(&f, -EOPNOTSUPP, "0x0300000000000005 and 3 more, not with");
 	p->nmodifiers = 0;
 	refused(&f, -EOPNOTSUPP, "with no modifier, not with");
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
 TEST(what_the_driver_cannot)
 {
 	struct fake_physical *p;
-	struct fixture f;
+	struct tiled f;
 
-	begin();
-	open_fixture(&f);
+	begin_tiled();
+	tiled_open(&f);
 	p = &fake->physical[0];
 	/* AYUV has no VkFormat; XRGB8888_A8 has none of its planes. */
 	frame(&f, CC('A', 'Y', 'U', 'V'), X_TILED, 16, 16, 1);
@@ -443,34 +400,34 @@ TEST(what_the_driver_cannot)
 	p->image_types = 0x04;
 	CHECK_OK(detile(&f));
 	CHECK_EQ(fake->memory_type, 2);
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
 TEST(without_the_extension)
 {
 	struct fake_physical *p;
-	struct fixture f;
+	struct tiled f;
 
-	begin();
+	begin_tiled();
 	p = &fake->physical[0];
 	p->extensions[3] = NULL;
-	open_fixture(&f);
+	tiled_open(&f);
 	frame(&f, XR24, X_TILED, 16, 16, 1);
 	refused(&f, -EOPNOTSUPP, "VK_EXT_image_drm_format_modifier");
-	fixture_finish(&f);
+	tiled_finish(&f);
 	/* On 1.1 it needs another one. */
 	p->version = VK_API_VERSION_1_1;
 	p->extensions[3] = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
-	open_fixture(&f);
+	tiled_open(&f);
 	frame(&f, XR24, X_TILED, 16, 16, 1);
 	refused(&f, -EOPNOTSUPP, "VK_EXT_image_drm_format_modifier");
-	fixture_finish(&f);
+	tiled_finish(&f);
 	p->extensions[4] = VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME;
-	open_fixture(&f);
+	tiled_open(&f);
 	frame(&f, XR24, X_TILED, 16, 16, 1);
 	CHECK_OK(detile(&f));
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
@@ -502,10 +459,10 @@ TEST(every_refusal_of_a_copy)
 		  "VK_ERROR_OUT_OF_DEVICE_MEMORY" },
 		{ VK_ERROR_DEVICE_LOST, -EIO, "VK_ERROR_DEVICE_LOST" },
 	};
-	struct fixture f;
+	struct tiled f;
 
-	begin();
-	open_fixture(&f);
+	begin_tiled();
+	tiled_open(&f);
 	fake->physical[0].no_planar = true;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
@@ -529,27 +486,20 @@ TEST(every_refusal_of_a_copy)
 	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 	fake->failing = NULL;
 	CHECK_OK(detile(&f));
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
 /* ---------------------------------------------------------------- order */
 
-static void signal_fence(int fd)
-{
-	uint64_t one = 1;
-
-	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
-}
-
 TEST(the_device_waits)
 {
-	struct fixture f;
+	struct tiled f;
 	int in, out = -1;
 
-	begin();
-	fenced();
-	open_fixture(&f);
+	begin_tiled();
+	able(true, true);
+	tiled_open(&f);
 	frame(&f, NV12, X_TILED, 16, 16, 2);
 	in = eventfd(0, EFD_CLOEXEC);
 	CHECK_OK(vulkan_backend.detile(&f.d, in, &out));
@@ -574,19 +524,19 @@ TEST(the_device_waits)
 	CHECK_OK(vulkan_backend.release(&f.rows.base, DLBUF_READ, NULL, &out));
 	if (out != -1)
 		close(out);
-	fixture_finish(&f);
+	tiled_finish(&f);
 	end();
 }
 
 /* Rows that go, with a copy into them under way. */
 TEST(unimport_waits_for_the_copy)
 {
-	struct fixture f;
+	struct tiled f;
 	int in, out = -1;
 
-	begin();
-	fenced();
-	open_fixture(&f);
+	begin_tiled();
+	able(true, true);
+	tiled_open(&f);
 	fake->busy = true;
 	frame(&f, NV12, X_TILED, 16, 16, 2);
 	in = eventfd(0, EFD_CLOEXEC);
@@ -595,7 +545,7 @@ TEST(unimport_waits_for_the_copy)
 	signal_fence(in);
 	close(in);
 	CHECK_EQ(fake->pending, 1);
-	fixture_finish(&f);
+	tiled_finish(&f);
 	CHECK_EQ(fake->pending, 0);
 	end();
 }
@@ -607,13 +557,13 @@ TEST(every_failure_with_fences)
 		"vkGetSemaphoreFdKHR",
 	};
 
-	begin();
-	fenced();
+	begin_tiled();
+	able(true, true);
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		int in = eventfd(1, EFD_CLOEXEC), out = 7;
-		struct fixture f;
+		struct tiled f;
 
-		open_fixture(&f);
+		tiled_open(&f);
 		frame(&f, NV12, X_TILED, 16, 16, 2);
 		fake->result = VK_ERROR_DEVICE_LOST;
 		fake->failing = calls[i];
@@ -622,7 +572,7 @@ TEST(every_failure_with_fences)
 		CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 		CHECK_EQ(fake->pending, 0);
 		fake->failing = NULL;
-		fixture_finish(&f);
+		tiled_finish(&f);
 		close(in);
 	}
 	end();
@@ -634,16 +584,16 @@ TEST(every_failure_with_fences)
 static int walk(void)
 {
 	int in = eventfd(1, EFD_CLOEXEC), out = -1, ret;
-	struct fixture f;
+	struct tiled f;
 
-	ret = fixture_init(&f);
+	ret = tiled_init(&f);
 	if (!ret) {
 		frame(&f, NV12, X_TILED, 16, 16, 2);
 		ret = vulkan_backend.can_detile(f.dev, &f.d);
 		if (!ret)
 			ret = vulkan_backend.detile(&f.d, in, &out);
 	}
-	fixture_finish(&f);
+	tiled_finish(&f);
 	if (out != -1)
 		close(out);
 	close(in);
@@ -652,27 +602,10 @@ static int walk(void)
 
 TEST(every_call_fails_once)
 {
-	unsigned long calls;
-
-	begin();
-	fenced();
+	begin_tiled();
+	able(true, true);
 	fake->physical[0].no_planar = true;
-	fault_at(0);
-	CHECK_OK(walk());
-	calls = fault_count();
-	CHECK(calls > 30);
-	for (unsigned long n = 1; n <= calls; n++) {
-		int ret;
-
-		fault_at(n);
-		ret = walk();
-		fault_at(0);
-		CHECK(!ret || dlbuf_last_error()[0]);
-		for (int kind = 0; kind < FAKE_KINDS; kind++)
-			CHECK_EQ(fake->live[kind], 0);
-		CHECK_MSG(!fake->wrong, "call %lu of %lu", n, calls);
-		fake->wrong = 0;
-	}
+	check_walks(walk);
 	end();
 }
 #endif

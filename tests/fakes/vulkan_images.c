@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: MIT
+/* See vulkan.h: images with modifiers, and copies from them. */
+#include "vulkan_objects.h"
+
+static struct fake_image nobody_looks;
+
+/* Of the formats that the tests use: planes, and a texel of each. */
+struct texels {
+	uint32_t nplanes;
+	uint32_t bytes[3];
+	uint32_t across;	/* texels in a block */
+	uint32_t hsub, vsub;	/* of the planes after the first */
+};
+
+static struct texels texels_of(VkFormat format)
+{
+	switch (format) {
+	case VK_FORMAT_R8_UNORM:
+		return (struct texels){ 1, { 1 }, 1, 1, 1 };
+	case VK_FORMAT_R8G8_UNORM:
+	case VK_FORMAT_R16_UNORM:
+		return (struct texels){ 1, { 2 }, 1, 1, 1 };
+	case VK_FORMAT_R8G8B8_UNORM:
+		return (struct texels){ 1, { 3 }, 1, 1, 1 };
+	case VK_FORMAT_R16G16_UNORM:
+	case VK_FORMAT_B8G8R8A8_UNORM:
+		return (struct texels){ 1, { 4 }, 1, 1, 1 };
+	case VK_FORMAT_G8B8G8R8_422_UNORM:
+		return (struct texels){ 1, { 4 }, 2, 1, 1 };
+	case VK_FORMAT_G8_B8R8_2PLANE_420_UNORM:
+		return (struct texels){ 2, { 1, 2 }, 1, 2, 2 };
+	case VK_FORMAT_G8_B8_R8_3PLANE_420_UNORM:
+		return (struct texels){ 3, { 1, 1, 1 }, 1, 2, 2 };
+	default:
+		wrong("a format that the double does not know");
+		return (struct texels){ 1, { 1 }, 1, 1, 1 };
+	}
+}
+
+static const struct fake_modifier *modifier_of(const struct fake_physical *p,
+					       uint64_t modifier)
+{
+	for (unsigned int i = 0; i < p->nmodifiers; i++)
+		if (p->modifiers[i].modifier == modifier)
+			return &p->modifiers[i];
+	return NULL;
+}
+
+static void GetPhysicalDeviceFormatProperties2(VkPhysicalDevice physical,
+					       VkFormat format,
+					       VkFormatProperties2 *out)
+{
+	const struct fake_physical *p = physical_of(physical);
+	VkDrmFormatModifierPropertiesListEXT *list = out->pNext;
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&lock);
+	for (; n < p->nmodifiers && list->pDrmFormatModifierProperties &&
+	     n < list->drmFormatModifierCount; n++)
+		list->pDrmFormatModifierProperties[n] =
+			(VkDrmFormatModifierPropertiesEXT){
+			.drmFormatModifier = p->modifiers[n].modifier,
+			.drmFormatModifierPlaneCount =
+				texels_of(format).nplanes +
+				p->modifiers[n].compression,
+			.drmFormatModifierTilingFeatures =
+				p->modifiers[n].no_copy ? 0 :
+				VK_FORMAT_FEATURE_TRANSFER_SRC_BIT,
+		};
+	list->drmFormatModifierCount = list->pDrmFormatModifierProperties ? n :
+				       p->nmodifiers;
+	end();
+}
+
+static VkResult GetPhysicalDeviceImageFormatProperties2(
+	VkPhysicalDevice physical, const VkPhysicalDeviceImageFormatInfo2 *info,
+	VkImageFormatProperties2 *out)
+{
+	const struct fake_physical *p = physical_of(physical);
+	const VkPhysicalDeviceExternalImageFormatInfo *external = info->pNext;
+	const VkPhysicalDeviceImageDrmFormatModifierInfoEXT *modifier =
+		external->pNext;
+	VkExternalImageFormatProperties *features = out->pNext;
+	const struct fake_modifier *m;
+
+	BEGIN("vkGetPhysicalDeviceImageFormatProperties2")
+	if (info->tiling != VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT ||
+	    external->handleType !=
+	    VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT ||
+	    info->usage != VK_IMAGE_USAGE_TRANSFER_SRC_BIT)
+		wrong("vkGetPhysicalDeviceImageFormatProperties2: of what");
+	m = modifier_of(p, modifier->drmFormatModifier);
+	if (!m || (p->no_planar && texels_of(info->format).nplanes > 1)) {
+		end();
+		return VK_ERROR_FORMAT_NOT_SUPPORTED;
+	}
+	out->imageFormatProperties.maxExtent =
+		(VkExtent3D){ p->max_image, p->max_image, 1 };
+	features->externalMemoryProperties.externalMemoryFeatures =
+		(m->no_import ? 0 : VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT) |
+		(p->image_dedicated_only ?
+		 VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT : 0);
+	return end();
+}
+
+/* VUIDs 01443 and 02264 to 02269, and those of planar formats. */
+static void check_image(const VkImageCreateInfo *info,
+			const VkExternalMemoryImageCreateInfo *external,
+			const VkImageDrmFormatModifierExplicitCreateInfoEXT *e)
+{
+	const struct fake_modifier *m = modifier_of(used, e->drmFormatModifier);
+	struct texels t = texels_of(info->format);
+
+	if (!modifiers)
+		wrong("vkCreateImage: the extension is not switched on");
+	if (info->tiling != VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT ||
+	    info->imageType != VK_IMAGE_TYPE_2D || info->mipLevels != 1 ||
+	    info->arrayLayers != 1 || info->extent.depth != 1 ||
+	    info->samples != VK_SAMPLE_COUNT_1_BIT || info->flags ||
+	    info->usage != VK_IMAGE_USAGE_TRANSFER_SRC_BIT ||
+	    info->initialLayout != VK_IMAGE_LAYOUT_UNDEFINED)
+		wrong("vkCreateImage: not an image of a dma-buf");
+	if (external->handleTypes !=
+	    VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT)
+		wrong("vkCreateImage: not external");
+	if (!m || e->drmFormatModifierPlaneCount != t.nplanes + m->compression)
+		wrong("vkCreateImage: the modifier has other planes");
+	if (used->no_planar && t.nplanes > 1)
+		wrong("vkCreateImage: the device has no such images");
+	if (info->extent.width > used->max_image ||
+	    info->extent.height > used->max_image)
+		wrong("vkCreateImage: an image that is too large");
+	if (info->extent.width % (t.hsub * t.across) ||
+	    info->extent.height % t.vsub)
+		wrong("vkCreateImage: half a sample of chroma");
+	for (uint32_t i = 0; i < e->drmFormatModifierPlaneCount; i++)
+		if (e->pPlaneLayouts[i].size || !e->pPlaneLayouts[i].rowPitch ||
+		    e->pPlaneLayouts[i].arrayPitch ||
+		    e->pPlaneLayouts[i].depthPitch)
+			wrong("vkCreateImage: a plane has a size");
+}
+
+static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
+			    const VkAllocationCallbacks *alloc, VkImage *out)
+{
+	const VkExternalMemoryImageCreateInfo *external = info->pNext;
+	const VkImageDrmFormatModifierExplicitCreateInfoEXT *e =
+		external->pNext;
+	struct object *o;
+
+	(void)alloc;
+	BEGIN("vkCreateImage")
+	check(device, FAKE_DEVICE, "vkCreateImage");
+	check_image(info, external, e);
+	o = make(FAKE_IMAGE);
+	o->layout = info->initialLayout;
+	o->seen = fake.nimages < 4 ? &fake.images[fake.nimages++] :
+				     &nobody_looks;
+	*o->seen = (struct fake_image){
+		.format = info->format,
+		.width = info->extent.width,
+		.height = info->extent.height,
+		.modifier = e->drmFormatModifier,
+		.nlayouts = e->drmFormatModifierPlaneCount,
+	};
+	for (uint32_t i = 0; i < o->seen->nlayouts; i++) {
+		uint64_t plane = e->pPlaneLayouts[i].offset +
+			e->pPlaneLayouts[i].rowPitch * info->extent.height /
+			(i ? texels_of(info->format).vsub : 1);
+
+		o->seen->layouts[i] = e->pPlaneLayouts[i];
+		o->size = plane > o->size ? plane : o->size;
+	}
+	*out = TO_HANDLE(VkImage, o);
+	return end();
+}
+
+static void DestroyImage(VkDevice device, VkImage image,
+			 const VkAllocationCallbacks *alloc)
+{
+	(void)device, (void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(FROM_HANDLE(image), FAKE_IMAGE, "vkDestroyImage");
+	end();
+}
+
+static void GetImageMemoryRequirements2(VkDevice device,
+					const VkImageMemoryRequirementsInfo2 *info,
+					VkMemoryRequirements2 *out)
+{
+	VkMemoryDedicatedRequirements *dedicated = out->pNext;
+	struct object *o;
+
+	(void)device;
+	pthread_mutex_lock(&lock);
+	o = check(FROM_HANDLE(info->image), FAKE_IMAGE,
+		  "vkGetImageMemoryRequirements2");
+	if (o)
+		out->memoryRequirements = (VkMemoryRequirements){
+			.size = o->size,
+			.alignment = used->granularity,
+			.memoryTypeBits = used->image_types,
+		};
+	dedicated->prefersDedicatedAllocation = used->image_prefers_dedicated;
+	end();
+}
+
+static VkResult BindImageMemory(VkDevice device, VkImage image,
+				VkDeviceMemory memory, VkDeviceSize offset)
+{
+	struct object *o, *m;
+
+	(void)device;
+	BEGIN("vkBindImageMemory")
+	o = check(FROM_HANDLE(image), FAKE_IMAGE, "vkBindImageMemory");
+	m = check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindImageMemory");
+	if (o && m && (o->memory || offset || o->size > m->size))
+		wrong("vkBindImageMemory: where is the image");
+	if (o)
+		o->memory = m;
+	return end();
+}
+
+static void check_region(const struct object *image, const struct object *buffer,
+			 const VkBufferImageCopy *r)
+{
+	struct texels t = texels_of(image->seen->format);
+	VkImageAspectFlags aspect = r->imageSubresource.aspectMask;
+	uint32_t plane = aspect == VK_IMAGE_ASPECT_PLANE_1_BIT ? 1 :
+			 aspect == VK_IMAGE_ASPECT_PLANE_2_BIT ? 2 : 0;
+	uint32_t width = image->seen->width / (plane ? t.hsub : 1);
+	uint32_t height = image->seen->height / (plane ? t.vsub : 1);
+	uint32_t row = r->bufferRowLength / t.across * t.bytes[plane];
+
+	if ((t.nplanes == 1) != (aspect == VK_IMAGE_ASPECT_COLOR_BIT) ||
+	    plane >= t.nplanes || r->imageSubresource.layerCount != 1)
+		wrong("vkCmdCopyImageToBuffer: not a plane of the image");
+	if (r->imageExtent.width != width || r->imageExtent.height != height ||
+	    r->imageExtent.depth != 1)
+		wrong("vkCmdCopyImageToBuffer: not all of the plane");
+	if (r->bufferRowLength < width || r->bufferRowLength % t.across)
+		wrong("vkCmdCopyImageToBuffer: rows that overlap");
+	if (r->bufferOffset % t.bytes[plane] || !buffer ||
+	    r->bufferOffset + (uint64_t)row * height > buffer->size)
+		wrong("vkCmdCopyImageToBuffer: rows outside of the buffer");
+}
+
+static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
+				 VkImageLayout layout, VkBuffer buffer,
+				 uint32_t n, const VkBufferImageCopy *regions)
+{
+	struct object *c, *o, *b;
+
+	pthread_mutex_lock(&lock);
+	c = check(cmd, FAKE_COMMANDS, "vkCmdCopyImageToBuffer");
+	o = check(FROM_HANDLE(image), FAKE_IMAGE, "vkCmdCopyImageToBuffer");
+	b = check(FROM_HANDLE(buffer), FAKE_BUFFER, "vkCmdCopyImageToBuffer");
+	if (o && (!o->owned || o->layout != layout ||
+		  layout != VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL))
+		wrong("vkCmdCopyImageToBuffer: the image is not ready for it");
+	if (c && (c->buffer != b || !c->owned))
+		wrong("vkCmdCopyImageToBuffer: the buffer is not ours");
+	if (o)
+		o->seen->nregions = n;
+	for (uint32_t i = 0; o && i < n && i < 4; i++) {
+		check_region(o, b, &regions[i]);
+		o->seen->regions[i] = regions[i];
+	}
+	end();
+}
+
+/* To the device or from it, with what is in it. */
+void image_barrier(struct object *cmd, const VkImageMemoryBarrier *b)
+{
+	struct object *o = check(FROM_HANDLE(b->image), FAKE_IMAGE,
+				 "vkCmdPipelineBarrier");
+	bool acquire = b->dstQueueFamilyIndex == 1;
+
+	if (!o)
+		return;
+	if (!o->memory)
+		wrong("vkCmdPipelineBarrier: an image without memory");
+	if (b->subresourceRange.aspectMask != VK_IMAGE_ASPECT_COLOR_BIT ||
+	    b->subresourceRange.levelCount != 1 ||
+	    b->subresourceRange.layerCount != 1)
+		wrong("vkCmdPipelineBarrier: not all of an image");
+	if ((acquire ? b->srcQueueFamilyIndex : b->dstQueueFamilyIndex) !=
+	    VK_QUEUE_FAMILY_FOREIGN_EXT || (!acquire &&
+					    b->srcQueueFamilyIndex != 1))
+		wrong("vkCmdPipelineBarrier: an image of whom, to whom");
+	if (o->owned == acquire)
+		wrong("vkCmdPipelineBarrier: an image goes the wrong way");
+	if (acquire && b->oldLayout != VK_IMAGE_LAYOUT_GENERAL)
+		wrong("vkCmdPipelineBarrier: what is in the image may go");
+	if (!acquire && (b->oldLayout != o->layout ||
+			 b->newLayout != VK_IMAGE_LAYOUT_GENERAL))
+		wrong("vkCmdPipelineBarrier: the layout of an image");
+	if (acquire && cmd->nimages < 4)
+		cmd->images[cmd->nimages++] = o;
+	o->owned = acquire;
+	o->layout = b->newLayout;
+	fake.image_barriers[!acquire] = *b;
+}
+
+const struct function image_functions[] = {
+	FN(GetPhysicalDeviceFormatProperties2),
+	FN(GetPhysicalDeviceImageFormatProperties2), FN(CreateImage),
+	FN(DestroyImage), FN(GetImageMemoryRequirements2), FN(BindImageMemory),
+	FN(CmdCopyImageToBuffer),
+	{ NULL, NULL }
+};

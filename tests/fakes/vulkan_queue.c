@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: MIT
+/* See vulkan.h: commands, what is submitted, fences and semaphores. */
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "vulkan_objects.h"
+
+/* ---------------------------------------------------------------- commands */
+
+static VkResult CreateCommandPool(VkDevice device,
+				  const VkCommandPoolCreateInfo *info,
+				  const VkAllocationCallbacks *alloc,
+				  VkCommandPool *out)
+{
+	(void)device, (void)info, (void)alloc;
+	BEGIN("vkCreateCommandPool")
+	*out = TO_HANDLE(VkCommandPool, make(FAKE_POOL));
+	return end();
+}
+
+static void DestroyCommandPool(VkDevice device, VkCommandPool pool,
+			       const VkAllocationCallbacks *alloc)
+{
+	(void)device, (void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(FROM_HANDLE(pool), FAKE_POOL, "vkDestroyCommandPool");
+	end();
+}
+
+static VkResult AllocateCommandBuffers(VkDevice device,
+				       const VkCommandBufferAllocateInfo *info,
+				       VkCommandBuffer *out)
+{
+	(void)device;
+	BEGIN("vkAllocateCommandBuffers")
+	check(FROM_HANDLE(info->commandPool), FAKE_POOL,
+	      "vkAllocateCommandBuffers");
+	for (uint32_t i = 0; i < info->commandBufferCount; i++)
+		out[i] = TO_HANDLE(VkCommandBuffer, make(FAKE_COMMANDS));
+	return end();
+}
+
+static void FreeCommandBuffers(VkDevice device, VkCommandPool pool, uint32_t n,
+			       const VkCommandBuffer *cmd)
+{
+	(void)device;
+	pthread_mutex_lock(&lock);
+	check(FROM_HANDLE(pool), FAKE_POOL, "vkFreeCommandBuffers");
+	for (uint32_t i = 0; i < n; i++)
+		destroy(cmd[i], FAKE_COMMANDS, "vkFreeCommandBuffers");
+	end();
+}
+
+static VkResult BeginCommandBuffer(VkCommandBuffer cmd,
+				   const VkCommandBufferBeginInfo *info)
+{
+	struct object *o;
+
+	BEGIN("vkBeginCommandBuffer")
+	o = check(cmd, FAKE_COMMANDS, "vkBeginCommandBuffer");
+	if (o)
+		o->once = info->flags ==
+			  VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
+	if (o && !o->once &&
+	    !(info->flags & VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT))
+		wrong("vkBeginCommandBuffer: not for simultaneous use");
+	return end();
+}
+
+static VkResult EndCommandBuffer(VkCommandBuffer cmd)
+{
+	struct object *o;
+
+	BEGIN("vkEndCommandBuffer")
+	o = check(cmd, FAKE_COMMANDS, "vkEndCommandBuffer");
+	for (unsigned int i = 0; o && i < o->nimages; i++)
+		if (o->images[i]->owned)
+			wrong("vkEndCommandBuffer: an image is not given back");
+	return end();
+}
+
+static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
+			       VkPipelineStageFlags dst, VkDependencyFlags flags,
+			       uint32_t nmemory, const VkMemoryBarrier *memory,
+			       uint32_t nbuffers,
+			       const VkBufferMemoryBarrier *buffers,
+			       uint32_t nimages,
+			       const VkImageMemoryBarrier *images)
+{
+	struct object *o;
+
+	(void)flags, (void)nmemory, (void)memory;
+	pthread_mutex_lock(&lock);
+	o = check(cmd, FAKE_COMMANDS, "vkCmdPipelineBarrier");
+	for (uint32_t i = 0; o && i < nimages; i++)
+		image_barrier(o, &images[i]);
+	if (o && nbuffers == 1) {
+		o->barrier = *buffers;
+		o->src_stage = src;
+		o->dst_stage = dst;
+		o->buffer = check(FROM_HANDLE(buffers->buffer), FAKE_BUFFER,
+				  "vkCmdPipelineBarrier");
+		o->owned = buffers->dstQueueFamilyIndex == 1 &&
+			buffers->dstAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT;
+	}
+	end();
+}
+
+/* ---------------------------------------------------------------- queue */
+
+static void use(struct submission *s, struct object *o)
+{
+	if (!o)
+		return;
+	o->pending++;
+	s->uses[s->nuses++] = o;
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void complete_one(void)
+{
+	struct submission *s = &submissions[0];
+	uint64_t one = 1;
+
+	for (unsigned int i = 0; i < s->nuses; i++) {
+		s->uses[i]->pending--;
+		s->uses[i]->signalled = true;
+	}
+	if (s->wait >= 0)
+		close(s->wait);
+	if (s->tell >= 0 && (write(s->tell, &one, sizeof(one)) < 0 ||
+			     close(s->tell)))
+		wrong("a sync_file of ours was closed by somebody else");
+	memmove(s, s + 1, --fake.pending * sizeof(*s));
+}
+
+/* The device does what it can do without waiting. */
+static void progress(void)
+{
+	while (fake.pending && (submissions[0].wait < 0 ||
+				readable(submissions[0].wait)))
+		complete_one();
+}
+
+void run(void)
+{
+	pthread_mutex_lock(&lock);
+	progress();
+	pthread_mutex_unlock(&lock);
+}
+
+/*
+ * The device works until f has signalled, or without one until it is done
+ * with everything. Under the lock, which is let go while it waits itself.
+ */
+static void work_until(const struct object *f)
+{
+	while (progress(), f ? !f->signalled && f->pending : fake.pending) {
+		struct pollfd p = {
+			.fd = fcntl(submissions[0].wait, F_DUPFD_CLOEXEC, 3),
+			.events = POLLIN,
+		};
+
+		pthread_mutex_unlock(&lock);
+		poll(&p, 1, -1);
+		close(p.fd);
+		pthread_mutex_lock(&lock);
+	}
+}
+
+static void look(char what)
+{
+	if (fake.look)
+		fake.look(what);
+}
+
+/* The semaphore that a submit waits for, whose payload goes with that. */
+static struct object *submit_wait(struct submission *s,
+				  const VkSubmitInfo *info)
+{
+	struct object *o;
+
+	if (!info->waitSemaphoreCount)
+		return NULL;
+	o = check(FROM_HANDLE(info->pWaitSemaphores[0]), FAKE_SEMAPHORE,
+		  "vkQueueSubmit");
+	if (info->waitSemaphoreCount > 1 || !info->pWaitDstStageMask[0])
+		wrong("vkQueueSubmit: what waits where");
+	if (o && o->fd < 0)
+		wrong("vkQueueSubmit: nobody signals what it waits for");
+	if (o) {
+		s->wait = o->fd;
+		o->fd = -1;
+	}
+	return o;
+}
+
+static struct object *submit_signal(const VkSubmitInfo *info)
+{
+	struct object *o;
+
+	if (!info->signalSemaphoreCount)
+		return NULL;
+	o = check(FROM_HANDLE(info->pSignalSemaphores[0]), FAKE_SEMAPHORE,
+		  "vkQueueSubmit");
+	if (info->signalSemaphoreCount > 1 || (o && o->signal))
+		wrong("vkQueueSubmit: signals a semaphore that is signalled");
+	if (o)
+		o->signal = true;
+	return o;
+}
+
+static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
+			    VkFence fence)
+{
+	struct submission *s;
+	struct object *cmd, *f = NULL;
+
+	look('s');
+	BEGIN("vkQueueSubmit")
+	if (fake.pending == sizeof(submissions) / sizeof(submissions[0])) {
+		fprintf(stderr, "# fake vulkan: nobody waits\n");
+		abort();
+	}
+	s = &submissions[fake.pending];
+	*s = (struct submission){ .wait = -1, .tell = -1 };
+	if (n != 1 || info->commandBufferCount != 1)
+		wrong("vkQueueSubmit: not one command buffer");
+	cmd = check(info->pCommandBuffers[0], FAKE_COMMANDS, "vkQueueSubmit");
+	if (cmd) {
+		fake.barrier = cmd->barrier;
+		fake.src_stage = cmd->src_stage;
+		fake.dst_stage = cmd->dst_stage;
+		if (cmd->once && cmd->submitted)
+			wrong("vkQueueSubmit: a command buffer for one submit");
+		cmd->submitted = true;
+		use(s, cmd);
+		use(s, cmd->buffer);
+		for (unsigned int i = 0; i < cmd->nimages; i++) {
+			use(s, cmd->images[i]);
+			use(s, cmd->images[i]->memory);
+		}
+	}
+	if (fence) {
+		f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkQueueSubmit");
+		if (f && (f->signalled || f->pending))
+			wrong("vkQueueSubmit: the fence was not reset");
+		if (f)
+			f->submitted = true;
+		use(s, f);
+	}
+	use(s, submit_wait(s, info));
+	use(s, submit_signal(info));
+	fake.semaphores_in = info->waitSemaphoreCount;
+	fake.semaphores_out = info->signalSemaphoreCount;
+	fake.pending++;
+	fake.submits++;
+	fake.queue = queue;
+	return end();
+}
+
+static VkResult QueueWaitIdle(VkQueue queue)
+{
+	(void)queue;
+	look('d');
+	pthread_mutex_lock(&lock);
+	fake.drains++;
+	work_until(NULL);
+	return end();
+}
+
+static VkResult DeviceWaitIdle(VkDevice device)
+{
+	pthread_mutex_lock(&lock);
+	check(device, FAKE_DEVICE, "vkDeviceWaitIdle");
+	work_until(NULL);
+	return end();
+}
+
+static VkResult CreateFence(VkDevice device, const VkFenceCreateInfo *info,
+			    const VkAllocationCallbacks *alloc, VkFence *out)
+{
+	(void)device, (void)info, (void)alloc;
+	BEGIN("vkCreateFence")
+	*out = TO_HANDLE(VkFence, make(FAKE_FENCE));
+	return end();
+}
+
+static void DestroyFence(VkDevice device, VkFence fence,
+			 const VkAllocationCallbacks *alloc)
+{
+	(void)device, (void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(FROM_HANDLE(fence), FAKE_FENCE, "vkDestroyFence");
+	end();
+}
+
+static VkResult ResetFences(VkDevice device, uint32_t n, const VkFence *fences)
+{
+	struct object *f;
+
+	(void)device, (void)n;
+	BEGIN("vkResetFences")
+	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkResetFences");
+	if (f && f->pending)
+		wrong("vkResetFences: the fence is in use by the device");
+	if (f)
+		f->signalled = f->submitted = false;
+	return end();
+}
+
+static VkResult WaitForFences(VkDevice device, uint32_t n, const VkFence *fences,
+			      VkBool32 all, uint64_t timeout)
+{
+	struct object *f;
+
+	(void)device, (void)n, (void)all, (void)timeout;
+	look('w');
+	BEGIN("vkWaitForFences")
+	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkWaitForFences");
+	if (f && !f->submitted)
+		wrong("vkWaitForFences: this would wait for ever");
+	fake.waits++;
+	work_until(f);
+	return end();
+}
+
+static VkResult GetFenceStatus(VkDevice device, VkFence fence)
+{
+	struct object *f;
+	bool signalled;
+
+	(void)device;
+	BEGIN("vkGetFenceStatus")
+	f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkGetFenceStatus");
+	if (f && !f->submitted)
+		wrong("vkGetFenceStatus: nothing was submitted with it");
+	if (!fake.busy)
+		progress();
+	signalled = f && f->signalled;
+	end();
+	return signalled ? VK_SUCCESS : VK_NOT_READY;
+}
+
+/* ---------------------------------------------------------------- semaphores */
+
+static VkResult CreateSemaphore(VkDevice device,
+				const VkSemaphoreCreateInfo *info,
+				const VkAllocationCallbacks *alloc,
+				VkSemaphore *out)
+{
+	const VkExportSemaphoreCreateInfo *export = info->pNext;
+	struct object *o;
+
+	(void)device, (void)alloc;
+	BEGIN("vkCreateSemaphore")
+	o = make(FAKE_SEMAPHORE);
+	o->exportable = export && export->handleTypes ==
+			VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT;
+	if (o->exportable && !(semaphore_fd && used->sync_fd_out))
+		wrong("vkCreateSemaphore: the device cannot export it");
+	*out = TO_HANDLE(VkSemaphore, o);
+	return end();
+}
+
+static void DestroySemaphore(VkDevice device, VkSemaphore semaphore,
+			     const VkAllocationCallbacks *alloc)
+{
+	(void)device, (void)alloc;
+	pthread_mutex_lock(&lock);
+	destroy(FROM_HANDLE(semaphore), FAKE_SEMAPHORE, "vkDestroySemaphore");
+	end();
+}
+
+static VkResult ImportSemaphoreFdKHR(VkDevice device,
+				     const VkImportSemaphoreFdInfoKHR *info)
+{
+	struct object *o;
+
+	(void)device;
+	BEGIN("vkImportSemaphoreFdKHR")
+	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
+		  "vkImportSemaphoreFdKHR");
+	if (!semaphore_fd || !used->sync_fd_in)
+		wrong("vkImportSemaphoreFdKHR: the device cannot");
+	if (info->flags != VK_SEMAPHORE_IMPORT_TEMPORARY_BIT ||
+	    info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT)
+		wrong("vkImportSemaphoreFdKHR: SYNC_FD is imported temporarily");
+	if (fcntl(info->fd, F_GETFD) != FD_CLOEXEC || info->fd < 3)
+		wrong("vkImportSemaphoreFdKHR: the fd is not fit to be kept");
+	if (o && (o->pending || o->fd >= 0 || o->signal))
+		wrong("vkImportSemaphoreFdKHR: the semaphore is not free");
+	if (o) {
+		o->fd = info->fd;
+		o->inode = inode_of(info->fd);
+	}
+	fake.imports++;
+	return end();
+}
+
+/* The submit that will signal o; NULL when that is over. */
+static struct submission *submission_of(const struct object *o)
+{
+	for (unsigned int i = 0; i < fake.pending; i++)
+		for (unsigned int j = 0; j < submissions[i].nuses; j++)
+			if (submissions[i].uses[j] == o)
+				return &submissions[i];
+	return NULL;
+}
+
+static VkResult GetSemaphoreFdKHR(VkDevice device,
+				  const VkSemaphoreGetFdInfoKHR *info, int *fd)
+{
+	struct submission *s = NULL;
+	struct object *o;
+
+	(void)device;
+	BEGIN("vkGetSemaphoreFdKHR")
+	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
+		  "vkGetSemaphoreFdKHR");
+	if (info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT ||
+	    (o && !o->exportable))
+		wrong("vkGetSemaphoreFdKHR: it was not made for SYNC_FD");
+	if (o && !o->signal)
+		wrong("vkGetSemaphoreFdKHR: no signal was submitted for it");
+	if (fake.no_fd)
+		work_until(NULL);
+	if (o) {
+		s = submission_of(o);
+		o->signal = false;
+	}
+	*fd = -1;
+	if (!fake.no_fd) {
+		*fd = eventfd(!s, EFD_CLOEXEC);
+		if (s)
+			s->tell = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
+	}
+	fake.exports++;
+	return end();
+}
+
+/* ---------------------------------------------------------------- names */
+
+const struct function queue_functions[] = {
+	FN(DeviceWaitIdle), FN(CreateCommandPool), FN(DestroyCommandPool),
+	FN(AllocateCommandBuffers), FN(FreeCommandBuffers),
+	FN(BeginCommandBuffer), FN(EndCommandBuffer), FN(CmdPipelineBarrier),
+	FN(CreateFence), FN(DestroyFence), FN(ResetFences), FN(WaitForFences),
+	FN(GetFenceStatus), FN(CreateSemaphore), FN(DestroySemaphore),
+	FN(ImportSemaphoreFdKHR), FN(GetSemaphoreFdKHR), FN(QueueSubmit),
+	FN(QueueWaitIdle),
+	{ NULL, NULL }
+};

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tests of the Vulkan backend share: the double of its loader
+ * (tests/fakes/vulkan.h), and an import as the core would ask for it.
+ */
+#ifndef UNIT_VULKAN_DOUBLE_H
+#define UNIT_VULKAN_DOUBLE_H
+
+#include "ktap.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/eventfd.h>
+
+#include <dlbuf/dlbuf.h>
+
+#include "backends/vulkan/vulkan.h"
+#include "fakes/vulkan.h"
+#include "fence.h"
+
+static struct fake_vulkan *fake;
+static fake_vulkan_fn fake_fn;
+static void *fake_lib;
+
+static inline void begin(void)
+{
+	char path[PATH_MAX], *slash;
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 40);
+
+	REQUIRE(n > 0);
+	path[n] = '\0';
+	slash = strrchr(path, '/');
+	strcpy(slash, "/../fakes/libvulkan.so");
+	setenv("DLBUF_VULKAN_LIBRARY", path, 1);
+	fake_lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!fake_lib)
+		ktap_note(NULL, 0, "%s", dlerror());
+	REQUIRE(fake_lib);
+	fake_fn = (fake_vulkan_fn)dlsym(fake_lib, "fake_vulkan");
+	REQUIRE(fake_fn);
+	fake = fake_fn(true);
+	dlbuf_log_set(NULL, NULL, DLBUF_LOG_NONE);
+}
+
+static inline void end(void)
+{
+	CHECK_EQ(fake->wrong, 0);
+	for (int kind = 0; kind < FAKE_KINDS; kind++)
+		CHECK_MSG(!fake->live[kind], "%u of kind %d",
+			  fake->live[kind], kind);
+	fake_fn(true);
+	dlclose(fake_lib);
+	unsetenv("DLBUF_VULKAN_LIBRARY");
+}
+
+static inline struct dlbuf_device *open_ok(void)
+{
+	struct dlbuf_device *dev = NULL;
+
+	REQUIRE_OK(dlbuf_device_open("vulkan", NULL, &dev));
+	return dev;
+}
+
+/* One more that the device has. */
+static inline void add_extension(const char *name)
+{
+	const char **p = fake->physical[0].extensions;
+
+	while (*p && strcmp(*p, name))
+		p++;
+	*p = name;
+}
+
+/* A device whose semaphores take sync_files in, give them out. */
+static inline void able(bool in, bool out)
+{
+	add_extension(VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME);
+	fake->physical[0].sync_fd_in = in;
+	fake->physical[0].sync_fd_out = out;
+}
+
+/* What stands for a sync_file: an eventfd that nobody has written to. */
+static inline int pending_fence(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+static inline void signal_fence(int fd)
+{
+	uint64_t one = 1;
+
+	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
+}
+
+/* ---------------------------------------------------------------- imports */
+
+#define IMPORT_BYTES 8192
+
+/* An import as the core would ask for it; a memfd stands for the dma-buf. */
+struct fixture {
+	struct dlbuf_device *dev;
+	struct vulkan_import vi;
+};
+
+static inline int import_into(struct fixture *f, struct dlbuf_device *dev)
+{
+	*f = (struct fixture){ .dev = dev };
+	f->vi.base.dev = dev;
+	f->vi.base.id.access = DLBUF_RW;
+	f->vi.base.bytes = IMPORT_BYTES;
+	f->vi.base.fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	if (f->vi.base.fd < 0 || ftruncate(f->vi.base.fd, IMPORT_BYTES))
+		return -errno;
+	return vulkan_backend.import(&f->vi.base);
+}
+
+static inline void import_finish(struct fixture *f, int ret)
+{
+	if (!ret)
+		vulkan_backend.unimport(&f->vi.base);
+	close(f->vi.base.fd);
+}
+
+static inline int acquire(struct fixture *f, uint32_t access)
+{
+	return vulkan_backend.acquire(&f->vi.base, access, NULL, -1);
+}
+
+static inline int release(struct fixture *f, uint32_t access)
+{
+	int fence = 7, ret;
+
+	ret = vulkan_backend.release(&f->vi.base, access, NULL, &fence);
+	CHECK_EQ(fence, -1);
+	return ret;
+}
+
+static inline int acquire_after(struct fixture *f, uint32_t access, int fence)
+{
+	return vulkan_backend.acquire(&f->vi.base, access, NULL, fence);
+}
+
+/* ---------------------------------------------------------------- faults */
+
+#ifdef CONFIG_FAULT_INJECTION
+/* Each call of a walk fails once, and nothing stays behind. */
+static inline void check_walks(int (*walk)(void))
+{
+	unsigned long calls;
+
+	fault_at(0);
+	CHECK_OK(walk());
+	calls = fault_count();
+	CHECK(calls > 20);
+	for (unsigned long n = 1; n <= calls; n++) {
+		int ret;
+
+		fault_at(n);
+		ret = walk();
+		fault_at(0);
+		CHECK(!ret || dlbuf_last_error()[0]);
+		for (int kind = 0; kind < FAKE_KINDS; kind++)
+			CHECK_EQ(fake->live[kind], 0);
+		CHECK_MSG(!fake->wrong, "call %lu of %lu", n, calls);
+		fake->wrong = 0;
+	}
+}
+#endif
+
+#endif /* UNIT_VULKAN_DOUBLE_H */

@@ -1,0 +1,668 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The Vulkan backend against a double of the loader (tests/fakes/vulkan.h):
+ * who waits for whom, barriers and fences, and every failure on the way.
+ */
+#include "ktap.h"
+
+#ifdef CONFIG_BACKEND_VULKAN
+#include <pthread.h>
+#include <sched.h>
+
+#include "vulkan_double.h"
+
+/* ---------------------------------------------------------------- order */
+
+static void barriers(uint32_t foreign)
+{
+	static const struct {
+		uint32_t access;
+		VkAccessFlags begins, ends;
+	} cases[] = {
+		{ DLBUF_READ, VK_ACCESS_MEMORY_READ_BIT, 0 },
+		{ DLBUF_WRITE, VK_ACCESS_MEMORY_WRITE_BIT,
+		  VK_ACCESS_MEMORY_WRITE_BIT },
+		{ DLBUF_RW, VK_ACCESS_MEMORY_READ_BIT | VK_ACCESS_MEMORY_WRITE_BIT,
+		  VK_ACCESS_MEMORY_WRITE_BIT },
+	};
+	struct fixture f;
+
+	REQUIRE_OK(import_into(&f, open_ok()));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CHECK_OK(acquire(&f, cases[i].access));
+		CHECK_EQ(fake->waits, i);
+		CHECK(fake->barrier.buffer == f.vi.buffer.buffer);
+		CHECK_EQ(fake->barrier.offset, 0);
+		CHECK_EQ(fake->barrier.size, VK_WHOLE_SIZE);
+		CHECK_EQ(fake->barrier.srcQueueFamilyIndex, foreign);
+		CHECK_EQ(fake->barrier.dstQueueFamilyIndex, 1);
+		CHECK_EQ(fake->barrier.dstAccessMask, cases[i].begins);
+		CHECK_EQ(fake->dst_stage, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+		CHECK_OK(release(&f, cases[i].access));
+		CHECK_EQ(fake->waits, i + 1);
+		CHECK_EQ(fake->barrier.srcQueueFamilyIndex, 1);
+		CHECK_EQ(fake->barrier.dstQueueFamilyIndex, foreign);
+		CHECK_EQ(fake->barrier.srcAccessMask, cases[i].ends);
+		CHECK_EQ(fake->src_stage, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
+	}
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+}
+
+TEST(handed_over_with_foreign)
+{
+	begin();
+	barriers(VK_QUEUE_FAMILY_FOREIGN_EXT);
+	end();
+}
+
+TEST(handed_over_without_foreign)
+{
+	begin();
+	fake->physical[0].extensions[2] = NULL;
+	barriers(VK_QUEUE_FAMILY_EXTERNAL);
+	end();
+}
+
+TEST(streams)
+{
+	VkQueue other = (VkQueue)(void *)&other;
+	struct fixture f;
+	int fence = 7;
+
+	begin();
+	REQUIRE_OK(import_into(&f, open_ok()));
+	CHECK_OK(vulkan_backend.acquire(&f.vi.base, DLBUF_READ, other, -1));
+	CHECK(fake->queue == other);
+	CHECK_OK(vulkan_backend.release(&f.vi.base, DLBUF_READ, other, &fence));
+	CHECK_EQ(fence, -1);
+	CHECK(fake->queue == other);
+	CHECK_OK(acquire(&f, DLBUF_READ));
+	CHECK(fake->queue && fake->queue != other);
+	CHECK_OK(release(&f, DLBUF_READ));
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+TEST(accesses_cost_nothing_new)
+{
+	struct fixture f;
+
+	begin();
+	REQUIRE_OK(import_into(&f, open_ok()));
+	for (int i = 0; i < 100; i++) {
+		CHECK_OK(acquire(&f, DLBUF_READ));
+		CHECK_OK(release(&f, DLBUF_READ));
+	}
+	CHECK_EQ(fake->made[FAKE_FENCE], 1);
+	CHECK_EQ(fake->made[FAKE_COMMANDS], 2);
+	CHECK_EQ(fake->submits, 200);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+/* However an access fails, nothing of it is under way afterwards. */
+TEST(every_failure_of_an_access)
+{
+	static const struct {
+		const char *call;
+		unsigned int spared;
+		bool acquired;
+		int ret;
+	} cases[] = {
+		{ "vkAllocateCommandBuffers", 0, false, -EIO },
+		{ "vkBeginCommandBuffer", 0, false, -EIO },
+		{ "vkBeginCommandBuffer", 1, false, -EIO },
+		{ "vkEndCommandBuffer", 0, false, -EIO },
+		{ "vkEndCommandBuffer", 1, false, -EIO },
+		{ "vkCreateFence", 0, false, -EIO },
+		{ "vkQueueSubmit", 0, false, -EIO },
+		{ "vkQueueSubmit", 1, true, -EIO },
+		{ "vkWaitForFences", 0, true, -EIO },
+		{ "vkResetFences", 0, true, 0 },
+	};
+
+	begin();
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture f;
+		int ret;
+
+		REQUIRE_OK(import_into(&f, open_ok()));
+		fake->drains = 0;
+		fake->failing = cases[i].call;
+		fake->result = VK_ERROR_DEVICE_LOST;
+		fake->spared = cases[i].spared;
+		ret = acquire(&f, DLBUF_RW);
+		CHECK_EQ(ret, cases[i].acquired ? 0 : -EIO);
+		if (!ret) {
+			CHECK_EQ(release(&f, DLBUF_RW), cases[i].ret);
+			CHECK_EQ(fake->drains, cases[i].ret ? 1 : 0);
+		}
+		if (cases[i].ret) {
+			CHECK_SAYS(cases[i].call);
+			CHECK_SAYS("VK_ERROR_DEVICE_LOST");
+		}
+		fake->failing = NULL;
+		import_finish(&f, 0);
+		dlbuf_device_close(f.dev);
+	}
+	end();
+}
+
+static void *accesses(void *arg)
+{
+	struct fixture *f = arg;
+
+	for (int i = 0; i < 200; i++) {
+		uint32_t access = 1 + i % 3;
+
+		CHECK_OK(acquire(f, access));
+		CHECK_OK(release(f, access));
+	}
+	return NULL;
+}
+
+TEST(threads)
+{
+	pthread_t threads[4];
+	struct fixture f;
+
+	begin();
+	REQUIRE_OK(import_into(&f, open_ok()));
+	for (int i = 0; i < 4; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, accesses, &f));
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	CHECK(fake->made[FAKE_FENCE] <= 4);
+	CHECK_EQ(fake->made[FAKE_COMMANDS], 6);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+/* ---------------------------------------------------------------- fences */
+
+/* The fence of the work, closed here. */
+static int release_fence(struct fixture *f, uint32_t access)
+{
+	int fence = -1;
+
+	CHECK_OK(vulkan_backend.release(&f->vi.base, access, NULL, &fence));
+	CHECK(fence >= 3 && fcntl(fence, F_GETFD) == FD_CLOEXEC);
+	return fence;
+}
+
+TEST(the_device_waits)
+{
+	struct fixture f;
+	int in, out;
+
+	begin();
+	able(true, true);
+	REQUIRE_OK(import_into(&f, open_ok()));
+	in = pending_fence();
+	CHECK_OK(acquire_after(&f, DLBUF_READ, in));
+	CHECK_EQ(fake->semaphores_in, 1);
+	CHECK_EQ(fake->semaphores_out, 0);
+	out = release_fence(&f, DLBUF_READ);
+	CHECK_EQ(fake->semaphores_in, 0);
+	CHECK_EQ(fake->semaphores_out, 1);
+	/* Neither of the two has waited, nor has the work begun. */
+	fake->run();
+	CHECK_EQ(fake->waits + fake->drains, 0);
+	CHECK_EQ(fake->pending, 2);
+	CHECK_EQ(fence_signalled(out), 0);
+	/* The fence in is the caller's still. */
+	signal_fence(in);
+	close(in);
+	fake->run();
+	CHECK_EQ(fence_signalled(out), 1);
+	CHECK_EQ(fake->imports, 1);
+	CHECK_EQ(fake->exports, 1);
+	close(out);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+TEST(without_a_fence_no_semaphore)
+{
+	struct fixture f;
+
+	begin();
+	able(true, true);
+	REQUIRE_OK(import_into(&f, open_ok()));
+	CHECK_OK(acquire(&f, DLBUF_RW));
+	CHECK_EQ(fake->semaphores_in + fake->semaphores_out, 0);
+	CHECK_EQ(fake->imports, 0);
+	close(release_fence(&f, DLBUF_RW));
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+/* -1 from the driver is a fence that has signalled. */
+TEST(a_driver_that_has_no_fence_to_give)
+{
+	struct fixture f;
+
+	begin();
+	able(true, true);
+	fake->no_fd = true;
+	REQUIRE_OK(import_into(&f, open_ok()));
+	CHECK_OK(acquire(&f, DLBUF_RW));
+	CHECK_OK(release(&f, DLBUF_RW));
+	CHECK_EQ(fake->exports, 1);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+TEST(no_fence_is_standard_input)
+{
+	int kept = fcntl(0, F_DUPFD_CLOEXEC, 3), out;
+	struct fixture f;
+
+	begin();
+	able(true, true);
+	REQUIRE(kept >= 3);
+	REQUIRE_OK(import_into(&f, open_ok()));
+	CHECK_OK(acquire(&f, DLBUF_RW));
+	close(0);
+	out = release_fence(&f, DLBUF_RW);
+	CHECK(fcntl(0, F_GETFD) < 0);
+	CHECK_EQ(dup2(kept, 0), 0);
+	close(kept);
+	fake->run();
+	CHECK_EQ(fence_signalled(out), 1);
+	close(out);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+static void check_sync(struct dlbuf_device *dev, enum dlbuf_sync in,
+		       enum dlbuf_sync out)
+{
+	DLBUF_INFO(dlbuf_device_info, info);
+
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	CHECK_EQ(info.acquire, in);
+	CHECK_EQ(info.release, out);
+}
+
+static int see_sync(const struct dlbuf_device_info *info, void *data)
+{
+	enum dlbuf_sync *sync = data;
+
+	if (strcmp(info->backend, "vulkan"))
+		return 0;
+	sync[0] = info->acquire;
+	sync[1] = info->release;
+	return 1;
+}
+
+/* Each direction for itself; what a device cannot the caller waits for. */
+TEST(what_the_device_cannot)
+{
+	static const struct {
+		bool extension, in, out;
+		const char *without;
+		enum dlbuf_sync acquire, release;
+	} cases[] = {
+		{ true, true, true, NULL, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE },
+		{ true, true, false, NULL, DLBUF_SYNC_FENCE, DLBUF_SYNC_BLOCKS },
+		{ true, false, true, NULL, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_FENCE },
+		{ true, false, false, NULL, DLBUF_SYNC_BLOCKS,
+		  DLBUF_SYNC_BLOCKS },
+		{ false, true, true, NULL, DLBUF_SYNC_BLOCKS,
+		  DLBUF_SYNC_BLOCKS },
+		{ true, true, true, "vkImportSemaphoreFdKHR",
+		  DLBUF_SYNC_BLOCKS, DLBUF_SYNC_FENCE },
+		{ true, true, true, "vkGetSemaphoreFdKHR", DLBUF_SYNC_FENCE,
+		  DLBUF_SYNC_BLOCKS },
+	};
+
+	begin();
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		bool out = cases[i].release == DLBUF_SYNC_FENCE;
+		enum dlbuf_sync seen[2] = { 0 };
+		struct fixture f;
+
+		able(cases[i].in, cases[i].out);
+		if (!cases[i].extension)
+			fake->physical[0].extensions[3] = NULL;
+		fake->without = cases[i].without;
+		fake->waits = fake->made[FAKE_SEMAPHORE] = 0;
+		REQUIRE_OK(import_into(&f, open_ok()));
+		check_sync(f.dev, cases[i].acquire, cases[i].release);
+		if (!cases[i].without) {
+			CHECK_EQ(dlbuf_device_each(see_sync, seen), 1);
+			CHECK_EQ(seen[0], cases[i].acquire);
+			CHECK_EQ(seen[1], cases[i].release);
+		}
+		CHECK_OK(acquire(&f, DLBUF_RW));
+		if (out)
+			close(release_fence(&f, DLBUF_RW));
+		else
+			CHECK_OK(release(&f, DLBUF_RW));
+		/* Blocking means that the work is over. */
+		if (!out)
+			CHECK_EQ(fake->pending, 0);
+		CHECK_EQ(fake->waits, out ? 0 : 1);
+		CHECK_EQ(fake->semaphores_out, out ? 1 : 0);
+		CHECK_EQ(fake->made[FAKE_SEMAPHORE],
+			 (cases[i].acquire == DLBUF_SYNC_FENCE) + out);
+		import_finish(&f, 0);
+		dlbuf_device_close(f.dev);
+	}
+	end();
+}
+
+/*
+ * A failed acquire has not begun: nothing was submitted. A failed release has
+ * ended: nothing is under way.
+ */
+TEST(every_failure_with_fences)
+{
+	static const struct {
+		const char *call;
+		unsigned int spared;
+		bool acquired;
+	} cases[] = {
+		{ "vkAllocateCommandBuffers", 0, false },
+		{ "vkCreateFence", 0, false },
+		{ "vkCreateSemaphore", 0, false },
+		{ "vkCreateSemaphore", 1, false },
+		{ "vkImportSemaphoreFdKHR", 0, false },
+		{ "vkQueueSubmit", 0, false },
+		{ "vkCreateFence", 1, true },
+		{ "vkCreateSemaphore", 2, true },
+		{ "vkCreateSemaphore", 3, true },
+		{ "vkQueueSubmit", 1, true },
+		{ "vkGetSemaphoreFdKHR", 0, true },
+	};
+
+	begin();
+	able(true, true);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture f;
+		int in = pending_fence(), out = 7, ret;
+
+		REQUIRE_OK(import_into(&f, open_ok()));
+		fake->busy = true; /* the release needs a job of its own */
+		fake->submits = fake->drains = 0;
+		fake->failing = cases[i].call;
+		fake->result = VK_ERROR_DEVICE_LOST;
+		fake->spared = cases[i].spared;
+		ktap_forget();
+		ret = acquire_after(&f, DLBUF_RW, in);
+		signal_fence(in);
+		close(in);
+		CHECK_EQ(ret, cases[i].acquired ? 0 : -EIO);
+		CHECK_EQ(fake->submits, cases[i].acquired ? 1 : 0);
+		if (!ret) {
+			ret = vulkan_backend.release(&f.vi.base, DLBUF_RW,
+						     NULL, &out);
+			CHECK_EQ(ret, -EIO);
+			CHECK_EQ(out, -1);
+			CHECK_EQ(fake->drains, 1);
+			CHECK_EQ(fake->pending, 0);
+		}
+		CHECK_SAYS(cases[i].call);
+		fake->failing = NULL;
+		import_finish(&f, 0);
+		CHECK_EQ(fake->live[FAKE_COMMANDS], 0);
+		dlbuf_device_close(f.dev);
+	}
+	end();
+}
+
+/* A fence that cannot be asked about may be in use: it is not used again. */
+TEST(a_fence_without_a_status)
+{
+	struct fixture f;
+	int in, out;
+
+	begin();
+	able(true, true);
+	REQUIRE_OK(import_into(&f, open_ok()));
+	in = pending_fence();
+	CHECK_OK(acquire_after(&f, DLBUF_READ, in));
+	fake->failing = "vkGetFenceStatus";
+	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+	out = release_fence(&f, DLBUF_READ);
+	fake->failing = NULL;
+	CHECK_EQ(fake->pending, 2);
+	signal_fence(in);
+	close(in);
+	close(out);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+/* dlbuf_acquire_fence() submits nothing, and a deletion releases all the same. */
+TEST(a_release_of_what_was_not_submitted)
+{
+	struct fixture f;
+
+	begin();
+	able(true, true);
+	REQUIRE_OK(import_into(&f, open_ok()));
+	close(release_fence(&f, DLBUF_RW));
+	CHECK_EQ(fake->submits, 1);
+	CHECK_EQ(fake->barrier.srcQueueFamilyIndex, 1);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+static bool waiting, finished; /* atomic */
+
+static void look_for_waits(char what)
+{
+	if (what == 'w' || what == 'd')
+		__atomic_store_n(&waiting, true, __ATOMIC_RELEASE);
+}
+
+static void *unimport(void *arg)
+{
+	struct fixture *f = arg;
+
+	vulkan_backend.unimport(&f->vi.base);
+	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void check_unimport(const char *failing)
+{
+	pthread_t thread;
+	struct fixture f;
+	int in;
+
+	able(true, true);
+	REQUIRE_OK(import_into(&f, open_ok()));
+	in = pending_fence();
+	CHECK_OK(acquire_after(&f, DLBUF_RW, in));
+	close(release_fence(&f, DLBUF_RW));
+	fake->failing = failing;
+	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+	fake->look = look_for_waits;
+	REQUIRE(!pthread_create(&thread, NULL, unimport, &f));
+	while (!__atomic_load_n(&waiting, __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&finished, __ATOMIC_ACQUIRE))
+		sched_yield();
+	CHECK(!__atomic_load_n(&finished, __ATOMIC_ACQUIRE));
+	signal_fence(in);
+	pthread_join(thread, NULL);
+	fake->look = NULL;
+	fake->failing = NULL;
+	CHECK_EQ(fake->pending, 0);
+	CHECK_EQ(fake->live[FAKE_BUFFER], 0);
+	close(in);
+	import_finish(&f, -1);
+	dlbuf_device_close(f.dev);
+}
+
+TEST(unimport_waits_for_what_is_under_way)
+{
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin();
+	check_unimport(NULL);
+	CHECK_EQ(fake->drains, 0);
+	end();
+}
+
+TEST(unimport_where_the_wait_fails)
+{
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin();
+	check_unimport("vkWaitForFences");
+	end();
+}
+
+/* A thousand accesses, each of them still waiting as the next one begins. */
+TEST(jobs_are_used_again)
+{
+	struct fixture f;
+
+	begin();
+	able(true, true);
+	REQUIRE_OK(import_into(&f, open_ok()));
+	for (int i = 0; i < 1000; i++) {
+		int in = pending_fence(), out;
+
+		CHECK_OK(acquire_after(&f, DLBUF_RW, in));
+		out = release_fence(&f, DLBUF_RW);
+		CHECK_EQ(fence_signalled(out), 0);
+		signal_fence(in);
+		close(in);
+		close(out);
+	}
+	CHECK_EQ(fake->submits, 2000);
+	CHECK_EQ(fake->made[FAKE_FENCE], 2);
+	CHECK_EQ(fake->made[FAKE_SEMAPHORE], 4);
+	CHECK_EQ(fake->made[FAKE_COMMANDS], 2);
+	/* While the device is at none of them they are as many as accesses. */
+	fake->busy = true;
+	for (int i = 0; i < 10; i++) {
+		CHECK_OK(acquire(&f, DLBUF_RW));
+		close(release_fence(&f, DLBUF_RW));
+	}
+	CHECK_EQ(fake->made[FAKE_FENCE], 22);
+	fake->busy = false;
+	for (int i = 0; i < 10; i++) {
+		CHECK_OK(acquire(&f, DLBUF_RW));
+		close(release_fence(&f, DLBUF_RW));
+	}
+	CHECK_EQ(fake->made[FAKE_FENCE], 22);
+	import_finish(&f, 0);
+	/* Another import has those of the first. */
+	REQUIRE_OK(import_into(&f, f.dev));
+	CHECK_OK(acquire(&f, DLBUF_RW));
+	close(release_fence(&f, DLBUF_RW));
+	CHECK_EQ(fake->made[FAKE_FENCE], 22);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+static void *fenced_accesses(void *arg)
+{
+	struct fixture *f = arg;
+
+	for (int i = 0; i < 200; i++) {
+		uint32_t access = 1 + i % 3;
+		int in = eventfd(0, EFD_CLOEXEC);
+
+		CHECK_OK(acquire_after(f, access, i % 2 ? in : -1));
+		close(release_fence(f, access));
+		signal_fence(in);
+		close(in);
+	}
+	return NULL;
+}
+
+TEST(threads_with_fences)
+{
+	pthread_t threads[4];
+	struct fixture f;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin();
+	able(true, true);
+	REQUIRE_OK(import_into(&f, open_ok()));
+	for (int i = 0; i < 4; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, fenced_accesses, &f));
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQ(fake->submits, 1600);
+	CHECK_EQ(fake->waits + fake->drains, 0);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+/* ---------------------------------------------------------------- faults */
+
+#ifdef CONFIG_FAULT_INJECTION
+static int walk(void)
+{
+	struct dlbuf_device *dev = NULL;
+	struct fixture f;
+	int in, out = -1, ret;
+
+	ret = dlbuf_device_open("vulkan", NULL, &dev);
+	if (ret)
+		return ret;
+	in = dev->acquire_sync == DLBUF_SYNC_FENCE ? pending_fence() : -1;
+	ret = import_into(&f, dev);
+	if (!ret) {
+		ret = acquire_after(&f, DLBUF_RW, in);
+		if (in != -1)
+			signal_fence(in);
+		if (!ret) {
+			ret = vulkan_backend.release(&f.vi.base, DLBUF_RW,
+						     NULL, &out);
+			CHECK(!ret || (out == -1 && !fake->pending));
+		}
+		import_finish(&f, 0);
+	} else {
+		import_finish(&f, -1);
+	}
+	if (in != -1)
+		close(in);
+	if (out != -1)
+		close(out);
+	dlbuf_device_close(dev);
+	return ret;
+}
+
+TEST(every_call_fails_once)
+{
+	begin();
+	check_walks(walk);
+	end();
+}
+
+TEST(every_call_fails_once_with_fences)
+{
+	begin();
+	able(true, true);
+	check_walks(walk);
+	fake->busy = true;
+	check_walks(walk);
+	end();
+}
+#endif
+#else
+TEST(vulkan)
+{
+	SKIP("the backend is not built");
+}
+#endif
+
+KTAP_MAIN()
