@@ -186,6 +186,7 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 			PyObject *kwnames);
 int protocol_init(void);
 PyObject *tensor_dlpack_device(PyObject *self, PyObject *none);
+PyObject *tensor_dlpack_info(PyObject *self, PyObject *none);
 PyObject *tensor_array_interface(PyObject *self, void *closure);
 int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_release_buffer(PyObject *self, Py_buffer *view);

@@ -417,6 +417,16 @@ PyObject *tensor_dlpack_device(PyObject *self, PyObject *none)
 			     (int)t->dl->dl_tensor.device.device_id);
 }
 
+/*
+ * Of DLPack's roadmap and a draft of its Python specification: there is no
+ * other way to ask before the tensor is there.
+ */
+PyObject *tensor_dlpack_info(PyObject *self, PyObject *none)
+{
+	(void)self, (void)none;
+	return Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION);
+}
+
 /* ---------------------------------------------------------------- buffers */
 
 /* A code of the struct module, "" where it has none. */

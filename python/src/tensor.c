@@ -728,6 +728,8 @@ static PyMethodDef tensor_methods[] = {
 	  "__dlpack__(*, stream=None, max_version=None, dl_device=None, "
 	  "copy=None)\n--\n\n" },
 	{ "__dlpack_device__", tensor_dlpack_device, METH_NOARGS, NULL },
+	{ "__dlpack_info__", tensor_dlpack_info, METH_NOARGS,
+	  "The newest DLPack version that it can be handed out in." },
 	{ NULL, NULL, 0, NULL }
 };
 

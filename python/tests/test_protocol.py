@@ -279,6 +279,14 @@ def test_counts_return():
     assert p.deleted == 0
 
 
+def test_info():
+    t = dlbuf.from_dlpack(bytearray(3))
+    assert t.__dlpack_info__() == dlbuf.DLPACK_VERSION
+    capsule = t.__dlpack__(max_version=(9, 9))
+    dl = versioned(capsule)
+    assert (dl.major, dl.minor) == dlbuf.DLPACK_VERSION
+
+
 # ------------------------------------------------------------------ exchange
 
 def test_exchange_api():
