@@ -2,7 +2,10 @@
 /*
  * What the files of the extension share. Functions return 0, or -1 with a
  * Python exception set, unless they say otherwise; they are called with the
- * GIL unless they say otherwise.
+ * GIL unless they say otherwise, or on an interpreter without one with a thread
+ * state: then other threads are in here, too, and nothing that two can reach is
+ * changed but by the functions under "use", atomics, or with the lock of a
+ * Python object.
  */
 #ifndef PY_DLBUF_H
 #define PY_DLBUF_H
@@ -27,6 +30,25 @@ int raise_errno(int err, const char *fmt, ...);
  */
 bool gil_enter(PyGILState_STATE *state);
 void gil_leave(PyGILState_STATE state);
+
+/* The lock of a Python object, where the GIL is not held anyway. */
+#ifdef Py_GIL_DISABLED
+#define LOCK_OBJECT(obj) Py_BEGIN_CRITICAL_SECTION(obj)
+#define UNLOCK_OBJECT() Py_END_CRITICAL_SECTION()
+#else
+#define LOCK_OBJECT(obj) {
+#define UNLOCK_OBJECT() }
+#endif
+
+/*
+ * Use: how many calls are inside an object, -1 once it is closed. What close()
+ * gives up is not looked at outside of a use, since a call may be without the
+ * GIL, or there be none.
+ */
+bool use_begin(int *users);		/* false: closed */
+void use_end(int *users);
+/* 0; 1 where it was closed before; -EBUSY where a call is inside. */
+int use_close(int *users);
 
 int parse_dtype(PyObject *obj, DLDataType *dtype);
 PyObject *dtype_name(DLDataType dtype);
@@ -53,15 +75,15 @@ int64_t count_of(const DLTensor *dl);
 
 struct device {
 	PyObject_HEAD
-	struct dlbuf_device *dev;	/* NULL: closed */
-	unsigned int users;		/* calls that are inside dlbuf */
+	struct dlbuf_device *dev;
+	int users;			/* see use_begin() */
 };
 
 extern PyTypeObject *device_type;
 
 /* A Device, or a name whose device is opened once. New reference or NULL. */
 struct device *device_of(PyObject *obj);
-/* Between these two a device is not closed under a call without the GIL. */
+/* Between these two a device is not closed. */
 int device_begin(struct device *d);
 void device_end(struct device *d);
 PyObject *list_devices(PyObject *module, PyObject *none);
@@ -109,7 +131,7 @@ struct source *source_versioned(DLManagedTensorVersioned *tensor,
 /* A tensor over it, with a reference of its own; NULL with an exception. */
 DLManagedTensorVersioned *source_export(struct source *src);
 
-PyObject *from_capsule(PyObject *module, PyObject *args);
+PyObject *from_capsule(PyObject *module, PyObject *capsule);
 PyObject *from_buffer(PyObject *module, PyObject *obj);
 PyObject *from_memory(PyObject *module, PyObject *args);
 
@@ -117,11 +139,12 @@ PyObject *from_memory(PyObject *module, PyObject *args);
 
 struct tensor {
 	PyObject_HEAD
-	DLManagedTensorVersioned *dl;	/* NULL: closed */
+	DLManagedTensorVersioned *dl;
 	struct source *src;		/* NULL: of dlbuf */
 	struct device *device;		/* NULL: not of dlbuf */
 	PyObject *frame;		/* or NULL */
-	unsigned int users;		/* calls that are inside dlbuf */
+	int users;			/* see use_begin() */
+	bool ordering;			/* one is in acquire or release */
 	PyObject *weakrefs;
 };
 
@@ -132,8 +155,10 @@ PyObject *tensor_new(DLManagedTensorVersioned *dl, struct device *device,
 		     PyObject *frame);
 /* Takes the reference to src. */
 PyObject *tensor_of_source(struct source *src);
-int tensor_check(struct tensor *t);
-/* Another tensor over the same memory, new. */
+/* Between these two a tensor is not closed; -1: it is already. */
+int tensor_begin(struct tensor *t);
+void tensor_end(struct tensor *t);
+/* The rest is called in between. Another tensor over the same memory, new. */
 int tensor_share(struct tensor *t, DLManagedTensorVersioned **out);
 /*
  * The same for a consumer that will not call acquire: on the CPU it is ordered

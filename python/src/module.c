@@ -98,6 +98,35 @@ static PyObject *at_exit(PyObject *module, PyObject *none)
 	Py_RETURN_NONE;
 }
 
+/* ---------------------------------------------------------------- use */
+
+bool use_begin(int *users)
+{
+	int n = __atomic_load_n(users, __ATOMIC_RELAXED);
+
+	while (n >= 0)
+		if (__atomic_compare_exchange_n(users, &n, n + 1, true,
+						__ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+void use_end(int *users)
+{
+	__atomic_sub_fetch(users, 1, __ATOMIC_RELEASE);
+}
+
+int use_close(int *users)
+{
+	int none = 0;
+
+	if (__atomic_compare_exchange_n(users, &none, -1, false,
+					__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return 0;
+	return none < 0 ? 1 : -EBUSY;
+}
+
 /* ---------------------------------------------------------------- arguments */
 
 int parse_dtype(PyObject *obj, DLDataType *dtype)
@@ -262,18 +291,13 @@ static PyMethodDef methods[] = {
 	  "copy. fd is duplicated.\nstrides count elements, offset bytes." },
 	{ "import_frame", import_frame, METH_VARARGS, NULL },
 	{ "alloc", alloc, METH_VARARGS, NULL },
-	{ "from_capsule", from_capsule, METH_VARARGS, NULL },
+	{ "from_capsule", from_capsule, METH_O, NULL },
 	{ "from_buffer", from_buffer, METH_O, NULL },
 	{ "from_memory", from_memory, METH_VARARGS, NULL },
 	{ "check_stream", check_stream, METH_VARARGS, NULL },
 	{ "call_exchange_api", call_exchange_api, METH_VARARGS, NULL },
 	{ "at_exit", at_exit, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL }
-};
-
-static struct PyModuleDef definition = {
-	PyModuleDef_HEAD_INIT, "dlbuf._dlbuf", NULL, -1, methods, NULL, NULL,
-	NULL, NULL
 };
 
 static int get_names(const char *name, const char *const names[],
@@ -306,8 +330,28 @@ static int register_at_exit(PyObject *module)
 	return ret ? 0 : -1;
 }
 
-PyMODINIT_FUNC PyInit__dlbuf(void);
-PyMODINIT_FUNC PyInit__dlbuf(void)
+/*
+ * Once for the process: what leases and deleters on threads of their own come
+ * back to is this interpreter.
+ */
+static bool loaded;
+
+static int only_once(void)
+{
+	if (PyInterpreterState_GetID(PyInterpreterState_Get())) {
+		PyErr_SetString(PyExc_ImportError, "dlbuf works in the main "
+				"interpreter only, this is a subinterpreter");
+		return -1;
+	}
+	if (__atomic_exchange_n(&loaded, true, __ATOMIC_RELAXED)) {
+		PyErr_SetString(PyExc_ImportError, "dlbuf cannot be loaded twice "
+				"by one process");
+		return -1;
+	}
+	return 0;
+}
+
+static int execute(PyObject *module)
 {
 	static const char *const type_names[] = {
 		"DeviceInfo", "DeviceStats", "FormatInfo", "FormatPlane",
@@ -325,12 +369,38 @@ PyMODINIT_FUNC PyInit__dlbuf(void)
 		&error_plain, &error_invalid, &error_unsupported, &error_access,
 		&error_deadline,
 	};
-	PyObject *module = PyModule_Create(&definition);
 
-	if (module && (GET_NAMES("dlbuf._types", type_names, types) ||
-		       GET_NAMES("dlbuf._errors", error_names, errors) ||
-		       device_init_type(module) || tensor_init_type(module) ||
-		       register_at_exit(module)))
-		Py_CLEAR(module);
-	return module;
+	if (only_once())
+		return -1;
+	if (GET_NAMES("dlbuf._types", type_names, types) ||
+	    GET_NAMES("dlbuf._errors", error_names, errors) ||
+	    device_init_type(module) || tensor_init_type(module) ||
+	    register_at_exit(module)) {
+		__atomic_store_n(&loaded, false, __ATOMIC_RELAXED);
+		return -1;
+	}
+	return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+	{ Py_mod_exec, execute },
+#ifdef Py_mod_multiple_interpreters
+	{ Py_mod_multiple_interpreters,
+	  Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED },
+#endif
+#ifdef Py_GIL_DISABLED
+	{ Py_mod_gil, Py_MOD_GIL_NOT_USED },
+#endif
+	{ 0, NULL }
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT, "dlbuf._dlbuf", NULL, 0, methods, slots, NULL,
+	NULL, NULL
+};
+
+PyMODINIT_FUNC PyInit__dlbuf(void);
+PyMODINIT_FUNC PyInit__dlbuf(void)
+{
+	return PyModuleDef_Init(&definition);
 }

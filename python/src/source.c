@@ -222,44 +222,61 @@ static void release_owner(struct source *src)
 /* ---------------------------------------------------------------- consumers */
 
 /*
- * Takes what a capsule holds. The name is changed first: from then on the
- * capsule's destructor leaves the tensor alone, and it is this function's.
+ * What a capsule of that name holds, or NULL. The name is changed: from then on
+ * the capsule's destructor leaves the tensor alone, and it is the caller's.
  */
-PyObject *from_capsule(PyObject *module, PyObject *args)
+static void *take_capsule(PyObject *capsule, const char *name,
+			  const char *used)
+{
+	void *pointer = NULL;
+
+	LOCK_OBJECT(capsule);
+	if (PyCapsule_IsValid(capsule, name)) {
+		pointer = PyCapsule_GetPointer(capsule, name);
+		if (PyCapsule_SetName(capsule, used))
+			pointer = NULL;
+	}
+	UNLOCK_OBJECT();
+	return pointer;
+}
+
+/* Takes it. */
+static struct source *source_legacy(DLManagedTensor *legacy)
+{
+	struct source *src = source_create(&legacy->dl_tensor, 0,
+					   release_legacy);
+
+	if (src) {
+		src->u.legacy = legacy;
+	} else if (legacy->deleter) {
+		PyObject *a, *b, *c;
+
+		PyErr_Fetch(&a, &b, &c);
+		legacy->deleter(legacy);
+		PyErr_Restore(a, b, c);
+	}
+	return src;
+}
+
+PyObject *from_capsule(PyObject *module, PyObject *capsule)
 {
 	struct source *src;
-	PyObject *capsule;
 	void *pointer;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O", &capsule))
-		return NULL;
-	if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-		pointer = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-		if (PyCapsule_SetName(capsule, "used_dltensor_versioned"))
-			return NULL;
+	pointer = take_capsule(capsule, "dltensor_versioned",
+			       "used_dltensor_versioned");
+	if (pointer) {
 		src = source_versioned(pointer, NULL);
-	} else if (PyCapsule_IsValid(capsule, "dltensor")) {
-		DLManagedTensor *legacy;
-
-		pointer = PyCapsule_GetPointer(capsule, "dltensor");
-		if (PyCapsule_SetName(capsule, "used_dltensor"))
-			return NULL;
-		legacy = pointer;
-		src = source_create(&legacy->dl_tensor, 0, release_legacy);
-		if (src) {
-			src->u.legacy = legacy;
-		} else if (legacy->deleter) {
-			PyObject *a, *b, *c;
-
-			PyErr_Fetch(&a, &b, &c);
-			legacy->deleter(legacy);
-			PyErr_Restore(a, b, c);
-		}
 	} else {
-		PyErr_SetString(PyExc_ValueError, "not a capsule with a DLPack "
-				"tensor, or one that is used already");
-		return NULL;
+		pointer = take_capsule(capsule, "dltensor", "used_dltensor");
+		if (!pointer) {
+			PyErr_SetString(PyExc_ValueError, "not a capsule with a "
+					"DLPack tensor, or one that is used "
+					"already");
+			return NULL;
+		}
+		src = source_legacy(pointer);
 	}
 	return src ? tensor_of_source(src) : NULL;
 }
