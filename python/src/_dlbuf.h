@@ -109,6 +109,7 @@ struct source {
 		Py_buffer buffer;
 		PyObject *owner;
 		void *memory;
+		struct source *inner;
 	} u;
 	int64_t dims[];				/* shape, then strides */
 };
@@ -119,6 +120,7 @@ struct source {
  */
 struct source *source_create(const DLTensor *dl, uint64_t flags,
 			     void (*release)(struct source *src));
+void source_ref(struct source *src);
 void source_unref(struct source *src);
 /* Of the CPU, uninitialised, compact: takes what dl says of shape and dtype. */
 struct source *source_memory(const DLTensor *dl, uint64_t flags);
@@ -128,6 +130,9 @@ struct source *source_memory(const DLTensor *dl, uint64_t flags);
  */
 struct source *source_versioned(DLManagedTensorVersioned *tensor,
 				DLManagedTensorVersioned *keep);
+/* Over the same memory, dimensions reversed. */
+struct source *source_reversed(struct source *src);
+void reverse_dims(DLTensor *dl);
 /* A tensor over it, with a reference of its own; NULL with an exception. */
 DLManagedTensorVersioned *source_export(struct source *src);
 
@@ -170,6 +175,7 @@ void delete_versioned(DLManagedTensorVersioned *dl);
 PyObject *from_fd(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *import_frame(PyObject *module, PyObject *args);
 PyObject *alloc(PyObject *module, PyObject *args);
+PyObject *reverse(PyObject *module, PyObject *obj);
 int tensor_init_type(PyObject *module);
 
 /* ------------------------------------------------------------ protocol.c */

@@ -294,6 +294,7 @@ static PyMethodDef methods[] = {
 	{ "from_capsule", from_capsule, METH_O, NULL },
 	{ "from_buffer", from_buffer, METH_O, NULL },
 	{ "from_memory", from_memory, METH_VARARGS, NULL },
+	{ "reverse", reverse, METH_O, NULL },
 	{ "check_stream", check_stream, METH_VARARGS, NULL },
 	{ "call_exchange_api", call_exchange_api, METH_VARARGS, NULL },
 	{ "at_exit", at_exit, METH_NOARGS, NULL },

@@ -51,6 +51,11 @@ struct source *source_create(const DLTensor *dl, uint64_t flags,
 	return src;
 }
 
+void source_ref(struct source *src)
+{
+	__atomic_add_fetch(&src->refs, 1, __ATOMIC_RELAXED);
+}
+
 void source_unref(struct source *src)
 {
 	if (__atomic_sub_fetch(&src->refs, 1, __ATOMIC_ACQ_REL))
@@ -77,7 +82,7 @@ DLManagedTensorVersioned *source_export(struct source *src)
 		PyErr_NoMemory();
 		return NULL;
 	}
-	__atomic_add_fetch(&src->refs, 1, __ATOMIC_RELAXED);
+	source_ref(src);
 	e->src = src;
 	e->dl = (DLManagedTensorVersioned){
 		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
@@ -186,6 +191,37 @@ struct source *source_versioned(DLManagedTensorVersioned *tensor,
 	}
 	src->u.versioned[0] = tensor;
 	src->u.versioned[1] = keep;
+	return src;
+}
+
+static void release_inner(struct source *src)
+{
+	source_unref(src->u.inner);
+}
+
+/* Its shape and strides, where they are: for who owns the tensor. */
+void reverse_dims(DLTensor *dl)
+{
+	for (int a = 0, b = dl->ndim - 1; a < b; a++, b--) {
+		int64_t n = dl->shape[a], stride = dl->strides[a];
+
+		dl->shape[a] = dl->shape[b];
+		dl->strides[a] = dl->strides[b];
+		dl->shape[b] = n;
+		dl->strides[b] = stride;
+	}
+}
+
+struct source *source_reversed(struct source *inner)
+{
+	struct source *src = source_create(&inner->dl, inner->flags,
+					   release_inner);
+
+	if (!src)
+		return NULL;
+	source_ref(inner);
+	src->u.inner = inner;
+	reverse_dims(&src->dl);
 	return src;
 }
 
@@ -359,24 +395,24 @@ fail:
 	return NULL;
 }
 
-/* from_memory(owner, address, shape, dtype, strides, read_only) */
+/* from_memory(owner, address, shape, dtype, strides, read_only, device) */
 PyObject *from_memory(PyObject *module, PyObject *args)
 {
 	PyObject *owner, *address, *shape, *dtype, *strides;
 	struct source *src;
+	int read_only, type = kDLCPU, id = 0;
 	struct layout l;
-	int read_only;
 	void *data;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OOOOOp", &owner, &address, &shape, &dtype,
-			      &strides, &read_only))
+	if (!PyArg_ParseTuple(args, "OOOOOp|(ii)", &owner, &address, &shape,
+			      &dtype, &strides, &read_only, &type, &id))
 		return NULL;
 	data = PyLong_AsVoidPtr(address);
 	if ((!data && PyErr_Occurred()) ||
 	    parse_layout(&l, shape, dtype, strides, 0))
 		return NULL;
-	l.dl.device = (DLDevice){ kDLCPU, 0 };
+	l.dl.device = (DLDevice){ type, id };
 	l.dl.data = count_of(&l.dl) ? data : NULL;
 	src = source_create(&l.dl, read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
 			    release_owner);

@@ -324,8 +324,35 @@ static PyObject *tensor_share_method(PyObject *self, PyObject *none)
 		return NULL;
 	if (!tensor_share(t, &dl)) {
 		if (t->src)
-			__atomic_add_fetch(&t->src->refs, 1, __ATOMIC_RELAXED);
+			source_ref(t->src);
 		ret = make(dl, t->src, t->device, t->frame);
+	}
+	tensor_end(t);
+	return ret;
+}
+
+/* reverse(tensor): another one over the same memory, dimensions reversed. */
+PyObject *reverse(PyObject *module, PyObject *obj)
+{
+	struct tensor *t = (struct tensor *)obj;
+	DLManagedTensorVersioned *dl;
+	PyObject *ret = NULL;
+	struct source *src;
+
+	(void)module;
+	if (!PyObject_TypeCheck(obj, tensor_type)) {
+		PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
+		return NULL;
+	}
+	if (tensor_begin(t))
+		return NULL;
+	if (t->src) {
+		src = source_reversed(t->src);
+		ret = src ? tensor_of_source(src) : NULL;
+	} else if (!tensor_share(t, &dl)) {
+		/* The new one is this function's, and so are its dims. */
+		reverse_dims(&dl->dl_tensor);
+		ret = make(dl, NULL, t->device, t->frame);
 	}
 	tensor_end(t);
 	return ret;
