@@ -336,11 +336,12 @@ mutate:
 	$(Q)tests/mutate O=$(O)
 
 docs: $(tool)
-	$(call say,GEN,docs/formats.md man/dlbuf-formats.7)
+	$(call say,GEN,docs/formats.md man/dlbuf-formats.7 docs/bindings.md)
 	$(Q)tools/formats-doc $(O) > $(O)/formats.md
 	$(Q)tools/formats-doc --man $(O) > $(O)/formats.7
 	$(Q)mv $(O)/formats.md docs/formats.md
 	$(Q)mv $(O)/formats.7 man/dlbuf-formats.7
+	$(Q)tools/layouts-doc --write
 
 lab:
 	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(RUN))'
@@ -386,7 +387,8 @@ help:
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
 	'make mutate           break the source line by line: does a test notice?' \
-	'make docs             docs/formats.md and its man page, from what the tool prints' \
+	'make docs             docs/formats.md and its man page, from what the tool prints, and' \
+	'                      the offsets in docs/bindings.md, from the compilers' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \

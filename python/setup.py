@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import sysconfig
 import tempfile
 
 from setuptools import Extension, setup
@@ -21,8 +22,10 @@ os.chdir(HERE)
 COPY = "libdlbuf"
 ROOT = COPY if os.path.isdir(COPY) else ".."
 
-# The buffer protocol is in the stable ABI since 3.11.
+# The buffer protocol is in the stable ABI since 3.11. An interpreter without a
+# GIL has another layout of objects and no stable ABI of ours: a build for each.
 LIMITED_API = "0x030b0000"
+STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
 
 
 def version():
@@ -127,7 +130,8 @@ extension = Extension(
     "dlbuf._dlbuf",
     sources=sorted(glob.glob("src/*.c")),
     define_macros=[("_GNU_SOURCE", "1"), ("_FILE_OFFSET_BITS", "64"),
-                   ("_TIME_BITS", "64"), ("Py_LIMITED_API", LIMITED_API)],
+                   ("_TIME_BITS", "64"),
+                   *([("Py_LIMITED_API", LIMITED_API)] if STABLE_ABI else [])],
     extra_compile_args=["-std=gnu11", "-fvisibility=hidden", "-Wall",
                         "-Wextra", "-Wno-missing-field-initializers",
                         "-ffunction-sections", "-fdata-sections"],
@@ -136,12 +140,12 @@ extension = Extension(
     extra_link_args=["-Wl,--gc-sections", "-Wl,-z,relro,-z,now",
                      "-Wl,--version-script,src/_dlbuf.map"],
     libraries=["dl", "pthread"],
-    py_limited_api=True,
+    py_limited_api=STABLE_ABI,
 )
 
 setup(
     version=version(),
     ext_modules=[extension],
     cmdclass={"build_ext": BuildExt, "sdist": Sdist},
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE_ABI else {},
 )

@@ -5,9 +5,10 @@
     t = torch.from_dlpack(dlbuf.from_fd(fd, (1080, 1920, 3), "uint8"))
 
 Producers: from_fd(), from_frame(), alloc(). Consumers of whatever has memory:
-from_dlpack(), asdlpack(). Each gives a Tensor, which any library with DLPack,
-the buffer protocol or NumPy's array interface takes, without a copy. exchange()
-makes a tensor of another library's class of it, without a Python call.
+from_dlpack(), asdlpack(), wrap(); share() by address. Each gives a Tensor, which
+any library with DLPack, the buffer protocol or NumPy's array interface takes,
+without a copy. exchange() makes a tensor of another library's class of it,
+without a Python call.
 
 What is handed to such a library is ordered after the fences of the dma-buf by
 the call, and the access ends when the library deletes what it took. Inside
@@ -24,6 +25,7 @@ from ._protocols import CanDLPack, CanDLPackDevice
 from ._types import (MOD_INVALID, MOD_LINEAR, Access, CodeSpace, DeviceInfo,
                      DeviceStats, DLDataTypeCode, DLDeviceType, FormatInfo,
                      FormatPlane, Frame, Plane, View)
+from ._wrap import share, wrap
 
 # The version of DLPack that tensors are written in.
 DLPACK_VERSION = (1, 3)
@@ -37,5 +39,5 @@ __all__ = [
     "FormatPlane", "Frame", "InvalidError", "MOD_INVALID", "MOD_LINEAR",
     "Plane", "Tensor", "UnsupportedError", "View", "alloc", "asdlpack",
     "devices", "exchange", "exporters", "find_format", "formats", "from_dlpack",
-    "from_fd", "from_frame", "version",
+    "from_fd", "from_frame", "share", "version", "wrap",
 ]

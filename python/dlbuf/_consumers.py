@@ -12,6 +12,7 @@ from ._errors import UnsupportedError
 from ._types import DLDeviceType
 
 _VERSION = (1, 3)
+_CAPSULE = type(Tensor.__dlpack_c_exchange_api__)
 _KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 
 
@@ -76,12 +77,17 @@ def from_dlpack(x: Any, /, *, device: Any = None,
     """A Tensor over the memory of x.
 
     x has the DLPack protocol, NumPy's array interface or the buffer protocol;
-    they are tried in this order. What x cannot be written through stays
+    they are tried in this order; or it is a DLPack capsule. What x cannot be written through stays
     read-only. device ("cpu", a Device or DLPack's pair) and copy as in the
     array API standard: they are x's to fulfil, or to refuse with BufferError.
     """
     if isinstance(x, Tensor) and device is None and not copy:
         return x.share()
+    if isinstance(x, _CAPSULE):
+        if device is not None or copy is not None:
+            raise UnsupportedError(95, "a capsule is taken as it is: ask its "
+                                   "producer for another device or a copy")
+        return _dlbuf.from_capsule(x)
     method = getattr(x, "__dlpack__", None)
     if method is not None:
         try:

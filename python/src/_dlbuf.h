@@ -2,7 +2,10 @@
 /*
  * What the files of the extension share. Functions return 0, or -1 with a
  * Python exception set, unless they say otherwise; they are called with the
- * GIL unless they say otherwise.
+ * GIL unless they say otherwise, or on an interpreter without one with a thread
+ * state: then other threads are in here, too, and nothing that two can reach is
+ * changed but by the functions under "use", atomics, or with the lock of a
+ * Python object.
  */
 #ifndef PY_DLBUF_H
 #define PY_DLBUF_H
@@ -55,6 +58,25 @@ int signature_init(struct signature *s);
 int parse_args(struct signature *s, PyObject *const *args, Py_ssize_t n,
 	       PyObject *kwnames, PyObject *out[]);
 
+/* The lock of a Python object, where the GIL is not held anyway. */
+#ifdef Py_GIL_DISABLED
+#define LOCK_OBJECT(obj) Py_BEGIN_CRITICAL_SECTION(obj)
+#define UNLOCK_OBJECT() Py_END_CRITICAL_SECTION()
+#else
+#define LOCK_OBJECT(obj) {
+#define UNLOCK_OBJECT() }
+#endif
+
+/*
+ * Use: how many calls are inside an object, -1 once it is closed. What close()
+ * gives up is not looked at outside of a use, since a call may be without the
+ * GIL, or there be none.
+ */
+bool use_begin(int *users);		/* false: closed */
+void use_end(int *users);
+/* 0; 1 where it was closed before; -EBUSY where a call is inside. */
+int use_close(int *users);
+
 int parse_dtype(PyObject *obj, DLDataType *dtype);
 PyObject *dtype_name(DLDataType dtype);
 /* None, a name or a number; None leaves *access alone. */
@@ -80,8 +102,8 @@ int64_t count_of(const DLTensor *dl);
 
 struct device {
 	PyObject_HEAD
-	struct dlbuf_device *dev;	/* NULL: closed */
-	unsigned int users;		/* calls that are inside dlbuf */
+	struct dlbuf_device *dev;
+	int users;			/* see use_begin() */
 	bool cpu;			/* its imports and deletes do not wait */
 };
 
@@ -92,7 +114,7 @@ struct device *device_cpu(void);
 
 /* A Device, or a name whose device is opened once. New reference or NULL. */
 struct device *device_of(PyObject *obj);
-/* Between these two a device is not closed under a call without the GIL. */
+/* Between these two a device is not closed. */
 int device_begin(struct device *d);
 void device_end(struct device *d);
 PyObject *list_devices(PyObject *module, PyObject *none);
@@ -118,6 +140,7 @@ struct source {
 		Py_buffer buffer;
 		PyObject *owner;
 		void *memory;
+		struct source *inner;
 	} u;
 	int64_t dims[];				/* shape, then strides */
 };
@@ -128,6 +151,7 @@ struct source {
  */
 struct source *source_create(const DLTensor *dl, uint64_t flags,
 			     void (*release)(struct source *src));
+void source_ref(struct source *src);
 void source_unref(struct source *src);
 /* Of the CPU, uninitialised, compact: takes what dl says of shape and dtype. */
 struct source *source_memory(const DLTensor *dl, uint64_t flags);
@@ -137,10 +161,13 @@ struct source *source_memory(const DLTensor *dl, uint64_t flags);
  */
 struct source *source_versioned(DLManagedTensorVersioned *tensor,
 				DLManagedTensorVersioned *keep);
+/* Over the same memory, dimensions reversed. */
+struct source *source_reversed(struct source *src);
+void reverse_dims(DLTensor *dl);
 /* A tensor over it, with a reference of its own; NULL with an exception. */
 DLManagedTensorVersioned *source_export(struct source *src);
 
-PyObject *from_capsule(PyObject *module, PyObject *args);
+PyObject *from_capsule(PyObject *module, PyObject *capsule);
 PyObject *from_buffer(PyObject *module, PyObject *obj);
 PyObject *from_memory(PyObject *module, PyObject *args);
 
@@ -148,11 +175,12 @@ PyObject *from_memory(PyObject *module, PyObject *args);
 
 struct tensor {
 	PyObject_HEAD
-	DLManagedTensorVersioned *dl;	/* NULL: closed */
+	DLManagedTensorVersioned *dl;
 	struct source *src;		/* NULL: of dlbuf */
 	struct device *device;		/* NULL: not of dlbuf */
 	PyObject *frame;		/* or NULL */
-	unsigned int users;		/* calls that are inside dlbuf */
+	int users;			/* see use_begin() */
+	bool ordering;			/* one is in acquire or release */
 	bool was_acquired;		/* dl may be; for the GIL's sake */
 	PyObject *weakrefs;
 };
@@ -164,8 +192,10 @@ PyObject *tensor_new(DLManagedTensorVersioned *dl, struct device *device,
 		     PyObject *frame);
 /* Takes the reference to src. */
 PyObject *tensor_of_source(struct source *src);
-int tensor_check(struct tensor *t);
-/* Another tensor over the same memory, new. */
+/* Between these two a tensor is not closed; -1: it is already. */
+int tensor_begin(struct tensor *t);
+void tensor_end(struct tensor *t);
+/* The rest is called in between. Another tensor over the same memory, new. */
 int tensor_share(struct tensor *t, DLManagedTensorVersioned **out);
 /*
  * The same for a consumer that will not call acquire: on the CPU it is ordered
@@ -178,6 +208,7 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		  PyObject *kwnames);
 PyObject *import_frame(PyObject *module, PyObject *args);
 PyObject *alloc(PyObject *module, PyObject *args);
+PyObject *reverse(PyObject *module, PyObject *obj);
 int tensor_init_type(PyObject *module);
 
 /* ------------------------------------------------------------ protocol.c */

@@ -16,15 +16,28 @@ static struct device *cpu;
 
 int device_begin(struct device *d)
 {
-	if (!d->dev)
-		return raise_errno(EINVAL, "the device is closed");
-	d->users++;
-	return 0;
+	if (use_begin(&d->users))
+		return 0;
+	return raise_errno(EINVAL, "the device is closed");
 }
 
 void device_end(struct device *d)
 {
-	d->users--;
+	use_end(&d->users);
+}
+
+/* New reference, or NULL, with an exception or without. */
+static PyObject *opened(PyObject *name)
+{
+	PyObject *found;
+
+#ifdef Py_GIL_DISABLED
+	PyDict_GetItemRef(by_name, name, &found);
+#else
+	found = PyDict_GetItemWithError(by_name, name);
+	Py_XINCREF(found);
+#endif
+	return found;
 }
 
 struct device *device_cpu(void)
@@ -35,7 +48,7 @@ struct device *device_cpu(void)
 
 struct device *device_of(PyObject *obj)
 {
-	PyObject *found;
+	PyObject *found, *new;
 
 	if (PyObject_TypeCheck(obj, device_type)) {
 		Py_INCREF(obj);
@@ -46,14 +59,14 @@ struct device *device_of(PyObject *obj)
 				"a device is a Device or a name");
 		return NULL;
 	}
-	found = PyDict_GetItemWithError(by_name, obj);
-	Py_XINCREF(found);
-	if (!found && !PyErr_Occurred()) {
-		found = PyObject_CallFunctionObjArgs((PyObject *)device_type,
-						     obj, NULL);
-		if (found && PyDict_SetItem(by_name, obj, found))
-			Py_CLEAR(found);
-	}
+	found = opened(obj);
+	if (found || PyErr_Occurred())
+		return (struct device *)found;
+	/* Of two threads that get here the first one's stays. */
+	new = PyObject_CallFunctionObjArgs((PyObject *)device_type, obj, NULL);
+	found = new ? PyObject_CallMethod(by_name, "setdefault", "OO", obj,
+					  new) : NULL;
+	Py_XDECREF(new);
 	return (struct device *)found;
 }
 
@@ -94,14 +107,18 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args,
 static PyObject *device_close(PyObject *obj, PyObject *none)
 {
 	struct device *self = (struct device *)obj;
-	struct dlbuf_device *dev = self->dev;
+	struct dlbuf_device *dev = NULL;
 
 	(void)none;
-	if (self->users) {
+	switch (use_close(&self->users)) {
+	case 0:
+		dev = self->dev;
+		self->dev = NULL;
+		break;
+	case -EBUSY:
 		raise_errno(EBUSY, "another thread is using the device");
 		return NULL;
 	}
-	self->dev = NULL;
 	Py_BEGIN_ALLOW_THREADS
 	dlbuf_device_close(dev);
 	Py_END_ALLOW_THREADS
@@ -187,17 +204,23 @@ static PyObject *device_name(PyObject *self, void *closure)
 	return get_info(self, &info) ? NULL : text(info.name);
 }
 
+static bool is_closed(PyObject *self)
+{
+	return __atomic_load_n(&((struct device *)self)->users,
+			       __ATOMIC_RELAXED) < 0;
+}
+
 static PyObject *device_closed(PyObject *self, void *closure)
 {
 	(void)closure;
-	return PyBool_FromLong(!((struct device *)self)->dev);
+	return PyBool_FromLong(is_closed(self));
 }
 
 static PyObject *device_repr(PyObject *self)
 {
 	struct dlbuf_device_info info;
 
-	if (!((struct device *)self)->dev)
+	if (is_closed(self))
 		return PyUnicode_FromString("<dlbuf.Device, closed>");
 	if (get_info(self, &info))
 		return NULL;

@@ -52,12 +52,11 @@ static int api_from_object(void *obj, DLManagedTensorVersioned **out)
 	bool cpu;
 	int ret;
 
-	if (is_tensor(obj) || tensor_check(t))
+	if (is_tensor(obj) || tensor_begin(t))
 		return -1;
 	cpu = t->dl->dl_tensor.device.device_type == kDLCPU;
-	t->users++;
 	ret = tensor_share_ordered(t, 0, NULL, cpu, out);
-	t->users--;
+	tensor_end(t);
 	return ret;
 }
 
@@ -128,19 +127,18 @@ static int take_own(struct tensor *t, const DLPackExchangeAPI *to,
 	DLDevice device;
 	void *stream = NULL;
 	bool cpu;
-	int ret;
+	int ret = 0;
 
-	if (tensor_check(t))
+	if (tensor_begin(t))
 		return -1;
 	device = t->dl->dl_tensor.device;
 	cpu = device.device_type == kDLCPU;
-	if (!cpu && to->current_work_stream &&
-	    to->current_work_stream(device.device_type, device.device_id,
-				    &stream))
-		return -1;
-	t->users++;
-	ret = tensor_share_ordered(t, 0, stream, cpu || stream, out);
-	t->users--;
+	if (!cpu && to->current_work_stream)
+		ret = to->current_work_stream(device.device_type,
+					      device.device_id, &stream);
+	if (!ret)
+		ret = tensor_share_ordered(t, 0, stream, cpu || stream, out);
+	tensor_end(t);
 	return ret;
 }
 

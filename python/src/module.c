@@ -109,6 +109,35 @@ static PyObject *at_exit(PyObject *module, PyObject *none)
 	Py_RETURN_NONE;
 }
 
+/* ---------------------------------------------------------------- use */
+
+bool use_begin(int *users)
+{
+	int n = __atomic_load_n(users, __ATOMIC_RELAXED);
+
+	while (n >= 0)
+		if (__atomic_compare_exchange_n(users, &n, n + 1, true,
+						__ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+void use_end(int *users)
+{
+	__atomic_sub_fetch(users, 1, __ATOMIC_RELEASE);
+}
+
+int use_close(int *users)
+{
+	int none = 0;
+
+	if (__atomic_compare_exchange_n(users, &none, -1, false,
+					__ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return 0;
+	return none < 0 ? 1 : -EBUSY;
+}
+
 /* ---------------------------------------------------------------- arguments */
 
 int signature_init(struct signature *s)
@@ -135,30 +164,48 @@ static int index_of(const struct signature *s, PyObject *name)
 	return -1;
 }
 
-/* Which arguments these names are, in s->indices. */
-static int match(struct signature *s, PyObject *kwnames, Py_ssize_t names)
+/* Which arguments these names are. */
+static int match(const struct signature *s, PyObject *kwnames, Py_ssize_t names,
+		 signed char indices[])
 {
-	Py_CLEAR(s->kwnames);
 	if (names > MAX_ARGS) {
 		PyErr_Format(PyExc_TypeError, "%s() has no %zd arguments",
 			     s->function, names);
 		return -1;
 	}
 	for (Py_ssize_t k = 0; k < names; k++) {
-		int i = index_of(s, PyTuple_GetItem(kwnames, k));
-
-		if (i < 0)
+		indices[k] = index_of(s, PyTuple_GetItem(kwnames, k));
+		if (indices[k] < 0)
 			return -1;
-		s->indices[k] = i;
 	}
-	s->kwnames = Py_NewRef(kwnames);
 	return 0;
+}
+
+/* The same, out of s where the last call had the same names. */
+static const signed char *indices_of(struct signature *s, PyObject *kwnames,
+				     Py_ssize_t names, signed char room[])
+{
+#ifdef Py_GIL_DISABLED
+	/* Another thread may be replacing what s has. */
+	return match(s, kwnames, names, room) ? NULL : room;
+#else
+	(void)room;
+	if (s->kwnames != kwnames) {
+		Py_CLEAR(s->kwnames);
+		if (match(s, kwnames, names, s->indices))
+			return NULL;
+		s->kwnames = Py_NewRef(kwnames);
+	}
+	return s->indices;
+#endif
 }
 
 int parse_args(struct signature *s, PyObject *const *args, Py_ssize_t n,
 	       PyObject *kwnames, PyObject *out[])
 {
 	Py_ssize_t names = kwnames ? PyTuple_Size(kwnames) : 0;
+	signed char room[MAX_ARGS];
+	const signed char *indices = room;
 
 	if (n > s->positional) {
 		PyErr_Format(PyExc_TypeError, "%s() takes %d positional "
@@ -168,10 +215,12 @@ int parse_args(struct signature *s, PyObject *const *args, Py_ssize_t n,
 	}
 	for (int i = 0; i < MAX_ARGS && s->names[i]; i++)
 		out[i] = i < n ? args[i] : NULL;
-	if (names && s->kwnames != kwnames && match(s, kwnames, names))
+	if (names)
+		indices = indices_of(s, kwnames, names, room);
+	if (!indices)
 		return -1;
 	for (Py_ssize_t k = 0; k < names; k++) {
-		int i = s->indices[k];
+		int i = indices[k];
 
 		if (out[i]) {
 			PyErr_Format(PyExc_TypeError, "%s() got '%s' twice",
@@ -381,9 +430,10 @@ static PyMethodDef methods[] = {
 	  "copy. fd is duplicated.\nstrides count elements, offset bytes." },
 	{ "import_frame", import_frame, METH_VARARGS, NULL },
 	{ "alloc", alloc, METH_VARARGS, NULL },
-	{ "from_capsule", from_capsule, METH_VARARGS, NULL },
+	{ "from_capsule", from_capsule, METH_O, NULL },
 	{ "from_buffer", from_buffer, METH_O, NULL },
 	{ "from_memory", from_memory, METH_VARARGS, NULL },
+	{ "reverse", reverse, METH_O, NULL },
 	{ "check_stream", check_stream, METH_VARARGS, NULL },
 	{ "exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
 	  "exchange(x, type, /)\n--\n\nx as a tensor of another library's class, "
@@ -392,11 +442,6 @@ static PyMethodDef methods[] = {
 	{ "exchange_allocate", exchange_allocate, METH_VARARGS, NULL },
 	{ "at_exit", at_exit, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL }
-};
-
-static struct PyModuleDef definition = {
-	PyModuleDef_HEAD_INIT, "dlbuf._dlbuf", NULL, -1, methods, NULL, NULL,
-	NULL, NULL
 };
 
 static int get_names(const char *name, const char *const names[],
@@ -429,8 +474,28 @@ static int register_at_exit(PyObject *module)
 	return ret ? 0 : -1;
 }
 
-PyMODINIT_FUNC PyInit__dlbuf(void);
-PyMODINIT_FUNC PyInit__dlbuf(void)
+/*
+ * Once for the process: what leases and deleters on threads of their own come
+ * back to is this interpreter.
+ */
+static bool loaded;
+
+static int only_once(void)
+{
+	if (PyInterpreterState_GetID(PyInterpreterState_Get())) {
+		PyErr_SetString(PyExc_ImportError, "dlbuf works in the main "
+				"interpreter only, this is a subinterpreter");
+		return -1;
+	}
+	if (__atomic_exchange_n(&loaded, true, __ATOMIC_RELAXED)) {
+		PyErr_SetString(PyExc_ImportError, "dlbuf cannot be loaded twice "
+				"by one process");
+		return -1;
+	}
+	return 0;
+}
+
+static int execute(PyObject *module)
 {
 	static const char *const type_names[] = {
 		"DeviceInfo", "DeviceStats", "FormatInfo", "FormatPlane",
@@ -448,13 +513,40 @@ PyMODINIT_FUNC PyInit__dlbuf(void)
 		&error_plain, &error_invalid, &error_unsupported, &error_access,
 		&error_deadline,
 	};
-	PyObject *module = PyModule_Create(&definition);
 
+	if (only_once())
+		return -1;
 	dtypes = PyDict_New();
-	if (module && (!dtypes || protocol_init() || GET_NAMES("dlbuf._types", type_names, types) ||
-		       GET_NAMES("dlbuf._errors", error_names, errors) ||
-		       device_init_type(module) || tensor_init_type(module) ||
-		       register_at_exit(module)))
-		Py_CLEAR(module);
-	return module;
+	if (!dtypes || protocol_init() ||
+	    GET_NAMES("dlbuf._types", type_names, types) ||
+	    GET_NAMES("dlbuf._errors", error_names, errors) ||
+	    device_init_type(module) || tensor_init_type(module) ||
+	    register_at_exit(module)) {
+		__atomic_store_n(&loaded, false, __ATOMIC_RELAXED);
+		return -1;
+	}
+	return 0;
+}
+
+static PyModuleDef_Slot slots[] = {
+	{ Py_mod_exec, execute },
+#ifdef Py_mod_multiple_interpreters
+	{ Py_mod_multiple_interpreters,
+	  Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED },
+#endif
+#ifdef Py_GIL_DISABLED
+	{ Py_mod_gil, Py_MOD_GIL_NOT_USED },
+#endif
+	{ 0, NULL }
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT, "dlbuf._dlbuf", NULL, 0, methods, slots, NULL,
+	NULL, NULL
+};
+
+PyMODINIT_FUNC PyInit__dlbuf(void);
+PyMODINIT_FUNC PyInit__dlbuf(void)
+{
+	return PyModuleDef_Init(&definition);
 }

@@ -374,7 +374,7 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 	DLDevice own;
 	PyObject *ret;
 
-	if (parse_args(&dlpack, args, n, kwnames, given) || tensor_check(t))
+	if (parse_args(&dlpack, args, n, kwnames, given))
 		return NULL;
 	version = given[MAX_VERSION];
 	device = given[DL_DEVICE];
@@ -387,34 +387,40 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 		if (want_copy < 0)
 			return NULL;
 	}
+	if (device && device != Py_None &&
+	    parse_pair(device, "dl_device", &type, &id))
+		return NULL;
+	if (tensor_begin(t))
+		return NULL;
 	own = t->dl->dl_tensor.device;
 	if (device && device != Py_None) {
-		if (parse_pair(device, "dl_device", &type, &id))
-			return NULL;
 		if ((type != (int)own.device_type || id != own.device_id) &&
 		    (type != kDLCPU || id)) {
 			raise_errno(EOPNOTSUPP, "a tensor of device (%d, %d) "
 				    "cannot be handed out as one of (%d, %d)",
 				    (int)own.device_type, (int)own.device_id,
 				    type, id);
+			tensor_end(t);
 			return NULL;
 		}
 	}
-	t->users++;
 	ret = do_dlpack(t, given[STREAM], major < 1, type == kDLCPU, want_copy);
-	t->users--;
+	tensor_end(t);
 	return ret;
 }
 
 PyObject *tensor_dlpack_device(PyObject *self, PyObject *none)
 {
 	struct tensor *t = (struct tensor *)self;
+	DLDevice device;
 
 	(void)none;
-	if (tensor_check(t))
+	if (tensor_begin(t))
 		return NULL;
-	return Py_BuildValue("(ii)", (int)t->dl->dl_tensor.device.device_type,
-			     (int)t->dl->dl_tensor.device.device_id);
+	device = t->dl->dl_tensor.device;
+	tensor_end(t);
+	return Py_BuildValue("(ii)", (int)device.device_type,
+			     (int)device.device_id);
 }
 
 /*
@@ -509,15 +515,11 @@ static int fill(Py_buffer *view, struct view *v, int flags)
 	return 0;
 }
 
-int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
+static int get_buffer(struct tensor *t, Py_buffer *view, int flags)
 {
-	struct tensor *t = (struct tensor *)self;
 	struct view *v;
 	int ret;
 
-	view->obj = NULL;
-	if (tensor_check(t))
-		return -1;
 	if (t->dl->dl_tensor.device.device_type != kDLCPU)
 		return raise_errno(EOPNOTSUPP, "the tensor is not in the CPU's "
 				   "memory: ask for one that is, with "
@@ -528,9 +530,7 @@ int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
 		PyErr_NoMemory();
 		return -1;
 	}
-	t->users++;
 	ret = tensor_share_ordered(t, 0, NULL, true, &v->dl);
-	t->users--;
 	if (!ret) {
 		ret = fill(view, v, flags);
 		if (ret)
@@ -540,9 +540,21 @@ int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
 		free(v);
 		return -1;
 	}
-	Py_INCREF(self);
-	view->obj = self;
+	view->obj = Py_NewRef((PyObject *)t);
 	return 0;
+}
+
+int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+	struct tensor *t = (struct tensor *)self;
+	int ret;
+
+	view->obj = NULL;
+	if (tensor_begin(t))
+		return -1;
+	ret = get_buffer(t, view, flags);
+	tensor_end(t);
+	return ret;
 }
 
 void tensor_release_buffer(PyObject *self, Py_buffer *view)
@@ -561,20 +573,15 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view)
  * the producers, and whoever writes has to bracket it by acquire() and
  * release(). AttributeError is how an object says that it has no such thing.
  */
-PyObject *tensor_array_interface(PyObject *self, void *closure)
+static PyObject *array_interface(struct tensor *t)
 {
-	struct tensor *t = (struct tensor *)self;
 	DLManagedTensorVersioned *dl;
 	const DLTensor *d;
 	PyObject *shape, *strides, *ret = NULL;
 	int64_t bytes[DLBUF_MAX_NDIM];
 	char type[16];
 	size_t item;
-	int err;
 
-	(void)closure;
-	if (tensor_check(t))
-		return NULL;
 	d = &t->dl->dl_tensor;
 	item = dtype_bytes(d->dtype);
 	if (d->device.device_type != kDLCPU || !*format_of(d->dtype)) {
@@ -582,10 +589,7 @@ PyObject *tensor_array_interface(PyObject *self, void *closure)
 				"the array interface has no words for this tensor");
 		return NULL;
 	}
-	t->users++;
-	err = tensor_share_ordered(t, 0, NULL, true, &dl);
-	t->users--;
-	if (err)
+	if (tensor_share_ordered(t, 0, NULL, true, &dl))
 		return NULL;
 	delete_versioned(dl);
 	for (int i = 0; i < d->ndim; i++)
@@ -604,5 +608,18 @@ PyObject *tensor_array_interface(PyObject *self, void *closure)
 					DLPACK_FLAG_BITMASK_READ_ONLY)));
 	Py_XDECREF(shape);
 	Py_XDECREF(strides);
+	return ret;
+}
+
+PyObject *tensor_array_interface(PyObject *self, void *closure)
+{
+	struct tensor *t = (struct tensor *)self;
+	PyObject *ret;
+
+	(void)closure;
+	if (tensor_begin(t))
+		return NULL;
+	ret = array_interface(t);
+	tensor_end(t);
 	return ret;
 }

@@ -51,6 +51,11 @@ struct source *source_create(const DLTensor *dl, uint64_t flags,
 	return src;
 }
 
+void source_ref(struct source *src)
+{
+	__atomic_add_fetch(&src->refs, 1, __ATOMIC_RELAXED);
+}
+
 void source_unref(struct source *src)
 {
 	if (__atomic_sub_fetch(&src->refs, 1, __ATOMIC_ACQ_REL))
@@ -77,7 +82,7 @@ DLManagedTensorVersioned *source_export(struct source *src)
 		PyErr_NoMemory();
 		return NULL;
 	}
-	__atomic_add_fetch(&src->refs, 1, __ATOMIC_RELAXED);
+	source_ref(src);
 	e->src = src;
 	e->dl = (DLManagedTensorVersioned){
 		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
@@ -189,6 +194,37 @@ struct source *source_versioned(DLManagedTensorVersioned *tensor,
 	return src;
 }
 
+static void release_inner(struct source *src)
+{
+	source_unref(src->u.inner);
+}
+
+/* Its shape and strides, where they are: for who owns the tensor. */
+void reverse_dims(DLTensor *dl)
+{
+	for (int a = 0, b = dl->ndim - 1; a < b; a++, b--) {
+		int64_t n = dl->shape[a], stride = dl->strides[a];
+
+		dl->shape[a] = dl->shape[b];
+		dl->strides[a] = dl->strides[b];
+		dl->shape[b] = n;
+		dl->strides[b] = stride;
+	}
+}
+
+struct source *source_reversed(struct source *inner)
+{
+	struct source *src = source_create(&inner->dl, inner->flags,
+					   release_inner);
+
+	if (!src)
+		return NULL;
+	source_ref(inner);
+	src->u.inner = inner;
+	reverse_dims(&src->dl);
+	return src;
+}
+
 static void release_legacy(struct source *src)
 {
 	PyGILState_STATE state;
@@ -222,44 +258,61 @@ static void release_owner(struct source *src)
 /* ---------------------------------------------------------------- consumers */
 
 /*
- * Takes what a capsule holds. The name is changed first: from then on the
- * capsule's destructor leaves the tensor alone, and it is this function's.
+ * What a capsule of that name holds, or NULL. The name is changed: from then on
+ * the capsule's destructor leaves the tensor alone, and it is the caller's.
  */
-PyObject *from_capsule(PyObject *module, PyObject *args)
+static void *take_capsule(PyObject *capsule, const char *name,
+			  const char *used)
+{
+	void *pointer = NULL;
+
+	LOCK_OBJECT(capsule);
+	if (PyCapsule_IsValid(capsule, name)) {
+		pointer = PyCapsule_GetPointer(capsule, name);
+		if (PyCapsule_SetName(capsule, used))
+			pointer = NULL;
+	}
+	UNLOCK_OBJECT();
+	return pointer;
+}
+
+/* Takes it. */
+static struct source *source_legacy(DLManagedTensor *legacy)
+{
+	struct source *src = source_create(&legacy->dl_tensor, 0,
+					   release_legacy);
+
+	if (src) {
+		src->u.legacy = legacy;
+	} else if (legacy->deleter) {
+		PyObject *a, *b, *c;
+
+		PyErr_Fetch(&a, &b, &c);
+		legacy->deleter(legacy);
+		PyErr_Restore(a, b, c);
+	}
+	return src;
+}
+
+PyObject *from_capsule(PyObject *module, PyObject *capsule)
 {
 	struct source *src;
-	PyObject *capsule;
 	void *pointer;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "O", &capsule))
-		return NULL;
-	if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
-		pointer = PyCapsule_GetPointer(capsule, "dltensor_versioned");
-		if (PyCapsule_SetName(capsule, "used_dltensor_versioned"))
-			return NULL;
+	pointer = take_capsule(capsule, "dltensor_versioned",
+			       "used_dltensor_versioned");
+	if (pointer) {
 		src = source_versioned(pointer, NULL);
-	} else if (PyCapsule_IsValid(capsule, "dltensor")) {
-		DLManagedTensor *legacy;
-
-		pointer = PyCapsule_GetPointer(capsule, "dltensor");
-		if (PyCapsule_SetName(capsule, "used_dltensor"))
-			return NULL;
-		legacy = pointer;
-		src = source_create(&legacy->dl_tensor, 0, release_legacy);
-		if (src) {
-			src->u.legacy = legacy;
-		} else if (legacy->deleter) {
-			PyObject *a, *b, *c;
-
-			PyErr_Fetch(&a, &b, &c);
-			legacy->deleter(legacy);
-			PyErr_Restore(a, b, c);
-		}
 	} else {
-		PyErr_SetString(PyExc_ValueError, "not a capsule with a DLPack "
-				"tensor, or one that is used already");
-		return NULL;
+		pointer = take_capsule(capsule, "dltensor", "used_dltensor");
+		if (!pointer) {
+			PyErr_SetString(PyExc_ValueError, "not a capsule with a "
+					"DLPack tensor, or one that is used "
+					"already");
+			return NULL;
+		}
+		src = source_legacy(pointer);
 	}
 	return src ? tensor_of_source(src) : NULL;
 }
@@ -342,24 +395,24 @@ fail:
 	return NULL;
 }
 
-/* from_memory(owner, address, shape, dtype, strides, read_only) */
+/* from_memory(owner, address, shape, dtype, strides, read_only, device) */
 PyObject *from_memory(PyObject *module, PyObject *args)
 {
 	PyObject *owner, *address, *shape, *dtype, *strides;
 	struct source *src;
+	int read_only, type = kDLCPU, id = 0;
 	struct layout l;
-	int read_only;
 	void *data;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OOOOOp", &owner, &address, &shape, &dtype,
-			      &strides, &read_only))
+	if (!PyArg_ParseTuple(args, "OOOOOp|(ii)", &owner, &address, &shape,
+			      &dtype, &strides, &read_only, &type, &id))
 		return NULL;
 	data = PyLong_AsVoidPtr(address);
 	if ((!data && PyErr_Occurred()) ||
 	    parse_layout(&l, shape, dtype, strides, 0))
 		return NULL;
-	l.dl.device = (DLDevice){ kDLCPU, 0 };
+	l.dl.device = (DLDevice){ type, id };
 	l.dl.data = count_of(&l.dl) ? data : NULL;
 	src = source_create(&l.dl, read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
 			    release_owner);

@@ -29,7 +29,7 @@ static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
 	self->device = (struct device *)Py_XNewRef((PyObject *)device);
 	self->frame = Py_XNewRef(frame);
 	self->users = 0;
-	self->was_acquired = false;
+	self->ordering = self->was_acquired = false;
 	self->weakrefs = NULL;
 	return (PyObject *)self;
 }
@@ -51,11 +51,16 @@ PyObject *tensor_of_source(struct source *src)
 	return make(dl, src, NULL, NULL);
 }
 
-int tensor_check(struct tensor *t)
+int tensor_begin(struct tensor *t)
 {
-	if (t->dl)
+	if (use_begin(&t->users))
 		return 0;
 	return raise_errno(EINVAL, "the tensor is closed");
+}
+
+void tensor_end(struct tensor *t)
+{
+	use_end(&t->users);
 }
 
 /* May call back into Python: the lease of a frame. */
@@ -88,11 +93,14 @@ static PyObject *tensor_close(PyObject *obj, PyObject *none)
 	struct tensor *t = (struct tensor *)obj;
 
 	(void)none;
-	if (t->users) {
+	switch (use_close(&t->users)) {
+	case 0:
+		drop(t);
+		break;
+	case -EBUSY:
 		raise_errno(EBUSY, "another thread is using the tensor");
 		return NULL;
 	}
-	drop(t);
 	Py_RETURN_NONE;
 }
 
@@ -114,8 +122,6 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 {
 	int ret;
 
-	if (tensor_check(t))
-		return -1;
 	if (t->src) {
 		*out = source_export(t->src);
 		return *out ? 0 : -1;
@@ -129,39 +135,50 @@ int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 	DLManagedTensorVersioned *dl;
-	int ret = 0;
+	int ret;
 
 	if (tensor_share(t, &dl))
 		return -1;
-	wait = wait && !t->src;
-	if (wait)
-		ret = dlbuf_tensor_get_info(t->dl, &info);
-	if (!ret && wait && !info.acquired) {
-		Py_BEGIN_ALLOW_THREADS
+	*out = dl;
+	if (!wait || t->src)
+		return 0;
+	ret = dlbuf_tensor_get_info(t->dl, &info);
+	if (!ret && info.acquired)
+		return 0;
+	Py_BEGIN_ALLOW_THREADS
+	if (!ret)
 		ret = dlbuf_acquire(dl, access ? access : info.access, stream,
 				    NULL);
-		/* The sentence is this thread's, and lasts till it fails again. */
-		if (ret)
-			dl->deleter(dl);
-		Py_END_ALLOW_THREADS
-	}
+	/* The sentence is this thread's, and lasts till it fails again. */
 	if (ret)
-		return raise_dlbuf(ret);
-	*out = dl;
-	return 0;
+		dl->deleter(dl);
+	Py_END_ALLOW_THREADS
+	return ret ? raise_dlbuf(ret) : 0;
 }
 
 /* ---------------------------------------------------------------- order */
 
-static int begin(struct tensor *t)
+/* One thread at a time, which the library leaves to its callers. */
+static int order_begin(struct tensor *t)
 {
-	if (tensor_check(t))
+	if (tensor_begin(t))
 		return -1;
 	if (t->src)
-		return raise_errno(EOPNOTSUPP, "the tensor is not of a dma-buf: "
-				   "there is nothing to acquire");
-	t->users++;
-	return 0;
+		raise_errno(EOPNOTSUPP, "the tensor is not of a dma-buf: there is "
+			    "nothing to acquire");
+	else if (__atomic_exchange_n(&t->ordering, true, __ATOMIC_ACQUIRE))
+		raise_errno(EBUSY, "another thread is acquiring or releasing the "
+			    "tensor");
+	else
+		return 0;
+	tensor_end(t);
+	return -1;
+}
+
+static void order_end(struct tensor *t)
+{
+	__atomic_store_n(&t->ordering, false, __ATOMIC_RELEASE);
+	tensor_end(t);
 }
 
 /* A number, -1 too, of which the library has a sentence; or what has fileno(). */
@@ -214,7 +231,7 @@ static int do_acquire(struct tensor *t, uint32_t access, void *stream,
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 	int ret;
 
-	if (begin(t))
+	if (order_begin(t))
 		return -1;
 	ret = access ? 0 : dlbuf_tensor_get_info(t->dl, &info);
 	if (!access)
@@ -223,8 +240,8 @@ static int do_acquire(struct tensor *t, uint32_t access, void *stream,
 	if (!ret)
 		ret = dlbuf_acquire(t->dl, access, stream, opts);
 	Py_END_ALLOW_THREADS
-	t->users--;
 	t->was_acquired |= !ret;
+	order_end(t);
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
@@ -260,13 +277,13 @@ static int do_release(struct tensor *t, void *stream, int *fence)
 {
 	int ret;
 
-	if (begin(t))
+	if (order_begin(t))
 		return -1;
 	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_release(t->dl, stream, fence);
 	Py_END_ALLOW_THREADS
-	t->users--;
 	t->was_acquired &= !!ret;
+	order_end(t);
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
@@ -308,11 +325,15 @@ static PyObject *tensor_exit(PyObject *self, PyObject *args)
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 	struct tensor *t = (struct tensor *)self;
+	bool held;
 
 	(void)args;
 	/* Closed or released inside the block: then that was the end. */
-	if (t->dl && !t->src && !dlbuf_tensor_get_info(t->dl, &info) &&
-	    info.acquired && do_release(t, NULL, NULL))
+	if (!use_begin(&t->users))
+		Py_RETURN_NONE;
+	held = !t->src && !dlbuf_tensor_get_info(t->dl, &info) && info.acquired;
+	tensor_end(t);
+	if (held && do_release(t, NULL, NULL))
 		return NULL;
 	Py_RETURN_NONE;
 }
@@ -321,86 +342,103 @@ static PyObject *tensor_share_method(PyObject *self, PyObject *none)
 {
 	struct tensor *t = (struct tensor *)self;
 	DLManagedTensorVersioned *dl;
+	PyObject *ret = NULL;
 
 	(void)none;
-	if (tensor_share(t, &dl))
+	if (tensor_begin(t))
 		return NULL;
-	if (t->src)
-		__atomic_add_fetch(&t->src->refs, 1, __ATOMIC_RELAXED);
-	return make(dl, t->src, t->device, t->frame);
+	if (!tensor_share(t, &dl)) {
+		if (t->src)
+			source_ref(t->src);
+		ret = make(dl, t->src, t->device, t->frame);
+	}
+	tensor_end(t);
+	return ret;
+}
+
+/* reverse(tensor): another one over the same memory, dimensions reversed. */
+PyObject *reverse(PyObject *module, PyObject *obj)
+{
+	struct tensor *t = (struct tensor *)obj;
+	DLManagedTensorVersioned *dl;
+	PyObject *ret = NULL;
+	struct source *src;
+
+	(void)module;
+	if (!PyObject_TypeCheck(obj, tensor_type)) {
+		PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
+		return NULL;
+	}
+	if (tensor_begin(t))
+		return NULL;
+	if (t->src) {
+		src = source_reversed(t->src);
+		ret = src ? tensor_of_source(src) : NULL;
+	} else if (!tensor_share(t, &dl)) {
+		/* The new one is this function's, and so are its dims. */
+		reverse_dims(&dl->dl_tensor);
+		ret = make(dl, NULL, t->device, t->frame);
+	}
+	tensor_end(t);
+	return ret;
 }
 
 /* ---------------------------------------------------------------- attributes */
 
-static DLTensor *dl_of(PyObject *self)
+/* What an attribute is made of, closure tells which. */
+static PyObject *of_dl(const DLTensor *dl, char what)
+{
+	switch (what) {
+	case 'h':
+		return tuple_of(dl->shape, dl->ndim);
+	case 's':
+		return tuple_of(dl->strides, dl->ndim);
+	case 't':
+		return dtype_name(dl->dtype);
+	case 'd':
+		return PyLong_FromLong(dl->ndim);
+	case 'n':
+		return PyLong_FromLongLong(count_of(dl));
+	default:
+		return PyLong_FromLongLong(count_of(dl) * (int64_t)
+					   dtype_bytes(dl->dtype));
+	}
+}
+
+static PyObject *get_dl(PyObject *self, void *closure)
 {
 	struct tensor *t = (struct tensor *)self;
+	PyObject *ret;
 
-	return tensor_check(t) ? NULL : &t->dl->dl_tensor;
-}
-
-static PyObject *get_shape(PyObject *self, void *closure)
-{
-	DLTensor *dl = dl_of(self);
-
-	(void)closure;
-	return dl ? tuple_of(dl->shape, dl->ndim) : NULL;
-}
-
-static PyObject *get_strides(PyObject *self, void *closure)
-{
-	DLTensor *dl = dl_of(self);
-
-	(void)closure;
-	return dl ? tuple_of(dl->strides, dl->ndim) : NULL;
-}
-
-static PyObject *get_dtype(PyObject *self, void *closure)
-{
-	DLTensor *dl = dl_of(self);
-
-	(void)closure;
-	return dl ? dtype_name(dl->dtype) : NULL;
-}
-
-static PyObject *get_ndim(PyObject *self, void *closure)
-{
-	DLTensor *dl = dl_of(self);
-
-	(void)closure;
-	return dl ? PyLong_FromLong(dl->ndim) : NULL;
-}
-
-static PyObject *get_size(PyObject *self, void *closure)
-{
-	DLTensor *dl = dl_of(self);
-
-	(void)closure;
-	return dl ? PyLong_FromLongLong(count_of(dl)) : NULL;
-}
-
-static PyObject *get_nbytes(PyObject *self, void *closure)
-{
-	DLTensor *dl = dl_of(self);
-
-	(void)closure;
-	return dl ? PyLong_FromLongLong(count_of(dl) * (int64_t)
-					dtype_bytes(dl->dtype)) : NULL;
+	if (tensor_begin(t))
+		return NULL;
+	ret = of_dl(&t->dl->dl_tensor, *(const char *)closure);
+	tensor_end(t);
+	return ret;
 }
 
 static PyObject *get_flag(PyObject *self, void *closure)
 {
 	struct tensor *t = (struct tensor *)self;
+	bool set;
 
-	if (tensor_check(t))
+	if (tensor_begin(t))
 		return NULL;
-	return PyBool_FromLong(!!(t->dl->flags & (uintptr_t)closure));
+	set = t->dl->flags & (uintptr_t)closure;
+	tensor_end(t);
+	return PyBool_FromLong(set);
+}
+
+static bool is_closed(PyObject *self)
+{
+	return __atomic_load_n(&((struct tensor *)self)->users,
+			       __ATOMIC_RELAXED) < 0;
 }
 
 static PyObject *get_closed(PyObject *self, void *closure)
 {
 	(void)closure;
-	return PyBool_FromLong(!((struct tensor *)self)->dl);
+	return PyBool_FromLong(is_closed(self));
 }
 
 static PyObject *get_device(PyObject *self, void *closure)
@@ -429,15 +467,17 @@ static PyObject *get_frame(PyObject *self, void *closure)
 static int info_of(PyObject *self, struct dlbuf_tensor_info *info)
 {
 	struct tensor *t = (struct tensor *)self;
-	int ret;
+	bool ours;
+	int ret = 0;
 
 	*info = (struct dlbuf_tensor_info){ .size = sizeof(*info) };
-	if (tensor_check(t))
+	if (tensor_begin(t))
 		return -1;
-	if (t->src)
-		return 0;
-	ret = dlbuf_tensor_get_info(t->dl, info);
-	return ret ? raise_dlbuf(ret) : 1;
+	ours = !t->src;
+	if (ours)
+		ret = dlbuf_tensor_get_info(t->dl, info);
+	tensor_end(t);
+	return ret ? raise_dlbuf(ret) : ours;
 }
 
 static PyObject *get_info(PyObject *self, void *closure)
@@ -470,10 +510,10 @@ static PyObject *tensor_repr(PyObject *self)
 	struct tensor *t = (struct tensor *)self;
 	PyObject *shape, *dtype, *ret = NULL;
 
-	if (!t->dl)
+	if (!use_begin(&t->users))
 		return PyUnicode_FromString("<dlbuf.Tensor, closed>");
-	shape = get_shape(self, NULL);
-	dtype = get_dtype(self, NULL);
+	shape = of_dl(&t->dl->dl_tensor, 'h');
+	dtype = of_dl(&t->dl->dl_tensor, 't');
 	if (shape && dtype)
 		ret = PyUnicode_FromFormat(
 			"<dlbuf.Tensor %R %U, device (%d, %d)%s>", shape, dtype,
@@ -481,6 +521,7 @@ static PyObject *tensor_repr(PyObject *self)
 			(int)t->dl->dl_tensor.device.device_id,
 			t->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY ?
 			", read-only" : "");
+	tensor_end(t);
 	Py_XDECREF(shape);
 	Py_XDECREF(dtype);
 	return ret;
@@ -734,12 +775,12 @@ static PyMethodDef tensor_methods[] = {
 };
 
 static PyGetSetDef tensor_attributes[] = {
-	{ "shape", get_shape, NULL, NULL, NULL },
-	{ "strides", get_strides, NULL, "In elements.", NULL },
-	{ "dtype", get_dtype, NULL, "Its name, \"uint8\".", NULL },
-	{ "ndim", get_ndim, NULL, NULL, NULL },
-	{ "size", get_size, NULL, "Elements.", NULL },
-	{ "nbytes", get_nbytes, NULL, "Bytes of its elements.", NULL },
+	{ "shape", get_dl, NULL, NULL, "h" },
+	{ "strides", get_dl, NULL, "In elements.", "s" },
+	{ "dtype", get_dl, NULL, "Its name, \"uint8\".", "t" },
+	{ "ndim", get_dl, NULL, NULL, "d" },
+	{ "size", get_dl, NULL, "Elements.", "n" },
+	{ "nbytes", get_dl, NULL, "Bytes of its elements.", "b" },
 	{ "read_only", get_flag, NULL, NULL,
 	  (void *)DLPACK_FLAG_BITMASK_READ_ONLY },
 	{ "is_copied", get_flag, NULL, NULL,

@@ -32,3 +32,7 @@ def uses(fd: int, other: Any) -> None:
     t.__dlpack__(dl_device=(DLDeviceType.CPU, 0), max_version=(1, 3))
     for y in dlbuf.from_frame([(fd, 8)], 8, 4, "NV12", view="luma"):
         assert_type(y.dtype, str)
+    assert_type(dlbuf.wrap(t, reverse=True), Tensor)
+    assert_type(dlbuf.wrap(other, lambda x: x), Tensor)
+    assert_type(dlbuf.share(other, 4096, (2, 3), "uint8", reverse=True,
+                            device=(DLDeviceType.CUDA, 0)), Tensor)
