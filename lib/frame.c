@@ -199,8 +199,8 @@ static int plane_crop(const struct dlbuf_plane *plane, uint32_t i, uint32_t row,
 		return fail(-EOVERFLOW, "plane %u: the offset of the crop does "
 			    "not fit 64 bits", i);
 	if (at < 0)
-		return fail(-ERANGE, "plane %u: the crop begins %lld bytes "
-			    "before the buffer", i, -(long long)at);
+		return fail(-ERANGE, "plane %u: the crop begins %llu bytes "
+			    "before the buffer", i, -(unsigned long long)at);
 	*offset = at;
 	return 0;
 }

@@ -633,6 +633,7 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 	struct dlbuf_frame *f = &a->m.frame;
 	int ret = 0;
 
+	o.size = sizeof(o); /* 0 where the caller has none */
 	o.access = DLBUF_RW;
 	for (uint32_t i = 0; i < a->m.head.nbuffers; i++)
 		o.access &= a->access[i];
