@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -21,13 +22,18 @@ _MAX_BUFFERS = 32
 
 
 def _code(format: str | int) -> int:
-    """V4L2's code of a format, which may have DRM's name."""
+    """V4L2's code of a format: its name, the code's letters, DRM's name."""
     if isinstance(format, int):
         return format
     try:
         return find_format(format, CodeSpace.V4L2)[1]
     except InvalidError:
-        info = find_format(format, CodeSpace.DRM)[0]
+        pass
+    if len(format) == 4 and format.isascii():
+        code = int.from_bytes(format.encode(), "little")
+        with contextlib.suppress(InvalidError):
+            return find_format(code, CodeSpace.V4L2)[1]
+    info = find_format(format, CodeSpace.DRM)[0]
     if not info.v4l2_code:
         raise InvalidError(_EINVAL, f"V4L2 has no format {format}")
     return info.v4l2_code
@@ -54,7 +60,7 @@ class Camera(Iterator[TensorFrame]):
     frame while it waits for the next, unless it deletes or releases it, so two
     buffers are the least.
 
-    format: a name or V4L2's code; size: (width, height); fps. None is what the
+    format: a name, or V4L2's code as a number or its four letters; size: (width, height); fps. None is what the
     camera is set to. A driver gives the nearest size and rate that it has:
     look at `size` and `fps`. buffers: how many, at least; V4L2 may want more.
     view: as in from_frame(); None is planes where the format has them, and

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterable
 from socket import socket
-from typing import Any
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
@@ -58,7 +57,7 @@ def send(sock: socket | int,
 def recv(sock: socket | int, *, device: Device | str = "cpu",
          access: Access | int | str | None = None,
          view: View | str = View.PLANES, uncropped: bool = False,
-         may_copy: bool = False) -> Any:
+         may_copy: bool = False) -> Tensor | list[Tensor] | TensorFrame:
     """Receives what send() has sent: a Tensor, a list of several, or for a
     frame a TensorFrame.
 
