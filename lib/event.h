@@ -12,8 +12,8 @@
 #define DLBUF_LIB_EVENT_H
 
 /*
- * Calls fn(data) once on the event thread when fd is readable. fd is
- * duplicated. Failing, it will not call fn: -ENOMEM, -EMFILE, -EAGAIN (no
+ * Calls fn(data) once on the event thread when fd is readable, or a pipe to
+ * write to that nobody reads any more. fd is duplicated. Failing, it will not call fn: -ENOMEM, -EMFILE, -EAGAIN (no
  * thread).
  */
 int event_add(int fd, void (*fn)(void *data), void *data);

@@ -14,8 +14,8 @@
 #include "sys.h"
 #include "uapi.h"
 
-/* 1 when events came, 0 at the deadline, negative errno. EINTR-safe. */
-static int poll_until(int fd, short events, uint64_t deadline_ns)
+/* EINTR-safe. */
+int poll_until(int fd, short events, uint64_t deadline_ns)
 {
 	struct pollfd p = { .fd = fd, .events = events };
 	struct timespec left = { 0 };
@@ -42,12 +42,20 @@ static int poll_until(int fd, short events, uint64_t deadline_ns)
 	}
 	if (p.revents & POLLNVAL)
 		return fail(-EBADF, "fd %d is not open", fd);
-	return ret && p.revents & events;
+	return ret ? p.revents : 0;
+}
+
+/* 1 when events came, 0 when not, negative errno. */
+static int ready(int fd, short events, uint64_t deadline_ns)
+{
+	int ret = poll_until(fd, events, deadline_ns);
+
+	return ret < 0 ? ret : !!(ret & events);
 }
 
 int fence_signalled(int fence)
 {
-	return fence == -1 ? 1 : poll_until(fence, POLLIN, 1);
+	return fence == -1 ? 1 : ready(fence, POLLIN, 1);
 }
 
 int dlbuf_fence_wait(int fence, uint64_t deadline_ns)
@@ -56,7 +64,7 @@ int dlbuf_fence_wait(int fence, uint64_t deadline_ns)
 
 	if (fence == -1)
 		return 0;
-	ret = poll_until(fence, POLLIN, deadline_ns);
+	ret = ready(fence, POLLIN, deadline_ns);
 	if (ret)
 		return ret < 0 ? ret : 0;
 	return fail(-ETIME, "the fence did not signal before the deadline");
@@ -98,8 +106,7 @@ static int duplicate(int fd, int *out)
 	return 0;
 }
 
-/* The kernel's new fd (taken), close-on-exec and 3 or higher. */
-static int raise_fd(int fd, int *out)
+int raise_fd(int fd, int *out)
 {
 	int ret;
 
@@ -224,7 +231,7 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns)
 	int ret, fence;
 
 	/* Most buffers are idle, and then one call says so. */
-	ret = poll_until(fd, events, 1);
+	ret = ready(fd, events, 1);
 	if (ret)
 		return ret < 0 ? ret : 0;
 	/*
@@ -234,10 +241,10 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns)
 	 */
 	fence = export_sync_file(fd, access);
 	if (fence >= 0) {
-		ret = poll_until(fence, POLLIN, deadline_ns);
+		ret = ready(fence, POLLIN, deadline_ns);
 		close(fence);
 	} else if (errno == ENOTTY) {
-		ret = poll_until(fd, events, deadline_ns);
+		ret = ready(fd, events, deadline_ns);
 	} else {
 		return fail_errno("fd %d: DMA_BUF_IOCTL_EXPORT_SYNC_FILE", fd);
 	}

@@ -13,6 +13,15 @@
  */
 int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns);
 
+/*
+ * Waits for events of poll(): those that came, with POLLHUP and POLLERR, 0 at
+ * the deadline, or -EBADF, -ENOMEM, -EIO. deadline_ns as above.
+ */
+int poll_until(int fd, short events, uint64_t deadline_ns);
+
+/* The kernel's new fd (taken), close-on-exec and 3 or higher. */
+int raise_fd(int fd, int *out);
+
 /* Whether a fence has signalled: 1, 0, or -EBADF. */
 int fence_signalled(int fence);
 

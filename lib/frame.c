@@ -199,8 +199,8 @@ static int plane_crop(const struct dlbuf_plane *plane, uint32_t i, uint32_t row,
 		return fail(-EOVERFLOW, "plane %u: the offset of the crop does "
 			    "not fit 64 bits", i);
 	if (at < 0)
-		return fail(-ERANGE, "plane %u: the crop begins %lld bytes "
-			    "before the buffer", i, -(long long)at);
+		return fail(-ERANGE, "plane %u: the crop begins %llu bytes "
+			    "before the buffer", i, -(unsigned long long)at);
 	*offset = at;
 	return 0;
 }
@@ -576,15 +576,18 @@ struct making {
 	struct tensor *tensors[DLBUF_MAX_PLANES];
 };
 
-static int making_begin(struct making *m, const struct dlbuf_frame *f,
-			uint32_t n)
+static int making_begin(struct making *m,
+			const struct dlbuf_frame_layout layouts[], uint32_t n)
 {
-	*m = (struct making){ .room = tensor_size(4) };
+	int32_t ndim = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		if (layouts[i].layout.ndim > ndim)
+			ndim = layouts[i].layout.ndim;
+	*m = (struct making){ .room = tensor_size(ndim) };
 	m->lease = sys_calloc(1, sizeof(*m->lease) + n * m->room);
 	if (!m->lease)
 		return fail(-ENOMEM, "no memory for %u tensors", n);
-	m->lease->release = f->release;
-	m->lease->data = f->release_data;
 	/* One reference of ours, so that a failure cannot fire it. */
 	m->lease->refs = 1;
 	return 0;
@@ -640,6 +643,38 @@ static bool wants_copy(const struct dlbuf_frame *f,
 	return !linear || detile_linear;
 }
 
+int frame_tensors(struct dlbuf_device *dev,
+		  const struct dlbuf_frame_layout layouts[],
+		  const uint32_t access[], uint32_t n,
+		  void (*release)(void *data), void *release_data,
+		  DLManagedTensorVersioned *tensors[])
+{
+	struct making m;
+	uint32_t i;
+	int ret = making_begin(&m, layouts, n);
+
+	if (ret)
+		return ret;
+	for (i = 0; i < n; i++) {
+		ret = make_tensor(&m, dev, layouts, i, access[i]);
+		if (ret)
+			goto err;
+	}
+	for (i = 0; i < n; i++)
+		tensors[i] = &m.tensors[i]->versioned;
+	m.lease->release = release;
+	m.lease->data = release_data;
+	lease_unref(m.lease);
+	return 0;
+
+err:
+	while (i--)
+		m.tensors[i]->versioned.deleter(&m.tensors[i]->versioned);
+	/* The tensors have given their references back; ours is the last. */
+	free(m.lease);
+	return ret;
+}
+
 int dlbuf_import_frame(struct dlbuf_device *dev,
 		       const struct dlbuf_frame *frame,
 		       const struct dlbuf_import_opts *opts,
@@ -649,9 +684,8 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
 	const struct format *format = NULL;
 	struct dlbuf_import_opts o;
+	uint32_t n, access[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
-	struct making m;
-	uint32_t n, i;
 	int ret;
 
 	if (!dev || !frame || !tensors || !ntensors)
@@ -666,25 +700,13 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 		ret = frame_layouts(&f, &o, layouts, &n);
 	if (!ret)
 		ret = frame_attach_fence(&f);
-	if (!ret)
-		ret = making_begin(&m, &f, n);
 	if (ret)
 		return ret;
-	for (i = 0; i < n; i++) {
-		ret = make_tensor(&m, dev, layouts, i, o.access);
-		if (ret)
-			goto err;
-	}
-	for (i = 0; i < n; i++)
-		tensors[i] = &m.tensors[i]->versioned;
-	*ntensors = n;
-	lease_unref(m.lease);
-	return 0;
-
-err:
-	while (i--)
-		m.tensors[i]->versioned.deleter(&m.tensors[i]->versioned);
-	/* The tensors have given their references back; ours is the last. */
-	free(m.lease);
+	for (uint32_t i = 0; i < n; i++)
+		access[i] = o.access;
+	ret = frame_tensors(dev, layouts, access, n, f.release, f.release_data,
+			    tensors);
+	if (!ret)
+		*ntensors = n;
 	return ret;
 }

@@ -34,6 +34,17 @@ int frame_layouts(const struct dlbuf_frame *frame,
 		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n);
 
 /*
+ * Makes the tensors of n layouts, which have been checked, over their fds, each
+ * with its access (0: all that the fd allows), and a lease over all of them.
+ * All or none, and release is not called when it fails. As dlbuf_import().
+ */
+int frame_tensors(struct dlbuf_device *dev,
+		  const struct dlbuf_frame_layout layouts[],
+		  const uint32_t access[], uint32_t n,
+		  void (*release)(void *data), void *release_data,
+		  DLManagedTensorVersioned *tensors[]);
+
+/*
  * Puts the frame's own fence where everybody looks for it: on the dma-bufs.
  * It stays there if the import fails, and holds nobody up for longer than its
  * producer takes.

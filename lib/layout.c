@@ -139,8 +139,14 @@ int dlbuf_layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end)
 
 int layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end)
 {
-	return extent(layout, layout->dtype.bits / 8u * layout->dtype.lanes,
-		      first, end);
+	for (int i = 0; i < layout->ndim; i++) {
+		if (!layout->shape[i]) {
+			*first = *end = layout->byte_offset;
+			return 0;
+		}
+	}
+	return extent(layout, (uint32_t)layout->dtype.bits *
+		      layout->dtype.lanes / 8, first, end);
 }
 
 int layout_fits(uint64_t end, uint64_t bytes)

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -120,6 +121,44 @@ static inline int sys_poll(struct pollfd *fds, nfds_t n,
 		return -1;
 	}
 	return ppoll(fds, n, timeout, NULL);
+}
+
+static inline int sys_pipe(int fds[2])
+{
+	if (fault_hit()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return pipe2(fds, O_CLOEXEC);
+}
+
+/* Who waits does so in sys_poll(). A peer that is gone is no signal. */
+static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
+{
+	ssize_t n;
+
+	if (fault_hit()) {
+		errno = ENOBUFS;
+		return -1;
+	}
+	do
+		n = sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
+static inline ssize_t sys_recvmsg(int fd, struct msghdr *msg)
+{
+	ssize_t n;
+
+	if (fault_hit()) {
+		errno = ENOMEM;
+		return -1;
+	}
+	do
+		n = recvmsg(fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	return n;
 }
 
 #endif /* DLBUF_SYS_H */

@@ -226,8 +226,7 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	return tensor_import(dev, fd, layout, o.access, tensor);
 }
 
-/* The layout that a tensor was made from. */
-static DLTensor layout_of(const struct tensor *t)
+DLTensor tensor_layout(const struct tensor *t)
 {
 	DLTensor layout = t->versioned.dl_tensor;
 
@@ -249,7 +248,7 @@ int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 	ret = tensor_of(tensor, &t);
 	if (ret)
 		return ret;
-	layout = layout_of(t);
+	layout = tensor_layout(t);
 	ret = tensor_create(t->imp, &layout, t->first, t->end, t->lease, NULL,
 			    &other);
 	if (ret)
@@ -274,7 +273,7 @@ int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
 	if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
 		return fail(-EOPNOTSUPP, "the tensor is read-only, which a "
 			    "DLManagedTensor cannot say");
-	layout = layout_of(t);
+	layout = tensor_layout(t);
 	ret = tensor_alloc(t->imp, layout.ndim, t->first, t->end, t->lease, NULL,
 			   &other);
 	if (ret)

@@ -48,6 +48,9 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 		  uint64_t end, struct lease *lease, void *room,
 		  struct tensor **out);
 
+/* The layout that a tensor was made from; points into the tensor. */
+DLTensor tensor_layout(const struct tensor *t);
+
 /* Ours behind DLPack's, or -EINVAL, -EPROTO. */
 int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out);
 

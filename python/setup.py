@@ -38,7 +38,8 @@ def version():
 
 def copy_library(folder):
     """What of the tree an extension is built from, and its licence."""
-    patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h", "lib/*.[ch]",
+    patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h",
+                "include/dlbuf/interop/v4l2.h", "lib/*.[ch]",
                 "lib/backends/*/*.[ch]", "udmabuf/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):

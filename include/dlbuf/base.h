@@ -13,7 +13,9 @@
  *   -ENOSYS      not built into this library
  *   -ENODEV      the driver library or the device is absent
  *   -EOPNOTSUPP  present, but cannot
- *   -EPROTO      a tensor of another DLPack major version
+ *   -EPROTO      not the language that is spoken here: a tensor of another
+ *                DLPack major version, a message that is none
+ *   -EPIPE       the other end of a socket is closed
  *   -ERANGE      outside the buffer
  *   -EOVERFLOW   a product or a sum does not fit 64 bits
  *   -ETIME       the deadline passed before the fences

@@ -15,6 +15,7 @@
  *   format.h   pixel formats, as tensors or why not
  *   frame.h    a camera's frame -> a tensor per plane
  *   alloc.h    new dma-bufs; udmabuf.h and heap.h are the two who make them
+ *   socket.h   tensors and frames to another process
  *   pool.h     buffers for a camera to capture into
  *   vulkan.h   what a Vulkan tensor holds; wrapping your own VkDevice
  *              (not included here: it needs the Vulkan headers)
@@ -52,6 +53,7 @@
 #include <dlbuf/heap.h>
 #include <dlbuf/layout.h>
 #include <dlbuf/pool.h>
+#include <dlbuf/socket.h>
 #include <dlbuf/sync.h>
 #include <dlbuf/syncobj.h>
 #include <dlbuf/tensor.h>

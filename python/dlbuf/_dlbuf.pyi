@@ -120,6 +120,47 @@ def import_frame(
     release: Callable[[], object] | None,
     /,
 ) -> list[Tensor]: ...
+class Capture:
+    def __new__(
+        cls, node: str, code: int, width: int, height: int, fps: float,
+        buffers: int, /,
+    ) -> Self: ...
+    @property
+    def info(self) -> tuple[int, int, int, float, int, str, str]: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def held(self) -> int: ...
+    def next(
+        self,
+        node: str,
+        deadline: float | None,
+        device: Device | str,
+        view: int,
+        access: Access | int | str | None,
+        make_frame: Callable[..., Frame],
+        /,
+    ) -> tuple[list[Tensor], Frame] | None: ...
+    def close(self, device: Device | str, /) -> None: ...
+
+def send(
+    wait: tuple[int, bool, float | None], tensors: tuple[Tensor, ...], /
+) -> None: ...
+def send_frame(
+    wait: tuple[int, bool, float | None],
+    tensors: tuple[Tensor, ...],
+    frame: tuple[Any, ...],
+    /,
+) -> None: ...
+def recv(
+    wait: tuple[int, bool, float | None],
+    device: Device | str,
+    view: int,
+    access: Access | int | str | None,
+    flags: int,
+    make_frame: Callable[..., Frame],
+    /,
+) -> tuple[list[Tensor], Frame | None]: ...
 def alloc(
     devices: tuple[Device | str, ...],
     shape: Sequence[int] | int,

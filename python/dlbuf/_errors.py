@@ -18,5 +18,13 @@ class AccessError(Error, PermissionError):
     """EACCES, EPERM: not opened for that access."""
 
 
+class WouldBlockError(Error, BlockingIOError):
+    """EAGAIN: it would have to wait, on a socket that does not."""
+
+
+class ClosedError(Error, BrokenPipeError, EOFError):
+    """EPIPE: the other side has closed the socket."""
+
+
 class DeadlineError(Error, TimeoutError):
     """ETIME: the deadline passed before the fences."""

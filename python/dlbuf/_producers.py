@@ -11,10 +11,10 @@ from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import InvalidError
 from ._types import (MOD_LINEAR, Access, CodeSpace, DeviceInfo, FormatInfo,
-                     FormatPlane, Frame, Plane, View)
+                     FormatPlane, Frame, Order, Plane, View)
 
 _EINVAL = 22
-_MAY_COPY, _UNCROPPED = 1, 2
+MAY_COPY, UNCROPPED = 1, 2
 
 
 @functools.lru_cache(maxsize=None)
@@ -75,6 +75,25 @@ def _names(f: FormatInfo, space: CodeSpace) -> list[tuple[str | None, int]]:
     return [(name, code) for name, code in pairs if code]
 
 
+def name_in(info: FormatInfo, code: int, space: CodeSpace) -> str:
+    """What that space calls the format."""
+    if space != CodeSpace.V4L2:
+        name = info.drm_name or info.v4l2_name
+    elif code == info.v4l2_multi_code:
+        name = info.v4l2_multi_name
+    else:
+        name = info.v4l2_name or info.drm_name
+    return name or f"0x{code:08x}"
+
+
+def find_view(view: View | str) -> View:
+    """A view by its name."""
+    try:
+        return View[view.upper()] if isinstance(view, str) else View(view)
+    except (KeyError, ValueError):
+        raise InvalidError(_EINVAL, f"there is no view {view!r}") from None
+
+
 def _unsigned(bits: int, what: str, *values: int) -> None:
     """C's conversions take any number, and only some of its bits."""
     for value in values:
@@ -112,24 +131,20 @@ def from_frame(
     and not any more once the interpreter exits.
     """
     info, code, where = find_format(format, space)
-    if isinstance(view, str):
-        try:
-            view = View[view.upper()]
-        except KeyError:
-            raise InvalidError(_EINVAL, f"there is no view {view!r}") from None
+    view = find_view(view)
     _unsigned(32, "a frame's size or crop of", width, height, *(crop or ()))
     _unsigned(64, "a modifier of", modifier)
     frame = Frame(
-        width, height, (info.drm_name if where == CodeSpace.DRM else None) or
-        info.v4l2_name or info.drm_name or str(format), code, where, modifier,
-        info.channels, tuple(Plane(*p) for p in planes), crop, View(view))
+        width, height, name_in(info, code, where), code, where, modifier,
+        info.channels, tuple(Plane(*p) for p in planes), crop, view,
+        order=Order.UNKNOWN if fence is None else Order.FENCE)
     for p in frame.planes:
         _unsigned(64, "a plane's offset or bytes of", p.offset, p.bytes)
     return _dlbuf.import_frame(
         device, frame, (width, height, code, int(where), modifier),
         tuple((p.fd, p.pitch, p.offset, p.bytes) for p in frame.planes),
         crop or (0, 0, 0, 0), int(view), access,
-        may_copy * _MAY_COPY | uncropped * _UNCROPPED, fence, release)
+        may_copy * MAY_COPY | uncropped * UNCROPPED, fence, release)
 
 
 @overload

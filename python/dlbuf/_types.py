@@ -88,6 +88,55 @@ MOD_LINEAR = 0
 MOD_INVALID = 0x00FFFFFFFFFFFFFF
 
 
+class Clock(enum.IntEnum):
+    """Whose time a frame's timestamp is. STREAM: since the stream began."""
+
+    NONE = 0
+    MONOTONIC = 1
+    REALTIME = 2
+    BOOTTIME = 3
+    STREAM = 4
+    UNKNOWN = 5
+
+
+class Field(enum.IntEnum):
+    """Which lines of a picture are in a frame; NONE: it is progressive."""
+
+    UNKNOWN = 0
+    NONE = 1
+    TOP = 2
+    BOTTOM = 3
+    INTERLACED = 4
+    INTERLACED_TB = 5
+    INTERLACED_BT = 6
+    SEQ_TB = 7
+    SEQ_BT = 8
+
+
+class Order(enum.IntEnum):
+    """What the producer said about when the pixels are there."""
+
+    UNKNOWN = 0
+    COMPLETE = 1
+    IMPLICIT = 2
+    FENCE = 3
+
+
+class Colour(NamedTuple):
+    """What the values mean, in code points of ITU-T H.273; 0: nobody said.
+
+    matrix and chroma_site are one more than there, whose 0 means something.
+    range: 1 limited, 2 full. hue, of HSV: 1 for 180 steps a turn, 2 for 256.
+    """
+
+    primaries: int = 0
+    transfer: int = 0
+    matrix: int = 0
+    range: int = 0
+    chroma_site: int = 0
+    hue: int = 0
+
+
 class Plane(NamedTuple):
     """A plane of a frame. offset and pitch in bytes; bytes 0: not said."""
 
@@ -110,6 +159,19 @@ class Frame(NamedTuple):
     planes: tuple[Plane, ...]
     crop: tuple[int, int, int, int] | None
     view: View
+    # What a camera, or who has sent the frame, says besides.
+    sequence: int | None = None
+    timestamp_ns: int | None = None
+    clock: Clock = Clock.NONE
+    field: Field = Field.UNKNOWN
+    order: Order = Order.UNKNOWN
+    damaged: bool = False
+    colour: Colour = Colour()
+
+    @property
+    def timestamp(self) -> float | None:
+        """timestamp_ns in seconds, to be compared with time.monotonic()."""
+        return None if self.timestamp_ns is None else self.timestamp_ns / 1e9
 
 
 class DeviceInfo(NamedTuple):

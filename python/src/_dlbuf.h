@@ -82,6 +82,17 @@ PyObject *dtype_name(DLDataType dtype);
 /* None, a name or a number; None leaves *access alone. */
 int parse_access(PyObject *obj, uint32_t *access);
 
+/*
+ * Seconds of time.monotonic() as nanoseconds; None leaves *ns, 0 of the library
+ * is never.
+ */
+int parse_deadline(PyObject *obj, uint64_t *ns);
+/*
+ * Waits for poll()'s events, without the GIL and with Python's signal handlers:
+ * 1 when one came, 0 at the deadline (0: never).
+ */
+int wait_fd(int fd, short events, uint64_t deadline_ns);
+
 /* Classes of dlbuf._types. */
 extern PyObject *type_device_info, *type_device_stats, *type_format_info,
 	*type_format_plane;
@@ -206,10 +217,40 @@ int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 void delete_versioned(DLManagedTensorVersioned *dl);
 PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		  PyObject *kwnames);
-PyObject *import_frame(PyObject *module, PyObject *args);
 PyObject *alloc(PyObject *module, PyObject *args);
 PyObject *reverse(PyObject *module, PyObject *obj);
 int tensor_init_type(PyObject *module);
+
+/* ------------------------------------------------------------ frame.c */
+
+/*
+ * A list of Tensors of a frame, their attribute `frame` being obj (borrowed).
+ * When it fails the frame's lease is not called, unless *imported says that the
+ * tensors were made and have given it back.
+ */
+PyObject *tensors_of_frame(struct device *device,
+			   const struct dlbuf_frame *frame,
+			   const struct dlbuf_import_opts *opts, PyObject *obj,
+			   bool *imported);
+/* n new tensors (taken, also when it fails) as a list of Tensors. */
+PyObject *tensor_list(DLManagedTensorVersioned *const dl[], uint32_t n,
+		      struct device *device, PyObject *obj);
+/* What `make`, dlbuf._frames.make_frame, makes of a frame: a record. */
+PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
+		       uint32_t view);
+/* The rest of a record, as dlbuf._frames.frame_args() has it. */
+int parse_frame(PyObject *args, struct dlbuf_frame *frame);
+PyObject *import_frame(PyObject *module, PyObject *args);
+
+/* ------------------------------------------------------------ socket.c */
+
+PyObject *send_tensors(PyObject *module, PyObject *args);
+PyObject *send_frame(PyObject *module, PyObject *args);
+PyObject *receive(PyObject *module, PyObject *args);
+
+/* ------------------------------------------------------------ camera.c */
+
+int camera_init_type(PyObject *module);
 
 /* ------------------------------------------------------------ protocol.c */
 

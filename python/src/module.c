@@ -3,13 +3,15 @@
 #include "_dlbuf.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 PyObject *type_device_info, *type_device_stats, *type_format_info,
 	*type_format_plane;
 static PyObject *error_plain, *error_invalid, *error_unsupported, *error_access,
-	*error_deadline;
+	*error_deadline, *error_again, *error_closed;
 static PyObject *py_parse_dtype, *py_dtype_name;
 
 /* ---------------------------------------------------------------- errors */
@@ -29,6 +31,10 @@ static PyObject *error_of(int err)
 		return error_access;
 	case ETIME:
 		return error_deadline;
+	case EAGAIN:
+		return error_again;
+	case EPIPE:
+		return error_closed;
 	}
 	return error_plain;
 }
@@ -410,6 +416,62 @@ int64_t count_of(const DLTensor *dl)
 	return n;
 }
 
+/* ---------------------------------------------------------------- waiting */
+
+/* Seconds of time.monotonic() as nanoseconds; 0 of the library is never. */
+int parse_deadline(PyObject *obj, uint64_t *ns)
+{
+	double s;
+
+	if (!obj || obj == Py_None)
+		return 0;
+	s = PyFloat_AsDouble(obj);
+	if (s == -1.0 && PyErr_Occurred())
+		return -1;
+	if (!(s < 1e10))
+		return raise_errno(EINVAL, "the deadline is not in seconds of "
+				   "time.monotonic()");
+	*ns = s * 1e9 >= 1 ? (uint64_t)(s * 1e9) : 1;
+	return 0;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int wait_fd(int fd, short events, uint64_t deadline_ns)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int n, err;
+
+	do {
+		struct timespec left = { 0 };
+
+		if (deadline_ns) {
+			uint64_t now = now_ns();
+
+			now = now < deadline_ns ? deadline_ns - now : 0;
+			left.tv_sec = now / 1000000000;
+			left.tv_nsec = now % 1000000000;
+		}
+		Py_BEGIN_ALLOW_THREADS
+		n = ppoll(&p, 1, deadline_ns ? &left : NULL, NULL);
+		err = errno;
+		Py_END_ALLOW_THREADS
+		if (n < 0 && err != EINTR)
+			return raise_errno(err, "fd %d: ppoll(): %s", fd,
+					   strerror(err));
+		/* Ctrl-C is an exception. */
+		if (PyErr_CheckSignals())
+			return -1;
+	} while (n < 0);
+	return n;
+}
+
 /* ---------------------------------------------------------------- module */
 
 static PyObject *version(PyObject *module, PyObject *none)
@@ -430,6 +492,9 @@ static PyMethodDef methods[] = {
 	  "copy. fd is duplicated.\nstrides count elements, offset bytes." },
 	{ "import_frame", import_frame, METH_VARARGS, NULL },
 	{ "alloc", alloc, METH_VARARGS, NULL },
+	{ "send", send_tensors, METH_VARARGS, NULL },
+	{ "send_frame", send_frame, METH_VARARGS, NULL },
+	{ "recv", receive, METH_VARARGS, NULL },
 	{ "from_capsule", from_capsule, METH_O, NULL },
 	{ "from_buffer", from_buffer, METH_O, NULL },
 	{ "from_memory", from_memory, METH_VARARGS, NULL },
@@ -507,11 +572,11 @@ static int execute(PyObject *module)
 	};
 	static const char *const error_names[] = {
 		"Error", "InvalidError", "UnsupportedError", "AccessError",
-		"DeadlineError",
+		"DeadlineError", "WouldBlockError", "ClosedError",
 	};
 	static PyObject **const errors[] = {
 		&error_plain, &error_invalid, &error_unsupported, &error_access,
-		&error_deadline,
+		&error_deadline, &error_again, &error_closed,
 	};
 
 	if (only_once())
@@ -521,7 +586,7 @@ static int execute(PyObject *module)
 	    GET_NAMES("dlbuf._types", type_names, types) ||
 	    GET_NAMES("dlbuf._errors", error_names, errors) ||
 	    device_init_type(module) || tensor_init_type(module) ||
-	    register_at_exit(module)) {
+	    camera_init_type(module) || register_at_exit(module)) {
 		__atomic_store_n(&loaded, false, __ATOMIC_RELAXED);
 		return -1;
 	}

@@ -208,23 +208,6 @@ static int parse_stream(PyObject *obj, void **stream)
 	return !*stream && PyErr_Occurred() ? -1 : 0;
 }
 
-/* Seconds of time.monotonic() as nanoseconds; 0 of the library is never. */
-static int parse_deadline(PyObject *obj, uint64_t *ns)
-{
-	double s;
-
-	if (!obj || obj == Py_None)
-		return 0;
-	s = PyFloat_AsDouble(obj);
-	if (s == -1.0 && PyErr_Occurred())
-		return -1;
-	if (!(s < 1e10))
-		return raise_errno(EINVAL, "the deadline is not in seconds of "
-				   "time.monotonic()");
-	*ns = s * 1e9 >= 1 ? (uint64_t)(s * 1e9) : 1;
-	return 0;
-}
-
 static int do_acquire(struct tensor *t, uint32_t access, void *stream,
 		      const struct dlbuf_acquire_opts *opts)
 {
@@ -581,110 +564,6 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 	}
 	Py_DECREF((PyObject *)device);
 	return ret;
-}
-
-static void lease_release(void *callback)
-{
-	PyObject *a, *b, *c, *ret;
-	PyGILState_STATE state;
-
-	if (!gil_enter(&state))
-		return;
-	/* A tensor may be deleted while an exception is on its way. */
-	PyErr_Fetch(&a, &b, &c);
-	ret = PyObject_CallNoArgs(callback);
-	if (!ret)
-		PyErr_WriteUnraisable(callback);
-	Py_XDECREF(ret);
-	Py_DECREF((PyObject *)callback);
-	PyErr_Restore(a, b, c);
-	gil_leave(state);
-}
-
-static int parse_planes(PyObject *planes, struct dlbuf_frame *frame)
-{
-	Py_ssize_t n = PyTuple_Size(planes);
-
-	if (n < 0)
-		return -1;
-	if (!n || n > DLBUF_MAX_PLANES)
-		return raise_errno(EINVAL, "a frame of %zd planes", n);
-	frame->nplanes = n;
-	for (Py_ssize_t i = 0; i < n; i++) {
-		struct dlbuf_plane *p = &frame->planes[i];
-		unsigned long long offset, bytes;
-		long long pitch;
-
-		if (!PyArg_ParseTuple(PyTuple_GetItem(planes, i), "iLKK",
-				      &p->fd, &pitch, &offset, &bytes))
-			return -1;
-		p->pitch = pitch;
-		p->offset = offset;
-		p->bytes = bytes;
-	}
-	return 0;
-}
-
-/*
- * import_frame(device, frame, (width, height, code, space, modifier), planes,
- * crop, view, access, flags, fence, release)
- */
-PyObject *import_frame(PyObject *module, PyObject *args)
-{
-	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
-	struct dlbuf_frame frame = { .size = sizeof(frame), .fence = -1 };
-	DLManagedTensorVersioned *dl[DLBUF_MAX_PLANES];
-	PyObject *device_obj, *obj, *planes, *access, *fence, *release;
-	PyObject *list = NULL;
-	unsigned long long modifier;
-	struct device *device;
-	uint32_t n;
-	int space, err;
-
-	(void)module;
-	if (!PyArg_ParseTuple(args, "OO(IIIiK)O(IIII)IOIOO", &device_obj, &obj,
-			      &frame.width, &frame.height, &frame.code, &space,
-			      &modifier, &planes, &frame.crop.x, &frame.crop.y,
-			      &frame.crop.width, &frame.crop.height, &opts.view,
-			      &access, &opts.flags, &fence, &release) ||
-	    parse_planes(planes, &frame) || parse_access(access, &opts.access))
-		return NULL;
-	frame.code_space = space;
-	frame.modifier = modifier;
-	if (fence != Py_None) {
-		frame.fence = PyLong_AsLong(fence);
-		frame.order = DLBUF_ORDER_FENCE;
-		if (frame.fence == -1 && PyErr_Occurred())
-			return NULL;
-	}
-	device = device_of(device_obj);
-	if (!device || device_begin(device)) {
-		Py_XDECREF((PyObject *)device);
-		return NULL;
-	}
-	if (release != Py_None) {
-		frame.release = lease_release;
-		frame.release_data = Py_NewRef(release);
-	}
-	Py_BEGIN_ALLOW_THREADS
-	err = dlbuf_import_frame(device->dev, &frame, &opts, dl, &n);
-	Py_END_ALLOW_THREADS
-	device_end(device);
-	if (err) {
-		Py_XDECREF((PyObject *)frame.release_data);
-		raise_dlbuf(err);
-	} else {
-		list = PyList_New(0);
-		for (uint32_t i = 0; i < n; i++) {
-			PyObject *t = tensor_new(dl[i], device, obj);
-
-			if (list && (!t || PyList_Append(list, t)))
-				Py_CLEAR(list);
-			Py_XDECREF(t);
-		}
-	}
-	Py_DECREF((PyObject *)device);
-	return list;
 }
 
 #define MAX_DEVICES 16

@@ -7,7 +7,6 @@
 
 import errno
 import fcntl
-import fnmatch
 import gc
 import glob
 import os
@@ -16,47 +15,19 @@ import subprocess
 import sys
 import threading
 import time
-import traceback
 
 import numpy as np
 
 import dlbuf
 from dlbuf import Access, DLDeviceType
 
+from labtools import Skip, Vgem, asleep, case, fds, main, maps, raises
+import lab_camera  # noqa: F401
+import lab_socket  # noqa: F401
+
 
 # NumPy before 2.2.5 takes every DLPack tensor as read-only, so what is written
 # here is written through np.asarray(), which is the buffer protocol.
-
-
-class Skip(Exception):
-    pass
-
-
-CASES = []
-
-
-def case(fn):
-    CASES.append(fn)
-    return fn
-
-
-def raises(kind, fn, words=""):
-    try:
-        fn()
-    except kind as e:
-        assert words in str(e), f"{e} does not say '{words}'"
-        return e
-    raise AssertionError(f"no {kind.__name__}")
-
-
-def fds():
-    gc.collect()
-    return sorted(os.listdir("/proc/self/fd"))
-
-
-def maps():
-    with open("/proc/self/maps") as f:
-        return sum("dmabuf" in line for line in f)
 
 
 # ------------------------------------------------------------------ tensors
@@ -192,36 +163,6 @@ def acquire_release():
            "no streams")
 
 
-class Vgem:
-    """A dma-buf with a fence that signals when the test says so."""
-
-    def __init__(self, flags=os.O_RDWR):
-        nodes = [n for n in glob.glob("/sys/class/drm/card*")
-                 if "/vgem/" in os.path.realpath(n)]
-        if not nodes:
-            raise Skip("there is no vgem")
-        self.drm = os.open("/dev/dri/" + os.path.basename(nodes[0]), os.O_RDWR)
-        dumb = self.ioctl(0xC02064B2, "IIIIIIQ", 1, 4096, 8, 0, 0, 0, 0)
-        self.handle = dumb[4]
-        self.fd = self.ioctl(0xC00C642D, "IIi", self.handle,
-                             flags | os.O_CLOEXEC, 0)[2]
-
-    def ioctl(self, number, layout, *values):
-        arg = bytearray(struct.pack(layout, *values))
-        fcntl.ioctl(self.drm, number, arg)
-        return struct.unpack(layout, arg)
-
-    def attach(self):
-        return self.ioctl(0xC0106441, "IIII", self.handle, 1, 0, 0)[2]
-
-    def signal(self, fence):
-        self.ioctl(0x40086442, "II", fence, 0)
-
-    def close(self):
-        os.close(self.fd)
-        os.close(self.drm)
-
-
 @case
 def deadline():
     v = Vgem()
@@ -262,14 +203,7 @@ def consumers_wait_without_the_gil():
 
         thread = threading.Thread(target=work)
         thread.start()
-        # The kernel says when it sleeps, and not for the GIL.
-        task = f"/proc/self/task/{thread.native_id}/"
-        while True:
-            with open(task + "stat") as stat, open(task + "wchan") as wchan:
-                where = wchan.read()
-                if (stat.read().rpartition(")")[2].split()[0] == "S" and
-                        where != "0" and "futex" not in where):
-                    break
+        asleep(thread.native_id)
         assert t.ndim == 1
         raises(dlbuf.Error, t.close, "another thread")
         order.append("signal")
@@ -531,6 +465,36 @@ def counts_return():
 
 
 @case
+def counts_return_over_100000_frames():
+    """From an fd and from a frame to NumPy, each time anew."""
+    t = dlbuf.alloc((64, 64), "uint8")
+    fd, device, done = t.fd, t.device, []
+
+    def release():
+        done.append(1)
+
+    def counts():
+        gc.collect()
+        return (sys.getrefcount(release), sys.getrefcount(device),
+                sys.getrefcount(dlbuf.Tensor), sys.getrefcount(dlbuf.Frame),
+                fds(), maps(), device.stats().tensors)
+
+    before = None
+    for i in range(100_000):
+        np.from_dlpack(dlbuf.from_fd(fd, (64, 64), "uint8"))
+        y, = dlbuf.from_frame([(fd, 64)], 64, 64, "R8", release=release)
+        np.asarray(y)
+        del y
+        if i == 1000:
+            done.clear()
+            before = counts()
+    n = len(done)
+    done.clear()
+    assert n == 98_999
+    assert counts() == before, (before, counts())
+
+
+@case
 def devices_close_early():
     d = dlbuf.Device("cpu")
     t = dlbuf.alloc(16, "uint8", device=d)
@@ -571,29 +535,6 @@ time.sleep(0.05)
     for _ in range(3):
         p = subprocess.run([sys.executable, "-c", code], capture_output=True)
         assert p.returncode == 0 and not p.stderr, p
-
-
-def main(patterns):
-    cases = [c for c in CASES if not patterns or
-             any(fnmatch.fnmatch(c.__name__, p) for p in patterns)]
-    print(f"KTAP version 1\n1..{len(cases)}", flush=True)
-    print(f"# Python {sys.version.split()[0]}, NumPy {np.__version__}, "
-          f"dlbuf {dlbuf.__version__}")
-    failed = 0
-    for n, fn in enumerate(cases, 1):
-        try:
-            fn()
-            result = f"ok {n} - {fn.__name__}"
-        except Skip as e:
-            result = f"ok {n} - {fn.__name__} # SKIP {e}"
-        except BaseException:
-            failed += 1
-            for line in traceback.format_exc().splitlines():
-                print("# " + line)
-            result = f"not ok {n} - {fn.__name__}"
-        gc.collect()
-        print(result, flush=True)
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 from typing import Any, assert_type
 
 import dlbuf
-from dlbuf import CanDLPack, CanDLPackDevice, DLDeviceType, Frame, Tensor
+from dlbuf import (CanDLPack, CanDLPackDevice, DLDeviceType, Frame, Tensor,
+                   TensorFrame)
 
 
 def consumer(x: CanDLPack[int, int]) -> None: ...
@@ -30,6 +31,17 @@ def uses(fd: int, other: Any) -> None:
     with dlbuf.Device("cpu") as d:
         assert_type(d.stats().tensors, int)
     t.__dlpack__(dl_device=(DLDeviceType.CPU, 0), max_version=(1, 3))
+    with dlbuf.Camera("/dev/video0", size=(640, 480), view="luma") as camera:
+        for frame in camera:
+            assert_type(frame, TensorFrame)
+            y, uv = frame
+            assert_type(y, Tensor)
+            assert_type(frame.timestamp, float | None)
+            assert_type(frame.info, Frame)
+            dlbuf.send(fd, frame)
+            dlbuf.send(fd, [y, uv])
+    got = dlbuf.recv(fd, access="read")
+    assert_type(got, Tensor | list[Tensor] | TensorFrame)
     for y in dlbuf.from_frame([(fd, 8)], 8, 4, "NV12", view="luma"):
         assert_type(y.dtype, str)
     assert_type(dlbuf.wrap(t, reverse=True), Tensor)

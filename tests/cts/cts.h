@@ -141,6 +141,7 @@ void cts_cases_sync(void);
 void cts_cases_frame(void);
 void cts_cases_tiled(void);
 void cts_cases_lease(void);
+void cts_cases_socket(void);
 void cts_cases_alloc(void);
 void cts_cases_pool(void);
 void cts_cases_fault(void);

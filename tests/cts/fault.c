@@ -4,17 +4,52 @@
  * each time the caller gets a negative errno with a sentence, or the library
  * had a way round, and nothing is left behind.
  */
+#include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "cts.h"
 #ifdef CONFIG_FAULT_INJECTION
 #include "backend.h"
 #include "detile.h"
+#include "event.h"
 #include "sys.h"
 
 #define BYTES 8192
+
+static void no_lease(void *data)
+{
+	(void)data;
+}
+
+/* To another process, which is this one. */
+static int walk_socket(struct dlbuf_device *dev, struct dlbuf_frame f,
+		       DLManagedTensorVersioned *t)
+{
+	DLManagedTensorVersioned *in[DLBUF_MAX_PLANES];
+	int sock[2], ret;
+	uint32_t n = 0;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock))
+		return -errno;
+	f.release = no_lease;
+	ret = dlbuf_send_frame(sock[0], &f, NULL);
+	if (!ret)
+		ret = dlbuf_send(sock[0], &t, 1, NULL);
+	for (int i = 0; !ret && i < 2; i++) {
+		ret = dlbuf_recv(dev, sock[1], NULL, in, &n, NULL);
+		while (!ret && n)
+			cts_delete(in[--n]);
+	}
+	close(sock[0]);
+	close(sock[1]);
+	while (event_pending())
+		sched_yield();
+	return ret;
+}
 
 /* One walk through everything; the first failure ends it. */
 static int walk(int fd)
@@ -65,6 +100,8 @@ static int walk(int fd)
 		};
 
 		ret = dlbuf_import_frame(dev, &f, NULL, planes, &n);
+		if (!ret)
+			ret = walk_socket(dev, f, t);
 	}
 	if (!ret && copies) {
 		struct dlbuf_frame f = {

@@ -48,6 +48,7 @@ int main(int argc, char **argv)
 	cts_cases_frame();
 	cts_cases_tiled();
 	cts_cases_lease();
+	cts_cases_socket();
 	cts_cases_alloc();
 	cts_cases_pool();
 	cts_cases_fault();

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Tensors and frames to another process, over a Unix socket: the bytes stay
+ * where they are, what travels is a description of some hundred bytes and the
+ * dma-bufs' fds (SCM_RIGHTS). Nobody needs to trust the other side: a message
+ * is looked at as a whole before anything is made of it.
+ *
+ *	dlbuf_send(sock, &t, 1, NULL);			// one process
+ *
+ *	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];	// another
+ *	uint32_t n;
+ *	if (dlbuf_recv(cpu, sock, NULL, t, &n, NULL))
+ *		errx(1, "%s", dlbuf_last_error());
+ *
+ * Sockets. AF_UNIX of these types:
+ *
+ *	SOCK_SEQPACKET  the best one: a message comes whole or not at all, and
+ *	                the end of the connection is seen
+ *	SOCK_DGRAM      whole or not at all; connected; the end is not seen
+ *	SOCK_STREAM     what most programs have. A peer can stop in the middle of
+ *	                a message: then, as after anything that is no message,
+ *	                the rest makes no sense and the socket is to be closed.
+ *	                One thread at a time sends, and one receives.
+ *
+ * Other bytes may be on the same socket, between messages.
+ *
+ * Leases. An fd keeps the memory alive, not the pixels. So a frame with a lease,
+ * and a tensor over one, are not given back by the sender before the receiver is
+ * done: a pipe's end goes with the message and is closed when the receiver's
+ * last tensor is deleted and the last access to it complete, by the kernel if
+ * the receiver dies, and the sender's library waits for that on its event
+ * thread. A receiver that keeps a tensor keeps the buffer, as a consumer in the
+ * same process does; and one that never gives it back cannot be made to. A child
+ * that either side forks keeps the pipe's end until it calls exec() or ends.
+ *
+ * Order. The dma-buf's fences travel with it, and the receiver acquires as
+ * everybody does. Release what you have written before you send it: the CPU's
+ * writes have no fence. A frame's own fence is sent, too.
+ *
+ * Access. A tensor arrives with the access that it had, or less. That binds a
+ * receiver which keeps to it; one that does not can do with the fd what the fd
+ * was opened for. To be sure send what was imported from a read-only fd.
+ *
+ * Messages are of this machine, in its byte order. Programs of 32 and 64 bits
+ * understand each other; versions of the library do or say -EPROTO. Closing an
+ * fd that a peer has sent, as any use of it, may block if it is one of a file
+ * system in user space: that is so for every program that takes fds.
+ *
+ * Specification: unix(7), cmsg(3).
+ */
+#ifndef DLBUF_SOCKET_H
+#define DLBUF_SOCKET_H
+
+#include <dlbuf/base.h>
+#include <dlbuf/device.h>
+#include <dlbuf/dlpack.h>
+#include <dlbuf/frame.h>
+#include <dlbuf/tensor.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct dlbuf_socket_opts {
+	size_t size;
+	/*
+	 * CLOCK_MONOTONIC nanoseconds after which a call that has to block for
+	 * the first byte gives up with -ETIME, on a non-blocking socket too; 0
+	 * means never. A moment in the past asks without waiting. The socket's
+	 * own timeouts are not looked at.
+	 */
+	uint64_t deadline_ns;
+	uint32_t flags;		/* DLBUF_SOCKET_... */
+	uint32_t reserved;
+	/*
+	 * Of dlbuf_recv(), borrowed: how what comes is imported. view and flags
+	 * are for frames; tensors come as they are. access 0 means all that the
+	 * sender's tensor and the fd allow.
+	 */
+	const struct dlbuf_import_opts *import;
+};
+
+#define DLBUF_SOCKET_DONTWAIT	(1u << 0)	/* as if it were non-blocking */
+
+/*
+ * Sends tensors of dlbuf, of any device, as one message: DLBUF_MAX_PLANES of
+ * them at most. Those over the same import share an fd.
+ *
+ * sock and tensors are borrowed: delete yours whenever you like. Of tensors
+ * over a frame with a lease, or over a copy, the library keeps a share until
+ * the receiver is done, and deletes it on its event thread.
+ *
+ * Blocks while the socket is full, unless it is non-blocking. Of a stream the
+ * rest of a message that has begun is waited for, for ten seconds at most.
+ * -EAGAIN   it would block; nothing is sent
+ * -ETIME    the deadline passed; nothing is sent
+ * -EPIPE    the other side has closed the socket. There is no SIGPIPE
+ * -EPROTO   the receiver of a stream has stopped in the middle of the message
+ * -EINVAL   not tensors of dlbuf, none or too many, sock is no Unix socket of
+ *           these types, bad opts
+ * -EBADF    sock is not open
+ * -ENOMEM, -EMFILE, and others of sendmsg()
+ */
+DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
+			 uint32_t ntensors, const struct dlbuf_socket_opts *opts);
+
+/*
+ * Sends a frame, all that is said of it: the receiver chooses the view.
+ *
+ * frame, its fds and its fence are borrowed. Its lease is as with
+ * dlbuf_import_frame(): called exactly once, when the receiver is done, on the
+ * library's event thread, perhaps before this returns; not when this fails.
+ * Blocks as above.
+ * -EINVAL  also: no or too many planes, or what no frame can have. The format
+ *          is the receiver's to understand
+ * -EBADF   also: a plane's fd or the fence is not open
+ * and as above.
+ */
+DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
+			       const struct dlbuf_socket_opts *opts);
+
+/*
+ * Receives one message and imports what is in it on dev: as many tensors as
+ * were sent, or those of a frame as dlbuf_import_frame() makes them.
+ *
+ * sock and opts are borrowed. tensors has room for DLBUF_MAX_PLANES; they are
+ * new and *ntensors says how many. All of them or none. frame, which may be
+ * NULL and whose size the caller sets, says what is known of a frame: its
+ * planes' fds are peeked, those of the tensors, or -1 for a plane that has none;
+ * it has no lease and no fence, which is on its dma-bufs now. Of tensors its
+ * nplanes is 0.
+ *
+ * Blocks until a message comes, unless the socket is non-blocking, and for the
+ * rest of one as above; signals interrupt nothing. Does not wait for fences,
+ * except where the kernel cannot attach the frame's, see dlbuf_import_frame().
+ *
+ * On failure all fds that came are closed and the sender's lease is over. The
+ * next message can be received unless a stream has said -EPROTO.
+ * -EAGAIN   there is no message and the socket is non-blocking
+ * -ETIME    the deadline passed without one
+ * -EPIPE    the other side has closed the socket, and all messages are read
+ * -EPROTO   what came is no message, its fds are not those it speaks of, or it
+ *           stopped in the middle
+ * -EBADF    what it calls a dma-buf is none, or sock is not open
+ * -EACCES   access was asked for that the sender does not give
+ * -EMFILE   there is no room for its fds
+ * -EINVAL   sock is no Unix socket of these types, bad opts, a NULL
+ * and what dlbuf_import() and dlbuf_import_frame() say: -ERANGE for what is not
+ * inside its dma-buf.
+ */
+DLBUF_API int dlbuf_recv(struct dlbuf_device *dev, int sock,
+			 const struct dlbuf_socket_opts *opts,
+			 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+			 uint32_t *ntensors, struct dlbuf_frame *frame);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_SOCKET_H */

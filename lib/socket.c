@@ -1,0 +1,747 @@
+// SPDX-License-Identifier: MIT
+/* Tensors and frames over a Unix socket, with the fds behind them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <dlbuf/fence.h>
+#include <dlbuf/socket.h>
+
+#include "backend.h"
+#include "buffer.h"
+#include "event.h"
+#include "fence.h"
+#include "frame.h"
+#include "internal.h"
+#include "message.h"
+#include "sys.h"
+#include "tensor.h"
+
+/* How long the other side may take over a message that has begun. */
+#define STALL_NS 10000000000ull
+
+/* One call on one socket. */
+struct call {
+	int sock;
+	bool stream;
+	bool wait;		/* for a message to begin */
+	bool begun;		/* some of it has gone, or come */
+	uint64_t deadline_ns;	/* as poll_until() has it */
+};
+
+/* ---------------------------------------------------------------- sockets */
+
+static int socket_option(int sock, int option, int *value)
+{
+	socklen_t size = sizeof(*value);
+
+	if (!fault_hit() &&
+	    !getsockopt(sock, SOL_SOCKET, option, value, &size))
+		return 0;
+	if (errno == ENOTSOCK)
+		return fail(-EINVAL, "fd %d is no socket", sock);
+	return fail_errno("fd %d: getsockopt()", sock);
+}
+
+static int call_begin(struct call *c, int sock,
+		      const struct dlbuf_socket_opts *o)
+{
+	int domain, type, flags, ret;
+
+	ret = socket_option(sock, SO_DOMAIN, &domain);
+	if (!ret)
+		ret = socket_option(sock, SO_TYPE, &type);
+	if (ret)
+		return ret;
+	if (domain != AF_UNIX || (type != SOCK_SEQPACKET &&
+				  type != SOCK_DGRAM && type != SOCK_STREAM))
+		return fail(-EINVAL, "fd %d is a socket of domain %d and type "
+			    "%d, which carries no fds", sock, domain, type);
+	flags = fcntl(sock, F_GETFL);
+	if (flags < 0)
+		return fail_errno("fd %d: fcntl(F_GETFL)", sock);
+	*c = (struct call){
+		.sock = sock,
+		.stream = type == SOCK_STREAM,
+		.wait = o->deadline_ns || !(flags & O_NONBLOCK ||
+					    o->flags & DLBUF_SOCKET_DONTWAIT),
+		.deadline_ns = o->deadline_ns,
+	};
+	return 0;
+}
+
+static int opts_check(const struct dlbuf_socket_opts *opts,
+		      struct dlbuf_socket_opts *o)
+{
+	int ret = OPTS_GET(o, opts, "dlbuf_socket_opts");
+
+	if (ret)
+		return ret;
+	if (o->flags & ~DLBUF_SOCKET_DONTWAIT)
+		return fail(-EINVAL, "socket flags 0x%x are unknown",
+			    o->flags & ~DLBUF_SOCKET_DONTWAIT);
+	return 0;
+}
+
+/* The first bytes have gone or come: the rest is a matter of the other side. */
+static void call_goes_on(struct call *c)
+{
+	struct timespec now;
+
+	if (c->begun)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	c->deadline_ns = (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec +
+			 STALL_NS;
+	c->begun = c->wait = true;
+}
+
+/* After EAGAIN. */
+static int call_wait(struct call *c, short events)
+{
+	int ret;
+
+	if (!c->wait)
+		return fail(-EAGAIN, "socket %d: %s", c->sock,
+			    events == POLLIN ? "there is no message" :
+			    "it is full");
+	ret = poll_until(c->sock, events, c->deadline_ns);
+	if (ret)
+		return ret < 0 ? ret : 0;
+	if (c->begun)
+		return fail(-EPROTO, "socket %d: the other side stopped in the "
+			    "middle of a message", c->sock);
+	return fail(-ETIME, "socket %d: %s before the deadline", c->sock,
+		    events == POLLIN ? "no message came" : "it was full");
+}
+
+static int call_failed(const struct call *c, const char *what)
+{
+	int err = errno;
+
+	/* Each type of socket has its own word for it. */
+	if (err == EPIPE || err == ECONNRESET || err == ECONNREFUSED)
+		return fail(-EPIPE, "socket %d is closed at the other side: %s:"
+			    " %s", c->sock, what, strerror(err));
+	return fail_errno("socket %d: %s", c->sock, what);
+}
+
+/* ---------------------------------------------------------------- sending */
+
+union control {
+	struct cmsghdr head;
+	char room[256];
+};
+
+static void attach_fds(struct msghdr *msg, union control *control,
+		       const int fds[], unsigned int n)
+{
+	struct cmsghdr *c;
+
+	memset(control, 0, sizeof(*control));
+	msg->msg_control = control;
+	msg->msg_controllen = CMSG_SPACE(n * sizeof(int));
+	c = CMSG_FIRSTHDR(msg);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(n * sizeof(int));
+	memcpy(CMSG_DATA(c), fds, n * sizeof(int));
+}
+
+/* Fds go with the first byte. */
+static int send_packet(struct call *c, const struct packet *p, const int fds[],
+		       unsigned int nfds)
+{
+	union control control;
+	uint32_t sent = 0;
+
+	while (sent < p->bytes) {
+		struct iovec iov = { (void *)(p->data + sent), p->bytes - sent };
+		struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+		ssize_t n;
+
+		if (!sent)
+			attach_fds(&msg, &control, fds, nfds);
+		n = sys_sendmsg(c->sock, &msg);
+		if (n < 0) {
+			int ret = errno == EAGAIN ? call_wait(c, POLLOUT) :
+						    call_failed(c, "sendmsg()");
+
+			if (ret)
+				return ret;
+			continue;
+		}
+		sent += n;
+		call_goes_on(c);
+	}
+	return 0;
+}
+
+/*
+ * What the sender keeps until the receiver is done: a pipe whose reader the
+ * receiver is. That nobody reads any more is an event of the other end, which
+ * the receiver can cause in no other way; and not before this process has
+ * closed its own reader's end.
+ */
+struct hold {
+	bool cancelled;		/* atomic: nothing was sent */
+	void (*release)(void *data);
+	void *data;
+	DLManagedTensorVersioned *shares[DLBUF_MAX_PLANES];
+};
+
+static void delete_all(DLManagedTensorVersioned *const tensors[])
+{
+	for (unsigned int i = 0; i < DLBUF_MAX_PLANES; i++)
+		if (tensors[i])
+			tensors[i]->deleter(tensors[i]);
+}
+
+/* On the event thread. */
+static void hold_over(void *data)
+{
+	struct hold *hold = data;
+
+	if (!__atomic_load_n(&hold->cancelled, __ATOMIC_ACQUIRE)) {
+		delete_all(hold->shares);
+		if (hold->release)
+			hold->release(hold->data);
+	}
+	free(hold);
+}
+
+/* Takes hold when it succeeds; *fd is the receiver's end. */
+static int hold_open(struct hold *hold, int *fd)
+{
+	int fds[2], ret;
+
+	if (sys_pipe(fds) < 0)
+		return fail_errno("pipe2()");
+	ret = event_add(fds[1], hold_over, hold);
+	close(fds[1]);
+	if (ret)
+		close(fds[0]);
+	else
+		*fd = fds[0];
+	return ret;
+}
+
+/* fds has room for one more; hold, or NULL, is taken. */
+static int send_message(int sock, const struct dlbuf_socket_opts *o,
+			struct packet *p, struct message_head *head, int fds[],
+			struct hold *hold)
+{
+	DLManagedTensorVersioned *shares[DLBUF_MAX_PLANES] = { NULL };
+	unsigned int nfds = message_fds(head);
+	int ret, end = -1;
+	struct call c;
+
+	ret = call_begin(&c, sock, o);
+	if (!ret && hold) {
+		ret = hold_open(hold, &end);
+		if (!ret) {
+			fds[nfds++] = end;
+			head->flags |= MESSAGE_HOLD;
+		}
+	}
+	message_end(p, head);
+	if (!ret)
+		ret = send_packet(&c, p, fds, nfds);
+	if (ret && hold) {
+		/* What is to be deleted is, here and now. */
+		memcpy(shares, hold->shares, sizeof(shares));
+		if (end >= 0)
+			__atomic_store_n(&hold->cancelled, true,
+					 __ATOMIC_RELEASE);
+		else
+			free(hold);
+		delete_all(shares);
+	}
+	if (end >= 0)
+		close(end);
+	return ret;
+}
+
+/*
+ * Whether a tensor has to stay until the receiver is done: when its lease, or
+ * its buffer of the library's own, would go to somebody else.
+ */
+static bool wants_hold(const struct tensor *t)
+{
+	return (t->lease && t->lease->release) ||
+	       t->imp->path == DLBUF_PATH_BRIDGE ||
+	       t->imp->path == DLBUF_PATH_COPY;
+}
+
+static int hold_shares(DLManagedTensorVersioned *const tensors[], uint32_t n,
+		       struct hold **out)
+{
+	struct hold *hold = sys_calloc(1, sizeof(*hold));
+	int ret = 0;
+
+	if (!hold)
+		return fail(-ENOMEM, "no memory for a lease");
+	for (uint32_t i = 0; !ret && i < n; i++)
+		ret = dlbuf_tensor_share(tensors[i], &hold->shares[i]);
+	if (ret) {
+		delete_all(hold->shares);
+		free(hold);
+		return ret;
+	}
+	*out = hold;
+	return 0;
+}
+
+/* The number of an import among those of the message so far. */
+static unsigned int buffer_of(const struct tensor *t, struct message_head *head,
+			      int fds[])
+{
+	unsigned int i;
+
+	for (i = 0; i < head->nbuffers; i++)
+		if (fds[i] == t->imp->fd)
+			return i;
+	fds[i] = t->imp->fd;
+	head->access[i] = t->imp->id.access;
+	head->nbuffers++;
+	return i;
+}
+
+int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
+	       uint32_t ntensors, const struct dlbuf_socket_opts *opts)
+{
+	struct dlbuf_socket_opts o;
+	int fds[MESSAGE_MAX_FDS], ret;
+	struct hold *hold = NULL;
+	struct message_head head;
+	bool holds = false;
+	struct packet p;
+
+	if (!tensors || !ntensors || ntensors > DLBUF_MAX_PLANES)
+		return fail(-EINVAL, "%u tensors, 1 to %d are a message",
+			    tensors ? ntensors : 0, DLBUF_MAX_PLANES);
+	ret = opts_check(opts, &o);
+	if (ret)
+		return ret;
+	message_begin(&p, &head, MESSAGE_TENSORS);
+	for (uint32_t i = 0; i < ntensors; i++) {
+		struct tensor *t;
+		DLTensor layout;
+
+		ret = tensor_of(tensors[i], &t);
+		if (ret)
+			return ret;
+		layout = tensor_layout(t);
+		message_put_tensor(&p, &layout, buffer_of(t, &head, fds));
+		holds |= wants_hold(t);
+	}
+	head.ntensors = ntensors;
+	if (holds)
+		ret = hold_shares(tensors, ntensors, &hold);
+	return ret ? ret : send_message(sock, &o, &p, &head, fds, hold);
+}
+
+/* The planes' fds, each once. */
+static void collect_planes(const struct dlbuf_frame *f,
+			   struct message_head *head, int fds[],
+			   uint8_t buffer[])
+{
+	for (uint32_t i = 0; i < f->nplanes; i++) {
+		unsigned int b = 0;
+
+		while (b < head->nbuffers && fds[b] != f->planes[i].fd)
+			b++;
+		buffer[i] = b;
+		if (b < head->nbuffers)
+			continue;
+		fds[b] = f->planes[i].fd;
+		head->access[b] = DLBUF_RW;
+		head->nbuffers++;
+	}
+}
+
+/* A frame that the receiver would call no message is the caller's mistake. */
+static int check_own(struct packet *p, struct message_head *head)
+{
+	struct message m;
+
+	message_end(p, head);
+	return message_parse(p->data, p->bytes, message_fds(head), &m) ?
+	       -EINVAL : 0;
+}
+
+int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
+		     const struct dlbuf_socket_opts *opts)
+{
+	int fds[MESSAGE_MAX_FDS], ret;
+	uint8_t buffer[DLBUF_MAX_PLANES];
+	struct dlbuf_socket_opts o;
+	struct hold *hold = NULL;
+	struct message_head head;
+	struct dlbuf_frame f;
+	struct packet p;
+
+	if (!frame)
+		return fail(-EINVAL, "the frame is NULL");
+	ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (!ret)
+		ret = opts_check(opts, &o);
+	if (ret)
+		return ret;
+	if (!f.nplanes || f.nplanes > DLBUF_MAX_PLANES)
+		return fail(-EINVAL, "a frame of %u planes", f.nplanes);
+	message_begin(&p, &head, MESSAGE_FRAME);
+	collect_planes(&f, &head, fds, buffer);
+	message_put_frame(&p, &f, buffer);
+	if (f.order == DLBUF_ORDER_FENCE && f.fence != -1) {
+		fds[head.nbuffers] = f.fence;
+		head.flags |= MESSAGE_FENCE;
+	}
+	ret = check_own(&p, &head);
+	if (ret)
+		return ret;
+	if (f.release) {
+		hold = sys_calloc(1, sizeof(*hold));
+		if (!hold)
+			return fail(-ENOMEM, "no memory for a lease");
+		hold->release = f.release;
+		hold->data = f.release_data;
+	}
+	return send_message(sock, &o, &p, &head, fds, hold);
+}
+
+/* ---------------------------------------------------------------- receiving */
+
+/* What has come so far. */
+struct parcel {
+	struct packet packet;
+	int fds[MESSAGE_MAX_FDS];
+	unsigned int nfds;
+};
+
+static void close_fds(struct parcel *p)
+{
+	while (p->nfds)
+		close(p->fds[--p->nfds]);
+}
+
+/* fd is taken. */
+static int keep_fd(struct parcel *p, int fd)
+{
+	int ret;
+
+	if (p->nfds == MESSAGE_MAX_FDS) {
+		close(fd);
+		return fail(-EPROTO, "a message came with more than %d fds",
+			    MESSAGE_MAX_FDS);
+	}
+	ret = raise_fd(fd, &fd);
+	if (!ret)
+		p->fds[p->nfds++] = fd;
+	return ret;
+}
+
+#ifndef SCM_PIDFD /* linux/socket.h before 6.5 */
+#define SCM_PIDFD 4
+#endif
+
+/* All fds of the control data, kept or closed; the first failure. */
+static int take_fds(struct parcel *p, struct msghdr *msg)
+{
+	struct cmsghdr *c;
+	int ret = 0;
+
+	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET ||
+		    (c->cmsg_type != SCM_RIGHTS && c->cmsg_type != SCM_PIDFD))
+			continue;
+		for (size_t i = 0; i < n; i++) {
+			int fd, err = 0;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			/* The socket's owner asked for pidfds, not we. */
+			if (c->cmsg_type == SCM_PIDFD)
+				close(fd);
+			else
+				err = keep_fd(p, fd);
+			ret = ret ? ret : err;
+		}
+	}
+	return ret;
+}
+
+/* Up to `want` bytes more, of a packet all that there are. */
+static int receive_some(struct call *c, struct parcel *p, uint32_t want)
+{
+	struct packet *packet = &p->packet;
+	union control control;
+	struct iovec iov = { packet->data + packet->bytes,
+			     want - packet->bytes };
+	struct msghdr msg;
+	ssize_t n;
+	int ret;
+
+	for (;;) {
+		msg = (struct msghdr){
+			.msg_iov = &iov,
+			.msg_iovlen = 1,
+			.msg_control = &control,
+			.msg_controllen = sizeof(control),
+		};
+		n = sys_recvmsg(c->sock, &msg);
+		if (n >= 0)
+			break;
+		ret = errno == EAGAIN ? call_wait(c, POLLIN) :
+					call_failed(c, "recvmsg()");
+		if (ret)
+			return ret;
+	}
+	ret = take_fds(p, &msg);
+	if (ret)
+		return ret;
+	/* The room is for many more fds than a message may have. */
+	if (msg.msg_flags & MSG_CTRUNC)
+		return fail(-EMFILE, "socket %d: the message's fds do not fit "
+			    "this process", c->sock);
+	if (msg.msg_flags & MSG_TRUNC)
+		return fail(-EPROTO, "socket %d: a message of more than %zu "
+			    "bytes", c->sock, MESSAGE_MAX_BYTES);
+	if (!n && c->begun)
+		return fail(-EPROTO, "socket %d was closed in the middle of a "
+			    "message", c->sock);
+	if (!n)
+		return fail(-EPIPE, "socket %d is closed at the other side",
+			    c->sock);
+	packet->bytes += n;
+	call_goes_on(c);
+	return 0;
+}
+
+/* Of a stream as much as its head says, and not a byte more. */
+static int receive_stream(struct call *c, struct parcel *p)
+{
+	struct message_head head;
+	int ret = 0;
+
+	while (!ret && p->packet.bytes < sizeof(head))
+		ret = receive_some(c, p, sizeof(head));
+	if (ret)
+		return ret;
+	memcpy(&head, p->packet.data, sizeof(head));
+	ret = message_check_head(&head);
+	while (!ret && p->packet.bytes < head.bytes)
+		ret = receive_some(c, p, head.bytes);
+	return ret;
+}
+
+static int receive(struct call *c, struct parcel *p)
+{
+	int ret;
+
+	p->packet.bytes = 0;
+	p->nfds = 0;
+	ret = c->stream ? receive_stream(c, p) :
+			  receive_some(c, p, MESSAGE_MAX_BYTES);
+	if (ret)
+		close_fds(p);
+	return ret;
+}
+
+/* ---------------------------------------------------------------- importing */
+
+/* One message on its way to tensors; fds is the parcel's, in its order. */
+struct arrival {
+	struct message m;
+	struct buffer_id ids[MESSAGE_MAX_BUFFERS];
+	uint32_t access[MESSAGE_MAX_BUFFERS];	/* of the import */
+	int *fds;
+	int hold;		/* or -1 */
+};
+
+/* What the fds are, before anything is done with them. */
+static int check_fds(struct arrival *a, uint32_t want)
+{
+	const struct message_head *h = &a->m.head;
+	uint64_t bytes;
+	int ret;
+
+	for (unsigned int i = 0; i < h->nbuffers; i++) {
+		uint32_t given;
+
+		ret = buffer_size(a->fds[i], a->fds[i], &bytes);
+		if (!ret)
+			ret = buffer_identify(a->fds[i], &a->ids[i]);
+		if (ret)
+			return ret;
+		given = h->access[i] & a->ids[i].access;
+		if (!given || want & ~given)
+			return fail(-EACCES, "dma-buf %u of the message is for "
+				    "access %u, not %u", i, given, want);
+		a->access[i] = want ? want : given;
+	}
+	/* Closing what is no pipe might do something. */
+	if (a->hold >= 0 && fcntl(a->hold, F_GETPIPE_SZ) < 0)
+		return fail(-EPROTO, "the message's lease is not a pipe");
+	return 0;
+}
+
+/* The receiver's part of the lease. */
+static void hold_close(void *data)
+{
+	close((int)(intptr_t)data);
+}
+
+static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
+			  DLManagedTensorVersioned *tensors[], uint32_t *n)
+{
+	uint32_t access[DLBUF_MAX_PLANES];
+	int ret;
+
+	for (uint32_t i = 0; i < a->m.head.ntensors; i++) {
+		a->m.layouts[i].fd = a->fds[a->m.buffer[i]];
+		access[i] = a->access[a->m.buffer[i]];
+	}
+	ret = frame_tensors(dev, a->m.layouts, access, a->m.head.ntensors,
+			    a->hold >= 0 ? hold_close : NULL,
+			    (void *)(intptr_t)a->hold, tensors);
+	if (!ret)
+		*n = a->m.head.ntensors;
+	return ret;
+}
+
+/*
+ * The frame's fence has to be one: the library might wait for it, and any
+ * other fd need never be ready.
+ */
+static int check_fence(int fence)
+{
+	int merged, ret = dlbuf_fence_merge(fence, -1, &merged);
+
+	if (!ret)
+		close(merged);
+	return ret ? -EPROTO : 0;
+}
+
+static int import_frame(struct dlbuf_device *dev, struct arrival *a,
+			const struct dlbuf_import_opts *opts,
+			DLManagedTensorVersioned *tensors[], uint32_t *n)
+{
+	struct dlbuf_import_opts o = *opts;
+	struct dlbuf_frame *f = &a->m.frame;
+	int ret = 0;
+
+	o.size = sizeof(o); /* 0 where the caller has none */
+	o.access = DLBUF_RW;
+	for (uint32_t i = 0; i < a->m.head.nbuffers; i++)
+		o.access &= a->access[i];
+	if (!o.access)
+		return fail(-EACCES, "the frame's dma-bufs have no access in "
+			    "common");
+	for (uint32_t i = 0; i < f->nplanes; i++)
+		f->planes[i].fd = a->fds[a->m.buffer[i]];
+	if (a->m.head.flags & MESSAGE_FENCE) {
+		f->fence = a->fds[a->m.head.nbuffers];
+		ret = check_fence(f->fence);
+	}
+	/* With a copy no access named is right, and RW is not. */
+	if (!opts->access && o.access == DLBUF_RW)
+		o.access = 0;
+	f->release = a->hold >= 0 ? hold_close : NULL;
+	f->release_data = (void *)(intptr_t)a->hold;
+	return ret ? ret : dlbuf_import_frame(dev, f, &o, tensors, n);
+}
+
+/* What the caller may know of the frame, with fds that stay. */
+static void describe(const struct arrival *a, struct dlbuf_frame *out,
+		     DLManagedTensorVersioned *const tensors[], uint32_t n)
+{
+	*out = a->m.frame;
+	out->fence = -1;
+	out->release = NULL;
+	out->release_data = NULL;
+	if (out->order == DLBUF_ORDER_FENCE)
+		out->order = DLBUF_ORDER_IMPLICIT;
+	for (uint32_t i = 0; i < out->nplanes; i++) {
+		const struct buffer_id *id = &a->ids[a->m.buffer[i]];
+
+		out->planes[i].fd = -1;
+		for (uint32_t j = 0; j < n; j++) {
+			DLBUF_INFO(dlbuf_tensor_info, info);
+
+			dlbuf_tensor_get_info(tensors[j], &info);
+			if (info.dev == id->dev && info.ino == id->ino)
+				out->planes[i].fd = info.fd;
+		}
+	}
+}
+
+static int open_parcel(struct dlbuf_device *dev, struct parcel *p,
+		       const struct dlbuf_import_opts *import,
+		       DLManagedTensorVersioned *tensors[], uint32_t *ntensors,
+		       struct dlbuf_frame *frame)
+{
+	struct arrival a = { .fds = p->fds, .hold = -1 };
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	struct dlbuf_frame known;
+	uint32_t n = 0;
+	int ret;
+
+	ret = message_parse(p->packet.data, p->packet.bytes, p->nfds, &a.m);
+	if (ret)
+		return ret;
+	if (a.m.head.flags & MESSAGE_HOLD)
+		a.hold = p->fds[p->nfds - 1];
+	ret = check_fds(&a, import->access);
+	if (ret)
+		return ret;
+	ret = a.m.head.kind == MESSAGE_FRAME ?
+	      import_frame(dev, &a, import, t, &n) :
+	      import_tensors(dev, &a, t, &n);
+	if (ret)
+		return ret;
+	/* From here on it is the tensors', and goes with them. */
+	if (a.hold >= 0)
+		p->nfds--;
+	if (frame) {
+		describe(&a, &known, t, n);
+		ret = INFO_PUT(frame, &known, "dlbuf_frame");
+		if (ret) {
+			delete_all(t);
+			return ret;
+		}
+	}
+	memcpy(tensors, t, n * sizeof(t[0]));
+	*ntensors = n;
+	return 0;
+}
+
+int dlbuf_recv(struct dlbuf_device *dev, int sock,
+	       const struct dlbuf_socket_opts *opts,
+	       DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+	       uint32_t *ntensors, struct dlbuf_frame *frame)
+{
+	struct dlbuf_import_opts import;
+	struct dlbuf_socket_opts o;
+	struct parcel p;
+	struct call c;
+	int ret;
+
+	if (!dev || !tensors || !ntensors)
+		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !tensors ?
+			    "tensors" : "ntensors");
+	ret = opts_check(opts, &o);
+	if (!ret)
+		ret = import_opts_get(o.import, &import);
+	if (!ret)
+		ret = call_begin(&c, sock, &o);
+	if (!ret)
+		ret = receive(&c, &p);
+	if (ret)
+		return ret;
+	ret = open_parcel(dev, &p, &import, tensors, ntensors, frame);
+	close_fds(&p);
+	return ret;
+}

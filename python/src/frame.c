@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT
+/* Frames: their tensors, and what Python knows of them. */
+#include "_dlbuf.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------- tensors */
+
+PyObject *tensor_list(DLManagedTensorVersioned *const dl[], uint32_t n,
+		      struct device *device, PyObject *obj)
+{
+	PyObject *list = PyList_New(0);
+
+	for (uint32_t i = 0; i < n; i++) {
+		PyObject *t = tensor_new(dl[i], device, obj);
+
+		if (list && (!t || PyList_Append(list, t)))
+			Py_CLEAR(list);
+		Py_XDECREF(t);
+	}
+	return list;
+}
+
+PyObject *tensors_of_frame(struct device *device,
+			   const struct dlbuf_frame *frame,
+			   const struct dlbuf_import_opts *opts, PyObject *obj,
+			   bool *imported)
+{
+	DLManagedTensorVersioned *dl[DLBUF_MAX_PLANES];
+	uint32_t n;
+	int ret;
+
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_import_frame(device->dev, frame, opts, dl, &n);
+	Py_END_ALLOW_THREADS
+	*imported = !ret;
+	if (ret) {
+		raise_dlbuf(ret);
+		return NULL;
+	}
+	return tensor_list(dl, n, device, obj);
+}
+
+static void lease_release(void *callback)
+{
+	PyObject *a, *b, *c, *ret;
+	PyGILState_STATE state;
+
+	if (!gil_enter(&state))
+		return;
+	/* A tensor may be deleted while an exception is on its way. */
+	PyErr_Fetch(&a, &b, &c);
+	ret = PyObject_CallNoArgs(callback);
+	if (!ret)
+		PyErr_WriteUnraisable(callback);
+	Py_XDECREF(ret);
+	Py_DECREF((PyObject *)callback);
+	PyErr_Restore(a, b, c);
+	gil_leave(state);
+}
+
+static int parse_planes(PyObject *planes, struct dlbuf_frame *frame)
+{
+	Py_ssize_t n = PyTuple_Size(planes);
+
+	if (n < 0)
+		return -1;
+	if (!n || n > DLBUF_MAX_PLANES)
+		return raise_errno(EINVAL, "a frame of %zd planes", n);
+	frame->nplanes = n;
+	for (Py_ssize_t i = 0; i < n; i++) {
+		struct dlbuf_plane *p = &frame->planes[i];
+		unsigned long long offset, bytes;
+		long long pitch;
+
+		if (!PyArg_ParseTuple(PyTuple_GetItem(planes, i), "iLKK",
+				      &p->fd, &pitch, &offset, &bytes))
+			return -1;
+		p->pitch = pitch;
+		p->offset = offset;
+		p->bytes = bytes;
+	}
+	return 0;
+}
+
+/*
+ * import_frame(device, frame, (width, height, code, space, modifier), planes,
+ * crop, view, access, flags, fence, release)
+ */
+PyObject *import_frame(PyObject *module, PyObject *args)
+{
+	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
+	struct dlbuf_frame frame = { .size = sizeof(frame), .fence = -1 };
+	PyObject *device_obj, *obj, *planes, *access, *fence, *release;
+	PyObject *list = NULL;
+	unsigned long long modifier;
+	bool imported = false;
+	struct device *device;
+	int space;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "OO(IIIiK)O(IIII)IOIOO", &device_obj, &obj,
+			      &frame.width, &frame.height, &frame.code, &space,
+			      &modifier, &planes, &frame.crop.x, &frame.crop.y,
+			      &frame.crop.width, &frame.crop.height, &opts.view,
+			      &access, &opts.flags, &fence, &release) ||
+	    parse_planes(planes, &frame) || parse_access(access, &opts.access))
+		return NULL;
+	frame.code_space = space;
+	frame.modifier = modifier;
+	if (fence != Py_None) {
+		frame.fence = PyLong_AsLong(fence);
+		frame.order = DLBUF_ORDER_FENCE;
+		if (frame.fence == -1 && PyErr_Occurred())
+			return NULL;
+	}
+	device = device_of(device_obj);
+	if (!device || device_begin(device)) {
+		Py_XDECREF((PyObject *)device);
+		return NULL;
+	}
+	if (release != Py_None) {
+		frame.release = lease_release;
+		frame.release_data = Py_NewRef(release);
+	}
+	list = tensors_of_frame(device, &frame, &opts, obj, &imported);
+	device_end(device);
+	if (!list && !imported)
+		Py_XDECREF((PyObject *)frame.release_data);
+	Py_DECREF((PyObject *)device);
+	return list;
+}
+
+/* ---------------------------------------------------------------- records */
+
+static PyObject *plane_records(const struct dlbuf_frame *frame)
+{
+	PyObject *planes = PyTuple_New(frame->nplanes);
+
+	for (uint32_t i = 0; planes && i < frame->nplanes; i++) {
+		const struct dlbuf_plane *p = &frame->planes[i];
+		PyObject *plane = Py_BuildValue("(iLKK)", p->fd,
+						(long long)p->pitch,
+						(unsigned long long)p->offset,
+						(unsigned long long)p->bytes);
+
+		if (!plane || PyTuple_SetItem(planes, i, plane))
+			Py_CLEAR(planes);
+	}
+	return planes;
+}
+
+PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
+		       uint32_t view)
+{
+	PyObject *planes = plane_records(frame), *args, *record;
+
+	if (!planes)
+		return NULL;
+	args = Py_BuildValue("((IIIiK)N(IIII)I(IKLiii)y#)", frame->width,
+			     frame->height, frame->code, frame->code_space,
+			     (unsigned long long)frame->modifier, planes,
+			     frame->crop.x, frame->crop.y, frame->crop.width,
+			     frame->crop.height, view, frame->flags,
+			     (unsigned long long)frame->sequence,
+			     (long long)frame->timestamp_ns, frame->clock,
+			     frame->field, frame->order,
+			     (const char *)&frame->colour,
+			     (Py_ssize_t)sizeof(frame->colour));
+	record = args ? PyObject_CallObject(make, args) : NULL;
+	Py_XDECREF(args);
+	return record;
+}
+
+int parse_frame(PyObject *args, struct dlbuf_frame *frame)
+{
+	unsigned long long modifier, sequence;
+	int space, clock, field, order;
+	long long timestamp;
+	const char *colour;
+	Py_ssize_t bytes;
+	PyObject *planes;
+	uint32_t view;
+
+	*frame = (struct dlbuf_frame){ .size = sizeof(*frame), .fence = -1 };
+	if (!PyArg_ParseTuple(args, "(IIIiK)O(IIII)I(IKLiii)y#", &frame->width,
+			      &frame->height, &frame->code, &space, &modifier,
+			      &planes, &frame->crop.x, &frame->crop.y,
+			      &frame->crop.width, &frame->crop.height, &view,
+			      &frame->flags, &sequence, &timestamp, &clock,
+			      &field, &order, &colour, &bytes) ||
+	    parse_planes(planes, frame))
+		return -1;
+	if (bytes != (Py_ssize_t)sizeof(frame->colour))
+		return raise_errno(EINVAL, "a colour of %zd bytes", bytes);
+	memcpy(&frame->colour, colour, bytes);
+	frame->modifier = modifier;
+	frame->code_space = space;
+	frame->sequence = sequence;
+	frame->timestamp_ns = timestamp;
+	frame->clock = clock;
+	frame->field = field;
+	frame->order = order;
+	return 0;
+}

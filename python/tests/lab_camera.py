@@ -1,0 +1,523 @@
+# SPDX-License-Identifier: MIT
+"""Camera, on the kernel's virtual one, in each way in which it can end."""
+
+import contextlib
+import errno
+import gc
+import glob
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+import dlbuf
+from dlbuf import Access, Clock, CodeSpace, Field, Order, View
+
+from labtools import Skip, asleep, case, fds, maps, raises
+
+
+def nodes():
+    found = []
+    for path in glob.glob("/sys/class/video4linux/video*/name"):
+        with open(path) as f:
+            if f.read().startswith("vivid-") and f.seek(0) == 0 and (
+                    f.read().strip().endswith("-vid-cap")):
+                found.append("/dev/" + path.split("/")[-2])
+    return sorted(found)
+
+
+def control(node, *args):
+    subprocess.run(["v4l2-ctl", "-d", node, *args], check=True,
+                   capture_output=True)
+
+
+def vivid():
+    """The first one, as it is by itself but for the text in its picture."""
+    found = nodes()
+    if not found:
+        raise Skip("there is no vivid camera")
+    control(found[0], "-i", "0", "-c", "test_pattern=0,osd_text_mode=2")
+    return found[0]
+
+
+@contextlib.contextmanager
+def vivids(*options):
+    """The driver, loaded with other options."""
+    if os.environ.get("DLBUF_LAB") != "1":
+        raise Skip("this is no guest: its drivers stay as they are")
+    vivid()
+
+    def load(*options):
+        subprocess.run(["modprobe", "-r", "vivid"], check=True)
+        subprocess.run(["modprobe", "vivid", *options], check=True)
+        while not nodes() or not all(map(os.path.exists, nodes())):
+            os.sched_yield()
+
+    load(*options)
+    try:
+        yield nodes()
+    finally:
+        load()
+
+
+def read(node, size, code):
+    """A frame by the driver's own mmap API, without dlbuf."""
+    with tempfile.NamedTemporaryFile() as f:
+        control(node, f"--set-fmt-video=width={size[0]},height={size[1]},"
+                f"pixelformat={code}", "--stream-mmap", "--stream-count=1",
+                "--stream-to=" + f.name)
+        return f.read()
+
+
+def camera(**options):
+    options.setdefault("format", "NV12")
+    options.setdefault("size", (320, 180))
+    return dlbuf.Camera(vivid(), **options)
+
+
+def settle(cam, held=0):
+    """Until so many buffers are out: a lease may be another thread's."""
+    gc.collect()
+    while cam.held != held:
+        os.sched_yield()
+
+
+# ------------------------------------------------------------------ frames
+
+def whole(frame):
+    """All that is in a frame's dma-bufs, plane by plane."""
+    return b"".join(
+        memoryview(dlbuf.from_fd(p.fd, p.bytes, "uint8", offset=p.offset,
+                                 access="read")).tobytes()
+        for p in frame.info.planes)
+
+
+@case
+def camera_frames():
+    """Three formats; the pixels are those that the driver's own API reads."""
+    node = vivid()
+    for code, shapes in (("NV12", [(360, 640), (180, 320, 2)]),
+                         ("YUYV", [(360, 320, 4)]), ("RGB3", [(360, 640, 3)]),
+                         ("GREY", [(360, 640)])):
+        want = read(node, (640, 360), code)
+        with dlbuf.Camera(node, format=code, size=(640, 360)) as cam:
+            assert (cam.size, cam.buffers) == ((640, 360), 4), cam
+            assert cam.driver == "vivid" and cam.fps and not cam.closed
+            for n, frame in enumerate(cam):
+                assert [t.shape for t in frame] == shapes
+                got = b"".join(np.from_dlpack(t).tobytes() for t in frame)
+                assert got == want == whole(frame), code
+                assert len(set(got)) > 1, "not a picture"
+                if n == 5:
+                    break
+
+
+@case
+def camera_multiplanar():
+    """A dma-buf for each plane, and the other half of the API with one."""
+    with vivids("n_devs=1", "multiplanar=2") as (node,):
+        control(node, "-c", "osd_text_mode=2")
+        for name, code, n in (("NV12", "NV12", 1), ("NV12M", "NM12", 2),
+                              ("YUV420M", "YM12", 3), ("YUYV", "YUYV", 1)):
+            want = read(node, (640, 360), code)
+            with dlbuf.Camera(node, format=name, size=(640, 360)) as cam:
+                assert cam.format == name, cam
+                for _, frame in zip(range(3), cam):
+                    assert len(frame.info.planes) == n
+                    assert len({os.fstat(p.fd).st_ino
+                                for p in frame.info.planes}) == n
+                    got = b"".join(np.from_dlpack(t).tobytes() for t in frame)
+                    assert got == want, name
+                del frame
+
+
+@case
+def camera_says():
+    """What a frame says of itself, and each tensor of it."""
+    with camera(access="read") as cam:
+        sequences, times = [], []
+        for _, frame in zip(range(4), cam):
+            y, uv = frame
+            info = frame.info
+            assert y.frame is uv.frame is info
+            assert (info.width, info.height) == cam.size == (320, 180)
+            assert (info.format, info.space) == ("NV12", CodeSpace.V4L2)
+            assert info.channels == "Y,UV" and info.view == View.PLANES
+            assert info.clock == Clock.MONOTONIC
+            assert info.order == Order.COMPLETE and not info.damaged
+            assert frame.timestamp == info.timestamp_ns / 1e9 > 0
+            assert info.field == Field.NONE and info.colour.matrix
+            assert y.read_only and y.access == Access.READ
+            assert y.path == "direct" and not y.is_copied
+            sequences.append(frame.sequence)
+            times.append(info.timestamp_ns)
+        assert sequences == sorted(set(sequences))
+        assert times == sorted(set(times))
+        assert "NV12 320x180" in repr(cam) and "NV12 320x180" in repr(frame)
+    for view, shape in (("luma", (180, 320)), ("rows", (180, 320)),
+                        ("stacked", (270, 320))):
+        with camera(view=view) as cam:
+            assert next(cam)[0].shape == shape, view
+    with camera(format="RGB565", size=(320, 180)) as cam:
+        t, = next(cam)
+        assert cam.view == View.WORDS and t.dtype == "uint16"
+
+
+@case
+def camera_vulkan():
+    try:
+        device = dlbuf.Device("vulkan:0")
+    except dlbuf.Error as e:
+        raise Skip(e.strerror)
+    want = read(vivid(), (320, 180), "NV12")
+    with camera(device=device) as cam:
+        for _ in range(6):
+            frame = next(cam)
+            got = b"".join(np.from_dlpack(t, device="cpu").tobytes()
+                           for t in frame)
+            assert got == want
+            frame.release()
+        settle(cam)
+    device.close()
+
+
+@case
+def camera_refuses():
+    node = vivid()
+    e = raises(dlbuf.Error, lambda: dlbuf.Camera("/dev/nonesuch"))
+    assert e.errno == errno.ENOENT
+    raises(dlbuf.Error, lambda: dlbuf.Camera("/dev/null"), "no camera")
+    raises(dlbuf.Error, lambda: dlbuf.Camera("/tmp"), "not a device node")
+    raises(ValueError, lambda: dlbuf.Camera(node, format="nonesuch"))
+    e = raises(ValueError, lambda: dlbuf.Camera(node, format="MJPEG"))
+    assert "does not capture in MJPG; it has" in str(e), e
+    for wrong in ({"buffers": 0}, {"buffers": 33}, {"size": (0, 5)},
+                  {"size": (-1, 5)}, {"fps": 0}, {"fps": float("nan")},
+                  {"view": "nonesuch"}):
+        raises(ValueError, lambda: dlbuf.Camera(node, **wrong))
+    outputs = [n for n in glob.glob("/sys/class/video4linux/video*/name")
+               if open(n).read().strip().endswith("-vid-out")]
+    for path in outputs:
+        raises(dlbuf.UnsupportedError, lambda: dlbuf.Camera(
+            "/dev/" + path.split("/")[-2]), "does not capture")
+    with camera(view="cfa") as cam:
+        # Refused frame by frame; none is lost for that.
+        for _ in range(6):
+            raises(BufferError, lambda: next(cam), "no view")
+        assert cam.held == 0
+    before = fds()
+    with camera() as cam:
+        e = raises(dlbuf.Error, lambda: dlbuf.Camera(node))
+        assert e.errno == errno.EBUSY
+        assert len(next(cam)) == 2
+    assert fds() == before
+
+
+# ------------------------------------------------------------------ leases
+
+@case
+def camera_lease():
+    with camera(buffers=4) as cam:
+        n = cam.buffers
+        frames = [next(cam) for _ in range(n)]
+        assert cam.held == n
+        y, uv = frames.pop()
+        del y
+        assert cam.held == n
+        del uv
+        assert cam.held == n - 1
+        # What was made of it counts; an explicit release does not cut it off.
+        luma = np.from_dlpack(frames[0][0])
+        before = luma.tobytes()
+        frames[0].release()
+        frames[0].release()
+        assert cam.held == n - 1 and luma.tobytes() == before
+        raises(ValueError, lambda: frames[0][0].shape, "closed")
+        del luma
+        assert cam.held == n - 2
+        with frames[1] as (y, uv):
+            assert y.shape == (180, 320)
+        assert cam.held == n - 3 and y.closed
+        frames.clear()
+        settle(cam)
+
+
+@case
+def camera_all_held():
+    """Then there is no next frame, which is said; or somebody gives one back."""
+    with camera(buffers=2, timeout=0.3) as cam:
+        frames = [next(cam) for _ in range(cam.buffers)]
+        e = raises(TimeoutError, lambda: next(cam), "holds all of its")
+        assert isinstance(e, dlbuf.DeadlineError)
+        frames.pop().release()
+        frames.append(next(cam))
+        cam.timeout = None
+        got = []
+        thread = threading.Thread(target=lambda: got.append(next(cam)))
+        thread.start()
+        asleep(thread.native_id)
+        assert not got
+        frames.pop().release()
+        thread.join()
+        assert len(got) == 1
+        # In a loop the last frame is held while the next one is waited for.
+        got.clear()
+        frames.clear()
+        cam.timeout = 30
+        for _, frame in zip(range(6), cam):
+            assert cam.held <= 2
+
+
+@case
+def frames_outlive_the_camera():
+    want = read(vivid(), (320, 180), "NV12")
+    shared_trim()
+    before = fds()
+    cam = camera()
+    frames = [next(cam) for _ in range(3)]
+    arrays = [np.from_dlpack(frames[0][0])]
+    cam.close()
+    cam.close()
+    assert cam.closed and cam.held == 3
+    assert list(cam) == []
+    # Another one on the same node, while those of the first are out.
+    with camera() as other:
+        new = [next(other) for _ in range(3)]
+        for frame in frames + new:
+            assert whole(frame) == want
+        del frame, new
+    del other
+    frames.clear()
+    assert arrays[0].tobytes() == want[:320 * 180]
+    arrays.clear()
+    gc.collect()
+    assert cam.held == 0
+    del cam
+    shared_trim()
+    assert fds() == before, (fds(), before)
+
+
+def shared_trim():
+    """Of the device that "cpu" is: imports of buffers that were out."""
+    dlbuf.alloc(1, "uint8").device.trim()
+
+
+@case
+def left_in_the_middle():
+    gc.collect()
+    shared_trim()
+    before = fds(), maps()
+
+    def some(n):
+        for i, frame in enumerate(camera()):
+            if i == n:
+                return frame.sequence
+
+    def generator():
+        with camera() as cam:
+            yield from cam
+
+    some(3)
+    g = generator()
+    next(g)
+    g.close()
+    try:
+        with camera() as cam:
+            for frame in cam:
+                1 / 0
+    except ZeroDivisionError:
+        pass
+    del cam, frame, g
+    gc.collect()
+    shared_trim()
+    assert (fds(), maps()) == before
+    with camera() as cam:
+        next(cam)
+
+
+@case
+def closed_by_another_thread():
+    """Who waits for a frame that does not come is told by the end."""
+    with camera(buffers=2, timeout=None) as cam:
+        held = [next(cam) for _ in range(cam.buffers)]
+        ended = []
+        threads = [threading.Thread(target=lambda: ended.append(list(cam)))
+                   for _ in range(2)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            asleep(t.native_id)
+        cam.close()
+        for t in threads:
+            t.join()
+        assert ended == [[], []] and len(held) == 2
+
+
+@case
+def control_c():
+    with camera(buffers=2, timeout=None) as cam:
+        held = [next(cam) for _ in range(cam.buffers)]
+        main = threading.get_native_id()
+        ident = threading.get_ident()
+
+        def interrupt():
+            asleep(main)
+            signal.pthread_kill(ident, signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        raises(KeyboardInterrupt, lambda: next(cam))
+        thread.join()
+        # A signal whose handler returns interrupts nothing.
+        seen = []
+        old = signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))
+
+        def nudge():
+            asleep(main)
+            signal.pthread_kill(ident, signal.SIGUSR1)
+            while not seen:
+                os.sched_yield()
+            held.pop().release()
+
+        thread = threading.Thread(target=nudge)
+        thread.start()
+        assert len(next(cam)) == 2
+        thread.join()
+        signal.signal(signal.SIGUSR1, old)
+        held.clear()
+
+
+@case
+def forked():
+    """The camera is the parent's, whatever a child does with what it has."""
+    with camera(buffers=4) as cam:
+        frames = [next(cam) for _ in range(3)]
+        want = whole(frames[0])
+        pid = os.fork()
+        if not pid:
+            code = 1
+            try:
+                e = raises(dlbuf.Error, lambda: next(cam), "the process that")
+                assert e.errno == errno.EBUSY
+                assert np.asarray(frames[0][0]).tobytes() == want[:320 * 180]
+                frames[0].release()
+                frames.clear()
+                cam.close()
+                assert cam.closed
+                del cam
+                gc.collect()
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(pid, 0) == (pid, 0)
+        assert cam.held == 3
+        for _ in range(8):
+            next(cam).release()
+        assert whole(frames[0]) == want
+        frames.clear()
+        settle(cam)
+
+
+@case
+def two_cameras():
+    with vivids("n_devs=2", "multiplanar=1,2") as found:
+        assert len(found) == 2, found
+        for node in found:
+            control(node, "-c", "osd_text_mode=2")
+        wants = [read(node, (640, 360), "NV12") for node in found]
+        with dlbuf.Camera(found[0], format="NV12", size=(640, 360)) as a, \
+                dlbuf.Camera(found[1], format="NV12", size=(640, 360)) as b:
+            for _, pair in zip(range(5), zip(a, b)):
+                for frame, want in zip(pair, wants):
+                    assert whole(frame) == want
+            assert (a.held, b.held) == (1, 1)
+            b.close()
+            next(a)
+            del frame, pair
+
+
+@case
+def unplugged():
+    with vivids("n_devs=1") as (node,):
+        with dlbuf.Camera(node, timeout=None) as cam:
+            frame = next(cam)
+            control(node, "-c", "disconnect=1")
+            with contextlib.suppress(StopIteration):
+                e = raises(dlbuf.Error, lambda: [next(cam) for _ in range(9)],
+                           "unplugged")
+                assert e.errno == errno.ENODEV
+            del frame
+            assert cam.held == 0
+
+
+@case
+def exits_with_frames():
+    """The interpreter's end finds frames, and threads that wait for some."""
+    code = f"""
+import dlbuf, threading, numpy as np
+cam = dlbuf.Camera("{vivid()}", format="NV12", size=(320, 180))
+keep = [next(cam), np.from_dlpack(next(cam)[0])]
+def forever():
+    for frame in cam: pass
+threading.Thread(target=forever, daemon=True).start()
+for _ in range(3): next(cam)
+"""
+    for _ in range(2):
+        p = subprocess.run([sys.executable, "-c", code], capture_output=True)
+        assert p.returncode == 0 and not p.stderr, p
+    with camera() as cam:
+        next(cam)
+
+
+@case
+def camera_counts():
+    """Ten seconds of frames: what was there before is there after."""
+    shared_trim()
+    with camera(fps=120) as cam:
+        def use():
+            frame = next(cam)
+            y, uv = frame
+            a = np.from_dlpack(uv)
+            memoryview(y)
+            if cam.held > 1:
+                frame.release()
+            return a.shape
+
+        def counts():
+            gc.collect()
+            kinds = dlbuf.Tensor, dlbuf.Frame, dlbuf.TensorFrame
+            kept = [sum(isinstance(o, k) for o in gc.get_objects())
+                    for k in kinds]
+            return ([sys.getrefcount(k) for k in kinds], kept, fds(), maps(),
+                    cam.held)
+
+        for _ in range(16):
+            use()
+        before = counts()
+        end, n = time.monotonic() + 10, 0
+        while time.monotonic() < end:
+            use()
+            n += 1
+        assert counts() == before, (before, counts())
+        print(f"# {n} frames")
+        assert n > 50
+
+
+@case
+def readme_main():
+    """The main README's lines print what it shows."""
+    vivid()
+    path = os.path.join(os.path.dirname(__file__), "../../README.md")
+    with open(path) as f:
+        text = f.read().partition("## Ten lines of Python")[2]
+    code, _, rest = text.partition("```python\n")[2].partition("```")
+    want = rest.partition("```\n")[2].partition("```")[0]
+    assert len(code.splitlines()) <= 12 and want, "ten lines"
+    p = subprocess.run([sys.executable, "-c", code], capture_output=True,
+                       text=True)
+    assert (p.stdout, p.stderr) == (want, ""), p

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: MIT
+"""send() and recv(), with another process at the other end."""
+
+import errno
+import gc
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import zlib
+
+import numpy as np
+
+import dlbuf
+from dlbuf import Access
+
+from lab_camera import camera, settle, shared_trim, whole
+from labtools import asleep, case, fds, maps, raises
+
+KINDS = (socket.SOCK_SEQPACKET, socket.SOCK_STREAM, socket.SOCK_DGRAM)
+
+
+class Other:
+    """A process that runs code, with `sock` the other end; and a line each
+    way, for order."""
+
+    def __init__(self, code, kind=socket.SOCK_SEQPACKET):
+        self.sock, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        head = ("import dlbuf, socket, zlib, numpy as np\n"
+                f"sock = socket.socket(fileno={theirs.fileno()})\n")
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", head + code], pass_fds=[theirs.fileno()],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        theirs.close()
+
+    def says(self):
+        return self.process.stdout.readline().strip()
+
+    def tell(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def ends(self, status=0):
+        self.sock.close()
+        self.process.stdin.close()
+        assert self.process.wait() == status
+        self.process.stdout.close()
+
+
+@case
+def tensors_to_another_process():
+    for kind in KINDS:
+        other = Other("""
+t, u = dlbuf.recv(sock)
+print(t.shape, t.strides, t.dtype, t.access, u.read_only, u.access, flush=True)
+a = np.asarray(t)
+print(int(a.sum()), np.from_dlpack(u).tolist(), flush=True)
+a[3, 5] = 4711
+del a
+one = dlbuf.recv(sock)
+print(type(one).__name__, memoryview(one).tolist())
+""", kind)
+        t = dlbuf.alloc((4, 6), "uint16")
+        with t:
+            np.asarray(t)[...] = np.arange(24).reshape(4, 6)
+        u = dlbuf.from_fd(t.fd, (2, 3), "uint16", strides=(12, 2), offset=2,
+                          access="read")
+        dlbuf.send(other.sock, [t, u])
+        assert other.says() == "(4, 6) (6, 1) uint16 3 True 1"
+        assert other.says() == "276 [[1, 3, 5], [13, 15, 17]]"
+        del u
+        dlbuf.send(other.sock.fileno(), dlbuf.from_fd(t.fd, (3,), "uint16"))
+        assert other.says() == "Tensor [0, 1, 2]"
+        other.ends()
+        assert np.asarray(t)[3, 5] == 4711
+
+
+@case
+def frames_to_another_process():
+    """Those of a camera, which has each buffer back when both are done."""
+    other = Other("""
+for frame in iter(lambda: dlbuf.recv(sock, access="read"), None):
+    y, uv = frame
+    crc = zlib.crc32(np.from_dlpack(uv).tobytes(),
+                     zlib.crc32(np.from_dlpack(y).tobytes()))
+    print(frame.sequence, frame.info.timestamp_ns, frame.info.format,
+          y.frame.colour.matrix, y.frame is frame.info, y.read_only, crc,
+          flush=True)
+    input()
+    del y, uv, frame
+""")
+    with camera() as cam:
+        for n in range(6):
+            frame = next(cam)
+            dlbuf.send(other.sock, frame)
+            i = frame.info
+            assert other.says() == (
+                f"{frame.sequence} {i.timestamp_ns} NV12 {i.colour.matrix} "
+                f"True True {zlib.crc32(whole(frame))}")
+            frame.release()
+            assert cam.held == 1
+            other.tell()
+            settle(cam)
+        # One that dies gives back, too; and one that is alone with it keeps it.
+        frame = next(cam)
+        dlbuf.send(other.sock, frame)
+        assert other.says()
+        del frame, i
+        assert cam.held == 1
+        other.process.kill()
+        settle(cam)
+        other.ends(-signal.SIGKILL)
+        # Never read.
+        ours, theirs = socket.socketpair()
+        dlbuf.send(ours, next(cam))
+        assert cam.held == 1
+        theirs.close()
+        settle(cam)
+        raises(BrokenPipeError, lambda: dlbuf.send(ours, next(cam)))
+        settle(cam)
+        ours.close()
+
+
+@case
+def views_are_the_receiver_s():
+    a, b = socket.socketpair()
+    with camera() as cam:
+        frame = next(cam)
+        dlbuf.send(a, frame)
+        got = dlbuf.recv(b, view="stacked")
+        assert np.from_dlpack(got[0]).tobytes() == whole(frame)
+        assert got.info._replace(planes=(), order=0) == frame.info._replace(
+            planes=(), view=got.info.view, order=0)
+        # And on, to a third.
+        dlbuf.send(b, got)
+        third = dlbuf.recv(a, view="luma")
+        assert third[0].shape == (180, 320) and third.info.planes[0].fd >= 3
+        del got, third
+        # Tensors of a frame are tensors, but hold the frame.
+        dlbuf.send(a, list(frame))
+        y, uv = dlbuf.recv(b)
+        frame.release()
+        assert y.frame is None and cam.held == 1
+        del y, uv, frame
+        settle(cam)
+    a.close()
+    b.close()
+
+
+@case
+def how_it_waits():
+    for kind in KINDS:
+        a, b = socket.socketpair(socket.AF_UNIX, kind)
+        t = dlbuf.alloc(16, "uint8")
+        b.settimeout(0.05)
+        e = raises(TimeoutError, lambda: dlbuf.recv(b))
+        assert isinstance(e, dlbuf.DeadlineError)
+        b.setblocking(False)
+        e = raises(BlockingIOError, lambda: dlbuf.recv(b))
+        assert e.errno == errno.EAGAIN
+        raises(BlockingIOError, lambda: dlbuf.recv(b.fileno()))
+        a.setblocking(False)
+
+        def fill():
+            while True:
+                dlbuf.send(a, t)
+
+        raises(dlbuf.WouldBlockError, fill)
+        a.settimeout(0.05)
+        raises(TimeoutError, fill)
+        # Who waits lets others run.
+        a.settimeout(None)
+        b.settimeout(None)
+        thread = threading.Thread(target=dlbuf.send, args=(a, t))
+        thread.start()
+        asleep(thread.native_id)
+        while dlbuf.recv(b).shape == (16,) and thread.is_alive():
+            pass
+        thread.join()
+        while True:
+            try:
+                b.setblocking(False)
+                dlbuf.recv(b)
+            except BlockingIOError:
+                break
+        b.setblocking(True)
+        got = []
+        thread = threading.Thread(target=lambda: got.append(dlbuf.recv(b)))
+        thread.start()
+        asleep(thread.native_id)
+        dlbuf.send(a, t)
+        thread.join()
+        assert got[0].buffer == t.buffer
+        a.close()
+        if kind != socket.SOCK_DGRAM:
+            e = raises(EOFError, lambda: dlbuf.recv(b))
+            assert isinstance(e, dlbuf.ClosedError)
+            assert e.errno == errno.EPIPE
+        raises(BrokenPipeError, lambda: dlbuf.send(b, t))
+        b.close()
+
+
+@case
+def recv_is_interrupted():
+    a, b = socket.socketpair()
+    main, ident = threading.get_native_id(), threading.get_ident()
+
+    def interrupt():
+        asleep(main)
+        signal.pthread_kill(ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    raises(KeyboardInterrupt, lambda: dlbuf.recv(b))
+    thread.join()
+    a.close()
+    b.close()
+
+
+@case
+def what_is_refused():
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    raises(BufferError, lambda: dlbuf.send(a, dlbuf.from_dlpack(b"abc")))
+    raises(TypeError, lambda: dlbuf.send(a, 5))
+    raises(TypeError, lambda: dlbuf.send(a, [5]))
+    raises(ValueError, lambda: dlbuf.send(a, []))
+    t = dlbuf.alloc(16, "uint8")
+    raises(ValueError, lambda: dlbuf.send(a, [t] * 5))
+    closed = t.share()
+    closed.close()
+    raises(ValueError, lambda: dlbuf.send(a, [t, closed]))
+    raises(OSError, lambda: dlbuf.send(-1, t))
+    inet = socket.socket()
+    raises(ValueError, lambda: dlbuf.send(inet, t), "domain 2")
+    inet.close()
+    a.send(b"hello")
+    e = raises(dlbuf.Error, lambda: dlbuf.recv(b))
+    assert e.errno == errno.EPROTO
+    dlbuf.send(a, dlbuf.from_fd(t.fd, 4, "uint8", access="read"))
+    raises(PermissionError, lambda: dlbuf.recv(b, access="rw"))
+    raises(ValueError, lambda: dlbuf.recv(b, view="nonesuch"))
+    # An fd of something else.
+    with open("/dev/null") as null:
+        dlbuf.send(a, t)
+        data, ours, _, _ = socket.recv_fds(b, 8192, 4)
+        socket.send_fds(a, [data], [null.fileno()])
+        e = raises(dlbuf.Error, lambda: dlbuf.recv(b), "not a dma-buf")
+        assert e.errno == errno.EBADF
+        socket.send_fds(a, [data], ours)
+        assert dlbuf.recv(b).access == Access.RW
+        for fd in ours:
+            os.close(fd)
+    a.close()
+    b.close()
+
+
+@case
+def socket_counts():
+    a, b = socket.socketpair()
+    done = []
+    t = dlbuf.alloc((64, 64), "uint8")
+    shared_trim()
+    before = None
+    for i in range(2000):
+        y, = dlbuf.from_frame([(t.fd, 64)], 64, 64, "R8",
+                              release=lambda: done.append(1))
+        dlbuf.send(a, y)
+        got = dlbuf.recv(b)
+        np.from_dlpack(got)
+        del y, got
+        # The sender's share goes on the library's thread.
+        while len(done) <= i:
+            os.sched_yield()
+        if i == 100:
+            gc.collect()
+            before = fds(), maps(), sys.getrefcount(dlbuf.Tensor)
+    gc.collect()
+    assert (fds(), maps(), sys.getrefcount(dlbuf.Tensor)) == before
+    a.close()
+    b.close()

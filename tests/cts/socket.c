@@ -1,0 +1,709 @@
+// SPDX-License-Identifier: MIT
+/*
+ * To another process and back: what arrives is the same memory, in order, and
+ * what was lent is given back whatever becomes of the receiver. And messages
+ * that lie about a dma-buf that is real.
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <linux/dma-heap.h>
+
+#include "cts.h"
+
+#include "backend.h"
+#include "detile.h"
+#include "event.h"
+#include "message.h"
+
+#define BYTES 16384u
+#define W 64u
+#define H 48u
+
+/* ---------------------------------------------------------------- processes */
+
+struct other {
+	pid_t pid;
+	int sock;		/* messages */
+	int talk;		/* a byte each way, for order */
+};
+
+static void say(const struct other *o)
+{
+	CHECK_EQ(write(o->talk, "", 1), 1);
+}
+
+static void hear(const struct other *o)
+{
+	char byte;
+
+	CHECK_EQ(read(o->talk, &byte, 1), 1);
+}
+
+/* Another process, which has opened no device yet. */
+static struct other run(void (*fn)(const struct other *o, void *arg), void *arg)
+{
+	int sock[2], talk[2];
+	struct other o;
+
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
+	REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, talk));
+	fflush(stdout);
+	o.pid = fork();
+	REQUIRE(o.pid >= 0);
+	o.sock = sock[!o.pid];
+	o.talk = talk[!o.pid];
+	close(sock[!!o.pid]);
+	close(talk[!!o.pid]);
+	if (o.pid)
+		return o;
+	fn(&o, arg);
+	fflush(stdout);
+	_exit(0);
+}
+
+static void finish(struct other *o, int status)
+{
+	int got = -1;
+
+	close(o->sock);
+	close(o->talk);
+	CHECK_EQ(waitpid(o->pid, &got, 0), o->pid);
+	CHECK_EQ(got, status);
+}
+
+static unsigned int fired;	/* atomic */
+
+static void fire(void *data)
+{
+	(void)data;
+	__atomic_add_fetch(&fired, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The harness ends what waits for too long. */
+static void until_fired(unsigned int n)
+{
+	while (__atomic_load_n(&fired, __ATOMIC_SEQ_CST) < n)
+		sched_yield();
+	CHECK_EQ(fired, n);
+}
+
+/* ---------------------------------------------------------------- tensors */
+
+static void check_tensor(DLManagedTensorVersioned *t, int64_t columns,
+			 int64_t stride, uint64_t first, uint32_t access)
+{
+	DLBUF_INFO(dlbuf_tensor_info, info);
+
+	CHECK_EQ(t->dl_tensor.ndim, 2);
+	CHECK_EQ(t->dl_tensor.shape[0], 4);
+	CHECK_EQ(t->dl_tensor.shape[1], columns);
+	CHECK_EQ(t->dl_tensor.strides[0], 128);
+	CHECK_EQ(t->dl_tensor.strides[1], stride);
+	CHECK_EQ(t->dl_tensor.dtype.code, kDLInt);
+	CHECK_EQ(t->dl_tensor.dtype.bits, 16);
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	CHECK_EQ(info.first, first);
+	CHECK_EQ(info.access, access);
+	CHECK(info.fd >= 3);
+	CHECK(fcntl(info.fd, F_GETFD) & FD_CLOEXEC);
+	CHECK_EQ(!!(t->flags & DLPACK_FLAG_BITMASK_READ_ONLY),
+		 access == DLBUF_READ);
+}
+
+/* Fds of dma-bufs; the event thread has others. */
+static unsigned int count_buffers(void)
+{
+	static struct ktap_holdings h;
+	unsigned int n = 0;
+
+	ktap_look(&h);
+	for (unsigned int i = 0; i < h.nfds; i++)
+		n += !strncmp(h.fds[i].target, "/dmabuf", 7);
+	return n;
+}
+
+static void receive_tensors(const struct other *o, void *arg)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	DLBUF_OPTS(dlbuf_import_opts, rw, .access = DLBUF_RW);
+	DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &rw);
+	struct dlbuf_frame f = { .size = sizeof(f), .nplanes = 77 };
+	struct dlbuf_device *dev = cts_open();
+	unsigned int fds = count_buffers();
+	unsigned char want[64], got[64];
+	uint32_t n = 77;
+
+	(void)arg;
+	REQUIRE_OK(dlbuf_recv(dev, o->sock, NULL, t, &n, &f));
+	CHECK_EQ(n, 3);
+	CHECK_EQ(f.nplanes, 0);
+	/* One for each access, and in the cache; drivers have their own. */
+	if (!strcmp(cts_access->backend, "cpu"))
+		CHECK_EQ(count_buffers(), fds + 2);
+	check_tensor(t[0], 8, 3, 512, DLBUF_RW);
+	check_tensor(t[1], 5, 1, 0, DLBUF_READ);
+	check_tensor(t[2], 8, 3, 512, DLBUF_RW);
+	cts_pattern(want, sizeof(want), 9);
+	cts_read(t[1], 1000, got, sizeof(got));
+	CHECK(!memcmp(want, got, sizeof(want)));
+	cts_pattern(want, sizeof(want), 10);
+	cts_write(t[0], 2000, want, sizeof(want));
+	CHECK_ERR(dlbuf_acquire(t[1], DLBUF_WRITE, NULL, NULL), -EACCES);
+	for (int i = 0; i < 3; i++)
+		cts_delete(t[i]);
+	/* What was read-only is no more than that for who asks for more. */
+	CHECK_ERR(dlbuf_recv(dev, o->sock, &opts, t, &n, NULL), -EACCES);
+	CHECK_ERR(dlbuf_recv(dev, o->sock, NULL, t, &n, NULL), -EPIPE);
+	dlbuf_device_trim(dev, 0);
+	CHECK_EQ(count_buffers(), fds);
+	dlbuf_device_close(dev);
+}
+
+static void tensors(void *arg)
+{
+	struct other o = run(receive_tensors, NULL);
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev = cts_open();
+	const int64_t shape[] = { 4, 8 }, strides[] = { 128, 3 };
+	const int64_t narrow[] = { 4, 5 }, compact[] = { 128, 1 };
+	DLTensor layout = { .ndim = 2, .dtype = { kDLInt, 16, 1 },
+			    .shape = (int64_t *)shape,
+			    .strides = (int64_t *)strides,
+			    .byte_offset = 512 };
+	DLBUF_OPTS(dlbuf_import_opts, read_only, .access = DLBUF_READ);
+	DLManagedTensorVersioned *t[3];
+	unsigned char want[64], got[64];
+
+	(void)arg;
+	cts_pattern(want, sizeof(want), 9);
+	cts_poke(fd, 1000, want, sizeof(want));
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t[0]));
+	REQUIRE_OK(dlbuf_tensor_share(t[0], &t[2]));
+	layout.shape = (int64_t *)narrow;
+	layout.strides = (int64_t *)compact;
+	layout.byte_offset = 0;
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, &read_only, &t[1]));
+	CHECK_OK(dlbuf_send(o.sock, t, 3, NULL));
+	CHECK_OK(dlbuf_send(o.sock, t, 2, NULL));
+	for (int i = 0; i < 3; i++)
+		cts_delete(t[i]);
+	finish(&o, 0);
+	cts_pattern(want, sizeof(want), 10);
+	cts_peek(fd, 2000, got, sizeof(got));
+	CHECK(!memcmp(want, got, sizeof(want)));
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- frames */
+
+static struct dlbuf_frame nv12(int fd)
+{
+	return (struct dlbuf_frame){
+		.size = sizeof(struct dlbuf_frame),
+		.width = W,
+		.height = H,
+		.code = DLBUF_FOURCC('N', 'V', '1', '2'),
+		.code_space = DLBUF_CODE_V4L2,
+		.modifier = DLBUF_MOD_LINEAR,
+		.nplanes = 1,
+		.flags = DLBUF_FRAME_SEQUENCE,
+		.planes = { { .fd = fd, .pitch = 96 } },
+		.crop = { 2, 4, 20, 10 },
+		.colour = { .matrix = 2, .range = DLBUF_RANGE_LIMITED },
+		.timestamp_ns = 1234567890123,
+		.sequence = 77,
+		.clock = DLBUF_CLOCK_MONOTONIC,
+		.order = DLBUF_ORDER_COMPLETE,
+		.fence = -1,
+		.release = fire,
+	};
+}
+
+static void receive_frame(const struct other *o, void *arg)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	DLBUF_OPTS(dlbuf_import_opts, luma, .view = DLBUF_VIEW_LUMA);
+	DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &luma);
+	struct dlbuf_frame f = { .size = sizeof(f) }, want = nv12(-1);
+	struct dlbuf_device *dev = cts_open();
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	unsigned char pixel[20], got[20];
+	uint32_t n = 0;
+
+	REQUIRE_OK(dlbuf_recv(dev, o->sock, arg ? &opts : NULL, t, &n, &f));
+	CHECK_EQ(n, arg ? 1 : 2);
+	CHECK_EQ(t[0]->dl_tensor.shape[0], 10);
+	CHECK_EQ(t[0]->dl_tensor.shape[1], 20);
+	CHECK_OK(dlbuf_tensor_get_info(t[0], &info));
+	CHECK_EQ(f.planes[0].fd, info.fd);
+	want.planes[0].fd = info.fd;
+	want.release = NULL;
+	CHECK(!memcmp(&f, &want, sizeof(f)));
+	cts_pattern(pixel, sizeof(pixel), 3);
+	cts_read(t[0], info.first, got, sizeof(got));
+	CHECK(!memcmp(pixel, got, sizeof(got)));
+	say(o);
+	hear(o);
+	/* The last one counts. */
+	if (n > 1)
+		cts_delete(t[1]);
+	say(o);
+	hear(o);
+	cts_delete(t[0]);
+	hear(o);
+	dlbuf_device_close(dev);
+}
+
+static void frame(void *arg)
+{
+	struct other o = run(receive_frame, arg);
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_frame f = nv12(fd);
+	unsigned char pixel[20];
+
+	cts_pattern(pixel, sizeof(pixel), 3);
+	cts_poke(fd, 4 * 96 + 2, pixel, sizeof(pixel));
+	REQUIRE_OK(dlbuf_send_frame(o.sock, &f, NULL));
+	hear(&o);
+	CHECK_EQ(fired, 0);
+	say(&o);
+	hear(&o);
+	CHECK_EQ(fired, 0);
+	say(&o);
+	until_fired(1);
+	say(&o);
+	finish(&o, 0);
+	CHECK_EQ(fired, 1);
+	close(fd);
+}
+
+static void hold_for_ever(const struct other *o, void *arg)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_device *dev = cts_open();
+	uint32_t n;
+
+	(void)arg;
+	REQUIRE_OK(dlbuf_recv(dev, o->sock, NULL, t, &n, NULL));
+	say(o);
+	pause();
+}
+
+/* What a process holds is given back by the kernel when it dies. */
+static void killed(void *arg)
+{
+	struct other o = run(hold_for_ever, NULL);
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_frame f = nv12(fd);
+
+	(void)arg;
+	REQUIRE_OK(dlbuf_send_frame(o.sock, &f, NULL));
+	hear(&o);
+	CHECK_EQ(fired, 0);
+	CHECK_EQ(kill(o.pid, SIGKILL), 0);
+	until_fired(1);
+	finish(&o, SIGKILL);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- in one process */
+
+struct pair {
+	int sock[2];
+	struct dlbuf_device *dev;
+};
+
+static struct pair pair_open(int type)
+{
+	struct pair p;
+
+	REQUIRE(!socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, p.sock));
+	p.dev = cts_open();
+	return p;
+}
+
+static void pair_close(struct pair *p)
+{
+	close(p->sock[0]);
+	close(p->sock[1]);
+	dlbuf_device_close(p->dev);
+}
+
+/* A tensor over a frame brings its lease, which waits for both sides. */
+static void tensor_lease(void *arg)
+{
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct pair p = pair_open(SOCK_STREAM);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES], *u[DLBUF_MAX_PLANES];
+	struct dlbuf_frame f = nv12(fd);
+	uint32_t n;
+
+	(void)arg;
+	REQUIRE_OK(dlbuf_import_frame(p.dev, &f, NULL, t, &n));
+	REQUIRE_OK(dlbuf_send(p.sock[0], t, 1, NULL));
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+	REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, u, &n, NULL));
+	CHECK_EQ(fired, 0);
+	cts_delete(u[0]);
+	until_fired(1);
+	/* One that is not sent has no part in it. */
+	REQUIRE_OK(dlbuf_import_frame(p.dev, &f, NULL, t, &n));
+	close(p.sock[1]);
+	CHECK_ERR(dlbuf_send(p.sock[0], t, 1, NULL), -EPIPE);
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+	CHECK_EQ(fired, 2);
+	while (event_pending())
+		sched_yield();
+	CHECK_EQ(fired, 2);
+	p.sock[1] = dup(p.sock[0]);
+	pair_close(&p);
+	close(fd);
+}
+
+/* The library's own buffer, too: the next copy must not go there. */
+static void copies(void *arg)
+{
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct pair p = pair_open(SOCK_SEQPACKET);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES], *u[DLBUF_MAX_PLANES];
+	DLBUF_OPTS(dlbuf_import_opts, copy, .flags = DLBUF_IMPORT_MAY_COPY);
+	struct dlbuf_device_stats stats = { .size = sizeof(stats) };
+	struct dlbuf_frame f = nv12(fd);
+	uint32_t n, m;
+	int ret;
+
+	(void)arg;
+	if (!p.dev->backend->can_detile)
+		SKIP("the device makes no copies");
+	f.release = NULL;
+	f.code_space = DLBUF_CODE_DRM;
+	f.nplanes = 2;
+	f.planes[1] = (struct dlbuf_plane){ .fd = fd, .offset = 96 * H,
+					    .pitch = 96 };
+	detile_linear = true;
+	ret = dlbuf_import_frame(p.dev, &f, &copy, t, &n);
+	detile_linear = false;
+	if (ret == -EOPNOTSUPP)
+		SKIP("%s", dlbuf_last_error());
+	REQUIRE_OK(ret);
+	REQUIRE_OK(dlbuf_send(p.sock[0], t, n, NULL));
+	for (uint32_t i = 0; i < n; i++)
+		cts_delete(t[i]);
+	CHECK_OK(dlbuf_device_get_stats(p.dev, &stats));
+	CHECK_EQ(stats.tensors, n);
+	REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, u, &m, NULL));
+	CHECK_EQ(m, n);
+	for (uint32_t i = 0; i < m; i++)
+		cts_delete(u[i]);
+	while (event_pending())
+		sched_yield();
+	CHECK_OK(dlbuf_device_get_stats(p.dev, &stats));
+	CHECK_EQ(stats.tensors, 0);
+	pair_close(&p);
+	close(fd);
+}
+
+/* The frame's fence is the receiver's to wait for, as everybody's. */
+static void fence(void *arg)
+{
+	int fd = cts_alloc("udmabuf", BYTES), pending, status = 77;
+	struct pair p = pair_open(SOCK_DGRAM);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame f = nv12(fd), got = { .size = sizeof(got) };
+	struct cts_fence vgem;
+	unsigned char pixel[20];
+	uint32_t n;
+
+	(void)arg;
+	cts_fence_create(&vgem);
+	f.order = DLBUF_ORDER_FENCE;
+	f.fence = vgem.sync_file;
+	f.release = NULL;
+	REQUIRE_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
+	REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, t, &n, &got));
+	CHECK_EQ(got.order, DLBUF_ORDER_IMPLICIT);
+	CHECK_EQ(got.fence, -1);
+	REQUIRE_OK(dlbuf_fence_export(got.planes[0].fd, DLBUF_READ, &pending));
+	CHECK_OK(dlbuf_fence_status(pending, &status));
+	CHECK_EQ(status, 0);
+	cts_fence_signal(&vgem);
+	CHECK_OK(dlbuf_fence_status(pending, &status));
+	CHECK_EQ(status, 1);
+	cts_read(t[0], 0, pixel, sizeof(pixel));
+	close(pending);
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+	/* One that has signalled is -1. */
+	f.fence = -1;
+	REQUIRE_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
+	REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, t, &n, &got));
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+	cts_fence_destroy(&vgem);
+	pair_close(&p);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- lies */
+
+static void send_raw(int sock, const struct packet *p, const int fds[],
+		     unsigned int nfds)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(MESSAGE_MAX_FDS * sizeof(int))];
+	} control = { .head = { .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS,
+				.cmsg_len = CMSG_LEN(nfds * sizeof(int)) } };
+	struct iovec iov = { (void *)p->data, p->bytes };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = CMSG_SPACE(nfds * sizeof(int)) };
+
+	memcpy(CMSG_DATA(&control.head), fds, nfds * sizeof(int));
+	CHECK_EQ(sendmsg(sock, &msg, 0), p->bytes);
+}
+
+static struct packet lie(int64_t rows, uint64_t offset, uint8_t access,
+			 uint8_t flags)
+{
+	const int64_t shape[] = { rows, 64 }, strides[] = { 64, 1 };
+	DLTensor layout = { .ndim = 2, .dtype = { kDLUInt, 8, 1 },
+			    .shape = (int64_t *)shape,
+			    .strides = (int64_t *)strides,
+			    .byte_offset = offset };
+	struct message_head head;
+	struct packet p;
+
+	message_begin(&p, &head, MESSAGE_TENSORS);
+	message_put_tensor(&p, &layout, 0);
+	head.ntensors = head.nbuffers = 1;
+	head.access[0] = access;
+	head.flags = flags;
+	message_end(&p, &head);
+	return p;
+}
+
+static struct packet frame_lie(int fd, uint8_t flags)
+{
+	static const uint8_t buffer[] = { 0 };
+	struct dlbuf_frame f = nv12(fd);
+	struct message_head head;
+	struct packet p;
+
+	f.order = DLBUF_ORDER_FENCE;
+	message_begin(&p, &head, MESSAGE_FRAME);
+	message_put_frame(&p, &f, buffer);
+	head.nbuffers = 1;
+	head.access[0] = DLBUF_RW;
+	head.flags = flags;
+	message_end(&p, &head);
+	return p;
+}
+
+static int told(struct pair *p, struct packet packet, int fd, int second)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	int fds[] = { fd, second };
+	uint32_t n = 77;
+	int ret;
+
+	send_raw(p->sock[0], &packet, fds, second < 0 ? 1 : 2);
+	ret = dlbuf_recv(p->dev, p->sock[1], NULL, t, &n, NULL);
+	if (ret)
+		CHECK(n == 77 && !t[0]);
+	else
+		for (uint32_t i = 0; i < n; i++)
+			cts_delete(t[i]);
+	return ret;
+}
+
+static void lies(void *arg)
+{
+	int fd = cts_alloc("udmabuf", BYTES), ends[2];
+	struct pair p = pair_open(SOCK_SEQPACKET);
+	unsigned int fds;
+
+	(void)arg;
+	REQUIRE(!pipe2(ends, O_CLOEXEC));
+	CHECK_OK(told(&p, lie(256, 0, DLBUF_RW, 0), fd, -1));
+	fds = cts_count_fds();
+	CHECK_ERR(told(&p, lie(257, 0, DLBUF_RW, 0), fd, -1), -ERANGE);
+	CHECK_ERR(told(&p, lie(256, 1, DLBUF_RW, 0), fd, -1), -ERANGE);
+	CHECK_ERR(told(&p, lie(1, BYTES, DLBUF_RW, 0), fd, -1), -ERANGE);
+	CHECK_OK(told(&p, lie(0, BYTES, DLBUF_RW, 0), fd, -1));
+	CHECK_ERR(told(&p, lie(0, BYTES + 1, DLBUF_RW, 0), fd, -1), -ERANGE);
+	/* A lease that is one, and some that are none. */
+	CHECK_OK(told(&p, lie(4, 0, DLBUF_RW, MESSAGE_HOLD), fd, ends[0]));
+	CHECK_ERR(told(&p, lie(4, 0, DLBUF_RW, MESSAGE_HOLD), fd, fd), -EPROTO);
+	CHECK_SAYS("lease");
+	CHECK_ERR(told(&p, lie(4, 0, DLBUF_RW, MESSAGE_HOLD), fd, p.sock[0]),
+		  -EPROTO);
+	/* A fence that never signals, because it is none. */
+	CHECK_ERR(told(&p, frame_lie(fd, MESSAGE_FENCE), fd, ends[0]), -EPROTO);
+	CHECK_SAYS("sync_file");
+	CHECK_ERR(told(&p, frame_lie(fd, MESSAGE_FENCE), fd, fd), -EPROTO);
+	CHECK_ERR(told(&p, frame_lie(fd, 0), ends[1], -1), -EBADF);
+	cts_until_fds(fds);
+	close(ends[0]);
+	close(ends[1]);
+	pair_close(&p);
+	close(fd);
+}
+
+/* An fd that was opened for reading only is that, whatever the message says. */
+static void read_only(void *arg)
+{
+	struct pair p = pair_open(SOCK_SEQPACKET);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	DLBUF_OPTS(dlbuf_import_opts, rw, .access = DLBUF_RW);
+	DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &rw);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	struct dma_heap_allocation_data heap = { .len = BYTES,
+						 .fd_flags = O_CLOEXEC };
+	int node = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
+	struct dlbuf_frame f;
+	uint32_t n;
+
+	(void)arg;
+	if (strcmp(cts_access->backend, "cpu"))
+		SKIP("drivers map what they import to write");
+	if (node < 0)
+		SKIP("there is no system heap");
+	REQUIRE(!ioctl(node, DMA_HEAP_IOCTL_ALLOC, &heap));
+	close(node);
+	f = nv12(heap.fd);
+	f.release = NULL;
+	REQUIRE_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
+	REQUIRE_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
+	REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, t, &n, NULL));
+	CHECK_OK(dlbuf_tensor_get_info(t[0], &info));
+	CHECK_EQ(info.access, DLBUF_READ);
+	CHECK(t[1]->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+	CHECK_ERR(dlbuf_recv(p.dev, p.sock[1], &opts, t, &n, NULL), -EACCES);
+	pair_close(&p);
+	close(heap.fd);
+}
+
+static uint32_t random_of(uint32_t *rng)
+{
+	*rng ^= *rng << 13;
+	*rng ^= *rng >> 17;
+	*rng ^= *rng << 5;
+	return *rng;
+}
+
+/*
+ * Messages with some bytes changed, about a real dma-buf: what is still made of
+ * them lies inside it, and nothing is left of the others.
+ */
+static void random_lies(void *arg)
+{
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct pair p = pair_open(SOCK_SEQPACKET);
+	unsigned int made = 0, refused = 0, fds;
+	uint32_t rng = 20251121;
+
+	(void)arg;
+	CHECK_OK(told(&p, lie(4, 0, DLBUF_RW, 0), fd, -1));
+	fds = cts_count_fds();
+	for (int i = 0; i < 5000; i++) {
+		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+		struct packet packet = i % 2 ? frame_lie(fd, 0) :
+					       lie(4, 64, DLBUF_RW, 0);
+		uint32_t n = 0;
+		int ret;
+
+		for (uint32_t c = random_of(&rng) % 4; c; c--)
+			packet.data[24 + random_of(&rng) %
+				    (packet.bytes - 24)] ^=
+				1u << random_of(&rng) % 8;
+		send_raw(p.sock[0], &packet, &fd, 1);
+		ret = dlbuf_recv(p.dev, p.sock[1], NULL, t, &n, NULL);
+		refused += ret != 0;
+		made += !ret;
+		for (uint32_t j = 0; j < n; j++) {
+			DLBUF_INFO(dlbuf_tensor_info, info);
+
+			CHECK_OK(dlbuf_tensor_get_info(t[j], &info));
+			CHECK(info.first <= info.end && info.end <= info.bytes);
+			cts_delete(t[j]);
+		}
+	}
+	ktap_note(NULL, 0, "%u refused, %u made", refused, made);
+	CHECK(refused > 500 && made > 500);
+	cts_until_fds(fds);
+	pair_close(&p);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- counts */
+
+static void counts(void *arg)
+{
+	static const int types[] = { SOCK_SEQPACKET, SOCK_DGRAM, SOCK_STREAM };
+	static struct ktap_holdings before, after;
+	int fd = cts_alloc("udmabuf", BYTES);
+
+	(void)arg;
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
+	for (int i = 0; i < 3; i++) {
+		struct pair p = pair_open(types[i]);
+		unsigned int fds = 0;
+
+		fired = 0;
+		for (unsigned int n = 0; n < 1000; n++) {
+			DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+			struct dlbuf_frame f = nv12(fd);
+			uint32_t nt;
+
+			CHECK_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
+			REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, t, &nt,
+					      NULL));
+			CHECK_EQ(fired, n);
+			while (nt)
+				cts_delete(t[--nt]);
+			until_fired(n + 1);
+			/* With the event thread, which stays. */
+			if (!n) {
+				fds = cts_count_fds();
+				ktap_look(&before);
+			}
+		}
+		cts_until_fds(fds);
+		ktap_look(&after);
+		CHECK_EQ(after.map_bytes, before.map_bytes);
+		pair_close(&p);
+	}
+	close(fd);
+}
+
+void cts_cases_socket(void)
+{
+	static bool luma_only;
+
+	ktap_case("socket/tensors", tensors, NULL);
+	ktap_case("socket/frame", frame, NULL);
+	ktap_case("socket/frame-luma", frame, &luma_only);
+	ktap_case("socket/killed", killed, NULL);
+	ktap_case("socket/tensor-lease", tensor_lease, NULL);
+	ktap_case("socket/copies", copies, NULL);
+	ktap_case("socket/fence", fence, NULL);
+	ktap_case("socket/lies", lies, NULL);
+	ktap_case("socket/read-only", read_only, NULL);
+	ktap_case("socket/random-lies", random_lies, NULL);
+	ktap_case("socket/counts", counts, NULL);
+}

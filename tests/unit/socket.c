@@ -1,0 +1,905 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Messages over sockets, and what a hostile peer makes of them: every field,
+ * every length, every kind of fd. There is no dma-buf here, so that the best of
+ * messages ends with "is not a dma-buf"; what is behind that is in tests/cts.
+ */
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <dlbuf/dlbuf.h>
+
+#include "ktap.h"
+
+#include "event.h"
+#include "internal.h"
+#include "message.h"
+#include "sys.h"
+
+#ifdef CONFIG_BACKEND_CPU
+#define DEVICE "cpu"
+#else
+#define DEVICE "none"
+#endif
+
+static const int types[] = { SOCK_SEQPACKET, SOCK_DGRAM, SOCK_STREAM };
+#define NTYPES 3
+
+/* ---------------------------------------------------------------- messages */
+
+static const int64_t shape[] = { 4, 6 }, strides[] = { 16, 2 };
+
+static struct packet tensors_packet(unsigned int n)
+{
+	DLTensor layout = { .ndim = 2, .dtype = { kDLUInt, 8, 1 },
+			    .shape = (int64_t *)shape,
+			    .strides = (int64_t *)strides, .byte_offset = 7 };
+	struct message_head head;
+	struct packet p;
+
+	message_begin(&p, &head, MESSAGE_TENSORS);
+	for (unsigned int i = 0; i < n; i++)
+		message_put_tensor(&p, &layout, 0);
+	head.ntensors = n;
+	head.nbuffers = 1;
+	head.access[0] = DLBUF_RW;
+	message_end(&p, &head);
+	return p;
+}
+
+static struct dlbuf_frame a_frame(int fd)
+{
+	return (struct dlbuf_frame){
+		.size = sizeof(struct dlbuf_frame),
+		.width = 640,
+		.height = 480,
+		.code = DLBUF_FOURCC('N', 'V', '1', '2'),
+		.code_space = DLBUF_CODE_DRM,
+		.modifier = DLBUF_MOD_LINEAR,
+		.nplanes = 2,
+		.flags = DLBUF_FRAME_SEQUENCE | DLBUF_FRAME_DAMAGED,
+		.planes = { { .fd = fd, .pitch = 640, .bytes = 307200 },
+			    { .fd = fd, .pitch = -640, .offset = 307200 } },
+		.crop = { 1, 2, 3, 4 },
+		.colour = { 1, 13, 2, DLBUF_RANGE_FULL, 5, DLBUF_HUE_256,
+			    { 0 } },
+		.timestamp_ns = -5,
+		.sequence = 1ull << 40,
+		.clock = DLBUF_CLOCK_MONOTONIC,
+		.field = DLBUF_FIELD_TOP,
+		.order = DLBUF_ORDER_COMPLETE,
+		.fence = -1,
+	};
+}
+
+static struct packet frame_packet(void)
+{
+	static const uint8_t buffer[] = { 0, 0 };
+	struct dlbuf_frame f = a_frame(3);
+	struct message_head head;
+	struct packet p;
+
+	message_begin(&p, &head, MESSAGE_FRAME);
+	message_put_frame(&p, &f, buffer);
+	head.nbuffers = 1;
+	head.access[0] = DLBUF_READ;
+	message_end(&p, &head);
+	return p;
+}
+
+TEST(tensors_come_back)
+{
+	struct packet p = tensors_packet(3);
+	static struct message m;
+
+	REQUIRE_OK(message_parse(p.data, p.bytes, 1, &m));
+	CHECK_EQ(m.head.ntensors, 3);
+	for (int i = 0; i < 3; i++) {
+		const DLTensor *l = &m.layouts[i].layout;
+
+		CHECK_EQ(l->ndim, 2);
+		CHECK(!memcmp(l->shape, shape, sizeof(shape)));
+		CHECK(!memcmp(l->strides, strides, sizeof(strides)));
+		CHECK_EQ(l->byte_offset, 7);
+		CHECK_EQ(l->dtype.code, kDLUInt);
+		CHECK_EQ(l->dtype.bits, 8);
+		CHECK_EQ(l->dtype.lanes, 1);
+	}
+}
+
+TEST(a_frame_comes_back)
+{
+	struct packet p = frame_packet();
+	struct dlbuf_frame want = a_frame(-1);
+	static struct message m;
+
+	REQUIRE_OK(message_parse(p.data, p.bytes, 1, &m));
+	CHECK(!memcmp(&m.frame, &want, sizeof(want)));
+	CHECK_EQ(m.head.access[0], DLBUF_READ);
+}
+
+/* ---------------------------------------------------------------- peers */
+
+static void raw_send(int sock, const void *data, size_t bytes, const int fds[],
+		     unsigned int nfds)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(253 * sizeof(int))];
+	} control = { .head = { .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS,
+				.cmsg_len = CMSG_LEN(nfds * sizeof(int)) } };
+	struct iovec iov = { (void *)data, bytes };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (nfds) {
+		memcpy(CMSG_DATA(&control.head), fds, nfds * sizeof(int));
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+	}
+	if (!CHECK_EQ(sendmsg(sock, &msg, MSG_NOSIGNAL), (ssize_t)bytes))
+		ktap_note(NULL, 0, "sendmsg: %s", strerror(errno));
+}
+
+struct peers {
+	int us, them;
+	struct dlbuf_device *dev;
+};
+
+static struct peers peers_open(int type)
+{
+	struct peers p = { -1, -1, NULL };
+	int fds[2];
+
+#ifndef CONFIG_BACKEND_CPU
+	SKIP("this build has no CPU backend");
+#endif
+	if (CHECK_EQ(socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds), 0)) {
+		p.us = fds[0];
+		p.them = fds[1];
+	}
+	CHECK_OK(dlbuf_device_open(DEVICE, NULL, &p.dev));
+	return p;
+}
+
+static void peers_close(struct peers *p)
+{
+	close(p->us);
+	if (p->them >= 0)
+		close(p->them);
+	dlbuf_device_close(p->dev);
+}
+
+static void hang_up(struct peers *p)
+{
+	close(p->them);
+	p->them = -1;
+}
+
+/* Whatever comes, nothing is made of it. */
+static int receive(struct peers *p, uint32_t flags, uint64_t deadline)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	DLBUF_OPTS(dlbuf_socket_opts, opts, .flags = flags,
+		   .deadline_ns = deadline);
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 77 };
+	uint32_t n = 77;
+	int ret = dlbuf_recv(p->dev, p->us, &opts, t, &n, &f);
+
+	CHECK(ret < 0);
+	CHECK_EQ(n, 77);
+	CHECK_EQ(f.width, 77);
+	CHECK(!t[0]);
+	return ret;
+}
+
+static int memfd(void)
+{
+	int fd = memfd_create("no dma-buf", MFD_CLOEXEC);
+
+	CHECK(fd >= 0);
+	return fd;
+}
+
+/* ---------------------------------------------------------------- sockets */
+
+static void check_socket(int sock, int err)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
+	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_device *dev;
+	uint32_t n;
+
+	CHECK_ERR(dlbuf_send_frame(sock, &f, NULL), err);
+#ifdef CONFIG_BACKEND_CPU
+	REQUIRE_OK(dlbuf_device_open(DEVICE, NULL, &dev));
+	CHECK_ERR(dlbuf_recv(dev, sock, NULL, t, &n, NULL), err);
+	dlbuf_device_close(dev);
+#else
+	(void)t, (void)dev, (void)n;
+#endif
+}
+
+TEST(what_is_no_unix_socket)
+{
+	int closed = eventfd(0, EFD_CLOEXEC), fds[2], inet;
+
+	close(closed);
+	check_socket(closed, -EBADF);
+	check_socket(-1, -EBADF);
+	REQUIRE(!pipe2(fds, O_CLOEXEC));
+	check_socket(fds[1], -EINVAL);
+	CHECK_SAYS("no socket");
+	close(fds[0]);
+	close(fds[1]);
+	inet = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (inet >= 0) {
+		/* TCP and UDP take SCM_RIGHTS and drop them. */
+		check_socket(inet, -EINVAL);
+		CHECK_SAYS("domain 2");
+		close(inet);
+	}
+}
+
+TEST(not_connected)
+{
+	struct dlbuf_frame f = a_frame(0);
+
+	for (int i = 0; i < NTYPES; i++) {
+		int sock = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0);
+
+		CHECK_ERR(dlbuf_send_frame(sock, &f, NULL), -ENOTCONN);
+		close(sock);
+	}
+}
+
+TEST(wrong_arguments)
+{
+	struct peers p = peers_open(SOCK_SEQPACKET);
+	DLManagedTensorVersioned foreign = { .version = { 1, 0 } };
+	DLManagedTensorVersioned *t[5] = { &foreign, NULL };
+	DLBUF_OPTS(dlbuf_socket_opts, flags, .flags = 2);
+	DLBUF_OPTS(dlbuf_import_opts, import, .flags = 4);
+	DLBUF_OPTS(dlbuf_socket_opts, bad, .import = &import);
+	struct dlbuf_frame f = a_frame(0);
+	uint32_t n = 0;
+
+	CHECK_ERR(dlbuf_send(p.us, NULL, 1, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_send(p.us, t, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_send(p.us, t, 5, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_send(p.us, t, 1, NULL), -EINVAL);
+	CHECK_SAYS("not one of dlbuf");
+	CHECK_ERR(dlbuf_send(p.us, t + 1, 1, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_send(p.us, t, 1, &flags), -EINVAL);
+	CHECK_ERR(dlbuf_send_frame(p.us, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, &flags), -EINVAL);
+	f.nplanes = 0;
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
+	f.nplanes = 5;
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
+	f = a_frame(0);
+	f.code_space = 0;
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
+	f = a_frame(1000000);
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
+	f.planes[0].fd = f.planes[1].fd = -1;
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
+	CHECK_ERR(dlbuf_recv(NULL, p.us, NULL, t, &n, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_recv(p.dev, p.us, NULL, NULL, &n, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_recv(p.dev, p.us, NULL, t, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_recv(p.dev, p.us, &flags, t, &n, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_recv(p.dev, p.us, &bad, t, &n, NULL), -EINVAL);
+	peers_close(&p);
+}
+
+TEST(nothing_there)
+{
+	for (int i = 0; i < NTYPES; i++) {
+		struct peers p = peers_open(types[i]);
+
+		CHECK_ERR(receive(&p, 0, 1), -ETIME);
+		CHECK_ERR(receive(&p, DLBUF_SOCKET_DONTWAIT, 0), -EAGAIN);
+		fcntl(p.us, F_SETFL, O_NONBLOCK);
+		CHECK_ERR(receive(&p, 0, 0), -EAGAIN);
+		CHECK_ERR(receive(&p, 0, 1), -ETIME);
+		peers_close(&p);
+	}
+}
+
+TEST(the_other_side_is_gone)
+{
+	struct dlbuf_frame f = a_frame(0);
+
+	for (int i = 0; i < NTYPES; i++) {
+		struct peers p = peers_open(types[i]);
+
+		hang_up(&p);
+		/* A datagram's peer may go and another come. */
+		if (types[i] != SOCK_DGRAM)
+			CHECK_ERR(receive(&p, 0, 0), -EPIPE);
+		/* And no SIGPIPE, which would end this. */
+		CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EPIPE);
+		CHECK_SAYS("closed at the other side");
+		peers_close(&p);
+	}
+}
+
+TEST(a_full_socket)
+{
+	struct dlbuf_frame f = a_frame(0);
+	DLBUF_OPTS(dlbuf_socket_opts, dontwait, .flags = DLBUF_SOCKET_DONTWAIT);
+	DLBUF_OPTS(dlbuf_socket_opts, past, .deadline_ns = 1);
+
+	for (int i = 0; i < NTYPES; i++) {
+		struct peers p = peers_open(types[i]);
+		int sent = 0, ret;
+
+		while (!(ret = dlbuf_send_frame(p.us, &f, &dontwait)))
+			sent++;
+		CHECK_EQ(ret, -EAGAIN);
+		CHECK(sent > 0);
+		CHECK_ERR(dlbuf_send_frame(p.us, &f, &past), -ETIME);
+		peers_close(&p);
+	}
+}
+
+/* ---------------------------------------------------------------- hostile */
+
+/* Sends it and looks at what is made of it; the fds stay the caller's. */
+static int sent_as(int type, const void *data, size_t bytes, const int fds[],
+		   unsigned int nfds)
+{
+	struct peers p = peers_open(type);
+	int ret;
+
+	raw_send(p.them, data, bytes, fds, nfds);
+	hang_up(&p);
+	ret = receive(&p, 0, 0);
+	peers_close(&p);
+	return ret;
+}
+
+/* As it should be, but for the fd. */
+TEST(the_best_of_messages)
+{
+	struct packet packets[] = { tensors_packet(1), tensors_packet(4),
+				    frame_packet() };
+	int fd = memfd();
+
+	for (int i = 0; i < NTYPES; i++)
+		for (int j = 0; j < 3; j++) {
+			CHECK_ERR(sent_as(types[i], packets[j].data,
+					  packets[j].bytes, &fd, 1), -EBADF);
+			CHECK_SAYS("not a dma-buf but '/memfd:no dma-buf");
+		}
+	close(fd);
+}
+
+/*
+ * Each byte is changed to each other value: a message still, or none, and never
+ * with another head but for the access.
+ */
+static void every_byte(struct packet p)
+{
+	unsigned int refused = 0;
+	static struct message m;
+
+	for (uint32_t at = 0; at < p.bytes; at++) {
+		for (int flip = 1; flip < 256; flip++) {
+			int ret;
+
+			p.data[at] ^= flip;
+			ret = message_parse(p.data, p.bytes, 1, &m);
+			p.data[at] ^= flip;
+			CHECK(ret == 0 || ret == -EPROTO);
+			refused += ret != 0;
+			if (!ret && at < sizeof(m.head))
+				CHECK_EQ(at, offsetof(struct message_head,
+						      access));
+		}
+	}
+	CHECK(refused > 255 * 20);
+}
+
+TEST(every_byte_of_tensors)
+{
+	every_byte(tensors_packet(2));
+}
+
+TEST(every_byte_of_a_frame)
+{
+	every_byte(frame_packet());
+}
+
+struct poke {
+	const char *what;
+	unsigned int at, bytes;
+	uint64_t value;
+	bool frame;
+	const char *says;
+};
+
+#define HEAD(field, value, says) \
+	{ #field, offsetof(struct message_head, field), \
+	  sizeof(((struct message_head *)0)->field), value, false, says }
+#define IN(type, frame, field, value, says) \
+	{ #field, sizeof(struct message_head) + offsetof(struct type, field), \
+	  sizeof(((struct type *)0)->field), value, frame, says }
+#define TENSOR(...) IN(message_tensor, false, __VA_ARGS__)
+#define FRAME(...) IN(message_frame, true, __VA_ARGS__)
+#define DIM(n, value, says) \
+	{ "dimension " #n, sizeof(struct message_head) + \
+	  sizeof(struct message_tensor) + (n) * 8, 8, value, false, says }
+
+static const struct poke pokes[] = {
+	HEAD(magic, 0x42424242, "begins with 0x42424242"),
+	HEAD(version, 0, "version 0"),
+	HEAD(version, 2, "version 2"),
+	HEAD(kind, 0, "kind 0"),
+	HEAD(kind, 3, "kind 3"),
+	HEAD(kind, MESSAGE_FRAME, "kind 2 with 1 tensors"),
+	HEAD(bytes, 0, "0 bytes"),
+	HEAD(bytes, 23, "23 bytes"),
+	HEAD(bytes, ~0u, "4294967295 bytes"),
+	HEAD(nbuffers, 0, "0 dma-bufs"),
+	HEAD(nbuffers, 5, "5 dma-bufs"),
+	HEAD(nbuffers, 255, "255 dma-bufs"),
+	HEAD(nbuffers, 2, "access 0"),
+	HEAD(ntensors, 0, "0 tensors"),
+	HEAD(ntensors, 5, "5 tensors"),
+	HEAD(ntensors, 2, "bytes early"),
+	HEAD(flags, 1, "flags 0x1"),
+	HEAD(flags, 2, "about 2 fds came with 1"),
+	HEAD(flags, 4, "flags 0x4"),
+	HEAD(reserved, 1, "0x1, 0x0 behind"),
+	HEAD(reserved2, 1, "0x0, 0x1 behind"),
+	HEAD(access[0], 0, "access 0"),
+	HEAD(access[0], 4, "access 4"),
+	HEAD(access[1], 1, "access 1"),
+	HEAD(access[3], 3, "access 3"),
+	TENSOR(buffer, 1, "dma-buf 1 of 1"),
+	TENSOR(buffer, 255, "dma-buf 255 of 1"),
+	TENSOR(ndim, 0, "goes on for 32 bytes"),
+	TENSOR(ndim, 1, "goes on for 16 bytes"),
+	TENSOR(ndim, 3, "bytes early"),
+	TENSOR(ndim, 65, "65 dimensions"),
+	TENSOR(ndim, 255, "255 dimensions"),
+	TENSOR(bits, 0, "no size"),
+	TENSOR(bits, 7, "whole"),
+	TENSOR(lanes, 0, "no size"),
+	TENSOR(reserved, 1, "0x1 behind"),
+	TENSOR(byte_offset, ~0ull, "64 bits"),
+	DIM(0, 1ull << 63, "shape[0]"),
+	DIM(1, ~0ull, "shape[1]"),
+	DIM(0, 1ull << 62, "64 bits"),
+	DIM(2, 1ull << 63, "64 bits"),
+	DIM(2, -16ull, "before the start"),
+	FRAME(nplanes, 0, "0 planes"),
+	FRAME(nplanes, 5, "5 planes"),
+	FRAME(nplanes, ~0u, "planes"),
+	FRAME(nplanes, 1, "not empty"),
+	FRAME(flags, 4, "flags 0x4"),
+	FRAME(code_space, 0, "code space 0"),
+	FRAME(code_space, 4, "code space 4"),
+	FRAME(clock, 6, "clock 6"),
+	FRAME(field, 9, "field 9"),
+	FRAME(order, 4, "order 4"),
+	FRAME(reserved, 1, "0x1 behind"),
+	FRAME(colour[3], 3, "range 3"),
+	FRAME(colour[5], 3, "hue 3"),
+	FRAME(colour[6], 1, "0x0100 behind"),
+	FRAME(planes[0].buffer, 1, "dma-buf 1 of 1"),
+	FRAME(planes[1].buffer, ~0u, "of 1"),
+	FRAME(planes[1].reserved, 1, "0x1 behind"),
+	FRAME(planes[2].bytes, 1, "not empty"),
+	FRAME(planes[3].offset, 1, "not empty"),
+};
+
+/* Over each socket, with its fd. */
+TEST(every_field)
+{
+	int fd = memfd();
+
+	for (size_t i = 0; i < ARRAY_SIZE(pokes); i++) {
+		const struct poke *k = &pokes[i];
+		struct packet p = k->frame ? frame_packet() : tensors_packet(1);
+
+		memcpy(p.data + k->at, &k->value, k->bytes);
+		for (int j = 0; j < NTYPES; j++) {
+			/* A stream waits for what the head promises. */
+			bool more = types[j] == SOCK_STREAM &&
+				    k->at == offsetof(struct message_head, bytes);
+			int ret = sent_as(types[j], p.data, p.bytes, &fd, 1);
+
+			if (!CHECK_EQ(ret, -EPROTO) ||
+			    (!more && !strstr(dlbuf_last_error(), k->says)))
+				ktap_check(__FILE__, __LINE__, false,
+					   "%s %llu: %d, %s", k->what,
+					   (unsigned long long)k->value, ret,
+					   dlbuf_last_error());
+		}
+	}
+	close(fd);
+}
+
+TEST(every_length)
+{
+	struct packet p = tensors_packet(2);
+	unsigned char longer[sizeof(p.data) + 1] = { 0 };
+	int fd = memfd();
+
+	for (int i = 0; i < NTYPES; i++)
+		for (uint32_t n = 1; n < p.bytes; n++) {
+			/* Of a datagram's peer one never knows. */
+			int ret = sent_as(types[i], p.data, n, &fd, 1);
+
+			if (!CHECK_EQ(ret, -EPROTO))
+				ktap_note(NULL, 0, "length %u", n);
+		}
+	memcpy(longer, p.data, p.bytes);
+	CHECK_ERR(sent_as(SOCK_SEQPACKET, longer, p.bytes + 1, &fd, 1), -EPROTO);
+	CHECK_ERR(sent_as(SOCK_DGRAM, longer, sizeof(longer), &fd, 1), -EPROTO);
+	CHECK_SAYS("more than");
+	/* No message at all, on a socket that keeps their borders. */
+	CHECK_ERR(sent_as(SOCK_SEQPACKET, "", 0, NULL, 0), -EPIPE);
+	close(fd);
+}
+
+TEST(wrong_numbers_of_fds)
+{
+	struct packet p = tensors_packet(1);
+	int fds[253];
+	static const unsigned int counts[] = { 0, 2, 6, 7, 8, 60, 253 };
+
+	fds[0] = memfd();
+	for (int i = 1; i < 253; i++)
+		fds[i] = fds[0];
+	for (int i = 0; i < NTYPES; i++)
+		for (size_t j = 0; j < ARRAY_SIZE(counts); j++)
+			CHECK_ERR(sent_as(types[i], p.data, p.bytes, fds,
+					  counts[j]), -EPROTO);
+	close(fds[0]);
+}
+
+TEST(wrong_fds)
+{
+	struct packet p = tensors_packet(1);
+	int pair[2], fds[4];
+
+	REQUIRE(!pipe2(pair, O_CLOEXEC));
+	fds[0] = pair[0];
+	fds[1] = memfd();
+	fds[2] = open("/", O_PATH | O_CLOEXEC);
+	fds[3] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	for (int i = 0; i < NTYPES; i++)
+		for (int j = 0; j < 4; j++)
+			CHECK_ERR(sent_as(types[i], p.data, p.bytes, &fds[j], 1),
+				  -EBADF);
+	close(pair[1]);
+	for (int j = 0; j < 4; j++)
+		close(fds[j]);
+}
+
+/* The kernel gives the lowest numbers that are free. */
+TEST(fds_below_three)
+{
+	struct packet p = tensors_packet(1);
+	struct peers peers = peers_open(SOCK_SEQPACKET);
+	int fd = memfd(), kept[3], number = -1;
+
+	for (int i = 0; i < 3; i++)
+		kept[i] = fcntl(i, F_DUPFD_CLOEXEC, 10);
+	raw_send(peers.them, p.data, p.bytes, &fd, 1);
+	fflush(stdout);
+	for (int i = 0; i < 3; i++)
+		close(i);
+	receive(&peers, 0, 0);
+	for (int i = 0; i < 3; i++) {
+		if (kept[i] < 0)
+			continue;
+		dup2(kept[i], i);
+		close(kept[i]);
+	}
+	CHECK_SAYS("not a dma-buf");
+	CHECK_EQ(sscanf(dlbuf_last_error(), "fd %d", &number), 1);
+	CHECK_MSG(number >= 3, "%s", dlbuf_last_error());
+	close(fd);
+	peers_close(&peers);
+}
+
+TEST(no_room_for_fds)
+{
+	struct packet p = frame_packet();
+	struct peers peers = peers_open(SOCK_SEQPACKET);
+	int fd = memfd();
+	struct rlimit old, now;
+
+	raw_send(peers.them, p.data, p.bytes, &fd, 1);
+	getrlimit(RLIMIT_NOFILE, &old);
+	now = old;
+	now.rlim_cur = 3;
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &now));
+	CHECK_ERR(receive(&peers, 0, 0), -EMFILE);
+	setrlimit(RLIMIT_NOFILE, &old);
+	close(fd);
+	peers_close(&peers);
+}
+
+/* ---------------------------------------------------------------- streams */
+
+struct writer {
+	int sock, fd;
+	const struct packet *p;
+	unsigned int copies;
+};
+
+/* One byte at a time, the fd with each first one. */
+static void *write_slowly(void *arg)
+{
+	const struct writer *w = arg;
+
+	for (unsigned int i = 0; i < w->copies; i++)
+		for (uint32_t at = 0; at < w->p->bytes; at++) {
+			raw_send(w->sock, w->p->data + at, 1, &w->fd, !at);
+			sched_yield();
+		}
+	return NULL;
+}
+
+TEST(a_byte_at_a_time)
+{
+	struct peers p = peers_open(SOCK_STREAM);
+	struct packet packet = tensors_packet(4);
+	struct writer w = { p.them, memfd(), &packet, 5 };
+	pthread_t thread;
+
+	/* Once begun, a message is waited for, whatever the socket is. */
+	fcntl(p.us, F_SETFL, O_NONBLOCK);
+	REQUIRE(!pthread_create(&thread, NULL, write_slowly, &w));
+	for (unsigned int i = 0; i < w.copies;) {
+		int ret = receive(&p, 0, 0);
+
+		if (ret == -EAGAIN)
+			continue;
+		CHECK_EQ(ret, -EBADF);
+		i++;
+	}
+	pthread_join(thread, NULL);
+	CHECK_ERR(receive(&p, 0, 0), -EAGAIN);
+	close(w.fd);
+	peers_close(&p);
+}
+
+TEST(a_stream_is_not_read_too_far)
+{
+	struct peers p = peers_open(SOCK_STREAM);
+	struct packet packet = tensors_packet(1);
+	int fd = memfd();
+	char rest[8];
+
+	for (int i = 0; i < 3; i++)
+		raw_send(p.them, packet.data, packet.bytes, &fd, 1);
+	raw_send(p.them, "others'", 8, NULL, 0);
+	for (int i = 0; i < 3; i++)
+		CHECK_ERR(receive(&p, 0, 0), -EBADF);
+	CHECK_EQ(recv(p.us, rest, sizeof(rest), 0), 8);
+	CHECK_STR(rest, "others'");
+	close(fd);
+	peers_close(&p);
+}
+
+TEST(fds_in_the_middle)
+{
+	struct peers p = peers_open(SOCK_STREAM);
+	struct packet packet = tensors_packet(1);
+	int fd = memfd();
+
+	raw_send(p.them, packet.data, 30, &fd, 1);
+	raw_send(p.them, packet.data + 30, packet.bytes - 30, &fd, 1);
+	CHECK_ERR(receive(&p, 0, 0), -EPROTO);
+	CHECK_SAYS("came with 2");
+	close(fd);
+	peers_close(&p);
+}
+
+struct reader {
+	int sock;
+	size_t bytes;
+	unsigned int fds;
+};
+
+static void *read_slowly(void *arg)
+{
+	struct reader *r = arg;
+	char byte;
+
+	for (;;) {
+		char control[CMSG_SPACE(8 * sizeof(int))];
+		struct iovec iov = { &byte, 1 };
+		struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+				      .msg_control = control,
+				      .msg_controllen = sizeof(control) };
+		struct cmsghdr *c;
+
+		if (recvmsg(r->sock, &msg, MSG_CMSG_CLOEXEC) <= 0)
+			return NULL;
+		r->bytes++;
+		c = CMSG_FIRSTHDR(&msg);
+		for (size_t i = 0; c && CMSG_LEN((i + 1) * 4) <= c->cmsg_len;
+		     i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + 4 * i, sizeof(fd));
+			close(fd);
+			r->fds++;
+		}
+	}
+}
+
+/* More than a socket takes at once, to one who takes a byte at a time. */
+TEST(partial_writes)
+{
+	struct peers p = peers_open(SOCK_STREAM);
+	struct dlbuf_frame f = a_frame(0);
+	struct reader r = { .sock = p.them };
+	int small = 1;
+	pthread_t thread;
+
+	setsockopt(p.us, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	REQUIRE(!pthread_create(&thread, NULL, read_slowly, &r));
+	for (int i = 0; i < 100; i++)
+		CHECK_OK(dlbuf_send_frame(p.us, &f, NULL));
+	shutdown(p.us, SHUT_WR);
+	pthread_join(thread, NULL);
+	CHECK_EQ(r.bytes, 100 * frame_packet().bytes);
+	CHECK_EQ(r.fds, 100);
+	peers_close(&p);
+}
+
+/* ---------------------------------------------------------------- leases */
+
+static unsigned int released; /* atomic */
+
+static void count_release(void *data)
+{
+	__atomic_add_fetch((unsigned int *)data, 1, __ATOMIC_SEQ_CST);
+}
+
+static void until_released(unsigned int n)
+{
+	while (__atomic_load_n(&released, __ATOMIC_SEQ_CST) < n)
+		sched_yield();
+	CHECK_EQ(released, n);
+}
+
+/* The fds of the next message; how many. */
+static unsigned int take_fds(int sock, int fds[8])
+{
+	char control[CMSG_SPACE(8 * sizeof(int))], data[1024];
+	struct iovec iov = { data, sizeof(data) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
+			      .msg_control = control,
+			      .msg_controllen = sizeof(control) };
+	struct cmsghdr *c;
+	unsigned int n;
+
+	if (!CHECK(recvmsg(sock, &msg, MSG_CMSG_CLOEXEC) > 0))
+		return 0;
+	c = CMSG_FIRSTHDR(&msg);
+	n = c ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+	if (n)
+		memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+	return n;
+}
+
+TEST(a_lease_ends_with_the_receiver)
+{
+	struct dlbuf_frame f = a_frame(0);
+	int fds[8];
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
+	f.release = count_release;
+	f.release_data = &released;
+	for (int i = 0; i < NTYPES; i++) {
+		struct peers p = peers_open(types[i]);
+		unsigned int n = released;
+
+		/* Given back by closing it, ... */
+		CHECK_OK(dlbuf_send_frame(p.us, &f, NULL));
+		CHECK_EQ(take_fds(p.them, fds), 2);
+		CHECK_EQ(released, n);
+		/* ... and in no other way. */
+		CHECK_EQ(write(fds[1], "x", 1), -1);
+		close(fds[0]);
+		CHECK_EQ(released, n);
+		close(fds[1]);
+		until_released(n + 1);
+		/* Never read. */
+		CHECK_OK(dlbuf_send_frame(p.us, &f, NULL));
+		hang_up(&p);
+		until_released(n + 2);
+		/* Not sent: not released. */
+		CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EPIPE);
+		while (event_pending())
+			sched_yield();
+		CHECK_EQ(released, n + 2);
+		peers_close(&p);
+	}
+}
+
+TEST(a_lease_that_is_no_pipe)
+{
+	struct packet p = tensors_packet(1);
+	struct message_head head;
+	int fds[2];
+
+	memcpy(&head, p.data, sizeof(head));
+	head.flags = MESSAGE_HOLD;
+	memcpy(p.data, &head, sizeof(head));
+	fds[0] = memfd();
+	fds[1] = memfd();
+	/* The dma-buf is looked at first. */
+	CHECK_ERR(sent_as(SOCK_SEQPACKET, p.data, p.bytes, fds, 2), -EBADF);
+	close(fds[0]);
+	close(fds[1]);
+}
+
+/* ---------------------------------------------------------------- faults */
+
+#ifdef CONFIG_FAULT_INJECTION
+/* One message there and back as far as it goes; the first failure ends it. */
+static int walk(int type)
+{
+	struct peers p = { .us = -1 };
+	struct dlbuf_frame f = a_frame(0);
+	uint32_t n;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	int fds[2], ret;
+
+	f.release = count_release;
+	f.release_data = &released;
+	if (socketpair(AF_UNIX, type | SOCK_CLOEXEC, 0, fds))
+		return -errno;
+	p.us = fds[0];
+	p.them = fds[1];
+	ret = dlbuf_device_open(DEVICE, NULL, &p.dev);
+	if (!ret)
+		ret = dlbuf_send_frame(p.us, &f, NULL);
+	if (!ret)
+		ret = dlbuf_recv(p.dev, p.them, NULL, t, &n, NULL);
+	peers_close(&p);
+	while (event_pending())
+		sched_yield();
+	return ret;
+}
+
+TEST(every_call_fails_once)
+{
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
+	for (int i = 0; i < NTYPES; i++) {
+		unsigned long calls;
+
+		fault_at(0);
+		CHECK_EQ(walk(types[i]), -EBADF);
+		calls = fault_count();
+		CHECK(calls > 8);
+		for (unsigned long n = 1; n <= calls; n++) {
+			unsigned int before = released;
+			int ret;
+
+			fault_at(n);
+			ret = walk(types[i]);
+			fault_at(0);
+			CHECK(ret < 0 && dlbuf_last_error()[0]);
+			CHECK(released - before <= 1);
+		}
+	}
+}
+#endif
+
+KTAP_MAIN()
