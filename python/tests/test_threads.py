@@ -64,7 +64,7 @@ def use(t):
     t.__dlpack__()
     assert bytes(t.__dlpack__(copy=True, **NEW) and t.share()) == b"\1\2\3"
     assert dlbuf.wrap(t, reverse=True).shape == (3,)
-    assert _dlbuf.call_exchange_api(t).fd is None
+    assert dlbuf.exchange(t, dlbuf.Tensor).fd is None
 
 
 def close(x):
@@ -95,10 +95,14 @@ def test_closed_under_everybody():
 
     def each(fn):
         def run():
-            for i, t in enumerate(tensors):
-                if not i % 100:
-                    turn.wait()
-                fn(t)
+            try:
+                for i, t in enumerate(tensors):
+                    if not i % 100:
+                        turn.wait()
+                    fn(t)
+            except BaseException:
+                turn.abort()
+                raise
         return run
 
     together(each(lambda t: until_closed(use, t)), each(close), each(close),
