@@ -238,6 +238,17 @@ def deadline():
     v.close()
 
 
+def until_asleep(thread):
+    """The kernel says when it sleeps, and not for the GIL."""
+    task = f"/proc/self/task/{thread.native_id}/"
+    while True:
+        with open(task + "stat") as stat, open(task + "wchan") as wchan:
+            where = wchan.read()
+            if (stat.read().rpartition(")")[2].split()[0] == "S" and
+                    where != "0" and "futex" not in where):
+                return
+
+
 @case
 def consumers_wait_without_the_gil():
     """Each way out of a tensor waits for the fence, and lets others run."""
@@ -262,14 +273,7 @@ def consumers_wait_without_the_gil():
 
         thread = threading.Thread(target=work)
         thread.start()
-        # The kernel says when it sleeps, and not for the GIL.
-        task = f"/proc/self/task/{thread.native_id}/"
-        while True:
-            with open(task + "stat") as stat, open(task + "wchan") as wchan:
-                where = wchan.read()
-                if (stat.read().rpartition(")")[2].split()[0] == "S" and
-                        where != "0" and "futex" not in where):
-                    break
+        until_asleep(thread)
         assert t.ndim == 1
         raises(dlbuf.Error, t.close, "another thread")
         order.append("signal")
@@ -278,6 +282,29 @@ def consumers_wait_without_the_gil():
         assert order == ["signal", "got it"], (name, order)
         t.close()
         v.close()
+
+
+@case
+def one_thread_keeps_order():
+    """acquire and release of one tensor exclude each other; others go on."""
+    v = Vgem()
+    t = dlbuf.from_fd(v.fd, (4096,), "uint8")
+    u = t.share()
+    fence = v.attach()
+    thread = threading.Thread(target=t.acquire)
+    thread.start()
+    until_asleep(thread)
+    for call in (t.release, t.acquire, t.__enter__):
+        e = raises(dlbuf.Error, call, "another thread is acquiring")
+        assert e.errno == errno.EBUSY
+    e = raises(TimeoutError, lambda: u.acquire(deadline=0))
+    assert e.errno == errno.ETIME
+    v.signal(fence)
+    thread.join()
+    assert t.acquired == Access.RW
+    t.release()
+    t.close()
+    v.close()
 
 
 @case
