@@ -215,6 +215,29 @@ def consumers_wait_without_the_gil():
 
 
 @case
+def one_thread_keeps_order():
+    """acquire and release of one tensor exclude each other; others go on."""
+    v = Vgem()
+    t = dlbuf.from_fd(v.fd, (4096,), "uint8")
+    u = t.share()
+    fence = v.attach()
+    thread = threading.Thread(target=t.acquire)
+    thread.start()
+    asleep(thread.native_id)
+    for call in (t.release, t.acquire, t.__enter__):
+        e = raises(dlbuf.Error, call, "another thread is acquiring")
+        assert e.errno == errno.EBUSY
+    e = raises(TimeoutError, lambda: u.acquire(deadline=0))
+    assert e.errno == errno.ETIME
+    v.signal(fence)
+    thread.join()
+    assert t.acquired == Access.RW
+    t.release()
+    t.close()
+    v.close()
+
+
+@case
 def user_keeps_order():
     """An acquired tensor is handed out without another wait."""
     v = Vgem()
