@@ -544,6 +544,7 @@ static int wait_for_frame(struct capture *cap, const char *node,
 			  struct v4l2_plane *planes)
 {
 	int ret, err;
+	bool closed;
 
 	for (;;) {
 		pthread_mutex_lock(&cap->lock);
@@ -568,11 +569,12 @@ static int wait_for_frame(struct capture *cap, const char *node,
 		ret = wait_fd(cap->fd, POLLIN, deadline_ns);
 		pthread_mutex_lock(&cap->lock);
 		cap->waiters--;
+		closed = cap->closed;
 		fd_close(cap);
 		unlock_unref(cap);
 		if (ret < 0)
 			return ret;
-		if (!ret && !cap->closed)
+		if (!ret && !closed)
 			return late(cap, node);
 	}
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """send() and recv(), with another process at the other end."""
 
+import contextlib
 import errno
 import gc
 import os
@@ -176,15 +177,17 @@ def how_it_waits():
         thread = threading.Thread(target=dlbuf.send, args=(a, t))
         thread.start()
         asleep(thread.native_id)
-        while dlbuf.recv(b).shape == (16,) and thread.is_alive():
-            pass
+        b.setblocking(False)
+
+        def drain():
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    assert dlbuf.recv(b).shape == (16,)
+
+        while thread.is_alive():
+            drain()
         thread.join()
-        while True:
-            try:
-                b.setblocking(False)
-                dlbuf.recv(b)
-            except BlockingIOError:
-                break
+        drain()
         b.setblocking(True)
         got = []
         thread = threading.Thread(target=lambda: got.append(dlbuf.recv(b)))
