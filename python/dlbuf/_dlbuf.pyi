@@ -58,6 +58,8 @@ class Tensor:
     def extent(self) -> tuple[int, int] | None: ...
     @property
     def __array_interface__(self) -> dict[str, Any]: ...
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]: ...
     __dlpack_c_exchange_api__: CapsuleType
     def acquire(
         self,
@@ -130,6 +132,7 @@ def from_memory(
     dtype: Any,
     strides: Sequence[int] | None,
     read_only: bool,
+    device: tuple[int, int] = ...,
     /,
 ) -> Tensor: ...
 def check_stream(device_type: int, stream: int | None, /) -> tuple[int, bool]: ...

@@ -342,24 +342,25 @@ fail:
 	return NULL;
 }
 
-/* from_memory(owner, address, shape, dtype, strides, read_only) */
+/* from_memory(owner, address, shape, dtype, strides, read_only, device) */
 PyObject *from_memory(PyObject *module, PyObject *args)
 {
 	PyObject *owner, *address, *shape, *dtype, *strides;
+	int type = kDLCPU, id = 0;
 	struct source *src;
 	struct layout l;
 	int read_only;
 	void *data;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OOOOOp", &owner, &address, &shape, &dtype,
-			      &strides, &read_only))
+	if (!PyArg_ParseTuple(args, "OOOOOp|(ii)", &owner, &address, &shape,
+			      &dtype, &strides, &read_only, &type, &id))
 		return NULL;
 	data = PyLong_AsVoidPtr(address);
 	if ((!data && PyErr_Occurred()) ||
 	    parse_layout(&l, shape, dtype, strides, 0))
 		return NULL;
-	l.dl.device = (DLDevice){ kDLCPU, 0 };
+	l.dl.device = (DLDevice){ type, id };
 	l.dl.data = count_of(&l.dl) ? data : NULL;
 	src = source_create(&l.dl, read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
 			    release_owner);

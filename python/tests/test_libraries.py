@@ -53,6 +53,24 @@ def test_numpy_both_ways(np, dtype, layout):
         assert (a == 1).all() and (b == 1).all()
 
 
+@pytest.mark.parametrize("dtype", [
+    "bfloat16", "float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu"])
+def test_numpy_with_ml_dtypes(np, dtype):
+    """NumPy has no words for them, but the array says what they are."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    a = np.arange(1, 5).astype(getattr(ml_dtypes, dtype))
+    t = dlbuf.from_dlpack(a)
+    assert t.dtype == dtype and t.shape == (4,)
+    assert dlbuf.from_dlpack(dlbuf.from_dlpack(a), copy=True).dtype == dtype
+
+
+def test_numpy_with_types_that_are_padded(np):
+    """DLPack's int4 has two in a byte; NumPy's one."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    with pytest.raises(BufferError):
+        dlbuf.from_dlpack(np.zeros(4, ml_dtypes.int4))
+
+
 def test_numpy_read_only(np):
     a = np.arange(3)
     a.flags.writeable = False
