@@ -5,6 +5,7 @@ by writing through one and reading through the other."""
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -39,11 +40,15 @@ class Wrong(Exception):
     """Not what the protocol promises."""
 
 
+def one_line(text: str) -> str:
+    """The first line of it, without addresses, which differ."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return re.sub("0x[0-9a-f]{5,}", "0x...", lines[0] if lines else "")[:240]
+
+
 def words_of(e: BaseException) -> str:
-    """The first line of what a library said, and what kind it was."""
-    lines = [line.strip() for line in str(e).splitlines() if line.strip()]
-    text = lines[0] if lines else ""
-    return f"{type(e).__name__}: {text}"[:240].rstrip(" :")
+    """What a library said, and what kind it was."""
+    return f"{type(e).__name__}: {one_line(str(e))}".rstrip(" :")
 
 
 # ------------------------------------------------------------------ sources
@@ -134,6 +139,8 @@ class DmaBuf(Source):
         return [every[i] for i in self.layout.indices()]
 
     def address(self) -> int | None:
+        if self.layout.read_only:
+            return None     # mapped apart
         return (int(self.base.__array_interface__["data"][0]) +
                 self.layout.offset * self.dtype.size)
 
@@ -173,7 +180,7 @@ class Own(Source):
     def kind(self, dtype: DType) -> str:
         try:
             dl = tensor_of(self.obj.__dlpack__())
-        except (AttributeError, BufferError):
+        except (AttributeError, BufferError, TypeError):
             return dtype.name
         return dtype_name(dl.code, dl.bits, dl.lanes)
 

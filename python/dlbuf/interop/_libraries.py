@@ -4,7 +4,6 @@ it, and makes one of its own. LIBRARIES at the end is the table."""
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import math
 import os
@@ -13,9 +12,7 @@ from typing import Any
 
 import dlbuf
 
-from .._types import parse_dtype
-from ._memory import (EXTENT, DType, Layout, Producer, peek, peek_dlpack,
-                      poke)
+from ._memory import EXTENT, Block, DType, Layout, peek, peek_dlpack, poke
 
 
 class Cannot(Exception):
@@ -32,6 +29,7 @@ class Library:
     consumes = True
     ours = False        # a door of dlbuf's: for dlbuf's tensors only
     capsules = True     # takes what __dlpack__() returns
+    peers = True        # takes NumPy's arrays by the same way as dlbuf's
 
     def __init__(self) -> None:
         self.lib: Any = importlib.import_module(self.module)
@@ -122,10 +120,12 @@ class NumPy(Library):
 
     def make(self, dtype: DType, layout: Layout) -> Any:
         item = dtype.size
-        base = self.lib.frombuffer(bytearray(
-            dtype.bytes_of(EXTENT, 0)), self.dtype(dtype)).copy()
-        view = self.lib.ndarray(layout.shape, base.dtype, base,
-                                layout.offset * item,
+        # Aligned: some consumers look at it, and NumPy's own is by chance.
+        base = self.lib.zeros(EXTENT * item + Block.ALIGN, "uint8")
+        first = -base.__array_interface__["data"][0] % Block.ALIGN
+        base[first:first + EXTENT * item] = list(dtype.bytes_of(EXTENT, 0))
+        view = self.lib.ndarray(layout.shape, self.dtype(dtype), base,
+                                first + layout.offset * item,
                                 tuple(s * item for s in layout.strides))
         view.flags.writeable = not layout.read_only
         return view
@@ -323,27 +323,10 @@ class TvmFfi(Library):
 
     def make(self, dtype: DType, layout: Layout) -> Any:
         """It allocates nothing in Python: a tensor over other memory."""
-        memory = ctypes.create_string_buffer(
-            dtype.bytes_of(EXTENT, 0))
         if layout.read_only:
             raise Cannot("forgets the flag")
-        return self.lib.from_dlpack(_Kept(
-            ctypes.addressof(memory) + layout.offset * dtype.size,
-            layout.shape, layout.strides, parse_dtype(dtype.name),
-            owner=memory, versioned=False))
-
-
-class _Kept(Producer):
-    """Stays as long as a capsule of it may be about."""
-
-    alive: list[_Kept] = []
-
-    def capsule(self) -> Any:
-        self.alive.append(self)
-        return super().capsule()
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self.capsule()
+        return self.lib.from_dlpack(
+            Block(dtype, layout).producer(versioned=False))
 
 
 class Numba(Library):
@@ -351,7 +334,7 @@ class Numba(Library):
 
     name = "numba"
     module = "numba"
-    produces = capsules = False
+    produces = capsules = peers = False
 
     def __init__(self) -> None:
         super().__init__()

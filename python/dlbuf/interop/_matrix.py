@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import dlbuf
 
 from ._cells import (COPIED, CRASHED, DMABUF, NONE, OURS, PLAIN, REFUSED,
-                     SHARED, WRONG, Cell, cells_of, plan)
+                     SHARED, WRONG, Cell, cells_of, one_line, plan)
 from ._libraries import LIBRARIES, Library
 from ._memory import COMMON
 
@@ -153,8 +153,8 @@ def _why(child: _Child) -> str:
     else:
         how = f"exit status {child.status}"
     for line in child.said.splitlines():
-        if "Check failed" in line or "Fatal" in line:
-            return f"{how}: {line[line.find('Check failed'):][:120]}"
+        if "Check failed" in line:
+            return f"{how}: {one_line(line[line.index('Check failed'):])}"
     return how
 
 
@@ -231,12 +231,24 @@ def _owed(c: Cell, by: dict[tuple[str, ...], Cell]) -> str:
         if base is None or base.state == SHARED:
             return f"{c.producer} takes its own"
         return ""
-    if base is not None and base.state == SHARED:
+    if (base is not None and base.state == SHARED and
+            LIBRARIES[c.consumer].peers):
         return f"{c.consumer} shares NumPy's"
     return ""
 
 
 # ------------------------------------------------------------------ a run
+
+def machine_of(reason: str) -> dict[str, str]:
+    """reason: why there are no new dma-bufs here, or nothing."""
+    return {
+        "dlbuf": dlbuf.__version__,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "dma-bufs": reason or "yes",
+    }
+
 
 def run(only: list[str], everything: bool,
         progress: Callable[[str, int, int], None]) -> Report:
@@ -245,13 +257,6 @@ def run(only: list[str], everything: bool,
     libraries = versions()
     usable = [n for n, v in libraries.items()
               if v is not None and not v.startswith("broken")]
-    machine = {
-        "dlbuf": dlbuf.__version__,
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.release()}",
-        "machine": platform.machine(),
-        "dma-bufs": reason or "yes",
-    }
     cells: list[Cell] = []
     for producer, consumer in pairs(usable, not reason, everything):
         wanted = [(d, l) for d, l in plan(producer, LIBRARIES[consumer])
@@ -259,7 +264,7 @@ def run(only: list[str], everything: bool,
         if wanted:
             cells += run_pair(producer, consumer, wanted, partial(
                 progress, f"{producer} -> {consumer}", len(wanted)))
-    return Report(machine, libraries, cells, faults(cells))
+    return Report(machine_of(reason), libraries, cells, faults(cells))
 
 
 def _chosen(only: list[str], names: tuple[str, ...]) -> bool:

@@ -43,7 +43,8 @@ Versioned._fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32),
 
 READ_ONLY = 1
 
-py: Any = ctypes.pythonapi
+# Not ctypes.pythonapi, whose functions everybody shares, types and all.
+py: Any = ctypes.PyDLL(None)
 py.PyCapsule_New.restype = ctypes.py_object
 py.PyCapsule_New.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
 py.PyCapsule_GetPointer.restype = ctypes.c_void_p
@@ -70,13 +71,18 @@ class Producer:
     consumed deletes nothing, because a destructor cannot be written in Python.
     """
 
+    # Capsules do not keep the object, and consumers call its deleter. Not let
+    # go of before the next one is made: the call has to return.
+    _handed_out: list[Producer] = []
+
     def __init__(self, address: int, shape: Sequence[int],
                  strides: Sequence[int] | None, dtype: tuple[int, int, int], *,
                  owner: object = None, versioned: bool = True, major: int = 1,
                  flags: int = 0, device: tuple[int, int] = (1, 0)) -> None:
         n = len(shape)
         self.owner = owner
-        self.deleted = 0
+        self.deleted: int = 0
+        self._handed_out[:] = [p for p in self._handed_out if not p.deleted]
         self.asked: list[dict[str, Any]] = []
         self.device = device
         self._shape = (ctypes.c_int64 * n)(*shape)
@@ -100,6 +106,7 @@ class Producer:
         self.deleted += 1
 
     def capsule(self) -> Any:
+        self._handed_out.append(self)
         return py.PyCapsule_New(ctypes.addressof(self.managed), self.name,
                                 None)
 
@@ -280,12 +287,12 @@ class Block:
     def everything(self) -> list[Any]:
         return peek(self.address, (EXTENT,), (1,), self.dtype)
 
-    def producer(self) -> Producer:
+    def producer(self, versioned: bool = True) -> Producer:
         view = self.layout
         return Producer(self.address + view.offset * self.dtype.size
                         if 0 not in view.shape else 0,
                         view.shape, view.strides, parse_dtype(self.dtype.name),
-                        owner=self.raw,
+                        owner=self.raw, versioned=versioned,
                         flags=READ_ONLY if view.read_only else 0)
 
 
