@@ -123,7 +123,33 @@ def test_tvm_ffi(np):
     assert taken == 4
 
 
-def test_torch(np):
+@pytest.fixture
+def asked(monkeypatch):
+    """What Tensor.__dlpack__() is asked with, a dict each."""
+    calls = []
+    real = dlbuf.Tensor.__dlpack__
+
+    def spy(self, **wishes):
+        calls.append(wishes)
+        return real(self, **wishes)
+
+    monkeypatch.setattr(dlbuf.Tensor, "__dlpack__", spy)
+    return calls
+
+
+def test_tvm_ffi_takes_the_exchange_api(asked, monkeypatch):
+    """No call of Python, neither of a tensor nor of an argument."""
+    ffi = pytest.importorskip("tvm_ffi")
+    t = dlbuf.from_dlpack(bytearray(range(12)))
+    assert ffi.from_dlpack(t).shape == (12,)
+    assert ffi.convert(lambda x: x.shape[0])(t) == 12
+    assert not asked
+    monkeypatch.delattr(dlbuf.Tensor, "__dlpack_c_exchange_api__")
+    assert ffi.from_dlpack(t).shape == (12,)
+    assert asked == [{}]
+
+
+def test_torch(np, asked):
     torch = pytest.importorskip("torch")
     a = np.arange(12, dtype="f4").reshape(3, 4)
     x = torch.from_dlpack(dlbuf.from_dlpack(a))
@@ -131,3 +157,21 @@ def test_torch(np):
     assert a[1, 1] == 77
     u = dlbuf.from_dlpack(x)
     assert u.shape == (3, 4) and memoryview(u)[1, 1] == 77
+    # It has a table, which from_dlpack() of 2.15 does not look for in others.
+    assert len(asked) == 1
+    if hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        v = dlbuf._dlbuf.call_exchange_api(x)
+        x[0, 0] = 5
+        assert memoryview(v)[0, 0] == 5
+
+
+def test_torch_read_only():
+    """Its way to say so, since 2.14."""
+    torch = pytest.importorskip("torch")
+    wrapper = getattr(torch.utils.dlpack, "ReadOnlyTensorWrapper", None)
+    if not wrapper:
+        pytest.skip("it cannot say so")
+    x = torch.zeros(3, dtype=torch.uint8)
+    t = dlbuf.from_dlpack(wrapper(x))
+    x[1] = 9
+    assert t.read_only and bytes(t) == b"\0\x09\0"
