@@ -3,8 +3,11 @@
 are made and what becomes of the answers. Not run on hardware."""
 
 import ctypes
+import gc
 import shutil
 import subprocess
+import sys
+import weakref
 
 import pytest
 
@@ -136,3 +139,22 @@ def test_there_and_back(driver):
     assert driver.value == 1        # the stream that the producer said
     assert (u.shape, u.strides, u.dtype) == (t.shape, t.strides, t.dtype)
     assert u.__dlpack_device__() == (2, 1)
+
+
+def test_counts_return(driver):
+    """Dicts, tuples and the object that is kept."""
+    source = Array(stream=1)
+    gone = weakref.ref(source)
+    blocks = []
+    for i in range(3000):
+        t = dlbuf.from_dlpack(source)
+        t.__cuda_array_interface__
+        assert not hasattr(t, "__array_interface__")
+        if i in (1000, 2999):
+            gc.collect()
+            blocks.append(sys.getallocatedblocks())
+    assert blocks[1] - blocks[0] < 100, blocks
+    del source
+    assert gone()
+    t.close()
+    assert not gone()
