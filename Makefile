@@ -316,7 +316,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check mutate docs lab lab-shell bench bench-media clean help
+.PHONY: deps run check mutate docs docs-formats docs-python lab lab-shell bench bench-media clean help
 deps:
 	$(Q)tools/deps
 
@@ -333,12 +333,21 @@ mutate:
 	$(Q)tools/deps build lab check
 	$(Q)tests/mutate O=$(O)
 
-docs: $(tool)
+docs: docs-formats docs-python
+
+docs-formats: $(tool)
 	$(call say,GEN,docs/formats.md man/dlbuf-formats.7)
 	$(Q)tools/formats-doc $(O) > $(O)/formats.md
 	$(Q)tools/formats-doc --man $(O) > $(O)/formats.7
 	$(Q)mv $(O)/formats.md docs/formats.md
 	$(Q)mv $(O)/formats.7 man/dlbuf-formats.7
+
+# The page may say something else yet, which is a failure there.
+docs-python:
+	$(call say,GEN,docs/interop/python.md)
+	-$(Q)tests/check --only 'python@host' --only 'python@lab+torch' O=$(O)
+	$(Q)tools/interop-doc $(O)/check/python > $(O)/python.md
+	$(Q)mv $(O)/python.md docs/interop/python.md
 
 lab:
 	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(RUN))'
@@ -375,7 +384,8 @@ help:
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
 	'make mutate           break the source line by line: does a test notice?' \
-	'make docs             docs/formats.md and its man page, from what the tool prints' \
+	'make docs             docs/formats.md, its man page and docs/interop/python.md,' \
+	'                      from what the tool prints and the tests ran' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \

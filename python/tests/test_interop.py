@@ -354,6 +354,18 @@ def test_json_and_markdown(tmp_path):
                           for l in lines if "|" in l)
 
 
+def test_notes_in_tables():
+    cells = [cell("ort", "dlbuf", "shared", d)._replace(note=n) for d, n in (
+        ("bool", "handed out as uint8"), ("uint8", ""), ("int8", ""))]
+    assert _report._summary(cells[:1]) == "shared, handed out as uint8"
+    assert _report._summary(cells) == "shared"
+    cells[1] = cells[1]._replace(note="writable there")
+    assert _report._summary(cells) == "shared, writable there"
+    cells[2] = cells[2]._replace(state="refused")
+    assert _report._summary(cells) == "2 of 3"
+    assert _report._summary([cells[0]._replace(state="-")]) == ""
+
+
 def test_words_are_grouped():
     said = _report.words([
         cell("dlbuf", "torch", "refused", d, l, f"E: code {n} at 0x{n:x}")

@@ -49,7 +49,10 @@ def _summary(cells: Sequence[Cell]) -> str:
     if len(states) > 1:
         shared = sum(c.state == SHARED for c in cells)
         return f"{shared} of {len(cells)}"
-    notes = {c.note for c in cells} & {"read-only there", "writable there"}
+    notes = {c.note for c in cells if c.note.startswith(
+        ("read-only there", "writable there", "handed out as"))}
+    if len({c.dtype for c in cells}) > 1:
+        notes -= {n for n in notes if n.startswith("handed out as")}
     return states.pop() + "".join(f", {n}" for n in sorted(notes))
 
 
