@@ -345,7 +345,7 @@ docs-formats: $(tool)
 # The page may say something else yet, which is a failure there.
 docs-python:
 	$(call say,GEN,docs/interop/python.md)
-	-$(Q)tests/check --only 'python@host' --only 'python@lab+torch' O=$(O)
+	-$(Q)tests/check --only 'python@libraries' --only 'python@lab+torch' O=$(O)
 	$(Q)tools/interop-doc $(O)/check/python > $(O)/python.md
 	$(Q)mv $(O)/python.md docs/interop/python.md
 
