@@ -318,7 +318,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check mutate docs lab lab-shell bench bench-media bench-python clean help
+.PHONY: deps run check mutate docs docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
 deps:
 	$(Q)tools/deps
 
@@ -335,13 +335,22 @@ mutate:
 	$(Q)tools/deps build lab check
 	$(Q)tests/mutate O=$(O)
 
-docs: $(tool)
+docs: docs-formats docs-python
+
+docs-formats: $(tool)
 	$(call say,GEN,docs/formats.md man/dlbuf-formats.7 docs/bindings.md)
 	$(Q)tools/formats-doc $(O) > $(O)/formats.md
 	$(Q)tools/formats-doc --man $(O) > $(O)/formats.7
 	$(Q)mv $(O)/formats.md docs/formats.md
 	$(Q)mv $(O)/formats.7 man/dlbuf-formats.7
 	$(Q)tools/layouts-doc --write
+
+# The page may say something else yet, which is a failure there.
+docs-python:
+	$(call say,GEN,docs/interop/python.md)
+	-$(Q)tests/check --only 'python@libraries' --only 'python@lab+torch' O=$(O)
+	$(Q)tools/interop-doc $(O)/check/python > $(O)/python.md
+	$(Q)mv $(O)/python.md docs/interop/python.md
 
 lab:
 	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(RUN))'
@@ -387,8 +396,9 @@ help:
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
 	'make mutate           break the source line by line: does a test notice?' \
-	'make docs             docs/formats.md and its man page, from what the tool prints, and' \
-	'                      the offsets in docs/bindings.md, from the compilers' \
+	'make docs             docs/formats.md, its man page and docs/interop/python.md, from' \
+	'                      what the tool prints and the tests ran, and the offsets in' \
+	'                      docs/bindings.md, from the compilers' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \

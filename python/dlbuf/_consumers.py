@@ -6,13 +6,14 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
+from . import _cuda, _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
 from ._errors import UnsupportedError
-from ._types import DLDeviceType
+from ._types import DLDeviceType, parse_dtype
 
 _VERSION = (1, 3)
 _CAPSULE = type(Tensor.__dlpack_c_exchange_api__)
+_EOPNOTSUPP = 95
 _KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 
 
@@ -44,42 +45,78 @@ def _capsule(method: Any, device: Any, copy: bool | None) -> Any:
     return method()
 
 
-def _from_array_interface(obj: Any, interface: dict[str, Any]) -> Tensor:
-    typestr = interface["typestr"]
+def _interface_dtype(obj: Any, typestr: str) -> str:
+    """A dtype's name; of types that NumPy does not know (ml_dtypes), whose
+    typestr is an opaque one, the name that obj has for it."""
     order, kind, size = typestr[0], typestr[1], int(typestr[2:])
-    if interface.get("mask") is not None:
-        raise UnsupportedError(95, "a masked array has no DLPack tensor")
-    if kind == "b" and size == 1:
-        dtype = "bool"
-    elif kind in _KINDS and len(interface.get("descr") or [None]) == 1:
-        dtype = f"{_KINDS[kind]}{size * 8}"
-    else:
-        raise UnsupportedError(95, f"DLPack has no type for '{typestr}'")
     little = memoryview(b"\1\0").cast("H")[0] == 1
-    if size > 1 and order != ("<" if little else ">"):
-        raise UnsupportedError(95, f"DLPack has native byte order only, not "
-                               f"'{typestr}'")
+    if size > 1 and order not in ("<" if little else ">", "|"):
+        raise UnsupportedError(_EOPNOTSUPP, "DLPack has native byte order "
+                               f"only, not '{typestr}'")
+    name = getattr(getattr(obj, "dtype", None), "name", None)
+    if isinstance(name, str) and (kind == "V" or (kind, size) == ("f", 1)):
+        try:
+            _, bits, lanes = parse_dtype(name)
+        except ValueError:
+            bits = lanes = 0
+        if bits * lanes == size * 8:
+            return name
+    elif kind == "b" and size == 1:
+        return "bool"
+    elif kind in _KINDS and (kind, size) != ("f", 1):
+        return f"{_KINDS[kind]}{size * 8}"
+    raise UnsupportedError(_EOPNOTSUPP, f"DLPack has no type for '{typestr}'")
+
+
+def _from_array_interface(obj: Any, interface: dict[str, Any],
+                          device: tuple[int, int]) -> Tensor:
+    if interface.get("mask") is not None:
+        raise UnsupportedError(_EOPNOTSUPP,
+                               "a masked array has no DLPack tensor")
+    typestr = interface["typestr"]
+    if len(interface.get("descr") or [None]) != 1:
+        raise UnsupportedError(_EOPNOTSUPP, "DLPack has no type for "
+                               f"'{typestr}' with fields")
+    dtype, size = _interface_dtype(obj, typestr), int(typestr[2:])
     if not isinstance(interface.get("data"), tuple):
-        raise UnsupportedError(95, "an array interface without an address")
+        raise UnsupportedError(_EOPNOTSUPP,
+                               "an array interface without an address")
     address, read_only = interface["data"]
     strides = interface.get("strides")
     if strides is not None:
         if any(s % size for s in strides):
-            raise UnsupportedError(95, f"strides of {strides} bytes are not "
-                                   f"whole elements of {size}")
+            raise UnsupportedError(_EOPNOTSUPP, f"strides of {strides} bytes "
+                                   f"are not whole elements of {size}")
         strides = tuple(s // size for s in strides)
-    return _dlbuf.from_memory(obj, address, interface["shape"], dtype, strides,
-                              read_only)
+    return _dlbuf.from_memory(obj, address or 0, interface["shape"], dtype,
+                              strides, read_only, device)
+
+
+def _from_cuda_array_interface(obj: Any, interface: dict[str, Any]) -> Tensor:
+    """Versions 2 and 3. Version 3's stream is waited for here: nothing after
+    this call knows of it."""
+    version = interface["version"]
+    if version < 2:
+        raise UnsupportedError(_EOPNOTSUPP, f"version {version} of the CUDA "
+                               "array interface, not 2 or 3")
+    stream = interface.get("stream") if version > 2 else None
+    if stream is not None:
+        # 0 is refused as in __dlpack__().
+        _cuda.wait(_dlbuf.check_stream(DLDeviceType.CUDA, stream)[0])
+    address = interface["data"][0]
+    device = _cuda.where(address) if address else (DLDeviceType.CUDA, 0)
+    return _from_array_interface(obj, interface, device)
 
 
 def from_dlpack(x: Any, /, *, device: Any = None,
                 copy: bool | None = None) -> Tensor:
     """A Tensor over the memory of x.
 
-    x has the DLPack protocol, NumPy's array interface or the buffer protocol;
-    they are tried in this order; or it is a DLPack capsule. What x cannot be written through stays
-    read-only. device ("cpu", a Device or DLPack's pair) and copy as in the
-    array API standard: they are x's to fulfil, or to refuse with BufferError.
+    x is a capsule, or has the DLPack protocol, NumPy's array interface, CUDA's or
+    the buffer protocol; they are tried in this order. What x cannot be written through
+    stays read-only. device ("cpu", a Device or DLPack's pair) and copy as in
+    the array API standard: they are x's to fulfil, or to refuse with
+    BufferError. The stream of CUDA's interface is waited for.
     """
     if isinstance(x, Tensor) and device is None and not copy:
         return x.share()
@@ -93,23 +130,29 @@ def from_dlpack(x: Any, /, *, device: Any = None,
         try:
             return _dlbuf.from_capsule(_capsule(method, device, copy))
         except (BufferError, TypeError):
-            # NumPy before 2.1 has no words for a read-only array in DLPack.
+            # NumPy before 2.1 has no words for a read-only array in DLPack,
+            # and none has them for the types of ml_dtypes.
             if (device is not None or copy or
                     not hasattr(x, "__array_interface__")):
                 raise
-    elif device is not None and _device_pair(device) != (DLDeviceType.CPU, 0):
-        raise UnsupportedError(95, "memory of the CPU is not copied elsewhere")
     tensor = _from_other(x)
-    if copy:
-        return _dlbuf.from_capsule(tensor.__dlpack__(max_version=_VERSION,
-                                                     copy=True))
+    if device is not None and _device_pair(device) not in (
+            tensor.__dlpack_device__(), (DLDeviceType.CPU, 0)):
+        raise UnsupportedError(_EOPNOTSUPP, "memory is not copied elsewhere")
+    if copy or device is not None:
+        return _dlbuf.from_capsule(tensor.__dlpack__(
+            max_version=_VERSION, copy=copy, dl_device=None if device is None
+            else _device_pair(device)))
     return tensor
 
 
 def _from_other(x: Any) -> Tensor:
     interface = getattr(x, "__array_interface__", None)
     if interface is not None:
-        return _from_array_interface(x, interface)
+        return _from_array_interface(x, interface, (DLDeviceType.CPU, 0))
+    interface = getattr(x, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _from_cuda_array_interface(x, interface)
     return _dlbuf.from_buffer(x)
 
 

@@ -260,6 +260,7 @@ int protocol_init(void);
 PyObject *tensor_dlpack_device(PyObject *self, PyObject *none);
 PyObject *tensor_dlpack_info(PyObject *self, PyObject *none);
 PyObject *tensor_array_interface(PyObject *self, void *closure);
+PyObject *tensor_cuda_array_interface(PyObject *self, void *closure);
 int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags);
 void tensor_release_buffer(PyObject *self, Py_buffer *view);
 PyObject *check_stream(PyObject *module, PyObject *args);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * What other libraries take a tensor by: DLPack's Python protocol as the array
- * API standard 2024.12 has it, its exchange API of 1.3, the buffer protocol and
- * NumPy's array interface 3.
+ * API standard 2024.12 has it, its exchange API of 1.3, the buffer protocol,
+ * NumPy's array interface 3 and CUDA's.
  *
  * Order. These consumers know nothing of acquire and release, so on the CPU
  * what they are given is acquired for them, with all the access that the
@@ -569,29 +569,22 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view)
 }
 
 /*
- * The interface has no end of an access, so there is none: the call waits for
- * the producers, and whoever writes has to bracket it by acquire() and
- * release(). AttributeError is how an object says that it has no such thing.
+ * What both array interfaces say in the same words. NULL with an exception:
+ * AttributeError is how an object says that it has no such thing.
  */
-static PyObject *array_interface(struct tensor *t)
+static PyObject *interface_of(struct tensor *t, bool here)
 {
-	DLManagedTensorVersioned *dl;
-	const DLTensor *d;
-	PyObject *shape, *strides, *ret = NULL;
+	const DLTensor *d = &t->dl->dl_tensor;
+	size_t item = dtype_bytes(d->dtype);
 	int64_t bytes[DLBUF_MAX_NDIM];
+	PyObject *shape, *strides, *ret = NULL;
 	char type[16];
-	size_t item;
 
-	d = &t->dl->dl_tensor;
-	item = dtype_bytes(d->dtype);
-	if (d->device.device_type != kDLCPU || !*format_of(d->dtype)) {
+	if (!here || !*format_of(d->dtype)) {
 		PyErr_SetString(PyExc_AttributeError,
 				"the array interface has no words for this tensor");
 		return NULL;
 	}
-	if (tensor_share_ordered(t, 0, NULL, true, &dl))
-		return NULL;
-	delete_versioned(dl);
 	for (int i = 0; i < d->ndim; i++)
 		bytes[i] = d->strides[i] * (int64_t)item;
 	PyOS_snprintf(type, sizeof(type), "%c%c%zu", item == 1 ? '|' :
@@ -603,12 +596,30 @@ static PyObject *array_interface(struct tensor *t)
 		ret = Py_BuildValue("{s:i,s:O,s:s,s:O,s:(NN)}", "version", 3,
 				    "shape", shape, "typestr", type, "strides",
 				    strides, "data", PyLong_FromVoidPtr(
-				    (char *)d->data + d->byte_offset),
+				    d->data ? (char *)d->data + d->byte_offset :
+				    NULL),
 				    PyBool_FromLong(!!(t->dl->flags &
 					DLPACK_FLAG_BITMASK_READ_ONLY)));
 	Py_XDECREF(shape);
 	Py_XDECREF(strides);
 	return ret;
+}
+
+/*
+ * Neither interface has an end of an access, so there is none: stream waits for
+ * the producers, and whoever writes has to bracket it by acquire() and
+ * release().
+ */
+static int order_interface(struct tensor *t, void *stream)
+{
+	DLManagedTensorVersioned *dl;
+
+	if (tensor_share_ordered(t, 0, stream, true, &dl))
+		return -1;
+	Py_BEGIN_ALLOW_THREADS
+	delete_versioned(dl);
+	Py_END_ALLOW_THREADS
+	return 0;
 }
 
 PyObject *tensor_array_interface(PyObject *self, void *closure)
@@ -619,7 +630,35 @@ PyObject *tensor_array_interface(PyObject *self, void *closure)
 	(void)closure;
 	if (tensor_begin(t))
 		return NULL;
-	ret = array_interface(t);
+	ret = interface_of(t, t->dl->dl_tensor.device.device_type == kDLCPU);
+	if (ret && order_interface(t, NULL))
+		Py_CLEAR(ret);
+	tensor_end(t);
+	return ret;
+}
+
+/*
+ * numba.readthedocs.io, CUDA Array Interface (Version 3): "stream: 1: the
+ * legacy default stream. None: no synchronization is required". The legacy
+ * default stream is ordered here, as for __dlpack__(stream=None). data of
+ * managed memory is as good a pointer as any.
+ */
+PyObject *tensor_cuda_array_interface(PyObject *self, void *closure)
+{
+	struct tensor *t = (struct tensor *)self;
+	DLDeviceType type;
+	PyObject *ret, *one;
+
+	(void)closure;
+	if (tensor_begin(t))
+		return NULL;
+	type = t->dl->dl_tensor.device.device_type;
+	ret = interface_of(t, type == kDLCUDA || type == kDLCUDAManaged);
+	one = ret ? PyLong_FromLong(1) : NULL;
+	if (!one || PyDict_SetItemString(ret, "stream", one) ||
+	    order_interface(t, (void *)1))
+		Py_CLEAR(ret);
+	Py_XDECREF(one);
 	tensor_end(t);
 	return ret;
 }

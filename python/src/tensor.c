@@ -677,6 +677,8 @@ static PyGetSetDef tensor_attributes[] = {
 	{ "extent", get_info, NULL, "Bytes of the dma-buf that it touches.",
 	  "e" },
 	{ "__array_interface__", tensor_array_interface, NULL, NULL, NULL },
+	{ "__cuda_array_interface__", tensor_cuda_array_interface, NULL, NULL,
+	  NULL },
 	{ NULL, NULL, NULL, NULL, NULL }
 };
 

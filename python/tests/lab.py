@@ -6,11 +6,8 @@
 """
 
 import errno
-import fcntl
 import gc
-import glob
 import os
-import struct
 import subprocess
 import sys
 import threading
@@ -21,7 +18,8 @@ import numpy as np
 import dlbuf
 from dlbuf import Access, DLDeviceType
 
-from labtools import Skip, Vgem, asleep, case, fds, main, maps, raises
+from labtools import (Skip, Vgem, Vivid, asleep, case, fds, main, maps, raises,
+                      waits_without_the_gil)
 import lab_camera  # noqa: F401
 import lab_socket  # noqa: F401
 
@@ -182,36 +180,15 @@ def deadline():
 @case
 def consumers_wait_without_the_gil():
     """Each way out of a tensor waits for the fence, and lets others run."""
-    ways = {
+    for name, way in {
         "numpy": np.from_dlpack, "buffer": memoryview,
         "array interface": lambda t: t.__array_interface__,
         "copy": lambda t: t.__dlpack__(copy=True),
         "legacy": lambda t: t.__dlpack__(),
         "exchange api": lambda t: dlbuf.exchange(t, dlbuf.Tensor),
         "acquire": lambda t: t.acquire(), "with": lambda t: t.__enter__(),
-    }
-    for name, way in ways.items():
-        v = Vgem()
-        t = dlbuf.from_fd(v.fd, (4096,), "uint8")
-        fence = v.attach()
-        order = []
-
-        def work():
-            box = way(t)
-            order.append("got it")
-            del box
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        asleep(thread.native_id)
-        assert t.ndim == 1
-        raises(dlbuf.Error, t.close, "another thread")
-        order.append("signal")
-        v.signal(fence)
-        thread.join()
-        assert order == ["signal", "got it"], (name, order)
-        t.close()
-        v.close()
+    }.items():
+        waits_without_the_gil(name, way)
 
 
 @case
@@ -338,70 +315,24 @@ def lease():
 def vivid():
     """Frames of a camera, each equal to the camera's own memory, each lease
     queueing its buffer again."""
-    for path in sorted(glob.glob("/dev/video*")):
-        camera = os.open(path, os.O_RDWR)
-        caps = bytearray(104)
-        fcntl.ioctl(camera, 0x80685600, caps)
-        if (caps[:6] == b"vivid\0" and
-                struct.unpack_from("I", caps, 88)[0] & 1):
-            break
-        os.close(camera)
-    else:
-        raise Skip("there is no vivid camera")
-    fmt = bytearray(208)
-    struct.pack_into("I4xIII", fmt, 0, 1, 640, 360,
-                     int.from_bytes(b"NV12", "little"))
-    fcntl.ioctl(camera, 0xC0D05605, fmt)
-    w, h, code, _, pitch, _ = struct.unpack_from("6I", fmt, 8)
-    req = bytearray(struct.pack("5I", 3, 1, 1, 0, 0))
-    fcntl.ioctl(camera, 0xC0145608, req)
-
-    def queue(index):
-        buf = bytearray(88)
-        struct.pack_into("II", buf, 0, index, 1)
-        struct.pack_into("I", buf, 60, 1)
-        fcntl.ioctl(camera, 0xC058560F, buf)
-
-    exported = []
-    for i in range(struct.unpack_from("I", req)[0]):
-        exp = bytearray(64)
-        struct.pack_into("4I", exp, 0, 1, i, 0, os.O_RDWR | os.O_CLOEXEC)
-        fcntl.ioctl(camera, 0xC0405610, exp)
-        exported.append(struct.unpack_from("i", exp, 16)[0])
-        queue(i)
-    fcntl.ioctl(camera, 0x40045612, struct.pack("i", 1))
-    before, returned, seen = len(fds()), [], set()
+    camera, seen = Vivid(), set()
+    before = len(fds())
     for _ in range(8):
-        buf = bytearray(88)
-        struct.pack_into("II", buf, 0, 0, 1)
-        struct.pack_into("I", buf, 60, 1)
-        fcntl.ioctl(camera, 0xC0585611, buf)
-        index = struct.unpack_from("I", buf)[0]
-
-        def again(index=index):
-            queue(index)
-            returned.append(index)
-
-        y, uv = dlbuf.from_frame([(exported[index], pitch)], w, h, code,
-                                 space=dlbuf.CodeSpace.V4L2, release=again)
+        y, uv, raw = camera.frame()
         a, b = np.from_dlpack(y), np.from_dlpack(uv)
+        w, h = camera.width, camera.height
         assert a.shape == (h, w) and b.shape == (h // 2, w // 2, 2)
-        raw = memoryview(dlbuf.from_fd(exported[index], pitch * h * 3 // 2,
-                                       "uint8", access="read")).tobytes()
         assert a.tobytes() + b.tobytes() == raw
-        assert len(set(raw)) > 10, "not a picture"
         seen.add(hash(raw))
-        n = len(returned)
+        n = len(camera.returned)
         del y, uv, a
-        assert len(returned) == n
+        assert len(camera.returned) == n
         del b
-        assert len(returned) == n + 1
+        assert len(camera.returned) == n + 1
     assert len(seen) > 1
     # The cache of imports has an fd of each buffer, twice: two accesses.
-    assert len(fds()) <= before + 2 * len(exported)
-    for fd in exported:
-        os.close(fd)
-    os.close(camera)
+    assert len(fds()) <= before + 2 * len(camera.fds)
+    camera.close()
 
 
 # ------------------------------------------------------------------ devices
@@ -539,6 +470,18 @@ def readme():
     p = subprocess.run([sys.executable, "-c", code], capture_output=True,
                        text=True)
     assert (p.stdout, p.stderr) == (want, ""), p
+
+
+@case
+def interop():
+    """The matrix over dma-bufs, with what is in the guest."""
+    p = subprocess.run([sys.executable, "-m", "dlbuf.interop", "--only",
+                        "dlbuf dma-buf/*/*int*"], capture_output=True,
+                       text=True)
+    assert p.returncode == 0 and not p.stderr, p
+    assert "new dma-bufs: yes" in p.stdout, p.stdout
+    # 8 dtypes and 10 layouts; from_dlpack(), two doors of ours, two of NumPy.
+    assert p.stdout.endswith("400 shared; 0 that dlbuf owes\n"), p.stdout
 
 
 @case

@@ -53,6 +53,24 @@ def test_numpy_both_ways(np, dtype, layout):
         assert (a == 1).all() and (b == 1).all()
 
 
+@pytest.mark.parametrize("dtype", [
+    "bfloat16", "float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu"])
+def test_numpy_with_ml_dtypes(np, dtype):
+    """NumPy has no words for them, but the array says what they are."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    a = np.arange(1, 5).astype(getattr(ml_dtypes, dtype))
+    t = dlbuf.from_dlpack(a)
+    assert t.dtype == dtype and t.shape == (4,)
+    assert dlbuf.from_dlpack(dlbuf.from_dlpack(a), copy=True).dtype == dtype
+
+
+def test_numpy_with_types_that_are_padded(np):
+    """DLPack's int4 has two in a byte; NumPy's one."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    with pytest.raises(BufferError):
+        dlbuf.from_dlpack(np.zeros(4, ml_dtypes.int4))
+
+
 def test_numpy_read_only(np):
     a = np.arange(3)
     a.flags.writeable = False
@@ -129,7 +147,33 @@ def test_tvm_ffi_exchanges(np, monkeypatch):
     assert sys.getrefcount(a) == refs - 1
 
 
-def test_torch(np):
+@pytest.fixture
+def asked(monkeypatch):
+    """What Tensor.__dlpack__() is asked with, a dict each."""
+    calls = []
+    real = dlbuf.Tensor.__dlpack__
+
+    def spy(self, **wishes):
+        calls.append(wishes)
+        return real(self, **wishes)
+
+    monkeypatch.setattr(dlbuf.Tensor, "__dlpack__", spy)
+    return calls
+
+
+def test_tvm_ffi_takes_the_exchange_api(asked, monkeypatch):
+    """No call of Python, neither of a tensor nor of an argument."""
+    ffi = pytest.importorskip("tvm_ffi")
+    t = dlbuf.from_dlpack(bytearray(range(12)))
+    assert ffi.from_dlpack(t).shape == (12,)
+    assert ffi.convert(lambda x: x.shape[0])(t) == 12
+    assert not asked
+    monkeypatch.delattr(dlbuf.Tensor, "__dlpack_c_exchange_api__")
+    assert ffi.from_dlpack(t).shape == (12,)
+    assert asked == [{}]
+
+
+def test_torch(np, asked):
     torch = pytest.importorskip("torch")
     a = np.arange(12, dtype="f4").reshape(3, 4)
     x = torch.from_dlpack(dlbuf.from_dlpack(a))
@@ -137,3 +181,21 @@ def test_torch(np):
     assert a[1, 1] == 77
     u = dlbuf.from_dlpack(x)
     assert u.shape == (3, 4) and memoryview(u)[1, 1] == 77
+    # It has a table, which from_dlpack() of 2.15 does not look for in others.
+    assert len(asked) == 1
+    if hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        v = dlbuf.exchange(x, dlbuf.Tensor)
+        x[0, 0] = 5
+        assert memoryview(v)[0, 0] == 5
+
+
+def test_torch_read_only():
+    """Its way to say so, since 2.14."""
+    torch = pytest.importorskip("torch")
+    wrapper = getattr(torch.utils.dlpack, "ReadOnlyTensorWrapper", None)
+    if not wrapper:
+        pytest.skip("it cannot say so")
+    x = torch.zeros(3, dtype=torch.uint8)
+    t = dlbuf.from_dlpack(wrapper(x))
+    x[1] = 9
+    assert t.read_only and bytes(t) == b"\0\x09\0"

@@ -242,7 +242,8 @@ def test_array_interface():
     with pytest.raises(ValueError, match="negative"):
         dlbuf.from_dlpack(Interface(shape=(-3,)))
     for bad in ({"typestr": ">u2"}, {"typestr": "<M8"}, {"strides": (3,)},
-                {"mask": Interface()}, {"data": None}):
+                {"mask": Interface()}, {"data": None}, {"typestr": "|V2"},
+                {"typestr": "|f1"}, {"descr": [("a", "<u1"), ("b", "<u1")]}):
         with pytest.raises(BufferError):
             dlbuf.from_dlpack(Interface(**bad))
 

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The interop matrix: `python -m dlbuf.interop`."""

@@ -1,0 +1,193 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""PyTorch on real dma-bufs, for the lab. Prints KTAP.
+
+    PYTHONPATH=... python3 python/tests/lab_torch.py [NAME...]
+
+A process of its own: importing it takes long where the CPU is emulated.
+"""
+
+import json
+import os
+import signal
+import sys
+import warnings
+
+import torch
+
+import dlbuf
+from dlbuf.interop import _cells, _matrix
+from dlbuf.interop._libraries import LIBRARIES
+
+import labtools
+from labtools import fds, maps, raises
+
+CASES = []
+
+
+def case(fn):
+    CASES.append(fn)
+    return fn
+
+
+@case
+def both_ways():
+    """What either writes the other reads, and the kernel's buffer has it."""
+    t = dlbuf.alloc((4, 6), "int16", name="torch")
+    x = torch.from_dlpack(t)
+    assert x.dtype == torch.int16 and x.shape == (4, 6)
+    x[:] = torch.arange(24).reshape(4, 6)
+    u = dlbuf.from_fd(t.fd, (2, 3), "int16", strides=(12, 2), offset=2)
+    assert memoryview(u).tolist() == [[1, 3, 5], [13, 15, 17]]
+    memoryview(t)[3, 5] = -7
+    assert x[3, 5] == -7
+    y = torch.from_dlpack(u)
+    assert y.stride() == (12, 2) and y[1, 2] == 17
+    back = dlbuf.from_dlpack(y)
+    assert back.strides == (12, 2) and memoryview(back)[0, 0] == 1
+    assert dlbuf.asdlpack(y) is y
+
+
+@case
+def read_only():
+    """It has no such tensors: the older ones, which ask for the old capsule,
+    are refused; the newer take it and forget the flag."""
+    base = dlbuf.alloc(16, "uint8")
+    t = dlbuf.from_fd(base.fd, 16, "uint8", access="read")
+    asked = []
+    kind = type("Asks", (), {
+        "__dlpack__": lambda self, **kw: asked.append(kw) or
+        t.__dlpack__(**kw), "__dlpack_device__": lambda self: (1, 0)})
+    try:
+        x = torch.from_dlpack(kind())
+    except BufferError as e:
+        assert "read-only" in str(e)
+        x = None
+    assert asked and (x is not None) == ("max_version" in asked[-1])
+
+
+# (producer, consumer): what the host cannot run, and PyTorch with itself and
+# NumPy, which say what it owes.
+PAIRS = [("numpy", "torch"), ("torch", "torch"), ("torch", "dlbuf"),
+         ("dlbuf", "torch"), *(("dlbuf dma-buf", c) for c in (
+             "dlbuf", "memoryview", "array interface", "numpy",
+             "numpy.asarray", "torch"))]
+
+
+def in_a_child(call, names):
+    """A cell, whose libraries may end the process: 2.6 does not catch its own
+    exception at strides below zero. A fork, because importing is slow."""
+    r, w = os.pipe()
+    with warnings.catch_warnings(action="ignore"):
+        pid = os.fork()     # of a process with threads, which only waits
+    if not pid:
+        os.close(2)         # a page of stack frames
+        os.write(w, json.dumps(call()).encode())
+        os._exit(0)
+    os.close(w)
+    with open(r) as f:
+        data = f.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if not status:
+        return _cells.Cell(*json.loads(data))
+    return _cells.Cell(*names, "crashed", signal.Signals(-status).name)
+
+
+def cells_of(producer, consumer, libraries):
+    library = libraries[consumer]
+    wanted = _cells.plan(producer, library)
+    calls = _cells.cells_of(producer, libraries.get(producer), library, wanted)
+    crashed = ""
+    for (dtype, layout), call in zip(wanted, calls):
+        names = producer, consumer, dtype, layout
+        if (consumer, layout) != ("torch", "reversed"):
+            yield call()
+        elif crashed:
+            yield _cells.Cell(*names, "crashed", f"not tried: {crashed} ended "
+                              "the process")
+        else:
+            c = in_a_child(call, names)
+            crashed = dtype if c.state == "crashed" else ""
+            yield c
+
+
+@case
+def matrix():
+    """Every dtype and layout, in this process: one import is slow enough."""
+    libraries = {name: LIBRARIES[name]() for name in (
+        "dlbuf", "memoryview", "array interface", "numpy", "numpy.asarray",
+        "torch")}
+    cells = []
+    for producer, consumer in PAIRS:
+        some = list(cells_of(producer, consumer, libraries))
+        # It has no strides below zero; read-only as above.
+        few = "reversed", "read-only"
+        for c in some:
+            assert (c.dtype != "float32" or c.state == "shared" or
+                    "torch" in (producer, consumer) and c.layout in few), c
+        cells += some
+    faults = _matrix.faults(cells)
+    assert not faults, faults[:5]
+    for c in cells:
+        assert c.state in ("shared", "refused", "-") or (
+            c.state, c.layout) == ("crashed", "reversed"), c
+    if "DLBUF_INTEROP_JSON" in os.environ:
+        versions = {n: libraries[n].version for n in ("numpy", "torch")}
+        with open(os.environ["DLBUF_INTEROP_JSON"], "w") as f:
+            json.dump(_matrix.Report(_matrix.machine_of(""), versions, cells,
+                                     faults).to_json(), f)
+
+
+@case
+def fences():
+    labtools.waits_without_the_gil("torch", torch.from_dlpack)
+
+
+@case
+def camera():
+    """A frame is a torch.Tensor; del gives its buffer back to the camera."""
+    vivid = labtools.Vivid()
+    for i in range(6):
+        y, uv, raw = vivid.frame()
+        a, b = torch.from_dlpack(y), torch.from_dlpack(uv)
+        w, h = vivid.width, vivid.height
+        assert a.shape == (h, w) and b.shape == (h // 2, w // 2, 2)
+        got = torch.cat([a.flatten(), b.flatten()])
+        assert bytes(got.numpy()) == raw
+        del y, uv
+        # A view of it is it.
+        a = a[::2]
+        assert len(vivid.returned) == i
+        del a
+        assert len(vivid.returned) == i
+        del b
+        assert len(vivid.returned) == i + 1
+    assert len(set(vivid.returned)) > 1
+    vivid.close()
+
+
+@case
+def counts_return():
+    t = dlbuf.alloc((64, 64), "uint8")
+    done, counts = [], None
+    for i in range(300):
+        f, = dlbuf.from_frame([(t.fd, 64)], 64, 64, "R8",
+                              release=lambda: done.append(1))
+        x = torch.from_dlpack(f)
+        x += 1
+        u = dlbuf.from_dlpack(x)
+        del f, x
+        assert len(done) == i
+        del u
+        assert len(done) == i + 1
+        if i == 10:
+            counts = fds(), maps(), t.device.stats().tensors
+    assert counts == (fds(), maps(), t.device.stats().tensors)
+    assert memoryview(t)[63, 63] == 300 % 256
+    raises(ValueError, lambda: torch.from_dlpack(dlbuf.from_fd(
+        t.fd, (4097,), "uint8")))
+
+
+if __name__ == "__main__":
+    print(f"# torch {torch.__version__}, {os.uname().release}")
+    sys.exit(labtools.main(sys.argv[1:], CASES))
