@@ -399,9 +399,8 @@ fail:
 PyObject *from_memory(PyObject *module, PyObject *args)
 {
 	PyObject *owner, *address, *shape, *dtype, *strides;
-	int type = kDLCPU, id = 0;
-	struct source *src;
 	int read_only, type = kDLCPU, id = 0;
+	struct source *src;
 	struct layout l;
 	void *data;
 
