@@ -67,10 +67,9 @@ class Camera(Iterator[TensorFrame]):
     bytes for a JPEG. timeout: seconds to wait for a frame, None for ever.
 
     The camera streams from the beginning. Several threads may iterate. After
-    close(), on any thread, the iteration ends; frames that are out stay valid,
-    and so do they after the interpreter's end was begun. A child of fork() can
-    look at the frames that it has inherited, and close the camera without
-    effect on the parent's.
+    close(), on any thread, the iteration ends; frames that are out stay valid.
+    A child of fork() can look at the frames that it has inherited, and close
+    the camera without effect on the parent's.
     """
 
     def __init__(

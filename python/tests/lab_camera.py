@@ -6,6 +6,7 @@ import errno
 import gc
 import glob
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,8 +26,7 @@ def nodes():
     found = []
     for path in glob.glob("/sys/class/video4linux/video*/name"):
         with open(path) as f:
-            if f.read().startswith("vivid-") and f.seek(0) == 0 and (
-                    f.read().strip().endswith("-vid-cap")):
+            if re.fullmatch(r"vivid-\d+-vid-cap", f.read().strip()):
                 found.append("/dev/" + path.split("/")[-2])
     return sorted(found)
 

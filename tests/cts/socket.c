@@ -87,12 +87,17 @@ static void fire(void *data)
 	__atomic_add_fetch(&fired, 1, __ATOMIC_SEQ_CST);
 }
 
+static unsigned int fires(void)
+{
+	return __atomic_load_n(&fired, __ATOMIC_SEQ_CST);
+}
+
 /* The harness ends what waits for too long. */
 static void until_fired(unsigned int n)
 {
-	while (__atomic_load_n(&fired, __ATOMIC_SEQ_CST) < n)
+	while (fires() < n)
 		sched_yield();
-	CHECK_EQ(fired, n);
+	CHECK_EQ(fires(), n);
 }
 
 /* ---------------------------------------------------------------- tensors */
@@ -274,15 +279,15 @@ static void frame(void *arg)
 	cts_poke(fd, 4 * 96 + 2, pixel, sizeof(pixel));
 	REQUIRE_OK(dlbuf_send_frame(o.sock, &f, NULL));
 	hear(&o);
-	CHECK_EQ(fired, 0);
+	CHECK_EQ(fires(), 0);
 	say(&o);
 	hear(&o);
-	CHECK_EQ(fired, 0);
+	CHECK_EQ(fires(), 0);
 	say(&o);
 	until_fired(1);
 	say(&o);
 	finish(&o, 0);
-	CHECK_EQ(fired, 1);
+	CHECK_EQ(fires(), 1);
 	close(fd);
 }
 
@@ -308,7 +313,7 @@ static void killed(void *arg)
 	(void)arg;
 	REQUIRE_OK(dlbuf_send_frame(o.sock, &f, NULL));
 	hear(&o);
-	CHECK_EQ(fired, 0);
+	CHECK_EQ(fires(), 0);
 	CHECK_EQ(kill(o.pid, SIGKILL), 0);
 	until_fired(1);
 	finish(&o, SIGKILL);
@@ -353,7 +358,7 @@ static void tensor_lease(void *arg)
 	cts_delete(t[0]);
 	cts_delete(t[1]);
 	REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, u, &n, NULL));
-	CHECK_EQ(fired, 0);
+	CHECK_EQ(fires(), 0);
 	cts_delete(u[0]);
 	until_fired(1);
 	/* One that is not sent has no part in it. */
@@ -362,10 +367,10 @@ static void tensor_lease(void *arg)
 	CHECK_ERR(dlbuf_send(p.sock[0], t, 1, NULL), -EPIPE);
 	cts_delete(t[0]);
 	cts_delete(t[1]);
-	CHECK_EQ(fired, 2);
+	CHECK_EQ(fires(), 2);
 	while (event_pending())
 		sched_yield();
-	CHECK_EQ(fired, 2);
+	CHECK_EQ(fires(), 2);
 	p.sock[1] = dup(p.sock[0]);
 	pair_close(&p);
 	close(fd);
@@ -673,7 +678,7 @@ static void counts(void *arg)
 			CHECK_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
 			REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, t, &nt,
 					      NULL));
-			CHECK_EQ(fired, n);
+			CHECK_EQ(fires(), n);
 			while (nt)
 				cts_delete(t[--nt]);
 			until_fired(n + 1);

@@ -795,11 +795,16 @@ static void count_release(void *data)
 	__atomic_add_fetch((unsigned int *)data, 1, __ATOMIC_SEQ_CST);
 }
 
+static unsigned int releases(void)
+{
+	return __atomic_load_n(&released, __ATOMIC_SEQ_CST);
+}
+
 static void until_released(unsigned int n)
 {
-	while (__atomic_load_n(&released, __ATOMIC_SEQ_CST) < n)
+	while (releases() < n)
 		sched_yield();
-	CHECK_EQ(released, n);
+	CHECK_EQ(releases(), n);
 }
 
 /* The fds of the next message; how many. */
@@ -832,16 +837,16 @@ TEST(a_lease_ends_with_the_receiver)
 	f.release_data = &released;
 	for (int i = 0; i < NTYPES; i++) {
 		struct peers p = peers_open(types[i]);
-		unsigned int n = released;
+		unsigned int n = releases();
 
 		/* Given back by closing it, ... */
 		CHECK_OK(dlbuf_send_frame(p.us, &f, NULL));
 		CHECK_EQ(take_fds(p.them, fds), 2);
-		CHECK_EQ(released, n);
+		CHECK_EQ(releases(), n);
 		/* ... and in no other way. */
 		CHECK_EQ(write(fds[1], "x", 1), -1);
 		close(fds[0]);
-		CHECK_EQ(released, n);
+		CHECK_EQ(releases(), n);
 		close(fds[1]);
 		until_released(n + 1);
 		/* Never read. */
@@ -852,7 +857,7 @@ TEST(a_lease_ends_with_the_receiver)
 		CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EPIPE);
 		while (event_pending())
 			sched_yield();
-		CHECK_EQ(released, n + 2);
+		CHECK_EQ(releases(), n + 2);
 		peers_close(&p);
 	}
 }
@@ -914,14 +919,14 @@ TEST(every_call_fails_once)
 		calls = fault_count();
 		CHECK(calls > 8);
 		for (unsigned long n = 1; n <= calls; n++) {
-			unsigned int before = released;
+			unsigned int before = releases();
 			int ret;
 
 			fault_at(n);
 			ret = walk(types[i]);
 			fault_at(0);
 			CHECK(ret < 0 && dlbuf_last_error()[0]);
-			CHECK(released - before <= 1);
+			CHECK(releases() - before <= 1);
 		}
 	}
 }
