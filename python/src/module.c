@@ -276,6 +276,7 @@ static int look_up_dtype(PyObject *obj, DLDataType *dtype)
 
 int parse_dtype(PyObject *obj, DLDataType *dtype)
 {
+	/* Borrowed, and nothing is ever taken out of it. */
 	PyObject *packed = PyUnicode_CheckExact(obj) ?
 		PyDict_GetItemWithError(dtypes, obj) : NULL;
 	unsigned long value;
