@@ -329,7 +329,7 @@ run:
 
 check:
 	$(Q)tools/deps build lab check
-	$(Q)tests/check O=$(O)
+	$(Q)tests/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
 
 mutate:
 	$(Q)tools/deps build lab check
