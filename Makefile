@@ -329,7 +329,7 @@ run:
 
 check:
 	$(Q)tools/deps build lab check
-	$(Q)tests/check O=$(O)
+	$(Q)tests/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
 
 mutate:
 	$(Q)tools/deps build lab check
@@ -404,6 +404,7 @@ help:
 	'' \
 	'O=DIR                 build there instead of build/' \
 	'V=1                   show the commands' \
+	'JOBS=N                steps of make check at once (as many as there are CPUs)' \
 	'CROSS_COMPILE=        prefix of the tools, aarch64-linux-gnu- for instance'
 
 -include $(shell find $(O) -name '*.d' 2>/dev/null)

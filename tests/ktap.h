@@ -206,7 +206,7 @@ struct ktap_state {
 	sigjmp_buf leave;
 };
 extern struct ktap_state ktap;
-__attribute__((weak)) struct ktap_state ktap = { .timeout = 120, .fork = true };
+__attribute__((weak)) struct ktap_state ktap = { .timeout = 600, .fork = true };
 
 /* ---------------------------------------------------------------- printing */
 

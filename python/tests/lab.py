@@ -28,6 +28,9 @@ import lab_socket  # noqa: F401
 # here is written through np.asarray(), which is the buffer protocol.
 
 
+BOUND = 60      # seconds, for what is certain to come
+
+
 # ------------------------------------------------------------------ tensors
 
 @case
@@ -173,7 +176,7 @@ def deadline():
     assert t.acquired == 0
     raises(ValueError, lambda: t.acquire(deadline=float("nan")))
     v.signal(fence)
-    t.acquire("read", deadline=time.monotonic() + 60)
+    t.acquire("read", deadline=time.monotonic() + BOUND)
     v.close()
 
 
@@ -362,20 +365,17 @@ def vulkan():
     gpu.acquire()
     gpu.release()
     # The frame's lease waits for the CPU's view, too.
-    done = []
+    done = threading.Semaphore(0)
     y, = dlbuf.from_frame([(cpu.fd, 4)], 4, 4, "R8", device=vk,
-                          release=lambda: done.append(1))
+                          release=done.release)
     a = np.from_dlpack(y, device="cpu")
     del y
-    assert not done
+    assert not done.acquire(blocking=False)
     del a
-    for _ in range(1000):
-        if done:
-            break
-        time.sleep(0.01)        # the event thread's turn
-    assert done == [1]
+    assert done.acquire(timeout=BOUND)          # the event thread's turn
     vk.close()
     gpu.close()
+    assert not done.acquire(blocking=False)
 
 
 # ------------------------------------------------------------------ counts
@@ -488,15 +488,18 @@ def interop():
 def interpreter_exits():
     """With leases pending and a thread that deletes."""
     code = """
-import dlbuf, threading, time
+import dlbuf, threading
 t = dlbuf.alloc(4096, "uint8")
 def frame():
     return dlbuf.from_frame([(t.fd, 64)], 64, 64, "R8", release=lambda: None)
 keep = [frame() for _ in range(9)]
+begun = threading.Event()
 def forever():
-    while True: frame()
+    while True:
+        frame()
+        begun.set()
 threading.Thread(target=forever, daemon=True).start()
-time.sleep(0.05)
+begun.wait()
 """
     for _ in range(3):
         p = subprocess.run([sys.executable, "-c", code], capture_output=True)

@@ -353,12 +353,15 @@ def test_arguments_by_name():
 
 def test_shutdown_with_leftovers():
     """A thread deletes, and module globals go, while Python exits."""
-    code = ("import dlbuf, threading, time\n"
+    code = ("import dlbuf, threading\n"
             "keep = [dlbuf.from_dlpack(bytearray(9)) for _ in range(9)]\n"
+            "begun = threading.Event()\n"
             "def forever():\n"
-            "    while True: dlbuf.from_dlpack(bytearray(9)).close()\n"
+            "    while True:\n"
+            "        dlbuf.from_dlpack(bytearray(9)).close()\n"
+            "        begun.set()\n"
             "threading.Thread(target=forever, daemon=True).start()\n"
-            "time.sleep(0.05)\n")
+            "begun.wait()\n")
     for _ in range(5):
         assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 

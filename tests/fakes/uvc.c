@@ -421,7 +421,7 @@ static int nodes(const char *class, const char *prefix)
 /* uvcvideo registers the media device last. */
 static void wait_for_nodes(void)
 {
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0; i < 3000; i++) {
 		if (nodes("/sys/bus/media/devices", "media") &&
 		    nodes("/sys/class/video4linux", "video"))
 			return;

@@ -698,7 +698,7 @@ static void play(struct stream *s)
 static GstSample *pull(struct stream *s)
 {
 	GstSample *sample = gst_app_sink_try_pull_sample(
-		GST_APP_SINK(s->sink), 60 * GST_SECOND);
+		GST_APP_SINK(s->sink), 300 * GST_SECOND);
 	GstBus *bus;
 	GstMessage *m;
 	GError *e;

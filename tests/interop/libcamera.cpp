@@ -318,7 +318,7 @@ struct Capture {
 		std::unique_lock<std::mutex> lock(mutex);
 		Request *request;
 
-		if (!arrived.wait_for(lock, std::chrono::seconds(30),
+		if (!arrived.wait_for(lock, std::chrono::seconds(300),
 				      [this] { return !done.empty(); }))
 			return nullptr;
 		request = done.front();

@@ -743,7 +743,6 @@ int main(int argc, char **argv)
 		argv += 2;
 		argc -= 2;
 	}
-	ktap.timeout = 600;
 	ktap_prefix("%s", "lease");
 	ktap_case("camera-closed", camera_closed, NULL);
 	ktap_case("stress", stress, NULL);

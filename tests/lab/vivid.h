@@ -136,7 +136,7 @@ static inline bool vivid_dequeue(struct vivid *v, struct v4l2_buffer *buf)
 	struct pollfd p = { .fd = v->fd, .events = POLLIN };
 
 	do {
-		if (poll(&p, 1, 30000) <= 0)
+		if (poll(&p, 1, 300000) <= 0)
 			return false;
 		*buf = (struct v4l2_buffer){
 			.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
