@@ -185,8 +185,11 @@ def test_torch(np, asked):
     assert len(asked) == 1
     if hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         v = dlbuf.exchange(x, dlbuf.Tensor)
-        x[0, 0] = 5
+        w = dlbuf.exchange(v, torch.Tensor)
+        w[0, 0] = 5
+        assert type(w) is torch.Tensor and w.shape == (3, 4)
         assert memoryview(v)[0, 0] == 5
+        assert len(asked) == 1
 
 
 def test_torch_read_only():
