@@ -80,6 +80,9 @@ def until_closed(use, x):
     try:
         while True:
             use(x)
+            # Without the GIL outside of a use, too: else whoever closes finds
+            # somebody inside each time that it has it.
+            os.sched_yield()
     except (ValueError, AttributeError) as e:
         assert "closed" in str(e), e
 
