@@ -6,7 +6,9 @@ import fnmatch
 import gc
 import glob
 import os
+import shutil
 import struct
+import subprocess
 import sys
 import threading
 import traceback
@@ -91,6 +93,10 @@ class Vivid:
             os.close(self.camera)
         else:
             raise Skip("there is no vivid camera")
+        # The clock in the picture, which other cases take away.
+        if shutil.which("v4l2-ctl"):
+            subprocess.run(["v4l2-ctl", "-d", path, "-c", "osd_text_mode=0"],
+                           check=True)
         fmt = bytearray(208)
         struct.pack_into("I4xIII", fmt, 0, 1, width, height,
                          int.from_bytes(b"NV12", "little"))
