@@ -407,4 +407,5 @@ help:
 	'JOBS=N                steps of make check at once (as many as there are CPUs)' \
 	'CROSS_COMPILE=        prefix of the tools, aarch64-linux-gnu- for instance'
 
--include $(shell find $(O) -name '*.d' 2>/dev/null)
+-include $(shell find $(wildcard $(addprefix $(O)/,lib udmabuf tools tests)) -name '*.d' -type f 2>/dev/null) \
+	$(wildcard $(O)/bench/*.d)
