@@ -340,6 +340,16 @@ static int take(PyObject *list, PyObject *item)
 	return ret ? 1 : 0;
 }
 
+/* The list, or NULL with an exception: the library's, or that of a callback. */
+static PyObject *walked(PyObject *list, int ret)
+{
+	if (ret < 0)
+		raise_dlbuf(ret);
+	if (ret)
+		Py_CLEAR(list);
+	return list;
+}
+
 static int take_device(const struct dlbuf_device_info *info, void *list)
 {
 	PyGILState_STATE state = PyGILState_Ensure();
@@ -360,11 +370,7 @@ PyObject *list_devices(PyObject *module, PyObject *none)
 	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_device_each(take_device, list);
 	Py_END_ALLOW_THREADS
-	if (ret < 0)
-		raise_dlbuf(ret);
-	if (ret)
-		Py_CLEAR(list);
-	return list;
+	return walked(list, ret);
 }
 
 static int take_exporter(const struct dlbuf_exporter_info *info, void *list)
@@ -389,11 +395,7 @@ PyObject *list_exporters(PyObject *module, PyObject *none)
 	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_exporter_each(take_exporter, list);
 	Py_END_ALLOW_THREADS
-	if (ret < 0)
-		raise_dlbuf(ret);
-	if (ret)
-		Py_CLEAR(list);
-	return list;
+	return walked(list, ret);
 }
 
 static PyObject *format_planes(const struct dlbuf_format_info *info)

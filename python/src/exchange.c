@@ -142,7 +142,10 @@ static int take_own(struct tensor *t, const DLPackExchangeAPI *to,
 	return ret;
 }
 
-/* exchange(x, type): see the stub. */
+/*
+ * exchange(x, type): x as a tensor of another library's class. Both tables are
+ * called with the GIL; the tensor between them is taken by the second.
+ */
 PyObject *exchange(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
 	const DLPackExchangeAPI *from, *to;

@@ -272,12 +272,12 @@ def test_faults(cells, why):
 # ------------------------------------------------------------------ processes
 
 def test_processes_that_end(tmp_path, monkeypatch):
-    stub = tmp_path / "python"
-    stub.write_text("#!/bin/sh\ncat > /dev/null\necho '{\"next\": 0}'\n"
-                    "echo 'F1 x.h:1] Check failed: aligned' >&2\n"
+    interpreter = tmp_path / "python"
+    interpreter.write_text("#!/bin/sh\ncat > /dev/null\necho '{\"next\": 0}'\n"
+                           "echo 'F1 x.h:1] Check failed: aligned' >&2\n"
                     "kill -ABRT $$\n")
-    stub.chmod(0o755)
-    monkeypatch.setattr(_matrix.sys, "executable", str(stub))
+    interpreter.chmod(0o755)
+    monkeypatch.setattr(_matrix.sys, "executable", str(interpreter))
     seen = []
     cells = _matrix.run_pair("dlbuf", "raw", [
         ("uint8", "offset"), ("int8", "offset"), ("uint8", "contiguous")],
@@ -289,10 +289,10 @@ def test_processes_that_end(tmp_path, monkeypatch):
 
 
 def test_processes_that_do_not_begin(tmp_path, monkeypatch):
-    stub = tmp_path / "python"
-    stub.write_text("#!/bin/sh\ncat > /dev/null\nexit 3\n")
-    stub.chmod(0o755)
-    monkeypatch.setattr(_matrix.sys, "executable", str(stub))
+    interpreter = tmp_path / "python"
+    interpreter.write_text("#!/bin/sh\ncat > /dev/null\nexit 3\n")
+    interpreter.chmod(0o755)
+    monkeypatch.setattr(_matrix.sys, "executable", str(interpreter))
     cells = _matrix.run_pair("dlbuf", "raw", [("uint8", "offset"),
                                               ("int8", "offset")], print)
     assert [(c.state, c.words) for c in cells] == [
