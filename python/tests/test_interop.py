@@ -275,7 +275,7 @@ def test_processes_that_end(tmp_path, monkeypatch):
     interpreter = tmp_path / "python"
     interpreter.write_text("#!/bin/sh\ncat > /dev/null\necho '{\"next\": 0}'\n"
                            "echo 'F1 x.h:1] Check failed: aligned' >&2\n"
-                    "kill -ABRT $$\n")
+                           "kill -ABRT $$\n")
     interpreter.chmod(0o755)
     monkeypatch.setattr(_matrix.sys, "executable", str(interpreter))
     seen = []
