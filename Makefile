@@ -146,6 +146,7 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 lib-src-y := $(wildcard lib/*.c) udmabuf/alloc.c udmabuf/pool.c
 backend-src = $(wildcard lib/backends/$(1)/*.c)
 lib-src-$(CONFIG_BACKEND_CPU) += $(call backend-src,cpu)
+lib-src-$(CONFIG_BACKEND_CUDA) += $(call backend-src,cuda)
 lib-src-$(CONFIG_BACKEND_VULKAN) += $(call backend-src,vulkan)
 lib-src-$(CONFIG_EXPORTER_UDMABUF) += udmabuf/udmabuf.c
 lib-src-$(CONFIG_EXPORTER_HEAP) += udmabuf/heap.c
@@ -253,6 +254,7 @@ endef
 $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
 # Doubles of driver libraries, which tests load in their place.
+fakes-$(CONFIG_BACKEND_CUDA) += cuda
 fakes-$(CONFIG_BACKEND_VULKAN) += vulkan
 fakes := $(fakes-y:%=$(O)/tests/fakes/lib%.so)
 fake-obj = $(patsubst %.c,$(O)/%.o,$(wildcard tests/fakes/$(1).c tests/fakes/$(1)_*.c))

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The part of CUDA's driver API that dlbuf uses, as libcuda.so.1 has it: the
+ * only header of it is proprietary, and one binary serves every driver since
+ * CUDA 11.7. Names are cuda.h's with another prefix, so that both can be
+ * included: tests/abi/cuda compares them with each real cuda.h there is.
+ *
+ * 64-bit machines and 32-bit ones differ as C does; there is no driver for the
+ * latter any more.
+ */
+#ifndef DLBUF_CUDA_ABI_H
+#define DLBUF_CUDA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef int cuda_result;		/* CUresult */
+typedef int cuda_device;		/* CUdevice */
+typedef struct cuda_context_st *cuda_context;
+typedef struct cuda_stream_st *cuda_stream;
+typedef struct cuda_event_st *cuda_event;
+typedef struct cuda_memory_st *cuda_external_memory;
+typedef struct cuda_semaphore_st *cuda_external_semaphore;
+typedef void (*cuda_host_fn)(void *data);
+#if UINTPTR_MAX > UINT32_MAX
+typedef unsigned long long cuda_pointer; /* CUdeviceptr */
+#else
+typedef unsigned int cuda_pointer;
+#endif
+
+struct cuda_uuid {
+	char bytes[16];
+};
+
+/* CUDA_ERROR_* */
+enum {
+	CUABI_SUCCESS = 0,
+	CUABI_INVALID_VALUE = 1,
+	CUABI_OUT_OF_MEMORY = 2,
+	CUABI_NOT_INITIALIZED = 3,
+	CUABI_DEINITIALIZED = 4,
+	CUABI_STUB_LIBRARY = 34,
+	CUABI_DEVICE_UNAVAILABLE = 46,
+	CUABI_NO_DEVICE = 100,
+	CUABI_INVALID_DEVICE = 101,
+	CUABI_INVALID_CONTEXT = 201,
+	CUABI_ALREADY_MAPPED = 208,
+	CUABI_ECC_UNCORRECTABLE = 214,
+	CUABI_NVLINK_UNCORRECTABLE = 220,
+	CUABI_OPERATING_SYSTEM = 304,
+	CUABI_INVALID_HANDLE = 400,
+	CUABI_NOT_FOUND = 500,
+	CUABI_NOT_READY = 600,
+	CUABI_ILLEGAL_ADDRESS = 700,
+	CUABI_LAUNCH_TIMEOUT = 702,
+	CUABI_CONTEXT_IS_DESTROYED = 709,
+	CUABI_ASSERT = 710,
+	CUABI_HOST_MEMORY_ALREADY_REGISTERED = 712,
+	CUABI_HOST_MEMORY_NOT_REGISTERED = 713,
+	CUABI_HARDWARE_STACK_ERROR = 714,
+	CUABI_ILLEGAL_INSTRUCTION = 715,
+	CUABI_MISALIGNED_ADDRESS = 716,
+	CUABI_INVALID_ADDRESS_SPACE = 717,
+	CUABI_INVALID_PC = 718,
+	CUABI_LAUNCH_FAILED = 719,
+	CUABI_NOT_PERMITTED = 800,
+	CUABI_NOT_SUPPORTED = 801,
+	CUABI_SYSTEM_NOT_READY = 802,
+	CUABI_SYSTEM_DRIVER_MISMATCH = 803,
+	CUABI_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
+	CUABI_STREAM_CAPTURE_UNSUPPORTED = 900,
+	CUABI_STREAM_CAPTURE_INVALIDATED = 901,
+	CUABI_STREAM_CAPTURE_IMPLICIT = 906,
+	CUABI_UNKNOWN = 999,
+};
+
+/* CU_DEVICE_ATTRIBUTE_* */
+enum {
+	CUABI_ATTR_INTEGRATED = 18,
+	CUABI_ATTR_CAN_MAP_HOST_MEMORY = 19,
+	CUABI_ATTR_PCI_BUS_ID = 33,
+	CUABI_ATTR_PCI_DEVICE_ID = 34,
+	CUABI_ATTR_UNIFIED_ADDRESSING = 41,
+	CUABI_ATTR_PCI_DOMAIN_ID = 50,
+	CUABI_ATTR_COMPUTE_CAPABILITY_MAJOR = 75,
+	CUABI_ATTR_COMPUTE_CAPABILITY_MINOR = 76,
+	CUABI_ATTR_PAGEABLE_MEMORY_ACCESS = 88,
+	CUABI_ATTR_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,
+	CUABI_ATTR_HOST_REGISTER_SUPPORTED = 99,
+	CUABI_ATTR_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100,
+	CUABI_ATTR_READ_ONLY_HOST_REGISTER_SUPPORTED = 113,
+	CUABI_ATTR_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED = 114,
+	CUABI_ATTR_DMA_BUF_SUPPORTED = 124,	/* to export */
+	CUABI_ATTR_HOST_ALLOC_DMA_BUF_SUPPORTED = 146, /* since 13.0 */
+};
+
+/* Flags. */
+enum {
+	CUABI_STREAM_NON_BLOCKING = 1,
+	CUABI_EVENT_DISABLE_TIMING = 2,
+	CUABI_MEMHOSTREGISTER_PORTABLE = 1,
+	CUABI_MEMHOSTREGISTER_DEVICEMAP = 2,
+	CUABI_MEMHOSTREGISTER_IOMEMORY = 4,
+	CUABI_MEMHOSTREGISTER_READ_ONLY = 8,
+	CUABI_MEMHOSTALLOC_PORTABLE = 1,
+	CUABI_MEMHOSTALLOC_DEVICEMAP = 2,
+	CUABI_STREAM_WAIT_VALUE_GEQ = 0,
+	CUABI_STREAM_CAPTURE_STATUS_NONE = 0,
+	CUABI_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+	CUABI_STREAM_CAPTURE_MODE_GLOBAL = 0,
+	CUABI_STREAM_CAPTURE_MODE_RELAXED = 2,
+	CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
+	CUABI_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE = 1,
+};
+
+/* CUstream's two names for streams that are always there; DLPack's numbers. */
+#define CUABI_STREAM_LEGACY ((cuda_stream)(uintptr_t)1)
+#define CUABI_STREAM_PER_THREAD ((cuda_stream)(uintptr_t)2)
+
+/* CU_POINTER_ATTRIBUTE_*, and what MEMORY_TYPE gives (unsigned int). */
+enum {
+	CUABI_POINTER_CONTEXT = 1,		/* cuda_context */
+	CUABI_POINTER_MEMORY_TYPE = 2,		/* unsigned int */
+	CUABI_POINTER_DEVICE_POINTER = 3,	/* cuda_pointer */
+	CUABI_POINTER_HOST_POINTER = 4,		/* void * */
+	CUABI_POINTER_IS_MANAGED = 8,		/* unsigned int */
+	CUABI_POINTER_DEVICE_ORDINAL = 9,	/* int */
+	CUABI_POINTER_RANGE_START_ADDR = 11,	/* cuda_pointer */
+	CUABI_POINTER_RANGE_SIZE = 12,		/* size_t */
+	CUABI_POINTER_MEMPOOL_HANDLE = 17,	/* void * */
+	CUABI_MEMORYTYPE_HOST = 1,
+	CUABI_MEMORYTYPE_DEVICE = 2,
+};
+
+/* CUexternalMemoryHandleType, CUexternalSemaphoreHandleType */
+enum {
+	CUABI_MEMORY_OPAQUE_FD = 1,
+	CUABI_MEMORY_DMABUF_FD = 9,
+	CUABI_SEMAPHORE_OPAQUE_FD = 1,
+	CUABI_SEMAPHORE_TIMELINE_FD = 9,
+	CUABI_EXTERNAL_MEMORY_DEDICATED = 1,	/* a flag */
+};
+
+/* CUDA_EXTERNAL_MEMORY_HANDLE_DESC */
+struct cuda_memory_desc {
+	int type;
+	union {
+		int fd;
+		struct {
+			void *handle;
+			const void *name;
+		} win32;
+	} handle;
+	unsigned long long size;
+	unsigned int flags;
+	unsigned int reserved[16];
+};
+
+/* CUDA_EXTERNAL_MEMORY_BUFFER_DESC */
+struct cuda_buffer_desc {
+	unsigned long long offset;
+	unsigned long long size;
+	unsigned int flags;
+	unsigned int reserved[16];
+};
+
+/* CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC */
+struct cuda_semaphore_desc {
+	int type;
+	union {
+		int fd;
+		struct {
+			void *handle;
+			const void *name;
+		} win32;
+	} handle;
+	unsigned int flags;
+	unsigned int reserved[16];
+};
+
+/*
+ * CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS and _WAIT_PARAMS, which are alike as
+ * far as the value and the flags.
+ */
+struct cuda_semaphore_params {
+	unsigned long long value;
+	unsigned long long reserved1[8];
+	unsigned int flags;
+	unsigned int reserved2[17];
+};
+
+#endif /* DLBUF_CUDA_ABI_H */

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT
+/* CUDA's functions and results. */
+#include <dlfcn.h>
+#include <errno.h>
+
+#include "api.h"
+
+enum { NEEDED, OPTIONAL };
+
+static const struct dl_symbol symbols[] = {
+#define X(name, symbol, needed, params) \
+	{ #symbol, offsetof(struct cuda_api, name), needed == OPTIONAL },
+	CUDA_FUNCTIONS(X)
+#undef X
+};
+
+int cuda_load(struct cuda_api *cu, void **library)
+{
+	static const char *const sonames[] = { "libcuda.so.1", NULL };
+	int ret;
+
+	ret = dl_open("cuda", sonames, symbols, ARRAY_SIZE(symbols), cu,
+		      library);
+	if (ret)
+		return ret;
+	ret = CUDA_CALL(cu, Init, 0);
+	if (!ret)
+		return 0;
+	if (ret != -ENODEV)
+		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
+	dlclose(*library);
+	return ret;
+}
+
+static int errno_of(cuda_result result)
+{
+	switch (result) {
+	case CUABI_OUT_OF_MEMORY:
+		return -ENOMEM;
+	case CUABI_NO_DEVICE:
+	case CUABI_INVALID_DEVICE:
+	case CUABI_STUB_LIBRARY:
+	case CUABI_DEINITIALIZED:
+		return -ENODEV;
+	case CUABI_NOT_SUPPORTED:
+	case CUABI_NOT_PERMITTED:
+		return -EOPNOTSUPP;
+	default:
+		return -EIO;
+	}
+}
+
+int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call)
+{
+	const char *name = NULL, *text = NULL;
+
+	if (result == CUABI_SUCCESS)
+		return 0;
+	if (cu->GetErrorName(result, &name) || !name)
+		name = "a CUresult";
+	if (cu->GetErrorString(result, &text) || !text)
+		text = "unknown";
+	return fail(errno_of(result), "cuda: %s: %s (%d), %s", call, name,
+		    result, text);
+}
+
+int cuda_is_lost(cuda_result result)
+{
+	switch (result) {
+	case CUABI_DEINITIALIZED:
+	case CUABI_ECC_UNCORRECTABLE:
+	case CUABI_NVLINK_UNCORRECTABLE:
+	case CUABI_ILLEGAL_ADDRESS:
+	case CUABI_LAUNCH_TIMEOUT:
+	case CUABI_CONTEXT_IS_DESTROYED:
+	case CUABI_ASSERT:
+	case CUABI_HARDWARE_STACK_ERROR:
+	case CUABI_ILLEGAL_INSTRUCTION:
+	case CUABI_MISALIGNED_ADDRESS:
+	case CUABI_INVALID_ADDRESS_SPACE:
+	case CUABI_INVALID_PC:
+	case CUABI_LAUNCH_FAILED:
+	case CUABI_UNKNOWN:
+		return 1;
+	default:
+		return 0;
+	}
+}
