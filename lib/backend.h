@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include <dlbuf/device.h>
+#include <dlbuf/export.h>
 #include <dlbuf/tensor.h>
 
 #include "cache.h"
@@ -33,6 +34,7 @@ struct dlbuf_device {
 	enum dlbuf_sync release_sync;	/* ... and release() */
 	uint32_t copy_align;	/* of rows for detile(): bytes, a power of 2 */
 	unsigned int refs;	/* under cache.lock */
+	struct dlbuf_device *next;	/* of release_sync EVENT; sync.c's */
 	struct cache cache;
 };
 
@@ -46,6 +48,7 @@ struct import {
 	struct buffer_id id;	/* id.access: what the import allows */
 	int fd;			/* ours, a duplicate of the caller's */
 	uint32_t fd_access;	/* how it was opened; id.access or more */
+	uint32_t paths;		/* PATH_BIT()s: those that may be tried */
 	uint64_t bytes;
 
 	/* Filled in by backend->import(). */
@@ -60,15 +63,24 @@ struct import {
 	unsigned int refs;
 	/* The cache's, under cache.lock. */
 	bool staging;		/* of ours, for copies: found by its size */
+	bool own;		/* memory that the device has allocated */
 	uint64_t used;		/* clock of the cache at the last use */
 	int last_fd;		/* the caller's number at the last import, or -1 */
 	struct import *hash_next;
 	struct import *lru_prev, *lru_next;
 };
 
+/* Sets of paths. */
+#define PATH_BIT DLBUF_PATH_BIT
+#define PATHS_SHARED \
+	(PATH_BIT(DLBUF_PATH_DIRECT) | PATH_BIT(DLBUF_PATH_HOST))
+#define PATHS_COPIED \
+	(PATH_BIT(DLBUF_PATH_BRIDGE) | PATH_BIT(DLBUF_PATH_COPY))
+
 struct backend {
 	const char *name;
 	DLDeviceType type;
+	uint32_t paths;		/* those that it has; 0: direct only */
 	bool opaque;		/* data is a handle, not an address */
 	bool streams;		/* takes a stream in acquire and release */
 	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
@@ -97,7 +109,9 @@ struct backend {
 
 	/*
 	 * Imports imp->fd, which stays the core's: a driver that takes fds is
-	 * given a duplicate. On failure nothing is left behind. Required.
+	 * given a duplicate. By the first of imp->paths that serves, which goes
+	 * into imp->path; the sentence says why none did. On failure nothing is
+	 * left behind. Required.
 	 */
 	int (*import)(struct import *imp);
 
@@ -117,10 +131,34 @@ struct backend {
 	 * Ends an access, also when it fails: then the device is done with the
 	 * buffer. *fence is a new fd by release_sync, a sync_file or an
 	 * eventfd, or -1 when the work is complete; the core puts a sync_file
-	 * on the dma-buf. Required.
+	 * on the dma-buf. NULL with release_sync EVENT when nobody asks.
+	 * Required.
 	 */
 	int (*release)(struct import *imp, uint32_t access, void *stream,
 		       int *fence);
+
+	/*
+	 * Waits for the device's work on imp that was released, as far as the
+	 * access has to wait for it: what a fence on the dma-buf does for
+	 * others. deadline_ns as in dlbuf_acquire_opts. Required where
+	 * release_sync is EVENT.
+	 */
+	int (*wait)(struct import *imp, uint32_t access, uint64_t deadline_ns);
+
+	/*
+	 * Allocates imp->bytes, zero-filled, of the device's own memory and
+	 * exports it: imp->fd is new, imp->bytes may grow, the rest is as
+	 * import()'s. Optional, absence means that it cannot.
+	 */
+	int (*alloc)(struct import *imp);
+
+	/*
+	 * The dma-buf of memory that somebody else has allocated on the device.
+	 * Optional, likewise.
+	 */
+	int (*export)(struct dlbuf_device *dev, const DLTensor *tensor,
+		      const struct dlbuf_export_opts *opts,
+		      struct dlbuf_exported *out);
 
 	/*
 	 * Whether the device can read a frame that is not linear, of which

@@ -36,7 +36,7 @@ static struct import **bucket(struct cache *cache, const struct buffer_id *id)
 
 static bool same_buffer(const struct buffer_id *a, const struct buffer_id *b)
 {
-	return a->ino == b->ino && a->dev == b->dev && a->access == b->access;
+	return a->ino == b->ino && a->dev == b->dev;
 }
 
 static void idle_insert(struct cache *cache, struct import *imp)
@@ -68,12 +68,15 @@ static void idle_remove(struct cache *cache, struct import *imp)
 	cache->idle_bytes -= imp->bytes;
 }
 
+/* An import of that buffer, for that access and made by one of these paths. */
 static struct import *table_find(struct cache *cache,
-				 const struct buffer_id *id)
+				 const struct buffer_id *id, uint32_t paths)
 {
 	struct import *imp = *bucket(cache, id);
 
-	while (imp && !same_buffer(&imp->id, id))
+	while (imp && !(same_buffer(&imp->id, id) &&
+			imp->id.access == id->access &&
+			PATH_BIT(imp->path) & paths))
 		imp = imp->hash_next;
 	return imp;
 }
@@ -198,7 +201,7 @@ static int import_identify(struct import *imp, int fd,
 
 static int import_create(struct dlbuf_device *dev, int fd,
 			 const struct buffer_id *id, uint32_t fd_access,
-			 uint64_t end, struct import **out)
+			 uint32_t paths, uint64_t end, struct import **out)
 {
 	struct import *imp;
 	int ret;
@@ -209,6 +212,7 @@ static int import_create(struct dlbuf_device *dev, int fd,
 	imp->dev = dev;
 	imp->id = *id;
 	imp->fd_access = fd_access;
+	imp->paths = paths;
 	imp->last_fd = -1;
 	imp->refs = 1;
 	imp->fd = sys_dup(fd);
@@ -271,13 +275,14 @@ static bool same_access(const struct import *imp, uint32_t access)
  * and so has the same identity and the same mode. NULL: look closer.
  */
 static struct import *guess(struct cache *cache, int fd, uint32_t access,
-			    bool *counted)
+			    uint32_t paths, bool *counted)
 {
 	struct import *imp, *old = NULL;
 
 	pthread_mutex_lock(&cache->lock);
 	imp = *recent(cache, fd);
-	if (imp && (imp->last_fd != fd || !same_access(imp, access)))
+	if (imp && (imp->last_fd != fd || !same_access(imp, access) ||
+		    !(PATH_BIT(imp->path) & paths)))
 		imp = NULL;
 	*counted = imp;
 	if (imp) {
@@ -303,13 +308,14 @@ static struct import *guess(struct cache *cache, int fd, uint32_t access,
 
 /* By identity; NULL: not seen before. */
 static struct import *find(struct cache *cache, int fd,
-			   const struct buffer_id *id, bool counted)
+			   const struct buffer_id *id, uint32_t paths,
+			   bool counted)
 {
 	struct import *imp, *old = NULL;
 
 	pthread_mutex_lock(&cache->lock);
 	cache->clock += !counted;
-	imp = table_find(cache, id);
+	imp = table_find(cache, id, paths);
 	if (imp) {
 		use(cache, imp);
 		remember(cache, imp, fd);
@@ -329,7 +335,7 @@ static struct import *insert(struct cache *cache, struct import *imp, int fd)
 
 	pthread_mutex_lock(&cache->lock);
 	cache->misses++;
-	other = table_find(cache, &imp->id);
+	other = table_find(cache, &imp->id, PATH_BIT(imp->path));
 	if (other) {
 		use(cache, other);
 	} else {
@@ -379,7 +385,8 @@ int cache_add_staging(struct dlbuf_device *dev, int fd, struct import **out)
 
 	ret = buffer_identify(fd, &id);
 	if (!ret)
-		ret = import_create(dev, fd, &id, id.access, 0, &imp);
+		ret = import_create(dev, fd, &id, id.access, PATHS_SHARED, 0,
+				    &imp);
 	if (ret)
 		return ret;
 	imp->staging = true;
@@ -403,8 +410,25 @@ static int not_opened_for(int fd, uint32_t access)
 				access & DLBUF_WRITE ? "writing" : "reading");
 }
 
-int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint64_t end,
-	      struct import **out)
+/* Who the buffer is and what the import will allow. */
+static int identify(int fd, uint32_t access, struct buffer_id *id,
+		    uint32_t *fd_access)
+{
+	int ret = buffer_identify(fd, id);
+
+	if (ret)
+		return ret;
+	*fd_access = id->access;
+	if (access & ~id->access)
+		return not_opened_for(fd, access & ~id->access);
+	/* Memory that is only written has to be mapped readable all the same. */
+	if (access == DLBUF_READ)
+		id->access = DLBUF_READ;
+	return 0;
+}
+
+int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
+	      uint64_t end, struct import **out)
 {
 	struct cache *cache = &dev->cache;
 	struct buffer_id id;
@@ -413,23 +437,17 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint64_t end,
 	bool counted;
 	int ret;
 
-	imp = guess(cache, fd, access, &counted);
+	imp = guess(cache, fd, access, paths, &counted);
 	if (imp)
 		goto found;
-	ret = buffer_identify(fd, &id);
+	ret = identify(fd, access, &id, &fd_access);
 	if (ret)
 		return ret;
-	fd_access = id.access;
-	if (access & ~fd_access)
-		return not_opened_for(fd, access & ~fd_access);
-	/* Memory that is only written has to be mapped readable all the same. */
-	if (access == DLBUF_READ)
-		id.access = DLBUF_READ;
-	imp = find(cache, fd, &id, counted);
+	imp = find(cache, fd, &id, paths, counted);
 	if (imp)
 		goto found;
 	/* Unlocked: others need not wait for the driver. */
-	ret = import_create(dev, fd, &id, fd_access, end, &imp);
+	ret = import_create(dev, fd, &id, fd_access, paths, end, &imp);
 	if (ret)
 		return ret;
 	imp = insert(cache, imp, fd);
@@ -446,6 +464,75 @@ found:
 	else
 		*out = imp;
 	return ret;
+}
+
+int cache_try(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths)
+{
+	struct buffer_id id;
+	struct import *imp;
+	uint32_t fd_access;
+	int ret;
+
+	ret = identify(fd, access, &id, &fd_access);
+	if (!ret)
+		ret = import_create(dev, fd, &id, fd_access, paths, 0, &imp);
+	if (!ret)
+		import_destroy(imp);
+	return ret;
+}
+
+int cache_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
+{
+	struct cache *cache = &dev->cache;
+	struct import *imp = sys_calloc(1, dev->backend->import_size);
+	int ret;
+
+	if (!imp)
+		return fail(-ENOMEM, "no memory for an import");
+	imp->dev = dev;
+	imp->bytes = bytes;
+	imp->last_fd = -1;
+	imp->refs = 1;
+	imp->own = true;
+	ret = dev->backend->alloc(imp);
+	if (ret)
+		goto err_free;
+	ret = buffer_identify(imp->fd, &imp->id);
+	if (ret)
+		goto err_undo;
+	imp->fd_access = imp->id.access;
+	pthread_mutex_lock(&cache->lock);
+	table_insert(cache, imp);
+	cache->live_bytes += imp->bytes;
+	imp->used = cache->clock;
+	dev->refs++;
+	pthread_mutex_unlock(&cache->lock);
+	*out = imp;
+	return 0;
+
+err_undo:
+	dev->backend->unimport(imp);
+	close(imp->fd);
+err_free:
+	free(imp);
+	return ret;
+}
+
+size_t cache_find_all(struct cache *cache, const struct buffer_id *id,
+		      struct import *found[], size_t max)
+{
+	struct import *imp;
+	size_t n = 0;
+
+	pthread_mutex_lock(&cache->lock);
+	for (imp = *bucket(cache, id); imp && n < max; imp = imp->hash_next) {
+		if (!same_buffer(&imp->id, id))
+			continue;
+		use(cache, imp);
+		found[n++] = imp;
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return n;
 }
 
 void cache_ref(struct import *imp)
@@ -478,8 +565,13 @@ void cache_unref(struct import *imp)
 	pthread_mutex_lock(&cache->lock);
 	if (!__atomic_sub_fetch(&imp->refs, 1, __ATOMIC_ACQ_REL)) {
 		cache->live_bytes -= imp->bytes;
-		idle_insert(cache, imp);
-		old = evict_one(cache, cache->max_idle);
+		if (imp->own) {
+			table_remove(cache, imp);
+			old = imp;
+		} else {
+			idle_insert(cache, imp);
+			old = evict_one(cache, cache->max_idle);
+		}
 		/* The device has to live until the evicted one is gone. */
 		if (!old)
 			last = !--dev->refs;

@@ -55,14 +55,34 @@ void cache_finish(struct cache *cache);
 /*
  * The import of the dma-buf that fd is, found or made, with one more user. fd
  * is duplicated. access: what the import shall allow, 0 for all that fd does.
- * end: bytes that the buffer has to have.
+ * paths: PATH_BIT()s by which it may have been made. end: bytes that the buffer
+ * has to have.
  * -EBADF   not a dma-buf
  * -EACCES  fd was not opened for that
  * -ERANGE  the buffer is shorter
  * and what backend->import() says.
  */
-int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint64_t end,
-	      struct import **out);
+int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
+	      uint64_t end, struct import **out);
+
+/*
+ * Makes an import that the cache does not keep, to see whether it can be made,
+ * and undoes it.
+ */
+int cache_try(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths);
+
+/*
+ * A new import of memory that the device allocates, of at least so many bytes,
+ * with one user. It is found by its dma-buf while it is used, and not kept idle:
+ * nobody else may have that memory imported.
+ */
+int cache_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out);
+
+/*
+ * The imports of a buffer that are there, with one more user each; at most max.
+ */
+size_t cache_find_all(struct cache *cache, const struct buffer_id *id,
+		      struct import *found[], size_t max);
 
 /*
  * An idle staging buffer of at least so many bytes, and not twice as many, with

@@ -8,6 +8,7 @@
 #include "backend.h"
 #include "event.h"
 #include "internal.h"
+#include "sync.h"
 #include "sys.h"
 
 /*
@@ -42,6 +43,7 @@ static void check_backend(const struct backend *b)
 	assert(b->name && b->type && b->each && b->open && b->close &&
 	       b->describe && b->import && b->unimport && b->acquire &&
 	       b->release && b->import_size >= sizeof(struct import) &&
+	       !b->alloc == !b->export &&
 	       !b->can_detile == !b->detile);
 	(void)b;
 }
@@ -86,6 +88,8 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 	event_user_add();
 	cache_init(&dev->cache, opts->flags & DLBUF_DEVICE_NO_CACHE ? 0 :
 								       max_idle);
+	if (dev->release_sync == DLBUF_SYNC_EVENT)
+		sync_add_device(dev);
 }
 
 int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
@@ -121,6 +125,8 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 void device_destroy(struct dlbuf_device *dev)
 {
 	/* Nobody else knows the device any more. */
+	if (dev->release_sync == DLBUF_SYNC_EVENT)
+		sync_remove_device(dev);
 	cache_trim(dev, 0);
 	cache_finish(&dev->cache);
 	dev->backend->close(dev);

@@ -596,7 +596,7 @@ static int making_begin(struct making *m,
 /* One tensor; those before it may be over the same dma-buf. */
 static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		       const struct dlbuf_frame_layout layouts[], uint32_t i,
-		       uint32_t access)
+		       uint32_t access, uint32_t paths)
 {
 	const DLTensor *layout = &layouts[i].layout;
 	struct import *imp = NULL;
@@ -613,7 +613,7 @@ static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		if (!ret)
 			cache_ref(imp);
 	} else {
-		ret = cache_get(dev, layouts[i].fd, access, end, &imp);
+		ret = cache_get(dev, layouts[i].fd, access, paths, end, &imp);
 	}
 	if (ret)
 		return ret;
@@ -645,7 +645,7 @@ static bool wants_copy(const struct dlbuf_frame *f,
 
 int frame_tensors(struct dlbuf_device *dev,
 		  const struct dlbuf_frame_layout layouts[],
-		  const uint32_t access[], uint32_t n,
+		  const uint32_t access[], uint32_t paths, uint32_t n,
 		  void (*release)(void *data), void *release_data,
 		  DLManagedTensorVersioned *tensors[])
 {
@@ -656,7 +656,7 @@ int frame_tensors(struct dlbuf_device *dev,
 	if (ret)
 		return ret;
 	for (i = 0; i < n; i++) {
-		ret = make_tensor(&m, dev, layouts, i, access[i]);
+		ret = make_tensor(&m, dev, layouts, i, access[i], paths);
 		if (ret)
 			goto err;
 	}
@@ -704,8 +704,8 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
 		access[i] = o.access;
-	ret = frame_tensors(dev, layouts, access, n, f.release, f.release_data,
-			    tensors);
+	ret = frame_tensors(dev, layouts, access, import_paths(&o), n,
+			    f.release, f.release_data, tensors);
 	if (!ret)
 		*ntensors = n;
 	return ret;

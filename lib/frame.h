@@ -35,12 +35,13 @@ int frame_layouts(const struct dlbuf_frame *frame,
 
 /*
  * Makes the tensors of n layouts, which have been checked, over their fds, each
- * with its access (0: all that the fd allows), and a lease over all of them.
+ * with its access (0: all that the fd allows), by one of paths (PATH_BIT()s),
+ * and a lease over all of them.
  * All or none, and release is not called when it fails. As dlbuf_import().
  */
 int frame_tensors(struct dlbuf_device *dev,
 		  const struct dlbuf_frame_layout layouts[],
-		  const uint32_t access[], uint32_t n,
+		  const uint32_t access[], uint32_t paths, uint32_t n,
 		  void (*release)(void *data), void *release_data,
 		  DLManagedTensorVersioned *tensors[]);
 

@@ -595,6 +595,7 @@ static void hold_close(void *data)
 }
 
 static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
+			  const struct dlbuf_import_opts *opts,
 			  DLManagedTensorVersioned *tensors[], uint32_t *n)
 {
 	uint32_t access[DLBUF_MAX_PLANES];
@@ -604,8 +605,8 @@ static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 		a->m.layouts[i].fd = a->fds[a->m.buffer[i]];
 		access[i] = a->access[a->m.buffer[i]];
 	}
-	ret = frame_tensors(dev, a->m.layouts, access, a->m.head.ntensors,
-			    a->hold >= 0 ? hold_close : NULL,
+	ret = frame_tensors(dev, a->m.layouts, access, import_paths(opts),
+			    a->m.head.ntensors, a->hold >= 0 ? hold_close : NULL,
 			    (void *)(intptr_t)a->hold, tensors);
 	if (!ret)
 		*n = a->m.head.ntensors;
@@ -699,7 +700,7 @@ static int open_parcel(struct dlbuf_device *dev, struct parcel *p,
 		return ret;
 	ret = a.m.head.kind == MESSAGE_FRAME ?
 	      import_frame(dev, &a, import, t, &n) :
-	      import_tensors(dev, &a, t, &n);
+	      import_tensors(dev, &a, import, t, &n);
 	if (ret)
 		return ret;
 	/* From here on it is the tensors', and goes with them. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Acquire and release: states, fences in and out, leases that wait. */
 #include <errno.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <dlbuf/sync.h>
@@ -83,11 +84,71 @@ static int wait_here(struct import *imp, uint32_t access, int explicit,
 	return fence_wait_buffer(imp->fd, access, deadline_ns);
 }
 
+static struct {
+	pthread_mutex_t lock;
+	struct dlbuf_device *first;
+	unsigned int n;		/* atomic: without one nobody takes the lock */
+} unfenced = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+void sync_add_device(struct dlbuf_device *dev)
+{
+	pthread_mutex_lock(&unfenced.lock);
+	dev->next = unfenced.first;
+	unfenced.first = dev;
+	__atomic_add_fetch(&unfenced.n, 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&unfenced.lock);
+}
+
+void sync_remove_device(struct dlbuf_device *dev)
+{
+	struct dlbuf_device **p = &unfenced.first;
+
+	pthread_mutex_lock(&unfenced.lock);
+	while (*p != dev)
+		p = &(*p)->next;
+	*p = dev->next;
+	__atomic_sub_fetch(&unfenced.n, 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&unfenced.lock);
+}
+
+#define MAX_UNFENCED 16		/* imports of a buffer: devices times accesses */
+
+/*
+ * The last user of an import ends its device, which takes the list's lock: so
+ * what was found is given back without it.
+ */
+int sync_wait_devices(const struct buffer_id *id, const struct dlbuf_device *but,
+		      uint32_t access, uint64_t deadline_ns)
+{
+	struct import *found[MAX_UNFENCED];
+	size_t n = 0;
+	int ret = 0;
+
+	if (!__atomic_load_n(&unfenced.n, __ATOMIC_ACQUIRE))
+		return 0;
+	pthread_mutex_lock(&unfenced.lock);
+	for (struct dlbuf_device *dev = unfenced.first; dev; dev = dev->next)
+		if (dev != but)
+			n += cache_find_all(&dev->cache, id, found + n,
+					    MAX_UNFENCED - n);
+	pthread_mutex_unlock(&unfenced.lock);
+	for (size_t i = 0; i < n; i++) {
+		if (!ret)
+			ret = found[i]->dev->backend->wait(found[i], access,
+							   deadline_ns);
+		cache_unref(found[i]);
+	}
+	return ret;
+}
+
 static int begin(struct import *imp, uint32_t access, void *stream,
 		 const struct dlbuf_acquire_opts *o)
 {
 	int explicit = o->fence ? o->fence : -1, fence = -1, ret;
 
+	ret = sync_wait_devices(&imp->id, imp->dev, access, o->deadline_ns);
+	if (ret)
+		return ret;
 	if (imp->dev->acquire_sync == DLBUF_SYNC_FENCE)
 		ret = collect(imp, access, explicit, o->deadline_ns, &fence);
 	else
@@ -223,9 +284,11 @@ void sync_after(const struct sync_use *uses, uint32_t n, int fence)
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
 	struct dlbuf_device *dev = t->imp->dev;
+	bool asked = out || t->lease || dev->release_sync != DLBUF_SYNC_EVENT;
 	int fence = -1, ret;
 
-	ret = dev->backend->release(t->imp, access, stream, &fence);
+	ret = dev->backend->release(t->imp, access, stream,
+				    asked ? &fence : NULL);
 	if (!ret && dev->release_sync == DLBUF_SYNC_FENCE)
 		ret = publish(t->imp->fd, access, fence);
 	lease_hold(t->lease, fence);
@@ -279,7 +342,9 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 	if (ret)
 		return ret;
 	t->stream = NULL;
-	ret = collect(t->imp, access, -1, 0, &out);
+	ret = sync_wait_devices(&t->imp->id, t->imp->dev, access, 0);
+	if (!ret)
+		ret = collect(t->imp, access, -1, 0, &out);
 	if (ret)
 		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
 	else

@@ -35,6 +35,21 @@ int sync_before(struct dlbuf_device *dev, const struct sync_use *uses,
 void sync_after(const struct sync_use *uses, uint32_t n, int fence);
 
 /*
+ * A device whose work the kernel knows no fence of: who acquires a buffer on
+ * another device waits for that here.
+ */
+void sync_add_device(struct dlbuf_device *dev);
+void sync_remove_device(struct dlbuf_device *dev);
+
+/*
+ * Waits for the work of such devices, other than `but`, on a dma-buf. -ETIME,
+ * -EIO. Nothing where there is no such device.
+ */
+struct buffer_id;
+int sync_wait_devices(const struct buffer_id *id, const struct dlbuf_device *but,
+		      uint32_t access, uint64_t deadline_ns);
+
+/*
  * Lets the lease, which may be NULL, fire no earlier than the fence, borrowed,
  * signals: by an event, else by waiting for it.
  */

@@ -182,11 +182,27 @@ int import_opts_get(const struct dlbuf_import_opts *opts,
 	if (o->access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
 			    o->access);
+	if (o->paths & ~(PATHS_SHARED | PATHS_COPIED))
+		return fail(-EINVAL, "paths 0x%x are unknown",
+			    o->paths & ~(PATHS_SHARED | PATHS_COPIED));
+	if (!import_paths(o))
+		return fail(-EINVAL, "the paths that are wanted copy, which "
+			    "DLBUF_IMPORT_MAY_COPY allows");
 	return 0;
 }
 
+uint32_t import_paths(const struct dlbuf_import_opts *o)
+{
+	uint32_t paths = PATHS_SHARED;
+
+	if (o->flags & DLBUF_IMPORT_MAY_COPY)
+		paths |= PATHS_COPIED;
+	return o->paths ? paths & o->paths : paths;
+}
+
 int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
-		  uint32_t access, DLManagedTensorVersioned **out)
+		  uint32_t access, uint32_t paths,
+		  DLManagedTensorVersioned **out)
 {
 	struct import *imp;
 	struct tensor *t;
@@ -196,7 +212,7 @@ int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	ret = dlbuf_layout_extent(layout, &first, &end);
 	if (ret)
 		return ret;
-	ret = cache_get(dev, fd, access, end, &imp);
+	ret = cache_get(dev, fd, access, paths, end, &imp);
 	if (ret)
 		return ret;
 	ret = tensor_create(imp, layout, first, end, NULL, NULL, &t);
@@ -220,10 +236,11 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	ret = import_opts_get(opts, &o);
 	if (ret)
 		return ret;
-	if (o.view || o.flags)
-		return fail(-EINVAL, "a view and import flags are for frames, "
-			    "a layout says what it wants");
-	return tensor_import(dev, fd, layout, o.access, tensor);
+	if (o.view || o.flags & DLBUF_IMPORT_UNCROPPED)
+		return fail(-EINVAL, "a view and UNCROPPED are for frames, a "
+			    "layout says what it wants");
+	return tensor_import(dev, fd, layout, o.access, import_paths(&o),
+			     tensor);
 }
 
 DLTensor tensor_layout(const struct tensor *t)

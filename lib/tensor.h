@@ -56,10 +56,14 @@ int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out);
 
 /*
  * dlbuf_import() after its options have been looked at. access 0: all that
- * the fd allows.
+ * the fd allows. paths: PATH_BIT()s.
  */
 int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
-		  uint32_t access, DLManagedTensorVersioned **out);
+		  uint32_t access, uint32_t paths,
+		  DLManagedTensorVersioned **out);
+
+/* The paths that checked options allow. */
+uint32_t import_paths(const struct dlbuf_import_opts *o);
 
 /* Checks a caller's options, which may be NULL, and copies them. */
 int import_opts_get(const struct dlbuf_import_opts *opts,

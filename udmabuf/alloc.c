@@ -10,6 +10,7 @@
 #include <dlbuf/layout.h>
 
 #include "exporter.h"
+#include "../lib/backend.h"
 #include "../lib/internal.h"
 #include "../lib/sys.h"
 #include "../lib/uapi.h"
@@ -98,7 +99,7 @@ static int opts_get_alloc(struct dlbuf_alloc_opts *ours,
 }
 
 static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
-		      int *fd)
+		      int *fd, int *memfd)
 {
 	size_t len = strcspn(exporter, ":");
 
@@ -107,7 +108,7 @@ static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
 
 		if (strlen(e->name) == len && !strncmp(e->name, exporter, len))
 			return e->alloc(exporter[len] ? exporter + len + 1 : "",
-					bytes, name, fd);
+					bytes, name, fd, memfd);
 	}
 	for (size_t i = 0; not_built[i]; i++)
 		if (strlen(not_built[i]) == len &&
@@ -120,7 +121,7 @@ static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
 int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
 {
 	struct dlbuf_alloc_opts o;
-	int ret;
+	int memfd = -1, ret;
 
 	if (!fd)
 		return fail(-EINVAL, "fd is NULL");
@@ -129,19 +130,24 @@ int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
 		return ret;
 	if (!o.exporter)
 		return fail(-EINVAL, "dlbuf_alloc_fd() needs an exporter");
-	return alloc_from(o.exporter, bytes, o.name, fd);
+	ret = alloc_from(o.exporter, bytes, o.name, fd, &memfd);
+	if (memfd >= 0)
+		close(memfd);
+	return ret;
 }
 
 static int alloc_and_try(const char *exporter, uint64_t bytes,
 			 const char *name, exporter_try_fn try, void *data,
 			 int *out)
 {
-	int fd = -1, ret;
+	int fd = -1, memfd = -1, ret;
 
-	ret = alloc_from(exporter, bytes, name, &fd);
+	ret = alloc_from(exporter, bytes, name, &fd, &memfd);
 	if (ret)
 		return ret;
 	ret = try(fd, data);
+	if (memfd >= 0)
+		close(memfd);
 	if (!ret && out)
 		*out = fd;
 	else
@@ -197,7 +203,7 @@ static int import_on_each(int fd, void *data)
 
 	for (done = 0; done < r->ndevs; done++) {
 		ret = tensor_import(r->devs[done], fd, r->layout, 0,
-				    &r->tensors[done]);
+				    PATHS_SHARED, &r->tensors[done]);
 		if (ret)
 			break;
 	}
@@ -221,12 +227,65 @@ int exporter_alloc(const char *exporter, struct dlbuf_device *const devs[],
 			    fd);
 }
 
+/* Memory of the first device's own, which the others import. */
+static int alloc_on_device(struct request *r, uint64_t bytes)
+{
+	struct dlbuf_device *dev = r->devs[0];
+	struct request others = {
+		r->devs + 1, r->ndevs - 1, r->layout, r->tensors + 1,
+	};
+	struct import *imp;
+	struct tensor *t;
+	uint64_t first, end;
+	int ret;
+
+	if (!dev->backend->alloc)
+		return fail(-EOPNOTSUPP, "%s has no memory of its own to "
+			    "allocate", dev->name);
+	ret = dlbuf_layout_extent(r->layout, &first, &end);
+	if (!ret)
+		ret = cache_alloc(dev, bytes, &imp);
+	if (ret)
+		return ret;
+	ret = tensor_create(imp, r->layout, first, end, NULL, NULL, &t);
+	if (ret) {
+		cache_unref(imp);
+		return ret;
+	}
+	ret = import_on_each(imp->fd, &others);
+	if (ret)
+		t->versioned.deleter(&t->versioned);
+	else
+		r->tensors[0] = &t->versioned;
+	return ret;
+}
+
+/* For one device alone its own memory is the best that there is. */
+static int alloc_for(struct request *r, const char *exporter, uint64_t bytes,
+		     const char *name)
+{
+	int ret;
+
+	if (exporter && !strcmp(exporter, "device"))
+		return alloc_on_device(r, bytes);
+	if (!exporter && r->ndevs == 1 && r->devs[0]->backend->alloc) {
+		ret = alloc_on_device(r, bytes);
+		if (!ret || ret == -ENOMEM)
+			return ret;
+		log_at(DLBUF_LOG_INFO, "alloc: %s", dlbuf_last_error());
+		forget_failure();
+	}
+	return exporter_alloc(exporter, r->devs, r->ndevs, r->layout, bytes,
+			      name, r->tensors, NULL);
+}
+
 int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 		const DLTensor *layout, const struct dlbuf_alloc_opts *opts,
 		DLManagedTensorVersioned *tensors[])
 {
 	DLManagedTensorVersioned **made;
 	struct dlbuf_alloc_opts o;
+	struct request request;
 	uint64_t first, end;
 	int ret;
 
@@ -246,8 +305,8 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 		return fail(-ENOMEM, "no memory for %zu tensors", ndevs);
 	if (!end)
 		end = 1; /* a tensor without elements has a buffer all the same */
-	ret = exporter_alloc(o.exporter, devs, ndevs, layout, end, o.name, made,
-			     NULL);
+	request = (struct request){ devs, ndevs, layout, made };
+	ret = alloc_for(&request, o.exporter, end, o.name);
 	for (size_t i = 0; !ret && i < ndevs; i++)
 		tensors[i] = made[i];
 	free(made);
@@ -263,14 +322,16 @@ static int report(const char *name, const char *node, void *data)
 {
 	struct dlbuf_exporter_info info = { .size = sizeof(info) };
 	struct walk *walk = data;
-	int fd = -1;
+	int fd = -1, memfd = -1;
 
 	snprintf(info.name, sizeof(info.name), "%s", name);
 	snprintf(info.node, sizeof(info.node), "%s", node);
 	/* Probed by doing. */
-	info.status = alloc_from(name, 1, NULL, &fd);
+	info.status = alloc_from(name, 1, NULL, &fd, &memfd);
 	if (!info.status) {
 		close(fd);
+		if (memfd >= 0)
+			close(memfd);
 	} else {
 		snprintf(info.reason, sizeof(info.reason), "%s",
 			 dlbuf_last_error());

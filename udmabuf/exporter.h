@@ -13,10 +13,12 @@ struct exporter {
 	const char *name;	/* the word before the colon */
 	/*
 	 * Makes a dma-buf; selector is what follows the colon, "" without
-	 * one. name may be NULL. *fd is new, 3 or higher, O_RDWR.
+	 * one. name may be NULL. *fd is new, 3 or higher, O_RDWR. *memfd is new
+	 * too, the memory behind it, or stays -1: closed when the devices that
+	 * want it have imported it.
 	 */
 	int (*alloc)(const char *selector, uint64_t bytes, const char *name,
-		     int *fd);
+		     int *fd, int *memfd);
 	/* Calls fn with each full name and node there may be on this machine. */
 	int (*each)(int (*fn)(const char *name, const char *node, void *data),
 		    void *data);

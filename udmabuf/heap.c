@@ -88,10 +88,11 @@ out_node:
 }
 
 static int heap_alloc(const char *selector, uint64_t bytes, const char *name,
-		      int *fd)
+		      int *fd, int *memfd)
 {
 	DLBUF_OPTS(dlbuf_heap_opts, o, .name = name);
 
+	(void)memfd;
 	return dlbuf_heap_alloc(selector[0] ? selector : "system", bytes, &o,
 				fd);
 }

@@ -10,7 +10,9 @@
 #include <dlbuf/udmabuf.h>
 
 #include "exporter.h"
+#include "../lib/buffer.h"
 #include "../lib/internal.h"
+#include "../lib/memory.h"
 #include "../lib/sys.h"
 
 #ifndef MFD_HUGE_2MB
@@ -152,6 +154,7 @@ int dlbuf_udmabuf_create(uint64_t bytes, const struct dlbuf_udmabuf_opts *src,
 		close(memfd);
 		goto out_node;
 	}
+	memory_remember(fd, memfd);
 	out->fd = fd;
 	out->memfd = memfd;
 	out->bytes = bytes;
@@ -171,6 +174,27 @@ void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf)
 		close(buf->memfd);
 	buf->fd = -1;
 	buf->memfd = -1;
+}
+
+int dlbuf_udmabuf_remember(int fd, int memfd)
+{
+	uint64_t bytes;
+	struct stat st;
+	int ret;
+
+	ret = buffer_size(fd, fd, &bytes);
+	if (ret)
+		return ret;
+	if (fcntl(memfd, F_GET_SEALS) < 0)
+		return fail(-EBADF, "fd %d is not a memfd", memfd);
+	if (sys_fstat(memfd, &st) < 0)
+		return fail_errno("fd %d: fstat()", memfd);
+	if ((uint64_t)st.st_size != bytes)
+		return fail(-EINVAL, "the dma-buf has %llu bytes, the memfd %llu",
+			    (unsigned long long)bytes,
+			    (unsigned long long)st.st_size);
+	memory_remember(fd, memfd);
+	return 0;
 }
 
 /* The kernel says EINVAL for each of these rules; we say which. */
@@ -261,7 +285,7 @@ out_node:
 }
 
 static int udmabuf_alloc(const char *selector, uint64_t bytes, const char *name,
-			 int *fd)
+			 int *fd, int *memfd)
 {
 	DLBUF_OPTS(dlbuf_udmabuf_opts, o, .name = name);
 	struct dlbuf_udmabuf buf;
@@ -275,7 +299,7 @@ static int udmabuf_alloc(const char *selector, uint64_t bytes, const char *name,
 	ret = dlbuf_udmabuf_create(bytes, &o, &buf);
 	if (ret)
 		return ret;
-	close(buf.memfd);
+	*memfd = buf.memfd;
 	*fd = buf.fd;
 	return 0;
 }

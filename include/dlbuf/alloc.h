@@ -18,7 +18,9 @@ struct dlbuf_alloc_opts {
 	size_t size;
 	/*
 	 * Who makes it: "udmabuf", "udmabuf:2M" (2 MiB pages), "heap:system"
-	 * or another dma-heap; NULL tries "udmabuf", then "heap:system".
+	 * or another dma-heap; "device", of dlbuf_alloc() only: memory of the
+	 * first device's own, which the others import. NULL tries "device" where
+	 * there is one device, then "udmabuf", then "heap:system".
 	 */
 	const char *exporter;
 	const char *name;	/* shown by the kernel, 31 bytes; NULL: none */
@@ -32,7 +34,8 @@ struct dlbuf_alloc_opts {
  *
  * devs, layout and opts are borrowed. tensors[i], on devs[i], is new. All or
  * none. The dma-buf itself lives as long as the tensors; its fd is in
- * dlbuf_tensor_get_info().
+ * dlbuf_tensor_get_info(). Memory of a device's own (CUDA) is imported there by
+ * nobody else, and cannot be mapped by the CPU as a rule.
  * -EINVAL  no device, bad layout or opts, no such exporter
  * -ENOSYS  the exporter is not built into this library
  * -ENODEV  the exporter is absent (the sentence names the device node)

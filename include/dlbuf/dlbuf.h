@@ -46,6 +46,7 @@
 #include <dlbuf/base.h>
 #include <dlbuf/buffer.h>
 #include <dlbuf/device.h>
+#include <dlbuf/export.h>
 #include <dlbuf/dlpack.h>
 #include <dlbuf/fence.h>
 #include <dlbuf/format.h>

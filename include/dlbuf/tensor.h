@@ -44,16 +44,26 @@ struct dlbuf_import_opts {
 	uint32_t access;
 	uint32_t flags;		/* DLBUF_IMPORT_... */
 	uint32_t view;		/* enum dlbuf_view, of dlbuf_import_frame() */
-	uint32_t reserved;
+	/*
+	 * DLBUF_PATH_BIT()s of those that may be tried; 0: all that flags
+	 * allow. For tests and measurements: the first that serves is the best.
+	 */
+	uint32_t paths;
 };
 
-/* Flags of dlbuf_import_frame(). */
+#define DLBUF_PATH_BIT(path) (1u << (path))
+
 #define DLBUF_IMPORT_MAY_COPY	(1u << 0)	/* where nothing else helps */
-#define DLBUF_IMPORT_UNCROPPED	(1u << 1)	/* all that is stored */
+#define DLBUF_IMPORT_UNCROPPED	(1u << 1)	/* all of a frame that is stored */
 
 /*
- * Makes a tensor over the bytes of a dma-buf, without a copy. Importing a
- * dma-buf that the device has seen before is a lookup.
+ * Makes a tensor over the bytes of a dma-buf. Importing a dma-buf that the
+ * device has seen before is a lookup.
+ *
+ * Without a copy, unless DLBUF_IMPORT_MAY_COPY allows one and the device has no
+ * other way: then the tensor is memory of the device that the buffer is copied
+ * into by each acquire for reading and out of by each release of a writer, and
+ * has DLPACK_FLAG_BITMASK_IS_COPIED set.
  *
  * fd is duplicated: close yours whenever you like. layout and opts are
  * borrowed. *tensor is new: it keeps the memory and the device until its
@@ -63,7 +73,8 @@ struct dlbuf_import_opts {
  * -EBADF   fd is not open or not a dma-buf
  * -EACCES  opts ask for writing, fd was opened read-only
  * -ERANGE  the layout does not lie inside the dma-buf
- * -EIO, -EOPNOTSUPP  the driver refused; the sentence has its call and code
+ * -EIO, -EOPNOTSUPP  the driver refused; the sentence has its call and code,
+ *          and with several paths what each of them said
  * -ENOMEM, -EMFILE
  */
 DLBUF_API int dlbuf_import(struct dlbuf_device *dev, int fd,
@@ -104,6 +115,27 @@ struct dlbuf_tensor_info {
 /* Says what is behind a tensor. -EINVAL: not of dlbuf, or size not set. */
 DLBUF_API int dlbuf_tensor_get_info(const DLManagedTensorVersioned *tensor,
 				    struct dlbuf_tensor_info *info);
+
+struct dlbuf_path_info {
+	size_t size;			/* of this struct */
+	enum dlbuf_path path;
+	int status;			/* 0, or why it does not serve */
+	char reason[512];		/* the sentence behind status, or "" */
+};
+
+/*
+ * Tries, one after another, each path by which the device could import this
+ * dma-buf, and calls fn with what came of it; nothing of it stays. info is
+ * peeked, for the call only. A non-zero result of fn ends the walk and is
+ * returned. fd is borrowed. access as in dlbuf_import_opts. May block while the
+ * driver maps.
+ * -EINVAL  NULL, or access is none
+ * -EBADF   fd is not open or not a dma-buf
+ * -EACCES  fd was not opened for that access
+ */
+typedef int (*dlbuf_path_fn)(const struct dlbuf_path_info *info, void *data);
+DLBUF_API int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
+			  dlbuf_path_fn fn, void *data);
 
 #ifdef __cplusplus
 }

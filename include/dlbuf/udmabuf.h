@@ -32,7 +32,11 @@ struct dlbuf_udmabuf_opts {
 
 struct dlbuf_udmabuf {
 	int fd;			/* the dma-buf, O_RDWR */
-	int memfd;		/* its pages; sealed against shrinking, growing */
+	/*
+	 * Its pages; sealed against shrinking and growing. While it is open the
+	 * dma-buf can be imported by devices that only register host memory.
+	 */
+	int memfd;
 	uint64_t bytes;		/* of both, whole pages */
 };
 
@@ -52,6 +56,19 @@ DLBUF_API int dlbuf_udmabuf_create(uint64_t bytes,
 
 /* Closes both fds (taken) and sets them to -1. NULL is nothing. */
 DLBUF_API void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf);
+
+/*
+ * Says that a udmabuf which somebody else has made is a memfd from the begin to
+ * the end, so that devices which only register host memory (CUDA) can import it
+ * while this memfd stays open. dlbuf_udmabuf_create() has done so.
+ *
+ * Both are borrowed and not kept: once the number is closed nothing is known any
+ * more. What is said is believed: with a wrong memfd a device sees the wrong
+ * bytes.
+ * -EBADF   fd is not a dma-buf, memfd is not a memfd
+ * -EINVAL  the sizes differ
+ */
+DLBUF_API int dlbuf_udmabuf_remember(int fd, int memfd);
 
 struct dlbuf_udmabuf_item {
 	int memfd;		/* sealed F_SEAL_SHRINK, not F_SEAL_WRITE */

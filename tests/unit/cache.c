@@ -98,7 +98,7 @@ static int buffer(uint64_t bytes)
 static int get_end(struct dlbuf_device *dev, int fd, uint64_t end,
 		   struct import **out)
 {
-	return cache_get(dev, fd, 0, end, out);
+	return cache_get(dev, fd, 0, PATHS_SHARED, end, out);
 }
 
 static struct import *get(struct dlbuf_device *dev, int fd)
@@ -154,7 +154,7 @@ TEST(another_access_is_another_import)
 	int fd = buffer(4096);
 	struct import *rw = get(dev, fd), *r = NULL;
 
-	CHECK_OK(cache_get(dev, fd, DLBUF_READ, 1, &r));
+	CHECK_OK(cache_get(dev, fd, DLBUF_READ, PATHS_SHARED, 1, &r));
 	CHECK(r != rw);
 	CHECK_EQ(r->id.access, DLBUF_READ);
 	cache_unref(r);

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/* What a device says of its memory and of a dma-buf: export and probe. */
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "backend.h"
+#include "internal.h"
+#include "layout.h"
+
+int dlbuf_export(struct dlbuf_device *dev, const DLTensor *tensor,
+		 const struct dlbuf_export_opts *opts,
+		 struct dlbuf_exported *out)
+{
+	struct dlbuf_exported made = { .fd = -1 };
+	struct dlbuf_export_opts o;
+	int ret;
+
+	if (!dev || !tensor || !out)
+		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !tensor ?
+			    "tensor" : "out");
+	ret = OPTS_GET(&o, opts, "dlbuf_export_opts");
+	if (ret)
+		return ret;
+	if (o.flags & ~DLBUF_EXPORT_PCIE)
+		return fail(-EINVAL, "export flags 0x%x are unknown",
+			    o.flags & ~DLBUF_EXPORT_PCIE);
+	if (!tensor->data)
+		return fail(-EINVAL, "the tensor has no memory");
+	if (!dev->backend->export)
+		return fail(-EOPNOTSUPP, "%s has no memory of its own to export",
+			    dev->name);
+	ret = dev->backend->export(dev, tensor, &o, &made);
+	if (ret)
+		return ret;
+	ret = INFO_PUT(out, &made, "dlbuf_exported");
+	if (ret)
+		close(made.fd);
+	return ret;
+}
+
+/* A failure of these is of the dma-buf or of the request, not of a path. */
+static bool is_callers(int ret)
+{
+	return ret == -EBADF || ret == -EACCES || ret == -EINVAL;
+}
+
+int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
+		dlbuf_path_fn fn, void *data)
+{
+	uint32_t paths;
+	int ret = 0;
+
+	if (!dev || !fn)
+		return fail(-EINVAL, "%s is NULL", dev ? "fn" : "dev");
+	if (access & ~(uint32_t)DLBUF_RW)
+		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
+			    access);
+	paths = dev->backend->paths ? dev->backend->paths :
+				      PATH_BIT(DLBUF_PATH_DIRECT);
+	for (int path = DLBUF_PATH_DIRECT; !ret && path <= DLBUF_PATH_COPY;
+	     path++) {
+		struct dlbuf_path_info info = {
+			.size = sizeof(info), .path = path,
+		};
+
+		if (!(paths & PATH_BIT(path)))
+			continue;
+		info.status = cache_try(dev, fd, access, PATH_BIT(path));
+		if (is_callers(info.status))
+			return info.status;
+		if (info.status) {
+			snprintf(info.reason, sizeof(info.reason), "%s",
+				 dlbuf_last_error());
+			forget_failure();
+		}
+		ret = fn(&info, data);
+	}
+	return ret;
+}

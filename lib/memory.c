@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+/* Which memfd is behind a udmabuf. */
+#include <pthread.h>
+
+#include "buffer.h"
+#include "internal.h"
+#include "memory.h"
+#include "sys.h"
+
+struct memory {
+	dev_t dev, memfd_dev;
+	ino_t ino, memfd_ino;
+	int memfd;		/* somebody else's */
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct memory *list;
+	size_t n, room;
+} known = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool same_file(int fd, const struct memory *m)
+{
+	struct stat st;
+
+	return !fstat(fd, &st) && st.st_dev == m->memfd_dev &&
+	       st.st_ino == m->memfd_ino;
+}
+
+/* Under the lock: the list without those whose memfd is gone. */
+static void forget_closed(void)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < known.n; i++)
+		if (same_file(known.list[i].memfd, &known.list[i]))
+			known.list[n++] = known.list[i];
+	known.n = n;
+}
+
+/* Under the lock. Looks for what is gone as often as the list doubles. */
+static bool make_room(void)
+{
+	struct memory *list;
+	size_t room;
+
+	if (known.n < known.room)
+		return true;
+	forget_closed();
+	if (known.n < known.room / 2)
+		return true;
+	room = known.room ? known.room * 2 : 16;
+	list = sys_calloc(room, sizeof(*list));
+	if (!list)
+		return known.n < known.room;
+	for (size_t i = 0; i < known.n; i++)
+		list[i] = known.list[i];
+	free(known.list);
+	known.list = list;
+	known.room = room;
+	return true;
+}
+
+void memory_remember(int fd, int memfd)
+{
+	struct stat buffer, memory;
+
+	if (sys_fstat(fd, &buffer) || sys_fstat(memfd, &memory))
+		return;
+	pthread_mutex_lock(&known.lock);
+	if (make_room())
+		known.list[known.n++] = (struct memory){
+			.dev = buffer.st_dev,
+			.ino = buffer.st_ino,
+			.memfd_dev = memory.st_dev,
+			.memfd_ino = memory.st_ino,
+			.memfd = memfd,
+		};
+	pthread_mutex_unlock(&known.lock);
+}
+
+/* A duplicate first: the number may come to mean another file at any time. */
+static int dup_if_same(const struct memory *m)
+{
+	int fd = sys_dup(m->memfd);
+
+	if (fd < 0 || same_file(fd, m))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int memory_of(const struct buffer_id *id)
+{
+	int fd = -1;
+
+	pthread_mutex_lock(&known.lock);
+	for (size_t i = known.n; fd < 0 && i--;)
+		if (known.list[i].ino == id->ino && known.list[i].dev == id->dev)
+			fd = dup_if_same(&known.list[i]);
+	pthread_mutex_unlock(&known.lock);
+	return fd;
+}
+
+__attribute__((destructor))
+static void free_list(void)
+{
+	free(known.list);
+}
