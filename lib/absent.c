@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <stdint.h>
 
+#include <dlbuf/cuda.h>
 #include <dlbuf/heap.h>
 #include <dlbuf/udmabuf.h>
 
@@ -32,6 +33,12 @@ int dlbuf_udmabuf_create_list(const struct dlbuf_udmabuf_item *items,
 	return no_udmabuf();
 }
 
+int dlbuf_udmabuf_remember(int fd, int memfd)
+{
+	(void)fd, (void)memfd;
+	return no_udmabuf();
+}
+
 void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf)
 {
 	(void)buf; /* nobody can have made one */
@@ -44,6 +51,27 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 {
 	(void)heap, (void)bytes, (void)opts, (void)fd;
 	return fail(-ENOSYS, "dma-heap is not built into this library");
+}
+#endif
+
+#ifndef CONFIG_BACKEND_CUDA
+static int no_cuda(void)
+{
+	return fail(-ENOSYS, "backend cuda is not built into this library");
+}
+
+int dlbuf_device_wrap_cuda(void *context, const struct dlbuf_device_opts *opts,
+			   struct dlbuf_device **out)
+{
+	(void)context, (void)opts, (void)out;
+	return no_cuda();
+}
+
+int dlbuf_cuda_get_device(struct dlbuf_device *dev,
+			  struct dlbuf_cuda_device *cuda)
+{
+	(void)dev, (void)cuda;
+	return no_cuda();
 }
 #endif
 

@@ -98,7 +98,8 @@ struct backend {
 	 * fills in struct dlbuf_device afterwards, except dl.device_id, name and
 	 * what the device does about fences, which are the backend's. Required.
 	 */
-	int (*open)(const char *selector, struct dlbuf_device **out);
+	int (*open)(const char *selector, const struct dlbuf_device_opts *opts,
+		    struct dlbuf_device **out);
 
 	/* Frees the device; nothing is imported any more. Required. */
 	void (*close)(struct dlbuf_device *dev);
@@ -117,6 +118,12 @@ struct backend {
 
 	/* Undoes import(); imp itself and imp->fd are the core's. Required. */
 	void (*unimport)(struct import *imp);
+
+	/*
+	 * Refuses a stream that no access can begin or end on (-EINVAL, -EBUSY),
+	 * before anything has changed. Optional: without it all are right.
+	 */
+	int (*check_stream)(struct dlbuf_device *dev, void *stream);
 
 	/*
 	 * Begins an access. The core has waited for the fences, or, on a

@@ -68,11 +68,12 @@ static int no_such_backend(const char *name, size_t len)
 int device_opts_get(struct dlbuf_device_opts *ours,
 		    const struct dlbuf_device_opts *src)
 {
+	const uint32_t known = DLBUF_DEVICE_NO_CACHE | DLBUF_DEVICE_NO_BRIDGE;
 	int ret = OPTS_GET(ours, src, "dlbuf_device_opts");
 
-	if (!ret && ours->flags & ~DLBUF_DEVICE_NO_CACHE)
+	if (!ret && ours->flags & ~known)
 		ret = fail(-EINVAL, "device flags 0x%x are unknown",
-			   ours->flags & ~DLBUF_DEVICE_NO_CACHE);
+			   ours->flags & ~known);
 	return ret;
 }
 
@@ -113,7 +114,7 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 	if (!*b)
 		return no_such_backend(name, len);
 	check_backend(*b);
-	ret = (*b)->open(name[len] ? name + len + 1 : "", &dev);
+	ret = (*b)->open(name[len] ? name + len + 1 : "", &o, &dev);
 	if (ret)
 		return ret;
 	device_init(dev, *b, &o);

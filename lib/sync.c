@@ -177,6 +177,9 @@ static int check_stream(const struct tensor *t, const void *stream)
 	if (stream && !t->imp->dev->backend->streams)
 		return fail(-EINVAL, "device %s has no streams",
 			    t->imp->dev->name);
+	if (t->imp->dev->backend->check_stream)
+		return t->imp->dev->backend->check_stream(t->imp->dev,
+							  (void *)stream);
 	return 0;
 }
 
@@ -318,6 +321,10 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 
 static int check_fences(const struct tensor *t)
 {
+	/* A copy of a frame is made by its import, any other by the acquire. */
+	if (PATH_BIT(t->imp->path) & PATHS_COPIED && !t->imp->staging)
+		return fail(-EOPNOTSUPP, "the tensor is a copy, which "
+			    "dlbuf_acquire() makes");
 	if (t->imp->dev->acquire_sync == DLBUF_SYNC_FENCE)
 		return 0;
 	return fail(-EOPNOTSUPP, "device %s does not wait for fences by itself",

@@ -17,6 +17,8 @@
  *   alloc.h    new dma-bufs; udmabuf.h and heap.h are the two who make them
  *   socket.h   tensors and frames to another process
  *   pool.h     buffers for a camera to capture into
+ *   export.h   a dma-buf of memory that a device has
+ *   cuda.h     CUDA's streams and paths; wrapping your own context
  *   vulkan.h   what a Vulkan tensor holds; wrapping your own VkDevice
  *              (not included here: it needs the Vulkan headers)
  *   interop/   V4L2's, GStreamer's, PipeWire's buffers -> frames
@@ -45,6 +47,7 @@
 #include <dlbuf/alloc.h>
 #include <dlbuf/base.h>
 #include <dlbuf/buffer.h>
+#include <dlbuf/cuda.h>
 #include <dlbuf/device.h>
 #include <dlbuf/export.h>
 #include <dlbuf/dlpack.h>

@@ -302,11 +302,13 @@ TEST(a_number_replaced_in_between)
 	/* Another thread closes the fd and the number is given out again. */
 	CHECK_OK(buffer_identify(fd, &id));
 	CHECK_EQ(dup2(other, fd), fd);
-	CHECK_ERR(import_create(dev, fd, &id, id.access, 1, &imp), -EBADF);
+	CHECK_ERR(import_create(dev, fd, &id, id.access, PATHS_SHARED, 1,
+				&imp), -EBADF);
 	CHECK_SAYS("replaced");
 	close(fd);
 	close(other);
-	CHECK_ERR(import_create(dev, fd, &id, id.access, 1, &imp), -EBADF);
+	CHECK_ERR(import_create(dev, fd, &id, id.access, PATHS_SHARED, 1,
+				&imp), -EBADF);
 	CHECK(!imp);
 	dlbuf_device_close(dev);
 	CHECK_EQ(fake.imports, 0);

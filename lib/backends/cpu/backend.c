@@ -22,10 +22,12 @@ static void cpu_describe(struct dlbuf_device *dev,
 	snprintf(info->description, sizeof(info->description), "CPU");
 }
 
-static int cpu_open(const char *selector, struct dlbuf_device **out)
+static int cpu_open(const char *selector, const struct dlbuf_device_opts *opts,
+		    struct dlbuf_device **out)
 {
 	struct dlbuf_device *dev;
 
+	(void)opts;
 	if (selector[0] && strcmp(selector, "0"))
 		return fail(-ENODEV, "there is one cpu device, not cpu:%s",
 			    selector);

@@ -14,13 +14,18 @@ static const struct dl_symbol symbols[] = {
 #undef X
 };
 
-int cuda_load(struct cuda_api *cu, void **library)
+/*
+ * A driver that has begun to work has threads and is not unloaded; whoever opens
+ * it again is given the same one.
+ */
+int cuda_load(struct cuda_api *cu)
 {
 	static const char *const sonames[] = { "libcuda.so.1", NULL };
+	void *library;
 	int ret;
 
 	ret = dl_open("cuda", sonames, symbols, ARRAY_SIZE(symbols), cu,
-		      library);
+		      &library);
 	if (ret)
 		return ret;
 	ret = CUDA_CALL(cu, Init, 0);
@@ -28,7 +33,7 @@ int cuda_load(struct cuda_api *cu, void **library)
 		return 0;
 	if (ret != -ENODEV)
 		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
-	dlclose(*library);
+	dlclose(library);
 	return ret;
 }
 
@@ -64,7 +69,7 @@ int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call)
 		    result, text);
 }
 
-int cuda_is_lost(cuda_result result)
+bool cuda_is_lost(cuda_result result)
 {
 	switch (result) {
 	case CUABI_DEINITIALIZED:
@@ -80,9 +85,8 @@ int cuda_is_lost(cuda_result result)
 	case CUABI_INVALID_ADDRESS_SPACE:
 	case CUABI_INVALID_PC:
 	case CUABI_LAUNCH_FAILED:
-	case CUABI_UNKNOWN:
-		return 1;
+		return true;
 	default:
-		return 0;
+		return false;
 	}
 }

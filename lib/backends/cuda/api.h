@@ -6,6 +6,8 @@
 #ifndef DLBUF_CUDA_API_H
 #define DLBUF_CUDA_API_H
 
+#include <stdbool.h>
+
 #include "../../dl.h"
 #include "../../internal.h"
 #include "../../sys.h"
@@ -128,16 +130,17 @@ struct cuda_api {
 };
 
 /*
- * Opens libcuda.so.1 (or DLBUF_CUDA_LIBRARY) and initialises it. -ENODEV where
- * there is no driver or no device, -EIO where it is there and broken.
+ * Opens libcuda.so.1 (or DLBUF_CUDA_LIBRARY) and initialises it; from then on it
+ * stays. -ENODEV where there is no driver or no device, -EIO where it is there
+ * and broken.
  */
-int cuda_load(struct cuda_api *cu, void **library);
+int cuda_load(struct cuda_api *cu);
 
 /* 0, or the errno for a result, with the call, the code and the driver's words. */
 int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call);
 
 /* Whether a result means that the context is lost for good. */
-int cuda_is_lost(cuda_result result);
+bool cuda_is_lost(cuda_result result);
 
 /* Calls a function, or lets the fault injection fail it. */
 #define CUDA_RESULT(cu, name, ...) \

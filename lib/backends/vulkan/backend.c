@@ -211,11 +211,14 @@ static int open_device(struct vulkan_device *dev, const char *selector)
 	return ret;
 }
 
-static int vulkan_open(const char *selector, struct dlbuf_device **out)
+static int vulkan_open(const char *selector,
+		       const struct dlbuf_device_opts *opts,
+		       struct dlbuf_device **out)
 {
 	struct vulkan_device *dev;
 	int ret;
 
+	(void)opts;
 	ret = vulkan_device_alloc(&dev);
 	if (ret)
 		return ret;
