@@ -151,15 +151,19 @@ void vulkan_drain(struct vulkan_device *dev, VkQueue queue)
 	dev->unlock_queue(dev->lock_data, queue);
 }
 
+void vulkan_job_finish(struct vulkan_device *dev, struct vulkan_job *job)
+{
+	if (VULKAN_RESULT(&dev->instance.vk, WaitForFences, dev->handle, 1,
+			  &job->done, VK_TRUE, UINT64_MAX) != VK_SUCCESS)
+		vulkan_drain(dev, job->queue);
+}
+
 void vulkan_jobs_finish(struct vulkan_device *dev, struct vulkan_job **list)
 {
 	struct vulkan_job *job;
 
 	for (job = *list; job; job = job->next)
-		if (VULKAN_RESULT(&dev->instance.vk, WaitForFences, dev->handle,
-				  1, &job->done, VK_TRUE, UINT64_MAX) !=
-		    VK_SUCCESS)
-			vulkan_drain(dev, job->queue);
+		vulkan_job_finish(dev, job);
 	pthread_mutex_lock(&dev->lock);
 	while ((job = *list)) {
 		*list = job->next;

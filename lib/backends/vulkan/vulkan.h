@@ -24,6 +24,7 @@ enum {
 	EXT_DRIVER_PROPERTIES = 32,
 	EXT_MODIFIER = 64,
 	EXT_FORMAT_LIST = 128,
+	EXT_TIMELINE = 256,
 };
 #define VULKAN_EXT_REQUIRED (EXT_MEMORY_FD | EXT_DMA_BUF)
 
@@ -48,7 +49,9 @@ struct vulkan_physical {
 	uint32_t version;	/* the lower of the instance's and its own */
 	uint32_t extensions;	/* EXT_* */
 	uint32_t family;	/* of the queue */
+	uint32_t queues;	/* that the family has */
 	uint32_t memory_types;	/* those without a condition */
+	uint32_t local_types;	/* of these, those on the device */
 	bool address;		/* bufferDeviceAddress */
 	bool dedicated_only;	/* imports have to be dedicated allocations */
 	bool waits, signals;	/* SYNC_FD semaphores: into it, out of it */
@@ -167,6 +170,17 @@ int vulkan_physical_can_import(const struct vulkan_instance *inst,
 void vulkan_physical_find_sync(const struct vulkan_instance *inst,
 			       struct vulkan_physical *p);
 
+/* The queue family that work goes to. -EOPNOTSUPP: there is none. */
+int vulkan_physical_find_queue(const struct vulkan_instance *inst,
+			       struct vulkan_physical *p);
+
+/* What can be done with memory of that kind behind a buffer of that usage. */
+VkExternalMemoryFeatureFlags
+vulkan_memory_features(const struct vulkan_instance *inst,
+		       const struct vulkan_physical *p,
+		       VkBufferUsageFlags usage,
+		       VkExternalMemoryHandleTypeFlagBits type);
+
 /* Finds the device that selector names; "" is the first that can be used. */
 int vulkan_physical_select(const struct vulkan_instance *inst,
 			   const char *selector, struct vulkan_physical *p);
@@ -233,6 +247,9 @@ void vulkan_job_destroy(struct vulkan_device *dev, struct vulkan_job *job);
 
 /* Waits for what was submitted with it. */
 int vulkan_job_wait(struct vulkan_device *dev, struct vulkan_job *job);
+
+/* The same, whatever fails; the sentence stays. */
+void vulkan_job_finish(struct vulkan_device *dev, struct vulkan_job *job);
 
 /* Takes back those that are over. */
 void vulkan_jobs_reap(struct vulkan_device *dev, struct vulkan_job **list);
