@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include <dlfcn.h>
 #include <errno.h>
 
 #include "../../backend.h"
@@ -9,13 +10,27 @@ BACKEND_DECLARE(cuda);
 static int cuda_each(const struct backend *backend, dlbuf_device_fn fn,
 		     void *data)
 {
+	struct cuda_api cu;
+	void *library = NULL;
+	int ret = cuda_load(&cu, &library);
+
 	(void)backend, (void)fn, (void)data;
+	if (ret)
+		return ret;
+	dlclose(library);
 	return fail(-ENODEV, "cuda: being written");
 }
 
 static int cuda_open(const char *selector, struct dlbuf_device **out)
 {
+	struct cuda_api cu;
+	void *library = NULL;
+	int ret = cuda_load(&cu, &library);
+
 	(void)selector, (void)out;
+	if (ret)
+		return ret;
+	dlclose(library);
 	return fail(-ENODEV, "cuda: being written");
 }
 
