@@ -261,7 +261,7 @@ CUDA_FUNCTIONS(X)
 #define STRING_(s) #s
 #define X(name, symbol, needed, params) \
 	_Static_assert(!__builtin_strcmp(STRING(cu##name), #symbol), \
-		       "cu" #name " is not " #symbol);
+		       "cuda.h takes another symbol than " #symbol);
 CUDA_FUNCTIONS(X)
 #undef X
 

@@ -2,6 +2,7 @@
 /* CUDA's functions and results. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 
 #include "api.h"
 
@@ -14,6 +15,33 @@ static const struct dl_symbol symbols[] = {
 #undef X
 };
 
+/*
+ * Where there is no device, each cuInit() of driver 550 leaves four pipes' ends
+ * behind, the first one an eventfd and a thread, too: a process asks a library
+ * once. It stays loaded, so that no other one comes to be where it is.
+ */
+static struct {
+	pthread_mutex_t lock;
+	cuda_result (*init)(unsigned int flags);
+} refused = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Sets *library to NULL when it stays. */
+static cuda_result init_once(const struct cuda_api *cu, void **library)
+{
+	cuda_result result = CUABI_NO_DEVICE;
+
+	pthread_mutex_lock(&refused.lock);
+	if (refused.init != cu->Init) {
+		result = CUDA_RESULT(cu, Init, 0);
+		if (result == CUABI_NO_DEVICE) {
+			refused.init = cu->Init;
+			*library = NULL;
+		}
+	}
+	pthread_mutex_unlock(&refused.lock);
+	return result;
+}
+
 int cuda_load(struct cuda_api *cu, void **library)
 {
 	static const char *const sonames[] = { "libcuda.so.1", NULL };
@@ -23,12 +51,13 @@ int cuda_load(struct cuda_api *cu, void **library)
 		      library);
 	if (ret)
 		return ret;
-	ret = CUDA_CALL(cu, Init, 0);
+	ret = cuda_check(cu, init_once(cu, library), "cuInit");
 	if (!ret)
 		return 0;
 	if (ret != -ENODEV)
 		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
-	dlclose(*library);
+	if (*library)
+		dlclose(*library);
 	return ret;
 }
 
