@@ -16,6 +16,12 @@
 
 typedef int cuda_result;		/* CUresult */
 typedef int cuda_device;		/* CUdevice */
+/* Enumerations: as wide as int, which no number of theirs is too large for. */
+typedef int cuda_device_attribute;	/* CUdevice_attribute */
+typedef int cuda_pointer_attribute;	/* CUpointer_attribute */
+typedef int cuda_range_handle_type;	/* CUmemRangeHandleType */
+typedef int cuda_capture_status;	/* CUstreamCaptureStatus */
+typedef int cuda_capture_mode;		/* CUstreamCaptureMode */
 typedef struct cuda_context_st *cuda_context;
 typedef struct cuda_stream_st *cuda_stream;
 typedef struct cuda_event_st *cuda_event;

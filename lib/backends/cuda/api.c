@@ -2,6 +2,7 @@
 /* CUDA's functions and results. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 
 #include "api.h"
 
@@ -15,12 +16,34 @@ static const struct dl_symbol symbols[] = {
 };
 
 /*
- * A driver that has begun to work has threads and is not unloaded; whoever opens
- * it again is given the same one.
+ * Where there is no device, each cuInit() of driver 550 leaves four pipes' ends
+ * behind, the first one an eventfd and a thread, too: a process asks a library
+ * once. It stays loaded, so that no other one comes to be where it is; and so
+ * does one that has begun to work and has threads.
  */
+static struct {
+	pthread_mutex_t lock;
+	cuda_result (*init)(unsigned int flags);
+} refused = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static cuda_result init_once(const struct cuda_api *cu)
+{
+	cuda_result result = CUABI_NO_DEVICE;
+
+	pthread_mutex_lock(&refused.lock);
+	if (refused.init != cu->Init) {
+		result = CUDA_RESULT(cu, Init, 0);
+		if (result == CUABI_NO_DEVICE)
+			refused.init = cu->Init;
+	}
+	pthread_mutex_unlock(&refused.lock);
+	return result;
+}
+
 int cuda_load(struct cuda_api *cu)
 {
 	static const char *const sonames[] = { "libcuda.so.1", NULL };
+	cuda_result result;
 	void *library;
 	int ret;
 
@@ -28,12 +51,12 @@ int cuda_load(struct cuda_api *cu)
 		      &library);
 	if (ret)
 		return ret;
-	ret = CUDA_CALL(cu, Init, 0);
-	if (!ret)
-		return 0;
-	if (ret != -ENODEV)
+	result = init_once(cu);
+	ret = cuda_check(cu, result, "cuInit");
+	if (ret && ret != -ENODEV)
 		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
-	dlclose(library);
+	if (ret && result != CUABI_NO_DEVICE)
+		dlclose(library);
 	return ret;
 }
 

@@ -34,7 +34,7 @@
 	X(DeviceGetUuid_v2, cuDeviceGetUuid_v2, OPTIONAL,		\
 	  (struct cuda_uuid *uuid, cuda_device dev))			\
 	X(DeviceGetAttribute, cuDeviceGetAttribute, NEEDED,		\
-	  (int *value, int attribute, cuda_device dev))			\
+	  (int *value, cuda_device_attribute attribute, cuda_device dev)) \
 	X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, NEEDED,	\
 	  (cuda_context *ctx, cuda_device dev))				\
 	X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, NEEDED, \
@@ -59,13 +59,14 @@
 	  (cuda_pointer p, unsigned char value, size_t bytes,		\
 	   cuda_stream stream))						\
 	X(PointerGetAttribute, cuPointerGetAttribute, NEEDED,		\
-	  (void *value, int attribute, cuda_pointer p))			\
+	  (void *value, cuda_pointer_attribute attribute,		\
+	   cuda_pointer p))						\
 	X(MemGetAddressRange, cuMemGetAddressRange_v2, NEEDED,		\
 	  (cuda_pointer *base, size_t *bytes, cuda_pointer p))		\
 	X(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange,	\
 	  OPTIONAL,							\
-	  (void *handle, cuda_pointer p, size_t bytes, int type,	\
-	   unsigned long long flags))					\
+	  (void *handle, cuda_pointer p, size_t bytes,			\
+	   cuda_range_handle_type type, unsigned long long flags))	\
 	X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, NEEDED,		\
 	  (cuda_pointer to, const void *from, size_t bytes,		\
 	   cuda_stream stream))						\
@@ -80,9 +81,10 @@
 	X(StreamGetCtx, cuStreamGetCtx, NEEDED,				\
 	  (cuda_stream stream, cuda_context *ctx))			\
 	X(StreamIsCapturing, cuStreamIsCapturing, NEEDED,		\
-	  (cuda_stream stream, int *status))				\
+	  (cuda_stream stream, cuda_capture_status *status))		\
 	X(ThreadExchangeStreamCaptureMode,				\
-	  cuThreadExchangeStreamCaptureMode, NEEDED, (int *mode))	\
+	  cuThreadExchangeStreamCaptureMode, NEEDED,			\
+	  (cuda_capture_mode *mode))					\
 	X(StreamWaitEvent, cuStreamWaitEvent, NEEDED,			\
 	  (cuda_stream stream, cuda_event event, unsigned int flags))	\
 	X(StreamWaitValue32, cuStreamWaitValue32_v2, OPTIONAL,		\

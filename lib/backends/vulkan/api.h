@@ -44,6 +44,7 @@
 	X(DEVICE, GetImageMemoryRequirements2, NEEDED)			\
 	X(DEVICE, BindImageMemory, NEEDED)				\
 	X(DEVICE, GetMemoryFdPropertiesKHR, NEEDED)			\
+	X(DEVICE, GetMemoryFdKHR, OPTIONAL)				\
 	X(DEVICE, AllocateMemory, NEEDED)				\
 	X(DEVICE, FreeMemory, NEEDED)					\
 	X(DEVICE, BindBufferMemory, NEEDED)				\
@@ -57,6 +58,7 @@
 	X(DEVICE, EndCommandBuffer, NEEDED)				\
 	X(DEVICE, CmdPipelineBarrier, NEEDED)				\
 	X(DEVICE, CmdCopyImageToBuffer, NEEDED)				\
+	X(DEVICE, CmdCopyBuffer, OPTIONAL)				\
 	X(DEVICE, CreateFence, NEEDED)					\
 	X(DEVICE, DestroyFence, NEEDED)					\
 	X(DEVICE, ResetFences, NEEDED)					\
@@ -66,6 +68,12 @@
 	X(DEVICE, DestroySemaphore, NEEDED)				\
 	X(DEVICE, ImportSemaphoreFdKHR, OPTIONAL)			\
 	X(DEVICE, GetSemaphoreFdKHR, OPTIONAL)				\
+	X(DEVICE, GetSemaphoreCounterValue, OPTIONAL)			\
+	X(DEVICE, GetSemaphoreCounterValueKHR, OPTIONAL)		\
+	X(DEVICE, WaitSemaphores, OPTIONAL)				\
+	X(DEVICE, WaitSemaphoresKHR, OPTIONAL)				\
+	X(DEVICE, SignalSemaphore, OPTIONAL)				\
+	X(DEVICE, SignalSemaphoreKHR, OPTIONAL)				\
 	X(DEVICE, QueueSubmit, NEEDED)					\
 	X(DEVICE, QueueWaitIdle, NEEDED)
 

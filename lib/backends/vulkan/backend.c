@@ -146,7 +146,8 @@ static int create_device(struct vulkan_device *dev)
 		.queueCreateInfoCount = 1,
 		.pQueueCreateInfos = &queue,
 		.enabledExtensionCount =
-			vulkan_extension_names(p->extensions, names),
+			vulkan_extension_names(p->extensions &
+					       ~(uint32_t)EXT_TIMELINE, names),
 		.ppEnabledExtensionNames = names,
 	};
 

@@ -70,7 +70,8 @@ void vulkan_link_abandon(struct vulkan_bridge *bridge,
 
 /*
  * Destroys all links after their values were reached, waiting for those; calls
- * fn for each first, for its user part. At the end, before the close.
+ * fn for each first, for its user part. At the end, after the buffers and
+ * before the close.
  */
 void vulkan_links_free(struct vulkan_bridge *bridge,
 		       void (*fn)(struct vulkan_link *link, void *data),
@@ -100,7 +101,7 @@ void vulkan_bridge_buffer_destroy(struct vulkan_bridge_buffer *buffer);
  * foreign queue family and releases it again; the memory goes to the external
  * family for the other API. buffer NULL: no copy, only the fence becomes the
  * value. Does not block. On failure nothing was submitted and the value will
- * not be signalled.
+ * not be signalled. Without caps.fences_in fence has to be -1.
  */
 int vulkan_bridge_in(struct vulkan_bridge *bridge,
 		     struct vulkan_bridge_buffer *buffer, int fence,

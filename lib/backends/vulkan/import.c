@@ -4,7 +4,8 @@
 
 #include "vulkan.h"
 
-static int create_buffer(struct vulkan_device *dev, struct vulkan_import *vi)
+static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
+			 VkBuffer *out)
 {
 	VkExternalMemoryBufferCreateInfo external = {
 		.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
@@ -13,13 +14,13 @@ static int create_buffer(struct vulkan_device *dev, struct vulkan_import *vi)
 	VkBufferCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
 		.pNext = &external,
-		.size = vi->base.bytes,
+		.size = bytes,
 		.usage = dev->usage,
 		.sharingMode = VK_SHARING_MODE_EXCLUSIVE,
 	};
 
 	return VULKAN_CALL(&dev->instance.vk, CreateBuffer, dev->handle, &info,
-			   NULL, &vi->buffer.buffer);
+			   NULL, out);
 }
 
 /* What the memory behind the buffer has to be. */
@@ -54,12 +55,12 @@ int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
 	return 0;
 }
 
-static int find_needs(struct vulkan_device *dev, struct vulkan_import *vi,
-		      struct needs *needs)
+static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
+		      uint64_t bytes, struct needs *needs)
 {
 	VkBufferMemoryRequirementsInfo2 info = {
 		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
-		.buffer = vi->buffer.buffer,
+		.buffer = buffer,
 	};
 	VkMemoryDedicatedRequirements dedicated = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS,
@@ -74,17 +75,17 @@ static int find_needs(struct vulkan_device *dev, struct vulkan_import *vi,
 	 * Drivers round up to their own page. Memory that is not there cannot
 	 * be imported: some of them look and refuse, the others do not look.
 	 */
-	if (reqs.memoryRequirements.size > vi->base.bytes)
+	if (reqs.memoryRequirements.size > bytes)
 		return fail(-EOPNOTSUPP, "vulkan: a VkBuffer over the dma-buf "
 			    "needs %llu bytes, the dma-buf has %llu; allocate "
 			    "it in multiples of %llu",
 			    (unsigned long long)reqs.memoryRequirements.size,
-			    (unsigned long long)vi->base.bytes,
+			    (unsigned long long)bytes,
 			    (unsigned long long)reqs.memoryRequirements.alignment);
 	needs->dedicated = dev->physical.dedicated_only ||
 			   dedicated.requiresDedicatedAllocation ||
 			   dedicated.prefersDedicatedAllocation;
-	return vulkan_memory_type(dev, vi->base.fd,
+	return vulkan_memory_type(dev, dma_buf,
 				  reqs.memoryRequirements.memoryTypeBits,
 				  &needs->type);
 }
@@ -115,12 +116,13 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	return ret;
 }
 
-static int import_memory(struct vulkan_device *dev, struct vulkan_import *vi,
-			 const struct needs *needs)
+static int import_memory(struct vulkan_device *dev, VkBuffer buffer,
+			 int dma_buf, uint64_t bytes, const struct needs *needs,
+			 VkDeviceMemory *out)
 {
 	VkMemoryDedicatedAllocateInfo dedicated = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
-		.buffer = vi->buffer.buffer,
+		.buffer = buffer,
 	};
 	VkMemoryAllocateFlagsInfo flags = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
@@ -134,8 +136,37 @@ static int import_memory(struct vulkan_device *dev, struct vulkan_import *vi,
 		flags.pNext = next;
 		next = &flags;
 	}
-	return vulkan_import_memory(dev, vi->base.fd, vi->base.bytes,
-				    needs->type, next, &vi->buffer.memory);
+	return vulkan_import_memory(dev, dma_buf, bytes, needs->type, next, out);
+}
+
+int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
+			  uint64_t bytes, VkBuffer *buffer,
+			  VkDeviceMemory *memory)
+{
+	struct vulkan_api *vk = &dev->instance.vk;
+	struct needs needs;
+	int ret;
+
+	ret = create_buffer(dev, bytes, buffer);
+	if (ret)
+		return ret;
+	ret = find_needs(dev, *buffer, dma_buf, bytes, &needs);
+	if (!ret)
+		ret = import_memory(dev, *buffer, dma_buf, bytes, &needs,
+				    memory);
+	if (ret)
+		goto err_buffer;
+	ret = VULKAN_CALL(vk, BindBufferMemory, dev->handle, *buffer, *memory,
+			  0);
+	if (ret)
+		goto err_memory;
+	return 0;
+
+err_memory:
+	vk->FreeMemory(dev->handle, *memory, NULL);
+err_buffer:
+	vk->DestroyBuffer(dev->handle, *buffer, NULL);
+	return ret;
 }
 
 static void find_buffer_address(struct vulkan_device *dev,
@@ -155,34 +186,18 @@ int vulkan_import_buffer(struct import *imp)
 {
 	struct vulkan_device *dev = vulkan_device(imp->dev);
 	struct vulkan_import *vi = vulkan_import(imp);
-	struct vulkan_api *vk = &dev->instance.vk;
-	struct needs needs;
 	int ret;
 
-	ret = create_buffer(dev, vi);
+	ret = vulkan_import_dma_buf(dev, imp->fd, imp->bytes,
+				    &vi->buffer.buffer, &vi->buffer.memory);
 	if (ret)
 		return ret;
-	ret = find_needs(dev, vi, &needs);
-	if (!ret)
-		ret = import_memory(dev, vi, &needs);
-	if (ret)
-		goto err_buffer;
-	ret = VULKAN_CALL(vk, BindBufferMemory, dev->handle, vi->buffer.buffer,
-			  vi->buffer.memory, 0);
-	if (ret)
-		goto err_memory;
 	find_buffer_address(dev, vi);
 	vi->buffer.size = imp->bytes;
 	vi->buffer.device = dev->handle;
 	imp->data = &vi->buffer;
 	imp->path = DLBUF_PATH_DIRECT;
 	return 0;
-
-err_memory:
-	vk->FreeMemory(dev->handle, vi->buffer.memory, NULL);
-err_buffer:
-	vk->DestroyBuffer(dev->handle, vi->buffer.buffer, NULL);
-	return ret;
 }
 
 void vulkan_unimport_buffer(struct import *imp)

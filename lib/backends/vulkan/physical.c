@@ -117,6 +117,8 @@ static const struct {
 	{ EXT_MODIFIER, true, VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME },
 	/* What the one before needs on a device of 1.1. */
 	{ EXT_FORMAT_LIST, true, VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME },
+	/* The bridge's. */
+	{ EXT_TIMELINE, true, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME },
 	{ EXT_DRIVER_PROPERTIES, false,
 	  VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME },
 };
@@ -226,8 +228,8 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 	return 0;
 }
 
-static int find_queue_family(const struct vulkan_instance *inst,
-			     struct vulkan_physical *p)
+int vulkan_physical_find_queue(const struct vulkan_instance *inst,
+			       struct vulkan_physical *p)
 {
 	VkQueueFamilyProperties families[32];
 	uint32_t n = ARRAY_SIZE(families);
@@ -237,6 +239,7 @@ static int find_queue_family(const struct vulkan_instance *inst,
 		if (families[i].queueCount &&
 		    families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) {
 			p->family = i;
+			p->queues = families[i].queueCount;
 			return 0;
 		}
 	}
@@ -277,19 +280,27 @@ static void find_memory_types(const struct vulkan_instance *inst,
 	VkPhysicalDeviceMemoryProperties memory;
 
 	inst->vk.GetPhysicalDeviceMemoryProperties(p->handle, &memory);
-	for (uint32_t i = 0; i < memory.memoryTypeCount; i++)
-		if (!(memory.memoryTypes[i].propertyFlags & ~plain))
-			p->memory_types |= 1u << i;
+	for (uint32_t i = 0; i < memory.memoryTypeCount; i++) {
+		VkMemoryPropertyFlags flags = memory.memoryTypes[i].propertyFlags;
+
+		if (flags & ~plain)
+			continue;
+		p->memory_types |= 1u << i;
+		if (flags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)
+			p->local_types |= 1u << i;
+	}
 }
 
-static VkExternalMemoryFeatureFlags
-dma_buf_features(const struct vulkan_instance *inst,
-		 const struct vulkan_physical *p, VkBufferUsageFlags usage)
+VkExternalMemoryFeatureFlags
+vulkan_memory_features(const struct vulkan_instance *inst,
+		       const struct vulkan_physical *p,
+		       VkBufferUsageFlags usage,
+		       VkExternalMemoryHandleTypeFlagBits type)
 {
 	VkPhysicalDeviceExternalBufferInfo info = {
 		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_BUFFER_INFO,
 		.usage = usage,
-		.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
+		.handleType = type,
 	};
 	VkExternalBufferProperties properties = {
 		.sType = VK_STRUCTURE_TYPE_EXTERNAL_BUFFER_PROPERTIES,
@@ -298,6 +309,14 @@ dma_buf_features(const struct vulkan_instance *inst,
 	inst->vk.GetPhysicalDeviceExternalBufferProperties(p->handle, &info,
 							   &properties);
 	return properties.externalMemoryProperties.externalMemoryFeatures;
+}
+
+static VkExternalMemoryFeatureFlags
+dma_buf_features(const struct vulkan_instance *inst,
+		 const struct vulkan_physical *p, VkBufferUsageFlags usage)
+{
+	return vulkan_memory_features(inst, p, usage,
+		VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT);
 }
 
 int vulkan_physical_can_import(const struct vulkan_instance *inst,
@@ -363,7 +382,7 @@ int vulkan_physical_probe(const struct vulkan_instance *inst,
 	find_address(inst, p);
 	vulkan_physical_find_sync(inst, p);
 	ret = vulkan_physical_can_import(inst, p);
-	return ret ? ret : find_queue_family(inst, p);
+	return ret ? ret : vulkan_physical_find_queue(inst, p);
 }
 
 struct selector {

@@ -24,6 +24,7 @@ enum {
 	EXT_DRIVER_PROPERTIES = 32,
 	EXT_MODIFIER = 64,
 	EXT_FORMAT_LIST = 128,
+	EXT_TIMELINE = 256,
 };
 #define VULKAN_EXT_REQUIRED (EXT_MEMORY_FD | EXT_DMA_BUF)
 
@@ -48,7 +49,9 @@ struct vulkan_physical {
 	uint32_t version;	/* the lower of the instance's and its own */
 	uint32_t extensions;	/* EXT_* */
 	uint32_t family;	/* of the queue */
+	uint32_t queues;	/* that the family has */
 	uint32_t memory_types;	/* those without a condition */
+	uint32_t local_types;	/* of these, those on the device */
 	bool address;		/* bufferDeviceAddress */
 	bool dedicated_only;	/* imports have to be dedicated allocations */
 	bool waits, signals;	/* SYNC_FD semaphores: into it, out of it */
@@ -167,6 +170,17 @@ int vulkan_physical_can_import(const struct vulkan_instance *inst,
 void vulkan_physical_find_sync(const struct vulkan_instance *inst,
 			       struct vulkan_physical *p);
 
+/* The queue family that work goes to. -EOPNOTSUPP: there is none. */
+int vulkan_physical_find_queue(const struct vulkan_instance *inst,
+			       struct vulkan_physical *p);
+
+/* What can be done with memory of that kind behind a buffer of that usage. */
+VkExternalMemoryFeatureFlags
+vulkan_memory_features(const struct vulkan_instance *inst,
+		       const struct vulkan_physical *p,
+		       VkBufferUsageFlags usage,
+		       VkExternalMemoryHandleTypeFlagBits type);
+
 /* Finds the device that selector names; "" is the first that can be used. */
 int vulkan_physical_select(const struct vulkan_instance *inst,
 			   const char *selector, struct vulkan_physical *p);
@@ -188,6 +202,11 @@ int vulkan_memory_type(struct vulkan_device *dev, int dma_buf, uint32_t wanted,
 int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 			 uint32_t type, const void *next, VkDeviceMemory *out);
 
+/* A new buffer of dev->usage, bound to memory that is the dma-buf, borrowed. */
+int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
+			  uint64_t bytes, VkBuffer *buffer,
+			  VkDeviceMemory *memory);
+
 /* detile.c: the operations for tiled frames. */
 int vulkan_can_detile(struct dlbuf_device *dev, const struct detile *d);
 int vulkan_detile(const struct detile *d, int fence, int *done);
@@ -208,7 +227,56 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
  */
 void vulkan_sync_finish(struct vulkan_import *vi);
 
+/*
+ * jobs.c: submits under way, on a list of what they use. Job and list change
+ * under dev->lock, which these take.
+ */
+
+/* One to submit with; those of the list that are over are used again. */
+int vulkan_job_get(struct vulkan_device *dev, struct vulkan_job **list,
+		   struct vulkan_job **out);
+
+/* What was submitted is under way until its fence says otherwise. */
+int vulkan_job_submit(struct vulkan_device *dev, struct vulkan_job *job,
+		      VkQueue queue, const VkSubmitInfo *info);
+void vulkan_job_put(struct vulkan_device *dev, struct vulkan_job **list,
+		    struct vulkan_job *job);
+
+/* One without a copy: nothing was submitted, or the copy was taken off. */
+void vulkan_job_destroy(struct vulkan_device *dev, struct vulkan_job *job);
+
+/* Waits for what was submitted with it. */
+int vulkan_job_wait(struct vulkan_device *dev, struct vulkan_job *job);
+
+/* The same, whatever fails; the sentence stays. */
+void vulkan_job_finish(struct vulkan_device *dev, struct vulkan_job *job);
+
+/* Takes back those that are over. */
+void vulkan_jobs_reap(struct vulkan_device *dev, struct vulkan_job **list);
+
+/* Waits for all of a list that nobody else knows any more. */
+void vulkan_jobs_finish(struct vulkan_device *dev, struct vulkan_job **list);
+
 /* Frees the jobs that are kept. */
 void vulkan_jobs_free(struct vulkan_device *dev);
+
+/*
+ * What failed after its submit is over too, because what comes next may destroy
+ * what it uses. A device that is lost is done with everything.
+ */
+void vulkan_drain(struct vulkan_device *dev, VkQueue queue);
+
+/* Puts a sync_file (borrowed) into a semaphore, for one wait. */
+int vulkan_import_fence(struct vulkan_device *dev, int fence,
+			VkSemaphore semaphore);
+
+/* A semaphore as a new fd; -1: a SYNC_FD whose work is complete. */
+int vulkan_export_semaphore(struct vulkan_device *dev, VkSemaphore semaphore,
+			    VkExternalSemaphoreHandleTypeFlagBits type,
+			    int *out);
+
+/* The work up to the submit as a sync_file; -1: it is complete. */
+int vulkan_export_fence(struct vulkan_device *dev, struct vulkan_job *job,
+			int *fence);
 
 #endif /* DLBUF_VULKAN_BACKEND_H */

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: MIT
+/* The bridge's links, and how it finds out whether a value makes a fence. */
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "../../fence.h"
+#include "bridge_device.h"
+
+/* ---- timelines */
+
+int vulkan_timeline_create(struct vulkan_device *dev, bool shared,
+			   VkSemaphore *out)
+{
+	VkExportSemaphoreCreateInfo export = {
+		.sType = VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO,
+		.handleTypes = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT,
+	};
+	VkSemaphoreTypeCreateInfo type = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
+		.pNext = shared ? &export : NULL,
+		.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
+	};
+	VkSemaphoreCreateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+		.pNext = &type,
+	};
+
+	return VULKAN_CALL(&dev->instance.vk, CreateSemaphore, dev->handle,
+			   &info, NULL, out);
+}
+
+/* Whoever waits for it would do so for ever: it is worth another try. */
+int vulkan_timeline_signal(struct vulkan_device *dev, VkSemaphore timeline,
+			   uint64_t value)
+{
+	VkSemaphoreSignalInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
+		.semaphore = timeline,
+		.value = value,
+	};
+	int ret, tries = 3;
+
+	do
+		ret = VULKAN_CALL(&dev->instance.vk, SignalSemaphore,
+				  dev->handle, &info);
+	while (ret && --tries);
+	return ret;
+}
+
+int vulkan_timeline_wait(struct vulkan_device *dev, VkSemaphore timeline,
+			 uint64_t value)
+{
+	VkSemaphoreWaitInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO,
+		.semaphoreCount = 1,
+		.pSemaphores = &timeline,
+		.pValues = &value,
+	};
+
+	return VULKAN_CALL(&dev->instance.vk, WaitSemaphores, dev->handle,
+			   &info, UINT64_MAX);
+}
+
+int vulkan_bridge_submit(struct vulkan_bridge *bridge, struct vulkan_job *job,
+			 VkQueue queue, const struct vulkan_submit *s)
+{
+	VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+	VkTimelineSemaphoreSubmitInfo values = {
+		.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+		.waitSemaphoreValueCount = s->wait != VK_NULL_HANDLE,
+		.pWaitSemaphoreValues = &s->wait_value,
+		.signalSemaphoreValueCount = s->signal != VK_NULL_HANDLE,
+		.pSignalSemaphoreValues = &s->signal_value,
+	};
+	VkSubmitInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+		.pNext = &values,
+		.waitSemaphoreCount = values.waitSemaphoreValueCount,
+		.pWaitSemaphores = &s->wait,
+		.pWaitDstStageMask = &all,
+		.commandBufferCount = s->cmd != NULL,
+		.pCommandBuffers = &s->cmd,
+		.signalSemaphoreCount = values.signalSemaphoreValueCount,
+		.pSignalSemaphores = &s->signal,
+	};
+
+	return vulkan_job_submit(bridge->dev, job, queue, &info);
+}
+
+/* ---- links */
+
+static int link_create(struct vulkan_bridge *bridge, struct link **out)
+{
+	struct vulkan_device *dev = bridge->dev;
+	struct link *link = sys_calloc(1, sizeof(*link));
+	int ret;
+
+	if (!link)
+		return fail(-ENOMEM, "vulkan: no memory for a link");
+	link->base.fd = -1;
+	ret = vulkan_timeline_create(dev, bridge->links, &link->timeline);
+	if (ret)
+		goto err_free;
+	if (bridge->links)
+		ret = vulkan_export_semaphore(dev, link->timeline,
+			VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT,
+			&link->base.fd);
+	if (ret)
+		goto err_semaphore;
+	*out = link;
+	return 0;
+
+err_semaphore:
+	dev->instance.vk.DestroySemaphore(dev->handle, link->timeline, NULL);
+err_free:
+	free(link);
+	return ret;
+}
+
+/* An error is no answer. */
+static bool reached(struct vulkan_device *dev, const struct link *link)
+{
+	uint64_t value;
+
+	return VULKAN_RESULT(&dev->instance.vk, GetSemaphoreCounterValue,
+			     dev->handle, link->timeline, &value) ==
+	       VK_SUCCESS && value >= link->base.value;
+}
+
+static struct link *find_idle(struct vulkan_bridge *bridge)
+{
+	struct link **p = &bridge->idle, *link;
+
+	pthread_mutex_lock(&bridge->dev->lock);
+	while ((link = *p) && !reached(bridge->dev, link))
+		p = &link->next;
+	if (link)
+		*p = link->next;
+	pthread_mutex_unlock(&bridge->dev->lock);
+	return link;
+}
+
+int vulkan_link_get(struct vulkan_bridge *bridge, struct vulkan_link **out)
+{
+	struct link *link = find_idle(bridge);
+	int ret;
+
+	if (!link) {
+		ret = link_create(bridge, &link);
+		if (ret)
+			return ret;
+	}
+	link->base.value++;
+	*out = &link->base;
+	return 0;
+}
+
+void vulkan_link_put(struct vulkan_bridge *bridge, struct vulkan_link *base)
+{
+	struct link *link = container_of(base, struct link, base);
+
+	pthread_mutex_lock(&bridge->dev->lock);
+	link->next = bridge->idle;
+	bridge->idle = link;
+	pthread_mutex_unlock(&bridge->dev->lock);
+}
+
+void vulkan_link_abandon(struct vulkan_bridge *bridge, struct vulkan_link *base)
+{
+	struct link *link = container_of(base, struct link, base);
+
+	if (vulkan_timeline_signal(bridge->dev, link->timeline, base->value)) {
+		log_at(DLBUF_LOG_WARN, "%s; what waits for it stays",
+		       dlbuf_last_error());
+		/* The next use is of this value again. */
+		base->value--;
+	}
+	vulkan_link_put(bridge, base);
+}
+
+void vulkan_links_free(struct vulkan_bridge *bridge,
+		       void (*fn)(struct vulkan_link *link, void *data),
+		       void *data)
+{
+	struct vulkan_device *dev = bridge->dev;
+	struct link *link;
+
+	/* Fences wait for values, and semaphores outlive their submits. */
+	vulkan_jobs_finish(dev, &bridge->jobs);
+	while ((link = bridge->idle)) {
+		bridge->idle = link->next;
+		/* Of a device that is lost nothing is to be waited for. */
+		if (vulkan_timeline_wait(dev, link->timeline, link->base.value))
+			log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
+		if (fn)
+			fn(&link->base, data);
+		if (link->base.fd != -1)
+			close(link->base.fd);
+		dev->instance.vk.DestroySemaphore(dev->handle, link->timeline,
+						  NULL);
+		free(link);
+	}
+}
+
+/* ---- does a value make a fence? */
+
+/*
+ * Drivers may answer vkGetSemaphoreFdKHR() when the value is there, and that
+ * may be never if nobody helps: so somebody does, after a while.
+ */
+#define TRY_NS 100000000ull
+#define SIGNAL_NS 1000000000ull
+
+struct trial {
+	struct vulkan_device *dev;
+	VkSemaphore timeline;
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	bool returned;		/* vkGetSemaphoreFdKHR() has */
+	bool helped;		/* the value was signalled before that */
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static void *help(void *arg)
+{
+	struct trial *t = arg;
+	uint64_t end = now_ns() + TRY_NS;
+	struct timespec deadline = {
+		.tv_sec = end / 1000000000,
+		.tv_nsec = end % 1000000000,
+	};
+	int ret = 0;
+
+	pthread_mutex_lock(&t->lock);
+	while (!t->returned && !ret)
+		ret = pthread_cond_timedwait(&t->cond, &t->lock, &deadline);
+	t->helped = !t->returned;
+	pthread_mutex_unlock(&t->lock);
+	if (t->helped)
+		vulkan_timeline_signal(t->dev, t->timeline, 1);
+	return NULL;
+}
+
+static int start_helper(struct trial *t, pthread_t *thread)
+{
+	pthread_condattr_t attr;
+	int ret;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&t->cond, &attr);
+	pthread_condattr_destroy(&attr);
+	pthread_mutex_init(&t->lock, NULL);
+	ret = fault_hit() ? EAGAIN : pthread_create(thread, NULL, help, t);
+	if (!ret)
+		return 0;
+	pthread_cond_destroy(&t->cond);
+	pthread_mutex_destroy(&t->lock);
+	return fail(-ENOMEM, "pthread_create(): %s", strerror(ret));
+}
+
+/* The export's result, with the helper at hand. */
+static int export_helped(struct trial *t, struct vulkan_job *job, int *fence)
+{
+	pthread_t thread;
+	int ret, started;
+
+	started = start_helper(t, &thread);
+	if (started) {
+		t->helped = true;
+		vulkan_timeline_signal(t->dev, t->timeline, 1);
+		return started;
+	}
+	ret = vulkan_export_fence(t->dev, job, fence);
+	pthread_mutex_lock(&t->lock);
+	t->returned = true;
+	pthread_cond_signal(&t->cond);
+	pthread_mutex_unlock(&t->lock);
+	pthread_join(thread, NULL);
+	pthread_cond_destroy(&t->cond);
+	pthread_mutex_destroy(&t->lock);
+	return ret;
+}
+
+/* The fence has to be one of the value: not before it, and soon after. */
+static int check_fence(struct trial *t, int fence)
+{
+	const char *who = t->dev->physical.info.description;
+	int ret;
+
+	if (t->helped)
+		return fail(-EOPNOTSUPP, "vulkan: %s: vkGetSemaphoreFdKHR waits "
+			    "for the other API's signal", who);
+	if (fence_signalled(fence) == 1)
+		return fail(-EOPNOTSUPP, "vulkan: %s: vkGetSemaphoreFdKHR gives "
+			    "a fence that does not wait for the other API's "
+			    "signal", who);
+	t->helped = true;
+	ret = vulkan_timeline_signal(t->dev, t->timeline, 1);
+	if (!ret)
+		ret = dlbuf_fence_wait(fence, now_ns() + SIGNAL_NS);
+	if (ret == -ETIME)
+		return fail(-EOPNOTSUPP, "vulkan: %s: the fence of a timeline's "
+			    "value does not signal", who);
+	return ret;
+}
+
+static int try_out(struct vulkan_bridge *bridge, struct trial *t,
+		   struct vulkan_job *job)
+{
+	struct vulkan_device *dev = bridge->dev;
+	int fence = -1, ret;
+
+	ret = vulkan_bridge_submit(bridge, job, bridge->out,
+				   &(struct vulkan_submit){
+		.wait = t->timeline,
+		.wait_value = 1,
+		.signal = job->signal,
+	});
+	if (ret)
+		return ret;
+	ret = export_helped(t, job, &fence);
+	/* What no fence comes out of is a driver that cannot. */
+	if (ret == -EIO)
+		ret = -EOPNOTSUPP;
+	if (!ret)
+		ret = check_fence(t, fence);
+	if (!t->helped)
+		vulkan_timeline_signal(dev, t->timeline, 1);
+	vulkan_job_finish(dev, job);
+	if (fence != -1)
+		close(fence);
+	return ret;
+}
+
+int vulkan_bridge_try_out(struct vulkan_bridge *bridge)
+{
+	struct vulkan_device *dev = bridge->dev;
+	struct trial t = { .dev = dev };
+	struct vulkan_job *job;
+	int ret;
+
+	if (!dev->physical.signals)
+		return fail(-EOPNOTSUPP, "vulkan: %s: "
+			    "vkGetPhysicalDeviceExternalSemaphoreProperties: "
+			    "SYNC_FD is not exportable",
+			    dev->physical.info.description);
+	ret = vulkan_timeline_create(dev, bridge->links, &t.timeline);
+	if (ret)
+		return ret;
+	ret = vulkan_job_get(dev, &bridge->jobs, &job);
+	if (!ret) {
+		ret = try_out(bridge, &t, job);
+		/* Its semaphore may hold a signal, and is not made for all. */
+		vulkan_job_destroy(dev, job);
+	}
+	dev->instance.vk.DestroySemaphore(dev->handle, t.timeline, NULL);
+	return ret;
+}

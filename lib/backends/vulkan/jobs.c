@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT
+/* Submits under way, and the fences that go into them and come out. */
+#include <errno.h>
+
+#include "../../fence.h"
+#include "vulkan.h"
+
+void vulkan_job_destroy(struct vulkan_device *dev, struct vulkan_job *job)
+{
+	struct vulkan_api *vk = &dev->instance.vk;
+
+	vk->DestroyFence(dev->handle, job->done, NULL);
+	vk->DestroySemaphore(dev->handle, job->wait, NULL);
+	vk->DestroySemaphore(dev->handle, job->signal, NULL);
+	free(job);
+}
+
+void vulkan_jobs_free(struct vulkan_device *dev)
+{
+	while (dev->free_jobs) {
+		struct vulkan_job *job = dev->free_jobs;
+
+		dev->free_jobs = job->next;
+		vulkan_job_destroy(dev, job);
+	}
+}
+
+static int job_create(struct vulkan_device *dev, struct vulkan_job **out)
+{
+	struct vulkan_api *vk = &dev->instance.vk;
+	VkFenceCreateInfo fence = {
+		.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO,
+	};
+	VkExportSemaphoreCreateInfo export = {
+		.sType = VK_STRUCTURE_TYPE_EXPORT_SEMAPHORE_CREATE_INFO,
+		.handleTypes = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT,
+	};
+	VkSemaphoreCreateInfo plain = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+	}, exported = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO,
+		.pNext = &export,
+	};
+	struct vulkan_job *job = sys_calloc(1, sizeof(*job));
+	int ret;
+
+	if (!job)
+		return fail(-ENOMEM, "vulkan: no memory for a job");
+	ret = VULKAN_CALL(vk, CreateFence, dev->handle, &fence, NULL,
+			  &job->done);
+	if (!ret && dev->physical.waits)
+		ret = VULKAN_CALL(vk, CreateSemaphore, dev->handle, &plain,
+				  NULL, &job->wait);
+	if (!ret && dev->physical.signals)
+		ret = VULKAN_CALL(vk, CreateSemaphore, dev->handle, &exported,
+				  NULL, &job->signal);
+	if (ret)
+		vulkan_job_destroy(dev, job);
+	else
+		*out = job;
+	return ret;
+}
+
+/* Under dev->lock: a job that is over is for the next one, unless it broke. */
+static void job_recycle(struct vulkan_device *dev, struct vulkan_job *job)
+{
+	vulkan_copy_free(dev, job->copy);
+	job->copy = NULL;
+	if (VULKAN_RESULT(&dev->instance.vk, ResetFences, dev->handle, 1,
+			  &job->done) != VK_SUCCESS) {
+		vulkan_job_destroy(dev, job);
+		return;
+	}
+	job->next = dev->free_jobs;
+	dev->free_jobs = job;
+}
+
+/* Under dev->lock. */
+static void reap(struct vulkan_device *dev, struct vulkan_job **list)
+{
+	struct vulkan_job **p = list, *job;
+
+	while ((job = *p)) {
+		/* An error is no answer: a lost device's go with the list. */
+		if (dev->instance.vk.GetFenceStatus(dev->handle, job->done) !=
+		    VK_SUCCESS) {
+			p = &job->next;
+			continue;
+		}
+		*p = job->next;
+		job_recycle(dev, job);
+	}
+}
+
+void vulkan_jobs_reap(struct vulkan_device *dev, struct vulkan_job **list)
+{
+	pthread_mutex_lock(&dev->lock);
+	reap(dev, list);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+int vulkan_job_get(struct vulkan_device *dev, struct vulkan_job **list,
+		   struct vulkan_job **out)
+{
+	struct vulkan_job *job;
+
+	pthread_mutex_lock(&dev->lock);
+	reap(dev, list);
+	job = dev->free_jobs;
+	if (job)
+		dev->free_jobs = job->next;
+	pthread_mutex_unlock(&dev->lock);
+	if (!job)
+		return job_create(dev, out);
+	*out = job;
+	return 0;
+}
+
+void vulkan_job_put(struct vulkan_device *dev, struct vulkan_job **list,
+		    struct vulkan_job *job)
+{
+	pthread_mutex_lock(&dev->lock);
+	job->next = *list;
+	*list = job;
+	pthread_mutex_unlock(&dev->lock);
+}
+
+int vulkan_job_submit(struct vulkan_device *dev, struct vulkan_job *job,
+		      VkQueue queue, const VkSubmitInfo *info)
+{
+	int ret;
+
+	job->queue = queue;
+	dev->lock_queue(dev->lock_data, queue);
+	ret = VULKAN_CALL(&dev->instance.vk, QueueSubmit, queue, 1, info,
+			  job->done);
+	dev->unlock_queue(dev->lock_data, queue);
+	return ret;
+}
+
+int vulkan_job_wait(struct vulkan_device *dev, struct vulkan_job *job)
+{
+	return VULKAN_CALL(&dev->instance.vk, WaitForFences, dev->handle, 1,
+			   &job->done, VK_TRUE, UINT64_MAX);
+}
+
+void vulkan_drain(struct vulkan_device *dev, VkQueue queue)
+{
+	dev->lock_queue(dev->lock_data, queue);
+	dev->instance.vk.QueueWaitIdle(queue);
+	dev->unlock_queue(dev->lock_data, queue);
+}
+
+void vulkan_job_finish(struct vulkan_device *dev, struct vulkan_job *job)
+{
+	if (VULKAN_RESULT(&dev->instance.vk, WaitForFences, dev->handle, 1,
+			  &job->done, VK_TRUE, UINT64_MAX) != VK_SUCCESS)
+		vulkan_drain(dev, job->queue);
+}
+
+void vulkan_jobs_finish(struct vulkan_device *dev, struct vulkan_job **list)
+{
+	struct vulkan_job *job;
+
+	for (job = *list; job; job = job->next)
+		vulkan_job_finish(dev, job);
+	pthread_mutex_lock(&dev->lock);
+	while ((job = *list)) {
+		*list = job->next;
+		job_recycle(dev, job);
+	}
+	pthread_mutex_unlock(&dev->lock);
+}
+
+int vulkan_import_fence(struct vulkan_device *dev, int fence,
+			VkSemaphore semaphore)
+{
+	VkImportSemaphoreFdInfoKHR info = {
+		.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR,
+		.semaphore = semaphore,
+		.flags = VK_SEMAPHORE_IMPORT_TEMPORARY_BIT,
+		.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT,
+		.fd = sys_dup(fence),
+	};
+	int ret;
+
+	if (info.fd < 0)
+		return fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence);
+	ret = VULKAN_CALL(&dev->instance.vk, ImportSemaphoreFdKHR, dev->handle,
+			  &info);
+	if (ret)
+		close(info.fd); /* the driver takes it with success only */
+	return ret;
+}
+
+int vulkan_export_semaphore(struct vulkan_device *dev, VkSemaphore semaphore,
+			    VkExternalSemaphoreHandleTypeFlagBits type, int *out)
+{
+	VkSemaphoreGetFdInfoKHR info = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR,
+		.semaphore = semaphore,
+		.handleType = type,
+	};
+	int fd = -1, ret;
+
+	ret = VULKAN_CALL(&dev->instance.vk, GetSemaphoreFdKHR, dev->handle,
+			  &info, &fd);
+	if (ret)
+		return ret;
+	if (fd >= 0)
+		return raise_fd(fd, out);
+	*out = -1;
+	return 0;
+}
+
+int vulkan_export_fence(struct vulkan_device *dev, struct vulkan_job *job,
+			int *fence)
+{
+	return vulkan_export_semaphore(dev, job->signal,
+		VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT, fence);
+}
