@@ -41,7 +41,7 @@ struct cts_access {
 	int (*finish_read)(void *job, void *dst, size_t bytes);
 };
 
-extern const struct cts_access cts_cpu, cts_vulkan;
+extern const struct cts_access cts_cpu, cts_cuda, cts_vulkan;
 
 /* Fails and ends the case, for what the rest of it builds on. */
 #define FATAL(...)                                                           \

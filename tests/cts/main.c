@@ -13,6 +13,9 @@ static const struct cts_access *const accesses[] = {
 #ifdef CONFIG_BACKEND_CPU
 	&cts_cpu,
 #endif
+#ifdef CONFIG_BACKEND_CUDA
+	&cts_cuda,
+#endif
 #ifdef CONFIG_BACKEND_VULKAN
 	&cts_vulkan,
 #endif
