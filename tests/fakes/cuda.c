@@ -1,0 +1,693 @@
+// SPDX-License-Identifier: MIT
+/* See cuda.h: devices, contexts, what all calls begin with, and the controls. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda_objects.h"
+
+struct fake_cuda fake;
+pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+bool initialised;
+__thread bool in_host_function, refused;
+__thread const char *call;
+
+/* Pointers, hashed: handles are looked up in each call. */
+static struct object *objects[1024];
+static struct context *primaries[2];
+static unsigned int resets;
+
+/* What belongs to a thread, until a reset. */
+static __thread struct {
+	unsigned int resets;
+	unsigned int id;
+	unsigned int depth;
+	struct context *stack[32];
+	int capture_mode;
+} thread;
+static unsigned int threads;
+
+/* ---------------------------------------------------------------- calls */
+
+void wrong(const char *fmt, ...)
+{
+	va_list ap;
+
+	fake.wrong++;
+	fprintf(stderr, "# fake cuda: ");
+	va_start(ap, fmt);
+	vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	fputc('\n', stderr);
+}
+
+cuda_result refuse(cuda_result result, const char *why)
+{
+	wrong("%s: %s", call, why);
+	refused = true;
+	return result;
+}
+
+static void thread_begin(void)
+{
+	if (thread.id && thread.resets == resets)
+		return;
+	thread.resets = resets;
+	thread.id = ++threads;
+	thread.depth = 0;
+	thread.capture_mode = CUABI_STREAM_CAPTURE_MODE_GLOBAL;
+}
+
+unsigned int this_thread(void)
+{
+	return thread.id;
+}
+
+int *capture_mode(void)
+{
+	return &thread.capture_mode;
+}
+
+static bool is_failing(const char *name)
+{
+	if (fake.fail_at && !--fake.fail_at)
+		return true;
+	if (!fake.failing || strcmp(fake.failing, name))
+		return false;
+	if (fake.spared) {
+		fake.spared--;
+		return false;
+	}
+	return true;
+}
+
+cuda_result begin(const char *name, unsigned int needs)
+{
+	if (fake.look)
+		fake.look(name);
+	pthread_mutex_lock(&lock);
+	call = name;
+	refused = false;
+	thread_begin();
+	fake.calls++;
+	if (in_host_function)
+		return refuse(CUABI_NOT_PERMITTED, "within a host function");
+	if (is_failing(name))
+		return fake.result;
+	if (needs & NEEDS_INIT && !initialised)
+		return refuse(CUABI_NOT_INITIALIZED, "before cuInit()");
+	if (needs & NEEDS_CONTEXT && !current())
+		return refuse(CUABI_INVALID_CONTEXT, "no context is current");
+	if (needs & NEEDS_CONTEXT && !current()->object.live)
+		return refuse(CUABI_CONTEXT_IS_DESTROYED,
+			      "the current context is no more");
+	if (needs & NEEDS_DEVICE && fake.lost)
+		return fake.lost;
+	if (needs & UNSAFE && capture_forbids())
+		return refuse(CUABI_STREAM_CAPTURE_UNSUPPORTED,
+			      "while a stream captures");
+	return CUABI_SUCCESS;
+}
+
+cuda_result end(cuda_result result)
+{
+	pthread_mutex_unlock(&lock);
+	return result;
+}
+
+/* ---------------------------------------------------------------- objects */
+
+static struct object **bucket_of(const void *handle)
+{
+	return &objects[((uintptr_t)handle >> 5) % 1024];
+}
+
+void *make(enum fake_kind kind, size_t size, struct context *ctx, bool ours)
+{
+	struct object *o = calloc(1, size);
+	struct object **bucket = bucket_of(o);
+
+	o->kind = kind;
+	o->live = true;
+	o->ctx = ctx;
+	o->ours = ours;
+	o->next = *bucket;
+	*bucket = o;
+	if (!ours) {
+		fake.live[kind]++;
+		fake.made[kind]++;
+	}
+	return o;
+}
+
+void *object_of(const void *handle, enum fake_kind kind)
+{
+	struct object *o = *bucket_of(handle);
+
+	while (o && o != handle)
+		o = o->next;
+	return o && o->kind == kind && o->live ? o : NULL;
+}
+
+void unmake(struct object *o)
+{
+	if (o->pending)
+		wrong("%s: in use by the device", call);
+	o->live = false;
+	if (!o->ours)
+		fake.live[o->kind]--;
+	pthread_cond_broadcast(&changed);
+}
+
+static void destroy_object(struct object *o)
+{
+	switch (o->kind) {
+	case FAKE_DEVICE_MEMORY:
+	case FAKE_HOST_MEMORY:
+	case FAKE_REGISTRATION:
+	case FAKE_MAPPED_BUFFER:
+		range_free((struct range *)o);
+		return;
+	case FAKE_STREAM:
+		stream_free((struct stream *)o);
+		return;
+	case FAKE_EVENT:
+		event_free((struct event *)o);
+		return;
+	case FAKE_EXTERNAL_MEMORY:
+	case FAKE_EXTERNAL_SEMAPHORE:
+		external_free((struct external *)o);
+		return;
+	case FAKE_GRAPH:
+		graph_free(o);
+		return;
+	case FAKE_CONTEXT:
+	case FAKE_KINDS:
+		return;
+	}
+}
+
+unsigned int destroy_all_of(struct context *ctx, bool count_only)
+{
+	unsigned int n = 0;
+
+	/* Kind by kind: what is mapped goes before what it is mapped of. */
+	for (int kind = FAKE_KINDS - 1; kind > FAKE_CONTEXT; kind--)
+		for (size_t i = 0; i < ARRAY_SIZE(objects); i++)
+			for (struct object *o = objects[i]; o; o = o->next) {
+				int k = kind == FAKE_MAPPED_BUFFER ?
+					FAKE_EXTERNAL_MEMORY :
+					kind == FAKE_EXTERNAL_MEMORY ?
+					FAKE_MAPPED_BUFFER : kind;
+
+				if (!o->live || (int)o->kind != k ||
+				    (ctx && o->ctx != ctx))
+					continue;
+				n += !o->ours;
+				if (!count_only)
+					destroy_object(o);
+			}
+	return n;
+}
+
+void free_objects(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(objects); i++)
+		while (objects[i]) {
+			struct object *o = objects[i];
+
+			objects[i] = o->next;
+			free(o);
+		}
+}
+
+/* ---------------------------------------------------------------- devices */
+
+cuda_result cuInit(unsigned int flags)
+{
+	BEGIN(0)
+	if (flags)
+		return end(refuse(CUABI_INVALID_VALUE, "flags"));
+	if (!fake.init && !fake.ndevices)
+		return end(CUABI_NO_DEVICE);
+	initialised = !fake.init;
+	return end(fake.init);
+}
+
+cuda_result cuDriverGetVersion(int *version)
+{
+	BEGIN(0)
+	*version = fake.version;
+	return end(CUABI_SUCCESS);
+}
+
+static const struct {
+	cuda_result result;
+	const char *name, *text;
+} results[] = {
+	{ 0, "CUDA_SUCCESS", "no error" },
+	{ 1, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
+	{ 2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
+	{ 3, "CUDA_ERROR_NOT_INITIALIZED", "initialization error" },
+	{ 4, "CUDA_ERROR_DEINITIALIZED", "driver shutting down" },
+	{ 34, "CUDA_ERROR_STUB_LIBRARY",
+	  "CUDA driver is a stub library" },
+	{ 46, "CUDA_ERROR_DEVICE_UNAVAILABLE",
+	  "CUDA-capable device(s) is/are busy or unavailable" },
+	{ 100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected" },
+	{ 101, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal" },
+	{ 201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context" },
+	{ 208, "CUDA_ERROR_ALREADY_MAPPED", "resource already mapped" },
+	{ 214, "CUDA_ERROR_ECC_UNCORRECTABLE",
+	  "uncorrectable ECC error encountered" },
+	{ 220, "CUDA_ERROR_NVLINK_UNCORRECTABLE",
+	  "uncorrectable NVLink error detected during the execution" },
+	{ 304, "CUDA_ERROR_OPERATING_SYSTEM",
+	  "OS call failed or operation not supported on this OS" },
+	{ 400, "CUDA_ERROR_INVALID_HANDLE", "invalid resource handle" },
+	{ 500, "CUDA_ERROR_NOT_FOUND", "named symbol not found" },
+	{ 600, "CUDA_ERROR_NOT_READY", "device not ready" },
+	{ 700, "CUDA_ERROR_ILLEGAL_ADDRESS",
+	  "an illegal memory access was encountered" },
+	{ 702, "CUDA_ERROR_LAUNCH_TIMEOUT",
+	  "the launch timed out and was terminated" },
+	{ 709, "CUDA_ERROR_CONTEXT_IS_DESTROYED", "context is destroyed" },
+	{ 710, "CUDA_ERROR_ASSERT", "device-side assert triggered" },
+	{ 712, "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED",
+	  "part or all of the requested memory range is already mapped" },
+	{ 713, "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
+	  "pointer does not correspond to a registered memory region" },
+	{ 714, "CUDA_ERROR_HARDWARE_STACK_ERROR", "hardware stack error" },
+	{ 715, "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+	  "an illegal instruction was encountered" },
+	{ 716, "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address" },
+	{ 717, "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+	  "operation not supported on global/shared address space" },
+	{ 718, "CUDA_ERROR_INVALID_PC", "invalid program counter" },
+	{ 719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
+	{ 800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted" },
+	{ 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
+	{ 802, "CUDA_ERROR_SYSTEM_NOT_READY", "system not yet initialized" },
+	{ 803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+	  "system has unsupported display driver / cuda driver combination" },
+	{ 804, "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+	  "forward compatibility was attempted on non supported HW" },
+	{ 900, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+	  "operation not permitted when stream is capturing" },
+	{ 901, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+	  "operation failed due to a previous error during capture" },
+	{ 906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT",
+	  "operation would make the legacy stream depend on a capturing "
+	  "blocking stream" },
+	{ 908, "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
+	  "attempt to terminate a thread-local capture sequence from another "
+	  "thread" },
+	{ 999, "CUDA_ERROR_UNKNOWN", "unknown error" },
+};
+
+cuda_result cuGetErrorName(cuda_result code, const char **name)
+{
+	*name = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
+		if (results[i].result == code)
+			*name = results[i].name;
+	return *name ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
+}
+
+cuda_result cuGetErrorString(cuda_result code, const char **text)
+{
+	*text = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
+		if (results[i].result == code)
+			*text = results[i].text;
+	return *text ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
+}
+
+static bool no_device(cuda_device dev)
+{
+	return dev < 0 || (unsigned int)dev >= fake.ndevices;
+}
+
+cuda_result cuDeviceGetCount(int *n)
+{
+	BEGIN(NEEDS_INIT)
+	*n = (int)fake.ndevices;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuDeviceGet(cuda_device *dev, int n)
+{
+	BEGIN(NEEDS_INIT)
+	if (no_device(n))
+		return end(refuse(CUABI_INVALID_DEVICE, "no such ordinal"));
+	*dev = n;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuDeviceGetName(char *name, int size, cuda_device dev)
+{
+	BEGIN(NEEDS_INIT)
+	if (no_device(dev))
+		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	if (size <= 0)
+		return end(refuse(CUABI_INVALID_VALUE, "no room"));
+	snprintf(name, (size_t)size, "%s", fake.devices[dev].name);
+	return end(CUABI_SUCCESS);
+}
+
+static cuda_result get_uuid(struct cuda_uuid *uuid, cuda_device dev)
+{
+	if (no_device(dev))
+		return refuse(CUABI_INVALID_DEVICE, "no such device");
+	*uuid = (struct cuda_uuid){ .bytes[0] = (char)fake.devices[dev].uuid };
+	return CUABI_SUCCESS;
+}
+
+cuda_result cuDeviceGetUuid(struct cuda_uuid *uuid, cuda_device dev)
+{
+	BEGIN(NEEDS_INIT)
+	return end(get_uuid(uuid, dev));
+}
+
+cuda_result cuDeviceGetUuid_v2(struct cuda_uuid *uuid, cuda_device dev)
+{
+	BEGIN(NEEDS_INIT)
+	return end(get_uuid(uuid, dev));
+}
+
+/* -1 where there is no such attribute. */
+static int attribute_of(const struct fake_device *d, int attribute)
+{
+	switch (attribute) {
+	case CUABI_ATTR_INTEGRATED:
+		return d->integrated;
+	case CUABI_ATTR_CAN_MAP_HOST_MEMORY:
+	case CUABI_ATTR_UNIFIED_ADDRESSING:
+		return 1;
+	case CUABI_ATTR_PCI_BUS_ID:
+		return 1 + (int)(d - fake.devices);
+	case CUABI_ATTR_PCI_DEVICE_ID:
+	case CUABI_ATTR_PCI_DOMAIN_ID:
+	case CUABI_ATTR_COMPUTE_CAPABILITY_MINOR:
+		return 0;
+	case CUABI_ATTR_COMPUTE_CAPABILITY_MAJOR:
+		return 9;
+	case CUABI_ATTR_PAGEABLE_MEMORY_ACCESS:
+		return d->pageable;
+	case CUABI_ATTR_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES:
+		return d->host_page_tables;
+	case CUABI_ATTR_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM:
+		return !d->alias;
+	case CUABI_ATTR_HOST_REGISTER_SUPPORTED:
+		return !d->no_register;
+	case CUABI_ATTR_READ_ONLY_HOST_REGISTER_SUPPORTED:
+		return !d->no_read_only;
+	case CUABI_ATTR_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED:
+		return !d->no_timeline;
+	case CUABI_ATTR_DMA_BUF_SUPPORTED:
+		return !d->no_export;
+	case CUABI_ATTR_HOST_ALLOC_DMA_BUF_SUPPORTED:
+		return fake.version >= 13000 ? d->host_export : -1;
+	default:
+		return -1;
+	}
+}
+
+cuda_result cuDeviceGetAttribute(int *value, int attribute, cuda_device dev)
+{
+	int v;
+
+	BEGIN(NEEDS_INIT)
+	if (no_device(dev))
+		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	v = attribute_of(&fake.devices[dev], attribute);
+	if (v < 0)
+		return end(CUABI_INVALID_VALUE);
+	*value = v;
+	return end(CUABI_SUCCESS);
+}
+
+/* ---------------------------------------------------------------- contexts */
+
+struct context *current(void)
+{
+	return thread.depth ? thread.stack[thread.depth - 1] : NULL;
+}
+
+const struct fake_device *device_of(const struct context *ctx)
+{
+	return &fake.devices[ctx->device];
+}
+
+static struct context *context_make(int dev, bool ours)
+{
+	struct context *ctx = make(FAKE_CONTEXT, sizeof(*ctx), NULL, ours);
+
+	ctx->device = dev;
+	ctx->legacy = stream_make(ctx, true, true, true);
+	return ctx;
+}
+
+cuda_result cuDevicePrimaryCtxRetain(cuda_context *out, cuda_device dev)
+{
+	struct context *ctx;
+
+	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
+	if (no_device(dev))
+		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	ctx = primaries[dev];
+	if (!ctx) {
+		ctx = primaries[dev] = context_make(dev, true);
+		ctx->primary = true;
+	}
+	if (!ctx->object.live) {
+		ctx->object.live = true;
+		ctx->legacy = stream_make(ctx, true, true, true);
+	}
+	ctx->retained++;
+	fake.live[FAKE_CONTEXT]++;
+	fake.made[FAKE_CONTEXT]++;
+	*out = (cuda_context)ctx;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuDevicePrimaryCtxRelease_v2(cuda_device dev)
+{
+	struct context *ctx;
+
+	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
+	if (no_device(dev))
+		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	ctx = primaries[dev];
+	if (!ctx || !ctx->retained)
+		return end(refuse(CUABI_INVALID_CONTEXT, "it is not retained"));
+	fake.live[FAKE_CONTEXT]--;
+	if (--ctx->retained)
+		return end(result);
+	if (destroy_all_of(ctx, true))
+		wrong("%s: the context still has objects", call);
+	destroy_all_of(ctx, false);
+	ctx->object.live = false;
+	return end(result);
+}
+
+cuda_result cuCtxGetCurrent(cuda_context *ctx)
+{
+	BEGIN(NEEDS_INIT)
+	*ctx = (cuda_context)current();
+	return end(CUABI_SUCCESS);
+}
+
+static cuda_result push(const void *handle)
+{
+	struct context *ctx = object_of(handle, FAKE_CONTEXT);
+
+	if (!ctx)
+		return refuse(CUABI_INVALID_CONTEXT, "it is no live context");
+	if (thread.depth == ARRAY_SIZE(thread.stack))
+		return refuse(CUABI_OUT_OF_MEMORY, "the stack is full");
+	thread.stack[thread.depth++] = ctx;
+	return CUABI_SUCCESS;
+}
+
+cuda_result cuCtxPushCurrent_v2(cuda_context ctx)
+{
+	BEGIN(NEEDS_INIT)
+	return end(push(ctx));
+}
+
+cuda_result cuCtxPopCurrent_v2(cuda_context *ctx)
+{
+	BEGIN_FREE(NEEDS_INIT)
+	if (!thread.depth)
+		return end(refuse(CUABI_INVALID_CONTEXT, "the stack is empty"));
+	if (ctx)
+		*ctx = (cuda_context)current();
+	thread.depth--;
+	return end(result);
+}
+
+cuda_result cuCtxSetCurrent(cuda_context ctx)
+{
+	BEGIN(NEEDS_INIT)
+	if (ctx && !object_of(ctx, FAKE_CONTEXT))
+		return end(refuse(CUABI_INVALID_CONTEXT,
+				  "it is no live context"));
+	if (thread.depth)
+		thread.depth--;
+	return end(ctx ? push(ctx) : CUABI_SUCCESS);
+}
+
+cuda_result cuCtxGetDevice(cuda_device *dev)
+{
+	BEGIN(NEEDS_INIT | NEEDS_CONTEXT)
+	*dev = current()->device;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuCtxCreate_v2(cuda_context *out, unsigned int flags,
+			   cuda_device dev)
+{
+	struct context *ctx;
+
+	(void)flags;
+	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
+	if (no_device(dev))
+		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	ctx = context_make(dev, false);
+	*out = (cuda_context)ctx;
+	return end(push(ctx));
+}
+
+cuda_result cuCtxDestroy_v2(cuda_context handle)
+{
+	struct context *ctx;
+
+	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
+	ctx = object_of(handle, FAKE_CONTEXT);
+	if (!ctx || ctx->primary)
+		return end(refuse(CUABI_INVALID_CONTEXT,
+				  "it is not of cuCtxCreate()"));
+	destroy_all_of(ctx, false);
+	unmake(&ctx->object);
+	if (current() == ctx)
+		thread.depth--;
+	return end(result);
+}
+
+/* ---------------------------------------------------------------- controls */
+
+static const struct {
+	const char *word;
+	size_t offset;	/* of a bool of the devices' */
+} switches[] = {
+	{ "nomemops", offsetof(struct fake_device, no_mem_ops) },
+	{ "noregister", offsetof(struct fake_device, no_register) },
+	{ "alias", offsetof(struct fake_device, alias) },
+	{ "noreadonly", offsetof(struct fake_device, no_read_only) },
+	{ "noexport", offsetof(struct fake_device, no_export) },
+	{ "notimeline", offsetof(struct fake_device, no_timeline) },
+};
+
+static bool is_word(const char *text, size_t n, const char *word)
+{
+	return strlen(word) == n && !memcmp(text, word, n);
+}
+
+static void apply(const char *word, size_t n)
+{
+	struct fake_device *d = fake.devices;
+
+	for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
+		for (int k = 0; k < 2; k++)
+			if (is_word(word, n, switches[i].word))
+				*((bool *)((char *)&d[k] + switches[i].offset)) =
+					true;
+	if (is_word(word, n, "thor")) {
+		d->name = "Fake Thor";
+		d->integrated = d->dmabuf_in = true;
+	} else if (is_word(word, n, "grace")) {
+		d->name = "Fake Grace";
+		d->pageable = d->host_page_tables = true;
+	} else if (is_word(word, n, "two")) {
+		fake.ndevices = 2;
+	} else if (is_word(word, n, "none")) {
+		fake.init = CUABI_NO_DEVICE;
+	} else if (is_word(word, n, "mismatch")) {
+		fake.init = CUABI_SYSTEM_DRIVER_MISMATCH;
+	} else if (is_word(word, n, "memfds")) {
+		fake.memfd_exports = true;
+	} else if (is_word(word, n, "privileged")) {
+		fake.privileged = true;
+	} else if (n == 7 && !memcmp(word, "uuid=", 5)) {
+		d->uuid = (uint8_t)strtoul(word + 5, NULL, 16);
+	}
+}
+
+static void preset(const char *words)
+{
+	while (*words) {
+		size_t n = strcspn(words, ",");
+
+		apply(words, n);
+		words += n;
+		words += *words == ',';
+	}
+}
+
+static void lose(cuda_result result)
+{
+	pthread_mutex_lock(&lock);
+	fake.lost = result;
+	pthread_cond_broadcast(&changed);
+	pthread_mutex_unlock(&lock);
+}
+
+static void clear(void)
+{
+	streams_reset();
+	call = "the reset";
+	destroy_all_of(NULL, false);
+	free_objects();
+	memset(primaries, 0, sizeof(primaries));
+	initialised = false;
+	resets++;
+}
+
+EXPORT struct fake_cuda *fake_cuda(bool reset);
+EXPORT struct fake_cuda *fake_cuda(bool reset)
+{
+	const char *words = getenv("FAKE_CUDA");
+
+	if (!reset)
+		return &fake;
+	clear();
+	fake = (struct fake_cuda){
+		.version = 13000,
+		.ndevices = 1,
+		.devices = {
+			{ .name = "Fake PC", .uuid = 0xc0 },
+			{ .name = "Fake PC", .uuid = 0xc1 },
+		},
+		.dmabuf_result = CUABI_NOT_SUPPORTED,
+		.result = CUABI_UNKNOWN,
+		.lose = lose,
+		.preset = preset,
+	};
+	if (words)
+		preset(words);
+	return &fake;
+}
+
+__attribute__((constructor)) static void loaded(void)
+{
+	fake_cuda(true);
+}
+
+__attribute__((destructor)) static void unloaded(void)
+{
+	clear();
+}

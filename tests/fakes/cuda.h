@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A double of libcuda.so.1 over the host's memory: a driver for machines
+ * without one, which keeps to what cuda.h says and keeps accounts of who does
+ * not. It returns the documented error, counts the call in wrong, and says on
+ * stderr what was against the rules.
+ *
+ * Device memory lies at addresses that the CPU cannot touch. Streams run, each
+ * on a thread of its own, in the order that CUDA promises and in no other.
+ * Memory is registered if the kernel could pin it. An fd that an import was
+ * given is the double's from then on.
+ *
+ * A freeing call that is made to fail, or that comes after the context is
+ * lost, has freed nonetheless, as the error is an earlier call's; so has
+ * cuCtxPopCurrent() popped. Asking for devices and changing the thread's
+ * context work on a lost device.
+ *
+ * The environment's FAKE_CUDA has words, as preset() takes them: pc, thor,
+ * grace, two, none, mismatch, nomemops, noregister, alias, noreadonly,
+ * noexport, notimeline, memfds, privileged, uuid=HH. It is read when the
+ * library is loaded and on each reset.
+ */
+#ifndef FAKE_CUDA_H
+#define FAKE_CUDA_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "backends/cuda/abi.h"
+
+/* What CUDA has and dlbuf has no use for. */
+enum {
+	CUABI_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
+	CUABI_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
+	CUABI_STREAM_CAPTURE_WRONG_THREAD = 908,
+	CUABI_MEM_ATTACH_GLOBAL = 1,
+};
+
+enum fake_kind {
+	FAKE_CONTEXT,		/* each time that one is retained, too */
+	FAKE_DEVICE_MEMORY,	/* managed memory, too */
+	FAKE_HOST_MEMORY,
+	FAKE_REGISTRATION,
+	FAKE_STREAM,
+	FAKE_EVENT,
+	FAKE_EXTERNAL_MEMORY,
+	FAKE_MAPPED_BUFFER,
+	FAKE_EXTERNAL_SEMAPHORE,
+	FAKE_GRAPH,
+	FAKE_KINDS
+};
+
+struct fake_device {
+	const char *name;
+	uint8_t uuid;		/* its first byte */
+	bool integrated;
+	bool dmabuf_in;		/* imports DMABUF_FD */
+	bool no_register;
+	bool alias;		/* registered memory has another address there */
+	bool no_read_only;	/* does not register what may not be written */
+	bool no_timeline;
+	bool no_export;		/* of device memory */
+	bool host_export;	/* of cuMemHostAlloc() */
+	bool pageable;		/* any host memory is the device's */
+	bool host_page_tables;	/* ... through the CPU's page tables */
+	bool no_mem_ops;
+	bool pcie;		/* exports over PCIe if asked to */
+};
+
+struct fake_cuda {
+	/* What it is to be; what is about devices, before cuInit(). */
+	int version;
+	cuda_result init;		/* of cuInit() */
+	unsigned int ndevices;
+	struct fake_device devices[2];
+	cuda_result dmabuf_result;	/* where there is no dmabuf_in */
+	bool privileged;		/* may register IOMEMORY */
+	bool memfd_exports;		/* memfds stand for dma-bufs, both ways */
+	const char *failing;		/* this symbol returns result */
+	cuda_result result;
+	unsigned int spared;		/* so many calls of it before */
+	unsigned long fail_at;		/* the n-th call from now does */
+	_Atomic(cuda_result) lost;	/* what all calls return from now on */
+
+	/* What it saw. */
+	unsigned int live[FAKE_KINDS];
+	unsigned int made[FAKE_KINDS];
+	_Atomic(unsigned int) wrong;	/* calls against the rules */
+	unsigned long calls;		/* that can fail */
+	unsigned int synchronising;	/* that made the caller wait */
+	unsigned int pageable_copies;
+	unsigned int host_functions;	/* that were called */
+	unsigned int pending;		/* operations that are not over */
+	/* Loses the context with this result. */
+	void (*lose)(cuda_result result);
+	void (*preset)(const char *words);
+	/* Called as each call begins, with its symbol, without the lock. */
+	void (*look)(const char *call);
+};
+
+/* The one there is; anew after a reset. */
+typedef struct fake_cuda *(*fake_cuda_fn)(bool reset);
+
+/*
+ * Functions that tests have a use for and dlbuf has none:
+ * X(name, symbol, parameters).
+ */
+#define FAKE_CUDA_FUNCTIONS(X)						\
+	X(CtxCreate, cuCtxCreate_v2,					\
+	  (cuda_context *ctx, unsigned int flags, cuda_device dev))	\
+	X(CtxDestroy, cuCtxDestroy_v2, (cuda_context ctx))		\
+	X(CtxSetCurrent, cuCtxSetCurrent, (cuda_context ctx))		\
+	X(MemAllocManaged, cuMemAllocManaged,				\
+	  (cuda_pointer *p, size_t bytes, unsigned int flags))		\
+	X(MemcpyHtoD, cuMemcpyHtoD_v2,					\
+	  (cuda_pointer to, const void *from, size_t bytes))		\
+	X(MemcpyDtoH, cuMemcpyDtoH_v2,					\
+	  (void *to, cuda_pointer from, size_t bytes))			\
+	X(StreamQuery, cuStreamQuery, (cuda_stream stream))		\
+	X(StreamWriteValue32, cuStreamWriteValue32_v2,			\
+	  (cuda_stream stream, cuda_pointer p, uint32_t value,		\
+	   unsigned int flags))						\
+	X(StreamBeginCapture, cuStreamBeginCapture_v2,			\
+	  (cuda_stream stream, int mode))				\
+	X(StreamEndCapture, cuStreamEndCapture,				\
+	  (cuda_stream stream, void **graph))				\
+	X(GraphDestroy, cuGraphDestroy, (void *graph))
+
+/* What an fd of a timeline semaphore has at its beginning. */
+struct fake_timeline {
+	_Atomic(uint64_t) value;
+	uint64_t reserved;
+};
+
+#endif /* FAKE_CUDA_H */

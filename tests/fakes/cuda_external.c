@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT
+/* See cuda.h: memory and semaphores of other APIs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "cuda_objects.h"
+
+#ifndef DMA_BUF_MAGIC
+#define DMA_BUF_MAGIC 0x444d4142
+#endif
+
+static bool is_on(int fd, long magic)
+{
+	struct statfs st;
+
+	return !fstatfs(fd, &st) && (long)st.f_type == magic;
+}
+
+bool is_memfd(int fd)
+{
+	return is_on(fd, TMPFS_MAGIC);
+}
+
+bool is_dma_buf(int fd)
+{
+	return is_on(fd, DMA_BUF_MAGIC);
+}
+
+ino_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+/* The driver keeps it: it had better be fit for that. */
+static void look_at_fd(int fd)
+{
+	if (fcntl(fd, F_GETFD) != FD_CLOEXEC || fd < 3)
+		wrong("%s: the fd is not fit to be kept", call);
+}
+
+static struct external *external_make(enum fake_kind kind, int fd, int type,
+				      size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct external *e;
+
+	if (p == MAP_FAILED)
+		return NULL;
+	e = make(kind, sizeof(*e), current(), false);
+	e->fd = fd;
+	e->type = type;
+	e->inode = inode_of(fd);
+	e->map = p;
+	e->bytes = e->mapped = bytes;
+	return e;
+}
+
+void external_free(struct external *e)
+{
+	unmake(&e->object);
+	munmap(e->map, e->mapped);
+	if (inode_of(e->fd) != e->inode || close(e->fd))
+		wrong("%s: an fd that it was given was closed by somebody else",
+		      call);
+}
+
+/* ---------------------------------------------------------------- memory */
+
+static cuda_result check_memory(const struct cuda_memory_desc *desc)
+{
+	int fd = desc->handle.fd;
+	off_t size;
+
+	if (desc->type != CUABI_MEMORY_OPAQUE_FD &&
+	    desc->type != CUABI_MEMORY_DMABUF_FD)
+		return refuse(CUABI_INVALID_VALUE, "no such type");
+	size = lseek(fd, 0, SEEK_END);
+	if (size < 0)
+		return refuse(CUABI_INVALID_VALUE, "no fd with a size");
+	look_at_fd(fd);
+	if (desc->type == CUABI_MEMORY_DMABUF_FD) {
+		if (desc->flags)
+			return refuse(CUABI_INVALID_VALUE, "flags");
+		if (!device_of(current())->dmabuf_in)
+			return fake.dmabuf_result;
+		if (!is_dma_buf(fd) && !(fake.memfd_exports && is_memfd(fd)))
+			return refuse(CUABI_INVALID_VALUE, "no dma-buf");
+	} else {
+		if (desc->flags & ~(unsigned int)CUABI_EXTERNAL_MEMORY_DEDICATED)
+			return refuse(CUABI_INVALID_VALUE, "flags");
+		if (!is_memfd(fd))
+			return CUABI_UNKNOWN;
+	}
+	if (!desc->size || desc->size > (unsigned long long)size)
+		return refuse(CUABI_INVALID_VALUE, "larger than it is");
+	return CUABI_SUCCESS;
+}
+
+cuda_result cuImportExternalMemory(cuda_external_memory *memory,
+				   const struct cuda_memory_desc *desc)
+{
+	struct external *e;
+
+	BEGIN(NEEDS_ALL)
+	result = check_memory(desc);
+	if (result)
+		return end(result);
+	e = external_make(FAKE_EXTERNAL_MEMORY, desc->handle.fd, desc->type,
+			  (size_t)desc->size);
+	if (!e)
+		return end(CUABI_OPERATING_SYSTEM);
+	*memory = (cuda_external_memory)e;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result
+cuExternalMemoryGetMappedBuffer(cuda_pointer *p, cuda_external_memory memory,
+				const struct cuda_buffer_desc *desc)
+{
+	struct external *e;
+	struct range *r;
+	size_t reserved;
+	void *address;
+
+	BEGIN(NEEDS_ALL)
+	e = object_of(memory, FAKE_EXTERNAL_MEMORY);
+	if (!e)
+		return end(refuse(CUABI_INVALID_HANDLE, "no live memory"));
+	if (desc->flags || !desc->size || desc->offset > e->bytes ||
+	    desc->size > e->bytes - desc->offset)
+		return end(refuse(CUABI_INVALID_VALUE,
+				  "flags, or beyond the memory"));
+	reserved = page_up((size_t)desc->size);
+	address = reserve(reserved, page_up(1));
+	if (!address)
+		return end(CUABI_OUT_OF_MEMORY);
+	r = range_make(FAKE_MAPPED_BUFFER, (uintptr_t)address,
+		       (size_t)desc->size);
+	r->reserved = reserved;
+	r->host = e->map + desc->offset;
+	r->external = e;
+	e->nbuffers++;
+	*p = r->address;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuDestroyExternalMemory(cuda_external_memory memory)
+{
+	struct external *e;
+
+	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
+	e = object_of(memory, FAKE_EXTERNAL_MEMORY);
+	if (!e)
+		return end(refuse(CUABI_INVALID_HANDLE, "no live memory"));
+	if (e->nbuffers) {
+		wrong("%s: buffers of it are not freed", call);
+		for (struct range *r = ranges, *next; r; r = next) {
+			next = r->next;
+			if (r->external == e)
+				range_free(r);
+		}
+	}
+	external_free(e);
+	return end(result);
+}
+
+/* ---------------------------------------------------------------- semaphores */
+
+cuda_result cuImportExternalSemaphore(cuda_external_semaphore *semaphore,
+				      const struct cuda_semaphore_desc *desc)
+{
+	int fd = desc->handle.fd;
+	struct external *e;
+
+	BEGIN(NEEDS_ALL)
+	if (desc->type != CUABI_SEMAPHORE_TIMELINE_FD &&
+	    desc->type != CUABI_SEMAPHORE_OPAQUE_FD)
+		return end(refuse(CUABI_INVALID_VALUE, "no such type"));
+	if (desc->flags)
+		return end(refuse(CUABI_INVALID_VALUE, "flags"));
+	look_at_fd(fd);
+	if (desc->type == CUABI_SEMAPHORE_OPAQUE_FD ||
+	    device_of(current())->no_timeline)
+		return end(CUABI_NOT_SUPPORTED);
+	if (!is_memfd(fd) ||
+	    lseek(fd, 0, SEEK_END) < (off_t)sizeof(struct fake_timeline))
+		return end(CUABI_INVALID_VALUE);
+	e = external_make(FAKE_EXTERNAL_SEMAPHORE, fd, desc->type,
+			  sizeof(struct fake_timeline));
+	if (!e)
+		return end(CUABI_OPERATING_SYSTEM);
+	*semaphore = (cuda_external_semaphore)e;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuDestroyExternalSemaphore(cuda_external_semaphore semaphore)
+{
+	struct external *e;
+
+	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
+	e = object_of(semaphore, FAKE_EXTERNAL_SEMAPHORE);
+	if (!e)
+		return end(refuse(CUABI_INVALID_HANDLE, "no live semaphore"));
+	external_free(e);
+	return end(result);
+}
+
+static cuda_result semaphores(enum operation_kind kind,
+			      const cuda_external_semaphore *list,
+			      const struct cuda_semaphore_params *params,
+			      unsigned int n, cuda_stream stream)
+{
+	struct operation op = { .kind = kind };
+	cuda_result result;
+	struct stream *s;
+
+	result = stream_of(stream, &s);
+	for (unsigned int i = 0; !result && i < n; i++) {
+		op.semaphore = object_of(list[i], FAKE_EXTERNAL_SEMAPHORE);
+		if (!op.semaphore)
+			return refuse(CUABI_INVALID_HANDLE,
+				      "no live semaphore");
+		if (params[i].flags)
+			return refuse(CUABI_INVALID_VALUE, "flags");
+		op.uses[0] = &op.semaphore->object;
+		op.value = params[i].value;
+		result = enqueue(s, &op);
+	}
+	return result;
+}
+
+cuda_result cuSignalExternalSemaphoresAsync(
+	const cuda_external_semaphore *list,
+	const struct cuda_semaphore_params *params, unsigned int n,
+	cuda_stream stream)
+{
+	BEGIN(NEEDS_ALL)
+	return end(semaphores(OP_SIGNAL, list, params, n, stream));
+}
+
+cuda_result cuWaitExternalSemaphoresAsync(
+	const cuda_external_semaphore *list,
+	const struct cuda_semaphore_params *params, unsigned int n,
+	cuda_stream stream)
+{
+	BEGIN(NEEDS_ALL)
+	return end(semaphores(OP_WAIT, list, params, n, stream));
+}
