@@ -323,6 +323,16 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 	return ret;
 }
 
+bool event_is_here(void)
+{
+	bool here;
+
+	pthread_mutex_lock(&events.lock);
+	here = events.running && pthread_equal(pthread_self(), events.thread);
+	pthread_mutex_unlock(&events.lock);
+	return here;
+}
+
 void event_user_add(void)
 {
 	pthread_mutex_lock(&events.lock);

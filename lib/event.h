@@ -11,12 +11,20 @@
 #ifndef DLBUF_LIB_EVENT_H
 #define DLBUF_LIB_EVENT_H
 
+#include <stdbool.h>
+
 /*
  * Calls fn(data) once on the event thread when fd is readable, or a pipe to
  * write to that nobody reads any more. fd is duplicated. Failing, it will not call fn: -ENOMEM, -EMFILE, -EAGAIN (no
  * thread).
  */
 int event_add(int fd, void (*fn)(void *data), void *data);
+
+/*
+ * Whether this is the event thread, which must not wait for what only an event
+ * can bring about.
+ */
+bool event_is_here(void);
 
 /* One device more or less; without any, and without events, the thread ends. */
 void event_user_add(void);

@@ -13,11 +13,14 @@ struct memory {
 	int memfd;		/* somebody else's */
 };
 
+#define FIRST 64
+
+static struct memory first[FIRST];
 static struct {
 	pthread_mutex_t lock;
 	struct memory *list;
 	size_t n, room;
-} known = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} known = { PTHREAD_MUTEX_INITIALIZER, first, 0, FIRST };
 
 static bool same_file(int fd, const struct memory *m)
 {
@@ -25,6 +28,22 @@ static bool same_file(int fd, const struct memory *m)
 
 	return !fstat(fd, &st) && st.st_dev == m->memfd_dev &&
 	       st.st_ino == m->memfd_ino;
+}
+
+/* Under the lock: a list of that room, or no other where there is no memory. */
+static void move_list(size_t room)
+{
+	struct memory *list = room > FIRST ? sys_calloc(room, sizeof(*list)) :
+					     first;
+
+	if (!list)
+		return;
+	for (size_t i = 0; i < known.n; i++)
+		list[i] = known.list[i];
+	if (known.list != first)
+		free(known.list);
+	known.list = list;
+	known.room = room;
 }
 
 /* Under the lock: the list without those whose memfd is gone. */
@@ -41,24 +60,12 @@ static void forget_closed(void)
 /* Under the lock. Looks for what is gone as often as the list doubles. */
 static bool make_room(void)
 {
-	struct memory *list;
-	size_t room;
-
 	if (known.n < known.room)
 		return true;
 	forget_closed();
-	if (known.n < known.room / 2)
-		return true;
-	room = known.room ? known.room * 2 : 16;
-	list = sys_calloc(room, sizeof(*list));
-	if (!list)
-		return known.n < known.room;
-	for (size_t i = 0; i < known.n; i++)
-		list[i] = known.list[i];
-	free(known.list);
-	known.list = list;
-	known.room = room;
-	return true;
+	if (known.n >= known.room / 2)
+		move_list(known.room * 2);
+	return known.n < known.room;
 }
 
 void memory_remember(int fd, int memfd)
@@ -76,6 +83,17 @@ void memory_remember(int fd, int memfd)
 			.memfd_ino = memory.st_ino,
 			.memfd = memfd,
 		};
+	pthread_mutex_unlock(&known.lock);
+}
+
+void memory_forget(int memfd)
+{
+	pthread_mutex_lock(&known.lock);
+	for (size_t i = 0; i < known.n; i++)
+		if (known.list[i].memfd == memfd)
+			known.list[i--] = known.list[--known.n];
+	if (known.list != first && known.n <= FIRST / 2)
+		move_list(FIRST);
 	pthread_mutex_unlock(&known.lock);
 }
 
@@ -105,5 +123,6 @@ int memory_of(const struct buffer_id *id)
 __attribute__((destructor))
 static void free_list(void)
 {
-	free(known.list);
+	if (known.list != first)
+		free(known.list);
 }

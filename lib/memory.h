@@ -15,6 +15,9 @@ struct buffer_id;
 /* From its begin the dma-buf is the memfd. Forgetting it costs a path only. */
 void memory_remember(int fd, int memfd);
 
+/* That number is about to be closed. */
+void memory_forget(int memfd);
+
 /* A new duplicate of that memfd; -1: none is known. */
 int memory_of(const struct buffer_id *id);
 

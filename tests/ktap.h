@@ -201,6 +201,7 @@ struct ktap_state {
 	unsigned int timeout;
 	bool fork;
 	struct ktap_result *result;
+	void (*prepare)(void), (*tidy)(void);
 	struct ktap_holdings before, after;
 	long heap_blocks, heap_bytes;	/* atomic */
 	sigjmp_buf leave;
@@ -558,11 +559,26 @@ static inline void ktap_prefix(const char *fmt, ...)
 	strcat(ktap.prefix, "/");
 }
 
+/*
+ * What is called in a case's process before what it holds is looked at, and
+ * after it has passed; NULL: nothing. For what a driver keeps for good, and what
+ * the cases' own helpers do.
+ */
+static inline void ktap_around(void (*before)(void), void (*after)(void))
+{
+	ktap.prepare = before;
+	ktap.tidy = after;
+}
+
 static inline void ktap_run_here(const struct ktap_case_entry *c)
 {
+	if (ktap.prepare)
+		ktap.prepare();
 	ktap_look(&ktap.before);
 	if (!sigsetjmp(ktap.leave, 1)) {
 		c->fn(c->arg);
+		if (ktap.tidy)
+			ktap.tidy();
 		/* A failed case has more to tell than what it left behind. */
 		if (!ktap.result->failures)
 			ktap_check_leaks();

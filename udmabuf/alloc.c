@@ -12,6 +12,7 @@
 #include "exporter.h"
 #include "../lib/backend.h"
 #include "../lib/internal.h"
+#include "../lib/memory.h"
 #include "../lib/sys.h"
 #include "../lib/uapi.h"
 #include "../lib/tensor.h"
@@ -98,6 +99,14 @@ static int opts_get_alloc(struct dlbuf_alloc_opts *ours,
 	return ret ? ret : exporter_check_name(ours->name);
 }
 
+static void close_memfd(int memfd)
+{
+	if (memfd < 0)
+		return;
+	memory_forget(memfd);
+	close(memfd);
+}
+
 static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
 		      int *fd, int *memfd)
 {
@@ -131,8 +140,7 @@ int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
 	if (!o.exporter)
 		return fail(-EINVAL, "dlbuf_alloc_fd() needs an exporter");
 	ret = alloc_from(o.exporter, bytes, o.name, fd, &memfd);
-	if (memfd >= 0)
-		close(memfd);
+	close_memfd(memfd);
 	return ret;
 }
 
@@ -146,8 +154,7 @@ static int alloc_and_try(const char *exporter, uint64_t bytes,
 	if (ret)
 		return ret;
 	ret = try(fd, data);
-	if (memfd >= 0)
-		close(memfd);
+	close_memfd(memfd);
 	if (!ret && out)
 		*out = fd;
 	else
@@ -330,8 +337,7 @@ static int report(const char *name, const char *node, void *data)
 	info.status = alloc_from(name, 1, NULL, &fd, &memfd);
 	if (!info.status) {
 		close(fd);
-		if (memfd >= 0)
-			close(memfd);
+		close_memfd(memfd);
 	} else {
 		snprintf(info.reason, sizeof(info.reason), "%s",
 			 dlbuf_last_error());

@@ -170,8 +170,10 @@ void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf)
 		return;
 	if (buf->fd >= 0)
 		close(buf->fd);
-	if (buf->memfd >= 0)
+	if (buf->memfd >= 0) {
+		memory_forget(buf->memfd);
 		close(buf->memfd);
+	}
 	buf->fd = -1;
 	buf->memfd = -1;
 }

@@ -31,7 +31,8 @@ static void one_device(void *arg)
 	(void)arg;
 	alloc_ok(dlbuf_alloc(&dev, 1, &layout_1m, NULL, &t));
 	CHECK_EQ(dlbuf_tensor_get_info(t, &info), 0);
-	CHECK_EQ(info.bytes, 1 << 20);
+	/* Memory of a device's own comes in blocks. */
+	CHECK(info.bytes >= 1 << 20 && info.bytes <= 2 << 20);
 	CHECK_EQ(info.access, DLBUF_RW);
 	memset(got, 1, sizeof(got));
 	cts_read(t, 4096 * 100, got, sizeof(got));
@@ -147,6 +148,7 @@ static void list(void *arg)
 	int fd = -1;
 
 	(void)arg;
+	cts_need_any();
 	alloc_ok(dlbuf_udmabuf_create(8192, NULL, &a));
 	cts_pattern(want, sizeof(want), 1);
 	CHECK_EQ(pwrite(a.memfd, want, sizeof(want), 0), sizeof(want));

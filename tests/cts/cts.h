@@ -39,6 +39,16 @@ struct cts_access {
 			   size_t bytes, void **job);
 	bool (*job_done)(void *job);
 	int (*finish_read)(void *job, void *dst, size_t bytes);
+	/*
+	 * Called in each case's process before what it holds is counted; NULL:
+	 * nothing. What a driver keeps from its first use on is not the case's.
+	 */
+	void (*prepare)(void);
+	/*
+	 * The device registers host memory: of a udmabuf it has to know the
+	 * memfd, and of other exporters it may take nothing.
+	 */
+	bool wants_memfds;
 };
 
 extern const struct cts_access cts_cpu, cts_cuda, cts_vulkan;
@@ -61,8 +71,17 @@ extern const struct cts_access *cts_access;
 /* Opens it; a failure fails the case. */
 struct dlbuf_device *cts_open(void);
 
-/* A new dma-buf; skips the case where the exporter is absent. */
+/* A new dma-buf; skips the case where the exporter or the device cannot. */
 int cts_alloc(const char *exporter, uint64_t bytes);
+
+/*
+ * Skips the case where the device takes a udmabuf only if it knows the memfd:
+ * one that comes from another process, or is made of several.
+ */
+void cts_need_any(void);
+
+/* Gives up what cts_alloc() keeps for the device; after each case. */
+void cts_tidy(void);
 
 /* Closes fd and gives its number to a new dma-buf. */
 int cts_reuse(int fd, const char *exporter, uint64_t bytes);

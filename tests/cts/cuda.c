@@ -64,6 +64,7 @@ static int load_all(void)
 	return 0;
 }
 
+static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int loaded;
 
 static void load_once(void)
@@ -81,7 +82,6 @@ struct copy {
 static int copy_begin(struct copy *c, DLManagedTensorVersioned *t,
 		      uint64_t offset, size_t bytes)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	DLBUF_INFO(dlbuf_cuda_device, dev);
 	int ret;
@@ -197,6 +197,16 @@ static int cuda_finish_read(void *job, void *dst, size_t bytes)
 	return ret;
 }
 
+/* The driver's threads and files come with the first context. */
+static void cuda_prepare(void)
+{
+	struct dlbuf_device *dev;
+
+	pthread_once(&once, load_once);
+	if (!dlbuf_device_open(cts_device, NULL, &dev))
+		dlbuf_device_close(dev);
+}
+
 const struct cts_access cts_cuda = {
 	.backend = "cuda",
 	.read = cuda_read,
@@ -204,5 +214,7 @@ const struct cts_access cts_cuda = {
 	.submit_read = cuda_submit_read,
 	.job_done = cuda_job_done,
 	.finish_read = cuda_finish_read,
+	.prepare = cuda_prepare,
+	.wants_memfds = true,
 };
 #endif /* CONFIG_BACKEND_CUDA */

@@ -178,7 +178,11 @@ static void options(void *arg)
 {
 	int fd = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev = cts_open();
-	DLBUF_OPTS(dlbuf_import_opts, flags, .flags = 1);
+	DLBUF_OPTS(dlbuf_import_opts, flags, .flags = 4);
+	DLBUF_OPTS(dlbuf_import_opts, frame, .flags = DLBUF_IMPORT_UNCROPPED);
+	DLBUF_OPTS(dlbuf_import_opts, paths, .paths = 1);
+	DLBUF_OPTS(dlbuf_import_opts, copies,
+		   .paths = DLBUF_PATH_BIT(DLBUF_PATH_COPY));
 	DLBUF_OPTS(dlbuf_import_opts, access, .access = 4);
 	struct dlbuf_import_opts no_size = { .access = DLBUF_READ };
 	struct {
@@ -190,6 +194,9 @@ static void options(void *arg)
 	(void)arg;
 	refused(dev, fd, &byte, &flags, -EINVAL);
 	refused(dev, fd, &byte, &access, -EINVAL);
+	refused(dev, fd, &byte, &frame, -EINVAL);
+	refused(dev, fd, &byte, &paths, -EINVAL);
+	refused(dev, fd, &byte, &copies, -EINVAL);
 	refused(dev, fd, &byte, &no_size, -EINVAL);
 	CHECK_EQ(dlbuf_import(dev, fd, &byte, &longer.known, &t), 0);
 	cts_delete(t);

@@ -43,6 +43,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	ktap_prefix("cts@%s", cts_access->backend);
+	ktap_around(cts_access->prepare, cts_tidy);
 	cts_cases_import();
 	cts_cases_input();
 	cts_cases_cache();

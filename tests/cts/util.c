@@ -18,6 +18,7 @@
 #include <linux/dma-buf.h>
 
 #include "cts.h"
+#include "memory.h"
 
 /* drm/vgem_drm.h, which no package of user space installs. */
 struct vgem_fence_attach {
@@ -58,16 +59,105 @@ struct dlbuf_device *cts_open(void)
 	return dev;
 }
 
-int cts_alloc(const char *exporter, uint64_t bytes)
+/*
+ * Memfds that stay known to the library as long as the case runs, out of the way
+ * of those whose numbers and whose sum it looks at.
+ */
+#define KEPT_FROM 600
+
+static int kept[4096];
+static unsigned int nkept;
+
+void cts_tidy(void)
 {
-	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter,
-		   .name = "cts");
-	int fd = -1, ret = dlbuf_alloc_fd(bytes, &opts, &fd);
+	while (nkept) {
+		memory_forget(kept[--nkept]);
+		close(kept[nkept]);
+	}
+}
+
+static int alloc_known(const char *exporter, uint64_t bytes)
+{
+	DLBUF_OPTS(dlbuf_udmabuf_opts, opts, .name = "cts",
+		   .flags = strcmp(exporter, "udmabuf") ? DLBUF_UDMABUF_2M : 0);
+	struct dlbuf_udmabuf buf;
+	int high, ret = dlbuf_udmabuf_create(bytes, &opts, &buf);
 
 	if (ret == -ENODEV)
 		SKIP("%s", dlbuf_last_error());
 	if (ret)
+		FATAL("dlbuf_udmabuf_create: %s", dlbuf_last_error());
+	high = fcntl(buf.memfd, F_DUPFD_CLOEXEC, KEPT_FROM);
+	if (high < 0 || nkept == sizeof(kept) / sizeof(kept[0]))
+		FATAL("no room for a memfd");
+	kept[nkept++] = high;
+	ret = buf.fd;
+	buf.fd = -1;
+	dlbuf_udmabuf_close(&buf);
+	if (dlbuf_udmabuf_remember(ret, high))
+		FATAL("dlbuf_udmabuf_remember: %s", dlbuf_last_error());
+	return ret;
+}
+
+struct shared {
+	bool any;
+	char reason[512];
+};
+
+static int look_for_shared(const struct dlbuf_path_info *info, void *data)
+{
+	struct shared *s = data;
+
+	if (info->path != DLBUF_PATH_DIRECT && info->path != DLBUF_PATH_HOST)
+		return 0;
+	s->any |= !info->status;
+	snprintf(s->reason, sizeof(s->reason), "%s", info->reason);
+	return 0;
+}
+
+/* Skips the case where the device takes nothing of that exporter. */
+static void check_takes(int fd, const char *exporter)
+{
+	struct dlbuf_device *dev = cts_open();
+	struct shared s = { false };
+
+	if (dlbuf_probe(dev, fd, 0, look_for_shared, &s))
+		FATAL("dlbuf_probe: %s", dlbuf_last_error());
+	dlbuf_device_close(dev);
+	if (s.any)
+		return;
+	close(fd);
+	SKIP("%s takes nothing of %s: %s", cts_device, exporter, s.reason);
+}
+
+void cts_need_any(void)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");
+	int fd;
+
+	if (!cts_access->wants_memfds)
+		return;
+	if (dlbuf_alloc_fd(1, &opts, &fd))
+		SKIP("%s", dlbuf_last_error());
+	check_takes(fd, "udmabufs whose memfd it does not know");
+	close(fd);
+}
+
+int cts_alloc(const char *exporter, uint64_t bytes)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter,
+		   .name = "cts");
+	int fd = -1, ret;
+
+	if (cts_access->wants_memfds && !strncmp(exporter, "udmabuf", 7))
+		return alloc_known(exporter, bytes);
+	ret = dlbuf_alloc_fd(bytes, &opts, &fd);
+	if (ret == -ENODEV)
+		SKIP("%s", dlbuf_last_error());
+	if (ret)
 		FATAL("dlbuf_alloc_fd(%s): %s", exporter, dlbuf_last_error());
+	if (cts_access->wants_memfds)
+		check_takes(fd, exporter);
 	return fd;
 }
 
@@ -186,7 +276,7 @@ unsigned int cts_count_fds(void)
 	while (readdir(dir))
 		n++;
 	closedir(dir);
-	return n - 3; /* ".", ".." and the directory's own */
+	return n - 3 - nkept; /* ".", ".." and the directory's own */
 }
 
 void cts_until_fds(unsigned int fds)

@@ -278,8 +278,8 @@ int cuda_work_wait(struct cuda_import *ci, uint32_t access,
 /* ---------------------------------------------------------------- the end */
 
 /*
- * Memory that the GPU may still use. Nobody waits for it: this may be the event
- * thread, for which a stream may be waiting.
+ * Memory that the GPU may still use, given up on the event thread: a stream may
+ * be waiting for that, so that it must not wait for the stream.
  */
 struct leftover {
 	struct cuda_memory *memory;
@@ -359,7 +359,7 @@ void cuda_work_finish(struct cuda_import *ci, struct cuda_memory *m)
 		cuda_memory_free(m);
 		return;
 	}
-	left = sys_calloc(1, sizeof(*left));
+	left = event_is_here() ? sys_calloc(1, sizeof(*left)) : NULL;
 	if (left) {
 		*left = (struct leftover){
 			.memory = m, .works = ci->works, .ready.eventfd = -1,
