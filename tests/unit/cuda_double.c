@@ -398,6 +398,575 @@ TEST(registration)
 	munmap(read_only, REGISTER_BYTES);
 	end();
 }
+
+TEST(alias_is_another_address)
+{
+	unsigned int flags = CUABI_MEMHOSTREGISTER_DEVICEMAP;
+	char *p, out[8];
+	cuda_pointer d, same;
+	void *host;
+
+	begin("alias");
+	p = map_memory(PROT_READ | PROT_WRITE);
+	CHECK_EQ(cu.MemHostRegister(p + 16, 4096, flags), 0);
+	CHECK_EQ(cu.MemHostGetDevicePointer(&d, p + 20, 0), 0);
+	CHECK(d != (uintptr_t)p + 20);
+	CHECK_EQ(d % 4096, ((uintptr_t)p + 20) % 4096);
+	CHECK(!cpu_can_read(d));
+	strcpy(p + 20, "here");
+	CHECK_EQ(cux.MemcpyDtoH(out, d, 5), 0);
+	CHECK_STR(out, "here");
+	CHECK_WRONG(cux.MemcpyDtoH(out, (uintptr_t)p + 20, 5),
+		    CUABI_INVALID_VALUE);
+	/* Either address leads to the other. */
+	CHECK_EQ(cu.PointerGetAttribute(&host, CUABI_POINTER_HOST_POINTER, d), 0);
+	CHECK(host == p + 20);
+	CHECK_EQ(cu.PointerGetAttribute(&same, CUABI_POINTER_DEVICE_POINTER,
+					(uintptr_t)p + 20), 0);
+	CHECK_EQ(same, d);
+	CHECK_EQ(cu.MemHostUnregister(p + 16), 0);
+	munmap(p, REGISTER_BYTES);
+	end();
+}
+
+TEST(registration_that_a_device_lacks)
+{
+	char *p;
+
+	begin("noregister");
+	p = map_memory(PROT_READ | PROT_WRITE);
+	CHECK_REFUSED(cu.MemHostRegister(p, 8, 0), CUABI_NOT_SUPPORTED);
+	end();
+	begin("noreadonly");
+	CHECK_WRONG(cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_READ_ONLY),
+		    CUABI_NOT_SUPPORTED);
+	CHECK_REFUSED(cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY),
+		      CUABI_NOT_PERMITTED);
+	fake->privileged = true;
+	/* It is memory. */
+	CHECK_REFUSED(cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY),
+		      CUABI_INVALID_VALUE);
+	munmap(p, REGISTER_BYTES);
+	end();
+}
+
+/* A udmabuf's mapping has no pages that can be pinned; its memfd's has. */
+TEST(pfn_mappings_are_not_pinned)
+{
+	struct udmabuf_create create = {
+		.flags = UDMABUF_FLAGS_CLOEXEC, .size = REGISTER_BYTES,
+	};
+	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), memfd, fd;
+	unsigned int io = CUABI_MEMHOSTREGISTER_IOMEMORY;
+	char *of_memfd, *of_udmabuf;
+
+	if (dev < 0)
+		SKIP("no /dev/udmabuf");
+	memfd = memfd_create("pages", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	REQUIRE(memfd >= 0 && !ftruncate(memfd, REGISTER_BYTES));
+	REQUIRE(!fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK));
+	create.memfd = (unsigned int)memfd;
+	fd = ioctl(dev, UDMABUF_CREATE, &create);
+	REQUIRE(fd >= 0);
+	of_memfd = mmap(NULL, REGISTER_BYTES, PROT_READ | PROT_WRITE,
+			MAP_SHARED, memfd, 0);
+	of_udmabuf = mmap(NULL, REGISTER_BYTES, PROT_READ | PROT_WRITE,
+			  MAP_SHARED, fd, 0);
+	REQUIRE(of_memfd != MAP_FAILED && of_udmabuf != MAP_FAILED);
+	begin(NULL);
+	CHECK_EQ(cu.MemHostRegister(of_memfd, REGISTER_BYTES, 0), 0);
+	CHECK_REFUSED(cu.MemHostRegister(of_udmabuf, REGISTER_BYTES, 0),
+		      CUABI_INVALID_VALUE);
+	CHECK_REFUSED(cu.MemHostRegister(of_udmabuf, REGISTER_BYTES, io),
+		      CUABI_NOT_PERMITTED);
+	fake->privileged = true;
+	CHECK_EQ(cu.MemHostRegister(of_udmabuf, REGISTER_BYTES, io), 0);
+	CHECK_EQ(cu.MemHostUnregister(of_udmabuf), 0);
+	CHECK_EQ(cu.MemHostUnregister(of_memfd), 0);
+	end();
+	munmap(of_memfd, REGISTER_BYTES);
+	munmap(of_udmabuf, REGISTER_BYTES);
+	close(memfd);
+	close(fd);
+	close(dev);
+}
+
+TEST(any_memory_is_the_devices_on_grace)
+{
+	char in[8] = "pages", *out = map_memory(PROT_READ | PROT_WRITE);
+	char *read_only = map_memory(PROT_READ);
+
+	begin("grace");
+	CHECK_EQ(cu.MemcpyDtoHAsync(out, (uintptr_t)in, 6, NULL), 0);
+	CHECK_EQ(cu.MemsetD8Async((uintptr_t)out + 5, '!', 1, NULL), 0);
+	CHECK_EQ(fake->pageable_copies, 0);
+	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
+	CHECK_STR(out, "pages!");
+	CHECK_EQ(cu.MemHostRegister(read_only, 8, 0), 0);
+	CHECK_EQ(cu.MemHostUnregister(read_only), 0);
+	munmap(out, REGISTER_BYTES);
+	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)out, 0, 1, NULL),
+		    CUABI_INVALID_VALUE);
+	munmap(read_only, REGISTER_BYTES);
+	end();
+	begin("pc");
+	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)in, 0, 1, NULL),
+		    CUABI_INVALID_VALUE);
+	end();
+}
+
+TEST(pointer_attributes)
+{
+	cuda_pointer d, m, q;
+	unsigned int type;
+	cuda_context ctx;
+	size_t bytes;
+	int ordinal;
+	void *h, *v;
+
+	begin(NULL);
+	CHECK_EQ(cu.MemAlloc(&d, 100), 0);
+	CHECK_EQ(cu.MemHostAlloc(&h, 100, 0), 0);
+	CHECK_WRONG(cux.MemAllocManaged(&m, 100, 2), CUABI_INVALID_VALUE);
+	CHECK_EQ(cux.MemAllocManaged(&m, 100, CUABI_MEM_ATTACH_GLOBAL), 0);
+	CHECK(cpu_can_read(m));
+	CHECK_EQ(cu.PointerGetAttribute(&ctx, CUABI_POINTER_CONTEXT, d), 0);
+	CHECK(ctx == primary);
+	CHECK_EQ(cu.PointerGetAttribute(&type, CUABI_POINTER_MEMORY_TYPE, d), 0);
+	CHECK_EQ(type, CUABI_MEMORYTYPE_DEVICE);
+	CHECK_EQ(cu.PointerGetAttribute(&type, CUABI_POINTER_MEMORY_TYPE,
+					(uintptr_t)h), 0);
+	CHECK_EQ(type, CUABI_MEMORYTYPE_HOST);
+	CHECK_EQ(cu.PointerGetAttribute(&q, CUABI_POINTER_DEVICE_POINTER,
+					d + 9), 0);
+	CHECK_EQ(q, d + 9);
+	CHECK_REFUSED(cu.PointerGetAttribute(&v, CUABI_POINTER_HOST_POINTER, d),
+		      CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.PointerGetAttribute(&v, CUABI_POINTER_HOST_POINTER,
+					(uintptr_t)h + 9), 0);
+	CHECK(v == (char *)h + 9);
+	CHECK_EQ(cu.PointerGetAttribute(&type, CUABI_POINTER_IS_MANAGED, d), 0);
+	CHECK_EQ(type, 0);
+	CHECK_EQ(cu.PointerGetAttribute(&type, CUABI_POINTER_IS_MANAGED, m), 0);
+	CHECK_EQ(type, 1);
+	CHECK_EQ(cu.PointerGetAttribute(&ordinal, CUABI_POINTER_DEVICE_ORDINAL,
+					m), 0);
+	CHECK_EQ(ordinal, 0);
+	CHECK_EQ(cu.PointerGetAttribute(&q, CUABI_POINTER_RANGE_START_ADDR,
+					d + 99), 0);
+	CHECK_EQ(q, d);
+	CHECK_EQ(cu.PointerGetAttribute(&bytes, CUABI_POINTER_RANGE_SIZE, d), 0);
+	CHECK_EQ(bytes, 100);
+	v = &v;
+	CHECK_EQ(cu.PointerGetAttribute(&v, CUABI_POINTER_MEMPOOL_HANDLE, d), 0);
+	CHECK(!v);
+	CHECK_WRONG(cu.PointerGetAttribute(&v, 99, d), CUABI_INVALID_VALUE);
+	CHECK_REFUSED(cu.PointerGetAttribute(&type, CUABI_POINTER_MEMORY_TYPE,
+					     (uintptr_t)&type),
+		      CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.MemFree(d), 0);
+	CHECK_EQ(cu.MemFree(m), 0);
+	CHECK_EQ(cu.MemFreeHost(h), 0);
+	end();
+}
+
+TEST(memory_of_another_device)
+{
+	unsigned int portable = CUABI_MEMHOSTREGISTER_PORTABLE |
+				CUABI_MEMHOSTREGISTER_DEVICEMAP;
+	char *p = map_memory(PROT_READ | PROT_WRITE);
+	cuda_context other;
+	cuda_pointer d;
+	void *h;
+
+	begin("two");
+	CHECK_EQ(cu.MemAlloc(&d, 64), 0);
+	CHECK_EQ(cu.MemHostAlloc(&h, 64, 0), 0);
+	CHECK_EQ(cu.MemHostRegister(p, 64, 2), 0);
+	CHECK_EQ(cu.MemHostRegister(p + 64, 64, portable), 0);
+	CHECK_EQ(cux.CtxCreate(&other, 0, 1), 0);
+	CHECK_WRONG(cu.MemsetD8Async(d, 0, 64, NULL), CUABI_INVALID_VALUE);
+	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)p, 0, 64, NULL),
+		    CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.MemsetD8Async((uintptr_t)p + 64, 5, 64, NULL), 0);
+	CHECK_EQ(cu.MemsetD8Async((uintptr_t)h, 6, 64, NULL), 0);
+	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
+	CHECK_EQ(p[64], 5);
+	CHECK_EQ(((char *)h)[63], 6);
+	CHECK_EQ(cux.CtxDestroy(other), 0);
+	CHECK_EQ(cu.MemFree(d), 0);
+	CHECK_EQ(cu.MemFreeHost(h), 0);
+	CHECK_EQ(cu.MemHostUnregister(p), 0);
+	CHECK_EQ(cu.MemHostUnregister(p + 64), 0);
+	munmap(p, REGISTER_BYTES);
+	end();
+}
+
+/* ---------------------------------------------------------------- streams */
+
+/* Host memory that streams wait for, and the calls that count. */
+struct gate {
+	_Atomic(uint32_t) *flag;
+	cuda_pointer address;
+};
+
+static struct gate gate_make(void)
+{
+	struct gate g;
+	void *p;
+
+	CHECK_EQ(cu.MemHostAlloc(&p, 64, CUABI_MEMHOSTALLOC_DEVICEMAP), 0);
+	g.flag = p;
+	CHECK_EQ(cu.MemHostGetDevicePointer(&g.address, p, 0), 0);
+	return g;
+}
+
+static void gate_free(struct gate *g)
+{
+	CHECK_EQ(cu.MemFreeHost((void *)g->flag), 0);
+}
+
+static char told[64];
+
+static void tell(void *data)
+{
+	char text[] = { (char)(uintptr_t)data, '\0' };
+
+	strcat(told, text);
+}
+
+#define TELL(stream, letter) \
+	CHECK_EQ(cu.LaunchHostFunc(stream, tell, (void *)(uintptr_t)letter), 0)
+
+static cuda_stream stream_make(unsigned int flags)
+{
+	cuda_stream s = NULL;
+
+	CHECK_EQ(cu.StreamCreate(&s, flags), 0);
+	return s;
+}
+
+TEST(streams_are_queues)
+{
+	struct gate g;
+	cuda_stream s, other;
+
+	begin(NULL);
+	g = gate_make();
+	s = stream_make(CUABI_STREAM_NON_BLOCKING);
+	other = stream_make(CUABI_STREAM_NON_BLOCKING);
+	CHECK_WRONG(cu.StreamCreate(&s, 2), CUABI_INVALID_VALUE);
+	CHECK_EQ(cux.StreamQuery(s), 0);
+	told[0] = '\0';
+	CHECK_EQ(cu.StreamWaitValue32(s, g.address, 3, 0), 0);
+	TELL(s, 'c');
+	TELL(s, 'd');
+	CHECK_EQ(cux.StreamQuery(s), CUABI_NOT_READY);
+	TELL(other, 'a');
+	CHECK_EQ(cu.StreamSynchronize(other), 0);
+	strcat(told, "b");
+	atomic_store(g.flag, 2);
+	CHECK_EQ(cux.StreamQuery(s), CUABI_NOT_READY);
+	atomic_store(g.flag, 4);
+	CHECK_EQ(cu.StreamSynchronize(s), 0);
+	CHECK_STR(told, "abcd");
+	CHECK_EQ(cux.StreamQuery(s), 0);
+	CHECK_EQ(fake->host_functions, 3);
+	/* The comparison is cyclic. */
+	atomic_store(g.flag, 0);
+	CHECK_EQ(cu.StreamWaitValue32(s, g.address, 0xfffffff0, 0), 0);
+	CHECK_EQ(cux.StreamWriteValue32(s, g.address, 7, 0), 0);
+	CHECK_EQ(cu.StreamSynchronize(s), 0);
+	CHECK_EQ(*g.flag, 7);
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	CHECK_EQ(cu.StreamDestroy(other), 0);
+	CHECK_WRONG(cu.StreamDestroy(s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.StreamSynchronize(s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.LaunchHostFunc(NULL, NULL, NULL), CUABI_INVALID_VALUE);
+	gate_free(&g);
+	end();
+}
+
+TEST(waits_for_values_have_rules)
+{
+	cuda_pointer m;
+	struct gate g;
+
+	begin(NULL);
+	g = gate_make();
+	CHECK_EQ(cux.MemAllocManaged(&m, 4, CUABI_MEM_ATTACH_GLOBAL), 0);
+	CHECK_WRONG(cu.StreamWaitValue32(NULL, g.address + 2, 0, 0),
+		    CUABI_INVALID_VALUE);
+	CHECK_WRONG(cu.StreamWaitValue32(NULL, g.address, 0, 9),
+		    CUABI_INVALID_VALUE);
+	CHECK_WRONG(cu.StreamWaitValue32(NULL, g.address + 64, 0, 0),
+		    CUABI_INVALID_VALUE);
+	CHECK_WRONG(cu.StreamWaitValue32(NULL, m, 0, 0), CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.MemFree(m), 0);
+	gate_free(&g);
+	end();
+	begin("nomemops");
+	g = gate_make();
+	CHECK_REFUSED(cu.StreamWaitValue32(NULL, g.address, 0, 0),
+		      CUABI_NOT_SUPPORTED);
+	gate_free(&g);
+	end();
+}
+
+/* The legacy stream waits for blocking streams, and they for it. */
+TEST(legacy_stream)
+{
+	cuda_stream blocking, free_one;
+	struct gate g;
+
+	begin(NULL);
+	g = gate_make();
+	blocking = stream_make(0);
+	free_one = stream_make(CUABI_STREAM_NON_BLOCKING);
+	told[0] = '\0';
+	CHECK_EQ(cu.StreamWaitValue32(blocking, g.address, 1, 0), 0);
+	TELL(blocking, 'b');
+	TELL(NULL, 'c');
+	TELL(CUABI_STREAM_PER_THREAD, 'd');
+	TELL(free_one, 'a');
+	CHECK_EQ(cu.StreamSynchronize(free_one), 0);
+	CHECK_STR(told, "a");
+	CHECK_EQ(cux.StreamQuery(CUABI_STREAM_LEGACY), CUABI_NOT_READY);
+	atomic_store(g.flag, 1);
+	CHECK_EQ(cu.StreamSynchronize(CUABI_STREAM_PER_THREAD), 0);
+	CHECK_STR(told, "abcd");
+	/* Nothing is in it, but what it would wait for is not over. */
+	CHECK_EQ(cu.StreamWaitValue32(blocking, g.address, 2, 0), 0);
+	CHECK_EQ(cux.StreamQuery(NULL), CUABI_NOT_READY);
+	atomic_store(g.flag, 2);
+	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
+	CHECK_EQ(cux.StreamQuery(blocking), 0);
+	CHECK_EQ(cu.StreamDestroy(blocking), 0);
+	CHECK_EQ(cu.StreamDestroy(free_one), 0);
+	gate_free(&g);
+	end();
+}
+
+static void *thread_streams(void *data)
+{
+	struct gate *g = data;
+
+	CHECK_EQ(cu.CtxPushCurrent(primary), 0);
+	CHECK_EQ(cux.StreamQuery(CUABI_STREAM_PER_THREAD), 0);
+	CHECK_EQ(cu.StreamWaitValue32(CUABI_STREAM_PER_THREAD, g->address, 2,
+				      0), 0);
+	CHECK_EQ(cux.StreamQuery(CUABI_STREAM_PER_THREAD), CUABI_NOT_READY);
+	return NULL;
+}
+
+TEST(each_thread_has_a_stream)
+{
+	pthread_t thread;
+	struct gate g;
+
+	begin(NULL);
+	g = gate_make();
+	CHECK_EQ(cu.StreamWaitValue32(CUABI_STREAM_PER_THREAD, g.address, 1,
+				      0), 0);
+	REQUIRE(!pthread_create(&thread, NULL, thread_streams, &g));
+	pthread_join(thread, NULL);
+	atomic_store(g.flag, 1);
+	CHECK_EQ(cu.StreamSynchronize(CUABI_STREAM_PER_THREAD), 0);
+	CHECK_EQ(fake->pending, 1);
+	atomic_store(g.flag, 2);
+	CHECK_EQ(cu.CtxSynchronize(), 0);
+	CHECK_EQ(fake->pending, 0);
+	gate_free(&g);
+	end();
+}
+
+TEST(pageable_copies_wait)
+{
+	char in[16] = "pageable", out[16];
+	cuda_stream s;
+	cuda_pointer d;
+
+	begin(NULL);
+	s = stream_make(CUABI_STREAM_NON_BLOCKING);
+	CHECK_EQ(cu.MemAlloc(&d, 16), 0);
+	CHECK_EQ(cu.MemsetD8Async(d, 0, 16, s), 0);
+	CHECK_EQ(fake->synchronising, 0);
+	CHECK_EQ(cu.MemcpyHtoDAsync(d, in, 9, s), 0);
+	memset(in, 0, sizeof(in));
+	CHECK_EQ(cu.MemcpyDtoHAsync(out, d, 16, s), 0);
+	CHECK_STR(out, "pageable");
+	CHECK_EQ(fake->pageable_copies, 2);
+	CHECK_EQ(fake->synchronising, 2);
+	CHECK_WRONG(cu.MemcpyHtoDAsync(d, (void *)(uintptr_t)16, 9, s),
+		    CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.MemFree(d), 0);
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	end();
+}
+
+TEST(freed_under_the_device)
+{
+	cuda_stream s;
+	struct gate g;
+	cuda_pointer d;
+	char *p;
+
+	begin(NULL);
+	g = gate_make();
+	p = map_memory(PROT_READ | PROT_WRITE);
+	s = stream_make(CUABI_STREAM_NON_BLOCKING);
+	CHECK_EQ(cu.MemAlloc(&d, 64), 0);
+	CHECK_EQ(cu.MemHostRegister(p, 64, 2), 0);
+	CHECK_EQ(cu.StreamWaitValue32(s, g.address, 1, 0), 0);
+	CHECK_EQ(cu.MemcpyHtoDAsync(d, p, 64, s), 0);
+	CHECK_WRONG(cu.MemHostUnregister(p), 0);
+	munmap(p, REGISTER_BYTES);
+	CHECK_EQ(fake->synchronising, 0);
+	CHECK_WRONG(cu.MemFree(d), 0);
+	CHECK_EQ(fake->synchronising, 1);
+	atomic_store(g.flag, 1);
+	CHECK_EQ(cu.StreamSynchronize(s), 0);
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	gate_free(&g);
+	end();
+}
+
+/* Memory may go without a word to CUDA, which is found when it is used. */
+TEST(unmapped_under_the_device)
+{
+	struct gate g;
+	char *p;
+
+	begin(NULL);
+	g = gate_make();
+	p = map_memory(PROT_READ | PROT_WRITE);
+	CHECK_EQ(cu.MemHostRegister(p, 64, 2), 0);
+	CHECK_EQ(cu.StreamWaitValue32(NULL, g.address, 1, 0), 0);
+	CHECK_EQ(cu.MemsetD8Async((uintptr_t)p, 1, 64, NULL), 0);
+	munmap(p, REGISTER_BYTES);
+	atomic_store(g.flag, 1);
+	CHECK_WRONG(cu.StreamSynchronize(NULL), 0);
+	CHECK_WRONG(cu.MemHostUnregister(p), 0);
+	gate_free(&g);
+	end();
+}
+
+TEST(events)
+{
+	cuda_event e, early, foreign;
+	cuda_stream a, b;
+	cuda_context other;
+	struct gate g;
+
+	begin(NULL);
+	g = gate_make();
+	a = stream_make(CUABI_STREAM_NON_BLOCKING);
+	b = stream_make(CUABI_STREAM_NON_BLOCKING);
+	CHECK_EQ(cu.EventCreate(&e, CUABI_EVENT_DISABLE_TIMING), 0);
+	CHECK_EQ(cu.EventCreate(&early, 0), 0);
+	CHECK_WRONG(cu.EventCreate(&foreign, 8), CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.EventQuery(e), 0);
+	CHECK_EQ(cu.StreamWaitEvent(b, e, 0), 0);
+	told[0] = '\0';
+	CHECK_EQ(cu.EventRecord(early, a), 0);
+	CHECK_EQ(cu.EventSynchronize(early), 0);
+	CHECK_EQ(cu.StreamWaitValue32(a, g.address, 1, 0), 0);
+	TELL(a, 'a');
+	CHECK_EQ(cu.EventRecord(e, a), 0);
+	CHECK_EQ(cu.EventQuery(e), CUABI_NOT_READY);
+	CHECK_EQ(cu.EventQuery(early), 0);
+	CHECK_EQ(cu.StreamWaitEvent(b, e, 0), 0);
+	TELL(b, 'b');
+	/* b waits for what e was, whatever becomes of e. */
+	CHECK_EQ(cu.EventRecord(e, NULL), 0);
+	CHECK_EQ(cu.EventSynchronize(e), 0);
+	CHECK_EQ(cux.StreamQuery(b), CUABI_NOT_READY);
+	CHECK_EQ(cu.EventRecord(e, a), 0);
+	CHECK_EQ(cu.EventDestroy(e), 0);
+	CHECK_WRONG(cu.EventQuery(e), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.EventDestroy(e), CUABI_INVALID_HANDLE);
+	atomic_store(g.flag, 1);
+	CHECK_EQ(cu.StreamSynchronize(b), 0);
+	CHECK_STR(told, "ab");
+	/* Events are recorded in their own context, and waited for in any. */
+	CHECK_EQ(cux.CtxCreate(&other, 0, 0), 0);
+	CHECK_EQ(cu.EventCreate(&foreign, 0), 0);
+	CHECK_WRONG(cu.EventRecord(foreign, a), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.EventRecord(early, NULL), CUABI_INVALID_HANDLE);
+	CHECK_EQ(cu.EventRecord(foreign, NULL), 0);
+	CHECK_EQ(cu.StreamWaitEvent(a, foreign, 0), 0);
+	CHECK_WRONG(cu.StreamWaitEvent(a, foreign, 4), CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.EventDestroy(foreign), 0);
+	CHECK_EQ(cux.CtxDestroy(other), 0);
+	CHECK_EQ(cu.EventDestroy(early), 0);
+	CHECK_EQ(cu.StreamDestroy(a), 0);
+	CHECK_EQ(cu.StreamDestroy(b), 0);
+	gate_free(&g);
+	end();
+}
+
+/* A stream that is destroyed goes when its work is over. */
+TEST(streams_end_later)
+{
+	struct gate g;
+	cuda_stream s;
+
+	begin(NULL);
+	g = gate_make();
+	s = stream_make(CUABI_STREAM_NON_BLOCKING);
+	told[0] = '\0';
+	CHECK_EQ(cu.StreamWaitValue32(s, g.address, 1, 0), 0);
+	TELL(s, 'a');
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	CHECK_EQ(fake->live[FAKE_STREAM], 0);
+	CHECK_STR(told, "");
+	atomic_store(g.flag, 1);
+	CHECK_EQ(cu.CtxSynchronize(), 0);
+	CHECK_STR(told, "a");
+	gate_free(&g);
+	end();
+}
+
+static cuda_result in_function;
+
+static void call_cuda(void *data)
+{
+	in_function = cu.EventQuery(data);
+}
+
+TEST(host_functions_call_nothing)
+{
+	cuda_event e;
+
+	begin(NULL);
+	CHECK_EQ(cu.EventCreate(&e, 0), 0);
+	CHECK_EQ(cu.LaunchHostFunc(NULL, call_cuda, e), 0);
+	CHECK_WRONG(cu.StreamSynchronize(NULL), 0);
+	CHECK_EQ(in_function, CUABI_NOT_PERMITTED);
+	CHECK_EQ(cu.EventDestroy(e), 0);
+	end();
+}
+
+TEST(streams_have_contexts)
+{
+	cuda_context ctx, other;
+	cuda_stream s;
+
+	begin(NULL);
+	s = stream_make(0);
+	CHECK_EQ(cux.CtxCreate(&other, 0, 0), 0);
+	CHECK_EQ(cu.StreamGetCtx(s, &ctx), 0);
+	CHECK(ctx == primary);
+	CHECK_EQ(cu.StreamGetCtx(NULL, &ctx), 0);
+	CHECK(ctx == other);
+	CHECK_EQ(cu.StreamGetCtx(CUABI_STREAM_PER_THREAD, &ctx), 0);
+	CHECK(ctx == other);
+	CHECK_WRONG(cu.StreamGetCtx((cuda_stream)&ctx, &ctx),
+		    CUABI_INVALID_HANDLE);
+	CHECK_EQ(cux.CtxDestroy(other), 0);
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	end();
+}
 #endif
 
 KTAP_MAIN()
