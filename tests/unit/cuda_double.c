@@ -26,19 +26,26 @@ static struct {
 #undef X
 } cux;
 
-static void load(void)
+static void *open_double(const char *name)
 {
 	char path[PATH_MAX], *slash;
+	void *library;
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 40);
 
 	REQUIRE(n > 0);
 	path[n] = '\0';
 	slash = strrchr(path, '/');
-	strcpy(slash, "/../fakes/libcuda.so");
-	fake_lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!fake_lib)
+	snprintf(slash, 40, "/../fakes/%s", name);
+	library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
 		ktap_note(NULL, 0, "%s", dlerror());
-	REQUIRE(fake_lib);
+	REQUIRE(library);
+	return library;
+}
+
+static void load(void)
+{
+	fake_lib = open_double("libcuda.so");
 	fake_fn = (fake_cuda_fn)dlsym(fake_lib, "fake_cuda");
 	REQUIRE(fake_fn);
 #define X(name, symbol, needed, params)				\
@@ -1494,7 +1501,7 @@ TEST(lost_for_good)
 	CHECK_EQ(cu.StreamWaitValue32(s, g.address, 1, 0), 0);
 	TELL(s, 'a');
 	CHECK_EQ(cu.EventRecord(e, s), 0);
-	fake->lose(CUABI_ILLEGAL_ADDRESS);
+	fake->lost = CUABI_ILLEGAL_ADDRESS;
 	CHECK_REFUSED(cu.StreamSynchronize(s), CUABI_ILLEGAL_ADDRESS);
 	CHECK_REFUSED(cu.MemAlloc(&p, 8), CUABI_ILLEGAL_ADDRESS);
 	CHECK_REFUSED(cu.EventQuery(e), CUABI_ILLEGAL_ADDRESS);
@@ -1556,6 +1563,47 @@ TEST(resets_end_everything)
 	CHECK_EQ(cu.Init(0), 0);
 	CHECK_WRONG(cu.StreamDestroy(s), CUABI_INVALID_CONTEXT);
 	dlclose(fake_lib);
+}
+
+/* An old driver lacks what is OPTIONAL, and nothing else. */
+TEST(old_drivers_lack_functions)
+{
+	enum { NEEDED, OPTIONAL };
+	static const struct {
+		const char *symbol;
+		int optional;
+	} symbols[] = {
+#define X(name, symbol, needed, params) { #symbol, needed },
+		CUDA_FUNCTIONS(X)
+#undef X
+	};
+	void *old = open_double("libcuda-old.so");
+
+	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++)
+		CHECK_MSG(!dlsym(old, symbols[i].symbol) ==
+			  (symbols[i].optional == OPTIONAL), "%s",
+			  symbols[i].symbol);
+	CHECK(dlsym(old, "fake_cuda"));
+	dlclose(old);
+}
+
+TEST(strict_ones_end_the_process)
+{
+	int status = 0;
+	pid_t child;
+
+	begin_cold("strict");
+	child = fork();
+	REQUIRE(child >= 0);
+	if (!child) {
+		freopen("/dev/null", "w", stderr);
+		cu.Init(1);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK(WIFSIGNALED(status));
+	CHECK_EQ(WTERMSIG(status), SIGABRT);
+	end_cold();
 }
 #endif
 
