@@ -1605,6 +1605,11 @@ TEST(strict_ones_end_the_process)
 	CHECK_EQ(WTERMSIG(status), SIGABRT);
 	end_cold();
 }
+#else
+TEST(cuda_double)
+{
+	SKIP("the backend is not built");
+}
 #endif
 
 KTAP_MAIN()
