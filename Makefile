@@ -254,14 +254,17 @@ endef
 $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
 # Doubles of driver libraries, which tests load in their place.
-fakes-$(CONFIG_BACKEND_CUDA) += cuda
+fakes-$(CONFIG_BACKEND_CUDA) += cuda cuda-old
 fakes-$(CONFIG_BACKEND_VULKAN) += vulkan
 fakes := $(fakes-y:%=$(O)/tests/fakes/lib%.so)
 fake-obj = $(patsubst %.c,$(O)/%.o,$(wildcard tests/fakes/$(1).c tests/fakes/$(1)_*.c))
 $(foreach f,$(fakes-y),$(eval $(O)/tests/fakes/lib$(f).so: $(call fake-obj,$(f))))
+# An old driver is the same one without what is OPTIONAL.
+$(O)/tests/fakes/libcuda-old.so: $(call fake-obj,cuda) tests/fakes/cuda-old.map
 $(fakes):
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared -o $@ $^ $(all-ldflags) -lpthread
+	$(Q)$(CC) -shared -o $@ $(filter %.o,$^) $(all-ldflags) -lpthread \
+		$(patsubst %,-Xlinker --version-script=%,$(filter %.map,$^))
 $(unit): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)

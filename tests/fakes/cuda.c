@@ -42,6 +42,8 @@ void wrong(const char *fmt, ...)
 	vfprintf(stderr, fmt, ap);
 	va_end(ap);
 	fputc('\n', stderr);
+	if (fake.strict)
+		abort();
 }
 
 cuda_result refuse(cuda_result result, const char *why)
@@ -104,8 +106,10 @@ cuda_result begin(const char *name, unsigned int needs)
 	if (needs & NEEDS_CONTEXT && !current()->object.live)
 		return refuse(CUABI_CONTEXT_IS_DESTROYED,
 			      "the current context is no more");
-	if (needs & NEEDS_DEVICE && fake.lost)
+	if (needs & NEEDS_DEVICE && fake.lost) {
+		pthread_cond_broadcast(&changed);
 		return fake.lost;
+	}
 	if (needs & UNSAFE && capture_forbids())
 		return refuse(CUABI_STREAM_CAPTURE_UNSUPPORTED,
 			      "while a stream captures");
@@ -154,7 +158,7 @@ void *object_of(const void *handle, enum fake_kind kind)
 
 void unmake(struct object *o)
 {
-	if (o->pending)
+	if (o->pending && !fake.lost)
 		wrong("%s: in use by the device", call);
 	o->live = false;
 	if (!o->ours)
@@ -622,6 +626,8 @@ static void apply(const char *word, size_t n)
 		fake.memfd_exports = true;
 	} else if (is_word(word, n, "privileged")) {
 		fake.privileged = true;
+	} else if (is_word(word, n, "strict")) {
+		fake.strict = true;
 	} else if (n == 7 && !memcmp(word, "uuid=", 5)) {
 		d->uuid = (uint8_t)strtoul(word + 5, NULL, 16);
 	}

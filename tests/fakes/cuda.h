@@ -17,8 +17,10 @@
  *
  * The environment's FAKE_CUDA has words, as preset() takes them: pc, thor,
  * grace, two, none, mismatch, nomemops, noregister, alias, noreadonly,
- * noexport, notimeline, memfds, privileged, uuid=HH. It is read when the
- * library is loaded and on each reset.
+ * noexport, notimeline, memfds, privileged, strict, uuid=HH. It is read when
+ * the library is loaded and on each reset.
+ *
+ * libcuda-old.so is the same without the functions that old drivers lack.
  */
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
@@ -76,6 +78,7 @@ struct fake_cuda {
 	cuda_result dmabuf_result;	/* where there is no dmabuf_in */
 	bool privileged;		/* may register IOMEMORY */
 	bool memfd_exports;		/* memfds stand for dma-bufs, both ways */
+	bool strict;			/* the first wrong call is the last */
 	const char *failing;		/* this symbol returns result */
 	cuda_result result;
 	unsigned int spared;		/* so many calls of it before */

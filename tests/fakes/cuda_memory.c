@@ -357,26 +357,47 @@ static bool has_flag(const char *line, const char *flag)
 	return false;
 }
 
+/* Calls back with each line about a range of addresses. */
+static void each_line(const char *path, uintptr_t from, size_t bytes,
+		      void (*fn)(const char *line, struct mapping *m),
+		      struct mapping *m)
+{
+	FILE *file = fopen(path, "re");
+	unsigned long long start, stop;
+	bool within = false;
+	char line[512];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%llx-%llx ", &start, &stop) == 2)
+			within = start < from + bytes && stop > from;
+		if (within)
+			fn(line, m);
+	}
+	if (file)
+		fclose(file);
+}
+
+static void look_at_access(const char *line, struct mapping *m)
+{
+	const char *access = strchr(line, ' ');
+
+	if (access && access[2] != 'w')
+		m->writable = false;
+}
+
+static void look_at_flags(const char *line, struct mapping *m)
+{
+	if (!strncmp(line, "VmFlags:", 8) &&
+	    (has_flag(line, "pf") || has_flag(line, "io")))
+		m->pfn = true;
+}
+
+/* Two files: qemu-user's addresses are in the first one only. */
 static void look_at(uintptr_t from, size_t bytes, struct mapping *m)
 {
-	FILE *smaps = fopen("/proc/self/smaps", "re");
-	unsigned long long start, stop;
-	char line[512], access[5];
-	bool within = false;
-
 	*m = (struct mapping){ .writable = true };
-	while (smaps && fgets(line, sizeof(line), smaps)) {
-		if (sscanf(line, "%llx-%llx %4s", &start, &stop, access) == 3) {
-			within = start < from + bytes && stop > from;
-			if (within && access[1] != 'w')
-				m->writable = false;
-		}
-		if (within && !strncmp(line, "VmFlags:", 8) &&
-		    (has_flag(line, "pf") || has_flag(line, "io")))
-			m->pfn = true;
-	}
-	if (smaps)
-		fclose(smaps);
+	each_line("/proc/self/maps", from, bytes, look_at_access, m);
+	each_line("/proc/self/smaps", from, bytes, look_at_flags, m);
 }
 
 static bool overlaps(uintptr_t from, size_t bytes)

@@ -17,8 +17,8 @@ pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct object *objects;
 struct submission submissions[4096];
 const struct fake_physical *used;
-bool semaphore_fd, modifiers;
-static struct object the_queue;
+bool semaphore_fd, modifiers, foreign, timelines, timelines_khr;
+static struct object the_queues[2];
 
 void wrong(const char *what)
 {
@@ -74,6 +74,8 @@ void destroy(const void *handle, enum fake_kind kind, const char *who)
 	}
 	if (o->fd >= 0 && (inode_of(o->fd) != o->inode || close(o->fd)))
 		wrong("an fd that it was given was closed by somebody else");
+	if (o->value)
+		timeline_end(o);
 	o->live = false;
 	fake.live[kind]--;
 }
@@ -188,9 +190,18 @@ static void GetPhysicalDeviceProperties2(VkPhysicalDevice physical,
 static void GetPhysicalDeviceFeatures2(VkPhysicalDevice physical,
 				       VkPhysicalDeviceFeatures2 *out)
 {
-	VkPhysicalDeviceBufferDeviceAddressFeatures *address = out->pNext;
+	const struct fake_physical *p = physical_of(physical);
 
-	address->bufferDeviceAddress = physical_of(physical)->address;
+	for (VkBaseOutStructure *s = out->pNext; s; s = s->pNext) {
+		VkPhysicalDeviceBufferDeviceAddressFeatures *address = (void *)s;
+		VkPhysicalDeviceTimelineSemaphoreFeatures *timeline = (void *)s;
+
+		if (s->sType ==
+	VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES)
+			timeline->timelineSemaphore = p->timeline;
+		else
+			address->bufferDeviceAddress = p->address;
+	}
 }
 
 /* Type 0 is protected, 1 and 2 are plain, 3 is AMD's; the rest like 1. */
@@ -198,7 +209,6 @@ static void
 GetPhysicalDeviceMemoryProperties(VkPhysicalDevice physical,
 				  VkPhysicalDeviceMemoryProperties *out)
 {
-	(void)physical;
 	out->memoryTypeCount = 8;
 	for (int i = 0; i < 8; i++)
 		out->memoryTypes[i].propertyFlags =
@@ -206,6 +216,9 @@ GetPhysicalDeviceMemoryProperties(VkPhysicalDevice physical,
 	out->memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_PROTECTED_BIT;
 	out->memoryTypes[3].propertyFlags =
 		VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
+	for (int i = 1; physical_of(physical)->host_memory && i < 5; i++)
+		out->memoryTypes[i].propertyFlags &=
+			~(VkMemoryPropertyFlags)VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
 }
 
 /* Family 0 only copies, family 1 computes. */
@@ -218,7 +231,8 @@ GetPhysicalDeviceQueueFamilyProperties(VkPhysicalDevice physical, uint32_t *n,
 		out[i] = (VkQueueFamilyProperties){
 			.queueFlags = i && !physical_of(physical)->no_compute ?
 				VK_QUEUE_COMPUTE_BIT : VK_QUEUE_TRANSFER_BIT,
-			.queueCount = 1,
+			.queueCount = physical_of(physical)->queues > 1 ?
+				physical_of(physical)->queues : 1,
 		};
 }
 
@@ -230,6 +244,14 @@ static void GetPhysicalDeviceExternalBufferProperties(
 	const struct fake_physical *p = physical_of(physical);
 	VkExternalMemoryFeatureFlags features = 0;
 
+	if (info->handleType == VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT) {
+		out->externalMemoryProperties.externalMemoryFeatures =
+			(p->memory_out ?
+			 VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT : 0) |
+			(p->shared_dedicated_only ?
+			 VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT : 0);
+		return;
+	}
 	if (!p->no_import &&
 	    !(p->no_import_with_address &&
 	      info->usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT))
@@ -245,7 +267,15 @@ static void GetPhysicalDeviceExternalSemaphoreProperties(
 	VkExternalSemaphoreProperties *out)
 {
 	const struct fake_physical *p = physical_of(physical);
+	const VkSemaphoreTypeCreateInfo *type = info->pNext;
 
+	if (info->handleType ==
+	    VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT && type &&
+	    type->semaphoreType == VK_SEMAPHORE_TYPE_TIMELINE) {
+		out->externalSemaphoreFeatures = p->timeline_out ?
+			VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT : 0;
+		return;
+	}
 	pthread_mutex_lock(&lock);
 	if (info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT)
 		wrong("vkGetPhysicalDeviceExternalSemaphoreProperties: not "
@@ -262,15 +292,29 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 			     const VkDeviceCreateInfo *info,
 			     const VkAllocationCallbacks *alloc, VkDevice *out)
 {
+	const VkDeviceQueueCreateInfo *queue = info->pQueueCreateInfos;
+	const VkBaseInStructure *feature = info->pNext;
 	bool lists = false;
 
 	(void)alloc;
 	BEGIN("vkCreateDevice")
 	fake.enabled = info->enabledExtensionCount;
-	fake.address_enabled = info->pNext;
-	if (info->pQueueCreateInfos->queueFamilyIndex != 1)
+	fake.address_enabled = timelines = timelines_khr = false;
+	for (; feature; feature = feature->pNext) {
+		if (feature->sType ==
+	VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES)
+			timelines = true;
+		else
+			fake.address_enabled = true;
+	}
+	if (timelines && !physical_of(physical)->timeline)
+		wrong("vkCreateDevice: a feature that there is not");
+	if (queue->queueFamilyIndex != 1)
 		wrong("vkCreateDevice: a queue that does not compute");
-	semaphore_fd = modifiers = false;
+	if (queue->queueCount > 1 &&
+	    queue->queueCount > physical_of(physical)->queues)
+		wrong("vkCreateDevice: more queues than there are");
+	semaphore_fd = modifiers = foreign = false;
 	for (uint32_t i = 0; i < info->enabledExtensionCount; i++) {
 		const char *name = info->ppEnabledExtensionNames[i];
 
@@ -278,20 +322,30 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 				VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME);
 		modifiers |= !strcmp(name,
 			VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME);
+		foreign |= !strcmp(name,
+				   VK_EXT_QUEUE_FAMILY_FOREIGN_EXTENSION_NAME);
+		timelines_khr |= !strcmp(name,
+				VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME);
 		lists |= !strcmp(name,
 				 VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME);
 	}
 	if (modifiers && !lists &&
 	    physical_of(physical)->version < VK_API_VERSION_1_2)
 		wrong("vkCreateDevice: an extension that another needs");
+	if (timelines && !timelines_khr &&
+	    physical_of(physical)->version < VK_API_VERSION_1_2)
+		wrong("vkCreateDevice: a feature without its extension");
 	used = physical_of(physical);
 	*out = TO_HANDLE(VkDevice, make(FAKE_DEVICE));
+	if (fake.threaded)
+		thread_begin();
 	return end();
 }
 
 static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
 {
 	(void)alloc;
+	thread_end();
 	pthread_mutex_lock(&lock);
 	for (int kind = FAKE_BUFFER; kind < FAKE_KINDS; kind++)
 		if (fake.live[kind])
@@ -303,8 +357,8 @@ static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
 static void GetDeviceQueue(VkDevice device, uint32_t family, uint32_t index,
 			   VkQueue *out)
 {
-	(void)device, (void)family, (void)index;
-	*out = TO_HANDLE(VkQueue, &the_queue);
+	(void)device, (void)family;
+	*out = TO_HANDLE(VkQueue, &the_queues[index]);
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -321,6 +375,9 @@ static VkResult CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
 	o->size = info->size;
 	if (!info->pNext)
 		wrong("vkCreateBuffer: not external");
+	else
+		o->handles = ((const VkExternalMemoryBufferCreateInfo *)
+			      info->pNext)->handleTypes;
 	*out = TO_HANDLE(VkBuffer, o);
 	return end();
 }
@@ -375,6 +432,8 @@ static VkResult AllocateMemory(VkDevice device,
 			       VkDeviceMemory *out)
 {
 	const VkBaseInStructure *s = info->pNext;
+	VkExternalMemoryHandleTypeFlags handles =
+		VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
 	struct object *o;
 	int fd = -1;
 
@@ -385,6 +444,14 @@ static VkResult AllocateMemory(VkDevice device,
 	for (; s; s = s->pNext) {
 		if (s->sType == VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR)
 			fd = ((const VkImportMemoryFdInfoKHR *)s)->fd;
+		if (s->sType == VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO) {
+			handles = ((const VkExportMemoryAllocateInfo *)s)->
+				  handleTypes;
+			fd = shared_memory("shared memory",
+					   info->allocationSize);
+			if (!used->memory_out)
+				wrong("vkAllocateMemory: it cannot be shared");
+		}
 		if (s->sType == VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO)
 			fake.dedicated = true;
 		if (s->sType == VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO)
@@ -394,6 +461,7 @@ static VkResult AllocateMemory(VkDevice device,
 		wrong("vkAllocateMemory: the fd is not fit to be kept");
 	o = make(FAKE_MEMORY);
 	o->size = info->allocationSize;
+	o->handles = handles;
 	o->fd = fd;
 	o->inode = inode_of(fd);
 	*out = TO_HANDLE(VkDeviceMemory, o);
@@ -412,10 +480,17 @@ static void FreeMemory(VkDevice device, VkDeviceMemory memory,
 static VkResult BindBufferMemory(VkDevice device, VkBuffer buffer,
 				 VkDeviceMemory memory, VkDeviceSize offset)
 {
-	(void)device, (void)offset;
+	struct object *b, *m;
+
+	(void)device;
 	BEGIN("vkBindBufferMemory")
-	check(FROM_HANDLE(buffer), FAKE_BUFFER, "vkBindBufferMemory");
-	check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindBufferMemory");
+	b = check(FROM_HANDLE(buffer), FAKE_BUFFER, "vkBindBufferMemory");
+	m = check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindBufferMemory");
+	if (b && m && (b->memory || offset || b->size > m->size ||
+		       b->handles != m->handles))
+		wrong("vkBindBufferMemory: where is the buffer");
+	if (b)
+		b->memory = m;
 	return end();
 }
 
@@ -469,6 +544,8 @@ static PFN_vkVoidFunction find(const char *name)
 	fn = find_in(functions, name);
 	if (!fn)
 		fn = find_in(image_functions, name);
+	if (!fn)
+		fn = find_in(share_functions, name);
 	return fn ? fn : find_in(queue_functions, name);
 }
 
@@ -504,6 +581,8 @@ EXPORT struct fake_vulkan *fake_vulkan(bool reset)
 	while (objects) {
 		struct object *o = objects;
 
+		if (o->live && o->value)
+			timeline_end(o);
 		objects = o->next;
 		free(o);
 	}

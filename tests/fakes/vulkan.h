@@ -11,6 +11,13 @@
  * by a wait, by vkGetFenceStatus() unless it is busy, by run(). A semaphore's
  * SYNC_FD is anything that poll() takes: the double waits for what becomes
  * readable and hands out eventfds, which it writes to.
+ *
+ * What is shared with another API: a timeline is a memfd of 4096 bytes with its
+ * value as a uint64_t at the beginning, which both sides read and write
+ * atomically, and memory is a memfd, too. A copy of buffers copies from one
+ * memory into the other, be that a dma-buf or shared, when the device does it.
+ * Where the other side never looks at this one, a thread does what the device
+ * can do (threaded).
  */
 #ifndef FAKE_VULKAN_H
 #define FAKE_VULKAN_H
@@ -62,6 +69,11 @@ struct fake_physical {
 	uint32_t max_image;		/* texels, each way */
 	uint32_t image_types;		/* as buffer_types */
 	uint64_t copy_align;
+	bool timeline;			/* has timeline semaphores */
+	bool timeline_out, memory_out;	/* as OPAQUE_FD */
+	bool shared_dedicated_only;
+	bool host_memory;		/* of the types 2 on only 5 is local */
+	uint32_t queues;		/* of the family that computes; 0: 1 */
 };
 
 /* What an image was made of, and copied. */
@@ -86,6 +98,10 @@ struct fake_vulkan {
 	unsigned int spared;		/* so many calls of it before */
 	bool busy;			/* done with nothing before a wait */
 	bool no_fd;			/* vkGetSemaphoreFdKHR gives -1 */
+	bool export_blocks;		/* until the work of a SYNC_FD is done */
+	bool export_early;		/* a SYNC_FD that does not wait for it */
+	bool export_late;		/* one that does not signal with it */
+	bool threaded;			/* a device made now works by itself */
 
 	/* What it saw. */
 	unsigned int live[FAKE_KINDS];
@@ -98,6 +114,7 @@ struct fake_vulkan {
 	VkBufferMemoryBarrier barrier;	/* the last that was submitted */
 	VkPipelineStageFlags src_stage, dst_stage;
 	VkQueue queue;			/* of the last submit */
+	unsigned int copies, signals;	/* of buffers; from the host */
 	uint32_t api_version;		/* of the last instance */
 	uint32_t enabled;		/* extensions of the last device */
 	bool address_enabled;

@@ -38,20 +38,36 @@ struct object {
 	uint64_t size;
 	int fd;			/* of memory; what was imported into a semaphore */
 	ino_t inode;
+	VkExternalMemoryHandleTypeFlags handles; /* of a buffer, of memory */
+	uint64_t *value;	/* of a timeline */
+	uint64_t last;		/* that was submitted, or signalled */
+	struct object *from, *to; /* of a command buffer's copy */
+	uint64_t bytes;
+	struct object *held[2];	/* buffers that it has acquired */
+};
+
+/* A value of a timeline. */
+struct point {
+	struct object *timeline;
+	uint64_t value;
 };
 
 /* What was submitted and is not over. */
 struct submission {
 	struct object *uses[16];
 	unsigned int nuses;
+	VkQueue queue;
+	struct object *cmd;
+	struct point after, signal; /* of timelines, or of none */
 	int wait;		/* a sync_file that it waits for, or -1 */
 	int tell;		/* our end of a sync_file that waits for it, or -1 */
 };
 
-/* Oldest first: one device, which does one thing after the other. */
+/* Oldest first: a queue does one thing after the other. */
 extern struct submission submissions[4096];
 extern const struct fake_physical *used; /* by the last device */
-extern bool semaphore_fd, modifiers; /* that has the extension */
+extern bool semaphore_fd, modifiers, foreign; /* that has the extension */
+extern bool timelines, timelines_khr; /* that has the feature; by the extension */
 
 /* Against the rules: counted, and said. */
 void wrong(const char *what);
@@ -88,8 +104,30 @@ static inline const struct fake_physical *physical_of(VkPhysicalDevice p)
 /* An image of a command buffer: to the device or from it, with what is in it. */
 void image_barrier(struct object *cmd, const VkImageMemoryBarrier *b);
 
-/* The device does what it can do without waiting. Takes the lock. */
+/* The device does what it can do without waiting. run() takes the lock. */
+void progress(void);
 void run(void);
+
+/* Waits a moment for something to happen. Under the lock, let go meanwhile. */
+void pause_briefly(int fd);
+
+/* Buffers that go to the device and from it; and between each other. */
+void buffer_barriers(struct object *cmd, uint32_t n,
+		     const VkBufferMemoryBarrier *barriers);
+void execute_copy(const struct object *cmd);
+
+/* A new memfd. */
+int shared_memory(const char *name, uint64_t bytes);
+
+/* A timeline's memory, and its value. */
+void timeline_begin(struct object *o, bool shared);
+void timeline_end(struct object *o);
+uint64_t timeline_value(const struct object *o);
+void timeline_set(struct object *o, uint64_t value);
+
+/* The device's own thread. */
+void thread_begin(void);
+void thread_end(void);
 
 /* What vkGetDeviceProcAddr() finds, up to the first without a name. */
 struct function {
@@ -99,6 +137,7 @@ struct function {
 
 #define FN(name) { "vk" #name, (PFN_vkVoidFunction)name }
 
-extern const struct function image_functions[], queue_functions[];
+extern const struct function image_functions[], queue_functions[],
+	share_functions[];
 
 #endif /* FAKE_VULKAN_OBJECTS_H */

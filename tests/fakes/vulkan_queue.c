@@ -81,6 +81,8 @@ static VkResult EndCommandBuffer(VkCommandBuffer cmd)
 	for (unsigned int i = 0; o && i < o->nimages; i++)
 		if (o->images[i]->owned)
 			wrong("vkEndCommandBuffer: an image is not given back");
+	if (o && (o->held[0] || o->held[1]))
+		wrong("vkEndCommandBuffer: a buffer is not given back");
 	return end();
 }
 
@@ -99,6 +101,8 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 	o = check(cmd, FAKE_COMMANDS, "vkCmdPipelineBarrier");
 	for (uint32_t i = 0; o && i < nimages; i++)
 		image_barrier(o, &images[i]);
+	if (o && nbuffers > 1)
+		buffer_barriers(o, nbuffers, buffers);
 	if (o && nbuffers == 1) {
 		o->barrier = *buffers;
 		o->src_stage = src;
@@ -128,29 +132,51 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-static void complete_one(void)
+static void complete(struct submission *s)
 {
-	struct submission *s = &submissions[0];
 	uint64_t one = 1;
 
+	if (s->cmd)
+		execute_copy(s->cmd);
 	for (unsigned int i = 0; i < s->nuses; i++) {
 		s->uses[i]->pending--;
 		s->uses[i]->signalled = true;
 	}
+	if (s->signal.timeline)
+		timeline_set(s->signal.timeline, s->signal.value);
 	if (s->wait >= 0)
 		close(s->wait);
 	if (s->tell >= 0 && (write(s->tell, &one, sizeof(one)) < 0 ||
 			     close(s->tell)))
 		wrong("a sync_file of ours was closed by somebody else");
-	memmove(s, s + 1, --fake.pending * sizeof(*s));
+	memmove(s, s + 1, (--fake.pending - (s - submissions)) * sizeof(*s));
+}
+
+/* It is the first of its queue, and what it waits for has come. */
+static bool ready(const struct submission *s)
+{
+	for (const struct submission *t = submissions; t < s; t++)
+		if (t->queue == s->queue)
+			return false;
+	if (s->after.timeline &&
+	    timeline_value(s->after.timeline) < s->after.value)
+		return false;
+	return s->wait < 0 || readable(s->wait);
 }
 
 /* The device does what it can do without waiting. */
-static void progress(void)
+void progress(void)
 {
-	while (fake.pending && (submissions[0].wait < 0 ||
-				readable(submissions[0].wait)))
-		complete_one();
+	struct submission *s = submissions;
+
+	while (s < submissions + fake.pending) {
+		if (ready(s)) {
+			complete(s);
+			s = submissions;
+		} else {
+			s++;
+		}
+	}
 }
 
 void run(void)
@@ -160,23 +186,29 @@ void run(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/*
- * The device works until f has signalled, or without one until it is done
- * with everything. Under the lock, which is let go while it waits itself.
- */
-static void work_until(const struct object *f)
+/* Others write the values of timelines, and tell nobody. */
+void pause_briefly(int fd)
 {
-	while (progress(), f ? !f->signalled && f->pending : fake.pending) {
-		struct pollfd p = {
-			.fd = fcntl(submissions[0].wait, F_DUPFD_CLOEXEC, 3),
-			.events = POLLIN,
-		};
+	struct pollfd p = {
+		.fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3),
+		.events = POLLIN,
+	};
 
-		pthread_mutex_unlock(&lock);
-		poll(&p, 1, -1);
+	pthread_mutex_unlock(&lock);
+	poll(&p, 1, 1);
+	if (p.fd >= 0)
 		close(p.fd);
-		pthread_mutex_lock(&lock);
-	}
+	pthread_mutex_lock(&lock);
+}
+
+/*
+ * The device works until o, of a submission, is done with, or without one until
+ * everything is. Under the lock, which is let go while it waits itself.
+ */
+static void work_until(const struct object *o)
+{
+	while (progress(), o ? !o->signalled && o->pending : fake.pending)
+		pause_briefly(submissions[0].wait);
 }
 
 static void look(char what)
@@ -185,7 +217,24 @@ static void look(char what)
 		fake.look(what);
 }
 
-/* The semaphore that a submit waits for, whose payload goes with that. */
+/* What a timeline's semaphore of a submit is about. */
+static struct point point_of(struct object *o, const VkSubmitInfo *info,
+			     bool wait)
+{
+	const VkTimelineSemaphoreSubmitInfo *t = info->pNext;
+	uint32_t n;
+
+	n = !t ? 0 : wait ? t->waitSemaphoreValueCount :
+			    t->signalSemaphoreValueCount;
+	if (n != 1) {
+		wrong("vkQueueSubmit: a timeline without a value");
+		return (struct point){ .timeline = NULL };
+	}
+	return (struct point){ o, wait ? t->pWaitSemaphoreValues[0] :
+					 t->pSignalSemaphoreValues[0] };
+}
+
+/* The semaphore that a submit waits for; a binary one's payload goes with it. */
 static struct object *submit_wait(struct submission *s,
 				  const VkSubmitInfo *info)
 {
@@ -197,6 +246,10 @@ static struct object *submit_wait(struct submission *s,
 		  "vkQueueSubmit");
 	if (info->waitSemaphoreCount > 1 || !info->pWaitDstStageMask[0])
 		wrong("vkQueueSubmit: what waits where");
+	if (o && o->value) {
+		s->after = point_of(o, info, true);
+		return o;
+	}
 	if (o && o->fd < 0)
 		wrong("vkQueueSubmit: nobody signals what it waits for");
 	if (o) {
@@ -206,7 +259,8 @@ static struct object *submit_wait(struct submission *s,
 	return o;
 }
 
-static struct object *submit_signal(const VkSubmitInfo *info)
+static struct object *submit_signal(struct submission *s,
+				    const VkSubmitInfo *info)
 {
 	struct object *o;
 
@@ -214,10 +268,20 @@ static struct object *submit_signal(const VkSubmitInfo *info)
 		return NULL;
 	o = check(FROM_HANDLE(info->pSignalSemaphores[0]), FAKE_SEMAPHORE,
 		  "vkQueueSubmit");
+	if (o && o->value) {
+		s->signal = point_of(o, info, false);
+		if (s->signal.value <= o->last ||
+		    s->signal.value <= timeline_value(o))
+			wrong("vkQueueSubmit: the values of a timeline rise");
+		o->last = s->signal.value;
+		return o;
+	}
 	if (info->signalSemaphoreCount > 1 || (o && o->signal))
 		wrong("vkQueueSubmit: signals a semaphore that is signalled");
-	if (o)
+	if (o) {
 		o->signal = true;
+		o->signalled = false;
+	}
 	return o;
 }
 
@@ -234,11 +298,16 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 		abort();
 	}
 	s = &submissions[fake.pending];
-	*s = (struct submission){ .wait = -1, .tell = -1 };
-	if (n != 1 || info->commandBufferCount != 1)
+	*s = (struct submission){ .wait = -1, .tell = -1, .queue = queue };
+	/* Only what turns a fence into a value or back has none. */
+	if (n != 1 || info->commandBufferCount > 1 ||
+	    (!info->commandBufferCount && !timelines))
 		wrong("vkQueueSubmit: not one command buffer");
-	cmd = check(info->pCommandBuffers[0], FAKE_COMMANDS, "vkQueueSubmit");
+	cmd = info->commandBufferCount ?
+	      check(info->pCommandBuffers[0], FAKE_COMMANDS, "vkQueueSubmit") :
+	      NULL;
 	if (cmd) {
+		s->cmd = cmd;
 		fake.barrier = cmd->barrier;
 		fake.src_stage = cmd->src_stage;
 		fake.dst_stage = cmd->dst_stage;
@@ -247,6 +316,12 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 		cmd->submitted = true;
 		use(s, cmd);
 		use(s, cmd->buffer);
+		if (cmd->from && cmd->to) {
+			use(s, cmd->from);
+			use(s, cmd->from->memory);
+			use(s, cmd->to);
+			use(s, cmd->to->memory);
+		}
 		for (unsigned int i = 0; i < cmd->nimages; i++) {
 			use(s, cmd->images[i]);
 			use(s, cmd->images[i]->memory);
@@ -261,7 +336,7 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 		use(s, f);
 	}
 	use(s, submit_wait(s, info));
-	use(s, submit_signal(info));
+	use(s, submit_signal(s, info));
 	fake.semaphores_in = info->waitSemaphoreCount;
 	fake.semaphores_out = info->signalSemaphoreCount;
 	fake.pending++;
@@ -360,16 +435,33 @@ static VkResult CreateSemaphore(VkDevice device,
 				const VkAllocationCallbacks *alloc,
 				VkSemaphore *out)
 {
+	const VkSemaphoreTypeCreateInfo *type = info->pNext;
 	const VkExportSemaphoreCreateInfo *export = info->pNext;
+	VkExternalSemaphoreHandleTypeFlags handles;
 	struct object *o;
 
 	(void)device, (void)alloc;
 	BEGIN("vkCreateSemaphore")
 	o = make(FAKE_SEMAPHORE);
-	o->exportable = export && export->handleTypes ==
+	if (!type ||
+	    type->sType != VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO)
+		type = NULL;
+	else
+		export = type->pNext;
+	handles = export ? export->handleTypes : 0;
+	if (type) {
+		if (!timelines)
+			wrong("vkCreateSemaphore: a timeline");
+		if (handles && (!semaphore_fd || !used->timeline_out ||
+		    handles != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT))
+			wrong("vkCreateSemaphore: the device cannot export it");
+		timeline_begin(o, handles);
+	} else {
+		o->exportable = handles ==
 			VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT;
-	if (o->exportable && !(semaphore_fd && used->sync_fd_out))
-		wrong("vkCreateSemaphore: the device cannot export it");
+		if (o->exportable && !(semaphore_fd && used->sync_fd_out))
+			wrong("vkCreateSemaphore: the device cannot export it");
+	}
 	*out = TO_HANDLE(VkSemaphore, o);
 	return end();
 }
@@ -399,7 +491,7 @@ static VkResult ImportSemaphoreFdKHR(VkDevice device,
 		wrong("vkImportSemaphoreFdKHR: SYNC_FD is imported temporarily");
 	if (fcntl(info->fd, F_GETFD) != FD_CLOEXEC || info->fd < 3)
 		wrong("vkImportSemaphoreFdKHR: the fd is not fit to be kept");
-	if (o && (o->pending || o->fd >= 0 || o->signal))
+	if (o && (o->pending || o->fd >= 0 || o->signal || o->value))
 		wrong("vkImportSemaphoreFdKHR: the semaphore is not free");
 	if (o) {
 		o->fd = info->fd;
@@ -429,21 +521,30 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 	BEGIN("vkGetSemaphoreFdKHR")
 	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
 		  "vkGetSemaphoreFdKHR");
+	if (o && o->value && info->handleType ==
+	    VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT) {
+		if (!o->exportable)
+			wrong("vkGetSemaphoreFdKHR: it was not made for it");
+		*fd = fcntl(o->fd, F_DUPFD_CLOEXEC, 0);
+		return end();
+	}
 	if (info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT ||
-	    (o && !o->exportable))
+	    (o && (!o->exportable || o->value)))
 		wrong("vkGetSemaphoreFdKHR: it was not made for SYNC_FD");
 	if (o && !o->signal)
 		wrong("vkGetSemaphoreFdKHR: no signal was submitted for it");
 	if (fake.no_fd)
 		work_until(NULL);
+	if (fake.export_blocks)
+		work_until(o);
 	if (o) {
 		s = submission_of(o);
 		o->signal = false;
 	}
 	*fd = -1;
 	if (!fake.no_fd) {
-		*fd = eventfd(!s, EFD_CLOEXEC);
-		if (s)
+		*fd = eventfd(!s || fake.export_early, EFD_CLOEXEC);
+		if (s && !fake.export_late)
 			s->tell = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
 	}
 	fake.exports++;

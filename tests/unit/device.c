@@ -103,14 +103,25 @@ static void count_warnings(void *data, enum dlbuf_log_level level,
 	}
 }
 
-/* Opening with this file as libvulkan. */
-static int vulkan_from(const char *file)
+/* Opening with this file as the driver's library. */
+static int opened_from(const char *backend, const char *variable,
+		       const char *file)
 {
 	KTAP_KEEPS(KTAP_HEAP, "the environment, dlerror()'s text");
-	setenv("DLBUF_VULKAN_LIBRARY", file, 1);
+	setenv(variable, file, 1);
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_DEBUG);
 	warnings = 0;
-	return opened("vulkan");
+	return opened(backend);
+}
+
+static int vulkan_from(const char *file)
+{
+	return opened_from("vulkan", "DLBUF_VULKAN_LIBRARY", file);
+}
+
+static int cuda_from(const char *file)
+{
+	return opened_from("cuda", "DLBUF_CUDA_LIBRARY", file);
 }
 
 #ifndef CONFIG_BACKEND_VULKAN
@@ -154,11 +165,45 @@ TEST(vulkan_without_a_driver)
 }
 #endif
 
+#ifndef CONFIG_BACKEND_CUDA
+TEST(cuda_not_built)
+{
+	CHECK_ERR(cuda_from("libcuda.so.1"), -ENOSYS);
+	CHECK_SAYS("cuda is not built");
+	CHECK_ERR(opened("cuda:0"), -ENOSYS);
+	CHECK_EQ(warnings, 0);
+}
+#else
+TEST(cuda_library_absent)
+{
+	CHECK_ERR(cuda_from("/nonexistent/libcuda.so.1"), -ENODEV);
+	CHECK_SAYS("cuda: /nonexistent/libcuda.so.1");
+	CHECK_EQ(warnings, 0);
+	CHECK_ERR(opened("cuda:0"), -ENODEV);
+	CHECK_ERR(opened("cuda:GeForce"), -ENODEV);
+}
+
+TEST(cuda_library_broken)
+{
+	CHECK_ERR(cuda_from("libc.so.6"), -EIO);
+	CHECK_SAYS("cuda: libc.so.6 has no cu");
+	CHECK_EQ(warnings, 1);
+	CHECK_MSG(strstr(warning, "libc.so.6"), "%s", warning);
+}
+#endif
+
 /* ---------------------------------------------------------------- each */
 
 struct seen {
-	int n, cpu, vulkan, absent;
+	int n, cpu, cuda, vulkan, absent;
 };
+
+static void drivers_absent(void)
+{
+	KTAP_KEEPS(KTAP_HEAP, "the environment, dlerror()'s text");
+	setenv("DLBUF_CUDA_LIBRARY", "/nonexistent/libcuda.so.1", 1);
+	setenv("DLBUF_VULKAN_LIBRARY", "/nonexistent/libvulkan.so.1", 1);
+}
 
 static int see(const struct dlbuf_device_info *info, void *data)
 {
@@ -169,14 +214,15 @@ static int see(const struct dlbuf_device_info *info, void *data)
 	CHECK(info->backend[0]);
 	s->n++;
 	s->cpu += !strcmp(info->backend, "cpu");
+	s->cuda += !strcmp(info->backend, "cuda");
 	s->vulkan += !strcmp(info->backend, "vulkan");
 	if (info->status) {
 		s->absent++;
 		CHECK_EQ(info->status, -ENODEV);
 		CHECK(info->reason[0]);
 		CHECK(!strpbrk(info->reason, "\n"));
-		CHECK_STR(info->backend, "vulkan");
-		CHECK_EQ(info->device.device_type, kDLVulkan);
+		CHECK_EQ(info->device.device_type,
+			 !strcmp(info->backend, "cuda") ? kDLCUDA : kDLVulkan);
 	} else {
 		CHECK_STR(info->reason, "");
 		CHECK(info->device.device_type);
@@ -188,20 +234,24 @@ TEST(each_tells_of_the_absent_too)
 {
 	struct seen s = { 0 };
 
-	KTAP_KEEPS(KTAP_HEAP, "the environment, dlerror()'s text");
-	setenv("DLBUF_VULKAN_LIBRARY", "/nonexistent/libvulkan.so.1", 1);
+	drivers_absent();
 	CHECK_OK(dlbuf_device_each(see, &s));
 #ifdef CONFIG_BACKEND_CPU
 	CHECK_EQ(s.cpu, 1);
 #else
 	CHECK_EQ(s.cpu, 0);
 #endif
+#ifdef CONFIG_BACKEND_CUDA
+	CHECK_EQ(s.cuda, 1);
+#else
+	CHECK_EQ(s.cuda, 0);
+#endif
 #ifdef CONFIG_BACKEND_VULKAN
 	CHECK_EQ(s.vulkan, 1);
-	CHECK_EQ(s.absent, 1);
 #else
 	CHECK_EQ(s.vulkan, 0);
 #endif
+	CHECK_EQ(s.absent, s.cuda + s.vulkan);
 	/* What was told is nobody's failure. */
 	CHECK_STR(dlbuf_last_error(), "");
 }
@@ -217,9 +267,9 @@ TEST(each_ends_when_told)
 {
 	int n = 0, want = 0;
 
-	KTAP_KEEPS(KTAP_HEAP, "the environment, dlerror()'s text");
-	setenv("DLBUF_VULKAN_LIBRARY", "/nonexistent/libvulkan.so.1", 1);
-#if defined(CONFIG_BACKEND_CPU) || defined(CONFIG_BACKEND_VULKAN)
+	drivers_absent();
+#if defined(CONFIG_BACKEND_CPU) || defined(CONFIG_BACKEND_CUDA) || \
+	defined(CONFIG_BACKEND_VULKAN)
 	want = 1;
 #endif
 	CHECK_EQ(dlbuf_device_each(stop, &n), want ? -4321 : 0);

@@ -15,7 +15,7 @@
 
 /*
  * X(name, symbol, needed, parameters): cu##name, the symbol that has this
- * signature, and whether dlbuf can do without it. Every driver since CUDA 10.2
+ * signature, and whether dlbuf can do without it. Every driver since CUDA 11.0
  * has what is NEEDED.
  */
 #define CUDA_FUNCTIONS(X)						\

@@ -48,7 +48,7 @@ int vulkan_timeline_signal(struct vulkan_device *dev, VkSemaphore timeline,
 int vulkan_timeline_wait(struct vulkan_device *dev, VkSemaphore timeline,
 			 uint64_t value);
 
-/* What a submit waits for and signals; NULL is nothing, 0 a binary one. */
+/* What a submit waits for and signals, if not NULL; a value of a timeline. */
 struct vulkan_submit {
 	VkCommandBuffer cmd;
 	VkSemaphore wait, signal;

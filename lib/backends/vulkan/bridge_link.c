@@ -299,7 +299,10 @@ static int check_fence(struct trial *t, int fence)
 	if (t->helped)
 		return fail(-EOPNOTSUPP, "vulkan: %s: vkGetSemaphoreFdKHR waits "
 			    "for the other API's signal", who);
-	if (fence_signalled(fence) == 1)
+	ret = fence_signalled(fence);
+	if (ret < 0)
+		return ret;
+	if (ret)
 		return fail(-EOPNOTSUPP, "vulkan: %s: vkGetSemaphoreFdKHR gives "
 			    "a fence that does not wait for the other API's "
 			    "signal", who);

@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+/* See vulkan.h: what is shared with another API. */
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "vulkan_objects.h"
+
+#define TIMELINE_BYTES 4096
+
+/* Its own fds are not those that others mistake for something else. */
+int shared_memory(const char *name, uint64_t bytes)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC);
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	close(fd);
+	if (high < 0 || ftruncate(high, bytes))
+		wrong("there is no memory to share");
+	return high;
+}
+
+/* ---------------------------------------------------------------- timelines */
+
+void timeline_begin(struct object *o, bool shared)
+{
+	o->fd = shared_memory("a timeline", TIMELINE_BYTES);
+	o->inode = inode_of(o->fd);
+	o->exportable = shared;
+	o->value = mmap(NULL, TIMELINE_BYTES, PROT_READ | PROT_WRITE,
+			MAP_SHARED, o->fd, 0);
+}
+
+void timeline_end(struct object *o)
+{
+	munmap(o->value, TIMELINE_BYTES);
+	o->value = NULL;
+}
+
+uint64_t timeline_value(const struct object *o)
+{
+	return __atomic_load_n(o->value, __ATOMIC_ACQUIRE);
+}
+
+void timeline_set(struct object *o, uint64_t value)
+{
+	if (value <= timeline_value(o))
+		wrong("the values of a timeline rise");
+	__atomic_store_n(o->value, value, __ATOMIC_RELEASE);
+}
+
+static struct object *check_timeline(VkSemaphore semaphore, const char *who)
+{
+	struct object *o = check(FROM_HANDLE(semaphore), FAKE_SEMAPHORE, who);
+
+	if (o && o->value)
+		return o;
+	wrong(who);
+	return NULL;
+}
+
+static VkResult get_value(VkSemaphore semaphore, uint64_t *value)
+{
+	struct object *o;
+
+	BEGIN("vkGetSemaphoreCounterValue")
+	o = check_timeline(semaphore, "vkGetSemaphoreCounterValue");
+	if (!fake.busy)
+		progress();
+	*value = o ? timeline_value(o) : 0;
+	return end();
+}
+
+static VkResult wait_for(const VkSemaphoreWaitInfo *info)
+{
+	struct object *o;
+
+	BEGIN("vkWaitSemaphores")
+	o = check_timeline(info->pSemaphores[0], "vkWaitSemaphores");
+	if (info->semaphoreCount != 1)
+		wrong("vkWaitSemaphores: more than one");
+	while (progress(), o && timeline_value(o) < info->pValues[0])
+		pause_briefly(-1);
+	return end();
+}
+
+static VkResult signal_from_host(const VkSemaphoreSignalInfo *info)
+{
+	struct object *o;
+
+	BEGIN("vkSignalSemaphore")
+	o = check_timeline(info->semaphore, "vkSignalSemaphore");
+	if (o && info->value <= o->last)
+		wrong("vkSignalSemaphore: the values of a timeline rise");
+	if (o) {
+		o->last = info->value;
+		timeline_set(o, info->value);
+	}
+	if (!fake.busy)
+		progress();
+	fake.signals++;
+	return end();
+}
+
+/* Of the version, and of the extension before it. */
+static void check_core(bool core)
+{
+	pthread_mutex_lock(&lock);
+	if (core ? used->version < VK_API_VERSION_1_2 : !timelines_khr)
+		wrong("a function of what was not switched on");
+	pthread_mutex_unlock(&lock);
+}
+
+static VkResult GetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore,
+					 uint64_t *value)
+{
+	(void)device;
+	check_core(true);
+	return get_value(semaphore, value);
+}
+
+static VkResult GetSemaphoreCounterValueKHR(VkDevice device,
+					    VkSemaphore semaphore,
+					    uint64_t *value)
+{
+	(void)device;
+	check_core(false);
+	return get_value(semaphore, value);
+}
+
+static VkResult WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info,
+			       uint64_t timeout)
+{
+	(void)device, (void)timeout;
+	check_core(true);
+	return wait_for(info);
+}
+
+static VkResult WaitSemaphoresKHR(VkDevice device,
+				  const VkSemaphoreWaitInfo *info,
+				  uint64_t timeout)
+{
+	(void)device, (void)timeout;
+	check_core(false);
+	return wait_for(info);
+}
+
+static VkResult SignalSemaphore(VkDevice device,
+				const VkSemaphoreSignalInfo *info)
+{
+	(void)device;
+	check_core(true);
+	return signal_from_host(info);
+}
+
+static VkResult SignalSemaphoreKHR(VkDevice device,
+				   const VkSemaphoreSignalInfo *info)
+{
+	(void)device;
+	check_core(false);
+	return signal_from_host(info);
+}
+
+/* ---------------------------------------------------------------- memory */
+
+static VkResult GetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfoKHR *info,
+			       int *fd)
+{
+	struct object *o;
+
+	(void)device;
+	BEGIN("vkGetMemoryFdKHR")
+	o = check(FROM_HANDLE(info->memory), FAKE_MEMORY, "vkGetMemoryFdKHR");
+	if (info->handleType != VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ||
+	    (o && o->handles != info->handleType))
+		wrong("vkGetMemoryFdKHR: it was not made for OPAQUE_FD");
+	*fd = o ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1;
+	return end();
+}
+
+/* ---------------------------------------------------------------- copies */
+
+/* Whom a buffer is of when it is not the device's. */
+static uint32_t family_of(const struct object *buffer)
+{
+	return buffer->handles == VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ||
+	       !foreign ? VK_QUEUE_FAMILY_EXTERNAL :
+			  VK_QUEUE_FAMILY_FOREIGN_EXT;
+}
+
+static void buffer_barrier(struct object *cmd, const VkBufferMemoryBarrier *b)
+{
+	struct object *o = check(FROM_HANDLE(b->buffer), FAKE_BUFFER,
+				 "vkCmdPipelineBarrier");
+	bool acquire = b->dstQueueFamilyIndex == 1;
+	struct object **held;
+
+	if (!o)
+		return;
+	if (b->offset || b->size != VK_WHOLE_SIZE)
+		wrong("vkCmdPipelineBarrier: not all of a buffer");
+	if ((acquire ? b->srcQueueFamilyIndex : b->dstQueueFamilyIndex) !=
+	    family_of(o) || (!acquire && b->srcQueueFamilyIndex != 1))
+		wrong("vkCmdPipelineBarrier: a buffer of whom, to whom");
+	held = &cmd->held[acquire ? cmd->held[0] != NULL : cmd->held[0] != o];
+	if (acquire ? *held != NULL : *held != o)
+		wrong("vkCmdPipelineBarrier: a buffer goes the wrong way");
+	*held = acquire ? o : NULL;
+	if (acquire)
+		o->owned = b->dstAccessMask == VK_ACCESS_TRANSFER_WRITE_BIT;
+	else if (cmd->to == o && b->srcAccessMask !=
+		 VK_ACCESS_TRANSFER_WRITE_BIT)
+		wrong("vkCmdPipelineBarrier: what was written is not flushed");
+}
+
+void buffer_barriers(struct object *cmd, uint32_t n,
+		     const VkBufferMemoryBarrier *barriers)
+{
+	for (uint32_t i = 0; i < n; i++)
+		buffer_barrier(cmd, &barriers[i]);
+}
+
+static void CmdCopyBuffer(VkCommandBuffer cmd, VkBuffer from, VkBuffer to,
+			  uint32_t n, const VkBufferCopy *regions)
+{
+	struct object *c, *a, *b;
+
+	pthread_mutex_lock(&lock);
+	c = check(cmd, FAKE_COMMANDS, "vkCmdCopyBuffer");
+	a = check(FROM_HANDLE(from), FAKE_BUFFER, "vkCmdCopyBuffer");
+	b = check(FROM_HANDLE(to), FAKE_BUFFER, "vkCmdCopyBuffer");
+	if (c && a && b) {
+		if (!a->memory || !b->memory || n != 1 ||
+		    regions->srcOffset || regions->dstOffset ||
+		    regions->size > a->size || regions->size > b->size)
+			wrong("vkCmdCopyBuffer: outside of a buffer");
+		if ((c->held[0] != a && c->held[1] != a) ||
+		    (c->held[0] != b && c->held[1] != b) || a->owned ||
+		    !b->owned)
+			wrong("vkCmdCopyBuffer: a buffer is not ours");
+		c->from = a;
+		c->to = b;
+		c->bytes = regions->size;
+	}
+	end();
+}
+
+static void *map(const struct object *buffer, uint64_t bytes, int prot)
+{
+	void *p = mmap(NULL, bytes, prot, MAP_SHARED, buffer->memory->fd, 0);
+
+	if (p == MAP_FAILED)
+		wrong("a copy of what cannot be mapped");
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void execute_copy(const struct object *cmd)
+{
+	void *from, *to;
+
+	if (!cmd->from)
+		return;
+	from = map(cmd->from, cmd->bytes, PROT_READ);
+	to = map(cmd->to, cmd->bytes, PROT_READ | PROT_WRITE);
+	if (from && to)
+		memcpy(to, from, cmd->bytes);
+	if (from)
+		munmap(from, cmd->bytes);
+	if (to)
+		munmap(to, cmd->bytes);
+	fake.copies++;
+}
+
+/* ---------------------------------------------------------------- a thread */
+
+static pthread_t thread;
+static bool running, stop; /* under the lock */
+
+static void *work(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&lock);
+	while (!stop) {
+		progress();
+		pause_briefly(-1);
+	}
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+void thread_begin(void)
+{
+	stop = false;
+	running = !pthread_create(&thread, NULL, work, NULL);
+	if (!running)
+		wrong("there is no thread for the device");
+}
+
+void thread_end(void)
+{
+	bool was;
+
+	pthread_mutex_lock(&lock);
+	was = running;
+	stop = true;
+	running = false;
+	pthread_mutex_unlock(&lock);
+	if (was)
+		pthread_join(thread, NULL);
+}
+
+const struct function share_functions[] = {
+	FN(GetSemaphoreCounterValue), FN(GetSemaphoreCounterValueKHR),
+	FN(WaitSemaphores), FN(WaitSemaphoresKHR), FN(SignalSemaphore),
+	FN(SignalSemaphoreKHR), FN(GetMemoryFdKHR), FN(CmdCopyBuffer),
+	{ NULL, NULL }
+};

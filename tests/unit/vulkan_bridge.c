@@ -1,0 +1,1076 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The bridge against a double of the loader (tests/fakes/vulkan.h): what it
+ * makes of a driver's answers, that the bytes and the values arrive where they
+ * should and not before, and that it gives everything back whatever fails. The
+ * other API is the test: it has the timelines' memory and the buffers'.
+ */
+#include "ktap.h"
+
+#ifdef CONFIG_BACKEND_VULKAN
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+#include "backends/vulkan/bridge_device.h"
+#include "vulkan_double.h"
+
+#define PAGES 5
+#define BYTES (PAGES * 4096ull)
+
+static const uint8_t uuid[16] = { 0xab };
+
+static void nobody_reads(void *data, enum dlbuf_log_level level,
+			 const char *text)
+{
+	(void)data, (void)level, (void)text;
+}
+
+static void begin_able(void)
+{
+	struct fake_physical *p;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin();
+	dlbuf_log_set(nobody_reads, NULL, DLBUF_LOG_WARN);
+	able(true, true);
+	p = &fake->physical[0];
+	p->timeline = p->timeline_out = p->memory_out = true;
+	p->queues = 16;
+}
+
+static struct vulkan_bridge *bridge_ok(void)
+{
+	struct vulkan_bridge *bridge = NULL;
+	struct vulkan_bridge_caps caps;
+
+	REQUIRE_OK(vulkan_bridge_open(uuid, &bridge, &caps));
+	CHECK(caps.buffers && caps.fences_in && caps.fences_out);
+	CHECK_STR(caps.why_not, "");
+	return bridge;
+}
+
+/* ---------------------------------------------------------------- the other */
+
+/* A link as the other API sees it. */
+static uint64_t *timeline(struct vulkan_link *link)
+{
+	if (link->fd != -1) {
+		CHECK(link->fd >= 3);
+		CHECK(!link->user);
+		link->user = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+				  MAP_SHARED, link->fd, 0);
+		REQUIRE(link->user != MAP_FAILED);
+		close(link->fd);
+		link->fd = -1;
+	}
+	REQUIRE(link->user);
+	return link->user;
+}
+
+static uint64_t value_of(struct vulkan_link *link)
+{
+	return __atomic_load_n(timeline(link), __ATOMIC_ACQUIRE);
+}
+
+static void other_signals(struct vulkan_link *link)
+{
+	CHECK_EQ(value_of(link), link->value - 1);
+	__atomic_store_n(timeline(link), link->value, __ATOMIC_RELEASE);
+}
+
+static void forget_link(struct vulkan_link *link, void *data)
+{
+	if (link->user)
+		munmap(link->user, 4096);
+	++*(unsigned int *)data;
+}
+
+static struct vulkan_link *link_ok(struct vulkan_bridge *bridge)
+{
+	struct vulkan_link *link = NULL;
+
+	REQUIRE_OK(vulkan_link_get(bridge, &link));
+	return link;
+}
+
+/* Everything goes; how many links there were. */
+static unsigned int close_bridge(struct vulkan_bridge *bridge)
+{
+	unsigned int n = 0;
+
+	vulkan_links_free(bridge, forget_link, &n);
+	CHECK_EQ(fake->live[FAKE_BUFFER], 0);
+	vulkan_bridge_close(bridge);
+	return n;
+}
+
+/* ---------------------------------------------------------------- buffers */
+
+struct pair {
+	struct vulkan_bridge_buffer *buffer;
+	int dma_buf;
+	uint8_t *ours;		/* the dma-buf, mapped */
+	uint8_t *theirs;	/* the memory */
+	uint64_t allocated;
+	bool dedicated;
+};
+
+static uint8_t *map(int fd, uint64_t bytes)
+{
+	uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			  0);
+
+	REQUIRE(p != MAP_FAILED);
+	return p;
+}
+
+static int pair_create(struct vulkan_bridge *bridge, struct pair *pair)
+{
+	int fd, ret;
+
+	*pair = (struct pair){ .dma_buf = -1 };
+	fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	pair->dma_buf = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	REQUIRE(pair->dma_buf >= 0 && !ftruncate(fd, BYTES));
+	close(fd);
+	fd = -7;
+	ret = vulkan_bridge_buffer_create(bridge, pair->dma_buf, BYTES,
+					  &pair->buffer, &fd, &pair->allocated,
+					  &pair->dedicated);
+	if (ret) {
+		CHECK_EQ(fd, -7);
+		CHECK(!pair->buffer);
+		close(pair->dma_buf);
+		return ret;
+	}
+	CHECK(fd >= 3 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	CHECK_EQ(lseek(fd, 0, SEEK_END), pair->allocated);
+	pair->ours = map(pair->dma_buf, BYTES);
+	pair->theirs = map(fd, BYTES);
+	close(fd);
+	return 0;
+}
+
+static struct pair pair_ok(struct vulkan_bridge *bridge)
+{
+	struct pair pair;
+
+	REQUIRE_OK(pair_create(bridge, &pair));
+	return pair;
+}
+
+static void pair_destroy(struct pair *pair)
+{
+	vulkan_bridge_buffer_destroy(pair->buffer);
+	munmap(pair->ours, BYTES);
+	munmap(pair->theirs, BYTES);
+	close(pair->dma_buf);
+}
+
+static void fill(uint8_t *p, uint32_t seed)
+{
+	for (uint64_t i = 0; i < BYTES; i++)
+		p[i] = (i * 7 + i / 4096 * 13 + seed) & 0xff;
+}
+
+static bool filled(const uint8_t *p, uint32_t seed)
+{
+	for (uint64_t i = 0; i < BYTES; i++)
+		if (p[i] != ((i * 7 + i / 4096 * 13 + seed) & 0xff))
+			return false;
+	return true;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static void no_extension(void)
+{
+	const char **p = fake->physical[0].extensions;
+
+	for (; *p; p++)
+		if (!strcmp(*p, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME))
+			*p = NULL;
+}
+static void no_timeline(void) { fake->physical[0].timeline = false; }
+static void no_timeline_out(void) { fake->physical[0].timeline_out = false; }
+static void no_memory_out(void) { fake->physical[0].memory_out = false; }
+static void no_import(void) { fake->physical[0].no_import = true; }
+static void no_sync_in(void) { fake->physical[0].sync_fd_in = false; }
+static void no_sync_out(void) { fake->physical[0].sync_fd_out = false; }
+static void no_queue(void) { fake->physical[0].no_compute = true; }
+static void no_wait(void) { fake->without = "vkWaitSemaphores"; }
+static void no_copy(void) { fake->without = "vkCmdCopyBuffer"; }
+static void no_memory_fd(void) { fake->without = "vkGetMemoryFdKHR"; }
+static void no_semaphore_fd(void) { fake->without = "vkGetSemaphoreFdKHR"; }
+static void no_fence(void) { fake->no_fd = true; }
+static void blocks(void) { fake->export_blocks = true; }
+static void early(void) { fake->export_early = true; }
+static void late(void) { fake->export_late = true; }
+static void another(void) { fake->physical[0].uuid = 0xcd; }
+static void nobody(void) { fake->nphysical = 0; }
+static void no_vulkan(void)
+{
+	setenv("DLBUF_VULKAN_LIBRARY", "/nowhere/libvulkan.so.1", 1);
+}
+static void fails_export(void)
+{
+	/* Of the trial: the first that is exported. */
+	fake->failing = "vkGetSemaphoreFdKHR";
+	fake->result = VK_ERROR_INVALID_EXTERNAL_HANDLE;
+}
+static void nothing(void)
+{
+	no_memory_out();
+	no_sync_in();
+	no_sync_out();
+}
+
+TEST(what_a_driver_can)
+{
+	static const struct {
+		void (*lacks)(void);
+		int ret;
+		bool buffers, in, out;
+		const char *why;
+	} cases[] = {
+		{ no_extension, -EOPNOTSUPP, 0, 0, 0,
+		  "VK_KHR_external_semaphore_fd" },
+		{ no_timeline, -EOPNOTSUPP, 0, 0, 0, "timeline" },
+		{ no_timeline_out, -EOPNOTSUPP, 0, 0, 0,
+		  "timelines are not exportable" },
+		{ no_memory_out, 0, 0, 1, 1, "memory is not exportable" },
+		{ no_memory_fd, 0, 0, 1, 1, "memory is not exportable" },
+		{ no_import, 0, 0, 1, 1, "not importable" },
+		{ no_sync_in, 0, 1, 0, 1, "SYNC_FD is not importable" },
+		{ no_sync_out, 0, 1, 1, 0, "SYNC_FD is not exportable" },
+		{ no_queue, -EOPNOTSUPP, 0, 0, 0, "no queue" },
+		{ no_wait, -EOPNOTSUPP, 0, 0, 0, "lacks a function" },
+		{ no_copy, -EOPNOTSUPP, 0, 0, 0, "lacks a function" },
+		{ no_semaphore_fd, -EOPNOTSUPP, 0, 0, 0,
+		  "timelines are not exportable" },
+		{ no_fence, 0, 1, 1, 0, "waits for the other API's signal" },
+		{ blocks, 0, 1, 1, 0, "waits for the other API's signal" },
+		{ early, 0, 1, 1, 0, "does not wait" },
+		{ late, 0, 1, 1, 0, "does not signal" },
+		{ fails_export, 0, 1, 1, 0, "vkGetSemaphoreFdKHR" },
+		{ nothing, -EOPNOTSUPP, 0, 0, 0, "memory is not exportable" },
+		{ another, -ENODEV, 0, 0, 0, "ab00000000000000" },
+		{ nobody, -ENODEV, 0, 0, 0, "no driver has a device" },
+		{ no_vulkan, -ENODEV, 0, 0, 0, "vulkan" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct vulkan_bridge *bridge = NULL;
+		struct vulkan_bridge_caps caps;
+		int ret;
+
+		begin_able();
+		cases[i].lacks();
+		ktap_forget();
+		ret = vulkan_bridge_open(uuid, &bridge, &caps);
+		if (!CHECK_EQ(ret, cases[i].ret))
+			ktap_note(NULL, 0, "%zu: %s", i, dlbuf_last_error());
+		CHECK_MSG(caps.buffers == cases[i].buffers &&
+			  caps.fences_in == cases[i].in &&
+			  caps.fences_out == cases[i].out, "%zu: %d %d %d", i,
+			  caps.buffers, caps.fences_in, caps.fences_out);
+		if (ret)
+			CHECK_SAYS(cases[i].why);
+		else
+			CHECK_MSG(strstr(caps.why_not, cases[i].why), "%s",
+				  caps.why_not);
+		if (!ret)
+			close_bridge(bridge);
+		fake->without = fake->failing = NULL;
+		end();
+	}
+}
+
+/* The one that is meant, and one that breaks on the way may be it. */
+TEST(which_device)
+{
+	struct vulkan_bridge *bridge = NULL;
+	struct vulkan_bridge_caps caps;
+
+	begin_able();
+	fake->nphysical = 3;
+	fake->physical[2] = fake->physical[0];
+	fake->physical[0].version = VK_API_VERSION_1_0;
+	fake->physical[1].uuid = 0xcd;
+	REQUIRE_OK(vulkan_bridge_open(uuid, &bridge, &caps));
+	CHECK(caps.buffers && caps.fences_out);
+	CHECK_EQ(bridge->dev->physical.index, 2);
+	close_bridge(bridge);
+	fake->failing = "vkEnumerateDeviceExtensionProperties";
+	fake->result = VK_ERROR_UNKNOWN;
+	CHECK_ERR(vulkan_bridge_open(uuid, &bridge, &caps), -EIO);
+	CHECK_SAYS("vkEnumerateDeviceExtensionProperties");
+	fake->failing = NULL;
+	end();
+}
+
+/* By the extension where the version has it not, and without VK_EXT_..._foreign. */
+TEST(vulkan_1_1)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *link;
+	struct pair pair;
+
+	begin_able();
+	fake->physical[0].version = VK_API_VERSION_1_1;
+	fake->physical[0].extensions[2] =
+		VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME;
+	bridge = bridge_ok();
+	pair = pair_ok(bridge);
+	fill(pair.ours, 1);
+	link = link_ok(bridge);
+	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, -1, link));
+	fake->run();
+	CHECK_EQ(value_of(link), 1);
+	CHECK(filled(pair.theirs, 1));
+	vulkan_link_put(bridge, link);
+	pair_destroy(&pair);
+	close_bridge(bridge);
+	end();
+}
+
+/* ---------------------------------------------------------------- copies */
+
+TEST(in)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *link;
+	struct pair pair;
+	int fence;
+
+	begin_able();
+	bridge = bridge_ok();
+	pair = pair_ok(bridge);
+	fill(pair.ours, 1);
+	fill(pair.theirs, 2);
+	fence = pending_fence();
+	link = link_ok(bridge);
+	CHECK_EQ(link->value, 1);
+	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, fence, link));
+	/* Behind the fence, which is the caller's still. */
+	fake->run();
+	CHECK(filled(pair.theirs, 2));
+	CHECK_EQ(value_of(link), 0);
+	signal_fence(fence);
+	close(fence);
+	fake->run();
+	CHECK_EQ(value_of(link), 1);
+	CHECK(filled(pair.theirs, 1));
+	CHECK(filled(pair.ours, 1));
+	CHECK_EQ(fake->waits + fake->drains, 1); /* the trial's */
+	CHECK_EQ(fake->imports, 1);
+	vulkan_link_put(bridge, link);
+	/* Without a fence at once, and the same link again. */
+	fill(pair.ours, 3);
+	CHECK(link_ok(bridge) == link);
+	CHECK_EQ(link->value, 2);
+	CHECK_EQ(link->fd, -1);
+	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, -1, link));
+	fake->run();
+	CHECK_EQ(value_of(link), 2);
+	CHECK(filled(pair.theirs, 3));
+	CHECK_EQ(fake->imports, 1);
+	CHECK_EQ(fake->copies, 2);
+	vulkan_link_put(bridge, link);
+	pair_destroy(&pair);
+	CHECK_EQ(close_bridge(bridge), 1);
+	end();
+}
+
+TEST(out)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *link;
+	struct pair pair;
+	int fence = 7;
+
+	begin_able();
+	bridge = bridge_ok();
+	pair = pair_ok(bridge);
+	fill(pair.ours, 1);
+	link = link_ok(bridge);
+	CHECK_OK(vulkan_bridge_out(bridge, pair.buffer, link, &fence));
+	CHECK(fence >= 3 && fcntl(fence, F_GETFD) == FD_CLOEXEC);
+	/* The other API has been told to, and has not done so yet. */
+	fill(pair.theirs, 2);
+	fake->run();
+	CHECK_EQ(fence_signalled(fence), 0);
+	CHECK(filled(pair.ours, 1));
+	other_signals(link);
+	fake->run();
+	CHECK_EQ(fence_signalled(fence), 1);
+	CHECK(filled(pair.ours, 2));
+	close(fence);
+	vulkan_link_put(bridge, link);
+	pair_destroy(&pair);
+	CHECK_EQ(close_bridge(bridge), 1);
+	end();
+}
+
+/* Without a copy the one becomes the other. */
+TEST(fences_alone)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *a, *b;
+	int in, out = 7;
+
+	begin_able();
+	bridge = bridge_ok();
+	in = pending_fence();
+	a = link_ok(bridge);
+	b = link_ok(bridge);
+	CHECK(a != b);
+	CHECK_OK(vulkan_bridge_in(bridge, NULL, in, a));
+	CHECK_OK(vulkan_bridge_out(bridge, NULL, b, &out));
+	fake->run();
+	CHECK_EQ(value_of(a), 0);
+	CHECK_EQ(fence_signalled(out), 0);
+	signal_fence(in);
+	fake->run();
+	CHECK_EQ(value_of(a), 1);
+	CHECK_EQ(fence_signalled(out), 0);
+	other_signals(b);
+	fake->run();
+	CHECK_EQ(fence_signalled(out), 1);
+	CHECK_EQ(fake->copies, 0);
+	close(in);
+	close(out);
+	vulkan_link_put(bridge, a);
+	vulkan_link_put(bridge, b);
+	CHECK_EQ(close_bridge(bridge), 2);
+	end();
+}
+
+/* What goes out waits for the other API, and what goes in does not wait for it. */
+static void check_queues(uint32_t queues, bool held_up)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *a, *b;
+	VkQueue queue;
+	int fence = 7;
+
+	begin_able();
+	fake->physical[0].queues = queues;
+	bridge = bridge_ok();
+	a = link_ok(bridge);
+	b = link_ok(bridge);
+	CHECK_OK(vulkan_bridge_out(bridge, NULL, a, &fence));
+	queue = fake->queue;
+	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, b));
+	CHECK_EQ(queue == fake->queue, held_up);
+	fake->run();
+	CHECK_EQ(value_of(b), !held_up);
+	other_signals(a);
+	fake->run();
+	CHECK_EQ(value_of(b), 1);
+	close(fence);
+	vulkan_link_put(bridge, a);
+	vulkan_link_put(bridge, b);
+	close_bridge(bridge);
+	end();
+}
+
+TEST(two_queues)
+{
+	check_queues(2, false);
+}
+
+TEST(one_queue)
+{
+	check_queues(1, true);
+}
+
+/* A fence that nobody can wait for on the device is the caller's. */
+TEST(no_fences_in)
+{
+	struct vulkan_bridge *bridge = NULL;
+	struct vulkan_bridge_caps caps;
+	struct vulkan_link *link;
+	int fence;
+
+	begin_able();
+	no_sync_in();
+	REQUIRE_OK(vulkan_bridge_open(uuid, &bridge, &caps));
+	link = link_ok(bridge);
+	fence = pending_fence();
+	fake->submits = 0;
+	CHECK_ERR(vulkan_bridge_in(bridge, NULL, fence, link), -EOPNOTSUPP);
+	CHECK_EQ(fake->submits, 0);
+	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, link));
+	close(fence);
+	vulkan_link_put(bridge, link);
+	close_bridge(bridge);
+	end();
+}
+
+/* ---------------------------------------------------------------- waiting */
+
+static bool waiting, finished; /* atomic */
+
+static void look_for_waits(char what)
+{
+	if (what == 'w' || what == 'd')
+		__atomic_store_n(&waiting, true, __ATOMIC_RELEASE);
+}
+
+struct call {
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *link;
+	struct pair *pair;
+	int ret, fence;
+};
+
+static void *out_of(void *arg)
+{
+	struct call *c = arg;
+
+	c->ret = vulkan_bridge_out(c->bridge, c->pair->buffer, c->link,
+				   &c->fence);
+	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void until_waiting(void)
+{
+	while (!__atomic_load_n(&waiting, __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&finished, __ATOMIC_ACQUIRE))
+		sched_yield();
+	CHECK(!__atomic_load_n(&finished, __ATOMIC_ACQUIRE));
+}
+
+/* No fence to give: it waits, and others go on meanwhile. */
+static void check_waits(void (*lacks)(void))
+{
+	struct vulkan_bridge *bridge = NULL;
+	struct vulkan_bridge_caps caps;
+	struct vulkan_link *other;
+	pthread_t thread;
+	struct pair pair;
+	struct call c;
+
+	begin_able();
+	lacks();
+	REQUIRE_OK(vulkan_bridge_open(uuid, &bridge, &caps));
+	CHECK(!caps.fences_out);
+	pair = pair_ok(bridge);
+	c = (struct call){ bridge, link_ok(bridge), &pair, -7, 7 };
+	fake->look = look_for_waits;
+	waiting = finished = false;
+	REQUIRE(!pthread_create(&thread, NULL, out_of, &c));
+	until_waiting();
+	other = link_ok(bridge);
+	CHECK(other != c.link);
+	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, other));
+	vulkan_link_put(bridge, other);
+	fill(pair.theirs, 4);
+	other_signals(c.link);
+	pthread_join(thread, NULL);
+	CHECK_OK(c.ret);
+	CHECK_EQ(c.fence, -1);
+	CHECK(filled(pair.ours, 4));
+	vulkan_link_put(bridge, c.link);
+	pair_destroy(&pair);
+	close_bridge(bridge);
+	end();
+}
+
+TEST(out_waits_where_the_export_would)
+{
+	check_waits(blocks);
+}
+
+TEST(out_waits_where_there_is_no_export)
+{
+	check_waits(no_sync_out);
+}
+
+static void *destroy(void *arg)
+{
+	pair_destroy(arg);
+	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+TEST(a_buffer_waits_for_its_copies)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *in, *out;
+	pthread_t thread;
+	struct pair pair;
+	int fence, done = 7;
+
+	begin_able();
+	bridge = bridge_ok();
+	pair = pair_ok(bridge);
+	fence = pending_fence();
+	in = link_ok(bridge);
+	out = link_ok(bridge);
+	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, fence, in));
+	CHECK_OK(vulkan_bridge_out(bridge, pair.buffer, out, &done));
+	fake->look = look_for_waits;
+	waiting = finished = false;
+	REQUIRE(!pthread_create(&thread, NULL, destroy, &pair));
+	until_waiting();
+	other_signals(out);
+	signal_fence(fence);
+	pthread_join(thread, NULL);
+	CHECK_EQ(fence_signalled(done), 1);
+	CHECK_EQ(fake->pending, 0);
+	close(fence);
+	close(done);
+	vulkan_link_put(bridge, in);
+	vulkan_link_put(bridge, out);
+	close_bridge(bridge);
+	end();
+}
+
+/* ---------------------------------------------------------------- links */
+
+TEST(links_are_used_again_when_reached)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *a, *b, *c;
+	int fence = 7;
+
+	begin_able();
+	bridge = bridge_ok();
+	a = link_ok(bridge);
+	CHECK(a->fd >= 3);
+	CHECK_OK(vulkan_bridge_out(bridge, NULL, a, &fence));
+	close(fence);
+	vulkan_link_put(bridge, a);
+	b = link_ok(bridge);
+	CHECK(b != a && b->value == 1);
+	CHECK(b->fd >= 3 && b->fd != a->fd);
+	other_signals(a);
+	c = link_ok(bridge);
+	CHECK(c == a && c->value == 2 && c->user);
+	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, b));
+	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, c));
+	vulkan_link_put(bridge, b);
+	vulkan_link_put(bridge, c);
+	/* A hundred uses, each over before the next. */
+	for (int i = 0; i < 100; i++) {
+		a = link_ok(bridge);
+		CHECK_OK(vulkan_bridge_out(bridge, NULL, a, &fence));
+		close(fence);
+		other_signals(a);
+		vulkan_link_put(bridge, a);
+	}
+	CHECK_EQ(fake->made[FAKE_SEMAPHORE], 3 + 2 + 2);
+	/* b's fd was not taken: it goes with the link. */
+	CHECK_EQ(close_bridge(bridge), 2);
+	end();
+}
+
+TEST(abandoned)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *link;
+	struct pair pair;
+
+	begin_able();
+	bridge = bridge_ok();
+	pair = pair_ok(bridge);
+	link = link_ok(bridge);
+	fake->failing = "vkQueueSubmit";
+	fake->result = VK_ERROR_DEVICE_LOST;
+	CHECK_ERR(vulkan_bridge_in(bridge, pair.buffer, -1, link), -EIO);
+	CHECK_SAYS("vkQueueSubmit");
+	fake->failing = NULL;
+	CHECK_EQ(value_of(link), 0);
+	fake->signals = 0;
+	vulkan_link_abandon(bridge, link);
+	CHECK_EQ(fake->signals, 1);
+	CHECK_EQ(value_of(link), 1);
+	CHECK(link_ok(bridge) == link);
+	CHECK_EQ(link->value, 2);
+	/* The host's signal fails, too: the link is of use all the same. */
+	fake->failing = "vkSignalSemaphore";
+	vulkan_link_abandon(bridge, link);
+	fake->failing = NULL;
+	CHECK_EQ(value_of(link), 1);
+	CHECK(link_ok(bridge) == link);
+	CHECK_EQ(link->value, 2);
+#ifdef CONFIG_FAULT_INJECTION
+	/* Once only: it is tried again. */
+	fault_at(1);
+	vulkan_link_abandon(bridge, link);
+	fault_at(0);
+	CHECK_EQ(value_of(link), 2);
+	CHECK(link_ok(bridge) == link);
+#endif
+	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, -1, link));
+	vulkan_link_put(bridge, link);
+	pair_destroy(&pair);
+	CHECK_EQ(close_bridge(bridge), 1);
+	end();
+}
+
+static void *free_links(void *arg)
+{
+	struct call *c = arg;
+	unsigned int n = 0;
+
+	vulkan_links_free(c->bridge, forget_link, &n);
+	c->ret = n;
+	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+TEST(links_wait_for_their_values)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *link;
+	pthread_t thread;
+	uint64_t *value;
+	struct call c;
+	int fence = 7;
+
+	begin_able();
+	bridge = bridge_ok();
+	link = link_ok(bridge);
+	CHECK_OK(vulkan_bridge_out(bridge, NULL, link, &fence));
+	value = timeline(link);
+	vulkan_link_put(bridge, link);
+	fake->look = look_for_waits;
+	waiting = finished = false;
+	c = (struct call){ .bridge = bridge };
+	REQUIRE(!pthread_create(&thread, NULL, free_links, &c));
+	until_waiting();
+	__atomic_store_n(value, 1, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	CHECK_EQ(c.ret, 1);
+	CHECK_EQ(fence_signalled(fence), 1);
+	close(fence);
+	vulkan_bridge_close(bridge);
+	end();
+}
+
+/* Their values have been reached, or nobody can say. */
+TEST(links_of_a_lost_device)
+{
+	struct vulkan_link *link, *other;
+	struct vulkan_bridge *bridge;
+
+	begin_able();
+	bridge = bridge_ok();
+	link = link_ok(bridge);
+	vulkan_link_put(bridge, link);
+	fake->failing = "vkGetSemaphoreCounterValue";
+	fake->result = VK_ERROR_DEVICE_LOST;
+	other = link_ok(bridge);
+	CHECK(other != link);
+	vulkan_link_put(bridge, other);
+	fake->failing = "vkWaitSemaphores";
+	CHECK_EQ(close_bridge(bridge), 2);
+	fake->failing = NULL;
+	CHECK_EQ(fake->live[FAKE_SEMAPHORE], 0);
+	end();
+}
+
+/* ---------------------------------------------------------------- memory */
+
+TEST(memory_is_on_the_device)
+{
+	struct vulkan_bridge *bridge;
+	struct pair pair;
+
+	begin_able();
+	fake->physical[0].host_memory = true;
+	bridge = bridge_ok();
+	pair = pair_ok(bridge);
+	CHECK_EQ(fake->memory_type, 5);
+	pair_destroy(&pair);
+	/* Where none of those can be shared it is the host's. */
+	fake->physical[0].buffer_types = 0x1f;
+	pair = pair_ok(bridge);
+	CHECK_EQ(fake->memory_type, 1);
+	pair_destroy(&pair);
+	fake->physical[0].buffer_types = 0x9;
+	CHECK_ERR(pair_create(bridge, &pair), -EOPNOTSUPP);
+	close_bridge(bridge);
+	end();
+}
+
+TEST(dedicated)
+{
+	static const struct {
+		bool only, shared_only, prefers;
+		bool dedicated;
+	} cases[] = {
+		{ false, false, false, false },
+		{ true, false, false, false },
+		{ false, true, false, true },
+		{ false, false, true, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct vulkan_bridge *bridge;
+		struct pair pair;
+
+		begin_able();
+		fake->physical[0].dedicated_only = cases[i].only;
+		fake->physical[0].shared_dedicated_only = cases[i].shared_only;
+		fake->physical[0].prefers_dedicated = cases[i].prefers;
+		bridge = bridge_ok();
+		pair = pair_ok(bridge);
+		CHECK_EQ(pair.dedicated, cases[i].dedicated);
+		CHECK_EQ(fake->dedicated, cases[i].dedicated);
+		CHECK_EQ(pair.allocated, BYTES);
+		pair_destroy(&pair);
+		close_bridge(bridge);
+		end();
+	}
+}
+
+/* ---------------------------------------------------------------- failures */
+
+/* fence_signalled() without its part in the faults. */
+static bool signalled(int fence)
+{
+	struct pollfd p = { .fd = fence, .events = POLLIN };
+
+	return fence == -1 || poll(&p, 1, 0) == 1;
+}
+
+/* All of it, once; 0 or the first that failed. */
+static int walk(void)
+{
+	struct vulkan_bridge *bridge = NULL;
+	struct vulkan_bridge_caps caps;
+	struct vulkan_link *link;
+	int fence = pending_fence(), out = -1, ret;
+	struct pair pair;
+
+	ret = vulkan_bridge_open(uuid, &bridge, &caps);
+	if (ret) {
+		close(fence);
+		return ret;
+	}
+	ret = pair_create(bridge, &pair);
+	if (ret)
+		goto close;
+	fill(pair.ours, 5);
+	ret = vulkan_link_get(bridge, &link);
+	if (ret)
+		goto destroy;
+	ret = vulkan_bridge_in(bridge, pair.buffer, fence, link);
+	signal_fence(fence);
+	fake->run();
+	if (ret) {
+		vulkan_link_abandon(bridge, link);
+		goto destroy;
+	}
+	CHECK_EQ(value_of(link), 1);
+	CHECK(filled(pair.theirs, 5));
+	vulkan_link_put(bridge, link);
+	ret = vulkan_link_get(bridge, &link);
+	if (ret)
+		goto destroy;
+	fill(pair.theirs, 6);
+	other_signals(link); /* it may wait for that */
+	ret = vulkan_bridge_out(bridge, pair.buffer, link, &out);
+	if (!ret) {
+		fake->run();
+		CHECK(filled(pair.ours, 6));
+		CHECK(signalled(out));
+	}
+	CHECK(!ret || (out == -1 && !fake->pending));
+	if (out != -1)
+		close(out);
+	vulkan_link_put(bridge, link);
+destroy:
+	pair_destroy(&pair);
+close:
+	close_bridge(bridge);
+	close(fence);
+	return ret;
+}
+
+/* Each call of each function fails, once and for ever after. */
+TEST(every_failure)
+{
+	static const char *const calls[] = {
+		"vkEnumerateInstanceVersion", "vkCreateInstance",
+		"vkEnumeratePhysicalDevices",
+		"vkEnumerateDeviceExtensionProperties", "vkCreateDevice",
+		"vkCreateCommandPool", "vkCreateSemaphore", "vkCreateFence",
+		"vkQueueSubmit", "vkCreateBuffer", "vkGetMemoryFdPropertiesKHR",
+		"vkAllocateMemory", "vkBindBufferMemory", "vkGetMemoryFdKHR",
+		"vkAllocateCommandBuffers", "vkBeginCommandBuffer",
+		"vkEndCommandBuffer", "vkImportSemaphoreFdKHR",
+	};
+	unsigned int failures;
+
+	begin_able();
+	CHECK_OK(walk());
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		failures = 0;
+		for (unsigned int spared = 0; spared < 20; spared++) {
+			int ret;
+
+			fake->failing = calls[i];
+			fake->result = VK_ERROR_DEVICE_LOST;
+			fake->spared = spared;
+			ktap_forget();
+			ret = walk();
+			if (!ret)
+				break;
+			failures++;
+			CHECK_EQ(ret, -EIO);
+			CHECK_SAYS(calls[i]);
+			for (int kind = 0; kind < FAKE_KINDS; kind++)
+				CHECK_MSG(!fake->live[kind], "%s, %u: %u of %d",
+					  calls[i], spared, fake->live[kind],
+					  kind);
+		}
+		CHECK_MSG(failures, "%s was never called", calls[i]);
+		CHECK_MSG(failures < 20, "%s without an end", calls[i]);
+	}
+	fake->failing = NULL;
+	end();
+}
+
+/* Of the two exports the trial's is an answer, the others' are failures. */
+TEST(no_fence_comes_out)
+{
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *link, *other = NULL;
+	int fence = 7;
+
+	begin_able();
+	bridge = bridge_ok();
+	link = link_ok(bridge);
+	fake->failing = "vkGetSemaphoreFdKHR";
+	fake->result = VK_ERROR_TOO_MANY_OBJECTS;
+	CHECK_ERR(vulkan_link_get(bridge, &other), -EIO);
+	CHECK(!other);
+	other_signals(link);
+	CHECK_ERR(vulkan_bridge_out(bridge, NULL, link, &fence), -EIO);
+	CHECK_SAYS("vkGetSemaphoreFdKHR");
+	CHECK_EQ(fence, -1);
+	CHECK_EQ(fake->pending, 0);
+	fake->failing = NULL;
+	vulkan_link_put(bridge, link);
+	close_bridge(bridge);
+	end();
+}
+
+TEST(no_fence_is_standard_input)
+{
+	int kept = fcntl(0, F_DUPFD_CLOEXEC, 3), out = 7;
+	struct vulkan_bridge *bridge;
+	struct vulkan_link *link;
+	struct pair pair;
+
+	begin_able();
+	bridge = bridge_ok();
+	REQUIRE(kept >= 3);
+	close(0);
+	pair = pair_ok(bridge); /* looks at its fd */
+	CHECK(fcntl(0, F_GETFD) < 0);
+	link = link_ok(bridge);
+	CHECK(link->fd >= 3);
+	CHECK_OK(vulkan_bridge_out(bridge, NULL, link, &out));
+	CHECK(out >= 3);
+	CHECK(fcntl(0, F_GETFD) < 0);
+	CHECK_EQ(dup2(kept, 0), 0);
+	close(kept);
+	close(out);
+	other_signals(link);
+	vulkan_link_put(bridge, link);
+	pair_destroy(&pair);
+	close_bridge(bridge);
+	end();
+}
+
+#ifdef CONFIG_FAULT_INJECTION
+TEST(every_call_fails_once)
+{
+	begin_able();
+	check_walks(walk);
+	end();
+}
+
+TEST(every_call_fails_once_without_fences_out)
+{
+	begin_able();
+	no_sync_out();
+	check_walks(walk);
+	end();
+}
+#endif
+
+/* ---------------------------------------------------------------- threads */
+
+#define ROUNDS 50
+
+/* Waits for a value as the other API does: it never looks at Vulkan. */
+static void wait_value(struct vulkan_link *link)
+{
+	while (value_of(link) < link->value)
+		sched_yield();
+}
+
+static void *rounds(void *arg)
+{
+	struct vulkan_bridge *bridge = arg;
+	struct pair pair = pair_ok(bridge);
+	struct vulkan_link *link;
+	int in = -1, out;
+
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		if (in == -1)
+			fill(pair.ours, 0);
+		REQUIRE_OK(vulkan_link_get(bridge, &link));
+		CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, in, link));
+		wait_value(link);
+		CHECK(filled(pair.theirs, i));
+		vulkan_link_put(bridge, link);
+		if (in != -1)
+			close(in);
+		REQUIRE_OK(vulkan_link_get(bridge, &link));
+		CHECK_OK(vulkan_bridge_out(bridge, pair.buffer, link, &out));
+		CHECK_EQ(fence_signalled(out), 0);
+		fill(pair.theirs, i + 1);
+		other_signals(link);
+		vulkan_link_put(bridge, link);
+		/* The next copy waits for this one on the device. */
+		in = out;
+	}
+	close(in);
+	pair_destroy(&pair);
+	return NULL;
+}
+
+TEST(threads)
+{
+	struct vulkan_bridge *bridge;
+	pthread_t threads[2];
+
+	begin_able();
+	fake->threaded = true;
+	bridge = bridge_ok();
+	for (int i = 0; i < 2; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, rounds, bridge));
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQ(fake->copies, 4 * ROUNDS);
+	CHECK(close_bridge(bridge) <= 4);
+	end();
+}
+#else
+TEST(vulkan)
+{
+	SKIP("the backend is not built");
+}
+#endif
+
+KTAP_MAIN()
