@@ -135,6 +135,14 @@ static unsigned int count_buffers(void)
 	return n;
 }
 
+/* One that imports what it is sent. */
+static struct other run_importer(void (*fn)(const struct other *o, void *arg),
+				 void *arg)
+{
+	cts_need_any();
+	return run(fn, arg);
+}
+
 static void receive_tensors(const struct other *o, void *arg)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
@@ -174,7 +182,7 @@ static void receive_tensors(const struct other *o, void *arg)
 
 static void tensors(void *arg)
 {
-	struct other o = run(receive_tensors, NULL);
+	struct other o = run_importer(receive_tensors, NULL);
 	int fd = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev = cts_open();
 	const int64_t shape[] = { 4, 8 }, strides[] = { 128, 3 };
@@ -187,7 +195,6 @@ static void tensors(void *arg)
 	DLManagedTensorVersioned *t[3];
 	unsigned char want[64], got[64];
 
-	cts_need_any();
 	(void)arg;
 	cts_pattern(want, sizeof(want), 9);
 	cts_poke(fd, 1000, want, sizeof(want));
@@ -271,12 +278,11 @@ static void receive_frame(const struct other *o, void *arg)
 
 static void frame(void *arg)
 {
-	struct other o = run(receive_frame, arg);
+	struct other o = run_importer(receive_frame, arg);
 	int fd = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_frame f = nv12(fd);
 	unsigned char pixel[20];
 
-	cts_need_any();
 	cts_pattern(pixel, sizeof(pixel), 3);
 	cts_poke(fd, 4 * 96 + 2, pixel, sizeof(pixel));
 	REQUIRE_OK(dlbuf_send_frame(o.sock, &f, NULL));
@@ -308,11 +314,10 @@ static void hold_for_ever(const struct other *o, void *arg)
 /* What a process holds is given back by the kernel when it dies. */
 static void killed(void *arg)
 {
-	struct other o = run(hold_for_ever, NULL);
+	struct other o = run_importer(hold_for_ever, NULL);
 	int fd = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_frame f = nv12(fd);
 
-	cts_need_any();
 	(void)arg;
 	REQUIRE_OK(dlbuf_send_frame(o.sock, &f, NULL));
 	hear(&o);
