@@ -74,6 +74,9 @@ struct import {
 #define PATH_BIT DLBUF_PATH_BIT
 #define PATHS_SHARED \
 	(PATH_BIT(DLBUF_PATH_DIRECT) | PATH_BIT(DLBUF_PATH_HOST))
+/* Those that a backend has. */
+#define PATHS_OF(backend) \
+	((backend)->paths ? (backend)->paths : PATH_BIT(DLBUF_PATH_DIRECT))
 #define PATHS_COPIED \
 	(PATH_BIT(DLBUF_PATH_BRIDGE) | PATH_BIT(DLBUF_PATH_COPY))
 

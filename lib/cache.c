@@ -206,6 +206,10 @@ static int import_create(struct dlbuf_device *dev, int fd,
 	struct import *imp;
 	int ret;
 
+	paths &= PATHS_OF(dev->backend);
+	if (!paths)
+		return fail(-EOPNOTSUPP, "%s imports by none of the paths that "
+			    "are wanted", dev->name);
 	imp = sys_calloc(1, dev->backend->import_size);
 	if (!imp)
 		return fail(-ENOMEM, "no memory for an import");

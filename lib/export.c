@@ -56,8 +56,7 @@ int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
 	if (access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
 			    access);
-	paths = dev->backend->paths ? dev->backend->paths :
-				      PATH_BIT(DLBUF_PATH_DIRECT);
+	paths = PATHS_OF(dev->backend);
 	for (int path = DLBUF_PATH_DIRECT; !ret && path <= DLBUF_PATH_COPY;
 	     path++) {
 		struct dlbuf_path_info info = {

@@ -109,6 +109,9 @@ void cts_read(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
 void cts_write(DLManagedTensorVersioned *t, uint64_t offset, const void *src,
 	       size_t bytes);
 
+/* Releases, and waits for the end of the work, by whatever tells of it. */
+void cts_release(DLManagedTensorVersioned *t);
+
 /* Open fds of this process. */
 unsigned int cts_count_fds(void);
 
@@ -163,6 +166,7 @@ void cts_cases_lease(void);
 void cts_cases_socket(void);
 void cts_cases_alloc(void);
 void cts_cases_pool(void);
+void cts_cases_path(void);
 void cts_cases_fault(void);
 
 #endif /* CTS_H */

@@ -55,6 +55,7 @@ int main(int argc, char **argv)
 	cts_cases_socket();
 	cts_cases_alloc();
 	cts_cases_pool();
+	cts_cases_path();
 	cts_cases_fault();
 	return ktap_run(argc, argv);
 }

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -263,7 +264,19 @@ void cts_write(DLManagedTensorVersioned *t, uint64_t offset, const void *src,
 {
 	CHECK_EQ(dlbuf_acquire(t, DLBUF_WRITE, NULL, NULL), 0);
 	CHECK_EQ(cts_access->write(t, offset, src, bytes), 0);
-	CHECK_EQ(dlbuf_release(t, NULL, NULL), 0);
+	cts_release(t);
+}
+
+void cts_release(DLManagedTensorVersioned *t)
+{
+	struct pollfd wait = { .fd = -1, .events = POLLIN };
+
+	CHECK_EQ(dlbuf_release(t, NULL, &wait.fd), 0);
+	if (wait.fd < 0)
+		return;
+	if (poll(&wait, 1, 60000) != 1)
+		FATAL("the release's fence has not signalled");
+	close(wait.fd);
 }
 
 unsigned int cts_count_fds(void)

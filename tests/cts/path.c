@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Paths: each by which the device can import is a device of its own, as far as
+ * bytes, copies and order go; and what the device exports.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "cts.h"
+
+#define BYTES (300 * 4096)
+
+static const enum dlbuf_path paths[] = {
+	DLBUF_PATH_DIRECT, DLBUF_PATH_HOST, DLBUF_PATH_BRIDGE, DLBUF_PATH_COPY,
+};
+
+static bool copies(enum dlbuf_path path)
+{
+	return path == DLBUF_PATH_BRIDGE || path == DLBUF_PATH_COPY;
+}
+
+static DLTensor bytes_of(int64_t *shape)
+{
+	return (DLTensor){ .ndim = 1, .dtype = { kDLUInt, 8, 1 },
+			   .shape = shape };
+}
+
+/* By that path and no other; skips the case where the device has not got it. */
+static DLManagedTensorVersioned *by_path(struct dlbuf_device *dev, int fd,
+					 enum dlbuf_path path)
+{
+	DLBUF_OPTS(dlbuf_import_opts, opts, .paths = DLBUF_PATH_BIT(path),
+		   .flags = copies(path) ? DLBUF_IMPORT_MAY_COPY : 0);
+	DLManagedTensorVersioned *t = NULL;
+	int64_t shape = BYTES;
+	DLTensor layout = bytes_of(&shape);
+	char said[512];
+	int ret = dlbuf_import(dev, fd, &layout, &opts, &t);
+
+	if (ret == -EOPNOTSUPP) {
+		snprintf(said, sizeof(said), "%s", dlbuf_last_error());
+		dlbuf_device_close(dev);
+		close(fd);
+		SKIP("%s", said);
+	}
+	if (ret)
+		FATAL("dlbuf_import: %s", dlbuf_last_error());
+	return t;
+}
+
+static void bytes(void *arg)
+{
+	const enum dlbuf_path *path = arg;
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *again;
+	static unsigned char want[BYTES], got[BYTES];
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	DLBUF_INFO(dlbuf_device_stats, before);
+	DLBUF_INFO(dlbuf_device_stats, after);
+
+	CHECK_EQ(dlbuf_tensor_get_info(t, &info), 0);
+	CHECK_EQ(info.path, *path);
+	CHECK_EQ(!!(t->flags & DLPACK_FLAG_BITMASK_IS_COPIED), copies(*path));
+	CHECK_EQ(t->dl_tensor.byte_offset && t->dl_tensor.device.device_type !=
+		 kDLVulkan, 0);
+	for (uint32_t round = 1; round < 4; round++) {
+		cts_pattern(want, BYTES, round);
+		cts_poke(fd, 0, want, BYTES);
+		memset(got, 0, BYTES);
+		cts_read(t, 0, got, BYTES);
+		CHECK(!memcmp(want, got, BYTES));
+	}
+	/* What is not written stays, whatever the producer did meanwhile. */
+	cts_pattern(want, BYTES, 9);
+	cts_poke(fd, 0, want, BYTES);
+	cts_pattern(want + 5000, 70000, 10);
+	cts_write(t, 5000, want + 5000, 70000);
+	cts_peek(fd, 0, got, BYTES);
+	CHECK(!memcmp(want, got, BYTES));
+	/* Seen before. */
+	CHECK_EQ(dlbuf_device_get_stats(dev, &before), 0);
+	again = by_path(dev, fd, *path);
+	CHECK_EQ(dlbuf_device_get_stats(dev, &after), 0);
+	CHECK_EQ(after.misses, before.misses);
+	CHECK_EQ(again->dl_tensor.data == t->dl_tensor.data, 1);
+	if (copies(*path))
+		CHECK(after.copied_bytes >= 4 * BYTES);
+	else
+		CHECK_EQ(after.copies, 0);
+	cts_delete(again);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* One copy for accesses that overlap, and none of them ends the others'. */
+static void overlapping(void *arg)
+{
+	const enum dlbuf_path *path = arg;
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *u = NULL;
+	unsigned char want[4096], got[4096];
+
+	REQUIRE_OK(dlbuf_tensor_share(t, &u));
+	cts_pattern(want, sizeof(want), 4);
+	cts_poke(fd, 8192, want, sizeof(want));
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_acquire(u, DLBUF_RW, NULL, NULL));
+	CHECK_EQ(cts_access->read(t, 8192, got, sizeof(got)), 0);
+	CHECK(!memcmp(want, got, sizeof(got)));
+	CHECK_EQ(cts_access->write(u, 4096, want, sizeof(want)), 0);
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	cts_release(u);
+	cts_peek(fd, 4096, got, sizeof(got));
+	CHECK(!memcmp(want, got, sizeof(got)));
+	/* The next one copies again. */
+	cts_pattern(want, sizeof(want), 5);
+	cts_poke(fd, 0, want, sizeof(want));
+	cts_read(t, 0, got, sizeof(got));
+	CHECK(!memcmp(want, got, sizeof(got)));
+	cts_delete(u);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* A producer that is late: its bytes come after everything was submitted. */
+static void late(void *arg)
+{
+	const enum dlbuf_path *path = arg;
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = by_path(dev, fd, *path);
+	static unsigned char old[BYTES], want[BYTES], got[BYTES];
+	DLBUF_INFO(dlbuf_device_info, info);
+	struct cts_fence f;
+	void *job;
+
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	if (info.acquire != DLBUF_SYNC_FENCE || !cts_access->submit_read) {
+		cts_delete(t);
+		dlbuf_device_close(dev);
+		close(fd);
+		SKIP("the device does not wait by itself");
+	}
+	cts_fence_create(&f);
+	cts_pattern(old, BYTES, 1);
+	cts_pattern(want, BYTES, 2);
+	cts_poke(fd, 0, old, BYTES);
+	REQUIRE_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+	REQUIRE_OK(cts_access->submit_read(t, 0, BYTES, &job));
+	CHECK(!cts_access->job_done(job));
+	/* Some drivers give a fence no earlier than they have begun. */
+	if (info.release == DLBUF_SYNC_EVENT)
+		CHECK_OK(dlbuf_release(t, NULL, NULL));
+	cts_poke_raw(fd, 0, want, BYTES);
+	CHECK(!cts_access->job_done(job));
+	cts_fence_signal(&f);
+	CHECK_OK(cts_access->finish_read(job, got, BYTES));
+	if (info.release != DLBUF_SYNC_EVENT)
+		CHECK_OK(dlbuf_release(t, NULL, NULL));
+	CHECK(!memcmp(want, got, BYTES));
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	cts_fence_destroy(&f);
+	close(fd);
+}
+
+/*
+ * Work that the kernel knows no fence of: who acquires the buffer elsewhere
+ * waits for it all the same.
+ */
+static void elsewhere(void *arg)
+{
+	const enum dlbuf_path *path = arg;
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev = cts_open(), *cpu = NULL;
+	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *c;
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	DLBUF_OPTS(dlbuf_acquire_opts, after, .fence = -1);
+	DLBUF_INFO(dlbuf_device_info, info);
+	unsigned char got[16];
+	struct cts_fence f;
+	void *job;
+
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	if (info.release != DLBUF_SYNC_EVENT) {
+		cts_delete(t);
+		dlbuf_device_close(dev);
+		close(fd);
+		SKIP("the kernel has fences of the device's work");
+	}
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	c = cts_import(cpu, fd, BYTES);
+	cts_fence_create(&f);
+	after.fence = f.sync_file;
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &after));
+	REQUIRE_OK(cts_access->submit_read(t, 0, sizeof(got), &job));
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	/* A reader of what is only read has nothing to wait for. */
+	CHECK_OK(dlbuf_acquire(c, DLBUF_READ, NULL, &past));
+	CHECK_OK(dlbuf_release(c, NULL, NULL));
+	CHECK_ERR(dlbuf_acquire(c, DLBUF_WRITE, NULL, &past), -ETIME);
+	cts_fence_signal(&f);
+	CHECK_OK(dlbuf_acquire(c, DLBUF_WRITE, NULL, NULL));
+	CHECK(cts_access->job_done(job));
+	CHECK_OK(dlbuf_release(c, NULL, NULL));
+	CHECK_OK(cts_access->finish_read(job, got, sizeof(got)));
+	cts_delete(c);
+	cts_delete(t);
+	dlbuf_device_close(cpu);
+	dlbuf_device_close(dev);
+	cts_fence_destroy(&f);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- probing */
+
+struct probed {
+	int status[DLBUF_PATH_COPY + 1];
+	unsigned int n;
+};
+
+static int note_path(const struct dlbuf_path_info *info, void *data)
+{
+	struct probed *p = data;
+
+	CHECK_EQ(!info->status, !info->reason[0]);
+	CHECK(info->path >= DLBUF_PATH_DIRECT && info->path <= DLBUF_PATH_COPY);
+	p->status[info->path] = info->status;
+	p->n++;
+	return 0;
+}
+
+static int stop(const struct dlbuf_path_info *info, void *data)
+{
+	(void)info;
+	++*(int *)data;
+	return 77;
+}
+
+static void probe(void *arg)
+{
+	int fd = cts_alloc("udmabuf", BYTES), calls = 0;
+	struct dlbuf_device *dev = cts_open();
+	unsigned int fds = cts_count_fds();
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	struct probed p = { .status = { 1, 1, 1, 1, 1 } };
+	DLManagedTensorVersioned *t = NULL;
+	DLBUF_INFO(dlbuf_tensor_info, info);
+
+	(void)arg;
+	CHECK_OK(dlbuf_probe(dev, fd, 0, note_path, &p));
+	CHECK(p.n >= 1);
+	CHECK_EQ(cts_count_fds(), fds);
+	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
+	CHECK_EQ(stats.live + stats.idle + stats.misses, 0);
+	/* An import takes the first that serves. */
+	t = cts_import(dev, fd, BYTES);
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	for (int path = DLBUF_PATH_DIRECT; path < (int)info.path; path++)
+		CHECK(p.status[path]);
+	CHECK_EQ(p.status[info.path], 0);
+	cts_delete(t);
+	CHECK_EQ(dlbuf_probe(dev, fd, 0, stop, &calls), 77);
+	CHECK_EQ(calls, 1);
+	CHECK_ERR(dlbuf_probe(NULL, fd, 0, note_path, &p), -EINVAL);
+	CHECK_ERR(dlbuf_probe(dev, fd, 0, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_probe(dev, fd, 4, note_path, &p), -EINVAL);
+	CHECK_ERR(dlbuf_probe(dev, -1, 0, note_path, &p), -EBADF);
+	CHECK_ERR(dlbuf_probe(dev, 0, 0, note_path, &p), -EBADF);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* No copy unless it is allowed, and then it says so; also of one seen before. */
+static void leave(void *arg)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, heap, .exporter = "heap:system");
+	DLBUF_OPTS(dlbuf_import_opts, may, .flags = DLBUF_IMPORT_MAY_COPY);
+	struct dlbuf_device *dev = cts_open();
+	struct probed p = { .status = { 1, 1, 1, 1, 1 } };
+	DLManagedTensorVersioned *t = NULL, *u = NULL;
+	int64_t shape = BYTES;
+	DLTensor layout = bytes_of(&shape);
+	int fd;
+
+	(void)arg;
+	if (dlbuf_alloc_fd(BYTES, &heap, &fd))
+		SKIP("%s", dlbuf_last_error());
+	CHECK_OK(dlbuf_probe(dev, fd, 0, note_path, &p));
+	CHECK_OK(dlbuf_import(dev, fd, &layout, &may, &t));
+	if (p.status[DLBUF_PATH_DIRECT] && p.status[DLBUF_PATH_HOST]) {
+		CHECK(t->flags & DLPACK_FLAG_BITMASK_IS_COPIED);
+		CHECK_ERR(dlbuf_import(dev, fd, &layout, NULL, &u),
+			  -EOPNOTSUPP);
+		CHECK_SAYS("DLBUF_IMPORT_MAY_COPY");
+		CHECK_SAYS("no path to this dma-buf");
+		CHECK(!u);
+		/* Whose copy it is, is the acquire's business. */
+		CHECK_ERR(dlbuf_acquire_fence(t, DLBUF_READ, &fd), -EOPNOTSUPP);
+	} else {
+		CHECK(!(t->flags & DLPACK_FLAG_BITMASK_IS_COPIED));
+	}
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+
+/* ---------------------------------------------------------------- export */
+
+static void exported(void *arg)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, own, .exporter = "device");
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = NULL, *same = NULL;
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	DLBUF_INFO(dlbuf_exported, out);
+	int64_t shape = 5000;
+	DLTensor layout = bytes_of(&shape), part;
+	unsigned char want[5000], got[5000] = { 1 };
+	void *map;
+	int ret;
+
+	(void)arg;
+	ret = dlbuf_alloc(&dev, 1, &layout, &own, &t);
+	if (ret == -EOPNOTSUPP) {
+		DLTensor none = { .data = &shape, .ndim = 0,
+				  .dtype = { kDLUInt, 8, 1 } };
+
+		/* What cannot allocate cannot export either. */
+		CHECK_ERR(dlbuf_export(dev, &none, NULL, &out), -EOPNOTSUPP);
+		dlbuf_device_close(dev);
+		return;
+	}
+	REQUIRE_OK(ret);
+	cts_read(t, 0, got, sizeof(got));
+	for (size_t i = 0; i < sizeof(got); i++)
+		if (got[i])
+			FATAL("byte %zu of new memory is %u", i, got[i]);
+	cts_pattern(want, sizeof(want), 3);
+	cts_write(t, 0, want, sizeof(want));
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	CHECK_EQ(info.path, DLBUF_PATH_DIRECT);
+	/* Its own dma-buf is known to the device. */
+	CHECK_OK(dlbuf_import(dev, info.fd, &layout, NULL, &same));
+	CHECK_EQ(same->dl_tensor.data == t->dl_tensor.data, 1);
+	cts_delete(same);
+
+	part = t->dl_tensor;
+	part.data = (char *)part.data + 100;
+	shape = 700;
+	part.shape = &shape;
+	REQUIRE_OK(dlbuf_export(dev, &part, NULL, &out));
+	CHECK(out.fd >= 3);
+	CHECK_EQ(out.offset, 100);
+	CHECK_EQ(out.bytes, 4096);
+	map = mmap(NULL, out.bytes, PROT_READ, MAP_SHARED, out.fd, 0);
+	if (map != MAP_FAILED) {
+		CHECK(!memcmp((char *)map + out.offset, want + 100, 700));
+		munmap(map, out.bytes);
+	}
+	close(out.fd);
+	cts_delete(t);
+	/* Nobody else can have it imported: it is gone, not idle. */
+	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
+	CHECK_EQ(stats.live + stats.idle, 0);
+	dlbuf_device_close(dev);
+}
+
+static void refused_exports(void *arg)
+{
+	struct dlbuf_device *dev = cts_open();
+	int64_t shape = 16;
+	DLBUF_INFO(dlbuf_exported, out);
+	DLBUF_OPTS(dlbuf_export_opts, flags, .flags = 2);
+	DLTensor none = bytes_of(&shape), foreign = bytes_of(&shape);
+	struct dlbuf_exported no_size = { .fd = -7 };
+	static char memory[16];
+
+	(void)arg;
+	foreign.data = memory;
+	foreign.device.device_type = kDLMetal;
+	out.fd = -7;
+	CHECK_ERR(dlbuf_export(NULL, &none, NULL, &out), -EINVAL);
+	CHECK_ERR(dlbuf_export(dev, NULL, NULL, &out), -EINVAL);
+	CHECK_ERR(dlbuf_export(dev, &none, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_export(dev, &none, NULL, &out), -EINVAL);
+	CHECK_SAYS("no memory");
+	CHECK_ERR(dlbuf_export(dev, &foreign, &flags, &out), -EINVAL);
+	CHECK(dlbuf_export(dev, &foreign, NULL, &out) < 0);
+	CHECK(dlbuf_export(dev, &foreign, NULL, &no_size) < 0);
+	CHECK_EQ(out.fd, -7);
+	CHECK_EQ(no_size.fd, -7);
+	dlbuf_device_close(dev);
+}
+
+void cts_cases_path(void)
+{
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		const char *name = dlbuf_path_name(paths[i]);
+		void *arg = (void *)&paths[i];
+
+		ktap_case(cts_name("path/%s/bytes", name), bytes, arg);
+		ktap_case(cts_name("path/%s/overlapping", name), overlapping,
+			  arg);
+		ktap_case(cts_name("path/%s/late", name), late, arg);
+		ktap_case(cts_name("path/%s/elsewhere", name), elsewhere, arg);
+	}
+	ktap_case("path/probe", probe, NULL);
+	ktap_case("path/leave", leave, NULL);
+	ktap_case("export/own", exported, NULL);
+	ktap_case("export/refused", refused_exports, NULL);
+}
