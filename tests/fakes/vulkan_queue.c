@@ -211,7 +211,7 @@ static void work_until(const struct object *o)
 		pause_briefly(submissions[0].wait);
 }
 
-static void look(char what)
+void look(char what)
 {
 	if (fake.look)
 		fake.look(what);
