@@ -535,8 +535,10 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 		wrong("vkGetSemaphoreFdKHR: no signal was submitted for it");
 	if (fake.no_fd)
 		work_until(NULL);
-	if (fake.export_blocks)
+	if (fake.export_blocks) {
+		fake.export_blocks--;
 		work_until(o);
+	}
 	if (o) {
 		s = submission_of(o);
 		o->signal = false;
