@@ -148,7 +148,8 @@ void range_free(struct range *r)
 	if (r->external)
 		r->external->nbuffers--;
 	if (r->reserved)
-		munmap((void *)r->address, r->reserved);
+		munmap((void *)(r->address - r->address % page_bytes()),
+		       r->reserved);
 	if (r->object.kind == FAKE_HOST_MEMORY || r->managed)
 		munmap(r->pointer, page_up(r->bytes));
 	if (r->fd >= 0)

@@ -193,6 +193,9 @@ static void check_preset(const struct preset *p)
 	CHECK_WRONG(cu.DeviceGet(&n, p->count), CUABI_INVALID_DEVICE);
 	CHECK_WRONG(cu.DeviceGetName(name, sizeof(name), -1),
 		    CUABI_INVALID_DEVICE);
+	CHECK_WRONG(cu.DeviceGetName(name, 0, 0), CUABI_INVALID_VALUE);
+	CHECK_WRONG(cu.DeviceGetUuid(&uuid, p->count), CUABI_INVALID_DEVICE);
+	CHECK_WRONG(cu.DeviceGetAttribute(&n, 18, -1), CUABI_INVALID_DEVICE);
 	CHECK_EQ(cu.DeviceGet(&n, p->count - 1), 0);
 	CHECK_EQ(n, p->count - 1);
 }
@@ -232,12 +235,16 @@ TEST(contexts)
 	CHECK_WRONG(cu.CtxGetDevice(&dev), CUABI_INVALID_CONTEXT);
 	CHECK_WRONG(cu.CtxPopCurrent(&a), CUABI_INVALID_CONTEXT);
 	CHECK_WRONG(cu.DevicePrimaryCtxRelease(0), CUABI_INVALID_CONTEXT);
+	CHECK_WRONG(cu.DevicePrimaryCtxRelease(2), CUABI_INVALID_DEVICE);
+	CHECK_WRONG(cu.DevicePrimaryCtxRetain(&a, 2), CUABI_INVALID_DEVICE);
+	CHECK_WRONG(cux.CtxCreate(&a, 0, 2), CUABI_INVALID_DEVICE);
 	CHECK_EQ(cu.CtxGetCurrent(&c), 0);
 	CHECK(!c);
 	CHECK_EQ(cu.DevicePrimaryCtxRetain(&a, 1), 0);
 	CHECK_EQ(cu.DevicePrimaryCtxRetain(&b, 1), 0);
 	CHECK(a == b);
 	CHECK_EQ(fake->live[FAKE_CONTEXT], 2);
+	CHECK_EQ(fake->made[FAKE_CONTEXT], 2);
 	CHECK_EQ(cux.CtxCreate(&b, 0, 0), 0);
 	CHECK(a != b);
 	CHECK_EQ(cu.CtxPushCurrent(a), 0);
@@ -251,17 +258,60 @@ TEST(contexts)
 	CHECK_EQ(cux.CtxDestroy(b), 0);
 	CHECK_WRONG(cu.CtxPushCurrent(b), CUABI_INVALID_CONTEXT);
 	CHECK_WRONG(cux.CtxDestroy(a), CUABI_INVALID_CONTEXT);
+	CHECK_WRONG(cux.CtxSetCurrent(b), CUABI_INVALID_CONTEXT);
+	for (int i = 0; i < 31; i++)
+		CHECK_EQ(cu.CtxPushCurrent(a), 0);
+	CHECK_WRONG(cu.CtxPushCurrent(a), CUABI_OUT_OF_MEMORY);
+	for (int i = 0; i < 31; i++)
+		CHECK_EQ(cu.CtxPopCurrent(NULL), 0);
 	CHECK_EQ(cu.DevicePrimaryCtxRelease(1), 0);
 	CHECK_EQ(cu.MemAlloc(&p, 16), 0);
 	CHECK_EQ(cu.MemFree(p), 0);
 	CHECK_EQ(cu.DevicePrimaryCtxRelease(1), 0);
 	CHECK_WRONG(cu.MemAlloc(&p, 16), CUABI_CONTEXT_IS_DESTROYED);
+	CHECK_WRONG(cu.StreamGetCtx(NULL, &c), CUABI_CONTEXT_IS_DESTROYED);
+	CHECK_WRONG(cu.CtxPushCurrent(a), CUABI_INVALID_CONTEXT);
 	/* It is still on the stack, and comes to life with the next retain. */
 	CHECK_EQ(cu.DevicePrimaryCtxRetain(&c, 1), 0);
 	CHECK_EQ(cu.MemAlloc(&p, 16), 0);
 	CHECK_WRONG(cu.DevicePrimaryCtxRelease(1), 0);
 	CHECK_EQ(fake->live[FAKE_DEVICE_MEMORY], 0);
+	CHECK_EQ(cux.CtxSetCurrent(NULL), 0);
+	CHECK_WRONG(cu.CtxPopCurrent(NULL), CUABI_INVALID_CONTEXT);
+	CHECK_WRONG(cu.StreamGetCtx(NULL, &c), CUABI_INVALID_CONTEXT);
 	end_cold();
+}
+
+TEST(no_devices)
+{
+	begin_cold(NULL);
+	fake->ndevices = 0;
+	CHECK_REFUSED(cu.Init(0), CUABI_NO_DEVICE);
+	end_cold();
+}
+
+TEST(children_have_no_cuda)
+{
+	int status = 0;
+	pid_t child;
+
+	begin(NULL);
+	CHECK_EQ(cu.LaunchHostFunc(NULL, free, NULL), 0);
+	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
+	child = fork();
+	REQUIRE(child >= 0);
+	if (!child) {
+		CHECK_WRONG(cu.CtxSynchronize(), CUABI_NOT_INITIALIZED);
+		CHECK_WRONG(cu.Init(0), CUABI_NOT_INITIALIZED);
+		fake_fn(true);
+		CHECK_EQ(cu.Init(0), 0);
+		dlclose(fake_lib);
+		_exit(7);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 7);
+	end();
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -272,6 +322,14 @@ static void on_touch(int sig)
 {
 	(void)sig;
 	siglongjmp(touched, 1);
+}
+
+/* Nobody has taken the address meanwhile. */
+static bool is_mapped(cuda_pointer p)
+{
+	unsigned char seen;
+
+	return !mincore((void *)(uintptr_t)(p & ~(cuda_pointer)4095), 1, &seen);
 }
 
 static bool cpu_can_read(cuda_pointer p)
@@ -307,6 +365,8 @@ TEST(device_memory)
 	CHECK_EQ(bytes, 1000);
 	CHECK_REFUSED(cu.MemGetAddressRange(&base, NULL, p[1] + 1000),
 		      CUABI_NOT_FOUND);
+	CHECK_EQ(cu.MemGetAddressRange(NULL, NULL, p[0]), 0);
+	CHECK(is_mapped(p[0]));
 	memset(in, 7, sizeof(in));
 	CHECK_EQ(cux.MemcpyHtoD(p[1] + 900, in, sizeof(in)), 0);
 	CHECK_EQ(cux.MemcpyDtoH(out, p[1] + 900, sizeof(out)), 0);
@@ -320,6 +380,8 @@ TEST(device_memory)
 	CHECK_WRONG(cu.MemFree((uintptr_t)in), CUABI_INVALID_VALUE);
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(cu.MemFree(p[i]), 0);
+	CHECK(!is_mapped(p[0]));
+	CHECK(!is_mapped(p[2]));
 	CHECK_WRONG(cu.MemFree(p[0]), CUABI_INVALID_VALUE);
 	CHECK_WRONG(cux.MemcpyHtoD(p[0], in, 4), CUABI_INVALID_VALUE);
 	CHECK_EQ(cu.MemFree(0), 0);
@@ -439,6 +501,7 @@ TEST(alias_is_another_address)
 					(uintptr_t)p + 20), 0);
 	CHECK_EQ(same, d);
 	CHECK_EQ(cu.MemHostUnregister(p + 16), 0);
+	CHECK(!is_mapped(d));
 	munmap(p, REGISTER_BYTES);
 	end();
 }
@@ -797,8 +860,9 @@ TEST(each_thread_has_a_stream)
 TEST(pageable_copies_wait)
 {
 	char in[16] = "pageable", out[16];
+	cuda_pointer d, other;
 	cuda_stream s;
-	cuda_pointer d;
+	void *h;
 
 	begin(NULL);
 	s = stream_make(CUABI_STREAM_NON_BLOCKING);
@@ -810,6 +874,11 @@ TEST(pageable_copies_wait)
 	CHECK_EQ(cu.MemcpyDtoHAsync(out, d, 16, s), 0);
 	CHECK_STR(out, "pageable");
 	CHECK_EQ(fake->pageable_copies, 2);
+	CHECK_EQ(fake->synchronising, 2);
+	CHECK_EQ(cu.MemHostAlloc(&h, 16, 0), 0);
+	CHECK_EQ(cu.MemFreeHost(h), 0);
+	CHECK_EQ(cu.MemAlloc(&other, 16), 0);
+	CHECK_EQ(cu.MemFree(other), 0);
 	CHECK_EQ(fake->synchronising, 2);
 	CHECK_WRONG(cu.MemcpyHtoDAsync(d, (void *)(uintptr_t)16, 9, s),
 		    CUABI_INVALID_VALUE);
@@ -823,6 +892,7 @@ TEST(freed_under_the_device)
 	cuda_stream s;
 	struct gate g;
 	cuda_pointer d;
+	void *h;
 	char *p;
 
 	begin(NULL);
@@ -838,6 +908,9 @@ TEST(freed_under_the_device)
 	CHECK_EQ(fake->synchronising, 0);
 	CHECK_WRONG(cu.MemFree(d), 0);
 	CHECK_EQ(fake->synchronising, 1);
+	CHECK_EQ(cu.MemHostAlloc(&h, 64, 0), 0);
+	CHECK_EQ(cu.MemFreeHost(h), 0);
+	CHECK_EQ(fake->synchronising, 2);
 	atomic_store(g.flag, 1);
 	CHECK_EQ(cu.StreamSynchronize(s), 0);
 	CHECK_EQ(cu.StreamDestroy(s), 0);
@@ -1256,6 +1329,7 @@ TEST(opaque_memory)
 	CHECK_EQ(cux.MemcpyDtoH(out, whole + 4098, 5), 0);
 	CHECK_STR(out, "ared");
 	CHECK_EQ(cu.MemFree(p), 0);
+	CHECK(!is_mapped(p));
 	CHECK_WRONG(cu.DestroyExternalMemory(m), 0);
 	CHECK_WRONG(cu.MemFree(whole), CUABI_INVALID_VALUE);
 	CHECK_WRONG(cu.DestroyExternalMemory(m), CUABI_INVALID_HANDLE);
