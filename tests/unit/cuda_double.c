@@ -1444,6 +1444,11 @@ static cuda_result export(cuda_pointer p, size_t bytes, unsigned int flags,
 				CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
 }
 
+static bool has_udmabuf(void)
+{
+	return !access("/dev/udmabuf", R_OK | W_OK);
+}
+
 /* The exported memory and the device's are the same. */
 static void check_export(cuda_pointer p, size_t at, int fd, size_t bytes)
 {
@@ -1485,6 +1490,15 @@ TEST(dma_bufs_out)
 	CHECK_EQ(export(p, 8192, 0, &fd), 0);
 	check_export(p, 0, fd, 8192);
 	close(fd);
+	/* A memfd stands for all of itself, if it may. */
+	if (!has_udmabuf()) {
+		CHECK_REFUSED(export(p + 4096, 4096, 0, &fd),
+			      CUABI_NOT_SUPPORTED);
+		CHECK_REFUSED(export(p, 4096, 0, &fd), CUABI_NOT_SUPPORTED);
+		fake->memfd_exports = false;
+		CHECK_REFUSED(export(p, 8192, 0, &fd), CUABI_NOT_SUPPORTED);
+		fake->memfd_exports = true;
+	}
 	fake->devices[0].pcie = fake->devices[0].host_export = true;
 	CHECK_EQ(export(p, 8192, 1, &fd), 0);
 	close(fd);
@@ -1510,7 +1524,7 @@ TEST(udmabufs_out_and_in)
 	size_t at;
 	int fd;
 
-	if (access("/dev/udmabuf", R_OK | W_OK))
+	if (!has_udmabuf())
 		SKIP("no /dev/udmabuf");
 	begin("thor");
 	CHECK_EQ(cu.MemAlloc(&p[0], 4096), 0);
