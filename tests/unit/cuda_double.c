@@ -434,6 +434,15 @@ static void *map_memory(int access)
 	return p;
 }
 
+#define NOWHERE ((void *)4096)
+
+/* Unmaps memory, and keeps others from its address. */
+static void replace(void *p)
+{
+	CHECK(mmap(p, REGISTER_BYTES, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+}
+
 TEST(registration)
 {
 	unsigned int flags = CUABI_MEMHOSTREGISTER_DEVICEMAP;
@@ -465,12 +474,12 @@ TEST(registration)
 	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)read_only, 1, 10, NULL),
 		    CUABI_INVALID_VALUE);
 	CHECK_EQ(cu.MemHostUnregister(read_only), 0);
-	/* There is nothing, or it goes too early. */
-	CHECK_EQ(cu.MemHostRegister(p, REGISTER_BYTES, flags), 0);
+	/* There is nothing, or nothing to be seen. */
+	CHECK_WRONG(cu.MemHostRegister(NOWHERE, 8, flags), CUABI_INVALID_VALUE);
+	replace(p);
+	CHECK_REFUSED(cu.MemHostRegister(p, REGISTER_BYTES, flags),
+		      CUABI_INVALID_VALUE);
 	munmap(p, REGISTER_BYTES);
-	CHECK_WRONG(cu.MemHostUnregister(p), 0);
-	CHECK_WRONG(cu.MemHostRegister(p, REGISTER_BYTES, flags),
-		    CUABI_INVALID_VALUE);
 	munmap(read_only, REGISTER_BYTES);
 	end();
 }
@@ -582,7 +591,7 @@ TEST(any_memory_is_the_devices_on_grace)
 	CHECK_EQ(cu.MemHostRegister(read_only, 8, 0), 0);
 	CHECK_EQ(cu.MemHostUnregister(read_only), 0);
 	munmap(out, REGISTER_BYTES);
-	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)out, 0, 1, NULL),
+	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)NOWHERE, 0, 1, NULL),
 		    CUABI_INVALID_VALUE);
 	munmap(read_only, REGISTER_BYTES);
 	end();
@@ -918,24 +927,43 @@ TEST(freed_under_the_device)
 	end();
 }
 
+static int memfd_of(size_t bytes)
+{
+	int fd = memfd_create("external", MFD_CLOEXEC);
+
+	REQUIRE(fd >= 0 && !ftruncate(fd, (off_t)bytes));
+	return fd;
+}
+
 /* Memory may go without a word to CUDA, which is found when it is used. */
 TEST(unmapped_under_the_device)
 {
+	int fd = memfd_of(REGISTER_BYTES);
+	cuda_pointer d;
 	struct gate g;
 	char *p;
 
 	begin(NULL);
 	g = gate_make();
-	p = map_memory(PROT_READ | PROT_WRITE);
+	p = mmap(NULL, REGISTER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		 0);
+	REQUIRE(p != MAP_FAILED);
+	CHECK_EQ(cu.MemAlloc(&d, 64), 0);
 	CHECK_EQ(cu.MemHostRegister(p, 64, 2), 0);
 	CHECK_EQ(cu.StreamWaitValue32(NULL, g.address, 1, 0), 0);
 	CHECK_EQ(cu.MemsetD8Async((uintptr_t)p, 1, 64, NULL), 0);
-	munmap(p, REGISTER_BYTES);
+	CHECK_EQ(cu.MemcpyHtoDAsync(d, p, 64, NULL), 0);
+	CHECK_EQ(cux.StreamWriteValue32(NULL, (uintptr_t)p, 1, 0), 0);
+	CHECK_EQ(cu.StreamWaitValue32(NULL, (uintptr_t)p, 1, 0), 0);
+	replace(p);
 	atomic_store(g.flag, 1);
 	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
-	forgive(1);
+	forgive(4);
 	CHECK_WRONG(cu.MemHostUnregister(p), 0);
+	CHECK_EQ(cu.MemFree(d), 0);
 	gate_free(&g);
+	munmap(p, REGISTER_BYTES);
+	close(fd);
 	end();
 }
 
@@ -1265,14 +1293,6 @@ TEST(legacy_stream_and_captures)
 }
 
 /* ---------------------------------------------------------------- externals */
-
-static int memfd_of(size_t bytes)
-{
-	int fd = memfd_create("external", MFD_CLOEXEC);
-
-	REQUIRE(fd >= 0 && !ftruncate(fd, (off_t)bytes));
-	return fd;
-}
 
 static cuda_result import(int type, int fd, size_t bytes, unsigned int flags,
 			  cuda_external_memory *memory)
