@@ -441,15 +441,15 @@ static cuda_result pin(void *p, size_t bytes, unsigned int flags)
 	bool io = flags & CUABI_MEMHOSTREGISTER_IOMEMORY;
 	struct mapping m;
 
-	if (!is_mapped(p, bytes))
+	look_at((uintptr_t)p, bytes, &m);
+	if (!is_mapped(p, bytes) || !m.readable)
 		return refuse(CUABI_INVALID_VALUE, "it is not mapped");
 	/* Nothing is pinned where the device walks the CPU's page tables. */
 	if (device_of(current())->host_page_tables && !io)
 		return CUABI_SUCCESS;
-	look_at((uintptr_t)p, bytes, &m);
 	if (io && !fake.privileged)
 		return CUABI_NOT_PERMITTED;
-	if (io != m.pfn || !m.readable)
+	if (io != m.pfn)
 		return CUABI_INVALID_VALUE;
 	if (!m.writable && !(flags & CUABI_MEMHOSTREGISTER_READ_ONLY))
 		return CUABI_INVALID_VALUE;
