@@ -1235,6 +1235,58 @@ TEST(captures_forbid)
 	end();
 }
 
+static void *end_elsewhere(void *data)
+{
+	void *graph;
+
+	CHECK_EQ(cu.CtxPushCurrent(primary), 0);
+	other_result = cux.StreamEndCapture(data, &graph);
+	CHECK(!graph == !!other_result);
+	if (graph)
+		CHECK_EQ(cux.GraphDestroy(graph), 0);
+	return NULL;
+}
+
+/* Two at once; who has begun one ends it, unless it is relaxed. */
+TEST(captures_end_where_they_began)
+{
+	cuda_stream relaxed, s;
+	pthread_t thread;
+	void *graph;
+
+	begin(NULL);
+	s = stream_make(CUABI_STREAM_NON_BLOCKING);
+	relaxed = stream_make(CUABI_STREAM_NON_BLOCKING);
+	CHECK_EQ(cux.StreamBeginCapture(relaxed,
+				CUABI_STREAM_CAPTURE_MODE_RELAXED), 0);
+	CHECK_EQ(cux.StreamBeginCapture(s, 0), 0);
+	REQUIRE(!pthread_create(&thread, NULL, end_elsewhere, s));
+	pthread_join(thread, NULL);
+	CHECK_EQ(other_result, CUABI_STREAM_CAPTURE_WRONG_THREAD);
+	forgive(1);
+	REQUIRE(!pthread_create(&thread, NULL, end_elsewhere, relaxed));
+	pthread_join(thread, NULL);
+	CHECK_EQ(other_result, 0);
+	/* The other one is not over, and still forbids. */
+	CHECK_WRONG(cu.CtxSynchronize(), CUABI_STREAM_CAPTURE_UNSUPPORTED);
+	CHECK_REFUSED(cux.StreamEndCapture(s, &graph),
+		      CUABI_STREAM_CAPTURE_INVALIDATED);
+	CHECK_EQ(cu.StreamDestroy(relaxed), 0);
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	CHECK_WRONG(cux.StreamBeginCapture(s, 0), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cux.StreamEndCapture(s, &graph), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cux.StreamQuery(s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.MemsetD8Async(0, 0, 1, s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.MemcpyHtoDAsync(0, &s, 1, s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.MemcpyDtoHAsync(&s, 0, 1, s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.StreamWaitValue32(s, 0, 0, 0), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.LaunchHostFunc(s, tell, NULL), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.StreamWaitEvent(s, NULL, 0), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.StreamWaitEvent(NULL, NULL, 0), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.EventRecord(NULL, NULL), CUABI_INVALID_HANDLE);
+	end();
+}
+
 TEST(captures_and_threads)
 {
 	static const struct {
