@@ -881,6 +881,8 @@ TEST(pageable_copies_wait)
 	memset(in, 0, sizeof(in));
 	CHECK_EQ(cu.MemcpyDtoHAsync(out, d, 16, s), 0);
 	CHECK_STR(out, "pageable");
+	CHECK_EQ(cu.MemcpyHtoDAsync(d, in, 0, s), 0);
+	CHECK_EQ(cu.MemcpyDtoHAsync(out, d, 0, s), 0);
 	CHECK_EQ(fake->pageable_copies, 2);
 	CHECK_EQ(fake->synchronising, 2);
 	CHECK_EQ(cu.MemHostAlloc(&h, 16, 0), 0);
@@ -1257,9 +1259,9 @@ TEST(captures_end_where_they_began)
 	begin(NULL);
 	s = stream_make(CUABI_STREAM_NON_BLOCKING);
 	relaxed = stream_make(CUABI_STREAM_NON_BLOCKING);
+	CHECK_EQ(cux.StreamBeginCapture(s, 0), 0);
 	CHECK_EQ(cux.StreamBeginCapture(relaxed,
 				CUABI_STREAM_CAPTURE_MODE_RELAXED), 0);
-	CHECK_EQ(cux.StreamBeginCapture(s, 0), 0);
 	REQUIRE(!pthread_create(&thread, NULL, end_elsewhere, s));
 	pthread_join(thread, NULL);
 	CHECK_EQ(other_result, CUABI_STREAM_CAPTURE_WRONG_THREAD);
