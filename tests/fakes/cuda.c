@@ -19,6 +19,7 @@ __thread const char *call;
 static struct object *objects[1024];
 static struct context *primaries[2];
 static unsigned int resets;
+static bool forked; /* since cuInit(): the parent's threads are not here */
 
 /* What belongs to a thread, until a reset. */
 static __thread struct {
@@ -99,6 +100,9 @@ cuda_result begin(const char *name, unsigned int needs)
 		return refuse(CUABI_NOT_PERMITTED, "within a host function");
 	if (is_failing(name))
 		return fake.result;
+	if (forked)
+		return refuse(CUABI_NOT_INITIALIZED,
+			      "in a child of who initialised it");
 	if (needs & NEEDS_INIT && !initialised)
 		return refuse(CUABI_NOT_INITIALIZED, "before cuInit()");
 	if (needs & NEEDS_CONTEXT && !current())
@@ -652,6 +656,25 @@ static void lose(cuda_result result)
 	pthread_mutex_unlock(&lock);
 }
 
+static void before_fork(void)
+{
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+static void in_child(void)
+{
+	forked = initialised;
+	streams = NULL;
+	fake.pending = 0;
+	pthread_cond_init(&changed, NULL);
+	pthread_mutex_unlock(&lock);
+}
+
 static void clear(void)
 {
 	streams_reset();
@@ -659,7 +682,7 @@ static void clear(void)
 	destroy_all_of(NULL, false);
 	free_objects();
 	memset(primaries, 0, sizeof(primaries));
-	initialised = false;
+	initialised = forked = false;
 	resets++;
 }
 
@@ -690,6 +713,7 @@ EXPORT struct fake_cuda *fake_cuda(bool reset)
 
 __attribute__((constructor)) static void loaded(void)
 {
+	pthread_atfork(before_fork, after_fork, in_child);
 	fake_cuda(true);
 }
 

@@ -15,6 +15,8 @@
  * cuCtxPopCurrent() popped. Asking for devices and changing the thread's
  * context work on a lost device.
  *
+ * As with CUDA, nothing works in a child of a process that has initialised it.
+ *
  * The environment's FAKE_CUDA has words, as preset() takes them: pc, thor,
  * grace, two, none, mismatch, nomemops, noregister, alias, noreadonly,
  * noexport, notimeline, memfds, privileged, strict, uuid=HH. It is read when

@@ -148,7 +148,8 @@ void range_free(struct range *r)
 	if (r->external)
 		r->external->nbuffers--;
 	if (r->reserved)
-		munmap((void *)r->address, r->reserved);
+		munmap((void *)(r->address - r->address % page_bytes()),
+		       r->reserved);
 	if (r->object.kind == FAKE_HOST_MEMORY || r->managed)
 		munmap(r->pointer, page_up(r->bytes));
 	if (r->fd >= 0)
@@ -344,7 +345,8 @@ cuda_result cuMemFreeHost(void *p)
 
 /* What the kernel says of a range of addresses. */
 struct mapping {
-	bool writable;	/* all of it */
+	ino_t inode;	/* of its first file, 0 where it is of none */
+	bool readable, writable; /* all of it */
 	bool pfn;	/* some of it has no struct pages: VM_PFNMAP or VM_IO */
 };
 
@@ -379,10 +381,17 @@ static void each_line(const char *path, uintptr_t from, size_t bytes,
 
 static void look_at_access(const char *line, struct mapping *m)
 {
-	const char *access = strchr(line, ' ');
+	unsigned long long inode;
+	char access[5];
 
-	if (access && access[2] != 'w')
+	if (sscanf(line, "%*x-%*x %4s %*x %*x:%*x %llu", access, &inode) != 2)
+		return;
+	if (access[0] != 'r')
+		m->readable = false;
+	if (access[1] != 'w')
 		m->writable = false;
+	if (!m->inode)
+		m->inode = (ino_t)inode;
 }
 
 static void look_at_flags(const char *line, struct mapping *m)
@@ -395,9 +404,24 @@ static void look_at_flags(const char *line, struct mapping *m)
 /* Two files: qemu-user's addresses are in the first one only. */
 static void look_at(uintptr_t from, size_t bytes, struct mapping *m)
 {
-	*m = (struct mapping){ .writable = true };
+	*m = (struct mapping){ .readable = true, .writable = true };
 	each_line("/proc/self/maps", from, bytes, look_at_access, m);
 	each_line("/proc/self/smaps", from, bytes, look_at_flags, m);
+}
+
+bool range_is_mapped(const struct range *r)
+{
+	struct mapping m = { .readable = true };
+
+	if (!r->pointer)
+		return true;
+	if (!is_mapped(r->pointer, r->bytes))
+		return false;
+	if (r->object.kind != FAKE_REGISTRATION)
+		return true;
+	each_line("/proc/self/maps", (uintptr_t)r->pointer, r->bytes,
+		  look_at_access, &m);
+	return m.readable && m.inode == r->inode;
 }
 
 static bool overlaps(uintptr_t from, size_t bytes)
@@ -417,12 +441,12 @@ static cuda_result pin(void *p, size_t bytes, unsigned int flags)
 	bool io = flags & CUABI_MEMHOSTREGISTER_IOMEMORY;
 	struct mapping m;
 
-	if (!is_mapped(p, bytes))
+	look_at((uintptr_t)p, bytes, &m);
+	if (!is_mapped(p, bytes) || !m.readable)
 		return refuse(CUABI_INVALID_VALUE, "it is not mapped");
 	/* Nothing is pinned where the device walks the CPU's page tables. */
 	if (device_of(current())->host_page_tables && !io)
 		return CUABI_SUCCESS;
-	look_at((uintptr_t)p, bytes, &m);
 	if (io && !fake.privileged)
 		return CUABI_NOT_PERMITTED;
 	if (io != m.pfn)
@@ -436,6 +460,7 @@ cuda_result cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 {
 	uintptr_t from = (uintptr_t)p, address = from;
 	size_t reserved = 0, page = page_bytes();
+	struct mapping m;
 	struct range *r;
 	void *alias;
 
@@ -465,6 +490,8 @@ cuda_result cuMemHostRegister_v2(void *p, size_t bytes, unsigned int flags)
 	r->reserved = reserved;
 	r->flags = flags;
 	r->read_only = flags & CUABI_MEMHOSTREGISTER_READ_ONLY;
+	look_at(from, bytes, &m);
+	r->inode = m.inode;
 	return end(CUABI_SUCCESS);
 }
 
@@ -477,7 +504,7 @@ cuda_result cuMemHostUnregister(void *p)
 	if (!r || r->pointer != p || r->object.kind != FAKE_REGISTRATION)
 		return end(refuse(CUABI_HOST_MEMORY_NOT_REGISTERED,
 				  "not registered at this address"));
-	if (!is_mapped(p, r->bytes))
+	if (!range_is_mapped(r))
 		wrong("%s: it was unmapped before", call);
 	range_free(r);
 	return end(result);

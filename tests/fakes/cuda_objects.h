@@ -57,6 +57,7 @@ struct range {
 	struct external *external; /* what it maps */
 	size_t reserved;	/* bytes of addresses at address */
 	int fd;			/* of host memory */
+	ino_t inode;		/* of what was registered */
 	unsigned int flags;
 	bool managed;
 	bool read_only;
@@ -200,6 +201,8 @@ struct range *range_make(enum fake_kind kind, uintptr_t address, size_t bytes);
 void range_free(struct range *r);
 /* All of it is mapped. */
 bool is_mapped(const void *p, size_t bytes);
+/* What the CPU sees of it is still there, and still the same file. */
+bool range_is_mapped(const struct range *r);
 
 /*
  * The device's memory at an address: sets its range (NULL for pageable memory

@@ -65,14 +65,24 @@ static bool is_alive(const struct operation *op)
 	       (!op->uses[1] || op->uses[1]->live);
 }
 
-/* The CPU's side of a copy may be gone without a word to CUDA. */
+static bool is_range(const struct object *o)
+{
+	return o && o->kind != FAKE_EXTERNAL_SEMAPHORE;
+}
+
+/* The CPU's side may be gone without a word to CUDA. */
 static bool still_mapped(const struct operation *op)
 {
-	if (is_mapped(op->to, op->bytes) &&
-	    (op->kind != OP_COPY || is_mapped(op->from, op->bytes)))
-		return true;
-	wrong("a stream uses memory that was unmapped");
-	return false;
+	bool mapped = is_mapped(op->to, op->bytes) &&
+		      (op->kind != OP_COPY || is_mapped(op->from, op->bytes));
+
+	for (int i = 0; i < 2; i++)
+		if (is_range(op->uses[i]) &&
+		    !range_is_mapped((const struct range *)op->uses[i]))
+			mapped = false;
+	if (!mapped)
+		wrong("a stream uses memory that was unmapped");
+	return mapped;
 }
 
 static void signal_semaphore(const struct operation *op)

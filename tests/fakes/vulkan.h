@@ -98,7 +98,7 @@ struct fake_vulkan {
 	unsigned int spared;		/* so many calls of it before */
 	bool busy;			/* done with nothing before a wait */
 	bool no_fd;			/* vkGetSemaphoreFdKHR gives -1 */
-	bool export_blocks;		/* until the work of a SYNC_FD is done */
+	unsigned int export_blocks;	/* so many SYNC_FDs wait for their work */
 	bool export_early;		/* a SYNC_FD that does not wait for it */
 	bool export_late;		/* one that does not signal with it */
 	bool threaded;			/* a device made now works by itself */

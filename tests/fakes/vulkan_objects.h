@@ -108,6 +108,9 @@ void image_barrier(struct object *cmd, const VkImageMemoryBarrier *b);
 void progress(void);
 void run(void);
 
+/* fake.look, if there is one; not under the lock. */
+void look(char what);
+
 /* Waits a moment for something to happen. Under the lock, let go meanwhile. */
 void pause_briefly(int fd);
 

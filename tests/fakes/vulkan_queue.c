@@ -211,7 +211,7 @@ static void work_until(const struct object *o)
 		pause_briefly(submissions[0].wait);
 }
 
-static void look(char what)
+void look(char what)
 {
 	if (fake.look)
 		fake.look(what);
@@ -535,8 +535,10 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 		wrong("vkGetSemaphoreFdKHR: no signal was submitted for it");
 	if (fake.no_fd)
 		work_until(NULL);
-	if (fake.export_blocks)
+	if (fake.export_blocks) {
+		fake.export_blocks--;
 		work_until(o);
+	}
 	if (o) {
 		s = submission_of(o);
 		o->signal = false;

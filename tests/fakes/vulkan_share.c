@@ -77,6 +77,7 @@ static VkResult wait_for(const VkSemaphoreWaitInfo *info)
 {
 	struct object *o;
 
+	look('w');
 	BEGIN("vkWaitSemaphores")
 	o = check_timeline(info->pSemaphores[0], "vkWaitSemaphores");
 	if (info->semaphoreCount != 1)

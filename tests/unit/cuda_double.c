@@ -193,6 +193,9 @@ static void check_preset(const struct preset *p)
 	CHECK_WRONG(cu.DeviceGet(&n, p->count), CUABI_INVALID_DEVICE);
 	CHECK_WRONG(cu.DeviceGetName(name, sizeof(name), -1),
 		    CUABI_INVALID_DEVICE);
+	CHECK_WRONG(cu.DeviceGetName(name, 0, 0), CUABI_INVALID_VALUE);
+	CHECK_WRONG(cu.DeviceGetUuid(&uuid, p->count), CUABI_INVALID_DEVICE);
+	CHECK_WRONG(cu.DeviceGetAttribute(&n, 18, -1), CUABI_INVALID_DEVICE);
 	CHECK_EQ(cu.DeviceGet(&n, p->count - 1), 0);
 	CHECK_EQ(n, p->count - 1);
 }
@@ -232,12 +235,16 @@ TEST(contexts)
 	CHECK_WRONG(cu.CtxGetDevice(&dev), CUABI_INVALID_CONTEXT);
 	CHECK_WRONG(cu.CtxPopCurrent(&a), CUABI_INVALID_CONTEXT);
 	CHECK_WRONG(cu.DevicePrimaryCtxRelease(0), CUABI_INVALID_CONTEXT);
+	CHECK_WRONG(cu.DevicePrimaryCtxRelease(2), CUABI_INVALID_DEVICE);
+	CHECK_WRONG(cu.DevicePrimaryCtxRetain(&a, 2), CUABI_INVALID_DEVICE);
+	CHECK_WRONG(cux.CtxCreate(&a, 0, 2), CUABI_INVALID_DEVICE);
 	CHECK_EQ(cu.CtxGetCurrent(&c), 0);
 	CHECK(!c);
 	CHECK_EQ(cu.DevicePrimaryCtxRetain(&a, 1), 0);
 	CHECK_EQ(cu.DevicePrimaryCtxRetain(&b, 1), 0);
 	CHECK(a == b);
 	CHECK_EQ(fake->live[FAKE_CONTEXT], 2);
+	CHECK_EQ(fake->made[FAKE_CONTEXT], 2);
 	CHECK_EQ(cux.CtxCreate(&b, 0, 0), 0);
 	CHECK(a != b);
 	CHECK_EQ(cu.CtxPushCurrent(a), 0);
@@ -251,17 +258,60 @@ TEST(contexts)
 	CHECK_EQ(cux.CtxDestroy(b), 0);
 	CHECK_WRONG(cu.CtxPushCurrent(b), CUABI_INVALID_CONTEXT);
 	CHECK_WRONG(cux.CtxDestroy(a), CUABI_INVALID_CONTEXT);
+	CHECK_WRONG(cux.CtxSetCurrent(b), CUABI_INVALID_CONTEXT);
+	for (int i = 0; i < 31; i++)
+		CHECK_EQ(cu.CtxPushCurrent(a), 0);
+	CHECK_WRONG(cu.CtxPushCurrent(a), CUABI_OUT_OF_MEMORY);
+	for (int i = 0; i < 31; i++)
+		CHECK_EQ(cu.CtxPopCurrent(NULL), 0);
 	CHECK_EQ(cu.DevicePrimaryCtxRelease(1), 0);
 	CHECK_EQ(cu.MemAlloc(&p, 16), 0);
 	CHECK_EQ(cu.MemFree(p), 0);
 	CHECK_EQ(cu.DevicePrimaryCtxRelease(1), 0);
 	CHECK_WRONG(cu.MemAlloc(&p, 16), CUABI_CONTEXT_IS_DESTROYED);
+	CHECK_WRONG(cu.StreamGetCtx(NULL, &c), CUABI_CONTEXT_IS_DESTROYED);
+	CHECK_WRONG(cu.CtxPushCurrent(a), CUABI_INVALID_CONTEXT);
 	/* It is still on the stack, and comes to life with the next retain. */
 	CHECK_EQ(cu.DevicePrimaryCtxRetain(&c, 1), 0);
 	CHECK_EQ(cu.MemAlloc(&p, 16), 0);
 	CHECK_WRONG(cu.DevicePrimaryCtxRelease(1), 0);
 	CHECK_EQ(fake->live[FAKE_DEVICE_MEMORY], 0);
+	CHECK_EQ(cux.CtxSetCurrent(NULL), 0);
+	CHECK_WRONG(cu.CtxPopCurrent(NULL), CUABI_INVALID_CONTEXT);
+	CHECK_WRONG(cu.StreamGetCtx(NULL, &c), CUABI_INVALID_CONTEXT);
 	end_cold();
+}
+
+TEST(no_devices)
+{
+	begin_cold(NULL);
+	fake->ndevices = 0;
+	CHECK_REFUSED(cu.Init(0), CUABI_NO_DEVICE);
+	end_cold();
+}
+
+TEST(children_have_no_cuda)
+{
+	int status = 0;
+	pid_t child;
+
+	begin(NULL);
+	CHECK_EQ(cu.LaunchHostFunc(NULL, free, NULL), 0);
+	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
+	child = fork();
+	REQUIRE(child >= 0);
+	if (!child) {
+		CHECK_WRONG(cu.CtxSynchronize(), CUABI_NOT_INITIALIZED);
+		CHECK_WRONG(cu.Init(0), CUABI_NOT_INITIALIZED);
+		fake_fn(true);
+		CHECK_EQ(cu.Init(0), 0);
+		dlclose(fake_lib);
+		_exit(7);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 7);
+	end();
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -272,6 +322,14 @@ static void on_touch(int sig)
 {
 	(void)sig;
 	siglongjmp(touched, 1);
+}
+
+/* Nobody has taken the address meanwhile. */
+static bool is_mapped(cuda_pointer p)
+{
+	unsigned char seen;
+
+	return !mincore((void *)(uintptr_t)(p & ~(cuda_pointer)4095), 1, &seen);
 }
 
 static bool cpu_can_read(cuda_pointer p)
@@ -307,6 +365,7 @@ TEST(device_memory)
 	CHECK_EQ(bytes, 1000);
 	CHECK_REFUSED(cu.MemGetAddressRange(&base, NULL, p[1] + 1000),
 		      CUABI_NOT_FOUND);
+	CHECK_EQ(cu.MemGetAddressRange(NULL, NULL, p[0]), 0);
 	memset(in, 7, sizeof(in));
 	CHECK_EQ(cux.MemcpyHtoD(p[1] + 900, in, sizeof(in)), 0);
 	CHECK_EQ(cux.MemcpyDtoH(out, p[1] + 900, sizeof(out)), 0);
@@ -320,6 +379,8 @@ TEST(device_memory)
 	CHECK_WRONG(cu.MemFree((uintptr_t)in), CUABI_INVALID_VALUE);
 	for (int i = 0; i < 3; i++)
 		CHECK_EQ(cu.MemFree(p[i]), 0);
+	CHECK(!is_mapped(p[0]));
+	CHECK(!is_mapped(p[2]));
 	CHECK_WRONG(cu.MemFree(p[0]), CUABI_INVALID_VALUE);
 	CHECK_WRONG(cux.MemcpyHtoD(p[0], in, 4), CUABI_INVALID_VALUE);
 	CHECK_EQ(cu.MemFree(0), 0);
@@ -372,6 +433,15 @@ static void *map_memory(int access)
 	return p;
 }
 
+#define NOWHERE ((void *)4096)
+
+/* Unmaps memory, and keeps others from its address. */
+static void replace(void *p)
+{
+	CHECK(mmap(p, REGISTER_BYTES, PROT_NONE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == p);
+}
+
 TEST(registration)
 {
 	unsigned int flags = CUABI_MEMHOSTREGISTER_DEVICEMAP;
@@ -403,12 +473,12 @@ TEST(registration)
 	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)read_only, 1, 10, NULL),
 		    CUABI_INVALID_VALUE);
 	CHECK_EQ(cu.MemHostUnregister(read_only), 0);
-	/* There is nothing, or it goes too early. */
-	CHECK_EQ(cu.MemHostRegister(p, REGISTER_BYTES, flags), 0);
-	munmap(p, REGISTER_BYTES);
-	CHECK_WRONG(cu.MemHostUnregister(p), 0);
+	/* There is nothing, or nothing to be seen. */
+	CHECK_WRONG(cu.MemHostRegister(NOWHERE, 8, flags), CUABI_INVALID_VALUE);
+	replace(p);
 	CHECK_WRONG(cu.MemHostRegister(p, REGISTER_BYTES, flags),
 		    CUABI_INVALID_VALUE);
+	munmap(p, REGISTER_BYTES);
 	munmap(read_only, REGISTER_BYTES);
 	end();
 }
@@ -439,6 +509,7 @@ TEST(alias_is_another_address)
 					(uintptr_t)p + 20), 0);
 	CHECK_EQ(same, d);
 	CHECK_EQ(cu.MemHostUnregister(p + 16), 0);
+	CHECK(!is_mapped(d));
 	munmap(p, REGISTER_BYTES);
 	end();
 }
@@ -519,7 +590,7 @@ TEST(any_memory_is_the_devices_on_grace)
 	CHECK_EQ(cu.MemHostRegister(read_only, 8, 0), 0);
 	CHECK_EQ(cu.MemHostUnregister(read_only), 0);
 	munmap(out, REGISTER_BYTES);
-	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)out, 0, 1, NULL),
+	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)NOWHERE, 0, 1, NULL),
 		    CUABI_INVALID_VALUE);
 	munmap(read_only, REGISTER_BYTES);
 	end();
@@ -797,8 +868,9 @@ TEST(each_thread_has_a_stream)
 TEST(pageable_copies_wait)
 {
 	char in[16] = "pageable", out[16];
+	cuda_pointer d, other;
 	cuda_stream s;
-	cuda_pointer d;
+	void *h;
 
 	begin(NULL);
 	s = stream_make(CUABI_STREAM_NON_BLOCKING);
@@ -809,7 +881,14 @@ TEST(pageable_copies_wait)
 	memset(in, 0, sizeof(in));
 	CHECK_EQ(cu.MemcpyDtoHAsync(out, d, 16, s), 0);
 	CHECK_STR(out, "pageable");
+	CHECK_EQ(cu.MemcpyHtoDAsync(d, in, 0, s), 0);
+	CHECK_EQ(cu.MemcpyDtoHAsync(out, d, 0, s), 0);
 	CHECK_EQ(fake->pageable_copies, 2);
+	CHECK_EQ(fake->synchronising, 2);
+	CHECK_EQ(cu.MemHostAlloc(&h, 16, 0), 0);
+	CHECK_EQ(cu.MemFreeHost(h), 0);
+	CHECK_EQ(cu.MemAlloc(&other, 16), 0);
+	CHECK_EQ(cu.MemFree(other), 0);
 	CHECK_EQ(fake->synchronising, 2);
 	CHECK_WRONG(cu.MemcpyHtoDAsync(d, (void *)(uintptr_t)16, 9, s),
 		    CUABI_INVALID_VALUE);
@@ -823,6 +902,7 @@ TEST(freed_under_the_device)
 	cuda_stream s;
 	struct gate g;
 	cuda_pointer d;
+	void *h;
 	char *p;
 
 	begin(NULL);
@@ -838,6 +918,9 @@ TEST(freed_under_the_device)
 	CHECK_EQ(fake->synchronising, 0);
 	CHECK_WRONG(cu.MemFree(d), 0);
 	CHECK_EQ(fake->synchronising, 1);
+	CHECK_EQ(cu.MemHostAlloc(&h, 64, 0), 0);
+	CHECK_EQ(cu.MemFreeHost(h), 0);
+	CHECK_EQ(fake->synchronising, 2);
 	atomic_store(g.flag, 1);
 	CHECK_EQ(cu.StreamSynchronize(s), 0);
 	CHECK_EQ(cu.StreamDestroy(s), 0);
@@ -845,24 +928,43 @@ TEST(freed_under_the_device)
 	end();
 }
 
+static int memfd_of(size_t bytes)
+{
+	int fd = memfd_create("external", MFD_CLOEXEC);
+
+	REQUIRE(fd >= 0 && !ftruncate(fd, (off_t)bytes));
+	return fd;
+}
+
 /* Memory may go without a word to CUDA, which is found when it is used. */
 TEST(unmapped_under_the_device)
 {
+	int fd = memfd_of(REGISTER_BYTES);
+	cuda_pointer d;
 	struct gate g;
 	char *p;
 
 	begin(NULL);
 	g = gate_make();
-	p = map_memory(PROT_READ | PROT_WRITE);
+	p = mmap(NULL, REGISTER_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+		 0);
+	REQUIRE(p != MAP_FAILED);
+	CHECK_EQ(cu.MemAlloc(&d, 64), 0);
 	CHECK_EQ(cu.MemHostRegister(p, 64, 2), 0);
 	CHECK_EQ(cu.StreamWaitValue32(NULL, g.address, 1, 0), 0);
 	CHECK_EQ(cu.MemsetD8Async((uintptr_t)p, 1, 64, NULL), 0);
-	munmap(p, REGISTER_BYTES);
+	CHECK_EQ(cu.MemcpyHtoDAsync(d, p, 64, NULL), 0);
+	CHECK_EQ(cux.StreamWriteValue32(NULL, (uintptr_t)p, 1, 0), 0);
+	CHECK_EQ(cu.StreamWaitValue32(NULL, (uintptr_t)p, 1, 0), 0);
+	replace(p);
 	atomic_store(g.flag, 1);
 	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
-	forgive(1);
+	forgive(4);
 	CHECK_WRONG(cu.MemHostUnregister(p), 0);
+	CHECK_EQ(cu.MemFree(d), 0);
 	gate_free(&g);
+	munmap(p, REGISTER_BYTES);
+	close(fd);
 	end();
 }
 
@@ -1135,6 +1237,58 @@ TEST(captures_forbid)
 	end();
 }
 
+static void *end_elsewhere(void *data)
+{
+	void *graph;
+
+	CHECK_EQ(cu.CtxPushCurrent(primary), 0);
+	other_result = cux.StreamEndCapture(data, &graph);
+	CHECK(!graph == !!other_result);
+	if (graph)
+		CHECK_EQ(cux.GraphDestroy(graph), 0);
+	return NULL;
+}
+
+/* Two at once; who has begun one ends it, unless it is relaxed. */
+TEST(captures_end_where_they_began)
+{
+	cuda_stream relaxed, s;
+	pthread_t thread;
+	void *graph;
+
+	begin(NULL);
+	s = stream_make(CUABI_STREAM_NON_BLOCKING);
+	relaxed = stream_make(CUABI_STREAM_NON_BLOCKING);
+	CHECK_EQ(cux.StreamBeginCapture(s, 0), 0);
+	CHECK_EQ(cux.StreamBeginCapture(relaxed,
+				CUABI_STREAM_CAPTURE_MODE_RELAXED), 0);
+	REQUIRE(!pthread_create(&thread, NULL, end_elsewhere, s));
+	pthread_join(thread, NULL);
+	CHECK_EQ(other_result, CUABI_STREAM_CAPTURE_WRONG_THREAD);
+	forgive(1);
+	REQUIRE(!pthread_create(&thread, NULL, end_elsewhere, relaxed));
+	pthread_join(thread, NULL);
+	CHECK_EQ(other_result, 0);
+	/* The other one is not over, and still forbids. */
+	CHECK_WRONG(cu.CtxSynchronize(), CUABI_STREAM_CAPTURE_UNSUPPORTED);
+	CHECK_REFUSED(cux.StreamEndCapture(s, &graph),
+		      CUABI_STREAM_CAPTURE_INVALIDATED);
+	CHECK_EQ(cu.StreamDestroy(relaxed), 0);
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	CHECK_WRONG(cux.StreamBeginCapture(s, 0), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cux.StreamEndCapture(s, &graph), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cux.StreamQuery(s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.MemsetD8Async(0, 0, 1, s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.MemcpyHtoDAsync(0, &s, 1, s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.MemcpyDtoHAsync(&s, 0, 1, s), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.StreamWaitValue32(s, 0, 0, 0), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.LaunchHostFunc(s, tell, NULL), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.StreamWaitEvent(s, NULL, 0), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.StreamWaitEvent(NULL, NULL, 0), CUABI_INVALID_HANDLE);
+	CHECK_WRONG(cu.EventRecord(NULL, NULL), CUABI_INVALID_HANDLE);
+	end();
+}
+
 TEST(captures_and_threads)
 {
 	static const struct {
@@ -1193,14 +1347,6 @@ TEST(legacy_stream_and_captures)
 
 /* ---------------------------------------------------------------- externals */
 
-static int memfd_of(size_t bytes)
-{
-	int fd = memfd_create("external", MFD_CLOEXEC);
-
-	REQUIRE(fd >= 0 && !ftruncate(fd, (off_t)bytes));
-	return fd;
-}
-
 static cuda_result import(int type, int fd, size_t bytes, unsigned int flags,
 			  cuda_external_memory *memory)
 {
@@ -1256,6 +1402,7 @@ TEST(opaque_memory)
 	CHECK_EQ(cux.MemcpyDtoH(out, whole + 4098, 5), 0);
 	CHECK_STR(out, "ared");
 	CHECK_EQ(cu.MemFree(p), 0);
+	CHECK(!is_mapped(p));
 	CHECK_WRONG(cu.DestroyExternalMemory(m), 0);
 	CHECK_WRONG(cu.MemFree(whole), CUABI_INVALID_VALUE);
 	CHECK_WRONG(cu.DestroyExternalMemory(m), CUABI_INVALID_HANDLE);
@@ -1370,6 +1517,11 @@ static cuda_result export(cuda_pointer p, size_t bytes, unsigned int flags,
 				CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
 }
 
+static bool has_udmabuf(void)
+{
+	return !access("/dev/udmabuf", R_OK | W_OK);
+}
+
 /* The exported memory and the device's are the same. */
 static void check_export(cuda_pointer p, size_t at, int fd, size_t bytes)
 {
@@ -1411,6 +1563,15 @@ TEST(dma_bufs_out)
 	CHECK_EQ(export(p, 8192, 0, &fd), 0);
 	check_export(p, 0, fd, 8192);
 	close(fd);
+	/* A memfd stands for all of itself, if it may. */
+	if (!has_udmabuf()) {
+		CHECK_REFUSED(export(p + 4096, 4096, 0, &fd),
+			      CUABI_NOT_SUPPORTED);
+		CHECK_REFUSED(export(p, 4096, 0, &fd), CUABI_NOT_SUPPORTED);
+		fake->memfd_exports = false;
+		CHECK_REFUSED(export(p, 8192, 0, &fd), CUABI_NOT_SUPPORTED);
+		fake->memfd_exports = true;
+	}
 	fake->devices[0].pcie = fake->devices[0].host_export = true;
 	CHECK_EQ(export(p, 8192, 1, &fd), 0);
 	close(fd);
@@ -1436,7 +1597,7 @@ TEST(udmabufs_out_and_in)
 	size_t at;
 	int fd;
 
-	if (access("/dev/udmabuf", R_OK | W_OK))
+	if (!has_udmabuf())
 		SKIP("no /dev/udmabuf");
 	begin("thor");
 	CHECK_EQ(cu.MemAlloc(&p[0], 4096), 0);

@@ -365,7 +365,6 @@ int vulkan_bridge_open(const uint8_t uuid[16], struct vulkan_bridge **out,
 
 void vulkan_bridge_close(struct vulkan_bridge *bridge)
 {
-	vulkan_jobs_finish(bridge->dev, &bridge->jobs);
 	destroy_device(bridge->dev);
 	vulkan_instance_close(&bridge->dev->instance);
 	free_bridge(bridge);

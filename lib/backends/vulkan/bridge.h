@@ -31,7 +31,7 @@ struct vulkan_bridge_caps {
 int vulkan_bridge_open(const uint8_t uuid[16], struct vulkan_bridge **out,
 		       struct vulkan_bridge_caps *caps);
 
-/* Waits for what is under way. Its links and buffers are gone already. */
+/* Its links and buffers are gone already, and with them what was under way. */
 void vulkan_bridge_close(struct vulkan_bridge *bridge);
 
 /*

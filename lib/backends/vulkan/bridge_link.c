@@ -207,8 +207,10 @@ void vulkan_links_free(struct vulkan_bridge *bridge,
 
 /*
  * Drivers may answer vkGetSemaphoreFdKHR() when the value is there, and that
- * may be never if nobody helps: so somebody does, after a while.
+ * may be never if nobody helps: so somebody does, after a while. It may as well
+ * be that this thread did not get to run for so long, hence the tries.
  */
+#define TRIES 3
 #define TRY_NS 100000000ull
 #define SIGNAL_NS 1000000000ull
 
@@ -219,6 +221,7 @@ struct trial {
 	pthread_cond_t cond;
 	bool returned;		/* vkGetSemaphoreFdKHR() has */
 	bool helped;		/* the value was signalled before that */
+	bool signalled;		/* it was signalled at all */
 };
 
 static uint64_t now_ns(void)
@@ -227,6 +230,12 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return now.tv_sec * 1000000000ull + now.tv_nsec;
+}
+
+static int signal_value(struct trial *t)
+{
+	t->signalled = true;
+	return vulkan_timeline_signal(t->dev, t->timeline, 1);
 }
 
 static void *help(void *arg)
@@ -245,7 +254,7 @@ static void *help(void *arg)
 	t->helped = !t->returned;
 	pthread_mutex_unlock(&t->lock);
 	if (t->helped)
-		vulkan_timeline_signal(t->dev, t->timeline, 1);
+		signal_value(t);
 	return NULL;
 }
 
@@ -274,11 +283,8 @@ static int export_helped(struct trial *t, struct vulkan_job *job, int *fence)
 	int ret, started;
 
 	started = start_helper(t, &thread);
-	if (started) {
-		t->helped = true;
-		vulkan_timeline_signal(t->dev, t->timeline, 1);
+	if (started)
 		return started;
-	}
 	ret = vulkan_export_fence(t->dev, job, fence);
 	pthread_mutex_lock(&t->lock);
 	t->returned = true;
@@ -306,8 +312,7 @@ static int check_fence(struct trial *t, int fence)
 		return fail(-EOPNOTSUPP, "vulkan: %s: vkGetSemaphoreFdKHR gives "
 			    "a fence that does not wait for the other API's "
 			    "signal", who);
-	t->helped = true;
-	ret = vulkan_timeline_signal(t->dev, t->timeline, 1);
+	ret = signal_value(t);
 	if (!ret)
 		ret = dlbuf_fence_wait(fence, now_ns() + SIGNAL_NS);
 	if (ret == -ETIME)
@@ -336,26 +341,21 @@ static int try_out(struct vulkan_bridge *bridge, struct trial *t,
 		ret = -EOPNOTSUPP;
 	if (!ret)
 		ret = check_fence(t, fence);
-	if (!t->helped)
-		vulkan_timeline_signal(dev, t->timeline, 1);
+	if (!t->signalled)
+		signal_value(t);
 	vulkan_job_finish(dev, job);
 	if (fence != -1)
 		close(fence);
 	return ret;
 }
 
-int vulkan_bridge_try_out(struct vulkan_bridge *bridge)
+static int try_once(struct vulkan_bridge *bridge, bool *helped)
 {
 	struct vulkan_device *dev = bridge->dev;
 	struct trial t = { .dev = dev };
 	struct vulkan_job *job;
 	int ret;
 
-	if (!dev->physical.signals)
-		return fail(-EOPNOTSUPP, "vulkan: %s: "
-			    "vkGetPhysicalDeviceExternalSemaphoreProperties: "
-			    "SYNC_FD is not exportable",
-			    dev->physical.info.description);
 	ret = vulkan_timeline_create(dev, bridge->links, &t.timeline);
 	if (ret)
 		return ret;
@@ -366,5 +366,22 @@ int vulkan_bridge_try_out(struct vulkan_bridge *bridge)
 		vulkan_job_destroy(dev, job);
 	}
 	dev->instance.vk.DestroySemaphore(dev->handle, t.timeline, NULL);
+	*helped = t.helped;
+	return ret;
+}
+
+int vulkan_bridge_try_out(struct vulkan_bridge *bridge)
+{
+	const struct vulkan_physical *p = &bridge->dev->physical;
+	bool helped = false;
+	int ret, tries = TRIES;
+
+	if (!p->signals)
+		return fail(-EOPNOTSUPP, "vulkan: %s: "
+			    "vkGetPhysicalDeviceExternalSemaphoreProperties: "
+			    "SYNC_FD is not exportable", p->info.description);
+	do
+		ret = try_once(bridge, &helped);
+	while (helped && --tries);
 	return ret;
 }
