@@ -265,7 +265,7 @@ $(fakes):
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -o $@ $(filter %.o,$^) $(all-ldflags) -lpthread \
 		$(patsubst %,-Xlinker --version-script=%,$(filter %.map,$^))
-$(unit): | $(fakes)
+$(unit) $(cts): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
 $(lab): $(O)/%: $(O)/%.o $(patsubst %,$(O)/tests/cts/%.o,util cpu vulkan) $(test-a)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* See vulkan.h. */
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -612,4 +613,31 @@ EXPORT struct fake_vulkan *fake_vulkan(bool reset)
 		fake.physical[i] = fake.physical[0];
 	used = &fake.physical[0];
 	return &fake;
+}
+
+/*
+ * For programs that do not know of the double: with FAKE_VULKAN=bridge it is the
+ * GPU of CUDA's double, as far as a bridge needs one. What its SYNC_FDs are the
+ * kernel would not take, so that it gives none before their time.
+ */
+__attribute__((constructor)) static void loaded(void)
+{
+	static const char semaphores[] =
+		VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
+	const char *word = getenv("FAKE_VULKAN");
+	struct fake_physical *p = &fake.physical[0];
+	const char **names = p->extensions;
+
+	if (!word || strcmp(word, "bridge"))
+		return;
+	fake_vulkan(true);
+	while (*names)
+		names++;
+	*names = semaphores;
+	p->uuid = 0xc0;
+	p->sync_fd_in = p->sync_fd_out = true;
+	p->timeline = p->timeline_out = p->memory_out = true;
+	p->queues = 16;
+	fake.threaded = true;
+	fake.export_blocks = UINT_MAX;
 }
