@@ -472,6 +472,15 @@ TEST(registration)
 	CHECK_EQ(cu.MemHostRegister(read_only, 100, flags), 0);
 	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)read_only, 1, 10, NULL),
 		    CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.MemAlloc(&d, 128), 0);
+	CHECK_WRONG(cux.MemcpyDtoH(read_only, d, 10), CUABI_INVALID_VALUE);
+	CHECK_EQ(cux.MemcpyHtoD(d, read_only, 10), 0);
+	/* Half pinned is neither. */
+	CHECK_WRONG(cux.MemcpyHtoD(d, read_only + 90, 20), CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.MemHostRegister(p + 64, 64, 0), 0);
+	CHECK_WRONG(cux.MemcpyHtoD(d, p, 65), CUABI_INVALID_VALUE);
+	CHECK_EQ(cu.MemHostUnregister(p + 64), 0);
+	CHECK_EQ(cu.MemFree(d), 0);
 	CHECK_EQ(cu.MemHostUnregister(read_only), 0);
 	/* There is nothing, or nothing to be seen. */
 	CHECK_WRONG(cu.MemHostRegister(NOWHERE, 8, flags), CUABI_INVALID_VALUE);
@@ -986,7 +995,9 @@ TEST(events)
 	CHECK_EQ(cu.StreamWaitEvent(b, e, 0), 0);
 	told[0] = '\0';
 	CHECK_EQ(cu.EventRecord(early, a), 0);
+	CHECK_EQ(fake->synchronising, 0);
 	CHECK_EQ(cu.EventSynchronize(early), 0);
+	CHECK_EQ(fake->synchronising, 1);
 	CHECK_EQ(cu.StreamWaitValue32(a, g.address, 1, 0), 0);
 	TELL(a, 'a');
 	CHECK_EQ(cu.EventRecord(e, a), 0);

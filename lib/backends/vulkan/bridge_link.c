@@ -206,9 +206,12 @@ void vulkan_links_free(struct vulkan_bridge *bridge,
 /* ---- does a value make a fence? */
 
 /*
- * Drivers may answer vkGetSemaphoreFdKHR() when the value is there, and that
- * may be never if nobody helps: so somebody does, after a while. It may as well
- * be that this thread did not get to run for so long, hence the tries.
+ * A SYNC_FD is exported when what its signal depends on has been submitted
+ * (VUID-VkSemaphoreGetFdInfoKHR-handleType-03254), and of the other API's signal
+ * Vulkan knows nothing: hence it is tried. Drivers may answer when the value is
+ * there, which may be never if nobody helps: so somebody does, after a while.
+ * It may as well be that this thread did not get to run for so long: hence the
+ * tries.
  */
 #define TRIES 3
 #define TRY_NS 100000000ull
