@@ -262,6 +262,7 @@ $(foreach f,$(fakes-y),$(eval $(O)/tests/fakes/lib$(f).so: $(call fake-obj,$(f))
 # An old driver is the same one without what is OPTIONAL.
 $(O)/tests/fakes/libcuda-old.so: $(call fake-obj,cuda) tests/fakes/cuda-old.map
 $(fakes):
+	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -o $@ $(filter %.o,$^) $(all-ldflags) -lpthread \
 		$(patsubst %,-Xlinker --version-script=%,$(filter %.map,$^))

@@ -15,6 +15,7 @@
 #include "frame.h"
 #include "internal.h"
 #include "message.h"
+#include "sync.h"
 #include "sys.h"
 #include "tensor.h"
 
@@ -228,6 +229,17 @@ static int hold_open(struct hold *hold, int *fd)
 }
 
 /* fds has room for one more; hold, or NULL, is taken. */
+/* Work without a fence is not known where the dma-bufs go. */
+static int wait_unfenced(const struct message_head *head, const int fds[],
+			 uint64_t deadline_ns)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < head->nbuffers; i++)
+		ret = sync_wait_fd(fds[i], head->access[i], deadline_ns);
+	return ret;
+}
+
 static int send_message(int sock, const struct dlbuf_socket_opts *o,
 			struct packet *p, struct message_head *head, int fds[],
 			struct hold *hold)
@@ -238,6 +250,8 @@ static int send_message(int sock, const struct dlbuf_socket_opts *o,
 	struct call c;
 
 	ret = call_begin(&c, sock, o);
+	if (!ret)
+		ret = wait_unfenced(head, fds, o->deadline_ns);
 	if (!ret && hold) {
 		ret = hold_open(hold, &end);
 		if (!ret) {
@@ -269,9 +283,7 @@ static int send_message(int sock, const struct dlbuf_socket_opts *o,
  */
 static bool wants_hold(const struct tensor *t)
 {
-	return (t->lease && t->lease->release) ||
-	       t->imp->path == DLBUF_PATH_BRIDGE ||
-	       t->imp->path == DLBUF_PATH_COPY;
+	return (t->lease && t->lease->release) || t->imp->staging;
 }
 
 static int hold_shares(DLManagedTensorVersioned *const tensors[], uint32_t n,

@@ -7,6 +7,7 @@
 #include <dlbuf/sync.h>
 
 #include "backend.h"
+#include "buffer.h"
 #include "event.h"
 #include "fence.h"
 #include "internal.h"
@@ -139,6 +140,17 @@ int sync_wait_devices(const struct buffer_id *id, const struct dlbuf_device *but
 		cache_unref(found[i]);
 	}
 	return ret;
+}
+
+int sync_wait_fd(int fd, uint32_t access, uint64_t deadline_ns)
+{
+	struct buffer_id id;
+	int ret;
+
+	if (!__atomic_load_n(&unfenced.n, __ATOMIC_ACQUIRE))
+		return 0;
+	ret = buffer_identify(fd, &id);
+	return ret ? ret : sync_wait_devices(&id, NULL, access, deadline_ns);
 }
 
 static int begin(struct import *imp, uint32_t access, void *stream,

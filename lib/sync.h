@@ -49,6 +49,9 @@ struct buffer_id;
 int sync_wait_devices(const struct buffer_id *id, const struct dlbuf_device *but,
 		      uint32_t access, uint64_t deadline_ns);
 
+/* The same for the dma-buf that fd is, and for all devices. */
+int sync_wait_fd(int fd, uint32_t access, uint64_t deadline_ns);
+
 /*
  * Lets the lease, which may be NULL, fire no earlier than the fence, borrowed,
  * signals: by an event, else by waiting for it.

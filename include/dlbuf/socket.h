@@ -93,7 +93,8 @@ struct dlbuf_socket_opts {
  * Blocks while the socket is full, unless it is non-blocking. Of a stream the
  * rest of a message that has begun is waited for, for ten seconds at most.
  * -EAGAIN   it would block; nothing is sent
- * -ETIME    the deadline passed; nothing is sent
+ * -ETIME    the deadline passed, also while waiting for work on the dma-bufs of
+ *           devices of DLBUF_SYNC_EVENT; nothing is sent
  * -EPIPE    the other side has closed the socket. There is no SIGPIPE
  * -EPROTO   the receiver of a stream has stopped in the middle of the message
  * -EINVAL   not tensors of dlbuf, none or too many, sock is no Unix socket of

@@ -80,7 +80,7 @@ int cts_alloc(const char *exporter, uint64_t bytes);
  */
 void cts_need_any(void);
 
-/* Gives up what cts_alloc() keeps for the device; after each case. */
+/* After each case: gives up what cts_alloc() has kept for the device. */
 void cts_tidy(void);
 
 /* Closes fd and gives its number to a new dma-buf. */

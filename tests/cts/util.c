@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,10 +72,15 @@ static unsigned int nkept;
 
 void cts_tidy(void)
 {
+	time_t end = time(NULL) + 20;
+
 	while (nkept) {
 		memory_forget(kept[--nkept]);
 		close(kept[nkept]);
 	}
+	/* The event thread puts its own away after its last callback. */
+	while (cts_count_fds() > ktap.before.nfds && time(NULL) < end)
+		sched_yield();
 }
 
 static int alloc_known(const char *exporter, uint64_t bytes)
@@ -116,38 +122,53 @@ static int look_for_shared(const struct dlbuf_path_info *info, void *data)
 	return 0;
 }
 
-/* Skips the case where the device takes nothing of that exporter. */
-static void check_takes(int fd, const char *exporter)
+/* Whether the device shares it, and if not what it says. */
+static bool takes(int fd, struct shared *s)
 {
 	struct dlbuf_device *dev = cts_open();
-	struct shared s = { false };
 
-	if (dlbuf_probe(dev, fd, 0, look_for_shared, &s))
+	*s = (struct shared){ false };
+	if (dlbuf_probe(dev, fd, 0, look_for_shared, s))
 		FATAL("dlbuf_probe: %s", dlbuf_last_error());
 	dlbuf_device_close(dev);
-	if (s.any)
-		return;
-	close(fd);
-	SKIP("%s takes nothing of %s: %s", cts_device, exporter, s.reason);
+	return s->any;
 }
 
+/* In a process of its own: those that the case forks may open CUDA themselves. */
 void cts_need_any(void)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");
-	int fd;
+	struct shared s = { .any = true };
+	int fd, pipes[2];
+	pid_t pid;
 
 	if (!cts_access->wants_memfds)
 		return;
 	if (dlbuf_alloc_fd(1, &opts, &fd))
 		SKIP("%s", dlbuf_last_error());
-	check_takes(fd, "udmabufs whose memfd it does not know");
+	if (pipe(pipes))
+		FATAL("pipe: %s", strerror(errno));
+	pid = fork();
+	if (!pid) {
+		takes(fd, &s);
+		_exit(write(pipes[1], &s, sizeof(s)) != sizeof(s));
+	}
+	close(pipes[1]);
+	if (read(pipes[0], &s, sizeof(s)) != sizeof(s))
+		FATAL("the probe's process: %s", strerror(errno));
+	waitpid(pid, NULL, 0);
+	close(pipes[0]);
 	close(fd);
+	if (!s.any)
+		SKIP("%s takes no udmabuf whose memfd it does not know: %s",
+		     cts_device, s.reason);
 }
 
 int cts_alloc(const char *exporter, uint64_t bytes)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter,
 		   .name = "cts");
+	struct shared s;
 	int fd = -1, ret;
 
 	if (cts_access->wants_memfds && !strncmp(exporter, "udmabuf", 7))
@@ -157,8 +178,11 @@ int cts_alloc(const char *exporter, uint64_t bytes)
 		SKIP("%s", dlbuf_last_error());
 	if (ret)
 		FATAL("dlbuf_alloc_fd(%s): %s", exporter, dlbuf_last_error());
-	if (cts_access->wants_memfds)
-		check_takes(fd, exporter);
+	if (cts_access->wants_memfds && !takes(fd, &s)) {
+		close(fd);
+		SKIP("%s takes nothing of %s: %s", cts_device, exporter,
+		     s.reason);
+	}
 	return fd;
 }
 
