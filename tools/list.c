@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <dlbuf/dlbuf.h>
 
@@ -14,9 +15,10 @@
 static const char list_usage[] =
 "usage: dmabuf-test list [OPTION]\n"
 "\n"
-"The exporters of dma-bufs, the importers with what they can do, and the\n"
-"cameras of this machine; what is absent with the reason. Each exporter is\n"
-"tried with one page, each importer is opened.\n"
+"The exporters of dma-bufs, the importers with what they can do and by which\n"
+"paths they take a dma-buf, and the cameras of this machine; what is absent or\n"
+"refused with the reason. Each exporter is tried with one page, each importer is\n"
+"opened, and each of its paths tried.\n"
 "\n"
 "  -j, --json    as JSON\n"
 "  -h, --help    this text\n"
@@ -33,7 +35,54 @@ static const struct option options[] = {
 struct listing {
 	struct table table;
 	cJSON *json;		/* NULL: the table */
+	struct table paths;	/* of the importers' */
+	struct sample *sample;
 };
+
+/* A dma-buf to try the importers with. */
+struct sample {
+	struct dlbuf_udmabuf buf;
+	char exporter[64];	/* "": there is none */
+	int status;		/* of udmabuf, where it is not that */
+	char reason[512];
+};
+
+static int sample_of(const struct dlbuf_exporter_info *info, void *data)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = info->name);
+	struct sample *s = data;
+
+	if (info->status || dlbuf_alloc_fd(1, &opts, &s->buf.fd))
+		return 0;
+	snprintf(s->exporter, sizeof(s->exporter), "%s", info->name);
+	return 1;
+}
+
+/*
+ * Of udmabuf, whose memfd is known then: devices that only register host memory
+ * want it. Where there is none, of the first exporter that works.
+ */
+static void sample_open(struct sample *s)
+{
+	*s = (struct sample){ 0 };
+	s->status = dlbuf_udmabuf_create(1, NULL, &s->buf);
+	if (!s->status) {
+		snprintf(s->exporter, sizeof(s->exporter), "udmabuf");
+		return;
+	}
+	snprintf(s->reason, sizeof(s->reason), "no dma-buf to try with: %s",
+		 dlbuf_last_error());
+	s->buf = (struct dlbuf_udmabuf){ .fd = -1, .memfd = -1 };
+	dlbuf_exporter_each(sample_of, s);
+}
+
+static void sample_close(struct sample *s)
+{
+	if (!s->status)
+		dlbuf_udmabuf_close(&s->buf);
+	else if (s->buf.fd >= 0)
+		close(s->buf.fd);
+}
 
 static const char *sync_name(enum dlbuf_sync sync)
 {
@@ -68,8 +117,60 @@ static int add_exporter(const struct dlbuf_exporter_info *info, void *data)
 	return 0;
 }
 
-static void add_importer_json(const struct dlbuf_device_info *info,
-			      cJSON *array)
+/* ---------------------------------------------------------------- paths */
+
+struct prober {
+	const char *device;
+	struct table *table;
+	cJSON *json;		/* NULL: the table */
+};
+
+static void put_path(struct prober *p, const char *path, int status,
+		     const char *said)
+{
+	char reason[512];
+	cJSON *o;
+
+	snprintf(reason, sizeof(reason), "%s", said);
+	make_printable(reason);
+	if (!p->json) {
+		table_cell(p->table, "%s", p->device);
+		table_cell(p->table, "%s", path);
+		table_cell(p->table, "%s", status ? reason : "yes");
+		return;
+	}
+	o = cJSON_CreateObject();
+	cJSON_AddStringToObject(o, "path", path);
+	cJSON_AddNumberToObject(o, "status", status);
+	cJSON_AddStringToObject(o, "reason", reason);
+	cJSON_AddItemToArray(p->json, o);
+}
+
+static int add_path(const struct dlbuf_path_info *info, void *data)
+{
+	put_path(data, dlbuf_path_name(info->path), info->status, info->reason);
+	return 0;
+}
+
+/* "-" is no path: that none could be tried. */
+static void add_paths(struct dlbuf_device *dev, struct prober *p,
+		      const struct sample *sample)
+{
+	int ret;
+
+	if (!sample->exporter[0]) {
+		put_path(p, "-", sample->status, sample->reason);
+		return;
+	}
+	ret = dlbuf_probe(dev, sample->buf.fd, 0, add_path, p);
+	if (ret)
+		put_path(p, "-", ret, dlbuf_last_error());
+}
+
+/* ---------------------------------------------------------------- importers */
+
+static cJSON *add_importer_json(const struct dlbuf_device_info *info,
+				cJSON *array)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -84,27 +185,52 @@ static void add_importer_json(const struct dlbuf_device_info *info,
 	cJSON_AddNumberToObject(o, "status", info->status);
 	cJSON_AddStringToObject(o, "reason", info->reason);
 	cJSON_AddItemToArray(array, o);
+	return cJSON_AddArrayToObject(o, "paths");
+}
+
+static void add_importer_row(const struct dlbuf_device_info *info,
+			     struct table *table)
+{
+	table_cell(table, "%s", info->name);
+	table_cell(table, "%s", info->status ? "-" : sync_name(info->acquire));
+	table_cell(table, "%s", info->status ? "-" : sync_name(info->release));
+	table_cell(table, "%s%s%s", info->status ? info->reason :
+		   info->description, !info->status && info->driver[0] ? ", " :
+		   "", info->status ? "" : info->driver);
+}
+
+/* Opened: only then is it known how it keeps order. NULL: info says why. */
+static struct dlbuf_device *open_importer(struct dlbuf_device_info *info)
+{
+	struct dlbuf_device *dev = NULL;
+
+	if (info->status)
+		return NULL;
+	info->status = dlbuf_device_open(info->name, NULL, &dev);
+	if (!info->status) {
+		dlbuf_device_get_info(dev, info);
+		return dev;
+	}
+	snprintf(info->reason, sizeof(info->reason), "%s", dlbuf_last_error());
+	return NULL;
 }
 
 static int add_importer(const struct dlbuf_device_info *from, void *data)
 {
 	struct dlbuf_device_info info = *from;
+	struct dlbuf_device *dev = open_importer(&info);
 	struct listing *list = data;
+	struct prober prober = { .device = info.name, .table = &list->paths };
 
 	make_printable(info.description);
 	make_printable(info.driver);
-	if (list->json) {
-		add_importer_json(&info, list->json);
-		return 0;
-	}
-	table_cell(&list->table, "%s", info.name);
-	table_cell(&list->table, "%s", info.status ? "-" :
-		   sync_name(info.acquire));
-	table_cell(&list->table, "%s", info.status ? "-" :
-		   sync_name(info.release));
-	table_cell(&list->table, "%s%s%s", info.status ? info.reason :
-		   info.description, !info.status && info.driver[0] ? ", " : "",
-		   info.status ? "" : info.driver);
+	if (list->json)
+		prober.json = add_importer_json(&info, list->json);
+	else
+		add_importer_row(&info, &list->table);
+	if (dev)
+		add_paths(dev, &prober, list->sample);
+	dlbuf_device_close(dev);
 	return 0;
 }
 
@@ -198,51 +324,78 @@ static int add_cameras(struct listing *list)
 	return n;
 }
 
-static void heads(struct listing *list, const char *title,
-		  const char *const heads[], unsigned int n)
+static void put_title(const char *title)
 {
-	list->table = (struct table){ .ncolumns = n };
 	printf("%s%s%s\n", style(STYLE_BOLD), title, style(STYLE_OFF));
-	for (unsigned int i = 0; i < n; i++)
-		table_cell(&list->table, "%s", heads[i]);
 }
 
-static int list_text(void)
+static void begin(struct table *table, const char *const heads[],
+		  unsigned int n)
 {
-	static const char *const exporters[] = { "name", "node", "works" };
+	*table = (struct table){ .ncolumns = n };
+	for (unsigned int i = 0; i < n; i++)
+		table_cell(table, "%s", heads[i]);
+}
+
+/* The importers, and by which paths they take the sample. */
+static void list_importers(struct listing *list)
+{
 	static const char *const importers[] = { "name", "acquire", "release",
 						 "device" };
+	static const char *const paths[] = { "name", "path", "works" };
+	const char *exporter = list->sample->exporter;
+	char title[128];
+
+	begin(&list->table, importers, ARRAY_SIZE(importers));
+	begin(&list->paths, paths, ARRAY_SIZE(paths));
+	dlbuf_device_each(add_importer, list);
+	put_title("\nImporters: who takes them");
+	table_print(&list->table);
+	snprintf(title, sizeof(title), "\nPaths: how they take a dma-buf%s%s",
+		 exporter[0] ? " of " : "", exporter);
+	put_title(title);
+	table_print(&list->paths);
+}
+
+static void list_cameras(struct listing *list)
+{
 	static const char *const cameras[] = { "node", "camera",
 					       "formats that dlbuf maps" };
-	struct listing list = { .json = NULL };
-	int n;
 
-	heads(&list, "Exporters: who makes dma-bufs", exporters, 3);
+	put_title("\nCameras");
+	begin(&list->table, cameras, ARRAY_SIZE(cameras));
+	if (add_cameras(list) <= 0) {
+		table_cell(&list->table, "-");
+		table_cell(&list->table, "-");
+		table_cell(&list->table, "there is no /dev/video*");
+	}
+	table_print(&list->table);
+}
+
+static int list_text(struct sample *sample)
+{
+	static const char *const exporters[] = { "name", "node", "works" };
+	struct listing list = { .sample = sample };
+
+	put_title("Exporters: who makes dma-bufs");
+	begin(&list.table, exporters, ARRAY_SIZE(exporters));
 	dlbuf_exporter_each(add_exporter, &list);
 	table_print(&list.table);
-	heads(&list, "\nImporters: who takes them", importers, 4);
-	dlbuf_device_each(add_importer, &list);
-	table_print(&list.table);
-	heads(&list, "\nCameras", cameras, 3);
-	n = add_cameras(&list);
-	if (n <= 0) {
-		table_cell(&list.table, "-");
-		table_cell(&list.table, "-");
-		table_cell(&list.table, "there is no /dev/video*");
-	}
-	table_print(&list.table);
+	list_importers(&list);
+	list_cameras(&list);
 	return 0;
 }
 
-static int list_json(void)
+static int list_json(struct sample *sample)
 {
+	struct listing list = { .sample = sample };
 	cJSON *root = cJSON_CreateObject();
-	struct listing list = { 0 };
 	int status;
 
 	cJSON_AddStringToObject(root, "dlbuf", dlbuf_version());
 	list.json = cJSON_AddArrayToObject(root, "exporters");
 	dlbuf_exporter_each(add_exporter, &list);
+	cJSON_AddStringToObject(root, "paths_of", sample->exporter);
 	list.json = cJSON_AddArrayToObject(root, "importers");
 	dlbuf_device_each(add_importer, &list);
 	list.json = cJSON_AddArrayToObject(root, "cameras");
@@ -254,8 +407,9 @@ static int list_json(void)
 
 int list_main(int argc, char **argv)
 {
+	struct sample sample;
 	bool json = false;
-	int opt;
+	int opt, status;
 
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, ":jh", options, NULL)) != -1) {
@@ -272,5 +426,8 @@ int list_main(int argc, char **argv)
 	}
 	if (optind < argc)
 		return fail(STATUS_USAGE, "list takes no '%s'", argv[optind]);
-	return json ? list_json() : list_text();
+	sample_open(&sample);
+	status = json ? list_json(&sample) : list_text(&sample);
+	sample_close(&sample);
+	return status;
 }

@@ -178,6 +178,13 @@ def listing(path, table, *expectations):
             row(i["name"], "-", "-", i["reason"])
         else:
             row(i["name"], i["acquire"], i["release"], ", ".join(filter(None, (i["description"], i["driver"]))))
+        same(f"{i['name']}: paths tried", bool(i["paths"]), i["status"] == 0)
+        for p in i["paths"]:
+            same(f"{i['name']}, {p['path']}: a reason", bool(p["reason"]), p["status"] != 0)
+            same(f"{i['name']}, {p['path']}: tried", p["path"] != "-", r["paths_of"] != "")
+            row(i["name"], p["path"], p["reason"] or "yes")
+    title = "Paths: how they take a dma-buf" + (f" of {r['paths_of']}" if r["paths_of"] else "")
+    same("the title of the paths", lines.count(title), 1)
     for c in r["cameras"]:
         if "reason" in c:
             row(c["node"], "-", c["reason"])
@@ -185,8 +192,8 @@ def listing(path, table, *expectations):
             row(c["node"], f"{c['card']} ({c['driver']})", " ".join(c["formats"]) or "none that dlbuf maps")
     if not r["cameras"]:
         row("-", "-", "there is no /dev/video*")
-    # Three titles, three heads, two empty lines, and the end of the last one.
-    same("the table's lines", len(lines), rows + 9)
+    # Four titles, four heads, three empty lines, and the end of the last one.
+    same("the table's lines", len(lines), rows + 12)
     expect(r, expectations)
 
 

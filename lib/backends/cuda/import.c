@@ -226,8 +226,12 @@ static int none_served(const struct cuda_import *ci, const char *said, int err)
 	const char *more = ci->base.paths & PATHS_COPIED ? "" :
 			   "; DLBUF_IMPORT_MAY_COPY would allow a copy";
 
-	return fail(err == -ENOMEM || err == -EMFILE || err == -ENFILE ? err :
-		    -EOPNOTSUPP, "%s has no path to this dma-buf:%s%s",
+	if (err != -ENOMEM && err != -EMFILE && err != -ENFILE)
+		err = -EOPNOTSUPP;
+	/* Of a single one, which dlbuf_probe() tries, all has been said. */
+	if (!(ci->base.paths & (ci->base.paths - 1)))
+		return err;
+	return fail(err, "%s has no path to this dma-buf:%s%s",
 		    ci->base.dev->name, said, more);
 }
 
