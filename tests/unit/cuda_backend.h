@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the tests of the CUDA backend share: the double of its driver
+ * (tests/fakes/cuda.h), an import as the core would ask for it, and an
+ * application with a stream of its own.
+ */
+#ifndef UNIT_CUDA_BACKEND_H
+#define UNIT_CUDA_BACKEND_H
+
+#include "ktap.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/eventfd.h>
+
+#include <dlbuf/dlbuf.h>
+
+#include "backends/cuda/cuda.h"
+#include "event.h"
+#include "fakes/cuda.h"
+
+static struct fake_cuda *fake;
+static fake_cuda_fn fake_fn;
+static void *fake_lib;
+static struct cuda_api cu;
+static struct {
+#define X(name, symbol, params) cuda_result (*name) params;
+	FAKE_CUDA_FUNCTIONS(X)
+#undef X
+} cux;
+
+static inline void fake_path(char path[PATH_MAX], const char *name)
+{
+	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 40);
+	char *slash;
+
+	REQUIRE(n > 0);
+	path[n] = '\0';
+	slash = strrchr(path, '/');
+	snprintf(slash, 40, "/../fakes/%s", name);
+}
+
+static inline void load(const char *name)
+{
+	char path[PATH_MAX];
+
+	fake_path(path, name);
+	setenv("DLBUF_CUDA_LIBRARY", path, 1);
+	fake_lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (!fake_lib)
+		ktap_note(NULL, 0, "%s", dlerror());
+	REQUIRE(fake_lib);
+	fake_fn = (fake_cuda_fn)dlsym(fake_lib, "fake_cuda");
+	REQUIRE(fake_fn);
+#define X(name, symbol, needed, params)				\
+	cu.name = (cuda_result (*)params)dlsym(fake_lib, #symbol);
+	CUDA_FUNCTIONS(X)
+#undef X
+#define X(name, symbol, params)					\
+	cux.name = (cuda_result (*)params)dlsym(fake_lib, #symbol);	\
+	REQUIRE(cux.name);
+	FAKE_CUDA_FUNCTIONS(X)
+#undef X
+}
+
+static inline void nobody_reads(void *data, enum dlbuf_log_level level,
+				const char *text)
+{
+	(void)data, (void)level, (void)text;
+}
+
+/* With a driver of these words; see fakes/cuda.h. */
+static inline void begin_with(const char *library, const char *words)
+{
+	KTAP_KEEPS(KTAP_HEAP, "a driver stays loaded, glibc keeps stacks");
+	setenv("FAKE_CUDA", words, 1);
+	setenv("DLBUF_VULKAN_LIBRARY", "/nonexistent/libvulkan.so.1", 1);
+	load(library);
+	fake = fake_fn(true);
+	dlbuf_log_set(nobody_reads, NULL, DLBUF_LOG_INFO);
+}
+
+static inline void begin(const char *words)
+{
+	begin_with("libcuda.so", words);
+}
+
+/* What the library's own thread has yet to do is done. */
+static inline void settle(void)
+{
+	while (event_pending())
+		sched_yield();
+	/* The last user waits for the thread. */
+	event_user_add();
+	event_user_remove();
+}
+
+static inline bool nothing_left(void)
+{
+	bool none = true;
+
+	for (int kind = 0; kind < FAKE_KINDS; kind++)
+		none &= CHECK_MSG(!fake->live[kind], "%u of kind %d",
+				  fake->live[kind], kind);
+	return none;
+}
+
+static inline void end(void)
+{
+	settle();
+	CHECK_EQ(fake->wrong, 0);
+	nothing_left();
+	fake_fn(true);
+	dlclose(fake_lib);
+	unsetenv("DLBUF_CUDA_LIBRARY");
+}
+
+/* So many calls were against the rules, and meant to be. */
+static inline void forgive(unsigned int n)
+{
+	CHECK_EQ(fake->wrong, n);
+	fake->wrong = 0;
+}
+
+static inline struct dlbuf_device *open_as(const char *name)
+{
+	struct dlbuf_device *dev = NULL;
+
+	REQUIRE_OK(dlbuf_device_open(name, NULL, &dev));
+	return dev;
+}
+
+static inline struct dlbuf_device *open_ok(void)
+{
+	return open_as("cuda");
+}
+
+/* All calls of this function fail, but for the first ones, until healed. */
+static inline void break_call(const char *symbol, cuda_result result,
+			      unsigned int spared)
+{
+	fake->result = result;
+	fake->spared = spared;
+	fake->failing = symbol;
+}
+
+static inline void heal(void)
+{
+	fake->failing = NULL;
+}
+
+/* How often a function was called since watch(). */
+static const char *watched;
+static _Atomic(unsigned int) seen;
+
+static inline void look_for_watched(const char *call)
+{
+	if (watched && !strcmp(call, watched))
+		seen++;
+}
+
+static inline void watch(const char *symbol)
+{
+	watched = symbol;
+	seen = 0;
+	fake->look = look_for_watched;
+}
+
+/* ---------------------------------------------------------------- fences */
+
+/* What stands for a sync_file: an eventfd that nobody has written to. */
+static inline int pending_fence(void)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+
+	REQUIRE(fd >= 0);
+	return fd;
+}
+
+static inline void signal_fence(int fd)
+{
+	uint64_t one = 1;
+
+	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
+}
+
+static inline bool signalled(int fence)
+{
+	struct pollfd p = { .fd = fence, .events = POLLIN };
+
+	return fence == -1 || poll(&p, 1, 0) == 1;
+}
+
+static inline void until_signalled(int fence)
+{
+	struct pollfd p = { .fd = fence, .events = POLLIN };
+
+	CHECK_EQ(poll(&p, 1, -1), 1);
+}
+
+/* ---------------------------------------------------------------- imports */
+
+#define IMPORT_BYTES 12288
+
+/* An import as the core would ask for it; a memfd stands for the dma-buf. */
+struct fixture {
+	struct dlbuf_device *dev;
+	struct cuda_import ci;
+	int memfd;
+	uint8_t *bytes;		/* of it, as the CPU sees them */
+};
+
+static inline void fixture_make(struct fixture *f, struct dlbuf_device *dev,
+				uint32_t paths, uint32_t access)
+{
+	char path[40];
+
+	*f = (struct fixture){ .dev = dev };
+	f->memfd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	REQUIRE(f->memfd >= 0 && !ftruncate(f->memfd, IMPORT_BYTES));
+	f->bytes = mmap(NULL, IMPORT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+			f->memfd, 0);
+	REQUIRE(f->bytes != MAP_FAILED);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->memfd);
+	f->ci.base.dev = dev;
+	f->ci.base.fd = open(path, O_CLOEXEC |
+			     (access & DLBUF_WRITE ? O_RDWR : O_RDONLY));
+	REQUIRE(f->ci.base.fd >= 0);
+	CHECK_OK(buffer_identify(f->ci.base.fd, &f->ci.base.id));
+	CHECK_EQ(f->ci.base.id.access, access & DLBUF_WRITE ? DLBUF_RW :
+						DLBUF_READ);
+	f->ci.base.paths = paths;
+	f->ci.base.bytes = IMPORT_BYTES;
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		f->bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + 1);
+}
+
+static inline int import_as(struct fixture *f, struct dlbuf_device *dev,
+			    uint32_t paths, uint32_t access)
+{
+	fixture_make(f, dev, paths, access);
+	return cuda_backend.import(&f->ci.base);
+}
+
+static inline void fixture_end(struct fixture *f)
+{
+	munmap(f->bytes, IMPORT_BYTES);
+	close(f->memfd);
+	close(f->ci.base.fd);
+}
+
+static inline void import_finish(struct fixture *f, int ret)
+{
+	if (!ret)
+		cuda_backend.unimport(&f->ci.base);
+	else
+		CHECK(!f->ci.memory);
+	fixture_end(f);
+}
+
+static inline void import_ok(struct fixture *f, struct dlbuf_device *dev,
+			     enum dlbuf_path path)
+{
+	REQUIRE_OK(import_as(f, dev, PATH_BIT(path), DLBUF_RW));
+	REQUIRE(f->ci.base.path == path && f->ci.base.data);
+}
+
+/* Gives up the import and its device. */
+static inline void finish(struct fixture *f)
+{
+	import_finish(f, 0);
+	dlbuf_device_close(f->dev);
+}
+
+static inline int acquire(struct fixture *f, uint32_t access, void *stream,
+			  int fence)
+{
+	return cuda_backend.acquire(&f->ci.base, access, stream, fence);
+}
+
+/* The eventfd or sync_file, or -1. */
+static inline int release(struct fixture *f, uint32_t access, void *stream)
+{
+	int fence = -7;
+
+	CHECK_OK(cuda_backend.release(&f->ci.base, access, stream, &fence));
+	CHECK(fence == -1 || (fence > 2 &&
+			      fcntl(fence, F_GETFD) == FD_CLOEXEC));
+	return fence;
+}
+
+static inline cuda_pointer pointer_of(const struct fixture *f)
+{
+	return (uintptr_t)f->ci.base.data;
+}
+
+/* ---------------------------------------------------------------- the user */
+
+/* An application's stream, and memory that copies of streams go to. */
+struct app {
+	int ordinal;
+	cuda_context ctx;
+	cuda_stream stream;
+	uint8_t *pinned;
+};
+
+/* Its context is current until app_end(). */
+static inline void app_begin(struct app *app, struct dlbuf_device *dev)
+{
+	struct dlbuf_cuda_device cuda = { .size = sizeof(cuda) };
+	cuda_context ctx;
+
+	REQUIRE_OK(dlbuf_cuda_get_device(dev, &cuda));
+	app->ctx = cuda.context;
+	app->ordinal = cuda.ordinal;
+	/* It outlives the device. */
+	REQUIRE(!cu.DevicePrimaryCtxRetain(&ctx, cuda.ordinal));
+	REQUIRE(!cu.CtxPushCurrent(app->ctx));
+	REQUIRE(!cu.StreamCreate(&app->stream, CUABI_STREAM_NON_BLOCKING));
+	REQUIRE(!cu.MemHostAlloc((void **)&app->pinned, IMPORT_BYTES,
+				 CUABI_MEMHOSTALLOC_PORTABLE));
+	memset(app->pinned, 0, IMPORT_BYTES);
+}
+
+static inline void app_end(struct app *app)
+{
+	cu.StreamSynchronize(app->stream);
+	CHECK_EQ(cu.StreamDestroy(app->stream), fake->lost);
+	CHECK_EQ(cu.MemFreeHost(app->pinned), fake->lost);
+	CHECK_EQ(cu.CtxPopCurrent(&app->ctx), 0);
+	CHECK_EQ(cu.DevicePrimaryCtxRelease(app->ordinal), fake->lost);
+}
+
+/* The stream reads the tensor, or sets some of its bytes. */
+static inline void gpu_reads(struct app *app, struct fixture *f)
+{
+	CHECK_EQ(cu.MemcpyDtoHAsync(app->pinned, pointer_of(f), IMPORT_BYTES,
+				    app->stream), 0);
+}
+
+static inline void gpu_sets(struct app *app, struct fixture *f, size_t from,
+			    size_t bytes, unsigned char value)
+{
+	CHECK_EQ(cu.MemsetD8Async(pointer_of(f) + from, value, bytes,
+				  app->stream), 0);
+}
+
+static inline void drain(struct app *app)
+{
+	CHECK_EQ(cu.StreamSynchronize(app->stream), 0);
+}
+
+/* A word that streams wait for, until the application sets it. */
+struct gate {
+	_Atomic(uint32_t) *word;
+};
+
+static inline void gate_close(struct gate *gate, cuda_stream stream)
+{
+	cuda_pointer p;
+
+	REQUIRE(!cu.MemHostAlloc((void **)&gate->word, 4096,
+				 CUABI_MEMHOSTALLOC_PORTABLE |
+				 CUABI_MEMHOSTALLOC_DEVICEMAP));
+	*gate->word = 0;
+	REQUIRE(!cu.MemHostGetDevicePointer(&p, (void *)gate->word, 0));
+	REQUIRE(!cu.StreamWaitValue32(stream, p, 1, 0));
+}
+
+static inline void gate_open(struct gate *gate)
+{
+	*gate->word = 1;
+}
+
+static inline void gate_end(struct gate *gate)
+{
+	CHECK_EQ(cu.MemFreeHost((void *)gate->word), fake->lost);
+}
+
+/* ---------------------------------------------------------------- faults */
+
+#ifdef CONFIG_FAULT_INJECTION
+/* Each call of a walk fails once, and nothing stays behind. */
+static inline void check_walks(int (*walk)(void))
+{
+	unsigned long calls;
+
+	fault_at(0);
+	CHECK_OK(walk());
+	settle();
+	calls = fault_count();
+	CHECK(calls > 20);
+	for (unsigned long n = 1; n <= calls; n++) {
+		int ret;
+
+		ktap_forget();
+		fault_at(n);
+		ret = walk();
+		fault_at(0);
+		settle();
+		CHECK(!ret || dlbuf_last_error()[0]);
+		if (!nothing_left() || fake->wrong)
+			ktap_note(NULL, 0, "call %lu of %lu gave %d: %s", n,
+				  calls, ret, dlbuf_last_error());
+		CHECK_EQ(fake->wrong, 0);
+		fake->wrong = 0;
+		fault_at(0);
+	}
+}
+#endif
+
+#endif /* UNIT_CUDA_BACKEND_H */

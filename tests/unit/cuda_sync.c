@@ -1,0 +1,1262 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Accesses of the CUDA backend against a double of the driver
+ * (tests/fakes/cuda.h): streams that wait for fences by themselves, copies,
+ * what a release leaves behind, and contexts that are lost meanwhile.
+ */
+#include "ktap.h"
+
+#ifdef CONFIG_BACKEND_CUDA
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include "cuda_backend.h"
+
+/* ---------------------------------------------------------------- streams */
+
+TEST(which_streams)
+{
+	struct dlbuf_device *dev;
+	cuda_context other;
+	cuda_stream stream;
+	struct app app;
+
+	begin("");
+	dev = open_ok();
+	app_begin(&app, dev);
+	CHECK_OK(cuda_backend.check_stream(dev, NULL));
+	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_LEGACY));
+	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_PER_THREAD));
+	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_NO_ORDER));
+	CHECK_OK(cuda_backend.check_stream(dev, app.stream));
+	REQUIRE(!cux.CtxCreate(&other, 0, 0));
+	REQUIRE(!cu.StreamCreate(&stream, 0));
+	/* Our own is not, whichever is current. */
+	CHECK_OK(cuda_backend.check_stream(dev, app.stream));
+	CHECK_ERR(cuda_backend.check_stream(dev, stream), -EINVAL);
+	CHECK_SAYS("of another context than cuda:0's");
+	CHECK_EQ(cu.StreamDestroy(stream), 0);
+	CHECK_EQ(cux.CtxDestroy(other), 0);
+	CHECK_ERR(cuda_backend.check_stream(dev, &app), -EIO);
+	CHECK_SAYS("cuStreamGetCtx: CUDA_ERROR_INVALID_HANDLE (400)");
+	forgive(1);
+	break_call("cuStreamIsCapturing", CUABI_UNKNOWN, 0);
+	CHECK_ERR(cuda_backend.check_stream(dev, app.stream), -EIO);
+	CHECK_SAYS("cuStreamIsCapturing");
+	heal();
+	app_end(&app);
+	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
+	CHECK_ERR(cuda_backend.check_stream(dev, NULL), -EIO);
+	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_NO_ORDER));
+	heal();
+	dlbuf_device_close(dev);
+	end();
+}
+
+/* A graph that is being made does not end because somebody asked. */
+TEST(captures)
+{
+	struct dlbuf_device *dev;
+	cuda_stream blocking;
+	struct fixture f;
+	struct app app;
+	void *graph;
+	int fence;
+
+	begin("");
+	dev = open_ok();
+	app_begin(&app, dev);
+	REQUIRE(!cu.StreamCreate(&blocking, 0));
+	import_ok(&f, dev, DLBUF_PATH_HOST);
+	for (int mode = 0; mode <= 2; mode++) {
+		CHECK_EQ(cux.StreamBeginCapture(app.stream, mode), 0);
+		CHECK_ERR(cuda_backend.check_stream(dev, app.stream), -EBUSY);
+		CHECK_SAYS("is being captured");
+		/* Another one meanwhile, with all that it needs. */
+		CHECK_OK(cuda_backend.check_stream(dev, blocking));
+		fence = pending_fence();
+		CHECK_OK(acquire(&f, DLBUF_READ, blocking, fence));
+		signal_fence(fence);
+		close(fence);
+		close(release(&f, DLBUF_READ, blocking));
+		import_finish(&f, 0);
+		import_ok(&f, dev, DLBUF_PATH_HOST);
+		CHECK_EQ(cux.StreamEndCapture(app.stream, &graph), 0);
+		CHECK_EQ(cux.GraphDestroy(graph), 0);
+	}
+	/* The legacy stream would have to wait for a blocking one. */
+	CHECK_EQ(cux.StreamBeginCapture(blocking, 0), 0);
+	CHECK_ERR(cuda_backend.check_stream(dev, NULL), -EBUSY);
+	CHECK_OK(cuda_backend.check_stream(dev, app.stream));
+	CHECK_EQ(cux.StreamEndCapture(blocking, &graph), 0);
+	CHECK_EQ(cux.GraphDestroy(graph), 0);
+	CHECK_EQ(cu.StreamDestroy(blocking), 0);
+	import_finish(&f, 0);
+	app_end(&app);
+	dlbuf_device_close(dev);
+	end();
+}
+
+/* ---------------------------------------------------------------- fences in */
+
+#define OWN ((void *)-2)
+
+/* On each kind of stream: behind the fence, and the caller goes on. */
+static void check_waits(void *stream)
+{
+	struct fixture f;
+	struct app app;
+	cuda_stream s;
+	int fence;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	s = stream ? stream : CUABI_STREAM_LEGACY;
+	if (stream == OWN)
+		stream = s = app.stream;
+	fence = pending_fence();
+	fake->synchronising = 0;
+	CHECK_OK(acquire(&f, DLBUF_RW, stream, fence));
+	CHECK_EQ(cu.MemcpyDtoHAsync(app.pinned, pointer_of(&f), IMPORT_BYTES,
+				    s), 0);
+	CHECK_EQ(cux.StreamQuery(s), CUABI_NOT_READY);
+	f.bytes[9] = 0x99; /* what the producer does before it signals */
+	CHECK_EQ(app.pinned[9], 0);
+	CHECK_EQ(fake->synchronising, 0);
+	signal_fence(fence);
+	close(fence);
+	CHECK_EQ(cu.StreamSynchronize(s), 0);
+	CHECK_EQ(app.pinned[9], 0x99);
+	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+TEST(the_default_stream_waits)
+{
+	check_waits(NULL);
+}
+
+TEST(the_legacy_stream_waits)
+{
+	check_waits(DLBUF_CUDA_STREAM_LEGACY);
+}
+
+TEST(the_per_thread_stream_waits)
+{
+	check_waits(DLBUF_CUDA_STREAM_PER_THREAD);
+}
+
+TEST(a_stream_waits)
+{
+	check_waits(OWN);
+}
+
+/* Nothing to say to the driver: the usual case costs no call. */
+TEST(no_fence_no_call)
+{
+	struct fixture f;
+	unsigned long calls;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	calls = fake->calls;
+	CHECK_OK(acquire(&f, DLBUF_READ, NULL, -1));
+	CHECK_EQ(fake->calls, calls);
+	/* And who wants no order gets none. */
+	CHECK_OK(acquire(&f, DLBUF_READ, DLBUF_CUDA_STREAM_NO_ORDER, f.memfd));
+	CHECK_EQ(release(&f, DLBUF_READ, DLBUF_CUDA_STREAM_NO_ORDER), -1);
+	CHECK_EQ(fake->calls, calls);
+	CHECK_EQ(release(&f, DLBUF_READ, DLBUF_CUDA_STREAM_NO_ORDER), -1);
+	finish(&f);
+	end();
+}
+
+/* More at once than there are flags on a page, signalled from the last. */
+TEST(many_fences)
+{
+	enum { MANY = 100 };
+	cuda_stream streams[MANY];
+	struct fixture f;
+	int fences[MANY];
+	struct app app;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	for (int i = 0; i < MANY; i++) {
+		REQUIRE(!cu.StreamCreate(&streams[i],
+					 CUABI_STREAM_NON_BLOCKING));
+		fences[i] = pending_fence();
+		CHECK_OK(acquire(&f, DLBUF_READ, streams[i], fences[i]));
+	}
+	for (int i = MANY; i--;) {
+		CHECK_EQ(cux.StreamQuery(streams[i]), CUABI_NOT_READY);
+		signal_fence(fences[i]);
+		close(fences[i]);
+		CHECK_EQ(cu.StreamSynchronize(streams[i]), 0);
+		CHECK_EQ(cu.StreamDestroy(streams[i]), 0);
+	}
+	/* Those flags serve again: two pages, and ours. */
+	settle();
+	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 3);
+	for (int i = 0; i < MANY; i++) {
+		fences[i] = pending_fence();
+		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fences[i]));
+	}
+	for (int i = 0; i < MANY; i++) {
+		CHECK_EQ(cux.StreamQuery(app.stream), CUABI_NOT_READY);
+		signal_fence(fences[i]);
+		close(fences[i]);
+	}
+	drain(&app);
+	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 3);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* What the stream waits for lives as long as it waits. */
+TEST(the_device_is_closed_before_the_fence)
+{
+	struct fixture f;
+	struct app app;
+	int fence;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	fence = pending_fence();
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
+	finish(&f);
+	CHECK_EQ(cux.StreamQuery(app.stream), CUABI_NOT_READY);
+	signal_fence(fence);
+	close(fence);
+	drain(&app);
+	settle();
+	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 1);
+	app_end(&app);
+	end();
+}
+
+/* A fence that has signalled frees nothing that a stream has yet to look at. */
+TEST(the_stream_looks_at_its_flag_later)
+{
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+	int fence;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	gate_close(&gate, app.stream);
+	fence = pending_fence();
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
+	signal_fence(fence);
+	close(fence);
+	fake->synchronising = 0;
+	finish(&f);
+	CHECK_EQ(fake->wrong, 0);
+	/* Nor does anybody wait for the stream. */
+	CHECK_EQ(fake->synchronising, 0);
+	CHECK_EQ(cux.StreamQuery(app.stream), CUABI_NOT_READY);
+	gate_open(&gate);
+	drain(&app);
+	settle();
+	gate_end(&gate);
+	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 1);
+	app_end(&app);
+	end();
+}
+
+static void *signal_soon(void *arg)
+{
+	/* Whenever that is: who waits for it is not to return before. */
+	sched_yield();
+	signal_fence(*(int *)arg);
+	return NULL;
+}
+
+/* Nobody can be told of the fence: whoever acquires waits for it. */
+TEST(no_event)
+{
+	struct rlimit before, few;
+	int held[64], n = 0, fence;
+	pthread_t thread;
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	fence = pending_fence();
+	REQUIRE(!pthread_create(&thread, NULL, signal_soon, &fence));
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &before));
+	few = before;
+	few.rlim_cur = 64;
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+	while ((held[n] = dup(f.memfd)) >= 0)
+		n++;
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
+	CHECK(signalled(fence));
+	CHECK_EQ(event_pending(), 0);
+	while (n--)
+		close(held[n]);
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &before));
+	pthread_join(thread, NULL);
+	close(fence);
+	CHECK_EQ(cux.StreamQuery(app.stream), 0);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* The wait is not begun, or not told of: no stream is left hanging. */
+TEST(every_failure_of_a_wait)
+{
+	static const char *const calls[] = {
+		"cuStreamWaitValue32_v2", "cuEventCreate", "cuEventRecord",
+		"cuCtxPushCurrent_v2",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		struct dlbuf_device *dev;
+		struct fixture f;
+		struct app app;
+		int fence;
+
+		begin("");
+		dev = open_ok();
+		import_ok(&f, dev, DLBUF_PATH_HOST);
+		app_begin(&app, dev);
+		CHECK_EQ(cux.CtxSetCurrent(NULL), 0);
+		fence = pending_fence();
+		break_call(calls[i], CUABI_UNKNOWN, 0);
+		CHECK_ERR(acquire(&f, DLBUF_READ, app.stream, fence), -EIO);
+		CHECK_SAYS("CUDA_ERROR_UNKNOWN (999)");
+		heal();
+		signal_fence(fence);
+		close(fence);
+		CHECK_EQ(cu.CtxPushCurrent(app.ctx), 0);
+		drain(&app);
+		app_end(&app);
+		finish(&f);
+		end();
+	}
+}
+
+/* ---------------------------------------------------------------- releases */
+
+/* Readable after the work, for everybody who waits, however often. */
+TEST(release_gives_an_event)
+{
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+	uint64_t n = 0;
+	int fence, again;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	gate_close(&gate, app.stream);
+	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x42);
+	fake->synchronising = 0;
+	fence = release(&f, DLBUF_RW, app.stream);
+	CHECK(!signalled(fence));
+	CHECK_EQ(f.bytes[0], 1);
+	CHECK_EQ(fake->synchronising, 0);
+	gate_open(&gate);
+	until_signalled(fence);
+	CHECK_EQ(f.bytes[IMPORT_BYTES - 1], 0x42);
+	again = dup(fence);
+	for (int i = 0; i < 5; i++) {
+		CHECK_EQ(read(fence, &n, sizeof(n)), sizeof(n));
+		CHECK_EQ(n, 1);
+		CHECK(signalled(fence) && signalled(again));
+	}
+	close(again);
+	close(fence);
+	drain(&app);
+	gate_end(&gate);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* Nobody asks: an event of the driver's, no fd, no function. */
+TEST(release_nobody_asks)
+{
+	struct fixture f;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	for (int i = 0; i < 3; i++)
+		CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_READ, NULL,
+					      NULL));
+	CHECK_EQ(fake->host_functions, 0);
+	finish(&f);
+	end();
+}
+
+TEST(events_are_used_again)
+{
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	for (int i = 0; i < 100; i++) {
+		int fence = release(&f, DLBUF_READ, app.stream);
+
+		until_signalled(fence);
+		close(fence);
+		drain(&app);
+	}
+	CHECK_EQ(fake->made[FAKE_EVENT], 1);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* No event: the work is over when the release returns. */
+TEST(release_without_an_event)
+{
+	static const char *const calls[] = {
+		"cuEventCreate", "cuLaunchHostFunc", "cuEventRecord",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		struct fixture f;
+		struct app app;
+
+		begin("");
+		import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+		app_begin(&app, f.dev);
+		gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x42);
+		break_call(calls[i], CUABI_UNKNOWN, 0);
+		fake->synchronising = 0;
+		CHECK_EQ(release(&f, DLBUF_RW, app.stream), -1);
+		CHECK_EQ(fake->synchronising, 1);
+		CHECK_EQ(f.bytes[IMPORT_BYTES - 1], 0x42);
+		heal();
+		app_end(&app);
+		finish(&f);
+		end();
+	}
+}
+
+TEST(release_fails)
+{
+	struct fixture f;
+	struct app app;
+	int fence = 7;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
+	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_READ, NULL, &fence),
+		  -EIO);
+	CHECK_EQ(fence, -1);
+	heal();
+	app_begin(&app, f.dev);
+	break_call("cuStreamSynchronize", CUABI_UNKNOWN, 0);
+	fake->fail_at = 3; /* what comes before that */
+	fence = 7;
+	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_READ, app.stream,
+				       &fence), -EIO);
+	CHECK_SAYS("cuStreamSynchronize");
+	CHECK_EQ(fence, -1);
+	heal();
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* ---------------------------------------------------------------- waits */
+
+struct waiter {
+	struct fixture *f;
+	uint32_t access;
+	int ret;
+	bool done; /* atomic */
+};
+
+static void *wait_for(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->ret = cuda_backend.wait(&w->f->ci.base, w->access, 0);
+	__atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static bool is_done(struct waiter *w)
+{
+	return __atomic_load_n(&w->done, __ATOMIC_ACQUIRE);
+}
+
+TEST(wait)
+{
+	static const struct {
+		uint32_t released, access;
+		bool waits;
+	} cases[] = {
+		{ DLBUF_READ, DLBUF_READ, false },
+		{ DLBUF_READ, DLBUF_WRITE, true },
+		{ DLBUF_WRITE, DLBUF_READ, true },
+		{ DLBUF_RW, DLBUF_RW, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		pthread_t thread;
+		struct waiter w;
+		struct gate gate;
+		struct fixture f;
+		struct app app;
+
+		begin("");
+		import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+		w = (struct waiter){ .f = &f, .access = cases[i].access };
+		app_begin(&app, f.dev);
+		gate_close(&gate, app.stream);
+		CHECK_OK(cuda_backend.release(&f.ci.base, cases[i].released,
+					      app.stream, NULL));
+		if (cases[i].waits)
+			CHECK_ERR(cuda_backend.wait(&f.ci.base,
+						    cases[i].access, 1),
+				  -ETIME);
+		watch("cuEventSynchronize");
+		REQUIRE(!pthread_create(&thread, NULL, wait_for, &w));
+		while (!is_done(&w) && !seen)
+			sched_yield();
+		CHECK_EQ(is_done(&w), !cases[i].waits);
+		gate_open(&gate);
+		pthread_join(thread, NULL);
+		CHECK_OK(w.ret);
+		drain(&app);
+		CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, 1));
+		gate_end(&gate);
+		app_end(&app);
+		finish(&f);
+		end();
+	}
+}
+
+static struct gate *later;
+
+static void open_later(const char *call)
+{
+	if (!strcmp(call, "cuEventQuery") && ++seen > 5)
+		gate_open(later);
+}
+
+/* A deadline far away, and work that ends before. */
+TEST(wait_with_a_deadline)
+{
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	gate_close(&gate, app.stream);
+	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL));
+	watch(NULL);
+	later = &gate;
+	fake->look = open_later;
+	fake->synchronising = 0;
+	CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, UINT64_MAX));
+	CHECK_EQ(fake->synchronising, 0);
+	fake->look = NULL;
+	drain(&app);
+	gate_end(&gate);
+	gate_close(&gate, app.stream);
+	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL));
+	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
+	CHECK_EQ(cux.CtxSetCurrent(NULL), 0);
+	CHECK_ERR(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0), -EIO);
+	heal();
+	CHECK_EQ(cu.CtxPushCurrent(app.ctx), 0);
+	break_call("cuEventQuery", CUABI_UNKNOWN, 0);
+	CHECK_ERR(cuda_backend.wait(&f.ci.base, DLBUF_RW, UINT64_MAX), -EIO);
+	heal();
+	gate_open(&gate);
+	drain(&app);
+	gate_end(&gate);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* ---------------------------------------------------------------- copies */
+
+static bool sums(const uint8_t *p, unsigned int seed)
+{
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		if (p[i] != (uint8_t)(i * 7 + i / 4096 * 13 + seed))
+			return false;
+	return true;
+}
+
+static void fill(struct fixture *f, unsigned int seed)
+{
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		f->bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + seed);
+}
+
+TEST(copy_in)
+{
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	struct fixture f;
+	struct app app;
+	int fence;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+	app_begin(&app, f.dev);
+	fake->synchronising = 0;
+	fence = pending_fence();
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
+	gpu_reads(&app, &f);
+	fill(&f, 5);
+	CHECK_EQ(app.pinned[0], 0);
+	signal_fence(fence);
+	close(fence);
+	fence = release(&f, DLBUF_READ, app.stream);
+	CHECK_EQ(fake->synchronising, 0);
+	until_signalled(fence);
+	close(fence);
+	CHECK(sums(app.pinned, 5));
+	/* The next access is of what is there then. */
+	drain(&app);
+	fill(&f, 6);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	gpu_reads(&app, &f);
+	close(release(&f, DLBUF_READ, app.stream));
+	drain(&app);
+	CHECK(sums(app.pinned, 6));
+	CHECK(sums(f.bytes, 6));
+	CHECK_EQ(fake->pageable_copies, 0);
+	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+	CHECK_EQ(stats.copies, 2);
+	CHECK_EQ(stats.copied_bytes, 2 * IMPORT_BYTES);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* What is not written stays as it was. */
+TEST(copy_out)
+{
+	struct fixture f;
+	struct app app;
+	int fence;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+	app_begin(&app, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_WRITE, app.stream, -1));
+	gpu_sets(&app, &f, 4000, 200, 0x77);
+	fake->synchronising = 0;
+	fence = release(&f, DLBUF_WRITE, app.stream);
+	CHECK_EQ(fake->synchronising, 0);
+	until_signalled(fence);
+	close(fence);
+	for (size_t i = 4000; i < 4200; i++) {
+		if (!CHECK_EQ(f.bytes[i], 0x77))
+			break;
+		f.bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + 1);
+	}
+	CHECK(sums(f.bytes, 1));
+	drain(&app);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* A reader's bytes do not come back. */
+TEST(readers_copy_nothing_out)
+{
+	struct fixture f;
+	struct app app;
+	int fence;
+
+	begin("");
+	REQUIRE_OK(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_COPY),
+			     DLBUF_READ));
+	app_begin(&app, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	drain(&app);
+	fill(&f, 9);
+	fence = release(&f, DLBUF_READ, app.stream);
+	until_signalled(fence);
+	close(fence);
+	drain(&app);
+	CHECK(sums(f.bytes, 9));
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* Accesses that overlap see one copy, and a later stream waits for it. */
+TEST(overlapping_copies)
+{
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	cuda_stream second;
+	struct fixture f;
+	struct app app;
+	int first, fence;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+	app_begin(&app, f.dev);
+	REQUIRE(!cu.StreamCreate(&second, CUABI_STREAM_NON_BLOCKING));
+	first = pending_fence();
+	fence = pending_fence();
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, first));
+	CHECK_OK(acquire(&f, DLBUF_READ, second, fence));
+	CHECK_EQ(cu.MemcpyDtoHAsync(app.pinned, pointer_of(&f), IMPORT_BYTES,
+				    second), 0);
+	signal_fence(fence);
+	CHECK_EQ(cux.StreamQuery(second), CUABI_NOT_READY);
+	fill(&f, 3);
+	signal_fence(first);
+	CHECK_EQ(cu.StreamSynchronize(second), 0);
+	CHECK(sums(app.pinned, 3));
+	fill(&f, 4);
+	CHECK_OK(acquire(&f, DLBUF_READ, second, -1));
+	close(release(&f, DLBUF_READ, app.stream));
+	close(release(&f, DLBUF_READ, second));
+	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+	CHECK_EQ(stats.copied_bytes, IMPORT_BYTES);
+	CHECK_EQ(stats.copies, 3);
+	close(release(&f, DLBUF_READ, second));
+	/* All are over: the next one is a new copy. */
+	CHECK_OK(acquire(&f, DLBUF_READ, second, -1));
+	CHECK_EQ(cu.MemcpyDtoHAsync(app.pinned, pointer_of(&f), IMPORT_BYTES,
+				    second), 0);
+	close(release(&f, DLBUF_READ, second));
+	CHECK_EQ(cu.StreamSynchronize(second), 0);
+	CHECK(sums(app.pinned, 4));
+	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+	CHECK_EQ(stats.copied_bytes, 2 * IMPORT_BYTES);
+	close(first);
+	close(fence);
+	CHECK_EQ(cu.StreamDestroy(second), 0);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* The next copy in does not overwrite what an earlier stream still reads. */
+TEST(copies_in_order)
+{
+	cuda_stream second;
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+	app_begin(&app, f.dev);
+	REQUIRE(!cu.StreamCreate(&second, CUABI_STREAM_NON_BLOCKING));
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	drain(&app);
+	gate_close(&gate, app.stream);
+	gpu_reads(&app, &f);
+	close(release(&f, DLBUF_READ, app.stream));
+	fill(&f, 8);
+	CHECK_OK(acquire(&f, DLBUF_READ, second, -1));
+	CHECK_EQ(cux.StreamQuery(second), CUABI_NOT_READY);
+	gate_open(&gate);
+	drain(&app);
+	CHECK(sums(app.pinned, 1));
+	close(release(&f, DLBUF_READ, second));
+	CHECK_EQ(cu.StreamSynchronize(second), 0);
+	CHECK_EQ(cu.StreamDestroy(second), 0);
+	gate_end(&gate);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* A copy is made on a stream, and written back on one. */
+TEST(copies_need_an_order)
+{
+	struct fixture f;
+	struct app app;
+	int fence = 7;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+	CHECK_ERR(acquire(&f, DLBUF_READ, DLBUF_CUDA_STREAM_NO_ORDER, -1),
+		  -EINVAL);
+	CHECK_SAYS("-1 is none");
+	app_begin(&app, f.dev);
+	/* It ends all the same: the next one is a new copy. */
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	CHECK_EQ(release(&f, DLBUF_READ, DLBUF_CUDA_STREAM_NO_ORDER), -1);
+	drain(&app);
+	fill(&f, 2);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	gpu_reads(&app, &f);
+	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_RW,
+				       DLBUF_CUDA_STREAM_NO_ORDER, &fence),
+		  -EINVAL);
+	CHECK_EQ(fence, -1);
+	drain(&app);
+	CHECK(sums(app.pinned, 2));
+	/* Nothing of it is left for the next one to copy out. */
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	close(release(&f, DLBUF_READ, app.stream));
+	drain(&app);
+	CHECK(sums(f.bytes, 2));
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* Whatever of a copy has begun is waited for before its memory goes. */
+TEST(every_failure_of_a_copy)
+{
+	static const struct {
+		const char *call;
+		unsigned int spared;
+		bool acquired;
+	} cases[] = {
+		{ "cuStreamWaitEvent", 0, false },
+		{ "cuStreamWaitValue32_v2", 0, false },
+		{ "cuLaunchHostFunc", 0, false },
+		{ "cuMemcpyHtoDAsync_v2", 0, false },
+		{ "cuEventRecord", 1, false },
+		{ "cuCtxPushCurrent_v2", 0, false },
+		{ "cuMemcpyDtoHAsync_v2", 0, true },
+		{ "cuLaunchHostFunc", 1, true },
+		{ "cuCtxPushCurrent_v2", 1, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture f;
+		struct app app;
+		int fence, out = 7, ret;
+
+		begin("");
+		import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+		app_begin(&app, f.dev);
+		CHECK_EQ(cux.CtxSetCurrent(NULL), 0);
+		fence = pending_fence();
+		signal_fence(fence);
+		break_call(cases[i].call, CUABI_UNKNOWN, cases[i].spared);
+		ret = acquire(&f, DLBUF_RW, app.stream, fence);
+		if (!CHECK_EQ(ret, cases[i].acquired ? 0 : -EIO))
+			ktap_note(NULL, 0, "%s: %s", cases[i].call,
+				  dlbuf_last_error());
+		if (!ret) {
+			CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_RW,
+						       app.stream, &out),
+				  -EIO);
+			CHECK_EQ(out, -1);
+		}
+		heal();
+		CHECK_EQ(f.ci.open, 0);
+		/* Its memory goes before anybody has waited. */
+		import_finish(&f, 0);
+		close(fence);
+		CHECK_EQ(cu.CtxPushCurrent(app.ctx), 0);
+		drain(&app);
+		app_end(&app);
+		dlbuf_device_close(f.dev);
+		end();
+	}
+}
+
+/* ---------------------------------------------------------------- the end */
+
+static void *unimport(void *arg)
+{
+	struct waiter *w = arg;
+
+	cuda_backend.unimport(&w->f->ci.base);
+	__atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void check_unimport(enum dlbuf_path path, const char *failing)
+{
+	pthread_t thread;
+	struct waiter w;
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+	int fence;
+
+	begin("");
+	import_ok(&f, open_ok(), path);
+	w = (struct waiter){ .f = &f };
+	app_begin(&app, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	gate_close(&gate, app.stream);
+	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x31);
+	fence = release(&f, DLBUF_RW, app.stream);
+	watch("cuEventSynchronize");
+	if (failing)
+		break_call(failing, CUABI_UNKNOWN, 0);
+	REQUIRE(!pthread_create(&thread, NULL, unimport, &w));
+	while (!is_done(&w) && !seen)
+		sched_yield();
+	CHECK(!is_done(&w));
+	heal();
+	gate_open(&gate);
+	pthread_join(thread, NULL);
+	until_signalled(fence);
+	close(fence);
+	CHECK_EQ(f.bytes[77], 0x31);
+	drain(&app);
+	gate_end(&gate);
+	app_end(&app);
+	fixture_end(&f);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+TEST(unimport_waits_for_what_is_under_way)
+{
+	check_unimport(DLBUF_PATH_HOST, NULL);
+	check_unimport(DLBUF_PATH_COPY, NULL);
+}
+
+static struct fixture *to_unimport;
+static _Atomic(bool) unimported;
+
+static void unimport_here(void *data)
+{
+	(void)data;
+	CHECK(event_is_here());
+	cuda_backend.unimport(&to_unimport->ci.base);
+	unimported = true;
+}
+
+/* On the event thread nobody waits: the stream may wait for that thread. */
+static void check_leftover(enum dlbuf_path path, const char *failing,
+			   unsigned int spared, bool waits)
+{
+	struct dlbuf_device *dev;
+	struct fixture f;
+	struct app app;
+	int in, now, fence;
+
+	begin("");
+	dev = open_ok();
+	import_ok(&f, dev, path);
+	app_begin(&app, dev);
+	in = pending_fence();
+	now = pending_fence();
+	if (waits)
+		signal_fence(in);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
+	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x31);
+	fence = release(&f, DLBUF_RW, app.stream);
+	to_unimport = &f;
+	unimported = false;
+	if (failing)
+		break_call(failing, CUABI_UNKNOWN, spared);
+	REQUIRE_OK(event_add(now, unimport_here, NULL));
+	signal_fence(now);
+	while (!unimported)
+		sched_yield();
+	heal();
+	/* Nor does the device, which is closed meanwhile, or its memory. */
+	dlbuf_device_close(dev);
+	if (!waits) {
+		CHECK(!signalled(fence));
+		CHECK_EQ(cux.StreamQuery(app.stream), CUABI_NOT_READY);
+		signal_fence(in);
+	}
+	until_signalled(fence);
+	settle();
+	CHECK_EQ(f.bytes[77], 0x31);
+	CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
+	CHECK_EQ(fake->live[FAKE_DEVICE_MEMORY], 0);
+	drain(&app);
+	close(in);
+	close(now);
+	close(fence);
+	app_end(&app);
+	fixture_end(&f);
+	end();
+}
+
+TEST(unimport_on_the_event_thread)
+{
+	check_leftover(DLBUF_PATH_HOST, NULL, 0, false);
+	check_leftover(DLBUF_PATH_COPY, NULL, 0, false);
+}
+
+TEST(unimport_on_the_event_thread_fails)
+{
+	check_leftover(DLBUF_PATH_HOST, "cuStreamCreate", 0, true);
+	check_leftover(DLBUF_PATH_HOST, "cuStreamWaitEvent", 0, true);
+	check_leftover(DLBUF_PATH_HOST, "cuLaunchHostFunc", 0, true);
+}
+
+/* ---------------------------------------------------------------- lost */
+
+static const cuda_result losses[] = {
+	CUABI_ILLEGAL_ADDRESS, CUABI_LAUNCH_FAILED, CUABI_ASSERT,
+	CUABI_ECC_UNCORRECTABLE, CUABI_DEINITIALIZED,
+};
+
+/* Whoever waits is told, whatever is asked next, and nothing stays behind. */
+static void check_lost(cuda_result result, enum dlbuf_path path)
+{
+	struct fixture f;
+	struct app app;
+	struct gate gate;
+	int out[3], in, ret;
+	char code[16];
+
+	begin("");
+	import_ok(&f, open_ok(), path);
+	app_begin(&app, f.dev);
+	gate_close(&gate, app.stream);
+	for (int i = 0; i < 3; i++) {
+		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+		out[i] = release(&f, DLBUF_RW, app.stream);
+	}
+	fake->lose(result);
+	for (int i = 0; i < 3; i++)
+		CHECK(!signalled(out[i]));
+	in = pending_fence();
+	ktap_forget();
+	ret = acquire(&f, DLBUF_RW, app.stream, in);
+	CHECK_EQ(ret, result == CUABI_DEINITIALIZED ? -ENODEV : -EIO);
+	snprintf(code, sizeof(code), "(%d)", result);
+	CHECK_SAYS(code);
+	CHECK_SAYS("CUDA_ERROR_");
+	for (int i = 0; i < 3; i++) {
+		CHECK(signalled(out[i]));
+		close(out[i]);
+	}
+	signal_fence(in);
+	close(in);
+	ktap_forget();
+	out[0] = 7;
+	CHECK(cuda_backend.release(&f.ci.base, DLBUF_READ, app.stream,
+				   &out[0]) < 0);
+	CHECK_EQ(out[0], -1);
+	CHECK_SAYS(code);
+	CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0));
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
+	settle();
+	gate_end(&gate);
+	app_end(&app);
+	end();
+}
+
+TEST(lost)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(losses); i++) {
+		check_lost(losses[i], DLBUF_PATH_HOST);
+		check_lost(losses[i], DLBUF_PATH_COPY);
+	}
+}
+
+/* While somebody waits for it. */
+TEST(lost_while_waiting)
+{
+	pthread_t thread;
+	struct waiter w;
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+	int fence;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	w = (struct waiter){ .f = &f, .access = DLBUF_RW };
+	app_begin(&app, f.dev);
+	gate_close(&gate, app.stream);
+	fence = release(&f, DLBUF_RW, app.stream);
+	watch("cuEventSynchronize");
+	REQUIRE(!pthread_create(&thread, NULL, wait_for, &w));
+	while (!seen)
+		sched_yield();
+	fake->lose(CUABI_LAUNCH_FAILED);
+	pthread_join(thread, NULL);
+	CHECK_EQ(w.ret, -EIO);
+	CHECK(signalled(fence));
+	close(fence);
+	finish(&f);
+	gate_end(&gate);
+	app_end(&app);
+	end();
+}
+
+/* ---------------------------------------------------------------- threads */
+
+static void *accesses(void *arg)
+{
+	struct fixture *f = arg;
+
+	for (int i = 0; i < 100; i++) {
+		uint32_t access = 1 + i % 3;
+		int in = eventfd(0, EFD_CLOEXEC), out = -1;
+
+		CHECK_OK(acquire(f, access, DLBUF_CUDA_STREAM_PER_THREAD,
+				 i % 2 ? in : -1));
+		signal_fence(in);
+		CHECK_OK(cuda_backend.release(&f->ci.base, access,
+					      DLBUF_CUDA_STREAM_PER_THREAD,
+					      i % 4 ? &out : NULL));
+		if (i % 5 == 0)
+			CHECK_OK(cuda_backend.wait(&f->ci.base, access, 0));
+		if (out != -1) {
+			until_signalled(out);
+			close(out);
+		}
+		close(in);
+	}
+	return NULL;
+}
+
+static void check_threads(enum dlbuf_path path)
+{
+	pthread_t threads[4];
+	struct fixture f;
+
+	begin("");
+	import_ok(&f, open_ok(), path);
+	for (int i = 0; i < 4; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, accesses, &f));
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQ(f.ci.open, 0);
+	finish(&f);
+	end();
+}
+
+TEST(threads)
+{
+	check_threads(DLBUF_PATH_HOST);
+}
+
+TEST(threads_with_copies)
+{
+	check_threads(DLBUF_PATH_COPY);
+}
+
+static pthread_barrier_t together;
+
+static void *acquire_together(void *arg)
+{
+	pthread_barrier_wait(&together);
+	CHECK_OK(acquire(arg, DLBUF_READ, DLBUF_CUDA_STREAM_PER_THREAD, -1));
+	pthread_barrier_wait(&together);
+	close(release(arg, DLBUF_READ, DLBUF_CUDA_STREAM_PER_THREAD));
+	return NULL;
+}
+
+/* However they meet: those that overlap are one copy. */
+TEST(threads_overlap)
+{
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	pthread_t threads[4];
+	struct fixture f;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+	pthread_barrier_init(&together, NULL, 4);
+	for (int round = 1; round <= 50; round++) {
+		for (int i = 0; i < 4; i++)
+			REQUIRE(!pthread_create(&threads[i], NULL,
+						acquire_together, &f));
+		for (int i = 0; i < 4; i++)
+			pthread_join(threads[i], NULL);
+		CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+		CHECK_EQ(stats.copies, 4 * round);
+		if (!CHECK_EQ(stats.copied_bytes, round * IMPORT_BYTES))
+			break;
+	}
+	pthread_barrier_destroy(&together);
+	finish(&f);
+	end();
+}
+
+/* ---------------------------------------------------------------- faults */
+
+#ifdef CONFIG_FAULT_INJECTION
+static enum dlbuf_path walk_path;
+
+static int walk(void)
+{
+	struct dlbuf_device *dev = NULL;
+	int in, out = -1, ret;
+	struct fixture f;
+
+	ret = dlbuf_device_open("cuda", NULL, &dev);
+	if (ret)
+		return ret;
+	in = dev->acquire_sync == DLBUF_SYNC_FENCE ? pending_fence() : -1;
+	ret = import_as(&f, dev, PATH_BIT(walk_path), DLBUF_RW);
+	if (ret) {
+		import_finish(&f, ret);
+		goto out;
+	}
+	ret = acquire(&f, DLBUF_RW, NULL, in);
+	if (in != -1)
+		signal_fence(in);
+	if (!ret) {
+		ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL, &out);
+		CHECK(!ret || out == -1);
+	}
+	if (!ret)
+		ret = cuda_backend.wait(&f.ci.base, DLBUF_RW, 0);
+	CHECK_EQ(f.ci.open, 0);
+	import_finish(&f, 0);
+	if (out != -1) {
+		until_signalled(out);
+		close(out);
+	}
+out:
+	if (in != -1)
+		close(in);
+	dlbuf_device_close(dev);
+	return ret;
+}
+
+TEST(every_call_fails_once)
+{
+	static const struct {
+		const char *words;
+		enum dlbuf_path path;
+	} cases[] = {
+		{ "thor,memfds", DLBUF_PATH_DIRECT },
+		{ "", DLBUF_PATH_HOST },
+		{ "", DLBUF_PATH_COPY },
+		{ "nomemops", DLBUF_PATH_COPY },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		begin(cases[i].words);
+		walk_path = cases[i].path;
+		check_walks(walk);
+		end();
+	}
+}
+#endif
+#else
+TEST(cuda)
+{
+	SKIP("the backend is not built");
+}
+#endif
+
+KTAP_MAIN()
