@@ -1185,10 +1185,10 @@ TEST(alloc)
 	REQUIRE_OK(dlbuf_tensor_get_info(tensor, &info));
 	CHECK_EQ(lseek(info.fd, 0, SEEK_END), EXPORT_BYTES);
 	CHECK_EQ(info.path, DLBUF_PATH_DIRECT);
+	memset(app.pinned, 7, IMPORT_BYTES);
 	CHECK_EQ(cu.MemcpyDtoHAsync(app.pinned, (uintptr_t)
 				    tensor->dl_tensor.data, IMPORT_BYTES,
 				    app.stream), 0);
-	app.pinned[7] = 7;
 	drain(&app);
 	for (size_t i = 0; i < IMPORT_BYTES; i++)
 		if (!CHECK_EQ(app.pinned[i], 0))

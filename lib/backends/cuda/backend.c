@@ -100,6 +100,17 @@ int cuda_enter(struct cuda_device *dev, struct cuda_scope *scope)
 	return ret;
 }
 
+void cuda_enter_to_free(struct cuda_device *dev, struct cuda_scope *scope)
+{
+	cuda_context current = NULL;
+
+	scope->mode = CUABI_STREAM_CAPTURE_MODE_RELAXED;
+	dev->cu.CtxGetCurrent(&current);
+	scope->pushed = current != dev->context &&
+			!dev->cu.CtxPushCurrent(dev->context);
+	dev->cu.ThreadExchangeStreamCaptureMode(&scope->mode);
+}
+
 void cuda_leave(struct cuda_device *dev, const struct cuda_scope *scope)
 {
 	int mode = scope->mode;
@@ -130,9 +141,8 @@ void cuda_unref(struct cuda_device *dev)
 
 	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL))
 		return;
-	/* With a context that is gone the calls fail, and nothing is left. */
-	if (cuda_enter(dev, &scope))
-		scope.pushed = false;
+	cuda_enter_to_free(dev, &scope);
+	cuda_settle(dev);
 	cuda_bridge_close(dev);
 	cuda_works_free(dev);
 	cuda_flags_free(dev);
@@ -293,10 +303,16 @@ static int cuda_open(const char *selector, const struct dlbuf_device_opts *opts,
 	return ret;
 }
 
-/* What waits for fences keeps the rest until these have signalled. */
-static void cuda_close(struct dlbuf_device *dev)
+/* What waits for fences keeps the rest until it has seen these signal. */
+static void cuda_close(struct dlbuf_device *base)
 {
-	cuda_unref(to_cuda(dev));
+	struct cuda_device *dev = to_cuda(base);
+	struct cuda_scope scope;
+
+	cuda_enter_to_free(dev, &scope);
+	cuda_waits_finish(dev);
+	cuda_leave(dev, &scope);
+	cuda_unref(dev);
 }
 
 static int cuda_each(const struct backend *backend, dlbuf_device_fn fn,

@@ -74,9 +74,11 @@ struct cuda_device {
 	struct cuda_flag *free_flags;
 	struct cuda_page *pages;	/* of flags */
 	struct cuda_work *free_works, *all_works;
+	struct cuda_work *waits;	/* of streams for flags */
 	cuda_stream cleanup;	/* for memory that is still in use; or NULL */
 	bool direct_refused;	/* a desktop driver takes no dma-buf: asked once */
 	char direct_said[160];
+	bool unsure;		/* atomic; see cuda_settle() */
 };
 
 /*
@@ -164,6 +166,8 @@ struct cuda_scope {
 	int mode;
 };
 int cuda_enter(struct cuda_device *dev, struct cuda_scope *scope);
+/* To give something back: with a context that is gone those calls fail. */
+void cuda_enter_to_free(struct cuda_device *dev, struct cuda_scope *scope);
 void cuda_leave(struct cuda_device *dev, const struct cuda_scope *scope);
 
 /* import.c */
@@ -192,6 +196,25 @@ bool cuda_work_reap(struct cuda_import *ci);
 int cuda_work_order(struct cuda_import *ci, cuda_stream stream);
 int cuda_work_wait(struct cuda_import *ci, uint32_t access,
 		   uint64_t deadline_ns);
+
+/*
+ * A stream's wait for a flag: what tells that it has looked at it, before the
+ * stream is told to, and after that.
+ */
+int cuda_wait_get(struct cuda_device *dev, struct cuda_work **out);
+int cuda_wait_begin(struct cuda_device *dev, struct cuda_work *work,
+		    cuda_stream stream);
+void cuda_wait_abandon(struct cuda_device *dev, struct cuda_work *work);
+
+/* The device goes: what streams have yet to look at keeps a reference. */
+void cuda_waits_finish(struct cuda_device *dev);
+
+/*
+ * Something may be on a stream of which no event tells, because that call has
+ * failed: then whoever frees what streams use waits for all of them.
+ */
+void cuda_set_unsure(struct cuda_device *dev);
+void cuda_settle(struct cuda_device *dev);
 
 /* The import goes: its memory (taken) does when the work is over. */
 void cuda_work_finish(struct cuda_import *ci, struct cuda_memory *m);

@@ -157,8 +157,11 @@ static int clear(struct cuda_device *dev, struct cuda_memory *m)
 	if (ret)
 		return ret;
 	ret = CUDA_DO(dev, MemsetD8Async, m->pointer, 0, m->bytes, stream);
-	if (!ret)
+	if (!ret) {
 		ret = CUDA_DO(dev, StreamSynchronize, stream);
+		if (ret)
+			cuda_set_unsure(dev);
+	}
 	dev->cu.StreamDestroy(stream);
 	return ret;
 }

@@ -135,6 +135,7 @@ void cuda_memory_free(struct cuda_memory *m)
 {
 	const struct cuda_api *cu = &m->dev->cu;
 
+	cuda_settle(m->dev);
 	if (m->pointer)
 		cu->MemFree(m->pointer);
 	if (m->external)
@@ -272,8 +273,7 @@ void cuda_unimport(struct import *imp)
 	struct cuda_device *dev = to_cuda(imp->dev);
 	struct cuda_scope scope;
 
-	if (cuda_enter(dev, &scope))
-		scope.pushed = false;
+	cuda_enter_to_free(dev, &scope);
 	if (ci->copied)
 		dev->cu.EventDestroy(ci->copied);
 	cuda_work_finish(ci, ci->memory);

@@ -100,14 +100,20 @@ static void flag_set(void *data)
 
 static int wait_by_flag(struct cuda_device *dev, cuda_stream stream, int fence)
 {
+	struct cuda_work *work;
 	struct cuda_flag *flag;
 	cuda_pointer pointer;
 	uint32_t value;
 	int ret;
 
-	ret = flag_get(dev, &flag);
+	ret = cuda_wait_get(dev, &work);
 	if (ret)
 		return ret;
+	ret = flag_get(dev, &flag);
+	if (ret) {
+		cuda_wait_abandon(dev, work);
+		return ret;
+	}
 	/* Once there is an event, the flag may be somebody else's already. */
 	value = ++flag->value;
 	pointer = flag->pointer;
@@ -118,10 +124,15 @@ static int wait_by_flag(struct cuda_device *dev, cuda_stream stream, int fence)
 		__atomic_store_n(flag->host, value, __ATOMIC_RELEASE);
 		flag_put(flag);
 		cuda_unref(dev);
+		cuda_wait_abandon(dev, work);
 		return dlbuf_fence_wait(fence, 0);
 	}
-	return CUDA_DO(dev, StreamWaitValue32, stream, pointer, value,
-		       CUABI_STREAM_WAIT_VALUE_GEQ);
+	ret = CUDA_DO(dev, StreamWaitValue32, stream, pointer, value,
+		      CUABI_STREAM_WAIT_VALUE_GEQ);
+	if (!ret)
+		return cuda_wait_begin(dev, work, stream);
+	cuda_wait_abandon(dev, work);
+	return ret;
 }
 
 int cuda_wait_fence(struct cuda_device *dev, cuda_stream stream, int fence)
@@ -144,8 +155,11 @@ static int try_memops(struct cuda_device *dev, struct cuda_flag *flag)
 		return ret;
 	ret = CUDA_CALL(&dev->cu, StreamWaitValue32, stream, flag->pointer, 0,
 			CUABI_STREAM_WAIT_VALUE_GEQ);
-	if (!ret)
+	if (!ret) {
 		ret = CUDA_CALL(&dev->cu, StreamSynchronize, stream);
+		if (ret)
+			cuda_set_unsure(dev);
+	}
 	dev->cu.StreamDestroy(stream);
 	return ret;
 }

@@ -78,6 +78,17 @@ static int work_get(struct cuda_device *dev, struct cuda_work **out)
 	return 0;
 }
 
+void cuda_set_unsure(struct cuda_device *dev)
+{
+	__atomic_store_n(&dev->unsure, true, __ATOMIC_RELEASE);
+}
+
+void cuda_settle(struct cuda_device *dev)
+{
+	if (__atomic_exchange_n(&dev->unsure, false, __ATOMIC_ACQ_REL))
+		dev->cu.CtxSynchronize();
+}
+
 static void work_put(struct cuda_device *dev, struct cuda_work *work)
 {
 	pthread_mutex_lock(&dev->lock);
@@ -158,11 +169,13 @@ wait:
 	if (fence)
 		*fence = -1;
 	ret = CUDA_DO(dev, StreamSynchronize, stream);
-	if (work) {
-		/* The stream may have been given the function, and called it. */
+	if (ret)
+		cuda_set_unsure(dev);
+	if (work)
 		tell(&work->eventfd);
+	/* The stream may have been given the function, and has called it. */
+	if (work && !ret)
 		work_put(dev, work);
-	}
 	return ret;
 }
 
@@ -180,10 +193,9 @@ static bool is_over(struct cuda_device *dev, struct cuda_work *work)
 	return true;
 }
 
-bool cuda_work_reap(struct cuda_import *ci)
+static bool reap(struct cuda_device *dev, struct cuda_work **works)
 {
-	struct cuda_device *dev = to_cuda(ci->base.dev);
-	struct cuda_work **p = &ci->works, *work;
+	struct cuda_work **p = works, *work;
 	bool none;
 
 	pthread_mutex_lock(&dev->lock);
@@ -196,9 +208,14 @@ bool cuda_work_reap(struct cuda_import *ci)
 		work->next = dev->free_works;
 		dev->free_works = work;
 	}
-	none = !ci->works;
+	none = !*works;
 	pthread_mutex_unlock(&dev->lock);
 	return none;
+}
+
+bool cuda_work_reap(struct cuda_import *ci)
+{
+	return reap(to_cuda(ci->base.dev), &ci->works);
 }
 
 int cuda_work_order(struct cuda_import *ci, cuda_stream stream)
@@ -275,34 +292,86 @@ int cuda_work_wait(struct cuda_import *ci, uint32_t access,
 	return ret;
 }
 
+/* ---------------------------------------------------------------- flags */
+
+int cuda_wait_get(struct cuda_device *dev, struct cuda_work **out)
+{
+	int ret;
+
+	reap(dev, &dev->waits);
+	pthread_mutex_lock(&dev->lock);
+	ret = work_get(dev, out);
+	pthread_mutex_unlock(&dev->lock);
+	return ret;
+}
+
+void cuda_wait_abandon(struct cuda_device *dev, struct cuda_work *work)
+{
+	work_put(dev, work);
+}
+
+int cuda_wait_begin(struct cuda_device *dev, struct cuda_work *work,
+		    cuda_stream stream)
+{
+	int ret = CUDA_DO(dev, EventRecord, work->event, stream);
+
+	if (ret) {
+		cuda_set_unsure(dev);
+		work_put(dev, work);
+		return ret;
+	}
+	work->users = 0;
+	pthread_mutex_lock(&dev->lock);
+	work->next = dev->waits;
+	dev->waits = work;
+	pthread_mutex_unlock(&dev->lock);
+	return 0;
+}
+
 /* ---------------------------------------------------------------- the end */
 
 /*
- * Memory that the GPU may still use, given up on the event thread: a stream may
- * be waiting for that, so that it must not wait for the stream.
+ * What the GPU may still use, given up on the event thread: a stream may be
+ * waiting for that, so that it must not wait for the stream.
  */
 struct leftover {
-	struct cuda_memory *memory;
+	struct cuda_device *dev;
+	struct cuda_memory *memory; /* or NULL: flags, of the device */
 	struct cuda_work *works;
 	struct cuda_work ready;	/* tells the event thread */
 };
 
-static void leftover_free(void *data)
+/* They are over. */
+static void put_all(struct cuda_device *dev, struct cuda_work **works)
 {
-	struct leftover *left = data;
-	struct cuda_device *dev = left->memory->dev;
-	struct cuda_scope scope;
 	struct cuda_work *work;
 
-	while ((work = left->works)) {
-		left->works = work->next;
+	while ((work = *works)) {
+		*works = work->next;
 		tell(&work->eventfd);
 		work_put(dev, work);
 	}
-	if (cuda_enter(dev, &scope))
-		scope.pushed = false;
-	cuda_memory_free(left->memory);
-	cuda_leave(dev, &scope);
+}
+
+/* Whatever comes of it: a context that is lost does nothing any more. */
+static void wait_for_all(struct cuda_device *dev, struct cuda_work *works)
+{
+	for (; works; works = works->next)
+		dev->cu.EventSynchronize(works->event);
+}
+
+static void leftover_free(void *data)
+{
+	struct leftover *left = data;
+	struct cuda_device *dev = left->dev;
+	struct cuda_scope scope;
+
+	put_all(dev, &left->works);
+	if (left->memory) {
+		cuda_enter_to_free(dev, &scope);
+		cuda_memory_free(left->memory);
+		cuda_leave(dev, &scope);
+	}
 	free(left);
 	cuda_unref(dev);
 }
@@ -341,8 +410,7 @@ static int leave_to_event(struct cuda_device *dev, struct leftover *left)
 	}
 	/* From here on it is the event's, which has to come. */
 	if (call_when_over(dev, left)) {
-		for (struct cuda_work *w = left->works; w; w = w->next)
-			dev->cu.EventSynchronize(w->event);
+		wait_for_all(dev, left->works);
 		tell(&left->ready.eventfd);
 	}
 out:
@@ -350,28 +418,43 @@ out:
 	return ret;
 }
 
+/* False: nobody could be told when they are over. */
+static bool leave(struct cuda_device *dev, struct cuda_memory *m,
+		  struct cuda_work *works)
+{
+	struct leftover *left = sys_calloc(1, sizeof(*left));
+
+	if (!left)
+		return false;
+	*left = (struct leftover){
+		.dev = dev, .memory = m, .works = works, .ready.eventfd = -1,
+	};
+	if (!leave_to_event(dev, left))
+		return true;
+	forget_failure();
+	free(left);
+	return false;
+}
+
 void cuda_work_finish(struct cuda_import *ci, struct cuda_memory *m)
 {
 	struct cuda_device *dev = to_cuda(ci->base.dev);
-	struct leftover *left;
 
-	if (cuda_work_reap(ci)) {
-		cuda_memory_free(m);
-		return;
-	}
-	left = event_is_here() ? sys_calloc(1, sizeof(*left)) : NULL;
-	if (left) {
-		*left = (struct leftover){
-			.memory = m, .works = ci->works, .ready.eventfd = -1,
-		};
-		if (!leave_to_event(dev, left))
+	if (!cuda_work_reap(ci)) {
+		if (event_is_here() && leave(dev, m, ci->works))
 			return;
-		free(left);
+		wait_for_all(dev, ci->works);
+		put_all(dev, &ci->works);
 	}
-	forget_failure();
-	cuda_work_wait(ci, DLBUF_RW, 0);
-	cuda_work_reap(ci);
 	cuda_memory_free(m);
+}
+
+void cuda_waits_finish(struct cuda_device *dev)
+{
+	if (reap(dev, &dev->waits) || leave(dev, NULL, dev->waits))
+		return;
+	wait_for_all(dev, dev->waits);
+	put_all(dev, &dev->waits);
 }
 
 void cuda_works_free(struct cuda_device *dev)
