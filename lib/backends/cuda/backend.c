@@ -128,6 +128,14 @@ int cuda_done(struct cuda_device *dev, cuda_result result, const char *call)
 	return cuda_check(&dev->cu, result, call);
 }
 
+int cuda_done_locked(struct cuda_device *dev, cuda_result result,
+		     const char *call)
+{
+	if (cuda_is_lost(result))
+		cuda_lost_locked(dev);
+	return cuda_check(&dev->cu, result, call);
+}
+
 /* ---------------------------------------------------------------- devices */
 
 void cuda_ref(struct cuda_device *dev)

@@ -150,12 +150,21 @@ void cuda_unref(struct cuda_device *dev);
  * so whoever waits for one is told.
  */
 void cuda_lost(struct cuda_device *dev);
+void cuda_lost_locked(struct cuda_device *dev);
 
-/* 0, or the errno; sees to it that a lost context is noticed. */
+/*
+ * 0, or the errno; sees to it that a lost context is noticed. The second is for
+ * who has dev->lock.
+ */
 int cuda_done(struct cuda_device *dev, cuda_result result, const char *call);
+int cuda_done_locked(struct cuda_device *dev, cuda_result result,
+		     const char *call);
 
 #define CUDA_DO(dev, name, ...) \
 	cuda_done(dev, CUDA_RESULT(&(dev)->cu, name, __VA_ARGS__), "cu" #name)
+#define CUDA_DO_LOCKED(dev, name, ...) \
+	cuda_done_locked(dev, CUDA_RESULT(&(dev)->cu, name, __VA_ARGS__), \
+			 "cu" #name)
 
 /*
  * The device's context is the thread's until cuda_leave(), and calls that a

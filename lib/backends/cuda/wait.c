@@ -32,13 +32,13 @@ static int add_page(struct cuda_device *dev)
 
 	if (!page)
 		return fail(-ENOMEM, "no memory for flags");
-	ret = CUDA_CALL(&dev->cu, MemHostAlloc, &page->host, PAGE_BYTES,
-			CUABI_MEMHOSTALLOC_PORTABLE |
-			CUABI_MEMHOSTALLOC_DEVICEMAP);
+	ret = CUDA_DO_LOCKED(dev, MemHostAlloc, &page->host, PAGE_BYTES,
+			     CUABI_MEMHOSTALLOC_PORTABLE |
+			     CUABI_MEMHOSTALLOC_DEVICEMAP);
 	if (ret)
 		goto err_free;
-	ret = CUDA_CALL(&dev->cu, MemHostGetDevicePointer, &pointer, page->host,
-			0);
+	ret = CUDA_DO_LOCKED(dev, MemHostGetDevicePointer, &pointer,
+			     page->host, 0);
 	if (ret)
 		goto err_host;
 	for (int i = 0; i < PAGE_FLAGS; i++) {

@@ -43,11 +43,16 @@ static void work_done(void *data)
 	tell(&work->eventfd);
 }
 
+void cuda_lost_locked(struct cuda_device *dev)
+{
+	for (struct cuda_work *w = dev->all_works; w; w = w->all)
+		tell(&w->eventfd);
+}
+
 void cuda_lost(struct cuda_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	for (struct cuda_work *w = dev->all_works; w; w = w->all)
-		tell(&w->eventfd);
+	cuda_lost_locked(dev);
 	pthread_mutex_unlock(&dev->lock);
 }
 
@@ -65,8 +70,9 @@ static int work_get(struct cuda_device *dev, struct cuda_work **out)
 	work = sys_calloc(1, sizeof(*work));
 	if (!work)
 		return fail(-ENOMEM, "no memory for an event");
-	ret = CUDA_CALL(&dev->cu, EventCreate, &work->event,
-			CUABI_EVENT_DISABLE_TIMING | CUABI_EVENT_BLOCKING_SYNC);
+	ret = CUDA_DO_LOCKED(dev, EventCreate, &work->event,
+			     CUABI_EVENT_DISABLE_TIMING |
+			     CUABI_EVENT_BLOCKING_SYNC);
 	if (ret) {
 		free(work);
 		return ret;
@@ -225,7 +231,7 @@ int cuda_work_order(struct cuda_import *ci, cuda_stream stream)
 
 	pthread_mutex_lock(&dev->lock);
 	for (struct cuda_work *w = ci->works; w && !ret; w = w->next)
-		ret = CUDA_CALL(&dev->cu, StreamWaitEvent, stream, w->event, 0);
+		ret = CUDA_DO_LOCKED(dev, StreamWaitEvent, stream, w->event, 0);
 	pthread_mutex_unlock(&dev->lock);
 	return ret;
 }
@@ -383,14 +389,14 @@ static int call_when_over(struct cuda_device *dev, struct leftover *left)
 
 	pthread_mutex_lock(&dev->lock);
 	if (!dev->cleanup)
-		ret = CUDA_CALL(&dev->cu, StreamCreate, &dev->cleanup,
-				CUABI_STREAM_NON_BLOCKING);
+		ret = CUDA_DO_LOCKED(dev, StreamCreate, &dev->cleanup,
+				     CUABI_STREAM_NON_BLOCKING);
 	for (struct cuda_work *w = left->works; w && !ret; w = w->next)
-		ret = CUDA_CALL(&dev->cu, StreamWaitEvent, dev->cleanup,
-				w->event, 0);
+		ret = CUDA_DO_LOCKED(dev, StreamWaitEvent, dev->cleanup,
+				     w->event, 0);
 	pthread_mutex_unlock(&dev->lock);
-	return ret ? ret : CUDA_CALL(&dev->cu, LaunchHostFunc, dev->cleanup,
-				     work_done, &left->ready);
+	return ret ? ret : CUDA_DO(dev, LaunchHostFunc, dev->cleanup,
+				   work_done, &left->ready);
 }
 
 /* Under no lock. 0: the event thread will free it. */
