@@ -1155,12 +1155,19 @@ TEST(threads_with_copies)
 
 static pthread_barrier_t together;
 
+struct user {
+	struct fixture *f;
+	cuda_stream stream;
+};
+
 static void *acquire_together(void *arg)
 {
+	struct user *user = arg;
+
 	pthread_barrier_wait(&together);
-	CHECK_OK(acquire(arg, DLBUF_READ, DLBUF_CUDA_STREAM_PER_THREAD, -1));
+	CHECK_OK(acquire(user->f, DLBUF_READ, user->stream, -1));
 	pthread_barrier_wait(&together);
-	close(release(arg, DLBUF_READ, DLBUF_CUDA_STREAM_PER_THREAD));
+	close(release(user->f, DLBUF_READ, user->stream));
 	return NULL;
 }
 
@@ -1168,16 +1175,24 @@ static void *acquire_together(void *arg)
 TEST(threads_overlap)
 {
 	DLBUF_INFO(dlbuf_device_stats, stats);
+	struct user users[4];
 	pthread_t threads[4];
 	struct fixture f;
+	struct app app;
 
 	begin("");
 	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+	app_begin(&app, f.dev);
+	for (int i = 0; i < 4; i++) {
+		users[i].f = &f;
+		REQUIRE(!cu.StreamCreate(&users[i].stream,
+					 CUABI_STREAM_NON_BLOCKING));
+	}
 	pthread_barrier_init(&together, NULL, 4);
 	for (int round = 1; round <= 50; round++) {
 		for (int i = 0; i < 4; i++)
 			REQUIRE(!pthread_create(&threads[i], NULL,
-						acquire_together, &f));
+						acquire_together, &users[i]));
 		for (int i = 0; i < 4; i++)
 			pthread_join(threads[i], NULL);
 		CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
@@ -1186,6 +1201,11 @@ TEST(threads_overlap)
 			break;
 	}
 	pthread_barrier_destroy(&together);
+	for (int i = 0; i < 4; i++) {
+		cu.StreamSynchronize(users[i].stream);
+		CHECK_EQ(cu.StreamDestroy(users[i].stream), 0);
+	}
+	app_end(&app);
 	finish(&f);
 	end();
 }

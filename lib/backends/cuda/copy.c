@@ -90,34 +90,48 @@ static int copy_by_gpu(struct cuda_import *ci, cuda_stream stream, int fence)
 					  stream, fence);
 }
 
+static int copy_first(struct cuda_import *ci, cuda_stream stream, int fence)
+{
+	struct cuda_device *dev = ci->memory->dev;
+	int ret;
+
+	ret = ci->memory->buffer ? copy_by_gpu(ci, stream, fence) :
+				   copy_by_cpu(ci, stream, fence);
+	if (!ret)
+		ret = CUDA_DO(dev, EventRecord, ci->copied, stream);
+	/* What the stream was told before that failed uses the memory. */
+	if (ret && cuda_work_add(ci, DLBUF_RW, stream, NULL))
+		cuda_set_unsure(dev);
+	return ret;
+}
+
 /*
  * Accesses that overlap see one copy: the first makes it, the others' streams
  * wait for it.
  */
 int cuda_copy_in(struct cuda_import *ci, cuda_stream stream, int fence)
 {
-	struct cuda_device *dev = ci->memory->dev;
+	struct cuda_memory *m = ci->memory;
+	struct cuda_device *dev = m->dev;
 	bool first;
 	int ret;
 
+	pthread_mutex_lock(&m->copying);
 	pthread_mutex_lock(&dev->lock);
 	first = !ci->open;
 	pthread_mutex_unlock(&dev->lock);
 	ret = CUDA_DO(dev, StreamWaitEvent, stream, ci->copied, 0);
-	if (!ret && !first)
-		ret = cuda_wait_fence(dev, stream, fence);
-	if (!ret && first)
-		ret = ci->memory->buffer ? copy_by_gpu(ci, stream, fence) :
-					   copy_by_cpu(ci, stream, fence);
-	if (!ret && first)
-		ret = CUDA_DO(dev, EventRecord, ci->copied, stream);
-	if (ret)
-		return ret;
-	pthread_mutex_lock(&dev->lock);
-	ci->open++;
-	pthread_mutex_unlock(&dev->lock);
-	cache_count_copy(&dev->base.cache, first ? ci->memory->bytes : 0);
-	return 0;
+	if (!ret)
+		ret = first ? copy_first(ci, stream, fence) :
+			      cuda_wait_fence(dev, stream, fence);
+	if (!ret) {
+		pthread_mutex_lock(&dev->lock);
+		ci->open++;
+		pthread_mutex_unlock(&dev->lock);
+		cache_count_copy(&dev->base.cache, first ? m->bytes : 0);
+	}
+	pthread_mutex_unlock(&m->copying);
+	return ret;
 }
 
 int cuda_copy_out(struct cuda_import *ci, cuda_stream stream, int *fence)

@@ -94,6 +94,7 @@ struct cuda_memory {
 	cuda_pointer pointer;	/* ours to free: mapped or allocated; or 0 */
 	void *staging;		/* pinned, of path copy */
 	int fd;			/* the dma-buf, of path copy; else -1 */
+	pthread_mutex_t copying; /* in: until the stream has been told to */
 	struct vulkan_bridge_buffer *buffer;	/* of path bridge */
 };
 

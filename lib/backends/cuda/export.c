@@ -204,9 +204,11 @@ int cuda_alloc(struct import *imp)
 		return fail(-ENOMEM, "no memory for an import");
 	m->dev = dev;
 	m->fd = -1;
+	pthread_mutex_init(&m->copying, NULL);
 	m->bytes = (imp->bytes + BLOCK - 1) & ~(uint64_t)(BLOCK - 1);
 	ret = cuda_enter(dev, &scope);
 	if (ret) {
+		pthread_mutex_destroy(&m->copying);
 		free(m);
 		return ret;
 	}

@@ -150,6 +150,7 @@ void cuda_memory_free(struct cuda_memory *m)
 		cuda_bridge_unimport(m);
 	if (m->fd >= 0)
 		close(m->fd);
+	pthread_mutex_destroy(&m->copying);
 	free(m);
 }
 
@@ -190,6 +191,7 @@ static int memory_alloc(struct cuda_import *ci)
 	m->dev = to_cuda(ci->base.dev);
 	m->bytes = ci->base.bytes;
 	m->fd = -1;
+	pthread_mutex_init(&m->copying, NULL);
 	ci->memory = m;
 	return 0;
 }

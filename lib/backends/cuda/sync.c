@@ -90,11 +90,13 @@ static int release_on(struct cuda_import *ci, uint32_t access,
 {
 	struct cuda_device *dev = to_cuda(ci->base.dev);
 	bool makes_fence = dev->caps.fences_out && fence;
+	bool writes = cuda_copies(ci) && access & DLBUF_WRITE;
 	int out = -1, ret = 0, end;
 
-	if (cuda_copies(ci) && access & DLBUF_WRITE)
+	if (writes)
 		ret = cuda_copy_out(ci, stream, &out);
-	if (!ret && makes_fence && out == -1 && ci->base.path != DLBUF_PATH_BRIDGE)
+	/* After the bridge's own copy -1 is complete. */
+	if (!ret && makes_fence && !(writes && ci->memory->buffer))
 		ret = cuda_bridge_out(dev, NULL, stream, &out);
 	/* Also after a failure: then it is waited for. */
 	end = cuda_work_add(ci, access, stream,
@@ -108,6 +110,37 @@ static int release_on(struct cuda_import *ci, uint32_t access,
 	return end;
 }
 
+static void close_copy(struct cuda_import *ci)
+{
+	struct cuda_device *dev = to_cuda(ci->base.dev);
+
+	pthread_mutex_lock(&dev->lock);
+	ci->open--;
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* The caller has waited for his work, but not for our copy if there was none. */
+static int release_unordered(struct cuda_import *ci, uint32_t access)
+{
+	struct cuda_device *dev = to_cuda(ci->base.dev);
+	struct cuda_scope scope;
+	int ret;
+
+	if (!cuda_copies(ci))
+		return 0;
+	close_copy(ci);
+	ret = cuda_enter(dev, &scope);
+	if (!ret) {
+		ret = CUDA_DO(dev, EventSynchronize, ci->copied);
+		cuda_leave(dev, &scope);
+	}
+	if (ret)
+		cuda_set_unsure(dev);
+	return ret || !(access & DLBUF_WRITE) ? ret :
+	       fail(-EINVAL, "%s: a copy is written back on a stream, -1 is "
+		    "none", dev->base.name);
+}
+
 int cuda_release(struct import *imp, uint32_t access, void *stream, int *fence)
 {
 	struct cuda_import *ci = cuda_import_of(imp);
@@ -118,17 +151,16 @@ int cuda_release(struct import *imp, uint32_t access, void *stream, int *fence)
 	if (fence)
 		*fence = -1;
 	if (is_unordered(stream))
-		return 0;
+		return release_unordered(ci, access);
 	ret = cuda_enter(dev, &scope);
 	if (!ret) {
 		ret = release_on(ci, access, stream_of(stream), fence);
 		cuda_leave(dev, &scope);
+	} else {
+		cuda_set_unsure(dev);
 	}
-	if (cuda_copies(ci)) {
-		pthread_mutex_lock(&dev->lock);
-		ci->open--;
-		pthread_mutex_unlock(&dev->lock);
-	}
+	if (cuda_copies(ci))
+		close_copy(ci);
 	return ret;
 }
 

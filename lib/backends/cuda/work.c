@@ -193,7 +193,9 @@ static bool is_over(struct cuda_device *dev, struct cuda_work *work)
 	if (work->users)
 		return false;
 	result = CUDA_RESULT(&dev->cu, EventQuery, work->event);
-	if (result != CUABI_SUCCESS && !cuda_is_lost(result))
+	if (cuda_is_lost(result))
+		cuda_lost_locked(dev);
+	else if (result != CUABI_SUCCESS)
 		return false;
 	tell(&work->eventfd);
 	return true;
