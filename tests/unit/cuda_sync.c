@@ -1219,6 +1219,7 @@ static int walk(void)
 {
 	struct dlbuf_device *dev = NULL;
 	int in, out = -1, ret;
+	pthread_t thread;
 	struct fixture f;
 
 	ret = dlbuf_device_open("cuda", NULL, &dev);
@@ -1230,9 +1231,12 @@ static int walk(void)
 		import_finish(&f, ret);
 		goto out;
 	}
+	/* The acquire may have to wait. */
+	if (in != -1)
+		REQUIRE(!pthread_create(&thread, NULL, signal_soon, &in));
 	ret = acquire(&f, DLBUF_RW, NULL, in);
 	if (in != -1)
-		signal_fence(in);
+		pthread_join(thread, NULL);
 	if (!ret) {
 		ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL, &out);
 		CHECK(!ret || out == -1);
