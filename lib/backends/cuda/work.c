@@ -47,6 +47,8 @@ void cuda_lost_locked(struct cuda_device *dev)
 {
 	for (struct cuda_work *w = dev->all_works; w; w = w->all)
 		tell(&w->eventfd);
+	dev->lost = true;
+	cuda_bridge_lost(dev);
 }
 
 void cuda_lost(struct cuda_device *dev)
