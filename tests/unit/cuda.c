@@ -489,10 +489,9 @@ TEST(direct_is_refused_once)
 	for (int i = 0; i < 3; i++) {
 		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT),
 				    DLBUF_RW), -EOPNOTSUPP);
-		CHECK_SAYS("cuda:0 has no path to this dma-buf: direct: "
-			   "cuImportExternalMemory: CUDA_ERROR_NOT_SUPPORTED "
-			   "(801), operation not supported; "
-			   "DLBUF_IMPORT_MAY_COPY would allow a copy");
+		CHECK_STR(dlbuf_last_error(), "cuda: cuImportExternalMemory: "
+			  "CUDA_ERROR_NOT_SUPPORTED (801), operation not "
+			  "supported");
 		import_finish(&f, -1);
 	}
 	CHECK_EQ(seen, 1);
@@ -634,7 +633,8 @@ TEST(host_of_what_is_read_only)
 	watch("cuMemHostRegister_v2");
 	CHECK_ERR(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_HOST),
 			    DLBUF_READ), -EOPNOTSUPP);
-	CHECK_SAYS("the device registers no read-only memory");
+	CHECK_STR(dlbuf_last_error(), "the device registers no read-only "
+		  "memory");
 	CHECK_EQ(seen, 0);
 	import_finish(&f, -1);
 	import_ok(&f, f.dev, DLBUF_PATH_HOST);
@@ -651,10 +651,10 @@ TEST(host_is_refused)
 		const char *says;
 	} cases[] = {
 		{ "noregister", NULL, 0, -EOPNOTSUPP,
-		  "host: the device registers no host memory" },
+		  "the device registers no host memory" },
 		{ "", "cuMemHostRegister_v2",
 		  CUABI_HOST_MEMORY_ALREADY_REGISTERED, -EOPNOTSUPP,
-		  "host: cuMemHostRegister: "
+		  "cuda: cuMemHostRegister: "
 		  "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)" },
 		{ "", "cuMemHostRegister_v2", CUABI_INVALID_VALUE, -EOPNOTSUPP,
 		  "(of the dma-buf's mapping; the memfd behind it is not known)" },
@@ -680,6 +680,9 @@ TEST(host_is_refused)
 		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST),
 				    DLBUF_RW), cases[i].ret);
 		CHECK_SAYS(cases[i].says);
+		/* Only where the driver was asked that matters. */
+		CHECK_EQ(strstr(dlbuf_last_error(), "memfd") != NULL,
+			 cases[i].call != NULL);
 		import_finish(&f, -1);
 		CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
 		heal();
@@ -727,6 +730,38 @@ TEST(what_cannot_be_mapped)
 	import_finish(&f, -1);
 	dlbuf_device_close(dev);
 	close(fd);
+	end();
+}
+
+/*
+ * What the machine has not got is told as that, and the failure of a path that
+ * another one made up for is nobody's.
+ */
+TEST(no_memory_to_map)
+{
+	struct rlimit before, little;
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	if (KTAP_ASAN || KTAP_TSAN)
+		SKIP("a sanitizer's own memory counts");
+	begin("");
+	dev = open_ok();
+	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
+	REQUIRE(!getrlimit(RLIMIT_AS, &before));
+	little = before;
+	little.rlim_cur = 1;
+	REQUIRE(!setrlimit(RLIMIT_AS, &little));
+	CHECK_ERR(cuda_backend.import(&f.ci.base), -ENOMEM);
+	REQUIRE(!setrlimit(RLIMIT_AS, &before));
+	CHECK_SAYS("mmap() of the dma-buf: Cannot allocate memory");
+	import_finish(&f, -1);
+	ktap_forget();
+	import_ok(&f, dev, DLBUF_PATH_HOST);
+	import_finish(&f, 0);
+	REQUIRE_OK(import_as(&f, dev, PATHS_SHARED, DLBUF_RW));
+	CHECK_STR(dlbuf_last_error(), "");
+	finish(&f);
 	end();
 }
 

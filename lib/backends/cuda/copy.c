@@ -54,8 +54,8 @@ int cuda_copy_import(struct cuda_import *ci)
 	m->map = sys_mmap(m->bytes, prot, m->fd);
 	if (m->map == MAP_FAILED) {
 		m->map = NULL;
-		return fail(-EOPNOTSUPP, "mmap() of the dma-buf: %s",
-			    strerror(errno));
+		return fail(errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP,
+			    "mmap() of the dma-buf: %s", strerror(errno));
 	}
 	ret = CUDA_DO(dev, MemHostAlloc, &m->staging, m->bytes,
 		      CUABI_MEMHOSTALLOC_PORTABLE);
