@@ -376,6 +376,8 @@ static void leftover_free(void *data)
 	struct cuda_device *dev = left->dev;
 	struct cuda_scope scope;
 
+	/* Whoever has told is done with it. */
+	tell(&left->ready.eventfd);
 	put_all(dev, &left->works);
 	if (left->memory) {
 		cuda_enter_to_free(dev, &scope);
