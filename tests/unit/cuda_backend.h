@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <dlbuf/dlbuf.h>
@@ -167,6 +168,29 @@ static inline void watch(const char *symbol)
 	watched = symbol;
 	seen = 0;
 	fake->look = look_for_watched;
+}
+
+/* A process that has no fd left. */
+static struct rlimit fds_before;
+static int held_fds[64], nheld;
+
+static inline void take_all_fds(void)
+{
+	struct rlimit few;
+
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &fds_before));
+	few = fds_before;
+	few.rlim_cur = 64;
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+	for (nheld = 0; (held_fds[nheld] = dup(0)) >= 0; nheld++)
+		;
+}
+
+static inline void give_back_fds(void)
+{
+	while (nheld--)
+		close(held_fds[nheld]);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &fds_before));
 }
 
 /* ---------------------------------------------------------------- fences */
