@@ -39,10 +39,19 @@ static void free_semaphore(struct vulkan_link *link, void *data)
 		dev->cu.DestroyExternalSemaphore(link->user);
 }
 
+void cuda_bridge_lost(struct cuda_device *dev)
+{
+	if (dev->bridge)
+		vulkan_links_abandon(dev->bridge);
+}
+
 void cuda_bridge_close(struct cuda_device *dev)
 {
 	if (!dev->bridge)
 		return;
+	/* One that was under way when the others were. */
+	if (dev->lost)
+		vulkan_links_abandon(dev->bridge);
 	vulkan_links_free(dev->bridge, free_semaphore, dev);
 	vulkan_bridge_close(dev->bridge);
 }
@@ -90,6 +99,7 @@ int cuda_bridge_in(struct cuda_device *dev, struct vulkan_bridge_buffer *buffer,
 		vulkan_link_abandon(dev->bridge, link);
 		return ret;
 	}
+	link->theirs = false;
 	wait.value = link->value;
 	semaphore = link->user;
 	ret = CUDA_DO(dev, WaitExternalSemaphoresAsync, &semaphore, &wait, 1,
@@ -110,6 +120,7 @@ int cuda_bridge_out(struct cuda_device *dev,
 	ret = link_get(dev, &link);
 	if (ret)
 		return ret;
+	link->theirs = true;
 	signal.value = link->value;
 	semaphore = link->user;
 	ret = CUDA_DO(dev, SignalExternalSemaphoresAsync, &semaphore, &signal, 1,
@@ -168,6 +179,11 @@ void cuda_bridge_open(struct cuda_device *dev)
 }
 
 void cuda_bridge_close(struct cuda_device *dev)
+{
+	(void)dev;
+}
+
+void cuda_bridge_lost(struct cuda_device *dev)
 {
 	(void)dev;
 }

@@ -10,6 +10,7 @@
 
 #include <linux/dma-buf.h>
 
+#include "../../fence.h"
 #include "cuda.h"
 
 static void bracket(struct cuda_memory *m, uint64_t flags)
@@ -53,8 +54,8 @@ int cuda_copy_import(struct cuda_import *ci)
 	m->map = sys_mmap(m->bytes, prot, m->fd);
 	if (m->map == MAP_FAILED) {
 		m->map = NULL;
-		return fail(-EOPNOTSUPP, "mmap() of the dma-buf: %s",
-			    strerror(errno));
+		return fail(errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP,
+			    "mmap() of the dma-buf: %s", strerror(errno));
 	}
 	ret = CUDA_DO(dev, MemHostAlloc, &m->staging, m->bytes,
 		      CUABI_MEMHOSTALLOC_PORTABLE);
@@ -84,10 +85,16 @@ static int copy_by_cpu(struct cuda_import *ci, cuda_stream stream, int fence)
  */
 static int copy_by_gpu(struct cuda_import *ci, cuda_stream stream, int fence)
 {
+	struct cuda_device *dev = ci->memory->dev;
 	int ret = cuda_work_wait(ci, DLBUF_RW, 0);
 
-	return ret ? ret : cuda_bridge_in(ci->memory->dev, ci->memory->buffer,
-					  stream, fence);
+	/* One that its queue cannot wait for: streams can, but not Vulkan. */
+	if (!ret && !dev->caps.fences_in) {
+		ret = dlbuf_fence_wait(fence, 0);
+		fence = -1;
+	}
+	return ret ? ret : cuda_bridge_in(dev, ci->memory->buffer, stream,
+					  fence);
 }
 
 static int copy_first(struct cuda_import *ci, cuda_stream stream, int fence)

@@ -78,6 +78,7 @@ struct cuda_device {
 	cuda_stream cleanup;	/* for memory that is still in use; or NULL */
 	bool direct_refused;	/* a desktop driver takes no dma-buf: asked once */
 	char direct_said[160];
+	bool lost;		/* the context is */
 	bool unsure;		/* atomic; see cuda_settle() */
 };
 
@@ -254,6 +255,8 @@ int cuda_copy_out(struct cuda_import *ci, cuda_stream stream, int *fence);
  */
 void cuda_bridge_open(struct cuda_device *dev);
 void cuda_bridge_close(struct cuda_device *dev);
+/* Under dev->lock: what streams were to signal nobody will. */
+void cuda_bridge_lost(struct cuda_device *dev);
 int cuda_bridge_import(struct cuda_import *ci);
 void cuda_bridge_unimport(struct cuda_memory *m);
 int cuda_bridge_in(struct cuda_device *dev, struct vulkan_bridge_buffer *buffer,

@@ -77,26 +77,35 @@ static int map_host(struct cuda_import *ci, bool *by_memfd)
 	if (m->map != MAP_FAILED)
 		return 0;
 	m->map = NULL;
-	return fail(-EOPNOTSUPP, "mmap() of the dma-buf: %s", strerror(errno));
+	return fail(errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP,
+		    "mmap() of the dma-buf: %s", strerror(errno));
 }
 
-static int register_host(struct cuda_import *ci)
+/* The flags to register with. */
+static int check_registers(const struct cuda_import *ci, unsigned int *flags)
+{
+	const struct cuda_gpu *gpu = &ci->memory->dev->gpu;
+
+	*flags = CUABI_MEMHOSTREGISTER_PORTABLE |
+		 CUABI_MEMHOSTREGISTER_DEVICEMAP;
+	if (!gpu->registers)
+		return fail(-EOPNOTSUPP, "the device registers no host memory");
+	if (ci->base.id.access & DLBUF_WRITE)
+		return 0;
+	*flags |= CUABI_MEMHOSTREGISTER_READ_ONLY;
+	if (!gpu->registers_read_only)
+		return fail(-EOPNOTSUPP, "the device registers no read-only "
+			    "memory");
+	return 0;
+}
+
+static int register_host(struct cuda_import *ci, unsigned int flags)
 {
 	struct cuda_memory *m = ci->memory;
 	struct cuda_device *dev = m->dev;
-	unsigned int flags = CUABI_MEMHOSTREGISTER_PORTABLE |
-			     CUABI_MEMHOSTREGISTER_DEVICEMAP;
 	cuda_pointer pointer;
 	int ret;
 
-	if (!dev->gpu.registers)
-		return fail(-EOPNOTSUPP, "the device registers no host memory");
-	if (!(ci->base.id.access & DLBUF_WRITE)) {
-		if (!dev->gpu.registers_read_only)
-			return fail(-EOPNOTSUPP, "the device registers no "
-				    "read-only memory");
-		flags |= CUABI_MEMHOSTREGISTER_READ_ONLY;
-	}
 	ret = CUDA_DO(dev, MemHostRegister, m->map, m->bytes, flags);
 	if (ret)
 		return ret;
@@ -110,13 +119,18 @@ static int register_host(struct cuda_import *ci)
 static int import_host(struct cuda_import *ci)
 {
 	struct cuda_memory *m = ci->memory;
+	bool by_memfd, asks = false;
+	unsigned int flags;
 	char said[200];
-	bool by_memfd;
 	int ret;
 
 	ret = map_host(ci, &by_memfd);
-	if (!ret)
-		ret = register_host(ci);
+	if (!ret) {
+		ret = check_registers(ci, &flags);
+		asks = !ret;
+	}
+	if (asks)
+		ret = register_host(ci, flags);
 	if (!ret || !m->map)
 		return ret;
 	/* A GPU that walks the CPU's page tables reads what the CPU does. */
@@ -124,7 +138,7 @@ static int import_host(struct cuda_import *ci)
 		ci->base.data = m->map;
 		return 0;
 	}
-	if (by_memfd)
+	if (by_memfd || !asks)
 		return ret;
 	snprintf(said, sizeof(said), "%s", dlbuf_last_error());
 	return fail(ret, "%s (of the dma-buf's mapping; the memfd behind it is "
@@ -266,7 +280,11 @@ int cuda_import(struct import *imp)
 				      last_words());
 	}
 	cuda_leave(to_cuda(imp->dev), &scope);
-	return ret ? none_served(ci, said, err) : 0;
+	if (ret)
+		return none_served(ci, said, err);
+	if (err)
+		forget_failure();
+	return 0;
 }
 
 void cuda_unimport(struct import *imp)

@@ -47,6 +47,8 @@ void cuda_lost_locked(struct cuda_device *dev)
 {
 	for (struct cuda_work *w = dev->all_works; w; w = w->all)
 		tell(&w->eventfd);
+	dev->lost = true;
+	cuda_bridge_lost(dev);
 }
 
 void cuda_lost(struct cuda_device *dev)
@@ -374,6 +376,8 @@ static void leftover_free(void *data)
 	struct cuda_device *dev = left->dev;
 	struct cuda_scope scope;
 
+	/* Whoever has told is done with it. */
+	tell(&left->ready.eventfd);
 	put_all(dev, &left->works);
 	if (left->memory) {
 		cuda_enter_to_free(dev, &scope);

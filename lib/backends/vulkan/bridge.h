@@ -50,6 +50,7 @@ struct vulkan_link {
 	 */
 	int fd;
 	void *user;		/* the caller's, kept with the link; NULL at first */
+	bool theirs;		/* the caller's: the other API signals this value */
 };
 
 /* A link for one use, whose value is one more than the last. */
@@ -67,6 +68,12 @@ void vulkan_link_put(struct vulkan_bridge *bridge, struct vulkan_link *link);
  */
 void vulkan_link_abandon(struct vulkan_bridge *bridge,
 			 struct vulkan_link *link);
+
+/*
+ * The other API signals nothing any more: what it was to signal of links that
+ * were given back is signalled from the host.
+ */
+void vulkan_links_abandon(struct vulkan_bridge *bridge);
 
 /*
  * Destroys all links after their values were reached, waiting for those; calls

@@ -179,6 +179,20 @@ void vulkan_link_abandon(struct vulkan_bridge *bridge, struct vulkan_link *base)
 	vulkan_link_put(bridge, base);
 }
 
+void vulkan_links_abandon(struct vulkan_bridge *bridge)
+{
+	struct vulkan_device *dev = bridge->dev;
+
+	pthread_mutex_lock(&dev->lock);
+	for (struct link *link = bridge->idle; link; link = link->next)
+		if (link->base.theirs && !reached(dev, link) &&
+		    vulkan_timeline_signal(dev, link->timeline,
+					   link->base.value))
+			log_at(DLBUF_LOG_WARN, "%s; what waits for it stays",
+			       dlbuf_last_error());
+	pthread_mutex_unlock(&dev->lock);
+}
+
 void vulkan_links_free(struct vulkan_bridge *bridge,
 		       void (*fn)(struct vulkan_link *link, void *data),
 		       void *data)

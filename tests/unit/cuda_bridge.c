@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: MIT
+/*
+ * CUDA's half of the bridge to Vulkan, against doubles of both (tests/fakes):
+ * they share timelines and memory as the two drivers of one GPU do.
+ */
+#include "ktap.h"
+
+#if defined(CONFIG_BACKEND_CUDA) && defined(CONFIG_BACKEND_VULKAN)
+#include <pthread.h>
+
+#include "cuda_backend.h"
+
+/* Each double has its kinds of objects. */
+#define fake_kind fake_vulkan_kind
+#define FAKE_KINDS FAKE_VULKAN_KINDS
+#include "fakes/vulkan.h"
+#undef fake_kind
+#undef FAKE_KINDS
+
+static struct fake_vulkan *vk;
+static fake_vulkan_fn vk_fn;
+static void *vk_lib;
+
+/* A GPU that both know, and that can do all that a bridge needs. */
+static void begin_both(const char *words)
+{
+	char path[PATH_MAX];
+	struct fake_physical *p;
+	const char **names;
+
+	begin(words);
+	fake_path(path, "libvulkan.so");
+	setenv("DLBUF_VULKAN_LIBRARY", path, 1);
+	vk_lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	REQUIRE(vk_lib);
+	vk_fn = (fake_vulkan_fn)dlsym(vk_lib, "fake_vulkan");
+	REQUIRE(vk_fn);
+	vk = vk_fn(true);
+	p = &vk->physical[0];
+	names = p->extensions;
+	while (*names)
+		names++;
+	*names = VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
+	p->uuid = 0xc0;
+	p->sync_fd_in = p->sync_fd_out = true;
+	p->timeline = p->timeline_out = p->memory_out = true;
+	p->queues = 16;
+	vk->threaded = true;
+}
+
+static bool no_objects(void)
+{
+	bool none = true;
+
+	for (int kind = 0; kind < FAKE_VULKAN_KINDS; kind++)
+		none &= CHECK_MSG(!vk->live[kind], "%u of Vulkan's kind %d",
+				  vk->live[kind], kind);
+	return none;
+}
+
+static void end_both(void)
+{
+	settle();
+	CHECK_EQ(vk->wrong, 0);
+	no_objects();
+	vk_fn(true);
+	dlclose(vk_lib);
+	unsetenv("DLBUF_VULKAN_LIBRARY");
+	end();
+}
+
+static bool filled(const uint8_t *p, unsigned int seed)
+{
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		if (p[i] != (uint8_t)(i * 7 + i / 4096 * 13 + seed))
+			return false;
+	return true;
+}
+
+static void fill(uint8_t *p, unsigned int seed)
+{
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		p[i] = (uint8_t)(i * 7 + i / 4096 * 13 + seed);
+}
+
+/* ---------------------------------------------------------------- opening */
+
+static void check_device(enum dlbuf_sync in, enum dlbuf_sync out,
+			 const char *why)
+{
+	struct dlbuf_device *dev = open_ok();
+	struct fixture f;
+	int ret;
+
+	CHECK_EQ(dev->acquire_sync, in);
+	CHECK_EQ(dev->release_sync, out);
+	ktap_forget();
+	ret = import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW);
+	CHECK_EQ(ret, why ? -EOPNOTSUPP : 0);
+	if (why)
+		CHECK_SAYS(why);
+	import_finish(&f, ret);
+	dlbuf_device_close(dev);
+}
+
+static void all(void) { }
+static void another(void) { vk->physical[0].uuid = 0xcd; }
+static void absent(void)
+{
+	setenv("DLBUF_VULKAN_LIBRARY", "/nonexistent/libvulkan.so.1", 1);
+}
+static void no_memory(void) { vk->physical[0].memory_out = false; }
+static void no_in(void) { vk->physical[0].sync_fd_in = false; }
+static void no_out(void) { vk->physical[0].sync_fd_out = false; }
+
+TEST(what_a_bridge_can)
+{
+	static const struct {
+		const char *words;
+		void (*lacks)(void);
+		enum dlbuf_sync in, out;
+		const char *why;
+	} cases[] = {
+		{ "", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, NULL },
+		{ "nomemops", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, NULL },
+		{ "", another, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, "c00000" },
+		{ "", absent, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, "vulkan: " },
+		{ "nomemops", absent, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT,
+		  "vulkan: " },
+		{ "", no_memory, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE,
+		  "memory is not exportable" },
+		{ "", no_in, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, NULL },
+		{ "nomemops", no_in, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_FENCE, NULL },
+		{ "", no_out, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, NULL },
+		{ "notimeline", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT,
+		  "the driver shares no timeline semaphores" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		begin_both(cases[i].words);
+		cases[i].lacks();
+		check_device(cases[i].in, cases[i].out, cases[i].why);
+		end_both();
+	}
+}
+
+TEST(no_bridge_is_wanted)
+{
+	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = DLBUF_DEVICE_NO_BRIDGE);
+	struct dlbuf_device *dev = NULL;
+	struct fixture f;
+
+	begin_both("");
+	REQUIRE_OK(dlbuf_device_open("cuda", &opts, &dev));
+	CHECK_EQ(dev->release_sync, DLBUF_SYNC_EVENT);
+	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW),
+		  -EOPNOTSUPP);
+	CHECK_SAYS("DLBUF_DEVICE_NO_BRIDGE");
+	import_finish(&f, -1);
+	CHECK_EQ(vk->made[FAKE_INSTANCE], 0);
+	dlbuf_device_close(dev);
+	end_both();
+}
+
+/* Before the copy by the CPU. */
+TEST(the_first_path_that_serves)
+{
+	struct fixture f;
+
+	begin_both("noregister");
+	REQUIRE_OK(import_as(&f, open_ok(), PATHS_SHARED | PATHS_COPIED,
+			     DLBUF_RW));
+	CHECK_EQ(f.ci.base.path, DLBUF_PATH_BRIDGE);
+	finish(&f);
+	end_both();
+}
+
+/* ---------------------------------------------------------------- copies */
+
+TEST(copy_in)
+{
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	struct fixture f;
+	struct app app;
+	int in, out;
+
+	begin_both("");
+	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
+	app_begin(&app, f.dev);
+	watch("cuStreamWaitValue32_v2");
+	fake->synchronising = 0;
+	in = pending_fence();
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
+	gpu_reads(&app, &f);
+	out = release(&f, DLBUF_READ, app.stream);
+	/* Not before it has been read, whoever is waiting for whom. */
+	CHECK(out != -1 && !signalled(out));
+	CHECK_EQ(fake->synchronising, 0);
+	fill(f.bytes, 5);
+	signal_fence(in);
+	until_signalled(out);
+	drain(&app);
+	CHECK(filled(app.pinned, 5));
+	CHECK_EQ(seen, 0);
+	close(in);
+	close(out);
+	fill(f.bytes, 6);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	gpu_reads(&app, &f);
+	close(release(&f, DLBUF_READ, app.stream));
+	drain(&app);
+	CHECK(filled(app.pinned, 6));
+	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+	CHECK_EQ(stats.copied_bytes, 2 * IMPORT_BYTES);
+	app_end(&app);
+	finish(&f);
+	CHECK_EQ(vk->copies, 2);
+	end_both();
+}
+
+/* What is not written stays as it was. */
+TEST(copy_out)
+{
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+	int out;
+
+	begin_both("");
+	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
+	app_begin(&app, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_WRITE, app.stream, -1));
+	gate_close(&gate, app.stream);
+	gpu_sets(&app, &f, 4000, 200, 0x77);
+	fake->synchronising = 0;
+	out = release(&f, DLBUF_WRITE, app.stream);
+	CHECK_EQ(fake->synchronising, 0);
+	CHECK(out != -1 && !signalled(out));
+	CHECK(filled(f.bytes, 1));
+	gate_open(&gate);
+	until_signalled(out);
+	close(out);
+	for (size_t i = 4000; i < 4200; i++) {
+		if (!CHECK_EQ(f.bytes[i], 0x77))
+			break;
+		f.bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + 1);
+	}
+	CHECK(filled(f.bytes, 1));
+	drain(&app);
+	gate_end(&gate);
+	app_end(&app);
+	finish(&f);
+	end_both();
+}
+
+/* Vulkan's copy in does not overwrite what a stream still reads. */
+static void *acquire_again(void *arg)
+{
+	struct fixture *f = arg;
+
+	CHECK_OK(acquire(f, DLBUF_READ, DLBUF_CUDA_STREAM_PER_THREAD, -1));
+	return NULL;
+}
+
+TEST(copies_in_order)
+{
+	pthread_t thread;
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+
+	begin_both("");
+	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
+	app_begin(&app, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	drain(&app);
+	gate_close(&gate, app.stream);
+	gpu_reads(&app, &f);
+	close(release(&f, DLBUF_READ, app.stream));
+	fill(f.bytes, 8);
+	watch("cuEventSynchronize");
+	REQUIRE(!pthread_create(&thread, NULL, acquire_again, &f));
+	while (!seen)
+		sched_yield();
+	gate_open(&gate);
+	pthread_join(thread, NULL);
+	drain(&app);
+	CHECK(filled(app.pinned, 1));
+	close(release(&f, DLBUF_READ, app.stream));
+	drain(&app);
+	gate_end(&gate);
+	app_end(&app);
+	finish(&f);
+	end_both();
+}
+
+/* Where Vulkan waits for no fence and gives none: its callers do. */
+TEST(without_fences)
+{
+	struct fixture f;
+	struct app app;
+	int in, out;
+
+	begin_both("");
+	no_in();
+	no_out();
+	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
+	app_begin(&app, f.dev);
+	in = pending_fence();
+	signal_fence(in);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
+	close(in);
+	gpu_reads(&app, &f);
+	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x21);
+	out = release(&f, DLBUF_RW, app.stream);
+	/* The copy out has been waited for; the stream's own work tells. */
+	CHECK_EQ(f.bytes[IMPORT_BYTES - 1], 0x21);
+	until_signalled(out);
+	close(out);
+	CHECK(filled(app.pinned, 1));
+	drain(&app);
+	app_end(&app);
+	finish(&f);
+	end_both();
+}
+
+/* ---------------------------------------------------------------- fences */
+
+TEST(fences_alone)
+{
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+	int in, out;
+
+	begin_both("nomemops");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	fake->devices[0].no_mem_ops = false; /* for the gate */
+	fake->synchronising = 0;
+	in = pending_fence();
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
+	gate_close(&gate, app.stream);
+	gpu_reads(&app, &f);
+	out = release(&f, DLBUF_READ, app.stream);
+	CHECK_EQ(fake->synchronising, 0);
+	CHECK(out != -1 && !signalled(out));
+	gate_open(&gate);
+	CHECK_EQ(cux.StreamQuery(app.stream), CUABI_NOT_READY);
+	CHECK(!signalled(out));
+	fill(f.bytes, 2);
+	signal_fence(in);
+	until_signalled(out);
+	close(in);
+	close(out);
+	CHECK(filled(app.pinned, 2));
+	drain(&app);
+	gate_end(&gate);
+	/* The two links serve for ever. */
+	for (int i = 0; i < 20; i++) {
+		in = pending_fence();
+		signal_fence(in);
+		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
+		out = release(&f, DLBUF_READ, app.stream);
+		until_signalled(out);
+		drain(&app);
+		close(in);
+		close(out);
+	}
+	CHECK(fake->made[FAKE_EXTERNAL_SEMAPHORE] <= 3);
+	app_end(&app);
+	finish(&f);
+	end_both();
+}
+
+/* ---------------------------------------------------------------- failures */
+
+static int walk_path(enum dlbuf_path path)
+{
+	int in = pending_fence(), out = -1, ret;
+	struct dlbuf_device *dev = NULL;
+	struct fixture f;
+
+	signal_fence(in);
+	ret = dlbuf_device_open("cuda", NULL, &dev);
+	if (ret)
+		goto out;
+	ret = import_as(&f, dev, PATH_BIT(path), DLBUF_RW);
+	if (!ret) {
+		ret = acquire(&f, DLBUF_RW, NULL, in);
+		if (!ret) {
+			ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL,
+						   &out);
+			CHECK(!ret || out == -1);
+		}
+		CHECK_EQ(f.ci.open, 0);
+		import_finish(&f, 0);
+		if (out != -1) {
+			until_signalled(out);
+			close(out);
+		}
+	} else {
+		import_finish(&f, ret);
+	}
+	dlbuf_device_close(dev);
+out:
+	close(in);
+	return ret;
+}
+
+/* Whatever of either driver fails, and goes on failing. */
+TEST(every_failure)
+{
+	static const char *const cuda[] = {
+		"cuImportExternalMemory", "cuExternalMemoryGetMappedBuffer",
+		"cuEventCreate", "cuImportExternalSemaphore",
+		"cuWaitExternalSemaphoresAsync",
+		"cuSignalExternalSemaphoresAsync", "cuStreamWaitEvent",
+	};
+	static const char *const vulkan[] = {
+		"vkCreateBuffer", "vkAllocateMemory", "vkGetMemoryFdKHR",
+		"vkQueueSubmit", "vkImportSemaphoreFdKHR",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cuda) + ARRAY_SIZE(vulkan); i++) {
+		const char *call = i < ARRAY_SIZE(cuda) ? cuda[i] :
+				   vulkan[i - ARRAY_SIZE(cuda)];
+		unsigned int failures = 0;
+
+		begin_both("");
+		for (unsigned int spared = 0; spared < 16; spared++) {
+			int ret;
+
+			if (i < ARRAY_SIZE(cuda))
+				break_call(call, CUABI_UNKNOWN, spared);
+			vk->spared = spared;
+			vk->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+			vk->failing = i < ARRAY_SIZE(cuda) ? NULL : call;
+			ret = walk_path(DLBUF_PATH_BRIDGE);
+			heal();
+			vk->failing = NULL;
+			settle();
+			if (!nothing_left() || !no_objects() || fake->wrong ||
+			    vk->wrong)
+				ktap_note(NULL, 0, "%s, %u: %s", call, spared,
+					  dlbuf_last_error());
+			if (!ret)
+				break;
+			failures++;
+		}
+		CHECK_MSG(failures, "%s was never called", call);
+		end_both();
+	}
+}
+
+/* ---------------------------------------------------------------- lost */
+
+/* What streams were to signal nobody will: others do not wait for that. */
+static void check_lost(enum dlbuf_path path)
+{
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+	int out;
+
+	begin_both("");
+	import_ok(&f, open_ok(), path);
+	app_begin(&app, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	gate_close(&gate, app.stream);
+	out = release(&f, DLBUF_RW, app.stream);
+	CHECK(out != -1 && !signalled(out));
+	fake->lose(CUABI_ILLEGAL_ADDRESS);
+	CHECK(!signalled(out));
+	CHECK_ERR(cuda_backend.check_stream(f.dev, app.stream), -EIO);
+	CHECK_SAYS("CUDA_ERROR_ILLEGAL_ADDRESS (700)");
+	until_signalled(out);
+	close(out);
+	finish(&f);
+	settle();
+	gate_end(&gate);
+	app_end(&app);
+	end_both();
+}
+
+TEST(lost)
+{
+	check_lost(DLBUF_PATH_HOST);
+	check_lost(DLBUF_PATH_BRIDGE);
+}
+
+/* ---------------------------------------------------------------- threads */
+
+static void *accesses(void *arg)
+{
+	struct fixture *f = arg;
+
+	for (int i = 0; i < 30; i++) {
+		uint32_t access = 1 + i % 3;
+		int in = eventfd(0, EFD_CLOEXEC), out = -1;
+
+		if (i % 2)
+			signal_fence(in);
+		CHECK_OK(acquire(f, access, DLBUF_CUDA_STREAM_PER_THREAD, in));
+		signal_fence(in);
+		CHECK_OK(cuda_backend.release(&f->ci.base, access,
+					      DLBUF_CUDA_STREAM_PER_THREAD,
+					      &out));
+		if (out != -1) {
+			until_signalled(out);
+			close(out);
+		}
+		close(in);
+	}
+	return NULL;
+}
+
+static void check_threads(enum dlbuf_path path)
+{
+	pthread_t threads[3];
+	struct fixture f;
+
+	begin_both("");
+	import_ok(&f, open_ok(), path);
+	for (int i = 0; i < 3; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, accesses, &f));
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQ(f.ci.open, 0);
+	finish(&f);
+	end_both();
+}
+
+TEST(threads)
+{
+	check_threads(DLBUF_PATH_HOST);
+	check_threads(DLBUF_PATH_BRIDGE);
+}
+
+/* ---------------------------------------------------------------- faults */
+
+#ifdef CONFIG_FAULT_INJECTION
+static int walk_bridge(void)
+{
+	return walk_path(DLBUF_PATH_BRIDGE);
+}
+
+static int walk_host(void)
+{
+	return walk_path(DLBUF_PATH_HOST);
+}
+
+TEST(every_call_fails_once)
+{
+	begin_both("");
+	check_walks(walk_bridge);
+	end_both();
+	begin_both("");
+	check_walks(walk_host);
+	end_both();
+	begin_both("nomemops");
+	no_in();
+	no_out();
+	check_walks(walk_bridge);
+	end_both();
+}
+#endif
+#else
+TEST(cuda)
+{
+	SKIP("one of the two backends is not built");
+}
+#endif
+
+KTAP_MAIN()
