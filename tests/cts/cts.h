@@ -141,7 +141,7 @@ int cts_trace(void (*before)(void *), void (*traced)(void *), void *arg,
 
 struct cts_fence {
 	int drm;		/* the vgem node */
-	uint32_t handle, fence;
+	uint32_t fence;
 	int sync_file;		/* a fence of it, unsignalled */
 };
 
