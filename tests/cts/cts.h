@@ -49,6 +49,8 @@ struct cts_access {
 	 * memfd, and of other exporters it may take nothing.
 	 */
 	bool wants_memfds;
+	/* The fence of a release is there before the work has begun. */
+	bool fences_early;
 };
 
 extern const struct cts_access cts_cpu, cts_cuda, cts_vulkan;
