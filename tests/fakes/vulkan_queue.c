@@ -532,14 +532,17 @@ static int eventfd_of(struct submission *s)
 	return fd;
 }
 
-/* A vgem node for each, so that closing it is all there is to do. */
-static int sync_file_of(struct submission *s)
+/*
+ * A vgem node for each, so that closing it is all there is to do. Where the
+ * kernel makes none (any more) the work is waited for, as without a fence.
+ */
+static int sync_file_of(struct object *o, struct submission *s)
 {
 	int drm = vgem_open(), fd = -1;
 	uint32_t fence;
 
 	if (drm < 0 || vgem_fence_create(drm, &fence, &fd)) {
-		wrong("vgem makes no sync_file");
+		work_until(o);
 		if (drm >= 0)
 			close(drm);
 		return -1;
@@ -589,7 +592,7 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 	}
 	*fd = -1;
 	if (!fake.no_fd)
-		*fd = fake.sync_files ? sync_file_of(s) : eventfd_of(s);
+		*fd = fake.sync_files ? sync_file_of(o, s) : eventfd_of(s);
 	fake.exports++;
 	return end();
 }
