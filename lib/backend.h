@@ -34,7 +34,7 @@ struct dlbuf_device {
 	enum dlbuf_sync release_sync;	/* ... and release() */
 	uint32_t copy_align;	/* of rows for detile(): bytes, a power of 2 */
 	unsigned int refs;	/* under cache.lock */
-	struct dlbuf_device *next;	/* of release_sync EVENT; sync.c's */
+	struct dlbuf_device *next;	/* of those that have wait(); sync.c's */
 	struct cache cache;
 };
 
@@ -58,6 +58,8 @@ struct import {
 	 * backend->opaque a handle, and offsets go into byte_offset.
 	 */
 	void *data;
+	/* Releases of it give events, whatever the device's others give. */
+	bool unfenced;
 
 	/* Tensors and calls that use it: atomic, to and from 0 under cache.lock. */
 	unsigned int refs;
@@ -141,7 +143,7 @@ struct backend {
 	 * Ends an access, also when it fails: then the device is done with the
 	 * buffer. *fence is a new fd by release_sync, a sync_file or an
 	 * eventfd, or -1 when the work is complete; the core puts a sync_file
-	 * on the dma-buf. NULL with release_sync EVENT when nobody asks.
+	 * on the dma-buf. NULL where it is an event and nobody asks.
 	 * Required.
 	 */
 	int (*release)(struct import *imp, uint32_t access, void *stream,
@@ -151,7 +153,7 @@ struct backend {
 	 * Waits for the device's work on imp that was released, as far as the
 	 * access has to wait for it: what a fence on the dma-buf does for
 	 * others. deadline_ns as in dlbuf_acquire_opts. Required where
-	 * release_sync is EVENT.
+	 * release_sync is EVENT or an import is unfenced.
 	 */
 	int (*wait)(struct import *imp, uint32_t access, uint64_t deadline_ns);
 

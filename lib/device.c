@@ -89,7 +89,7 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 	event_user_add();
 	cache_init(&dev->cache, opts->flags & DLBUF_DEVICE_NO_CACHE ? 0 :
 								       max_idle);
-	if (dev->release_sync == DLBUF_SYNC_EVENT)
+	if (dev->backend->wait)
 		sync_add_device(dev);
 }
 
@@ -126,7 +126,7 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 void device_destroy(struct dlbuf_device *dev)
 {
 	/* Nobody else knows the device any more. */
-	if (dev->release_sync == DLBUF_SYNC_EVENT)
+	if (dev->backend->wait)
 		sync_remove_device(dev);
 	cache_trim(dev, 0);
 	cache_finish(&dev->cache);

@@ -112,6 +112,12 @@ void sync_remove_device(struct dlbuf_device *dev)
 	pthread_mutex_unlock(&unfenced.lock);
 }
 
+/* What was released of it is on no dma-buf. */
+static bool gives_events(const struct import *imp)
+{
+	return imp->unfenced || imp->dev->release_sync == DLBUF_SYNC_EVENT;
+}
+
 #define MAX_UNFENCED 16		/* imports of a buffer: devices times accesses */
 
 /*
@@ -134,7 +140,7 @@ int sync_wait_devices(const struct buffer_id *id, const struct dlbuf_device *but
 					    MAX_UNFENCED - n);
 	pthread_mutex_unlock(&unfenced.lock);
 	for (size_t i = 0; i < n; i++) {
-		if (!ret)
+		if (!ret && gives_events(found[i]))
 			ret = found[i]->dev->backend->wait(found[i], access,
 							   deadline_ns);
 		cache_unref(found[i]);
@@ -299,12 +305,12 @@ void sync_after(const struct sync_use *uses, uint32_t n, int fence)
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
 	struct dlbuf_device *dev = t->imp->dev;
-	bool asked = out || t->lease || dev->release_sync != DLBUF_SYNC_EVENT;
+	bool asked = out || t->lease || !gives_events(t->imp);
 	int fence = -1, ret;
 
 	ret = dev->backend->release(t->imp, access, stream,
 				    asked ? &fence : NULL);
-	if (!ret && dev->release_sync == DLBUF_SYNC_FENCE)
+	if (!ret && !gives_events(t->imp))
 		ret = publish(t->imp->fd, access, fence);
 	lease_hold(t->lease, fence);
 	if (!ret && out)

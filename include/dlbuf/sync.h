@@ -16,6 +16,7 @@
  *
  *	DLBUF_SYNC_FENCE   the device: neither call blocks. The CPU and every
  *	                   driver that looks at the dma-buf's fences see yours.
+ *	                   (Copies by the CPU, path `copy`, give events.)
  *	DLBUF_SYNC_EVENT   release returns at once and an event tells when the
  *	                   work is complete. The kernel lets no program make a
  *	                   fence, so there is none on the dma-buf.

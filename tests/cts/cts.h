@@ -49,6 +49,8 @@ struct cts_access {
 	 * memfd, and of other exporters it may take nothing.
 	 */
 	bool wants_memfds;
+	/* The fence of a release is there before the work has begun. */
+	bool fences_early;
 };
 
 extern const struct cts_access cts_cpu, cts_cuda, cts_vulkan;
@@ -141,7 +143,7 @@ int cts_trace(void (*before)(void *), void (*traced)(void *), void *arg,
 
 struct cts_fence {
 	int drm;		/* the vgem node */
-	uint32_t handle, fence;
+	uint32_t fence;
 	int sync_file;		/* a fence of it, unsignalled */
 };
 

@@ -220,5 +220,6 @@ const struct cts_access cts_cuda = {
 	.finish_read = cuda_finish_read,
 	.prepare = cuda_prepare,
 	.wants_memfds = true,
+	.fences_early = true,
 };
 #endif /* CONFIG_BACKEND_CUDA */

@@ -128,6 +128,12 @@ static void overlapping(void *arg)
 	close(fd);
 }
 
+/* Some drivers give a fence no earlier than they have begun. */
+static bool releases_early(const struct dlbuf_device_info *info)
+{
+	return info->release == DLBUF_SYNC_EVENT || cts_access->fences_early;
+}
+
 /* A producer that is late: its bytes come after everything was submitted. */
 static void late(void *arg)
 {
@@ -155,20 +161,25 @@ static void late(void *arg)
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
 	REQUIRE_OK(cts_access->submit_read(t, 0, BYTES, &job));
 	CHECK(!cts_access->job_done(job));
-	/* Some drivers give a fence no earlier than they have begun. */
-	if (info.release == DLBUF_SYNC_EVENT)
+	if (releases_early(&info))
 		CHECK_OK(dlbuf_release(t, NULL, NULL));
 	cts_poke_raw(fd, 0, want, BYTES);
 	CHECK(!cts_access->job_done(job));
 	cts_fence_signal(&f);
 	CHECK_OK(cts_access->finish_read(job, got, BYTES));
-	if (info.release != DLBUF_SYNC_EVENT)
+	if (!releases_early(&info))
 		CHECK_OK(dlbuf_release(t, NULL, NULL));
 	CHECK(!memcmp(want, got, BYTES));
 	cts_delete(t);
 	dlbuf_device_close(dev);
 	cts_fence_destroy(&f);
 	close(fd);
+}
+
+static bool gives_events(const struct dlbuf_device_info *info,
+			 enum dlbuf_path path)
+{
+	return info->release == DLBUF_SYNC_EVENT || path == DLBUF_PATH_COPY;
 }
 
 /*
@@ -189,8 +200,7 @@ static void elsewhere(void *arg)
 	void *job;
 
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	if (info.acquire != DLBUF_SYNC_FENCE ||
-	    info.release != DLBUF_SYNC_EVENT) {
+	if (info.acquire != DLBUF_SYNC_FENCE || !gives_events(&info, *path)) {
 		cts_delete(t);
 		dlbuf_device_close(dev);
 		close(fd);
@@ -211,6 +221,73 @@ static void elsewhere(void *arg)
 	CHECK_OK(dlbuf_acquire(c, DLBUF_WRITE, NULL, NULL));
 	CHECK(cts_access->job_done(job));
 	CHECK_OK(dlbuf_release(c, NULL, NULL));
+	CHECK_OK(cts_access->finish_read(job, got, sizeof(got)));
+	cts_delete(c);
+	cts_delete(t);
+	dlbuf_device_close(cpu);
+	dlbuf_device_close(dev);
+	cts_fence_destroy(&f);
+	close(fd);
+}
+
+/* What the dma-buf has for a reader to wait for: 0 pending, 1 signalled. */
+static int status_of(int fd)
+{
+	int fence = -1, status = -1;
+
+	REQUIRE_OK(dlbuf_fence_export(fd, DLBUF_READ, &fence));
+	CHECK_OK(dlbuf_fence_status(fence, &status));
+	close(fence);
+	return status;
+}
+
+/*
+ * Work that is held up, of a device that gives fences: the kernel has one of it
+ * before it has begun, and everybody waits for that. What the CPU copies has
+ * none: its bracket would wait for what comes after it.
+ */
+static void fenced(void *arg)
+{
+	const enum dlbuf_path *path = arg;
+	int fd = cts_alloc("udmabuf", BYTES), out = -1;
+	struct dlbuf_device *dev = cts_open(), *cpu = NULL;
+	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *c;
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	DLBUF_OPTS(dlbuf_acquire_opts, after, .fence = -1);
+	DLBUF_INFO(dlbuf_device_info, info);
+	unsigned char got[16];
+	struct cts_fence f;
+	void *job;
+
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	if (info.acquire != DLBUF_SYNC_FENCE ||
+	    info.release != DLBUF_SYNC_FENCE || !cts_access->fences_early) {
+		cts_delete(t);
+		dlbuf_device_close(dev);
+		close(fd);
+		SKIP("the device waits for no fence, or gives none in advance");
+	}
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	c = cts_import(cpu, fd, BYTES);
+	cts_fence_create(&f);
+	after.fence = f.sync_file;
+	CHECK_EQ(status_of(fd), 1);
+	CHECK_OK(dlbuf_acquire(t, DLBUF_RW, NULL, &after));
+	REQUIRE_OK(cts_access->submit_read(t, 0, sizeof(got), &job));
+	/* The caller's fence is the caller's: it is not on the dma-buf. */
+	CHECK_EQ(status_of(fd), 1);
+	CHECK_OK(dlbuf_release(t, NULL, &out));
+	CHECK_EQ(status_of(fd), gives_events(&info, *path));
+	CHECK_ERR(dlbuf_fence_wait(out, 1), -ETIME);
+	CHECK(!cts_access->job_done(job));
+	CHECK_ERR(dlbuf_acquire(c, DLBUF_READ, NULL, &past), -ETIME);
+	cts_fence_signal(&f);
+	CHECK_OK(dlbuf_acquire(c, DLBUF_READ, NULL, NULL));
+	CHECK_EQ(status_of(fd), 1);
+	CHECK(cts_access->job_done(job));
+	CHECK_OK(dlbuf_release(c, NULL, NULL));
+	CHECK_OK(dlbuf_fence_wait(out, 0));
+	close(out);
 	CHECK_OK(cts_access->finish_read(job, got, sizeof(got)));
 	cts_delete(c);
 	cts_delete(t);
@@ -413,6 +490,7 @@ void cts_cases_path(void)
 			  arg);
 		ktap_case(cts_name("path/%s/late", name), late, arg);
 		ktap_case(cts_name("path/%s/elsewhere", name), elsewhere, arg);
+		ktap_case(cts_name("path/%s/fenced", name), fenced, arg);
 	}
 	ktap_case("path/probe", probe, NULL);
 	ktap_case("path/leave", leave, NULL);

@@ -15,29 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <drm.h>
-#include <drm_mode.h>
 #include <linux/dma-buf.h>
 
 #include "cts.h"
 #include "memory.h"
-
-/* drm/vgem_drm.h, which no package of user space installs. */
-struct vgem_fence_attach {
-	uint32_t handle;
-	uint32_t flags;
-	uint32_t out_fence;
-	uint32_t pad;
-};
-struct vgem_fence_signal {
-	uint32_t fence;
-	uint32_t flags;
-};
-#define VGEM_FENCE_WRITE 1u
-#define VGEM_FENCE_ATTACH \
-	DRM_IOWR(DRM_COMMAND_BASE + 1, struct vgem_fence_attach)
-#define VGEM_FENCE_SIGNAL \
-	DRM_IOW(DRM_COMMAND_BASE + 2, struct vgem_fence_signal)
+#include "vgem.h"
 
 const char *cts_name(const char *fmt, ...)
 {
@@ -339,61 +321,23 @@ bool cts_no_sync_file(int fd)
 	return false;
 }
 
-static int open_vgem(void)
-{
-	/* Dumb buffers are not made on render nodes. */
-	for (int i = 0; i < 8; i++) {
-		char path[64], name[32] = "";
-		struct drm_version v = { .name = name,
-					 .name_len = sizeof(name) - 1 };
-		int fd;
-
-		snprintf(path, sizeof(path), "/dev/dri/card%d", i);
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		if (fd < 0)
-			continue;
-		if (!ioctl(fd, DRM_IOCTL_VERSION, &v) && !strcmp(name, "vgem"))
-			return fd;
-		close(fd);
-	}
-	return -1;
-}
-
 void cts_fence_create(struct cts_fence *f)
 {
-	struct drm_mode_create_dumb dumb = { .width = 1024, .height = 1,
-					     .bpp = 32 };
-	struct vgem_fence_attach attach = { .flags = VGEM_FENCE_WRITE };
-	struct drm_prime_handle prime = { .flags = DRM_CLOEXEC | DRM_RDWR };
-	struct dma_buf_export_sync_file export = {
-		.flags = DMA_BUF_SYNC_READ,
-	};
+	const char *failed;
 
-	*f = (struct cts_fence){ .drm = open_vgem(), .sync_file = -1 };
+	*f = (struct cts_fence){ .drm = vgem_open(), .sync_file = -1 };
 	if (f->drm < 0)
 		SKIP("there is no vgem device");
-	if (ioctl(f->drm, DRM_IOCTL_MODE_CREATE_DUMB, &dumb))
-		FATAL("DRM_IOCTL_MODE_CREATE_DUMB: %s", strerror(errno));
-	f->handle = attach.handle = prime.handle = dumb.handle;
-	if (ioctl(f->drm, VGEM_FENCE_ATTACH, &attach))
-		FATAL("VGEM_FENCE_ATTACH: %s", strerror(errno));
-	f->fence = attach.out_fence;
-	if (ioctl(f->drm, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime))
-		FATAL("DRM_IOCTL_PRIME_HANDLE_TO_FD: %s", strerror(errno));
-	if (ioctl(prime.fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export)) {
-		if (errno == ENOTTY)
-			SKIP("the kernel has no DMA_BUF_IOCTL_EXPORT_SYNC_FILE");
-		FATAL("DMA_BUF_IOCTL_EXPORT_SYNC_FILE: %s", strerror(errno));
-	}
-	close(prime.fd);
-	f->sync_file = export.fd;
+	failed = vgem_fence_create(f->drm, &f->fence, &f->sync_file);
+	if (failed && errno == ENOTTY)
+		SKIP("the kernel has no %s", failed);
+	if (failed)
+		FATAL("%s: %s", failed, strerror(errno));
 }
 
 void cts_fence_signal(struct cts_fence *f)
 {
-	struct vgem_fence_signal signal = { .fence = f->fence };
-
-	if (ioctl(f->drm, VGEM_FENCE_SIGNAL, &signal))
+	if (vgem_fence_signal(f->drm, f->fence))
 		FATAL("VGEM_FENCE_SIGNAL: %s", strerror(errno));
 }
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "vgem.h"
 #include "vulkan_objects.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -615,10 +616,20 @@ EXPORT struct fake_vulkan *fake_vulkan(bool reset)
 	return &fake;
 }
 
+static bool has_vgem(void)
+{
+	int drm = vgem_open();
+
+	if (drm >= 0)
+		close(drm);
+	return drm >= 0;
+}
+
 /*
  * For programs that do not know of the double: with FAKE_VULKAN=bridge it is the
- * GPU of CUDA's double, as far as a bridge needs one. What its SYNC_FDs are the
- * kernel would not take, so that it gives none before their time.
+ * GPU of CUDA's double, as far as a bridge needs one. Where there is no vgem, or
+ * with bridge-event, its SYNC_FDs are eventfds, which the kernel would not take,
+ * so that it gives none before their time.
  */
 __attribute__((constructor)) static void loaded(void)
 {
@@ -628,7 +639,7 @@ __attribute__((constructor)) static void loaded(void)
 	struct fake_physical *p = &fake.physical[0];
 	const char **names = p->extensions;
 
-	if (!word || strcmp(word, "bridge"))
+	if (!word || (strcmp(word, "bridge") && strcmp(word, "bridge-event")))
 		return;
 	fake_vulkan(true);
 	while (*names)
@@ -639,5 +650,6 @@ __attribute__((constructor)) static void loaded(void)
 	p->timeline = p->timeline_out = p->memory_out = true;
 	p->queues = 16;
 	fake.threaded = true;
-	fake.export_blocks = UINT_MAX;
+	fake.sync_files = !strcmp(word, "bridge") && has_vgem();
+	fake.export_blocks = fake.sync_files ? 0 : UINT_MAX;
 }

@@ -10,7 +10,8 @@
  * The device does what was submitted in order, and only when it is looked at:
  * by a wait, by vkGetFenceStatus() unless it is busy, by run(). A semaphore's
  * SYNC_FD is anything that poll() takes: the double waits for what becomes
- * readable and hands out eventfds, which it writes to.
+ * readable and hands out eventfds, which it writes to, or (sync_files) fences of
+ * vgem, which the kernel takes for what they are.
  *
  * What is shared with another API: a timeline is a memfd of 4096 bytes with its
  * value as a uint64_t at the beginning, which both sides read and write
@@ -98,6 +99,7 @@ struct fake_vulkan {
 	unsigned int spared;		/* so many calls of it before */
 	bool busy;			/* done with nothing before a wait */
 	bool no_fd;			/* vkGetSemaphoreFdKHR gives -1 */
+	bool sync_files;		/* SYNC_FDs are sync_files, by vgem */
 	unsigned int export_blocks;	/* so many SYNC_FDs wait for their work */
 	bool export_early;		/* a SYNC_FD that does not wait for it */
 	bool export_late;		/* one that does not signal with it */

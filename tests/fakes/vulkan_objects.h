@@ -61,6 +61,7 @@ struct submission {
 	struct point after, signal; /* of timelines, or of none */
 	int wait;		/* a sync_file that it waits for, or -1 */
 	int tell;		/* our end of a sync_file that waits for it, or -1 */
+	uint32_t fence;		/* where that is a vgem node: which, else 0 */
 };
 
 /* Oldest first: a queue does one thing after the other. */

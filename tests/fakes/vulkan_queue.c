@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* See vulkan.h: commands, what is submitted, fences and semaphores. */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "vgem.h"
 #include "vulkan_objects.h"
 
 /* ---------------------------------------------------------------- commands */
@@ -132,10 +134,22 @@ static bool readable(int fd)
 	return poll(&p, 1, 0) == 1;
 }
 
-static void complete(struct submission *s)
+/* A vgem fence that has signalled by itself was too late already. */
+static void tell(struct submission *s)
 {
 	uint64_t one = 1;
+	int ret;
 
+	if (s->tell < 0)
+		return;
+	ret = s->fence ? vgem_fence_signal(s->tell, s->fence) :
+			 write(s->tell, &one, sizeof(one));
+	if (close(s->tell) || (ret < 0 && errno != ETIMEDOUT))
+		wrong("a sync_file of ours was closed by somebody else");
+}
+
+static void complete(struct submission *s)
+{
 	if (s->cmd)
 		execute_copy(s->cmd);
 	for (unsigned int i = 0; i < s->nuses; i++) {
@@ -146,9 +160,7 @@ static void complete(struct submission *s)
 		timeline_set(s->signal.timeline, s->signal.value);
 	if (s->wait >= 0)
 		close(s->wait);
-	if (s->tell >= 0 && (write(s->tell, &one, sizeof(one)) < 0 ||
-			     close(s->tell)))
-		wrong("a sync_file of ours was closed by somebody else");
+	tell(s);
 	memmove(s, s + 1, (--fake.pending - (s - submissions)) * sizeof(*s));
 }
 
@@ -511,6 +523,41 @@ static struct submission *submission_of(const struct object *o)
 	return NULL;
 }
 
+static int eventfd_of(struct submission *s)
+{
+	int fd = eventfd(!s || fake.export_early, EFD_CLOEXEC);
+
+	if (s && !fake.export_late)
+		s->tell = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	return fd;
+}
+
+/*
+ * A vgem node for each, so that closing it is all there is to do. Where the
+ * kernel makes none (any more) the work is waited for, as without a fence.
+ */
+static int sync_file_of(struct object *o, struct submission *s)
+{
+	int drm = vgem_open(), fd = -1;
+	uint32_t fence;
+
+	if (drm < 0 || vgem_fence_create(drm, &fence, &fd)) {
+		work_until(o);
+		if (drm >= 0)
+			close(drm);
+		return -1;
+	}
+	if (!s) {
+		vgem_fence_signal(drm, fence);
+		close(drm);
+		return fd;
+	}
+	s->tell = fcntl(drm, F_DUPFD_CLOEXEC, 3);
+	s->fence = fence;
+	close(drm);
+	return fd;
+}
+
 static VkResult GetSemaphoreFdKHR(VkDevice device,
 				  const VkSemaphoreGetFdInfoKHR *info, int *fd)
 {
@@ -544,11 +591,8 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 		o->signal = false;
 	}
 	*fd = -1;
-	if (!fake.no_fd) {
-		*fd = eventfd(!s || fake.export_early, EFD_CLOEXEC);
-		if (s && !fake.export_late)
-			s->tell = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
-	}
+	if (!fake.no_fd)
+		*fd = fake.sync_files ? sync_file_of(o, s) : eventfd_of(s);
 	fake.exports++;
 	return end();
 }

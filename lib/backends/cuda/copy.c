@@ -4,6 +4,10 @@
  * and out again on that of a writer's release. By a GPU where there is a bridge,
  * else by the CPU through pinned memory: the stream calls a function of ours
  * that copies between the mapping and that memory, so that nobody waits.
+ *
+ * That function's bracket waits for the fences on the dma-buf. One of work that
+ * is behind the function on its stream would be waited for for ever, so that no
+ * release of these imports gives a fence.
  */
 #include <errno.h>
 #include <string.h>

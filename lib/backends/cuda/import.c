@@ -269,6 +269,7 @@ int cuda_import(struct import *imp)
 		ret = try_path(ci, i);
 		if (!ret) {
 			imp->path = paths[i].path;
+			imp->unfenced = paths[i].path == DLBUF_PATH_COPY;
 			break;
 		}
 		if (!err || err == -EOPNOTSUPP || err == -EIO)

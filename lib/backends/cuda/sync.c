@@ -89,7 +89,7 @@ static int release_on(struct cuda_import *ci, uint32_t access,
 		      cuda_stream stream, int *fence)
 {
 	struct cuda_device *dev = to_cuda(ci->base.dev);
-	bool makes_fence = dev->caps.fences_out && fence;
+	bool makes_fence = dev->caps.fences_out && fence && !ci->base.unfenced;
 	bool writes = cuda_copies(ci) && access & DLBUF_WRITE;
 	int out = -1, ret = 0, end;
 
