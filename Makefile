@@ -244,7 +244,9 @@ lab := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_BACKEND_VULKAN)),$(lab-src:%.c=
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
 cflags-tests = -Ilib -Itests
-$(O)/tests/cts/util.o $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
+# The kernel's own headers have it, too.
+$(O)/tests/cts/util.o $(lab:%=%.o): cflags-tests += \
+	$(shell $(PKG_CONFIG) --cflags libdrm 2>/dev/null || echo -isystem /usr/include/drm)
 
 define link-test
 	$(call say,LD,$@)
@@ -271,6 +273,12 @@ $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
 $(lab): $(O)/%: $(O)/%.o $(patsubst %,$(O)/tests/cts/%.o,util cpu vulkan) $(test-a)
 	$(link-test)
+# For a machine with a GPU, see docs/hardware: what they share is gpu.c.
+gpu-src := $(filter-out tests/gpu/gpu.c,$(wildcard tests/gpu/*.c))
+gpu := $(if $(CONFIG_BACKEND_CUDA),$(gpu-src:%.c=$(O)/%))
+$(gpu): $(O)/%: $(O)/%.o $(O)/tests/gpu/gpu.o \
+		$(patsubst %,$(O)/tests/cts/%.o,util cuda vulkan) $(test-a)
+	$(link-test)
 # Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link.
 fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
@@ -283,17 +291,18 @@ $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) $(bench-ldflags) -ldl -lpthread
 
-.PHONY: tests unit cts lab-tests benchmarks fuzz fuzz-merge
+.PHONY: tests unit cts lab-tests gpu-tests benchmarks fuzz fuzz-merge
 unit: $(unit) $(so)
 cts: $(cts)
 lab-tests: $(lab)
+gpu-tests: $(cts) $(gpu)
 benchmarks: $(bench)
 fuzz: $(fuzz)
 # After tests/fuzz/run has searched: keeps what reaches new code.
 fuzz-merge:
 	$(Q)for f in $(fuzz-src:tests/fuzz/%.c=%); do mkdir -p tests/fuzz/corpus/$$f && \
 		$(O)/tests/fuzz/$$f -merge=1 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
-tests: unit cts lab-tests benchmarks
+tests: unit cts lab-tests gpu-tests benchmarks
 
 # ---------------------------------------------------------------- install
 
