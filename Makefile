@@ -55,7 +55,7 @@ endif
 # that need no configuration
 
 no-config := help clean deps run check mutate lab lab-shell menuconfig defconfig \
-	setconfig savedefconfig uninstall bench
+	setconfig savedefconfig uninstall bench check-gpu
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
 endif
@@ -92,15 +92,25 @@ savedefconfig:
 	$(need-kconfiglib)
 	$(Q)$(PYTHON) -m savedefconfig --kconfig Kconfig --out $(O)/defconfig
 
+# Without kconfiglib: the defaults, less what cannot be built here.
+ifneq ($(PYTHON),)
 $(O)/.config: | $(O)/
-	$(need-kconfiglib)
 	$(call say,CONFIG,$@)
 	$(Q)$(PYTHON) -m alldefconfig Kconfig >/dev/null
 	$(Q)$(if $(SET),$(PYTHON) -m setconfig --kconfig Kconfig $(SET) >/dev/null)
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
-	$(need-kconfiglib)
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
+else
+$(O)/.config: | $(O)/
+	$(call say,CONFIG,$@)
+	$(Q)CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' PKG_CONFIG='$(PKG_CONFIG)' \
+		GLSLANG='$(GLSLANG)' tools/plain-config $(SET) > $@
+
+$(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
+	$(Q)cp $< $(O)/.config.full
+	$(Q)sed -n 's/^\(CONFIG_[A-Z0-9_]*\)=y/#define \1 1/p' $< > $@
+endif
 
 # auto.mk is what make itself reads; made of the resolved configuration, in
 # which symbols that Kconfig has gained since have their defaults.
@@ -333,7 +343,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check mutate docs docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
+.PHONY: deps run check check-gpu mutate docs docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
 deps:
 	$(Q)tools/deps
 
@@ -345,6 +355,10 @@ run:
 check:
 	$(Q)tools/deps build lab check
 	$(Q)tests/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
+
+# Needs nothing but a compiler, make and Python: no network, no root.
+check-gpu:
+	$(Q)tests/gpu/run O=$(O) $(filter-out O=%,$(MAKEOVERRIDES)); r=$$?; [ $$r = 4 ] || exit $$r
 
 mutate:
 	$(Q)tools/deps build lab check
@@ -410,6 +424,8 @@ help:
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
+	'make check-gpu       the tests for a machine with an NVIDIA GPU, which write a report' \
+	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
 	'make docs             docs/formats.md, its man page and docs/interop/python.md, from' \
 	'                      what the tool prints and the tests ran, and the offsets in' \
