@@ -296,6 +296,7 @@ $(fuzz): $(O)/%: $(O)/%.o $(test-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -fsanitize=fuzzer -o $@ $< $(test-a) $(all-ldflags) -ldl -lpthread
 # bench/import and bench/frame count the library's allocations.
+$(O)/bench/cuda.o: cflags-bench = -Ilib
 $(O)/bench/import $(O)/bench/frame: bench-ldflags := -Wl,--wrap=calloc
 $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
@@ -305,7 +306,7 @@ $(bench): $(O)/%: $(O)/%.o $(lib-a)
 unit: $(unit) $(so)
 cts: $(cts)
 lab-tests: $(lab)
-gpu-tests: $(cts) $(gpu)
+gpu-tests: $(cts) $(gpu) $(O)/bench/cuda
 benchmarks: $(bench)
 fuzz: $(fuzz)
 # After tests/fuzz/run has searched: keeps what reaches new code.

@@ -83,6 +83,9 @@ enum {
 	X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2,			\
 	  (void *to, cuda_pointer from, size_t bytes,			\
 	   cuda_stream stream))						\
+	X(MemcpyAsync, cuMemcpyAsync,					\
+	  (cuda_pointer to, cuda_pointer from, size_t bytes,		\
+	   cuda_stream stream))						\
 	X(StreamCreate, cuStreamCreate,					\
 	  (cuda_stream *stream, unsigned int flags))			\
 	X(StreamDestroy, cuStreamDestroy_v2, (cuda_stream stream))	\
@@ -101,8 +104,6 @@ enum {
 	X(EventRecord, cuEventRecord,					\
 	  (cuda_event event, cuda_stream stream))			\
 	X(EventSynchronize, cuEventSynchronize, (cuda_event event))	\
-	X(EventElapsedTime, cuEventElapsedTime,				\
-	  (float *ms, cuda_event from, cuda_event to))			\
 	X(ImportExternalMemory, cuImportExternalMemory,			\
 	  (cuda_external_memory *memory,				\
 	   const struct cuda_memory_desc *desc))			\

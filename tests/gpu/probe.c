@@ -75,6 +75,35 @@ TEST(attributes)
 	gpu_end();
 }
 
+static int record_device(const struct dlbuf_device_info *info, void *data)
+{
+	++*(int *)data;
+	gpu_record("machine", "%s: %s %s%s", info->name, info->description,
+		   info->driver, info->status ? info->reason : "");
+	CHECK(!info->status == !info->reason[0]);
+	return 0;
+}
+
+static int record_exporter(const struct dlbuf_exporter_info *info, void *data)
+{
+	++*(int *)data;
+	gpu_record("machine", "%s: %s", info->name,
+		   info->status ? info->reason : "yes");
+	return 0;
+}
+
+/* Devices of all backends, exporters. */
+TEST(machine)
+{
+	int n = 0;
+
+	gpu_begin();
+	CHECK_OK(dlbuf_device_each(record_device, &n));
+	CHECK_OK(dlbuf_exporter_each(record_exporter, &n));
+	CHECK(n > 2);
+	gpu_end();
+}
+
 /* What the library makes of the machine. */
 TEST(device)
 {

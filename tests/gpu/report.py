@@ -153,6 +153,17 @@ def numbers(n):
         yield ""
 
 
+def lines_about(n):
+    """The same for who looks on."""
+    if not n:
+        return
+    for f in n["figures"]:
+        yield f"{f['name']}: {f['value']:g} {f['unit']}"
+    for f in n["targets"]:
+        yield (f"{'met' if f['met'] else 'missed'}: {f['name']}, "
+               f"{f['measured']}")
+
+
 def steps(all_steps):
     yield from ["## What ran", ""]
     rows, skipped = [], []
