@@ -901,6 +901,9 @@ static void compare_vulkan(const char *what, struct dlbuf_device *vk, int fd,
 	CHECK(t || dlbuf_last_error()[0]);
 	if (!t)
 		return;
+	/* A double of the loader has no copies but dlbuf's. */
+	if (cts_vulkan.read(t, 0, got, 4) == -ENOENT)
+		SKIP("the driver has no commands to read it with");
 	next();
 	fill(data);
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
