@@ -55,7 +55,7 @@ endif
 # that need no configuration
 
 no-config := help clean deps run check mutate lab lab-shell menuconfig defconfig \
-	setconfig savedefconfig uninstall bench
+	setconfig savedefconfig uninstall bench check-gpu
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
 endif
@@ -92,15 +92,25 @@ savedefconfig:
 	$(need-kconfiglib)
 	$(Q)$(PYTHON) -m savedefconfig --kconfig Kconfig --out $(O)/defconfig
 
+# Without kconfiglib: the defaults, less what cannot be built here.
+ifneq ($(PYTHON),)
 $(O)/.config: | $(O)/
-	$(need-kconfiglib)
 	$(call say,CONFIG,$@)
 	$(Q)$(PYTHON) -m alldefconfig Kconfig >/dev/null
 	$(Q)$(if $(SET),$(PYTHON) -m setconfig --kconfig Kconfig $(SET) >/dev/null)
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
-	$(need-kconfiglib)
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
+else
+$(O)/.config: | $(O)/
+	$(call say,CONFIG,$@)
+	$(Q)CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' PKG_CONFIG='$(PKG_CONFIG)' \
+		GLSLANG='$(GLSLANG)' tools/plain-config $(SET) > $@
+
+$(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
+	$(Q)cp $< $(O)/.config.full
+	$(Q)sed -n 's/^\(CONFIG_[A-Z0-9_]*\)=y/#define \1 1/p' $< > $@
+endif
 
 # auto.mk is what make itself reads; made of the resolved configuration, in
 # which symbols that Kconfig has gained since have their defaults.
@@ -244,7 +254,9 @@ lab := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_BACKEND_VULKAN)),$(lab-src:%.c=
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
 cflags-tests = -Ilib -Itests
-$(O)/tests/cts/util.o $(O)/tests/fakes/vulkan.o $(O)/tests/fakes/vulkan_queue.o $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
+# The kernel's own headers have it, too.
+$(O)/tests/cts/util.o $(O)/tests/fakes/vulkan.o $(O)/tests/fakes/vulkan_queue.o $(lab:%=%.o): cflags-tests += \
+	$(shell $(PKG_CONFIG) --cflags libdrm 2>/dev/null || echo -isystem /usr/include/drm)
 
 define link-test
 	$(call say,LD,$@)
@@ -271,6 +283,12 @@ $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
 $(lab): $(O)/%: $(O)/%.o $(patsubst %,$(O)/tests/cts/%.o,util cpu vulkan) $(test-a)
 	$(link-test)
+# For a machine with a GPU, see docs/hardware: what they share is gpu.c.
+gpu-src := $(filter-out tests/gpu/gpu.c,$(wildcard tests/gpu/*.c))
+gpu := $(if $(CONFIG_BACKEND_CUDA),$(gpu-src:%.c=$(O)/%))
+$(gpu): $(O)/%: $(O)/%.o $(O)/tests/gpu/gpu.o \
+		$(patsubst %,$(O)/tests/cts/%.o,util cuda vulkan) $(test-a)
+	$(link-test)
 # Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link.
 fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
@@ -278,22 +296,24 @@ $(fuzz): $(O)/%: $(O)/%.o $(test-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -fsanitize=fuzzer -o $@ $< $(test-a) $(all-ldflags) -ldl -lpthread
 # bench/import and bench/frame count the library's allocations.
+$(O)/bench/cuda.o: cflags-bench = -Ilib
 $(O)/bench/import $(O)/bench/frame: bench-ldflags := -Wl,--wrap=calloc
 $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) $(bench-ldflags) -ldl -lpthread
 
-.PHONY: tests unit cts lab-tests benchmarks fuzz fuzz-merge
+.PHONY: tests unit cts lab-tests gpu-tests benchmarks fuzz fuzz-merge
 unit: $(unit) $(so)
 cts: $(cts)
 lab-tests: $(lab)
+gpu-tests: $(cts) $(gpu) $(O)/bench/cuda
 benchmarks: $(bench)
 fuzz: $(fuzz)
 # After tests/fuzz/run has searched: keeps what reaches new code.
 fuzz-merge:
 	$(Q)for f in $(fuzz-src:tests/fuzz/%.c=%); do mkdir -p tests/fuzz/corpus/$$f && \
 		$(O)/tests/fuzz/$$f -merge=1 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
-tests: unit cts lab-tests benchmarks
+tests: unit cts lab-tests gpu-tests benchmarks
 
 # ---------------------------------------------------------------- install
 
@@ -324,7 +344,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check mutate docs docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
+.PHONY: deps run check check-gpu mutate docs docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
 deps:
 	$(Q)tools/deps
 
@@ -336,6 +356,10 @@ run:
 check:
 	$(Q)tools/deps build lab check
 	$(Q)tests/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
+
+# Needs nothing but a compiler, make and Python: no network, no root.
+check-gpu:
+	$(Q)tests/gpu/run O=$(O) $(filter-out O=%,$(MAKEOVERRIDES)); r=$$?; [ $$r = 4 ] || exit $$r
 
 mutate:
 	$(Q)tools/deps build lab check
@@ -401,6 +425,8 @@ help:
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
+	'make check-gpu       the tests for a machine with an NVIDIA GPU, which write a report' \
+	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
 	'make docs             docs/formats.md, its man page and docs/interop/python.md, from' \
 	'                      what the tool prints and the tests ran, and the offsets in' \

@@ -131,6 +131,12 @@ struct backend {
 	int (*check_stream)(struct dlbuf_device *dev, void *stream);
 
 	/*
+	 * Whether a stream stands for no order at all: then nobody is waited for
+	 * and acquire()'s fence is -1. Optional: without it none does.
+	 */
+	bool (*unordered)(const void *stream);
+
+	/*
 	 * Begins an access. The core has waited for the fences, or, on a
 	 * device with acquire_sync FENCE, gives what is pending as one
 	 * sync_file, borrowed, for the device to wait for; else fence is -1.

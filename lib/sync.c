@@ -163,7 +163,10 @@ static int begin(struct import *imp, uint32_t access, void *stream,
 		 const struct dlbuf_acquire_opts *o)
 {
 	int explicit = o->fence ? o->fence : -1, fence = -1, ret;
+	const struct backend *backend = imp->dev->backend;
 
+	if (backend->unordered && backend->unordered(stream))
+		return backend->acquire(imp, access, stream, -1);
 	ret = sync_wait_devices(&imp->id, imp->dev, access, o->deadline_ns);
 	if (ret)
 		return ret;
@@ -172,7 +175,7 @@ static int begin(struct import *imp, uint32_t access, void *stream,
 	else
 		ret = wait_here(imp, access, explicit, o->deadline_ns);
 	if (!ret)
-		ret = imp->dev->backend->acquire(imp, access, stream, fence);
+		ret = backend->acquire(imp, access, stream, fence);
 	if (fence != -1)
 		close(fence);
 	return ret;

@@ -373,6 +373,7 @@ const struct backend cuda_backend = {
 	.import = cuda_import,
 	.unimport = cuda_unimport,
 	.check_stream = cuda_check_stream,
+	.unordered = cuda_unordered,
 	.acquire = cuda_acquire,
 	.release = cuda_release,
 	.wait = cuda_wait,

@@ -189,6 +189,7 @@ void cuda_unimport(struct import *imp);
 void cuda_memory_free(struct cuda_memory *m);
 
 /* sync.c */
+bool cuda_unordered(const void *stream);
 int cuda_check_stream(struct dlbuf_device *dev, void *stream);
 int cuda_acquire(struct import *imp, uint32_t access, void *stream, int fence);
 int cuda_release(struct import *imp, uint32_t access, void *stream, int *fence);

@@ -10,7 +10,7 @@ static cuda_stream stream_of(void *stream)
 	return stream ? stream : CUABI_STREAM_LEGACY;
 }
 
-static bool is_unordered(void *stream)
+bool cuda_unordered(const void *stream)
 {
 	return stream == DLBUF_CUDA_STREAM_NO_ORDER;
 }
@@ -49,7 +49,7 @@ int cuda_check_stream(struct dlbuf_device *base, void *stream)
 	struct cuda_scope scope;
 	int ret;
 
-	if (is_unordered(stream))
+	if (cuda_unordered(stream))
 		return 0;
 	ret = cuda_enter(dev, &scope);
 	if (ret)
@@ -69,7 +69,7 @@ int cuda_acquire(struct import *imp, uint32_t access, void *stream, int fence)
 	int ret;
 
 	(void)access;
-	if (is_unordered(stream))
+	if (cuda_unordered(stream))
 		return !cuda_copies(ci) ? 0 :
 		       fail(-EINVAL, "%s: a copy is made on a stream, -1 is "
 			    "none", dev->base.name);
@@ -150,7 +150,7 @@ int cuda_release(struct import *imp, uint32_t access, void *stream, int *fence)
 
 	if (fence)
 		*fence = -1;
-	if (is_unordered(stream))
+	if (cuda_unordered(stream))
 		return release_unordered(ci, access);
 	ret = cuda_enter(dev, &scope);
 	if (!ret) {

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the programs of the suite for a GPU share: the driver, a stream that is
+ * held back, and the records of what was found, of which the report is made.
+ */
+#ifndef DLBUF_GPU_H
+#define DLBUF_GPU_H
+
+#include <dlbuf/cuda.h>
+#include <dlbuf/dlbuf.h>
+
+#include "driver.h"
+#include "ktap.h"
+
+extern struct driver cu;
+extern cuda_device gpu;
+
+/* Loads the driver; its device 0's context is current. Skips the case without. */
+void gpu_begin(void);
+void gpu_end(void);
+
+/* Skips the case where the driver has no such function. */
+#define GPU_NEEDS(name)							\
+	do {								\
+		if (!cu.name)						\
+			SKIP("the driver has no cu" #name "()");	\
+	} while (0)
+
+/* 0, or the case ends with the driver's words. */
+#define GPU_OK(name, ...) gpu_ok(__FILE__, __LINE__, cu.name(__VA_ARGS__), \
+				 "cu" #name)
+void gpu_ok(const char *file, int line, cuda_result result, const char *call);
+
+/*
+ * A finding: a line of the output, and of DLBUF_GPU_RECORDS where that is set,
+ * as JSON. what: "register/memfd".
+ */
+void gpu_record(const char *what, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* A call that may be refused: recorded as what the driver says. */
+bool gpu_answer(const char *what, const char *call, cuda_result result);
+
+uint64_t gpu_now(void);		/* CLOCK_MONOTONIC, nanoseconds */
+
+/* Opens "cuda:0", or the case is skipped. */
+struct dlbuf_device *gpu_open(uint32_t flags);
+
+/* A udmabuf with its memfd; skips the case where there is none. */
+struct dlbuf_udmabuf gpu_udmabuf(uint64_t bytes);
+
+/* A byte tensor over all of a dma-buf, by these paths only; NULL: none. */
+DLManagedTensorVersioned *gpu_import(struct dlbuf_device *dev, int fd,
+				     uint64_t bytes, uint32_t paths);
+
+/*
+ * A stream that does nothing until it is let go: by a word of pinned memory for
+ * which it waits, or where the driver has no such wait by a function that it
+ * calls. While it is held nothing may be allocated or freed with the driver,
+ * which may wait for all streams then.
+ */
+struct gpu_hold {
+	cuda_stream stream;
+	uint32_t *word;
+	cuda_pointer pointer;
+	int pipe[2];
+	bool by_word;
+};
+void gpu_hold_create(struct gpu_hold *h);
+void gpu_hold(struct gpu_hold *h);
+void gpu_let_go(struct gpu_hold *h);
+void gpu_hold_destroy(struct gpu_hold *h);
+
+/* Whether the stream's work is done, without waiting. */
+bool gpu_idle(cuda_stream stream);
+
+#endif /* DLBUF_GPU_H */
