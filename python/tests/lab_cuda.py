@@ -36,7 +36,7 @@ def on(words):
                 raise Skip("CUDA_DOUBLE names no double of CUDA's driver")
             p = subprocess.run(
                 [sys.executable, __file__, fn.__name__], text=True,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600,
                 env={**os.environ, "DLBUF_CUDA_LIBRARY": double,
                      "FAKE_CUDA": words + ",strict"})
             assert not p.returncode, f"{p.returncode}: {p.stdout}"
