@@ -91,12 +91,15 @@ static const struct reducer cpu_reducer = {
 	.reduce = cpu_reduce,
 };
 
-extern const struct reducer vulkan_reducer;
+extern const struct reducer cuda_reducer, vulkan_reducer;
 
 const struct reducer *reducer_find(DLDeviceType type)
 {
 	static const struct reducer *const reducers[] = {
 		&cpu_reducer,
+#ifdef CONFIG_BACKEND_CUDA
+		&cuda_reducer,
+#endif
 #ifdef CONFIG_BACKEND_VULKAN
 		&vulkan_reducer,
 #endif

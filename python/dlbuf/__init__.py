@@ -8,7 +8,8 @@ Producers: from_fd(), from_frame(), alloc(), Camera, recv(). Consumers of whatev
 has memory: from_dlpack(), asdlpack(), wrap(); share() by address. Each gives a
 Tensor, which any library with DLPack, the buffer protocol or NumPy's array
 interface takes, without a copy. exchange() makes a tensor of another library's
-class of it, without a Python call.
+class of it, without a Python call. export() is the other way round: a dma-buf of
+memory that a device's own API has allocated.
 
 What is handed to such a library is ordered after the fences of the dma-buf by
 the call, and the access ends when the library deletes what it took. Inside
@@ -20,6 +21,7 @@ from ._consumers import asdlpack, from_dlpack
 from ._dlbuf import Device, Tensor, exchange, from_fd, version
 from ._errors import (AccessError, ClosedError, DeadlineError, Error,
                       InvalidError, UnsupportedError, WouldBlockError)
+from ._export import Exported, export
 from ._frames import TensorFrame
 from ._producers import (alloc, devices, exporters, find_format, formats,
                          from_frame)
@@ -27,7 +29,8 @@ from ._protocols import CanDLPack, CanDLPackDevice
 from ._socket import recv, send
 from ._types import (MOD_INVALID, MOD_LINEAR, Access, Clock, CodeSpace, Colour,
                      DeviceInfo, DeviceStats, DLDataTypeCode, DLDeviceType,
-                     Field, FormatInfo, FormatPlane, Frame, Order, Plane, View)
+                     Field, FormatInfo, FormatPlane, Frame, Order, PathInfo,
+                     Plane, View)
 from ._wrap import share, wrap
 
 # The version of DLPack that tensors are written in.
@@ -39,9 +42,10 @@ __all__ = [
     "Access", "AccessError", "Camera", "CanDLPack", "CanDLPackDevice", "Clock",
     "ClosedError", "CodeSpace", "Colour", "DLDataTypeCode", "DLDeviceType",
     "DLPACK_VERSION", "DeadlineError", "Device", "DeviceInfo", "DeviceStats",
-    "Error", "Field", "FormatInfo", "FormatPlane", "Frame", "InvalidError",
-    "MOD_INVALID", "MOD_LINEAR", "Order", "Plane", "Tensor", "TensorFrame",
-    "UnsupportedError", "View", "WouldBlockError", "alloc", "asdlpack",
-    "devices", "exchange", "exporters", "find_format", "formats", "from_dlpack",
-    "from_fd", "from_frame", "recv", "send", "share", "version", "wrap",
+    "Error", "Exported", "Field", "FormatInfo", "FormatPlane", "Frame",
+    "InvalidError", "MOD_INVALID", "MOD_LINEAR", "Order", "PathInfo", "Plane",
+    "Tensor", "TensorFrame", "UnsupportedError", "View", "WouldBlockError",
+    "alloc", "asdlpack", "devices", "exchange", "export", "exporters",
+    "find_format", "formats", "from_dlpack", "from_fd", "from_frame", "recv",
+    "send", "share", "version", "wrap",
 ]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
 from typing import Any
 
 from ._errors import Error, UnsupportedError
@@ -21,7 +22,7 @@ _EIO, _ENODEV = 5, 19
 def _driver() -> Any:
     """Whoever has memory of CUDA has loaded it already."""
     try:
-        lib = ctypes.CDLL(SONAME)
+        lib = ctypes.CDLL(os.environ.get("DLBUF_CUDA_LIBRARY") or SONAME)
     except OSError as e:
         raise UnsupportedError(_ENODEV, f"memory of CUDA, and no driver: {e}"
                                ) from None

@@ -167,8 +167,9 @@ def alloc(shape: Sequence[int] | int, dtype: Any,
     """A new dma-buf, zero-filled, and a tensor of it.
 
     With a list of devices: one dma-buf that all of them can use, and a tensor
-    on each. exporter: "udmabuf", "udmabuf:2M", "heap:system" ...; None tries
-    what there is. name is what the kernel shows.
+    on each. exporter: "udmabuf", "udmabuf:2M", "heap:system" ..., or "device",
+    memory of the first device's own; None tries what there is, on a single
+    device that first. name is what the kernel shows.
     """
     if isinstance(device, (str, Device)):
         return _dlbuf.alloc((device,), shape, dtype, strides, exporter,

@@ -191,6 +191,16 @@ class DeviceInfo(NamedTuple):
     offset_align: int
 
 
+class PathInfo(NamedTuple):
+    """A path by which a device takes a dma-buf; status 0, or the errno for which
+    it does not serve. "direct": its API takes the dma-buf; "host": its pages are
+    registered; "bridge" and "copy", with may_copy: the GPU or the CPU copies."""
+
+    path: str
+    status: int
+    reason: str
+
+
 class DeviceStats(NamedTuple):
     """Counts since a device was opened."""
 

@@ -93,9 +93,12 @@ int parse_deadline(PyObject *obj, uint64_t *ns);
  */
 int wait_fd(int fd, short events, uint64_t deadline_ns);
 
+/* A number, -1 too, of which the library has a sentence; or what has fileno(). */
+int parse_fd(PyObject *obj, int *fd);
+
 /* Classes of dlbuf._types. */
-extern PyObject *type_device_info, *type_device_stats, *type_format_info,
-	*type_format_plane;
+extern PyObject *type_device_info, *type_device_stats, *type_path_info,
+	*type_format_info, *type_format_plane;
 
 /* Room for the layout of a request; dl points into it. */
 struct layout {
@@ -219,6 +222,7 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		  PyObject *kwnames);
 PyObject *alloc(PyObject *module, PyObject *args);
 PyObject *reverse(PyObject *module, PyObject *obj);
+PyObject *export(PyObject *module, PyObject *args);
 int tensor_init_type(PyObject *module);
 
 /* ------------------------------------------------------------ frame.c */

@@ -70,28 +70,21 @@ struct device *device_of(PyObject *obj)
 	return (struct device *)found;
 }
 
-static PyObject *device_new(PyTypeObject *type, PyObject *args,
-			    PyObject *kwargs)
+/* By name, or around context where there is none. */
+static PyObject *device_open(PyTypeObject *type, const char *name,
+			     void *context, const struct dlbuf_device_opts *opts)
 {
-	static char *names[] = { "name", "cache", "max_idle", NULL };
-	struct dlbuf_device_opts opts = { .size = sizeof(opts) };
 	struct dlbuf_device_info info = { .size = sizeof(info) };
-	unsigned int max_idle = 0;
 	struct device *self;
-	const char *name;
-	int cache = 1, ret;
+	int ret;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|$pI:Device", names,
-					 &name, &cache, &max_idle))
-		return NULL;
 	self = (struct device *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(
 		type, 0);
 	if (!self)
 		return NULL;
-	opts.cache_max_idle = max_idle;
-	opts.flags = cache ? 0 : DLBUF_DEVICE_NO_CACHE;
 	Py_BEGIN_ALLOW_THREADS
-	ret = dlbuf_device_open(name, &opts, &self->dev);
+	ret = name ? dlbuf_device_open(name, opts, &self->dev) :
+		     dlbuf_device_wrap_cuda(context, opts, &self->dev);
 	Py_END_ALLOW_THREADS
 	if (!ret)
 		ret = dlbuf_device_get_info(self->dev, &info);
@@ -102,6 +95,55 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args,
 		self->cpu = info.device.device_type == kDLCPU;
 	}
 	return (PyObject *)self;
+}
+
+static void device_opts(struct dlbuf_device_opts *opts, int cache, int bridge,
+			unsigned int max_idle)
+{
+	*opts = (struct dlbuf_device_opts){
+		.size = sizeof(*opts),
+		.cache_max_idle = max_idle,
+		.flags = (cache ? 0 : DLBUF_DEVICE_NO_CACHE) |
+			 (bridge ? 0 : DLBUF_DEVICE_NO_BRIDGE),
+	};
+}
+
+static PyObject *device_new(PyTypeObject *type, PyObject *args,
+			    PyObject *kwargs)
+{
+	static char *names[] = { "name", "cache", "max_idle", "bridge", NULL };
+	struct dlbuf_device_opts opts;
+	unsigned int max_idle = 0;
+	int cache = 1, bridge = 1;
+	const char *name;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|$pIp:Device", names,
+					 &name, &cache, &max_idle, &bridge))
+		return NULL;
+	device_opts(&opts, cache, bridge, max_idle);
+	return device_open(type, name, NULL, &opts);
+}
+
+static PyObject *device_wrap_cuda(PyObject *type, PyObject *args,
+				  PyObject *kwargs)
+{
+	static char *names[] = { "context", "cache", "max_idle", "bridge",
+				 NULL };
+	struct dlbuf_device_opts opts;
+	unsigned int max_idle = 0;
+	int cache = 1, bridge = 1;
+	PyObject *number;
+	void *context;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pIp:wrap_cuda",
+					 names, &number, &cache, &max_idle,
+					 &bridge))
+		return NULL;
+	context = PyLong_AsVoidPtr(number);
+	if (!context && PyErr_Occurred())
+		return NULL;
+	device_opts(&opts, cache, bridge, max_idle);
+	return device_open((PyTypeObject *)type, NULL, context, &opts);
 }
 
 static PyObject *device_close(PyObject *obj, PyObject *none)
@@ -262,6 +304,86 @@ static PyObject *device_trim(PyObject *obj, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+/*
+ * The library's walks call back; here each callback takes the GIL for itself,
+ * because a driver may take long to load.
+ */
+static int take(PyObject *list, PyObject *item)
+{
+	int ret = item ? PyList_Append(list, item) : -1;
+
+	Py_XDECREF(item);
+	return ret ? 1 : 0;
+}
+
+/* The list, or NULL with an exception: the library's, or that of a callback. */
+static PyObject *walked(PyObject *list, int ret)
+{
+	if (ret < 0)
+		raise_dlbuf(ret);
+	if (ret)
+		Py_CLEAR(list);
+	return list;
+}
+
+static int take_path(const struct dlbuf_path_info *info, void *list)
+{
+	PyGILState_STATE state = PyGILState_Ensure();
+	int ret = take(list, record(type_path_info, Py_BuildValue(
+		"(siN)", dlbuf_path_name(info->path), -info->status,
+		text(info->reason))));
+
+	PyGILState_Release(state);
+	return ret;
+}
+
+/* fd -1: of a new page of udmabuf. */
+static PyObject *probe(struct device *self, int fd, uint32_t access)
+{
+	struct dlbuf_udmabuf page = { .fd = -1, .memfd = -1 };
+	PyObject *list = PyList_New(0);
+	int ret = 0;
+
+	if (!list)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+	if (fd == -1)
+		ret = dlbuf_udmabuf_create(1, NULL, &page);
+	if (!ret) {
+		ret = dlbuf_probe(self->dev, fd == -1 ? page.fd : fd, access,
+				  take_path, list);
+		if (fd == -1)
+			dlbuf_udmabuf_close(&page);
+	}
+	Py_END_ALLOW_THREADS
+	return walked(list, ret);
+}
+
+static PyObject *device_paths(PyObject *obj, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "fd", "access", NULL };
+	struct device *self = (struct device *)obj;
+	PyObject *of = Py_None, *want = Py_None, *ret;
+	uint32_t access = 0;
+	int fd = -1;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O$O:paths", names, &of,
+					 &want) ||
+	    parse_access(want, &access))
+		return NULL;
+	if (of != Py_None && parse_fd(of, &fd))
+		return NULL;
+	if (of != Py_None && fd == -1) {
+		raise_errno(EBADF, "-1 is no file descriptor");
+		return NULL;
+	}
+	if (device_begin(self))
+		return NULL;
+	ret = probe(self, fd, access);
+	device_end(self);
+	return ret;
+}
+
 static PyObject *device_enter(PyObject *self, PyObject *none)
 {
 	(void)none;
@@ -282,6 +404,16 @@ static PyMethodDef device_methods[] = {
 	  "What its cache of imports did, as a DeviceStats." },
 	{ "trim", device_trim, METH_VARARGS,
 	  "trim(max_idle=0): drops idle imports." },
+	{ "paths", (PyCFunction)(void (*)(void))device_paths,
+	  METH_VARARGS | METH_KEYWORDS,
+	  "paths(fd=None, *, access=None)\n--\n\nEach path by which the device "
+	  "could take this dma-buf, tried, as PathInfos.\nNone: one page of a new "
+	  "udmabuf." },
+	{ "wrap_cuda", (PyCFunction)(void (*)(void))device_wrap_cuda,
+	  METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+	  "wrap_cuda(context, *, cache=True, max_idle=0, bridge=True)\n--\n\n"
+	  "A device around a CUcontext of the application's, by its address. It "
+	  "has to\nlive until the last tensor is gone." },
 	{ "__enter__", device_enter, METH_NOARGS, NULL },
 	{ "__exit__", device_exit, METH_VARARGS, NULL },
 	{ NULL, NULL, 0, NULL }
@@ -295,8 +427,9 @@ static PyGetSetDef device_attributes[] = {
 };
 
 static PyType_Slot device_slots[] = {
-	{ Py_tp_doc, "Device(name, *, cache=True, max_idle=0)\n--\n\n"
-	  "One importer of dma-bufs, by name: \"cpu\", \"vulkan:0\"." },
+	{ Py_tp_doc, "Device(name, *, cache=True, max_idle=0, bridge=True)\n--"
+	  "\n\nOne importer of dma-bufs, by name: \"cpu\", \"vulkan:0\", "
+	  "\"cuda:0\".\nbridge=False: CUDA without a Vulkan device beside it." },
 	{ Py_tp_new, device_new },
 	{ Py_tp_dealloc, device_dealloc },
 	{ Py_tp_repr, device_repr },
@@ -327,28 +460,6 @@ int device_init_type(PyObject *module)
 }
 
 /* ---------------------------------------------------------------- lists */
-
-/*
- * The library's walks call back; here each callback takes the GIL for itself,
- * because a driver may take long to load.
- */
-static int take(PyObject *list, PyObject *item)
-{
-	int ret = item ? PyList_Append(list, item) : -1;
-
-	Py_XDECREF(item);
-	return ret ? 1 : 0;
-}
-
-/* The list, or NULL with an exception: the library's, or that of a callback. */
-static PyObject *walked(PyObject *list, int ret)
-{
-	if (ret < 0)
-		raise_dlbuf(ret);
-	if (ret)
-		Py_CLEAR(list);
-	return list;
-}
 
 static int take_device(const struct dlbuf_device_info *info, void *list)
 {

@@ -42,20 +42,26 @@ static int is_tensor(PyObject *obj)
 	return -1;
 }
 
+/* Devices that DLPack has an order for: none, or CUDA's streams. */
+static bool is_ordered(DLDevice device)
+{
+	return device.device_type == kDLCPU || device.device_type == kDLCUDA;
+}
+
 /*
  * "No sync" is of streams, which the CPU does not have: its tensors are in
- * order, as those of __dlpack__() are.
+ * order, as those of __dlpack__() are. Those of CUDA are so on the stream that
+ * api_stream() names, as if we had worked on them there.
  */
 static int api_from_object(void *obj, DLManagedTensorVersioned **out)
 {
 	struct tensor *t = obj;
-	bool cpu;
 	int ret;
 
 	if (is_tensor(obj) || tensor_begin(t))
 		return -1;
-	cpu = t->dl->dl_tensor.device.device_type == kDLCPU;
-	ret = tensor_share_ordered(t, 0, NULL, cpu, out);
+	ret = tensor_share_ordered(t, 0, NULL,
+				   is_ordered(t->dl->dl_tensor.device), out);
 	tensor_end(t);
 	return ret;
 }
@@ -68,6 +74,7 @@ static int api_to_object(DLManagedTensorVersioned *dl, void **out)
 	return *out ? 0 : -1;
 }
 
+/* There is none that we work on: CUDA's legacy default stream. */
 static int api_stream(DLDeviceType device, int32_t id, void **out)
 {
 	(void)device, (void)id;
@@ -126,18 +133,17 @@ static int take_own(struct tensor *t, const DLPackExchangeAPI *to,
 {
 	DLDevice device;
 	void *stream = NULL;
-	bool cpu;
 	int ret = 0;
 
 	if (tensor_begin(t))
 		return -1;
 	device = t->dl->dl_tensor.device;
-	cpu = device.device_type == kDLCPU;
-	if (!cpu && to->current_work_stream)
+	if (device.device_type != kDLCPU && to->current_work_stream)
 		ret = to->current_work_stream(device.device_type,
 					      device.device_id, &stream);
 	if (!ret)
-		ret = tensor_share_ordered(t, 0, stream, cpu || stream, out);
+		ret = tensor_share_ordered(t, 0, stream, stream ||
+					   is_ordered(device), out);
 	tensor_end(t);
 	return ret;
 }

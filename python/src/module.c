@@ -8,8 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-PyObject *type_device_info, *type_device_stats, *type_format_info,
-	*type_format_plane;
+PyObject *type_device_info, *type_device_stats, *type_path_info,
+	*type_format_info, *type_format_plane;
 static PyObject *error_plain, *error_invalid, *error_unsupported, *error_access,
 	*error_deadline, *error_again, *error_closed;
 static PyObject *py_parse_dtype, *py_dtype_name;
@@ -329,6 +329,24 @@ int parse_access(PyObject *obj, uint32_t *access)
 	return 0;
 }
 
+/* A number, -1 too, of which the library has a sentence; or what has fileno(). */
+int parse_fd(PyObject *obj, int *fd)
+{
+	long value;
+
+	if (!PyLong_Check(obj)) {
+		*fd = PyObject_AsFileDescriptor(obj);
+		return *fd < 0 ? -1 : 0;
+	}
+	value = PyLong_AsLong(obj);
+	if (value == -1 && PyErr_Occurred())
+		return -1;
+	if (value != (int)value)
+		return raise_errno(EBADF, "%ld is no file descriptor", value);
+	*fd = (int)value;
+	return 0;
+}
+
 static int parse_dims(PyObject *obj, int64_t *out, const char *what)
 {
 	PyObject *items = PySequence_Tuple(obj);
@@ -489,8 +507,10 @@ static PyMethodDef methods[] = {
 	{ "from_fd", (PyCFunction)(void (*)(void))from_fd,
 	  METH_FASTCALL | METH_KEYWORDS,
 	  "from_fd(fd, shape, dtype, *, strides=None, offset=0, device='cpu', "
-	  "access=None)\n--\n\nA tensor over the bytes of a dma-buf, without a "
-	  "copy. fd is duplicated.\nstrides count elements, offset bytes." },
+	  "access=None, may_copy=False)\n--\n\nA tensor over the bytes of a "
+	  "dma-buf, without a copy unless may_copy\nallows one and the device "
+	  "has no other way. fd is duplicated. strides count\nelements, offset "
+	  "bytes." },
 	{ "import_frame", import_frame, METH_VARARGS, NULL },
 	{ "alloc", alloc, METH_VARARGS, NULL },
 	{ "send", send_tensors, METH_VARARGS, NULL },
@@ -500,6 +520,7 @@ static PyMethodDef methods[] = {
 	{ "from_buffer", from_buffer, METH_O, NULL },
 	{ "from_memory", from_memory, METH_VARARGS, NULL },
 	{ "reverse", reverse, METH_O, NULL },
+	{ "export", export, METH_VARARGS, NULL },
 	{ "check_stream", check_stream, METH_VARARGS, NULL },
 	{ "exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
 	  "exchange(x, type, /)\n--\n\nx as a tensor of another library's class, "
@@ -564,12 +585,12 @@ static int only_once(void)
 static int execute(PyObject *module)
 {
 	static const char *const type_names[] = {
-		"DeviceInfo", "DeviceStats", "FormatInfo", "FormatPlane",
-		"parse_dtype", "dtype_name",
+		"DeviceInfo", "DeviceStats", "PathInfo", "FormatInfo",
+		"FormatPlane", "parse_dtype", "dtype_name",
 	};
 	static PyObject **const types[] = {
-		&type_device_info, &type_device_stats, &type_format_info,
-		&type_format_plane, &py_parse_dtype, &py_dtype_name,
+		&type_device_info, &type_device_stats, &type_path_info,
+		&type_format_info, &type_format_plane, &py_parse_dtype, &py_dtype_name,
 	};
 	static const char *const error_names[] = {
 		"Error", "InvalidError", "UnsupportedError", "AccessError",

@@ -4,10 +4,11 @@
  * API standard 2024.12 has it, its exchange API of 1.3, the buffer protocol,
  * NumPy's array interface 3 and CUDA's.
  *
- * Order. These consumers know nothing of acquire and release, so on the CPU
- * what they are given is acquired for them, with all the access that the
- * tensor allows, and released when they delete it. A tensor that the user has
- * acquired is handed out as it is: the user keeps order then.
+ * Order. These consumers know nothing of acquire and release, so on the CPU,
+ * and on CUDA for the stream that they name, what they are given is acquired for
+ * them, with all the access that the tensor allows, and released when they
+ * delete it. A tensor that the user has acquired is handed out as it is: the
+ * user keeps order then.
  */
 #include "_dlbuf.h"
 
@@ -310,6 +311,22 @@ static int parse_pair(PyObject *obj, const char *what, int *a, int *b)
 	return ret;
 }
 
+/*
+ * A copy that the device works on (path bridge or copy) is made by the acquire,
+ * on a stream. Who asks for none would get what was there before.
+ */
+static int check_unordered(struct tensor *t)
+{
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+
+	if (t->src || !(t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED))
+		return 0;
+	if (!dlbuf_tensor_get_info(t->dl, &info) && info.acquired)
+		return 0;
+	return raise_errno(EINVAL, "the tensor is a copy, which is made on a "
+			   "stream: -1 is none");
+}
+
 static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, bool legacy,
 			   bool to_cpu, bool copy)
 {
@@ -336,6 +353,8 @@ static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, bool legacy,
 				    "ask with dl_device=(1, 0)");
 			return NULL;
 		}
+		if (!wait && check_unordered(t))
+			return NULL;
 		if (tensor_share_ordered(t, access, stream, wait, &dl))
 			return NULL;
 	}
@@ -608,13 +627,15 @@ static PyObject *interface_of(struct tensor *t, bool here)
 /*
  * Neither interface has an end of an access, so there is none: stream waits for
  * the producers, and whoever writes has to bracket it by acquire() and
- * release().
+ * release(). What is copied in is not copied back at once.
  */
 static int order_interface(struct tensor *t, void *stream)
 {
+	uint32_t access = t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED ?
+			  DLBUF_READ : 0;
 	DLManagedTensorVersioned *dl;
 
-	if (tensor_share_ordered(t, 0, stream, true, &dl))
+	if (tensor_share_ordered(t, access, stream, true, &dl))
 		return -1;
 	Py_BEGIN_ALLOW_THREADS
 	delete_versioned(dl);

@@ -181,24 +181,6 @@ static void order_end(struct tensor *t)
 	tensor_end(t);
 }
 
-/* A number, -1 too, of which the library has a sentence; or what has fileno(). */
-static int parse_fd(PyObject *obj, int *fd)
-{
-	long value;
-
-	if (!PyLong_Check(obj)) {
-		*fd = PyObject_AsFileDescriptor(obj);
-		return *fd < 0 ? -1 : 0;
-	}
-	value = PyLong_AsLong(obj);
-	if (value == -1 && PyErr_Occurred())
-		return -1;
-	if (value != (int)value)
-		return raise_errno(EBADF, "%ld is no file descriptor", value);
-	*fd = (int)value;
-	return 0;
-}
-
 static int parse_stream(PyObject *obj, void **stream)
 {
 	*stream = NULL;
@@ -512,10 +494,12 @@ static PyObject *tensor_repr(PyObject *self)
 
 /* ---------------------------------------------------------------- producers */
 
-enum { FD, SHAPE, DTYPE, STRIDES, OFFSET, DEVICE, ACCESS, FROM_FD_ARGS };
+enum { FD, SHAPE, DTYPE, STRIDES, OFFSET, DEVICE, ACCESS, MAY_COPY,
+       FROM_FD_ARGS };
 static struct signature from_fd_args = {
 	"from_fd", 3, 3,
-	{ "fd", "shape", "dtype", "strides", "offset", "device", "access" }
+	{ "fd", "shape", "dtype", "strides", "offset", "device", "access",
+	  "may_copy" }
 };
 
 PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
@@ -527,7 +511,7 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 	long long offset = 0;
 	struct device *device;
 	struct layout l;
-	int fd, err;
+	int fd, err, may_copy = 0;
 
 	(void)module;
 	if (parse_args(&from_fd_args, args, n, kwnames, given))
@@ -539,6 +523,11 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		if (offset == -1 && PyErr_Occurred())
 			return NULL;
 	}
+	if (given[MAY_COPY])
+		may_copy = PyObject_IsTrue(given[MAY_COPY]);
+	if (may_copy < 0)
+		return NULL;
+	opts.flags = may_copy ? DLBUF_IMPORT_MAY_COPY : 0;
 	if (offset < 0) {
 		raise_errno(EINVAL, "offset %lld is negative", offset);
 		return NULL;
@@ -554,7 +543,8 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		PyThreadState *saved = gil_release_unless(device->cpu);
 
 		err = dlbuf_import(device->dev, fd, &l.dl,
-				   opts.access ? &opts : NULL, &dl);
+				   opts.access || opts.flags ? &opts : NULL,
+				   &dl);
 		gil_restore(saved);
 		device_end(device);
 		if (err)
@@ -624,6 +614,40 @@ out:
 		Py_DECREF((PyObject *)devices[ready]);
 	}
 	return list;
+}
+
+/* export(tensor, device, pcie) -> (fd, offset, bytes) */
+PyObject *export(PyObject *module, PyObject *args)
+{
+	struct dlbuf_export_opts opts = { .size = sizeof(opts) };
+	struct dlbuf_exported out = { .size = sizeof(out) };
+	PyObject *obj, *where;
+	struct device *device;
+	struct tensor *t;
+	int pcie, ret = -1;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!Op", tensor_type, &obj, &where, &pcie))
+		return NULL;
+	opts.flags = pcie ? DLBUF_EXPORT_PCIE : 0;
+	t = (struct tensor *)obj;
+	device = device_of(where);
+	if (!device || tensor_begin(t))
+		goto out;
+	if (!device_begin(device)) {
+		Py_BEGIN_ALLOW_THREADS
+		ret = dlbuf_export(device->dev, &t->dl->dl_tensor, &opts, &out);
+		Py_END_ALLOW_THREADS
+		device_end(device);
+		if (ret)
+			raise_dlbuf(ret);
+	}
+	tensor_end(t);
+out:
+	Py_XDECREF((PyObject *)device);
+	return ret ? NULL : Py_BuildValue("(iKK)", out.fd,
+					  (unsigned long long)out.offset,
+					  (unsigned long long)out.bytes);
 }
 
 /* ---------------------------------------------------------------- type */

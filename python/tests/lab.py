@@ -21,6 +21,7 @@ from dlbuf import Access, DLDeviceType
 from labtools import (Skip, Vgem, Vivid, asleep, case, fds, main, maps, raises,
                       waits_without_the_gil)
 import lab_camera  # noqa: F401
+import lab_cuda  # noqa: F401
 import lab_socket  # noqa: F401
 
 

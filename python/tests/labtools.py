@@ -160,10 +160,10 @@ def asleep(thread_id):
                 return
 
 
-def waits_without_the_gil(name, way):
+def waits_without_the_gil(name, way, device="cpu"):
     """What way(tensor) gives comes after the fence, and others run."""
     v = Vgem()
-    t = dlbuf.from_fd(v.fd, (4096,), "uint8")
+    t = dlbuf.from_fd(v.fd, (4096,), "uint8", device=device)
     fence = v.attach()
     order = []
 

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: MIT
 """CUDA's array interface both ways, with a double of the driver: which calls
-are made and what becomes of the answers. Not run on hardware."""
+are made and what becomes of the answers. And what of CUDA needs no dma-buf, with
+tests/fakes' double, which CUDA_DOUBLE names; the rest is lab_cuda.py's. Not run on
+hardware."""
 
 import ctypes
 import gc
+import os
 import shutil
 import subprocess
 import sys
@@ -158,3 +161,95 @@ def test_counts_return(driver):
     assert gone()
     t.close()
     assert not gone()
+
+
+# ------------------------------------------------------------------ devices
+
+PRELUDE = """
+import ctypes, os, sys
+import dlbuf
+def raises(kind, words, fn, *args, **named):
+    try:
+        fn(*args, **named)
+    except kind as e:
+        assert words in str(e), e
+        return e
+    raise AssertionError(f"no {kind.__name__}")
+cu = ctypes.CDLL(os.environ["DLBUF_CUDA_LIBRARY"])
+def get(name, *args):
+    out = ctypes.c_void_p()
+    assert not getattr(cu, name)(ctypes.byref(out), *args), name
+    return out.value
+def at(address, shape, kind=2, dtype="uint8"):
+    return dlbuf.share(None, address, shape, dtype, device=(kind, 0))
+"""
+
+
+def with_double(words, code):
+    """In a process of its own: the double reads words when it is loaded."""
+    double = os.environ.get("CUDA_DOUBLE")
+    if not double or not os.path.exists(double):
+        pytest.skip("CUDA_DOUBLE names no double of CUDA's driver")
+    p = subprocess.run(
+        [sys.executable, "-c", PRELUDE + code], text=True, capture_output=True,
+        env={**os.environ, "DLBUF_CUDA_LIBRARY": double, "FAKE_CUDA": words})
+    assert not p.returncode, p.stdout + p.stderr
+
+
+def test_device():
+    with_double("two", """
+names = {d.name: d for d in dlbuf.devices()}
+assert names["cuda:1"].device == (2, 1) and not names["cuda:1"].status
+with dlbuf.Device("cuda:1", bridge=False) as d:
+    assert (d.name, d.info.backend) == ("cuda:1", "cuda")
+    assert raises(dlbuf.Error, "dma-buf", d.paths, 0).errno == 9
+    assert raises(dlbuf.Error, "", dlbuf.from_fd, 0, 1, "uint8", device=d,
+                  may_copy=True).errno == 9
+raises(ValueError, "closed", d.paths)
+raises(ValueError, "context is NULL", dlbuf.Device.wrap_cuda, 0)
+raises(ValueError, "not a CUcontext", dlbuf.Device.wrap_cuda, 4096)
+raises(TypeError, "", dlbuf.Device.wrap_cuda, "cuda:0")
+raises(OverflowError, "", dlbuf.Device.wrap_cuda, 1 << 64)
+""")
+
+
+def test_no_device():
+    with_double("none", """
+d, = [d for d in dlbuf.devices() if d.backend == "cuda"]
+assert d.status == 19 and "CUDA_ERROR_NO_DEVICE" in d.reason
+raises(dlbuf.Error, "CUDA_ERROR_NO_DEVICE", dlbuf.Device, "cuda:0")
+raises(dlbuf.Error, "CUDA_ERROR_NO_DEVICE", dlbuf.export, at(4096, 1))
+""")
+
+
+def test_export():
+    """A memfd stands for the dma-buf."""
+    with_double("memfds", """
+d = dlbuf.Device("cuda:0", bridge=False)
+ctx = get("cuDevicePrimaryCtxRetain", 0)
+assert not cu.cuCtxSetCurrent(ctypes.c_void_p(ctx))
+p = get("cuMemAlloc_v2", ctypes.c_size_t(2 << 20))
+x = at(p, 2 << 20)
+dlbuf.export(x)     # opens the device, for good
+open_fds = len(os.listdir("/proc/self/fd"))
+for e in dlbuf.export(x, device=d), dlbuf.export(x):
+    assert (e.offset, e.bytes) == (0, 2 << 20)
+    assert os.fstat(e.fd).st_size == 2 << 20 and not os.get_inheritable(e.fd)
+    fd = e.fd
+    with e as same:
+        assert same is e
+    e.close()
+    raises(OSError, "", os.fstat, fd)
+    raises(ValueError, "closed", e.fileno)
+e = dlbuf.export(x)
+del e
+assert len(os.listdir("/proc/self/fd")) == open_fds
+raises(BufferError, "alloc()", dlbuf.export, b"abc")
+raises(BufferError, "(13, 0)", dlbuf.export, at(p, 1, 13))
+raises(ValueError, "after its allocation", dlbuf.export, at(p, 3 << 20))
+raises(ValueError, "no memory of CUDA", dlbuf.export, at(4096, 1))
+raises(ValueError, "no memory", dlbuf.export, at(0, 0))
+raises(TypeError, "", dlbuf.export, x, True)
+with dlbuf.Device("cpu") as cpu:
+    raises(BufferError, "of its own", dlbuf.export, x, device=cpu)
+""")

@@ -4,8 +4,8 @@
 from typing import Any, assert_type
 
 import dlbuf
-from dlbuf import (CanDLPack, CanDLPackDevice, DLDeviceType, Frame, Tensor,
-                   TensorFrame)
+from dlbuf import (CanDLPack, CanDLPackDevice, Device, DLDeviceType, Exported,
+                   Frame, PathInfo, Tensor, TensorFrame)
 
 
 def consumer(x: CanDLPack[int, int]) -> None: ...
@@ -30,6 +30,15 @@ def uses(fd: int, other: Any) -> None:
         memoryview(u)
     with dlbuf.Device("cpu") as d:
         assert_type(d.stats().tensors, int)
+    with dlbuf.Device("cuda:0", bridge=False) as d:
+        assert_type(d.paths(), list[PathInfo])
+        assert_type(d.paths(fd, access="read")[0].reason, str)
+    assert_type(Device.wrap_cuda(4096, max_idle=4), Device)
+    assert_type(dlbuf.from_fd(fd, 16, "uint8", may_copy=True), Tensor)
+    with dlbuf.export(other, pcie=True, device=d) as e:
+        assert_type(e, Exported)
+        assert_type((e.fd, e.offset, e.bytes), tuple[int, int, int])
+        dlbuf.from_fd(e, e.bytes, "uint8")
     t.__dlpack__(dl_device=(DLDeviceType.CPU, 0), max_version=(1, 3))
     with dlbuf.Camera("/dev/video0", size=(640, 480), view="luma") as camera:
         for frame in camera:
