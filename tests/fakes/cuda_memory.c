@@ -9,6 +9,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "cuda_objects.h"
@@ -401,12 +402,44 @@ static void look_at_flags(const char *line, struct mapping *m)
 		m->pfn = true;
 }
 
-/* Two files: qemu-user's addresses are in the first one only. */
+/*
+ * Whether the kernel pins the page of an address, by having it do so: a pipe that
+ * is given a page by vmsplice() does. 1, 0, or -1 where it does not say.
+ */
+static int is_pinned(uintptr_t p)
+{
+	struct iovec page = { (void *)p, 1 };
+	int pipes[2], ret = -1;
+
+	if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK))
+		return -1;
+	if (vmsplice(pipes[1], &page, 1, SPLICE_F_NONBLOCK) == 1)
+		ret = 1;
+	else if (errno == EFAULT)
+		ret = 0;
+	close(pipes[0]);
+	close(pipes[1]);
+	return ret;
+}
+
+/*
+ * A mapping is of one kind from its begin to its end. smaps would say it of all
+ * of them, and walks the page tables of the whole process first.
+ */
 static void look_at(uintptr_t from, size_t bytes, struct mapping *m)
 {
+	int first, last;
+
 	*m = (struct mapping){ .readable = true, .writable = true };
 	each_line("/proc/self/maps", from, bytes, look_at_access, m);
-	each_line("/proc/self/smaps", from, bytes, look_at_flags, m);
+	if (!m->readable)
+		return;
+	first = is_pinned(from);
+	last = is_pinned(from + bytes - 1);
+	if (first >= 0 && last >= 0)
+		m->pfn = !first || !last;
+	else
+		each_line("/proc/self/smaps", from, bytes, look_at_flags, m);
 }
 
 bool range_is_mapped(const struct range *r)
