@@ -1015,12 +1015,24 @@ static int export_at(struct dlbuf_device *dev, void *data, int64_t bytes,
 
 #define EXPORT_BYTES (2 << 20)
 
+/* As the CPU sees the dma-buf; -1: not at all. */
+static int byte_at(const struct dlbuf_exported *out, size_t i)
+{
+	uint8_t *p = mmap(NULL, out->bytes, PROT_READ, MAP_SHARED, out->fd, 0);
+	int byte = -1;
+
+	if (p != MAP_FAILED) {
+		byte = p[i];
+		munmap(p, out->bytes);
+	}
+	return byte;
+}
+
 TEST(export)
 {
 	struct dlbuf_exported out;
 	struct dlbuf_device *dev;
-	cuda_pointer p, small;
-	uint8_t byte = 0;
+	cuda_pointer p, before, small;
 	struct app app;
 
 	begin("memfds");
@@ -1036,17 +1048,30 @@ TEST(export)
 	CHECK_EQ(out.offset, 0);
 	CHECK_EQ(out.bytes, EXPORT_BYTES);
 	CHECK(out.fd >= 3 && fcntl(out.fd, F_GETFD) == FD_CLOEXEC);
-	CHECK_EQ(pread(out.fd, &byte, 1, 5000), 1);
-	CHECK_EQ(byte, 0x77);
+	CHECK_EQ(byte_at(&out, 5000), 0x77);
 	close(out.fd);
-	/* From its second page on: pages around it, and where it is in them. */
-	REQUIRE(!cu.MemAlloc(&small, 100));
+	/* Whole pages around a part of a block, and where it is in them. */
+	REQUIRE(!cu.MemAlloc(&before, 100) && !cu.MemAlloc(&small, 100));
+	CHECK(small % sysconf(_SC_PAGESIZE));
+	CHECK_EQ(cu.MemsetD8Async(small, 0x66, 1, app.stream), 0);
+	drain(&app);
 	watch("cuMemGetHandleForAddressRange");
-	CHECK_ERR(export_at(dev, (void *)(uintptr_t)small, 100, kDLCUDA, 0,
-			    &out), -EOPNOTSUPP);
+	if (access("/dev/udmabuf", R_OK | W_OK)) {
+		/* A memfd is a dma-buf from its begin to its end. */
+		CHECK_ERR(export_at(dev, (void *)(uintptr_t)small, 100, kDLCUDA,
+				    0, &out), -EOPNOTSUPP);
+		CHECK_EQ(out.fd, 77);
+	} else {
+		CHECK_OK(export_at(dev, (void *)(uintptr_t)small, 100, kDLCUDA,
+				   0, &out));
+		CHECK_EQ(out.offset, small % sysconf(_SC_PAGESIZE));
+		CHECK_EQ(out.bytes, sysconf(_SC_PAGESIZE));
+		CHECK_EQ(byte_at(&out, out.offset), 0x66);
+		close(out.fd);
+	}
 	CHECK_EQ(seen, 1);
-	CHECK_EQ(out.fd, 77);
 	CHECK_EQ(cu.MemFree(small), 0);
+	CHECK_EQ(cu.MemFree(before), 0);
 	CHECK_EQ(cu.MemFree(p), 0);
 	app_end(&app);
 	dlbuf_device_close(dev);

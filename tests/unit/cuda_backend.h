@@ -337,7 +337,7 @@ struct app {
 	int ordinal;
 	cuda_context ctx;
 	cuda_stream stream;
-	uint8_t *pinned;
+	uint8_t *pinned, *own;
 };
 
 /* Its context is current until app_end(). */
@@ -356,6 +356,8 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 	REQUIRE(!cu.MemHostAlloc((void **)&app->pinned, IMPORT_BYTES,
 				 CUABI_MEMHOSTALLOC_PORTABLE));
 	memset(app->pinned, 0, IMPORT_BYTES);
+	REQUIRE(!cu.MemHostAlloc((void **)&app->own, 16,
+				 CUABI_MEMHOSTALLOC_PORTABLE));
 }
 
 static inline void app_end(struct app *app)
@@ -363,6 +365,7 @@ static inline void app_end(struct app *app)
 	cu.StreamSynchronize(app->stream);
 	CHECK_EQ(cu.StreamDestroy(app->stream), fake->lost);
 	CHECK_EQ(cu.MemFreeHost(app->pinned), fake->lost);
+	CHECK_EQ(cu.MemFreeHost(app->own), fake->lost);
 	CHECK_EQ(cu.CtxPopCurrent(&app->ctx), 0);
 	CHECK_EQ(cu.DevicePrimaryCtxRelease(app->ordinal), fake->lost);
 }
@@ -384,6 +387,20 @@ static inline void gpu_sets(struct app *app, struct fixture *f, size_t from,
 static inline void drain(struct app *app)
 {
 	CHECK_EQ(cu.StreamSynchronize(app->stream), 0);
+}
+
+/* Any other stream that can go on has had its turn. */
+static inline void let_others_run(struct app *app)
+{
+	cuda_stream other;
+
+	REQUIRE(!cu.StreamCreate(&other, CUABI_STREAM_NON_BLOCKING));
+	for (int i = 0; i < 20; i++) {
+		CHECK_EQ(cu.MemcpyHtoDAsync((uintptr_t)app->own, app->own + 8,
+					    1, other), 0);
+		CHECK_EQ(cu.StreamSynchronize(other), 0);
+	}
+	CHECK_EQ(cu.StreamDestroy(other), 0);
 }
 
 /* A word that streams wait for, until the application sets it. */

@@ -119,10 +119,11 @@ static void check_waits(void *stream)
 	CHECK_OK(acquire(&f, DLBUF_RW, stream, fence));
 	CHECK_EQ(cu.MemcpyDtoHAsync(app.pinned, pointer_of(&f), IMPORT_BYTES,
 				    s), 0);
+	CHECK_EQ(fake->synchronising, 0);
+	let_others_run(&app);
 	f.bytes[9] = 0x99; /* what the producer does before it signals */
 	CHECK_EQ(app.pinned[9], 0);
 	CHECK_EQ(cux.StreamQuery(s), CUABI_NOT_READY);
-	CHECK_EQ(fake->synchronising, 0);
 	signal_fence(fence);
 	close(fence);
 	CHECK_EQ(cu.StreamSynchronize(s), 0);
@@ -200,7 +201,7 @@ TEST(many_fences)
 	}
 	/* Those flags serve again: two pages, and ours. */
 	settle();
-	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 3);
+	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 4);
 	for (int i = 0; i < MANY; i++) {
 		fences[i] = pending_fence();
 		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fences[i]));
@@ -211,7 +212,7 @@ TEST(many_fences)
 		close(fences[i]);
 	}
 	drain(&app);
-	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 3);
+	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 4);
 	app_end(&app);
 	finish(&f);
 	end();
@@ -235,7 +236,7 @@ TEST(the_device_is_closed_before_the_fence)
 	close(fence);
 	drain(&app);
 	settle();
-	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 1);
+	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 2);
 	app_end(&app);
 	end();
 }
@@ -256,6 +257,8 @@ TEST(the_stream_looks_at_its_flag_later)
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
 	signal_fence(fence);
 	close(fence);
+	while (event_pending())
+		sched_yield();
 	fake->synchronising = 0;
 	finish(&f);
 	CHECK_EQ(fake->wrong, 0);
@@ -266,7 +269,7 @@ TEST(the_stream_looks_at_its_flag_later)
 	drain(&app);
 	settle();
 	gate_end(&gate);
-	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 1);
+	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 2);
 	app_end(&app);
 	end();
 }
@@ -358,9 +361,10 @@ TEST(release_gives_an_event)
 	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x42);
 	fake->synchronising = 0;
 	fence = release(&f, DLBUF_RW, app.stream);
+	CHECK_EQ(fake->synchronising, 0);
+	let_others_run(&app);
 	CHECK(!signalled(fence));
 	CHECK_EQ(f.bytes[0], 1);
-	CHECK_EQ(fake->synchronising, 0);
 	gate_open(&gate);
 	until_signalled(fence);
 	CHECK_EQ(f.bytes[IMPORT_BYTES - 1], 0x42);
@@ -717,6 +721,7 @@ TEST(overlapping_copies)
 	CHECK_EQ(cu.MemcpyDtoHAsync(app.pinned, pointer_of(&f), IMPORT_BYTES,
 				    second), 0);
 	signal_fence(fence);
+	let_others_run(&app);
 	CHECK_EQ(cux.StreamQuery(second), CUABI_NOT_READY);
 	fill(&f, 3);
 	signal_fence(first);
