@@ -35,7 +35,7 @@ int sync_before(struct dlbuf_device *dev, const struct sync_use *uses,
 void sync_after(const struct sync_use *uses, uint32_t n, int fence);
 
 /*
- * A device whose work the kernel knows no fence of: who acquires a buffer on
+ * A device with work that the kernel knows no fence of: who acquires a buffer on
  * another device waits for that here.
  */
 void sync_add_device(struct dlbuf_device *dev);

@@ -98,6 +98,7 @@ static void known_to_devices(void *arg)
 	DLBUF_OPTS(dlbuf_pool_opts, opts, .width = 64, .height = 48,
 		   .code = CC('N', 'V', '1', '2'),
 		   .code_space = DLBUF_CODE_V4L2, .buffers = 3);
+	unsigned int fds = cts_count_fds();
 	struct dlbuf_device *dev = cts_open();
 	struct dlbuf_pool *pool = pool_of(dev, &opts);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
@@ -134,6 +135,8 @@ static void known_to_devices(void *arg)
 	for (uint32_t p = 0; p < n; p++)
 		cts_delete(t[p]);
 	dlbuf_device_close(dev);
+	/* The frames' leases wait for the device's fences. */
+	cts_until_fds(fds);
 }
 
 static void refused(struct dlbuf_device *dev, struct dlbuf_pool_opts opts,

@@ -255,3 +255,66 @@ cuda_result cuWaitExternalSemaphoresAsync(
 	BEGIN(NEEDS_ALL)
 	return end(semaphores(OP_WAIT, list, params, n, stream));
 }
+
+/* ---------------------------------------------------------------- EGL */
+
+cuda_result cuGraphicsEGLRegisterImage(cuda_graphics *resource, void *handle,
+				       unsigned int flags)
+{
+	struct fake_egl_image *image = handle;
+	size_t reserved;
+	struct range *r;
+	void *address;
+
+	BEGIN(NEEDS_ALL)
+	if (!image || image->magic != FAKE_EGL_IMAGE)
+		return end(refuse(CUABI_INVALID_HANDLE, "no live EGLImage"));
+	if (flags & ~(unsigned int)CUABI_GRAPHICS_REGISTER_FLAGS_READ_ONLY)
+		return end(refuse(CUABI_INVALID_VALUE, "flags"));
+	if (!image->writable && !flags)
+		return end(refuse(CUABI_INVALID_VALUE, "it is read-only"));
+	reserved = page_up(image->bytes);
+	address = reserve(reserved, page_up(1));
+	if (!address)
+		return end(CUABI_OUT_OF_MEMORY);
+	r = range_make(FAKE_GRAPHICS, (uintptr_t)address, image->bytes);
+	r->reserved = reserved;
+	r->host = image->map;
+	r->image = image;
+	r->read_only = flags;
+	atomic_fetch_add(&image->registered, 1);
+	*resource = (cuda_graphics)r;
+	return end(CUABI_SUCCESS);
+}
+
+/* What the image was made to say, but that the memory is where it is. */
+cuda_result
+cuGraphicsResourceGetMappedEglFrame(struct cuda_egl_frame *frame,
+				    cuda_graphics resource, unsigned int index,
+				    unsigned int level)
+{
+	struct range *r;
+
+	BEGIN(NEEDS_ALL)
+	r = object_of(resource, FAKE_GRAPHICS);
+	if (!r)
+		return end(refuse(CUABI_INVALID_HANDLE, "no live resource"));
+	if (index || level)
+		return end(refuse(CUABI_INVALID_VALUE, "a picture has neither"));
+	*frame = r->image->frame;
+	if (frame->planes[0])
+		frame->planes[0] = (void *)r->address;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuGraphicsUnregisterResource(cuda_graphics resource)
+{
+	struct range *r;
+
+	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
+	r = object_of(resource, FAKE_GRAPHICS);
+	if (!r)
+		return end(refuse(CUABI_INVALID_HANDLE, "no live resource"));
+	range_free(r);
+	return end(result);
+}
