@@ -15,12 +15,32 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <drm.h>
-#include <drm_mode.h>
 #include <linux/dma-buf.h>
 
 #include "cts.h"
 #include "memory.h"
+
+/* Of drm.h and drm_mode.h, which a machine without libdrm's need not have. */
+struct drm_version {
+	int major, minor, patch;
+	size_t name_len;
+	char *name;
+	size_t date_len;
+	char *date;
+	size_t desc_len;
+	char *desc;
+};
+struct drm_create_dumb {
+	uint32_t height, width, bpp, flags, handle, pitch;
+	uint64_t size;
+};
+struct drm_prime_handle {
+	uint32_t handle, flags;
+	int32_t fd;
+};
+#define DRM_VERSION _IOWR('d', 0x00, struct drm_version)
+#define DRM_PRIME_HANDLE_TO_FD _IOWR('d', 0x2d, struct drm_prime_handle)
+#define DRM_MODE_CREATE_DUMB _IOWR('d', 0xb2, struct drm_create_dumb)
 
 /* drm/vgem_drm.h, which no package of user space installs. */
 struct vgem_fence_attach {
@@ -35,9 +55,9 @@ struct vgem_fence_signal {
 };
 #define VGEM_FENCE_WRITE 1u
 #define VGEM_FENCE_ATTACH \
-	DRM_IOWR(DRM_COMMAND_BASE + 1, struct vgem_fence_attach)
+	_IOWR('d', 0x41, struct vgem_fence_attach)
 #define VGEM_FENCE_SIGNAL \
-	DRM_IOW(DRM_COMMAND_BASE + 2, struct vgem_fence_signal)
+	_IOW('d', 0x42, struct vgem_fence_signal)
 
 const char *cts_name(const char *fmt, ...)
 {
@@ -352,7 +372,7 @@ static int open_vgem(void)
 		fd = open(path, O_RDWR | O_CLOEXEC);
 		if (fd < 0)
 			continue;
-		if (!ioctl(fd, DRM_IOCTL_VERSION, &v) && !strcmp(name, "vgem"))
+		if (!ioctl(fd, DRM_VERSION, &v) && !strcmp(name, "vgem"))
 			return fd;
 		close(fd);
 	}
@@ -361,10 +381,10 @@ static int open_vgem(void)
 
 void cts_fence_create(struct cts_fence *f)
 {
-	struct drm_mode_create_dumb dumb = { .width = 1024, .height = 1,
+	struct drm_create_dumb dumb = { .width = 1024, .height = 1,
 					     .bpp = 32 };
 	struct vgem_fence_attach attach = { .flags = VGEM_FENCE_WRITE };
-	struct drm_prime_handle prime = { .flags = DRM_CLOEXEC | DRM_RDWR };
+	struct drm_prime_handle prime = { .flags = O_CLOEXEC | O_RDWR };
 	struct dma_buf_export_sync_file export = {
 		.flags = DMA_BUF_SYNC_READ,
 	};
@@ -372,13 +392,13 @@ void cts_fence_create(struct cts_fence *f)
 	*f = (struct cts_fence){ .drm = open_vgem(), .sync_file = -1 };
 	if (f->drm < 0)
 		SKIP("there is no vgem device");
-	if (ioctl(f->drm, DRM_IOCTL_MODE_CREATE_DUMB, &dumb))
+	if (ioctl(f->drm, DRM_MODE_CREATE_DUMB, &dumb))
 		FATAL("DRM_IOCTL_MODE_CREATE_DUMB: %s", strerror(errno));
 	f->handle = attach.handle = prime.handle = dumb.handle;
 	if (ioctl(f->drm, VGEM_FENCE_ATTACH, &attach))
 		FATAL("VGEM_FENCE_ATTACH: %s", strerror(errno));
 	f->fence = attach.out_fence;
-	if (ioctl(f->drm, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime))
+	if (ioctl(f->drm, DRM_PRIME_HANDLE_TO_FD, &prime))
 		FATAL("DRM_IOCTL_PRIME_HANDLE_TO_FD: %s", strerror(errno));
 	if (ioctl(prime.fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export)) {
 		if (errno == ENOTTY)
