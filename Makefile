@@ -254,9 +254,7 @@ lab := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_BACKEND_VULKAN)),$(lab-src:%.c=
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
 cflags-tests = -Ilib -Itests
-# The kernel's own headers have it, too.
-$(O)/tests/cts/util.o $(O)/tests/fakes/vulkan.o $(O)/tests/fakes/vulkan_queue.o $(lab:%=%.o): cflags-tests += \
-	$(shell $(PKG_CONFIG) --cflags libdrm 2>/dev/null || echo -isystem /usr/include/drm)
+$(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 
 define link-test
 	$(call say,LD,$@)

@@ -141,7 +141,7 @@ static void plain_source(struct source *s)
 	CU(MemHostGetDevicePointer, &s->p, s->map, 0);
 }
 
-static void source_create(struct source *s, struct dlbuf_device *dev)
+static void source_create(struct source *s)
 {
 	*s = (struct source){ .buf = { .fd = -1, .memfd = -1 } };
 	if (dlbuf_udmabuf_create(ALL, NULL, &s->buf)) {
@@ -152,6 +152,12 @@ static void source_create(struct source *s, struct dlbuf_device *dev)
 	}
 	s->kind = "a udmabuf, path host";
 	s->map = map_memfd(s->buf.memfd);
+}
+
+static void source_import(struct source *s, struct dlbuf_device *dev)
+{
+	if (s->buf.fd < 0)
+		return;
 	s->t = import(dev, s->buf.fd, ALL, DLBUF_PATH_BIT(DLBUF_PATH_HOST));
 	if (!s->t)
 		errx(1, "%s", dlbuf_last_error());
@@ -323,9 +329,10 @@ static void access_costs(struct dlbuf_device *dev, const struct source *s,
 				t->deleter(t);
 			continue;
 		}
-		ns = accesses(t, a, a, copies ? 40 : 2000);
-		figure(ns / 1e3, "us", "acquire and release, %s",
-		       own ? "the device's own" : dlbuf_path_name(path));
+		ns = accesses(t, a, a, copies ? 10 : 2000);
+		figure(ns / 1e3, "us", "acquire and release, %s%s",
+		       own ? "the device's own" : dlbuf_path_name(path),
+		       copies ? ", 50 MB" : "");
 		if (!copies)
 			figure(ns / hand, "times", "... of an event by hand");
 		t->deleter(t);
@@ -733,34 +740,30 @@ static void print_json(const char *file)
 
 /* ---------------------------------------------------------------- all of it */
 
-static void measure(struct dlbuf_device *dev)
+static void measure(struct source *s, struct dlbuf_device *dev)
 {
 	cuda_stream a, b;
 	struct memory m;
 	struct reader r;
-	struct source s;
 	const char *why;
 
 	CU(StreamCreate, &a, CUABI_STREAM_NON_BLOCKING);
 	CU(StreamCreate, &b, CUABI_STREAM_NON_BLOCKING);
-	source_create(&s, dev);
-	first_imports(&s);
-	cached_imports(dev, &s);
-	access_costs(dev, &s, a, b);
-	never_waits(dev, &s, a);
+	cached_imports(dev, s);
+	access_costs(dev, s, a, b);
+	never_waits(dev, s, a);
 	exports(dev);
 	why = reader_create(&r, a);
 	if (why)
 		skip("kernels", why);
 	else
-		check_reader(&r, &s);
+		check_reader(&r, s);
 	memory_create(&m);
-	bandwidth(&s, &m, why ? NULL : &r, a);
-	frame(&s, &m, why ? NULL : &r, a);
+	bandwidth(s, &m, why ? NULL : &r, a);
+	frame(s, &m, why ? NULL : &r, a);
 	memory_destroy(&m);
 	if (!why)
 		reader_destroy(&r);
-	source_destroy(&s);
 	CU(StreamDestroy, a);
 	CU(StreamDestroy, b);
 }
@@ -776,6 +779,7 @@ int main(int argc, char **argv)
 	const char *json = argc == 3 && !strcmp(argv[1], "--json") ? argv[2] :
 								     NULL;
 	struct dlbuf_device *dev;
+	struct source s;
 	cuda_context context;
 	cuda_device gpu;
 	const char *why;
@@ -789,9 +793,13 @@ int main(int argc, char **argv)
 		return no_gpu("the driver has no device");
 	CU(DevicePrimaryCtxRetain, &context, gpu);
 	CU(CtxPushCurrent, context);
+	source_create(&s);
+	first_imports(&s);
 	if (dlbuf_device_open("cuda:0", NULL, &dev))
 		return no_gpu(dlbuf_last_error());
-	measure(dev);
+	source_import(&s, dev);
+	measure(&s, dev);
+	source_destroy(&s);
 	dlbuf_device_close(dev);
 	print_table();
 	if (json)

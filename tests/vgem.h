@@ -14,9 +14,29 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <drm.h>
-#include <drm_mode.h>
 #include <linux/dma-buf.h>
+
+/* Of drm.h and drm_mode.h, which a machine without libdrm's need not have. */
+struct vgem_version {
+	int major, minor, patch;
+	size_t name_len;
+	char *name;
+	size_t date_len;
+	char *date;
+	size_t desc_len;
+	char *desc;
+};
+struct vgem_create_dumb {
+	uint32_t height, width, bpp, flags, handle, pitch;
+	uint64_t size;
+};
+struct vgem_prime_handle {
+	uint32_t handle, flags;
+	int32_t fd;
+};
+#define VGEM_VERSION _IOWR('d', 0x00, struct vgem_version)
+#define VGEM_PRIME_HANDLE_TO_FD _IOWR('d', 0x2d, struct vgem_prime_handle)
+#define VGEM_CREATE_DUMB _IOWR('d', 0xb2, struct vgem_create_dumb)
 
 /* drm/vgem_drm.h, which no package of user space installs. */
 struct vgem_fence_attach {
@@ -31,9 +51,9 @@ struct vgem_fence_signal {
 };
 #define VGEM_FENCE_WRITE 1u
 #define VGEM_FENCE_ATTACH \
-	DRM_IOWR(DRM_COMMAND_BASE + 1, struct vgem_fence_attach)
+	_IOWR('d', 0x41, struct vgem_fence_attach)
 #define VGEM_FENCE_SIGNAL \
-	DRM_IOW(DRM_COMMAND_BASE + 2, struct vgem_fence_signal)
+	_IOW('d', 0x42, struct vgem_fence_signal)
 
 /* An fd of the node, new, or -1. */
 static inline int vgem_open(void)
@@ -41,7 +61,7 @@ static inline int vgem_open(void)
 	/* Dumb buffers are not made on render nodes. */
 	for (int i = 0; i < 8; i++) {
 		char path[64], name[32] = "";
-		struct drm_version v = { .name = name,
+		struct vgem_version v = { .name = name,
 					 .name_len = sizeof(name) - 1 };
 		int fd;
 
@@ -49,7 +69,7 @@ static inline int vgem_open(void)
 		fd = open(path, O_RDWR | O_CLOEXEC);
 		if (fd < 0)
 			continue;
-		if (!ioctl(fd, DRM_IOCTL_VERSION, &v) && !strcmp(name, "vgem"))
+		if (!ioctl(fd, VGEM_VERSION, &v) && !strcmp(name, "vgem"))
 			return fd;
 		close(fd);
 	}
@@ -63,21 +83,21 @@ static inline int vgem_open(void)
 static inline const char *vgem_fence_create(int drm, uint32_t *fence,
 					    int *sync_file)
 {
-	struct drm_mode_create_dumb dumb = { .width = 1024, .height = 1,
+	struct vgem_create_dumb dumb = { .width = 1024, .height = 1,
 					     .bpp = 32 };
 	struct vgem_fence_attach attach = { .flags = VGEM_FENCE_WRITE };
-	struct drm_prime_handle prime = { .flags = DRM_CLOEXEC | DRM_RDWR };
+	struct vgem_prime_handle prime = { .flags = O_CLOEXEC | O_RDWR };
 	struct dma_buf_export_sync_file export = {
 		.flags = DMA_BUF_SYNC_READ,
 	};
 	int ret, err;
 
-	if (ioctl(drm, DRM_IOCTL_MODE_CREATE_DUMB, &dumb))
+	if (ioctl(drm, VGEM_CREATE_DUMB, &dumb))
 		return "DRM_IOCTL_MODE_CREATE_DUMB";
 	attach.handle = prime.handle = dumb.handle;
 	if (ioctl(drm, VGEM_FENCE_ATTACH, &attach))
 		return "VGEM_FENCE_ATTACH";
-	if (ioctl(drm, DRM_IOCTL_PRIME_HANDLE_TO_FD, &prime))
+	if (ioctl(drm, VGEM_PRIME_HANDLE_TO_FD, &prime))
 		return "DRM_IOCTL_PRIME_HANDLE_TO_FD";
 	ret = ioctl(prime.fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export);
 	err = errno;

@@ -45,6 +45,16 @@ def lines_of(path):
         return []
 
 
+def left_out(log):
+    """What tools/plain-config has said."""
+    try:
+        with open(log, errors="replace") as f:
+            return [l.partition(": ")[2].strip() for l in f
+                    if l.startswith("plain-config: ")]
+    except OSError:
+        return []
+
+
 def collect(machine, steps, folder, totals):
     """steps: the names, each of which has a log in the folder."""
     numbers = os.path.join(folder, "numbers.json")
@@ -56,6 +66,7 @@ def collect(machine, steps, folder, totals):
         "steps": {name: results_of(os.path.join(folder, name + ".log"))
                   for name in steps},
         "records": lines_of(os.path.join(folder, "records.jsonl")),
+        "left_out": left_out(os.path.join(folder, "build.log")),
         "numbers": json.load(open(numbers))
                    if os.path.exists(numbers) else None,
     }
@@ -107,6 +118,8 @@ def markdown(r):
     yield from ["## The machine", ""]
     yield from table(["", ""], [(k.replace("_", " "), words(v))
                                 for k, v in r["machine"].items()])
+    if r["left_out"]:
+        yield from ["Built without: " + "; ".join(r["left_out"]) + ".", ""]
     yield from failures(r)
     yield from findings(r["records"])
     yield from numbers(r["numbers"])
