@@ -84,6 +84,18 @@ static int check_kind(struct cuda_device *dev, cuda_pointer p, struct range *r)
 	return 0;
 }
 
+/* What is documented for memory of the device, and else for any. */
+static bool find_allocation(struct cuda_device *dev, cuda_pointer p,
+			    struct range *r)
+{
+	return !CUDA_RESULT(&dev->cu, MemGetAddressRange, &r->base, &r->size,
+			    p) ||
+	       (!CUDA_RESULT(&dev->cu, PointerGetAttribute, &r->base,
+			     CUABI_POINTER_RANGE_START_ADDR, p) &&
+		!CUDA_RESULT(&dev->cu, PointerGetAttribute, &r->size,
+			     CUABI_POINTER_RANGE_SIZE, p));
+}
+
 /* The bytes of the tensor, all of one allocation. */
 static int find_range(struct cuda_device *dev, const DLTensor *t,
 		      struct range *r)
@@ -96,7 +108,7 @@ static int find_range(struct cuda_device *dev, const DLTensor *t,
 	ret = check_kind(dev, p, r);
 	if (ret)
 		return ret;
-	if (CUDA_RESULT(&dev->cu, MemGetAddressRange, &r->base, &r->size, p))
+	if (!find_allocation(dev, p, r))
 		return fail(-EINVAL, "%#llx is in no allocation",
 			    (unsigned long long)p);
 	layout.data = NULL;
