@@ -49,7 +49,7 @@ struct dlbuf_import_opts
     access::UInt32
     flags::UInt32
     view::UInt32
-    reserved::UInt32
+    paths::UInt32
 end
 
 struct dlbuf_tensor_info

@@ -26,7 +26,7 @@ typedef struct DLManagedTensorVersioned {
 	DLTensor dl_tensor;
 } DLManagedTensorVersioned;
 
-struct dlbuf_import_opts { size_t size; uint32_t access, flags, view, reserved; };
+struct dlbuf_import_opts { size_t size; uint32_t access, flags, view, paths; };
 struct dlbuf_tensor_info {
 	size_t size;
 	struct dlbuf_device *device;

@@ -54,7 +54,7 @@ pub struct dlbuf_import_opts {
     pub access: u32,
     pub flags: u32,
     pub view: u32,
-    pub reserved: u32,
+    pub paths: u32,
 }
 
 #[repr(C)]

@@ -70,7 +70,7 @@ unsafe fn read(dev: *mut dlbuf_device, fd: c_int) -> Result<(), Error> {
         access: READ,
         flags: 0,
         view: 0,
-        reserved: 0,
+        paths: 0,
     };
     let mut out = null_mut();
     let mut dims = [3, 2, 8, 2];

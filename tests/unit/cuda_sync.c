@@ -771,6 +771,7 @@ TEST(copies_in_order)
 	close(release(&f, DLBUF_READ, app.stream));
 	fill(&f, 8);
 	CHECK_OK(acquire(&f, DLBUF_READ, second, -1));
+	let_others_run(&app);
 	CHECK_EQ(cux.StreamQuery(second), CUABI_NOT_READY);
 	gate_open(&gate);
 	drain(&app);
