@@ -221,7 +221,9 @@ class Driver(Torch):
 
     def take(self, tensor):
         taken = tensor.share()
-        taken.acquire("rw", stream=self.handle)
+        # What is of no dma-buf has nobody to be in order with.
+        if taken.fd is not None:
+            taken.acquire("rw", stream=self.handle)
         return Array(taken, taken.__cuda_array_interface__["data"][0], None)
 
     def make(self, start):
