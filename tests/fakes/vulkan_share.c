@@ -278,6 +278,7 @@ void execute_copy(const struct object *cmd)
 
 static pthread_t thread;
 static bool running, stop; /* under the lock */
+static unsigned int working; /* devices that it works for, likewise */
 
 static void *work(void *arg)
 {
@@ -293,6 +294,8 @@ static void *work(void *arg)
 
 void thread_begin(void)
 {
+	if (working++)
+		return;
 	stop = false;
 	running = !pthread_create(&thread, NULL, work, NULL);
 	if (!running)
@@ -304,9 +307,11 @@ void thread_end(void)
 	bool was;
 
 	pthread_mutex_lock(&lock);
-	was = running;
-	stop = true;
-	running = false;
+	was = running && !--working;
+	if (was) {
+		stop = true;
+		running = false;
+	}
 	pthread_mutex_unlock(&lock);
 	if (was)
 		pthread_join(thread, NULL);
