@@ -55,16 +55,21 @@ def left_out(log):
         return []
 
 
+def step_of(name, result, reason, folder):
+    """The cases of a program, or the one that it is itself."""
+    return results_of(os.path.join(folder, name + ".log")) or [
+        {"name": name, "result": result, "reason": reason}]
+
+
 def collect(machine, steps, folder, totals):
-    """steps: the names, each of which has a log in the folder."""
+    """steps: name, result, reason; each has a log in the folder."""
     numbers = os.path.join(folder, "numbers.json")
     return {
         "title": title(machine),
         "date": datetime.date.today().isoformat(),
         "machine": machine,
         "totals": totals,
-        "steps": {name: results_of(os.path.join(folder, name + ".log"))
-                  for name in steps},
+        "steps": {step[0]: step_of(*step, folder) for step in steps},
         "records": lines_of(os.path.join(folder, "records.jsonl")),
         "left_out": left_out(os.path.join(folder, "build.log")),
         "numbers": json.load(open(numbers))
@@ -74,7 +79,7 @@ def collect(machine, steps, folder, totals):
 
 def title(machine):
     if machine["double"]:
-        return f"{machine['gpu']}: double of the driver, not hardware"
+        return "Double of the driver, not hardware"
     if not machine["hardware"]:
         return f"{machine['gpu']}: no NVIDIA module in this kernel"
     return f"{machine['gpu']}, driver {machine['driver']}"
