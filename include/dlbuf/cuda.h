@@ -11,9 +11,11 @@
  * makes of a dma-buf:
  *   direct   cuImportExternalMemory() of the dma-buf, on Jetson Thor and later
  *   host     the pages behind it registered with cuMemHostRegister(): a udmabuf
- *            whose memfd is known (dlbuf_alloc(), dlbuf_udmabuf_create()), or a
- *            dma-buf whose mapping can be pinned; where the GPU walks the CPU's
- *            page tables any mapping
+ *            whose memfd is known, or a dma-buf whose mapping can be pinned; where
+ *            the GPU walks the CPU's page tables any mapping. It is known while
+ *            the memfd of dlbuf_udmabuf_create() or dlbuf_udmabuf_remember() is
+ *            open, and to dlbuf_alloc() and pools that have this device among
+ *            theirs; not of a udmabuf that another process sent
  *   bridge   a Vulkan device of the same GPU imports it and copies it, GPU to GPU
  *   copy     through pinned memory, by the CPU and the GPU's copy engine
  * The last two only with DLBUF_IMPORT_MAY_COPY. They copy the whole buffer on
