@@ -26,6 +26,25 @@ int fstatfs(int fd, struct statfs *fs)
 
 /* ---------------------------------------------------------------- opening */
 
+/* The toolkit's library to link with has every function, and each says 34. */
+static cuda_result stub(cuda_result result, const char **text)
+{
+	(void)result, (void)text;
+	return CUABI_STUB_LIBRARY;
+}
+
+TEST(the_toolkits_stub_says_what_it_is)
+{
+	const struct cuda_api none = {
+		.GetErrorName = stub, .GetErrorString = stub,
+	};
+
+	CHECK_EQ(cuda_check(&none, CUABI_STUB_LIBRARY, "cuInit"), -ENODEV);
+	CHECK_SAYS("cuInit: CUDA_ERROR_STUB_LIBRARY (34), the toolkit's stub");
+	CHECK_EQ(cuda_check(&none, CUABI_UNKNOWN, "cuInit"), -EIO);
+	CHECK_SAYS("cuInit: a CUresult (999), unknown");
+}
+
 TEST(selectors)
 {
 	static const struct {
