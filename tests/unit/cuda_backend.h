@@ -9,6 +9,8 @@
 
 #include "ktap.h"
 
+#include "emulated.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -76,6 +78,7 @@ static inline void nobody_reads(void *data, enum dlbuf_log_level level,
 /* With a driver of these words; see fakes/cuda.h. */
 static inline void begin_with(const char *library, const char *words)
 {
+	need_64_bits();
 	KTAP_KEEPS(KTAP_HEAP, "a driver stays loaded, glibc keeps stacks");
 	setenv("FAKE_CUDA", words, 1);
 	setenv("DLBUF_VULKAN_LIBRARY", "/nonexistent/libvulkan.so.1", 1);

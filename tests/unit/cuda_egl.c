@@ -6,6 +6,8 @@
  */
 #include "ktap.h"
 
+#include "emulated.h"
+
 #ifdef CONFIG_BACKEND_CUDA
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -63,6 +65,7 @@ static void quiet(void *data, enum dlbuf_log_level level, const char *text)
 
 static void begin_with(const char *library, const char *words)
 {
+	need_64_bits();
 	KTAP_KEEPS(KTAP_HEAP, "a driver stays loaded, glibc keeps stacks");
 	setenv("FAKE_CUDA", words, 1);
 	setenv("DLBUF_VULKAN_LIBRARY", "/nonexistent/libvulkan.so.1", 1);
@@ -174,6 +177,7 @@ TEST(the_memory_is_the_dma_bufs)
 	cuda_pointer at;
 	int fd;
 
+	need_machine();
 	begin();
 	dev = open_egl();
 	fd = dma_buf(BYTES);

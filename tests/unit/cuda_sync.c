@@ -1051,6 +1051,7 @@ TEST(unimport_without_fds)
 	struct app app;
 	int now, fence;
 
+	need_machine();
 	begin("");
 	dev = open_ok();
 	import_ok(&f, dev, DLBUF_PATH_HOST);

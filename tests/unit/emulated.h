@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* What a foreign machine's program under qemu-user cannot test. */
+#ifndef UNIT_EMULATED_H
+#define UNIT_EMULATED_H
+
+#include "ktap.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <linux/dma-buf.h>
+
+/* It is told ENOSYS, not ENOTTY. */
+static inline void need_machine(void)
+{
+	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_READ };
+	int fd = memfd_create("no dma-buf", MFD_CLOEXEC);
+	bool none = ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync) && errno == ENOSYS;
+
+	close(fd);
+	if (none)
+		SKIP("ioctl() does not reach the kernel");
+}
+
+static inline void need_64_bits(void)
+{
+	if (sizeof(void *) < 8)
+		SKIP("there is no driver of CUDA's for 32 bits");
+}
+
+#endif /* UNIT_EMULATED_H */
