@@ -124,7 +124,7 @@ void cts_need_any(void)
 	int fd, pipes[2];
 	pid_t pid;
 
-	if (!cts_access->wants_memfds)
+	if (!cts_access || !cts_access->wants_memfds)
 		return;
 	if (dlbuf_alloc_fd(1, &opts, &fd))
 		SKIP("%s", dlbuf_last_error());
@@ -153,14 +153,15 @@ int cts_alloc(const char *exporter, uint64_t bytes)
 	struct shared s;
 	int fd = -1, ret;
 
-	if (cts_access->wants_memfds && !strncmp(exporter, "udmabuf", 7))
+	if (cts_access && cts_access->wants_memfds &&
+	    !strncmp(exporter, "udmabuf", 7))
 		return alloc_known(exporter, bytes);
 	ret = dlbuf_alloc_fd(bytes, &opts, &fd);
 	if (ret == -ENODEV)
 		SKIP("%s", dlbuf_last_error());
 	if (ret)
 		FATAL("dlbuf_alloc_fd(%s): %s", exporter, dlbuf_last_error());
-	if (cts_access->wants_memfds && !takes(fd, &s)) {
+	if (cts_access && cts_access->wants_memfds && !takes(fd, &s)) {
 		close(fd);
 		SKIP("%s takes nothing of %s: %s", cts_device, exporter,
 		     s.reason);
