@@ -89,15 +89,20 @@ int cuda_bridge_in(struct cuda_device *dev, struct vulkan_bridge_buffer *buffer,
 	struct cuda_semaphore_params wait = { 0 };
 	cuda_external_semaphore semaphore;
 	struct vulkan_link *link;
+	struct cuda_work *work;
 	int ret;
 
-	ret = link_get(dev, &link);
+	/* The semaphore stays until the stream has waited, as a flag does. */
+	ret = cuda_wait_get(dev, &work);
 	if (ret)
 		return ret;
+	ret = link_get(dev, &link);
+	if (ret)
+		goto err_work;
 	ret = vulkan_bridge_in(dev->bridge, buffer, fence, link);
 	if (ret) {
 		vulkan_link_abandon(dev->bridge, link);
-		return ret;
+		goto err_work;
 	}
 	link->theirs = false;
 	wait.value = link->value;
@@ -105,6 +110,11 @@ int cuda_bridge_in(struct cuda_device *dev, struct vulkan_bridge_buffer *buffer,
 	ret = CUDA_DO(dev, WaitExternalSemaphoresAsync, &semaphore, &wait, 1,
 		      stream);
 	vulkan_link_put(dev->bridge, link);
+	if (!ret)
+		return cuda_wait_begin(dev, work, stream);
+
+err_work:
+	cuda_wait_abandon(dev, work);
 	return ret;
 }
 
