@@ -85,13 +85,13 @@ int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call)
 
 	if (result == CUABI_SUCCESS)
 		return 0;
-	/* The toolkit's stub answers nothing, not even what it is. */
+	/* The toolkit's library to link with cannot even say what it is. */
 	if (cu->GetErrorName(result, &name) || !name)
 		name = result == CUABI_STUB_LIBRARY ?
 		       "CUDA_ERROR_STUB_LIBRARY" : "a CUresult";
 	if (cu->GetErrorString(result, &text) || !text)
 		text = result == CUABI_STUB_LIBRARY ?
-		       "the toolkit's stub, no driver" : "unknown";
+		       "the toolkit's library to link with, no driver" : "unknown";
 	return fail(errno_of(result), "cuda: %s: %s (%d), %s", call, name,
 		    result, text);
 }

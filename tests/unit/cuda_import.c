@@ -1,0 +1,605 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The CUDA backend against a double of the driver (tests/fakes/cuda.h): what it
+ * makes of a dma-buf.
+ */
+#include "ktap.h"
+
+#ifdef CONFIG_BACKEND_CUDA
+#include "cuda_backend.h"
+#include "cuda_memfds.h"
+#include "memory.h"
+
+/* ---------------------------------------------------------------- direct */
+
+TEST(direct)
+{
+	struct fixture f;
+	struct app app;
+
+	begin("thor,memfds");
+	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
+	CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 1);
+	CHECK_EQ(fake->live[FAKE_MAPPED_BUFFER], 1);
+	app_begin(&app, f.dev);
+	gpu_reads(&app, &f);
+	drain(&app);
+	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
+	app_end(&app);
+	import_finish(&f, 0);
+	CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+/* A discrete GPU's driver does not look at which dma-buf it is. */
+TEST(direct_is_refused_once)
+{
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	begin("");
+	dev = open_ok();
+	watch("cuImportExternalMemory");
+	for (int i = 0; i < 3; i++) {
+		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT),
+				    DLBUF_RW), -EOPNOTSUPP);
+		CHECK_STR(dlbuf_last_error(), "cuda: cuImportExternalMemory: "
+			  "CUDA_ERROR_NOT_SUPPORTED (801), operation not "
+			  "supported");
+		import_finish(&f, -1);
+	}
+	CHECK_EQ(seen, 1);
+	dlbuf_device_close(dev);
+	end();
+}
+
+/* No memory is no answer, and an integrated GPU's is of that dma-buf. */
+TEST(direct_is_asked_again)
+{
+	static const struct {
+		const char *words;
+		cuda_result result;
+		int ret;
+	} cases[] = {
+		{ "memfds", CUABI_OUT_OF_MEMORY, -ENOMEM },
+		{ "thor,memfds", CUABI_OUT_OF_MEMORY, -ENOMEM },
+		{ "thor,memfds", CUABI_INVALID_VALUE, -EOPNOTSUPP },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct dlbuf_device *dev;
+		struct fixture f;
+
+		begin(cases[i].words);
+		fake->devices[0].dmabuf_in = true;
+		dev = open_ok();
+		break_call("cuImportExternalMemory", cases[i].result, 0);
+		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT),
+				    DLBUF_RW), cases[i].ret);
+		CHECK_SAYS("cuImportExternalMemory");
+		import_finish(&f, -1);
+		break_call("cuExternalMemoryGetMappedBuffer", cases[i].result,
+			   0);
+		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT),
+				    DLBUF_RW), cases[i].ret);
+		CHECK_SAYS("cuExternalMemoryGetMappedBuffer");
+		import_finish(&f, -1);
+		CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 0);
+		heal();
+		import_ok(&f, dev, DLBUF_PATH_DIRECT);
+		finish(&f);
+		end();
+	}
+}
+
+/* ---------------------------------------------------------------- host */
+
+TEST(host_by_a_mapping)
+{
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	CHECK_EQ(fake->live[FAKE_REGISTRATION], 1);
+	CHECK(f.ci.base.data == f.ci.memory->map);
+	app_begin(&app, f.dev);
+	gpu_reads(&app, &f);
+	gpu_sets(&app, &f, 4096, 100, 0xee);
+	drain(&app);
+	CHECK_EQ(app.pinned[4096], (uint8_t)(4096 * 7 + 13 + 1));
+	CHECK_EQ(f.bytes[4096 + 99], 0xee);
+	app_end(&app);
+	import_finish(&f, 0);
+	CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+TEST(host_where_pointers_differ)
+{
+	struct fixture f;
+	struct app app;
+
+	begin("alias");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	CHECK(f.ci.base.data != f.ci.memory->map);
+	app_begin(&app, f.dev);
+	gpu_reads(&app, &f);
+	drain(&app);
+	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* What the mapping of a udmabuf does not give, the memfd behind it does. */
+TEST(host_by_the_memfd)
+{
+	int memfd = memfd_create("behind it", MFD_CLOEXEC);
+	struct dlbuf_device *dev;
+	struct fixture f;
+	uint8_t byte = 0x5a;
+
+	REQUIRE(memfd >= 0 && !ftruncate(memfd, IMPORT_BYTES));
+	CHECK_EQ(pwrite(memfd, &byte, 1, 100), 1);
+	begin("");
+	dev = open_ok();
+	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
+	memory_remember(f.ci.base.fd, memfd);
+	CHECK_OK(cuda_backend.import(&f.ci.base));
+	CHECK_EQ(((uint8_t *)f.ci.memory->map)[100], 0x5a);
+	import_finish(&f, 0);
+	/* Its failures are not of the mapping. */
+	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
+	memory_remember(f.ci.base.fd, memfd);
+	break_call("cuMemHostRegister_v2", CUABI_UNKNOWN, 0);
+	CHECK_ERR(cuda_backend.import(&f.ci.base), -EOPNOTSUPP);
+	CHECK(!strstr(dlbuf_last_error(), "memfd"));
+	heal();
+	import_finish(&f, -1);
+	memory_forget(memfd);
+	dlbuf_device_close(dev);
+	close(memfd);
+	end();
+}
+
+TEST(host_of_what_is_read_only)
+{
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	REQUIRE_OK(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_HOST),
+			     DLBUF_READ));
+	app_begin(&app, f.dev);
+	gpu_reads(&app, &f);
+	drain(&app);
+	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
+	/* The driver knows that nobody may write there. */
+	CHECK_EQ(cu.MemsetD8Async(pointer_of(&f), 1, 1, app.stream),
+		 CUABI_INVALID_VALUE);
+	forgive(1);
+	app_end(&app);
+	finish(&f);
+	end();
+	begin("noreadonly");
+	watch("cuMemHostRegister_v2");
+	CHECK_ERR(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_HOST),
+			    DLBUF_READ), -EOPNOTSUPP);
+	CHECK_STR(dlbuf_last_error(), "the device registers no read-only "
+		  "memory");
+	CHECK_EQ(seen, 0);
+	import_finish(&f, -1);
+	import_ok(&f, f.dev, DLBUF_PATH_HOST);
+	finish(&f);
+	end();
+}
+
+TEST(host_is_refused)
+{
+	static const struct {
+		const char *words, *call;
+		cuda_result result;
+		int ret;
+		const char *says;
+	} cases[] = {
+		{ "noregister", NULL, 0, -EOPNOTSUPP,
+		  "the device registers no host memory" },
+		{ "", "cuMemHostRegister_v2",
+		  CUABI_HOST_MEMORY_ALREADY_REGISTERED, -EOPNOTSUPP,
+		  "cuda: cuMemHostRegister: "
+		  "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)" },
+		{ "", "cuMemHostRegister_v2", CUABI_INVALID_VALUE, -EOPNOTSUPP,
+		  "(of the dma-buf's mapping; the memfd behind it is not known)" },
+		{ "", "cuMemHostRegister_v2", CUABI_NOT_PERMITTED, -EOPNOTSUPP,
+		  "CUDA_ERROR_NOT_PERMITTED (800)" },
+		{ "", "cuMemHostRegister_v2", CUABI_OUT_OF_MEMORY, -ENOMEM,
+		  "CUDA_ERROR_OUT_OF_MEMORY (2)" },
+		{ "", "cuMemHostGetDevicePointer_v2", CUABI_UNKNOWN,
+		  -EOPNOTSUPP, "cuMemHostGetDevicePointer" },
+		/* That one is not of page tables. */
+		{ "grace", "cuMemHostGetDevicePointer_v2", CUABI_UNKNOWN,
+		  -EOPNOTSUPP, "cuMemHostGetDevicePointer" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct dlbuf_device *dev;
+		struct fixture f;
+
+		begin(cases[i].words);
+		dev = open_ok();
+		if (cases[i].call)
+			break_call(cases[i].call, cases[i].result, 0);
+		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST),
+				    DLBUF_RW), cases[i].ret);
+		CHECK_SAYS(cases[i].says);
+		/* Only where the driver was asked that matters. */
+		CHECK_EQ(strstr(dlbuf_last_error(), "memfd") != NULL,
+			 cases[i].call != NULL);
+		import_finish(&f, -1);
+		CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
+		heal();
+		dlbuf_device_close(dev);
+		end();
+	}
+}
+
+/* A GPU that walks the CPU's page tables needs no registration. */
+TEST(host_is_coherent)
+{
+	struct fixture f;
+	struct app app;
+
+	begin("grace");
+	break_call("cuMemHostRegister_v2", CUABI_INVALID_VALUE, 0);
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	heal();
+	CHECK(f.ci.base.data == f.ci.memory->map);
+	CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
+	app_begin(&app, f.dev);
+	gpu_reads(&app, &f);
+	drain(&app);
+	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/* A file of which there is no mapping at all. */
+TEST(what_cannot_be_mapped)
+{
+	int fd = pending_fence();
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	begin("");
+	dev = open_ok();
+	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST) |
+		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
+	CHECK_EQ(dup2(fd, f.ci.base.fd), f.ci.base.fd);
+	CHECK_ERR(cuda_backend.import(&f.ci.base), -EOPNOTSUPP);
+	CHECK_SAYS("host: mmap() of the dma-buf: No such device; "
+		   "copy: mmap() of the dma-buf: No such device");
+	import_finish(&f, -1);
+	dlbuf_device_close(dev);
+	close(fd);
+	end();
+}
+
+/*
+ * What the machine has not got is told as that, and the failure of a path that
+ * another one made up for is nobody's.
+ */
+TEST(no_memory_to_map)
+{
+	struct rlimit before, little;
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	if (KTAP_ASAN || KTAP_TSAN)
+		SKIP("a sanitizer's own memory counts");
+	need_machine();
+	REQUIRE(!getrlimit(RLIMIT_AS, &before));
+	little = before;
+	little.rlim_cur = 1;
+	begin("");
+	dev = open_ok();
+	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
+	REQUIRE(!setrlimit(RLIMIT_AS, &little));
+	CHECK_ERR(cuda_backend.import(&f.ci.base), -ENOMEM);
+	REQUIRE(!setrlimit(RLIMIT_AS, &before));
+	CHECK_SAYS("mmap() of the dma-buf: Cannot allocate memory");
+	import_finish(&f, -1);
+	ktap_forget();
+	import_ok(&f, dev, DLBUF_PATH_HOST);
+	import_finish(&f, 0);
+	REQUIRE_OK(import_as(&f, dev, PATHS_SHARED, DLBUF_RW));
+	CHECK_STR(dlbuf_last_error(), "");
+	finish(&f);
+	end();
+}
+
+/* ---------------------------------------------------------------- paths */
+
+#define ALL (PATHS_SHARED | PATHS_COPIED)
+
+TEST(the_first_path_that_serves)
+{
+	static const struct {
+		const char *words;
+		uint32_t paths;
+		enum dlbuf_path path;
+	} cases[] = {
+		{ "thor,memfds", ALL, DLBUF_PATH_DIRECT },
+		{ "thor,memfds", PATH_BIT(DLBUF_PATH_HOST), DLBUF_PATH_HOST },
+		{ "thor,memfds", PATHS_COPIED, DLBUF_PATH_COPY },
+		{ "", ALL, DLBUF_PATH_HOST },
+		{ "", PATHS_SHARED, DLBUF_PATH_HOST },
+		{ "noregister", ALL, DLBUF_PATH_COPY },
+		{ "grace,noregister", ALL, DLBUF_PATH_HOST },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture f;
+		int ret;
+
+		begin(cases[i].words);
+		ret = import_as(&f, open_ok(), cases[i].paths, DLBUF_RW);
+		CHECK_OK(ret);
+		CHECK_EQ(f.ci.base.path, cases[i].path);
+		import_finish(&f, ret);
+		dlbuf_device_close(f.dev);
+		end();
+	}
+}
+
+TEST(none_serves)
+{
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	begin("noregister");
+	dev = open_ok();
+	CHECK_ERR(import_as(&f, dev, PATHS_SHARED, DLBUF_RW), -EOPNOTSUPP);
+	CHECK_SAYS("cuda:0 has no path to this dma-buf: direct: ");
+	CHECK_SAYS("; host: the device registers no host memory");
+	CHECK_SAYS("DLBUF_IMPORT_MAY_COPY would allow a copy");
+	import_finish(&f, -1);
+	break_call("cuMemHostAlloc", CUABI_UNKNOWN, 0);
+	CHECK_ERR(import_as(&f, dev, ALL, DLBUF_RW), -EOPNOTSUPP);
+	CHECK_SAYS("; bridge: ");
+	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_UNKNOWN (999)");
+	CHECK(!strstr(dlbuf_last_error(), "MAY_COPY"));
+	import_finish(&f, -1);
+	/* What the machine has not got is told as that. */
+	break_call("cuMemHostAlloc", CUABI_OUT_OF_MEMORY, 0);
+	CHECK_ERR(import_as(&f, dev, ALL, DLBUF_RW), -ENOMEM);
+	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)");
+	import_finish(&f, -1);
+	heal();
+	dlbuf_device_close(dev);
+	end();
+}
+
+TEST(no_context_no_import)
+{
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	begin("");
+	dev = open_ok();
+	break_call("cuCtxPushCurrent_v2", CUABI_DEINITIALIZED, 0);
+	CHECK_ERR(import_as(&f, dev, ALL, DLBUF_RW), -ENODEV);
+	CHECK_SAYS("cuCtxPushCurrent");
+	heal();
+	import_finish(&f, -1);
+	dlbuf_device_close(dev);
+	end();
+}
+
+TEST(no_fds)
+{
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	begin("");
+	dev = open_ok();
+	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT) |
+		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
+	take_all_fds();
+	CHECK_ERR(cuda_backend.import(&f.ci.base), -EMFILE);
+	give_back_fds();
+	CHECK_SAYS("direct: fcntl(F_DUPFD_CLOEXEC): Too many open files; "
+		   "copy: fcntl(F_DUPFD_CLOEXEC): Too many open files");
+	import_finish(&f, -1);
+	dlbuf_device_close(dev);
+	end();
+}
+
+TEST(copies_that_cannot_be)
+{
+	static const char *const calls[] = {
+		"cuMemHostAlloc", "cuMemAlloc_v2", "cuEventCreate",
+	};
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	begin("");
+	dev = open_ok();
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		unsigned int live = fake->live[FAKE_HOST_MEMORY];
+
+		break_call(calls[i], CUABI_OUT_OF_MEMORY, 0);
+		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_COPY),
+				    DLBUF_RW), -ENOMEM);
+		CHECK_SAYS("CUDA_ERROR_OUT_OF_MEMORY");
+		import_finish(&f, -1);
+		CHECK_EQ(fake->live[FAKE_HOST_MEMORY], live);
+		CHECK_EQ(fake->live[FAKE_DEVICE_MEMORY], 0);
+	}
+	heal();
+	dlbuf_device_close(dev);
+	end();
+}
+
+struct probed {
+	unsigned int n;
+	struct dlbuf_path_info infos[4];
+	int ret;
+};
+
+static int probed(const struct dlbuf_path_info *info, void *data)
+{
+	struct probed *p = data;
+
+	p->infos[p->n++ % 4] = *info;
+	return p->ret;
+}
+
+TEST(probe)
+{
+	int memfd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	struct probed p = { 0 };
+	struct dlbuf_device *dev;
+
+	REQUIRE(memfd >= 0 && !ftruncate(memfd, IMPORT_BYTES));
+	begin("");
+	dev = open_ok();
+	CHECK_OK(dlbuf_probe(dev, memfd, DLBUF_RW, probed, &p));
+	CHECK_EQ(p.n, 4);
+	for (int i = 0; i < 4; i++)
+		CHECK_EQ(p.infos[i].path, DLBUF_PATH_DIRECT + i);
+	CHECK_EQ(p.infos[0].status, -EOPNOTSUPP);
+	CHECK(strstr(p.infos[0].reason, "cuImportExternalMemory"));
+	CHECK_EQ(p.infos[1].status, 0);
+	CHECK_STR(p.infos[1].reason, "");
+	CHECK_EQ(p.infos[2].status, -EOPNOTSUPP);
+	CHECK(p.infos[2].reason[0]);
+	CHECK_EQ(p.infos[3].status, 0);
+	CHECK_STR(dlbuf_last_error(), "");
+	p = (struct probed){ .ret = 9 };
+	CHECK_EQ(dlbuf_probe(dev, memfd, DLBUF_RW, probed, &p), 9);
+	CHECK_EQ(p.n, 1);
+	dlbuf_device_close(dev);
+	close(memfd);
+	end();
+}
+
+/* ---------------------------------------------------------------- the core */
+
+static unsigned int leases; /* atomic */
+
+static void count_lease(void *data)
+{
+	(void)data;
+	__atomic_add_fetch(&leases, 1, __ATOMIC_RELAXED);
+}
+
+/* A buffer seen before costs the driver nothing, and a lease waits for it. */
+TEST(through_the_core)
+{
+	int memfd = memfd_create("a dma-buf", MFD_CLOEXEC), fence = -7;
+	DLManagedTensorVersioned *tensor;
+	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame = {
+		.size = sizeof(frame), .width = 4096, .height = 3,
+		.code = DLBUF_FOURCC('R', '8', ' ', ' '),
+		.code_space = DLBUF_CODE_DRM, .nplanes = 1,
+		.planes = { { .fd = memfd, .pitch = 4096 } },
+		.release = count_lease,
+	};
+	struct dlbuf_device *dev;
+	unsigned long calls;
+	struct gate gate;
+	struct app app;
+	uint32_t n = 0;
+
+	need_machine();
+	REQUIRE(memfd >= 0 && !ftruncate(memfd, IMPORT_BYTES));
+	begin("");
+	dev = open_ok();
+	app_begin(&app, dev);
+	REQUIRE_OK(dlbuf_import_frame(dev, &frame, NULL, tensors, &n));
+	CHECK_EQ(n, 1);
+	tensors[0]->deleter(tensors[0]);
+	CHECK_EQ(__atomic_exchange_n(&leases, 0, __ATOMIC_RELAXED), 1);
+	calls = fake->calls;
+	fake->synchronising = 0;
+	REQUIRE_OK(dlbuf_import_frame(dev, &frame, NULL, tensors, &n));
+	CHECK_EQ(fake->calls, calls);
+	tensor = tensors[0];
+	CHECK_EQ(tensor->dl_tensor.device.device_type, kDLCUDA);
+	CHECK_OK(dlbuf_acquire(tensor, DLBUF_RW, app.stream, NULL));
+	gate_close(&gate, app.stream);
+	CHECK_EQ(cu.MemsetD8Async((uintptr_t)tensor->dl_tensor.data, 0x5c,
+				  IMPORT_BYTES, app.stream), 0);
+	CHECK_OK(dlbuf_release(tensor, app.stream, &fence));
+	CHECK(fence >= 3 && !signalled(fence));
+	tensor->deleter(tensor);
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_RELAXED), 0);
+	CHECK_EQ(fake->synchronising, 0);
+	gate_open(&gate);
+	until_signalled(fence);
+	close(fence);
+	settle();
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_RELAXED), 1);
+	drain(&app);
+	gate_end(&gate);
+	app_end(&app);
+	dlbuf_device_close(dev);
+	close(memfd);
+	end();
+}
+
+/* ---------------------------------------------------------------- faults */
+
+#ifdef CONFIG_FAULT_INJECTION
+static uint32_t walk_paths;
+
+static int walk_import(void)
+{
+	struct dlbuf_device *dev = NULL;
+	struct fixture f;
+	int ret;
+
+	ret = dlbuf_device_open("cuda", NULL, &dev);
+	if (ret)
+		return ret;
+	ret = import_as(&f, dev, walk_paths, DLBUF_RW);
+	import_finish(&f, ret);
+	dlbuf_device_close(dev);
+	return ret;
+}
+
+TEST(every_call_fails_once)
+{
+	static const struct {
+		const char *words;
+		uint32_t paths;
+	} cases[] = {
+		{ "thor,memfds", PATH_BIT(DLBUF_PATH_DIRECT) },
+		{ "", PATH_BIT(DLBUF_PATH_HOST) },
+		{ "grace", PATH_BIT(DLBUF_PATH_HOST) },
+		{ "", PATH_BIT(DLBUF_PATH_COPY) },
+		{ "", ALL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		begin(cases[i].words);
+		walk_paths = cases[i].paths;
+		check_walks(walk_import);
+		end();
+	}
+}
+
+#endif
+#else
+TEST(cuda_import)
+{
+	SKIP("the backend is not built");
+}
+#endif
+
+KTAP_MAIN()
