@@ -115,6 +115,26 @@ TEST(tensors_come_back)
 	}
 }
 
+/* Strides of 0: any number of elements over one byte of memory. */
+TEST(more_elements_than_64_bits_count)
+{
+	const int64_t huge[] = { 67280421310721, 274177 }, none[] = { 0, 0 };
+	DLTensor layout = { .ndim = 2, .dtype = { kDLUInt, 8, 1 },
+			    .shape = (int64_t *)huge,
+			    .strides = (int64_t *)none };
+	struct message_head head;
+	static struct message m;
+	struct packet p;
+
+	message_begin(&p, &head, MESSAGE_TENSORS);
+	message_put_tensor(&p, &layout, 0);
+	head.ntensors = head.nbuffers = 1;
+	head.access[0] = DLBUF_READ;
+	message_end(&p, &head);
+	CHECK_ERR(message_parse(p.data, p.bytes, 1, &m), -EPROTO);
+	CHECK_SAYS("number of elements");
+}
+
 TEST(a_frame_comes_back)
 {
 	struct packet p = frame_packet();
