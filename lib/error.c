@@ -64,7 +64,7 @@ int (dlbuf_fail)(int err, const char *fmt, ...)
 
 int fail_with_errno(const char *fmt, ...)
 {
-	int err = errno > 0 ? -errno : -EIO;
+	int err = errno > 0 ? errno : EIO;
 	size_t n;
 	va_list ap;
 
@@ -72,8 +72,9 @@ int fail_with_errno(const char *fmt, ...)
 	vfail(fmt, ap);
 	va_end(ap);
 	n = strlen(sentence);
-	snprintf(sentence + n, sizeof(sentence) - n, ": %s", strerror(-err));
-	return err;
+	snprintf(sentence + n, sizeof(sentence) - n, ": %s", strerror(err));
+	/* The library's own -EAGAIN is "would block", which nobody is told here. */
+	return err == EAGAIN ? -ENOMEM : -err;
 }
 
 void forget_failure(void)

@@ -22,7 +22,11 @@
 int fail_with(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* fail() for a system call that has just set errno: appends its text. */
+/*
+ * fail() for a system call that has just set errno: appends its text. EAGAIN is
+ * a lack of resources here and becomes -ENOMEM; who means "would block" says so
+ * with fail().
+ */
 #define fail_errno(...) negative(fail_with_errno(__VA_ARGS__))
 int fail_with_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
