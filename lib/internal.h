@@ -54,8 +54,11 @@ int opts_get(void *ours, size_t ours_size, const void *src, const char *type);
 
 /*
  * Copies our struct out into a caller's, as much as fits its size. The size
- * is the caller's and is kept; what we do not know is zeroed.
+ * is the caller's and is kept; what we do not know is zeroed. It fails only
+ * where INFO_CHECK() does, which callers use whose work cannot be undone.
  */
+int size_check(size_t size, const char *type);
+#define INFO_CHECK(dst, type) size_check((dst)->size, type)
 int info_put(void *dst, const void *ours, size_t ours_size, const char *type);
 #define INFO_PUT(dst, ours, type) info_put(dst, ours, sizeof(*(ours)), type)
 
