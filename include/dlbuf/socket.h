@@ -15,7 +15,8 @@
  * Sockets. AF_UNIX of these types:
  *
  *	SOCK_SEQPACKET  the best one: the end of the connection is seen
- *	SOCK_DGRAM      connected; the end is not seen
+ *	SOCK_DGRAM      connected; the end is not seen, and when a send finds the
+ *	                peer gone the kernel drops what it has sent before
  *
  * Both keep a message and its fds together: it comes whole or not at all, no
  * peer can stop in the middle of one, and after anything that is no message the
