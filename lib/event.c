@@ -256,7 +256,8 @@ static int start_thread(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret) {
 		close_fds();
-		return fail(-EAGAIN, "pthread_create(): %s", strerror(ret));
+		errno = ret;
+		return fail_errno("pthread_create()");
 	}
 	pthread_setname_np(events.thread, "dlbuf-events");
 	events.running = true;
@@ -298,7 +299,7 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 	}
 	lock_uncancelled(&state);
 	if (events.stop)
-		ret = fail(-EAGAIN, "no events any more: the library ends");
+		ret = fail(-EOPNOTSUPP, "no events any more: the library ends");
 	else if (!events.running)
 		ret = start_thread();
 	if (!ret && (fault_hit() || epoll_ctl(events.epoll, EPOLL_CTL_ADD,

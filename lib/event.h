@@ -15,8 +15,10 @@
 
 /*
  * Calls fn(data) once on the event thread when fd is readable, or a pipe to
- * write to that nobody reads any more. fd is duplicated. Failing, it will not call fn: -ENOMEM, -EMFILE, -EAGAIN (no
- * thread).
+ * write to that nobody reads any more. fd is duplicated.
+ *
+ * On failure fn is not called: -ENOMEM (a thread that cannot be started, too),
+ * -EMFILE, -EOPNOTSUPP (the library ends).
  */
 int event_add(int fd, void (*fn)(void *data), void *data);
 

@@ -50,7 +50,11 @@ static inline int sys_dup(int fd)
 		errno = EMFILE;
 		return -1;
 	}
-	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	/* So the kernel says that RLIMIT_NOFILE is below 3. */
+	if (fd < 0 && errno == EINVAL)
+		errno = EMFILE;
+	return fd;
 }
 
 static inline int sys_fstat(int fd, struct stat *st)
@@ -132,7 +136,12 @@ static inline int sys_pipe(int fds[2])
 	return pipe2(fds, O_CLOEXEC);
 }
 
-/* Who waits does so in sys_poll(). A peer that is gone is no signal. */
+/*
+ * All waiting happens in sys_poll(). Writing to a closed peer returns EPIPE and
+ * raises no SIGPIPE. A peer that closes, or connects elsewhere, with messages
+ * unread makes one call fail with ECONNRESET, whatever is queued: the next call
+ * says how things are.
+ */
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 {
 	ssize_t n;
@@ -143,7 +152,7 @@ static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 	}
 	do
 		n = sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	return n;
 }
 
@@ -157,7 +166,7 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *msg)
 	}
 	do
 		n = recvmsg(fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	return n;
 }
 

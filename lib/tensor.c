@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <string.h>
 
+#include <dlbuf/frame.h>
+
 #include "backend.h"
 #include "internal.h"
 #include "layout.h"
@@ -179,6 +181,8 @@ int import_opts_get(const struct dlbuf_import_opts *opts,
 	if (o->flags & ~known)
 		return fail(-EINVAL, "import flags 0x%x are unknown",
 			    o->flags & ~known);
+	if (o->view >= DLBUF_NVIEWS)
+		return fail(-EINVAL, "view %u is unknown", o->view);
 	if (o->access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
 			    o->access);

@@ -91,8 +91,8 @@ DLBUF_API int dlbuf_fence_import(int dmabuf, uint32_t access, int fence);
  *
  * fence is duplicated. fn may call dlbuf, must not block, and delays the
  * others while it runs. After fork() the child's fn is not called.
- * -EBADF, -EINVAL (fn is NULL), -ENOMEM, -EMFILE, -EAGAIN (no thread); then
- * fn is not called
+ * -EBADF, -EINVAL (fn is NULL), -ENOMEM (no thread can be started, too),
+ * -EMFILE; then fn is not called
  */
 DLBUF_API int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data);
 

@@ -454,7 +454,7 @@ int parse_deadline(PyObject *obj, uint64_t *ns)
 	return 0;
 }
 
-static uint64_t now_ns(void)
+uint64_t now_ns(void)
 {
 	struct timespec now;
 

@@ -25,14 +25,28 @@ static int parse_wait(PyObject *args, struct wait *w)
 	       parse_deadline(deadline, &w->deadline_ns) : -1;
 }
 
-/* After a call: 1 when it is to be made again, 0 when it was done. */
-static int again(const struct wait *w, int ret, short events)
+#define SLICE_NS 20000000
+
+/*
+ * After a call: 1 when it is to be made again, 0 when it was done. A socket that
+ * is ready may not be what the call waits for, but work that another process has
+ * to see complete: so the library waits then, for a moment at a time, and
+ * wait_fd() looks at signals in between.
+ */
+static int again(const struct wait *w, struct dlbuf_socket_opts *opts, int ret,
+		 short events)
 {
-	if (ret != -EAGAIN || !w->may)
+	bool late = ret == -ETIME && opts->deadline_ns == w->deadline_ns;
+
+	if ((ret != -EAGAIN && ret != -ETIME) || !w->may || late)
 		return ret ? raise_dlbuf(ret) : 0;
 	ret = wait_fd(w->sock, events, w->deadline_ns);
-	if (ret)
+	if (ret) {
+		opts->deadline_ns = now_ns() + SLICE_NS;
+		if (w->deadline_ns && w->deadline_ns < opts->deadline_ns)
+			opts->deadline_ns = w->deadline_ns;
 		return ret;
+	}
 	return raise_errno(ETIME, events == POLLIN ?
 			   "no message came before the deadline" :
 			   "the socket was full until the deadline");
@@ -101,7 +115,7 @@ PyObject *send_tensors(PyObject *module, PyObject *args)
 		Py_BEGIN_ALLOW_THREADS
 		ret = dlbuf_send(w.sock, s.dl, s.n, &opts);
 		Py_END_ALLOW_THREADS
-		ret = again(&w, ret, POLLOUT);
+		ret = again(&w, &opts, ret, POLLOUT);
 	} while (ret > 0);
 	Py_BEGIN_ALLOW_THREADS
 	shares_delete(&s);
@@ -146,7 +160,7 @@ PyObject *send_frame(PyObject *module, PyObject *args)
 		Py_BEGIN_ALLOW_THREADS
 		ret = dlbuf_send_frame(w.sock, &frame, &opts);
 		Py_END_ALLOW_THREADS
-		ret = again(&w, ret, POLLOUT);
+		ret = again(&w, &opts, ret, POLLOUT);
 	} while (ret > 0);
 	if (ret) {
 		Py_BEGIN_ALLOW_THREADS
@@ -209,7 +223,7 @@ PyObject *receive(PyObject *module, PyObject *args)
 		Py_BEGIN_ALLOW_THREADS
 		ret = dlbuf_recv(device->dev, w.sock, &opts, dl, &n, &frame);
 		Py_END_ALLOW_THREADS
-		ret = again(&w, ret, POLLIN);
+		ret = again(&w, &opts, ret, POLLIN);
 	} while (ret > 0);
 	device_end(device);
 	if (!ret)

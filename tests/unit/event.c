@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/ioctl.h>
 
 #include <linux/dma-buf.h>
@@ -766,6 +767,27 @@ TEST(a_callback_exits)
 	close(fd);
 }
 
+/* -EAGAIN is "would block", after which a caller would ask again for ever. */
+TEST(no_thread_can_be_started)
+{
+	int fd = unsignalled();
+	unsigned int told = 0;
+	pid_t pid = fork();
+
+	if (!pid) {
+		const struct rlimit none = { 0, 0 };
+
+		/* The limit does not bind root. */
+		if ((!getuid() && setuid(65534)) ||
+		    setrlimit(RLIMIT_NPROC, &none))
+			_exit(2);
+		_exit(event_add(fd, add_one, &told) == -ENOMEM &&
+		      strstr(dlbuf_last_error(), "pthread_create()") ? 5 : 6);
+	}
+	CHECK_EQ(status_of(pid), 5);
+	close(fd);
+}
+
 static int too_late = -1;
 
 /* Of an object before the library's, and so after its destructor. */
@@ -775,7 +797,7 @@ static void add_too_late(void)
 	unsigned int told = 0;
 
 	if (too_late >= 0)
-		_exit(event_add(too_late, add_one, &told) == -EAGAIN ? 5 : 6);
+		_exit(event_add(too_late, add_one, &told) == -EOPNOTSUPP ? 5 : 6);
 }
 
 TEST(events_after_the_end)
