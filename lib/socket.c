@@ -14,8 +14,9 @@
 #include "fence.h"
 #include "frame.h"
 #include "internal.h"
+#include "lease.h"
 #include "message.h"
-#include "sync.h"
+#include "pending.h"
 #include "sys.h"
 #include "tensor.h"
 
@@ -235,8 +236,11 @@ static int wait_unfenced(const struct message_head *head, const int fds[],
 {
 	int ret = 0;
 
-	for (unsigned int i = 0; !ret && i < head->nbuffers; i++)
-		ret = sync_wait_fd(fds[i], head->access[i], deadline_ns);
+	for (unsigned int i = 0; !ret && i < head->nbuffers; i++) {
+		const struct use use = { fds[i], head->access[i], NULL };
+
+		ret = pending_wait_unfenced(&use, NULL, deadline_ns);
+	}
 	return ret;
 }
 
