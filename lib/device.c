@@ -8,7 +8,6 @@
 #include "backend.h"
 #include "event.h"
 #include "internal.h"
-#include "sync.h"
 #include "sys.h"
 
 /*
@@ -78,20 +77,92 @@ int device_opts_get(struct dlbuf_device_opts *ours,
 	return ret;
 }
 
+/* ---------------------------------------------------------------- the list */
+
+static struct {
+	pthread_mutex_t lock;
+	struct dlbuf_device *first;
+	unsigned int unfenced;	/* atomic: devices that have wait() */
+} devices = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void list_add(struct dlbuf_device *dev)
+{
+	pthread_mutex_lock(&devices.lock);
+	dev->next = devices.first;
+	devices.first = dev;
+	__atomic_add_fetch(&devices.unfenced, !!dev->backend->wait,
+			   __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&devices.lock);
+}
+
+static void list_remove(struct dlbuf_device *dev)
+{
+	struct dlbuf_device **p = &devices.first;
+
+	pthread_mutex_lock(&devices.lock);
+	while (*p != dev)
+		p = &(*p)->next;
+	*p = dev->next;
+	__atomic_sub_fetch(&devices.unfenced, !!dev->backend->wait,
+			   __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&devices.lock);
+}
+
+unsigned int devices_unfenced(void)
+{
+	return __atomic_load_n(&devices.unfenced, __ATOMIC_ACQUIRE);
+}
+
+/* False: the device is about to be destroyed. */
+static bool ref_if_alive(struct dlbuf_device *dev)
+{
+	bool alive;
+
+	pthread_mutex_lock(&dev->cache.lock);
+	alive = dev->refs;
+	dev->refs += alive;
+	pthread_mutex_unlock(&dev->cache.lock);
+	return alive;
+}
+
+struct dlbuf_device *device_next(struct dlbuf_device *dev)
+{
+	struct dlbuf_device *next;
+
+	pthread_mutex_lock(&devices.lock);
+	next = dev ? dev->next : devices.first;
+	while (next && !ref_if_alive(next))
+		next = next->next;
+	pthread_mutex_unlock(&devices.lock);
+	if (dev)
+		device_unref(dev);
+	return next;
+}
+
+bool device_relieve(int ret, bool *tried)
+{
+	struct dlbuf_device *dev = NULL;
+	uint32_t dropped = 0;
+
+	if (*tried || (ret != -ENOMEM && ret != -EMFILE && ret != -ENFILE))
+		return false;
+	*tried = true;
+	while ((dev = device_next(dev)))
+		dropped += cache_trim(dev, 0);
+	return dropped;
+}
+
+/* ---------------------------------------------------------------- devices */
+
 void device_init(struct dlbuf_device *dev, const struct backend *backend,
 		 const struct dlbuf_device_opts *opts)
 {
-	uint32_t max_idle = opts->cache_max_idle ? opts->cache_max_idle :
-						   CACHE_MAX_IDLE;
-
 	dev->backend = backend;
 	dev->dl.device_type = backend->type;
 	dev->refs = 1;
 	event_user_add();
-	cache_init(&dev->cache, opts->flags & DLBUF_DEVICE_NO_CACHE ? 0 :
-								       max_idle);
-	if (dev->backend->wait)
-		sync_add_device(dev);
+	cache_init(&dev->cache, opts);
+	list_add(dev);
 }
 
 int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
@@ -127,8 +198,7 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 void device_destroy(struct dlbuf_device *dev)
 {
 	/* Nobody else knows the device any more. */
-	if (dev->backend->wait)
-		sync_remove_device(dev);
+	list_remove(dev);
 	cache_trim(dev, 0);
 	cache_finish(&dev->cache);
 	dev->backend->close(dev);
@@ -235,6 +305,22 @@ void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle)
 {
 	if (dev)
 		cache_trim(dev, max_idle);
+}
+
+int dlbuf_device_forget(struct dlbuf_device *dev, int fd)
+{
+	struct buffer_id id;
+	uint64_t bytes;
+	int ret;
+
+	if (!dev)
+		return fail(-EINVAL, "dev is NULL");
+	ret = buffer_identify(fd, &id);
+	if (!ret)
+		ret = buffer_size(fd, fd, &bytes);
+	if (!ret)
+		cache_forget(dev, &id);
+	return ret;
 }
 
 int dlbuf_device_get_stats(struct dlbuf_device *dev,

@@ -281,7 +281,7 @@ static void end_thread(void)
 	join_ended();
 }
 
-int event_add(int fd, void (*fn)(void *data), void *data)
+int event_add_take(int fd, void (*fn)(void *data), void *data)
 {
 	struct event *e = sys_calloc(1, sizeof(*e));
 	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = e };
@@ -291,12 +291,7 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 		return fail(-ENOMEM, "no memory for an event");
 	e->fn = fn;
 	e->data = data;
-	e->fd = sys_dup(fd);
-	if (e->fd < 0) {
-		ret = fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
-		free(e);
-		return ret;
-	}
+	e->fd = fd;
 	lock_uncancelled(&state);
 	if (events.stop)
 		ret = fail(-EOPNOTSUPP, "no events any more: the library ends");
@@ -317,10 +312,20 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 		end_thread(); /* it may have been started for this */
 	}
 	unlock_uncancelled(state);
-	if (ret) {
-		close(e->fd);
+	if (ret)
 		free(e);
-	}
+	return ret;
+}
+
+int event_add(int fd, void (*fn)(void *data), void *data)
+{
+	int dup = sys_dup(fd), ret;
+
+	if (dup < 0)
+		return fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
+	ret = event_add_take(dup, fn, data);
+	if (ret)
+		close(dup);
 	return ret;
 }
 

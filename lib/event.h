@@ -14,13 +14,16 @@
 #include <stdbool.h>
 
 /*
- * Calls fn(data) once on the event thread when fd is readable, or a pipe to
- * write to that nobody reads any more. fd is duplicated.
+ * Calls fn(data) once on the event thread, when fd is readable; when fd is the
+ * writing end of a pipe, when the pipe has no reader any more. fd is duplicated.
  *
  * On failure fn is not called: -ENOMEM (a thread that cannot be started, too),
  * -EMFILE, -EOPNOTSUPP (the library ends).
  */
 int event_add(int fd, void (*fn)(void *data), void *data);
+
+/* The same without a duplicate: fd is taken on success. */
+int event_add_take(int fd, void (*fn)(void *data), void *data);
 
 /*
  * Whether this is the event thread, which must not wait for what only an event

@@ -45,6 +45,23 @@ static bool is_callers(int ret)
 	return ret == -EBADF || ret == -EACCES || ret == -EINVAL;
 }
 
+/* Makes an import that the cache does not know, and undoes it. */
+static int try_path(struct dlbuf_device *dev, int fd, uint32_t access,
+		    uint32_t path)
+{
+	struct buffer_id id;
+	struct import *imp;
+	uint32_t fd_access;
+	int ret;
+
+	ret = import_identify(fd, access, &id, &fd_access);
+	if (!ret)
+		ret = import_create(dev, fd, &id, fd_access, path, 0, &imp);
+	if (!ret)
+		import_destroy(imp);
+	return ret;
+}
+
 int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
 		dlbuf_path_fn fn, void *data)
 {
@@ -65,7 +82,7 @@ int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
 
 		if (!(paths & PATH_BIT(path)))
 			continue;
-		info.status = cache_try(dev, fd, access, PATH_BIT(path));
+		info.status = try_path(dev, fd, access, PATH_BIT(path));
 		if (is_callers(info.status))
 			return info.status;
 		if (info.status) {

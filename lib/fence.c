@@ -87,6 +87,16 @@ int dlbuf_fence_status(int fence, int *status)
 	return 0;
 }
 
+int fence_check(int fence)
+{
+	int status = 0;
+
+	if (fence == -1 || dlbuf_fence_status(fence, &status) || status >= 0)
+		return 0;
+	return fail(-EIO, "fence %d ended with error %d (%s): the work before it "
+		    "did not complete", fence, -status, strerror(-status));
+}
+
 static int not_a_sync_file(int fd)
 {
 	int err = errno;
@@ -224,11 +234,12 @@ int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
 	return 0;
 }
 
-int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns)
+int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
+		      bool damaged)
 {
 	/* POLLOUT is ready when all fences have signalled, POLLIN the writers'. */
 	short events = access & DLBUF_WRITE ? POLLOUT : POLLIN;
-	int ret, fence;
+	int ret, fence, err;
 
 	/* Most buffers are idle, and then one call says so. */
 	ret = ready(fd, events, 1);
@@ -242,7 +253,10 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns)
 	fence = export_sync_file(fd, access);
 	if (fence >= 0) {
 		ret = ready(fence, POLLIN, deadline_ns);
+		err = ret <= 0 || damaged ? 0 : fence_check(fence);
 		close(fence);
+		if (err)
+			return err;
 	} else if (errno == ENOTTY) {
 		ret = ready(fd, events, deadline_ns);
 	} else {

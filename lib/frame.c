@@ -14,6 +14,7 @@
 #include "frame.h"
 #include "internal.h"
 #include "layout.h"
+#include "lease.h"
 #include "sys.h"
 #include "tensor.h"
 
@@ -582,12 +583,8 @@ static int making_begin(struct making *m,
 		if (layouts[i].layout.ndim > ndim)
 			ndim = layouts[i].layout.ndim;
 	*m = (struct making){ .room = tensor_size(ndim) };
-	m->lease = sys_calloc(1, sizeof(*m->lease) + n * m->room);
-	if (!m->lease)
-		return fail(-ENOMEM, "no memory for %u tensors", n);
-	/* One reference of ours, so that a failure cannot fire it. */
-	m->lease->refs = 1;
-	return 0;
+	m->lease = lease_create(n * m->room);
+	return m->lease ? 0 : -ENOMEM;
 }
 
 /* One tensor; those before it may be over the same dma-buf. */
@@ -683,6 +680,7 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 	struct dlbuf_import_opts o;
 	uint32_t n, access[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
+	bool tried = false;
 	int ret;
 
 	if (!dev || !frame || !tensors || !ntensors)
@@ -701,8 +699,10 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
 		access[i] = o.access;
-	ret = frame_tensors(dev, layouts, access, import_paths(&o), n,
-			    f.release, f.release_data, tensors);
+	do
+		ret = frame_tensors(dev, layouts, access, import_paths(&o), n,
+				    f.release, f.release_data, tensors);
+	while (device_relieve(ret, &tried));
 	if (!ret)
 		*ntensors = n;
 	return ret;

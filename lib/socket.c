@@ -13,8 +13,9 @@
 #include "fence.h"
 #include "frame.h"
 #include "internal.h"
+#include "lease.h"
 #include "message.h"
-#include "sync.h"
+#include "pending.h"
 #include "sys.h"
 #include "tensor.h"
 
@@ -213,9 +214,12 @@ static int wait_unfenced(const struct call *c, const struct message_head *head,
 {
 	int ret = 0;
 
-	for (unsigned int i = 0; !ret && i < head->nbuffers; i++)
-		ret = sync_wait_fd(fds[i], head->access[i],
-				   c->wait ? c->deadline_ns : 1);
+	for (unsigned int i = 0; !ret && i < head->nbuffers; i++) {
+		const struct use use = { fds[i], head->access[i], NULL };
+
+		ret = pending_wait_unfenced(&use, NULL,
+					    c->wait ? c->deadline_ns : 1);
+	}
 	return ret == -ETIME && !c->wait ?
 	       fail(-EAGAIN, "%s", dlbuf_last_error()) : ret;
 }

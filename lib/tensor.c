@@ -9,6 +9,7 @@
 #include "backend.h"
 #include "internal.h"
 #include "layout.h"
+#include "lease.h"
 #include "sync.h"
 #include "sys.h"
 #include "tensor.h"
@@ -28,15 +29,6 @@ const char *dlbuf_path_name(enum dlbuf_path path)
 	return "unknown";
 }
 
-void lease_unref(struct lease *lease)
-{
-	if (!lease || __atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	if (lease->release)
-		lease->release(lease->data);
-	free(lease);
-}
-
 static void tensor_destroy(struct tensor *t)
 {
 	struct import *imp = t->imp;
@@ -47,6 +39,9 @@ static void tensor_destroy(struct tensor *t)
 
 	/* close() is a cancellation point, and half a deletion a lease lost. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	/* The application's own work: it is taken to be complete. */
+	if (t->by_fence)
+		acquired = 0;
 	if (acquired && tensor_release(t, acquired, t->stream, NULL))
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
@@ -123,7 +118,7 @@ static int tensor_alloc(struct import *imp, int ndim, uint64_t first,
 	t->first = first;
 	t->end = end;
 	if (lease)
-		__atomic_add_fetch(&lease->refs, 1, __ATOMIC_RELAXED);
+		lease_ref(lease);
 	cache_count_tensor(&imp->dev->cache, 1);
 	*out = t;
 	return 0;
@@ -147,8 +142,6 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 	dl->deleter = delete_versioned;
 	if (!(imp->id.access & DLBUF_WRITE))
 		dl->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-	if (imp->path == DLBUF_PATH_BRIDGE || imp->path == DLBUF_PATH_COPY)
-		dl->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
 	fill_dl(t, &dl->dl_tensor, layout);
 	*out = t;
 	return 0;
@@ -233,6 +226,7 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		 DLManagedTensorVersioned **tensor)
 {
 	struct dlbuf_import_opts o;
+	bool tried = false;
 	int ret;
 
 	if (!dev || !tensor)
@@ -243,8 +237,11 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	if (o.view || o.flags & DLBUF_IMPORT_UNCROPPED)
 		return fail(-EINVAL, "a view and UNCROPPED are for frames, a "
 			    "layout says what it wants");
-	return tensor_import(dev, fd, layout, o.access, import_paths(&o),
-			     tensor);
+	do
+		ret = tensor_import(dev, fd, layout, o.access, import_paths(&o),
+				    tensor);
+	while (device_relieve(ret, &tried));
+	return ret;
 }
 
 DLTensor tensor_layout(const struct tensor *t)
@@ -274,6 +271,8 @@ int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 			    &other);
 	if (ret)
 		return ret;
+	/* DLPack's IS_COPIED means a single owner. */
+	t->versioned.flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
 	cache_ref(t->imp);
 	*out = &other->versioned;
 	return 0;
@@ -299,6 +298,7 @@ int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
 			   &other);
 	if (ret)
 		return ret;
+	t->versioned.flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
 	other->legacy.manager_ctx = other;
 	other->legacy.deleter = delete_legacy;
 	fill_dl(other, &other->legacy.dl_tensor, &layout);

@@ -7,18 +7,7 @@
 #include <dlbuf/tensor.h>
 
 struct import;
-
-/*
- * What the tensors over a frame share: its release callback, which runs when
- * the last of them is gone, and behind it the memory of the tensors themselves,
- * so that a frame is one allocation.
- */
-struct lease {
-	unsigned int refs;	/* atomic */
-	void (*release)(void *data);	/* or NULL */
-	void *data;
-	_Alignas(8) unsigned char room[];
-};
+struct lease;
 
 /* One tensor, in one allocation: DLPack's struct, our part, the dimensions. */
 struct tensor {
@@ -31,6 +20,7 @@ struct tensor {
 	uint64_t first, end;	/* bytes of the buffer that it touches */
 	uint32_t acquired;	/* atomic; dlbuf_access, 0: not acquired */
 	bool lent;		/* its memory is the lease's */
+	bool by_fence;		/* acquired by dlbuf_acquire_fence() */
 	void *stream;		/* of the acquire */
 	int64_t dims[];		/* shape, then strides */
 };
@@ -68,7 +58,5 @@ uint32_t import_paths(const struct dlbuf_import_opts *o);
 /* Checks a caller's options, which may be NULL, and copies them. */
 int import_opts_get(const struct dlbuf_import_opts *opts,
 		    struct dlbuf_import_opts *ours);
-
-void lease_unref(struct lease *lease);
 
 #endif /* DLBUF_LIB_TENSOR_H */

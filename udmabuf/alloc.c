@@ -131,6 +131,7 @@ int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
 {
 	struct dlbuf_alloc_opts o;
 	int memfd = -1, ret;
+	bool tried = false;
 
 	if (!fd)
 		return fail(-EINVAL, "fd is NULL");
@@ -139,7 +140,9 @@ int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
 		return ret;
 	if (!o.exporter)
 		return fail(-EINVAL, "dlbuf_alloc_fd() needs an exporter");
-	ret = alloc_from(o.exporter, bytes, o.name, fd, &memfd);
+	do
+		ret = alloc_from(o.exporter, bytes, o.name, fd, &memfd);
+	while (device_relieve(ret, &tried));
 	close_memfd(memfd);
 	return ret;
 }
@@ -251,9 +254,10 @@ static int alloc_on_device(struct request *r, uint64_t bytes)
 			    "allocate", dev->name);
 	ret = dlbuf_layout_extent(r->layout, &first, &end);
 	if (!ret)
-		ret = cache_alloc(dev, bytes, &imp);
+		ret = import_alloc(dev, bytes, &imp);
 	if (ret)
 		return ret;
+	cache_add(&dev->cache, imp);
 	ret = tensor_create(imp, r->layout, first, end, NULL, NULL, &t);
 	if (ret) {
 		cache_unref(imp);
@@ -294,6 +298,7 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 	struct dlbuf_alloc_opts o;
 	struct request request;
 	uint64_t first, end;
+	bool tried = false;
 	int ret;
 
 	if (!devs || !ndevs || !tensors)
@@ -313,7 +318,9 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 	if (!end)
 		end = 1; /* a tensor without elements has a buffer all the same */
 	request = (struct request){ devs, ndevs, layout, made };
-	ret = alloc_for(&request, o.exporter, end, o.name);
+	do
+		ret = alloc_for(&request, o.exporter, end, o.name);
+	while (device_relieve(ret, &tried));
 	for (size_t i = 0; !ret && i < ndevs; i++)
 		tensors[i] = made[i];
 	free(made);

@@ -62,8 +62,8 @@ struct dlbuf_import_opts {
  *
  * Without a copy, unless DLBUF_IMPORT_MAY_COPY allows one and the device has no
  * other way: then the tensor is memory of the device that the buffer is copied
- * into by each acquire for reading and out of by each release of a writer, and
- * has DLPACK_FLAG_BITMASK_IS_COPIED set.
+ * into by each acquire and out of by each release of a writer. Its path says so.
+ * DLPACK_FLAG_BITMASK_IS_COPIED is not set, because it means a single owner.
  *
  * fd is duplicated: close yours whenever you like. layout and opts are
  * borrowed. *tensor is new: it keeps the memory and the device until its

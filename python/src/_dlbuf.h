@@ -218,6 +218,8 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out);
  */
 int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 			 bool wait, DLManagedTensorVersioned **out);
+/* Memory that something was copied into: of the device or of ours. */
+bool tensor_is_copy(struct tensor *t);
 void delete_versioned(DLManagedTensorVersioned *dl);
 PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		  PyObject *kwnames);

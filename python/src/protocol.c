@@ -319,7 +319,7 @@ static int check_unordered(struct tensor *t)
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 
-	if (t->src || !(t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED))
+	if (t->src || !tensor_is_copy(t))
 		return 0;
 	if (!dlbuf_tensor_get_info(t->dl, &info) && info.acquired)
 		return 0;
@@ -631,8 +631,7 @@ static PyObject *interface_of(struct tensor *t, bool here)
  */
 static int order_interface(struct tensor *t, void *stream)
 {
-	uint32_t access = t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED ?
-			  DLBUF_READ : 0;
+	uint32_t access = tensor_is_copy(t) ? DLBUF_READ : 0;
 	DLManagedTensorVersioned *dl;
 
 	if (tensor_share_ordered(t, access, stream, true, &dl))

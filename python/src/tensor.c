@@ -382,6 +382,28 @@ static PyObject *get_dl(PyObject *self, void *closure)
 	return ret;
 }
 
+bool tensor_is_copy(struct tensor *t)
+{
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+
+	return t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED ||
+	       (!t->src && !dlbuf_tensor_get_info(t->dl, &info) &&
+		info.path >= DLBUF_PATH_BRIDGE);
+}
+
+static PyObject *get_is_copied(PyObject *self, void *closure)
+{
+	struct tensor *t = (struct tensor *)self;
+	bool copy;
+
+	(void)closure;
+	if (tensor_begin(t))
+		return NULL;
+	copy = tensor_is_copy(t);
+	tensor_end(t);
+	return PyBool_FromLong(copy);
+}
+
 static PyObject *get_flag(PyObject *self, void *closure)
 {
 	struct tensor *t = (struct tensor *)self;
@@ -686,8 +708,7 @@ static PyGetSetDef tensor_attributes[] = {
 	{ "nbytes", get_dl, NULL, "Bytes of its elements.", "b" },
 	{ "read_only", get_flag, NULL, NULL,
 	  (void *)DLPACK_FLAG_BITMASK_READ_ONLY },
-	{ "is_copied", get_flag, NULL, NULL,
-	  (void *)DLPACK_FLAG_BITMASK_IS_COPIED },
+	{ "is_copied", get_is_copied, NULL, NULL, NULL },
 	{ "closed", get_closed, NULL, NULL, NULL },
 	{ "device", get_device, NULL, "Its Device, None: not of dlbuf.", NULL },
 	{ "frame", get_frame, NULL, "The Frame that it is a part of.", NULL },

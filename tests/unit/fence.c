@@ -44,11 +44,11 @@ TEST(ready_at_once)
 
 	REQUIRE(!pipe(fds));
 	CHECK_EQ(write(fds[1], "x", 1), 1);
-	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, 0));
-	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, 1));
-	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, UINT64_MAX));
-	CHECK_OK(fence_wait_buffer(fds[1], DLBUF_WRITE, 1));
-	CHECK_OK(fence_wait_buffer(fds[1], DLBUF_RW, 1));
+	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, 0, false));
+	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, 1, false));
+	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, UINT64_MAX, false));
+	CHECK_OK(fence_wait_buffer(fds[1], DLBUF_WRITE, 1, false));
+	CHECK_OK(fence_wait_buffer(fds[1], DLBUF_RW, 1, false));
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -59,9 +59,9 @@ TEST(a_deadline_in_the_past_asks)
 
 	REQUIRE(!pipe(fds));
 	need_ioctl(fds[0]);
-	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1), -ETIME);
-	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now()), -ETIME);
-	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now() + 1000), -ETIME);
+	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1, false), -ETIME);
+	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now(), false), -ETIME);
+	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now() + 1000, false), -ETIME);
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -88,7 +88,7 @@ static void *wait_for_it(void *arg)
 {
 	struct waiter *w = arg;
 
-	w->ret = fence_wait_buffer(w->fd, DLBUF_READ, w->deadline);
+	w->ret = fence_wait_buffer(w->fd, DLBUF_READ, w->deadline, false);
 	__atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -142,8 +142,8 @@ TEST(closed)
 	need_ioctl(fds[0]);
 	close(fds[0]);
 	close(fds[1]);
-	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1), -EBADF);
-	CHECK_ERR(fence_wait_buffer(-1, DLBUF_READ, 1), -EBADF);
+	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1, false), -EBADF);
+	CHECK_ERR(fence_wait_buffer(-1, DLBUF_READ, 1, false), -EBADF);
 }
 
 /* ---------------------------------------------------------------- the helpers */
