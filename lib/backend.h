@@ -66,6 +66,11 @@ struct import {
 	/* The cache's, under cache.lock. */
 	bool staging;		/* of ours, for copies: found by its size */
 	bool own;		/* memory that the device has allocated */
+	/*
+	 * Atomic: not kept without a user. Set when it is made, cleared by the
+	 * first request that would keep it.
+	 */
+	bool brief;
 	uint64_t used;		/* clock of the cache at the last use */
 	int last_fd;		/* the caller's number at the last import, or -1 */
 	struct import *hash_next;
@@ -79,6 +84,11 @@ struct import {
 /* Those that a backend has. */
 #define PATHS_OF(backend) \
 	((backend)->paths ? (backend)->paths : PATH_BIT(DLBUF_PATH_DIRECT))
+/*
+ * PATH_BIT(0), which is no path: an import that is made for this request goes
+ * with its last user.
+ */
+#define PATHS_BRIEF 1u
 #define PATHS_COPIED \
 	(PATH_BIT(DLBUF_PATH_BRIDGE) | PATH_BIT(DLBUF_PATH_COPY))
 

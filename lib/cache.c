@@ -203,6 +203,7 @@ static int import_create(struct dlbuf_device *dev, int fd,
 			 const struct buffer_id *id, uint32_t fd_access,
 			 uint32_t paths, uint64_t end, struct import **out)
 {
+	bool brief = paths & PATHS_BRIEF;
 	struct import *imp;
 	int ret;
 
@@ -217,6 +218,7 @@ static int import_create(struct dlbuf_device *dev, int fd,
 	imp->id = *id;
 	imp->fd_access = fd_access;
 	imp->paths = paths;
+	imp->brief = brief;
 	imp->last_fd = -1;
 	imp->refs = 1;
 	imp->fd = sys_dup(fd);
@@ -404,6 +406,14 @@ int cache_add_staging(struct dlbuf_device *dev, int fd, struct import **out)
 	return 0;
 }
 
+/* A request that keeps its import makes the import one that is kept. */
+static void keep(struct import *imp, uint32_t paths)
+{
+	if (!(paths & PATHS_BRIEF) &&
+	    __atomic_load_n(&imp->brief, __ATOMIC_RELAXED))
+		__atomic_store_n(&imp->brief, false, __ATOMIC_RELAXED);
+}
+
 static int not_opened_for(int fd, uint32_t access)
 {
 	uint64_t bytes;
@@ -458,16 +468,15 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	log_at(DLBUF_LOG_DEBUG, "%s: imported dma-buf %llu, %llu bytes, %s",
 	       dev->name, (unsigned long long)id.ino,
 	       (unsigned long long)imp->bytes, dlbuf_path_name(imp->path));
-	*out = imp;
-	return 0;
-
 found:
 	ret = layout_fits(end, imp->bytes);
-	if (ret)
+	if (ret) {
 		cache_unref(imp);
-	else
-		*out = imp;
-	return ret;
+		return ret;
+	}
+	keep(imp, paths);
+	*out = imp;
+	return 0;
 }
 
 int cache_try(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths)
@@ -569,7 +578,7 @@ void cache_unref(struct import *imp)
 	pthread_mutex_lock(&cache->lock);
 	if (!__atomic_sub_fetch(&imp->refs, 1, __ATOMIC_ACQ_REL)) {
 		cache->live_bytes -= imp->bytes;
-		if (imp->own) {
+		if (imp->own || __atomic_load_n(&imp->brief, __ATOMIC_RELAXED)) {
 			table_remove(cache, imp);
 			old = imp;
 		} else {

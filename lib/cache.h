@@ -4,7 +4,8 @@
  *
  * An import in use is in the table only; one without a user is in the list
  * of idle ones too, until it is used again, pushed out by the bound, or not
- * used by the last CACHE_STALE imports. Its fd keeps the inode number from
+ * used by the last CACHE_STALE imports; a brief one, of dlbuf_recv() or
+ * dlbuf_alloc(), goes with its last user. Its fd keeps the inode number from
  * being given to another buffer, so that equal identity is the same buffer.
  *
  * Buffers of the library's own that frames are copied into are imports too,
@@ -55,8 +56,8 @@ void cache_finish(struct cache *cache);
 /*
  * The import of the dma-buf that fd is, found or made, with one more user. fd
  * is duplicated. access: what the import shall allow, 0 for all that fd does.
- * paths: PATH_BIT()s by which it may have been made. end: bytes that the buffer
- * has to have.
+ * paths: PATH_BIT()s by which it may have been made, and PATHS_BRIEF. end: bytes
+ * that the buffer has to have.
  * -EBADF   not a dma-buf
  * -EACCES  fd was not opened for that
  * -ERANGE  the buffer is shorter

@@ -171,7 +171,8 @@ int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out)
 int import_opts_get(const struct dlbuf_import_opts *opts,
 		    struct dlbuf_import_opts *o)
 {
-	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_UNCROPPED;
+	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_UNCROPPED |
+			       DLBUF_IMPORT_KEEP;
 	int ret = OPTS_GET(o, opts, "dlbuf_import_opts");
 
 	if (ret)

@@ -56,7 +56,7 @@ int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out);
 
 /*
  * dlbuf_import() after its options have been looked at. access 0: all that
- * the fd allows. paths: PATH_BIT()s.
+ * the fd allows. paths: PATH_BIT()s and PATHS_BRIEF.
  */
 int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		  uint32_t access, uint32_t paths,

@@ -210,7 +210,8 @@ static int import_on_each(int fd, void *data)
 
 	for (done = 0; done < r->ndevs; done++) {
 		ret = tensor_import(r->devs[done], fd, r->layout, 0,
-				    PATHS_SHARED, &r->tensors[done]);
+				    PATHS_SHARED | PATHS_BRIEF,
+				    &r->tensors[done]);
 		if (ret)
 			break;
 	}
