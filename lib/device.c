@@ -87,6 +87,7 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 	dev->backend = backend;
 	dev->dl.device_type = backend->type;
 	dev->refs = 1;
+	dev->generation = fork_generation;
 	event_user_add();
 	cache_init(&dev->cache, opts->flags & DLBUF_DEVICE_NO_CACHE ? 0 :
 								       max_idle);
@@ -124,6 +125,23 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 	return 0;
 }
 
+int device_check(const struct dlbuf_device *dev)
+{
+	if (!dev)
+		return fail(-EINVAL, "dev is NULL");
+	if (device_inherited(dev))
+		return fail(-ESTALE, "device %s belongs to the process that "
+			    "forked this one", dev->name);
+	return 0;
+}
+
+void device_forked(void)
+{
+	for (const struct backend *const *b = backends; *b; b++)
+		if ((*b)->forked)
+			(*b)->forked();
+}
+
 void device_destroy(struct dlbuf_device *dev)
 {
 	/* Nobody else knows the device any more. */
@@ -148,7 +166,7 @@ void device_unref(struct dlbuf_device *dev)
 
 void dlbuf_device_close(struct dlbuf_device *dev)
 {
-	if (!dev)
+	if (!dev || device_inherited(dev))
 		return;
 	/* What becomes idle from now on goes at once. */
 	pthread_mutex_lock(&dev->cache.lock);
@@ -176,9 +194,10 @@ int dlbuf_device_get_info(struct dlbuf_device *dev,
 			  struct dlbuf_device_info *info)
 {
 	struct dlbuf_device_info out;
+	int ret = device_check(dev);
 
-	if (!dev)
-		return fail(-EINVAL, "dev is NULL");
+	if (ret)
+		return ret;
 	describe(dev, &out);
 	return INFO_PUT(info, &out, "dlbuf_device_info");
 }
@@ -233,7 +252,7 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 
 void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle)
 {
-	if (dev)
+	if (dev && !device_inherited(dev))
 		cache_trim(dev, max_idle);
 }
 
@@ -241,9 +260,10 @@ int dlbuf_device_get_stats(struct dlbuf_device *dev,
 			   struct dlbuf_device_stats *stats)
 {
 	struct dlbuf_device_stats out = { 0 };
+	int ret = device_check(dev);
 
-	if (!dev)
-		return fail(-EINVAL, "dev is NULL");
+	if (ret)
+		return ret;
 	cache_get_stats(&dev->cache, &out);
 	return INFO_PUT(stats, &out, "dlbuf_device_stats");
 }

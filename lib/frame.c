@@ -711,10 +711,12 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 	struct dlbuf_frame f;
 	int ret;
 
-	if (!dev || !frame || !tensors || !ntensors)
-		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !frame ?
-			    "frame" : !tensors ? "tensors" : "ntensors");
-	ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (!frame || !tensors || !ntensors)
+		return fail(-EINVAL, "%s is NULL", !frame ? "frame" :
+			    !tensors ? "tensors" : "ntensors");
+	ret = device_check(dev);
+	if (!ret)
+		ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = import_opts_get(opts, &o);
 	return ret ? ret : frame_import(dev, &f, &o, import_paths(&o), tensors,

@@ -751,7 +751,9 @@ int dlbuf_recv(struct dlbuf_device *dev, int sock,
 	if (!dev || !tensors || !ntensors)
 		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !tensors ?
 			    "tensors" : "ntensors");
-	ret = opts_check(opts, &o);
+	ret = device_check(dev);
+	if (!ret)
+		ret = opts_check(opts, &o);
 	if (!ret)
 		ret = import_opts_get(o.import, &import);
 	if (!ret)

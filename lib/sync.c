@@ -10,6 +10,7 @@
 #include "buffer.h"
 #include "event.h"
 #include "fence.h"
+#include "fork.h"
 #include "internal.h"
 #include "sync.h"
 #include "sys.h"
@@ -98,6 +99,14 @@ void sync_add_device(struct dlbuf_device *dev)
 	unfenced.first = dev;
 	__atomic_add_fetch(&unfenced.n, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&unfenced.lock);
+}
+
+/* Those of the parent are nobody's here; they go with the process. */
+void sync_forked(void)
+{
+	pthread_mutex_init(&unfenced.lock, NULL);
+	unfenced.first = NULL;
+	unfenced.n = 0;
 }
 
 void sync_remove_device(struct dlbuf_device *dev)

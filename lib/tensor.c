@@ -43,6 +43,12 @@ static void tensor_destroy(struct tensor *t)
 						__ATOMIC_ACQ_REL);
 	int state;
 
+	/* The parent's: neither a lock, nor the driver, nor the lease. */
+	if (device_inherited(imp->dev)) {
+		if (!t->lent)
+			free(t);
+		return;
+	}
 	/* close() is a cancellation point, and half a deletion a lease lost. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (acquired && tensor_release(t, acquired, t->stream, NULL))
@@ -165,6 +171,9 @@ int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out)
 	if (dl->deleter != delete_versioned)
 		return fail(-EINVAL, "the tensor is not one of dlbuf");
 	*out = container_of(dl, struct tensor, versioned);
+	if (device_inherited((*out)->imp->dev))
+		return fail(-ESTALE, "the tensor belongs to the process that "
+			    "forked this one");
 	return 0;
 }
 
@@ -232,9 +241,11 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	struct dlbuf_import_opts o;
 	int ret;
 
-	if (!dev || !tensor)
-		return fail(-EINVAL, "%s is NULL", dev ? "tensor" : "dev");
-	ret = import_opts_get(opts, &o);
+	if (!tensor)
+		return fail(-EINVAL, "tensor is NULL");
+	ret = device_check(dev);
+	if (!ret)
+		ret = import_opts_get(opts, &o);
 	if (ret)
 		return ret;
 	if (o.view || o.flags & DLBUF_IMPORT_UNCROPPED)

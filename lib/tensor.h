@@ -51,7 +51,7 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 /* The layout that a tensor was made from; points into the tensor. */
 DLTensor tensor_layout(const struct tensor *t);
 
-/* Ours behind DLPack's, or -EINVAL, -EPROTO. */
+/* Ours behind DLPack's, or -EINVAL, -EPROTO, -ESTALE. */
 int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out);
 
 /*

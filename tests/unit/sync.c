@@ -172,6 +172,7 @@ static void begin_with(struct fixture *f, enum dlbuf_sync in,
 			.acquire_sync = in,
 			.release_sync = out,
 			.refs = 1,
+			.generation = fork_generation,
 		},
 		.imp = {
 			.dev = &f->dev,
