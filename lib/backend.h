@@ -18,6 +18,7 @@
 #include <dlbuf/tensor.h>
 
 #include "cache.h"
+#include "fork.h"
 #include "import.h"
 
 struct detile;
@@ -35,6 +36,7 @@ struct dlbuf_device {
 	enum dlbuf_sync release_sync;	/* ... and release() */
 	uint32_t copy_align;	/* of rows for detile(): bytes, a power of 2 */
 	unsigned int refs;	/* under cache.lock */
+	unsigned int generation;	/* fork_generation when it was opened */
 	struct dlbuf_device *next;	/* of the process; device.c's */
 	struct cache cache;
 };
@@ -62,6 +64,13 @@ struct backend {
 	 */
 	int (*open)(const char *selector, const struct dlbuf_device_opts *opts,
 		    struct dlbuf_device **out);
+
+	/*
+	 * In a child of fork(), which has one thread: makes the locks of the
+	 * backend's statics anew, without a call to the driver. Optional, for
+	 * those that have none.
+	 */
+	void (*forked)(void);
 
 	/* Frees the device; nothing is imported any more. Required. */
 	void (*close)(struct dlbuf_device *dev);
@@ -161,6 +170,18 @@ struct backend {
  */
 void device_init(struct dlbuf_device *dev, const struct backend *backend,
 		 const struct dlbuf_device_opts *opts);
+
+/* Whether the device was opened before the last fork(), by the parent. */
+static inline bool device_inherited(const struct dlbuf_device *dev)
+{
+	return dev->generation != fork_generation;
+}
+
+/*
+ * What every function does with a caller's device before anything else:
+ * -EINVAL for NULL, -ESTALE for the parent's.
+ */
+int device_check(const struct dlbuf_device *dev);
 
 /* Drops a reference, with the last one the device. */
 void device_unref(struct dlbuf_device *dev);

@@ -235,17 +235,6 @@ static void use(struct cache *cache, struct import *imp)
 }
 
 /*
- * Under the lock: imp serves an import. One that was to go with its last user is
- * worth keeping again, but for memory that the device has allocated.
- */
-static struct import *hit(struct cache *cache, struct import *imp)
-{
-	use(cache, imp);
-	imp->once = imp->own;
-	return evict(cache, cache->max_idle);
-}
-
-/*
  * Under the lock: an import that comes twice in a row by one fd number is
  * worth a guess the next time that number comes.
  */
@@ -286,7 +275,8 @@ static struct import *guess(struct cache *cache, int fd, uint32_t access,
 	*counted = imp;
 	if (imp) {
 		cache->clock++;
-		old = hit(cache, imp);
+		use(cache, imp);
+		old = evict(cache, cache->max_idle);
 	}
 	pthread_mutex_unlock(&cache->lock);
 	destroy_all(old);
@@ -314,7 +304,8 @@ static struct import *find(struct cache *cache, int fd,
 	cache->clock += !counted;
 	imp = table_find(cache, id, paths);
 	if (imp) {
-		old = hit(cache, imp);
+		use(cache, imp);
+		old = evict(cache, cache->max_idle);
 		remember(cache, imp, fd);
 		__atomic_add_fetch(&cache->hits, 1, __ATOMIC_RELAXED);
 	}
@@ -387,6 +378,14 @@ struct import *cache_take_staging(struct cache *cache, uint64_t bytes)
 	return imp;
 }
 
+/* A request that keeps its import makes the import one that is kept. */
+static void keep(struct import *imp, uint32_t paths)
+{
+	if (!(paths & PATHS_BRIEF) &&
+	    __atomic_load_n(&imp->brief, __ATOMIC_RELAXED))
+		__atomic_store_n(&imp->brief, false, __ATOMIC_RELAXED);
+}
+
 int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	      uint64_t end, struct import **out)
 {
@@ -414,16 +413,15 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	log_at(DLBUF_LOG_DEBUG, "%s: imported dma-buf %llu, %llu bytes, %s",
 	       dev->name, (unsigned long long)id.ino,
 	       (unsigned long long)imp->bytes, dlbuf_path_name(imp->path));
-	*out = imp;
-	return 0;
-
 found:
 	ret = layout_fits(end, imp->bytes);
-	if (ret)
+	if (ret) {
 		cache_unref(imp);
-	else
-		*out = imp;
-	return ret;
+		return ret;
+	}
+	keep(imp, paths);
+	*out = imp;
+	return 0;
 }
 
 size_t cache_find_all(struct cache *cache, const struct buffer_id *id,
@@ -480,7 +478,7 @@ void cache_unref(struct import *imp)
 	}
 	cache->live_bytes -= imp->bytes;
 	idle_insert(cache, imp);
-	if (imp->once) {
+	if (imp->own || __atomic_load_n(&imp->brief, __ATOMIC_RELAXED)) {
 		take_out(cache, imp);
 		imp->lru_next = NULL;
 		gone = imp;
@@ -518,7 +516,7 @@ void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id)
 		next = imp->hash_next;
 		if (!same_buffer(&imp->id, id))
 			continue;
-		imp->once = true;
+		__atomic_store_n(&imp->brief, true, __ATOMIC_RELAXED);
 		if (!__atomic_load_n(&imp->refs, __ATOMIC_RELAXED)) {
 			take_out(cache, imp);
 			imp->lru_next = gone;

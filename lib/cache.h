@@ -5,7 +5,8 @@
  *
  * An import in use is in the table only. One without a user is idle: it stays
  * until it is used again, pushed out by a bound, or not used by the last
- * CACHE_STALE imports. Its fd keeps the kernel from giving the inode number to
+ * CACHE_STALE imports. A brief one, of dlbuf_recv() or dlbuf_alloc(), goes with
+ * its last user. The import's fd keeps the kernel from giving the inode number to
  * another buffer, so that equal identity means the same buffer.
  *
  * Staging buffers, which frames are copied into, are imports too. Only the
@@ -61,8 +62,8 @@ void cache_finish(struct cache *cache);
 /*
  * The import of the dma-buf that fd is, found or made, with one more user. fd
  * is duplicated. access: what the import shall allow, 0 for all that fd does.
- * paths: PATH_BIT()s by which it may have been made. end: bytes that the buffer
- * has to have. Errors as import_identify() and import_create().
+ * paths: PATH_BIT()s by which it may have been made, and PATHS_BRIEF. end: bytes
+ * that the buffer has to have. Errors as import_identify() and import_create().
  */
 int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	      uint64_t end, struct import **out);

@@ -108,6 +108,16 @@ static void list_remove(struct dlbuf_device *dev)
 	pthread_mutex_unlock(&devices.lock);
 }
 
+void device_forked(void)
+{
+	pthread_mutex_init(&devices.lock, NULL);
+	devices.first = NULL;
+	devices.unfenced = 0;
+	for (const struct backend *const *b = backends; *b; b++)
+		if ((*b)->forked)
+			(*b)->forked();
+}
+
 unsigned int devices_unfenced(void)
 {
 	return __atomic_load_n(&devices.unfenced, __ATOMIC_ACQUIRE);
@@ -160,6 +170,7 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 	dev->backend = backend;
 	dev->dl.device_type = backend->type;
 	dev->refs = 1;
+	dev->generation = fork_generation;
 	event_user_add();
 	cache_init(&dev->cache, opts);
 	list_add(dev);
@@ -195,6 +206,16 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 	return 0;
 }
 
+int device_check(const struct dlbuf_device *dev)
+{
+	if (!dev)
+		return fail(-EINVAL, "dev is NULL");
+	if (device_inherited(dev))
+		return fail(-ESTALE, "device %s belongs to the process that "
+			    "forked this one", dev->name);
+	return 0;
+}
+
 void device_destroy(struct dlbuf_device *dev)
 {
 	/* Nobody else knows the device any more. */
@@ -218,7 +239,7 @@ void device_unref(struct dlbuf_device *dev)
 
 void dlbuf_device_close(struct dlbuf_device *dev)
 {
-	if (!dev)
+	if (!dev || device_inherited(dev))
 		return;
 	/* What becomes idle from now on goes at once. */
 	pthread_mutex_lock(&dev->cache.lock);
@@ -246,9 +267,10 @@ int dlbuf_device_get_info(struct dlbuf_device *dev,
 			  struct dlbuf_device_info *info)
 {
 	struct dlbuf_device_info out;
+	int ret = device_check(dev);
 
-	if (!dev)
-		return fail(-EINVAL, "dev is NULL");
+	if (ret)
+		return ret;
 	describe(dev, &out);
 	return INFO_PUT(info, &out, "dlbuf_device_info");
 }
@@ -303,7 +325,7 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 
 void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle)
 {
-	if (dev)
+	if (dev && !device_inherited(dev))
 		cache_trim(dev, max_idle);
 }
 
@@ -311,11 +333,10 @@ int dlbuf_device_forget(struct dlbuf_device *dev, int fd)
 {
 	struct buffer_id id;
 	uint64_t bytes;
-	int ret;
+	int ret = device_check(dev);
 
-	if (!dev)
-		return fail(-EINVAL, "dev is NULL");
-	ret = buffer_identify(fd, &id);
+	if (!ret)
+		ret = buffer_identify(fd, &id);
 	if (!ret)
 		ret = buffer_size(fd, fd, &bytes);
 	if (!ret)
@@ -327,9 +348,10 @@ int dlbuf_device_get_stats(struct dlbuf_device *dev,
 			   struct dlbuf_device_stats *stats)
 {
 	struct dlbuf_device_stats out = { 0 };
+	int ret = device_check(dev);
 
-	if (!dev)
-		return fail(-EINVAL, "dev is NULL");
+	if (ret)
+		return ret;
 	cache_get_stats(&dev->cache, &out);
 	return INFO_PUT(stats, &out, "dlbuf_device_stats");
 }

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 
 #include "event.h"
+#include "fork.h"
 #include "internal.h"
 #include "sys.h"
 
@@ -24,13 +25,11 @@ static struct {
 	bool running;		/* there is a thread */
 	bool stop;		/* it is to end whatever is pending */
 	bool ended;		/* there was one, and it is to be joined */
-	bool atfork;		/* the handlers are in place */
 	pthread_t thread;
 	int epoll;
 	int wake;		/* eventfd: look at the lists again */
 	unsigned int users, pending;
 	unsigned long wakeups;
-	unsigned int forks;	/* what this process is away from the first */
 	struct event *first;	/* those that the epoll has */
 } events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -93,11 +92,10 @@ static bool fire(struct event *e)
 {
 	void (*fn)(void *data) = e->fn;
 	void *data = e->data;
-	unsigned int forks;
+	unsigned int forks = fork_generation;
 	bool here;
 
 	pthread_mutex_lock(&events.lock);
-	forks = events.forks;
 	list_remove(e);
 	epoll_ctl(events.epoll, EPOLL_CTL_DEL, e->fd, NULL);
 	close(e->fd);
@@ -105,7 +103,7 @@ static bool fire(struct event *e)
 	pthread_mutex_unlock(&events.lock);
 	fn(data);
 	pthread_mutex_lock(&events.lock);
-	here = forks == events.forks;
+	here = forks == fork_generation;
 	if (here)
 		events.pending--;
 	pthread_mutex_unlock(&events.lock);
@@ -168,18 +166,18 @@ static void forget_all(void)
 }
 
 /* fork() copies the lists but not the thread. */
-static void before_fork(void)
+void event_before_fork(void)
 {
 	pthread_mutex_lock(&events.lock);
 }
 
-static void after_fork_parent(void)
+void event_after_fork(void)
 {
 	pthread_mutex_unlock(&events.lock);
 }
 
-/* The events are the parent's, and so are their callbacks. */
-static void after_fork_child(void)
+/* The events are the parent's, and so are their callbacks and the devices. */
+void event_forked(void)
 {
 	forget_all();
 	if (events.running)
@@ -188,7 +186,7 @@ static void after_fork_child(void)
 	events.ended = false;
 	events.changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	events.wakeups = 0;
-	events.forks++;
+	events.users = 0;
 	pthread_mutex_unlock(&events.lock);
 }
 
@@ -239,12 +237,6 @@ static int start_thread(void)
 	sigset_t all, old;
 	int ret;
 
-	if (!events.atfork) {
-		if (fault_hit() || pthread_atfork(before_fork, after_fork_parent,
-						  after_fork_child))
-			return fail(-ENOMEM, "pthread_atfork(): no memory");
-		events.atfork = true;
-	}
 	join_ended();
 	ret = open_fds();
 	if (ret)

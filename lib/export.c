@@ -16,10 +16,11 @@ int dlbuf_export(struct dlbuf_device *dev, const DLTensor *tensor,
 	struct dlbuf_export_opts o;
 	int ret;
 
-	if (!dev || !tensor || !out)
-		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !tensor ?
-			    "tensor" : "out");
-	ret = OPTS_GET(&o, opts, "dlbuf_export_opts");
+	if (!tensor || !out)
+		return fail(-EINVAL, "%s is NULL", tensor ? "out" : "tensor");
+	ret = device_check(dev);
+	if (!ret)
+		ret = OPTS_GET(&o, opts, "dlbuf_export_opts");
 	if (ret)
 		return ret;
 	if (o.flags & ~DLBUF_EXPORT_PCIE)
@@ -68,8 +69,11 @@ int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
 	uint32_t paths;
 	int ret = 0;
 
-	if (!dev || !fn)
-		return fail(-EINVAL, "%s is NULL", dev ? "fn" : "dev");
+	if (!fn)
+		return fail(-EINVAL, "fn is NULL");
+	ret = device_check(dev);
+	if (ret)
+		return ret;
 	if (access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
 			    access);

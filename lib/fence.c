@@ -21,6 +21,9 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 	struct timespec left = { 0 };
 	int ret;
 
+	/* poll() leaves negative numbers out, and would wait for nothing. */
+	if (fd < 0)
+		return fail(-EBADF, "fd %d is not open", fd);
 	do {
 		if (deadline_ns) {
 			struct timespec now;
@@ -97,11 +100,11 @@ int fence_check(int fence)
 		    "did not complete", fence, -status, strerror(-status));
 }
 
-static int not_a_sync_file(int fd)
+int not_a_sync_file(int fd)
 {
-	int err = errno;
+	int err = errno == ENOENT ? EINVAL : errno;
 
-	if (err == EBADF)
+	if (fcntl(fd, F_GETFD) < 0)
 		return fail(-EBADF, "fd %d is not open", fd);
 	return fail(-EINVAL, "fd %d is not a sync_file: %s", fd, strerror(err));
 }
@@ -144,13 +147,8 @@ int dlbuf_fence_merge(int a, int b, int *out)
 		a = b;
 	if (b == -1)
 		merge.fd2 = a;
-	if (sys_ioctl(a, SYNC_IOC_MERGE, &merge) < 0) {
-		if (errno == ENOENT) {
-			errno = EINVAL;
-			return not_a_sync_file(merge.fd2);
-		}
-		return not_a_sync_file(a);
-	}
+	if (sys_ioctl(a, SYNC_IOC_MERGE, &merge) < 0)
+		return not_a_sync_file(errno == ENOENT ? merge.fd2 : a);
 	return raise_fd(merge.fence, out);
 }
 
@@ -229,9 +227,11 @@ int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
 	ret = check_access(access);
 	if (ret || fence == -1)
 		return ret;
-	if (sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import) < 0)
-		return buffer_refused(dmabuf, "DMA_BUF_IOCTL_IMPORT_SYNC_FILE");
-	return 0;
+	if (!sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import))
+		return 0;
+	ret = buffer_refused(dmabuf, "DMA_BUF_IOCTL_IMPORT_SYNC_FILE");
+	/* The flags are right, so that EINVAL is about the fence. */
+	return ret == -EINVAL ? not_a_sync_file(fence) : ret;
 }
 
 int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,

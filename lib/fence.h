@@ -31,6 +31,12 @@ int poll_until(int fd, short events, uint64_t deadline_ns);
 /* The kernel's new fd (taken), close-on-exec and 3 or higher. */
 int raise_fd(int fd, int *out);
 
+/*
+ * For a call that has refused a fence: -EBADF where fd is not open, which every
+ * negative number is, -EINVAL otherwise.
+ */
+int not_a_sync_file(int fd);
+
 /* Whether a fence has signalled: 1, 0, or -EBADF. */
 int fence_signalled(int fence);
 

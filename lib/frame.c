@@ -669,41 +669,56 @@ err:
 	return ret;
 }
 
+int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+		 const struct dlbuf_import_opts *o, uint32_t paths,
+		 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+		 uint32_t *ntensors)
+{
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	uint32_t n, access[DLBUF_MAX_PLANES];
+	const struct format *format = NULL;
+	int ret;
+
+	if (wants_copy(f, o, &format))
+		return detile_import(dev, f, format, o, tensors, ntensors);
+	ret = frame_layouts(f, o, layouts, &n);
+	if (!ret)
+		ret = frame_attach_fence(f);
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; i < n; i++)
+		access[i] = o->access;
+	ret = frame_tensors(dev, layouts, access, paths, n, f->release,
+			    f->release_data, tensors);
+	if (!ret)
+		*ntensors = n;
+	return ret;
+}
+
 int dlbuf_import_frame(struct dlbuf_device *dev,
 		       const struct dlbuf_frame *frame,
 		       const struct dlbuf_import_opts *opts,
 		       DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		       uint32_t *ntensors)
 {
-	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	const struct format *format = NULL;
 	struct dlbuf_import_opts o;
-	uint32_t n, access[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
 	bool tried = false;
 	int ret;
 
-	if (!dev || !frame || !tensors || !ntensors)
-		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !frame ?
-			    "frame" : !tensors ? "tensors" : "ntensors");
-	ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (!frame || !tensors || !ntensors)
+		return fail(-EINVAL, "%s is NULL", !frame ? "frame" :
+			    !tensors ? "tensors" : "ntensors");
+	ret = device_check(dev);
+	if (!ret)
+		ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = import_opts_get(opts, &o);
-	if (!ret && wants_copy(&f, &o, &format))
-		return detile_import(dev, &f, format, &o, tensors, ntensors);
-	if (!ret)
-		ret = frame_layouts(&f, &o, layouts, &n);
-	if (!ret)
-		ret = frame_attach_fence(&f);
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < n; i++)
-		access[i] = o.access;
 	do
-		ret = frame_tensors(dev, layouts, access, import_paths(&o), n,
-				    f.release, f.release_data, tensors);
+		ret = frame_import(dev, &f, &o, import_paths(&o), tensors,
+				   ntensors);
 	while (device_relieve(ret, &tried));
-	if (!ret)
-		*ntensors = n;
 	return ret;
 }

@@ -75,6 +75,7 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 		  uint32_t fd_access, uint32_t paths, uint64_t end,
 		  struct import **out)
 {
+	bool brief = paths & PATHS_BRIEF;
 	struct import *imp;
 	int ret;
 
@@ -88,6 +89,7 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 	imp->id = *id;
 	imp->fd_access = fd_access;
 	imp->paths = paths;
+	imp->brief = brief;
 	imp->fd = sys_dup(fd);
 	if (imp->fd < 0) {
 		ret = fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
@@ -116,7 +118,7 @@ int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
 	if (!imp)
 		return -ENOMEM;
 	imp->bytes = bytes;
-	imp->once = imp->own = true;
+	imp->own = true;
 	ret = dev->backend->alloc(imp);
 	if (ret) {
 		free(imp);

@@ -38,8 +38,12 @@ struct import {
 	unsigned int refs;
 	/* The cache's, under cache.lock. */
 	bool staging;		/* of ours, for copies: found by its size */
-	bool once;		/* goes with its last user: never idle */
-	bool own;		/* memory that the device has allocated */
+	bool own;		/* memory that the device has allocated; never idle */
+	/*
+	 * Atomic: goes with its last user. Set when it is made or forgotten,
+	 * cleared by the next request that keeps its import.
+	 */
+	bool brief;
 	uint64_t used;		/* clock of the cache at the last use */
 	int last_fd;		/* the caller's number at the last import, or -1 */
 	struct import *hash_next;
@@ -50,6 +54,11 @@ struct import {
 #define PATH_BIT DLBUF_PATH_BIT
 #define PATHS_SHARED \
 	(PATH_BIT(DLBUF_PATH_DIRECT) | PATH_BIT(DLBUF_PATH_HOST))
+/*
+ * PATH_BIT(0), which is no path: an import that is made for this request goes
+ * with its last user.
+ */
+#define PATHS_BRIEF 1u
 #define PATHS_COPIED \
 	(PATH_BIT(DLBUF_PATH_BRIDGE) | PATH_BIT(DLBUF_PATH_COPY))
 /* Those that a backend has. */
@@ -67,7 +76,7 @@ int import_identify(int fd, uint32_t access, struct buffer_id *id,
 
 /*
  * Makes an import with one user, which no cache knows. fd is duplicated and has
- * to be the buffer `id`; paths: PATH_BIT()s that may be tried; end: bytes that
+ * to be the buffer `id`; paths: PATH_BIT()s that may be tried, and PATHS_BRIEF; end: bytes that
  * the buffer has to have.
  * -EBADF   fd was replaced meanwhile
  * -ERANGE  the buffer is shorter

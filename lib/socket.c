@@ -583,6 +583,13 @@ static void hold_close(void *data)
 	close((int)(intptr_t)data);
 }
 
+/* What came goes with its tensors, unless the caller keeps it. */
+static uint32_t paths_of(const struct dlbuf_import_opts *opts)
+{
+	return import_paths(opts) |
+	       (opts->flags & DLBUF_IMPORT_KEEP ? 0 : PATHS_BRIEF);
+}
+
 static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 			  const struct dlbuf_import_opts *opts,
 			  DLManagedTensorVersioned *tensors[], uint32_t *n)
@@ -594,7 +601,7 @@ static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 		a->m.layouts[i].fd = a->fds[a->m.buffer[i]];
 		access[i] = a->access[a->m.buffer[i]];
 	}
-	ret = frame_tensors(dev, a->m.layouts, access, import_paths(opts),
+	ret = frame_tensors(dev, a->m.layouts, access, paths_of(opts),
 			    a->m.head.ntensors, a->hold >= 0 ? hold_close : NULL,
 			    (void *)(intptr_t)a->hold, tensors);
 	if (!ret)
@@ -623,7 +630,6 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 	struct dlbuf_frame *f = &a->m.frame;
 	int ret = 0;
 
-	o.size = sizeof(o); /* 0 where the caller has none */
 	o.access = DLBUF_RW;
 	for (uint32_t i = 0; i < a->m.head.nbuffers; i++)
 		o.access &= a->access[i];
@@ -641,7 +647,7 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 		o.access = 0;
 	f->release = a->hold >= 0 ? hold_close : NULL;
 	f->release_data = (void *)(intptr_t)a->hold;
-	return ret ? ret : dlbuf_import_frame(dev, f, &o, tensors, n);
+	return ret ? ret : frame_import(dev, f, &o, paths_of(&o), tensors, n);
 }
 
 /* What the caller may know of the frame, with fds that stay. */
@@ -719,7 +725,9 @@ int dlbuf_recv(struct dlbuf_device *dev, int sock,
 		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !tensors ?
 			    "tensors" : "ntensors");
 	/* All of the caller's, before a message is taken off the socket. */
-	ret = opts_check(opts, &o);
+	ret = device_check(dev);
+	if (!ret)
+		ret = opts_check(opts, &o);
 	if (!ret)
 		ret = import_opts_get(o.import, &import);
 	if (!ret && frame)

@@ -8,6 +8,7 @@
 #include <dlbuf/sync.h>
 
 #include "backend.h"
+#include "fork.h"
 #include "internal.h"
 #include "lease.h"
 #include "pending.h"

@@ -37,6 +37,12 @@ static void tensor_destroy(struct tensor *t)
 						__ATOMIC_ACQ_REL);
 	int state;
 
+	/* The parent's: neither a lock, nor the driver, nor the lease. */
+	if (device_inherited(imp->dev)) {
+		if (!t->lent)
+			free(t);
+		return;
+	}
 	/* close() is a cancellation point, and half a deletion a lease lost. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	/* The application's own work: it is taken to be complete. */
@@ -160,13 +166,17 @@ int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out)
 	if (dl->deleter != delete_versioned)
 		return fail(-EINVAL, "the tensor is not one of dlbuf");
 	*out = container_of(dl, struct tensor, versioned);
+	if (device_inherited((*out)->imp->dev))
+		return fail(-ESTALE, "the tensor belongs to the process that "
+			    "forked this one");
 	return 0;
 }
 
 int import_opts_get(const struct dlbuf_import_opts *opts,
 		    struct dlbuf_import_opts *o)
 {
-	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_UNCROPPED;
+	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_UNCROPPED |
+			       DLBUF_IMPORT_KEEP;
 	int ret = OPTS_GET(o, opts, "dlbuf_import_opts");
 
 	if (ret)
@@ -229,9 +239,11 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	bool tried = false;
 	int ret;
 
-	if (!dev || !tensor)
-		return fail(-EINVAL, "%s is NULL", dev ? "tensor" : "dev");
-	ret = import_opts_get(opts, &o);
+	if (!tensor)
+		return fail(-EINVAL, "tensor is NULL");
+	ret = device_check(dev);
+	if (!ret)
+		ret = import_opts_get(opts, &o);
 	if (ret)
 		return ret;
 	if (o.view || o.flags & DLBUF_IMPORT_UNCROPPED)

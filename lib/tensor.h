@@ -41,12 +41,12 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 /* The layout that a tensor was made from; points into the tensor. */
 DLTensor tensor_layout(const struct tensor *t);
 
-/* Ours behind DLPack's, or -EINVAL, -EPROTO. */
+/* Ours behind DLPack's, or -EINVAL, -EPROTO, -ESTALE. */
 int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out);
 
 /*
  * dlbuf_import() after its options have been looked at. access 0: all that
- * the fd allows. paths: PATH_BIT()s.
+ * the fd allows. paths: PATH_BIT()s and PATHS_BRIEF.
  */
 int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		  uint32_t access, uint32_t paths,

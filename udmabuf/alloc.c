@@ -213,7 +213,8 @@ static int import_on_each(int fd, void *data)
 
 	for (done = 0; done < r->ndevs; done++) {
 		ret = tensor_import(r->devs[done], fd, r->layout, 0,
-				    PATHS_SHARED, &r->tensors[done]);
+				    PATHS_SHARED | PATHS_BRIEF,
+				    &r->tensors[done]);
 		if (ret)
 			break;
 	}
@@ -304,9 +305,12 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 	if (!devs || !ndevs || !tensors)
 		return fail(-EINVAL, "%s", !tensors ? "tensors is NULL" :
 			    "no device is named");
-	for (size_t i = 0; i < ndevs; i++)
-		if (!devs[i])
-			return fail(-EINVAL, "devs[%zu] is NULL", i);
+	for (size_t i = 0; i < ndevs; i++) {
+		ret = devs[i] ? device_check(devs[i]) :
+		      fail(-EINVAL, "devs[%zu] is NULL", i);
+		if (ret)
+			return ret;
+	}
 	ret = opts_get_alloc(&o, opts);
 	if (!ret)
 		ret = dlbuf_layout_extent(layout, &first, &end);

@@ -135,6 +135,12 @@ DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
  * it has no lease and no fence, which is on its dma-bufs now. Of tensors its
  * nplanes is 0.
  *
+ * An import that this call makes goes with its last tensor, so that nothing of a
+ * message stays when the sender and the tensors are gone. DLBUF_IMPORT_KEEP in
+ * opts->import keeps it idle instead, as dlbuf_import() does: a sender's few
+ * buffers are then imported once and not with each message, and the receiver
+ * holds the memory of up to cache_max_idle of them.
+ *
  * Blocks until a message comes, unless the socket is non-blocking; signals
  * interrupt nothing. Does not wait for fences, except where the kernel cannot
  * attach the frame's, see dlbuf_import_frame().

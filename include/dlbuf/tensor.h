@@ -55,6 +55,13 @@ struct dlbuf_import_opts {
 
 #define DLBUF_IMPORT_MAY_COPY	(1u << 0)	/* where nothing else helps */
 #define DLBUF_IMPORT_UNCROPPED	(1u << 1)	/* all of a frame that is stored */
+/*
+ * For dlbuf_recv(), which otherwise keeps no import without a tensor: its bytes
+ * and fd would stay with a receiver for buffers that never come again. A camera
+ * sends the same few buffers again and again: with KEEP each is imported once.
+ * dlbuf_import() and dlbuf_import_frame() always keep.
+ */
+#define DLBUF_IMPORT_KEEP	(1u << 2)
 
 /*
  * Makes a tensor over the bytes of a dma-buf. Importing a dma-buf that the

@@ -14,7 +14,7 @@ from ._types import (MOD_LINEAR, Access, CodeSpace, DeviceInfo, FormatInfo,
                      FormatPlane, Frame, Order, Plane, View)
 
 _EINVAL = 22
-MAY_COPY, UNCROPPED = 1, 2
+MAY_COPY, UNCROPPED, KEEP = 1, 2, 4
 
 
 @functools.lru_cache(maxsize=None)

@@ -110,9 +110,8 @@ PyObject *import_frame(PyObject *module, PyObject *args)
 	frame.code_space = space;
 	frame.modifier = modifier;
 	if (fence != Py_None) {
-		frame.fence = PyLong_AsLong(fence);
 		frame.order = DLBUF_ORDER_FENCE;
-		if (frame.fence == -1 && PyErr_Occurred())
+		if (parse_fd(fence, &frame.fence))
 			return NULL;
 	}
 	device = device_of(device_obj);

@@ -62,6 +62,19 @@ def alloc_numpy_import():
 
 
 @case
+def what_is_allocated_goes_with_its_tensor():
+    with dlbuf.Device("cpu") as d:
+        before = fds(), maps()
+        for i in range(60):
+            t = dlbuf.alloc((16 << 20,), "uint8", device=d)
+            np.asarray(t)[-1] = i
+            del t
+        assert (fds(), maps()) == before
+        stats = d.stats()
+        assert (stats.misses, stats.live, stats.idle) == (60, 0, 0), stats
+
+
+@case
 def every_layout():
     t = dlbuf.alloc((64,), "uint8")
     np.asarray(t)[...] = np.arange(64)

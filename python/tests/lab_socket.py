@@ -83,6 +83,23 @@ print(type(one).__name__, memoryview(one).tolist())
 
 
 @case
+def what_is_received_goes_with_its_tensor():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    t = dlbuf.alloc((4,), "uint8")
+    for keep in False, True:
+        with dlbuf.Device("cpu") as d:
+            before = fds()
+            for _ in range(6):
+                dlbuf.send(ours, t)
+                dlbuf.recv(theirs, device=d, keep=keep).close()
+            assert len(fds()) == len(before) + keep
+            stats = d.stats()
+            assert (stats.misses, stats.idle) == ((1, 1) if keep else (6, 0))
+    ours.close()
+    theirs.close()
+
+
+@case
 def frames_to_another_process():
     """Those of a camera, which has each buffer back when both are done."""
     other = Other("""

@@ -185,6 +185,75 @@ TEST(another_access_is_another_import)
 	dlbuf_device_close(dev);
 }
 
+/* ---- brief imports */
+
+static struct import *get_as(struct dlbuf_device *dev, int fd, uint32_t paths)
+{
+	struct import *imp = NULL;
+
+	REQUIRE_OK(cache_get(dev, fd, 0, paths, 1, &imp));
+	return imp;
+}
+
+#define BRIEF (PATHS_SHARED | PATHS_BRIEF)
+
+/* Which requests of one buffer leave an idle import. Twice: the guess, too. */
+TEST(a_brief_import_goes_with_its_last_user)
+{
+	static const struct {
+		uint32_t first, second, third;
+		uint32_t idle;
+	} rows[] = {
+		{ BRIEF, BRIEF, BRIEF, 0 },
+		{ BRIEF, PATHS_SHARED, BRIEF, 1 },
+		{ BRIEF, BRIEF, PATHS_SHARED, 1 },
+		{ PATHS_SHARED, BRIEF, BRIEF, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_device *dev = device(4);
+		int fd = buffer(4096);
+		struct import *a = get_as(dev, fd, rows[i].first);
+
+		CHECK(get_as(dev, fd, rows[i].second) == a);
+		CHECK(get_as(dev, fd, rows[i].third) == a);
+		for (int n = 0; n < 3; n++)
+			cache_unref(a);
+		CHECK_EQ(stats(dev).idle, rows[i].idle);
+		CHECK_EQ(stats(dev).idle_bytes, rows[i].idle * 4096);
+		CHECK_EQ(stats(dev).evictions, 0);
+		/* Idle and used again, it stays one that is kept. */
+		cache_unref(get_as(dev, fd, BRIEF));
+		CHECK_EQ(stats(dev).idle, rows[i].idle);
+		close(fd);
+		dlbuf_device_close(dev);
+	}
+	CHECK_EQ(fake.imports, fake.unimports);
+	CHECK_EQ(fake.closes, ARRAY_SIZE(rows));
+}
+
+/* A request that is refused, or a guess that was wrong, keeps nothing. */
+TEST(a_brief_import_stays_brief)
+{
+	struct dlbuf_device *dev = device(4);
+	int fd = buffer(4096), other = buffer(4096);
+	struct import *a = get_as(dev, fd, BRIEF), *b = NULL;
+
+	CHECK(get_as(dev, fd, BRIEF) == a);
+	CHECK_ERR(get_end(dev, fd, 4097, &b), -ERANGE);
+	CHECK_EQ(dup2(other, fd), fd);
+	b = get(dev, fd);
+	CHECK(b != a);
+	cache_unref(a);
+	cache_unref(a);
+	CHECK_EQ(stats(dev).idle, 0);
+	cache_unref(b);
+	CHECK_EQ(stats(dev).idle, 1);
+	close(fd);
+	close(other);
+	dlbuf_device_close(dev);
+}
+
 /* ---- staging buffers */
 
 static struct import *staging(struct dlbuf_device *dev, uint64_t bytes)

@@ -624,12 +624,15 @@ TEST(the_childs_events_are_its_own)
 		CHECK_EQ(fds(), nfds + 2);
 		CHECK_EQ(event_pending(), 0);
 		CHECK_EQ(event_wakeups(), 0);
+		/* Its devices, too: without one the thread ends with the event. */
+		fire_one_in_child();
+		wait_until_threads(0);
+		event_user_add();
 		fire_one_in_child();
 		/* The parent's it is not told of, signalled as they are. */
 		signal_fd(fd);
 		fire_one_in_child();
 		CHECK_EQ(load(&told), 0);
-		/* The user is in the child too. */
 		CHECK_EQ(threads(), child_may_have_threads() ? 1 : 0);
 		event_user_remove();
 		wait_until_threads(0);
@@ -681,7 +684,6 @@ TEST(a_fork_while_a_callback_runs)
 		CHECK(fcntl(next, F_GETFD) == FD_CLOEXEC);
 		CHECK_EQ(event_pending(), 0);
 		fire_one_in_child();
-		event_user_remove();
 		_exit(0);
 	}
 	CHECK_EQ(status_of(pid), 0);
@@ -897,7 +899,7 @@ TEST(each_call_that_can_fail)
 		status = status_of(pid);
 	} while (status == 1 && n < 100);
 	CHECK_EQ(status, 0);
-	CHECK_EQ(n, 9);
+	CHECK_EQ(n, 8);
 }
 #endif
 

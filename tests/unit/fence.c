@@ -7,6 +7,7 @@
  * themselves are in tests/cts.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -213,6 +214,31 @@ TEST(a_closed_fence)
 	CHECK_EQ(out, 77);
 }
 
+/* poll() leaves a negative fd out and would wait without end. */
+TEST(a_negative_number_is_no_fence)
+{
+	static const int numbers[] = { -2, -5, INT_MIN };
+	int fd = event(1), status = 77, out = 77;
+
+	need_ioctl(fd);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		int bad = numbers[i];
+
+		CHECK_ERR(poll_until(bad, POLLIN, 1), -EBADF);
+		CHECK_ERR(dlbuf_fence_wait(bad, 1), -EBADF);
+		CHECK_ERR(dlbuf_fence_wait(bad, 0), -EBADF);
+		CHECK_ERR(dlbuf_fence_status(bad, &status), -EBADF);
+		CHECK_ERR(dlbuf_fence_merge(bad, -1, &out), -EBADF);
+		CHECK_ERR(dlbuf_fence_merge(-1, bad, &out), -EBADF);
+		CHECK_ERR(dlbuf_fence_merge(bad, bad, &out), -EBADF);
+		CHECK_ERR(dlbuf_fence_set_deadline(bad, 1), -EBADF);
+		CHECK_SAYS("is not open");
+	}
+	CHECK_EQ(status, 77);
+	CHECK_EQ(out, 77);
+	close(fd);
+}
+
 TEST(what_is_no_sync_file)
 {
 	int fd = event(1), memfd = memfd_create("a file", MFD_CLOEXEC);
@@ -315,6 +341,7 @@ TEST(notify_refusals)
 	close(fd);
 	CHECK_ERR(dlbuf_fence_notify(fd, tell, &told), -EBADF);
 	CHECK_ERR(dlbuf_fence_notify(-2, tell, &told), -EBADF);
+	CHECK_ERR(dlbuf_fence_notify(INT_MIN, tell, &told), -EBADF);
 	CHECK_EQ(told.n, 0);
 	CHECK_EQ(event_pending(), 0);
 }

@@ -309,7 +309,7 @@ TEST(wrong_arguments)
 	DLManagedTensorVersioned foreign = { .version = { 1, 0 } };
 	DLManagedTensorVersioned *t[5] = { &foreign, NULL };
 	DLBUF_OPTS(dlbuf_socket_opts, flags, .flags = 2);
-	DLBUF_OPTS(dlbuf_import_opts, import, .flags = 4);
+	DLBUF_OPTS(dlbuf_import_opts, import, .flags = 8);
 	DLBUF_OPTS(dlbuf_socket_opts, bad, .import = &import);
 	struct dlbuf_frame f = a_frame(0);
 	uint32_t n = 0;

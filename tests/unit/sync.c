@@ -189,6 +189,7 @@ static void begin_with(struct fixture *f, enum dlbuf_sync in,
 			.acquire_sync = in,
 			.release_sync = out,
 			.refs = 1,
+			.generation = fork_generation,
 		},
 		.imp = {
 			.dev = &f->dev,
@@ -259,6 +260,28 @@ TEST(the_dma_bufs_fences_go_to_the_device)
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
 	close(pending);
 	end_with(&f);
+}
+
+/* The access has not begun; and nobody waits, which the harness would end. */
+TEST(a_negative_fence)
+{
+	static const enum dlbuf_sync devices[] = {
+		DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT, DLBUF_SYNC_FENCE,
+	};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(devices); i++) {
+		struct dlbuf_acquire_opts opts = {
+			.size = sizeof(opts),
+			.fence = i & 1 ? INT_MIN : -5,
+		};
+		struct fixture f;
+
+		begin_with(&f, devices[i / 2], DLBUF_SYNC_FENCE, false);
+		CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EBADF);
+		CHECK_EQ(acquired(&f), 0);
+		CHECK_EQ(device.acquires, 0);
+		end_with(&f);
+	}
 }
 
 TEST(the_callers_fence_too)

@@ -371,6 +371,7 @@ const struct backend cuda_backend = {
 	.import_size = sizeof(struct cuda_import),
 	.each = cuda_each,
 	.open = cuda_open,
+	.forked = cuda_forked,
 	.close = cuda_close,
 	.describe = cuda_describe,
 	.import = cuda_import,
