@@ -173,7 +173,6 @@ static void take_out(struct cache *cache, struct import *imp)
 {
 	idle_remove(cache, imp);
 	table_remove(cache, imp);
-	cache->evictions++;
 }
 
 static struct import *last_staging(struct cache *cache)
@@ -205,6 +204,7 @@ static struct import *evict(struct cache *cache, uint32_t max)
 				   CACHE_STALE)))
 			return gone;
 		take_out(cache, imp);
+		cache->evictions++;
 		imp->lru_next = NULL;
 		*end = imp;
 		end = &imp->lru_next;
@@ -519,6 +519,7 @@ void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id)
 		__atomic_store_n(&imp->brief, true, __ATOMIC_RELAXED);
 		if (!__atomic_load_n(&imp->refs, __ATOMIC_RELAXED)) {
 			take_out(cache, imp);
+			cache->evictions++;
 			imp->lru_next = gone;
 			gone = imp;
 		}
