@@ -295,7 +295,7 @@ $(fuzz): $(O)/%: $(O)/%.o $(test-a)
 	$(Q)$(CC) -fsanitize=fuzzer -o $@ $< $(test-a) $(all-ldflags) -ldl -lpthread
 # bench/import and bench/frame count the library's allocations.
 $(O)/bench/cuda.o: cflags-bench = -Ilib
-$(O)/bench/import $(O)/bench/frame: bench-ldflags := -Wl,--wrap=calloc
+$(O)/bench/import $(O)/bench/frame: bench-ldflags := -Wl,--wrap=malloc
 $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) $(bench-ldflags) -ldl -lpthread

@@ -42,12 +42,12 @@ static DLManagedTensorVersioned *import(struct dlbuf_device *dev, int fd)
 
 static unsigned long allocations;
 
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size)
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_malloc(size_t size)
 {
 	allocations++;
-	return __real_calloc(n, size);
+	return __real_malloc(size);
 }
 
 struct traced {

@@ -196,12 +196,13 @@ static struct import *evict(struct cache *cache, uint32_t max)
 
 	for (;;) {
 		imp = cache->idle_last;
+		if (!imp)
+			return gone;
 		if (cache->nstaging > CACHE_MAX_STAGING)
 			imp = last_staging(cache);
-		else if (!imp || (cache->nidle <= max &&
-				  cache->idle_bytes <= cache->max_idle_bytes &&
-				  (gone || cache->clock - imp->used <=
-				   CACHE_STALE)))
+		else if (cache->nidle <= max &&
+			 cache->idle_bytes <= cache->max_idle_bytes &&
+			 (gone || cache->clock - imp->used <= CACHE_STALE))
 			return gone;
 		take_out(cache, imp);
 		cache->evictions++;
@@ -468,6 +469,7 @@ void cache_unref(struct import *imp)
 	struct cache *cache = &dev->cache;
 	struct import *gone;
 	bool last = false;
+	int state;
 
 	if (unref_not_last(imp))
 		return;
@@ -489,10 +491,15 @@ void cache_unref(struct import *imp)
 	if (!gone)
 		last = !--dev->refs;
 	pthread_mutex_unlock(&cache->lock);
+	if (!gone && !last)
+		return;
+	/* What follows has cancellation points, and nobody would go on with it. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (destroy_all(gone))
 		device_unref(dev);
-	else if (last)
+	else
 		device_destroy(dev);
+	pthread_setcancelstate(state, NULL);
 }
 
 uint32_t cache_trim(struct dlbuf_device *dev, uint32_t max_idle)

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -33,11 +34,21 @@ static inline bool fault_hit(void)
 
 static inline void *sys_calloc(size_t n, size_t size)
 {
+	void *p;
+
 	if (fault_hit()) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	return calloc(n, size);
+	if (__builtin_mul_overflow(n, size, &size))
+		return NULL;
+	/*
+	 * glibc's calloc() does not look into the thread's cache of free memory,
+	 * and the compiler would make a calloc() of these two.
+	 */
+	p = malloc(size);
+	__asm__("" : "+r"(p));
+	return p ? memset(p, 0, size) : NULL;
 }
 
 /*

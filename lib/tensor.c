@@ -35,6 +35,7 @@ static void tensor_destroy(struct tensor *t)
 	struct lease *lease = t->lease;
 	uint32_t acquired = __atomic_exchange_n(&t->acquired, 0,
 						__ATOMIC_ACQ_REL);
+	bool plain = !acquired && !lease;
 	int state;
 
 	/* The parent's: neither a lock, nor the driver, nor the lease. */
@@ -44,7 +45,8 @@ static void tensor_destroy(struct tensor *t)
 		return;
 	}
 	/* close() is a cancellation point, and half a deletion a lease lost. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (!plain)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	/* The application's own work: it is taken to be complete. */
 	if (t->by_fence)
 		acquired = 0;
@@ -57,7 +59,8 @@ static void tensor_destroy(struct tensor *t)
 	cache_unref(imp);
 	/* Last: the callback may do anything, close the device included. */
 	lease_unref(lease);
-	pthread_setcancelstate(state, NULL);
+	if (!plain)
+		pthread_setcancelstate(state, NULL);
 }
 
 static void delete_versioned(DLManagedTensorVersioned *self)
