@@ -190,7 +190,7 @@ static struct import *last_staging(struct cache *cache)
  * the bounds hold; of the stale ones, one. A list by lru_next, for destroy_all()
  * without the lock, because drivers take their time.
  */
-static struct import *evict(struct cache *cache, uint32_t max)
+static struct import *evict_some(struct cache *cache, uint32_t max)
 {
 	struct import *gone = NULL, **end = &gone, *imp;
 
@@ -210,6 +210,19 @@ static struct import *evict(struct cache *cache, uint32_t max)
 		*end = imp;
 		end = &imp->lru_next;
 	}
+}
+
+/* Most of the time there is nothing to do. */
+static inline struct import *evict(struct cache *cache, uint32_t max)
+{
+	const struct import *oldest = cache->idle_last;
+
+	if (!oldest || (cache->clock - oldest->used <= CACHE_STALE &&
+			cache->nidle <= max &&
+			cache->idle_bytes <= cache->max_idle_bytes &&
+			cache->nstaging <= CACHE_MAX_STAGING))
+		return NULL;
+	return evict_some(cache, max);
 }
 
 static uint32_t destroy_all(struct import *gone)

@@ -65,15 +65,21 @@ static int check(const DLTensor *layout, uint32_t *bytes, bool *empty)
 	return 0;
 }
 
-void layout_strides(const DLTensor *layout, int64_t *strides)
+bool layout_copy(const DLTensor *layout, int64_t *shape, int64_t *strides)
 {
 	uint64_t stride = 1; /* without elements it may wrap, and means nothing */
+	bool empty = false;
 
 	for (int i = layout->ndim - 1; i >= 0; i--) {
+		int64_t n = layout->shape[i];
+
+		shape[i] = n;
 		strides[i] = layout->strides ? layout->strides[i] :
 					       (int64_t)stride;
-		stride *= layout->shape[i] ? layout->shape[i] : 1;
+		stride *= n ? n : 1;
+		empty |= !n;
 	}
+	return empty;
 }
 
 /*

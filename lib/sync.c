@@ -74,13 +74,13 @@ static int set_acquired(struct tensor *t, uint32_t access)
 int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 		  void *stream, const struct dlbuf_acquire_opts *opts)
 {
-	struct dlbuf_acquire_opts o;
+	struct dlbuf_acquire_opts o = { 0 };
 	bool tried = false;
 	struct tensor *t;
 	int ret;
 
 	ret = tensor_of(tensor, &t);
-	if (!ret)
+	if (!ret && opts)
 		ret = OPTS_GET(&o, opts, "dlbuf_acquire_opts");
 	if (ret)
 		return ret;
@@ -113,15 +113,16 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 
 	ret = dev->backend->release(t->imp, access, stream,
 				    asked ? &fence : NULL);
-	if (!ret && !event)
+	if (!ret && !event && fence != -1)
 		ret = pending_after(t->imp->fd, access, fence);
 	if (ret || !out) {
-		lease_hold_take(t->lease, fence);
-	} else {
-		lease_hold(t->lease, fence);
-		*out = fence;
+		if (fence != -1)
+			lease_hold_take(t->lease, fence);
+		return ret;
 	}
-	return ret;
+	lease_hold(t->lease, fence);
+	*out = fence;
+	return 0;
 }
 
 int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)

@@ -79,13 +79,8 @@ static void fill_dl(struct tensor *t, DLTensor *dl, const DLTensor *layout)
 {
 	const struct import *imp = t->imp;
 	int64_t *shape = t->dims, *strides = t->dims + layout->ndim;
-	bool empty = false;
+	bool empty = layout_copy(layout, shape, strides);
 
-	for (int i = 0; i < layout->ndim; i++) {
-		shape[i] = layout->shape[i];
-		empty |= !shape[i];
-	}
-	layout_strides(layout, strides);
 	*dl = (DLTensor){
 		.device = imp->dev->dl,
 		.ndim = layout->ndim,
@@ -180,8 +175,13 @@ int import_opts_get(const struct dlbuf_import_opts *opts,
 {
 	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_UNCROPPED |
 			       DLBUF_IMPORT_KEEP;
-	int ret = OPTS_GET(o, opts, "dlbuf_import_opts");
+	int ret;
 
+	if (!opts) {
+		*o = (struct dlbuf_import_opts){ 0 };
+		return 0;
+	}
+	ret = OPTS_GET(o, opts, "dlbuf_import_opts");
 	if (ret)
 		return ret;
 	if (o->flags & ~known)

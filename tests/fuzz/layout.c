@@ -60,7 +60,7 @@ static void check_counts(const DLTensor *l)
 /* As it travels, which is with strides. */
 static void check_message(const DLTensor *l, int want)
 {
-	int64_t strides[DLBUF_MAX_NDIM];
+	int64_t shape[DLBUF_MAX_NDIM], strides[DLBUF_MAX_NDIM];
 	struct message_head head;
 	static struct message m;
 	DLTensor strided = *l;
@@ -69,7 +69,7 @@ static void check_message(const DLTensor *l, int want)
 	int ret;
 
 	if (!l->strides && want != -EINVAL)
-		layout_strides(l, strides);
+		layout_copy(l, shape, strides);
 	else if (!l->strides)
 		memset(strides, 0, sizeof(strides));
 	if (!l->strides)

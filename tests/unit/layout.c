@@ -270,17 +270,18 @@ TEST(sixty_four_dimensions)
 
 TEST(compact_strides_are_written)
 {
-	int64_t shape[] = { 4, 5, 3 }, strides[3];
+	int64_t shape[] = { 4, 5, 3 }, strides[3], copy[3];
 	DLTensor layout = { .ndim = 3, .dtype = u8, .shape = shape };
 
-	layout_strides(&layout, strides);
+	CHECK(!layout_copy(&layout, copy, strides));
+	CHECK(!memcmp(copy, shape, sizeof(shape)));
 	CHECK_EQ(strides[0], 15);
 	CHECK_EQ(strides[1], 3);
 	CHECK_EQ(strides[2], 1);
 	/* Without elements too, whatever they are. */
 	shape[1] = 0;
 	shape[0] = shape[2] = INT64_MAX;
-	layout_strides(&layout, strides);
+	CHECK(layout_copy(&layout, copy, strides));
 }
 
 TEST(says_what_is_wrong)
