@@ -5,6 +5,8 @@
 
 #include <stddef.h>
 
+#include <dlbuf/dlpack.h>
+
 /*
  * Shared by the tensors over a frame. The callback runs when the last tensor is
  * deleted and the last fence that lease_hold() was given has signalled. The
@@ -36,5 +38,12 @@ void lease_hold(struct lease *lease, int fence);
 
 /* The same; fence is taken, so that the event needs no new fd. */
 void lease_hold_take(struct lease *lease, int fence);
+
+/*
+ * How many users the lease of one of our tensors has: tensors, and work that it
+ * waits for. Atomic, peeked, valid until the lease's callback has returned. NULL
+ * for a tensor without a lease. For Python's garbage collector.
+ */
+const unsigned int *tensor_lease_users(const DLManagedTensorVersioned *tensor);
 
 #endif /* DLBUF_LIB_LEASE_H */

@@ -29,6 +29,14 @@ const char *dlbuf_path_name(enum dlbuf_path path)
 	return "unknown";
 }
 
+const unsigned int *tensor_lease_users(const DLManagedTensorVersioned *tensor)
+{
+	struct lease *lease = container_of(tensor, struct tensor,
+					   versioned)->lease;
+
+	return lease ? &lease->refs : NULL;
+}
+
 static void tensor_destroy(struct tensor *t)
 {
 	struct import *imp = t->imp;
