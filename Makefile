@@ -253,7 +253,9 @@ lab-src := $(wildcard tests/lab/*.c)
 lab := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_BACKEND_VULKAN)),$(lab-src:%.c=$(O)/%))
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
-cflags-tests = -Ilib -Itests
+# TESTS_CFLAGS: the tests' own code, other than the library's.
+TESTS_CFLAGS ?=
+cflags-tests = -Ilib -Itests $(TESTS_CFLAGS)
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 
 define link-test
