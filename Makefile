@@ -264,7 +264,7 @@ endef
 $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
 # Doubles of driver libraries, which tests load in their place.
-fakes-$(CONFIG_BACKEND_CUDA) += cuda cuda-old egl
+fakes-$(CONFIG_BACKEND_CUDA) += cuda cuda-old
 fakes-$(CONFIG_BACKEND_VULKAN) += vulkan
 fakes := $(fakes-y:%=$(O)/tests/fakes/lib%.so)
 fake-obj = $(patsubst %.c,$(O)/%.o,$(wildcard tests/fakes/$(1).c tests/fakes/$(1)_*.c))

@@ -9,7 +9,8 @@
  *
  * Paths, in the order in which they are tried; dlbuf_probe() says what a device
  * makes of a dma-buf:
- *   direct   cuImportExternalMemory() of the dma-buf, on Jetson Thor and later
+ *   direct   cuImportExternalMemory() of the dma-buf, on Jetson Thor and later.
+ *            Older Jetsons copy; NvBufSurface and EGL are an application's way
  *   host     the pages behind it registered with cuMemHostRegister(): a udmabuf
  *            whose memfd is known, or a dma-buf whose mapping can be pinned; where
  *            the GPU walks the CPU's page tables any mapping. It is known while

@@ -177,7 +177,6 @@ static void destroy_object(struct object *o)
 	case FAKE_HOST_MEMORY:
 	case FAKE_REGISTRATION:
 	case FAKE_MAPPED_BUFFER:
-	case FAKE_GRAPHICS:
 		range_free((struct range *)o);
 		return;
 	case FAKE_STREAM:
@@ -618,9 +617,6 @@ static void apply(const char *word, size_t n)
 	if (is_word(word, n, "thor")) {
 		d->name = "Fake Thor";
 		d->integrated = d->dmabuf_in = true;
-	} else if (is_word(word, n, "egl")) {
-		d->name = "Fake Xavier";
-		d->integrated = true;
 	} else if (is_word(word, n, "grace")) {
 		d->name = "Fake Grace";
 		d->pageable = d->host_page_tables = true;

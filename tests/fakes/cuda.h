@@ -17,9 +17,8 @@
  *
  * As with CUDA, nothing works in a child of a process that has initialised it.
  *
- * The environment's FAKE_CUDA has words, as preset() takes them: pc, thor, egl
- * (a Jetson before that, which takes what the double of EGL makes), grace, two, none, mismatch, nomemops, noregister, alias, noreadonly,
- * noexport, notimeline, memfds, privileged, strict, uuid=HH. It is read when
+ * The environment's FAKE_CUDA has words, as preset() takes them: pc, thor,
+ * grace, two, none, mismatch, nomemops, noregister, alias, noreadonly, noexport, notimeline, memfds, privileged, strict, uuid=HH. It is read when
  * the library is loaded and on each reset.
  *
  * libcuda-old.so is the same without the functions that old drivers lack.
@@ -51,7 +50,6 @@ enum fake_kind {
 	FAKE_MAPPED_BUFFER,
 	FAKE_EXTERNAL_SEMAPHORE,
 	FAKE_GRAPH,
-	FAKE_GRAPHICS,		/* EGLImages that were registered */
 	FAKE_KINDS
 };
 

@@ -148,8 +148,6 @@ void range_free(struct range *r)
 		block_put(r->block);
 	if (r->external)
 		r->external->nbuffers--;
-	if (r->image)
-		atomic_fetch_sub(&r->image->registered, 1);
 	if (r->reserved)
 		munmap((void *)(r->address - r->address % page_bytes()),
 		       r->reserved);

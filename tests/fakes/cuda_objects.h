@@ -8,14 +8,12 @@
 
 #include "backends/cuda/api.h"
 #include "cuda.h"
-#include "egl.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 /* The compiler compares the definitions with what dlbuf will call. */
 #define X(name, symbol, needed, params) EXPORT cuda_result symbol params;
 CUDA_FUNCTIONS(X)
-CUDA_EGL_FUNCTIONS(X)
 #undef X
 #define X(name, symbol, params) EXPORT cuda_result symbol params;
 FAKE_CUDA_FUNCTIONS(X)
@@ -57,7 +55,6 @@ struct range {
 	void *pointer;		/* where the CPU does, or NULL */
 	struct block *block;	/* what it is a part of */
 	struct external *external; /* what it maps */
-	struct fake_egl_image *image; /* likewise */
 	size_t reserved;	/* bytes of addresses at address */
 	int fd;			/* of host memory */
 	ino_t inode;		/* of what was registered */

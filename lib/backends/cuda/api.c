@@ -12,7 +12,6 @@ static const struct dl_symbol symbols[] = {
 #define X(name, symbol, needed, params) \
 	{ #symbol, offsetof(struct cuda_api, name), needed == OPTIONAL },
 	CUDA_FUNCTIONS(X)
-	CUDA_EGL_FUNCTIONS(X)
 #undef X
 };
 

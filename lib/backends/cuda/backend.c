@@ -152,7 +152,6 @@ void cuda_unref(struct cuda_device *dev)
 	cuda_enter_to_free(dev, &scope);
 	cuda_settle(dev);
 	cuda_bridge_close(dev);
-	cuda_egl_close(dev);
 	cuda_works_free(dev);
 	cuda_flags_free(dev);
 	cuda_leave(dev, &scope);
@@ -195,8 +194,6 @@ int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 	else
 		snprintf(dev->caps.why_not, sizeof(dev->caps.why_not),
 			 "DLBUF_DEVICE_NO_BRIDGE");
-	if (flags & DLBUF_DEVICE_EGL)
-		cuda_egl_open(dev);
 	cuda_leave(dev, &scope);
 	dev->base.acquire_sync = dev->caps.fences_in || dev->memops ?
 				 DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS;

@@ -68,8 +68,6 @@ struct cuda_device {
 	bool memops;		/* streams can wait for memory */
 	struct vulkan_bridge *bridge;	/* or NULL */
 	struct vulkan_bridge_caps caps;
-	struct cuda_egl *egl;	/* or NULL, for the reason in egl_said */
-	char egl_said[160];	/* "": nobody asked for it */
 
 	unsigned int refs;	/* atomic; see cuda_ref() */
 	pthread_mutex_t lock;	/* of what follows, and of imports' works */
@@ -99,8 +97,6 @@ struct cuda_memory {
 	int fd;			/* the dma-buf, of path copy; else -1 */
 	pthread_mutex_t copying; /* in: until the stream has been told to */
 	struct vulkan_bridge_buffer *buffer;	/* of path bridge */
-	void *image;		/* EGL's */
-	cuda_graphics graphics;	/* ... registered */
 };
 
 struct cuda_import {
@@ -269,12 +265,6 @@ int cuda_bridge_in(struct cuda_device *dev, struct vulkan_bridge_buffer *buffer,
 int cuda_bridge_out(struct cuda_device *dev,
 		    struct vulkan_bridge_buffer *buffer, cuda_stream stream,
 		    int *fence);
-
-/* egl.c: a device that was asked for it has it, or the reason why not. */
-void cuda_egl_open(struct cuda_device *dev);
-void cuda_egl_close(struct cuda_device *dev);
-int cuda_egl_import(struct cuda_import *ci);
-void cuda_egl_unimport(struct cuda_memory *m);
 
 /* export.c */
 int cuda_alloc(struct import *imp);

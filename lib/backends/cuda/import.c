@@ -34,7 +34,7 @@ static int map_external(struct cuda_memory *m,
  * What documents say is that Jetsons from Thor on do this. A discrete GPU's
  * driver is asked once: it does not look at which dma-buf it is.
  */
-static int import_by_driver(struct cuda_import *ci)
+static int import_direct(struct cuda_import *ci)
 {
 	struct cuda_memory *m = ci->memory;
 	struct cuda_device *dev = m->dev;
@@ -65,22 +65,6 @@ static int import_by_driver(struct cuda_import *ci)
 	if (!ret)
 		ci->base.data = (void *)(uintptr_t)m->pointer;
 	return ret;
-}
-
-static int import_direct(struct cuda_import *ci)
-{
-	struct cuda_device *dev = ci->memory->dev;
-	char said[160];
-	int ret;
-
-	ret = import_by_driver(ci);
-	if (!ret || !(dev->egl || dev->egl_said[0]))
-		return ret;
-	snprintf(said, sizeof(said), "%s", dlbuf_last_error());
-	ret = cuda_egl_import(ci);
-	if (!ret)
-		forget_failure();
-	return ret ? fail(ret, "%s; %s", said, last_words()) : 0;
 }
 
 /*
@@ -174,8 +158,6 @@ void cuda_memory_free(struct cuda_memory *m)
 	const struct cuda_api *cu = &m->dev->cu;
 
 	cuda_settle(m->dev);
-	if (m->image)
-		cuda_egl_unimport(m);
 	if (m->pointer)
 		cu->MemFree(m->pointer);
 	if (m->external)
