@@ -25,7 +25,7 @@
  *
  * Order. A stream waits for the dma-buf's fences by itself: through a Vulkan
  * timeline semaphore where there is such a device, else by
- * cuStreamWaitValue32() on a word that dlbuf's event thread sets. Releases give a
+ * cuStreamWaitValue32() on a word that a thread of dlbuf's sets. Releases give a
  * sync_file where the Vulkan driver makes one of a value that is yet to come,
  * else an event (DLBUF_SYNC_EVENT). A stream that is being captured into a graph
  * is refused with -EBUSY: acquire before the capture or around the launch.

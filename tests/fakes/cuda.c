@@ -92,6 +92,8 @@ cuda_result begin(const char *name, unsigned int needs)
 	if (fake.look)
 		fake.look(name);
 	pthread_mutex_lock(&lock);
+	while (freeing && !in_host_function)
+		pthread_cond_wait(&changed, &lock);
 	call = name;
 	refused = false;
 	thread_begin();

@@ -10,6 +10,9 @@
  * Memory is registered if the kernel could pin it. An fd that an import was
  * given is the double's from then on.
  *
+ * cuMemFree(), cuMemFreeHost() and cuMemHostUnregister() wait for all that the
+ * context's streams were given, and every other call waits meanwhile.
+ *
  * A freeing call that is made to fail, or that comes after the context is
  * lost, has freed nonetheless, as the error is an earlier call's; so has
  * cuCtxPopCurrent() popped. Asking for devices and changing the thread's

@@ -280,8 +280,7 @@ cuda_result cuMemFree_v2(cuda_pointer p)
 				      r->object.kind != FAKE_MAPPED_BUFFER))
 		return end(refuse(CUABI_INVALID_VALUE,
 				  "not what an allocation returned"));
-	if (context_busy(r->object.ctx))
-		fake.synchronising++;
+	wait_to_free(&r->object);
 	range_free(r);
 	return end(result);
 }
@@ -338,8 +337,7 @@ cuda_result cuMemFreeHost(void *p)
 	if (!r || r->pointer != p || r->object.kind != FAKE_HOST_MEMORY)
 		return end(refuse(CUABI_INVALID_VALUE,
 				  "not of cuMemHostAlloc()"));
-	if (context_busy(r->object.ctx))
-		fake.synchronising++;
+	wait_to_free(&r->object);
 	range_free(r);
 	return end(result);
 }
@@ -539,6 +537,7 @@ cuda_result cuMemHostUnregister(void *p)
 				  "not registered at this address"));
 	if (!range_is_mapped(r))
 		wrong("%s: it was unmapped before", call);
+	wait_to_free(&r->object);
 	range_free(r);
 	return end(result);
 }

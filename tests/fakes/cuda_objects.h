@@ -223,8 +223,13 @@ void stream_free(struct stream *s);
 cuda_result enqueue(struct stream *s, const struct operation *model);
 /* Waits for what is in it; the caller's thread. */
 cuda_result drain(struct stream *s);
-/* Has a stream of the context something to do? */
-bool context_busy(const struct context *ctx);
+/*
+ * Waits for what the streams of the object's context were given, as calls that
+ * free do: with the driver's own lock, so that every other call waits meanwhile.
+ * Not where they use the object itself: unmake() says so.
+ */
+void wait_to_free(const struct object *o);
+extern bool freeing;		/* somebody is in there */
 void event_free(struct event *e);
 void graph_free(struct object *graph);
 void streams_reset(void);

@@ -564,9 +564,20 @@ static bool context_is_over(const struct context *ctx, uint64_t until)
 	return true;
 }
 
-bool context_busy(const struct context *ctx)
+bool freeing;
+
+void wait_to_free(const struct object *o)
 {
-	return !context_is_over(ctx, sequence);
+	uint64_t until = sequence;
+
+	if (fake.lost || o->pending || context_is_over(o->ctx, until))
+		return;
+	fake.synchronising++;
+	freeing = true;
+	while (!fake.lost && !context_is_over(o->ctx, until))
+		pthread_cond_wait(&changed, &lock);
+	freeing = false;
+	pthread_cond_broadcast(&changed);
 }
 
 cuda_result cuStreamSynchronize(cuda_stream stream)

@@ -406,6 +406,7 @@ static int walk_path(enum dlbuf_path path)
 		import_finish(&f, ret);
 	}
 	dlbuf_device_close(dev);
+	settle();
 out:
 	close(in);
 	return ret;

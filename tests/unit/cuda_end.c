@@ -138,6 +138,60 @@ TEST(unimport_on_the_event_thread_fails)
 }
 
 /*
+ * The driver waits for every stream while it frees, and every other call of it
+ * waits meanwhile. A lease frees: streams go on all the same when their fences
+ * signal.
+ */
+static void free_here(void *memory)
+{
+	cuda_context ctx = *(cuda_context *)memory;
+
+	CHECK_EQ(cu.CtxPushCurrent(ctx), 0);
+	CHECK_EQ(cu.MemFreeHost(memory), 0);
+	CHECK_EQ(cu.CtxPopCurrent(&ctx), 0);
+}
+
+TEST(a_free_in_a_lease_holds_up_no_stream)
+{
+	cuda_stream streams[2];
+	struct fixture f;
+	int fences[2], now;
+	struct app app;
+	void *memory;
+
+	begin("");
+	alarm(60);
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	REQUIRE(!cu.MemHostAlloc(&memory, 64, 0));
+	*(cuda_context *)memory = app.ctx;
+	for (int i = 0; i < 2; i++) {
+		REQUIRE(!cu.StreamCreate(&streams[i],
+					 CUABI_STREAM_NON_BLOCKING));
+		fences[i] = pending_fence();
+		CHECK_OK(acquire(&f, DLBUF_READ, streams[i], fences[i]));
+	}
+	now = pending_fence();
+	watch("cuMemFreeHost");
+	REQUIRE_OK(event_add(now, free_here, memory));
+	signal_fence(now);
+	while (!seen)
+		sched_yield();
+	for (int i = 0; i < 2; i++)
+		signal_fence(fences[i]);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(cu.StreamSynchronize(streams[i]), 0);
+		CHECK_EQ(cu.StreamDestroy(streams[i]), 0);
+		close(fences[i]);
+	}
+	close(now);
+	settle();
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+/*
  * What cannot be told when it is over is waited for: by who closes the device,
  * or unimports, in its last moment.
  */
@@ -171,6 +225,7 @@ TEST(close_without_fds)
 	take_all_fds();
 	dlbuf_device_close(f.dev);
 	give_back_fds();
+	settle();
 	fake->look = NULL;
 	CHECK_EQ(seen, 1);
 	drain(&app);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A stream that waits for a fence: through the bridge, else by a word of pinned
- * memory that the event thread sets. CUDA has no sync_file.
+ * memory that a thread of the library sets. CUDA has no sync_file.
  *
  * A stream must never be left hanging. What sets the word is the event, and once
  * that has been added only the fence itself can hold it up; where it cannot be
@@ -87,13 +87,12 @@ static void flag_put(struct cuda_flag *flag)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* On the event thread: the fence has signalled. */
-static void flag_set(void *data)
+/* The fence has signalled, and the flag is set. */
+static void flag_done(void *data)
 {
 	struct cuda_flag *flag = data;
 	struct cuda_device *dev = flag->dev;
 
-	__atomic_store_n(flag->host, flag->value, __ATOMIC_RELEASE);
 	flag_put(flag);
 	cuda_unref(dev);
 }
@@ -118,7 +117,7 @@ static int wait_by_flag(struct cuda_device *dev, cuda_stream stream, int fence)
 	value = ++flag->value;
 	pointer = flag->pointer;
 	cuda_ref(dev);
-	if (event_add(fence, flag_set, flag)) {
+	if (event_add_word(fence, flag->host, value, flag_done, flag)) {
 		log_at(DLBUF_LOG_INFO, "waiting for a fence: %s",
 		       dlbuf_last_error());
 		__atomic_store_n(flag->host, value, __ATOMIC_RELEASE);

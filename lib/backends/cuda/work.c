@@ -400,6 +400,10 @@ static int call_when_over(struct cuda_device *dev, struct leftover *left)
 	for (struct cuda_work *w = left->works; w && !ret; w = w->next)
 		ret = CUDA_DO_LOCKED(dev, StreamWaitEvent, dev->cleanup,
 				     w->event, 0);
+	/* While it frees the driver may wait for streams that wait for these. */
+	for (struct cuda_work *w = dev->waits; w && !ret; w = w->next)
+		ret = CUDA_DO_LOCKED(dev, StreamWaitEvent, dev->cleanup,
+				     w->event, 0);
 	pthread_mutex_unlock(&dev->lock);
 	return ret ? ret : CUDA_DO(dev, LaunchHostFunc, dev->cleanup,
 				   work_done, &left->ready);
@@ -452,9 +456,11 @@ void cuda_work_finish(struct cuda_import *ci, struct cuda_memory *m)
 {
 	struct cuda_device *dev = to_cuda(ci->base.dev);
 
-	if (!cuda_work_reap(ci)) {
-		if (event_is_here() && leave(dev, m, ci->works))
-			return;
+	bool waits = !reap(dev, &dev->waits), over = cuda_work_reap(ci);
+
+	if ((waits || (!over && event_is_here())) && leave(dev, m, ci->works))
+		return;
+	if (!over) {
 		wait_for_all(dev, ci->works);
 		put_all(dev, &ci->works);
 	}
