@@ -393,10 +393,10 @@ static int walk_path(enum dlbuf_path path)
 		ret = acquire(&f, DLBUF_RW, NULL, in);
 		if (!ret) {
 			ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL,
-						   &out);
+						   &out, NULL);
 			CHECK(!ret || out == -1);
 		}
-		CHECK_EQ(f.ci.open, 0);
+		CHECK_EQ(f.ci.memory->open, 0);
 		import_finish(&f, 0);
 		if (out != -1) {
 			until_signalled(out);
@@ -476,7 +476,7 @@ static void check_lost(enum dlbuf_path path)
 	REQUIRE(out != -1 && !signalled(out));
 	fake->lose(CUABI_ILLEGAL_ADDRESS);
 	CHECK(!signalled(out));
-	CHECK_ERR(cuda_backend.check_stream(f.dev, app.stream), -EIO);
+	CHECK_ERR(cuda_backend.stream(f.dev, app.stream, false), -EIO);
 	CHECK_SAYS("CUDA_ERROR_ILLEGAL_ADDRESS (700)");
 	until_signalled(out);
 	close(out);
@@ -509,7 +509,7 @@ static void *accesses(void *arg)
 		signal_fence(in);
 		CHECK_OK(cuda_backend.release(&f->ci.base, access,
 					      DLBUF_CUDA_STREAM_PER_THREAD,
-					      &out));
+					      &out, NULL));
 		if (out != -1) {
 			until_signalled(out);
 			close(out);
@@ -530,7 +530,7 @@ static void check_threads(enum dlbuf_path path)
 		REQUIRE(!pthread_create(&threads[i], NULL, accesses, &f));
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
-	CHECK_EQ(f.ci.open, 0);
+	CHECK_EQ(f.ci.memory->open, 0);
 	finish(&f);
 	end_both();
 }

@@ -320,7 +320,7 @@ static void check_lost(cuda_result result, enum dlbuf_path path)
 	ktap_forget();
 	out[0] = 7;
 	CHECK(cuda_backend.release(&f.ci.base, DLBUF_READ, app.stream,
-				   &out[0]) < 0);
+				   &out[0], NULL) < 0);
 	CHECK_EQ(out[0], -1);
 	CHECK_SAYS(code);
 	CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0));
@@ -393,7 +393,7 @@ static void *accesses(void *arg)
 		signal_fence(in);
 		CHECK_OK(cuda_backend.release(&f->ci.base, access,
 					      DLBUF_CUDA_STREAM_PER_THREAD,
-					      i % 4 ? &out : NULL));
+					      i % 4 ? &out : NULL, NULL));
 		if (i % 4 == 0)
 			CHECK_OK(cuda_backend.wait(&f->ci.base, access, 0));
 		if (out != -1) {
@@ -417,7 +417,7 @@ static void check_threads(enum dlbuf_path path)
 		REQUIRE(!pthread_create(&threads[i], NULL, accesses, &f));
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	CHECK_EQ(f.ci.open, 0);
+	CHECK_EQ(f.ci.memory->open, 0);
 	finish(&f);
 	end();
 }

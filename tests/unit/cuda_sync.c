@@ -23,30 +23,30 @@ TEST(which_streams)
 	begin("");
 	dev = open_ok();
 	app_begin(&app, dev);
-	CHECK_OK(cuda_backend.check_stream(dev, NULL));
-	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_LEGACY));
-	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_PER_THREAD));
-	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_NO_ORDER));
-	CHECK_OK(cuda_backend.check_stream(dev, app.stream));
+	CHECK_OK(cuda_backend.stream(dev, NULL, false));
+	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_LEGACY, false));
+	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_PER_THREAD, false));
+	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_NO_ORDER, false));
+	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
 	REQUIRE(!cux.CtxCreate(&other, 0, 0));
 	REQUIRE(!cu.StreamCreate(&stream, 0));
 	/* Our own is not, whichever is current. */
-	CHECK_OK(cuda_backend.check_stream(dev, app.stream));
-	CHECK_ERR(cuda_backend.check_stream(dev, stream), -EINVAL);
+	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
+	CHECK_ERR(cuda_backend.stream(dev, stream, false), -EINVAL);
 	CHECK_SAYS("of another context than cuda:0's");
 	CHECK_EQ(cu.StreamDestroy(stream), 0);
 	CHECK_EQ(cux.CtxDestroy(other), 0);
-	CHECK_ERR(cuda_backend.check_stream(dev, &app), -EIO);
+	CHECK_ERR(cuda_backend.stream(dev, &app, false), -EIO);
 	CHECK_SAYS("cuStreamGetCtx: CUDA_ERROR_INVALID_HANDLE (400)");
 	forgive(1);
 	break_call("cuStreamIsCapturing", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.check_stream(dev, app.stream), -EIO);
+	CHECK_ERR(cuda_backend.stream(dev, app.stream, false), -EIO);
 	CHECK_SAYS("cuStreamIsCapturing");
 	heal();
 	app_end(&app);
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.check_stream(dev, NULL), -EIO);
-	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_NO_ORDER));
+	CHECK_ERR(cuda_backend.stream(dev, NULL, false), -EIO);
+	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_NO_ORDER, false));
 	heal();
 	dlbuf_device_close(dev);
 	end();
@@ -69,10 +69,10 @@ TEST(captures)
 	import_ok(&f, dev, DLBUF_PATH_HOST);
 	for (int mode = 0; mode <= 2; mode++) {
 		CHECK_EQ(cux.StreamBeginCapture(app.stream, mode), 0);
-		CHECK_ERR(cuda_backend.check_stream(dev, app.stream), -EBUSY);
+		CHECK_ERR(cuda_backend.stream(dev, app.stream, false), -EBUSY);
 		CHECK_SAYS("is being captured");
 		/* Another one meanwhile, with all that it needs. */
-		CHECK_OK(cuda_backend.check_stream(dev, blocking));
+		CHECK_OK(cuda_backend.stream(dev, blocking, false));
 		fence = pending_fence();
 		CHECK_OK(acquire(&f, DLBUF_READ, blocking, fence));
 		signal_fence(fence);
@@ -85,8 +85,8 @@ TEST(captures)
 	}
 	/* The legacy stream would have to wait for a blocking one. */
 	CHECK_EQ(cux.StreamBeginCapture(blocking, 0), 0);
-	CHECK_ERR(cuda_backend.check_stream(dev, NULL), -EBUSY);
-	CHECK_OK(cuda_backend.check_stream(dev, app.stream));
+	CHECK_ERR(cuda_backend.stream(dev, NULL, false), -EBUSY);
+	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
 	CHECK_EQ(cux.StreamEndCapture(blocking, &graph), 0);
 	CHECK_EQ(cux.GraphDestroy(graph), 0);
 	CHECK_EQ(cu.StreamDestroy(blocking), 0);
@@ -388,7 +388,7 @@ TEST(release_nobody_asks)
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	for (int i = 0; i < 3; i++)
 		CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_READ, NULL,
-					      NULL));
+					      NULL, NULL));
 	CHECK_EQ(fake->host_functions, 0);
 	finish(&f);
 	end();
@@ -451,7 +451,7 @@ TEST(release_fails)
 	begin("");
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_READ, NULL, &fence),
+	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_READ, NULL, &fence, NULL),
 		  -EIO);
 	CHECK_EQ(fence, -1);
 	heal();
@@ -460,7 +460,7 @@ TEST(release_fails)
 	fake->fail_at = 3; /* what comes before that */
 	fence = 7;
 	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_READ, app.stream,
-				       &fence), -EIO);
+				       &fence, NULL), -EIO);
 	CHECK_SAYS("cuStreamSynchronize");
 	CHECK_EQ(fence, -1);
 	heal();
@@ -496,7 +496,7 @@ TEST(wait)
 		app_begin(&app, f.dev);
 		gate_close(&gate, app.stream);
 		CHECK_OK(cuda_backend.release(&f.ci.base, cases[i].released,
-					      app.stream, NULL));
+					      app.stream, NULL, NULL));
 		if (cases[i].waits)
 			CHECK_ERR(cuda_backend.wait(&f.ci.base,
 						    cases[i].access, 1),
@@ -529,7 +529,7 @@ TEST(wait_with_a_deadline)
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	gate_close(&gate, app.stream);
-	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL));
+	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL, NULL));
 	watch(NULL);
 	later = &gate;
 	fake->look = open_later;
@@ -540,7 +540,7 @@ TEST(wait_with_a_deadline)
 	drain(&app);
 	gate_end(&gate);
 	gate_close(&gate, app.stream);
-	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL));
+	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL, NULL));
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
 	CHECK_EQ(cux.CtxSetCurrent(NULL), 0);
 	CHECK_ERR(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0), -EIO);
@@ -773,7 +773,7 @@ TEST(copies_need_an_order)
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 	gpu_reads(&app, &f);
 	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_RW,
-				       DLBUF_CUDA_STREAM_NO_ORDER, &fence),
+				       DLBUF_CUDA_STREAM_NO_ORDER, &fence, NULL),
 		  -EINVAL);
 	CHECK_EQ(fence, -1);
 	drain(&app);
@@ -825,12 +825,12 @@ TEST(every_failure_of_a_copy)
 				  dlbuf_last_error());
 		if (!ret) {
 			CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_RW,
-						       app.stream, &out),
+						       app.stream, &out, NULL),
 				  -EIO);
 			CHECK_EQ(out, -1);
 		}
 		heal();
-		CHECK_EQ(f.ci.open, 0);
+		CHECK_EQ(f.ci.memory->open, 0);
 		/* Its memory goes before anybody has waited. */
 		import_finish(&f, 0);
 		close(fence);
@@ -870,12 +870,12 @@ static int walk(void)
 	if (in != -1)
 		pthread_join(thread, NULL);
 	if (!ret) {
-		ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL, &out);
+		ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL, &out, NULL);
 		CHECK(!ret || out == -1);
 	}
 	if (!ret)
 		ret = cuda_backend.wait(&f.ci.base, DLBUF_RW, 0);
-	CHECK_EQ(f.ci.open, 0);
+	CHECK_EQ(f.ci.memory->open, 0);
 	import_finish(&f, 0);
 	if (out != -1) {
 		until_signalled(out);
