@@ -48,7 +48,7 @@ int path_import(struct import *imp)
 			continue;
 		imp->path = path;
 		ret = backend->import(imp);
-		if (!ret)
+		if (!ret || ret == -ENODEV)
 			break;
 		if (!err || err == -EOPNOTSUPP || err == -EIO)
 			err = ret;
@@ -58,7 +58,7 @@ int path_import(struct import *imp)
 				      reason(backend));
 	}
 	if (ret)
-		return none_serves(imp, said, err);
+		return ret == -ENODEV ? ret : none_serves(imp, said, err);
 	if (err)
 		forget_failure();
 	return 0;

@@ -112,19 +112,31 @@ static int import_direct(struct queue_memory *m, const struct import *imp)
 
 /* ---------------------------------------------------------------- others */
 
+static int check_registers(const struct queue_device *dev, uint32_t access)
+{
+	if (!dev->registers)
+		return fail(-EOPNOTSUPP, "the device registers no host memory");
+	if (!(access & DLBUF_WRITE) && !dev->registers_read_only)
+		return fail(-EOPNOTSUPP, "the device registers no read-only "
+			    "memory");
+	return 0;
+}
+
 static int import_host(struct queue_memory *m, const struct import *imp)
 {
 	struct queue_device *dev = m->dev;
-	bool by_memfd;
+	bool by_memfd, asked = false;
 	char said[200];
 	int ret;
 
 	ret = host_map_pages(imp, &m->map, &by_memfd);
 	if (ret)
 		return ret;
-	ret = dev->ops->register_host ?
-	      dev->ops->register_host(m, imp->id.access) :
-	      fail(-EOPNOTSUPP, "the driver registers no host memory");
+	ret = check_registers(dev, imp->id.access);
+	if (!ret) {
+		asked = true;
+		ret = dev->ops->register_host(m, imp->id.access);
+	}
 	if (!ret)
 		return 0;
 	/* A device that walks the CPU's page tables reads what the CPU does. */
@@ -133,7 +145,7 @@ static int import_host(struct queue_memory *m, const struct import *imp)
 		m->data = (uintptr_t)m->map;
 		return 0;
 	}
-	if (by_memfd || ret == -ENOMEM)
+	if (by_memfd || !asked)
 		return ret;
 	snprintf(said, sizeof(said), "%s", dlbuf_last_error());
 	return fail(ret, "%s (of the dma-buf's mapping; the memfd behind it is "

@@ -103,8 +103,8 @@ struct queue_ops {
 	 * free() needs, which undoes all of them, also after they have failed.
 	 * import(): the dma-buf m->fd, which stays open until after free().
 	 * Absent: no path `direct`.
-	 * register_host(): m->map, by paths `host`. Absent: only devices with
-	 * dev->coherent have it.
+	 * register_host(): m->map, for path `host`. Used where dev->registers,
+	 * and of what is read-only where dev->registers_read_only.
 	 * alloc(): m->bytes of the device. Absent: no path `copy`.
 	 * import_shared(): m->bytes that the bridge has allocated, by an
 	 * OPAQUE_FD, which is taken on success. Absent: no bridge.
@@ -158,6 +158,7 @@ struct queue_device {
 	/* Filled in by the backend. */
 	bool waits_for_words;
 	bool takes_fences, gives_fences;
+	bool registers, registers_read_only;	/* host memory */
 	bool coherent;		/* reads host memory through the CPU's tables */
 	bool believed;		/* atomic; bytes of `direct` need no comparison */
 

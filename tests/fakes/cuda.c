@@ -599,6 +599,8 @@ static const struct {
 	{ "alias", offsetof(struct fake_device, alias) },
 	{ "noreadonly", offsetof(struct fake_device, no_read_only) },
 	{ "noexport", offsetof(struct fake_device, no_export) },
+	{ "imports", offsetof(struct fake_device, dmabuf_in) },
+	{ "wrongpages", offsetof(struct fake_device, wrong_pages) },
 	{ "notimeline", offsetof(struct fake_device, no_timeline) },
 };
 

@@ -99,6 +99,8 @@ int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 	dev->gpu = *gpu;
 	dev->context = context;
 	dev->primary = primary;
+	dev->queue.registers = gpu->registers;
+	dev->queue.registers_read_only = gpu->registers_read_only;
 	dev->queue.coherent = gpu->coherent;
 	dev->queue.believed = gpu->integrated;
 	dev->queue.base.dl.device_id = gpu->ordinal;

@@ -231,11 +231,6 @@ static int register_host(struct queue_memory *m, uint32_t access)
 
 	if (!(access & DLBUF_WRITE))
 		flags |= CUABI_MEMHOSTREGISTER_READ_ONLY;
-	if (!dev->gpu.registers)
-		return fail(-EOPNOTSUPP, "the device registers no host memory");
-	if (!(access & DLBUF_WRITE) && !dev->gpu.registers_read_only)
-		return fail(-EOPNOTSUPP, "the device registers no read-only "
-			    "memory");
 	ret = CUDA_DO(dev, MemHostRegister, m->map, m->bytes, flags);
 	m->registered = !ret;
 	if (!ret)
