@@ -163,7 +163,8 @@ TEST(unimport_without_fds)
 
 static const cuda_result losses[] = {
 	CUABI_ILLEGAL_ADDRESS, CUABI_LAUNCH_FAILED, CUABI_ASSERT,
-	CUABI_ECC_UNCORRECTABLE, CUABI_DEINITIALIZED,
+	CUABI_ECC_UNCORRECTABLE, CUABI_DEINITIALIZED, CUABI_CONTAINED,
+	CUABI_TENSOR_MEMORY_LEAK,
 };
 
 /* Whoever waits is told, whatever is asked next, and nothing stays behind. */

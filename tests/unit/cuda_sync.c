@@ -98,6 +98,115 @@ TEST(captures)
 	end();
 }
 
+/*
+ * Where an access ends that began on a stream of another kind of end: on another
+ * thread's per-thread stream, on one that is being captured, on one that has been
+ * destroyed. It is over when the work is, and neither the graph nor the device
+ * is harmed.
+ */
+enum end { ON_ANOTHER_THREAD, CAPTURED, CAPTURED_BY_LEGACY, DESTROYED };
+
+struct ending {
+	struct fixture *f;
+	void *handle;
+	int fence;
+};
+
+static void *end_access(void *arg)
+{
+	struct ending *e = arg;
+
+	e->fence = release(e->f, DLBUF_RW, e->handle);
+	CHECK_EQ(cu.CtxPushCurrent(((struct cuda_device *)e->f->dev)->context),
+		 0);
+	CHECK_EQ(cu.StreamSynchronize(CUABI_STREAM_PER_THREAD), 0);
+	CHECK_EQ(cu.CtxPopCurrent(&(cuda_context){ NULL }), 0);
+	return NULL;
+}
+
+static void check_end(enum end end_of, enum dlbuf_path path)
+{
+	struct ending e = { .fence = -1 };
+	void *graph, *capturing;
+	struct dlbuf_device *dev;
+	pthread_t thread;
+	cuda_stream s;
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	alarm(60);
+	dev = open_ok();
+	import_ok(&f, dev, path);
+	app_begin(&app, dev);
+	REQUIRE(!cu.StreamCreate(&s, end_of == CAPTURED_BY_LEGACY ?
+				 0 : CUABI_STREAM_NON_BLOCKING));
+	capturing = s;
+	e.f = &f;
+	e.handle = end_of == ON_ANOTHER_THREAD ? DLBUF_CUDA_STREAM_PER_THREAD :
+		   end_of == CAPTURED_BY_LEGACY ? NULL : s;
+	CHECK_OK(acquire(&f, DLBUF_RW, e.handle, -1));
+	gate_close(&gate, e.handle);
+	CHECK_EQ(cu.MemsetD8Async(pointer_of(&f), 0x31, IMPORT_BYTES, e.handle),
+		 0);
+	if (end_of == CAPTURED || end_of == CAPTURED_BY_LEGACY)
+		CHECK_EQ(cux.StreamBeginCapture(capturing, 0), 0);
+	if (end_of == DESTROYED) {
+		CHECK_EQ(cu.StreamDestroy(s), 0);
+		CHECK_ERR(cuda_backend.stream(dev, s, true), -EINVAL);
+		CHECK_SAYS("was destroyed");
+		CHECK_OK(cuda_backend.stream(dev, app.stream, true));
+	}
+	if (end_of == ON_ANOTHER_THREAD) {
+		REQUIRE(!pthread_create(&thread, NULL, end_access, &e));
+		pthread_join(thread, NULL);
+	} else {
+		e.fence = release(&f, DLBUF_RW, e.handle);
+	}
+	CHECK(!signalled(e.fence));
+	if (end_of == CAPTURED || end_of == CAPTURED_BY_LEGACY) {
+		/* Who has to wait for that could wait for ever. */
+		CHECK_ERR(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0), -EBUSY);
+		CHECK_EQ(cux.StreamEndCapture(capturing, &graph), 0);
+		CHECK_EQ(cux.GraphDestroy(graph), 0);
+		CHECK(!signalled(e.fence));
+	}
+	gate_open(&gate);
+	until_signalled(e.fence);
+	CHECK_EQ(f.bytes[77], path == DLBUF_PATH_HOST ? 0x31 : f.bytes[77]);
+	close(e.fence);
+	CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0));
+	if (end_of != DESTROYED)
+		CHECK_EQ(cu.StreamDestroy(s), 0);
+	gate_end(&gate);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+TEST(ends_on_another_threads_stream)
+{
+	check_end(ON_ANOTHER_THREAD, DLBUF_PATH_HOST);
+}
+
+TEST(ends_on_a_stream_that_is_captured)
+{
+	check_end(CAPTURED, DLBUF_PATH_HOST);
+	check_end(CAPTURED, DLBUF_PATH_COPY);
+}
+
+TEST(ends_on_the_legacy_stream_beside_a_capture)
+{
+	check_end(CAPTURED_BY_LEGACY, DLBUF_PATH_HOST);
+}
+
+TEST(ends_on_a_stream_that_is_gone)
+{
+	check_end(DESTROYED, DLBUF_PATH_HOST);
+	check_end(DESTROYED, DLBUF_PATH_COPY);
+}
+
 /* ---------------------------------------------------------------- fences in */
 
 #define OWN ((void *)-2)
