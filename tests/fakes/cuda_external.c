@@ -128,8 +128,11 @@ cuda_result cuImportExternalMemory(cuda_external_memory *memory,
 	     fcntl(desc->handle.fd, F_DUPFD_CLOEXEC, 3) : desc->handle.fd;
 	e = external_make(FAKE_EXTERNAL_MEMORY, fd, desc->type,
 			  (size_t)desc->size);
-	if (!e)
+	if (!e) {
+		if (fd != desc->handle.fd)
+			close(fd);
 		return end(CUABI_OPERATING_SYSTEM);
+	}
 	if (desc->type == CUABI_MEMORY_DMABUF_FD &&
 	    device_of(current())->wrong_pages)
 		spoil_last_page(e);

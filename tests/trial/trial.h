@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* What is the trial backend's own, for those who play its user. */
 #ifndef TRIAL_H
 #define TRIAL_H
 
-#include "backend.h"
+#include "queue/queue.h"
 
 BACKEND_DECLARE(trial);
 
-/* On the default stream. */
-int trial_copy(struct dlbuf_device *dev, void *to, const void *from,
-	       size_t bytes);
+/* A stream of it calls fn. */
+int trial_call(void *stream, void (*fn)(void *data), void *data);
 
 #endif /* TRIAL_H */
