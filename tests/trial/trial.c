@@ -2,19 +2,18 @@
 /*
  * A backend to show how little one takes. Its device is a thread per stream and
  * memory of the host; it gives events, waits for no fence and takes no dma-buf.
- * So lib/queue brings its buffers by the paths `host` and `copy`. The device
- * "trial:quiet" calls no functions of ours, so that the library polls.
+ * So lib/queue brings its buffers by the paths `host` and `copy`.
  */
 #include <errno.h>
 #include <semaphore.h>
 #include <string.h>
 
-#include "trial.h"
+#include "queue/queue.h"
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 struct event {
-	uint64_t recorded, over;	/* atomic */
+	_Atomic(uint64_t) recorded, over;
 };
 
 /* What a stream does: a call, a copy, a wait for an event, or its end. */
@@ -27,9 +26,8 @@ struct job {
 	uint64_t number;
 };
 
-/* A thread that reads jobs. */
 struct trial_stream {
-	pthread_t thread;
+	pthread_t thread;	/* reads jobs */
 	int jobs[2];
 };
 
@@ -37,11 +35,6 @@ struct trial_device {
 	struct queue_device queue;
 	struct trial_stream *own;	/* the default one */
 };
-
-static struct trial_device *trial(struct queue_device *dev)
-{
-	return container_of(dev, struct trial_device, queue);
-}
 
 static int get(void *out, size_t bytes)
 {
@@ -51,21 +44,16 @@ static int get(void *out, size_t bytes)
 	return p ? 0 : fail(-ENOMEM, "trial: no memory");
 }
 
-static bool is_over(const struct event *e, uint64_t number)
-{
-	return __atomic_load_n(&e->over, __ATOMIC_ACQUIRE) >= number;
-}
-
 static void run(const struct job *job)
 {
 	if (job->fn)
 		job->fn(job->data);
 	if (job->bytes)
 		memcpy(job->to, job->from, job->bytes);
-	while (job->wait && !is_over(job->wait, job->number))
+	while (job->wait && job->wait->over < job->number)
 		usleep(100);
 	if (job->over)
-		__atomic_store_n(&job->over->over, job->number, __ATOMIC_RELEASE);
+		job->over->over = job->number;
 }
 
 static void *work(void *data)
@@ -85,11 +73,9 @@ static int add(struct trial_stream *s, struct job job)
 	return 0;
 }
 
-/* ---------------------------------------------------------------- operations */
-
 static int stream(struct queue_device *dev, void *handle, bool ends, void **out)
 {
-	*out = handle ? handle : trial(dev)->own;
+	*out = handle ? handle : ((struct trial_device *)dev)->own;
 	return 0;
 }
 
@@ -116,10 +102,7 @@ static void stream_destroy(struct queue_device *dev, void *handle)
 	free(s);
 }
 
-static void post(void *semaphore)
-{
-	sem_post(semaphore);
-}
+static void post(void *semaphore) { sem_post(semaphore); }
 
 static int finish(struct queue_device *dev, void *s)
 {
@@ -135,7 +118,7 @@ static int finish(struct queue_device *dev, void *s)
 
 static int finish_all(struct queue_device *dev)
 {
-	return finish(dev, trial(dev)->own);
+	return finish(dev, ((struct trial_device *)dev)->own);
 }
 
 static int event_create(struct queue_device *dev, void **event)
@@ -143,10 +126,7 @@ static int event_create(struct queue_device *dev, void **event)
 	return get(event, sizeof(struct event));
 }
 
-static void release(struct queue_device *dev, void *memory)
-{
-	free(memory);
-}
+static void release(struct queue_device *dev, void *memory) { free(memory); }
 
 static int event_record(struct queue_device *dev, void *event, void *s)
 {
@@ -159,7 +139,7 @@ static int event_query(struct queue_device *dev, void *event)
 {
 	struct event *e = event;
 
-	return is_over(e, e->recorded) ? 0 : QUEUE_PENDING;
+	return e->over < e->recorded ? QUEUE_PENDING : 0;
 }
 
 static int stream_wait(struct queue_device *dev, void *s, void *event)
@@ -169,15 +149,10 @@ static int stream_wait(struct queue_device *dev, void *s, void *event)
 	return add(s, (struct job){ .wait = e, .number = e->recorded });
 }
 
-int trial_call(void *s, void (*fn)(void *data), void *data)
-{
-	return add(s, (struct job){ .fn = fn, .data = data });
-}
-
 static int call_host(struct queue_device *dev, void *s, void (*fn)(void *data),
 		     void *data)
 {
-	return trial_call(s, fn, data);
+	return add(s, (struct job){ .fn = fn, .data = data });
 }
 
 static int register_host(struct queue_memory *m, uint32_t access)
@@ -200,10 +175,7 @@ static int alloc(struct queue_memory *m)
 	return ret;
 }
 
-static void free_memory(struct queue_memory *m)
-{
-	free(m->handle);
-}
+static void free_memory(struct queue_memory *m) { free(m->handle); }
 
 static int copy(struct queue_memory *m, void *s, bool out)
 {
@@ -216,8 +188,8 @@ static int copy(struct queue_memory *m, void *s, bool out)
 
 static void destroy(struct queue_device *dev)
 {
-	stream_destroy(dev, trial(dev)->own);
-	free(trial(dev));
+	stream_destroy(dev, ((struct trial_device *)dev)->own);
+	free(dev);
 }
 
 #define OPS .stream = stream, .stream_create = stream_create,		\
@@ -229,27 +201,23 @@ static void destroy(struct queue_device *dev)
 	.free = free_memory, .alloc_host = alloc_host,			\
 	.free_host = release, .copy = copy, .destroy = destroy
 static const struct queue_ops ops = { OPS, .call_host = call_host };
-static const struct queue_ops quiet_ops = { OPS };
-
-/* ---------------------------------------------------------------- the backend */
 
 static int trial_open(const char *selector, const struct dlbuf_device_opts *opts,
 		      struct dlbuf_device **out)
 {
-	bool quiet = !strcmp(selector, "quiet");
 	struct trial_device *t;
 	int ret;
 
-	if (*selector && strcmp(selector, "0") && !quiet)
+	if (*selector && strcmp(selector, "0"))
 		return fail(-ENODEV, "trial: no device is '%s'", selector);
 	ret = get(&t, sizeof(*t));
 	if (!ret)
 		ret = stream_create(&t->queue, (void **)&t->own);
 	if (ret)
 		return ret;
-	queue_init(&t->queue, quiet ? &quiet_ops : &ops);
+	queue_init(&t->queue, &ops);
 	t->queue.registers = t->queue.registers_read_only = true;
-	strcpy(t->queue.base.name, quiet ? "trial:quiet" : "trial:0");
+	strcpy(t->queue.base.name, "trial:0");
 	queue_open_bridge(&t->queue, NULL, "there is no bridge");
 	*out = &t->queue.base;
 	return 0;
@@ -275,14 +243,9 @@ const struct backend trial_backend = {
 	.type = kDLExtDev,
 	.paths = PATHS_SHARED | PATHS_COPIED,
 	.import_size = sizeof(struct queue_import),
-	.each = each,
-	.open = trial_open,
-	.close = queue_close,
-	.describe = describe,
-	.import = queue_import,
-	.unimport = queue_unimport,
-	.stream = queue_stream,
-	.acquire = queue_acquire,
-	.release = queue_release,
-	.wait = queue_wait,
+	.each = each, .describe = describe,
+	.open = trial_open, .close = queue_close,
+	.import = queue_import, .unimport = queue_unimport,
+	.stream = queue_stream, .acquire = queue_acquire,
+	.release = queue_release, .wait = queue_wait,
 };
