@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "backend.h"
-#include "host.h"
 #include "internal.h"
 #include "memory.h"
+#include "path.h"
 #include "sys.h"
 
 #ifndef MADV_POPULATE_READ

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../host.h"
+#include "../path.h"
 #include "queue.h"
 
 int queue_memory_make(struct queue_device *dev, uint64_t bytes,

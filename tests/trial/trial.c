@@ -239,8 +239,7 @@ static int each(const struct backend *backend, dlbuf_device_fn fn, void *data)
 }
 
 const struct backend trial_backend = {
-	.name = "trial",
-	.type = kDLExtDev,
+	.name = "trial", .type = kDLExtDev,
 	.paths = PATHS_SHARED | PATHS_COPIED,
 	.import_size = sizeof(struct queue_import),
 	.each = each, .describe = describe,

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../select.h"
 #include "cuda.h"
 
 static int attribute(const struct cuda_api *cu, int which, cuda_device gpu)
@@ -123,71 +124,18 @@ int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 	return 0;
 }
 
-struct selector {
-	enum { FIRST, BY_INDEX, BY_UUID, BY_NAME } by;
-	const char *text;
-	unsigned long index;
-	uint8_t uuid[16];
-};
-
-static int parse_uuid(const char *hex, uint8_t uuid[16])
-{
-	size_t n = strlen(hex);
-
-	if (n != 32 || strspn(hex, "0123456789abcdefABCDEF") != n)
-		return fail(-EINVAL, "cuda: uuid=%s is not 32 hexadecimal "
-			    "digits", hex);
-	for (size_t i = 0; i < 16; i++) {
-		char byte[3] = { hex[2 * i], hex[2 * i + 1] };
-
-		uuid[i] = strtoul(byte, NULL, 16);
-	}
-	return 0;
-}
-
-static int parse_selector(const char *text, struct selector *s)
-{
-	*s = (struct selector){ .by = FIRST, .text = text };
-	if (!strncmp(text, "uuid=", 5)) {
-		s->by = BY_UUID;
-		return parse_uuid(text + 5, s->uuid);
-	}
-	if (*text && strspn(text, "0123456789") == strlen(text)) {
-		s->by = BY_INDEX;
-		s->index = strtoul(text, NULL, 10);
-	} else if (*text) {
-		s->by = BY_NAME;
-	}
-	return 0;
-}
-
-static bool selects(const struct selector *s, const struct cuda_gpu *gpu)
-{
-	switch (s->by) {
-	case FIRST:
-		return true;
-	case BY_INDEX:
-		return (unsigned long)gpu->ordinal == s->index;
-	case BY_UUID:
-		return !memcmp(s->uuid, gpu->info.uuid, sizeof(s->uuid));
-	case BY_NAME:
-		return strcasestr(gpu->info.description, s->text);
-	}
-	return false;
-}
-
 static int select_gpu(const struct cuda_api *cu, const char *text,
 		      struct cuda_gpu *gpu)
 {
 	struct selector s;
 	int ret, n = 0;
 
-	ret = parse_selector(text, &s);
+	ret = selector_parse("cuda", text, &s);
 	if (!ret)
 		ret = count_gpus(cu, &n);
 	for (int i = 0; !ret && i < n; i++) {
 		ret = cuda_gpu_probe(cu, i, gpu);
-		if (!ret && selects(&s, gpu))
+		if (!ret && selector_matches(&s, i, &gpu->info))
 			return 0;
 	}
 	return ret ? ret : fail(-ENODEV, "cuda: none of %d devices is '%s'", n,
