@@ -156,7 +156,7 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 lib-src-y := $(wildcard lib/*.c) udmabuf/alloc.c udmabuf/pool.c
 backend-src = $(wildcard lib/backends/$(1)/*.c)
 lib-src-$(CONFIG_BACKEND_CPU) += $(call backend-src,cpu)
-lib-src-$(CONFIG_BACKEND_CUDA) += $(call backend-src,cuda)
+lib-src-$(CONFIG_BACKEND_CUDA) += $(call backend-src,cuda) $(wildcard lib/queue/*.c)
 lib-src-$(CONFIG_BACKEND_VULKAN) += $(call backend-src,vulkan)
 lib-src-$(CONFIG_EXPORTER_UDMABUF) += udmabuf/udmabuf.c
 lib-src-$(CONFIG_EXPORTER_HEAP) += udmabuf/heap.c
@@ -266,7 +266,7 @@ endef
 $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
 # Doubles of driver libraries, which tests load in their place.
-fakes-$(CONFIG_BACKEND_CUDA) += cuda cuda-old egl
+fakes-$(CONFIG_BACKEND_CUDA) += cuda cuda-old
 fakes-$(CONFIG_BACKEND_VULKAN) += vulkan
 fakes := $(fakes-y:%=$(O)/tests/fakes/lib%.so)
 fake-obj = $(patsubst %.c,$(O)/%.o,$(wildcard tests/fakes/$(1).c tests/fakes/$(1)_*.c))
@@ -280,6 +280,11 @@ $(fakes):
 		$(patsubst %,-Xlinker --version-script=%,$(filter %.map,$^))
 $(unit) $(cts): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
+	$(link-test)
+# The suite with a backend of the tests' own in the registry.
+trial := $(if $(and $(cts),$(CONFIG_BACKEND_CUDA)),$(O)/tests/trial/cts)
+$(O)/tests/trial/access.o: cflags-tests += -iquote tests/trial
+$(trial): $(patsubst %.c,$(O)/%.o,$(wildcard tests/trial/*.c)) $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
 $(lab): $(O)/%: $(O)/%.o $(patsubst %,$(O)/tests/cts/%.o,util cpu vulkan) $(test-a)
 	$(link-test)
@@ -304,7 +309,7 @@ $(bench): $(O)/%: $(O)/%.o $(lib-a)
 
 .PHONY: tests unit cts lab-tests gpu-tests benchmarks fuzz fuzz-merge
 unit: $(unit) $(so)
-cts: $(cts)
+cts: $(cts) $(trial)
 lab-tests: $(lab)
 gpu-tests: $(cts) $(gpu) $(O)/bench/cuda
 benchmarks: $(bench)

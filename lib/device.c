@@ -67,8 +67,7 @@ static int no_such_backend(const char *name, size_t len)
 int device_opts_get(struct dlbuf_device_opts *ours,
 		    const struct dlbuf_device_opts *src)
 {
-	const uint32_t known = DLBUF_DEVICE_NO_CACHE | DLBUF_DEVICE_NO_BRIDGE |
-			       DLBUF_DEVICE_EGL;
+	const uint32_t known = DLBUF_DEVICE_NO_CACHE | DLBUF_DEVICE_NO_BRIDGE;
 	int ret = OPTS_GET(ours, src, "dlbuf_device_opts");
 
 	if (!ret && ours->flags & ~known)

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Completion events: what is to happen when an fd becomes readable, a
- * sync_file that signals or an eventfd that a driver's callback writes to.
+ * Completion events: what happens when an fd becomes readable, a sync_file that
+ * signals or an eventfd that a driver's callback writes to.
  *
- * One thread for the whole library waits for all of them in epoll. It is
- * started by the first event, sleeps without a timeout, and ends with the last
- * device and with the library. In a child after fork() there is none of the
- * parent's events.
+ * Two threads at most, each started when it is first needed. "dlbuf-words"
+ * stores words for which streams wait, and does nothing else: it makes no call
+ * of a driver, runs no callback and takes no lock, so that it goes on while a
+ * driver waits for a stream. "dlbuf-events" runs everything else: leases, frees,
+ * callbacks, and calls that have to be repeated.
+ *
+ * Both sleep in epoll and end with the last device and with the library. A child
+ * after fork() has none of the parent's events.
  */
 #ifndef DLBUF_LIB_EVENT_H
 #define DLBUF_LIB_EVENT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
- * Calls fn(data) once on the event thread, when fd is readable; when fd is the
+ * Calls fn(data) once on "dlbuf-events", when fd is readable; when fd is the
  * writing end of a pipe, when the pipe has no reader any more. fd is duplicated.
  *
  * On failure fn is not called: -ENOMEM (a thread that cannot be started, too),
@@ -26,16 +31,39 @@ int event_add(int fd, void (*fn)(void *data), void *data);
 int event_add_take(int fd, void (*fn)(void *data), void *data);
 
 /*
- * Whether this is the event thread, which must not wait for what only an event
- * can bring about.
+ * As event_add(), and before fn "dlbuf-words" stores value to *word. word is not used
+ * any more when fn is called.
  */
+int event_add_word(int fd, uint32_t *word, uint32_t value,
+		   void (*fn)(void *data), void *data);
+
+/* A call for "dlbuf-events", embedded in what it is about. */
+struct event_call {
+	/*
+	 * Returns true when it is over; then call may be gone. Otherwise it is
+	 * called again after a pause, of 1 to 8 milliseconds.
+	 */
+	bool (*fn)(struct event_call *call);
+	struct event_call *next;
+};
+
+/*
+ * Promises one event_post(), for which the thread stays. -ENOMEM, -EMFILE,
+ * -EOPNOTSUPP: there is no thread.
+ */
+int event_promise(void);
+
+/* Has call->fn run. From any thread, a driver's too: cannot fail, no lock. */
+void event_post(struct event_call *call);
+
+/* Whether this is "dlbuf-events", which must not wait for what only it does. */
 bool event_is_here(void);
 
-/* One device more or less; without any, and without events, the thread ends. */
+/* One device more or less; without any, and without events, the threads end. */
 void event_user_add(void);
 void event_user_remove(void);
 
-/* For tests: events not yet fired, and how often the thread has woken up. */
+/* For tests: what is not over, and how often the threads have woken up. */
 unsigned int event_pending(void);
 unsigned long event_wakeups(void);
 

@@ -7,6 +7,7 @@
 #include "import.h"
 #include "internal.h"
 #include "layout.h"
+#include "path.h"
 #include "sys.h"
 
 static int not_opened_for(int fd, uint32_t access)
@@ -66,6 +67,7 @@ static struct import *new_import(struct dlbuf_device *dev)
 		return NULL;
 	}
 	imp->dev = dev;
+	imp->release_sync = dev->release_sync;
 	imp->last_fd = -1;
 	imp->refs = 1;
 	return imp;
@@ -97,7 +99,7 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 	}
 	ret = check_duplicate(imp, fd, id, end);
 	if (!ret)
-		ret = dev->backend->import(imp);
+		ret = path_import(imp);
 	if (ret)
 		goto err_close;
 	*out = imp;

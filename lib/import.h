@@ -31,8 +31,8 @@ struct import {
 	 * backend->opaque a handle, and offsets go into byte_offset.
 	 */
 	void *data;
-	/* Releases of it give events, whatever the device's others give. */
-	bool unfenced;
+	/* What releases of it give: the device's, unless the backend says less. */
+	enum dlbuf_sync release_sync;
 
 	/* Tensors and calls that use it: atomic, to and from 0 under cache.lock. */
 	unsigned int refs;

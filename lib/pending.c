@@ -61,7 +61,7 @@ static int add_callers(int *sum, int fence)
 
 bool pending_is_event(const struct import *imp)
 {
-	return imp->unfenced || imp->dev->release_sync == DLBUF_SYNC_EVENT;
+	return imp->release_sync == DLBUF_SYNC_EVENT;
 }
 
 /* The imports of a buffer by one device. */

@@ -16,7 +16,7 @@
 #include "tensor.h"
 
 static int begin(struct import *imp, uint32_t access, void *stream,
-		 const struct dlbuf_acquire_opts *o)
+		 bool ordered, const struct dlbuf_acquire_opts *o)
 {
 	const struct backend *backend = imp->dev->backend;
 	const struct use use = { imp->fd, access, &imp->id };
@@ -27,7 +27,7 @@ static int begin(struct import *imp, uint32_t access, void *stream,
 	};
 	int fence = -1, ret;
 
-	if (backend->unordered && backend->unordered(stream))
+	if (!ordered)
 		return backend->acquire(imp, access, stream, -1);
 	ret = pending_before(imp->dev, &use, 1, &wait, &fence);
 	if (!ret)
@@ -49,15 +49,14 @@ static int check_access(const struct tensor *t, uint32_t access)
 	return 0;
 }
 
-static int check_stream(const struct tensor *t, const void *stream)
+/* May be STREAM_UNORDERED. */
+static int check_stream(const struct tensor *t, void *stream, bool ends)
 {
-	if (stream && !t->imp->dev->backend->streams)
-		return fail(-EINVAL, "device %s has no streams",
-			    t->imp->dev->name);
-	if (t->imp->dev->backend->check_stream)
-		return t->imp->dev->backend->check_stream(t->imp->dev,
-							  (void *)stream);
-	return 0;
+	struct dlbuf_device *dev = t->imp->dev;
+
+	if (dev->backend->stream)
+		return dev->backend->stream(dev, stream, ends);
+	return stream ? fail(-EINVAL, "device %s has no streams", dev->name) : 0;
 }
 
 static int set_acquired(struct tensor *t, uint32_t access)
@@ -77,7 +76,7 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 	struct dlbuf_acquire_opts o = { 0 };
 	bool tried = false;
 	struct tensor *t;
-	int ret;
+	int ret, order = 0;
 
 	ret = tensor_of(tensor, &t);
 	if (!ret && opts)
@@ -89,15 +88,16 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 			    o.flags & ~DLBUF_ACQUIRE_DAMAGED);
 	ret = check_access(t, access);
 	if (!ret)
-		ret = check_stream(t, stream);
-	if (!ret)
+		ret = order = check_stream(t, stream, false);
+	if (ret >= 0)
 		ret = set_acquired(t, access);
 	if (ret)
 		return ret;
 	t->stream = stream;
 	t->by_fence = false;
 	do
-		ret = begin(t->imp, access, stream, &o);
+		ret = begin(t->imp, access, stream, order != STREAM_UNORDERED,
+			    &o);
 	while (device_relieve(ret, &tried));
 	if (ret)
 		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
@@ -109,18 +109,23 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 	struct dlbuf_device *dev = t->imp->dev;
 	bool event = pending_is_event(t->imp);
 	bool asked = out || t->lease || !event;
-	int fence = -1, ret;
+	int fence = -1, end = -1, ret;
 
 	ret = dev->backend->release(t->imp, access, stream,
-				    asked ? &fence : NULL);
+				    asked ? &fence : NULL,
+				    t->lease ? &end : NULL);
 	if (!ret && !event && fence != -1)
 		ret = pending_after(t->imp->fd, access, fence);
+	/* Where the fence may signal early the lease waits for the end itself. */
+	if (end != -1)
+		lease_hold_take(t->lease, end);
 	if (ret || !out) {
 		if (fence != -1)
-			lease_hold_take(t->lease, fence);
+			lease_hold_take(end != -1 ? NULL : t->lease, fence);
 		return ret;
 	}
-	lease_hold(t->lease, fence);
+	if (end == -1)
+		lease_hold(t->lease, fence);
 	*out = fence;
 	return 0;
 }
@@ -133,8 +138,8 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 
 	ret = tensor_of(tensor, &t);
 	if (!ret)
-		ret = check_stream(t, stream);
-	if (ret)
+		ret = check_stream(t, stream, true);
+	if (ret < 0)
 		return ret;
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
 	if (!access)

@@ -149,6 +149,10 @@ $(call step,cts@cuda+bridge): build@gcc
 $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
+# A backend of the tests' own: what the next one costs.
+$(call step,cts@trial): build@gcc
+	$(ktap) -- $(lab) -- $(dir)/gcc/tests/trial/cts --device trial:0
+
 # A kernel without sync_file. Not everywhere can the lab boot it.
 $(call step,lab@cloud):
 	$(plain) -- env LAB_KERNEL=cloud sh -c '$(lab) -- true || exit $$(($$? == 125 ? 4 : 1))'

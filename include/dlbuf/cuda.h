@@ -9,7 +9,8 @@
  *
  * Paths, in the order in which they are tried; dlbuf_probe() says what a device
  * makes of a dma-buf:
- *   direct   cuImportExternalMemory() of the dma-buf, on Jetson Thor and later
+ *   direct   cuImportExternalMemory() of the dma-buf, on Jetson Thor and later.
+ *            Older Jetsons copy; NvBufSurface and EGL are an application's way
  *   host     the pages behind it registered with cuMemHostRegister(): a udmabuf
  *            whose memfd is known, or a dma-buf whose mapping can be pinned; where
  *            the GPU walks the CPU's page tables any mapping. It is known while
@@ -24,10 +25,14 @@
  *
  * Order. A stream waits for the dma-buf's fences by itself: through a Vulkan
  * timeline semaphore where there is such a device, else by
- * cuStreamWaitValue32() on a word that dlbuf's event thread sets. Releases give a
+ * cuStreamWaitValue32() on a word that a thread of dlbuf's sets. Releases give a
  * sync_file where the Vulkan driver makes one of a value that is yet to come,
  * else an event (DLBUF_SYNC_EVENT). A stream that is being captured into a graph
- * is refused with -EBUSY: acquire before the capture or around the launch.
+ * is refused with -EBUSY: acquire before the capture or around the launch. A
+ * tensor that is deleted while it is acquired on such a stream ends its access when
+ * the capture has ended; on a stream that was destroyed, when all work of the
+ * context is over; on the per-thread stream, after those of all threads, because
+ * the deletion may be on another one.
  *
  * Specification: CUDA driver API, DLPack's and the array API's words on streams.
  */

@@ -48,13 +48,6 @@ struct dlbuf_device_opts {
  * events instead of sync_files.
  */
 #define DLBUF_DEVICE_NO_BRIDGE 2u
-/*
- * CUDA: what the driver does not import itself goes through EGL, as path
- * `direct`. For Jetsons before Thor; it has not run on hardware. Never on by
- * itself: on a PC NVIDIA's EGL was reported to read wrong pages of system memory
- * that another driver exported. Sizes whose rows are no image are refused.
- */
-#define DLBUF_DEVICE_EGL 4u
 
 /*
  * Opens a device by name: "cpu", "vulkan" (the first), "vulkan:0" (by index),

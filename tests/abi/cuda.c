@@ -7,10 +7,6 @@
  * the newest signature, which has to be the one that api.h takes.
  */
 #include <cuda.h>
-#if __has_include(<cudaEGL.h>) && __has_include(<EGL/eglext.h>)
-#include <cudaEGL.h>
-#define HAS_EGL
-#endif
 
 #include "backends/cuda/api.h"
 
@@ -126,11 +122,10 @@ FLAG(STREAM_CAPTURE_MODE_GLOBAL);
 FLAG(STREAM_CAPTURE_MODE_RELAXED);
 FLAG(MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
 #if CUDA_VERSION >= 12080
+NUMBER(CUABI_CONTAINED, CUDA_ERROR_CONTAINED);
+NUMBER(CUABI_TENSOR_MEMORY_LEAK, CUDA_ERROR_TENSOR_MEMORY_LEAK);
 FLAG(MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
 #endif
-FLAG(GRAPHICS_REGISTER_FLAGS_NONE);
-FLAG(GRAPHICS_REGISTER_FLAGS_READ_ONLY);
-FLAG(AD_FORMAT_UNSIGNED_INT8);
 FLAG(MEMORYTYPE_HOST);
 FLAG(MEMORYTYPE_DEVICE);
 /* Of a pointer no compiler says before it runs what it is. */
@@ -203,25 +198,6 @@ FIELD(cuda_semaphore_desc, CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, reserved);
 PARAMS(CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS);
 PARAMS(CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS);
 
-#ifdef HAS_EGL
-FLAG(EGL_FRAME_TYPE_ARRAY);
-FLAG(EGL_FRAME_TYPE_PITCH);
-STRUCT(cuda_egl_frame, CUeglFrame);
-FIELD2(cuda_egl_frame, planes, CUeglFrame, frame.pPitch);
-FIELD(cuda_egl_frame, CUeglFrame, width);
-FIELD(cuda_egl_frame, CUeglFrame, height);
-FIELD(cuda_egl_frame, CUeglFrame, depth);
-FIELD(cuda_egl_frame, CUeglFrame, pitch);
-FIELD2(cuda_egl_frame, nplanes, CUeglFrame, planeCount);
-FIELD2(cuda_egl_frame, channels, CUeglFrame, numChannels);
-AT(cuda_egl_frame, type, CUeglFrame, frameType);
-LIKE(__typeof__(((struct cuda_egl_frame *)0)->type), CUeglFrameType);
-AT(cuda_egl_frame, color, CUeglFrame, eglColorFormat);
-LIKE(__typeof__(((struct cuda_egl_frame *)0)->color), CUeglColorFormat);
-AT(cuda_egl_frame, format, CUeglFrame, cuFormat);
-LIKE(__typeof__(((struct cuda_egl_frame *)0)->format), CUarray_format);
-#endif
-
 LIKE(cuda_result, CUresult);
 LIKE(cuda_device_attribute, CUdevice_attribute);
 LIKE(cuda_pointer_attribute, CUpointer_attribute);
@@ -236,7 +212,6 @@ LIKE(cuda_stream, CUstream);
 LIKE(cuda_event, CUevent);
 LIKE(cuda_external_memory, CUexternalMemory);
 LIKE(cuda_external_semaphore, CUexternalSemaphore);
-LIKE(cuda_graphics, CUgraphicsResource);
 
 /* The types that have just been compared: from here on theirs for ours. */
 #define cuda_result CUresult
@@ -251,8 +226,6 @@ LIKE(cuda_graphics, CUgraphicsResource);
 #define cuda_event CUevent
 #define cuda_external_memory CUexternalMemory
 #define cuda_external_semaphore CUexternalSemaphore
-#define cuda_graphics CUgraphicsResource
-#define cuda_egl_frame CUeglFrame_st
 #define cuda_uuid CUuuid_st
 #define cuda_memory_desc CUDA_EXTERNAL_MEMORY_HANDLE_DESC_st
 #define cuda_buffer_desc CUDA_EXTERNAL_MEMORY_BUFFER_DESC_st
@@ -261,9 +234,6 @@ LIKE(cuda_graphics, CUgraphicsResource);
 #define cuda_semaphore_params CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS_st
 #define X(name, symbol, needed, params) typedef CUresult wait_##name params;
 CUDA_FUNCTIONS(X)
-#ifdef HAS_EGL
-CUDA_EGL_FUNCTIONS(X)
-#endif
 #undef X
 #undef cuda_semaphore_params
 #define cuda_semaphore_params CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS_st
@@ -275,9 +245,6 @@ CUDA_EGL_FUNCTIONS(X)
 						    __typeof__(symbol)), \
 		       #symbol " has other parameters");
 CUDA_FUNCTIONS(X)
-#ifdef HAS_EGL
-CUDA_EGL_FUNCTIONS(X)
-#endif
 #undef X
 
 #else
@@ -299,9 +266,6 @@ CUDA_EGL_FUNCTIONS(X)
 	_Static_assert(!__builtin_strcmp(STRING(cu##name), #symbol), \
 		       "cuda.h takes another symbol than " #symbol);
 CUDA_FUNCTIONS(X)
-#ifdef HAS_EGL
-CUDA_EGL_FUNCTIONS(X)
-#endif
 #undef X
 
 #endif

@@ -92,6 +92,8 @@ cuda_result begin(const char *name, unsigned int needs)
 	if (fake.look)
 		fake.look(name);
 	pthread_mutex_lock(&lock);
+	while (freeing && !in_host_function)
+		pthread_cond_wait(&changed, &lock);
 	call = name;
 	refused = false;
 	thread_begin();
@@ -160,6 +162,15 @@ void *object_of(const void *handle, enum fake_kind kind)
 	return o && o->kind == kind && o->live ? o : NULL;
 }
 
+bool was(const void *handle, enum fake_kind kind)
+{
+	struct object *o = *bucket_of(handle);
+
+	while (o && o != handle)
+		o = o->next;
+	return o && o->kind == kind && !o->live;
+}
+
 void unmake(struct object *o)
 {
 	if (o->pending && !fake.lost)
@@ -177,7 +188,6 @@ static void destroy_object(struct object *o)
 	case FAKE_HOST_MEMORY:
 	case FAKE_REGISTRATION:
 	case FAKE_MAPPED_BUFFER:
-	case FAKE_GRAPHICS:
 		range_free((struct range *)o);
 		return;
 	case FAKE_STREAM:
@@ -296,6 +306,8 @@ static const struct {
 	{ 717, "CUDA_ERROR_INVALID_ADDRESS_SPACE",
 	  "operation not supported on global/shared address space" },
 	{ 718, "CUDA_ERROR_INVALID_PC", "invalid program counter" },
+	{ 226, "CUDA_ERROR_CONTAINED", "contained error" },
+	{ 721, "CUDA_ERROR_TENSOR_MEMORY_LEAK", "tensor memory leak" },
 	{ 719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
 	{ 800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted" },
 	{ 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
@@ -598,6 +610,8 @@ static const struct {
 	{ "alias", offsetof(struct fake_device, alias) },
 	{ "noreadonly", offsetof(struct fake_device, no_read_only) },
 	{ "noexport", offsetof(struct fake_device, no_export) },
+	{ "imports", offsetof(struct fake_device, dmabuf_in) },
+	{ "wrongpages", offsetof(struct fake_device, wrong_pages) },
 	{ "notimeline", offsetof(struct fake_device, no_timeline) },
 };
 
@@ -618,9 +632,6 @@ static void apply(const char *word, size_t n)
 	if (is_word(word, n, "thor")) {
 		d->name = "Fake Thor";
 		d->integrated = d->dmabuf_in = true;
-	} else if (is_word(word, n, "egl")) {
-		d->name = "Fake Xavier";
-		d->integrated = true;
 	} else if (is_word(word, n, "grace")) {
 		d->name = "Fake Grace";
 		d->pageable = d->host_page_tables = true;

@@ -8,7 +8,10 @@
  * Device memory lies at addresses that the CPU cannot touch. Streams run, each
  * on a thread of its own, in the order that CUDA promises and in no other.
  * Memory is registered if the kernel could pin it. An fd that an import was
- * given is the double's from then on.
+ * given is the double's from then on, but for a dma-buf's.
+ *
+ * cuMemFree(), cuMemFreeHost() and cuMemHostUnregister() wait for all that the
+ * context's streams were given, and every other call waits meanwhile.
  *
  * A freeing call that is made to fail, or that comes after the context is
  * lost, has freed nonetheless, as the error is an earlier call's; so has
@@ -17,9 +20,8 @@
  *
  * As with CUDA, nothing works in a child of a process that has initialised it.
  *
- * The environment's FAKE_CUDA has words, as preset() takes them: pc, thor, egl
- * (a Jetson before that, which takes what the double of EGL makes), grace, two, none, mismatch, nomemops, noregister, alias, noreadonly,
- * noexport, notimeline, memfds, privileged, strict, uuid=HH. It is read when
+ * The environment's FAKE_CUDA has words, as preset() takes them: pc, thor,
+ * grace, two, none, mismatch, nomemops, noregister, alias, noreadonly, noexport, notimeline, memfds, privileged, strict, uuid=HH. It is read when
  * the library is loaded and on each reset.
  *
  * libcuda-old.so is the same without the functions that old drivers lack.
@@ -51,7 +53,6 @@ enum fake_kind {
 	FAKE_MAPPED_BUFFER,
 	FAKE_EXTERNAL_SEMAPHORE,
 	FAKE_GRAPH,
-	FAKE_GRAPHICS,		/* EGLImages that were registered */
 	FAKE_KINDS
 };
 
@@ -59,7 +60,8 @@ struct fake_device {
 	const char *name;
 	uint8_t uuid;		/* its first byte */
 	bool integrated;
-	bool dmabuf_in;		/* imports DMABUF_FD */
+	bool dmabuf_in;		/* imports DMABUF_FD ... */
+	bool wrong_pages;	/* ... and reads others behind the first ones */
 	bool no_register;
 	bool alias;		/* registered memory has another address there */
 	bool no_read_only;	/* does not register what may not be written */

@@ -105,19 +105,37 @@ static cuda_result check_memory(const struct cuda_memory_desc *desc)
 	return CUABI_SUCCESS;
 }
 
+static void spoil_last_page(struct external *e)
+{
+	size_t page = page_up(1);
+
+	mmap(e->map + page_up(e->bytes) - page, page, PROT_READ | PROT_WRITE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 cuda_result cuImportExternalMemory(cuda_external_memory *memory,
 				   const struct cuda_memory_desc *desc)
 {
 	struct external *e;
+	int fd;
 
 	BEGIN(NEEDS_ALL)
 	result = check_memory(desc);
 	if (result)
 		return end(result);
-	e = external_make(FAKE_EXTERNAL_MEMORY, desc->handle.fd, desc->type,
+	/* A dma-buf's fd stays the caller's, in NVIDIA's sample. */
+	fd = desc->type == CUABI_MEMORY_DMABUF_FD ?
+	     fcntl(desc->handle.fd, F_DUPFD_CLOEXEC, 3) : desc->handle.fd;
+	e = external_make(FAKE_EXTERNAL_MEMORY, fd, desc->type,
 			  (size_t)desc->size);
-	if (!e)
+	if (!e) {
+		if (fd != desc->handle.fd)
+			close(fd);
 		return end(CUABI_OPERATING_SYSTEM);
+	}
+	if (desc->type == CUABI_MEMORY_DMABUF_FD &&
+	    device_of(current())->wrong_pages)
+		spoil_last_page(e);
 	*memory = (cuda_external_memory)e;
 	return end(CUABI_SUCCESS);
 }
@@ -254,67 +272,4 @@ cuda_result cuWaitExternalSemaphoresAsync(
 {
 	BEGIN(NEEDS_ALL)
 	return end(semaphores(OP_WAIT, list, params, n, stream));
-}
-
-/* ---------------------------------------------------------------- EGL */
-
-cuda_result cuGraphicsEGLRegisterImage(cuda_graphics *resource, void *handle,
-				       unsigned int flags)
-{
-	struct fake_egl_image *image = handle;
-	size_t reserved;
-	struct range *r;
-	void *address;
-
-	BEGIN(NEEDS_ALL)
-	if (!image || image->magic != FAKE_EGL_IMAGE)
-		return end(refuse(CUABI_INVALID_HANDLE, "no live EGLImage"));
-	if (flags & ~(unsigned int)CUABI_GRAPHICS_REGISTER_FLAGS_READ_ONLY)
-		return end(refuse(CUABI_INVALID_VALUE, "flags"));
-	if (!image->writable && !flags)
-		return end(refuse(CUABI_INVALID_VALUE, "it is read-only"));
-	reserved = page_up(image->bytes);
-	address = reserve(reserved, page_up(1));
-	if (!address)
-		return end(CUABI_OUT_OF_MEMORY);
-	r = range_make(FAKE_GRAPHICS, (uintptr_t)address, image->bytes);
-	r->reserved = reserved;
-	r->host = image->map;
-	r->image = image;
-	r->read_only = flags;
-	atomic_fetch_add(&image->registered, 1);
-	*resource = (cuda_graphics)r;
-	return end(CUABI_SUCCESS);
-}
-
-/* What the image was made to say, but that the memory is where it is. */
-cuda_result
-cuGraphicsResourceGetMappedEglFrame(struct cuda_egl_frame *frame,
-				    cuda_graphics resource, unsigned int index,
-				    unsigned int level)
-{
-	struct range *r;
-
-	BEGIN(NEEDS_ALL)
-	r = object_of(resource, FAKE_GRAPHICS);
-	if (!r)
-		return end(refuse(CUABI_INVALID_HANDLE, "no live resource"));
-	if (index || level)
-		return end(refuse(CUABI_INVALID_VALUE, "a picture has neither"));
-	*frame = r->image->frame;
-	if (frame->planes[0])
-		frame->planes[0] = (void *)r->address;
-	return end(CUABI_SUCCESS);
-}
-
-cuda_result cuGraphicsUnregisterResource(cuda_graphics resource)
-{
-	struct range *r;
-
-	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
-	r = object_of(resource, FAKE_GRAPHICS);
-	if (!r)
-		return end(refuse(CUABI_INVALID_HANDLE, "no live resource"));
-	range_free(r);
-	return end(result);
 }

@@ -148,8 +148,6 @@ void range_free(struct range *r)
 		block_put(r->block);
 	if (r->external)
 		r->external->nbuffers--;
-	if (r->image)
-		atomic_fetch_sub(&r->image->registered, 1);
 	if (r->reserved)
 		munmap((void *)(r->address - r->address % page_bytes()),
 		       r->reserved);
@@ -282,8 +280,7 @@ cuda_result cuMemFree_v2(cuda_pointer p)
 				      r->object.kind != FAKE_MAPPED_BUFFER))
 		return end(refuse(CUABI_INVALID_VALUE,
 				  "not what an allocation returned"));
-	if (context_busy(r->object.ctx))
-		fake.synchronising++;
+	wait_to_free(&r->object);
 	range_free(r);
 	return end(result);
 }
@@ -340,8 +337,7 @@ cuda_result cuMemFreeHost(void *p)
 	if (!r || r->pointer != p || r->object.kind != FAKE_HOST_MEMORY)
 		return end(refuse(CUABI_INVALID_VALUE,
 				  "not of cuMemHostAlloc()"));
-	if (context_busy(r->object.ctx))
-		fake.synchronising++;
+	wait_to_free(&r->object);
 	range_free(r);
 	return end(result);
 }
@@ -541,6 +537,7 @@ cuda_result cuMemHostUnregister(void *p)
 				  "not registered at this address"));
 	if (!range_is_mapped(r))
 		wrong("%s: it was unmapped before", call);
+	wait_to_free(&r->object);
 	range_free(r);
 	return end(result);
 }

@@ -8,14 +8,12 @@
 
 #include "backends/cuda/api.h"
 #include "cuda.h"
-#include "egl.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
 /* The compiler compares the definitions with what dlbuf will call. */
 #define X(name, symbol, needed, params) EXPORT cuda_result symbol params;
 CUDA_FUNCTIONS(X)
-CUDA_EGL_FUNCTIONS(X)
 #undef X
 #define X(name, symbol, params) EXPORT cuda_result symbol params;
 FAKE_CUDA_FUNCTIONS(X)
@@ -57,7 +55,6 @@ struct range {
 	void *pointer;		/* where the CPU does, or NULL */
 	struct block *block;	/* what it is a part of */
 	struct external *external; /* what it maps */
-	struct fake_egl_image *image; /* likewise */
 	size_t reserved;	/* bytes of addresses at address */
 	int fd;			/* of host memory */
 	ino_t inode;		/* of what was registered */
@@ -180,6 +177,8 @@ bool capture_forbids(void);
 void *make(enum fake_kind kind, size_t size, struct context *ctx, bool ours);
 /* The object that it is, live, or NULL. */
 void *object_of(const void *handle, enum fake_kind kind);
+/* Whether it is one that is gone. */
+bool was(const void *handle, enum fake_kind kind);
 /* It is gone; said if the device still uses it. */
 void unmake(struct object *o);
 /* Everything that lives in a context; how many. */
@@ -226,8 +225,13 @@ void stream_free(struct stream *s);
 cuda_result enqueue(struct stream *s, const struct operation *model);
 /* Waits for what is in it; the caller's thread. */
 cuda_result drain(struct stream *s);
-/* Has a stream of the context something to do? */
-bool context_busy(const struct context *ctx);
+/*
+ * Waits for what the streams of the object's context were given, as calls that
+ * free do: with the driver's own lock, so that every other call waits meanwhile.
+ * Not where they use the object itself: unmake() says so.
+ */
+void wait_to_free(const struct object *o);
+extern bool freeing;		/* somebody is in there */
 void event_free(struct event *e);
 void graph_free(struct object *graph);
 void streams_reset(void);

@@ -394,6 +394,9 @@ cuda_result cuStreamGetCtx(cuda_stream stream, cuda_context *ctx)
 	struct stream *s;
 
 	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
+	/* What the driver says of a context that was destroyed, too. */
+	if (was(stream, FAKE_STREAM))
+		return end(CUABI_CONTEXT_IS_DESTROYED);
 	result = stream_of(stream, &s);
 	if (!result)
 		*ctx = (cuda_context)s->object.ctx;
@@ -564,9 +567,20 @@ static bool context_is_over(const struct context *ctx, uint64_t until)
 	return true;
 }
 
-bool context_busy(const struct context *ctx)
+bool freeing;
+
+void wait_to_free(const struct object *o)
 {
-	return !context_is_over(ctx, sequence);
+	uint64_t until = sequence;
+
+	if (fake.lost || o->pending || context_is_over(o->ctx, until))
+		return;
+	fake.synchronising++;
+	freeing = true;
+	while (!fake.lost && !context_is_over(o->ctx, until))
+		pthread_cond_wait(&changed, &lock);
+	freeing = false;
+	pthread_cond_broadcast(&changed);
 }
 
 cuda_result cuStreamSynchronize(cuda_stream stream)

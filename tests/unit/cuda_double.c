@@ -648,7 +648,6 @@ TEST(old_drivers_lack_functions)
 	} symbols[] = {
 #define X(name, symbol, needed, params) { #symbol, needed },
 		CUDA_FUNCTIONS(X)
-		CUDA_EGL_FUNCTIONS(X)
 #undef X
 	};
 	void *old = open_double("libcuda-old.so");

@@ -181,7 +181,6 @@ TEST(freed_under_the_device)
 	cuda_stream s;
 	struct gate g;
 	cuda_pointer d;
-	void *h;
 	char *p;
 
 	begin(NULL);
@@ -196,14 +195,69 @@ TEST(freed_under_the_device)
 	munmap(p, REGISTER_BYTES);
 	CHECK_EQ(fake->synchronising, 0);
 	CHECK_WRONG(cu.MemFree(d), 0);
-	CHECK_EQ(fake->synchronising, 1);
-	CHECK_EQ(cu.MemHostAlloc(&h, 64, 0), 0);
-	CHECK_EQ(cu.MemFreeHost(h), 0);
-	CHECK_EQ(fake->synchronising, 2);
+	CHECK_EQ(fake->synchronising, 0);
 	atomic_store(g.flag, 1);
 	CHECK_EQ(cu.StreamSynchronize(s), 0);
 	CHECK_EQ(cu.StreamDestroy(s), 0);
 	gate_free(&g);
+	end();
+}
+
+static _Atomic(unsigned int) freeing;
+
+static void look_for_frees(const char *call)
+{
+	if (strstr(call, "Free") || strstr(call, "Unregister"))
+		freeing++;
+}
+
+static void *open_while_freeing(void *flag)
+{
+	while (!freeing)
+		sched_yield();
+	atomic_store((_Atomic(uint32_t) *)flag, 1);
+	return NULL;
+}
+
+/* Whatever a stream does: it need not use what is freed. */
+TEST(frees_wait_for_every_stream)
+{
+	cuda_pointer d;
+	pthread_t thread;
+	cuda_stream s;
+	struct gate g;
+	void *h;
+	char *p;
+
+	begin(NULL);
+	p = map_memory(PROT_READ | PROT_WRITE);
+	s = stream_make(CUABI_STREAM_NON_BLOCKING);
+	fake->look = look_for_frees;
+	for (int which = 0; which < 3; which++) {
+		g = gate_make();
+		CHECK_EQ(cu.MemAlloc(&d, 64), 0);
+		CHECK_EQ(cu.MemHostAlloc(&h, 64, 0), 0);
+		CHECK_EQ(cu.MemHostRegister(p, 64, 2), 0);
+		CHECK_EQ(cu.StreamWaitValue32(s, g.address, 1, 0), 0);
+		freeing = 0;
+		REQUIRE(!pthread_create(&thread, NULL, open_while_freeing,
+					(void *)g.flag));
+		CHECK_EQ(which == 0 ? cu.MemFree(d) :
+			 which == 1 ? cu.MemFreeHost(h) :
+				      cu.MemHostUnregister(p), 0);
+		CHECK_EQ(cux.StreamQuery(s), 0);
+		pthread_join(thread, NULL);
+		if (which != 0)
+			CHECK_EQ(cu.MemFree(d), 0);
+		if (which != 1)
+			CHECK_EQ(cu.MemFreeHost(h), 0);
+		if (which != 2)
+			CHECK_EQ(cu.MemHostUnregister(p), 0);
+		gate_free(&g);
+	}
+	fake->look = NULL;
+	munmap(p, REGISTER_BYTES);
+	CHECK_EQ(cu.StreamDestroy(s), 0);
 	end();
 }
 

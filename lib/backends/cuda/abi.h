@@ -27,7 +27,6 @@ typedef struct cuda_stream_st *cuda_stream;
 typedef struct cuda_event_st *cuda_event;
 typedef struct cuda_memory_st *cuda_external_memory;
 typedef struct cuda_semaphore_st *cuda_external_semaphore;
-typedef struct cuda_graphics_st *cuda_graphics; /* CUgraphicsResource */
 typedef void (*cuda_host_fn)(void *data);
 #if UINTPTR_MAX > UINT32_MAX
 typedef unsigned long long cuda_pointer; /* CUdeviceptr */
@@ -54,6 +53,7 @@ enum {
 	CUABI_ALREADY_MAPPED = 208,
 	CUABI_ECC_UNCORRECTABLE = 214,
 	CUABI_NVLINK_UNCORRECTABLE = 220,
+	CUABI_CONTAINED = 226,		/* since 12.8 */
 	CUABI_OPERATING_SYSTEM = 304,
 	CUABI_INVALID_HANDLE = 400,
 	CUABI_NOT_FOUND = 500,
@@ -70,6 +70,7 @@ enum {
 	CUABI_INVALID_ADDRESS_SPACE = 717,
 	CUABI_INVALID_PC = 718,
 	CUABI_LAUNCH_FAILED = 719,
+	CUABI_TENSOR_MEMORY_LEAK = 721,	/* since 12.8 */
 	CUABI_NOT_PERMITTED = 800,
 	CUABI_NOT_SUPPORTED = 801,
 	CUABI_SYSTEM_NOT_READY = 802,
@@ -119,11 +120,6 @@ enum {
 	CUABI_STREAM_CAPTURE_MODE_RELAXED = 2,
 	CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
 	CUABI_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE = 1,
-	CUABI_GRAPHICS_REGISTER_FLAGS_NONE = 0,
-	CUABI_GRAPHICS_REGISTER_FLAGS_READ_ONLY = 1,
-	CUABI_EGL_FRAME_TYPE_ARRAY = 0,
-	CUABI_EGL_FRAME_TYPE_PITCH = 1,
-	CUABI_AD_FORMAT_UNSIGNED_INT8 = 1,
 };
 
 /* CUstream's two names for streams that are always there; DLPack's numbers. */
@@ -200,16 +196,6 @@ struct cuda_semaphore_params {
 	unsigned long long reserved1[8];
 	unsigned int flags;
 	unsigned int reserved2[17];
-};
-
-/* CUeglFrame, whose planes are pointers or arrays by its type */
-struct cuda_egl_frame {
-	void *planes[3];
-	unsigned int width, height, depth, pitch;	/* of the first */
-	unsigned int nplanes, channels;
-	int type;
-	int color;
-	int format;
 };
 
 #endif /* DLBUF_CUDA_ABI_H */

@@ -123,23 +123,11 @@
 	  NEEDED,							\
 	  (const cuda_external_semaphore *semaphores,			\
 	   const struct cuda_semaphore_params *params, unsigned int n,	\
-	   cuda_stream stream))						\
-	X(GraphicsUnregisterResource, cuGraphicsUnregisterResource,	\
-	  OPTIONAL, (cuda_graphics resource))
-
-/* Those of cudaEGL.h; an EGLImage is a pointer. */
-#define CUDA_EGL_FUNCTIONS(X)						\
-	X(GraphicsEGLRegisterImage, cuGraphicsEGLRegisterImage, OPTIONAL, \
-	  (cuda_graphics *resource, void *image, unsigned int flags))	\
-	X(GraphicsResourceGetMappedEglFrame,				\
-	  cuGraphicsResourceGetMappedEglFrame, OPTIONAL,		\
-	  (struct cuda_egl_frame *frame, cuda_graphics resource,	\
-	   unsigned int index, unsigned int level))
+	   cuda_stream stream))
 
 struct cuda_api {
 #define X(name, symbol, needed, params) cuda_result (*name) params;
 	CUDA_FUNCTIONS(X)
-	CUDA_EGL_FUNCTIONS(X)
 #undef X
 };
 
