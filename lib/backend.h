@@ -58,8 +58,8 @@ struct import {
 	 * backend->opaque a handle, and offsets go into byte_offset.
 	 */
 	void *data;
-	/* Releases of it give events, whatever the device's others give. */
-	bool unfenced;
+	/* What releases of it give: the device's, unless the backend says less. */
+	enum dlbuf_sync release_sync;
 
 	/* Tensors and calls that use it: atomic, to and from 0 under cache.lock. */
 	unsigned int refs;
@@ -87,7 +87,6 @@ struct backend {
 	DLDeviceType type;
 	uint32_t paths;		/* those that it has; 0: direct only */
 	bool opaque;		/* data is a handle, not an address */
-	bool streams;		/* takes a stream in acquire and release */
 	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
 	size_t import_size;
 
@@ -115,9 +114,8 @@ struct backend {
 
 	/*
 	 * Imports imp->fd, which stays the core's: a driver that takes fds is
-	 * given a duplicate. By the first of imp->paths that serves, which goes
-	 * into imp->path; the sentence says why none did. On failure nothing is
-	 * left behind. Required.
+	 * given a duplicate. By imp->path, and the sentence says why not. On
+	 * failure nothing is left behind. Required.
 	 */
 	int (*import)(struct import *imp);
 
@@ -125,16 +123,13 @@ struct backend {
 	void (*unimport)(struct import *imp);
 
 	/*
-	 * Refuses a stream that no access can begin or end on (-EINVAL, -EBUSY),
-	 * before anything has changed. Optional: without it all are right.
+	 * Refuses a stream that an access cannot begin or end on (-EINVAL,
+	 * -EBUSY), before anything has changed. STREAM_UNORDERED: it stands for
+	 * no order at all: nobody is waited for, and acquire()'s fence is -1.
+	 * Optional, absence means that the device has no streams.
 	 */
-	int (*check_stream)(struct dlbuf_device *dev, void *stream);
-
-	/*
-	 * Whether a stream stands for no order at all: then nobody is waited for
-	 * and acquire()'s fence is -1. Optional: without it none does.
-	 */
-	bool (*unordered)(const void *stream);
+	int (*stream)(struct dlbuf_device *dev, void *stream, bool ends);
+#define STREAM_UNORDERED 1
 
 	/*
 	 * Begins an access. The core has waited for the fences, or, on a
@@ -150,16 +145,18 @@ struct backend {
 	 * buffer. *fence is a new fd by release_sync, a sync_file or an
 	 * eventfd, or -1 when the work is complete; the core puts a sync_file
 	 * on the dma-buf. NULL where it is an event and nobody asks.
+	 * end: NULL, or set where fence may signal early, to a new eventfd that
+	 * a lease waits for instead; fences of some drivers time out.
 	 * Required.
 	 */
 	int (*release)(struct import *imp, uint32_t access, void *stream,
-		       int *fence);
+		       int *fence, int *end);
 
 	/*
 	 * Waits for the device's work on imp that was released, as far as the
 	 * access has to wait for it: what a fence on the dma-buf does for
 	 * others. deadline_ns as in dlbuf_acquire_opts. Required where
-	 * release_sync is EVENT or an import is unfenced.
+	 * release_sync of an import may be EVENT.
 	 */
 	int (*wait)(struct import *imp, uint32_t access, uint64_t deadline_ns);
 

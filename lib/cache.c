@@ -7,6 +7,7 @@
 #include "cache.h"
 #include "internal.h"
 #include "layout.h"
+#include "path.h"
 #include "sys.h"
 
 void cache_init(struct cache *cache, uint32_t max_idle)
@@ -217,6 +218,7 @@ static int import_create(struct dlbuf_device *dev, int fd,
 	imp->id = *id;
 	imp->fd_access = fd_access;
 	imp->paths = paths;
+	imp->release_sync = dev->release_sync;
 	imp->last_fd = -1;
 	imp->refs = 1;
 	imp->fd = sys_dup(fd);
@@ -226,7 +228,7 @@ static int import_create(struct dlbuf_device *dev, int fd,
 	}
 	ret = import_identify(imp, fd, id, end);
 	if (!ret)
-		ret = dev->backend->import(imp);
+		ret = path_import(imp);
 	if (ret)
 		goto err_close;
 	*out = imp;
@@ -498,6 +500,7 @@ int cache_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
 	imp->last_fd = -1;
 	imp->refs = 1;
 	imp->own = true;
+	imp->release_sync = dev->release_sync;
 	ret = dev->backend->alloc(imp);
 	if (ret)
 		goto err_free;

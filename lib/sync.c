@@ -115,7 +115,7 @@ void sync_remove_device(struct dlbuf_device *dev)
 /* What was released of it is on no dma-buf. */
 static bool gives_events(const struct import *imp)
 {
-	return imp->unfenced || imp->dev->release_sync == DLBUF_SYNC_EVENT;
+	return imp->release_sync == DLBUF_SYNC_EVENT;
 }
 
 #define MAX_UNFENCED 16		/* imports of a buffer: devices times accesses */
@@ -160,12 +160,12 @@ int sync_wait_fd(int fd, uint32_t access, uint64_t deadline_ns)
 }
 
 static int begin(struct import *imp, uint32_t access, void *stream,
-		 const struct dlbuf_acquire_opts *o)
+		 bool ordered, const struct dlbuf_acquire_opts *o)
 {
 	int explicit = o->fence ? o->fence : -1, fence = -1, ret;
 	const struct backend *backend = imp->dev->backend;
 
-	if (backend->unordered && backend->unordered(stream))
+	if (!ordered)
 		return backend->acquire(imp, access, stream, -1);
 	ret = sync_wait_devices(&imp->id, imp->dev, access, o->deadline_ns);
 	if (ret)
@@ -193,15 +193,14 @@ static int check_access(const struct tensor *t, uint32_t access)
 	return 0;
 }
 
-static int check_stream(const struct tensor *t, const void *stream)
+/* May be STREAM_UNORDERED. */
+static int check_stream(const struct tensor *t, void *stream, bool ends)
 {
-	if (stream && !t->imp->dev->backend->streams)
-		return fail(-EINVAL, "device %s has no streams",
-			    t->imp->dev->name);
-	if (t->imp->dev->backend->check_stream)
-		return t->imp->dev->backend->check_stream(t->imp->dev,
-							  (void *)stream);
-	return 0;
+	struct dlbuf_device *dev = t->imp->dev;
+
+	if (dev->backend->stream)
+		return dev->backend->stream(dev, stream, ends);
+	return stream ? fail(-EINVAL, "device %s has no streams", dev->name) : 0;
 }
 
 static int set_acquired(struct tensor *t, uint32_t access)
@@ -220,7 +219,7 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 {
 	struct dlbuf_acquire_opts o;
 	struct tensor *t;
-	int ret;
+	int ret, order = 0;
 
 	ret = tensor_of(tensor, &t);
 	if (!ret)
@@ -231,13 +230,13 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 		return fail(-EINVAL, "acquire flags 0x%x are unknown", o.flags);
 	ret = check_access(t, access);
 	if (!ret)
-		ret = check_stream(t, stream);
-	if (!ret)
+		ret = order = check_stream(t, stream, false);
+	if (ret >= 0)
 		ret = set_acquired(t, access);
 	if (ret)
 		return ret;
 	t->stream = stream;
-	ret = begin(t->imp, access, stream, &o);
+	ret = begin(t->imp, access, stream, order != STREAM_UNORDERED, &o);
 	if (ret)
 		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
 	return ret;
@@ -309,13 +308,16 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
 	struct dlbuf_device *dev = t->imp->dev;
 	bool asked = out || t->lease || !gives_events(t->imp);
-	int fence = -1, ret;
+	int fence = -1, end = -1, ret;
 
 	ret = dev->backend->release(t->imp, access, stream,
-				    asked ? &fence : NULL);
+				    asked ? &fence : NULL,
+				    t->lease ? &end : NULL);
 	if (!ret && !gives_events(t->imp))
 		ret = publish(t->imp->fd, access, fence);
-	lease_hold(t->lease, fence);
+	lease_hold(t->lease, end != -1 ? end : fence);
+	if (end != -1)
+		close(end);
 	if (!ret && out)
 		*out = fence;
 	else if (fence != -1)
@@ -331,8 +333,8 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 
 	ret = tensor_of(tensor, &t);
 	if (!ret)
-		ret = check_stream(t, stream);
-	if (ret)
+		ret = check_stream(t, stream, true);
+	if (ret < 0)
 		return ret;
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
 	if (!access)

@@ -40,7 +40,8 @@ def copy_library(folder):
     """What of the tree an extension is built from, and its licence."""
     patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h",
                 "include/dlbuf/interop/v4l2.h", "lib/*.[ch]",
-                "lib/backends/*/*.[ch]", "udmabuf/*.[ch]"]
+                "lib/queue/*.[ch]", "lib/backends/*/*.[ch]",
+                "udmabuf/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):
             to = os.path.join(folder, os.path.relpath(f, ROOT))
@@ -80,7 +81,8 @@ class BuildExt(build_ext):
         shutil.rmtree(copy, ignore_errors=True)
         copy_library(copy)
         ext = self.extensions[0]
-        ext.sources += sorted(glob.glob(os.path.join(copy, "lib/*.c")))
+        for folder in ("lib", "lib/queue"):
+            ext.sources += sorted(glob.glob(os.path.join(copy, folder, "*.c")))
         ext.sources += [os.path.join(copy, "udmabuf", f)
                         for f in ("alloc.c", "pool.c")]
         ext.include_dirs += [os.path.join(copy, "include"),

@@ -28,7 +28,11 @@
  * cuStreamWaitValue32() on a word that a thread of dlbuf's sets. Releases give a
  * sync_file where the Vulkan driver makes one of a value that is yet to come,
  * else an event (DLBUF_SYNC_EVENT). A stream that is being captured into a graph
- * is refused with -EBUSY: acquire before the capture or around the launch.
+ * is refused with -EBUSY: acquire before the capture or around the launch. A
+ * tensor that is deleted while it is acquired on such a stream ends its access when
+ * the capture has ended; on a stream that was destroyed, when all work of the
+ * context is over; on the per-thread stream, after those of all threads, because
+ * the deletion may be on another one.
  *
  * Specification: CUDA driver API, DLPack's and the array API's words on streams.
  */

@@ -162,6 +162,15 @@ void *object_of(const void *handle, enum fake_kind kind)
 	return o && o->kind == kind && o->live ? o : NULL;
 }
 
+bool was(const void *handle, enum fake_kind kind)
+{
+	struct object *o = *bucket_of(handle);
+
+	while (o && o != handle)
+		o = o->next;
+	return o && o->kind == kind && !o->live;
+}
+
 void unmake(struct object *o)
 {
 	if (o->pending && !fake.lost)
@@ -297,6 +306,8 @@ static const struct {
 	{ 717, "CUDA_ERROR_INVALID_ADDRESS_SPACE",
 	  "operation not supported on global/shared address space" },
 	{ 718, "CUDA_ERROR_INVALID_PC", "invalid program counter" },
+	{ 226, "CUDA_ERROR_CONTAINED", "contained error" },
+	{ 721, "CUDA_ERROR_TENSOR_MEMORY_LEAK", "tensor memory leak" },
 	{ 719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure" },
 	{ 800, "CUDA_ERROR_NOT_PERMITTED", "operation not permitted" },
 	{ 801, "CUDA_ERROR_NOT_SUPPORTED", "operation not supported" },
@@ -599,6 +610,8 @@ static const struct {
 	{ "alias", offsetof(struct fake_device, alias) },
 	{ "noreadonly", offsetof(struct fake_device, no_read_only) },
 	{ "noexport", offsetof(struct fake_device, no_export) },
+	{ "imports", offsetof(struct fake_device, dmabuf_in) },
+	{ "wrongpages", offsetof(struct fake_device, wrong_pages) },
 	{ "notimeline", offsetof(struct fake_device, no_timeline) },
 };
 

@@ -8,7 +8,7 @@
  * Device memory lies at addresses that the CPU cannot touch. Streams run, each
  * on a thread of its own, in the order that CUDA promises and in no other.
  * Memory is registered if the kernel could pin it. An fd that an import was
- * given is the double's from then on.
+ * given is the double's from then on, but for a dma-buf's.
  *
  * cuMemFree(), cuMemFreeHost() and cuMemHostUnregister() wait for all that the
  * context's streams were given, and every other call waits meanwhile.
@@ -60,7 +60,8 @@ struct fake_device {
 	const char *name;
 	uint8_t uuid;		/* its first byte */
 	bool integrated;
-	bool dmabuf_in;		/* imports DMABUF_FD */
+	bool dmabuf_in;		/* imports DMABUF_FD ... */
+	bool wrong_pages;	/* ... and reads others behind the first ones */
 	bool no_register;
 	bool alias;		/* registered memory has another address there */
 	bool no_read_only;	/* does not register what may not be written */

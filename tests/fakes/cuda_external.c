@@ -105,19 +105,37 @@ static cuda_result check_memory(const struct cuda_memory_desc *desc)
 	return CUABI_SUCCESS;
 }
 
+static void spoil_last_page(struct external *e)
+{
+	size_t page = page_up(1);
+
+	mmap(e->map + page_up(e->bytes) - page, page, PROT_READ | PROT_WRITE,
+	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
 cuda_result cuImportExternalMemory(cuda_external_memory *memory,
 				   const struct cuda_memory_desc *desc)
 {
 	struct external *e;
+	int fd;
 
 	BEGIN(NEEDS_ALL)
 	result = check_memory(desc);
 	if (result)
 		return end(result);
-	e = external_make(FAKE_EXTERNAL_MEMORY, desc->handle.fd, desc->type,
+	/* A dma-buf's fd stays the caller's, in NVIDIA's sample. */
+	fd = desc->type == CUABI_MEMORY_DMABUF_FD ?
+	     fcntl(desc->handle.fd, F_DUPFD_CLOEXEC, 3) : desc->handle.fd;
+	e = external_make(FAKE_EXTERNAL_MEMORY, fd, desc->type,
 			  (size_t)desc->size);
-	if (!e)
+	if (!e) {
+		if (fd != desc->handle.fd)
+			close(fd);
 		return end(CUABI_OPERATING_SYSTEM);
+	}
+	if (desc->type == CUABI_MEMORY_DMABUF_FD &&
+	    device_of(current())->wrong_pages)
+		spoil_last_page(e);
 	*memory = (cuda_external_memory)e;
 	return end(CUABI_SUCCESS);
 }

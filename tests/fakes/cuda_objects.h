@@ -177,6 +177,8 @@ bool capture_forbids(void);
 void *make(enum fake_kind kind, size_t size, struct context *ctx, bool ours);
 /* The object that it is, live, or NULL. */
 void *object_of(const void *handle, enum fake_kind kind);
+/* Whether it is one that is gone. */
+bool was(const void *handle, enum fake_kind kind);
 /* It is gone; said if the device still uses it. */
 void unmake(struct object *o);
 /* Everything that lives in a context; how many. */

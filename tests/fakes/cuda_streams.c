@@ -394,6 +394,9 @@ cuda_result cuStreamGetCtx(cuda_stream stream, cuda_context *ctx)
 	struct stream *s;
 
 	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
+	/* What the driver says of a context that was destroyed, too. */
+	if (was(stream, FAKE_STREAM))
+		return end(CUABI_CONTEXT_IS_DESTROYED);
 	result = stream_of(stream, &s);
 	if (!result)
 		*ctx = (cuda_context)s->object.ctx;

@@ -120,12 +120,12 @@ TEST(device)
 	CHECK(info.release != DLBUF_SYNC_BLOCKS);
 #ifdef CONFIG_BACKEND_VULKAN
 	gpu_record("device", "streams wait for memory: %d",
-		   to_cuda(dev)->memops);
+		   queue_device_of(dev)->waits_for_words);
 	gpu_record("bridge", "buffers %d, fences in %d, fences out %d%s%s",
-		   to_cuda(dev)->caps.buffers, to_cuda(dev)->caps.fences_in,
-		   to_cuda(dev)->caps.fences_out,
-		   to_cuda(dev)->caps.why_not[0] ? "; " : "",
-		   to_cuda(dev)->caps.why_not);
+		   queue_device_of(dev)->caps.buffers, queue_device_of(dev)->caps.fences_in,
+		   queue_device_of(dev)->caps.fences_out,
+		   queue_device_of(dev)->caps.why_not[0] ? "; " : "",
+		   queue_device_of(dev)->caps.why_not);
 #endif
 	dlbuf_device_close(dev);
 	gpu_end();
@@ -964,8 +964,8 @@ TEST(vulkan_fence_both_ways)
 
 	gpu_begin();
 	dev = gpu_open(0);
-	if (!to_cuda(dev)->caps.fences_out || !to_cuda(dev)->caps.fences_in)
-		SKIP("%s", to_cuda(dev)->caps.why_not);
+	if (!queue_device_of(dev)->caps.fences_out || !queue_device_of(dev)->caps.fences_in)
+		SKIP("%s", queue_device_of(dev)->caps.why_not);
 	a = gpu_udmabuf(4096);
 	b = gpu_udmabuf(4096);
 	out = gpu_import(dev, a.fd, 4096, 0);

@@ -26,9 +26,9 @@ static const uint8_t *uuid_of(void)
 	return info.uuid;
 }
 
-static struct vulkan_bridge *create(struct vulkan_bridge_caps *caps)
+static struct bridge *create(struct bridge_caps *caps)
 {
-	struct vulkan_bridge *bridge = NULL;
+	struct bridge *bridge = NULL;
 	int ret;
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks, Mesa caches");
@@ -40,16 +40,16 @@ static struct vulkan_bridge *create(struct vulkan_bridge_caps *caps)
 	return bridge;
 }
 
-static void destroy(struct vulkan_bridge *bridge)
+static void destroy(struct bridge *bridge)
 {
-	vulkan_links_free(bridge, NULL, NULL);
-	vulkan_bridge_close(bridge);
+	bridge_links_free(bridge, NULL, NULL);
+	bridge_close(bridge);
 }
 
 /* ---- what it can */
 
 /* The trial again: of what the driver cannot the caps say the first only. */
-static void note_why_no_fence(struct vulkan_bridge *bridge)
+static void note_why_no_fence(struct bridge *bridge)
 {
 	struct vulkan_device *dev = bridge->dev;
 	struct vulkan_physical *p = &dev->physical;
@@ -69,8 +69,8 @@ static void note_why_no_fence(struct vulkan_bridge *bridge)
 
 static void caps(void *arg)
 {
-	struct vulkan_bridge_caps caps = { 0 }, open_caps = { 0 };
-	struct vulkan_bridge *bridge = create(&caps), *other = NULL;
+	struct bridge_caps caps = { 0 }, open_caps = { 0 };
+	struct bridge *bridge = create(&caps), *other = NULL;
 	const struct vulkan_physical *p = &bridge->dev->physical;
 	bool any;
 	int ret;
@@ -89,33 +89,33 @@ static void caps(void *arg)
 	CHECK_EQ(caps.buffers && caps.fences_in && caps.fences_out,
 		 !caps.why_not[0]);
 	any = caps.buffers || caps.fences_in || caps.fences_out;
-	ret = vulkan_bridge_open(uuid_of(), &other, &open_caps);
+	ret = bridge_open(uuid_of(), &other, &open_caps);
 	CHECK_EQ(ret, any ? 0 : -EOPNOTSUPP);
 	CHECK_STR(open_caps.why_not, caps.why_not);
 	if (ret)
 		CHECK_STR(dlbuf_last_error(), caps.why_not);
 	else
-		vulkan_bridge_close(other);
+		bridge_close(other);
 	destroy(bridge);
 }
 
 static void no_such_device(void *arg)
 {
 	static const uint8_t nobody[16] = { 1, 2, 3 };
-	struct vulkan_bridge_caps caps;
-	struct vulkan_bridge *bridge;
+	struct bridge_caps caps;
+	struct bridge *bridge;
 
 	(void)arg;
 	KTAP_KEEPS(KTAP_HEAP | KTAP_FDS, "Mesa keeps caches");
-	CHECK_ERR(vulkan_bridge_open(nobody, &bridge, &caps), -ENODEV);
+	CHECK_ERR(bridge_open(nobody, &bridge, &caps), -ENODEV);
 	CHECK_SAYS("01020300000000000000000000000000");
 }
 
 /* ---- bytes */
 
 struct pair {
-	struct vulkan_bridge *bridge;
-	struct vulkan_bridge_buffer *buffer;
+	struct bridge *bridge;
+	struct bridge_buffer *buffer;
 	int dma_buf;
 	uint8_t *map;		/* all of the memory's fd */
 	size_t map_bytes;
@@ -123,7 +123,7 @@ struct pair {
 	uint8_t *want, *got;
 };
 
-static uint64_t reached(struct pair *p, struct vulkan_link *base)
+static uint64_t reached(struct pair *p, struct bridge_link *base)
 {
 	struct vulkan_device *dev = p->bridge->dev;
 	struct link *link = container_of(base, struct link, base);
@@ -134,34 +134,34 @@ static uint64_t reached(struct pair *p, struct vulkan_link *base)
 	return value;
 }
 
-static struct vulkan_link *link_get(struct pair *p)
+static struct bridge_link *link_get(struct pair *p)
 {
-	struct vulkan_link *link = NULL;
+	struct bridge_link *link = NULL;
 
-	REQUIRE_OK(vulkan_link_get(p->bridge, &link));
+	REQUIRE_OK(bridge_link_get(p->bridge, &link));
 	/* Nobody takes it: it goes with the link. */
 	CHECK_EQ(link->fd >= 3, p->bridge->links);
 	CHECK_EQ(reached(p, link), link->value - 1);
 	return link;
 }
 
-static VkSemaphore timeline_of(struct vulkan_link *link)
+static VkSemaphore timeline_of(struct bridge_link *link)
 {
 	return container_of(link, struct link, base)->timeline;
 }
 
-static void wait_for(struct pair *p, struct vulkan_link *link)
+static void wait_for(struct pair *p, struct bridge_link *link)
 {
 	CHECK_OK(vulkan_timeline_wait(p->bridge->dev, timeline_of(link),
 				      link->value));
-	vulkan_link_put(p->bridge, link);
+	bridge_link_put(p->bridge, link);
 }
 
 static void copy_in(struct pair *p, int fence)
 {
-	struct vulkan_link *link = link_get(p);
+	struct bridge_link *link = link_get(p);
 
-	REQUIRE_OK(vulkan_bridge_in(p->bridge, p->buffer, fence, link));
+	REQUIRE_OK(bridge_in(p->bridge, p->buffer, fence, link));
 	wait_for(p, link);
 }
 
@@ -181,7 +181,7 @@ static void find_theirs(struct pair *p)
 
 static void pair_create(struct pair *p, const char *exporter)
 {
-	struct vulkan_bridge_caps caps;
+	struct bridge_caps caps;
 	uint64_t allocated = 0;
 	bool dedicated;
 	int fd = -1;
@@ -192,7 +192,7 @@ static void pair_create(struct pair *p, const char *exporter)
 		SKIP("%s", caps.why_not);
 	p->want = malloc(BYTES);
 	p->got = malloc(BYTES);
-	REQUIRE_OK(vulkan_bridge_buffer_create(p->bridge, p->dma_buf, BYTES,
+	REQUIRE_OK(bridge_buffer_create(p->bridge, p->dma_buf, BYTES,
 					       &p->buffer, &fd, &allocated,
 					       &dedicated));
 	CHECK(fd >= 3 && allocated >= BYTES);
@@ -211,7 +211,7 @@ static void pair_create(struct pair *p, const char *exporter)
 
 static void pair_destroy(struct pair *p)
 {
-	vulkan_bridge_buffer_destroy(p->buffer);
+	bridge_buffer_destroy(p->buffer);
 	destroy(p->bridge);
 	munmap(p->map, p->map_bytes);
 	close(p->dma_buf);
@@ -243,14 +243,14 @@ static void write_ours(struct pair *p, uint32_t seed)
 static void copy_out(struct pair *p)
 {
 	struct vulkan_device *dev = p->bridge->dev;
-	struct vulkan_link *link = link_get(p);
+	struct bridge_link *link = link_get(p);
 	bool fenced = dev->physical.signals;
 	int fence = 7;
 
 	if (!fenced)
 		CHECK_OK(vulkan_timeline_signal(dev, timeline_of(link),
 						link->value));
-	REQUIRE_OK(vulkan_bridge_out(p->bridge, p->buffer, link, &fence));
+	REQUIRE_OK(bridge_out(p->bridge, p->buffer, link, &fence));
 	if (fenced)
 		CHECK_OK(vulkan_timeline_signal(dev, timeline_of(link),
 						link->value));
@@ -259,7 +259,7 @@ static void copy_out(struct pair *p)
 	CHECK_OK(dlbuf_fence_wait(fence, 0));
 	if (fence != -1)
 		close(fence);
-	vulkan_link_put(p->bridge, link);
+	bridge_link_put(p->bridge, link);
 }
 
 static void copies(void *arg)
@@ -288,7 +288,7 @@ static void copies(void *arg)
  */
 static void waits(void *arg)
 {
-	struct vulkan_link *link;
+	struct bridge_link *link;
 	struct cts_fence f;
 	struct pair p;
 
@@ -306,7 +306,7 @@ static void waits(void *arg)
 	CHECK(theirs_are(&p, 1));
 
 	link = link_get(&p);
-	REQUIRE_OK(vulkan_bridge_in(p.bridge, p.buffer, f.sync_file, link));
+	REQUIRE_OK(bridge_in(p.bridge, p.buffer, f.sync_file, link));
 	CHECK(reached(&p, link) < link->value);
 	write_ours(&p, 3);
 	CHECK(theirs_are(&p, 1));
@@ -326,7 +326,7 @@ static void waits(void *arg)
 /* Values of several links in one queue, and none of them out of turn. */
 static void deep(void *arg)
 {
-	struct vulkan_link *links[DEEP];
+	struct bridge_link *links[DEEP];
 	struct pair p;
 
 	pair_create(&p, arg);
@@ -334,7 +334,7 @@ static void deep(void *arg)
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < DEEP; i++) {
 			links[i] = link_get(&p);
-			REQUIRE_OK(vulkan_bridge_in(p.bridge, p.buffer, -1,
+			REQUIRE_OK(bridge_in(p.bridge, p.buffer, -1,
 						    links[i]));
 			for (int j = 0; j < i; j++)
 				CHECK(links[j] != links[i]);
@@ -353,15 +353,15 @@ static void deep(void *arg)
 /* A value that nobody signals is signalled from the host. */
 static void abandoned(void *arg)
 {
-	struct vulkan_bridge_caps caps;
+	struct bridge_caps caps;
 	struct pair p = { .bridge = create(&caps) };
-	struct vulkan_link *link = link_get(&p);
+	struct bridge_link *link = link_get(&p);
 
 	(void)arg;
-	vulkan_link_abandon(p.bridge, link);
+	bridge_link_abandon(p.bridge, link);
 	CHECK_EQ(reached(&p, link), link->value);
 	CHECK(link_get(&p) == link);
-	vulkan_link_abandon(p.bridge, link);
+	bridge_link_abandon(p.bridge, link);
 	CHECK_EQ(link->value, 2);
 	destroy(p.bridge);
 }

@@ -277,10 +277,10 @@ TEST(attributes_unknown)
 
 	begin("");
 	break_call("cuDeviceGetAttribute", CUABI_INVALID_VALUE, 0);
-	dev = to_cuda(open_ok());
+	dev = cuda_device_of(open_ok());
 	CHECK(!dev->gpu.registers && !dev->gpu.exports && !dev->gpu.timelines);
 	heal();
-	dlbuf_device_close(&dev->base);
+	dlbuf_device_close(&dev->queue.base);
 	end();
 }
 

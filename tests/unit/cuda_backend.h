@@ -24,6 +24,7 @@
 #include "backends/cuda/cuda.h"
 #include "event.h"
 #include "fakes/cuda.h"
+#include "path.h"
 
 static struct fake_cuda *fake;
 static fake_cuda_fn fake_fn;
@@ -241,7 +242,7 @@ static inline void until_signalled(int fence)
 /* An import as the core would ask for it; a memfd stands for the dma-buf. */
 struct fixture {
 	struct dlbuf_device *dev;
-	struct cuda_import ci;
+	struct queue_import ci;
 	int memfd;
 	uint8_t *bytes;		/* of it, as the CPU sees them */
 };
@@ -278,7 +279,7 @@ static inline int import_as(struct fixture *f, struct dlbuf_device *dev,
 			    uint32_t paths, uint32_t access)
 {
 	fixture_make(f, dev, paths, access);
-	return cuda_backend.import(&f->ci.base);
+	return path_import(&f->ci.base);
 }
 
 static inline void fixture_end(struct fixture *f)
@@ -322,7 +323,7 @@ static inline int release(struct fixture *f, uint32_t access, void *stream)
 {
 	int fence = -7;
 
-	CHECK_OK(cuda_backend.release(&f->ci.base, access, stream, &fence));
+	CHECK_OK(cuda_backend.release(&f->ci.base, access, stream, &fence, NULL));
 	CHECK(fence == -1 || (fence > 2 &&
 			      fcntl(fence, F_GETFD) == FD_CLOEXEC));
 	return fence;

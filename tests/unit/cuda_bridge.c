@@ -333,7 +333,7 @@ TEST(fences_alone)
 	struct gate gate;
 	struct fixture f;
 	struct app app;
-	int in, out;
+	int in, out, own = -1;
 
 	begin_both("nomemops");
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
@@ -344,9 +344,12 @@ TEST(fences_alone)
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
 	gate_close(&gate, app.stream);
 	gpu_reads(&app, &f);
-	out = release(&f, DLBUF_READ, app.stream);
+	/* A lease has an event of its own: the driver's fences time out. */
+	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_READ, app.stream, &out,
+				      &own));
 	CHECK_EQ(fake->synchronising, 0);
 	REQUIRE(out != -1 && !signalled(out));
+	REQUIRE(own != -1 && !signalled(own));
 	gate_open(&gate);
 	let_others_run(&app);
 	CHECK_EQ(cux.StreamQuery(app.stream), CUABI_NOT_READY);
@@ -354,8 +357,10 @@ TEST(fences_alone)
 	fill(f.bytes, 2);
 	signal_fence(in);
 	until_signalled(out);
+	until_signalled(own);
 	close(in);
 	close(out);
+	close(own);
 	CHECK(filled(app.pinned, 2));
 	drain(&app);
 	gate_end(&gate);
@@ -393,10 +398,10 @@ static int walk_path(enum dlbuf_path path)
 		ret = acquire(&f, DLBUF_RW, NULL, in);
 		if (!ret) {
 			ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL,
-						   &out);
+						   &out, NULL);
 			CHECK(!ret || out == -1);
 		}
-		CHECK_EQ(f.ci.open, 0);
+		CHECK_EQ(f.ci.memory->open, 0);
 		import_finish(&f, 0);
 		if (out != -1) {
 			until_signalled(out);
@@ -476,7 +481,7 @@ static void check_lost(enum dlbuf_path path)
 	REQUIRE(out != -1 && !signalled(out));
 	fake->lose(CUABI_ILLEGAL_ADDRESS);
 	CHECK(!signalled(out));
-	CHECK_ERR(cuda_backend.check_stream(f.dev, app.stream), -EIO);
+	CHECK_ERR(cuda_backend.stream(f.dev, app.stream, false), -EIO);
 	CHECK_SAYS("CUDA_ERROR_ILLEGAL_ADDRESS (700)");
 	until_signalled(out);
 	close(out);
@@ -509,7 +514,7 @@ static void *accesses(void *arg)
 		signal_fence(in);
 		CHECK_OK(cuda_backend.release(&f->ci.base, access,
 					      DLBUF_CUDA_STREAM_PER_THREAD,
-					      &out));
+					      &out, NULL));
 		if (out != -1) {
 			until_signalled(out);
 			close(out);
@@ -530,7 +535,7 @@ static void check_threads(enum dlbuf_path path)
 		REQUIRE(!pthread_create(&threads[i], NULL, accesses, &f));
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
-	CHECK_EQ(f.ci.open, 0);
+	CHECK_EQ(f.ci.memory->open, 0);
 	finish(&f);
 	end_both();
 }

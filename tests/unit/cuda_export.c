@@ -283,7 +283,7 @@ static DLManagedTensorVersioned *alloc_ok(struct dlbuf_device *dev,
 
 static int alloc_of(struct dlbuf_device *dev, uint64_t bytes)
 {
-	struct cuda_import ci = { .base.dev = dev, .base.bytes = bytes };
+	struct queue_import ci = { .base.dev = dev, .base.bytes = bytes };
 	int ret = cuda_backend.alloc(&ci.base);
 
 	if (ret)

@@ -33,25 +33,56 @@ TEST(direct)
 }
 
 /* A discrete GPU's driver does not look at which dma-buf it is. */
-TEST(direct_is_refused_once)
+/* It depends on who has made the dma-buf: the driver is asked each time. */
+TEST(a_refusal_is_of_one_buffer)
 {
 	struct dlbuf_device *dev;
 	struct fixture f;
 
-	begin("");
+	begin("memfds");
 	dev = open_ok();
-	watch("cuImportExternalMemory");
-	for (int i = 0; i < 3; i++) {
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT),
-				    DLBUF_RW), -EOPNOTSUPP);
-		CHECK_STR(dlbuf_last_error(), "cuda: cuImportExternalMemory: "
-			  "CUDA_ERROR_NOT_SUPPORTED (801), operation not "
-			  "supported");
-		import_finish(&f, -1);
-	}
-	CHECK_EQ(seen, 1);
-	dlbuf_device_close(dev);
+	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
+		  -EOPNOTSUPP);
+	CHECK_STR(dlbuf_last_error(), "cuda: cuImportExternalMemory: "
+		  "CUDA_ERROR_NOT_SUPPORTED (801), operation not supported");
+	import_finish(&f, -1);
+	fake->devices[0].dmabuf_in = true;
+	import_ok(&f, dev, DLBUF_PATH_DIRECT);
+	finish(&f);
 	end();
+}
+
+/* Until a discrete GPU has read what the CPU does, of other than one byte. */
+TEST(direct_is_compared_once)
+{
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	for (int wrong = 0; wrong <= 1; wrong++) {
+		begin(wrong ? "memfds,imports,wrongpages" : "memfds,imports");
+		dev = open_ok();
+		watch("cuMemcpyDtoHAsync_v2");
+		fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW);
+		memset(f.bytes, 0, IMPORT_BYTES);
+		CHECK_OK(path_import(&f.ci.base));
+		import_finish(&f, 0);
+		CHECK_EQ(seen, 1);
+		for (int i = 0; i < 2; i++) {
+			if (!wrong) {
+				import_ok(&f, dev, DLBUF_PATH_DIRECT);
+				import_finish(&f, 0);
+				continue;
+			}
+			CHECK_ERR(import_as(&f, dev,
+					    PATH_BIT(DLBUF_PATH_DIRECT),
+					    DLBUF_RW), -EOPNOTSUPP);
+			CHECK_SAYS("reads other bytes than the CPU does");
+			import_finish(&f, -1);
+		}
+		CHECK_EQ(seen, wrong ? 7 : 2);
+		dlbuf_device_close(dev);
+		end();
+	}
 }
 
 /* No memory is no answer, and an integrated GPU's is of that dma-buf. */
@@ -148,14 +179,14 @@ TEST(host_by_the_memfd)
 	dev = open_ok();
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
 	memory_remember(f.ci.base.fd, memfd);
-	CHECK_OK(cuda_backend.import(&f.ci.base));
+	CHECK_OK(path_import(&f.ci.base));
 	CHECK_EQ(((uint8_t *)f.ci.memory->map)[100], 0x5a);
 	import_finish(&f, 0);
 	/* Its failures are not of the mapping. */
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
 	memory_remember(f.ci.base.fd, memfd);
 	break_call("cuMemHostRegister_v2", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.import(&f.ci.base), -EOPNOTSUPP);
+	CHECK_ERR(path_import(&f.ci.base), -EOPNOTSUPP);
 	CHECK(!strstr(dlbuf_last_error(), "memfd"));
 	heal();
 	import_finish(&f, -1);
@@ -279,7 +310,7 @@ TEST(what_cannot_be_mapped)
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST) |
 		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
 	CHECK_EQ(dup2(fd, f.ci.base.fd), f.ci.base.fd);
-	CHECK_ERR(cuda_backend.import(&f.ci.base), -EOPNOTSUPP);
+	CHECK_ERR(path_import(&f.ci.base), -EOPNOTSUPP);
 	CHECK_SAYS("host: mmap() of the dma-buf: No such device; "
 		   "copy: mmap() of the dma-buf: No such device");
 	import_finish(&f, -1);
@@ -308,7 +339,7 @@ TEST(no_memory_to_map)
 	dev = open_ok();
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
 	REQUIRE(!setrlimit(RLIMIT_AS, &little));
-	CHECK_ERR(cuda_backend.import(&f.ci.base), -ENOMEM);
+	CHECK_ERR(path_import(&f.ci.base), -ENOMEM);
 	REQUIRE(!setrlimit(RLIMIT_AS, &before));
 	CHECK_SAYS("mmap() of the dma-buf: Cannot allocate memory");
 	import_finish(&f, -1);
@@ -409,7 +440,7 @@ TEST(no_fds)
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT) |
 		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
 	take_all_fds();
-	CHECK_ERR(cuda_backend.import(&f.ci.base), -EMFILE);
+	CHECK_ERR(path_import(&f.ci.base), -EMFILE);
 	give_back_fds();
 	CHECK_SAYS("direct: fcntl(F_DUPFD_CLOEXEC): Too many open files; "
 		   "copy: fcntl(F_DUPFD_CLOEXEC): Too many open files");

@@ -23,30 +23,32 @@ TEST(which_streams)
 	begin("");
 	dev = open_ok();
 	app_begin(&app, dev);
-	CHECK_OK(cuda_backend.check_stream(dev, NULL));
-	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_LEGACY));
-	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_PER_THREAD));
-	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_NO_ORDER));
-	CHECK_OK(cuda_backend.check_stream(dev, app.stream));
+	CHECK_OK(cuda_backend.stream(dev, NULL, false));
+	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_LEGACY, false));
+	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_PER_THREAD, false));
+	CHECK_EQ(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_NO_ORDER, false),
+		 STREAM_UNORDERED);
+	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
 	REQUIRE(!cux.CtxCreate(&other, 0, 0));
 	REQUIRE(!cu.StreamCreate(&stream, 0));
 	/* Our own is not, whichever is current. */
-	CHECK_OK(cuda_backend.check_stream(dev, app.stream));
-	CHECK_ERR(cuda_backend.check_stream(dev, stream), -EINVAL);
+	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
+	CHECK_ERR(cuda_backend.stream(dev, stream, false), -EINVAL);
 	CHECK_SAYS("of another context than cuda:0's");
 	CHECK_EQ(cu.StreamDestroy(stream), 0);
 	CHECK_EQ(cux.CtxDestroy(other), 0);
-	CHECK_ERR(cuda_backend.check_stream(dev, &app), -EIO);
+	CHECK_ERR(cuda_backend.stream(dev, &app, false), -EIO);
 	CHECK_SAYS("cuStreamGetCtx: CUDA_ERROR_INVALID_HANDLE (400)");
 	forgive(1);
 	break_call("cuStreamIsCapturing", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.check_stream(dev, app.stream), -EIO);
+	CHECK_ERR(cuda_backend.stream(dev, app.stream, false), -EIO);
 	CHECK_SAYS("cuStreamIsCapturing");
 	heal();
 	app_end(&app);
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.check_stream(dev, NULL), -EIO);
-	CHECK_OK(cuda_backend.check_stream(dev, DLBUF_CUDA_STREAM_NO_ORDER));
+	CHECK_ERR(cuda_backend.stream(dev, NULL, false), -EIO);
+	CHECK_EQ(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_NO_ORDER, false),
+		 STREAM_UNORDERED);
 	heal();
 	dlbuf_device_close(dev);
 	end();
@@ -69,10 +71,10 @@ TEST(captures)
 	import_ok(&f, dev, DLBUF_PATH_HOST);
 	for (int mode = 0; mode <= 2; mode++) {
 		CHECK_EQ(cux.StreamBeginCapture(app.stream, mode), 0);
-		CHECK_ERR(cuda_backend.check_stream(dev, app.stream), -EBUSY);
+		CHECK_ERR(cuda_backend.stream(dev, app.stream, false), -EBUSY);
 		CHECK_SAYS("is being captured");
 		/* Another one meanwhile, with all that it needs. */
-		CHECK_OK(cuda_backend.check_stream(dev, blocking));
+		CHECK_OK(cuda_backend.stream(dev, blocking, false));
 		fence = pending_fence();
 		CHECK_OK(acquire(&f, DLBUF_READ, blocking, fence));
 		signal_fence(fence);
@@ -85,8 +87,8 @@ TEST(captures)
 	}
 	/* The legacy stream would have to wait for a blocking one. */
 	CHECK_EQ(cux.StreamBeginCapture(blocking, 0), 0);
-	CHECK_ERR(cuda_backend.check_stream(dev, NULL), -EBUSY);
-	CHECK_OK(cuda_backend.check_stream(dev, app.stream));
+	CHECK_ERR(cuda_backend.stream(dev, NULL, false), -EBUSY);
+	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
 	CHECK_EQ(cux.StreamEndCapture(blocking, &graph), 0);
 	CHECK_EQ(cux.GraphDestroy(graph), 0);
 	CHECK_EQ(cu.StreamDestroy(blocking), 0);
@@ -94,6 +96,115 @@ TEST(captures)
 	app_end(&app);
 	dlbuf_device_close(dev);
 	end();
+}
+
+/*
+ * Where an access ends that began on a stream of another kind of end: on another
+ * thread's per-thread stream, on one that is being captured, on one that has been
+ * destroyed. It is over when the work is, and neither the graph nor the device
+ * is harmed.
+ */
+enum end { ON_ANOTHER_THREAD, CAPTURED, CAPTURED_BY_LEGACY, DESTROYED };
+
+struct ending {
+	struct fixture *f;
+	void *handle;
+	int fence;
+};
+
+static void *end_access(void *arg)
+{
+	struct ending *e = arg;
+
+	e->fence = release(e->f, DLBUF_RW, e->handle);
+	CHECK_EQ(cu.CtxPushCurrent(((struct cuda_device *)e->f->dev)->context),
+		 0);
+	CHECK_EQ(cu.StreamSynchronize(CUABI_STREAM_PER_THREAD), 0);
+	CHECK_EQ(cu.CtxPopCurrent(&(cuda_context){ NULL }), 0);
+	return NULL;
+}
+
+static void check_end(enum end end_of, enum dlbuf_path path)
+{
+	struct ending e = { .fence = -1 };
+	void *graph, *capturing;
+	struct dlbuf_device *dev;
+	pthread_t thread;
+	cuda_stream s;
+	struct gate gate;
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	alarm(60);
+	dev = open_ok();
+	import_ok(&f, dev, path);
+	app_begin(&app, dev);
+	REQUIRE(!cu.StreamCreate(&s, end_of == CAPTURED_BY_LEGACY ?
+				 0 : CUABI_STREAM_NON_BLOCKING));
+	capturing = s;
+	e.f = &f;
+	e.handle = end_of == ON_ANOTHER_THREAD ? DLBUF_CUDA_STREAM_PER_THREAD :
+		   end_of == CAPTURED_BY_LEGACY ? NULL : s;
+	CHECK_OK(acquire(&f, DLBUF_RW, e.handle, -1));
+	gate_close(&gate, e.handle);
+	CHECK_EQ(cu.MemsetD8Async(pointer_of(&f), 0x31, IMPORT_BYTES, e.handle),
+		 0);
+	if (end_of == CAPTURED || end_of == CAPTURED_BY_LEGACY)
+		CHECK_EQ(cux.StreamBeginCapture(capturing, 0), 0);
+	if (end_of == DESTROYED) {
+		CHECK_EQ(cu.StreamDestroy(s), 0);
+		CHECK_ERR(cuda_backend.stream(dev, s, true), -EINVAL);
+		CHECK_SAYS("was destroyed");
+		CHECK_OK(cuda_backend.stream(dev, app.stream, true));
+	}
+	if (end_of == ON_ANOTHER_THREAD) {
+		REQUIRE(!pthread_create(&thread, NULL, end_access, &e));
+		pthread_join(thread, NULL);
+	} else {
+		e.fence = release(&f, DLBUF_RW, e.handle);
+	}
+	CHECK(!signalled(e.fence));
+	if (end_of == CAPTURED || end_of == CAPTURED_BY_LEGACY) {
+		/* Who has to wait for that could wait for ever. */
+		CHECK_ERR(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0), -EBUSY);
+		CHECK_EQ(cux.StreamEndCapture(capturing, &graph), 0);
+		CHECK_EQ(cux.GraphDestroy(graph), 0);
+		CHECK(!signalled(e.fence));
+	}
+	gate_open(&gate);
+	until_signalled(e.fence);
+	CHECK_EQ(f.bytes[77], path == DLBUF_PATH_HOST ? 0x31 : f.bytes[77]);
+	close(e.fence);
+	CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0));
+	if (end_of != DESTROYED)
+		CHECK_EQ(cu.StreamDestroy(s), 0);
+	gate_end(&gate);
+	app_end(&app);
+	finish(&f);
+	end();
+}
+
+TEST(ends_on_another_threads_stream)
+{
+	check_end(ON_ANOTHER_THREAD, DLBUF_PATH_HOST);
+}
+
+TEST(ends_on_a_stream_that_is_captured)
+{
+	check_end(CAPTURED, DLBUF_PATH_HOST);
+	check_end(CAPTURED, DLBUF_PATH_COPY);
+}
+
+TEST(ends_on_the_legacy_stream_beside_a_capture)
+{
+	check_end(CAPTURED_BY_LEGACY, DLBUF_PATH_HOST);
+}
+
+TEST(ends_on_a_stream_that_is_gone)
+{
+	check_end(DESTROYED, DLBUF_PATH_HOST);
+	check_end(DESTROYED, DLBUF_PATH_COPY);
 }
 
 /* ---------------------------------------------------------------- fences in */
@@ -388,7 +499,7 @@ TEST(release_nobody_asks)
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	for (int i = 0; i < 3; i++)
 		CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_READ, NULL,
-					      NULL));
+					      NULL, NULL));
 	CHECK_EQ(fake->host_functions, 0);
 	finish(&f);
 	end();
@@ -451,16 +562,16 @@ TEST(release_fails)
 	begin("");
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
-	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_READ, NULL, &fence),
+	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_READ, NULL, &fence, NULL),
 		  -EIO);
 	CHECK_EQ(fence, -1);
 	heal();
 	app_begin(&app, f.dev);
 	break_call("cuStreamSynchronize", CUABI_UNKNOWN, 0);
-	fake->fail_at = 3; /* what comes before that */
+	fake->fail_at = 5; /* what comes before that */
 	fence = 7;
 	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_READ, app.stream,
-				       &fence), -EIO);
+				       &fence, NULL), -EIO);
 	CHECK_SAYS("cuStreamSynchronize");
 	CHECK_EQ(fence, -1);
 	heal();
@@ -496,7 +607,7 @@ TEST(wait)
 		app_begin(&app, f.dev);
 		gate_close(&gate, app.stream);
 		CHECK_OK(cuda_backend.release(&f.ci.base, cases[i].released,
-					      app.stream, NULL));
+					      app.stream, NULL, NULL));
 		if (cases[i].waits)
 			CHECK_ERR(cuda_backend.wait(&f.ci.base,
 						    cases[i].access, 1),
@@ -529,7 +640,7 @@ TEST(wait_with_a_deadline)
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	gate_close(&gate, app.stream);
-	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL));
+	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL, NULL));
 	watch(NULL);
 	later = &gate;
 	fake->look = open_later;
@@ -540,7 +651,7 @@ TEST(wait_with_a_deadline)
 	drain(&app);
 	gate_end(&gate);
 	gate_close(&gate, app.stream);
-	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL));
+	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL, NULL));
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
 	CHECK_EQ(cux.CtxSetCurrent(NULL), 0);
 	CHECK_ERR(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0), -EIO);
@@ -763,7 +874,7 @@ TEST(copies_need_an_order)
 	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
 	CHECK_ERR(acquire(&f, DLBUF_READ, DLBUF_CUDA_STREAM_NO_ORDER, -1),
 		  -EINVAL);
-	CHECK_SAYS("-1 is none");
+	CHECK_SAYS("this is none");
 	app_begin(&app, f.dev);
 	/* It ends all the same: the next one is a new copy. */
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
@@ -773,7 +884,7 @@ TEST(copies_need_an_order)
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 	gpu_reads(&app, &f);
 	CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_RW,
-				       DLBUF_CUDA_STREAM_NO_ORDER, &fence),
+				       DLBUF_CUDA_STREAM_NO_ORDER, &fence, NULL),
 		  -EINVAL);
 	CHECK_EQ(fence, -1);
 	drain(&app);
@@ -825,12 +936,12 @@ TEST(every_failure_of_a_copy)
 				  dlbuf_last_error());
 		if (!ret) {
 			CHECK_ERR(cuda_backend.release(&f.ci.base, DLBUF_RW,
-						       app.stream, &out),
+						       app.stream, &out, NULL),
 				  -EIO);
 			CHECK_EQ(out, -1);
 		}
 		heal();
-		CHECK_EQ(f.ci.open, 0);
+		CHECK_EQ(f.ci.memory->open, 0);
 		/* Its memory goes before anybody has waited. */
 		import_finish(&f, 0);
 		close(fence);
@@ -870,12 +981,12 @@ static int walk(void)
 	if (in != -1)
 		pthread_join(thread, NULL);
 	if (!ret) {
-		ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL, &out);
+		ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL, &out, NULL);
 		CHECK(!ret || out == -1);
 	}
 	if (!ret)
 		ret = cuda_backend.wait(&f.ci.base, DLBUF_RW, 0);
-	CHECK_EQ(f.ci.open, 0);
+	CHECK_EQ(f.ci.memory->open, 0);
 	import_finish(&f, 0);
 	if (out != -1) {
 		until_signalled(out);

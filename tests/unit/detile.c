@@ -521,7 +521,7 @@ TEST(the_device_waits)
 	CHECK_OK(vulkan_backend.acquire(&f.rows.base, DLBUF_READ, NULL, -1));
 	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 	CHECK_EQ(fake->live[FAKE_MEMORY], 1);
-	CHECK_OK(vulkan_backend.release(&f.rows.base, DLBUF_READ, NULL, &out));
+	CHECK_OK(vulkan_backend.release(&f.rows.base, DLBUF_READ, NULL, &out, NULL));
 	if (out != -1)
 		close(out);
 	tiled_finish(&f);

@@ -107,8 +107,8 @@ static struct {
 	uint32_t access;	/* of the last call */
 	void *stream;
 	int fence;		/* of the last acquire: pending, or -1 */
-	int out;		/* what release gives, taken; -1 */
-} device = { .fence = -1, .out = -1 };
+	int out, end;		/* what release gives, taken; -1 */
+} device = { .fence = -1, .out = -1, .end = -1 };
 
 static int fake_acquire(struct import *imp, uint32_t access, void *stream,
 			int fence)
@@ -124,10 +124,14 @@ static int fake_acquire(struct import *imp, uint32_t access, void *stream,
 }
 
 static int fake_release(struct import *imp, uint32_t access, void *stream,
-			int *fence)
+			int *fence, int *end)
 {
 	(void)imp;
 	device.releases++;
+	if (end) {
+		*end = device.end;
+		device.end = -1;
+	}
 	device.access = access;
 	device.stream = stream;
 	*fence = device.out;
@@ -135,9 +139,15 @@ static int fake_release(struct import *imp, uint32_t access, void *stream,
 	return device.release_ret ? fail(device.release_ret, "no release") : 0;
 }
 
+static int fake_stream(struct dlbuf_device *dev, void *stream, bool ends)
+{
+	(void)dev, (void)stream, (void)ends;
+	return 0;
+}
+
 static const struct backend fake_backend = {
 	.name = "fake",
-	.streams = true,
+	.stream = fake_stream,
 	.acquire = fake_acquire,
 	.release = fake_release,
 };
@@ -176,6 +186,7 @@ static void begin_with(struct fixture *f, enum dlbuf_sync in,
 		.imp = {
 			.dev = &f->dev,
 			.id.access = DLBUF_RW,
+			.release_sync = out,
 			.refs = 2, /* ours too: the cache has no part in this */
 			.fd = memfd_create("a dma-buf", MFD_CLOEXEC),
 		},
@@ -379,6 +390,33 @@ TEST(the_lease_waits_for_the_work)
 		sched_yield();
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	close(fence);
+	end_with(&f);
+	event_user_remove();
+}
+
+/* A fence may signal early; the device's own event does not. */
+TEST(the_lease_waits_for_the_device)
+{
+	int fence = -1, end = new_event(0);
+	struct fixture f;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+	event_user_add();
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.out = new_event(1);
+	device.end = dup(end);
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	delete(&f);
+	CHECK_EQ(event_pending(), 1);
+	CHECK_EQ(fence_signalled(fence), 1);
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
+	signal_event(end);
+	while (event_pending())
+		sched_yield();
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
+	close(fence);
+	close(end);
 	end_with(&f);
 	event_user_remove();
 }

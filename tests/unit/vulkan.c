@@ -177,7 +177,6 @@ TEST(what_is_imported)
 
 	begin();
 	REQUIRE_OK(import_into(&f, open_ok()));
-	CHECK_EQ(f.vi.base.path, DLBUF_PATH_DIRECT);
 	CHECK(f.vi.base.data == &f.vi.buffer);
 	CHECK(f.vi.buffer.buffer && f.vi.buffer.memory && f.vi.buffer.device);
 	CHECK_EQ(f.vi.buffer.size, IMPORT_BYTES);

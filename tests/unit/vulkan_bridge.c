@@ -39,12 +39,12 @@ static void begin_able(void)
 	p->queues = 16;
 }
 
-static struct vulkan_bridge *bridge_ok(void)
+static struct bridge *bridge_ok(void)
 {
-	struct vulkan_bridge *bridge = NULL;
-	struct vulkan_bridge_caps caps;
+	struct bridge *bridge = NULL;
+	struct bridge_caps caps;
 
-	REQUIRE_OK(vulkan_bridge_open(uuid, &bridge, &caps));
+	REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
 	CHECK(caps.buffers && caps.fences_in && caps.fences_out);
 	CHECK_STR(caps.why_not, "");
 	return bridge;
@@ -53,7 +53,7 @@ static struct vulkan_bridge *bridge_ok(void)
 /* ---------------------------------------------------------------- the other */
 
 /* A link as the other API sees it. */
-static uint64_t *timeline(struct vulkan_link *link)
+static uint64_t *timeline(struct bridge_link *link)
 {
 	if (link->fd != -1) {
 		CHECK(link->fd >= 3);
@@ -68,47 +68,47 @@ static uint64_t *timeline(struct vulkan_link *link)
 	return link->user;
 }
 
-static uint64_t value_of(struct vulkan_link *link)
+static uint64_t value_of(struct bridge_link *link)
 {
 	return __atomic_load_n(timeline(link), __ATOMIC_ACQUIRE);
 }
 
-static void other_signals(struct vulkan_link *link)
+static void other_signals(struct bridge_link *link)
 {
 	CHECK_EQ(value_of(link), link->value - 1);
 	__atomic_store_n(timeline(link), link->value, __ATOMIC_RELEASE);
 }
 
-static void forget_link(struct vulkan_link *link, void *data)
+static void forget_link(struct bridge_link *link, void *data)
 {
 	if (link->user)
 		munmap(link->user, 4096);
 	++*(unsigned int *)data;
 }
 
-static struct vulkan_link *link_ok(struct vulkan_bridge *bridge)
+static struct bridge_link *link_ok(struct bridge *bridge)
 {
-	struct vulkan_link *link = NULL;
+	struct bridge_link *link = NULL;
 
-	REQUIRE_OK(vulkan_link_get(bridge, &link));
+	REQUIRE_OK(bridge_link_get(bridge, &link));
 	return link;
 }
 
 /* Everything goes; how many links there were. */
-static unsigned int close_bridge(struct vulkan_bridge *bridge)
+static unsigned int close_bridge(struct bridge *bridge)
 {
 	unsigned int n = 0;
 
-	vulkan_links_free(bridge, forget_link, &n);
+	bridge_links_free(bridge, forget_link, &n);
 	CHECK_EQ(fake->live[FAKE_BUFFER], 0);
-	vulkan_bridge_close(bridge);
+	bridge_close(bridge);
 	return n;
 }
 
 /* ---------------------------------------------------------------- buffers */
 
 struct pair {
-	struct vulkan_bridge_buffer *buffer;
+	struct bridge_buffer *buffer;
 	int dma_buf;
 	uint8_t *ours;		/* the dma-buf, mapped */
 	uint8_t *theirs;	/* the memory */
@@ -125,7 +125,7 @@ static uint8_t *map(int fd, uint64_t bytes)
 	return p;
 }
 
-static int pair_create(struct vulkan_bridge *bridge, struct pair *pair)
+static int pair_create(struct bridge *bridge, struct pair *pair)
 {
 	int fd, ret;
 
@@ -135,7 +135,7 @@ static int pair_create(struct vulkan_bridge *bridge, struct pair *pair)
 	REQUIRE(pair->dma_buf >= 0 && !ftruncate(fd, BYTES));
 	close(fd);
 	fd = -7;
-	ret = vulkan_bridge_buffer_create(bridge, pair->dma_buf, BYTES,
+	ret = bridge_buffer_create(bridge, pair->dma_buf, BYTES,
 					  &pair->buffer, &fd, &pair->allocated,
 					  &pair->dedicated);
 	if (ret) {
@@ -152,7 +152,7 @@ static int pair_create(struct vulkan_bridge *bridge, struct pair *pair)
 	return 0;
 }
 
-static struct pair pair_ok(struct vulkan_bridge *bridge)
+static struct pair pair_ok(struct bridge *bridge)
 {
 	struct pair pair;
 
@@ -162,7 +162,7 @@ static struct pair pair_ok(struct vulkan_bridge *bridge)
 
 static void pair_destroy(struct pair *pair)
 {
-	vulkan_bridge_buffer_destroy(pair->buffer);
+	bridge_buffer_destroy(pair->buffer);
 	munmap(pair->ours, BYTES);
 	munmap(pair->theirs, BYTES);
 	close(pair->dma_buf);
@@ -267,14 +267,14 @@ TEST(what_a_driver_can)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct vulkan_bridge *bridge = NULL;
-		struct vulkan_bridge_caps caps;
+		struct bridge *bridge = NULL;
+		struct bridge_caps caps;
 		int ret;
 
 		begin_able();
 		cases[i].lacks();
 		ktap_forget();
-		ret = vulkan_bridge_open(uuid, &bridge, &caps);
+		ret = bridge_open(uuid, &bridge, &caps);
 		if (!CHECK_EQ(ret, cases[i].ret))
 			ktap_note(NULL, 0, "%zu: %s", i, dlbuf_last_error());
 		CHECK_MSG(caps.buffers == cases[i].buffers &&
@@ -296,21 +296,21 @@ TEST(what_a_driver_can)
 /* The one that is meant, and one that breaks on the way may be it. */
 TEST(which_device)
 {
-	struct vulkan_bridge *bridge = NULL;
-	struct vulkan_bridge_caps caps;
+	struct bridge *bridge = NULL;
+	struct bridge_caps caps;
 
 	begin_able();
 	fake->nphysical = 3;
 	fake->physical[2] = fake->physical[0];
 	fake->physical[0].version = VK_API_VERSION_1_0;
 	fake->physical[1].uuid = 0xcd;
-	REQUIRE_OK(vulkan_bridge_open(uuid, &bridge, &caps));
+	REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
 	CHECK(caps.buffers && caps.fences_out);
 	CHECK_EQ(bridge->dev->physical.index, 2);
 	close_bridge(bridge);
 	fake->failing = "vkEnumerateDeviceExtensionProperties";
 	fake->result = VK_ERROR_UNKNOWN;
-	CHECK_ERR(vulkan_bridge_open(uuid, &bridge, &caps), -EIO);
+	CHECK_ERR(bridge_open(uuid, &bridge, &caps), -EIO);
 	CHECK_SAYS("vkEnumerateDeviceExtensionProperties");
 	fake->failing = NULL;
 	end();
@@ -319,7 +319,7 @@ TEST(which_device)
 /* What looks like waiting may be a machine that has no time. */
 TEST(a_slow_machine)
 {
-	struct vulkan_bridge *bridge;
+	struct bridge *bridge;
 
 	begin_able();
 	fake->export_blocks = 2;
@@ -332,8 +332,8 @@ TEST(a_slow_machine)
 /* By the extension where the version has it not, and without VK_EXT_..._foreign. */
 TEST(vulkan_1_1)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *link;
+	struct bridge *bridge;
+	struct bridge_link *link;
 	struct pair pair;
 
 	begin_able();
@@ -344,11 +344,11 @@ TEST(vulkan_1_1)
 	pair = pair_ok(bridge);
 	fill(pair.ours, 1);
 	link = link_ok(bridge);
-	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, -1, link));
+	CHECK_OK(bridge_in(bridge, pair.buffer, -1, link));
 	fake->run();
 	CHECK_EQ(value_of(link), 1);
 	CHECK(filled(pair.theirs, 1));
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 	pair_destroy(&pair);
 	close_bridge(bridge);
 	end();
@@ -358,8 +358,8 @@ TEST(vulkan_1_1)
 
 TEST(in)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *link;
+	struct bridge *bridge;
+	struct bridge_link *link;
 	struct pair pair;
 	int fence;
 
@@ -371,7 +371,7 @@ TEST(in)
 	fence = pending_fence();
 	link = link_ok(bridge);
 	CHECK_EQ(link->value, 1);
-	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, fence, link));
+	CHECK_OK(bridge_in(bridge, pair.buffer, fence, link));
 	/* Behind the fence, which is the caller's still. */
 	fake->run();
 	CHECK(filled(pair.theirs, 2));
@@ -384,19 +384,19 @@ TEST(in)
 	CHECK(filled(pair.ours, 1));
 	CHECK_EQ(fake->waits + fake->drains, 1); /* the trial's */
 	CHECK_EQ(fake->imports, 1);
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 	/* Without a fence at once, and the same link again. */
 	fill(pair.ours, 3);
 	CHECK(link_ok(bridge) == link);
 	CHECK_EQ(link->value, 2);
 	CHECK_EQ(link->fd, -1);
-	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, -1, link));
+	CHECK_OK(bridge_in(bridge, pair.buffer, -1, link));
 	fake->run();
 	CHECK_EQ(value_of(link), 2);
 	CHECK(filled(pair.theirs, 3));
 	CHECK_EQ(fake->imports, 1);
 	CHECK_EQ(fake->copies, 2);
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 	pair_destroy(&pair);
 	CHECK_EQ(close_bridge(bridge), 1);
 	end();
@@ -404,8 +404,8 @@ TEST(in)
 
 TEST(out)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *link;
+	struct bridge *bridge;
+	struct bridge_link *link;
 	struct pair pair;
 	int fence = 7;
 
@@ -414,7 +414,7 @@ TEST(out)
 	pair = pair_ok(bridge);
 	fill(pair.ours, 1);
 	link = link_ok(bridge);
-	CHECK_OK(vulkan_bridge_out(bridge, pair.buffer, link, &fence));
+	CHECK_OK(bridge_out(bridge, pair.buffer, link, &fence));
 	CHECK(fence >= 3 && fcntl(fence, F_GETFD) == FD_CLOEXEC);
 	/* The other API has been told to, and has not done so yet. */
 	fill(pair.theirs, 2);
@@ -426,7 +426,7 @@ TEST(out)
 	CHECK_EQ(fence_signalled(fence), 1);
 	CHECK(filled(pair.ours, 2));
 	close(fence);
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 	pair_destroy(&pair);
 	CHECK_EQ(close_bridge(bridge), 1);
 	end();
@@ -435,8 +435,8 @@ TEST(out)
 /* Without a copy the one becomes the other. */
 TEST(fences_alone)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *a, *b;
+	struct bridge *bridge;
+	struct bridge_link *a, *b;
 	int in, out = 7;
 
 	begin_able();
@@ -445,8 +445,8 @@ TEST(fences_alone)
 	a = link_ok(bridge);
 	b = link_ok(bridge);
 	CHECK(a != b);
-	CHECK_OK(vulkan_bridge_in(bridge, NULL, in, a));
-	CHECK_OK(vulkan_bridge_out(bridge, NULL, b, &out));
+	CHECK_OK(bridge_in(bridge, NULL, in, a));
+	CHECK_OK(bridge_out(bridge, NULL, b, &out));
 	fake->run();
 	CHECK_EQ(value_of(a), 0);
 	CHECK_EQ(fence_signalled(out), 0);
@@ -460,8 +460,8 @@ TEST(fences_alone)
 	CHECK_EQ(fake->copies, 0);
 	close(in);
 	close(out);
-	vulkan_link_put(bridge, a);
-	vulkan_link_put(bridge, b);
+	bridge_link_put(bridge, a);
+	bridge_link_put(bridge, b);
 	CHECK_EQ(close_bridge(bridge), 2);
 	end();
 }
@@ -469,8 +469,8 @@ TEST(fences_alone)
 /* What goes out waits for the other API, and what goes in does not wait for it. */
 static void check_queues(uint32_t queues, bool held_up)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *a, *b;
+	struct bridge *bridge;
+	struct bridge_link *a, *b;
 	VkQueue queue;
 	int fence = 7;
 
@@ -479,9 +479,9 @@ static void check_queues(uint32_t queues, bool held_up)
 	bridge = bridge_ok();
 	a = link_ok(bridge);
 	b = link_ok(bridge);
-	CHECK_OK(vulkan_bridge_out(bridge, NULL, a, &fence));
+	CHECK_OK(bridge_out(bridge, NULL, a, &fence));
 	queue = fake->queue;
-	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, b));
+	CHECK_OK(bridge_in(bridge, NULL, -1, b));
 	CHECK_EQ(queue == fake->queue, held_up);
 	fake->run();
 	CHECK_EQ(value_of(b), !held_up);
@@ -489,8 +489,8 @@ static void check_queues(uint32_t queues, bool held_up)
 	fake->run();
 	CHECK_EQ(value_of(b), 1);
 	close(fence);
-	vulkan_link_put(bridge, a);
-	vulkan_link_put(bridge, b);
+	bridge_link_put(bridge, a);
+	bridge_link_put(bridge, b);
 	close_bridge(bridge);
 	end();
 }
@@ -508,22 +508,22 @@ TEST(one_queue)
 /* A fence that nobody can wait for on the device is the caller's. */
 TEST(no_fences_in)
 {
-	struct vulkan_bridge *bridge = NULL;
-	struct vulkan_bridge_caps caps;
-	struct vulkan_link *link;
+	struct bridge *bridge = NULL;
+	struct bridge_caps caps;
+	struct bridge_link *link;
 	int fence;
 
 	begin_able();
 	no_sync_in();
-	REQUIRE_OK(vulkan_bridge_open(uuid, &bridge, &caps));
+	REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
 	link = link_ok(bridge);
 	fence = pending_fence();
 	fake->submits = 0;
-	CHECK_ERR(vulkan_bridge_in(bridge, NULL, fence, link), -EOPNOTSUPP);
+	CHECK_ERR(bridge_in(bridge, NULL, fence, link), -EOPNOTSUPP);
 	CHECK_EQ(fake->submits, 0);
-	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, link));
+	CHECK_OK(bridge_in(bridge, NULL, -1, link));
 	close(fence);
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 	close_bridge(bridge);
 	end();
 }
@@ -539,8 +539,8 @@ static void look_for_waits(char what)
 }
 
 struct call {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *link;
+	struct bridge *bridge;
+	struct bridge_link *link;
 	struct pair *pair;
 	int ret, fence;
 };
@@ -549,7 +549,7 @@ static void *out_of(void *arg)
 {
 	struct call *c = arg;
 
-	c->ret = vulkan_bridge_out(c->bridge, c->pair->buffer, c->link,
+	c->ret = bridge_out(c->bridge, c->pair->buffer, c->link,
 				   &c->fence);
 	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
 	return NULL;
@@ -566,16 +566,16 @@ static void until_waiting(void)
 /* No fence to give: it waits, and others go on meanwhile. */
 static void check_waits(void (*lacks)(void))
 {
-	struct vulkan_bridge *bridge = NULL;
-	struct vulkan_bridge_caps caps;
-	struct vulkan_link *other;
+	struct bridge *bridge = NULL;
+	struct bridge_caps caps;
+	struct bridge_link *other;
 	pthread_t thread;
 	struct pair pair;
 	struct call c;
 
 	begin_able();
 	lacks();
-	REQUIRE_OK(vulkan_bridge_open(uuid, &bridge, &caps));
+	REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
 	CHECK(!caps.fences_out);
 	pair = pair_ok(bridge);
 	c = (struct call){ bridge, link_ok(bridge), &pair, -7, 7 };
@@ -585,15 +585,15 @@ static void check_waits(void (*lacks)(void))
 	until_waiting();
 	other = link_ok(bridge);
 	CHECK(other != c.link);
-	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, other));
-	vulkan_link_put(bridge, other);
+	CHECK_OK(bridge_in(bridge, NULL, -1, other));
+	bridge_link_put(bridge, other);
 	fill(pair.theirs, 4);
 	other_signals(c.link);
 	pthread_join(thread, NULL);
 	CHECK_OK(c.ret);
 	CHECK_EQ(c.fence, -1);
 	CHECK(filled(pair.ours, 4));
-	vulkan_link_put(bridge, c.link);
+	bridge_link_put(bridge, c.link);
 	pair_destroy(&pair);
 	close_bridge(bridge);
 	end();
@@ -618,8 +618,8 @@ static void *destroy(void *arg)
 
 TEST(a_buffer_waits_for_its_copies)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *in, *out;
+	struct bridge *bridge;
+	struct bridge_link *in, *out;
 	pthread_t thread;
 	struct pair pair;
 	int fence, done = 7;
@@ -630,8 +630,8 @@ TEST(a_buffer_waits_for_its_copies)
 	fence = pending_fence();
 	in = link_ok(bridge);
 	out = link_ok(bridge);
-	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, fence, in));
-	CHECK_OK(vulkan_bridge_out(bridge, pair.buffer, out, &done));
+	CHECK_OK(bridge_in(bridge, pair.buffer, fence, in));
+	CHECK_OK(bridge_out(bridge, pair.buffer, out, &done));
 	fake->look = look_for_waits;
 	waiting = finished = false;
 	REQUIRE(!pthread_create(&thread, NULL, destroy, &pair));
@@ -643,8 +643,8 @@ TEST(a_buffer_waits_for_its_copies)
 	CHECK_EQ(fake->pending, 0);
 	close(fence);
 	close(done);
-	vulkan_link_put(bridge, in);
-	vulkan_link_put(bridge, out);
+	bridge_link_put(bridge, in);
+	bridge_link_put(bridge, out);
 	close_bridge(bridge);
 	end();
 }
@@ -653,34 +653,34 @@ TEST(a_buffer_waits_for_its_copies)
 
 TEST(links_are_used_again_when_reached)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *a, *b, *c;
+	struct bridge *bridge;
+	struct bridge_link *a, *b, *c;
 	int fence = 7;
 
 	begin_able();
 	bridge = bridge_ok();
 	a = link_ok(bridge);
 	CHECK(a->fd >= 3);
-	CHECK_OK(vulkan_bridge_out(bridge, NULL, a, &fence));
+	CHECK_OK(bridge_out(bridge, NULL, a, &fence));
 	close(fence);
-	vulkan_link_put(bridge, a);
+	bridge_link_put(bridge, a);
 	b = link_ok(bridge);
 	CHECK(b != a && b->value == 1);
 	CHECK(b->fd >= 3 && b->fd != a->fd);
 	other_signals(a);
 	c = link_ok(bridge);
 	CHECK(c == a && c->value == 2 && c->user);
-	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, b));
-	CHECK_OK(vulkan_bridge_in(bridge, NULL, -1, c));
-	vulkan_link_put(bridge, b);
-	vulkan_link_put(bridge, c);
+	CHECK_OK(bridge_in(bridge, NULL, -1, b));
+	CHECK_OK(bridge_in(bridge, NULL, -1, c));
+	bridge_link_put(bridge, b);
+	bridge_link_put(bridge, c);
 	/* A hundred uses, each over before the next. */
 	for (int i = 0; i < 100; i++) {
 		a = link_ok(bridge);
-		CHECK_OK(vulkan_bridge_out(bridge, NULL, a, &fence));
+		CHECK_OK(bridge_out(bridge, NULL, a, &fence));
 		close(fence);
 		other_signals(a);
-		vulkan_link_put(bridge, a);
+		bridge_link_put(bridge, a);
 	}
 	CHECK_EQ(fake->made[FAKE_SEMAPHORE], 3 + 2 + 2);
 	/* b's fd was not taken: it goes with the link. */
@@ -690,8 +690,8 @@ TEST(links_are_used_again_when_reached)
 
 TEST(abandoned)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *link;
+	struct bridge *bridge;
+	struct bridge_link *link;
 	struct pair pair;
 
 	begin_able();
@@ -700,19 +700,19 @@ TEST(abandoned)
 	link = link_ok(bridge);
 	fake->failing = "vkQueueSubmit";
 	fake->result = VK_ERROR_DEVICE_LOST;
-	CHECK_ERR(vulkan_bridge_in(bridge, pair.buffer, -1, link), -EIO);
+	CHECK_ERR(bridge_in(bridge, pair.buffer, -1, link), -EIO);
 	CHECK_SAYS("vkQueueSubmit");
 	fake->failing = NULL;
 	CHECK_EQ(value_of(link), 0);
 	fake->signals = 0;
-	vulkan_link_abandon(bridge, link);
+	bridge_link_abandon(bridge, link);
 	CHECK_EQ(fake->signals, 1);
 	CHECK_EQ(value_of(link), 1);
 	CHECK(link_ok(bridge) == link);
 	CHECK_EQ(link->value, 2);
 	/* The host's signal fails, too: the link is of use all the same. */
 	fake->failing = "vkSignalSemaphore";
-	vulkan_link_abandon(bridge, link);
+	bridge_link_abandon(bridge, link);
 	fake->failing = NULL;
 	CHECK_EQ(value_of(link), 1);
 	CHECK(link_ok(bridge) == link);
@@ -720,13 +720,13 @@ TEST(abandoned)
 #ifdef CONFIG_FAULT_INJECTION
 	/* Once only: it is tried again. */
 	fault_at(1);
-	vulkan_link_abandon(bridge, link);
+	bridge_link_abandon(bridge, link);
 	fault_at(0);
 	CHECK_EQ(value_of(link), 2);
 	CHECK(link_ok(bridge) == link);
 #endif
-	CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, -1, link));
-	vulkan_link_put(bridge, link);
+	CHECK_OK(bridge_in(bridge, pair.buffer, -1, link));
+	bridge_link_put(bridge, link);
 	pair_destroy(&pair);
 	CHECK_EQ(close_bridge(bridge), 1);
 	end();
@@ -737,7 +737,7 @@ static void *free_links(void *arg)
 	struct call *c = arg;
 	unsigned int n = 0;
 
-	vulkan_links_free(c->bridge, forget_link, &n);
+	bridge_links_free(c->bridge, forget_link, &n);
 	c->ret = n;
 	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
 	return NULL;
@@ -746,8 +746,8 @@ static void *free_links(void *arg)
 /* Whether Vulkan is to wait for it, too, or the other API alone knows. */
 static void check_links_wait(bool submitted)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *link;
+	struct bridge *bridge;
+	struct bridge_link *link;
 	pthread_t thread;
 	uint64_t *value;
 	struct call c;
@@ -757,9 +757,9 @@ static void check_links_wait(bool submitted)
 	bridge = bridge_ok();
 	link = link_ok(bridge);
 	if (submitted)
-		CHECK_OK(vulkan_bridge_out(bridge, NULL, link, &fence));
+		CHECK_OK(bridge_out(bridge, NULL, link, &fence));
 	value = timeline(link);
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 	fake->look = look_for_waits;
 	waiting = finished = false;
 	c = (struct call){ .bridge = bridge };
@@ -771,7 +771,7 @@ static void check_links_wait(bool submitted)
 	CHECK_EQ(fence_signalled(fence), 1);
 	if (fence != -1)
 		close(fence);
-	vulkan_bridge_close(bridge);
+	bridge_close(bridge);
 	end();
 }
 
@@ -788,18 +788,18 @@ TEST(links_wait_for_their_values)
 /* Their values have been reached, or nobody can say. */
 TEST(links_of_a_lost_device)
 {
-	struct vulkan_link *link, *other;
-	struct vulkan_bridge *bridge;
+	struct bridge_link *link, *other;
+	struct bridge *bridge;
 
 	begin_able();
 	bridge = bridge_ok();
 	link = link_ok(bridge);
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 	fake->failing = "vkGetSemaphoreCounterValue";
 	fake->result = VK_ERROR_DEVICE_LOST;
 	other = link_ok(bridge);
 	CHECK(other != link);
-	vulkan_link_put(bridge, other);
+	bridge_link_put(bridge, other);
 	fake->failing = "vkWaitSemaphores";
 	CHECK_EQ(close_bridge(bridge), 2);
 	fake->failing = NULL;
@@ -811,7 +811,7 @@ TEST(links_of_a_lost_device)
 
 TEST(memory_is_on_the_device)
 {
-	struct vulkan_bridge *bridge;
+	struct bridge *bridge;
 	struct pair pair;
 
 	begin_able();
@@ -844,7 +844,7 @@ TEST(dedicated)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct vulkan_bridge *bridge;
+		struct bridge *bridge;
 		struct pair pair;
 
 		begin_able();
@@ -875,13 +875,13 @@ static bool signalled(int fence)
 /* All of it, once; 0 or the first that failed. */
 static int walk(void)
 {
-	struct vulkan_bridge *bridge = NULL;
-	struct vulkan_bridge_caps caps;
-	struct vulkan_link *link;
+	struct bridge *bridge = NULL;
+	struct bridge_caps caps;
+	struct bridge_link *link;
 	int fence = pending_fence(), out = -1, ret;
 	struct pair pair;
 
-	ret = vulkan_bridge_open(uuid, &bridge, &caps);
+	ret = bridge_open(uuid, &bridge, &caps);
 	if (ret) {
 		close(fence);
 		return ret;
@@ -890,25 +890,25 @@ static int walk(void)
 	if (ret)
 		goto close;
 	fill(pair.ours, 5);
-	ret = vulkan_link_get(bridge, &link);
+	ret = bridge_link_get(bridge, &link);
 	if (ret)
 		goto destroy;
-	ret = vulkan_bridge_in(bridge, pair.buffer, fence, link);
+	ret = bridge_in(bridge, pair.buffer, fence, link);
 	signal_fence(fence);
 	fake->run();
 	if (ret) {
-		vulkan_link_abandon(bridge, link);
+		bridge_link_abandon(bridge, link);
 		goto destroy;
 	}
 	CHECK_EQ(value_of(link), 1);
 	CHECK(filled(pair.theirs, 5));
-	vulkan_link_put(bridge, link);
-	ret = vulkan_link_get(bridge, &link);
+	bridge_link_put(bridge, link);
+	ret = bridge_link_get(bridge, &link);
 	if (ret)
 		goto destroy;
 	fill(pair.theirs, 6);
 	other_signals(link); /* it may wait for that */
-	ret = vulkan_bridge_out(bridge, pair.buffer, link, &out);
+	ret = bridge_out(bridge, pair.buffer, link, &out);
 	if (!ret) {
 		fake->run();
 		CHECK(filled(pair.ours, 6));
@@ -917,7 +917,7 @@ static int walk(void)
 	CHECK(!ret || (out == -1 && !fake->pending));
 	if (out != -1)
 		close(out);
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 destroy:
 	pair_destroy(&pair);
 close:
@@ -973,8 +973,8 @@ TEST(every_failure)
 /* Of the two exports the trial's is an answer, the others' are failures. */
 TEST(no_fence_comes_out)
 {
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *link, *other = NULL;
+	struct bridge *bridge;
+	struct bridge_link *link, *other = NULL;
 	int fence = 7;
 
 	begin_able();
@@ -982,15 +982,15 @@ TEST(no_fence_comes_out)
 	link = link_ok(bridge);
 	fake->failing = "vkGetSemaphoreFdKHR";
 	fake->result = VK_ERROR_TOO_MANY_OBJECTS;
-	CHECK_ERR(vulkan_link_get(bridge, &other), -EIO);
+	CHECK_ERR(bridge_link_get(bridge, &other), -EIO);
 	CHECK(!other);
 	other_signals(link);
-	CHECK_ERR(vulkan_bridge_out(bridge, NULL, link, &fence), -EIO);
+	CHECK_ERR(bridge_out(bridge, NULL, link, &fence), -EIO);
 	CHECK_SAYS("vkGetSemaphoreFdKHR");
 	CHECK_EQ(fence, -1);
 	CHECK_EQ(fake->pending, 0);
 	fake->failing = NULL;
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 	close_bridge(bridge);
 	end();
 }
@@ -998,8 +998,8 @@ TEST(no_fence_comes_out)
 TEST(no_fence_is_standard_input)
 {
 	int kept = fcntl(0, F_DUPFD_CLOEXEC, 3), out = 7;
-	struct vulkan_bridge *bridge;
-	struct vulkan_link *link;
+	struct bridge *bridge;
+	struct bridge_link *link;
 	struct pair pair;
 
 	begin_able();
@@ -1010,14 +1010,14 @@ TEST(no_fence_is_standard_input)
 	CHECK(fcntl(0, F_GETFD) < 0);
 	link = link_ok(bridge);
 	CHECK(link->fd >= 3);
-	CHECK_OK(vulkan_bridge_out(bridge, NULL, link, &out));
+	CHECK_OK(bridge_out(bridge, NULL, link, &out));
 	CHECK(out >= 3);
 	CHECK(fcntl(0, F_GETFD) < 0);
 	CHECK_EQ(dup2(kept, 0), 0);
 	close(kept);
 	close(out);
 	other_signals(link);
-	vulkan_link_put(bridge, link);
+	bridge_link_put(bridge, link);
 	pair_destroy(&pair);
 	close_bridge(bridge);
 	end();
@@ -1045,7 +1045,7 @@ TEST(every_call_fails_once_without_fences_out)
 #define ROUNDS 50
 
 /* Waits for a value as the other API does: it never looks at Vulkan. */
-static void wait_value(struct vulkan_link *link)
+static void wait_value(struct bridge_link *link)
 {
 	while (value_of(link) < link->value)
 		sched_yield();
@@ -1053,27 +1053,27 @@ static void wait_value(struct vulkan_link *link)
 
 static void *rounds(void *arg)
 {
-	struct vulkan_bridge *bridge = arg;
+	struct bridge *bridge = arg;
 	struct pair pair = pair_ok(bridge);
-	struct vulkan_link *link;
+	struct bridge_link *link;
 	int in = -1, out;
 
 	for (uint32_t i = 0; i < ROUNDS; i++) {
 		if (in == -1)
 			fill(pair.ours, 0);
-		REQUIRE_OK(vulkan_link_get(bridge, &link));
-		CHECK_OK(vulkan_bridge_in(bridge, pair.buffer, in, link));
+		REQUIRE_OK(bridge_link_get(bridge, &link));
+		CHECK_OK(bridge_in(bridge, pair.buffer, in, link));
 		wait_value(link);
 		CHECK(filled(pair.theirs, i));
-		vulkan_link_put(bridge, link);
+		bridge_link_put(bridge, link);
 		if (in != -1)
 			close(in);
-		REQUIRE_OK(vulkan_link_get(bridge, &link));
-		CHECK_OK(vulkan_bridge_out(bridge, pair.buffer, link, &out));
+		REQUIRE_OK(bridge_link_get(bridge, &link));
+		CHECK_OK(bridge_out(bridge, pair.buffer, link, &out));
 		CHECK_EQ(fence_signalled(out), 0);
 		fill(pair.theirs, i + 1);
 		other_signals(link);
-		vulkan_link_put(bridge, link);
+		bridge_link_put(bridge, link);
 		/* The next copy waits for this one on the device. */
 		in = out;
 	}
@@ -1084,7 +1084,7 @@ static void *rounds(void *arg)
 
 TEST(threads)
 {
-	struct vulkan_bridge *bridge;
+	struct bridge *bridge;
 	pthread_t threads[2];
 
 	begin_able();

@@ -133,7 +133,7 @@ static inline int release(struct fixture *f, uint32_t access)
 {
 	int fence = 7, ret;
 
-	ret = vulkan_backend.release(&f->vi.base, access, NULL, &fence);
+	ret = vulkan_backend.release(&f->vi.base, access, NULL, &fence, NULL);
 	CHECK_EQ(fence, -1);
 	return ret;
 }

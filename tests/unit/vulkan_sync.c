@@ -74,7 +74,7 @@ TEST(streams)
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK_OK(vulkan_backend.acquire(&f.vi.base, DLBUF_READ, other, -1));
 	CHECK(fake->queue == other);
-	CHECK_OK(vulkan_backend.release(&f.vi.base, DLBUF_READ, other, &fence));
+	CHECK_OK(vulkan_backend.release(&f.vi.base, DLBUF_READ, other, &fence, NULL));
 	CHECK_EQ(fence, -1);
 	CHECK(fake->queue == other);
 	CHECK_OK(acquire(&f, DLBUF_READ));
@@ -189,7 +189,7 @@ static int release_fence(struct fixture *f, uint32_t access)
 {
 	int fence = -1;
 
-	CHECK_OK(vulkan_backend.release(&f->vi.base, access, NULL, &fence));
+	CHECK_OK(vulkan_backend.release(&f->vi.base, access, NULL, &fence, NULL));
 	CHECK(fence >= 3 && fcntl(fence, F_GETFD) == FD_CLOEXEC);
 	return fence;
 }
@@ -405,7 +405,7 @@ TEST(every_failure_with_fences)
 		CHECK_EQ(fake->submits, cases[i].acquired ? 1 : 0);
 		if (!ret) {
 			ret = vulkan_backend.release(&f.vi.base, DLBUF_RW,
-						     NULL, &out);
+						     NULL, &out, NULL);
 			CHECK_EQ(ret, -EIO);
 			CHECK_EQ(out, -1);
 			CHECK_EQ(fake->drains, 1);
@@ -626,7 +626,7 @@ static int walk(void)
 			signal_fence(in);
 		if (!ret) {
 			ret = vulkan_backend.release(&f.vi.base, DLBUF_RW,
-						     NULL, &out);
+						     NULL, &out, NULL);
 			CHECK(!ret || (out == -1 && !fake->pending));
 		}
 		import_finish(&f, 0);

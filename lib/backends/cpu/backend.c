@@ -81,7 +81,6 @@ static int cpu_import(struct import *imp)
 		return fail(err, "cpu: mmap() of the dma-buf: %s",
 			    strerror(errno));
 	}
-	imp->path = DLBUF_PATH_DIRECT;
 	return 0;
 }
 
@@ -112,9 +111,9 @@ static int cpu_acquire(struct import *imp, uint32_t access, void *stream,
 }
 
 static int cpu_release(struct import *imp, uint32_t access, void *stream,
-		       int *fence)
+		       int *fence, int *end)
 {
-	(void)stream;
+	(void)stream, (void)end;
 	*fence = -1;
 	return cpu_sync(imp, DMA_BUF_SYNC_END | access, "END");
 }

@@ -101,6 +101,7 @@ bool cuda_is_lost(cuda_result result)
 	case CUABI_DEINITIALIZED:
 	case CUABI_ECC_UNCORRECTABLE:
 	case CUABI_NVLINK_UNCORRECTABLE:
+	case CUABI_CONTAINED:
 	case CUABI_ILLEGAL_ADDRESS:
 	case CUABI_LAUNCH_TIMEOUT:
 	case CUABI_CONTEXT_IS_DESTROYED:
@@ -111,6 +112,7 @@ bool cuda_is_lost(cuda_result result)
 	case CUABI_INVALID_ADDRESS_SPACE:
 	case CUABI_INVALID_PC:
 	case CUABI_LAUNCH_FAILED:
+	case CUABI_TENSOR_MEMORY_LEAK:
 		return true;
 	default:
 		return false;

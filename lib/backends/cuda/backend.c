@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../select.h"
 #include "cuda.h"
 
 static int attribute(const struct cuda_api *cu, int which, cuda_device gpu)
@@ -80,93 +81,14 @@ static int count_gpus(const struct cuda_api *cu, int *n)
 	return ret;
 }
 
-/* ---------------------------------------------------------------- contexts */
-
-int cuda_enter(struct cuda_device *dev, struct cuda_scope *scope)
-{
-	cuda_context current = NULL;
-	int ret;
-
-	scope->mode = CUABI_STREAM_CAPTURE_MODE_RELAXED;
-	scope->pushed = false;
-	ret = CUDA_CALL(&dev->cu, CtxGetCurrent, &current);
-	if (!ret && current != dev->context) {
-		ret = CUDA_CALL(&dev->cu, CtxPushCurrent, dev->context);
-		scope->pushed = !ret;
-	}
-	/* Fails where there is no capture to speak of, which is as good. */
-	if (!ret)
-		dev->cu.ThreadExchangeStreamCaptureMode(&scope->mode);
-	return ret;
-}
-
-void cuda_enter_to_free(struct cuda_device *dev, struct cuda_scope *scope)
-{
-	cuda_context current = NULL;
-
-	scope->mode = CUABI_STREAM_CAPTURE_MODE_RELAXED;
-	dev->cu.CtxGetCurrent(&current);
-	scope->pushed = current != dev->context &&
-			!dev->cu.CtxPushCurrent(dev->context);
-	dev->cu.ThreadExchangeStreamCaptureMode(&scope->mode);
-}
-
-void cuda_leave(struct cuda_device *dev, const struct cuda_scope *scope)
-{
-	int mode = scope->mode;
-	cuda_context popped;
-
-	dev->cu.ThreadExchangeStreamCaptureMode(&mode);
-	if (scope->pushed)
-		dev->cu.CtxPopCurrent(&popped);
-}
-
-int cuda_done(struct cuda_device *dev, cuda_result result, const char *call)
-{
-	if (cuda_is_lost(result))
-		cuda_lost(dev);
-	return cuda_check(&dev->cu, result, call);
-}
-
-int cuda_done_locked(struct cuda_device *dev, cuda_result result,
-		     const char *call)
-{
-	if (cuda_is_lost(result))
-		cuda_lost_locked(dev);
-	return cuda_check(&dev->cu, result, call);
-}
-
 /* ---------------------------------------------------------------- devices */
-
-void cuda_ref(struct cuda_device *dev)
-{
-	__atomic_fetch_add(&dev->refs, 1, __ATOMIC_RELAXED);
-}
-
-void cuda_unref(struct cuda_device *dev)
-{
-	struct cuda_scope scope;
-
-	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	cuda_enter_to_free(dev, &scope);
-	cuda_settle(dev);
-	cuda_bridge_close(dev);
-	cuda_works_free(dev);
-	cuda_flags_free(dev);
-	cuda_leave(dev, &scope);
-	if (dev->primary)
-		dev->cu.DevicePrimaryCtxRelease(dev->gpu.handle);
-	pthread_mutex_destroy(&dev->lock);
-	free(dev);
-}
 
 int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 		       cuda_context context, bool primary, uint32_t flags,
 		       struct cuda_device **out)
 {
 	struct cuda_device *dev = sys_calloc(1, sizeof(*dev));
-	struct cuda_scope scope;
+	struct queue_scope scope;
 	int ret;
 
 	if (!dev) {
@@ -178,82 +100,28 @@ int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 	dev->gpu = *gpu;
 	dev->context = context;
 	dev->primary = primary;
-	dev->refs = 1;
-	dev->base.dl.device_id = gpu->ordinal;
-	snprintf(dev->base.name, sizeof(dev->base.name), "cuda:%d",
+	dev->queue.registers = gpu->registers;
+	dev->queue.registers_read_only = gpu->registers_read_only;
+	dev->queue.coherent = gpu->coherent;
+	dev->queue.believed = gpu->integrated;
+	dev->queue.base.dl.device_id = gpu->ordinal;
+	snprintf(dev->queue.base.name, sizeof(dev->queue.base.name), "cuda:%d",
 		 gpu->ordinal);
-	pthread_mutex_init(&dev->lock, NULL);
-	ret = cuda_enter(dev, &scope);
+	queue_init(&dev->queue, &cuda_ops);
+	ret = queue_enter(&dev->queue, &scope);
 	if (ret) {
-		cuda_unref(dev);
+		queue_unref(&dev->queue);
 		return ret;
 	}
-	dev->memops = cuda_has_memops(dev);
-	if (!(flags & DLBUF_DEVICE_NO_BRIDGE))
-		cuda_bridge_open(dev);
-	else
-		snprintf(dev->caps.why_not, sizeof(dev->caps.why_not),
-			 "DLBUF_DEVICE_NO_BRIDGE");
-	cuda_leave(dev, &scope);
-	dev->base.acquire_sync = dev->caps.fences_in || dev->memops ?
-				 DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS;
-	dev->base.release_sync = dev->caps.fences_out ? DLBUF_SYNC_FENCE :
-							DLBUF_SYNC_EVENT;
+	dev->queue.waits_for_words = cu->StreamWaitValue32 &&
+				     queue_try_words(&dev->queue);
+	queue_open_bridge(&dev->queue, gpu->info.uuid,
+		flags & DLBUF_DEVICE_NO_BRIDGE ? "DLBUF_DEVICE_NO_BRIDGE" :
+		gpu->timelines ? NULL :
+		"the driver shares no timeline semaphores");
+	queue_leave(&dev->queue, &scope);
 	*out = dev;
 	return 0;
-}
-
-struct selector {
-	enum { FIRST, BY_INDEX, BY_UUID, BY_NAME } by;
-	const char *text;
-	unsigned long index;
-	uint8_t uuid[16];
-};
-
-static int parse_uuid(const char *hex, uint8_t uuid[16])
-{
-	size_t n = strlen(hex);
-
-	if (n != 32 || strspn(hex, "0123456789abcdefABCDEF") != n)
-		return fail(-EINVAL, "cuda: uuid=%s is not 32 hexadecimal "
-			    "digits", hex);
-	for (size_t i = 0; i < 16; i++) {
-		char byte[3] = { hex[2 * i], hex[2 * i + 1] };
-
-		uuid[i] = strtoul(byte, NULL, 16);
-	}
-	return 0;
-}
-
-static int parse_selector(const char *text, struct selector *s)
-{
-	*s = (struct selector){ .by = FIRST, .text = text };
-	if (!strncmp(text, "uuid=", 5)) {
-		s->by = BY_UUID;
-		return parse_uuid(text + 5, s->uuid);
-	}
-	if (*text && strspn(text, "0123456789") == strlen(text)) {
-		s->by = BY_INDEX;
-		s->index = strtoul(text, NULL, 10);
-	} else if (*text) {
-		s->by = BY_NAME;
-	}
-	return 0;
-}
-
-static bool selects(const struct selector *s, const struct cuda_gpu *gpu)
-{
-	switch (s->by) {
-	case FIRST:
-		return true;
-	case BY_INDEX:
-		return (unsigned long)gpu->ordinal == s->index;
-	case BY_UUID:
-		return !memcmp(s->uuid, gpu->info.uuid, sizeof(s->uuid));
-	case BY_NAME:
-		return strcasestr(gpu->info.description, s->text);
-	}
-	return false;
 }
 
 static int select_gpu(const struct cuda_api *cu, const char *text,
@@ -262,12 +130,12 @@ static int select_gpu(const struct cuda_api *cu, const char *text,
 	struct selector s;
 	int ret, n = 0;
 
-	ret = parse_selector(text, &s);
+	ret = selector_parse("cuda", text, &s);
 	if (!ret)
 		ret = count_gpus(cu, &n);
 	for (int i = 0; !ret && i < n; i++) {
 		ret = cuda_gpu_probe(cu, i, gpu);
-		if (!ret && selects(&s, gpu))
+		if (!ret && selector_matches(&s, i, &gpu->info))
 			return 0;
 	}
 	return ret ? ret : fail(-ENODEV, "cuda: none of %d devices is '%s'", n,
@@ -307,20 +175,8 @@ static int cuda_open(const char *selector, const struct dlbuf_device_opts *opts,
 	}
 	ret = cuda_device_create(&cu, &gpu, ctx, primary, opts->flags, &dev);
 	if (!ret)
-		*out = &dev->base;
+		*out = &dev->queue.base;
 	return ret;
-}
-
-/* What waits for fences keeps the rest until it has seen these signal. */
-static void cuda_close(struct dlbuf_device *base)
-{
-	struct cuda_device *dev = to_cuda(base);
-	struct cuda_scope scope;
-
-	cuda_enter_to_free(dev, &scope);
-	cuda_waits_finish(dev);
-	cuda_leave(dev, &scope);
-	cuda_unref(dev);
 }
 
 static int cuda_each(const struct backend *backend, dlbuf_device_fn fn,
@@ -350,7 +206,7 @@ static int cuda_each(const struct backend *backend, dlbuf_device_fn fn,
 static void cuda_describe(struct dlbuf_device *dev,
 			  struct dlbuf_device_info *info)
 {
-	const struct dlbuf_device_info *known = &to_cuda(dev)->gpu.info;
+	const struct dlbuf_device_info *known = &cuda_device_of(dev)->gpu.info;
 
 	memcpy(info->description, known->description,
 	       sizeof(info->description));
@@ -364,19 +220,17 @@ const struct backend cuda_backend = {
 	.name = "cuda",
 	.type = kDLCUDA,
 	.paths = PATHS_SHARED | PATHS_COPIED,
-	.streams = true,
-	.import_size = sizeof(struct cuda_import),
+	.import_size = sizeof(struct queue_import),
 	.each = cuda_each,
 	.open = cuda_open,
-	.close = cuda_close,
+	.close = queue_close,
 	.describe = cuda_describe,
-	.import = cuda_import,
-	.unimport = cuda_unimport,
-	.check_stream = cuda_check_stream,
-	.unordered = cuda_unordered,
-	.acquire = cuda_acquire,
-	.release = cuda_release,
-	.wait = cuda_wait,
+	.import = queue_import,
+	.unimport = queue_unimport,
+	.stream = queue_stream,
+	.acquire = queue_acquire,
+	.release = queue_release,
+	.wait = queue_wait,
 	.alloc = cuda_alloc,
 	.export = cuda_export,
 };

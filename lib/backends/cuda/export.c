@@ -68,7 +68,7 @@ static int check_kind(struct cuda_device *dev, cuda_pointer p, struct range *r)
 		return fail(-EOPNOTSUPP, "cuda: managed memory has no dma-buf");
 	if (!r->host && ordinal != dev->gpu.ordinal)
 		return fail(-EINVAL, "the memory is of cuda:%d, not of %s",
-			    ordinal, dev->base.name);
+			    ordinal, dev->queue.base.name);
 	/* Drivers before 11.3 do not know the word. */
 	if (!dev->cu.PointerGetAttribute(&pool, CUABI_POINTER_MEMPOOL_HANDLE,
 					 p) && pool)
@@ -130,9 +130,9 @@ int cuda_export(struct dlbuf_device *base, const DLTensor *tensor,
 		const struct dlbuf_export_opts *opts,
 		struct dlbuf_exported *out)
 {
-	struct cuda_device *dev = to_cuda(base);
+	struct cuda_device *dev = cuda_device_of(base);
 	cuda_pointer page = sysconf(_SC_PAGESIZE), from, to;
-	struct cuda_scope scope;
+	struct queue_scope scope;
 	struct range r;
 	int ret;
 
@@ -143,7 +143,7 @@ int cuda_export(struct dlbuf_device *base, const DLTensor *tensor,
 			    base->name);
 	ret = check_exports(dev);
 	if (!ret)
-		ret = cuda_enter(dev, &scope);
+		ret = queue_enter(&dev->queue, &scope);
 	if (ret)
 		return ret;
 	ret = find_range(dev, tensor, &r);
@@ -154,51 +154,39 @@ int cuda_export(struct dlbuf_device *base, const DLTensor *tensor,
 		out->offset = r.start - from;
 		out->bytes = to - from;
 	}
-	cuda_leave(dev, &scope);
+	queue_leave(&dev->queue, &scope);
 	return ret;
 }
 
 /* ---------------------------------------------------------------- ours */
 
-static int clear(struct cuda_device *dev, struct cuda_memory *m)
+static int clear(struct cuda_device *dev, struct queue_memory *m)
 {
-	cuda_stream stream;
-	int ret;
+	void *stream;
+	int ret = cuda_ops.stream_create(&dev->queue, &stream);
 
-	ret = CUDA_DO(dev, StreamCreate, &stream, CUABI_STREAM_NON_BLOCKING);
-	if (ret)
-		return ret;
-	ret = CUDA_DO(dev, MemsetD8Async, m->pointer, 0, m->bytes, stream);
-	if (!ret) {
-		ret = CUDA_DO(dev, StreamSynchronize, stream);
-		if (ret)
-			cuda_set_unsure(dev);
-	}
-	dev->cu.StreamDestroy(stream);
-	return ret;
+	return ret ? ret : queue_finish_own(&dev->queue, stream,
+		CUDA_DO(dev, MemsetD8Async, m->data, 0, m->bytes, stream));
 }
 
-static int alloc(struct cuda_device *dev, struct cuda_memory *m, int *fd)
+static int alloc(struct cuda_device *dev, struct queue_memory *m, int *fd)
 {
-	cuda_pointer page = sysconf(_SC_PAGESIZE);
-	int ret;
+	int ret = cuda_ops.alloc(m);
 
-	ret = CUDA_DO(dev, MemAlloc, &m->pointer, m->bytes);
 	if (ret)
 		return ret;
-	if (m->pointer & (page - 1))
+	if (m->data & (sysconf(_SC_PAGESIZE) - 1))
 		return fail(-EOPNOTSUPP, "cuda: cuMemAlloc() of %llu bytes gave "
 			    "no whole pages", (unsigned long long)m->bytes);
 	ret = clear(dev, m);
-	return ret ? ret : get_handle(dev, m->pointer, m->bytes, 0, fd);
+	return ret ? ret : get_handle(dev, m->data, m->bytes, 0, fd);
 }
 
 int cuda_alloc(struct import *imp)
 {
-	struct cuda_import *ci = cuda_import_of(imp);
-	struct cuda_device *dev = to_cuda(imp->dev);
-	struct cuda_memory *m;
-	struct cuda_scope scope;
+	struct cuda_device *dev = cuda_device_of(imp->dev);
+	struct queue_scope scope;
+	struct queue_memory *m;
 	int fd, ret;
 
 	ret = check_exports(dev);
@@ -209,31 +197,25 @@ int cuda_alloc(struct import *imp)
 	if (!ret && imp->bytes > UINT64_MAX - BLOCK)
 		ret = fail(-EOVERFLOW, "the size does not fit 64 bits in blocks "
 			   "of the driver's");
+	if (!ret)
+		ret = queue_enter(&dev->queue, &scope);
 	if (ret)
 		return ret;
-	m = sys_calloc(1, sizeof(*m));
-	if (!m)
-		return fail(-ENOMEM, "no memory for an import");
-	m->dev = dev;
-	m->fd = -1;
-	pthread_mutex_init(&m->copying, NULL);
-	m->bytes = (imp->bytes + BLOCK - 1) & ~(uint64_t)(BLOCK - 1);
-	ret = cuda_enter(dev, &scope);
-	if (ret) {
-		pthread_mutex_destroy(&m->copying);
-		free(m);
-		return ret;
+	ret = queue_memory_make(&dev->queue,
+				(imp->bytes + BLOCK - 1) & ~(uint64_t)(BLOCK - 1),
+				&m);
+	if (!ret) {
+		ret = alloc(dev, m, &fd);
+		if (ret)
+			queue_memory_free(m);
 	}
-	ret = alloc(dev, m, &fd);
-	if (ret)
-		cuda_memory_free(m);
-	cuda_leave(dev, &scope);
+	queue_leave(&dev->queue, &scope);
 	if (ret)
 		return ret;
-	ci->memory = m;
+	container_of(imp, struct queue_import, base)->memory = m;
 	imp->fd = fd;
 	imp->bytes = m->bytes;
 	imp->path = DLBUF_PATH_DIRECT;
-	imp->data = (void *)(uintptr_t)m->pointer;
+	imp->data = (void *)m->data;
 	return 0;
 }

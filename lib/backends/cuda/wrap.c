@@ -47,9 +47,9 @@ int dlbuf_device_wrap_cuda(void *context, const struct dlbuf_device_opts *opts,
 					 &dev);
 	if (ret)
 		return ret;
-	device_init(&dev->base, &cuda_backend, &o);
-	log_at(DLBUF_LOG_INFO, "wrapped a CUcontext as %s", dev->base.name);
-	*out = &dev->base;
+	device_init(&dev->queue.base, &cuda_backend, &o);
+	log_at(DLBUF_LOG_INFO, "wrapped a CUcontext as %s", dev->queue.base.name);
+	*out = &dev->queue.base;
 	return 0;
 }
 
@@ -62,7 +62,7 @@ int dlbuf_cuda_get_device(struct dlbuf_device *base,
 		return fail(-EINVAL, "dev is NULL");
 	if (base->backend != &cuda_backend)
 		return fail(-EINVAL, "%s is not a CUDA device", base->name);
-	dev = to_cuda(base);
+	dev = cuda_device_of(base);
 	return INFO_PUT(cuda, (&(struct dlbuf_cuda_device){
 		.context = dev->context,
 		.ordinal = dev->gpu.ordinal,

@@ -118,6 +118,12 @@ int vulkan_device_alloc(struct vulkan_device **out)
 	return 0;
 }
 
+static int vulkan_stream(struct dlbuf_device *dev, void *queue, bool ends)
+{
+	(void)dev, (void)queue, (void)ends;
+	return 0;
+}
+
 void vulkan_device_free(struct vulkan_device *dev)
 {
 	pthread_mutex_destroy(&dev->lock);
@@ -260,7 +266,6 @@ const struct backend vulkan_backend = {
 	.name = "vulkan",
 	.type = kDLVulkan,
 	.opaque = true,
-	.streams = true,
 	.import_size = sizeof(struct vulkan_import),
 	.each = vulkan_each,
 	.open = vulkan_open,
@@ -268,6 +273,7 @@ const struct backend vulkan_backend = {
 	.describe = vulkan_describe,
 	.import = vulkan_import_buffer,
 	.unimport = vulkan_unimport_buffer,
+	.stream = vulkan_stream,
 	.acquire = vulkan_acquire,
 	.release = vulkan_release,
 	.can_detile = vulkan_can_detile,

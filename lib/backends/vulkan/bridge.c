@@ -110,7 +110,7 @@ static int shares_timelines(const struct vulkan_device *dev)
 		    "are not exportable as OPAQUE_FD", p->info.description);
 }
 
-static int shares_memory(struct vulkan_bridge *bridge)
+static int shares_memory(struct bridge *bridge)
 {
 	const struct vulkan_device *dev = bridge->dev;
 	const struct vulkan_physical *p = &dev->physical;
@@ -188,7 +188,7 @@ static int find_functions(struct vulkan_device *dev)
 		    "needs", dev->physical.info.description);
 }
 
-static pthread_mutex_t *lock_of(struct vulkan_bridge *bridge, VkQueue queue)
+static pthread_mutex_t *lock_of(struct bridge *bridge, VkQueue queue)
 {
 	return queue == bridge->out ? &bridge->out_lock : &bridge->in_lock;
 }
@@ -203,7 +203,7 @@ static void unlock_queue(void *data, VkQueue queue)
 	pthread_mutex_unlock(lock_of(data, queue));
 }
 
-static void get_queues(struct vulkan_bridge *bridge)
+static void get_queues(struct bridge *bridge)
 {
 	struct vulkan_device *dev = bridge->dev;
 	const struct vulkan_physical *p = &dev->physical;
@@ -220,7 +220,7 @@ static void get_queues(struct vulkan_bridge *bridge)
 }
 
 /* Of what it cannot the first is kept. */
-static bool can(struct vulkan_bridge_caps *caps, int ret)
+static bool can(struct bridge_caps *caps, int ret)
 {
 	if (!ret)
 		return true;
@@ -231,8 +231,8 @@ static bool can(struct vulkan_bridge_caps *caps, int ret)
 	return false;
 }
 
-static int find_caps(struct vulkan_bridge *bridge,
-		     struct vulkan_bridge_caps *caps)
+static int find_caps(struct bridge *bridge,
+		     struct bridge_caps *caps)
 {
 	struct vulkan_device *dev = bridge->dev;
 	int ret;
@@ -259,8 +259,8 @@ static void destroy_device(struct vulkan_device *dev)
 	vk->DestroyDevice(dev->handle, NULL);
 }
 
-static int open_device(struct vulkan_bridge *bridge, const uint8_t uuid[16],
-		       struct vulkan_bridge_caps *caps)
+static int open_device(struct bridge *bridge, const uint8_t uuid[16],
+		       struct bridge_caps *caps)
 {
 	struct vulkan_device *dev = bridge->dev;
 	int ret, imports;
@@ -294,9 +294,9 @@ static int open_device(struct vulkan_bridge *bridge, const uint8_t uuid[16],
 	return ret;
 }
 
-static int alloc_bridge(struct vulkan_bridge **out)
+static int alloc_bridge(struct bridge **out)
 {
-	struct vulkan_bridge *bridge = sys_calloc(1, sizeof(*bridge));
+	struct bridge *bridge = sys_calloc(1, sizeof(*bridge));
 	int ret;
 
 	if (!bridge)
@@ -312,7 +312,7 @@ static int alloc_bridge(struct vulkan_bridge **out)
 	return 0;
 }
 
-static void free_bridge(struct vulkan_bridge *bridge)
+static void free_bridge(struct bridge *bridge)
 {
 	pthread_mutex_destroy(&bridge->in_lock);
 	pthread_mutex_destroy(&bridge->out_lock);
@@ -320,13 +320,13 @@ static void free_bridge(struct vulkan_bridge *bridge)
 	free(bridge);
 }
 
-int vulkan_bridge_create(const uint8_t uuid[16], struct vulkan_bridge **out,
-			 struct vulkan_bridge_caps *caps)
+int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
+			 struct bridge_caps *caps)
 {
-	struct vulkan_bridge *bridge;
+	struct bridge *bridge;
 	int ret;
 
-	*caps = (struct vulkan_bridge_caps){ 0 };
+	*caps = (struct bridge_caps){ 0 };
 	ret = alloc_bridge(&bridge);
 	if (ret)
 		return ret;
@@ -346,24 +346,24 @@ err_free:
 	return ret;
 }
 
-int vulkan_bridge_open(const uint8_t uuid[16], struct vulkan_bridge **out,
-		       struct vulkan_bridge_caps *caps)
+int bridge_open(const uint8_t uuid[16], struct bridge **out,
+		       struct bridge_caps *caps)
 {
-	struct vulkan_bridge *bridge;
+	struct bridge *bridge;
 	int ret;
 
 	ret = vulkan_bridge_create(uuid, &bridge, caps);
 	if (ret)
 		return ret;
 	if (!caps->buffers && !caps->fences_in && !caps->fences_out) {
-		vulkan_bridge_close(bridge);
+		bridge_close(bridge);
 		return fail(-EOPNOTSUPP, "%s", caps->why_not);
 	}
 	*out = bridge;
 	return 0;
 }
 
-void vulkan_bridge_close(struct vulkan_bridge *bridge)
+void bridge_close(struct bridge *bridge)
 {
 	destroy_device(bridge->dev);
 	vulkan_instance_close(&bridge->dev->instance);

@@ -15,8 +15,8 @@ struct bound {
 	VkDeviceMemory memory;
 };
 
-struct vulkan_bridge_buffer {
-	struct vulkan_bridge *bridge;
+struct bridge_buffer {
+	struct bridge *bridge;
 	uint64_t bytes;
 	struct bound dma_buf, shared;
 	VkCommandBuffer in, out;
@@ -68,7 +68,7 @@ static int shared_type(struct vulkan_device *dev, uint32_t wanted,
 	return 0;
 }
 
-static int allocate_shared(struct vulkan_bridge *bridge, struct bound *b,
+static int allocate_shared(struct bridge *bridge, struct bound *b,
 			   uint64_t *allocated, bool *is_dedicated)
 {
 	struct vulkan_device *dev = bridge->dev;
@@ -127,7 +127,7 @@ static int export_shared(struct vulkan_device *dev, VkDeviceMemory memory,
 }
 
 /* What it has made goes with unbind(), also when it fails. */
-static int share(struct vulkan_bridge_buffer *buffer, int *fd,
+static int share(struct bridge_buffer *buffer, int *fd,
 		 uint64_t *allocated, bool *dedicated)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;
@@ -149,7 +149,7 @@ static int share(struct vulkan_bridge_buffer *buffer, int *fd,
  * Both buffers to us or from us. What is only read has nothing to flush at the
  * release.
  */
-static void hand_over(struct vulkan_bridge_buffer *buffer, VkCommandBuffer cmd,
+static void hand_over(struct bridge_buffer *buffer, VkCommandBuffer cmd,
 		      bool in, bool acquire)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;
@@ -181,7 +181,7 @@ static void hand_over(struct vulkan_bridge_buffer *buffer, VkCommandBuffer cmd,
 		0, 0, NULL, 2, barriers, 0, NULL);
 }
 
-static int record(struct vulkan_bridge_buffer *buffer, VkCommandBuffer cmd,
+static int record(struct bridge_buffer *buffer, VkCommandBuffer cmd,
 		  bool in)
 {
 	struct vulkan_api *vk = &buffer->bridge->dev->instance.vk;
@@ -206,7 +206,7 @@ static int record(struct vulkan_bridge_buffer *buffer, VkCommandBuffer cmd,
 }
 
 /* Under dev->lock, as all that touches the pool. */
-static int record_both(struct vulkan_bridge_buffer *buffer)
+static int record_both(struct bridge_buffer *buffer)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;
 	struct vulkan_api *vk = &dev->instance.vk;
@@ -236,7 +236,7 @@ static int record_both(struct vulkan_bridge_buffer *buffer)
 
 /* ---- buffers */
 
-static int fill(struct vulkan_bridge_buffer *buffer, int dma_buf, int *fd,
+static int fill(struct bridge_buffer *buffer, int dma_buf, int *fd,
 		uint64_t *allocated, bool *dedicated)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;
@@ -262,12 +262,12 @@ err:
 	return ret;
 }
 
-int vulkan_bridge_buffer_create(struct vulkan_bridge *bridge, int dma_buf,
+int bridge_buffer_create(struct bridge *bridge, int dma_buf,
 				uint64_t bytes,
-				struct vulkan_bridge_buffer **out, int *fd,
+				struct bridge_buffer **out, int *fd,
 				uint64_t *allocated, bool *dedicated)
 {
-	struct vulkan_bridge_buffer *buffer = sys_calloc(1, sizeof(*buffer));
+	struct bridge_buffer *buffer = sys_calloc(1, sizeof(*buffer));
 	uint64_t size;
 	bool alone;
 	int ret, new;
@@ -288,7 +288,7 @@ int vulkan_bridge_buffer_create(struct vulkan_bridge *bridge, int dma_buf,
 	return 0;
 }
 
-void vulkan_bridge_buffer_destroy(struct vulkan_bridge_buffer *buffer)
+void bridge_buffer_destroy(struct bridge_buffer *buffer)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;
 	VkCommandBuffer both[] = { buffer->in, buffer->out };
@@ -304,9 +304,9 @@ void vulkan_bridge_buffer_destroy(struct vulkan_bridge_buffer *buffer)
 
 /* ---- submits */
 
-int vulkan_bridge_in(struct vulkan_bridge *bridge,
-		     struct vulkan_bridge_buffer *buffer, int fence,
-		     struct vulkan_link *base)
+int bridge_in(struct bridge *bridge,
+		     struct bridge_buffer *buffer, int fence,
+		     struct bridge_link *base)
 {
 	struct vulkan_device *dev = bridge->dev;
 	struct link *link = container_of(base, struct link, base);
@@ -338,9 +338,9 @@ int vulkan_bridge_in(struct vulkan_bridge *bridge,
 	return ret;
 }
 
-int vulkan_bridge_out(struct vulkan_bridge *bridge,
-		      struct vulkan_bridge_buffer *buffer,
-		      struct vulkan_link *base, int *fence)
+int bridge_out(struct bridge *bridge,
+		      struct bridge_buffer *buffer,
+		      struct bridge_link *base, int *fence)
 {
 	struct vulkan_device *dev = bridge->dev;
 	struct link *link = container_of(base, struct link, base);

@@ -3,16 +3,16 @@
 #ifndef DLBUF_VULKAN_BRIDGE_DEVICE_H
 #define DLBUF_VULKAN_BRIDGE_DEVICE_H
 
-#include "bridge.h"
+#include "../../bridge.h"
 #include "vulkan.h"
 
 struct link {
-	struct vulkan_link base;
+	struct bridge_link base;
 	VkSemaphore timeline;
 	struct link *next;
 };
 
-struct vulkan_bridge {
+struct bridge {
 	struct vulkan_device *dev; /* nothing of its base is used */
 	/*
 	 * What goes out waits for the other API and must not hold up what goes
@@ -32,11 +32,11 @@ struct vulkan_bridge {
  * of use to another API. Tests play that API on drivers that share nothing:
  * their links have no fd.
  */
-int vulkan_bridge_create(const uint8_t uuid[16], struct vulkan_bridge **out,
-			 struct vulkan_bridge_caps *caps);
+int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
+			 struct bridge_caps *caps);
 
 /* Tries whether a timeline's value makes a fence. 0, or why not. */
-int vulkan_bridge_try_out(struct vulkan_bridge *bridge);
+int vulkan_bridge_try_out(struct bridge *bridge);
 
 /* A timeline at 0; shared: one that can be exported as an OPAQUE_FD. */
 int vulkan_timeline_create(struct vulkan_device *dev, bool shared,
@@ -55,7 +55,7 @@ struct vulkan_submit {
 	uint64_t wait_value, signal_value;
 };
 
-int vulkan_bridge_submit(struct vulkan_bridge *bridge, struct vulkan_job *job,
+int vulkan_bridge_submit(struct bridge *bridge, struct vulkan_job *job,
 			 VkQueue queue, const struct vulkan_submit *s);
 
 #endif /* DLBUF_VULKAN_BRIDGE_DEVICE_H */

@@ -62,7 +62,7 @@ int vulkan_timeline_wait(struct vulkan_device *dev, VkSemaphore timeline,
 			   &info, UINT64_MAX);
 }
 
-int vulkan_bridge_submit(struct vulkan_bridge *bridge, struct vulkan_job *job,
+int vulkan_bridge_submit(struct bridge *bridge, struct vulkan_job *job,
 			 VkQueue queue, const struct vulkan_submit *s)
 {
 	VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
@@ -90,7 +90,7 @@ int vulkan_bridge_submit(struct vulkan_bridge *bridge, struct vulkan_job *job,
 
 /* ---- links */
 
-static int link_create(struct vulkan_bridge *bridge, struct link **out)
+static int link_create(struct bridge *bridge, struct link **out)
 {
 	struct vulkan_device *dev = bridge->dev;
 	struct link *link = sys_calloc(1, sizeof(*link));
@@ -128,7 +128,7 @@ static bool reached(struct vulkan_device *dev, const struct link *link)
 	       VK_SUCCESS && value >= link->base.value;
 }
 
-static struct link *find_idle(struct vulkan_bridge *bridge)
+static struct link *find_idle(struct bridge *bridge)
 {
 	struct link **p = &bridge->idle, *link;
 
@@ -141,7 +141,7 @@ static struct link *find_idle(struct vulkan_bridge *bridge)
 	return link;
 }
 
-int vulkan_link_get(struct vulkan_bridge *bridge, struct vulkan_link **out)
+int bridge_link_get(struct bridge *bridge, struct bridge_link **out)
 {
 	struct link *link = find_idle(bridge);
 	int ret;
@@ -156,7 +156,7 @@ int vulkan_link_get(struct vulkan_bridge *bridge, struct vulkan_link **out)
 	return 0;
 }
 
-void vulkan_link_put(struct vulkan_bridge *bridge, struct vulkan_link *base)
+void bridge_link_put(struct bridge *bridge, struct bridge_link *base)
 {
 	struct link *link = container_of(base, struct link, base);
 
@@ -166,7 +166,7 @@ void vulkan_link_put(struct vulkan_bridge *bridge, struct vulkan_link *base)
 	pthread_mutex_unlock(&bridge->dev->lock);
 }
 
-void vulkan_link_abandon(struct vulkan_bridge *bridge, struct vulkan_link *base)
+void bridge_link_abandon(struct bridge *bridge, struct bridge_link *base)
 {
 	struct link *link = container_of(base, struct link, base);
 
@@ -176,10 +176,10 @@ void vulkan_link_abandon(struct vulkan_bridge *bridge, struct vulkan_link *base)
 		/* The next use is of this value again. */
 		base->value--;
 	}
-	vulkan_link_put(bridge, base);
+	bridge_link_put(bridge, base);
 }
 
-void vulkan_links_abandon(struct vulkan_bridge *bridge)
+void bridge_links_abandon(struct bridge *bridge)
 {
 	struct vulkan_device *dev = bridge->dev;
 
@@ -193,8 +193,8 @@ void vulkan_links_abandon(struct vulkan_bridge *bridge)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-void vulkan_links_free(struct vulkan_bridge *bridge,
-		       void (*fn)(struct vulkan_link *link, void *data),
+void bridge_links_free(struct bridge *bridge,
+		       void (*fn)(struct bridge_link *link, void *data),
 		       void *data)
 {
 	struct vulkan_device *dev = bridge->dev;
@@ -338,7 +338,7 @@ static int check_fence(struct trial *t, int fence)
 	return ret;
 }
 
-static int try_out(struct vulkan_bridge *bridge, struct trial *t,
+static int try_out(struct bridge *bridge, struct trial *t,
 		   struct vulkan_job *job)
 {
 	struct vulkan_device *dev = bridge->dev;
@@ -366,7 +366,7 @@ static int try_out(struct vulkan_bridge *bridge, struct trial *t,
 	return ret;
 }
 
-static int try_once(struct vulkan_bridge *bridge, bool *helped)
+static int try_once(struct bridge *bridge, bool *helped)
 {
 	struct vulkan_device *dev = bridge->dev;
 	struct trial t = { .dev = dev };
@@ -387,7 +387,7 @@ static int try_once(struct vulkan_bridge *bridge, bool *helped)
 	return ret;
 }
 
-int vulkan_bridge_try_out(struct vulkan_bridge *bridge)
+int vulkan_bridge_try_out(struct bridge *bridge)
 {
 	const struct vulkan_physical *p = &bridge->dev->physical;
 	bool helped = false;

@@ -196,7 +196,6 @@ int vulkan_import_buffer(struct import *imp)
 	vi->buffer.size = imp->bytes;
 	vi->buffer.device = dev->handle;
 	imp->data = &vi->buffer;
-	imp->path = DLBUF_PATH_DIRECT;
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "../../dl.h"
+#include "../../select.h"
 #include "vulkan.h"
 
 static int loader_version(struct vulkan_instance *inst)
@@ -385,62 +386,6 @@ int vulkan_physical_probe(const struct vulkan_instance *inst,
 	return ret ? ret : vulkan_physical_find_queue(inst, p);
 }
 
-struct selector {
-	enum { FIRST, BY_INDEX, BY_UUID, BY_NAME } by;
-	const char *text;
-	unsigned long index;
-	uint8_t uuid[VK_UUID_SIZE];
-};
-
-static int parse_uuid(const char *hex, uint8_t *uuid)
-{
-	size_t n = strlen(hex);
-
-	if (n != 2 * VK_UUID_SIZE ||
-	    strspn(hex, "0123456789abcdefABCDEF") != n)
-		return fail(-EINVAL, "vulkan: uuid=%s is not 32 hexadecimal "
-			    "digits", hex);
-	for (size_t i = 0; i < VK_UUID_SIZE; i++) {
-		char byte[3] = { hex[2 * i], hex[2 * i + 1] };
-
-		uuid[i] = strtoul(byte, NULL, 16);
-	}
-	return 0;
-}
-
-static int parse_selector(const char *text, struct selector *s)
-{
-	*s = (struct selector){ .by = FIRST, .text = text };
-	if (!*text)
-		return 0;
-	if (!strncmp(text, "uuid=", 5)) {
-		s->by = BY_UUID;
-		return parse_uuid(text + 5, s->uuid);
-	}
-	if (strspn(text, "0123456789") == strlen(text)) {
-		s->by = BY_INDEX;
-		s->index = strtoul(text, NULL, 10);
-		return 0;
-	}
-	s->by = BY_NAME;
-	return 0;
-}
-
-static bool selects(const struct selector *s, const struct vulkan_physical *p)
-{
-	switch (s->by) {
-	case FIRST:
-		return true;
-	case BY_INDEX:
-		return p->index == s->index;
-	case BY_UUID:
-		return !memcmp(s->uuid, p->info.uuid, sizeof(s->uuid));
-	case BY_NAME:
-		return strcasestr(p->info.description, s->text);
-	}
-	return false;
-}
-
 int vulkan_physical_select(const struct vulkan_instance *inst,
 			   const char *selector, struct vulkan_physical *p)
 {
@@ -450,18 +395,18 @@ int vulkan_physical_select(const struct vulkan_instance *inst,
 	int ret, first = 0;
 	uint32_t n;
 
-	ret = parse_selector(selector, &s);
+	ret = selector_parse("vulkan", selector, &s);
 	if (!ret)
 		ret = vulkan_physical_list(inst, list, &n);
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < n; i++) {
 		*p = (struct vulkan_physical){ .handle = list[i], .index = i };
-		if (s.by == BY_INDEX && i != s.index)
+		if (s.by == SELECT_INDEX && i != s.index)
 			continue;
 		ret = vulkan_physical_probe(inst, p);
 		/* A device that broke may have been the one that was meant. */
-		if (!selects(&s, p) && (!ret || ret == -EOPNOTSUPP))
+		if (!selector_matches(&s, i, &p->info) && (!ret || ret == -EOPNOTSUPP))
 			continue;
 		if (!ret)
 			return 0;

@@ -200,7 +200,7 @@ int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 }
 
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
-		   int *fence)
+		   int *fence, int *end)
 {
 	struct vulkan_device *dev = vulkan_device(imp->dev);
 	struct vulkan_import *vi = vulkan_import(imp);
@@ -209,6 +209,7 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 	struct vulkan_job *job = NULL;
 	int ret;
 
+	(void)end;
 	*fence = -1;
 	/* They are there, unless the access began without a submit of ours. */
 	ret = get_barriers(dev, vi, access, &barriers);

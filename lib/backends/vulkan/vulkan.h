@@ -191,7 +191,7 @@ void vulkan_unimport_buffer(struct import *imp);
 int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 		   int fence);
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
-		   int *fence);
+		   int *fence, int *end);
 
 /*
  * A memory type of those wanted that the dma-buf, borrowed, can be imported

@@ -7,16 +7,16 @@
  * Everything here may be called from any thread. Errors are as for the device:
  * -ENODEV, -EOPNOTSUPP, -ENOMEM, -EIO, with a sentence.
  */
-#ifndef DLBUF_VULKAN_BRIDGE_H
-#define DLBUF_VULKAN_BRIDGE_H
+#ifndef DLBUF_LIB_BRIDGE_H
+#define DLBUF_LIB_BRIDGE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct vulkan_bridge;
+struct bridge;
 
 /* What a bridge can do; asked of the driver when it is opened. */
-struct vulkan_bridge_caps {
+struct bridge_caps {
 	bool buffers;		/* dma-bufs in, memory out as OPAQUE_FD */
 	bool fences_in;		/* a sync_file to a timeline's value */
 	bool fences_out;	/* a timeline's value to a sync_file */
@@ -28,11 +28,11 @@ struct vulkan_bridge_caps {
  * and a queue of its own. *out is new. -ENODEV: no Vulkan, or no device of that
  * UUID; -EOPNOTSUPP: it can do none of the three.
  */
-int vulkan_bridge_open(const uint8_t uuid[16], struct vulkan_bridge **out,
-		       struct vulkan_bridge_caps *caps);
+int bridge_open(const uint8_t uuid[16], struct bridge **out,
+		       struct bridge_caps *caps);
 
 /* Its links and buffers are gone already, and with them what was under way. */
-void vulkan_bridge_close(struct vulkan_bridge *bridge);
+void bridge_close(struct bridge *bridge);
 
 /*
  * A timeline semaphore that both sides know. One use of it is one value: the
@@ -42,7 +42,7 @@ void vulkan_bridge_close(struct vulkan_bridge *bridge);
  * because values of a timeline have to be signalled in order, and several
  * streams may be under way at once.
  */
-struct vulkan_link {
+struct bridge_link {
 	uint64_t value;		/* of this use */
 	/*
 	 * Of a new link the semaphore as an OPAQUE_FD, which the caller takes
@@ -54,38 +54,38 @@ struct vulkan_link {
 };
 
 /* A link for one use, whose value is one more than the last. */
-int vulkan_link_get(struct vulkan_bridge *bridge, struct vulkan_link **out);
+int bridge_link_get(struct bridge *bridge, struct bridge_link **out);
 
 /*
  * Gives a link back after both sides were told to signal and to wait. It is
  * handed out again when its value has been reached.
  */
-void vulkan_link_put(struct vulkan_bridge *bridge, struct vulkan_link *link);
+void bridge_link_put(struct bridge *bridge, struct bridge_link *link);
 
 /*
  * Gives a link back whose value nobody will signal: signals it from the host,
  * so that no waiter is left behind.
  */
-void vulkan_link_abandon(struct vulkan_bridge *bridge,
-			 struct vulkan_link *link);
+void bridge_link_abandon(struct bridge *bridge,
+			 struct bridge_link *link);
 
 /*
  * The other API signals nothing any more: what it was to signal of links that
  * were given back is signalled from the host.
  */
-void vulkan_links_abandon(struct vulkan_bridge *bridge);
+void bridge_links_abandon(struct bridge *bridge);
 
 /*
  * Destroys all links after their values were reached, waiting for those; calls
  * fn for each first, for its user part. At the end, after the buffers and
  * before the close.
  */
-void vulkan_links_free(struct vulkan_bridge *bridge,
-		       void (*fn)(struct vulkan_link *link, void *data),
+void bridge_links_free(struct bridge *bridge,
+		       void (*fn)(struct bridge_link *link, void *data),
 		       void *data);
 
 /* A dma-buf, and memory of as many bytes that the other API can share. */
-struct vulkan_bridge_buffer;
+struct bridge_buffer;
 
 /*
  * Imports a dma-buf, borrowed (the driver is given a duplicate), and allocates
@@ -94,13 +94,13 @@ struct vulkan_bridge_buffer;
  * the importing API has to be told), dedicated says whether it is a dedicated
  * allocation.
  */
-int vulkan_bridge_buffer_create(struct vulkan_bridge *bridge, int dma_buf,
+int bridge_buffer_create(struct bridge *bridge, int dma_buf,
 				uint64_t bytes,
-				struct vulkan_bridge_buffer **out, int *fd,
+				struct bridge_buffer **out, int *fd,
 				uint64_t *allocated, bool *dedicated);
 
 /* Waits for its copies. */
-void vulkan_bridge_buffer_destroy(struct vulkan_bridge_buffer *buffer);
+void bridge_buffer_destroy(struct bridge_buffer *buffer);
 
 /*
  * Submits: after fence (a sync_file, borrowed; -1: at once), copy the dma-buf
@@ -110,9 +110,9 @@ void vulkan_bridge_buffer_destroy(struct vulkan_bridge_buffer *buffer);
  * value. Does not block. On failure nothing was submitted and the value will
  * not be signalled. Without caps.fences_in fence has to be -1.
  */
-int vulkan_bridge_in(struct vulkan_bridge *bridge,
-		     struct vulkan_bridge_buffer *buffer, int fence,
-		     struct vulkan_link *link);
+int bridge_in(struct bridge *bridge,
+		     struct bridge_buffer *buffer, int fence,
+		     struct bridge_link *link);
 
 /*
  * Submits: after link's value, which the other API has been told to signal,
@@ -121,8 +121,8 @@ int vulkan_bridge_in(struct vulkan_bridge *bridge,
  * Does not block where caps.fences_out; else waits for the end (and *fence is
  * -1). On failure nothing is under way.
  */
-int vulkan_bridge_out(struct vulkan_bridge *bridge,
-		      struct vulkan_bridge_buffer *buffer,
-		      struct vulkan_link *link, int *fence);
+int bridge_out(struct bridge *bridge,
+		      struct bridge_buffer *buffer,
+		      struct bridge_link *link, int *fence);
 
-#endif /* DLBUF_VULKAN_BRIDGE_H */
+#endif /* DLBUF_LIB_BRIDGE_H */

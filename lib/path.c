@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+/* How a device imports: the best path that serves, or each one's reason. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend.h"
+#include "internal.h"
+#include "path.h"
+
+/* Without "cuda: ": the name of the device stands before all reasons. */
+static const char *reason(const struct backend *backend)
+{
+	const char *said = dlbuf_last_error();
+	size_t n = strlen(backend->name);
+
+	if (!strncmp(said, backend->name, n) && !strncmp(said + n, ": ", 2))
+		said += n + 2;
+	return said;
+}
+
+static int none_serves(const struct import *imp, const char *said, int err)
+{
+	const char *more = imp->paths & PATHS_COPIED ? "" :
+			   "; DLBUF_IMPORT_MAY_COPY would allow a copy";
+
+	if (err != -ENOMEM && err != -EMFILE && err != -ENFILE)
+		err = -EOPNOTSUPP;
+	/* The backend has given the reason of a single one. */
+	if (!(imp->paths & (imp->paths - 1)))
+		return err;
+	return fail(err, "%s has no path to this dma-buf:%s%s", imp->dev->name,
+		    said, more);
+}
+
+int path_import(struct import *imp)
+{
+	const struct backend *backend = imp->dev->backend;
+	int ret = -EOPNOTSUPP, err = 0;
+	char said[400] = "";
+	size_t n = 0;
+
+	imp->path = DLBUF_PATH_DIRECT;
+	if (!backend->paths)
+		return backend->import(imp);
+	for (int path = DLBUF_PATH_DIRECT; path <= DLBUF_PATH_COPY; path++) {
+		if (!(PATH_BIT(path) & imp->paths))
+			continue;
+		imp->path = path;
+		ret = backend->import(imp);
+		if (!ret || ret == -ENODEV)
+			break;
+		if (!err || err == -EOPNOTSUPP || err == -EIO)
+			err = ret;
+		if (n < sizeof(said))
+			n += snprintf(said + n, sizeof(said) - n, "%s %s: %s",
+				      n ? ";" : "", dlbuf_path_name(path),
+				      reason(backend));
+	}
+	if (ret)
+		return ret == -ENODEV ? ret : none_serves(imp, said, err);
+	if (err)
+		forget_failure();
+	return 0;
+}

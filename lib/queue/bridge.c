@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+/* The device's half of the bridge, see bridge.h. */
+#include <errno.h>
+
+#include "queue.h"
+
+static void free_semaphore(struct bridge_link *link, void *data)
+{
+	struct queue_device *dev = data;
+
+	if (link->user)
+		dev->ops->semaphore_destroy(dev, link->user);
+}
+
+void queue_bridge_close(struct queue_device *dev)
+{
+	if (!dev->bridge)
+		return;
+	/* One that was under way when the others were. */
+	if (dev->lost)
+		bridge_links_abandon(dev->bridge);
+	bridge_links_free(dev->bridge, free_semaphore, dev);
+	bridge_close(dev->bridge);
+}
+
+/* A link with the device's semaphore of it. */
+static int link_get(struct queue_device *dev, struct bridge_link **out)
+{
+	struct bridge_link *link;
+	int ret;
+
+	ret = bridge_link_get(dev->bridge, &link);
+	if (ret)
+		return ret;
+	if (!link->user) {
+		ret = dev->ops->semaphore_import(dev, link->fd, &link->user);
+		if (ret) {
+			link->user = NULL;
+			bridge_link_abandon(dev->bridge, link);
+			return ret;
+		}
+		link->fd = -1;
+	}
+	*out = link;
+	return 0;
+}
+
+int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
+		    void *stream, int fence)
+{
+	struct bridge_link *link;
+	struct queue_work *work;
+	int ret;
+
+	/* The semaphore stays until the stream has waited, as a word does. */
+	ret = queue_work_get(dev, &work);
+	if (ret)
+		return ret;
+	ret = link_get(dev, &link);
+	if (ret)
+		goto err_work;
+	ret = bridge_in(dev->bridge, buffer, fence, link);
+	if (ret) {
+		bridge_link_abandon(dev->bridge, link);
+		goto err_work;
+	}
+	link->theirs = false;
+	ret = dev->ops->semaphore_wait(dev, stream, link->user, link->value);
+	bridge_link_put(dev->bridge, link);
+	if (!ret)
+		return queue_wait_begin(dev, work, stream);
+err_work:
+	queue_work_put(dev, work);
+	return ret;
+}
+
+int queue_bridge_out(struct queue_device *dev, struct bridge_buffer *buffer,
+		     void *stream, int *fence)
+{
+	struct bridge_link *link;
+	int ret;
+
+	ret = link_get(dev, &link);
+	if (ret)
+		return ret;
+	link->theirs = true;
+	ret = dev->ops->semaphore_signal(dev, stream, link->user, link->value);
+	if (ret) {
+		bridge_link_abandon(dev->bridge, link);
+		return ret;
+	}
+	ret = bridge_out(dev->bridge, buffer, link, fence);
+	bridge_link_put(dev->bridge, link);
+	return ret;
+}
+
+int queue_bridge_import(struct queue_memory *m, int dma_buf)
+{
+	struct queue_device *dev = m->dev;
+	uint64_t allocated;
+	bool dedicated;
+	int fd, ret;
+
+	if (!dev->caps.buffers)
+		return fail(-EOPNOTSUPP, "%s", dev->caps.why_not);
+	ret = bridge_buffer_create(dev->bridge, dma_buf, m->bytes, &m->buffer,
+				   &fd, &allocated, &dedicated);
+	if (ret) {
+		m->buffer = NULL;
+		return ret;
+	}
+	ret = dev->ops->import_shared(m, fd, allocated, dedicated);
+	if (ret && !m->handle)
+		close(fd);
+	return ret;
+}

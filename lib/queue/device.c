@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+/* What a device with queues is made of, and how long it lives. */
+#include <stdio.h>
+
+#include "queue.h"
+
+void queue_init(struct queue_device *dev, const struct queue_ops *ops)
+{
+	dev->ops = ops;
+	dev->refs = 1;
+	pthread_mutex_init(&dev->lock, NULL);
+}
+
+void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
+		       const char *why_not)
+{
+	if (why_not || bridge_open(uuid, &dev->bridge, &dev->caps)) {
+		dev->bridge = NULL;
+		dev->caps = (struct bridge_caps){ 0 };
+		snprintf(dev->caps.why_not, sizeof(dev->caps.why_not), "%s",
+			 why_not ? why_not : dlbuf_last_error());
+		forget_failure();
+	}
+	dev->base.acquire_sync = dev->takes_fences || dev->caps.fences_in ||
+				 dev->waits_for_words ? DLBUF_SYNC_FENCE :
+							DLBUF_SYNC_BLOCKS;
+	dev->base.release_sync = dev->gives_fences || dev->caps.fences_out ?
+				 DLBUF_SYNC_FENCE : DLBUF_SYNC_EVENT;
+}
+
+int queue_enter(struct queue_device *dev, struct queue_scope *scope)
+{
+	return dev->ops->enter ? dev->ops->enter(dev, scope, false) : 0;
+}
+
+void queue_enter_to_free(struct queue_device *dev, struct queue_scope *scope)
+{
+	if (dev->ops->enter)
+		dev->ops->enter(dev, scope, true);
+}
+
+void queue_leave(struct queue_device *dev, const struct queue_scope *scope)
+{
+	if (dev->ops->leave)
+		dev->ops->leave(dev, scope);
+}
+
+void queue_lost(struct queue_device *dev)
+{
+	__atomic_store_n(&dev->lost, true, __ATOMIC_RELEASE);
+	queue_works_lost(dev);
+	if (dev->bridge)
+		bridge_links_abandon(dev->bridge);
+}
+
+void queue_set_unsure(struct queue_device *dev)
+{
+	__atomic_store_n(&dev->unsure, true, __ATOMIC_RELEASE);
+}
+
+int queue_finish_own(struct queue_device *dev, void *stream, int ret)
+{
+	if (!ret) {
+		ret = dev->ops->finish(dev, stream);
+		if (ret)
+			queue_set_unsure(dev);
+	}
+	dev->ops->stream_destroy(dev, stream);
+	return ret;
+}
+
+void queue_ref(struct queue_device *dev)
+{
+	__atomic_fetch_add(&dev->refs, 1, __ATOMIC_RELAXED);
+}
+
+void queue_unref(struct queue_device *dev)
+{
+	struct queue_scope scope;
+
+	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	queue_enter_to_free(dev, &scope);
+	if (dev->unsure)
+		dev->ops->finish_all(dev);
+	queue_bridge_close(dev);
+	queue_works_free(dev);
+	queue_words_free(dev);
+	queue_leave(dev, &scope);
+	pthread_mutex_destroy(&dev->lock);
+	dev->ops->destroy(dev);
+}
+
+/* The words are freed when the streams have looked at them. */
+static bool close_later(struct event_call *call)
+{
+	struct queue_device *dev = container_of(call, struct queue_device,
+						closing);
+	struct queue_scope scope;
+	bool none;
+
+	queue_enter_to_free(dev, &scope);
+	none = queue_waits_reap(dev, UINT64_MAX);
+	queue_leave(dev, &scope);
+	if (none)
+		queue_unref(dev);
+	return none;
+}
+
+void queue_close(struct dlbuf_device *base)
+{
+	struct queue_device *dev = queue_device_of(base);
+	struct queue_scope scope;
+
+	queue_enter_to_free(dev, &scope);
+	if (!queue_waits_reap(dev, UINT64_MAX)) {
+		if (!event_promise()) {
+			queue_leave(dev, &scope);
+			dev->closing.fn = close_later;
+			event_post(&dev->closing);
+			return;
+		}
+		forget_failure();
+	}
+	queue_work_finish(dev, &dev->waits);
+	queue_leave(dev, &scope);
+	queue_unref(dev);
+}

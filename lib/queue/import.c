@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+/* A dma-buf as the device's memory: the steps of each path. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../path.h"
+#include "queue.h"
+
+int queue_memory_make(struct queue_device *dev, uint64_t bytes,
+		      struct queue_memory **out)
+{
+	struct queue_memory *m = sys_calloc(1, sizeof(*m));
+
+	if (!m)
+		return fail(-ENOMEM, "no memory for an import");
+	m->dev = dev;
+	m->bytes = bytes;
+	m->fd = -1;
+	pthread_mutex_init(&m->copying, NULL);
+	*out = m;
+	return 0;
+}
+
+void queue_memory_free(struct queue_memory *m)
+{
+	struct queue_device *dev = m->dev;
+
+	if (__atomic_exchange_n(&dev->unsure, false, __ATOMIC_ACQ_REL))
+		dev->ops->finish_all(dev);
+	if (m->copy_done)
+		dev->ops->event_destroy(dev, m->copy_done);
+	dev->ops->free(m);
+	if (m->staging)
+		dev->ops->free_host(dev, m->staging);
+	if (m->map)
+		munmap(m->map, m->bytes);
+	if (m->buffer)
+		bridge_buffer_destroy(m->buffer);
+	if (m->fd >= 0)
+		close(m->fd);
+	pthread_mutex_destroy(&m->copying);
+	free(m);
+}
+
+static int keep_fd(struct queue_memory *m, const struct import *imp)
+{
+	m->fd = sys_dup(imp->fd);
+	return m->fd < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : 0;
+}
+
+/* ---------------------------------------------------------------- direct */
+
+/* The device's bytes in m->staging, at once. */
+static int read_back(struct queue_memory *m)
+{
+	void *stream;
+	int ret = m->dev->ops->stream_create(m->dev, &stream);
+
+	return ret ? ret : queue_finish_own(m->dev, stream,
+					    m->dev->ops->copy(m, stream, true));
+}
+
+/*
+ * A driver was reported to read wrong pages of other drivers' buffers: until one
+ * import has had the CPU's bytes, each is compared. One byte all over proves
+ * nothing, and neither does what a producer writes meanwhile.
+ */
+static int compare(struct queue_memory *m, const struct import *imp)
+{
+	bool same = false;
+	void *map;
+	int ret;
+
+	if (host_map(imp, &map)) {
+		log_at(DLBUF_LOG_INFO, "%s: direct without comparison: %s",
+		       m->dev->base.name, dlbuf_last_error());
+		forget_failure();
+		return 0;
+	}
+	ret = m->dev->ops->alloc_host(m->dev, m->bytes, &m->staging, NULL);
+	for (int tries = 0; !ret && !same && tries < 3; tries++) {
+		ret = read_back(m);
+		same = !ret && !memcmp(m->staging, map, m->bytes);
+	}
+	if (!ret && !same)
+		ret = fail(-EOPNOTSUPP, "the device reads other bytes than the "
+			   "CPU does");
+	if (!ret && memcmp(map, (uint8_t *)map + 1, m->bytes - 1))
+		__atomic_store_n(&m->dev->believed, true, __ATOMIC_RELEASE);
+	if (m->staging)
+		m->dev->ops->free_host(m->dev, m->staging);
+	m->staging = NULL;
+	munmap(map, m->bytes);
+	return ret;
+}
+
+static int import_direct(struct queue_memory *m, const struct import *imp)
+{
+	struct queue_device *dev = m->dev;
+	int ret;
+
+	if (!dev->ops->import)
+		return fail(-EOPNOTSUPP, "the driver imports no dma-buf");
+	ret = keep_fd(m, imp);
+	if (!ret)
+		ret = dev->ops->import(m);
+	if (!ret && !__atomic_load_n(&dev->believed, __ATOMIC_ACQUIRE))
+		ret = compare(m, imp);
+	return ret;
+}
+
+/* ---------------------------------------------------------------- others */
+
+static int check_registers(const struct queue_device *dev, uint32_t access)
+{
+	if (!dev->registers)
+		return fail(-EOPNOTSUPP, "the device registers no host memory");
+	if (!(access & DLBUF_WRITE) && !dev->registers_read_only)
+		return fail(-EOPNOTSUPP, "the device registers no read-only "
+			    "memory");
+	return 0;
+}
+
+static int import_host(struct queue_memory *m, const struct import *imp)
+{
+	struct queue_device *dev = m->dev;
+	bool by_memfd, asked = false;
+	char said[200];
+	int ret;
+
+	ret = host_map_pages(imp, &m->map, &by_memfd);
+	if (ret)
+		return ret;
+	ret = check_registers(dev, imp->id.access);
+	if (!ret) {
+		asked = true;
+		ret = dev->ops->register_host(m, imp->id.access);
+	}
+	if (!ret)
+		return 0;
+	/* A device that walks the CPU's page tables reads what the CPU does. */
+	if (dev->coherent && !m->registered) {
+		host_prefault(imp, m->map);
+		m->data = (uintptr_t)m->map;
+		return 0;
+	}
+	if (by_memfd || !asked)
+		return ret;
+	snprintf(said, sizeof(said), "%s", dlbuf_last_error());
+	return fail(ret, "%s (of the dma-buf's mapping; the memfd behind it is "
+		    "not known)", said);
+}
+
+static int import_copy(struct queue_memory *m, const struct import *imp)
+{
+	const struct queue_ops *ops = m->dev->ops;
+	int ret;
+
+	if (!ops->call_host)
+		return fail(-EOPNOTSUPP, "its streams call no functions");
+	ret = keep_fd(m, imp);
+	if (!ret)
+		ret = host_map(imp, &m->map);
+	if (!ret)
+		ret = ops->alloc_host(m->dev, m->bytes, &m->staging, NULL);
+	return ret ? ret : ops->alloc(m);
+}
+
+static int import_by(struct queue_memory *m, const struct import *imp)
+{
+	int ret = 0;
+
+	m->copied = PATH_BIT(imp->path) & PATHS_COPIED;
+	if (m->copied)
+		ret = m->dev->ops->event_create(m->dev, &m->copy_done);
+	if (ret)
+		return ret;
+	switch (imp->path) {
+	case DLBUF_PATH_DIRECT:
+		return import_direct(m, imp);
+	case DLBUF_PATH_HOST:
+		return import_host(m, imp);
+	case DLBUF_PATH_BRIDGE:
+		return queue_bridge_import(m, imp->fd);
+	default:
+		return import_copy(m, imp);
+	}
+}
+
+int queue_import(struct import *imp)
+{
+	struct queue_import *qi = container_of(imp, struct queue_import, base);
+	struct queue_device *dev = queue_device_of(imp->dev);
+	struct queue_scope scope;
+	struct queue_memory *m;
+	int ret;
+
+	ret = queue_enter(dev, &scope);
+	if (ret)
+		return ret;
+	ret = queue_memory_make(dev, imp->bytes, &m);
+	if (!ret) {
+		ret = import_by(m, imp);
+		if (ret)
+			queue_memory_free(m);
+	}
+	queue_leave(dev, &scope);
+	if (ret)
+		return ret;
+	qi->memory = m;
+	imp->data = (void *)m->data;
+	/* See copy.c for what it cannot give. */
+	imp->release_sync = imp->path == DLBUF_PATH_COPY ? DLBUF_SYNC_EVENT :
+							   dev->base.release_sync;
+	return 0;
+}
+
+void queue_unimport(struct import *imp)
+{
+	struct queue_device *dev = queue_device_of(imp->dev);
+	struct queue_scope scope;
+
+	queue_enter_to_free(dev, &scope);
+	queue_memory_drop(queue_memory_of(imp));
+	queue_leave(dev, &scope);
+}

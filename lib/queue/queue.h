@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What devices with queues share: released work, streams that wait for fences,
+ * copies, and memory that outlives its import. A backend of such a device fills
+ * in struct queue_ops, embeds struct queue_device, and takes its imports from
+ * here.
+ *
+ * Rules. No lock is held across a call of the table. A driver may wait inside a
+ * free for whatever its streams wait for, so that nothing a stream waits for
+ * needs a call of the driver (see event.h).
+ */
+#ifndef DLBUF_QUEUE_H
+#define DLBUF_QUEUE_H
+
+#include <pthread.h>
+
+#include "../backend.h"
+#include "../bridge.h"
+#include "../event.h"
+#include "../internal.h"
+#include "../sys.h"
+
+struct queue_device;
+struct queue_memory;
+struct queue_work;
+
+/* What enter() has changed, for leave(). */
+struct queue_scope {
+	bool entered;
+	int mode;
+};
+
+/* The work is not over; see event_query(). */
+#define QUEUE_PENDING 1
+
+/*
+ * The driver. Functions return 0 or a negative errno with a sentence. A backend
+ * that sees an error which ends the device calls queue_lost(), from any of them.
+ * What is not required and absent is NULL.
+ */
+struct queue_ops {
+	/*
+	 * Makes the device current on the thread. to_free: cannot fail, for calls
+	 * that give something back. Absent: there is nothing to do.
+	 */
+	int (*enter)(struct queue_device *dev, struct queue_scope *scope,
+		     bool to_free);
+	void (*leave)(struct queue_device *dev, const struct queue_scope *scope);
+
+	/*
+	 * The stream that a handle of the caller's means, NULL the device's
+	 * default; `ends`: for the end of an access, perhaps on another thread
+	 * than its begin. -EINVAL: another device's, or destroyed, -EBUSY: it
+	 * records and runs nothing now. Required.
+	 */
+	int (*stream)(struct queue_device *dev, void *handle, bool ends,
+		      void **stream);
+	/* A handle that stands for no order at all; NULL: none does. */
+	void *no_order;
+	/* A stream of the library's own, in order with no other. Required. */
+	int (*stream_create)(struct queue_device *dev, void **stream);
+	void (*stream_destroy)(struct queue_device *dev, void *stream);
+
+	/* Events. All but event_wait() required; absent, the library polls. */
+	int (*event_create)(struct queue_device *dev, void **event);
+	void (*event_destroy)(struct queue_device *dev, void *event);
+	int (*event_record)(struct queue_device *dev, void *event, void *stream);
+	/* 0: over, QUEUE_PENDING. */
+	int (*event_query)(struct queue_device *dev, void *event);
+	int (*event_wait)(struct queue_device *dev, void *event);
+	int (*stream_wait)(struct queue_device *dev, void *stream, void *event);
+
+	/* Waits for a stream, or for all streams of the device. Required. */
+	int (*finish)(struct queue_device *dev, void *stream);
+	int (*finish_all)(struct queue_device *dev);
+
+	/*
+	 * The stream calls fn, which makes no call of the driver, and goes on
+	 * when it has returned. Not called if the device is lost. Absent: the
+	 * library polls events for those who ask, and there is no path `copy`.
+	 */
+	int (*call_host)(struct queue_device *dev, void *stream,
+			 void (*fn)(void *data), void *data);
+
+	/*
+	 * The stream waits until the word at a device address is value or more.
+	 * Used where dev->waits_for_words. Absent: the caller waits for fences
+	 * that the stream cannot wait for otherwise.
+	 */
+	int (*wait_word)(struct queue_device *dev, void *stream, uintptr_t word,
+			 uint32_t value);
+
+	/*
+	 * The stream waits for a sync_file, borrowed; the work of the stream so
+	 * far as a new one. Used where dev->takes_fences and dev->gives_fences.
+	 * Absent: the bridge, words or events do it.
+	 */
+	int (*wait_fence)(struct queue_device *dev, void *stream, int fence);
+	int (*export_fence)(struct queue_device *dev, void *stream, int *fence);
+
+	/*
+	 * Memory. Each sets m->data, what tensors have as their data, and what
+	 * free() needs, which undoes all of them, also after they have failed.
+	 * import(): the dma-buf m->fd, which stays open until after free().
+	 * Absent: no path `direct`.
+	 * register_host(): m->map, for path `host`. Used where dev->registers,
+	 * and of what is read-only where dev->registers_read_only.
+	 * alloc(): m->bytes of the device. Absent: no path `copy`.
+	 * import_shared(): m->bytes that the bridge has allocated, by an
+	 * OPAQUE_FD, which is taken on success. Absent: no bridge.
+	 */
+	int (*import)(struct queue_memory *m);
+	int (*register_host)(struct queue_memory *m, uint32_t access);
+	int (*alloc)(struct queue_memory *m);
+	int (*import_shared)(struct queue_memory *m, int fd, uint64_t allocated,
+			     bool dedicated);
+	void (*free)(struct queue_memory *m);
+
+	/* Pinned memory of the host, and its device address if that is asked. */
+	int (*alloc_host)(struct queue_device *dev, size_t bytes, void **host,
+			  uintptr_t *address);
+	void (*free_host)(struct queue_device *dev, void *host);
+
+	/* Copies all of m->data to m->staging (out), or back, on a stream. */
+	int (*copy)(struct queue_memory *m, void *stream, bool out);
+
+	/*
+	 * Timeline semaphores of the bridge; fd is taken on success. Absent, all
+	 * of them: no bridge.
+	 */
+	int (*semaphore_import)(struct queue_device *dev, int fd, void **semaphore);
+	void (*semaphore_destroy)(struct queue_device *dev, void *semaphore);
+	int (*semaphore_signal)(struct queue_device *dev, void *stream,
+				void *semaphore, uint64_t value);
+	int (*semaphore_wait)(struct queue_device *dev, void *stream,
+			      void *semaphore, uint64_t value);
+
+	/* Frees the device, of which nothing is left. Required. */
+	void (*destroy)(struct queue_device *dev);
+};
+
+/*
+ * A word of pinned memory for which a stream waits until it is `value` or more.
+ * It only grows, so that it can be used again while a stream has yet to look.
+ */
+struct queue_word {
+	struct queue_device *dev;
+	uint32_t *host;
+	uintptr_t address;
+	uint32_t value;
+	struct queue_word *next;	/* of those that are free */
+};
+
+/* A device. A backend embeds it as the first member of its own struct. */
+struct queue_device {
+	struct dlbuf_device base;
+	const struct queue_ops *ops;
+	/* Filled in by the backend. */
+	bool waits_for_words;
+	bool takes_fences, gives_fences;
+	bool registers, registers_read_only;	/* host memory */
+	bool coherent;		/* reads host memory through the CPU's tables */
+	bool believed;		/* atomic; bytes of `direct` need no comparison */
+
+	struct bridge *bridge;	/* or NULL */
+	struct bridge_caps caps;
+	unsigned int refs;	/* atomic; see queue_ref() */
+	bool lost;		/* atomic; see queue_lost() */
+	bool unsure;		/* atomic; see queue_set_unsure() */
+	struct event_call closing, polling;
+
+	pthread_mutex_t lock;	/* of what follows, and of lists of work */
+	struct queue_word *free_words;
+	struct queue_page *pages;	/* of words */
+	struct queue_work *free_works, *all_works;
+	struct queue_work *waits;	/* of streams, for words and semaphores */
+	uint64_t nwaits;	/* so far */
+	unsigned int npolled;	/* works for which the library polls */
+};
+
+/*
+ * The memory of an import and what uses it. In an allocation of its own, because
+ * the import may go before the work on it is over.
+ */
+struct queue_memory {
+	struct queue_device *dev;
+	uint64_t bytes;
+	int fd;			/* the dma-buf, a duplicate, or -1 */
+	void *map;		/* of the dma-buf, or of the memfd behind it */
+	void *staging;		/* pinned, of path copy */
+	struct bridge_buffer *buffer;	/* of path bridge */
+	/* The backend's. */
+	uintptr_t data;
+	void *handle;
+	bool registered, allocated;
+
+	bool copied;		/* by path bridge or copy: and then ... */
+	void *copy_done;	/* the event of the last copy in */
+	pthread_mutex_t copying; /* in: until the stream has been told to */
+	/* Under dev->lock. */
+	struct queue_work *works;
+	unsigned int open;	/* accesses of a copy that have begun */
+	/* When the import is gone. */
+	struct event_call leftover;
+	uint64_t last_wait;	/* of the device, when it went */
+};
+
+struct queue_import {
+	struct import base;
+	struct queue_memory *memory;
+};
+
+static inline struct queue_device *queue_device_of(struct dlbuf_device *dev)
+{
+	return container_of(dev, struct queue_device, base);
+}
+
+static inline struct queue_memory *queue_memory_of(struct import *imp)
+{
+	return container_of(imp, struct queue_import, base)->memory;
+}
+
+/* ---------------------------------------------------------------- device.c */
+
+/* One reference; the caller's until queue_close(). */
+void queue_init(struct queue_device *dev, const struct queue_ops *ops);
+
+/*
+ * Opens the bridge to the Vulkan device of that UUID, NULL: none, for the reason
+ * in caps.why_not; and says in base what the device does about fences.
+ */
+void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
+		       const char *why_not);
+
+/* backend->close(). What streams have yet to look at keeps the device. */
+void queue_close(struct dlbuf_device *dev);
+
+void queue_ref(struct queue_device *dev);
+void queue_unref(struct queue_device *dev);
+
+int queue_enter(struct queue_device *dev, struct queue_scope *scope);
+void queue_enter_to_free(struct queue_device *dev, struct queue_scope *scope);
+void queue_leave(struct queue_device *dev, const struct queue_scope *scope);
+
+/*
+ * The device is gone: nothing that it was to call will be called, so whoever
+ * waits for that is told.
+ */
+void queue_lost(struct queue_device *dev);
+
+/*
+ * Something may be on a stream that no event knows of, because a call has
+ * failed: who frees next waits for all streams.
+ */
+void queue_set_unsure(struct queue_device *dev);
+
+/* ---------------------------------------------------------------- import.c */
+
+/* backend->import(), by imp->path, and unimport(). */
+int queue_import(struct import *imp);
+void queue_unimport(struct import *imp);
+
+/* The work of a stream of the library's own is over. -EIO, and so on. */
+int queue_finish_own(struct queue_device *dev, void *stream, int ret);
+
+/* Memory of nothing yet; -ENOMEM. Entered, to free it. */
+int queue_memory_make(struct queue_device *dev, uint64_t bytes,
+		      struct queue_memory **out);
+void queue_memory_free(struct queue_memory *m);
+
+/* ---------------------------------------------------------------- sync.c */
+
+int queue_stream(struct dlbuf_device *dev, void *handle, bool ends);
+int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence);
+int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
+		  int *end);
+int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns);
+
+/* ---------------------------------------------------------------- the engine's own: callers have entered */
+
+/* work.c: an event each. One reference, for queue_work_put(). */
+int queue_work_get(struct queue_device *dev, struct queue_work **out);
+void queue_work_put(struct queue_device *dev, struct queue_work *work);
+
+/*
+ * The end of an access: what the stream has been given so far. eventfd may be
+ * NULL, else *eventfd is a new one that becomes readable, or -1: it is over.
+ * Without an event this waits for the stream.
+ */
+int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
+		   int *eventfd);
+
+/*
+ * The same where nothing can be put on the stream now: once that is possible, or
+ * when all of the device's work is over.
+ */
+int queue_work_add_late(struct queue_memory *m, uint32_t access, void *handle,
+			int *eventfd);
+
+/* Gives back what is over; true: nothing is left. */
+bool queue_work_reap(struct queue_memory *m);
+bool queue_waits_reap(struct queue_device *dev, uint64_t last);
+
+/* The stream waits for all of it, or the caller does for some, or for all. */
+int queue_work_order(struct queue_memory *m, void *stream);
+int queue_work_wait(struct queue_memory *m, uint32_t access,
+		    uint64_t deadline_ns);
+void queue_work_finish(struct queue_device *dev, struct queue_work **works);
+
+/* Behind a stream's wait: the event tells that it has looked. Takes work. */
+int queue_wait_begin(struct queue_device *dev, struct queue_work *work,
+		     void *stream);
+
+void queue_works_free(struct queue_device *dev);
+void queue_works_lost(struct queue_device *dev);
+
+/* wait.c: the stream waits for a sync_file, borrowed, or -1. */
+int queue_wait_fence(struct queue_device *dev, void *stream, int fence);
+
+/* Whether wait_word() works, by doing so. */
+bool queue_try_words(struct queue_device *dev);
+void queue_words_free(struct queue_device *dev);
+
+/* copy.c: into the tensor's memory after fence, and back; see queue_bridge_out(). */
+int queue_copy_in(struct queue_memory *m, void *stream, int fence);
+int queue_copy_out(struct queue_memory *m, void *stream, int *fence);
+
+/* bridge.c: buffer NULL: the fence only. */
+int queue_bridge_import(struct queue_memory *m, int dma_buf);
+int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
+		    void *stream, int fence);
+int queue_bridge_out(struct queue_device *dev, struct bridge_buffer *buffer,
+		     void *stream, int *fence);
+void queue_bridge_close(struct queue_device *dev);
+
+/* leftover.c: takes m, and frees it when its work is over: perhaps later. */
+void queue_memory_drop(struct queue_memory *m);
+
+#endif /* DLBUF_QUEUE_H */

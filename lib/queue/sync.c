@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: MIT
+/* Accesses: which stream, what it waits for, what it leaves behind. */
+#include <errno.h>
+
+#include "queue.h"
+
+static bool is_no_order(const struct queue_device *dev, const void *handle)
+{
+	return handle && handle == dev->ops->no_order;
+}
+
+int queue_stream(struct dlbuf_device *base, void *handle, bool ends)
+{
+	struct queue_device *dev = queue_device_of(base);
+	struct queue_scope scope;
+	void *stream;
+	int ret;
+
+	if (is_no_order(dev, handle))
+		return STREAM_UNORDERED;
+	ret = queue_enter(dev, &scope);
+	if (ret)
+		return ret;
+	ret = dev->ops->stream(dev, handle, ends, &stream);
+	queue_leave(dev, &scope);
+	return ret;
+}
+
+static int acquire_on(struct queue_memory *m, void *handle, int fence)
+{
+	void *stream;
+	int ret;
+
+	ret = m->dev->ops->stream(m->dev, handle, false, &stream);
+	if (ret)
+		return ret;
+	return m->copied ? queue_copy_in(m, stream, fence) :
+			   queue_wait_fence(m->dev, stream, fence);
+}
+
+int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
+{
+	struct queue_memory *m = queue_memory_of(imp);
+	struct queue_scope scope;
+	int ret;
+
+	(void)access;
+	if (is_no_order(m->dev, handle))
+		return !m->copied ? 0 :
+		       fail(-EINVAL, "%s: a copy is made on a stream, and this "
+			    "is none", m->dev->base.name);
+	/* Nothing to say to the driver: the usual case. */
+	if (fence == -1 && !m->copied)
+		return 0;
+	ret = queue_enter(m->dev, &scope);
+	if (ret)
+		return ret;
+	ret = acquire_on(m, handle, fence);
+	queue_leave(m->dev, &scope);
+	return ret;
+}
+
+/* *fence is a sync_file, or -1. *end is the device's own event, if asked. */
+static int release_on(struct queue_memory *m, uint32_t access, void *stream,
+		      int *fence, int *end)
+{
+	struct queue_device *dev = m->dev;
+	bool writes = m->copied && access & DLBUF_WRITE;
+	bool shares = writes && m->buffer;
+	int out = -1, ret = 0, ended;
+
+	if (writes)
+		ret = queue_copy_out(m, stream, &out);
+	/* After the bridge's own copy -1 is complete. */
+	if (!ret && fence && !shares)
+		ret = dev->gives_fences ?
+		      dev->ops->export_fence(dev, stream, &out) :
+		      queue_bridge_out(dev, NULL, stream, &out);
+	/* The bridge's copy is behind the stream: its fence is the end. */
+	if (ret || (shares && out != -1))
+		end = NULL;
+	/* Also after a failure: then it is waited for. */
+	ended = queue_work_add(m, access, stream, end);
+	if (ret) {
+		dev->ops->finish(dev, stream);
+		return ret;
+	}
+	if (fence)
+		*fence = out;
+	else if (out != -1)
+		close(out);
+	return ended;
+}
+
+static void close_copy(struct queue_memory *m)
+{
+	if (!m->copied)
+		return;
+	pthread_mutex_lock(&m->dev->lock);
+	m->open--;
+	pthread_mutex_unlock(&m->dev->lock);
+}
+
+/* The caller has waited for his work, but not for our copy if there was none. */
+static int release_unordered(struct queue_memory *m, uint32_t access)
+{
+	struct queue_device *dev = m->dev;
+	int ret = 0;
+
+	do
+		ret = dev->ops->event_wait ?
+		      dev->ops->event_wait(dev, m->copy_done) :
+		      dev->ops->event_query(dev, m->copy_done);
+	while (ret == QUEUE_PENDING);
+	if (ret)
+		queue_set_unsure(dev);
+	return ret || !(access & DLBUF_WRITE) ? ret :
+	       fail(-EINVAL, "%s: a copy is written back on a stream, and this "
+		    "is none", dev->base.name);
+}
+
+static int release(struct queue_memory *m, uint32_t access, void *handle,
+		   int *fence, int *end)
+{
+	void *stream;
+	int ret;
+
+	if (is_no_order(m->dev, handle))
+		return release_unordered(m, access);
+	ret = m->dev->ops->stream(m->dev, handle, true, &stream);
+	if (!ret)
+		return release_on(m, access, stream, fence, end);
+	/* The core asks for a stream first: this is the end of a tensor. */
+	if (m->copied && access & DLBUF_WRITE)
+		log_at(DLBUF_LOG_ERROR, "%s: a copy is not written back: %s",
+		       m->dev->base.name, dlbuf_last_error());
+	ret = queue_work_add_late(m, access, handle, end);
+	if (!ret)
+		forget_failure();
+	return ret;
+}
+
+int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
+		  int *end)
+{
+	struct queue_memory *m = queue_memory_of(imp);
+	struct queue_scope scope;
+	int ret;
+
+	if (fence)
+		*fence = -1;
+	if (is_no_order(m->dev, handle) && !m->copied)
+		return 0;
+	/* Where the fence is an event it is the end, too. */
+	if (imp->release_sync == DLBUF_SYNC_EVENT) {
+		end = fence;
+		fence = NULL;
+	}
+	ret = queue_enter(m->dev, &scope);
+	if (!ret) {
+		ret = release(m, access, handle, fence, end);
+		queue_leave(m->dev, &scope);
+	} else {
+		queue_set_unsure(m->dev);
+	}
+	close_copy(m);
+	return ret;
+}
+
+int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
+{
+	struct queue_memory *m = queue_memory_of(imp);
+	struct queue_scope scope;
+	int ret;
+
+	ret = queue_enter(m->dev, &scope);
+	if (ret)
+		return ret;
+	ret = queue_work_wait(m, access, deadline_ns);
+	queue_leave(m->dev, &scope);
+	return ret;
+}

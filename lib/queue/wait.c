@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A stream that waits for a fence: by itself, through the bridge, else by a word
+ * of pinned memory that "dlbuf-words" sets.
+ *
+ * A stream must never be left hanging. What sets the word is the event, and once
+ * that has been added only the fence itself can hold it up; where it cannot be
+ * added the caller waits for the fence instead.
+ */
+#include <errno.h>
+
+#include "../fence.h"
+#include "queue.h"
+
+#define PAGE_BYTES 4096
+#define WORD_BYTES 64		/* each in a cache line of its own */
+#define PAGE_WORDS (PAGE_BYTES / WORD_BYTES)
+
+struct queue_page {
+	void *host;
+	struct queue_page *next;
+	struct queue_word words[PAGE_WORDS];
+};
+
+static int add_page(struct queue_device *dev)
+{
+	struct queue_page *page = sys_calloc(1, sizeof(*page));
+	uintptr_t address;
+	int ret;
+
+	if (!page)
+		return fail(-ENOMEM, "no memory for words");
+	ret = dev->ops->alloc_host(dev, PAGE_BYTES, &page->host, &address);
+	if (ret) {
+		free(page);
+		return ret;
+	}
+	pthread_mutex_lock(&dev->lock);
+	for (int i = 0; i < PAGE_WORDS; i++) {
+		struct queue_word *word = &page->words[i];
+
+		word->dev = dev;
+		word->host = (uint32_t *)((char *)page->host + i * WORD_BYTES);
+		*word->host = 0;
+		word->address = address + i * WORD_BYTES;
+		word->next = dev->free_words;
+		dev->free_words = word;
+	}
+	page->next = dev->pages;
+	dev->pages = page;
+	pthread_mutex_unlock(&dev->lock);
+	return 0;
+}
+
+static int word_get(struct queue_device *dev, struct queue_word **out)
+{
+	int ret = 0;
+
+	*out = NULL;
+	while (!ret && !*out) {
+		pthread_mutex_lock(&dev->lock);
+		*out = dev->free_words;
+		if (*out)
+			dev->free_words = (*out)->next;
+		pthread_mutex_unlock(&dev->lock);
+		if (!*out)
+			ret = add_page(dev);
+	}
+	return ret;
+}
+
+static void word_put(struct queue_word *word)
+{
+	struct queue_device *dev = word->dev;
+
+	pthread_mutex_lock(&dev->lock);
+	word->next = dev->free_words;
+	dev->free_words = word;
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* The fence has signalled, and the word is set. */
+static void word_done(void *data)
+{
+	struct queue_word *word = data;
+	struct queue_device *dev = word->dev;
+
+	word_put(word);
+	queue_unref(dev);
+}
+
+static int wait_by_word(struct queue_device *dev, void *stream, int fence)
+{
+	struct queue_work *work;
+	struct queue_word *word;
+	uintptr_t address;
+	uint32_t value;
+	int ret;
+
+	ret = queue_work_get(dev, &work);
+	if (ret)
+		return ret;
+	ret = word_get(dev, &word);
+	if (ret)
+		goto err_work;
+	/* Once there is an event, the word may be somebody else's already. */
+	value = ++word->value;
+	address = word->address;
+	queue_ref(dev);
+	if (event_add_word(fence, word->host, value, word_done, word)) {
+		log_at(DLBUF_LOG_INFO, "waiting for a fence: %s",
+		       dlbuf_last_error());
+		__atomic_store_n(word->host, value, __ATOMIC_RELEASE);
+		word_done(word);
+		ret = dlbuf_fence_wait(fence, 0);
+		goto err_work;
+	}
+	ret = dev->ops->wait_word(dev, stream, address, value);
+	if (!ret)
+		return queue_wait_begin(dev, work, stream);
+err_work:
+	queue_work_put(dev, work);
+	return ret;
+}
+
+int queue_wait_fence(struct queue_device *dev, void *stream, int fence)
+{
+	if (fence == -1)
+		return 0;
+	if (dev->takes_fences)
+		return dev->ops->wait_fence(dev, stream, fence);
+	if (dev->caps.fences_in)
+		return queue_bridge_in(dev, NULL, stream, fence);
+	if (dev->waits_for_words)
+		return wait_by_word(dev, stream, fence);
+	return dlbuf_fence_wait(fence, 0);
+}
+
+/* A word that has its value already. */
+bool queue_try_words(struct queue_device *dev)
+{
+	struct queue_word *word;
+	void *stream;
+	int ret;
+
+	ret = word_get(dev, &word);
+	if (!ret) {
+		ret = dev->ops->stream_create(dev, &stream);
+		if (!ret)
+			ret = queue_finish_own(dev, stream, dev->ops->wait_word(
+				dev, stream, word->address, 0));
+		word_put(word);
+	}
+	if (ret) {
+		log_at(DLBUF_LOG_INFO, "%s: streams do not wait for memory: %s",
+		       dev->base.name, dlbuf_last_error());
+		forget_failure();
+	}
+	return !ret;
+}
+
+void queue_words_free(struct queue_device *dev)
+{
+	struct queue_page *page;
+
+	while ((page = dev->pages)) {
+		dev->pages = page->next;
+		dev->ops->free_host(dev, page->host);
+		free(page);
+	}
+}
