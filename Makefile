@@ -279,6 +279,11 @@ $(fakes):
 $(unit) $(cts): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
+# The suite with a backend of the tests' own in the registry.
+trial := $(if $(and $(cts),$(CONFIG_BACKEND_CUDA)),$(O)/tests/trial/cts)
+$(O)/tests/trial/access.o: cflags-tests += -iquote tests/trial
+$(trial): $(patsubst %.c,$(O)/%.o,$(wildcard tests/trial/*.c)) $(cts-src:%.c=$(O)/%.o) $(test-a)
+	$(link-test)
 $(lab): $(O)/%: $(O)/%.o $(patsubst %,$(O)/tests/cts/%.o,util cpu vulkan) $(test-a)
 	$(link-test)
 # For a machine with a GPU, see docs/hardware: what they share is gpu.c.
@@ -302,7 +307,7 @@ $(bench): $(O)/%: $(O)/%.o $(lib-a)
 
 .PHONY: tests unit cts lab-tests gpu-tests benchmarks fuzz fuzz-merge
 unit: $(unit) $(so)
-cts: $(cts)
+cts: $(cts) $(trial)
 lab-tests: $(lab)
 gpu-tests: $(cts) $(gpu) $(O)/bench/cuda
 benchmarks: $(bench)

@@ -54,6 +54,8 @@ struct cts_access {
 };
 
 extern const struct cts_access cts_cpu, cts_cuda, cts_vulkan;
+/* Only in the program of tests/trial. */
+extern const struct cts_access cts_trial __attribute__((weak));
 
 /* Fails and ends the case, for what the rest of it builds on. */
 #define FATAL(...)                                                           \

@@ -19,6 +19,7 @@ static const struct cts_access *const accesses[] = {
 #ifdef CONFIG_BACKEND_VULKAN
 	&cts_vulkan,
 #endif
+	&cts_trial,
 };
 
 int main(int argc, char **argv)
@@ -34,7 +35,7 @@ int main(int argc, char **argv)
 	}
 	n = strcspn(cts_device, ":");
 	for (size_t i = 0; i < sizeof(accesses) / sizeof(accesses[0]); i++)
-		if (strlen(accesses[i]->backend) == n &&
+		if (accesses[i] && strlen(accesses[i]->backend) == n &&
 		    !strncmp(accesses[i]->backend, cts_device, n))
 			cts_access = accesses[i];
 	if (!cts_access) {
