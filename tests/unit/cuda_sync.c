@@ -337,6 +337,7 @@ TEST(the_device_is_closed_before_the_fence)
 	int fence;
 
 	begin("");
+	alarm(60);
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	fence = pending_fence();
@@ -353,7 +354,7 @@ TEST(the_device_is_closed_before_the_fence)
 }
 
 /* A fence that has signalled frees nothing that a stream has yet to look at. */
-TEST(the_stream_looks_at_its_flag_later)
+TEST(the_stream_looks_at_its_word_later)
 {
 	struct gate gate;
 	struct fixture f;
@@ -361,6 +362,7 @@ TEST(the_stream_looks_at_its_flag_later)
 	int fence;
 
 	begin("");
+	alarm(60);
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	gate_close(&gate, app.stream);
