@@ -253,7 +253,9 @@ lab-src := $(wildcard tests/lab/*.c)
 lab := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_BACKEND_VULKAN)),$(lab-src:%.c=$(O)/%))
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
-cflags-tests = -Ilib -Itests
+# TESTS_CFLAGS: the tests' own code, other than the library's.
+TESTS_CFLAGS ?=
+cflags-tests = -Ilib -Itests $(TESTS_CFLAGS)
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 
 define link-test
@@ -300,7 +302,7 @@ $(fuzz): $(O)/%: $(O)/%.o $(test-a)
 	$(Q)$(CC) -fsanitize=fuzzer -o $@ $< $(test-a) $(all-ldflags) -ldl -lpthread
 # bench/import and bench/frame count the library's allocations.
 $(O)/bench/cuda.o: cflags-bench = -Ilib
-$(O)/bench/import $(O)/bench/frame: bench-ldflags := -Wl,--wrap=calloc
+$(O)/bench/import $(O)/bench/frame: bench-ldflags := -Wl,--wrap=malloc
 $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) $(bench-ldflags) -ldl -lpthread

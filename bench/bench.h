@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/personality.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -80,51 +82,76 @@ static inline void fix_addresses(char **argv)
 		execv("/proc/self/exe", argv);
 }
 
-static inline void nothing(void *arg)
+/* The next stop of who is traced that is the beginning of a system call: which. */
+static inline long next_syscall(pid_t pid)
 {
-	(void)arg;
+	struct __ptrace_syscall_info info;
+	int status;
+
+	do {
+		if (ptrace(PTRACE_SYSCALL, pid, 0, 0) ||
+		    waitpid(pid, &status, __WALL) != pid || !WIFSTOPPED(status))
+			err(1, "ptrace");
+	} while (WSTOPSIG(status) != (SIGTRAP | 0x80) ||
+		 ptrace(PTRACE_GET_SYSCALL_INFO, pid, sizeof(info), &info) < 0 ||
+		 info.op != PTRACE_SYSCALL_INFO_ENTRY);
+	return info.entry.nr;
 }
 
-/* Stops at system calls, two a call, between two raise() in a child. */
-static inline unsigned int count_stops(void (*fn)(void *), void *arg)
+/* Counts system calls between two of a kind that nobody makes in between. */
+static inline void trace(pid_t pid, int start, int result)
 {
-	unsigned int stops = 0;
+	unsigned int n = 0;
 	int status;
+
+	if (ptrace(PTRACE_SEIZE, pid, 0, PTRACE_O_TRACESYSGOOD) ||
+	    ptrace(PTRACE_INTERRUPT, pid, 0, 0) ||
+	    waitpid(pid, &status, __WALL) != pid || write(start, "", 1) != 1)
+		err(1, "PTRACE_SEIZE");
+	while (next_syscall(pid) != SYS_getppid)
+		;
+	while (next_syscall(pid) != SYS_getppid)
+		n++;
+	if (write(result, &n, sizeof(n)) != sizeof(n) ||
+	    ptrace(PTRACE_DETACH, pid, 0, 0))
+		err(1, "PTRACE_DETACH");
+}
+
+/*
+ * The system calls of fn(arg). A child traces this process: in a child the
+ * library would not know this one's devices.
+ */
+static inline unsigned int count_syscalls(void (*fn)(void *), void *arg)
+{
+	int start[2], result[2];
+	unsigned int n;
 	pid_t pid;
+	char c;
 
 	fflush(stdout);
+	if (pipe(start) || pipe(result))
+		err(1, "pipe");
 	pid = fork();
 	if (pid < 0)
 		err(1, "fork");
 	if (!pid) {
-		if (ptrace(PTRACE_TRACEME, 0, 0, 0))
-			_exit(1);
-		raise(SIGSTOP);
-		fn(arg);
-		raise(SIGSTOP);
+		trace(getppid(), start[1], result[1]);
 		_exit(0);
 	}
-	if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-		errx(1, "the traced child did not stop");
-	ptrace(PTRACE_SETOPTIONS, pid, 0, PTRACE_O_TRACESYSGOOD);
-	for (;;) {
-		if (ptrace(PTRACE_SYSCALL, pid, 0, 0))
-			err(1, "ptrace");
-		if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
-			errx(1, "the traced child ended early");
-		if (WSTOPSIG(status) != (SIGTRAP | 0x80))
-			break;
-		stops++;
-	}
-	kill(pid, SIGKILL);
-	waitpid(pid, &status, 0);
-	return stops;
-}
-
-/* The system calls of fn(arg), without those of the two raise() around it. */
-static inline unsigned int count_syscalls(void (*fn)(void *), void *arg)
-{
-	return (count_stops(fn, arg) - count_stops(nothing, NULL)) / 2;
+	prctl(PR_SET_PTRACER, pid);
+	close(start[1]);
+	close(result[1]);
+	if (read(start[0], &c, 1) != 1)
+		errx(1, "this process cannot be traced");
+	syscall(SYS_getppid);
+	fn(arg);
+	syscall(SYS_getppid);
+	if (read(result[0], &n, sizeof(n)) != sizeof(n))
+		errx(1, "the tracer ended early");
+	waitpid(pid, NULL, 0);
+	close(start[0]);
+	close(result[0]);
+	return n;
 }
 
 #endif /* BENCH_H */

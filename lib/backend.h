@@ -18,6 +18,8 @@
 #include <dlbuf/tensor.h>
 
 #include "cache.h"
+#include "fork.h"
+#include "import.h"
 
 struct detile;
 
@@ -34,53 +36,10 @@ struct dlbuf_device {
 	enum dlbuf_sync release_sync;	/* ... and release() */
 	uint32_t copy_align;	/* of rows for detile(): bytes, a power of 2 */
 	unsigned int refs;	/* under cache.lock */
-	struct dlbuf_device *next;	/* of those that have wait(); sync.c's */
+	unsigned int generation;	/* fork_generation when it was opened */
+	struct dlbuf_device *next;	/* of the process; device.c's */
 	struct cache cache;
 };
-
-/*
- * One dma-buf, imported whole by one device; what the cache keeps and what
- * tensors share. A backend embeds it as the first member of its own struct,
- * of backend->import_size bytes.
- */
-struct import {
-	struct dlbuf_device *dev;
-	struct buffer_id id;	/* id.access: what the import allows */
-	int fd;			/* ours, a duplicate of the caller's */
-	uint32_t fd_access;	/* how it was opened; id.access or more */
-	uint32_t paths;		/* PATH_BIT()s: those that may be tried */
-	uint64_t bytes;
-
-	/* Filled in by backend->import(). */
-	enum dlbuf_path path;
-	/*
-	 * Base of the buffer: an address to which offsets are added, or with
-	 * backend->opaque a handle, and offsets go into byte_offset.
-	 */
-	void *data;
-	/* What releases of it give: the device's, unless the backend says less. */
-	enum dlbuf_sync release_sync;
-
-	/* Tensors and calls that use it: atomic, to and from 0 under cache.lock. */
-	unsigned int refs;
-	/* The cache's, under cache.lock. */
-	bool staging;		/* of ours, for copies: found by its size */
-	bool own;		/* memory that the device has allocated */
-	uint64_t used;		/* clock of the cache at the last use */
-	int last_fd;		/* the caller's number at the last import, or -1 */
-	struct import *hash_next;
-	struct import *lru_prev, *lru_next;
-};
-
-/* Sets of paths. */
-#define PATH_BIT DLBUF_PATH_BIT
-#define PATHS_SHARED \
-	(PATH_BIT(DLBUF_PATH_DIRECT) | PATH_BIT(DLBUF_PATH_HOST))
-/* Those that a backend has. */
-#define PATHS_OF(backend) \
-	((backend)->paths ? (backend)->paths : PATH_BIT(DLBUF_PATH_DIRECT))
-#define PATHS_COPIED \
-	(PATH_BIT(DLBUF_PATH_BRIDGE) | PATH_BIT(DLBUF_PATH_COPY))
 
 struct backend {
 	const char *name;
@@ -104,6 +63,13 @@ struct backend {
 	 */
 	int (*open)(const char *selector, const struct dlbuf_device_opts *opts,
 		    struct dlbuf_device **out);
+
+	/*
+	 * In a child of fork(), which has one thread: makes the locks of the
+	 * backend's statics anew, without a call to the driver. Optional, for
+	 * those that have none.
+	 */
+	void (*forked)(void);
 
 	/* Frees the device; nothing is imported any more. Required. */
 	void (*close)(struct dlbuf_device *dev);
@@ -202,11 +168,39 @@ struct backend {
 void device_init(struct dlbuf_device *dev, const struct backend *backend,
 		 const struct dlbuf_device_opts *opts);
 
+/* Whether the device was opened before the last fork(), by the parent. */
+static inline bool device_inherited(const struct dlbuf_device *dev)
+{
+	return dev->generation != fork_generation;
+}
+
+/*
+ * What every function does with a caller's device before anything else:
+ * -EINVAL for NULL, -ESTALE for the parent's.
+ */
+int device_check(const struct dlbuf_device *dev);
+
 /* Drops a reference, with the last one the device. */
 void device_unref(struct dlbuf_device *dev);
 
 /* What happens to a device without references. */
 void device_destroy(struct dlbuf_device *dev);
+
+/*
+ * The devices of the process, one after another: NULL begins and ends the walk.
+ * dev's reference is given back, the result has one.
+ */
+struct dlbuf_device *device_next(struct dlbuf_device *dev);
+
+/* How many devices of the process have wait(): work without fences. */
+unsigned int devices_unfenced(void);
+
+/*
+ * For a call that has returned ret and holds no lock: if ret is -ENOMEM, -EMFILE
+ * or -ENFILE, drops all idle imports of the process. True when that has given
+ * something back, so that the call is worth a second try; once per *tried.
+ */
+bool device_relieve(int ret, bool *tried);
 
 /* Checks a caller's options; also used by the wrap functions. */
 int device_opts_get(struct dlbuf_device_opts *ours,

@@ -2,19 +2,41 @@
 /* Dma-bufs that a device has seen before. */
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "backend.h"
 #include "cache.h"
 #include "internal.h"
 #include "layout.h"
-#include "path.h"
 #include "sys.h"
 
-void cache_init(struct cache *cache, uint32_t max_idle)
+/* An eighth of the machine's memory: less on a small one, which has less. */
+static uint64_t default_bytes(void)
 {
+	return (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) /
+	       CACHE_MEMORY_SHARE;
+}
+
+/* Each idle import holds an fd: a quarter of those the process may have. */
+static uint32_t default_count(void)
+{
+	struct rlimit fds;
+
+	if (getrlimit(RLIMIT_NOFILE, &fds) || fds.rlim_cur / 4 > CACHE_MAX_IDLE)
+		return CACHE_MAX_IDLE;
+	return fds.rlim_cur / 4;
+}
+
+void cache_init(struct cache *cache, const struct dlbuf_device_opts *opts)
+{
+	bool keeps = !(opts->flags & DLBUF_DEVICE_NO_CACHE);
+
 	*cache = (struct cache){
 		.nbuckets = CACHE_BUCKETS,
-		.max_idle = max_idle,
+		.max_idle = !keeps ? 0 : opts->cache_max_idle ?
+			    opts->cache_max_idle : default_count(),
+		.max_idle_bytes = opts->cache_max_bytes ?
+				  opts->cache_max_bytes : default_bytes(),
 	};
 	cache->buckets = cache->first_buckets;
 	pthread_mutex_init(&cache->lock, NULL);
@@ -147,98 +169,72 @@ static void table_insert(struct cache *cache, struct import *imp)
 	cache->nimports++;
 }
 
-/*
- * Takes one idle import out of the cache, or NULL: the least recently used
- * one if more than max are idle or it is stale, or of the staging buffers if
- * there are too many of those: they are large, and nobody else has them. The
- * caller destroys it after dropping the lock, because drivers take their time.
- */
-static struct import *evict_one(struct cache *cache, uint32_t max)
+static void take_out(struct cache *cache, struct import *imp)
+{
+	idle_remove(cache, imp);
+	table_remove(cache, imp);
+}
+
+static struct import *last_staging(struct cache *cache)
 {
 	struct import *imp = cache->idle_last;
 
-	if (cache->nstaging > CACHE_MAX_STAGING)
-		while (!imp->staging)
-			imp = imp->lru_prev;
-	else if (!imp || (cache->nidle <= max &&
-			  cache->clock - imp->used <= CACHE_STALE))
-		return NULL;
-	idle_remove(cache, imp);
-	table_remove(cache, imp);
-	cache->evictions++;
+	while (!imp->staging)
+		imp = imp->lru_prev;
 	return imp;
 }
 
-static void import_destroy(struct import *imp)
+/*
+ * Takes out of the cache what has to go: staging buffers where there are too
+ * many of those, which are large, then the least recently used imports until
+ * the bounds hold; of the stale ones, one. A list by lru_next, for destroy_all()
+ * without the lock, because drivers take their time.
+ */
+static struct import *evict_some(struct cache *cache, uint32_t max)
 {
-	imp->dev->backend->unimport(imp);
-	close(imp->fd);
-	free(imp);
+	struct import *gone = NULL, **end = &gone, *imp;
+
+	for (;;) {
+		imp = cache->idle_last;
+		if (!imp)
+			return gone;
+		if (cache->nstaging > CACHE_MAX_STAGING)
+			imp = last_staging(cache);
+		else if (cache->nidle <= max &&
+			 cache->idle_bytes <= cache->max_idle_bytes &&
+			 (gone || cache->clock - imp->used <= CACHE_STALE))
+			return gone;
+		take_out(cache, imp);
+		cache->evictions++;
+		imp->lru_next = NULL;
+		*end = imp;
+		end = &imp->lru_next;
+	}
 }
 
-/* Fills in what an import is of; what the backend adds comes after. */
-static int import_identify(struct import *imp, int fd,
-			   const struct buffer_id *id, uint64_t end)
+/* Most of the time there is nothing to do. */
+static inline struct import *evict(struct cache *cache, uint32_t max)
 {
-	struct buffer_id again;
-	int ret;
+	const struct import *oldest = cache->idle_last;
 
-	/*
-	 * From here on it is our own duplicate that is looked at. Another
-	 * thread of the caller may have closed and reused the number between
-	 * buffer_identify() and the duplicate: then it is another buffer, and
-	 * remembering it under the first one's identity would be fatal.
-	 */
-	ret = buffer_identify(imp->fd, &again);
-	if (ret)
-		return ret;
-	if (again.dev != id->dev || again.ino != id->ino ||
-	    again.access != imp->fd_access)
-		return fail(-EBADF, "fd %d was closed or replaced during the "
-			    "import", fd);
-	ret = buffer_size(imp->fd, fd, &imp->bytes);
-	return ret ? ret : layout_fits(end, imp->bytes);
+	if (!oldest || (cache->clock - oldest->used <= CACHE_STALE &&
+			cache->nidle <= max &&
+			cache->idle_bytes <= cache->max_idle_bytes &&
+			cache->nstaging <= CACHE_MAX_STAGING))
+		return NULL;
+	return evict_some(cache, max);
 }
 
-static int import_create(struct dlbuf_device *dev, int fd,
-			 const struct buffer_id *id, uint32_t fd_access,
-			 uint32_t paths, uint64_t end, struct import **out)
+static uint32_t destroy_all(struct import *gone)
 {
 	struct import *imp;
-	int ret;
+	uint32_t n = 0;
 
-	paths &= PATHS_OF(dev->backend);
-	if (!paths)
-		return fail(-EOPNOTSUPP, "%s imports by none of the paths that "
-			    "are wanted", dev->name);
-	imp = sys_calloc(1, dev->backend->import_size);
-	if (!imp)
-		return fail(-ENOMEM, "no memory for an import");
-	imp->dev = dev;
-	imp->id = *id;
-	imp->fd_access = fd_access;
-	imp->paths = paths;
-	imp->release_sync = dev->release_sync;
-	imp->last_fd = -1;
-	imp->refs = 1;
-	imp->fd = sys_dup(fd);
-	if (imp->fd < 0) {
-		ret = fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
-		goto err_free;
+	for (; (imp = gone); n++) {
+		gone = imp->lru_next;
+		import_destroy(imp);
 	}
-	ret = import_identify(imp, fd, id, end);
-	if (!ret)
-		ret = path_import(imp);
-	if (ret)
-		goto err_close;
-	*out = imp;
-	return 0;
-
-err_close:
-	close(imp->fd);
-err_free:
-	free(imp);
-	return ret;
+	return n;
 }
 
 /* Under the lock: one more user of imp, which may have been idle. */
@@ -294,11 +290,10 @@ static struct import *guess(struct cache *cache, int fd, uint32_t access,
 	if (imp) {
 		cache->clock++;
 		use(cache, imp);
-		old = evict_one(cache, UINT32_MAX);
+		old = evict(cache, cache->max_idle);
 	}
 	pthread_mutex_unlock(&cache->lock);
-	if (old)
-		import_destroy(old);
+	destroy_all(old);
 	if (!imp)
 		return NULL;
 	if (buffer_same_file(fd, imp->fd)) {
@@ -324,17 +319,35 @@ static struct import *find(struct cache *cache, int fd,
 	imp = table_find(cache, id, paths);
 	if (imp) {
 		use(cache, imp);
+		old = evict(cache, cache->max_idle);
 		remember(cache, imp, fd);
 		__atomic_add_fetch(&cache->hits, 1, __ATOMIC_RELAXED);
-		old = evict_one(cache, UINT32_MAX);
 	}
 	pthread_mutex_unlock(&cache->lock);
-	if (old)
-		import_destroy(old);
+	destroy_all(old);
 	return imp;
 }
 
-/* A new import into the table, or the one that another thread has put there. */
+/* Under the lock: a new import, in use. */
+static void account(struct cache *cache, struct import *imp)
+{
+	cache->live_bytes += imp->bytes;
+	imp->used = cache->clock;
+	imp->dev->refs++;
+}
+
+void cache_add(struct cache *cache, struct import *imp)
+{
+	pthread_mutex_lock(&cache->lock);
+	if (imp->staging)
+		cache->nimports++;
+	else
+		table_insert(cache, imp);
+	account(cache, imp);
+	pthread_mutex_unlock(&cache->lock);
+}
+
+/* Adds a new import, or returns the one that another thread has added. */
 static struct import *insert(struct cache *cache, struct import *imp, int fd)
 {
 	struct import *other;
@@ -346,10 +359,8 @@ static struct import *insert(struct cache *cache, struct import *imp, int fd)
 		use(cache, other);
 	} else {
 		table_insert(cache, imp);
-		cache->live_bytes += imp->bytes;
-		imp->used = cache->clock;
+		account(cache, imp);
 		imp->last_fd = fd;
-		imp->dev->refs++;
 	}
 	pthread_mutex_unlock(&cache->lock);
 	if (!other)
@@ -375,62 +386,18 @@ struct import *cache_take_staging(struct cache *cache, uint64_t bytes)
 		imp = imp->lru_next;
 	if (imp)
 		use(cache, imp);
-	old = evict_one(cache, UINT32_MAX);
+	old = evict(cache, cache->max_idle);
 	pthread_mutex_unlock(&cache->lock);
-	if (old)
-		import_destroy(old);
+	destroy_all(old);
 	return imp;
 }
 
-int cache_add_staging(struct dlbuf_device *dev, int fd, struct import **out)
+/* A request that keeps its import makes the import one that is kept. */
+static void keep(struct import *imp, uint32_t paths)
 {
-	struct cache *cache = &dev->cache;
-	struct buffer_id id;
-	struct import *imp;
-	int ret;
-
-	ret = buffer_identify(fd, &id);
-	if (!ret)
-		ret = import_create(dev, fd, &id, id.access, PATHS_SHARED, 0,
-				    &imp);
-	if (ret)
-		return ret;
-	imp->staging = true;
-	pthread_mutex_lock(&cache->lock);
-	cache->nimports++;
-	cache->live_bytes += imp->bytes;
-	imp->used = cache->clock;
-	dev->refs++;
-	pthread_mutex_unlock(&cache->lock);
-	*out = imp;
-	return 0;
-}
-
-static int not_opened_for(int fd, uint32_t access)
-{
-	uint64_t bytes;
-	/* What is no dma-buf at all is told so first. */
-	int ret = buffer_size(fd, fd, &bytes);
-
-	return ret ? ret : fail(-EACCES, "fd %d was not opened for %s", fd,
-				access & DLBUF_WRITE ? "writing" : "reading");
-}
-
-/* Who the buffer is and what the import will allow. */
-static int identify(int fd, uint32_t access, struct buffer_id *id,
-		    uint32_t *fd_access)
-{
-	int ret = buffer_identify(fd, id);
-
-	if (ret)
-		return ret;
-	*fd_access = id->access;
-	if (access & ~id->access)
-		return not_opened_for(fd, access & ~id->access);
-	/* Memory that is only written has to be mapped readable all the same. */
-	if (access == DLBUF_READ)
-		id->access = DLBUF_READ;
-	return 0;
+	if (!(paths & PATHS_BRIEF) &&
+	    __atomic_load_n(&imp->brief, __ATOMIC_RELAXED))
+		__atomic_store_n(&imp->brief, false, __ATOMIC_RELAXED);
 }
 
 int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
@@ -446,7 +413,7 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	imp = guess(cache, fd, access, paths, &counted);
 	if (imp)
 		goto found;
-	ret = identify(fd, access, &id, &fd_access);
+	ret = import_identify(fd, access, &id, &fd_access);
 	if (ret)
 		return ret;
 	imp = find(cache, fd, &id, paths, counted);
@@ -460,83 +427,32 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	log_at(DLBUF_LOG_DEBUG, "%s: imported dma-buf %llu, %llu bytes, %s",
 	       dev->name, (unsigned long long)id.ino,
 	       (unsigned long long)imp->bytes, dlbuf_path_name(imp->path));
-	*out = imp;
-	return 0;
-
 found:
 	ret = layout_fits(end, imp->bytes);
-	if (ret)
+	if (ret) {
 		cache_unref(imp);
-	else
-		*out = imp;
-	return ret;
-}
-
-int cache_try(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths)
-{
-	struct buffer_id id;
-	struct import *imp;
-	uint32_t fd_access;
-	int ret;
-
-	ret = identify(fd, access, &id, &fd_access);
-	if (!ret)
-		ret = import_create(dev, fd, &id, fd_access, paths, 0, &imp);
-	if (!ret)
-		import_destroy(imp);
-	return ret;
-}
-
-int cache_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
-{
-	struct cache *cache = &dev->cache;
-	struct import *imp = sys_calloc(1, dev->backend->import_size);
-	int ret;
-
-	if (!imp)
-		return fail(-ENOMEM, "no memory for an import");
-	imp->dev = dev;
-	imp->bytes = bytes;
-	imp->last_fd = -1;
-	imp->refs = 1;
-	imp->own = true;
-	imp->release_sync = dev->release_sync;
-	ret = dev->backend->alloc(imp);
-	if (ret)
-		goto err_free;
-	ret = buffer_identify(imp->fd, &imp->id);
-	if (ret)
-		goto err_undo;
-	imp->fd_access = imp->id.access;
-	pthread_mutex_lock(&cache->lock);
-	table_insert(cache, imp);
-	cache->live_bytes += imp->bytes;
-	imp->used = cache->clock;
-	dev->refs++;
-	pthread_mutex_unlock(&cache->lock);
+		return ret;
+	}
+	keep(imp, paths);
 	*out = imp;
 	return 0;
-
-err_undo:
-	dev->backend->unimport(imp);
-	close(imp->fd);
-err_free:
-	free(imp);
-	return ret;
 }
 
 size_t cache_find_all(struct cache *cache, const struct buffer_id *id,
-		      struct import *found[], size_t max)
+		      struct import *found[], size_t room)
 {
 	struct import *imp;
 	size_t n = 0;
 
 	pthread_mutex_lock(&cache->lock);
-	for (imp = *bucket(cache, id); imp && n < max; imp = imp->hash_next) {
+	for (imp = *bucket(cache, id); imp; imp = imp->hash_next) {
 		if (!same_buffer(&imp->id, id))
 			continue;
-		use(cache, imp);
-		found[n++] = imp;
+		if (n < room) {
+			use(cache, imp);
+			found[n] = imp;
+		}
+		n++;
 	}
 	pthread_mutex_unlock(&cache->lock);
 	return n;
@@ -564,46 +480,72 @@ void cache_unref(struct import *imp)
 {
 	struct dlbuf_device *dev = imp->dev;
 	struct cache *cache = &dev->cache;
-	struct import *old = NULL;
+	struct import *gone;
 	bool last = false;
+	int state;
 
 	if (unref_not_last(imp))
 		return;
 	pthread_mutex_lock(&cache->lock);
-	if (!__atomic_sub_fetch(&imp->refs, 1, __ATOMIC_ACQ_REL)) {
-		cache->live_bytes -= imp->bytes;
-		if (imp->own) {
-			table_remove(cache, imp);
-			old = imp;
-		} else {
-			idle_insert(cache, imp);
-			old = evict_one(cache, cache->max_idle);
-		}
-		/* The device has to live until the evicted one is gone. */
-		if (!old)
-			last = !--dev->refs;
+	if (__atomic_sub_fetch(&imp->refs, 1, __ATOMIC_ACQ_REL)) {
+		pthread_mutex_unlock(&cache->lock);
+		return;
 	}
+	cache->live_bytes -= imp->bytes;
+	idle_insert(cache, imp);
+	if (imp->own || __atomic_load_n(&imp->brief, __ATOMIC_RELAXED)) {
+		take_out(cache, imp);
+		imp->lru_next = NULL;
+		gone = imp;
+	} else {
+		gone = evict(cache, cache->max_idle);
+	}
+	/* The device has to live until the drivers are done with those. */
+	if (!gone)
+		last = !--dev->refs;
 	pthread_mutex_unlock(&cache->lock);
-	if (old) {
-		import_destroy(old);
+	if (!gone && !last)
+		return;
+	/* What follows has cancellation points, and nobody would go on with it. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (destroy_all(gone))
 		device_unref(dev);
-	} else if (last) {
+	else
 		device_destroy(dev);
-	}
+	pthread_setcancelstate(state, NULL);
 }
 
-void cache_trim(struct dlbuf_device *dev, uint32_t max_idle)
+uint32_t cache_trim(struct dlbuf_device *dev, uint32_t max_idle)
 {
 	struct cache *cache = &dev->cache;
-	struct import *imp;
+	struct import *gone;
 
-	do {
-		pthread_mutex_lock(&cache->lock);
-		imp = cache->nidle > max_idle ? evict_one(cache, max_idle) : NULL;
-		pthread_mutex_unlock(&cache->lock);
-		if (imp)
-			import_destroy(imp);
-	} while (imp);
+	pthread_mutex_lock(&cache->lock);
+	gone = cache->nidle > max_idle ? evict(cache, max_idle) : NULL;
+	pthread_mutex_unlock(&cache->lock);
+	return destroy_all(gone);
+}
+
+void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id)
+{
+	struct cache *cache = &dev->cache;
+	struct import *imp, *next, *gone = NULL;
+
+	pthread_mutex_lock(&cache->lock);
+	for (imp = *bucket(cache, id); imp; imp = next) {
+		next = imp->hash_next;
+		if (!same_buffer(&imp->id, id))
+			continue;
+		__atomic_store_n(&imp->brief, true, __ATOMIC_RELAXED);
+		if (!__atomic_load_n(&imp->refs, __ATOMIC_RELAXED)) {
+			take_out(cache, imp);
+			cache->evictions++;
+			imp->lru_next = gone;
+			gone = imp;
+		}
+	}
+	pthread_mutex_unlock(&cache->lock);
+	destroy_all(gone);
 }
 
 void cache_count_copy(struct cache *cache, uint64_t bytes)

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The import cache of one device: dma-bufs seen before, by identity.
+ * The import cache of one device: a table of imports by the dma-buf's identity,
+ * and a list of the idle ones in the order of their last use.
  *
- * An import in use is in the table only; one without a user is in the list
- * of idle ones too, until it is used again, pushed out by the bound, or not
- * used by the last CACHE_STALE imports. Its fd keeps the inode number from
- * being given to another buffer, so that equal identity is the same buffer.
+ * An import in use is in the table only. One without a user is idle: it stays
+ * until it is used again, pushed out by a bound, or not used by the last
+ * CACHE_STALE imports. A brief one, of dlbuf_recv() or dlbuf_alloc(), goes with
+ * its last user. The import's fd keeps the kernel from giving the inode number to
+ * another buffer, so that equal identity means the same buffer.
  *
- * Buffers of the library's own that frames are copied into are imports too,
- * but nobody else has them: they are not in the table, and an idle one is for
- * the next copy that fits.
+ * Staging buffers, which frames are copied into, are imports too. Only the
+ * library knows them, so they are not in the table: an idle one serves the next
+ * copy that fits.
  *
- * Before the identity comes a guess: a number that meant one import twice in
- * a row probably does again, and one system call (F_DUPFD_QUERY, Linux 6.10)
- * tells for sure. Without it, or when it says no, two say who the buffer is.
+ * Before the identity is looked at, the cache guesses: an fd number that meant
+ * one import twice in a row probably means it again, and one system call
+ * (F_DUPFD_QUERY, Linux 6.10) confirms that. Otherwise fstat() and F_GETFL
+ * identify the buffer.
  */
 #ifndef DLBUF_CACHE_H
 #define DLBUF_CACHE_H
@@ -24,10 +27,12 @@
 #include "buffer.h"
 
 struct dlbuf_device;
+struct dlbuf_device_opts;
 struct dlbuf_device_stats;
 struct import;
 
-#define CACHE_MAX_IDLE 256	/* default bound */
+#define CACHE_MAX_IDLE 256	/* the most by default; fewer with few fds */
+#define CACHE_MEMORY_SHARE 8	/* idle bytes by default: memory / this */
 #define CACHE_STALE 1024	/* imports */
 #define CACHE_MAX_STAGING 8	/* idle ones, of the bound */
 #define CACHE_BUCKETS 64	/* to begin with */
@@ -41,6 +46,7 @@ struct cache {
 	struct import *recent[CACHE_RECENT];	/* by fd number */
 	struct import *idle_first, *idle_last; /* last used first */
 	uint32_t nidle, nimports, max_idle;
+	uint64_t max_idle_bytes;
 	uint32_t nstaging;	/* idle ones */
 	uint64_t clock;		/* counts imports */
 	uint64_t hits, tensors;	/* atomic */
@@ -49,62 +55,56 @@ struct cache {
 	uint64_t live_bytes, idle_bytes;
 };
 
-void cache_init(struct cache *cache, uint32_t max_idle);
+/* opts: checked, a copy of ours. */
+void cache_init(struct cache *cache, const struct dlbuf_device_opts *opts);
 void cache_finish(struct cache *cache);
 
 /*
  * The import of the dma-buf that fd is, found or made, with one more user. fd
  * is duplicated. access: what the import shall allow, 0 for all that fd does.
- * paths: PATH_BIT()s by which it may have been made. end: bytes that the buffer
- * has to have.
- * -EBADF   not a dma-buf
- * -EACCES  fd was not opened for that
- * -ERANGE  the buffer is shorter
- * and what backend->import() says.
+ * paths: PATH_BIT()s by which it may have been made, and PATHS_BRIEF. end: bytes
+ * that the buffer has to have. Errors as import_identify() and import_create().
  */
 int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	      uint64_t end, struct import **out);
 
 /*
- * Makes an import that the cache does not keep, to see whether it can be made,
- * and undoes it.
+ * Adds an import that import_create() or import_alloc() has made. A staging
+ * buffer is not in the table.
  */
-int cache_try(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths);
+void cache_add(struct cache *cache, struct import *imp);
 
 /*
- * A new import of memory that the device allocates, of at least so many bytes,
- * with one user. It is found by its dma-buf while it is used, and not kept idle:
- * nobody else may have that memory imported.
- */
-int cache_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out);
-
-/*
- * The imports of a buffer that are there, with one more user each; at most max.
+ * The imports of a buffer, with one more user each: writes as many as fit, and
+ * returns how many there are.
  */
 size_t cache_find_all(struct cache *cache, const struct buffer_id *id,
-		      struct import *found[], size_t max);
+		      struct import *found[], size_t room);
 
 /*
- * An idle staging buffer of at least so many bytes, and not twice as many, with
- * one user; NULL where there is none. What was read from it may still be under
- * way: whoever writes to it waits for its fences.
+ * An idle staging buffer of at least so many bytes, and less than twice as many,
+ * with one user; NULL where there is none. Earlier work may still read it: who
+ * writes to it waits for that.
  */
 struct import *cache_take_staging(struct cache *cache, uint64_t bytes);
-
-/*
- * Makes a staging buffer of a new dma-buf, with one user. fd is duplicated.
- * What backend->import() says.
- */
-int cache_add_staging(struct dlbuf_device *dev, int fd, struct import **out);
 
 /* One more user of an import that has one. */
 void cache_ref(struct import *imp);
 
-/* One user less; may give the import up, and the device with it. */
+/* One user less; may undo the import, and the device with it. */
 void cache_unref(struct import *imp);
 
-/* Drops idle imports, the least recently used first, until max_idle are left. */
-void cache_trim(struct dlbuf_device *dev, uint32_t max_idle);
+/*
+ * Drops idle imports, the least recently used first, until max_idle are left.
+ * Returns how many it dropped.
+ */
+uint32_t cache_trim(struct dlbuf_device *dev, uint32_t max_idle);
+
+/*
+ * Drops the imports of a buffer: idle ones now, those in use with their last
+ * user.
+ */
+void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id);
 
 /* One frame was copied, for the statistics. */
 void cache_count_copy(struct cache *cache, uint64_t bytes);

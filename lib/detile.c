@@ -11,7 +11,8 @@
 #include "frame.h"
 #include "internal.h"
 #include "layout.h"
-#include "sync.h"
+#include "lease.h"
+#include "pending.h"
 #include "sys.h"
 #include "tensor.h"
 
@@ -85,10 +86,9 @@ static int check_plane(struct dlbuf_plane *plane, uint32_t i,
  * no help: exporters give a plane each its own, of one buffer.
  */
 static int check_planes(struct detile *d, struct dlbuf_frame *from,
-			struct sync_use *uses, uint32_t *nuses)
+			struct buffer_id ids[], struct use *uses,
+			uint32_t *nuses)
 {
-	struct buffer_id ids[DLBUF_MAX_PLANES];
-
 	*nuses = 0;
 	for (uint32_t i = 0; i < from->nplanes; i++) {
 		uint32_t j = 0;
@@ -99,8 +99,8 @@ static int check_planes(struct detile *d, struct dlbuf_frame *from,
 		while (ids[j].ino != ids[i].ino || ids[j].dev != ids[i].dev)
 			j++;
 		if (j == i)
-			uses[(*nuses)++] = (struct sync_use){
-				from->planes[i].fd, DLBUF_READ };
+			uses[(*nuses)++] = (struct use){
+				from->planes[i].fd, DLBUF_READ, &ids[i] };
 	}
 	d->one_buffer = *nuses == 1;
 	return 0;
@@ -141,8 +141,18 @@ struct staging {
 static int add_staging(int fd, void *data)
 {
 	struct staging *s = data;
+	struct buffer_id id;
+	int ret;
 
-	return cache_add_staging(s->dev, fd, &s->imp);
+	ret = buffer_identify(fd, &id);
+	if (!ret)
+		ret = import_create(s->dev, fd, &id, id.access, PATHS_SHARED, 0,
+				    &s->imp);
+	if (ret)
+		return ret;
+	s->imp->staging = true;
+	cache_add(&s->dev->cache, s->imp);
+	return 0;
 }
 
 static int get_staging(struct dlbuf_device *dev, uint64_t bytes,
@@ -179,6 +189,8 @@ static int make_tensors(struct import *imp,
 			return ret;
 		}
 		cache_ref(imp);
+		/* Nobody else has these bytes, until the tensor is shared. */
+		t->versioned.flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
 		tensors[i] = &t->versioned;
 	}
 	return 0;
@@ -188,14 +200,15 @@ static int make_tensors(struct import *imp,
  * The copy itself, after those who write the planes and those who still read
  * the buffer from the copy before. Its fence tells the next ones.
  */
-static int copy(struct detile *d, struct sync_use *uses, uint32_t n,
+static int copy(struct detile *d, struct use *uses, uint32_t n,
 		struct lease *lease)
 {
 	struct dlbuf_device *dev = d->imp->dev;
+	const struct wait plain = { .fence = -1 };
 	int fence = -1, done = -1, ret;
 
-	uses[n++] = (struct sync_use){ d->imp->fd, DLBUF_WRITE };
-	ret = sync_before(dev, uses, n, &fence);
+	uses[n++] = (struct use){ d->imp->fd, DLBUF_WRITE, &d->imp->id };
+	ret = pending_before(dev, uses, n, &plain, &fence);
 	if (ret)
 		return ret;
 	ret = dev->backend->detile(d, fence, &done);
@@ -203,10 +216,11 @@ static int copy(struct detile *d, struct sync_use *uses, uint32_t n,
 		close(fence);
 	if (ret)
 		return ret;
-	sync_after(uses, n, done);
-	lease_hold(lease, done);
-	if (done != -1)
-		close(done);
+	for (uint32_t i = 0; i < n; i++)
+		if (pending_after(uses[i].fd, uses[i].access, done))
+			log_at(DLBUF_LOG_INFO, "waited for a copy: %s",
+			       dlbuf_last_error());
+	lease_hold_take(lease, done);
 	return 0;
 }
 
@@ -218,10 +232,9 @@ static int lease_of(const struct dlbuf_frame *f, struct lease **out)
 	*out = NULL;
 	if (!f->release)
 		return 0;
-	lease = sys_calloc(1, sizeof(*lease));
+	lease = lease_create(0);
 	if (!lease)
-		return fail(-ENOMEM, "no memory for a lease");
-	lease->refs = 1;
+		return -ENOMEM;
 	lease->release = f->release;
 	lease->data = f->release_data;
 	*out = lease;
@@ -230,7 +243,7 @@ static int lease_of(const struct dlbuf_frame *f, struct lease **out)
 
 /* With a buffer for the rows, which it takes one use of for each tensor. */
 static int copy_into(struct detile *d, struct dlbuf_frame_layout *layouts,
-		     uint32_t n, struct sync_use *uses, uint32_t nuses,
+		     uint32_t n, struct use *uses, uint32_t nuses,
 		     DLManagedTensorVersioned *tensors[])
 {
 	struct lease *lease;
@@ -264,7 +277,8 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 {
 	DLManagedTensorVersioned *made[DLBUF_MAX_PLANES];
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	struct sync_use uses[DLBUF_MAX_PLANES + 1];
+	struct buffer_id ids[DLBUF_MAX_PLANES];
+	struct use uses[DLBUF_MAX_PLANES + 1];
 	struct dlbuf_frame from = *frame;
 	struct detile d = { .format = format, .from = &from };
 	uint64_t bytes;
@@ -279,7 +293,7 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 	if (!ret)
 		ret = frame_layouts(&d.to, o, layouts, &n);
 	if (!ret)
-		ret = check_planes(&d, &from, uses, &nuses);
+		ret = check_planes(&d, &from, ids, uses, &nuses);
 	if (!ret)
 		ret = dev->backend->can_detile(dev, &d);
 	if (!ret)

@@ -8,7 +8,6 @@
 #include "backend.h"
 #include "event.h"
 #include "internal.h"
-#include "sync.h"
 #include "sys.h"
 
 /*
@@ -77,20 +76,103 @@ int device_opts_get(struct dlbuf_device_opts *ours,
 	return ret;
 }
 
+/* ---------------------------------------------------------------- the list */
+
+static struct {
+	pthread_mutex_t lock;
+	struct dlbuf_device *first;
+	unsigned int unfenced;	/* atomic: devices that have wait() */
+} devices = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void list_add(struct dlbuf_device *dev)
+{
+	pthread_mutex_lock(&devices.lock);
+	dev->next = devices.first;
+	devices.first = dev;
+	__atomic_add_fetch(&devices.unfenced, !!dev->backend->wait,
+			   __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&devices.lock);
+}
+
+static void list_remove(struct dlbuf_device *dev)
+{
+	struct dlbuf_device **p = &devices.first;
+
+	pthread_mutex_lock(&devices.lock);
+	while (*p != dev)
+		p = &(*p)->next;
+	*p = dev->next;
+	__atomic_sub_fetch(&devices.unfenced, !!dev->backend->wait,
+			   __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&devices.lock);
+}
+
+void device_forked(void)
+{
+	pthread_mutex_init(&devices.lock, NULL);
+	devices.first = NULL;
+	devices.unfenced = 0;
+	for (const struct backend *const *b = backends; *b; b++)
+		if ((*b)->forked)
+			(*b)->forked();
+}
+
+unsigned int devices_unfenced(void)
+{
+	return __atomic_load_n(&devices.unfenced, __ATOMIC_ACQUIRE);
+}
+
+/* False: the device is about to be destroyed. */
+static bool ref_if_alive(struct dlbuf_device *dev)
+{
+	bool alive;
+
+	pthread_mutex_lock(&dev->cache.lock);
+	alive = dev->refs;
+	dev->refs += alive;
+	pthread_mutex_unlock(&dev->cache.lock);
+	return alive;
+}
+
+struct dlbuf_device *device_next(struct dlbuf_device *dev)
+{
+	struct dlbuf_device *next;
+
+	pthread_mutex_lock(&devices.lock);
+	next = dev ? dev->next : devices.first;
+	while (next && !ref_if_alive(next))
+		next = next->next;
+	pthread_mutex_unlock(&devices.lock);
+	if (dev)
+		device_unref(dev);
+	return next;
+}
+
+bool device_relieve(int ret, bool *tried)
+{
+	struct dlbuf_device *dev = NULL;
+	uint32_t dropped = 0;
+
+	if (*tried || (ret != -ENOMEM && ret != -EMFILE && ret != -ENFILE))
+		return false;
+	*tried = true;
+	while ((dev = device_next(dev)))
+		dropped += cache_trim(dev, 0);
+	return dropped;
+}
+
+/* ---------------------------------------------------------------- devices */
+
 void device_init(struct dlbuf_device *dev, const struct backend *backend,
 		 const struct dlbuf_device_opts *opts)
 {
-	uint32_t max_idle = opts->cache_max_idle ? opts->cache_max_idle :
-						   CACHE_MAX_IDLE;
-
 	dev->backend = backend;
 	dev->dl.device_type = backend->type;
 	dev->refs = 1;
+	dev->generation = fork_generation;
 	event_user_add();
-	cache_init(&dev->cache, opts->flags & DLBUF_DEVICE_NO_CACHE ? 0 :
-								       max_idle);
-	if (dev->backend->wait)
-		sync_add_device(dev);
+	cache_init(&dev->cache, opts);
+	list_add(dev);
 }
 
 int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
@@ -123,11 +205,20 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 	return 0;
 }
 
+int device_check(const struct dlbuf_device *dev)
+{
+	if (!dev)
+		return fail(-EINVAL, "dev is NULL");
+	if (device_inherited(dev))
+		return fail(-ESTALE, "device %s belongs to the process that "
+			    "forked this one", dev->name);
+	return 0;
+}
+
 void device_destroy(struct dlbuf_device *dev)
 {
 	/* Nobody else knows the device any more. */
-	if (dev->backend->wait)
-		sync_remove_device(dev);
+	list_remove(dev);
 	cache_trim(dev, 0);
 	cache_finish(&dev->cache);
 	dev->backend->close(dev);
@@ -147,7 +238,7 @@ void device_unref(struct dlbuf_device *dev)
 
 void dlbuf_device_close(struct dlbuf_device *dev)
 {
-	if (!dev)
+	if (!dev || device_inherited(dev))
 		return;
 	/* What becomes idle from now on goes at once. */
 	pthread_mutex_lock(&dev->cache.lock);
@@ -175,9 +266,10 @@ int dlbuf_device_get_info(struct dlbuf_device *dev,
 			  struct dlbuf_device_info *info)
 {
 	struct dlbuf_device_info out;
+	int ret = device_check(dev);
 
-	if (!dev)
-		return fail(-EINVAL, "dev is NULL");
+	if (ret)
+		return ret;
 	describe(dev, &out);
 	return INFO_PUT(info, &out, "dlbuf_device_info");
 }
@@ -232,17 +324,33 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 
 void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle)
 {
-	if (dev)
+	if (dev && !device_inherited(dev))
 		cache_trim(dev, max_idle);
+}
+
+int dlbuf_device_forget(struct dlbuf_device *dev, int fd)
+{
+	struct buffer_id id;
+	uint64_t bytes;
+	int ret = device_check(dev);
+
+	if (!ret)
+		ret = buffer_identify(fd, &id);
+	if (!ret)
+		ret = buffer_size(fd, fd, &bytes);
+	if (!ret)
+		cache_forget(dev, &id);
+	return ret;
 }
 
 int dlbuf_device_get_stats(struct dlbuf_device *dev,
 			   struct dlbuf_device_stats *stats)
 {
 	struct dlbuf_device_stats out = { 0 };
+	int ret = device_check(dev);
 
-	if (!dev)
-		return fail(-EINVAL, "dev is NULL");
+	if (ret)
+		return ret;
 	cache_get_stats(&dev->cache, &out);
 	return INFO_PUT(stats, &out, "dlbuf_device_stats");
 }

@@ -64,7 +64,7 @@ int (dlbuf_fail)(int err, const char *fmt, ...)
 
 int fail_with_errno(const char *fmt, ...)
 {
-	int err = errno > 0 ? -errno : -EIO;
+	int err = errno > 0 ? errno : EIO;
 	size_t n;
 	va_list ap;
 
@@ -72,8 +72,9 @@ int fail_with_errno(const char *fmt, ...)
 	vfail(fmt, ap);
 	va_end(ap);
 	n = strlen(sentence);
-	snprintf(sentence + n, sizeof(sentence) - n, ": %s", strerror(-err));
-	return err;
+	snprintf(sentence + n, sizeof(sentence) - n, ": %s", strerror(err));
+	/* The library's own -EAGAIN is "would block", which nobody is told here. */
+	return err == EAGAIN ? -ENOMEM : -err;
 }
 
 void forget_failure(void)
@@ -149,7 +150,7 @@ static bool all_zero(const unsigned char *p, size_t n)
 }
 
 /* No struct of ours is ever near the upper end: that is an unset size too. */
-static int check_size(size_t size, const char *type)
+int size_check(size_t size, const char *type)
 {
 	if (size >= sizeof(size) && size <= 4096)
 		return 0;
@@ -167,7 +168,7 @@ int opts_get(void *ours, size_t ours_size, const void *src, const char *type)
 		return 0;
 	}
 	memcpy(&size, src, sizeof(size));
-	ret = check_size(size, type);
+	ret = size_check(size, type);
 	if (ret)
 		return ret;
 	n = size < ours_size ? size : ours_size;
@@ -188,7 +189,7 @@ int info_put(void *dst, const void *ours, size_t ours_size, const char *type)
 	if (!dst)
 		return fail(-EINVAL, "struct %s is NULL", type);
 	memcpy(&size, dst, sizeof(size));
-	ret = check_size(size, type);
+	ret = size_check(size, type);
 	if (ret)
 		return ret;
 	n = size < ours_size ? size : ours_size;

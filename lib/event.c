@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 
 #include "event.h"
+#include "fork.h"
 #include "internal.h"
 #include "sys.h"
 
@@ -45,10 +46,8 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;	/* running, or whether that is wanted */
 	bool stop;		/* they are to end whatever is pending */
-	bool atfork;		/* the handlers are in place */
 	unsigned int users;
 	unsigned long wakeups;
-	unsigned int forks;	/* what this process is away from the first */
 	struct event *first;	/* those that have not been fired */
 	struct loop words, calls;
 } events = {
@@ -166,10 +165,10 @@ static bool fire(struct event_call *call)
 static bool run(struct event_call *call)
 {
 	struct loop *l = &events.calls;
-	unsigned int forks = events.forks;
+	unsigned int forks = fork_generation;
 	bool over = call->fn(call);
 
-	if (forks != events.forks)
+	if (forks != fork_generation)
 		return false;
 	if (over) {
 		pthread_mutex_lock(&events.lock);
@@ -298,12 +297,12 @@ static void forget_all(void)
 }
 
 /* fork() copies the lists but not the threads. */
-static void before_fork(void)
+void event_before_fork(void)
 {
 	pthread_mutex_lock(&events.lock);
 }
 
-static void after_fork_parent(void)
+void event_after_fork(void)
 {
 	pthread_mutex_unlock(&events.lock);
 }
@@ -316,15 +315,15 @@ static void forget_thread(struct loop *l)
 	l->wakes = 0;
 }
 
-/* The events are the parent's, and so are their callbacks. */
-static void after_fork_child(void)
+/* The events are the parent's, and so are their callbacks and the devices. */
+void event_forked(void)
 {
 	forget_all();
 	forget_thread(&events.words);
 	forget_thread(&events.calls);
 	events.changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	events.wakeups = 0;
-	events.forks++;
+	events.users = 0;
 	pthread_mutex_unlock(&events.lock);
 }
 
@@ -370,15 +369,9 @@ static int start_thread(struct loop *l)
 	int ret;
 
 	if (events.stop)
-		return fail(-EAGAIN, "no events any more: the library ends");
+		return fail(-EOPNOTSUPP, "no events any more: the library ends");
 	if (l->running)
 		return 0;
-	if (!events.atfork) {
-		if (fault_hit() || pthread_atfork(before_fork, after_fork_parent,
-						  after_fork_child))
-			return fail(-ENOMEM, "pthread_atfork(): no memory");
-		events.atfork = true;
-	}
 	join_ended(l);
 	ret = open_fds(l);
 	if (ret)
@@ -390,7 +383,8 @@ static int start_thread(struct loop *l)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (ret) {
 		close_fds(l);
-		return fail(-EAGAIN, "pthread_create(): %s", strerror(ret));
+		errno = ret;
+		return fail_errno("pthread_create()");
 	}
 	pthread_setname_np(l->thread, l->name);
 	l->running = true;
@@ -456,6 +450,7 @@ static int insert(struct event *e, int fd)
 	return 0;
 }
 
+/* fd is taken on success. */
 static int add(const struct event *model, int fd)
 {
 	struct event *e = sys_calloc(1, sizeof(*e));
@@ -464,36 +459,49 @@ static int add(const struct event *model, int fd)
 	if (!e)
 		return fail(-ENOMEM, "no memory for an event");
 	*e = *model;
-	e->fd = sys_dup(fd);
-	if (e->fd < 0) {
-		ret = fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
-		free(e);
-		return ret;
-	}
+	e->fd = fd;
 	lock_uncancelled(&state);
 	ret = insert(e, fd);
 	if (ret)
 		end_threads(); /* they may have been started for this */
 	unlock_uncancelled(state);
-	if (ret) {
-		close(e->fd);
+	if (ret)
 		free(e);
-	}
 	return ret;
 }
 
-int event_add(int fd, void (*fn)(void *data), void *data)
+static int add_duplicate(const struct event *model, int fd)
+{
+	int dup = sys_dup(fd), ret;
+
+	if (dup < 0)
+		return fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
+	ret = add(model, dup);
+	if (ret)
+		close(dup);
+	return ret;
+}
+
+int event_add_take(int fd, void (*fn)(void *data), void *data)
 {
 	return add(&(struct event){ .call.fn = fire, .loop = &events.calls,
 				    .fn = fn, .data = data }, fd);
 }
 
+int event_add(int fd, void (*fn)(void *data), void *data)
+{
+	return add_duplicate(&(struct event){ .call.fn = fire,
+					      .loop = &events.calls, .fn = fn,
+					      .data = data }, fd);
+}
+
 int event_add_word(int fd, uint32_t *word, uint32_t value,
 		   void (*fn)(void *data), void *data)
 {
-	return add(&(struct event){ .call.fn = fire, .loop = &events.words,
-				    .word = word, .value = value, .fn = fn,
-				    .data = data }, fd);
+	return add_duplicate(&(struct event){ .call.fn = fire,
+					      .loop = &events.words,
+					      .word = word, .value = value,
+					      .fn = fn, .data = data }, fd);
 }
 
 int event_promise(void)

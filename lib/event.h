@@ -19,11 +19,16 @@
 #include <stdint.h>
 
 /*
- * Calls fn(data) once on "dlbuf-events" when fd is readable, or a pipe to write
- * to that nobody reads any more. fd is duplicated. Failing, it will not call fn:
- * -ENOMEM, -EMFILE, -EAGAIN (no thread).
+ * Calls fn(data) once on "dlbuf-events", when fd is readable; when fd is the
+ * writing end of a pipe, when the pipe has no reader any more. fd is duplicated.
+ *
+ * On failure fn is not called: -ENOMEM (a thread that cannot be started, too),
+ * -EMFILE, -EOPNOTSUPP (the library ends).
  */
 int event_add(int fd, void (*fn)(void *data), void *data);
+
+/* The same without a duplicate: fd is taken on success. */
+int event_add_take(int fd, void (*fn)(void *data), void *data);
 
 /*
  * The same, and before it "dlbuf-words" stores value to *word. word is not used
@@ -43,8 +48,7 @@ struct event_call {
 };
 
 /*
- * Promises one event_post(), for which the thread stays. -ENOMEM, -EMFILE,
- * -EAGAIN: there is no thread.
+ * Promises one event_post(), for which the thread stays. Fails as event_add().
  */
 int event_promise(void);
 

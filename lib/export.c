@@ -16,10 +16,11 @@ int dlbuf_export(struct dlbuf_device *dev, const DLTensor *tensor,
 	struct dlbuf_export_opts o;
 	int ret;
 
-	if (!dev || !tensor || !out)
-		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !tensor ?
-			    "tensor" : "out");
-	ret = OPTS_GET(&o, opts, "dlbuf_export_opts");
+	if (!tensor || !out)
+		return fail(-EINVAL, "%s is NULL", tensor ? "out" : "tensor");
+	ret = device_check(dev);
+	if (!ret)
+		ret = OPTS_GET(&o, opts, "dlbuf_export_opts");
 	if (ret)
 		return ret;
 	if (o.flags & ~DLBUF_EXPORT_PCIE)
@@ -45,14 +46,34 @@ static bool is_callers(int ret)
 	return ret == -EBADF || ret == -EACCES || ret == -EINVAL;
 }
 
+/* Makes an import that the cache does not know, and undoes it. */
+static int try_path(struct dlbuf_device *dev, int fd, uint32_t access,
+		    uint32_t path)
+{
+	struct buffer_id id;
+	struct import *imp;
+	uint32_t fd_access;
+	int ret;
+
+	ret = import_identify(fd, access, &id, &fd_access);
+	if (!ret)
+		ret = import_create(dev, fd, &id, fd_access, path, 0, &imp);
+	if (!ret)
+		import_destroy(imp);
+	return ret;
+}
+
 int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
 		dlbuf_path_fn fn, void *data)
 {
 	uint32_t paths;
 	int ret = 0;
 
-	if (!dev || !fn)
-		return fail(-EINVAL, "%s is NULL", dev ? "fn" : "dev");
+	if (!fn)
+		return fail(-EINVAL, "fn is NULL");
+	ret = device_check(dev);
+	if (ret)
+		return ret;
 	if (access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
 			    access);
@@ -65,7 +86,7 @@ int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
 
 		if (!(paths & PATH_BIT(path)))
 			continue;
-		info.status = cache_try(dev, fd, access, PATH_BIT(path));
+		info.status = try_path(dev, fd, access, PATH_BIT(path));
 		if (is_callers(info.status))
 			return info.status;
 		if (info.status) {

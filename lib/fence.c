@@ -21,6 +21,9 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 	struct timespec left = { 0 };
 	int ret;
 
+	/* poll() leaves negative numbers out, and would wait for nothing. */
+	if (fd < 0)
+		return fail(-EBADF, "fd %d is not open", fd);
 	do {
 		if (deadline_ns) {
 			struct timespec now;
@@ -87,11 +90,21 @@ int dlbuf_fence_status(int fence, int *status)
 	return 0;
 }
 
-static int not_a_sync_file(int fd)
+int fence_check(int fence)
 {
-	int err = errno;
+	int status = 0;
 
-	if (err == EBADF)
+	if (fence == -1 || dlbuf_fence_status(fence, &status) || status >= 0)
+		return 0;
+	return fail(-EIO, "fence %d ended with error %d (%s): the work before it "
+		    "did not complete", fence, -status, strerror(-status));
+}
+
+int not_a_sync_file(int fd)
+{
+	int err = errno == ENOENT ? EINVAL : errno;
+
+	if (fcntl(fd, F_GETFD) < 0)
 		return fail(-EBADF, "fd %d is not open", fd);
 	return fail(-EINVAL, "fd %d is not a sync_file: %s", fd, strerror(err));
 }
@@ -134,13 +147,8 @@ int dlbuf_fence_merge(int a, int b, int *out)
 		a = b;
 	if (b == -1)
 		merge.fd2 = a;
-	if (sys_ioctl(a, SYNC_IOC_MERGE, &merge) < 0) {
-		if (errno == ENOENT) {
-			errno = EINVAL;
-			return not_a_sync_file(merge.fd2);
-		}
-		return not_a_sync_file(a);
-	}
+	if (sys_ioctl(a, SYNC_IOC_MERGE, &merge) < 0)
+		return not_a_sync_file(errno == ENOENT ? merge.fd2 : a);
 	return raise_fd(merge.fence, out);
 }
 
@@ -219,16 +227,19 @@ int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
 	ret = check_access(access);
 	if (ret || fence == -1)
 		return ret;
-	if (sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import) < 0)
-		return buffer_refused(dmabuf, "DMA_BUF_IOCTL_IMPORT_SYNC_FILE");
-	return 0;
+	if (!sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import))
+		return 0;
+	ret = buffer_refused(dmabuf, "DMA_BUF_IOCTL_IMPORT_SYNC_FILE");
+	/* The flags are right, so that EINVAL is about the fence. */
+	return ret == -EINVAL ? not_a_sync_file(fence) : ret;
 }
 
-int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns)
+int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
+		      bool damaged)
 {
 	/* POLLOUT is ready when all fences have signalled, POLLIN the writers'. */
 	short events = access & DLBUF_WRITE ? POLLOUT : POLLIN;
-	int ret, fence;
+	int ret, fence, err;
 
 	/* Most buffers are idle, and then one call says so. */
 	ret = ready(fd, events, 1);
@@ -242,7 +253,10 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns)
 	fence = export_sync_file(fd, access);
 	if (fence >= 0) {
 		ret = ready(fence, POLLIN, deadline_ns);
+		err = ret <= 0 || damaged ? 0 : fence_check(fence);
 		close(fence);
+		if (err)
+			return err;
 	} else if (errno == ENOTTY) {
 		ret = ready(fd, events, deadline_ns);
 	} else {

@@ -14,6 +14,7 @@
 #include "frame.h"
 #include "internal.h"
 #include "layout.h"
+#include "lease.h"
 #include "sys.h"
 #include "tensor.h"
 
@@ -77,8 +78,6 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 	ret = find_format(f, &format, &linear);
 	if (ret)
 		return ret;
-	if (view >= DLBUF_NVIEWS)
-		return fail(-EINVAL, "view %u is unknown", view);
 	if (!(format_views(format) & 1u << view))
 		return no_view(format, view);
 	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES)
@@ -523,11 +522,10 @@ int frame_layouts(const struct dlbuf_frame *frame,
 	case DLBUF_VIEW_WORDS:
 		return view_words(&p, out, n);
 	case DLBUF_VIEW_ROWS:
-		return view_rows(frame, &p, out, n);
 	case DLBUF_VIEW_BYTES:
 		break;
 	}
-	return fail(-EINVAL, "view %u is unknown", opts->view);
+	return view_rows(frame, &p, out, n);
 }
 
 int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
@@ -585,12 +583,8 @@ static int making_begin(struct making *m,
 		if (layouts[i].layout.ndim > ndim)
 			ndim = layouts[i].layout.ndim;
 	*m = (struct making){ .room = tensor_size(ndim) };
-	m->lease = sys_calloc(1, sizeof(*m->lease) + n * m->room);
-	if (!m->lease)
-		return fail(-ENOMEM, "no memory for %u tensors", n);
-	/* One reference of ours, so that a failure cannot fire it. */
-	m->lease->refs = 1;
-	return 0;
+	m->lease = lease_create(n * m->room);
+	return m->lease ? 0 : -ENOMEM;
 }
 
 /* One tensor; those before it may be over the same dma-buf. */
@@ -675,38 +669,56 @@ err:
 	return ret;
 }
 
+int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+		 const struct dlbuf_import_opts *o, uint32_t paths,
+		 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+		 uint32_t *ntensors)
+{
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	uint32_t n, access[DLBUF_MAX_PLANES];
+	const struct format *format = NULL;
+	int ret;
+
+	if (wants_copy(f, o, &format))
+		return detile_import(dev, f, format, o, tensors, ntensors);
+	ret = frame_layouts(f, o, layouts, &n);
+	if (!ret)
+		ret = frame_attach_fence(f);
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; i < n; i++)
+		access[i] = o->access;
+	ret = frame_tensors(dev, layouts, access, paths, n, f->release,
+			    f->release_data, tensors);
+	if (!ret)
+		*ntensors = n;
+	return ret;
+}
+
 int dlbuf_import_frame(struct dlbuf_device *dev,
 		       const struct dlbuf_frame *frame,
 		       const struct dlbuf_import_opts *opts,
 		       DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		       uint32_t *ntensors)
 {
-	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	const struct format *format = NULL;
 	struct dlbuf_import_opts o;
-	uint32_t n, access[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
+	bool tried = false;
 	int ret;
 
-	if (!dev || !frame || !tensors || !ntensors)
-		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !frame ?
-			    "frame" : !tensors ? "tensors" : "ntensors");
-	ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (!frame || !tensors || !ntensors)
+		return fail(-EINVAL, "%s is NULL", !frame ? "frame" :
+			    !tensors ? "tensors" : "ntensors");
+	ret = device_check(dev);
+	if (!ret)
+		ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = import_opts_get(opts, &o);
-	if (!ret && wants_copy(&f, &o, &format))
-		return detile_import(dev, &f, format, &o, tensors, ntensors);
-	if (!ret)
-		ret = frame_layouts(&f, &o, layouts, &n);
-	if (!ret)
-		ret = frame_attach_fence(&f);
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < n; i++)
-		access[i] = o.access;
-	ret = frame_tensors(dev, layouts, access, import_paths(&o), n,
-			    f.release, f.release_data, tensors);
-	if (!ret)
-		*ntensors = n;
+	do
+		ret = frame_import(dev, &f, &o, import_paths(&o), tensors,
+				   ntensors);
+	while (device_relieve(ret, &tried));
 	return ret;
 }

@@ -46,6 +46,15 @@ int frame_tensors(struct dlbuf_device *dev,
 		  DLManagedTensorVersioned *tensors[]);
 
 /*
+ * dlbuf_import_frame() after its arguments have been looked at: f and o are our
+ * own copies, of full size. paths: PATH_BIT()s and PATHS_BRIEF.
+ */
+int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+		 const struct dlbuf_import_opts *o, uint32_t paths,
+		 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+		 uint32_t *ntensors);
+
+/*
  * Puts the frame's own fence where everybody looks for it: on the dma-bufs.
  * It stays there if the import fails, and holds nobody up for longer than its
  * producer takes.

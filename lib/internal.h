@@ -22,7 +22,11 @@
 int fail_with(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* fail() for a system call that has just set errno: appends its text. */
+/*
+ * fail() for a system call that has just set errno: appends its text. EAGAIN is
+ * a lack of resources here and becomes -ENOMEM; who means "would block" says so
+ * with fail().
+ */
 #define fail_errno(...) negative(fail_with_errno(__VA_ARGS__))
 int fail_with_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -50,8 +54,11 @@ int opts_get(void *ours, size_t ours_size, const void *src, const char *type);
 
 /*
  * Copies our struct out into a caller's, as much as fits its size. The size
- * is the caller's and is kept; what we do not know is zeroed.
+ * is the caller's and is kept; what we do not know is zeroed. It fails only
+ * where INFO_CHECK() does, which callers use whose work cannot be undone.
  */
+int size_check(size_t size, const char *type);
+#define INFO_CHECK(dst, type) size_check((dst)->size, type)
 int info_put(void *dst, const void *ours, size_t ours_size, const char *type);
 #define INFO_PUT(dst, ours, type) info_put(dst, ours, sizeof(*(ours)), type)
 

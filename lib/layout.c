@@ -65,28 +65,38 @@ static int check(const DLTensor *layout, uint32_t *bytes, bool *empty)
 	return 0;
 }
 
-void layout_strides(const DLTensor *layout, int64_t *strides)
+bool layout_copy(const DLTensor *layout, int64_t *shape, int64_t *strides)
 {
 	uint64_t stride = 1; /* without elements it may wrap, and means nothing */
+	bool empty = false;
 
 	for (int i = layout->ndim - 1; i >= 0; i--) {
+		int64_t n = layout->shape[i];
+
+		shape[i] = n;
 		strides[i] = layout->strides ? layout->strides[i] :
 					       (int64_t)stride;
-		stride *= layout->shape[i] ? layout->shape[i] : 1;
+		stride *= n ? n : 1;
+		empty |= !n;
 	}
+	return empty;
 }
 
-/* Of a layout with at least one element. */
+/*
+ * Of a layout with at least one element. The number of elements and of their
+ * bytes is bounded here and nowhere else. Strides do not bound it: a stride of
+ * 0 repeats one byte of memory any number of times.
+ */
 static int extent(const DLTensor *layout, uint32_t bytes, uint64_t *first,
 		  uint64_t *end)
 {
 	int64_t low = 0, high = 0; /* in elements, of the outermost ones */
-	int64_t compact = 1;
+	int64_t count = 1, total;
 	uint64_t below, above;
 
 	for (int i = layout->ndim - 1; i >= 0; i--) {
 		int64_t n = layout->shape[i], reach;
-		int64_t stride = layout->strides ? layout->strides[i] : compact;
+		int64_t stride = layout->strides ? layout->strides[i] : count;
 
 		if (__builtin_mul_overflow(n - 1, stride, &reach) ||
 		    __builtin_add_overflow(reach < 0 ? low : high, reach,
@@ -94,11 +104,13 @@ static int extent(const DLTensor *layout, uint32_t bytes, uint64_t *first,
 			return fail(-EOVERFLOW, "shape[%d] %lld times stride "
 				    "%lld does not fit 64 bits", i,
 				    (long long)n, (long long)stride);
-		if (!layout->strides &&
-		    __builtin_mul_overflow(compact, n, &compact))
+		if (__builtin_mul_overflow(count, n, &count))
 			return fail(-EOVERFLOW, "the number of elements does "
 				    "not fit 64 bits");
 	}
+	if (__builtin_mul_overflow(count, (int64_t)bytes, &total))
+		return fail(-EOVERFLOW, "%lld elements of %u bytes do not fit "
+			    "64 bits", (long long)count, bytes);
 	/* -low is at most 2^63 and is formed without negating INT64_MIN. */
 	if (__builtin_mul_overflow(-(uint64_t)low, (uint64_t)bytes, &below) ||
 	    __builtin_mul_overflow((uint64_t)high + 1, (uint64_t)bytes, &above) ||

@@ -2,10 +2,15 @@
 #ifndef DLBUF_LIB_LAYOUT_H
 #define DLBUF_LIB_LAYOUT_H
 
+#include <stdbool.h>
+
 #include <dlbuf/layout.h>
 
-/* Writes the ndim strides of a checked layout: its own, or the compact ones. */
-void layout_strides(const DLTensor *layout, int64_t *strides);
+/*
+ * Copies the shape and the strides of a checked layout, compact ones where it has
+ * none. True when it has no elements.
+ */
+bool layout_copy(const DLTensor *layout, int64_t *shape, int64_t *strides);
 
 /* dlbuf_layout_extent() of a layout that is known to be right. */
 int layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end);

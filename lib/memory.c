@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "buffer.h"
+#include "fork.h"
 #include "internal.h"
 #include "memory.h"
 #include "sys.h"
@@ -95,6 +96,15 @@ void memory_forget(int memfd)
 	if (known.list != first && known.n <= FIRST / 2)
 		move_list(FIRST);
 	pthread_mutex_unlock(&known.lock);
+}
+
+/* Another thread may have been at the list: it is empty, which costs a path. */
+void memory_forked(void)
+{
+	pthread_mutex_init(&known.lock, NULL);
+	known.list = first;
+	known.n = 0;
+	known.room = FIRST;
 }
 
 /* A duplicate first: the number may come to mean another file at any time. */

@@ -31,7 +31,7 @@ static int take(struct rest *rest, void *out, size_t bytes)
 	return 0;
 }
 
-int message_check_head(const struct message_head *head)
+static int check_head(const struct message_head *head)
 {
 	if (head->magic != MESSAGE_MAGIC)
 		return fail(-EPROTO, "what came is no message of dlbuf: it "
@@ -223,7 +223,7 @@ int message_parse(const void *data, size_t bytes, unsigned int nfds,
 
 	ret = take(&rest, &out->head, sizeof(out->head));
 	if (!ret)
-		ret = message_check_head(&out->head);
+		ret = check_head(&out->head);
 	if (ret)
 		return ret;
 	if (out->head.bytes != bytes)

@@ -99,12 +99,6 @@ struct message {
 unsigned int message_fds(const struct message_head *head);
 
 /*
- * Looks at a head alone, before more is read: how long its message is.
- * -EPROTO  it is none
- */
-int message_check_head(const struct message_head *head);
-
-/*
  * Understands a message of so many bytes, which came with so many fds. Every
  * layout in it is one that dlbuf_layout_extent() takes. *out is undefined on
  * failure.

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <dlbuf/fence.h>
 #include <dlbuf/socket.h>
@@ -14,20 +13,17 @@
 #include "fence.h"
 #include "frame.h"
 #include "internal.h"
+#include "lease.h"
 #include "message.h"
-#include "sync.h"
+#include "pending.h"
 #include "sys.h"
 #include "tensor.h"
-
-/* How long the other side may take over a message that has begun. */
-#define STALL_NS 10000000000ull
 
 /* One call on one socket. */
 struct call {
 	int sock;
-	bool stream;
-	bool wait;		/* for a message to begin */
-	bool begun;		/* some of it has gone, or come */
+	bool wait;		/* for room, or for a message */
+	bool shut;		/* no more messages will be added to the queue */
 	uint64_t deadline_ns;	/* as poll_until() has it */
 };
 
@@ -55,8 +51,12 @@ static int call_begin(struct call *c, int sock,
 		ret = socket_option(sock, SO_TYPE, &type);
 	if (ret)
 		return ret;
-	if (domain != AF_UNIX || (type != SOCK_SEQPACKET &&
-				  type != SOCK_DGRAM && type != SOCK_STREAM))
+	if (domain == AF_UNIX && type == SOCK_STREAM)
+		return fail(-EINVAL, "socket %d is of type SOCK_STREAM, which "
+			    "does not keep a message and its fds together: "
+			    "create it with SOCK_SEQPACKET", sock);
+	if (domain != AF_UNIX ||
+	    (type != SOCK_SEQPACKET && type != SOCK_DGRAM))
 		return fail(-EINVAL, "fd %d is a socket of domain %d and type "
 			    "%d, which carries no fds", sock, domain, type);
 	flags = fcntl(sock, F_GETFL);
@@ -64,7 +64,6 @@ static int call_begin(struct call *c, int sock,
 		return fail_errno("fd %d: fcntl(F_GETFL)", sock);
 	*c = (struct call){
 		.sock = sock,
-		.stream = type == SOCK_STREAM,
 		.wait = o->deadline_ns || !(flags & O_NONBLOCK ||
 					    o->flags & DLBUF_SOCKET_DONTWAIT),
 		.deadline_ns = o->deadline_ns,
@@ -85,34 +84,25 @@ static int opts_check(const struct dlbuf_socket_opts *opts,
 	return 0;
 }
 
-/* The first bytes have gone or come: the rest is a matter of the other side. */
-static void call_goes_on(struct call *c)
-{
-	struct timespec now;
-
-	if (c->begun)
-		return;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	c->deadline_ns = (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec +
-			 STALL_NS;
-	c->begun = c->wait = true;
-}
-
-/* After EAGAIN. */
+/* After EAGAIN: 0 when the system call is to be made again. */
 static int call_wait(struct call *c, short events)
 {
-	int ret;
+	short end = events == POLLIN ? POLLRDHUP : 0;
+	int ret = poll_until(c->sock, events | end,
+			     c->wait ? c->deadline_ns : 1);
 
+	if (ret < 0)
+		return ret;
+	/* A datagram socket has no end but this; what is queued comes first. */
+	if (ret & end && c->shut)
+		return fail(-EPIPE, "socket %d is shut down", c->sock);
+	c->shut = ret & end;
+	if (c->shut || (ret && c->wait))
+		return 0;
 	if (!c->wait)
 		return fail(-EAGAIN, "socket %d: %s", c->sock,
 			    events == POLLIN ? "there is no message" :
 			    "it is full");
-	ret = poll_until(c->sock, events, c->deadline_ns);
-	if (ret)
-		return ret < 0 ? ret : 0;
-	if (c->begun)
-		return fail(-EPROTO, "socket %d: the other side stopped in the "
-			    "middle of a message", c->sock);
 	return fail(-ETIME, "socket %d: %s before the deadline", c->sock,
 		    events == POLLIN ? "no message came" : "it was full");
 }
@@ -122,9 +112,13 @@ static int call_failed(const struct call *c, const char *what)
 	int err = errno;
 
 	/* Each type of socket has its own word for it. */
-	if (err == EPIPE || err == ECONNRESET || err == ECONNREFUSED)
+	if (err == EPIPE || err == ECONNREFUSED)
 		return fail(-EPIPE, "socket %d is closed at the other side: %s:"
 			    " %s", c->sock, what, strerror(err));
+	if (err == ETOOMANYREFS)
+		return fail(-ETOOMANYREFS, "socket %d: %s: more fds are on "
+			    "their way to receivers than RLIMIT_NOFILE lets "
+			    "this user have", c->sock, what);
 	return fail_errno("socket %d: %s", c->sock, what);
 }
 
@@ -150,33 +144,19 @@ static void attach_fds(struct msghdr *msg, union control *control,
 	memcpy(CMSG_DATA(c), fds, n * sizeof(int));
 }
 
-/* Fds go with the first byte. */
 static int send_packet(struct call *c, const struct packet *p, const int fds[],
 		       unsigned int nfds)
 {
+	struct iovec iov = { (void *)p->data, p->bytes };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	union control control;
-	uint32_t sent = 0;
+	int ret = 0;
 
-	while (sent < p->bytes) {
-		struct iovec iov = { (void *)(p->data + sent), p->bytes - sent };
-		struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-		ssize_t n;
-
-		if (!sent)
-			attach_fds(&msg, &control, fds, nfds);
-		n = sys_sendmsg(c->sock, &msg);
-		if (n < 0) {
-			int ret = errno == EAGAIN ? call_wait(c, POLLOUT) :
-						    call_failed(c, "sendmsg()");
-
-			if (ret)
-				return ret;
-			continue;
-		}
-		sent += n;
-		call_goes_on(c);
-	}
-	return 0;
+	attach_fds(&msg, &control, fds, nfds);
+	while (!ret && sys_sendmsg(c->sock, &msg) < 0)
+		ret = errno == EAGAIN ? call_wait(c, POLLOUT) :
+					call_failed(c, "sendmsg()");
+	return ret;
 }
 
 /*
@@ -228,18 +208,23 @@ static int hold_open(struct hold *hold, int *fd)
 	return ret;
 }
 
-/* fds has room for one more; hold, or NULL, is taken. */
 /* Work without a fence is not known where the dma-bufs go. */
-static int wait_unfenced(const struct message_head *head, const int fds[],
-			 uint64_t deadline_ns)
+static int wait_unfenced(const struct call *c, const struct message_head *head,
+			 const int fds[])
 {
 	int ret = 0;
 
-	for (unsigned int i = 0; !ret && i < head->nbuffers; i++)
-		ret = sync_wait_fd(fds[i], head->access[i], deadline_ns);
-	return ret;
+	for (unsigned int i = 0; !ret && i < head->nbuffers; i++) {
+		const struct use use = { fds[i], head->access[i], NULL };
+
+		ret = pending_wait_unfenced(&use, NULL,
+					    c->wait ? c->deadline_ns : 1);
+	}
+	return ret == -ETIME && !c->wait ?
+	       fail(-EAGAIN, "%s", dlbuf_last_error()) : ret;
 }
 
+/* fds has room for one more; hold, or NULL, is taken. */
 static int send_message(int sock, const struct dlbuf_socket_opts *o,
 			struct packet *p, struct message_head *head, int fds[],
 			struct hold *hold)
@@ -251,7 +236,7 @@ static int send_message(int sock, const struct dlbuf_socket_opts *o,
 
 	ret = call_begin(&c, sock, o);
 	if (!ret)
-		ret = wait_unfenced(head, fds, o->deadline_ns);
+		ret = wait_unfenced(&c, head, fds);
 	if (!ret && hold) {
 		ret = hold_open(hold, &end);
 		if (!ret) {
@@ -485,18 +470,30 @@ static int take_fds(struct parcel *p, struct msghdr *msg)
 	return ret;
 }
 
-/* Up to `want` bytes more, of a packet all that there are. */
-static int receive_some(struct call *c, struct parcel *p, uint32_t want)
+/*
+ * Whether a read of nothing was the end and not an empty packet: nobody writes
+ * any more, and no byte is queued.
+ */
+static int at_end(const struct call *c)
 {
-	struct packet *packet = &p->packet;
+	int ret = poll_until(c->sock, POLLRDHUP, 1), queued = 0;
+
+	if (ret < 0 || !(ret & POLLRDHUP))
+		return ret < 0 ? ret : 0;
+	if (sys_ioctl(c->sock, FIONREAD, &queued) < 0)
+		return fail_errno("socket %d: ioctl(FIONREAD)", c->sock);
+	return !queued;
+}
+
+static int receive_packet(struct call *c, struct parcel *p)
+{
+	struct iovec iov = { p->packet.data, MESSAGE_MAX_BYTES };
 	union control control;
-	struct iovec iov = { packet->data + packet->bytes,
-			     want - packet->bytes };
 	struct msghdr msg;
 	ssize_t n;
 	int ret;
 
-	for (;;) {
+	do {
 		msg = (struct msghdr){
 			.msg_iov = &iov,
 			.msg_iovlen = 1,
@@ -504,48 +501,30 @@ static int receive_some(struct call *c, struct parcel *p, uint32_t want)
 			.msg_controllen = sizeof(control),
 		};
 		n = sys_recvmsg(c->sock, &msg);
-		if (n >= 0)
-			break;
-		ret = errno == EAGAIN ? call_wait(c, POLLIN) :
+		ret = n >= 0 ? 0 :
+		      errno == EAGAIN ? call_wait(c, POLLIN) :
 					call_failed(c, "recvmsg()");
 		if (ret)
 			return ret;
-	}
+	} while (n < 0);
 	ret = take_fds(p, &msg);
+	/* The room is for many more fds than a message may have. */
+	if (ret == -EMFILE || (!ret && msg.msg_flags & MSG_CTRUNC))
+		return fail(-EMFILE, "socket %d: this process has no room for "
+			    "the message's fds; the message is lost, the next "
+			    "one is not", c->sock);
 	if (ret)
 		return ret;
-	/* The room is for many more fds than a message may have. */
-	if (msg.msg_flags & MSG_CTRUNC)
-		return fail(-EMFILE, "socket %d: the message's fds do not fit "
-			    "this process", c->sock);
 	if (msg.msg_flags & MSG_TRUNC)
 		return fail(-EPROTO, "socket %d: a message of more than %zu "
 			    "bytes", c->sock, MESSAGE_MAX_BYTES);
-	if (!n && c->begun)
-		return fail(-EPROTO, "socket %d was closed in the middle of a "
-			    "message", c->sock);
-	if (!n)
-		return fail(-EPIPE, "socket %d is closed at the other side",
-			    c->sock);
-	packet->bytes += n;
-	call_goes_on(c);
-	return 0;
-}
-
-/* Of a stream as much as its head says, and not a byte more. */
-static int receive_stream(struct call *c, struct parcel *p)
-{
-	struct message_head head;
-	int ret = 0;
-
-	while (!ret && p->packet.bytes < sizeof(head))
-		ret = receive_some(c, p, sizeof(head));
-	if (ret)
-		return ret;
-	memcpy(&head, p->packet.data, sizeof(head));
-	ret = message_check_head(&head);
-	while (!ret && p->packet.bytes < head.bytes)
-		ret = receive_some(c, p, head.bytes);
+	if (!n && !p->nfds) {
+		ret = at_end(c);
+		if (ret > 0)
+			return fail(-EPIPE, "socket %d is closed at the other "
+				    "side", c->sock);
+	}
+	p->packet.bytes = n;
 	return ret;
 }
 
@@ -553,10 +532,8 @@ static int receive(struct call *c, struct parcel *p)
 {
 	int ret;
 
-	p->packet.bytes = 0;
 	p->nfds = 0;
-	ret = c->stream ? receive_stream(c, p) :
-			  receive_some(c, p, MESSAGE_MAX_BYTES);
+	ret = receive_packet(c, p);
 	if (ret)
 		close_fds(p);
 	return ret;
@@ -606,6 +583,13 @@ static void hold_close(void *data)
 	close((int)(intptr_t)data);
 }
 
+/* What came goes with its tensors, unless the caller keeps it. */
+static uint32_t paths_of(const struct dlbuf_import_opts *opts)
+{
+	return import_paths(opts) |
+	       (opts->flags & DLBUF_IMPORT_KEEP ? 0 : PATHS_BRIEF);
+}
+
 static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 			  const struct dlbuf_import_opts *opts,
 			  DLManagedTensorVersioned *tensors[], uint32_t *n)
@@ -617,7 +601,7 @@ static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 		a->m.layouts[i].fd = a->fds[a->m.buffer[i]];
 		access[i] = a->access[a->m.buffer[i]];
 	}
-	ret = frame_tensors(dev, a->m.layouts, access, import_paths(opts),
+	ret = frame_tensors(dev, a->m.layouts, access, paths_of(opts),
 			    a->m.head.ntensors, a->hold >= 0 ? hold_close : NULL,
 			    (void *)(intptr_t)a->hold, tensors);
 	if (!ret)
@@ -646,7 +630,6 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 	struct dlbuf_frame *f = &a->m.frame;
 	int ret = 0;
 
-	o.size = sizeof(o); /* 0 where the caller has none */
 	o.access = DLBUF_RW;
 	for (uint32_t i = 0; i < a->m.head.nbuffers; i++)
 		o.access &= a->access[i];
@@ -664,7 +647,7 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 		o.access = 0;
 	f->release = a->hold >= 0 ? hold_close : NULL;
 	f->release_data = (void *)(intptr_t)a->hold;
-	return ret ? ret : dlbuf_import_frame(dev, f, &o, tensors, n);
+	return ret ? ret : frame_import(dev, f, &o, paths_of(&o), tensors, n);
 }
 
 /* What the caller may know of the frame, with fds that stay. */
@@ -720,11 +703,7 @@ static int open_parcel(struct dlbuf_device *dev, struct parcel *p,
 		p->nfds--;
 	if (frame) {
 		describe(&a, &known, t, n);
-		ret = INFO_PUT(frame, &known, "dlbuf_frame");
-		if (ret) {
-			delete_all(t);
-			return ret;
-		}
+		INFO_PUT(frame, &known, "dlbuf_frame");
 	}
 	memcpy(tensors, t, n * sizeof(t[0]));
 	*ntensors = n;
@@ -745,9 +724,14 @@ int dlbuf_recv(struct dlbuf_device *dev, int sock,
 	if (!dev || !tensors || !ntensors)
 		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !tensors ?
 			    "tensors" : "ntensors");
-	ret = opts_check(opts, &o);
+	/* All of the caller's, before a message is taken off the socket. */
+	ret = device_check(dev);
+	if (!ret)
+		ret = opts_check(opts, &o);
 	if (!ret)
 		ret = import_opts_get(o.import, &import);
+	if (!ret && frame)
+		ret = INFO_CHECK(frame, "dlbuf_frame");
 	if (!ret)
 		ret = call_begin(&c, sock, &o);
 	if (!ret)

@@ -5,6 +5,7 @@
 
 #include <dlbuf/syncobj.h>
 
+#include "fence.h"
 #include "internal.h"
 #include "sys.h"
 #include "uapi.h"
@@ -111,9 +112,11 @@ static int fence_to_handle(int drm_fd, uint32_t handle, int fence)
 		.fd = fence,
 	};
 
-	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h) < 0)
-		return refused(drm_fd, "DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE");
-	return 0;
+	if (!sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h))
+		return 0;
+	if (errno == EINVAL)
+		return not_a_sync_file(fence);
+	return refused(drm_fd, "DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE");
 }
 
 /* The kernel says EINVAL both for no fence and for no syncobj. */

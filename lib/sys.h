@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -33,11 +34,21 @@ static inline bool fault_hit(void)
 
 static inline void *sys_calloc(size_t n, size_t size)
 {
+	void *p;
+
 	if (fault_hit()) {
 		errno = ENOMEM;
 		return NULL;
 	}
-	return calloc(n, size);
+	if (__builtin_mul_overflow(n, size, &size))
+		return NULL;
+	/*
+	 * glibc's calloc() does not look into the thread's cache of free memory,
+	 * and the compiler would make a calloc() of these two.
+	 */
+	p = malloc(size);
+	__asm__("" : "+r"(p));
+	return p ? memset(p, 0, size) : NULL;
 }
 
 /*
@@ -50,7 +61,11 @@ static inline int sys_dup(int fd)
 		errno = EMFILE;
 		return -1;
 	}
-	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	/* So the kernel says that RLIMIT_NOFILE is below 3. */
+	if (fd < 0 && errno == EINVAL)
+		errno = EMFILE;
+	return fd;
 }
 
 static inline int sys_fstat(int fd, struct stat *st)
@@ -132,7 +147,12 @@ static inline int sys_pipe(int fds[2])
 	return pipe2(fds, O_CLOEXEC);
 }
 
-/* Who waits does so in sys_poll(). A peer that is gone is no signal. */
+/*
+ * All waiting happens in sys_poll(). Writing to a closed peer returns EPIPE and
+ * raises no SIGPIPE. A peer that closes, or connects elsewhere, with messages
+ * unread makes one call fail with ECONNRESET, whatever is queued: the next call
+ * says how things are.
+ */
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 {
 	ssize_t n;
@@ -143,7 +163,7 @@ static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 	}
 	do
 		n = sendmsg(fd, msg, MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	return n;
 }
 
@@ -157,7 +177,7 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *msg)
 	}
 	do
 		n = recvmsg(fd, msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	return n;
 }
 

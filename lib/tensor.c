@@ -4,9 +4,12 @@
 #include <pthread.h>
 #include <string.h>
 
+#include <dlbuf/frame.h>
+
 #include "backend.h"
 #include "internal.h"
 #include "layout.h"
+#include "lease.h"
 #include "sync.h"
 #include "sys.h"
 #include "tensor.h"
@@ -26,13 +29,12 @@ const char *dlbuf_path_name(enum dlbuf_path path)
 	return "unknown";
 }
 
-void lease_unref(struct lease *lease)
+const unsigned int *tensor_lease_users(const DLManagedTensorVersioned *tensor)
 {
-	if (!lease || __atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	if (lease->release)
-		lease->release(lease->data);
-	free(lease);
+	struct lease *lease = container_of(tensor, struct tensor,
+					   versioned)->lease;
+
+	return lease ? &lease->refs : NULL;
 }
 
 static void tensor_destroy(struct tensor *t)
@@ -41,10 +43,21 @@ static void tensor_destroy(struct tensor *t)
 	struct lease *lease = t->lease;
 	uint32_t acquired = __atomic_exchange_n(&t->acquired, 0,
 						__ATOMIC_ACQ_REL);
+	bool plain = !acquired && !lease;
 	int state;
 
+	/* The parent's: neither a lock, nor the driver, nor the lease. */
+	if (device_inherited(imp->dev)) {
+		if (!t->lent)
+			free(t);
+		return;
+	}
 	/* close() is a cancellation point, and half a deletion a lease lost. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	if (!plain)
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	/* The application's own work: it is taken to be complete. */
+	if (t->by_fence)
+		acquired = 0;
 	if (acquired && tensor_release(t, acquired, t->stream, NULL))
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
@@ -54,7 +67,8 @@ static void tensor_destroy(struct tensor *t)
 	cache_unref(imp);
 	/* Last: the callback may do anything, close the device included. */
 	lease_unref(lease);
-	pthread_setcancelstate(state, NULL);
+	if (!plain)
+		pthread_setcancelstate(state, NULL);
 }
 
 static void delete_versioned(DLManagedTensorVersioned *self)
@@ -73,13 +87,8 @@ static void fill_dl(struct tensor *t, DLTensor *dl, const DLTensor *layout)
 {
 	const struct import *imp = t->imp;
 	int64_t *shape = t->dims, *strides = t->dims + layout->ndim;
-	bool empty = false;
+	bool empty = layout_copy(layout, shape, strides);
 
-	for (int i = 0; i < layout->ndim; i++) {
-		shape[i] = layout->shape[i];
-		empty |= !shape[i];
-	}
-	layout_strides(layout, strides);
 	*dl = (DLTensor){
 		.device = imp->dev->dl,
 		.ndim = layout->ndim,
@@ -121,7 +130,7 @@ static int tensor_alloc(struct import *imp, int ndim, uint64_t first,
 	t->first = first;
 	t->end = end;
 	if (lease)
-		__atomic_add_fetch(&lease->refs, 1, __ATOMIC_RELAXED);
+		lease_ref(lease);
 	cache_count_tensor(&imp->dev->cache, 1);
 	*out = t;
 	return 0;
@@ -145,8 +154,6 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 	dl->deleter = delete_versioned;
 	if (!(imp->id.access & DLBUF_WRITE))
 		dl->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
-	if (imp->path == DLBUF_PATH_BRIDGE || imp->path == DLBUF_PATH_COPY)
-		dl->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
 	fill_dl(t, &dl->dl_tensor, layout);
 	*out = t;
 	return 0;
@@ -165,20 +172,31 @@ int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out)
 	if (dl->deleter != delete_versioned)
 		return fail(-EINVAL, "the tensor is not one of dlbuf");
 	*out = container_of(dl, struct tensor, versioned);
+	if (device_inherited((*out)->imp->dev))
+		return fail(-ESTALE, "the tensor belongs to the process that "
+			    "forked this one");
 	return 0;
 }
 
 int import_opts_get(const struct dlbuf_import_opts *opts,
 		    struct dlbuf_import_opts *o)
 {
-	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_UNCROPPED;
-	int ret = OPTS_GET(o, opts, "dlbuf_import_opts");
+	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_UNCROPPED |
+			       DLBUF_IMPORT_KEEP;
+	int ret;
 
+	if (!opts) {
+		*o = (struct dlbuf_import_opts){ 0 };
+		return 0;
+	}
+	ret = OPTS_GET(o, opts, "dlbuf_import_opts");
 	if (ret)
 		return ret;
 	if (o->flags & ~known)
 		return fail(-EINVAL, "import flags 0x%x are unknown",
 			    o->flags & ~known);
+	if (o->view >= DLBUF_NVIEWS)
+		return fail(-EINVAL, "view %u is unknown", o->view);
 	if (o->access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
 			    o->access);
@@ -229,18 +247,24 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		 DLManagedTensorVersioned **tensor)
 {
 	struct dlbuf_import_opts o;
+	bool tried = false;
 	int ret;
 
-	if (!dev || !tensor)
-		return fail(-EINVAL, "%s is NULL", dev ? "tensor" : "dev");
-	ret = import_opts_get(opts, &o);
+	if (!tensor)
+		return fail(-EINVAL, "tensor is NULL");
+	ret = device_check(dev);
+	if (!ret)
+		ret = import_opts_get(opts, &o);
 	if (ret)
 		return ret;
 	if (o.view || o.flags & DLBUF_IMPORT_UNCROPPED)
 		return fail(-EINVAL, "a view and UNCROPPED are for frames, a "
 			    "layout says what it wants");
-	return tensor_import(dev, fd, layout, o.access, import_paths(&o),
-			     tensor);
+	do
+		ret = tensor_import(dev, fd, layout, o.access, import_paths(&o),
+				    tensor);
+	while (device_relieve(ret, &tried));
+	return ret;
 }
 
 DLTensor tensor_layout(const struct tensor *t)
@@ -270,6 +294,8 @@ int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 			    &other);
 	if (ret)
 		return ret;
+	/* DLPack's IS_COPIED means a single owner. */
+	t->versioned.flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
 	cache_ref(t->imp);
 	*out = &other->versioned;
 	return 0;
@@ -295,6 +321,7 @@ int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
 			   &other);
 	if (ret)
 		return ret;
+	t->versioned.flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
 	other->legacy.manager_ctx = other;
 	other->legacy.deleter = delete_legacy;
 	fill_dl(other, &other->legacy.dl_tensor, &layout);

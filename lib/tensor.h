@@ -7,18 +7,7 @@
 #include <dlbuf/tensor.h>
 
 struct import;
-
-/*
- * What the tensors over a frame share: its release callback, which runs when
- * the last of them is gone, and behind it the memory of the tensors themselves,
- * so that a frame is one allocation.
- */
-struct lease {
-	unsigned int refs;	/* atomic */
-	void (*release)(void *data);	/* or NULL */
-	void *data;
-	_Alignas(8) unsigned char room[];
-};
+struct lease;
 
 /* One tensor, in one allocation: DLPack's struct, our part, the dimensions. */
 struct tensor {
@@ -31,6 +20,7 @@ struct tensor {
 	uint64_t first, end;	/* bytes of the buffer that it touches */
 	uint32_t acquired;	/* atomic; dlbuf_access, 0: not acquired */
 	bool lent;		/* its memory is the lease's */
+	bool by_fence;		/* acquired by dlbuf_acquire_fence() */
 	void *stream;		/* of the acquire */
 	int64_t dims[];		/* shape, then strides */
 };
@@ -51,12 +41,12 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 /* The layout that a tensor was made from; points into the tensor. */
 DLTensor tensor_layout(const struct tensor *t);
 
-/* Ours behind DLPack's, or -EINVAL, -EPROTO. */
+/* Ours behind DLPack's, or -EINVAL, -EPROTO, -ESTALE. */
 int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out);
 
 /*
  * dlbuf_import() after its options have been looked at. access 0: all that
- * the fd allows. paths: PATH_BIT()s.
+ * the fd allows. paths: PATH_BIT()s and PATHS_BRIEF.
  */
 int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		  uint32_t access, uint32_t paths,
@@ -68,7 +58,5 @@ uint32_t import_paths(const struct dlbuf_import_opts *o);
 /* Checks a caller's options, which may be NULL, and copies them. */
 int import_opts_get(const struct dlbuf_import_opts *opts,
 		    struct dlbuf_import_opts *ours);
-
-void lease_unref(struct lease *lease);
 
 #endif /* DLBUF_LIB_TENSOR_H */

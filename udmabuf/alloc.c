@@ -131,6 +131,7 @@ int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
 {
 	struct dlbuf_alloc_opts o;
 	int memfd = -1, ret;
+	bool tried = false;
 
 	if (!fd)
 		return fail(-EINVAL, "fd is NULL");
@@ -139,7 +140,9 @@ int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
 		return ret;
 	if (!o.exporter)
 		return fail(-EINVAL, "dlbuf_alloc_fd() needs an exporter");
-	ret = alloc_from(o.exporter, bytes, o.name, fd, &memfd);
+	do
+		ret = alloc_from(o.exporter, bytes, o.name, fd, &memfd);
+	while (device_relieve(ret, &tried));
 	close_memfd(memfd);
 	return ret;
 }
@@ -210,7 +213,8 @@ static int import_on_each(int fd, void *data)
 
 	for (done = 0; done < r->ndevs; done++) {
 		ret = tensor_import(r->devs[done], fd, r->layout, 0,
-				    PATHS_SHARED, &r->tensors[done]);
+				    PATHS_SHARED | PATHS_BRIEF,
+				    &r->tensors[done]);
 		if (ret)
 			break;
 	}
@@ -251,9 +255,10 @@ static int alloc_on_device(struct request *r, uint64_t bytes)
 			    "allocate", dev->name);
 	ret = dlbuf_layout_extent(r->layout, &first, &end);
 	if (!ret)
-		ret = cache_alloc(dev, bytes, &imp);
+		ret = import_alloc(dev, bytes, &imp);
 	if (ret)
 		return ret;
+	cache_add(&dev->cache, imp);
 	ret = tensor_create(imp, r->layout, first, end, NULL, NULL, &t);
 	if (ret) {
 		cache_unref(imp);
@@ -294,14 +299,18 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 	struct dlbuf_alloc_opts o;
 	struct request request;
 	uint64_t first, end;
+	bool tried = false;
 	int ret;
 
 	if (!devs || !ndevs || !tensors)
 		return fail(-EINVAL, "%s", !tensors ? "tensors is NULL" :
 			    "no device is named");
-	for (size_t i = 0; i < ndevs; i++)
-		if (!devs[i])
-			return fail(-EINVAL, "devs[%zu] is NULL", i);
+	for (size_t i = 0; i < ndevs; i++) {
+		ret = devs[i] ? device_check(devs[i]) :
+		      fail(-EINVAL, "devs[%zu] is NULL", i);
+		if (ret)
+			return ret;
+	}
 	ret = opts_get_alloc(&o, opts);
 	if (!ret)
 		ret = dlbuf_layout_extent(layout, &first, &end);
@@ -313,7 +322,9 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 	if (!end)
 		end = 1; /* a tensor without elements has a buffer all the same */
 	request = (struct request){ devs, ndevs, layout, made };
-	ret = alloc_for(&request, o.exporter, end, o.name);
+	do
+		ret = alloc_for(&request, o.exporter, end, o.name);
+	while (device_relieve(ret, &tried));
 	for (size_t i = 0; !ret && i < ndevs; i++)
 		tensors[i] = made[i];
 	free(made);

@@ -65,8 +65,8 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 	if (sys_ioctl(node, DMA_HEAP_IOCTL_ALLOC, &data) < 0) {
 		int err = errno;
 
-		ret = fail(err == ENOMEM ? -ENOMEM : -EIO,
-			   "DMA_HEAP_IOCTL_ALLOC of %llu bytes from %s: %s",
+		ret = fail(err == ENOMEM || err == EMFILE || err == ENFILE ?
+			   -err : -EIO, "DMA_HEAP_IOCTL_ALLOC of %llu bytes from %s: %s",
 			   (unsigned long long)bytes, heap, strerror(err));
 		goto out_node;
 	}

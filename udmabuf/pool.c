@@ -253,9 +253,6 @@ int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
 
 	if (!out || (ndevs && !devs))
 		return fail(-EINVAL, "%s is NULL", out ? "devs" : "pool");
-	for (size_t i = 0; i < ndevs; i++)
-		if (!devs[i])
-			return fail(-EINVAL, "devs[%zu] is NULL", i);
 	ret = OPTS_GET(&o, opts, "dlbuf_pool_opts");
 	if (!ret)
 		ret = check_opts(&o);

@@ -104,8 +104,9 @@ static int refused(const char *call, uint64_t bytes, bool huge)
 		return fail(-ENOMEM, "%s: Cannot allocate memory%s", call,
 			    huge ? " (2 MiB pages come from vm.nr_hugepages)" :
 			    "");
-	return fail(-EIO, "%s of %llu bytes: %s", call,
-		    (unsigned long long)bytes, strerror(err));
+	return fail(err == EMFILE || err == ENFILE ? -err : -EIO,
+		    "%s of %llu bytes: %s", call, (unsigned long long)bytes,
+		    strerror(err));
 }
 
 int dlbuf_udmabuf_create(uint64_t bytes, const struct dlbuf_udmabuf_opts *src,

@@ -33,7 +33,8 @@ struct dlbuf_alloc_opts {
  * order and the first whose buffer every device takes is kept.
  *
  * devs, layout and opts are borrowed. tensors[i], on devs[i], is new. All or
- * none. The dma-buf itself lives as long as the tensors; its fd is in
+ * none. The dma-buf itself lives as long as the tensors, and is not kept idle
+ * after them unless it was imported meanwhile; its fd is in
  * dlbuf_tensor_get_info(). Memory of a device's own (CUDA) is imported there by
  * nobody else, and cannot be mapped by the CPU as a rule.
  * -EINVAL  no device, bad layout or opts, no such exporter

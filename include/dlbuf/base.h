@@ -18,6 +18,8 @@
  *   -EPIPE       the other end of a socket is closed
  *   -ERANGE      outside the buffer
  *   -EOVERFLOW   a product or a sum does not fit 64 bits
+ *   -EAGAIN      not yet: the call would block and was not to. Nothing else: a
+ *                system that lacks a resource for now, a thread, is -ENOMEM
  *   -ETIME       the deadline passed before the fences
  *   -EIO         a driver failed
  *   -ENOMEM, -EMFILE and others of the system, as the system said them

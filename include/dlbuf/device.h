@@ -27,12 +27,19 @@ struct dlbuf_device_opts {
 	size_t size;
 	/*
 	 * How many imports without a tensor the device keeps for the next
-	 * dlbuf_import() of the same dma-buf; 0 means 256. Each holds an fd
-	 * and keeps the memory alive; the least recently used goes first, and
-	 * any that the last 1024 imports did not use.
+	 * dlbuf_import() of the same dma-buf. Each holds an fd and keeps the
+	 * memory alive. 0 means 256, or a quarter of RLIMIT_NOFILE if that is
+	 * less. The least recently used goes first, and any that the last 1024
+	 * imports did not use.
 	 */
 	uint32_t cache_max_idle;
 	uint32_t flags;		/* DLBUF_DEVICE_* */
+	/*
+	 * How many bytes those may have together. 0 means an eighth of the
+	 * machine's memory. When the process runs out of memory or of fds, the
+	 * library drops all of them and tries the call once more.
+	 */
+	uint64_t cache_max_bytes;
 };
 
 #define DLBUF_DEVICE_NO_CACHE 1u	/* keep no import without a tensor */
@@ -103,6 +110,17 @@ DLBUF_API int dlbuf_device_each(dlbuf_device_fn fn, void *data);
  * not touched. NULL is nothing.
  */
 DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
+
+/*
+ * Drops what the device keeps of one dma-buf, for a producer that withdraws a
+ * buffer: VIDIOC_REQBUFS(0), PipeWire's remove_buffer. Tensors over it stay
+ * valid; the import then goes with the last of them, unless dlbuf_import() is
+ * given the dma-buf again. Not having it is no error. fd is borrowed. May block
+ * while the driver unmaps.
+ * -EINVAL  dev is NULL
+ * -EBADF   fd is not open or not a dma-buf
+ */
+DLBUF_API int dlbuf_device_forget(struct dlbuf_device *dev, int fd);
 
 struct dlbuf_device_stats {
 	size_t size;		/* of this struct, set by the caller */

@@ -5,7 +5,8 @@
  * A fence is an int: the fd of a sync_file, or -1, which is one that has
  * signalled already. dlbuf_release() of a device that can only tell by an
  * event (DLBUF_SYNC_EVENT) gives an eventfd instead: waiting and notifying
- * take it too, the kernel and the other functions do not.
+ * take it too, the kernel and the other functions do not. Any other negative
+ * number is -EBADF in every function that takes a fence.
  *
  * A fence signals once and stays so. The kernel promises that every fence
  * signals in bounded time, and no program can make one of its own.
@@ -80,6 +81,7 @@ DLBUF_API int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence);
  * signals. dmabuf and fence are borrowed; -1 adds nothing.
  *
  * -EINVAL      access is not READ, WRITE or RW; fence is not a sync_file
+ * -EBADF       also: fence is not open
  * -EBADF, -EOPNOTSUPP  as for dlbuf_fence_export()
  */
 DLBUF_API int dlbuf_fence_import(int dmabuf, uint32_t access, int fence);
@@ -91,8 +93,8 @@ DLBUF_API int dlbuf_fence_import(int dmabuf, uint32_t access, int fence);
  *
  * fence is duplicated. fn may call dlbuf, must not block, and delays the
  * others while it runs. After fork() the child's fn is not called.
- * -EBADF, -EINVAL (fn is NULL), -ENOMEM, -EMFILE, -EAGAIN (no thread); then
- * fn is not called
+ * -EBADF, -EINVAL (fn is NULL), -ENOMEM (no thread can be started, too),
+ * -EMFILE; then fn is not called
  */
 DLBUF_API int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data);
 

@@ -37,7 +37,8 @@ extern "C" {
  * -EINVAL      NULL, data not NULL, ndim outside 0..64, shape NULL or
  *              negative, bits or lanes 0, byte_offset not aligned
  * -EOPNOTSUPP  an element is not a whole number of bytes
- * -EOVERFLOW   a product or a sum does not fit 64 bits
+ * -EOVERFLOW   the number of elements, or of their bytes, is above INT64_MAX,
+ *              whatever the strides are; or the end does not fit 64 bits
  * -ERANGE      negative strides reach before the start of the buffer
  */
 DLBUF_API int dlbuf_layout_extent(const DLTensor *layout,

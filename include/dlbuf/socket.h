@@ -14,15 +14,14 @@
  *
  * Sockets. AF_UNIX of these types:
  *
- *	SOCK_SEQPACKET  the best one: a message comes whole or not at all, and
- *	                the end of the connection is seen
- *	SOCK_DGRAM      whole or not at all; connected; the end is not seen
- *	SOCK_STREAM     what most programs have. A peer can stop in the middle of
- *	                a message: then, as after anything that is no message,
- *	                the rest makes no sense and the socket is to be closed.
- *	                One thread at a time sends, and one receives.
+ *	SOCK_SEQPACKET  the best one: the end of the connection is seen
+ *	SOCK_DGRAM      connected; the end is not seen, and when a send finds the
+ *	                peer gone the kernel drops what it has sent before
  *
- * Other bytes may be on the same socket, between messages.
+ * Both keep a message and its fds together: it comes whole or not at all, no
+ * peer can stop in the middle of one, and after anything that is no message the
+ * next one is received as ever. SOCK_STREAM does not and is refused: ask
+ * socketpair() or socket() for SOCK_SEQPACKET, which is otherwise the same.
  *
  * Leases. An fd keeps the memory alive, not the pixels. So a frame with a lease,
  * and a tensor over one, are not given back by the sender before the receiver is
@@ -64,10 +63,10 @@ extern "C" {
 struct dlbuf_socket_opts {
 	size_t size;
 	/*
-	 * CLOCK_MONOTONIC nanoseconds after which a call that has to block for
-	 * the first byte gives up with -ETIME, on a non-blocking socket too; 0
-	 * means never. A moment in the past asks without waiting. The socket's
-	 * own timeouts are not looked at.
+	 * CLOCK_MONOTONIC nanoseconds after which a call that has to block
+	 * gives up with -ETIME, on a non-blocking socket too; 0 means never. A
+	 * moment in the past asks without waiting. The socket's own timeouts
+	 * are not looked at.
 	 */
 	uint64_t deadline_ns;
 	uint32_t flags;		/* DLBUF_SOCKET_... */
@@ -90,17 +89,22 @@ struct dlbuf_socket_opts {
  * over a frame with a lease, or over a copy, the library keeps a share until
  * the receiver is done, and deletes it on its event thread.
  *
- * Blocks while the socket is full, unless it is non-blocking. Of a stream the
- * rest of a message that has begun is waited for, for ten seconds at most.
- * -EAGAIN   it would block; nothing is sent
- * -ETIME    the deadline passed, also while waiting for work on the dma-bufs of
- *           devices of DLBUF_SYNC_EVENT; nothing is sent
- * -EPIPE    the other side has closed the socket. There is no SIGPIPE
- * -EPROTO   the receiver of a stream has stopped in the middle of the message
- * -EINVAL   not tensors of dlbuf, none or too many, sock is no Unix socket of
- *           these types, bad opts
- * -EBADF    sock is not open
- * -ENOMEM, -EMFILE, and others of sendmsg()
+ * Blocks while the socket is full, and while work on the dma-bufs of devices of
+ * DLBUF_SYNC_EVENT goes on, unless the socket is non-blocking. On failure
+ * nothing is sent.
+ * -EAGAIN        it would block
+ * -ETIME         the deadline passed
+ * -EPIPE         the other side has closed the socket. There is no SIGPIPE
+ * -EINVAL        not tensors of dlbuf, none or too many, sock is no Unix socket
+ *                of these types, bad opts
+ * -EBADF         sock is not open
+ * -ENOTCONN      sock is not connected
+ * -ETOOMANYREFS  more fds of this user are on their way, sent and not received,
+ *                than RLIMIT_NOFILE; privileged processes have no such limit
+ * -EPERM         the receiver takes no fds (SO_PASSRIGHTS), or is connected to
+ *                somebody else
+ * -ENOMEM        also: the thread that waits for the receiver cannot be started
+ * -EMFILE, and others of sendmsg()
  */
 DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 			 uint32_t ntensors, const struct dlbuf_socket_opts *opts);
@@ -131,21 +135,30 @@ DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
  * it has no lease and no fence, which is on its dma-bufs now. Of tensors its
  * nplanes is 0.
  *
- * Blocks until a message comes, unless the socket is non-blocking, and for the
- * rest of one as above; signals interrupt nothing. Does not wait for fences,
- * except where the kernel cannot attach the frame's, see dlbuf_import_frame().
+ * An import that this call makes goes with its last tensor, so that nothing of a
+ * message stays when the sender and the tensors are gone. DLBUF_IMPORT_KEEP in
+ * opts->import keeps it idle instead, as dlbuf_import() does: a sender's few
+ * buffers are then imported once and not with each message, and the receiver
+ * holds the memory of up to cache_max_idle of them.
  *
- * On failure all fds that came are closed and the sender's lease is over. The
- * next message can be received unless a stream has said -EPROTO.
+ * Blocks until a message comes, unless the socket is non-blocking; signals
+ * interrupt nothing. Does not wait for fences, except where the kernel cannot
+ * attach the frame's, see dlbuf_import_frame().
+ *
+ * The arguments are checked first: what they are refused for takes no message
+ * off the socket. After that a message that fails is gone, all fds that came
+ * are closed and the sender's lease is over; the next one can be received.
  * -EAGAIN   there is no message and the socket is non-blocking
  * -ETIME    the deadline passed without one
- * -EPIPE    the other side has closed the socket, and all messages are read
- * -EPROTO   what came is no message, its fds are not those it speaks of, or it
- *           stopped in the middle
+ * -EPIPE    the other side has closed the socket, and all messages are read;
+ *           or the socket is shut down for reading
+ * -EPROTO   what came is no message, an empty packet for instance, or its fds
+ *           are not those it speaks of
  * -EBADF    what it calls a dma-buf is none, or sock is not open
  * -EACCES   access was asked for that the sender does not give
  * -EMFILE   there is no room for its fds
- * -EINVAL   sock is no Unix socket of these types, bad opts, a NULL
+ * -EINVAL   sock is no Unix socket of these types, bad opts, a view that is
+ *           none, frame->size, a NULL
  * and what dlbuf_import() and dlbuf_import_frame() say: -ERANGE for what is not
  * inside its dma-buf.
  */

@@ -57,8 +57,14 @@ struct dlbuf_acquire_opts {
 	 * whose fd is 0 has to be duplicated).
 	 */
 	int fence;
-	uint32_t flags;		/* none yet */
+	uint32_t flags;		/* DLBUF_ACQUIRE_* */
 };
+
+/*
+ * Accepts a buffer whose producer's fence ended with an error. Without it the
+ * call fails with -EIO where it has waited for such a fence, or `fence` is one.
+ */
+#define DLBUF_ACQUIRE_DAMAGED 1u
 
 /*
  * Begins an access. A tensor has one access at a time; for two, share it.
@@ -75,8 +81,8 @@ struct dlbuf_acquire_opts {
  * -EACCES  access that the tensor does not allow
  * -EBUSY   the tensor is acquired already
  * -ETIME   the deadline passed; nothing is acquired
- * -EIO     the kernel or the driver failed, or the device is lost; nothing is
- *          acquired
+ * -EIO     the kernel or the driver failed, the device is lost, or a fence that
+ *          was waited for ended with an error; nothing is acquired
  */
 DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 			    void *stream, const struct dlbuf_acquire_opts *opts);
@@ -103,7 +109,8 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
  * Begins an access without waiting or submitting: *fence, new, is what your
  * work has to wait for, -1 when there is nothing. What else the device's API
  * asks for, such as Vulkan's barrier from the foreign queue family, is yours.
- * Blocks on a kernel without sync_file (before 6.0, or so configured).
+ * Blocks on a kernel without sync_file (before 6.0, or so configured). Deleting
+ * the tensor without a release means that the work is complete.
  * -EOPNOTSUPP  the CPU: it needs the kernel's bracket
  * and as dlbuf_acquire().
  */

@@ -29,6 +29,7 @@ DLBUF_API int dlbuf_syncobj_export(int drm_fd, uint32_t handle, uint64_t point,
 
 /*
  * Puts a fence at a point. fence is borrowed; -1 puts a signalled one.
+ * -EBADF   also: fence is not open
  * -EINVAL  also: not a sync_file
  */
 DLBUF_API int dlbuf_syncobj_import(int drm_fd, uint32_t handle, uint64_t point,

@@ -55,6 +55,13 @@ struct dlbuf_import_opts {
 
 #define DLBUF_IMPORT_MAY_COPY	(1u << 0)	/* where nothing else helps */
 #define DLBUF_IMPORT_UNCROPPED	(1u << 1)	/* all of a frame that is stored */
+/*
+ * For dlbuf_recv(), which otherwise keeps no import without a tensor: its bytes
+ * and fd would stay with a receiver for buffers that never come again. A camera
+ * sends the same few buffers again and again: with KEEP each is imported once.
+ * dlbuf_import() and dlbuf_import_frame() always keep.
+ */
+#define DLBUF_IMPORT_KEEP	(1u << 2)
 
 /*
  * Makes a tensor over the bytes of a dma-buf. Importing a dma-buf that the
@@ -62,8 +69,8 @@ struct dlbuf_import_opts {
  *
  * Without a copy, unless DLBUF_IMPORT_MAY_COPY allows one and the device has no
  * other way: then the tensor is memory of the device that the buffer is copied
- * into by each acquire for reading and out of by each release of a writer, and
- * has DLPACK_FLAG_BITMASK_IS_COPIED set.
+ * into by each acquire and out of by each release of a writer. Its path says so.
+ * DLPACK_FLAG_BITMASK_IS_COPIED is not set, because it means a single owner.
  *
  * fd is duplicated: close yours whenever you like. layout and opts are
  * borrowed. *tensor is new: it keeps the memory and the device until its

@@ -14,7 +14,7 @@ from ._types import (MOD_LINEAR, Access, CodeSpace, DeviceInfo, FormatInfo,
                      FormatPlane, Frame, Order, Plane, View)
 
 _EINVAL = 22
-MAY_COPY, UNCROPPED = 1, 2
+MAY_COPY, UNCROPPED, KEEP = 1, 2, 4
 
 
 @functools.lru_cache(maxsize=None)
@@ -128,7 +128,9 @@ def from_frame(
 
     release() is called once, when the last tensor of this frame, and whatever
     was made of it, is gone and the last access to it complete; on any thread,
-    and not any more once the interpreter exits.
+    and not any more once the interpreter exits. An object that release() belongs
+    to may refer to the tensors: the garbage collector finds such a cycle, unless
+    it goes through an array or a view that was made of them.
     """
     info, code, where = find_format(format, space)
     view = find_view(view)

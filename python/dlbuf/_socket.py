@@ -12,7 +12,7 @@ from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import UnsupportedError
 from ._frames import TensorFrame, frame_args, make_frame
-from ._producers import MAY_COPY, UNCROPPED, find_view
+from ._producers import KEEP, MAY_COPY, UNCROPPED, find_view
 from ._types import Access, View
 
 _EOPNOTSUPP = 95
@@ -32,9 +32,11 @@ def send(sock: socket | int,
          what: Tensor | TensorFrame | Iterable[Tensor]) -> None:
     """Sends a tensor, up to four of them, or a frame, without a copy.
 
-    sock: a Unix socket, SOCK_SEQPACKET, SOCK_DGRAM or SOCK_STREAM, or its fd.
-    It waits as the socket does: BlockingIOError, TimeoutError. When the other
-    side is gone, ClosedError, which is a BrokenPipeError.
+    sock: a Unix socket of type SOCK_SEQPACKET or SOCK_DGRAM, or its fd. A
+    SOCK_STREAM, which socket.socketpair() makes unless it is told otherwise,
+    raises InvalidError: it does not keep a message and its fds together. It
+    waits as the socket does: BlockingIOError, TimeoutError. When the other side
+    is gone, ClosedError, which is a BrokenPipeError.
 
     Write before you send: what was written inside `with tensor:` is the other
     side's to see when the block has ended. A frame's buffer goes back to its
@@ -57,20 +59,25 @@ def send(sock: socket | int,
 def recv(sock: socket | int, *, device: Device | str = "cpu",
          access: Access | int | str | None = None,
          view: View | str = View.PLANES, uncropped: bool = False,
-         may_copy: bool = False) -> Tensor | list[Tensor] | TensorFrame:
+         may_copy: bool = False,
+         keep: bool = False) -> Tensor | list[Tensor] | TensorFrame:
     """Receives what send() has sent: a Tensor, a list of several, or for a
     frame a TensorFrame.
 
     The tensors are on device. access: not more than the sender's tensors
     allow, which is what None gives. view, uncropped and may_copy are as in
-    from_frame(), for frames only. It waits as the socket does. At the end,
-    when the other side has closed the socket, ClosedError, which is an
-    EOFError. What comes may be a lie: whatever it is, a tensor lies inside its
-    dma-buf, or the exception says why there is none.
+    from_frame(), for frames only. keep=True keeps the memory of what came for
+    the next message with the same buffer, as from a camera, until the device
+    is closed or trimmed; otherwise it goes with the tensors. It waits as the
+    socket does. At the end, when the other side has closed the socket and all
+    messages are read, ClosedError, which is an EOFError. What comes may be a
+    lie: whatever it is, a tensor lies inside its dma-buf, or the exception says
+    why there is none; that message is gone then, and the next one can be
+    received.
     """
     tensors, frame = _dlbuf.recv(
         _wait(sock), device, int(find_view(view)), access,
-        may_copy * MAY_COPY | uncropped * UNCROPPED, make_frame)
+        may_copy * MAY_COPY | uncropped * UNCROPPED | keep * KEEP, make_frame)
     if frame is not None:
         return TensorFrame(tensors, frame)
     return tensors[0] if len(tensors) == 1 else tensors

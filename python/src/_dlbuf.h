@@ -30,6 +30,8 @@ int raise_errno(int err, const char *fmt, ...);
  */
 bool gil_enter(PyGILState_STATE *state);
 void gil_leave(PyGILState_STATE state);
+/* From then on gil_enter() is false. */
+bool gil_over(void);
 /*
  * Giving the GIL away and taking it back costs as much as what is called where
  * nothing waits; then it is kept, and NULL is returned.
@@ -87,6 +89,7 @@ int parse_access(PyObject *obj, uint32_t *access);
  * is never.
  */
 int parse_deadline(PyObject *obj, uint64_t *ns);
+uint64_t now_ns(void);	/* CLOCK_MONOTONIC */
 /*
  * Waits for poll()'s events, without the GIL and with Python's signal handlers:
  * 1 when one came, 0 at the deadline (0: never).
@@ -110,7 +113,37 @@ int parse_layout(struct layout *l, PyObject *shape, PyObject *dtype,
 		 PyObject *strides, unsigned long long offset);
 PyObject *tuple_of(const int64_t *values, int n);
 size_t dtype_bytes(DLDataType dtype);
+/* Of a tensor that has been checked, as source_create() does. */
 int64_t count_of(const DLTensor *dl);
+/*
+ * A stride in bytes. With one element or none along it a stride may be anything,
+ * and wraps.
+ */
+int64_t stride_bytes(const DLTensor *dl, int dim);
+
+/* ------------------------------------------------------------ hold.c */
+
+/*
+ * An object of Python that C keeps for the tensors over one memory: the callback
+ * of a lease, the owner of the memory. A Python object itself, so that the
+ * collector sees it: Tensors have a reference each, and C has one. While all
+ * users of C are Tensors the reference of C is theirs.
+ */
+struct hold {
+	PyObject_HEAD
+	PyObject *obj;			/* NULL: C is done with it */
+	const unsigned int *users;	/* in C, Tensors included; atomic */
+	unsigned int tensors;		/* of these, Tensors; atomic */
+};
+
+/* New, with the reference of C; users is to be set. NULL with an exception. */
+struct hold *hold_new(PyObject *obj);
+/* One Tensor more, as soon as it counts in users; one less, before it does not. */
+void hold_add(struct hold *h);
+void hold_remove(struct hold *h);
+/* Gives up obj, new or NULL, and the reference of C. */
+PyObject *hold_end(struct hold *h);
+int hold_init_type(void);
 
 /* ------------------------------------------------------------ device.c */
 
@@ -144,28 +177,28 @@ int device_init_type(PyObject *module);
  * gives it back.
  */
 struct source {
-	long refs;
+	unsigned int refs;			/* atomic */
 	void (*release)(struct source *src);	/* may lack the GIL */
 	DLTensor dl;				/* points into dims */
 	uint64_t flags;
+	struct hold *hold;			/* of the owner, or NULL */
 	union {
 		DLManagedTensorVersioned *versioned[2];
 		DLManagedTensor *legacy;
-		Py_buffer buffer;
-		PyObject *owner;
 		void *memory;
-		struct source *inner;
 	} u;
 	int64_t dims[];				/* shape, then strides */
 };
 
 /*
  * New, with one reference; dl's shape and strides are copied, compact ones
- * written where it has none. NULL with an exception.
+ * written where it has none. Every way in comes here, and afterwards the number
+ * of elements and that of bytes fit 63 bits (31 where addresses have 32), the
+ * bytes lie in the address space, and data is NULL only where there are none.
+ * NULL with an exception.
  */
 struct source *source_create(const DLTensor *dl, uint64_t flags,
 			     void (*release)(struct source *src));
-void source_ref(struct source *src);
 void source_unref(struct source *src);
 /* Of the CPU, uninitialised, compact: takes what dl says of shape and dtype. */
 struct source *source_memory(const DLTensor *dl, uint64_t flags);
@@ -175,11 +208,11 @@ struct source *source_memory(const DLTensor *dl, uint64_t flags);
  */
 struct source *source_versioned(DLManagedTensorVersioned *tensor,
 				DLManagedTensorVersioned *keep);
-/* Over the same memory, dimensions reversed. */
-struct source *source_reversed(struct source *src);
-void reverse_dims(DLTensor *dl);
-/* A tensor over it, with a reference of its own; NULL with an exception. */
-DLManagedTensorVersioned *source_export(struct source *src);
+/*
+ * A tensor over it with the dimensions of dl, its own or another tensor's over
+ * it, and a reference of its own; NULL with an exception.
+ */
+DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl);
 
 PyObject *from_capsule(PyObject *module, PyObject *capsule);
 PyObject *from_buffer(PyObject *module, PyObject *obj);
@@ -190,7 +223,8 @@ PyObject *from_memory(PyObject *module, PyObject *args);
 struct tensor {
 	PyObject_HEAD
 	DLManagedTensorVersioned *dl;
-	struct source *src;		/* NULL: of dlbuf */
+	struct source *src;		/* dl's; NULL: of dlbuf */
+	struct hold *hold;		/* what the collector has to see, or NULL */
 	struct device *device;		/* NULL: not of dlbuf */
 	PyObject *frame;		/* or NULL */
 	int users;			/* see use_begin() */
@@ -201,9 +235,9 @@ struct tensor {
 
 extern PyTypeObject *tensor_type;
 
-/* Takes dl; device is borrowed. */
+/* Takes dl; device is borrowed, and so is hold, of dl's lease. */
 PyObject *tensor_new(DLManagedTensorVersioned *dl, struct device *device,
-		     PyObject *frame);
+		     PyObject *frame, struct hold *hold);
 /* Takes the reference to src. */
 PyObject *tensor_of_source(struct source *src);
 /* Between these two a tensor is not closed; -1: it is already. */
@@ -217,6 +251,8 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out);
  */
 int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 			 bool wait, DLManagedTensorVersioned **out);
+/* Memory that something was copied into: of the device or of ours. */
+bool tensor_is_copy(struct tensor *t);
 void delete_versioned(DLManagedTensorVersioned *dl);
 PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		  PyObject *kwnames);
@@ -230,15 +266,15 @@ int tensor_init_type(PyObject *module);
 /*
  * A list of Tensors of a frame, their attribute `frame` being obj (borrowed).
  * When it fails the frame's lease is not called, unless *imported says that the
- * tensors were made and have given it back.
+ * tensors were made and have given it back. hold is the lease's, or NULL.
  */
 PyObject *tensors_of_frame(struct device *device,
 			   const struct dlbuf_frame *frame,
 			   const struct dlbuf_import_opts *opts, PyObject *obj,
-			   bool *imported);
+			   struct hold *hold, bool *imported);
 /* n new tensors (taken, also when it fails) as a list of Tensors. */
 PyObject *tensor_list(DLManagedTensorVersioned *const dl[], uint32_t n,
-		      struct device *device, PyObject *obj);
+		      struct device *device, PyObject *obj, struct hold *hold);
 /* What `make`, dlbuf._frames.make_frame, makes of a frame: a record. */
 PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 		       uint32_t view);

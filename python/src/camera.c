@@ -423,8 +423,7 @@ static PyObject *camera_close(PyObject *self, PyObject *device_obj)
 	device = device_of(device_obj);
 	if (!device)
 		return NULL;
-	if (device->dev) {
-		device_begin(device);
+	if (use_begin(&device->users)) {
 		Py_BEGIN_ALLOW_THREADS
 		dlbuf_device_trim(device->dev, 0);
 		Py_END_ALLOW_THREADS
@@ -635,7 +634,7 @@ static PyObject *camera_next(PyObject *self, PyObject *args)
 	record = describe(cap, &buf, &frame) ? NULL :
 		 frame_record(make, &frame, opts.view);
 	if (record)
-		list = tensors_of_frame(device, &frame, &opts, record,
+		list = tensors_of_frame(device, &frame, &opts, record, NULL,
 					&imported);
 	if (list)
 		result = Py_BuildValue("(OO)", list, record);

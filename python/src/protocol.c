@@ -131,7 +131,7 @@ static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 	delete_versioned(from);
 	Py_END_ALLOW_THREADS
 	if (src) {
-		ret = source_export(src);
+		ret = source_export(src, &src->dl);
 		source_unref(src);
 	}
 	return ret;
@@ -190,7 +190,7 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	if (!src)
 		return -1;
 	src->flags |= keep->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
-	*out = source_export(src);
+	*out = source_export(src, &src->dl);
 	source_unref(src);
 	return *out ? 0 : -1;
 }
@@ -319,7 +319,7 @@ static int check_unordered(struct tensor *t)
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 
-	if (t->src || !(t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED))
+	if (t->src || !tensor_is_copy(t))
 		return 0;
 	if (!dlbuf_tensor_get_info(t->dl, &info) && info.acquired)
 		return 0;
@@ -479,6 +479,7 @@ static const char *format_of(DLDataType dtype)
 
 struct view {
 	DLManagedTensorVersioned *dl;
+	struct hold *hold;	/* of memory: a view is traversed, as Tensors are */
 	Py_ssize_t dims[];
 };
 
@@ -498,7 +499,7 @@ static int fill(Py_buffer *view, struct view *v, int flags)
 		return raise_errno(EOPNOTSUPP, "the tensor is read-only");
 	for (int i = 0; i < dl->ndim; i++) {
 		v->dims[i] = dl->shape[i];
-		v->dims[dl->ndim + i] = dl->strides[i] * item;
+		v->dims[dl->ndim + i] = stride_bytes(dl, i);
 	}
 	view->buf = dl->data ? (char *)dl->data + dl->byte_offset : &nothing;
 	view->len = count_of(dl) * item;
@@ -559,6 +560,10 @@ static int get_buffer(struct tensor *t, Py_buffer *view, int flags)
 		free(v);
 		return -1;
 	}
+	/* A lease has to fire before the collector has cleared a view: not it. */
+	v->hold = t->src ? t->hold : NULL;
+	if (v->hold)
+		hold_add(v->hold);
 	view->obj = Py_NewRef((PyObject *)t);
 	return 0;
 }
@@ -581,6 +586,8 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view)
 	struct view *v = view->internal;
 
 	(void)self;
+	if (v->hold)
+		hold_remove(v->hold);
 	Py_BEGIN_ALLOW_THREADS
 	delete_versioned(v->dl);
 	Py_END_ALLOW_THREADS
@@ -605,7 +612,7 @@ static PyObject *interface_of(struct tensor *t, bool here)
 		return NULL;
 	}
 	for (int i = 0; i < d->ndim; i++)
-		bytes[i] = d->strides[i] * (int64_t)item;
+		bytes[i] = stride_bytes(d, i);
 	PyOS_snprintf(type, sizeof(type), "%c%c%zu", item == 1 ? '|' :
 		      __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>',
 		      "iufVVcb"[d->dtype.code], item);
@@ -631,8 +638,7 @@ static PyObject *interface_of(struct tensor *t, bool here)
  */
 static int order_interface(struct tensor *t, void *stream)
 {
-	uint32_t access = t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED ?
-			  DLBUF_READ : 0;
+	uint32_t access = tensor_is_copy(t) ? DLBUF_READ : 0;
 	DLManagedTensorVersioned *dl;
 
 	if (tensor_share_ordered(t, access, stream, true, &dl))

@@ -25,14 +25,28 @@ static int parse_wait(PyObject *args, struct wait *w)
 	       parse_deadline(deadline, &w->deadline_ns) : -1;
 }
 
-/* After a call: 1 when it is to be made again, 0 when it was done. */
-static int again(const struct wait *w, int ret, short events)
+#define SLICE_NS 20000000
+
+/*
+ * After a call: 1 when it is to be made again, 0 when it was done. A socket that
+ * is ready may not be what the call waits for, but work that another process has
+ * to see complete: so the library waits then, for a moment at a time, and
+ * wait_fd() looks at signals in between.
+ */
+static int again(const struct wait *w, struct dlbuf_socket_opts *opts, int ret,
+		 short events)
 {
-	if (ret != -EAGAIN || !w->may)
+	bool late = ret == -ETIME && opts->deadline_ns == w->deadline_ns;
+
+	if ((ret != -EAGAIN && ret != -ETIME) || !w->may || late)
 		return ret ? raise_dlbuf(ret) : 0;
 	ret = wait_fd(w->sock, events, w->deadline_ns);
-	if (ret)
+	if (ret) {
+		opts->deadline_ns = now_ns() + SLICE_NS;
+		if (w->deadline_ns && w->deadline_ns < opts->deadline_ns)
+			opts->deadline_ns = w->deadline_ns;
 		return ret;
+	}
 	return raise_errno(ETIME, events == POLLIN ?
 			   "no message came before the deadline" :
 			   "the socket was full until the deadline");
@@ -50,6 +64,24 @@ static void shares_delete(struct shares *s)
 		delete_versioned(s->dl[--s->n]);
 }
 
+static int share_of(PyObject *obj, DLManagedTensorVersioned **out)
+{
+	struct tensor *t = (struct tensor *)obj;
+	int ret;
+
+	if (!PyObject_TypeCheck(obj, tensor_type)) {
+		PyErr_SetString(PyExc_TypeError, "what is sent is Tensors");
+		return -1;
+	}
+	if (tensor_begin(t))
+		return -1;
+	ret = t->src ? raise_errno(EOPNOTSUPP, "a tensor that is not of a "
+				   "dma-buf cannot be sent") :
+		       tensor_share(t, out);
+	tensor_end(t);
+	return ret;
+}
+
 static int shares_of(PyObject *tuple, struct shares *s)
 {
 	Py_ssize_t n = PyTuple_Size(tuple);
@@ -60,28 +92,13 @@ static int shares_of(PyObject *tuple, struct shares *s)
 	if (!n || n > DLBUF_MAX_PLANES)
 		return raise_errno(EINVAL, "%zd tensors, 1 to %d are a message",
 				   n, DLBUF_MAX_PLANES);
-	for (Py_ssize_t i = 0; i < n; i++) {
-		PyObject *t = PyTuple_GetItem(tuple, i);
-
-		if (!PyObject_TypeCheck(t, tensor_type)) {
-			PyErr_SetString(PyExc_TypeError,
-					"what is sent is Tensors");
-			goto err;
+	for (; s->n < n; s->n++) {
+		if (share_of(PyTuple_GetItem(tuple, s->n), &s->dl[s->n])) {
+			shares_delete(s);
+			return -1;
 		}
-		if (((struct tensor *)t)->src) {
-			raise_errno(EOPNOTSUPP, "a tensor that is not of a "
-				    "dma-buf cannot be sent");
-			goto err;
-		}
-		if (tensor_share((struct tensor *)t, &s->dl[i]))
-			goto err;
-		s->n++;
 	}
 	return 0;
-
-err:
-	shares_delete(s);
-	return -1;
 }
 
 /* send((sock, may wait, deadline), tensors) */
@@ -101,7 +118,7 @@ PyObject *send_tensors(PyObject *module, PyObject *args)
 		Py_BEGIN_ALLOW_THREADS
 		ret = dlbuf_send(w.sock, s.dl, s.n, &opts);
 		Py_END_ALLOW_THREADS
-		ret = again(&w, ret, POLLOUT);
+		ret = again(&w, &opts, ret, POLLOUT);
 	} while (ret > 0);
 	Py_BEGIN_ALLOW_THREADS
 	shares_delete(&s);
@@ -146,7 +163,7 @@ PyObject *send_frame(PyObject *module, PyObject *args)
 		Py_BEGIN_ALLOW_THREADS
 		ret = dlbuf_send_frame(w.sock, &frame, &opts);
 		Py_END_ALLOW_THREADS
-		ret = again(&w, ret, POLLOUT);
+		ret = again(&w, &opts, ret, POLLOUT);
 	} while (ret > 0);
 	if (ret) {
 		Py_BEGIN_ALLOW_THREADS
@@ -173,7 +190,7 @@ static PyObject *received(DLManagedTensorVersioned *const dl[], uint32_t n,
 		Py_END_ALLOW_THREADS
 		return NULL;
 	}
-	list = tensor_list(dl, n, device, frame->nplanes ? record : NULL);
+	list = tensor_list(dl, n, device, frame->nplanes ? record : NULL, NULL);
 	if (!list) {
 		Py_DECREF(record);
 		return NULL;
@@ -209,7 +226,7 @@ PyObject *receive(PyObject *module, PyObject *args)
 		Py_BEGIN_ALLOW_THREADS
 		ret = dlbuf_recv(device->dev, w.sock, &opts, dl, &n, &frame);
 		Py_END_ALLOW_THREADS
-		ret = again(&w, ret, POLLIN);
+		ret = again(&w, &opts, ret, POLLIN);
 	} while (ret > 0);
 	device_end(device);
 	if (!ret)

@@ -12,43 +12,43 @@ PyTypeObject *tensor_type;
 
 /* ---------------------------------------------------------------- life */
 
-/* Takes dl and src, also when it fails. */
+/* Takes dl, also when it fails; the rest is borrowed, src with dl. */
 static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
-		      struct device *device, PyObject *frame)
+		      struct device *device, PyObject *frame, struct hold *hold)
 {
-	struct tensor *self = PyObject_New(struct tensor, tensor_type);
+	struct tensor *self = PyObject_GC_New(struct tensor, tensor_type);
 
 	if (!self) {
 		delete_versioned(dl);
-		if (src)
-			source_unref(src);
 		return NULL;
 	}
 	self->dl = dl;
 	self->src = src;
+	self->hold = (struct hold *)Py_XNewRef((PyObject *)hold);
+	if (hold)
+		hold_add(hold);
 	self->device = (struct device *)Py_XNewRef((PyObject *)device);
 	self->frame = Py_XNewRef(frame);
 	self->users = 0;
 	self->ordering = self->was_acquired = false;
 	self->weakrefs = NULL;
+	PyObject_GC_Track(self);
 	return (PyObject *)self;
 }
 
 PyObject *tensor_new(DLManagedTensorVersioned *dl, struct device *device,
-		     PyObject *frame)
+		     PyObject *frame, struct hold *hold)
 {
-	return make(dl, NULL, device, frame);
+	return make(dl, NULL, device, frame, hold);
 }
 
 PyObject *tensor_of_source(struct source *src)
 {
-	DLManagedTensorVersioned *dl = source_export(src);
+	DLManagedTensorVersioned *dl = source_export(src, &src->dl);
+	PyObject *ret = dl ? make(dl, src, NULL, NULL, src->hold) : NULL;
 
-	if (!dl) {
-		source_unref(src);
-		return NULL;
-	}
-	return make(dl, src, NULL, NULL);
+	source_unref(src);
+	return ret;
 }
 
 int tensor_begin(struct tensor *t)
@@ -73,16 +73,16 @@ static void drop(struct tensor *t)
 
 	if (!dl)
 		return;
+	t->dl = NULL;
+	t->src = NULL;
+	if (t->hold)
+		hold_remove(t->hold);
 	/* Another producer's deleter may be of Python, and is not our caller's. */
 	if (src)
 		PyErr_Fetch(&a, &b, &c);
 	/* The end of an access may clean the CPU's caches, byte by byte. */
 	saved = gil_release_unless(t->device && t->device->cpu && !t->was_acquired);
-	t->dl = NULL;
-	t->src = NULL;
 	delete_versioned(dl);
-	if (src)
-		source_unref(src);
 	gil_restore(saved);
 	if (src)
 		PyErr_Restore(a, b, c);
@@ -104,17 +104,47 @@ static PyObject *tensor_close(PyObject *obj, PyObject *none)
 	Py_RETURN_NONE;
 }
 
+static int tensor_traverse(PyObject *obj, visitproc visit, void *arg)
+{
+	struct tensor *t = (struct tensor *)obj;
+
+	Py_VISIT(Py_TYPE(obj));
+	Py_VISIT((PyObject *)t->device);
+	Py_VISIT(t->frame);
+	Py_VISIT((PyObject *)t->hold);
+	return 0;
+}
+
+static int tensor_clear(PyObject *obj)
+{
+	struct tensor *t = (struct tensor *)obj;
+
+	Py_CLEAR(t->frame);
+	Py_CLEAR(t->hold);
+	return 0;
+}
+
+/* Of a cycle: nobody can use it any more, and all that it refers to is whole. */
+static void tensor_finalize(PyObject *obj)
+{
+	struct tensor *t = (struct tensor *)obj;
+
+	if (!use_close(&t->users))
+		drop(t);
+}
+
 static void tensor_dealloc(PyObject *obj)
 {
 	struct tensor *t = (struct tensor *)obj;
 	PyTypeObject *type = Py_TYPE(obj);
 
+	PyObject_GC_UnTrack(obj);
 	if (t->weakrefs)
 		PyObject_ClearWeakRefs(obj);
 	drop(t);
-	Py_XDECREF(t->frame);
+	tensor_clear(obj);
 	Py_XDECREF((PyObject *)t->device);
-	PyObject_Free(obj);
+	PyObject_GC_Del(obj);
 	Py_DECREF(type);
 }
 
@@ -123,7 +153,7 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 	int ret;
 
 	if (t->src) {
-		*out = source_export(t->src);
+		*out = source_export(t->src, &t->dl->dl_tensor);
 		return *out ? 0 : -1;
 	}
 	ret = dlbuf_tensor_share(t->dl, out);
@@ -303,49 +333,51 @@ static PyObject *tensor_exit(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-static PyObject *tensor_share_method(PyObject *self, PyObject *none)
+/* Its shape and strides, where they are: for who owns the tensor. */
+static void reverse_dims(DLTensor *dl)
 {
-	struct tensor *t = (struct tensor *)self;
+	for (int a = 0, b = dl->ndim - 1; a < b; a++, b--) {
+		int64_t n = dl->shape[a], stride = dl->strides[a];
+
+		dl->shape[a] = dl->shape[b];
+		dl->strides[a] = dl->strides[b];
+		dl->shape[b] = n;
+		dl->strides[b] = stride;
+	}
+}
+
+/* Another Tensor over the same memory, its dimensions reversed or not. */
+static PyObject *another(struct tensor *t, bool reversed)
+{
 	DLManagedTensorVersioned *dl;
 	PyObject *ret = NULL;
 
-	(void)none;
 	if (tensor_begin(t))
 		return NULL;
 	if (!tensor_share(t, &dl)) {
-		if (t->src)
-			source_ref(t->src);
-		ret = make(dl, t->src, t->device, t->frame);
+		/* The new one is this function's, and so are its dims. */
+		if (reversed)
+			reverse_dims(&dl->dl_tensor);
+		ret = make(dl, t->src, t->device, t->frame, t->hold);
 	}
 	tensor_end(t);
 	return ret;
 }
 
-/* reverse(tensor): another one over the same memory, dimensions reversed. */
+static PyObject *tensor_share_method(PyObject *self, PyObject *none)
+{
+	(void)none;
+	return another((struct tensor *)self, false);
+}
+
+/* reverse(tensor) */
 PyObject *reverse(PyObject *module, PyObject *obj)
 {
-	struct tensor *t = (struct tensor *)obj;
-	DLManagedTensorVersioned *dl;
-	PyObject *ret = NULL;
-	struct source *src;
-
 	(void)module;
-	if (!PyObject_TypeCheck(obj, tensor_type)) {
-		PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
-		return NULL;
-	}
-	if (tensor_begin(t))
-		return NULL;
-	if (t->src) {
-		src = source_reversed(t->src);
-		ret = src ? tensor_of_source(src) : NULL;
-	} else if (!tensor_share(t, &dl)) {
-		/* The new one is this function's, and so are its dims. */
-		reverse_dims(&dl->dl_tensor);
-		ret = make(dl, NULL, t->device, t->frame);
-	}
-	tensor_end(t);
-	return ret;
+	if (PyObject_TypeCheck(obj, tensor_type))
+		return another((struct tensor *)obj, true);
+	PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
+	return NULL;
 }
 
 /* ---------------------------------------------------------------- attributes */
@@ -380,6 +412,28 @@ static PyObject *get_dl(PyObject *self, void *closure)
 	ret = of_dl(&t->dl->dl_tensor, *(const char *)closure);
 	tensor_end(t);
 	return ret;
+}
+
+bool tensor_is_copy(struct tensor *t)
+{
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+
+	return t->dl->flags & DLPACK_FLAG_BITMASK_IS_COPIED ||
+	       (!t->src && !dlbuf_tensor_get_info(t->dl, &info) &&
+		info.path >= DLBUF_PATH_BRIDGE);
+}
+
+static PyObject *get_is_copied(PyObject *self, void *closure)
+{
+	struct tensor *t = (struct tensor *)self;
+	bool copy;
+
+	(void)closure;
+	if (tensor_begin(t))
+		return NULL;
+	copy = tensor_is_copy(t);
+	tensor_end(t);
+	return PyBool_FromLong(copy);
 }
 
 static PyObject *get_flag(PyObject *self, void *closure)
@@ -550,7 +604,7 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		if (err)
 			raise_dlbuf(err);
 		else
-			ret = tensor_new(dl, device, NULL);
+			ret = tensor_new(dl, device, NULL, NULL);
 	}
 	Py_DECREF((PyObject *)device);
 	return ret;
@@ -602,7 +656,7 @@ PyObject *alloc(PyObject *module, PyObject *args)
 	}
 	list = PyList_New(0);
 	for (Py_ssize_t i = 0; i < n; i++) {
-		PyObject *t = tensor_new(dl[i], devices[i], NULL);
+		PyObject *t = tensor_new(dl[i], devices[i], NULL, NULL);
 
 		if (list && (!t || PyList_Append(list, t)))
 			Py_CLEAR(list);
@@ -686,8 +740,7 @@ static PyGetSetDef tensor_attributes[] = {
 	{ "nbytes", get_dl, NULL, "Bytes of its elements.", "b" },
 	{ "read_only", get_flag, NULL, NULL,
 	  (void *)DLPACK_FLAG_BITMASK_READ_ONLY },
-	{ "is_copied", get_flag, NULL, NULL,
-	  (void *)DLPACK_FLAG_BITMASK_IS_COPIED },
+	{ "is_copied", get_is_copied, NULL, NULL, NULL },
 	{ "closed", get_closed, NULL, NULL, NULL },
 	{ "device", get_device, NULL, "Its Device, None: not of dlbuf.", NULL },
 	{ "frame", get_frame, NULL, "The Frame that it is a part of.", NULL },
@@ -716,6 +769,9 @@ static PyType_Slot tensor_slots[] = {
 	{ Py_tp_doc, "A DLPack tensor: memory of a dma-buf, or of another "
 	  "producer." },
 	{ Py_tp_dealloc, tensor_dealloc },
+	{ Py_tp_traverse, tensor_traverse },
+	{ Py_tp_clear, tensor_clear },
+	{ Py_tp_finalize, tensor_finalize },
 	{ Py_tp_repr, tensor_repr },
 	{ Py_tp_methods, tensor_methods },
 	{ Py_tp_getset, tensor_attributes },
@@ -727,7 +783,8 @@ static PyType_Slot tensor_slots[] = {
 
 static PyType_Spec tensor_spec = {
 	"dlbuf.Tensor", sizeof(struct tensor), 0,
-	Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots
+	Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+	Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots
 };
 
 int tensor_init_type(PyObject *module)

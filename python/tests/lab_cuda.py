@@ -10,6 +10,7 @@ environment says when it is loaded, so each case is a process of its own:
 import ctypes
 import errno
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -285,7 +286,21 @@ def cuda_released_on_the_stream():
     # The CPU waits for it, too, though there is no fence of it.
     cpu = dlbuf.from_fd(v.fd, 4096, "uint8")
     raises(TimeoutError, lambda: cpu.acquire(deadline=0))
+    # So does who sends it, as long as the socket says.
+    a, b = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    a.setblocking(False)
+    raises(BlockingIOError, lambda: dlbuf.send(a, cpu))
+    a.settimeout(0.05)
+    raises(TimeoutError, lambda: dlbuf.send(a, cpu), "not over")
+    a.settimeout(None)
+    sender = threading.Thread(target=dlbuf.send, args=(a, cpu))
+    sender.start()
+    labtools.asleep(sender.native_id)
     gate.signal(fence)
+    sender.join()
+    assert dlbuf.recv(b).buffer == cpu.buffer
+    a.close()
+    b.close()
     assert back.wait(BOUND)
     cpu.acquire()
     cpu.release()

@@ -20,7 +20,11 @@ from dlbuf import Access
 from lab_camera import camera, settle, shared_trim, whole
 from labtools import asleep, case, fds, maps, raises
 
-KINDS = (socket.SOCK_SEQPACKET, socket.SOCK_STREAM, socket.SOCK_DGRAM)
+KINDS = (socket.SOCK_SEQPACKET, socket.SOCK_DGRAM)
+
+
+def pair():
+    return socket.socketpair(type=socket.SOCK_SEQPACKET)
 
 
 class Other:
@@ -79,6 +83,23 @@ print(type(one).__name__, memoryview(one).tolist())
 
 
 @case
+def what_is_received_goes_with_its_tensor():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    t = dlbuf.alloc((4,), "uint8")
+    for keep in False, True:
+        with dlbuf.Device("cpu") as d:
+            before = fds()
+            for _ in range(6):
+                dlbuf.send(ours, t)
+                dlbuf.recv(theirs, device=d, keep=keep).close()
+            assert len(fds()) == len(before) + keep
+            stats = d.stats()
+            assert (stats.misses, stats.idle) == ((1, 1) if keep else (6, 0))
+    ours.close()
+    theirs.close()
+
+
+@case
 def frames_to_another_process():
     """Those of a camera, which has each buffer back when both are done."""
     other = Other("""
@@ -114,7 +135,7 @@ for frame in iter(lambda: dlbuf.recv(sock, access="read"), None):
         settle(cam)
         other.ends(-signal.SIGKILL)
         # Never read.
-        ours, theirs = socket.socketpair()
+        ours, theirs = pair()
         dlbuf.send(ours, next(cam))
         assert cam.held == 1
         theirs.close()
@@ -126,7 +147,7 @@ for frame in iter(lambda: dlbuf.recv(sock, access="read"), None):
 
 @case
 def views_are_the_receiver_s():
-    a, b = socket.socketpair()
+    a, b = pair()
     with camera() as cam:
         frame = next(cam)
         dlbuf.send(a, frame)
@@ -207,7 +228,7 @@ def how_it_waits():
 
 @case
 def recv_is_interrupted():
-    a, b = socket.socketpair()
+    a, b = pair()
     main, ident = threading.get_native_id(), threading.get_ident()
 
     def interrupt():
@@ -223,8 +244,43 @@ def recv_is_interrupted():
 
 
 @case
+def messages_before_the_end():
+    """Those of a peer that has closed with messages unread."""
+    a, b = pair()
+    t = dlbuf.alloc(16, "uint8")
+    for _ in range(3):
+        dlbuf.send(a, t)
+    dlbuf.send(b, t)
+    a.close()
+    for _ in range(3):
+        assert dlbuf.recv(b).buffer == t.buffer
+    raises(EOFError, lambda: dlbuf.recv(b))
+    b.close()
+
+
+@case
+def no_thread_to_wait_with():
+    """The lease of what is sent needs one: an error, and no waiting for it."""
+    other = Other("""
+import resource, os
+t = dlbuf.alloc(4096, "uint8")
+y, = dlbuf.from_frame([(t.fd, 64)], 64, 64, "R8", release=lambda: None)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+os.setuid(65534)
+sock.settimeout(0.05)
+try:
+    dlbuf.send(sock, y)
+except dlbuf.Error as e:
+    print(e.errno, "pthread_create" in str(e), flush=True)
+os._exit(0)
+""")
+    assert other.says() == f"{errno.ENOMEM} True"
+    other.ends()
+
+
+@case
 def what_is_refused():
-    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    a, b = pair()
     raises(BufferError, lambda: dlbuf.send(a, dlbuf.from_dlpack(b"abc")))
     raises(TypeError, lambda: dlbuf.send(a, 5))
     raises(TypeError, lambda: dlbuf.send(a, [5]))
@@ -233,14 +289,19 @@ def what_is_refused():
     raises(ValueError, lambda: dlbuf.send(a, [t] * 5))
     closed = t.share()
     closed.close()
-    raises(ValueError, lambda: dlbuf.send(a, [t, closed]))
+    raises(ValueError, lambda: dlbuf.send(a, [t, closed]), "is closed")
     raises(OSError, lambda: dlbuf.send(-1, t))
     inet = socket.socket()
     raises(ValueError, lambda: dlbuf.send(inet, t), "domain 2")
     inet.close()
-    a.send(b"hello")
-    e = raises(dlbuf.Error, lambda: dlbuf.recv(b))
-    assert e.errno == errno.EPROTO
+    for stream in socket.socketpair():
+        raises(ValueError, lambda: dlbuf.send(stream, t), "SOCK_SEQPACKET")
+        raises(ValueError, lambda: dlbuf.recv(stream), "SOCK_SEQPACKET")
+        stream.close()
+    for junk in b"hello", b"":
+        a.send(junk)
+        e = raises(dlbuf.Error, lambda: dlbuf.recv(b))
+        assert e.errno == errno.EPROTO
     dlbuf.send(a, dlbuf.from_fd(t.fd, 4, "uint8", access="read"))
     raises(PermissionError, lambda: dlbuf.recv(b, access="rw"))
     raises(ValueError, lambda: dlbuf.recv(b, view="nonesuch"))
@@ -261,7 +322,7 @@ def what_is_refused():
 
 @case
 def socket_counts():
-    a, b = socket.socketpair()
+    a, b = pair()
     done = []
     t = dlbuf.alloc((64, 64), "uint8")
     shared_trim()

@@ -88,6 +88,12 @@ def test_error_has_the_sentence_of_the_library():
             dlbuf.from_fd(f.fileno(), (1,), "uint8")
 
 
+def test_a_fence_is_not_cut_to_32_bits():
+    for wrong in (1 << 32) - 1, -1 << 32:
+        with pytest.raises(dlbuf.Error, match=f"{wrong} is no file descr"):
+            dlbuf.from_frame([(0, 64)], 8, 8, "R8", fence=wrong)
+
+
 def test_errors_of_each_errno():
     assert issubclass(dlbuf.DeadlineError, TimeoutError)
     assert issubclass(dlbuf.AccessError, PermissionError)

@@ -68,6 +68,41 @@ static void two_devices(void *arg)
 	dlbuf_device_close(devs[1]);
 }
 
+/* What was allocated goes with its tensor: nobody will import it again. */
+static void nothing_stays(void *arg)
+{
+	struct dlbuf_device_stats stats = { .size = sizeof(stats) };
+	int64_t bytes = 16 << 20;
+	const DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
+				  .shape = &bytes };
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = NULL;
+	DLBUF_OPTS(dlbuf_alloc_opts, udmabuf, .exporter = "udmabuf");
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	unsigned int fds;
+
+	(void)arg;
+	alloc_ok(dlbuf_alloc(&dev, 1, &layout, NULL, &t));
+	cts_delete(t);
+	fds = cts_count_fds();
+	for (int i = 0; i < 60; i++) {
+		REQUIRE_OK(dlbuf_alloc(&dev, 1, &layout, NULL, &t));
+		cts_delete(t);
+	}
+	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
+	CHECK_EQ(stats.live + stats.idle, 0);
+	CHECK_EQ(stats.idle_bytes, 0);
+	CHECK_EQ(cts_count_fds(), fds);
+	/* Who imports it, too, has an import as any other. */
+	REQUIRE_OK(dlbuf_alloc(&dev, 1, &layout, &udmabuf, &t));
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	cts_delete(cts_import(dev, info.fd, 4096));
+	cts_delete(t);
+	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
+	CHECK_EQ(stats.idle, 1);
+	dlbuf_device_close(dev);
+}
+
 static void refusals(void *arg)
 {
 	struct dlbuf_device *dev = cts_open();
@@ -231,6 +266,7 @@ static void exporters(void *arg)
 void cts_cases_alloc(void)
 {
 	ktap_case("alloc/one-device", one_device, NULL);
+	ktap_case("alloc/nothing-stays", nothing_stays, NULL);
 	ktap_case("alloc/two-devices", two_devices, NULL);
 	ktap_case("alloc/refusals", refusals, NULL);
 	ktap_case("alloc/memfd", memfd, NULL);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -379,6 +380,78 @@ static void threads(void *arg)
 	dlbuf_device_close(s.dev);
 }
 
+/* Buffers that come once and never again: import, delete, close. */
+static void pass_by(struct dlbuf_device *dev, int n, uint64_t bytes)
+{
+	for (int i = 0; i < n; i++) {
+		int fd = cts_alloc("udmabuf", bytes);
+
+		cts_delete(cts_import(dev, fd, bytes));
+		close(fd);
+	}
+}
+
+static void memory(void *arg)
+{
+	DLBUF_OPTS(dlbuf_device_opts, opts, .cache_max_bytes = 1 << 20);
+	struct dlbuf_device *dev = NULL;
+
+	(void)arg;
+	REQUIRE_OK(dlbuf_device_open(cts_device, &opts, &dev));
+	pass_by(dev, 8, 300 << 10);
+	CHECK_EQ(stats_of(dev).idle, 3);
+	CHECK_EQ(stats_of(dev).evictions, 5);
+	dlbuf_device_close(dev);
+}
+
+/* What idles does not starve the process of fds, by default or when asked to. */
+static void few_fds(void *arg)
+{
+	int64_t shape = 4096;
+	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
+			    .shape = &shape };
+	unsigned int spare = cts_count_fds() + 20;
+	struct rlimit files, few;
+
+	(void)arg;
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
+	for (int asked = 0; asked < 2; asked++) {
+		struct dlbuf_device *dev = open_with(asked ? 500 : 0, 0);
+		DLManagedTensorVersioned *t = NULL;
+
+		few = (struct rlimit){ spare, files.rlim_max };
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+		for (int i = 0; i < 64; i++) {
+			if (!CHECK_OK(dlbuf_alloc(&dev, 1, &layout, NULL, &t)))
+				break;
+			cts_delete(t);
+		}
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
+		dlbuf_device_close(dev);
+	}
+}
+
+static void forget(void *arg)
+{
+	int fd = cts_alloc("udmabuf", 4096);
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, 4096);
+
+	(void)arg;
+	CHECK_OK(dlbuf_device_forget(dev, fd));
+	CHECK_EQ(stats_of(dev).live, 1);
+	cts_delete(t);
+	CHECK_EQ(stats_of(dev).idle, 0);
+	cts_delete(cts_import(dev, fd, 4096));
+	CHECK_EQ(stats_of(dev).idle, 1);
+	CHECK_OK(dlbuf_device_forget(dev, fd));
+	CHECK_OK(dlbuf_device_forget(dev, fd)); /* not having it is no error */
+	CHECK_EQ(stats_of(dev).idle, 0);
+	close(fd);
+	CHECK_ERR(dlbuf_device_forget(dev, fd), -EBADF);
+	dlbuf_device_close(dev);
+}
+
 void cts_cases_cache(void)
 {
 	ktap_case("cache/hit", hit, NULL);
@@ -388,6 +461,9 @@ void cts_cases_cache(void)
 	ktap_case("cache/stale", stale, NULL);
 	ktap_case("cache/trim", trim, NULL);
 	ktap_case("cache/off", no_cache, NULL);
+	ktap_case("cache/memory", memory, NULL);
+	ktap_case("cache/few-fds", few_fds, NULL);
+	ktap_case("cache/forget", forget, NULL);
 	ktap_case("cache/costs-two-system-calls", costs_two_calls, NULL);
 	ktap_case("cache/costs-of-a-wrong-guess", costs_of_a_wrong_guess, NULL);
 	ktap_case("cache/number-changes-hands", number_changes_hands, NULL);

@@ -33,7 +33,7 @@ static int walk_socket(struct dlbuf_device *dev, struct dlbuf_frame f,
 	int sock[2], ret;
 	uint32_t n = 0;
 
-	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sock))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock))
 		return -errno;
 	f.release = no_lease;
 	ret = dlbuf_send_frame(sock[0], &f, NULL);

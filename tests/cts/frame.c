@@ -292,6 +292,9 @@ static void fence(void *arg)
 	dlbuf_device_close(dev);
 	dev = cts_open();
 	refused(dev, f, -EINVAL);
+	f.fence = -5;
+	refused(dev, f, -EBADF);
+	CHECK_SAYS("fd -5 is not open");
 	close(pending);
 	cts_fence_destroy(&v);
 	dlbuf_device_close(dev);

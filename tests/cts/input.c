@@ -178,7 +178,7 @@ static void options(void *arg)
 {
 	int fd = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev = cts_open();
-	DLBUF_OPTS(dlbuf_import_opts, flags, .flags = 4);
+	DLBUF_OPTS(dlbuf_import_opts, flags, .flags = 8);
 	DLBUF_OPTS(dlbuf_import_opts, frame, .flags = DLBUF_IMPORT_UNCROPPED);
 	DLBUF_OPTS(dlbuf_import_opts, paths, .paths = 1);
 	DLBUF_OPTS(dlbuf_import_opts, copies,

@@ -63,7 +63,8 @@ static void bytes(void *arg)
 
 	CHECK_EQ(dlbuf_tensor_get_info(t, &info), 0);
 	CHECK_EQ(info.path, *path);
-	CHECK_EQ(!!(t->flags & DLPACK_FLAG_BITMASK_IS_COPIED), copies(*path));
+	/* Acquires refresh it and others may import it: nobody owns it alone. */
+	CHECK(!(t->flags & DLPACK_FLAG_BITMASK_IS_COPIED));
 	CHECK_EQ(t->dl_tensor.byte_offset && t->dl_tensor.device.device_type !=
 		 kDLVulkan, 0);
 	for (uint32_t round = 1; round < 4; round++) {
@@ -374,7 +375,6 @@ static void leave(void *arg)
 	CHECK_OK(dlbuf_probe(dev, fd, 0, note_path, &p));
 	CHECK_OK(dlbuf_import(dev, fd, &layout, &may, &t));
 	if (p.status[DLBUF_PATH_DIRECT] && p.status[DLBUF_PATH_HOST]) {
-		CHECK(t->flags & DLPACK_FLAG_BITMASK_IS_COPIED);
 		CHECK_ERR(dlbuf_import(dev, fd, &layout, NULL, &u),
 			  -EOPNOTSUPP);
 		CHECK_SAYS("DLBUF_IMPORT_MAY_COPY");
@@ -382,8 +382,6 @@ static void leave(void *arg)
 		CHECK(!u);
 		/* Whose copy it is, is the acquire's business. */
 		CHECK_ERR(dlbuf_acquire_fence(t, DLBUF_READ, &fd), -EOPNOTSUPP);
-	} else {
-		CHECK(!(t->flags & DLPACK_FLAG_BITMASK_IS_COPIED));
 	}
 	cts_delete(t);
 	dlbuf_device_close(dev);

@@ -305,7 +305,7 @@ static void merge(void *arg)
 	none = -7;
 	CHECK_ERR(dlbuf_fence_merge(fd, a.sync_file, &none), -EINVAL);
 	CHECK_ERR(dlbuf_fence_merge(a.sync_file, fd, &none), -EINVAL);
-	CHECK_ERR(dlbuf_fence_merge(a.sync_file, 4711, &none), -EINVAL);
+	CHECK_ERR(dlbuf_fence_merge(a.sync_file, 4711, &none), -EBADF);
 	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, fd), -EINVAL);
 	CHECK_ERR(dlbuf_fence_import(a.sync_file, DLBUF_READ, b.sync_file),
 		  -EBADF);
@@ -327,7 +327,7 @@ static void merge(void *arg)
 static void explicit_fence(void *arg)
 {
 	struct cts_fence f;
-	int fd = cts_alloc("udmabuf", BYTES), closed;
+	int fd = cts_alloc("udmabuf", BYTES), closed, got = -1;
 	struct dlbuf_device *dev = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = 1);
@@ -348,6 +348,24 @@ static void explicit_fence(void *arg)
 	close(closed);
 	opts.fence = closed;
 	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &opts), -EBADF);
+	opts.fence = -5;
+	opts.deadline_ns = 0;
+	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &opts), -EBADF);
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	CHECK_EQ(info.acquired, 0);
+	if (!dlbuf_acquire_fence(t, DLBUF_READ, &got)) {
+		CHECK_ERR(dlbuf_release_fence(t, -5), -EBADF);
+		CHECK_OK(dlbuf_release_fence(t, got));
+		if (got != -1)
+			close(got);
+	}
+	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, -5), -EBADF);
+	CHECK_SAYS("fd -5 is not open");
+	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, closed), -EBADF);
+	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_WRITE, fd), -EINVAL);
+	CHECK_SAYS("not a sync_file");
+	CHECK_ERR(dlbuf_fence_merge(f.sync_file, -5, &got), -EBADF);
+	CHECK_ERR(dlbuf_fence_merge(f.sync_file, closed, &got), -EBADF);
 	opts.fence = -1;
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &opts));
 	CHECK_OK(dlbuf_release(t, NULL, NULL));

@@ -4,53 +4,11 @@
  * read what it must not, or give a layout that is not in the frame.
  *
  *	build/.../tests/fuzz/frame -max_total_time=60 tests/fuzz/corpus/frame
- *
- * The input is a string of small decisions and not the struct itself, so that
- * a byte changed is a field changed and the corpus outlives the struct.
  */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <dlbuf/dlbuf.h>
 
-#define CHECK(x)                                                             \
-	do {                                                                 \
-		if (!(x)) {                                                  \
-			fprintf(stderr, "frame.c:%d: %s\n", __LINE__, #x);   \
-			abort();                                             \
-		}                                                            \
-	} while (0)
-
-struct input {
-	const uint8_t *at, *end;
-};
-
-static uint8_t byte(struct input *in)
-{
-	return in->at < in->end ? *in->at++ : 0;
-}
-
-/* A number: a small one, one near a power of two, or any. */
-static uint64_t number(struct input *in)
-{
-	uint8_t how = byte(in);
-	uint64_t n = 0;
-
-	switch (how >> 6) {
-	case 0:
-		return how & 63;
-	case 1:
-		return (how & 63) << 8 | byte(in);
-	case 2:
-		return (1ull << (how & 63)) + (int8_t)byte(in);
-	}
-	for (int i = 0; i < 8; i++)
-		n = n << 8 | byte(in);
-	return n;
-}
+#include "fuzz.h"
+#include "layout_model.h"
 
 static uint32_t codes[2][512];
 static uint32_t ncodes[2];
@@ -118,9 +76,12 @@ static bool extent(const struct dlbuf_frame_layout *l, uint64_t *first,
 		   uint64_t *end)
 {
 	int ret = dlbuf_layout_extent(&l->layout, first, end);
+	uint64_t f, e;
 
 	/* Rows may lie outside what 64 bits can count, or before the buffer. */
 	CHECK(!ret || ret == -EOVERFLOW || ret == -ERANGE);
+	CHECK(ret == layout_model(&l->layout, &f, &e));
+	CHECK(ret || (*first == f && *end == e));
 	return !ret;
 }
 
@@ -191,7 +152,6 @@ static void check_import(struct dlbuf_frame *f,
 	CHECK(n == 77 && !t[0]);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct input in = { data, data + size };

@@ -8,23 +8,10 @@
  *
  * The first byte says how many fds come along, as the head does otherwise.
  */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <dlbuf/dlbuf.h>
 
+#include "fuzz.h"
 #include "message.h"
-
-#define CHECK(x)                                                             \
-	do {                                                                 \
-		if (!(x)) {                                                  \
-			fprintf(stderr, "message.c:%d: %s\n", __LINE__, #x); \
-			abort();                                             \
-		}                                                            \
-	} while (0)
 
 static void check_tensors(const struct message *m, struct packet *again)
 {
@@ -55,7 +42,6 @@ static void check_frame(const struct message *m, struct packet *again)
 	message_put_frame(again, &m->frame, m->buffer);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct packet again;

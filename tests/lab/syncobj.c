@@ -394,9 +394,10 @@ static void bad_fences(void *arg)
 		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, fds[0]),
 			  -EINVAL);
 		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, fd), -EINVAL);
-		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, 4711),
-			  -EINVAL);
-		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, -2), -EINVAL);
+		CHECK_SAYS("not a sync_file");
+		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, 4711), -EBADF);
+		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, -2), -EBADF);
+		CHECK_SAYS("fd -2 is not open");
 		CHECK_EQ(state(drm, box, point), -EAGAIN);
 		CHECK_ERR(dlbuf_syncobj_eventfd(drm, box, point, 0, fds[0]),
 			  -EINVAL);

@@ -206,10 +206,17 @@ def paeth(a, b, c):
 
 
 def unfilter(kind, row, up, step):
-    for i, byte in enumerate(row):
-        a = row[i - step] if i >= step else 0
-        c = up[i - step] if i >= step else 0
-        row[i] = byte + (0, a, up[i], (a + up[i]) // 2, paeth(a, up[i], c))[kind] & 255
+    """The row's bytes. A picture has 100000, and the guest's CPU is emulated: only what the row's filter wants."""
+    if kind == 2:
+        return bytearray((x + u) & 255 for x, u in zip(row, up)) if any(row) else up
+    if kind == 1:
+        for i in range(step, len(row)):
+            row[i] = (row[i] + row[i - step]) & 255
+    elif kind:
+        for i, byte in enumerate(row):
+            a = row[i - step] if i >= step else 0
+            c = up[i - step] if i >= step else 0
+            row[i] = (byte + ((a + up[i]) // 2 if kind == 3 else paeth(a, up[i], c))) & 255
     return row
 
 

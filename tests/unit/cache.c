@@ -11,10 +11,12 @@
 #include "ktap.h"
 
 #include "buffer.h"
+#include "pending.h"
 
 static int memfd_size(int fd, int callers, uint64_t *bytes);
 #define buffer_size memfd_size
 #include "../../lib/cache.c"
+#include "../../lib/import.c"
 #undef buffer_size
 
 static int memfd_size(int fd, int callers, uint64_t *bytes)
@@ -32,6 +34,8 @@ static int memfd_size(int fd, int callers, uint64_t *bytes)
 static struct {
 	unsigned int imports, unimports, closes; /* atomic */
 	int refuse;		/* what import() returns */
+	unsigned int waits;	/* for work that has no fence */
+	bool starved;		/* -ENOMEM until something is given back */
 	pthread_barrier_t *meet; /* inside import() */
 	void (*gone)(struct import *imp);
 } fake;
@@ -44,6 +48,8 @@ static int fake_import(struct import *imp)
 		return fail(-EIO, "the driver failed");
 	if (fake.refuse)
 		return fail(fake.refuse, "the driver refused");
+	if (fake.starved)
+		return fail(-ENOMEM, "the driver has no memory");
 	__atomic_add_fetch(&fake.imports, 1, __ATOMIC_RELAXED);
 	imp->data = &fake;
 	imp->path = DLBUF_PATH_DIRECT;
@@ -53,6 +59,7 @@ static int fake_import(struct import *imp)
 static void fake_unimport(struct import *imp)
 {
 	__atomic_add_fetch(&fake.unimports, 1, __ATOMIC_RELAXED);
+	fake.starved = false;
 	if (fake.gone)
 		fake.gone(imp);
 }
@@ -63,6 +70,13 @@ static void fake_close(struct dlbuf_device *dev)
 	free(dev);
 }
 
+static int fake_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
+{
+	(void)imp, (void)access, (void)deadline_ns;
+	fake.waits++;
+	return 0;
+}
+
 static const struct backend fake_backend = {
 	.name = "fake",
 	.type = kDLExtDev,
@@ -70,13 +84,16 @@ static const struct backend fake_backend = {
 	.close = fake_close,
 	.import = fake_import,
 	.unimport = fake_unimport,
+	.wait = fake_wait,
 };
 
-static struct dlbuf_device *device(uint32_t max_idle)
+static struct dlbuf_device *device_of(uint32_t max_idle, uint64_t max_bytes,
+				      uint32_t flags)
 {
 	struct dlbuf_device_opts opts = {
 		.cache_max_idle = max_idle,
-		.flags = max_idle ? 0 : DLBUF_DEVICE_NO_CACHE,
+		.cache_max_bytes = max_bytes,
+		.flags = flags,
 	};
 	struct dlbuf_device *dev = calloc(1, sizeof(*dev));
 
@@ -84,6 +101,11 @@ static struct dlbuf_device *device(uint32_t max_idle)
 	strcpy(dev->name, "fake");
 	device_init(dev, &fake_backend, &opts);
 	return dev;
+}
+
+static struct dlbuf_device *device(uint32_t max_idle)
+{
+	return device_of(max_idle, 0, max_idle ? 0 : DLBUF_DEVICE_NO_CACHE);
 }
 
 static int buffer(uint64_t bytes)
@@ -163,17 +185,91 @@ TEST(another_access_is_another_import)
 	dlbuf_device_close(dev);
 }
 
+/* ---- brief imports */
+
+static struct import *get_as(struct dlbuf_device *dev, int fd, uint32_t paths)
+{
+	struct import *imp = NULL;
+
+	REQUIRE_OK(cache_get(dev, fd, 0, paths, 1, &imp));
+	return imp;
+}
+
+#define BRIEF (PATHS_SHARED | PATHS_BRIEF)
+
+/* Which requests of one buffer leave an idle import. Twice: the guess, too. */
+TEST(a_brief_import_goes_with_its_last_user)
+{
+	static const struct {
+		uint32_t first, second, third;
+		uint32_t idle;
+	} rows[] = {
+		{ BRIEF, BRIEF, BRIEF, 0 },
+		{ BRIEF, PATHS_SHARED, BRIEF, 1 },
+		{ BRIEF, BRIEF, PATHS_SHARED, 1 },
+		{ PATHS_SHARED, BRIEF, BRIEF, 1 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_device *dev = device(4);
+		int fd = buffer(4096);
+		struct import *a = get_as(dev, fd, rows[i].first);
+
+		CHECK(get_as(dev, fd, rows[i].second) == a);
+		CHECK(get_as(dev, fd, rows[i].third) == a);
+		for (int n = 0; n < 3; n++)
+			cache_unref(a);
+		CHECK_EQ(stats(dev).idle, rows[i].idle);
+		CHECK_EQ(stats(dev).idle_bytes, rows[i].idle * 4096);
+		CHECK_EQ(stats(dev).evictions, 0);
+		/* Idle and used again, it stays one that is kept. */
+		cache_unref(get_as(dev, fd, BRIEF));
+		CHECK_EQ(stats(dev).idle, rows[i].idle);
+		close(fd);
+		dlbuf_device_close(dev);
+	}
+	CHECK_EQ(fake.imports, fake.unimports);
+	CHECK_EQ(fake.closes, ARRAY_SIZE(rows));
+}
+
+/* A request that is refused, or a guess that was wrong, keeps nothing. */
+TEST(a_brief_import_stays_brief)
+{
+	struct dlbuf_device *dev = device(4);
+	int fd = buffer(4096), other = buffer(4096);
+	struct import *a = get_as(dev, fd, BRIEF), *b = NULL;
+
+	CHECK(get_as(dev, fd, BRIEF) == a);
+	CHECK_ERR(get_end(dev, fd, 4097, &b), -ERANGE);
+	CHECK_EQ(dup2(other, fd), fd);
+	b = get(dev, fd);
+	CHECK(b != a);
+	cache_unref(a);
+	cache_unref(a);
+	CHECK_EQ(stats(dev).idle, 0);
+	cache_unref(b);
+	CHECK_EQ(stats(dev).idle, 1);
+	close(fd);
+	close(other);
+	dlbuf_device_close(dev);
+}
+
 /* ---- staging buffers */
 
 static struct import *staging(struct dlbuf_device *dev, uint64_t bytes)
 {
 	struct import *imp = cache_take_staging(&dev->cache, bytes);
+	struct buffer_id id;
 	int fd;
 
 	if (imp)
 		return imp;
 	fd = buffer(bytes);
-	REQUIRE_OK(cache_add_staging(dev, fd, &imp));
+	REQUIRE_OK(buffer_identify(fd, &id));
+	REQUIRE_OK(import_create(dev, fd, &id, id.access, PATHS_SHARED, 0,
+				 &imp));
+	imp->staging = true;
+	cache_add(&dev->cache, imp);
 	close(fd);
 	return imp;
 }
@@ -372,6 +468,148 @@ TEST(unused_for_a_thousand_imports)
 	dlbuf_device_close(dev);
 }
 
+/* ---- bounds */
+
+TEST(bytes_are_bounded)
+{
+	struct dlbuf_device *dev = device_of(8, 40960, 0);
+	int small = buffer(4096), large = buffer(36864), huge = buffer(40961);
+
+	cache_unref(get(dev, small));
+	cache_unref(get(dev, large));
+	CHECK_EQ(stats(dev).idle_bytes, 40960);
+	/* The least recently used goes; one that is too large by itself, too. */
+	cache_unref(get(dev, small));
+	cache_unref(get(dev, huge));
+	CHECK_EQ(stats(dev).idle, 0);
+	CHECK_EQ(stats(dev).evictions, 3);
+	CHECK_EQ(fake.unimports, 3);
+	close(small);
+	close(large);
+	close(huge);
+	dlbuf_device_close(dev);
+}
+
+TEST(the_bounds_that_nobody_asked_for)
+{
+	uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) *
+			  sysconf(_SC_PAGESIZE);
+	struct rlimit files, few;
+	struct dlbuf_device *dev;
+
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
+	for (rlim_t n = 64; n <= 1024; n *= 4) {
+		few = (struct rlimit){ n, files.rlim_max };
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+		dev = device_of(0, 0, 0);
+		CHECK_EQ(dev->cache.max_idle, n / 4);
+		CHECK_EQ(dev->cache.max_idle_bytes, memory / 8);
+		dlbuf_device_close(dev);
+	}
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
+}
+
+static int import_by(struct dlbuf_device *dev, int fd,
+		     DLManagedTensorVersioned **out)
+{
+	int64_t shape = 1;
+	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
+			    .shape = &shape };
+
+	return dlbuf_import(dev, fd, &layout, NULL, out);
+}
+
+/* Idle imports, of any device, go when they are what is missing. */
+TEST(no_memory_while_others_idle)
+{
+	struct dlbuf_device *dev = device(8), *other = device(8);
+	int a = buffer(4096), b = buffer(4096), c = buffer(4096);
+	DLManagedTensorVersioned *t = NULL;
+
+	cache_unref(get(dev, a));
+	cache_unref(get(other, b));
+	fake.starved = true;
+	CHECK_OK(import_by(dev, c, &t));
+	t->deleter(t);
+	CHECK_EQ(fake.unimports, 2);
+	CHECK_EQ(stats(other).idle, 0);
+	/* Once more, and then it is the caller's. */
+	fake.refuse = -EMFILE;
+	CHECK_ERR(import_by(dev, a, &t), -EMFILE);
+	CHECK_EQ(fake.unimports, 3);
+	CHECK_EQ(stats(dev).idle, 0);
+	fake.refuse = -EIO;
+	CHECK_ERR(import_by(dev, a, &t), -EIO);
+	close(a);
+	close(b);
+	close(c);
+	dlbuf_device_close(dev);
+	dlbuf_device_close(other);
+}
+
+TEST(a_buffer_that_is_withdrawn)
+{
+	struct dlbuf_device *dev = device(8);
+	int fd = buffer(4096), other = buffer(4096);
+	struct import *imp = get(dev, fd), *r = NULL;
+	struct buffer_id id;
+
+	cache_unref(get(dev, other));
+	CHECK_OK(cache_get(dev, fd, DLBUF_READ, PATHS_SHARED, 1, &r));
+	cache_unref(r);
+	CHECK_EQ(stats(dev).idle, 2);
+	CHECK_OK(buffer_identify(fd, &id));
+	cache_forget(dev, &id);
+	/* The idle one goes, the one in use is found until its end. */
+	CHECK_EQ(fake.unimports, 1);
+	CHECK_EQ(stats(dev).idle, 1);
+	cache_unref(imp);
+	CHECK_EQ(fake.unimports, 2);
+	/* One that comes back before its end is worth keeping again. */
+	imp = get(dev, fd);
+	cache_forget(dev, &id);
+	cache_unref(get(dev, fd));
+	cache_unref(imp);
+	CHECK_EQ(stats(dev).idle, 2);
+	cache_forget(dev, &id);
+	CHECK_EQ(stats(dev).idle, 1);
+	CHECK_ERR(dlbuf_device_forget(NULL, fd), -EINVAL);
+	CHECK_ERR(dlbuf_device_forget(dev, fd), -EBADF); /* a memfd */
+	close(fd);
+	close(other);
+	CHECK_ERR(dlbuf_device_forget(dev, fd), -EBADF);
+	dlbuf_device_close(dev);
+}
+
+/* ---- work without fences */
+
+TEST(every_import_of_a_buffer_is_waited_for)
+{
+	struct dlbuf_device *devs[20];
+	int fd = buffer(4096), other = buffer(4096);
+	struct use uses[] = { { fd, DLBUF_WRITE, NULL },
+			      { other, DLBUF_READ, NULL } };
+	const struct wait plain = { .fence = -1, .deadline_ns = 1 };
+	int fence = -1;
+
+	for (size_t i = 0; i < ARRAY_SIZE(devs); i++) {
+		devs[i] = device(4);
+		devs[i]->release_sync = i ? DLBUF_SYNC_EVENT : DLBUF_SYNC_FENCE;
+		cache_unref(get(devs[i], fd));
+	}
+	cache_unref(get(devs[7], other));
+	CHECK_OK(pending_wait_unfenced(&uses[0], NULL, 0));
+	CHECK_EQ(fake.waits, 19);
+	/* Its own streams order a device; what it copies into counts, too. */
+	fake.waits = 0;
+	CHECK_OK(pending_before(devs[1], uses, 2, &plain, &fence));
+	CHECK_EQ(fake.waits, 18 + 1);
+	for (size_t i = 0; i < ARRAY_SIZE(devs); i++)
+		dlbuf_device_close(devs[i]);
+	close(fd);
+	close(other);
+}
+
 /* The table grows twice, and every import is found again. */
 #define MANY 700
 
@@ -420,6 +658,7 @@ TEST(more_than_the_table_begins_with)
 
 #define BUFFERS 24
 #define IDLE 6
+#define IDLE_BYTES (4096 * 60)
 
 static uint64_t seed = 20261120;
 
@@ -437,15 +676,14 @@ static struct {
 	struct import *imp[BUFFERS];	/* NULL: not in the cache */
 	unsigned int users[BUFFERS];
 	unsigned int idle[BUFFERS], nidle;
-	unsigned int last_gone, ngone;
+	unsigned int gone[64], ngone, nseen; /* buffers given up, a ring */
 } model;
 
 static void model_gone(struct import *imp)
 {
 	for (unsigned int i = 0; i < BUFFERS; i++)
 		if (model.imp[i] == imp)
-			model.last_gone = i;
-	model.ngone++;
+			model.gone[model.ngone++ % 64] = i;
 }
 
 static void model_unidle(unsigned int b)
@@ -460,15 +698,24 @@ static void model_unidle(unsigned int b)
 		model.idle[i] = model.idle[i + 1];
 }
 
-/* The oldest idle one has to be what the cache gave up. */
-static void model_evict(unsigned int gone_before)
+/* The oldest idle one has to be what the cache gave up next. */
+static void model_evict(void)
 {
 	unsigned int oldest = model.idle[model.nidle - 1];
 
-	CHECK_EQ(model.ngone, gone_before + 1);
-	CHECK_EQ(model.last_gone, oldest);
+	CHECK(model.nseen < model.ngone);
+	CHECK_EQ(model.gone[model.nseen++ % 64], oldest);
 	model.imp[oldest] = NULL;
 	model.nidle--;
+}
+
+static uint64_t model_bytes(void)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned int i = 0; i < model.nidle; i++)
+		bytes += 4096 * (model.idle[i] + 1);
+	return bytes;
 }
 
 static void model_get(struct dlbuf_device *dev, unsigned int b)
@@ -485,23 +732,20 @@ static void model_get(struct dlbuf_device *dev, unsigned int b)
 
 static void model_put(unsigned int b)
 {
-	unsigned int gone = model.ngone;
-
 	cache_unref(model.imp[b]);
 	if (--model.users[b])
 		return;
 	for (unsigned int i = model.nidle++; i; i--)
 		model.idle[i] = model.idle[i - 1];
 	model.idle[0] = b;
-	if (model.nidle > IDLE)
-		model_evict(gone);
-	else
-		CHECK_EQ(model.ngone, gone);
+	while (model.nidle > IDLE || model_bytes() > IDLE_BYTES)
+		model_evict();
+	CHECK_EQ(model.nseen, model.ngone);
 }
 
 TEST(random_against_a_model)
 {
-	struct dlbuf_device *dev = device(IDLE);
+	struct dlbuf_device *dev = device_of(IDLE, IDLE_BYTES, 0);
 	struct dlbuf_device_stats s;
 
 	fake.gone = model_gone;
@@ -512,13 +756,11 @@ TEST(random_against_a_model)
 		unsigned int b = draw(BUFFERS), what = draw(100);
 
 		if (what == 0) {
-			unsigned int keep = draw(IDLE), gone = model.ngone;
+			unsigned int keep = draw(IDLE);
 
-			/* One at a time, so that each can be looked at. */
-			while (model.nidle > keep) {
-				cache_trim(dev, model.nidle - 1);
-				model_evict(gone++);
-			}
+			cache_trim(dev, keep);
+			while (model.nidle > keep)
+				model_evict();
 		} else if (what < 50 && model.users[b] < 3) {
 			model_get(dev, b);
 		} else if (model.users[b]) {

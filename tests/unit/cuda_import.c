@@ -6,6 +6,10 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_CUDA
+#include <sys/socket.h>
+
+#include <dlbuf/socket.h>
+
 #include "cuda_backend.h"
 #include "cuda_memfds.h"
 #include "memory.h"
@@ -528,6 +532,21 @@ static void count_lease(void *data)
 	__atomic_add_fetch(&leases, 1, __ATOMIC_RELAXED);
 }
 
+/* While work without a fence goes on: a sender that may not wait does not. */
+static void check_send(DLManagedTensorVersioned *tensor)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, dontwait, .flags = DLBUF_SOCKET_DONTWAIT);
+	DLBUF_OPTS(dlbuf_socket_opts, past, .deadline_ns = 1);
+	int sock[2];
+
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
+	CHECK_ERR(dlbuf_send(sock[0], &tensor, 1, &dontwait), -EAGAIN);
+	CHECK_SAYS("work of it on the dma-buf");
+	CHECK_ERR(dlbuf_send(sock[0], &tensor, 1, &past), -ETIME);
+	close(sock[0]);
+	close(sock[1]);
+}
+
 /* A buffer seen before costs the driver nothing, and a lease waits for it. */
 TEST(through_the_core)
 {
@@ -568,6 +587,7 @@ TEST(through_the_core)
 				  IMPORT_BYTES, app.stream), 0);
 	CHECK_OK(dlbuf_release(tensor, app.stream, &fence));
 	CHECK(fence >= 3 && !signalled(fence));
+	check_send(tensor);
 	tensor->deleter(tensor);
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_RELAXED), 0);
 	CHECK_EQ(fake->synchronising, 0);

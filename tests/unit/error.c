@@ -41,6 +41,11 @@ TEST(the_system_s_text_is_appended)
 	errno = 0;
 	CHECK_EQ(fail_errno("call()"), -EIO);
 	CHECK_STR(dlbuf_last_error(), "call(): Input/output error");
+	/* "Would block" is never the system's to say. */
+	errno = EAGAIN;
+	CHECK_EQ(fail_errno("mmap()"), -ENOMEM);
+	CHECK_STR(dlbuf_last_error(),
+		  "mmap(): Resource temporarily unavailable");
 }
 
 TEST(an_adapter_leaves_a_sentence)

@@ -7,6 +7,7 @@
  * themselves are in tests/cts.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
@@ -44,11 +45,11 @@ TEST(ready_at_once)
 
 	REQUIRE(!pipe(fds));
 	CHECK_EQ(write(fds[1], "x", 1), 1);
-	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, 0));
-	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, 1));
-	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, UINT64_MAX));
-	CHECK_OK(fence_wait_buffer(fds[1], DLBUF_WRITE, 1));
-	CHECK_OK(fence_wait_buffer(fds[1], DLBUF_RW, 1));
+	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, 0, false));
+	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, 1, false));
+	CHECK_OK(fence_wait_buffer(fds[0], DLBUF_READ, UINT64_MAX, false));
+	CHECK_OK(fence_wait_buffer(fds[1], DLBUF_WRITE, 1, false));
+	CHECK_OK(fence_wait_buffer(fds[1], DLBUF_RW, 1, false));
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -59,9 +60,9 @@ TEST(a_deadline_in_the_past_asks)
 
 	REQUIRE(!pipe(fds));
 	need_ioctl(fds[0]);
-	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1), -ETIME);
-	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now()), -ETIME);
-	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now() + 1000), -ETIME);
+	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1, false), -ETIME);
+	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now(), false), -ETIME);
+	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now() + 1000, false), -ETIME);
 	close(fds[0]);
 	close(fds[1]);
 }
@@ -88,7 +89,7 @@ static void *wait_for_it(void *arg)
 {
 	struct waiter *w = arg;
 
-	w->ret = fence_wait_buffer(w->fd, DLBUF_READ, w->deadline);
+	w->ret = fence_wait_buffer(w->fd, DLBUF_READ, w->deadline, false);
 	__atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
@@ -142,8 +143,8 @@ TEST(closed)
 	need_ioctl(fds[0]);
 	close(fds[0]);
 	close(fds[1]);
-	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1), -EBADF);
-	CHECK_ERR(fence_wait_buffer(-1, DLBUF_READ, 1), -EBADF);
+	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1, false), -EBADF);
+	CHECK_ERR(fence_wait_buffer(-1, DLBUF_READ, 1, false), -EBADF);
 }
 
 /* ---------------------------------------------------------------- the helpers */
@@ -211,6 +212,31 @@ TEST(a_closed_fence)
 	CHECK_ERR(dlbuf_fence_import(fd, DLBUF_READ, fd), -EBADF);
 	CHECK_EQ(status, 77);
 	CHECK_EQ(out, 77);
+}
+
+/* poll() leaves a negative fd out and would wait without end. */
+TEST(a_negative_number_is_no_fence)
+{
+	static const int numbers[] = { -2, -5, INT_MIN };
+	int fd = event(1), status = 77, out = 77;
+
+	need_ioctl(fd);
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+		int bad = numbers[i];
+
+		CHECK_ERR(poll_until(bad, POLLIN, 1), -EBADF);
+		CHECK_ERR(dlbuf_fence_wait(bad, 1), -EBADF);
+		CHECK_ERR(dlbuf_fence_wait(bad, 0), -EBADF);
+		CHECK_ERR(dlbuf_fence_status(bad, &status), -EBADF);
+		CHECK_ERR(dlbuf_fence_merge(bad, -1, &out), -EBADF);
+		CHECK_ERR(dlbuf_fence_merge(-1, bad, &out), -EBADF);
+		CHECK_ERR(dlbuf_fence_merge(bad, bad, &out), -EBADF);
+		CHECK_ERR(dlbuf_fence_set_deadline(bad, 1), -EBADF);
+		CHECK_SAYS("is not open");
+	}
+	CHECK_EQ(status, 77);
+	CHECK_EQ(out, 77);
+	close(fd);
 }
 
 TEST(what_is_no_sync_file)
@@ -315,6 +341,7 @@ TEST(notify_refusals)
 	close(fd);
 	CHECK_ERR(dlbuf_fence_notify(fd, tell, &told), -EBADF);
 	CHECK_ERR(dlbuf_fence_notify(-2, tell, &told), -EBADF);
+	CHECK_ERR(dlbuf_fence_notify(INT_MIN, tell, &told), -EBADF);
 	CHECK_EQ(told.n, 0);
 	CHECK_EQ(event_pending(), 0);
 }

@@ -315,7 +315,7 @@ TEST(every_function_looks_at_the_size)
 TEST(unknown_flags)
 {
 	DLBUF_OPTS(dlbuf_device_opts, device, .flags = 0x80000000);
-	DLBUF_OPTS(dlbuf_import_opts, importing, .flags = 4);
+	DLBUF_OPTS(dlbuf_import_opts, importing, .flags = 8);
 	DLBUF_OPTS(dlbuf_import_opts, access, .access = 4);
 	DLBUF_OPTS(dlbuf_alloc_opts, alloc, .exporter = "udmabuf", .flags = 1);
 	struct dlbuf_device *dev = NULL;

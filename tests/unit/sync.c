@@ -10,10 +10,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 
 #include "ktap.h"
 
+#include "event.h"
 #include "fence.h"
+#include "lease.h"
 
 /* What would be asked of the kernel, and what it answers. */
 static struct {
@@ -26,17 +29,22 @@ static struct {
 
 static int note_export(int fd, uint32_t access, int *fence);
 static int note_import(int fd, uint32_t access, int fence);
-static int note_wait(int fd, uint32_t access, uint64_t deadline_ns);
+static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
+		     bool damaged);
 static int note_merge(int a, int b, int *out);
+static int note_check(int fence);
 #define dlbuf_fence_export note_export
 #define dlbuf_fence_import note_import
 #define dlbuf_fence_merge note_merge
 #define fence_wait_buffer note_wait
+#define fence_check note_check
+#include "../../lib/pending.c"
 #include "../../lib/sync.c"
 #undef dlbuf_fence_export
 #undef dlbuf_fence_import
 #undef dlbuf_fence_merge
 #undef fence_wait_buffer
+#undef fence_check
 
 static int new_event(unsigned int value)
 {
@@ -80,13 +88,22 @@ static unsigned int buffer_waits;
 static uint64_t buffer_deadline;
 static int wait_ret;
 
-static int note_wait(int fd, uint32_t access, uint64_t deadline_ns)
+static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
+		     bool damaged)
 {
-	(void)access;
+	(void)access, (void)damaged;
 	CHECK(fd >= 3);
 	buffer_waits++;
 	buffer_deadline = deadline_ns;
 	return wait_ret ? fail(wait_ret, "no wait") : 0;
+}
+
+static int failed_fence = -1;
+
+static int note_check(int fence)
+{
+	return fence == -1 || fence != failed_fence ? 0 :
+	       fail(-EIO, "the fence ended with an error");
 }
 
 /* Two eventfds make no third; with itself, as release_fence does, one. */
@@ -182,6 +199,7 @@ static void begin_with(struct fixture *f, enum dlbuf_sync in,
 			.acquire_sync = in,
 			.release_sync = out,
 			.refs = 1,
+			.generation = fork_generation,
 		},
 		.imp = {
 			.dev = &f->dev,
@@ -192,7 +210,7 @@ static void begin_with(struct fixture *f, enum dlbuf_sync in,
 		},
 	};
 	dmabuf.fences = dmabuf.imported = -1;
-	cache_init(&f->dev.cache, 0);
+	cache_init(&f->dev.cache, &(struct dlbuf_device_opts){ 0 });
 	if (leased) {
 		lease = calloc(1, sizeof(*lease));
 		lease->release = lease_ends;
@@ -253,6 +271,28 @@ TEST(the_dma_bufs_fences_go_to_the_device)
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
 	close(pending);
 	end_with(&f);
+}
+
+/* The access has not begun; and nobody waits, which the harness would end. */
+TEST(a_negative_fence)
+{
+	static const enum dlbuf_sync devices[] = {
+		DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT, DLBUF_SYNC_FENCE,
+	};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(devices); i++) {
+		struct dlbuf_acquire_opts opts = {
+			.size = sizeof(opts),
+			.fence = i & 1 ? INT_MIN : -5,
+		};
+		struct fixture f;
+
+		begin_with(&f, devices[i / 2], DLBUF_SYNC_FENCE, false);
+		CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EBADF);
+		CHECK_EQ(acquired(&f), 0);
+		CHECK_EQ(device.acquires, 0);
+		end_with(&f);
+	}
 }
 
 TEST(the_callers_fence_too)
@@ -394,6 +434,14 @@ TEST(the_lease_waits_for_the_work)
 	event_user_remove();
 }
 
+static unsigned int rounds;	/* atomic */
+
+static void note_round(void *data)
+{
+	(void)data;
+	__atomic_add_fetch(&rounds, 1, __ATOMIC_ACQ_REL);
+}
+
 /* A fence may signal early; the device's own event does not. */
 TEST(the_lease_waits_for_the_device)
 {
@@ -408,8 +456,11 @@ TEST(the_lease_waits_for_the_device)
 	device.end = dup(end);
 	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
 	delete(&f);
-	CHECK_EQ(event_pending(), 1);
 	CHECK_EQ(fence_signalled(fence), 1);
+	/* Once through the thread: what was ready before has been fired. */
+	CHECK_OK(event_add(fence, note_round, NULL));
+	while (!__atomic_load_n(&rounds, __ATOMIC_ACQUIRE))
+		sched_yield();
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
 	signal_event(end);
 	while (event_pending())
@@ -443,7 +494,83 @@ TEST(deletion_releases)
 	event_user_remove();
 }
 
+/* The application's own work is complete, and no stream is asked about it. */
+TEST(deletion_after_acquire_fence)
+{
+	struct fixture f;
+	int fence = 77;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+	CHECK_OK(dlbuf_acquire_fence(f.t, DLBUF_RW, &fence));
+	CHECK_EQ(fence, -1);
+	delete(&f);
+	CHECK_EQ(device.releases, 0);
+	CHECK_EQ(dmabuf.imports, 0);
+	CHECK_EQ(leases, 1);
+	end_with(&f);
+}
+
 /* ---------------------------------------------------------------- failures */
+
+/* A deleter, on the event thread even, does not block for want of an fd. */
+TEST(a_lease_waits_without_a_new_fd)
+{
+	struct rlimit files, none;
+	int warm = new_event(1), pending;
+	struct fixture f;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, true);
+	event_user_add();
+	CHECK_OK(event_add(warm, lease_ends, NULL)); /* starts the thread */
+	while (event_pending())
+		sched_yield();
+	close(warm);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.out = new_event(0);
+	pending = dup(device.out);
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
+	none = (struct rlimit){ 0, files.rlim_max };
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &none));
+	alarm(60);
+	delete(&f);
+	alarm(0);
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
+	CHECK_EQ(event_pending(), 1);
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
+	signal_event(pending);
+	while (event_pending())
+		sched_yield();
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 2);
+	close(pending);
+	end_with(&f);
+	event_user_remove();
+}
+
+TEST(a_fence_that_ended_with_an_error)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = new_event(1));
+	struct fixture f;
+
+	failed_fence = opts.fence;
+	for (int i = 0; i < 2; i++) {
+		begin_with(&f, i ? DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS,
+			   DLBUF_SYNC_FENCE, false);
+		opts.flags = 0;
+		CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EIO);
+		CHECK_SAYS("ended with an error");
+		CHECK_EQ(acquired(&f), 0);
+		opts.flags = DLBUF_ACQUIRE_DAMAGED;
+		CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts));
+		CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+		end_with(&f);
+	}
+	opts.flags = 2;
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EINVAL);
+	end_with(&f);
+	close(opts.fence);
+}
 
 TEST(a_failed_acquire_has_not_begun)
 {

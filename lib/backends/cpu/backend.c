@@ -75,10 +75,9 @@ static int cpu_import(struct import *imp)
 	imp->data = sys_mmap(imp->bytes, prot, imp->fd);
 	if (imp->data == MAP_FAILED) {
 		/* No mmap in the exporter is EINVAL or ENOTSUPP (524). */
-		int err = errno == EINVAL || errno == EOPNOTSUPP ||
-			  errno == 524 ? -EOPNOTSUPP : -errno;
-
-		return fail(err, "cpu: mmap() of the dma-buf: %s",
+		if (errno != EINVAL && errno != EOPNOTSUPP && errno != 524)
+			return fail_errno("cpu: mmap() of the dma-buf");
+		return fail(-EOPNOTSUPP, "cpu: mmap() of the dma-buf: %s",
 			    strerror(errno));
 	}
 	return 0;

@@ -26,6 +26,11 @@ static struct {
 	cuda_result (*init)(unsigned int flags);
 } refused = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+void cuda_forked(void)
+{
+	pthread_mutex_init(&refused.lock, NULL);
+}
+
 static cuda_result init_once(const struct cuda_api *cu)
 {
 	cuda_result result = CUABI_NO_DEVICE;

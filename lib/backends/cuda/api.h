@@ -138,6 +138,9 @@ struct cuda_api {
  */
 int cuda_load(struct cuda_api *cu);
 
+/* In a child of fork(): see struct backend. */
+void cuda_forked(void);
+
 /* 0, or the errno for a result, with the call, the code and the driver's words. */
 int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call);
 

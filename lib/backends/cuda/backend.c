@@ -223,6 +223,7 @@ const struct backend cuda_backend = {
 	.import_size = sizeof(struct queue_import),
 	.each = cuda_each,
 	.open = cuda_open,
+	.forked = cuda_forked,
 	.close = queue_close,
 	.describe = cuda_describe,
 	.import = queue_import,

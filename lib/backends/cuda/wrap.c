@@ -57,9 +57,10 @@ int dlbuf_cuda_get_device(struct dlbuf_device *base,
 			  struct dlbuf_cuda_device *cuda)
 {
 	struct cuda_device *dev;
+	int ret = device_check(base);
 
-	if (!base)
-		return fail(-EINVAL, "dev is NULL");
+	if (ret)
+		return ret;
 	if (base->backend != &cuda_backend)
 		return fail(-EINVAL, "%s is not a CUDA device", base->name);
 	dev = cuda_device_of(base);

@@ -128,11 +128,11 @@ int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 
 static int check_device(struct dlbuf_device *dev)
 {
-	if (!dev)
-		return fail(-EINVAL, "dev is NULL");
-	if (dev->backend != &vulkan_backend)
-		return fail(-EINVAL, "%s is not a Vulkan device", dev->name);
-	return 0;
+	int ret = device_check(dev);
+
+	if (!ret && dev->backend != &vulkan_backend)
+		ret = fail(-EINVAL, "%s is not a Vulkan device", dev->name);
+	return ret;
 }
 
 int dlbuf_vulkan_get_device(struct dlbuf_device *base,

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * After fork() the library is inert in the child for everything that came from
+ * the parent: see dlbuf/base.h.
+ *
+ * Each device has the generation of the process that opened it. Whatever takes
+ * a device or a tensor compares it before it takes a lock or calls a driver: a
+ * lock of the device may be held by a thread that the child does not have.
+ * Statics have locks, too: these are made anew in the child and not taken before
+ * fork(), which would wait for whoever holds one, in a driver for instance.
+ */
+#ifndef DLBUF_LIB_FORK_H
+#define DLBUF_LIB_FORK_H
+
+/* How many fork()s this process is away from the first. */
+extern unsigned int fork_generation;
+
+/*
+ * In the child, which has one thread: what the statics of a file knew of the
+ * parent is forgotten, and their locks are made anew. More than once does no
+ * harm.
+ */
+void device_forked(void);
+void event_forked(void);
+void memory_forked(void);
+
+/*
+ * The event thread's list is locked around fork(), so that the child can close
+ * its duplicates of the fds: no driver and no callback runs under that lock.
+ */
+void event_before_fork(void);
+void event_after_fork(void);
+
+#endif /* DLBUF_LIB_FORK_H */

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT
+/* Work that is pending on dma-bufs: found, waited for, announced. */
+#include <errno.h>
+#include <unistd.h>
+
+#include <dlbuf/fence.h>
+
+#include "backend.h"
+#include "fence.h"
+#include "internal.h"
+#include "pending.h"
+#include "sys.h"
+
+/*
+ * Merges `fence` (taken) into `*sum` unless it has signalled. `*sum` starts as
+ * -1.
+ */
+static int add_fence(int *sum, int fence)
+{
+	int ret = fence_signalled(fence), both = -1;
+
+	if (ret || *sum == -1) {
+		if (!ret)
+			*sum = fence;
+		else if (fence != -1)
+			close(fence);
+		return ret < 0 ? ret : 0;
+	}
+	ret = dlbuf_fence_merge(*sum, fence, &both);
+	close(fence);
+	if (ret)
+		return ret;
+	close(*sum);
+	*sum = both;
+	return 0;
+}
+
+static int add_buffer(int *sum, const struct use *use, uint64_t deadline_ns)
+{
+	int fence, ret;
+
+	ret = dlbuf_fence_export(use->fd, use->access, &fence);
+	if (!ret)
+		return add_fence(sum, fence);
+	if (ret != -EOPNOTSUPP)
+		return ret;
+	/* A kernel without sync_file: the calling thread waits instead. */
+	forget_failure();
+	return fence_wait_buffer(use->fd, use->access, deadline_ns, false);
+}
+
+static int add_callers(int *sum, int fence)
+{
+	int dup = sys_dup(fence);
+
+	return dup < 0 ? fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence) :
+			 add_fence(sum, dup);
+}
+
+/* ---------------------------------------------------------------- no fences */
+
+bool pending_is_event(const struct import *imp)
+{
+	return imp->release_sync == DLBUF_SYNC_EVENT;
+}
+
+/* The imports of a buffer by one device. */
+struct found {
+	struct import *few[8], **all;
+	size_t n;
+};
+
+static int find_imports(struct found *f, struct dlbuf_device *dev,
+			const struct buffer_id *id)
+{
+	size_t room = ARRAY_SIZE(f->few), n;
+
+	f->all = f->few;
+	for (;;) {
+		n = cache_find_all(&dev->cache, id, f->all, room);
+		f->n = n < room ? n : room;
+		if (n <= room)
+			return 0;
+		/* Again with more room: one import per access and path. */
+		while (f->n)
+			cache_unref(f->all[--f->n]);
+		if (f->all != f->few)
+			free(f->all);
+		room = 2 * n;
+		f->all = sys_calloc(room, sizeof(*f->all));
+		if (!f->all)
+			return fail(-ENOMEM, "no memory for %zu imports", room);
+	}
+}
+
+static int wait_for_device(struct dlbuf_device *dev, const struct buffer_id *id,
+			   uint32_t access, uint64_t deadline_ns)
+{
+	struct found f;
+	int ret = find_imports(&f, dev, id);
+
+	if (ret)
+		return ret;
+	for (size_t i = 0; i < f.n; i++) {
+		if (!ret && pending_is_event(f.all[i]))
+			ret = dev->backend->wait(f.all[i], access, deadline_ns);
+		cache_unref(f.all[i]);
+	}
+	if (f.all != f.few)
+		free(f.all);
+	return ret;
+}
+
+int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
+			  uint64_t deadline_ns)
+{
+	const struct buffer_id *id = use->id;
+	struct dlbuf_device *dev = NULL;
+	struct buffer_id own;
+	int ret = 0;
+
+	if (!devices_unfenced())
+		return 0;
+	if (!id) {
+		ret = buffer_identify(use->fd, &own);
+		id = &own;
+	}
+	while (!ret && (dev = device_next(dev)))
+		if (dev != but && dev->backend->wait)
+			ret = wait_for_device(dev, id, use->access, deadline_ns);
+	if (dev)
+		device_unref(dev);
+	return ret;
+}
+
+/* ---------------------------------------------------------------- before, after */
+
+/* As one sync_file, for a device that waits by itself. */
+static int collect(const struct use *uses, uint32_t n, const struct wait *wait,
+		   int *out)
+{
+	int sum = -1, ret = 0;
+
+	for (uint32_t i = 0; !ret && i < n; i++)
+		ret = add_buffer(&sum, &uses[i], wait->deadline_ns);
+	if (!ret && wait->fence != -1)
+		ret = add_callers(&sum, wait->fence);
+	if (!ret)
+		*out = sum;
+	else if (sum != -1)
+		close(sum);
+	return ret;
+}
+
+/* On the calling thread, for a device that cannot wait. */
+static int wait_here(const struct dlbuf_device *dev, const struct use *uses,
+		     uint32_t n, const struct wait *wait)
+{
+	int ret = dlbuf_fence_wait(wait->fence, wait->deadline_ns);
+
+	if (dev->backend->waits_implicitly && !wait->deadline_ns)
+		return ret;
+	for (uint32_t i = 0; !ret && i < n; i++)
+		ret = fence_wait_buffer(uses[i].fd, uses[i].access,
+					wait->deadline_ns, wait->damaged);
+	return ret;
+}
+
+int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
+		   const struct wait *wait, int *fence)
+{
+	int out = -1, ret = 0;
+
+	/* The usual case on the CPU: the backend waits, and for all there is. */
+	if (dev->backend->waits_implicitly && wait->fence == -1 &&
+	    !wait->deadline_ns && !devices_unfenced()) {
+		*fence = -1;
+		return 0;
+	}
+	for (uint32_t i = 0; !ret && i < n; i++)
+		ret = pending_wait_unfenced(&uses[i], dev, wait->deadline_ns);
+	if (!ret)
+		ret = dev->acquire_sync == DLBUF_SYNC_FENCE ?
+		      collect(uses, n, wait, &out) :
+		      wait_here(dev, uses, n, wait);
+	if (!ret && !wait->damaged)
+		ret = fence_check(wait->fence);
+	if (!ret)
+		*fence = out;
+	else if (out != -1)
+		close(out);
+	return ret;
+}
+
+int pending_after(int fd, uint32_t access, int fence)
+{
+	int ret;
+
+	if (fence == -1)
+		return 0;
+	ret = dlbuf_fence_import(fd, access, fence);
+	if (!ret)
+		return 0;
+	/* Nobody else can wait for it, so this thread does. */
+	if (ret == -EOPNOTSUPP) {
+		forget_failure();
+		ret = 0;
+	}
+	dlbuf_fence_wait(fence, 0);
+	return ret;
+}

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: MIT
+#
+# What tests/check gives to make: how a step of tests/plan.mk runs. See there.
+
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+dir := $(CHECK_DIR)
+
+# $(call step,NAME...): these are steps. The report has them in this order.
+step = $(eval steps += $(1))$(1)
+
+run = tests/step $@ $(^:%=--need %)
+ktap = @$(run)
+plain = @$(run) --plain
+# Make's jobserver is for steps that run make.
+build = +@$(run) --build
+
+include $(CHECK_PLAN)
+
+.PHONY: check list $(steps)
+check: $(filter $(CHECK_ONLY),$(long) $(steps))
+list:
+	@printf '%s\n' $(steps)

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: MIT
+#
+# The plan of tests/check. A step is a target:
+#
+#	$(call step,NAME): NEEDS | AFTER
+#		$(ktap) [--has X]... -- COMMAND		it prints KTAP
+#		$(plain) [--has X]... -- COMMAND	one case, its exit status
+#
+# It starts when NEEDS and AFTER have ended, and is skipped where one of NEEDS
+# did not pass or X, a program or a file, is not there (tests/step). It writes to
+# no place that another one reads or writes but theirs, and may find the machine
+# busy: a name, a port or a device node of the host is not its own.
+
+# These take a minute or more and begin early, so that nothing long is left when
+# all else has ended.
+long := python@host lab@selftest tool@pictures python@lab python@libraries \
+	python@lab+torch tool@camera cts@cuda cts@cuda+thor cts@cuda+fault \
+	cts@vulkan cts@vulkan+fault fuzz python@fuzz
+
+b := $(abspath $(dir))
+names = $(sort $(basename $(notdir $(wildcard $(1)))))
+# The guest's time is not the machine's: its limit is little less than CHECK_LIMIT.
+lab := tests/lab/lab --timeout 1500
+
+$(call step,check@runner):
+	$(ktap) -- tests/runner
+
+# ---------------------------------------------------------------- builds
+#
+# What gcc builds is what everything else uses, with the warnings that need an
+# optimizer. Elsewhere the tests' own code is not optimized.
+
+build-tests := TESTS_CFLAGS=-O0
+units = $(ktap) --each '$(1)' -- $(patsubst tests/%.c,$(dir)/$*/tests/%,$(sort $(wildcard tests/unit/*.c)))
+
+$(call step,build@gcc):
+	$(build) 'WERROR=y' -- all tests
+$(call step,build@clang):
+	$(build) 'WERROR=y' --has clang -- CC=clang $(build-tests) all tests
+# The library's own failures are injected where leaks are seen, and lines are
+# counted where the compiler has not moved them about: DEBUG is -O0.
+$(call step,build@asan):
+	$(build) 'WERROR=y SANITIZE_ADDRESS=y SANITIZE_UNDEFINED=y FAULT_INJECTION=y COVERAGE=y DEBUG=y' -- lib unit
+$(call step,build@tsan):
+	$(build) 'WERROR=y SANITIZE_THREAD=y' -- CFLAGS='-O1 -g' $(build-tests) lib unit
+$(call step,unit@gcc unit@clang unit@asan unit@tsan): unit@%: build@%
+	$(call units)
+
+# What can be left out: one by one, and all but the CPU.
+options := $(shell sed -n 's/^config \(BACKEND_[A-Z0-9_]*\|EXPORTER_[A-Z0-9_]*\|DMABUF_TEST\)$$/\1/p' Kconfig)
+without := $(shell echo $(options:%=no-%) | tr A-Z_ a-z-)
+$(call step,build@cpu-only):
+	$(build) 'WERROR=y $(patsubst %,%=n,$(filter-out BACKEND_CPU,$(options)))' -- $(build-tests) lib unit
+$(call step,$(without:%=build@%)): build@no-%:
+	$(build) "WERROR=y $$(echo $* | tr a-z- A-Z_)=n" -- CFLAGS=-O0 all unit
+$(call step,unit@cpu-only $(without:%=unit@%)): unit@%: build@%
+	$(call units)
+
+# Foreign machines, whose programs qemu-user runs.
+arm64 := aarch64-linux-gnu
+armhf := arm-linux-gnueabihf
+qemu-arm64 := $(or $(shell command -v qemu-aarch64),qemu-aarch64-static)
+qemu-armhf := $(or $(shell command -v qemu-arm),qemu-arm-static)
+$(call step,build@arm64 build@armhf): build@%:
+	$(build) 'WERROR=y DMABUF_TEST=n' --has $($*)-gcc -- CROSS_COMPILE=$($*)- CFLAGS='-O1 -g' \
+		$(build-tests) lib unit
+$(call step,unit@arm64 unit@armhf): unit@%: build@%
+	$(call units,$(qemu-$*) -L /usr/$($*)) 
+
+# Another run of the CUDA tests, after which the counts are theirs alone.
+$(call step,unit@coverage): build@asan | unit@asan
+	$(ktap) --has gcov -- tests/coverage $(dir)/asan
+
+# ---------------------------------------------------------------- headers, symbols, installation
+
+$(call step,abi@headers abi@dlpack abi@uapi abi@cuda): abi@%:
+	$(ktap) -- tests/abi/$*
+$(call step,abi@symbols): build@gcc build@clang build@cpu-only
+	$(ktap) -- tests/abi/symbols $(^:build@%=$(dir)/%)
+$(call step,abi@formats): build@gcc
+	$(ktap) -- tests/abi/formats $(dir)/gcc
+$(call step,abi@size): build@gcc build@cpu-only
+	$(ktap) -- tests/abi/size $(dir)/gcc $(dir)/cpu-only
+$(call step,abi@install): build@gcc
+	$(ktap) -- tests/abi/install $(dir)/gcc
+# The guest's headers are newer than a build machine's, and more.
+$(call step,abi@formats+lab): build@gcc
+	$(ktap) -- sh -c 'FORMATS_SYSROOT=$$(tests/lab/lab --with media --sysroot) \
+		exec tests/abi/formats $(dir)/gcc drm v4l2 libcamera'
+
+# ---------------------------------------------------------------- fuzzing
+
+# Without the coverage that guides it a search finds little: clang only.
+$(call step,build@fuzz):
+	$(build) 'WERROR=y SANITIZE_ADDRESS=y SANITIZE_UNDEFINED=y DMABUF_TEST=n' --has clang -- \
+		CC=clang CFLAGS='-O1 -g -fsanitize=fuzzer-no-link' fuzz
+$(call step,fuzz): build@fuzz
+	$(ktap) -- tests/fuzz/run $(dir)/fuzz
+
+# ---------------------------------------------------------------- Python
+
+cuda-double := $(b)/gcc/tests/fakes/libcuda.so
+# Libraries that take long to install and to run have a step of their own.
+libraries := $(shell sed -n '/^\(numpy-\|tools\|fuzz\|free-threaded\|\#\)/d; s/^\([^[:space:]]\+\).*/\1/p' python/tests/versions)
+$(call step,python@host): | build@gcc
+	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python \
+		wheel pip-install sdist abi3 types asan 'numpy-*' free-threaded
+# A minute of its own, in a folder of its own.
+$(call step,python@fuzz):
+	$(ktap) -- python/tests/host $(dir)/python-fuzz fuzz
+$(call step,python@libraries): | python@host
+	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python $(libraries) docs
+
+# ---------------------------------------------------------------- what needs dma-bufs: the lab
+
+$(call step,lab@selftest):
+	$(ktap) -- tests/lab/selftest
+$(call step,lab@media):
+	$(ktap) -- tests/lab/media/check $(dir)/media
+
+# The conformance suite. Failures are injected into a build of its own.
+cts = tests/cts/cts --device
+$(call step,build@fault):
+	$(build) 'WERROR=y FAULT_INJECTION=y DMABUF_TEST=n' -- $(build-tests) cts
+$(call step,cts@cpu): build@gcc
+	$(ktap) -- $(lab) -- $(dir)/gcc/$(cts) cpu
+$(call step,cts@vulkan): build@gcc
+	$(ktap) -- $(lab) -- $(dir)/gcc/$(cts) vulkan:0
+$(call step,cts@cpu+fault): build@fault
+	$(ktap) -- $(lab) -- $(dir)/fault/$(cts) cpu 'fault/*'
+$(call step,cts@vulkan+fault): build@fault
+	$(ktap) -- $(lab) -- $(dir)/fault/$(cts) vulkan:0 'fault/*'
+
+# On CUDA's double as machines differ, the cases that a difference is for. Lavapipe
+# is not its GPU, and takes seconds to say so.
+fakes := $(b)/gcc/tests/fakes
+on-double = $(ktap) -- $(lab) --env FAKE_CUDA=$(1) --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so \
+	--env DLBUF_VULKAN_LIBRARY=$(or $(3),none) $(4) -- $(dir)/$(or $(5),gcc)/$(cts) cuda:0 $(2:%='%')
+$(call step,cts@cuda): build@gcc
+	$(call on-double,pc)
+$(call step,cts@cuda+thor): build@gcc
+	$(call on-double,thor,import/* input/* path/* export/* sync/* socket/* alloc/*)
+$(call step,cts@cuda+grace): build@gcc
+	$(call on-double,grace,import/* path/*)
+$(call step,cts@cuda+nomemops): build@gcc
+	$(call on-double,nomemops,path/* sync/*)
+$(call step,cts@cuda+bridge): build@gcc
+	$(call on-double,pc,import/* path/* sync/* frame/* lease/*,$(fakes)/libvulkan.so,--env FAKE_VULKAN=bridge)
+$(call step,cts@cuda+fault): build@gcc build@fault
+	$(call on-double,pc,fault/*,,,fault)
+# A small backend of the tests' own, by way of lib/queue alone.
+$(call step,cts@trial): build@gcc
+	$(ktap) -- $(lab) -- $(dir)/gcc/tests/trial/cts --device trial:0
+
+# A kernel without sync_file. Not everywhere can the lab boot it.
+$(call step,lab@cloud):
+	$(plain) -- env LAB_KERNEL=cloud sh -c '$(lab) -- true || exit $$(($$? == 125 ? 4 : 1))'
+$(call step,cts@cpu+cloud): build@gcc lab@cloud
+	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- $(dir)/gcc/$(cts) cpu
+$(call step,cts@vulkan+cloud): build@gcc lab@cloud
+	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- $(dir)/gcc/$(cts) vulkan:0
+
+# NVIDIA's driver library is in a part of Debian that a mirror may not have, nor a
+# machine other than Debian ask for: exit status 4, and the last line says so.
+define has_cuda
+out=$$($(lab) --with cuda -- python3 -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>&1) && exit
+echo "$$out"
+case $$out in
+*"Unable to locate package libcuda1"*|*"'libcuda1' has no installation"*|*"Failed to fetch"*/non-free/*)
+	echo "the guest's Debian mirror has no libcuda1, which is in non-free"
+	exit 4;;
+esac
+exit 1
+endef
+export has_cuda
+$(call step,lab@cuda):
+	$(plain) -- sh -c 'eval "$$has_cuda"'
+
+# Programs of tests/lab, and what they need of the lab.
+with-libcuda := --with cuda
+with-syncobj := --gpu
+$(call step,$(addprefix lab@,$(call names,tests/lab/*.c))): lab@%: build@gcc
+	$(ktap) -- $(lab) $(with-$*) -- $(dir)/gcc/tests/lab/$*
+lab@libcuda: lab@cuda
+
+# The suite for a GPU with doubles of the drivers, so that it stays fit for one.
+$(call step,gpu@double): build@gcc
+	$(ktap) -- $(lab) --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so \
+		--env DLBUF_VULKAN_LIBRARY=$(fakes)/libvulkan.so --env FAKE_VULKAN=bridge -- \
+		tests/gpu/run --built --only probe --only order --only numbers O=$(b)/gcc
+
+# ---------------------------------------------------------------- adapters to others' frames
+#
+# Built against the guest's libraries, as far as these are there. For a program of
+# tests/interop and the example of the same name: options of the lab, and the words
+# that they run behind. The guest has no video hardware; libva's driver is a double.
+
+$(call step,interop@build): build@gcc
+	$(ktap) -- tests/interop/build $(dir)/gcc
+va := env LIBVA_DRIVER_NAME=dlbuf LIBVA_DRIVERS_PATH=$(b)/gcc/interop
+media := --with media
+lab-ffmpeg := $(media)
+example-ffmpeg := $(va)
+lab-gstreamer := $(media)
+lab-libcamera := $(media)
+behind-libcamera := $(b)/gcc/interop/uvc
+lab-pipewire := $(media) --gpu
+behind-pipewire := tests/interop/session
+lab-vaapi := $(media)
+example-vaapi := $(va)
+$(call step,$(addprefix interop@,$(call names,tests/interop/*.c tests/interop/*.cpp))): interop@%: build@gcc | interop@build
+	$(ktap) --has $(dir)/gcc/interop/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(dir)/gcc/interop/$*
+$(call step,$(addprefix examples@,$(call names,examples/*.c examples/*.cpp))): examples@%: build@gcc | interop@build
+	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$*
+
+# Other languages. Julia wants a CPU with cmpxchg16b, which the lab's has when it
+# counts instructions only.
+$(call step,bindings@build): build@gcc
+	$(ktap) -- tests/bindings/build $(dir)/gcc
+$(call step,bindings@lab): build@gcc | bindings@build
+	$(ktap) -- $(lab) --with bindings -- tests/bindings/lab $(dir)/gcc 'lua*' rust
+$(call step,bindings@julia): build@gcc | bindings@build
+	$(ktap) -- $(lab) --icount -- tests/bindings/lab $(dir)/gcc 'julia*'
+
+# The wheel that python@host has built, with the guest's Python.
+python := env PYTHONPATH=$(dir)/python/site PYTHONDONTWRITEBYTECODE=1
+$(call step,python@lab): | python@host build@gcc
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
+		python3 python/tests/lab.py
+$(call step,python@lab+torch): | python@host
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with torch -- $(python) \
+		DLBUF_INTEROP_JSON=$(dir)/python/torch.json python3 python/tests/lab_torch.py
+
+# ---------------------------------------------------------------- the tool, the README
+
+# FFmpeg is who converts pictures besides the tool.
+with-pictures := $(media)
+with-cuda := --with cuda
+$(call step,$(addprefix tool@,$(call names,$(filter-out %.py %.sh %_,$(wildcard tests/tool/*))))): tool@%: build@gcc
+	$(ktap) -- $(lab) $(with-$*) -- tests/tool/$* $(dir)/gcc
+tool@cuda: lab@cuda
+$(call step,lab@readme): build@gcc | abi@install
+	$(plain) -- $(lab) -- env LD_LIBRARY_PATH=$(dir)/gcc/install/usr/local/lib $(dir)/gcc/install/readme
