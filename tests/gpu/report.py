@@ -57,13 +57,13 @@ def left_out(log):
 
 def step_of(name, result, reason, folder):
     """The cases of a program, or the one that it is itself."""
-    return results_of(os.path.join(folder, name + ".log")) or [
+    return results_of(os.path.join(folder, name + ".ktap")) or [
         {"name": name, "result": result, "reason": reason}]
 
 
 def collect(machine, steps, folder, totals):
-    """steps: name, result, reason; each has a log in the folder."""
-    numbers = os.path.join(folder, "numbers.json")
+    """steps: name, result, reason; each has what it printed in the folder."""
+    numbers = os.path.join(folder, "figures.json")
     return {
         "title": title(machine),
         "date": datetime.date.today().isoformat(),
