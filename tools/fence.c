@@ -65,6 +65,9 @@ struct subject {
 struct subjects {
 	struct subject s[MAX_NAMES];
 	unsigned int n;
+	/* Of all, those that cannot be used, for the reason. */
+	struct subject refused[MAX_NAMES];
+	unsigned int nrefused;
 };
 
 struct command {
@@ -142,6 +145,32 @@ static int add_subject(struct subjects *list, const char *name, int status,
 	snprintf(s->reason, sizeof(s->reason), "%s", reason);
 	list->n++;
 	return 0;
+}
+
+static int add_refused(struct subjects *list, const char *name, int status,
+		       const char *reason)
+{
+	struct subject *s = &list->refused[list->nrefused];
+
+	if (list->nrefused == MAX_NAMES)
+		return 0;
+	s->status = status;
+	snprintf(s->name, sizeof(s->name), "%s", name);
+	snprintf(s->reason, sizeof(s->reason), "%s", reason);
+	list->nrefused++;
+	return 0;
+}
+
+static int none_of(const struct subjects *list, const char *what)
+{
+	char why[1024] = "";
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < list->nrefused && n < sizeof(why); i++)
+		n += snprintf(why + n, sizeof(why) - n, "%s%s: %s",
+			      i ? "; " : "", list->refused[i].name,
+			      list->refused[i].reason);
+	return fail(STATUS_ABSENT, "no %s can be used: %s", what, why);
 }
 
 /* ---- devices, in a process that ends: drivers do not survive a fork() */
@@ -265,8 +294,10 @@ static int find_devices(struct command *cmd)
 		make_printable(info.reason);
 		if (info.status == -EINVAL)
 			status = fail(STATUS_USAGE, "%s", info.reason);
-		/* Of all, those that are there. */
-		else if (!info.status || strcmp(cmd->devices, "all"))
+		else if (info.status && !strcmp(cmd->devices, "all"))
+			add_refused(&cmd->device, info.name, info.status,
+				    info.reason);
+		else
 			status = add_subject(&cmd->device, info.name,
 					     info.status, info.reason);
 	}
@@ -280,7 +311,10 @@ static int find_devices(struct command *cmd)
 
 static int add_exporter(const struct dlbuf_exporter_info *info, void *data)
 {
-	return info->status ? 0 : add_subject(data, info->name, 0, "");
+	if (info->status)
+		return add_refused(data, info->name, info->status,
+				   info->reason);
+	return add_subject(data, info->name, 0, "");
 }
 
 static int add_vgem(struct subjects *list, bool asked)
@@ -292,6 +326,8 @@ static int add_vgem(struct subjects *list, bool asked)
 	if (vgem.fd >= 0 || asked)
 		status = add_subject(list, "vgem",
 				     vgem.fd < 0 ? -ENODEV : 0, vgem.reason);
+	else
+		add_refused(list, "vgem", -ENODEV, vgem.reason);
 	vgem_close(&vgem);
 	return status;
 }
@@ -692,6 +728,21 @@ static int finish_json(struct command *cmd)
 	return status;
 }
 
+/* What is there and cannot be used would be missed; the rest is absent. */
+static void put_refused(struct command *cmd, const struct subjects *list)
+{
+	char line[400];
+
+	for (unsigned int i = 0; i < list->nrefused; i++) {
+		const struct subject *s = &list->refused[i];
+
+		if (s->status == -ENODEV || s->status == -ENOSYS)
+			continue;
+		snprintf(line, sizeof(line), "%s: %s", s->name, s->reason);
+		put_note(cmd, line);
+	}
+}
+
 static int run_cases(struct command *cmd)
 {
 	int status;
@@ -704,6 +755,12 @@ static int run_cases(struct command *cmd)
 		cmd->notes = cJSON_CreateArray();
 	} else {
 		printf("KTAP version 1\n1..%u\n", cmd->chosen);
+	}
+	put_refused(cmd, &cmd->exporter);
+	put_refused(cmd, &cmd->device);
+	if (cmd->want_json) {
+		cJSON_AddItemToObject(cmd->json, "refused", cmd->notes);
+		cmd->notes = cJSON_CreateArray();
 	}
 	status = each_pair(cmd, run_pair);
 	if (!status && !cmd->want_json)
@@ -725,9 +782,10 @@ static int run(struct command *cmd)
 		status = find_devices(cmd);
 	if (status)
 		return status;
-	if (!cmd->exporter.n || !cmd->device.n)
-		return fail(STATUS_ABSENT, "there is no %s on this machine",
-			    cmd->exporter.n ? "device" : "exporter");
+	if (!cmd->exporter.n)
+		return none_of(&cmd->exporter, "exporter");
+	if (!cmd->device.n)
+		return none_of(&cmd->device, "device");
 	each_pair(cmd, count_pair);
 	if (!cmd->chosen)
 		return fail(STATUS_USAGE, "no case is called '%s'; see --list",

@@ -194,9 +194,12 @@ static void add_importer_row(const struct dlbuf_device_info *info,
 	table_cell(table, "%s", info->name);
 	table_cell(table, "%s", info->status ? "-" : sync_name(info->acquire));
 	table_cell(table, "%s", info->status ? "-" : sync_name(info->release));
-	table_cell(table, "%s%s%s", info->status ? info->reason :
-		   info->description, !info->status && info->driver[0] ? ", " :
-		   "", info->status ? "" : info->driver);
+	if (info->status)
+		table_cell(table, "%s", info->reason);
+	else
+		table_cell(table, "%s%s%s%s%s", info->description,
+			   info->driver[0] ? ", " : "", info->driver,
+			   info->reason[0] ? "; " : "", info->reason);
 }
 
 /* Opened: only then is it known how it keeps order. NULL: info says why. */
@@ -224,6 +227,7 @@ static int add_importer(const struct dlbuf_device_info *from, void *data)
 
 	make_printable(info.description);
 	make_printable(info.driver);
+	make_printable(info.reason);
 	if (list->json)
 		prober.json = add_importer_json(&info, list->json);
 	else

@@ -192,13 +192,27 @@ void progress_clear(void)
 
 static int open_failed(struct outfile *out, const char *path)
 {
-	int err = errno;
+	const char *why = errno == ENXIO ? "nobody reads it" : strerror(errno);
 
 	free(out->temp);
 	free(out->path);
 	*out = (struct outfile){ 0 };
-	return fail(STATUS_SYSTEM, "%s cannot be written: %s", path,
-		    strerror(err));
+	return fail(STATUS_SYSTEM, "%s cannot be written: %s", path, why);
+}
+
+/* A device, or a FIFO: whose reader is not waited for, and read at its pace. */
+static int open_special(struct outfile *out, const char *path)
+{
+	int fd = open(out->path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		return open_failed(out, path);
+	fcntl(fd, F_SETFL, 0);
+	out->f = fdopen(fd, "w");
+	if (out->f)
+		return 0;
+	close(fd);
+	return open_failed(out, path);
 }
 
 int outfile_open(struct outfile *out, const char *path)
@@ -214,10 +228,8 @@ int outfile_open(struct outfile *out, const char *path)
 		out->path = strdup(path);
 	if (!out->path)
 		return open_failed(out, path);
-	if (!stat(out->path, &st) && !S_ISREG(st.st_mode)) {
-		out->f = fopen(out->path, "we");
-		return out->f ? 0 : open_failed(out, path);
-	}
+	if (!stat(out->path, &st) && !S_ISREG(st.st_mode))
+		return open_special(out, path);
 	if (asprintf(&out->temp, "%s.XXXXXX", out->path) < 0) {
 		out->temp = NULL;
 		return open_failed(out, path);

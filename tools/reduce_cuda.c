@@ -31,7 +31,7 @@ static int load(struct cuda *cu)
 		{ "cuCtxPopCurrent_v2", &cu->pop },
 		{ "cuMemcpyDtoH_v2", &cu->copy },
 	};
-	const char *file = getenv("DLBUF_CUDA_LIBRARY");
+	const char *file = secure_getenv("DLBUF_CUDA_LIBRARY");
 
 	cu->library = dlopen(file && *file ? file : "libcuda.so.1", RTLD_NOW);
 	if (!cu->library)

@@ -21,6 +21,7 @@
  *   -EAGAIN      not yet: the call would block and was not to. Nothing else: a
  *                system that lacks a resource for now, a thread, is -ENOMEM
  *   -ETIME       the deadline passed before the fences
+ *   -ESTALE      of the process that forked this one
  *   -EIO         a driver failed
  *   -ENOMEM, -EMFILE and others of the system, as the system said them
  *
@@ -36,6 +37,16 @@
  * Threads. Every function may be called from any thread at any time, except
  * where its comment names a restriction. One tensor is used by one thread at
  * a time; dlbuf_tensor_share() makes another for another thread.
+ *
+ * Fork. In a child of fork() nothing of the parent's works: its devices and
+ * tensors give -ESTALE, closing and deleting them does nothing, and its leases
+ * and notifications do not fire there. No call hangs, whatever the parent's
+ * threads were doing. The child opens devices of its own and imports with them;
+ * a driver may refuse that (CUDA's does). The CPU's tensors stay mapped, and fds
+ * stay open, with what they keep alive, until the child calls exec() or ends. A
+ * pool can be destroyed, and describes its frames. A callback of
+ * dlbuf_device_each(), dlbuf_exporter_each() or dlbuf_probe() that forks must not
+ * return in the child.
  *
  * Options. A struct of options begins with its size, filled in by
  * DLBUF_OPTS(); what is zero is the default. A library that is older than the

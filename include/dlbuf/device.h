@@ -82,7 +82,11 @@ struct dlbuf_device_info {
 	enum dlbuf_sync acquire;	/* what dlbuf_acquire() does */
 	enum dlbuf_sync release;	/* what dlbuf_release() does */
 	int status;			/* 0, or why it cannot be opened */
-	char reason[256];		/* the sentence behind status */
+	/*
+	 * The sentence behind status; where that is 0, why acquire or release
+	 * blocks on a device whose kind could do better, or "".
+	 */
+	char reason[256];
 	/*
 	 * Bytes, powers of two, at which rows and planes had better begin in a
 	 * buffer that is made for this device. It imports others all the same.

@@ -68,8 +68,8 @@ class Camera(Iterator[TensorFrame]):
 
     The camera streams from the beginning. Several threads may iterate. After
     close(), on any thread, the iteration ends; frames that are out stay valid.
-    A child of fork() can look at the frames that it has inherited, and close
-    the camera without effect on the parent's.
+    In a child of fork() the camera and its frames are the parent's: they raise
+    Error (ESTALE), and closing or deleting them has no effect on the parent's.
     """
 
     def __init__(

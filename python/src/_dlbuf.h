@@ -164,6 +164,8 @@ struct device *device_of(PyObject *obj);
 /* Between these two a device is not closed. */
 int device_begin(struct device *d);
 void device_end(struct device *d);
+/* In the child of os.fork(): opens what was opened by name anew. */
+int devices_forked(void);
 PyObject *list_devices(PyObject *module, PyObject *none);
 PyObject *list_formats(PyObject *module, PyObject *none);
 PyObject *list_exporters(PyObject *module, PyObject *none);

@@ -128,17 +128,14 @@ static int queue(struct capture *cap, uint32_t index)
 }
 
 /*
- * The lease of a frame. On any thread, at any time, without the GIL. In a
- * child after fork() the buffer is the parent's to give back, and the lock may
- * be as it was.
+ * The lease of a frame. On any thread, at any time, without the GIL, and never
+ * in a child of fork(): the buffer is the parent's to give back.
  */
 static void give_back(void *data)
 {
 	struct slot *slot = data;
 	struct capture *cap = slot->cap;
 
-	if (getpid() != cap->pid)
-		return;
 	pthread_mutex_lock(&cap->lock);
 	slot->out = false;
 	cap->out--;
@@ -616,8 +613,8 @@ static PyObject *camera_next(PyObject *self, PyObject *args)
 	    parse_access(access, &opts.access))
 		return NULL;
 	if (getpid() != cap->pid) {
-		raise_errno(EBUSY, "%s is the camera of the process that has "
-			    "opened it", node);
+		raise_errno(ESTALE, "%s belongs to the process that forked this "
+			    "one", node);
 		return NULL;
 	}
 	device = device_of(device_obj);

@@ -443,20 +443,37 @@ static PyType_Spec device_spec = {
 	device_slots
 };
 
+/* For good, see by_name. */
+static int open_cpu(void)
+{
+	PyObject *name = PyUnicode_FromString("cpu");
+
+	cpu = name ? device_of(name) : NULL;
+	Py_XDECREF(name);
+	return cpu ? 0 : -1;
+}
+
+int devices_forked(void)
+{
+	struct device *parents = cpu;
+
+	PyDict_Clear(by_name);
+	if (open_cpu()) {
+		cpu = parents;
+		return -1;
+	}
+	Py_XDECREF((PyObject *)parents);
+	return 0;
+}
+
 int device_init_type(PyObject *module)
 {
-	PyObject *name;
-
 	by_name = PyDict_New();
 	device_type = (PyTypeObject *)PyType_FromSpec(&device_spec);
 	if (!by_name || !device_type ||
 	    PyModule_AddObjectRef(module, "Device", (PyObject *)device_type))
 		return -1;
-	/* For good, see by_name. */
-	name = PyUnicode_FromString("cpu");
-	cpu = name ? device_of(name) : NULL;
-	Py_XDECREF(name);
-	return cpu ? 0 : -1;
+	return open_cpu();
 }
 
 /* ---------------------------------------------------------------- lists */

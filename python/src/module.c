@@ -114,9 +114,22 @@ static PyObject *at_exit(PyObject *module, PyObject *none)
 	(void)module, (void)none;
 	__atomic_store_n(&over, true, __ATOMIC_SEQ_CST);
 	Py_BEGIN_ALLOW_THREADS
-	while (__atomic_load_n(&inside, __ATOMIC_SEQ_CST))
+	while (__atomic_load_n(&inside, __ATOMIC_SEQ_CST) > 0)
 		usleep(1000);
 	Py_END_ALLOW_THREADS
+	Py_RETURN_NONE;
+}
+
+/*
+ * In the child of os.fork(): those inside are threads of the parent, but for this
+ * one, which leaves below 0. The parent's devices are refused here.
+ */
+static PyObject *after_fork(PyObject *module, PyObject *none)
+{
+	(void)module, (void)none;
+	__atomic_store_n(&inside, 0, __ATOMIC_SEQ_CST);
+	if (devices_forked())
+		return NULL;
 	Py_RETURN_NONE;
 }
 
@@ -538,6 +551,7 @@ static PyMethodDef methods[] = {
 	  "on both sides, without a Python call." },
 	{ "exchange_allocate", exchange_allocate, METH_VARARGS, NULL },
 	{ "at_exit", at_exit, METH_NOARGS, NULL },
+	{ "after_fork", after_fork, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL }
 };
 
@@ -558,15 +572,23 @@ static int get_names(const char *name, const char *const names[],
 #define GET_NAMES(module, names, out) \
 	get_names(module, names, out, sizeof(out) / sizeof((out)[0]))
 
-static int register_at_exit(PyObject *module)
+/* Calls where.how(name=fn) or where.how(fn). */
+static int register_call(PyObject *module, const char *function,
+			 const char *where, const char *how, const char *name)
 {
-	PyObject *fn = PyObject_GetAttrString(module, "at_exit");
-	PyObject *atexit = fn ? PyImport_ImportModule("atexit") : NULL;
-	PyObject *ret = atexit ? PyObject_CallMethod(atexit, "register", "O",
-						     fn) : NULL;
+	PyObject *fn = PyObject_GetAttrString(module, function), *ret = NULL;
+	PyObject *from = fn ? PyImport_ImportModule(where) : NULL;
+	PyObject *call = from ? PyObject_GetAttrString(from, how) : NULL;
+	PyObject *args = Py_BuildValue(name ? "()" : "(O)", fn);
+	PyObject *kwargs = name ? Py_BuildValue("{sO}", name, fn) : NULL;
 
+	if (call && args && (kwargs || !name))
+		ret = PyObject_Call(call, args, kwargs);
 	Py_XDECREF(ret);
-	Py_XDECREF(atexit);
+	Py_XDECREF(kwargs);
+	Py_XDECREF(args);
+	Py_XDECREF(call);
+	Py_XDECREF(from);
 	Py_XDECREF(fn);
 	return ret ? 0 : -1;
 }
@@ -618,8 +640,10 @@ static int execute(PyObject *module)
 	    GET_NAMES("dlbuf._types", type_names, types) ||
 	    GET_NAMES("dlbuf._errors", error_names, errors) ||
 	    device_init_type(module) || hold_init_type() ||
-	    tensor_init_type(module) ||
-	    camera_init_type(module) || register_at_exit(module)) {
+	    tensor_init_type(module) || camera_init_type(module) ||
+	    register_call(module, "at_exit", "atexit", "register", NULL) ||
+	    register_call(module, "after_fork", "os", "register_at_fork",
+			  "after_in_child")) {
 		__atomic_store_n(&loaded, false, __ATOMIC_RELAXED);
 		return -1;
 	}

@@ -398,13 +398,18 @@ def forked():
     with camera(buffers=4) as cam:
         frames = [next(cam) for _ in range(3)]
         want = whole(frames[0])
+        seen = np.asarray(frames[0][0])
         pid = os.fork()
         if not pid:
             code = 1
             try:
                 e = raises(dlbuf.Error, lambda: next(cam), "the process that")
-                assert e.errno == errno.EBUSY
-                assert np.asarray(frames[0][0]).tobytes() == want[:320 * 180]
+                assert e.errno == errno.ESTALE
+                e = raises(dlbuf.Error, frames[0][0].acquire, "the process that")
+                assert e.errno == errno.ESTALE
+                assert seen.tobytes() == want[:320 * 180]
+                t = dlbuf.alloc((16,), "uint8")
+                assert np.from_dlpack(t).sum() == 0
                 frames[0].release()
                 frames.clear()
                 cam.close()
@@ -419,6 +424,7 @@ def forked():
         for _ in range(8):
             next(cam).release()
         assert whole(frames[0]) == want
+        del seen
         frames.clear()
         settle(cam)
 

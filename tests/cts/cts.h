@@ -171,6 +171,7 @@ void cts_cases_socket(void);
 void cts_cases_alloc(void);
 void cts_cases_pool(void);
 void cts_cases_path(void);
+void cts_cases_fork(void);
 void cts_cases_fault(void);
 
 #endif /* CTS_H */

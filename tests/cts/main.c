@@ -57,6 +57,7 @@ int main(int argc, char **argv)
 	cts_cases_alloc();
 	cts_cases_pool();
 	cts_cases_path();
+	cts_cases_fork();
 	cts_cases_fault();
 	return ktap_run(argc, argv);
 }

@@ -174,11 +174,14 @@ def listing(path, table, *expectations):
         same(f"{e['name']}: a reason", bool(e["reason"]), e["status"] != 0)
         row(e["name"], e["node"], e["reason"] or "yes")
     for i in r["importers"]:
-        same(f"{i['name']}: a reason", bool(i["reason"]), i["status"] != 0)
+        blocks = i["reason"].startswith("blocks: ")
+        same(f"{i['name']}: a reason", bool(i["reason"]), i["status"] != 0 or blocks)
+        same(f"{i['name']}: it blocks", blocks and "blocks" not in (i["acquire"], i["release"]), False)
         if i["status"]:
             row(i["name"], "-", "-", i["reason"])
         else:
-            row(i["name"], i["acquire"], i["release"], ", ".join(filter(None, (i["description"], i["driver"]))))
+            row(i["name"], i["acquire"], i["release"], "; ".join(filter(None, (
+                ", ".join(filter(None, (i["description"], i["driver"]))), i["reason"]))))
         same(f"{i['name']}: paths tried", bool(i["paths"]), i["status"] == 0)
         for p in i["paths"]:
             same(f"{i['name']}, {p['path']}: a reason", bool(p["reason"]), p["status"] != 0)

@@ -292,6 +292,7 @@ static void check_blocks(void)
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
 	CHECK_EQ(info.acquire, DLBUF_SYNC_BLOCKS);
 	CHECK_EQ(info.release, DLBUF_SYNC_EVENT);
+	CHECK(strstr(info.reason, "blocks: the driver's streams do not wait"));
 	dlbuf_device_close(dev);
 }
 

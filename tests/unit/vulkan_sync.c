@@ -328,6 +328,7 @@ TEST(what_the_device_cannot)
 	begin();
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		bool out = cases[i].release == DLBUF_SYNC_FENCE;
+		DLBUF_INFO(dlbuf_device_info, info);
 		enum dlbuf_sync seen[2] = { 0 };
 		struct fixture f;
 
@@ -338,6 +339,12 @@ TEST(what_the_device_cannot)
 		fake->waits = fake->made[FAKE_SEMAPHORE] = 0;
 		REQUIRE_OK(import_into(&f, open_ok()));
 		check_sync(f.dev, cases[i].acquire, cases[i].release);
+		CHECK_OK(dlbuf_device_get_info(f.dev, &info));
+		CHECK_EQ(!strncmp(info.reason, "blocks: the driver", 18),
+			 cases[i].acquire == DLBUF_SYNC_BLOCKS ||
+			 cases[i].release == DLBUF_SYNC_BLOCKS);
+		CHECK_EQ(!strstr(info.reason, "no VK_KHR_external_semaphore"),
+			 cases[i].extension);
 		if (!cases[i].without) {
 			CHECK_EQ(dlbuf_device_each(see_sync, seen), 1);
 			CHECK_EQ(seen[0], cases[i].acquire);

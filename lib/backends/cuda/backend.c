@@ -214,6 +214,10 @@ static void cuda_describe(struct dlbuf_device *dev,
 	memcpy(info->uuid, known->uuid, sizeof(info->uuid));
 	info->pitch_align = known->pitch_align;
 	info->offset_align = known->offset_align;
+	if (dev->acquire_sync == DLBUF_SYNC_BLOCKS)
+		snprintf(info->reason, sizeof(info->reason), "blocks: the driver"
+			 "'s streams do not wait for memory, and %.180s",
+			 queue_device_of(dev)->caps.why_not);
 }
 
 const struct backend cuda_backend = {

@@ -19,6 +19,7 @@ static void vulkan_describe(struct dlbuf_device *dev,
 	memcpy(info->description, known->description,
 	       sizeof(info->description));
 	memcpy(info->driver, known->driver, sizeof(info->driver));
+	memcpy(info->reason, known->reason, sizeof(info->reason));
 	memcpy(info->uuid, known->uuid, sizeof(info->uuid));
 	info->pitch_align = known->pitch_align;
 	info->offset_align = known->offset_align;
@@ -177,6 +178,7 @@ int vulkan_device_finish(struct vulkan_device *dev)
 		p->address = false;
 	p->waits &= vk->ImportSemaphoreFdKHR != NULL;
 	p->signals &= vk->GetSemaphoreFdKHR != NULL;
+	vulkan_physical_say_why(p);
 	dev->base.acquire_sync = p->waits ? DLBUF_SYNC_FENCE :
 					    DLBUF_SYNC_BLOCKS;
 	dev->base.release_sync = p->signals ? DLBUF_SYNC_FENCE :
@@ -193,6 +195,8 @@ int vulkan_device_finish(struct vulkan_device *dev)
 		dev->base.copy_align = 4096;
 	dev->base.dl.device_id = p->index;
 	snprintf(dev->base.name, sizeof(dev->base.name), "vulkan:%u", p->index);
+	if (p->info.reason[0])
+		log_at(DLBUF_LOG_INFO, "%s %s", dev->base.name, p->info.reason);
 	return VULKAN_CALL(vk, CreateCommandPool, dev->handle, &pool, NULL,
 			   &dev->pool);
 }

@@ -346,6 +346,28 @@ int vulkan_physical_can_import(const struct vulkan_instance *inst,
 	return 0;
 }
 
+/*
+ * Mesa's lavapipe has these semaphores where it may open /dev/udmabuf, and says
+ * nothing where it may not.
+ */
+void vulkan_physical_say_why(struct vulkan_physical *p)
+{
+	char *reason = p->info.reason;
+	const size_t size = sizeof(p->info.reason);
+	int n;
+
+	if (p->waits && p->signals)
+		return;
+	n = snprintf(reason, size, "blocks: %s",
+		     !(p->extensions & EXT_SEMAPHORE_FD) ?
+		     "the driver has no VK_KHR_external_semaphore_fd" :
+		     "the driver's semaphores take or give no sync_files");
+	if (!strncmp(p->info.description, "llvmpipe", 8) &&
+	    access("/dev/udmabuf", R_OK | W_OK))
+		snprintf(reason + n, size - n, ", as /dev/udmabuf is not to be "
+			 "opened: %s", strerror(errno));
+}
+
 void vulkan_physical_find_sync(const struct vulkan_instance *inst,
 			       struct vulkan_physical *p)
 {
@@ -368,6 +390,7 @@ void vulkan_physical_find_sync(const struct vulkan_instance *inst,
 	p->signals = features & VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT;
 	p->info.acquire = p->waits ? DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS;
 	p->info.release = p->signals ? DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS;
+	vulkan_physical_say_why(p);
 }
 
 int vulkan_physical_probe(const struct vulkan_instance *inst,

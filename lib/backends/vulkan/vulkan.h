@@ -166,6 +166,9 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 int vulkan_physical_can_import(const struct vulkan_instance *inst,
 			       struct vulkan_physical *p);
 
+/* Why it blocks, from waits and signals, into p->info.reason. */
+void vulkan_physical_say_why(struct vulkan_physical *p);
+
 /* What its acquire and release do about fences, into p->info too. */
 void vulkan_physical_find_sync(const struct vulkan_instance *inst,
 			       struct vulkan_physical *p);
