@@ -48,6 +48,7 @@ static struct fake_cuda *cuda;		/* or NULL: not built */
 static struct fake_vulkan *vulkan;
 
 /* What its function of this name gives after a reset. */
+__attribute__((unused))
 static void *load_double(const char *library, const char *variable,
 			 const char *function)
 {
@@ -181,6 +182,7 @@ static void *keep_busy(void *arg)
 	return NULL;
 }
 
+__attribute__((unused))
 static void parent_begin(struct parent *p)
 {
 	REQUIRE_OK(dlbuf_device_open(p->name, NULL, &p->dev));
@@ -191,6 +193,7 @@ static void parent_begin(struct parent *p)
 	REQUIRE(!pthread_create(&p->thread, NULL, keep_busy, p));
 }
 
+__attribute__((unused))
 static void parent_end(struct parent *p)
 {
 	pthread_join(p->thread, NULL);
@@ -279,6 +282,7 @@ static void check_own_device(int fd)
 	dlbuf_device_close(dev);
 }
 
+__attribute__((unused))
 static void child(struct parent *parents, unsigned int n)
 {
 	unsigned int fired = load(&leases);
