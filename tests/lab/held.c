@@ -145,7 +145,7 @@ static void held(void *arg)
 	struct shown mine = { .ns = 0 }, other = { .ns = 0 };
 	uint64_t want, want_device, last, h;
 	struct dlbuf_device *dev = NULL;
-	uint32_t frames = 0, back = 0;
+	uint32_t frames = 0, back = 0, repeated = 0;
 	unsigned int fds = cts_count_fds();
 	struct vivid cam;
 
@@ -160,13 +160,15 @@ static void held(void *arg)
 		next_frame(&cam, dev, &other);
 		CHECK(other.lease.index != mine.lease.index);
 		h = pixels(&cam, other.lease.index);
-		CHECK_MSG(h != want && h != last, "frame %u", other.sequence);
+		CHECK_MSG(h != want, "frame %u", other.sequence);
+		repeated += h == last; /* vivid's, on a slow machine */
 		last = h;
 		give_back(&other);
 		frames++;
 	} while ((frames < HELD_FRAMES || other.ns - mine.ns < HELD_NS) &&
 		 frames < MOST_FRAMES);
 	CHECK(frames >= HELD_FRAMES && other.ns - mine.ns >= HELD_NS);
+	CHECK(repeated < frames / 2);
 	CHECK_EQ(pixels(&cam, mine.lease.index), want);
 	CHECK_EQ(device_pixels(d, &mine, &cam), want_device);
 	ktap_note(NULL, 0, "%ux%u on %s: %u frames in %.2f s of the camera's "
