@@ -175,7 +175,7 @@ static inline bool device_inherited(const struct dlbuf_device *dev)
 }
 
 /*
- * What every function does with a caller's device before anything else:
+ * Checks a caller's device; every public function begins with this:
  * -EINVAL for NULL, -ESTALE for the parent's.
  */
 int device_check(const struct dlbuf_device *dev);

@@ -506,7 +506,7 @@ void cache_unref(struct import *imp)
 	pthread_mutex_unlock(&cache->lock);
 	if (!gone && !last)
 		return;
-	/* What follows has cancellation points, and nobody would go on with it. */
+	/* The rest has cancellation points, and must not end half way. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	if (destroy_all(gone))
 		device_unref(dev);

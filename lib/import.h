@@ -31,7 +31,7 @@ struct import {
 	 * backend->opaque a handle, and offsets go into byte_offset.
 	 */
 	void *data;
-	/* What releases of it give: the device's, unless the backend says less. */
+	/* Kind of fence that a release gives: the device's, unless the backend sets less. */
 	enum dlbuf_sync release_sync;
 
 	/* Tensors and calls that use it: atomic, to and from 0 under cache.lock. */
@@ -61,12 +61,12 @@ struct import {
 #define PATHS_BRIEF 1u
 #define PATHS_COPIED \
 	(PATH_BIT(DLBUF_PATH_BRIDGE) | PATH_BIT(DLBUF_PATH_COPY))
-/* Those that a backend has. */
+/* The paths of a backend. */
 #define PATHS_OF(backend) \
 	((backend)->paths ? (backend)->paths : PATH_BIT(DLBUF_PATH_DIRECT))
 
 /*
- * What fd is and what an import of it will allow. access: what it shall allow, 0
+ * Identifies fd and the access of its import. access: what it shall allow, 0
  * for all that fd does; *fd_access: how fd was opened.
  * -EBADF   not a dma-buf
  * -EACCES  fd was not opened for that
