@@ -67,9 +67,11 @@ def recv(sock: socket | int, *, device: Device | str = "cpu",
     from_frame(), for frames only. keep=True keeps the memory of what came for
     the next message with the same buffer, as from a camera, until the device
     is closed or trimmed; otherwise it goes with the tensors. It waits as the
-    socket does. At the end, when the other side has closed the socket,
-    ClosedError, which is an EOFError. What comes may be a lie: whatever it is, a tensor lies inside its
-    dma-buf, or the exception says why there is none.
+    socket does. At the end, when the other side has closed the socket and all
+    messages are read, ClosedError, which is an EOFError. What comes may be a
+    lie: whatever it is, a tensor lies inside its dma-buf, or the exception says
+    why there is none; that message is gone then, and the next one can be
+    received.
     """
     tensors, frame = _dlbuf.recv(
         _wait(sock), device, int(find_view(view)), access,
