@@ -43,17 +43,6 @@ static unsigned int load(const unsigned int *n)
 	return __atomic_load_n(n, __ATOMIC_SEQ_CST);
 }
 
-/* Takes the lock of the list of memfds, where there is one. */
-__attribute__((unused))
-static void remember(int fd)
-{
-#ifdef CONFIG_EXPORTER_UDMABUF
-	CHECK_OK(dlbuf_udmabuf_remember(fd, fd));
-#else
-	(void)fd;
-#endif
-}
-
 /* ---------------------------------------------------------------- doubles */
 
 static struct fake_cuda *cuda;		/* or NULL: not built */
@@ -201,7 +190,6 @@ static void *keep_busy(void *arg)
 	return NULL;
 }
 
-__attribute__((unused))
 static void parent_begin(struct parent *p)
 {
 	REQUIRE_OK(dlbuf_device_open(p->name, NULL, &p->dev));
@@ -212,7 +200,6 @@ static void parent_begin(struct parent *p)
 	REQUIRE(!pthread_create(&p->thread, NULL, keep_busy, p));
 }
 
-__attribute__((unused))
 static void parent_end(struct parent *p)
 {
 	pthread_join(p->thread, NULL);
@@ -301,7 +288,6 @@ static void check_own_device(int fd)
 	dlbuf_device_close(dev);
 }
 
-__attribute__((unused))
 static void child(struct parent *parents, unsigned int n)
 {
 	unsigned int fired = load(&leases);
@@ -408,10 +394,8 @@ TEST(a_fork_while_a_driver_begins)
 		cuda->look = NULL;
 		cuda->init = CUABI_NO_DEVICE;
 		CHECK_ERR(dlbuf_device_open("cuda", NULL, &dev), -ENODEV);
-#ifdef CONFIG_BACKEND_CPU
 		CHECK_OK(dlbuf_device_open("cpu", NULL, &dev));
 		dlbuf_device_close(dev);
-#endif
 		_exit(0);
 	}
 	wait_for(pid);
