@@ -124,10 +124,9 @@ int64_t stride_bytes(const DLTensor *dl, int dim);
 /* ------------------------------------------------------------ hold.c */
 
 /*
- * An object of Python that C keeps for the tensors over one memory: the callback
- * of a lease, the owner of the memory. A Python object itself, so that the
- * collector sees it: Tensors have a reference each, and C has one. While all
- * users of C are Tensors the reference of C is theirs.
+ * A Python object that C keeps for the tensors over one memory: the callback of
+ * a lease, or the owner of the memory. Each Tensor has a reference, and C has
+ * one; see hold.c.
  */
 struct hold {
 	PyObject_HEAD
@@ -226,7 +225,7 @@ struct tensor {
 	PyObject_HEAD
 	DLManagedTensorVersioned *dl;
 	struct source *src;		/* dl's; NULL: of dlbuf */
-	struct hold *hold;		/* what the collector has to see, or NULL */
+	struct hold *hold;		/* of its lease or memory; may be NULL */
 	struct device *device;		/* NULL: not of dlbuf */
 	PyObject *frame;		/* or NULL */
 	int users;			/* see use_begin() */

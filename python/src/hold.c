@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * What C keeps of Python for tensors, shown to the collector of cycles.
+ * Holds: Python objects that C keeps for tensors, visible to the collector.
  *
- * C counts its users of a lease or of memory: Tensors, but also what consumers
- * have taken and what waits for fences, which the collector cannot see. The
- * reference that C has to a hold belongs to all of these together. While each of
- * them is a Tensor it is as good as one of the hold to itself, because each
- * Tensor has a reference of its own besides: so it is visited, and a cycle of
- * Tensors and the hold's object is found. With any other user it is not, and
- * keeps all of them.
+ * C counts the users of a lease or of memory: Tensors, tensors that consumers
+ * have taken, pending fences. The collector sees Tensors only. All users share
+ * one reference to the hold; each Tensor has a reference of its own besides.
+ * While all users are Tensors, hold_traverse() visits the hold itself once, for
+ * the shared reference, so that a cycle of Tensors and the hold's object is
+ * found. With any other user it does not, and the hold stays reachable.
  *
- * A Tensor that the collector has found gives its tensor up in tp_finalize,
- * before anything is cleared: a lease fires with its callback as it was.
+ * tp_finalize closes the Tensors of a cycle before anything is cleared: a lease
+ * fires with an intact callback.
  */
 #include "_dlbuf.h"
 
@@ -51,9 +50,9 @@ PyObject *hold_end(struct hold *h)
 }
 
 /*
- * users is C's memory until hold_end(), which at exit is not called any more.
- * No user comes but from another one: where all are Tensors that nobody refers
- * to, the counts stay equal.
+ * h->users is valid until hold_end(), which is not called after atexit. A new
+ * user is always made from an existing one, so the counts of an unreachable
+ * cycle stay equal.
  */
 static bool tensors_only(const struct hold *h)
 {

@@ -479,7 +479,7 @@ static const char *format_of(DLDataType dtype)
 
 struct view {
 	DLManagedTensorVersioned *dl;
-	struct hold *hold;	/* of memory: a view is traversed, as Tensors are */
+	struct hold *hold;	/* of memory, not of a lease; may be NULL */
 	Py_ssize_t dims[];
 };
 
@@ -560,7 +560,10 @@ static int get_buffer(struct tensor *t, Py_buffer *view, int flags)
 		free(v);
 		return -1;
 	}
-	/* A lease has to fire before the collector has cleared a view: not it. */
+	/*
+	 * Views of memory count as Tensors do. Those of a frame do not: the
+	 * collector ends a view when it clears it, too late for a lease.
+	 */
 	v->hold = t->src ? t->hold : NULL;
 	if (v->hold)
 		hold_add(v->hold);

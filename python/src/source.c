@@ -13,8 +13,8 @@ struct exported {
 };
 
 /*
- * The one place where made-up numbers are looked at; see source_create(). *empty
- * is set where there are no elements.
+ * Validates what a producer says, for every way in; see source_create(). Sets
+ * *empty where there are no elements.
  */
 static int check(const DLTensor *dl, bool *empty)
 {
@@ -55,7 +55,7 @@ static int check(const DLTensor *dl, bool *empty)
 			goto outside;
 		compact *= dl->shape[i];
 	}
-	/* Sums of any signs: compared as if they had no bound. */
+	/* The builtins compute mixed signs and widths without a bound. */
 	if (!__builtin_add_overflow((uintptr_t)dl->data, dl->byte_offset, &at) &&
 	    !__builtin_add_overflow(at, low, &end) &&
 	    !__builtin_add_overflow(at, high, &end) &&
@@ -158,7 +158,7 @@ struct source *source_memory(const DLTensor *dl, uint64_t flags)
 	struct source *src;
 	size_t bytes;
 
-	/* An address to be checked with, until there is a real one. */
+	/* A placeholder: source_create() refuses NULL. */
 	own.data = (void *)1;
 	own.device = (DLDevice){ kDLCPU, 0 };
 	own.strides = NULL;
