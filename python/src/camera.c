@@ -423,8 +423,7 @@ static PyObject *camera_close(PyObject *self, PyObject *device_obj)
 	device = device_of(device_obj);
 	if (!device)
 		return NULL;
-	if (device->dev) {
-		device_begin(device);
+	if (use_begin(&device->users)) {
 		Py_BEGIN_ALLOW_THREADS
 		dlbuf_device_trim(device->dev, 0);
 		Py_END_ALLOW_THREADS

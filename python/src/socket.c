@@ -50,6 +50,24 @@ static void shares_delete(struct shares *s)
 		delete_versioned(s->dl[--s->n]);
 }
 
+static int share_of(PyObject *obj, DLManagedTensorVersioned **out)
+{
+	struct tensor *t = (struct tensor *)obj;
+	int ret;
+
+	if (!PyObject_TypeCheck(obj, tensor_type)) {
+		PyErr_SetString(PyExc_TypeError, "what is sent is Tensors");
+		return -1;
+	}
+	if (tensor_begin(t))
+		return -1;
+	ret = t->src ? raise_errno(EOPNOTSUPP, "a tensor that is not of a "
+				   "dma-buf cannot be sent") :
+		       tensor_share(t, out);
+	tensor_end(t);
+	return ret;
+}
+
 static int shares_of(PyObject *tuple, struct shares *s)
 {
 	Py_ssize_t n = PyTuple_Size(tuple);
@@ -60,28 +78,13 @@ static int shares_of(PyObject *tuple, struct shares *s)
 	if (!n || n > DLBUF_MAX_PLANES)
 		return raise_errno(EINVAL, "%zd tensors, 1 to %d are a message",
 				   n, DLBUF_MAX_PLANES);
-	for (Py_ssize_t i = 0; i < n; i++) {
-		PyObject *t = PyTuple_GetItem(tuple, i);
-
-		if (!PyObject_TypeCheck(t, tensor_type)) {
-			PyErr_SetString(PyExc_TypeError,
-					"what is sent is Tensors");
-			goto err;
+	for (; s->n < n; s->n++) {
+		if (share_of(PyTuple_GetItem(tuple, s->n), &s->dl[s->n])) {
+			shares_delete(s);
+			return -1;
 		}
-		if (((struct tensor *)t)->src) {
-			raise_errno(EOPNOTSUPP, "a tensor that is not of a "
-				    "dma-buf cannot be sent");
-			goto err;
-		}
-		if (tensor_share((struct tensor *)t, &s->dl[i]))
-			goto err;
-		s->n++;
 	}
 	return 0;
-
-err:
-	shares_delete(s);
-	return -1;
 }
 
 /* send((sock, may wait, deadline), tensors) */

@@ -73,13 +73,13 @@ static void drop(struct tensor *t)
 
 	if (!dl)
 		return;
+	t->dl = NULL;
+	t->src = NULL;
 	/* Another producer's deleter may be of Python, and is not our caller's. */
 	if (src)
 		PyErr_Fetch(&a, &b, &c);
 	/* The end of an access may clean the CPU's caches, byte by byte. */
 	saved = gil_release_unless(t->device && t->device->cpu && !t->was_acquired);
-	t->dl = NULL;
-	t->src = NULL;
 	delete_versioned(dl);
 	if (src)
 		source_unref(src);

@@ -233,7 +233,7 @@ def what_is_refused():
     raises(ValueError, lambda: dlbuf.send(a, [t] * 5))
     closed = t.share()
     closed.close()
-    raises(ValueError, lambda: dlbuf.send(a, [t, closed]))
+    raises(ValueError, lambda: dlbuf.send(a, [t, closed]), "is closed")
     raises(OSError, lambda: dlbuf.send(-1, t))
     inet = socket.socket()
     raises(ValueError, lambda: dlbuf.send(inet, t), "domain 2")

@@ -183,6 +183,11 @@ def get(name, *args):
 def at(address, shape, kind=2, dtype="uint8"):
     return dlbuf.share(None, address, shape, dtype, device=(kind, 0))
 """
+# One tensor of a dma-buf, for which a memfd stands.
+ONE = """
+d = dlbuf.Device("cuda:0", bridge=False)
+t, = dlbuf._dlbuf.alloc((d,), 64, "uint8", None, "device", None)
+"""
 
 
 def with_double(words, code):
@@ -219,6 +224,46 @@ d, = [d for d in dlbuf.devices() if d.backend == "cuda"]
 assert d.status == 19 and "CUDA_ERROR_NO_DEVICE" in d.reason
 raises(dlbuf.Error, "CUDA_ERROR_NO_DEVICE", dlbuf.Device, "cuda:0")
 raises(dlbuf.Error, "CUDA_ERROR_NO_DEVICE", dlbuf.export, at(4096, 1))
+""")
+
+
+def test_closed_while_it_is_sent():
+    """On another thread, which AddressSanitizer sees."""
+    with_double("memfds", ONE + """
+import threading
+sys.setswitchinterval(1e-6)
+threading.excepthook = lambda e: (sys.__excepthook__(*e[:3]), os._exit(1))
+begun = threading.Event()
+
+# Without a GIL whoever closes would find somebody inside each time.
+gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+outside = (lambda: None) if gil else os.sched_yield
+
+def send(u):
+    # Shares three, and then cannot send them.
+    what = (0, False, None), (u, u, u, 5)
+    begun.set()
+    try:
+        while True:
+            raises(TypeError, "Tensors", dlbuf._dlbuf.send, *what)
+            outside()
+    except ValueError as e:
+        said.add(str(e))
+
+said = set()
+for _ in range(2000):
+    u = t.share()
+    begun.clear()
+    thread = threading.Thread(target=send, args=(u,))
+    thread.start()
+    begun.wait()
+    while not u.closed:
+        try:
+            u.close()
+        except dlbuf.Error as e:
+            assert e.errno == 16, e
+    thread.join()
+assert said == {"[Errno 22] the tensor is closed"}, said
 """)
 
 
