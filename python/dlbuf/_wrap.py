@@ -46,8 +46,8 @@ def share(owner: object, address: int, shape: Sequence[int] | int, dtype: Any,
 
     owner is kept until the last tensor and consumer of it is gone, on whatever
     thread that is, and has to keep the memory alive and in place so long.
-    address is that of the first element; strides count elements, and None is
-    compact and row-major. device is a Device or DLPack's pair; the
+    address is that of the first element, and 0 only where there are none; strides
+    count elements, and None is compact and row-major. device is a Device or DLPack's pair; the
     memory of any but the CPU is not looked at, and its order is yours.
 
     With reverse=True shape and strides are those of a column-major caller: the

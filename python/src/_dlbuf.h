@@ -110,7 +110,13 @@ int parse_layout(struct layout *l, PyObject *shape, PyObject *dtype,
 		 PyObject *strides, unsigned long long offset);
 PyObject *tuple_of(const int64_t *values, int n);
 size_t dtype_bytes(DLDataType dtype);
+/* Of a tensor that has been checked, as source_create() does. */
 int64_t count_of(const DLTensor *dl);
+/*
+ * A stride in bytes. With one element or none along it a stride may be anything,
+ * and wraps.
+ */
+int64_t stride_bytes(const DLTensor *dl, int dim);
 
 /* ------------------------------------------------------------ device.c */
 
@@ -144,28 +150,28 @@ int device_init_type(PyObject *module);
  * gives it back.
  */
 struct source {
-	long refs;
+	unsigned int refs;			/* atomic */
 	void (*release)(struct source *src);	/* may lack the GIL */
 	DLTensor dl;				/* points into dims */
 	uint64_t flags;
 	union {
 		DLManagedTensorVersioned *versioned[2];
 		DLManagedTensor *legacy;
-		Py_buffer buffer;
 		PyObject *owner;
 		void *memory;
-		struct source *inner;
 	} u;
 	int64_t dims[];				/* shape, then strides */
 };
 
 /*
  * New, with one reference; dl's shape and strides are copied, compact ones
- * written where it has none. NULL with an exception.
+ * written where it has none. Every way in comes here, and afterwards the number
+ * of elements and that of bytes fit 63 bits (31 where addresses have 32), the
+ * bytes lie in the address space, and data is NULL only where there are none.
+ * NULL with an exception.
  */
 struct source *source_create(const DLTensor *dl, uint64_t flags,
 			     void (*release)(struct source *src));
-void source_ref(struct source *src);
 void source_unref(struct source *src);
 /* Of the CPU, uninitialised, compact: takes what dl says of shape and dtype. */
 struct source *source_memory(const DLTensor *dl, uint64_t flags);
@@ -175,11 +181,11 @@ struct source *source_memory(const DLTensor *dl, uint64_t flags);
  */
 struct source *source_versioned(DLManagedTensorVersioned *tensor,
 				DLManagedTensorVersioned *keep);
-/* Over the same memory, dimensions reversed. */
-struct source *source_reversed(struct source *src);
-void reverse_dims(DLTensor *dl);
-/* A tensor over it, with a reference of its own; NULL with an exception. */
-DLManagedTensorVersioned *source_export(struct source *src);
+/*
+ * A tensor over it with the dimensions of dl, its own or another tensor's over
+ * it, and a reference of its own; NULL with an exception.
+ */
+DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl);
 
 PyObject *from_capsule(PyObject *module, PyObject *capsule);
 PyObject *from_buffer(PyObject *module, PyObject *obj);
@@ -190,7 +196,7 @@ PyObject *from_memory(PyObject *module, PyObject *args);
 struct tensor {
 	PyObject_HEAD
 	DLManagedTensorVersioned *dl;
-	struct source *src;		/* NULL: of dlbuf */
+	struct source *src;		/* dl's; NULL: of dlbuf */
 	struct device *device;		/* NULL: not of dlbuf */
 	PyObject *frame;		/* or NULL */
 	int users;			/* see use_begin() */

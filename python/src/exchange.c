@@ -13,25 +13,27 @@ static int api_allocate(DLTensor *prototype, DLManagedTensorVersioned **out,
 					  const char *message))
 {
 	PyGILState_STATE state = PyGILState_Ensure();
+	const char *kind = "BufferError", *message = "dlbuf allocates memory of "
+						     "the CPU here";
 	struct source *src = NULL;
-	int ret = -1;
 
-	if (prototype->device.device_type != kDLCPU) {
-		set_error(error_ctx, "BufferError",
-			  "dlbuf allocates memory of the CPU here");
-	} else {
+	*out = NULL;
+	if (prototype->device.device_type == kDLCPU) {
 		src = source_memory(prototype, 0);
-		*out = src ? source_export(src) : NULL;
-		ret = *out ? 0 : -1;
-		if (ret) {
-			PyErr_Clear();
-			set_error(error_ctx, "MemoryError", "no memory");
-		}
+		if (src)
+			*out = source_export(src, &src->dl);
+		kind = PyErr_Occurred() && !PyErr_ExceptionMatches(
+			PyExc_MemoryError) ? "ValueError" : "MemoryError";
+		message = *kind == 'M' ? "no memory" : "no tensor has this shape "
+						       "and dtype";
+		PyErr_Clear();
 	}
 	if (src)
 		source_unref(src);
+	if (!*out && set_error)
+		set_error(error_ctx, kind, message);
 	PyGILState_Release(state);
-	return ret;
+	return *out ? 0 : -1;
 }
 
 static int is_tensor(PyObject *obj)

@@ -428,11 +428,16 @@ size_t dtype_bytes(DLDataType dtype)
 
 int64_t count_of(const DLTensor *dl)
 {
-	int64_t n = 1;
+	uint64_t n = 1;		/* before a 0 it may wrap */
 
 	for (int i = 0; i < dl->ndim; i++)
 		n *= dl->shape[i];
 	return n;
+}
+
+int64_t stride_bytes(const DLTensor *dl, int dim)
+{
+	return (uint64_t)dl->strides[dim] * dtype_bytes(dl->dtype);
 }
 
 /* ---------------------------------------------------------------- waiting */

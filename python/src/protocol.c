@@ -131,7 +131,7 @@ static DLManagedTensorVersioned *copy_of(DLManagedTensorVersioned *from)
 	delete_versioned(from);
 	Py_END_ALLOW_THREADS
 	if (src) {
-		ret = source_export(src);
+		ret = source_export(src, &src->dl);
 		source_unref(src);
 	}
 	return ret;
@@ -190,7 +190,7 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	if (!src)
 		return -1;
 	src->flags |= keep->flags & DLPACK_FLAG_BITMASK_IS_COPIED;
-	*out = source_export(src);
+	*out = source_export(src, &src->dl);
 	source_unref(src);
 	return *out ? 0 : -1;
 }
@@ -498,7 +498,7 @@ static int fill(Py_buffer *view, struct view *v, int flags)
 		return raise_errno(EOPNOTSUPP, "the tensor is read-only");
 	for (int i = 0; i < dl->ndim; i++) {
 		v->dims[i] = dl->shape[i];
-		v->dims[dl->ndim + i] = dl->strides[i] * item;
+		v->dims[dl->ndim + i] = stride_bytes(dl, i);
 	}
 	view->buf = dl->data ? (char *)dl->data + dl->byte_offset : &nothing;
 	view->len = count_of(dl) * item;
@@ -605,7 +605,7 @@ static PyObject *interface_of(struct tensor *t, bool here)
 		return NULL;
 	}
 	for (int i = 0; i < d->ndim; i++)
-		bytes[i] = d->strides[i] * (int64_t)item;
+		bytes[i] = stride_bytes(d, i);
 	PyOS_snprintf(type, sizeof(type), "%c%c%zu", item == 1 ? '|' :
 		      __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>',
 		      "iufVVcb"[d->dtype.code], item);

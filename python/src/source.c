@@ -9,27 +9,73 @@
 struct exported {
 	DLManagedTensorVersioned dl;
 	struct source *src;
+	int64_t dims[];		/* shape, then strides */
 };
+
+/*
+ * Validates what a producer says, for every way in; see source_create(). Sets
+ * *empty where there are no elements.
+ */
+static int check(const DLTensor *dl, bool *empty)
+{
+	int64_t item = dtype_bytes(dl->dtype), bytes = item;
+	int64_t low = 0, high = 0, reach, compact = 1;
+	uintptr_t at, end;
+
+	if (dl->ndim < 0 || dl->ndim > DLBUF_MAX_NDIM)
+		return raise_errno(EINVAL, "a tensor of %d dimensions, %d are "
+				   "the most", (int)dl->ndim, DLBUF_MAX_NDIM);
+	if (dl->ndim && !dl->shape)
+		return raise_errno(EINVAL, "a tensor of %d dimensions without a "
+				   "shape", (int)dl->ndim);
+	if (!item)
+		return raise_errno(EINVAL, "a dtype of %d bits in %d lanes has "
+				   "no size", dl->dtype.bits, dl->dtype.lanes);
+	for (int i = 0; i < dl->ndim; i++) {
+		if (dl->shape[i] < 0)
+			return raise_errno(EINVAL, "shape[%d] is negative", i);
+		*empty |= !dl->shape[i];
+	}
+	if (*empty)
+		return 0;
+	if (!dl->data)
+		return raise_errno(EINVAL, "the tensor has elements, and its "
+				   "data is NULL");
+	for (int i = 0; i < dl->ndim; i++)
+		if (__builtin_mul_overflow(bytes, dl->shape[i], &bytes) ||
+		    bytes > PTRDIFF_MAX)
+			return raise_errno(EOVERFLOW, "the shape has more bytes "
+					   "than there are addresses");
+	for (int i = dl->ndim - 1; i >= 0; i--) {
+		if (__builtin_mul_overflow(dl->shape[i] - 1, dl->strides ?
+					   dl->strides[i] : compact, &reach) ||
+		    __builtin_mul_overflow(reach, item, &reach) ||
+		    __builtin_add_overflow(reach < 0 ? low : high, reach,
+					   reach < 0 ? &low : &high))
+			goto outside;
+		compact *= dl->shape[i];
+	}
+	/* The builtins compute mixed signs and widths without a bound. */
+	if (!__builtin_add_overflow((uintptr_t)dl->data, dl->byte_offset, &at) &&
+	    !__builtin_add_overflow(at, low, &end) &&
+	    !__builtin_add_overflow(at, high, &end) &&
+	    !__builtin_add_overflow(end, item, &end))
+		return 0;
+outside:
+	return raise_errno(EOVERFLOW, "the tensor's bytes, from %p, do not fit "
+			   "the address space", dl->data);
+}
 
 struct source *source_create(const DLTensor *dl, uint64_t flags,
 			     void (*release)(struct source *src))
 {
 	struct source *src;
-	int64_t compact = 1;
+	uint64_t compact = 1;	/* without elements it may wrap */
 	int64_t *shape, *strides;
+	bool empty = false;
 
-	if (dl->ndim < 0 || dl->ndim > DLBUF_MAX_NDIM ||
-	    (dl->ndim && !dl->shape)) {
-		raise_errno(EINVAL, "a tensor of %d dimensions%s", (int)dl->ndim,
-			    dl->ndim && !dl->shape ? " without a shape" : "");
+	if (check(dl, &empty))
 		return NULL;
-	}
-	for (int i = 0; i < dl->ndim; i++) {
-		if (dl->shape[i] < 0) {
-			raise_errno(EINVAL, "shape[%d] is negative", i);
-			return NULL;
-		}
-	}
 	src = calloc(1, sizeof(*src) + 2 * dl->ndim * sizeof(src->dims[0]));
 	if (!src) {
 		PyErr_NoMemory();
@@ -43,17 +89,16 @@ struct source *source_create(const DLTensor *dl, uint64_t flags,
 	strides = src->dims + dl->ndim;
 	for (int i = dl->ndim - 1; i >= 0; i--) {
 		shape[i] = dl->shape[i];
-		strides[i] = dl->strides ? dl->strides[i] : compact;
-		compact *= shape[i];
+		strides[i] = dl->strides ? dl->strides[i] : (int64_t)compact;
+		compact *= shape[i] ? shape[i] : 1;
 	}
 	src->dl.shape = dl->ndim ? shape : NULL;
 	src->dl.strides = dl->ndim ? strides : NULL;
+	if (empty) {
+		src->dl.data = NULL;
+		src->dl.byte_offset = 0;
+	}
 	return src;
-}
-
-void source_ref(struct source *src)
-{
-	__atomic_add_fetch(&src->refs, 1, __ATOMIC_RELAXED);
 }
 
 void source_unref(struct source *src)
@@ -74,22 +119,29 @@ static void delete_exported(DLManagedTensorVersioned *self)
 	free(e);
 }
 
-DLManagedTensorVersioned *source_export(struct source *src)
+DLManagedTensorVersioned *source_export(struct source *src, const DLTensor *dl)
 {
-	struct exported *e = calloc(1, sizeof(*e));
+	size_t bytes = dl->ndim * sizeof(int64_t);
+	struct exported *e = calloc(1, sizeof(*e) + 2 * bytes);
 
 	if (!e) {
 		PyErr_NoMemory();
 		return NULL;
 	}
-	source_ref(src);
+	__atomic_add_fetch(&src->refs, 1, __ATOMIC_RELAXED);
 	e->src = src;
 	e->dl = (DLManagedTensorVersioned){
 		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
 		.deleter = delete_exported,
 		.flags = src->flags,
-		.dl_tensor = src->dl,
+		.dl_tensor = *dl,
 	};
+	if (dl->ndim) {
+		e->dl.dl_tensor.shape = e->dims;
+		e->dl.dl_tensor.strides = e->dims + dl->ndim;
+		memcpy(e->dims, dl->shape, bytes);
+		memcpy(e->dims + dl->ndim, dl->strides, bytes);
+	}
 	return &e->dl;
 }
 
@@ -104,33 +156,25 @@ struct source *source_memory(const DLTensor *dl, uint64_t flags)
 {
 	DLTensor own = *dl;
 	struct source *src;
-	uint64_t bytes = dtype_bytes(dl->dtype);
-	void *memory;
+	size_t bytes;
 
-	for (int i = 0; i < dl->ndim; i++) {
-		if (dl->shape[i] < 0 ||
-		    __builtin_mul_overflow(bytes, (uint64_t)dl->shape[i],
-					   &bytes) || bytes > PTRDIFF_MAX) {
-			raise_errno(EOVERFLOW, "the shape has more bytes than "
-				    "there are addresses");
-			return NULL;
-		}
-	}
-	/* What DLPack says of alignment; a size that is a multiple of it. */
-	memory = aligned_alloc(256, (bytes + 255) / 256 * 256 + 256);
-	if (!memory) {
-		PyErr_NoMemory();
-		return NULL;
-	}
-	own.data = bytes ? memory : NULL;
+	/* A placeholder: source_create() refuses NULL. */
+	own.data = (void *)1;
 	own.device = (DLDevice){ kDLCPU, 0 };
 	own.strides = NULL;
 	own.byte_offset = 0;
 	src = source_create(&own, flags, release_memory);
-	if (src)
-		src->u.memory = memory;
-	else
-		free(memory);
+	if (!src || !src->dl.data)
+		return src;
+	bytes = count_of(&src->dl) * dtype_bytes(src->dl.dtype);
+	/* What DLPack says of alignment; a size that is a multiple of it. */
+	src->u.memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+	src->dl.data = src->u.memory;
+	if (!src->u.memory) {
+		PyErr_NoMemory();
+		source_unref(src);
+		return NULL;
+	}
 	return src;
 }
 
@@ -194,37 +238,6 @@ struct source *source_versioned(DLManagedTensorVersioned *tensor,
 	return src;
 }
 
-static void release_inner(struct source *src)
-{
-	source_unref(src->u.inner);
-}
-
-/* Its shape and strides, where they are: for who owns the tensor. */
-void reverse_dims(DLTensor *dl)
-{
-	for (int a = 0, b = dl->ndim - 1; a < b; a++, b--) {
-		int64_t n = dl->shape[a], stride = dl->strides[a];
-
-		dl->shape[a] = dl->shape[b];
-		dl->strides[a] = dl->strides[b];
-		dl->shape[b] = n;
-		dl->strides[b] = stride;
-	}
-}
-
-struct source *source_reversed(struct source *inner)
-{
-	struct source *src = source_create(&inner->dl, inner->flags,
-					   release_inner);
-
-	if (!src)
-		return NULL;
-	source_ref(inner);
-	src->u.inner = inner;
-	reverse_dims(&src->dl);
-	return src;
-}
-
 static void release_legacy(struct source *src)
 {
 	PyGILState_STATE state;
@@ -232,16 +245,6 @@ static void release_legacy(struct source *src)
 	if (!src->u.legacy->deleter || !gil_enter(&state))
 		return;
 	src->u.legacy->deleter(src->u.legacy);
-	gil_leave(state);
-}
-
-static void release_buffer(struct source *src)
-{
-	PyGILState_STATE state;
-
-	if (!gil_enter(&state))
-		return;
-	PyBuffer_Release(&src->u.buffer);
 	gil_leave(state);
 }
 
@@ -327,21 +330,61 @@ static int format_dtype(const char *format, Py_ssize_t itemsize,
 	if (*format == '@' || *format == '=' ||
 	    *format == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>'))
 		format++;
-	if (*format == 'Z' && strchr("fdg", format[1]) && format[1])
+	/* Not "g": a long double is padded, or not IEEE's. */
+	if (*format == 'Z' && (format[1] == 'f' || format[1] == 'd'))
 		code = kDLComplex, format++;
 	else if (*format && strchr(ints, *format))
 		code = kDLInt;
 	else if (*format && (strchr(uints, *format) || *format == 'c'))
 		code = kDLUInt;
-	else if (*format && strchr("efdg", *format))
+	else if (*format && strchr("efd", *format))
 		code = kDLFloat;
 	else if (*format == '?')
 		code = kDLBool;
 	else
 		return -1;
-	if (format[1] || itemsize > 31)
+	if (format[1] || itemsize < 1 || itemsize > 31)
 		return -1;
 	*dtype = (DLDataType){ code, itemsize * 8, 1 };
+	return 0;
+}
+
+/* Over dl, memory of owner's, which is kept. */
+static PyObject *of_owner(const DLTensor *dl, bool read_only, PyObject *owner)
+{
+	struct source *src = source_create(dl, read_only ?
+					   DLPACK_FLAG_BITMASK_READ_ONLY : 0,
+					   release_owner);
+
+	if (!src)
+		return NULL;
+	src->u.owner = Py_NewRef(owner);
+	return tensor_of_source(src);
+}
+
+/* dl of a buffer, its dims in the room that is lent. */
+static int parse_buffer(const Py_buffer *view, DLTensor *dl, int64_t *shape,
+			int64_t *strides)
+{
+	if (format_dtype(view->format, view->itemsize, &dl->dtype))
+		return raise_errno(EOPNOTSUPP, "DLPack has no type for a buffer "
+				   "of format '%s'", view->format);
+	if (view->suboffsets || view->ndim > DLBUF_MAX_NDIM)
+		return raise_errno(EOPNOTSUPP, "a buffer with suboffsets, or of "
+				   "more than %d dimensions", DLBUF_MAX_NDIM);
+	for (int i = 0; i < view->ndim; i++) {
+		if (view->strides[i] % view->itemsize)
+			return raise_errno(EOPNOTSUPP, "a stride of %zd bytes is "
+					   "not a whole number of elements of "
+					   "%zd", view->strides[i],
+					   view->itemsize);
+		shape[i] = view->shape[i];
+		strides[i] = view->strides[i] / view->itemsize;
+	}
+	dl->ndim = view->ndim;
+	dl->shape = shape;
+	dl->strides = strides;
+	dl->data = view->buf;
 	return 0;
 }
 
@@ -349,50 +392,19 @@ PyObject *from_buffer(PyObject *module, PyObject *obj)
 {
 	int64_t shape[DLBUF_MAX_NDIM], strides[DLBUF_MAX_NDIM];
 	DLTensor dl = { .device = { kDLCPU, 0 } };
-	struct source *src;
+	PyObject *memory, *ret = NULL;
 	Py_buffer view;
 
 	(void)module;
-	if (PyObject_GetBuffer(obj, &view, PyBUF_FULL_RO))
-		return NULL;
-	if (format_dtype(view.format ? view.format : "B", view.itemsize,
-			 &dl.dtype)) {
-		raise_errno(EOPNOTSUPP, "DLPack has no type for a buffer of "
-			    "format '%s'", view.format);
-		goto fail;
+	/* It holds the buffer, and fills in what obj leaves out. */
+	memory = PyMemoryView_FromObject(obj);
+	if (memory && !PyObject_GetBuffer(memory, &view, PyBUF_FULL_RO)) {
+		if (!parse_buffer(&view, &dl, shape, strides))
+			ret = of_owner(&dl, view.readonly, memory);
+		PyBuffer_Release(&view);
 	}
-	if (view.suboffsets || view.ndim > DLBUF_MAX_NDIM) {
-		raise_errno(EOPNOTSUPP, "a buffer with suboffsets, or of more "
-			    "than %d dimensions", DLBUF_MAX_NDIM);
-		goto fail;
-	}
-	/* Some, ctypes among them, have no strides though they were asked. */
-	for (int i = 0; i < view.ndim; i++) {
-		shape[i] = view.shape ? view.shape[i] : view.len / view.itemsize;
-		if (!view.strides)
-			continue;
-		if (view.strides[i] % view.itemsize) {
-			raise_errno(EOPNOTSUPP, "a stride of %zd bytes is not a "
-				    "whole number of elements of %zd",
-				    view.strides[i], view.itemsize);
-			goto fail;
-		}
-		strides[i] = view.strides[i] / view.itemsize;
-	}
-	dl.ndim = view.ndim;
-	dl.shape = shape;
-	dl.strides = view.strides ? strides : NULL;
-	if (count_of(&dl))
-		dl.data = view.buf;
-	src = source_create(&dl, view.readonly ?
-			    DLPACK_FLAG_BITMASK_READ_ONLY : 0, release_buffer);
-	if (!src)
-		goto fail;
-	src->u.buffer = view;
-	return tensor_of_source(src);
-fail:
-	PyBuffer_Release(&view);
-	return NULL;
+	Py_XDECREF(memory);
+	return ret;
 }
 
 /* from_memory(owner, address, shape, dtype, strides, read_only, device) */
@@ -400,7 +412,6 @@ PyObject *from_memory(PyObject *module, PyObject *args)
 {
 	PyObject *owner, *address, *shape, *dtype, *strides;
 	int read_only, type = kDLCPU, id = 0;
-	struct source *src;
 	struct layout l;
 	void *data;
 
@@ -413,12 +424,6 @@ PyObject *from_memory(PyObject *module, PyObject *args)
 	    parse_layout(&l, shape, dtype, strides, 0))
 		return NULL;
 	l.dl.device = (DLDevice){ type, id };
-	l.dl.data = count_of(&l.dl) ? data : NULL;
-	src = source_create(&l.dl, read_only ? DLPACK_FLAG_BITMASK_READ_ONLY : 0,
-			    release_owner);
-	if (!src)
-		return NULL;
-	Py_INCREF(owner);
-	src->u.owner = owner;
-	return tensor_of_source(src);
+	l.dl.data = data;
+	return of_owner(&l.dl, read_only, owner);
 }

@@ -12,7 +12,7 @@ PyTypeObject *tensor_type;
 
 /* ---------------------------------------------------------------- life */
 
-/* Takes dl and src, also when it fails. */
+/* Takes dl, also when it fails; the rest is borrowed, src with dl. */
 static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
 		      struct device *device, PyObject *frame)
 {
@@ -20,8 +20,6 @@ static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
 
 	if (!self) {
 		delete_versioned(dl);
-		if (src)
-			source_unref(src);
 		return NULL;
 	}
 	self->dl = dl;
@@ -42,13 +40,11 @@ PyObject *tensor_new(DLManagedTensorVersioned *dl, struct device *device,
 
 PyObject *tensor_of_source(struct source *src)
 {
-	DLManagedTensorVersioned *dl = source_export(src);
+	DLManagedTensorVersioned *dl = source_export(src, &src->dl);
+	PyObject *ret = dl ? make(dl, src, NULL, NULL) : NULL;
 
-	if (!dl) {
-		source_unref(src);
-		return NULL;
-	}
-	return make(dl, src, NULL, NULL);
+	source_unref(src);
+	return ret;
 }
 
 int tensor_begin(struct tensor *t)
@@ -81,8 +77,6 @@ static void drop(struct tensor *t)
 	/* The end of an access may clean the CPU's caches, byte by byte. */
 	saved = gil_release_unless(t->device && t->device->cpu && !t->was_acquired);
 	delete_versioned(dl);
-	if (src)
-		source_unref(src);
 	gil_restore(saved);
 	if (src)
 		PyErr_Restore(a, b, c);
@@ -123,7 +117,7 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 	int ret;
 
 	if (t->src) {
-		*out = source_export(t->src);
+		*out = source_export(t->src, &t->dl->dl_tensor);
 		return *out ? 0 : -1;
 	}
 	ret = dlbuf_tensor_share(t->dl, out);
@@ -303,49 +297,51 @@ static PyObject *tensor_exit(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-static PyObject *tensor_share_method(PyObject *self, PyObject *none)
+/* Its shape and strides, where they are: for who owns the tensor. */
+static void reverse_dims(DLTensor *dl)
 {
-	struct tensor *t = (struct tensor *)self;
+	for (int a = 0, b = dl->ndim - 1; a < b; a++, b--) {
+		int64_t n = dl->shape[a], stride = dl->strides[a];
+
+		dl->shape[a] = dl->shape[b];
+		dl->strides[a] = dl->strides[b];
+		dl->shape[b] = n;
+		dl->strides[b] = stride;
+	}
+}
+
+/* Another Tensor over the same memory, its dimensions reversed or not. */
+static PyObject *another(struct tensor *t, bool reversed)
+{
 	DLManagedTensorVersioned *dl;
 	PyObject *ret = NULL;
 
-	(void)none;
 	if (tensor_begin(t))
 		return NULL;
 	if (!tensor_share(t, &dl)) {
-		if (t->src)
-			source_ref(t->src);
+		/* The new one is this function's, and so are its dims. */
+		if (reversed)
+			reverse_dims(&dl->dl_tensor);
 		ret = make(dl, t->src, t->device, t->frame);
 	}
 	tensor_end(t);
 	return ret;
 }
 
-/* reverse(tensor): another one over the same memory, dimensions reversed. */
+static PyObject *tensor_share_method(PyObject *self, PyObject *none)
+{
+	(void)none;
+	return another((struct tensor *)self, false);
+}
+
+/* reverse(tensor) */
 PyObject *reverse(PyObject *module, PyObject *obj)
 {
-	struct tensor *t = (struct tensor *)obj;
-	DLManagedTensorVersioned *dl;
-	PyObject *ret = NULL;
-	struct source *src;
-
 	(void)module;
-	if (!PyObject_TypeCheck(obj, tensor_type)) {
-		PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
-		return NULL;
-	}
-	if (tensor_begin(t))
-		return NULL;
-	if (t->src) {
-		src = source_reversed(t->src);
-		ret = src ? tensor_of_source(src) : NULL;
-	} else if (!tensor_share(t, &dl)) {
-		/* The new one is this function's, and so are its dims. */
-		reverse_dims(&dl->dl_tensor);
-		ret = make(dl, NULL, t->device, t->frame);
-	}
-	tensor_end(t);
-	return ret;
+	if (PyObject_TypeCheck(obj, tensor_type))
+		return another((struct tensor *)obj, true);
+	PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
+	return NULL;
 }
 
 /* ---------------------------------------------------------------- attributes */

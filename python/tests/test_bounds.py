@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT
+"""Every way in decides once what a tensor may be: its counts fit, and its bytes have
+addresses."""
+
+import ctypes
+import errno
+
+import pytest
+
+import dlbuf
+from dlbuf import _dlbuf
+from dlbuf.interop import _memory
+from dlbuf.interop._memory import DLTensor, Versioned
+
+from table import API, exchanged
+
+MEMORY = (ctypes.c_uint8 * 64)(*range(64))
+HERE = ctypes.addressof(MEMORY)
+TOP = (1 << 8 * ctypes.sizeof(ctypes.c_void_p)) - 1
+
+
+def producer(case, versioned=True):
+    data, shape, strides, dtype, offset = case
+    p = _memory.Producer(data, shape, strides, dtype, versioned=versioned)
+    p.managed.dl.byte_offset = offset
+    return p
+
+
+def interfaced(case):
+    data, shape, strides, (code, bits, lanes), offset = case
+    x = type("Interface", (), {})()
+    x.__array_interface__ = {
+        "version": 3, "shape": shape, "data": (data + offset, False),
+        "typestr": f"<{'iuf'[code]}{bits // 8}", "strides": strides and tuple(
+            n * (bits // 8) for n in strides)}
+    return dlbuf.from_dlpack(x)
+
+
+def shared(case):
+    data, shape, strides, dtype, offset = case
+    return dlbuf.share(None, data + offset, shape, dtype, strides)
+
+
+WAYS = {
+    "versioned": lambda case: dlbuf.from_dlpack(producer(case)),
+    "legacy": lambda case: dlbuf.from_dlpack(producer(case, False)),
+    "exchange": lambda case: exchanged(producer(case)),
+    "interface": interfaced, "share": shared,
+}
+U8, U16 = (1, 8, 1), (1, 16, 1)
+EMPTY = None
+BIG = 1 << 62
+
+REFUSED = [
+    # 2^64 + 1 elements: as a 64-bit number that is one.
+    (HERE, (67280421310721, 274177), (0, 0), U8, 0, errno.EOVERFLOW),
+    (HERE, (BIG, 2), (0, 0), U8, 0, errno.EOVERFLOW),
+    (HERE, (BIG, 2), None, U8, 0, errno.EOVERFLOW),
+    (HERE, (BIG,), (0,), U16, 0, errno.EOVERFLOW),
+    (HERE, (1 << 32, 1 << 32), (0, 0), U8, 0, errno.EOVERFLOW),
+    # Bytes that the address space has not got.
+    (HERE, (3,), (BIG,), U8, 0, errno.EOVERFLOW),
+    (HERE, (3,), (-BIG,), U8, 0, errno.EOVERFLOW),
+    (HERE, (2, 2), (BIG, BIG), U8, 0, errno.EOVERFLOW),
+    (HERE, (2,), (-HERE - 1,), U8, 0, errno.EOVERFLOW),
+    (16, (2,), (-20,), U8, 0, errno.EOVERFLOW),
+    (TOP - 7, (16,), None, U8, 0, errno.EOVERFLOW),
+    (TOP - 7, (16,), None, U8, 16, errno.EOVERFLOW),
+    (HERE, (4,), None, U8, TOP, errno.EOVERFLOW),
+    (HERE, (4,), None, U8, TOP - HERE, errno.EOVERFLOW),
+    # No memory.
+    (0, (4096,), None, U8, 0, errno.EINVAL),
+    (0, (), None, U8, 0, errno.EINVAL),
+    (0, (1 << 16,), (0,), U16, 0, errno.EINVAL),
+    # No tensor.
+    (HERE, (-1,), None, U8, 0, errno.EINVAL),
+    (HERE, (-1, 0), None, U8, 0, errno.EINVAL),
+]
+
+LEGAL = [
+    (0, (0,), None, U8, 0, EMPTY),
+    (0, (BIG, 0, BIG), None, U16, 0, EMPTY),
+    (0, (BIG, 0, BIG), (BIG, BIG, BIG), U16, 0, EMPTY),
+    (HERE, (0, 3), (-BIG, 1), U8, 0, EMPTY),
+    (HERE, (2, 3), (0, 1), U8, 0, [[0, 1, 2], [0, 1, 2]]),
+    (HERE, (3,), (-2,), U8, 5, [5, 3, 1]),
+    (HERE, (1, 2), (1 << 40, 1), U16, 2, [[0x302, 0x504]]),
+    (HERE, (), None, U8, 7, 7),
+]
+
+
+def every(cases):
+    return pytest.mark.parametrize("way, case", [
+        pytest.param(way, case, id=f"{way}-{i}")
+        for way in WAYS for i, case in enumerate(cases)
+        # An address has no words for more than it has bits.
+        if case[0] + case[4] <= TOP or way not in ("interface", "share")])
+
+
+@every(REFUSED)
+def test_refused(way, case):
+    with pytest.raises(dlbuf.InvalidError) as e:
+        WAYS[way](case[:-1])
+    assert e.value.errno == case[-1]
+
+
+@every(LEGAL)
+def test_legal(way, case):
+    *case, want = case
+    t = WAYS[way](case)
+    copy = dlbuf.from_dlpack(t, copy=True)
+    if want is EMPTY:
+        assert t.__array_interface__["data"] == (0, False)
+        assert (t.size, t.nbytes, bytes(t), bytes(copy)) == (0, 0, b"", b"")
+    else:
+        assert memoryview(t).tolist() == memoryview(copy).tolist() == want
+    assert dlbuf.wrap(t, reverse=True).shape == t.shape[::-1]
+
+
+@pytest.mark.parametrize("dtype", [(1, 0, 1), (1, 8, 0)])
+def test_dtypes_without_a_size(dtype):
+    with pytest.raises(dlbuf.InvalidError, match="no size"):
+        dlbuf.from_dlpack(producer((HERE, (4,), None, dtype, 0)))
+
+
+def test_buffers_without_memory():
+    for n in 0, 4096:
+        array = (ctypes.c_uint8 * n)()
+        nowhere = memoryview(type(array).from_address(0))
+        if n:
+            with pytest.raises(dlbuf.InvalidError, match="NULL"):
+                dlbuf.from_dlpack(nowhere)
+        else:
+            assert bytes(dlbuf.from_dlpack(nowhere)) == b""
+
+
+def test_exchange_allocator_refuses():
+    """With SetError NULL, and without a word of more than it can have."""
+    for device, shape in (2, (3,)), (1, (BIG, BIG)), (1, (-1,)):
+        dl = DLTensor(ndim=len(shape), code=1, bits=8, lanes=1,
+                      shape=(ctypes.c_int64 * len(shape))(*shape))
+        dl.device[:] = device, 0
+        out = ctypes.POINTER(Versioned)()
+        assert API.allocate(ctypes.byref(dl), ctypes.byref(out), None, None)
+        assert not out
+    with pytest.raises(BufferError, match="no tensor has"):
+        _dlbuf.exchange_allocate((BIG, BIG), 1)
