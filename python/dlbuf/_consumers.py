@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
+import re
 from typing import Any
 
 from . import _cuda, _dlbuf  # pyright: ignore[reportPrivateUsage]
@@ -14,7 +16,13 @@ from ._types import DLDeviceType, parse_dtype
 _VERSION = (1, 3)
 _CAPSULE = type(Tensor.__dlpack_c_exchange_api__)
 _EOPNOTSUPP = 95
-_KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
+_TYPESTR = re.compile(r"([<>|=])([a-zA-Z])(\d+)")
+# Not f16 and c32: a long double is padded, or not IEEE's.
+_TYPES = {"b1": "bool"} | {
+    f"{kind}{size}": f"{name}{size * 8}" for kind, name, sizes in (
+        ("i", "int", (1, 2, 4, 8)), ("u", "uint", (1, 2, 4, 8)),
+        ("f", "float", (2, 4, 8)), ("c", "complex", (8, 16)))
+    for size in sizes}
 
 
 def _device_pair(device: Any) -> tuple[int, int]:
@@ -45,26 +53,26 @@ def _capsule(method: Any, device: Any, copy: bool | None) -> Any:
     return method()
 
 
-def _interface_dtype(obj: Any, typestr: str) -> str:
-    """A dtype's name; of types that NumPy does not know (ml_dtypes), whose
-    typestr is an opaque one, the name that obj has for it."""
-    order, kind, size = typestr[0], typestr[1], int(typestr[2:])
-    little = memoryview(b"\1\0").cast("H")[0] == 1
-    if size > 1 and order not in ("<" if little else ">", "|"):
-        raise UnsupportedError(_EOPNOTSUPP, "DLPack has native byte order "
-                               f"only, not '{typestr}'")
-    name = getattr(getattr(obj, "dtype", None), "name", None)
-    if isinstance(name, str) and (kind == "V" or (kind, size) == ("f", 1)):
-        try:
-            _, bits, lanes = parse_dtype(name)
-        except ValueError:
-            bits = lanes = 0
-        if bits * lanes == size * 8:
-            return name
-    elif kind == "b" and size == 1:
-        return "bool"
-    elif kind in _KINDS and (kind, size) != ("f", 1):
-        return f"{_KINDS[kind]}{size * 8}"
+def _interface_dtype(obj: Any, typestr: str) -> tuple[str, int]:
+    """A dtype's name and bytes; of types that NumPy does not know (ml_dtypes),
+    whose typestr is an opaque one, the name that obj has for it."""
+    m = _TYPESTR.fullmatch(typestr)
+    if m:
+        order, kind, size = m[1], m[2] + m[3], int(m[3])
+        little = memoryview(b"\1\0").cast("H")[0] == 1
+        if size > 1 and order not in ("<" if little else ">", "|"):
+            raise UnsupportedError(_EOPNOTSUPP, "DLPack has native byte order "
+                                   f"only, not '{typestr}'")
+        if kind in _TYPES:
+            return _TYPES[kind], size
+        name = getattr(getattr(obj, "dtype", None), "name", None)
+        if isinstance(name, str) and (m[2] == "V" or kind == "f1"):
+            try:
+                _, bits, lanes = parse_dtype(name)
+            except ValueError:
+                bits = lanes = 0
+            if bits * lanes == size * 8:
+                return name, size
     raise UnsupportedError(_EOPNOTSUPP, f"DLPack has no type for '{typestr}'")
 
 
@@ -77,7 +85,7 @@ def _from_array_interface(obj: Any, interface: dict[str, Any],
     if len(interface.get("descr") or [None]) != 1:
         raise UnsupportedError(_EOPNOTSUPP, "DLPack has no type for "
                                f"'{typestr}' with fields")
-    dtype, size = _interface_dtype(obj, typestr), int(typestr[2:])
+    dtype, size = _interface_dtype(obj, typestr)
     if not isinstance(interface.get("data"), tuple):
         raise UnsupportedError(_EOPNOTSUPP,
                                "an array interface without an address")
@@ -88,8 +96,12 @@ def _from_array_interface(obj: Any, interface: dict[str, Any],
             raise UnsupportedError(_EOPNOTSUPP, f"strides of {strides} bytes "
                                    f"are not whole elements of {size}")
         strides = tuple(s // size for s in strides)
-    return _dlbuf.from_memory(obj, address or 0, interface["shape"], dtype,
-                              strides, read_only, device)
+    # Either may own the memory: that of a NumPy scalar's interface is of an array
+    # that only the dict has, as "__ref", and who writes there loses it.
+    owner = obj, *interface.values()
+    return _dlbuf.from_memory(owner, address or 0, interface["shape"], dtype,
+                              strides, read_only or "__ref" in interface,
+                              device)
 
 
 def _from_cuda_array_interface(obj: Any, interface: dict[str, Any]) -> Tensor:
@@ -114,9 +126,9 @@ def from_dlpack(x: Any, /, *, device: Any = None,
 
     x is a capsule, or has the DLPack protocol, NumPy's array interface, CUDA's or
     the buffer protocol; they are tried in this order. What x cannot be written through
-    stays read-only. device ("cpu", a Device or DLPack's pair) and copy as in
-    the array API standard: they are x's to fulfil, or to refuse with
-    BufferError. The stream of CUDA's interface is waited for.
+    stays read-only, and so does a scalar of NumPy's. device ("cpu", a Device or
+    DLPack's pair) and copy as in the array API standard: they are x's to fulfil,
+    or to refuse with BufferError. The stream of CUDA's interface is waited for.
     """
     if isinstance(x, Tensor) and device is None and not copy:
         return x.share()
@@ -131,10 +143,13 @@ def from_dlpack(x: Any, /, *, device: Any = None,
             return _dlbuf.from_capsule(_capsule(method, device, copy))
         except (BufferError, TypeError):
             # NumPy before 2.1 has no words for a read-only array in DLPack,
-            # and none has them for the types of ml_dtypes.
-            if (device is not None or copy or
-                    not hasattr(x, "__array_interface__")):
-                raise
+            # and none has them for the types of ml_dtypes. What DLPack has no
+            # type for stays refused, with the producer's reason.
+            if (device is None and not copy and
+                    hasattr(x, "__array_interface__")):
+                with contextlib.suppress(UnsupportedError):
+                    return _from_other(x)
+            raise
     tensor = _from_other(x)
     if device is not None and _device_pair(device) not in (
             tensor.__dlpack_device__(), (DLDeviceType.CPU, 0)):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""Every way in decides once what a tensor may be: its counts fit, and its bytes have
-addresses."""
+"""Every way in decides once what a tensor may be: its counts fit, its bytes have
+addresses, and it keeps the owner of its memory."""
 
 import ctypes
 import errno
+import gc
+import weakref
 
 import pytest
 
@@ -145,3 +147,77 @@ def test_exchange_allocator_refuses():
         assert not out
     with pytest.raises(BufferError, match="no tensor has"):
         _dlbuf.exchange_allocate((BIG, BIG), 1)
+
+
+# ------------------------------------------------------------------ owners
+
+class Owned:
+    """Its interface has the only reference to the memory."""
+
+    @property
+    def __array_interface__(self):
+        array = (ctypes.c_uint8 * 1024)(*b"\5" * 1024)
+        self.gone = weakref.ref(array)
+        return {"version": 3, "shape": (1024,), "typestr": "|u1",
+                "data": (ctypes.addressof(array), False), "__ref": array}
+
+
+def test_the_interface_is_kept():
+    x = Owned()
+    t = dlbuf.from_dlpack(x)
+    gc.collect()
+    assert x.gone() is not None and bytes(t) == b"\5" * 1024
+    # The memory of a temporary: writes would be lost.
+    assert t.read_only
+    t.close()
+    assert x.gone() is None
+
+
+def test_scalars(np):
+    for kind in "f8 f4 i8 u1 c16 ?".split():
+        values = np.arange(1000).astype(kind)
+        tensors = [dlbuf.from_dlpack(v) for v in values]
+        assert {type(v) for v in values} == {np.dtype(kind).type}
+        assert all(t.read_only for t in tensors)
+        got = [memoryview(t).tobytes() for t in tensors]
+        assert got == [v.tobytes() for v in values]
+
+
+NOT_OF_DLPACK = ["g", "G", "M8[s]", "m8[us]", "O", "S4", "U2", "V3", "u2,f4",
+                 "V16"]
+
+
+@pytest.mark.parametrize("kind", NOT_OF_DLPACK)
+def test_not_of_dlpack(np, kind):
+    """What DLPack cannot say, NumPy's array interface does not say either."""
+    array = np.zeros(2, kind)
+    with pytest.raises((BufferError, TypeError)) as refused:
+        array.__dlpack__()
+    with pytest.raises(type(refused.value)) as e:
+        dlbuf.from_dlpack(array)
+    assert str(e.value) == str(refused.value)
+    interface = type("Interface", (), {
+        "__array_interface__": array.__array_interface__})()
+    if kind != "O":
+        with pytest.raises(BufferError):
+            dlbuf.from_dlpack(array[0])
+    with pytest.raises(BufferError, match="no type"):
+        dlbuf.from_dlpack(interface)
+
+
+@pytest.mark.parametrize("kind", ["longdouble", "double"])
+def test_long_double_buffers(kind):
+    array = (getattr(ctypes, "c_" + kind) * 2)(1, 2)
+    if kind == "double":
+        assert dlbuf.from_dlpack(array).dtype == "float64"
+    else:
+        with pytest.raises(BufferError, match="no type"):
+            dlbuf.from_dlpack(array)
+
+
+def test_read_only_arrays(np):
+    """Those that NumPy before 2.1 refuses to hand out by DLPack."""
+    array = np.arange(6.0)[::-2]
+    array.flags.writeable = False
+    t = dlbuf.from_dlpack(array)
+    assert t.read_only and memoryview(t).tolist() == [5, 3, 1]
