@@ -7,6 +7,7 @@
 #include "backend.h"
 #include "internal.h"
 #include "layout.h"
+#include "lease.h"
 #include "sync.h"
 #include "sys.h"
 #include "tensor.h"
@@ -33,6 +34,14 @@ void lease_unref(struct lease *lease)
 	if (lease->release)
 		lease->release(lease->data);
 	free(lease);
+}
+
+const unsigned int *tensor_lease_users(const DLManagedTensorVersioned *tensor)
+{
+	struct lease *lease = container_of(tensor, struct tensor,
+					   versioned)->lease;
+
+	return lease ? &lease->refs : NULL;
 }
 
 static void tensor_destroy(struct tensor *t)

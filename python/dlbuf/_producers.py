@@ -128,7 +128,9 @@ def from_frame(
 
     release() is called once, when the last tensor of this frame, and whatever
     was made of it, is gone and the last access to it complete; on any thread,
-    and not any more once the interpreter exits.
+    and not any more once the interpreter exits. An object that release() belongs
+    to may refer to the tensors: the garbage collector finds such a cycle, unless
+    it goes through an array or a view that was made of them.
     """
     info, code, where = find_format(format, space)
     view = find_view(view)

@@ -30,6 +30,8 @@ int raise_errno(int err, const char *fmt, ...);
  */
 bool gil_enter(PyGILState_STATE *state);
 void gil_leave(PyGILState_STATE state);
+/* From then on gil_enter() is false. */
+bool gil_over(void);
 /*
  * Giving the GIL away and taking it back costs as much as what is called where
  * nothing waits; then it is kept, and NULL is returned.
@@ -118,6 +120,29 @@ int64_t count_of(const DLTensor *dl);
  */
 int64_t stride_bytes(const DLTensor *dl, int dim);
 
+/* ------------------------------------------------------------ hold.c */
+
+/*
+ * A Python object that C keeps for the tensors over one memory: the callback of
+ * a lease, or the owner of the memory. Each Tensor has a reference, and C has
+ * one; see hold.c.
+ */
+struct hold {
+	PyObject_HEAD
+	PyObject *obj;			/* NULL: C is done with it */
+	const unsigned int *users;	/* in C, Tensors included; atomic */
+	unsigned int tensors;		/* of these, Tensors; atomic */
+};
+
+/* New, with the reference of C; users is to be set. NULL with an exception. */
+struct hold *hold_new(PyObject *obj);
+/* One Tensor more, as soon as it counts in users; one less, before it does not. */
+void hold_add(struct hold *h);
+void hold_remove(struct hold *h);
+/* Gives up obj, new or NULL, and the reference of C. */
+PyObject *hold_end(struct hold *h);
+int hold_init_type(void);
+
 /* ------------------------------------------------------------ device.c */
 
 struct device {
@@ -154,10 +179,10 @@ struct source {
 	void (*release)(struct source *src);	/* may lack the GIL */
 	DLTensor dl;				/* points into dims */
 	uint64_t flags;
+	struct hold *hold;			/* of the owner, or NULL */
 	union {
 		DLManagedTensorVersioned *versioned[2];
 		DLManagedTensor *legacy;
-		PyObject *owner;
 		void *memory;
 	} u;
 	int64_t dims[];				/* shape, then strides */
@@ -197,6 +222,7 @@ struct tensor {
 	PyObject_HEAD
 	DLManagedTensorVersioned *dl;
 	struct source *src;		/* dl's; NULL: of dlbuf */
+	struct hold *hold;		/* of its lease or memory; may be NULL */
 	struct device *device;		/* NULL: not of dlbuf */
 	PyObject *frame;		/* or NULL */
 	int users;			/* see use_begin() */
@@ -207,9 +233,9 @@ struct tensor {
 
 extern PyTypeObject *tensor_type;
 
-/* Takes dl; device is borrowed. */
+/* Takes dl; device is borrowed, and so is hold, of dl's lease. */
 PyObject *tensor_new(DLManagedTensorVersioned *dl, struct device *device,
-		     PyObject *frame);
+		     PyObject *frame, struct hold *hold);
 /* Takes the reference to src. */
 PyObject *tensor_of_source(struct source *src);
 /* Between these two a tensor is not closed; -1: it is already. */
@@ -236,15 +262,15 @@ int tensor_init_type(PyObject *module);
 /*
  * A list of Tensors of a frame, their attribute `frame` being obj (borrowed).
  * When it fails the frame's lease is not called, unless *imported says that the
- * tensors were made and have given it back.
+ * tensors were made and have given it back. hold is the lease's, or NULL.
  */
 PyObject *tensors_of_frame(struct device *device,
 			   const struct dlbuf_frame *frame,
 			   const struct dlbuf_import_opts *opts, PyObject *obj,
-			   bool *imported);
+			   struct hold *hold, bool *imported);
 /* n new tensors (taken, also when it fails) as a list of Tensors. */
 PyObject *tensor_list(DLManagedTensorVersioned *const dl[], uint32_t n,
-		      struct device *device, PyObject *obj);
+		      struct device *device, PyObject *obj, struct hold *hold);
 /* What `make`, dlbuf._frames.make_frame, makes of a frame: a record. */
 PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 		       uint32_t view);

@@ -634,7 +634,7 @@ static PyObject *camera_next(PyObject *self, PyObject *args)
 	record = describe(cap, &buf, &frame) ? NULL :
 		 frame_record(make, &frame, opts.view);
 	if (record)
-		list = tensors_of_frame(device, &frame, &opts, record,
+		list = tensors_of_frame(device, &frame, &opts, record, NULL,
 					&imported);
 	if (list)
 		result = Py_BuildValue("(OO)", list, record);

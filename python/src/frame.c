@@ -5,15 +5,17 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lease.h"
+
 /* ---------------------------------------------------------------- tensors */
 
 PyObject *tensor_list(DLManagedTensorVersioned *const dl[], uint32_t n,
-		      struct device *device, PyObject *obj)
+		      struct device *device, PyObject *obj, struct hold *hold)
 {
 	PyObject *list = PyList_New(0);
 
 	for (uint32_t i = 0; i < n; i++) {
-		PyObject *t = tensor_new(dl[i], device, obj);
+		PyObject *t = tensor_new(dl[i], device, obj, hold);
 
 		if (list && (!t || PyList_Append(list, t)))
 			Py_CLEAR(list);
@@ -25,7 +27,7 @@ PyObject *tensor_list(DLManagedTensorVersioned *const dl[], uint32_t n,
 PyObject *tensors_of_frame(struct device *device,
 			   const struct dlbuf_frame *frame,
 			   const struct dlbuf_import_opts *opts, PyObject *obj,
-			   bool *imported)
+			   struct hold *hold, bool *imported)
 {
 	DLManagedTensorVersioned *dl[DLBUF_MAX_PLANES];
 	uint32_t n;
@@ -39,23 +41,26 @@ PyObject *tensors_of_frame(struct device *device,
 		raise_dlbuf(ret);
 		return NULL;
 	}
-	return tensor_list(dl, n, device, obj);
+	if (hold)
+		hold->users = tensor_lease_users(dl[0]);
+	return tensor_list(dl, n, device, obj, hold);
 }
 
-static void lease_release(void *callback)
+static void lease_release(void *hold)
 {
-	PyObject *a, *b, *c, *ret;
+	PyObject *a, *b, *c, *callback, *ret;
 	PyGILState_STATE state;
 
 	if (!gil_enter(&state))
 		return;
 	/* A tensor may be deleted while an exception is on its way. */
 	PyErr_Fetch(&a, &b, &c);
-	ret = PyObject_CallNoArgs(callback);
-	if (!ret)
+	callback = hold_end(hold);
+	ret = callback ? PyObject_CallNoArgs(callback) : NULL;
+	if (callback && !ret)
 		PyErr_WriteUnraisable(callback);
 	Py_XDECREF(ret);
-	Py_DECREF((PyObject *)callback);
+	Py_XDECREF(callback);
 	PyErr_Restore(a, b, c);
 	gil_leave(state);
 }
@@ -95,6 +100,7 @@ PyObject *import_frame(PyObject *module, PyObject *args)
 	PyObject *device_obj, *obj, *planes, *access, *fence, *release;
 	PyObject *list = NULL;
 	unsigned long long modifier;
+	struct hold *hold = NULL;
 	bool imported = false;
 	struct device *device;
 	int space;
@@ -121,13 +127,17 @@ PyObject *import_frame(PyObject *module, PyObject *args)
 		return NULL;
 	}
 	if (release != Py_None) {
+		hold = hold_new(release);
 		frame.release = lease_release;
-		frame.release_data = Py_NewRef(release);
+		frame.release_data = Py_XNewRef((PyObject *)hold);
 	}
-	list = tensors_of_frame(device, &frame, &opts, obj, &imported);
+	if (hold || release == Py_None)
+		list = tensors_of_frame(device, &frame, &opts, obj, hold,
+					&imported);
 	device_end(device);
-	if (!list && !imported)
+	if (!imported)
 		Py_XDECREF((PyObject *)frame.release_data);
+	Py_XDECREF((PyObject *)hold);
 	Py_DECREF((PyObject *)device);
 	return list;
 }

@@ -76,10 +76,15 @@ int raise_errno(int err, const char *fmt, ...)
 static long inside;
 static bool over;
 
+bool gil_over(void)
+{
+	return __atomic_load_n(&over, __ATOMIC_SEQ_CST);
+}
+
 bool gil_enter(PyGILState_STATE *state)
 {
 	__atomic_add_fetch(&inside, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
+	if (gil_over()) {
 		__atomic_sub_fetch(&inside, 1, __ATOMIC_SEQ_CST);
 		return false;
 	}
@@ -612,7 +617,8 @@ static int execute(PyObject *module)
 	if (!dtypes || protocol_init() ||
 	    GET_NAMES("dlbuf._types", type_names, types) ||
 	    GET_NAMES("dlbuf._errors", error_names, errors) ||
-	    device_init_type(module) || tensor_init_type(module) ||
+	    device_init_type(module) || hold_init_type() ||
+	    tensor_init_type(module) ||
 	    camera_init_type(module) || register_at_exit(module)) {
 		__atomic_store_n(&loaded, false, __ATOMIC_RELAXED);
 		return -1;

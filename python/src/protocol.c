@@ -479,6 +479,7 @@ static const char *format_of(DLDataType dtype)
 
 struct view {
 	DLManagedTensorVersioned *dl;
+	struct hold *hold;	/* of memory, not of a lease; may be NULL */
 	Py_ssize_t dims[];
 };
 
@@ -559,6 +560,13 @@ static int get_buffer(struct tensor *t, Py_buffer *view, int flags)
 		free(v);
 		return -1;
 	}
+	/*
+	 * Views of memory count as Tensors do. Those of a frame do not: the
+	 * collector ends a view when it clears it, too late for a lease.
+	 */
+	v->hold = t->src ? t->hold : NULL;
+	if (v->hold)
+		hold_add(v->hold);
 	view->obj = Py_NewRef((PyObject *)t);
 	return 0;
 }
@@ -581,6 +589,8 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view)
 	struct view *v = view->internal;
 
 	(void)self;
+	if (v->hold)
+		hold_remove(v->hold);
 	Py_BEGIN_ALLOW_THREADS
 	delete_versioned(v->dl);
 	Py_END_ALLOW_THREADS

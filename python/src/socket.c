@@ -176,7 +176,7 @@ static PyObject *received(DLManagedTensorVersioned *const dl[], uint32_t n,
 		Py_END_ALLOW_THREADS
 		return NULL;
 	}
-	list = tensor_list(dl, n, device, frame->nplanes ? record : NULL);
+	list = tensor_list(dl, n, device, frame->nplanes ? record : NULL, NULL);
 	if (!list) {
 		Py_DECREF(record);
 		return NULL;

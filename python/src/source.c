@@ -254,7 +254,7 @@ static void release_owner(struct source *src)
 
 	if (!gil_enter(&state))
 		return;
-	Py_DECREF(src->u.owner);
+	Py_XDECREF(hold_end(src->hold));
 	gil_leave(state);
 }
 
@@ -358,7 +358,12 @@ static PyObject *of_owner(const DLTensor *dl, bool read_only, PyObject *owner)
 
 	if (!src)
 		return NULL;
-	src->u.owner = Py_NewRef(owner);
+	src->hold = hold_new(owner);
+	if (!src->hold) {
+		free(src);
+		return NULL;
+	}
+	src->hold->users = &src->refs;
 	return tensor_of_source(src);
 }
 
@@ -396,7 +401,7 @@ PyObject *from_buffer(PyObject *module, PyObject *obj)
 	Py_buffer view;
 
 	(void)module;
-	/* It holds the buffer, and fills in what obj leaves out. */
+	/* It holds the buffer, fills in what obj leaves out, and is collected. */
 	memory = PyMemoryView_FromObject(obj);
 	if (memory && !PyObject_GetBuffer(memory, &view, PyBUF_FULL_RO)) {
 		if (!parse_buffer(&view, &dl, shape, strides))

@@ -14,9 +14,9 @@ PyTypeObject *tensor_type;
 
 /* Takes dl, also when it fails; the rest is borrowed, src with dl. */
 static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
-		      struct device *device, PyObject *frame)
+		      struct device *device, PyObject *frame, struct hold *hold)
 {
-	struct tensor *self = PyObject_New(struct tensor, tensor_type);
+	struct tensor *self = PyObject_GC_New(struct tensor, tensor_type);
 
 	if (!self) {
 		delete_versioned(dl);
@@ -24,24 +24,28 @@ static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
 	}
 	self->dl = dl;
 	self->src = src;
+	self->hold = (struct hold *)Py_XNewRef((PyObject *)hold);
+	if (hold)
+		hold_add(hold);
 	self->device = (struct device *)Py_XNewRef((PyObject *)device);
 	self->frame = Py_XNewRef(frame);
 	self->users = 0;
 	self->ordering = self->was_acquired = false;
 	self->weakrefs = NULL;
+	PyObject_GC_Track(self);
 	return (PyObject *)self;
 }
 
 PyObject *tensor_new(DLManagedTensorVersioned *dl, struct device *device,
-		     PyObject *frame)
+		     PyObject *frame, struct hold *hold)
 {
-	return make(dl, NULL, device, frame);
+	return make(dl, NULL, device, frame, hold);
 }
 
 PyObject *tensor_of_source(struct source *src)
 {
 	DLManagedTensorVersioned *dl = source_export(src, &src->dl);
-	PyObject *ret = dl ? make(dl, src, NULL, NULL) : NULL;
+	PyObject *ret = dl ? make(dl, src, NULL, NULL, src->hold) : NULL;
 
 	source_unref(src);
 	return ret;
@@ -71,6 +75,8 @@ static void drop(struct tensor *t)
 		return;
 	t->dl = NULL;
 	t->src = NULL;
+	if (t->hold)
+		hold_remove(t->hold);
 	/* Another producer's deleter may be of Python, and is not our caller's. */
 	if (src)
 		PyErr_Fetch(&a, &b, &c);
@@ -98,17 +104,47 @@ static PyObject *tensor_close(PyObject *obj, PyObject *none)
 	Py_RETURN_NONE;
 }
 
+static int tensor_traverse(PyObject *obj, visitproc visit, void *arg)
+{
+	struct tensor *t = (struct tensor *)obj;
+
+	Py_VISIT(Py_TYPE(obj));
+	Py_VISIT((PyObject *)t->device);
+	Py_VISIT(t->frame);
+	Py_VISIT((PyObject *)t->hold);
+	return 0;
+}
+
+static int tensor_clear(PyObject *obj)
+{
+	struct tensor *t = (struct tensor *)obj;
+
+	Py_CLEAR(t->frame);
+	Py_CLEAR(t->hold);
+	return 0;
+}
+
+/* Of a cycle: nobody can use it any more, and all that it refers to is whole. */
+static void tensor_finalize(PyObject *obj)
+{
+	struct tensor *t = (struct tensor *)obj;
+
+	if (!use_close(&t->users))
+		drop(t);
+}
+
 static void tensor_dealloc(PyObject *obj)
 {
 	struct tensor *t = (struct tensor *)obj;
 	PyTypeObject *type = Py_TYPE(obj);
 
+	PyObject_GC_UnTrack(obj);
 	if (t->weakrefs)
 		PyObject_ClearWeakRefs(obj);
 	drop(t);
-	Py_XDECREF(t->frame);
+	tensor_clear(obj);
 	Py_XDECREF((PyObject *)t->device);
-	PyObject_Free(obj);
+	PyObject_GC_Del(obj);
 	Py_DECREF(type);
 }
 
@@ -322,7 +358,7 @@ static PyObject *another(struct tensor *t, bool reversed)
 		/* The new one is this function's, and so are its dims. */
 		if (reversed)
 			reverse_dims(&dl->dl_tensor);
-		ret = make(dl, t->src, t->device, t->frame);
+		ret = make(dl, t->src, t->device, t->frame, t->hold);
 	}
 	tensor_end(t);
 	return ret;
@@ -546,7 +582,7 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		if (err)
 			raise_dlbuf(err);
 		else
-			ret = tensor_new(dl, device, NULL);
+			ret = tensor_new(dl, device, NULL, NULL);
 	}
 	Py_DECREF((PyObject *)device);
 	return ret;
@@ -598,7 +634,7 @@ PyObject *alloc(PyObject *module, PyObject *args)
 	}
 	list = PyList_New(0);
 	for (Py_ssize_t i = 0; i < n; i++) {
-		PyObject *t = tensor_new(dl[i], devices[i], NULL);
+		PyObject *t = tensor_new(dl[i], devices[i], NULL, NULL);
 
 		if (list && (!t || PyList_Append(list, t)))
 			Py_CLEAR(list);
@@ -712,6 +748,9 @@ static PyType_Slot tensor_slots[] = {
 	{ Py_tp_doc, "A DLPack tensor: memory of a dma-buf, or of another "
 	  "producer." },
 	{ Py_tp_dealloc, tensor_dealloc },
+	{ Py_tp_traverse, tensor_traverse },
+	{ Py_tp_clear, tensor_clear },
+	{ Py_tp_finalize, tensor_finalize },
 	{ Py_tp_repr, tensor_repr },
 	{ Py_tp_methods, tensor_methods },
 	{ Py_tp_getset, tensor_attributes },
@@ -723,7 +762,8 @@ static PyType_Slot tensor_slots[] = {
 
 static PyType_Spec tensor_spec = {
 	"dlbuf.Tensor", sizeof(struct tensor), 0,
-	Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots
+	Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC |
+	Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots
 };
 
 int tensor_init_type(PyObject *module)

@@ -267,6 +267,16 @@ assert said == {"[Errno 22] the tensor is closed"}, said
 """)
 
 
+def test_cycles_through_leases():
+    with_double("memfds", ONE + """
+import cycles
+cycles.leases(lambda release: dlbuf.from_frame(
+    [(t.fd, 8), (t.fd, 8, 32)], 8, 4, "NV12", device=d, release=release),
+    [lambda t: t.__dlpack__(stream=-1, max_version=(1, 3)),
+     lambda t: dlbuf.from_dlpack(t.__dlpack__(stream=-1, max_version=(1, 3)))])
+""")
+
+
 def test_export():
     """A memfd stands for the dma-buf."""
     with_double("memfds", """

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""Reference cycles through leases: for whoever has dma-bufs."""
+
+import gc
+import weakref
+
+
+class Loop:
+    """Refers to tensors whose lease refers to it."""
+
+    def __init__(self, frame, fired):
+        self.fired = fired
+        self.tensors = frame(self.back)
+
+    def back(self):
+        # What the collector found is whole when the lease fires.
+        self.fired.append(len(self.tensors))
+
+
+def change(tensors):
+    """What a program does with the tensors of a frame."""
+    yield lambda: None
+    yield lambda: tensors.append(tensors[0].share())
+    yield lambda: tensors.append(type(tensors[0]).share(tensors[-1]).share())
+    yield tensors[0].close
+    yield lambda: tensors.__delitem__(0)
+
+
+def leases(frame, consumers):
+    """frame(release): the tensors of a frame, two at least. consumers: each
+    takes a tensor, and gives what keeps its memory."""
+    gc.collect()
+    fired = []
+    for i in range(5):
+        loop = Loop(frame, fired)
+        list(change(loop.tensors))[i]()
+        n, gone = len(loop.tensors), weakref.ref(loop)
+        del loop
+        gc.collect()
+        assert fired == [n] and not gone(), (i, fired)
+        fired.clear()
+    for i, take in enumerate(consumers):
+        loop = Loop(frame, fired)
+        kept, gone = take(loop.tensors[1]), weakref.ref(loop)
+        del loop
+        gc.collect()
+        gc.collect()
+        assert not fired and gone(), i
+        del kept
+        gc.collect()
+        assert fired == [2] and not gone(), (i, fired)
+        fired.clear()
+    for _ in range(100):
+        Loop(frame, fired)
+    gc.collect()
+    assert fired == [2] * 100
+    # What is alive is not found.
+    loop = Loop(frame, fired)
+    keep = loop.tensors[1]
+    del loop
+    gc.collect()
+    assert len(fired) == 100 and not keep.closed
+    del keep
+    gc.collect()
+    assert len(fired) == 101
