@@ -3,14 +3,27 @@
 #include <pthread.h>
 
 #include "fork.h"
+#include "memory.h"
 
 unsigned int fork_generation;
+
+static void before(void)
+{
+	event_before_fork();
+	memory_lock();
+}
+
+static void in_parent(void)
+{
+	memory_unlock();
+	event_after_fork();
+}
 
 static void in_child(void)
 {
 	fork_generation++;
+	memory_unlock();
 	event_forked();
-	memory_forked();
 	device_forked();
 }
 
@@ -21,5 +34,5 @@ static void in_child(void)
 __attribute__((constructor))
 static void watch(void)
 {
-	pthread_atfork(event_before_fork, event_after_fork, in_child);
+	pthread_atfork(before, in_parent, in_child);
 }

@@ -16,17 +16,16 @@
 extern unsigned int fork_generation;
 
 /*
- * In the child, which has one thread: what the statics of a file knew of the
- * parent is forgotten, and their locks are made anew. More than once does no
- * harm.
+ * In the child, which has one thread: a file's statics forget the parent, and
+ * their locks are made anew.
  */
 void device_forked(void);
 void event_forked(void);
-void memory_forked(void);
 
 /*
- * The event thread's list is locked around fork(), so that the child can close
- * its duplicates of the fds: no driver and no callback runs under that lock.
+ * Two lists are locked around fork(), because no driver and no callback runs
+ * under their locks: the events', so that the child can close its duplicates of
+ * the fds, and that of known memfds (memory.h), which the child keeps.
  */
 void event_before_fork(void);
 void event_after_fork(void);

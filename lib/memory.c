@@ -98,13 +98,14 @@ void memory_forget(int memfd)
 	pthread_mutex_unlock(&known.lock);
 }
 
-/* Another thread may have been at the list: it is empty, which costs a path. */
-void memory_forked(void)
+void memory_lock(void)
 {
-	pthread_mutex_init(&known.lock, NULL);
-	known.list = first;
-	known.n = 0;
-	known.room = FIRST;
+	pthread_mutex_lock(&known.lock);
+}
+
+void memory_unlock(void)
+{
+	pthread_mutex_unlock(&known.lock);
 }
 
 /* A duplicate first: the number may come to mean another file at any time. */

@@ -18,6 +18,10 @@ void memory_remember(int fd, int memfd);
 /* That number is about to be closed. */
 void memory_forget(int memfd);
 
+/* Around fork(), so that the child has the list: its memfds are open there, too. */
+void memory_lock(void);
+void memory_unlock(void);
+
 /* A new duplicate of that memfd; -1: none is known. */
 int memory_of(const struct buffer_id *id);
 

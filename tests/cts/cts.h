@@ -116,6 +116,9 @@ void cts_write(DLManagedTensorVersioned *t, uint64_t offset, const void *src,
 /* Releases, and waits for the end of the work, by whatever tells of it. */
 void cts_release(DLManagedTensorVersioned *t);
 
+/* Waits until the library's threads have nothing left to do: devices close there. */
+void cts_settle(void);
+
 /* Open fds of this process. */
 unsigned int cts_count_fds(void);
 

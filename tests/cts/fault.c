@@ -46,8 +46,7 @@ static int walk_socket(struct dlbuf_device *dev, struct dlbuf_frame f,
 	}
 	close(sock[0]);
 	close(sock[1]);
-	while (event_pending())
-		sched_yield();
+	cts_settle();
 	return ret;
 }
 
@@ -160,6 +159,7 @@ static void every_call(void *arg)
 	REQUIRE_OK(walk(fd));
 	calls = fault_count();
 	CHECK(calls > 10);
+	cts_settle();
 	fds = cts_count_fds();
 	ktap_look(&before);
 	for (unsigned long n = 1; n <= calls; n++) {
@@ -171,7 +171,8 @@ static void every_call(void *arg)
 		failed += ret < 0;
 		if (ret)
 			CHECK(ret < 0 && dlbuf_last_error()[0]);
-		/* What was under way may be given back later. */
+		/* Work that was under way is given back later. */
+		cts_settle();
 		cts_until_fds(fds);
 		if (!CHECK_EQ(cts_count_fds(), fds)) {
 			ktap_note(NULL, 0, "after the failure of call %lu of "

@@ -119,9 +119,11 @@ static void refused(struct dlbuf_device *dev, struct dlbuf_frame f, int err)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
 	struct counter c = { 0 };
-	unsigned int fds = cts_count_fds();
+	unsigned int fds;
 	uint32_t n = 77;
 
+	cts_settle();
+	fds = cts_count_fds();
 	f.release = fire;
 	f.release_data = &c;
 	CHECK_ERR(dlbuf_import_frame(dev, &f, NULL, t, &n), err);

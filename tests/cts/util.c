@@ -18,6 +18,7 @@
 #include <linux/dma-buf.h>
 
 #include "cts.h"
+#include "event.h"
 #include "memory.h"
 #include "vgem.h"
 
@@ -297,6 +298,14 @@ unsigned int cts_count_fds(void)
 		n++;
 	closedir(dir);
 	return n - 3 - nkept; /* ".", ".." and the directory's own */
+}
+
+void cts_settle(void)
+{
+	time_t end = time(NULL) + 30;
+
+	while (event_pending() && time(NULL) < end)
+		sched_yield();
 }
 
 void cts_until_fds(unsigned int fds)
