@@ -335,7 +335,7 @@ def lease():
 def cycles_through_leases():
     t = nv12()
     dlpack = {"max_version": (1, 3)}
-    a, b = socket.socketpair()
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
     def sent(y):
         dlbuf.send(a, y)
