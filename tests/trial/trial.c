@@ -211,10 +211,13 @@ static int trial_open(const char *selector, const struct dlbuf_device_opts *opts
 	if (*selector && strcmp(selector, "0"))
 		return fail(-ENODEV, "trial: no device is '%s'", selector);
 	ret = get(&t, sizeof(*t));
-	if (!ret)
-		ret = stream_create(&t->queue, (void **)&t->own);
 	if (ret)
 		return ret;
+	ret = stream_create(&t->queue, (void **)&t->own);
+	if (ret) {
+		free(t);
+		return ret;
+	}
 	queue_init(&t->queue, &ops);
 	t->queue.registers = t->queue.registers_read_only = true;
 	strcpy(t->queue.base.name, "trial:0");
