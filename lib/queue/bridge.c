@@ -45,7 +45,7 @@ static int link_get(struct queue_device *dev, struct bridge_link **out)
 	return 0;
 }
 
-int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
+static int wait_by_value(struct queue_device *dev, struct bridge_buffer *buffer,
 		    void *stream, int fence)
 {
 	struct bridge_link *link;
@@ -71,6 +71,17 @@ int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
 		return queue_wait_begin(dev, work, stream);
 err_work:
 	queue_work_put(dev, work);
+	return ret;
+}
+
+int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
+		    void *stream, int fence)
+{
+	int ret;
+
+	queue_wait_enter(dev);
+	ret = wait_by_value(dev, buffer, stream, fence);
+	queue_wait_leave(dev);
 	return ret;
 }
 

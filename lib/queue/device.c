@@ -9,6 +9,7 @@ void queue_init(struct queue_device *dev, const struct queue_ops *ops)
 	dev->ops = ops;
 	dev->refs = 1;
 	pthread_mutex_init(&dev->lock, NULL);
+	pthread_cond_init(&dev->freed, NULL);
 }
 
 void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
@@ -88,6 +89,7 @@ void queue_unref(struct queue_device *dev)
 	queue_words_free(dev);
 	queue_leave(dev, &scope);
 	pthread_mutex_destroy(&dev->lock);
+	pthread_cond_destroy(&dev->freed);
 	dev->ops->destroy(dev);
 }
 
@@ -100,7 +102,7 @@ static bool close_later(struct event_call *call)
 	bool none;
 
 	queue_enter_to_free(dev, &scope);
-	none = queue_waits_reap(dev, UINT64_MAX);
+	none = queue_waits_reap(dev);
 	queue_leave(dev, &scope);
 	if (none)
 		queue_unref(dev);
@@ -113,7 +115,7 @@ void queue_close(struct dlbuf_device *base)
 	struct queue_scope scope;
 
 	queue_enter_to_free(dev, &scope);
-	if (!queue_waits_reap(dev, UINT64_MAX)) {
+	if (!queue_waits_reap(dev)) {
 		if (!event_promise()) {
 			queue_leave(dev, &scope);
 			dev->closing.fn = close_later;

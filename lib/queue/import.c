@@ -203,7 +203,7 @@ int queue_import(struct import *imp)
 	if (!ret) {
 		ret = import_by(m, imp);
 		if (ret)
-			queue_memory_free(m);
+			queue_memory_drop(m);
 	}
 	queue_leave(dev, &scope);
 	if (ret)

@@ -6,11 +6,32 @@
  */
 #include "queue.h"
 
-static bool is_over(struct queue_memory *m)
+/*
+ * True: the work on m is over, no stream waits for a fence, and none begins to
+ * until free_and_open().
+ */
+static bool close_gate(struct queue_memory *m)
 {
-	bool waits = !queue_waits_reap(m->dev, m->last_wait);
+	struct queue_device *dev = m->dev;
+	bool over = queue_waits_reap(dev);
 
-	return queue_work_reap(m) && !waits;
+	over &= queue_work_reap(m);
+	pthread_mutex_lock(&dev->lock);
+	over &= !dev->waits && !dev->beginning;
+	dev->freeing += over;
+	pthread_mutex_unlock(&dev->lock);
+	return over;
+}
+
+static void free_and_open(struct queue_memory *m)
+{
+	struct queue_device *dev = m->dev;
+
+	queue_memory_free(m);
+	pthread_mutex_lock(&dev->lock);
+	dev->freeing--;
+	pthread_cond_broadcast(&dev->freed);
+	pthread_mutex_unlock(&dev->lock);
 }
 
 static bool free_later(struct event_call *call)
@@ -22,9 +43,9 @@ static bool free_later(struct event_call *call)
 	bool over;
 
 	queue_enter_to_free(dev, &scope);
-	over = is_over(m);
+	over = close_gate(m);
 	if (over)
-		queue_memory_free(m);
+		free_and_open(m);
 	queue_leave(dev, &scope);
 	if (over)
 		queue_unref(dev);
@@ -35,18 +56,17 @@ void queue_memory_drop(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 
-	pthread_mutex_lock(&dev->lock);
-	m->last_wait = dev->nwaits;
-	pthread_mutex_unlock(&dev->lock);
-	if (!is_over(m)) {
-		if (!event_promise()) {
-			queue_ref(dev);
-			m->leftover.fn = free_later;
-			event_post(&m->leftover);
-			return;
-		}
-		forget_failure();
-		queue_work_finish(dev, &m->works);
+	if (close_gate(m)) {
+		free_and_open(m);
+		return;
 	}
+	if (!event_promise()) {
+		queue_ref(dev);
+		m->leftover.fn = free_later;
+		event_post(&m->leftover);
+		return;
+	}
+	forget_failure();
+	queue_work_finish(dev, &m->works);
 	queue_memory_free(m);
 }

@@ -174,8 +174,14 @@ struct queue_device {
 	struct queue_page *pages;	/* of words */
 	struct queue_work *free_works, *all_works;
 	struct queue_work *waits;	/* of streams, for words and semaphores */
-	uint64_t nwaits;	/* so far */
 	unsigned int npolled;	/* works for which the library polls */
+	/*
+	 * A driver's free may wait for all streams and hold up all calls, so no
+	 * stream begins to wait for a fence meanwhile; see queue_wait_enter().
+	 */
+	unsigned int freeing;	/* threads inside a free */
+	unsigned int beginning;	/* waits that are not in `waits` yet */
+	pthread_cond_t freed;
 };
 
 /*
@@ -200,9 +206,7 @@ struct queue_memory {
 	/* Under dev->lock. */
 	struct queue_work *works;
 	unsigned int open;	/* accesses of a copy that have begun */
-	/* When the import is gone. */
-	struct event_call leftover;
-	uint64_t last_wait;	/* of the device, when it went */
+	struct event_call leftover;	/* when the import is gone */
 };
 
 struct queue_import {
@@ -276,7 +280,8 @@ int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
 		  int *end);
 int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns);
 
-/* ---------------------------------------------------------------- the engine's own: callers have entered */
+/* ---------------------------------------------------------------- the engine's own
+ * Callers have entered. */
 
 /* work.c: an event each. One reference, for queue_work_put(). */
 int queue_work_get(struct queue_device *dev, struct queue_work **out);
@@ -299,7 +304,7 @@ int queue_work_add_late(struct queue_memory *m, uint32_t access, void *handle,
 
 /* Gives back what is over; true: nothing is left. */
 bool queue_work_reap(struct queue_memory *m);
-bool queue_waits_reap(struct queue_device *dev, uint64_t last);
+bool queue_waits_reap(struct queue_device *dev);
 
 /* The stream waits for all of it, or the caller does for some, or for all. */
 int queue_work_order(struct queue_memory *m, void *stream);
@@ -316,6 +321,13 @@ void queue_works_lost(struct queue_device *dev);
 
 /* wait.c: the stream waits for a sync_file, borrowed, or -1. */
 int queue_wait_fence(struct queue_device *dev, void *stream, int fence);
+
+/*
+ * Around what makes a stream wait for a fence. enter blocks while another thread
+ * is inside a free, which waits for no fence then.
+ */
+void queue_wait_enter(struct queue_device *dev);
+void queue_wait_leave(struct queue_device *dev);
 
 /* Whether wait_word() works, by doing so. */
 bool queue_try_words(struct queue_device *dev);

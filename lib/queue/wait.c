@@ -123,17 +123,38 @@ err_work:
 	return ret;
 }
 
+void queue_wait_enter(struct queue_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	while (dev->freeing)
+		pthread_cond_wait(&dev->freed, &dev->lock);
+	dev->beginning++;
+	pthread_mutex_unlock(&dev->lock);
+}
+
+void queue_wait_leave(struct queue_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	dev->beginning--;
+	pthread_mutex_unlock(&dev->lock);
+}
+
 int queue_wait_fence(struct queue_device *dev, void *stream, int fence)
 {
+	int ret;
+
 	if (fence == -1)
 		return 0;
 	if (dev->takes_fences)
 		return dev->ops->wait_fence(dev, stream, fence);
 	if (dev->caps.fences_in)
 		return queue_bridge_in(dev, NULL, stream, fence);
-	if (dev->waits_for_words)
-		return wait_by_word(dev, stream, fence);
-	return dlbuf_fence_wait(fence, 0);
+	if (!dev->waits_for_words)
+		return dlbuf_fence_wait(fence, 0);
+	queue_wait_enter(dev);
+	ret = wait_by_word(dev, stream, fence);
+	queue_wait_leave(dev);
+	return ret;
 }
 
 /* A word that has its value already. */

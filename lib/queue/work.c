@@ -33,7 +33,6 @@ struct queue_work {
 	unsigned int refs;	/* the list's, and those who ask about it */
 	bool listed;
 	bool polled;		/* counted in dev->npolled */
-	uint64_t number;	/* of a stream's wait */
 	struct queue_work *next;	/* of a list, or of those that are free */
 	struct queue_work *all;	/* of the device; for good */
 };
@@ -121,7 +120,6 @@ static void list_add(struct queue_device *dev, struct queue_work **list,
 {
 	pthread_mutex_lock(&dev->lock);
 	work->listed = true;
-	work->number = ++dev->nwaits;
 	work->next = *list;
 	*list = work;
 	pthread_mutex_unlock(&dev->lock);
@@ -227,15 +225,13 @@ bool queue_work_reap(struct queue_memory *m)
 	return none;
 }
 
-/* True: none is left that was begun until then. */
-bool queue_waits_reap(struct queue_device *dev, uint64_t last)
+bool queue_waits_reap(struct queue_device *dev)
 {
-	bool none = true;
+	bool none;
 
 	each(dev, &dev->waits, over, NULL);
 	pthread_mutex_lock(&dev->lock);
-	for (struct queue_work *w = dev->waits; w; w = w->next)
-		none &= w->number > last;
+	none = !dev->waits;
 	pthread_mutex_unlock(&dev->lock);
 	return none;
 }

@@ -207,7 +207,7 @@ int cuda_alloc(struct import *imp)
 	if (!ret) {
 		ret = alloc(dev, m, &fd);
 		if (ret)
-			queue_memory_free(m);
+			queue_memory_drop(m);
 	}
 	queue_leave(&dev->queue, &scope);
 	if (ret)
