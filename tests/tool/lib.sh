@@ -120,6 +120,12 @@ at_exit()
 	trap 'for e in "${exits[@]}"; do eval "$e"; done' EXIT
 }
 
+# two_files: those that the camera command is making
+two_files()
+{
+	[ "$(ls "$files" | wc -l)" = 2 ]
+}
+
 # start ARGS...: the camera command in the background, in the middle of its frames; sets $pid
 start()
 {
@@ -131,7 +137,7 @@ start()
 	at_exit '[ -z "$pid" ] || kill -KILL "$pid" 2> /dev/null || true'
 	await streams
 	! ended 2> /dev/null || shown 'the run ended at once:'
-	[ "$(ls "$files" | wc -l)" = 2 ] || shown "two files should be in the making, not $(ls "$files")"
+	await two_files
 }
 
 # ends STATUS REGEX: what start() started, having said this and left nothing

@@ -35,7 +35,7 @@ static struct {
 	unsigned int imports, unimports, closes; /* atomic */
 	int refuse;		/* what import() returns */
 	unsigned int waits;	/* for work that has no fence */
-	bool starved;		/* -ENOMEM until something is given back */
+	bool starved;		/* atomic: -ENOMEM until something is given back */
 	pthread_barrier_t *meet; /* inside import() */
 	void (*gone)(struct import *imp);
 } fake;
@@ -48,7 +48,7 @@ static int fake_import(struct import *imp)
 		return fail(-EIO, "the driver failed");
 	if (fake.refuse)
 		return fail(fake.refuse, "the driver refused");
-	if (fake.starved)
+	if (__atomic_load_n(&fake.starved, __ATOMIC_RELAXED))
 		return fail(-ENOMEM, "the driver has no memory");
 	__atomic_add_fetch(&fake.imports, 1, __ATOMIC_RELAXED);
 	imp->data = &fake;
@@ -59,7 +59,7 @@ static int fake_import(struct import *imp)
 static void fake_unimport(struct import *imp)
 {
 	__atomic_add_fetch(&fake.unimports, 1, __ATOMIC_RELAXED);
-	fake.starved = false;
+	__atomic_store_n(&fake.starved, false, __ATOMIC_RELAXED);
 	if (fake.gone)
 		fake.gone(imp);
 }

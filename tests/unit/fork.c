@@ -384,6 +384,8 @@ TEST(a_fork_while_a_driver_begins)
 	pid_t pid;
 
 	need_64_bits();
+	if (KTAP_TSAN)
+		SKIP("TSan lets no child of a process with threads start one");
 	load_doubles();
 	cuda->look = stay_in_init;
 	REQUIRE(!pthread_create(&thread, NULL, open_cuda, NULL));
