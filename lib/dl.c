@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dl.h"
+#include "fork.h"
 #include "internal.h"
 #include "sys.h"
 
@@ -26,6 +27,7 @@ int dl_open(const char *backend, const char *const *sonames,
 	const char *file = NULL, *said;
 	void *lib = NULL;
 
+	fork_watch();
 	snprintf(variable, sizeof(variable), "DLBUF_%s_LIBRARY", backend);
 	for (char *c = variable; *c; c++)
 		*c = toupper((unsigned char)*c);

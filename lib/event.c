@@ -458,6 +458,7 @@ static int add(const struct event *model, int fd)
 
 	if (!e)
 		return fail(-ENOMEM, "no memory for an event");
+	fork_watch();
 	*e = *model;
 	e->fd = fd;
 	lock_uncancelled(&state);
@@ -508,6 +509,7 @@ int event_promise(void)
 {
 	int ret, state;
 
+	fork_watch();
 	lock_uncancelled(&state);
 	ret = promise();
 	unlock_uncancelled(state);
@@ -526,6 +528,7 @@ bool event_is_here(void)
 
 void event_user_add(void)
 {
+	fork_watch();
 	pthread_mutex_lock(&events.lock);
 	events.users++;
 	pthread_cond_broadcast(&events.changed);

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "fork.h"
+#include "internal.h"
 #include "memory.h"
 
 unsigned int fork_generation;
@@ -27,12 +28,16 @@ static void in_child(void)
 	device_forked();
 }
 
-/*
- * When the library is loaded: before any thread is in it, so that there is no
- * lock around this either.
- */
-__attribute__((constructor))
 static void watch(void)
 {
-	pthread_atfork(before, in_parent, in_child);
+	if (pthread_atfork(before, in_parent, in_child))
+		log_at(DLBUF_LOG_ERROR, "pthread_atfork(): no memory; a child "
+		       "of fork() must not call dlbuf");
+}
+
+void fork_watch(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, watch);
 }

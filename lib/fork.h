@@ -12,6 +12,13 @@
 #ifndef DLBUF_LIB_FORK_H
 #define DLBUF_LIB_FORK_H
 
+/*
+ * From the first call on the library notices a fork(). Called, without a lock of
+ * the library's, before there is anything that a child must not inherit: a
+ * device, an event, a driver library, a memfd that is known.
+ */
+void fork_watch(void);
+
 /* How many fork()s this process is away from the first. */
 extern unsigned int fork_generation;
 

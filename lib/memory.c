@@ -4,6 +4,7 @@
 
 #include "buffer.h"
 #include "fork.h"
+#include "fork.h"
 #include "internal.h"
 #include "memory.h"
 #include "sys.h"
@@ -73,6 +74,7 @@ void memory_remember(int fd, int memfd)
 {
 	struct stat buffer, memory;
 
+	fork_watch();
 	if (sys_fstat(fd, &buffer) || sys_fstat(memfd, &memory))
 		return;
 	pthread_mutex_lock(&known.lock);
