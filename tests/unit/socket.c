@@ -484,15 +484,19 @@ TEST(arguments_come_first)
 /* Fds in flight have a limit of their own, but for root. */
 TEST(too_many_fds_on_their_way)
 {
-	pid_t pid = fork();
+	struct peers p = peers_open(SOCK_SEQPACKET); /* or skips */
 	int status = -1;
+	pid_t pid;
 
+	peers_close(&p);
+	pid = fork();
 	if (!pid) {
-		struct peers p = peers_open(SOCK_SEQPACKET);
 		const struct rlimit few = { 32, 32 };
 		struct dlbuf_frame f = a_frame(0);
 		int ret = 0;
 
+		/* A device of the child's own. */
+		p = peers_open(SOCK_SEQPACKET);
 		if ((!getuid() && setuid(65534)) ||
 		    setrlimit(RLIMIT_NOFILE, &few))
 			_exit(2);
