@@ -87,8 +87,11 @@ static int stream_create(struct queue_device *dev, void **out)
 	if (!ret && sys_pipe(s->jobs))
 		ret = fail_errno("trial: pipe2()");
 	else if (!ret && pthread_create(&s->thread, NULL, work, s))
-		ret = fail(-EAGAIN, "trial: no thread");
-	*out = s;
+		ret = fail(-ENOMEM, "trial: no thread");
+	if (ret)
+		free(s);
+	else
+		*out = s;
 	return ret;
 }
 
@@ -211,9 +214,8 @@ static int trial_open(const char *selector, const struct dlbuf_device_opts *opts
 	if (*selector && strcmp(selector, "0"))
 		return fail(-ENODEV, "trial: no device is '%s'", selector);
 	ret = get(&t, sizeof(*t));
-	if (ret)
-		return ret;
-	ret = stream_create(&t->queue, (void **)&t->own);
+	if (!ret)
+		ret = stream_create(&t->queue, (void **)&t->own);
 	if (ret) {
 		free(t);
 		return ret;
