@@ -26,8 +26,8 @@ struct detile {
 };
 
 /*
- * Lays out the rows of a copy, d->to of d->from, and fills in d->planes: the planes one after another
- * without a gap, as the view STACKED needs, because every pitch is a multiple
+ * Lays out the rows of a copy, d->to of d->from, and fills in d->planes: the planes
+ * one after another without a gap, as the view STACKED needs, because every pitch is a multiple
  * of what the device wants rows and offsets to be. Whole groups, too: devices
  * are told a pitch in pixels, so that with 3 bytes a pixel the step is three
  * times as large. Pure arithmetic. -EOVERFLOW

@@ -83,7 +83,7 @@ bool layout_copy(const DLTensor *layout, int64_t *shape, int64_t *strides)
 }
 
 /*
- * Of a layout with at least one element. The number of elements and of their
+ * The layout has at least one element. The number of elements and of their
  * bytes is bounded here and nowhere else. Strides do not bound it: a stride of
  * 0 repeats one byte of memory any number of times.
  */

@@ -21,7 +21,7 @@ struct use {
 	const struct buffer_id *id;	/* NULL: looked up where it matters */
 };
 
-/* What is asked for besides: zero, with fence -1, is a plain wait. */
+/* Conditions of a wait. Zero with fence -1 is a plain wait. */
 struct wait {
 	int fence;		/* a sync_file of the caller's, borrowed, or -1 */
 	uint64_t deadline_ns;	/* CLOCK_MONOTONIC, 0: none */

@@ -583,7 +583,7 @@ static void hold_close(void *data)
 	close((int)(intptr_t)data);
 }
 
-/* What came goes with its tensors, unless the caller keeps it. */
+/* Imports of a message go with its tensors, unless the caller keeps them. */
 static uint32_t paths_of(const struct dlbuf_import_opts *opts)
 {
 	return import_paths(opts) |

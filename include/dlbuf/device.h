@@ -52,7 +52,8 @@ struct dlbuf_device_opts {
 /*
  * Opens a device by name: "cpu", "vulkan" (the first), "vulkan:0" (by index),
  * "vulkan:llvmpipe" (by part of its name), "vulkan:uuid=0123..." (32 hex
- * digits); "cuda" likewise, with the numbers of CUDA_VISIBLE_DEVICES. The driver library is loaded now, not before.
+ * digits); "cuda" likewise, with the numbers of CUDA_VISIBLE_DEVICES. The driver
+ * library is loaded now, not before.
  *
  * name and opts are borrowed, *out is new. May block while a driver loads.
  * -EINVAL  no backend of that name, a malformed name, bad opts

@@ -83,7 +83,7 @@ static int copy_first(struct queue_memory *m, void *stream, int fence)
 			  copy_by_cpu(m, stream, fence);
 	if (!ret)
 		ret = dev->ops->event_record(dev, m->copy_done, stream);
-	/* What the stream was told before that failed uses the memory. */
+	/* Calls before the failed one may have put work on the stream that uses the memory. */
 	if (ret && queue_work_add(m, DLBUF_RW, stream, NULL))
 		queue_set_unsure(dev);
 	return ret;

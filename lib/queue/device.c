@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a device with queues is made of, and how long it lives. */
+/* Devices with queues: parts and lifetime. */
 #include <stdio.h>
 
 #include "queue.h"

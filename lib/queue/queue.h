@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What devices with queues share: released work, streams that wait for fences,
+ * Devices with queues share this engine: released work, streams that wait for fences,
  * copies, and memory that outlives its import. A backend of such a device fills
  * in struct queue_ops, embeds struct queue_device, and takes its imports from
  * here.
@@ -24,7 +24,7 @@ struct queue_device;
 struct queue_memory;
 struct queue_work;
 
-/* What enter() has changed, for leave(). */
+/* Records the changes of enter(), for leave(). */
 struct queue_scope {
 	bool entered;
 	int mode;
@@ -36,7 +36,7 @@ struct queue_scope {
 /*
  * The driver. Functions return 0 or a negative errno with a sentence. A backend
  * that sees an error which ends the device calls queue_lost(), from any of them.
- * What is not required and absent is NULL.
+ * An absent function is NULL, unless it is required.
  */
 struct queue_ops {
 	/*
