@@ -37,13 +37,18 @@ endif
 ifeq ($(origin CXX),default)
 CXX := $(CROSS_COMPILE)g++
 endif
-LD_R := $(CROSS_COMPILE)ld
+ifeq ($(origin LD),default)
+LD := $(CROSS_COMPILE)ld
+endif
 ifeq ($(origin AR),default)
 AR := $(CROSS_COMPILE)ar
 endif
 OBJCOPY ?= $(CROSS_COMPILE)objcopy
 STRIP ?= $(CROSS_COMPILE)strip
-PKG_CONFIG ?= $(CROSS_COMPILE)pkg-config
+# Looked for when it is needed first: only programs need it.
+pkg-config = $(or $(shell command -v $(CROSS_COMPILE)pkg-config),$(warning \
+	$(CROSS_COMPILE)pkg-config is not installed, pkg-config is used: PKG_CONFIG= names another)pkg-config)
+PKG_CONFIG ?= $(eval PKG_CONFIG := $(pkg-config))$(PKG_CONFIG)
 GLSLANG ?= glslangValidator
 # Debian's python3-kconfiglib is seen by Debian's python3 only.
 ifndef PYTHON
@@ -64,8 +69,8 @@ endif
 
 export KCONFIG_CONFIG := $(O)/.config
 gen := $(O)/include/generated
-# SET="WERROR=y DEBUG=y" on a defconfig changes symbols; setconfig refuses
-# a misspelt one.
+# SET="WERROR=y DEBUG=y" changes symbols of a new configuration or the one that
+# is there; setconfig refuses a misspelt one.
 SET ?=
 
 define need-kconfiglib
@@ -94,18 +99,18 @@ savedefconfig:
 
 # Without kconfiglib: the defaults, less what cannot be built here.
 ifneq ($(PYTHON),)
-$(O)/.config: | $(O)/
-	$(call say,CONFIG,$@)
-	$(Q)$(PYTHON) -m alldefconfig Kconfig >/dev/null
-	$(Q)$(if $(SET),$(PYTHON) -m setconfig --kconfig Kconfig $(SET) >/dev/null)
+$(O)/.config: $(if $(SET),FORCE) | $(O)/
+	$(Q)[ -e $@ ] || $(PYTHON) -m alldefconfig Kconfig >/dev/null
+	$(Q)out=$$($(PYTHON) -m setconfig --kconfig Kconfig $(SET)) || exit; \
+	case $$out in *'No change'*) ;; *) printf '  %-7s %s\n' CONFIG '$@ $(SET)';; esac
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
 else
-$(O)/.config: | $(O)/
-	$(call say,CONFIG,$@)
+$(O)/.config: $(if $(SET),FORCE) | $(O)/
 	$(Q)CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' PKG_CONFIG='$(PKG_CONFIG)' \
-		GLSLANG='$(GLSLANG)' tools/plain-config $(SET) > $@
+		GLSLANG='$(GLSLANG)' tools/plain-config $@ $(SET) > $@.new
+	$(Q)cmp -s $@.new $@ && rm $@.new || { printf '  %-7s %s\n' CONFIG '$@ $(SET)'; mv $@.new $@; }
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)cp $< $(O)/.config.full
@@ -117,21 +122,31 @@ endif
 $(gen)/auto.mk: $(gen)/autoconf.h
 	$(Q)sed -n 's/^\(CONFIG_[A-Z0-9_]*\)=y/\1 := y/p' $(O)/.config.full > $@
 
-# The registries' lists, from the symbols themselves.
-define list-of
-$(gen)/$(1)s.h: $(gen)/autoconf.h
-	$$(Q)for s in $$$$(sed -n 's/^config $(2)_//p' Kconfig); do \
-		n=$$$$(echo $$$$s | tr A-Z a-z); \
-		if grep -q "^CONFIG_$(2)_$$$$s=y" $$(O)/.config.full; \
-		then echo "$(2)($$$$n)"; else echo "$(2)_OFF($$$$n)"; fi; \
-	done > $$@
-endef
-$(eval $(call list-of,backend,BACKEND))
-$(eval $(call list-of,exporter,EXPORTER))
-
 ifdef need-config
 include $(gen)/auto.mk
 endif
+
+# What is built and what is not, by the symbols KIND_NAME: the names in lower case.
+symbols = $(shell sed -n 's/^config $(1)_//p' Kconfig)
+lower = $(shell echo '$(1)' | tr A-Z a-z)
+built = $(call lower,$(foreach s,$(call symbols,$(1)),$(if $(CONFIG_$(1)_$(s)),$(s))))
+left-out = $(call lower,$(foreach s,$(call symbols,$(1)),$(if $(CONFIG_$(1)_$(s)),,$(s))))
+backends := $(call built,BACKEND)
+exporters := $(call built,EXPORTER)
+parts := $(call built,PART)
+no-parts := $(call left-out,PART)
+no-backends := $(call left-out,BACKEND)
+no-exporters := $(call left-out,EXPORTER)
+# Those that the tool can compute on.
+reducers := $(patsubst tools/reduce_%.c,%,$(wildcard $(backends:%=tools/reduce_%.c)))
+
+# The lists of the registries, as macros for what is built and for what is not.
+macros = $(foreach n,$(2),'$(1)($(n))')
+$(gen)/backends.h: list := $(call macros,BACKEND,$(backends)) $(call macros,BACKEND_OFF,$(no-backends))
+$(gen)/exporters.h: list := $(call macros,EXPORTER,$(exporters)) $(call macros,EXPORTER_OFF,$(no-exporters))
+$(gen)/reducers.h: list := $(call macros,REDUCER,$(reducers))
+$(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h: FORCE | $(gen)/
+	@printf '%s\n' $(list) | cmp -s - $@ || printf '%s\n' $(list) > $@
 
 # ---------------------------------------------------------------- flags
 
@@ -153,13 +168,12 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 
 # ---------------------------------------------------------------- library
 
-lib-src-y := $(wildcard lib/*.c) udmabuf/alloc.c udmabuf/pool.c
-backend-src = $(wildcard lib/backends/$(1)/*.c)
-lib-src-$(CONFIG_BACKEND_CPU) += $(call backend-src,cpu)
-lib-src-$(CONFIG_BACKEND_CUDA) += $(call backend-src,cuda) $(wildcard lib/queue/*.c)
-lib-src-$(CONFIG_BACKEND_VULKAN) += $(call backend-src,vulkan)
-lib-src-$(CONFIG_EXPORTER_UDMABUF) += udmabuf/udmabuf.c
-lib-src-$(CONFIG_EXPORTER_HEAP) += udmabuf/heap.c
+# What is left out has its public functions in absent.c.
+lib-src-y := $(filter-out $(no-parts:%=lib/%.c) $(parts:%=lib/%_absent.c),$(wildcard lib/*.c)) \
+	$(filter-out %/absent.c,$(wildcard $(backends:%=lib/backends/%/*.c))) \
+	$(wildcard $(no-backends:%=lib/backends/%/absent.c)) \
+	$(exporters:%=udmabuf/%.c) $(no-exporters:%=udmabuf/%_absent.c)
+lib-src-$(CONFIG_QUEUE) += $(wildcard lib/queue/*.c)
 lib-obj := $(lib-src-y:%.c=$(O)/%.o)
 
 soname := libdlbuf.so.$(MAJOR)
@@ -180,7 +194,7 @@ $(so): $(lib-obj) lib/libdlbuf.map
 # the archive meets none of ours.
 $(lib-a): $(lib-obj)
 	$(call say,AR,$@)
-	$(Q)$(LD_R) -r -o $(O)/libdlbuf.o $(lib-obj)
+	$(Q)$(LD) -r -o $(O)/libdlbuf.o $(lib-obj)
 	$(Q)$(OBJCOPY) --localize-hidden $(O)/libdlbuf.o
 	$(Q)rm -f $@ && $(AR) rcs $@ $(O)/libdlbuf.o
 
@@ -188,17 +202,22 @@ $(test-a): $(lib-obj)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && $(AR) rcs $@ $(lib-obj)
 
-# Written anew whatever its age: prefix and libdir are those of this command.
+# Written anew whatever its age: prefix and libdir are those of this command. Paths
+# in the prefix follow it, so that an installation can move.
+in-prefix = $(patsubst $(prefix)/%,$${prefix}/%,$(1))
 $(O)/dlbuf.pc: FORCE | $(O)/
-	@printf '%s\n' 'prefix=$(prefix)' 'includedir=$(includedir)' \
-		'libdir=$(libdir)' '' 'Name: dlbuf' \
+	@printf '%s\n' 'prefix=$(prefix)' 'includedir=$(call in-prefix,$(includedir))' \
+		'libdir=$(call in-prefix,$(libdir))' '' 'Name: dlbuf' \
 		'Description: DLPack tensors around Linux DMA-BUF file descriptors' \
 		'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
-		'Libs: -L$${libdir} -ldlbuf' > $@.new
+		'Libs: -L$${libdir} -ldlbuf' 'Libs.private: -ldl -lpthread' > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 .PHONY: all lib
-lib: $(so) $(lib-a) $(O)/dlbuf.pc
+libs-y :=
+libs-$(CONFIG_SHARED) += $(so)
+libs-$(CONFIG_STATIC) += $(lib-a)
+lib: $(libs-y) $(O)/dlbuf.pc
 all: lib
 
 # ---------------------------------------------------------------- compiling
@@ -207,7 +226,7 @@ all: lib
 $(O)/.flags: FORCE | $(O)/
 	@echo '$(CC) $(all-cflags)' | cmp -s - $@ || echo '$(CC) $(all-cflags)' > $@
 
-generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h
+generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h
 
 $(O)/%.o: %.c $(O)/.flags $(generated)
 	@mkdir -p $(@D)
@@ -222,13 +241,15 @@ FORCE:
 
 # ---------------------------------------------------------------- dmabuf-test
 
-tool-src-$(CONFIG_DMABUF_TEST) := $(wildcard tools/*.c)
-tool-shaders-$(and $(CONFIG_DMABUF_TEST),$(CONFIG_BACKEND_VULKAN)) := $(wildcard tools/*.comp)
+tool-src-$(CONFIG_DMABUF_TEST) := $(reducers:%=tools/reduce_%.c) \
+	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c,$(wildcard tools/*.c v4l2/*.c))
+tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) libcjson
+tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=tools/reduce_%.comp))
 tool-obj := $(tool-src-y:%.c=$(O)/%.o)
 tool-spv := $(tool-shaders-y:%.comp=$(O)/%.spv.h)
 tool := $(if $(tool-src-y),$(O)/dmabuf-test)
-tool-libs = $(shell $(PKG_CONFIG) --libs libpng libcjson)
-cflags-tools = $(shell $(PKG_CONFIG) --cflags libpng libcjson) -I$(O)/tools -Iinclude
+tool-libs = $(shell $(PKG_CONFIG) --libs $(tool-packages))
+cflags-tools = $(shell $(PKG_CONFIG) --cflags $(tool-packages)) -I$(O)/tools -Iinclude
 
 $(O)/%.spv.h: %.comp
 	@mkdir -p $(@D)
@@ -243,19 +264,21 @@ all: $(tool)
 
 # ---------------------------------------------------------------- tests, benchmarks
 
-# tests/unit, tests/lab, bench: one program per file; tests/cts: one program, of
-# which the lab's share how devices touch memory.
+# tests/unit, tests/lab, bench: one program per file; tests/cts: one program. How
+# the devices touch memory is in tests/cts/access, which others share with it.
 unit-src := $(wildcard tests/unit/*.c)
 unit := $(unit-src:%.c=$(O)/%)
-cts-src := $(wildcard tests/cts/*.c)
-cts := $(if $(cts-src),$(O)/tests/cts/cts)
+access-src := $(backends:%=tests/cts/access/%.c)
+cts-src := $(wildcard tests/cts/*.c) $(access-src)
+cts := $(O)/tests/cts/cts
+access := $(O)/tests/cts/util.o $(access-src:%.c=$(O)/%.o)
 lab-src := $(wildcard tests/lab/*.c)
 lab := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_BACKEND_VULKAN)),$(lab-src:%.c=$(O)/%))
 bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
 # TESTS_CFLAGS: the tests' own code, other than the library's.
 TESTS_CFLAGS ?=
-cflags-tests = -Ilib -Itests $(TESTS_CFLAGS)
+cflags-tests = -Ilib -Itests -Wno-unused-parameter $(TESTS_CFLAGS)
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 
 define link-test
@@ -265,14 +288,16 @@ endef
 
 $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
-# Doubles of driver libraries, which tests load in their place.
-fakes-$(CONFIG_BACKEND_CUDA) += cuda cuda-old
-fakes-$(CONFIG_BACKEND_VULKAN) += vulkan
-fakes := $(fakes-y:%=$(O)/tests/fakes/lib%.so)
-fake-obj = $(patsubst %.c,$(O)/%.o,$(wildcard tests/fakes/$(1).c tests/fakes/$(1)_*.c))
-$(foreach f,$(fakes-y),$(eval $(O)/tests/fakes/lib$(f).so: $(call fake-obj,$(f))))
-# An old driver is the same one without what is OPTIONAL.
-$(O)/tests/fakes/libcuda-old.so: $(call fake-obj,cuda) tests/fakes/cuda-old.map
+# Doubles of driver libraries, which tests load in their place. NAME-old is the
+# same driver without what its map hides.
+fake-src := $(wildcard $(backends:%=tests/fakes/%.c) $(backends:%=tests/fakes/%-old.map))
+fakes := $(foreach f,$(fake-src),$(O)/tests/fakes/lib$(basename $(notdir $(f))).so)
+fake-parts = $(wildcard tests/fakes/$(1).c tests/fakes/$(1)_*.c)
+fake-streams = $(if $(shell grep -ls '"streams.h"' tests/fakes/$(1)*.[ch]),tests/fakes/streams.c)
+fake-obj = $(patsubst %.c,$(O)/%.o,$(fake-parts) $(fake-streams))
+$(foreach b,$(backends),$(eval $(filter %/lib$(b).so %/lib$(b)-old.so,$(fakes)): $(call fake-obj,$(b))))
+$(filter %-old.so,$(fakes)): $(O)/tests/fakes/lib%.so: tests/fakes/%.map
+$(O)/tests/unit/queue: $(if $(CONFIG_QUEUE),$(O)/tests/fakes/streams.o)
 $(fakes):
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
@@ -282,17 +307,16 @@ $(unit) $(cts): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
 # The suite with a backend of the tests' own in the registry.
-trial := $(if $(and $(cts),$(CONFIG_BACKEND_CUDA)),$(O)/tests/trial/cts)
+trial := $(if $(CONFIG_QUEUE),$(O)/tests/trial/cts)
 $(O)/tests/trial/access.o: cflags-tests += -iquote tests/trial
-$(trial): $(patsubst %.c,$(O)/%.o,$(wildcard tests/trial/*.c)) $(cts-src:%.c=$(O)/%.o) $(test-a)
+$(trial): $(patsubst %.c,$(O)/%.o,tests/fakes/streams.c $(wildcard tests/trial/*.c) $(filter-out %/main.c,$(cts-src))) $(test-a)
 	$(link-test)
-$(lab): $(O)/%: $(O)/%.o $(patsubst %,$(O)/tests/cts/%.o,util cpu vulkan) $(test-a)
+$(lab): $(O)/%: $(O)/%.o $(access) $(test-a)
 	$(link-test)
 # For a machine with a GPU, see docs/hardware: what they share is gpu.c.
 gpu-src := $(filter-out tests/gpu/gpu.c,$(wildcard tests/gpu/*.c))
 gpu := $(if $(CONFIG_BACKEND_CUDA),$(gpu-src:%.c=$(O)/%))
-$(gpu): $(O)/%: $(O)/%.o $(O)/tests/gpu/gpu.o \
-		$(patsubst %,$(O)/tests/cts/%.o,util cuda vulkan) $(test-a)
+$(gpu): $(O)/%: $(O)/%.o $(O)/tests/gpu/gpu.o $(access) $(test-a)
 	$(link-test)
 # Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link.
 fuzz-src := $(wildcard tests/fuzz/*.c)
@@ -332,10 +356,10 @@ install: all
 	install -d $(DESTDIR)$(includedir)/dlbuf/interop $(DESTDIR)$(libdir)/pkgconfig
 	install -m 644 $(headers) $(DESTDIR)$(includedir)/dlbuf
 	$(if $(interop),install -m 644 $(interop) $(DESTDIR)$(includedir)/dlbuf/interop)
-	install -m 755 $(so) $(DESTDIR)$(libdir)
-	ln -sf $(notdir $(so)) $(DESTDIR)$(libdir)/$(soname)
-	ln -sf $(soname) $(DESTDIR)$(libdir)/libdlbuf.so
-	install -m 644 $(lib-a) $(DESTDIR)$(libdir)
+	$(if $(CONFIG_SHARED),install -m 755 $(so) $(DESTDIR)$(libdir))
+	$(if $(CONFIG_SHARED),ln -sf $(notdir $(so)) $(DESTDIR)$(libdir)/$(soname))
+	$(if $(CONFIG_SHARED),ln -sf $(soname) $(DESTDIR)$(libdir)/libdlbuf.so)
+	$(if $(CONFIG_STATIC),install -m 644 $(lib-a) $(DESTDIR)$(libdir))
 	install -m 644 $(O)/dlbuf.pc $(DESTDIR)$(libdir)/pkgconfig
 	$(if $(tool),install -d $(DESTDIR)$(bindir) && install -m 755 $(tool) $(DESTDIR)$(bindir))
 	$(foreach m,$(man),install -D -m 644 $(m) $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)) &&) :
@@ -349,7 +373,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-gpu mutate docs docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
+.PHONY: deps run check check-gpu mutate docs docs-lines docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
 deps:
 	$(Q)tools/deps
 
@@ -370,7 +394,11 @@ mutate:
 	$(Q)tools/deps build lab check
 	$(Q)tests/mutate O=$(O)
 
-docs: docs-formats docs-python
+docs: docs-lines docs-formats docs-python
+
+docs-lines:
+	$(call say,GEN,docs/architecture.md)
+	$(Q)tools/lines-doc
 
 docs-formats: $(tool)
 	$(call say,GEN,docs/formats.md man/dlbuf-formats.7 docs/bindings.md)
@@ -423,7 +451,7 @@ help:
 	@sed -n 's/^# *\(make[ a-z-]* .*\)/\1/p' Makefile
 	@printf '%s\n' \
 	'make menuconfig       choose backends, exporters, sanitizers' \
-	'make defconfig        the default configuration; SET="NAME=y ..." changes symbols' \
+	'make defconfig        the default configuration; SET="NAME=y ..." changes symbols, of any make' \
 	'make install          DESTDIR=, prefix=, libdir=, includedir=, bindir=, mandir=' \
 	'make uninstall        the same' \
 	'make lab RUN="..."    one command in the lab (a virtual machine with real dma-bufs)' \
@@ -434,8 +462,9 @@ help:
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
 	'make docs             docs/formats.md, its man page and docs/interop/python.md, from' \
-	'                      what the tool prints and the tests ran, and the offsets in' \
-	'                      docs/bindings.md, from the compilers' \
+	'                      what the tool prints and the tests ran, the offsets in' \
+	'                      docs/bindings.md, from the compilers, and the lines of each' \
+	'                      backend in docs/architecture.md' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \
@@ -444,5 +473,5 @@ help:
 	'JOBS=N                steps of make check at once (as many as there are CPUs)' \
 	'CROSS_COMPILE=        prefix of the tools, aarch64-linux-gnu- for instance'
 
--include $(shell find $(wildcard $(addprefix $(O)/,lib udmabuf tools tests)) -name '*.d' -type f 2>/dev/null) \
+-include $(shell find $(wildcard $(addprefix $(O)/,lib udmabuf tools v4l2 tests)) -name '*.d' -type f 2>/dev/null) \
 	$(wildcard $(O)/bench/*.d)

@@ -35,6 +35,7 @@ struct dlbuf_device {
 	enum dlbuf_sync acquire_sync;	/* what acquire() can do ... */
 	enum dlbuf_sync release_sync;	/* ... and release() */
 	uint32_t copy_align;	/* of rows for detile(): bytes, a power of 2 */
+	uint32_t slack;		/* bytes to allocate behind what tensors use */
 	unsigned int refs;	/* under cache.lock */
 	unsigned int generation;	/* fork_generation when it was opened */
 	struct dlbuf_device *next;	/* of the process; device.c's */
@@ -44,8 +45,8 @@ struct dlbuf_device {
 struct backend {
 	const char *name;
 	DLDeviceType type;
+	uint32_t flags;		/* its own, of dlbuf_device_opts: the upper 16 bits */
 	uint32_t paths;		/* those that it has; 0: direct only */
-	bool opaque;		/* data is a handle, not an address */
 	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
 	size_t import_size;
 
@@ -63,13 +64,6 @@ struct backend {
 	 */
 	int (*open)(const char *selector, const struct dlbuf_device_opts *opts,
 		    struct dlbuf_device **out);
-
-	/*
-	 * In a child of fork(), which has one thread: makes the locks of the
-	 * backend's statics anew, without a call to the driver. Optional, for
-	 * those that have none.
-	 */
-	void (*forked)(void);
 
 	/* Frees the device; nothing is imported any more. Required. */
 	void (*close)(struct dlbuf_device *dev);
@@ -203,7 +197,8 @@ unsigned int devices_unfenced(void);
 bool device_relieve(int ret, bool *tried);
 
 /* Checks a caller's options; also used by the wrap functions. */
-int device_opts_get(struct dlbuf_device_opts *ours,
+int device_opts_get(const struct backend *backend,
+		    struct dlbuf_device_opts *ours,
 		    const struct dlbuf_device_opts *src);
 
 #endif /* DLBUF_BACKEND_H */

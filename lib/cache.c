@@ -230,6 +230,9 @@ static uint32_t destroy_all(struct import *gone)
 	struct import *imp;
 	uint32_t n = 0;
 
+	if (!gone)
+		return 0;
+	NOT_CANCELLED;
 	for (; (imp = gone); n++) {
 		gone = imp->lru_next;
 		import_destroy(imp);
@@ -289,6 +292,7 @@ static struct import *guess(struct cache *cache, int fd, uint32_t access,
 	*counted = imp;
 	if (imp) {
 		cache->clock++;
+		cache->hits++;
 		use(cache, imp);
 		old = evict(cache, cache->max_idle);
 	}
@@ -296,11 +300,10 @@ static struct import *guess(struct cache *cache, int fd, uint32_t access,
 	destroy_all(old);
 	if (!imp)
 		return NULL;
-	if (buffer_same_file(fd, imp->fd)) {
-		__atomic_add_fetch(&cache->hits, 1, __ATOMIC_RELAXED);
+	if (buffer_same_file(fd, imp->fd))
 		return imp;
-	}
 	pthread_mutex_lock(&cache->lock);
+	cache->hits--;
 	forget(cache, imp);
 	pthread_mutex_unlock(&cache->lock);
 	cache_unref(imp);
@@ -321,7 +324,7 @@ static struct import *find(struct cache *cache, int fd,
 		use(cache, imp);
 		old = evict(cache, cache->max_idle);
 		remember(cache, imp, fd);
-		__atomic_add_fetch(&cache->hits, 1, __ATOMIC_RELAXED);
+		cache->hits++;
 	}
 	pthread_mutex_unlock(&cache->lock);
 	destroy_all(old);
@@ -428,7 +431,7 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	       dev->name, (unsigned long long)id.ino,
 	       (unsigned long long)imp->bytes, dlbuf_path_name(imp->path));
 found:
-	ret = layout_fits(end, imp->bytes);
+	ret = import_fits(imp, end);
 	if (ret) {
 		cache_unref(imp);
 		return ret;
@@ -482,7 +485,6 @@ void cache_unref(struct import *imp)
 	struct cache *cache = &dev->cache;
 	struct import *gone;
 	bool last = false;
-	int state;
 
 	if (unref_not_last(imp))
 		return;
@@ -506,13 +508,11 @@ void cache_unref(struct import *imp)
 	pthread_mutex_unlock(&cache->lock);
 	if (!gone && !last)
 		return;
-	/* The rest has cancellation points, and must not end half way. */
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	NOT_CANCELLED;
 	if (destroy_all(gone))
 		device_unref(dev);
 	else
 		device_destroy(dev);
-	pthread_setcancelstate(state, NULL);
 }
 
 uint32_t cache_trim(struct dlbuf_device *dev, uint32_t max_idle)
@@ -550,8 +550,10 @@ void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id)
 
 void cache_count_copy(struct cache *cache, uint64_t bytes)
 {
-	__atomic_add_fetch(&cache->copies, 1, __ATOMIC_RELAXED);
-	__atomic_add_fetch(&cache->copied_bytes, bytes, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&cache->lock);
+	cache->copies++;
+	cache->copied_bytes += bytes;
+	pthread_mutex_unlock(&cache->lock);
 }
 
 void cache_count_tensor(struct cache *cache, int change)
@@ -562,7 +564,7 @@ void cache_count_tensor(struct cache *cache, int change)
 void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats)
 {
 	pthread_mutex_lock(&cache->lock);
-	stats->hits = __atomic_load_n(&cache->hits, __ATOMIC_RELAXED);
+	stats->hits = cache->hits;
 	stats->misses = cache->misses;
 	stats->evictions = cache->evictions;
 	stats->live = cache->nimports - cache->nidle;
@@ -570,8 +572,7 @@ void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats)
 	stats->live_bytes = cache->live_bytes;
 	stats->idle_bytes = cache->idle_bytes;
 	stats->tensors = __atomic_load_n(&cache->tensors, __ATOMIC_RELAXED);
-	stats->copies = __atomic_load_n(&cache->copies, __ATOMIC_RELAXED);
-	stats->copied_bytes = __atomic_load_n(&cache->copied_bytes,
-					      __ATOMIC_RELAXED);
+	stats->copies = cache->copies;
+	stats->copied_bytes = cache->copied_bytes;
 	pthread_mutex_unlock(&cache->lock);
 }

@@ -49,9 +49,9 @@ struct cache {
 	uint64_t max_idle_bytes;
 	uint32_t nstaging;	/* idle ones */
 	uint64_t clock;		/* counts imports */
-	uint64_t hits, tensors;	/* atomic */
-	uint64_t misses, evictions;
-	uint64_t copies, copied_bytes;	/* atomic */
+	uint64_t hits, misses, evictions;
+	uint64_t copies, copied_bytes;
+	size_t tensors;		/* atomic; not every CPU has 64 bits of that */
 	uint64_t live_bytes, idle_bytes;
 };
 

@@ -5,9 +5,9 @@
  */
 #include <errno.h>
 
-#include "../udmabuf/exporter.h"
 #include "backend.h"
 #include "detile.h"
+#include "exporter.h"
 #include "frame.h"
 #include "internal.h"
 #include "layout.h"
@@ -161,6 +161,7 @@ static int get_staging(struct dlbuf_device *dev, uint64_t bytes,
 	struct staging s = { .dev = dev };
 	int ret = 0;
 
+	bytes += dev->slack;
 	s.imp = cache_take_staging(&dev->cache, bytes);
 	if (!s.imp)
 		ret = exporter_try(NULL, bytes, "dlbuf copy", add_staging, &s,
@@ -275,6 +276,7 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		  DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		  uint32_t *ntensors)
 {
+	NOT_CANCELLED;
 	DLManagedTensorVersioned *made[DLBUF_MAX_PLANES];
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
 	struct buffer_id ids[DLBUF_MAX_PLANES];

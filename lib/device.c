@@ -42,7 +42,6 @@ static void check_backend(const struct backend *b)
 	assert(b->name && b->type && b->each && b->open && b->close &&
 	       b->describe && b->import && b->unimport && b->acquire &&
 	       b->release && b->import_size >= sizeof(struct import) &&
-	       !b->alloc == !b->export &&
 	       !b->can_detile == !b->detile);
 	(void)b;
 }
@@ -64,15 +63,16 @@ static int no_such_backend(const char *name, size_t len)
 		    (int)(len > 64 ? 64 : len), name, known);
 }
 
-int device_opts_get(struct dlbuf_device_opts *ours,
+int device_opts_get(const struct backend *backend,
+		    struct dlbuf_device_opts *ours,
 		    const struct dlbuf_device_opts *src)
 {
-	const uint32_t known = DLBUF_DEVICE_NO_CACHE | DLBUF_DEVICE_NO_BRIDGE;
+	const uint32_t known = DLBUF_DEVICE_NO_CACHE | backend->flags;
 	int ret = OPTS_GET(ours, src, "dlbuf_device_opts");
 
 	if (!ret && ours->flags & ~known)
-		ret = fail(-EINVAL, "device flags 0x%x are unknown",
-			   ours->flags & ~known);
+		ret = fail(-EINVAL, "%s does not know device flags 0x%x",
+			   backend->name, ours->flags & ~known);
 	return ret;
 }
 
@@ -112,9 +112,6 @@ void device_forked(void)
 	pthread_mutex_init(&devices.lock, NULL);
 	devices.first = NULL;
 	devices.unfenced = 0;
-	for (const struct backend *const *b = backends; *b; b++)
-		if ((*b)->forked)
-			(*b)->forked();
 }
 
 unsigned int devices_unfenced(void)
@@ -178,6 +175,7 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 		      struct dlbuf_device **out)
 {
+	NOT_CANCELLED;
 	const struct backend *const *b;
 	struct dlbuf_device_opts o;
 	struct dlbuf_device *dev;
@@ -186,9 +184,6 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 
 	if (!name || !out)
 		return fail(-EINVAL, "%s is NULL", name ? "out" : "name");
-	ret = device_opts_get(&o, opts);
-	if (ret)
-		return ret;
 	len = strcspn(name, ":");
 	for (b = backends; *b; b++)
 		if (strlen((*b)->name) == len && !strncmp((*b)->name, name, len))
@@ -196,7 +191,9 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 	if (!*b)
 		return no_such_backend(name, len);
 	check_backend(*b);
-	ret = (*b)->open(name[len] ? name + len + 1 : "", &o, &dev);
+	ret = device_opts_get(*b, &o, opts);
+	if (!ret)
+		ret = (*b)->open(name[len] ? name + len + 1 : "", &o, &dev);
 	if (ret)
 		return ret;
 	device_init(dev, *b, &o);
@@ -238,6 +235,7 @@ void device_unref(struct dlbuf_device *dev)
 
 void dlbuf_device_close(struct dlbuf_device *dev)
 {
+	NOT_CANCELLED;
 	if (!dev || device_inherited(dev))
 		return;
 	/* What becomes idle from now on goes at once. */
@@ -291,6 +289,7 @@ static int walk_one(const struct dlbuf_device_info *info, void *data)
 
 int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 {
+	NOT_CANCELLED;
 	struct walk walk = { .fn = fn, .data = data };
 
 	if (!fn)
@@ -324,12 +323,14 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 
 void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle)
 {
+	NOT_CANCELLED;
 	if (dev && !device_inherited(dev))
 		cache_trim(dev, max_idle);
 }
 
 int dlbuf_device_forget(struct dlbuf_device *dev, int fd)
 {
+	NOT_CANCELLED;
 	struct buffer_id id;
 	uint64_t bytes;
 	int ret = device_check(dev);

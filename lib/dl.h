@@ -2,7 +2,7 @@
 /*
  * Driver libraries, opened at run time by SONAME.
  *
- * A library of names: "libvulkan.so.1", "libvulkan.so" tried in order. An
+ * A library of names: "libNAME.so.1", "libNAME.so" tried in order. An
  * environment variable DLBUF_<BACKEND>_LIBRARY names another file instead;
  * setuid programs do not look at it.
  */

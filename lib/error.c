@@ -1,23 +1,122 @@
 // SPDX-License-Identifier: MIT
 /* The sentence behind an error, and the log. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "fork.h"
 #include "internal.h"
 #include "sys.h"
 
+#define SENTENCE 512
+
+/* All of them are listed, so that a child of fork() can free what is of others. */
+struct sentence {
+	struct sentence *next, **prev;
+	char text[SENTENCE];
+};
+
 /*
+ * A thread's sentence: made by its first failure, freed when it ends. NULL: nothing
+ * has failed, or there is no memory for it.
+ *
  * initial-exec: no __tls_get_addr() and so no second library to load. glibc
- * keeps room for this much in libraries that are opened late; musl does not.
+ * keeps room for some bytes of libraries that are opened late; musl does not.
  */
 #ifdef __GLIBC__
 __attribute__((tls_model("initial-exec")))
 #endif
-static _Thread_local char sentence[512];
+static _Thread_local struct sentence *mine;
+
+static struct {
+	pthread_once_t once;
+	pthread_key_t key;	/* a thread's sentence, too, for its destructor */
+	bool made;
+	pthread_mutex_t lock;
+	struct sentence *first;
+} threads = {
+	.once = PTHREAD_ONCE_INIT,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+};
+
+/* Under the lock. */
+static void sentence_free(struct sentence *s)
+{
+	*s->prev = s->next;
+	if (s->next)
+		s->next->prev = s->prev;
+	free(s);
+}
+
+static void thread_ends(void *data)
+{
+	mine = NULL;
+	pthread_mutex_lock(&threads.lock);
+	sentence_free(data);
+	pthread_mutex_unlock(&threads.lock);
+}
+
+static void make_key(void)
+{
+	threads.made = !pthread_key_create(&threads.key, thread_ends);
+}
+
+static void make_sentence(void)
+{
+	struct sentence *s;
+
+	fork_watch();
+	pthread_once(&threads.once, make_key);
+	s = threads.made ? malloc(sizeof(*s)) : NULL;
+	if (!s)
+		return;
+	if (pthread_setspecific(threads.key, s)) {
+		free(s);
+		return;
+	}
+	pthread_mutex_lock(&threads.lock);
+	s->next = threads.first;
+	s->prev = &threads.first;
+	if (s->next)
+		s->next->prev = &s->next;
+	threads.first = s;
+	pthread_mutex_unlock(&threads.lock);
+	mine = s;
+}
+
+void error_forked(void)
+{
+	struct sentence *s, *next;
+
+	pthread_mutex_init(&threads.lock, NULL);
+	/* Another thread may have been changing the list, backwards. */
+	for (s = threads.first; s; s = next) {
+		next = s->next;
+		if (s != mine)
+			free(s);
+	}
+	threads.first = mine;
+	if (mine) {
+		mine->next = NULL;
+		mine->prev = &threads.first;
+	}
+}
+
+/* The library goes. What other threads have said stays behind, unused. */
+__attribute__((destructor))
+static void forget_key(void)
+{
+	if (!threads.made)
+		return;
+	threads.made = false;
+	pthread_key_delete(threads.key);
+	if (mine)
+		thread_ends(mine);
+}
 
 static dlbuf_log_fn log_fn;
 static void *log_data;
@@ -35,11 +134,14 @@ __attribute__((format(printf, 1, 0)))
 static void vfail(const char *fmt, va_list ap)
 {
 	/* Formatted aside: an argument may be the old sentence itself. */
-	char text[sizeof(sentence)];
+	char text[SENTENCE];
 
 	vsnprintf(text, sizeof(text), fmt, ap);
 	make_one_line(text);
-	memcpy(sentence, text, sizeof(text));
+	if (!mine)
+		make_sentence();
+	if (mine)
+		memcpy(mine->text, text, sizeof(text));
 }
 
 int fail_with(int err, const char *fmt, ...)
@@ -71,20 +173,22 @@ int fail_with_errno(const char *fmt, ...)
 	va_start(ap, fmt);
 	vfail(fmt, ap);
 	va_end(ap);
-	n = strlen(sentence);
-	snprintf(sentence + n, sizeof(sentence) - n, ": %s", strerror(err));
+	n = mine ? strlen(mine->text) : SENTENCE;
+	if (n < SENTENCE)
+		snprintf(mine->text + n, SENTENCE - n, ": %s", strerror(err));
 	/* The library's own -EAGAIN is "would block", which nobody is told here. */
 	return err == EAGAIN ? -ENOMEM : -err;
 }
 
 void forget_failure(void)
 {
-	sentence[0] = '\0';
+	if (mine)
+		mine->text[0] = '\0';
 }
 
 const char *dlbuf_last_error(void)
 {
-	return sentence;
+	return mine ? mine->text : "";
 }
 
 #define STRING2(x) #x
@@ -168,6 +272,11 @@ int opts_get(void *ours, size_t ours_size, const void *src, const char *type)
 		return 0;
 	}
 	memcpy(&size, src, sizeof(size));
+	/* Nearly always: compiled with the headers of this library. */
+	if (size == ours_size) {
+		memcpy(ours, src, ours_size);
+		return 0;
+	}
 	ret = size_check(size, type);
 	if (ret)
 		return ret;

@@ -57,22 +57,6 @@ static struct {
 	.calls = { .name = "dlbuf-events", .epoll = -1, .wake = -1 },
 };
 
-/*
- * For what has cancellation points inside, write(), close() and waiting: a
- * thread of the application's that ended there would keep the lock.
- */
-static void lock_uncancelled(int *state)
-{
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, state);
-	pthread_mutex_lock(&events.lock);
-}
-
-static void unlock_uncancelled(int state)
-{
-	pthread_mutex_unlock(&events.lock);
-	pthread_setcancelstate(state, NULL);
-}
-
 /* Under the lock. */
 static bool wanted(const struct loop *l)
 {
@@ -255,6 +239,24 @@ static bool take(struct loop *l, struct event *e)
 	return false;
 }
 
+/*
+ * The application has closed the library's fds, or put others in their place: they
+ * are not ours to close or to write to any more. What is pending is not told.
+ */
+static void break_off(struct loop *l)
+{
+	log_at(DLBUF_LOG_ERROR, "thread %s ends: epoll_wait(): %s; the application "
+	       "has closed fd %d of the library's", l->name, strerror(errno),
+	       l->epoll);
+	pthread_mutex_lock(&events.lock);
+	l->epoll = l->wake = -1;
+	l->wakes = 0;
+	l->running = false;
+	l->ended = true;
+	pthread_cond_broadcast(&events.changed);
+	pthread_mutex_unlock(&events.lock);
+}
+
 static void *loop_thread(void *arg)
 {
 	struct epoll_event got[16];
@@ -265,6 +267,10 @@ static void *loop_thread(void *arg)
 	for (;;) {
 		n = epoll_wait(l->epoll, got, ARRAY_SIZE(got),
 			       l->later ? pause : -1);
+		if (n < 0 && errno != EINTR) {
+			break_off(l);
+			return NULL;
+		}
 		__atomic_add_fetch(&events.wakeups, 1, __ATOMIC_RELAXED);
 		pause = n || pause == MAX_PAUSE ? pause : 2 * pause;
 		woken = false;
@@ -333,10 +339,10 @@ static int open_fds(struct loop *l)
 	struct epoll_event ev = { .events = EPOLLIN };
 	int ret;
 
-	l->epoll = fault_hit() ? -1 : epoll_create1(EPOLL_CLOEXEC);
+	l->epoll = sys_epoll();
 	if (l->epoll < 0)
 		return fail_errno("epoll_create1()");
-	l->wake = fault_hit() ? -1 : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	l->wake = sys_eventfd(EFD_NONBLOCK);
 	if (l->wake < 0)
 		ret = fail_errno("eventfd()");
 	else if (fault_hit() || epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->wake,
@@ -454,18 +460,19 @@ static int insert(struct event *e, int fd)
 static int add(const struct event *model, int fd)
 {
 	struct event *e = sys_calloc(1, sizeof(*e));
-	int ret, state;
+	int ret;
 
 	if (!e)
 		return fail(-ENOMEM, "no memory for an event");
 	fork_watch();
 	*e = *model;
 	e->fd = fd;
-	lock_uncancelled(&state);
+	NOT_CANCELLED;
+	pthread_mutex_lock(&events.lock);
 	ret = insert(e, fd);
 	if (ret)
 		end_threads(); /* they may have been started for this */
-	unlock_uncancelled(state);
+	pthread_mutex_unlock(&events.lock);
 	if (ret)
 		free(e);
 	return ret;
@@ -507,12 +514,13 @@ int event_add_word(int fd, uint32_t *word, uint32_t value,
 
 int event_promise(void)
 {
-	int ret, state;
+	int ret;
 
 	fork_watch();
-	lock_uncancelled(&state);
+	NOT_CANCELLED;
+	pthread_mutex_lock(&events.lock);
 	ret = promise();
-	unlock_uncancelled(state);
+	pthread_mutex_unlock(&events.lock);
 	return ret;
 }
 
@@ -537,12 +545,12 @@ void event_user_add(void)
 
 void event_user_remove(void)
 {
-	int state;
+	NOT_CANCELLED;
 
-	lock_uncancelled(&state);
+	pthread_mutex_lock(&events.lock);
 	events.users--;
 	end_threads();
-	unlock_uncancelled(state);
+	pthread_mutex_unlock(&events.lock);
 }
 
 /* The library goes: what is still pending will not be told. */

@@ -7,11 +7,13 @@
 #include "backend.h"
 #include "internal.h"
 #include "layout.h"
+#include "sys.h"
 
 int dlbuf_export(struct dlbuf_device *dev, const DLTensor *tensor,
 		 const struct dlbuf_export_opts *opts,
 		 struct dlbuf_exported *out)
 {
+	NOT_CANCELLED;
 	struct dlbuf_exported made = { .fd = -1 };
 	struct dlbuf_export_opts o;
 	int ret;
@@ -66,6 +68,7 @@ static int try_path(struct dlbuf_device *dev, int fd, uint32_t access,
 int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
 		dlbuf_path_fn fn, void *data)
 {
+	NOT_CANCELLED;
 	uint32_t paths;
 	int ret = 0;
 

@@ -17,6 +17,7 @@
 /* EINTR-safe. */
 int poll_until(int fd, short events, uint64_t deadline_ns)
 {
+	NOT_CANCELLED;
 	struct pollfd p = { .fd = fd, .events = events };
 	struct timespec left = { 0 };
 	int ret;
@@ -109,27 +110,14 @@ int not_a_sync_file(int fd)
 	return fail(-EINVAL, "fd %d is not a sync_file: %s", fd, strerror(err));
 }
 
-static int duplicate(int fd, int *out)
-{
-	int dup = sys_dup(fd);
-
-	if (dup < 0)
-		return fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
-	*out = dup;
-	return 0;
-}
-
 int raise_fd(int fd, int *out)
 {
-	int ret;
+	int high = sys_high(fd);
 
-	if (fd >= 3) {
-		*out = fd;
-		return 0;
-	}
-	ret = duplicate(fd, out);
-	close(fd);
-	return ret;
+	if (high < 0)
+		return fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
+	*out = high;
+	return 0;
 }
 
 int dlbuf_fence_merge(int a, int b, int *out)

@@ -24,6 +24,7 @@ static void in_child(void)
 {
 	fork_generation++;
 	memory_unlock();
+	error_forked();
 	event_forked();
 	device_forked();
 }

@@ -28,6 +28,7 @@ extern unsigned int fork_generation;
  */
 void device_forked(void);
 void event_forked(void);
+void error_forked(void);
 
 /*
  * Two lists are locked around fork(), because no driver and no callback runs

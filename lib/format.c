@@ -163,26 +163,31 @@ bool format_is_mosaic(const struct format *f)
 uint32_t format_planes(const struct format *f,
 		       struct dlbuf_format_plane planes[DLBUF_MAX_PLANES])
 {
-	const char *s = string(f->channels);
-	bool mosaic = false;
-	uint32_t n = 0;
+	const char *first = string(f->channels), *s = first;
+	uint32_t n = 0, luma = 0;
 
 	do {
-		uint32_t letters = 0, luma = 0;
+		const char *plane = s;
 
-		for (; *s && *s != ','; s++) {
-			letters++;
-			luma += *s == 'Y';
-			mosaic |= *s == '/';
-		}
-		planes[n] = (struct dlbuf_format_plane){
-			.channels = mosaic ? 1 : letters,
-			.bits = f->bits,
-			.hsub = n ? f->hsub : luma > 1 ? luma : 1,
-			.vsub = n ? f->vsub : 1,
-		};
+		while (*s && *s != ',')
+			s++;
+		planes[n].channels = s - plane;
+		planes[n].bits = f->bits;
+		planes[n].hsub = f->hsub;
+		planes[n].vsub = f->vsub;
 		n++;
 	} while (*s++);
+	/* The first is full size; packed 4:2:2 has several lumas in a group. */
+	planes[0].hsub = planes[0].vsub = 1;
+	if (planes[0].channels == 1)
+		return n;
+	for (uint32_t i = 0; i < planes[0].channels; i++) {
+		luma += first[i] == 'Y';
+		if (first[i] == '/')
+			planes[0].channels = 1; /* a mosaic has one plane */
+	}
+	if (luma > 1)
+		planes[0].hsub = luma;
 	return n;
 }
 

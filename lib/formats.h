@@ -289,6 +289,9 @@ RV(RAW_CRU12, CC('C','R','1','2'), U8, 1, 1, "B", PACKED)
 RV(RAW_CRU14, CC('C','R','1','4'), U8, 1, 1, "B", PACKED)
 RV(RAW_CRU20, CC('C','R','2','0'), U8, 1, 1, "B", PACKED)
 
+RV(MJPEG, CC('M','J','P','G'), U8, 1, 1, "B", COMPRESSED)
+
+#ifdef CONFIG_FORMATS_ALL
 /* The other byte order. */
 RV(RGB555X, CC('R','G','B','Q'), U8, 1, 1, "B", ENDIAN)
 RV(ARGB555X, BE('A','R','1','5'), U8, 1, 1, "B", ENDIAN)
@@ -329,7 +332,6 @@ RV(MT2110R, CC('M','T','2','R'), U8, 2, 2, "B,BB", TILED)
 RV(KONICA420, CC('K','O','N','I'), U8, 1, 1, "B", TILED)
 
 /* Coded pictures. */
-RV(MJPEG, CC('M','J','P','G'), U8, 1, 1, "B", COMPRESSED)
 RV(JPEG, CC('J','P','E','G'), U8, 1, 1, "B", COMPRESSED)
 RV(DV, CC('d','v','s','d'), U8, 1, 1, "B", COMPRESSED)
 RV(MPEG, CC('M','P','E','G'), U8, 1, 1, "B", COMPRESSED)
@@ -426,6 +428,7 @@ RV(RPI_FE_CFG, CC('R','P','F','C'), U8, 1, 1, "B", METADATA)
 RV(RPI_FE_STATS, CC('R','P','F','S'), U8, 1, 1, "B", METADATA)
 RV(MALI_C55_PARAMS, CC('C','5','5','P'), U8, 1, 1, "B", METADATA)
 RV(MALI_C55_STATS, CC('C','5','5','S'), U8, 1, 1, "B", METADATA)
+#endif
 
 /* V4L2's codes for planes in buffers of their own. */
 M(NV12M, CC('N','M','1','2'), NV12)
@@ -439,9 +442,11 @@ M(YUV422M, CC('Y','M','1','6'), YUV422)
 M(YVU422M, CC('Y','M','6','1'), YVU422)
 M(YUV444M, CC('Y','M','2','4'), YUV444)
 M(YVU444M, CC('Y','M','4','2'), YVU444)
+#ifdef CONFIG_FORMATS_ALL
 M(NV12MT_16X16, CC('V','M','1','2'), V4L2_NV12_16L16)
 M(NV12M_8L128, CC('N','A','1','2'), V4L2_NV12_8L128)
 M(NV12M_10BE_8L128, BE('N','T','1','2'), V4L2_NV12_10BE_8L128)
+#endif
 
 /* libcamera's own codes; all others are DRM's. */
 L(MJPEG, CC('M','J','P','G'), 0, V4L2_MJPEG)
@@ -483,11 +488,13 @@ L(SRGGB10_IPU3, CC('R','G','1','0'), IPU3_PACKED, V4L2_IPU3_SRGGB10)
 L(SGRBG10_IPU3, CC('B','A','1','0'), IPU3_PACKED, V4L2_IPU3_SGRBG10)
 L(SGBRG10_IPU3, CC('G','B','1','0'), IPU3_PACKED, V4L2_IPU3_SGBRG10)
 L(SBGGR10_IPU3, CC('B','G','1','0'), IPU3_PACKED, V4L2_IPU3_SBGGR10)
+#ifdef CONFIG_FORMATS_ALL
 L(RGGB_PISP_COMP1, CC('R','G','B','6'), PISP_COMP1, V4L2_PISP_COMP1_RGGB)
 L(GRBG_PISP_COMP1, CC('G','R','1','6'), PISP_COMP1, V4L2_PISP_COMP1_GRBG)
 L(GBRG_PISP_COMP1, CC('G','B','1','6'), PISP_COMP1, V4L2_PISP_COMP1_GBRG)
 L(BGGR_PISP_COMP1, CC('B','Y','R','2'), PISP_COMP1, V4L2_PISP_COMP1_BGGR)
 L(MONO_PISP_COMP1, CC('R','1','6',' '), PISP_COMP1, V4L2_PISP_COMP1_MONO)
+#endif
 
 #undef F
 #undef FD

@@ -71,7 +71,7 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 		       struct picture *p)
 {
 	const struct format *format;
-	uint32_t hsub;
+	uint32_t hsub, bits;
 	bool linear;
 	int ret;
 
@@ -106,7 +106,10 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 	if (f->nplanes > p->nplanes)
 		return fail(-EINVAL, "a frame of %u planes, %s has %u",
 			    f->nplanes, format_name(format), p->nplanes);
-	if (format->bits > NATIVE_BITS && view != DLBUF_VIEW_ROWS)
+	bits = format->bits;
+	if (view == DLBUF_VIEW_WORDS)
+		bits *= p->format_planes[0].channels;
+	if (bits > NATIVE_BITS && view != DLBUF_VIEW_ROWS)
 		return fail(-EOPNOTSUPP, "%s is little-endian, DLPack has "
 			    "native byte order only", format_name(format));
 	return 0;
@@ -217,7 +220,7 @@ static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
 	ret = plane_of(f, pic, i, &plane);
 	if (ret)
 		return ret;
-	if (plane.pitch % value || plane.offset % value)
+	if (value > 1 && (plane.pitch % value || plane.offset % value))
 		return fail(-EOPNOTSUPP, "plane %u: a pitch of %lld and an "
 			    "offset of %llu bytes are not whole %u-bit values",
 			    i, (long long)plane.pitch,
@@ -227,18 +230,16 @@ static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
 		return fail(-EINVAL, "plane %u: a pitch of %lld bytes is less "
 			    "than the %llu of a row", i, (long long)plane.pitch,
 			    (unsigned long long)row);
-	if (crop->x % p.hsub || crop->y % p.vsub)
+	if ((crop->x | crop->y) && (crop->x % p.hsub || crop->y % p.vsub))
 		return fail(-EOPNOTSUPP, "the crop begins at %u,%u, inside a "
 			    "sample of plane %u that covers %ux%u pixels",
 			    crop->x, crop->y, i, p.hsub, p.vsub);
-	*out = (struct grid){
-		.fd = plane.fd,
-		.pitch = plane.pitch,
-		.rows = groups(crop->height, p.vsub),
-		.columns = groups(crop->width, p.hsub),
-		.channels = p.channels,
-		.hsub = p.hsub,
-	};
+	out->fd = plane.fd;
+	out->pitch = plane.pitch;
+	out->rows = groups(crop->height, p.vsub);
+	out->columns = groups(crop->width, p.hsub);
+	out->channels = p.channels;
+	out->hsub = p.hsub;
 	return plane_crop(&plane, i, crop->y / p.vsub,
 			  (uint64_t)(crop->x / p.hsub) * group, &out->offset);
 }
@@ -281,19 +282,20 @@ static void put(struct dlbuf_frame_layout *out, const struct picture *p,
 {
 	const struct grid *g = &p->planes[plane];
 
-	*out = (struct dlbuf_frame_layout){
-		.plane = plane,
-		.fd = g->fd,
-		.shape = { g->rows, columns, channels },
-		.strides = { g->pitch / p->value, step, 1 },
-		.layout = {
-			.ndim = channels ? 3 : 2,
-			.dtype = { p->format->type, p->format->bits, 1 },
-			.shape = out->shape,
-			.strides = out->strides,
-			.byte_offset = g->offset + (uint64_t)first * p->value,
-		},
-	};
+	memset(out, 0, sizeof(*out));
+	out->plane = plane;
+	out->fd = g->fd;
+	out->shape[0] = g->rows;
+	out->shape[1] = columns;
+	out->shape[2] = channels;
+	out->strides[0] = g->pitch / p->value;
+	out->strides[1] = step;
+	out->strides[2] = 1;
+	out->layout.ndim = channels ? 3 : 2;
+	out->layout.dtype = (DLDataType){ p->format->type, p->format->bits, 1 };
+	out->layout.shape = out->shape;
+	out->layout.strides = out->strides;
+	out->layout.byte_offset = g->offset + (uint64_t)first * p->value;
 }
 
 static int view_planes(const struct picture *p, struct dlbuf_frame_layout *out,
@@ -548,7 +550,7 @@ int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
 
 int frame_attach_fence(const struct dlbuf_frame *f)
 {
-	if (f->order != DLBUF_ORDER_FENCE || f->fence == -1)
+	if (f->order != DLBUF_ORDER_FENCE || !f->fence || f->fence == -1)
 		return 0;
 	for (uint32_t i = 0; i < f->nplanes; i++) {
 		bool again = false;
@@ -574,15 +576,9 @@ struct making {
 	struct tensor *tensors[DLBUF_MAX_PLANES];
 };
 
-static int making_begin(struct making *m,
-			const struct dlbuf_frame_layout layouts[], uint32_t n)
+static int making_begin(struct making *m, uint32_t n)
 {
-	int32_t ndim = 0;
-
-	for (uint32_t i = 0; i < n; i++)
-		if (layouts[i].layout.ndim > ndim)
-			ndim = layouts[i].layout.ndim;
-	*m = (struct making){ .room = tensor_size(ndim) };
+	m->room = tensor_size(ARRAY_SIZE(((struct dlbuf_frame_layout *)0)->shape));
 	m->lease = lease_create(n * m->room);
 	return m->lease ? 0 : -ENOMEM;
 }
@@ -603,12 +599,15 @@ static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		if (layouts[j].fd == layouts[i].fd)
 			imp = m->tensors[j]->imp;
 	if (imp) {
-		ret = layout_fits(end, imp->bytes);
+		ret = import_fits(imp, end);
 		if (!ret)
 			cache_ref(imp);
 	} else {
 		ret = cache_get(dev, layouts[i].fd, access, paths, end, &imp);
 	}
+	if (ret == -ERANGE)
+		return fail(ret, "plane %u, fd %d: %s", layouts[i].plane,
+			    layouts[i].fd, dlbuf_last_error());
 	if (ret)
 		return ret;
 	/* With room of its own it cannot fail. */
@@ -645,7 +644,7 @@ int frame_tensors(struct dlbuf_device *dev,
 {
 	struct making m;
 	uint32_t i;
-	int ret = making_begin(&m, layouts, n);
+	int ret = making_begin(&m, n);
 
 	if (ret)
 		return ret;
@@ -719,6 +718,6 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 	do
 		ret = frame_import(dev, &f, &o, import_paths(&o), tensors,
 				   ntensors);
-	while (device_relieve(ret, &tried));
+	while (ret && device_relieve(ret, &tried));
 	return ret;
 }

@@ -58,6 +58,17 @@ static int check_duplicate(struct import *imp, int fd,
 	return ret ? ret : layout_fits(end, imp->bytes);
 }
 
+int import_fits(const struct import *imp, uint64_t end)
+{
+	if (end <= imp->bytes && end > imp->bytes - imp->unusable)
+		return fail(-ERANGE, "the layout ends at byte %llu of a buffer of "
+			    "%llu, and %s cannot use the last %llu: allocate a "
+			    "page more", (unsigned long long)end,
+			    (unsigned long long)imp->bytes, imp->dev->name,
+			    (unsigned long long)imp->unusable);
+	return layout_fits(end, imp->bytes);
+}
+
 static struct import *new_import(struct dlbuf_device *dev)
 {
 	struct import *imp = sys_calloc(1, dev->backend->import_size);
@@ -77,6 +88,7 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 		  uint32_t fd_access, uint32_t paths, uint64_t end,
 		  struct import **out)
 {
+	NOT_CANCELLED;
 	bool brief = paths & PATHS_BRIEF;
 	struct import *imp;
 	int ret;

@@ -25,12 +25,14 @@ struct import {
 	uint64_t bytes;
 
 	/* Filled in by backend->import(). */
+	uint64_t unusable;	/* bytes at the end: see import_fits() */
 	enum dlbuf_path path;
 	/*
 	 * Base of the buffer: an address to which offsets are added, or with
-	 * backend->opaque a handle, and offsets go into byte_offset.
+	 * `opaque` a handle, and offsets go into byte_offset.
 	 */
 	void *data;
+	bool opaque;
 	/* Kind of fence that a release gives: the device's, unless the backend sets less. */
 	enum dlbuf_sync release_sync;
 
@@ -88,6 +90,9 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 
 /* Makes an import of at least so many bytes that the device allocates. */
 int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out);
+
+/* -ERANGE where bytes up to `end` are more than tensors of the import may use. */
+int import_fits(const struct import *imp, uint64_t end);
 
 /* Undoes either. Calls the driver. */
 void import_destroy(struct import *imp);

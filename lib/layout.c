@@ -33,7 +33,7 @@ static uint32_t lane_alignment(DLDataType dtype)
 	return dtype.code == kDLComplex && lane > 1 ? lane / 2 : lane;
 }
 
-static int check(const DLTensor *layout, uint32_t *bytes, bool *empty)
+static int check(const DLTensor *layout, uint32_t *bytes)
 {
 	int ret;
 
@@ -47,13 +47,10 @@ static int check(const DLTensor *layout, uint32_t *bytes, bool *empty)
 			    DLBUF_MAX_NDIM);
 	if (layout->ndim && !layout->shape)
 		return fail(-EINVAL, "shape is NULL with ndim %d", layout->ndim);
-	*empty = false;
-	for (int i = 0; i < layout->ndim; i++) {
+	for (int i = 0; i < layout->ndim; i++)
 		if (layout->shape[i] < 0)
 			return fail(-EINVAL, "shape[%d] is %lld", i,
 				    (long long)layout->shape[i]);
-		*empty |= !layout->shape[i];
-	}
 	ret = check_dtype(layout->dtype, bytes);
 	if (ret)
 		return ret;
@@ -82,31 +79,49 @@ bool layout_copy(const DLTensor *layout, int64_t *shape, int64_t *strides)
 	return empty;
 }
 
+static bool is_empty(const DLTensor *layout)
+{
+	for (int i = 0; i < layout->ndim; i++)
+		if (!layout->shape[i])
+			return true;
+	return false;
+}
+
+static int no_bytes(const DLTensor *layout, uint64_t *first, uint64_t *end)
+{
+	*first = *end = layout->byte_offset;
+	return 0;
+}
+
 /*
- * The layout has at least one element. The number of elements and of their
- * bytes is bounded here and nowhere else. Strides do not bound it: a stride of
- * 0 repeats one byte of memory any number of times.
+ * The number of elements and of their bytes is bounded here and nowhere else.
+ * Strides do not bound it: a stride of 0 repeats one byte of memory any number
+ * of times. Without elements there is nothing to bound.
  */
 static int extent(const DLTensor *layout, uint32_t bytes, uint64_t *first,
 		  uint64_t *end)
 {
+	const int64_t *shape = layout->shape, *strides = layout->strides;
 	int64_t low = 0, high = 0; /* in elements, of the outermost ones */
 	int64_t count = 1, total;
 	uint64_t below, above;
 
 	for (int i = layout->ndim - 1; i >= 0; i--) {
-		int64_t n = layout->shape[i], reach;
-		int64_t stride = layout->strides ? layout->strides[i] : count;
+		int64_t n = shape[i], stride = strides ? strides[i] : count;
+		int64_t reach;
 
+		if (!n)
+			return no_bytes(layout, first, end);
 		if (__builtin_mul_overflow(n - 1, stride, &reach) ||
-		    __builtin_add_overflow(reach < 0 ? low : high, reach,
-					   reach < 0 ? &low : &high))
-			return fail(-EOVERFLOW, "shape[%d] %lld times stride "
-				    "%lld does not fit 64 bits", i,
-				    (long long)n, (long long)stride);
-		if (__builtin_mul_overflow(count, n, &count))
-			return fail(-EOVERFLOW, "the number of elements does "
-				    "not fit 64 bits");
+		    (reach < 0 ? __builtin_add_overflow(low, reach, &low) :
+				 __builtin_add_overflow(high, reach, &high)) ||
+		    __builtin_mul_overflow(count, n, &total))
+			return is_empty(layout) ? no_bytes(layout, first, end) :
+			       fail(-EOVERFLOW, "the number of elements, or "
+				    "shape[%d] %lld times stride %lld, does not "
+				    "fit 64 bits", i, (long long)n,
+				    (long long)stride);
+		count = total;
 	}
 	if (__builtin_mul_overflow(count, (int64_t)bytes, &total))
 		return fail(-EOVERFLOW, "%lld elements of %u bytes do not fit "
@@ -129,19 +144,13 @@ int dlbuf_layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end)
 {
 	uint64_t f, e;
 	uint32_t bytes;
-	bool empty;
 	int ret;
 
 	if (!first || !end)
 		return fail(-EINVAL, "first or end is NULL");
-	ret = check(layout, &bytes, &empty);
-	if (ret)
-		return ret;
-	if (empty) {
-		*first = *end = layout->byte_offset;
-		return 0;
-	}
-	ret = extent(layout, bytes, &f, &e);
+	ret = check(layout, &bytes);
+	if (!ret)
+		ret = extent(layout, bytes, &f, &e);
 	if (ret)
 		return ret;
 	*first = f;
@@ -151,12 +160,6 @@ int dlbuf_layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end)
 
 int layout_extent(const DLTensor *layout, uint64_t *first, uint64_t *end)
 {
-	for (int i = 0; i < layout->ndim; i++) {
-		if (!layout->shape[i]) {
-			*first = *end = layout->byte_offset;
-			return 0;
-		}
-	}
 	return extent(layout, (uint32_t)layout->dtype.bits *
 		      layout->dtype.lanes / 8, first, end);
 }

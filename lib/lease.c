@@ -30,6 +30,7 @@ void lease_unref(struct lease *lease)
 {
 	if (!lease || __atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
 		return;
+	NOT_CANCELLED;
 	if (lease->release)
 		lease->release(lease->data);
 	free(lease);

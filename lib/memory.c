@@ -4,7 +4,6 @@
 
 #include "buffer.h"
 #include "fork.h"
-#include "fork.h"
 #include "internal.h"
 #include "memory.h"
 #include "sys.h"
@@ -136,6 +135,9 @@ int memory_of(const struct buffer_id *id)
 __attribute__((destructor))
 static void free_list(void)
 {
-	if (known.list != first)
-		free(known.list);
+	/* Destructors that run later may call the library. */
+	pthread_mutex_lock(&known.lock);
+	known.n = 0;
+	move_list(FIRST);
+	pthread_mutex_unlock(&known.lock);
 }

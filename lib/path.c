@@ -8,7 +8,7 @@
 #include "internal.h"
 #include "path.h"
 
-/* Without "cuda: ": the name of the device stands before all reasons. */
+/* Without "NAME: ": the name of the device stands before all reasons. */
 static const char *reason(const struct backend *backend)
 {
 	const char *said = dlbuf_last_error();

@@ -59,11 +59,6 @@ static int add_callers(int *sum, int fence)
 
 /* ---------------------------------------------------------------- no fences */
 
-bool pending_is_event(const struct import *imp)
-{
-	return imp->release_sync == DLBUF_SYNC_EVENT;
-}
-
 /* The imports of a buffer by one device. */
 struct found {
 	struct import *few[8], **all;
@@ -171,12 +166,6 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 {
 	int out = -1, ret = 0;
 
-	/* The usual case on the CPU: the backend waits, and for all there is. */
-	if (dev->backend->waits_implicitly && wait->fence == -1 &&
-	    !wait->deadline_ns && !devices_unfenced()) {
-		*fence = -1;
-		return 0;
-	}
 	for (uint32_t i = 0; !ret && i < n; i++)
 		ret = pending_wait_unfenced(&uses[i], dev, wait->deadline_ns);
 	if (!ret)

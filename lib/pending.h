@@ -10,9 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct buffer_id;
-struct dlbuf_device;
-struct import;
+#include "import.h"
 
 /* A dma-buf that somebody is about to use. */
 struct use {
@@ -41,6 +39,13 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 		   const struct wait *wait, int *fence);
 
 /*
+ * backend->acquire() on a device that waits by itself, after pending_before(), with
+ * an end: -ETIME when the deadline has passed and fences are pending that came
+ * meanwhile. Costs a thread.
+ */
+int bounded_acquire(struct import *imp, uint32_t access, uint64_t deadline_ns);
+
+/*
  * Waits for the work of this process on a dma-buf that has no fence, on devices
  * other than `but`, which may be NULL. Without such devices this is one load.
  */
@@ -48,7 +53,10 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 			  uint64_t deadline_ns);
 
 /* Whether a release of the import gives an event and no fence. */
-bool pending_is_event(const struct import *imp);
+static inline bool pending_is_event(const struct import *imp)
+{
+	return imp->release_sync == DLBUF_SYNC_EVENT;
+}
 
 /*
  * Puts the fence of work, borrowed, on a dma-buf, so that others wait for it.

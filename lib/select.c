@@ -1,47 +1,148 @@
 // SPDX-License-Identifier: MIT
-/* Devices by index, UUID or name. */
+/* Devices by index, UUID, PCI address, DRM node or name. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "internal.h"
 #include "select.h"
+#include "sys.h"
 
-int selector_parse(const char *backend, const char *text, struct selector *s)
+#define HEX "0123456789abcdefABCDEF"
+
+static int parse_uuid(struct selector *s, const char *hex)
 {
-	const char *hex = text + 5;
-
-	*s = (struct selector){ .by = SELECT_FIRST, .text = text };
-	if (!*text)
-		return 0;
-	if (strspn(text, "0123456789") == strlen(text)) {
-		s->by = SELECT_INDEX;
-		s->index = strtoul(text, NULL, 10);
-		return 0;
-	}
-	s->by = strncmp(text, "uuid=", 5) ? SELECT_NAME : SELECT_UUID;
-	if (s->by == SELECT_NAME)
-		return 0;
-	if (strlen(hex) != 32 || strspn(hex, "0123456789abcdefABCDEF") != 32)
+	if (strlen(hex) != 32 || strspn(hex, HEX) != 32)
 		return fail(-EINVAL, "%s: uuid=%s is not 32 hexadecimal digits",
-			    backend, hex);
+			    s->backend, hex);
 	for (size_t i = 0; i < 16; i++)
 		s->uuid[i] = strtoul((char[3]){ hex[2 * i], hex[2 * i + 1] },
 				     NULL, 16);
 	return 0;
 }
 
-bool selector_matches(const struct selector *s, unsigned long index,
-		      const struct dlbuf_device_info *info)
+/* 0: it is none. */
+static uint64_t pci_address(const char *text)
+{
+	unsigned int domain, bus, device, function;
+	int n = 0;
+
+	if (text[strspn(text, HEX ":.")])
+		return 0;
+	if (sscanf(text, "%8x:%2x:%2x.%1x%n", &domain, &bus, &device,
+		   &function, &n) != 4) {
+		domain = 0;
+		if (sscanf(text, "%2x:%2x.%1x%n", &bus, &device, &function,
+			   &n) != 3)
+			return 0;
+	}
+	return text[n] || device > 31 || function > 7 ? 0 :
+	       PCI_ADDRESS(domain, bus, device, function);
+}
+
+static int parse_pci(struct selector *s, const char *text)
+{
+	s->place.pci = pci_address(text);
+	return s->place.pci ? 0 :
+	       fail(-EINVAL, "%s: pci=%s is not [DOMAIN:]BUS:DEVICE.FUNCTION",
+		    s->backend, text);
+}
+
+/* The node's numbers, and its PCI address for APIs that say nothing of nodes. */
+static int parse_drm(struct selector *s, const char *path)
+{
+	char link[64], target[512];
+	struct stat st;
+	ssize_t n;
+
+	if (sys_stat(path, &st))
+		return fail(-ENODEV, "%s: drm=%s: %s", s->backend, path,
+			    strerror(errno));
+	if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != 226)
+		return fail(-EINVAL, "%s: drm=%s is not a DRM node", s->backend,
+			    path);
+	s->place.drm[0] = st.st_rdev;
+	snprintf(link, sizeof(link), "/sys/dev/char/226:%u/device",
+		 minor(st.st_rdev));
+	n = readlink(link, target, sizeof(target) - 1);
+	target[n > 0 ? n : 0] = '\0';
+	s->place.pci = pci_address(basename(target));
+	return 0;
+}
+
+int selector_begin(struct selector *s, const char *backend, const char *text,
+		   unsigned int n)
+{
+	*s = (struct selector){
+		.backend = backend, .text = text, .n = n, .end = n
+	};
+	if (!*text)
+		return 0;
+	if (strspn(text, "0123456789") == strlen(text)) {
+		unsigned long index = strtoul(text, NULL, 10);
+
+		s->next = index < n ? index : n;
+		s->end = index < n ? index + 1 : n;
+		return 0;
+	}
+	s->by = SELECT_UUID;
+	if (!strncmp(text, "uuid=", 5))
+		return parse_uuid(s, text + 5);
+	s->by = SELECT_PLACE;
+	if (!strncmp(text, "pci=", 4))
+		return parse_pci(s, text + 4);
+	if (!strncmp(text, "drm=", 4))
+		return parse_drm(s, text + 4);
+	s->by = SELECT_NAME;
+	return 0;
+}
+
+bool selector_next(struct selector *s)
+{
+	s->at = s->next++;
+	return s->at < s->end;
+}
+
+static bool matches(const struct selector *s,
+		    const struct dlbuf_device_info *info,
+		    const struct device_place *place)
 {
 	switch (s->by) {
-	case SELECT_INDEX:
-		return index == s->index;
 	case SELECT_UUID:
 		return !memcmp(s->uuid, info->uuid, sizeof(s->uuid));
+	case SELECT_PLACE:
+		return place && ((s->place.pci && s->place.pci == place->pci) ||
+				 (s->place.drm[0] &&
+				  (s->place.drm[0] == place->drm[0] ||
+				   s->place.drm[0] == place->drm[1])));
 	case SELECT_NAME:
 		return strcasestr(info->description, s->text);
 	default:
 		return true;
 	}
+}
+
+bool selector_takes(struct selector *s, int ret,
+		    const struct dlbuf_device_info *info,
+		    const struct device_place *place)
+{
+	bool matching = matches(s, info, place);
+
+	if (!ret)
+		return matching;
+	if (!s->failed && (matching || ret != -EOPNOTSUPP)) {
+		s->failed = ret;
+		snprintf(s->why, sizeof(s->why), "%s", dlbuf_last_error());
+	}
+	return false;
+}
+
+int selector_none(const struct selector *s)
+{
+	if (s->failed)
+		return fail(s->failed, "%s", s->why);
+	return fail(-ENODEV, "%s: none of %u devices is '%s'", s->backend, s->n,
+		    s->text);
 }

@@ -308,6 +308,7 @@ static unsigned int buffer_of(const struct tensor *t, struct message_head *head,
 int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 	       uint32_t ntensors, const struct dlbuf_socket_opts *opts)
 {
+	NOT_CANCELLED;
 	struct dlbuf_socket_opts o;
 	int fds[MESSAGE_MAX_FDS], ret;
 	struct hold *hold = NULL;
@@ -371,6 +372,7 @@ static int check_own(struct packet *p, struct message_head *head)
 int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 		     const struct dlbuf_socket_opts *opts)
 {
+	NOT_CANCELLED;
 	int fds[MESSAGE_MAX_FDS], ret;
 	uint8_t buffer[DLBUF_MAX_PLANES];
 	struct dlbuf_socket_opts o;
@@ -391,7 +393,7 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 	message_begin(&p, &head, MESSAGE_FRAME);
 	collect_planes(&f, &head, fds, buffer);
 	message_put_frame(&p, &f, buffer);
-	if (f.order == DLBUF_ORDER_FENCE && f.fence != -1) {
+	if (f.order == DLBUF_ORDER_FENCE && f.fence && f.fence != -1) {
 		fds[head.nbuffers] = f.fence;
 		head.flags |= MESSAGE_FENCE;
 	}
@@ -715,6 +717,7 @@ int dlbuf_recv(struct dlbuf_device *dev, int sock,
 	       DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 	       uint32_t *ntensors, struct dlbuf_frame *frame)
 {
+	NOT_CANCELLED;
 	struct dlbuf_import_opts import;
 	struct dlbuf_socket_opts o;
 	struct parcel p;

@@ -13,11 +13,15 @@
 #include "lease.h"
 #include "pending.h"
 #include "sync.h"
+#include "sys.h"
 #include "tensor.h"
 
-static int begin(struct import *imp, uint32_t access, void *stream,
-		 bool ordered, const struct dlbuf_acquire_opts *o)
+/* With fences to wait for, or fences that may come. */
+__attribute__((noinline))
+static int begin_after(struct import *imp, uint32_t access, void *stream,
+		       const struct dlbuf_acquire_opts *o)
 {
+	NOT_CANCELLED;
 	const struct backend *backend = imp->dev->backend;
 	const struct use use = { imp->fd, access, &imp->id };
 	const struct wait wait = {
@@ -25,38 +29,59 @@ static int begin(struct import *imp, uint32_t access, void *stream,
 		.deadline_ns = o->deadline_ns,
 		.damaged = o->flags & DLBUF_ACQUIRE_DAMAGED,
 	};
-	int fence = -1, ret;
+	int fence, ret;
 
-	if (!ordered)
-		return backend->acquire(imp, access, stream, -1);
 	ret = pending_before(imp->dev, &use, 1, &wait, &fence);
-	if (!ret)
-		ret = backend->acquire(imp, access, stream, fence);
+	if (ret)
+		return ret;
+	ret = backend->waits_implicitly && wait.deadline_ns ?
+	      bounded_acquire(imp, access, wait.deadline_ns) :
+	      backend->acquire(imp, access, stream, fence);
 	if (fence != -1)
 		close(fence);
 	return ret;
 }
 
-static int check_access(const struct tensor *t, uint32_t access)
+static inline int begin(struct import *imp, uint32_t access, void *stream,
+		 bool ordered, const struct dlbuf_acquire_opts *o)
+{
+	const struct backend *backend = imp->dev->backend;
+
+	/* The usual case on the CPU: the backend waits, and for all there is. */
+	if (!ordered || (backend->waits_implicitly && !devices_unfenced() &&
+			 !o->deadline_ns && (!o->fence || o->fence == -1)))
+		return backend->acquire(imp, access, stream, -1);
+	return begin_after(imp, access, stream, o);
+}
+
+static int bad_access(const struct tensor *t, uint32_t access)
 {
 	if (!access || access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
 			    access);
-	if (access & ~t->imp->id.access)
-		return fail(-EACCES, "the tensor is %s",
-			    t->imp->id.access & DLBUF_READ ? "read-only" :
-			    "write-only");
-	return 0;
+	return fail(-EACCES, "the tensor is %s", t->imp->id.access & DLBUF_READ ?
+		    "read-only" : "write-only");
+}
+
+static inline int check_access(const struct tensor *t, uint32_t access)
+{
+	return access && !(access & ~t->imp->id.access) ? 0 :
+	       bad_access(t, access);
+}
+
+static int no_streams(const struct dlbuf_device *dev)
+{
+	return fail(-EINVAL, "device %s has no streams", dev->name);
 }
 
 /* May be STREAM_UNORDERED. */
-static int check_stream(const struct tensor *t, void *stream, bool ends)
+static inline int check_stream(const struct tensor *t, void *stream, bool ends)
 {
 	struct dlbuf_device *dev = t->imp->dev;
 
 	if (dev->backend->stream)
 		return dev->backend->stream(dev, stream, ends);
-	return stream ? fail(-EINVAL, "device %s has no streams", dev->name) : 0;
+	return stream ? no_streams(dev) : 0;
 }
 
 static int set_acquired(struct tensor *t, uint32_t access)
@@ -73,19 +98,23 @@ static int set_acquired(struct tensor *t, uint32_t access)
 int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 		  void *stream, const struct dlbuf_acquire_opts *opts)
 {
-	struct dlbuf_acquire_opts o = { 0 };
+	static const struct dlbuf_acquire_opts none;
+	const struct dlbuf_acquire_opts *o = &none;
+	struct dlbuf_acquire_opts given;
 	bool tried = false;
 	struct tensor *t;
 	int ret, order = 0;
 
 	ret = tensor_of(tensor, &t);
-	if (!ret && opts)
-		ret = OPTS_GET(&o, opts, "dlbuf_acquire_opts");
+	if (!ret && opts) {
+		ret = OPTS_GET(&given, opts, "dlbuf_acquire_opts");
+		o = &given;
+	}
 	if (ret)
 		return ret;
-	if (o.flags & ~DLBUF_ACQUIRE_DAMAGED)
+	if (o->flags & ~DLBUF_ACQUIRE_DAMAGED)
 		return fail(-EINVAL, "acquire flags 0x%x are unknown",
-			    o.flags & ~DLBUF_ACQUIRE_DAMAGED);
+			    o->flags & ~DLBUF_ACQUIRE_DAMAGED);
 	ret = check_access(t, access);
 	if (!ret)
 		ret = order = check_stream(t, stream, false);
@@ -97,14 +126,15 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 	t->by_fence = false;
 	do
 		ret = begin(t->imp, access, stream, order != STREAM_UNORDERED,
-			    &o);
-	while (device_relieve(ret, &tried));
+			    o);
+	while (ret && device_relieve(ret, &tried));
 	if (ret)
 		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
 	return ret;
 }
 
-int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
+static inline int release_now(struct tensor *t, uint32_t access, void *stream,
+			      int *out)
 {
 	struct dlbuf_device *dev = t->imp->dev;
 	bool event = pending_is_event(t->imp);
@@ -114,7 +144,12 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 	ret = dev->backend->release(t->imp, access, stream,
 				    asked ? &fence : NULL,
 				    t->lease ? &end : NULL);
-	if (!ret && !event && fence != -1)
+	if (!ret && fence == -1 && end == -1) {
+		if (out)
+			*out = -1;
+		return 0;
+	}
+	if (!ret && !event)
 		ret = pending_after(t->imp->fd, access, fence);
 	/* Where the fence may signal early the lease waits for the end itself. */
 	if (end != -1)
@@ -128,6 +163,21 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 		lease_hold(t->lease, fence);
 	*out = fence;
 	return 0;
+}
+
+__attribute__((noinline))
+static int release_whole(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	NOT_CANCELLED;
+	return release_now(t, access, stream, out);
+}
+
+int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	/* The bracket is no cancellation point, and all that there is on the CPU. */
+	return t->imp->dev->backend->waits_implicitly ?
+	       release_now(t, access, stream, out) :
+	       release_whole(t, access, stream, out);
 }
 
 int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
@@ -162,6 +212,7 @@ static int check_fences(const struct tensor *t)
 int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 			int *fence)
 {
+	NOT_CANCELLED;
 	const struct wait wait = { .fence = -1 };
 	bool tried = false;
 	struct tensor *t;
@@ -194,6 +245,7 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 
 int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 {
+	NOT_CANCELLED;
 	struct tensor *t;
 	uint32_t access;
 	int both, ret;

@@ -130,6 +130,7 @@ static int nothing_there(int ret, uint64_t point)
 
 int dlbuf_syncobj_export(int drm_fd, uint32_t handle, uint64_t point, int *fence)
 {
+	NOT_CANCELLED;
 	uint32_t tmp = 0;
 	int ret;
 
@@ -149,6 +150,7 @@ int dlbuf_syncobj_export(int drm_fd, uint32_t handle, uint64_t point, int *fence
 
 int dlbuf_syncobj_import(int drm_fd, uint32_t handle, uint64_t point, int fence)
 {
+	NOT_CANCELLED;
 	uint32_t tmp = 0;
 	int ret;
 
@@ -168,6 +170,7 @@ int dlbuf_syncobj_import(int drm_fd, uint32_t handle, uint64_t point, int fence)
 int dlbuf_syncobj_eventfd(int drm_fd, uint32_t handle, uint64_t point,
 			  uint32_t flags, int eventfd)
 {
+	NOT_CANCELLED;
 	struct uapi_syncobj_eventfd e = {
 		.handle = handle,
 		.flags = flags & DLBUF_SYNCOBJ_AVAILABLE ?

@@ -9,14 +9,63 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include <linux/dma-buf.h>
+/* glibc has these, and memfd_create(), since 2.27. */
+#ifndef MFD_CLOEXEC
+#include <linux/memfd.h>
+#endif
+
+/* Android's C library has neither, and cancels no thread. */
+#ifdef __BIONIC__
+#include <sys/auxv.h>
+
+#define PTHREAD_CANCEL_DISABLE 1
+static inline int pthread_setcancelstate(int state, int *old)
+{
+	(void)state, (void)old;
+	return 0;
+}
+
+static inline char *secure_getenv(const char *name)
+{
+	return getauxval(AT_SECURE) ? NULL : getenv(name);
+}
+#endif
+
+/*
+ * No call of the library is a cancellation point: half of one would leave a tensor
+ * acquired, or a lease lost. Stands first in what closes, waits or calls a driver;
+ * the rest of the scope is not cancelled.
+ */
+#define NOT_CANCELLED \
+	__attribute__((cleanup(cancel_restore), unused)) \
+	int cancel_state = cancel_off()
+
+static inline int cancel_off(void)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	return state;
+}
+
+static inline void cancel_restore(int *state)
+{
+	pthread_setcancelstate(*state, NULL);
+}
 
 #ifdef CONFIG_FAULT_INJECTION
 /* True when this call is the one that has to fail. */
@@ -68,6 +117,24 @@ static inline int sys_dup(int fd)
 	return fd;
 }
 
+/*
+ * Moves a new fd (taken) to such a number. -1 passes through; -1 with errno on
+ * failure.
+ */
+static inline int sys_high(int fd)
+{
+	int high, err;
+
+	if (fd < 0 || fd >= 3)
+		return fd;
+	NOT_CANCELLED;
+	high = sys_dup(fd);
+	err = errno;
+	close(fd);
+	errno = err;
+	return high;
+}
+
 static inline int sys_fstat(int fd, struct stat *st)
 {
 	if (fault_hit()) {
@@ -77,16 +144,29 @@ static inline int sys_fstat(int fd, struct stat *st)
 	return fstat(fd, st);
 }
 
+static inline int sys_stat(const char *path, struct stat *st)
+{
+	if (fault_hit()) {
+		errno = EIO;
+		return -1;
+	}
+	return stat(path, st);
+}
+
 static inline int sys_open(const char *path, int flags)
 {
 	if (fault_hit()) {
 		errno = EMFILE;
 		return -1;
 	}
-	return open(path, flags | O_CLOEXEC);
+	return sys_high(open(path, flags | O_CLOEXEC));
 }
 
-/* Again after a signal; EAGAIN too, as linux/dma-buf.h advises. */
+/*
+ * Again after a signal; the bracket after EAGAIN, too, as linux/dma-buf.h advises.
+ * Other calls go to fds that may be anybody's, a FUSE file for example, which says
+ * EAGAIN for as long as it likes.
+ */
 static inline int sys_ioctl(int fd, unsigned long request, void *arg)
 {
 	int ret;
@@ -97,7 +177,8 @@ static inline int sys_ioctl(int fd, unsigned long request, void *arg)
 	}
 	do
 		ret = ioctl(fd, request, arg);
-	while (ret < 0 && (errno == EINTR || errno == EAGAIN));
+	while (ret < 0 && (errno == EINTR ||
+			   (errno == EAGAIN && request == DMA_BUF_IOCTL_SYNC)));
 	return ret;
 }
 
@@ -116,7 +197,26 @@ static inline int sys_memfd(const char *name, unsigned int flags)
 		errno = EMFILE;
 		return -1;
 	}
-	return memfd_create(name, flags | MFD_CLOEXEC);
+	return sys_high(syscall(SYS_memfd_create, name,
+				flags | MFD_CLOEXEC));
+}
+
+static inline int sys_eventfd(int flags)
+{
+	if (fault_hit()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return sys_high(eventfd(0, flags | EFD_CLOEXEC));
+}
+
+static inline int sys_epoll(void)
+{
+	if (fault_hit()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return sys_high(epoll_create1(EPOLL_CLOEXEC));
 }
 
 static inline int sys_ftruncate(int fd, off_t size)
@@ -144,7 +244,14 @@ static inline int sys_pipe(int fds[2])
 		errno = EMFILE;
 		return -1;
 	}
-	return pipe2(fds, O_CLOEXEC);
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	for (int i = 0; i < 2; i++)
+		fds[i] = sys_high(fds[i]);
+	if (fds[0] >= 0 && fds[1] >= 0)
+		return 0;
+	close(fds[0] >= 0 ? fds[0] : fds[1]);
+	return -1;
 }
 
 /*

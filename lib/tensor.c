@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* fd -> tensor: the DLPack struct, and what its deleter gives back. */
 #include <errno.h>
-#include <pthread.h>
 #include <string.h>
 
 #include <dlbuf/frame.h>
@@ -43,8 +42,6 @@ static void tensor_destroy(struct tensor *t)
 	struct lease *lease = t->lease;
 	uint32_t acquired = __atomic_exchange_n(&t->acquired, 0,
 						__ATOMIC_ACQ_REL);
-	bool plain = !acquired && !lease;
-	int state;
 
 	/* The parent's: neither a lock, nor the driver, nor the lease. */
 	if (device_inherited(imp->dev)) {
@@ -52,13 +49,9 @@ static void tensor_destroy(struct tensor *t)
 			free(t);
 		return;
 	}
-	/* close() is a cancellation point, and half a deletion a lease lost. */
-	if (!plain)
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	/* The application's own work: it is taken to be complete. */
-	if (t->by_fence)
-		acquired = 0;
-	if (acquired && tensor_release(t, acquired, t->stream, NULL))
+	/* The application's own work is taken to be complete. */
+	if (acquired && !t->by_fence &&
+	    tensor_release(t, acquired, t->stream, NULL))
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
 	cache_count_tensor(&imp->dev->cache, -1);
@@ -67,11 +60,9 @@ static void tensor_destroy(struct tensor *t)
 	cache_unref(imp);
 	/* Last: the callback may do anything, close the device included. */
 	lease_unref(lease);
-	if (!plain)
-		pthread_setcancelstate(state, NULL);
 }
 
-static void delete_versioned(DLManagedTensorVersioned *self)
+void tensor_delete(DLManagedTensorVersioned *self)
 {
 	if (self)
 		tensor_destroy(container_of(self, struct tensor, versioned));
@@ -83,7 +74,7 @@ static void delete_legacy(DLManagedTensor *self)
 		tensor_destroy(container_of(self, struct tensor, legacy));
 }
 
-static void fill_dl(struct tensor *t, DLTensor *dl, const DLTensor *layout)
+static inline void fill_dl(struct tensor *t, DLTensor *dl, const DLTensor *layout)
 {
 	const struct import *imp = t->imp;
 	int64_t *shape = t->dims, *strides = t->dims + layout->ndim;
@@ -102,7 +93,7 @@ static void fill_dl(struct tensor *t, DLTensor *dl, const DLTensor *layout)
 	 * Frameworks have shipped bugs that ignore byte_offset, so it is used
 	 * only where there is no address to add it to.
 	 */
-	if (imp->dev->backend->opaque) {
+	if (imp->opaque) {
 		dl->data = imp->data;
 		dl->byte_offset = layout->byte_offset;
 	} else {
@@ -116,7 +107,7 @@ size_t tensor_size(int ndim)
 	       2 * ndim * sizeof(((struct tensor *)NULL)->dims[0]);
 }
 
-static int tensor_alloc(struct import *imp, int ndim, uint64_t first,
+static inline int tensor_alloc(struct import *imp, int ndim, uint64_t first,
 			uint64_t end, struct lease *lease, void *room,
 			struct tensor **out)
 {
@@ -151,7 +142,7 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 	dl->version.major = DLPACK_MAJOR_VERSION;
 	dl->version.minor = DLPACK_MINOR_VERSION;
 	dl->manager_ctx = t;
-	dl->deleter = delete_versioned;
+	dl->deleter = tensor_delete;
 	if (!(imp->id.access & DLBUF_WRITE))
 		dl->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
 	fill_dl(t, &dl->dl_tensor, layout);
@@ -159,23 +150,19 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 	return 0;
 }
 
-int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out)
+int tensor_refused(const DLManagedTensorVersioned *dl)
 {
 	if (!dl)
 		return fail(-EINVAL, "the tensor is NULL");
-	/* Of another major version only this much may be read. */
 	if (dl->version.major != DLPACK_MAJOR_VERSION)
 		return fail(-EPROTO, "the tensor is of DLPack %u.%u, dlbuf "
 			    "speaks %u.%u", dl->version.major,
 			    dl->version.minor, DLPACK_MAJOR_VERSION,
 			    DLPACK_MINOR_VERSION);
-	if (dl->deleter != delete_versioned)
+	if (dl->deleter != tensor_delete)
 		return fail(-EINVAL, "the tensor is not one of dlbuf");
-	*out = container_of(dl, struct tensor, versioned);
-	if (device_inherited((*out)->imp->dev))
-		return fail(-ESTALE, "the tensor belongs to the process that "
-			    "forked this one");
-	return 0;
+	return fail(-ESTALE, "the tensor belongs to the process that forked this "
+		    "one");
 }
 
 int import_opts_get(const struct dlbuf_import_opts *opts,
@@ -263,7 +250,7 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	do
 		ret = tensor_import(dev, fd, layout, o.access, import_paths(&o),
 				    tensor);
-	while (device_relieve(ret, &tried));
+	while (ret && device_relieve(ret, &tried));
 	return ret;
 }
 
@@ -271,7 +258,7 @@ DLTensor tensor_layout(const struct tensor *t)
 {
 	DLTensor layout = t->versioned.dl_tensor;
 
-	if (!t->imp->dev->backend->opaque && layout.data)
+	if (!t->imp->opaque && layout.data)
 		layout.byte_offset = (char *)layout.data - (char *)t->imp->data;
 	layout.data = NULL;
 	return layout;

@@ -6,7 +6,9 @@
 
 #include <dlbuf/tensor.h>
 
-struct import;
+#include "backend.h"
+#include "internal.h"
+
 struct lease;
 
 /* One tensor, in one allocation: DLPack's struct, our part, the dimensions. */
@@ -41,8 +43,24 @@ int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 /* The layout that a tensor was made from; points into the tensor. */
 DLTensor tensor_layout(const struct tensor *t);
 
-/* Ours behind DLPack's, or -EINVAL, -EPROTO, -ESTALE. */
-int tensor_of(const DLManagedTensorVersioned *dl, struct tensor **out);
+/* The deleter of dlbuf's tensors, which it knows them by. */
+void tensor_delete(DLManagedTensorVersioned *self);
+
+/* Why a tensor is none that may be used here: -EINVAL, -EPROTO, -ESTALE. */
+int tensor_refused(const DLManagedTensorVersioned *dl);
+
+/* Ours behind DLPack's. Of another major version only that much may be read. */
+static inline int tensor_of(const DLManagedTensorVersioned *dl,
+			    struct tensor **out)
+{
+	struct tensor *t = container_of(dl, struct tensor, versioned);
+
+	if (!dl || dl->version.major != DLPACK_MAJOR_VERSION ||
+	    dl->deleter != tensor_delete || device_inherited(t->imp->dev))
+		return negative(tensor_refused(dl));
+	*out = t;
+	return 0;
+}
 
 /*
  * dlbuf_import() after its options have been looked at. access 0: all that

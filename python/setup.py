@@ -41,7 +41,7 @@ def copy_library(folder):
     patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h",
                 "include/dlbuf/interop/v4l2.h", "lib/*.[ch]",
                 "lib/queue/*.[ch]", "lib/backends/*/*.[ch]",
-                "udmabuf/*.[ch]"]
+                "udmabuf/*.[ch]", "v4l2/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):
             to = os.path.join(folder, os.path.relpath(f, ROOT))
@@ -74,41 +74,44 @@ class BuildExt(build_ext):
                                  f.read(), re.M)
         generated = os.path.abspath(os.path.join(self.build_temp, "include"))
         os.makedirs(generated, exist_ok=True)
-        lists = {"BACKEND": [], "EXPORTER": []}
-        config = []
+        files = {"autoconf.h": "#define CONFIG_FORMATS_ALL 1\n",
+                 "backends.h": "", "exporters.h": ""}
         # Compiled from a copy, so that objects lie in the build's folder too.
         copy = os.path.join(self.build_temp, COPY)
         shutil.rmtree(copy, ignore_errors=True)
         copy_library(copy)
         ext = self.extensions[0]
-        for folder in ("lib", "lib/queue"):
-            ext.sources += sorted(glob.glob(os.path.join(copy, folder, "*.c")))
-        ext.sources += [os.path.join(copy, "udmabuf", f)
-                        for f in ("alloc.c", "pool.c")]
-        ext.include_dirs += [os.path.join(copy, "include"),
+        for folder in ("lib", "lib/queue", "v4l2"):
+            ext.sources += sorted(
+                f for f in glob.glob(os.path.join(copy, folder, "*.c"))
+                if not f.endswith("_absent.c"))
+        ext.include_dirs += [copy, os.path.join(copy, "include"),
                              os.path.join(copy, "lib")]
         for kind, symbol in symbols:
             name = symbol.lower()
-            on = name != "vulkan" or self.can_build(
-                "#include <vulkan/vulkan_core.h>\n")
-            lists[kind].append(f"{kind}({name})" if on else
-                               f"{kind}_OFF({name})")
-            if not on:
+            header = os.path.join(copy, "include/dlbuf", f"{name}.h")
+            on = not os.path.exists(header) or self.can_build(
+                f"#include <dlbuf/{name}.h>\n", [f"-I{copy}/include"])
+            if on:
+                files["autoconf.h"] += f"#define CONFIG_{kind}_{symbol} 1\n"
+            else:
                 print(f"dlbuf: there are no headers of {name}: built without",
                       file=sys.stderr)
-                continue
-            config.append(f"#define CONFIG_{kind}_{symbol} 1")
-            ext.sources += sorted(
-                glob.glob(os.path.join(copy, f"lib/backends/{name}/*.c"))
-                if kind == "BACKEND" else
-                [os.path.join(copy, f"udmabuf/{name}.c")])
-        for name, lines in (("autoconf.h", config),
-                            ("backends.h", lists["BACKEND"]),
-                            ("exporters.h", lists["EXPORTER"])):
-            folder = os.path.join(generated, "generated")
-            os.makedirs(folder, exist_ok=True)
+            files[f"{kind.lower()}s.h"] += (
+                f"{kind}({name})\n" if on else f"{kind}_OFF({name})\n")
+            if kind == "BACKEND":
+                sources = glob.glob(
+                    os.path.join(copy, "lib/backends", name, "*.c"))
+                ext.sources += sorted(f for f in sources if on !=
+                                      (os.path.basename(f) == "absent.c"))
+            else:
+                ext.sources.append(os.path.join(
+                    copy, "udmabuf", f"{name}{'' if on else '_absent'}.c"))
+        folder = os.path.join(generated, "generated")
+        os.makedirs(folder, exist_ok=True)
+        for name, text in files.items():
             with open(os.path.join(folder, name), "w") as f:
-                f.write("\n".join(lines) + "\n")
+                f.write(text)
         ext.include_dirs.append(generated)
         ext.extra_compile_args += [
             "-include", os.path.join(generated, "generated/autoconf.h")]

@@ -157,6 +157,13 @@ typedef void (*ktap_fn)(void *arg);
 /* Ends the case as skipped; the reason is a format and its arguments. */
 #define SKIP(...) ktap_skip(__VA_ARGS__)
 
+/* All that is left of a file in a build that has no use for it. */
+#define KTAP_SKIPPED(why)                                                    \
+	TEST(all)                                                            \
+	{                                                                    \
+		SKIP(why);                                                   \
+	}
+
 /*
  * The case may leave these behind, for a reason that its author knows: a
  * driver that keeps a cache until the process ends.
@@ -464,6 +471,9 @@ static inline void ktap_look(struct ktap_holdings *h)
 	h->heap_bytes = __atomic_load_n(&ktap.heap_bytes, __ATOMIC_RELAXED);
 }
 
+int ktap_first_failure(int err, const char *fmt, ...)
+	__asm__("dlbuf_fail") __attribute__((weak));
+
 /* The fds that a has and b has not, as one text; how many. */
 static inline unsigned int ktap_fds_beyond(const struct ktap_holdings *a,
 					   const struct ktap_holdings *b,
@@ -574,6 +584,9 @@ static inline void ktap_run_here(const struct ktap_case_entry *c)
 {
 	if (ktap.prepare)
 		ktap.prepare();
+	/* A thread's first failure allocates its sentence. */
+	if (ktap_first_failure)
+		ktap_first_failure(-EINVAL, "%s", "");
 	ktap_look(&ktap.before);
 	if (!sigsetjmp(ktap.leave, 1)) {
 		c->fn(c->arg);

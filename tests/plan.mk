@@ -31,7 +31,7 @@ $(call step,check@runner):
 # optimizer. Elsewhere the tests' own code is not optimized.
 
 build-tests := TESTS_CFLAGS=-O0
-units = $(ktap) --each '$(1)' -- $(patsubst tests/%.c,$(dir)/$*/tests/%,$(sort $(wildcard tests/unit/*.c)))
+units = $(ktap) $(3) --each '$(1)' -- $(patsubst %,$(dir)/$*/tests/unit/%,$(or $(2),$(call names,tests/unit/*.c)))
 
 $(call step,build@gcc):
 	$(build) 'WERROR=y' -- all tests
@@ -56,16 +56,58 @@ $(call step,$(without:%=build@%)): build@no-%:
 $(call step,unit@cpu-only $(without:%=unit@%)): unit@%: build@%
 	$(call units)
 
-# Foreign machines, whose programs qemu-user runs.
-arm64 := aarch64-linux-gnu
-armhf := arm-linux-gnueabihf
-qemu-arm64 := $(or $(shell command -v qemu-aarch64),qemu-aarch64-static)
-qemu-armhf := $(or $(shell command -v qemu-arm),qemu-arm-static)
+# Parts of the library, one by one, and all that a camera on a board does without.
+parts := $(shell sed -n 's/^config \(PART_[A-Z]*\|FORMATS_ALL\|SHARED\|STATIC\)$$/\1/p' Kconfig)
+no-gpu := WERROR=y DMABUF_TEST=n BACKEND_CUDA=n BACKEND_VULKAN=n
+no-alloc := EXPORTER_UDMABUF=n EXPORTER_HEAP=n PART_POOL=n PART_DETILE=n
+without-part := $(shell echo $(parts:%=without-%) | tr A-Z_ a-z-)
+$(call step,$(without-part:%=build@%)): build@without-%:
+	$(build) "$(no-gpu) $(if $(filter part-alloc,$*),$(no-alloc)) $$(echo $* | tr a-z- A-Z_)=n" -- CFLAGS=-O0 lib
+$(call step,build@without-tool-png):
+	$(build) '$(subst DMABUF_TEST,TOOL_PNG,$(no-gpu))' -- CFLAGS=-O0 all
+small-set := $(no-gpu) $(no-alloc) $(patsubst %,%=n,$(filter-out PART_POOL PART_DETILE SHARED STATIC,$(parts)))
+small-cflags := CFLAGS='-Os -fno-asynchronous-unwind-tables'
+$(call step,build@small):
+	$(build) '$(small-set)' -- $(small-cflags) lib
+musl = CC=musl-gcc CPPFLAGS='-idirafter /usr/include -idirafter /usr/include/$(shell gcc -print-multiarch)'
+$(call step,build@small-musl):
+	$(build) '$(small-set)' --has musl-gcc -- $(musl) $(small-cflags) lib
+
+# Foreign machines, whose programs qemu-user runs. Two have all tests; the others
+# those of what CPUs and C libraries differ in: atomics, sizes, the order of bytes.
+machines := arm64:aarch64-linux-gnu:aarch64 armhf:arm-linux-gnueabihf:arm \
+	armel:arm-linux-gnueabi:arm i386:i686-linux-gnu:i386 mipsel:mipsel-linux-gnu:mipsel \
+	powerpc:powerpc-linux-gnu:ppc riscv64:riscv64-linux-gnu:riscv64 s390x:s390x-linux-gnu:s390x
+machine = $(word $(1),$(subst :, ,$(filter $*:%,$(machines))))
+cross = --has $(call machine,2)-gcc -- CROSS_COMPILE=$(call machine,2)-
+qemu = $(or $(shell command -v qemu-$(call machine,3)),qemu-$(call machine,3)-static) -L /usr/$(call machine,2)
 $(call step,build@arm64 build@armhf): build@%:
-	$(build) 'WERROR=y DMABUF_TEST=n' --has $($*)-gcc -- CROSS_COMPILE=$($*)- CFLAGS='-O1 -g' \
-		$(build-tests) lib unit
+	$(build) 'WERROR=y DMABUF_TEST=n' $(cross) CFLAGS='-O1 -g' $(build-tests) lib unit
 $(call step,unit@arm64 unit@armhf): unit@%: build@%
-	$(call units,$(qemu-$*) -L /usr/$($*)) 
+	$(call units,$(qemu) )
+
+small := $(filter-out arm64 armhf,$(foreach m,$(machines),$(firstword $(subst :, ,$(m)))))
+small-tests := cache error event fence format frame layout socket sync tensor view
+# The doubles of drivers are left out.
+# qemu-i386 hangs with threads, and x86 needs none.
+linked-i386 := LDFLAGS='-Wl,-dynamic-linker=/usr/i686-linux-gnu/lib/ld-linux.so.2 -Wl,-rpath=/usr/i686-linux-gnu/lib'
+build-small = $(build) 'WERROR=y DMABUF_TEST=n' $(1) CFLAGS=-O1 $(build-tests) fakes= \
+	lib $(small-tests:%=$(dir)/$*/tests/unit/%)
+$(call step,$(small:%=build@%)): build@%:
+	$(call build-small,$(cross) $(linked-$*))
+$(call step,$(patsubst %,unit@%,$(filter-out i386,$(small)))): unit@%: build@%
+	$(call units,$(qemu) ,$(small-tests))
+$(call step,unit@i386): unit@%: build@%
+	$(call units,,$(small-tests),--has /lib64/ld-linux-x86-64.so.2)
+# Other C libraries: musl, with the kernel's headers, and this one without what
+# older ones and bionic do not have.
+$(call step,build@musl): build@%:
+	$(call build-small,--has musl-gcc -- $(musl))
+$(call step,build@libc): build@%:
+	$(build) 'WERROR=y DMABUF_TEST=n' -- CPPFLAGS='-include tests/abi/libc.h' CFLAGS=-O0 lib
+# musl sends less control data than one suite wants to, and has other error texts.
+$(call step,unit@musl): unit@%: build@%
+	$(call units,,$(filter-out error socket,$(small-tests)))
 
 # Another run of the CUDA tests, after which the counts are theirs alone.
 $(call step,unit@coverage): build@asan | unit@asan
@@ -75,12 +117,12 @@ $(call step,unit@coverage): build@asan | unit@asan
 
 $(call step,abi@headers abi@dlpack abi@uapi abi@cuda): abi@%:
 	$(ktap) -- tests/abi/$*
-$(call step,abi@symbols): build@gcc build@clang build@cpu-only
+$(call step,abi@symbols): build@gcc build@clang build@cpu-only build@small
 	$(ktap) -- tests/abi/symbols $(^:build@%=$(dir)/%)
 $(call step,abi@formats): build@gcc
 	$(ktap) -- tests/abi/formats $(dir)/gcc
-$(call step,abi@size): build@gcc build@cpu-only
-	$(ktap) -- tests/abi/size $(dir)/gcc $(dir)/cpu-only
+$(call step,abi@size): build@gcc build@cpu-only build@small build@small-musl
+	$(ktap) -- tests/abi/size $(^:build@%=$(dir)/%)
 $(call step,abi@install): build@gcc
 	$(ktap) -- tests/abi/install $(dir)/gcc
 # The guest's headers are newer than a build machine's, and more.

@@ -77,7 +77,7 @@ static void print_line(const struct run *run, uint32_t code, enum result result,
 	progress_clear();
 	printf("  %s%-7s%s  %-7s  %-12s  %-6s  %s%s%s\n",
 	       style(result == RESULT_OK ? STYLE_GOOD : STYLE_BAD),
-	       result_names[result], style(STYLE_OFF), text_code(code).s,
+	       result_names[result], style(STYLE_OFF), camera_code(code).s,
 	       format_title(&v->format), dlbuf_view_name(v->view),
 	       result == RESULT_OK ? what : reason,
 	       result == RESULT_OK && v->format.reason ? "; " : "",
@@ -92,7 +92,7 @@ static void add_json(struct run *run, uint32_t code, enum result result,
 	cJSON *o = result == RESULT_OK || result == RESULT_WRONG ?
 		   report_json(&r) : cJSON_CreateObject();
 
-	cJSON_AddStringToObject(o, "code", text_code(code).s);
+	cJSON_AddStringToObject(o, "code", camera_code(code).s);
 	cJSON_AddStringToObject(o, "name", format_title(&run->v->format));
 	cJSON_AddStringToObject(o, "result", result_names[result]);
 	cJSON_AddStringToObject(o, "reason", result == RESULT_OK ?
@@ -109,7 +109,7 @@ static int add_picture(struct run *run, uint32_t code, enum result result,
 
 	if (!run->cmd->png)
 		return 0;
-	snprintf(below, sizeof(below), "%s %s", text_code(code).s,
+	snprintf(below, sizeof(below), "%s %s", camera_code(code).s,
 		 result == RESULT_OK ? dlbuf_view_name(run->v->view) :
 				       result_names[result]);
 	return sheet_add(&run->sheet, thumb, format_title(&run->v->format),
@@ -224,7 +224,7 @@ int all_formats(struct command *cmd, struct verify *v, cJSON **json)
 {
 	struct run run = { .cmd = cmd, .v = v };
 	uint32_t codes[MAX_FORMATS], n = 0;
-	int status = camera_open(v->cam, cmd->node);
+	int status = open_camera(v->cam, cmd->node);
 
 	if (status)
 		return status;

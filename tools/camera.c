@@ -19,7 +19,9 @@ static const char camera_usage[] =
 "camera's own mapping. A buffer goes back to the camera when its last tensor\n"
 "is deleted.\n"
 "\n"
-"  -d, --device LIST       devices, by commas (cpu,vulkan:0)\n"
+"  -d, --device LIST       devices, by commas (cpu,vulkan:0); also by part of the\n"
+"                          name, uuid=, pci=01:00.0 or drm=/dev/dri/NODE instead\n"
+"                          of the number\n"
 "  -n, --frames N          how many frames (60)\n"
 "  -s, --size WxH          pixels (1280x720)\n"
 "  -f, --format NAME       a name or a code, of V4L2 or DRM (NV12), or all that\n"
@@ -37,7 +39,7 @@ static const char camera_usage[] =
 "                          camera's own bytes, CODE.png and CODE.raw\n"
 "  -j, --json[=FILE]       the report as JSON, to FILE or instead of the table\n"
 "  -q, --quiet             no table, no progress: the exit status tells\n"
-"  -t, --timeout SECONDS   longest wait for a frame or a device (10)\n"
+"  -t, --timeout SECONDS   longest wait for a frame or a device (60)\n"
 "  -h, --help              this text\n"
 "\n"
 "Exit status: 0 all verified, 1 a verification failed, 2 bad usage, 3 the\n"
@@ -188,7 +190,7 @@ static int open_files(struct command *cmd)
 int saved_open(struct saved *saved, const struct command *cmd,
 	       struct verify *v)
 {
-	struct text name = text_code(v->cam->code);
+	struct camera_code name = camera_code(v->cam->code);
 	char path[4096];
 	int status;
 
@@ -245,9 +247,11 @@ static int take_open(const struct command *cmd, uint32_t code,
 	struct saved saved = { 0 };
 	int status;
 
-	status = camera_set_format(cam, code, cmd->width, cmd->height);
-	if (!status)
-		status = camera_set_rate(cam, cmd->rate);
+	int ret = camera_set_format(cam, code, cmd->width, cmd->height);
+
+	if (!ret)
+		ret = camera_set_rate(cam, cmd->rate);
+	status = camera_status(cam, ret);
 	if (!status)
 		status = camera_alloc(cam, cmd->buffers, cmd->exporter);
 	if (!status)
@@ -278,7 +282,7 @@ int camera_take(const struct command *cmd, uint32_t code, struct verify *v)
 	v->view = cmd->view >= 0 ? (enum dlbuf_view)cmd->view :
 		  verify_view(&v->format);
 	v->fds_before = count_fds();
-	status = camera_open(v->cam, cmd->node);
+	status = open_camera(v->cam, cmd->node);
 	if (status)
 		return status;
 	status = take_open(cmd, code, v);
@@ -403,7 +407,7 @@ int camera_main(int argc, char **argv)
 		.width = 1280,
 		.height = 720,
 		.buffers = 4,
-		.timeout = 10,
+		.timeout = 60,
 	};
 	int status = parse(&cmd, argc, argv);
 

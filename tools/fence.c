@@ -384,7 +384,7 @@ static int add_camera(struct command *cmd)
 	struct camera *cam = &cmd->cam;
 	struct subject *s;
 	uint32_t code;
-	int status = camera_open(cam, cmd->node);
+	int status = open_camera(cam, cmd->node);
 
 	if (status)
 		return status;
@@ -392,7 +392,8 @@ static int add_camera(struct command *cmd)
 		status = fail(STATUS_ABSENT, "%s has no list of formats",
 			      cmd->node);
 	if (!status)
-		status = camera_set_format(cam, code, 640, 480);
+		status = camera_status(cam, camera_set_format(cam, code, 640,
+							     480));
 	if (!status)
 		status = camera_alloc(cam, 2, NULL);
 	if (!status)

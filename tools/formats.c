@@ -9,6 +9,7 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "../v4l2/camera.h"
 #include "names.h"
 #include "out.h"
 #include "tool.h"
@@ -211,7 +212,7 @@ static struct name text_name(const char *name, uint32_t code)
 	struct name t = { "-" };
 
 	if (name)
-		snprintf(t.s, sizeof(t.s), "%s '%s'", name, text_code(code).s);
+		snprintf(t.s, sizeof(t.s), "%s '%s'", name, camera_code(code).s);
 	return t;
 }
 
@@ -364,7 +365,7 @@ static void add_code(cJSON *o, const char *key, const char *name, uint32_t code)
 	}
 	c = cJSON_AddObjectToObject(o, key);
 	cJSON_AddStringToObject(c, "name", name);
-	cJSON_AddStringToObject(c, "code", text_code(code).s);
+	cJSON_AddStringToObject(c, "code", camera_code(code).s);
 	cJSON_AddNumberToObject(c, "fourcc", code);
 }
 

@@ -253,10 +253,10 @@ static void put_formats(const struct camera *cam, char *list, size_t size,
 			continue;
 		if (array)
 			cJSON_AddItemToArray(array, cJSON_CreateString(
-					     text_code(codes[i]).s));
+					     camera_code(codes[i]).s));
 		else if (len < size)
 			len += snprintf(list + len, size - len, "%s%s",
-					len ? " " : "", text_code(codes[i]).s);
+					len ? " " : "", camera_code(codes[i]).s);
 	}
 }
 
@@ -291,7 +291,7 @@ static void probe_camera(const char *name, struct listing *list)
 
 	snprintf(node, sizeof(node), "/dev/%s", name);
 	fail_divert(reason, sizeof(reason));
-	status = camera_open(&cam, node);
+	status = open_camera(&cam, node);
 	fail_divert(NULL, 0);
 	if (!status) {
 		add_camera(&cam, list);

@@ -3,12 +3,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "../v4l2/camera.h"
 #include "names.h"
-#include "out.h"
 
 static enum name_match code_match(uint32_t code, const char *name)
 {
-	struct text text = text_code(code);
+	struct camera_code text = camera_code(code);
 
 	if (!code || strcasecmp(text.s, name))
 		return NAME_NOT;

@@ -124,20 +124,6 @@ struct text text_ns(uint64_t ns)
 	return t;
 }
 
-struct text text_code(uint32_t code)
-{
-	struct text t = { { code & 0x7f, code >> 8 & 0x7f, code >> 16 & 0x7f,
-			    code >> 24 & 0x7f } };
-	size_t n = 4;
-
-	make_printable(t.s);
-	while (n && t.s[n - 1] == ' ')
-		t.s[--n] = '\0';
-	if (code >> 31)
-		strcat(t.s, "-BE");
-	return t;
-}
-
 struct text text_dtype(DLDataType type)
 {
 	static const char *const names[] = {

@@ -43,8 +43,6 @@ struct text {
 	char s[24];
 };
 struct text text_ns(uint64_t ns);
-/* A four-character code, with "-BE" where bit 31 says so. */
-struct text text_code(uint32_t code);
 /* "uint8", "float16". */
 struct text text_dtype(DLDataType type);
 /* "[720, 1280]" */

@@ -37,6 +37,11 @@ struct reducer {
 		      uint32_t n, uint64_t timeout_ns, struct checksum out[]);
 };
 
+/* tools/reduce_NAME.c has one for each backend whose devices it can compute on. */
+#define REDUCER(name) extern const struct reducer name##_reducer;
+#include "generated/reducers.h"
+#undef REDUCER
+
 /* NULL: this tool cannot compute on such a device. */
 const struct reducer *reducer_find(DLDeviceType type);
 

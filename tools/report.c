@@ -65,7 +65,7 @@ static void print_camera(const struct report *r)
 	const struct camera *cam = v->cam;
 
 	printf("  camera   %s (%s), %s\n", cam->card, cam->driver, cam->node);
-	printf("  format   %s %ux%u, pitch %u bytes", text_code(cam->code).s,
+	printf("  format   %s %ux%u, pitch %u bytes", camera_code(cam->code).s,
 	       cam->width, cam->height, cam->pitch[0]);
 	if (cam->width != r->asked_width || cam->height != r->asked_height)
 		printf(" (%ux%u was asked for)", r->asked_width,
@@ -220,10 +220,10 @@ static void put_camera(cJSON *root, const struct report *r)
 	put_string(o, "driver", cam->driver);
 	put_string(o, "card", cam->card);
 	put_string(o, "bus", cam->bus);
-	cJSON_AddBoolToObject(o, "multiplanar", cam->type ==
+	cJSON_AddBoolToObject(o, "multiplanar", cam->fmt.type ==
 			      V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE);
 	put_string(o, "format", format_title(&v->format));
-	put_string(o, "code", text_code(cam->code).s);
+	put_string(o, "code", camera_code(cam->code).s);
 	put_number(o, "width", cam->width);
 	put_number(o, "height", cam->height);
 	put_numbers(o, "pitch", pitch, cam->nplanes);

@@ -9,6 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/dma-buf.h>
+
 #include "names.h"
 #include "tool.h"
 #include "verify.h"
@@ -172,7 +174,8 @@ static void on_release(void *data)
 	pthread_mutex_lock(&v->lock);
 	v->released++;
 	if (!--lease->holders) {
-		status = camera_queue(v->cam, lease->index);
+		status = camera_status(v->cam,
+				       camera_queue(v->cam, lease->index));
 		if (status)
 			v->status = status;
 		else
@@ -470,7 +473,7 @@ static int save_raw(struct verify *v, uint32_t index)
 static int check_mapping(struct verify *v, uint32_t index,
 			 struct checksum sums[])
 {
-	int status = camera_map_begin(v->cam, index), end;
+	int status = camera_map_sync(v->cam, index, DMA_BUF_SYNC_START), end;
 
 	if (status)
 		return status;
@@ -479,7 +482,7 @@ static int check_mapping(struct verify *v, uint32_t index,
 		status = check_moving(v, sums);
 	if (!status)
 		status = save_raw(v, index);
-	end = camera_map_end(v->cam, index);
+	end = camera_map_sync(v->cam, index, DMA_BUF_SYNC_END);
 	return status ? status : end;
 }
 
@@ -491,7 +494,8 @@ static int import_all(struct verify *v, uint32_t index, struct planes planes[])
 {
 	struct lease *lease = &v->leases[index];
 	struct dlbuf_frame frame;
-	int status = camera_frame(v->cam, index, &frame);
+	int status = camera_status(v->cam,
+				   camera_frame(v->cam, index, &frame));
 
 	*lease = (struct lease){
 		.verify = v,
@@ -535,12 +539,12 @@ int verify_run(struct verify *v)
 	if (!v->nplanes)
 		return fail(STATUS_ABSENT, "dmabuf-test does not know the rows "
 			    "of %s", format_title(&v->format));
-	status = camera_start(v->cam);
+	status = camera_status(v->cam, camera_start(v->cam));
 
 	for (v->done = 0; !status && v->done < v->frames; ) {
 		if (!v->quiet)
 			progress("frame", v->done, v->frames);
-		status = camera_dequeue(v->cam, v->timeout_ns / 1000000, &index);
+		status = camera_wait(v->cam, v->timeout_ns / 1000000, &index);
 		if (status)
 			break;
 		if (!start)

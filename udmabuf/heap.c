@@ -10,7 +10,7 @@
 
 #include <dlbuf/heap.h>
 
-#include "exporter.h"
+#include "../lib/exporter.h"
 #include "../lib/internal.h"
 #include "../lib/sys.h"
 
@@ -38,6 +38,7 @@ static int open_heap(const char *heap, int *fd)
 int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 		     const struct dlbuf_heap_opts *src, int *out)
 {
+	NOT_CANCELLED;
 	struct dma_heap_allocation_data data = { .len = bytes };
 	struct dlbuf_heap_opts o;
 	int node, fd, ret;
@@ -70,7 +71,7 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 			   (unsigned long long)bytes, heap, strerror(err));
 		goto out_node;
 	}
-	fd = exporter_fd(data.fd);
+	fd = sys_high(data.fd);
 	if (fd < 0) {
 		ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
 		goto out_node;

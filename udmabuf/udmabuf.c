@@ -9,8 +9,8 @@
 
 #include <dlbuf/udmabuf.h>
 
-#include "exporter.h"
 #include "../lib/buffer.h"
+#include "../lib/exporter.h"
 #include "../lib/internal.h"
 #include "../lib/memory.h"
 #include "../lib/sys.h"
@@ -52,20 +52,10 @@ static int make_memfd(uint64_t bytes, const struct dlbuf_udmabuf_opts *o,
 {
 	unsigned int huge = o->flags & DLBUF_UDMABUF_2M ?
 			    MFD_HUGETLB | MFD_HUGE_2MB : 0;
-	int fd, ret;
+	int fd = sys_memfd(o->name, MFD_ALLOW_SEALING | huge), ret;
 
-	fd = sys_memfd(o->name, MFD_ALLOW_SEALING | huge);
 	if (fd < 0)
 		return fail_errno("memfd_create()");
-	if (fd < 3) { /* never standard input, output or error */
-		int old = fd;
-
-		fd = sys_dup(old);
-		ret = fd < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : 0;
-		close(old);
-		if (ret)
-			return ret;
-	}
 	if (bytes > INT64_MAX || sys_ftruncate(fd, bytes) < 0) {
 		ret = bytes > INT64_MAX ?
 		      fail(-EOPNOTSUPP, "%llu bytes are more than a file holds",
@@ -112,6 +102,7 @@ static int refused(const char *call, uint64_t bytes, bool huge)
 int dlbuf_udmabuf_create(uint64_t bytes, const struct dlbuf_udmabuf_opts *src,
 			 struct dlbuf_udmabuf *out)
 {
+	NOT_CANCELLED;
 	struct dlbuf_udmabuf_opts o;
 	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC };
 	uint64_t page;
@@ -142,7 +133,7 @@ int dlbuf_udmabuf_create(uint64_t bytes, const struct dlbuf_udmabuf_opts *src,
 		goto out_node;
 	create.memfd = memfd;
 	create.size = bytes;
-	fd = exporter_fd(sys_ioctl(node, UDMABUF_CREATE, &create));
+	fd = sys_high(sys_ioctl(node, UDMABUF_CREATE, &create));
 	if (fd < 0) {
 		ret = refused("UDMABUF_CREATE", bytes,
 			      o.flags & DLBUF_UDMABUF_2M);
@@ -167,6 +158,7 @@ out_node:
 
 void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf)
 {
+	NOT_CANCELLED;
 	if (!buf)
 		return;
 	if (buf->fd >= 0)
@@ -235,6 +227,7 @@ int dlbuf_udmabuf_create_list(const struct dlbuf_udmabuf_item *items,
 			      size_t nitems,
 			      const struct dlbuf_udmabuf_opts *src, int *out)
 {
+	NOT_CANCELLED;
 	struct dlbuf_udmabuf_opts o;
 	struct udmabuf_create_list *list;
 	uint64_t bytes = 0;
@@ -269,7 +262,7 @@ int dlbuf_udmabuf_create_list(const struct dlbuf_udmabuf_item *items,
 			.offset = items[i].offset,
 			.size = items[i].bytes,
 		};
-	fd = exporter_fd(sys_ioctl(node, UDMABUF_CREATE_LIST, list));
+	fd = sys_high(sys_ioctl(node, UDMABUF_CREATE_LIST, list));
 	if (fd < 0) {
 		ret = refused("UDMABUF_CREATE_LIST", bytes, false);
 		goto out_free;

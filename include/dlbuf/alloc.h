@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * New dma-bufs, for when nobody else makes one: a tensor to compute into, or
- * buffers for a camera that captures into what it is given.
+ * Allocates dma-bufs: for a tensor to compute into, or as buffers that a camera
+ * captures into.
  */
 #ifndef DLBUF_ALLOC_H
 #define DLBUF_ALLOC_H
@@ -17,31 +17,34 @@ extern "C" {
 struct dlbuf_alloc_opts {
 	size_t size;
 	/*
-	 * Who makes it: "udmabuf", "udmabuf:2M" (2 MiB pages), "heap:system"
-	 * or another dma-heap; "device", of dlbuf_alloc() only: memory of the
-	 * first device's own, which the others import. NULL tries "device" where
+	 * The exporter: "udmabuf", "udmabuf:2M" (2 MiB pages), "heap:system" or
+	 * another dma-heap. dlbuf_alloc() also has "device": memory of the first
+	 * device itself, which the other devices import. NULL tries "device" if
 	 * there is one device, then "udmabuf", then "heap:system".
 	 */
 	const char *exporter;
-	const char *name;	/* shown by the kernel, 31 bytes; NULL: none */
+	const char *name;	/* for the kernel's lists, 31 bytes; NULL: none */
 	uint32_t flags;		/* none yet */
 };
 
 /*
- * Makes a dma-buf that all the named devices can import, large enough for
- * layout, zero-filled, and a tensor of it on each: the exporters are tried in
- * order and the first whose buffer every device takes is kept.
+ * Makes a zero-filled dma-buf that is large enough for layout, and a tensor of
+ * it on each device. It tries the exporters in order and keeps the first buffer
+ * that all devices can import.
  *
- * devs, layout and opts are borrowed. tensors[i], on devs[i], is new. All or
- * none. The dma-buf itself lives as long as the tensors, and is not kept idle
- * after them unless it was imported meanwhile; its fd is in
- * dlbuf_tensor_get_info(). Memory of a device's own (CUDA) is imported there by
- * nobody else, and cannot be mapped by the CPU as a rule.
+ * devs, layout and opts are borrowed. tensors[i] is new and is on devs[i].
+ * Either all tensors are made or none.
+ *
+ * The dma-buf lives as long as the tensors; dlbuf_tensor_get_info() has its fd.
+ * After the last tensor the devices do not keep the import, unless another call
+ * imported the dma-buf in between. With the exporter "device" (CUDA) the memory
+ * belongs to the first device, which does not import it; the other devices do.
+ * Usually the CPU cannot map it.
  * -EINVAL  no device, bad layout or opts, no such exporter
  * -ENOSYS  the exporter is not built into this library
- * -ENODEV  the exporter is absent (the sentence names the device node)
- * -EIO     an exporter is there and failed, or a device refused every buffer
- * and what dlbuf_layout_extent() says.
+ * -ENODEV  the exporter is absent; the error text names its device node
+ * -EIO     an exporter is present and failed, or a device refused every buffer
+ * and the errors of dlbuf_layout_extent().
  */
 DLBUF_API int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 			  const DLTensor *layout,
@@ -50,27 +53,28 @@ DLBUF_API int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 
 struct dlbuf_exporter_info {
 	size_t size;
-	char name[64];		/* what dlbuf_alloc_opts.exporter takes */
+	char name[64];		/* for dlbuf_alloc_opts.exporter */
 	char node[64];		/* "/dev/udmabuf" */
-	int status;		/* 0, or why it cannot be used */
-	char reason[256];	/* the sentence behind status */
+	int status;		/* 0, or the error if it cannot be used */
+	char reason[256];	/* error text of status */
 };
 
 /*
- * Calls fn for each exporter of this build: each page size of udmabuf and
- * each dma-heap of this machine. One that is absent is reported once, with
- * status and reason. info is peeked, for the call only. A non-zero result of
- * fn ends the walk and is returned. Each is tried with one page.
+ * Calls fn for each exporter of this build: for each page size of udmabuf and
+ * each dma-heap of this machine. Each one is tested by allocating one page. An
+ * absent exporter is reported once, with status and reason.
+ *
+ * info is peeked and valid during the callback. If fn returns non-zero, the walk
+ * ends and this function returns that value.
  */
 typedef int (*dlbuf_exporter_fn)(const struct dlbuf_exporter_info *info,
 				 void *data);
 DLBUF_API int dlbuf_exporter_each(dlbuf_exporter_fn fn, void *data);
 
 /*
- * Makes a dma-buf by exporter name without importing it anywhere: for a
- * camera that captures into it. bytes is rounded up to the exporter's pages.
- * opts->exporter is required. *fd is new, close-on-exec, O_RDWR.
- * Errors as for dlbuf_alloc().
+ * Makes a dma-buf and does not import it, for example for a camera that captures
+ * into it. opts->exporter is required. bytes is rounded up to whole pages of the
+ * exporter. *fd is new, close-on-exec, O_RDWR. Errors as for dlbuf_alloc().
  */
 DLBUF_API int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts,
 			     int *fd);

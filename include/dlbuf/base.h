@@ -1,57 +1,73 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What every other header of dlbuf uses: the version, the words that have one
- * meaning, access, and the sentence behind an error.
+ * Definitions that all other headers use: version, error codes and error text,
+ * ownership, threads, fork(), option structs, access modes, log.
  *
- * Errors. Functions return 0 or a negative errno. Results come back through
- * the last argument and are written on success only. A code means one thing:
+ * Errors. A function returns 0 or a negative errno. It writes its results
+ * through its last arguments, and only on success. Each code has one meaning:
  *
- *   -EINVAL      the caller's mistake: an argument that can never be right
- *   -EBADF       the file descriptor is not open, or not a dma-buf
- *   -EACCES      the file descriptor was not opened for that access
- *   -EBUSY       in use in a way that excludes this use
- *   -ENOSYS      not built into this library
+ *   -EINVAL      an argument is wrong and can never be right
+ *   -EBADF       the fd is not open, or is not a dma-buf
+ *   -EACCES      the fd was not opened for this access
+ *   -EBUSY       the object is in use, and that use excludes this one
+ *   -ENOSYS      the feature was not built into this library
  *   -ENODEV      the driver library or the device is absent
- *   -EOPNOTSUPP  present, but cannot
- *   -EPROTO      not the language that is spoken here: a tensor of another
- *                DLPack major version, a message that is none
- *   -EPIPE       the other end of a socket is closed
- *   -ERANGE      outside the buffer
+ *   -EOPNOTSUPP  the device, driver or kernel is present and cannot do it
+ *   -EPROTO      the data has another protocol: a tensor of another DLPack
+ *                major version, or a socket message of another program
+ *   -EPIPE       the other end of the socket is closed
+ *   -ERANGE      the bytes are outside the buffer
  *   -EOVERFLOW   a product or a sum does not fit 64 bits
- *   -EAGAIN      not yet: the call would block and was not to. Nothing else: a
- *                system that lacks a resource for now, a thread, is -ENOMEM
- *   -ETIME       the deadline passed before the fences
- *   -ESTALE      of the process that forked this one
+ *   -EAGAIN      the call would block, and the caller asked it not to. It has
+ *                no other meaning: a temporary lack of resources (no thread can
+ *                be started) is -ENOMEM
+ *   -ETIME       the deadline passed before the fences signalled
+ *   -ESTALE      the object belongs to the parent process, see Fork
  *   -EIO         a driver failed
- *   -ENOMEM, -EMFILE and others of the system, as the system said them
+ *   -ENOMEM, -EMFILE and other codes of the system are returned unchanged
  *
- * Ownership. Five words, used in no other sense:
+ * Ownership. Five words have a fixed meaning:
  *
- *   borrowed     used during the call, still yours
- *   duplicated   borrowed, and dlbuf keeps a duplicate of its own
- *   taken        given away to dlbuf, also when the call fails; only by
- *                functions named _take
- *   new          the result is yours to close or free
- *   peeked       the result stays the library's: look, do not close
+ *   borrowed     dlbuf uses the object during the call; it stays yours
+ *   duplicated   borrowed, and dlbuf keeps its own duplicate
+ *   taken        dlbuf owns the object now, even when the call fails. Only
+ *                functions that close or destroy an object take it
+ *   new          the result is yours: close or free it
+ *   peeked       the result belongs to the library: read it, do not close it
  *
- * Threads. Every function may be called from any thread at any time, except
- * where its comment names a restriction. One tensor is used by one thread at
- * a time; dlbuf_tensor_share() makes another for another thread.
+ * A function that is "pure" only computes: it makes no system call, allocates
+ * nothing and never blocks.
  *
- * Fork. In a child of fork() nothing of the parent's works: its devices and
- * tensors give -ESTALE, closing and deleting them does nothing, and its leases
- * and notifications do not fire there. No call hangs, whatever the parent's
- * threads were doing. The child opens devices of its own and imports with them;
- * a driver may refuse that (CUDA's does). The CPU's tensors stay mapped, and fds
- * stay open, with what they keep alive, until the child calls exec() or ends. A
- * pool can be destroyed, and describes its frames. A callback of
- * dlbuf_device_each(), dlbuf_exporter_each() or dlbuf_probe() that forks must not
+ * Threads. You may call every function from any thread at any time, unless its
+ * comment says otherwise. Only one thread at a time may use a tensor;
+ * dlbuf_tensor_share() makes a second tensor for a second thread.
+ *
+ * Cancellation. No function is a cancellation point, even if it waits: use a
+ * deadline.
+ *
+ * Fences. -1 means no fence. In a struct that the caller fills in, 0 also means
+ * none, so that zeroed members are the defaults: duplicate a sync_file whose fd
+ * is 0.
+ *
+ * Fork. A child of fork() cannot use objects of its parent. Calls with the
+ * parent's devices and tensors return -ESTALE, closing or deleting them does
+ * nothing, and the parent's leases and notifications do not fire in the child.
+ * No call hangs, whatever the threads of the parent did during the fork(). The
+ * child opens its own devices and imports with them, but a driver may refuse
+ * that (CUDA does). Mappings of CPU tensors and fds stay in the child, and keep
+ * their memory alive, until the child calls exec() or ends. The child may
+ * destroy pools and call dlbuf_pool_frame(). If a callback of
+ * dlbuf_device_each(), dlbuf_exporter_each() or dlbuf_probe() forks, it must not
  * return in the child.
  *
- * Options. A struct of options begins with its size, filled in by
- * DLBUF_OPTS(); what is zero is the default. A library that is older than the
- * caller's header accepts the part it does not know only when it is all zero,
- * else -EINVAL. NULL stands for all defaults.
+ * Options. A struct of options begins with its size, which DLBUF_OPTS() fills
+ * in. A member that is zero has its default. An older library accepts a larger
+ * struct of a newer header only if all members that it does not know are zero;
+ * otherwise it returns -EINVAL. A NULL pointer means all defaults.
+ *
+ * Structs without a size (dlbuf_plane, dlbuf_rect, dlbuf_frame_layout,
+ * dlbuf_udmabuf, dlbuf_udmabuf_item, dlbuf_format_plane) do not change while the
+ * soname stays the same. An addition needs a new struct or function.
  */
 #ifndef DLBUF_BASE_H
 #define DLBUF_BASE_H
@@ -70,7 +86,8 @@
  *	DLBUF_OPTS(dlbuf_import_opts, opts, .access = DLBUF_READ);
  * C only. In C++: struct dlbuf_import_opts opts = {}; opts.size = sizeof(opts);
  */
-#define DLBUF_OPTS(type, name, ...) \
+#define DLBUF_OPTS(type, ...) DLBUF_OPTS_(type, __VA_ARGS__, )
+#define DLBUF_OPTS_(type, name, ...) \
 	struct type name = { .size = sizeof(struct type), __VA_ARGS__ }
 
 /* Declares a struct that a function fills in: DLBUF_INFO(dlbuf_tensor_info, i); */
@@ -80,57 +97,57 @@
 extern "C" {
 #endif
 
-/* How memory is used; the numbers are those of DMA_BUF_SYNC_READ and _WRITE. */
+/* How memory is used. The values are those of DMA_BUF_SYNC_READ and _WRITE. */
 enum dlbuf_access {
 	DLBUF_READ = 1,
 	DLBUF_WRITE = 2,
 	DLBUF_RW = 3,
 };
 
-/* The library's version at run time, "major.minor.patch". Static. */
+/* Returns the library's version at run time, "major.minor.patch". Static. */
 DLBUF_API const char *dlbuf_version(void);
 
 /*
- * The sentence behind the last negative errno that a dlbuf function returned
- * on this thread: which call of which driver said what. Peeked; it stands
- * until the next failure on this thread. "" when nothing has failed yet.
+ * Returns the error text of the last negative errno that a dlbuf function
+ * returned on this thread, with the call that failed and its code. Peeked: valid
+ * until this thread calls dlbuf again or ends. "" if nothing has failed, or if
+ * there was no memory for the text.
  */
 DLBUF_API const char *dlbuf_last_error(void);
 
 /*
- * Writes that sentence, for adapters that refuse something before the library
- * sees it, such as those under dlbuf/interop, and returns err, a negative
- * errno. fmt as for printf(); a control character becomes a question mark.
+ * Sets that error text and returns err, a negative errno, or -EINVAL if err is not
+ * negative. For adapters that refuse something before they call the library, such
+ * as those in dlbuf/interop. fmt is as for printf(); a control character becomes a
+ * question mark.
  */
 DLBUF_API int dlbuf_fail(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Tells the compiler that a failure is one: the caller's results are unset. */
+/* The compiler sees that the result of dlbuf_fail() is negative. */
 static inline int dlbuf_failure_(int err)
 {
-	if (err >= 0)
-		__builtin_unreachable();
-	return err;
+	return err < 0 ? err : -22;	/* -EINVAL */
 }
 #define dlbuf_fail(err, ...) dlbuf_failure_(dlbuf_fail(err, __VA_ARGS__))
 
 enum dlbuf_log_level {
 	DLBUF_LOG_NONE = 0,
-	DLBUF_LOG_ERROR = 1,	/* something was lost */
-	DLBUF_LOG_WARN = 2,	/* a driver that is present misbehaves */
-	DLBUF_LOG_INFO = 3,	/* what was chosen and why */
-	DLBUF_LOG_DEBUG = 4,	/* every import, hit and eviction */
+	DLBUF_LOG_ERROR = 1,	/* data or work was lost */
+	DLBUF_LOG_WARN = 2,	/* a driver is present and misbehaves */
+	DLBUF_LOG_INFO = 3,	/* which choice the library made, and why */
+	DLBUF_LOG_DEBUG = 4,	/* every import, cache hit and eviction */
 };
 
 /*
- * Sends the library's messages to fn, up to and including level. The text is
- * one line without a newline and is the library's (peeked). fn may be called
- * on any thread that is inside dlbuf and must not call dlbuf itself. NULL
- * goes back to the default: standard error, at the level that the environment
- * variable DLBUF_LOG names (none, error, warn, info, debug; default warn).
+ * Sends the library's log messages of this level and all more severe levels to
+ * fn. text is peeked: one line, without a newline. fn is called on any thread
+ * that is inside dlbuf, and must not call dlbuf. fn == NULL restores the
+ * default: standard error, at the level that the environment variable DLBUF_LOG
+ * names (none, error, warn, info, debug; default warn).
  *
- * Set it before other threads use dlbuf, or live with messages on the old fn
- * for a moment. Never fails.
+ * Call it before other threads use dlbuf; otherwise the old fn may still get
+ * messages for a short time. Never fails.
  */
 typedef void (*dlbuf_log_fn)(void *data, enum dlbuf_log_level level,
 			     const char *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A dma-buf as the kernel shows it: what an fd is, before anybody imports it. */
+/* Identifies the dma-buf behind an fd, without importing it. */
 #ifndef DLBUF_BUFFER_H
 #define DLBUF_BUFFER_H
 
@@ -12,22 +12,22 @@ extern "C" {
 struct dlbuf_buffer_info {
 	size_t size;		/* of this struct, set by the caller */
 	/*
-	 * Which dma-buf it is. Two fds with the same pair are the same
-	 * dma-buf. Two with different pairs may still share memory: each
-	 * VIDIOC_EXPBUF of one V4L2 buffer makes a new dma-buf.
+	 * The identity of the dma-buf. Two fds with the same pair are the same
+	 * dma-buf. Different pairs may still share memory: each VIDIOC_EXPBUF of
+	 * one V4L2 buffer makes a new dma-buf.
 	 */
 	uint64_t dev;
 	uint64_t ino;
 	uint64_t bytes;		/* size of the dma-buf, whole pages */
-	uint32_t access;	/* dlbuf_access, by how the fd was opened */
+	uint32_t access;	/* dlbuf_access for which the fd was opened */
 	uint32_t reserved;
 };
 
 /*
- * Says what dma-buf an fd is.
+ * Identifies the dma-buf behind an fd.
  *
  * fd is borrowed. Does not block.
- * -EBADF   not open, or not a dma-buf; the sentence says what it is instead
+ * -EBADF   fd is not open or not a dma-buf; the error text says what it is
  * -EINVAL  info is NULL or its size is not set
  */
 DLBUF_API int dlbuf_buffer_query(int fd, struct dlbuf_buffer_info *info);

@@ -1,40 +1,59 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA: what its streams are here, wrapping a context of your own.
+ * CUDA: streams, import paths, and devices around your own context.
  *
- * A tensor's data is a device address (kDLCUDA). Streams are as DLPack has them:
- * 1 and NULL are the legacy default stream, 2 is the per-thread one, else it is
- * a CUstream (or cudaStream_t); -1 asks for no order at all: nobody waits, and
- * the work on the tensor is the caller's to wait for.
+ * A tensor's data is a device address (kDLCUDA). Streams are as in DLPack:
  *
- * Paths, in the order in which they are tried; dlbuf_probe() says what a device
- * makes of a dma-buf:
- *   direct   cuImportExternalMemory() of the dma-buf, on Jetson Thor and later.
- *            Older Jetsons copy; NvBufSurface and EGL are an application's way
- *   host     the pages behind it registered with cuMemHostRegister(): a udmabuf
- *            whose memfd is known, or a dma-buf whose mapping can be pinned; where
- *            the GPU walks the CPU's page tables any mapping. It is known while
- *            the memfd of dlbuf_udmabuf_create() or dlbuf_udmabuf_remember() is
- *            open, and to dlbuf_alloc() and pools that have this device among
- *            theirs; not of a udmabuf that another process sent
- *   bridge   a Vulkan device of the same GPU imports it and copies it, GPU to GPU
- *   copy     through pinned memory, by the CPU and the GPU's copy engine
- * The last two only with DLBUF_IMPORT_MAY_COPY. They copy the whole buffer on
- * the stream of the acquire, one for writing included, since what is not written
- * has to stay; and on the stream of the release where that was writing.
+ *   NULL, 1  the legacy default stream
+ *   2        the per-thread default stream
+ *   -1       no order: no call waits, and the caller waits for its own work
+ *   other    a CUstream or cudaStream_t
  *
- * Order. A stream waits for the dma-buf's fences by itself: through a Vulkan
- * timeline semaphore where there is such a device, else by
- * cuStreamWaitValue32() on a word that a thread of dlbuf's sets. Releases give a
- * sync_file where the Vulkan driver makes one of a value that is yet to come,
- * else an event (DLBUF_SYNC_EVENT). A stream that is being captured into a graph
- * is refused with -EBUSY: acquire before the capture or around the launch. A
- * tensor that is deleted while it is acquired on such a stream ends its access when
- * the capture has ended; on a stream that was destroyed, when all work of the
- * context is over; on the per-thread stream, after those of all threads, because
- * the deletion may be on another one.
+ * Paths. An import tries them in this order. dlbuf_probe() reports which of
+ * them work for a dma-buf:
  *
- * Specification: CUDA driver API, DLPack's and the array API's words on streams.
+ *   direct   cuImportExternalMemory() of the dma-buf. Works on Jetson Thor and
+ *            later. Older Jetsons copy; there an application can use NvBufSurface
+ *            and EGL instead
+ *   host     cuMemHostRegister() of the pages behind the dma-buf. Works for a
+ *            udmabuf whose memfd the library knows, for a dma-buf whose mapping
+ *            can be pinned, and for any mapping if the GPU walks the page tables
+ *            of the CPU
+ *   bridge   a Vulkan device of the same GPU imports the dma-buf and copies it,
+ *            GPU to GPU
+ *   copy     the CPU and the GPU's copy engine copy through pinned memory
+ *
+ * The library knows the memfd of a udmabuf while the memfd fd is open that
+ * dlbuf_udmabuf_create() returned or the caller passed to
+ * dlbuf_udmabuf_remember().
+ * dlbuf_alloc() and pools know it for their own devices. The memfd of a udmabuf
+ * that another process sent is unknown.
+ *
+ * bridge and copy need DLBUF_IMPORT_MAY_COPY. Each acquire copies the whole
+ * buffer in, on its stream. An acquire for writing does so too, because bytes
+ * that the caller does not write must keep their value. Each release of a writer
+ * copies the whole buffer out, on its stream.
+ *
+ * Order. A stream waits for the fences of the dma-buf without blocking the
+ * caller: through a Vulkan timeline semaphore if such a device exists, otherwise
+ * by cuStreamWaitValue32() on a word that a thread of dlbuf sets. A release makes
+ * a sync_file if the Vulkan driver can export one of a future value, otherwise an
+ * event (DLBUF_SYNC_EVENT).
+ *
+ * Graph capture. A call on a stream that is being captured into a graph returns
+ * -EBUSY. While a blocking stream of the context is captured, the driver forbids
+ * the legacy stream: calls on it, and releases on the per-thread stream, return
+ * -EBUSY too. Acquire before the capture, or around the launch of the graph.
+ *
+ * Deletion of a tensor that is still acquired ends the access as follows:
+ *
+ *   its stream is being captured   when the capture has ended
+ *   its stream was destroyed       when all work of the context is complete
+ *   the per-thread stream          after the per-thread streams of all threads,
+ *                                  because another thread may delete the tensor
+ *
+ * Specification: CUDA driver API; the stream rules of DLPack and of the array
+ * API standard.
  */
 #ifndef DLBUF_CUDA_H
 #define DLBUF_CUDA_H
@@ -52,15 +71,23 @@ extern "C" {
 #define DLBUF_CUDA_STREAM_NO_ORDER	((void *)-1)
 
 /*
- * A device around the application's CUcontext, for one that is not the primary
- * context, which dlbuf_device_open("cuda:0") takes unless the thread has a
- * context of that device current: then it takes that.
+ * A flag of dlbuf_device_opts: does not open a Vulkan device beside the CUDA
+ * device. The path `bridge` is then absent, and releases give events instead of
+ * sync_files.
+ */
+#define DLBUF_CUDA_NO_BRIDGE 0x10000u
+
+/*
+ * Makes a device around the application's CUcontext. Use it for a context that
+ * is neither the primary context nor current on this thread:
+ * dlbuf_device_open("cuda:0") takes the thread's current context if that belongs
+ * to the device, otherwise the primary context.
  *
- * context is borrowed and has to live until the last tensor over the device is
+ * context is borrowed and must live until the last tensor of the device is
  * deleted. opts are borrowed. *out is new.
- * -EINVAL  NULL, or not a context
+ * -EINVAL  NULL, not a context, bad opts
  * -ENOSYS  CUDA is not built in
- * -ENODEV, -EIO as dlbuf_device_open()
+ * -ENODEV, -EIO as for dlbuf_device_open()
  */
 DLBUF_API int dlbuf_device_wrap_cuda(void *context,
 				     const struct dlbuf_device_opts *opts,
@@ -69,11 +96,11 @@ DLBUF_API int dlbuf_device_wrap_cuda(void *context,
 struct dlbuf_cuda_device {
 	size_t size;		/* of this struct, set by the caller */
 	void *context;		/* CUcontext, peeked */
-	int ordinal;		/* CUdevice, by CUDA's own numbers */
-	int driver;		/* its version: 13000 is CUDA 13.0 */
+	int ordinal;		/* CUdevice, in CUDA's numbering */
+	int driver;		/* driver version: 13000 is CUDA 13.0 */
 };
 
-/* What is behind a device. -EINVAL: not a CUDA device, or size not set. */
+/* Reports the CUDA handles of dev. -EINVAL: not a CUDA device, or size not set. */
 DLBUF_API int dlbuf_cuda_get_device(struct dlbuf_device *dev,
 				    struct dlbuf_cuda_device *cuda);
 

@@ -1,30 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlbuf puts DLPack tensors around Linux DMA-BUF file descriptors.
+ * dlbuf puts DLPack tensors around Linux dma-buf file descriptors.
  *
- * Read this page, then the header of each noun as you need it:
+ * This file includes the headers of the library. Read this comment first, then
+ * each header when you need it:
  *
- *   base.h     versions, errors and their sentence, ownership, log
- *   dlpack.h   DLPack's structs: the tensor itself
- *   buffer.h   what dma-buf an fd is
- *   layout.h   which bytes of it are a tensor
- *   device.h   who imports it: "cpu", "vulkan:0"
- *   tensor.h   fd -> tensor
- *   sync.h     acquire and release
- *   fence.h    sync_files; syncobj.h turns drm_syncobjs into them
- *   format.h   pixel formats, as tensors or why not
- *   frame.h    a camera's frame -> a tensor per plane
- *   alloc.h    new dma-bufs; udmabuf.h and heap.h are the two who make them
- *   socket.h   tensors and frames to another process
- *   pool.h     buffers for a camera to capture into
- *   export.h   a dma-buf of memory that a device has
- *   cuda.h     CUDA's streams and paths; wrapping your own context
- *   vulkan.h   what a Vulkan tensor holds; wrapping your own VkDevice
- *              (not included here: it needs the Vulkan headers)
- *   interop/   V4L2's, GStreamer's, PipeWire's buffers -> frames
- *              (header-only, each needs its producer's headers)
+ *   base.h      version, error codes and error text, ownership, log
+ *   dlpack.h    the structs of DLPack: the tensor
+ *   buffer.h    identifies the dma-buf behind an fd
+ *   layout.h    describes which bytes of a dma-buf are a tensor
+ *   device.h    opens an importer: "cpu", "vulkan:0", "cuda:0"
+ *   tensor.h    makes a tensor from an fd
+ *   sync.h      acquire and release: orders your work with the other users
+ *   fence.h     sync_file fds
+ *   syncobj.h   converts drm_syncobjs to sync_files and back
+ *   format.h    pixel formats and their tensors
+ *   frame.h     makes a tensor per plane from a frame of a camera
+ *   alloc.h     allocates dma-bufs
+ *   udmabuf.h   allocates dma-bufs of memfd pages
+ *   heap.h      allocates dma-bufs from a dma-heap
+ *   pool.h      allocates buffers that a camera captures into
+ *   export.h    makes a dma-buf of memory that a device's API allocated
+ *   socket.h    sends tensors and frames to another process
+ *   cuda.h      CUDA: streams, paths, your own CUcontext
  *
- * The whole of it, for a 1920x1080 grey image in the dma-buf `fd`:
+ * These two are not included here, because they need other headers:
+ *
+ *   vulkan.h    Vulkan: the VkBuffer of a tensor, your own VkDevice
+ *   interop/    makes frames from buffers of V4L2, GStreamer, PipeWire,
+ *               libcamera, FFmpeg and VA-API
+ *
+ * A complete example: a grey image of 1920x1080 pixels in the dma-buf `fd`:
  *
  *	struct dlbuf_device *cpu;
  *	DLManagedTensorVersioned *t;
@@ -36,7 +42,7 @@
  *	    dlbuf_import(cpu, fd, &layout, NULL, &t) ||
  *	    dlbuf_acquire(t, DLBUF_READ, NULL, NULL))
  *		errx(1, "%s", dlbuf_last_error());
- *	... t->dl_tensor.data is the image ...
+ *	... t->dl_tensor.data points to the pixels ...
  *	dlbuf_release(t, NULL, NULL);
  *	t->deleter(t);
  *	dlbuf_device_close(cpu);

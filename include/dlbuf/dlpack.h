@@ -1,20 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The DLPack 1.3 ABI, declared in dlbuf's own words.
+ * The ABI of DLPack 1.3, declared by dlbuf.
  *
- * dlbuf needs no other header than its own, so the ABI that it speaks is here:
- * the same names, numbers and struct layouts as the official dlpack/dlpack.h,
- * which the test suite compares with this one, field by field, for the
- * official versions 1.0 and 1.3.
+ * This header declares the same names, numbers and struct layouts as the official
+ * dlpack/dlpack.h, so that dlbuf needs no other header. The test suite compares
+ * it, field by field, with the official versions 1.0 and 1.3.
  *
- * One program may include both. They share the official include guard:
- *   official first   its declarations are used; they must be 1.0 or newer;
- *   this one first   the official header, included later, adds nothing;
+ * One program may include both headers. They have the same include guard:
+ *   official first   its declarations are used; it must be 1.0 or newer
+ *   this one first   the official header, included later, adds nothing
  *   -DDLBUF_SYSTEM_DLPACK
- *                    this header includes <dlpack/dlpack.h> by itself.
- * It does not look for an installed header unasked: Debian 12 installs
- * version 0.6 under the same name, which has no versioned tensor, and the
- * preprocessor cannot learn a header's version without including it.
+ *                    this header includes <dlpack/dlpack.h>
+ * By default it does not include an installed header: Debian 12 installs version
+ * 0.6 under the same name, which has no versioned tensor, and the preprocessor
+ * cannot read a header's version before including it.
  *
  * Specification: https://dmlc.github.io/dlpack/latest/c_api.html
  */
@@ -26,12 +25,14 @@
 #if !defined(DLPACK_MAJOR_VERSION) || DLPACK_MAJOR_VERSION != 1
 #error "dlbuf needs DLPack 1.x: include <dlbuf/dlpack.h> before the installed <dlpack/dlpack.h>"
 #endif
-#ifndef __cplusplus
-/* The official 1.0 gives it this name in C++ only. */
+#if !defined(__cplusplus) && !defined(DLBUF_HAS_VERSIONED)
+#define DLBUF_HAS_VERSIONED
+/* The official 1.0 declares this name in C++ only. */
 typedef struct DLManagedTensorVersioned DLManagedTensorVersioned;
 #endif
 #else
 #define DLPACK_DLPACK_H_
+#define DLBUF_HAS_VERSIONED
 
 #include <stddef.h>
 #include <stdint.h>
@@ -48,16 +49,16 @@ extern "C" {
 #define DLPACK_MINOR_VERSION 3
 
 /*
- * Version of the ABI that a versioned tensor was written for. A consumer that
- * meets another major version calls the deleter and reads nothing else;
- * another minor version only brings codes that it may not know.
+ * Version of the ABI of a versioned tensor. If a consumer reads another major
+ * version, it must call the deleter and read nothing else. Another minor version
+ * only adds codes that the consumer may not know.
  */
 typedef struct {
 	uint32_t major;
 	uint32_t minor;
 } DLPackVersion;
 
-/* Where the memory is. 5 and 6 were never given a meaning. */
+/* The memory's kind. 5 and 6 never had a meaning. */
 #ifdef __cplusplus
 typedef enum : int32_t {
 #else
@@ -87,7 +88,7 @@ typedef struct {
 	int32_t device_id;
 } DLDevice;
 
-/* What one lane of an element holds. */
+/* The type of one lane of an element. */
 typedef enum {
 	kDLInt = 0U,
 	kDLUInt = 1U,
@@ -117,13 +118,12 @@ typedef struct {
 } DLDataType;
 
 /*
- * The tensor itself. shape and strides have ndim entries; strides count
- * elements, not bytes, and may be NULL (row-major and compact) only in
- * tensors older than 1.2. Both are NULL when ndim is 0. A tensor without
- * elements has data == NULL.
+ * The tensor. shape and strides have ndim entries. Strides count elements, not
+ * bytes. They may be NULL (row-major and compact) only in tensors older than 1.2.
+ * If ndim is 0, both are NULL. A tensor without elements has data == NULL.
  */
 typedef struct {
-	void *data;		/* a pointer or, on some devices, a handle */
+	void *data;		/* an address, or a handle on some devices */
 	DLDevice device;
 	int32_t ndim;
 	DLDataType dtype;
@@ -133,8 +133,8 @@ typedef struct {
 } DLTensor;
 
 /*
- * A tensor and how to give it back, as before 1.0: no version, no flags.
- * deleter(self) frees the struct too; it may be NULL.
+ * A tensor and its deleter, as before DLPack 1.0: without version and flags.
+ * deleter(self) also frees the struct. It may be NULL.
  */
 typedef struct DLManagedTensor {
 	DLTensor dl_tensor;
@@ -147,7 +147,7 @@ typedef struct DLManagedTensor {
 #define DLPACK_FLAG_BITMASK_IS_COPIED			(1UL << 1UL)
 #define DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED	(1UL << 2UL)
 
-/* A tensor and how to give it back. Everything up to flags stays for ever. */
+/* A tensor and its deleter. The members up to flags never change. */
 typedef struct DLManagedTensorVersioned {
 	DLPackVersion version;
 	void *manager_ctx;	/* the producer's own */
@@ -157,9 +157,9 @@ typedef struct DLManagedTensorVersioned {
 } DLManagedTensorVersioned;
 
 /*
- * The exchange API: a static table that a framework publishes to hand tensors
- * over without Python calls. Each function returns 0, or -1 with a Python
- * exception set; none of them synchronises.
+ * The exchange API: a static table that a framework publishes. Consumers use it
+ * to exchange tensors without Python calls. Each function returns 0, or -1 with a
+ * Python exception set. No function synchronises.
  */
 typedef int (*DLPackManagedTensorAllocator)(DLTensor *prototype,
 		DLManagedTensorVersioned **out, void *error_ctx,
@@ -173,7 +173,7 @@ typedef int (*DLPackCurrentWorkStream)(DLDeviceType device_type,
 typedef int (*DLPackManagedTensorToPyObjectNoSync)(
 		DLManagedTensorVersioned *tensor, void **out_py_object);
 
-/* version first, then an older table for consumers of an older major. */
+/* prev_api points to an older table, for consumers of an older major version. */
 typedef struct DLPackExchangeAPIHeader {
 	DLPackVersion version;
 	struct DLPackExchangeAPIHeader *prev_api;	/* or NULL */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The other way round: a dma-buf of memory that a device's own API has
- * allocated, a tensor of PyTorch for instance, for those who import fds.
+ * Makes a dma-buf of memory that a device's own API allocated, for example of a
+ * PyTorch tensor, for programs that import dma-bufs.
  *
- * A device that can export allocates, too: dlbuf_alloc() with the exporter
- * "device" makes memory of the first of its devices.
+ * To allocate new memory of a device as a dma-buf, use dlbuf_alloc() with the
+ * exporter "device".
  */
 #ifndef DLBUF_EXPORT_H
 #define DLBUF_EXPORT_H
@@ -23,7 +23,7 @@ struct dlbuf_export_opts {
 };
 
 /*
- * The dma-buf's bytes are reached over PCI Express, also where the GPU has a
+ * Other devices reach the dma-buf's bytes over PCI Express, even if the GPU has a
  * coherent link to the CPU. CUDA: CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE.
  */
 #define DLBUF_EXPORT_PCIE 1u
@@ -32,28 +32,31 @@ struct dlbuf_exported {
 	size_t size;		/* of this struct, set by the caller */
 	int fd;			/* the dma-buf, new */
 	uint32_t reserved;
-	uint64_t offset;	/* bytes from its begin to the tensor's data */
-	uint64_t bytes;		/* of the dma-buf */
+	uint64_t offset;	/* bytes from its start to the tensor's data */
+	uint64_t bytes;		/* size of the dma-buf */
 };
 
 /*
- * Makes a dma-buf of the memory behind a tensor, whoever made that. dev is the
- * device it lies on; tensor->data with byte_offset is its first element.
+ * Makes a dma-buf of the memory of a tensor of any producer. dev is the device of
+ * that memory. The tensor's first element is at tensor->data plus byte_offset.
  *
- * All arguments are borrowed. out->fd is new, close-on-exec. The dma-buf keeps
- * the memory, not the tensor: its owner may use the bytes for something else
- * once it is deleted. Each call makes another dma-buf. Whole pages of the
- * device's allocation are exported, so that more than the tensor is in it.
- * There are no fences on it: whoever imports it waits for the stream by other
- * means.
+ * All arguments are borrowed. out->fd is new, close-on-exec. Each call makes
+ * another dma-buf. The dma-buf keeps the memory alive, not the tensor: when the
+ * tensor is deleted, its owner may use the memory for other data. The dma-buf has
+ * whole pages of the device's allocation, so it may contain more than the tensor.
  *
- * CUDA: memory of cuMemAlloc() and of cuMemAddressReserve(), on drivers that
- * say so also of cuMemAllocHost(); not of memory pools (cudaMallocAsync), not
- * managed. The kernel's module looks at an importer as if it were a PCI device:
- * never import such a dma-buf into one that is not (vgem, udmabuf, a camera of
- * a system-on-chip).
+ * The dma-buf has no fences: an importer must wait for the stream by other means.
+ * If another device writes into it, this device may need a flush
+ * (cuFlushGPUDirectRDMAWrites()). dlbuf_acquire() flushes for memory of
+ * dlbuf_alloc().
+ *
+ * CUDA: exports memory of cuMemAlloc() and of cuMemAddressReserve(), and of
+ * cuMemAllocHost() if the driver reports support. It cannot export memory pools
+ * (cudaMallocAsync) and managed memory. The driver's kernel module treats every
+ * importer as a PCI device: never import such a dma-buf into a device that is not
+ * one (vgem, udmabuf, a camera of a system-on-chip).
  * -EINVAL      NULL, bad opts, a tensor of another device, or memory that is not
- *              the device's: freed, foreign, over two allocations
+ *              the device's: freed, foreign, in two allocations
  * -EOPNOTSUPP  the device or its driver exports nothing, or not this memory
  * -EIO         the driver failed
  */

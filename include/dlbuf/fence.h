@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Fences: plain sync_file fds, and the fences of a dma-buf as sync_files.
+ * Fences: sync_file fds, and the fences of a dma-buf as sync_files.
  *
- * A fence is an int: the fd of a sync_file, or -1, which is one that has
- * signalled already. dlbuf_release() of a device that can only tell by an
- * event (DLBUF_SYNC_EVENT) gives an eventfd instead: waiting and notifying
- * take it too, the kernel and the other functions do not. Any other negative
- * number is -EBADF in every function that takes a fence.
+ * A fence is an int: the fd of a sync_file, or -1 for a fence that has already
+ * signalled. Every other negative number is -EBADF. On a device with
+ * DLBUF_SYNC_EVENT, dlbuf_release() returns an eventfd instead of a sync_file:
+ * dlbuf_fence_wait(), _status() and _notify() accept it, the other functions and
+ * the kernel do not.
  *
- * A fence signals once and stays so. The kernel promises that every fence
- * signals in bounded time, and no program can make one of its own.
+ * A fence signals once and stays signalled. Drivers make fences; the kernel
+ * guarantees that every fence signals in bounded time, so programs cannot make
+ * fences themselves.
  *
- * Specification: linux/sync_file.h, linux/dma-buf.h; dma-buf.rst of the
- * kernel's documentation.
+ * Specification: linux/sync_file.h, linux/dma-buf.h; dma-buf.rst in the kernel's
+ * documentation.
  */
 #ifndef DLBUF_FENCE_H
 #define DLBUF_FENCE_H
@@ -24,61 +25,63 @@ extern "C" {
 #endif
 
 /*
- * Waits until the fence has signalled, also with an error, which
- * dlbuf_fence_status() tells.
+ * Waits until the fence has signalled. A fence that signals with an error counts
+ * as signalled; dlbuf_fence_status() reports that error.
  *
- * fence is borrowed. deadline_ns is CLOCK_MONOTONIC; 0 waits for ever, a
- * moment in the past asks. Signals interrupt nothing.
- * -EBADF  not open
+ * fence is borrowed. deadline_ns is in CLOCK_MONOTONIC nanoseconds: 0 waits
+ * without a limit, a time in the past only checks. Signals do not interrupt it.
+ * -EBADF  fence is not open
  * -ETIME  the deadline passed
  * -EIO    poll() failed
  */
 DLBUF_API int dlbuf_fence_wait(int fence, uint64_t deadline_ns);
 
 /*
- * Says where a fence is: *status is 0 while it is pending, 1 when it has
+ * Reports the state of a fence: *status is 0 while it is pending, 1 when it has
  * signalled, and a negative errno when it has signalled with that error.
  *
- * fence is borrowed. Does not block. A pending fence is only polled:
- * SYNC_IOC_FILE_INFO on a display's live fence has a race in the kernel.
- * -EBADF   not open
+ * fence is borrowed. Does not block. For a pending fence it only calls poll(),
+ * because SYNC_IOC_FILE_INFO on a pending fence of a display has a race in the
+ * kernel.
+ * -EBADF   fence is not open
  * -EINVAL  status is NULL
  */
 DLBUF_API int dlbuf_fence_status(int fence, int *status);
 
 /*
- * Makes a fence that signals when both have. a and b are borrowed, *out is
- * new, or -1 when both are.
- * -EBADF   not open
- * -EINVAL  not a sync_file, or out is NULL
+ * Makes a fence that signals when both a and b have signalled. a and b are
+ * borrowed. *out is new; it is -1 if both are -1.
+ * -EBADF   a or b is not open
+ * -EINVAL  a or b is not a sync_file, or out is NULL
  */
 DLBUF_API int dlbuf_fence_merge(int a, int b, int *out);
 
 /*
- * Tells the driver behind a fence by when it is wanted: a hint, that some use
- * to raise clocks. fence is borrowed, deadline_ns is CLOCK_MONOTONIC.
- * -EBADF       not open
+ * Tells the fence's driver when the result is needed. This is a hint: some
+ * drivers raise their clocks. fence is borrowed, deadline_ns is CLOCK_MONOTONIC.
+ * -EBADF       fence is not open
  * -EOPNOTSUPP  the kernel has no such hint (before 6.6), or not a sync_file
  */
 DLBUF_API int dlbuf_fence_set_deadline(int fence, uint64_t deadline_ns);
 
 /*
- * Takes the fences of a dma-buf as they are now: those that the access would
- * have to wait for, a reader for writers, a writer for everybody. Fences that
- * are added later are not in it.
+ * Makes a sync_file of the current fences of a dma-buf for which this access must
+ * wait: a reader waits for writers, a writer waits for readers and writers. It
+ * does not contain fences that are added later.
  *
- * dmabuf is borrowed, *fence is new (signalled ones too). Does not block.
+ * dmabuf is borrowed. *fence is new, even if all fences have signalled. Does not
+ * block.
  * -EINVAL      access is not READ, WRITE or RW, or fence is NULL
- * -EBADF       not open or not a dma-buf
- * -EOPNOTSUPP  the kernel has not got the ioctl (before 6.0, or configured
- *              without sync_file); dlbuf_acquire() polls the dma-buf there
+ * -EBADF       dmabuf is not open or not a dma-buf
+ * -EOPNOTSUPP  the kernel lacks the ioctl (before 6.0, or configured without
+ *              sync_file); dlbuf_acquire() polls the dma-buf in that case
  */
 DLBUF_API int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence);
 
 /*
- * Adds a fence to a dma-buf, as that of a reader or of a writer: others wait
- * for it as they do for a driver's. It cannot be taken back; it goes when it
- * signals. dmabuf and fence are borrowed; -1 adds nothing.
+ * Adds a fence to a dma-buf, as the fence of a reader or of a writer. Other users
+ * then wait for it as for a driver's fence. It cannot be removed; it disappears
+ * when it signals. dmabuf and fence are borrowed. A fence of -1 adds nothing.
  *
  * -EINVAL      access is not READ, WRITE or RW; fence is not a sync_file
  * -EBADF       also: fence is not open
@@ -87,14 +90,17 @@ DLBUF_API int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence);
 DLBUF_API int dlbuf_fence_import(int dmabuf, uint32_t access, int fence);
 
 /*
- * Calls fn(data) exactly once, when the fence has signalled: at once, on this
- * thread and before this returns, if it has already; else on a thread of the
- * library, of which there is one for all, started when first needed.
+ * Calls fn(data) exactly once, when the fence has signalled. If it has signalled
+ * already, fn is called on this thread before this function returns. Otherwise fn
+ * is called on the library's event thread, which is started when first needed.
  *
- * fence is duplicated. fn may call dlbuf, must not block, and delays the
- * others while it runs. After fork() the child's fn is not called.
- * -EBADF, -EINVAL (fn is NULL), -ENOMEM (no thread can be started, too),
- * -EMFILE; then fn is not called
+ * fence is duplicated. fn may call dlbuf. It must not block, because it delays
+ * all other callbacks of that thread. After fork() fn is not called in the child.
+ * On failure fn is not called:
+ * -EBADF   fence is not open
+ * -EINVAL  fn is NULL
+ * -ENOMEM  also: no thread can be started
+ * -EMFILE
  */
 DLBUF_API int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data);
 

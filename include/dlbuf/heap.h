@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dma-heaps: the kernel's own allocator of dma-bufs, one node per heap under
- * /dev/dma_heap. Which heap suits which device is policy; none lists its
- * constraints.
+ * dma-heaps: the kernel's allocator of dma-bufs, with one node per heap in
+ * /dev/dma_heap. No heap reports which devices can use its memory: the choice is
+ * yours.
  *
  * Specification: linux/dma-heap.h, Documentation/userspace-api/dma-buf-heaps.rst.
  */
@@ -17,18 +17,18 @@ extern "C" {
 
 struct dlbuf_heap_opts {
 	size_t size;
-	const char *name;	/* of the dma-buf, 31 bytes; NULL: none */
-	uint32_t access;	/* DLBUF_READ or DLBUF_RW (0) of the new fd */
+	const char *name;	/* name of the dma-buf, 31 bytes; NULL: none */
+	uint32_t access;	/* access of the fd: DLBUF_READ, DLBUF_RW (0) */
 	uint32_t flags;		/* none yet */
 };
 
 /*
- * Allocates a zero-filled dma-buf of at least `bytes` bytes from a heap,
- * "system" or any other name in /dev/dma_heap. *fd is new and close-on-exec.
+ * Allocates a zero-filled dma-buf of at least `bytes` bytes. heap is "system" or
+ * another name in /dev/dma_heap. *fd is new and close-on-exec.
  * -EINVAL  bytes is 0, a name with a slash, bad opts
  * -ENODEV  no such heap
- * -EACCES  it may not be opened
- * -ENOMEM, -EIO  the kernel refused; the sentence has the call and the code
+ * -EACCES  no permission to open the heap's node
+ * -ENOMEM, -EIO  the kernel refused; the error text has the call and the code
  */
 DLBUF_API int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 			       const struct dlbuf_heap_opts *opts, int *fd);

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Acquire and release: the whole of synchronisation.
+ * Acquire and release: order your work with that of the other users of a dma-buf.
  *
  *	dlbuf_acquire(t, DLBUF_READ, stream, NULL);
  *	... work on the tensor, on `stream` ...
  *	dlbuf_release(t, stream, NULL);
  *
- * Acquire orders your work after the producers': it waits for the fences of
- * the dma-buf that the access must wait for (a reader for writers, a writer
- * for everybody), and for one that you have, then makes the memory visible to
- * the device. Release ends the access, makes your writes visible to others,
- * and puts a fence of your work on the dma-buf, for which others wait in turn.
+ * Acquire waits for the fences of the dma-buf that conflict with the access (a
+ * reader waits for writers, a writer for readers and writers) and for a fence of
+ * the caller. Then it makes the memory visible to the device. Release makes your
+ * writes visible to the other users and adds a fence of your work to the dma-buf,
+ * for which they wait.
  *
- * Who waits depends on the device, and its info says so:
+ * The device decides who waits; dlbuf_device_info says which it is:
  *
- *	DLBUF_SYNC_FENCE   the device: neither call blocks. The CPU and every
- *	                   driver that looks at the dma-buf's fences see yours.
- *	                   (Copies by the CPU, path `copy`, give events.)
- *	DLBUF_SYNC_EVENT   release returns at once and an event tells when the
- *	                   work is complete. The kernel lets no program make a
- *	                   fence, so there is none on the dma-buf.
- *	DLBUF_SYNC_BLOCKS  the calling thread. The CPU is one.
+ *	DLBUF_SYNC_FENCE   The device waits, and neither call blocks. The
+ *			   kernel has a fence of your work, so the CPU and
+ *			   every driver that uses the dma-buf's fences wait
+ *			   for it. (On the path `copy` releases are EVENT.)
+ *	DLBUF_SYNC_EVENT   Release does not block. An event tells the library
+ *			   when the work is complete. The dma-buf has no fence
+ *			   of the work, because the kernel lets no program make
+ *			   one.
+ *	DLBUF_SYNC_BLOCKS  The calling thread waits. The CPU does this.
  *
- * `stream` is the device's queue: a VkQueue for Vulkan; NULL is the device's
- * default, and the only value for the CPU.
+ * `stream` is a queue of the device: a VkQueue for Vulkan, a CUstream for CUDA.
+ * NULL is the default stream, and the only one of the CPU.
  *
- * Tensors and streams. Each tensor over a buffer is acquired for itself;
- * readers may overlap, and so may those that do not mind each other's writes:
- * the fences order accesses of different devices and processes, and a device
- * orders its own by its streams. Deleting a tensor that is still acquired
- * releases it, on the stream of the acquire: a framework may delete a tensor
- * while its kernels still run, as long as they were submitted.
+ * Tensors and streams. Each tensor of a buffer is acquired on its own. Accesses
+ * of several tensors may overlap: fences order different devices and processes,
+ * and on one device its streams order the work. If a tensor is deleted while it
+ * is acquired, it is released on the stream of the acquire. So a framework may
+ * delete a tensor while its kernels still run, if they were submitted before.
  */
 #ifndef DLBUF_SYNC_H
 #define DLBUF_SYNC_H
@@ -45,82 +46,97 @@ extern "C" {
 struct dlbuf_acquire_opts {
 	size_t size;
 	/*
-	 * CLOCK_MONOTONIC nanoseconds after which a call that has to block
-	 * gives up with -ETIME; 0 means never. A moment in the past asks
-	 * without waiting. It is a moment and not a duration so that the
-	 * planes of a frame can share one.
+	 * CLOCK_MONOTONIC nanoseconds. A call that must block longer fails with
+	 * -ETIME. 0 means no deadline; a time in the past means: try without
+	 * waiting. It is a time and not a duration, so that the planes of a frame
+	 * can share one.
 	 */
 	uint64_t deadline_ns;
 	/*
-	 * A sync_file to wait for besides those of the dma-buf; borrowed. 0 and
-	 * -1 are none (so that zeroed options are the default: a sync_file
-	 * whose fd is 0 has to be duplicated).
+	 * A sync_file to wait for besides the fences of the dma-buf; borrowed. 0
+	 * and -1 mean none. 0 is included so that zeroed options are the defaults:
+	 * duplicate a sync_file whose fd is 0.
 	 */
 	int fence;
 	uint32_t flags;		/* DLBUF_ACQUIRE_* */
 };
 
 /*
- * Accepts a buffer whose producer's fence ended with an error. Without it the
- * call fails with -EIO where it has waited for such a fence, or `fence` is one.
+ * Accepts a buffer although the producer's fence ended with an error. Without
+ * this flag the call fails with -EIO if it waited for such a fence, or if
+ * opts.fence is one.
  */
 #define DLBUF_ACQUIRE_DAMAGED 1u
 
 /*
- * Begins an access. A tensor has one access at a time; for two, share it.
+ * Begins an access. A tensor has one access at a time. For a second access make a
+ * second tensor with dlbuf_tensor_share().
  *
- * tensor and opts are borrowed. CPU: blocks until the fences have signalled,
- * then DMA_BUF_IOCTL_SYNC with START. Vulkan: submits to `stream` a wait for
- * the fences and the barrier that acquires the buffer from the foreign queue
- * family; where the driver has no SYNC_FD semaphores, blocks for the fences
- * before. A device that waits itself does not look at the deadline; on a
- * kernel without sync_file the call has to wait, and does.
- * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, a stream for
- *          a device without streams, bad opts
+ * tensor and opts are borrowed.
+ *
+ * CPU: blocks until the fences have signalled, then calls DMA_BUF_IOCTL_SYNC with
+ * START. With a deadline START runs on a thread of its own, because START waits
+ * without a limit.
+ *
+ * Vulkan: submits to `stream` a wait for the fences and the barrier that acquires
+ * the buffer from the foreign queue family. If the driver has no SYNC_FD
+ * semaphores, the call blocks for the fences first.
+ *
+ * A device that waits by itself ignores the deadline. On a kernel without
+ * sync_file the call has to wait, and uses the deadline.
+ * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, a stream for a
+ *          device without streams, bad opts
  * -EBADF   opts->fence is not open
- * -EACCES  access that the tensor does not allow
- * -EBUSY   the tensor is acquired already
+ * -EACCES  the tensor does not allow this access
+ * -EBUSY   the tensor is already acquired
  * -ETIME   the deadline passed; nothing is acquired
  * -EIO     the kernel or the driver failed, the device is lost, or a fence that
- *          was waited for ended with an error; nothing is acquired
+ *          the call waited for ended with an error; nothing is acquired
  */
 DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 			    void *stream, const struct dlbuf_acquire_opts *opts);
 
 /*
- * Ends the access that dlbuf_acquire() began: work submitted to `stream` so
- * far is what the others wait for. It is ended even when this fails; then the
- * call has waited until the device was done with the buffer, or lost.
+ * Ends the access that dlbuf_acquire() began. The other users wait for the work
+ * that was submitted to `stream` before this call. If the kernel or the driver
+ * fails, the access ends too; the call has then waited until the device was done
+ * with the buffer, or the device is lost. If an argument is refused, nothing
+ * changes and the access continues.
  *
- * tensor is borrowed. fence may be NULL; otherwise *fence is a new fd that
- * signals when that work is complete: a sync_file, or an eventfd on a device
- * of DLBUF_SYNC_EVENT; -1 when it is complete already, always on a device of
- * DLBUF_SYNC_BLOCKS. Close it. Blocks where the device does, and where the
- * kernel cannot take the fence (before 6.0).
- * -EINVAL  not a tensor of dlbuf, or not acquired
- * -EIO     the kernel or the driver failed
+ * tensor is borrowed. fence may be NULL. Otherwise *fence is new: an fd that
+ * becomes readable when the work is complete. It is an eventfd if
+ * dlbuf_device_info.release is DLBUF_SYNC_EVENT or the tensor's path is `copy`,
+ * otherwise a sync_file. It is -1 if the work is complete already, which is always
+ * so on a device with DLBUF_SYNC_BLOCKS. Close it.
+ *
+ * Blocks if the device does, and if the kernel cannot add the fence to the
+ * dma-buf (before 6.0).
+ * -EINVAL  not a tensor of dlbuf, not acquired, or not a stream of the device; an
+ *          access continues
+ * -EBUSY   the stream is being captured into a graph; the access continues
+ * -EIO     the kernel or the driver failed; the access has ended
  */
 DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
 			    int *fence);
 
 /*
- * The same pair for applications that wait and signal by themselves.
+ * Begins an access without waiting and without submitting anything, for
+ * applications that wait and signal by themselves. *fence is new: your work must
+ * wait for it. -1 means that there is nothing to wait for. You must also do what
+ * the device's API requires, e.g. Vulkan's barrier from the foreign queue family.
  *
- * Begins an access without waiting or submitting: *fence, new, is what your
- * work has to wait for, -1 when there is nothing. What else the device's API
- * asks for, such as Vulkan's barrier from the foreign queue family, is yours.
- * Blocks on a kernel without sync_file (before 6.0, or so configured). Deleting
- * the tensor without a release means that the work is complete.
- * -EOPNOTSUPP  the CPU: it needs the kernel's bracket
- * and as dlbuf_acquire().
+ * Blocks on a kernel without sync_file (before 6.0, or configured so). If the
+ * tensor is deleted without a release, dlbuf assumes that the work is complete.
+ * -EOPNOTSUPP  the CPU: it needs DMA_BUF_IOCTL_SYNC
+ * and the errors of dlbuf_acquire().
  */
 DLBUF_API int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor,
 				  uint32_t access, int *fence);
 
 /*
- * Ends an access, however it began, with a fence of the work: a sync_file,
- * borrowed, or -1 when it is complete. It goes on the dma-buf, and the lease
- * waits for it.
+ * Ends an access of either kind, with a fence of your work: a sync_file,
+ * borrowed, or -1 if the work is complete. The fence is added to the dma-buf, and
+ * the lease waits for it.
  * -EINVAL  also: fence is not a sync_file; the access has not ended
  * -EBADF   fence is not open; the access has not ended
  * -EOPNOTSUPP  the CPU, as above

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tensors. A tensor is DLPack's own DLManagedTensorVersioned: hand it to any
- * framework, or call its deleter. There is no wrapper type.
+ * Tensors. A tensor is a DLManagedTensorVersioned of DLPack, without a wrapper:
+ * give it to any framework, or call its deleter.
  *
- * data and byte_offset: where the device has plain addresses (CPU) data
- * points at the first element and byte_offset is 0. Where it has handles
- * (Vulkan, see dlbuf/vulkan.h) data is the handle of the whole buffer and
- * byte_offset leads to the first element. Strides are always written, and a
- * tensor without elements has data == NULL.
+ * data and byte_offset:
+ *   - on a device with addresses (CPU, CUDA) data points to the first element and
+ *     byte_offset is 0
+ *   - on a device with handles (Vulkan, see dlbuf/vulkan.h) data is the handle of
+ *     the whole buffer and byte_offset is where the first element begins
+ *   - a tensor without elements has data == NULL
+ * strides is never NULL for a tensor with dimensions.
  *
- * A tensor is memory, not yet order: before using it call dlbuf_acquire(),
- * see dlbuf/sync.h.
+ * A tensor gives access to memory, not order: call dlbuf_acquire() before you use
+ * the memory, see dlbuf/sync.h.
  */
 #ifndef DLBUF_TENSOR_H
 #define DLBUF_TENSOR_H
@@ -23,9 +25,9 @@
 extern "C" {
 #endif
 
-/* How an import was done, best first. */
+/* How the device reaches the bytes, best first. */
 enum dlbuf_path {
-	DLBUF_PATH_DIRECT = 1,	/* the device's API took the dma-buf */
+	DLBUF_PATH_DIRECT = 1,	/* the device's API imported the dma-buf */
 	DLBUF_PATH_HOST = 2,	/* its host pages, registered with the device */
 	DLBUF_PATH_BRIDGE = 3,	/* a copy made by a GPU */
 	DLBUF_PATH_COPY = 4,	/* a copy made by the CPU */
@@ -37,51 +39,52 @@ DLBUF_API const char *dlbuf_path_name(enum dlbuf_path path);
 struct dlbuf_import_opts {
 	size_t size;
 	/*
-	 * dlbuf_access; 0 means all that the fd was opened for. Without
-	 * DLBUF_WRITE the tensor has DLPACK_FLAG_BITMASK_READ_ONLY set and,
-	 * on the CPU, pages that cannot be written.
+	 * dlbuf_access. 0 means all that the fd was opened for. Without
+	 * DLBUF_WRITE the tensor has DLPACK_FLAG_BITMASK_READ_ONLY set, and on
+	 * the CPU its pages cannot be written.
 	 */
 	uint32_t access;
 	uint32_t flags;		/* DLBUF_IMPORT_... */
-	uint32_t view;		/* enum dlbuf_view, of dlbuf_import_frame() */
+	uint32_t view;		/* enum dlbuf_view, for dlbuf_import_frame() */
 	/*
-	 * DLBUF_PATH_BIT()s of those that may be tried; 0: all that flags
-	 * allow. For tests and measurements: the first that serves is the best.
+	 * The paths that may be tried, as DLBUF_PATH_BIT()s. 0: all that flags
+	 * allow. For tests and measurements: by default the best path is taken.
 	 */
 	uint32_t paths;
 };
 
 #define DLBUF_PATH_BIT(path) (1u << (path))
 
-#define DLBUF_IMPORT_MAY_COPY	(1u << 0)	/* where nothing else helps */
-#define DLBUF_IMPORT_UNCROPPED	(1u << 1)	/* all of a frame that is stored */
+#define DLBUF_IMPORT_MAY_COPY	(1u << 0)	/* if there is no other way */
+#define DLBUF_IMPORT_UNCROPPED	(1u << 1)	/* ignore the crop of a frame */
 /*
- * For dlbuf_recv(), which otherwise keeps no import without a tensor: its bytes
- * and fd would stay with a receiver for buffers that never come again. A camera
- * sends the same few buffers again and again: with KEEP each is imported once.
- * dlbuf_import() and dlbuf_import_frame() always keep.
+ * For dlbuf_recv(): keeps the import in the cache after its last tensor. Use it if
+ * the sender sends the same few buffers again and again, as a camera does: each is
+ * then imported once. Without it dlbuf_recv() keeps no import, because the bytes
+ * and the fd of a buffer that never comes again would stay with the receiver.
+ * dlbuf_import() and dlbuf_import_frame() always keep imports.
  */
 #define DLBUF_IMPORT_KEEP	(1u << 2)
 
 /*
- * Makes a tensor over the bytes of a dma-buf. Importing a dma-buf that the
- * device has seen before is a lookup.
+ * Makes a tensor over the bytes of a dma-buf. If the device has imported the
+ * dma-buf before, this is a lookup.
  *
- * Without a copy, unless DLBUF_IMPORT_MAY_COPY allows one and the device has no
- * other way: then the tensor is memory of the device that the buffer is copied
- * into by each acquire and out of by each release of a writer. Its path says so.
- * DLPACK_FLAG_BITMASK_IS_COPIED is not set, because it means a single owner.
+ * The tensor is not a copy, unless flags has DLBUF_IMPORT_MAY_COPY and the device
+ * has no other way. Then it is memory of the device: each acquire copies the
+ * buffer into it, and each release of a writer copies it back. The tensor's path
+ * tells. DLPACK_FLAG_BITMASK_IS_COPIED is not set, because it promises a single
+ * owner.
  *
- * fd is duplicated: close yours whenever you like. layout and opts are
- * borrowed. *tensor is new: it keeps the memory and the device until its
- * deleter is called, on any thread. May block while the driver maps; does not
- * wait for fences.
+ * fd is duplicated: you may close yours. layout and opts are borrowed. *tensor is
+ * new: it keeps the memory and the device alive until its deleter is called, on
+ * any thread. May block while the driver maps. Does not wait for fences.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW  from dlbuf_layout_extent(), or bad opts
  * -EBADF   fd is not open or not a dma-buf
- * -EACCES  opts ask for writing, fd was opened read-only
- * -ERANGE  the layout does not lie inside the dma-buf
- * -EIO, -EOPNOTSUPP  the driver refused; the sentence has its call and code,
- *          and with several paths what each of them said
+ * -EACCES  opts ask for writing and fd was opened read-only
+ * -ERANGE  the layout is not inside the dma-buf
+ * -EIO, -EOPNOTSUPP  the driver refused; the error text has its call and code, and
+ *          with several paths the reason of each
  * -ENOMEM, -EMFILE
  */
 DLBUF_API int dlbuf_import(struct dlbuf_device *dev, int fd,
@@ -90,10 +93,10 @@ DLBUF_API int dlbuf_import(struct dlbuf_device *dev, int fd,
 			   DLManagedTensorVersioned **tensor);
 
 /*
- * Makes another tensor over the same bytes: one to hand to a framework that
- * will free it when it likes, one to keep for acquire and release.
+ * Makes another tensor over the same bytes. For example, give one to a framework,
+ * which deletes it at any time, and keep one for acquire and release.
  *
- * tensor is borrowed, *out is new and independent of it.
+ * tensor is borrowed. *out is new and independent of it.
  * -EINVAL  not a tensor of dlbuf
  * -ENOMEM
  */
@@ -101,42 +104,42 @@ DLBUF_API int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 				 DLManagedTensorVersioned **out);
 
 /*
- * The same as a DLManagedTensor, for consumers older than DLPack 1.0.
- * -EOPNOTSUPP  the tensor is read-only, which the old struct cannot say
+ * dlbuf_tensor_share() for consumers older than DLPack 1.0.
+ * -EOPNOTSUPP  the tensor is read-only, which the old struct cannot express
  */
 DLBUF_API int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
 					DLManagedTensor **out);
 
 struct dlbuf_tensor_info {
 	size_t size;			/* of this struct, set by the caller */
-	struct dlbuf_device *device;	/* peeked, while the tensor lives */
-	int fd;				/* the dma-buf, peeked likewise */
+	struct dlbuf_device *device;	/* peeked, valid while the tensor lives */
+	int fd;				/* the dma-buf, peeked in the same way */
 	enum dlbuf_path path;
 	uint32_t access;		/* dlbuf_access that the tensor allows */
-	uint32_t acquired;		/* dlbuf_access acquired now, or 0 */
+	uint32_t acquired;		/* dlbuf_access of the current acquire, or 0 */
 	uint64_t dev, ino;		/* identity of the dma-buf */
 	uint64_t bytes;			/* size of the dma-buf */
-	uint64_t first, end;		/* the bytes that the tensor touches */
+	uint64_t first, end;		/* range of bytes that the tensor uses */
 };
 
-/* Says what is behind a tensor. -EINVAL: not of dlbuf, or size not set. */
+/* Describes a tensor. -EINVAL: not a tensor of dlbuf, or size not set. */
 DLBUF_API int dlbuf_tensor_get_info(const DLManagedTensorVersioned *tensor,
 				    struct dlbuf_tensor_info *info);
 
 struct dlbuf_path_info {
 	size_t size;			/* of this struct */
 	enum dlbuf_path path;
-	int status;			/* 0, or why it does not serve */
-	char reason[512];		/* the sentence behind status, or "" */
+	int status;			/* 0, or the error if the path fails */
+	char reason[512];		/* error text of status, or "" */
 };
 
 /*
- * Tries, one after another, each path by which the device could import this
- * dma-buf, and calls fn with what came of it; nothing of it stays. info is
- * peeked, for the call only. A non-zero result of fn ends the walk and is
- * returned. fd is borrowed. access as in dlbuf_import_opts. May block while the
- * driver maps.
- * -EINVAL  NULL, or access is none
+ * Tries each path by which the device could import this dma-buf, and calls fn with
+ * the result of each. Afterwards it undoes all of them. access as in
+ * dlbuf_import_opts. fd is borrowed. info is peeked and valid during the callback.
+ * If fn returns non-zero, the walk ends and this function returns that value. May
+ * block while the driver maps.
+ * -EINVAL  NULL, or bad access
  * -EBADF   fd is not open or not a dma-buf
  * -EACCES  fd was not opened for that access
  */

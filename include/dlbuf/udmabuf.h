@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * udmabuf: ordinary memfd pages, seen as a dma-buf by those who import fds
- * and as plain host memory by those who only register host memory. The
- * dma-buf's own mapping cannot be pinned (CUDA, HIP, io_uring and O_DIRECT
- * refuse it); the memfd's can, and shows the same pages. That is why the
- * memfd is kept beside it.
+ * udmabuf: makes a dma-buf of the pages of a memfd. Devices that import dma-bufs
+ * use the dma-buf. Devices that only register host memory use the mapping of the
+ * memfd: it can be pinned, while the mapping of the dma-buf cannot (CUDA, HIP,
+ * io_uring and O_DIRECT refuse it). Both show the same pages, so dlbuf keeps the
+ * memfd beside the dma-buf.
  *
  * Specification: linux/udmabuf.h, memfd_create(2).
  */
@@ -19,52 +19,52 @@ extern "C" {
 
 struct dlbuf_udmabuf_opts {
 	size_t size;
-	const char *name;	/* of memfd and dma-buf, 31 bytes; NULL: "dlbuf" */
+	const char *name;	/* name of memfd and dma-buf, 31 bytes; NULL: "dlbuf" */
 	uint32_t flags;		/* DLBUF_UDMABUF_* */
 };
 
 /*
- * 2 MiB pages, from the kernel's pool of them (vm.nr_hugepages). Not for a
- * driver that writes through the kernel's own mapping: with Linux 6.12 vivid,
- * capturing into such a buffer, changed its first 4 KiB only.
+ * Uses 2 MiB pages of the kernel's pool (vm.nr_hugepages). Do not use it for a
+ * driver that writes through the kernel's own mapping: with Linux 6.12 vivid
+ * captured only the first 4 KiB of such a buffer.
  */
 #define DLBUF_UDMABUF_2M 1u
 
 struct dlbuf_udmabuf {
 	int fd;			/* the dma-buf, O_RDWR */
 	/*
-	 * Its pages; sealed against shrinking and growing. While it is open the
-	 * dma-buf can be imported by devices that only register host memory.
+	 * The memfd, sealed against shrinking and growing. While it is open,
+	 * devices that only register host memory can import the dma-buf.
 	 */
 	int memfd;
-	uint64_t bytes;		/* of both, whole pages */
+	uint64_t bytes;		/* size of both, whole pages */
 };
 
 /*
- * Makes a zero-filled udmabuf of at least `bytes` bytes. Both fds in *out are
- * new, close-on-exec, and independent: either may be closed first.
+ * Makes a zero-filled udmabuf of at least `bytes` bytes. Both fds in *out are new
+ * and close-on-exec. They are independent: you may close either one first.
  * -EINVAL  bytes is 0, bad opts
  * -ENODEV  no /dev/udmabuf
- * -EACCES  it may not be opened
+ * -EACCES  no permission to open /dev/udmabuf
  * -EOPNOTSUPP  the kernel refuses the size (module parameter size_limit_mb)
  * -ENOMEM  also: not enough 2 MiB pages in the pool (vm.nr_hugepages)
- * -EIO     the kernel failed; the sentence has the call and the code
+ * -EIO     the kernel failed; the error text has the call and the code
  */
 DLBUF_API int dlbuf_udmabuf_create(uint64_t bytes,
 				   const struct dlbuf_udmabuf_opts *opts,
 				   struct dlbuf_udmabuf *out);
 
-/* Closes both fds (taken) and sets them to -1. NULL is nothing. */
+/* Closes both fds (taken) and sets them to -1. NULL does nothing. */
 DLBUF_API void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf);
 
 /*
- * Says that a udmabuf which somebody else has made is a memfd from the begin to
- * the end, so that devices which only register host memory (CUDA) can import it
- * while this memfd stays open. dlbuf_udmabuf_create() has done so.
+ * Tells dlbuf that memfd is the memory of a udmabuf that another program made,
+ * from its start to its end. Devices that only register host memory (CUDA) can
+ * then import it while this memfd is open. dlbuf_udmabuf_create() does this
+ * itself.
  *
- * Both are borrowed and not kept: once the number is closed nothing is known any
- * more. What is said is believed: with a wrong memfd a device sees the wrong
- * bytes.
+ * Both fds are borrowed and not duplicated: when memfd is closed, dlbuf forgets
+ * it. dlbuf cannot verify the memfd: with a wrong one a device sees wrong bytes.
  * -EBADF   fd is not a dma-buf, memfd is not a memfd
  * -EINVAL  the sizes differ
  */
@@ -74,17 +74,18 @@ struct dlbuf_udmabuf_item {
 	int memfd;		/* sealed F_SEAL_SHRINK, not F_SEAL_WRITE */
 	uint32_t reserved;
 	uint64_t offset;	/* bytes, a multiple of the page size */
-	uint64_t bytes;		/* likewise */
+	uint64_t bytes;		/* bytes, a multiple of the page size */
 };
 
 /*
- * Makes one dma-buf of pieces of memfds, in the order given: a planar image
- * whose planes are allocated apart, a ring buffer seen twice. The memfds are
- * borrowed (the kernel keeps their pages). *fd is new, close-on-exec, O_RDWR.
- * -EINVAL  no item, or one that breaks the rules above; the sentence says
- *          which item and rule
- * -EBADF   an item's memfd is not open or not a memfd
- * and as for dlbuf_udmabuf_create().
+ * Makes one dma-buf of pieces of memfds, in the given order: for an image whose
+ * planes were allocated separately, or a ring buffer that is mapped twice. The
+ * memfds are borrowed; the kernel keeps their pages. *fd is new, close-on-exec,
+ * O_RDWR.
+ * -EINVAL  no items, or an item breaks a rule above; the error text has the item
+ *          and the rule
+ * -EBADF   the memfd of an item is not open or not a memfd
+ * and the errors of dlbuf_udmabuf_create().
  */
 DLBUF_API int dlbuf_udmabuf_create_list(const struct dlbuf_udmabuf_item *items,
 					size_t nitems,

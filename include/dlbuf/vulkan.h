@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Vulkan. DLPack gives `data` of a kDLVulkan tensor no meaning; dlbuf's is
- * this: data points to a struct dlbuf_vulkan_buffer, which is the whole
- * dma-buf as one VkBuffer, and byte_offset is where the tensor begins in it.
- * The struct is peeked: it is the library's and lives as long as the tensor.
- * A tensor without elements has data == NULL, as DLPack asks.
+ * Vulkan: the buffer of a tensor, and devices around your own VkDevice.
+ *
+ * DLPack does not define `data` of a kDLVulkan tensor. In dlbuf it points to a
+ * struct dlbuf_vulkan_buffer: the whole dma-buf as one VkBuffer. byte_offset is
+ * where the tensor begins in it. The struct is peeked and lives as long as the
+ * tensor. A tensor without elements has data == NULL, as DLPack requires.
  *
  * The VkBuffer has the usages TRANSFER_SRC, TRANSFER_DST, STORAGE_BUFFER,
- * UNIFORM_BUFFER, and SHADER_DEVICE_ADDRESS where the device has it, is
- * exclusive to one queue family at a time, and is handed over between the
- * device and the rest of the machine by dlbuf_acquire() and dlbuf_release().
- * After an acquire it may be used by any stage of what is submitted to that
- * queue later, without a barrier of yours. A release on another queue than
- * the acquire's is yours to order after your work on the first.
+ * UNIFORM_BUFFER, and SHADER_DEVICE_ADDRESS if the device has it. It is exclusive
+ * to one queue family at a time: dlbuf_acquire() and dlbuf_release() transfer it
+ * between the device and the foreign queue family. After an acquire, all stages of
+ * later submissions to that queue may use it without a further barrier. If you
+ * release on another queue than you acquired on, order that queue after your work
+ * on the first one.
  *
- * Needs the Vulkan headers, 1.2 or newer; the library itself needs neither
- * them nor libvulkan until a Vulkan device is opened.
+ * This header needs the Vulkan headers, 1.2 or newer. The library needs libvulkan
+ * only when a Vulkan device is opened.
  *
  * Specification: VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf,
  * VK_EXT_queue_family_foreign, VK_EXT_image_drm_format_modifier.
@@ -37,11 +38,11 @@ struct dlbuf_vulkan_buffer {
 	VkBuffer buffer;
 	VkDeviceMemory memory;
 	VkDeviceSize size;		/* of buffer, bytes */
-	VkDeviceAddress address;	/* of buffer, 0 where there is none */
+	VkDeviceAddress address;	/* of buffer, 0 if it has none */
 	VkDevice device;
 };
 
-/* The VkBuffer behind a kDLVulkan tensor of dlbuf; NULL without elements. */
+/* Returns the VkBuffer of a kDLVulkan tensor of dlbuf; NULL without elements. */
 static inline const struct dlbuf_vulkan_buffer *
 dlbuf_vulkan_buffer_of(const DLTensor *tensor)
 {
@@ -58,26 +59,26 @@ struct dlbuf_vulkan_device {
 	uint32_t api_version;		/* VK_API_VERSION_1_1 or newer */
 	PFN_vkGetInstanceProcAddr get_instance_proc_addr;
 	/*
-	 * Wrapping only, may be NULL: the names of the extensions that the
-	 * device was created with. dlbuf needs VK_KHR_external_memory_fd and
-	 * VK_EXT_external_memory_dma_buf, and uses VK_EXT_queue_family_foreign
-	 * and VK_EXT_image_drm_format_modifier, without which it reads no tiled
-	 * frames, where they are in the list. NULL: dlbuf assumes the first two.
-	 * Devices that dlbuf opens have all four and
-	 * VK_KHR_external_semaphore_fd, as far as the driver has them.
+	 * For wrapping only; may be NULL. The extensions that the device was
+	 * created with. dlbuf needs VK_KHR_external_memory_fd and
+	 * VK_EXT_external_memory_dma_buf. If they are listed, it also uses
+	 * VK_EXT_queue_family_foreign and VK_EXT_image_drm_format_modifier, which
+	 * tiled frames need. NULL: dlbuf assumes the first two. Devices that dlbuf
+	 * opens have all four and VK_KHR_external_semaphore_fd, if the driver has
+	 * them.
 	 */
 	const char *const *extensions;
 	uint32_t nextensions;
 	/*
-	 * The bufferDeviceAddress feature was switched on. In an answer: the
-	 * buffers have addresses.
+	 * Input: the feature bufferDeviceAddress is enabled. Output: the buffers
+	 * have addresses.
 	 */
 	VkBool32 buffer_device_address;
 	/*
-	 * Wrapping only, may be NULL: called around each use of a queue by
-	 * dlbuf, because Vulkan's queues take one thread at a time. Only
-	 * submissions are inside, no waits for the device (except after a
-	 * failure). NULL: see dlbuf_vulkan_lock_queue().
+	 * For wrapping only; may be NULL. dlbuf calls them around each use of a
+	 * queue, because only one thread at a time may use a VkQueue. Inside are
+	 * only submissions, no waits for the device, except after a failure. NULL:
+	 * see dlbuf_vulkan_lock_queue().
 	 */
 	void (*lock_queue)(void *lock_data, VkQueue queue);
 	void (*unlock_queue)(void *lock_data, VkQueue queue);
@@ -85,14 +86,14 @@ struct dlbuf_vulkan_device {
 };
 
 /*
- * Makes a dlbuf device of the application's own VkDevice, so that imported
- * VkBuffers are its own.
+ * Makes a dlbuf device of the application's VkDevice, so that the imported
+ * VkBuffers belong to that VkDevice.
  *
- * The handles in vk are borrowed and must outlive the device and its tensors;
- * vk itself, extensions included, is copied. opts are borrowed, *out is new
- * and closed with dlbuf_device_close(), which destroys nothing of yours.
+ * The handles in vk are borrowed and must outlive the device and its tensors. vk
+ * itself, with its extensions, is copied. opts are borrowed. *out is new; close it
+ * with dlbuf_device_close(), which does not destroy your handles.
  * -EINVAL  a handle is missing, api_version is below 1.1, bad opts
- * -EOPNOTSUPP  the device lacks what the import needs; the sentence says what
+ * -EOPNOTSUPP  the device lacks a feature; the error text names it
  * -EIO     the driver failed
  */
 DLBUF_API int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
@@ -100,22 +101,21 @@ DLBUF_API int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 				       struct dlbuf_device **out);
 
 /*
- * The Vulkan handles of a device that dlbuf opened or wrapped, to run shaders
- * on its tensors. They are peeked, and live as long as the device.
+ * Returns the Vulkan handles of a device, e.g. to run shaders on its tensors. They
+ * are peeked and live as long as the device.
  * -EINVAL  not a Vulkan device, or size not set
  */
 DLBUF_API int dlbuf_vulkan_get_device(struct dlbuf_device *dev,
 				      struct dlbuf_vulkan_device *vk);
 
 /*
- * Vulkan's queues take one thread at a time. Call these around your own use
- * of a queue, when other threads may be inside dlbuf on the same device. On a
- * device wrapped with a lock of the application's they call that.
+ * Lock a queue. Only one thread at a time may use a VkQueue, so call these around
+ * your own use of a queue if other threads may be inside dlbuf with the same
+ * device. On a device that was wrapped with lock_queue they call lock_queue.
  *
- * dlbuf's own lock is one for all queues of the device and may be taken again
- * by the thread that holds it: a tensor may be acquired, released and deleted
- * inside. May block while another thread submits. -EINVAL: not a Vulkan
- * device.
+ * Otherwise the lock is one for all queues of the device. The thread that holds it
+ * may take it again, so it may acquire, release and delete tensors inside. May
+ * block while another thread submits. -EINVAL: not a Vulkan device.
  */
 DLBUF_API int dlbuf_vulkan_lock_queue(struct dlbuf_device *dev, VkQueue queue);
 DLBUF_API int dlbuf_vulkan_unlock_queue(struct dlbuf_device *dev, VkQueue queue);

@@ -45,44 +45,32 @@ static int link_get(struct queue_device *dev, struct bridge_link **out)
 	return 0;
 }
 
-static int wait_by_value(struct queue_device *dev, struct bridge_buffer *buffer,
-		    void *stream, int fence)
+static int wait_by_value(struct queue_device *dev, void *stream, int fence,
+			 struct bridge_buffer *buffer)
 {
 	struct bridge_link *link;
-	struct queue_work *work;
 	int ret;
 
-	/* The semaphore stays until the stream has waited, as a word does. */
-	ret = queue_work_get(dev, &work);
-	if (ret)
-		return ret;
 	ret = link_get(dev, &link);
 	if (ret)
-		goto err_work;
+		return ret;
 	ret = bridge_in(dev->bridge, buffer, fence, link);
 	if (ret) {
 		bridge_link_abandon(dev->bridge, link);
-		goto err_work;
+		return ret;
 	}
 	link->theirs = false;
-	ret = dev->ops->semaphore_wait(dev, stream, link->user, link->value);
+	ret = dev->ops->semaphore_use(dev, stream, link->user, link->value,
+				      false);
 	bridge_link_put(dev->bridge, link);
-	if (!ret)
-		return queue_wait_begin(dev, work, stream);
-err_work:
-	queue_work_put(dev, work);
 	return ret;
 }
 
+/* The semaphore stays until the stream has waited, as a word does. */
 int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
 		    void *stream, int fence)
 {
-	int ret;
-
-	queue_wait_enter(dev);
-	ret = wait_by_value(dev, buffer, stream, fence);
-	queue_wait_leave(dev);
-	return ret;
+	return queue_wait_by(dev, wait_by_value, stream, fence, buffer);
 }
 
 int queue_bridge_out(struct queue_device *dev, struct bridge_buffer *buffer,
@@ -95,7 +83,8 @@ int queue_bridge_out(struct queue_device *dev, struct bridge_buffer *buffer,
 	if (ret)
 		return ret;
 	link->theirs = true;
-	ret = dev->ops->semaphore_signal(dev, stream, link->user, link->value);
+	ret = dev->ops->semaphore_use(dev, stream, link->user, link->value,
+				      true);
 	if (ret) {
 		bridge_link_abandon(dev->bridge, link);
 		return ret;

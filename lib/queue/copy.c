@@ -17,11 +17,15 @@
 #include "../fence.h"
 #include "queue.h"
 
-static void bracket(struct queue_memory *m, uint64_t flags)
+/* Nobody can be told of an error. The bytes are copied either way. */
+static void copy_bytes(struct queue_memory *m, uint64_t access, void *to,
+		       const void *from)
 {
-	struct dma_buf_sync sync = { .flags = flags };
+	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_START | access };
 
-	/* Nobody can be told of an error. The bytes are copied either way. */
+	sys_ioctl(m->fd, DMA_BUF_IOCTL_SYNC, &sync);
+	memcpy(to, from, m->bytes);
+	sync.flags = DMA_BUF_SYNC_END | access;
 	sys_ioctl(m->fd, DMA_BUF_IOCTL_SYNC, &sync);
 }
 
@@ -30,18 +34,14 @@ static void from_buffer(void *data)
 {
 	struct queue_memory *m = data;
 
-	bracket(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
-	memcpy(m->staging, m->map, m->bytes);
-	bracket(m, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
+	copy_bytes(m, DMA_BUF_SYNC_READ, m->staging, m->map);
 }
 
 static void to_buffer(void *data)
 {
 	struct queue_memory *m = data;
 
-	bracket(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_WRITE);
-	memcpy(m->map, m->staging, m->bytes);
-	bracket(m, DMA_BUF_SYNC_END | DMA_BUF_SYNC_WRITE);
+	copy_bytes(m, DMA_BUF_SYNC_WRITE, m->map, m->staging);
 }
 
 static int copy_by_cpu(struct queue_memory *m, void *stream, int fence)
@@ -58,7 +58,7 @@ static int copy_by_cpu(struct queue_memory *m, void *stream, int fence)
 }
 
 /*
- * Vulkan's copy writes what streams may still read; it does not know of them.
+ * The bridge's copy writes what streams may still read; it does not know of them.
  * A buffer that comes back from its producer has none left.
  */
 static int copy_by_gpu(struct queue_memory *m, void *stream, int fence)
@@ -66,7 +66,7 @@ static int copy_by_gpu(struct queue_memory *m, void *stream, int fence)
 	struct queue_device *dev = m->dev;
 	int ret = queue_work_wait(m, DLBUF_RW, 0);
 
-	/* One that its queue cannot wait for: streams can, but not Vulkan. */
+	/* One that its queue cannot wait for: streams can, but not the bridge. */
 	if (!ret && !dev->caps.fences_in) {
 		ret = dlbuf_fence_wait(fence, 0);
 		fence = -1;
@@ -84,7 +84,7 @@ static int copy_first(struct queue_memory *m, void *stream, int fence)
 	if (!ret)
 		ret = dev->ops->event_record(dev, m->copy_done, stream);
 	/* Calls before the failed one may have put work on the stream that uses the memory. */
-	if (ret && queue_work_add(m, DLBUF_RW, stream, NULL))
+	if (ret && queue_work_add(m, DLBUF_RW, stream, false, NULL))
 		queue_set_unsure(dev);
 	return ret;
 }

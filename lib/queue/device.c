@@ -29,6 +29,19 @@ void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
 				 DLBUF_SYNC_FENCE : DLBUF_SYNC_EVENT;
 }
 
+void queue_describe(struct dlbuf_device *dev,
+		    const struct dlbuf_device_info *known,
+		    struct dlbuf_device_info *info)
+{
+	*info = *known;
+	info->acquire = dev->acquire_sync;
+	info->release = dev->release_sync;
+	if (dev->acquire_sync == DLBUF_SYNC_BLOCKS)
+		snprintf(info->reason, sizeof(info->reason), "blocks: the driver"
+			 "'s streams do not wait for memory, and %.180s",
+			 queue_device_of(dev)->caps.why_not);
+}
+
 int queue_enter(struct queue_device *dev, struct queue_scope *scope)
 {
 	return dev->ops->enter ? dev->ops->enter(dev, scope, false) : 0;
@@ -56,7 +69,7 @@ void queue_lost(struct queue_device *dev)
 
 void queue_set_unsure(struct queue_device *dev)
 {
-	__atomic_store_n(&dev->unsure, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&dev->unsure, 1, __ATOMIC_RELEASE);
 }
 
 int queue_finish_own(struct queue_device *dev, void *stream, int ret)
@@ -102,7 +115,7 @@ static bool close_later(struct event_call *call)
 	bool none;
 
 	queue_enter_to_free(dev, &scope);
-	none = queue_waits_reap(dev);
+	none = queue_reap(dev, &dev->waits);
 	queue_leave(dev, &scope);
 	if (none)
 		queue_unref(dev);
@@ -115,7 +128,7 @@ void queue_close(struct dlbuf_device *base)
 	struct queue_scope scope;
 
 	queue_enter_to_free(dev, &scope);
-	if (!queue_waits_reap(dev)) {
+	if (!queue_reap(dev, &dev->waits)) {
 		if (!event_promise()) {
 			queue_leave(dev, &scope);
 			dev->closing.fn = close_later;

@@ -7,26 +7,11 @@
 #include "../path.h"
 #include "queue.h"
 
-int queue_memory_make(struct queue_device *dev, uint64_t bytes,
-		      struct queue_memory **out)
-{
-	struct queue_memory *m = sys_calloc(1, sizeof(*m));
-
-	if (!m)
-		return fail(-ENOMEM, "no memory for an import");
-	m->dev = dev;
-	m->bytes = bytes;
-	m->fd = -1;
-	pthread_mutex_init(&m->copying, NULL);
-	*out = m;
-	return 0;
-}
-
 void queue_memory_free(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 
-	if (__atomic_exchange_n(&dev->unsure, false, __ATOMIC_ACQ_REL))
+	if (__atomic_exchange_n(&dev->unsure, 0, __ATOMIC_ACQ_REL))
 		dev->ops->finish_all(dev);
 	if (m->copy_done)
 		dev->ops->event_destroy(dev, m->copy_done);
@@ -167,7 +152,7 @@ static int import_copy(struct queue_memory *m, const struct import *imp)
 	return ret ? ret : ops->alloc(m);
 }
 
-static int import_by(struct queue_memory *m, const struct import *imp)
+static int import_by(struct queue_memory *m, struct import *imp)
 {
 	int ret = 0;
 
@@ -188,9 +173,9 @@ static int import_by(struct queue_memory *m, const struct import *imp)
 	}
 }
 
-int queue_import(struct import *imp)
+int queue_memory_new(struct import *imp, uint64_t bytes,
+		     int (*fill)(struct queue_memory *m, struct import *imp))
 {
-	struct queue_import *qi = container_of(imp, struct queue_import, base);
 	struct queue_device *dev = queue_device_of(imp->dev);
 	struct queue_scope scope;
 	struct queue_memory *m;
@@ -199,21 +184,35 @@ int queue_import(struct import *imp)
 	ret = queue_enter(dev, &scope);
 	if (ret)
 		return ret;
-	ret = queue_memory_make(dev, imp->bytes, &m);
-	if (!ret) {
-		ret = import_by(m, imp);
+	m = sys_calloc(1, sizeof(*m));
+	if (!m) {
+		ret = fail(-ENOMEM, "no memory for an import");
+	} else {
+		m->dev = dev;
+		m->bytes = bytes;
+		m->fd = -1;
+		pthread_mutex_init(&m->copying, NULL);
+		ret = fill(m, imp);
 		if (ret)
 			queue_memory_drop(m);
 	}
 	queue_leave(dev, &scope);
 	if (ret)
 		return ret;
-	qi->memory = m;
+	container_of(imp, struct queue_import, base)->memory = m;
 	imp->data = (void *)m->data;
-	/* See copy.c for what it cannot give. */
-	imp->release_sync = imp->path == DLBUF_PATH_COPY ? DLBUF_SYNC_EVENT :
-							   dev->base.release_sync;
 	return 0;
+}
+
+int queue_import(struct import *imp)
+{
+	int ret = queue_memory_new(imp, imp->bytes, import_by);
+
+	/* See copy.c for what it cannot give. */
+	if (!ret)
+		imp->release_sync = imp->path == DLBUF_PATH_COPY ?
+				    DLBUF_SYNC_EVENT : imp->dev->release_sync;
+	return ret;
 }
 
 void queue_unimport(struct import *imp)

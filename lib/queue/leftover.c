@@ -13,9 +13,9 @@
 static bool close_gate(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
-	bool over = queue_waits_reap(dev);
+	bool over = queue_reap(dev, &dev->waits);
 
-	over &= queue_work_reap(m);
+	over &= queue_reap(dev, &m->works);
 	pthread_mutex_lock(&dev->lock);
 	over &= !dev->waits && !dev->beginning;
 	dev->freeing += over;

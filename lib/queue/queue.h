@@ -24,6 +24,12 @@ struct queue_device;
 struct queue_memory;
 struct queue_work;
 
+/* Addresses of the device. */
+struct queue_range {
+	uintptr_t base;
+	uint64_t bytes;
+};
+
 /* Records the changes of enter(), for leave(). */
 struct queue_scope {
 	bool entered;
@@ -116,6 +122,25 @@ struct queue_ops {
 			     bool dedicated);
 	void (*free)(struct queue_memory *m);
 
+	/*
+	 * Dma-bufs of the device's memory; required for queue_alloc() and
+	 * queue_export().
+	 * range(): the allocation that p is in, perhaps somebody else's; type is the
+	 * tensor's. -EINVAL: it is not the device's, -EOPNOTSUPP: it can have no
+	 * dma-buf.
+	 * export(): whole pages as a new fd. Sets *pages to what is exported, where
+	 * that is more.
+	 * clear(): zeros m->data on a stream.
+	 * flush(): the device sees what others have written into its memory. Used
+	 * where dev->flushes.
+	 */
+	int (*range)(struct queue_device *dev, DLDeviceType type, uintptr_t p,
+		     struct queue_range *allocation);
+	int (*export)(struct queue_device *dev, struct queue_range *pages,
+		      uint32_t flags, int *fd);
+	int (*clear)(struct queue_memory *m, void *stream);
+	int (*flush)(struct queue_device *dev);
+
 	/* Pinned memory of the host, and its device address if that is asked. */
 	int (*alloc_host)(struct queue_device *dev, size_t bytes, void **host,
 			  uintptr_t *address);
@@ -130,10 +155,9 @@ struct queue_ops {
 	 */
 	int (*semaphore_import)(struct queue_device *dev, int fd, void **semaphore);
 	void (*semaphore_destroy)(struct queue_device *dev, void *semaphore);
-	int (*semaphore_signal)(struct queue_device *dev, void *stream,
-				void *semaphore, uint64_t value);
-	int (*semaphore_wait)(struct queue_device *dev, void *stream,
-			      void *semaphore, uint64_t value);
+	/* The stream signals the value, or waits for it. */
+	int (*semaphore_use)(struct queue_device *dev, void *stream,
+			     void *semaphore, uint64_t value, bool signals);
 
 	/* Frees the device, of which nothing is left. Required. */
 	void (*destroy)(struct queue_device *dev);
@@ -160,13 +184,14 @@ struct queue_device {
 	bool takes_fences, gives_fences;
 	bool registers, registers_read_only;	/* host memory */
 	bool coherent;		/* reads host memory through the CPU's tables */
+	bool flushes;		/* others' writes into its memory */
 	bool believed;		/* atomic; bytes of `direct` need no comparison */
 
 	struct bridge *bridge;	/* or NULL */
 	struct bridge_caps caps;
 	unsigned int refs;	/* atomic; see queue_ref() */
 	bool lost;		/* atomic; see queue_lost() */
-	bool unsure;		/* atomic; see queue_set_unsure() */
+	int unsure;		/* atomic; see queue_set_unsure() */
 	struct event_call closing, polling;
 
 	pthread_mutex_t lock;	/* of what follows, and of lists of work */
@@ -177,7 +202,7 @@ struct queue_device {
 	unsigned int npolled;	/* works for which the library polls */
 	/*
 	 * A driver's free may wait for all streams and hold up all calls, so no
-	 * stream begins to wait for a fence meanwhile; see queue_wait_enter().
+	 * stream begins to wait for a fence meanwhile; see queue_wait_by().
 	 */
 	unsigned int freeing;	/* threads inside a free */
 	unsigned int beginning;	/* waits that are not in `waits` yet */
@@ -200,6 +225,7 @@ struct queue_memory {
 	void *handle;
 	bool registered, allocated;
 
+	bool flushes;		/* exported, on a device that flushes */
 	bool copied;		/* by path bridge or copy: and then ... */
 	void *copy_done;	/* the event of the last copy in */
 	pthread_mutex_t copying; /* in: until the stream has been told to */
@@ -230,11 +256,16 @@ static inline struct queue_memory *queue_memory_of(struct import *imp)
 void queue_init(struct queue_device *dev, const struct queue_ops *ops);
 
 /*
- * Opens the bridge to the Vulkan device of that UUID, NULL: none, for the reason
- * in caps.why_not; and says in base what the device does about fences.
+ * Opens the bridge to the device of that UUID, or none, for the reason why_not,
+ * which goes to caps.why_not; and says in base what the device does about fences.
  */
 void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
 		       const char *why_not);
+
+/* For backend->describe(), where each() gives `known`. */
+void queue_describe(struct dlbuf_device *dev,
+		    const struct dlbuf_device_info *known,
+		    struct dlbuf_device_info *info);
 
 /* backend->close(). What streams have yet to look at keeps the device. */
 void queue_close(struct dlbuf_device *dev);
@@ -267,10 +298,19 @@ void queue_unimport(struct import *imp);
 /* The work of a stream of the library's own is over. -EIO, and so on. */
 int queue_finish_own(struct queue_device *dev, void *stream, int ret);
 
-/* Memory of nothing yet; -ENOMEM. Entered, to free it. */
-int queue_memory_make(struct queue_device *dev, uint64_t bytes,
-		      struct queue_memory **out);
+/* Memory for imp, which fill(), entered, makes of nothing. */
+int queue_memory_new(struct import *imp, uint64_t bytes,
+		     int (*fill)(struct queue_memory *m, struct import *imp));
+/* Entered. */
 void queue_memory_free(struct queue_memory *m);
+
+/* ---------------------------------------------------------------- export.c */
+
+/* backend->alloc() and export(). */
+int queue_alloc(struct import *imp);
+int queue_export(struct dlbuf_device *dev, const DLTensor *tensor,
+		 const struct dlbuf_export_opts *opts,
+		 struct dlbuf_exported *out);
 
 /* ---------------------------------------------------------------- sync.c */
 
@@ -291,20 +331,14 @@ void queue_work_put(struct queue_device *dev, struct queue_work *work);
  * The end of an access: what the stream has been given so far. eventfd may be
  * NULL, else *eventfd is a new one that becomes readable, or -1: it is over.
  * Without an event this waits for the stream.
+ * late: stream is a handle on which nothing can be put now. The access ends once
+ * that is possible, or when all of the device's work is over.
  */
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   int *eventfd);
+		   bool late, int *eventfd);
 
-/*
- * The same where nothing can be put on the stream now: once that is possible, or
- * when all of the device's work is over.
- */
-int queue_work_add_late(struct queue_memory *m, uint32_t access, void *handle,
-			int *eventfd);
-
-/* Gives back what is over; true: nothing is left. */
-bool queue_work_reap(struct queue_memory *m);
-bool queue_waits_reap(struct queue_device *dev);
+/* Gives back what is over of m->works or dev->waits; true: nothing is left. */
+bool queue_reap(struct queue_device *dev, struct queue_work **works);
 
 /* The stream waits for all of it, or the caller does for some, or for all. */
 int queue_work_order(struct queue_memory *m, void *stream);
@@ -313,7 +347,7 @@ int queue_work_wait(struct queue_memory *m, uint32_t access,
 void queue_work_finish(struct queue_device *dev, struct queue_work **works);
 
 /* Behind a stream's wait: the event tells that it has looked. Takes work. */
-int queue_wait_begin(struct queue_device *dev, struct queue_work *work,
+int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		     void *stream);
 
 void queue_works_free(struct queue_device *dev);
@@ -323,11 +357,14 @@ void queue_works_lost(struct queue_device *dev);
 int queue_wait_fence(struct queue_device *dev, void *stream, int fence);
 
 /*
- * Around what makes a stream wait for a fence. enter blocks while another thread
- * is inside a free, which waits for no fence then.
+ * The same by a function of the engine, which puts the wait on the stream, or
+ * returns 1: it has waited. Blocks while another thread is inside a free, so that
+ * no free waits for a fence.
  */
-void queue_wait_enter(struct queue_device *dev);
-void queue_wait_leave(struct queue_device *dev);
+int queue_wait_by(struct queue_device *dev,
+		  int (*wait)(struct queue_device *dev, void *stream, int fence,
+			      struct bridge_buffer *buffer),
+		  void *stream, int fence, struct bridge_buffer *buffer);
 
 /* Whether wait_word() works, by doing so. */
 bool queue_try_words(struct queue_device *dev);

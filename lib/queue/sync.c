@@ -2,6 +2,7 @@
 /* Accesses: which stream, what it waits for, what it leaves behind. */
 #include <errno.h>
 
+#include "../fence.h"
 #include "queue.h"
 
 static bool is_no_order(const struct queue_device *dev, const void *handle)
@@ -34,6 +35,11 @@ static int acquire_on(struct queue_memory *m, void *handle, int fence)
 	ret = m->dev->ops->stream(m->dev, handle, false, &stream);
 	if (ret)
 		return ret;
+	/* Behind the fence, and no stream flushes. */
+	if (m->flushes) {
+		ret = dlbuf_fence_wait(fence, 0);
+		return ret ? ret : m->dev->ops->flush(m->dev);
+	}
 	return m->copied ? queue_copy_in(m, stream, fence) :
 			   queue_wait_fence(m->dev, stream, fence);
 }
@@ -50,7 +56,7 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
 		       fail(-EINVAL, "%s: a copy is made on a stream, and this "
 			    "is none", m->dev->base.name);
 	/* Nothing to say to the driver: the usual case. */
-	if (fence == -1 && !m->copied)
+	if (fence == -1 && !m->copied && !m->flushes)
 		return 0;
 	ret = queue_enter(m->dev, &scope);
 	if (ret)
@@ -80,7 +86,7 @@ static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 	if (ret || (shares && out != -1))
 		end = NULL;
 	/* Also after a failure: then it is waited for. */
-	ended = queue_work_add(m, access, stream, end);
+	ended = queue_work_add(m, access, stream, false, end);
 	if (ret) {
 		dev->ops->finish(dev, stream);
 		return ret;
@@ -130,11 +136,13 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 	ret = m->dev->ops->stream(m->dev, handle, true, &stream);
 	if (!ret)
 		return release_on(m, access, stream, fence, end);
+	if (__atomic_load_n(&m->dev->lost, __ATOMIC_ACQUIRE))
+		return ret;
 	/* The core asks for a stream first: this is the end of a tensor. */
 	if (m->copied && access & DLBUF_WRITE)
 		log_at(DLBUF_LOG_ERROR, "%s: a copy is not written back: %s",
 		       m->dev->base.name, dlbuf_last_error());
-	ret = queue_work_add_late(m, access, handle, end);
+	ret = queue_work_add(m, access, handle, true, end);
 	if (!ret)
 		forget_failure();
 	return ret;

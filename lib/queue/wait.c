@@ -56,17 +56,17 @@ static int word_get(struct queue_device *dev, struct queue_word **out)
 {
 	int ret = 0;
 
-	*out = NULL;
-	while (!ret && !*out) {
-		pthread_mutex_lock(&dev->lock);
-		*out = dev->free_words;
-		if (*out)
-			dev->free_words = (*out)->next;
+	pthread_mutex_lock(&dev->lock);
+	while (!dev->free_words && !ret) {
 		pthread_mutex_unlock(&dev->lock);
-		if (!*out)
-			ret = add_page(dev);
+		ret = add_page(dev);
+		pthread_mutex_lock(&dev->lock);
 	}
-	return ret;
+	*out = dev->free_words;
+	if (*out)
+		dev->free_words = (*out)->next;
+	pthread_mutex_unlock(&dev->lock);
+	return *out ? 0 : ret;
 }
 
 static void word_put(struct queue_word *word)
@@ -89,72 +89,69 @@ static void word_done(void *data)
 	queue_unref(dev);
 }
 
-static int wait_by_word(struct queue_device *dev, void *stream, int fence)
+static int wait_by_word(struct queue_device *dev, void *stream, int fence,
+			struct bridge_buffer *none)
 {
-	struct queue_work *work;
 	struct queue_word *word;
 	uintptr_t address;
 	uint32_t value;
 	int ret;
 
-	ret = queue_work_get(dev, &work);
-	if (ret)
-		return ret;
+	(void)none;
 	ret = word_get(dev, &word);
 	if (ret)
-		goto err_work;
+		return ret;
 	/* Once there is an event, the word may be somebody else's already. */
 	value = ++word->value;
 	address = word->address;
 	queue_ref(dev);
-	if (event_add_word(fence, word->host, value, word_done, word)) {
-		log_at(DLBUF_LOG_INFO, "waiting for a fence: %s",
-		       dlbuf_last_error());
-		__atomic_store_n(word->host, value, __ATOMIC_RELEASE);
-		word_done(word);
-		ret = dlbuf_fence_wait(fence, 0);
-		goto err_work;
-	}
-	ret = dev->ops->wait_word(dev, stream, address, value);
-	if (!ret)
-		return queue_wait_begin(dev, work, stream);
-err_work:
-	queue_work_put(dev, work);
-	return ret;
+	if (!event_add_word(fence, word->host, value, word_done, word))
+		return dev->ops->wait_word(dev, stream, address, value);
+	log_at(DLBUF_LOG_INFO, "waiting for a fence: %s", dlbuf_last_error());
+	__atomic_store_n(word->host, value, __ATOMIC_RELEASE);
+	word_done(word);
+	ret = dlbuf_fence_wait(fence, 0);
+	return ret ? ret : 1;
 }
 
-void queue_wait_enter(struct queue_device *dev)
+int queue_wait_by(struct queue_device *dev,
+		  int (*wait)(struct queue_device *dev, void *stream, int fence,
+			      struct bridge_buffer *buffer),
+		  void *stream, int fence, struct bridge_buffer *buffer)
 {
+	struct queue_work *work;
+	int ret;
+
 	pthread_mutex_lock(&dev->lock);
 	while (dev->freeing)
 		pthread_cond_wait(&dev->freed, &dev->lock);
 	dev->beginning++;
 	pthread_mutex_unlock(&dev->lock);
-}
-
-void queue_wait_leave(struct queue_device *dev)
-{
+	ret = queue_work_get(dev, &work);
+	if (!ret) {
+		ret = wait(dev, stream, fence, buffer);
+		if (!ret)
+			ret = queue_wait_begun(dev, work, stream);
+		else
+			queue_work_put(dev, work);
+	}
 	pthread_mutex_lock(&dev->lock);
 	dev->beginning--;
 	pthread_mutex_unlock(&dev->lock);
+	return ret < 0 ? ret : 0;
 }
 
 int queue_wait_fence(struct queue_device *dev, void *stream, int fence)
 {
-	int ret;
-
 	if (fence == -1)
 		return 0;
 	if (dev->takes_fences)
 		return dev->ops->wait_fence(dev, stream, fence);
 	if (dev->caps.fences_in)
 		return queue_bridge_in(dev, NULL, stream, fence);
-	if (!dev->waits_for_words)
-		return dlbuf_fence_wait(fence, 0);
-	queue_wait_enter(dev);
-	ret = wait_by_word(dev, stream, fence);
-	queue_wait_leave(dev);
-	return ret;
+	return dev->waits_for_words ?
+	       queue_wait_by(dev, wait_by_word, stream, fence, NULL) :
+	       dlbuf_fence_wait(fence, 0);
 }
 
 /* A word that has its value already. */

@@ -37,8 +37,10 @@ struct queue_work {
 	struct queue_work *all;	/* of the device; for good */
 };
 
-static void tell(struct queue_work *work)
+/* Also called on a thread of the driver's: makes no call of it. */
+static void tell(void *data)
 {
+	struct queue_work *work = data;
 	int fd = __atomic_exchange_n(&work->eventfd, -1, __ATOMIC_ACQ_REL);
 	uint64_t n = FOR_EVER;
 	ssize_t written;
@@ -48,12 +50,6 @@ static void tell(struct queue_work *work)
 	written = write(fd, &n, sizeof(n));
 	(void)written;
 	close(fd);
-}
-
-/* On a thread of the driver's: no call of it. */
-static void work_done(void *data)
-{
-	tell(data);
 }
 
 static bool is_lost(const struct queue_device *dev)
@@ -104,6 +100,7 @@ static void put_locked(struct queue_device *dev, struct queue_work *work)
 {
 	if (--work->refs)
 		return;
+	__atomic_store_n(&work->late, false, __ATOMIC_RELAXED);
 	work->next = dev->free_works;
 	dev->free_works = work;
 }
@@ -213,25 +210,13 @@ static int over(struct queue_device *dev, struct queue_work *work, void *data)
 	return is_over(dev, work) ? QUEUE_OVER : 0;
 }
 
-bool queue_work_reap(struct queue_memory *m)
-{
-	struct queue_device *dev = m->dev;
-	bool none;
-
-	each(dev, &m->works, over, NULL);
-	pthread_mutex_lock(&dev->lock);
-	none = !m->works;
-	pthread_mutex_unlock(&dev->lock);
-	return none;
-}
-
-bool queue_waits_reap(struct queue_device *dev)
+bool queue_reap(struct queue_device *dev, struct queue_work **works)
 {
 	bool none;
 
-	each(dev, &dev->waits, over, NULL);
+	each(dev, works, over, NULL);
 	pthread_mutex_lock(&dev->lock);
-	none = !dev->waits;
+	none = !*works;
 	pthread_mutex_unlock(&dev->lock);
 	return none;
 }
@@ -241,8 +226,7 @@ bool queue_waits_reap(struct queue_device *dev)
 /* Two fds of one eventfd: the caller's, and one for the work to write to. */
 static int make_eventfds(struct queue_work *work, int *out)
 {
-	int fd = fault_hit() ? -1 : eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE |
-					    EFD_NONBLOCK);
+	int fd = sys_eventfd(EFD_SEMAPHORE | EFD_NONBLOCK);
 	int ret, high;
 
 	if (fd < 0)
@@ -317,21 +301,23 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 static int record(struct queue_device *dev, struct queue_work *work,
 		  void *stream, int *eventfd)
 {
+	/* Whoever finds out that late work is over tells. */
+	bool late = is_late(work), calls = dev->ops->call_host && !late;
 	int ret = 0;
 
 	if (eventfd)
 		ret = make_eventfds(work, eventfd);
-	if (!ret && eventfd && dev->ops->call_host)
-		ret = dev->ops->call_host(dev, stream, work_done, work);
-	if (!ret)
+	if (!ret && eventfd && calls)
+		ret = dev->ops->call_host(dev, stream, tell, work);
+	if (!ret && !late)
 		ret = dev->ops->event_record(dev, work->event, stream);
-	if (!ret && eventfd && !dev->ops->call_host)
+	if (!ret && eventfd && !calls)
 		ret = begin_to_poll(dev, work);
 	return ret;
 }
 
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   int *eventfd)
+		   bool late, int *eventfd)
 {
 	struct queue_device *dev = m->dev;
 	struct queue_work *work;
@@ -339,10 +325,12 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 
 	if (eventfd)
 		*eventfd = -1;
-	queue_work_reap(m);
+	queue_reap(dev, &m->works);
 	ret = queue_work_get(dev, &work);
 	if (!ret) {
 		work->access = access;
+		work->handle = stream;
+		__atomic_store_n(&work->late, late, __ATOMIC_RELEASE);
 		ret = record(dev, work, stream, eventfd);
 		if (!ret) {
 			list_add(dev, &m->works, work);
@@ -356,7 +344,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		close(*eventfd);
 		*eventfd = -1;
 	}
-	ret = dev->ops->finish(dev, stream);
+	ret = late ? dev->ops->finish_all(dev) : dev->ops->finish(dev, stream);
 	if (ret)
 		queue_set_unsure(dev);
 	if (!work)
@@ -365,48 +353,20 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	/* The stream may have been given the function, and has called it. */
 	if (!ret)
 		queue_work_put(dev, work);
+	else if (late)
+		list_add(dev, &m->works, work);
 	return ret;
 }
 
-int queue_work_add_late(struct queue_memory *m, uint32_t access, void *handle,
-			int *eventfd)
+/* Whether the stream of work that ends late still takes no event. */
+static bool stays_late(struct queue_device *dev, struct queue_work *work)
 {
-	struct queue_device *dev = m->dev;
-	struct queue_work *work;
-	int ret;
-
-	if (eventfd)
-		*eventfd = -1;
-	ret = queue_work_get(dev, &work);
-	if (ret)
-		goto wait;
-	work->access = access;
-	work->handle = handle;
-	__atomic_store_n(&work->late, true, __ATOMIC_RELEASE);
-	if (eventfd)
-		ret = make_eventfds(work, eventfd);
-	/* From here on it is told by whoever finds that it is over. */
-	if (!ret && eventfd)
-		ret = begin_to_poll(dev, work);
-	list_add(dev, &m->works, work);
-	if (!ret)
-		return 0;
-	tell(work);
-	if (eventfd && *eventfd >= 0)
-		close(*eventfd);
-	if (eventfd)
-		*eventfd = -1;
-wait:
-	/* The lease must not fire before: there is nothing better to wait for. */
-	ret = dev->ops->finish_all(dev);
-	if (ret)
-		queue_set_unsure(dev);
-	return ret;
+	return is_late(work) && !is_over(dev, work) && is_late(work);
 }
 
 static int order(struct queue_device *dev, struct queue_work *work, void *stream)
 {
-	if (is_late(work) && !is_over(dev, work) && is_late(work))
+	if (stays_late(dev, work))
 		return fail(-EBUSY, "%s: an access ends on a stream that is "
 			    "being captured", dev->base.name);
 	return dev->ops->stream_wait(dev, stream, work->event);
@@ -451,38 +411,34 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 	}
 }
 
-/* A reader waits for writers, a writer for everybody. With a reference. */
-static struct queue_work *find_conflict(struct queue_memory *m, uint32_t access)
-{
-	struct queue_work *w;
+struct waiting {
+	uint32_t access;
+	uint64_t deadline_ns;
+};
 
-	pthread_mutex_lock(&m->dev->lock);
-	w = m->works;
-	while (w && !((access | w->access) & DLBUF_WRITE))
-		w = w->next;
-	if (w)
-		w->refs++;
-	pthread_mutex_unlock(&m->dev->lock);
-	return w;
+/* A reader waits for writers, a writer for everybody. */
+static int wait_for(struct queue_device *dev, struct queue_work *work, void *data)
+{
+	const struct waiting *w = data;
+	int ret;
+
+	if (is_over(dev, work))
+		return QUEUE_OVER;
+	if (!((w->access | work->access) & DLBUF_WRITE))
+		return 0;
+	ret = wait_until(dev, work, w->deadline_ns);
+	return ret ? ret : QUEUE_OVER;
 }
 
 int queue_work_wait(struct queue_memory *m, uint32_t access,
 		    uint64_t deadline_ns)
 {
-	struct queue_work *work;
-	int ret = 0;
+	struct waiting w = { access, deadline_ns };
 
-	while (!ret && !queue_work_reap(m)) {
-		work = find_conflict(m, access);
-		if (!work)
-			break;
-		ret = wait_until(m->dev, work, deadline_ns);
-		queue_work_put(m->dev, work);
-	}
-	return ret;
+	return each(m->dev, &m->works, wait_for, &w);
 }
 
-int queue_wait_begin(struct queue_device *dev, struct queue_work *work,
+int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		     void *stream)
 {
 	int ret = dev->ops->event_record(dev, work->event, stream);
@@ -499,7 +455,7 @@ int queue_wait_begin(struct queue_device *dev, struct queue_work *work,
 static int finish(struct queue_device *dev, struct queue_work *work, void *data)
 {
 	(void)data;
-	if (is_late(work) && !is_over(dev, work) && is_late(work))
+	if (stays_late(dev, work))
 		queue_set_unsure(dev);
 	else
 		wait_until(dev, work, 0);

@@ -131,8 +131,8 @@ class Camera(Iterator[TensorFrame]):
         deadline = None
         if self.timeout is not None:
             deadline = time.monotonic() + self.timeout
-        got = self._capture.next(self.node, deadline, self.device,
-                                 int(self.view), self.access, make_frame)
+        got = self._capture.next(deadline, self.device, int(self.view),
+                                 self.access, make_frame)
         if got is None:
             raise StopIteration
         return TensorFrame(*got)

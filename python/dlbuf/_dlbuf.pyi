@@ -149,7 +149,6 @@ class Capture:
     def held(self) -> int: ...
     def next(
         self,
-        node: str,
         deadline: float | None,
         device: Device | str,
         view: int,

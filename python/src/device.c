@@ -104,7 +104,7 @@ static void device_opts(struct dlbuf_device_opts *opts, int cache, int bridge,
 		.size = sizeof(*opts),
 		.cache_max_idle = max_idle,
 		.flags = (cache ? 0 : DLBUF_DEVICE_NO_CACHE) |
-			 (bridge ? 0 : DLBUF_DEVICE_NO_BRIDGE),
+			 (bridge ? 0 : DLBUF_CUDA_NO_BRIDGE),
 	};
 }
 

@@ -33,12 +33,11 @@ static struct dlbuf_device *open_with(uint32_t max_idle, uint32_t flags)
 static void hit(void *arg)
 {
 	int fd = cts_alloc("udmabuf", 4096), dup;
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, 4096), *u;
 	void *data = t->dl_tensor.data;
 	struct dlbuf_device_stats s;
 
-	(void)arg;
 	/* While a tensor lives, after it, and by another fd of the buffer. */
 	u = cts_import(dev, fd, 4096);
 	CHECK(u->dl_tensor.data == data);
@@ -62,18 +61,16 @@ static void hit(void *arg)
 	CHECK_EQ(s.tensors, 1);
 	cts_delete(t);
 	close(dup);
-	dlbuf_device_close(dev);
 }
 
 /* A number that now means another buffer is another buffer. */
 static void fd_number_reused(void *arg)
 {
 	int fd = cts_alloc("udmabuf", 4096), other;
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, 4096);
 	unsigned char a[64], b[64], got[64];
 
-	(void)arg;
 	cts_pattern(a, sizeof(a), 1);
 	cts_pattern(b, sizeof(b), 2);
 	cts_poke(fd, 0, a, sizeof(a));
@@ -86,19 +83,17 @@ static void fd_number_reused(void *arg)
 	CHECK_EQ(stats_of(dev).misses, 2);
 	cts_delete(t);
 	close(other);
-	dlbuf_device_close(dev);
 }
 
 /* Each buffer of a pool comes back as itself, beyond the first buckets. */
 static void pool(void *arg)
 {
 	enum { N = 200 };
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t;
 	void *data[N];
 	int fds[N];
 
-	(void)arg;
 	for (uint32_t i = 0; i < N; i++) {
 		fds[i] = cts_alloc("udmabuf", 4096);
 		cts_poke(fds[i], 0, &i, sizeof(i));
@@ -125,7 +120,6 @@ static void pool(void *arg)
 	}
 	for (uint32_t i = 0; i < N; i++)
 		close(fds[i]);
-	dlbuf_device_close(dev);
 }
 
 /* At most max_idle are kept, the least recently used goes first. */
@@ -134,7 +128,6 @@ static void bounded(void *arg)
 	struct dlbuf_device *dev = open_with(3, 0);
 	int fds[5];
 
-	(void)arg;
 	for (int i = 0; i < 5; i++) {
 		fds[i] = cts_alloc("udmabuf", 4096);
 		cts_delete(cts_import(dev, fds[i], 4096));
@@ -162,7 +155,6 @@ static void stale(void *arg)
 	int old = cts_alloc("udmabuf", 4096), fd = cts_alloc("udmabuf", 4096);
 	struct dlbuf_device *dev = cts_open();
 
-	(void)arg;
 	cts_delete(cts_import(dev, old, 4096));
 	for (int i = 0; i < 1000; i++)
 		cts_delete(cts_import(dev, fd, 4096));
@@ -183,7 +175,6 @@ static void trim(void *arg)
 	int fds[4];
 	unsigned int before;
 
-	(void)arg;
 	for (int i = 0; i < 4; i++)
 		fds[i] = cts_alloc("udmabuf", 4096);
 	live = cts_import(dev, fds[3], 4096);
@@ -210,7 +201,6 @@ static void no_cache(void *arg)
 	struct dlbuf_device *dev = open_with(0, DLBUF_DEVICE_NO_CACHE);
 	DLManagedTensorVersioned *t;
 
-	(void)arg;
 	cts_delete(cts_import(dev, fd, 4096));
 	CHECK_EQ(stats_of(dev).idle, 0);
 	/* In use at the same time it is one import all the same. */
@@ -252,7 +242,6 @@ static void costs_two_calls(void *arg)
 	struct cts_syscall calls[16];
 	int n = cts_trace(first_import, second_import, &c, calls, 16);
 
-	(void)arg;
 	if (n < 0)
 		SKIP("this system does not let a child be traced");
 	for (int i = 0; i < n && i < 16; i++)
@@ -281,7 +270,6 @@ static void costs_of_a_wrong_guess(void *arg)
 	struct cts_syscall calls[16];
 	int n = cts_trace(prime, second_import, &c, calls, 16);
 
-	(void)arg;
 	if (n < 0)
 		SKIP("this system does not let a child be traced");
 	CHECK(n >= 1);
@@ -296,15 +284,14 @@ static void costs_of_a_wrong_guess(void *arg)
 static void number_changes_hands(void *arg)
 {
 	DLBUF_OPTS(dlbuf_import_opts, ro, .access = DLBUF_READ);
-	int a = cts_alloc("udmabuf", 4096), b = cts_alloc("udmabuf", 4096);
-	struct dlbuf_device *dev = cts_open();
+	int a AUTO_FD = cts_alloc("udmabuf", 4096);
+	int b AUTO_FD = cts_alloc("udmabuf", 4096);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	int64_t shape = 4096;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			    .shape = &shape };
+	DLTensor layout = LAYOUT8(1, &shape);
 	uint32_t in[2] = { 0xaaaa, 0xbbbb }, got;
-	int fd = fcntl(a, F_DUPFD_CLOEXEC, 3);
+	int fd AUTO_FD = fcntl(a, F_DUPFD_CLOEXEC, 3);
 
-	(void)arg;
 	cts_poke(a, 0, &in[0], sizeof(in[0]));
 	cts_poke(b, 0, &in[1], sizeof(in[1]));
 	for (int i = 0; i < 60; i++) {
@@ -322,10 +309,6 @@ static void number_changes_hands(void *arg)
 		cts_delete(t);
 	}
 	CHECK_EQ(stats_of(dev).misses, 4);
-	close(a);
-	close(b);
-	close(fd);
-	dlbuf_device_close(dev);
 }
 
 /* ---- threads */
@@ -342,8 +325,7 @@ static void *importer(void *arg)
 
 	for (int i = 0; i < 400; i++) {
 		int64_t shape = 4096;
-		DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-				    .shape = &shape };
+		DLTensor layout = LAYOUT8(1, &shape);
 		DLManagedTensorVersioned *t, *u;
 
 		if (dlbuf_import(s->dev, s->fds[i % 4], &layout, NULL, &t) ||
@@ -364,7 +346,6 @@ static void threads(void *arg)
 	struct shared s = { .dev = open_with(2, 0) };
 	pthread_t t[4];
 
-	(void)arg;
 	for (int i = 0; i < 4; i++)
 		s.fds[i] = cts_alloc("udmabuf", 4096);
 	for (int i = 0; i < 4; i++)
@@ -394,26 +375,25 @@ static void pass_by(struct dlbuf_device *dev, int n, uint64_t bytes)
 static void memory(void *arg)
 {
 	DLBUF_OPTS(dlbuf_device_opts, opts, .cache_max_bytes = 1 << 20);
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 
-	(void)arg;
 	REQUIRE_OK(dlbuf_device_open(cts_device, &opts, &dev));
 	pass_by(dev, 8, 300 << 10);
 	CHECK_EQ(stats_of(dev).idle, 3);
 	CHECK_EQ(stats_of(dev).evictions, 5);
-	dlbuf_device_close(dev);
 }
 
 /* What idles does not starve the process of fds, by default or when asked to. */
 static void few_fds(void *arg)
 {
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");
+	DLBUF_OPTS(dlbuf_import_opts, may_copy,
+		   .flags = DLBUF_IMPORT_MAY_COPY);
 	int64_t shape = 4096;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			    .shape = &shape };
+	DLTensor layout = LAYOUT8(1, &shape);
 	unsigned int spare = cts_count_fds() + 20;
 	struct rlimit files, few;
 
-	(void)arg;
 	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
 	for (int asked = 0; asked < 2; asked++) {
 		struct dlbuf_device *dev = open_with(asked ? 500 : 0, 0);
@@ -422,9 +402,15 @@ static void few_fds(void *arg)
 		few = (struct rlimit){ spare, files.rlim_max };
 		REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
 		for (int i = 0; i < 64; i++) {
-			if (!CHECK_OK(dlbuf_alloc(&dev, 1, &layout, NULL, &t)))
+			int fd = -1;
+
+			/* Kept, as an allocation's own import is not. */
+			if (!CHECK_OK(dlbuf_alloc_fd(4096, &opts, &fd)) ||
+			    !CHECK_OK(dlbuf_import(dev, fd, &layout, &may_copy,
+						   &t)))
 				break;
 			cts_delete(t);
+			close(fd);
 		}
 		REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
 		dlbuf_device_close(dev);
@@ -437,7 +423,6 @@ static void forget(void *arg)
 	struct dlbuf_device *dev = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, 4096);
 
-	(void)arg;
 	CHECK_OK(dlbuf_device_forget(dev, fd));
 	CHECK_EQ(stats_of(dev).live, 1);
 	cts_delete(t);

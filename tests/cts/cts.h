@@ -17,6 +17,7 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "common.h"
 #include "ktap.h"
 
 struct cts_access {
@@ -53,9 +54,12 @@ struct cts_access {
 	bool fences_early;
 };
 
-extern const struct cts_access cts_cpu, cts_cuda, cts_vulkan;
-/* Only in the program of tests/trial. */
-extern const struct cts_access cts_trial __attribute__((weak));
+/* tests/cts/access/NAME.c has one for each backend of this build. */
+#define BACKEND(name) extern const struct cts_access cts_##name;
+#define BACKEND_OFF(name)
+#include "generated/backends.h"
+#undef BACKEND
+#undef BACKEND_OFF
 
 /* Fails and ends the case, for what the rest of it builds on. */
 #define FATAL(...)                                                           \
@@ -159,6 +163,7 @@ bool cts_no_sync_file(int fd);
 void cts_fence_create(struct cts_fence *f);
 void cts_fence_signal(struct cts_fence *f);
 void cts_fence_destroy(struct cts_fence *f);
+#define AUTO_FENCE __attribute__((cleanup(cts_fence_destroy)))
 
 /* ---- the files of cases */
 

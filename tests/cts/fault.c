@@ -22,7 +22,6 @@
 
 static void no_lease(void *data)
 {
-	(void)data;
 }
 
 /* To another process, which is this one. */
@@ -58,8 +57,7 @@ static int walk(int fd)
 	DLManagedTensorVersioned *planes[DLBUF_MAX_PLANES] = { NULL };
 	DLManagedTensor *old = NULL;
 	int64_t shape = BYTES;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			    .shape = &shape };
+	DLTensor layout = LAYOUT8(1, &shape);
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLBUF_OPTS(dlbuf_import_opts, copy, .flags = DLBUF_IMPORT_MAY_COPY);
 	uint32_t n = 0, ncopies = 0;
@@ -88,31 +86,19 @@ static int walk(int fd)
 	if (!ret)
 		ret = dlbuf_acquire(t, DLBUF_RW, NULL, NULL);
 	if (!ret) {
-		struct dlbuf_frame f = {
-			.size = sizeof(f),
-			.width = 64,
-			.height = 32,
-			.code = DLBUF_FOURCC('N', 'V', '1', '2'),
-			.code_space = DLBUF_CODE_V4L2,
-			.nplanes = 1,
-			.planes = { { .fd = fd, .pitch = 64 } },
-		};
+		struct dlbuf_frame f = PICTURE(64, 32,
+			DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_V4L2, 1,
+			.planes = { { .fd = fd, .pitch = 64 } });
 
 		ret = dlbuf_import_frame(dev, &f, NULL, planes, &n);
 		if (!ret)
 			ret = walk_socket(dev, f, t);
 	}
 	if (!ret && copies) {
-		struct dlbuf_frame f = {
-			.size = sizeof(f),
-			.width = 64,
-			.height = 32,
-			.code = DLBUF_FOURCC('N', 'V', '1', '2'),
-			.code_space = DLBUF_CODE_DRM,
-			.nplanes = 2,
+		struct dlbuf_frame f = PICTURE(64, 32,
+			DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2,
 			.planes = { { .fd = fd, .pitch = 64 },
-				    { .fd = fd, .offset = 4096, .pitch = 64 } },
-		};
+				    { .fd = fd, .offset = 4096, .pitch = 64 } });
 
 		detile_linear = true;
 		ret = dlbuf_import_frame(dev, &f, &copy, rows, &ncopies);
@@ -142,7 +128,6 @@ static int walk(int fd)
 
 static void silent(void *data, enum dlbuf_log_level level, const char *text)
 {
-	(void)data, (void)level, (void)text;
 }
 
 static void every_call(void *arg)
@@ -152,7 +137,6 @@ static void every_call(void *arg)
 	unsigned long calls, failed = 0;
 	struct ktap_holdings before, after;
 
-	(void)arg;
 	dlbuf_log_set(silent, NULL, DLBUF_LOG_NONE);
 	/* Once for what drivers keep for ever, and to count. */
 	fault_at(0);
@@ -194,7 +178,6 @@ static void every_call(void *arg)
 #else
 static void every_call(void *arg)
 {
-	(void)arg;
 	SKIP("this build has no fault injection");
 }
 #endif

@@ -23,7 +23,6 @@ static unsigned int fired; /* atomic */
 
 static void fire(void *data)
 {
-	(void)data;
 	__atomic_add_fetch(&fired, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -42,14 +41,10 @@ static void parent_begin(struct parent *p)
 		   .code_space = DLBUF_CODE_DRM, .buffers = 2);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
 	int64_t shape = BYTES;
-	const DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-				  .shape = &shape };
-	struct dlbuf_frame f = {
-		.size = sizeof(f), .width = BYTES, .height = 1,
-		.code = DLBUF_FOURCC('R', '8', ' ', ' '),
-		.code_space = DLBUF_CODE_DRM, .modifier = DLBUF_MOD_LINEAR,
-		.nplanes = 1, .fence = -1, .release = fire,
-	};
+	const DLTensor layout = LAYOUT8(1, &shape);
+	struct dlbuf_frame f = PICTURE(BYTES, 1, DLBUF_FOURCC('R', '8', ' ', ' '),
+		DLBUF_CODE_DRM, 1, .modifier = DLBUF_MOD_LINEAR, .fence = -1,
+		.release = fire);
 	uint32_t n;
 
 	p->fd = f.planes[0].fd = cts_alloc("udmabuf", BYTES);
@@ -82,7 +77,7 @@ static void give_up(struct parent *p)
 static void access_by(const char *name, int fd)
 {
 	unsigned char want[64], got[64];
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 	DLManagedTensorVersioned *t;
 	int ret = dlbuf_device_open(name, NULL, &dev);
 
@@ -104,7 +99,6 @@ static void access_by(const char *name, int fd)
 		cts_write(t, 4096, got, sizeof(got));
 	}
 	cts_delete(t);
-	dlbuf_device_close(dev);
 }
 
 #ifdef CONFIG_FAULT_INJECTION
@@ -112,8 +106,7 @@ static void access_by(const char *name, int fd)
 static void fail_each(const char *name, int fd)
 {
 	int64_t shape = BYTES;
-	const DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-				  .shape = &shape };
+	const DLTensor layout = LAYOUT8(1, &shape);
 	unsigned long n = 0, failed = 0;
 	int ret;
 

@@ -24,31 +24,22 @@ static void fire(void *data)
 
 static struct dlbuf_frame nv12(int fd, struct counter *c)
 {
-	return (struct dlbuf_frame){
-		.size = sizeof(struct dlbuf_frame),
-		.width = W,
-		.height = H,
-		.code = NV12,
-		.code_space = DLBUF_CODE_V4L2,
+	return (struct dlbuf_frame)PICTURE(W, H, NV12, DLBUF_CODE_V4L2, 1,
 		.modifier = DLBUF_MOD_LINEAR,
-		.nplanes = 1,
 		.planes = { { .fd = fd, .pitch = PITCH } },
-		.release = c ? fire : NULL,
-		.release_data = c,
-	};
+		.release = c ? fire : NULL, .release_data = c);
 }
 
 static void two_planes(void *arg)
 {
-	int fd = cts_alloc("udmabuf", PITCH * H * 2);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", PITCH * H * 2);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct dlbuf_frame f = nv12(fd, NULL);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	unsigned char want[128], got[128];
 	uint32_t n = 0;
 
-	(void)arg;
 	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
 	CHECK_EQ(n, 2);
 	CHECK_EQ(t[0]->dl_tensor.ndim, 2);
@@ -81,21 +72,18 @@ static void two_planes(void *arg)
 	CHECK_EQ(info.first, PITCH * H);
 	cts_delete(t[0]);
 	cts_delete(t[1]);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* Exactly once, with the last tensor, shares included. */
 static void lease(void *arg)
 {
-	int fd = cts_alloc("udmabuf", PITCH * H * 2);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", PITCH * H * 2);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct counter c = { 0 };
 	struct dlbuf_frame f = nv12(fd, &c);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL }, *share = NULL;
 	uint32_t n = 0;
 
-	(void)arg;
 	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
 	REQUIRE_OK(dlbuf_tensor_share(t[1], &share));
 	CHECK_EQ(c.fired, 0);
@@ -110,8 +98,6 @@ static void lease(void *arg)
 	cts_delete(t[1]);
 	cts_delete(t[0]);
 	CHECK_EQ(c.fired, 2);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* A frame that is refused keeps its lease and leaves nothing behind. */
@@ -136,12 +122,11 @@ static void refused(struct dlbuf_device *dev, struct dlbuf_frame f, int err)
 
 static void refusals(void *arg)
 {
-	int fd = cts_alloc("udmabuf", PITCH * H * 3 / 2);
-	int small = cts_alloc("udmabuf", 4096), pipes[2];
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", PITCH * H * 3 / 2);
+	int small AUTO_FD = cts_alloc("udmabuf", 4096), pipes[2];
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct dlbuf_frame f;
 
-	(void)arg;
 	f = nv12(fd, NULL);
 	f.modifier = DLBUF_MOD_INVALID;
 	refused(dev, f, -EOPNOTSUPP);
@@ -168,6 +153,7 @@ static void refusals(void *arg)
 	f = nv12(fd, NULL);
 	f.height = 4096; /* the second plane is outside, and the first */
 	refused(dev, f, -ERANGE);
+	CHECK_SAYS("plane 0, fd ");
 	/* The first plane is fine, the second is not: all or none. */
 	f = nv12(fd, NULL);
 	f.nplanes = 2;
@@ -182,9 +168,6 @@ static void refusals(void *arg)
 	f = nv12(fd, NULL);
 	f.size = 0;
 	refused(dev, f, -EINVAL);
-	dlbuf_device_close(dev);
-	close(fd);
-	close(small);
 }
 
 /* Imports one view of a frame and checks that it is one tensor at first..end. */
@@ -210,13 +193,12 @@ static DLManagedTensorVersioned *view_of(struct dlbuf_device *dev,
 /* Views are the same bytes, and of the crop only. */
 static void views(void *arg)
 {
-	int fd = cts_alloc("udmabuf", PITCH * H * 2);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", PITCH * H * 2);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct dlbuf_frame f = nv12(fd, NULL);
 	unsigned char want[64], got[64];
 	DLManagedTensorVersioned *t;
 
-	(void)arg;
 	cts_pattern(want, sizeof(want), 3);
 	cts_poke(fd, PITCH * H, want, sizeof(want));
 	t = view_of(dev, &f, DLBUF_VIEW_STACKED, 0,
@@ -247,15 +229,13 @@ static void views(void *arg)
 	t = view_of(dev, &f, DLBUF_VIEW_WORDS, 0, 2 * W * H);
 	CHECK_EQ(t->dl_tensor.dtype.bits, 16);
 	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* The frame's own fence holds up whoever acquires, dlbuf or not. */
 static void fence(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
-	int fd = cts_alloc("udmabuf", PITCH * H * 2), pending = -1, status;
+	int fd AUTO_FD = cts_alloc("udmabuf", PITCH * H * 2), pending = -1, status;
 	struct dlbuf_device *dev = cts_open();
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
 	struct dlbuf_frame f = nv12(fd, NULL);
@@ -263,7 +243,6 @@ static void fence(void *arg)
 	struct cts_fence v;
 	uint32_t n = 0;
 
-	(void)arg;
 	if (cts_no_sync_file(fd))
 		SKIP("this kernel has no sync_files");
 	cts_fence_create(&v);
@@ -285,10 +264,11 @@ static void fence(void *arg)
 	cts_delete(t[1]);
 
 	/* One that has signalled adds nothing; what is no fence is refused. */
-	f.fence = -1;
-	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
-	cts_delete(t[0]);
-	cts_delete(t[1]);
+	for (f.fence = -1; f.fence <= 0; f.fence++) {
+		REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+		cts_delete(t[0]);
+		cts_delete(t[1]);
+	}
 	f.fence = fd;
 	/* A driver closes what it waited for on a thread of its own. */
 	dlbuf_device_close(dev);
@@ -297,10 +277,12 @@ static void fence(void *arg)
 	f.fence = -5;
 	refused(dev, f, -EBADF);
 	CHECK_SAYS("fd -5 is not open");
+	f.fence = 999;
+	refused(dev, f, -EBADF);
+	CHECK_SAYS("fd 999 is not open");
 	close(pending);
 	cts_fence_destroy(&v);
 	dlbuf_device_close(dev);
-	close(fd);
 }
 
 void cts_cases_frame(void)

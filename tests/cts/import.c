@@ -41,9 +41,9 @@ static void same_bytes(void *arg)
 /* Not a copy: later writes show without another import, and it says so. */
 static void no_copy(void *arg)
 {
-	int fd = cts_alloc(arg, BYTES);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc(arg, BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 	DLBUF_INFO(dlbuf_tensor_info, info);
 
 	CHECK_EQ(dlbuf_tensor_get_info(t, &info), 0);
@@ -56,30 +56,21 @@ static void no_copy(void *arg)
 		cts_read(t, 4096 * i, &out, sizeof(out));
 		CHECK_EQ(out, in);
 	}
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 static void describes_itself(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLBUF_INFO(dlbuf_device_info, dinfo);
 	DLBUF_INFO(dlbuf_tensor_info, tinfo);
 	DLBUF_INFO(dlbuf_buffer_info, binfo);
 	int64_t shape[] = { 100, 30, 3 }, strides[] = { 256, 3, 1 };
-	DLTensor layout = {
-		.ndim = 3,
-		.dtype = { kDLUInt, 8, 1 },
-		.shape = shape,
-		.strides = strides,
-		.byte_offset = 4096 + 12,
-	};
-	DLManagedTensorVersioned *t = NULL;
+	DLTensor layout = LAYOUT8(3, shape, .strides = strides,
+		.byte_offset = 4096 + 12);
+	DLManagedTensorVersioned *t AUTO_TENSOR = NULL;
 	const DLTensor *dl;
 
-	(void)arg;
 	CHECK_EQ(dlbuf_import(dev, fd, &layout, NULL, &t), 0);
 	dl = &t->dl_tensor;
 	CHECK_EQ(t->version.major, 1);
@@ -113,9 +104,6 @@ static void describes_itself(void *arg)
 	CHECK_EQ(tinfo.acquired, 0);
 	CHECK(tinfo.fd >= 3 && tinfo.fd != fd);
 	CHECK(fcntl(tinfo.fd, F_GETFD) & FD_CLOEXEC);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* Offsets land on the right byte, folded into data or not. */
@@ -127,7 +115,6 @@ static void offset(void *arg)
 	struct dlbuf_device *dev = cts_open();
 	unsigned char *want = malloc(BYTES);
 
-	(void)arg;
 	cts_pattern(want, BYTES, 3);
 	cts_poke(fd, 0, want, BYTES);
 	for (size_t i = 0; i < sizeof(offsets) / sizeof(offsets[0]); i++) {
@@ -163,39 +150,30 @@ static void offset(void *arg)
 
 static void compact_strides(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	int64_t shape[] = { 4, 5, 6 };
 	DLTensor layout = {
 		.ndim = 3,
 		.dtype = { kDLFloat, 32, 1 },
 		.shape = shape,
 	};
-	DLManagedTensorVersioned *t = NULL;
+	DLManagedTensorVersioned *t AUTO_TENSOR = NULL;
 
-	(void)arg;
 	CHECK_EQ(dlbuf_import(dev, fd, &layout, NULL, &t), 0);
 	CHECK_EQ(t->dl_tensor.strides[0], 30);
 	CHECK_EQ(t->dl_tensor.strides[1], 6);
 	CHECK_EQ(t->dl_tensor.strides[2], 1);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 static void no_elements(void *arg)
 {
-	int fd = cts_alloc("udmabuf", 4096);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", 4096);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	int64_t shape[] = { 4, 0, 6 };
-	DLTensor layout = {
-		.ndim = 3,
-		.dtype = { kDLUInt, 8, 1 },
-		.shape = shape,
-	};
+	DLTensor layout = LAYOUT8(3, shape);
 	DLManagedTensorVersioned *t = NULL;
 
-	(void)arg;
 	CHECK_EQ(dlbuf_import(dev, fd, &layout, NULL, &t), 0);
 	CHECK(!t->dl_tensor.data);
 	CHECK_EQ(t->dl_tensor.byte_offset, 0);
@@ -209,20 +187,17 @@ static void no_elements(void *arg)
 	cts_delete(t);
 	layout.byte_offset = 4097;
 	CHECK_ERR(dlbuf_import(dev, fd, &layout, NULL, &t), -ERANGE);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* The caller may close its fd, and reuse the number, at once. */
 static void fd_is_duplicated(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES), other;
+	int fd = cts_alloc("udmabuf", BYTES), other AUTO_FD;
 	struct dlbuf_device *dev = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
 	unsigned char want[4096], got[4096], foreign[4096];
-	int keep = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int keep AUTO_FD = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
-	(void)arg;
 	other = cts_reuse(fd, "udmabuf", BYTES);
 	cts_pattern(want, sizeof(want), 4);
 	cts_pattern(foreign, sizeof(foreign), 5);
@@ -235,19 +210,16 @@ static void fd_is_duplicated(void *arg)
 	CHECK(fcntl(other, F_GETFD) >= 0);
 	dlbuf_device_close(dev);
 	CHECK(fcntl(other, F_GETFD) >= 0);
-	close(other);
-	close(keep);
 }
 
 /* fd 0, 1 and 2 are fds like any other to the caller, not to drivers. */
 static void low_fd_numbers(void *arg)
 {
 	int fd = cts_alloc("udmabuf", BYTES), saved;
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t;
 	DLBUF_INFO(dlbuf_tensor_info, info);
 
-	(void)arg;
 	saved = fcntl(0, F_DUPFD_CLOEXEC, 3);
 	CHECK_EQ(dup2(fd, 0), 0);
 	close(fd);
@@ -261,21 +233,18 @@ static void low_fd_numbers(void *arg)
 	} else {
 		close(0);
 	}
-	dlbuf_device_close(dev);
 }
 
 static void read_only_fd(void *arg)
 {
 	DLBUF_OPTS(dlbuf_heap_opts, hopts, .access = DLBUF_READ);
 	DLBUF_OPTS(dlbuf_import_opts, want_write, .access = DLBUF_RW);
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = NULL;
 	int64_t shape = 4096;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			    .shape = &shape };
-	int fd, ret;
+	DLTensor layout = LAYOUT8(1, &shape);
+	int fd AUTO_FD, ret;
 
-	(void)arg;
 	ret = dlbuf_heap_alloc("system", 4096, &hopts, &fd);
 	if (ret == -ENODEV)
 		SKIP("%s", dlbuf_last_error());
@@ -295,23 +264,19 @@ static void read_only_fd(void *arg)
 		CHECK_EQ(dlbuf_release(t, NULL, NULL), 0);
 		cts_delete(t);
 	}
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* Read access to a writable fd gives a read-only tensor beside a writable one. */
 static void read_access(void *arg)
 {
 	DLBUF_OPTS(dlbuf_import_opts, ro, .access = DLBUF_READ);
-	int fd = cts_alloc("udmabuf", 4096);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *rw = cts_import(dev, fd, 4096), *t = NULL;
+	int fd AUTO_FD = cts_alloc("udmabuf", 4096);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *rw AUTO_TENSOR = cts_import(dev, fd, 4096), *t = NULL;
 	int64_t shape = 4096;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			    .shape = &shape };
+	DLTensor layout = LAYOUT8(1, &shape);
 	unsigned char want[64], got[64];
 
-	(void)arg;
 	CHECK_EQ(dlbuf_import(dev, fd, &layout, &ro, &t), 0);
 	CHECK(t->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
 	CHECK(!(rw->flags & DLPACK_FLAG_BITMASK_READ_ONLY));
@@ -321,21 +286,17 @@ static void read_access(void *arg)
 	cts_read(t, 128, got, sizeof(got));
 	CHECK(!memcmp(want, got, sizeof(got)));
 	cts_delete(t);
-	cts_delete(rw);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* Two tensors over one buffer, at different places, see one memory. */
 static void overlapping(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *a = cts_import(dev, fd, BYTES);
-	DLManagedTensorVersioned *b = cts_import(dev, fd, BYTES / 2);
+	DLManagedTensorVersioned *b AUTO_TENSOR = cts_import(dev, fd, BYTES / 2);
 	unsigned char want[256], got[256];
 
-	(void)arg;
 	cts_pattern(want, sizeof(want), 7);
 	cts_write(a, 1024, want, sizeof(want));
 	cts_read(b, 1024, got, sizeof(got));
@@ -343,9 +304,6 @@ static void overlapping(void *arg)
 	cts_delete(a);
 	cts_read(b, 1024, got, sizeof(got));
 	CHECK(!memcmp(want, got, sizeof(got)));
-	cts_delete(b);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 void cts_cases_import(void)

@@ -30,16 +30,14 @@ static void refused(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 }
 
 static int64_t one = 1;
-static const DLTensor byte = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			       .shape = &one };
+static const DLTensor byte = LAYOUT8(1, &one);
 
 static void not_a_dma_buf(void *arg)
 {
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLBUF_OPTS(dlbuf_import_opts, rw, .access = DLBUF_RW);
 	int pipes[2], sockets[2], fds[3], closed;
 
-	(void)arg;
 	CHECK_EQ(pipe2(pipes, O_CLOEXEC), 0);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
 	fds[0] = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -63,23 +61,20 @@ static void not_a_dma_buf(void *arg)
 	close(pipes[1]);
 	close(sockets[0]);
 	close(sockets[1]);
-	dlbuf_device_close(dev);
 }
 
 static void sync_file(void *arg)
 {
 	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct dma_buf_export_sync_file export = { .flags = DMA_BUF_SYNC_RW };
 
-	(void)arg;
 	if (ioctl(fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export))
 		SKIP("the kernel has no DMA_BUF_IOCTL_EXPORT_SYNC_FILE");
 	refused(dev, export.fd, &byte, NULL, -EBADF);
 	CHECK(strstr(dlbuf_last_error(), "sync_file"));
 	close(export.fd);
 	close(fd);
-	dlbuf_device_close(dev);
 }
 
 struct bad_layout {
@@ -155,12 +150,11 @@ static void bad_layout(void *arg)
 
 static void null_arguments(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES), x = 0;
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), x = 0;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLTensor no_shape = { .ndim = 1, .dtype = U8 };
 	DLTensor with_data = byte;
 
-	(void)arg;
 	with_data.data = &x;
 	refused(NULL, fd, &byte, NULL, -EINVAL);
 	refused(dev, fd, NULL, NULL, -EINVAL);
@@ -170,14 +164,12 @@ static void null_arguments(void *arg)
 	CHECK_ERR(dlbuf_tensor_get_info(NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_acquire(NULL, DLBUF_READ, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_release(NULL, NULL, NULL), -EINVAL);
-	close(fd);
-	dlbuf_device_close(dev);
 }
 
 static void options(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLBUF_OPTS(dlbuf_import_opts, flags, .flags = 8);
 	DLBUF_OPTS(dlbuf_import_opts, frame, .flags = DLBUF_IMPORT_UNCROPPED);
 	DLBUF_OPTS(dlbuf_import_opts, paths, .paths = 1);
@@ -191,7 +183,6 @@ static void options(void *arg)
 	} longer = { .known.size = sizeof(longer) };
 	DLManagedTensorVersioned *t = NULL;
 
-	(void)arg;
 	refused(dev, fd, &byte, &flags, -EINVAL);
 	refused(dev, fd, &byte, &access, -EINVAL);
 	refused(dev, fd, &byte, &frame, -EINVAL);
@@ -202,8 +193,6 @@ static void options(void *arg)
 	cts_delete(t);
 	longer.newer = 1;
 	refused(dev, fd, &byte, &longer.known, -EINVAL);
-	close(fd);
-	dlbuf_device_close(dev);
 }
 
 /* Tensors that are not ours, and one from a future DLPack. */
@@ -213,7 +202,6 @@ static void foreign_tensor(void *arg)
 	DLManagedTensorVersioned future = { .version = { 2, 0 } };
 	DLBUF_INFO(dlbuf_tensor_info, info);
 
-	(void)arg;
 	CHECK_ERR(dlbuf_tensor_share(&foreign, &out), -EINVAL);
 	CHECK_ERR(dlbuf_acquire(&foreign, DLBUF_READ, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_tensor_get_info(&foreign, &info), -EINVAL);
@@ -227,7 +215,6 @@ static void device_names(void *arg)
 	struct dlbuf_device *dev = NULL;
 	char name[64];
 
-	(void)arg;
 	CHECK_ERR(dlbuf_device_open("no-such", NULL, &dev), -EINVAL);
 	CHECK_ERR(dlbuf_device_open("", NULL, &dev), -EINVAL);
 	CHECK_ERR(dlbuf_device_open(NULL, NULL, &dev), -EINVAL);

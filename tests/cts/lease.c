@@ -99,7 +99,7 @@ static bool fired_elsewhere(struct holder *h)
 static void settle(void)
 {
 	struct holder h = HOLDER();
-	int fd = eventfd(0, EFD_CLOEXEC);
+	int fd AUTO_FD = eventfd(0, EFD_CLOEXEC);
 
 	if (fd < 0)
 		FATAL("eventfd: %s", strerror(errno));
@@ -108,7 +108,6 @@ static void settle(void)
 	CHECK_EQ(eventfd_write(fd, 1), 0);
 	CHECK(fires(&h));
 	CHECK_EQ(fired(&h), 1);
-	close(fd);
 }
 
 /* An event that has been told is pending still until its callback is back. */
@@ -134,18 +133,10 @@ struct held {
 
 static int import_frame(struct held *f, struct holder *h)
 {
-	struct dlbuf_frame frame = {
-		.size = sizeof(frame),
-		.width = W,
-		.height = H,
-		.code = DLBUF_FOURCC('N', 'V', '1', '2'),
-		.code_space = DLBUF_CODE_V4L2,
-		.modifier = DLBUF_MOD_LINEAR,
-		.nplanes = 1,
-		.planes = { { .fd = f->fd, .pitch = W } },
-		.release = fire,
-		.release_data = h,
-	};
+	struct dlbuf_frame frame = PICTURE(W, H, DLBUF_FOURCC('N', 'V', '1', '2'),
+		DLBUF_CODE_V4L2, 1, .modifier = DLBUF_MOD_LINEAR,
+		.planes = { { .fd = f->fd, .pitch = W } }, .release = fire,
+		.release_data = h);
 	uint32_t n = 0;
 	int ret = dlbuf_import_frame(f->dev, &frame, NULL, f->t, &n);
 
@@ -205,50 +196,64 @@ static void access_until(struct held *f, DLManagedTensorVersioned *t,
 	CHECK_OK(dlbuf_release_fence(t, fence->sync_file));
 }
 
+/* A frame with an access that ends with this fence. */
+static void open_until(struct held *f, struct holder *h, int plane,
+		       struct cts_fence *fence)
+{
+	cts_fence_create(fence);
+	open_frame(f, h);
+	access_until(f, f->t[plane], fence);
+}
+
+/* The device waits by itself: nothing before the signal. */
+static void signal_it(struct held *f, struct holder *h, struct cts_fence *fence)
+{
+	if (!f->fences)
+		return;
+	settle();
+	CHECK_EQ(fired(h), 0);
+	cts_fence_signal(fence);
+}
+
+/* Where it is told: at the signal, by the event thread, or by the delete. */
+static void fires_once(struct held *f, struct holder *h,
+		       struct cts_fence *fence)
+{
+	if (f->fences)
+		until_pending(1);
+	signal_it(f, h, fence);
+	CHECK(f->fences || f->events ? fires(h) : fired_here(h));
+	CHECK(!f->fences || fired_elsewhere(h));
+	settle();
+	until_pending(0);
+	CHECK_EQ(fired(h), 1);
+}
+
 /* ---- one fence */
 
 static void pending(void *arg)
 {
 	struct holder h = HOLDER();
-	struct cts_fence fence;
+	struct cts_fence fence AUTO_FENCE;
 	struct held f;
 
-	(void)arg;
-	cts_fence_create(&fence);
-	open_frame(&f, &h);
-	access_until(&f, f.t[0], &fence);
+	open_until(&f, &h, 0, &fence);
 	cts_delete(f.t[0]);
 	CHECK_EQ(fired(&h), 0);
 	cts_delete(f.t[1]);
-	if (f.fences) {
-		settle();
-		CHECK_EQ(fired(&h), 0);
-		until_pending(1);
-		cts_fence_signal(&fence);
-		CHECK(fires(&h));
-		CHECK(fired_elsewhere(&h));
-		settle();
-	} else {
-		CHECK(f.events ? fires(&h) : fired_here(&h));
-		until_pending(0);
-	}
-	CHECK_EQ(fired(&h), 1);
+	fires_once(&f, &h, &fence);
 	close_frame_last(&f);
 	CHECK_EQ(fired(&h), 1);
-	cts_fence_destroy(&fence);
 }
 
 /* The other way round: the fence is first, and the lease goes at the delete. */
 static void signalled(void *arg)
 {
 	struct holder h = HOLDER();
-	struct cts_fence fence;
+	struct cts_fence fence AUTO_FENCE;
 	struct held f;
 
-	(void)arg;
-	cts_fence_create(&fence);
-	open_frame(&f, &h);
-	access_until(&f, f.t[0], &fence);
+	open_until(&f, &h, 0, &fence);
 	cts_fence_signal(&fence);
 	settle();
 	/* One that has signalled is no reason to wait. */
@@ -261,7 +266,6 @@ static void signalled(void *arg)
 	CHECK(fired_here(&h));
 	close_frame_last(&f);
 	CHECK_EQ(fired(&h), 1);
-	cts_fence_destroy(&fence);
 }
 
 /* ---- several */
@@ -279,7 +283,6 @@ static void several(void *arg)
 	struct holder h = HOLDER();
 	struct held f;
 
-	(void)arg;
 	for (int i = 0; i < NFENCES; i++)
 		cts_fence_create(&fences[i]);
 	open_frame(&f, &h);
@@ -319,10 +322,9 @@ static void several(void *arg)
 static void two_frames(void *arg)
 {
 	struct holder h = HOLDER(), other = HOLDER();
-	struct cts_fence fence;
+	struct cts_fence fence AUTO_FENCE;
 	struct held f, g;
 
-	(void)arg;
 	cts_fence_create(&fence);
 	open_frame(&f, &h);
 	g = f;
@@ -344,7 +346,6 @@ static void two_frames(void *arg)
 	CHECK_EQ(fired(&h), 1);
 	CHECK_EQ(fired(&other), 1);
 	close_frame_last(&f);
-	cts_fence_destroy(&fence);
 }
 
 /* ---- deleted while acquired */
@@ -355,7 +356,6 @@ static void deleted_acquired(void *arg)
 	struct held f;
 	int fence = -1;
 
-	(void)arg;
 	open_frame(&f, &h);
 	CHECK_OK(dlbuf_acquire(f.t[0], DLBUF_RW, NULL, NULL));
 	delete_planes(&f);
@@ -393,11 +393,10 @@ static void *delete_it(void *arg)
 static void deleted_waiting(void *arg)
 {
 	struct holder h = HOLDER();
-	struct cts_fence fence;
+	struct cts_fence fence AUTO_FENCE;
 	pthread_t thread;
 	struct held f;
 
-	(void)arg;
 	cts_fence_create(&fence);
 	open_frame(&f, &h);
 	if (!f.fences)
@@ -405,17 +404,12 @@ static void deleted_waiting(void *arg)
 	CHECK_OK(dlbuf_fence_import(f.fd, DLBUF_WRITE, fence.sync_file));
 	CHECK_OK(dlbuf_acquire(f.t[0], DLBUF_READ, NULL, NULL));
 	CHECK_EQ(pthread_create(&thread, NULL, delete_it, &f), 0);
-	if (f.fences) {
-		settle();
-		CHECK_EQ(fired(&h), 0);
-		cts_fence_signal(&fence);
-	}
+	signal_it(&f, &h, &fence);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK(fires(&h));
 	settle();
 	CHECK_EQ(fired(&h), 1);
 	close_frame_last(&f);
-	cts_fence_destroy(&fence);
 }
 
 /* ---- other ends */
@@ -424,13 +418,10 @@ static void deleted_waiting(void *arg)
 static void expiry(void *arg)
 {
 	struct holder h = HOLDER();
-	struct cts_fence fence;
+	struct cts_fence fence AUTO_FENCE;
 	struct held f;
 
-	(void)arg;
-	cts_fence_create(&fence);
-	open_frame(&f, &h);
-	access_until(&f, f.t[1], &fence);
+	open_until(&f, &h, 1, &fence);
 	delete_planes(&f);
 	CHECK(fires(&h));
 	if (f.fences)
@@ -438,7 +429,6 @@ static void expiry(void *arg)
 	settle();
 	CHECK_EQ(fired(&h), 1);
 	close_frame_last(&f);
-	cts_fence_destroy(&fence);
 }
 
 struct busy {
@@ -466,19 +456,9 @@ static void callback(void *arg)
 	struct busy b = { .inner = HOLDER() };
 	struct holder h = HOLDER(.then = do_much, .arg = &b);
 
-	(void)arg;
-	cts_fence_create(&b.fence);
-	open_frame(&b.f, &h);
-	access_until(&b.f, b.f.t[0], &b.fence);
+	open_until(&b.f, &h, 0, &b.fence);
 	delete_planes(&b.f);
-	if (b.f.fences) {
-		settle();
-		CHECK_EQ(fired(&h), 0);
-		cts_fence_signal(&b.fence);
-		CHECK(fires(&h) && fired_elsewhere(&h));
-	} else {
-		CHECK(b.f.events ? fires(&h) : fired_here(&h));
-	}
+	fires_once(&b.f, &h, &b.fence);
 	CHECK(fires(&b.inner));
 	close(b.f.fd);
 	cts_until_fds(b.f.fds);
@@ -491,27 +471,16 @@ static void callback(void *arg)
 static void device_closed(void *arg)
 {
 	struct holder h = HOLDER();
-	struct cts_fence fence;
+	struct cts_fence fence AUTO_FENCE;
 	struct held f;
 
-	(void)arg;
-	cts_fence_create(&fence);
-	open_frame(&f, &h);
-	access_until(&f, f.t[0], &fence);
+	open_until(&f, &h, 0, &fence);
 	close_frame(&f);
 	CHECK_EQ(fired(&h), 0);
 	delete_planes(&f);
-	if (f.fences) {
-		settle();
-		CHECK_EQ(fired(&h), 0);
-		cts_fence_signal(&fence);
-		CHECK(fires(&h) && fired_elsewhere(&h));
-	} else {
-		CHECK(f.events ? fires(&h) : fired_here(&h));
-	}
+	fires_once(&f, &h, &fence);
 	cts_until_fds(f.fds);
 	CHECK_EQ(fired(&h), 1);
-	cts_fence_destroy(&fence);
 }
 
 /* ---- cancellation */
@@ -531,29 +500,21 @@ static void *delete_cancelled(void *arg)
 static void cancelled(void *arg)
 {
 	struct holder h = HOLDER();
-	struct cts_fence fence;
+	struct cts_fence fence AUTO_FENCE;
 	void *end = NULL;
 	pthread_t thread;
 	struct held f;
 
-	(void)arg;
-	cts_fence_create(&fence);
-	open_frame(&f, &h);
-	access_until(&f, f.t[0], &fence);
+	open_until(&f, &h, 0, &fence);
 	CHECK_OK(dlbuf_acquire(f.t[1], DLBUF_READ, NULL, NULL));
 	close_frame(&f);
 	CHECK_EQ(pthread_create(&thread, NULL, delete_cancelled, &f), 0);
 	CHECK_EQ(pthread_join(thread, &end), 0);
 	CHECK(end == PTHREAD_CANCELED);
-	if (f.fences) {
-		settle();
-		CHECK_EQ(fired(&h), 0);
-		cts_fence_signal(&fence);
-	}
+	signal_it(&f, &h, &fence);
 	CHECK(fires(&h));
 	cts_until_fds(f.fds);
 	CHECK_EQ(fired(&h), 1);
-	cts_fence_destroy(&fence);
 }
 
 /* ---- the process ends */
@@ -564,7 +525,7 @@ static void tell(void *arg)
 {
 	ssize_t n = write(pipe_end, "x", 1);
 
-	(void)arg, (void)n;
+	(void)n;
 }
 
 /* In a child: leave main() with a lease that is pending. */
@@ -584,12 +545,11 @@ static void exit_pending(struct cts_fence *fence)
 
 static void exits(void *arg)
 {
-	struct cts_fence fence;
+	struct cts_fence fence AUTO_FENCE;
 	int fds[2], status = -1;
 	char c;
 	pid_t pid;
 
-	(void)arg;
 	cts_fence_create(&fence);
 	REQUIRE(!pipe(fds));
 	pid = fork();
@@ -606,7 +566,6 @@ static void exits(void *arg)
 	CHECK_EQ(read(fds[0], &c, 1), 0);
 	close(fds[0]);
 	cts_fence_signal(&fence);
-	cts_fence_destroy(&fence);
 }
 
 /* ---- failures */
@@ -614,7 +573,6 @@ static void exits(void *arg)
 #ifdef CONFIG_FAULT_INJECTION
 static void silent(void *data, enum dlbuf_log_level level, const char *text)
 {
-	(void)data, (void)level, (void)text;
 }
 
 /* Each call inside of a release or a deleter fails once; the lease does not. */
@@ -647,7 +605,6 @@ static void release_fails(void *arg)
 {
 	unsigned long n;
 
-	(void)arg;
 	dlbuf_log_set(silent, NULL, DLBUF_LOG_NONE);
 	for (n = 1; failing_release(n, false); n++)
 		;
@@ -745,7 +702,6 @@ static void no_thread(void *arg)
 	unsigned long n;
 	struct held f;
 
-	(void)arg;
 	dlbuf_log_set(silent, NULL, DLBUF_LOG_NONE);
 	open_frame(&f, &h);
 	delete_planes(&f);
@@ -762,7 +718,6 @@ static void no_thread(void *arg)
 #else
 static void release_fails(void *arg)
 {
-	(void)arg;
 	SKIP("this build has no fault injection");
 }
 

@@ -10,16 +10,9 @@ const char *cts_device = "cpu";
 const struct cts_access *cts_access;
 
 static const struct cts_access *const accesses[] = {
-#ifdef CONFIG_BACKEND_CPU
-	&cts_cpu,
-#endif
-#ifdef CONFIG_BACKEND_CUDA
-	&cts_cuda,
-#endif
-#ifdef CONFIG_BACKEND_VULKAN
-	&cts_vulkan,
-#endif
-	&cts_trial,
+#define BACKEND(name) &cts_##name,
+#define BACKEND_OFF(name)
+#include "generated/backends.h"
 };
 
 int main(int argc, char **argv)
@@ -35,7 +28,7 @@ int main(int argc, char **argv)
 	}
 	n = strcspn(cts_device, ":");
 	for (size_t i = 0; i < sizeof(accesses) / sizeof(accesses[0]); i++)
-		if (accesses[i] && strlen(accesses[i]->backend) == n &&
+		if (strlen(accesses[i]->backend) == n &&
 		    !strncmp(accesses[i]->backend, cts_device, n))
 			cts_access = accesses[i];
 	if (!cts_access) {

@@ -23,8 +23,7 @@ static bool copies(enum dlbuf_path path)
 
 static DLTensor bytes_of(int64_t *shape)
 {
-	return (DLTensor){ .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			   .shape = shape };
+	return (DLTensor)LAYOUT8(1, shape);
 }
 
 /* By that path and no other; skips the case where the device has not got it. */
@@ -53,9 +52,9 @@ static DLManagedTensorVersioned *by_path(struct dlbuf_device *dev, int fd,
 static void bytes(void *arg)
 {
 	const enum dlbuf_path *path = arg;
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *again;
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = by_path(dev, fd, *path), *again;
 	static unsigned char want[BYTES], got[BYTES];
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	DLBUF_INFO(dlbuf_device_stats, before);
@@ -92,18 +91,15 @@ static void bytes(void *arg)
 	else
 		CHECK_EQ(after.copies, 0);
 	cts_delete(again);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* One copy for accesses that overlap, and none of them ends the others'. */
 static void overlapping(void *arg)
 {
 	const enum dlbuf_path *path = arg;
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *u = NULL;
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = by_path(dev, fd, *path), *u = NULL;
 	unsigned char want[4096], got[4096];
 
 	REQUIRE_OK(dlbuf_tensor_share(t, &u));
@@ -124,9 +120,6 @@ static void overlapping(void *arg)
 	cts_read(t, 0, got, sizeof(got));
 	CHECK(!memcmp(want, got, sizeof(got)));
 	cts_delete(u);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* Some drivers give a fence no earlier than they have begun. */
@@ -139,12 +132,12 @@ static bool releases_early(const struct dlbuf_device_info *info)
 static void late(void *arg)
 {
 	const enum dlbuf_path *path = arg;
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev = cts_open();
 	DLManagedTensorVersioned *t = by_path(dev, fd, *path);
 	static unsigned char old[BYTES], want[BYTES], got[BYTES];
 	DLBUF_INFO(dlbuf_device_info, info);
-	struct cts_fence f;
+	struct cts_fence f AUTO_FENCE;
 	void *job;
 
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
@@ -173,8 +166,6 @@ static void late(void *arg)
 	CHECK(!memcmp(want, got, BYTES));
 	cts_delete(t);
 	dlbuf_device_close(dev);
-	cts_fence_destroy(&f);
-	close(fd);
 }
 
 static bool gives_events(const struct dlbuf_device_info *info,
@@ -190,14 +181,14 @@ static bool gives_events(const struct dlbuf_device_info *info,
 static void elsewhere(void *arg)
 {
 	const enum dlbuf_path *path = arg;
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev = cts_open(), *cpu = NULL;
 	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *c;
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLBUF_OPTS(dlbuf_acquire_opts, after, .fence = -1);
 	DLBUF_INFO(dlbuf_device_info, info);
 	unsigned char got[16];
-	struct cts_fence f;
+	struct cts_fence f AUTO_FENCE;
 	void *job;
 
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
@@ -227,8 +218,6 @@ static void elsewhere(void *arg)
 	cts_delete(t);
 	dlbuf_device_close(cpu);
 	dlbuf_device_close(dev);
-	cts_fence_destroy(&f);
-	close(fd);
 }
 
 /* What the dma-buf has for a reader to wait for: 0 pending, 1 signalled. */
@@ -250,14 +239,14 @@ static int status_of(int fd)
 static void fenced(void *arg)
 {
 	const enum dlbuf_path *path = arg;
-	int fd = cts_alloc("udmabuf", BYTES), out = -1;
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), out = -1;
 	struct dlbuf_device *dev = cts_open(), *cpu = NULL;
 	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *c;
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLBUF_OPTS(dlbuf_acquire_opts, after, .fence = -1);
 	DLBUF_INFO(dlbuf_device_info, info);
 	unsigned char got[16];
-	struct cts_fence f;
+	struct cts_fence f AUTO_FENCE;
 	void *job;
 
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
@@ -294,8 +283,6 @@ static void fenced(void *arg)
 	cts_delete(t);
 	dlbuf_device_close(cpu);
 	dlbuf_device_close(dev);
-	cts_fence_destroy(&f);
-	close(fd);
 }
 
 /* ---------------------------------------------------------------- probing */
@@ -318,22 +305,20 @@ static int note_path(const struct dlbuf_path_info *info, void *data)
 
 static int stop(const struct dlbuf_path_info *info, void *data)
 {
-	(void)info;
 	++*(int *)data;
 	return 77;
 }
 
 static void probe(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES), calls = 0;
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), calls = 0;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	unsigned int fds = cts_count_fds();
 	DLBUF_INFO(dlbuf_device_stats, stats);
 	struct probed p = { .status = { 1, 1, 1, 1, 1 } };
 	DLManagedTensorVersioned *t = NULL;
 	DLBUF_INFO(dlbuf_tensor_info, info);
 
-	(void)arg;
 	CHECK_OK(dlbuf_probe(dev, fd, 0, note_path, &p));
 	CHECK(p.n >= 1);
 	CHECK_EQ(cts_count_fds(), fds);
@@ -353,8 +338,6 @@ static void probe(void *arg)
 	CHECK_ERR(dlbuf_probe(dev, fd, 4, note_path, &p), -EINVAL);
 	CHECK_ERR(dlbuf_probe(dev, -1, 0, note_path, &p), -EBADF);
 	CHECK_ERR(dlbuf_probe(dev, 0, 0, note_path, &p), -EBADF);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* No copy unless it is allowed, and then it says so; also of one seen before. */
@@ -362,14 +345,13 @@ static void leave(void *arg)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, heap, .exporter = "heap:system");
 	DLBUF_OPTS(dlbuf_import_opts, may, .flags = DLBUF_IMPORT_MAY_COPY);
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct probed p = { .status = { 1, 1, 1, 1, 1 } };
-	DLManagedTensorVersioned *t = NULL, *u = NULL;
+	DLManagedTensorVersioned *t AUTO_TENSOR = NULL, *u = NULL;
 	int64_t shape = BYTES;
 	DLTensor layout = bytes_of(&shape);
-	int fd;
+	int fd AUTO_FD;
 
-	(void)arg;
 	if (dlbuf_alloc_fd(BYTES, &heap, &fd))
 		SKIP("%s", dlbuf_last_error());
 	CHECK_OK(dlbuf_probe(dev, fd, 0, note_path, &p));
@@ -383,9 +365,6 @@ static void leave(void *arg)
 		/* Whose copy it is, is the acquire's business. */
 		CHECK_ERR(dlbuf_acquire_fence(t, DLBUF_READ, &fd), -EOPNOTSUPP);
 	}
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* ---------------------------------------------------------------- export */
@@ -393,7 +372,7 @@ static void leave(void *arg)
 static void exported(void *arg)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, own, .exporter = "device");
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = NULL, *same = NULL;
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	DLBUF_INFO(dlbuf_device_stats, stats);
@@ -404,7 +383,6 @@ static void exported(void *arg)
 	void *map;
 	int ret;
 
-	(void)arg;
 	ret = dlbuf_alloc(&dev, 1, &layout, &own, &t);
 	if (ret == -EOPNOTSUPP) {
 		DLTensor none = { .data = &shape, .ndim = 0,
@@ -415,7 +393,6 @@ static void exported(void *arg)
 			SKIP("%s", dlbuf_last_error());
 		/* What cannot allocate cannot export either. */
 		CHECK_ERR(dlbuf_export(dev, &none, NULL, &out), -EOPNOTSUPP);
-		dlbuf_device_close(dev);
 		return;
 	}
 	REQUIRE_OK(ret);
@@ -450,12 +427,11 @@ static void exported(void *arg)
 	/* Nobody else can have it imported: it is gone, not idle. */
 	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
 	CHECK_EQ(stats.live + stats.idle, 0);
-	dlbuf_device_close(dev);
 }
 
 static void refused_exports(void *arg)
 {
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	int64_t shape = 16;
 	DLBUF_INFO(dlbuf_exported, out);
 	DLBUF_OPTS(dlbuf_export_opts, flags, .flags = 2);
@@ -463,7 +439,6 @@ static void refused_exports(void *arg)
 	struct dlbuf_exported no_size = { .fd = -7 };
 	static char memory[16];
 
-	(void)arg;
 	foreign.data = memory;
 	foreign.device.device_type = kDLMetal;
 	out.fd = -7;
@@ -477,7 +452,6 @@ static void refused_exports(void *arg)
 	CHECK(dlbuf_export(dev, &foreign, NULL, &no_size) < 0);
 	CHECK_EQ(out.fd, -7);
 	CHECK_EQ(no_size.fd, -7);
-	dlbuf_device_close(dev);
 }
 
 void cts_cases_path(void)

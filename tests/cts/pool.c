@@ -60,7 +60,6 @@ static const struct want wants[] = {
 
 static void layouts(void *arg)
 {
-	(void)arg;
 	for (size_t i = 0; i < sizeof(wants) / sizeof(wants[0]); i++) {
 		const struct want *w = &wants[i];
 		DLBUF_OPTS(dlbuf_pool_opts, opts, .width = w->width,
@@ -71,7 +70,7 @@ static void layouts(void *arg)
 			   .pitch = w->in_pitch, .bytes = w->in_bytes);
 		struct dlbuf_pool *pool = pool_of(NULL, &opts);
 		DLBUF_INFO(dlbuf_pool_info, info);
-		struct dlbuf_frame f;
+		DLBUF_INFO(dlbuf_frame, f);
 
 		CHECK_OK(dlbuf_pool_get_info(pool, &info));
 		CHECK_EQ(info.buffers, 2);
@@ -106,10 +105,9 @@ static void known_to_devices(void *arg)
 	DLBUF_INFO(dlbuf_device_stats, after);
 	DLBUF_INFO(dlbuf_device_info, dev_info);
 	unsigned char want[48], got[48];
-	struct dlbuf_frame f;
+	DLBUF_INFO(dlbuf_frame, f);
 	uint32_t n = 0;
 
-	(void)arg;
 	CHECK_OK(dlbuf_device_get_info(dev, &dev_info));
 	CHECK(dev_info.pitch_align >= 64 && dev_info.offset_align >= 64);
 	CHECK_OK(dlbuf_device_get_stats(dev, &before));
@@ -156,13 +154,24 @@ static void refusals(void *arg)
 		.size = sizeof(good), .width = 64, .height = 48, .buffers = 2,
 		.code = CC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_V4L2,
 	};
-	struct dlbuf_device *dev = cts_open(), *none = NULL;
+	struct dlbuf_device *dev AUTO_DEV = cts_open(), *none = NULL;
 	struct dlbuf_pool *pool = pool_of(dev, &good);
 	struct dlbuf_pool_opts o;
 	DLBUF_INFO(dlbuf_pool_info, info);
-	struct dlbuf_frame f;
+	DLBUF_INFO(dlbuf_frame, f);
+	struct {
+		struct dlbuf_frame frame;
+		uint64_t behind;
+	} shorter = { .frame.size = offsetof(struct dlbuf_frame, crop) };
 
-	(void)arg;
+	/* A struct of older headers, and nothing behind it is touched. */
+	memset(&shorter.frame.crop, 0xee, sizeof(shorter.frame.crop));
+	CHECK_OK(dlbuf_pool_frame(pool, 1, &shorter.frame));
+	CHECK_EQ(shorter.frame.nplanes, 2);
+	CHECK_EQ(shorter.frame.crop.x, 0xeeeeeeee);
+	f.size = 0;
+	CHECK_ERR(dlbuf_pool_frame(pool, 1, &f), -EINVAL);
+	f.size = sizeof(f);
 	CHECK_ERR(dlbuf_pool_frame(pool, 2, &f), -EINVAL);
 	CHECK_ERR(dlbuf_pool_frame(NULL, 0, &f), -EINVAL);
 	CHECK_ERR(dlbuf_pool_frame(pool, 0, NULL), -EINVAL);
@@ -197,7 +206,6 @@ static void refusals(void *arg)
 	refused(dev, o, -EOVERFLOW);
 	o = good, o.pitch = INT64_MAX, refused(dev, o, -EOVERFLOW);
 	o = good, o.size = 0, refused(dev, o, -EINVAL);
-	dlbuf_device_close(dev);
 }
 
 void cts_cases_pool(void)

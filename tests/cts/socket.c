@@ -21,7 +21,7 @@
 #include "backend.h"
 #include "detile.h"
 #include "event.h"
-#include "message.h"
+#include "packet.h"
 
 #define BYTES 16384u
 #define W 64u
@@ -83,7 +83,6 @@ static unsigned int fired;	/* atomic */
 
 static void fire(void *data)
 {
-	(void)data;
 	__atomic_add_fetch(&fired, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -149,12 +148,11 @@ static void receive_tensors(const struct other *o, void *arg)
 	DLBUF_OPTS(dlbuf_import_opts, rw, .access = DLBUF_RW);
 	DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &rw);
 	struct dlbuf_frame f = { .size = sizeof(f), .nplanes = 77 };
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	unsigned int fds = count_buffers();
 	unsigned char want[64], got[64];
 	uint32_t n = 77;
 
-	(void)arg;
 	REQUIRE_OK(dlbuf_recv(dev, o->sock, NULL, t, &n, &f));
 	CHECK_EQ(n, 3);
 	CHECK_EQ(f.nplanes, 0);
@@ -177,14 +175,13 @@ static void receive_tensors(const struct other *o, void *arg)
 	CHECK_ERR(dlbuf_recv(dev, o->sock, NULL, t, &n, NULL), -EPIPE);
 	dlbuf_device_trim(dev, 0);
 	CHECK_EQ(count_buffers(), fds);
-	dlbuf_device_close(dev);
 }
 
 static void tensors(void *arg)
 {
 	struct other o = run_importer(receive_tensors, NULL);
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	const int64_t shape[] = { 4, 8 }, strides[] = { 128, 3 };
 	const int64_t narrow[] = { 4, 5 }, compact[] = { 128, 1 };
 	DLTensor layout = { .ndim = 2, .dtype = { kDLInt, 16, 1 },
@@ -195,7 +192,6 @@ static void tensors(void *arg)
 	DLManagedTensorVersioned *t[3];
 	unsigned char want[64], got[64];
 
-	(void)arg;
 	cts_pattern(want, sizeof(want), 9);
 	cts_poke(fd, 1000, want, sizeof(want));
 	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t[0]));
@@ -212,33 +208,21 @@ static void tensors(void *arg)
 	cts_pattern(want, sizeof(want), 10);
 	cts_peek(fd, 2000, got, sizeof(got));
 	CHECK(!memcmp(want, got, sizeof(want)));
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* ---------------------------------------------------------------- frames */
 
 static struct dlbuf_frame nv12(int fd)
 {
-	return (struct dlbuf_frame){
-		.size = sizeof(struct dlbuf_frame),
-		.width = W,
-		.height = H,
-		.code = DLBUF_FOURCC('N', 'V', '1', '2'),
-		.code_space = DLBUF_CODE_V4L2,
-		.modifier = DLBUF_MOD_LINEAR,
-		.nplanes = 1,
+	return (struct dlbuf_frame)PICTURE(W, H, DLBUF_FOURCC('N', 'V', '1', '2'),
+		DLBUF_CODE_V4L2, 1, .modifier = DLBUF_MOD_LINEAR,
 		.flags = DLBUF_FRAME_SEQUENCE,
 		.planes = { { .fd = fd, .pitch = 96 } },
 		.crop = { 2, 4, 20, 10 },
 		.colour = { .matrix = 2, .range = DLBUF_RANGE_LIMITED },
-		.timestamp_ns = 1234567890123,
-		.sequence = 77,
-		.clock = DLBUF_CLOCK_MONOTONIC,
-		.order = DLBUF_ORDER_COMPLETE,
-		.fence = -1,
-		.release = fire,
-	};
+		.timestamp_ns = 1234567890123, .sequence = 77,
+		.clock = DLBUF_CLOCK_MONOTONIC, .order = DLBUF_ORDER_COMPLETE,
+		.fence = -1, .release = fire);
 }
 
 static void receive_frame(const struct other *o, void *arg)
@@ -247,7 +231,7 @@ static void receive_frame(const struct other *o, void *arg)
 	DLBUF_OPTS(dlbuf_import_opts, luma, .view = DLBUF_VIEW_LUMA);
 	DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &luma);
 	struct dlbuf_frame f = { .size = sizeof(f) }, want = nv12(-1);
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	unsigned char pixel[20], got[20];
 	uint32_t n = 0;
@@ -273,13 +257,12 @@ static void receive_frame(const struct other *o, void *arg)
 	hear(o);
 	cts_delete(t[0]);
 	hear(o);
-	dlbuf_device_close(dev);
 }
 
 static void frame(void *arg)
 {
 	struct other o = run_importer(receive_frame, arg);
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_frame f = nv12(fd);
 	unsigned char pixel[20];
 
@@ -296,7 +279,6 @@ static void frame(void *arg)
 	say(&o);
 	finish(&o, 0);
 	CHECK_EQ(fires(), 1);
-	close(fd);
 }
 
 static void hold_for_ever(const struct other *o, void *arg)
@@ -305,7 +287,6 @@ static void hold_for_ever(const struct other *o, void *arg)
 	struct dlbuf_device *dev = cts_open();
 	uint32_t n;
 
-	(void)arg;
 	REQUIRE_OK(dlbuf_recv(dev, o->sock, NULL, t, &n, NULL));
 	say(o);
 	pause();
@@ -315,17 +296,15 @@ static void hold_for_ever(const struct other *o, void *arg)
 static void killed(void *arg)
 {
 	struct other o = run_importer(hold_for_ever, NULL);
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_frame f = nv12(fd);
 
-	(void)arg;
 	REQUIRE_OK(dlbuf_send_frame(o.sock, &f, NULL));
 	hear(&o);
 	CHECK_EQ(fires(), 0);
 	CHECK_EQ(kill(o.pid, SIGKILL), 0);
 	until_fired(1);
 	finish(&o, SIGKILL);
-	close(fd);
 }
 
 /* ---------------------------------------------------------------- in one process */
@@ -354,13 +333,12 @@ static void pair_close(struct pair *p)
 /* A tensor over a frame brings its lease, which waits for both sides. */
 static void tensor_lease(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct pair p = pair_open(SOCK_SEQPACKET);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES], *u[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f = nv12(fd);
 	uint32_t n;
 
-	(void)arg;
 	REQUIRE_OK(dlbuf_import_frame(p.dev, &f, NULL, t, &n));
 	REQUIRE_OK(dlbuf_send(p.sock[0], t, 1, NULL));
 	cts_delete(t[0]);
@@ -381,7 +359,6 @@ static void tensor_lease(void *arg)
 	CHECK_EQ(fires(), 2);
 	p.sock[1] = dup(p.sock[0]);
 	pair_close(&p);
-	close(fd);
 }
 
 /* One message after another, of new buffers or of the same: what is left. */
@@ -429,7 +406,7 @@ static void what_stays(void *arg)
 /* The library's own buffer, too: the next copy must not go there. */
 static void copies(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct pair p = pair_open(SOCK_SEQPACKET);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES], *u[DLBUF_MAX_PLANES];
 	DLBUF_OPTS(dlbuf_import_opts, copy, .flags = DLBUF_IMPORT_MAY_COPY);
@@ -438,7 +415,6 @@ static void copies(void *arg)
 	uint32_t n, m;
 	int ret;
 
-	(void)arg;
 	if (!p.dev->backend->can_detile)
 		SKIP("the device makes no copies");
 	f.release = NULL;
@@ -466,13 +442,12 @@ static void copies(void *arg)
 	CHECK_OK(dlbuf_device_get_stats(p.dev, &stats));
 	CHECK_EQ(stats.tensors, 0);
 	pair_close(&p);
-	close(fd);
 }
 
 /* The frame's fence is the receiver's to wait for, as everybody's. */
 static void fence(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES), pending, status = 77;
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), pending, status = 77;
 	struct pair p = pair_open(SOCK_DGRAM);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f = nv12(fd), got = { .size = sizeof(got) };
@@ -480,7 +455,6 @@ static void fence(void *arg)
 	unsigned char pixel[20];
 	uint32_t n;
 
-	(void)arg;
 	cts_fence_create(&vgem);
 	f.order = DLBUF_ORDER_FENCE;
 	f.fence = vgem.sync_file;
@@ -507,7 +481,6 @@ static void fence(void *arg)
 	cts_delete(t[1]);
 	cts_fence_destroy(&vgem);
 	pair_close(&p);
-	close(fd);
 }
 
 /* ---------------------------------------------------------------- lies */
@@ -515,39 +488,17 @@ static void fence(void *arg)
 static void send_raw(int sock, const struct packet *p, const int fds[],
 		     unsigned int nfds)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(MESSAGE_MAX_FDS * sizeof(int))];
-	} control = { .head = { .cmsg_level = SOL_SOCKET,
-				.cmsg_type = SCM_RIGHTS,
-				.cmsg_len = CMSG_LEN(nfds * sizeof(int)) } };
-	struct iovec iov = { (void *)p->data, p->bytes };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = CMSG_SPACE(nfds * sizeof(int)) };
-
-	memcpy(CMSG_DATA(&control.head), fds, nfds * sizeof(int));
-	CHECK_EQ(sendmsg(sock, &msg, 0), p->bytes);
+	CHECK_EQ(send_fds(sock, p->data, p->bytes, fds, nfds, 0), p->bytes);
 }
 
 static struct packet lie(int64_t rows, uint64_t offset, uint8_t access,
 			 uint8_t flags)
 {
 	const int64_t shape[] = { rows, 64 }, strides[] = { 64, 1 };
-	DLTensor layout = { .ndim = 2, .dtype = { kDLUInt, 8, 1 },
-			    .shape = (int64_t *)shape,
-			    .strides = (int64_t *)strides,
-			    .byte_offset = offset };
-	struct message_head head;
-	struct packet p;
+	DLTensor layout = LAYOUT8(2, shape, .strides = (int64_t *)strides,
+		.byte_offset = offset);
 
-	message_begin(&p, &head, MESSAGE_TENSORS);
-	message_put_tensor(&p, &layout, 0);
-	head.ntensors = head.nbuffers = 1;
-	head.access[0] = access;
-	head.flags = flags;
-	message_end(&p, &head);
-	return p;
+	return tensors_of(&layout, 1, access, flags);
 }
 
 static struct packet frame_lie(int fd, uint8_t flags)
@@ -586,11 +537,10 @@ static int told(struct pair *p, struct packet packet, int fd, int second)
 
 static void lies(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES), ends[2];
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), ends[2];
 	struct pair p = pair_open(SOCK_SEQPACKET);
 	unsigned int fds;
 
-	(void)arg;
 	REQUIRE(!pipe2(ends, O_CLOEXEC));
 	CHECK_OK(told(&p, lie(256, 0, DLBUF_RW, 0), fd, -1));
 	fds = cts_count_fds();
@@ -614,7 +564,6 @@ static void lies(void *arg)
 	close(ends[0]);
 	close(ends[1]);
 	pair_close(&p);
-	close(fd);
 }
 
 /* An fd that was opened for reading only is that, whatever the message says. */
@@ -631,7 +580,6 @@ static void read_only(void *arg)
 	struct dlbuf_frame f;
 	uint32_t n;
 
-	(void)arg;
 	if (strcmp(cts_access->backend, "cpu"))
 		SKIP("drivers map what they import to write");
 	if (node < 0)
@@ -667,12 +615,11 @@ static uint32_t random_of(uint32_t *rng)
  */
 static void random_lies(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct pair p = pair_open(SOCK_SEQPACKET);
 	unsigned int made = 0, refused = 0, fds;
 	uint32_t rng = 20251121;
 
-	(void)arg;
 	CHECK_OK(told(&p, lie(4, 0, DLBUF_RW, 0), fd, -1));
 	fds = cts_count_fds();
 	for (int i = 0; i < 5000; i++) {
@@ -702,7 +649,6 @@ static void random_lies(void *arg)
 	CHECK(refused > 500 && made > 500);
 	cts_until_fds(fds);
 	pair_close(&p);
-	close(fd);
 }
 
 /* ---------------------------------------------------------------- counts */
@@ -711,9 +657,8 @@ static void counts(void *arg)
 {
 	static const int types[] = { SOCK_SEQPACKET, SOCK_DGRAM };
 	static struct ktap_holdings before, after;
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 
-	(void)arg;
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
 	for (int i = 0; i < 2; i++) {
 		struct pair p = pair_open(types[i]);
@@ -743,7 +688,6 @@ static void counts(void *arg)
 		CHECK_EQ(after.map_bytes, before.map_bytes);
 		pair_close(&p);
 	}
-	close(fd);
 }
 
 void cts_cases_socket(void)

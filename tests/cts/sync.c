@@ -6,9 +6,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -31,13 +33,13 @@ static uint64_t now(void)
 
 static void states(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES), fence = -2;
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES), *u = NULL;
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence = -2;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
+	DLManagedTensorVersioned *u AUTO_TENSOR = NULL;
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	DLBUF_INFO(dlbuf_device_info, dinfo);
 
-	(void)arg;
 	CHECK_ERR(dlbuf_release(t, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_acquire(t, 0, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_acquire(t, 4, NULL, NULL), -EINVAL);
@@ -60,19 +62,14 @@ static void states(void *arg)
 	CHECK_EQ(info.acquired, 0);
 	/* Left acquired: deletion releases. */
 	CHECK_EQ(dlbuf_acquire(t, DLBUF_WRITE, NULL, NULL), 0);
-	cts_delete(t);
-	cts_delete(u);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 static void streams(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES), x;
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), x;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 
-	(void)arg;
 	if (t->dl_tensor.device.device_type != kDLCPU) {
 		cts_delete(t);
 		dlbuf_device_close(dev);
@@ -83,9 +80,159 @@ static void streams(void *arg)
 	CHECK_EQ(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), 0);
 	CHECK_ERR(dlbuf_release(t, &x, NULL), -EINVAL);
 	CHECK_EQ(dlbuf_release(t, NULL, NULL), 0);
+}
+
+/* ---- a fence that comes after acquire has looked */
+
+static struct {
+	int fd;			/* the dma-buf, -1: nothing is armed */
+	int fence;
+	unsigned int starts, ends;	/* atomic */
+} late = { .fd = -1 };
+
+/* Before the library's first START a producer's fence goes on the buffer. */
+int ioctl(int fd, unsigned long request, ...)
+{
+	const struct dma_buf_sync *sync;
+	va_list args;
+	void *arg;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	sync = arg;
+	if (__atomic_load_n(&late.fd, __ATOMIC_ACQUIRE) >= 0 &&
+	    request == DMA_BUF_IOCTL_SYNC) {
+		if (sync->flags & DMA_BUF_SYNC_END)
+			__atomic_add_fetch(&late.ends, 1, __ATOMIC_RELEASE);
+		else if (!__atomic_fetch_add(&late.starts, 1, __ATOMIC_RELEASE))
+			dlbuf_fence_import(late.fd, DLBUF_WRITE, late.fence);
+	}
+	return syscall(SYS_ioctl, fd, request, arg);
+}
+
+static void start_waits(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	unsigned int fds = cts_count_fds();
+	int fd = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev = cts_open();
+	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	struct cts_fence f;
+
+	(void)arg;
+	if (strcmp(cts_access->backend, "cpu"))
+		SKIP("START is the CPU's");
+	cts_fence_create(&f);
+	late.fence = f.sync_file;
+	__atomic_store_n(&late.fd, fd, __ATOMIC_RELEASE);
+	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &past), -ETIME);
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	CHECK_EQ(info.acquired, 0);
+	/* Given up and not forgotten: once START comes back its END follows. */
 	cts_delete(t);
+	CHECK_EQ(__atomic_load_n(&late.ends, __ATOMIC_ACQUIRE), 0);
+	cts_fence_signal(&f);
+	while (!__atomic_load_n(&late.ends, __ATOMIC_ACQUIRE))
+		sched_yield();
+	CHECK_EQ(late.starts, 1);
+	late.fd = -1;
 	dlbuf_device_close(dev);
+	cts_fence_destroy(&f);
 	close(fd);
+	cts_until_fds(fds);
+}
+
+/* ---- a thread that is cancelled */
+
+struct cancelled {
+	int fd, socks[2];
+	bool no_sync_file, ended;
+};
+
+/* close() is a cancellation point. */
+static void shut(int fd)
+{
+	syscall(SYS_close, fd);
+}
+
+/* Each call that waits, closes, opens or calls a driver, with a cancellation pending. */
+static void *goes_on(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	DLBUF_OPTS(dlbuf_pool_opts, pool_opts, .width = 64, .height = 48,
+		   .code = 0x3231564e, .code_space = DLBUF_CODE_V4L2,
+		   .buffers = 2);
+	DLManagedTensorVersioned *t, *u, *got[DLBUF_MAX_PLANES];
+	int64_t shape[] = { BYTES };
+	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
+			    .shape = shape };
+	struct cancelled *c = arg;
+	struct dlbuf_device *dev;
+	struct dlbuf_pool *pool;
+	int fence = -1, fd, status;
+	uint32_t n = 0;
+
+	pthread_cancel(pthread_self());
+	CHECK_OK(dlbuf_device_open(cts_device, NULL, &dev));
+	CHECK_OK(dlbuf_import(dev, c->fd, &layout, NULL, &t));
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &past));
+	CHECK_OK(dlbuf_release(t, NULL, &fence));
+	CHECK_OK(dlbuf_fence_wait(fence, 0));
+	CHECK_OK(dlbuf_fence_status(fence, &status));
+	if (fence != -1)
+		shut(fence);
+	if (!c->no_sync_file) {
+		CHECK_OK(dlbuf_fence_export(c->fd, DLBUF_WRITE, &fence));
+		CHECK_OK(dlbuf_fence_wait(fence, 0));
+		shut(fence);
+	}
+	CHECK_OK(dlbuf_tensor_share(t, &u));
+	CHECK_OK(dlbuf_acquire(u, DLBUF_WRITE, NULL, NULL));
+	u->deleter(u);
+	CHECK_OK(dlbuf_send(c->socks[0], &t, 1, NULL));
+	CHECK_OK(dlbuf_recv(dev, c->socks[1], NULL, got, &n, NULL));
+	CHECK_EQ(n, 1);
+	got[0]->deleter(got[0]);
+	t->deleter(t);
+	CHECK_OK(dlbuf_alloc(&dev, 1, &layout, NULL, &t));
+	t->deleter(t);
+	CHECK_OK(dlbuf_alloc_fd(BYTES, &(struct dlbuf_alloc_opts){
+		.size = sizeof(struct dlbuf_alloc_opts), .exporter = "udmabuf",
+	}, &fd));
+	CHECK_OK(dlbuf_device_forget(dev, fd));
+	shut(fd);
+	CHECK_OK(dlbuf_pool_create(&dev, 1, &pool_opts, &pool));
+	dlbuf_pool_destroy(pool);
+	dlbuf_device_trim(dev, 0);
+	dlbuf_device_close(dev);
+	c->ended = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void cancelled(void *arg)
+{
+	struct cancelled c = { .fd = cts_alloc("udmabuf", BYTES) };
+	unsigned int fds;
+	pthread_t thread;
+	void *how;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack, drivers theirs");
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, c.socks));
+	c.no_sync_file = cts_no_sync_file(c.fd);
+	/* Drivers keep what they open for the first device. */
+	dlbuf_device_close(cts_open());
+	fds = cts_count_fds();
+	REQUIRE(!pthread_create(&thread, NULL, goes_on, &c));
+	REQUIRE(!pthread_join(thread, &how));
+	CHECK(how == PTHREAD_CANCELED);
+	CHECK(c.ended);
+	cts_until_fds(fds);
+	close(c.socks[0]);
+	close(c.socks[1]);
+	close(c.fd);
 }
 
 /* ---- the bracket */
@@ -131,7 +278,6 @@ static void bracket(void *arg)
 	struct bracket b = { .fd = -1 };
 	int n, found = 0;
 
-	(void)arg;
 	if (strcmp(cts_access->backend, "cpu"))
 		SKIP("the bracket is the CPU's");
 	b.fd = cts_alloc("udmabuf", BYTES);
@@ -233,9 +379,9 @@ static void truth(void *arg)
 {
 	const struct fence_state *s = arg;
 	struct cts_fence f;
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 
 	cts_fence_create(&f);
 	agree(dev, t, fd, s->access, false);
@@ -244,18 +390,15 @@ static void truth(void *arg)
 	cts_fence_signal(&f);
 	agree(dev, t, fd, s->access, false);
 	cts_fence_destroy(&f);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* The same for heap buffers, and for a read and a write fence at once. */
 static void both(void *arg)
 {
 	struct cts_fence r, w;
-	int fd = cts_alloc(arg, BYTES);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc(arg, BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 
 	cts_fence_create(&r);
 	cts_fence_create(&w);
@@ -272,19 +415,16 @@ static void both(void *arg)
 	agree(dev, t, fd, DLBUF_RW, false);
 	cts_fence_destroy(&r);
 	cts_fence_destroy(&w);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* Merged fences signal when both have; -1 has already. */
 static void merge(void *arg)
 {
-	struct cts_fence a, b;
-	int fd = cts_alloc("udmabuf", BYTES), both_fd = -2, one = -2, none = -2;
+	struct cts_fence a AUTO_FENCE, b AUTO_FENCE;
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	int both_fd = -2, one = -2, none = -2;
 	int status = -2;
 
-	(void)arg;
 	cts_fence_create(&a);
 	cts_fence_create(&b);
 	REQUIRE_OK(dlbuf_fence_merge(a.sync_file, b.sync_file, &both_fd));
@@ -318,22 +458,18 @@ static void merge(void *arg)
 	CHECK_EQ(status, 1);
 	close(both_fd);
 	close(one);
-	cts_fence_destroy(&a);
-	cts_fence_destroy(&b);
-	close(fd);
 }
 
 /* A fence of the caller's own is waited for as well. */
 static void explicit_fence(void *arg)
 {
 	struct cts_fence f;
-	int fd = cts_alloc("udmabuf", BYTES), closed, got = -1;
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), closed, got = -1;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = 1);
 	DLBUF_INFO(dlbuf_tensor_info, info);
 
-	(void)arg;
 	cts_fence_create(&f);
 	opts.fence = f.sync_file;
 	if (acquire_of(dev) != DLBUF_SYNC_FENCE) {
@@ -370,21 +506,17 @@ static void explicit_fence(void *arg)
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &opts));
 	CHECK_OK(dlbuf_release(t, NULL, NULL));
 	cts_fence_destroy(&f);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* vgem lets go of a fence after 10 s: a producer that was abandoned. */
 static void expiry(void *arg)
 {
 	struct cts_fence f;
-	int fd = cts_alloc("udmabuf", BYTES), status = -2;
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), status = -2;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 	uint64_t start;
 
-	(void)arg;
 	cts_fence_create(&f);
 	start = now();
 	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
@@ -395,9 +527,6 @@ static void expiry(void *arg)
 	CHECK_OK(dlbuf_fence_status(f.sync_file, &status));
 	CHECK_EQ(status, 1);
 	cts_fence_destroy(&f);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* ---- waiting on a thread */
@@ -449,7 +578,6 @@ static void until_asleep(struct waiter *w)
 
 static void on_signal(int sig)
 {
-	(void)sig;
 }
 
 /* Without a deadline it waits for the producer, whatever signals come. */
@@ -457,13 +585,12 @@ static void waits(void *arg)
 {
 	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
 	struct cts_fence f;
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct waiter w = { .t = cts_import(dev, fd, BYTES),
 			    .access = DLBUF_READ, .ret = 1 };
 	pthread_t thread;
 
-	(void)arg;
 	if (acquire_of(dev) == DLBUF_SYNC_FENCE) {
 		cts_delete(w.t);
 		dlbuf_device_close(dev);
@@ -487,8 +614,6 @@ static void waits(void *arg)
 	CHECK_OK(dlbuf_release(w.t, NULL, NULL));
 	cts_fence_destroy(&f);
 	cts_delete(w.t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /*
@@ -498,13 +623,12 @@ static void waits(void *arg)
 static void device_waits(void *arg)
 {
 	struct cts_fence f;
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 	uint32_t old = 0x01d, new = 0x2e3, got = 0;
 	void *job = NULL;
 
-	(void)arg;
 	if (acquire_of(dev) != DLBUF_SYNC_FENCE || !cts_access->submit_read) {
 		cts_delete(t);
 		dlbuf_device_close(dev);
@@ -526,9 +650,6 @@ static void device_waits(void *arg)
 	CHECK_EQ(got, new);
 	CHECK_OK(dlbuf_release(t, NULL, NULL));
 	cts_fence_destroy(&f);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* ---- kernels without the ioctls */
@@ -585,17 +706,13 @@ static void works_without(struct dlbuf_device *dev, DLManagedTensorVersioned *t,
 
 static void idle_without_ioctls(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 
-	(void)arg;
 	if (!cts_no_sync_file(fd))
 		hide_ioctls();
 	works_without(dev, t, fd);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* Whoever has to wait polls the dma-buf, and never longer than was asked. */
@@ -604,14 +721,13 @@ static void pending_without_ioctls(void *arg)
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLBUF_OPTS(dlbuf_acquire_opts, soon, .deadline_ns = 0);
 	struct cts_fence f;
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct waiter w = { .t = cts_import(dev, fd, BYTES),
 			    .access = DLBUF_WRITE, .ret = 1 };
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	pthread_t thread;
 
-	(void)arg;
 	cts_fence_create(&f);
 	CHECK_OK(dlbuf_fence_import(fd, DLBUF_READ, f.sync_file));
 	hide_ioctls();
@@ -635,8 +751,6 @@ static void pending_without_ioctls(void *arg)
 	works_without(dev, w.t, fd);
 	cts_fence_destroy(&f);
 	cts_delete(w.t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* ---- release */
@@ -644,12 +758,11 @@ static void pending_without_ioctls(void *arg)
 /* What a release leaves on the dma-buf is what it says. */
 static void fence_out(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES), fence = -2;
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence = -2;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 	uint32_t value = 42, got = 0;
 
-	(void)arg;
 	CHECK_OK(dlbuf_acquire(t, DLBUF_RW, NULL, NULL));
 	CHECK_EQ(cts_access->write(t, 0, &value, sizeof(value)), 0);
 	CHECK_OK(dlbuf_release(t, NULL, &fence));
@@ -660,20 +773,16 @@ static void fence_out(void *arg)
 	CHECK_EQ(got, value);
 	if (fence >= 0)
 		close(fence);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* A fence that the caller made goes on the dma-buf and holds others up. */
 static void release_fence(void *arg)
 {
 	struct cts_fence f;
-	int fd = cts_alloc("udmabuf", BYTES), fence = -2;
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence = -2;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 
-	(void)arg;
 	if (acquire_of(dev) != DLBUF_SYNC_FENCE) {
 		CHECK_ERR(dlbuf_acquire_fence(t, DLBUF_READ, &fence),
 			  -EOPNOTSUPP);
@@ -694,9 +803,6 @@ static void release_fence(void *arg)
 		CHECK(polls(fd, POLLOUT));
 		cts_fence_destroy(&f);
 	}
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 void cts_cases_sync(void)
@@ -705,6 +811,8 @@ void cts_cases_sync(void)
 
 	ktap_case("sync/states", states, NULL);
 	ktap_case("sync/streams", streams, NULL);
+	ktap_case("sync/start-waits", start_waits, NULL);
+	ktap_case("sync/cancelled", cancelled, NULL);
 	ktap_case("sync/bracket", bracket, NULL);
 	for (size_t i = 0; i < sizeof(fence_states) / sizeof(fence_states[0]);
 	     i++)

@@ -20,8 +20,8 @@ static struct dlbuf_device_stats stats_of(struct dlbuf_device *dev)
 /* A share has its own life, and the same bytes. */
 static void share(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	int64_t shape[] = { 7, 11 }, strides[] = { 32, 2 };
 	DLTensor layout = {
 		.ndim = 2,
@@ -35,7 +35,6 @@ static void share(void *arg)
 	DLBUF_INFO(dlbuf_tensor_info, ib);
 	unsigned char want[64], got[64];
 
-	(void)arg;
 	CHECK_EQ(dlbuf_import(dev, fd, &layout, NULL, &a), 0);
 	CHECK_EQ(dlbuf_tensor_share(a, &b), 0);
 	CHECK(a != b);
@@ -61,22 +60,18 @@ static void share(void *arg)
 	cts_delete(b);
 	CHECK_EQ(stats_of(dev).live, 0);
 	CHECK_EQ(stats_of(dev).tensors, 0);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 static void legacy(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES), *ro = NULL;
 	DLBUF_OPTS(dlbuf_import_opts, opts, .access = DLBUF_READ);
 	int64_t shape = 16;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			    .shape = &shape };
+	DLTensor layout = LAYOUT8(1, &shape);
 	DLManagedTensor *old = NULL, *none = NULL;
 
-	(void)arg;
 	CHECK_EQ(dlbuf_tensor_share_legacy(t, &old), 0);
 	CHECK(old->dl_tensor.data == t->dl_tensor.data);
 	CHECK_EQ(old->dl_tensor.shape[0], BYTES);
@@ -91,8 +86,6 @@ static void legacy(void *arg)
 	CHECK_ERR(dlbuf_tensor_share_legacy(ro, &none), -EOPNOTSUPP);
 	CHECK(!none);
 	cts_delete(ro);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* The deleter gives back everything that the import took. */
@@ -103,7 +96,6 @@ static void deleter(void *arg)
 	DLManagedTensorVersioned *t;
 	unsigned int fds = cts_count_fds();
 
-	(void)arg;
 	/* Once, so that what a driver keeps for ever is there already. */
 	cts_delete(cts_import(dev, fd, BYTES));
 	dlbuf_device_trim(dev, 0);
@@ -125,13 +117,12 @@ static void deleter(void *arg)
 /* A tensor outlives its device's handle, and the exporter's fd. */
 static void outlives_device(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES), keep = dup(fd);
+	int fd = cts_alloc("udmabuf", BYTES), keep AUTO_FD = dup(fd);
 	struct dlbuf_device *dev = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
-	DLManagedTensorVersioned *u = NULL;
+	DLManagedTensorVersioned *u AUTO_TENSOR = NULL;
 	unsigned char want[64], got[64];
 
-	(void)arg;
 	close(fd);
 	dlbuf_device_close(dev);
 	cts_pattern(want, sizeof(want), 1);
@@ -142,8 +133,6 @@ static void outlives_device(void *arg)
 	cts_delete(t);
 	cts_read(u, 0, got, sizeof(got));
 	CHECK(!memcmp(want, got, sizeof(got)));
-	cts_delete(u);
-	close(keep);
 }
 
 static void *delete_it(void *t)
@@ -154,18 +143,16 @@ static void *delete_it(void *t)
 
 static void deleted_elsewhere(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_device *dev = cts_open();
 	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
 	pthread_t thread;
 
-	(void)arg;
 	/* Still acquired, and the device's handle gone. */
 	CHECK_EQ(dlbuf_acquire(t, DLBUF_RW, NULL, NULL), 0);
 	dlbuf_device_close(dev);
 	CHECK_EQ(pthread_create(&thread, NULL, delete_it, t), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
-	close(fd);
 }
 
 void cts_cases_tensor(void)

@@ -237,14 +237,12 @@ static void compare(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 static void pixels(void *arg)
 {
 	const struct kind *kind = arg;
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct dlbuf_frame f;
 	int fd;
 
-	if (says_no(dev)) {
-		dlbuf_device_close(dev);
+	if (says_no(dev))
 		return;
-	}
 	fd = buffer(kind->code);
 	f = frame_of(kind->code, W, H, &fd, 1);
 	compare(dev, &f, kind->view);
@@ -255,21 +253,17 @@ static void pixels(void *arg)
 	compare(dev, &f, kind->view);
 	close(fd);
 	detile_linear = false;
-	dlbuf_device_close(dev);
 }
 
 /* Sizes that cut a chroma sample in two, and planes in several dma-bufs. */
 static void planes_apart(void *arg)
 {
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct dlbuf_frame f;
 	int fds[3];
 
-	(void)arg;
-	if (says_no(dev)) {
-		dlbuf_device_close(dev);
+	if (says_no(dev))
 		return;
-	}
 	for (int i = 0; i < 3; i++)
 		fds[i] = buffer(i);
 	f = frame_of(CC('N', 'V', '1', '2'), 61, 47, fds, 1);
@@ -281,7 +275,6 @@ static void planes_apart(void *arg)
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
 	detile_linear = false;
-	dlbuf_device_close(dev);
 }
 
 /* Luma and chroma as one tensor, which a copy has without gaps. */
@@ -289,17 +282,14 @@ static void stacked(void *arg)
 {
 	DLBUF_OPTS(dlbuf_import_opts, opts, .flags = DLBUF_IMPORT_MAY_COPY,
 		   .view = DLBUF_VIEW_STACKED);
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
 	uint32_t n = 0;
 	int fd;
 
-	(void)arg;
-	if (says_no(dev)) {
-		dlbuf_device_close(dev);
+	if (says_no(dev))
 		return;
-	}
 	fd = buffer(1);
 	f = nv12(&fd);
 	f.planes[1].offset += 64; /* which the frame itself does not have */
@@ -311,24 +301,20 @@ static void stacked(void *arg)
 	cts_delete(t[0]);
 	close(fd);
 	detile_linear = false;
-	dlbuf_device_close(dev);
 }
 
 /* A copy is the caller's own: what is written to it stays there. */
 static void written(void *arg)
 {
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	unsigned char before[64], after[64], got[64];
 	struct dlbuf_frame f;
 	uint32_t n = 0;
 	int fd;
 
-	(void)arg;
-	if (says_no(dev)) {
-		dlbuf_device_close(dev);
+	if (says_no(dev))
 		return;
-	}
 	fd = buffer(1);
 	f = nv12(&fd);
 	cts_peek(fd, f.planes[0].offset, before, sizeof(before));
@@ -348,7 +334,6 @@ static void written(void *arg)
 	cts_delete(t[1]);
 	close(fd);
 	detile_linear = false;
-	dlbuf_device_close(dev);
 }
 
 /* ---- refusals */
@@ -389,14 +374,13 @@ static void refused(struct dlbuf_device *dev, struct dlbuf_frame f,
 
 static void refusals(void *arg)
 {
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
-	int fd = cts_alloc("udmabuf", BYTES), pipes[2];
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), pipes[2];
 	bool can = dev->backend->can_detile;
 	struct dlbuf_frame f = nv12(&fd);
 	uint32_t n = 0;
 
-	(void)arg;
 	/* Nobody allowed a copy. */
 	f.modifier = X_TILED;
 	CHECK_ERR(dlbuf_import_frame(dev, &f, NULL, t, &n), -EOPNOTSUPP);
@@ -415,7 +399,7 @@ static void refusals(void *arg)
 	refused(dev, f, 0, -EOPNOTSUPP);
 	CHECK_SAYS("INVALID");
 	if (!can_copy(dev))
-		goto out;
+		return;
 	f = nv12(&fd);
 	f.nplanes = 1;
 	refused(dev, f, 0, -EINVAL);
@@ -447,9 +431,6 @@ static void refusals(void *arg)
 	close(pipes[0]);
 	close(pipes[1]);
 	detile_linear = false;
-out:
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* ---- the buffers of the copies */
@@ -473,7 +454,7 @@ static uint64_t inode_of(DLManagedTensorVersioned *t)
 static void staging(void *arg)
 {
 	DLManagedTensorVersioned *t[20][DLBUF_MAX_PLANES];
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct dlbuf_device_stats before, after;
 	struct dlbuf_frame f;
 	unsigned int fds;
@@ -481,11 +462,8 @@ static void staging(void *arg)
 	uint32_t n = 0;
 	int fd;
 
-	(void)arg;
-	if (says_no(dev)) {
-		dlbuf_device_close(dev);
+	if (says_no(dev))
 		return;
-	}
 	fd = buffer(1);
 	f = nv12(&fd);
 	dlbuf_device_trim(dev, 0);
@@ -525,7 +503,6 @@ static void staging(void *arg)
 	CHECK_EQ(cts_count_fds(), fds);
 	close(fd);
 	detile_linear = false;
-	dlbuf_device_close(dev);
 }
 
 /* ---- order */
@@ -551,7 +528,6 @@ static void lease(void *arg)
 	uint32_t n = 0;
 	int fd;
 
-	(void)arg;
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	fds = cts_count_fds();
 	dev = cts_open();
@@ -613,7 +589,6 @@ static void fenced(void *arg)
 	int pipes[2];
 	uint32_t n = 0;
 
-	(void)arg;
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	dev = cts_open();
 	if (says_no(dev)) {

@@ -9,17 +9,12 @@
 #include "cuda_objects.h"
 
 struct fake_cuda fake;
-pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-bool initialised;
-__thread bool in_host_function, refused;
-__thread const char *call;
+struct driver *const driver = &fake.driver;
+const char driver_name[] = "cuda";
+__thread bool refused;
 
-/* Pointers, hashed: handles are looked up in each call. */
-static struct object *objects[1024];
 static struct context *primaries[2];
 static unsigned int resets;
-static bool forked; /* since cuInit(): the parent's threads are not here */
 
 /* What belongs to a thread, until a reset. */
 static __thread struct {
@@ -32,20 +27,6 @@ static __thread struct {
 static unsigned int threads;
 
 /* ---------------------------------------------------------------- calls */
-
-void wrong(const char *fmt, ...)
-{
-	va_list ap;
-
-	fake.wrong++;
-	fprintf(stderr, "# fake cuda: ");
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	if (fake.strict)
-		abort();
-}
 
 cuda_result refuse(cuda_result result, const char *why)
 {
@@ -74,33 +55,15 @@ int *capture_mode(void)
 	return &thread.capture_mode;
 }
 
-static bool is_failing(const char *name)
-{
-	if (fake.fail_at && !--fake.fail_at)
-		return true;
-	if (!fake.failing || strcmp(fake.failing, name))
-		return false;
-	if (fake.spared) {
-		fake.spared--;
-		return false;
-	}
-	return true;
-}
-
 cuda_result begin(const char *name, unsigned int needs)
 {
-	if (fake.look)
-		fake.look(name);
-	pthread_mutex_lock(&lock);
-	while (freeing && !in_host_function)
-		pthread_cond_wait(&changed, &lock);
-	call = name;
+	bool fails = call_begin(name);
+
 	refused = false;
 	thread_begin();
-	fake.calls++;
 	if (in_host_function)
 		return refuse(CUABI_NOT_PERMITTED, "within a host function");
-	if (is_failing(name))
+	if (fails)
 		return fake.result;
 	if (forked)
 		return refuse(CUABI_NOT_INITIALIZED,
@@ -112,10 +75,8 @@ cuda_result begin(const char *name, unsigned int needs)
 	if (needs & NEEDS_CONTEXT && !current()->object.live)
 		return refuse(CUABI_CONTEXT_IS_DESTROYED,
 			      "the current context is no more");
-	if (needs & NEEDS_DEVICE && fake.lost) {
-		pthread_cond_broadcast(&changed);
+	if (needs & NEEDS_DEVICE && fake.lost)
 		return fake.lost;
-	}
 	if (needs & UNSAFE && capture_forbids())
 		return refuse(CUABI_STREAM_CAPTURE_UNSUPPORTED,
 			      "while a stream captures");
@@ -130,117 +91,27 @@ cuda_result end(cuda_result result)
 
 /* ---------------------------------------------------------------- objects */
 
-static struct object **bucket_of(const void *handle)
-{
-	return &objects[((uintptr_t)handle >> 5) % 1024];
-}
+/* The last first: what is mapped goes before what it is mapped of. */
+static void (*const destroy[FAKE_KINDS])(struct object *o) = {
+	[FAKE_DEVICE_MEMORY] = range_free,
+	[FAKE_HOST_MEMORY] = range_free,
+	[FAKE_REGISTRATION] = range_free,
+	[FAKE_STREAM] = queue_free,
+	[FAKE_EVENT] = event_free,
+	[FAKE_EXTERNAL_MEMORY] = external_free,
+	[FAKE_MAPPED_BUFFER] = range_free,
+	[FAKE_EXTERNAL_SEMAPHORE] = external_free,
+	[FAKE_GRAPH] = unmake,
+};
 
-void *make(enum fake_kind kind, size_t size, struct context *ctx, bool ours)
-{
-	struct object *o = calloc(1, size);
-	struct object **bucket = bucket_of(o);
-
-	o->kind = kind;
-	o->live = true;
-	o->ctx = ctx;
-	o->ours = ours;
-	o->next = *bucket;
-	*bucket = o;
-	if (!ours) {
-		fake.live[kind]++;
-		fake.made[kind]++;
-	}
-	return o;
-}
-
-void *object_of(const void *handle, enum fake_kind kind)
-{
-	struct object *o = *bucket_of(handle);
-
-	while (o && o != handle)
-		o = o->next;
-	return o && o->kind == kind && o->live ? o : NULL;
-}
-
-bool was(const void *handle, enum fake_kind kind)
-{
-	struct object *o = *bucket_of(handle);
-
-	while (o && o != handle)
-		o = o->next;
-	return o && o->kind == kind && !o->live;
-}
-
-void unmake(struct object *o)
-{
-	if (o->pending && !fake.lost)
-		wrong("%s: in use by the device", call);
-	o->live = false;
-	if (!o->ours)
-		fake.live[o->kind]--;
-	pthread_cond_broadcast(&changed);
-}
-
-static void destroy_object(struct object *o)
-{
-	switch (o->kind) {
-	case FAKE_DEVICE_MEMORY:
-	case FAKE_HOST_MEMORY:
-	case FAKE_REGISTRATION:
-	case FAKE_MAPPED_BUFFER:
-		range_free((struct range *)o);
-		return;
-	case FAKE_STREAM:
-		stream_free((struct stream *)o);
-		return;
-	case FAKE_EVENT:
-		event_free((struct event *)o);
-		return;
-	case FAKE_EXTERNAL_MEMORY:
-	case FAKE_EXTERNAL_SEMAPHORE:
-		external_free((struct external *)o);
-		return;
-	case FAKE_GRAPH:
-		graph_free(o);
-		return;
-	case FAKE_CONTEXT:
-	case FAKE_KINDS:
-		return;
-	}
-}
-
-unsigned int destroy_all_of(struct context *ctx, bool count_only)
+/* Everything that lives in a context, or in any; how many. */
+static unsigned int destroy_all_of(struct context *ctx)
 {
 	unsigned int n = 0;
 
-	/* Kind by kind: what is mapped goes before what it is mapped of. */
-	for (int kind = FAKE_KINDS - 1; kind > FAKE_CONTEXT; kind--)
-		for (size_t i = 0; i < ARRAY_SIZE(objects); i++)
-			for (struct object *o = objects[i]; o; o = o->next) {
-				int k = kind == FAKE_MAPPED_BUFFER ?
-					FAKE_EXTERNAL_MEMORY :
-					kind == FAKE_EXTERNAL_MEMORY ?
-					FAKE_MAPPED_BUFFER : kind;
-
-				if (!o->live || (int)o->kind != k ||
-				    (ctx && o->ctx != ctx))
-					continue;
-				n += !o->ours;
-				if (!count_only)
-					destroy_object(o);
-			}
+	for (unsigned int kind = FAKE_KINDS - 1; kind > FAKE_CONTEXT; kind--)
+		n += destroy_all(kind, ctx, destroy[kind]);
 	return n;
-}
-
-void free_objects(void)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(objects); i++)
-		while (objects[i]) {
-			struct object *o = objects[i];
-
-			objects[i] = o->next;
-			free(o);
-		}
 }
 
 /* ---------------------------------------------------------------- devices */
@@ -428,6 +299,11 @@ static int attribute_of(const struct fake_device *d, int attribute)
 		return !d->no_read_only;
 	case CUABI_ATTR_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED:
 		return !d->no_timeline;
+	case CUABI_ATTR_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS:
+		return CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST;
+	case CUABI_ATTR_GPU_DIRECT_RDMA_WRITES_ORDERING:
+		return d->unordered ? 0 :
+		       CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER;
 	case CUABI_ATTR_DMA_BUF_SUPPORTED:
 		return !d->no_export;
 	case CUABI_ATTR_HOST_ALLOC_DMA_BUF_SUPPORTED:
@@ -468,7 +344,7 @@ static struct context *context_make(int dev, bool ours)
 	struct context *ctx = make(FAKE_CONTEXT, sizeof(*ctx), NULL, ours);
 
 	ctx->device = dev;
-	ctx->legacy = stream_make(ctx, true, true, true);
+	ctx->legacy = queue_make(ctx, true, true, true);
 	return ctx;
 }
 
@@ -486,7 +362,7 @@ cuda_result cuDevicePrimaryCtxRetain(cuda_context *out, cuda_device dev)
 	}
 	if (!ctx->object.live) {
 		ctx->object.live = true;
-		ctx->legacy = stream_make(ctx, true, true, true);
+		ctx->legacy = queue_make(ctx, true, true, true);
 	}
 	ctx->retained++;
 	fake.live[FAKE_CONTEXT]++;
@@ -508,9 +384,8 @@ cuda_result cuDevicePrimaryCtxRelease_v2(cuda_device dev)
 	fake.live[FAKE_CONTEXT]--;
 	if (--ctx->retained)
 		return end(result);
-	if (destroy_all_of(ctx, true))
+	if (destroy_all_of(ctx))
 		wrong("%s: the context still has objects", call);
-	destroy_all_of(ctx, false);
 	ctx->object.live = false;
 	return end(result);
 }
@@ -574,7 +449,6 @@ cuda_result cuCtxCreate_v2(cuda_context *out, unsigned int flags,
 {
 	struct context *ctx;
 
-	(void)flags;
 	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
 	if (no_device(dev))
 		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
@@ -592,7 +466,7 @@ cuda_result cuCtxDestroy_v2(cuda_context handle)
 	if (!ctx || ctx->primary)
 		return end(refuse(CUABI_INVALID_CONTEXT,
 				  "it is not of cuCtxCreate()"));
-	destroy_all_of(ctx, false);
+	destroy_all_of(ctx);
 	unmake(&ctx->object);
 	if (current() == ctx)
 		thread.depth--;
@@ -663,41 +537,13 @@ static void preset(const char *words)
 	}
 }
 
-static void lose(cuda_result result)
-{
-	pthread_mutex_lock(&lock);
-	fake.lost = result;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
-}
-
-static void before_fork(void)
-{
-	pthread_mutex_lock(&lock);
-}
-
-static void after_fork(void)
-{
-	pthread_mutex_unlock(&lock);
-}
-
-static void in_child(void)
-{
-	forked = initialised;
-	streams = NULL;
-	fake.pending = 0;
-	pthread_cond_init(&changed, NULL);
-	pthread_mutex_unlock(&lock);
-}
-
 static void clear(void)
 {
 	streams_reset();
 	call = "the reset";
-	destroy_all_of(NULL, false);
-	free_objects();
+	destroy_all_of(NULL);
+	objects_free();
 	memset(primaries, 0, sizeof(primaries));
-	initialised = forked = false;
 	resets++;
 }
 
@@ -728,7 +574,6 @@ EXPORT struct fake_cuda *fake_cuda(bool reset)
 
 __attribute__((constructor)) static void loaded(void)
 {
-	pthread_atfork(before_fork, after_fork, in_child);
 	fake_cuda(true);
 }
 

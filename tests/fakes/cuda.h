@@ -29,13 +29,38 @@
 #ifndef FAKE_CUDA_H
 #define FAKE_CUDA_H
 
-#include <stdatomic.h>
-#include <stdbool.h>
-
 #include "backends/cuda/abi.h"
+#include "driver.h"
 
-/* What CUDA has and dlbuf has no use for. */
+/* Numbers of CUDA's that dlbuf has no use for; compared by tests/abi/cuda, too. */
 enum {
+	CUABI_INVALID_VALUE = 1,
+	CUABI_NOT_INITIALIZED = 3,
+	CUABI_DEVICE_UNAVAILABLE = 46,
+	CUABI_INVALID_CONTEXT = 201,
+	CUABI_OPERATING_SYSTEM = 304,
+	CUABI_INVALID_HANDLE = 400,
+	CUABI_NOT_FOUND = 500,
+	CUABI_HOST_MEMORY_ALREADY_REGISTERED = 712,
+	CUABI_HOST_MEMORY_NOT_REGISTERED = 713,
+	CUABI_SYSTEM_NOT_READY = 802,
+	CUABI_SYSTEM_DRIVER_MISMATCH = 803,
+	CUABI_STREAM_CAPTURE_UNSUPPORTED = 900,
+	CUABI_STREAM_CAPTURE_INVALIDATED = 901,
+	CUABI_UNKNOWN = 999,
+	CUABI_ATTR_CAN_MAP_HOST_MEMORY = 19,
+	CUABI_ATTR_UNIFIED_ADDRESSING = 41,
+	CUABI_ATTR_COMPUTE_CAPABILITY_MAJOR = 75,
+	CUABI_ATTR_COMPUTE_CAPABILITY_MINOR = 76,
+	CUABI_ATTR_PAGEABLE_MEMORY_ACCESS = 88,
+	CUABI_ATTR_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,
+	CUABI_STREAM_CAPTURE_STATUS_ACTIVE = 1,
+	CUABI_STREAM_CAPTURE_MODE_GLOBAL = 0,
+	CUABI_POINTER_CONTEXT = 1,
+	CUABI_POINTER_DEVICE_POINTER = 3,
+	CUABI_POINTER_HOST_POINTER = 4,
+	CUABI_MEMORYTYPE_DEVICE = 2,
+	CUABI_SEMAPHORE_OPAQUE_FD = 1,
 	CUABI_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
 	CUABI_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
 	CUABI_STREAM_CAPTURE_WRONG_THREAD = 908,
@@ -71,10 +96,12 @@ struct fake_device {
 	bool pageable;		/* any host memory is the device's */
 	bool host_page_tables;	/* ... through the CPU's page tables */
 	bool no_mem_ops;
+	bool unordered;		/* peers' writes are seen after a flush */
 	bool pcie;		/* exports over PCIe if asked to */
 };
 
 struct fake_cuda {
+	DRIVER;
 	/* What it is to be; what is about devices, before cuInit(). */
 	int version;
 	cuda_result init;		/* of cuInit() */
@@ -83,27 +110,11 @@ struct fake_cuda {
 	cuda_result dmabuf_result;	/* where there is no dmabuf_in */
 	bool privileged;		/* may register IOMEMORY */
 	bool memfd_exports;		/* memfds stand for dma-bufs, both ways */
-	bool strict;			/* the first wrong call is the last */
-	const char *failing;		/* this symbol returns result */
-	cuda_result result;
-	unsigned int spared;		/* so many calls of it before */
-	unsigned long fail_at;		/* the n-th call from now does */
-	_Atomic(cuda_result) lost;	/* what all calls return from now on */
-
-	/* What it saw. */
-	unsigned int live[FAKE_KINDS];
-	unsigned int made[FAKE_KINDS];
-	_Atomic(unsigned int) wrong;	/* calls against the rules */
-	unsigned long calls;		/* that can fail */
-	unsigned int synchronising;	/* that made the caller wait */
-	unsigned int pageable_copies;
-	unsigned int host_functions;	/* that were called */
-	unsigned int pending;		/* operations that are not over */
+	size_t piece;			/* memory is mapped in such pieces */
+	unsigned int pageable_copies;	/* that it saw */
 	/* Loses the context with this result. */
 	void (*lose)(cuda_result result);
 	void (*preset)(const char *words);
-	/* Called as each call begins, with its symbol, without the lock. */
-	void (*look)(const char *call);
 };
 
 /* The one there is; anew after a reset. */

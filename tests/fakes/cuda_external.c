@@ -64,9 +64,11 @@ static struct external *external_make(enum fake_kind kind, int fd, int type,
 	return e;
 }
 
-void external_free(struct external *e)
+void external_free(struct object *o)
 {
-	unmake(&e->object);
+	struct external *e = (struct external *)o;
+
+	unmake(o);
 	munmap(e->map, e->mapped);
 	if (inode_of(e->fd) != e->inode || close(e->fd))
 		wrong("%s: an fd that it was given was closed by somebody else",
@@ -184,10 +186,10 @@ cuda_result cuDestroyExternalMemory(cuda_external_memory memory)
 		for (struct range *r = ranges, *next; r; r = next) {
 			next = r->next;
 			if (r->external == e)
-				range_free(r);
+				range_free(&r->object);
 		}
 	}
-	external_free(e);
+	external_free(&e->object);
 	return end(result);
 }
 
@@ -228,30 +230,51 @@ cuda_result cuDestroyExternalSemaphore(cuda_external_semaphore semaphore)
 	e = object_of(semaphore, FAKE_EXTERNAL_SEMAPHORE);
 	if (!e)
 		return end(refuse(CUABI_INVALID_HANDLE, "no live semaphore"));
-	external_free(e);
+	external_free(&e->object);
 	return end(result);
 }
 
-static cuda_result semaphores(enum operation_kind kind,
+static enum progress signal_semaphore(struct job *job)
+{
+	struct fake_timeline *t = job->data;
+
+	if (t->value >= job->value)
+		wrong("a timeline is signalled with %llu and is %llu",
+		      (unsigned long long)job->value,
+		      (unsigned long long)t->value);
+	t->value = job->value;
+	return JOB_DONE;
+}
+
+static enum progress wait_semaphore(struct job *job)
+{
+	struct fake_timeline *t = job->data;
+
+	return t->value < job->value ? JOB_POLLS : JOB_DONE;
+}
+
+static cuda_result semaphores(enum progress (*run)(struct job *job),
 			      const cuda_external_semaphore *list,
 			      const struct cuda_semaphore_params *params,
 			      unsigned int n, cuda_stream stream)
 {
-	struct operation op = { .kind = kind };
+	struct job job = { .run = run };
+	struct cuda_queue *q;
+	struct external *e;
 	cuda_result result;
-	struct stream *s;
 
-	result = stream_of(stream, &s);
+	result = stream_of(stream, &q);
 	for (unsigned int i = 0; !result && i < n; i++) {
-		op.semaphore = object_of(list[i], FAKE_EXTERNAL_SEMAPHORE);
-		if (!op.semaphore)
+		e = object_of(list[i], FAKE_EXTERNAL_SEMAPHORE);
+		if (!e)
 			return refuse(CUABI_INVALID_HANDLE,
 				      "no live semaphore");
 		if (params[i].flags)
 			return refuse(CUABI_INVALID_VALUE, "flags");
-		op.uses[0] = &op.semaphore->object;
-		op.value = params[i].value;
-		result = enqueue(s, &op);
+		job.uses[0] = &e->object;
+		job.data = e->map;
+		job.value = params[i].value;
+		result = enqueue(q, &job);
 	}
 	return result;
 }
@@ -262,7 +285,7 @@ cuda_result cuSignalExternalSemaphoresAsync(
 	cuda_stream stream)
 {
 	BEGIN(NEEDS_ALL)
-	return end(semaphores(OP_SIGNAL, list, params, n, stream));
+	return end(semaphores(signal_semaphore, list, params, n, stream));
 }
 
 cuda_result cuWaitExternalSemaphoresAsync(
@@ -271,5 +294,5 @@ cuda_result cuWaitExternalSemaphoresAsync(
 	cuda_stream stream)
 {
 	BEGIN(NEEDS_ALL)
-	return end(semaphores(OP_WAIT, list, params, n, stream));
+	return end(semaphores(wait_semaphore, list, params, n, stream));
 }

@@ -64,25 +64,6 @@ void *reserve(size_t bytes, size_t align)
 	return (void *)from;
 }
 
-bool is_mapped(const void *p, size_t bytes)
-{
-	size_t page = page_bytes();
-	uintptr_t from = (uintptr_t)p / page * page;
-	unsigned char seen[256];
-
-	bytes += (uintptr_t)p - from;
-	while (bytes) {
-		size_t n = bytes < sizeof(seen) * page ? bytes :
-							 sizeof(seen) * page;
-
-		if (mincore((void *)from, n, seen))
-			return false;
-		from += n;
-		bytes -= n;
-	}
-	return true;
-}
-
 /* ---------------------------------------------------------------- ranges */
 
 static bool covers(uintptr_t from, size_t bytes, uintptr_t p)
@@ -113,6 +94,7 @@ struct range *range_make(enum fake_kind kind, uintptr_t address, size_t bytes)
 {
 	struct range *r = make(kind, sizeof(*r), current(), false);
 
+	r->object.is_there = range_is_mapped;
 	r->address = address;
 	r->bytes = bytes;
 	r->fd = -1;
@@ -136,9 +118,9 @@ static void block_put(struct block *b)
 	free(b);
 }
 
-void range_free(struct range *r)
+void range_free(struct object *o)
 {
-	struct range **link = &ranges;
+	struct range *r = (struct range *)o, **link = &ranges;
 
 	while (*link != r)
 		link = &(*link)->next;
@@ -281,7 +263,7 @@ cuda_result cuMemFree_v2(cuda_pointer p)
 		return end(refuse(CUABI_INVALID_VALUE,
 				  "not what an allocation returned"));
 	wait_to_free(&r->object);
-	range_free(r);
+	range_free(&r->object);
 	return end(result);
 }
 
@@ -289,15 +271,18 @@ cuda_result cuMemGetAddressRange_v2(cuda_pointer *base, size_t *bytes,
 				    cuda_pointer p)
 {
 	struct range *r;
+	size_t size;
 
 	BEGIN(NEEDS_ALL)
 	r = range_of_device(p);
 	if (!r)
 		return end(CUABI_NOT_FOUND);
+	/* Of what cuMemMap() has mapped, the piece around p. */
+	size = fake.piece ? fake.piece : r->bytes;
 	if (base)
-		*base = r->address;
+		*base = p - (p - r->address) % size;
 	if (bytes)
-		*bytes = r->bytes;
+		*bytes = size;
 	return end(CUABI_SUCCESS);
 }
 
@@ -338,7 +323,7 @@ cuda_result cuMemFreeHost(void *p)
 		return end(refuse(CUABI_INVALID_VALUE,
 				  "not of cuMemHostAlloc()"));
 	wait_to_free(&r->object);
-	range_free(r);
+	range_free(&r->object);
 	return end(result);
 }
 
@@ -440,8 +425,9 @@ static void look_at(uintptr_t from, size_t bytes, struct mapping *m)
 		each_line("/proc/self/smaps", from, bytes, look_at_flags, m);
 }
 
-bool range_is_mapped(const struct range *r)
+bool range_is_mapped(const struct object *o)
 {
+	const struct range *r = (const struct range *)o;
 	struct mapping m = { .readable = true };
 
 	if (!r->pointer)
@@ -535,10 +521,10 @@ cuda_result cuMemHostUnregister(void *p)
 	if (!r || r->pointer != p || r->object.kind != FAKE_REGISTRATION)
 		return end(refuse(CUABI_HOST_MEMORY_NOT_REGISTERED,
 				  "not registered at this address"));
-	if (!range_is_mapped(r))
+	if (!range_is_mapped(&r->object))
 		wrong("%s: it was unmapped before", call);
 	wait_to_free(&r->object);
-	range_free(r);
+	range_free(&r->object);
 	return end(result);
 }
 
@@ -727,4 +713,12 @@ cuda_result cuMemGetHandleForAddressRange(void *handle, cuda_pointer p,
 	if (!result)
 		*(int *)handle = fd;
 	return end(result);
+}
+
+cuda_result cuFlushGPUDirectRDMAWrites(int target, int scope)
+{
+	BEGIN(NEEDS_ALL)
+	if (target || scope != CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER)
+		return end(refuse(CUABI_INVALID_VALUE, "target or scope"));
+	return end(CUABI_SUCCESS);
 }

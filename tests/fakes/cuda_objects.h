@@ -3,11 +3,11 @@
 #ifndef FAKE_CUDA_OBJECTS_H
 #define FAKE_CUDA_OBJECTS_H
 
-#include <pthread.h>
 #include <sys/types.h>
 
 #include "backends/cuda/api.h"
 #include "cuda.h"
+#include "streams.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -20,29 +20,13 @@ FAKE_CUDA_FUNCTIONS(X)
 #undef X
 
 extern struct fake_cuda fake;
-extern pthread_mutex_t lock;	/* of all of this */
-extern pthread_cond_t changed;	/* an operation came or went */
-extern bool initialised;
-
-/*
- * An object is never given back to the allocator, so that a handle that was
- * destroyed is still known as one.
- */
-struct object {
-	struct object *next;
-	struct context *ctx;
-	enum fake_kind kind;
-	bool live;
-	bool ours;		/* made by the double, not counted */
-	unsigned int pending;	/* operations that use it */
-};
 
 struct context {
 	struct object object;
 	int device;
 	bool primary;
 	unsigned int retained;
-	struct stream *legacy;
+	struct cuda_queue *legacy;
 };
 
 /* Memory that a stream may use. */
@@ -63,31 +47,20 @@ struct range {
 	bool read_only;
 };
 
-struct stream {
+/* A stream, and its capture. */
+struct cuda_queue {
 	struct object object;
-	struct stream *next;	/* of those that have a thread */
-	bool legacy, blocking;
+	struct stream stream;
 	unsigned int thread;	/* whose per-thread default stream it is */
-	struct operation *head, **tail;
-	pthread_t worker;
-	bool started, closing, exited;
-	/* A capture. */
 	bool capturing, invalidated;
 	int mode;
 	unsigned int captor;	/* the thread that began it */
-	struct operation *recorded;
-};
-
-/* What cuEventRecord() has captured: done when the stream is there. */
-struct record {
-	unsigned int refs;
-	bool done;
-	bool captured;		/* by a graph, so never */
 };
 
 struct event {
 	struct object object;
-	struct record *record;
+	struct record *record;	/* by cuEventRecord(), or NULL */
+	bool captured;		/* by a graph, so never done */
 };
 
 /* External memory or an external semaphore. */
@@ -99,33 +72,6 @@ struct external {
 	size_t mapped;
 	size_t bytes;
 	unsigned int nbuffers;
-};
-
-enum operation_kind {
-	OP_COPY,
-	OP_SET,
-	OP_WAIT_VALUE,
-	OP_WRITE_VALUE,
-	OP_HOST_FUNCTION,
-	OP_RECORD,
-	OP_WAIT_RECORD,
-	OP_SIGNAL,
-	OP_WAIT,
-};
-
-struct operation {
-	struct operation *next;
-	enum operation_kind kind;
-	uint64_t sequence;	/* among those of all streams */
-	struct object *uses[2];
-	uint8_t *to;
-	const uint8_t *from;
-	size_t bytes;
-	uint64_t value;
-	struct record *record;
-	struct external *semaphore;
-	cuda_host_fn fn;
-	void *data;
 };
 
 /* ---------------------------------------------------------------- calls */
@@ -140,9 +86,7 @@ enum {
 
 #define NEEDS_ALL (NEEDS_INIT | NEEDS_DEVICE | NEEDS_CONTEXT)
 
-/* Against the rules: counted, and said. */
-__attribute__((format(printf, 1, 2))) void wrong(const char *fmt, ...);
-/* The same, for the call that is being made, and what it is to return. */
+/* Against the rules, by the call that is being made; what it is to return. */
 cuda_result refuse(cuda_result result, const char *why);
 
 /* Takes the lock. Why the call fails, or 0. */
@@ -165,25 +109,12 @@ cuda_result end(cuda_result result);
 		return end(result);
 
 extern __thread bool refused;
-extern __thread bool in_host_function;
-extern __thread const char *call;	/* that is being made */
 unsigned int this_thread(void);
 int *capture_mode(void);
 /* Whether a stream's capture forbids a call, which ends the capture. */
 bool capture_forbids(void);
 
 /* ---------------------------------------------------------------- objects */
-
-void *make(enum fake_kind kind, size_t size, struct context *ctx, bool ours);
-/* The object that it is, live, or NULL. */
-void *object_of(const void *handle, enum fake_kind kind);
-/* Whether it is one that is gone. */
-bool was(const void *handle, enum fake_kind kind);
-/* It is gone; said if the device still uses it. */
-void unmake(struct object *o);
-/* Everything that lives in a context; how many. */
-unsigned int destroy_all_of(struct context *ctx, bool count_only);
-void free_objects(void);
 
 /* The current context or NULL. */
 struct context *current(void);
@@ -200,11 +131,9 @@ void *reserve(size_t bytes, size_t align);
 struct range *range_of_device(uintptr_t address);
 struct range *range_of_host(uintptr_t pointer);
 struct range *range_make(enum fake_kind kind, uintptr_t address, size_t bytes);
-void range_free(struct range *r);
-/* All of it is mapped. */
-bool is_mapped(const void *p, size_t bytes);
+void range_free(struct object *o);
 /* What the CPU sees of it is still there, and still the same file. */
-bool range_is_mapped(const struct range *r);
+bool range_is_mapped(const struct object *o);
 
 /*
  * The device's memory at an address: sets its range (NULL for pageable memory
@@ -215,30 +144,17 @@ cuda_result device_bytes(struct context *ctx, cuda_pointer p, size_t bytes,
 
 /* ---------------------------------------------------------------- streams */
 
-extern struct stream *streams;
-
-cuda_result stream_of(cuda_stream handle, struct stream **out);
-struct stream *stream_make(struct context *ctx, bool legacy, bool blocking,
-			   bool ours);
-void stream_free(struct stream *s);
-/* Puts a copy of an operation into the queue, or into the graph. */
-cuda_result enqueue(struct stream *s, const struct operation *model);
-/* Waits for what is in it; the caller's thread. */
-cuda_result drain(struct stream *s);
-/*
- * Waits for what the streams of the object's context were given, as calls that
- * free do: with the driver's own lock, so that every other call waits meanwhile.
- * Not where they use the object itself: unmake() says so.
- */
-void wait_to_free(const struct object *o);
-extern bool freeing;		/* somebody is in there */
-void event_free(struct event *e);
-void graph_free(struct object *graph);
-void streams_reset(void);
+cuda_result stream_of(cuda_stream handle, struct cuda_queue **out);
+struct cuda_queue *queue_make(struct context *ctx, bool legacy, bool blocking,
+			      bool ours);
+void queue_free(struct object *o);
+void event_free(struct object *o);
+/* Adds a job to the stream, unless that captures. */
+cuda_result enqueue(struct cuda_queue *q, const struct job *job);
 
 /* ---------------------------------------------------------------- externals */
 
-void external_free(struct external *e);
+void external_free(struct object *o);
 bool is_memfd(int fd);
 bool is_dma_buf(int fd);
 ino_t inode_of(int fd);

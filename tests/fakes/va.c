@@ -108,7 +108,6 @@ static VAStatus create_surfaces2(VADriverContextP ctx, unsigned int format,
 							     VA_FOURCC_NV12;
 	VAStatus status;
 
-	(void)ctx;
 	for (unsigned int i = 0; i < nattribs; i++)
 		if (attribs[i].type == VASurfaceAttribPixelFormat)
 			fourcc = attribs[i].value.value.i;
@@ -135,7 +134,6 @@ static VAStatus create_surfaces(VADriverContextP ctx, int width, int height,
 
 static VAStatus destroy_surfaces(VADriverContextP ctx, VASurfaceID *ids, int n)
 {
-	(void)ctx;
 	for (int i = 0; i < n; i++) {
 		struct surface *s = find(ids[i]);
 
@@ -153,7 +151,6 @@ static VAStatus sync_surface(VADriverContextP ctx, VASurfaceID id)
 	struct surface *s = find(id);
 	uint8_t *p;
 
-	(void)ctx;
 	if (!s)
 		return VA_STATUS_ERROR_INVALID_SURFACE;
 	if (s->decoded)
@@ -195,7 +192,6 @@ static VAStatus export_surface(VADriverContextP ctx, VASurfaceID id,
 	const struct surface *s = find(id);
 	uint32_t value, nplanes;
 
-	(void)ctx;
 	if (says("none"))
 		return VA_STATUS_ERROR_UNIMPLEMENTED;
 	if (!s)
@@ -246,7 +242,6 @@ static VAStatus derive_image(VADriverContextP ctx, VASurfaceID id,
 	const struct surface *s = find(id);
 	uint32_t value;
 
-	(void)ctx;
 	if (!s || s->fourcc != VA_FOURCC_NV12)
 		return VA_STATUS_ERROR_OPERATION_FAILED;
 	*image = (VAImage){
@@ -268,7 +263,6 @@ static VAStatus map_buffer(VADriverContextP ctx, VABufferID id, void **out)
 {
 	struct surface *s = find(id);
 
-	(void)ctx;
 	if (!s || s->map)
 		return VA_STATUS_ERROR_INVALID_BUFFER;
 	s->map = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
@@ -284,7 +278,6 @@ static VAStatus map_buffer(VADriverContextP ctx, VABufferID id, void **out)
 static VAStatus map_buffer2(VADriverContextP ctx, VABufferID id, void **out,
 			    uint32_t flags)
 {
-	(void)flags;
 	return map_buffer(ctx, id, out);
 }
 
@@ -292,7 +285,6 @@ static VAStatus unmap_buffer(VADriverContextP ctx, VABufferID id)
 {
 	struct surface *s = find(id);
 
-	(void)ctx;
 	if (!s || !s->map)
 		return VA_STATUS_ERROR_INVALID_BUFFER;
 	munmap(s->map, s->bytes);
@@ -302,14 +294,12 @@ static VAStatus unmap_buffer(VADriverContextP ctx, VABufferID id)
 
 static VAStatus destroy_image(VADriverContextP ctx, VAImageID id)
 {
-	(void)ctx;
 	return find(id) ? VA_STATUS_SUCCESS : VA_STATUS_ERROR_INVALID_IMAGE;
 }
 
 static VAStatus query_image_formats(VADriverContextP ctx, VAImageFormat *list,
 				    int *n)
 {
-	(void)ctx;
 	list[0] = (VAImageFormat){ .fourcc = VA_FOURCC_NV12,
 				   .byte_order = VA_LSB_FIRST,
 				   .bits_per_pixel = 12 };
@@ -319,15 +309,12 @@ static VAStatus query_image_formats(VADriverContextP ctx, VAImageFormat *list,
 
 static VAStatus nothing_to_list(VADriverContextP ctx, VAProfile *list, int *n)
 {
-	(void)ctx;
-	(void)list;
 	*n = 0;
 	return VA_STATUS_SUCCESS;
 }
 
 static VAStatus terminate(VADriverContextP ctx)
 {
-	(void)ctx;
 	for (uint32_t i = 0; i < NSURFACES; i++) {
 		VASurfaceID id = i + 1;
 

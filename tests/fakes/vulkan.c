@@ -112,7 +112,6 @@ static VkResult CreateInstance(const VkInstanceCreateInfo *info,
 			       const VkAllocationCallbacks *alloc,
 			       VkInstance *out)
 {
-	(void)alloc;
 	BEGIN("vkCreateInstance")
 	fake.api_version = info->pApplicationInfo->apiVersion;
 	*out = TO_HANDLE(VkInstance, make(FAKE_INSTANCE));
@@ -122,7 +121,6 @@ static VkResult CreateInstance(const VkInstanceCreateInfo *info,
 static void DestroyInstance(VkInstance instance,
 			    const VkAllocationCallbacks *alloc)
 {
-	(void)alloc;
 	pthread_mutex_lock(&lock);
 	destroy(instance, FAKE_INSTANCE, "vkDestroyInstance");
 	end();
@@ -147,7 +145,6 @@ EnumerateDeviceExtensionProperties(VkPhysicalDevice physical, const char *layer,
 {
 	const struct fake_physical *p = physical_of(physical);
 
-	(void)layer;
 	BEGIN("vkEnumerateDeviceExtensionProperties")
 	for (*n = 0; *n < 16 && p->extensions[*n]; ++*n)
 		if (list)
@@ -177,7 +174,24 @@ static void GetPhysicalDeviceProperties2(VkPhysicalDevice physical,
 	out->properties.limits.optimalBufferCopyOffsetAlignment = p->copy_align;
 	for (; s; s = s->pNext) {
 		VkPhysicalDeviceDriverProperties *driver = (void *)s;
+		VkPhysicalDevicePCIBusInfoPropertiesEXT *pci = (void *)s;
+		VkPhysicalDeviceDrmPropertiesEXT *drm = (void *)s;
 
+		if (s->sType ==
+	VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT) {
+			pci->pciDomain = 0x10;
+			pci->pciBus = p->pci;
+			pci->pciDevice = 3;
+			pci->pciFunction = 1;
+		}
+		if (s->sType ==
+		    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRM_PROPERTIES_EXT) {
+			drm->hasPrimary = p->primary > 0;
+			drm->hasRender = p->render > 0;
+			drm->primaryMajor = drm->renderMajor = 226;
+			drm->primaryMinor = p->primary;
+			drm->renderMinor = p->render;
+		}
 		if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES)
 			((VkPhysicalDeviceIDProperties *)s)->deviceUUID[0] =
 				p->uuid;
@@ -298,7 +312,6 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 	const VkBaseInStructure *feature = info->pNext;
 	bool lists = false;
 
-	(void)alloc;
 	BEGIN("vkCreateDevice")
 	fake.enabled = info->enabledExtensionCount;
 	fake.address_enabled = timelines = timelines_khr = false;
@@ -346,7 +359,6 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 
 static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
 {
-	(void)alloc;
 	thread_end();
 	pthread_mutex_lock(&lock);
 	/* Whose they are is known of the last device. */
@@ -360,7 +372,6 @@ static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
 static void GetDeviceQueue(VkDevice device, uint32_t family, uint32_t index,
 			   VkQueue *out)
 {
-	(void)device, (void)family;
 	*out = TO_HANDLE(VkQueue, &the_queues[index]);
 }
 
@@ -371,7 +382,6 @@ static VkResult CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
 {
 	struct object *o;
 
-	(void)alloc;
 	BEGIN("vkCreateBuffer")
 	check(device, FAKE_DEVICE, "vkCreateBuffer");
 	o = make(FAKE_BUFFER);
@@ -385,13 +395,12 @@ static VkResult CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
 	return end();
 }
 
-static void DestroyBuffer(VkDevice device, VkBuffer buffer,
-			  const VkAllocationCallbacks *alloc)
+DESTROYS(DestroyBuffer, VkBuffer, FAKE_BUFFER)
+
+static uint64_t needs_of(const struct object *buffer)
 {
-	(void)device, (void)alloc;
-	pthread_mutex_lock(&lock);
-	destroy(FROM_HANDLE(buffer), FAKE_BUFFER, "vkDestroyBuffer");
-	end();
+	return (buffer->size + used->prefetch + used->granularity - 1) /
+	       used->granularity * used->granularity;
 }
 
 static void
@@ -402,18 +411,17 @@ GetBufferMemoryRequirements2(VkDevice device,
 	VkMemoryDedicatedRequirements *dedicated = out->pNext;
 	struct object *o;
 
-	(void)device;
 	pthread_mutex_lock(&lock);
 	o = check(FROM_HANDLE(info->buffer), FAKE_BUFFER,
 		  "vkGetBufferMemoryRequirements2");
 	if (o)
 		out->memoryRequirements = (VkMemoryRequirements){
-			.size = (o->size + used->granularity - 1) /
-				used->granularity * used->granularity,
+			.size = needs_of(o),
 			.alignment = used->granularity,
 			.memoryTypeBits = used->buffer_types,
 		};
-	dedicated->prefersDedicatedAllocation = used->prefers_dedicated;
+	if (dedicated)
+		dedicated->prefersDedicatedAllocation = used->prefers_dedicated;
 	end();
 }
 
@@ -421,12 +429,23 @@ static VkResult GetMemoryFdPropertiesKHR(VkDevice device,
 					 VkExternalMemoryHandleTypeFlagBits type,
 					 int fd, VkMemoryFdPropertiesKHR *out)
 {
-	(void)device, (void)type;
 	BEGIN("vkGetMemoryFdPropertiesKHR")
 	if (fcntl(fd, F_GETFD) < 0)
 		wrong("vkGetMemoryFdPropertiesKHR: the fd is not open");
 	out->memoryTypeBits = used->fd_types;
 	return end();
+}
+
+/* VUID-VkMemoryDedicatedAllocateInfo-image-02964, -buffer-02965 */
+static void check_dedicated(const VkMemoryDedicatedAllocateInfo *info,
+			    uint64_t bytes)
+{
+	const struct object *image = FROM_HANDLE(info->image);
+	const struct object *buffer = FROM_HANDLE(info->buffer);
+
+	fake.dedicated = true;
+	if (bytes != (image ? image->size : needs_of(buffer)))
+		wrong("vkAllocateMemory: not the size of a dedicated resource");
 }
 
 static VkResult AllocateMemory(VkDevice device,
@@ -440,7 +459,6 @@ static VkResult AllocateMemory(VkDevice device,
 	struct object *o;
 	int fd = -1;
 
-	(void)alloc, (void)device;
 	BEGIN("vkAllocateMemory")
 	fake.memory_type = info->memoryTypeIndex;
 	fake.dedicated = fake.address_memory = false;
@@ -456,7 +474,7 @@ static VkResult AllocateMemory(VkDevice device,
 				wrong("vkAllocateMemory: it cannot be shared");
 		}
 		if (s->sType == VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO)
-			fake.dedicated = true;
+			check_dedicated((const void *)s, info->allocationSize);
 		if (s->sType == VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO)
 			fake.address_memory = true;
 	}
@@ -471,21 +489,13 @@ static VkResult AllocateMemory(VkDevice device,
 	return end();
 }
 
-static void FreeMemory(VkDevice device, VkDeviceMemory memory,
-		       const VkAllocationCallbacks *alloc)
-{
-	(void)device, (void)alloc;
-	pthread_mutex_lock(&lock);
-	destroy(FROM_HANDLE(memory), FAKE_MEMORY, "vkFreeMemory");
-	end();
-}
+DESTROYS(FreeMemory, VkDeviceMemory, FAKE_MEMORY)
 
 static VkResult BindBufferMemory(VkDevice device, VkBuffer buffer,
 				 VkDeviceMemory memory, VkDeviceSize offset)
 {
 	struct object *b, *m;
 
-	(void)device;
 	BEGIN("vkBindBufferMemory")
 	b = check(FROM_HANDLE(buffer), FAKE_BUFFER, "vkBindBufferMemory");
 	m = check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindBufferMemory");
@@ -500,14 +510,12 @@ static VkResult BindBufferMemory(VkDevice device, VkBuffer buffer,
 static VkDeviceAddress
 GetBufferDeviceAddress(VkDevice device, const VkBufferDeviceAddressInfo *info)
 {
-	(void)device, (void)info;
 	return 0x1000;
 }
 
 static VkDeviceAddress
 GetBufferDeviceAddressKHR(VkDevice device, const VkBufferDeviceAddressInfo *info)
 {
-	(void)device, (void)info;
 	return 0x2000;
 }
 
@@ -554,7 +562,6 @@ static PFN_vkVoidFunction find(const char *name)
 
 static PFN_vkVoidFunction GetDeviceProcAddr(VkDevice device, const char *name)
 {
-	(void)device;
 	return find(name);
 }
 
@@ -563,7 +570,6 @@ vkGetInstanceProcAddr(VkInstance instance, const char *name);
 EXPORT VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL
 vkGetInstanceProcAddr(VkInstance instance, const char *name)
 {
-	(void)instance;
 	if (!strcmp(name, "vkEnumerateInstanceVersion"))
 		return fake.loader_version ?
 			(PFN_vkVoidFunction)EnumerateInstanceVersion : NULL;

@@ -53,6 +53,8 @@ struct fake_physical {
 	uint32_t version;
 	const char *extensions[16];	/* up to the first NULL */
 	uint8_t uuid;			/* its first byte */
+	uint32_t pci;			/* the bus, 0010:BUS:03.1 */
+	int primary, render;		/* minors of DRM nodes; 0: none */
 	bool address;			/* has bufferDeviceAddress */
 	bool no_import;
 	bool no_import_with_address;
@@ -61,6 +63,7 @@ struct fake_physical {
 	bool no_compute;
 	bool sync_fd_in, sync_fd_out;	/* semaphores: into them, out of them */
 	uint64_t granularity;		/* of memory requirements */
+	uint64_t prefetch;		/* bytes that it wants behind a buffer */
 	uint32_t buffer_types, fd_types; /* of the eight memory types */
 	struct fake_modifier modifiers[12]; /* with the extension */
 	unsigned int nmodifiers;

@@ -148,7 +148,6 @@ static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
 		external->pNext;
 	struct object *o;
 
-	(void)alloc;
 	BEGIN("vkCreateImage")
 	check(device, FAKE_DEVICE, "vkCreateImage");
 	check_image(info, external, e);
@@ -175,14 +174,7 @@ static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
 	return end();
 }
 
-static void DestroyImage(VkDevice device, VkImage image,
-			 const VkAllocationCallbacks *alloc)
-{
-	(void)device, (void)alloc;
-	pthread_mutex_lock(&lock);
-	destroy(FROM_HANDLE(image), FAKE_IMAGE, "vkDestroyImage");
-	end();
-}
+DESTROYS(DestroyImage, VkImage, FAKE_IMAGE)
 
 static void GetImageMemoryRequirements2(VkDevice device,
 					const VkImageMemoryRequirementsInfo2 *info,
@@ -191,7 +183,6 @@ static void GetImageMemoryRequirements2(VkDevice device,
 	VkMemoryDedicatedRequirements *dedicated = out->pNext;
 	struct object *o;
 
-	(void)device;
 	pthread_mutex_lock(&lock);
 	o = check(FROM_HANDLE(info->image), FAKE_IMAGE,
 		  "vkGetImageMemoryRequirements2");
@@ -210,7 +201,6 @@ static VkResult BindImageMemory(VkDevice device, VkImage image,
 {
 	struct object *o, *m;
 
-	(void)device;
 	BEGIN("vkBindImageMemory")
 	o = check(FROM_HANDLE(image), FAKE_IMAGE, "vkBindImageMemory");
 	m = check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindImageMemory");

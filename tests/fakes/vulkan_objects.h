@@ -97,6 +97,16 @@ bool fails(const char *name);
 /* Ends one, well. */
 VkResult end(void);
 
+/* A function that destroys one kind of object. */
+#define DESTROYS(name, type, kind)					\
+	static void name(VkDevice device, type handle,			\
+			 const VkAllocationCallbacks *alloc)		\
+	{								\
+		pthread_mutex_lock(&lock);				\
+		destroy(FROM_HANDLE(handle), kind, "vk" #name);		\
+		end();							\
+	}
+
 static inline const struct fake_physical *physical_of(VkPhysicalDevice p)
 {
 	return (const struct fake_physical *)(void *)p;

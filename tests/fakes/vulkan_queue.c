@@ -19,26 +19,17 @@ static VkResult CreateCommandPool(VkDevice device,
 				  const VkAllocationCallbacks *alloc,
 				  VkCommandPool *out)
 {
-	(void)device, (void)info, (void)alloc;
 	BEGIN("vkCreateCommandPool")
 	*out = TO_HANDLE(VkCommandPool, make(FAKE_POOL));
 	return end();
 }
 
-static void DestroyCommandPool(VkDevice device, VkCommandPool pool,
-			       const VkAllocationCallbacks *alloc)
-{
-	(void)device, (void)alloc;
-	pthread_mutex_lock(&lock);
-	destroy(FROM_HANDLE(pool), FAKE_POOL, "vkDestroyCommandPool");
-	end();
-}
+DESTROYS(DestroyCommandPool, VkCommandPool, FAKE_POOL)
 
 static VkResult AllocateCommandBuffers(VkDevice device,
 				       const VkCommandBufferAllocateInfo *info,
 				       VkCommandBuffer *out)
 {
-	(void)device;
 	BEGIN("vkAllocateCommandBuffers")
 	check(FROM_HANDLE(info->commandPool), FAKE_POOL,
 	      "vkAllocateCommandBuffers");
@@ -50,7 +41,6 @@ static VkResult AllocateCommandBuffers(VkDevice device,
 static void FreeCommandBuffers(VkDevice device, VkCommandPool pool, uint32_t n,
 			       const VkCommandBuffer *cmd)
 {
-	(void)device;
 	pthread_mutex_lock(&lock);
 	check(FROM_HANDLE(pool), FAKE_POOL, "vkFreeCommandBuffers");
 	for (uint32_t i = 0; i < n; i++)
@@ -98,7 +88,6 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 {
 	struct object *o;
 
-	(void)flags, (void)nmemory, (void)memory;
 	pthread_mutex_lock(&lock);
 	o = check(cmd, FAKE_COMMANDS, "vkCmdPipelineBarrier");
 	for (uint32_t i = 0; o && i < nimages; i++)
@@ -359,7 +348,6 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 
 static VkResult QueueWaitIdle(VkQueue queue)
 {
-	(void)queue;
 	look('d');
 	pthread_mutex_lock(&lock);
 	fake.drains++;
@@ -378,26 +366,17 @@ static VkResult DeviceWaitIdle(VkDevice device)
 static VkResult CreateFence(VkDevice device, const VkFenceCreateInfo *info,
 			    const VkAllocationCallbacks *alloc, VkFence *out)
 {
-	(void)device, (void)info, (void)alloc;
 	BEGIN("vkCreateFence")
 	*out = TO_HANDLE(VkFence, make(FAKE_FENCE));
 	return end();
 }
 
-static void DestroyFence(VkDevice device, VkFence fence,
-			 const VkAllocationCallbacks *alloc)
-{
-	(void)device, (void)alloc;
-	pthread_mutex_lock(&lock);
-	destroy(FROM_HANDLE(fence), FAKE_FENCE, "vkDestroyFence");
-	end();
-}
+DESTROYS(DestroyFence, VkFence, FAKE_FENCE)
 
 static VkResult ResetFences(VkDevice device, uint32_t n, const VkFence *fences)
 {
 	struct object *f;
 
-	(void)device, (void)n;
 	BEGIN("vkResetFences")
 	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkResetFences");
 	if (f && f->pending)
@@ -412,7 +391,6 @@ static VkResult WaitForFences(VkDevice device, uint32_t n, const VkFence *fences
 {
 	struct object *f;
 
-	(void)device, (void)n, (void)all, (void)timeout;
 	look('w');
 	BEGIN("vkWaitForFences")
 	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkWaitForFences");
@@ -428,7 +406,6 @@ static VkResult GetFenceStatus(VkDevice device, VkFence fence)
 	struct object *f;
 	bool signalled;
 
-	(void)device;
 	BEGIN("vkGetFenceStatus")
 	f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkGetFenceStatus");
 	if (f && !f->submitted)
@@ -452,7 +429,6 @@ static VkResult CreateSemaphore(VkDevice device,
 	VkExternalSemaphoreHandleTypeFlags handles;
 	struct object *o;
 
-	(void)device, (void)alloc;
 	BEGIN("vkCreateSemaphore")
 	o = make(FAKE_SEMAPHORE);
 	if (!type ||
@@ -478,21 +454,13 @@ static VkResult CreateSemaphore(VkDevice device,
 	return end();
 }
 
-static void DestroySemaphore(VkDevice device, VkSemaphore semaphore,
-			     const VkAllocationCallbacks *alloc)
-{
-	(void)device, (void)alloc;
-	pthread_mutex_lock(&lock);
-	destroy(FROM_HANDLE(semaphore), FAKE_SEMAPHORE, "vkDestroySemaphore");
-	end();
-}
+DESTROYS(DestroySemaphore, VkSemaphore, FAKE_SEMAPHORE)
 
 static VkResult ImportSemaphoreFdKHR(VkDevice device,
 				     const VkImportSemaphoreFdInfoKHR *info)
 {
 	struct object *o;
 
-	(void)device;
 	BEGIN("vkImportSemaphoreFdKHR")
 	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
 		  "vkImportSemaphoreFdKHR");
@@ -564,7 +532,6 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 	struct submission *s = NULL;
 	struct object *o;
 
-	(void)device;
 	BEGIN("vkGetSemaphoreFdKHR")
 	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
 		  "vkGetSemaphoreFdKHR");

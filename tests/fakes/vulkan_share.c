@@ -117,7 +117,6 @@ static void check_core(bool core)
 static VkResult GetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore,
 					 uint64_t *value)
 {
-	(void)device;
 	check_core(true);
 	return get_value(semaphore, value);
 }
@@ -126,7 +125,6 @@ static VkResult GetSemaphoreCounterValueKHR(VkDevice device,
 					    VkSemaphore semaphore,
 					    uint64_t *value)
 {
-	(void)device;
 	check_core(false);
 	return get_value(semaphore, value);
 }
@@ -134,7 +132,6 @@ static VkResult GetSemaphoreCounterValueKHR(VkDevice device,
 static VkResult WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info,
 			       uint64_t timeout)
 {
-	(void)device, (void)timeout;
 	check_core(true);
 	return wait_for(info);
 }
@@ -143,7 +140,6 @@ static VkResult WaitSemaphoresKHR(VkDevice device,
 				  const VkSemaphoreWaitInfo *info,
 				  uint64_t timeout)
 {
-	(void)device, (void)timeout;
 	check_core(false);
 	return wait_for(info);
 }
@@ -151,7 +147,6 @@ static VkResult WaitSemaphoresKHR(VkDevice device,
 static VkResult SignalSemaphore(VkDevice device,
 				const VkSemaphoreSignalInfo *info)
 {
-	(void)device;
 	check_core(true);
 	return signal_from_host(info);
 }
@@ -159,7 +154,6 @@ static VkResult SignalSemaphore(VkDevice device,
 static VkResult SignalSemaphoreKHR(VkDevice device,
 				   const VkSemaphoreSignalInfo *info)
 {
-	(void)device;
 	check_core(false);
 	return signal_from_host(info);
 }
@@ -171,7 +165,6 @@ static VkResult GetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfoKHR *info
 {
 	struct object *o;
 
-	(void)device;
 	BEGIN("vkGetMemoryFdKHR")
 	o = check(FROM_HANDLE(info->memory), FAKE_MEMORY, "vkGetMemoryFdKHR");
 	if (info->handleType != VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ||
@@ -282,7 +275,6 @@ static unsigned int working; /* devices that it works for, likewise */
 
 static void *work(void *arg)
 {
-	(void)arg;
 	pthread_mutex_lock(&lock);
 	while (!stop) {
 		progress();

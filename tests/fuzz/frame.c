@@ -15,7 +15,6 @@ static uint32_t ncodes[2];
 
 static int collect(const struct dlbuf_format_info *info, void *data)
 {
-	(void)data;
 	if (info->drm_code)
 		codes[0][ncodes[0]++] = info->drm_code;
 	if (info->v4l2_code)
@@ -132,7 +131,6 @@ static void check_crop(const struct dlbuf_frame *f, struct dlbuf_import_opts o,
 
 static void not_called(void *data)
 {
-	(void)data;
 	CHECK(!"the lease of a frame that was refused has fired");
 }
 

@@ -22,8 +22,9 @@
 #include <dlbuf/dlbuf.h>
 
 #include "event.h"
+#include "common.h"
 #include "fuzz.h"
-#include "message.h"
+#include "packet.h"
 
 #define MAX_QUEUED 32
 #define NFDS 128		/* of this process, at most */
@@ -54,7 +55,6 @@ static unsigned int fired;	/* atomic */
 
 static void fire(void *data)
 {
-	(void)data;
 	__atomic_add_fetch(&fired, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -84,19 +84,9 @@ static unsigned int room(void)
 static struct packet good_packet(uint8_t flags)
 {
 	const int64_t shape[] = { 4, 6 }, strides[] = { 16, 2 };
-	DLTensor layout = { .ndim = 2, .dtype = { kDLUInt, 8, 1 },
-			    .shape = (int64_t *)shape,
-			    .strides = (int64_t *)strides };
-	struct message_head head;
-	struct packet p;
+	DLTensor layout = LAYOUT8(2, shape, .strides = (int64_t *)strides);
 
-	message_begin(&p, &head, MESSAGE_TENSORS);
-	message_put_tensor(&p, &layout, 0);
-	head.ntensors = head.nbuffers = 1;
-	head.access[0] = DLBUF_RW;
-	head.flags = flags;
-	message_end(&p, &head);
-	return p;
+	return tensors_of(&layout, 1, DLBUF_RW, flags);
 }
 
 static void queue(struct game *g, enum what what, unsigned int fds)
@@ -107,25 +97,10 @@ static void queue(struct game *g, enum what what, unsigned int fds)
 static void raw_send(struct game *g, enum what what, const void *data,
 		     size_t bytes, const int fds[], unsigned int nfds)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(80 * sizeof(int))];
-	} control = { .head = { .cmsg_level = SOL_SOCKET,
-				.cmsg_type = SCM_RIGHTS,
-				.cmsg_len = CMSG_LEN(nfds * sizeof(int)) } };
-	struct iovec iov = { (void *)data, bytes };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-	ssize_t n;
-
 	if (g->them < 0 || g->n == MAX_QUEUED)
 		return;
-	if (nfds) {
-		memcpy(CMSG_DATA(&control.head), fds, nfds * sizeof(int));
-		msg.msg_control = &control;
-		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-	}
-	n = sendmsg(g->them, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-	if (n >= 0)
+	if (send_fds(g->them, data, bytes, fds, nfds,
+		     MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 		queue(g, what, nfds);
 }
 
@@ -175,14 +150,11 @@ static void send_message(struct game *g)
 static void send_frame(struct game *g)
 {
 	uint8_t bits = byte(&g->in);
-	struct dlbuf_frame f = {
-		.size = sizeof(f), .width = 64, .height = 4, .nplanes = 1,
-		.code = DLBUF_FOURCC('R', '8', ' ', ' '),
-		.code_space = DLBUF_CODE_DRM,
+	struct dlbuf_frame f = PICTURE(64, 4, DLBUF_FOURCC('R', '8', ' ', ' '),
+		DLBUF_CODE_DRM, 1,
 		.planes = { { .fd = kinds[0], .pitch = 64 } },
 		.order = DLBUF_ORDER_COMPLETE, .fence = -1,
-		.release = bits & 1 ? NULL : fire,
-	};
+		.release = bits & 1 ? NULL : fire);
 	struct dlbuf_socket_opts opts = { .size = sizeof(opts) };
 	bool ours = bits & 2;
 	int ret;

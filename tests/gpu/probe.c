@@ -224,7 +224,6 @@ static void register_memfd(void *arg)
 	int fd;
 	uint8_t *map;
 
-	(void)arg;
 	gpu_begin();
 	fd = plain_memfd();
 	map = map_fd(fd, PROT_READ | PROT_WRITE);
@@ -241,7 +240,6 @@ static void register_read_only(void *arg)
 	cuda_pointer p;
 	cuda_result result;
 
-	(void)arg;
 	gpu_begin();
 	fd = plain_memfd();
 	rw = map_fd(fd, PROT_READ | PROT_WRITE);
@@ -266,7 +264,6 @@ static void register_behind(void *arg)
 	struct dlbuf_udmabuf buf;
 	uint8_t *map;
 
-	(void)arg;
 	gpu_begin();
 	buf = gpu_udmabuf(BYTES);
 	map = map_fd(buf.memfd, PROT_READ | PROT_WRITE);
@@ -625,7 +622,6 @@ static void paths_udmabuf(void *arg)
 {
 	struct dlbuf_udmabuf buf;
 
-	(void)arg;
 	gpu_begin();
 	buf = gpu_udmabuf(BYTES);
 	paths("udmabuf", buf.fd);
@@ -637,7 +633,6 @@ static void paths_heap(void *arg)
 {
 	int fd;
 
-	(void)arg;
 	gpu_begin();
 	if (dlbuf_heap_alloc("system", BYTES, NULL, &fd))
 		SKIP("%s", dlbuf_last_error());
@@ -919,7 +914,7 @@ TEST(vulkan_import_udmabuf)
 	struct dlbuf_udmabuf buf;
 
 	gpu_begin();
-	dev = gpu_open(DLBUF_DEVICE_NO_BRIDGE);
+	dev = gpu_open(DLBUF_CUDA_NO_BRIDGE);
 	vk = open_same_vulkan(dev);
 	buf = gpu_udmabuf(BYTES);
 	compare_vulkan("vulkan/udmabuf", vk, buf.fd, fill_fd, &buf.fd);
@@ -936,7 +931,7 @@ TEST(vulkan_import_own)
 	int fd;
 
 	gpu_begin();
-	dev = gpu_open(DLBUF_DEVICE_NO_BRIDGE);
+	dev = gpu_open(DLBUF_CUDA_NO_BRIDGE);
 	vk = open_same_vulkan(dev);
 	fd = export_own(&p);
 	compare_vulkan("vulkan/own", vk, fd, fill_pointer, &p);

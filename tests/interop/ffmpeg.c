@@ -352,7 +352,6 @@ static void on_free(void *opaque, uint8_t *data)
 {
 	struct real *r = opaque;
 
-	(void)data;
 	r->freed++;
 }
 

@@ -583,7 +583,6 @@ static const gchar **pool_options(GstBufferPool *bp)
 	static const gchar *options[] = { GST_BUFFER_POOL_OPTION_VIDEO_META,
 					  NULL };
 
-	(void)bp;
 	return options;
 }
 
@@ -594,7 +593,6 @@ static GstFlowReturn pool_alloc(GstBufferPool *bp, GstBuffer **out,
 	struct dlbuf_udmabuf buf;
 	GstVideoInfo *i = &pool->info;
 
-	(void)params;
 	if (dlbuf_udmabuf_create(GST_VIDEO_INFO_SIZE(i), NULL, &buf))
 		return GST_FLOW_ERROR;
 	close(buf.memfd);
@@ -638,7 +636,6 @@ static gboolean propose(GstElement *sink, GstQuery *query, gpointer data)
 	GstStructure *config;
 	GstCaps *c;
 
-	(void)sink;
 	gst_query_parse_allocation(query, &c, NULL);
 	if (!*pool) {
 		*pool = g_object_new(pool_get_type(), NULL);

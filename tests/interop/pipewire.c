@@ -629,7 +629,6 @@ static void on_param(void *data, uint32_t id, const struct spa_pod *param)
 
 static void on_add(void *data, struct pw_buffer *buffer)
 {
-	(void)buffer;
 	((struct client *)data)->added++;
 }
 
@@ -642,7 +641,6 @@ static void on_late(void *data, uint64_t expirations)
 {
 	struct client *c = data;
 
-	(void)expirations;
 	c->late = true;
 	pw_main_loop_quit(c->loop);
 }

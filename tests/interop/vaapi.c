@@ -235,8 +235,6 @@ struct va {
 
 static void say_nothing(void *data, const char *text)
 {
-	(void)data;
-	(void)text;
 }
 
 /* Any node will do: the driver asks nothing of it. */
@@ -349,7 +347,6 @@ TEST(chroma_that_the_driver_calls_rg88)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 /* As a lease the closing comes with the last tensor. */

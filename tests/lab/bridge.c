@@ -75,7 +75,6 @@ static void caps(void *arg)
 	bool any;
 	int ret;
 
-	(void)arg;
 	ktap_note(NULL, 0, "%s, %s", p->info.description, p->info.driver);
 	ktap_note(NULL, 0, "timelines shared: %d; memory shared: %d%s; SYNC_FD "
 		  "in: %d; a value as SYNC_FD: %d; queues: %u", bridge->links,
@@ -105,7 +104,6 @@ static void no_such_device(void *arg)
 	struct bridge_caps caps;
 	struct bridge *bridge;
 
-	(void)arg;
 	KTAP_KEEPS(KTAP_HEAP | KTAP_FDS, "Mesa keeps caches");
 	CHECK_ERR(bridge_open(nobody, &bridge, &caps), -ENODEV);
 	CHECK_SAYS("01020300000000000000000000000000");
@@ -357,7 +355,6 @@ static void abandoned(void *arg)
 	struct pair p = { .bridge = create(&caps) };
 	struct bridge_link *link = link_get(&p);
 
-	(void)arg;
 	bridge_link_abandon(p.bridge, link);
 	CHECK_EQ(reached(&p, link), link->value);
 	CHECK(link_get(&p) == link);

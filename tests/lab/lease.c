@@ -640,7 +640,6 @@ static void stress(void *arg)
 	unsigned int fds = cts_count_fds();
 	uint32_t rng = seed, n;
 
-	(void)arg;
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	REQUIRE(frames);
 	ktap_note(NULL, 0, "seed %u", seed);
@@ -701,7 +700,6 @@ static void camera_closed(void *arg)
 	uint64_t sum[3], after;
 	uint32_t n;
 
-	(void)arg;
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
 	vivid_open(&cam, 320, 180, 120, 4);
 	for (int i = 0; i < 3; i++) {

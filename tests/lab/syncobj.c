@@ -7,10 +7,12 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 
 #include <drm.h>
 
 #include "../cts/cts.h"
+#include "select.h"
 
 #define BYTES 4096
 #define BOUND 60000 /* milliseconds, for what is certain to come */
@@ -107,11 +109,10 @@ static int settled(int drm, uint32_t handle, uint64_t point)
 
 static void binary(void *arg)
 {
-	struct cts_fence f;
-	int drm = node(true);
+	struct cts_fence f AUTO_FENCE;
+	int drm AUTO_FD = node(true);
 	uint32_t box = create(drm), handles = next_handle(drm);
 
-	(void)arg;
 	cts_fence_create(&f);
 	CHECK_EQ(state(drm, box, 0), -EAGAIN);
 	CHECK_SAYS("no fence");
@@ -122,18 +123,15 @@ static void binary(void *arg)
 	CHECK_EQ(state(drm, box, 0), 1);
 	CHECK_EQ(next_handle(drm), handles);
 	destroy(drm, box);
-	cts_fence_destroy(&f);
-	close(drm);
 }
 
 /* A later fence takes the earlier one's place. */
 static void replaced(void *arg)
 {
-	struct cts_fence a, b;
-	int drm = node(true);
+	struct cts_fence a, b AUTO_FENCE;
+	int drm AUTO_FD = node(true);
 	uint32_t box = create(drm);
 
-	(void)arg;
 	cts_fence_create(&a);
 	cts_fence_create(&b);
 	CHECK_OK(dlbuf_syncobj_import(drm, box, 0, a.sync_file));
@@ -144,17 +142,14 @@ static void replaced(void *arg)
 	CHECK_EQ(state(drm, box, 0), 1);
 	destroy(drm, box);
 	cts_fence_destroy(&a);
-	cts_fence_destroy(&b);
-	close(drm);
 }
 
 static void timeline(void *arg)
 {
-	struct cts_fence a, b;
-	int drm = node(true), last = -2, status = -2;
+	struct cts_fence a, b AUTO_FENCE;
+	int drm AUTO_FD = node(true), last = -2, status = -2;
 	uint32_t box = create(drm), handles = next_handle(drm);
 
-	(void)arg;
 	cts_fence_create(&a);
 	cts_fence_create(&b);
 	CHECK_EQ(state(drm, box, 5), -EAGAIN);
@@ -183,17 +178,14 @@ static void timeline(void *arg)
 	CHECK_EQ(next_handle(drm), handles);
 	destroy(drm, box);
 	cts_fence_destroy(&a);
-	cts_fence_destroy(&b);
-	close(drm);
 }
 
 static void none_is_signalled(void *arg)
 {
-	int drm = node(true);
+	int drm AUTO_FD = node(true);
 	uint32_t box = create(drm), line = create(drm);
 	uint32_t handles = next_handle(drm);
 
-	(void)arg;
 	CHECK_OK(dlbuf_syncobj_import(drm, box, 0, -1));
 	CHECK_EQ(state(drm, box, 0), 1);
 	CHECK_OK(dlbuf_syncobj_import(drm, line, 3, -1));
@@ -203,20 +195,18 @@ static void none_is_signalled(void *arg)
 	CHECK_EQ(next_handle(drm), handles);
 	destroy(drm, box);
 	destroy(drm, line);
-	close(drm);
 }
 
 /* Out of a timeline and onto a dma-buf: there it holds up who reads. */
 static void onto_a_buffer(void *arg)
 {
 	struct cts_fence f;
-	int drm = node(true), fd = cts_alloc("udmabuf", BYTES), fence = -2;
+	int drm = node(true), fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence = -2;
 	uint32_t box = create(drm);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 
-	(void)arg;
 	cts_fence_create(&f);
 	CHECK_OK(dlbuf_syncobj_import(drm, box, 1, f.sync_file));
 	REQUIRE_OK(dlbuf_syncobj_export(drm, box, 1, &fence));
@@ -230,9 +220,6 @@ static void onto_a_buffer(void *arg)
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
 	CHECK_OK(dlbuf_release(t, NULL, NULL));
 	cts_fence_destroy(&f);
-	cts_delete(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* ---- eventfds */
@@ -240,8 +227,8 @@ static void onto_a_buffer(void *arg)
 static void events(void *arg)
 {
 	uint64_t point = *(const uint64_t *)arg;
-	struct cts_fence f;
-	int drm = node(true), signalled, available, again, closed;
+	struct cts_fence f AUTO_FENCE;
+	int drm AUTO_FD = node(true), signalled, available, again, closed;
 	uint32_t box = create(drm);
 
 	cts_fence_create(&f);
@@ -276,8 +263,6 @@ static void events(void *arg)
 	close(available);
 	close(again);
 	destroy(drm, box);
-	cts_fence_destroy(&f);
-	close(drm);
 }
 
 /* It is an fd to wait for as any other: a completion event of the library. */
@@ -294,7 +279,6 @@ static void notify(void *arg)
 	int out = eventfd(0, EFD_CLOEXEC);
 	uint32_t box = create(drm);
 
-	(void)arg;
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	cts_fence_create(&f);
 	CHECK_OK(dlbuf_syncobj_import(drm, box, 9, f.sync_file));
@@ -316,8 +300,8 @@ static void notify(void *arg)
 /* Every function, binary and with a point, gives this and nothing else. */
 static void all_refuse(int drm, uint32_t handle, int err)
 {
-	int fence = -2, none = -1, fd = eventfd(0, EFD_CLOEXEC);
-	struct cts_fence f;
+	int fence = -2, none = -1, fd AUTO_FD = eventfd(0, EFD_CLOEXEC);
+	struct cts_fence f AUTO_FENCE;
 
 	cts_fence_create(&f);
 	for (uint64_t point = 0; point < 6; point += 5) {
@@ -331,16 +315,13 @@ static void all_refuse(int drm, uint32_t handle, int err)
 	}
 	CHECK_EQ(fence, -2);
 	CHECK(!readable(fd, 0));
-	close(fd);
-	cts_fence_destroy(&f);
 }
 
 static void no_such_handle(void *arg)
 {
-	int drm = node(true);
+	int drm AUTO_FD = node(true);
 	uint32_t gone = create(drm), handles;
 
-	(void)arg;
 	destroy(drm, gone);
 	handles = next_handle(drm);
 	all_refuse(drm, gone, -EINVAL);
@@ -348,25 +329,21 @@ static void no_such_handle(void *arg)
 	all_refuse(drm, 4711, -EINVAL);
 	CHECK_SAYS("no such syncobj");
 	CHECK_EQ(next_handle(drm), handles);
-	close(drm);
 }
 
 static void no_syncobjs(void *arg)
 {
-	int drm = node(false);
+	int drm AUTO_FD = node(false);
 
-	(void)arg;
 	all_refuse(drm, 1, -EOPNOTSUPP);
-	close(drm);
 }
 
 static void not_drm(void *arg)
 {
-	int fds[2], fd = cts_alloc("udmabuf", BYTES);
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	struct cts_fence f;
+	int fds[2], fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct cts_fence f AUTO_FENCE;
 
-	(void)arg;
 	REQUIRE(!pipe(fds));
 	cts_fence_create(&f);
 	all_refuse(fd, 1, -EOPNOTSUPP);
@@ -377,18 +354,14 @@ static void not_drm(void *arg)
 	close(fds[0]);
 	all_refuse(-1, 1, -EBADF);
 	all_refuse(4711, 1, -EBADF);
-	cts_fence_destroy(&f);
-	close(null);
-	close(fd);
 }
 
 /* A fence that is none, and an eventfd that is none. */
 static void bad_fences(void *arg)
 {
-	int drm = node(true), fds[2], fd = cts_alloc("udmabuf", BYTES);
+	int drm AUTO_FD = node(true), fds[2], fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	uint32_t box = create(drm), handles = next_handle(drm);
 
-	(void)arg;
 	REQUIRE(!pipe(fds));
 	for (uint64_t point = 0; point < 6; point += 5) {
 		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, fds[0]),
@@ -414,8 +387,36 @@ static void bad_fences(void *arg)
 	destroy(drm, box);
 	close(fds[0]);
 	close(fds[1]);
-	close(fd);
-	close(drm);
+}
+
+/* What drm= makes of the nodes: virtio-gpu is on PCI, vgem on nothing. */
+static void selectors(void *data)
+{
+	struct dlbuf_device_info info = { 0 };
+	struct device_place place, other = { .pci = 1, .drm = { 1, 1 } };
+	unsigned int pci = 0, platform = 0;
+	char text[48] = "drm=/dev/dri/";
+	struct selector s;
+	struct stat st;
+
+	(void)data;
+	for (unsigned int i = 0; i < 16; i++) {
+		sprintf(text + 13, i % 2 ? "renderD%u" : "card%u",
+			i / 2 + i % 2 * 128);
+		if (stat(text + 4, &st))
+			continue;
+		if (!CHECK_OK(selector_begin(&s, "test", text, 1)))
+			continue;
+		CHECK_EQ(s.place.drm[0], st.st_rdev);
+		place = (struct device_place){ 0 };
+		place.drm[i % 2] = st.st_rdev;
+		CHECK(selector_takes(&s, 0, &info, &place));
+		CHECK(!selector_takes(&s, 0, &info, &other));
+		place = (struct device_place){ .pci = s.place.pci };
+		CHECK_EQ(selector_takes(&s, 0, &info, &place), !!place.pci);
+		*(place.pci ? &pci : &platform) += 1;
+	}
+	CHECK(pci && platform);
 }
 
 int main(int argc, char **argv)
@@ -432,6 +433,7 @@ int main(int argc, char **argv)
 	ktap_case("eventfd/point-1", events, &points[1]);
 	ktap_case("eventfd/point-7", events, &points[2]);
 	ktap_case("eventfd/notify", notify, NULL);
+	ktap_case("selectors", selectors, NULL);
 	ktap_case("refusals/no-such-handle", no_such_handle, NULL);
 	ktap_case("refusals/no-syncobjs", no_syncobjs, NULL);
 	ktap_case("refusals/not-drm", not_drm, NULL);

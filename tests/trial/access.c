@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-/* How the trial device touches a tensor's memory, and the registry with it. */
+/* How the trial device touches a tensor's memory, and the registries with it. */
 #include "../../lib/device.c"
+#include "../cts/main.c"
 
-#include "cts/cts.h"
 #include "queue/queue.h"
 
 /* By the device itself: a function that its default stream calls. */

@@ -1,40 +1,28 @@
 // SPDX-License-Identifier: MIT
 /*
- * A backend to show how little one takes. Its device is a thread per stream and
- * memory of the host; it gives events, waits for no fence and takes no dma-buf.
- * So lib/queue brings its buffers by the paths `host` and `copy`.
+ * A backend to show how little one takes. Its driver is what the doubles share
+ * (tests/fakes/streams.h), its memory the host's; it gives events, waits for no
+ * fence and takes no dma-buf. So lib/queue brings its buffers by the paths `host`
+ * and `copy`.
  */
 #include <errno.h>
-#include <semaphore.h>
 #include <string.h>
 
+#include "fakes/streams.h"
 #include "queue/queue.h"
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"
-
 struct event {
-	_Atomic(uint64_t) recorded, over;
-};
-
-/* What a stream does: a call, a copy, a wait for an event, or its end. */
-struct job {
-	void (*fn)(void *data);
-	void *data, *to;
-	const void *from;
-	size_t bytes;
-	struct event *wait, *over;
-	uint64_t number;
-};
-
-struct trial_stream {
-	pthread_t thread;	/* reads jobs */
-	int jobs[2];
+	struct record *record;
 };
 
 struct trial_device {
 	struct queue_device queue;
-	struct trial_stream *own;	/* the default one */
+	struct stream *own;	/* the default one */
 };
+
+static struct driver controls = { .strict = true };
+struct driver *const driver = &controls;
+const char driver_name[] = "trial";
 
 static int get(void *out, size_t bytes)
 {
@@ -44,33 +32,15 @@ static int get(void *out, size_t bytes)
 	return p ? 0 : fail(-ENOMEM, "trial: no memory");
 }
 
-static void run(const struct job *job)
+static int add(void *stream, struct job job)
 {
-	if (job->fn)
-		job->fn(job->data);
-	if (job->bytes)
-		memcpy(job->to, job->from, job->bytes);
-	while (job->wait && job->wait->over < job->number)
-		usleep(100);
-	if (job->over)
-		job->over->over = job->number;
-}
+	int ret = fault_hit() ? EIO : 0;
 
-static void *work(void *data)
-{
-	struct trial_stream *s = data;
-	struct job job;
-
-	while (read(s->jobs[0], &job, sizeof(job)) == sizeof(job))
-		run(&job);
-	return NULL;
-}
-
-static int add(struct trial_stream *s, struct job job)
-{
-	if (fault_hit() || write(s->jobs[1], &job, sizeof(job)) != sizeof(job))
-		return fail(-EIO, "trial: a stream takes no job");
-	return 0;
+	pthread_mutex_lock(&lock);
+	if (!ret)
+		ret = stream_add(stream, &job);
+	pthread_mutex_unlock(&lock);
+	return ret ? fail(-ret, "trial: a stream takes no job") : 0;
 }
 
 static int stream(struct queue_device *dev, void *handle, bool ends, void **out)
@@ -81,47 +51,35 @@ static int stream(struct queue_device *dev, void *handle, bool ends, void **out)
 
 static int stream_create(struct queue_device *dev, void **out)
 {
-	struct trial_stream *s;
-	int ret = get(&s, sizeof(*s));
+	int ret = get(out, sizeof(struct stream));
 
-	if (!ret && sys_pipe(s->jobs))
-		ret = fail_errno("trial: pipe2()");
-	else if (!ret && pthread_create(&s->thread, NULL, work, s))
-		ret = fail(-ENOMEM, "trial: no thread");
-	if (ret)
-		free(s);
-	else
-		*out = s;
+	if (!ret)
+		stream_init(*out, (struct context *)dev, false, false);
 	return ret;
 }
 
-static void stream_destroy(struct queue_device *dev, void *handle)
+static void stream_destroy(struct queue_device *dev, void *s)
 {
-	struct trial_stream *s = handle;
-
-	close(s->jobs[1]);
-	pthread_join(s->thread, NULL);
-	close(s->jobs[0]);
+	pthread_mutex_lock(&lock);
+	stream_end(s, true);
+	pthread_mutex_unlock(&lock);
 	free(s);
 }
 
-static void post(void *semaphore) { sem_post(semaphore); }
-
 static int finish(struct queue_device *dev, void *s)
 {
-	sem_t semaphore;
-	int ret;
-
-	sem_init(&semaphore, 0, 0);
-	ret = add(s, (struct job){ .fn = post, .data = &semaphore });
-	if (!ret)
-		sem_wait(&semaphore);
-	return ret;
+	pthread_mutex_lock(&lock);
+	stream_finish(s);
+	pthread_mutex_unlock(&lock);
+	return 0;
 }
 
 static int finish_all(struct queue_device *dev)
 {
-	return finish(dev, ((struct trial_device *)dev)->own);
+	pthread_mutex_lock(&lock);
+	context_finish((struct context *)dev);
+	pthread_mutex_unlock(&lock);
+	return 0;
 }
 
 static int event_create(struct queue_device *dev, void **event)
@@ -129,34 +87,50 @@ static int event_create(struct queue_device *dev, void **event)
 	return get(event, sizeof(struct event));
 }
 
-static void release(struct queue_device *dev, void *memory) { free(memory); }
+static void set_record(struct event *e, struct record *record)
+{
+	pthread_mutex_lock(&lock);
+	record_put(e->record);
+	e->record = record;
+	pthread_mutex_unlock(&lock);
+}
+
+static void event_destroy(struct queue_device *dev, void *event)
+{
+	set_record(event, NULL);
+	free(event);
+}
 
 static int event_record(struct queue_device *dev, void *event, void *s)
 {
-	struct event *e = event;
-
-	return add(s, (struct job){ .over = e, .number = ++e->recorded });
+	set_record(event, record_make());
+	return add(s, (struct job){ .run = job_record,
+				    .record = ((struct event *)event)->record });
 }
 
 static int event_query(struct queue_device *dev, void *event)
 {
-	struct event *e = event;
+	bool done;
 
-	return e->over < e->recorded ? QUEUE_PENDING : 0;
+	pthread_mutex_lock(&lock);
+	done = record_is_done(((struct event *)event)->record);
+	pthread_mutex_unlock(&lock);
+	return done ? 0 : QUEUE_PENDING;
 }
 
 static int stream_wait(struct queue_device *dev, void *s, void *event)
 {
-	struct event *e = event;
-
-	return add(s, (struct job){ .wait = e, .number = e->recorded });
+	return add(s, (struct job){ .run = job_wait_record,
+				    .record = ((struct event *)event)->record });
 }
 
 static int call_host(struct queue_device *dev, void *s, void (*fn)(void *data),
 		     void *data)
 {
-	return add(s, (struct job){ .fn = fn, .data = data });
+	return add(s, (struct job){ .run = job_call, .fn = fn, .data = data });
 }
+
+static void free_host(struct queue_device *dev, void *memory) { free(memory); }
 
 static int register_host(struct queue_memory *m, uint32_t access)
 {
@@ -184,9 +158,9 @@ static int copy(struct queue_memory *m, void *s, bool out)
 {
 	void *data = (void *)m->data;
 
-	return add(s, (struct job){ .to = out ? m->staging : data,
-				    .from = out ? data : m->staging,
-				    .bytes = m->bytes });
+	return add(s, (struct job){ .run = job_copy, .bytes = m->bytes,
+				    .to = out ? m->staging : data,
+				    .from = out ? data : m->staging });
 }
 
 static void destroy(struct queue_device *dev)
@@ -197,12 +171,12 @@ static void destroy(struct queue_device *dev)
 
 #define OPS .stream = stream, .stream_create = stream_create,		\
 	.stream_destroy = stream_destroy, .event_create = event_create,	\
-	.event_destroy = release, .event_record = event_record,		\
+	.event_destroy = event_destroy, .event_record = event_record,	\
 	.event_query = event_query, .stream_wait = stream_wait,		\
 	.finish = finish, .finish_all = finish_all,			\
 	.register_host = register_host, .alloc = alloc,			\
 	.free = free_memory, .alloc_host = alloc_host,			\
-	.free_host = release, .copy = copy, .destroy = destroy
+	.free_host = free_host, .copy = copy, .destroy = destroy
 static const struct queue_ops ops = { OPS, .call_host = call_host };
 
 static int trial_open(const char *selector, const struct dlbuf_device_opts *opts,

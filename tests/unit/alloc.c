@@ -2,6 +2,7 @@
 /* Exporters that are asked wrongly or are not there. */
 #include <fcntl.h>
 
+#include "common.h"
 #include "ktap.h"
 
 #include <dlbuf/dlbuf.h>
@@ -124,10 +125,9 @@ TEST(heaps_absent)
 TEST(every_exporter_absent)
 {
 	int64_t shape[] = { 4, 4 };
-	DLTensor layout = { .ndim = 2, .shape = shape,
-			    .dtype = { kDLUInt, 8, 1 } };
+	DLTensor layout = LAYOUT8(2, shape);
 	DLManagedTensorVersioned *t = NULL;
-	struct dlbuf_device *cpu;
+	struct dlbuf_device *cpu AUTO_DEV;
 
 	if (!access("/dev/udmabuf", F_OK) || !access("/dev/dma_heap", F_OK))
 		SKIP("this machine has an exporter");
@@ -141,14 +141,12 @@ TEST(every_exporter_absent)
 	if (HAVE_HEAP)
 		CHECK_SAYS("/dev/dma_heap/system");
 	CHECK(!t);
-	dlbuf_device_close(cpu);
 }
 
 TEST(bad_arguments_of_alloc)
 {
 	int64_t shape[] = { 4, -4 };
-	DLTensor layout = { .ndim = 2, .shape = shape,
-			    .dtype = { kDLUInt, 8, 1 } };
+	DLTensor layout = LAYOUT8(2, shape);
 	DLManagedTensorVersioned *t[2] = { NULL };
 	struct dlbuf_device *devs[2] = { NULL };
 
@@ -186,7 +184,6 @@ static int see(const struct dlbuf_exporter_info *info, void *data)
 
 static int stop(const struct dlbuf_exporter_info *info, void *data)
 {
-	(void)info;
 	++*(int *)data;
 	return -4321;
 }
@@ -262,8 +259,8 @@ static int list(int memfd, uint64_t offset, uint64_t bytes)
 TEST(items_of_a_list)
 {
 	uint64_t page = sysconf(_SC_PAGESIZE);
-	int memfd = memfd_create("m", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int sealed = memfd_create("s", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int memfd AUTO_FD = memfd_create("m", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int sealed AUTO_FD = memfd_create("s", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	struct dlbuf_udmabuf_item item = { .memfd = memfd };
 	int fds[2], fd = 77;
 
@@ -300,8 +297,6 @@ TEST(items_of_a_list)
 		  -EINVAL);
 	CHECK_ERR(dlbuf_udmabuf_create_list(&item, 1, NULL, NULL), -EINVAL);
 	CHECK_EQ(fd, 77);
-	close(memfd);
-	close(sealed);
 }
 
 TEST(closing_twice)

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/timerfd.h>
 
+#include "common.h"
 #include "ktap.h"
 
 #include <dlbuf/dlbuf.h>
@@ -23,15 +24,8 @@ static void check_refused(int fd, const char *says)
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
 	DLBUF_OPTS(dlbuf_import_opts, rw, .access = DLBUF_RW);
 	DLTensor layout = { .dtype = { kDLUInt, 8, 1 } };
-	struct dlbuf_frame f = {
-		.size = sizeof(f),
-		.width = 4,
-		.height = 4,
-		.code = DLBUF_FOURCC('R', '8', ' ', ' '),
-		.code_space = DLBUF_CODE_DRM,
-		.nplanes = 1,
-		.planes = { { .fd = fd, .pitch = 4 } },
-	};
+	struct dlbuf_frame f = PICTURE(4, 4, DLBUF_FOURCC('R', '8', ' ', ' '),
+		DLBUF_CODE_DRM, 1, .planes = { { .fd = fd, .pitch = 4 } });
 	struct dlbuf_device *cpu;
 	uint32_t n = 77;
 
@@ -104,7 +98,7 @@ TEST(sockets)
 TEST(files)
 {
 	char path[] = "/tmp/dlbuf-unit-XXXXXX";
-	int fd = mkstemp(path), reader, writer;
+	int fd AUTO_FD = mkstemp(path), reader, writer;
 
 	REQUIRE(fd >= 0);
 	check_refused(fd, path);
@@ -116,58 +110,51 @@ TEST(files)
 	close(writer);
 	unlink(path);
 	check_refused(fd, "(deleted)");
-	close(fd);
 }
 
 TEST(a_file_with_a_newline_in_its_name)
 {
 	char path[] = "/tmp/dlbuf\nunit-XXXXXX";
-	int fd = mkstemp(path);
+	int fd AUTO_FD = mkstemp(path);
 
 	REQUIRE(fd >= 0);
 	unlink(path);
 	check_refused(fd, "/tmp/dlbuf?unit-");
-	close(fd);
 }
 
 TEST(a_file_that_is_only_a_path)
 {
-	int fd = open("/tmp", O_PATH | O_CLOEXEC);
+	int fd AUTO_FD = open("/tmp", O_PATH | O_CLOEXEC);
 
 	REQUIRE(fd >= 0);
 	check_refused(fd, "'/tmp'");
-	close(fd);
 }
 
 TEST(directories)
 {
-	int fd = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd AUTO_FD = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	REQUIRE(fd >= 0);
 	check_refused(fd, "'/tmp'");
-	close(fd);
 }
 
 TEST(device_nodes)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int zero AUTO_FD = open("/dev/zero", O_RDONLY | O_CLOEXEC);
 
 	REQUIRE(null >= 0 && zero >= 0);
 	check_refused(null, "'/dev/null'");
 	check_refused(zero, "'/dev/zero'");
-	close(null);
-	close(zero);
 }
 
 TEST(memfds)
 {
-	int fd = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd AUTO_FD = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
 	REQUIRE(fd >= 0);
 	REQUIRE(!ftruncate(fd, 4096));
 	check_refused(fd, "'/memfd:frame");
-	close(fd);
 }
 
 TEST(files_without_a_name)
@@ -209,7 +196,7 @@ TEST(standard_input_too)
 /* The first look is at the identity alone, and takes any fd. */
 TEST(identity)
 {
-	int a = memfd_create("a", MFD_CLOEXEC), b, c;
+	int a AUTO_FD = memfd_create("a", MFD_CLOEXEC), b AUTO_FD, c AUTO_FD;
 	struct buffer_id x = { 0 }, y = { 0 };
 	char path[32];
 
@@ -233,9 +220,6 @@ TEST(identity)
 	b = open(path, O_WRONLY | O_CLOEXEC);
 	CHECK_OK(buffer_identify(b, &y));
 	CHECK_EQ(y.access, DLBUF_WRITE);
-	close(a);
-	close(b);
-	close(c);
 }
 
 /* A bad layout is told before the fd is looked at, and the other way round. */
@@ -244,7 +228,7 @@ TEST(two_mistakes_give_one_answer)
 {
 	DLTensor layout = { .ndim = -1, .dtype = { kDLUInt, 8, 1 } };
 	DLManagedTensorVersioned *t = NULL;
-	struct dlbuf_device *cpu;
+	struct dlbuf_device *cpu AUTO_DEV;
 
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	CHECK_ERR(dlbuf_import(cpu, -1, &layout, NULL, &t), -EINVAL);
@@ -253,7 +237,6 @@ TEST(two_mistakes_give_one_answer)
 	CHECK_ERR(dlbuf_import(cpu, -1, &layout, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_import(cpu, -1, NULL, NULL, &t), -EINVAL);
 	CHECK(!t);
-	dlbuf_device_close(cpu);
 }
 #endif
 

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
+#include "common.h"
 #include "ktap.h"
 
 #include "buffer.h"
@@ -72,7 +73,6 @@ static void fake_close(struct dlbuf_device *dev)
 
 static int fake_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
 {
-	(void)imp, (void)access, (void)deadline_ns;
 	fake.waits++;
 	return 0;
 }
@@ -172,8 +172,8 @@ TEST(the_same_buffer_is_the_same_import)
 
 TEST(another_access_is_another_import)
 {
-	struct dlbuf_device *dev = device(4);
-	int fd = buffer(4096);
+	struct dlbuf_device *dev AUTO_DEV = device(4);
+	int fd AUTO_FD = buffer(4096);
 	struct import *rw = get(dev, fd), *r = NULL;
 
 	CHECK_OK(cache_get(dev, fd, DLBUF_READ, PATHS_SHARED, 1, &r));
@@ -181,8 +181,6 @@ TEST(another_access_is_another_import)
 	CHECK_EQ(r->id.access, DLBUF_READ);
 	cache_unref(r);
 	cache_unref(rw);
-	close(fd);
-	dlbuf_device_close(dev);
 }
 
 /* ---- brief imports */
@@ -235,8 +233,8 @@ TEST(a_brief_import_goes_with_its_last_user)
 /* A request that is refused, or a guess that was wrong, keeps nothing. */
 TEST(a_brief_import_stays_brief)
 {
-	struct dlbuf_device *dev = device(4);
-	int fd = buffer(4096), other = buffer(4096);
+	struct dlbuf_device *dev AUTO_DEV = device(4);
+	int fd AUTO_FD = buffer(4096), other AUTO_FD = buffer(4096);
 	struct import *a = get_as(dev, fd, BRIEF), *b = NULL;
 
 	CHECK(get_as(dev, fd, BRIEF) == a);
@@ -249,9 +247,6 @@ TEST(a_brief_import_stays_brief)
 	CHECK_EQ(stats(dev).idle, 0);
 	cache_unref(b);
 	CHECK_EQ(stats(dev).idle, 1);
-	close(fd);
-	close(other);
-	dlbuf_device_close(dev);
 }
 
 /* ---- staging buffers */
@@ -353,8 +348,8 @@ TEST(staging_that_is_not_needed_goes)
 
 TEST(an_end_beyond_the_buffer)
 {
-	struct dlbuf_device *dev = device(4);
-	int fd = buffer(4096);
+	struct dlbuf_device *dev AUTO_DEV = device(4);
+	int fd AUTO_FD = buffer(4096);
 	struct import *imp = NULL;
 
 	/* Seen first, and seen before. */
@@ -368,8 +363,6 @@ TEST(an_end_beyond_the_buffer)
 	CHECK_EQ(stats(dev).idle, 1);
 	CHECK_OK(get_end(dev, fd, 4096, &imp));
 	cache_unref(imp);
-	close(fd);
-	dlbuf_device_close(dev);
 }
 
 TEST(a_refusal_leaves_nothing)
@@ -412,8 +405,8 @@ TEST(a_number_replaced_in_between)
 
 TEST(without_a_cache)
 {
-	struct dlbuf_device *dev = device(0);
-	int fd = buffer(4096);
+	struct dlbuf_device *dev AUTO_DEV = device(0);
+	int fd AUTO_FD = buffer(4096);
 	struct import *a = get(dev, fd), *b = get(dev, fd);
 
 	/* Users at the same time share even so. */
@@ -423,8 +416,6 @@ TEST(without_a_cache)
 	cache_unref(b);
 	CHECK_EQ(fake.unimports, 1);
 	CHECK_EQ(stats(dev).idle, 0);
-	close(fd);
-	dlbuf_device_close(dev);
 }
 
 TEST(the_device_outlives_its_closing)
@@ -449,8 +440,8 @@ TEST(the_device_outlives_its_closing)
 
 TEST(unused_for_a_thousand_imports)
 {
-	struct dlbuf_device *dev = device(8);
-	int old = buffer(4096), busy = buffer(4096);
+	struct dlbuf_device *dev AUTO_DEV = device(8);
+	int old AUTO_FD = buffer(4096), busy AUTO_FD = buffer(4096);
 	struct import *imp = get(dev, busy);
 
 	cache_unref(get(dev, old));
@@ -463,17 +454,15 @@ TEST(unused_for_a_thousand_imports)
 	CHECK_EQ(stats(dev).idle, 0);
 	CHECK_EQ(stats(dev).evictions, 1);
 	cache_unref(imp);
-	close(old);
-	close(busy);
-	dlbuf_device_close(dev);
 }
 
 /* ---- bounds */
 
 TEST(bytes_are_bounded)
 {
-	struct dlbuf_device *dev = device_of(8, 40960, 0);
-	int small = buffer(4096), large = buffer(36864), huge = buffer(40961);
+	struct dlbuf_device *dev AUTO_DEV = device_of(8, 40960, 0);
+	int small AUTO_FD = buffer(4096), large AUTO_FD = buffer(36864);
+	int huge AUTO_FD = buffer(40961);
 
 	cache_unref(get(dev, small));
 	cache_unref(get(dev, large));
@@ -484,10 +473,6 @@ TEST(bytes_are_bounded)
 	CHECK_EQ(stats(dev).idle, 0);
 	CHECK_EQ(stats(dev).evictions, 3);
 	CHECK_EQ(fake.unimports, 3);
-	close(small);
-	close(large);
-	close(huge);
-	dlbuf_device_close(dev);
 }
 
 TEST(the_bounds_that_nobody_asked_for)
@@ -513,8 +498,7 @@ static int import_by(struct dlbuf_device *dev, int fd,
 		     DLManagedTensorVersioned **out)
 {
 	int64_t shape = 1;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			    .shape = &shape };
+	DLTensor layout = LAYOUT8(1, &shape);
 
 	return dlbuf_import(dev, fd, &layout, NULL, out);
 }
@@ -522,8 +506,9 @@ static int import_by(struct dlbuf_device *dev, int fd,
 /* Idle imports, of any device, go when they are what is missing. */
 TEST(no_memory_while_others_idle)
 {
-	struct dlbuf_device *dev = device(8), *other = device(8);
-	int a = buffer(4096), b = buffer(4096), c = buffer(4096);
+	struct dlbuf_device *dev AUTO_DEV = device(8), *other AUTO_DEV = device(8);
+	int a AUTO_FD = buffer(4096), b AUTO_FD = buffer(4096);
+	int c AUTO_FD = buffer(4096);
 	DLManagedTensorVersioned *t = NULL;
 
 	cache_unref(get(dev, a));
@@ -540,16 +525,11 @@ TEST(no_memory_while_others_idle)
 	CHECK_EQ(stats(dev).idle, 0);
 	fake.refuse = -EIO;
 	CHECK_ERR(import_by(dev, a, &t), -EIO);
-	close(a);
-	close(b);
-	close(c);
-	dlbuf_device_close(dev);
-	dlbuf_device_close(other);
 }
 
 TEST(a_buffer_that_is_withdrawn)
 {
-	struct dlbuf_device *dev = device(8);
+	struct dlbuf_device *dev AUTO_DEV = device(8);
 	int fd = buffer(4096), other = buffer(4096);
 	struct import *imp = get(dev, fd), *r = NULL;
 	struct buffer_id id;
@@ -578,7 +558,6 @@ TEST(a_buffer_that_is_withdrawn)
 	close(fd);
 	close(other);
 	CHECK_ERR(dlbuf_device_forget(dev, fd), -EBADF);
-	dlbuf_device_close(dev);
 }
 
 /* ---- work without fences */
@@ -586,7 +565,7 @@ TEST(a_buffer_that_is_withdrawn)
 TEST(every_import_of_a_buffer_is_waited_for)
 {
 	struct dlbuf_device *devs[20];
-	int fd = buffer(4096), other = buffer(4096);
+	int fd AUTO_FD = buffer(4096), other AUTO_FD = buffer(4096);
 	struct use uses[] = { { fd, DLBUF_WRITE, NULL },
 			      { other, DLBUF_READ, NULL } };
 	const struct wait plain = { .fence = -1, .deadline_ns = 1 };
@@ -606,8 +585,6 @@ TEST(every_import_of_a_buffer_is_waited_for)
 	CHECK_EQ(fake.waits, 18 + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(devs); i++)
 		dlbuf_device_close(devs[i]);
-	close(fd);
-	close(other);
 }
 
 /* The table grows twice, and every import is found again. */

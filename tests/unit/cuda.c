@@ -13,7 +13,6 @@
 /* The toolkit's library to link with has every function, and each says 34. */
 static cuda_result says_34(cuda_result result, const char **text)
 {
-	(void)result, (void)text;
 	return CUABI_STUB_LIBRARY;
 }
 
@@ -48,6 +47,11 @@ TEST(selectors)
 		{ "cuda:uuid=00000000000000000000000000000000", NULL, -ENODEV },
 		{ "cuda:uuid=c1", NULL, -EINVAL },
 		{ "cuda:uuid=zz000000000000000000000000000000", NULL, -EINVAL },
+		{ "cuda:pci=02:00.0", "cuda:1", 0 },
+		{ "cuda:pci=0000:01:00.0", "cuda:0", 0 },
+		{ "cuda:pci=0001:01:00.0", NULL, -ENODEV },
+		{ "cuda:pci=01:00", NULL, -EINVAL },
+		{ "cuda:drm=/dev/null", NULL, -EINVAL },
 	};
 
 	begin("two");
@@ -72,7 +76,7 @@ TEST(selectors)
 		CHECK_EQ(info.device.device_id, cases[i].is[5] - '0');
 		dlbuf_device_close(dev);
 	}
-	CHECK_EQ(fake->made[FAKE_CONTEXT], 7);
+	CHECK_EQ(fake->made[FAKE_CONTEXT], 9);
 	end();
 }
 
@@ -164,7 +168,6 @@ static unsigned int warnings;
 static void count_warnings(void *data, enum dlbuf_log_level level,
 			   const char *text)
 {
-	(void)data, (void)text;
 	warnings += level <= DLBUF_LOG_WARN;
 }
 
@@ -278,7 +281,8 @@ TEST(attributes_unknown)
 	begin("");
 	break_call("cuDeviceGetAttribute", CUABI_INVALID_VALUE, 0);
 	dev = cuda_device_of(open_ok());
-	CHECK(!dev->gpu.registers && !dev->gpu.exports && !dev->gpu.timelines);
+	CHECK(!dev->queue.registers && !dev->exports);
+	CHECK(strstr(dev->queue.caps.why_not, "no timeline semaphores"));
 	heal();
 	dlbuf_device_close(&dev->queue.base);
 	end();
@@ -434,6 +438,7 @@ TEST(what_cannot_be_wrapped)
 	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, NULL, NULL), -EINVAL);
 	CHECK_SAYS("out");
 	CHECK_ERR(dlbuf_device_wrap_cuda(ctx, &opts, &dev), -EINVAL);
+	CHECK_SAYS("cuda does not know device flags 0x80000000");
 	CHECK_ERR(dlbuf_device_wrap_cuda(&none, NULL, &dev), -EINVAL);
 	CHECK_SAYS("is not a CUcontext");
 	forgive(1);
@@ -459,10 +464,7 @@ TEST(what_cannot_be_wrapped)
 }
 
 #else
-TEST(cuda)
-{
-	SKIP("the backend is not built");
-}
+KTAP_SKIPPED("the backend is not built")
 #endif
 
 KTAP_MAIN()

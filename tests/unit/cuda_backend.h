@@ -7,15 +7,12 @@
 #ifndef UNIT_CUDA_BACKEND_H
 #define UNIT_CUDA_BACKEND_H
 
-#include "ktap.h"
-
+#include "cuda_load.h"
 #include "emulated.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -23,57 +20,11 @@
 
 #include "backends/cuda/cuda.h"
 #include "event.h"
-#include "fakes/cuda.h"
 #include "path.h"
-
-static struct fake_cuda *fake;
-static fake_cuda_fn fake_fn;
-static void *fake_lib;
-static struct cuda_api cu;
-static struct {
-#define X(name, symbol, params) cuda_result (*name) params;
-	FAKE_CUDA_FUNCTIONS(X)
-#undef X
-} cux;
-
-static inline void fake_path(char path[PATH_MAX], const char *name)
-{
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 40);
-	char *slash;
-
-	REQUIRE(n > 0);
-	path[n] = '\0';
-	slash = strrchr(path, '/');
-	snprintf(slash, 40, "/../fakes/%s", name);
-}
-
-static inline void load(const char *name)
-{
-	char path[PATH_MAX];
-
-	fake_path(path, name);
-	setenv("DLBUF_CUDA_LIBRARY", path, 1);
-	fake_lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!fake_lib)
-		ktap_note(NULL, 0, "%s", dlerror());
-	REQUIRE(fake_lib);
-	fake_fn = (fake_cuda_fn)dlsym(fake_lib, "fake_cuda");
-	REQUIRE(fake_fn);
-#define X(name, symbol, needed, params)				\
-	cu.name = (cuda_result (*)params)dlsym(fake_lib, #symbol);
-	CUDA_FUNCTIONS(X)
-#undef X
-#define X(name, symbol, params)					\
-	cux.name = (cuda_result (*)params)dlsym(fake_lib, #symbol);	\
-	REQUIRE(cux.name);
-	FAKE_CUDA_FUNCTIONS(X)
-#undef X
-}
 
 static inline void nobody_reads(void *data, enum dlbuf_log_level level,
 				const char *text)
 {
-	(void)data, (void)level, (void)text;
 }
 
 /* With a driver of these words; see fakes/cuda.h. */
@@ -81,10 +32,8 @@ static inline void begin_with(const char *library, const char *words)
 {
 	need_64_bits();
 	KTAP_KEEPS(KTAP_HEAP, "a driver stays loaded, glibc keeps stacks");
-	setenv("FAKE_CUDA", words, 1);
 	setenv("DLBUF_VULKAN_LIBRARY", "/nonexistent/libvulkan.so.1", 1);
-	load(library);
-	fake = fake_fn(true);
+	load(library, words);
 	dlbuf_log_set(nobody_reads, NULL, DLBUF_LOG_INFO);
 }
 
@@ -103,16 +52,6 @@ static inline void settle(void)
 	event_user_remove();
 }
 
-static inline bool nothing_left(void)
-{
-	bool none = true;
-
-	for (int kind = 0; kind < FAKE_KINDS; kind++)
-		none &= CHECK_MSG(!fake->live[kind], "%u of kind %d",
-				  fake->live[kind], kind);
-	return none;
-}
-
 static inline void end(void)
 {
 	settle();
@@ -121,13 +60,6 @@ static inline void end(void)
 	fake_fn(true);
 	dlclose(fake_lib);
 	unsetenv("DLBUF_CUDA_LIBRARY");
-}
-
-/* So many calls were against the rules, and meant to be. */
-static inline void forgive(unsigned int n)
-{
-	CHECK_EQ(fake->wrong, n);
-	fake->wrong = 0;
 }
 
 static inline struct dlbuf_device *open_as(const char *name)
@@ -198,22 +130,6 @@ static inline void give_back_fds(void)
 }
 
 /* ---------------------------------------------------------------- fences */
-
-/* What stands for a sync_file: an eventfd that nobody has written to. */
-static inline int pending_fence(void)
-{
-	int fd = eventfd(0, EFD_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	return fd;
-}
-
-static inline void signal_fence(int fd)
-{
-	uint64_t one = 1;
-
-	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
-}
 
 static inline bool signalled(int fence)
 {
@@ -364,6 +280,15 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 				 CUABI_MEMHOSTALLOC_PORTABLE));
 }
 
+/* With an import by this path. */
+static inline void app_import(struct app *app, struct fixture *f,
+			      const char *words, enum dlbuf_path path)
+{
+	begin(words);
+	import_ok(f, open_ok(), path);
+	app_begin(app, f->dev);
+}
+
 static inline void app_end(struct app *app)
 {
 	cu.StreamSynchronize(app->stream);
@@ -372,6 +297,13 @@ static inline void app_end(struct app *app)
 	CHECK_EQ(cu.MemFreeHost(app->own), fake->lost);
 	CHECK_EQ(cu.CtxPopCurrent(&app->ctx), 0);
 	CHECK_EQ(cu.DevicePrimaryCtxRelease(app->ordinal), fake->lost);
+}
+
+static inline void app_finish(struct app *app, struct fixture *f)
+{
+	app_end(app);
+	finish(f);
+	end();
 }
 
 /* The stream reads the tensor, or sets some of its bytes. */

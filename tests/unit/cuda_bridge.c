@@ -24,15 +24,11 @@ static void *vk_lib;
 /* A GPU that both know, and that can do all that a bridge needs. */
 static void begin_both(const char *words)
 {
-	char path[PATH_MAX];
 	struct fake_physical *p;
 	const char **names;
 
 	begin(words);
-	fake_path(path, "libvulkan.so");
-	setenv("DLBUF_VULKAN_LIBRARY", path, 1);
-	vk_lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	REQUIRE(vk_lib);
+	vk_lib = double_open("libvulkan.so", "DLBUF_VULKAN_LIBRARY");
 	vk_fn = (fake_vulkan_fn)dlsym(vk_lib, "fake_vulkan");
 	REQUIRE(vk_fn);
 	vk = vk_fn(true);
@@ -146,7 +142,7 @@ TEST(what_a_bridge_can)
 
 TEST(no_bridge_is_wanted)
 {
-	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = DLBUF_DEVICE_NO_BRIDGE);
+	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = DLBUF_CUDA_NO_BRIDGE);
 	struct dlbuf_device *dev = NULL;
 	struct fixture f;
 
@@ -155,7 +151,7 @@ TEST(no_bridge_is_wanted)
 	CHECK_EQ(dev->release_sync, DLBUF_SYNC_EVENT);
 	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW),
 		  -EOPNOTSUPP);
-	CHECK_SAYS("DLBUF_DEVICE_NO_BRIDGE");
+	CHECK_SAYS("DLBUF_CUDA_NO_BRIDGE");
 	import_finish(&f, -1);
 	CHECK_EQ(vk->made[FAKE_INSTANCE], 0);
 	dlbuf_device_close(dev);
@@ -575,10 +571,7 @@ TEST(every_call_fails_once)
 }
 #endif
 #else
-TEST(cuda)
-{
-	SKIP("one of the two backends is not built");
-}
+KTAP_SKIPPED("one of the two backends is not built")
 #endif
 
 KTAP_MAIN()

@@ -1,107 +1,193 @@
 // SPDX-License-Identifier: MIT
 /*
- * The double of CUDA's driver (tests/fakes/cuda.h) itself, what it allows and
- * what it refuses: devices, memory, failures. Tests of the backend lean on both.
+ * The rules of the double of CUDA's driver (tests/fakes/cuda.h): what it refuses,
+ * and in which order its streams run. What it does when it is used well is proven
+ * by the tests of the backend, which lean on both.
  */
+#include "common.h"
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_CUDA
-#include "cuda_double.h"
+#include <fcntl.h>
+#include <linux/udmabuf.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
 
-/* ---------------------------------------------------------------- devices */
+#include "cuda_load.h"
 
-TEST(nothing_before_init)
+/* Returns this; against the rules; or as it may happen to anybody. */
+#define OK(call) CHECK_EQ(call, 0)
+#define REFUSED(code, call, wrongs)					\
+	do {								\
+		unsigned int wrong_ = fake->wrong;			\
+									\
+		CHECK_EQ(call, code);					\
+		CHECK_EQ(fake->wrong, wrong_ + (wrongs));		\
+		fake->wrong = wrong_;					\
+	} while (0)
+#define WRONG(code, call) REFUSED(CUABI_##code, call, 1)
+#define FAILS(code, call) REFUSED(CUABI_##code, call, 0)
+
+#define NONBLOCKING CUABI_STREAM_NON_BLOCKING
+#define PER_THREAD CUABI_STREAM_PER_THREAD
+#define RELAXED CUABI_STREAM_CAPTURE_MODE_RELAXED
+#define NOWHERE ((void *)4096)
+#define BYTES 8192
+
+/* What most cases need: the primary context of device 0 is current. */
+static cuda_context primary;
+static cuda_stream s;		/* not a blocking one */
+static cuda_event e;
+static cuda_pointer d, word;	/* 64 bytes of the device, and of the host */
+static _Atomic(uint32_t) *flag;	/* the word, as the CPU sees it */
+static char told[64];
+
+static void begin(const char *words)
 {
-	cuda_context ctx;
-	int n;
+	void *p;
 
-	begin_cold(NULL);
-	CHECK_WRONG(cu.DeviceGetCount(&n), CUABI_NOT_INITIALIZED);
-	CHECK_WRONG(cu.DevicePrimaryCtxRetain(&ctx, 0), CUABI_NOT_INITIALIZED);
-	CHECK_WRONG(cu.Init(1), CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.DriverGetVersion(&n), 0);
-	CHECK_EQ(n, 13000);
-	CHECK_EQ(cu.Init(0), 0);
-	CHECK_EQ(cu.DeviceGetCount(&n), 0);
-	CHECK_EQ(n, 1);
+	load("libcuda.so", words);
+	OK(cu.Init(0));
+	OK(cu.DevicePrimaryCtxRetain(&primary, 0));
+	OK(cu.CtxPushCurrent(primary));
+	OK(cu.StreamCreate(&s, NONBLOCKING));
+	OK(cu.EventCreate(&e, CUABI_EVENT_DISABLE_TIMING));
+	OK(cu.MemAlloc(&d, 64));
+	OK(cu.MemHostAlloc(&p, 64, CUABI_MEMHOSTALLOC_DEVICEMAP));
+	OK(cu.MemHostGetDevicePointer(&word, p, 0));
+	flag = p;
+	told[0] = '\0';
+}
+
+static void end_cold(void)
+{
+	CHECK_EQ(fake->wrong, 0);
+	nothing_left();
+	CHECK_EQ(fake->pending, 0);
+	fake_fn(true);
+	dlclose(fake_lib);
+}
+
+static void end(void)
+{
+	OK(cu.StreamDestroy(s));
+	OK(cu.EventDestroy(e));
+	OK(cu.MemFree(d));
+	OK(cu.MemFreeHost((void *)flag));
+	OK(cu.CtxPopCurrent(NULL));
+	OK(cu.DevicePrimaryCtxRelease(0));
 	end_cold();
 }
 
-struct preset {
-	const char *words;
-	cuda_result init;
-	int count, uuid;
-	const char *name;
-	int attributes[12][2];
-};
+static void tell(void *data)
+{
+	char text[] = { (char)(uintptr_t)data, '\0' };
 
-static const struct preset presets[] = {
-	{ "", 0, 1, 0xc0, "Fake PC",
-	  { { 18, 0 }, { 88, 0 }, { 91, 1 }, { 99, 1 }, { 100, 0 }, { 113, 1 },
-	    { 114, 1 }, { 124, 1 }, { 146, 0 }, { 41, 1 }, { 19, 1 } } },
-	{ "pc,two,uuid=a7", 0, 2, 0xa7, "Fake PC", { { 18, 0 } } },
-	{ "thor", 0, 1, 0xc0, "Fake Thor", { { 18, 1 } } },
-	{ "grace", 0, 1, 0xc0, "Fake Grace", { { 88, 1 }, { 100, 1 } } },
-	{ "noregister,alias", 0, 1, 0xc0, "Fake PC", { { 99, 0 }, { 91, 0 } } },
-	{ "noreadonly,noexport,notimeline", 0, 1, 0xc0, "Fake PC",
-	  { { 113, 0 }, { 124, 0 }, { 114, 0 } } },
-	{ "none", CUABI_NO_DEVICE, 0, 0, NULL, { { 0, 0 } } },
-	{ "mismatch", CUABI_SYSTEM_DRIVER_MISMATCH, 0, 0, NULL, { { 0, 0 } } },
-};
+	strcat(told, text);
+}
 
-static void check_preset(const struct preset *p)
+static void add(cuda_stream stream, char letter)
+{
+	OK(cu.LaunchHostFunc(stream, tell, (void *)(uintptr_t)letter));
+}
+
+/* The stream waits until the flag is value or more. */
+static void wait_for(cuda_stream stream, uint32_t value)
+{
+	OK(cu.StreamWaitValue32(stream, word, value, 0));
+}
+
+static void in_thread(void *(*fn)(void *data), void *data)
+{
+	pthread_t thread;
+
+	REQUIRE(!pthread_create(&thread, NULL, fn, data));
+	pthread_join(thread, NULL);
+}
+
+static sigjmp_buf touched;
+
+static void on_touch(int sig)
+{
+	siglongjmp(touched, 1);
+}
+
+static bool cpu_can_read(cuda_pointer p)
+{
+	struct sigaction act = { .sa_handler = on_touch }, old;
+	volatile bool can = false;
+
+	sigaction(SIGSEGV, &act, &old);
+	if (!sigsetjmp(touched, 1)) {
+		(void)*(volatile char *)(uintptr_t)p;
+		can = true;
+	}
+	sigaction(SIGSEGV, &old, NULL);
+	return can;
+}
+
+/* Nobody has taken the address meanwhile. */
+static bool is_mapped(cuda_pointer p)
+{
+	unsigned char seen;
+
+	return !mincore((void *)(uintptr_t)(p & ~(cuda_pointer)4095), 1, &seen);
+}
+
+static void *map(int access, int fd)
+{
+	void *p = mmap(NULL, BYTES, access, fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS :
+						     MAP_SHARED, fd, 0);
+
+	REQUIRE(p != MAP_FAILED);
+	return p;
+}
+
+/* Unmaps memory, and keeps others from its address. */
+static void replace(void *p)
+{
+	CHECK(mmap(p, BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+		   -1, 0) == p);
+}
+
+static int memfd_of(size_t bytes)
+{
+	int fd = memfd_create("external", MFD_CLOEXEC);
+
+	REQUIRE(fd >= 0 && !ftruncate(fd, (off_t)bytes));
+	return fd;
+}
+
+/* ---------------------------------------------------------------- calls */
+
+TEST(nothing_before_init)
+{
+	int n;
+
+	load("libcuda.so", "");
+	WRONG(NOT_INITIALIZED, cu.DeviceGetCount(&n));
+	WRONG(NOT_INITIALIZED, cu.DevicePrimaryCtxRetain(&primary, 0));
+	WRONG(INVALID_VALUE, cu.Init(1));
+	OK(cu.DriverGetVersion(&n));
+	fake->ndevices = 0;
+	FAILS(NO_DEVICE, cu.Init(0));
+	end_cold();
+}
+
+TEST(devices)
 {
 	struct cuda_uuid uuid;
 	char name[32];
 	int n;
 
-	CHECK_EQ(cu.Init(0), p->init);
-	if (p->init)
-		return;
-	CHECK_EQ(cu.DeviceGetCount(&n), 0);
-	CHECK_EQ(n, p->count);
-	CHECK_EQ(cu.DeviceGetName(name, sizeof(name), 0), 0);
-	CHECK_STR(name, p->name);
-	CHECK_EQ(cu.DeviceGetUuid_v2(&uuid, 0), 0);
-	CHECK_EQ((uint8_t)uuid.bytes[0], p->uuid);
-	CHECK_EQ(uuid.bytes[1], 0);
-	for (int i = 0; p->attributes[i][0]; i++) {
-		CHECK_EQ(cu.DeviceGetAttribute(&n, p->attributes[i][0], 0), 0);
-		CHECK_MSG(n == p->attributes[i][1], "%s: %d is %d", p->words,
-			  p->attributes[i][0], n);
-	}
-	CHECK_REFUSED(cu.DeviceGetAttribute(&n, 9999, 0), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.DeviceGet(&n, p->count), CUABI_INVALID_DEVICE);
-	CHECK_WRONG(cu.DeviceGetName(name, sizeof(name), -1),
-		    CUABI_INVALID_DEVICE);
-	CHECK_WRONG(cu.DeviceGetName(name, 0, 0), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.DeviceGetUuid(&uuid, p->count), CUABI_INVALID_DEVICE);
-	CHECK_WRONG(cu.DeviceGetAttribute(&n, 18, -1), CUABI_INVALID_DEVICE);
-	CHECK_EQ(cu.DeviceGet(&n, p->count - 1), 0);
-	CHECK_EQ(n, p->count - 1);
-}
-
-TEST(presets_are_devices)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(presets); i++) {
-		begin_cold(presets[i].words);
-		check_preset(&presets[i]);
-		end_cold();
-	}
-}
-
-TEST(results_have_names)
-{
-	const char *s;
-
-	begin_cold(NULL);
-	CHECK_EQ(cu.GetErrorName(CUABI_ILLEGAL_ADDRESS, &s), 0);
-	CHECK_STR(s, "CUDA_ERROR_ILLEGAL_ADDRESS");
-	CHECK_EQ(cu.GetErrorString(CUABI_OUT_OF_MEMORY, &s), 0);
-	CHECK_STR(s, "out of memory");
-	CHECK_EQ(cu.GetErrorName(12345, &s), CUABI_INVALID_VALUE);
-	CHECK(!s);
-	end_cold();
+	begin("two");
+	WRONG(INVALID_DEVICE, cu.DeviceGet(&n, 2));
+	WRONG(INVALID_DEVICE, cu.DeviceGetName(name, sizeof(name), -1));
+	WRONG(INVALID_VALUE, cu.DeviceGetName(name, 0, 0));
+	WRONG(INVALID_DEVICE, cu.DeviceGetUuid(&uuid, 2));
+	WRONG(INVALID_DEVICE, cu.DeviceGetAttribute(&n, 18, -1));
+	FAILS(INVALID_VALUE, cu.DeviceGetAttribute(&n, 9999, 0));
+	end();
 }
 
 TEST(contexts)
@@ -110,88 +196,184 @@ TEST(contexts)
 	cuda_pointer p;
 	int dev;
 
-	begin_cold("two");
-	CHECK_EQ(cu.Init(0), 0);
-	CHECK_WRONG(cu.MemAlloc(&p, 16), CUABI_INVALID_CONTEXT);
-	CHECK_WRONG(cu.CtxGetDevice(&dev), CUABI_INVALID_CONTEXT);
-	CHECK_WRONG(cu.CtxPopCurrent(&a), CUABI_INVALID_CONTEXT);
-	CHECK_WRONG(cu.DevicePrimaryCtxRelease(0), CUABI_INVALID_CONTEXT);
-	CHECK_WRONG(cu.DevicePrimaryCtxRelease(2), CUABI_INVALID_DEVICE);
-	CHECK_WRONG(cu.DevicePrimaryCtxRetain(&a, 2), CUABI_INVALID_DEVICE);
-	CHECK_WRONG(cux.CtxCreate(&a, 0, 2), CUABI_INVALID_DEVICE);
-	CHECK_EQ(cu.CtxGetCurrent(&c), 0);
-	CHECK(!c);
-	CHECK_EQ(cu.DevicePrimaryCtxRetain(&a, 1), 0);
-	CHECK_EQ(cu.DevicePrimaryCtxRetain(&b, 1), 0);
+	load("libcuda.so", "two");
+	OK(cu.Init(0));
+	WRONG(INVALID_CONTEXT, cu.MemAlloc(&p, 16));
+	WRONG(INVALID_CONTEXT, cu.CtxGetDevice(&dev));
+	WRONG(INVALID_CONTEXT, cu.CtxPopCurrent(&a));
+	WRONG(INVALID_CONTEXT, cu.DevicePrimaryCtxRelease(0));
+	WRONG(INVALID_DEVICE, cu.DevicePrimaryCtxRelease(2));
+	WRONG(INVALID_DEVICE, cu.DevicePrimaryCtxRetain(&a, 2));
+	WRONG(INVALID_DEVICE, cux.CtxCreate(&a, 0, 2));
+	OK(cu.DevicePrimaryCtxRetain(&a, 1));
+	OK(cu.DevicePrimaryCtxRetain(&b, 1));
 	CHECK(a == b);
 	CHECK_EQ(fake->live[FAKE_CONTEXT], 2);
-	CHECK_EQ(fake->made[FAKE_CONTEXT], 2);
-	CHECK_EQ(cux.CtxCreate(&b, 0, 0), 0);
-	CHECK(a != b);
-	CHECK_EQ(cu.CtxPushCurrent(a), 0);
-	CHECK_EQ(cu.CtxGetDevice(&dev), 0);
+	OK(cux.CtxCreate(&b, 0, 0));
+	OK(cu.CtxPushCurrent(a));
+	OK(cu.CtxGetDevice(&dev));
 	CHECK_EQ(dev, 1);
-	CHECK_EQ(cu.CtxPopCurrent(&c), 0);
+	OK(cu.CtxPopCurrent(&c));
 	CHECK(c == a);
-	CHECK_EQ(cu.CtxGetCurrent(&c), 0);
+	OK(cu.CtxGetCurrent(&c));
 	CHECK(c == b);
-	CHECK_EQ(cux.CtxSetCurrent(a), 0);
-	CHECK_EQ(cux.CtxDestroy(b), 0);
-	CHECK_WRONG(cu.CtxPushCurrent(b), CUABI_INVALID_CONTEXT);
-	CHECK_WRONG(cux.CtxDestroy(a), CUABI_INVALID_CONTEXT);
-	CHECK_WRONG(cux.CtxSetCurrent(b), CUABI_INVALID_CONTEXT);
+	OK(cux.CtxSetCurrent(a));
+	OK(cux.CtxDestroy(b));
+	WRONG(INVALID_CONTEXT, cu.CtxPushCurrent(b));
+	WRONG(INVALID_CONTEXT, cux.CtxDestroy(a));
+	WRONG(INVALID_CONTEXT, cux.CtxSetCurrent(b));
 	for (int i = 0; i < 31; i++)
-		CHECK_EQ(cu.CtxPushCurrent(a), 0);
-	CHECK_WRONG(cu.CtxPushCurrent(a), CUABI_OUT_OF_MEMORY);
+		OK(cu.CtxPushCurrent(a));
+	WRONG(OUT_OF_MEMORY, cu.CtxPushCurrent(a));
 	for (int i = 0; i < 31; i++)
-		CHECK_EQ(cu.CtxPopCurrent(NULL), 0);
-	CHECK_EQ(cu.DevicePrimaryCtxRelease(1), 0);
-	CHECK_EQ(cu.MemAlloc(&p, 16), 0);
-	CHECK_EQ(cu.MemFree(p), 0);
-	CHECK_EQ(cu.DevicePrimaryCtxRelease(1), 0);
-	CHECK_WRONG(cu.MemAlloc(&p, 16), CUABI_CONTEXT_IS_DESTROYED);
-	CHECK_WRONG(cu.StreamGetCtx(NULL, &c), CUABI_CONTEXT_IS_DESTROYED);
-	CHECK_WRONG(cu.CtxPushCurrent(a), CUABI_INVALID_CONTEXT);
+		OK(cu.CtxPopCurrent(NULL));
+	OK(cu.DevicePrimaryCtxRelease(1));
+	OK(cu.DevicePrimaryCtxRelease(1));
+	WRONG(CONTEXT_IS_DESTROYED, cu.MemAlloc(&p, 16));
+	WRONG(CONTEXT_IS_DESTROYED, cu.StreamGetCtx(NULL, &c));
+	WRONG(INVALID_CONTEXT, cu.CtxPushCurrent(a));
 	/* It is still on the stack, and comes to life with the next retain. */
-	CHECK_EQ(cu.DevicePrimaryCtxRetain(&c, 1), 0);
-	CHECK_EQ(cu.MemAlloc(&p, 16), 0);
-	CHECK_WRONG(cu.DevicePrimaryCtxRelease(1), 0);
+	OK(cu.DevicePrimaryCtxRetain(&c, 1));
+	OK(cu.MemAlloc(&p, 16));
+	WRONG(SUCCESS, cu.DevicePrimaryCtxRelease(1));
 	CHECK_EQ(fake->live[FAKE_DEVICE_MEMORY], 0);
-	CHECK_EQ(cux.CtxSetCurrent(NULL), 0);
-	CHECK_WRONG(cu.CtxPopCurrent(NULL), CUABI_INVALID_CONTEXT);
-	CHECK_WRONG(cu.StreamGetCtx(NULL, &c), CUABI_INVALID_CONTEXT);
+	OK(cux.CtxSetCurrent(NULL));
+	WRONG(INVALID_CONTEXT, cu.CtxPopCurrent(NULL));
+	WRONG(INVALID_CONTEXT, cu.StreamGetCtx(NULL, &c));
 	end_cold();
 }
 
-TEST(no_devices)
+static char looked[64];
+
+static void look(const char *symbol)
 {
-	begin_cold(NULL);
-	fake->ndevices = 0;
-	CHECK_REFUSED(cu.Init(0), CUABI_NO_DEVICE);
+	strcpy(looked, symbol);
+	CHECK(fake_fn(false) == fake);
+}
+
+TEST(calls_fail_when_told)
+{
+	cuda_pointer p;
+	void *h;
+
+	begin("");
+	fake->look = look;
+	fake->failing = "cuMemAlloc_v2";
+	fake->result = CUABI_OUT_OF_MEMORY;
+	fake->spared = 1;
+	OK(cu.MemAlloc(&p, 8));
+	CHECK_STR(looked, "cuMemAlloc_v2");
+	FAILS(OUT_OF_MEMORY, cu.MemAlloc(&p, 8));
+	FAILS(OUT_OF_MEMORY, cu.MemAlloc(&p, 8));
+	OK(cu.MemHostAlloc(&h, 8, 0));
+	fake->failing = NULL;
+	fake->fail_at = 2;
+	fake->result = CUABI_LAUNCH_FAILED;
+	fake->calls = 0;
+	/* What frees has freed. */
+	OK(cu.MemFree(p));
+	FAILS(LAUNCH_FAILED, cu.MemFreeHost(h));
+	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 1);
+	CHECK_EQ(fake->calls, 2);
+	CHECK_EQ(fake->made[FAKE_DEVICE_MEMORY], 2);
+	end();
+}
+
+TEST(lost_for_good)
+{
+	cuda_pointer p;
+
+	begin("");
+	wait_for(s, 1);
+	add(s, 'a');
+	OK(cu.EventRecord(e, s));
+	fake->lost = CUABI_ILLEGAL_ADDRESS;
+	FAILS(ILLEGAL_ADDRESS, cu.StreamSynchronize(s));
+	FAILS(ILLEGAL_ADDRESS, cu.MemAlloc(&p, 8));
+	FAILS(ILLEGAL_ADDRESS, cu.EventQuery(e));
+	FAILS(ILLEGAL_ADDRESS, cu.EventDestroy(e));
+	FAILS(ILLEGAL_ADDRESS, cu.StreamDestroy(s));
+	OK(cu.CtxPopCurrent(NULL));
+	OK(cu.CtxPushCurrent(primary));
+	CHECK_STR(told, "");
+	FAILS(ILLEGAL_ADDRESS, cu.MemFree(d));
+	FAILS(ILLEGAL_ADDRESS, cu.MemFreeHost((void *)flag));
+	OK(cu.CtxPopCurrent(NULL));
+	FAILS(ILLEGAL_ADDRESS, cu.DevicePrimaryCtxRelease(0));
+	nothing_left();
+	fake_fn(true);
 	end_cold();
 }
 
-TEST(children_have_no_cuda)
+/* A reset ends what would wait for ever. */
+TEST(resets_end_everything)
+{
+	begin("");
+	wait_for(s, 1);
+	add(s, 'a');
+	fake_fn(true);
+	CHECK_STR(told, "");
+	WRONG(NOT_INITIALIZED, cu.StreamDestroy(s));
+	OK(cu.Init(0));
+	WRONG(INVALID_CONTEXT, cu.StreamDestroy(s));
+	end_cold();
+}
+
+/* An old driver lacks what is OPTIONAL, and nothing else. */
+TEST(old_drivers_lack_functions)
+{
+	enum { NEEDED, OPTIONAL };
+
+	load("libcuda-old.so", "");
+#define X(name, symbol, needed, params)					\
+	CHECK_MSG((cu.name == NULL) == ((needed) == OPTIONAL), "%s", #symbol);
+	CUDA_FUNCTIONS(X)
+#undef X
+	dlclose(fake_lib);
+}
+
+/* What a child does, and the status that it exits with. */
+static int child(void (*fn)(void))
 {
 	int status = 0;
-	pid_t child;
+	pid_t pid = fork();
 
-	begin(NULL);
-	CHECK_EQ(cu.LaunchHostFunc(NULL, free, NULL), 0);
-	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
-	child = fork();
-	REQUIRE(child >= 0);
-	if (!child) {
-		CHECK_WRONG(cu.CtxSynchronize(), CUABI_NOT_INITIALIZED);
-		CHECK_WRONG(cu.Init(0), CUABI_NOT_INITIALIZED);
-		fake_fn(true);
-		CHECK_EQ(cu.Init(0), 0);
-		dlclose(fake_lib);
+	REQUIRE(pid >= 0);
+	if (!pid) {
+		fn();
 		_exit(7);
 	}
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	CHECK(WIFEXITED(status));
-	CHECK_EQ(WEXITSTATUS(status), 7);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	return status;
+}
+
+static void use_cuda(void)
+{
+	WRONG(NOT_INITIALIZED, cu.CtxSynchronize());
+	WRONG(NOT_INITIALIZED, cu.Init(0));
+	fake_fn(true);
+	OK(cu.Init(0));
+	dlclose(fake_lib);
+}
+
+static void do_wrong(void)
+{
+	freopen("/dev/null", "w", stderr);
+	fake->strict = true;
+	cu.Init(1);
+}
+
+TEST(children)
+{
+	int status;
+
+	begin("");
+	add(NULL, 'a');
+	OK(cu.StreamSynchronize(NULL));
+	status = child(use_cuda);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	status = child(do_wrong);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
 	end();
 }
 
@@ -200,180 +382,131 @@ TEST(children_have_no_cuda)
 TEST(device_memory)
 {
 	cuda_pointer p[3], base;
-	char in[64], out[64];
-	size_t bytes;
+	char in[64] = { 7 };
 
-	begin(NULL);
+	begin("");
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(cu.MemAlloc(&p[i], i == 2 ? 5 << 20 : 1000), 0);
+		OK(cu.MemAlloc(&p[i], i == 2 ? 5 << 20 : 1000));
 	/* Small ones share a block, 512 bytes apart; large ones do not. */
 	CHECK_EQ(p[1], p[0] + 1024);
 	CHECK_EQ(p[0] >> 21, p[1] >> 21);
 	CHECK_EQ(p[2] % (2 << 20), 0);
 	CHECK(!cpu_can_read(p[0]));
-	CHECK_EQ(cu.MemGetAddressRange(&base, &bytes, p[1] + 999), 0);
-	CHECK_EQ(base, p[1]);
-	CHECK_EQ(bytes, 1000);
-	CHECK_REFUSED(cu.MemGetAddressRange(&base, NULL, p[1] + 1000),
-		      CUABI_NOT_FOUND);
-	CHECK_EQ(cu.MemGetAddressRange(NULL, NULL, p[0]), 0);
-	memset(in, 7, sizeof(in));
-	CHECK_EQ(cux.MemcpyHtoD(p[1] + 900, in, sizeof(in)), 0);
-	CHECK_EQ(cux.MemcpyDtoH(out, p[1] + 900, sizeof(out)), 0);
-	CHECK(!memcmp(in, out, sizeof(in)));
-	CHECK_WRONG(cux.MemcpyHtoD(p[1] + 990, in, 11), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cux.MemcpyHtoD(p[1], (void *)(uintptr_t)p[0], 11),
-		    CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemAlloc(&base, 0), CUABI_INVALID_VALUE);
-	CHECK_REFUSED(cu.MemAlloc(&base, SIZE_MAX), CUABI_OUT_OF_MEMORY);
-	CHECK_WRONG(cu.MemFree(p[1] + 512), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemFree((uintptr_t)in), CUABI_INVALID_VALUE);
+	FAILS(NOT_FOUND, cu.MemGetAddressRange(&base, NULL, p[1] + 1000));
+	OK(cux.MemcpyHtoD(p[1] + 936, in, sizeof(in)));
+	WRONG(INVALID_VALUE, cux.MemcpyHtoD(p[1] + 990, in, 11));
+	WRONG(INVALID_VALUE, cux.MemcpyHtoD(p[1], (void *)(uintptr_t)p[0], 11));
+	WRONG(INVALID_VALUE, cux.MemcpyHtoD(p[1], NOWHERE, 11));
+	WRONG(INVALID_VALUE, cu.MemAlloc(&base, 0));
+	FAILS(OUT_OF_MEMORY, cu.MemAlloc(&base, SIZE_MAX));
+	WRONG(INVALID_VALUE, cu.MemFree(p[1] + 512));
+	WRONG(INVALID_VALUE, cu.MemFree((uintptr_t)in));
 	for (int i = 0; i < 3; i++)
-		CHECK_EQ(cu.MemFree(p[i]), 0);
-	CHECK(!is_mapped(p[0]));
+		OK(cu.MemFree(p[i]));
 	CHECK(!is_mapped(p[2]));
-	CHECK_WRONG(cu.MemFree(p[0]), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cux.MemcpyHtoD(p[0], in, 4), CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemFree(0), 0);
+	WRONG(INVALID_VALUE, cu.MemFree(p[0]));
+	WRONG(INVALID_VALUE, cux.MemcpyHtoD(p[0], in, 4));
+	OK(cu.MemFree(0));
 	end();
 }
 
 TEST(host_memory)
 {
-	cuda_pointer p, d;
-	void *h, *other;
+	cuda_pointer p;
+	void *h;
 
-	begin(NULL);
-	CHECK_EQ(cu.MemHostAlloc(&h, 100, CUABI_MEMHOSTALLOC_DEVICEMAP), 0);
-	CHECK_EQ(cu.MemHostAlloc(&other, 100, 0), 0);
-	CHECK_EQ(cu.MemHostGetDevicePointer(&d, (char *)h + 8, 0), 0);
-	CHECK_EQ(d, (uintptr_t)h + 8);
-	CHECK_WRONG(cu.MemHostGetDevicePointer(&d, other, 0),
-		    CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemHostGetDevicePointer(&d, h, 1), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemHostGetDevicePointer(&d, &p, 0), CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemAlloc(&p, 100), 0);
-	strcpy(h, "pinned");
-	CHECK_EQ(cu.MemcpyHtoDAsync(p, h, 7, NULL), 0);
-	CHECK_EQ(cu.MemcpyDtoHAsync(other, p, 7, NULL), 0);
-	CHECK_EQ(fake->synchronising, 0);
-	CHECK_EQ(fake->pageable_copies, 0);
-	CHECK_EQ(cu.CtxSynchronize(), 0);
-	CHECK_EQ(fake->synchronising, 1);
-	CHECK_STR(other, "pinned");
-	CHECK_WRONG(cu.MemHostAlloc(&h, 0, 0), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemHostAlloc(&h, 1, 8), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemFreeHost((char *)h + 1), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemFree((uintptr_t)h), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemHostUnregister(h), CUABI_HOST_MEMORY_NOT_REGISTERED);
-	CHECK_EQ(cu.MemFreeHost(h), 0);
-	CHECK_EQ(cu.MemFreeHost(other), 0);
-	CHECK_WRONG(cu.MemFreeHost(h), CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemFree(p), 0);
+	begin("");
+	OK(cu.MemHostAlloc(&h, 100, 0));
+	WRONG(INVALID_VALUE, cu.MemHostGetDevicePointer(&p, h, 0));
+	WRONG(INVALID_VALUE, cu.MemHostGetDevicePointer(&p, (void *)flag, 1));
+	WRONG(INVALID_VALUE, cu.MemHostGetDevicePointer(&p, &p, 0));
+	WRONG(INVALID_VALUE, cu.MemHostAlloc(&h, 0, 0));
+	WRONG(INVALID_VALUE, cu.MemHostAlloc(&h, 1, 8));
+	WRONG(INVALID_VALUE, cu.MemFreeHost((char *)h + 1));
+	WRONG(INVALID_VALUE, cu.MemFree((uintptr_t)h));
+	WRONG(HOST_MEMORY_NOT_REGISTERED, cu.MemHostUnregister(h));
+	OK(cu.MemFreeHost(h));
+	WRONG(INVALID_VALUE, cu.MemFreeHost(h));
 	end();
 }
-
-#define NOWHERE ((void *)4096)
 
 TEST(registration)
 {
 	unsigned int flags = CUABI_MEMHOSTREGISTER_DEVICEMAP;
 	char *p, *read_only;
-	cuda_pointer d;
+	cuda_pointer q;
 
-	begin(NULL);
-	p = map_memory(PROT_READ | PROT_WRITE);
-	read_only = map_memory(PROT_READ);
-	CHECK_WRONG(cu.MemHostRegister(NULL, 8, flags), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemHostRegister(p, 0, flags), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemHostRegister(p, 8, 16), CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemHostRegister(p + 100, 4000, flags), 0);
-	CHECK_REFUSED(cu.MemHostRegister(p, 101, flags),
-		      CUABI_HOST_MEMORY_ALREADY_REGISTERED);
-	CHECK_EQ(cu.MemHostRegister(p, 100, 0), 0);
-	CHECK_WRONG(cu.MemHostGetDevicePointer(&d, p, 0), CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemHostGetDevicePointer(&d, p + 100, 0), 0);
-	CHECK_EQ(d, (uintptr_t)p + 100);
-	CHECK_WRONG(cu.MemHostUnregister(p + 101),
-		    CUABI_HOST_MEMORY_NOT_REGISTERED);
-	CHECK_EQ(cu.MemHostUnregister(p), 0);
-	CHECK_EQ(cu.MemHostUnregister(p + 100), 0);
+	begin("");
+	p = map(PROT_READ | PROT_WRITE, -1);
+	read_only = map(PROT_READ, -1);
+	WRONG(INVALID_VALUE, cu.MemHostRegister(NULL, 8, flags));
+	WRONG(INVALID_VALUE, cu.MemHostRegister(p, 0, flags));
+	WRONG(INVALID_VALUE, cu.MemHostRegister(p, 8, 16));
+	OK(cu.MemHostRegister(p + 100, 4000, flags));
+	FAILS(HOST_MEMORY_ALREADY_REGISTERED, cu.MemHostRegister(p, 101, flags));
+	OK(cu.MemHostRegister(p, 100, 0));
+	WRONG(INVALID_VALUE, cu.MemHostGetDevicePointer(&q, p, 0));
+	WRONG(HOST_MEMORY_NOT_REGISTERED, cu.MemHostUnregister(p + 101));
+	OK(cu.MemHostUnregister(p));
+	OK(cu.MemHostUnregister(p + 100));
 	/* What may not be written is registered as such, and not written. */
-	CHECK_REFUSED(cu.MemHostRegister(read_only, 100, flags),
-		      CUABI_INVALID_VALUE);
+	FAILS(INVALID_VALUE, cu.MemHostRegister(read_only, 100, flags));
 	flags |= CUABI_MEMHOSTREGISTER_READ_ONLY;
-	CHECK_EQ(cu.MemHostRegister(read_only, 100, flags), 0);
-	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)read_only, 1, 10, NULL),
-		    CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemAlloc(&d, 128), 0);
-	CHECK_WRONG(cux.MemcpyDtoH(read_only, d, 10), CUABI_INVALID_VALUE);
-	CHECK_EQ(cux.MemcpyHtoD(d, read_only, 10), 0);
+	OK(cu.MemHostRegister(read_only, 100, flags));
+	q = (uintptr_t)read_only;
+	WRONG(INVALID_VALUE, cu.MemsetD8Async(q, 1, 10, NULL));
+	WRONG(INVALID_VALUE, cux.MemcpyDtoH(read_only, d, 10));
+	OK(cux.MemcpyHtoD(d, read_only, 10));
 	/* Half pinned is neither. */
-	CHECK_WRONG(cux.MemcpyHtoD(d, read_only + 90, 20), CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemHostRegister(p + 64, 64, 0), 0);
-	CHECK_WRONG(cux.MemcpyHtoD(d, p, 65), CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemHostUnregister(p + 64), 0);
-	CHECK_EQ(cu.MemFree(d), 0);
-	CHECK_EQ(cu.MemHostUnregister(read_only), 0);
+	WRONG(INVALID_VALUE, cux.MemcpyHtoD(d, read_only + 90, 20));
+	OK(cu.MemHostRegister(p + 32, 32, 0));
+	WRONG(INVALID_VALUE, cux.MemcpyHtoD(d, p, 33));
+	OK(cu.MemHostUnregister(p + 32));
+	OK(cu.MemHostUnregister(read_only));
 	/* There is nothing, or nothing to be seen. */
-	CHECK_WRONG(cu.MemHostRegister(NOWHERE, 8, flags), CUABI_INVALID_VALUE);
+	WRONG(INVALID_VALUE, cu.MemHostRegister(NOWHERE, 8, flags));
 	replace(p);
-	CHECK_WRONG(cu.MemHostRegister(p, REGISTER_BYTES, flags),
-		    CUABI_INVALID_VALUE);
-	munmap(p, REGISTER_BYTES);
-	munmap(read_only, REGISTER_BYTES);
+	WRONG(INVALID_VALUE, cu.MemHostRegister(p, BYTES, flags));
+	munmap(p, BYTES);
+	munmap(read_only, BYTES);
 	end();
 }
 
-TEST(alias_is_another_address)
+/* What the device has at another address is not at the CPU's. */
+TEST(aliases)
 {
-	unsigned int flags = CUABI_MEMHOSTREGISTER_DEVICEMAP;
-	char *p, out[8];
-	cuda_pointer d, same;
-	void *host;
+	char *p = map(PROT_READ | PROT_WRITE, -1), out[8];
+	cuda_pointer q;
 
 	begin("alias");
-	p = map_memory(PROT_READ | PROT_WRITE);
-	CHECK_EQ(cu.MemHostRegister(p + 16, 4096, flags), 0);
-	CHECK_EQ(cu.MemHostGetDevicePointer(&d, p + 20, 0), 0);
-	CHECK(d != (uintptr_t)p + 20);
-	CHECK_EQ(d % 4096, ((uintptr_t)p + 20) % 4096);
-	CHECK(!cpu_can_read(d));
-	strcpy(p + 20, "here");
-	CHECK_EQ(cux.MemcpyDtoH(out, d, 5), 0);
-	CHECK_STR(out, "here");
-	CHECK_WRONG(cux.MemcpyDtoH(out, (uintptr_t)p + 20, 5),
-		    CUABI_INVALID_VALUE);
-	/* Either address leads to the other. */
-	CHECK_EQ(cu.PointerGetAttribute(&host, CUABI_POINTER_HOST_POINTER, d), 0);
-	CHECK(host == p + 20);
-	CHECK_EQ(cu.PointerGetAttribute(&same, CUABI_POINTER_DEVICE_POINTER,
-					(uintptr_t)p + 20), 0);
-	CHECK_EQ(same, d);
-	CHECK_EQ(cu.MemHostUnregister(p + 16), 0);
-	CHECK(!is_mapped(d));
-	munmap(p, REGISTER_BYTES);
+	OK(cu.MemHostRegister(p + 16, 4096, CUABI_MEMHOSTREGISTER_DEVICEMAP));
+	OK(cu.MemHostGetDevicePointer(&q, p + 20, 0));
+	CHECK(q != (uintptr_t)p + 20);
+	CHECK(!cpu_can_read(q));
+	WRONG(INVALID_VALUE, cux.MemcpyDtoH(out, (uintptr_t)p + 20, 5));
+	OK(cu.MemHostUnregister(p + 16));
+	CHECK(!is_mapped(q));
+	munmap(p, BYTES);
 	end();
 }
 
 TEST(registration_that_a_device_lacks)
 {
-	char *p;
+	char *p = map(PROT_READ | PROT_WRITE, -1);
 
 	begin("noregister");
-	p = map_memory(PROT_READ | PROT_WRITE);
-	CHECK_REFUSED(cu.MemHostRegister(p, 8, 0), CUABI_NOT_SUPPORTED);
+	FAILS(NOT_SUPPORTED, cu.MemHostRegister(p, 8, 0));
 	end();
 	begin("noreadonly");
-	CHECK_WRONG(cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_READ_ONLY),
-		    CUABI_NOT_SUPPORTED);
-	CHECK_REFUSED(cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY),
-		      CUABI_NOT_PERMITTED);
+	WRONG(NOT_SUPPORTED,
+	      cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_READ_ONLY));
+	FAILS(NOT_PERMITTED,
+	      cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY));
 	fake->privileged = true;
 	/* It is memory. */
-	CHECK_REFUSED(cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY),
-		      CUABI_INVALID_VALUE);
-	munmap(p, REGISTER_BYTES);
+	FAILS(INVALID_VALUE,
+	      cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY));
+	munmap(p, BYTES);
 	end();
 }
 
@@ -381,119 +514,83 @@ TEST(registration_that_a_device_lacks)
 TEST(pfn_mappings_are_not_pinned)
 {
 	struct udmabuf_create create = {
-		.flags = UDMABUF_FLAGS_CLOEXEC, .size = REGISTER_BYTES,
+		.flags = UDMABUF_FLAGS_CLOEXEC, .size = BYTES,
 	};
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC), memfd, fd;
+	int dev AUTO_FD = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	int memfd AUTO_FD = -1, fd AUTO_FD = -1;
 	unsigned int io = CUABI_MEMHOSTREGISTER_IOMEMORY;
 	char *of_memfd, *of_udmabuf;
 
 	if (dev < 0)
 		SKIP("no /dev/udmabuf");
 	memfd = memfd_create("pages", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	REQUIRE(memfd >= 0 && !ftruncate(memfd, REGISTER_BYTES));
+	REQUIRE(memfd >= 0 && !ftruncate(memfd, BYTES));
 	REQUIRE(!fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK));
 	create.memfd = (unsigned int)memfd;
 	fd = ioctl(dev, UDMABUF_CREATE, &create);
 	REQUIRE(fd >= 0);
-	of_memfd = mmap(NULL, REGISTER_BYTES, PROT_READ | PROT_WRITE,
-			MAP_SHARED, memfd, 0);
-	of_udmabuf = mmap(NULL, REGISTER_BYTES, PROT_READ | PROT_WRITE,
-			  MAP_SHARED, fd, 0);
-	REQUIRE(of_memfd != MAP_FAILED && of_udmabuf != MAP_FAILED);
-	begin(NULL);
-	CHECK_EQ(cu.MemHostRegister(of_memfd, REGISTER_BYTES, 0), 0);
-	CHECK_REFUSED(cu.MemHostRegister(of_udmabuf, REGISTER_BYTES, 0),
-		      CUABI_INVALID_VALUE);
-	CHECK_REFUSED(cu.MemHostRegister(of_udmabuf, REGISTER_BYTES, io),
-		      CUABI_NOT_PERMITTED);
+	of_memfd = map(PROT_READ | PROT_WRITE, memfd);
+	of_udmabuf = map(PROT_READ | PROT_WRITE, fd);
+	begin("");
+	OK(cu.MemHostRegister(of_memfd, BYTES, 0));
+	FAILS(INVALID_VALUE, cu.MemHostRegister(of_udmabuf, BYTES, 0));
+	FAILS(NOT_PERMITTED, cu.MemHostRegister(of_udmabuf, BYTES, io));
 	fake->privileged = true;
-	CHECK_EQ(cu.MemHostRegister(of_udmabuf, REGISTER_BYTES, io), 0);
-	CHECK_EQ(cu.MemHostUnregister(of_udmabuf), 0);
-	CHECK_EQ(cu.MemHostUnregister(of_memfd), 0);
+	OK(cu.MemHostRegister(of_udmabuf, BYTES, io));
+	OK(cu.MemHostUnregister(of_udmabuf));
+	OK(cu.MemHostUnregister(of_memfd));
 	end();
-	munmap(of_memfd, REGISTER_BYTES);
-	munmap(of_udmabuf, REGISTER_BYTES);
-	close(memfd);
-	close(fd);
-	close(dev);
+	munmap(of_memfd, BYTES);
+	munmap(of_udmabuf, BYTES);
 }
 
 TEST(any_memory_is_the_devices_on_grace)
 {
-	char in[8] = "pages", *out = map_memory(PROT_READ | PROT_WRITE);
-	char *read_only = map_memory(PROT_READ);
+	char *p = map(PROT_READ | PROT_WRITE, -1), *read_only = map(PROT_READ, -1);
+	cuda_pointer q = (uintptr_t)p;
 
 	begin("grace");
-	CHECK_EQ(cu.MemcpyDtoHAsync(out, (uintptr_t)in, 6, NULL), 0);
-	CHECK_EQ(cu.MemsetD8Async((uintptr_t)out + 5, '!', 1, NULL), 0);
+	strcpy(p, "pages");
+	OK(cu.MemcpyDtoHAsync(p + 8, q, 6, NULL));
+	OK(cu.MemsetD8Async(q + 13, '!', 1, NULL));
 	CHECK_EQ(fake->pageable_copies, 0);
-	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
-	CHECK_STR(out, "pages!");
-	CHECK_EQ(cu.MemHostRegister(read_only, 8, 0), 0);
-	CHECK_EQ(cu.MemHostUnregister(read_only), 0);
-	munmap(out, REGISTER_BYTES);
-	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)NOWHERE, 0, 1, NULL),
-		    CUABI_INVALID_VALUE);
-	munmap(read_only, REGISTER_BYTES);
+	OK(cu.StreamSynchronize(NULL));
+	CHECK_STR(p + 8, "pages!");
+	OK(cu.MemHostRegister(read_only, 8, 0));
+	OK(cu.MemHostUnregister(read_only));
+	WRONG(INVALID_VALUE, cu.MemsetD8Async((uintptr_t)NOWHERE, 0, 1, NULL));
 	end();
 	begin("pc");
-	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)in, 0, 1, NULL),
-		    CUABI_INVALID_VALUE);
+	WRONG(INVALID_VALUE, cu.MemsetD8Async(q, 0, 1, NULL));
 	end();
+	munmap(p, BYTES);
+	munmap(read_only, BYTES);
 }
 
-TEST(pointer_attributes)
+TEST(pointers)
 {
-	cuda_pointer d, m, q;
-	unsigned int type;
-	cuda_context ctx;
-	size_t bytes;
-	int ordinal;
-	void *h, *v;
+	cuda_pointer m, q;
+	unsigned int is;
+	void *v;
 
-	begin(NULL);
-	CHECK_EQ(cu.MemAlloc(&d, 100), 0);
-	CHECK_EQ(cu.MemHostAlloc(&h, 100, 0), 0);
-	CHECK_WRONG(cux.MemAllocManaged(&m, 100, 2), CUABI_INVALID_VALUE);
-	CHECK_EQ(cux.MemAllocManaged(&m, 100, CUABI_MEM_ATTACH_GLOBAL), 0);
+	begin("");
+	WRONG(INVALID_VALUE, cux.MemAllocManaged(&m, 100, 2));
+	OK(cux.MemAllocManaged(&m, 100, CUABI_MEM_ATTACH_GLOBAL));
 	CHECK(cpu_can_read(m));
-	CHECK_EQ(cu.PointerGetAttribute(&ctx, CUABI_POINTER_CONTEXT, d), 0);
-	CHECK(ctx == primary);
-	CHECK_EQ(cu.PointerGetAttribute(&type, CUABI_POINTER_MEMORY_TYPE, d), 0);
-	CHECK_EQ(type, CUABI_MEMORYTYPE_DEVICE);
-	CHECK_EQ(cu.PointerGetAttribute(&type, CUABI_POINTER_MEMORY_TYPE,
-					(uintptr_t)h), 0);
-	CHECK_EQ(type, CUABI_MEMORYTYPE_HOST);
-	CHECK_EQ(cu.PointerGetAttribute(&q, CUABI_POINTER_DEVICE_POINTER,
-					d + 9), 0);
+	OK(cu.PointerGetAttribute(&is, CUABI_POINTER_IS_MANAGED, d));
+	CHECK_EQ(is, 0);
+	OK(cu.PointerGetAttribute(&is, CUABI_POINTER_IS_MANAGED, m));
+	CHECK_EQ(is, 1);
+	OK(cu.PointerGetAttribute(&q, CUABI_POINTER_DEVICE_POINTER, d + 9));
 	CHECK_EQ(q, d + 9);
-	CHECK_REFUSED(cu.PointerGetAttribute(&v, CUABI_POINTER_HOST_POINTER, d),
-		      CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.PointerGetAttribute(&v, CUABI_POINTER_HOST_POINTER,
-					(uintptr_t)h + 9), 0);
-	CHECK(v == (char *)h + 9);
-	CHECK_EQ(cu.PointerGetAttribute(&type, CUABI_POINTER_IS_MANAGED, d), 0);
-	CHECK_EQ(type, 0);
-	CHECK_EQ(cu.PointerGetAttribute(&type, CUABI_POINTER_IS_MANAGED, m), 0);
-	CHECK_EQ(type, 1);
-	CHECK_EQ(cu.PointerGetAttribute(&ordinal, CUABI_POINTER_DEVICE_ORDINAL,
-					m), 0);
-	CHECK_EQ(ordinal, 0);
-	CHECK_EQ(cu.PointerGetAttribute(&q, CUABI_POINTER_RANGE_START_ADDR,
-					d + 99), 0);
-	CHECK_EQ(q, d);
-	CHECK_EQ(cu.PointerGetAttribute(&bytes, CUABI_POINTER_RANGE_SIZE, d), 0);
-	CHECK_EQ(bytes, 100);
-	v = &v;
-	CHECK_EQ(cu.PointerGetAttribute(&v, CUABI_POINTER_MEMPOOL_HANDLE, d), 0);
-	CHECK(!v);
-	CHECK_WRONG(cu.PointerGetAttribute(&v, 99, d), CUABI_INVALID_VALUE);
-	CHECK_REFUSED(cu.PointerGetAttribute(&type, CUABI_POINTER_MEMORY_TYPE,
-					     (uintptr_t)&type),
-		      CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemFree(d), 0);
-	CHECK_EQ(cu.MemFree(m), 0);
-	CHECK_EQ(cu.MemFreeHost(h), 0);
+	OK(cu.PointerGetAttribute(&v, CUABI_POINTER_HOST_POINTER, word + 9));
+	CHECK(v == (char *)flag + 9);
+	FAILS(INVALID_VALUE,
+	      cu.PointerGetAttribute(&v, CUABI_POINTER_HOST_POINTER, d));
+	WRONG(INVALID_VALUE, cu.PointerGetAttribute(&v, 99, d));
+	FAILS(INVALID_VALUE, cu.PointerGetAttribute(&v, CUABI_POINTER_CONTEXT,
+						    (uintptr_t)&v));
+	OK(cu.MemFree(m));
 	end();
 }
 
@@ -501,188 +598,792 @@ TEST(memory_of_another_device)
 {
 	unsigned int portable = CUABI_MEMHOSTREGISTER_PORTABLE |
 				CUABI_MEMHOSTREGISTER_DEVICEMAP;
-	char *p = map_memory(PROT_READ | PROT_WRITE);
+	char *p = map(PROT_READ | PROT_WRITE, -1);
+	cuda_pointer q = (uintptr_t)p;
 	cuda_context other;
-	cuda_pointer d;
-	void *h;
 
 	begin("two");
-	CHECK_EQ(cu.MemAlloc(&d, 64), 0);
-	CHECK_EQ(cu.MemHostAlloc(&h, 64, 0), 0);
-	CHECK_EQ(cu.MemHostRegister(p, 64, 2), 0);
-	CHECK_EQ(cu.MemHostRegister(p + 64, 64, portable), 0);
-	CHECK_EQ(cux.CtxCreate(&other, 0, 1), 0);
-	CHECK_WRONG(cu.MemsetD8Async(d, 0, 64, NULL), CUABI_INVALID_VALUE);
-	CHECK_WRONG(cu.MemsetD8Async((uintptr_t)p, 0, 64, NULL),
-		    CUABI_INVALID_VALUE);
-	CHECK_EQ(cu.MemsetD8Async((uintptr_t)p + 64, 5, 64, NULL), 0);
-	CHECK_EQ(cu.MemsetD8Async((uintptr_t)h, 6, 64, NULL), 0);
-	CHECK_EQ(cu.StreamSynchronize(NULL), 0);
+	OK(cu.MemHostRegister(p, 64, 2));
+	OK(cu.MemHostRegister(p + 64, 64, portable));
+	OK(cux.CtxCreate(&other, 0, 1));
+	WRONG(INVALID_VALUE, cu.MemsetD8Async(d, 0, 64, NULL));
+	WRONG(INVALID_VALUE, cu.MemsetD8Async(q, 0, 64, NULL));
+	OK(cu.MemsetD8Async(q + 64, 5, 64, NULL));
+	OK(cu.MemsetD8Async(word, 6, 64, NULL));
+	OK(cu.StreamSynchronize(NULL));
 	CHECK_EQ(p[64], 5);
-	CHECK_EQ(((char *)h)[63], 6);
-	CHECK_EQ(cux.CtxDestroy(other), 0);
-	CHECK_EQ(cu.MemFree(d), 0);
-	CHECK_EQ(cu.MemFreeHost(h), 0);
-	CHECK_EQ(cu.MemHostUnregister(p), 0);
-	CHECK_EQ(cu.MemHostUnregister(p + 64), 0);
-	munmap(p, REGISTER_BYTES);
+	CHECK_EQ(*flag, 0x06060606);
+	OK(cux.CtxDestroy(other));
+	OK(cu.MemHostUnregister(p));
+	OK(cu.MemHostUnregister(p + 64));
+	munmap(p, BYTES);
 	end();
 }
 
-/* ---------------------------------------------------------------- failures */
+/* ---------------------------------------------------------------- streams */
 
-TEST(calls_fail_when_told)
+TEST(streams_are_queues)
 {
-	cuda_pointer p;
+	cuda_stream other;
+
+	begin("");
+	OK(cu.StreamCreate(&other, NONBLOCKING));
+	wait_for(s, 3);
+	add(s, 'c');
+	add(s, 'd');
+	CHECK_EQ(cux.StreamQuery(s), CUABI_NOT_READY);
+	add(other, 'a');
+	OK(cu.StreamSynchronize(other));
+	strcat(told, "b");
+	*flag = 2;
+	CHECK_EQ(cux.StreamQuery(s), CUABI_NOT_READY);
+	*flag = 4;
+	OK(cu.StreamSynchronize(s));
+	CHECK_STR(told, "abcd");
+	OK(cux.StreamQuery(s));
+	CHECK_EQ(fake->host_functions, 3);
+	/* The comparison is cyclic. */
+	*flag = 0;
+	wait_for(s, 0xfffffff0);
+	OK(cux.StreamWriteValue32(s, word, 7, 0));
+	OK(cu.StreamSynchronize(s));
+	CHECK_EQ(*flag, 7);
+	/* One that is destroyed goes when its work is over. */
+	wait_for(other, 8);
+	add(other, 'e');
+	OK(cu.StreamDestroy(other));
+	CHECK_EQ(fake->live[FAKE_STREAM], 1);
+	CHECK_STR(told, "abcd");
+	*flag = 8;
+	OK(cu.CtxSynchronize());
+	CHECK_STR(told, "abcde");
+	end();
+}
+
+/* Whatever is said to a stream, or an event, that there is not. */
+TEST(streams_that_are_not)
+{
+	cuda_stream gone;
+	cuda_context ctx;
+	void *graph;
+
+	begin("");
+	WRONG(INVALID_VALUE, cu.StreamCreate(&gone, 2));
+	WRONG(INVALID_VALUE, cu.EventCreate(&e, 8));
+	WRONG(INVALID_VALUE, cu.LaunchHostFunc(NULL, NULL, NULL));
+	OK(cu.StreamCreate(&gone, 0));
+	OK(cu.StreamDestroy(gone));
+	WRONG(INVALID_HANDLE, cu.StreamDestroy(gone));
+	WRONG(INVALID_HANDLE, cu.StreamSynchronize(gone));
+	WRONG(INVALID_HANDLE, cux.StreamQuery(gone));
+	WRONG(INVALID_HANDLE, cux.StreamBeginCapture(gone, 0));
+	WRONG(INVALID_HANDLE, cux.StreamEndCapture(gone, &graph));
+	WRONG(INVALID_HANDLE, cu.MemsetD8Async(d, 0, 1, gone));
+	WRONG(INVALID_HANDLE, cu.MemcpyHtoDAsync(d, told, 1, gone));
+	WRONG(INVALID_HANDLE, cu.MemcpyDtoHAsync(told, d, 1, gone));
+	WRONG(INVALID_HANDLE, cu.StreamWaitValue32(gone, word, 0, 0));
+	WRONG(INVALID_HANDLE, cu.LaunchHostFunc(gone, tell, NULL));
+	WRONG(INVALID_HANDLE, cu.StreamWaitEvent(gone, e, 0));
+	WRONG(INVALID_HANDLE, cu.EventRecord(e, gone));
+	WRONG(INVALID_HANDLE, cu.StreamWaitEvent(NULL, NULL, 0));
+	WRONG(INVALID_HANDLE, cu.EventRecord(NULL, NULL));
+	WRONG(INVALID_HANDLE, cu.StreamGetCtx((cuda_stream)&ctx, &ctx));
+	end();
+}
+
+TEST(waits_for_values_have_rules)
+{
+	cuda_pointer m;
+
+	begin("");
+	OK(cux.MemAllocManaged(&m, 4, CUABI_MEM_ATTACH_GLOBAL));
+	WRONG(INVALID_VALUE, cu.StreamWaitValue32(NULL, word + 2, 0, 0));
+	WRONG(INVALID_VALUE, cu.StreamWaitValue32(NULL, word, 0, 9));
+	WRONG(INVALID_VALUE, cu.StreamWaitValue32(NULL, word + 64, 0, 0));
+	WRONG(INVALID_VALUE, cu.StreamWaitValue32(NULL, m, 0, 0));
+	OK(cu.MemFree(m));
+	end();
+	begin("nomemops");
+	FAILS(NOT_SUPPORTED, cu.StreamWaitValue32(NULL, word, 0, 0));
+	end();
+}
+
+/* The legacy stream waits for blocking streams, and they for it. */
+TEST(legacy_stream)
+{
+	cuda_stream blocking;
+
+	begin("");
+	OK(cu.StreamCreate(&blocking, 0));
+	wait_for(blocking, 1);
+	add(blocking, 'c');
+	/* Blocking ones are in no order among themselves. */
+	add(PER_THREAD, 'a');
+	OK(cu.StreamSynchronize(PER_THREAD));
+	add(NULL, 'd');
+	add(PER_THREAD, 'e');
+	add(s, 'b');
+	OK(cu.StreamSynchronize(s));
+	CHECK_STR(told, "ab");
+	CHECK_EQ(cux.StreamQuery(CUABI_STREAM_LEGACY), CUABI_NOT_READY);
+	*flag = 1;
+	OK(cu.StreamSynchronize(PER_THREAD));
+	CHECK_STR(told, "abcde");
+	/* Nothing is in it, but what it would wait for is not over. */
+	wait_for(blocking, 2);
+	CHECK_EQ(cux.StreamQuery(NULL), CUABI_NOT_READY);
+	*flag = 2;
+	OK(cu.StreamSynchronize(NULL));
+	OK(cux.StreamQuery(blocking));
+	OK(cu.StreamDestroy(blocking));
+	end();
+}
+
+static void *thread_stream(void *data)
+{
+	OK(cu.CtxPushCurrent(primary));
+	OK(cux.StreamQuery(PER_THREAD));
+	wait_for(PER_THREAD, 2);
+	CHECK_EQ(cux.StreamQuery(PER_THREAD), CUABI_NOT_READY);
+	return NULL;
+}
+
+TEST(each_thread_has_a_stream)
+{
+	begin("");
+	wait_for(PER_THREAD, 1);
+	in_thread(thread_stream, NULL);
+	*flag = 1;
+	OK(cu.StreamSynchronize(PER_THREAD));
+	CHECK_EQ(fake->pending, 1);
+	*flag = 2;
+	OK(cu.CtxSynchronize());
+	CHECK_EQ(fake->pending, 0);
+	end();
+}
+
+TEST(pageable_copies_wait)
+{
+	char in[16] = "pageable", out[16];
+
+	begin("");
+	OK(cu.MemsetD8Async(d, 0, 16, s));
+	CHECK_EQ(fake->synchronising, 0);
+	OK(cu.MemcpyHtoDAsync(d, in, 9, s));
+	memset(in, 0, sizeof(in));
+	OK(cu.MemcpyDtoHAsync(out, d, 16, s));
+	CHECK_STR(out, "pageable");
+	OK(cu.MemcpyHtoDAsync(d, in, 0, s));
+	CHECK_EQ(fake->pageable_copies, 2);
+	CHECK_EQ(fake->synchronising, 2);
+	/* Pinned memory, to which no stream has anything to do, is not waited for. */
+	OK(cu.MemcpyHtoDAsync(d, (void *)flag, 16, NULL));
+	CHECK_EQ(fake->pageable_copies, 2);
+	CHECK_EQ(fake->synchronising, 2);
+	OK(cu.CtxSynchronize());
+	end();
+}
+
+TEST(freed_under_the_device)
+{
+	cuda_pointer q;
+	char *p;
+
+	begin("");
+	p = map(PROT_READ | PROT_WRITE, -1);
+	OK(cu.MemAlloc(&q, 64));
+	OK(cu.MemHostRegister(p, 64, 2));
+	wait_for(s, 1);
+	OK(cu.MemcpyHtoDAsync(q, p, 64, s));
+	WRONG(SUCCESS, cu.MemHostUnregister(p));
+	munmap(p, BYTES);
+	WRONG(SUCCESS, cu.MemFree(q));
+	CHECK_EQ(fake->synchronising, 0);
+	*flag = 1;
+	OK(cu.StreamSynchronize(s));
+	end();
+}
+
+static _Atomic(unsigned int) freeing;
+
+static void look_for_frees(const char *symbol)
+{
+	if (strstr(symbol, "Free") || strstr(symbol, "Unregister"))
+		freeing++;
+}
+
+static void *open_while_freeing(void *data)
+{
+	while (!freeing)
+		sched_yield();
+	*flag = 1;
+	return NULL;
+}
+
+/* Whatever a stream does: it need not use what is freed. */
+TEST(frees_wait_for_every_stream)
+{
+	pthread_t thread;
+	cuda_pointer q;
+	char *p;
 	void *h;
 
-	begin(NULL);
-	fake->failing = "cuMemAlloc_v2";
-	fake->result = CUABI_OUT_OF_MEMORY;
-	fake->spared = 1;
-	CHECK_EQ(cu.MemAlloc(&p, 8), 0);
-	CHECK_REFUSED(cu.MemAlloc(&p, 8), CUABI_OUT_OF_MEMORY);
-	CHECK_REFUSED(cu.MemAlloc(&p, 8), CUABI_OUT_OF_MEMORY);
-	CHECK_EQ(cu.MemHostAlloc(&h, 8, 0), 0);
-	fake->failing = NULL;
-	fake->fail_at = 2;
-	fake->result = CUABI_LAUNCH_FAILED;
-	fake->calls = 0;
-	/* What frees has freed. */
-	CHECK_EQ(cu.MemFree(p), 0);
-	CHECK_REFUSED(cu.MemFreeHost(h), CUABI_LAUNCH_FAILED);
-	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 0);
-	CHECK_EQ(cu.MemAlloc(&p, 8), 0);
-	CHECK_EQ(fake->calls, 3);
-	CHECK_EQ(cu.MemFree(p), 0);
-	CHECK_EQ(fake->made[FAKE_DEVICE_MEMORY], 2);
-	end();
-}
-
-TEST(lost_for_good)
-{
-	struct gate g;
-	cuda_stream s;
-	cuda_event e;
-	cuda_pointer p;
-
-	begin(NULL);
-	g = gate_make();
-	s = stream_make(CUABI_STREAM_NON_BLOCKING);
-	CHECK_EQ(cu.EventCreate(&e, 0), 0);
-	told[0] = '\0';
-	CHECK_EQ(cu.StreamWaitValue32(s, g.address, 1, 0), 0);
-	TELL(s, 'a');
-	CHECK_EQ(cu.EventRecord(e, s), 0);
-	fake->lost = CUABI_ILLEGAL_ADDRESS;
-	CHECK_REFUSED(cu.StreamSynchronize(s), CUABI_ILLEGAL_ADDRESS);
-	CHECK_REFUSED(cu.MemAlloc(&p, 8), CUABI_ILLEGAL_ADDRESS);
-	CHECK_REFUSED(cu.EventQuery(e), CUABI_ILLEGAL_ADDRESS);
-	CHECK_REFUSED(cu.EventDestroy(e), CUABI_ILLEGAL_ADDRESS);
-	CHECK_REFUSED(cu.StreamDestroy(s), CUABI_ILLEGAL_ADDRESS);
-	for (int kind = FAKE_STREAM; kind < FAKE_KINDS; kind++)
-		CHECK_EQ(fake->live[kind], 0);
-	CHECK_EQ(cu.CtxPopCurrent(NULL), 0);
-	CHECK_EQ(cu.CtxPushCurrent(primary), 0);
-	CHECK_STR(told, "");
-	CHECK_REFUSED(cu.MemFreeHost((void *)g.flag), CUABI_ILLEGAL_ADDRESS);
-	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 0);
-	CHECK_EQ(cu.CtxPopCurrent(NULL), 0);
-	CHECK_REFUSED(cu.DevicePrimaryCtxRelease(0), CUABI_ILLEGAL_ADDRESS);
-	CHECK_EQ(fake->live[FAKE_CONTEXT], 0);
-	fake_fn(true);
-	CHECK_EQ(fake->lost, 0);
-	dlclose(fake_lib);
-}
-
-static char looked[64];
-
-static void look(const char *call)
-{
-	strcpy(looked, call);
-	CHECK(fake_fn(false) == fake);
-}
-
-TEST(calls_are_seen)
-{
-	cuda_pointer p;
-
-	begin(NULL);
-	fake->look = look;
-	CHECK_EQ(cu.MemAlloc(&p, 8), 0);
-	CHECK_STR(looked, "cuMemAlloc_v2");
-	CHECK_EQ(cu.MemFree(p), 0);
-	CHECK_STR(looked, "cuMemFree_v2");
-	end();
-}
-
-/* A reset ends what would wait for ever. */
-TEST(resets_end_everything)
-{
-	struct gate g;
-	cuda_stream s;
-
-	begin(NULL);
-	g = gate_make();
-	s = stream_make(0);
-	CHECK_EQ(cu.StreamWaitValue32(s, g.address, 1, 0), 0);
-	told[0] = '\0';
-	TELL(s, 'a');
-	fake_fn(true);
-	CHECK_STR(told, "");
-	CHECK_EQ(fake->pending, 0);
-	CHECK_EQ(fake->live[FAKE_STREAM], 0);
-	CHECK_WRONG(cu.StreamDestroy(s), CUABI_NOT_INITIALIZED);
-	CHECK_EQ(cu.Init(0), 0);
-	CHECK_WRONG(cu.StreamDestroy(s), CUABI_INVALID_CONTEXT);
-	dlclose(fake_lib);
-}
-
-/* An old driver lacks what is OPTIONAL, and nothing else. */
-TEST(old_drivers_lack_functions)
-{
-	enum { NEEDED, OPTIONAL };
-	static const struct {
-		const char *symbol;
-		int optional;
-	} symbols[] = {
-#define X(name, symbol, needed, params) { #symbol, needed },
-		CUDA_FUNCTIONS(X)
-#undef X
-	};
-	void *old = open_double("libcuda-old.so");
-
-	for (size_t i = 0; i < ARRAY_SIZE(symbols); i++)
-		CHECK_MSG(!dlsym(old, symbols[i].symbol) ==
-			  (symbols[i].optional == OPTIONAL), "%s",
-			  symbols[i].symbol);
-	CHECK(dlsym(old, "fake_cuda"));
-	dlclose(old);
-}
-
-TEST(strict_ones_end_the_process)
-{
-	int status = 0;
-	pid_t child;
-
-	begin_cold("strict");
-	child = fork();
-	REQUIRE(child >= 0);
-	if (!child) {
-		freopen("/dev/null", "w", stderr);
-		cu.Init(1);
-		_exit(0);
+	begin("");
+	p = map(PROT_READ | PROT_WRITE, -1);
+	fake->look = look_for_frees;
+	for (int which = 0; which < 3; which++) {
+		OK(which == 0 ? cu.MemAlloc(&q, 64) :
+		   which == 1 ? cu.MemHostAlloc(&h, 64, 0) :
+				cu.MemHostRegister(p, 64, 2));
+		*flag = 0;
+		wait_for(s, 1);
+		freeing = 0;
+		REQUIRE(!pthread_create(&thread, NULL, open_while_freeing, NULL));
+		OK(which == 0 ? cu.MemFree(q) :
+		   which == 1 ? cu.MemFreeHost(h) : cu.MemHostUnregister(p));
+		OK(cux.StreamQuery(s));
+		pthread_join(thread, NULL);
 	}
-	CHECK_EQ(waitpid(child, &status, 0), child);
-	CHECK(WIFSIGNALED(status));
-	CHECK_EQ(WTERMSIG(status), SIGABRT);
-	end_cold();
+	munmap(p, BYTES);
+	end();
+}
+
+/* Memory may go without a word to CUDA, which is found when it is used. */
+TEST(unmapped_under_the_device)
+{
+	int fd = memfd_of(BYTES);
+	cuda_pointer q;
+	char *p;
+
+	begin("");
+	p = map(PROT_READ | PROT_WRITE, fd);
+	q = (uintptr_t)p;
+	OK(cu.MemHostRegister(p, 64, 2));
+	wait_for(NULL, 1);
+	OK(cu.MemsetD8Async(q, 1, 64, NULL));
+	OK(cu.MemcpyHtoDAsync(d, p, 64, NULL));
+	OK(cux.StreamWriteValue32(NULL, q, 1, 0));
+	OK(cu.StreamWaitValue32(NULL, q, 1, 0));
+	replace(p);
+	*flag = 1;
+	OK(cu.StreamSynchronize(NULL));
+	forgive(4);
+	WRONG(SUCCESS, cu.MemHostUnregister(p));
+	munmap(p, BYTES);
+	close(fd);
+	end();
+}
+
+TEST(events)
+{
+	cuda_event early, foreign;
+	cuda_context other;
+	cuda_stream b;
+
+	begin("");
+	OK(cu.StreamCreate(&b, NONBLOCKING));
+	OK(cu.EventCreate(&early, 0));
+	/* One that was never recorded is over. */
+	OK(cu.EventQuery(e));
+	OK(cu.StreamWaitEvent(b, e, 0));
+	OK(cu.EventRecord(early, s));
+	CHECK_EQ(fake->synchronising, 0);
+	OK(cu.EventSynchronize(early));
+	CHECK_EQ(fake->synchronising, 1);
+	wait_for(s, 1);
+	add(s, 'a');
+	OK(cu.EventRecord(e, s));
+	CHECK_EQ(cu.EventQuery(e), CUABI_NOT_READY);
+	OK(cu.EventQuery(early));
+	OK(cu.StreamWaitEvent(b, e, 0));
+	add(b, 'b');
+	/* b waits for what e was, whatever becomes of e. */
+	OK(cu.EventRecord(e, NULL));
+	OK(cu.EventSynchronize(e));
+	CHECK_EQ(cux.StreamQuery(b), CUABI_NOT_READY);
+	OK(cu.EventRecord(early, s));
+	OK(cu.EventDestroy(early));
+	WRONG(INVALID_HANDLE, cu.EventQuery(early));
+	WRONG(INVALID_HANDLE, cu.EventDestroy(early));
+	*flag = 1;
+	OK(cu.StreamSynchronize(b));
+	CHECK_STR(told, "ab");
+	/* Events are recorded in their own context, and waited for in any. */
+	OK(cux.CtxCreate(&other, 0, 0));
+	OK(cu.EventCreate(&foreign, 0));
+	WRONG(INVALID_HANDLE, cu.EventRecord(foreign, s));
+	WRONG(INVALID_HANDLE, cu.EventRecord(e, NULL));
+	OK(cu.EventRecord(foreign, NULL));
+	OK(cu.StreamWaitEvent(s, foreign, 0));
+	WRONG(INVALID_VALUE, cu.StreamWaitEvent(s, foreign, 4));
+	OK(cu.EventDestroy(foreign));
+	OK(cux.CtxDestroy(other));
+	OK(cu.StreamSynchronize(s));
+	OK(cu.StreamDestroy(b));
+	end();
+}
+
+static cuda_result in_function;
+
+static void call_cuda(void *data)
+{
+	in_function = cu.EventQuery(data);
+}
+
+TEST(host_functions_call_nothing)
+{
+	begin("");
+	OK(cu.LaunchHostFunc(NULL, call_cuda, e));
+	OK(cu.StreamSynchronize(NULL));
+	forgive(1);
+	CHECK_EQ(in_function, CUABI_NOT_PERMITTED);
+	end();
+}
+
+TEST(streams_have_contexts)
+{
+	cuda_context ctx, other;
+
+	begin("");
+	OK(cux.CtxCreate(&other, 0, 0));
+	OK(cu.StreamGetCtx(s, &ctx));
+	CHECK(ctx == primary);
+	OK(cu.StreamGetCtx(NULL, &ctx));
+	CHECK(ctx == other);
+	OK(cu.StreamGetCtx(PER_THREAD, &ctx));
+	CHECK(ctx == other);
+	OK(cux.CtxDestroy(other));
+	end();
+}
+
+/* ---------------------------------------------------------------- captures */
+
+static void check_status(cuda_stream stream, int expected)
+{
+	int status = -1;
+
+	OK(cu.StreamIsCapturing(stream, &status));
+	CHECK_EQ(status, expected);
+}
+
+#define CHECK_STATUS(stream, word) \
+	check_status(stream, CUABI_STREAM_CAPTURE_STATUS_##word)
+
+static cuda_result end_capture(void)
+{
+	void *graph;
+	cuda_result result = cux.StreamEndCapture(s, &graph);
+
+	CHECK(!graph == !!result);
+	if (graph)
+		OK(cux.GraphDestroy(graph));
+	return result;
+}
+
+TEST(captures_record)
+{
+	void *graph;
+
+	begin("");
+	CHECK_STATUS(s, NONE);
+	WRONG(INVALID_VALUE, end_capture());
+	WRONG(INVALID_VALUE, cux.StreamBeginCapture(NULL, 0));
+	WRONG(INVALID_VALUE, cux.StreamBeginCapture(s, 3));
+	OK(cux.StreamBeginCapture(s, 0));
+	WRONG(INVALID_VALUE, cux.StreamBeginCapture(s, 0));
+	CHECK_STATUS(s, ACTIVE);
+	add(s, 'a');
+	OK(cu.EventRecord(e, s));
+	CHECK_EQ(fake->pending, 0);
+	OK(cux.StreamEndCapture(s, &graph));
+	CHECK_STATUS(s, NONE);
+	/* The event is the graph's. */
+	WRONG(STREAM_CAPTURE_UNSUPPORTED, cu.EventQuery(e));
+	WRONG(STREAM_CAPTURE_UNSUPPORTED, cu.EventSynchronize(e));
+	WRONG(NOT_SUPPORTED, cu.StreamWaitEvent(NULL, e, 0));
+	OK(cu.StreamSynchronize(s));
+	CHECK_STR(told, "");
+	OK(cu.EventRecord(e, s));
+	OK(cu.EventSynchronize(e));
+	OK(cux.GraphDestroy(graph));
+	WRONG(INVALID_VALUE, cux.GraphDestroy(graph));
+	/* A stream may go while it captures. */
+	OK(cux.StreamBeginCapture(s, 0));
+	add(s, 'b');
+	end();
+}
+
+/* One call of each kind that a capture may forbid. */
+static cuda_result unsafe(int which, void *p)
+{
+	cuda_pointer q;
+	cuda_result ret;
+	void *h;
+
+	switch (which) {
+	case 0:
+		ret = cu.MemAlloc(&q, 8);
+		return ret ? ret : cu.MemFree(q);
+	case 1:
+		ret = cu.MemHostAlloc(&h, 8, 0);
+		return ret ? ret : cu.MemFreeHost(h);
+	case 2:
+		ret = cu.MemHostRegister(p, 8, 0);
+		return ret ? ret : cu.MemHostUnregister(p);
+	case 3:
+		return cu.EventQuery(e);
+	case 4:
+		return cu.StreamSynchronize(NULL);
+	case 5:
+		return cu.CtxSynchronize();
+	default:
+		return cu.EventSynchronize(e);
+	}
+}
+
+TEST(captures_forbid)
+{
+	void *p = map(PROT_READ | PROT_WRITE, -1);
+	int mode = RELAXED;
+
+	begin("");
+	for (int i = 0; i < 7; i++) {
+		OK(cux.StreamBeginCapture(s, 0));
+		WRONG(STREAM_CAPTURE_UNSUPPORTED, unsafe(i, p));
+		CHECK_STATUS(s, INVALIDATED);
+		WRONG(STREAM_CAPTURE_INVALIDATED, cu.EventRecord(e, s));
+		FAILS(STREAM_CAPTURE_INVALIDATED, end_capture());
+	}
+	/* A thread that says it knows is not stopped, and stops nothing. */
+	OK(cux.StreamBeginCapture(s, 0));
+	OK(cu.ThreadExchangeStreamCaptureMode(&mode));
+	for (int i = 0; i < 7; i++)
+		OK(unsafe(i, p));
+	WRONG(STREAM_CAPTURE_UNSUPPORTED, cux.StreamQuery(s));
+	FAILS(STREAM_CAPTURE_INVALIDATED, end_capture());
+	OK(cu.ThreadExchangeStreamCaptureMode(&mode));
+	CHECK_EQ(mode, RELAXED);
+	mode = 3;
+	WRONG(INVALID_VALUE, cu.ThreadExchangeStreamCaptureMode(&mode));
+	munmap(p, BYTES);
+	end();
+}
+
+static cuda_result other_result;
+
+static void *end_elsewhere(void *data)
+{
+	OK(cu.CtxPushCurrent(primary));
+	other_result = end_capture();
+	return NULL;
+}
+
+static void *allocate_elsewhere(void *data)
+{
+	int mode = *(const int *)data;
+
+	OK(cu.CtxPushCurrent(primary));
+	OK(cu.ThreadExchangeStreamCaptureMode(&mode));
+	CHECK_EQ(mode, CUABI_STREAM_CAPTURE_MODE_GLOBAL);
+	other_result = unsafe(0, NULL);
+	return NULL;
+}
+
+/* Who has begun one ends it, unless it is relaxed; whom one forbids what. */
+TEST(captures_and_threads)
+{
+	static const struct {
+		int capture, thread;
+		bool forbidden;
+	} cases[] = {
+		{ 0, 0, true }, { 0, 1, false }, { 0, 2, false },
+		{ 1, 0, false }, { 2, 0, false },
+	};
+	cuda_stream first;
+	void *graph;
+
+	begin("");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		OK(cux.StreamBeginCapture(s, cases[i].capture));
+		in_thread(allocate_elsewhere, (void *)&cases[i].thread);
+		CHECK_EQ(!!other_result, cases[i].forbidden);
+		forgive(cases[i].forbidden);
+		CHECK_EQ(!!end_capture(), cases[i].forbidden);
+	}
+	/* Two at once: while one is not over, it forbids. */
+	OK(cu.StreamCreate(&first, NONBLOCKING));
+	OK(cux.StreamBeginCapture(first, 0));
+	OK(cux.StreamBeginCapture(s, 0));
+	in_thread(end_elsewhere, NULL);
+	CHECK_EQ(other_result, CUABI_STREAM_CAPTURE_WRONG_THREAD);
+	forgive(1);
+	OK(end_capture());
+	OK(cux.StreamBeginCapture(s, RELAXED));
+	in_thread(end_elsewhere, NULL);
+	OK(other_result);
+	WRONG(STREAM_CAPTURE_UNSUPPORTED, cu.CtxSynchronize());
+	FAILS(STREAM_CAPTURE_INVALIDATED, cux.StreamEndCapture(first, &graph));
+	OK(cu.StreamDestroy(first));
+	end();
+}
+
+TEST(legacy_stream_and_captures)
+{
+	int status;
+
+	begin("");
+	/* One that does not block is none of its business. */
+	OK(cux.StreamBeginCapture(s, RELAXED));
+	CHECK_STATUS(NULL, NONE);
+	OK(cu.StreamDestroy(s));
+	OK(cu.StreamCreate(&s, 0));
+	OK(cux.StreamBeginCapture(s, RELAXED));
+	FAILS(STREAM_CAPTURE_IMPLICIT, cu.StreamIsCapturing(NULL, &status));
+	CHECK_STATUS(s, ACTIVE);
+	WRONG(STREAM_CAPTURE_IMPLICIT, cu.LaunchHostFunc(NULL, tell, NULL));
+	CHECK_STATUS(s, INVALIDATED);
+	FAILS(STREAM_CAPTURE_INVALIDATED, end_capture());
+	end();
+}
+
+/* ---------------------------------------------------------------- externals */
+
+static cuda_result import(int type, int fd, size_t bytes, unsigned int flags,
+			  cuda_external_memory *memory)
+{
+	struct cuda_memory_desc desc = {
+		.type = type, .handle.fd = fd, .size = bytes, .flags = flags,
+	};
+
+	return cu.ImportExternalMemory(memory, &desc);
+}
+
+static cuda_result map_buffer(cuda_external_memory memory, size_t offset,
+			      size_t bytes, unsigned int flags, cuda_pointer *p)
+{
+	struct cuda_buffer_desc desc = {
+		.offset = offset, .size = bytes, .flags = flags,
+	};
+
+	return cu.ExternalMemoryGetMappedBuffer(p, memory, &desc);
+}
+
+TEST(opaque_memory)
+{
+	int fd = memfd_of(BYTES), same = dup(fd), type = CUABI_MEMORY_OPAQUE_FD;
+	cuda_external_memory m;
+	cuda_pointer p, whole;
+	int pipes[2];
+
+	begin("");
+	REQUIRE(!pipe(pipes));
+	WRONG(INVALID_VALUE, import(2, fd, BYTES, 0, &m));
+	WRONG(INVALID_VALUE, import(type, fd, BYTES + 1, 0, &m));
+	WRONG(INVALID_VALUE, import(type, fd, 0, 0, &m));
+	WRONG(INVALID_VALUE, import(type, fd, BYTES, 2, &m));
+	WRONG(INVALID_VALUE, import(type, pipes[0], 1, 0, &m));
+	/* dup() does not set the flag. */
+	WRONG(SUCCESS, import(type, same, BYTES, 0, &m));
+	OK(cu.DestroyExternalMemory(m));
+	CHECK_EQ(fcntl(same, F_GETFD), -1);
+	same = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	OK(import(type, same, BYTES, CUABI_EXTERNAL_MEMORY_DEDICATED, &m));
+	WRONG(INVALID_VALUE, map_buffer(m, 4096, 4097, 0, &p));
+	WRONG(INVALID_VALUE, map_buffer(m, SIZE_MAX, 2, 0, &p));
+	WRONG(INVALID_VALUE, map_buffer(m, 0, 0, 0, &p));
+	WRONG(INVALID_VALUE, map_buffer(m, 0, BYTES, 1, &p));
+	OK(map_buffer(m, 4096, 4096, 0, &p));
+	OK(map_buffer(m, 0, BYTES, 0, &whole));
+	CHECK(!cpu_can_read(p));
+	OK(cu.MemFree(p));
+	CHECK(!is_mapped(p));
+	WRONG(SUCCESS, cu.DestroyExternalMemory(m));
+	WRONG(INVALID_VALUE, cu.MemFree(whole));
+	WRONG(INVALID_HANDLE, cu.DestroyExternalMemory(m));
+	WRONG(INVALID_HANDLE, map_buffer(m, 0, 8, 0, &p));
+	/* An fd that was given is not the giver's any more. */
+	same = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	OK(import(type, same, BYTES, 0, &m));
+	close(same);
+	WRONG(SUCCESS, cu.DestroyExternalMemory(m));
+	end();
+	close(fd);
+	close(pipes[0]);
+	close(pipes[1]);
+}
+
+TEST(dma_bufs_in)
+{
+	int fd = memfd_of(BYTES), type = CUABI_MEMORY_DMABUF_FD;
+	cuda_external_memory m;
+
+	begin("memfds");
+	FAILS(NOT_SUPPORTED, import(type, fd, BYTES, 0, &m));
+	fake->dmabuf_result = CUABI_INVALID_VALUE;
+	FAILS(INVALID_VALUE, import(type, fd, BYTES, 0, &m));
+	end();
+	begin("thor");
+	WRONG(INVALID_VALUE, import(type, fd, BYTES, 0, &m));
+	end();
+	begin("thor,memfds");
+	WRONG(INVALID_VALUE, import(type, fd, BYTES, 1, &m));
+	WRONG(INVALID_VALUE, import(type, fd, BYTES + 1, 0, &m));
+	OK(import(type, fd, BYTES, 0, &m));
+	OK(cu.DestroyExternalMemory(m));
+	/* It stays the caller's. */
+	OK(close(fd));
+	end();
+}
+
+static cuda_result import_semaphore(int type, int fd, unsigned int flags,
+				    cuda_external_semaphore *semaphore)
+{
+	struct cuda_semaphore_desc desc = {
+		.type = type, .handle.fd = fd, .flags = flags,
+	};
+
+	return cu.ImportExternalSemaphore(semaphore, &desc);
+}
+
+TEST(timelines)
+{
+	struct cuda_semaphore_params at = { .value = 5 };
+	int type = CUABI_SEMAPHORE_TIMELINE_FD, fd AUTO_FD = memfd_of(BYTES);
+	int small AUTO_FD = memfd_of(8), mine = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	struct fake_timeline *t = map(PROT_READ | PROT_WRITE, fd);
+	cuda_external_semaphore x;
+
+	begin("notimeline");
+	FAILS(NOT_SUPPORTED, import_semaphore(type, mine, 0, &x));
+	end();
+	begin("");
+	WRONG(INVALID_VALUE, import_semaphore(7, mine, 0, &x));
+	WRONG(INVALID_VALUE, import_semaphore(type, mine, 1, &x));
+	FAILS(NOT_SUPPORTED, import_semaphore(1, mine, 0, &x));
+	FAILS(INVALID_VALUE, import_semaphore(type, small, 0, &x));
+	OK(import_semaphore(type, mine, 0, &x));
+	OK(cu.WaitExternalSemaphoresAsync(&x, &at, 1, s));
+	CHECK_EQ(cux.StreamQuery(s), CUABI_NOT_READY);
+	t->value = 6;
+	OK(cu.StreamSynchronize(s));
+	at.value = 9;
+	OK(cu.SignalExternalSemaphoresAsync(&x, &at, 1, s));
+	OK(cu.StreamSynchronize(s));
+	CHECK_EQ(t->value, 9);
+	/* A timeline goes up. */
+	OK(cu.SignalExternalSemaphoresAsync(&x, &at, 1, s));
+	OK(cu.StreamSynchronize(s));
+	forgive(1);
+	at.flags = 1;
+	WRONG(INVALID_VALUE, cu.WaitExternalSemaphoresAsync(&x, &at, 1, s));
+	/* It is not destroyed while a stream waits for it. */
+	at = (struct cuda_semaphore_params){ .value = 10 };
+	OK(cu.WaitExternalSemaphoresAsync(&x, &at, 1, s));
+	WRONG(SUCCESS, cu.DestroyExternalSemaphore(x));
+	WRONG(INVALID_HANDLE, cu.DestroyExternalSemaphore(x));
+	WRONG(INVALID_HANDLE, cu.SignalExternalSemaphoresAsync(&x, &at, 1, s));
+	CHECK_EQ(fcntl(mine, F_GETFD), -1);
+	end();
+	munmap(t, BYTES);
+}
+
+/* ---------------------------------------------------------------- exports */
+
+static cuda_result export(cuda_pointer p, size_t bytes, unsigned int flags,
+			  int *fd)
+{
+	return cu.MemGetHandleForAddressRange(fd, p, bytes,
+				CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
+}
+
+/* The exported memory and the device's are the same. */
+static void check_export(cuda_pointer p, size_t at, int fd)
+{
+	char *m = map(PROT_READ | PROT_WRITE, fd);
+
+	CHECK_EQ(lseek(fd, 0, SEEK_END), BYTES);
+	CHECK_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	OK(cu.MemsetD8Async(p, 0x5a, 16, NULL));
+	OK(cu.StreamSynchronize(NULL));
+	CHECK_EQ(m[at], 0x5a);
+	CHECK_EQ(m[at + 15], 0x5a);
+	munmap(m, BYTES);
+	close(fd);
+}
+
+static bool has_udmabuf(void)
+{
+	return !access("/dev/udmabuf", R_OK | W_OK);
+}
+
+TEST(dma_bufs_out)
+{
+	cuda_pointer p, h;
+	int fd = -1;
+	void *host;
+
+	begin("memfds");
+	OK(cu.MemAlloc(&p, BYTES));
+	OK(cu.MemHostAlloc(&host, BYTES, 0));
+	h = (uintptr_t)host;
+	WRONG(INVALID_VALUE, export(p + 1, 4096, 0, &fd));
+	WRONG(INVALID_VALUE, export(p, 100, 0, &fd));
+	WRONG(INVALID_VALUE, export(p, 0, 0, &fd));
+	WRONG(INVALID_VALUE, export(p, BYTES, 2, &fd));
+	WRONG(INVALID_VALUE, export(p, 4 << 20, 0, &fd));
+	WRONG(INVALID_VALUE, export((uintptr_t)&p & -4096ul, 4096, 0, &fd));
+	WRONG(INVALID_VALUE,
+	      cu.MemGetHandleForAddressRange(&fd, p, BYTES, 2, 0));
+	FAILS(NOT_SUPPORTED, export(p, BYTES, 1, &fd));
+	FAILS(NOT_SUPPORTED, export(h, BYTES, 0, &fd));
+	CHECK_EQ(fd, -1);
+	OK(export(p, BYTES, 0, &fd));
+	check_export(p, 0, fd);
+	/* A memfd stands for all of itself, if it may. */
+	if (!has_udmabuf()) {
+		FAILS(NOT_SUPPORTED, export(p + 4096, 4096, 0, &fd));
+		FAILS(NOT_SUPPORTED, export(p, 4096, 0, &fd));
+		fake->memfd_exports = false;
+		FAILS(NOT_SUPPORTED, export(p, BYTES, 0, &fd));
+		fake->memfd_exports = true;
+	}
+	fake->devices[0].pcie = fake->devices[0].host_export = true;
+	OK(export(p, BYTES, 1, &fd));
+	close(fd);
+	OK(export(h, BYTES, 0, &fd));
+	check_export(h, 0, fd);
+	OK(cu.MemFree(p));
+	OK(cu.MemFreeHost(host));
+	end();
+	begin("noexport");
+	FAILS(NOT_SUPPORTED, export(d & -4096ul, 4096, 0, &fd));
+	end();
+}
+
+/* Real ones, where there are: the pages around a small allocation. */
+TEST(udmabufs_out_and_in)
+{
+	cuda_external_memory m;
+	size_t at = 0;
+	cuda_pointer p;
+	int fd;
+
+	if (!has_udmabuf())
+		SKIP("no /dev/udmabuf");
+	begin("thor");
+	OK(cu.MemAlloc(&p, 600));
+	at = p % 4096;
+	CHECK(at);
+	OK(export(p - at, BYTES, 0, &fd));
+	FAILS(UNKNOWN, import(CUABI_MEMORY_OPAQUE_FD, fd, BYTES, 0, &m));
+	OK(import(CUABI_MEMORY_DMABUF_FD, fd, BYTES, 0, &m));
+	OK(cu.DestroyExternalMemory(m));
+	check_export(p, at, fd);
+	OK(cu.MemFree(p));
+	end();
 }
 #else
-TEST(cuda_double)
-{
-	SKIP("the backend is not built");
-}
+KTAP_SKIPPED("the backend is not built")
 #endif
 
 KTAP_MAIN()

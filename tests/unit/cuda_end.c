@@ -115,9 +115,7 @@ TEST(a_free_in_a_lease_holds_up_no_stream)
 	}
 	close(now);
 	settle();
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* Without a thread that could do it later it is waited for. */
@@ -136,9 +134,7 @@ TEST(unimport_without_fds)
 	struct fixture f;
 	struct app app;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_HOST);
 	gate_close(&gate, app.stream);
 	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x31);
 	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL,
@@ -342,9 +338,7 @@ TEST(threads_overlap)
 	struct fixture f;
 	struct app app;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_COPY);
 	for (int i = 0; i < 4; i++) {
 		users[i].f = &f;
 		REQUIRE(!cu.StreamCreate(&users[i].stream,
@@ -367,16 +361,11 @@ TEST(threads_overlap)
 		cu.StreamSynchronize(users[i].stream);
 		CHECK_EQ(cu.StreamDestroy(users[i].stream), 0);
 	}
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 #else
-TEST(cuda_end)
-{
-	SKIP("the backend is not built");
-}
+KTAP_SKIPPED("the backend is not built")
 #endif
 
 KTAP_MAIN()

@@ -128,8 +128,8 @@ TEST(every_refusal_of_an_export)
 		"the memory is of cuda:1, not of cuda:0");
 	REFUSES(host, 4096, kDLCUDAHost, -EOPNOTSUPP,
 		"exports no host memory (attribute 146)");
-	break_call("cuMemGetAddressRange_v2", CUABI_NOT_FOUND, 0);
-	/* There are two ways to ask, one of them for any kind of memory. */
+	break_call("cuPointerGetAttribute", CUABI_INVALID_VALUE, 3);
+	/* There are two ways to ask, one of them for memory of any kind. */
 	CHECK_OK(export_at(dev, (void *)(uintptr_t)p, EXPORT_BYTES, kDLCUDA, 0,
 			   &out));
 	close(out.fd);
@@ -152,6 +152,29 @@ TEST(every_refusal_of_an_export)
 	dlbuf_device_close(dev);
 	CHECK_EQ(cu.MemFree(other), 0);
 	CHECK_EQ(cux.CtxDestroy(second), 0);
+	end();
+}
+
+/* PyTorch's expandable segments: one range of addresses, many handles. */
+TEST(export_of_memory_mapped_in_pieces)
+{
+	struct dlbuf_device *dev;
+	struct dlbuf_exported out;
+	cuda_pointer p;
+	struct app app;
+
+	begin("memfds");
+	fake->piece = EXPORT_BYTES / 4;
+	dev = open_ok();
+	app_begin(&app, dev);
+	REQUIRE(!cu.MemAlloc(&p, EXPORT_BYTES));
+	REQUIRE_OK(export_at(dev, (void *)(uintptr_t)p, EXPORT_BYTES, kDLCUDA, 0,
+			     &out));
+	CHECK_EQ(out.bytes, EXPORT_BYTES);
+	close(out.fd);
+	CHECK_EQ(cu.MemFree(p), 0);
+	app_end(&app);
+	dlbuf_device_close(dev);
 	end();
 }
 
@@ -390,6 +413,39 @@ TEST(an_old_driver_allocates_nothing)
 	end();
 }
 
+/* What another device has written is seen by work behind the acquire. */
+TEST(peers_writes_are_flushed)
+{
+	struct queue_import ci = { .base.bytes = EXPORT_BYTES };
+	int fence, flushes = 0;
+
+	for (int unordered = 0; unordered < 2; unordered++) {
+		begin("memfds");
+		fake->devices[0].unordered = unordered;
+		ci.base.dev = open_ok();
+		REQUIRE_OK(cuda_backend.alloc(&ci.base));
+		watch("cuFlushGPUDirectRDMAWrites");
+		CHECK_OK(cuda_backend.acquire(&ci.base, DLBUF_READ, NULL, -1));
+		flushes += unordered;
+		CHECK_EQ(seen, flushes);
+		fence = pending_fence();
+		signal_fence(fence);
+		CHECK_OK(cuda_backend.acquire(&ci.base, DLBUF_READ, NULL, fence));
+		flushes += unordered;
+		CHECK_EQ(seen, flushes);
+		close(fence);
+		break_call("cuFlushGPUDirectRDMAWrites", CUABI_UNKNOWN, 0);
+		CHECK_EQ(cuda_backend.acquire(&ci.base, DLBUF_READ, NULL, -1),
+			 unordered ? -EIO : 0);
+		heal();
+		cuda_backend.unimport(&ci.base);
+		close(ci.base.fd);
+		dlbuf_device_close(ci.base.dev);
+		end();
+		ci.base.bytes = EXPORT_BYTES;
+	}
+}
+
 /* ---------------------------------------------------------------- faults */
 
 #ifdef CONFIG_FAULT_INJECTION
@@ -429,10 +485,7 @@ TEST(every_call_of_an_export_fails_once)
 }
 #endif
 #else
-TEST(cuda_export)
-{
-	SKIP("the backend is not built");
-}
+KTAP_SKIPPED("the backend is not built")
 #endif
 
 KTAP_MAIN()

@@ -88,6 +88,9 @@ TEST(captures)
 	/* The legacy stream would have to wait for a blocking one. */
 	CHECK_EQ(cux.StreamBeginCapture(blocking, 0), 0);
 	CHECK_ERR(cuda_backend.stream(dev, NULL, false), -EBUSY);
+	CHECK_ERR(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_PER_THREAD, true),
+		  -EBUSY);
+	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_PER_THREAD, false));
 	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
 	CHECK_EQ(cux.StreamEndCapture(blocking, &graph), 0);
 	CHECK_EQ(cux.GraphDestroy(graph), 0);
@@ -135,7 +138,7 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 	struct fixture f;
 	struct app app;
 
-	begin("");
+	begin("strict");
 	alarm(60);
 	dev = open_ok();
 	import_ok(&f, dev, path);
@@ -180,9 +183,7 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 	if (end_of != DESTROYED)
 		CHECK_EQ(cu.StreamDestroy(s), 0);
 	gate_end(&gate);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 TEST(ends_on_another_threads_stream)
@@ -207,6 +208,38 @@ TEST(ends_on_a_stream_that_is_gone)
 	check_end(DESTROYED, DLBUF_PATH_COPY);
 }
 
+/* It ends when the device is idle, and what is used again is not late. */
+TEST(late_work_is_used_again)
+{
+	struct fixture f;
+	struct app app;
+	cuda_stream s;
+	int fence;
+
+	begin("");
+	alarm(60);
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	REQUIRE(!cu.StreamCreate(&s, CUABI_STREAM_NON_BLOCKING));
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	fence = release(&f, DLBUF_RW, s);
+	until_signalled(fence);
+	close(fence);
+	while (event_pending())
+		sched_yield();
+	CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0));
+	fence = pending_fence();
+	fake->synchronising = 0;
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
+	finish(&f);
+	CHECK_EQ(fake->synchronising, 0);
+	signal_fence(fence);
+	close(fence);
+	drain(&app);
+	app_end(&app);
+	end();
+}
+
 /* ---------------------------------------------------------------- fences in */
 
 #define OWN ((void *)-2)
@@ -219,9 +252,7 @@ static void check_waits(void *stream)
 	cuda_stream s;
 	int fence;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_HOST);
 	s = stream ? stream : CUABI_STREAM_LEGACY;
 	if (stream == OWN)
 		stream = s = app.stream;
@@ -240,9 +271,7 @@ static void check_waits(void *stream)
 	CHECK_EQ(cu.StreamSynchronize(s), 0);
 	CHECK_EQ(app.pinned[9], 0x99);
 	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 TEST(the_default_stream_waits)
@@ -294,9 +323,7 @@ TEST(many_fences)
 	int fences[MANY];
 	struct app app;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_HOST);
 	for (int i = 0; i < MANY; i++) {
 		REQUIRE(!cu.StreamCreate(&streams[i],
 					 CUABI_STREAM_NON_BLOCKING));
@@ -324,9 +351,7 @@ TEST(many_fences)
 	}
 	drain(&app);
 	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 4);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* What the stream waits for lives as long as it waits. */
@@ -383,6 +408,97 @@ TEST(the_stream_looks_at_its_word_later)
 	end();
 }
 
+/*
+ * A free waits for all streams and holds up all other calls, perhaps that of whoever
+ * signals the fence: no stream begins to wait for one meanwhile, and no free begins
+ * while a stream does.
+ */
+static struct {
+	struct fixture f, other;
+	struct app app;
+	pthread_t thread;
+	int fence;
+	unsigned int frees, waits;	/* calls that began */
+	bool freed;
+} gated;
+
+static void *acquire_beside(void *arg)
+{
+	CHECK_OK(acquire(&gated.f, DLBUF_READ, gated.app.stream, gated.fence));
+	return arg;
+}
+
+static void count(const char *call)
+{
+	if (!strcmp(call, "cuStreamWaitValue32_v2"))
+		__atomic_fetch_add(&gated.waits, 1, __ATOMIC_RELEASE);
+	else if (!strcmp(call, "cuMemHostUnregister"))
+		__atomic_fetch_add(&gated.frees, 1, __ATOMIC_RELEASE);
+}
+
+/* As the free begins. glibc counts who waits for the condition. */
+static void acquire_inside_a_free(const char *call)
+{
+	struct queue_device *dev = queue_device_of(gated.f.dev);
+
+	count(call);
+	if (gated.thread || strcmp(call, "cuMemHostUnregister"))
+		return;
+	REQUIRE(!pthread_create(&gated.thread, NULL, acquire_beside, NULL));
+	while (!__atomic_load_n(&gated.waits, __ATOMIC_ACQUIRE) &&
+	       !(__atomic_load_n(&dev->freed.__data.__wrefs,
+				 __ATOMIC_ACQUIRE) >> 3))
+		sched_yield();
+	/* Or this free waits for ever. */
+	if (!CHECK_EQ(gated.waits, 0))
+		signal_fence(gated.fence);
+}
+
+static void free_inside_a_wait(const char *call)
+{
+	count(call);
+	if (gated.freed || strcmp(call, "cuStreamWaitValue32_v2"))
+		return;
+	gated.freed = true;
+	import_finish(&gated.other, 0);
+	CHECK_EQ(__atomic_load_n(&gated.frees, __ATOMIC_ACQUIRE), 0);
+}
+
+static void check_gate(void (*look)(const char *call))
+{
+	begin("");
+	alarm(60);
+	memset(&gated, 0, sizeof(gated));
+	import_ok(&gated.f, open_ok(), DLBUF_PATH_HOST);
+	import_ok(&gated.other, gated.f.dev, DLBUF_PATH_HOST);
+	app_begin(&gated.app, gated.f.dev);
+	gated.fence = pending_fence();
+	fake->look = look;
+	if (look == acquire_inside_a_free) {
+		import_finish(&gated.other, 0);
+		pthread_join(gated.thread, NULL);
+	} else {
+		acquire_beside(NULL);
+	}
+	CHECK_EQ(gated.waits, 1);
+	signal_fence(gated.fence);
+	close(gated.fence);
+	drain(&gated.app);
+	app_end(&gated.app);
+	finish(&gated.f);
+	end();
+}
+
+TEST(no_wait_begins_during_a_free)
+{
+	check_gate(acquire_inside_a_free);
+}
+
+TEST(no_free_begins_during_a_wait)
+{
+	check_gate(free_inside_a_wait);
+}
+
 static void *signal_soon(void *arg)
 {
 	/* Whenever that is: who waits for it is not to return before. */
@@ -399,9 +515,7 @@ TEST(no_event)
 	struct fixture f;
 	struct app app;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_HOST);
 	fence = pending_fence();
 	REQUIRE(!pthread_create(&thread, NULL, signal_soon, &fence));
 	take_all_fds();
@@ -412,9 +526,7 @@ TEST(no_event)
 	pthread_join(thread, NULL);
 	close(fence);
 	CHECK_EQ(cux.StreamQuery(app.stream), 0);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* The wait is not begun, or not told of: no stream is left hanging. */
@@ -462,9 +574,7 @@ TEST(release_gives_an_event)
 	uint64_t n = 0;
 	int fence, again;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_HOST);
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 	gate_close(&gate, app.stream);
 	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x42);
@@ -487,9 +597,7 @@ TEST(release_gives_an_event)
 	close(fence);
 	drain(&app);
 	gate_end(&gate);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* Nobody asks: an event of the driver's, no fd, no function. */
@@ -512,9 +620,7 @@ TEST(events_are_used_again)
 	struct fixture f;
 	struct app app;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_HOST);
 	for (int i = 0; i < 100; i++) {
 		int fence = release(&f, DLBUF_READ, app.stream);
 
@@ -523,9 +629,7 @@ TEST(events_are_used_again)
 		drain(&app);
 	}
 	CHECK_EQ(fake->made[FAKE_EVENT], 1);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* No event: the work is over when the release returns. */
@@ -577,9 +681,7 @@ TEST(release_fails)
 	CHECK_SAYS("cuStreamSynchronize");
 	CHECK_EQ(fence, -1);
 	heal();
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* ---------------------------------------------------------------- waits */
@@ -638,9 +740,7 @@ TEST(wait_with_a_deadline)
 	struct fixture f;
 	struct app app;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_HOST);
 	gate_close(&gate, app.stream);
 	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_RW, app.stream, NULL, NULL));
 	watch(NULL);
@@ -665,9 +765,7 @@ TEST(wait_with_a_deadline)
 	gate_open(&gate);
 	drain(&app);
 	gate_end(&gate);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* ---------------------------------------------------------------- copies */
@@ -693,9 +791,7 @@ TEST(copy_in)
 	struct app app;
 	int fence;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_COPY);
 	fake->synchronising = 0;
 	fence = pending_fence();
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
@@ -723,9 +819,7 @@ TEST(copy_in)
 	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
 	CHECK_EQ(stats.copies, 2);
 	CHECK_EQ(stats.copied_bytes, 2 * IMPORT_BYTES);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* What is not written stays as it was. */
@@ -735,9 +829,7 @@ TEST(copy_out)
 	struct app app;
 	int fence;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_COPY);
 	CHECK_OK(acquire(&f, DLBUF_WRITE, app.stream, -1));
 	gpu_sets(&app, &f, 4000, 200, 0x77);
 	fake->synchronising = 0;
@@ -752,9 +844,7 @@ TEST(copy_out)
 	}
 	CHECK(sums(f.bytes, 1));
 	drain(&app);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* A reader's bytes do not come back. */
@@ -776,9 +866,7 @@ TEST(readers_copy_nothing_out)
 	close(fence);
 	drain(&app);
 	CHECK(sums(f.bytes, 9));
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* Accesses that overlap see one copy, and a later stream waits for it. */
@@ -790,9 +878,7 @@ TEST(overlapping_copies)
 	struct app app;
 	int first, fence;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_COPY);
 	REQUIRE(!cu.StreamCreate(&second, CUABI_STREAM_NON_BLOCKING));
 	first = pending_fence();
 	fence = pending_fence();
@@ -827,9 +913,7 @@ TEST(overlapping_copies)
 	close(first);
 	close(fence);
 	CHECK_EQ(cu.StreamDestroy(second), 0);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* The next copy in does not overwrite what an earlier stream still reads. */
@@ -840,9 +924,7 @@ TEST(copies_in_order)
 	struct fixture f;
 	struct app app;
 
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
-	app_begin(&app, f.dev);
+	app_import(&app, &f, "", DLBUF_PATH_COPY);
 	REQUIRE(!cu.StreamCreate(&second, CUABI_STREAM_NON_BLOCKING));
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	drain(&app);
@@ -860,9 +942,7 @@ TEST(copies_in_order)
 	CHECK_EQ(cu.StreamSynchronize(second), 0);
 	CHECK_EQ(cu.StreamDestroy(second), 0);
 	gate_end(&gate);
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* A copy is made on a stream, and written back on one. */
@@ -896,9 +976,7 @@ TEST(copies_need_an_order)
 	close(release(&f, DLBUF_READ, app.stream));
 	drain(&app);
 	CHECK(sums(f.bytes, 2));
-	app_end(&app);
-	finish(&f);
-	end();
+	app_finish(&app, &f);
 }
 
 /* Whatever of a copy has begun is waited for before its memory goes. */
@@ -1022,10 +1100,7 @@ TEST(every_call_fails_once)
 }
 #endif
 #else
-TEST(cuda_sync)
-{
-	SKIP("the backend is not built");
-}
+KTAP_SKIPPED("the backend is not built")
 #endif
 
 KTAP_MAIN()

@@ -3,6 +3,7 @@
  * Tiled frames in the Vulkan backend, against a double of the loader that keeps
  * the rules of VK_EXT_image_drm_format_modifier (tests/fakes/vulkan.h).
  */
+#include "common.h"
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_VULKAN
@@ -94,15 +95,8 @@ static void frame(struct tiled *f, uint32_t code, uint64_t modifier,
 	uint64_t at = 0;
 	bool alias;
 
-	f->from = (struct dlbuf_frame){
-		.size = sizeof(f->from),
-		.code = code,
-		.code_space = DLBUF_CODE_DRM,
-		.modifier = modifier,
-		.width = width,
-		.height = height,
-		.nplanes = nplanes,
-	};
+	f->from = (struct dlbuf_frame)PICTURE(width, height, code, DLBUF_CODE_DRM,
+		nplanes, .modifier = modifier);
 	for (uint32_t i = 0; i < nplanes; i++)
 		f->from.planes[i] = (struct dlbuf_plane){
 			.fd = f->fds[0],
@@ -610,10 +604,7 @@ TEST(every_call_fails_once)
 }
 #endif
 #else
-TEST(vulkan)
-{
-	SKIP("the backend is not built");
-}
+KTAP_SKIPPED("the backend is not built")
 #endif
 
 KTAP_MAIN()

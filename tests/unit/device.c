@@ -96,7 +96,6 @@ static char warning[512];
 static void count_warnings(void *data, enum dlbuf_log_level level,
 			   const char *text)
 {
-	(void)data;
 	if (level <= DLBUF_LOG_WARN) {
 		warnings++;
 		snprintf(warning, sizeof(warning), "%s", text);
@@ -258,7 +257,6 @@ TEST(each_tells_of_the_absent_too)
 
 static int stop(const struct dlbuf_device_info *info, void *data)
 {
-	(void)info;
 	++*(int *)data;
 	return -4321;
 }

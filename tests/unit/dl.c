@@ -36,7 +36,6 @@ static int warnings;
 static void count_warnings(void *data, enum dlbuf_log_level level,
 			   const char *text)
 {
-	(void)data, (void)text;
 	warnings += level <= DLBUF_LOG_WARN;
 }
 

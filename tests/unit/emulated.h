@@ -13,14 +13,19 @@
 #include <linux/dma-buf.h>
 
 /* It is told ENOSYS, not ENOTTY. */
-static inline void need_machine(void)
+static inline bool is_emulated(void)
 {
 	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_READ };
 	int fd = memfd_create("no dma-buf", MFD_CLOEXEC);
 	bool none = ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync) && errno == ENOSYS;
 
 	close(fd);
-	if (none)
+	return none;
+}
+
+static inline void need_machine(void)
+{
+	if (is_emulated())
 		SKIP("ioctl() does not reach the kernel");
 }
 

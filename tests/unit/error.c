@@ -52,6 +52,9 @@ TEST(an_adapter_leaves_a_sentence)
 {
 	CHECK_EQ(dlbuf_fail(-ENODEV, "%s\n%d", "two lines", 2), -ENODEV);
 	CHECK_STR(dlbuf_last_error(), "two lines?2");
+	/* An application's mistake stays a failure. */
+	CHECK_EQ(dlbuf_fail(0, "nothing"), -EINVAL);
+	CHECK_EQ(dlbuf_fail(5, "positive"), -EINVAL);
 }
 
 TEST(long_sentences_are_cut)

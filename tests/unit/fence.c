@@ -10,12 +10,16 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdarg.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <linux/dma-buf.h>
 
+#include "common.h"
 #include "ktap.h"
 
 #include "event.h"
@@ -29,6 +33,29 @@ static void need_ioctl(int fd)
 
 	if (ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync) < 0 && errno == ENOSYS)
 		SKIP("ioctl() does not reach the kernel");
+}
+
+/* Calls that the next ioctl()s refuse with EAGAIN, as the server of a FUSE file may. */
+static unsigned int refuse;
+
+#ifdef __GLIBC__
+int ioctl(int fd, unsigned long request, ...)
+#else
+int ioctl(int fd, int request, ...)
+#endif
+{
+	va_list args;
+	void *arg;
+
+	va_start(args, request);
+	arg = va_arg(args, void *);
+	va_end(args);
+	if (refuse) {
+		refuse--;
+		errno = EAGAIN;
+		return -1;
+	}
+	return syscall(SYS_ioctl, fd, request, arg);
 }
 
 static uint64_t now(void)
@@ -73,7 +100,6 @@ static unsigned int signals; /* atomic */
 
 static void count_signal(int sig)
 {
-	(void)sig;
 	__atomic_add_fetch(&signals, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -111,7 +137,7 @@ static void check_signals(uint64_t deadline)
 	 * Sent again until they have arrived: ThreadSanitizer keeps back the one
 	 * that comes right before a system call, until that call has returned.
 	 */
-	while (__atomic_load_n(&signals, __ATOMIC_SEQ_CST) < before + 20 &&
+	while (__atomic_load_n(&signals, __ATOMIC_SEQ_CST) < before + 500 &&
 	       !__atomic_load_n(&w.done, __ATOMIC_ACQUIRE)) {
 		pthread_kill(w.thread, SIGUSR1);
 		sched_yield();
@@ -166,7 +192,7 @@ static void signal_event(int fd)
 
 TEST(an_eventfd_is_waited_for)
 {
-	int fd = event(0), status = 77;
+	int fd AUTO_FD = event(0), status = 77;
 
 	CHECK_ERR(dlbuf_fence_wait(fd, 1), -ETIME);
 	CHECK_ERR(dlbuf_fence_wait(fd, now()), -ETIME);
@@ -179,7 +205,6 @@ TEST(an_eventfd_is_waited_for)
 	CHECK_EQ(status, 1);
 	/* Nothing of it was consumed. */
 	CHECK_OK(dlbuf_fence_wait(fd, 1));
-	close(fd);
 }
 
 TEST(minus_one_has_signalled)
@@ -218,7 +243,7 @@ TEST(a_closed_fence)
 TEST(a_negative_number_is_no_fence)
 {
 	static const int numbers[] = { -2, -5, INT_MIN };
-	int fd = event(1), status = 77, out = 77;
+	int fd AUTO_FD = event(1), status = 77, out = 77;
 
 	need_ioctl(fd);
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
@@ -236,12 +261,11 @@ TEST(a_negative_number_is_no_fence)
 	}
 	CHECK_EQ(status, 77);
 	CHECK_EQ(out, 77);
-	close(fd);
 }
 
 TEST(what_is_no_sync_file)
 {
-	int fd = event(1), memfd = memfd_create("a file", MFD_CLOEXEC);
+	int fd AUTO_FD = event(1), memfd AUTO_FD = memfd_create("a file", MFD_CLOEXEC);
 	int out = 77;
 
 	need_ioctl(fd);
@@ -261,13 +285,11 @@ TEST(what_is_no_sync_file)
 	/* -1 adds nothing, to whatever it is. */
 	CHECK_OK(dlbuf_fence_import(memfd, DLBUF_WRITE, -1));
 	CHECK_EQ(out, 77);
-	close(fd);
-	close(memfd);
 }
 
 TEST(wrong_arguments)
 {
-	int fd = event(1), out = 77;
+	int fd AUTO_FD = event(1), out = 77;
 
 	CHECK_ERR(dlbuf_fence_status(fd, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_fence_merge(fd, fd, NULL), -EINVAL);
@@ -277,7 +299,6 @@ TEST(wrong_arguments)
 	CHECK_ERR(dlbuf_fence_import(fd, 0, -1), -EINVAL);
 	CHECK_ERR(dlbuf_fence_import(fd, 7, fd), -EINVAL);
 	CHECK_EQ(out, 77);
-	close(fd);
 }
 
 /* ---------------------------------------------------------------- notify */
@@ -298,7 +319,7 @@ static void tell(void *data)
 TEST(notify_at_once)
 {
 	struct told told = { 0 };
-	int fd = event(1);
+	int fd AUTO_FD = event(1);
 
 	CHECK_OK(dlbuf_fence_notify(fd, tell, &told));
 	CHECK_EQ(told.n, 1);
@@ -308,7 +329,6 @@ TEST(notify_at_once)
 	CHECK(pthread_equal(told.by, pthread_self()));
 	/* There was no need for the thread. */
 	CHECK_EQ(event_pending() + event_wakeups(), 0);
-	close(fd);
 }
 
 TEST(notify_later)
@@ -329,6 +349,21 @@ TEST(notify_later)
 	CHECK(!pthread_equal(told.by, pthread_self()));
 	close(writer);
 	event_user_remove();
+}
+
+TEST(a_file_that_says_again_for_ever)
+{
+	int fd = event(1), out = -2, status = -2;
+
+	refuse = 1000;
+	CHECK_ERR(dlbuf_fence_merge(fd, fd, &out), -EINVAL);
+	CHECK_OK(dlbuf_fence_status(fd, &status));
+	CHECK_EQ(status, 1);
+	CHECK_ERR(dlbuf_fence_set_deadline(fd, 1), -EOPNOTSUPP);
+	CHECK_EQ(refuse, 997);
+	CHECK_EQ(out, -2);
+	refuse = 0;
+	close(fd);
 }
 
 TEST(notify_refusals)

@@ -15,6 +15,7 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "common.h"
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_CPU
@@ -73,7 +74,6 @@ static void *load_double(const char *library, const char *variable,
 static void nobody_reads(void *data, enum dlbuf_log_level level,
 			 const char *text)
 {
-	(void)data, (void)level, (void)text;
 }
 
 static void load_doubles(void)
@@ -97,7 +97,6 @@ static unsigned long cuda_calls;
 
 static void look(const char *call)
 {
-	(void)call;
 	cuda_calls++;
 }
 
@@ -114,8 +113,7 @@ static unsigned long driver_calls(void)
 /* ---------------------------------------------------------------- the parent */
 
 static int64_t shape = BYTES;
-static const DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-				 .shape = &shape };
+static const DLTensor layout = LAYOUT8(1, &shape);
 
 static int buffer(void)
 {
@@ -135,13 +133,10 @@ static void remember(int fd)
 /* A tensor with a lease, and acquired where a memfd can be: not by the CPU. */
 static DLManagedTensorVersioned *held(struct dlbuf_device *dev, int fd)
 {
-	struct dlbuf_frame f = {
-		.size = sizeof(f), .width = BYTES, .height = 1,
-		.code = DLBUF_FOURCC('R', '8', ' ', ' '),
-		.code_space = DLBUF_CODE_DRM, .modifier = DLBUF_MOD_LINEAR,
-		.nplanes = 1, .planes = { { .fd = fd, .pitch = BYTES } },
-		.fence = -1, .release = add_one, .release_data = &leases,
-	};
+	struct dlbuf_frame f = PICTURE(BYTES, 1, DLBUF_FOURCC('R', '8', ' ', ' '),
+		DLBUF_CODE_DRM, 1, .modifier = DLBUF_MOD_LINEAR,
+		.planes = { { .fd = fd, .pitch = BYTES } }, .fence = -1,
+		.release = add_one, .release_data = &leases);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
 	uint32_t n;
 
@@ -220,7 +215,6 @@ static void parent_end(struct parent *p)
 
 static int no_path(const struct dlbuf_path_info *info, void *data)
 {
-	(void)info, (void)data;
 	return 0;
 }
 
@@ -264,7 +258,7 @@ static void check_own_device(int fd)
 {
 	DLManagedTensorVersioned *t = NULL;
 	DLBUF_INFO(dlbuf_device_stats, stats);
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 	unsigned int told = 0;
 	int event;
 
@@ -285,7 +279,6 @@ static void check_own_device(int fd)
 			sched_yield();
 		close(event);
 	}
-	dlbuf_device_close(dev);
 }
 
 static void child(struct parent *parents, unsigned int n)
@@ -373,7 +366,6 @@ static void *open_cuda(void *arg)
 {
 	struct dlbuf_device *dev = NULL;
 
-	(void)arg;
 	CHECK_OK(dlbuf_device_open("cuda", NULL, &dev));
 	dlbuf_device_close(dev);
 	return NULL;
@@ -413,7 +405,7 @@ TEST(a_fork_while_a_driver_begins)
 
 TEST(exec_works)
 {
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 	pid_t pid;
 
 	need_machine();
@@ -426,24 +418,19 @@ TEST(exec_works)
 		_exit(9);
 	}
 	wait_for(pid);
-	dlbuf_device_close(dev);
 }
 
 /* Not inherited: exec() is a new process. */
 TEST(after_exec)
 {
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 	DLBUF_INFO(dlbuf_device_info, info);
 
 	CHECK_OK(dlbuf_device_open("cpu", NULL, &dev));
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	dlbuf_device_close(dev);
 }
 #else
-TEST(no_cpu)
-{
-	SKIP("backend cpu is not built into this library");
-}
+KTAP_SKIPPED("backend cpu is not built into this library")
 #endif
 
 KTAP_MAIN()

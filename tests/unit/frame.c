@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Frames into layouts: pure arithmetic. */
+#include "common.h"
 #include "ktap.h"
 
 #include <dlbuf/layout.h>
@@ -110,14 +111,8 @@ static const struct dlbuf_import_opts whole = { .size = sizeof(whole) };
 
 static struct dlbuf_frame frame_of(const struct row *r)
 {
-	struct dlbuf_frame f = {
-		.size = sizeof(f),
-		.width = r->width,
-		.height = r->height,
-		.code = r->code,
-		.code_space = r->space,
-		.nplanes = r->nplanes,
-	};
+	struct dlbuf_frame f = PICTURE(r->width, r->height, r->code, r->space,
+		r->nplanes);
 
 	memcpy(f.planes, r->planes, sizeof(f.planes));
 	return f;
@@ -171,15 +166,9 @@ TEST(table)
 /* 640x480 NV12 in two planes, to be made wrong. */
 static struct dlbuf_frame nv12(void)
 {
-	return (struct dlbuf_frame){
-		.size = sizeof(struct dlbuf_frame),
-		.width = 640,
-		.height = 480,
-		.code = DLBUF_FOURCC('N', 'V', '1', '2'),
-		.code_space = DLBUF_CODE_DRM,
-		.nplanes = 2,
-		.planes = { { 3, 0, 0, 640, 0 }, { 3, 0, 307200, 640, 0 } },
-	};
+	return (struct dlbuf_frame)PICTURE(640, 480,
+		DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2,
+		.planes = { { 3, 0, 0, 640, 0 }, { 3, 0, 307200, 640, 0 } });
 }
 
 static int layouts(const struct dlbuf_frame *f)

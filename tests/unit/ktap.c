@@ -60,7 +60,6 @@ static void good(void *arg)
 	int fd = eventfd(0, EFD_CLOEXEC);
 	void *p = malloc(100), *q = NULL;
 
-	(void)arg;
 	CHECK(fd >= 0);
 	CHECK_EQ(UINT64_MAX, ~0ull);
 	CHECK_EQ(INT64_MIN, -INT64_MAX - 1);
@@ -82,7 +81,6 @@ TEST(passes)
 
 static void false_check(void *arg)
 {
-	(void)arg;
 	CHECK(1 + 1 == 3);
 	CHECK_EQ(-1, UINT64_MAX);
 	CHECK_EQ(7u, 8);
@@ -103,7 +101,6 @@ TEST(sees_a_false_check)
 
 static void required(void *arg)
 {
-	(void)arg;
 	REQUIRE(0 > 1);
 	abort();
 }
@@ -116,7 +113,6 @@ TEST(requires)
 
 static void fd_leak(void *arg)
 {
-	(void)arg;
 	CHECK(eventfd(0, EFD_CLOEXEC) >= 0);
 }
 
@@ -129,14 +125,12 @@ TEST(sees_an_fd_leak)
 
 static void fd_closed(void *arg)
 {
-	(void)arg;
 	CHECK(!close(*(int *)arg));
 }
 
 static int victim;
 static void close_victim(void *arg)
 {
-	(void)arg;
 	fd_closed(&victim);
 }
 
@@ -151,7 +145,6 @@ static void replace_victim(void *arg)
 {
 	int fd = memfd_create("other", MFD_CLOEXEC);
 
-	(void)arg;
 	CHECK_EQ(dup2(fd, victim), victim);
 	close(fd);
 }
@@ -168,7 +161,6 @@ static void map_leak(void *arg)
 {
 	int fd = memfd_create("leaked", MFD_CLOEXEC);
 
-	(void)arg;
 	CHECK(!ftruncate(fd, 8192));
 	CHECK(mmap(NULL, 8192, PROT_READ, MAP_SHARED, fd, 0) != MAP_FAILED);
 	close(fd);
@@ -182,7 +174,6 @@ TEST(sees_a_mapping_leak)
 static void *volatile leaked; /* or clang leaves malloc() out */
 static void heap_leak(void *arg)
 {
-	(void)arg;
 	leaked = malloc(24);
 	CHECK(leaked);
 	leaked = NULL;
@@ -200,7 +191,6 @@ TEST(sees_a_heap_leak)
 
 static void keeper(void *arg)
 {
-	(void)arg;
 	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS, "to see that it is allowed");
 	CHECK(eventfd(0, EFD_CLOEXEC) >= 0);
 	map_leak(NULL);
@@ -213,7 +203,6 @@ TEST(allows_what_is_declared)
 
 static void unchecked(void *arg)
 {
-	(void)arg;
 }
 
 TEST(sees_a_case_without_checks)
@@ -223,7 +212,6 @@ TEST(sees_a_case_without_checks)
 
 static void crash(void *arg)
 {
-	(void)arg;
 	CHECK(true);
 	signal(SIGSEGV, SIG_DFL);
 	raise(SIGSEGV);
@@ -236,7 +224,6 @@ TEST(survives_a_crash)
 
 static void leaver(void *arg)
 {
-	(void)arg;
 	CHECK(true);
 	_exit(0);
 }
@@ -248,7 +235,6 @@ TEST(sees_an_early_exit)
 
 static void hang(void *arg)
 {
-	(void)arg;
 	CHECK(true);
 	for (;;)
 		pause();
@@ -261,7 +247,6 @@ TEST(ends_a_hang)
 
 static void skips(void *arg)
 {
-	(void)arg;
 	SKIP("there is no %s #5\n", "moon");
 }
 
@@ -281,20 +266,17 @@ static int says(const char *sentence, int err)
 
 static void silent(void *arg)
 {
-	(void)arg;
 	CHECK_ERR(says("an older sentence", -EINVAL), -EINVAL);
 	CHECK_ERR(-EINVAL, -EINVAL);
 }
 
 static void two_lines(void *arg)
 {
-	(void)arg;
 	CHECK_ERR(says("one\ntwo", -EINVAL), -EINVAL);
 }
 
 static void other_code(void *arg)
 {
-	(void)arg;
 	CHECK_ERR(says("the cause", -EIO), -EINVAL);
 }
 
@@ -307,7 +289,6 @@ TEST(sees_a_bad_error)
 
 static void *check_many(void *arg)
 {
-	(void)arg;
 	for (int i = 0; i < 1000; i++)
 		CHECK(true);
 	return NULL;

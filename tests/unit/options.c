@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Structs that begin with their size, of older and of newer callers. */
+#include "common.h"
 #include "ktap.h"
 
 #include <dlbuf/dlbuf.h>
@@ -180,15 +181,8 @@ static int import(void *opts)
 static int import_frame(void *opts)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
-	struct dlbuf_frame f = {
-		.size = sizeof(f),
-		.width = 4,
-		.height = 4,
-		.code = DLBUF_FOURCC('R', '8', ' ', ' '),
-		.code_space = DLBUF_CODE_DRM,
-		.nplanes = 1,
-		.planes = { { .fd = -1, .pitch = 4 } },
-	};
+	struct dlbuf_frame f = PICTURE(4, 4, DLBUF_FOURCC('R', '8', ' ', ' '),
+		DLBUF_CODE_DRM, 1, .planes = { { .fd = -1, .pitch = 4 } });
 	uint32_t n = 77;
 	int ret = dlbuf_import_frame(cpu, &f, opts, t, &n);
 
@@ -322,6 +316,11 @@ TEST(unknown_flags)
 	int fd = 77;
 
 	CHECK_ERR(dlbuf_device_open("cpu", &device, &dev), -EINVAL);
+	CHECK_SAYS("cpu does not know device flags 0x80000000");
+	/* Nor those of another backend. */
+	device.flags = DLBUF_CUDA_NO_BRIDGE | DLBUF_DEVICE_NO_CACHE;
+	CHECK_ERR(dlbuf_device_open("cpu", &device, &dev), -EINVAL);
+	CHECK_SAYS("cpu does not know device flags 0x10000");
 	CHECK(!dev);
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	CHECK_ERR(import(&importing), -EINVAL);

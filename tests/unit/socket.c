@@ -17,11 +17,12 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "common.h"
 #include "ktap.h"
 
 #include "event.h"
 #include "internal.h"
-#include "message.h"
+#include "packet.h"
 #include "sys.h"
 
 #ifdef CONFIG_BACKEND_CPU
@@ -39,45 +40,25 @@ static const int64_t shape[] = { 4, 6 }, strides[] = { 16, 2 };
 
 static struct packet tensors_packet(unsigned int n)
 {
-	DLTensor layout = { .ndim = 2, .dtype = { kDLUInt, 8, 1 },
-			    .shape = (int64_t *)shape,
-			    .strides = (int64_t *)strides, .byte_offset = 7 };
-	struct message_head head;
-	struct packet p;
+	DLTensor layout = LAYOUT8(2, shape, .strides = (int64_t *)strides,
+		.byte_offset = 7);
 
-	message_begin(&p, &head, MESSAGE_TENSORS);
-	for (unsigned int i = 0; i < n; i++)
-		message_put_tensor(&p, &layout, 0);
-	head.ntensors = n;
-	head.nbuffers = 1;
-	head.access[0] = DLBUF_RW;
-	message_end(&p, &head);
-	return p;
+	return tensors_of(&layout, n, DLBUF_RW, 0);
 }
 
 static struct dlbuf_frame a_frame(int fd)
 {
-	return (struct dlbuf_frame){
-		.size = sizeof(struct dlbuf_frame),
-		.width = 640,
-		.height = 480,
-		.code = DLBUF_FOURCC('N', 'V', '1', '2'),
-		.code_space = DLBUF_CODE_DRM,
+	return (struct dlbuf_frame)PICTURE(640, 480,
+		DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2,
 		.modifier = DLBUF_MOD_LINEAR,
-		.nplanes = 2,
 		.flags = DLBUF_FRAME_SEQUENCE | DLBUF_FRAME_DAMAGED,
 		.planes = { { .fd = fd, .pitch = 640, .bytes = 307200 },
 			    { .fd = fd, .pitch = -640, .offset = 307200 } },
 		.crop = { 1, 2, 3, 4 },
-		.colour = { 1, 13, 2, DLBUF_RANGE_FULL, 5, DLBUF_HUE_256,
-			    { 0 } },
-		.timestamp_ns = -5,
-		.sequence = 1ull << 40,
-		.clock = DLBUF_CLOCK_MONOTONIC,
-		.field = DLBUF_FIELD_TOP,
-		.order = DLBUF_ORDER_COMPLETE,
-		.fence = -1,
-	};
+		.colour = { 1, 13, 2, DLBUF_RANGE_FULL, 5, DLBUF_HUE_256, { 0 } },
+		.timestamp_ns = -5, .sequence = 1ull << 40,
+		.clock = DLBUF_CLOCK_MONOTONIC, .field = DLBUF_FIELD_TOP,
+		.order = DLBUF_ORDER_COMPLETE, .fence = -1);
 }
 
 static struct packet frame_packet(void)
@@ -119,18 +100,10 @@ TEST(tensors_come_back)
 TEST(more_elements_than_64_bits_count)
 {
 	const int64_t huge[] = { 67280421310721, 274177 }, none[] = { 0, 0 };
-	DLTensor layout = { .ndim = 2, .dtype = { kDLUInt, 8, 1 },
-			    .shape = (int64_t *)huge,
-			    .strides = (int64_t *)none };
-	struct message_head head;
+	DLTensor layout = LAYOUT8(2, huge, .strides = (int64_t *)none);
+	struct packet p = tensors_of(&layout, 1, DLBUF_READ, 0);
 	static struct message m;
-	struct packet p;
 
-	message_begin(&p, &head, MESSAGE_TENSORS);
-	message_put_tensor(&p, &layout, 0);
-	head.ntensors = head.nbuffers = 1;
-	head.access[0] = DLBUF_READ;
-	message_end(&p, &head);
 	CHECK_ERR(message_parse(p.data, p.bytes, 1, &m), -EPROTO);
 	CHECK_SAYS("number of elements");
 }
@@ -151,21 +124,8 @@ TEST(a_frame_comes_back)
 static void raw_send(int sock, const void *data, size_t bytes, const int fds[],
 		     unsigned int nfds)
 {
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(253 * sizeof(int))];
-	} control = { .head = { .cmsg_level = SOL_SOCKET,
-				.cmsg_type = SCM_RIGHTS,
-				.cmsg_len = CMSG_LEN(nfds * sizeof(int)) } };
-	struct iovec iov = { (void *)data, bytes };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (nfds) {
-		memcpy(CMSG_DATA(&control.head), fds, nfds * sizeof(int));
-		msg.msg_control = &control;
-		msg.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
-	}
-	if (!CHECK_EQ(sendmsg(sock, &msg, MSG_NOSIGNAL), (ssize_t)bytes))
+	if (!CHECK_EQ(send_fds(sock, data, bytes, fds, nfds, MSG_NOSIGNAL),
+		      (ssize_t)bytes))
 		ktap_note(NULL, 0, "sendmsg: %s", strerror(errno));
 }
 
@@ -380,7 +340,7 @@ TEST(messages_before_the_end)
 	static const int hows[] = { -1, SHUT_WR, SHUT_RDWR };
 	struct packet packet = tensors_packet(1);
 	struct dlbuf_frame f = a_frame(0);
-	int fd = memfd();
+	int fd AUTO_FD = memfd();
 
 	for (size_t i = 0; i < ARRAY_SIZE(hows); i++) {
 		struct peers p = peers_open(SOCK_SEQPACKET);
@@ -399,13 +359,12 @@ TEST(messages_before_the_end)
 		CHECK_ERR(receive(&p, DLBUF_SOCKET_DONTWAIT, 0), -EPIPE);
 		peers_close(&p);
 	}
-	close(fd);
 }
 
 TEST(empty_packets)
 {
 	struct packet packet = tensors_packet(1);
-	int fd = memfd();
+	int fd AUTO_FD = memfd();
 
 	for (int i = 0; i < NTYPES; i++) {
 		struct peers p = peers_open(types[i]);
@@ -424,14 +383,13 @@ TEST(empty_packets)
 			  types[i] == SOCK_SEQPACKET ? -EPIPE : -EAGAIN);
 		peers_close(&p);
 	}
-	close(fd);
 }
 
 /* poll() says POLLIN then, and recvmsg() EAGAIN, for ever. */
 TEST(shut_down_for_reading)
 {
 	struct packet packet = tensors_packet(1);
-	int fd = memfd();
+	int fd AUTO_FD = memfd();
 
 	for (int i = 0; i < NTYPES; i++) {
 		struct peers p = peers_open(types[i]);
@@ -444,7 +402,6 @@ TEST(shut_down_for_reading)
 		CHECK_ERR(receive(&p, DLBUF_SOCKET_DONTWAIT, 0), -EPIPE);
 		peers_close(&p);
 	}
-	close(fd);
 }
 
 /* What the caller has wrong takes no message off the socket. */
@@ -555,7 +512,7 @@ TEST(the_best_of_messages)
 {
 	struct packet packets[] = { tensors_packet(1), tensors_packet(4),
 				    frame_packet() };
-	int fd = memfd();
+	int fd AUTO_FD = memfd();
 
 	for (int i = 0; i < NTYPES; i++)
 		for (int j = 0; j < 3; j++) {
@@ -563,7 +520,6 @@ TEST(the_best_of_messages)
 					  packets[j].bytes, &fd, 1), -EBADF);
 			CHECK_SAYS("not a dma-buf but '/memfd:no dma-buf");
 		}
-	close(fd);
 }
 
 /*
@@ -689,13 +645,15 @@ static const struct poke pokes[] = {
 /* Over each socket, with its fd. */
 TEST(every_field)
 {
-	int fd = memfd();
+	int fd AUTO_FD = memfd();
 
 	for (size_t i = 0; i < ARRAY_SIZE(pokes); i++) {
 		const struct poke *k = &pokes[i];
 		struct packet p = k->frame ? frame_packet() : tensors_packet(1);
 
-		memcpy(p.data + k->at, &k->value, k->bytes);
+		memcpy(p.data + k->at, (const char *)&k->value +
+		       (__BYTE_ORDER == __BIG_ENDIAN ? 8 - k->bytes : 0),
+		       k->bytes);
 		for (int j = 0; j < NTYPES; j++) {
 			int ret = sent_as(types[j], p.data, p.bytes, &fd, 1);
 
@@ -707,14 +665,13 @@ TEST(every_field)
 					   dlbuf_last_error());
 		}
 	}
-	close(fd);
 }
 
 TEST(every_length)
 {
 	struct packet p = tensors_packet(2);
 	unsigned char longer[sizeof(p.data) + 1] = { 0 };
-	int fd = memfd();
+	int fd AUTO_FD = memfd();
 
 	for (int i = 0; i < NTYPES; i++)
 		for (uint32_t n = 1; n < p.bytes; n++) {
@@ -727,7 +684,6 @@ TEST(every_length)
 	CHECK_ERR(sent_as(SOCK_SEQPACKET, longer, p.bytes + 1, &fd, 1), -EPROTO);
 	CHECK_ERR(sent_as(SOCK_DGRAM, longer, sizeof(longer), &fd, 1), -EPROTO);
 	CHECK_SAYS("more than");
-	close(fd);
 }
 
 static void with_so_many_fds(unsigned int n)

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
+#include "common.h"
 #include "ktap.h"
 
 #include "event.h"
@@ -91,7 +92,6 @@ static int wait_ret;
 static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
 		     bool damaged)
 {
-	(void)access, (void)damaged;
 	CHECK(fd >= 3);
 	buffer_waits++;
 	buffer_deadline = deadline_ns;
@@ -130,7 +130,6 @@ static struct {
 static int fake_acquire(struct import *imp, uint32_t access, void *stream,
 			int fence)
 {
-	(void)imp;
 	device.acquires++;
 	device.access = access;
 	device.stream = stream;
@@ -143,7 +142,6 @@ static int fake_acquire(struct import *imp, uint32_t access, void *stream,
 static int fake_release(struct import *imp, uint32_t access, void *stream,
 			int *fence, int *end)
 {
-	(void)imp;
 	device.releases++;
 	if (end) {
 		*end = device.end;
@@ -158,7 +156,6 @@ static int fake_release(struct import *imp, uint32_t access, void *stream,
 
 static int fake_stream(struct dlbuf_device *dev, void *stream, bool ends)
 {
-	(void)dev, (void)stream, (void)ends;
 	return 0;
 }
 
@@ -180,7 +177,6 @@ static unsigned int leases; /* atomic */
 
 static void lease_ends(void *data)
 {
-	(void)data;
 	__atomic_add_fetch(&leases, 1, __ATOMIC_ACQ_REL);
 }
 
@@ -188,8 +184,7 @@ static void begin_with(struct fixture *f, enum dlbuf_sync in,
 		       enum dlbuf_sync out, bool leased)
 {
 	int64_t shape = 1;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			    .shape = &shape };
+	DLTensor layout = LAYOUT8(1, &shape);
 	struct lease *lease = NULL;
 
 	*f = (struct fixture){
@@ -438,7 +433,6 @@ static unsigned int rounds;	/* atomic */
 
 static void note_round(void *data)
 {
-	(void)data;
 	__atomic_add_fetch(&rounds, 1, __ATOMIC_ACQ_REL);
 }
 

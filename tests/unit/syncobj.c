@@ -10,11 +10,12 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "common.h"
 #include "ktap.h"
 
 static void check_refused(int fd, int err)
 {
-	int fence = 77, signalled = eventfd(1, EFD_CLOEXEC);
+	int fence = 77, signalled AUTO_FD = eventfd(1, EFD_CLOEXEC);
 
 	for (uint64_t point = 0; point < 2; point++) {
 		CHECK_ERR(dlbuf_syncobj_export(fd, 1, point, &fence), err);
@@ -27,7 +28,6 @@ static void check_refused(int fd, int err)
 	}
 	CHECK_SAYS(err == -EBADF ? "is not open" : "DRM_IOCTL_SYNCOBJ_EVENTFD");
 	CHECK_EQ(fence, 77);
-	close(signalled);
 }
 
 /* A foreign machine's program under qemu-user is told ENOSYS whatever the fd. */
@@ -58,21 +58,20 @@ TEST(what_is_no_drm_node)
 	check_refused(pair[0], -EOPNOTSUPP);
 	check_refused(null, -EOPNOTSUPP);
 	close(fd);
+	close(null);
 	close(pair[0]);
 	close(pair[1]);
-	close(null);
 }
 
 TEST(wrong_arguments)
 {
-	int fd = memfd_create("a file", MFD_CLOEXEC);
+	int fd AUTO_FD = memfd_create("a file", MFD_CLOEXEC);
 
 	CHECK_ERR(dlbuf_syncobj_export(fd, 1, 0, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_syncobj_export(fd, 1, 1, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_syncobj_eventfd(fd, 1, 0, 2, fd), -EINVAL);
 	CHECK_ERR(dlbuf_syncobj_eventfd(fd, 1, 0, ~0u, fd), -EINVAL);
 	CHECK_SAYS("flags");
-	close(fd);
 }
 
 KTAP_MAIN()

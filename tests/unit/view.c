@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Views of a frame, and crops of it: pure arithmetic. */
+#include "common.h"
 #include "ktap.h"
 
 #include <dlbuf/frame.h>
@@ -196,11 +197,8 @@ static void check_row(const struct row *r)
 	struct dlbuf_import_opts opts = {
 		.size = sizeof(opts), .view = r->view, .flags = r->flags,
 	};
-	struct dlbuf_frame f = {
-		.size = sizeof(f), .width = r->width, .height = r->height,
-		.code = r->code, .code_space = r->space,
-		.nplanes = r->nplanes, .crop = r->crop,
-	};
+	struct dlbuf_frame f = PICTURE(r->width, r->height, r->code, r->space,
+		r->nplanes, .crop = r->crop);
 	struct dlbuf_frame_layout out[DLBUF_MAX_PLANES];
 	uint32_t n = 77;
 	int ret;
@@ -215,6 +213,11 @@ static void check_row(const struct row *r)
 	if (!r->nwant) {
 		CHECK(ret < 0);
 		CHECK_EQ(n, 77);
+		return;
+	}
+	/* Larger values are little-endian in memory, and a DLTensor's native. */
+	if (__BYTE_ORDER == __BIG_ENDIAN && r->want[0].bits > 8) {
+		CHECK_EQ(ret, -EOPNOTSUPP);
 		return;
 	}
 	if (!CHECK_OK(ret) || !CHECK_EQ(n, r->nwant))
@@ -249,11 +252,8 @@ TEST(views)
 TEST(bad_arguments)
 {
 	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
-	struct dlbuf_frame f = {
-		.size = sizeof(f), .width = 4, .height = 4, .nplanes = 1,
-		.code = CC('R', '8', ' ', ' '), .code_space = DRM,
-		.planes = { { .pitch = 4 } },
-	};
+	struct dlbuf_frame f = PICTURE(4, 4, CC('R', '8', ' ', ' '), DRM, 1,
+		.planes = { { .pitch = 4 } });
 	struct dlbuf_frame_layout out[DLBUF_MAX_PLANES];
 	uint32_t n;
 

@@ -6,11 +6,9 @@
 #ifndef UNIT_VULKAN_DOUBLE_H
 #define UNIT_VULKAN_DOUBLE_H
 
-#include "ktap.h"
+#include "double.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <sys/eventfd.h>
 
 #include <dlbuf/dlbuf.h>
 
@@ -24,18 +22,7 @@ static void *fake_lib;
 
 static inline void begin(void)
 {
-	char path[PATH_MAX], *slash;
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 40);
-
-	REQUIRE(n > 0);
-	path[n] = '\0';
-	slash = strrchr(path, '/');
-	strcpy(slash, "/../fakes/libvulkan.so");
-	setenv("DLBUF_VULKAN_LIBRARY", path, 1);
-	fake_lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!fake_lib)
-		ktap_note(NULL, 0, "%s", dlerror());
-	REQUIRE(fake_lib);
+	fake_lib = double_open("libvulkan.so", "DLBUF_VULKAN_LIBRARY");
 	fake_fn = (fake_vulkan_fn)dlsym(fake_lib, "fake_vulkan");
 	REQUIRE(fake_fn);
 	fake = fake_fn(true);
@@ -79,22 +66,6 @@ static inline void able(bool in, bool out)
 	fake->physical[0].sync_fd_out = out;
 }
 
-/* What stands for a sync_file: an eventfd that nobody has written to. */
-static inline int pending_fence(void)
-{
-	int fd = eventfd(0, EFD_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	return fd;
-}
-
-static inline void signal_fence(int fd)
-{
-	uint64_t one = 1;
-
-	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
-}
-
 /* ---------------------------------------------------------------- imports */
 
 #define IMPORT_BYTES 8192
@@ -122,6 +93,21 @@ static inline void import_finish(struct fixture *f, int ret)
 	if (!ret)
 		vulkan_backend.unimport(&f->vi.base);
 	close(f->vi.base.fd);
+}
+
+/* A device that is able, and an import of it. */
+static inline void begin_import(struct fixture *f, bool in, bool out)
+{
+	begin();
+	able(in, out);
+	REQUIRE_OK(import_into(f, open_ok()));
+}
+
+static inline void end_import(struct fixture *f)
+{
+	import_finish(f, 0);
+	dlbuf_device_close(f->dev);
+	end();
 }
 
 static inline int acquire(struct fixture *f, uint32_t access)

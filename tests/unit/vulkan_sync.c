@@ -80,9 +80,7 @@ TEST(streams)
 	CHECK_OK(acquire(&f, DLBUF_READ));
 	CHECK(fake->queue && fake->queue != other);
 	CHECK_OK(release(&f, DLBUF_READ));
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 TEST(accesses_cost_nothing_new)
@@ -98,9 +96,7 @@ TEST(accesses_cost_nothing_new)
 	CHECK_EQ(fake->made[FAKE_FENCE], 1);
 	CHECK_EQ(fake->made[FAKE_COMMANDS], 2);
 	CHECK_EQ(fake->submits, 200);
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 /* However an access fails, nothing of it is under way afterwards. */
@@ -177,9 +173,7 @@ TEST(threads)
 		pthread_join(threads[i], NULL);
 	CHECK(fake->made[FAKE_FENCE] <= 4);
 	CHECK_EQ(fake->made[FAKE_COMMANDS], 6);
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 /* ---------------------------------------------------------------- fences */
@@ -199,9 +193,7 @@ TEST(the_device_waits)
 	struct fixture f;
 	int in, out;
 
-	begin();
-	able(true, true);
-	REQUIRE_OK(import_into(&f, open_ok()));
+	begin_import(&f, true, true);
 	in = pending_fence();
 	CHECK_OK(acquire_after(&f, DLBUF_READ, in));
 	CHECK_EQ(fake->semaphores_in, 1);
@@ -222,25 +214,19 @@ TEST(the_device_waits)
 	CHECK_EQ(fake->imports, 1);
 	CHECK_EQ(fake->exports, 1);
 	close(out);
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 TEST(without_a_fence_no_semaphore)
 {
 	struct fixture f;
 
-	begin();
-	able(true, true);
-	REQUIRE_OK(import_into(&f, open_ok()));
+	begin_import(&f, true, true);
 	CHECK_OK(acquire(&f, DLBUF_RW));
 	CHECK_EQ(fake->semaphores_in + fake->semaphores_out, 0);
 	CHECK_EQ(fake->imports, 0);
 	close(release_fence(&f, DLBUF_RW));
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 /* -1 from the driver is a fence that has signalled. */
@@ -255,9 +241,7 @@ TEST(a_driver_that_has_no_fence_to_give)
 	CHECK_OK(acquire(&f, DLBUF_RW));
 	CHECK_OK(release(&f, DLBUF_RW));
 	CHECK_EQ(fake->exports, 1);
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 TEST(no_fence_is_standard_input)
@@ -278,9 +262,7 @@ TEST(no_fence_is_standard_input)
 	fake->run();
 	CHECK_EQ(fence_signalled(out), 1);
 	close(out);
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 static void check_sync(struct dlbuf_device *dev, enum dlbuf_sync in,
@@ -433,9 +415,7 @@ TEST(a_fence_without_a_status)
 	struct fixture f;
 	int in, out;
 
-	begin();
-	able(true, true);
-	REQUIRE_OK(import_into(&f, open_ok()));
+	begin_import(&f, true, true);
 	in = pending_fence();
 	CHECK_OK(acquire_after(&f, DLBUF_READ, in));
 	fake->failing = "vkGetFenceStatus";
@@ -446,9 +426,7 @@ TEST(a_fence_without_a_status)
 	signal_fence(in);
 	close(in);
 	close(out);
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 /* dlbuf_acquire_fence() submits nothing, and a deletion releases all the same. */
@@ -456,15 +434,11 @@ TEST(a_release_of_what_was_not_submitted)
 {
 	struct fixture f;
 
-	begin();
-	able(true, true);
-	REQUIRE_OK(import_into(&f, open_ok()));
+	begin_import(&f, true, true);
 	close(release_fence(&f, DLBUF_RW));
 	CHECK_EQ(fake->submits, 1);
 	CHECK_EQ(fake->barrier.srcQueueFamilyIndex, 1);
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 static bool waiting, finished; /* atomic */
@@ -536,9 +510,7 @@ TEST(jobs_are_used_again)
 {
 	struct fixture f;
 
-	begin();
-	able(true, true);
-	REQUIRE_OK(import_into(&f, open_ok()));
+	begin_import(&f, true, true);
 	for (int i = 0; i < 1000; i++) {
 		int in = pending_fence(), out;
 
@@ -572,9 +544,7 @@ TEST(jobs_are_used_again)
 	CHECK_OK(acquire(&f, DLBUF_RW));
 	close(release_fence(&f, DLBUF_RW));
 	CHECK_EQ(fake->made[FAKE_FENCE], 22);
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 static void *fenced_accesses(void *arg)
@@ -599,18 +569,14 @@ TEST(threads_with_fences)
 	struct fixture f;
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	begin();
-	able(true, true);
-	REQUIRE_OK(import_into(&f, open_ok()));
+	begin_import(&f, true, true);
 	for (int i = 0; i < 4; i++)
 		REQUIRE(!pthread_create(&threads[i], NULL, fenced_accesses, &f));
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	CHECK_EQ(fake->submits, 1600);
 	CHECK_EQ(fake->waits + fake->drains, 0);
-	import_finish(&f, 0);
-	dlbuf_device_close(f.dev);
-	end();
+	end_import(&f);
 }
 
 /* ---------------------------------------------------------------- faults */
@@ -666,10 +632,7 @@ TEST(every_call_fails_once_with_fences)
 }
 #endif
 #else
-TEST(vulkan)
-{
-	SKIP("the backend is not built");
-}
+KTAP_SKIPPED("the backend is not built")
 #endif
 
 KTAP_MAIN()

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * FFmpeg: an AVFrame in a hardware's memory -> a frame. Header-only; needs
+ * FFmpeg: makes a frame from an AVFrame in a device's memory. Header-only; needs
  * libavutil's headers (57 or newer: FFmpeg 5) and libavutil.
  *
  *	struct dlbuf_frame frame;
@@ -11,8 +11,8 @@
  *		errx(1, "%s", dlbuf_last_error());
  *	av_frame_unref(av);
  *
- * dlbuf_ffmpeg_map() takes any hardware frame that FFmpeg can map to dma-bufs
- * and keeps a reference as the frame's lease; dlbuf_ffmpeg_frame() only
+ * dlbuf_ffmpeg_map() accepts each hardware frame that FFmpeg can map to dma-bufs,
+ * and keeps a reference to it as the frame's lease. dlbuf_ffmpeg_frame() only
  * describes a frame of AV_PIX_FMT_DRM_PRIME.
  */
 #ifndef DLBUF_INTEROP_FFMPEG_H
@@ -44,8 +44,8 @@ extern "C" {
 #endif
 
 /*
- * DRM's code of an FFmpeg format that has several planes; 0: DRM has none. Of
- * the others the one layer tells.
+ * Returns DRM's code of an FFmpeg format with several planes; 0: DRM has no such
+ * format. Formats with one plane have one layer, which has the code.
  */
 static inline uint32_t dlbuf_ffmpeg_code_(enum AVPixelFormat format)
 {
@@ -95,7 +95,7 @@ static inline const char *dlbuf_ffmpeg_name_(enum AVPixelFormat format)
 	return name ? name : "unknown";
 }
 
-/* The object, offset and pitch of one plane. */
+/* Adds one plane: its object, offset and pitch. */
 static inline int dlbuf_ffmpeg_plane_(const AVDRMFrameDescriptor *desc,
 				      const AVDRMPlaneDescriptor *p,
 				      struct dlbuf_frame *f)
@@ -123,13 +123,13 @@ static inline int dlbuf_ffmpeg_plane_(const AVDRMFrameDescriptor *desc,
 				  (unsigned long long)f->modifier,
 				  (unsigned long long)object->format_modifier);
 	plane->fd = object->fd;
-	plane->offset = p->offset;
+	plane->offset = (uint64_t)p->offset;
 	plane->pitch = p->pitch;
 	f->nplanes++;
 	return 0;
 }
 
-/* Several layers are one picture of the software format, or nothing known. */
+/* Several layers together are one picture of the software format. */
 static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
 				       enum AVPixelFormat sw_format,
 				       struct dlbuf_frame *f)
@@ -172,7 +172,8 @@ static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
 				  "planes", desc->nb_layers,
 				  dlbuf_ffmpeg_name_(sw_format), info.nplanes);
 	for (i = 0; i < desc->nb_layers; i++)
-		if (!dlbuf_layer_is_plane_(desc->layers[i].format, f->code, i))
+		if (!dlbuf_layer_is_plane_(desc->layers[i].format, f->code,
+					   (uint32_t)i))
 			return dlbuf_fail(-EINVAL, "layer %d of the AVFrame, "
 					  "0x%08x, is not plane %d of %s", i,
 					  desc->layers[i].format, i,
@@ -180,24 +181,24 @@ static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
 	return 0;
 }
 
-/* FFmpeg's code points are those of H.273; what it does not know is 2 or more. */
+/* FFmpeg uses the code points of H.273. Unknown values (2, 3) give 0. */
 static inline uint8_t dlbuf_ffmpeg_point_(int value)
 {
-	return value == 1 || (value > 3 && value < 255) ? value : 0;
+	return value == 1 || (value > 3 && value < 255) ? (uint8_t)value : 0;
 }
 
 static inline void dlbuf_ffmpeg_colour_(const AVFrame *av,
 					enum AVPixelFormat sw_format,
 					struct dlbuf_colour *c)
 {
-	c->primaries = dlbuf_ffmpeg_point_(av->color_primaries);
-	c->transfer = dlbuf_ffmpeg_point_(av->color_trc);
+	c->primaries = dlbuf_ffmpeg_point_((int)av->color_primaries);
+	c->transfer = dlbuf_ffmpeg_point_((int)av->color_trc);
 	if (av->colorspace == AVCOL_SPC_RGB ||
-	    dlbuf_ffmpeg_point_(av->colorspace))
-		c->matrix = av->colorspace + 1;
+	    dlbuf_ffmpeg_point_((int)av->colorspace))
+		c->matrix = (uint8_t)(av->colorspace + 1);
 	if (av->color_range == AVCOL_RANGE_MPEG)
 		c->range = DLBUF_RANGE_LIMITED;
-	/* The formats with a J say it by their name. */
+	/* The J in the format's name means full range. */
 	if (av->color_range == AVCOL_RANGE_JPEG ||
 	    sw_format == AV_PIX_FMT_YUVJ420P ||
 	    sw_format == AV_PIX_FMT_YUVJ422P ||
@@ -205,7 +206,7 @@ static inline void dlbuf_ffmpeg_colour_(const AVFrame *av,
 		c->range = DLBUF_RANGE_FULL;
 	if (av->chroma_location > AVCHROMA_LOC_UNSPECIFIED &&
 	    av->chroma_location < AVCHROMA_LOC_NB)
-		c->chroma_site = av->chroma_location;
+		c->chroma_site = (uint8_t)av->chroma_location;
 }
 
 static inline void dlbuf_ffmpeg_time_(const AVFrame *av, struct dlbuf_frame *f)
@@ -238,33 +239,33 @@ static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
 }
 
 /*
- * Describes an AVFrame of AV_PIX_FMT_DRM_PRIME as a frame: its planes, its
- * modifier, what is to be seen of it, colour, the time where pts and time_base
- * are both set, the fields, and whether the decoder says that it is damaged.
+ * Describes an AVFrame of AV_PIX_FMT_DRM_PRIME as a frame: planes, modifier, crop,
+ * colour, field, the time if pts and time_base are set, and the decoder's error
+ * flags.
  *
- * A descriptor with one layer says what the picture is. One with several has
- * an image per plane, R8 and GR88, which could be NV12 as well as NV21: what
- * they are together is sw_format, or, with AV_PIX_FMT_NONE, that of
- * av->hw_frames_ctx. A frame that av_hwframe_map() made of one of VA-API has
- * several layers and no hw_frames_ctx: give the sw_format of the source's.
+ * A descriptor with one layer has the format of the picture. A descriptor with
+ * several layers has one image per plane, e.g. R8 and GR88, which could be NV12 or
+ * NV21. Then the format is sw_format, or with AV_PIX_FMT_NONE that of
+ * av->hw_frames_ctx. A frame that av_hwframe_map() made of a VA-API frame has
+ * several layers and no hw_frames_ctx: pass the sw_format of the source.
  *
- * av is borrowed, and the fds stay borrowed in *frame: keep av until it has
- * been imported. *frame is written whole, on success only. The lease is not
- * set: dlbuf_ffmpeg_lease() does it. The order is UNKNOWN: FFmpeg leaves it to
- * each decoder, some of which return the frame before the hardware is done;
- * the dma-buf's own fences are waited for in any case.
+ * av is borrowed. *frame borrows its fds: keep av until the frame is imported.
+ * *frame is written completely, and on success only. It has no lease: set one with
+ * dlbuf_ffmpeg_lease(). The order is UNKNOWN: FFmpeg leaves it to each decoder, and
+ * some return the frame before the hardware is done. An acquire always waits for
+ * the fences of the dma-buf.
  *
- * Pure. 0, or, with a sentence in dlbuf_last_error(),
+ * Pure. Returns 0, or, with an error text in dlbuf_last_error(),
  * -EINVAL      not DRM_PRIME; no, or more than 4, layers, planes or objects; a
- *              plane in no object or before its beginning; a crop of
- *              everything; layers that are not the planes of sw_format
- * -EOPNOTSUPP  objects whose modifiers differ; several layers where sw_format
- *              is not known or DRM has no such format
- * The format itself is checked by dlbuf_import_frame().
+ *              plane in no object or before its start; a crop that leaves no
+ *              pixels; layers that are not the planes of sw_format
+ * -EOPNOTSUPP  objects with different modifiers; several layers and sw_format is
+ *              unknown or has no format of DRM
+ * dlbuf_import_frame() checks the format itself.
  *
- * Units: AVDRMFrameDescriptor's offsets and pitches are signed bytes. A pitch
- * may be negative and stays so; an offset may not. The size of an object is
- * not looked at, it may be 0 for unknown: the kernel knows it.
+ * Units: offsets and pitches of AVDRMFrameDescriptor are signed bytes. A negative
+ * pitch is passed on; a negative offset is refused. The size of an object is
+ * ignored: it may be 0 for unknown, and the kernel knows it.
  *
  * Specification: libavutil/hwcontext_drm.h, libavutil/frame.h; ITU-T H.273.
  */
@@ -295,15 +296,15 @@ static inline int dlbuf_ffmpeg_frame(const AVFrame *av,
 
 	memset(&f, 0, sizeof(f));
 	f.size = sizeof(f);
-	f.width = av->width;
-	f.height = av->height;
+	f.width = (uint32_t)av->width;
+	f.height = (uint32_t)av->height;
 	f.code_space = DLBUF_CODE_DRM;
 	f.fence = -1;
 	ret = dlbuf_ffmpeg_layers_(desc, sw_format, &f);
 	if (ret)
 		return ret;
 
-	/* They are size_t, and their sums may wrap. */
+	/* The crop values are size_t, and their sums may wrap. */
 	x = (uint64_t)av->crop_left + av->crop_right;
 	y = (uint64_t)av->crop_top + av->crop_bottom;
 	if (av->crop_left > f.width || av->crop_right > f.width ||
@@ -311,10 +312,10 @@ static inline int dlbuf_ffmpeg_frame(const AVFrame *av,
 	    x >= f.width || y >= f.height)
 		return dlbuf_fail(-EINVAL, "the AVFrame is cropped to nothing");
 	if (x || y) {
-		f.crop.x = av->crop_left;
-		f.crop.y = av->crop_top;
-		f.crop.width = f.width - x;
-		f.crop.height = f.height - y;
+		f.crop.x = (uint32_t)av->crop_left;
+		f.crop.y = (uint32_t)av->crop_top;
+		f.crop.width = f.width - (uint32_t)x;
+		f.crop.height = f.height - (uint32_t)y;
 	}
 	dlbuf_ffmpeg_colour_(av, sw_format, &f.colour);
 	dlbuf_ffmpeg_time_(av, &f);
@@ -333,15 +334,15 @@ static inline void dlbuf_ffmpeg_release_(void *av)
 }
 
 /*
- * Makes a reference to av the lease of *frame: the decoder's buffer is not
- * used again before the last tensor is deleted and the last access complete.
+ * Makes a reference to av the lease of *frame. The decoder does not reuse the
+ * buffer before the last tensor is deleted and the last access is complete.
  *
- * av is borrowed: unref or free it whenever you like. The reference is given
- * back by frame->release(frame->release_data), which dlbuf_import_frame() does
- * not call when it fails: then call it. Giving back is what FFmpeg does with
- * its last reference, on the thread that the lease is called on: its own pools
- * and decoders allow any.
- * -ENOMEM  *frame is as it was
+ * av is borrowed: you may unref or free it afterwards. The lease drops the
+ * reference. If dlbuf_import_frame() fails it does not call the lease: call
+ * frame->release(frame->release_data). FFmpeg frees the buffer when its last
+ * reference is dropped, on the thread that calls the lease; its own pools and
+ * decoders allow any thread.
+ * -ENOMEM  *frame is unchanged
  */
 static inline int dlbuf_ffmpeg_lease(const AVFrame *av,
 				     struct dlbuf_frame *frame)
@@ -355,7 +356,7 @@ static inline int dlbuf_ffmpeg_lease(const AVFrame *av,
 	return 0;
 }
 
-/* AVERROR() of an errno is its negative; others are letters, far below. */
+/* AVERROR(errno) is -errno; FFmpeg's own codes are letters, far below. */
 static inline int dlbuf_ffmpeg_fail_(int err, const char *call, const char *what)
 {
 	char text[AV_ERROR_MAX_STRING_SIZE] = "";
@@ -370,18 +371,18 @@ static inline int dlbuf_ffmpeg_fail_(int err, const char *call, const char *what
 }
 
 /*
- * Describes any hardware frame that FFmpeg can map to dma-bufs, those of
- * VA-API and Vulkan, and of AV_PIX_FMT_DRM_PRIME as it is; the mapping is the
- * lease, and holds a reference to av.
+ * Describes each hardware frame that FFmpeg can map to dma-bufs: those of VA-API
+ * and Vulkan are mapped, those of AV_PIX_FMT_DRM_PRIME are used directly. The
+ * lease holds the mapping and a reference to av.
  *
  * av is borrowed, as for dlbuf_ffmpeg_lease(). The fds in *frame live until the
- * lease is called: after dlbuf_import_frame() has failed, call it. May block
- * in the driver. *frame is written on success only.
- * access, DLBUF_READ, DLBUF_WRITE or DLBUF_RW, is what the mapping is asked
- * for; a frame of DRM_PRIME has what its fds have.
- * -EOPNOTSUPP  also: FFmpeg has no mapping from this kind to DRM_PRIME
- * -EIO         FFmpeg or the driver failed; the sentence has its words
- * and as dlbuf_ffmpeg_frame() and dlbuf_ffmpeg_lease()
+ * lease is called: call it yourself if dlbuf_import_frame() fails. May block in
+ * the driver. *frame is written on success only. access is DLBUF_READ, DLBUF_WRITE
+ * or DLBUF_RW: the access of the mapping. A frame of DRM_PRIME has the access of
+ * its fds.
+ * -EOPNOTSUPP  also: FFmpeg cannot map this kind of frame to DRM_PRIME
+ * -EIO         FFmpeg or the driver failed; the error text has its words
+ * and the errors of dlbuf_ffmpeg_frame() and dlbuf_ffmpeg_lease()
  */
 static inline int dlbuf_ffmpeg_map(const AVFrame *av, uint32_t access,
 				   struct dlbuf_frame *frame)
@@ -415,7 +416,7 @@ static inline int dlbuf_ffmpeg_map(const AVFrame *av, uint32_t access,
 	ret = av_hwframe_map(map, av,
 			     (access & DLBUF_READ ? AV_HWFRAME_MAP_READ : 0) |
 			     (access & DLBUF_WRITE ? AV_HWFRAME_MAP_WRITE : 0));
-	/* Not all mappings bring colour, time and crop along. */
+	/* Not all mappings copy colour, time and crop. */
 	if (ret >= 0)
 		ret = av_frame_copy_props(map, av);
 	if (ret < 0) {

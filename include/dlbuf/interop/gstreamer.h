@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GStreamer: a GstBuffer of dma-bufs and the caps of its pad -> a frame.
- * Header-only; needs GStreamer 1.20 or newer (caps with format=DMA_DRM need
- * 1.24) and its libraries: pkg-config gstreamer-video-1.0
- * gstreamer-allocators-1.0.
+ * GStreamer: makes a frame from a GstBuffer of dma-bufs and the caps of its pad.
+ * Header-only; needs GStreamer 1.20 or newer (1.24 for caps with format=DMA_DRM)
+ * and its libraries: pkg-config gstreamer-video-1.0 gstreamer-allocators-1.0.
  *
  *	GstSample *sample = gst_app_sink_pull_sample(sink);
  *	struct dlbuf_gstreamer_format format;
@@ -15,8 +14,8 @@
  *	if (dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors))
  *		frame.release(frame.release_data);
  *
- * The lease is a reference to the GstBuffer: it goes back to its pool, and to
- * the camera, when the last tensor's work is done.
+ * The lease is a reference to the GstBuffer. The buffer returns to its pool, and
+ * to the camera, when the last tensor is deleted and its work is complete.
  */
 #ifndef DLBUF_INTEROP_GSTREAMER_H
 #define DLBUF_INTEROP_GSTREAMER_H
@@ -34,18 +33,18 @@
 extern "C" {
 #endif
 
-/* What caps say. Made by dlbuf_gstreamer_caps(), once as long as they stand. */
+/* The format of caps, from dlbuf_gstreamer_caps(). Valid until the caps change. */
 struct dlbuf_gstreamer_format {
 	GstVideoInfo info;
 	uint32_t code;
 	enum dlbuf_code_space code_space;
-	/* May be set by who knows better, see dlbuf_gstreamer_caps(). */
+	/* You may set it if you know it, see dlbuf_gstreamer_caps(). */
 	uint64_t modifier;
 };
 
 /*
- * The same bytes in memory, as DRM's code, or V4L2's, if DRM has none or, as
- * for AYUV, means something else. 0: neither has it.
+ * Returns DRM's code of the same bytes. If DRM has none, or means another format
+ * by it (AYUV), returns V4L2's. 0: neither has one.
  */
 static inline uint32_t dlbuf_gstreamer_code_(GstVideoFormat format,
 					     enum dlbuf_code_space *space)
@@ -184,7 +183,7 @@ static inline uint32_t dlbuf_gstreamer_code_(GstVideoFormat format,
 	}
 }
 
-/* video/x-bayer: its format is the mosaic's first two rows, and its depth. */
+/* The format of video/x-bayer: the first two rows of the mosaic, and the depth. */
 static inline uint32_t dlbuf_gstreamer_bayer_(const char *name,
 					      GstVideoFormat *like)
 {
@@ -243,7 +242,7 @@ static inline int dlbuf_gstreamer_bayer_caps_(const GstStructure *s,
 	    !gst_structure_get_int(s, "height", &height) || width <= 0 ||
 	    height <= 0)
 		return dlbuf_fail(-EINVAL, "the caps say no size");
-	/* The rows of a mosaic are as those of a grey picture. */
+	/* Rows of a mosaic have the layout of rows of a grey picture. */
 	if (!gst_video_info_set_format(&f->info, like, (guint)width,
 				       (guint)height))
 		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %dx%d",
@@ -254,22 +253,25 @@ static inline int dlbuf_gstreamer_bayer_caps_(const GstStructure *s,
 }
 
 /*
- * Reads caps: those of a GstSample, or of a CAPS event. They are borrowed.
+ * Reads the caps of a GstSample or of a CAPS event. They are borrowed.
  *
- * The modifier is what drm-format says (GStreamer 1.24), or LINEAR for plain
- * video/x-raw in system memory, whose rows gst_video_frame_map() shows one
- * after another whatever holds them. memory:DMABuf with a format of its own,
- * as before 1.24, does not say: INVALID, which dlbuf_import_frame() refuses.
- * Set format->modifier to DLBUF_MOD_LINEAR where you know that of the element,
- * as of v4l2src.
+ * The modifier depends on the caps:
+ *   format=DMA_DRM (1.24)              the modifier in drm-format
+ *   video/x-raw in system memory       LINEAR: gst_video_frame_map() shows linear
+ *                                      rows, whatever memory holds them
+ *   memory:DMABuf with another format  INVALID: before 1.24 caps do not say it.
+ *                                      dlbuf_import_frame() refuses INVALID. Set
+ *                                      format->modifier to DLBUF_MOD_LINEAR if
+ *                                      you know that the element, e.g. v4l2src,
+ *                                      is linear
  *
- * Pure. *format is written on success only. 0, or
+ * Pure. *format is written on success only. Returns 0, or, with an error text in
+ * dlbuf_last_error(),
  * -EINVAL      not caps of one raw picture: not fixed, not video/x-raw or
- *              video/x-bayer, without a size
- * -EOPNOTSUPP  neither DRM nor V4L2 has a code for it: planar RGB, big-endian,
- *              v210; or fields in a buffer of which each has an id of its own
+ *              video/x-bayer, or without a size
+ * -EOPNOTSUPP  neither DRM nor V4L2 has a code for the format (planar RGB,
+ *              big-endian, v210); or each field in a buffer has an id of its own
  *              (interlace-mode=fields)
- * with a sentence in dlbuf_last_error().
  *
  * Specification: GStreamer's "Raw Video Media Types" and "DMA buffers".
  */
@@ -310,7 +312,7 @@ static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
 		f.code = drm.drm_fourcc;
 		f.code_space = DLBUF_CODE_DRM;
 		f.modifier = drm.drm_modifier;
-		/* Where its planes are, unless each buffer says so. */
+		/* The places of the planes, if the buffers have no GstVideoMeta. */
 		if (f.modifier != DLBUF_MOD_LINEAR ||
 		    !gst_video_info_dma_drm_to_video_info(&drm, &f.info))
 			f.info = drm.vinfo;
@@ -347,7 +349,7 @@ dlbuf_gstreamer_colour_(const GstVideoInfo *info)
 		c.range = DLBUF_RANGE_FULL;
 	else if (from->range == GST_VIDEO_COLOR_RANGE_16_235)
 		c.range = DLBUF_RANGE_LIMITED;
-	/* 2 is H.273's word for: nobody said. */
+	/* 2 means "unspecified" in H.273. */
 	c.primaries = (uint8_t)gst_video_color_primaries_to_iso(from->primaries);
 	if (c.primaries == 2)
 		c.primaries = 0;
@@ -357,7 +359,8 @@ dlbuf_gstreamer_colour_(const GstVideoInfo *info)
 	matrix = gst_video_color_matrix_to_iso(from->matrix);
 	if (matrix != 2)
 		c.matrix = (uint8_t)(matrix + 1);
-	switch (info->chroma_site & ~GST_VIDEO_CHROMA_SITE_ALT_LINE) {
+	switch ((unsigned int)info->chroma_site &
+		~(unsigned int)GST_VIDEO_CHROMA_SITE_ALT_LINE) {
 	case GST_VIDEO_CHROMA_SITE_H_COSITED:
 		c.chroma_site = 0 + 1;
 		break;
@@ -401,7 +404,7 @@ dlbuf_gstreamer_field_(const GstVideoInfo *info, GstBuffer *buffer)
 		if (GST_VIDEO_INFO_FIELD_ORDER(info) ==
 		    GST_VIDEO_FIELD_ORDER_BOTTOM_FIELD_FIRST)
 			return DLBUF_FIELD_INTERLACED_BT;
-		/* Then each buffer does, if it says anything. */
+		/* The caps do not say it; each buffer may. */
 		if (top)
 			return DLBUF_FIELD_INTERLACED_TB;
 		return is_interlaced ? DLBUF_FIELD_INTERLACED_BT :
@@ -440,26 +443,29 @@ static inline void dlbuf_gstreamer_release_(void *buffer)
 }
 
 /*
- * Describes a buffer as a frame: where its planes are by its GstVideoMeta, or
- * by the caps if it has none, in as many dma-bufs as it has memories; the crop
- * by its GstVideoCropMeta. GstVideoMeta's alignment is in its offsets already.
- * The timestamp is the PTS, in nanoseconds of the stream; the sequence number
- * is the buffer's offset. The order is IMPLICIT: GStreamer passes on a buffer
- * whose fences, if it has some, are on the dma-buf. Of interlace-mode=alternate
- * the height is a field's.
+ * Describes a buffer as a frame. Where each value comes from:
+ *   planes     GstVideoMeta, or the caps if the buffer has none; in as many
+ *              dma-bufs as the buffer has memories. The offsets of GstVideoMeta
+ *              include its alignment
+ *   crop       GstVideoCropMeta
+ *   timestamp  PTS, nanoseconds of the stream
+ *   sequence   offset of the buffer
+ *   order      IMPLICIT: a producer with fences adds them to the dma-buf
+ *   height     with interlace-mode=alternate that of one field
  *
- * The frame has a reference to the buffer as its lease, which release() drops.
- * If the frame is not imported, or dlbuf_import_frame() fails, drop it:
- * frame.release(frame.release_data). The fds are the memories', borrowed for
- * as long as the lease is held. buffer and format are borrowed for the call.
- * When the lease fires its thread gives the buffer back to its pool, which for
- * a camera means VIDIOC_QBUF; no pool of GStreamer's own blocks there.
+ * The lease is a reference to the buffer; release() drops it. If the frame is not
+ * imported, or dlbuf_import_frame() fails, call frame.release(frame.release_data).
+ * The fds belong to the memories and are borrowed as long as the lease is held.
+ * buffer and format are borrowed for the call. The thread that fires the lease
+ * returns the buffer to its pool, which means VIDIOC_QBUF for a camera; the pools
+ * of GStreamer do not block there.
  *
- * Pure but for the reference. *frame is written whole, on success only. 0, or
- * -EBADF       a plane is in memory that is no dma-buf
- * -ERANGE      a plane begins beyond the buffer
- * -EOPNOTSUPP  nobody says where the planes are: the buffer has no GstVideoMeta,
- *              and the format is not linear or none of GStreamer's
+ * Pure, except for the reference. *frame is written completely, and on success
+ * only. Returns 0, or
+ * -EBADF       a plane is in memory that is not a dma-buf
+ * -ERANGE      a plane begins after the buffer
+ * -EOPNOTSUPP  the planes' places are unknown: the buffer has no GstVideoMeta, and
+ *              the format is not linear or not one of GStreamer
  */
 static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 					const struct dlbuf_gstreamer_format *format,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For dlbuf/interop/ffmpeg.h and vaapi.h, whose descriptors may give a picture
- * as several layers, each an image of its own to DRM: NV12 as R8 and GR88.
+ * Used by dlbuf/interop/ffmpeg.h and vaapi.h. Their descriptors may describe a
+ * picture as several layers, each of which is an image of DRM: NV12 as R8 and
+ * GR88.
  */
 #ifndef DLBUF_INTEROP_LAYERS_H
 #define DLBUF_INTEROP_LAYERS_H
@@ -15,12 +16,10 @@ extern "C" {
 #endif
 
 /*
- * Whether a layer of DRM's code `layer` has the samples of plane number
- * `plane` of the DRM format `code`: as many of the same size. How the layer
- * calls them says nothing, because drivers disagree: the chroma of NV12 is
- * GR88 to most and RG88 to some, for the same bytes.
- *
- * Pure. 1 or 0.
+ * Returns 1 if a layer of the DRM format `layer` has the samples of plane `plane`
+ * of the DRM format `code`: the same number, of the same size. Otherwise 0. The
+ * names of the channels are ignored, because drivers disagree: the chroma of NV12
+ * is GR88 to most and RG88 to some, for the same bytes. Pure.
  */
 static inline int dlbuf_layer_is_plane_(uint32_t layer, uint32_t code,
 					uint32_t plane)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libcamera: a stream's configuration and one of its buffers -> a frame.
+ * libcamera: makes a frame from a buffer and the configuration of its stream.
  * Header-only; C++17; needs libcamera's headers (0.4 or newer) and libcamera.
  *
  *	void completed(libcamera::Request *request)	// libcamera's thread
@@ -34,9 +34,9 @@
 #include <dlbuf/frame.h>
 
 /*
- * Translates libcamera's ColorSpace, which names colour as V4L2 does, into the
- * code points of H.273. Raw primaries, of a sensor, have none. An encoding of
- * None is RGB, except for raw, where it is nothing.
+ * Translates libcamera's ColorSpace, which follows V4L2, into the code points of
+ * H.273. Raw primaries of a sensor have none. The encoding None means RGB, or
+ * nothing if the primaries are raw.
  *
  * Pure, cannot fail. Specification: libcamera/color_space.h, ITU-T H.273.
  */
@@ -90,9 +90,9 @@ inline struct dlbuf_colour dlbuf_libcamera_colour(const libcamera::ColorSpace &s
 }
 
 /*
- * A StreamConfiguration has one stride, of the first plane. That of another is
- * to it as the bytes of their samples are for the same pixels: NV12's chroma
- * has the same, YUV420's half, NV24's twice. That is libcamera's own rule.
+ * A StreamConfiguration has one stride, that of the first plane. libcamera derives
+ * the strides of the other planes from the bytes that their samples have for the
+ * same pixels: NV12's chroma has the same, YUV420's half, NV24's twice.
  */
 inline int dlbuf_libcamera_pitch_(const struct dlbuf_format_info &info,
 				  unsigned int stride, std::size_t i,
@@ -106,11 +106,11 @@ inline int dlbuf_libcamera_pitch_(const struct dlbuf_format_info &info,
 	if (stride * num % den)
 		return dlbuf_fail(-EOPNOTSUPP, "a stride of %u gives no whole "
 				  "bytes for plane %zu", stride, i);
-	*pitch = stride * num / den;
+	*pitch = static_cast<int64_t>(stride * num / den);
 	return 0;
 }
 
-/* The part of dlbuf_libcamera_frame() that is about one capture. */
+/* Fills in the part of a frame that comes from one capture. */
 inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
 				     struct dlbuf_frame *f)
 {
@@ -121,11 +121,11 @@ inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
 				  "is in the buffer");
 	f->sequence = metadata.sequence;
 	f->flags |= DLBUF_FRAME_SEQUENCE;
-	f->timestamp_ns = metadata.timestamp;
+	f->timestamp_ns = static_cast<int64_t>(metadata.timestamp);
 	f->clock = DLBUF_CLOCK_UNKNOWN;
 	f->order = DLBUF_ORDER_COMPLETE;
 	if (metadata.status == libcamera::FrameMetadata::FrameError) {
-		/* Of the rest only these are valid then. */
+		/* After an error only the values above are valid. */
 		f->flags |= DLBUF_FRAME_DAMAGED;
 		return 0;
 	}
@@ -136,36 +136,36 @@ inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
 }
 
 /*
- * Describes a buffer of the stream that config describes as a frame: its
- * planes with the pitches that follow from the one stride, the pixel format
- * with libcamera's own modifier, colour where the stream has one.
+ * Describes a buffer of the stream of config as a frame: its planes, their pitches
+ * (derived from the one stride), the pixel format with libcamera's modifier, and
+ * the colour if the stream has one.
  *
- * metadata is buffer.metadata() once the buffer has completed; it brings the
- * sequence number, the time, how much is in it and whether it is damaged.
- * nullptr: not captured yet, as when all buffers are imported beforehand; then
- * the metadata has not been written, and the order is UNKNOWN. (The virtual
- * pipeline of libcamera 0.4 never writes it.)
+ * metadata is buffer.metadata() of a completed buffer. It has the sequence number,
+ * the time, the bytes used and the error flag. nullptr: no capture yet, e.g. to
+ * import all buffers beforehand; then the order is UNKNOWN. (The virtual pipeline
+ * of libcamera 0.4 never writes the metadata.)
  *
- * config, buffer and metadata are borrowed, and the SharedFDs' fds stay borrowed
- * in *frame: keep the FrameBuffer until it has been imported. *frame is written
- * whole, on success only: set the lease afterwards, dlbuf_libcamera_release()
- * or your own. The order is COMPLETE: libcamera completes a buffer when the
- * hardware is done with it. FrameBuffer::releaseFence() is no fence of the
- * capture but the one given to Request::addBuffer(), handed back when waiting
- * for it has failed.
+ * config, buffer and metadata are borrowed. *frame borrows the fds of the
+ * SharedFDs: keep the FrameBuffer until the frame is imported. *frame is written
+ * completely, and on success only: set the lease afterwards,
+ * dlbuf_libcamera_release() or your own.
  *
- * Pure; may be called on libcamera's thread. Throws nothing. 0, or, with a
- * sentence in dlbuf_last_error(),
- * -EINVAL      no plane or more than a frame or the format has, an offset that
- *              was never set, a capture that was cancelled
- * -EOPNOTSUPP  the stride gives another plane a pitch that is not whole
- * and what dlbuf_format_find() says. The rest is checked by
- * dlbuf_import_frame().
+ * With metadata the order is COMPLETE: libcamera completes a buffer when the
+ * hardware is done with it. FrameBuffer::releaseFence() is not a fence of the
+ * capture: it is the fence of Request::addBuffer(), returned if waiting for it
+ * failed.
  *
- * Units: FrameMetadata::timestamp is nanoseconds since a moment that libcamera
- * leaves open, and so the clock is UNKNOWN. V4L2's drivers use CLOCK_MONOTONIC
- * for it; pipeline handlers copy it into controls::SensorTimestamp, documented
- * as CLOCK_BOOTTIME.
+ * Pure; may be called on libcamera's thread. Throws nothing. Returns 0, or, with an
+ * error text in dlbuf_last_error(),
+ * -EINVAL      no planes, or more than a frame or the format has; an offset that
+ *              was never set; a capture that was cancelled
+ * -EOPNOTSUPP  the stride gives another plane a pitch that is not a whole number
+ * and the errors of dlbuf_format_find(). dlbuf_import_frame() checks the rest.
+ *
+ * Units: FrameMetadata::timestamp is nanoseconds of a clock that libcamera does not
+ * define, so the clock is UNKNOWN. Drivers of V4L2 use CLOCK_MONOTONIC; pipeline
+ * handlers copy the value into controls::SensorTimestamp, which is documented as
+ * CLOCK_BOOTTIME.
  *
  * Specification: libcamera/framebuffer.h, stream.h, pixel_format.h.
  */
@@ -192,7 +192,7 @@ inline int dlbuf_libcamera_frame(const libcamera::StreamConfiguration &config,
 	ret = dlbuf_format_find(f.code, f.modifier, DLBUF_CODE_LIBCAMERA, &info);
 	if (ret)
 		return ret;
-	/* The virtual pipeline of 0.4 gives NV12 a third one with nothing in it. */
+	/* The virtual pipeline of 0.4 gives NV12 a third, empty plane. */
 	while (nplanes > info.nplanes && !planes[nplanes - 1].length)
 		nplanes--;
 	if (!nplanes || nplanes > info.nplanes)
@@ -200,7 +200,7 @@ inline int dlbuf_libcamera_frame(const libcamera::StreamConfiguration &config,
 				  "format %u", planes.size(), info.nplanes);
 	if (config.colorSpace)
 		f.colour = dlbuf_libcamera_colour(*config.colorSpace);
-	f.nplanes = nplanes;
+	f.nplanes = static_cast<uint32_t>(nplanes);
 	for (std::size_t i = 0; i < nplanes; i++) {
 		const libcamera::FrameBuffer::Plane &plane = planes[i];
 
@@ -225,29 +225,29 @@ inline int dlbuf_libcamera_frame(const libcamera::StreamConfiguration &config,
 }
 
 /*
- * The lease of the frames of one request: when the last of them is released,
- * the request is queued again with the same buffers. One per request, as
+ * The lease of all frames of one request. When the last of them is released, the
+ * request is queued again with the same buffers. Use one per request, as
  * release_data of each of its frames.
  */
 struct dlbuf_libcamera_lease {
 	libcamera::Camera *camera;	/* borrowed, outlives the lease */
-	libcamera::Request *request;	/* likewise, and its buffers */
-	/* Set before the first import: how many frames will be released. */
+	libcamera::Request *request;	/* borrowed too, with its buffers */
+	/* How many frames will be released. Set it before the first import. */
 	std::atomic<uint32_t> frames;
-	/* What Camera::queueRequest() said last: 0 or a negative errno. */
+	/* Last result of Camera::queueRequest(): 0 or a negative errno. */
 	std::atomic<int> status;
 };
 
 /*
- * A frame's release callback: counts frames down and, for the last, calls
- * Request::reuse(ReuseBuffers) and Camera::queueRequest(). For a frame that
- * was not imported after all call it yourself.
+ * The release callback of a frame. It counts the frames down. For the last one it
+ * calls Request::reuse(ReuseBuffers) and Camera::queueRequest(). Call it yourself
+ * for a frame that was not imported.
  *
- * Does not block: the camera's own thread does the queueing. It may be called
- * on any thread: queueRequest() is documented to be safe on all, and a request
- * that has completed is nobody else's. On a camera that was stopped the request
- * stays as it is and status says -EACCES; keep requests, buffers and the camera
- * until all leases have fired, then free them. Controls are reset by reuse().
+ * Does not block: the camera's own thread queues the request. May be called on any
+ * thread: queueRequest() is documented as thread-safe, and a completed request
+ * belongs to the application. If the camera was stopped, the request stays as it
+ * is and status is -EACCES. Free requests, buffers and the camera only after all
+ * leases have fired. reuse() resets the controls.
  */
 inline void dlbuf_libcamera_release(void *lease)
 {

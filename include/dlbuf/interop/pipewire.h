@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * PipeWire: a buffer of a video stream -> a frame. Header-only; needs PipeWire
- * 1.2 or newer, for syncobjs DRM's headers, and like PipeWire's own headers more
- * than bare C11 (-std=gnu11, or _GNU_SOURCE): pkg-config libpipewire-0.3 libdrm.
+ * PipeWire: makes a frame from a buffer of a video stream. Header-only; needs
+ * PipeWire 1.2 or newer, DRM's headers for syncobjs, and, as PipeWire's headers do,
+ * more than bare C11 (-std=gnu11 or _GNU_SOURCE): pkg-config libpipewire-0.3 libdrm.
  *
  *	dlbuf_pipewire_open(stream, pw_main_loop_get_loop(loop), -1, &pw);
  *
@@ -20,13 +20,13 @@
  *		dlbuf_pipewire_remove_buffer(pw, b);
  *	}
  *
- * The lease may fire on any thread, pw_stream_queue_buffer() belongs on the
- * thread of the stream's loop, and by then the stream may have taken its
- * buffers away. struct dlbuf_pipewire brings the buffer to the right thread,
- * or forgets it.
+ * The lease may fire on any thread, but pw_stream_queue_buffer() must run on the
+ * thread of the stream's loop, and the stream may have removed its buffers before.
+ * struct dlbuf_pipewire therefore queues the buffer on the loop's thread, or drops
+ * it if the stream removed it.
  *
- * Ask for dma-bufs with SPA_PARAM_BUFFERS_dataType, 1 << SPA_DATA_DmaBuf, and
- * do not map them: no PW_STREAM_FLAG_MAP_BUFFERS.
+ * Ask for dma-bufs with SPA_PARAM_BUFFERS_dataType, 1 << SPA_DATA_DmaBuf, and do
+ * not map them: no PW_STREAM_FLAG_MAP_BUFFERS.
  */
 #ifndef DLBUF_INTEROP_PIPEWIRE_H
 #define DLBUF_INTEROP_PIPEWIRE_H
@@ -55,8 +55,8 @@ extern "C" {
 #endif
 
 /*
- * The same bytes in memory, as DRM's code, or V4L2's, if DRM has none or, as
- * for AYUV, means something else. 0: neither has it.
+ * Returns DRM's code of the same bytes. If DRM has none, or means another format
+ * by it (AYUV), returns V4L2's. 0: neither has one.
  */
 static inline uint32_t dlbuf_pipewire_code_(enum spa_video_format format,
 					    enum dlbuf_code_space *space)
@@ -139,7 +139,7 @@ static inline uint32_t dlbuf_pipewire_code_(enum spa_video_format format,
 		return DLBUF_FOURCC('A', 'B', '4', 'H');
 	case SPA_VIDEO_FORMAT_RGBA_F32:
 		return DLBUF_FOURCC('A', 'B', '8', 'F');
-	/* Whole words of bit fields, named from the highest bit down too. */
+	/* Words of bit fields, also named from the highest bit down. */
 	case SPA_VIDEO_FORMAT_RGB16:
 		return DLBUF_FOURCC('R', 'G', '1', '6');
 	case SPA_VIDEO_FORMAT_BGR16:
@@ -183,7 +183,7 @@ static inline uint32_t dlbuf_pipewire_code_(enum spa_video_format format,
 static inline struct dlbuf_colour
 dlbuf_pipewire_colour_(const struct spa_video_info_raw *info)
 {
-	/* SPA's numbers -> H.273's; 0 is what has none there. */
+	/* Code points of H.273 by SPA's numbers; 0: H.273 has none. */
 	static const uint8_t primaries[] = { 0, 1, 4, 5, 6, 7, 8, 9, 0 };
 	static const uint8_t transfers[] = { 0, 8, 0, 0, 4, 1, 7, 13, 5, 9, 10,
 					     15, 0 };
@@ -221,7 +221,7 @@ dlbuf_pipewire_colour_(const struct spa_video_info_raw *info)
 	return c;
 }
 
-/* The buffer's two timelines, the producer's and ours, or NULLs. */
+/* Finds the buffer's two timelines, acquire and release; NULL if absent. */
 static inline const struct spa_meta_sync_timeline *
 dlbuf_pipewire_timelines_(const struct spa_buffer *buffer,
 			  const struct spa_data *timelines[2])
@@ -284,9 +284,9 @@ static inline int dlbuf_pipewire_planes_(const struct spa_buffer *buffer,
 		p->offset = (uint64_t)d->mapoffset + offset;
 		p->pitch = d->chunk->stride;
 		p->bytes = d->chunk->size;
-		if (d->chunk->flags & SPA_CHUNK_FLAG_CORRUPTED)
+		if ((uint32_t)d->chunk->flags & SPA_CHUNK_FLAG_CORRUPTED)
 			f->flags |= DLBUF_FRAME_DAMAGED;
-		/* Said to be mappable, its rows are to be read as they lie. */
+		/* Memory that can be mapped has linear rows. */
 		if (!(d->flags & SPA_DATA_FLAG_MAPPABLE))
 			f->modifier = DLBUF_MOD_INVALID;
 		f->nplanes++;
@@ -328,29 +328,30 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
 }
 
 /*
- * Describes a buffer as a frame without a lease, for who queues it by himself.
+ * Describes a buffer as a frame without a lease, for callers that queue the buffer
+ * themselves.
  *
- * Planes are the dma-bufs in order, at mapoffset and the chunk's offset. The
- * modifier is the negotiated one; without one it is LINEAR if the buffer says
- * that its dma-bufs can be mapped, else INVALID, unknown, which is refused:
- * set LINEAR where you know it. A producer tells no clock for its timestamp:
- * UNKNOWN, although most take CLOCK_MONOTONIC.
+ * Planes: the dma-bufs in order, at mapoffset plus the offset of the chunk.
+ * Modifier: the negotiated one. Without one it is LINEAR if the buffer says that
+ * its dma-bufs can be mapped, otherwise INVALID, which dlbuf_import_frame()
+ * refuses: set LINEAR if you know it. Clock: UNKNOWN, because producers do not
+ * report it, although most use CLOCK_MONOTONIC.
  *
- * The order is FENCE where the buffer has a SPA_META_SyncTimeline: frame->fence
- * is then that of its acquire point, new, for you to close. You have to signal
- * the release point when the buffer's use is over. Else it is IMPLICIT, and
+ * Order: FENCE if the buffer has a SPA_META_SyncTimeline. Then frame->fence is the
+ * fence of its acquire point; it is new, close it. You must signal the release
+ * point when the use of the buffer is over. Otherwise the order is IMPLICIT, and
  * drm_fd, a DRM node with timelines, may be -1.
  *
- * buffer and info are borrowed, the fds stay borrowed in *frame, which is
- * written whole, on success only. Does not block. 0, or
+ * buffer and info are borrowed. *frame borrows the fds. It is written completely,
+ * and on success only. Does not block. Returns 0, or
  * -EINVAL      no planes, or more than a frame has; a crop that begins outside;
- *              a modifier that is still to be chosen; a SyncTimeline and no
- *              drm_fd, or no SPA_DATA_SyncObj with it
- * -EBADF       data that is no dma-buf, or no syncobj
- * -EOPNOTSUPP  a format that neither DRM nor V4L2 has a code for, fields apart;
+ *              a modifier that is not fixed yet; a SyncTimeline without a drm_fd
+ *              or without SPA_DATA_SyncObj
+ * -EBADF       data that is not a dma-buf or not a syncobj
+ * -EOPNOTSUPP  neither DRM nor V4L2 has a code for the format; separate fields;
  *              drm_fd has no timelines
- * -EAGAIN      the producer has not put a fence at the acquire point yet: ask
- *              again, dlbuf_syncobj_eventfd() tells when
+ * -EAGAIN      the acquire point has no fence yet: try again later;
+ *              dlbuf_syncobj_eventfd() reports when
  *
  * Specification: PipeWire's "DMA-BUF Sharing" and spa/buffer/.
  */
@@ -387,7 +388,7 @@ static inline int dlbuf_pipewire_describe(const struct spa_buffer *buffer,
 		return ret;
 	if (info->flags & SPA_VIDEO_FLAG_MODIFIER)
 		f.modifier = info->modifier;
-	/* Planes that follow one another in one buffer are V4L2's way. */
+	/* In V4L2's formats the planes of one buffer follow one another. */
 	memset(&format, 0, sizeof(format));
 	format.size = sizeof(format);
 	if (f.nplanes == 1 && f.code_space == DLBUF_CODE_DRM &&
@@ -423,26 +424,26 @@ static inline int dlbuf_pipewire_describe(const struct spa_buffer *buffer,
 	return 0;
 }
 
-/* One frame that is out. Its fields are under the lock of pw. */
+/* A frame that is in use. pw->lock protects its fields. */
 struct dlbuf_pipewire_lease_ {
 	struct dlbuf_pipewire_lease_ *next;
 	struct dlbuf_pipewire *pw;
-	struct pw_buffer *buffer;	/* NULL: the stream has taken it away */
+	struct pw_buffer *buffer;	/* NULL: the stream removed it */
 	int fence;
-	uint32_t timeline;		/* ours to signal at the point; or 0 */
+	uint32_t timeline;		/* release timeline to signal; or 0 */
 	uint64_t point;
 };
 
-/* A stream's leases. Made by dlbuf_pipewire_open(). */
+/* The leases of a stream. Made by dlbuf_pipewire_open(). */
 struct dlbuf_pipewire {
 	pthread_mutex_t lock;
-	unsigned int refs;		/* the caller's, and one per lease */
+	unsigned int refs;		/* one of the caller, one per lease */
 	int drm_fd;
-	struct pw_stream *stream;	/* these three NULL when closed */
+	struct pw_stream *stream;	/* NULL when closed, as loop and event */
 	struct pw_loop *loop;
 	struct spa_source *event;
-	struct dlbuf_pipewire_lease_ *out;	/* held by tensors */
-	struct dlbuf_pipewire_lease_ *back;	/* to be queued by the loop */
+	struct dlbuf_pipewire_lease_ *out;	/* leases that tensors hold */
+	struct dlbuf_pipewire_lease_ *back;	/* leases that the loop will queue */
 };
 
 static inline void dlbuf_pipewire_unref_(struct dlbuf_pipewire *pw)
@@ -460,7 +461,7 @@ static inline void dlbuf_pipewire_unref_(struct dlbuf_pipewire *pw)
 	free(pw);
 }
 
-/* On the loop's thread, as is whatever takes buffers away. */
+/* Runs on the loop's thread, where the stream also removes buffers. */
 static inline void dlbuf_pipewire_queue_(void *data, uint64_t count)
 {
 	struct dlbuf_pipewire *pw = (struct dlbuf_pipewire *)data;
@@ -480,7 +481,7 @@ static inline void dlbuf_pipewire_queue_(void *data, uint64_t count)
 	}
 }
 
-/* The lease, on any thread. */
+/* The lease. Runs on any thread. */
 static inline void dlbuf_pipewire_release_(void *data)
 {
 	struct dlbuf_pipewire_lease_ *lease =
@@ -490,7 +491,7 @@ static inline void dlbuf_pipewire_release_(void *data)
 	if (lease->fence >= 0)
 		close(lease->fence);
 	if (lease->timeline) {
-		/* All work on the frame is complete: a signalled fence. */
+		/* All work on the frame is complete: -1 is a signalled fence. */
 		dlbuf_syncobj_import(pw->drm_fd, lease->timeline, lease->point,
 				     -1);
 		dlbuf_pipewire_forget_(pw->drm_fd, lease->timeline);
@@ -502,7 +503,7 @@ static inline void dlbuf_pipewire_release_(void *data)
 	if (pw->stream) {
 		lease->next = pw->back;
 		pw->back = lease;
-		/* The source cannot go as long as the lock is held. */
+		/* The source is not destroyed while the lock is held. */
 		pw_loop_signal_event(pw->loop, pw->event);
 		pthread_mutex_unlock(&pw->lock);
 		return;
@@ -514,11 +515,11 @@ static inline void dlbuf_pipewire_release_(void *data)
 
 /*
  * Prepares a stream for leases. stream and loop are borrowed until
- * dlbuf_pipewire_close(). loop is the one that the stream's events come from,
- * the main or thread loop of its context; a stream with
- * PW_STREAM_FLAG_RT_PROCESS must dequeue there too. drm_fd is duplicated, a
- * DRM node with timelines for explicit synchronisation, or -1. *pw is new.
- * Call it on the loop's thread, with the thread loop's lock, or before it runs.
+ * dlbuf_pipewire_close(). loop is the loop of the stream's events: the main loop or
+ * the thread loop of its context. A stream with PW_STREAM_FLAG_RT_PROCESS must
+ * dequeue there too. drm_fd is a DRM node with timelines, for explicit
+ * synchronisation, or -1; it is duplicated. *pw is new. Call it on the loop's
+ * thread, or with the lock of the thread loop, or before the loop runs.
  * -EBADF   drm_fd is not open
  * -ENOMEM, -EMFILE
  */
@@ -558,9 +559,9 @@ err:
 }
 
 /*
- * Forgets a buffer: call it from the stream's remove_buffer event, always.
- * Leases of it that fire later queue nothing. The dma-bufs stay for the tensors
- * that have them, but the producer may draw over them.
+ * Removes a buffer. Always call it from the stream's remove_buffer event. Leases of
+ * the buffer that fire later queue nothing. Tensors keep the memory of the
+ * dma-bufs, but the producer may overwrite it.
  */
 static inline void dlbuf_pipewire_remove_buffer(struct dlbuf_pipewire *pw,
 						const struct pw_buffer *buffer)
@@ -578,10 +579,10 @@ static inline void dlbuf_pipewire_remove_buffer(struct dlbuf_pipewire *pw,
 }
 
 /*
- * Gives pw back (taken), after pw_stream_destroy() or, for a stream that lives
- * on, whenever nothing is dequeued any more, but before the loop goes. Leases
- * that are out stay valid, and when they fire queue nothing. On the thread of
- * dlbuf_pipewire_open(). NULL is nothing.
+ * Closes pw (taken; NULL does nothing). Call it after pw_stream_destroy(), or, if
+ * the stream lives on, when you no longer dequeue; in both cases before the loop is
+ * destroyed, and on the thread of dlbuf_pipewire_open(). Leases that are held stay
+ * valid, and queue nothing when they fire.
  */
 static inline void dlbuf_pipewire_close(struct dlbuf_pipewire *pw)
 {
@@ -606,14 +607,14 @@ static inline void dlbuf_pipewire_close(struct dlbuf_pipewire *pw)
 }
 
 /*
- * Describes a dequeued buffer as a frame, as dlbuf_pipewire_describe() does,
- * with a lease that brings it back: on whatever thread the lease fires, it
- * signals the release point of the SyncTimeline, if there is one, and has the
- * loop queue the buffer. frame->fence is the lease's, which closes it.
+ * Describes a dequeued buffer as a frame, as dlbuf_pipewire_describe() does, with a
+ * lease. When the lease fires, on any thread, it signals the release point of the
+ * SyncTimeline, if there is one, and makes the loop queue the buffer. frame->fence
+ * belongs to the lease, which closes it.
  *
- * If the frame is not imported, or dlbuf_import_frame() fails, the buffer is
- * given back by frame.release(frame.release_data); if this fails, it is still
- * yours to queue. buffer stays the stream's; info is borrowed.
+ * If the frame is not imported, or dlbuf_import_frame() fails, return the buffer
+ * with frame.release(frame.release_data). If this function fails, you must queue
+ * the buffer yourself. buffer stays the stream's. info is borrowed.
  *
  * Errors: those of dlbuf_pipewire_describe(), -ENOMEM
  */
@@ -645,7 +646,7 @@ static inline int dlbuf_pipewire_frame(struct dlbuf_pipewire *pw,
 			goto err;
 		lease->point = sync->release_point;
 #ifdef SPA_META_SYNC_TIMELINE_UNSCHEDULED_RELEASE
-		/* A promise to signal it. */
+		/* The lease will signal the release point. */
 		sync->flags &= ~SPA_META_SYNC_TIMELINE_UNSCHEDULED_RELEASE;
 #endif
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * V4L2: a camera's or a codec's format and one of its buffers -> a frame.
- * Header-only; needs the kernel's headers (4.20 or newer) and nothing else.
+ * V4L2: makes a frame from the format and a buffer of a camera or a codec.
+ * Header-only; needs only the kernel's headers (4.20 or newer).
  *
  *	struct v4l2_format fmt = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
  *	struct dlbuf_frame frame;
@@ -14,9 +14,9 @@
  *	frame.release_data = &buffers[buf.index];
  *	dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors);
  *
- * V4L2 puts no fences on its dma-bufs: VIDIOC_DQBUF is what says that the
- * pixels are there, so do not import order from anywhere else, and do not
- * queue the buffer before the lease fires.
+ * V4L2 adds no fences to its dma-bufs. VIDIOC_DQBUF returns when the pixels are
+ * complete; nothing else orders the capture. Do not queue the buffer before the
+ * lease fires.
  */
 #ifndef DLBUF_INTEROP_V4L2_H
 #define DLBUF_INTEROP_V4L2_H
@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-/* Code points of H.273; 0 for what has none there: Adobe's RGB, raw. */
+/* Code points of H.273; 0 for values that H.273 lacks: Adobe's RGB, raw. */
 static inline uint8_t dlbuf_v4l2_primaries_(uint32_t colorspace)
 {
 	switch (colorspace) {
@@ -62,7 +62,7 @@ static inline uint8_t dlbuf_v4l2_transfer_(uint32_t xfer_func, uint32_t enc)
 {
 	switch (xfer_func) {
 	case V4L2_XFER_FUNC_709:
-		/* xvYCC is this curve, carried on below 0 and beyond 1. */
+		/* xvYCC is this curve, continued below 0 and above 1. */
 		return enc == V4L2_YCBCR_ENC_XV601 ||
 		       enc == V4L2_YCBCR_ENC_XV709 ? 11 : 1;
 	case V4L2_XFER_FUNC_SRGB:
@@ -80,7 +80,7 @@ static inline uint8_t dlbuf_v4l2_transfer_(uint32_t xfer_func, uint32_t enc)
 	}
 }
 
-/* Plus 1, as struct dlbuf_colour has it. */
+/* Returns the code point plus 1, as in struct dlbuf_colour. */
 static inline uint8_t dlbuf_v4l2_matrix_(uint32_t enc)
 {
 	switch (enc) {
@@ -134,12 +134,13 @@ static inline int dlbuf_v4l2_is_multi_(uint32_t type)
 }
 
 /*
- * Translates what V4L2 says of colour, all four of which may be _DEFAULT:
- * then what V4L2 documents as the default of that colorspace is meant. A
- * colorspace of DEFAULT says nothing, and nothing is made up for it; nor is
- * the siting of chroma, which V4L2 does not tell. code is the V4L2 format: RGB
- * and Bayer have no encoding, and of what is neither strided RGB nor YUV, a
- * JPEG, only what was said counts.
+ * Translates the four colour values of V4L2. A value of _DEFAULT means the default
+ * that V4L2 documents for the colorspace. A colorspace of _DEFAULT says nothing:
+ * the result is then 0. The siting of chroma is 0, because V4L2 does not report
+ * it.
+ *
+ * code is the V4L2 format. RGB and Bayer have no YCbCr encoding. For a format that
+ * is neither strided RGB nor YUV (JPEG), only explicit values count.
  *
  * Pure, cannot fail. Specification: "Colorspaces" of the V4L2 documentation,
  * ITU-T H.273.
@@ -172,7 +173,7 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 		c.matrix = dlbuf_v4l2_matrix_(ycbcr_enc);
 	else if (rgb)
 		c.matrix = 0 + 1;
-	/* The field that HSV's encoding shares. */
+	/* The encoding of HSV is in the field of the YCbCr encoding. */
 	if (hsv && ycbcr_enc == V4L2_HSV_ENC_180)
 		c.hue = DLBUF_HUE_180;
 	else if (hsv && ycbcr_enc == V4L2_HSV_ENC_256)
@@ -184,7 +185,7 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 	return c;
 }
 
-/* The part of dlbuf_v4l2_frame() that is the buffer's. */
+/* Fills in the part of a frame that comes from the buffer. */
 static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
 				     const struct v4l2_buffer *buf,
 				     struct dlbuf_frame *frame)
@@ -203,7 +204,7 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
 			const struct v4l2_plane *p = &buf->m.planes[i];
 
 			frame->planes[i].offset = p->data_offset;
-			/* Counted from the buffer's start. */
+			/* bytesused counts from the start of the buffer. */
 			if (p->bytesused > p->data_offset)
 				frame->planes[i].bytes = p->bytesused -
 							 p->data_offset;
@@ -213,7 +214,7 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
 	}
 	frame->timestamp_ns = (int64_t)buf->timestamp.tv_sec * 1000000000 +
 			      (int64_t)buf->timestamp.tv_usec * 1000;
-	/* A copied one is what the application gave the codec. */
+	/* A copied timestamp is what the application gave the codec. */
 	frame->clock = (buf->flags & V4L2_BUF_FLAG_TIMESTAMP_MASK) ==
 		       V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC ?
 		       DLBUF_CLOCK_MONOTONIC : DLBUF_CLOCK_UNKNOWN;
@@ -226,31 +227,29 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
 }
 
 /*
- * Describes a buffer of the format fmt as a frame, from the driver's own
- * pitches. Single-planar formats give one plane, from which the library
- * derives the rest (NV12: both planes in one dma-buf); multi-planar ones give
- * one plane per dma-buf, which is one for NV12 and two for NV12M. The modifier
- * is LINEAR: V4L2 has none, its tilings are formats of their own. The order is
- * COMPLETE.
+ * Describes a buffer of the format fmt as a frame, with the driver's pitches. A
+ * single-planar format gives one plane, from which the library derives the others
+ * (NV12: both planes in one dma-buf). A multi-planar format gives one plane per
+ * dma-buf: one for NV12, two for NV12M. The modifier is LINEAR: V4L2 has no
+ * modifiers, its tiled formats have codes of their own. The order is COMPLETE.
  *
- * buf is what VIDIOC_DQBUF filled in, with its planes where the queue is
- * multi-planar; it brings the timestamp, the sequence number, the field,
- * whether the frame is damaged, and where in its dma-bufs the data is. NULL:
- * not known yet, as when all buffers are imported beforehand.
+ * buf is the result of VIDIOC_DQBUF, with its planes if the queue is multi-planar.
+ * It has the timestamp, the sequence number, the field, the error flag, and where
+ * the data begins in each dma-buf. NULL: no capture yet, e.g. to import all buffers
+ * beforehand.
  *
- * fmt, buf and fds are borrowed, and the fds stay borrowed in *frame: keep
- * them open until it has been imported. fds has one entry per memory plane, in
- * order. *frame is written whole, on success only: set the lease afterwards,
- * and the crop with dlbuf_v4l2_crop().
+ * fmt, buf and fds are borrowed. *frame borrows the fds: keep them open until the
+ * frame is imported. fds has one entry per memory plane, in order. *frame is
+ * written completely, and on success only: set the lease afterwards, and the crop
+ * with dlbuf_v4l2_crop().
  *
- * Pure. 0, or
+ * Pure. Returns 0, or
  * -EINVAL  fmt is not of a video capture or output queue, or has no or more
- *          memory planes than a frame; buf is of another type, or has fewer
- *          planes
- * The format itself is checked by dlbuf_import_frame().
+ *          memory planes than a frame; buf has another type or fewer planes
+ * dlbuf_import_frame() checks the format itself.
  *
- * Units: V4L2's timestamps are microseconds, CLOCK_MONOTONIC where the buffer
- * says so and otherwise of a clock that it does not tell.
+ * Units: the timestamps of V4L2 are microseconds. The clock is CLOCK_MONOTONIC if
+ * the buffer says so, otherwise unknown.
  *
  * Specification: linux/videodev2.h, "Image Formats", "Single- and multi-planar
  * APIs" and "Buffers" of the V4L2 documentation.
@@ -307,14 +306,13 @@ static inline int dlbuf_v4l2_frame(const struct v4l2_format *fmt,
 }
 
 /*
- * Sets the frame's crop to a rectangle of VIDIOC_G_SELECTION:
- * V4L2_SEL_TGT_COMPOSE of a capture queue is where in the buffer the picture
- * is, V4L2_SEL_TGT_CROP of an output queue likewise. A decoder's 1920x1088
- * buffer has its 1920x1080 pixels there.
+ * Sets the frame's crop to a rectangle of VIDIOC_G_SELECTION. The picture's place
+ * in the buffer is V4L2_SEL_TGT_COMPOSE of a capture queue and V4L2_SEL_TGT_CROP
+ * of an output queue: e.g. 1920x1080 pixels in a decoder's buffer of 1920x1088.
  *
- * rect is borrowed. Pure. 0, or
- * -EINVAL  the rectangle begins left of or above the buffer
- * That it lies inside is checked by dlbuf_import_frame().
+ * rect is borrowed. Pure. Returns 0, or
+ * -EINVAL  the rectangle begins left of the buffer or above it
+ * dlbuf_import_frame() checks that it is inside the buffer.
  */
 static inline int dlbuf_v4l2_crop(const struct v4l2_rect *rect,
 				  struct dlbuf_frame *frame)

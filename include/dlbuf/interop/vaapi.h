@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * VA-API: a surface -> a frame. Header-only; needs libva's headers (1.1 or
+ * VA-API: makes a frame from a surface. Header-only; needs libva's headers (1.1 or
  * newer) and, for dlbuf_vaapi_export(), libva.
  *
  *	VADRMPRIMESurfaceDescriptor desc;
@@ -12,14 +12,14 @@
  *	ret = dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors);
  *	dlbuf_vaapi_release(&desc);
  *
- * Who closes: vaExportSurfaceHandle() makes new fds for every call, and they
- * are the caller's. dlbuf_vaapi_release(&desc) closes them, at once after the
- * import, which has duplicates, or as the frame's lease. A surface may be
- * exported once and its frame imported as often as it is decoded into.
+ * Fds. Each vaExportSurfaceHandle() makes new fds, which the caller owns. Close
+ * them with dlbuf_vaapi_release(&desc): directly after the import, which has
+ * duplicates, or as the frame's lease. You may export a surface once and import
+ * its frame each time the decoder has written it.
  *
- * Which surface: the fds keep its memory alive, not its pixels. It must not be
- * decoded into again before the lease fires, so an application with a pool of
- * surfaces sets a lease of its own that puts the surface back.
+ * Surfaces. The fds keep the memory of a surface alive, but not its pixels. Do not
+ * decode into the surface before the lease fires. An application with a pool of
+ * surfaces sets a lease that puts the surface back into the pool.
  */
 #ifndef DLBUF_INTEROP_VAAPI_H
 #define DLBUF_INTEROP_VAAPI_H
@@ -40,10 +40,10 @@ extern "C" {
 #endif
 
 /*
- * DRM's code of a VA fourcc whose planes may be exported as layers of their
- * own; 0: DRM has none, as for planar RGB, or VA's header and the drivers
- * disagree about the order, as for IMC3. Of a single layer the driver tells
- * the code.
+ * Returns DRM's code of a VA fourcc whose planes may be exported as separate
+ * layers. 0: DRM has no such format (planar RGB), or VA's header and the drivers
+ * disagree about the order of the planes (IMC3). For a single layer the driver
+ * reports the code.
  */
 static inline uint32_t dlbuf_vaapi_code_(uint32_t fourcc)
 {
@@ -82,7 +82,7 @@ static inline uint32_t dlbuf_vaapi_code_(uint32_t fourcc)
 	}
 }
 
-/* The planes of all layers, in order, all of one modifier. */
+/* Adds the planes of all layers, in order. All must have one modifier. */
 static inline int dlbuf_vaapi_planes_(const VADRMPRIMESurfaceDescriptor *desc,
 				      struct dlbuf_frame *f)
 {
@@ -125,28 +125,29 @@ static inline int dlbuf_vaapi_planes_(const VADRMPRIMESurfaceDescriptor *desc,
 }
 
 /*
- * Describes an exported surface as a frame, whether it was exported with
- * VA_EXPORT_SURFACE_COMPOSED_LAYERS, where the one layer says what it is, or
- * with VA_EXPORT_SURFACE_SEPARATE_LAYERS, where each layer is an image of one
- * plane and VA's fourcc says what they are together.
+ * Describes an exported surface as a frame. With VA_EXPORT_SURFACE_COMPOSED_LAYERS
+ * the one layer has the format. With VA_EXPORT_SURFACE_SEPARATE_LAYERS each layer
+ * is an image of one plane, and VA's fourcc has the format of all together.
  *
- * desc is borrowed, and its fds stay borrowed in *frame: keep them open until
- * it has been imported. *frame is written whole, on success only; set the
- * lease afterwards. Colour, time, crop and fields are not the surface's but the
- * stream's: set what you know of them. The order is UNKNOWN: exporting waits
- * for nothing. Call vaSyncSurface() before anybody reads, then it is COMPLETE;
- * without it whatever fences the driver has put on the dma-buf are waited for,
- * and VA-API promises none.
+ * desc is borrowed. *frame borrows its fds: keep them open until the frame is
+ * imported. *frame is written completely, and on success only; set the lease
+ * afterwards. Colour, time, crop and field belong to the stream and not to the
+ * surface: set what you know.
  *
- * Pure. 0, or, with a sentence in dlbuf_last_error(),
+ * The order is UNKNOWN, because an export waits for nothing. If you call
+ * vaSyncSurface() before anybody reads, set it to COMPLETE. Otherwise an acquire
+ * waits for the fences that the driver has added to the dma-buf; VA-API does not
+ * promise any.
+ *
+ * Pure. Returns 0, or, with an error text in dlbuf_last_error(),
  * -EINVAL      no, or more than 4, layers, planes or objects; a plane in no
  *              object; layers that are not the planes of the fourcc
- * -EOPNOTSUPP  objects whose modifiers differ; separate layers of a fourcc that
- *              DRM has not got
- * The format itself is checked by dlbuf_import_frame().
+ * -EOPNOTSUPP  objects with different modifiers; separate layers of a fourcc that
+ *              DRM does not have
+ * dlbuf_import_frame() checks the format itself.
  *
- * Units: width and height are those of the surface, which decoders round up:
- * crop them to the picture's.
+ * Units: width and height are those of the surface, which decoders round up. Set
+ * the crop to the size of the picture.
  *
  * Specification: va/va_drmcommon.h, va/va.h: vaExportSurfaceHandle().
  */
@@ -202,10 +203,9 @@ static inline int dlbuf_vaapi_frame(const VADRMPRIMESurfaceDescriptor *desc,
 
 #ifdef VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3
 /*
- * The same for what VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3 exports: libva
- * 2.21, and not every driver of it.
- * -EOPNOTSUPP  also: the surface is protected, nobody but its hardware can
- *              read it
+ * dlbuf_vaapi_frame() for exports with VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3,
+ * which libva 2.21 added and not all drivers support.
+ * -EOPNOTSUPP  also: the surface is protected, so only its hardware can read it
  */
 static inline int dlbuf_vaapi_frame3(const VADRMPRIME3SurfaceDescriptor *desc,
 				     struct dlbuf_frame *frame)
@@ -214,7 +214,7 @@ static inline int dlbuf_vaapi_frame3(const VADRMPRIME3SurfaceDescriptor *desc,
 
 	if (desc->flags & VA_SURFACE_EXTBUF_DESC_PROTECTED)
 		return dlbuf_fail(-EOPNOTSUPP, "the surface is protected");
-	/* The new one is the old one and more behind it. */
+	/* The new struct begins with the old one. */
 	memset(&old, 0, sizeof(old));
 	memcpy(&old, desc, offsetof(VADRMPRIMESurfaceDescriptor, layers) +
 			   sizeof(old.layers));
@@ -224,11 +224,12 @@ static inline int dlbuf_vaapi_frame3(const VADRMPRIME3SurfaceDescriptor *desc,
 
 /*
  * Closes the fds of an exported surface and sets them to -1. desc is a
- * VADRMPRIMESurfaceDescriptor *, or its successor's, whose beginning is the
- * same, filled in by vaExportSurfaceHandle(). It is void * to be a lease:
+ * VADRMPRIMESurfaceDescriptor *, or a VADRMPRIME3SurfaceDescriptor *, which begins
+ * in the same way. vaExportSurfaceHandle() has filled it in. The parameter is
+ * void *, so that the function can be a lease:
  *
  *	frame.release = dlbuf_vaapi_release;
- *	frame.release_data = &desc;	// lives until then
+ *	frame.release_data = &desc;	// must live until then
  */
 static inline void dlbuf_vaapi_release(void *desc)
 {
@@ -257,20 +258,20 @@ static inline int dlbuf_vaapi_fail_(VAStatus status, const char *call)
 }
 
 /*
- * Waits until the driver is done with a surface, exports it and describes it
- * as a frame: vaSyncSurface(), vaExportSurfaceHandle(), dlbuf_vaapi_frame().
- * Composed layers are asked for and, where the driver has none, separate ones.
+ * Calls vaSyncSurface() to wait until the driver is done with the surface, then
+ * vaExportSurfaceHandle(), then dlbuf_vaapi_frame(). Asks for composed layers, and
+ * for separate ones if the driver has none.
  *
- * display is borrowed. The fds in *desc are new, see the top of this file;
- * *frame borrows them. Both are written on success only; on failure no fd is
- * left open. access, DLBUF_READ, DLBUF_WRITE or DLBUF_RW, is what the fds will
- * be good for. Blocks until the surface is complete; the order is COMPLETE.
- * VA-API allows one call at a time for a display, on any thread, except where
- * the driver says more.
- * -EINVAL      also: no such display or surface, access is none of these
- * -EOPNOTSUPP  also: the driver cannot export to dma-bufs
- * -EIO         the driver failed; the sentence has its words
- * and as dlbuf_vaapi_frame()
+ * display is borrowed. The fds in *desc are new, see the top of this file; *frame
+ * borrows them. Both are written on success only; on failure no fd is left open.
+ * access is DLBUF_READ, DLBUF_WRITE or DLBUF_RW: the access that the fds will
+ * allow. Blocks until the surface is complete. The order is COMPLETE. VA-API
+ * allows one call at a time per display, on any thread, unless the driver allows
+ * more.
+ * -EINVAL      also: no such display or surface, bad access
+ * -EOPNOTSUPP  also: the driver cannot export dma-bufs
+ * -EIO         the driver failed; the error text has its words
+ * and the errors of dlbuf_vaapi_frame()
  */
 static inline int dlbuf_vaapi_export(VADisplay display, VASurfaceID surface,
 				     uint32_t access,
@@ -281,7 +282,7 @@ static inline int dlbuf_vaapi_export(VADisplay display, VASurfaceID surface,
 	VAStatus status;
 	int ret;
 
-	/* VA_EXPORT_SURFACE_READ_ONLY and _WRITE_ONLY are these numbers. */
+	/* VA_EXPORT_SURFACE_READ_ONLY and _WRITE_ONLY have the same values. */
 	if (!access || access & ~(uint32_t)DLBUF_RW)
 		return dlbuf_fail(-EINVAL, "access %u is not READ, WRITE or RW",
 				  access);

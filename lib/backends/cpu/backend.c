@@ -88,25 +88,28 @@ static void cpu_unimport(struct import *imp)
 	munmap(imp->data, imp->bytes);
 }
 
-static int cpu_sync(struct import *imp, uint64_t flags, const char *what)
+static int sync_failed(uint64_t flags)
+{
+	int err = errno;
+
+	return fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC %s: %s",
+		    flags & DMA_BUF_SYNC_END ? "END" : "START", strerror(err));
+}
+
+static inline int cpu_sync(const struct import *imp, uint64_t flags)
 {
 	struct dma_buf_sync sync = { .flags = flags };
 
-	if (sys_ioctl(imp->fd, DMA_BUF_IOCTL_SYNC, &sync) < 0) {
-		int err = errno;
-
-		return fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC %s: %s", what,
-			    strerror(err));
-	}
-	return 0;
+	return sys_ioctl(imp->fd, DMA_BUF_IOCTL_SYNC, &sync) < 0 ?
+	       sync_failed(flags) : 0;
 }
 
-/* START waits for the fences too; the core has when there is a deadline. */
+/* START waits for the fences, too. */
 static int cpu_acquire(struct import *imp, uint32_t access, void *stream,
 		       int fence)
 {
 	(void)stream, (void)fence;
-	return cpu_sync(imp, DMA_BUF_SYNC_START | access, "START");
+	return cpu_sync(imp, DMA_BUF_SYNC_START | access);
 }
 
 static int cpu_release(struct import *imp, uint32_t access, void *stream,
@@ -114,7 +117,7 @@ static int cpu_release(struct import *imp, uint32_t access, void *stream,
 {
 	(void)stream, (void)end;
 	*fence = -1;
-	return cpu_sync(imp, DMA_BUF_SYNC_END | access, "END");
+	return cpu_sync(imp, DMA_BUF_SYNC_END | access);
 }
 
 const struct backend cpu_backend = {

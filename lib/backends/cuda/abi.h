@@ -22,6 +22,8 @@ typedef int cuda_pointer_attribute;	/* CUpointer_attribute */
 typedef int cuda_range_handle_type;	/* CUmemRangeHandleType */
 typedef int cuda_capture_status;	/* CUstreamCaptureStatus */
 typedef int cuda_capture_mode;		/* CUstreamCaptureMode */
+typedef int cuda_flush_target;	/* CUflushGPUDirectRDMAWritesTarget */
+typedef int cuda_flush_scope;	/* CUflushGPUDirectRDMAWritesScope */
 typedef struct cuda_context_st *cuda_context;
 typedef struct cuda_stream_st *cuda_stream;
 typedef struct cuda_event_st *cuda_event;
@@ -41,29 +43,19 @@ struct cuda_uuid {
 /* CUDA_ERROR_* */
 enum {
 	CUABI_SUCCESS = 0,
-	CUABI_INVALID_VALUE = 1,
 	CUABI_OUT_OF_MEMORY = 2,
-	CUABI_NOT_INITIALIZED = 3,
 	CUABI_DEINITIALIZED = 4,
 	CUABI_STUB_LIBRARY = 34,
-	CUABI_DEVICE_UNAVAILABLE = 46,
 	CUABI_NO_DEVICE = 100,
 	CUABI_INVALID_DEVICE = 101,
-	CUABI_INVALID_CONTEXT = 201,
-	CUABI_ALREADY_MAPPED = 208,
 	CUABI_ECC_UNCORRECTABLE = 214,
 	CUABI_NVLINK_UNCORRECTABLE = 220,
 	CUABI_CONTAINED = 226,		/* since 12.8 */
-	CUABI_OPERATING_SYSTEM = 304,
-	CUABI_INVALID_HANDLE = 400,
-	CUABI_NOT_FOUND = 500,
 	CUABI_NOT_READY = 600,
 	CUABI_ILLEGAL_ADDRESS = 700,
 	CUABI_LAUNCH_TIMEOUT = 702,
 	CUABI_CONTEXT_IS_DESTROYED = 709,
 	CUABI_ASSERT = 710,
-	CUABI_HOST_MEMORY_ALREADY_REGISTERED = 712,
-	CUABI_HOST_MEMORY_NOT_REGISTERED = 713,
 	CUABI_HARDWARE_STACK_ERROR = 714,
 	CUABI_ILLEGAL_INSTRUCTION = 715,
 	CUABI_MISALIGNED_ADDRESS = 716,
@@ -73,31 +65,21 @@ enum {
 	CUABI_TENSOR_MEMORY_LEAK = 721,	/* since 12.8 */
 	CUABI_NOT_PERMITTED = 800,
 	CUABI_NOT_SUPPORTED = 801,
-	CUABI_SYSTEM_NOT_READY = 802,
-	CUABI_SYSTEM_DRIVER_MISMATCH = 803,
-	CUABI_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
-	CUABI_STREAM_CAPTURE_UNSUPPORTED = 900,
-	CUABI_STREAM_CAPTURE_INVALIDATED = 901,
 	CUABI_STREAM_CAPTURE_IMPLICIT = 906,
-	CUABI_UNKNOWN = 999,
 };
 
 /* CU_DEVICE_ATTRIBUTE_* */
 enum {
 	CUABI_ATTR_INTEGRATED = 18,
-	CUABI_ATTR_CAN_MAP_HOST_MEMORY = 19,
 	CUABI_ATTR_PCI_BUS_ID = 33,
 	CUABI_ATTR_PCI_DEVICE_ID = 34,
-	CUABI_ATTR_UNIFIED_ADDRESSING = 41,
 	CUABI_ATTR_PCI_DOMAIN_ID = 50,
-	CUABI_ATTR_COMPUTE_CAPABILITY_MAJOR = 75,
-	CUABI_ATTR_COMPUTE_CAPABILITY_MINOR = 76,
-	CUABI_ATTR_PAGEABLE_MEMORY_ACCESS = 88,
-	CUABI_ATTR_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,
 	CUABI_ATTR_HOST_REGISTER_SUPPORTED = 99,
 	CUABI_ATTR_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES = 100,
 	CUABI_ATTR_READ_ONLY_HOST_REGISTER_SUPPORTED = 113,
 	CUABI_ATTR_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED = 114,
+	CUABI_ATTR_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS = 117,
+	CUABI_ATTR_GPU_DIRECT_RDMA_WRITES_ORDERING = 118,
 	CUABI_ATTR_DMA_BUF_SUPPORTED = 124,	/* to export */
 	CUABI_ATTR_HOST_ALLOC_DMA_BUF_SUPPORTED = 146, /* since 13.0 */
 };
@@ -115,9 +97,10 @@ enum {
 	CUABI_MEMHOSTALLOC_DEVICEMAP = 2,
 	CUABI_STREAM_WAIT_VALUE_GEQ = 0,
 	CUABI_STREAM_CAPTURE_STATUS_NONE = 0,
-	CUABI_STREAM_CAPTURE_STATUS_ACTIVE = 1,
-	CUABI_STREAM_CAPTURE_MODE_GLOBAL = 0,
 	CUABI_STREAM_CAPTURE_MODE_RELAXED = 2,
+	CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST = 1,
+	CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX = 0,
+	CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER = 100, /* and an order */
 	CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
 	CUABI_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE = 1,
 };
@@ -128,38 +111,32 @@ enum {
 
 /* CU_POINTER_ATTRIBUTE_*, and what MEMORY_TYPE gives (unsigned int). */
 enum {
-	CUABI_POINTER_CONTEXT = 1,		/* cuda_context */
 	CUABI_POINTER_MEMORY_TYPE = 2,		/* unsigned int */
-	CUABI_POINTER_DEVICE_POINTER = 3,	/* cuda_pointer */
-	CUABI_POINTER_HOST_POINTER = 4,		/* void * */
 	CUABI_POINTER_IS_MANAGED = 8,		/* unsigned int */
 	CUABI_POINTER_DEVICE_ORDINAL = 9,	/* int */
 	CUABI_POINTER_RANGE_START_ADDR = 11,	/* cuda_pointer */
 	CUABI_POINTER_RANGE_SIZE = 12,		/* size_t */
 	CUABI_POINTER_MEMPOOL_HANDLE = 17,	/* void * */
 	CUABI_MEMORYTYPE_HOST = 1,
-	CUABI_MEMORYTYPE_DEVICE = 2,
 };
 
 /* CUexternalMemoryHandleType, CUexternalSemaphoreHandleType */
 enum {
 	CUABI_MEMORY_OPAQUE_FD = 1,
 	CUABI_MEMORY_DMABUF_FD = 9,
-	CUABI_SEMAPHORE_OPAQUE_FD = 1,
 	CUABI_SEMAPHORE_TIMELINE_FD = 9,
 	CUABI_EXTERNAL_MEMORY_DEDICATED = 1,	/* a flag */
+};
+
+union cuda_handle {
+	int fd;
+	void *win32[2];
 };
 
 /* CUDA_EXTERNAL_MEMORY_HANDLE_DESC */
 struct cuda_memory_desc {
 	int type;
-	union {
-		int fd;
-		struct {
-			void *handle;
-			const void *name;
-		} win32;
-	} handle;
+	union cuda_handle handle;
 	unsigned long long size;
 	unsigned int flags;
 	unsigned int reserved[16];
@@ -176,13 +153,7 @@ struct cuda_buffer_desc {
 /* CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC */
 struct cuda_semaphore_desc {
 	int type;
-	union {
-		int fd;
-		struct {
-			void *handle;
-			const void *name;
-		} win32;
-	} handle;
+	union cuda_handle handle;
 	unsigned int flags;
 	unsigned int reserved[16];
 };

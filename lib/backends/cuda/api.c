@@ -2,7 +2,6 @@
 /* CUDA's functions and results. */
 #include <dlfcn.h>
 #include <errno.h>
-#include <pthread.h>
 
 #include "api.h"
 
@@ -21,27 +20,16 @@ static const struct dl_symbol symbols[] = {
  * once. It stays loaded, so that no other one comes to be where it is; and so
  * does one that has begun to work and has threads.
  */
-static struct {
-	pthread_mutex_t lock;
-	cuda_result (*init)(unsigned int flags);
-} refused = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-void cuda_forked(void)
-{
-	pthread_mutex_init(&refused.lock, NULL);
-}
-
 static cuda_result init_once(const struct cuda_api *cu)
 {
-	cuda_result result = CUABI_NO_DEVICE;
+	static cuda_result (*refused)(unsigned int flags);
+	cuda_result result;
 
-	pthread_mutex_lock(&refused.lock);
-	if (refused.init != cu->Init) {
-		result = CUDA_RESULT(cu, Init, 0);
-		if (result == CUABI_NO_DEVICE)
-			refused.init = cu->Init;
-	}
-	pthread_mutex_unlock(&refused.lock);
+	if (__atomic_load_n(&refused, __ATOMIC_RELAXED) == cu->Init)
+		return CUABI_NO_DEVICE;
+	result = CUDA_RESULT(cu, Init, 0);
+	if (result == CUABI_NO_DEVICE)
+		__atomic_store_n(&refused, cu->Init, __ATOMIC_RELAXED);
 	return result;
 }
 
@@ -102,24 +90,18 @@ int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call)
 
 bool cuda_is_lost(cuda_result result)
 {
-	switch (result) {
-	case CUABI_DEINITIALIZED:
-	case CUABI_ECC_UNCORRECTABLE:
-	case CUABI_NVLINK_UNCORRECTABLE:
-	case CUABI_CONTAINED:
-	case CUABI_ILLEGAL_ADDRESS:
-	case CUABI_LAUNCH_TIMEOUT:
-	case CUABI_CONTEXT_IS_DESTROYED:
-	case CUABI_ASSERT:
-	case CUABI_HARDWARE_STACK_ERROR:
-	case CUABI_ILLEGAL_INSTRUCTION:
-	case CUABI_MISALIGNED_ADDRESS:
-	case CUABI_INVALID_ADDRESS_SPACE:
-	case CUABI_INVALID_PC:
-	case CUABI_LAUNCH_FAILED:
-	case CUABI_TENSOR_MEMORY_LEAK:
-		return true;
-	default:
-		return false;
-	}
+	static const cuda_result sticky[] = {
+		CUABI_DEINITIALIZED, CUABI_ECC_UNCORRECTABLE,
+		CUABI_NVLINK_UNCORRECTABLE, CUABI_CONTAINED,
+		CUABI_ILLEGAL_ADDRESS, CUABI_LAUNCH_TIMEOUT,
+		CUABI_CONTEXT_IS_DESTROYED, CUABI_ASSERT,
+		CUABI_HARDWARE_STACK_ERROR, CUABI_ILLEGAL_INSTRUCTION,
+		CUABI_MISALIGNED_ADDRESS, CUABI_INVALID_ADDRESS_SPACE,
+		CUABI_INVALID_PC, CUABI_LAUNCH_FAILED, CUABI_TENSOR_MEMORY_LEAK,
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(sticky); i++)
+		if (sticky[i] == result)
+			return true;
+	return false;
 }

@@ -14,116 +14,87 @@
 #include "abi.h"
 
 /*
- * X(name, symbol, needed, parameters): cu##name, the symbol that has this
- * signature, and whether dlbuf can do without it. Every driver since CUDA 11.0
- * has what is NEEDED.
+ * X(name, symbol, needed, parameters) for each: cu##name, the symbol that has this
+ * signature, and whether dlbuf can do without it. Every driver since CUDA 11.0 has
+ * those that are NEEDED.
  */
+#define CU(X, name, suffix, params) X(name, cu##name##suffix, NEEDED, params)
+#define CU_OPT(X, name, suffix, params) \
+	X(name, cu##name##suffix, OPTIONAL, params)
 #define CUDA_FUNCTIONS(X)						\
-	X(Init, cuInit, NEEDED, (unsigned int flags))			\
-	X(DriverGetVersion, cuDriverGetVersion, NEEDED, (int *version))	\
-	X(GetErrorName, cuGetErrorName, NEEDED,				\
-	  (cuda_result result, const char **name))			\
-	X(GetErrorString, cuGetErrorString, NEEDED,			\
-	  (cuda_result result, const char **text))			\
-	X(DeviceGetCount, cuDeviceGetCount, NEEDED, (int *n))		\
-	X(DeviceGet, cuDeviceGet, NEEDED, (cuda_device *dev, int n))	\
-	X(DeviceGetName, cuDeviceGetName, NEEDED,			\
-	  (char *name, int size, cuda_device dev))			\
-	X(DeviceGetUuid, cuDeviceGetUuid, NEEDED,			\
+	CU(X, Init, , (unsigned int flags))				\
+	CU(X, DriverGetVersion, , (int *version))			\
+	CU(X, GetErrorName, , (cuda_result result, const char **name))	\
+	CU(X, GetErrorString, , (cuda_result result, const char **text)) \
+	CU(X, DeviceGetCount, , (int *n))				\
+	CU(X, DeviceGet, , (cuda_device *dev, int n))			\
+	CU(X, DeviceGetName, , (char *name, int size, cuda_device dev))	\
+	CU(X, DeviceGetUuid, , (struct cuda_uuid *uuid, cuda_device dev)) \
+	CU_OPT(X, DeviceGetUuid_v2, ,					\
 	  (struct cuda_uuid *uuid, cuda_device dev))			\
-	X(DeviceGetUuid_v2, cuDeviceGetUuid_v2, OPTIONAL,		\
-	  (struct cuda_uuid *uuid, cuda_device dev))			\
-	X(DeviceGetAttribute, cuDeviceGetAttribute, NEEDED,		\
-	  (int *value, cuda_device_attribute attribute, cuda_device dev)) \
-	X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, NEEDED,	\
-	  (cuda_context *ctx, cuda_device dev))				\
-	X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, NEEDED, \
-	  (cuda_device dev))						\
-	X(CtxGetCurrent, cuCtxGetCurrent, NEEDED, (cuda_context *ctx))	\
-	X(CtxPushCurrent, cuCtxPushCurrent_v2, NEEDED, (cuda_context ctx)) \
-	X(CtxPopCurrent, cuCtxPopCurrent_v2, NEEDED, (cuda_context *ctx)) \
-	X(CtxGetDevice, cuCtxGetDevice, NEEDED, (cuda_device *dev))	\
-	X(CtxSynchronize, cuCtxSynchronize, NEEDED, (void))		\
-	X(MemAlloc, cuMemAlloc_v2, NEEDED,				\
-	  (cuda_pointer *p, size_t bytes))				\
-	X(MemFree, cuMemFree_v2, NEEDED, (cuda_pointer p))		\
-	X(MemHostAlloc, cuMemHostAlloc, NEEDED,				\
-	  (void **p, size_t bytes, unsigned int flags))			\
-	X(MemFreeHost, cuMemFreeHost, NEEDED, (void *p))		\
-	X(MemHostRegister, cuMemHostRegister_v2, NEEDED,		\
+	CU(X, DeviceGetAttribute, ,					\
+	  (int *value, cuda_device_attribute, cuda_device dev))		\
+	CU(X, DevicePrimaryCtxRetain, , (cuda_context *ctx, cuda_device dev)) \
+	CU(X, DevicePrimaryCtxRelease, _v2, (cuda_device dev))		\
+	CU(X, CtxGetCurrent, , (cuda_context *ctx))			\
+	CU(X, CtxPushCurrent, _v2, (cuda_context ctx))			\
+	CU(X, CtxPopCurrent, _v2, (cuda_context *ctx))			\
+	CU(X, CtxGetDevice, , (cuda_device *dev))			\
+	CU(X, CtxSynchronize, , (void))					\
+	CU(X, MemAlloc, _v2, (cuda_pointer *p, size_t bytes))		\
+	CU(X, MemFree, _v2, (cuda_pointer p))				\
+	CU(X, MemHostAlloc, , (void **p, size_t bytes, unsigned int flags)) \
+	CU(X, MemFreeHost, , (void *p))					\
+	CU(X, MemHostRegister, _v2,					\
 	  (void *p, size_t bytes, unsigned int flags))			\
-	X(MemHostUnregister, cuMemHostUnregister, NEEDED, (void *p))	\
-	X(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2, NEEDED, \
-	  (cuda_pointer *dev, void *p, unsigned int flags))		\
-	X(MemsetD8Async, cuMemsetD8Async, NEEDED,			\
-	  (cuda_pointer p, unsigned char value, size_t bytes,		\
-	   cuda_stream stream))						\
-	X(PointerGetAttribute, cuPointerGetAttribute, NEEDED,		\
-	  (void *value, cuda_pointer_attribute attribute,		\
-	   cuda_pointer p))						\
-	X(MemGetAddressRange, cuMemGetAddressRange_v2, NEEDED,		\
+	CU(X, MemHostUnregister, , (void *p))				\
+	CU(X, MemHostGetDevicePointer, _v2,				\
+	  (cuda_pointer *dev, void *p, unsigned int))			\
+	CU(X, MemsetD8Async, ,						\
+	  (cuda_pointer p, unsigned char byte, size_t bytes, cuda_stream s)) \
+	CU(X, PointerGetAttribute, ,					\
+	  (void *value, cuda_pointer_attribute, cuda_pointer p))	\
+	CU(X, MemGetAddressRange, _v2,					\
 	  (cuda_pointer *base, size_t *bytes, cuda_pointer p))		\
-	X(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange,	\
-	  OPTIONAL,							\
+	CU_OPT(X, MemGetHandleForAddressRange, ,			\
 	  (void *handle, cuda_pointer p, size_t bytes,			\
-	   cuda_range_handle_type type, unsigned long long flags))	\
-	X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, NEEDED,		\
-	  (cuda_pointer to, const void *from, size_t bytes,		\
-	   cuda_stream stream))						\
-	X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, NEEDED,		\
-	  (void *to, cuda_pointer from, size_t bytes,			\
-	   cuda_stream stream))						\
-	X(StreamCreate, cuStreamCreate, NEEDED,				\
-	  (cuda_stream *stream, unsigned int flags))			\
-	X(StreamDestroy, cuStreamDestroy_v2, NEEDED, (cuda_stream stream)) \
-	X(StreamSynchronize, cuStreamSynchronize, NEEDED,		\
-	  (cuda_stream stream))						\
-	X(StreamGetCtx, cuStreamGetCtx, NEEDED,				\
-	  (cuda_stream stream, cuda_context *ctx))			\
-	X(StreamIsCapturing, cuStreamIsCapturing, NEEDED,		\
-	  (cuda_stream stream, cuda_capture_status *status))		\
-	X(ThreadExchangeStreamCaptureMode,				\
-	  cuThreadExchangeStreamCaptureMode, NEEDED,			\
-	  (cuda_capture_mode *mode))					\
-	X(StreamWaitEvent, cuStreamWaitEvent, NEEDED,			\
-	  (cuda_stream stream, cuda_event event, unsigned int flags))	\
-	X(StreamWaitValue32, cuStreamWaitValue32_v2, OPTIONAL,		\
-	  (cuda_stream stream, cuda_pointer p, uint32_t value,		\
-	   unsigned int flags))						\
-	X(LaunchHostFunc, cuLaunchHostFunc, NEEDED,			\
-	  (cuda_stream stream, cuda_host_fn fn, void *data))		\
-	X(EventCreate, cuEventCreate, NEEDED,				\
-	  (cuda_event *event, unsigned int flags))			\
-	X(EventDestroy, cuEventDestroy_v2, NEEDED, (cuda_event event))	\
-	X(EventRecord, cuEventRecord, NEEDED,				\
-	  (cuda_event event, cuda_stream stream))			\
-	X(EventQuery, cuEventQuery, NEEDED, (cuda_event event))		\
-	X(EventSynchronize, cuEventSynchronize, NEEDED,			\
-	  (cuda_event event))						\
-	X(ImportExternalMemory, cuImportExternalMemory, NEEDED,		\
-	  (cuda_external_memory *memory,				\
-	   const struct cuda_memory_desc *desc))			\
-	X(ExternalMemoryGetMappedBuffer, cuExternalMemoryGetMappedBuffer, \
-	  NEEDED,							\
-	  (cuda_pointer *p, cuda_external_memory memory,		\
-	   const struct cuda_buffer_desc *desc))			\
-	X(DestroyExternalMemory, cuDestroyExternalMemory, NEEDED,	\
-	  (cuda_external_memory memory))				\
-	X(ImportExternalSemaphore, cuImportExternalSemaphore, NEEDED,	\
-	  (cuda_external_semaphore *semaphore,				\
-	   const struct cuda_semaphore_desc *desc))			\
-	X(DestroyExternalSemaphore, cuDestroyExternalSemaphore, NEEDED,	\
-	  (cuda_external_semaphore semaphore))				\
-	X(SignalExternalSemaphoresAsync, cuSignalExternalSemaphoresAsync, \
-	  NEEDED,							\
-	  (const cuda_external_semaphore *semaphores,			\
-	   const struct cuda_semaphore_params *params, unsigned int n,	\
-	   cuda_stream stream))						\
-	X(WaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync,	\
-	  NEEDED,							\
-	  (const cuda_external_semaphore *semaphores,			\
-	   const struct cuda_semaphore_params *params, unsigned int n,	\
-	   cuda_stream stream))
+	   cuda_range_handle_type, unsigned long long flags))		\
+	CU_OPT(X, FlushGPUDirectRDMAWrites, , (cuda_flush_target, cuda_flush_scope)) \
+	CU(X, MemcpyHtoDAsync, _v2,					\
+	  (cuda_pointer to, const void *from, size_t bytes, cuda_stream s)) \
+	CU(X, MemcpyDtoHAsync, _v2,					\
+	  (void *to, cuda_pointer from, size_t bytes, cuda_stream s))	\
+	CU(X, StreamCreate, , (cuda_stream *s, unsigned int flags))	\
+	CU(X, StreamDestroy, _v2, (cuda_stream s))			\
+	CU(X, StreamSynchronize, , (cuda_stream s))			\
+	CU(X, StreamGetCtx, , (cuda_stream s, cuda_context *ctx))	\
+	CU(X, StreamIsCapturing, ,					\
+	  (cuda_stream s, cuda_capture_status *status))			\
+	CU(X, ThreadExchangeStreamCaptureMode, , (cuda_capture_mode *mode)) \
+	CU(X, StreamWaitEvent, ,					\
+	  (cuda_stream s, cuda_event event, unsigned int flags))	\
+	CU_OPT(X, StreamWaitValue32, _v2,				\
+	  (cuda_stream s, cuda_pointer p, uint32_t value, unsigned int flags)) \
+	CU(X, LaunchHostFunc, , (cuda_stream s, cuda_host_fn fn, void *data)) \
+	CU(X, EventCreate, , (cuda_event *event, unsigned int flags))	\
+	CU(X, EventDestroy, _v2, (cuda_event event))			\
+	CU(X, EventRecord, , (cuda_event event, cuda_stream s))		\
+	CU(X, EventQuery, , (cuda_event event))				\
+	CU(X, EventSynchronize, , (cuda_event event))			\
+	CU(X, ImportExternalMemory, ,					\
+	  (cuda_external_memory *, const struct cuda_memory_desc *))	\
+	CU(X, ExternalMemoryGetMappedBuffer, ,				\
+	  (cuda_pointer *, cuda_external_memory, const struct cuda_buffer_desc *)) \
+	CU(X, DestroyExternalMemory, , (cuda_external_memory memory))	\
+	CU(X, ImportExternalSemaphore, ,				\
+	  (cuda_external_semaphore *, const struct cuda_semaphore_desc *)) \
+	CU(X, DestroyExternalSemaphore, , (cuda_external_semaphore semaphore)) \
+	CU(X, SignalExternalSemaphoresAsync, ,				\
+	  (const cuda_external_semaphore *,				\
+	   const struct cuda_semaphore_params *, unsigned int n, cuda_stream s)) \
+	CU(X, WaitExternalSemaphoresAsync, ,				\
+	  (const cuda_external_semaphore *,				\
+	   const struct cuda_semaphore_params *, unsigned int n, cuda_stream s))
 
 struct cuda_api {
 #define X(name, symbol, needed, params) cuda_result (*name) params;
@@ -137,9 +108,6 @@ struct cuda_api {
  * and broken.
  */
 int cuda_load(struct cuda_api *cu);
-
-/* In a child of fork(): see struct backend. */
-void cuda_forked(void);
 
 /* 0, or the errno for a result, with the call, the code and the driver's words. */
 int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call);

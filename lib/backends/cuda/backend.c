@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../select.h"
 #include "cuda.h"
 
 static int attribute(const struct cuda_api *cu, int which, cuda_device gpu)
@@ -19,56 +18,42 @@ static int attribute(const struct cuda_api *cu, int which, cuda_device gpu)
 		return 0;
 	return value;
 }
+#define HAS(name) attribute(cu, CUABI_ATTR_##name, gpu->handle)
 
-static int describe_gpu(const struct cuda_api *cu, struct cuda_gpu *gpu)
+int cuda_gpu_probe(const struct cuda_api *cu, int ordinal, struct cuda_gpu *gpu)
 {
 	struct dlbuf_device_info *info = &gpu->info;
-	struct cuda_uuid uuid = { { 0 } };
+	struct cuda_uuid *uuid = (struct cuda_uuid *)info->uuid;
 	int ret;
 
-	ret = CUDA_CALL(cu, DeviceGetName, info->description,
-			sizeof(info->description), gpu->handle);
+	*gpu = (struct cuda_gpu){
+		.ordinal = ordinal,
+		.info = {
+			.size = sizeof(*info),
+			.backend = "cuda",
+			.device = { kDLCUDA, ordinal },
+			.pitch_align = 256,
+			.offset_align = 256,
+		},
+	};
+	ret = CUDA_CALL(cu, DeviceGet, &gpu->handle, ordinal);
+	if (!ret)
+		ret = CUDA_CALL(cu, DeviceGetName, info->description,
+				sizeof(info->description), gpu->handle);
 	if (!ret)
 		ret = CUDA_CALL(cu, DriverGetVersion, &gpu->version);
 	/* The younger one tells the parts of a GPU (MIG) apart. */
 	if (!ret)
 		ret = cu->DeviceGetUuid_v2 ?
-		      CUDA_CALL(cu, DeviceGetUuid_v2, &uuid, gpu->handle) :
-		      CUDA_CALL(cu, DeviceGetUuid, &uuid, gpu->handle);
+		      CUDA_CALL(cu, DeviceGetUuid_v2, uuid, gpu->handle) :
+		      CUDA_CALL(cu, DeviceGetUuid, uuid, gpu->handle);
 	if (ret)
 		return ret;
-	memcpy(info->uuid, &uuid, sizeof(info->uuid));
 	snprintf(info->driver, sizeof(info->driver), "CUDA %d.%d",
 		 gpu->version / 1000, gpu->version % 1000 / 10);
-	snprintf(info->name, sizeof(info->name), "cuda:%d", gpu->ordinal);
-	snprintf(info->backend, sizeof(info->backend), "cuda");
-	info->size = sizeof(*info);
-	info->device = (DLDevice){ kDLCUDA, gpu->ordinal };
-	info->pitch_align = 256;
-	info->offset_align = 256;
-	return 0;
-}
-
-int cuda_gpu_probe(const struct cuda_api *cu, int ordinal, struct cuda_gpu *gpu)
-{
-	int ret;
-
-	*gpu = (struct cuda_gpu){ .ordinal = ordinal };
-	ret = CUDA_CALL(cu, DeviceGet, &gpu->handle, ordinal);
-	if (!ret)
-		ret = describe_gpu(cu, gpu);
-	if (ret)
-		return ret;
-#define ATTRIBUTE(field, name) \
-	gpu->field = attribute(cu, CUABI_ATTR_##name, gpu->handle)
-	ATTRIBUTE(integrated, INTEGRATED);
-	ATTRIBUTE(registers, HOST_REGISTER_SUPPORTED);
-	ATTRIBUTE(registers_read_only, READ_ONLY_HOST_REGISTER_SUPPORTED);
-	ATTRIBUTE(coherent, PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
-	ATTRIBUTE(timelines, TIMELINE_SEMAPHORE_INTEROP_SUPPORTED);
-	ATTRIBUTE(exports, DMA_BUF_SUPPORTED);
-	ATTRIBUTE(exports_host, HOST_ALLOC_DMA_BUF_SUPPORTED);
-#undef ATTRIBUTE
+	snprintf(info->name, sizeof(info->name), "cuda:%d", ordinal);
+	gpu->place.pci = PCI_ADDRESS(HAS(PCI_DOMAIN_ID), HAS(PCI_BUS_ID),
+				     HAS(PCI_DEVICE_ID), 0);
 	return 0;
 }
 
@@ -100,13 +85,19 @@ int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 	dev->gpu = *gpu;
 	dev->context = context;
 	dev->primary = primary;
-	dev->queue.registers = gpu->registers;
-	dev->queue.registers_read_only = gpu->registers_read_only;
-	dev->queue.coherent = gpu->coherent;
-	dev->queue.believed = gpu->integrated;
+	dev->exports = HAS(DMA_BUF_SUPPORTED);
+	dev->exports_host = HAS(HOST_ALLOC_DMA_BUF_SUPPORTED);
+	dev->queue.registers = HAS(HOST_REGISTER_SUPPORTED);
+	dev->queue.registers_read_only = HAS(READ_ONLY_HOST_REGISTER_SUPPORTED);
+	dev->queue.coherent = HAS(PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES);
+	dev->queue.believed = HAS(INTEGRATED);
+	dev->queue.flushes = cu->FlushGPUDirectRDMAWrites &&
+		HAS(GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS) &
+		CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST &&
+		HAS(GPU_DIRECT_RDMA_WRITES_ORDERING) <
+		CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER;
 	dev->queue.base.dl.device_id = gpu->ordinal;
-	snprintf(dev->queue.base.name, sizeof(dev->queue.base.name), "cuda:%d",
-		 gpu->ordinal);
+	memcpy(dev->queue.base.name, gpu->info.name, sizeof(gpu->info.name));
 	queue_init(&dev->queue, &cuda_ops);
 	ret = queue_enter(&dev->queue, &scope);
 	if (ret) {
@@ -116,8 +107,8 @@ int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 	dev->queue.waits_for_words = cu->StreamWaitValue32 &&
 				     queue_try_words(&dev->queue);
 	queue_open_bridge(&dev->queue, gpu->info.uuid,
-		flags & DLBUF_DEVICE_NO_BRIDGE ? "DLBUF_DEVICE_NO_BRIDGE" :
-		gpu->timelines ? NULL :
+		flags & DLBUF_CUDA_NO_BRIDGE ? "DLBUF_CUDA_NO_BRIDGE" :
+		HAS(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) ? NULL :
 		"the driver shares no timeline semaphores");
 	queue_leave(&dev->queue, &scope);
 	*out = dev;
@@ -128,18 +119,18 @@ static int select_gpu(const struct cuda_api *cu, const char *text,
 		      struct cuda_gpu *gpu)
 {
 	struct selector s;
-	int ret, n = 0;
+	int ret, n;
 
-	ret = selector_parse("cuda", text, &s);
+	ret = count_gpus(cu, &n);
 	if (!ret)
-		ret = count_gpus(cu, &n);
-	for (int i = 0; !ret && i < n; i++) {
-		ret = cuda_gpu_probe(cu, i, gpu);
-		if (!ret && selector_matches(&s, i, &gpu->info))
+		ret = selector_begin(&s, "cuda", text, n);
+	if (ret)
+		return ret;
+	while (selector_next(&s))
+		if (selector_takes(&s, cuda_gpu_probe(cu, s.at, gpu),
+				   &gpu->info, &gpu->place))
 			return 0;
-	}
-	return ret ? ret : fail(-ENODEV, "cuda: none of %d devices is '%s'", n,
-				text);
+	return selector_none(&s);
 }
 
 /* The context that the thread works with, if it is this GPU's. */
@@ -206,28 +197,17 @@ static int cuda_each(const struct backend *backend, dlbuf_device_fn fn,
 static void cuda_describe(struct dlbuf_device *dev,
 			  struct dlbuf_device_info *info)
 {
-	const struct dlbuf_device_info *known = &cuda_device_of(dev)->gpu.info;
-
-	memcpy(info->description, known->description,
-	       sizeof(info->description));
-	memcpy(info->driver, known->driver, sizeof(info->driver));
-	memcpy(info->uuid, known->uuid, sizeof(info->uuid));
-	info->pitch_align = known->pitch_align;
-	info->offset_align = known->offset_align;
-	if (dev->acquire_sync == DLBUF_SYNC_BLOCKS)
-		snprintf(info->reason, sizeof(info->reason), "blocks: the driver"
-			 "'s streams do not wait for memory, and %.180s",
-			 queue_device_of(dev)->caps.why_not);
+	queue_describe(dev, &cuda_device_of(dev)->gpu.info, info);
 }
 
 const struct backend cuda_backend = {
 	.name = "cuda",
 	.type = kDLCUDA,
+	.flags = DLBUF_CUDA_NO_BRIDGE,
 	.paths = PATHS_SHARED | PATHS_COPIED,
 	.import_size = sizeof(struct queue_import),
 	.each = cuda_each,
 	.open = cuda_open,
-	.forked = cuda_forked,
 	.close = queue_close,
 	.describe = cuda_describe,
 	.import = queue_import,
@@ -236,6 +216,6 @@ const struct backend cuda_backend = {
 	.acquire = queue_acquire,
 	.release = queue_release,
 	.wait = queue_wait,
-	.alloc = cuda_alloc,
-	.export = cuda_export,
+	.alloc = queue_alloc,
+	.export = queue_export,
 };

@@ -6,6 +6,7 @@
 #include <dlbuf/cuda.h>
 
 #include "../../queue/queue.h"
+#include "../../select.h"
 #include "api.h"
 
 /* A device of the machine, before anything is opened. */
@@ -13,9 +14,8 @@ struct cuda_gpu {
 	cuda_device handle;
 	int ordinal;
 	int version;		/* of the driver, 1000 * major + 10 * minor */
-	int integrated, registers, registers_read_only, coherent, timelines,
-	    exports, exports_host;	/* attributes */
 	struct dlbuf_device_info info;
+	struct device_place place;
 };
 
 struct cuda_device {
@@ -24,6 +24,7 @@ struct cuda_device {
 	struct cuda_gpu gpu;
 	cuda_context context;
 	bool primary;		/* the context is one that we retained */
+	bool exports, exports_host; /* memory of its own, of the host */
 };
 
 static inline struct cuda_device *to_cuda(struct queue_device *dev)
@@ -41,7 +42,7 @@ extern const struct queue_ops cuda_ops;
 
 /*
  * A device around a context, which is given back also on failure if it is
- * `primary`. flags: DLBUF_DEVICE_*.
+ * `primary`. flags: DLBUF_CUDA_*.
  */
 int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 		       cuda_context context, bool primary, uint32_t flags,
@@ -52,15 +53,16 @@ int cuda_gpu_probe(const struct cuda_api *cu, int ordinal,
 		   struct cuda_gpu *gpu);
 
 /* 0, or the errno; sees to it that a lost context is noticed. */
-int cuda_done(struct cuda_device *dev, cuda_result result, const char *call);
+int cuda_done(struct queue_device *dev, cuda_result result, const char *call);
 
 #define CUDA_DO(dev, name, ...) \
-	cuda_done(dev, CUDA_RESULT(&(dev)->cu, name, __VA_ARGS__), "cu" #name)
+	cuda_done(dev, CUDA_RESULT(&to_cuda(dev)->cu, name, __VA_ARGS__), \
+		  "cu" #name)
 
 /* export.c */
-int cuda_alloc(struct import *imp);
-int cuda_export(struct dlbuf_device *dev, const DLTensor *tensor,
-		const struct dlbuf_export_opts *opts,
-		struct dlbuf_exported *out);
+int cuda_range(struct queue_device *dev, DLDeviceType on, uintptr_t p,
+	       struct queue_range *r);
+int cuda_export(struct queue_device *dev, struct queue_range *pages,
+		uint32_t flags, int *fd);
 
 #endif /* DLBUF_CUDA_BACKEND_H */

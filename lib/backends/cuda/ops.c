@@ -4,16 +4,14 @@
 
 #include "cuda.h"
 
-int cuda_done(struct cuda_device *dev, cuda_result result, const char *call)
+int cuda_done(struct queue_device *dev, cuda_result result, const char *call)
 {
-	int ret = cuda_check(&dev->cu, result, call);
+	int ret = cuda_check(&to_cuda(dev)->cu, result, call);
 
 	if (cuda_is_lost(result))
-		queue_lost(&dev->queue);
+		queue_lost(dev);
 	return ret;
 }
-
-/* ---------------------------------------------------------------- contexts */
 
 /*
  * The device's context is the thread's, and calls that a capture elsewhere in
@@ -23,25 +21,15 @@ static int enter(struct queue_device *base, struct queue_scope *scope,
 		 bool to_free)
 {
 	struct cuda_device *dev = to_cuda(base);
-	const char *call = "cuCtxGetCurrent";
-	cuda_context current = NULL;
-	cuda_result result;
-
-	scope->mode = CUABI_STREAM_CAPTURE_MODE_RELAXED;
-	scope->entered = false;
 	/* Faults are injected elsewhere: without a context nothing is freed. */
-	result = to_free ? dev->cu.CtxGetCurrent(&current) :
-			   CUDA_RESULT(&dev->cu, CtxGetCurrent, &current);
-	if (!result && current != dev->context) {
-		call = "cuCtxPushCurrent";
-		result = to_free ? dev->cu.CtxPushCurrent(dev->context) :
-				   CUDA_RESULT(&dev->cu, CtxPushCurrent,
-					       dev->context);
-		scope->entered = !result;
-	}
+	cuda_result result = to_free ? dev->cu.CtxPushCurrent(dev->context) :
+		CUDA_RESULT(&dev->cu, CtxPushCurrent, dev->context);
+
+	scope->entered = !result;
 	if (result && !to_free)
-		return cuda_check(&dev->cu, result, call);
+		return cuda_check(&dev->cu, result, "cuCtxPushCurrent");
 	/* Fails where there is no capture to speak of, which is as good. */
+	scope->mode = CUABI_STREAM_CAPTURE_MODE_RELAXED;
 	dev->cu.ThreadExchangeStreamCaptureMode(&scope->mode);
 	return 0;
 }
@@ -56,6 +44,40 @@ static void leave(struct queue_device *base, const struct queue_scope *scope)
 	if (scope->entered)
 		dev->cu.CtxPopCurrent(&popped);
 }
+
+/* ---------------------------------------------------------------- one call each */
+
+/* The result of a call that frees is an earlier one's. */
+#define CALL(op, params, name, ...) \
+	static int op params { return CUDA_DO(dev, name, __VA_ARGS__); }
+#define FREE(op, params, name, ...) \
+	static void op params { to_cuda(dev)->cu.name(__VA_ARGS__); }
+
+CALL(stream_create, (struct queue_device *dev, void **out),
+     StreamCreate, (cuda_stream *)out, CUABI_STREAM_NON_BLOCKING)
+FREE(stream_destroy, (struct queue_device *dev, void *s), StreamDestroy, s)
+CALL(finish, (struct queue_device *dev, void *s), StreamSynchronize, s)
+CALL(finish_all, (struct queue_device *dev), CtxSynchronize)
+CALL(call_host, (struct queue_device *dev, void *s, void (*fn)(void *), void *data),
+     LaunchHostFunc, s, fn, data)
+CALL(wait_word, (struct queue_device *dev, void *s, uintptr_t word, uint32_t value),
+     StreamWaitValue32, s, word, value, CUABI_STREAM_WAIT_VALUE_GEQ)
+CALL(flush, (struct queue_device *dev), FlushGPUDirectRDMAWrites,
+     CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX,
+     CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER)
+
+CALL(event_create, (struct queue_device *dev, void **out), EventCreate,
+     (cuda_event *)out, CUABI_EVENT_DISABLE_TIMING | CUABI_EVENT_BLOCKING_SYNC)
+FREE(event_destroy, (struct queue_device *dev, void *event), EventDestroy, event)
+CALL(event_record, (struct queue_device *dev, void *event, void *s),
+     EventRecord, event, s)
+CALL(event_wait, (struct queue_device *dev, void *event), EventSynchronize, event)
+CALL(stream_wait, (struct queue_device *dev, void *s, void *event),
+     StreamWaitEvent, s, event, 0)
+
+FREE(free_host, (struct queue_device *dev, void *host), MemFreeHost, host)
+FREE(semaphore_destroy, (struct queue_device *dev, void *semaphore),
+     DestroyExternalSemaphore, semaphore)
 
 /* ---------------------------------------------------------------- streams */
 
@@ -78,13 +100,16 @@ static int check_context(struct cuda_device *dev, cuda_stream stream)
 	if (!result && ctx != dev->context)
 		return fail(-EINVAL, "stream %p is of another context than %s's",
 			    (void *)stream, dev->queue.base.name);
-	return cuda_done(dev, result, "cuStreamGetCtx");
+	return cuda_done(&dev->queue, result, "cuStreamGetCtx");
 }
 
 /*
  * DLPack's names for streams; CUDA's 0 and 1 are the same one. The thread on
  * which an access ends may have another per-thread stream than that on which it
- * began: the legacy stream is behind those of all threads.
+ * began: the legacy stream is behind those of all threads. It is unusable while a
+ * blocking stream of the context is captured (cuStreamIsCapturing()'s words), and a
+ * release on it or on 2 is refused then, since the writer's copy could not be
+ * written back later. Only deletions end late.
  */
 static int stream(struct queue_device *base, void *handle, bool ends, void **out)
 {
@@ -105,78 +130,15 @@ static int stream(struct queue_device *base, void *handle, bool ends, void **out
 			    "graph: acquire and release around its launch",
 			    dev->queue.base.name);
 	*out = s;
-	return cuda_done(dev, result, "cuStreamIsCapturing");
+	return cuda_done(&dev->queue, result, "cuStreamIsCapturing");
 }
 
-static int stream_create(struct queue_device *base, void **out)
+static int event_query(struct queue_device *dev, void *event)
 {
-	return CUDA_DO(to_cuda(base), StreamCreate, (cuda_stream *)out,
-		       CUABI_STREAM_NON_BLOCKING);
-}
-
-static void stream_destroy(struct queue_device *base, void *s)
-{
-	to_cuda(base)->cu.StreamDestroy(s);
-}
-
-static int finish(struct queue_device *base, void *s)
-{
-	return CUDA_DO(to_cuda(base), StreamSynchronize, s);
-}
-
-static int finish_all(struct queue_device *base)
-{
-	return CUDA_DO(to_cuda(base), CtxSynchronize);
-}
-
-static int call_host(struct queue_device *base, void *s,
-		     void (*fn)(void *data), void *data)
-{
-	return CUDA_DO(to_cuda(base), LaunchHostFunc, s, fn, data);
-}
-
-static int wait_word(struct queue_device *base, void *s, uintptr_t word,
-		     uint32_t value)
-{
-	return CUDA_DO(to_cuda(base), StreamWaitValue32, s, word, value,
-		       CUABI_STREAM_WAIT_VALUE_GEQ);
-}
-
-/* ---------------------------------------------------------------- events */
-
-static int event_create(struct queue_device *base, void **event)
-{
-	return CUDA_DO(to_cuda(base), EventCreate, (cuda_event *)event,
-		       CUABI_EVENT_DISABLE_TIMING | CUABI_EVENT_BLOCKING_SYNC);
-}
-
-static void event_destroy(struct queue_device *base, void *event)
-{
-	to_cuda(base)->cu.EventDestroy(event);
-}
-
-static int event_record(struct queue_device *base, void *event, void *s)
-{
-	return CUDA_DO(to_cuda(base), EventRecord, event, s);
-}
-
-static int event_query(struct queue_device *base, void *event)
-{
-	struct cuda_device *dev = to_cuda(base);
-	cuda_result result = CUDA_RESULT(&dev->cu, EventQuery, event);
+	cuda_result result = CUDA_RESULT(&to_cuda(dev)->cu, EventQuery, event);
 
 	return result == CUABI_NOT_READY ? QUEUE_PENDING :
 	       cuda_done(dev, result, "cuEventQuery");
-}
-
-static int event_wait(struct queue_device *base, void *event)
-{
-	return CUDA_DO(to_cuda(base), EventSynchronize, event);
-}
-
-static int stream_wait(struct queue_device *base, void *s, void *event)
-{
-	return CUDA_DO(to_cuda(base), StreamWaitEvent, s, event, 0);
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -185,18 +147,16 @@ static int import_external(struct queue_memory *m,
 			   const struct cuda_memory_desc *desc)
 {
 	const struct cuda_buffer_desc whole = { .size = m->bytes };
-	struct cuda_device *dev = to_cuda(m->dev);
-	cuda_pointer pointer;
+	cuda_pointer pointer = 0;
 	int ret;
 
-	ret = CUDA_DO(dev, ImportExternalMemory,
+	ret = CUDA_DO(m->dev, ImportExternalMemory,
 		      (cuda_external_memory *)&m->handle, desc);
 	if (!ret)
-		ret = CUDA_DO(dev, ExternalMemoryGetMappedBuffer, &pointer,
+		ret = CUDA_DO(m->dev, ExternalMemoryGetMappedBuffer, &pointer,
 			      m->handle, &whole);
-	m->allocated = m->handle && !ret;
-	if (m->allocated)
-		m->data = pointer;
+	m->allocated = !ret;
+	m->data = pointer;
 	return ret;
 }
 
@@ -221,33 +181,34 @@ static int import_shared(struct queue_memory *m, int fd, uint64_t allocated,
 	});
 }
 
+static int address_of(struct queue_device *dev, void *host, uintptr_t *address)
+{
+	cuda_pointer pointer = 0;
+	int ret = CUDA_DO(dev, MemHostGetDevicePointer, &pointer, host, 0);
+
+	*address = pointer;
+	return ret;
+}
+
 static int register_host(struct queue_memory *m, uint32_t access)
 {
-	struct cuda_device *dev = to_cuda(m->dev);
-	unsigned int flags = CUABI_MEMHOSTREGISTER_PORTABLE |
-			     CUABI_MEMHOSTREGISTER_DEVICEMAP;
-	cuda_pointer pointer;
-	int ret;
+	int ret = CUDA_DO(m->dev, MemHostRegister, m->map, m->bytes,
+			  CUABI_MEMHOSTREGISTER_PORTABLE |
+			  CUABI_MEMHOSTREGISTER_DEVICEMAP |
+			  (access & DLBUF_WRITE ? 0 :
+			   CUABI_MEMHOSTREGISTER_READ_ONLY));
 
-	if (!(access & DLBUF_WRITE))
-		flags |= CUABI_MEMHOSTREGISTER_READ_ONLY;
-	ret = CUDA_DO(dev, MemHostRegister, m->map, m->bytes, flags);
 	m->registered = !ret;
-	if (!ret)
-		ret = CUDA_DO(dev, MemHostGetDevicePointer, &pointer, m->map, 0);
-	if (!ret)
-		m->data = pointer;
-	return ret;
+	return ret ? ret : address_of(m->dev, m->map, &m->data);
 }
 
 static int alloc(struct queue_memory *m)
 {
-	cuda_pointer pointer;
-	int ret = CUDA_DO(to_cuda(m->dev), MemAlloc, &pointer, m->bytes);
+	cuda_pointer pointer = 0;
+	int ret = CUDA_DO(m->dev, MemAlloc, &pointer, m->bytes);
 
 	m->allocated = !ret;
-	if (!ret)
-		m->data = pointer;
+	m->data = pointer;
 	return ret;
 }
 
@@ -263,74 +224,54 @@ static void free_memory(struct queue_memory *m)
 		cu->MemHostUnregister(m->map);
 }
 
-static int alloc_host(struct queue_device *base, size_t bytes, void **host,
+static int alloc_host(struct queue_device *dev, size_t bytes, void **host,
 		      uintptr_t *address)
 {
-	struct cuda_device *dev = to_cuda(base);
-	cuda_pointer pointer = 0;
-	int ret;
+	int ret = CUDA_DO(dev, MemHostAlloc, host, bytes,
+			  CUABI_MEMHOSTALLOC_PORTABLE |
+			  (address ? CUABI_MEMHOSTALLOC_DEVICEMAP : 0));
 
-	ret = CUDA_DO(dev, MemHostAlloc, host, bytes,
-		      CUABI_MEMHOSTALLOC_PORTABLE | (address ?
-		      CUABI_MEMHOSTALLOC_DEVICEMAP : 0));
 	if (ret || !address)
 		return ret;
-	ret = CUDA_DO(dev, MemHostGetDevicePointer, &pointer, *host, 0);
+	ret = address_of(dev, *host, address);
 	if (ret)
-		dev->cu.MemFreeHost(*host);
-	*address = pointer;
+		free_host(dev, *host);
 	return ret;
-}
-
-static void free_host(struct queue_device *base, void *host)
-{
-	to_cuda(base)->cu.MemFreeHost(host);
 }
 
 static int copy(struct queue_memory *m, void *s, bool out)
 {
-	struct cuda_device *dev = to_cuda(m->dev);
-
-	return out ? CUDA_DO(dev, MemcpyDtoHAsync, m->staging, m->data, m->bytes,
-			     s) :
-		     CUDA_DO(dev, MemcpyHtoDAsync, m->data, m->staging, m->bytes,
-			     s);
+	return out ? CUDA_DO(m->dev, MemcpyDtoHAsync, m->staging, m->data,
+			     m->bytes, s) :
+		     CUDA_DO(m->dev, MemcpyHtoDAsync, m->data, m->staging,
+			     m->bytes, s);
 }
 
-/* ---------------------------------------------------------------- semaphores */
-
-static int semaphore_import(struct queue_device *base, int fd, void **out)
+static int clear(struct queue_memory *m, void *s)
 {
-	struct cuda_semaphore_desc desc = {
-		.type = CUABI_SEMAPHORE_TIMELINE_FD,
-		.handle.fd = fd,
-	};
-
-	return CUDA_DO(to_cuda(base), ImportExternalSemaphore,
-		       (cuda_external_semaphore *)out, &desc);
+	return CUDA_DO(m->dev, MemsetD8Async, m->data, 0, m->bytes, s);
 }
 
-static void semaphore_destroy(struct queue_device *base, void *semaphore)
+static int semaphore_import(struct queue_device *dev, int fd, void **out)
 {
-	to_cuda(base)->cu.DestroyExternalSemaphore(semaphore);
+	return CUDA_DO(dev, ImportExternalSemaphore,
+		       (cuda_external_semaphore *)out,
+		       (&(struct cuda_semaphore_desc){
+			       .type = CUABI_SEMAPHORE_TIMELINE_FD,
+			       .handle.fd = fd,
+		       }));
 }
 
-static int semaphore_signal(struct queue_device *base, void *s, void *semaphore,
-			    uint64_t value)
+static int semaphore_use(struct queue_device *dev, void *s, void *semaphore,
+			 uint64_t value, bool signals)
 {
-	struct cuda_semaphore_params signal = { .value = value };
+	struct cuda_semaphore_params params = { .value = value };
+	cuda_external_semaphore on = semaphore;
 
-	return CUDA_DO(to_cuda(base), SignalExternalSemaphoresAsync,
-		       (cuda_external_semaphore *)&semaphore, &signal, 1, s);
-}
-
-static int semaphore_wait(struct queue_device *base, void *s, void *semaphore,
-			  uint64_t value)
-{
-	struct cuda_semaphore_params wait = { .value = value };
-
-	return CUDA_DO(to_cuda(base), WaitExternalSemaphoresAsync,
-		       (cuda_external_semaphore *)&semaphore, &wait, 1, s);
+	return signals ? CUDA_DO(dev, SignalExternalSemaphoresAsync, &on, &params,
+				 1, s) :
+			 CUDA_DO(dev, WaitExternalSemaphoresAsync, &on, &params,
+				 1, s);
 }
 
 static void destroy(struct queue_device *base)
@@ -367,9 +308,12 @@ const struct queue_ops cuda_ops = {
 	.alloc_host = alloc_host,
 	.free_host = free_host,
 	.copy = copy,
+	.range = cuda_range,
+	.export = cuda_export,
+	.clear = clear,
+	.flush = flush,
 	.semaphore_import = semaphore_import,
 	.semaphore_destroy = semaphore_destroy,
-	.semaphore_signal = semaphore_signal,
-	.semaphore_wait = semaphore_wait,
+	.semaphore_use = semaphore_use,
 	.destroy = destroy,
 };

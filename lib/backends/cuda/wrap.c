@@ -29,6 +29,7 @@ static int device_of(const struct cuda_api *cu, cuda_context ctx,
 int dlbuf_device_wrap_cuda(void *context, const struct dlbuf_device_opts *opts,
 			   struct dlbuf_device **out)
 {
+	NOT_CANCELLED;
 	struct dlbuf_device_opts o;
 	struct cuda_device *dev;
 	struct cuda_api cu;
@@ -37,7 +38,7 @@ int dlbuf_device_wrap_cuda(void *context, const struct dlbuf_device_opts *opts,
 
 	if (!context || !out)
 		return fail(-EINVAL, "%s is NULL", context ? "out" : "context");
-	ret = device_opts_get(&o, opts);
+	ret = device_opts_get(&cuda_backend, &o, opts);
 	if (!ret)
 		ret = cuda_load(&cu);
 	if (!ret)

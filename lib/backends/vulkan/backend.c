@@ -170,6 +170,7 @@ int vulkan_device_finish(struct vulkan_device *dev)
 		.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
 		.queueFamilyIndex = p->family,
 	};
+	int ret;
 
 	/* Loaders give out functions of versions that are not switched on. */
 	if (p->version < VK_API_VERSION_1_2)
@@ -197,8 +198,9 @@ int vulkan_device_finish(struct vulkan_device *dev)
 	snprintf(dev->base.name, sizeof(dev->base.name), "vulkan:%u", p->index);
 	if (p->info.reason[0])
 		log_at(DLBUF_LOG_INFO, "%s %s", dev->base.name, p->info.reason);
-	return VULKAN_CALL(vk, CreateCommandPool, dev->handle, &pool, NULL,
-			   &dev->pool);
+	ret = vulkan_find_slack(dev);
+	return ret ? ret : VULKAN_CALL(vk, CreateCommandPool, dev->handle, &pool,
+				       NULL, &dev->pool);
 }
 
 static int open_device(struct vulkan_device *dev, const char *selector)
@@ -269,7 +271,6 @@ static void vulkan_close(struct dlbuf_device *base)
 const struct backend vulkan_backend = {
 	.name = "vulkan",
 	.type = kDLVulkan,
-	.opaque = true,
 	.import_size = sizeof(struct vulkan_import),
 	.each = vulkan_each,
 	.open = vulkan_open,

@@ -242,7 +242,7 @@ static int fill(struct bridge_buffer *buffer, int dma_buf, int *fd,
 	struct vulkan_device *dev = buffer->bridge->dev;
 	int ret;
 
-	ret = vulkan_import_dma_buf(dev, dma_buf, buffer->bytes,
+	ret = vulkan_import_dma_buf(dev, dma_buf, buffer->bytes, 0,
 				    &buffer->dma_buf.buffer,
 				    &buffer->dma_buf.memory);
 	if (ret)

@@ -392,6 +392,8 @@ static int bind_image(struct vulkan_device *dev, const struct detile *d,
 		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
 		.image = image,
 	};
+	uint64_t bytes = plane->bytes;
+	bool alone;
 	uint32_t type;
 	int ret;
 
@@ -407,11 +409,14 @@ static int bind_image(struct vulkan_device *dev, const struct detile *d,
 			    (unsigned long long)plane->bytes);
 	ret = vulkan_memory_type(dev, plane->fd,
 				 reqs.memoryRequirements.memoryTypeBits, &type);
+	alone = t->dedicated || wants.requiresDedicatedAllocation ||
+		wants.prefersDedicatedAllocation;
+	/* VUID-VkMemoryDedicatedAllocateInfo-image-02964 */
+	if (alone)
+		bytes = reqs.memoryRequirements.size;
 	if (!ret)
-		ret = vulkan_import_memory(dev, plane->fd, plane->bytes, type,
-				t->dedicated || wants.requiresDedicatedAllocation
-				|| wants.prefersDedicatedAllocation ?
-				&dedicated : NULL, memory);
+		ret = vulkan_import_memory(dev, plane->fd, bytes, type,
+					   alone ? &dedicated : NULL, memory);
 	if (!ret)
 		ret = VULKAN_CALL(&dev->instance.vk, BindImageMemory,
 				  dev->handle, image, *memory, 0);

@@ -4,6 +4,9 @@
 
 #include "vulkan.h"
 
+/* Bytes behind a buffer that its driver wants; see vulkan_find_slack(). */
+#define V3DV_PREFETCH 64
+
 static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
 			 VkBuffer *out)
 {
@@ -27,6 +30,7 @@ static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
 struct needs {
 	uint32_t type;
 	bool dedicated;
+	uint64_t bytes;		/* of the dma-buf, that are allocated */
 };
 
 int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
@@ -55,22 +59,27 @@ int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
 	return 0;
 }
 
-static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
-		      uint64_t bytes, struct needs *needs)
+static void ask_needs(struct vulkan_device *dev, VkBuffer buffer,
+		      VkMemoryRequirements2 *reqs)
 {
 	VkBufferMemoryRequirementsInfo2 info = {
 		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
 		.buffer = buffer,
 	};
+
+	reqs->sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2;
+	dev->instance.vk.GetBufferMemoryRequirements2(dev->handle, &info, reqs);
+}
+
+static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
+		      uint64_t bytes, struct needs *needs)
+{
 	VkMemoryDedicatedRequirements dedicated = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS,
 	};
-	VkMemoryRequirements2 reqs = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2,
-		.pNext = &dedicated,
-	};
+	VkMemoryRequirements2 reqs = { .pNext = &dedicated };
 
-	dev->instance.vk.GetBufferMemoryRequirements2(dev->handle, &info, &reqs);
+	ask_needs(dev, buffer, &reqs);
 	/*
 	 * Drivers round up to their own page. Memory that is not there cannot
 	 * be imported: some of them look and refuse, the others do not look.
@@ -85,9 +94,33 @@ static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
 	needs->dedicated = dev->physical.dedicated_only ||
 			   dedicated.requiresDedicatedAllocation ||
 			   dedicated.prefersDedicatedAllocation;
+	/* VUID-VkMemoryDedicatedAllocateInfo-buffer-02965 */
+	needs->bytes = needs->dedicated ? reqs.memoryRequirements.size : bytes;
 	return vulkan_memory_type(dev, dma_buf,
 				  reqs.memoryRequirements.memoryTypeBits,
 				  &needs->type);
+}
+
+/*
+ * How many bytes more than its own a buffer of whole pages needs. V3DV of Mesa 25
+ * prefetches 64 bytes behind each: a page, after rounding up.
+ */
+int vulkan_find_slack(struct vulkan_device *dev)
+{
+	VkMemoryRequirements2 reqs = { .pNext = NULL };
+	const uint64_t bytes = 1 << 16;
+	VkBuffer buffer;
+	int ret = create_buffer(dev, bytes, &buffer);
+
+	if (ret)
+		return ret;
+	ask_needs(dev, buffer, &reqs);
+	dev->instance.vk.DestroyBuffer(dev->handle, buffer, NULL);
+	/* More than that is alignment. */
+	if (reqs.memoryRequirements.size > bytes &&
+	    reqs.memoryRequirements.alignment < bytes)
+		dev->base.slack = reqs.memoryRequirements.size - bytes;
+	return 0;
 }
 
 int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
@@ -117,7 +150,7 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 }
 
 static int import_memory(struct vulkan_device *dev, VkBuffer buffer,
-			 int dma_buf, uint64_t bytes, const struct needs *needs,
+			 int dma_buf, const struct needs *needs,
 			 VkDeviceMemory *out)
 {
 	VkMemoryDedicatedAllocateInfo dedicated = {
@@ -136,24 +169,24 @@ static int import_memory(struct vulkan_device *dev, VkBuffer buffer,
 		flags.pNext = next;
 		next = &flags;
 	}
-	return vulkan_import_memory(dev, dma_buf, bytes, needs->type, next, out);
+	return vulkan_import_memory(dev, dma_buf, needs->bytes, needs->type, next,
+				    out);
 }
 
 int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
-			  uint64_t bytes, VkBuffer *buffer,
+			  uint64_t bytes, uint64_t unusable, VkBuffer *buffer,
 			  VkDeviceMemory *memory)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
 	struct needs needs;
 	int ret;
 
-	ret = create_buffer(dev, bytes, buffer);
+	ret = create_buffer(dev, bytes - unusable, buffer);
 	if (ret)
 		return ret;
 	ret = find_needs(dev, *buffer, dma_buf, bytes, &needs);
 	if (!ret)
-		ret = import_memory(dev, *buffer, dma_buf, bytes, &needs,
-				    memory);
+		ret = import_memory(dev, *buffer, dma_buf, &needs, memory);
 	if (ret)
 		goto err_buffer;
 	ret = VULKAN_CALL(vk, BindBufferMemory, dev->handle, *buffer, *memory,
@@ -188,14 +221,17 @@ int vulkan_import_buffer(struct import *imp)
 	struct vulkan_import *vi = vulkan_import(imp);
 	int ret;
 
-	ret = vulkan_import_dma_buf(dev, imp->fd, imp->bytes,
+	if (dev->base.slack && imp->bytes > V3DV_PREFETCH)
+		imp->unusable = V3DV_PREFETCH;
+	ret = vulkan_import_dma_buf(dev, imp->fd, imp->bytes, imp->unusable,
 				    &vi->buffer.buffer, &vi->buffer.memory);
 	if (ret)
 		return ret;
 	find_buffer_address(dev, vi);
-	vi->buffer.size = imp->bytes;
+	vi->buffer.size = imp->bytes - imp->unusable;
 	vi->buffer.device = dev->handle;
 	imp->data = &vi->buffer;
+	imp->opaque = true;
 	return 0;
 }
 

@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "../../dl.h"
-#include "../../select.h"
 #include "vulkan.h"
 
 static int loader_version(struct vulkan_instance *inst)
@@ -122,6 +122,8 @@ static const struct {
 	{ EXT_TIMELINE, true, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME },
 	{ EXT_DRIVER_PROPERTIES, false,
 	  VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME },
+	{ EXT_PCI, false, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME },
+	{ EXT_DRM, false, "VK_EXT_physical_device_drm" },
 };
 
 uint32_t vulkan_extension(const char *name)
@@ -179,6 +181,42 @@ static int list_extensions(const struct vulkan_instance *inst,
 static uint32_t alignment(VkDeviceSize limit)
 {
 	return limit > 64 && limit <= 65536 ? limit : 64;
+}
+
+static void find_place(const struct vulkan_instance *inst,
+		       struct vulkan_physical *p)
+{
+	VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {
+		.sType =
+		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT,
+	};
+	VkPhysicalDeviceProperties2 properties = {
+		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
+		.pNext = &pci,
+	};
+
+	if (p->extensions & EXT_PCI) {
+		inst->vk.GetPhysicalDeviceProperties2(p->handle, &properties);
+		p->place.pci = PCI_ADDRESS(pci.pciDomain, pci.pciBus,
+					   pci.pciDevice, pci.pciFunction);
+	}
+#ifdef VK_EXT_physical_device_drm /* younger than the oldest headers that will do */
+	if (p->extensions & EXT_DRM) {
+		VkPhysicalDeviceDrmPropertiesEXT drm = {
+			.sType =
+			VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRM_PROPERTIES_EXT,
+		};
+
+		properties.pNext = &drm;
+		inst->vk.GetPhysicalDeviceProperties2(p->handle, &properties);
+		if (drm.hasPrimary)
+			p->place.drm[0] = makedev(drm.primaryMajor,
+						  drm.primaryMinor);
+		if (drm.hasRender)
+			p->place.drm[1] = makedev(drm.renderMajor,
+						  drm.renderMinor);
+	}
+#endif
 }
 
 int vulkan_physical_describe(const struct vulkan_instance *inst,
@@ -403,6 +441,7 @@ int vulkan_physical_probe(const struct vulkan_instance *inst,
 		ret = vulkan_physical_describe(inst, p);
 	if (ret)
 		return ret;
+	find_place(inst, p);
 	find_address(inst, p);
 	vulkan_physical_find_sync(inst, p);
 	ret = vulkan_physical_can_import(inst, p);
@@ -413,32 +452,22 @@ int vulkan_physical_select(const struct vulkan_instance *inst,
 			   const char *selector, struct vulkan_physical *p)
 {
 	VkPhysicalDevice list[VULKAN_MAX_DEVICES];
-	char why[256] = "";
 	struct selector s;
-	int ret, first = 0;
 	uint32_t n;
+	int ret;
 
-	ret = selector_parse("vulkan", selector, &s);
+	ret = vulkan_physical_list(inst, list, &n);
 	if (!ret)
-		ret = vulkan_physical_list(inst, list, &n);
+		ret = selector_begin(&s, "vulkan", selector, n);
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < n; i++) {
-		*p = (struct vulkan_physical){ .handle = list[i], .index = i };
-		if (s.by == SELECT_INDEX && i != s.index)
-			continue;
-		ret = vulkan_physical_probe(inst, p);
-		/* A device that broke may have been the one that was meant. */
-		if (!selector_matches(&s, i, &p->info) && (!ret || ret == -EOPNOTSUPP))
-			continue;
-		if (!ret)
+	while (selector_next(&s)) {
+		*p = (struct vulkan_physical){
+			.handle = list[s.at], .index = s.at
+		};
+		if (selector_takes(&s, vulkan_physical_probe(inst, p), &p->info,
+				   &p->place))
 			return 0;
-		if (!first) {
-			first = ret;
-			snprintf(why, sizeof(why), "%s", dlbuf_last_error());
-		}
 	}
-	if (first)
-		return fail(first, "%s", why);
-	return fail(-ENODEV, "vulkan: none of %u devices is '%s'", n, selector);
+	return selector_none(&s);
 }

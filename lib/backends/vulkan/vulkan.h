@@ -11,6 +11,7 @@
 #include "../../backend.h"
 #include "../../detile.h"
 #include "../../internal.h"
+#include "../../select.h"
 #include "../../sys.h"
 #include "api.h"
 
@@ -25,6 +26,8 @@ enum {
 	EXT_MODIFIER = 64,
 	EXT_FORMAT_LIST = 128,
 	EXT_TIMELINE = 256,
+	EXT_PCI = 512,
+	EXT_DRM = 1024,
 };
 #define VULKAN_EXT_REQUIRED (EXT_MEMORY_FD | EXT_DMA_BUF)
 
@@ -56,6 +59,7 @@ struct vulkan_physical {
 	bool dedicated_only;	/* imports have to be dedicated allocations */
 	bool waits, signals;	/* SYNC_FD semaphores: into it, out of it */
 	struct dlbuf_device_info info;
+	struct device_place place;
 };
 
 #define VULKAN_MAX_DEVICES 32
@@ -205,10 +209,16 @@ int vulkan_memory_type(struct vulkan_device *dev, int dma_buf, uint32_t wanted,
 int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 			 uint32_t type, const void *next, VkDeviceMemory *out);
 
-/* A new buffer of dev->usage, bound to memory that is the dma-buf, borrowed. */
+/*
+ * A new buffer of dev->usage, bound to memory that is the dma-buf, borrowed, and
+ * over all of it but the `unusable` bytes at its end.
+ */
 int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
-			  uint64_t bytes, VkBuffer *buffer,
+			  uint64_t bytes, uint64_t unusable, VkBuffer *buffer,
 			  VkDeviceMemory *memory);
+
+/* Sets dev->base.slack. */
+int vulkan_find_slack(struct vulkan_device *dev);
 
 /* detile.c: the operations for tiled frames. */
 int vulkan_can_detile(struct dlbuf_device *dev, const struct detile *d);

@@ -99,6 +99,7 @@ int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 			     const struct dlbuf_device_opts *opts,
 			     struct dlbuf_device **out)
 {
+	NOT_CANCELLED;
 	struct dlbuf_vulkan_device ours;
 	struct dlbuf_device_opts o;
 	struct vulkan_device *dev;
@@ -110,7 +111,7 @@ int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 	if (!ret)
 		ret = check_handles(&ours);
 	if (!ret)
-		ret = device_opts_get(&o, opts);
+		ret = device_opts_get(&vulkan_backend, &o, opts);
 	if (!ret)
 		ret = vulkan_device_alloc(&dev);
 	if (ret)

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What an exporter is: one maker of new dma-bufs. */
+/*
+ * What an exporter is: one maker of new dma-bufs. An exporter is a file under
+ * udmabuf/ and one struct exporter, called by alloc.c. Of the library's other
+ * headers it needs internal.h and sys.h, and udmabuf, whose memfds devices
+ * import, buffer.h and memory.h.
+ */
 #ifndef DLBUF_EXPORTER_H
 #define DLBUF_EXPORTER_H
 
@@ -9,6 +14,7 @@
 #include <dlbuf/device.h>
 #include <dlbuf/dlpack.h>
 
+/* One that is not built in has its name only. */
 struct exporter {
 	const char *name;	/* the word before the colon */
 	/*
@@ -24,7 +30,8 @@ struct exporter {
 		    void *data);
 };
 
-/* Shared by the exporters. */
+/* For the exporters: */
+
 int exporter_check_name(const char *name);
 int exporter_set_name(int fd, const char *name);
 /*
@@ -33,26 +40,22 @@ int exporter_set_name(int fd, const char *name);
  */
 int exporter_check_size(uint64_t bytes);
 
-/*
- * Moves a new fd (taken; -1 passes through) to 3 or higher. -1 with errno on
- * failure.
- */
-int exporter_fd(int fd);
+/* For the library, by an exporter's name; NULL: the first usual one to serve. */
 
 /* Does what a new dma-buf, borrowed, is for; a failure asks for another. */
 typedef int (*exporter_try_fn)(int fd, void *data);
 
 /*
- * Makes a dma-buf by exporter name, NULL: the first of the usual ones, that
- * serves. The sentence says why none of them did. *fd is new; NULL closes it.
+ * Makes a dma-buf for which try succeeds. The sentence says why no exporter
+ * served. *fd is new; NULL closes it.
  */
 int exporter_try(const char *exporter, uint64_t bytes, const char *name,
 		 exporter_try_fn try, void *data, int *fd);
 
 /*
- * Makes a dma-buf by exporter name, NULL: the first of the usual ones, that
- * each of the devices imports. tensors has room for ndevs, is written on
- * success only. *fd is new; NULL closes it, and the tensors keep the memory.
+ * Makes a dma-buf that each of the devices imports. tensors has room for ndevs
+ * and is written on success only. *fd is new; NULL closes it, and the tensors
+ * keep the memory.
  */
 int exporter_alloc(const char *exporter, struct dlbuf_device *const devs[],
 		   size_t ndevs, const DLTensor *layout, uint64_t bytes,

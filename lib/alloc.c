@@ -9,56 +9,33 @@
 #include <dlbuf/alloc.h>
 #include <dlbuf/layout.h>
 
+#include "backend.h"
 #include "exporter.h"
-#include "../lib/backend.h"
-#include "../lib/internal.h"
-#include "../lib/memory.h"
-#include "../lib/sys.h"
-#include "../lib/uapi.h"
-#include "../lib/tensor.h"
-
+#include "internal.h"
+#include "memory.h"
+#include "sys.h"
+#include "tensor.h"
+#include "uapi.h"
 
 /*
  * generated/exporters.h comes from the symbols of Kconfig: EXPORTER(heap) for
  * each that is built, EXPORTER_OFF(heap) for each that is not.
  */
 #define EXPORTER(name) extern const struct exporter name##_exporter;
-#define EXPORTER_OFF(name)
+#define EXPORTER_OFF(word) \
+	static const struct exporter word##_exporter = { .name = #word };
 #include "generated/exporters.h"
 #undef EXPORTER
+#undef EXPORTER_OFF
 
 static const struct exporter *const exporters[] = {
 #define EXPORTER(name) &name##_exporter,
+#define EXPORTER_OFF(name) EXPORTER(name)
 #include "generated/exporters.h"
-#undef EXPORTER
-#undef EXPORTER_OFF
-	NULL
-};
-
-static const char *const not_built[] = {
-#define EXPORTER(name)
-#define EXPORTER_OFF(name) #name,
-#include "generated/exporters.h"
-#undef EXPORTER
-#undef EXPORTER_OFF
-	NULL
 };
 
 /* Tried in this order where the caller names none. */
 static const char *const defaults[] = { "udmabuf", "heap:system" };
-
-int exporter_fd(int fd)
-{
-	int high, err;
-
-	if (fd < 0 || fd >= 3)
-		return fd;
-	high = sys_dup(fd);
-	err = errno;
-	close(fd);
-	errno = err;
-	return high;
-}
 
 int exporter_check_size(uint64_t bytes)
 {
@@ -112,23 +89,23 @@ static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
 {
 	size_t len = strcspn(exporter, ":");
 
-	for (size_t i = 0; exporters[i]; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(exporters); i++) {
 		const struct exporter *e = exporters[i];
 
-		if (strlen(e->name) == len && !strncmp(e->name, exporter, len))
-			return e->alloc(exporter[len] ? exporter + len + 1 : "",
-					bytes, name, fd, memfd);
-	}
-	for (size_t i = 0; not_built[i]; i++)
-		if (strlen(not_built[i]) == len &&
-		    !strncmp(not_built[i], exporter, len))
+		if (strlen(e->name) != len || strncmp(e->name, exporter, len))
+			continue;
+		if (!e->alloc)
 			return fail(-ENOSYS, "exporter %s is not built into "
-				    "this library", not_built[i]);
+				    "this library", e->name);
+		return e->alloc(exporter[len] ? exporter + len + 1 : "", bytes,
+				name, fd, memfd);
+	}
 	return fail(-EINVAL, "no exporter is named '%s'", exporter);
 }
 
 int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts, int *fd)
 {
+	NOT_CANCELLED;
 	struct dlbuf_alloc_opts o;
 	int memfd = -1, ret;
 	bool tried = false;
@@ -233,7 +210,13 @@ int exporter_alloc(const char *exporter, struct dlbuf_device *const devs[],
 		   int *fd)
 {
 	struct request request = { devs, ndevs, layout, tensors };
+	uint32_t slack = 0;
 
+	for (size_t i = 0; i < ndevs; i++)
+		slack = devs[i]->slack > slack ? devs[i]->slack : slack;
+	if (__builtin_add_overflow(bytes, slack, &bytes))
+		return fail(-EOVERFLOW, "the size does not fit 64 bits with the "
+			    "%u bytes that a device wants behind it", slack);
 	return exporter_try(exporter, bytes, name, import_on_each, &request,
 			    fd);
 }
@@ -295,6 +278,7 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 		const DLTensor *layout, const struct dlbuf_alloc_opts *opts,
 		DLManagedTensorVersioned *tensors[])
 {
+	NOT_CANCELLED;
 	DLManagedTensorVersioned **made;
 	struct dlbuf_alloc_opts o;
 	struct request request;
@@ -359,12 +343,14 @@ static int report(const char *name, const char *node, void *data)
 
 int dlbuf_exporter_each(dlbuf_exporter_fn fn, void *data)
 {
+	NOT_CANCELLED;
 	struct walk walk = { .fn = fn, .data = data };
 	int ret = 0;
 
 	if (!fn)
 		return fail(-EINVAL, "fn is NULL");
-	for (size_t i = 0; !ret && exporters[i]; i++)
-		ret = exporters[i]->each(report, &walk);
+	for (size_t i = 0; !ret && i < ARRAY_SIZE(exporters); i++)
+		if (exporters[i]->each)
+			ret = exporters[i]->each(report, &walk);
 	return ret;
 }

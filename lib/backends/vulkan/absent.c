@@ -1,18 +1,26 @@
 // SPDX-License-Identifier: MIT
-/* The bridge of a library without Vulkan: there is none, so nothing uses it. */
-#ifndef CONFIG_BACKEND_VULKAN
-#include <errno.h>
+/*
+ * The functions of dlbuf/vulkan.h, which needs headers that need not be here, and
+ * of the bridge in a library without Vulkan.
+ */
+#include "../../absent.h"
+#include "../../bridge.h"
 
-#include "queue.h"
+#define WHAT "backend vulkan"
+
+ABSENT(WHAT, dlbuf_device_wrap_vulkan, (const void *vk, const void *opts,
+					void **out))
+ABSENT(WHAT, dlbuf_vulkan_get_device, (void *dev, void *vk))
+ABSENT(WHAT, dlbuf_vulkan_lock_queue, (void *dev, void *queue))
+ABSENT(WHAT, dlbuf_vulkan_unlock_queue, (void *dev, void *queue))
 
 int bridge_open(const uint8_t uuid[16], struct bridge **out,
 		struct bridge_caps *caps)
 {
-	(void)uuid, (void)out, (void)caps;
-	return fail(-ENOSYS, "backend vulkan is not built into this library");
+	return fail(-ENOSYS, WHAT " is not built into this library");
 }
 
-#pragma GCC diagnostic ignored "-Wunused-parameter"
+/* Nobody has a bridge to call these with. */
 #define NOTHING(name, params) void name params { }
 #define NO(name, params) int name params { return -ENOSYS; }
 
@@ -31,4 +39,3 @@ NO(bridge_in, (struct bridge *b, struct bridge_buffer *p, int f,
 	       struct bridge_link *l))
 NO(bridge_out, (struct bridge *b, struct bridge_buffer *p,
 		struct bridge_link *l, int *f))
-#endif

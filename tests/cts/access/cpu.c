@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cts.h"
+#include "cts/cts.h"
 
 /* The address of a byte of the dma-buf, by the tensor's own data. */
 static char *at(DLManagedTensorVersioned *t, uint64_t offset)

@@ -3,7 +3,6 @@
  * How a CUDA device touches a tensor's memory: its copy engine, between the
  * tensor and pinned memory, on the legacy default stream.
  */
-#ifdef CONFIG_BACKEND_CUDA
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
@@ -13,7 +12,7 @@
 #include <dlbuf/cuda.h>
 
 #include "backends/cuda/abi.h"
-#include "cts.h"
+#include "cts/cts.h"
 
 static struct {
 	cuda_result (*push)(cuda_context ctx);
@@ -222,4 +221,3 @@ const struct cts_access cts_cuda = {
 	.wants_memfds = true,
 	.fences_early = true,
 };
-#endif /* CONFIG_BACKEND_CUDA */

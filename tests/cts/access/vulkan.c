@@ -3,14 +3,13 @@
  * How a Vulkan device touches a tensor's memory: vkCmdCopyBuffer between the
  * tensor's buffer and a staging buffer, on the device's default queue.
  */
-#ifdef CONFIG_BACKEND_VULKAN
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <dlbuf/vulkan.h>
 
-#include "cts.h"
+#include "cts/cts.h"
 
 #define FUNCTIONS(X)						\
 	X(AllocateCommandBuffers) X(AllocateMemory)		\
@@ -279,4 +278,3 @@ const struct cts_access cts_vulkan = {
 	.job_done = vulkan_job_done,
 	.finish_read = vulkan_finish_read,
 };
-#endif /* CONFIG_BACKEND_VULKAN */

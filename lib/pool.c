@@ -8,8 +8,8 @@
 #include <dlbuf/pool.h>
 
 #include "exporter.h"
-#include "../lib/internal.h"
-#include "../lib/sys.h"
+#include "internal.h"
+#include "sys.h"
 
 /* What importers of all sorts take; a cache line, too. */
 #define DEFAULT_ALIGN 64
@@ -245,6 +245,7 @@ int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
 		      const struct dlbuf_pool_opts *opts,
 		      struct dlbuf_pool **out)
 {
+	NOT_CANCELLED;
 	struct dlbuf_format_info format = { .size = sizeof(format) };
 	struct dlbuf_pool_info info = { .size = sizeof(info) };
 	struct dlbuf_pool_opts o;
@@ -292,6 +293,7 @@ int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
 
 void dlbuf_pool_destroy(struct dlbuf_pool *pool)
 {
+	NOT_CANCELLED;
 	if (!pool)
 		return;
 	for (uint32_t i = 0; i < pool->info.buffers; i++) {
@@ -319,14 +321,16 @@ int dlbuf_pool_get_info(struct dlbuf_pool *pool, struct dlbuf_pool_info *info)
 int dlbuf_pool_frame(struct dlbuf_pool *pool, uint32_t index,
 		     struct dlbuf_frame *frame)
 {
+	struct dlbuf_frame f;
+
 	if (!pool || !frame)
 		return fail(-EINVAL, "%s is NULL", pool ? "frame" : "pool");
 	if (index >= pool->info.buffers)
 		return fail(-EINVAL, "the pool has %u buffers, none of index "
 			    "%u", pool->info.buffers, index);
-	*frame = pool->frame;
-	for (uint32_t i = 0; i < frame->nplanes; i++)
-		frame->planes[i].fd = pool->buffers[index].
-				      fds[pool->info.nfds > 1 ? i : 0];
-	return 0;
+	f = pool->frame;
+	for (uint32_t i = 0; i < f.nplanes; i++)
+		f.planes[i].fd = pool->buffers[index].
+				 fds[pool->info.nfds > 1 ? i : 0];
+	return INFO_PUT(frame, &f, "dlbuf_frame");
 }

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+/*
+ * An acquire with a deadline on a device that waits by itself. The kernel's START
+ * waits for fences that came after the core had looked, and has no timeout, so it
+ * runs on a thread of its own. If the caller gives up, that thread ends the access
+ * when it gets it.
+ */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "backend.h"
+#include "fence.h"
+#include "internal.h"
+#include "pending.h"
+#include "sys.h"
+
+struct attempt {
+	struct import *imp;
+	uint32_t access;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	/* Under the lock. Who comes second frees it. */
+	bool over, abandoned;
+	int ret;
+	char said[256];
+};
+
+static void attempt_free(struct attempt *a)
+{
+	pthread_mutex_destroy(&a->lock);
+	pthread_cond_destroy(&a->changed);
+	cache_unref(a->imp);
+	free(a);
+}
+
+static void *attempt_thread(void *data)
+{
+	struct attempt *a = data;
+	const struct backend *backend = a->imp->dev->backend;
+	int ret = backend->acquire(a->imp, a->access, NULL, -1), fence = -1;
+	bool abandoned;
+
+	pthread_mutex_lock(&a->lock);
+	a->ret = ret;
+	a->over = true;
+	snprintf(a->said, sizeof(a->said), "%s", ret ? dlbuf_last_error() : "");
+	abandoned = a->abandoned;
+	pthread_cond_signal(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+	if (abandoned) {
+		if (!ret)
+			backend->release(a->imp, a->access, NULL, &fence, NULL);
+		attempt_free(a);
+	}
+	return NULL;
+}
+
+/* Signals are the application's. */
+static int start_thread(struct attempt *a)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = fault_hit() ? EAGAIN :
+	      pthread_create(&thread, NULL, attempt_thread, a);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!err)
+		pthread_detach(thread);
+	errno = err;
+	return err ? fail_errno("pthread_create()") : 0;
+}
+
+/*
+ * Under the lock. START that takes its time is not given up as long as nothing is
+ * pending: a moment in the past has to get an idle buffer.
+ */
+static void wait_for(struct attempt *a, uint64_t deadline_ns)
+{
+	short events = a->access & DLBUF_WRITE ? POLLOUT : POLLIN;
+	struct timespec until = { .tv_sec = deadline_ns / 1000000000,
+				  .tv_nsec = deadline_ns % 1000000000 };
+
+	while (!a->over) {
+		if (pthread_cond_timedwait(&a->changed, &a->lock, &until) !=
+		    ETIMEDOUT)
+			continue;
+		if (a->over || !poll_until(a->imp->fd, events, 1))
+			return;
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += 1000000;
+		if (until.tv_nsec >= 1000000000) {
+			until.tv_nsec -= 1000000000;
+			until.tv_sec++;
+		}
+	}
+}
+
+static int attempt_create(struct import *imp, uint32_t access,
+			  struct attempt **out)
+{
+	struct attempt *a = sys_calloc(1, sizeof(*a));
+	pthread_condattr_t attr;
+
+	if (!a)
+		return fail(-ENOMEM, "no memory for an acquire");
+	a->imp = imp;
+	a->access = access;
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_cond_init(&a->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	cache_ref(imp);
+	*out = a;
+	return 0;
+}
+
+int bounded_acquire(struct import *imp, uint32_t access, uint64_t deadline_ns)
+{
+	struct attempt *a;
+	bool over;
+	int ret;
+
+	ret = attempt_create(imp, access, &a);
+	if (ret)
+		return ret;
+	ret = start_thread(a);
+	if (ret) {
+		attempt_free(a);
+		return ret;
+	}
+	pthread_mutex_lock(&a->lock);
+	wait_for(a, deadline_ns);
+	over = a->over;
+	a->abandoned = !over;
+	pthread_mutex_unlock(&a->lock);
+	/* From here on an abandoned attempt is the thread's. */
+	if (!over)
+		return fail(-ETIME, "%s: fences that came meanwhile did not "
+			    "signal before the deadline", imp->dev->name);
+	if (a->ret)
+		ret = fail(a->ret, "%s", a->said);
+	attempt_free(a);
+	return ret;
+}

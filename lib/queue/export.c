@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+/* The device's memory as a dma-buf: what others have allocated, and our own. */
+#include <errno.h>
+
+#include <dlbuf/layout.h>
+
+#include "../fence.h"
+#include "queue.h"
+
+/* Whole blocks of the driver's, so that nobody else's bytes are in the dma-buf. */
+#define BLOCK (2u << 20)
+
+/* *fd is 3 or more. */
+static int export(struct queue_device *dev, struct queue_range *pages,
+		  uint32_t flags, int *fd)
+{
+	int made, ret = dev->ops->export(dev, pages, flags, &made);
+
+	return ret ? ret : raise_fd(made, fd);
+}
+
+/* The pages around the bytes of the tensor, all of one allocation. */
+static int find_pages(struct queue_device *dev, const DLTensor *t, uintptr_t p,
+		      struct queue_range *pages)
+{
+	uint64_t first, end, page = sysconf(_SC_PAGESIZE);
+	struct queue_range all;
+	DLTensor layout = *t;
+	int ret;
+
+	ret = dev->ops->range(dev, t->device.device_type, p, &all);
+	if (ret)
+		return ret;
+	layout.data = NULL;
+	layout.byte_offset = p - all.base;
+	ret = dlbuf_layout_extent(&layout, &first, &end);
+	if (ret)
+		return ret;
+	if (end > all.bytes)
+		return fail(-EINVAL, "the tensor ends %llu bytes after its "
+			    "allocation of %llu",
+			    (unsigned long long)(end - all.bytes),
+			    (unsigned long long)all.bytes);
+	pages->base = (all.base + first) & ~(page - 1);
+	end = (all.base + end + page - 1) & ~(page - 1);
+	pages->bytes = end - pages->base;
+	return 0;
+}
+
+int queue_export(struct dlbuf_device *base, const DLTensor *tensor,
+		 const struct dlbuf_export_opts *opts,
+		 struct dlbuf_exported *out)
+{
+	struct queue_device *dev = queue_device_of(base);
+	uintptr_t p = (uintptr_t)tensor->data + tensor->byte_offset;
+	struct queue_range pages = { 0 };
+	struct queue_scope scope;
+	int ret;
+
+	ret = queue_enter(dev, &scope);
+	if (ret)
+		return ret;
+	ret = find_pages(dev, tensor, p, &pages);
+	if (!ret)
+		ret = export(dev, &pages, opts->flags, &out->fd);
+	queue_leave(dev, &scope);
+	out->offset = p - pages.base;
+	out->bytes = pages.bytes;
+	return ret;
+}
+
+/* ---------------------------------------------------------------- ours */
+
+static int alloc(struct queue_memory *m, struct import *imp)
+{
+	struct queue_device *dev = m->dev;
+	struct queue_range r;
+	void *stream;
+	int ret;
+
+	m->flushes = dev->flushes;
+	ret = dev->ops->alloc(m);
+	if (!ret)
+		ret = dev->ops->range(dev, dev->base.dl.device_type, m->data, &r);
+	if (!ret && m->data & (sysconf(_SC_PAGESIZE) - 1))
+		ret = fail(-EOPNOTSUPP, "%s: the driver gave no whole pages",
+			   dev->base.name);
+	if (!ret)
+		ret = dev->ops->stream_create(dev, &stream);
+	if (!ret)
+		ret = queue_finish_own(dev, stream, dev->ops->clear(m, stream));
+	r = (struct queue_range){ m->data, m->bytes };
+	return ret ? ret : export(dev, &r, 0, &imp->fd);
+}
+
+int queue_alloc(struct import *imp)
+{
+	uint64_t bytes = (imp->bytes + BLOCK - 1) & ~(uint64_t)(BLOCK - 1);
+	int ret;
+
+	if (bytes < imp->bytes)
+		return fail(-EOVERFLOW, "the size does not fit 64 bits in blocks "
+			    "of the driver's");
+	ret = queue_memory_new(imp, bytes, alloc);
+	if (ret)
+		return ret;
+	imp->bytes = bytes;
+	imp->path = DLBUF_PATH_DIRECT;
+	return 0;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* The controls that all doubles of drivers have; see streams.h. */
+#ifndef FAKE_DRIVER_H
+#define FAKE_DRIVER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* What a test sets first, and then what the double saw. */
+#define DRIVER_FIELDS							\
+	const char *failing;	/* this function returns .result */	\
+	int result;							\
+	unsigned int spared;	/* so many calls of it before */	\
+	unsigned long fail_at;	/* the n-th call from now does */	\
+	_Atomic(int) lost;	/* what all calls return from now on */	\
+	bool strict;		/* the first wrong call is the last */	\
+	/* Called as each call begins, without the lock. */		\
+	void (*look)(const char *call);					\
+									\
+	_Atomic(unsigned int) wrong;	/* calls against the rules */	\
+	unsigned long calls;		/* that can fail */		\
+	unsigned int synchronising;	/* that made the caller wait */	\
+	unsigned int host_functions;	/* that were called */		\
+	unsigned int pending;		/* jobs that are not over */	\
+	unsigned int live[16], made[16]; /* objects, by their kind */
+
+struct driver {
+	DRIVER_FIELDS
+};
+
+/* Embedded: its fields are the double's own, too. */
+#define DRIVER								\
+	union {								\
+		struct driver driver;					\
+		struct {						\
+			DRIVER_FIELDS					\
+		};							\
+	}
+
+#endif /* FAKE_DRIVER_H */

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* The double of CUDA's driver (tests/fakes/cuda.h), loaded, and its functions. */
+#ifndef UNIT_CUDA_LOAD_H
+#define UNIT_CUDA_LOAD_H
+
+#include "backends/cuda/api.h"
+#include "double.h"
+#include "fakes/cuda.h"
+
+static struct fake_cuda *fake;
+static fake_cuda_fn fake_fn;
+static void *fake_lib;
+static struct cuda_api cu;
+static struct {
+#define X(name, symbol, params) cuda_result (*name) params;
+	FAKE_CUDA_FUNCTIONS(X)
+#undef X
+} cux;
+
+/* As one that has just been loaded, with these words. */
+static inline void load(const char *name, const char *words)
+{
+	setenv("FAKE_CUDA", words, 1);
+	fake_lib = double_open(name, "DLBUF_CUDA_LIBRARY");
+	fake_fn = (fake_cuda_fn)dlsym(fake_lib, "fake_cuda");
+	REQUIRE(fake_fn);
+	/* An old driver has not all of them. */
+#define X(name, symbol, needed, params)				\
+	cu.name = (cuda_result (*)params)dlsym(fake_lib, #symbol);
+	CUDA_FUNCTIONS(X)
+#undef X
+#define X(name, symbol, params)					\
+	cux.name = (cuda_result (*)params)dlsym(fake_lib, #symbol);	\
+	REQUIRE(cux.name);
+	FAKE_CUDA_FUNCTIONS(X)
+#undef X
+	fake = fake_fn(true);
+}
+
+static inline bool nothing_left(void)
+{
+	bool none = true;
+
+	for (int kind = 0; kind < FAKE_KINDS; kind++)
+		none &= CHECK_MSG(!fake->live[kind], "%u of kind %d",
+				  fake->live[kind], kind);
+	return none;
+}
+
+/* So many calls were against the rules, and meant to be. */
+static inline void forgive(unsigned int n)
+{
+	CHECK_EQ(fake->wrong, n);
+	fake->wrong = 0;
+}
+
+#endif /* UNIT_CUDA_LOAD_H */
