@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an exporter is: one maker of new dma-bufs. An exporter is a file under
- * udmabuf/ and one struct exporter, called by alloc.c. Of the library's other
- * headers it needs internal.h and sys.h, and udmabuf, whose memfds devices
- * import, buffer.h and memory.h.
+ * An exporter makes new dma-bufs. Each exporter is a file under udmabuf/ that
+ * defines one struct exporter, and lib/alloc.c calls it. An exporter includes
+ * internal.h and sys.h of the library's other headers. The udmabuf exporter also
+ * includes buffer.h and memory.h, because devices import its memfds.
  */
 #ifndef DLBUF_EXPORTER_H
 #define DLBUF_EXPORTER_H

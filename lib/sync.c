@@ -16,7 +16,10 @@
 #include "sys.h"
 #include "tensor.h"
 
-/* With fences to wait for, or fences that may come. */
+/*
+ * With fences to wait for, or fences that may come. Not inline: the usual case of
+ * dlbuf_acquire() then needs no room on the stack for this one.
+ */
 __attribute__((noinline))
 static int begin_after(struct import *imp, uint32_t access, void *stream,
 		       const struct dlbuf_acquire_opts *o)
@@ -165,6 +168,7 @@ static inline int release_now(struct tensor *t, uint32_t access, void *stream,
 	return 0;
 }
 
+/* Not inline: only this case pays for the cancellation state. */
 __attribute__((noinline))
 static int release_whole(struct tensor *t, uint32_t access, void *stream, int *out)
 {

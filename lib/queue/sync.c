@@ -35,7 +35,7 @@ static int acquire_on(struct queue_memory *m, void *handle, int fence)
 	ret = m->dev->ops->stream(m->dev, handle, false, &stream);
 	if (ret)
 		return ret;
-	/* Behind the fence, and no stream flushes. */
+	/* The flush has to come after the fence's work, and no stream can flush. */
 	if (m->flushes) {
 		ret = dlbuf_fence_wait(fence, 0);
 		return ret ? ret : m->dev->ops->flush(m->dev);
