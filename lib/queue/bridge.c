@@ -16,14 +16,14 @@ void queue_bridge_close(struct queue_device *dev)
 {
 	if (!dev->bridge)
 		return;
-	/* One that was under way when the others were. */
+	/* Transfers of a lost device never end: their links are abandoned. */
 	if (dev->lost)
 		bridge_links_abandon(dev->bridge);
 	bridge_links_free(dev->bridge, free_semaphore, dev);
 	bridge_close(dev->bridge);
 }
 
-/* A link with the device's semaphore of it. */
+/* Takes a link that has the semaphore imported by this device. */
 static int link_get(struct queue_device *dev, struct bridge_link **out)
 {
 	struct bridge_link *link;
@@ -66,7 +66,7 @@ static int wait_by_value(struct queue_device *dev, void *stream, int fence,
 	return ret;
 }
 
-/* The semaphore stays until the stream has waited, as a word does. */
+/* The work keeps the link's semaphore until the stream has waited for it. */
 int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
 		    void *stream, int fence)
 {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tensors that are copies: the buffer is copied in on the stream of an acquire,
- * and out again on that of a writer's release. By a GPU where there is a bridge,
- * else by the CPU through pinned memory: the stream calls a function of ours
- * that copies between the mapping and that memory, so that nobody waits.
+ * Tensors that are copies. An acquire copies the dma-buf into the tensor on its
+ * stream; a writer's release copies it back on its stream. With a bridge, a GPU
+ * copies. Without one, the CPU copies through pinned memory: the stream calls
+ * from_buffer() or to_buffer() below, so that no thread of the caller's waits.
  *
- * That function's bracket waits for the fences on the dma-buf. One of work that
- * is behind the function on its stream would be waited for for ever, so that no
- * release of these imports gives a fence.
+ * These functions call DMA_BUF_IOCTL_SYNC, which waits for the fences of the
+ * dma-buf. If the dma-buf had a fence of work that the same stream runs after the
+ * function, the stream would wait for itself. So a release of these imports puts
+ * no fence on the dma-buf.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #include "../fence.h"
 #include "queue.h"
 
-/* Nobody can be told of an error. The bytes are copied either way. */
+/* No caller is there to get an error. The bytes are copied in any case. */
 static void copy_bytes(struct queue_memory *m, uint64_t access, void *to,
 		       const void *from)
 {
@@ -29,7 +30,7 @@ static void copy_bytes(struct queue_memory *m, uint64_t access, void *to,
 	sys_ioctl(m->fd, DMA_BUF_IOCTL_SYNC, &sync);
 }
 
-/* On threads of the driver's: no call of it. */
+/* The driver calls these on its own threads, so they make no driver call. */
 static void from_buffer(void *data)
 {
 	struct queue_memory *m = data;
@@ -58,15 +59,16 @@ static int copy_by_cpu(struct queue_memory *m, void *stream, int fence)
 }
 
 /*
- * The bridge's copy writes what streams may still read; it does not know of them.
- * A buffer that comes back from its producer has none left.
+ * The bridge does not know which streams still read the tensor's memory, and its
+ * copy overwrites that memory. So the caller waits for these streams first. There
+ * are none if the producer had the buffer since.
  */
 static int copy_by_gpu(struct queue_memory *m, void *stream, int fence)
 {
 	struct queue_device *dev = m->dev;
 	int ret = queue_work_wait(m, DLBUF_RW, 0);
 
-	/* One that its queue cannot wait for: streams can, but not the bridge. */
+	/* The bridge's queue cannot wait for a sync_file; the stream can. */
 	if (!ret && !dev->caps.fences_in) {
 		ret = dlbuf_fence_wait(fence, 0);
 		fence = -1;
@@ -83,15 +85,15 @@ static int copy_first(struct queue_memory *m, void *stream, int fence)
 			  copy_by_cpu(m, stream, fence);
 	if (!ret)
 		ret = dev->ops->event_record(dev, m->copy_done, stream);
-	/* Calls before the failed one may have put work on the stream that uses the memory. */
+	/* Calls before the failed one may have put work on the stream. */
 	if (ret && queue_work_add(m, DLBUF_RW, stream, false, NULL))
 		queue_set_unsure(dev);
 	return ret;
 }
 
 /*
- * Accesses that overlap see one copy: the first makes it, the others' streams
- * wait for it.
+ * Overlapping accesses share one copy: the first access makes the copy, and the
+ * streams of the others wait for it.
  */
 int queue_copy_in(struct queue_memory *m, void *stream, int fence)
 {

@@ -106,7 +106,7 @@ void queue_unref(struct queue_device *dev)
 	dev->ops->destroy(dev);
 }
 
-/* The words are freed when the streams have looked at them. */
+/* Frees the words once all streams have read them. */
 static bool close_later(struct event_call *call)
 {
 	struct queue_device *dev = container_of(call, struct queue_device,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The device's memory as a dma-buf: what others have allocated, and our own. */
+/* Exports device memory as dma-bufs: the application's memory, and dlbuf_alloc()'s. */
 #include <errno.h>
 
 #include <dlbuf/layout.h>
@@ -7,10 +7,10 @@
 #include "../fence.h"
 #include "queue.h"
 
-/* Whole blocks of the driver's, so that nobody else's bytes are in the dma-buf. */
+/* Whole blocks of the driver, so that the dma-buf has no bytes of other users. */
 #define BLOCK (2u << 20)
 
-/* *fd is 3 or more. */
+/* Moves *fd to 3 or above. */
 static int export(struct queue_device *dev, struct queue_range *pages,
 		  uint32_t flags, int *fd)
 {
@@ -19,7 +19,7 @@ static int export(struct queue_device *dev, struct queue_range *pages,
 	return ret ? ret : raise_fd(made, fd);
 }
 
-/* The pages around the bytes of the tensor, all of one allocation. */
+/* Finds the whole pages around the tensor's bytes, all in one allocation. */
 static int find_pages(struct queue_device *dev, const DLTensor *t, uintptr_t p,
 		      struct queue_range *pages)
 {

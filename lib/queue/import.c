@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A dma-buf as the device's memory: the steps of each path. */
+/* Imports a dma-buf into the device: the steps of each path. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static int keep_fd(struct queue_memory *m, const struct import *imp)
 
 /* ---------------------------------------------------------------- direct */
 
-/* The device's bytes in m->staging, at once. */
+/* Copies the device's bytes to m->staging, and waits for the copy. */
 static int read_back(struct queue_memory *m)
 {
 	void *stream;
@@ -47,9 +47,10 @@ static int read_back(struct queue_memory *m)
 }
 
 /*
- * A driver was reported to read wrong pages of other drivers' buffers: until one
- * import has had the CPU's bytes, each is compared. One byte all over proves
- * nothing, and neither does what a producer writes meanwhile.
+ * Compares the bytes that the device reads with those that the CPU reads, because
+ * a driver was reported to read wrong pages of buffers of other drivers. Imports
+ * are compared until one was equal. A buffer full of one byte value proves nothing,
+ * and neither does a buffer that a producer writes during the comparison.
  */
 static int compare(struct queue_memory *m, const struct import *imp)
 {
@@ -124,7 +125,7 @@ static int import_host(struct queue_memory *m, const struct import *imp)
 	}
 	if (!ret)
 		return 0;
-	/* A device that walks the CPU's page tables reads what the CPU does. */
+	/* A device that uses the CPU's page tables needs no registration. */
 	if (dev->coherent && !m->registered) {
 		host_prefault(imp, m->map);
 		m->data = (uintptr_t)m->map;
@@ -208,7 +209,7 @@ int queue_import(struct import *imp)
 {
 	int ret = queue_memory_new(imp, imp->bytes, import_by);
 
-	/* See copy.c for what it cannot give. */
+	/* Copies give events and no fences: see copy.c. */
 	if (!ret)
 		imp->release_sync = imp->path == DLBUF_PATH_COPY ?
 				    DLBUF_SYNC_EVENT : imp->dev->release_sync;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * Memory whose import is gone while work on it is under way, or while streams
- * wait for words: a driver may wait for these streams inside the free, and hold
- * up everybody else meanwhile. "dlbuf-events" frees it when that is over.
+ * Memory that cannot be freed yet. Its import is destroyed, but work on the memory
+ * still runs, or streams wait for words. A driver may wait for these streams inside
+ * the free, and block all other callers meanwhile. So the thread "dlbuf-events"
+ * frees the memory after that work.
  */
 #include "queue.h"
 
 /*
- * True: the work on m is over, no stream waits for a fence, and none begins to
- * until free_and_open().
+ * Returns true if the work on m is complete and no stream waits for a fence. Then
+ * no stream begins such a wait before free_and_open().
  */
 static bool close_gate(struct queue_memory *m)
 {

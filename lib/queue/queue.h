@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Devices with queues share this engine: released work, streams that wait for fences,
- * copies, and memory that outlives its import. A backend of such a device fills
- * in struct queue_ops, embeds struct queue_device, and takes its imports from
- * here.
+ * The engine of devices with queues (CUDA's streams). It has the released work, the
+ * streams that wait for fences, the copies, and the memory that outlives its
+ * import. A backend of such a device fills in struct queue_ops, embeds struct
+ * queue_device, and uses the queue_*() functions as its import functions.
  *
- * Rules. No lock is held across a call of the table. A driver may wait inside a
- * free for whatever its streams wait for, so that nothing a stream waits for
- * needs a call of the driver (see event.h).
+ * Two rules. No lock is held across a call of the table. And nothing that a stream
+ * waits for may need a driver call, because a driver may wait for its streams
+ * inside a free (see event.h).
  */
 #ifndef DLBUF_QUEUE_H
 #define DLBUF_QUEUE_H
@@ -24,54 +24,54 @@ struct queue_device;
 struct queue_memory;
 struct queue_work;
 
-/* Addresses of the device. */
+/* A range of device addresses. */
 struct queue_range {
 	uintptr_t base;
 	uint64_t bytes;
 };
 
-/* Records the changes of enter(), for leave(). */
+/* What enter() changed, for leave() to undo. */
 struct queue_scope {
 	bool entered;
 	int mode;
 };
 
-/* The work is not over; see event_query(). */
+/* event_query(): the work before the event still runs. */
 #define QUEUE_PENDING 1
 
 /*
- * The driver. Functions return 0 or a negative errno with a sentence. A backend
- * that sees an error which ends the device calls queue_lost(), from any of them.
- * An absent function is NULL, unless it is required.
+ * The driver's functions. They return 0, or a negative errno with an error text. A
+ * backend that sees an error after which the device is unusable calls queue_lost(),
+ * from any function. An absent function is NULL.
  */
 struct queue_ops {
 	/*
-	 * Makes the device current on the thread. to_free: cannot fail, for calls
-	 * that give something back. Absent: there is nothing to do.
+	 * Makes the device current on the thread. to_free: the calls that follow
+	 * only free, and enter() must not fail. Absent: there is nothing to do.
 	 */
 	int (*enter)(struct queue_device *dev, struct queue_scope *scope,
 		     bool to_free);
 	void (*leave)(struct queue_device *dev, const struct queue_scope *scope);
 
 	/*
-	 * The stream that a handle of the caller's means, NULL the device's
-	 * default; `ends`: for the end of an access, perhaps on another thread
-	 * than its begin. -EINVAL: another device's, or destroyed, -EBUSY: it
-	 * records and runs nothing now. Required.
+	 * Gives the stream of a caller's handle. NULL is the default stream. With
+	 * `ends`, an access ends, perhaps on another thread than it began on.
+	 * -EINVAL: the stream is destroyed or belongs to another device. -EBUSY:
+	 * it is being captured. Required.
 	 */
 	int (*stream)(struct queue_device *dev, void *handle, bool ends,
 		      void **stream);
-	/* A handle that stands for no order at all; NULL: none does. */
+	/* A handle that means `no order`; NULL: the API has none. */
 	void *no_order;
-	/* A stream of the library's own, in order with no other. Required. */
+	/* Makes a stream for the library, unordered with all others. Required. */
 	int (*stream_create)(struct queue_device *dev, void **stream);
 	void (*stream_destroy)(struct queue_device *dev, void *stream);
 
-	/* Events. All but event_wait() required; absent, the library polls. */
+	/* Events. All are required but event_wait(): without it the library polls. */
 	int (*event_create)(struct queue_device *dev, void **event);
 	void (*event_destroy)(struct queue_device *dev, void *event);
 	int (*event_record)(struct queue_device *dev, void *event, void *stream);
-	/* 0: over, QUEUE_PENDING. */
+	/* 0: complete. QUEUE_PENDING: not yet. */
 	int (*event_query)(struct queue_device *dev, void *event);
 	int (*event_wait)(struct queue_device *dev, void *event);
 	int (*stream_wait)(struct queue_device *dev, void *stream, void *event);
@@ -81,38 +81,39 @@ struct queue_ops {
 	int (*finish_all)(struct queue_device *dev);
 
 	/*
-	 * The stream calls fn, which makes no call of the driver, and goes on
-	 * when it has returned. Not called if the device is lost. Absent: the
-	 * library polls events for those who ask, and there is no path `copy`.
+	 * The stream calls fn, and continues after fn has returned. fn makes no
+	 * driver call. A lost device does not call it. Absent: the library polls
+	 * events instead, and there is no path `copy`.
 	 */
 	int (*call_host)(struct queue_device *dev, void *stream,
 			 void (*fn)(void *data), void *data);
 
 	/*
-	 * The stream waits until the word at a device address is value or more.
-	 * Used where dev->waits_for_words. Absent: the caller waits for fences
-	 * that the stream cannot wait for otherwise.
+	 * The stream waits until the word at a device address is `value` or more.
+	 * Used if dev->waits_for_words. Absent: if there is no other way for the
+	 * stream to wait for a fence, the calling thread waits.
 	 */
 	int (*wait_word)(struct queue_device *dev, void *stream, uintptr_t word,
 			 uint32_t value);
 
 	/*
-	 * The stream waits for a sync_file, borrowed; the work of the stream so
-	 * far as a new one. Used where dev->takes_fences and dev->gives_fences.
-	 * Absent: the bridge, words or events do it.
+	 * wait_fence(): the stream waits for a sync_file, borrowed. Used if
+	 * dev->takes_fences. export_fence(): makes a sync_file of the work that is
+	 * on the stream. Used if dev->gives_fences. Absent: the bridge, words or
+	 * events are used.
 	 */
 	int (*wait_fence)(struct queue_device *dev, void *stream, int fence);
 	int (*export_fence)(struct queue_device *dev, void *stream, int *fence);
 
 	/*
-	 * Memory. Each sets m->data, what tensors have as their data, and what
-	 * free() needs, which undoes all of them, also after they have failed.
-	 * import(): the dma-buf m->fd, which stays open until after free().
-	 * Absent: no path `direct`.
-	 * register_host(): m->map, for path `host`. Used where dev->registers,
-	 * and of what is read-only where dev->registers_read_only.
-	 * alloc(): m->bytes of the device. Absent: no path `copy`.
-	 * import_shared(): m->bytes that the bridge has allocated, by an
+	 * Memory. Each function sets m->data, which becomes the data of tensors,
+	 * and what free() needs. free() undoes each of them, also after a failure.
+	 * import(): imports the dma-buf m->fd, which stays open until after
+	 * free(). Absent: no path `direct`.
+	 * register_host(): registers m->map, for path `host`. Used if
+	 * dev->registers; for read-only buffers, if dev->registers_read_only.
+	 * alloc(): allocates m->bytes on the device. Absent: no path `copy`.
+	 * import_shared(): imports m->bytes that the bridge has allocated, from an
 	 * OPAQUE_FD, which is taken on success. Absent: no bridge.
 	 */
 	int (*import)(struct queue_memory *m);
@@ -125,14 +126,14 @@ struct queue_ops {
 	/*
 	 * Dma-bufs of the device's memory; required for queue_alloc() and
 	 * queue_export().
-	 * range(): the allocation that p is in, perhaps somebody else's; type is the
-	 * tensor's. -EINVAL: it is not the device's, -EOPNOTSUPP: it can have no
-	 * dma-buf.
-	 * export(): whole pages as a new fd. Sets *pages to what is exported, where
-	 * that is more.
-	 * clear(): zeros m->data on a stream.
-	 * flush(): the device sees what others have written into its memory. Used
-	 * where dev->flushes.
+	 * range(): finds the allocation that p is in, which any library may have
+	 * made; `type` is the tensor's. -EINVAL: not memory of this device.
+	 * -EOPNOTSUPP: the memory cannot become a dma-buf.
+	 * export(): exports whole pages as a new fd. If the driver exports more
+	 * than asked, sets *pages to the exported range.
+	 * clear(): fills m->data with zeros on a stream.
+	 * flush(): makes writes of other devices visible in this device's memory.
+	 * Used if dev->flushes.
 	 */
 	int (*range)(struct queue_device *dev, DLDeviceType type, uintptr_t p,
 		     struct queue_range *allocation);
@@ -141,17 +142,17 @@ struct queue_ops {
 	int (*clear)(struct queue_memory *m, void *stream);
 	int (*flush)(struct queue_device *dev);
 
-	/* Pinned memory of the host, and its device address if that is asked. */
+	/* Allocates pinned host memory. *address is its device address; may be NULL. */
 	int (*alloc_host)(struct queue_device *dev, size_t bytes, void **host,
 			  uintptr_t *address);
 	void (*free_host)(struct queue_device *dev, void *host);
 
-	/* Copies all of m->data to m->staging (out), or back, on a stream. */
+	/* Copies all of m->data to m->staging (out), or the other way, on a stream. */
 	int (*copy)(struct queue_memory *m, void *stream, bool out);
 
 	/*
-	 * Timeline semaphores of the bridge; fd is taken on success. Absent, all
-	 * of them: no bridge.
+	 * Timeline semaphores of the bridge; fd is taken on success. Without them
+	 * there is no bridge.
 	 */
 	int (*semaphore_import)(struct queue_device *dev, int fd, void **semaphore);
 	void (*semaphore_destroy)(struct queue_device *dev, void *semaphore);
@@ -159,23 +160,23 @@ struct queue_ops {
 	int (*semaphore_use)(struct queue_device *dev, void *stream,
 			     void *semaphore, uint64_t value, bool signals);
 
-	/* Frees the device, of which nothing is left. Required. */
+	/* Frees the device, which nothing uses any more. Required. */
 	void (*destroy)(struct queue_device *dev);
 };
 
 /*
- * A word of pinned memory for which a stream waits until it is `value` or more.
- * It only grows, so that it can be used again while a stream has yet to look.
+ * A word of pinned memory. A stream waits until the word is `value` or more. The
+ * value only grows, so a word can be used again before the last stream has read it.
  */
 struct queue_word {
 	struct queue_device *dev;
 	uint32_t *host;
 	uintptr_t address;
 	uint32_t value;
-	struct queue_word *next;	/* of those that are free */
+	struct queue_word *next;	/* in the free list */
 };
 
-/* A device. A backend embeds it as the first member of its own struct. */
+/* A backend embeds this as the first member of its own struct. */
 struct queue_device {
 	struct dlbuf_device base;
 	const struct queue_ops *ops;
@@ -183,9 +184,9 @@ struct queue_device {
 	bool waits_for_words;
 	bool takes_fences, gives_fences;
 	bool registers, registers_read_only;	/* host memory */
-	bool coherent;		/* reads host memory through the CPU's tables */
-	bool flushes;		/* others' writes into its memory */
-	bool believed;		/* atomic; bytes of `direct` need no comparison */
+	bool coherent;		/* uses the CPU's page tables for host memory */
+	bool flushes;		/* needs flush() before it sees writes of others */
+	bool believed;		/* atomic; path `direct` once read the right bytes */
 
 	struct bridge *bridge;	/* or NULL */
 	struct bridge_caps caps;
@@ -194,45 +195,45 @@ struct queue_device {
 	int unsure;		/* atomic; see queue_set_unsure() */
 	struct event_call closing, polling;
 
-	pthread_mutex_t lock;	/* of what follows, and of lists of work */
+	pthread_mutex_t lock;	/* protects what follows, and lists of work */
 	struct queue_word *free_words;
 	struct queue_page *pages;	/* of words */
 	struct queue_work *free_works, *all_works;
-	struct queue_work *waits;	/* of streams, for words and semaphores */
-	unsigned int npolled;	/* works for which the library polls */
+	struct queue_work *waits;	/* streams that wait for words and semaphores */
+	unsigned int npolled;	/* works that the library polls */
 	/*
-	 * A driver's free may wait for all streams and hold up all calls, so no
-	 * stream begins to wait for a fence meanwhile; see queue_wait_by().
+	 * A driver's free may wait for all streams and block all other calls. So
+	 * no stream begins to wait for a fence during a free: see queue_wait_by().
 	 */
 	unsigned int freeing;	/* threads inside a free */
-	unsigned int beginning;	/* waits that are not in `waits` yet */
+	unsigned int beginning;	/* threads that put a wait on a stream */
 	pthread_cond_t freed;
 };
 
 /*
- * The memory of an import and what uses it. In an allocation of its own, because
- * the import may go before the work on it is over.
+ * The memory of an import, and the work that uses it. It is an allocation of its
+ * own, because it may outlive the import.
  */
 struct queue_memory {
 	struct queue_device *dev;
 	uint64_t bytes;
 	int fd;			/* the dma-buf, a duplicate, or -1 */
 	void *map;		/* of the dma-buf, or of the memfd behind it */
-	void *staging;		/* pinned, of path copy */
-	struct bridge_buffer *buffer;	/* of path bridge */
-	/* The backend's. */
+	void *staging;		/* pinned memory for path `copy` */
+	struct bridge_buffer *buffer;	/* for path `bridge` */
+	/* Filled in by the backend. */
 	uintptr_t data;
 	void *handle;
 	bool registered, allocated;
 
 	bool flushes;		/* exported, on a device that flushes */
-	bool copied;		/* by path bridge or copy: and then ... */
-	void *copy_done;	/* the event of the last copy in */
-	pthread_mutex_t copying; /* in: until the stream has been told to */
+	bool copied;		/* the path is `bridge` or `copy`; then: */
+	void *copy_done;	/* event of the last copy into the tensor */
+	pthread_mutex_t copying; /* held while a copy is put on a stream */
 	/* Under dev->lock. */
 	struct queue_work *works;
-	unsigned int open;	/* accesses of a copy that have begun */
-	struct event_call leftover;	/* when the import is gone */
+	unsigned int open;	/* accesses of the copy that have not ended */
+	struct event_call leftover;	/* after the import is destroyed */
 };
 
 struct queue_import {
@@ -252,22 +253,22 @@ static inline struct queue_memory *queue_memory_of(struct import *imp)
 
 /* ---------------------------------------------------------------- device.c */
 
-/* One reference; the caller's until queue_close(). */
+/* Begins with one reference, which queue_close() drops. */
 void queue_init(struct queue_device *dev, const struct queue_ops *ops);
 
 /*
- * Opens the bridge to the device of that UUID, or none, for the reason why_not,
- * which goes to caps.why_not; and says in base what the device does about fences.
+ * Opens the bridge to the Vulkan device of that UUID. With why_not it opens none,
+ * and caps.why_not gets this reason. Sets in dev->base how the device handles fences.
  */
 void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
 		       const char *why_not);
 
-/* For backend->describe(), where each() gives `known`. */
+/* For backend->describe(); `known` is what backend->each() gave. */
 void queue_describe(struct dlbuf_device *dev,
 		    const struct dlbuf_device_info *known,
 		    struct dlbuf_device_info *info);
 
-/* backend->close(). What streams have yet to look at keeps the device. */
+/* backend->close(). The struct lives until streams no longer wait for its words. */
 void queue_close(struct dlbuf_device *dev);
 
 void queue_ref(struct queue_device *dev);
@@ -278,30 +279,30 @@ void queue_enter_to_free(struct queue_device *dev, struct queue_scope *scope);
 void queue_leave(struct queue_device *dev, const struct queue_scope *scope);
 
 /*
- * The device is gone: nothing that it was to call will be called, so whoever
- * waits for that is told.
+ * Marks the device as lost. The driver calls no host function any more, so this
+ * writes to all eventfds that still wait for one.
  */
 void queue_lost(struct queue_device *dev);
 
 /*
- * Something may be on a stream that no event knows of, because a call has
- * failed: who frees next waits for all streams.
+ * A call has failed, and work may be on a stream without an event. The next free
+ * waits for all streams.
  */
 void queue_set_unsure(struct queue_device *dev);
 
 /* ---------------------------------------------------------------- import.c */
 
-/* backend->import(), by imp->path, and unimport(). */
+/* backend->import(), which tries imp->path, and backend->unimport(). */
 int queue_import(struct import *imp);
 void queue_unimport(struct import *imp);
 
-/* The work of a stream of the library's own is over. -EIO, and so on. */
+/* Waits for a stream of the library. ret: of the calls before, returned if not 0. */
 int queue_finish_own(struct queue_device *dev, void *stream, int ret);
 
-/* Memory for imp, which fill(), entered, makes of nothing. */
+/* Makes the memory of imp; fill() is called with the device entered. */
 int queue_memory_new(struct import *imp, uint64_t bytes,
 		     int (*fill)(struct queue_memory *m, struct import *imp));
-/* Entered. */
+/* The caller has entered the device. */
 void queue_memory_free(struct queue_memory *m);
 
 /* ---------------------------------------------------------------- export.c */
@@ -321,60 +322,62 @@ int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
 int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns);
 
 /* ---------------------------------------------------------------- the engine's own
- * Callers have entered. */
+ * Callers have entered the device. */
 
-/* work.c: an event each. One reference, for queue_work_put(). */
+/* work.c: a work with its event. *out has one reference, for queue_work_put(). */
 int queue_work_get(struct queue_device *dev, struct queue_work **out);
 void queue_work_put(struct queue_device *dev, struct queue_work *work);
 
 /*
- * The end of an access: what the stream has been given so far. eventfd may be
- * NULL, else *eventfd is a new one that becomes readable, or -1: it is over.
- * Without an event this waits for the stream.
- * late: stream is a handle on which nothing can be put now. The access ends once
- * that is possible, or when all of the device's work is over.
+ * Ends an access after the work that is on the stream now. Unless eventfd is NULL,
+ * *eventfd is a new eventfd that becomes readable at that end, or -1 if the work is
+ * complete. If no event can be made, the call waits for the stream.
+ *
+ * late: nothing can be put on this stream now; `stream` is the caller's handle. The
+ * access ends when an event could be recorded there and is complete, or when all
+ * work of the device is complete.
  */
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		   bool late, int *eventfd);
 
-/* Gives back what is over of m->works or dev->waits; true: nothing is left. */
+/* Takes completed works off m->works or dev->waits; true: the list is empty. */
 bool queue_reap(struct queue_device *dev, struct queue_work **works);
 
-/* The stream waits for all of it, or the caller does for some, or for all. */
+/* Makes the stream wait for all works of m; where it cannot, the caller waits. */
 int queue_work_order(struct queue_memory *m, void *stream);
 int queue_work_wait(struct queue_memory *m, uint32_t access,
 		    uint64_t deadline_ns);
 void queue_work_finish(struct queue_device *dev, struct queue_work **works);
 
-/* Behind a stream's wait: the event tells that it has looked. Takes work. */
+/* Call after a stream's wait: the event is complete after the wait. Takes work. */
 int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		     void *stream);
 
 void queue_works_free(struct queue_device *dev);
 void queue_works_lost(struct queue_device *dev);
 
-/* wait.c: the stream waits for a sync_file, borrowed, or -1. */
+/* wait.c: makes the stream wait for a sync_file, borrowed; -1: nothing to do. */
 int queue_wait_fence(struct queue_device *dev, void *stream, int fence);
 
 /*
- * The same by a function of the engine, which puts the wait on the stream, or
- * returns 1: it has waited. Blocks while another thread is inside a free, so that
- * no free waits for a fence.
+ * The same with a function that puts the wait on the stream; the function returns 1
+ * if it has waited instead. Blocks while another thread is inside a free, so that no
+ * free waits for a fence.
  */
 int queue_wait_by(struct queue_device *dev,
 		  int (*wait)(struct queue_device *dev, void *stream, int fence,
 			      struct bridge_buffer *buffer),
 		  void *stream, int fence, struct bridge_buffer *buffer);
 
-/* Whether wait_word() works, by doing so. */
+/* Tests whether wait_word() works. */
 bool queue_try_words(struct queue_device *dev);
 void queue_words_free(struct queue_device *dev);
 
-/* copy.c: into the tensor's memory after fence, and back; see queue_bridge_out(). */
+/* copy.c: copies into the tensor's memory after `fence`, and back. */
 int queue_copy_in(struct queue_memory *m, void *stream, int fence);
 int queue_copy_out(struct queue_memory *m, void *stream, int *fence);
 
-/* bridge.c: buffer NULL: the fence only. */
+/* bridge.c. With buffer NULL only the fence is passed on. */
 int queue_bridge_import(struct queue_memory *m, int dma_buf);
 int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
 		    void *stream, int fence);
@@ -382,7 +385,7 @@ int queue_bridge_out(struct queue_device *dev, struct bridge_buffer *buffer,
 		     void *stream, int *fence);
 void queue_bridge_close(struct queue_device *dev);
 
-/* leftover.c: takes m, and frees it when its work is over: perhaps later. */
+/* leftover.c: takes m, and frees it after its work, perhaps later. */
 void queue_memory_drop(struct queue_memory *m);
 
 #endif /* DLBUF_QUEUE_H */

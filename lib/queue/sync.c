@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Accesses: which stream, what it waits for, what it leaves behind. */
+/* Acquire and release on a stream. */
 #include <errno.h>
 
 #include "../fence.h"
@@ -55,7 +55,7 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
 		return !m->copied ? 0 :
 		       fail(-EINVAL, "%s: a copy is made on a stream, and this "
 			    "is none", m->dev->base.name);
-	/* Nothing to say to the driver: the usual case. */
+	/* The usual case needs no driver call. */
 	if (fence == -1 && !m->copied && !m->flushes)
 		return 0;
 	ret = queue_enter(m->dev, &scope);
@@ -66,7 +66,10 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
 	return ret;
 }
 
-/* *fence is a sync_file, or -1. *end is the device's own event, if asked. */
+/*
+ * Sets *fence to a sync_file, or to -1 if there is none. Sets *end to an eventfd of
+ * the device's own event, unless end is NULL.
+ */
 static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 		      int *fence, int *end)
 {
@@ -77,15 +80,15 @@ static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 
 	if (writes)
 		ret = queue_copy_out(m, stream, &out);
-	/* After the bridge's own copy -1 is complete. */
+	/* If the bridge made the copy, -1 means that the copy is complete. */
 	if (!ret && fence && !shares)
 		ret = dev->gives_fences ?
 		      dev->ops->export_fence(dev, stream, &out) :
 		      queue_bridge_out(dev, NULL, stream, &out);
-	/* The bridge's copy is behind the stream: its fence is the end. */
+	/* The bridge copies after the stream's work, so its fence ends the access. */
 	if (ret || (shares && out != -1))
 		end = NULL;
-	/* Also after a failure: then it is waited for. */
+	/* Also after a failure: the stream may have the work already. */
 	ended = queue_work_add(m, access, stream, false, end);
 	if (ret) {
 		dev->ops->finish(dev, stream);
@@ -107,7 +110,7 @@ static void close_copy(struct queue_memory *m)
 	pthread_mutex_unlock(&m->dev->lock);
 }
 
-/* The caller has waited for his work, but not for our copy if there was none. */
+/* The caller waits for its own work; this waits for the library's copy. */
 static int release_unordered(struct queue_memory *m, uint32_t access)
 {
 	struct queue_device *dev = m->dev;
@@ -138,7 +141,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 		return release_on(m, access, stream, fence, end);
 	if (__atomic_load_n(&m->dev->lost, __ATOMIC_ACQUIRE))
 		return ret;
-	/* The core asks for a stream first: this is the end of a tensor. */
+	/* The core has checked the stream, so this is the deletion of a tensor. */
 	if (m->copied && access & DLBUF_WRITE)
 		log_at(DLBUF_LOG_ERROR, "%s: a copy is not written back: %s",
 		       m->dev->base.name, dlbuf_last_error());
@@ -159,7 +162,7 @@ int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
 		*fence = -1;
 	if (is_no_order(m->dev, handle) && !m->copied)
 		return 0;
-	/* Where the fence is an event it is the end, too. */
+	/* The caller's fence is then an eventfd, and the lease can wait for it too. */
 	if (imp->release_sync == DLBUF_SYNC_EVENT) {
 		end = fence;
 		fence = NULL;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * A stream that waits for a fence: by itself, through the bridge, else by a word
- * of pinned memory that "dlbuf-words" sets.
+ * Makes a stream wait for a sync_file. The driver waits for it if it can. Otherwise
+ * the bridge does, or the stream waits for a word of pinned memory, which the thread
+ * "dlbuf-words" stores when the fence has signalled.
  *
- * A stream must never be left hanging. What sets the word is the event, and once
- * that has been added only the fence itself can hold it up; where it cannot be
- * added the caller waits for the fence instead.
+ * A stream must never wait for a word that nobody will store. So the event of the
+ * fence is added first; after that, only the fence can delay the store. If the event
+ * cannot be added, the caller waits for the fence instead.
  */
 #include <errno.h>
 
@@ -13,7 +14,7 @@
 #include "queue.h"
 
 #define PAGE_BYTES 4096
-#define WORD_BYTES 64		/* each in a cache line of its own */
+#define WORD_BYTES 64		/* a cache line for each word */
 #define PAGE_WORDS (PAGE_BYTES / WORD_BYTES)
 
 struct queue_page {
@@ -79,7 +80,7 @@ static void word_put(struct queue_word *word)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* The fence has signalled, and the word is set. */
+/* Runs after the fence has signalled and the word is stored. */
 static void word_done(void *data)
 {
 	struct queue_word *word = data;
@@ -101,7 +102,7 @@ static int wait_by_word(struct queue_device *dev, void *stream, int fence,
 	ret = word_get(dev, &word);
 	if (ret)
 		return ret;
-	/* Once there is an event, the word may be somebody else's already. */
+	/* Taken now: once the event is added, another wait may own the word. */
 	value = ++word->value;
 	address = word->address;
 	queue_ref(dev);
@@ -154,7 +155,7 @@ int queue_wait_fence(struct queue_device *dev, void *stream, int fence)
 	       dlbuf_fence_wait(fence, 0);
 }
 
-/* A word that has its value already. */
+/* Tries a word that has its value already. */
 bool queue_try_words(struct queue_device *dev)
 {
 	struct queue_word *word;

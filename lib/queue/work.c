@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
- * Work that was released. Each is an event on its stream, for those who order
- * themselves behind it here; where somebody asked it also writes to an eventfd,
- * from a function that the stream calls, or else by "dlbuf-events", which polls.
+ * Released work. Each release records an event on its stream; later accesses on
+ * this device wait for that event. If a caller or a lease asked for an fd, the
+ * work also writes to an eventfd. The stream calls a host function that does so;
+ * on drivers without host functions the thread "dlbuf-events" polls the event.
  *
- * That function is called before the event is recorded, so that an event which
- * is over means that nothing of the work will be touched any more; and it is not
- * called when the device is lost, which queue_lost() makes up for.
+ * The host function is put on the stream before the event is recorded. So once the
+ * event is complete, nothing uses the struct any more. A lost device does not call
+ * the function; then queue_lost() writes to the eventfd.
  *
- * Drivers are asked without the lock: who asks about a work holds a reference.
+ * The driver is called without dev->lock. A thread that asks the driver about a
+ * work holds a reference to it.
  */
 #include <errno.h>
 #include <sys/eventfd.h>
@@ -18,26 +20,26 @@
 #include "queue.h"
 
 /*
- * An eventfd that counts down by one for each reader stays readable for all of
- * them: the library waits for it, and the caller may read his.
+ * An EFD_SEMAPHORE eventfd with this count stays readable after any number of
+ * reads. The library polls it, and the caller may read the other fd.
  */
 #define FOR_EVER (UINT64_MAX - 1)
 
 struct queue_work {
 	void *event;
 	uint32_t access;
-	int eventfd;		/* atomic; to write to, -1: nobody asks, or done */
-	bool late;		/* atomic; handle's stream is to record the event */
+	int eventfd;		/* atomic; written at the end, or -1: not asked, or done */
+	bool late;		/* atomic; the event could not be recorded yet */
 	void *handle;
 	/* Under dev->lock. */
-	unsigned int refs;	/* the list's, and those who ask about it */
+	unsigned int refs;	/* the list's, and of threads that ask about it */
 	bool listed;
 	bool polled;		/* counted in dev->npolled */
-	struct queue_work *next;	/* of a list, or of those that are free */
-	struct queue_work *all;	/* of the device; for good */
+	struct queue_work *next;	/* in a list, or in the free list */
+	struct queue_work *all;	/* all works of the device, until it closes */
 };
 
-/* Also called on a thread of the driver's: makes no call of it. */
+/* May run on a thread of the driver, so it makes no driver call. */
 static void tell(void *data)
 {
 	struct queue_work *work = data;
@@ -122,7 +124,7 @@ static void list_add(struct queue_device *dev, struct queue_work **list,
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* Under the lock: it is over. Takes the list's reference. */
+/* Under the lock. Takes a completed work off the list, with the list's reference. */
 static void list_remove(struct queue_device *dev, struct queue_work **list,
 			struct queue_work *work)
 {
@@ -136,7 +138,7 @@ static void list_remove(struct queue_device *dev, struct queue_work **list,
 	put_locked(dev, work);
 }
 
-/* A stream that could not be given the event is asked again. */
+/* Tries again to record the event on a stream that refused it. */
 static bool record_late(struct queue_device *dev, struct queue_work *work)
 {
 	void *stream;
@@ -153,11 +155,11 @@ static bool record_late(struct queue_device *dev, struct queue_work *work)
 		__atomic_store_n(&work->late, false, __ATOMIC_RELEASE);
 		return false;
 	}
-	/* The stream is gone, its work perhaps not. */
+	/* The stream is destroyed, but its work may still run. */
 	return !dev->ops->finish_all(dev);
 }
 
-/* Without the lock, with a reference: 0, QUEUE_PENDING or an error. */
+/* Without the lock, with a reference. Returns 0, QUEUE_PENDING or an error. */
 static int query(struct queue_device *dev, struct queue_work *work)
 {
 	if (is_lost(dev))
@@ -170,13 +172,13 @@ static int query(struct queue_device *dev, struct queue_work *work)
 
 static bool is_over(struct queue_device *dev, struct queue_work *work)
 {
-	/* An error is no answer, but that of a device that is lost is. */
+	/* After an error the work may still run, unless the device is lost. */
 	return !query(dev, work) || is_lost(dev);
 }
 
 /*
- * Calls fn for each work of a list, without the lock, up to the first error.
- * Takes those off for which fn returns QUEUE_OVER.
+ * Calls fn for each work of a list, without the lock, up to the first error. If fn
+ * returns QUEUE_OVER, the work is taken off the list.
  */
 #define QUEUE_OVER 1
 
@@ -194,7 +196,7 @@ static int each(struct queue_device *dev, struct queue_work **list,
 		pthread_mutex_unlock(&dev->lock);
 		ret = fn(dev, work, data);
 		pthread_mutex_lock(&dev->lock);
-		/* Where somebody else has taken it off, what follows may be, too. */
+		/* If another thread took it off, its `next` may be stale: start again. */
 		next = work->listed ? work->next : *list;
 		if (ret == QUEUE_OVER && work->listed)
 			list_remove(dev, list, work);
@@ -223,7 +225,7 @@ bool queue_reap(struct queue_device *dev, struct queue_work **works)
 
 /* ---------------------------------------------------------------- telling */
 
-/* Two fds of one eventfd: the caller's, and one for the work to write to. */
+/* Makes two fds of one eventfd: one for the caller, one that the work writes to. */
 static int make_eventfds(struct queue_work *work, int *out)
 {
 	int fd = sys_eventfd(EFD_SEMAPHORE | EFD_NONBLOCK);
@@ -245,7 +247,7 @@ static int make_eventfds(struct queue_work *work, int *out)
 	return 0;
 }
 
-/* On "dlbuf-events": whoever asked is told, and nobody else asks the driver. */
+/* On "dlbuf-events": polls the events of works that have an eventfd. */
 static bool poll_works(struct event_call *call)
 {
 	struct queue_device *dev = container_of(call, struct queue_device,
@@ -301,7 +303,7 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 static int record(struct queue_device *dev, struct queue_work *work,
 		  void *stream, int *eventfd)
 {
-	/* Whoever finds out that late work is over tells. */
+	/* Late work has no host function: the thread that polls it writes. */
 	bool late = is_late(work), calls = dev->ops->call_host && !late;
 	int ret = 0;
 
@@ -337,7 +339,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 			return 0;
 		}
 	}
-	/* Without an event: the work is over when this comes back. */
+	/* No event could be made: waits until the work is complete. */
 	log_at(DLBUF_LOG_INFO, "%s: waiting for a stream: %s", dev->base.name,
 	       dlbuf_last_error());
 	if (eventfd && *eventfd >= 0) {
@@ -350,7 +352,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	if (!work)
 		return ret;
 	tell(work);
-	/* The stream may have been given the function, and has called it. */
+	/* If the stream had the host function, it has called it by now. */
 	if (!ret)
 		queue_work_put(dev, work);
 	else if (late)
@@ -358,7 +360,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	return ret;
 }
 
-/* Whether the stream of work that ends late still takes no event. */
+/* Tries to record the event of late work; true: the stream still refuses. */
 static bool stays_late(struct queue_device *dev, struct queue_work *work)
 {
 	return is_late(work) && !is_over(dev, work) && is_late(work);
@@ -385,7 +387,7 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Few APIs have a wait with an end: asks, less and less often. */
+/* Few APIs have a wait with a timeout: polls, with growing pauses. */
 static int wait_until(struct queue_device *dev, struct queue_work *work,
 		      uint64_t deadline_ns)
 {
@@ -416,7 +418,7 @@ struct waiting {
 	uint64_t deadline_ns;
 };
 
-/* A reader waits for writers, a writer for everybody. */
+/* A reader waits for writers, a writer for readers and writers. */
 static int wait_for(struct queue_device *dev, struct queue_work *work, void *data)
 {
 	const struct waiting *w = data;
@@ -462,7 +464,7 @@ static int finish(struct queue_device *dev, struct queue_work *work, void *data)
 	return QUEUE_OVER;
 }
 
-/* Whatever comes of it: a device that is lost does nothing any more. */
+/* Errors do not matter here: a lost device runs nothing any more. */
 void queue_work_finish(struct queue_device *dev, struct queue_work **works)
 {
 	each(dev, works, finish, NULL);
