@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CPU: an import is a shared mapping, an access is a wait for the fences
- * and the DMA_BUF_IOCTL_SYNC bracket.
+ * The CPU. An import is a shared mapping. An acquire and a release call
+ * DMA_BUF_IOCTL_SYNC, whose START also waits for the fences.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ static int cpu_import(struct import *imp)
 			    "address space", (unsigned long long)imp->bytes);
 	imp->data = sys_mmap(imp->bytes, prot, imp->fd);
 	if (imp->data == MAP_FAILED) {
-		/* No mmap in the exporter is EINVAL or ENOTSUPP (524). */
+		/* An exporter without mmap() gives EINVAL or ENOTSUPP (524). */
 		if (errno != EINVAL && errno != EOPNOTSUPP && errno != 524)
 			return fail_errno("cpu: mmap() of the dma-buf");
 		return fail(-EOPNOTSUPP, "cpu: mmap() of the dma-buf: %s",
@@ -104,7 +104,7 @@ static inline int cpu_sync(const struct import *imp, uint64_t flags)
 	       sync_failed(flags) : 0;
 }
 
-/* START waits for the fences, too. */
+/* START also waits for the fences. */
 static int cpu_acquire(struct import *imp, uint32_t access, void *stream,
 		       int fence)
 {

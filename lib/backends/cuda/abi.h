@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The part of CUDA's driver API that dlbuf uses, as libcuda.so.1 has it: the
- * only header of it is proprietary, and one binary serves every driver since
- * CUDA 11.7. Names are cuda.h's with another prefix, so that both can be
- * included: tests/abi/cuda compares them with each real cuda.h there is.
+ * The part of CUDA's driver API that dlbuf uses, as the ABI of libcuda.so.1. dlbuf
+ * declares it here because cuda.h is proprietary, and so that one binary works with
+ * every driver since CUDA 11.7. The names are those of cuda.h with another prefix,
+ * so both headers can be included. tests/abi/cuda compares them with the cuda.h of
+ * each CUDA version.
  *
- * 64-bit machines and 32-bit ones differ as C does; there is no driver for the
- * latter any more.
+ * The declarations are also right on 32-bit machines, for which NVIDIA no longer
+ * makes a driver.
  */
 #ifndef DLBUF_CUDA_ABI_H
 #define DLBUF_CUDA_ABI_H
@@ -16,7 +17,7 @@
 
 typedef int cuda_result;		/* CUresult */
 typedef int cuda_device;		/* CUdevice */
-/* Enumerations: as wide as int, which no number of theirs is too large for. */
+/* Enumerations. In C they are as wide as int, and all values fit. */
 typedef int cuda_device_attribute;	/* CUdevice_attribute */
 typedef int cuda_pointer_attribute;	/* CUpointer_attribute */
 typedef int cuda_range_handle_type;	/* CUmemRangeHandleType */
@@ -80,7 +81,7 @@ enum {
 	CUABI_ATTR_TIMELINE_SEMAPHORE_INTEROP_SUPPORTED = 114,
 	CUABI_ATTR_GPU_DIRECT_RDMA_FLUSH_WRITES_OPTIONS = 117,
 	CUABI_ATTR_GPU_DIRECT_RDMA_WRITES_ORDERING = 118,
-	CUABI_ATTR_DMA_BUF_SUPPORTED = 124,	/* to export */
+	CUABI_ATTR_DMA_BUF_SUPPORTED = 124,	/* export as dma-buf */
 	CUABI_ATTR_HOST_ALLOC_DMA_BUF_SUPPORTED = 146, /* since 13.0 */
 };
 
@@ -100,16 +101,16 @@ enum {
 	CUABI_STREAM_CAPTURE_MODE_RELAXED = 2,
 	CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_OPTION_HOST = 1,
 	CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TARGET_CURRENT_CTX = 0,
-	CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER = 100, /* and an order */
+	CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER = 100, /* also orders the writes */
 	CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD = 1,
 	CUABI_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE = 1,
 };
 
-/* CUstream's two names for streams that are always there; DLPack's numbers. */
+/* The two predefined streams of CUDA; DLPack uses the same numbers. */
 #define CUABI_STREAM_LEGACY ((cuda_stream)(uintptr_t)1)
 #define CUABI_STREAM_PER_THREAD ((cuda_stream)(uintptr_t)2)
 
-/* CU_POINTER_ATTRIBUTE_*, and what MEMORY_TYPE gives (unsigned int). */
+/* CU_POINTER_ATTRIBUTE_*, and the values of MEMORY_TYPE (unsigned int). */
 enum {
 	CUABI_POINTER_MEMORY_TYPE = 2,		/* unsigned int */
 	CUABI_POINTER_IS_MANAGED = 8,		/* unsigned int */
@@ -159,8 +160,8 @@ struct cuda_semaphore_desc {
 };
 
 /*
- * CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS and _WAIT_PARAMS, which are alike as
- * far as the value and the flags.
+ * CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS and _WAIT_PARAMS. The two have the value and
+ * the flags at the same places; dlbuf uses nothing else of them.
  */
 struct cuda_semaphore_params {
 	unsigned long long value;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* CUDA's functions and results. */
+/* Loads libcuda, and turns its results into errnos. */
 #include <dlfcn.h>
 #include <errno.h>
 
@@ -15,10 +15,10 @@ static const struct dl_symbol symbols[] = {
 };
 
 /*
- * Where there is no device, each cuInit() of driver 550 leaves four pipes' ends
- * behind, the first one an eventfd and a thread, too: a process asks a library
- * once. It stays loaded, so that no other one comes to be where it is; and so
- * does one that has begun to work and has threads.
+ * Calls cuInit() once per library and process, because on a machine without a device
+ * each cuInit() of driver 550 leaks four fds of pipes, and the first one also an
+ * eventfd and a thread. A library that has no device stays loaded, so that no other
+ * library gets its address. A library that works stays loaded because it has threads.
  */
 static cuda_result init_once(const struct cuda_api *cu)
 {
@@ -77,7 +77,7 @@ int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call)
 
 	if (result == CUABI_SUCCESS)
 		return 0;
-	/* The toolkit's library to link with cannot even say what it is. */
+	/* The stub library of the toolkit has no error names either. */
 	if (cu->GetErrorName(result, &name) || !name)
 		name = result == CUABI_STUB_LIBRARY ?
 		       "CUDA_ERROR_STUB_LIBRARY" : "a CUresult";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CUDA's driver API, found at run time: the one list of its functions, and the
- * one way to call them. No runtime API, no toolkit.
+ * CUDA's driver API, loaded at run time: the list of its functions, and the macros
+ * that call them. dlbuf uses neither the runtime API nor the toolkit.
  */
 #ifndef DLBUF_CUDA_API_H
 #define DLBUF_CUDA_API_H
@@ -14,9 +14,9 @@
 #include "abi.h"
 
 /*
- * X(name, symbol, needed, parameters) for each: cu##name, the symbol that has this
- * signature, and whether dlbuf can do without it. Every driver since CUDA 11.0 has
- * those that are NEEDED.
+ * X(name, symbol, needed, parameters) for each function: its name without "cu", the
+ * exported symbol with this signature, and whether dlbuf requires it. Every driver
+ * since CUDA 11.0 has the NEEDED functions.
  */
 #define CU(X, name, suffix, params) X(name, cu##name##suffix, NEEDED, params)
 #define CU_OPT(X, name, suffix, params) \
@@ -103,23 +103,24 @@ struct cuda_api {
 };
 
 /*
- * Opens libcuda.so.1 (or DLBUF_CUDA_LIBRARY) and initialises it; from then on it
- * stays. -ENODEV where there is no driver or no device, -EIO where it is there
- * and broken.
+ * Opens libcuda.so.1 (or DLBUF_CUDA_LIBRARY) and initialises it. A library that works
+ * is never closed.
+ * -ENODEV  no driver or no device
+ * -EIO     the driver is installed and does not work
  */
 int cuda_load(struct cuda_api *cu);
 
-/* 0, or the errno for a result, with the call, the code and the driver's words. */
+/* Returns 0 or an errno; the error text has the call, CUDA's code and its name. */
 int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call);
 
-/* Whether a result means that the context is lost for good. */
+/* Whether a result means that the context is unusable from now on. */
 bool cuda_is_lost(cuda_result result);
 
-/* Calls a function, or lets the fault injection fail it. */
+/* Calls a function, unless the fault injection makes the call fail. */
 #define CUDA_RESULT(cu, name, ...) \
 	(fault_hit() ? CUABI_OUT_OF_MEMORY : (cu)->name(__VA_ARGS__))
 
-/* The same, as 0 or a negative errno with the sentence. */
+/* The same; returns 0, or a negative errno with an error text. */
 #define CUDA_CALL(cu, name, ...) \
 	cuda_check(cu, CUDA_RESULT(cu, name, __VA_ARGS__), "cu" #name)
 

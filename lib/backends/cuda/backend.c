@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * CUDA: an import is the first of several paths that the driver takes, an access
- * is a wait of the stream for the fences, and an event of its end.
+ * CUDA: finds and opens devices. An import takes the first path that the driver
+ * accepts. An acquire makes the stream wait for the fences, a release records an
+ * event. Both are in lib/queue, which calls ops.c.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +14,7 @@ static int attribute(const struct cuda_api *cu, int which, cuda_device gpu)
 {
 	int value = 0;
 
-	/* What a driver is too old to know it has not got. */
+	/* A driver that does not know the attribute lacks the feature. */
 	if (CUDA_RESULT(cu, DeviceGetAttribute, &value, which, gpu))
 		return 0;
 	return value;
@@ -42,7 +43,7 @@ int cuda_gpu_probe(const struct cuda_api *cu, int ordinal, struct cuda_gpu *gpu)
 				sizeof(info->description), gpu->handle);
 	if (!ret)
 		ret = CUDA_CALL(cu, DriverGetVersion, &gpu->version);
-	/* The younger one tells the parts of a GPU (MIG) apart. */
+	/* The newer call also distinguishes MIG instances of a GPU. */
 	if (!ret)
 		ret = cu->DeviceGetUuid_v2 ?
 		      CUDA_CALL(cu, DeviceGetUuid_v2, uuid, gpu->handle) :
@@ -133,7 +134,7 @@ static int select_gpu(const struct cuda_api *cu, const char *text,
 	return selector_none(&s);
 }
 
-/* The context that the thread works with, if it is this GPU's. */
+/* Finds the thread's current context, if it belongs to this GPU. */
 static bool current_context(const struct cuda_api *cu, cuda_device gpu,
 			    cuda_context *ctx)
 {
@@ -185,7 +186,7 @@ static int cuda_each(const struct backend *backend, dlbuf_device_fn fn,
 		ret = cuda_gpu_probe(&cu, i, &gpu);
 		if (ret)
 			break;
-		/* As a device is without Vulkan: opening tells for sure. */
+		/* Assumes that there is no bridge: only opening the device finds one. */
 		gpu.info.acquire = cu.StreamWaitValue32 ? DLBUF_SYNC_FENCE :
 							  DLBUF_SYNC_BLOCKS;
 		gpu.info.release = DLBUF_SYNC_EVENT;

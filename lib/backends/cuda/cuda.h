@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the CUDA backend share. */
+/* Shared by the files of the CUDA backend. */
 #ifndef DLBUF_CUDA_BACKEND_H
 #define DLBUF_CUDA_BACKEND_H
 
@@ -9,7 +9,7 @@
 #include "../../select.h"
 #include "api.h"
 
-/* A device of the machine, before anything is opened. */
+/* A device of the machine, as it was before dlbuf opened it. */
 struct cuda_gpu {
 	cuda_device handle;
 	int ordinal;
@@ -23,8 +23,8 @@ struct cuda_device {
 	struct cuda_api cu;
 	struct cuda_gpu gpu;
 	cuda_context context;
-	bool primary;		/* the context is one that we retained */
-	bool exports, exports_host; /* memory of its own, of the host */
+	bool primary;		/* the primary context, retained by dlbuf */
+	bool exports, exports_host; /* device memory, and host memory, as dma-bufs */
 };
 
 static inline struct cuda_device *to_cuda(struct queue_device *dev)
@@ -41,18 +41,18 @@ BACKEND_DECLARE(cuda);
 extern const struct queue_ops cuda_ops;
 
 /*
- * A device around a context, which is given back also on failure if it is
- * `primary`. flags: DLBUF_CUDA_*.
+ * Makes a device for a context. A `primary` context is released with the device, and
+ * also if this call fails. flags: DLBUF_CUDA_*.
  */
 int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 		       cuda_context context, bool primary, uint32_t flags,
 		       struct cuda_device **out);
 
-/* Looks at a device by its number. */
+/* Queries the device with this ordinal. */
 int cuda_gpu_probe(const struct cuda_api *cu, int ordinal,
 		   struct cuda_gpu *gpu);
 
-/* 0, or the errno; sees to it that a lost context is noticed. */
+/* As cuda_check(); marks the device as lost if the context is. */
 int cuda_done(struct queue_device *dev, cuda_result result, const char *call);
 
 #define CUDA_DO(dev, name, ...) \

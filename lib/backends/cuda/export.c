@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which of CUDA's memory has a dma-buf: the operations of queue/export.c. */
+/* Finds the memory that CUDA can export as a dma-buf: see queue/export.c. */
 #include <errno.h>
 
 #include "cuda.h"
@@ -11,9 +11,9 @@ static bool knows(struct cuda_device *dev, cuda_pointer p, int attribute,
 }
 
 /*
- * All that cuMemAddressReserve() has reserved, or cuMemAlloc() allocated. Of memory
- * that cuMemMap() has mapped (PyTorch's expandable segments) cuMemGetAddressRange()
- * finds one piece only.
+ * Finds the whole range that cuMemAlloc() allocated or cuMemAddressReserve() reserved.
+ * cuMemGetAddressRange() is not enough: in memory mapped by cuMemMap() (PyTorch's
+ * expandable segments) it finds only one of the mapped pieces.
  */
 static bool find_range(struct cuda_device *dev, cuda_pointer p,
 		       struct queue_range *r)
@@ -29,7 +29,7 @@ static bool find_range(struct cuda_device *dev, cuda_pointer p,
 	return found;
 }
 
-/* Refuses memory that the driver moves about, or gives out of a pool. */
+/* Refuses managed memory, which the driver moves, and memory of a pool. */
 int cuda_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 	       struct queue_range *r)
 {
@@ -58,7 +58,7 @@ int cuda_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 	if (!host && ordinal != dev->gpu.ordinal)
 		return fail(-EINVAL, "the memory is of cuda:%d, not of %s",
 			    ordinal, base->base.name);
-	/* Drivers before 11.3 do not know the word. */
+	/* Drivers before 11.3 do not know the attribute. */
 	if (!dev->cu.PointerGetAttribute(&pool, CUABI_POINTER_MEMPOOL_HANDLE,
 					 p) && pool)
 		return fail(-EOPNOTSUPP, "cuda: memory of a pool "

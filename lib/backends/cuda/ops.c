@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* CUDA as a device with queues: the operations of queue.h. */
+/* The operations of struct queue_ops for CUDA. */
 #include <errno.h>
 
 #include "cuda.h"
@@ -14,21 +14,21 @@ int cuda_done(struct queue_device *dev, cuda_result result, const char *call)
 }
 
 /*
- * The device's context is the thread's, and calls that a capture elsewhere in
- * the process would forbid are allowed.
+ * Makes the device's context current on the thread. Also allows, on this thread, calls
+ * that are forbidden while another thread captures a stream.
  */
 static int enter(struct queue_device *base, struct queue_scope *scope,
 		 bool to_free)
 {
 	struct cuda_device *dev = to_cuda(base);
-	/* Faults are injected elsewhere: without a context nothing is freed. */
+	/* No fault is injected here: without a context nothing could be freed. */
 	cuda_result result = to_free ? dev->cu.CtxPushCurrent(dev->context) :
 		CUDA_RESULT(&dev->cu, CtxPushCurrent, dev->context);
 
 	scope->entered = !result;
 	if (result && !to_free)
 		return cuda_check(&dev->cu, result, "cuCtxPushCurrent");
-	/* Fails where there is no capture to speak of, which is as good. */
+	/* An error means that there is no capture mode to change. */
 	scope->mode = CUABI_STREAM_CAPTURE_MODE_RELAXED;
 	dev->cu.ThreadExchangeStreamCaptureMode(&scope->mode);
 	return 0;
@@ -47,7 +47,7 @@ static void leave(struct queue_device *base, const struct queue_scope *scope)
 
 /* ---------------------------------------------------------------- one call each */
 
-/* The result of a call that frees is an earlier one's. */
+/* Results of calls that free are ignored: they report earlier errors. */
 #define CALL(op, params, name, ...) \
 	static int op params { return CUDA_DO(dev, name, __VA_ARGS__); }
 #define FREE(op, params, name, ...) \
@@ -82,8 +82,8 @@ FREE(semaphore_destroy, (struct queue_device *dev, void *semaphore),
 /* ---------------------------------------------------------------- streams */
 
 /*
- * The driver says of a stream that was destroyed what it says of a context that
- * was: whether the context is alive its legacy stream tells.
+ * The driver has one error for a destroyed stream and for a destroyed context. A query
+ * of the context's legacy stream shows which of the two it is.
  */
 static int check_context(struct cuda_device *dev, cuda_stream stream)
 {
@@ -104,12 +104,14 @@ static int check_context(struct cuda_device *dev, cuda_stream stream)
 }
 
 /*
- * DLPack's names for streams; CUDA's 0 and 1 are the same one. The thread on
- * which an access ends may have another per-thread stream than that on which it
- * began: the legacy stream is behind those of all threads. It is unusable while a
- * blocking stream of the context is captured (cuStreamIsCapturing()'s words), and a
- * release on it or on 2 is refused then, since the writer's copy could not be
- * written back later. Only deletions end late.
+ * Handles are DLPack's: 0 and 1 are the legacy stream, 2 is the per-thread stream. An
+ * access that began on 2 may end on another thread, which has another per-thread
+ * stream. So it ends on the legacy stream, which waits for those of all threads.
+ *
+ * The legacy stream is unusable while a blocking stream of the context is captured
+ * (see cuStreamIsCapturing()). Then a release on 1 or 2 is refused, because a copy
+ * could not be written back later. The deletion of an acquired tensor cannot be
+ * refused: its access ends late.
  */
 static int stream(struct queue_device *base, void *handle, bool ends, void **out)
 {
@@ -160,7 +162,7 @@ static int import_external(struct queue_memory *m,
 	return ret;
 }
 
-/* NVIDIA's dmabufInterop closes the fd itself, after the memory. */
+/* The driver does not take the fd: m->fd is closed after the memory is freed. */
 static int import(struct queue_memory *m)
 {
 	return import_external(m, &(struct cuda_memory_desc){

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* dlbuf/cuda.h: the application's own context, and its view of ours. */
+/* dlbuf/cuda.h: devices for an application's context, and the context of a device. */
 #include <errno.h>
 
 #include "cuda.h"
 
-/* The device that a context is of; asked with the context current. */
+/* Finds the device of a context, which is made current for that. */
 static int device_of(const struct cuda_api *cu, cuda_context ctx,
 		     struct cuda_gpu *gpu)
 {
@@ -17,7 +17,7 @@ static int device_of(const struct cuda_api *cu, cuda_context ctx,
 			    (void *)ctx);
 	ret = CUDA_CALL(cu, CtxGetDevice, &of);
 	cu->CtxPopCurrent(&popped);
-	/* A CUdevice is a handle; its number is the one that gives it. */
+	/* A CUdevice is a handle: the ordinal is the number whose cuDeviceGet() gives it. */
 	while (!ret) {
 		ret = cuda_gpu_probe(cu, ordinal++, gpu);
 		if (!ret && gpu->handle == of)

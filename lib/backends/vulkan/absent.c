@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The functions of dlbuf/vulkan.h, which needs headers that need not be here, and
- * of the bridge in a library without Vulkan.
+ * The functions of dlbuf/vulkan.h and of the bridge in a library without Vulkan.
+ * dlbuf/vulkan.h is not included, because Vulkan's headers may not be installed.
  */
 #include "../../absent.h"
 #include "../../bridge.h"
@@ -20,7 +20,7 @@ int bridge_open(const uint8_t uuid[16], struct bridge **out,
 	return fail(-ENOSYS, WHAT " is not built into this library");
 }
 
-/* Nobody has a bridge to call these with. */
+/* Never called: bridge_open() gives no bridge. */
 #define NOTHING(name, params) void name params { }
 #define NO(name, params) int name params { return -ENOSYS; }
 

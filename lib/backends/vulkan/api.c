@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Vulkan's functions and results. */
+/* Loads Vulkan's functions, and turns its results into errnos. */
 #include <errno.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ int vulkan_load(struct vulkan_api *vk, enum vulkan_level level,
 
 		if (functions[i].level != level)
 			continue;
-		/* Straight to the driver, without the loader's trampoline. */
+		/* These are the driver's own functions, without the loader in between. */
 		if (level == VULKAN_DEVICE)
 			fn = vk->GetDeviceProcAddr(device, name);
 		else
@@ -64,7 +64,7 @@ const char *vulkan_result_name(VkResult result)
 		NAME(VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS),
 		NAME(VK_ERROR_INVALID_DRM_FORMAT_MODIFIER_PLANE_LAYOUT_EXT),
 #undef NAME
-		/* Younger than the oldest headers that will do. */
+		/* Newer than the oldest headers that dlbuf builds with. */
 		{ (VkResult)-13, "VK_ERROR_UNKNOWN" },
 	};
 
@@ -82,7 +82,7 @@ static int errno_of(VkResult result)
 		return -ENOMEM;
 	case VK_ERROR_INCOMPATIBLE_DRIVER: /* the loader found no driver */
 		return -ENODEV;
-	case VK_ERROR_INVALID_EXTERNAL_HANDLE: /* this dma-buf is not for it */
+	case VK_ERROR_INVALID_EXTERNAL_HANDLE: /* the driver does not accept this dma-buf */
 	case VK_ERROR_EXTENSION_NOT_PRESENT:
 	case VK_ERROR_FEATURE_NOT_PRESENT:
 	case VK_ERROR_FORMAT_NOT_SUPPORTED:

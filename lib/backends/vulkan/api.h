@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Vulkan's functions, found at run time: the one list of them, and the one
- * way to call those that can fail.
+ * Vulkan, loaded at run time: the list of its functions, and the macros that call
+ * those that can fail.
  */
 #ifndef DLBUF_VULKAN_API_H
 #define DLBUF_VULKAN_API_H
@@ -13,8 +13,8 @@
 #include "../../sys.h"
 
 /*
- * X(level, name, needed): where vkName comes from and whether dlbuf can do
- * without it. LOADER needs nothing, INSTANCE an instance, DEVICE a device.
+ * X(level, name, needed): what is required to look up vkName, and whether dlbuf
+ * requires the function. LOADER needs nothing, INSTANCE an instance, DEVICE a device.
  */
 #define VULKAN_FUNCTIONS(X)						\
 	X(LOADER, CreateInstance, NEEDED)				\
@@ -91,30 +91,30 @@ struct vulkan_api {
 };
 
 /*
- * Fills in the functions of one level; the levels below are there already.
- * instance and device as far as the level needs them. -EOPNOTSUPP names what
- * is missing.
+ * Looks up the functions of one level, after those of the levels below. instance and
+ * device may be NULL if the level does not need them.
+ * -EOPNOTSUPP  a required function is missing; the error text names it
  */
 int vulkan_load(struct vulkan_api *vk, enum vulkan_level level,
 		VkInstance instance, VkDevice device);
 
-/* "VK_ERROR_DEVICE_LOST", or "a VkResult" for one that has no name here. */
+/* For example "VK_ERROR_DEVICE_LOST"; "a VkResult" if dlbuf has no name for it. */
 const char *vulkan_result_name(VkResult result);
 
-/* 0 for VK_SUCCESS, else the errno for it, with the sentence. */
+/* Returns 0 for VK_SUCCESS, else an errno with an error text. */
 int vulkan_check(VkResult result, const char *function);
 
 /*
- * Passes a result on; a driver that is there and fails at being opened is
- * worth a warning. Absent is not broken, nor is a device that cannot.
+ * Returns ret, and logs a warning if it means that an installed driver failed. A
+ * missing driver and a device without a required feature are not failures.
  */
 int vulkan_warn(int ret);
 
-/* Calls what returns VkResult, or lets the fault injection fail it. */
+/* Calls a function that returns VkResult, unless the fault injection fails it. */
 #define VULKAN_RESULT(vk, name, ...) \
 	(fault_hit() ? VK_ERROR_OUT_OF_HOST_MEMORY : (vk)->name(__VA_ARGS__))
 
-/* The same, as 0 or a negative errno with the sentence. */
+/* The same; returns 0, or a negative errno with an error text. */
 #define VULKAN_CALL(vk, name, ...) \
 	vulkan_check(VULKAN_RESULT(vk, name, __VA_ARGS__), "vk" #name)
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * Vulkan: an import is a VkBuffer bound to memory that is the dma-buf, an
- * access is a wait for the fences and the transfer from and to the foreign
- * queue family.
+ * Vulkan: finds and opens devices. An import is a VkBuffer that is bound to memory
+ * imported from the dma-buf. An acquire waits for the fences and transfers the buffer
+ * from the foreign queue family; a release transfers it back.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -81,8 +81,8 @@ static void unlock_own(void *data, VkQueue queue)
 }
 
 /*
- * Recursive, because a deleter may run anywhere, also where the application
- * holds the queue, and a deleter may have to release.
+ * The lock is recursive: the application may delete an acquired tensor while it holds
+ * the queue, and the deleter then releases the tensor on that queue.
  */
 static int init_queue_lock(struct vulkan_device *dev)
 {
@@ -172,7 +172,7 @@ int vulkan_device_finish(struct vulkan_device *dev)
 	};
 	int ret;
 
-	/* Loaders give out functions of versions that are not switched on. */
+	/* Loaders return functions of Vulkan versions that the device does not have. */
 	if (p->version < VK_API_VERSION_1_2)
 		vk->GetBufferDeviceAddress = vk->GetBufferDeviceAddressKHR;
 	if (!vk->GetBufferDeviceAddress)
@@ -189,7 +189,7 @@ int vulkan_device_finish(struct vulkan_device *dev)
 		dev->usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
 	dev->foreign = p->extensions & EXT_FOREIGN ?
 		VK_QUEUE_FAMILY_FOREIGN_EXT : VK_QUEUE_FAMILY_EXTERNAL;
-	/* What is larger than a page would cost more memory than it saves time. */
+	/* An alignment of more than a page would cost more memory than it saves time. */
 	dev->base.copy_align = p->info.pitch_align > p->info.offset_align ?
 			       p->info.pitch_align : p->info.offset_align;
 	if (dev->base.copy_align > 4096)
@@ -256,7 +256,7 @@ static void vulkan_close(struct dlbuf_device *base)
 	struct vulkan_device *dev = vulkan_device(base);
 	struct vulkan_api *vk = &dev->instance.vk;
 
-	/* Of ours nothing is under way; of users of the queue perhaps. */
+	/* Our submits are complete; an application that used our queue may have more. */
 	if (!dev->wrapped)
 		vk->DeviceWaitIdle(dev->handle);
 	vulkan_jobs_free(dev);

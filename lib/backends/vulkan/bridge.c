@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The bridge's device: found by its UUID, opened with timelines, and asked what
- * it shares.
+ * The bridge's Vulkan device: finds it by its UUID, opens it with timeline semaphores,
+ * and queries which objects it can share with another API.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static int no_such_device(const uint8_t uuid[16], uint32_t n)
 		    n, hex);
 }
 
-/* *imports: 0, or that it does not import dma-bufs, with the sentence. */
+/* *imports is 0, or the error with its text if it cannot import dma-bufs. */
 static int find_device(struct vulkan_device *dev, const uint8_t uuid[16],
 		       int *imports)
 {
@@ -42,7 +42,7 @@ static int find_device(struct vulkan_device *dev, const uint8_t uuid[16],
 		*p = (struct vulkan_physical){ .handle = list[i], .index = i };
 		ret = vulkan_physical_probe(&dev->instance, p);
 		if (ret && ret != -EOPNOTSUPP) {
-			/* It may have been the one that was meant. */
+			/* This may have been the device with that UUID. */
 			if (!first)
 				snprintf(why, sizeof(why), "%s",
 					 dlbuf_last_error());
@@ -175,7 +175,7 @@ static int find_functions(struct vulkan_device *dev)
 	ret = vulkan_load(vk, VULKAN_DEVICE, dev->instance.handle, dev->handle);
 	if (ret)
 		return ret;
-	/* Loaders give out functions of versions that are not switched on. */
+	/* Loaders return functions of Vulkan versions that the device does not have. */
 	if (dev->physical.version < VK_API_VERSION_1_2) {
 		vk->GetSemaphoreCounterValue = vk->GetSemaphoreCounterValueKHR;
 		vk->WaitSemaphores = vk->WaitSemaphoresKHR;
@@ -219,7 +219,7 @@ static void get_queues(struct bridge *bridge)
 	dev->lock_data = bridge;
 }
 
-/* Of what it cannot the first is kept. */
+/* Keeps the error text of the first missing capability. */
 static bool can(struct bridge_caps *caps, int ret)
 {
 	if (!ret)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * The bridge's buffers: a dma-buf and memory that the other API can share, and
- * the submits that copy one into the other. Each is handed over between us and
- * everybody else around each copy: the dma-buf from and to the foreign queue
- * family, the memory from and to that of external APIs on the same device.
+ * The bridge's buffers. A buffer has a dma-buf and memory that the other API shares;
+ * submits copy one into the other. Each copy begins and ends with ownership transfers:
+ * of the dma-buf from and to the foreign queue family, and of the memory from and to
+ * the external queue family (other APIs on the same device).
  */
 #include <errno.h>
 
@@ -20,7 +20,7 @@ struct bridge_buffer {
 	uint64_t bytes;
 	struct bound dma_buf, shared;
 	VkCommandBuffer in, out;
-	struct vulkan_job *jobs;	/* under way, under dev->lock */
+	struct vulkan_job *jobs;	/* running submits; under dev->lock */
 };
 
 /* ---- memory */
@@ -52,7 +52,7 @@ static int create_shared(struct vulkan_device *dev, uint64_t bytes,
 			   NULL, out);
 }
 
-/* On the device where it can be: the other API is to read it often. */
+/* Prefers device memory, because the other API may read it often. */
 static int shared_type(struct vulkan_device *dev, uint32_t wanted,
 		       uint32_t *type)
 {
@@ -126,7 +126,7 @@ static int export_shared(struct vulkan_device *dev, VkDeviceMemory memory,
 	return ret ? ret : raise_fd(fd, out);
 }
 
-/* What it has made goes with unbind(), also when it fails. */
+/* unbind() undoes this, also after a failure. */
 static int share(struct bridge_buffer *buffer, int *fd,
 		 uint64_t *allocated, bool *dedicated)
 {
@@ -146,8 +146,8 @@ static int share(struct bridge_buffer *buffer, int *fd,
 /* ---- commands */
 
 /*
- * Both buffers to us or from us. What is only read has nothing to flush at the
- * release.
+ * Transfers both buffers to our queue family, or from it. A buffer that was only read
+ * needs no flush when it is released.
  */
 static void hand_over(struct bridge_buffer *buffer, VkCommandBuffer cmd,
 		      bool in, bool acquire)
@@ -172,7 +172,7 @@ static void hand_over(struct bridge_buffer *buffer, VkCommandBuffer cmd,
 		b->dstAccessMask = acquire ? access : 0;
 		b->srcAccessMask = acquire || !i ? 0 : access;
 	}
-	/* Behind the wait of the submit, which names all stages. */
+	/* The submit's wait names all stages, so this comes after it. */
 	dev->instance.vk.CmdPipelineBarrier(cmd,
 		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT :
 			  VK_PIPELINE_STAGE_TRANSFER_BIT,
@@ -185,7 +185,7 @@ static int record(struct bridge_buffer *buffer, VkCommandBuffer cmd,
 		  bool in)
 {
 	struct vulkan_api *vk = &buffer->bridge->dev->instance.vk;
-	/* It may be submitted again while the first is under way. */
+	/* It may be submitted again while the first submit still runs. */
 	VkCommandBufferBeginInfo begin = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
 		.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
@@ -205,7 +205,7 @@ static int record(struct bridge_buffer *buffer, VkCommandBuffer cmd,
 	return VULKAN_CALL(vk, EndCommandBuffer, cmd);
 }
 
-/* Under dev->lock, as all that touches the pool. */
+/* Under dev->lock, which protects the command pool. */
 static int record_both(struct bridge_buffer *buffer)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;
@@ -330,7 +330,7 @@ int bridge_in(struct bridge *bridge,
 			.signal = link->timeline,
 			.signal_value = base->value,
 		});
-	/* A semaphore that holds a fence nobody waits for is of no more use. */
+	/* The semaphore has a payload that nothing will wait for: not usable again. */
 	if (ret)
 		vulkan_job_destroy(dev, job);
 	else
@@ -369,7 +369,7 @@ int bridge_out(struct bridge *bridge,
 		vulkan_job_put(dev, jobs, job);
 		return 0;
 	}
-	/* The semaphore may hold a signal that nobody has taken. */
+	/* The semaphore may be signalled with nothing that waits for it. */
 	vulkan_job_finish(dev, job);
 	vulkan_job_destroy(dev, job);
 	return ret;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the bridge share. */
+/* Shared by the files of the bridge. */
 #ifndef DLBUF_VULKAN_BRIDGE_DEVICE_H
 #define DLBUF_VULKAN_BRIDGE_DEVICE_H
 
@@ -13,42 +13,42 @@ struct link {
 };
 
 struct bridge {
-	struct vulkan_device *dev; /* nothing of its base is used */
+	struct vulkan_device *dev; /* its base is not used */
 	/*
-	 * What goes out waits for the other API and must not hold up what goes
-	 * in: two queues, where there are two.
+	 * Submits on `out` wait for the other API. They must not delay those on
+	 * `in`, so these are two queues if the family has two.
 	 */
 	VkQueue in, out;
 	pthread_mutex_t in_lock, out_lock;
 	bool links;		/* timelines can be shared */
-	bool memory;		/* dma-bufs come in, memory can be shared ... */
+	bool memory;		/* imports dma-bufs and shares memory ... */
 	bool dedicated_only;	/* ... as dedicated allocations */
-	struct vulkan_job *jobs; /* of fences; a buffer has its own */
-	struct link *idle;	/* given back; under dev->lock */
+	struct vulkan_job *jobs; /* submits of fences; a buffer has its own list */
+	struct link *idle;	/* links to use again; under dev->lock */
 };
 
 /*
- * The bridge whatever it can: its own fields say what, and caps what of it is
- * of use to another API. Tests play that API on drivers that share nothing:
- * their links have no fd.
+ * Makes the bridge with whatever the device can do. The fields of struct bridge say
+ * what that is; caps says what another API can use. Tests act as that API on drivers
+ * that share nothing; links then have no fd.
  */
 int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
 			 struct bridge_caps *caps);
 
-/* Tries whether a timeline's value makes a fence. 0, or why not. */
+/* Tries to make a sync_file from a timeline's value. Returns 0, or the error. */
 int vulkan_bridge_try_out(struct bridge *bridge);
 
-/* A timeline at 0; shared: one that can be exported as an OPAQUE_FD. */
+/* Makes a timeline semaphore at 0; shared: exportable as an OPAQUE_FD. */
 int vulkan_timeline_create(struct vulkan_device *dev, bool shared,
 			   VkSemaphore *out);
 
-/* From the host: sets it, waits for it. */
+/* Signals and waits on the host. */
 int vulkan_timeline_signal(struct vulkan_device *dev, VkSemaphore timeline,
 			   uint64_t value);
 int vulkan_timeline_wait(struct vulkan_device *dev, VkSemaphore timeline,
 			 uint64_t value);
 
-/* What a submit waits for and signals, if not NULL; a value of a timeline. */
+/* Semaphores that a submit waits for and signals, or NULL, with timeline values. */
 struct vulkan_submit {
 	VkCommandBuffer cmd;
 	VkSemaphore wait, signal;

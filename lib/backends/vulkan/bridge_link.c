@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The bridge's links, and how it finds out whether a value makes a fence. */
+/* The bridge's links, and the trial whether a timeline's value makes a sync_file. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -30,7 +30,7 @@ int vulkan_timeline_create(struct vulkan_device *dev, bool shared,
 			   &info, NULL, out);
 }
 
-/* Whoever waits for it would do so for ever: it is worth another try. */
+/* Tries three times, because whoever waits for the value would never wake up. */
 int vulkan_timeline_signal(struct vulkan_device *dev, VkSemaphore timeline,
 			   uint64_t value)
 {
@@ -118,7 +118,7 @@ err_free:
 	return ret;
 }
 
-/* An error is no answer. */
+/* After an error the value counts as not reached. */
 static bool reached(struct vulkan_device *dev, const struct link *link)
 {
 	uint64_t value;
@@ -173,7 +173,7 @@ void bridge_link_abandon(struct bridge *bridge, struct bridge_link *base)
 	if (vulkan_timeline_signal(bridge->dev, link->timeline, base->value)) {
 		log_at(DLBUF_LOG_WARN, "%s; what waits for it stays",
 		       dlbuf_last_error());
-		/* The next use is of this value again. */
+		/* The next use signals this value again. */
 		base->value--;
 	}
 	bridge_link_put(bridge, base);
@@ -200,11 +200,11 @@ void bridge_links_free(struct bridge *bridge,
 	struct vulkan_device *dev = bridge->dev;
 	struct link *link;
 
-	/* Fences wait for values, and semaphores outlive their submits. */
+	/* Submits of fences wait for values, and semaphores must outlive submits. */
 	vulkan_jobs_finish(dev, &bridge->jobs);
 	while ((link = bridge->idle)) {
 		bridge->idle = link->next;
-		/* Of a device that is lost nothing is to be waited for. */
+		/* A wait on a lost device would not end. */
 		if (vulkan_timeline_wait(dev, link->timeline, link->base.value))
 			log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
 		if (fn)
@@ -220,12 +220,13 @@ void bridge_links_free(struct bridge *bridge,
 /* ---- does a value make a fence? */
 
 /*
- * A SYNC_FD is exported when what its signal depends on has been submitted
- * (VUID-VkSemaphoreGetFdInfoKHR-handleType-03254), and of the other API's signal
- * Vulkan knows nothing: hence it is tried. Drivers may answer when the value is
- * there, which may be never if nobody helps: so somebody does, after a while.
- * It may as well be that this thread did not get to run for so long: hence the
- * tries.
+ * A SYNC_FD can be exported only after the signal that it depends on was submitted
+ * (VUID-VkSemaphoreGetFdInfoKHR-handleType-03254). Vulkan does not know whether the
+ * other API has submitted its signal, so drivers differ, and this is a trial.
+ *
+ * Some drivers block in the export until the value is signalled. So a second thread
+ * signals the value after some time; if it had to, the trial has failed. On a busy
+ * machine this thread may not have run for that time, so there are several tries.
  */
 #define TRIES 3
 #define TRY_NS 100000000ull
@@ -236,7 +237,7 @@ struct trial {
 	VkSemaphore timeline;
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
-	bool returned;		/* vkGetSemaphoreFdKHR() has */
+	bool returned;		/* vkGetSemaphoreFdKHR() has returned */
 	bool helped;		/* the value was signalled before that */
 	bool signalled;		/* it was signalled at all */
 };
@@ -293,7 +294,7 @@ static int start_helper(struct trial *t, pthread_t *thread)
 	return fail(-ENOMEM, "pthread_create(): %s", strerror(ret));
 }
 
-/* The export's result, with the helper at hand. */
+/* Exports while the second thread is ready to signal the value. */
 static int export_helped(struct trial *t, struct vulkan_job *job, int *fence)
 {
 	pthread_t thread;
@@ -313,7 +314,7 @@ static int export_helped(struct trial *t, struct vulkan_job *job, int *fence)
 	return ret;
 }
 
-/* The fence has to be one of the value: not before it, and soon after. */
+/* The sync_file must signal after the value, and not before. */
 static int check_fence(struct trial *t, int fence)
 {
 	const char *who = t->dev->physical.info.description;
@@ -353,7 +354,7 @@ static int try_out(struct bridge *bridge, struct trial *t,
 	if (ret)
 		return ret;
 	ret = export_helped(t, job, &fence);
-	/* What no fence comes out of is a driver that cannot. */
+	/* An export that fails means that the driver cannot do it. */
 	if (ret == -EIO)
 		ret = -EOPNOTSUPP;
 	if (!ret)
@@ -379,7 +380,7 @@ static int try_once(struct bridge *bridge, bool *helped)
 	ret = vulkan_job_get(dev, &bridge->jobs, &job);
 	if (!ret) {
 		ret = try_out(bridge, &t, job);
-		/* Its semaphore may hold a signal, and is not made for all. */
+		/* Its semaphore may be signalled, and only the trial can use it. */
 		vulkan_job_destroy(dev, job);
 	}
 	dev->instance.vk.DestroySemaphore(dev->handle, t.timeline, NULL);

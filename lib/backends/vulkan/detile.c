@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT
 /*
- * Tiled frames: planes as VkImages with the frame's modifier, copied into rows
- * of a VkBuffer. The images are made for one copy and go with it.
+ * Tiled frames. The planes become VkImages with the frame's modifier, and a submit
+ * copies them into rows of a VkBuffer. The images are made for one copy and destroyed
+ * after it.
  *
- * A format of several planes is one image where the driver has its VkFormat
- * with that modifier, which tilings made for video need. Where it has not, or
- * where the planes are in several dma-bufs, each plane is an image of its own
- * of one or two channels: tilings without planes of compression are a matter
- * of bytes and not of meaning. That is why VK_IMAGE_CREATE_DISJOINT_BIT, which
- * few drivers have for modifiers, is not needed. Lavapipe lists LINEAR for
- * NV12 and then does not make such images, so that each list is no more than
- * the first question.
+ * If the driver has the VkFormat with that modifier, all planes of the frame are one
+ * image: tilings made for video need this. Otherwise, or if the planes are in several
+ * dma-bufs, each plane is an image of one or two channels. This is right because a
+ * tiling without compression depends only on the size of a texel. So dlbuf does not
+ * need VK_IMAGE_CREATE_DISJOINT_BIT, which few drivers support with modifiers.
+ *
+ * The driver's list of modifiers is not enough: lavapipe lists LINEAR for NV12 and
+ * then refuses to make such images. So each image is also queried.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@
 
 #define CC DLBUF_FOURCC
 
-/* By DRM's code: texels are copied as they are, whatever the channels mean. */
+/* VkFormats by DRM fourcc. Copies do not change texels, so channel order is free. */
 static const struct {
 	uint32_t drm;
 	VkFormat format;
@@ -70,7 +71,7 @@ static VkFormat format_of(uint32_t drm)
 	return VK_FORMAT_UNDEFINED;
 }
 
-/* One plane of several: one or two values of 8 or 16 bits. */
+/* The VkFormat of one plane: one or two channels of 8 or 16 bits. */
 static VkFormat plane_format(struct dlbuf_format_plane p)
 {
 	if (p.bits == 8)
@@ -84,11 +85,11 @@ static VkFormat plane_format(struct dlbuf_format_plane p)
 	return VK_FORMAT_UNDEFINED;
 }
 
-/* One image: planes of the frame in memory, planes of its format. */
+/* One image: which memory planes and which format planes of the frame it has. */
 struct texture {
 	VkFormat format;
 	uint32_t width, height;
-	uint32_t memory, nmemory;	/* the first and how many */
+	uint32_t memory, nmemory;	/* the first one, and how many */
 	uint32_t plane, nplanes;
 	bool dedicated;
 };
@@ -160,7 +161,7 @@ static int find_modifier(struct vulkan_device *dev, const struct detile *d,
 		    (unsigned long long)d->from->modifier);
 }
 
-/* The list is of the format; this is of the image as it will be. */
+/* The list is per format; this query is for the image with its size and usage. */
 static int check_image(struct vulkan_device *dev, const struct detile *d,
 		       struct texture *t)
 {
@@ -243,8 +244,8 @@ static int check_texture(struct vulkan_device *dev, const struct detile *d,
 }
 
 /*
- * All planes as one image. Subsampled ones have even sizes only, by the
- * specification.
+ * Plans one image for all planes. By the specification an image of a subsampled
+ * format has an even size.
  */
 static int plan_whole(struct vulkan_device *dev, const struct detile *d,
 		      struct plan *plan)
@@ -272,7 +273,7 @@ static int plan_whole(struct vulkan_device *dev, const struct detile *d,
 	return check_texture(dev, d, t);
 }
 
-/* Each plane as an image. */
+/* Plans an image for each plane. */
 static int plan_apart(struct vulkan_device *dev, const struct detile *d,
 		      struct plan *plan)
 {
@@ -333,7 +334,7 @@ int vulkan_can_detile(struct dlbuf_device *base, const struct detile *d)
 static int create_image(struct vulkan_device *dev, const struct detile *d,
 			const struct texture *t, VkImage *out)
 {
-	/* Only the offset and the pitch: the rest has to be 0. */
+	/* Only offset and rowPitch may be set: the rest has to be 0. */
 	VkSubresourceLayout layouts[DLBUF_MAX_PLANES] = { { 0 } };
 	VkImageDrmFormatModifierExplicitCreateInfoEXT modifier = {
 		.sType =
@@ -398,7 +399,7 @@ static int bind_image(struct vulkan_device *dev, const struct detile *d,
 	int ret;
 
 	dev->instance.vk.GetImageMemoryRequirements2(dev->handle, &info, &reqs);
-	/* Where a tiled plane ends nobody else knows, so that this is a check. */
+	/* Only the driver knows where a tiled plane ends, so its size is checked here. */
 	if (reqs.memoryRequirements.size > plane->bytes)
 		return fail(-ERANGE, "vulkan: plane %u of %ux%u pixels with "
 			    "modifier 0x%016llx needs %llu bytes, the dma-buf "
@@ -441,10 +442,9 @@ void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy)
 /* ---- commands */
 
 /*
- * From the foreign queue family and back. The layout named in the first is the
- * one that the image has, by the specification, and that of creation a
- * placeholder: with UNDEFINED drivers may clear the planes of compression.
- * Foreign users have it GENERAL.
+ * Transfers an image from the foreign queue family, or back. The old layout of the
+ * acquire is GENERAL, as foreign users have it. With UNDEFINED, the image's layout at
+ * creation, drivers may clear the compression planes.
  */
 static VkImageMemoryBarrier image_barrier(struct vulkan_device *dev,
 					  VkImage image, bool acquire)
@@ -462,7 +462,7 @@ static VkImageMemoryBarrier image_barrier(struct vulkan_device *dev,
 						 dev->foreign,
 		.image = image,
 		.subresourceRange = {
-			/* Of an image that is not disjoint, whatever planes. */
+			/* The right aspect for all planes of an image that is not disjoint. */
 			.aspectMask = VK_IMAGE_ASPECT_COLOR_BIT,
 			.levelCount = 1,
 			.layerCount = 1,
@@ -489,7 +489,7 @@ static void record_barriers(struct vulkan_device *dev,
 
 	for (uint32_t i = 0; i < copy->nimages; i++)
 		images[i] = image_barrier(dev, copy->images[i].image, acquire);
-	/* Behind the wait for the fences as in sync.c, by the same stages. */
+	/* After the wait for the fences, by the same stages as in sync.c. */
 	dev->instance.vk.CmdPipelineBarrier(copy->cmd,
 		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT :
 			  VK_PIPELINE_STAGE_TRANSFER_BIT,
@@ -512,7 +512,7 @@ static void record_texture(struct vulkan_device *dev, const struct detile *d,
 
 		regions[i] = (VkBufferImageCopy){
 			.bufferOffset = to->offset,
-			/* YUYV has two texels in a group, of one plane. */
+			/* In YUYV two texels are a group, in one plane. */
 			.bufferRowLength = to->pitch / group *
 				(d->to.nplanes > 1 ? 1 : p.hsub),
 			.imageSubresource = {
@@ -521,7 +521,7 @@ static void record_texture(struct vulkan_device *dev, const struct detile *d,
 					VK_IMAGE_ASPECT_COLOR_BIT,
 				.layerCount = 1,
 			},
-			/* Of a plane in its own texels. */
+			/* A plane's extent is in its own texels. */
 			.imageExtent = { whole ? t->width / p.hsub : t->width,
 					 whole ? t->height / p.vsub : t->height,
 					 1 },
@@ -532,7 +532,7 @@ static void record_texture(struct vulkan_device *dev, const struct detile *d,
 		regions);
 }
 
-/* Under dev->lock, as all that touches the pool. */
+/* Under dev->lock, which protects the command pool. */
 static int record(struct vulkan_device *dev, const struct detile *d,
 		  const struct plan *plan, struct vulkan_copy *copy)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* A dma-buf as a VkBuffer bound to imported memory. */
+/* Imports a dma-buf: a VkBuffer that is bound to the imported memory. */
 #include <errno.h>
 
 #include "vulkan.h"
 
-/* Bytes behind a buffer that its driver wants; see vulkan_find_slack(). */
+/* Bytes that V3DV reads after the end of a buffer; see vulkan_find_slack(). */
 #define V3DV_PREFETCH 64
 
 static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
@@ -26,11 +26,11 @@ static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
 			   NULL, out);
 }
 
-/* What the memory behind the buffer has to be. */
+/* What the buffer requires of its memory. */
 struct needs {
 	uint32_t type;
 	bool dedicated;
-	uint64_t bytes;		/* of the dma-buf, that are allocated */
+	uint64_t bytes;		/* of the dma-buf, for vkAllocateMemory() */
 };
 
 int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
@@ -42,7 +42,7 @@ int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
 	uint32_t types;
 	int ret;
 
-	/* Looks at the fd and does not take it. */
+	/* This call does not take the fd. */
 	ret = VULKAN_CALL(&dev->instance.vk, GetMemoryFdPropertiesKHR,
 			  dev->handle,
 			  VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
@@ -81,8 +81,8 @@ static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
 
 	ask_needs(dev, buffer, &reqs);
 	/*
-	 * Drivers round up to their own page. Memory that is not there cannot
-	 * be imported: some of them look and refuse, the others do not look.
+	 * Drivers round the size up to their own page size. A dma-buf that is
+	 * shorter cannot be imported; some drivers do not check that.
 	 */
 	if (reqs.memoryRequirements.size > bytes)
 		return fail(-EOPNOTSUPP, "vulkan: a VkBuffer over the dma-buf "
@@ -102,8 +102,8 @@ static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
 }
 
 /*
- * How many bytes more than its own a buffer of whole pages needs. V3DV of Mesa 25
- * prefetches 64 bytes behind each: a page, after rounding up.
+ * Finds how many bytes the memory must have more than a buffer of whole pages. With
+ * V3DV of Mesa 25, which prefetches 64 bytes after a buffer, this is one page.
  */
 int vulkan_find_slack(struct vulkan_device *dev)
 {
@@ -116,7 +116,7 @@ int vulkan_find_slack(struct vulkan_device *dev)
 		return ret;
 	ask_needs(dev, buffer, &reqs);
 	dev->instance.vk.DestroyBuffer(dev->handle, buffer, NULL);
-	/* More than that is alignment. */
+	/* A larger difference comes from alignment. */
 	if (reqs.memoryRequirements.size > bytes &&
 	    reqs.memoryRequirements.alignment < bytes)
 		dev->base.slack = reqs.memoryRequirements.size - bytes;
@@ -145,7 +145,7 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	ret = VULKAN_CALL(&dev->instance.vk, AllocateMemory, dev->handle, &info,
 			  NULL, out);
 	if (ret)
-		close(import.fd); /* the driver takes it with success only */
+		close(import.fd); /* the driver takes the fd only on success */
 	return ret;
 }
 
@@ -243,6 +243,6 @@ void vulkan_unimport_buffer(struct import *imp)
 
 	vulkan_sync_finish(vi);
 	vk->DestroyBuffer(dev->handle, vi->buffer.buffer, NULL);
-	/* Closes the driver's duplicate too. */
+	/* This also closes the driver's fd. */
 	vk->FreeMemory(dev->handle, vi->buffer.memory, NULL);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Submits under way, and the fences that go into them and come out. */
+/* Running submits, and sync_files imported into and exported from semaphores. */
 #include <errno.h>
 
 #include "../../fence.h"
@@ -61,7 +61,7 @@ static int job_create(struct vulkan_device *dev, struct vulkan_job **out)
 	return ret;
 }
 
-/* Under dev->lock: a job that is over is for the next one, unless it broke. */
+/* Under dev->lock: a completed job is used again, unless it failed. */
 static void job_recycle(struct vulkan_device *dev, struct vulkan_job *job)
 {
 	vulkan_copy_free(dev, job->copy);
@@ -81,7 +81,7 @@ static void reap(struct vulkan_device *dev, struct vulkan_job **list)
 	struct vulkan_job **p = list, *job;
 
 	while ((job = *p)) {
-		/* An error is no answer: a lost device's go with the list. */
+		/* On an error the job stays: the jobs of a lost device go with the list. */
 		if (dev->instance.vk.GetFenceStatus(dev->handle, job->done) !=
 		    VK_SUCCESS) {
 			p = &job->next;
@@ -189,7 +189,7 @@ int vulkan_import_fence(struct vulkan_device *dev, int fence,
 	ret = VULKAN_CALL(&dev->instance.vk, ImportSemaphoreFdKHR, dev->handle,
 			  &info);
 	if (ret)
-		close(info.fd); /* the driver takes it with success only */
+		close(info.fd); /* the driver takes the fd only on success */
 	return ret;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The loader, the physical devices, and whether they import dma-bufs. */
+/* Opens the loader, and finds which physical devices import dma-bufs. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -15,7 +15,7 @@ static int loader_version(struct vulkan_instance *inst)
 	uint32_t version = VK_API_VERSION_1_0;
 	int ret;
 
-	/* Loaders of 1.0 have no such function, and then that says it. */
+	/* A loader of Vulkan 1.0 does not have this function. */
 	if (inst->vk.EnumerateInstanceVersion) {
 		ret = VULKAN_CALL(&inst->vk, EnumerateInstanceVersion, &version);
 		if (ret)
@@ -93,7 +93,7 @@ int vulkan_physical_list(const struct vulkan_instance *inst,
 	*n = VULKAN_MAX_DEVICES;
 	result = VULKAN_RESULT(&inst->vk, EnumeratePhysicalDevices,
 			       inst->handle, n, list);
-	/* What the loader says when there are drivers and no device for them. */
+	/* The loader returns this if drivers are installed but find no device. */
 	if (result == VK_ERROR_INITIALIZATION_FAILED)
 		return fail(-ENODEV, "vulkan: vkEnumeratePhysicalDevices: %s: "
 			    "no driver has a device",
@@ -116,9 +116,9 @@ static const struct {
 	{ EXT_SEMAPHORE_FD, true, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME },
 	{ EXT_ADDRESS, true, VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME },
 	{ EXT_MODIFIER, true, VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME },
-	/* What the one before needs on a device of 1.1. */
+	/* VK_EXT_image_drm_format_modifier needs this one on Vulkan 1.1. */
 	{ EXT_FORMAT_LIST, true, VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME },
-	/* The bridge's. */
+	/* For the bridge. */
 	{ EXT_TIMELINE, true, VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME },
 	{ EXT_DRIVER_PROPERTIES, false,
 	  VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME },
@@ -134,7 +134,7 @@ uint32_t vulkan_extension(const char *name)
 	return 0;
 }
 
-/* One of them. */
+/* The name of one of the extensions in bits. */
 static const char *extension_name(uint32_t bits)
 {
 	size_t i = 0;
@@ -177,7 +177,7 @@ static int list_extensions(const struct vulkan_instance *inst,
 	return ret;
 }
 
-/* A line of the CPU's caches at least; the host may look at the rows too. */
+/* At least a cache line of the CPU, because the CPU may read the rows too. */
 static uint32_t alignment(VkDeviceSize limit)
 {
 	return limit > 64 && limit <= 65536 ? limit : 64;
@@ -200,7 +200,7 @@ static void find_place(const struct vulkan_instance *inst,
 		p->place.pci = PCI_ADDRESS(pci.pciDomain, pci.pciBus,
 					   pci.pciDevice, pci.pciFunction);
 	}
-#ifdef VK_EXT_physical_device_drm /* younger than the oldest headers that will do */
+#ifdef VK_EXT_physical_device_drm /* newer than the oldest headers that dlbuf builds with */
 	if (p->extensions & EXT_DRM) {
 		VkPhysicalDeviceDrmPropertiesEXT drm = {
 			.sType =
@@ -235,7 +235,7 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 	const VkPhysicalDeviceLimits *limits = &properties.properties.limits;
 	struct dlbuf_device_info *info = &p->info;
 
-	/* What Vulkan 1.0 has too, to say who is too old. */
+	/* Vulkan 1.0 also has this call, and its version goes into the error text. */
 	inst->vk.GetPhysicalDeviceProperties(p->handle, &properties.properties);
 	p->version = properties.properties.apiVersion;
 	if (p->version > inst->version)
@@ -305,8 +305,8 @@ static void find_address(const struct vulkan_instance *inst,
 }
 
 /*
- * Types with a condition are not for us: protected memory, or AMD's
- * DEVICE_COHERENT, which must not be used before its feature is switched on.
+ * Leaves out memory types that may only be used under a condition: protected memory,
+ * and AMD's DEVICE_COHERENT, which requires that its feature is enabled.
  */
 static void find_memory_types(const struct vulkan_instance *inst,
 			      struct vulkan_physical *p)
@@ -385,8 +385,8 @@ int vulkan_physical_can_import(const struct vulkan_instance *inst,
 }
 
 /*
- * Mesa's lavapipe has these semaphores where it may open /dev/udmabuf, and says
- * nothing where it may not.
+ * Mesa's lavapipe has these semaphores only if it can open /dev/udmabuf, and gives no
+ * reason if it cannot.
  */
 void vulkan_physical_say_why(struct vulkan_physical *p)
 {

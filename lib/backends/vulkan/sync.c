@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT
 /*
- * Begin and end of an access: the buffer is handed over between the foreign
- * queue family, which is everybody else, and ours, in a submit that waits for
- * the producers' fences and one that makes a fence of the work before it. A
- * device without SYNC_FD semaphores has its caller wait, in the core before
- * and here behind.
+ * Acquire and release. An acquire is a submit that waits for the producers' fences and
+ * transfers the buffer from the foreign queue family. A release is a submit that
+ * transfers it back and exports a fence of the work before it. If the device has no
+ * SYNC_FD semaphores, the calling thread waits: in the core before an acquire, and here
+ * after a release.
  *
- * This is all that a coherent machine needs. DMA_BUF_IOCTL_SYNC is no part of
- * it: the ioctl brackets the CPU's accesses, and its users are on the CPU.
+ * DMA_BUF_IOCTL_SYNC is not called here, because it is for accesses by the CPU.
  */
 #include <errno.h>
 
@@ -20,9 +19,9 @@ static VkAccessFlags accesses(uint32_t access)
 }
 
 /*
- * The acquire comes after the submit's wait for the fences: a barrier is
- * ordered behind a semaphore only by a stage that the wait names, and it names
- * all. Earlier work on the queue is in that as well.
+ * The barrier of the acquire must come after the submit's wait for the fences. It does
+ * if it shares a stage with the wait, and both name all stages. So it also comes after
+ * earlier work on the queue.
  */
 static void record_acquire(struct vulkan_device *dev, struct vulkan_import *vi,
 			   uint32_t access, VkCommandBuffer cmd)
@@ -42,7 +41,7 @@ static void record_acquire(struct vulkan_device *dev, struct vulkan_import *vi,
 		NULL);
 }
 
-/* The release comes after all of the queue; reading leaves nothing to flush. */
+/* The barrier of the release comes after all work on the queue. Reads need no flush. */
 static void record_release(struct vulkan_device *dev, struct vulkan_import *vi,
 			   uint32_t access, VkCommandBuffer cmd)
 {
@@ -68,7 +67,7 @@ static int record(struct vulkan_device *dev, struct vulkan_import *vi,
 		  uint32_t access, VkCommandBuffer cmd, record_fn fn)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
-	/* Two tensors over one buffer may be acquired at the same time. */
+	/* SIMULTANEOUS_USE: two tensors of one buffer may be acquired at the same time. */
 	VkCommandBufferBeginInfo begin = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
 		.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
@@ -82,7 +81,7 @@ static int record(struct vulkan_device *dev, struct vulkan_import *vi,
 	return VULKAN_CALL(vk, EndCommandBuffer, cmd);
 }
 
-/* Under dev->lock, as all that touches the pool. */
+/* Under dev->lock, which protects the command pool. */
 static int record_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
 			   uint32_t access, struct vulkan_barriers *out)
 {
@@ -111,8 +110,8 @@ static int record_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
 }
 
 /*
- * The barriers for an access, recorded once. Those of the release as well:
- * an access that has begun must not lack the memory to end.
+ * Gets the barriers of an access, which are recorded once. Those of the release are
+ * recorded at the same time, so that the end of an access needs no memory.
  */
 static int get_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
 			uint32_t access, struct vulkan_barriers *out)
@@ -191,7 +190,7 @@ int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 			     barriers.acquire, job,
 			     fence != -1 ? job->wait : VK_NULL_HANDLE,
 			     VK_NULL_HANDLE);
-	/* A semaphore that holds a fence nobody waits for is of no more use. */
+	/* The semaphore has a payload that nothing will wait for: not usable again. */
 	if (ret)
 		vulkan_job_destroy(dev, job);
 	else
@@ -211,7 +210,7 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 
 	(void)end;
 	*fence = -1;
-	/* They are there, unless the access began without a submit of ours. */
+	/* They are recorded already, unless dlbuf_acquire_fence() began the access. */
 	ret = get_barriers(dev, vi, access, &barriers);
 	if (!ret)
 		ret = vulkan_job_get(dev, &vi->jobs, &job);
@@ -225,7 +224,7 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 		vulkan_job_put(dev, &vi->jobs, job);
 		return 0;
 	}
-	/* The semaphore may hold a signal that nobody has taken. */
+	/* The semaphore may be signalled with nothing that waits for it. */
 	vulkan_drain(dev, queue);
 	if (job)
 		vulkan_job_destroy(dev, job);
@@ -263,8 +262,8 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 	job->copy = copy;
 	vulkan_job_put(dev, &vi->jobs, job);
 	/*
-	 * A driver that had to finish it to give a fence is done with the
-	 * images, which hold the producer's memory.
+	 * Some drivers complete the submit before they give a fence. Then its
+	 * images, which hold the producer's memory, can be destroyed now.
 	 */
 	vulkan_jobs_reap(dev, &vi->jobs);
 	return 0;

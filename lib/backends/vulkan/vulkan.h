@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the Vulkan backend share. */
+/* Shared by the files of the Vulkan backend. */
 #ifndef DLBUF_VULKAN_BACKEND_H
 #define DLBUF_VULKAN_BACKEND_H
 
@@ -15,7 +15,7 @@
 #include "../../sys.h"
 #include "api.h"
 
-/* Extensions, as far as dlbuf cares. */
+/* The extensions that dlbuf uses. */
 enum {
 	EXT_MEMORY_FD = 1,
 	EXT_DMA_BUF = 2,
@@ -31,13 +31,13 @@ enum {
 };
 #define VULKAN_EXT_REQUIRED (EXT_MEMORY_FD | EXT_DMA_BUF)
 
-/* Usages of the imported buffers; the address one comes on top. */
+/* Usages of imported buffers; SHADER_DEVICE_ADDRESS is added if available. */
 #define VULKAN_USAGE                                                          \
 	(VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT | \
 	 VK_BUFFER_USAGE_UNIFORM_BUFFER_BIT |                                  \
 	 VK_BUFFER_USAGE_STORAGE_BUFFER_BIT)
 
-/* The loader and an instance; library is NULL when they are borrowed. */
+/* The loader and an instance. library is NULL if they are the application's. */
 struct vulkan_instance {
 	void *library;
 	VkInstance handle;
@@ -45,26 +45,26 @@ struct vulkan_instance {
 	struct vulkan_api vk;
 };
 
-/* One physical device and how it would be used. */
+/* A physical device, and how dlbuf would use it. */
 struct vulkan_physical {
 	VkPhysicalDevice handle;
 	uint32_t index;
-	uint32_t version;	/* the lower of the instance's and its own */
+	uint32_t version;	/* the lower one of instance and device */
 	uint32_t extensions;	/* EXT_* */
-	uint32_t family;	/* of the queue */
-	uint32_t queues;	/* that the family has */
-	uint32_t memory_types;	/* those without a condition */
-	uint32_t local_types;	/* of these, those on the device */
+	uint32_t family;	/* queue family of the queue */
+	uint32_t queues;	/* in that family */
+	uint32_t memory_types;	/* types that need no feature */
+	uint32_t local_types;	/* those of them on the device */
 	bool address;		/* bufferDeviceAddress */
-	bool dedicated_only;	/* imports have to be dedicated allocations */
-	bool waits, signals;	/* SYNC_FD semaphores: into it, out of it */
+	bool dedicated_only;	/* imports must be dedicated allocations */
+	bool waits, signals;	/* imports, exports SYNC_FD semaphores */
 	struct dlbuf_device_info info;
 	struct device_place place;
 };
 
 #define VULKAN_MAX_DEVICES 32
 
-/* A copy of tiled planes, which lives as long as its submit. */
+/* A copy of tiled planes. It lives until its submit is complete. */
 struct vulkan_copy {
 	VkCommandBuffer cmd;
 	uint32_t nimages;
@@ -75,8 +75,10 @@ struct vulkan_copy {
 };
 
 /*
- * One submit of ours under way. `done` tells that it is over; `wait` carries a
- * sync_file into it, `signal` out of it; NULL where the device has no such.
+ * A running submit. The fence `done` is signalled at its end. The submit waits for the
+ * semaphore `wait`, which has the payload of a sync_file, and signals the semaphore
+ * `signal`, which is exported as a sync_file. A semaphore is NULL if the device has no
+ * such semaphores.
  */
 struct vulkan_job {
 	VkFence done;
@@ -90,31 +92,31 @@ struct vulkan_device {
 	struct dlbuf_device base;
 	struct vulkan_instance instance;
 	struct vulkan_physical physical;
-	bool wrapped;		/* handles below are the application's */
+	bool wrapped;		/* the handles are the application's */
 	VkDevice handle;
 	VkQueue queue;
 	VkBufferUsageFlags usage;
-	uint32_t foreign;	/* the queue family of everybody else */
+	uint32_t foreign;	/* the queue family of users outside Vulkan */
 
-	/* Around each use of a queue: the application's, else ours. */
+	/* Called around each use of a queue: the application's functions, or ours. */
 	void (*lock_queue)(void *data, VkQueue queue);
 	void (*unlock_queue)(void *data, VkQueue queue);
 	void *lock_data;
 	pthread_mutex_t queue_lock;
 
-	pthread_mutex_t lock;	/* of what follows; never held into a queue */
+	pthread_mutex_t lock;	/* protects what follows; not held during a submit */
 	VkCommandPool pool;
-	struct vulkan_job *free_jobs;	/* for the next ones */
+	struct vulkan_job *free_jobs;	/* to use again */
 };
 
 struct vulkan_import {
 	struct import base;
 	struct dlbuf_vulkan_buffer buffer;
-	/* By access - 1, recorded when an access of that kind first begins. */
+	/* Index: access - 1. Recorded when an access of that kind first begins. */
 	struct vulkan_barriers {
 		VkCommandBuffer acquire, release;
 	} barriers[DLBUF_RW];
-	struct vulkan_job *jobs;	/* under way, under dev->lock */
+	struct vulkan_job *jobs;	/* running submits; under dev->lock */
 };
 
 static inline struct vulkan_device *vulkan_device(struct dlbuf_device *dev)
@@ -129,70 +131,70 @@ static inline struct vulkan_import *vulkan_import(struct import *imp)
 
 BACKEND_DECLARE(vulkan);
 
-/* backend.c: the parts that an application's device needs too. */
+/* backend.c: also used for an application's device. */
 
 int vulkan_device_alloc(struct vulkan_device **out);
 void vulkan_device_free(struct vulkan_device *dev);
 
-/* With handles, functions and p in place, the rest. */
+/* Fills in the rest, once handles, functions and p are set. */
 int vulkan_device_finish(struct vulkan_device *dev);
 
-/* physical.c: what there is. */
+/* physical.c: which devices the machine has. */
 
-/* Opens the loader and makes an instance. -ENODEV where there is none. */
+/* Opens the loader and makes an instance. -ENODEV: there is no loader. */
 int vulkan_instance_open(struct vulkan_instance *inst);
 void vulkan_instance_close(struct vulkan_instance *inst);
 
-/* All physical devices, at most VULKAN_MAX_DEVICES. -ENODEV: none. */
+/* Lists the physical devices, at most VULKAN_MAX_DEVICES. -ENODEV: none. */
 int vulkan_physical_list(const struct vulkan_instance *inst,
 			 VkPhysicalDevice *list, uint32_t *n);
 
-/* The EXT_* that a name stands for, or 0. */
+/* The EXT_* of an extension's name, or 0. */
 uint32_t vulkan_extension(const char *name);
 
-/* The names of those in bits that a device is created with; returns how many. */
+/* Gets the names to create a device with, of the bits; returns how many. */
 uint32_t vulkan_extension_names(uint32_t bits, const char **names);
 
 /*
- * Looks at p->handle. p->info is filled in also where the device cannot be
- * used (-EOPNOTSUPP).
+ * Queries p->handle, and fills in p. If the device cannot be used (-EOPNOTSUPP), p->info
+ * is filled in too.
  */
 int vulkan_physical_probe(const struct vulkan_instance *inst,
 			  struct vulkan_physical *p);
 
 /*
- * The parts of it that an application's device needs too: who it is, and
- * whether it imports dma-bufs with p->extensions. The latter drops p->address
- * where the two do not go together.
+ * Two parts of it that are also used for an application's device: the identity of the
+ * device, and whether it imports dma-bufs with p->extensions. The second one clears
+ * p->address if the driver does not import buffers with a device address.
  */
 int vulkan_physical_describe(const struct vulkan_instance *inst,
 			     struct vulkan_physical *p);
 int vulkan_physical_can_import(const struct vulkan_instance *inst,
 			       struct vulkan_physical *p);
 
-/* Why it blocks, from waits and signals, into p->info.reason. */
+/* Sets p->info.reason: why calls block, from p->waits and p->signals. */
 void vulkan_physical_say_why(struct vulkan_physical *p);
 
-/* What its acquire and release do about fences, into p->info too. */
+/* Finds how acquire and release handle fences, and sets that in p->info. */
 void vulkan_physical_find_sync(const struct vulkan_instance *inst,
 			       struct vulkan_physical *p);
 
-/* The queue family that work goes to. -EOPNOTSUPP: there is none. */
+/* Finds the queue family to submit to. -EOPNOTSUPP: there is none. */
 int vulkan_physical_find_queue(const struct vulkan_instance *inst,
 			       struct vulkan_physical *p);
 
-/* What can be done with memory of that kind behind a buffer of that usage. */
+/* Which of import and export work, for this memory and buffer usage. */
 VkExternalMemoryFeatureFlags
 vulkan_memory_features(const struct vulkan_instance *inst,
 		       const struct vulkan_physical *p,
 		       VkBufferUsageFlags usage,
 		       VkExternalMemoryHandleTypeFlagBits type);
 
-/* Finds the device that selector names; "" is the first that can be used. */
+/* Finds the device of a selector; "" is the first one that can be used. */
 int vulkan_physical_select(const struct vulkan_instance *inst,
 			   const char *selector, struct vulkan_physical *p);
 
-/* import.c and sync.c: the operations of the backend. */
+/* import.c and sync.c: functions of struct backend. */
 int vulkan_import_buffer(struct import *imp);
 void vulkan_unimport_buffer(struct import *imp);
 int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
@@ -201,8 +203,8 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 		   int *fence, int *end);
 
 /*
- * A memory type of those wanted that the dma-buf, borrowed, can be imported
- * as; and its import. next is more of VkMemoryAllocateInfo.
+ * Finds a memory type, of those wanted, that the dma-buf can be imported as; and
+ * imports it. dma_buf is borrowed. next extends VkMemoryAllocateInfo.
  */
 int vulkan_memory_type(struct vulkan_device *dev, int dma_buf, uint32_t wanted,
 		       uint32_t *type);
@@ -210,8 +212,8 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 			 uint32_t type, const void *next, VkDeviceMemory *out);
 
 /*
- * A new buffer of dev->usage, bound to memory that is the dma-buf, borrowed, and
- * over all of it but the `unusable` bytes at its end.
+ * Makes a buffer with dev->usage, bound to the imported dma-buf, which is borrowed. The
+ * buffer covers the dma-buf but for the last `unusable` bytes.
  */
 int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
 			  uint64_t bytes, uint64_t unusable, VkBuffer *buffer,
@@ -220,75 +222,75 @@ int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
 /* Sets dev->base.slack. */
 int vulkan_find_slack(struct vulkan_device *dev);
 
-/* detile.c: the operations for tiled frames. */
+/* detile.c: functions of struct backend for tiled frames. */
 int vulkan_can_detile(struct dlbuf_device *dev, const struct detile *d);
 int vulkan_detile(const struct detile *d, int fence, int *done);
 
-/* Gives all of a copy back, under dev->lock; NULL is nothing. */
+/* Under dev->lock: frees a copy; NULL does nothing. */
 void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy);
 
 /*
- * Submits a copy (taken on success) into the import to the default queue, as
- * backend->detile() has it. sync.c
+ * sync.c: submits a copy into the import, on the default queue; see backend->detile().
+ * copy is taken on success.
  */
 int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 		       int fence, int *done);
 
 /*
- * Waits for what is under way on an import and gives its command buffers back;
- * no access is open.
+ * Waits for the running submits of an import, which has no open access, and frees its
+ * command buffers.
  */
 void vulkan_sync_finish(struct vulkan_import *vi);
 
 /*
- * jobs.c: submits under way, on a list of what they use. Job and list change
- * under dev->lock, which these take.
+ * jobs.c: running submits. The import or buffer that they use has the list. These
+ * functions take dev->lock, which protects jobs and lists.
  */
 
-/* One to submit with; those of the list that are over are used again. */
+/* Gets a job to submit with, perhaps a completed one of the list. */
 int vulkan_job_get(struct vulkan_device *dev, struct vulkan_job **list,
 		   struct vulkan_job **out);
 
-/* What was submitted is under way until its fence says otherwise. */
+/* Submits; the job then runs until its fence is signalled. */
 int vulkan_job_submit(struct vulkan_device *dev, struct vulkan_job *job,
 		      VkQueue queue, const VkSubmitInfo *info);
 void vulkan_job_put(struct vulkan_device *dev, struct vulkan_job **list,
 		    struct vulkan_job *job);
 
-/* One without a copy: nothing was submitted, or the copy was taken off. */
+/* For a job that is not running and has no copy. */
 void vulkan_job_destroy(struct vulkan_device *dev, struct vulkan_job *job);
 
-/* Waits for what was submitted with it. */
+/* Waits for the job's submit. */
 int vulkan_job_wait(struct vulkan_device *dev, struct vulkan_job *job);
 
-/* The same, whatever fails; the sentence stays. */
+/* The same; ignores errors and keeps the error text. */
 void vulkan_job_finish(struct vulkan_device *dev, struct vulkan_job *job);
 
-/* Takes back those that are over. */
+/* Recycles the completed jobs of a list. */
 void vulkan_jobs_reap(struct vulkan_device *dev, struct vulkan_job **list);
 
-/* Waits for all of a list that nobody else knows any more. */
+/* Waits for all jobs of a list that no other thread uses. */
 void vulkan_jobs_finish(struct vulkan_device *dev, struct vulkan_job **list);
 
-/* Frees the jobs that are kept. */
+/* Frees the jobs that were kept to be used again. */
 void vulkan_jobs_free(struct vulkan_device *dev);
 
 /*
- * What failed after its submit is over too, because what comes next may destroy
- * what it uses. A device that is lost is done with everything.
+ * Waits until the queue is idle, after a call failed whose submit may run: the caller
+ * will destroy objects that the submit uses. A lost device counts as idle.
  */
 void vulkan_drain(struct vulkan_device *dev, VkQueue queue);
 
-/* Puts a sync_file (borrowed) into a semaphore, for one wait. */
+/* Imports a sync_file, borrowed, into a semaphore, for one wait. */
 int vulkan_import_fence(struct vulkan_device *dev, int fence,
 			VkSemaphore semaphore);
 
-/* A semaphore as a new fd; -1: a SYNC_FD whose work is complete. */
+/* Exports a semaphore as a new fd; -1: its work is complete (SYNC_FD only). */
 int vulkan_export_semaphore(struct vulkan_device *dev, VkSemaphore semaphore,
 			    VkExternalSemaphoreHandleTypeFlagBits type,
 			    int *out);
 
-/* The work up to the submit as a sync_file; -1: it is complete. */
+/* Makes a sync_file of the work up to the submit; -1: the work is complete. */
 int vulkan_export_fence(struct vulkan_device *dev, struct vulkan_job *job,
 			int *fence);
 

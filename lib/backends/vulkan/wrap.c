@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* dlbuf/vulkan.h: the application's own VkDevice, and its view of ours. */
+/* dlbuf/vulkan.h: devices for an application's VkDevice, and the VkDevice of a device. */
 #include <errno.h>
 #include <string.h>
 
@@ -16,7 +16,7 @@ static uint32_t wrap_extensions(const struct dlbuf_vulkan_device *vk)
 	return bits;
 }
 
-/* The index that dlbuf_device_open() would know the device by. */
+/* Finds the index that dlbuf_device_open() would use for this device. */
 static int wrap_index(const struct vulkan_instance *inst,
 		      struct vulkan_physical *p)
 {
