@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * For the public functions of what this configuration leaves out: the symbols of
- * the library do not depend on its configuration. Declared here, too, because a
- * backend's own header may need headers that are not installed.
+ * Defines public functions of parts that are not built, so that every configuration
+ * of the library has the same symbols. The macro also declares the function, because
+ * a backend's public header may include headers that are not installed.
  */
 #ifndef DLBUF_LIB_ABSENT_H
 #define DLBUF_LIB_ABSENT_H

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 /*
- * An acquire with a deadline on a device that waits by itself. The kernel's START
- * waits for fences that came after the core had looked, and has no timeout, so it
- * runs on a thread of its own. If the caller gives up, that thread ends the access
- * when it gets it.
+ * Acquires with a deadline on a device whose acquire() waits itself (the CPU). The core
+ * has waited for the fences, but fences may be added after that. The kernel's START
+ * waits for them without a timeout, so it runs on a thread of its own. At the deadline
+ * the caller abandons the attempt; the thread then ends the access as soon as START
+ * returns.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -22,7 +23,7 @@ struct attempt {
 	uint32_t access;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	/* Under the lock. Who comes second frees it. */
+	/* Under the lock. The one that sets the second of these frees the struct. */
 	bool over, abandoned;
 	int ret;
 	char said[256];
@@ -58,7 +59,7 @@ static void *attempt_thread(void *data)
 	return NULL;
 }
 
-/* Signals are the application's. */
+/* The thread blocks all signals: they are for the application's threads. */
 static int start_thread(struct attempt *a)
 {
 	sigset_t all, old;
@@ -77,8 +78,8 @@ static int start_thread(struct attempt *a)
 }
 
 /*
- * Under the lock. START that takes its time is not given up as long as nothing is
- * pending: a moment in the past has to get an idle buffer.
+ * Under the lock. At the deadline the attempt is abandoned only if fences are pending.
+ * So a deadline in the past still acquires an idle buffer, however slow START is.
  */
 static void wait_for(struct attempt *a, uint64_t deadline_ns)
 {
@@ -140,7 +141,7 @@ int bounded_acquire(struct import *imp, uint32_t access, uint64_t deadline_ns)
 	over = a->over;
 	a->abandoned = !over;
 	pthread_mutex_unlock(&a->lock);
-	/* From here on an abandoned attempt is the thread's. */
+	/* If it is abandoned, the thread now owns the attempt. */
 	if (!over)
 		return fail(-ETIME, "%s: fences that came meanwhile did not "
 			    "signal before the deadline", imp->dev->name);

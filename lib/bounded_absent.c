@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Without the thread: the kernel's START waits for as long as it likes. */
+/* Without bounded.c, START may wait longer than the deadline. */
 #include "backend.h"
 #include "pending.h"
 

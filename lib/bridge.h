@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bridge: a Vulkan device that brings dma-bufs and fences to an API of the
- * same GPU that takes neither, by objects which both can share (OPAQUE_FD).
- * Vulkan's half of it; the other API's is that backend's.
+ * The bridge connects dma-bufs and sync_files to a GPU API that accepts neither
+ * (CUDA on most GPUs). A Vulkan device of the same GPU imports them, and shares memory
+ * and timeline semaphores with the other API as OPAQUE_FDs. This header is Vulkan's
+ * half; the other half is in that API's backend.
  *
- * Everything here may be called from any thread. Errors are as for the device:
- * -ENODEV, -EOPNOTSUPP, -ENOMEM, -EIO, with a sentence.
+ * All functions may be called from any thread. They return -ENODEV, -EOPNOTSUPP,
+ * -ENOMEM or -EIO with an error text.
  */
 #ifndef DLBUF_LIB_BRIDGE_H
 #define DLBUF_LIB_BRIDGE_H
@@ -15,111 +16,109 @@
 
 struct bridge;
 
-/* What a bridge can do; asked of the driver when it is opened. */
+/* What a bridge can do. Queried when it is opened. */
 struct bridge_caps {
-	bool buffers;		/* dma-bufs in, memory out as OPAQUE_FD */
-	bool fences_in;		/* a sync_file to a timeline's value */
-	bool fences_out;	/* a timeline's value to a sync_file */
-	char why_not[256];	/* the sentence behind the first that it cannot */
+	bool buffers;		/* imports dma-bufs, exports memory as OPAQUE_FD */
+	bool fences_in;		/* makes a timeline's value wait for a sync_file */
+	bool fences_out;	/* makes a sync_file of a timeline's value */
+	char why_not[256];	/* error text of the first missing capability */
 };
 
 /*
- * Opens the Vulkan device whose deviceUUID is uuid, with an instance, a device
- * and a queue of its own. *out is new. -ENODEV: no Vulkan, or no device of that
- * UUID; -EOPNOTSUPP: it can do none of the three.
+ * Opens the Vulkan device whose deviceUUID is uuid, with its own VkInstance, VkDevice
+ * and VkQueues. *out is new.
+ * -ENODEV      no Vulkan, or no device with that UUID
+ * -EOPNOTSUPP  the device has none of the three capabilities
  */
 int bridge_open(const uint8_t uuid[16], struct bridge **out,
 		       struct bridge_caps *caps);
 
-/* Its links and buffers are gone already, and with them what was under way. */
+/* The caller has destroyed all buffers and links before. */
 void bridge_close(struct bridge *bridge);
 
 /*
- * A timeline semaphore that both sides know. One use of it is one value: the
- * side that signals it signals `value`, the other waits for that.
+ * A link is a timeline semaphore that both APIs have. Each use of a link has the next
+ * value: one API signals `value`, the other one waits for it.
  *
- * A link is handed out only when all of its earlier values have been reached,
- * because values of a timeline have to be signalled in order, and several
- * streams may be under way at once.
+ * Values of a timeline must be signalled in order, and several streams may run at the
+ * same time. So a link is used again only after its earlier values were reached.
  */
 struct bridge_link {
-	uint64_t value;		/* of this use */
+	uint64_t value;		/* for this use */
 	/*
-	 * Of a new link the semaphore as an OPAQUE_FD, which the caller takes
-	 * (to give it to the other API) and replaces by -1; else -1.
+	 * A new link has the semaphore as an OPAQUE_FD here. The caller takes it,
+	 * for the other API, and sets this to -1. Otherwise -1.
 	 */
 	int fd;
-	void *user;		/* the caller's, kept with the link; NULL at first */
-	bool theirs;		/* the caller's: the other API signals this value */
+	void *user;		/* for the caller; NULL in a new link */
+	bool theirs;		/* set by the caller: the other API signals this value */
 };
 
-/* A link for one use, whose value is one more than the last. */
+/* Gets a link for one use, with the next value. */
 int bridge_link_get(struct bridge *bridge, struct bridge_link **out);
 
 /*
- * Gives a link back after both sides were told to signal and to wait. It is
- * handed out again when its value has been reached.
+ * Gives a link back, after one API was asked to signal the value and the other one to
+ * wait for it. The link is used again after its value was reached.
  */
 void bridge_link_put(struct bridge *bridge, struct bridge_link *link);
 
 /*
- * Gives a link back whose value nobody will signal: signals it from the host,
- * so that no waiter is left behind.
+ * Gives a link back whose value will not be signalled. Signals the value on the host,
+ * so that no waiter waits for ever.
  */
 void bridge_link_abandon(struct bridge *bridge,
 			 struct bridge_link *link);
 
 /*
- * The other API signals nothing any more: what it was to signal of links that
- * were given back is signalled from the host.
+ * For a lost device of the other API, which signals nothing any more. Signals on the
+ * host the values of links that were given back and that it should have signalled.
  */
 void bridge_links_abandon(struct bridge *bridge);
 
 /*
- * Destroys all links after their values were reached, waiting for those; calls
- * fn for each first, for its user part. At the end, after the buffers and
- * before the close.
+ * Waits until the values of all links were reached, calls fn for each link, which frees
+ * `user`, and destroys the links. Called after the buffers were destroyed and before
+ * bridge_close().
  */
 void bridge_links_free(struct bridge *bridge,
 		       void (*fn)(struct bridge_link *link, void *data),
 		       void *data);
 
-/* A dma-buf, and memory of as many bytes that the other API can share. */
+/* A dma-buf, and memory for a copy of it that the other API shares. */
 struct bridge_buffer;
 
 /*
- * Imports a dma-buf, borrowed (the driver is given a duplicate), and allocates
- * memory on the device for a copy of it. *fd is new: that memory as an
- * OPAQUE_FD, of *allocated bytes (the allocation's size, at least `bytes`, which
- * the importing API has to be told), dedicated says whether it is a dedicated
- * allocation.
+ * Imports a dma-buf, borrowed, and allocates device memory for a copy of it. *fd is
+ * new: that memory as an OPAQUE_FD. The API that imports it needs its size, *allocated
+ * (at least `bytes`), and whether it is a dedicated allocation.
  */
 int bridge_buffer_create(struct bridge *bridge, int dma_buf,
 				uint64_t bytes,
 				struct bridge_buffer **out, int *fd,
 				uint64_t *allocated, bool *dedicated);
 
-/* Waits for its copies. */
+/* Waits for the buffer's copies, and destroys it. */
 void bridge_buffer_destroy(struct bridge_buffer *buffer);
 
 /*
- * Submits: after fence (a sync_file, borrowed; -1: at once), copy the dma-buf
- * into the memory, then signal link's value. Acquires the dma-buf from the
- * foreign queue family and releases it again; the memory goes to the external
- * family for the other API. buffer NULL: no copy, only the fence becomes the
- * value. Does not block. On failure nothing was submitted and the value will
- * not be signalled. Without caps.fences_in fence has to be -1.
+ * Submits a copy of the dma-buf into the memory. It waits for `fence`, a sync_file,
+ * borrowed (-1: it does not wait), and signals the link's value after the copy. The
+ * submit has the ownership transfers of the dma-buf (foreign queue family) and of the
+ * memory (external family). With buffer NULL there is no copy: the value is signalled
+ * after the fence. Does not block. After a failure nothing is submitted and the value
+ * will not be signalled. Without caps.fences_in the fence must be -1.
  */
 int bridge_in(struct bridge *bridge,
 		     struct bridge_buffer *buffer, int fence,
 		     struct bridge_link *link);
 
 /*
- * Submits: after link's value, which the other API has been told to signal,
- * copy the memory back into the dma-buf. *fence is a new sync_file of that, or
- * -1 when it is complete. buffer NULL: no copy, the value becomes a fence.
- * Does not block where caps.fences_out; else waits for the end (and *fence is
- * -1). On failure nothing is under way.
+ * Submits a copy of the memory back into the dma-buf, after the link's value, which the
+ * other API was asked to signal. *fence is a new sync_file of the copy, or -1 if the
+ * copy is complete. With buffer NULL there is no copy: *fence is a sync_file of the
+ * value. With caps.fences_out the call does not block; without, it waits for the copy
+ * and *fence is -1. After a failure nothing runs.
  */
 int bridge_out(struct bridge *bridge,
 		      struct bridge_buffer *buffer,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What dma-buf an fd is. */
+/* Identifies dma-bufs. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +36,7 @@ int buffer_identify(int fd, struct buffer_id *id)
 	return 0;
 }
 
-/* "-EBADF, it is a 'pipe:[123]'": the kernel's own name for the thing. */
+/* Returns -EBADF. The error text has the kernel's name of the file, "pipe:[123]". */
 static int not_a_dma_buf(int fd, int callers)
 {
 	char path[32], name[128];
@@ -56,8 +56,8 @@ int buffer_size(int fd, int callers, uint64_t *bytes)
 	off_t end;
 
 	/*
-	 * Kernels before 5.3 gave all dma-bufs one anonymous inode; there is
-	 * no telling them apart and they are refused here too.
+	 * Before Linux 5.3 all dma-bufs had the same anonymous inode. They cannot
+	 * be distinguished there, so they are refused.
 	 */
 	if (fault_hit() || fstatfs(fd, &fs) < 0)
 		return fail_errno("fd %d: fstatfs()", callers);

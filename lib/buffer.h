@@ -8,7 +8,7 @@
 
 #include <dlbuf/buffer.h>
 
-/* Which dma-buf an fd is and what the fd allows. */
+/* Identity of a dma-buf, and the access that an fd allows. */
 struct buffer_id {
 	dev_t dev;
 	ino_t ino;
@@ -16,21 +16,22 @@ struct buffer_id {
 };
 
 /*
- * Two system calls. Says nothing about whether the fd is a dma-buf at all:
- * a pair that equals one known to be a dma-buf is that dma-buf, any other is
- * put to buffer_size().
+ * Identifies the file of an fd with two system calls. Does not check that the file is a
+ * dma-buf: if its identity equals that of a known dma-buf, it is that dma-buf. For any
+ * other file call buffer_size().
  */
 int buffer_identify(int fd, struct buffer_id *id);
 
 /*
- * -EBADF unless the fd is a dma-buf. The sentence names it by the caller's
- * number, which fd may be a duplicate of.
+ * Gets the size of a dma-buf. `callers` is the number for the error text, because fd
+ * may be a duplicate of the caller's fd.
+ * -EBADF  not a dma-buf
  */
 int buffer_size(int fd, int callers, uint64_t *bytes);
 
 /*
- * Whether two fds are the same open file, not only the same buffer. False
- * where the kernel cannot tell (before 6.10).
+ * Whether two fds are the same open file, which is more than the same buffer. Always
+ * false before Linux 6.10.
  */
 bool buffer_same_file(int a, int b);
 
