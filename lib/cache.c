@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Dma-bufs that a device has seen before. */
+/* The import cache: see cache.h. */
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -10,14 +10,14 @@
 #include "layout.h"
 #include "sys.h"
 
-/* An eighth of the machine's memory: less on a small one, which has less. */
+/* An eighth of the machine's memory. */
 static uint64_t default_bytes(void)
 {
 	return (uint64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) /
 	       CACHE_MEMORY_SHARE;
 }
 
-/* Each idle import holds an fd: a quarter of those the process may have. */
+/* Each idle import has an fd: at most a quarter of RLIMIT_NOFILE. */
 static uint32_t default_count(void)
 {
 	struct rlimit fds;
@@ -51,7 +51,7 @@ void cache_finish(struct cache *cache)
 
 static struct import **bucket(struct cache *cache, const struct buffer_id *id)
 {
-	/* Inode numbers of dma-bufs count up; a factor spreads what shares bits. */
+	/* The kernel counts the inode numbers up; the factor spreads them. */
 	uint64_t hash = (uint64_t)id->ino * 0x9e3779b97f4a7c15ull;
 
 	return &cache->buckets[(hash >> 32) & (cache->nbuckets - 1)];
@@ -91,7 +91,7 @@ static void idle_remove(struct cache *cache, struct import *imp)
 	cache->idle_bytes -= imp->bytes;
 }
 
-/* An import of that buffer, for that access and made by one of these paths. */
+/* Finds an import of that buffer, for that access, made by one of these paths. */
 static struct import *table_find(struct cache *cache,
 				 const struct buffer_id *id, uint32_t paths)
 {
@@ -109,7 +109,7 @@ static struct import **recent(struct cache *cache, int fd)
 	return &cache->recent[(unsigned int)fd % CACHE_RECENT];
 }
 
-/* Under the lock: no guess leads to imp any more. */
+/* Under the lock: removes imp from the guesses. */
 static void forget(struct cache *cache, struct import *imp)
 {
 	struct import **p = recent(cache, imp->last_fd);
@@ -132,7 +132,7 @@ static void table_remove(struct cache *cache, struct import *imp)
 	*p = imp->hash_next;
 }
 
-/* Keeps chains short. Without memory for it they grow, which is all. */
+/* Keeps the chains short. Without memory the table stays, with longer chains. */
 static void table_grow(struct cache *cache)
 {
 	size_t old = cache->nbuckets;
@@ -185,10 +185,10 @@ static struct import *last_staging(struct cache *cache)
 }
 
 /*
- * Takes out of the cache what has to go: staging buffers where there are too
- * many of those, which are large, then the least recently used imports until
- * the bounds hold; of the stale ones, one. A list by lru_next, for destroy_all()
- * without the lock, because drivers take their time.
+ * Takes idle imports out of the cache: staging buffers above their bound, which are
+ * large; then the least recently used imports until all bounds hold; and one stale
+ * import. Returns a list by lru_next. destroy_all() destroys it without the lock,
+ * because drivers may be slow.
  */
 static struct import *evict_some(struct cache *cache, uint32_t max)
 {
@@ -212,7 +212,7 @@ static struct import *evict_some(struct cache *cache, uint32_t max)
 	}
 }
 
-/* Most of the time there is nothing to do. */
+/* Usually there is nothing to evict. */
 static inline struct import *evict(struct cache *cache, uint32_t max)
 {
 	const struct import *oldest = cache->idle_last;
@@ -240,7 +240,7 @@ static uint32_t destroy_all(struct import *gone)
 	return n;
 }
 
-/* Under the lock: one more user of imp, which may have been idle. */
+/* Under the lock: adds a user of imp, which may have been idle. */
 static void use(struct cache *cache, struct import *imp)
 {
 	if (!__atomic_fetch_add(&imp->refs, 1, __ATOMIC_RELAXED)) {
@@ -252,8 +252,8 @@ static void use(struct cache *cache, struct import *imp)
 }
 
 /*
- * Under the lock: an import that comes twice in a row by one fd number is
- * worth a guess the next time that number comes.
+ * Under the lock. If an fd number means the same import twice in a row, guess() tries
+ * this import the next time.
  */
 static void remember(struct cache *cache, struct import *imp, int fd)
 {
@@ -265,7 +265,7 @@ static void remember(struct cache *cache, struct import *imp, int fd)
 	imp->last_fd = fd;
 }
 
-/* Whether a request by an fd of the import's own file means this import. */
+/* Whether a request with the same open file can use this import. */
 static bool same_access(const struct import *imp, uint32_t access)
 {
 	if (access == DLBUF_READ)
@@ -275,9 +275,9 @@ static bool same_access(const struct import *imp, uint32_t access)
 }
 
 /*
- * The import that this fd number meant the last times, if it still does: one
- * system call says that the number is the same open file as our duplicate,
- * and so has the same identity and the same mode. NULL: look closer.
+ * Returns the import that this fd number meant the last times, if the number is still
+ * the same open file as our duplicate, which one system call tells. Then identity and
+ * mode are the same too. NULL: the buffer must be identified.
  */
 static struct import *guess(struct cache *cache, int fd, uint32_t access,
 			    uint32_t paths, bool *counted)
@@ -310,7 +310,7 @@ static struct import *guess(struct cache *cache, int fd, uint32_t access,
 	return NULL;
 }
 
-/* By identity; NULL: not seen before. */
+/* Finds an import by identity; NULL: there is none. */
 static struct import *find(struct cache *cache, int fd,
 			   const struct buffer_id *id, uint32_t paths,
 			   bool counted)
@@ -331,7 +331,7 @@ static struct import *find(struct cache *cache, int fd,
 	return imp;
 }
 
-/* Under the lock: a new import, in use. */
+/* Under the lock: counts a new import, which is in use. */
 static void account(struct cache *cache, struct import *imp)
 {
 	cache->live_bytes += imp->bytes;
@@ -350,7 +350,7 @@ void cache_add(struct cache *cache, struct import *imp)
 	pthread_mutex_unlock(&cache->lock);
 }
 
-/* Adds a new import, or returns the one that another thread has added. */
+/* Adds a new import, or returns the one that another thread added meanwhile. */
 static struct import *insert(struct cache *cache, struct import *imp, int fd)
 {
 	struct import *other;
@@ -368,14 +368,14 @@ static struct import *insert(struct cache *cache, struct import *imp, int fd)
 	pthread_mutex_unlock(&cache->lock);
 	if (!other)
 		return imp;
-	/* One import per buffer is enough. */
+	/* Another thread imported the same buffer first. */
 	import_destroy(imp);
 	return other;
 }
 
 /*
- * The one that was used last: those that are not needed any more get stale.
- * Exclusive to the caller, because nobody else had it.
+ * Takes the one that was used last, so that surplus ones become stale. It was idle, so
+ * the caller is its only user.
  */
 struct import *cache_take_staging(struct cache *cache, uint64_t bytes)
 {
@@ -395,7 +395,7 @@ struct import *cache_take_staging(struct cache *cache, uint64_t bytes)
 	return imp;
 }
 
-/* A request that keeps its import makes the import one that is kept. */
+/* A request without PATHS_BRIEF makes the cache keep the import. */
 static void keep(struct import *imp, uint32_t paths)
 {
 	if (!(paths & PATHS_BRIEF) &&
@@ -422,7 +422,7 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	imp = find(cache, fd, &id, paths, counted);
 	if (imp)
 		goto found;
-	/* Unlocked: others need not wait for the driver. */
+	/* Without the lock, so that no other thread waits for the driver. */
 	ret = import_create(dev, fd, &id, fd_access, paths, end, &imp);
 	if (ret)
 		return ret;
@@ -466,7 +466,7 @@ void cache_ref(struct import *imp)
 	__atomic_fetch_add(&imp->refs, 1, __ATOMIC_RELAXED);
 }
 
-/* Where others use it too, nothing changes that the lock is for. */
+/* If there are other users, the count needs no lock. */
 static bool unref_not_last(struct import *imp)
 {
 	unsigned int refs = __atomic_load_n(&imp->refs, __ATOMIC_RELAXED);
@@ -502,7 +502,7 @@ void cache_unref(struct import *imp)
 	} else {
 		gone = evict(cache, cache->max_idle);
 	}
-	/* The device has to live until the drivers are done with those. */
+	/* The device must live until these imports are destroyed. */
 	if (!gone)
 		last = !--dev->refs;
 	pthread_mutex_unlock(&cache->lock);

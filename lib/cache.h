@@ -31,19 +31,19 @@ struct dlbuf_device_opts;
 struct dlbuf_device_stats;
 struct import;
 
-#define CACHE_MAX_IDLE 256	/* the most by default; fewer with few fds */
+#define CACHE_MAX_IDLE 256	/* default bound; less if RLIMIT_NOFILE is low */
 #define CACHE_MEMORY_SHARE 8	/* idle bytes by default: memory / this */
 #define CACHE_STALE 1024	/* imports */
-#define CACHE_MAX_STAGING 8	/* idle ones, of the bound */
-#define CACHE_BUCKETS 64	/* to begin with */
-#define CACHE_RECENT 512	/* fd numbers with a guess */
+#define CACHE_MAX_STAGING 8	/* idle ones; part of the bound */
+#define CACHE_BUCKETS 64	/* of a new table */
+#define CACHE_RECENT 512	/* fd numbers that have a guess */
 
 struct cache {
 	pthread_mutex_t lock;
 	struct import **buckets;
 	size_t nbuckets;	/* power of two */
 	struct import *first_buckets[CACHE_BUCKETS];
-	struct import *recent[CACHE_RECENT];	/* by fd number */
+	struct import *recent[CACHE_RECENT];	/* guesses, by fd number */
 	struct import *idle_first, *idle_last; /* last used first */
 	uint32_t nidle, nimports, max_idle;
 	uint64_t max_idle_bytes;
@@ -51,19 +51,19 @@ struct cache {
 	uint64_t clock;		/* counts imports */
 	uint64_t hits, misses, evictions;
 	uint64_t copies, copied_bytes;
-	size_t tensors;		/* atomic; not every CPU has 64 bits of that */
+	size_t tensors;		/* atomic; size_t, because some CPUs lack 64-bit atomics */
 	uint64_t live_bytes, idle_bytes;
 };
 
-/* opts: checked, a copy of ours. */
+/* opts: the core's copy, checked. */
 void cache_init(struct cache *cache, const struct dlbuf_device_opts *opts);
 void cache_finish(struct cache *cache);
 
 /*
- * The import of the dma-buf that fd is, found or made, with one more user. fd
- * is duplicated. access: what the import shall allow, 0 for all that fd does.
- * paths: PATH_BIT()s by which it may have been made, and PATHS_BRIEF. end: bytes
- * that the buffer has to have. Errors as import_identify() and import_create().
+ * Finds the import of a dma-buf, or makes it, and adds a user. fd is duplicated.
+ * access: what the import must allow; 0: all that fd allows. paths: PATH_BIT()s that
+ * are acceptable, and PATHS_BRIEF. end: least bytes of the buffer. Errors as for
+ * import_identify() and import_create().
  */
 int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 	      uint64_t end, struct import **out);
@@ -75,23 +75,23 @@ int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
 void cache_add(struct cache *cache, struct import *imp);
 
 /*
- * The imports of a buffer, with one more user each: writes as many as fit, and
+ * Finds all imports of a buffer and adds a user to each. Writes as many as fit, and
  * returns how many there are.
  */
 size_t cache_find_all(struct cache *cache, const struct buffer_id *id,
 		      struct import *found[], size_t room);
 
 /*
- * An idle staging buffer of at least so many bytes, and less than twice as many,
- * with one user; NULL where there is none. Earlier work may still read it: who
- * writes to it waits for that.
+ * Takes an idle staging buffer of at least `bytes` and less than twice that. It then
+ * has one user. NULL: there is none. Earlier work may still read the buffer, and the
+ * caller must wait for that work before writing.
  */
 struct import *cache_take_staging(struct cache *cache, uint64_t bytes);
 
-/* One more user of an import that has one. */
+/* Adds a user to an import that has one. */
 void cache_ref(struct import *imp);
 
-/* One user less; may undo the import, and the device with it. */
+/* Removes a user. May destroy the import, and the device with it. */
 void cache_unref(struct import *imp);
 
 /*
@@ -106,10 +106,10 @@ uint32_t cache_trim(struct dlbuf_device *dev, uint32_t max_idle);
  */
 void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id);
 
-/* One frame was copied, for the statistics. */
+/* Counts a copied frame in the statistics. */
 void cache_count_copy(struct cache *cache, uint64_t bytes);
 
-/* One tensor more or less, for the statistics. */
+/* Counts a tensor in the statistics: 1 or -1. */
 void cache_count_tensor(struct cache *cache, int change);
 
 void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats);

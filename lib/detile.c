@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Frames that are not linear: their planes are copied into rows of a dma-buf of
- * ours, and the tensors are over that.
+ * Imports tiled frames: the device copies their planes into rows of a dma-buf that the
+ * library makes, and the tensors are over that dma-buf.
  */
 #include <errno.h>
 
@@ -29,7 +29,7 @@ int detile_rows(struct detile *d, uint32_t align, uint64_t *bytes)
 	for (uint32_t i = 0; i < d->to.nplanes; i++) {
 		struct dlbuf_format_plane p = d->planes[i];
 		uint64_t group = p.channels * (p.bits / 8);
-		/* What they share is a power of two, as align is one. */
+		/* `align` is a power of two, so the common factor is one too. */
 		uint64_t both = align < (group & -group) ? align :
 							   group & -group;
 		uint64_t step = align / both * group;
@@ -54,7 +54,7 @@ int detile_rows(struct detile *d, uint32_t align, uint64_t *bytes)
 	return 0;
 }
 
-/* One plane of the tiled frame, of which only the driver knows where it ends. */
+/* Checks a plane of a tiled frame. Only the driver knows where the plane ends. */
 static int check_plane(struct dlbuf_plane *plane, uint32_t i,
 		       struct buffer_id *id)
 {
@@ -82,8 +82,8 @@ static int check_plane(struct dlbuf_plane *plane, uint32_t i,
 }
 
 /*
- * The dma-bufs of the planes, each once, as what the copy reads. Their fds are
- * no help: exporters give a plane each its own, of one buffer.
+ * Collects the dma-bufs that the copy reads, each once. Comparing the fds is not
+ * enough: some exporters give each plane another fd of the same buffer.
  */
 static int check_planes(struct detile *d, struct dlbuf_frame *from,
 			struct buffer_id ids[], struct use *uses,
@@ -118,7 +118,7 @@ static int check_frame(const struct detile *d)
 	return 0;
 }
 
-/* A copy is nobody else's: writes would not reach the frame. */
+/* Writes into a copy would not reach the frame, so they are refused. */
 static int check_opts(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		      const struct dlbuf_import_opts *o)
 {
@@ -190,7 +190,7 @@ static int make_tensors(struct import *imp,
 			return ret;
 		}
 		cache_ref(imp);
-		/* Nobody else has these bytes, until the tensor is shared. */
+		/* The tensor is the only owner of its bytes until it is shared. */
 		t->versioned.flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
 		tensors[i] = &t->versioned;
 	}
@@ -198,8 +198,8 @@ static int make_tensors(struct import *imp,
 }
 
 /*
- * The copy itself, after those who write the planes and those who still read
- * the buffer from the copy before. Its fence tells the next ones.
+ * Submits the copy. It waits for the writers of the planes, and for the readers of the
+ * previous copy in the same buffer. Its fence is added to both.
  */
 static int copy(struct detile *d, struct use *uses, uint32_t n,
 		struct lease *lease)
@@ -225,7 +225,7 @@ static int copy(struct detile *d, struct use *uses, uint32_t n,
 	return 0;
 }
 
-/* One reference is ours, so that a failure cannot fire it. */
+/* This function's caller holds a reference, so that a failure does not fire the lease. */
 static int lease_of(const struct dlbuf_frame *f, struct lease **out)
 {
 	struct lease *lease;
@@ -242,7 +242,7 @@ static int lease_of(const struct dlbuf_frame *f, struct lease **out)
 	return 0;
 }
 
-/* With a buffer for the rows, which it takes one use of for each tensor. */
+/* Copies into d->imp, and makes the tensors, which each add a user of d->imp. */
 static int copy_into(struct detile *d, struct dlbuf_frame_layout *layouts,
 		     uint32_t n, struct use *uses, uint32_t nuses,
 		     DLManagedTensorVersioned *tensors[])
@@ -304,7 +304,7 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		ret = get_staging(dev, bytes, &d.imp);
 	if (ret)
 		return ret;
-	/* What the tensors allow: the next copy asks for itself. */
+	/* Access of the tensors. It is set again each time that the staging buffer is used. */
 	d.imp->id.access = o->access ? o->access : DLBUF_RW;
 	d.imp->path = DLBUF_PATH_BRIDGE;
 	ret = copy_into(&d, layouts, n, uses, nuses, made);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Frames that are not linear: copied into rows by a device that reads them. */
+/* Tiled frames: a device that can read them copies them into rows. */
 #ifndef DLBUF_LIB_DETILE_H
 #define DLBUF_LIB_DETILE_H
 
@@ -9,35 +9,35 @@
 
 struct import;
 
-/* One copy, as a backend is asked for it. The core has checked all of it. */
+/* A copy that a backend shall make. The core has checked all fields. */
 struct detile {
 	const struct format *format;
 	struct dlbuf_format_plane planes[DLBUF_MAX_PLANES]; /* the format's */
 	/*
-	 * As it is in memory: with the planes of compression, which the format
-	 * does not have. pitch > 0, offset < bytes, which is the size of the
-	 * plane's dma-buf here. fds are borrowed.
+	 * The frame as it is in memory, including compression planes, which the
+	 * format does not count. pitch > 0; offset < bytes, which is the size of
+	 * the plane's dma-buf. The fds are borrowed.
 	 */
 	const struct dlbuf_frame *from;
 	bool one_buffer;	/* all of its planes are in one dma-buf */
-	/* Where the rows go: a plane each of the format's, in order. */
+	/* The rows: each plane of the format, in order. */
 	struct dlbuf_frame to;
-	struct import *imp;	/* the dma-buf that they are in */
+	struct import *imp;	/* the dma-buf of the rows */
 };
 
 /*
- * Lays out the rows of a copy, d->to of d->from, and fills in d->planes: the planes
- * one after another without a gap, as the view STACKED needs, because every pitch is a multiple
- * of what the device wants rows and offsets to be. Whole groups, too: devices
- * are told a pitch in pixels, so that with 3 bytes a pixel the step is three
- * times as large. Pure arithmetic. -EOVERFLOW
+ * Lays out the rows of a copy: fills in d->to and d->planes for d->from. Every pitch is
+ * a multiple of `align`, so the planes follow one another without a gap, as the view
+ * STACKED needs. Every pitch is also a multiple of a group of pixels, because devices
+ * get the pitch in pixels. Pure arithmetic.
+ * -EOVERFLOW  the bytes do not fit 64 bits
  */
 int detile_rows(struct detile *d, uint32_t align, uint64_t *bytes);
 
 /*
- * Makes the tensors of a copy of the frame on dev; its lease fires when that
- * copy is complete, and the tensors do not hold it. All or none. frame and opts
- * are our own copies, of full size.
+ * Copies the frame on dev and makes tensors of the copy: all of them or none. The
+ * frame's lease fires when the copy is complete, and does not wait for the tensors.
+ * frame and opts are the core's copies, of full size.
  */
 int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		  const struct format *format,
@@ -46,8 +46,8 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		  uint32_t *ntensors);
 
 /*
- * For tests: frames that are linear are copied too, where copies are allowed,
- * so that drivers without a tiling of their own have something to copy.
+ * For tests: if set, linear frames are copied too if copies are allowed. So the code
+ * runs on drivers that have no tiled modifiers.
  */
 extern bool detile_linear;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Frames that are not linear, in a library that does not copy them. */
+/* Refuses tiled frames, in a library without detile.c. */
 #include "absent.h"
 #include "detile.h"
 

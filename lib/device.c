@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The backends of this build, and devices by name. */
+/* Opens devices by name, and has the list of backends and of open devices. */
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static const char *const not_built[] = {
 	NULL
 };
 
-/* No accidental NULL in a table of operations. */
+/* Checks that required functions are not NULL. */
 static void check_backend(const struct backend *b)
 {
 	assert(b->name && b->type && b->each && b->open && b->close &&
@@ -81,7 +81,7 @@ int device_opts_get(const struct backend *backend,
 static struct {
 	pthread_mutex_t lock;
 	struct dlbuf_device *first;
-	unsigned int unfenced;	/* atomic: devices that have wait() */
+	unsigned int unfenced;	/* atomic; devices whose backend has wait() */
 } devices = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void list_add(struct dlbuf_device *dev)
@@ -119,7 +119,7 @@ unsigned int devices_unfenced(void)
 	return __atomic_load_n(&devices.unfenced, __ATOMIC_ACQUIRE);
 }
 
-/* False: the device is about to be destroyed. */
+/* Adds a reference. False: the device is being destroyed. */
 static bool ref_if_alive(struct dlbuf_device *dev)
 {
 	bool alive;
@@ -214,7 +214,7 @@ int device_check(const struct dlbuf_device *dev)
 
 void device_destroy(struct dlbuf_device *dev)
 {
-	/* Nobody else knows the device any more. */
+	/* This was the last reference. */
 	list_remove(dev);
 	cache_trim(dev, 0);
 	cache_finish(&dev->cache);
@@ -238,7 +238,7 @@ void dlbuf_device_close(struct dlbuf_device *dev)
 	NOT_CANCELLED;
 	if (!dev || device_inherited(dev))
 		return;
-	/* What becomes idle from now on goes at once. */
+	/* From now on imports are destroyed when they become idle. */
 	pthread_mutex_lock(&dev->cache.lock);
 	dev->cache.max_idle = 0;
 	pthread_mutex_unlock(&dev->cache.lock);
@@ -275,10 +275,10 @@ int dlbuf_device_get_info(struct dlbuf_device *dev,
 struct walk {
 	dlbuf_device_fn fn;
 	void *data;
-	int stopped;		/* what fn ended the walk with */
+	int stopped;		/* the value with which fn ended the walk */
 };
 
-/* Keeps fn's own result apart from a backend's: either may be negative. */
+/* Keeps the result of fn, because each() may return a negative value too. */
 static int walk_one(const struct dlbuf_device_info *info, void *data)
 {
 	struct walk *walk = data;
@@ -307,7 +307,7 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 			continue;
 		if (walk.stopped)
 			return walk.stopped;
-		/* Absent or broken, it is told; that is no failure of ours. */
+		/* A backend that is absent or fails is reported; the call does not fail. */
 		snprintf(absent.name, sizeof(absent.name), "%s", (*b)->name);
 		snprintf(absent.backend, sizeof(absent.backend), "%s",
 			 (*b)->name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Driver libraries, opened at run time. */
+/* Opens driver libraries at run time. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>

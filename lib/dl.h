@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Driver libraries, opened at run time by SONAME.
- *
- * A library of names: "libNAME.so.1", "libNAME.so" tried in order. An
- * environment variable DLBUF_<BACKEND>_LIBRARY names another file instead;
- * setuid programs do not look at it.
+ * Driver libraries, opened at run time by SONAME. The environment variable
+ * DLBUF_<BACKEND>_LIBRARY names another file instead; setuid programs ignore it.
  */
 #ifndef DLBUF_LIB_DL_H
 #define DLBUF_LIB_DL_H
@@ -15,14 +12,14 @@
 struct dl_symbol {
 	const char *name;
 	size_t offset;		/* of the pointer in the caller's table */
-	bool optional;		/* NULL where the library has not got it */
+	bool optional;		/* NULL if the library does not have it */
 };
 
 /*
- * Opens the first of sonames (ended by NULL) that there is, RTLD_NOW and
- * RTLD_LOCAL, and fills table with the symbols. Absent is -ENODEV; present
- * without a required symbol is -EIO and a warning. *handle is new, for
- * dlclose().
+ * Opens the first of sonames (ended by NULL) that is installed, with RTLD_NOW and
+ * RTLD_LOCAL, and writes its symbols to table. *handle is new, for dlclose().
+ * -ENODEV  none is installed
+ * -EIO     a required symbol is missing; also logs a warning
  */
 int dl_open(const char *backend, const char *const *sonames,
 	    const struct dl_symbol *symbols, size_t nsymbols, void *table,

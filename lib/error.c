@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The sentence behind an error, and the log. */
+/* Error texts, and the log. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -12,39 +12,40 @@
 #include "internal.h"
 #include "sys.h"
 
-#define SENTENCE 512
+#define TEXT_BYTES 512
 
-/* All of them are listed, so that a child of fork() can free what is of others. */
-struct sentence {
-	struct sentence *next, **prev;
-	char text[SENTENCE];
+/* In a list, so that the child of a fork() can free those of the other threads. */
+struct error_text {
+	struct error_text *next, **prev;
+	char text[TEXT_BYTES];
 };
 
 /*
- * A thread's sentence: made by its first failure, freed when it ends. NULL: nothing
- * has failed, or there is no memory for it.
+ * The thread's error text. It is allocated at the thread's first failure and freed when
+ * the thread ends. NULL: nothing has failed, or there was no memory for the text.
  *
- * initial-exec: no __tls_get_addr() and so no second library to load. glibc
- * keeps room for some bytes of libraries that are opened late; musl does not.
+ * The TLS model is initial-exec because that needs no __tls_get_addr(), and so no
+ * second library. glibc reserves some bytes for such variables of libraries that are
+ * opened with dlopen(); musl does not.
  */
 #ifdef __GLIBC__
 __attribute__((tls_model("initial-exec")))
 #endif
-static _Thread_local struct sentence *mine;
+static _Thread_local struct error_text *mine;
 
 static struct {
 	pthread_once_t once;
-	pthread_key_t key;	/* a thread's sentence, too, for its destructor */
+	pthread_key_t key;	/* has the text too; its destructor frees it */
 	bool made;
 	pthread_mutex_t lock;
-	struct sentence *first;
+	struct error_text *first;
 } threads = {
 	.once = PTHREAD_ONCE_INIT,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
 };
 
 /* Under the lock. */
-static void sentence_free(struct sentence *s)
+static void text_free(struct error_text *s)
 {
 	*s->prev = s->next;
 	if (s->next)
@@ -56,7 +57,7 @@ static void thread_ends(void *data)
 {
 	mine = NULL;
 	pthread_mutex_lock(&threads.lock);
-	sentence_free(data);
+	text_free(data);
 	pthread_mutex_unlock(&threads.lock);
 }
 
@@ -65,9 +66,9 @@ static void make_key(void)
 	threads.made = !pthread_key_create(&threads.key, thread_ends);
 }
 
-static void make_sentence(void)
+static void make_text(void)
 {
-	struct sentence *s;
+	struct error_text *s;
 
 	fork_watch();
 	pthread_once(&threads.once, make_key);
@@ -90,10 +91,10 @@ static void make_sentence(void)
 
 void error_forked(void)
 {
-	struct sentence *s, *next;
+	struct error_text *s, *next;
 
 	pthread_mutex_init(&threads.lock, NULL);
-	/* Another thread may have been changing the list, backwards. */
+	/* At the fork another thread may have been changing the `prev` pointers. */
 	for (s = threads.first; s; s = next) {
 		next = s->next;
 		if (s != mine)
@@ -106,7 +107,7 @@ void error_forked(void)
 	}
 }
 
-/* The library goes. What other threads have said stays behind, unused. */
+/* The library is unloaded. The texts of other threads are not freed. */
 __attribute__((destructor))
 static void forget_key(void)
 {
@@ -122,7 +123,7 @@ static dlbuf_log_fn log_fn;
 static void *log_data;
 static int log_level = -1; /* not yet read from the environment */
 
-/* Names of files and drivers are quoted, and may hold anything. */
+/* Texts quote names of files and drivers, which may have any characters. */
 static void make_one_line(char *text)
 {
 	for (; *text; text++)
@@ -133,13 +134,13 @@ static void make_one_line(char *text)
 __attribute__((format(printf, 1, 0)))
 static void vfail(const char *fmt, va_list ap)
 {
-	/* Formatted aside: an argument may be the old sentence itself. */
-	char text[SENTENCE];
+	/* Not formatted in place, because an argument may be the old text. */
+	char text[TEXT_BYTES];
 
 	vsnprintf(text, sizeof(text), fmt, ap);
 	make_one_line(text);
 	if (!mine)
-		make_sentence();
+		make_text();
 	if (mine)
 		memcpy(mine->text, text, sizeof(text));
 }
@@ -173,10 +174,10 @@ int fail_with_errno(const char *fmt, ...)
 	va_start(ap, fmt);
 	vfail(fmt, ap);
 	va_end(ap);
-	n = mine ? strlen(mine->text) : SENTENCE;
-	if (n < SENTENCE)
-		snprintf(mine->text + n, SENTENCE - n, ": %s", strerror(err));
-	/* The library's own -EAGAIN is "would block", which nobody is told here. */
+	n = mine ? strlen(mine->text) : TEXT_BYTES;
+	if (n < TEXT_BYTES)
+		snprintf(mine->text + n, TEXT_BYTES - n, ": %s", strerror(err));
+	/* -EAGAIN would tell the caller to try again at once. */
 	return err == EAGAIN ? -ENOMEM : -err;
 }
 
@@ -253,7 +254,7 @@ static bool all_zero(const unsigned char *p, size_t n)
 	return true;
 }
 
-/* No struct of ours is ever near the upper end: that is an unset size too. */
+/* No struct is nearly that large, so such a size is not set either. */
 int size_check(size_t size, const char *type)
 {
 	if (size >= sizeof(size) && size <= 4096)
@@ -272,7 +273,7 @@ int opts_get(void *ours, size_t ours_size, const void *src, const char *type)
 		return 0;
 	}
 	memcpy(&size, src, sizeof(size));
-	/* Nearly always: compiled with the headers of this library. */
+	/* The usual case: the caller has the headers of this library version. */
 	if (size == ours_size) {
 		memcpy(ours, src, ours_size);
 		return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What a device says of its memory and of a dma-buf: export and probe. */
+/* dlbuf_export() and dlbuf_probe(). */
 #include <errno.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -42,13 +42,13 @@ int dlbuf_export(struct dlbuf_device *dev, const DLTensor *tensor,
 	return ret;
 }
 
-/* A failure of these is of the dma-buf or of the request, not of a path. */
+/* Errors of the dma-buf or of the request, not of a path. */
 static bool is_callers(int ret)
 {
 	return ret == -EBADF || ret == -EACCES || ret == -EINVAL;
 }
 
-/* Makes an import that the cache does not know, and undoes it. */
+/* Makes an import outside the cache, and destroys it. */
 static int try_path(struct dlbuf_device *dev, int fd, uint32_t access,
 		    uint32_t path)
 {

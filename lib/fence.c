@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Fences as sync_files, and those of a dma-buf. */
+/* sync_files, and the fences of a dma-buf. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "sys.h"
 #include "uapi.h"
 
-/* EINTR-safe. */
+/* Continues after EINTR. */
 int poll_until(int fd, short events, uint64_t deadline_ns)
 {
 	NOT_CANCELLED;
@@ -22,7 +22,7 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 	struct timespec left = { 0 };
 	int ret;
 
-	/* poll() leaves negative numbers out, and would wait for nothing. */
+	/* poll() ignores negative fds, and would only wait. */
 	if (fd < 0)
 		return fail(-EBADF, "fd %d is not open", fd);
 	do {
@@ -49,7 +49,7 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 	return ret ? p.revents : 0;
 }
 
-/* 1 when events came, 0 when not, negative errno. */
+/* Returns 1 if events came, 0 if not, or a negative errno. */
 static int ready(int fd, short events, uint64_t deadline_ns)
 {
 	int ret = poll_until(fd, events, deadline_ns);
@@ -84,7 +84,7 @@ int dlbuf_fence_status(int fence, int *status)
 	ret = fence_signalled(fence);
 	if (ret < 0)
 		return ret;
-	/* Signalled by now, so that it is safe to look; an eventfd has no more. */
+	/* The fence has signalled, so its status is final. An eventfd has no status. */
 	if (ret && fence != -1 && !sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info))
 		ret = info.status;
 	*status = ret;
@@ -130,7 +130,7 @@ int dlbuf_fence_merge(int a, int b, int *out)
 		*out = -1;
 		return 0;
 	}
-	/* With itself where there is one: then it is looked at all the same. */
+	/* A single fence is merged with itself, so that it is checked too. */
 	if (a == -1)
 		a = b;
 	if (b == -1)
@@ -160,13 +160,13 @@ static int check_access(uint32_t access)
 	return 0;
 }
 
-/* After an ioctl of a dma-buf has failed: why. */
+/* Finds out why an ioctl of a dma-buf failed. */
 static int buffer_refused(int fd, const char *call)
 {
 	int err = errno, ret;
 	uint64_t bytes;
 
-	/* On what is no dma-buf the number may mean anything. */
+	/* Other files may have another ioctl with this number. */
 	ret = buffer_size(fd, fd, &bytes);
 	if (ret)
 		return ret;
@@ -176,7 +176,7 @@ static int buffer_refused(int fd, const char *call)
 		    -EIO, "fd %d: %s: %s", fd, call, strerror(err));
 }
 
-/* What DMA_BUF_IOCTL_EXPORT_SYNC_FILE gives; -1 with errno. */
+/* Calls DMA_BUF_IOCTL_EXPORT_SYNC_FILE; -1 with errno on failure. */
 static int export_sync_file(int fd, uint32_t access)
 {
 	struct dma_buf_export_sync_file export = {
@@ -218,7 +218,7 @@ int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
 	if (!sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import))
 		return 0;
 	ret = buffer_refused(dmabuf, "DMA_BUF_IOCTL_IMPORT_SYNC_FILE");
-	/* The flags are right, so that EINVAL is about the fence. */
+	/* The flags are right, so EINVAL means a wrong fence. */
 	return ret == -EINVAL ? not_a_sync_file(fence) : ret;
 }
 
@@ -229,14 +229,14 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 	short events = access & DLBUF_WRITE ? POLLOUT : POLLIN;
 	int ret, fence, err;
 
-	/* Most buffers are idle, and then one call says so. */
+	/* Most buffers are idle, and one call tells. */
 	ret = ready(fd, events, 1);
 	if (ret)
 		return ret < 0 ? ret : 0;
 	/*
-	 * A sync_file is a snapshot. Polling the dma-buf instead looks at all
-	 * fences anew at each wake-up and can run after a fast producer for
-	 * ever; it is what is left on kernels without the ioctl.
+	 * A sync_file is a snapshot. poll() on the dma-buf looks at all fences
+	 * again at each wake-up, so with a fast producer it may never end. It is
+	 * used only on kernels without the ioctl.
 	 */
 	fence = export_sync_file(fd, access);
 	if (fence >= 0) {

@@ -8,36 +8,37 @@
 #include <dlbuf/fence.h>
 
 /*
- * Waits until the dma-buf's fences allow the access: a reader waits for
- * writers, a writer for everybody. deadline_ns is CLOCK_MONOTONIC, 0 waits for
- * ever, a moment in the past asks. -ETIME, -EIO; also where a fence ended with
- * an error, unless `damaged` says that this will do.
+ * Waits until the dma-buf's fences allow the access: a reader waits for writers, a
+ * writer for readers and writers. deadline_ns is CLOCK_MONOTONIC; 0: no deadline; a
+ * time in the past: does not block.
+ * -ETIME  the deadline passed
+ * -EIO    the kernel failed, or, unless `damaged` is set, a fence ended with an error
  */
 int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 		      bool damaged);
 
 /*
- * -EIO if the fence has signalled, as far as is known now, and ended with an
- * error. 0 also for what is no sync_file.
+ * Returns -EIO if the fence has signalled with an error, and 0 otherwise. Also returns
+ * 0 for a file that is not a sync_file.
  */
 int fence_check(int fence);
 
 /*
- * Waits for events of poll(): those that came, with POLLHUP and POLLERR, 0 at
- * the deadline, or -EBADF, -ENOMEM, -EIO. deadline_ns as above.
+ * Waits for events of poll(). Returns the events that came, which may include POLLHUP
+ * and POLLERR; 0 at the deadline; or -EBADF, -ENOMEM, -EIO. deadline_ns as above.
  */
 int poll_until(int fd, short events, uint64_t deadline_ns);
 
-/* The kernel's new fd (taken), close-on-exec and 3 or higher. */
+/* Takes a new fd, and gives one that is close-on-exec and 3 or above. */
 int raise_fd(int fd, int *out);
 
 /*
- * For a call that has refused a fence: -EBADF where fd is not open, which every
- * negative number is, -EINVAL otherwise.
+ * The error of a call that refused a fence: -EBADF if fd is negative or not open,
+ * otherwise -EINVAL.
  */
 int not_a_sync_file(int fd);
 
-/* Whether a fence has signalled: 1, 0, or -EBADF. */
+/* Returns 1 if a fence has signalled, 0 if not, or -EBADF. */
 int fence_signalled(int fence);
 
 #endif /* DLBUF_LIB_FENCE_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* fork(): what a child does not inherit. */
+/* Handlers of fork(): see fork.h. */
 #include <pthread.h>
 
 #include "fork.h"

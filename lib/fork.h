@@ -1,39 +1,38 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * After fork() the library is inert in the child for everything that came from
- * the parent: see dlbuf/base.h.
+ * After fork(), the child cannot use the parent's devices and tensors: see dlbuf/base.h.
  *
- * Each device has the generation of the process that opened it. Whatever takes
- * a device or a tensor compares it before it takes a lock or calls a driver: a
- * lock of the device may be held by a thread that the child does not have.
- * Statics have locks, too: these are made anew in the child and not taken before
- * fork(), which would wait for whoever holds one, in a driver for instance.
+ * Each device has the generation of the process that opened it. Every call that gets a
+ * device or a tensor compares the generation before it takes a lock or calls a driver,
+ * because a lock of the device may be held by a thread that the child does not have.
+ * Static locks are initialised again in the child. They are not taken before fork(),
+ * because a thread may hold one while it is in a driver.
  */
 #ifndef DLBUF_LIB_FORK_H
 #define DLBUF_LIB_FORK_H
 
 /*
- * From the first call on the library notices a fork(). Called, without a lock of
- * the library's, before there is anything that a child must not inherit: a
- * device, an event, a driver library, a memfd that is known.
+ * Installs the handlers of fork(), once. Called before the library makes anything that
+ * a child must not use: a device, an event, a driver library, a remembered memfd. The
+ * caller holds no lock of the library.
  */
 void fork_watch(void);
 
-/* How many fork()s this process is away from the first. */
+/* Counts the fork()s between the first process and this one. */
 extern unsigned int fork_generation;
 
 /*
- * In the child, which has one thread: a file's statics forget the parent, and
- * their locks are made anew.
+ * Called in the child, which has one thread. Each resets the static variables of its
+ * file and initialises their locks.
  */
 void device_forked(void);
 void event_forked(void);
 void error_forked(void);
 
 /*
- * Two lists are locked around fork(), because no driver and no callback runs
- * under their locks: the events', so that the child can close its duplicates of
- * the fds, and that of known memfds (memory.h), which the child keeps.
+ * Two lists are locked around fork(): the events, so that the child can close its fds
+ * of them, and the remembered memfds (memory.h), which the child keeps. This is safe
+ * because no driver and no callback runs under these locks.
  */
 void event_before_fork(void);
 void event_after_fork(void);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Looking formats up in the table of formats.h. */
+/* Looks up formats in the table of formats.h. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 #define IPU3_PACKED (1ull << 56 | 13)
 #define PISP_COMP1 (12ull << 56 | 1)
 
-/* The names and channels, one after another, and where each of them begins. */
+/* All names and channels in one string, and the offset of each. */
 static const struct strings {
 	char none[1];
 #define F(d, dc, v, vc, value, h, vs, ch) \
@@ -47,7 +47,7 @@ static const struct strings {
 #define AT(member) offsetof(struct strings, member)
 _Static_assert(sizeof(strings) <= UINT16_MAX, "offsets of strings have 16 bits");
 
-/* A value: its type and bits, how many of these count, and their shift. */
+/* A value: type, bits, how many of the bits are used, and their shift. */
 #define U8 kDLUInt, 8, 8, 0
 #define U16 kDLUInt, 16, 16, 0
 #define U32 kDLUInt, 32, 32, 0
@@ -177,7 +177,7 @@ uint32_t format_planes(const struct format *f,
 		planes[n].vsub = f->vsub;
 		n++;
 	} while (*s++);
-	/* The first is full size; packed 4:2:2 has several lumas in a group. */
+	/* The first plane is not subsampled. A group of packed 4:2:2 has several Y. */
 	planes[0].hsub = planes[0].vsub = 1;
 	if (planes[0].channels == 1)
 		return n;
@@ -209,7 +209,7 @@ uint32_t format_find_component(const char *channels, uint32_t n, char which,
 	return count;
 }
 
-/* Every component evenly spaced, and no more of them than tensors. */
+/* Whether every component is evenly spaced, and a frame has room for them. */
 static bool has_components(const struct format *f, uint32_t nplanes)
 {
 	uint32_t total = 0, n, first, step;
@@ -262,7 +262,7 @@ static uint32_t find_views(const struct format *f)
 	return views;
 }
 
-/* Found out once: whoever describes a frame asks for each. */
+/* Computed once per format, because every frame asks for it. */
 uint32_t format_views(const struct format *f)
 {
 	static uint16_t known[ARRAY_SIZE(formats)]; /* atomic; 0: not yet */

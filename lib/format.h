@@ -23,7 +23,7 @@ enum reason {
 
 /* One row of formats.h; strings are offsets, so that rows need no relocation. */
 struct format {
-	uint32_t drm, v4l2;	/* 0 where that space has no code for it */
+	uint32_t drm, v4l2;	/* 0: that code space has no code for it */
 	uint16_t drm_name, v4l2_name, channels;
 	uint8_t type, bits;	/* of a value: DLDataTypeCode, 8 to 32 */
 	uint8_t depth, shift;
@@ -32,8 +32,8 @@ struct format {
 };
 
 /*
- * NULL when there is no such code in that space. *alias says that it was found
- * by its modifier, which then says nothing about tiles.
+ * Finds a format; NULL: the code space has no such code. *alias: the modifier was part
+ * of the code (libcamera's packed formats), and does not mean a tiled layout.
  */
 const struct format *format_find(uint32_t code, uint64_t modifier,
 				 enum dlbuf_code_space space, bool *alias);
@@ -43,17 +43,17 @@ const char *format_reason(const struct format *format);
 uint32_t format_views(const struct format *format);
 bool format_is_mosaic(const struct format *format);
 
-/* The plane's values in memory order, and how many letters those are. */
+/* The plane's channels in memory order, and how many there are. */
 const char *format_channels(const struct format *format, uint32_t plane,
 			    uint32_t *n);
 
-/* Fills in the planes and says how many there are. */
+/* Fills in the planes, and returns how many there are. */
 uint32_t format_planes(const struct format *format,
 		       struct dlbuf_format_plane planes[DLBUF_MAX_PLANES]);
 
 /*
- * Where a component is in a group of n values: the first, and how far to the
- * next. 0 when they are not evenly spaced, else how many there are.
+ * Finds a component in a group of n values: the first one, and the step to the next.
+ * Returns how many there are, or 0 if they are not evenly spaced.
  */
 uint32_t format_find_component(const char *channels, uint32_t n, char which,
 			       uint32_t *first, uint32_t *step);

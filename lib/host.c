@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Mappings of dma-bufs and of what is behind them. */
+/* Mappings of dma-bufs, and of the memfds of udmabufs. */
 #include <errno.h>
 #include <string.h>
 
@@ -54,7 +54,7 @@ void host_prefault(const struct import *imp, void *map)
 	if (!madvise(map, imp->bytes, writes ? MADV_POPULATE_WRITE :
 					       MADV_POPULATE_READ))
 		return;
-	/* Linux before 5.14, and mappings without struct pages. */
+	/* For Linux before 5.14, and for mappings without struct pages. */
 	for (size_t i = 0; i < imp->bytes; i += page)
 		(void)*((volatile const char *)map + i);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* One dma-buf, imported whole by one device: made, undone. */
+/* Makes and destroys imports: see import.h. */
 #include <errno.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@
 static int not_opened_for(int fd, uint32_t access)
 {
 	uint64_t bytes;
-	/* An fd that is no dma-buf is refused as such first. */
+	/* First checks that fd is a dma-buf. */
 	int ret = buffer_size(fd, fd, &bytes);
 
 	return ret ? ret : fail(-EACCES, "fd %d was not opened for %s", fd,
@@ -30,16 +30,16 @@ int import_identify(int fd, uint32_t access, struct buffer_id *id,
 	*fd_access = id->access;
 	if (access & ~id->access)
 		return not_opened_for(fd, access & ~id->access);
-	/* Memory that is only written has to be mapped readable all the same. */
+	/* A mapping for writing needs to be readable too. */
 	if (access == DLBUF_READ)
 		id->access = DLBUF_READ;
 	return 0;
 }
 
 /*
- * Looks at our own duplicate. Another thread of the caller may have closed and
- * reused the number between import_identify() and the duplicate: then it is
- * another buffer, which must not be remembered under the first one's identity.
+ * Checks that the duplicate is the buffer that was identified. Between the two steps
+ * another thread of the caller may have closed fd and got the same number for another
+ * buffer, which must not be cached under the first one's identity.
  */
 static int check_duplicate(struct import *imp, int fd,
 			   const struct buffer_id *id, uint64_t end)

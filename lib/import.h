@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* One dma-buf, imported whole by one device: made, undone. */
+/* An import: a whole dma-buf, imported by one device. */
 #ifndef DLBUF_LIB_IMPORT_H
 #define DLBUF_LIB_IMPORT_H
 
@@ -13,15 +13,15 @@
 struct dlbuf_device;
 
 /*
- * The cache keeps imports and tensors share them. A backend embeds struct import
- * as the first member of its own struct, of backend->import_size bytes.
+ * The cache keeps imports, and tensors share them. A backend embeds struct import as
+ * the first member of its own struct, which has backend->import_size bytes.
  */
 struct import {
 	struct dlbuf_device *dev;
-	struct buffer_id id;	/* id.access: what the import allows */
+	struct buffer_id id;	/* id.access: the access that the import allows */
 	int fd;			/* ours, a duplicate of the caller's */
-	uint32_t fd_access;	/* how it was opened; id.access or more */
-	uint32_t paths;		/* PATH_BIT()s: those that may be tried */
+	uint32_t fd_access;	/* the access that fd allows; id.access or more */
+	uint32_t paths;		/* PATH_BIT()s that may be tried */
 	uint64_t bytes;
 
 	/* Filled in by backend->import(). */
@@ -33,21 +33,21 @@ struct import {
 	 */
 	void *data;
 	bool opaque;
-	/* Kind of fence that a release gives: the device's, unless the backend sets less. */
+	/* How a release handles fences: as the device, unless the backend sets less. */
 	enum dlbuf_sync release_sync;
 
-	/* Tensors and calls that use it: atomic, to and from 0 under cache.lock. */
+	/* Counts tensors and calls that use it. Atomic; to and from 0 under cache.lock. */
 	unsigned int refs;
 	/* The cache's, under cache.lock. */
-	bool staging;		/* of ours, for copies: found by its size */
-	bool own;		/* memory that the device has allocated; never idle */
+	bool staging;		/* made by the library for copies; found by its size */
+	bool own;		/* memory that the device allocated; never idle */
 	/*
-	 * Atomic: goes with its last user. Set when it is made or forgotten,
-	 * cleared by the next request that keeps its import.
+	 * Atomic. If set, the import is destroyed with its last user. Set when the
+	 * import is made or forgotten; cleared by a request without PATHS_BRIEF.
 	 */
 	bool brief;
 	uint64_t used;		/* clock of the cache at the last use */
-	int last_fd;		/* the caller's number at the last import, or -1 */
+	int last_fd;		/* number of the caller's fd at the last import, or -1 */
 	struct import *hash_next;
 	struct import *lru_prev, *lru_next;
 };
@@ -57,7 +57,7 @@ struct import {
 #define PATHS_SHARED \
 	(PATH_BIT(DLBUF_PATH_DIRECT) | PATH_BIT(DLBUF_PATH_HOST))
 /*
- * PATH_BIT(0), which is no path: an import that is made for this request goes
+ * PATH_BIT(0), which is no path. An import that is made for such a request is destroyed
  * with its last user.
  */
 #define PATHS_BRIEF 1u
@@ -68,33 +68,33 @@ struct import {
 	((backend)->paths ? (backend)->paths : PATH_BIT(DLBUF_PATH_DIRECT))
 
 /*
- * Identifies fd and the access of its import. access: what it shall allow, 0
- * for all that fd does; *fd_access: how fd was opened.
+ * Identifies the buffer of fd, and decides the access of its import: `access`, or if
+ * that is 0 all that fd allows. *fd_access is what fd allows.
  * -EBADF   not a dma-buf
- * -EACCES  fd was not opened for that
+ * -EACCES  fd does not allow this access
  */
 int import_identify(int fd, uint32_t access, struct buffer_id *id,
 		    uint32_t *fd_access);
 
 /*
- * Makes an import with one user, which no cache knows. fd is duplicated and has
- * to be the buffer `id`; paths: PATH_BIT()s that may be tried, and PATHS_BRIEF; end: bytes that
- * the buffer has to have.
+ * Makes an import with one user, outside the cache. fd is duplicated and must be the
+ * buffer `id`. paths: PATH_BIT()s that may be tried, and PATHS_BRIEF. end: least bytes
+ * of the buffer.
  * -EBADF   fd was replaced meanwhile
  * -ERANGE  the buffer is shorter
- * and what backend->import() says.
+ * and the errors of backend->import()
  */
 int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 		  uint32_t fd_access, uint32_t paths, uint64_t end,
 		  struct import **out);
 
-/* Makes an import of at least so many bytes that the device allocates. */
+/* Makes an import of device memory of at least so many bytes. */
 int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out);
 
-/* -ERANGE where bytes up to `end` are more than tensors of the import may use. */
+/* -ERANGE: tensors of the import may not use bytes up to `end`. */
 int import_fits(const struct import *imp, uint64_t end);
 
-/* Undoes either. Calls the driver. */
+/* Destroys an import. Calls the driver. */
 void import_destroy(struct import *imp);
 
 #endif /* DLBUF_LIB_IMPORT_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every file of the library uses: failing, logging, options. */
+/* Used by every file of the library: errors, log, options. */
 #ifndef DLBUF_INTERNAL_H
 #define DLBUF_INTERNAL_H
 
@@ -14,23 +14,21 @@
 	((type *)((char *)(ptr) - offsetof(type, member)))
 
 /*
- * Keeps the sentence for dlbuf_last_error() and returns err, a negative
- * errno. Called by the leaf that knows the cause; callers up the stack pass
- * its result on.
+ * Sets the error text for dlbuf_last_error(), and returns err, a negative errno. The
+ * function that knows the cause calls it; its callers pass the result on.
  */
 #define fail(err, ...) negative(fail_with(err, __VA_ARGS__))
 int fail_with(int err, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * fail() for a system call that has just set errno: appends its text. EAGAIN is
- * a lack of resources here and becomes -ENOMEM; who means "would block" says so
- * with fail().
+ * fail() for a system call that has just set errno: appends the text of errno. EAGAIN
+ * means a lack of resources here and becomes -ENOMEM. For "would block" use fail().
  */
 #define fail_errno(...) negative(fail_with_errno(__VA_ARGS__))
 int fail_with_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Tells the compiler, so that it sees which paths leave results unwritten. */
+/* Tells the compiler that err < 0, so that it sees which results are not set. */
 static inline int negative(int err)
 {
 	if (err >= 0)
@@ -38,31 +36,31 @@ static inline int negative(int err)
 	return err;
 }
 
-/* Forgets the sentence of a failure that was expected and handled. */
+/* Removes the error text of a failure that was handled. */
 void forget_failure(void);
 
 void log_at(enum dlbuf_log_level level, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /*
- * Copies a caller's options into ours; what it has not got is zero, src may be NULL.
- * The caller's struct may be shorter or longer than ours. -EINVAL: size is not
- * set, or something that this library does not know is not zero.
+ * Copies a caller's options into ours. The caller's struct may be shorter, then the rest
+ * is zero, or longer. src may be NULL: all is zero.
+ * -EINVAL  size is not set, or a field that this library does not know is not zero
  */
 int opts_get(void *ours, size_t ours_size, const void *src, const char *type);
 #define OPTS_GET(ours, src, type) opts_get(ours, sizeof(*(ours)), src, type)
 
 /*
- * Copies our struct out into a caller's, as much as fits its size. The size
- * is the caller's and is kept; what we do not know is zeroed. It fails only
- * where INFO_CHECK() does, which callers use whose work cannot be undone.
+ * Copies our struct into a caller's, as much as fits its size, which stays as it is.
+ * Fields that this library does not know become zero. The copy fails only if
+ * INFO_CHECK() does; a function whose work cannot be undone calls that first.
  */
 int size_check(size_t size, const char *type);
 #define INFO_CHECK(dst, type) size_check((dst)->size, type)
 int info_put(void *dst, const void *ours, size_t ours_size, const char *type);
 #define INFO_PUT(dst, ours, type) info_put(dst, ours, sizeof(*(ours)), type)
 
-/* "0x34325258 'XR24'" for messages, in a buffer of the caller. */
+/* For error texts: "0x34325258 'XR24'", in a buffer of the caller. */
 struct code_text {
 	char s[24];
 };

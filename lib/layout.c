@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which bytes a layout touches. Pure arithmetic, nothing else. */
+/* Computes which bytes a layout covers. Pure arithmetic. */
 #include <errno.h>
 
 #include <dlbuf/layout.h>
@@ -22,14 +22,14 @@ static int check_dtype(DLDataType dtype, uint32_t *bytes)
 	return 0;
 }
 
-/* One lane's bytes where they are a power of two, else 1. */
+/* Bytes of one lane if they are a power of two, else 1. */
 static uint32_t lane_alignment(DLDataType dtype)
 {
 	uint32_t lane = dtype.bits / 8;
 
 	if (dtype.bits % 8 || !lane || (lane & (lane - 1)))
 		return 1;
-	/* A complex number is two halves; it is aligned as one of them. */
+	/* A complex number is aligned as its real part. */
 	return dtype.code == kDLComplex && lane > 1 ? lane / 2 : lane;
 }
 
@@ -64,7 +64,7 @@ static int check(const DLTensor *layout, uint32_t *bytes)
 
 bool layout_copy(const DLTensor *layout, int64_t *shape, int64_t *strides)
 {
-	uint64_t stride = 1; /* without elements it may wrap, and means nothing */
+	uint64_t stride = 1; /* may overflow if there are no elements; not used then */
 	bool empty = false;
 
 	for (int i = layout->ndim - 1; i >= 0; i--) {
@@ -94,15 +94,15 @@ static int no_bytes(const DLTensor *layout, uint64_t *first, uint64_t *end)
 }
 
 /*
- * The number of elements and of their bytes is bounded here and nowhere else.
- * Strides do not bound it: a stride of 0 repeats one byte of memory any number
- * of times. Without elements there is nothing to bound.
+ * Only this function limits the number of elements and of their bytes. Strides do not
+ * limit it: with a stride of 0 any number of elements have the same memory. A layout
+ * without elements needs no limit.
  */
 static int extent(const DLTensor *layout, uint32_t bytes, uint64_t *first,
 		  uint64_t *end)
 {
 	const int64_t *shape = layout->shape, *strides = layout->strides;
-	int64_t low = 0, high = 0; /* in elements, of the outermost ones */
+	int64_t low = 0, high = 0; /* lowest and highest element, in elements */
 	int64_t count = 1, total;
 	uint64_t below, above;
 
@@ -126,7 +126,7 @@ static int extent(const DLTensor *layout, uint32_t bytes, uint64_t *first,
 	if (__builtin_mul_overflow(count, (int64_t)bytes, &total))
 		return fail(-EOVERFLOW, "%lld elements of %u bytes do not fit "
 			    "64 bits", (long long)count, bytes);
-	/* -low is at most 2^63 and is formed without negating INT64_MIN. */
+	/* -low is at most 2^63; this does not negate INT64_MIN. */
 	if (__builtin_mul_overflow(-(uint64_t)low, (uint64_t)bytes, &below) ||
 	    __builtin_mul_overflow((uint64_t)high + 1, (uint64_t)bytes, &above) ||
 	    __builtin_add_overflow(above, layout->byte_offset, end))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Which memfd is behind a udmabuf. */
+/* Remembers the memfds of udmabufs: see memory.h. */
 #include <pthread.h>
 
 #include "buffer.h"
@@ -11,7 +11,7 @@
 struct memory {
 	dev_t dev, memfd_dev;
 	ino_t ino, memfd_ino;
-	int memfd;		/* somebody else's */
+	int memfd;		/* not owned by the library */
 };
 
 #define FIRST 64
@@ -31,7 +31,7 @@ static bool same_file(int fd, const struct memory *m)
 	       st.st_ino == m->memfd_ino;
 }
 
-/* Under the lock: a list of that room, or no other where there is no memory. */
+/* Under the lock: moves the list to that size. Without memory it stays. */
 static void move_list(size_t room)
 {
 	struct memory *list = room > FIRST ? sys_calloc(room, sizeof(*list)) :
@@ -47,7 +47,7 @@ static void move_list(size_t room)
 	known.room = room;
 }
 
-/* Under the lock: the list without those whose memfd is gone. */
+/* Under the lock: removes the entries whose memfd was closed. */
 static void forget_closed(void)
 {
 	size_t n = 0;
@@ -58,7 +58,7 @@ static void forget_closed(void)
 	known.n = n;
 }
 
-/* Under the lock. Looks for what is gone as often as the list doubles. */
+/* Under the lock. Each time the list would double, first removes closed memfds. */
 static bool make_room(void)
 {
 	if (known.n < known.room)
@@ -109,7 +109,7 @@ void memory_unlock(void)
 	pthread_mutex_unlock(&known.lock);
 }
 
-/* A duplicate first: the number may come to mean another file at any time. */
+/* Duplicates before it compares, because the number may be reused at any time. */
 static int dup_if_same(const struct memory *m)
 {
 	int fd = sys_dup(m->memfd);
@@ -135,7 +135,7 @@ int memory_of(const struct buffer_id *id)
 __attribute__((destructor))
 static void free_list(void)
 {
-	/* Destructors that run later may call the library. */
+	/* Destructors that run after this one may still call the library. */
 	pthread_mutex_lock(&known.lock);
 	known.n = 0;
 	move_list(FIRST);

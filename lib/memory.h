@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The memory behind udmabufs of this process: their own mapping cannot be pinned
- * by a GPU's driver, the memfd's can.
+ * The memfds of this process's udmabufs. GPU drivers cannot pin the mapping of a
+ * udmabuf, but they can pin the mapping of its memfd.
  *
- * A weak reference: what is remembered is the number of the memfd and who it was.
- * When that number is closed, or means another file, there is nothing known any
- * more, and no memory is held for the sake of this.
+ * This is a weak reference: the library remembers the memfd's number and identity, and
+ * holds no fd and no memory. If the number is closed or is another file, the entry is
+ * not used any more.
  */
 #ifndef DLBUF_LIB_MEMORY_H
 #define DLBUF_LIB_MEMORY_H
 
 struct buffer_id;
 
-/* From its begin the dma-buf is the memfd. Forgetting it costs a path only. */
+/* The dma-buf has the memfd's pages, from its start. May fail: only a path is lost. */
 void memory_remember(int fd, int memfd);
 
-/* That number is about to be closed. */
+/* Call before that number is closed. */
 void memory_forget(int memfd);
 
-/* Around fork(), so that the child has the list: its memfds are open there, too. */
+/* Held around fork(), so that the child has the list. Its memfds are open too. */
 void memory_lock(void);
 void memory_unlock(void);
 
-/* A new duplicate of that memfd; -1: none is known. */
+/* Returns a new fd of that buffer's memfd; -1: none is known. */
 int memory_of(const struct buffer_id *id);
 
 #endif /* DLBUF_LIB_MEMORY_H */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Tensors and frames as bytes, and back. Whoever wrote the bytes may lie. */
+/* Writes tensors and frames as bytes, and parses them as untrusted input. */
 #include <errno.h>
 #include <string.h>
 
@@ -14,7 +14,7 @@ unsigned int message_fds(const struct message_head *head)
 
 /* ---------------------------------------------------------------- reading */
 
-/* What is left of a message. */
+/* The part of a message that is not parsed yet. */
 struct rest {
 	const unsigned char *at;
 	size_t bytes;
@@ -112,7 +112,7 @@ static int parse_tensor(struct rest *rest, struct message *m, unsigned int i,
 			.byte_offset = t.byte_offset,
 		},
 	};
-	/* Whatever is wrong with it, the sentence says it. */
+	/* Any error is the sender's: -EPROTO, with the reason in the error text. */
 	return dlbuf_layout_extent(&l->layout, &first, &end) ? -EPROTO : 0;
 }
 
@@ -170,7 +170,7 @@ static int parse_planes(const struct message_frame *f, struct message *m,
 	return 0;
 }
 
-/* What says nothing that could be used against anybody is taken as it is. */
+/* Unknown values of these fields are harmless, so they are not checked. */
 static int parse_colour(const uint8_t bytes[8], struct dlbuf_colour *out)
 {
 	memcpy(out, bytes, sizeof(*out));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What travels over a socket: a head, then tensors or a frame. Pure: bytes in,
- * a description out, or the reason why not.
+ * The messages of dlbuf_send(): a head, then tensors or a frame. These functions only
+ * convert between bytes and structs.
  */
 #ifndef DLBUF_LIB_MESSAGE_H
 #define DLBUF_LIB_MESSAGE_H
@@ -12,24 +12,24 @@
 #include <dlbuf/frame.h>
 #include <dlbuf/layout.h>
 
-#define MESSAGE_MAGIC 0x46424c44u	/* "DLBF", of little-endian machines */
+#define MESSAGE_MAGIC 0x46424c44u	/* "DLBF" on little-endian machines */
 #define MESSAGE_VERSION 1
 #define MESSAGE_TENSORS 1
 #define MESSAGE_FRAME 2
 
-/* Fds after those of the buffers, in this order. */
+/* Flags of the fds that follow those of the buffers, in this order. */
 #define MESSAGE_FENCE 1u		/* the frame's sync_file */
-#define MESSAGE_HOLD 2u			/* the pipe's end that is the lease */
+#define MESSAGE_HOLD 2u			/* an end of a pipe, which is the lease */
 
 #define MESSAGE_MAX_BUFFERS DLBUF_MAX_PLANES
 #define MESSAGE_MAX_FDS (MESSAGE_MAX_BUFFERS + 2)
 
-/* The same on machines of 32 and 64 bits: no padding, no pointers. */
+/* The same on 32-bit and 64-bit machines: no padding, no pointers. */
 struct message_head {
 	uint32_t magic;
 	uint16_t version;
 	uint16_t kind;
-	uint32_t bytes;		/* of the whole message */
+	uint32_t bytes;		/* size of the message */
 	uint8_t nbuffers;	/* fds of dma-bufs */
 	uint8_t ntensors;	/* 0 for a frame */
 	uint8_t flags;
@@ -38,7 +38,7 @@ struct message_head {
 	uint32_t reserved2;
 };
 
-/* Of each tensor; its shape and its strides follow, 8 bytes each. */
+/* One for each tensor, followed by its shape and strides, 8 bytes each. */
 struct message_tensor {
 	uint64_t byte_offset;
 	uint8_t buffer;
@@ -78,36 +78,35 @@ _Static_assert(sizeof(struct message_frame) == 216, "no padding");
 	(sizeof(struct message_head) + DLBUF_MAX_PLANES *                      \
 	 (sizeof(struct message_tensor) + 2 * DLBUF_MAX_NDIM * sizeof(int64_t)))
 
-/* A message as it is on the wire. */
+/* The bytes of a message. */
 struct packet {
 	_Alignas(8) unsigned char data[MESSAGE_MAX_BYTES];
 	uint32_t bytes;
 };
 
-/* A message that has been understood. Points into itself: do not copy it. */
+/* A parsed message. It has pointers into itself: do not copy it. */
 struct message {
 	struct message_head head;
-	/* Of a frame, whose planes' fds and fence are -1 ... */
+	/* For a frame; the planes' fds and the fence are -1. */
 	struct dlbuf_frame frame;
-	/* ... or of tensors, whose fds are -1. */
+	/* For tensors; their fds are -1. */
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
 	int64_t dims[DLBUF_MAX_PLANES][2 * DLBUF_MAX_NDIM];
-	uint8_t buffer[DLBUF_MAX_PLANES];	/* of each plane or tensor */
+	uint8_t buffer[DLBUF_MAX_PLANES];	/* index of each plane's or tensor's buffer */
 };
 
-/* How many fds a head speaks of. */
+/* How many fds belong to a message with this head. */
 unsigned int message_fds(const struct message_head *head);
 
 /*
- * Understands a message of so many bytes, which came with so many fds. Every
- * layout in it is one that dlbuf_layout_extent() takes. *out is undefined on
- * failure.
- * -EPROTO  it is none
+ * Parses a message that came with nfds fds. Checks every layout with
+ * dlbuf_layout_extent(). After a failure *out is undefined.
+ * -EPROTO  not a valid message
  */
 int message_parse(const void *data, size_t bytes, unsigned int nfds,
 		  struct message *out);
 
-/* Begin a message; append to it; end it. What it says is parse's to check. */
+/* Begin a message, append to it, end it. The contents are not checked here. */
 void message_begin(struct packet *p, struct message_head *head, uint16_t kind);
 void message_put_tensor(struct packet *p, const DLTensor *layout,
 			unsigned int buffer);

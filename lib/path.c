@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* How a device imports: the best path that serves, or each one's reason. */
+/* Imports by the first path that works, or collects the reason of each path. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "internal.h"
 #include "path.h"
 
-/* Without "NAME: ": the name of the device stands before all reasons. */
+/* The backend's error text without "NAME: ", which is written once for all paths. */
 static const char *reason(const struct backend *backend)
 {
 	const char *said = dlbuf_last_error();
@@ -26,7 +26,7 @@ static int none_serves(const struct import *imp, const char *said, int err)
 
 	if (err != -ENOMEM && err != -EMFILE && err != -ENFILE)
 		err = -EOPNOTSUPP;
-	/* The backend has given the reason of a single one. */
+	/* With a single path the backend's error text is enough. */
 	if (!(imp->paths & (imp->paths - 1)))
 		return err;
 	return fail(err, "%s has no path to this dma-buf:%s%s", imp->dev->name,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How a dma-buf gets to a device (path.c), and the pages behind it (host.c). */
+/* Imports by paths (path.c), and CPU mappings of dma-bufs (host.c). */
 #ifndef DLBUF_LIB_PATH_H
 #define DLBUF_LIB_PATH_H
 
@@ -8,26 +8,29 @@
 struct import;
 
 /*
- * Has the backend import by the first of imp->paths that serves; imp->path is
- * that one. Otherwise the sentence has every path's reason. -EOPNOTSUPP, or what
- * the machine lacks now: -ENOMEM, -EMFILE, -ENFILE; -ENODEV: the device is gone.
- * A backend of a single path says it in its own words.
+ * Tries imp->paths in order, and sets imp->path to the first one by which the backend
+ * imports. If none works, the error text has the reason of each path.
+ * -EOPNOTSUPP  no path works
+ * -ENOMEM, -EMFILE, -ENFILE
+ * -ENODEV      the device is lost
+ * With a single path the error is the backend's.
  */
 int path_import(struct import *imp);
 
 /*
- * Maps all of a dma-buf, for imp->id.access and reading. *map is new, for
- * munmap(). -EOPNOTSUPP: the exporter maps nothing; -ENOMEM.
+ * Maps a whole dma-buf, for reading and imp->id.access. *map is new, for munmap().
+ * -EOPNOTSUPP  the exporter has no mmap()
+ * -ENOMEM
  */
 int host_map(const struct import *imp, void **map);
 
 /*
- * The same for a driver that pins pages: of a udmabuf it maps the memfd, where
- * that is known (memory.h), because the udmabuf's own mapping cannot be pinned.
+ * The same for a driver that pins pages. For a udmabuf it maps the memfd, if that is
+ * known (memory.h), because the mapping of a udmabuf cannot be pinned.
  */
 int host_map_pages(const struct import *imp, void **map, bool *by_memfd);
 
-/* Touches each page of a mapping, for devices that do not fault pages in. */
+/* Touches each page of a mapping, for devices that cannot handle page faults. */
 void host_prefault(const struct import *imp, void *map);
 
 #endif /* DLBUF_LIB_PATH_H */

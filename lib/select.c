@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Devices by index, UUID, PCI address, DRM node or name. */
+/* Selects devices by index, UUID, PCI address, DRM node or name. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static int parse_uuid(struct selector *s, const char *hex)
 	return 0;
 }
 
-/* 0: it is none. */
+/* Returns 0 if the text is not a PCI address. */
 static uint64_t pci_address(const char *text)
 {
 	unsigned int domain, bus, device, function;
@@ -50,7 +50,7 @@ static int parse_pci(struct selector *s, const char *text)
 		    s->backend, text);
 }
 
-/* The node's numbers, and its PCI address for APIs that say nothing of nodes. */
+/* Gets the node's device number, and its PCI address for APIs without DRM nodes. */
 static int parse_drm(struct selector *s, const char *path)
 {
 	char link[64], target[512];

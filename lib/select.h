@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which device a name means: the part behind "NAME:". A backend lists its
- * devices, and then:
+ * Selects a device by the part of its name after "NAME:". A backend lists its devices,
+ * and then calls:
  *
  *	ret = selector_begin(&s, "NAME", text, n);
  *	if (ret)
@@ -19,10 +19,10 @@
 
 #include <dlbuf/device.h>
 
-/* Where a device is; 0 what the driver does not say. */
+/* Where a device is. Fields that the driver does not know are 0. */
 struct device_place {
 	uint64_t pci;	/* PCI_ADDRESS() */
-	dev_t drm[2];	/* its primary and its render node */
+	dev_t drm[2];	/* primary node, render node */
 };
 
 /* Never 0. */
@@ -35,35 +35,35 @@ struct selector {
 	enum { SELECT_ANY, SELECT_UUID, SELECT_PLACE, SELECT_NAME } by;
 	uint8_t uuid[16];
 	struct device_place place;	/* pci, drm[0] */
-	/* The walk. */
+	/* State of the walk over the devices. */
 	unsigned int n, at, next, end;
-	int failed;			/* the first failure, and its sentence */
+	int failed;			/* the first failure; its error text follows */
 	char why[256];
 };
 
 /*
- * text: "" is the first device that can be used, "1" the second one, "uuid=0123...",
- * "pci=[DOMAIN:]BUS:DEV.FN", "drm=/dev/dri/NODE", else part of a name. It is to be
- * found among n devices.
- * -EINVAL  no UUID, no PCI address, not a DRM node
+ * Begins a walk over n devices. text: "" is the first device that can be used, "1" the
+ * second one, "uuid=0123...", "pci=[DOMAIN:]BUS:DEV.FN", "drm=/dev/dri/NODE", else part
+ * of a name.
+ * -EINVAL  not a UUID, not a PCI address, not a DRM node
  * -ENODEV  there is no such node
  */
 int selector_begin(struct selector *s, const char *backend, const char *text,
 		   unsigned int n);
 
-/* Goes on to device s->at; false: there is none left to look at. */
+/* Advances s->at to the next device to probe; false: there is none. */
 bool selector_next(struct selector *s);
 
 /*
- * Whether that device, which was looked at with the result ret, is the one.
- * After a failure other than -EOPNOTSUPP its info may be incomplete, and it may
- * have been the one; place is optional.
+ * Whether the device at s->at is the selected one. ret is the result of its probe. After
+ * a failure other than -EOPNOTSUPP, info may be incomplete, and the device counts as a
+ * possible match. place may be NULL.
  */
 bool selector_takes(struct selector *s, int ret,
 		    const struct dlbuf_device_info *info,
 		    const struct device_place *place);
 
-/* Why none was: the first failure of one that may have been it, or -ENODEV. */
+/* The error if none was selected: that of the first possible match, or -ENODEV. */
 int selector_none(const struct selector *s);
 
 #endif /* DLBUF_LIB_SELECT_H */

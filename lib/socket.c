@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Tensors and frames over a Unix socket, with the fds behind them. */
+/* Sends and receives tensors and frames, with their fds, over a Unix socket. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,12 +19,12 @@
 #include "sys.h"
 #include "tensor.h"
 
-/* One call on one socket. */
+/* A call on a socket. */
 struct call {
 	int sock;
-	bool wait;		/* for room, or for a message */
-	bool shut;		/* no more messages will be added to the queue */
-	uint64_t deadline_ns;	/* as poll_until() has it */
+	bool wait;		/* block for room, or for a message */
+	bool shut;		/* the socket is shut down: no more messages will come */
+	uint64_t deadline_ns;	/* as for poll_until() */
 };
 
 /* ---------------------------------------------------------------- sockets */
@@ -84,7 +84,7 @@ static int opts_check(const struct dlbuf_socket_opts *opts,
 	return 0;
 }
 
-/* After EAGAIN: 0 when the system call is to be made again. */
+/* After EAGAIN: waits, and returns 0 if the system call may be tried again. */
 static int call_wait(struct call *c, short events)
 {
 	short end = events == POLLIN ? POLLRDHUP : 0;
@@ -93,7 +93,7 @@ static int call_wait(struct call *c, short events)
 
 	if (ret < 0)
 		return ret;
-	/* A datagram socket has no end but this; what is queued comes first. */
+	/* A datagram socket has no other end. Queued messages are read first. */
 	if (ret & end && c->shut)
 		return fail(-EPIPE, "socket %d is shut down", c->sock);
 	c->shut = ret & end;
@@ -111,7 +111,7 @@ static int call_failed(const struct call *c, const char *what)
 {
 	int err = errno;
 
-	/* Each type of socket has its own word for it. */
+	/* Types of sockets differ in the errno for a closed peer. */
 	if (err == EPIPE || err == ECONNREFUSED)
 		return fail(-EPIPE, "socket %d is closed at the other side: %s:"
 			    " %s", c->sock, what, strerror(err));
@@ -160,13 +160,13 @@ static int send_packet(struct call *c, const struct packet *p, const int fds[],
 }
 
 /*
- * What the sender keeps until the receiver is done: a pipe whose reader the
- * receiver is. That nobody reads any more is an event of the other end, which
- * the receiver can cause in no other way; and not before this process has
- * closed its own reader's end.
+ * The lease between processes. The sender keeps the writing end of a pipe, and the
+ * receiver gets the reading end. When all reading ends are closed, the writing end
+ * reports POLLERR, and the sender's lease fires. The receiver cannot fire it in another
+ * way. The sender closes its own reading end after it has sent the message.
  */
 struct hold {
-	bool cancelled;		/* atomic: nothing was sent */
+	bool cancelled;		/* atomic; nothing was sent */
 	void (*release)(void *data);
 	void *data;
 	DLManagedTensorVersioned *shares[DLBUF_MAX_PLANES];
@@ -179,7 +179,7 @@ static void delete_all(DLManagedTensorVersioned *const tensors[])
 			tensors[i]->deleter(tensors[i]);
 }
 
-/* On the event thread. */
+/* Runs on the thread "dlbuf-events". */
 static void hold_over(void *data)
 {
 	struct hold *hold = data;
@@ -192,7 +192,7 @@ static void hold_over(void *data)
 	free(hold);
 }
 
-/* Takes hold when it succeeds; *fd is the receiver's end. */
+/* Takes hold on success; *fd is the receiver's end. */
 static int hold_open(struct hold *hold, int *fd)
 {
 	int fds[2], ret;
@@ -208,7 +208,7 @@ static int hold_open(struct hold *hold, int *fd)
 	return ret;
 }
 
-/* Work without a fence is not known where the dma-bufs go. */
+/* The receiver cannot wait for work without fences, so the sender does. */
 static int wait_unfenced(const struct call *c, const struct message_head *head,
 			 const int fds[])
 {
@@ -224,7 +224,7 @@ static int wait_unfenced(const struct call *c, const struct message_head *head,
 	       fail(-EAGAIN, "%s", dlbuf_last_error()) : ret;
 }
 
-/* fds has room for one more; hold, or NULL, is taken. */
+/* fds has room for one more. hold is taken; it may be NULL. */
 static int send_message(int sock, const struct dlbuf_socket_opts *o,
 			struct packet *p, struct message_head *head, int fds[],
 			struct hold *hold)
@@ -248,7 +248,7 @@ static int send_message(int sock, const struct dlbuf_socket_opts *o,
 	if (!ret)
 		ret = send_packet(&c, p, fds, nfds);
 	if (ret && hold) {
-		/* What is to be deleted is, here and now. */
+		/* The shares are deleted by this call, not by the event. */
 		memcpy(shares, hold->shares, sizeof(shares));
 		if (end >= 0)
 			__atomic_store_n(&hold->cancelled, true,
@@ -263,8 +263,8 @@ static int send_message(int sock, const struct dlbuf_socket_opts *o,
 }
 
 /*
- * Whether a tensor has to stay until the receiver is done: when its lease, or
- * its buffer of the library's own, would go to somebody else.
+ * Whether the tensor must live until the receiver is done: it has a lease, or a buffer
+ * that the library would use again.
  */
 static bool wants_hold(const struct tensor *t)
 {
@@ -290,7 +290,7 @@ static int hold_shares(DLManagedTensorVersioned *const tensors[], uint32_t n,
 	return 0;
 }
 
-/* The number of an import among those of the message so far. */
+/* Finds the import in the message, or adds it; returns its number. */
 static unsigned int buffer_of(const struct tensor *t, struct message_head *head,
 			      int fds[])
 {
@@ -340,7 +340,7 @@ int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 	return ret ? ret : send_message(sock, &o, &p, &head, fds, hold);
 }
 
-/* The planes' fds, each once. */
+/* Collects the planes' fds, each once. */
 static void collect_planes(const struct dlbuf_frame *f,
 			   struct message_head *head, int fds[],
 			   uint8_t buffer[])
@@ -359,7 +359,7 @@ static void collect_planes(const struct dlbuf_frame *f,
 	}
 }
 
-/* A frame that the receiver would call no message is the caller's mistake. */
+/* Parses the message as the receiver will; an error is then the caller's. */
 static int check_own(struct packet *p, struct message_head *head)
 {
 	struct message m;
@@ -412,7 +412,7 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 
 /* ---------------------------------------------------------------- receiving */
 
-/* What has come so far. */
+/* The bytes and fds received so far. */
 struct parcel {
 	struct packet packet;
 	int fds[MESSAGE_MAX_FDS];
@@ -445,7 +445,7 @@ static int keep_fd(struct parcel *p, int fd)
 #define SCM_PIDFD 4
 #endif
 
-/* All fds of the control data, kept or closed; the first failure. */
+/* Keeps or closes all fds of the control data. Returns the first failure. */
 static int take_fds(struct parcel *p, struct msghdr *msg)
 {
 	struct cmsghdr *c;
@@ -461,7 +461,7 @@ static int take_fds(struct parcel *p, struct msghdr *msg)
 			int fd, err = 0;
 
 			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			/* The socket's owner asked for pidfds, not we. */
+			/* The application has enabled SO_PASSPIDFD; the library does not use it. */
 			if (c->cmsg_type == SCM_PIDFD)
 				close(fd);
 			else
@@ -473,8 +473,8 @@ static int take_fds(struct parcel *p, struct msghdr *msg)
 }
 
 /*
- * Whether a read of nothing was the end and not an empty packet: nobody writes
- * any more, and no byte is queued.
+ * Whether a read of 0 bytes was the end and not an empty packet: there is no writer, and
+ * nothing is queued.
  */
 static int at_end(const struct call *c)
 {
@@ -510,7 +510,7 @@ static int receive_packet(struct call *c, struct parcel *p)
 			return ret;
 	} while (n < 0);
 	ret = take_fds(p, &msg);
-	/* The room is for many more fds than a message may have. */
+	/* The buffer has room for many more fds than a message may have. */
 	if (ret == -EMFILE || (!ret && msg.msg_flags & MSG_CTRUNC))
 		return fail(-EMFILE, "socket %d: this process has no room for "
 			    "the message's fds; the message is lost, the next "
@@ -543,7 +543,7 @@ static int receive(struct call *c, struct parcel *p)
 
 /* ---------------------------------------------------------------- importing */
 
-/* One message on its way to tensors; fds is the parcel's, in its order. */
+/* A message that is being imported. fds are those of the parcel, in its order. */
 struct arrival {
 	struct message m;
 	struct buffer_id ids[MESSAGE_MAX_BUFFERS];
@@ -552,7 +552,7 @@ struct arrival {
 	int hold;		/* or -1 */
 };
 
-/* What the fds are, before anything is done with them. */
+/* Checks what the fds are, before they are used. */
 static int check_fds(struct arrival *a, uint32_t want)
 {
 	const struct message_head *h = &a->m.head;
@@ -573,19 +573,19 @@ static int check_fds(struct arrival *a, uint32_t want)
 				    "access %u, not %u", i, given, want);
 		a->access[i] = want ? want : given;
 	}
-	/* Closing what is no pipe might do something. */
+	/* The lease's fd is closed later, and closing another file may have an effect. */
 	if (a->hold >= 0 && fcntl(a->hold, F_GETPIPE_SZ) < 0)
 		return fail(-EPROTO, "the message's lease is not a pipe");
 	return 0;
 }
 
-/* The receiver's part of the lease. */
+/* Ends the lease on the receiver's side. */
 static void hold_close(void *data)
 {
 	close((int)(intptr_t)data);
 }
 
-/* Imports of a message go with its tensors, unless the caller keeps them. */
+/* Imports are destroyed with the message's tensors, unless the caller keeps them. */
 static uint32_t paths_of(const struct dlbuf_import_opts *opts)
 {
 	return import_paths(opts) |
@@ -612,8 +612,8 @@ static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 }
 
 /*
- * The frame's fence has to be one: the library might wait for it, and any
- * other fd need never be ready.
+ * The frame's fence must be a sync_file, because the library may wait for it, and
+ * another file may never become ready.
  */
 static int check_fence(int fence)
 {
@@ -644,7 +644,7 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 		f->fence = a->fds[a->m.head.nbuffers];
 		ret = check_fence(f->fence);
 	}
-	/* With a copy no access named is right, and RW is not. */
+	/* A copy cannot be written, so RW fails; leave the access to the import. */
 	if (!opts->access && o.access == DLBUF_RW)
 		o.access = 0;
 	f->release = a->hold >= 0 ? hold_close : NULL;
@@ -652,7 +652,7 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 	return ret ? ret : frame_import(dev, f, &o, paths_of(&o), tensors, n);
 }
 
-/* What the caller may know of the frame, with fds that stay. */
+/* Describes the frame to the caller, with fds that stay valid. */
 static void describe(const struct arrival *a, struct dlbuf_frame *out,
 		     DLManagedTensorVersioned *const tensors[], uint32_t n)
 {
@@ -700,7 +700,7 @@ static int open_parcel(struct dlbuf_device *dev, struct parcel *p,
 	      import_tensors(dev, &a, import, t, &n);
 	if (ret)
 		return ret;
-	/* From here on it is the tensors', and goes with them. */
+	/* From here on the tensors own the lease's fd. */
 	if (a.hold >= 0)
 		p->nfds--;
 	if (frame) {
@@ -727,7 +727,7 @@ int dlbuf_recv(struct dlbuf_device *dev, int sock,
 	if (!dev || !tensors || !ntensors)
 		return fail(-EINVAL, "%s is NULL", !dev ? "dev" : !tensors ?
 			    "tensors" : "ntensors");
-	/* All of the caller's, before a message is taken off the socket. */
+	/* Checks all arguments before it takes a message off the socket. */
 	ret = device_check(dev);
 	if (!ret)
 		ret = opts_check(opts, &o);

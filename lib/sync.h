@@ -7,8 +7,9 @@
 struct tensor;
 
 /*
- * Ends an access that has been taken off the tensor: the device's part, the
- * fence on the dma-buf, the lease. out may be NULL, as for dlbuf_release().
+ * Ends an access, after the caller has cleared t->acquired: calls the device, adds the
+ * fence to the dma-buf, and makes the lease wait. out may be NULL, as for
+ * dlbuf_release().
  */
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out);
 

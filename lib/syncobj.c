@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Points of drm_syncobjs as sync_files, and back. */
+/* Converts points of drm_syncobjs to sync_files, and back. */
 #include <errno.h>
 #include <string.h>
 
@@ -44,9 +44,9 @@ static void destroy(int drm_fd, uint32_t handle)
 }
 
 /*
- * A binary syncobj in between: a sync_file goes in and out of binary ones on
- * every kernel, out of a timeline's point only since 6.16. `other` is the
- * caller's: where that is gone its number is free, and may be the new one's.
+ * Makes a temporary binary syncobj. Every kernel converts binary syncobjs from and to
+ * sync_files, but timeline points only since 6.16. `other` is the caller's handle: if
+ * it does not exist, the new syncobj may get its number, which is an error.
  */
 static int temporary(int drm_fd, bool signalled, uint32_t other,
 		     uint32_t *handle)
@@ -119,7 +119,7 @@ static int fence_to_handle(int drm_fd, uint32_t handle, int fence)
 	return refused(drm_fd, "DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE");
 }
 
-/* The kernel says EINVAL both for no fence and for no syncobj. */
+/* The kernel returns EINVAL both for a missing fence and for a missing syncobj. */
 static int nothing_there(int ret, uint64_t point)
 {
 	if (ret != -EINVAL || !strstr(dlbuf_last_error(), strerror(EINVAL)))
@@ -182,7 +182,7 @@ int dlbuf_syncobj_eventfd(int drm_fd, uint32_t handle, uint64_t point,
 	if (flags & ~DLBUF_SYNCOBJ_AVAILABLE)
 		return fail(-EINVAL, "syncobj flags 0x%x are unknown", flags);
 	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_EVENTFD, &e) < 0) {
-		/* Of the two fds the number does not say which. */
+		/* EBADF does not say which of the two fds is not open. */
 		if (errno == EBADF && fcntl(drm_fd, F_GETFD) != -1)
 			return fail(-EBADF, "eventfd %d is not open", eventfd);
 		return refused(drm_fd, "DRM_IOCTL_SYNCOBJ_EVENTFD");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every call of the library that the system can refuse goes through here, so
- * that a test build (CONFIG_FAULT_INJECTION) can make the n-th of them fail.
+ * Wrappers of all system and libc calls that can fail, so that a test build
+ * (CONFIG_FAULT_INJECTION) can make the n-th call fail.
  */
 #ifndef DLBUF_SYS_H
 #define DLBUF_SYS_H
@@ -23,12 +23,12 @@
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
-/* glibc has these, and memfd_create(), since 2.27. */
+/* glibc before 2.27 has neither these nor memfd_create(). */
 #ifndef MFD_CLOEXEC
 #include <linux/memfd.h>
 #endif
 
-/* Android's C library has neither, and cancels no thread. */
+/* Android's C library has no thread cancellation and no secure_getenv(). */
 #ifdef __BIONIC__
 #include <sys/auxv.h>
 
@@ -46,9 +46,10 @@ static inline char *secure_getenv(const char *name)
 #endif
 
 /*
- * No call of the library is a cancellation point: half of one would leave a tensor
- * acquired, or a lease lost. Stands first in what closes, waits or calls a driver;
- * the rest of the scope is not cancelled.
+ * Disables thread cancellation until the end of the scope. No call of the library is a
+ * cancellation point, because a thread that is cancelled in the middle would leave a
+ * tensor acquired, or lose a lease. Functions that close fds, wait or call a driver
+ * begin with this.
  */
 #define NOT_CANCELLED \
 	__attribute__((cleanup(cancel_restore), unused)) \
@@ -68,11 +69,11 @@ static inline void cancel_restore(int *state)
 }
 
 #ifdef CONFIG_FAULT_INJECTION
-/* True when this call is the one that has to fail. */
+/* Returns true if this call has to fail. */
 bool fault_hit(void);
-/* The n-th call from now on fails, once; 0: none. Starts counting anew. */
+/* Makes the n-th call from now on fail, once; 0: none. Resets the count. */
 void fault_at(unsigned long n);
-/* Calls counted since fault_at(). */
+/* The number of calls since fault_at(). */
 unsigned long fault_count(void);
 #else
 static inline bool fault_hit(void)
@@ -101,8 +102,8 @@ static inline void *sys_calloc(size_t n, size_t size)
 }
 
 /*
- * Close-on-exec and 3 or higher: some drivers take fd 0 for "no fd", and
- * nobody wants a dma-buf to become standard output.
+ * Duplicates an fd as close-on-exec and 3 or above. Some drivers treat fd 0 as "no fd",
+ * and a dma-buf must not become the standard output.
  */
 static inline int sys_dup(int fd)
 {
@@ -111,15 +112,15 @@ static inline int sys_dup(int fd)
 		return -1;
 	}
 	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	/* So the kernel says that RLIMIT_NOFILE is below 3. */
+	/* The kernel returns EINVAL if RLIMIT_NOFILE is below 3. */
 	if (fd < 0 && errno == EINVAL)
 		errno = EMFILE;
 	return fd;
 }
 
 /*
- * Moves a new fd (taken) to such a number. -1 passes through; -1 with errno on
- * failure.
+ * Moves a new fd, taken, to a number of 3 or above. Returns -1 with errno on failure, or
+ * if fd is -1.
  */
 static inline int sys_high(int fd)
 {
@@ -163,9 +164,9 @@ static inline int sys_open(const char *path, int flags)
 }
 
 /*
- * Again after a signal; the bracket after EAGAIN, too, as linux/dma-buf.h advises.
- * Other calls go to fds that may be anybody's, a FUSE file for example, which says
- * EAGAIN for as long as it likes.
+ * Tries again after EINTR. DMA_BUF_IOCTL_SYNC is also tried again after EAGAIN, as
+ * linux/dma-buf.h advises. Other ioctls are not: the fd may be any file, and a FUSE
+ * file can return EAGAIN for ever.
  */
 static inline int sys_ioctl(int fd, unsigned long request, void *arg)
 {
@@ -255,10 +256,9 @@ static inline int sys_pipe(int fds[2])
 }
 
 /*
- * All waiting happens in sys_poll(). Writing to a closed peer returns EPIPE and
- * raises no SIGPIPE. A peer that closes, or connects elsewhere, with messages
- * unread makes one call fail with ECONNRESET, whatever is queued: the next call
- * says how things are.
+ * All waiting happens in sys_poll(). Writing to a closed peer returns EPIPE and raises
+ * no SIGPIPE. If a peer closes with unread messages, or connects elsewhere, one call
+ * fails with ECONNRESET even if messages are queued. So the call is made again.
  */
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 {

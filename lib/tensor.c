@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* fd -> tensor: the DLPack struct, and what its deleter gives back. */
+/* Makes tensors, and deletes them. */
 #include <errno.h>
 #include <string.h>
 
@@ -43,13 +43,13 @@ static void tensor_destroy(struct tensor *t)
 	uint32_t acquired = __atomic_exchange_n(&t->acquired, 0,
 						__ATOMIC_ACQ_REL);
 
-	/* The parent's: neither a lock, nor the driver, nor the lease. */
+	/* A parent's tensor: takes no lock, and calls neither driver nor lease. */
 	if (device_inherited(imp->dev)) {
 		if (!t->lent)
 			free(t);
 		return;
 	}
-	/* The application's own work is taken to be complete. */
+	/* After dlbuf_acquire_fence() the application's work counts as complete. */
 	if (acquired && !t->by_fence &&
 	    tensor_release(t, acquired, t->stream, NULL))
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
@@ -58,7 +58,7 @@ static void tensor_destroy(struct tensor *t)
 	if (!t->lent)
 		free(t);
 	cache_unref(imp);
-	/* Last: the callback may do anything, close the device included. */
+	/* Last, because the callback may do anything, even close the device. */
 	lease_unref(lease);
 }
 
@@ -281,7 +281,7 @@ int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 			    &other);
 	if (ret)
 		return ret;
-	/* DLPack's IS_COPIED means a single owner. */
+	/* DLPack's IS_COPIED promises a single owner. */
 	t->versioned.flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
 	cache_ref(t->imp);
 	*out = &other->versioned;

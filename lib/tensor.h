@@ -11,7 +11,7 @@
 
 struct lease;
 
-/* One tensor, in one allocation: DLPack's struct, our part, the dimensions. */
+/* A tensor, in one allocation: DLPack's struct, the library's fields, the dims. */
 struct tensor {
 	union {
 		DLManagedTensorVersioned versioned;
@@ -19,37 +19,37 @@ struct tensor {
 	};
 	struct import *imp;
 	struct lease *lease;	/* or NULL */
-	uint64_t first, end;	/* bytes of the buffer that it touches */
-	uint32_t acquired;	/* atomic; dlbuf_access, 0: not acquired */
-	bool lent;		/* its memory is the lease's */
+	uint64_t first, end;	/* the range of the buffer that it covers, bytes */
+	uint32_t acquired;	/* atomic; enum dlbuf_access; 0: not acquired */
+	bool lent;		/* the struct is in the lease's room */
 	bool by_fence;		/* acquired by dlbuf_acquire_fence() */
-	void *stream;		/* of the acquire */
+	void *stream;		/* the stream of the acquire */
 	int64_t dims[];		/* shape, then strides */
 };
 
-/* The bytes of a tensor. */
+/* The size of a struct tensor with so many dimensions. */
 size_t tensor_size(int ndim);
 
 /*
- * Makes a tensor of an import and takes over one use of it; takes one
- * reference of lease where there is one. layout has been checked. room is NULL
- * or zeroed memory of the lease, of tensor_size() bytes. On failure (-ENOMEM,
- * not with room) both stay the caller's.
+ * Makes a tensor of an import. Takes one user of the import, and one reference of the
+ * lease, which may be NULL. layout has been checked. room is zeroed memory of
+ * tensor_size() bytes in the lease, or NULL.
+ * -ENOMEM  only without room; the caller keeps the user and the reference
  */
 int tensor_create(struct import *imp, const DLTensor *layout, uint64_t first,
 		  uint64_t end, struct lease *lease, void *room,
 		  struct tensor **out);
 
-/* The layout that a tensor was made from; points into the tensor. */
+/* The layout of a tensor. Its pointers point into the tensor. */
 DLTensor tensor_layout(const struct tensor *t);
 
-/* The deleter of dlbuf's tensors, which it knows them by. */
+/* The deleter of dlbuf's tensors. dlbuf recognises its tensors by this pointer. */
 void tensor_delete(DLManagedTensorVersioned *self);
 
-/* Why a tensor is none that may be used here: -EINVAL, -EPROTO, -ESTALE. */
+/* Returns why a tensor cannot be used: -EINVAL, -EPROTO, -ESTALE. */
 int tensor_refused(const DLManagedTensorVersioned *dl);
 
-/* Ours behind DLPack's. Of another major version only that much may be read. */
+/* Gets the struct tensor. With another major version only the head may be read. */
 static inline int tensor_of(const DLManagedTensorVersioned *dl,
 			    struct tensor **out)
 {
@@ -63,14 +63,14 @@ static inline int tensor_of(const DLManagedTensorVersioned *dl,
 }
 
 /*
- * dlbuf_import() after its options have been looked at. access 0: all that
- * the fd allows. paths: PATH_BIT()s and PATHS_BRIEF.
+ * dlbuf_import() after its options were checked. access 0: all that the fd allows.
+ * paths: PATH_BIT()s and PATHS_BRIEF.
  */
 int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		  uint32_t access, uint32_t paths,
 		  DLManagedTensorVersioned **out);
 
-/* The paths that checked options allow. */
+/* The paths that the checked options allow. */
 uint32_t import_paths(const struct dlbuf_import_opts *o);
 
 /* Checks a caller's options, which may be NULL, and copies them. */

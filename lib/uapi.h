@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's interfaces that the build machine's headers may be too old for,
- * or that no package installs. The numbers are the kernel's ABI; the tests
- * compare them with the headers where those are there.
+ * Kernel interfaces that old kernel headers lack, or that no package installs. The
+ * numbers are part of the kernel's ABI. The tests compare them with the headers, if
+ * these are installed.
  */
 #ifndef DLBUF_LIB_UAPI_H
 #define DLBUF_LIB_UAPI_H
@@ -41,7 +41,7 @@ struct sync_set_deadline {
 	_IOW(SYNC_IOC_MAGIC, 5, struct sync_set_deadline)
 #endif
 
-/* drm/drm.h, from its own package where there is one. */
+/* From drm/drm.h, which is in a package of its own. */
 struct uapi_syncobj_create {
 	uint32_t handle;
 	uint32_t flags;
@@ -50,7 +50,7 @@ struct uapi_syncobj_destroy {
 	uint32_t handle;
 	uint32_t pad;
 };
-/* Without the point that newer kernels append: both sizes are accepted. */
+/* Without `point`, which newer kernels append. They accept both sizes. */
 struct uapi_syncobj_handle {
 	uint32_t handle;
 	uint32_t flags;

@@ -77,7 +77,7 @@ static bool returned(struct fence_run *r, const char *call, int ret, int want)
 {
 	if (ret == want)
 		return expect(r, !ret || dlbuf_last_error()[0],
-			      "%s: %s, without a sentence", call,
+			      "%s: %s, without an error text", call,
 			      strerrorname_np(-ret));
 	if (!want)
 		return expect(r, false, "%s: %s", call, dlbuf_last_error());

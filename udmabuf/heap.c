@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* dma-heaps, by name. */
+/* The exporter for dma-heaps. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,13 +20,13 @@ static int open_heap(const char *heap, int *fd)
 {
 	char path[64 + sizeof(NODES)];
 
-	/* With a dot in front it would be the folder, or what is above it. */
+	/* A name that begins with a dot could be another folder. */
 	if (!heap || !heap[0] || heap[0] == '.' || strchr(heap, '/') ||
 	    strlen(heap) > 63)
 		return fail(-EINVAL, "'%s' cannot be the name of a dma-heap",
 			    heap ? heap : "");
 	snprintf(path, sizeof(path), NODES "/%s", heap);
-	/* Reading is enough to allocate. */
+	/* Opening for reading is enough to allocate. */
 	*fd = sys_open(path, O_RDONLY);
 	if (*fd >= 0)
 		return 0;
@@ -117,7 +117,7 @@ static int heap_each(int (*fn)(const char *name, const char *node, void *data),
 	}
 	if (dir)
 		closedir(dir);
-	/* No folder, or one that a container has made empty. */
+	/* The folder is missing, or empty as in some containers. */
 	return found ? ret : fn("heap", NODES, data);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* dma-bufs of ordinary memfd pages. */
+/* The exporter udmabuf: dma-bufs of the pages of memfds. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static int open_node(int *fd)
 	return fail_errno("open(" NODE ")");
 }
 
-/* Sealed, zero-filled memory that udmabuf accepts. */
+/* Makes a sealed, zero-filled memfd that udmabuf accepts. */
 static int make_memfd(uint64_t bytes, const struct dlbuf_udmabuf_opts *o,
 		      int *out)
 {
@@ -65,8 +65,8 @@ static int make_memfd(uint64_t bytes, const struct dlbuf_udmabuf_opts *o,
 		goto err;
 	}
 	/*
-	 * udmabuf wants F_SEAL_SHRINK and refuses F_SEAL_WRITE. F_SEAL_GROW
-	 * keeps the two sizes equal for good.
+	 * udmabuf requires F_SEAL_SHRINK and refuses F_SEAL_WRITE. F_SEAL_GROW keeps
+	 * the sizes of memfd and dma-buf equal.
 	 */
 	if (fault_hit() ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) < 0) {
@@ -192,7 +192,7 @@ int dlbuf_udmabuf_remember(int fd, int memfd)
 	return 0;
 }
 
-/* The kernel says EINVAL for each of these rules; we say which. */
+/* The kernel returns EINVAL for each of these rules. This tells which one. */
 static int check_item(const struct dlbuf_udmabuf_item *item, size_t i)
 {
 	uint64_t page = sysconf(_SC_PAGESIZE), end;
@@ -244,7 +244,7 @@ int dlbuf_udmabuf_create_list(const struct dlbuf_udmabuf_item *items,
 		ret = check_item(&items[i], i);
 		if (ret)
 			return ret;
-		bytes += items[i].bytes; /* each is a file's size: no overflow */
+		bytes += items[i].bytes; /* cannot overflow: each is a file's size */
 	}
 	ret = open_node(&node);
 	if (ret)

@@ -17,5 +17,5 @@ ABSENT(WHAT, dlbuf_udmabuf_remember, (int fd, int memfd))
 
 void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf)
 {
-	/* nobody can have made one */
+	/* never called: none can be made */
 }
