@@ -111,7 +111,8 @@ static int check_frame(const struct detile *d)
 	const struct dlbuf_frame *f = d->from;
 
 	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES)
-		return fail(-EINVAL, "a frame of %u planes", f->nplanes);
+		return fail(-EINVAL, "the frame has %u planes, 1 to %d "
+			    "are possible", f->nplanes, DLBUF_MAX_PLANES);
 	if (f->nplanes < d->to.nplanes)
 		return fail(-EINVAL, "format %s has %u planes, the frame %u",
 			    format_name(d->format), d->to.nplanes, f->nplanes);
@@ -123,7 +124,7 @@ static int check_opts(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		      const struct dlbuf_import_opts *o)
 {
 	if (o->access & DLBUF_WRITE)
-		return fail(-EOPNOTSUPP, "what is written to a copy does not "
+		return fail(-EOPNOTSUPP, "the tensors are a copy, and a write does not "
 			    "reach the frame with modifier 0x%016llx: ask for "
 			    "READ", (unsigned long long)f->modifier);
 	if (!dev->backend->can_detile)

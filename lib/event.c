@@ -375,7 +375,7 @@ static int start_thread(struct loop *l)
 	int ret;
 
 	if (events.stop)
-		return fail(-EOPNOTSUPP, "no events any more: the library ends");
+		return fail(-EOPNOTSUPP, "the library is being unloaded");
 	if (l->running)
 		return 0;
 	join_ended(l);

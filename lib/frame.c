@@ -81,7 +81,8 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 	if (!(format_views(format) & 1u << view))
 		return no_view(format, view);
 	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES)
-		return fail(-EINVAL, "a frame of %u planes", f->nplanes);
+		return fail(-EINVAL, "the frame has %u planes, 1 to %d "
+			    "are possible", f->nplanes, DLBUF_MAX_PLANES);
 	p->format = format;
 	p->value = format->bits / 8;
 	if (view == DLBUF_VIEW_BYTES)
@@ -92,11 +93,11 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 			    "which means unknown: say LINEAR if it is");
 	if (!linear)
 		return fail(-EOPNOTSUPP, "modifier 0x%016llx is not linear: "
-			    "only a copy could be tensors, which "
+			    "tensors need a copy, which "
 			    "DLBUF_IMPORT_MAY_COPY allows",
 			    (unsigned long long)f->modifier);
 	if (!f->width || !f->height)
-		return fail(-EINVAL, "the frame is %ux%u pixels", f->width,
+		return fail(-EINVAL, "the frame is %ux%u pixels large", f->width,
 			    f->height);
 	/* Packed 4:2:2 shares chroma between two pixels of one group. */
 	hsub = p->format_planes[0].hsub;
@@ -104,7 +105,7 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 		return fail(-EINVAL, "a width of %u is not a multiple of %u, "
 			    "as %s needs", f->width, hsub, format_name(format));
 	if (f->nplanes > p->nplanes)
-		return fail(-EINVAL, "a frame of %u planes, %s has %u",
+		return fail(-EINVAL, "the frame has %u planes, %s has %u",
 			    f->nplanes, format_name(format), p->nplanes);
 	bits = format->bits;
 	if (view == DLBUF_VIEW_WORDS)
@@ -152,7 +153,8 @@ static int plane_of(const struct dlbuf_frame *f, const struct picture *pic,
 		return 0;
 	}
 	if (f->code_space == DLBUF_CODE_DRM || f->nplanes != 1)
-		return fail(-EINVAL, "format %s has %u planes, the frame %u",
+		return fail(-EINVAL, "format %s has %u planes, the frame "
+			    "has %u",
 			    format_name(format), pic->nplanes,
 			    f->nplanes);
 	if (luma <= 0)

@@ -95,8 +95,8 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 
 	paths &= PATHS_OF(dev->backend);
 	if (!paths)
-		return fail(-EOPNOTSUPP, "%s imports by none of the paths that "
-			    "are wanted", dev->name);
+		return fail(-EOPNOTSUPP, "%s has none of the paths that opts "
+			    "allow", dev->name);
 	imp = new_import(dev);
 	if (!imp)
 		return -ENOMEM;

@@ -34,16 +34,16 @@ static int take(struct rest *rest, void *out, size_t bytes)
 static int check_head(const struct message_head *head)
 {
 	if (head->magic != MESSAGE_MAGIC)
-		return fail(-EPROTO, "what came is no message of dlbuf: it "
+		return fail(-EPROTO, "this is not a message of dlbuf: it "
 			    "begins with 0x%08x", head->magic);
 	if (head->version != MESSAGE_VERSION)
 		return fail(-EPROTO, "the message is of version %u, dlbuf %s "
 			    "speaks %u", head->version, dlbuf_version(),
 			    MESSAGE_VERSION);
 	if (head->kind != MESSAGE_TENSORS && head->kind != MESSAGE_FRAME)
-		return fail(-EPROTO, "a message of kind %u", head->kind);
+		return fail(-EPROTO, "the message has unknown kind %u", head->kind);
 	if (head->bytes < sizeof(*head) || head->bytes > MESSAGE_MAX_BYTES)
-		return fail(-EPROTO, "a message of %u bytes", head->bytes);
+		return fail(-EPROTO, "the message says that it has %u bytes", head->bytes);
 	return 0;
 }
 
@@ -52,15 +52,15 @@ static int check_counts(const struct message_head *h)
 	bool frame = h->kind == MESSAGE_FRAME;
 
 	if (!h->nbuffers || h->nbuffers > MESSAGE_MAX_BUFFERS)
-		return fail(-EPROTO, "a message with %u dma-bufs", h->nbuffers);
+		return fail(-EPROTO, "the message has %u dma-bufs", h->nbuffers);
 	if (frame ? h->ntensors : !h->ntensors ||
 	    h->ntensors > DLBUF_MAX_PLANES)
-		return fail(-EPROTO, "a message of kind %u with %u tensors",
+		return fail(-EPROTO, "a message of kind %u cannot have %u tensors",
 			    h->kind, h->ntensors);
 	if (h->flags & ~(MESSAGE_HOLD | (frame ? MESSAGE_FENCE : 0)) ||
 	    h->reserved || h->reserved2)
 		return fail(-EPROTO, "the message's head has flags 0x%x and "
-			    "0x%x, 0x%x behind them", h->flags, h->reserved,
+			    "0x%x, and 0x%x after them", h->flags, h->reserved,
 			    h->reserved2);
 	for (unsigned int i = 0; i < MESSAGE_MAX_BUFFERS; i++) {
 		uint8_t access = h->access[i];
@@ -76,7 +76,7 @@ static int use_buffer(struct message *m, unsigned int i, uint32_t buffer,
 		      unsigned int *used)
 {
 	if (buffer >= m->head.nbuffers)
-		return fail(-EPROTO, "dma-buf %u of %u", buffer,
+		return fail(-EPROTO, "the message names dma-buf %u of %u", buffer,
 			    m->head.nbuffers);
 	m->buffer[i] = buffer;
 	*used |= 1u << buffer;
@@ -97,8 +97,8 @@ static int parse_tensor(struct rest *rest, struct message *m, unsigned int i,
 	if (ret)
 		return ret;
 	if (t.ndim > DLBUF_MAX_NDIM || t.reserved)
-		return fail(-EPROTO, "a tensor of %u dimensions, 0x%x behind "
-			    "its type", t.ndim, t.reserved);
+		return fail(-EPROTO, "the tensor has %u dimensions, and 0x%x "
+			    "after its type", t.ndim, t.reserved);
 	ret = take(rest, m->dims[i], 2 * t.ndim * sizeof(m->dims[0][0]));
 	if (ret)
 		return ret;
@@ -122,19 +122,19 @@ static int check_frame(const struct message_head *h,
 	const uint32_t flags = DLBUF_FRAME_DAMAGED | DLBUF_FRAME_SEQUENCE;
 
 	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES)
-		return fail(-EPROTO, "a frame of %u planes", f->nplanes);
+		return fail(-EPROTO, "the frame has %u planes", f->nplanes);
 	if (f->code_space < DLBUF_CODE_DRM ||
 	    f->code_space > DLBUF_CODE_LIBCAMERA)
-		return fail(-EPROTO, "a frame's code space %u is not DRM, "
+		return fail(-EPROTO, "the frame's code space %u is not DRM, "
 			    "V4L2 or libcamera", f->code_space);
 	if (f->flags & ~flags || f->clock > DLBUF_CLOCK_UNKNOWN ||
 	    f->field > DLBUF_FIELD_SEQ_BT || f->order > DLBUF_ORDER_FENCE ||
 	    f->reserved)
-		return fail(-EPROTO, "a frame with flags 0x%x, clock %u, field "
-			    "%u, order %u, 0x%x behind them", f->flags,
+		return fail(-EPROTO, "the frame has flags 0x%x, clock %u, field "
+			    "%u, order %u, and 0x%x after them", f->flags,
 			    f->clock, f->field, f->order, f->reserved);
 	if (h->flags & MESSAGE_FENCE && f->order != DLBUF_ORDER_FENCE)
-		return fail(-EPROTO, "a frame with a fence and order %u",
+		return fail(-EPROTO, "the frame has a fence and order %u",
 			    f->order);
 	return 0;
 }
@@ -158,7 +158,7 @@ static int parse_planes(const struct message_frame *f, struct message *m,
 		if (ret)
 			return ret;
 		if (p->reserved)
-			return fail(-EPROTO, "plane %u has 0x%x behind its "
+			return fail(-EPROTO, "plane %u has 0x%x after its "
 				    "dma-buf", i, p->reserved);
 		m->frame.planes[i] = (struct dlbuf_plane){
 			.fd = -1,
@@ -176,8 +176,8 @@ static int parse_colour(const uint8_t bytes[8], struct dlbuf_colour *out)
 	memcpy(out, bytes, sizeof(*out));
 	if (out->range > DLBUF_RANGE_FULL || out->hue > DLBUF_HUE_256 ||
 	    out->reserved[0] || out->reserved[1])
-		return fail(-EPROTO, "a frame of range %u and hue %u, 0x%02x%02x"
-			    " behind them", out->range, out->hue,
+		return fail(-EPROTO, "the frame has range %u, hue %u, and "
+			    "0x%02x%02x after them", out->range, out->hue,
 			    out->reserved[0], out->reserved[1]);
 	return 0;
 }
@@ -227,13 +227,13 @@ int message_parse(const void *data, size_t bytes, unsigned int nfds,
 	if (ret)
 		return ret;
 	if (out->head.bytes != bytes)
-		return fail(-EPROTO, "a message of %zu bytes says it has %u",
+		return fail(-EPROTO, "the message has %zu bytes and says %u",
 			    bytes, out->head.bytes);
 	ret = check_counts(&out->head);
 	if (ret)
 		return ret;
 	if (message_fds(&out->head) != nfds)
-		return fail(-EPROTO, "a message about %u fds came with %u",
+		return fail(-EPROTO, "the message needs %u fds and came with %u",
 			    message_fds(&out->head), nfds);
 	if (out->head.kind == MESSAGE_FRAME)
 		ret = parse_frame(&rest, out, &used);

@@ -116,9 +116,9 @@ static int call_failed(const struct call *c, const char *what)
 		return fail(-EPIPE, "socket %d is closed at the other side: %s:"
 			    " %s", c->sock, what, strerror(err));
 	if (err == ETOOMANYREFS)
-		return fail(-ETOOMANYREFS, "socket %d: %s: more fds are on "
-			    "their way to receivers than RLIMIT_NOFILE lets "
-			    "this user have", c->sock, what);
+		return fail(-ETOOMANYREFS, "socket %d: %s: this user's "
+			    "messages that were not received yet have more fds "
+			    "than RLIMIT_NOFILE allows", c->sock, what);
 	return fail_errno("socket %d: %s", c->sock, what);
 }
 
@@ -317,7 +317,8 @@ int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 	struct packet p;
 
 	if (!tensors || !ntensors || ntensors > DLBUF_MAX_PLANES)
-		return fail(-EINVAL, "%u tensors, 1 to %d are a message",
+		return fail(-EINVAL, "a message cannot have %u tensors, 1 to %d "
+			    "are possible",
 			    tensors ? ntensors : 0, DLBUF_MAX_PLANES);
 	ret = opts_check(opts, &o);
 	if (ret)
@@ -389,7 +390,8 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 	if (ret)
 		return ret;
 	if (!f.nplanes || f.nplanes > DLBUF_MAX_PLANES)
-		return fail(-EINVAL, "a frame of %u planes", f.nplanes);
+		return fail(-EINVAL, "the frame has %u planes, 1 to %d "
+			    "are possible", f.nplanes, DLBUF_MAX_PLANES);
 	message_begin(&p, &head, MESSAGE_FRAME);
 	collect_planes(&f, &head, fds, buffer);
 	message_put_frame(&p, &f, buffer);
@@ -513,8 +515,7 @@ static int receive_packet(struct call *c, struct parcel *p)
 	/* The buffer has room for many more fds than a message may have. */
 	if (ret == -EMFILE || (!ret && msg.msg_flags & MSG_CTRUNC))
 		return fail(-EMFILE, "socket %d: this process has no room for "
-			    "the message's fds; the message is lost, the next "
-			    "one is not", c->sock);
+			    "the message's fds; this message is lost", c->sock);
 	if (ret)
 		return ret;
 	if (msg.msg_flags & MSG_TRUNC)

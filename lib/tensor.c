@@ -191,7 +191,7 @@ int import_opts_get(const struct dlbuf_import_opts *opts,
 		return fail(-EINVAL, "paths 0x%x are unknown",
 			    o->paths & ~(PATHS_SHARED | PATHS_COPIED));
 	if (!import_paths(o))
-		return fail(-EINVAL, "the paths that are wanted copy, which "
+		return fail(-EINVAL, "opts.paths has only paths that copy, which "
 			    "DLBUF_IMPORT_MAY_COPY allows");
 	return 0;
 }
@@ -245,8 +245,8 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	if (ret)
 		return ret;
 	if (o.view || o.flags & DLBUF_IMPORT_UNCROPPED)
-		return fail(-EINVAL, "a view and UNCROPPED are for frames, a "
-			    "layout says what it wants");
+		return fail(-EINVAL, "view and DLBUF_IMPORT_UNCROPPED are for "
+			    "dlbuf_import_frame()");
 	do
 		ret = tensor_import(dev, fd, layout, o.access, import_paths(&o),
 				    tensor);
@@ -301,8 +301,8 @@ int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
 	if (ret)
 		return ret;
 	if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
-		return fail(-EOPNOTSUPP, "the tensor is read-only, which a "
-			    "DLManagedTensor cannot say");
+		return fail(-EOPNOTSUPP, "the tensor is read-only, and a "
+			    "DLManagedTensor has no flag for that");
 	layout = tensor_layout(t);
 	ret = tensor_alloc(t->imp, layout.ndim, t->first, t->end, t->lease, NULL,
 			   &other);

@@ -55,7 +55,7 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 	if (o.access && o.access != DLBUF_READ && o.access != DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ or RW", o.access);
 	if (!bytes)
-		return fail(-EINVAL, "a dma-buf of 0 bytes");
+		return fail(-EINVAL, "a dma-buf cannot have 0 bytes");
 	ret = exporter_check_size(bytes);
 	if (ret)
 		return ret;

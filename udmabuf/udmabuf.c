@@ -116,7 +116,7 @@ int dlbuf_udmabuf_create(uint64_t bytes, const struct dlbuf_udmabuf_opts *src,
 	page = o.flags & DLBUF_UDMABUF_2M ? 2u << 20 :
 					    (uint64_t)sysconf(_SC_PAGESIZE);
 	if (!bytes)
-		return fail(-EINVAL, "a udmabuf of 0 bytes");
+		return fail(-EINVAL, "a udmabuf cannot have 0 bytes");
 	if (__builtin_add_overflow(bytes, page - 1, &bytes))
 		return fail(-EOVERFLOW, "the size does not fit 64 bits in "
 			    "whole pages");
@@ -239,7 +239,7 @@ int dlbuf_udmabuf_create_list(const struct dlbuf_udmabuf_item *items,
 	if (ret)
 		return ret;
 	if (!nitems || nitems > UINT32_MAX / sizeof(list->list[0]))
-		return fail(-EINVAL, "a udmabuf of %zu pieces", nitems);
+		return fail(-EINVAL, "a udmabuf cannot have %zu pieces", nitems);
 	for (size_t i = 0; i < nitems; i++) {
 		ret = check_item(&items[i], i);
 		if (ret)
@@ -290,8 +290,8 @@ static int udmabuf_alloc(const char *selector, uint64_t bytes, const char *name,
 	if (!strcmp(selector, "2M"))
 		o.flags = DLBUF_UDMABUF_2M;
 	else if (selector[0])
-		return fail(-EINVAL, "udmabuf has 2M pages and the machine's, "
-			    "not '%s'", selector);
+		return fail(-EINVAL, "udmabuf: the page size is 2M or none, not "
+			    "'%s'", selector);
 	ret = dlbuf_udmabuf_create(bytes, &o, &buf);
 	if (ret)
 		return ret;

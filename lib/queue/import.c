@@ -87,7 +87,7 @@ static int import_direct(struct queue_memory *m, const struct import *imp)
 	int ret;
 
 	if (!dev->ops->import)
-		return fail(-EOPNOTSUPP, "the driver imports no dma-buf");
+		return fail(-EOPNOTSUPP, "the driver does not import dma-bufs");
 	ret = keep_fd(m, imp);
 	if (!ret)
 		ret = dev->ops->import(m);
@@ -101,9 +101,9 @@ static int import_direct(struct queue_memory *m, const struct import *imp)
 static int check_registers(const struct queue_device *dev, uint32_t access)
 {
 	if (!dev->registers)
-		return fail(-EOPNOTSUPP, "the device registers no host memory");
+		return fail(-EOPNOTSUPP, "the device cannot register host memory");
 	if (!(access & DLBUF_WRITE) && !dev->registers_read_only)
-		return fail(-EOPNOTSUPP, "the device registers no read-only "
+		return fail(-EOPNOTSUPP, "the device cannot register read-only "
 			    "memory");
 	return 0;
 }
@@ -144,7 +144,7 @@ static int import_copy(struct queue_memory *m, const struct import *imp)
 	int ret;
 
 	if (!ops->call_host)
-		return fail(-EOPNOTSUPP, "its streams call no functions");
+		return fail(-EOPNOTSUPP, "its streams cannot call host functions");
 	ret = keep_fd(m, imp);
 	if (!ret)
 		ret = host_map(imp, &m->map);

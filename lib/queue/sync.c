@@ -53,7 +53,7 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
 	(void)access;
 	if (is_no_order(m->dev, handle))
 		return !m->copied ? 0 :
-		       fail(-EINVAL, "%s: a copy is made on a stream, and this "
+		       fail(-EINVAL, "%s: a copy is made on a stream, and this handle "
 			    "is none", m->dev->base.name);
 	/* The usual case needs no driver call. */
 	if (fence == -1 && !m->copied && !m->flushes)
@@ -124,7 +124,7 @@ static int release_unordered(struct queue_memory *m, uint32_t access)
 	if (ret)
 		queue_set_unsure(dev);
 	return ret || !(access & DLBUF_WRITE) ? ret :
-	       fail(-EINVAL, "%s: a copy is written back on a stream, and this "
+	       fail(-EINVAL, "%s: a copy is written back on a stream, and this handle "
 		    "is none", dev->base.name);
 }
 

@@ -405,8 +405,8 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 				    "stream that is being captured",
 				    dev->base.name);
 		if (deadline_ns && now() >= deadline_ns)
-			return fail(-ETIME, "%s: work of it on the dma-buf was "
-				    "not over at the deadline", dev->base.name);
+			return fail(-ETIME, "%s: the device's work on the dma-buf "
+				    "was not complete at the deadline", dev->base.name);
 		nanosleep(&pause, NULL);
 		if (pause.tv_nsec < 1000000)
 			pause.tv_nsec *= 2;

@@ -380,7 +380,7 @@ def cuda_export():
         dlbuf.share(None, 4096, 1, "uint8", device=(7, 0))), "(7, 0)")
     raises(ValueError, lambda: dlbuf.export(
         dlbuf.share(None, p + (1 << 40), 1, "uint8", device=(2, 0))),
-        "no memory of CUDA's")
+        "not CUDA memory's")
     dlbuf.alloc(1, "uint8").device.trim()
     cuda.free(p)
     assert len(fds()) <= len(before) + 2    # the event thread's

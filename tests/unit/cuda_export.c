@@ -119,7 +119,7 @@ TEST(every_refusal_of_an_export)
 		CHECK_EQ(out.fd, 77);					\
 	} while (0)
 	REFUSES(p, 4096, kDLCPU, -EINVAL, "type 1");
-	REFUSES(&byte, 1, kDLCUDA, -EINVAL, "is no memory of CUDA's");
+	REFUSES(&byte, 1, kDLCUDA, -EINVAL, "is not CUDA memory");
 	REFUSES(p, EXPORT_BYTES + 1, kDLCUDA, -EINVAL,
 		"ends 1 bytes after its allocation of 2097152");
 	REFUSES(managed, 4096, kDLCUDA, -EOPNOTSUPP,
@@ -139,10 +139,10 @@ TEST(every_refusal_of_an_export)
 		"CUDA_ERROR_UNKNOWN (999)");
 	break_call("cuCtxGetDevice", CUABI_UNKNOWN, 0);
 	break_call("cuPointerGetAttribute", CUABI_INVALID_VALUE, 1);
-	REFUSES(p, 4096, kDLCUDA, -EINVAL, "is no memory of CUDA's");
+	REFUSES(p, 4096, kDLCUDA, -EINVAL, "is not CUDA memory");
 	heal();
 	CHECK_EQ(cu.MemFree(p), 0);
-	REFUSES(p, 4096, kDLCUDA, -EINVAL, "is no memory of CUDA's");
+	REFUSES(p, 4096, kDLCUDA, -EINVAL, "is not CUDA memory");
 	CHECK_EQ(cu.MemFree(managed), 0);
 	CHECK_EQ(cu.MemFreeHost(host), 0);
 	app_end(&app);

@@ -220,7 +220,7 @@ TEST(host_of_what_is_read_only)
 	watch("cuMemHostRegister_v2");
 	CHECK_ERR(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_HOST),
 			    DLBUF_READ), -EOPNOTSUPP);
-	CHECK_STR(dlbuf_last_error(), "the device registers no read-only "
+	CHECK_STR(dlbuf_last_error(), "the device cannot register read-only "
 		  "memory");
 	CHECK_EQ(seen, 0);
 	import_finish(&f, -1);
@@ -238,7 +238,7 @@ TEST(host_is_refused)
 		const char *says;
 	} cases[] = {
 		{ "noregister", NULL, 0, -EOPNOTSUPP,
-		  "the device registers no host memory" },
+		  "the device cannot register host memory" },
 		{ "", "cuMemHostRegister_v2",
 		  CUABI_HOST_MEMORY_ALREADY_REGISTERED, -EOPNOTSUPP,
 		  "cuda: cuMemHostRegister: "
@@ -414,7 +414,7 @@ TEST(none_serves)
 	dev = open_ok();
 	CHECK_ERR(import_as(&f, dev, PATHS_SHARED, DLBUF_RW), -EOPNOTSUPP);
 	CHECK_SAYS("cuda:0 has no path to this dma-buf: direct: ");
-	CHECK_SAYS("; host: the device registers no host memory");
+	CHECK_SAYS("; host: the device cannot register host memory");
 	CHECK_SAYS("DLBUF_IMPORT_MAY_COPY would allow a copy");
 	import_finish(&f, -1);
 	break_call("cuMemHostAlloc", CUABI_UNKNOWN, 0);
@@ -555,7 +555,7 @@ static void check_send(DLManagedTensorVersioned *tensor)
 
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
 	CHECK_ERR(dlbuf_send(sock[0], &tensor, 1, &dontwait), -EAGAIN);
-	CHECK_SAYS("work of it on the dma-buf");
+	CHECK_SAYS("work on the dma-buf");
 	CHECK_ERR(dlbuf_send(sock[0], &tensor, 1, &past), -ETIME);
 	close(sock[0]);
 	close(sock[1]);

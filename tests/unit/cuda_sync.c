@@ -956,7 +956,7 @@ TEST(copies_need_an_order)
 	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
 	CHECK_ERR(acquire(&f, DLBUF_READ, DLBUF_CUDA_STREAM_NO_ORDER, -1),
 		  -EINVAL);
-	CHECK_SAYS("this is none");
+	CHECK_SAYS("this handle is none");
 	app_begin(&app, f.dev);
 	/* It ends all the same: the next one is a new copy. */
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));

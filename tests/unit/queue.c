@@ -113,10 +113,10 @@ TEST(a_driver_that_calls_nobody)
 	begin();
 	REQUIRE_OK(open_trial(true, &dev));
 	CHECK_ERR(import(&f, dev, PATH_BIT(DLBUF_PATH_COPY)), -EOPNOTSUPP);
-	CHECK_SAYS("its streams call no functions");
+	CHECK_SAYS("its streams cannot call host functions");
 	import_end(&f, -1);
 	CHECK_ERR(import(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT)), -EOPNOTSUPP);
-	CHECK_SAYS("the driver imports no dma-buf");
+	CHECK_SAYS("the driver does not import dma-bufs");
 	import_end(&f, -1);
 	REQUIRE_OK(import(&f, dev, PATH_BIT(DLBUF_PATH_HOST)));
 	CHECK_OK(call_host(NULL, ((struct trial_device *)dev)->own, pass_gate, NULL));

@@ -584,7 +584,7 @@ static const struct poke pokes[] = {
 	HEAD(version, 2, "version 2"),
 	HEAD(kind, 0, "kind 0"),
 	HEAD(kind, 3, "kind 3"),
-	HEAD(kind, MESSAGE_FRAME, "kind 2 with 1 tensors"),
+	HEAD(kind, MESSAGE_FRAME, "kind 2 cannot have 1 tensors"),
 	HEAD(bytes, 0, "0 bytes"),
 	HEAD(bytes, 23, "23 bytes"),
 	HEAD(bytes, ~0u, "4294967295 bytes"),
@@ -596,10 +596,10 @@ static const struct poke pokes[] = {
 	HEAD(ntensors, 5, "5 tensors"),
 	HEAD(ntensors, 2, "bytes early"),
 	HEAD(flags, 1, "flags 0x1"),
-	HEAD(flags, 2, "about 2 fds came with 1"),
+	HEAD(flags, 2, "needs 2 fds and came with 1"),
 	HEAD(flags, 4, "flags 0x4"),
-	HEAD(reserved, 1, "0x1, 0x0 behind"),
-	HEAD(reserved2, 1, "0x0, 0x1 behind"),
+	HEAD(reserved, 1, "0x1, and 0x0 after"),
+	HEAD(reserved2, 1, "0x0, and 0x1 after"),
 	HEAD(access[0], 0, "access 0"),
 	HEAD(access[0], 4, "access 4"),
 	HEAD(access[1], 1, "access 1"),
@@ -614,7 +614,7 @@ static const struct poke pokes[] = {
 	TENSOR(bits, 0, "no size"),
 	TENSOR(bits, 7, "whole"),
 	TENSOR(lanes, 0, "no size"),
-	TENSOR(reserved, 1, "0x1 behind"),
+	TENSOR(reserved, 1, "0x1 after"),
 	TENSOR(byte_offset, ~0ull, "64 bits"),
 	DIM(0, 1ull << 63, "shape[0]"),
 	DIM(1, ~0ull, "shape[1]"),
@@ -631,13 +631,13 @@ static const struct poke pokes[] = {
 	FRAME(clock, 6, "clock 6"),
 	FRAME(field, 9, "field 9"),
 	FRAME(order, 4, "order 4"),
-	FRAME(reserved, 1, "0x1 behind"),
+	FRAME(reserved, 1, "0x1 after"),
 	FRAME(colour[3], 3, "range 3"),
 	FRAME(colour[5], 3, "hue 3"),
-	FRAME(colour[6], 1, "0x0100 behind"),
+	FRAME(colour[6], 1, "0x0100 after"),
 	FRAME(planes[0].buffer, 1, "dma-buf 1 of 1"),
 	FRAME(planes[1].buffer, ~0u, "of 1"),
-	FRAME(planes[1].reserved, 1, "0x1 behind"),
+	FRAME(planes[1].reserved, 1, "0x1 after"),
 	FRAME(planes[2].bytes, 1, "not empty"),
 	FRAME(planes[3].offset, 1, "not empty"),
 };
@@ -791,7 +791,7 @@ TEST(no_room_for_fds)
 			close(0);
 		REQUIRE(!setrlimit(RLIMIT_NOFILE, &now));
 		CHECK_ERR(receive(&peers, 0, 0), -EMFILE);
-		CHECK_SAYS("the message is lost");
+		CHECK_SAYS("this message is lost");
 		setrlimit(RLIMIT_NOFILE, &old);
 		CHECK_ERR(receive(&peers, 0, 0), -EBADF);
 		CHECK_ERR(receive(&peers, 0, 1), -ETIME);

@@ -50,7 +50,7 @@ int cuda_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 	    !knows(dev, p, CUABI_POINTER_DEVICE_ORDINAL, &ordinal) ||
 	    !knows(dev, p, CUABI_POINTER_IS_MANAGED, &managed) ||
 	    !find_range(dev, p, r))
-		return fail(-EINVAL, "%#llx is no memory of CUDA's: freed, or "
+		return fail(-EINVAL, "%#llx is not CUDA memory: freed, or "
 			    "never allocated", (unsigned long long)p);
 	host = type == CUABI_MEMORYTYPE_HOST;
 	if (managed)

@@ -61,7 +61,7 @@ static int shared_type(struct vulkan_device *dev, uint32_t wanted,
 	if (types & dev->physical.local_types)
 		types &= dev->physical.local_types;
 	if (!types)
-		return fail(-EOPNOTSUPP, "vulkan: no memory type is for a "
+		return fail(-EOPNOTSUPP, "vulkan: no memory type fits a "
 			    "shared buffer (0x%x) and without a condition "
 			    "(0x%x)", wanted, dev->physical.memory_types);
 	*type = __builtin_ctz(types);

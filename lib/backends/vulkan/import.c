@@ -51,8 +51,8 @@ int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
 		return ret;
 	types = wanted & fd.memoryTypeBits & dev->physical.memory_types;
 	if (!types)
-		return fail(-EOPNOTSUPP, "vulkan: no memory type is for the "
-			    "resource (0x%x), for the dma-buf (0x%x) and "
+		return fail(-EOPNOTSUPP, "vulkan: no memory type fits the "
+			    "resource (0x%x), the dma-buf (0x%x) and "
 			    "without a condition (0x%x)", wanted,
 			    fd.memoryTypeBits, dev->physical.memory_types);
 	*type = __builtin_ctz(types);
