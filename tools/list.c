@@ -15,13 +15,13 @@
 static const char list_usage[] =
 "usage: dmabuf-test list [OPTION]\n"
 "\n"
-"The exporters of dma-bufs, the importers with what they can do and by which\n"
-"paths they take a dma-buf, and the cameras of this machine; what is absent or\n"
-"refused with the reason. Each exporter is tried with one page, each importer is\n"
-"opened, and each of its paths tried.\n"
+"Lists the exporters of dma-bufs, the importers with their capabilities and paths,\n"
+"and the cameras of this machine, with the reason for each that is absent or\n"
+"refused. Allocates a page from each exporter, opens each importer, and tries each\n"
+"of its paths.\n"
 "\n"
-"  -j, --json    as JSON\n"
-"  -h, --help    this text\n"
+"  -j, --json    print JSON\n"
+"  -h, --help    print this text\n"
 "\n"
 "Exit status: 0, 2 bad usage, 3 the output could not be written.\n";
 

@@ -24,20 +24,20 @@ static const char usage[] =
 "       dmabuf-test formats [OPTION]... [FORMAT]...\n"
 "       dmabuf-test --help | --version\n"
 "\n"
-"Which exporter of dma-bufs works with which importer on this machine, by\n"
-"which path and how fast, and why not where it does not.\n"
+"Shows which exporters of dma-bufs work with which importers on this machine, by\n"
+"which paths and how fast, and the reason for each that does not work.\n"
 "\n"
-"  list      exporters, importers and cameras; absent ones with the reason\n"
-"  camera    a camera's frames as tensors on each device, every byte compared\n"
-"  fence     who waits for whom, with each exporter and on each device\n"
-"  formats   what dlbuf makes of each pixel format, or why it cannot\n"
+"  list      lists exporters, importers and cameras, and why others are absent\n"
+"  camera    imports a camera's frames on each device and compares every byte\n"
+"  fence     tests that fences are waited for, with each exporter and device\n"
+"  formats   lists the tensors of each pixel format, or why there are none\n"
 "\n"
-"  -h, --help       this text; after a command, that command's\n"
-"  -V, --version    the version\n"
+"  -h, --help       prints this text; after a command, its help\n"
+"  -V, --version    prints the version\n"
 "\n"
 "Exit status: 0 all verified, 1 a verification failed, 2 bad usage,\n"
-"3 the camera, a device or a file failed, 4 skipped: what was asked for is\n"
-"absent on this machine.\n";
+"3 the camera, a device or a file failed, 4 skipped: something that the\n"
+"command needs is absent on this machine.\n";
 
 static char *divert;
 static size_t divert_size;

@@ -21,7 +21,7 @@
 
 /* Sets the exception for a negative errno of dlbuf; always -1. */
 int raise_dlbuf(int ret);
-/* The same with a sentence of the extension's own. */
+/* The same with an error text of the extension. */
 int raise_errno(int err, const char *fmt, ...);
 
 /*
@@ -96,7 +96,7 @@ uint64_t now_ns(void);	/* CLOCK_MONOTONIC */
  */
 int wait_fd(int fd, short events, uint64_t deadline_ns);
 
-/* A number, -1 too, of which the library has a sentence; or what has fileno(). */
+/* Converts an int (also -1, which the library refuses) or an object with fileno(). */
 int parse_fd(PyObject *obj, int *fd);
 
 /* Classes of dlbuf._types. */

@@ -72,7 +72,8 @@ static int parse_planes(PyObject *planes, struct dlbuf_frame *frame)
 	if (n < 0)
 		return -1;
 	if (!n || n > DLBUF_MAX_PLANES)
-		return raise_errno(EINVAL, "a frame of %zd planes", n);
+		return raise_errno(EINVAL, "the frame has %zd planes, 1 to %d are "
+				   "possible", n, DLBUF_MAX_PLANES);
 	frame->nplanes = n;
 	for (Py_ssize_t i = 0; i < n; i++) {
 		struct dlbuf_plane *p = &frame->planes[i];

@@ -347,7 +347,7 @@ int parse_access(PyObject *obj, uint32_t *access)
 	return 0;
 }
 
-/* A number, -1 too, of which the library has a sentence; or what has fileno(). */
+/* Converts an int (also -1, which the library refuses) or an object with fileno(). */
 int parse_fd(PyObject *obj, int *fd)
 {
 	long value;

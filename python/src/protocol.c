@@ -415,8 +415,8 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 	if (device && device != Py_None) {
 		if ((type != (int)own.device_type || id != own.device_id) &&
 		    (type != kDLCPU || id)) {
-			raise_errno(EOPNOTSUPP, "a tensor of device (%d, %d) "
-				    "cannot be handed out as one of (%d, %d)",
+			raise_errno(EOPNOTSUPP, "the tensor is on device (%d, %d) "
+				    "and cannot be given on (%d, %d)",
 				    (int)own.device_type, (int)own.device_id,
 				    type, id);
 			tensor_end(t);

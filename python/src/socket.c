@@ -90,8 +90,8 @@ static int shares_of(PyObject *tuple, struct shares *s)
 	if (n < 0)
 		return -1;
 	if (!n || n > DLBUF_MAX_PLANES)
-		return raise_errno(EINVAL, "%zd tensors, 1 to %d are a message",
-				   n, DLBUF_MAX_PLANES);
+		return raise_errno(EINVAL, "a message cannot have %zd tensors, 1 to %d "
+				   "are possible", n, DLBUF_MAX_PLANES);
 	for (; s->n < n; s->n++) {
 		if (share_of(PyTuple_GetItem(tuple, s->n), &s->dl[s->n])) {
 			shares_delete(s);

@@ -23,10 +23,10 @@ static int check(const DLTensor *dl, bool *empty)
 	uintptr_t at, end;
 
 	if (dl->ndim < 0 || dl->ndim > DLBUF_MAX_NDIM)
-		return raise_errno(EINVAL, "a tensor of %d dimensions, %d are "
-				   "the most", (int)dl->ndim, DLBUF_MAX_NDIM);
+		return raise_errno(EINVAL, "the tensor has %d dimensions, 0 to %d "
+				   "are possible", (int)dl->ndim, DLBUF_MAX_NDIM);
 	if (dl->ndim && !dl->shape)
-		return raise_errno(EINVAL, "a tensor of %d dimensions without a "
+		return raise_errno(EINVAL, "the tensor has %d dimensions and no "
 				   "shape", (int)dl->ndim);
 	if (!item)
 		return raise_errno(EINVAL, "a dtype of %d bits in %d lanes has "

@@ -179,7 +179,7 @@ int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 	if (!ret)
 		ret = dlbuf_acquire(dl, access ? access : info.access, stream,
 				    NULL);
-	/* The sentence is this thread's, and lasts till it fails again. */
+	/* The error text belongs to this thread and lasts until its next failure. */
 	if (ret)
 		dl->deleter(dl);
 	Py_END_ALLOW_THREADS
