@@ -15,7 +15,7 @@
 /*
  * From the first call on the library notices a fork(). Called, without a lock of
  * the library's, before there is anything that a child must not inherit: a
- * device, an event, a driver library, a memfd that is known.
+ * device, an event, a lease, a driver library, a memfd that is known.
  */
 void fork_watch(void);
 

@@ -713,11 +713,15 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 		ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = import_opts_get(opts, &o);
+	if (!ret)
+		ret = lease_share(&f);
 	if (ret)
 		return ret;
 	do
 		ret = frame_import(dev, &f, &o, import_paths(&o), tensors,
 				   ntensors);
 	while (ret && device_relieve(ret, &tried));
+	if (ret)
+		dlbuf_lease_drop(f.lease);
 	return ret;
 }

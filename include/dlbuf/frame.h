@@ -96,6 +96,8 @@ enum dlbuf_field {
 #define DLBUF_FRAME_DAMAGED	(1u << 0)	/* the producer reports an error */
 #define DLBUF_FRAME_SEQUENCE	(1u << 1)	/* sequence is valid */
 
+struct dlbuf_lease;
+
 struct dlbuf_frame {
 	size_t size;			/* of this struct, set by the caller */
 	uint32_t width, height;		/* pixels in memory */
@@ -144,7 +146,46 @@ struct dlbuf_frame {
 	 */
 	void (*release)(void *release_data);
 	void *release_data;
+	/*
+	 * Instead of release: one lease for several imports of the frame, see
+	 * dlbuf_lease_create(). Borrowed. NULL: none.
+	 */
+	struct dlbuf_lease *lease;
 };
+
+/*
+ * Makes a lease that several imports share: those of one frame on several
+ * devices, or of several frames in one buffer. Each dlbuf_import_frame() and
+ * dlbuf_send_frame() of a frame with this lease takes a reference, and returns it
+ * when dlbuf would call release of dlbuf_frame. A call that fails takes none.
+ * release(data) is called exactly once: when all these references and your own
+ * are returned. It is called on the thread that returns the last one, under the
+ * rules of release in dlbuf_frame.
+ *
+ *	dlbuf_lease_create(queue_again, buffer, &frame.lease);
+ *	dlbuf_import_frame(cpu, &frame, NULL, a, &na);
+ *	dlbuf_import_frame(gpu, &frame, NULL, b, &nb);
+ *	dlbuf_lease_drop(frame.lease);
+ *
+ * An adapter of dlbuf/interop/ fills in release. Give both members to a lease:
+ *
+ *	dlbuf_lease_create(frame.release, frame.release_data, &frame.lease);
+ *	frame.release = NULL;
+ *
+ * *lease is new and has one reference, which is yours. Does not block. After
+ * fork() the child cannot use the parent's leases: a frame with one is refused
+ * (-ESTALE), and dlbuf_lease_drop() does not call release.
+ * -EINVAL  release or lease is NULL
+ * -ENOMEM
+ */
+DLBUF_API int dlbuf_lease_create(void (*release)(void *data), void *data,
+				 struct dlbuf_lease **lease);
+
+/*
+ * Returns your reference (taken; NULL does nothing). If it is the last one,
+ * release is called before this function returns.
+ */
+DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
 
 /*
  * Makes the tensors of the view opts->view. They show the frame's crop rectangle,
@@ -175,7 +216,9 @@ struct dlbuf_frame {
  * DLBUF_VIEW_BYTES shows the bytes of any frame without a copy.
  *
  * -EINVAL      no such code in its space, too few planes, size 0, a width that
- *              the format cannot have, a crop outside the frame, no such view
+ *              the format cannot have, a crop outside the frame, no such view,
+ *              release and lease
+ * -ESTALE      the lease belongs to the parent process
  * -EOPNOTSUPP  - the view cannot show the format: see dlbuf_format_info.reason
  *              - a tiled modifier without DLBUF_IMPORT_MAY_COPY, or one that the
  *                device cannot read; the error text lists those that it can

@@ -543,6 +543,17 @@ static void lease(void *arg)
 	CHECK(fires(&c));
 	cts_delete(t[0]);
 	cts_delete(t[1]);
+	CHECK_EQ(c.fired, 1);
+	/* The same of a lease that others hold, too. */
+	c.fired = 0;
+	f.release = NULL;
+	REQUIRE_OK(dlbuf_lease_create(fire, &c, &f.lease));
+	copies_of(dev, &f, t, &n);
+	CHECK_EQ(c.fired, 0);
+	dlbuf_lease_drop(f.lease);
+	CHECK(fires(&c));
+	cts_delete(t[0]);
+	cts_delete(t[1]);
 	dlbuf_device_close(dev);
 	CHECK_EQ(c.fired, 1);
 	close(fd);

@@ -312,6 +312,37 @@ static void wait_for(pid_t pid)
 	CHECK_EQ(status, 0);
 }
 
+/* A shared lease that the child drops and tries to use is the parent's still. */
+TEST(leases_of_the_parent)
+{
+	struct dlbuf_device *dev AUTO_DEV = NULL;
+	int fd AUTO_FD = buffer();
+	struct dlbuf_lease *lease;
+	pid_t pid;
+
+	need_machine();
+	REQUIRE_OK(dlbuf_lease_create(add_one, &leases, &lease));
+	pid = fork();
+	if (!pid) {
+		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+		struct dlbuf_frame f = PICTURE(BYTES, 1,
+			DLBUF_FOURCC('R', '8', ' ', ' '), DLBUF_CODE_DRM, 1,
+			.planes = { { .fd = fd, .pitch = BYTES } },
+			.lease = lease);
+		uint32_t n;
+
+		CHECK_OK(dlbuf_device_open("cpu", NULL, &dev));
+		STALE(dlbuf_import_frame(dev, &f, NULL, t, &n));
+		dlbuf_lease_drop(lease);
+		CHECK_EQ(load(&leases), 0);
+		_exit(0);
+	}
+	wait_for(pid);
+	CHECK_EQ(load(&leases), 0);
+	dlbuf_lease_drop(lease);
+	CHECK_EQ(load(&leases), 1);
+}
+
 TEST(children_of_busy_threads)
 {
 	struct parent parents[] = {
