@@ -46,6 +46,13 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		  uint32_t *ntensors);
 
 /*
+ * Calls fn with each modifier whose frames of this format the device copies: those
+ * of backend->modifiers().
+ */
+int detile_modifiers(struct dlbuf_device *dev, const struct format *format,
+		     void (*fn)(uint64_t modifier, void *data), void *data);
+
+/*
  * For tests: frames that are linear are copied too, where copies are allowed,
  * so that drivers without a tiling of their own have something to copy.
  */

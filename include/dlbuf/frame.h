@@ -235,6 +235,29 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
 				 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 				 uint32_t *ntensors);
 
+/*
+ * Lists the modifiers with which dlbuf_import_frame() on this device accepts frames
+ * of a DRM fourcc. It is the consumer's side of a negotiation with a producer: the
+ * array is what gbm_bo_create_with_modifiers2() and
+ * VkImageDrmFormatModifierListCreateInfoEXT take, and what a choice of PipeWire, a
+ * drm-format list of GStreamer and the feedback of linux-dmabuf contain.
+ *
+ * The first is DLBUF_MOD_LINEAR: its tensors are the frame's own bytes. Frames with
+ * any other modifier are copied and need DLBUF_IMPORT_MAY_COPY. The others are in the
+ * driver's order. DLBUF_MOD_INVALID is never in the list, because frames with an
+ * unknown modifier are refused. A frame with a modifier of the list can still be
+ * refused for its size, its planes or its memory.
+ *
+ * *n is the room of modifiers, and on return the number of the device's modifiers. If
+ * that is more than the room, the call has filled the room. modifiers may be NULL if
+ * *n is 0. On failure *n is unchanged. Asks the driver; does not wait for the device.
+ * -EINVAL      dev, n or modifiers is NULL; DRM has no such fourcc
+ * -EOPNOTSUPP  the fourcc is big-endian
+ * -ESTALE, -ENOMEM, -EIO
+ */
+DLBUF_API int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
+				     uint64_t *modifiers, size_t *n);
+
 /* One tensor of a frame, as a layout for dlbuf_import(). */
 struct dlbuf_frame_layout {
 	DLTensor layout;	/* points to shape and strides: do not copy */

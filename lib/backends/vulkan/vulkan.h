@@ -223,6 +223,8 @@ int vulkan_find_slack(struct vulkan_device *dev);
 /* detile.c: the operations for tiled frames. */
 int vulkan_can_detile(struct dlbuf_device *dev, const struct detile *d);
 int vulkan_detile(const struct detile *d, int fence, int *done);
+int vulkan_modifiers(struct dlbuf_device *dev, const struct detile *d,
+		     void (*fn)(uint64_t modifier, void *data), void *data);
 
 /* Gives all of a copy back, under dev->lock; NULL is nothing. */
 void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy);
