@@ -230,8 +230,10 @@ static void check_refusals(struct parent *p)
 	DLBUF_INFO(dlbuf_device_stats, stats);
 	DLBUF_INFO(dlbuf_device_info, info);
 	DLBUF_INFO(dlbuf_tensor_info, tensor);
+	DLBUF_INFO(dlbuf_pool_info, layout_info);
 	struct dlbuf_pool *pool = NULL;
 	DLManagedTensor *legacy;
+	size_t count = 0;
 	uint32_t n;
 	int fence;
 
@@ -241,6 +243,8 @@ static void check_refusals(struct parent *p)
 	STALE(dlbuf_import_frame(p->dev, &frame, NULL, t, &n));
 	STALE(dlbuf_alloc(&p->dev, 1, &layout, NULL, t));
 	STALE(dlbuf_pool_create(&p->dev, 1, &pool_opts, &pool));
+	STALE(dlbuf_pool_layout(&p->dev, 1, &pool_opts, &layout_info));
+	STALE(dlbuf_device_modifiers(p->dev, pool_opts.code, NULL, &count));
 	STALE(dlbuf_export(p->dev, &layout, NULL, &exported));
 	STALE(dlbuf_probe(p->dev, p->fds[0], 0, no_path, NULL));
 	STALE(dlbuf_recv(p->dev, 0, NULL, t, &n, NULL));
