@@ -150,6 +150,15 @@ struct backend {
 	 * runs. Needs dev->copy_align. Optional, as above.
 	 */
 	int (*detile)(const struct detile *d, int fence, int *done);
+
+	/*
+	 * Calls fn with each modifier for which can_detile() accepts frames of
+	 * d->format that have the planes that the driver wants; the rest of d
+	 * is as can_detile()'s. LINEAR may be among them, no modifier twice.
+	 * Optional: absence means that the driver has no list.
+	 */
+	int (*modifiers)(struct dlbuf_device *dev, const struct detile *d,
+			 void (*fn)(uint64_t modifier, void *data), void *data);
 };
 
 /* Declares the table of a backend. */

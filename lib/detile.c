@@ -318,3 +318,18 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 	*ntensors = n;
 	return 0;
 }
+
+int detile_modifiers(struct dlbuf_device *dev, const struct format *format,
+		     void (*fn)(uint64_t modifier, void *data), void *data)
+{
+	/* A size of whole samples in every plane of every format. */
+	const struct dlbuf_frame from = { .width = 64, .height = 64 };
+	struct detile d = { .format = format, .from = &from, .one_buffer = true };
+	uint64_t bytes;
+	int ret;
+
+	if (!dev->backend->modifiers)
+		return 0;
+	ret = detile_rows(&d, dev->copy_align, &bytes);
+	return ret ? ret : dev->backend->modifiers(dev, &d, fn, data);
+}

@@ -46,6 +46,13 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 		  uint32_t *ntensors);
 
 /*
+ * Calls fn with each modifier whose frames of this format the device can copy. These
+ * are the modifiers of backend->modifiers().
+ */
+int detile_modifiers(struct dlbuf_device *dev, const struct format *format,
+		     void (*fn)(uint64_t modifier, void *data), void *data);
+
+/*
  * For tests: if set, linear frames are copied too if copies are allowed. So the code
  * runs on drivers that have no tiled modifiers.
  */

@@ -18,3 +18,9 @@ int detile_rows(struct detile *d, uint32_t align, uint64_t *bytes)
 {
 	return -ENOSYS;
 }
+
+int detile_modifiers(struct dlbuf_device *dev, const struct format *format,
+		     void (*fn)(uint64_t modifier, void *data), void *data)
+{
+	return 0;
+}

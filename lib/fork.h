@@ -13,8 +13,8 @@
 
 /*
  * Installs the handlers of fork(), once. Called before the library makes anything that
- * a child must not use: a device, an event, a driver library, a remembered memfd. The
- * caller holds no lock of the library.
+ * a child must not use: a device, an event, a lease, a driver library, a remembered
+ * memfd. The caller holds no lock of the library.
  */
 void fork_watch(void);
 

@@ -696,6 +696,50 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	return ret;
 }
 
+/* A caller's list. */
+struct modifiers {
+	uint64_t *list;
+	size_t room, n;
+};
+
+static void add_modifier(uint64_t modifier, void *data)
+{
+	struct modifiers *m = data;
+
+	if (m->n && modifier == DLBUF_MOD_LINEAR)
+		return; /* the first one already */
+	if (m->n < m->room)
+		m->list[m->n] = modifier;
+	m->n++;
+}
+
+int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
+			   uint64_t *modifiers, size_t *n)
+{
+	const struct dlbuf_frame f = {
+		.code = fourcc,
+		.code_space = DLBUF_CODE_DRM,
+	};
+	struct modifiers m = { .list = modifiers };
+	const struct format *format;
+	bool linear;
+	int ret;
+
+	if (!n || (*n && !modifiers))
+		return fail(-EINVAL, "%s is NULL", n ? "modifiers" : "n");
+	ret = device_check(dev);
+	if (!ret)
+		ret = find_format(&f, &format, &linear);
+	if (ret)
+		return ret;
+	m.room = *n;
+	add_modifier(DLBUF_MOD_LINEAR, &m);
+	ret = detile_modifiers(dev, format, add_modifier, &m);
+	if (!ret)
+		*n = m.n;
+	return ret;
+}
+
 int dlbuf_import_frame(struct dlbuf_device *dev,
 		       const struct dlbuf_frame *frame,
 		       const struct dlbuf_import_opts *opts,
@@ -715,11 +759,15 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 		ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = import_opts_get(opts, &o);
+	if (!ret)
+		ret = lease_share(&f);
 	if (ret)
 		return ret;
 	do
 		ret = frame_import(dev, &f, &o, import_paths(&o), tensors,
 				   ntensors);
 	while (ret && device_relieve(ret, &tried));
+	if (ret)
+		dlbuf_lease_drop(f.lease);
 	return ret;
 }

@@ -6,6 +6,7 @@
 #include <dlbuf/fence.h>
 
 #include "event.h"
+#include "fork.h"
 #include "internal.h"
 #include "lease.h"
 #include "sys.h"
@@ -14,10 +15,12 @@ struct lease *lease_create(size_t room)
 {
 	struct lease *lease = sys_calloc(1, sizeof(*lease) + room);
 
-	if (lease)
-		lease->refs = 1;
-	else
+	if (!lease) {
 		fail(-ENOMEM, "no memory for a frame's lease and tensors");
+		return NULL;
+	}
+	lease->refs = 1;
+	lease->generation = fork_generation;
 	return lease;
 }
 
@@ -31,7 +34,7 @@ void lease_unref(struct lease *lease)
 	if (!lease || __atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	NOT_CANCELLED;
-	if (lease->release)
+	if (lease->release && lease->generation == fork_generation)
 		lease->release(lease->data);
 	free(lease);
 }
@@ -76,4 +79,51 @@ void lease_hold(struct lease *lease, int fence)
 	}
 	fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fence);
 	wait_here(fence);
+}
+
+/* ---- leases that imports share: struct dlbuf_lease is one without room */
+
+int dlbuf_lease_create(void (*release)(void *data), void *data,
+		       struct dlbuf_lease **out)
+{
+	struct lease *lease;
+
+	if (!release || !out)
+		return fail(-EINVAL, "%s is NULL", out ? "release" : "lease");
+	fork_watch();
+	lease = lease_create(0);
+	if (!lease)
+		return -ENOMEM;
+	lease->release = release;
+	lease->data = data;
+	*out = (struct dlbuf_lease *)lease;
+	return 0;
+}
+
+void dlbuf_lease_drop(struct dlbuf_lease *lease)
+{
+	lease_unref((struct lease *)lease);
+}
+
+static void drop(void *lease)
+{
+	lease_unref(lease);
+}
+
+int lease_share(struct dlbuf_frame *f)
+{
+	struct lease *lease = (struct lease *)f->lease;
+
+	if (!lease)
+		return 0;
+	if (f->release)
+		return fail(-EINVAL, "the frame has both a lease and a release "
+			    "callback");
+	if (lease->generation != fork_generation)
+		return fail(-ESTALE, "the lease belongs to the process that "
+			    "forked this one");
+	lease_ref(lease);
+	f->release = drop;
+	f->release_data = lease;
+	return 0;
 }

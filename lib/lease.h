@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include <dlbuf/dlpack.h>
+#include <dlbuf/frame.h>
 
 /*
  * Shared by the tensors over a frame. The callback runs when the last tensor is
@@ -14,6 +15,7 @@
  */
 struct lease {
 	unsigned int refs;	/* atomic */
+	unsigned int generation;	/* fork_generation when it was made */
 	void (*release)(void *data);	/* or NULL */
 	void *data;
 	_Alignas(8) unsigned char room[];
@@ -38,6 +40,15 @@ void lease_hold(struct lease *lease, int fence);
 
 /* The same; fence is taken, so that the event needs no new fd. */
 void lease_hold_take(struct lease *lease, int fence);
+
+/*
+ * Makes the shared lease of a frame, if it has one, the frame's release, with a
+ * reference that release returns. frame is our own copy. A caller that fails
+ * afterwards drops frame->lease.
+ * -EINVAL  the frame has a release, too
+ * -ESTALE  the lease is the parent's
+ */
+int lease_share(struct dlbuf_frame *frame);
 
 /*
  * How many users the lease of one of our tensors has: tensors, and work that it

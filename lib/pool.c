@@ -241,28 +241,54 @@ static int fill(struct dlbuf_pool *pool, struct pool_buffer *b,
 	return 0;
 }
 
+/* Reads the caller's options, *o, and lays out a buffer. */
+static int lay_out(struct dlbuf_device *const devs[], size_t ndevs,
+		   const struct dlbuf_pool_opts *opts,
+		   struct dlbuf_pool_opts *o, struct dlbuf_pool_info *info)
+{
+	struct dlbuf_format_info format = { .size = sizeof(format) };
+	int ret;
+
+	if (ndevs && !devs)
+		return fail(-EINVAL, "devs is NULL");
+	*info = (struct dlbuf_pool_info){ .size = sizeof(*info) };
+	ret = OPTS_GET(o, opts, "dlbuf_pool_opts");
+	if (!ret)
+		ret = check_opts(o);
+	if (!ret)
+		ret = dlbuf_format_find(o->code, 0, o->code_space, &format);
+	if (!ret)
+		ret = choose_alignments(devs, ndevs, o);
+	return ret ? ret : plan(o, &format, info);
+}
+
+int dlbuf_pool_layout(struct dlbuf_device *const devs[], size_t ndevs,
+		      const struct dlbuf_pool_opts *opts,
+		      struct dlbuf_pool_info *out)
+{
+	struct dlbuf_pool_info info;
+	struct dlbuf_pool_opts o;
+	int ret;
+
+	if (!out)
+		return fail(-EINVAL, "info is NULL");
+	ret = lay_out(devs, ndevs, opts, &o, &info);
+	return ret ? ret : INFO_PUT(out, &info, "dlbuf_pool_info");
+}
+
 int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
 		      const struct dlbuf_pool_opts *opts,
 		      struct dlbuf_pool **out)
 {
 	NOT_CANCELLED;
-	struct dlbuf_format_info format = { .size = sizeof(format) };
-	struct dlbuf_pool_info info = { .size = sizeof(info) };
+	struct dlbuf_pool_info info;
 	struct dlbuf_pool_opts o;
 	struct dlbuf_pool *pool;
 	int ret;
 
-	if (!out || (ndevs && !devs))
-		return fail(-EINVAL, "%s is NULL", out ? "devs" : "pool");
-	ret = OPTS_GET(&o, opts, "dlbuf_pool_opts");
-	if (!ret)
-		ret = check_opts(&o);
-	if (!ret)
-		ret = dlbuf_format_find(o.code, 0, o.code_space, &format);
-	if (!ret)
-		ret = choose_alignments(devs, ndevs, &o);
-	if (!ret)
-		ret = plan(&o, &format, &info);
+	if (!out)
+		return fail(-EINVAL, "pool is NULL");
+	ret = lay_out(devs, ndevs, opts, &o, &info);
 	if (ret)
 		return ret;
 	pool = sys_calloc(1, sizeof(*pool) +

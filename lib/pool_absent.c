@@ -10,6 +10,10 @@ ABSENT(WHAT, dlbuf_pool_create, (struct dlbuf_device *const devs[],
 				 size_t ndevs,
 				 const struct dlbuf_pool_opts *opts,
 				 struct dlbuf_pool **pool))
+ABSENT(WHAT, dlbuf_pool_layout, (struct dlbuf_device *const devs[],
+				 size_t ndevs,
+				 const struct dlbuf_pool_opts *opts,
+				 struct dlbuf_pool_info *info))
 ABSENT(WHAT, dlbuf_pool_get_info, (struct dlbuf_pool *pool,
 				   struct dlbuf_pool_info *info))
 ABSENT(WHAT, dlbuf_pool_frame, (struct dlbuf_pool *pool, uint32_t index,

@@ -370,6 +370,18 @@ static int check_own(struct packet *p, struct message_head *head)
 	       -EINVAL : 0;
 }
 
+static int hold_release(const struct dlbuf_frame *f, struct hold **out)
+{
+	struct hold *hold = sys_calloc(1, sizeof(*hold));
+
+	if (!hold)
+		return fail(-ENOMEM, "no memory for a lease");
+	hold->release = f->release;
+	hold->data = f->release_data;
+	*out = hold;
+	return 0;
+}
+
 int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 		     const struct dlbuf_socket_opts *opts)
 {
@@ -400,16 +412,17 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 		head.flags |= MESSAGE_FENCE;
 	}
 	ret = check_own(&p, &head);
+	if (!ret)
+		ret = lease_share(&f);
 	if (ret)
 		return ret;
-	if (f.release) {
-		hold = sys_calloc(1, sizeof(*hold));
-		if (!hold)
-			return fail(-ENOMEM, "no memory for a lease");
-		hold->release = f.release;
-		hold->data = f.release_data;
-	}
-	return send_message(sock, &o, &p, &head, fds, hold);
+	if (f.release)
+		ret = hold_release(&f, &hold);
+	if (!ret)
+		ret = send_message(sock, &o, &p, &head, fds, hold);
+	if (ret)
+		dlbuf_lease_drop(f.lease);
+	return ret;
 }
 
 /* ---------------------------------------------------------------- receiving */

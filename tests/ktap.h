@@ -27,6 +27,9 @@
  *	ktap_case("import", import_case, &formats[i]);
  *	return ktap_run(argc, argv);
  *
+ * KTAP_ALLOCS(expr), where KTAP_COUNTS_HEAP is 1, is how often a call that gives 0
+ * has allocated.
+ *
  * Several files of one program may include this one: they share its state.
  * C++ may too, in GNU's dialect.
  *
@@ -367,10 +370,15 @@ extern void *__libc_realloc(void *p, size_t size);
 extern void *__libc_memalign(size_t align, size_t size);
 extern void __libc_free(void *p);
 
+/* Calls of this thread that gave memory. */
+extern __thread unsigned long ktap_allocs;
+__attribute__((weak)) __thread unsigned long ktap_allocs;
+
 static inline void *ktap_heap_count(void *p, int sign)
 {
 	if (p) {
 		__atomic_add_fetch(&ktap.heap_blocks, sign, __ATOMIC_RELAXED);
+		ktap_allocs += sign > 0;
 		__atomic_add_fetch(&ktap.heap_bytes,
 				   sign * (long)malloc_usable_size(p),
 				   __ATOMIC_RELAXED);
@@ -426,6 +434,17 @@ __attribute__((weak)) int posix_memalign(void **p, size_t align, size_t size)
 	*p = ktap_heap_count(other, 1);
 	return 0;
 }
+#endif
+
+#if KTAP_COUNTS_HEAP
+#define KTAP_ALLOCS(expr)                                                    \
+	({                                                                   \
+		unsigned long ktap_n = ktap_allocs;                          \
+		ktap_check_ok(__FILE__, __LINE__, expr, #expr);              \
+		ktap_allocs - ktap_n;                                        \
+	})
+#else
+#define KTAP_ALLOCS(expr) (SKIP("nothing counts allocations in this build"), 0)
 #endif
 
 /* ---------------------------------------------------------------- leaks */

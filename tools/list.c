@@ -15,10 +15,10 @@
 static const char list_usage[] =
 "usage: dmabuf-test list [OPTION]\n"
 "\n"
-"Lists the exporters of dma-bufs, the importers with their capabilities and paths,\n"
-"and the cameras of this machine, with the reason for each that is absent or\n"
-"refused. Allocates a page from each exporter, opens each importer, and tries each\n"
-"of its paths.\n"
+"Lists the exporters of dma-bufs, the importers with their capabilities, paths and\n"
+"modifiers of frames, and the cameras of this machine, with the reason for each that\n"
+"is absent or refused. Allocates a page from each exporter, opens each importer, and\n"
+"tries each of its paths.\n"
 "\n"
 "  -j, --json    print JSON\n"
 "  -h, --help    print this text\n"
@@ -35,7 +35,7 @@ static const struct option options[] = {
 struct listing {
 	struct table table;
 	cJSON *json;		/* NULL: the table */
-	struct table paths;	/* of the importers' */
+	struct table paths, modifiers;	/* of the importers' */
 	struct sample *sample;
 };
 
@@ -167,6 +167,92 @@ static void add_paths(struct dlbuf_device *dev, struct prober *p,
 		put_path(p, "-", ret, dlbuf_last_error());
 }
 
+/* ---------------------------------------------------------------- modifiers */
+
+#define MAX_MODIFIERS 128
+
+/* The modifiers of a device besides LINEAR, each with its formats. */
+struct modifiers {
+	struct dlbuf_device *dev;
+	struct {
+		uint64_t modifier;
+		char *formats;	/* separated by spaces */
+	} list[MAX_MODIFIERS];
+	uint32_t n;
+};
+
+static void add_format(struct modifiers *m, uint64_t modifier, const char *name)
+{
+	char *formats;
+	uint32_t i = 0;
+
+	while (i < m->n && m->list[i].modifier != modifier)
+		i++;
+	if (i == MAX_MODIFIERS ||
+	    asprintf(&formats, "%s%s%s", i < m->n ? m->list[i].formats : "",
+		     i < m->n ? " " : "", name) < 0)
+		return;
+	if (i < m->n)
+		free(m->list[i].formats);
+	else
+		m->list[m->n++].modifier = modifier;
+	m->list[i].formats = formats;
+}
+
+static int add_modifiers_of(const struct dlbuf_format_info *info, void *data)
+{
+	struct modifiers *m = data;
+	uint64_t list[MAX_MODIFIERS];
+	size_t n = MAX_MODIFIERS;
+
+	if (!info->drm_code ||
+	    dlbuf_device_modifiers(m->dev, info->drm_code, list, &n))
+		return 0;
+	for (size_t i = 1; i < n && i < MAX_MODIFIERS; i++)
+		add_format(m, list[i], info->drm_name);
+	return 0;
+}
+
+static void put_modifier(const char *modifier, char *formats, cJSON *array)
+{
+	cJSON *o = cJSON_CreateObject(), *names;
+	char *name;
+
+	cJSON_AddStringToObject(o, "modifier", modifier);
+	names = cJSON_AddArrayToObject(o, "formats");
+	while ((name = strsep(&formats, " ")))
+		cJSON_AddItemToArray(names, cJSON_CreateString(name));
+	cJSON_AddItemToArray(array, o);
+}
+
+/* LINEAR is every device's, for all formats, and no line of the JSON. */
+static void add_modifiers(struct dlbuf_device *dev, const char *name,
+			  struct table *table, cJSON *array)
+{
+	struct modifiers m = { .dev = dev };
+
+	dlbuf_format_each(add_modifiers_of, &m);
+	if (!array) {
+		table_cell(table, "%s", name);
+		table_cell(table, "LINEAR");
+		table_cell(table, "all");
+	}
+	for (uint32_t i = 0; i < m.n; i++) {
+		char text[24];
+
+		snprintf(text, sizeof(text), "0x%016llx",
+			 (unsigned long long)m.list[i].modifier);
+		if (array) {
+			put_modifier(text, m.list[i].formats, array);
+		} else {
+			table_cell(table, "%s", name);
+			table_cell(table, "%s", text);
+			table_cell(table, "%s", m.list[i].formats);
+		}
+		free(m.list[i].formats);
+	}
+}
+
 /* ---------------------------------------------------------------- importers */
 
 static cJSON *add_importer_json(const struct dlbuf_device_info *info,
@@ -185,7 +271,7 @@ static cJSON *add_importer_json(const struct dlbuf_device_info *info,
 	cJSON_AddNumberToObject(o, "status", info->status);
 	cJSON_AddStringToObject(o, "reason", info->reason);
 	cJSON_AddItemToArray(array, o);
-	return cJSON_AddArrayToObject(o, "paths");
+	return o;
 }
 
 static void add_importer_row(const struct dlbuf_device_info *info,
@@ -224,16 +310,22 @@ static int add_importer(const struct dlbuf_device_info *from, void *data)
 	struct dlbuf_device *dev = open_importer(&info);
 	struct listing *list = data;
 	struct prober prober = { .device = info.name, .table = &list->paths };
+	cJSON *modifiers = NULL, *o;
 
 	make_printable(info.description);
 	make_printable(info.driver);
 	make_printable(info.reason);
-	if (list->json)
-		prober.json = add_importer_json(&info, list->json);
-	else
+	if (list->json) {
+		o = add_importer_json(&info, list->json);
+		prober.json = cJSON_AddArrayToObject(o, "paths");
+		modifiers = cJSON_AddArrayToObject(o, "modifiers");
+	} else {
 		add_importer_row(&info, &list->table);
-	if (dev)
+	}
+	if (dev) {
 		add_paths(dev, &prober, list->sample);
+		add_modifiers(dev, info.name, &list->modifiers, modifiers);
+	}
 	dlbuf_device_close(dev);
 	return 0;
 }
@@ -341,17 +433,20 @@ static void begin(struct table *table, const char *const heads[],
 		table_cell(table, "%s", heads[i]);
 }
 
-/* The importers, and by which paths they take the sample. */
+/* The importers, by which paths they take the sample, and what frames they read. */
 static void list_importers(struct listing *list)
 {
 	static const char *const importers[] = { "name", "acquire", "release",
 						 "device" };
 	static const char *const paths[] = { "name", "path", "works" };
+	static const char *const modifiers[] = { "name", "modifier",
+						 "formats" };
 	const char *exporter = list->sample->exporter;
 	char title[128];
 
 	begin(&list->table, importers, ARRAY_SIZE(importers));
 	begin(&list->paths, paths, ARRAY_SIZE(paths));
+	begin(&list->modifiers, modifiers, ARRAY_SIZE(modifiers));
 	dlbuf_device_each(add_importer, list);
 	put_title("\nImporters: who takes them");
 	table_print(&list->table);
@@ -359,6 +454,8 @@ static void list_importers(struct listing *list)
 		 exporter[0] ? " of " : "", exporter);
 	put_title(title);
 	table_print(&list->paths);
+	put_title("\nModifiers: which frames they take, others than LINEAR by a copy");
+	table_print(&list->modifiers);
 }
 
 static void list_cameras(struct listing *list)

@@ -162,8 +162,8 @@ void verify_close_devices(struct verify *v)
 /* ---------------------------------------------------------------- leases */
 
 /*
- * Runs when the last tensor of a frame on one device is deleted and its work
- * is complete; then on another thread, where it was not by the deletion.
+ * Runs when the last tensor of a frame on any device is deleted and all work is
+ * complete; then on another thread, where it was not by the deletion.
  */
 static void on_release(void *data)
 {
@@ -173,14 +173,11 @@ static void on_release(void *data)
 
 	pthread_mutex_lock(&v->lock);
 	v->released++;
-	if (!--lease->holders) {
-		status = camera_status(v->cam,
-				       camera_queue(v->cam, lease->index));
-		if (status)
-			v->status = status;
-		else
-			v->requeued++;
-	}
+	status = camera_status(v->cam, camera_queue(v->cam, lease->index));
+	if (status)
+		v->status = status;
+	else
+		v->requeued++;
 	pthread_cond_signal(&v->came_back);
 	pthread_mutex_unlock(&v->lock);
 }
@@ -306,7 +303,6 @@ static int import_frame(struct verify *v, struct device *d,
 			    "%s", (unsigned long long)v->done, d->info.name,
 			    dlbuf_last_error());
 	}
-	v->granted++;
 	d->nplanes = p->n;
 	if (p->n != v->nplanes)
 		return fail(STATUS_MISMATCH, "%s has %u planes on %s, not %u",
@@ -486,26 +482,24 @@ static int check_mapping(struct verify *v, uint32_t index,
 	return status ? status : end;
 }
 
-/*
- * All devices hold the frame at once, each by a lease of its own. When one
- * fails to, the count never gets to zero and nobody queues the buffer.
- */
+/* All devices hold the frame at once, by one lease. */
 static int import_all(struct verify *v, uint32_t index, struct planes planes[])
 {
 	struct lease *lease = &v->leases[index];
 	struct dlbuf_frame frame;
-	int status = camera_status(v->cam,
-				   camera_frame(v->cam, index, &frame));
+	int ret, status = camera_status(v->cam,
+					camera_frame(v->cam, index, &frame));
 
-	*lease = (struct lease){
-		.verify = v,
-		.index = index,
-		.holders = v->ndevices,
-	};
-	frame.release = on_release;
-	frame.release_data = lease;
+	if (status)
+		return status;
+	*lease = (struct lease){ v, index };
+	ret = dlbuf_lease_create(on_release, lease, &frame.lease);
+	if (ret)
+		return fail_dlbuf(ret);
+	v->granted++;
 	for (uint32_t i = 0; !status && i < v->ndevices; i++)
 		status = import_frame(v, &v->devices[i], &frame, &planes[i]);
+	dlbuf_lease_drop(frame.lease);
 	return status;
 }
 
@@ -576,7 +570,7 @@ int verify_finish(struct verify *v)
 static bool all_returned(const struct verify *v)
 {
 	return v->released == v->granted && v->requeued == v->frames &&
-	       v->granted == v->frames * v->ndevices &&
+	       v->granted == v->frames &&
 	       v->fds_after == v->fds_before;
 }
 

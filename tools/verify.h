@@ -44,11 +44,10 @@ struct device {
 	uint64_t first_byte[DLBUF_MAX_PLANES];	/* in the dma-buf */
 };
 
-/* Who has to give a buffer back before it is queued again. */
+/* A buffer that is queued again when its lease is released. */
 struct lease {
 	struct verify *verify;
 	uint32_t index;
-	uint32_t holders;	/* under verify->lock */
 };
 
 struct verify {
@@ -74,7 +73,7 @@ struct verify {
 	bool drawn;
 	uint64_t done;			/* frames */
 	uint64_t elapsed_ns;		/* first frame to last */
-	uint64_t granted;		/* leases, one per frame and device */
+	uint64_t granted;		/* leases, one per frame */
 	uint64_t repeated;		/* frames like the one before */
 	uint64_t mismatched;		/* planes of a device, all told */
 	struct checksum last[DLBUF_MAX_PLANES];	/* of the camera's mapping */
@@ -84,7 +83,7 @@ struct verify {
 	pthread_mutex_t lock;
 	pthread_cond_t came_back;
 	uint64_t released;		/* leases */
-	uint64_t requeued;		/* buffers, by the last of their leases */
+	uint64_t requeued;		/* buffers, by their leases */
 	int status;			/* of a requeue that failed */
 };
 

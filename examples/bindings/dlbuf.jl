@@ -111,6 +111,7 @@ struct dlbuf_frame
     fence::Cint
     release::Ptr{Cvoid}
     release_data::Ptr{Cvoid}
+    lease::Ptr{Cvoid}
 end
 
 const READ = UInt32(1)

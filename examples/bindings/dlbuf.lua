@@ -52,6 +52,7 @@ struct dlbuf_frame {
 	int clock, field, order, fence;
 	void (*release)(void *release_data);
 	void *release_data;
+	void *lease;
 };
 
 const char *dlbuf_last_error(void);

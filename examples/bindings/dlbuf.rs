@@ -122,6 +122,7 @@ pub struct dlbuf_frame {
     pub fence: c_int,
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
     pub release_data: *mut c_void,
+    pub lease: *mut c_void,
 }
 
 pub enum dlbuf_device {}

@@ -60,7 +60,9 @@ struct dlbuf_device_opts {
  *				if the driver reports its nodes or the GPU is on
  *				PCI
  *
- * "cuda" has the same forms. This call loads the driver library.
+ * "cuda" has the same forms, for example "cuda:drm=/dev/dri/renderD128" for the GPU
+ * whose node udev, a compositor or a VA-API display named. This call loads the driver
+ * library.
  *
  * name and opts are borrowed, *out is new. May block while a driver loads.
  * -EINVAL  no backend of that name, a malformed name, not a DRM node, bad opts

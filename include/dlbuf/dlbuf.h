@@ -15,7 +15,8 @@
  *   fence.h     sync_file fds
  *   syncobj.h   converts drm_syncobjs to sync_files and back
  *   format.h    pixel formats and their tensors
- *   frame.h     makes a tensor per plane from a frame of a camera
+ *   frame.h     makes a tensor per plane from a frame of a camera; leases that
+ *               several devices share; the modifiers that a device accepts
  *   alloc.h     allocates dma-bufs
  *   udmabuf.h   allocates dma-bufs of memfd pages
  *   heap.h      allocates dma-bufs from a dma-heap

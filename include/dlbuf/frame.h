@@ -96,6 +96,8 @@ enum dlbuf_field {
 #define DLBUF_FRAME_DAMAGED	(1u << 0)	/* the producer reports an error */
 #define DLBUF_FRAME_SEQUENCE	(1u << 1)	/* sequence is valid */
 
+struct dlbuf_lease;
+
 struct dlbuf_frame {
 	size_t size;			/* of this struct, set by the caller */
 	uint32_t width, height;		/* pixels in memory */
@@ -144,7 +146,46 @@ struct dlbuf_frame {
 	 */
 	void (*release)(void *release_data);
 	void *release_data;
+	/*
+	 * Instead of release: one lease for several imports of the frame, see
+	 * dlbuf_lease_create(). Borrowed. NULL: none.
+	 */
+	struct dlbuf_lease *lease;
 };
+
+/*
+ * Makes a lease that several imports share: those of one frame on several
+ * devices, or of several frames in one buffer. Each dlbuf_import_frame() and
+ * dlbuf_send_frame() of a frame with this lease takes a reference, and returns it
+ * when dlbuf would call release of dlbuf_frame. A call that fails takes none.
+ * release(data) is called exactly once: when all these references and your own
+ * are returned. It is called on the thread that returns the last one, under the
+ * rules of release in dlbuf_frame.
+ *
+ *	dlbuf_lease_create(queue_again, buffer, &frame.lease);
+ *	dlbuf_import_frame(cpu, &frame, NULL, a, &na);
+ *	dlbuf_import_frame(gpu, &frame, NULL, b, &nb);
+ *	dlbuf_lease_drop(frame.lease);
+ *
+ * An adapter of dlbuf/interop/ fills in release. Give both members to a lease:
+ *
+ *	dlbuf_lease_create(frame.release, frame.release_data, &frame.lease);
+ *	frame.release = NULL;
+ *
+ * *lease is new and has one reference, which is yours. Does not block. After
+ * fork() the child cannot use the parent's leases: a frame with one is refused
+ * (-ESTALE), and dlbuf_lease_drop() does not call release.
+ * -EINVAL  release or lease is NULL
+ * -ENOMEM
+ */
+DLBUF_API int dlbuf_lease_create(void (*release)(void *data), void *data,
+				 struct dlbuf_lease **lease);
+
+/*
+ * Returns your reference (taken; NULL does nothing). If it is the last one,
+ * release is called before this function returns.
+ */
+DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
 
 /*
  * Makes the tensors of the view opts->view. They show the frame's crop rectangle,
@@ -175,7 +216,9 @@ struct dlbuf_frame {
  * DLBUF_VIEW_BYTES shows the bytes of any frame without a copy.
  *
  * -EINVAL      no such code in its space, too few planes, size 0, a width that
- *              the format cannot have, a crop outside the frame, no such view
+ *              the format cannot have, a crop outside the frame, no such view,
+ *              release and lease
+ * -ESTALE      the lease belongs to the parent process
  * -EOPNOTSUPP  - the view cannot show the format: see dlbuf_format_info.reason
  *              - a tiled modifier without DLBUF_IMPORT_MAY_COPY, or one that the
  *                device cannot read; the error text lists those that it can
@@ -191,6 +234,29 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
 				 const struct dlbuf_import_opts *opts,
 				 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 				 uint32_t *ntensors);
+
+/*
+ * Lists the modifiers with which dlbuf_import_frame() on this device accepts frames
+ * of a DRM fourcc. It is the consumer's side of a negotiation with a producer: the
+ * array is what gbm_bo_create_with_modifiers2() and
+ * VkImageDrmFormatModifierListCreateInfoEXT take, and what a choice of PipeWire, a
+ * drm-format list of GStreamer and the feedback of linux-dmabuf contain.
+ *
+ * The first is DLBUF_MOD_LINEAR: its tensors are the frame's own bytes. Frames with
+ * any other modifier are copied and need DLBUF_IMPORT_MAY_COPY. The others are in the
+ * driver's order. DLBUF_MOD_INVALID is never in the list, because frames with an
+ * unknown modifier are refused. A frame with a modifier of the list can still be
+ * refused for its size, its planes or its memory.
+ *
+ * *n is the room of modifiers, and on return the number of the device's modifiers. If
+ * that is more than the room, the call has filled the room. modifiers may be NULL if
+ * *n is 0. On failure *n is unchanged. Asks the driver; does not wait for the device.
+ * -EINVAL      dev, n or modifiers is NULL; DRM has no such fourcc
+ * -EOPNOTSUPP  the fourcc is big-endian
+ * -ESTALE, -ENOMEM, -EIO
+ */
+DLBUF_API int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
+				     uint64_t *modifiers, size_t *n);
 
 /* One tensor of a frame, as a layout for dlbuf_import(). */
 struct dlbuf_frame_layout {

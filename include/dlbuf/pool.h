@@ -5,14 +5,17 @@
  * device imports all buffers beforehand, so the first frame is as cheap as the
  * others.
  *
- *	const struct dlbuf_pool_opts opts = {
+ *	struct dlbuf_pool_opts opts = {
  *		.size = sizeof(opts), .width = 1920, .height = 1080,
  *		.code = V4L2_PIX_FMT_NV12, .code_space = DLBUF_CODE_V4L2,
  *		.buffers = 4,
  *	};
+ *	DLBUF_INFO(dlbuf_pool_info, info);
+ *	dlbuf_pool_layout(devs, 2, &opts, &info);
+ *	... VIDIOC_S_FMT asking for info.pitch[0] ...
+ *	opts.pitch = fmt.bytesperline; opts.bytes = fmt.sizeimage;
  *	dlbuf_pool_create(devs, 2, &opts, &pool);
- *	dlbuf_pool_get_info(pool, &info);
- *	... VIDIOC_S_FMT asking for info.pitch[0], VIDIOC_REQBUFS ...
+ *	... VIDIOC_REQBUFS ...
  *	DLBUF_INFO(dlbuf_frame, frame);
  *	dlbuf_pool_frame(pool, i, &frame);
  *	buf.index = i; buf.m.fd = frame.planes[0].fd; ... VIDIOC_QBUF ...
@@ -58,6 +61,33 @@ struct dlbuf_pool_opts {
 
 #define DLBUF_POOL_PLANE_FDS 1u	/* a dma-buf per plane: V4L2's NV12M */
 
+struct dlbuf_pool_info {
+	size_t size;		/* of this struct, set by the caller */
+	uint32_t buffers;
+	uint32_t nplanes;	/* of the format */
+	uint32_t nfds;		/* dma-bufs per buffer: 1 or nplanes */
+	uint32_t reserved;
+	uint64_t pitch[DLBUF_MAX_PLANES];	/* bytes */
+	uint64_t offset[DLBUF_MAX_PLANES];	/* bytes, in its dma-buf */
+	uint64_t bytes[DLBUF_MAX_PLANES];	/* of each dma-buf, as requested */
+};
+
+/*
+ * Computes the layout that dlbuf_pool_create() would use with the same arguments,
+ * so that a producer can be asked for it, or refuse it, before there are buffers.
+ * If the producer then changes the pitch or the size, set pitch and bytes of opts to
+ * its values.
+ *
+ * Fills in *info; set its size before: DLBUF_INFO(dlbuf_pool_info, info). devs and
+ * opts are borrowed. Does not allocate, call a driver or block. exporter is not
+ * looked at.
+ * -EINVAL, -EOPNOTSUPP, -EOVERFLOW as for dlbuf_pool_create(), except an exporter
+ * that does not exist
+ */
+DLBUF_API int dlbuf_pool_layout(struct dlbuf_device *const devs[], size_t ndevs,
+				const struct dlbuf_pool_opts *opts,
+				struct dlbuf_pool_info *info);
+
 /*
  * Allocates the buffers and imports each one on all devices, which keep the
  * imports until the pool is destroyed. With ndevs 0 it only allocates.
@@ -80,17 +110,6 @@ DLBUF_API int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
  * buffers stay valid and keep the memory alive.
  */
 DLBUF_API void dlbuf_pool_destroy(struct dlbuf_pool *pool);
-
-struct dlbuf_pool_info {
-	size_t size;		/* of this struct, set by the caller */
-	uint32_t buffers;
-	uint32_t nplanes;	/* of the format */
-	uint32_t nfds;		/* dma-bufs per buffer: 1 or nplanes */
-	uint32_t reserved;
-	uint64_t pitch[DLBUF_MAX_PLANES];	/* bytes */
-	uint64_t offset[DLBUF_MAX_PLANES];	/* bytes, in its dma-buf */
-	uint64_t bytes[DLBUF_MAX_PLANES];	/* of each dma-buf, as requested */
-};
 
 /* Describes the layout of the buffers. -EINVAL: NULL, or size not set. */
 DLBUF_API int dlbuf_pool_get_info(struct dlbuf_pool *pool,

@@ -115,8 +115,9 @@ DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
  * frame, its fds and its fence are borrowed. The lease is called exactly once,
  * when the receiver is done, on the library's event thread, perhaps before this
  * call returns. It is not called if this call fails. Blocks like dlbuf_send().
- * -EINVAL  also: no planes or too many, or values that no frame can have. The
- *          format itself is checked by the receiver
+ * -EINVAL  also: no planes or too many, values that no frame can have, or release
+ *          and lease. The format itself is checked by the receiver
+ * -ESTALE  the lease belongs to the parent process
  * -EBADF   also: a plane's fd or the fence is not open
  * and the errors of dlbuf_send().
  */

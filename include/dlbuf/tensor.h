@@ -11,6 +11,18 @@
  *   - a tensor without elements has data == NULL
  * strides is never NULL for a tensor with dimensions.
  *
+ * Allocations. For a buffer that the device has imported before, the library calls
+ * malloc() this often. The driver's own calls are not counted. The deleter of a
+ * tensor, or of the last tensor of a frame, frees the memory.
+ *   - dlbuf_import(), each share of a tensor: once
+ *   - dlbuf_import_frame(): once for the lease and all tensors of the frame. If the
+ *     frame is copied: once for the lease and once per tensor
+ *   - dlbuf_lease_create(): once
+ *   - acquire and release on the CPU without a deadline: never. Other devices use
+ *     their objects again, and allocate one for each piece of work in progress
+ *   - a fence that a lease, a notification or a stream waits for: once
+ *   - the first failure on a thread, for the error text: once
+ *
  * A tensor gives access to memory, not order: call dlbuf_acquire() before you use
  * the memory, see dlbuf/sync.h.
  */

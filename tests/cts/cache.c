@@ -63,6 +63,55 @@ static void hit(void *arg)
 	close(dup);
 }
 
+/*
+ * The bound that dlbuf/tensor.h promises. Of acquire and release on the CPU only:
+ * elsewhere drivers allocate, too.
+ */
+static void allocations(void *arg)
+{
+	static const struct {
+		uint32_t code, view, n;
+	} frames[] = {
+		{ DLBUF_FOURCC('R', '8', ' ', ' '), DLBUF_VIEW_PLANES, 1 },
+		{ DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_VIEW_PLANES, 2 },
+		{ DLBUF_FOURCC('Y', 'U', '1', '2'), DLBUF_VIEW_PLANES, 3 },
+		{ DLBUF_FOURCC('A', 'R', '2', '4'), DLBUF_VIEW_COMPONENTS, 4 },
+	};
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL }, *u = NULL;
+	int fd AUTO_FD = cts_alloc("udmabuf", 16384);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	struct dlbuf_lease *lease = NULL;
+	int64_t shape = 4096;
+	const DLTensor layout = LAYOUT8(1, &shape);
+	DLManagedTensor *old = NULL;
+	uint32_t n = 0;
+
+	cts_delete(cts_import(dev, fd, 16384));
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_import(dev, fd, &layout, NULL, t)), 1);
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share(t[0], &u)), 1);
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share_legacy(t[0], &old)), 1);
+	if (!strcmp(cts_access->backend, "cpu")) {
+		CHECK_EQ(KTAP_ALLOCS(dlbuf_acquire(u, DLBUF_RW, NULL, NULL)), 0);
+		CHECK_EQ(KTAP_ALLOCS(dlbuf_release(u, NULL, NULL)), 0);
+	}
+	cts_delete(t[0]);
+	cts_delete(u);
+	old->deleter(old);
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_lease_create(free, NULL, &lease)), 1);
+	for (size_t i = 0; i < sizeof(frames) / sizeof(frames[0]); i++) {
+		DLBUF_OPTS(dlbuf_import_opts, opts, .view = frames[i].view);
+		struct dlbuf_frame f = PICTURE(32, 32, frames[i].code,
+			DLBUF_CODE_LIBCAMERA, 1,
+			.planes = { { .fd = fd, .pitch = 128 } }, .lease = lease);
+
+		CHECK_EQ(KTAP_ALLOCS(dlbuf_import_frame(dev, &f, &opts, t, &n)), 1);
+		CHECK_EQ(n, frames[i].n);
+		while (n)
+			cts_delete(t[--n]);
+	}
+	dlbuf_lease_drop(lease);
+}
+
 /* A number that now means another buffer is another buffer. */
 static void fd_number_reused(void *arg)
 {
@@ -440,6 +489,7 @@ static void forget(void *arg)
 void cts_cases_cache(void)
 {
 	ktap_case("cache/hit", hit, NULL);
+	ktap_case("cache/allocations", allocations, NULL);
 	ktap_case("cache/fd-number-reused", fd_number_reused, NULL);
 	ktap_case("cache/pool", pool, NULL);
 	ktap_case("cache/bounded", bounded, NULL);

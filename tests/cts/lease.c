@@ -131,18 +131,26 @@ struct held {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 };
 
-static int import_frame(struct held *f, struct holder *h)
+/* With a lease of its own, for h, or with one of others. */
+static int import_with(struct held *f, struct holder *h,
+		       struct dlbuf_lease *lease)
 {
 	struct dlbuf_frame frame = PICTURE(W, H, DLBUF_FOURCC('N', 'V', '1', '2'),
 		DLBUF_CODE_V4L2, 1, .modifier = DLBUF_MOD_LINEAR,
-		.planes = { { .fd = f->fd, .pitch = W } }, .release = fire,
-		.release_data = h);
+		.planes = { { .fd = f->fd, .pitch = W } },
+		.release = lease ? NULL : fire, .release_data = h,
+		.lease = lease);
 	uint32_t n = 0;
 	int ret = dlbuf_import_frame(f->dev, &frame, NULL, f->t, &n);
 
 	if (!ret)
 		CHECK_EQ(n, 2);
 	return ret;
+}
+
+static int import_frame(struct held *f, struct holder *h)
+{
+	return import_with(f, h, NULL);
 }
 
 static void open_frame(struct held *f, struct holder *h)
@@ -346,6 +354,62 @@ static void two_frames(void *arg)
 	CHECK_EQ(fired(&h), 1);
 	CHECK_EQ(fired(&other), 1);
 	close_frame_last(&f);
+}
+
+/*
+ * One lease for imports of a frame on this device, twice, and on the CPU: after
+ * the last one's work, and its creator.
+ */
+static void shared(void *arg)
+{
+	struct holder own = HOLDER(), h = HOLDER(), late = HOLDER();
+	struct cts_fence fence AUTO_FENCE;
+	struct dlbuf_lease *lease;
+	struct held f, again, cpu;
+
+	open_until(&f, &own, 0, &fence);
+	again = cpu = f;
+	cpu.fences = cpu.events = false;
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu.dev));
+	REQUIRE_OK(dlbuf_lease_create(fire, &h, &lease));
+	REQUIRE_OK(import_with(&cpu, NULL, lease));
+	REQUIRE_OK(import_with(&again, NULL, lease));
+	delete_planes(&f);
+	REQUIRE_OK(import_with(&f, NULL, lease));
+	dlbuf_lease_drop(lease);
+	access_until(&cpu, cpu.t[1], NULL);
+	access_until(&f, f.t[0], &fence);
+	delete_planes(&cpu);
+	CHECK_EQ(fired(&h), 0);
+	delete_planes(&f);
+	settle();
+	CHECK_EQ(fired(&h), 0);
+	delete_planes(&again);
+	if (f.fences) {
+		settle();
+		CHECK_EQ(fired(&h), 0);
+		cts_fence_signal(&fence);
+	}
+	CHECK(fires(&h));
+	settle();
+	CHECK_EQ(fired(&h), 1);
+	CHECK(fires(&own));
+
+	/* The creator is last; an import that failed holds nothing. */
+	REQUIRE_OK(dlbuf_lease_create(fire, &late, &lease));
+	REQUIRE_OK(import_with(&f, NULL, lease));
+	REQUIRE_OK(import_with(&cpu, NULL, lease));
+	again.fd = -1;
+	CHECK_ERR(import_with(&again, NULL, lease), -EBADF);
+	delete_planes(&f);
+	delete_planes(&cpu);
+	settle();
+	CHECK_EQ(fired(&late), 0);
+	dlbuf_lease_drop(lease);
+	CHECK(fired_here(&late));
+	dlbuf_device_close(cpu.dev);
+	close_frame_last(&f);
+	CHECK_EQ(fired(&h), 1);
 }
 
 /* ---- deleted while acquired */
@@ -733,6 +797,7 @@ void cts_cases_lease(void)
 	ktap_case("lease/signalled", signalled, NULL);
 	ktap_case("lease/several", several, NULL);
 	ktap_case("lease/two-frames", two_frames, NULL);
+	ktap_case("lease/shared", shared, NULL);
 	ktap_case("lease/deleted-acquired", deleted_acquired, NULL);
 	ktap_case("lease/deleted-waiting", deleted_waiting, NULL);
 	ktap_case("lease/expiry", expiry, NULL);

@@ -69,10 +69,13 @@ static void layouts(void *arg)
 			   .offset_align = w->offset_align,
 			   .pitch = w->in_pitch, .bytes = w->in_bytes);
 		struct dlbuf_pool *pool = pool_of(NULL, &opts);
+		DLBUF_INFO(dlbuf_pool_info, before);
 		DLBUF_INFO(dlbuf_pool_info, info);
 		DLBUF_INFO(dlbuf_frame, f);
 
+		CHECK_OK(dlbuf_pool_layout(NULL, 0, &opts, &before));
 		CHECK_OK(dlbuf_pool_get_info(pool, &info));
+		CHECK(!memcmp(&before, &info, sizeof(info)));
 		CHECK_EQ(info.buffers, 2);
 		CHECK_EQ(info.nfds, w->nfds);
 		CHECK_OK(dlbuf_pool_frame(pool, 1, &f));
@@ -89,6 +92,41 @@ static void layouts(void *arg)
 		}
 		dlbuf_pool_destroy(pool);
 	}
+}
+
+/* The layout before there are buffers is that of the pool, for every device. */
+static void before_it_is_made(void *arg)
+{
+	DLBUF_OPTS(dlbuf_pool_opts, opts, .width = 100, .height = 50,
+		   .code = CC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM,
+		   .buffers = 2);
+	struct dlbuf_device *dev = cts_open();
+	DLBUF_INFO(dlbuf_device_info, device);
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	DLBUF_INFO(dlbuf_pool_info, before);
+	DLBUF_INFO(dlbuf_pool_info, info);
+	struct dlbuf_pool *pool;
+	unsigned int fds;
+
+	CHECK_OK(dlbuf_device_get_info(dev, &device));
+	fds = cts_count_fds();
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_pool_layout(&dev, 1, &opts, &before)), 0);
+	CHECK_EQ(cts_count_fds(), fds);
+	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
+	CHECK_EQ(stats.misses, 0);
+	CHECK_EQ(before.pitch[0] % device.pitch_align, 0);
+	CHECK_EQ(before.offset[1] % device.offset_align, 0);
+	/* What a producer makes of that is what the pool is made for. */
+	opts.pitch = before.pitch[0] * 2;
+	opts.bytes = before.bytes[0] * 2;
+	CHECK_OK(dlbuf_pool_layout(&dev, 1, &opts, &before));
+	CHECK_EQ(before.pitch[0], opts.pitch);
+	CHECK_EQ(before.bytes[0], opts.bytes);
+	pool = pool_of(dev, &opts);
+	CHECK_OK(dlbuf_pool_get_info(pool, &info));
+	CHECK(!memcmp(&before, &info, sizeof(info)));
+	dlbuf_pool_destroy(pool);
+	dlbuf_device_close(dev);
 }
 
 /* A frame of the pool is imported without a word to the driver. */
@@ -141,8 +179,13 @@ static void refused(struct dlbuf_device *dev, struct dlbuf_pool_opts opts,
 		    int err)
 {
 	struct dlbuf_pool *pool = (void *)&opts;
+	DLBUF_INFO(dlbuf_pool_info, info);
 	unsigned int fds = cts_count_fds();
 
+	/* Only what has to do with memory is not the layout's. */
+	if (!opts.exporter && err != -ENOMEM)
+		CHECK_ERR(dlbuf_pool_layout(&dev, 1, &opts, &info), err);
+	CHECK_EQ(info.nplanes, 0);
 	CHECK_ERR(dlbuf_pool_create(&dev, 1, &opts, &pool), err);
 	CHECK(pool == (void *)&opts);
 	CHECK_EQ(cts_count_fds(), fds);
@@ -178,6 +221,10 @@ static void refusals(void *arg)
 	CHECK_ERR(dlbuf_pool_get_info(NULL, &info), -EINVAL);
 	dlbuf_pool_destroy(pool);
 	dlbuf_pool_destroy(NULL);
+	CHECK_ERR(dlbuf_pool_layout(NULL, 1, &good, &info), -EINVAL);
+	CHECK_ERR(dlbuf_pool_layout(&dev, 1, &good, NULL), -EINVAL);
+	info.size = 0;
+	CHECK_ERR(dlbuf_pool_layout(&dev, 1, &good, &info), -EINVAL);
 	CHECK_ERR(dlbuf_pool_create(NULL, 1, &good, &pool), -EINVAL);
 	CHECK_ERR(dlbuf_pool_create(&none, 1, &good, &pool), -EINVAL);
 	CHECK_ERR(dlbuf_pool_create(&dev, 1, &good, NULL), -EINVAL);
@@ -211,6 +258,7 @@ static void refusals(void *arg)
 void cts_cases_pool(void)
 {
 	ktap_case("pool/layouts", layouts, NULL);
+	ktap_case("pool/before-it-is-made", before_it_is_made, NULL);
 	ktap_case("pool/known-to-devices", known_to_devices, NULL);
 	ktap_case("pool/refusals", refusals, NULL);
 }

@@ -433,6 +433,45 @@ static void refusals(void *arg)
 	detile_linear = false;
 }
 
+/* The list has what is imported, and nothing else. */
+static void modifiers(void *arg)
+{
+	static const uint64_t all[] = { DLBUF_MOD_LINEAR, X_TILED,
+					DLBUF_MOD_INVALID };
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_frame f = nv12(&fd);
+	uint64_t list[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		size_t n = ARRAY_SIZE(list);
+
+		CHECK_OK(dlbuf_device_modifiers(dev, kinds[i].code, list, &n));
+		CHECK(n >= 1 && n <= ARRAY_SIZE(list));
+		CHECK_EQ(list[0], DLBUF_MOD_LINEAR);
+		for (size_t j = 1; j < n; j++)
+			CHECK(list[j] != DLBUF_MOD_LINEAR &&
+			      list[j] != DLBUF_MOD_INVALID);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
+		size_t n = ARRAY_SIZE(list);
+		bool has = false;
+		uint32_t nt;
+		int ret;
+
+		f.modifier = all[i];
+		CHECK_OK(dlbuf_device_modifiers(dev, f.code, list, &n));
+		for (size_t j = 0; j < n; j++)
+			has |= list[j] == all[i];
+		ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &nt);
+		/* A driver that lists it may want other memory. */
+		CHECK(!ret ? has : all[i] != DLBUF_MOD_LINEAR);
+		while (!ret && nt)
+			cts_delete(t[--nt]);
+	}
+}
+
 /* ---- the buffers of the copies */
 
 static struct dlbuf_device_stats stats_of(struct dlbuf_device *dev)
@@ -543,6 +582,17 @@ static void lease(void *arg)
 	CHECK(fires(&c));
 	cts_delete(t[0]);
 	cts_delete(t[1]);
+	CHECK_EQ(c.fired, 1);
+	/* The same of a lease that others hold, too. */
+	c.fired = 0;
+	f.release = NULL;
+	REQUIRE_OK(dlbuf_lease_create(fire, &c, &f.lease));
+	copies_of(dev, &f, t, &n);
+	CHECK_EQ(c.fired, 0);
+	dlbuf_lease_drop(f.lease);
+	CHECK(fires(&c));
+	cts_delete(t[0]);
+	cts_delete(t[1]);
 	dlbuf_device_close(dev);
 	CHECK_EQ(c.fired, 1);
 	close(fd);
@@ -628,6 +678,7 @@ static void fenced(void *arg)
 void cts_cases_tiled(void)
 {
 	ktap_case("tiled/refusals", refusals, NULL);
+	ktap_case("tiled/modifiers", modifiers, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
 		ktap_case(cts_name("tiled/pixels@%s", kinds[i].name), pixels,
 			  (void *)&kinds[i]);

@@ -633,8 +633,9 @@ static bool has_vgem(void)
 }
 
 /*
- * For programs that do not know of the double: with FAKE_VULKAN=bridge it is the
- * GPU of CUDA's double, as far as a bridge needs one. Where there is no vgem, or
+ * For programs that do not know of the double: with FAKE_VULKAN=tiled it reads two
+ * of Intel's tilings. With FAKE_VULKAN=bridge it is the GPU of CUDA's double, as far
+ * as a bridge needs one. Where there is no vgem, or
  * with bridge-event, its SYNC_FDs are eventfds, which the kernel would not take,
  * so that it gives none before their time.
  */
@@ -646,11 +647,22 @@ __attribute__((constructor)) static void loaded(void)
 	struct fake_physical *p = &fake.physical[0];
 	const char **names = p->extensions;
 
-	if (!word || (strcmp(word, "bridge") && strcmp(word, "bridge-event")))
+	if (!word || (strcmp(word, "bridge") && strcmp(word, "bridge-event") &&
+		      strcmp(word, "tiled")))
 		return;
 	fake_vulkan(true);
 	while (*names)
 		names++;
+	if (!strcmp(word, "tiled")) {
+		*names = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
+		p->modifiers[1].modifier = 0x0100000000000001ull;
+		p->modifiers[2] = (struct fake_modifier){
+			.modifier = 0x0100000000000004ull,
+			.compression = 1,
+		};
+		p->nmodifiers = 3;
+		return;
+	}
 	*names = semaphores;
 	p->uuid = 0xc0;
 	p->sync_fd_in = p->sync_fd_out = true;

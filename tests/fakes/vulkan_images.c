@@ -12,6 +12,7 @@ struct texels {
 	uint32_t hsub, vsub;	/* of the planes after the first */
 };
 
+/* No planes: the device does not have the format. */
 static struct texels texels_of(VkFormat format)
 {
 	switch (format) {
@@ -32,8 +33,7 @@ static struct texels texels_of(VkFormat format)
 	case VK_FORMAT_G8_B8_R8_3PLANE_420_UNORM:
 		return (struct texels){ 3, { 1, 1, 1 }, 1, 2, 2 };
 	default:
-		wrong("a format that the double does not know");
-		return (struct texels){ 1, { 1 }, 1, 1, 1 };
+		return (struct texels){ 0, { 1 }, 1, 1, 1 };
 	}
 }
 
@@ -52,10 +52,10 @@ static void GetPhysicalDeviceFormatProperties2(VkPhysicalDevice physical,
 {
 	const struct fake_physical *p = physical_of(physical);
 	VkDrmFormatModifierPropertiesListEXT *list = out->pNext;
-	uint32_t n = 0;
+	uint32_t n = 0, max = texels_of(format).nplanes ? p->nmodifiers : 0;
 
 	pthread_mutex_lock(&lock);
-	for (; n < p->nmodifiers && list->pDrmFormatModifierProperties &&
+	for (; n < max && list->pDrmFormatModifierProperties &&
 	     n < list->drmFormatModifierCount; n++)
 		list->pDrmFormatModifierProperties[n] =
 			(VkDrmFormatModifierPropertiesEXT){
@@ -68,7 +68,7 @@ static void GetPhysicalDeviceFormatProperties2(VkPhysicalDevice physical,
 				VK_FORMAT_FEATURE_TRANSFER_SRC_BIT,
 		};
 	list->drmFormatModifierCount = list->pDrmFormatModifierProperties ? n :
-				       p->nmodifiers;
+				       max;
 	end();
 }
 
@@ -90,7 +90,7 @@ static VkResult GetPhysicalDeviceImageFormatProperties2(
 	    info->usage != VK_IMAGE_USAGE_TRANSFER_SRC_BIT)
 		wrong("vkGetPhysicalDeviceImageFormatProperties2: of what");
 	m = modifier_of(p, modifier->drmFormatModifier);
-	if (!m || (p->no_planar && texels_of(info->format).nplanes > 1)) {
+	if (!m || !texels_of(info->format).nplanes || (p->no_planar && texels_of(info->format).nplanes > 1)) {
 		end();
 		return VK_ERROR_FORMAT_NOT_SUPPORTED;
 	}
@@ -111,6 +111,8 @@ static void check_image(const VkImageCreateInfo *info,
 	const struct fake_modifier *m = modifier_of(used, e->drmFormatModifier);
 	struct texels t = texels_of(info->format);
 
+	if (!t.nplanes)
+		wrong("vkCreateImage: a format that the device does not have");
 	if (!modifiers)
 		wrong("vkCreateImage: the extension is not switched on");
 	if (info->tiling != VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT ||

@@ -425,6 +425,89 @@ TEST(without_the_extension)
 	end();
 }
 
+/* ---------------------------------------------------------------- lists */
+
+#define NV24 CC('N', 'V', '2', '4')
+#define AYUV CC('A', 'Y', 'U', 'V')
+
+/* The list of a fourcc is LINEAR and then these, up to the first 0. */
+static void check_list(struct dlbuf_device *dev, uint32_t fourcc,
+		       const uint64_t *want)
+{
+	uint64_t got[16] = { [2] = 77 };
+	size_t count = 0, n = 0, room = 2;
+
+	while (want[count])
+		count++;
+	CHECK_OK(dlbuf_device_modifiers(dev, fourcc, NULL, &n));
+	CHECK_EQ(n, 1 + count);
+	/* Without room for all. */
+	CHECK_OK(dlbuf_device_modifiers(dev, fourcc, got, &room));
+	CHECK_EQ(room, 1 + count);
+	CHECK_EQ(got[2], 77);
+	n = ARRAY_SIZE(got);
+	CHECK_OK(dlbuf_device_modifiers(dev, fourcc, got, &n));
+	CHECK_EQ(n, 1 + count);
+	CHECK_EQ(got[0], DLBUF_MOD_LINEAR);
+	for (size_t i = 0; i < count; i++)
+		CHECK_EQ(got[1 + i], want[i]);
+}
+
+TEST(lists_of_modifiers)
+{
+	static const struct {
+		bool no_planar, no_copy, no_import;	/* of X_TILED */
+		uint32_t fourcc;
+		uint64_t want[3];
+	} cases[] = {
+		{ false, false, false, XR24, { X_TILED, CCS } },
+		{ false, true, false, XR24, { CCS } },
+		{ false, false, true, XR24, { CCS } },
+		/* One image, or one of each plane, which CCS is not for. */
+		{ false, false, false, NV12, { X_TILED, CCS } },
+		{ true, false, false, NV12, { X_TILED } },
+		{ false, false, false, NV24, { X_TILED } },
+		{ false, true, false, NV24, { 0 } },
+		{ false, false, false, AYUV, { 0 } },
+	};
+	struct dlbuf_device *dev;
+	struct fake_physical *p;
+	uint64_t got = 77;
+	size_t n = 1;
+
+	begin_tiled();
+	p = &fake->physical[0];
+	dev = open_ok();
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		p->no_planar = cases[i].no_planar;
+		p->modifiers[1].no_copy = cases[i].no_copy;
+		p->modifiers[1].no_import = cases[i].no_import;
+		check_list(dev, cases[i].fourcc, cases[i].want);
+	}
+	fake->failing = "vkGetPhysicalDeviceImageFormatProperties2";
+	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+	CHECK_ERR(dlbuf_device_modifiers(dev, XR24, &got, &n), -ENOMEM);
+	CHECK_EQ(n, 1);
+	fake->failing = NULL;
+#ifdef CONFIG_FAULT_INJECTION
+	for (unsigned long i = 1; i; i = fault_count() < i ? 0 : i + 1) {
+		n = 0;
+		fault_at(i);
+		if (dlbuf_device_modifiers(dev, NV24, NULL, &n))
+			CHECK(!n && dlbuf_last_error()[0]);
+		else
+			CHECK_EQ(n, 2);
+	}
+	fault_at(0);
+#endif
+	dlbuf_device_close(dev);
+	p->extensions[3] = NULL;
+	dev = open_ok();
+	check_list(dev, XR24, (uint64_t[]){ 0 });
+	dlbuf_device_close(dev);
+	end();
+}
+
 TEST(every_refusal_of_a_copy)
 {
 	static const struct {

@@ -230,8 +230,10 @@ static void check_refusals(struct parent *p)
 	DLBUF_INFO(dlbuf_device_stats, stats);
 	DLBUF_INFO(dlbuf_device_info, info);
 	DLBUF_INFO(dlbuf_tensor_info, tensor);
+	DLBUF_INFO(dlbuf_pool_info, layout_info);
 	struct dlbuf_pool *pool = NULL;
 	DLManagedTensor *legacy;
+	size_t count = 0;
 	uint32_t n;
 	int fence;
 
@@ -241,6 +243,8 @@ static void check_refusals(struct parent *p)
 	STALE(dlbuf_import_frame(p->dev, &frame, NULL, t, &n));
 	STALE(dlbuf_alloc(&p->dev, 1, &layout, NULL, t));
 	STALE(dlbuf_pool_create(&p->dev, 1, &pool_opts, &pool));
+	STALE(dlbuf_pool_layout(&p->dev, 1, &pool_opts, &layout_info));
+	STALE(dlbuf_device_modifiers(p->dev, pool_opts.code, NULL, &count));
 	STALE(dlbuf_export(p->dev, &layout, NULL, &exported));
 	STALE(dlbuf_probe(p->dev, p->fds[0], 0, no_path, NULL));
 	STALE(dlbuf_recv(p->dev, 0, NULL, t, &n, NULL));
@@ -310,6 +314,37 @@ static void wait_for(pid_t pid)
 
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK_EQ(status, 0);
+}
+
+/* A shared lease that the child drops and tries to use is the parent's still. */
+TEST(leases_of_the_parent)
+{
+	struct dlbuf_device *dev AUTO_DEV = NULL;
+	int fd AUTO_FD = buffer();
+	struct dlbuf_lease *lease;
+	pid_t pid;
+
+	need_machine();
+	REQUIRE_OK(dlbuf_lease_create(add_one, &leases, &lease));
+	pid = fork();
+	if (!pid) {
+		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+		struct dlbuf_frame f = PICTURE(BYTES, 1,
+			DLBUF_FOURCC('R', '8', ' ', ' '), DLBUF_CODE_DRM, 1,
+			.planes = { { .fd = fd, .pitch = BYTES } },
+			.lease = lease);
+		uint32_t n;
+
+		CHECK_OK(dlbuf_device_open("cpu", NULL, &dev));
+		STALE(dlbuf_import_frame(dev, &f, NULL, t, &n));
+		dlbuf_lease_drop(lease);
+		CHECK_EQ(load(&leases), 0);
+		_exit(0);
+	}
+	wait_for(pid);
+	CHECK_EQ(load(&leases), 0);
+	dlbuf_lease_drop(lease);
+	CHECK_EQ(load(&leases), 1);
 }
 
 TEST(children_of_busy_threads)

@@ -820,7 +820,9 @@ static unsigned int releases(void)
 
 static void until_released(unsigned int n)
 {
-	while (releases() < n)
+	time_t end = time(NULL) + 20;
+
+	while (releases() < n && time(NULL) < end)
 		sched_yield();
 	CHECK_EQ(releases(), n);
 }
@@ -877,6 +879,43 @@ TEST(a_lease_ends_with_the_receiver)
 			sched_yield();
 		CHECK_EQ(releases(), n + 2);
 		peers_close(&p);
+	}
+}
+
+/* Two receivers of a frame with one lease, and one that is not there. */
+TEST(a_lease_of_several_receivers)
+{
+	struct dlbuf_frame f = a_frame(0);
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
+	for (int i = 0; i < NTYPES; i++) {
+		struct peers p[2] = { peers_open(types[i]),
+				      peers_open(types[i]) };
+		unsigned int n = releases();
+		int fds[2][8];
+
+		REQUIRE_OK(dlbuf_lease_create(count_release, &released,
+					      &f.lease));
+		for (int j = 0; j < 2; j++) {
+			CHECK_OK(dlbuf_send_frame(p[j].us, &f, NULL));
+			CHECK_EQ(take_fds(p[j].them, fds[j]), 2);
+		}
+		hang_up(&p[1]);
+		CHECK_ERR(dlbuf_send_frame(p[1].us, &f, NULL), -EPIPE);
+		dlbuf_lease_drop(f.lease);
+		close(fds[0][0]);
+		close(fds[0][1]);
+		while (event_pending() > 1)
+			sched_yield();
+		CHECK_EQ(releases(), n);
+		close(fds[1][0]);
+		close(fds[1][1]);
+		until_released(n + 1);
+		while (event_pending())
+			sched_yield();
+		CHECK_EQ(releases(), n + 1);
+		for (int j = 0; j < 2; j++)
+			peers_close(&p[j]);
 	}
 }
 

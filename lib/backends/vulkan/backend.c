@@ -283,4 +283,5 @@ const struct backend vulkan_backend = {
 	.release = vulkan_release,
 	.can_detile = vulkan_can_detile,
 	.detile = vulkan_detile,
+	.modifiers = vulkan_modifiers,
 };

@@ -121,9 +121,9 @@ static void list_modifiers(char *text, size_t size,
 		snprintf(text + at, size - at, " and %u more", n - max);
 }
 
-static int find_modifier(struct vulkan_device *dev, const struct detile *d,
-			 const struct texture *t,
-			 VkDrmFormatModifierPropertiesEXT *out)
+/* The list of one format is new: free it. */
+static int get_modifiers(struct vulkan_device *dev, VkFormat format,
+			 VkDrmFormatModifierPropertiesEXT **out, uint32_t *n)
 {
 	VkDrmFormatModifierPropertiesListEXT list = {
 		.sType =
@@ -134,31 +134,55 @@ static int find_modifier(struct vulkan_device *dev, const struct detile *d,
 		.pNext = &list,
 	};
 	struct vulkan_physical *p = &dev->physical;
-	char text[192];
 
-	dev->instance.vk.GetPhysicalDeviceFormatProperties2(p->handle,
-		t->format, &properties);
+	dev->instance.vk.GetPhysicalDeviceFormatProperties2(p->handle, format,
+		&properties);
 	list.pDrmFormatModifierProperties =
-		sys_calloc(list.drmFormatModifierCount + 1, sizeof(*out));
+		sys_calloc(list.drmFormatModifierCount + 1, sizeof(**out));
 	if (!list.pDrmFormatModifierProperties)
 		return fail(-ENOMEM, "vulkan: no memory for a list of "
 			    "modifiers");
-	dev->instance.vk.GetPhysicalDeviceFormatProperties2(p->handle,
-		t->format, &properties);
-	for (uint32_t i = 0; i < list.drmFormatModifierCount; i++) {
-		*out = list.pDrmFormatModifierProperties[i];
-		if (out->drmFormatModifier != d->from->modifier)
-			continue;
-		free(list.pDrmFormatModifierProperties);
-		return 0;
+	dev->instance.vk.GetPhysicalDeviceFormatProperties2(p->handle, format,
+		&properties);
+	*out = list.pDrmFormatModifierProperties;
+	*n = list.drmFormatModifierCount;
+	return 0;
+}
+
+static bool listed(uint64_t modifier,
+		   const VkDrmFormatModifierPropertiesEXT *list, uint32_t n,
+		   VkDrmFormatModifierPropertiesEXT *out)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		*out = list[i];
+		if (out->drmFormatModifier == modifier)
+			return true;
 	}
-	list_modifiers(text, sizeof(text), list.pDrmFormatModifierProperties,
-		       list.drmFormatModifierCount);
-	free(list.pDrmFormatModifierProperties);
-	return fail(-EOPNOTSUPP, "vulkan: %s reads plane %u of %s with %s, "
-		    "not with modifier 0x%016llx", p->info.description,
-		    t->plane, format_name(d->format), text,
-		    (unsigned long long)d->from->modifier);
+	return false;
+}
+
+static int find_modifier(struct vulkan_device *dev, const struct detile *d,
+			 const struct texture *t,
+			 VkDrmFormatModifierPropertiesEXT *out)
+{
+	VkDrmFormatModifierPropertiesEXT *list;
+	char text[192];
+	uint32_t n;
+	int ret;
+
+	ret = get_modifiers(dev, t->format, &list, &n);
+	if (ret)
+		return ret;
+	if (!listed(d->from->modifier, list, n, out)) {
+		list_modifiers(text, sizeof(text), list, n);
+		ret = fail(-EOPNOTSUPP, "vulkan: %s reads plane %u of %s with "
+			   "%s, not with modifier 0x%016llx",
+			   dev->physical.info.description, t->plane,
+			   format_name(d->format), text,
+			   (unsigned long long)d->from->modifier);
+	}
+	free(list);
+	return ret;
 }
 
 /* The list is per format; this query is for the image with its size and usage. */
@@ -327,6 +351,61 @@ int vulkan_can_detile(struct dlbuf_device *base, const struct detile *d)
 	struct plan plan;
 
 	return make_plan(vulkan_device(base), d, &plan);
+}
+
+/* Whether frames with that modifier and as many planes in memory are read. */
+static int try_modifier(struct vulkan_device *dev, const struct detile *d,
+			uint64_t modifier, uint32_t nplanes)
+{
+	struct dlbuf_frame from = *d->from;
+	struct detile with = *d;
+	struct plan plan;
+
+	from.modifier = modifier;
+	from.nplanes = nplanes;
+	with.from = &from;
+	return make_plan(dev, &with, &plan);
+}
+
+/*
+ * The candidates are what the driver lists for the format as one image, and for
+ * the format of the first plane. A plan decides.
+ */
+int vulkan_modifiers(struct dlbuf_device *base, const struct detile *d,
+		     void (*fn)(uint64_t modifier, void *data), void *data)
+{
+	const VkFormat of[] = { format_of(d->format->drm),
+				plane_format(d->planes[0]) };
+	struct vulkan_device *dev = vulkan_device(base);
+	VkDrmFormatModifierPropertiesEXT *lists[2] = { NULL }, known;
+	uint32_t n[2] = { 0 };
+	int ret = 0;
+
+	if (!(dev->physical.extensions & EXT_MODIFIER))
+		return 0;
+	for (int k = 0; !ret && k < (d->to.nplanes > 1 ? 2 : 1); k++)
+		if (of[k])
+			ret = get_modifiers(dev, of[k], &lists[k], &n[k]);
+	for (uint32_t i = 0; !ret && i < n[0] + n[1]; i++) {
+		bool whole = i < n[0];
+		uint64_t m = (whole ? &lists[0][i] : &lists[1][i - n[0]])->
+			     drmFormatModifier;
+
+		if (!whole && listed(m, lists[0], n[0], &known))
+			continue;
+		ret = try_modifier(dev, d, m, whole ?
+				   lists[0][i].drmFormatModifierPlaneCount :
+				   d->to.nplanes);
+		if (!ret)
+			fn(m, data);
+		if (ret != -EOPNOTSUPP)
+			continue;
+		forget_failure();
+		ret = 0;
+	}
+	free(lists[0]);
+	free(lists[1]);
+	return ret;
 }
 
 /* ---- images */
