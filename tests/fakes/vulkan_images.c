@@ -82,6 +82,7 @@ static VkResult GetPhysicalDeviceImageFormatProperties2(
 		external->pNext;
 	VkExternalImageFormatProperties *features = out->pNext;
 	const struct fake_modifier *m;
+	uint32_t nplanes;
 
 	BEGIN("vkGetPhysicalDeviceImageFormatProperties2")
 	if (info->tiling != VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT ||
@@ -90,7 +91,8 @@ static VkResult GetPhysicalDeviceImageFormatProperties2(
 	    info->usage != VK_IMAGE_USAGE_TRANSFER_SRC_BIT)
 		wrong("vkGetPhysicalDeviceImageFormatProperties2: of what");
 	m = modifier_of(p, modifier->drmFormatModifier);
-	if (!m || !texels_of(info->format).nplanes || (p->no_planar && texels_of(info->format).nplanes > 1)) {
+	nplanes = texels_of(info->format).nplanes;
+	if (!m || !nplanes || (p->no_planar && nplanes > 1)) {
 		end();
 		return VK_ERROR_FORMAT_NOT_SUPPORTED;
 	}
