@@ -16,6 +16,7 @@
  *   syncobj.h   converts drm_syncobjs to sync_files and back
  *   format.h    pixel formats and their tensors
  *   frame.h     makes a tensor per plane from a frame of a camera
+ *   camera.h    opens a V4L2 camera, whose frames are leases
  *   alloc.h     allocates dma-bufs
  *   udmabuf.h   allocates dma-bufs of memfd pages
  *   heap.h      allocates dma-bufs from a dma-heap
@@ -53,6 +54,7 @@
 #include <dlbuf/alloc.h>
 #include <dlbuf/base.h>
 #include <dlbuf/buffer.h>
+#include <dlbuf/camera.h>
 #include <dlbuf/cuda.h>
 #include <dlbuf/device.h>
 #include <dlbuf/export.h>
