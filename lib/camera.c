@@ -31,7 +31,6 @@ struct dlbuf_camera {
 	uint32_t memory;		/* V4L2_MEMORY_MMAP or _DMABUF */
 	struct v4l2_format fmt;
 	struct v4l2_rect crop;		/* width 0: the whole frame */
-	uint32_t nfds;			/* dma-bufs per buffer */
 	uint64_t frames;
 	struct dlbuf_camera_info info;	/* held is atomic */
 	struct buffer buffers[VIDEO_MAX_FRAME];
@@ -176,7 +175,7 @@ static void read_format(struct dlbuf_camera *cam)
 	cam->info.code = multi ? mp->pixelformat : pix->pixelformat;
 	cam->info.width = multi ? mp->width : pix->width;
 	cam->info.height = multi ? mp->height : pix->height;
-	cam->nfds = multi ? mp->num_planes : 1;
+	cam->info.nfds = multi ? mp->num_planes : 1;
 }
 
 /* pool: describes its buffers; size 0: there is none. */
@@ -226,9 +225,9 @@ static int set_format(struct dlbuf_camera *cam,
 	/* A driver that lacks the format sets another one and returns 0. */
 	if (o->code && cam->info.code != o->code)
 		return no_such_format(cam, o->code);
-	if (!cam->nfds || cam->nfds > DLBUF_MAX_PLANES)
+	if (!cam->info.nfds || cam->info.nfds > DLBUF_MAX_PLANES)
 		return fail(-EOPNOTSUPP, "%s: VIDIOC_S_FMT gave a format of %u "
-			    "planes", cam->node, cam->nfds);
+			    "planes", cam->node, cam->info.nfds);
 	return 0;
 }
 
@@ -355,7 +354,7 @@ static int fill(struct dlbuf_camera *cam, uint32_t index,
 		   .name = "camera");
 	int ret = 0;
 
-	for (uint32_t i = 0; !ret && i < cam->nfds; i++) {
+	for (uint32_t i = 0; !ret && i < cam->info.nfds; i++) {
 		int *fd = &cam->buffers[index].fds[i];
 
 		ret = o->pool ? borrow(cam, o->pool, index, i, fd) :
@@ -387,7 +386,7 @@ static struct v4l2_buffer buffer_arg(const struct dlbuf_camera *cam,
 	memset(planes, 0, DLBUF_MAX_PLANES * sizeof(*planes));
 	if (is_multi(cam)) {
 		buf.m.planes = planes;
-		buf.length = cam->nfds;
+		buf.length = cam->info.nfds;
 	}
 	return buf;
 }
@@ -399,7 +398,7 @@ static int queue(const struct dlbuf_camera *cam, uint32_t index)
 	const int *fds = cam->buffers[index].fds;
 
 	for (uint32_t i = 0; cam->memory == V4L2_MEMORY_DMABUF &&
-	     i < cam->nfds; i++) {
+	     i < cam->info.nfds; i++) {
 		if (is_multi(cam)) {
 			planes[i].m.fd = fds[i];
 			planes[i].length = size_of(cam, i);
@@ -458,9 +457,9 @@ static int check_pool(const struct dlbuf_camera *cam,
 		return fail(-EOPNOTSUPP, "%s captures %ux%u pixels, the pool has "
 			    "%ux%u", cam->node, cam->info.width,
 			    cam->info.height, o->width, o->height);
-	if (cam->nfds != nfds)
+	if (cam->info.nfds != nfds)
 		return fail(-EOPNOTSUPP, "%s captures into %u dma-bufs, the "
-			    "pool's buffers have %u", cam->node, cam->nfds,
+			    "pool's buffers have %u", cam->node, cam->info.nfds,
 			    nfds);
 	if (cam->info.buffers > o->buffers)
 		return fail(-EOPNOTSUPP, "%s needs %u buffers, the pool has %u",

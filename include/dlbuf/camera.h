@@ -39,6 +39,7 @@ struct dlbuf_camera_opts {
 	 */
 	uint32_t code, width, height;
 	uint32_t buffers;	/* 0 means 4; the driver may change the number */
+	uint32_t flags;		/* DLBUF_CAMERA_... */
 	/*
 	 * Frames per second; 0 leaves the rate alone. The driver sets the nearest
 	 * rate that it has.
@@ -56,7 +57,6 @@ struct dlbuf_camera_opts {
 	 */
 	const char *exporter;
 	struct dlbuf_pool *pool;
-	uint32_t flags;		/* DLBUF_CAMERA_... */
 };
 
 /*
@@ -98,6 +98,7 @@ struct dlbuf_camera_info {
 	/* As the driver has set them; 0 with DLBUF_CAMERA_PROBE. */
 	uint32_t code, width, height;
 	uint32_t buffers;
+	uint32_t nfds;		/* dma-bufs per buffer */
 	uint32_t held;		/* frames whose lease has not fired */
 	/*
 	 * The node, peeked, for poll(): POLLIN means that there is a frame, POLLERR

@@ -222,6 +222,7 @@ static void frames(void *arg)
 	info = info_of(cam);
 	CHECK_STR(info.driver, "vivid");
 	CHECK_EQ(info.code, k->code);
+	CHECK_EQ(info.nfds, k->nfds);
 	CHECK(info.width == WIDTH && info.height == HEIGHT);
 	CHECK(info.rate > 0);
 	for (uint32_t i = 0; i < info.buffers; i++) {
@@ -413,6 +414,7 @@ static void stopped(void *arg)
 	struct dlbuf_frame held[VIDEO_MAX_FRAME];
 	struct waiter w = { .ret = 1 };
 	struct pollfd p = { .events = POLLIN };
+	struct v4l2_capability cap;
 	struct dlbuf_camera *again;
 	pthread_t thread;
 	uint32_t n;
@@ -434,6 +436,8 @@ static void stopped(void *arg)
 	CHECK_ERR(dlbuf_camera_buffer(w.cam, 0, &frame), -ECANCELED);
 	CHECK_SAYS("was stopped");
 	CHECK_EQ(poll(&p, 1, 0), 1);
+	/* The node is closed, and its number is nobody else's. */
+	CHECK(ioctl(p.fd, VIDIOC_QUERYCAP, &cap) < 0 && errno == ENOTTY);
 	CHECK_EQ(info_of(w.cam).held, n);
 	again = OPEN(node[1]);
 	frame = frame_of(again);
