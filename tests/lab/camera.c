@@ -620,12 +620,16 @@ static void refused_opts(void *arg)
 				      .exporter = "udmabuf" };
 	const struct kind two = { .code = NM12, .nfds = 2,
 				  .exporter = "udmabuf" };
-	struct dlbuf_pool *pool, *plane_fds;
+	const struct kind split = { .code = NV12, .nfds = 2,
+				    .exporter = "udmabuf" };
+	struct dlbuf_pool *pool, *plane_fds, *other, *few;
 	struct dlbuf_camera *cam;
 
 	find_nodes();
 	pool = pool_of(&udmabuf, 4);
 	plane_fds = pool_of(&two, 4);
+	other = pool_of(&split, 4);
+	few = pool_of(&udmabuf, 1);
 	REFUSE(node[0], -EINVAL, "camera flags 0x2", .flags = 2);
 	REFUSE(node[0], -EINVAL, "frames per second", .rate = -1);
 	REFUSE(node[0], -EINVAL, "frames per second", .rate = NAN);
@@ -637,8 +641,13 @@ static void refused_opts(void *arg)
 	       .code = DLBUF_FOURCC('H', '2', '6', '4'));
 	REFUSE(node[0], -EOPNOTSUPP, "does not capture in NM12",
 	       .pool = plane_fds);
+	REFUSE(node[1], -EOPNOTSUPP, "captures into 1 dma-bufs, the pool's "
+	       "buffers have 2", .pool = other);
+	REFUSE(node[0], -EOPNOTSUPP, "buffers, the pool has 1", .pool = few);
 	REFUSE(NULL, -EINVAL, "node is NULL");
 	CHECK_ERR(dlbuf_camera_open(node[0], NULL, NULL), -EINVAL);
+	dlbuf_pool_destroy(few);
+	dlbuf_pool_destroy(other);
 	dlbuf_pool_destroy(plane_fds);
 	dlbuf_pool_destroy(pool);
 	/* The node is as it was. */
