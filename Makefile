@@ -242,7 +242,7 @@ FORCE:
 # ---------------------------------------------------------------- dmabuf-test
 
 tool-src-$(CONFIG_DMABUF_TEST) := $(reducers:%=tools/reduce_%.c) \
-	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c,$(wildcard tools/*.c v4l2/*.c))
+	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c,$(wildcard tools/*.c))
 tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) libcjson
 tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=tools/reduce_%.comp))
 tool-obj := $(tool-src-y:%.c=$(O)/%.o)
@@ -473,5 +473,5 @@ help:
 	'JOBS=N                steps of make check at once (as many as there are CPUs)' \
 	'CROSS_COMPILE=        prefix of the tools, aarch64-linux-gnu- for instance'
 
--include $(shell find $(wildcard $(addprefix $(O)/,lib udmabuf tools v4l2 tests)) -name '*.d' -type f 2>/dev/null) \
+-include $(shell find $(wildcard $(addprefix $(O)/,lib udmabuf tools tests)) -name '*.d' -type f 2>/dev/null) \
 	$(wildcard $(O)/bench/*.d)

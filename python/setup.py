@@ -41,7 +41,7 @@ def copy_library(folder):
     patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h",
                 "include/dlbuf/interop/v4l2.h", "lib/*.[ch]",
                 "lib/queue/*.[ch]", "lib/backends/*/*.[ch]",
-                "udmabuf/*.[ch]", "v4l2/*.[ch]"]
+                "udmabuf/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):
             to = os.path.join(folder, os.path.relpath(f, ROOT))
@@ -81,7 +81,7 @@ class BuildExt(build_ext):
         shutil.rmtree(copy, ignore_errors=True)
         copy_library(copy)
         ext = self.extensions[0]
-        for folder in ("lib", "lib/queue", "v4l2"):
+        for folder in ("lib", "lib/queue"):
             ext.sources += sorted(
                 f for f in glob.glob(os.path.join(copy, folder, "*.c"))
                 if not f.endswith("_absent.c"))

@@ -163,7 +163,7 @@ $(call step,lab@media):
 # The conformance suite. Failures are injected into a build of its own.
 cts = tests/cts/cts --device
 $(call step,build@fault):
-	$(build) 'WERROR=y FAULT_INJECTION=y DMABUF_TEST=n' -- $(build-tests) cts
+	$(build) 'WERROR=y FAULT_INJECTION=y DMABUF_TEST=n' -- $(build-tests) cts $(dir)/fault/tests/lab/camera
 $(call step,cts@cpu): build@gcc
 	$(ktap) -- $(lab) -- $(dir)/gcc/$(cts) cpu
 $(call step,cts@vulkan): build@gcc
@@ -224,9 +224,12 @@ $(call step,lab@cuda):
 # Programs of tests/lab, and what they need of the lab.
 with-libcuda := --with cuda
 with-syncobj := --gpu
+in-camera := tests/lab/nodes
 $(call step,$(addprefix lab@,$(call names,tests/lab/*.c))): lab@%: build@gcc
-	$(ktap) -- $(lab) $(with-$*) -- $(dir)/gcc/tests/lab/$*
+	$(ktap) -- $(lab) $(with-$*) -- $(in-$*) $(dir)/gcc/tests/lab/$*
 lab@libcuda: lab@cuda
+$(call step,lab@camera+fault): build@fault
+	$(ktap) -- $(lab) -- tests/lab/nodes $(dir)/fault/tests/lab/camera 'fault/*'
 
 # The suite for a GPU with doubles of the drivers, so that it stays fit for one.
 $(call step,gpu@double): build@gcc
@@ -248,6 +251,8 @@ lab-ffmpeg := $(media)
 example-ffmpeg := $(va)
 lab-gstreamer := $(media)
 lab-libcamera := $(media)
+# Both halves of V4L2's API.
+behind-camera := $(in-camera) --each
 behind-libcamera := $(b)/gcc/interop/uvc
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session

@@ -222,9 +222,10 @@ static int status_of(const struct run *run)
 
 int all_formats(struct command *cmd, struct verify *v, cJSON **json)
 {
+	DLBUF_OPTS(dlbuf_camera_opts, opts, .flags = DLBUF_CAMERA_PROBE);
 	struct run run = { .cmd = cmd, .v = v };
 	uint32_t codes[MAX_FORMATS], n = 0;
-	int status = open_camera(v->cam, cmd->node);
+	int status = camera_open(v->cam, cmd->node, &opts);
 
 	if (status)
 		return status;

@@ -15,9 +15,12 @@ static const char camera_usage[] =
 "usage: dmabuf-test camera [OPTION]... [NODE]\n"
 "\n"
 "Takes frames from the V4L2 node NODE (/dev/video0), imports each into every\n"
-"device, reduces all of its bytes there, and compares the result with the\n"
-"camera's own mapping. A buffer goes back to the camera when its last tensor\n"
-"is deleted.\n"
+"device and reduces all of its bytes there. The result is compared with what the\n"
+"CPU reads afterwards, without dlbuf: in a mapping of the node, or with --import\n"
+"of the dma-buf. To the device cpu this is the same memory behind the same cache:\n"
+"equal bytes show that the tensor is in the right place, not that the camera's\n"
+"writes are visible; --written shows that. A buffer goes back to the camera when\n"
+"its last tensor is deleted.\n"
 "\n"
 "  -d, --device LIST       devices, by commas (cpu,vulkan:0); also by part of the\n"
 "                          name, uuid=, pci=01:00.0 or drm=/dev/dri/NODE instead\n"
@@ -33,10 +36,13 @@ static const char camera_usage[] =
 "  -i, --import EXPORTER   capture into buffers of this exporter, udmabuf or\n"
 "                          heap:system for instance, not into the camera's own\n"
 "  -m, --moving            a frame that is the same as the one before is wrong\n"
+"  -w, --written           fill each buffer before the camera gets it again; bytes\n"
+"                          that still have the filling are wrong: not written by\n"
+"                          the camera, or stale in a cache of the CPU\n"
 "  -p, --png FILE          save the last frame as a picture; of all formats a\n"
 "                          sheet of small ones\n"
 "  -o, --save DIR          save the last frame there, as a picture and as the\n"
-"                          camera's own bytes, CODE.png and CODE.raw\n"
+"                          bytes of its buffer, CODE.png and CODE.raw\n"
 "  -j, --json[=FILE]       the report as JSON, to FILE or instead of the table\n"
 "  -q, --quiet             no table, no progress: the exit status tells\n"
 "  -t, --timeout SECONDS   longest wait for a frame or a device (60)\n"
@@ -56,6 +62,7 @@ static const struct option options[] = {
 	{ "buffers", required_argument, NULL, 'b' },
 	{ "import", required_argument, NULL, 'i' },
 	{ "moving", no_argument, NULL, 'm' },
+	{ "written", no_argument, NULL, 'w' },
 	{ "png", required_argument, NULL, 'p' },
 	{ "save", required_argument, NULL, 'o' },
 	{ "json", optional_argument, NULL, 'j' },
@@ -126,6 +133,9 @@ static int parse_option(struct command *cmd, int opt, char **argv)
 	case 'm':
 		cmd->moving = true;
 		return 0;
+	case 'w':
+		cmd->written = true;
+		return 0;
 	case 'p':
 		cmd->png = optarg;
 		return 0;
@@ -155,7 +165,7 @@ static int parse(struct command *cmd, int argc, char **argv)
 
 	opterr = 0;
 	while (!status && !cmd->help &&
-	       (opt = getopt_long(argc, argv, ":d:n:s:f:v:r:b:i:mp:o:j::qt:h",
+	       (opt = getopt_long(argc, argv, ":d:n:s:f:v:r:b:i:mwp:o:j::qt:h",
 				  options, NULL)) != -1)
 		status = parse_option(cmd, opt, argv);
 	if (status || cmd->help)
@@ -190,7 +200,7 @@ static int open_files(struct command *cmd)
 int saved_open(struct saved *saved, const struct command *cmd,
 	       struct verify *v)
 {
-	struct camera_code name = camera_code(v->cam->code);
+	struct camera_code name = camera_code(v->cam->info.code);
 	char path[4096];
 	int status;
 
@@ -240,22 +250,11 @@ void saved_abort(struct saved *saved)
 	outfile_abort(&saved->png);
 }
 
-static int take_open(const struct command *cmd, uint32_t code,
-		     struct verify *v)
+static int take_open(const struct command *cmd, struct verify *v)
 {
-	struct camera *cam = v->cam;
 	struct saved saved = { 0 };
-	int status;
+	int status = saved_open(&saved, cmd, v);
 
-	int ret = camera_set_format(cam, code, cmd->width, cmd->height);
-
-	if (!ret)
-		ret = camera_set_rate(cam, cmd->rate);
-	status = camera_status(cam, ret);
-	if (!status)
-		status = camera_alloc(cam, cmd->buffers, cmd->exporter);
-	if (!status)
-		status = saved_open(&saved, cmd, v);
 	if (!status)
 		status = verify_run(v);
 	/* Of many formats those that can be drawn are. */
@@ -277,15 +276,18 @@ static int take_open(const struct command *cmd, uint32_t code,
 
 int camera_take(const struct command *cmd, uint32_t code, struct verify *v)
 {
+	DLBUF_OPTS(dlbuf_camera_opts, opts, .code = code, .width = cmd->width,
+		   .height = cmd->height, .buffers = cmd->buffers,
+		   .rate = cmd->rate, .exporter = cmd->exporter);
 	int status;
 
 	v->view = cmd->view >= 0 ? (enum dlbuf_view)cmd->view :
 		  verify_view(&v->format);
 	v->fds_before = count_fds();
-	status = open_camera(v->cam, cmd->node);
+	status = camera_open(v->cam, cmd->node, &opts);
 	if (status)
 		return status;
-	status = take_open(cmd, code, v);
+	status = take_open(cmd, v);
 	camera_close(v->cam);
 	return status ? status : verify_finish(v);
 }
@@ -374,12 +376,13 @@ static int check_cpu(const struct command *cmd, const struct verify *v)
 
 static int run(struct command *cmd)
 {
-	struct camera cam = { .fd = -1 };
+	struct camera cam = { .node = cmd->node };
 	struct verify v = {
 		.cam = &cam,
 		.frames = cmd->frames,
 		.timeout_ns = cmd->timeout * 1000000000ull,
 		.moving = cmd->moving,
+		.written = cmd->written,
 		.quiet = cmd->quiet,
 	};
 	int status = open_files(cmd);

@@ -16,7 +16,7 @@ struct command {
 	int view;		/* -1: what shows most of a format */
 	unsigned long frames, width, height, buffers, timeout;
 	double rate;
-	bool moving, quiet, want_json, help;
+	bool moving, written, quiet, want_json, help;
 
 	struct outfile png_out, json_out;
 };

@@ -382,21 +382,11 @@ static int add_fd(struct command *cmd)
 /* Whatever it captures in: the buffer counts. */
 static int add_camera(struct command *cmd)
 {
+	DLBUF_OPTS(dlbuf_camera_opts, opts, .width = 640, .height = 480);
 	struct camera *cam = &cmd->cam;
 	struct subject *s;
-	uint32_t code;
-	int status = open_camera(cam, cmd->node);
+	int status = camera_open(cam, cmd->node, &opts);
 
-	if (status)
-		return status;
-	if (!camera_formats(cam, &code, 1))
-		status = fail(STATUS_ABSENT, "%s has no list of formats",
-			      cmd->node);
-	if (!status)
-		status = camera_status(cam, camera_set_format(cam, code, 640,
-							     480));
-	if (!status)
-		status = camera_alloc(cam, 2, NULL);
 	if (!status)
 		status = add_subject(&cmd->exporter, "camera", 0, "");
 	if (status)
@@ -797,7 +787,7 @@ static int run(struct command *cmd)
 
 int fence_main(int argc, char **argv)
 {
-	struct command cmd = { .devices = "all", .cam.fd = -1 };
+	struct command cmd = { .devices = "all" };
 	int status = parse(&cmd, argc, argv);
 
 	if (status)
@@ -807,7 +797,6 @@ int fence_main(int argc, char **argv)
 		return 0;
 	}
 	status = run(&cmd);
-	if (cmd.cam.fd >= 0)
-		camera_close(&cmd.cam);
+	camera_close(&cmd.cam);
 	return status;
 }

@@ -9,7 +9,6 @@
 
 #include <dlbuf/dlbuf.h>
 
-#include "../v4l2/camera.h"
 #include "names.h"
 #include "out.h"
 #include "tool.h"

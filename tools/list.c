@@ -10,6 +10,7 @@
 
 #include "out.h"
 #include "tool.h"
+#include "names.h"
 #include "v4l2.h"
 
 static const char list_usage[] =
@@ -360,15 +361,15 @@ static void add_camera(const struct camera *cam, struct listing *list)
 	if (!list->json) {
 		put_formats(cam, formats, sizeof(formats), NULL);
 		table_cell(&list->table, "%s", cam->node);
-		table_cell(&list->table, "%s (%s)", cam->card, cam->driver);
+		table_cell(&list->table, "%s (%s)", cam->info.card, cam->info.driver);
 		table_cell(&list->table, "%s", formats);
 		return;
 	}
 	o = cJSON_CreateObject();
 	cJSON_AddStringToObject(o, "node", cam->node);
-	cJSON_AddStringToObject(o, "card", cam->card);
-	cJSON_AddStringToObject(o, "driver", cam->driver);
-	cJSON_AddStringToObject(o, "bus", cam->bus);
+	cJSON_AddStringToObject(o, "card", cam->info.card);
+	cJSON_AddStringToObject(o, "driver", cam->info.driver);
+	cJSON_AddStringToObject(o, "bus", cam->info.bus);
 	put_formats(cam, NULL, 0, cJSON_AddArrayToObject(o, "formats"));
 	cJSON_AddItemToArray(list->json, o);
 }
@@ -376,6 +377,7 @@ static void add_camera(const struct camera *cam, struct listing *list)
 /* What is no camera is listed too, with the sentence that says why. */
 static void probe_camera(const char *name, struct listing *list)
 {
+	DLBUF_OPTS(dlbuf_camera_opts, opts, .flags = DLBUF_CAMERA_PROBE);
 	char node[300], reason[512] = "";
 	struct camera cam;
 	cJSON *o;
@@ -383,7 +385,7 @@ static void probe_camera(const char *name, struct listing *list)
 
 	snprintf(node, sizeof(node), "/dev/%s", name);
 	fail_divert(reason, sizeof(reason));
-	status = open_camera(&cam, node);
+	status = camera_open(&cam, node, &opts);
 	fail_divert(NULL, 0);
 	if (!status) {
 		add_camera(&cam, list);

@@ -3,8 +3,24 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../v4l2/camera.h"
 #include "names.h"
+
+struct camera_code camera_code(uint32_t code)
+{
+	struct camera_code t = { "" };
+	size_t n = 4;
+
+	for (size_t i = 0; i < n; i++) {
+		t.s[i] = code >> 8 * i & 0x7f;
+		if (t.s[i] && (t.s[i] < ' ' || t.s[i] > '~'))
+			t.s[i] = '?';
+	}
+	while (n && t.s[n - 1] == ' ')
+		t.s[--n] = '\0';
+	if (code >> 31)
+		strcat(t.s, "-BE");
+	return t;
+}
 
 static enum name_match code_match(uint32_t code, const char *name)
 {

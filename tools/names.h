@@ -32,6 +32,11 @@ const char *format_title(const struct dlbuf_format_info *info);
 bool camera_format_named(const char *name, struct dlbuf_format_info *info,
 			 uint32_t *code);
 
+/* A code's letters: "NV12", "Y16-BE". */
+struct camera_code {
+	char s[8];
+} camera_code(uint32_t code);
+
 /* "planes", "words"; -1: no view is called that. */
 int view_named(const char *name);
 

@@ -330,7 +330,7 @@ const char *picture_init(struct picture *p,
 	struct fields fields;
 	char first[2] = { info->channels[0] };
 
-	*p = (struct picture){ .width = cam->width, .height = cam->height };
+	*p = (struct picture){ .width = cam->info.width, .height = cam->info.height };
 	if (view != DLBUF_VIEW_PLANES && view != DLBUF_VIEW_WORDS &&
 	    view != DLBUF_VIEW_ROWS)
 		return "it is seen as bytes, not as pixels";

@@ -64,22 +64,22 @@ static void print_camera(const struct report *r)
 	const struct verify *v = r->verify;
 	const struct camera *cam = v->cam;
 
-	printf("  camera   %s (%s), %s\n", cam->card, cam->driver, cam->node);
-	printf("  format   %s %ux%u, pitch %u bytes", camera_code(cam->code).s,
-	       cam->width, cam->height, cam->pitch[0]);
-	if (cam->width != r->asked_width || cam->height != r->asked_height)
+	printf("  camera   %s (%s), %s\n", cam->info.card, cam->info.driver, cam->node);
+	printf("  format   %s %ux%u, pitch %u bytes", camera_code(cam->info.code).s,
+	       cam->info.width, cam->info.height, cam->pitch[0]);
+	if (cam->info.width != r->asked_width || cam->info.height != r->asked_height)
 		printf(" (%ux%u was asked for)", r->asked_width,
 		       r->asked_height);
-	if (cam->rate || r->asked_rate)
-		printf("\n  rate     %g a second", cam->rate);
+	if (cam->info.rate || r->asked_rate)
+		printf("\n  rate     %g a second", cam->info.rate);
 	if (r->asked_rate)
 		printf(" (%g was asked for)", r->asked_rate);
 	if (r->exporter)
 		printf("\n  buffers  %u of %s, which the camera captures into\n",
-		       cam->nbuffers, r->exporter);
+		       cam->info.buffers, r->exporter);
 	else
 		printf("\n  buffers  %u of the camera, each exported once "
-		       "(VIDIOC_EXPBUF)\n", cam->nbuffers);
+		       "(VIDIOC_EXPBUF)\n", cam->info.buffers);
 	printf("  frames   %llu in %.1f s, %.1f a second, %llu dropped, %llu "
 	       "flagged as bad\n", (ull)v->done, seconds(v), rate(v),
 	       (ull)cam->dropped, (ull)cam->flagged);
@@ -140,18 +140,28 @@ static void print_devices(const struct verify *v)
 	table_print(&t);
 }
 
+/* What the tensors are compared with: whose mapping. */
+static const char *reference(const struct verify *v)
+{
+	return v->cam->imports ? "dma-buf" : "node";
+}
+
 static void print_claims(const struct verify *v)
 {
 	const struct device *d = &v->devices[0];
 
 	printf("  times    medians per frame, all planes; 1st import of %zu "
 	       "buffers, %zu cached\n", d->first.n, d->cached.n);
-	printf("  against  each byte of every frame in the camera's own mapping"
-	       ", read without dlbuf\n");
+	printf("  against  each byte of every frame, read by the CPU in a mapping of "
+	       "the %s, without dlbuf\n", reference(v));
 	printf("  leases   %llu granted, %llu released; buffers queued again: "
 	       "%llu\n", (ull)v->granted, (ull)v->released, (ull)v->requeued);
 	printf("  repeats  %llu frames are the same as the one before\n",
 	       (ull)v->repeated);
+	if (v->written)
+		printf("  written  %llu of %llu frames were filled before the "
+		       "capture; %llu bytes have the filling\n",
+		       (ull)v->filled, (ull)v->done, (ull)v->unwritten);
 	printf("  fds      %d open before the camera, %d after\n",
 	       v->fds_before, v->fds_after);
 }
@@ -217,15 +227,14 @@ static void put_camera(cJSON *root, const struct report *r)
 		offset[i] = cam->data_offset[i];
 	}
 	put_string(o, "node", cam->node);
-	put_string(o, "driver", cam->driver);
-	put_string(o, "card", cam->card);
-	put_string(o, "bus", cam->bus);
-	cJSON_AddBoolToObject(o, "multiplanar", cam->fmt.type ==
-			      V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE);
+	put_string(o, "driver", cam->info.driver);
+	put_string(o, "card", cam->info.card);
+	put_string(o, "bus", cam->info.bus);
+	cJSON_AddBoolToObject(o, "multiplanar", camera_is_multi(cam));
 	put_string(o, "format", format_title(&v->format));
-	put_string(o, "code", camera_code(cam->code).s);
-	put_number(o, "width", cam->width);
-	put_number(o, "height", cam->height);
+	put_string(o, "code", camera_code(cam->info.code).s);
+	put_number(o, "width", cam->info.width);
+	put_number(o, "height", cam->info.height);
 	put_numbers(o, "pitch", pitch, cam->nplanes);
 	put_numbers(o, "size", size, cam->nplanes);
 	put_numbers(o, "data_offset", offset, cam->nplanes);
@@ -233,9 +242,9 @@ static void put_camera(cJSON *root, const struct report *r)
 	put_number(o, "colorspace", cam->colorspace);
 	put_number(o, "ycbcr_enc", cam->ycbcr_enc);
 	put_number(o, "quantization", cam->quantization);
-	put_number(o, "buffers", cam->nbuffers);
-	if (cam->rate)
-		put_number(o, "rate", cam->rate);
+	put_number(o, "buffers", cam->info.buffers);
+	if (cam->info.rate)
+		put_number(o, "rate", cam->info.rate);
 	if (r->asked_rate)
 		put_number(o, "rate_asked", r->asked_rate);
 	put_string(o, "memory", r->exporter ? r->exporter : "expbuf");
@@ -298,7 +307,12 @@ cJSON *report_json(const struct report *r)
 	for (uint32_t i = 0; i < v->ndevices; i++)
 		put_device(o, v, &v->devices[i]);
 	put_number(root, "bytes_copied", bytes_copied(v));
+	put_string(root, "reference", reference(v));
 	put_number(root, "repeated", v->repeated);
+	if (v->written) {
+		put_number(root, "filled", v->filled);
+		put_number(root, "unwritten", v->unwritten);
+	}
 	o = cJSON_AddObjectToObject(root, "leases");
 	put_number(o, "granted", v->granted);
 	put_number(o, "released", v->released);

@@ -63,7 +63,7 @@ static const struct layout *layout_find(uint32_t code)
 uint32_t rows_nplanes(const struct camera *cam, enum dlbuf_view view,
 		      bool whole)
 {
-	const struct layout *layout = layout_find(cam->code);
+	const struct layout *layout = layout_find(cam->info.code);
 
 	/* Whatever is in them. */
 	if (view == DLBUF_VIEW_BYTES)
@@ -79,8 +79,8 @@ static struct rows plane_rows(const struct layout *layout, uint32_t plane,
 	const struct plane_size *p = &layout->planes[plane];
 
 	return (struct rows){
-		.rows = (cam->height + p->vdiv - 1) / p->vdiv,
-		.bytes = (cam->width + p->hdiv - 1) / p->hdiv * p->bytes,
+		.rows = (cam->info.height + p->vdiv - 1) / p->vdiv,
+		.bytes = (cam->info.width + p->hdiv - 1) / p->hdiv * p->bytes,
 	};
 }
 
@@ -111,7 +111,7 @@ static struct plane_rows find_rows(const struct camera *cam,
 				   uint32_t plane, enum dlbuf_view view,
 				   bool whole)
 {
-	const struct layout *layout = layout_find(cam->code);
+	const struct layout *layout = layout_find(cam->info.code);
 	struct plane_rows out = {
 		.memory = cam->nplanes == 1 ? 0 : plane,
 	};
@@ -122,7 +122,7 @@ static struct plane_rows find_rows(const struct camera *cam,
 		*r = (struct rows){ .rows = 1 };
 		r->bytes = r->pitch = mem->bytesused - mem->data_offset;
 	} else if (whole && view == DLBUF_VIEW_ROWS) {
-		*r = (struct rows){ .rows = cam->height };
+		*r = (struct rows){ .rows = cam->info.height };
 		r->bytes = r->pitch = cam->pitch[plane];
 	} else if (cam->nplanes == 1) {
 		*r = rows_behind(layout, plane, cam, 0);

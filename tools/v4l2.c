@@ -4,68 +4,177 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 #include <linux/dma-buf.h>
-
-#include <dlbuf/alloc.h>
 
 #include "out.h"
 #include "tool.h"
 #include "v4l2.h"
 
-int camera_status(const struct camera *cam, int ret)
+static int xioctl(int fd, unsigned long request, void *arg)
 {
-	return ret ? fail(cam->absent ? STATUS_ABSENT : STATUS_SYSTEM, "%s",
-			  dlbuf_last_error()) : 0;
+	int ret;
+
+	do
+		ret = ioctl(fd, request, arg);
+	while (ret < 0 && errno == EINTR);
+	return ret;
 }
 
-int open_camera(struct camera *cam, const char *node)
+static int failed(const struct camera *cam, const char *call)
 {
-	int ret = camera_open(cam, node);
-
-	make_printable(cam->driver);
-	make_printable(cam->card);
-	make_printable(cam->bus);
-	return camera_status(cam, ret);
+	return fail(STATUS_SYSTEM, "%s: %s: %s", cam->node, call,
+		    strerror(errno));
 }
 
-static int alloc_import(struct camera *cam, uint32_t index,
-			const char *exporter)
+bool camera_is_multi(const struct camera *cam)
 {
-	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = exporter,
-		   .name = "dmabuf-test");
-	int ret = 0;
-
-	for (uint32_t i = 0; !ret && i < cam->nplanes; i++)
-		ret = dlbuf_alloc_fd(cam->size[i], &opts,
-				     &cam->buffers[index][i].fd);
-	return ret ? fail_dlbuf(ret) : 0;
+	return cam->fmt.type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
 }
 
-int camera_alloc(struct camera *cam, uint32_t nbuffers, const char *exporter)
+uint32_t camera_formats(const struct camera *cam, uint32_t codes[],
+			uint32_t max)
 {
-	int ret = camera_request(cam, exporter ? V4L2_MEMORY_DMABUF :
-				 V4L2_MEMORY_MMAP, nbuffers), status;
+	uint32_t n;
 
-	for (uint32_t i = 0; !ret && i < cam->nbuffers; i++) {
-		status = exporter ? alloc_import(cam, i, exporter) : 0;
-		if (status)
-			return status;
-		if (!exporter)
-			ret = camera_export(cam, i);
-		if (!ret)
-			ret = camera_map(cam, i);
+	for (n = 0; n < max; n++) {
+		struct v4l2_fmtdesc desc = { .index = n, .type = cam->fmt.type };
+
+		if (xioctl(cam->info.fd, VIDIOC_ENUM_FMT, &desc) < 0)
+			break;
+		codes[n] = desc.pixelformat;
 	}
-	if (ret && cam->absent && !exporter)
+	return n;
+}
+
+/* ---------------------------------------------------------------- opening */
+
+/* The half of the API that the node has, by the first call that it takes. */
+static int read_format(struct camera *cam)
+{
+	const struct v4l2_pix_format_mplane *mp = &cam->fmt.fmt.pix_mp;
+	const struct v4l2_pix_format *pix = &cam->fmt.fmt.pix;
+	bool multi;
+
+	cam->fmt.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
+	if (xioctl(cam->info.fd, VIDIOC_G_FMT, &cam->fmt) < 0) {
+		cam->fmt.type = V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
+		if (xioctl(cam->info.fd, VIDIOC_G_FMT, &cam->fmt) < 0)
+			return failed(cam, "VIDIOC_G_FMT");
+	}
+	multi = camera_is_multi(cam);
+	cam->colorspace = multi ? mp->colorspace : pix->colorspace;
+	cam->ycbcr_enc = multi ? mp->ycbcr_enc : pix->ycbcr_enc;
+	cam->quantization = multi ? mp->quantization : pix->quantization;
+	cam->nplanes = multi ? mp->num_planes : 1;
+	for (uint32_t i = 0; i < cam->nplanes && i < DLBUF_MAX_PLANES; i++) {
+		cam->pitch[i] = multi ? mp->plane_fmt[i].bytesperline :
+					pix->bytesperline;
+		cam->size[i] = multi ? mp->plane_fmt[i].sizeimage :
+				       pix->sizeimage;
+	}
+	return 0;
+}
+
+/* What V4L2 says of a buffer; planes has room for VIDEO_MAX_PLANES. */
+static int query_buffer(const struct camera *cam, uint32_t index,
+			struct v4l2_buffer *buf, struct v4l2_plane *planes)
+{
+	memset(planes, 0, VIDEO_MAX_PLANES * sizeof(*planes));
+	*buf = (struct v4l2_buffer){ .index = index, .type = cam->fmt.type };
+	if (camera_is_multi(cam)) {
+		buf->m.planes = planes;
+		buf->length = cam->nplanes;
+	}
+	if (xioctl(cam->info.fd, VIDIOC_QUERYBUF, buf) < 0)
+		return failed(cam, "VIDIOC_QUERYBUF");
+	/* From here on both halves of the API look the same. */
+	if (!camera_is_multi(cam))
+		planes[0] = (struct v4l2_plane){
+			.bytesused = buf->bytesused, .length = buf->length,
+			.m.mem_offset = buf->m.offset,
+		};
+	return 0;
+}
+
+static int map_buffer(struct camera *cam, uint32_t index)
+{
+	struct v4l2_plane planes[VIDEO_MAX_PLANES];
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct v4l2_buffer buf;
+	int ret = dlbuf_camera_buffer(cam->cam, index, &frame), status;
+
+	if (ret)
+		return fail_dlbuf(ret);
+	status = query_buffer(cam, index, &buf, planes);
+	for (uint32_t i = 0; !status && i < cam->nplanes; i++) {
+		struct camera_plane *p = &cam->buffers[index][i];
+		size_t bytes = cam->imports ? cam->size[i] : planes[i].length;
+		void *map;
+
+		p->fd = frame.planes[i].fd;
+		map = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+			   cam->imports ? p->fd : cam->info.fd,
+			   cam->imports ? 0 : planes[i].m.mem_offset);
+		if (map == MAP_FAILED)
+			return failed(cam, "mmap()");
+		p->map = map;
+		p->bytes = bytes;
+	}
+	return status;
+}
+
+static void make_all_printable(struct camera *cam)
+{
+	make_printable(cam->info.driver);
+	make_printable(cam->info.card);
+	make_printable(cam->info.bus);
+}
+
+int camera_open(struct camera *cam, const char *node,
+		const struct dlbuf_camera_opts *opts)
+{
+	int ret, status;
+
+	*cam = (struct camera){ .node = node, .info.size = sizeof(cam->info),
+				.imports = opts->exporter };
+	ret = dlbuf_camera_open(node, opts, &cam->cam);
+	if (ret == -ENOENT || ret == -ENXIO)
+		return fail(STATUS_ABSENT, "%s", dlbuf_last_error());
+	if (ret == -EOPNOTSUPP && strstr(dlbuf_last_error(), "VIDIOC_EXPBUF"))
 		return fail(STATUS_ABSENT, "%s: try --import udmabuf",
 			    dlbuf_last_error());
-	return camera_status(cam, ret);
+	if (ret)
+		return fail_dlbuf(ret);
+	dlbuf_camera_get_info(cam->cam, &cam->info);
+	make_all_printable(cam);
+	status = read_format(cam);
+	for (uint32_t i = 0; !status && i < cam->info.buffers; i++)
+		status = map_buffer(cam, i);
+	if (status)
+		camera_close(cam);
+	return status;
 }
+
+void camera_close(struct camera *cam)
+{
+	for (uint32_t i = 0; i < cam->info.buffers; i++)
+		for (uint32_t j = 0; j < DLBUF_MAX_PLANES; j++)
+			if (cam->buffers[i][j].map)
+				munmap(cam->buffers[i][j].map,
+				       cam->buffers[i][j].bytes);
+	memset(cam->buffers, 0, sizeof(cam->buffers));
+	dlbuf_camera_close(cam->cam);
+	cam->cam = NULL;
+}
+
+/* ---------------------------------------------------------------- frames */
 
 static int wait_for_frame(struct camera *cam, uint64_t deadline,
 			  int timeout_ms)
 {
-	struct pollfd p = { .fd = cam->fd, .events = POLLIN };
+	struct pollfd p = { .fd = cam->info.fd, .events = POLLIN };
 	uint64_t now = now_ns();
 	int n = 0;
 
@@ -76,17 +185,41 @@ static int wait_for_frame(struct camera *cam, uint64_t deadline,
 		return fail(STATUS_SYSTEM, "interrupted after %llu frames",
 			    (unsigned long long)cam->dequeued);
 	if (n < 0 && errno != EINTR)
-		return fail(STATUS_SYSTEM, "%s: poll(): %s", cam->node,
-			    strerror(errno));
+		return failed(cam, "poll()");
 	if (!n)
 		return fail(STATUS_SYSTEM, "%s gave no frame for %g s, after "
 			    "%llu frames", cam->node, timeout_ms / 1e3,
 			    (unsigned long long)cam->dequeued);
-	/* POLLERR and POLLHUP: the reason is what VIDIOC_DQBUF returns. */
 	return 0;
 }
 
-int camera_wait(struct camera *cam, int timeout_ms, uint32_t *index)
+static int note_frame(struct camera *cam, const struct dlbuf_frame *frame,
+		      uint32_t *index)
+{
+	struct v4l2_plane planes[VIDEO_MAX_PLANES];
+	struct v4l2_buffer buf;
+	uint32_t i = 0;
+	int status;
+
+	while (i + 1 < cam->info.buffers &&
+	       cam->buffers[i][0].fd != frame->planes[0].fd)
+		i++;
+	*index = i;
+	if (cam->dequeued++)
+		cam->dropped += frame->sequence - cam->sequence - 1;
+	cam->sequence = frame->sequence;
+	cam->flagged += !!(frame->flags & DLBUF_FRAME_DAMAGED);
+	status = query_buffer(cam, i, &buf, planes);
+	for (uint32_t j = 0; !status && j < cam->nplanes; j++) {
+		cam->buffers[i][j].data_offset = planes[j].data_offset;
+		cam->buffers[i][j].bytesused = planes[j].bytesused;
+		cam->data_offset[j] = planes[j].data_offset;
+	}
+	return status;
+}
+
+int camera_wait(struct camera *cam, int timeout_ms, struct dlbuf_frame *frame,
+		uint32_t *index)
 {
 	uint64_t deadline = now_ns() + timeout_ms * 1000000ull;
 	int ret, status;
@@ -95,23 +228,19 @@ int camera_wait(struct camera *cam, int timeout_ms, uint32_t *index)
 		status = wait_for_frame(cam, deadline, timeout_ms);
 		if (status)
 			return status;
-		ret = camera_dequeue(cam, index);
-	} while (ret == -EAGAIN);
-	return camera_status(cam, ret);
+		ret = dlbuf_camera_frame(cam->cam, 1, frame);
+	} while (ret == -ETIME);
+	return ret ? fail(STATUS_SYSTEM, "%s", dlbuf_last_error()) :
+		     note_frame(cam, frame, index);
 }
 
 int camera_map_sync(struct camera *cam, uint32_t index, uint64_t flags)
 {
-	struct dma_buf_sync sync = { .flags = flags | DMA_BUF_SYNC_READ };
+	struct dma_buf_sync sync = { .flags = flags };
 	int ret = 0;
 
-	if (cam->memory != V4L2_MEMORY_DMABUF)
-		return 0;
-	for (uint32_t i = 0; !ret && i < cam->nplanes; i++)
-		do
-			ret = ioctl(cam->buffers[index][i].fd,
-				    DMA_BUF_IOCTL_SYNC, &sync);
-		while (ret < 0 && errno == EINTR);
-	return ret ? fail(STATUS_SYSTEM, "%s: DMA_BUF_IOCTL_SYNC: %s",
-			  cam->node, strerror(errno)) : 0;
+	for (uint32_t i = 0; cam->imports && !ret && i < cam->nplanes; i++)
+		ret = xioctl(cam->buffers[index][i].fd, DMA_BUF_IOCTL_SYNC,
+			     &sync);
+	return ret ? failed(cam, "DMA_BUF_IOCTL_SYNC") : 0;
 }

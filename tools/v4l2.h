@@ -1,29 +1,74 @@
 /* SPDX-License-Identifier: MIT */
-/* v4l2/camera.h for the tool: exit statuses (tool.h), waiting, exporters. */
+/*
+ * A camera of dlbuf/camera.h, and the same buffers by V4L2 itself: the reference
+ * that tensors are compared with, which does not use dlbuf.
+ */
 #ifndef DMABUF_TEST_V4L2_H
 #define DMABUF_TEST_V4L2_H
 
-#include "../v4l2/camera.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* What a call of v4l2/camera.h returned, as an exit status; has said why. */
-int camera_status(const struct camera *cam, int ret);
+#include <linux/videodev2.h>
 
-/* camera_open(), and the names that it has can be printed. */
-int open_camera(struct camera *cam, const char *node);
+#include <dlbuf/camera.h>
+
+struct camera_plane {
+	int fd;			/* the dma-buf, peeked */
+	void *map;		/* the reference */
+	size_t bytes;		/* of map */
+	uint32_t data_offset;	/* of the frame in it now */
+	uint32_t bytesused;	/* where it ends */
+};
+
+struct camera {
+	struct dlbuf_camera *cam;	/* NULL: closed */
+	struct dlbuf_camera_info info;
+	const char *node;		/* borrowed */
+	bool imports;			/* buffers of an exporter */
+
+	struct v4l2_format fmt;
+	uint32_t colorspace, ycbcr_enc, quantization;
+	uint32_t nplanes;	/* dma-bufs per buffer */
+	uint32_t pitch[DLBUF_MAX_PLANES], size[DLBUF_MAX_PLANES];
+	uint32_t data_offset[DLBUF_MAX_PLANES];	/* of the last frame */
+	struct camera_plane buffers[VIDEO_MAX_FRAME][DLBUF_MAX_PLANES];
+
+	uint64_t dequeued;
+	uint64_t dropped;	/* by gaps of the sequence numbers */
+	uint64_t flagged;	/* V4L2_BUF_FLAG_ERROR */
+	uint64_t sequence;	/* of the last frame */
+};
 
 /*
- * The driver's buffers, exported and mapped; or with an exporter's name buffers
- * of its making, see dlbuf_alloc_opts.
+ * Opens the camera; its names can be printed. Without DLBUF_CAMERA_PROBE it also
+ * maps the buffers. node is borrowed until camera_close(); on failure nothing is
+ * left open.
  */
-int camera_alloc(struct camera *cam, uint32_t nbuffers, const char *exporter);
-
-/* Waits for a frame until timeout_ms have passed without one. */
-int camera_wait(struct camera *cam, int timeout_ms, uint32_t *index);
+int camera_open(struct camera *cam, const char *node,
+		const struct dlbuf_camera_opts *opts);
 
 /*
- * For reading buffers[index][].map; flags: DMA_BUF_SYNC_START or _END. The
- * kernel keeps the driver's own buffers coherent between dequeue and queue;
- * ours need the bracket.
+ * Unmaps and closes. The camera's description and the counts stay readable.
+ */
+void camera_close(struct camera *cam);
+
+/* The codes that it captures in; returns how many, at most max. */
+uint32_t camera_formats(const struct camera *cam, uint32_t codes[],
+			uint32_t max);
+
+/* Whether the node has the multi-planar API. */
+bool camera_is_multi(const struct camera *cam);
+
+/* Waits for a frame, of buffer *index, until timeout_ms have passed. */
+int camera_wait(struct camera *cam, int timeout_ms, struct dlbuf_frame *frame,
+		uint32_t *index);
+
+/*
+ * For an access to buffers[index][].map; flags: DMA_BUF_SYNC_... The kernel keeps
+ * the driver's own buffers coherent between dequeue and queue; those of an
+ * exporter need the bracket.
  */
 int camera_map_sync(struct camera *cam, uint32_t index, uint64_t flags);
 

@@ -159,6 +159,80 @@ void verify_close_devices(struct verify *v)
 	v->ndevices = 0;
 }
 
+/* ---------------------------------------------------------------- filling */
+
+/*
+ * Blocks of a buffer's filling, at least as long as a cache line of 32 bytes: no
+ * frame has one by chance, and each of them names its place and its turn.
+ */
+#define BLOCK 32u
+
+static void filling_at(uint64_t filling, size_t block, uint64_t out[4])
+{
+	for (size_t i = 0; i < 4; i++)
+		out[i] = (filling * 0x9e3779b97f4a7c15 + block * 4 + i) *
+			 0xd1342543de82ef95;
+}
+
+static int fill_buffer(struct verify *v, struct lease *lease)
+{
+	const struct camera_plane *p = v->cam->buffers[lease->index];
+	uint64_t words[4];
+	int status = camera_map_sync(v->cam, lease->index, DMA_BUF_SYNC_START |
+				     DMA_BUF_SYNC_WRITE);
+
+	if (status)
+		return status;
+	lease->filling++;
+	for (uint32_t i = 0; i < v->cam->nplanes; i++)
+		for (size_t b = 0; b < p[i].bytes / BLOCK; b++) {
+			filling_at(lease->filling, b, words);
+			memcpy((char *)p[i].map + b * BLOCK, words, BLOCK);
+		}
+	return camera_map_sync(v->cam, lease->index, DMA_BUF_SYNC_END |
+			       DMA_BUF_SYNC_WRITE);
+}
+
+/* How many bytes of these rows have the filling; blocks within a row count. */
+static uint64_t count_filling(const struct camera_plane *p,
+			      const struct rows *rows, uint64_t filling)
+{
+	uint64_t words[4], n = 0;
+
+	for (uint32_t y = 0; y < rows->rows; y++) {
+		size_t first = rows->offset + y * rows->pitch;
+		size_t end = first + rows->bytes;
+
+		for (size_t b = (first + BLOCK - 1) / BLOCK;
+		     (b + 1) * BLOCK <= end; b++) {
+			filling_at(filling, b, words);
+			if (!memcmp((char *)p->map + b * BLOCK, words, BLOCK))
+				n += BLOCK;
+		}
+	}
+	return n;
+}
+
+static void check_written(struct verify *v, struct lease *lease,
+			  const struct plane_rows rows[])
+{
+	uint64_t n = 0;
+
+	/* A frame that the driver calls bad is not complete. */
+	if (!lease->filling || lease->frame.flags & DLBUF_FRAME_DAMAGED)
+		return;
+	for (uint32_t i = 0; i < v->nplanes; i++)
+		n += count_filling(&v->cam->buffers[lease->index][rows[i].memory],
+				   &rows[i].rows, lease->filling);
+	if (n && !v->unwritten)
+		fail(STATUS_MISMATCH, "frame %llu: %llu bytes are what the CPU "
+		     "wrote there before the capture: the camera did not write "
+		     "them, or the CPU reads stale lines of its cache",
+		     (unsigned long long)v->done, (unsigned long long)n);
+	v->filled++;
+	v->unwritten += n;
+}
+
 /* ---------------------------------------------------------------- leases */
 
 /*
@@ -169,15 +243,13 @@ static void on_release(void *data)
 {
 	struct lease *lease = data;
 	struct verify *v = lease->verify;
-	int status;
 
 	pthread_mutex_lock(&v->lock);
 	v->released++;
-	status = camera_status(v->cam, camera_queue(v->cam, lease->index));
-	if (status)
-		v->status = status;
-	else
-		v->requeued++;
+	if (v->written && fill_buffer(v, lease))
+		v->status = STATUS_SYSTEM;
+	lease->frame.release(lease->frame.release_data);
+	v->requeued++;
 	pthread_cond_signal(&v->came_back);
 	pthread_mutex_unlock(&v->lock);
 }
@@ -199,7 +271,7 @@ static int wait_for_leases(struct verify *v)
 	return status;
 }
 
-static int requeue_status(struct verify *v)
+static int lease_status(struct verify *v)
 {
 	int status;
 
@@ -238,7 +310,8 @@ void verify_reset(struct verify *v)
 	v->drawn = false;
 	v->done = v->elapsed_ns = 0;
 	v->granted = v->released = v->requeued = 0;
-	v->repeated = v->mismatched = 0;
+	v->repeated = v->mismatched = v->filled = v->unwritten = 0;
+	memset(v->leases, 0, sizeof(v->leases));
 	v->status = 0;
 }
 
@@ -399,7 +472,7 @@ static void compare(struct verify *v, struct device *d,
 		/* The first one is told; the report counts the rest. */
 		if (!v->mismatched++)
 			fail(STATUS_MISMATCH, "frame %llu, plane %u: %s read "
-			     "sum %08x hash %08x, the camera's own mapping has "
+			     "sum %08x hash %08x, the reference has "
 			     "%08x %08x", (unsigned long long)v->done, i,
 			     d->info.name, got[i].sum, got[i].hash, want[i].sum,
 			     want[i].hash);
@@ -411,8 +484,8 @@ static void compare(struct verify *v, struct device *d,
 }
 
 /*
- * The reference: the camera's mapping and this tool's idea of the format, so
- * that what dlbuf gets wrong the same way on every device shows.
+ * The reference: a mapping by this tool and this tool's idea of the format, so that
+ * what dlbuf gets wrong in the same way on every device shows.
  */
 static int reduce_mapping(struct verify *v, uint32_t index,
 			  struct checksum sums[])
@@ -425,8 +498,10 @@ static int reduce_mapping(struct verify *v, uint32_t index,
 	if (bad >= 0)
 		return fail(STATUS_SYSTEM, "%s: plane %d of %ux%u pixels, pitch "
 			    "%u, is not within its buffer of %zu bytes",
-			    v->cam->node, bad, v->cam->width, v->cam->height,
-			    v->cam->pitch[0], buffer[0].bytes);
+			    v->cam->node, bad, v->cam->info.width,
+			    v->cam->info.height, v->cam->pitch[0],
+			    buffer[0].bytes);
+	check_written(v, &v->leases[index], rows);
 	for (uint32_t i = 0; i < v->nplanes; i++)
 		sums[i] = checksum_rows(buffer[rows[i].memory].map,
 					&rows[i].rows);
@@ -469,7 +544,8 @@ static int save_raw(struct verify *v, uint32_t index)
 static int check_mapping(struct verify *v, uint32_t index,
 			 struct checksum sums[])
 {
-	int status = camera_map_sync(v->cam, index, DMA_BUF_SYNC_START), end;
+	int status = camera_map_sync(v->cam, index, DMA_BUF_SYNC_START |
+				     DMA_BUF_SYNC_READ), end;
 
 	if (status)
 		return status;
@@ -478,24 +554,29 @@ static int check_mapping(struct verify *v, uint32_t index,
 		status = check_moving(v, sums);
 	if (!status)
 		status = save_raw(v, index);
-	end = camera_map_sync(v->cam, index, DMA_BUF_SYNC_END);
+	end = camera_map_sync(v->cam, index, DMA_BUF_SYNC_END |
+			      DMA_BUF_SYNC_READ);
 	return status ? status : end;
 }
 
 /* All devices hold the frame at once, by one lease. */
-static int import_all(struct verify *v, uint32_t index, struct planes planes[])
+static int import_all(struct verify *v, uint32_t index,
+		      struct dlbuf_frame frame, struct planes planes[])
 {
 	struct lease *lease = &v->leases[index];
-	struct dlbuf_frame frame;
-	int ret, status = camera_status(v->cam,
-					camera_frame(v->cam, index, &frame));
+	int ret, status = 0;
 
-	if (status)
-		return status;
-	*lease = (struct lease){ v, index };
+	lease->verify = v;
+	lease->index = index;
+	lease->frame = frame;
+	/* The reference is the whole buffer. */
+	frame.crop = (struct dlbuf_rect){ 0 };
+	frame.release = NULL;
 	ret = dlbuf_lease_create(on_release, lease, &frame.lease);
-	if (ret)
+	if (ret) {
+		lease->frame.release(lease->frame.release_data);
 		return fail_dlbuf(ret);
+	}
 	v->granted++;
 	for (uint32_t i = 0; !status && i < v->ndevices; i++)
 		status = import_frame(v, &v->devices[i], &frame, &planes[i]);
@@ -503,48 +584,53 @@ static int import_all(struct verify *v, uint32_t index, struct planes planes[])
 	return status;
 }
 
-static int one_frame(struct verify *v, uint32_t index)
+/*
+ * The reference is read last: its bracket would invalidate the cache before the
+ * device cpu reads, and hide that the tensor's did not.
+ */
+static int one_frame(struct verify *v, const struct dlbuf_frame *frame,
+		     uint32_t index)
 {
-	struct checksum want[DLBUF_MAX_PLANES], got[DLBUF_MAX_PLANES];
+	struct checksum want[DLBUF_MAX_PLANES];
+	struct checksum got[MAX_DEVICES][DLBUF_MAX_PLANES];
 	struct planes planes[MAX_DEVICES] = { 0 };
-	int status = import_all(v, index, planes);
+	int status = import_all(v, index, *frame, planes);
 
+	for (uint32_t i = 0; !status && i < v->ndevices; i++)
+		status = reduce_planes(v, &v->devices[i], &planes[i], got[i]);
 	if (!status)
 		status = check_mapping(v, index, want);
-	for (uint32_t i = 0; !status && i < v->ndevices; i++) {
-		status = reduce_planes(v, &v->devices[i], &planes[i], got);
-		if (!status)
-			compare(v, &v->devices[i], want, got);
-	}
+	for (uint32_t i = 0; !status && i < v->ndevices; i++)
+		compare(v, &v->devices[i], want, got[i]);
 	for (uint32_t i = 0; i < v->ndevices; i++)
 		delete_planes(&planes[i]);
-	return status ? status : requeue_status(v);
+	return status ? status : lease_status(v);
 }
 
 /* ---------------------------------------------------------------- the run */
 
 int verify_run(struct verify *v)
 {
+	DLBUF_INFO(dlbuf_frame, frame);
 	uint64_t start = 0;
 	uint32_t index;
-	int status, late;
+	int status = 0, late;
 
 	v->nplanes = rows_nplanes(v->cam, v->view, v->format.reason);
 	if (!v->nplanes)
 		return fail(STATUS_ABSENT, "dmabuf-test does not know the rows "
 			    "of %s", format_title(&v->format));
-	status = camera_status(v->cam, camera_start(v->cam));
-
 	for (v->done = 0; !status && v->done < v->frames; ) {
 		if (!v->quiet)
 			progress("frame", v->done, v->frames);
-		status = camera_wait(v->cam, v->timeout_ns / 1000000, &index);
+		status = camera_wait(v->cam, v->timeout_ns / 1000000, &frame,
+				     &index);
 		if (status)
 			break;
 		if (!start)
 			start = now_ns();
 		v->elapsed_ns = now_ns() - start;
-		status = one_frame(v, index);
+		status = one_frame(v, &frame, index);
 		v->done++;
 	}
 	progress_clear();
@@ -579,12 +665,12 @@ bool verify_good(const struct verify *v)
 	for (uint32_t i = 0; i < v->ndevices; i++)
 		if (v->devices[i].verified != v->frames)
 			return false;
-	return all_returned(v) && !(v->moving && v->repeated);
+	return all_returned(v) && !(v->moving && v->repeated) && !v->unwritten;
 }
 
 int verify_status(const struct verify *v)
 {
-	/* Of a byte that differs and of a repeated frame it was said then. */
+	/* Bytes that differ and repeated frames were reported at once. */
 	if (!all_returned(v))
 		return fail(STATUS_MISMATCH, "%llu leases of %llu were "
 			    "released, %llu buffers of %llu queued again, and "

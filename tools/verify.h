@@ -48,6 +48,8 @@ struct device {
 struct lease {
 	struct verify *verify;
 	uint32_t index;
+	struct dlbuf_frame frame;	/* with the camera's lease */
+	uint64_t filling;	/* of the buffer, see --written; 0: none */
 };
 
 struct verify {
@@ -58,9 +60,10 @@ struct verify {
 	uint64_t timeout_ns;
 	bool quiet;			/* no progress */
 	bool moving;			/* a frame like the last one is wrong */
+	bool written;			/* bytes that were not written are, too */
 	/* Of the last frame; NULL: none. */
 	struct outfile *png;
-	struct outfile *raw;		/* the camera's mapping as it is */
+	struct outfile *raw;		/* the reference as it is */
 	struct thumb *thumb;
 
 	struct device devices[MAX_DEVICES];
@@ -75,8 +78,9 @@ struct verify {
 	uint64_t elapsed_ns;		/* first frame to last */
 	uint64_t granted;		/* leases, one per frame */
 	uint64_t repeated;		/* frames like the one before */
+	uint64_t filled, unwritten;	/* frames; bytes of these */
 	uint64_t mismatched;		/* planes of a device, all told */
-	struct checksum last[DLBUF_MAX_PLANES];	/* of the camera's mapping */
+	struct checksum last[DLBUF_MAX_PLANES];	/* of the reference */
 	int fds_before, fds_after;
 
 	/* Leases may fire on the library's event thread. */
@@ -84,7 +88,7 @@ struct verify {
 	pthread_cond_t came_back;
 	uint64_t released;		/* leases */
 	uint64_t requeued;		/* buffers, by their leases */
-	int status;			/* of a requeue that failed */
+	int status;			/* of a filling that failed */
 };
 
 /* names: separated by commas. v has been zeroed. */
@@ -100,7 +104,7 @@ void verify_reset(struct verify *v);
  */
 enum dlbuf_view verify_view(const struct dlbuf_format_info *info);
 
-/* v->frames frames; the camera has buffers and is not started yet. */
+/* v->frames frames of the open camera. */
 int verify_run(struct verify *v);
 
 /* After the camera is closed: what the run itself cannot see yet. */

@@ -50,15 +50,15 @@
  * is 0.
  *
  * Fork. A child of fork() cannot use objects of its parent. Calls with the
- * parent's devices and tensors return -ESTALE, closing or deleting them does
- * nothing, and the parent's leases and notifications do not fire in the child.
- * No call hangs, whatever the threads of the parent did during the fork(). The
- * child opens its own devices and imports with them, but a driver may refuse
+ * parent's devices, tensors and cameras return -ESTALE, closing or deleting them
+ * does nothing, and the parent's leases and notifications do not fire in the
+ * child. No call hangs, whatever the threads of the parent did during the fork().
+ * The child opens its own devices and imports with them, but a driver may refuse
  * that (CUDA does). Mappings of CPU tensors and fds stay in the child, and keep
  * their memory alive, until the child calls exec() or ends. The child may
- * destroy pools and call dlbuf_pool_frame(). If a callback of
- * dlbuf_device_each(), dlbuf_exporter_each() or dlbuf_probe() forks, it must not
- * return in the child.
+ * destroy pools and call dlbuf_pool_frame(); closing a camera closes the child's
+ * fds of it. If a callback of dlbuf_device_each(), dlbuf_exporter_each() or
+ * dlbuf_probe() forks, it must not return in the child.
  *
  * Options. A struct of options begins with its size, which DLBUF_OPTS() fills
  * in. A member that is zero has its default. An older library accepts a larger

@@ -17,6 +17,7 @@
  *   format.h    pixel formats and their tensors
  *   frame.h     makes a tensor per plane from a frame of a camera; leases that
  *               several devices share; the modifiers that a device accepts
+ *   camera.h    opens a V4L2 camera, whose frames are leases
  *   alloc.h     allocates dma-bufs
  *   udmabuf.h   allocates dma-bufs of memfd pages
  *   heap.h      allocates dma-bufs from a dma-heap
@@ -54,6 +55,7 @@
 #include <dlbuf/alloc.h>
 #include <dlbuf/base.h>
 #include <dlbuf/buffer.h>
+#include <dlbuf/camera.h>
 #include <dlbuf/cuda.h>
 #include <dlbuf/device.h>
 #include <dlbuf/export.h>

@@ -194,7 +194,8 @@ def camera_refuses():
     raises(dlbuf.Error, lambda: dlbuf.Camera("/dev/null"), "no camera")
     raises(dlbuf.Error, lambda: dlbuf.Camera("/tmp"), "not a device node")
     raises(ValueError, lambda: dlbuf.Camera(node, format="nonesuch"))
-    e = raises(ValueError, lambda: dlbuf.Camera(node, format="MJPEG"))
+    e = raises(dlbuf.UnsupportedError,
+               lambda: dlbuf.Camera(node, format="MJPEG"))
     assert "does not capture in MJPG; it has" in str(e), e
     for wrong in ({"buffers": 0}, {"buffers": 33}, {"size": (0, 5)},
                   {"size": (-1, 5)}, {"fps": 0}, {"fps": float("nan")},

@@ -19,11 +19,13 @@ int main(void)
 	uint32_t n = DLBUF_MAX_PLANES;
 
 #ifdef ABSENT
+	struct dlbuf_camera *cam;
 	struct dlbuf_pool *pool;
 	int fd;
 
 	if (dlbuf_recv(NULL, 0, NULL, t, &n, &f) != -ENOSYS ||
 	    dlbuf_alloc_fd(1, NULL, &fd) != -ENOSYS ||
+	    dlbuf_camera_open("", NULL, &cam) != -ENOSYS ||
 	    dlbuf_syncobj_export(0, 0, 0, &fd) != -ENOSYS ||
 	    dlbuf_pool_create(NULL, 0, NULL, &pool) != -ENOSYS)
 		return 2;

@@ -142,6 +142,12 @@ def check_table(r, table):
     said(table, r"^  leases   (\d+) granted, (\d+) released; buffers queued again: (\d+)$", "leases",
          leases["granted"], leases["released"], leases["requeued"])
     said(table, r"^  repeats  (\d+) frames", "repeats", r["repeated"])
+    same("what a mapping of is the reference", r["reference"], "node" if camera["memory"] == "expbuf" else "dma-buf")
+    said(table, r"^  against  each byte of every frame, read by the CPU in a mapping of the (\S+), without dlbuf$",
+         "reference", r["reference"])
+    if "filled" in r:
+        said(table, r"^  written  (\d+) of (\d+) frames were filled before the capture; (\d+) bytes have the filling$",
+             "filling", r["filled"], camera["frames"], r["unwritten"])
     said(table, r"^  fds      (\d+) open before the camera, (\d+) after$", "fds", r["fds"]["before"], r["fds"]["after"])
     if "png" in r:
         said(table, r"^  picture  (.*)$", "picture", r["png"])

@@ -1,0 +1,810 @@
+// SPDX-License-Identifier: MIT
+/*
+ * dlbuf/camera.h on vivid, single- and multi-planar: frames in each kind of memory,
+ * against the same picture by V4L2 alone; leases; ends; what is refused.
+ *
+ *	tests/lab/nodes camera [CASE...]
+ */
+#include <grp.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <dlbuf/dlbuf.h>
+
+#include "vivid.h"
+#ifdef CONFIG_FAULT_INJECTION
+#include "sys.h"
+#endif
+
+#define WIDTH 320u
+#define HEIGHT 180u
+#define NV12 DLBUF_FOURCC('N', 'V', '1', '2')
+#define NM12 DLBUF_FOURCC('N', 'M', '1', '2')
+
+const char *cts_device = "cpu";
+const struct cts_access *cts_access;
+
+/* $CAMERAS: the single-planar node and the multi-planar one. */
+static char node[2][32];
+
+static void find_nodes(void)
+{
+	const char *s = getenv("CAMERAS");
+
+	if (!s || sscanf(s, "%31s %31s", node[0], node[1]) != 2)
+		SKIP("run it behind tests/lab/nodes");
+}
+
+static void control(const char *n, const char *args)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "v4l2-ctl -d %s %s", n, args);
+	CHECK_EQ(system(line), 0);
+}
+
+static struct dlbuf_camera *open_with(const char *n,
+				      struct dlbuf_camera_opts opts)
+{
+	struct dlbuf_camera *cam = NULL;
+
+	opts.size = sizeof(opts);
+	if (!opts.pool) {
+		opts.code = opts.code ? opts.code : NV12;
+		opts.width = opts.width ? opts.width : WIDTH;
+		opts.height = opts.height ? opts.height : HEIGHT;
+	}
+	REQUIRE_OK(dlbuf_camera_open(n, &opts, &cam));
+	return cam;
+}
+#define OPEN(n, ...) open_with(n, (struct dlbuf_camera_opts){ __VA_ARGS__ })
+
+static struct dlbuf_frame frame_of(struct dlbuf_camera *cam)
+{
+	DLBUF_INFO(dlbuf_frame, frame);
+
+	REQUIRE_OK(dlbuf_camera_frame(cam, 0, &frame));
+	return frame;
+}
+
+static void give_back(const struct dlbuf_frame *frame)
+{
+	frame->release(frame->release_data);
+}
+
+static struct dlbuf_camera_info info_of(struct dlbuf_camera *cam)
+{
+	DLBUF_INFO(dlbuf_camera_info, info);
+
+	CHECK_OK(dlbuf_camera_get_info(cam, &info));
+	return info;
+}
+
+/* Leases may be the event thread's. */
+static void until_held(struct dlbuf_camera *cam, uint32_t held)
+{
+	while (info_of(cam).held != held)
+		sched_yield();
+}
+
+/* ---- pixels */
+
+static uint64_t hash(uint64_t h, const uint8_t *p, size_t bytes)
+{
+	while (bytes--)
+		h = (h ^ *p++) * 0x100000001b3;
+	return h;
+}
+
+/* The picture by V4L2 alone, on the single-planar node. */
+static uint64_t picture(void)
+{
+	static uint64_t sum;
+	struct v4l2_buffer buf;
+	struct vivid v;
+
+	if (sum)
+		return sum;
+	vivid_open(&v, WIDTH, HEIGHT, 30, 2);
+	REQUIRE(vivid_dequeue(&v, &buf));
+	CHECK(memcmp(v.map[buf.index], v.map[buf.index] + WIDTH * HEIGHT, 999));
+	sum = hash(1, v.map[buf.index], WIDTH * HEIGHT * 3 / 2);
+	vivid_close(&v);
+	return sum;
+}
+
+static uint64_t pixels(const struct cts_access *access,
+		       DLManagedTensorVersioned *const t[], uint32_t n)
+{
+	static uint8_t bytes[WIDTH * HEIGHT * 4];
+	uint64_t sum = 1;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const DLTensor *dl = &t[i]->dl_tensor;
+		size_t row = dl->shape[1] * (dl->ndim > 2 ? dl->shape[2] : 1);
+		DLBUF_INFO(dlbuf_tensor_info, info);
+
+		CHECK_OK(dlbuf_tensor_get_info(t[i], &info));
+		REQUIRE(info.end - info.first <= sizeof(bytes));
+		CHECK_OK(dlbuf_acquire(t[i], DLBUF_READ, NULL, NULL));
+		CHECK_EQ(access->read(t[i], info.first, bytes,
+				      info.end - info.first), 0);
+		CHECK_OK(dlbuf_release(t[i], NULL, NULL));
+		for (int64_t y = 0; y < dl->shape[0]; y++)
+			sum = hash(sum, bytes + y * dl->strides[0], row);
+	}
+	return sum;
+}
+
+/* Imports the frame; its tensors are deleted. */
+static void check_pixels(struct dlbuf_device *dev,
+			 const struct cts_access *access,
+			 const struct dlbuf_frame *frame)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	uint32_t n = 0;
+
+	REQUIRE_OK(dlbuf_import_frame(dev, frame, NULL, t, &n));
+	CHECK_EQ(n, 2);
+	CHECK_EQ(pixels(access, t, n), picture());
+	while (n)
+		cts_delete(t[--n]);
+}
+
+/* ---- frames */
+
+struct kind {
+	const char *name;
+	int node;
+	uint32_t code, nfds;
+	const char *exporter;
+	bool pool;
+	const char *device;
+	const struct cts_access *access;
+};
+
+static const struct kind kinds[] = {
+	{ "single/own", 0, NV12, 1, NULL, false, "cpu", &cts_cpu },
+	{ "single/own@vulkan", 0, NV12, 1, NULL, false, "vulkan:0", &cts_vulkan },
+	{ "single/udmabuf", 0, NV12, 1, "udmabuf", false, "cpu", &cts_cpu },
+	{ "single/heap", 0, NV12, 1, "heap:system", false, "cpu", &cts_cpu },
+	{ "single/pool", 0, NV12, 1, "udmabuf", true, "vulkan:0", &cts_vulkan },
+	{ "multi/own", 1, NV12, 1, NULL, false, "cpu", &cts_cpu },
+	{ "multi/own/2fds", 1, NM12, 2, NULL, false, "cpu", &cts_cpu },
+	{ "multi/own/2fds@vulkan", 1, NM12, 2, NULL, false, "vulkan:0", &cts_vulkan },
+	{ "multi/udmabuf/2fds", 1, NM12, 2, "udmabuf", false, "cpu", &cts_cpu },
+	{ "multi/pool/2fds", 1, NM12, 2, "heap:system", true, "cpu", &cts_cpu },
+};
+
+static struct dlbuf_pool *pool_of(const struct kind *k, uint32_t buffers)
+{
+	DLBUF_OPTS(dlbuf_pool_opts, opts, .exporter = k->exporter,
+		   .width = WIDTH, .height = HEIGHT, .code = k->code,
+		   .code_space = DLBUF_CODE_V4L2, .buffers = buffers,
+		   .flags = k->nfds > 1 ? DLBUF_POOL_PLANE_FDS : 0);
+	struct dlbuf_pool *pool = NULL;
+
+	REQUIRE_OK(dlbuf_pool_create(NULL, 0, &opts, &pool));
+	return pool;
+}
+
+static struct dlbuf_camera *open_kind(const struct kind *k)
+{
+	struct dlbuf_pool *pool = k->pool ? pool_of(k, 4) : NULL;
+	struct dlbuf_camera *cam;
+
+	cam = OPEN(node[k->node], .code = pool ? 0 : k->code, .pool = pool,
+		   .exporter = pool ? NULL : k->exporter);
+	/* The camera has duplicates. */
+	dlbuf_pool_destroy(pool);
+	return cam;
+}
+
+/* Two rounds of all buffers, which were imported beforehand. */
+static void frames(void *arg)
+{
+	const struct kind *k = arg;
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct dlbuf_camera_info info;
+	struct dlbuf_device *dev = NULL;
+	struct dlbuf_camera *cam;
+	uint64_t last = 0;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	find_nodes();
+	picture();
+	REQUIRE_OK(dlbuf_device_open(k->device, NULL, &dev));
+	cam = open_kind(k);
+	info = info_of(cam);
+	CHECK_STR(info.driver, "vivid");
+	CHECK_EQ(info.code, k->code);
+	CHECK_EQ(info.nfds, k->nfds);
+	CHECK(info.width == WIDTH && info.height == HEIGHT);
+	CHECK(info.rate > 0);
+	for (uint32_t i = 0; i < info.buffers; i++) {
+		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+		uint32_t n;
+
+		REQUIRE_OK(dlbuf_camera_buffer(cam, i, &frame));
+		CHECK(!frame.release && frame.nplanes == k->nfds);
+		REQUIRE_OK(dlbuf_import_frame(dev, &frame, NULL, t, &n));
+		while (n)
+			cts_delete(t[--n]);
+	}
+	for (uint32_t i = 0; i < 2 * info.buffers; i++) {
+		frame = frame_of(cam);
+		CHECK_EQ(info_of(cam).held, 1);
+		CHECK(frame.flags & DLBUF_FRAME_SEQUENCE &&
+		      frame.clock == DLBUF_CLOCK_MONOTONIC &&
+		      frame.order == DLBUF_ORDER_COMPLETE);
+		CHECK(!i || frame.sequence > last);
+		last = frame.sequence;
+		check_pixels(dev, k->access, &frame);
+		until_held(cam, 0);
+	}
+	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
+	CHECK_EQ(stats.misses, info.buffers * k->nfds);
+	dlbuf_camera_close(cam);
+	dlbuf_device_close(dev);
+}
+
+/* A smaller picture than the buffers is reported as the crop. */
+static void crop(void *arg)
+{
+	struct dlbuf_frame frame;
+	struct dlbuf_camera *cam;
+
+	find_nodes();
+	for (int i = 0; i < 2; i++) {
+		/* With this input vivid keeps the place of the picture. */
+		control(node[i], "-i 3");
+		dlbuf_camera_close(OPEN(node[i], .width = 64, .height = 32));
+		cam = OPEN(node[i]);
+		frame = frame_of(cam);
+		CHECK_EQ(frame.width, WIDTH);
+		CHECK_EQ(frame.crop.width, 64);
+		CHECK_EQ(frame.crop.height, 32);
+		give_back(&frame);
+		dlbuf_camera_close(cam);
+		control(node[i], "-i 0");
+	}
+}
+
+/* What is not asked for stays as it is. */
+static void defaults(void *arg)
+{
+	struct dlbuf_camera_info info;
+	struct dlbuf_camera *cam;
+	struct dlbuf_frame frame;
+
+	find_nodes();
+	for (int i = 0; i < 2; i++) {
+		dlbuf_camera_close(OPEN(node[i], .width = 640, .height = 360,
+					.rate = 15));
+		REQUIRE_OK(dlbuf_camera_open(node[i], NULL, &cam));
+		info = info_of(cam);
+		CHECK(info.width == 640 && info.height == 360);
+		CHECK(info.code == NV12 && info.buffers == 4);
+		CHECK(info.rate > 14.9 && info.rate < 15.1);
+		frame = frame_of(cam);
+		CHECK(!frame.crop.width);
+		give_back(&frame);
+		dlbuf_camera_close(cam);
+	}
+}
+
+/* ---- leases and ends */
+
+/* The camera is closed, and opened again, while frames of it are out. */
+static void outlives(void *arg)
+{
+	DLManagedTensorVersioned *t[2][DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame, bare;
+	struct dlbuf_camera *cam, *again;
+	struct dlbuf_device *dev = NULL;
+	unsigned int fds, out;
+	uint32_t n = 0;
+
+	find_nodes();
+	picture();
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
+	fds = cts_count_fds();
+	for (int i = 0; i < 2; i++) {
+		cam = OPEN(node[i], .code = i ? NM12 : NV12);
+		for (int j = 0; j < 2; j++) {
+			frame = frame_of(cam);
+			REQUIRE_OK(dlbuf_import_frame(dev, &frame, NULL, t[j],
+						      &n));
+		}
+		bare = frame_of(cam);
+		CHECK_EQ(info_of(cam).held, 3);
+		dlbuf_camera_close(cam);
+		again = OPEN(node[i], .code = i ? NM12 : NV12);
+		for (int j = 0; j < 4; j++) {
+			frame = frame_of(again);
+			check_pixels(dev, &cts_cpu, &frame);
+		}
+		CHECK_EQ(fcntl(bare.planes[0].fd, F_GETFD), FD_CLOEXEC);
+		out = cts_count_fds();
+		give_back(&bare);
+		CHECK_EQ(cts_count_fds(), out - bare.nplanes);
+		for (int j = 0; j < 2; j++) {
+			CHECK_EQ(pixels(&cts_cpu, t[j], n), picture());
+			for (uint32_t p = 0; p < n; p++)
+				cts_delete(t[j][p]);
+		}
+		dlbuf_camera_close(again);
+		dlbuf_device_trim(dev, 0);
+		CHECK_EQ(cts_count_fds(), fds);
+	}
+	dlbuf_device_close(dev);
+}
+
+static void all_held(void *arg)
+{
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct dlbuf_frame held[VIDEO_MAX_FRAME];
+	struct dlbuf_camera *cam;
+	uint32_t n;
+
+	find_nodes();
+	cam = OPEN(node[0], .buffers = 2);
+	n = info_of(cam).buffers;
+	for (uint32_t i = 0; i < n; i++)
+		held[i] = frame_of(cam);
+	CHECK_ERR(dlbuf_camera_frame(cam, 1, &frame), -ETIME);
+	CHECK_SAYS("holds all of its");
+	CHECK(!poll(&(struct pollfd){ .fd = info_of(cam).fd, .events = POLLIN },
+		    1, 0));
+	give_back(&held[0]);
+	held[0] = frame_of(cam);
+	for (uint32_t i = 0; i < n; i++)
+		give_back(&held[i]);
+	/* None has come yet, or one has. */
+	control(node[0], "-c percentage_of_dropped_buffers=100");
+	while (!dlbuf_camera_frame(cam, 1, &frame))
+		give_back(&frame);
+	CHECK_SAYS("gave no frame before the deadline, after ");
+	control(node[0], "-c percentage_of_dropped_buffers=0");
+	dlbuf_camera_close(cam);
+}
+
+struct waiter {
+	struct dlbuf_camera *cam;
+	pid_t tid;		/* atomic */
+	int ret;
+};
+
+static void *wait_for_frame(void *arg)
+{
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct waiter *w = arg;
+
+	__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+	w->ret = dlbuf_camera_frame(w->cam, 0, &frame);
+	return NULL;
+}
+
+/* Until the thread sleeps. */
+static void asleep(struct waiter *w)
+{
+	char path[64], state = 0;
+	pid_t tid;
+
+	while (!(tid = __atomic_load_n(&w->tid, __ATOMIC_ACQUIRE)))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	while (state != 'S') {
+		FILE *f = fopen(path, "re");
+
+		if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			FATAL("no %s", path);
+		fclose(f);
+	}
+}
+
+/* A thread that waits for a frame, and poll(), see the end. */
+static void stopped(void *arg)
+{
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct dlbuf_frame held[VIDEO_MAX_FRAME];
+	struct waiter w = { .ret = 1 };
+	struct pollfd p = { .events = POLLIN };
+	struct v4l2_capability cap;
+	struct dlbuf_camera *again;
+	pthread_t thread;
+	uint32_t n;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
+	find_nodes();
+	w.cam = OPEN(node[1], .buffers = 2);
+	p.fd = info_of(w.cam).fd;
+	n = info_of(w.cam).buffers;
+	for (uint32_t i = 0; i < n; i++)
+		held[i] = frame_of(w.cam);
+	REQUIRE(!pthread_create(&thread, NULL, wait_for_frame, &w));
+	asleep(&w);
+	dlbuf_camera_stop(w.cam);
+	dlbuf_camera_stop(w.cam);
+	pthread_join(thread, NULL);
+	CHECK_EQ(w.ret, -ECANCELED);
+	CHECK_ERR(dlbuf_camera_frame(w.cam, 0, &frame), -ECANCELED);
+	CHECK_ERR(dlbuf_camera_buffer(w.cam, 0, &frame), -ECANCELED);
+	CHECK_SAYS("was stopped");
+	CHECK_EQ(poll(&p, 1, 0), 1);
+	/* The node is closed, and its number is nobody else's. */
+	CHECK(ioctl(p.fd, VIDIOC_QUERYCAP, &cap) < 0 && errno == ENOTTY);
+	CHECK_EQ(info_of(w.cam).held, n);
+	again = OPEN(node[1]);
+	frame = frame_of(again);
+	give_back(&frame);
+	dlbuf_camera_close(again);
+	for (uint32_t i = 0; i < n; i++)
+		give_back(&held[i]);
+	CHECK_EQ(info_of(w.cam).held, 0);
+	dlbuf_camera_close(w.cam);
+}
+
+static void *close_camera(void *arg)
+{
+	dlbuf_camera_close(arg);
+	return NULL;
+}
+
+/* Leases fire while the camera closes, on another thread. */
+static void races(void *arg)
+{
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	find_nodes();
+	for (int i = 0; i < 20; i++) {
+		struct dlbuf_camera *cam = OPEN(node[i % 2]);
+		struct dlbuf_frame held[3];
+		pthread_t thread;
+
+		for (int j = 0; j < 3; j++)
+			held[j] = frame_of(cam);
+		REQUIRE(!pthread_create(&thread, NULL, close_camera, cam));
+		for (int j = 0; j < 3; j++)
+			give_back(&held[j]);
+		pthread_join(thread, NULL);
+	}
+}
+
+static int in_child(struct dlbuf_camera *cam, const struct dlbuf_frame *held)
+{
+	DLBUF_INFO(dlbuf_frame, frame);
+	DLBUF_INFO(dlbuf_camera_info, info);
+
+	if (dlbuf_camera_frame(cam, 0, &frame) != -ESTALE ||
+	    dlbuf_camera_buffer(cam, 0, &frame) != -ESTALE ||
+	    !strstr(dlbuf_last_error(), "the process that forked") ||
+	    dlbuf_camera_get_info(cam, &info) || info.held != 1)
+		return 1;
+	give_back(held);
+	dlbuf_camera_stop(cam);
+	dlbuf_camera_close(cam);
+	if (fcntl(held->planes[0].fd, F_GETFD) != -1)
+		return 2;
+	return 0;
+}
+
+/* The camera is the parent's, whatever its child does. */
+static void forked(void *arg)
+{
+	struct dlbuf_camera *cam;
+	struct dlbuf_frame held, frame;
+	int status = -1;
+	pid_t pid;
+
+	find_nodes();
+	cam = OPEN(node[0]);
+	held = frame_of(cam);
+	pid = fork();
+	if (!pid)
+		_exit(in_child(cam, &held));
+	REQUIRE(waitpid(pid, &status, 0) == pid);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(info_of(cam).held, 1);
+	for (int i = 0; i < 6; i++) {
+		frame = frame_of(cam);
+		CHECK(frame.release_data != held.release_data);
+		give_back(&frame);
+	}
+	give_back(&held);
+	CHECK_EQ(info_of(cam).held, 0);
+	dlbuf_camera_close(cam);
+}
+
+static void unplugged(void *arg)
+{
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct dlbuf_camera *cam;
+	struct dlbuf_frame held;
+
+	find_nodes();
+	for (int i = 0; i < 2; i++) {
+		cam = OPEN(node[i]);
+		held = frame_of(cam);
+		control(node[i], "-c disconnect=1");
+		/* Frames that were complete come first. */
+		while (!dlbuf_camera_frame(cam, 0, &frame))
+			give_back(&frame);
+		CHECK_ERR(dlbuf_camera_frame(cam, 0, &frame), -ENODEV);
+		CHECK_SAYS(" was unplugged after ");
+		give_back(&held);
+		dlbuf_camera_close(cam);
+		/* It is back when nobody has it open. */
+		dlbuf_camera_close(OPEN(node[i]));
+	}
+}
+
+/* A lease that cannot queue its buffer tells the next caller. */
+static void not_queued(void *arg)
+{
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct dlbuf_camera *cam;
+	struct dlbuf_frame held;
+
+	find_nodes();
+	cam = OPEN(node[0]);
+	held = frame_of(cam);
+	control(node[0], "-c inject_vidioc_qbuf_error=1");
+	give_back(&held);
+	CHECK_ERR(dlbuf_camera_frame(cam, 0, &frame), -EIO);
+	CHECK_SAYS(": VIDIOC_QBUF: Invalid argument");
+	frame = frame_of(cam);
+	give_back(&frame);
+	dlbuf_camera_close(cam);
+}
+
+/* ---- what is refused */
+
+static void refuse(const char *n, struct dlbuf_camera_opts opts, int err,
+		   const char *says)
+{
+	struct dlbuf_camera *cam = (void *)1;
+
+	opts.size = sizeof(opts);
+	if (CHECK_ERR(dlbuf_camera_open(n, &opts, &cam), err))
+		CHECK_SAYS(says);
+	CHECK(cam == (void *)1);
+}
+#define REFUSE(n, err, says, ...) \
+	refuse(n, (struct dlbuf_camera_opts){ __VA_ARGS__ }, err, says)
+
+static void refused_nodes(void *arg)
+{
+	char fifo[] = "/tmp/camera-fifo", out[32];
+
+	find_nodes();
+	mkfifo(fifo, 0600);
+	REFUSE("/nonexistent/video0", -ENOENT, "there is no such camera");
+	REFUSE("/dev/null", -ENOTTY, "/dev/null is no camera (VIDIOC_QUERYCAP");
+	REFUSE("/", -ENOTTY, "not a device node");
+	REFUSE(fifo, -ENOTTY, "not a device node");
+	REFUSE("/proc/self/exe", -ENOTTY, "not a device node");
+	unlink(fifo);
+	/* vivid's output is the node after its camera. */
+	snprintf(out, sizeof(out), "/dev/video%d",
+		 atoi(node[0] + strlen("/dev/video")) + 1);
+	REFUSE(out, -EOPNOTSUPP, "does not capture video");
+}
+
+static void no_permission(void *arg)
+{
+	int status = -1;
+	pid_t pid;
+
+	find_nodes();
+	pid = fork();
+	if (!pid) {
+		struct dlbuf_camera *cam;
+
+		if (setresgid(65534, 65534, 65534) || setgroups(0, NULL) ||
+		    setresuid(65534, 65534, 65534))
+			_exit(2);
+		_exit(dlbuf_camera_open(node[0], NULL, &cam) != -EACCES ||
+		      !strstr(dlbuf_last_error(), "cannot be opened"));
+	}
+	REQUIRE(waitpid(pid, &status, 0) == pid);
+	CHECK_EQ(status, 0);
+}
+
+static void refused_opts(void *arg)
+{
+	const struct kind udmabuf = { .code = NV12, .nfds = 1,
+				      .exporter = "udmabuf" };
+	const struct kind two = { .code = NM12, .nfds = 2,
+				  .exporter = "udmabuf" };
+	const struct kind split = { .code = NV12, .nfds = 2,
+				    .exporter = "udmabuf" };
+	struct dlbuf_pool *pool, *plane_fds, *other, *few;
+	struct dlbuf_camera *cam;
+
+	find_nodes();
+	pool = pool_of(&udmabuf, 4);
+	plane_fds = pool_of(&two, 4);
+	other = pool_of(&split, 4);
+	few = pool_of(&udmabuf, 1);
+	REFUSE(node[0], -EINVAL, "camera flags 0x2", .flags = 2);
+	REFUSE(node[0], -EINVAL, "frames per second", .rate = -1);
+	REFUSE(node[0], -EINVAL, "frames per second", .rate = NAN);
+	REFUSE(node[0], -EINVAL, "not of both", .pool = pool, .exporter = "a");
+	REFUSE(node[0], -EINVAL, "the options must not", .pool = pool,
+	       .buffers = 4);
+	REFUSE(node[0], -EINVAL, "no exporter is named 'a'", .exporter = "a");
+	REFUSE(node[0], -EOPNOTSUPP, "does not capture in H264; it has ",
+	       .code = DLBUF_FOURCC('H', '2', '6', '4'));
+	REFUSE(node[0], -EOPNOTSUPP, "does not capture in NM12",
+	       .pool = plane_fds);
+	REFUSE(node[1], -EOPNOTSUPP, "captures into 1 dma-bufs, the pool's "
+	       "buffers have 2", .pool = other);
+	REFUSE(node[0], -EOPNOTSUPP, "buffers, the pool has 1", .pool = few);
+	REFUSE(NULL, -EINVAL, "node is NULL");
+	CHECK_ERR(dlbuf_camera_open(node[0], NULL, NULL), -EINVAL);
+	dlbuf_pool_destroy(few);
+	dlbuf_pool_destroy(other);
+	dlbuf_pool_destroy(plane_fds);
+	dlbuf_pool_destroy(pool);
+	/* The node is as it was. */
+	cam = OPEN(node[0]);
+	dlbuf_camera_close(cam);
+	dlbuf_camera_close(NULL);
+	dlbuf_camera_stop(NULL);
+}
+
+static void refused_calls(void *arg)
+{
+	struct dlbuf_frame unset = { 0 };
+	struct dlbuf_camera_info info = { 0 };
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct dlbuf_camera *cam;
+
+	find_nodes();
+	cam = OPEN(node[0]);
+	CHECK_ERR(dlbuf_camera_frame(cam, 0, &unset), -EINVAL);
+	CHECK_ERR(dlbuf_camera_frame(cam, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_camera_frame(NULL, 0, &frame), -EINVAL);
+	CHECK_ERR(dlbuf_camera_buffer(cam, 0, &unset), -EINVAL);
+	CHECK_ERR(dlbuf_camera_buffer(cam, info_of(cam).buffers, &frame),
+		  -EINVAL);
+	CHECK_ERR(dlbuf_camera_get_info(cam, &info), -EINVAL);
+	CHECK_ERR(dlbuf_camera_get_info(NULL, &info), -EINVAL);
+	CHECK_EQ(info_of(cam).held, 0);
+	dlbuf_camera_close(cam);
+}
+
+/* One captures; another one only looks. */
+static void busy(void *arg)
+{
+	DLBUF_OPTS(dlbuf_camera_opts, probe, .flags = DLBUF_CAMERA_PROBE);
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct dlbuf_camera *cam, *other = NULL;
+
+	find_nodes();
+	for (int i = 0; i < 2; i++) {
+		cam = OPEN(node[i]);
+		REFUSE(node[i], -EBUSY, "is busy, another program or another "
+		       "part of this one uses it (VIDIOC_S_FMT: ");
+		REQUIRE_OK(dlbuf_camera_open(node[i], &probe, &other));
+		CHECK_STR(info_of(other).driver, "vivid");
+		CHECK_ERR(dlbuf_camera_frame(other, 0, &frame), -EINVAL);
+		CHECK_ERR(dlbuf_camera_buffer(other, 0, &frame), -EINVAL);
+		dlbuf_camera_close(other);
+		frame = frame_of(cam);
+		give_back(&frame);
+		dlbuf_camera_close(cam);
+	}
+}
+
+/* ---- every call fails once */
+
+#ifdef CONFIG_FAULT_INJECTION
+static int walk(const struct kind *k, struct dlbuf_pool *pool)
+{
+	DLBUF_OPTS(dlbuf_camera_opts, opts, .rate = 30);
+	DLBUF_INFO(dlbuf_frame, frame);
+	DLBUF_INFO(dlbuf_frame, held);
+	struct dlbuf_camera *cam;
+	int ret;
+
+	opts.pool = pool;
+	if (!pool) {
+		opts.code = k->code;
+		opts.exporter = k->exporter;
+	}
+	ret = dlbuf_camera_open(node[k->node], &opts, &cam);
+	if (ret)
+		return ret;
+	ret = dlbuf_camera_frame(cam, 0, &held);
+	for (int i = 0; !ret && i < 2; i++) {
+		ret = dlbuf_camera_frame(cam, 0, &frame);
+		if (!ret)
+			give_back(&frame);
+	}
+	if (held.release)
+		give_back(&held);
+	dlbuf_camera_close(cam);
+	return ret;
+}
+
+static void every_call(void *arg)
+{
+	const struct kind *k = arg;
+	unsigned long calls, failed = 0;
+	struct dlbuf_pool *pool;
+	unsigned int fds;
+
+	find_nodes();
+	pool = k->pool ? pool_of(k, 4) : NULL;
+	fault_at(0);
+	REQUIRE_OK(walk(k, pool));
+	calls = fault_count();
+	CHECK(calls > 10);
+	fds = cts_count_fds();
+	for (unsigned long n = 1; n <= calls; n++) {
+		int ret;
+
+		fault_at(n);
+		ret = walk(k, pool);
+		fault_at(0);
+		failed += ret < 0;
+		CHECK_MSG(ret <= 0 && (!ret || dlbuf_last_error()[0]), "%d",
+			  ret);
+		if (!CHECK_EQ(cts_count_fds(), fds)) {
+			ktap_note(NULL, 0, "after the failure of call %lu of "
+				  "%lu: %d, %s", n, calls, ret,
+				  dlbuf_last_error());
+			break;
+		}
+	}
+	ktap_note(NULL, 0, "%lu calls, %lu of their failures ended the walk",
+		  calls, failed);
+	CHECK(failed > 10);
+	dlbuf_pool_destroy(pool);
+}
+#else
+static void every_call(void *arg)
+{
+	SKIP("this build has no fault injection");
+}
+#endif
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		ktap_fn fn;
+	} cases[] = {
+		{ "crop", crop },
+		{ "defaults", defaults },
+		{ "outlives", outlives },
+		{ "all-held", all_held },
+		{ "stopped", stopped },
+		{ "races", races },
+		{ "forked", forked },
+		{ "unplugged", unplugged },
+		{ "not-queued", not_queued },
+		{ "refuses/nodes", refused_nodes },
+		{ "refuses/permission", no_permission },
+		{ "refuses/opts", refused_opts },
+		{ "refuses/calls", refused_calls },
+		{ "busy", busy },
+	};
+
+	ktap_prefix("%s", "camera");
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		ktap_case(cts_name("frames/%s", kinds[i].name), frames,
+			  (void *)&kinds[i]);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		ktap_case(cases[i].name, cases[i].fn, NULL);
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (kinds[i].access == &cts_cpu)
+			ktap_case(cts_name("fault/%s", kinds[i].name),
+				  every_call, (void *)&kinds[i]);
+	return ktap_run(argc, argv);
+}
