@@ -121,6 +121,20 @@ struct backend {
 	int (*wait)(struct import *imp, uint32_t access, uint64_t deadline_ns);
 
 	/*
+	 * What wait() would wait for now, as a new eventfd that becomes readable
+	 * when it is complete, or -1. Required together with wait().
+	 */
+	int (*pending)(struct import *imp, uint32_t access, int *fd);
+
+	/*
+	 * Waits until the device is done with all that the library has given it,
+	 * and the memory is freed that waited for this. -ETIME, -EBUSY: not
+	 * before the caller does something. Optional, absence means that nothing
+	 * is under way when release() has returned.
+	 */
+	int (*drain)(struct dlbuf_device *dev, uint64_t deadline_ns);
+
+	/*
 	 * Allocates imp->bytes, zero-filled, of the device's own memory and
 	 * exports it: imp->fd is new, imp->bytes may grow, the rest is as
 	 * import()'s. Optional, absence means that it cannot.

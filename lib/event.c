@@ -22,6 +22,8 @@ struct event {
 	uint32_t value;
 	void (*fn)(void *data);
 	void *data;
+	const void *owner;
+	bool writable;		/* else it waits until fd is readable */
 	struct event *prev, *next;
 };
 
@@ -49,6 +51,7 @@ static struct {
 	unsigned int users;
 	unsigned long wakeups;
 	struct event *first;	/* those that have not been fired */
+	const void *firing;	/* owner of the event whose callback runs */
 	struct loop words, calls;
 } events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -134,6 +137,7 @@ static bool fire(struct event_call *call)
 
 	pthread_mutex_lock(&events.lock);
 	list_remove(e);
+	events.firing = e->owner;
 	close(e->fd);
 	if (e->loop == &events.words) {
 		events.words.pending--;
@@ -156,6 +160,7 @@ static bool run(struct event_call *call)
 		return false;
 	if (over) {
 		pthread_mutex_lock(&events.lock);
+		events.firing = NULL;
 		l->pending--;
 		pthread_mutex_unlock(&events.lock);
 	} else {
@@ -298,6 +303,7 @@ static void forget_all(void)
 		close(e->fd);
 		free(e);
 	}
+	events.firing = NULL;
 	events.words.pending = events.calls.pending = 0;
 	events.calls.posted = events.calls.later = NULL;
 }
@@ -434,7 +440,8 @@ static int promise(void)
 /* Under the lock. */
 static int insert(struct event *e, int fd)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = e };
+	struct epoll_event ev = { .events = e->writable ? EPOLLOUT : EPOLLIN,
+				  .data.ptr = e };
 	int ret = promise();
 
 	if (ret)
@@ -497,10 +504,18 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 					      .fn = fn, .data = data }, fd);
 }
 
-int event_add_take(int fd, void (*fn)(void *data), void *data)
+int event_add_take(int fd, void (*fn)(void *data), void *data,
+		   const void *owner)
 {
 	return add(&(struct event){ .call.fn = fire, .loop = &events.calls,
-				    .fn = fn, .data = data }, fd);
+				    .fn = fn, .data = data, .owner = owner }, fd);
+}
+
+int event_add_writable(int fd, void (*fn)(void *data), void *data)
+{
+	return add(&(struct event){ .call.fn = fire, .loop = &events.calls,
+				    .fn = fn, .data = data, .writable = true },
+		   fd);
 }
 
 int event_add_word(int fd, uint32_t *word, uint32_t value,
@@ -522,6 +537,19 @@ int event_promise(void)
 	ret = promise();
 	pthread_mutex_unlock(&events.lock);
 	return ret;
+}
+
+bool event_awaits(const void *owner)
+{
+	bool awaits;
+
+	pthread_mutex_lock(&events.lock);
+	awaits = events.firing == owner;
+	/* Without a thread nothing is going to fire. */
+	for (struct event *e = events.first; e && events.calls.running; e = e->next)
+		awaits |= e->owner == owner;
+	pthread_mutex_unlock(&events.lock);
+	return awaits;
 }
 
 bool event_is_here(void)

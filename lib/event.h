@@ -27,8 +27,18 @@
  */
 int event_add(int fd, void (*fn)(void *data), void *data);
 
-/* The same without a duplicate: fd is taken on success. */
-int event_add_take(int fd, void (*fn)(void *data), void *data);
+/*
+ * The same without a duplicate: fd is taken on success. owner: NULL, or a device,
+ * which is not looked into, for event_awaits().
+ */
+int event_add_take(int fd, void (*fn)(void *data), void *data,
+		   const void *owner);
+
+/* The same, when fd is writable: a dma-buf without any fence, for example. */
+int event_add_writable(int fd, void (*fn)(void *data), void *data);
+
+/* Whether an event of that owner has not fired, or its callback has not returned. */
+bool event_awaits(const void *owner);
 
 /*
  * As event_add(), and before fn "dlbuf-words" stores value to *word. word is not used

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <dlbuf/fence.h>
 
@@ -36,6 +37,21 @@ int raise_fd(int fd, int *out);
  * negative number is, -EINVAL otherwise.
  */
 int not_a_sync_file(int fd);
+
+/*
+ * A new eventfd as two fds: *out for the readers, *writer for fence_event_tell(),
+ * which takes it, makes it readable for all readers for ever, and is called on any
+ * thread. -1 is told already.
+ */
+int fence_event(int *writer, int *out);
+void fence_event_tell(int writer);
+
+/*
+ * Sleeps between two questions, longer each time; *pause begins as PAUSE_FIRST.
+ * False, without a sleep: the deadline has passed; deadline_ns as above.
+ */
+bool pause_until(struct timespec *pause, uint64_t deadline_ns);
+#define PAUSE_FIRST { .tv_nsec = 10000 }
 
 /* Whether a fence has signalled: 1, 0, or -EBADF. */
 int fence_signalled(int fence);

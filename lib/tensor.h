@@ -11,6 +11,15 @@
 
 struct lease;
 
+/*
+ * Tensors of one import that were acquired together: they share the bracket,
+ * which the last one ends and which is freed then.
+ */
+struct together {
+	unsigned int left;	/* atomic; those that are acquired still */
+	unsigned int all;
+};
+
 /* One tensor, in one allocation: DLPack's struct, our part, the dimensions. */
 struct tensor {
 	union {
@@ -24,6 +33,7 @@ struct tensor {
 	bool lent;		/* its memory is the lease's */
 	bool by_fence;		/* acquired by dlbuf_acquire_fence() */
 	void *stream;		/* of the acquire */
+	struct together *together;	/* or NULL */
 	int64_t dims[];		/* shape, then strides */
 };
 

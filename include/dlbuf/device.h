@@ -137,6 +137,28 @@ DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
  */
 DLBUF_API int dlbuf_device_forget(struct dlbuf_device *dev, int fd);
 
+/*
+ * Waits until the library awaits nothing more on behalf of the device:
+ *   - All work is complete that the library has submitted or that was released,
+ *     waits of acquires included.
+ *   - Leases that waited for this work have fired, and their callbacks have
+ *     returned. Leases that also wait for a tensor, another device or another
+ *     process are not waited for.
+ *   - Memory whose free was postponed until then is free.
+ * Calls on other threads may begin more work meanwhile, for which this call may
+ * wait, too.
+ *
+ * deadline_ns is CLOCK_MONOTONIC nanoseconds; 0 means no deadline, a time in the
+ * past asks. Blocks. Do not hold a lock that a lease's callback takes.
+ * -EINVAL  dev is NULL
+ * -ETIME   not complete at the deadline
+ * -EBUSY   called in a callback on the library's thread, which it would wait for;
+ *          or an access ended on a stream that is being captured, and there is no
+ *          deadline
+ * -EIO     the driver failed
+ */
+DLBUF_API int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns);
+
 struct dlbuf_device_stats {
 	size_t size;		/* of this struct, set by the caller */
 	uint64_t hits;		/* imports of a dma-buf seen before */

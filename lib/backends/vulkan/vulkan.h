@@ -105,6 +105,7 @@ struct vulkan_device {
 	pthread_mutex_t lock;	/* of what follows; never held into a queue */
 	VkCommandPool pool;
 	struct vulkan_job *free_jobs;	/* for the next ones */
+	struct vulkan_import *imports;
 };
 
 struct vulkan_import {
@@ -114,7 +115,9 @@ struct vulkan_import {
 	struct vulkan_barriers {
 		VkCommandBuffer acquire, release;
 	} barriers[DLBUF_RW];
-	struct vulkan_job *jobs;	/* under way, under dev->lock */
+	/* Under dev->lock. */
+	struct vulkan_job *jobs;	/* under way */
+	struct vulkan_import *next, **prev;	/* of the device */
 };
 
 static inline struct vulkan_device *vulkan_device(struct dlbuf_device *dev)
@@ -199,6 +202,7 @@ int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 		   int fence);
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
 		   int *fence, int *end);
+int vulkan_drain_device(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /*
  * A memory type of those wanted that the dma-buf, borrowed, can be imported
