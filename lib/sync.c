@@ -2,7 +2,6 @@
 /* Acquire and release: states, fences in and out, leases that wait. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <dlbuf/fence.h>
@@ -180,46 +179,14 @@ static int release_whole(struct tensor *t, uint32_t access, void *stream, int *o
 	return release_now(t, access, stream, out);
 }
 
-/* True: the bracket of several tensors ends with this one. */
-__attribute__((noinline))
-static bool was_last(struct tensor *t)
-{
-	struct together *together = t->together;
-
-	t->together = NULL;
-	if (__atomic_sub_fetch(&together->left, 1, __ATOMIC_ACQ_REL))
-		return false;
-	free(together);
-	return true;
-}
-
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
-	if (t->together && !was_last(t)) {
-		if (out)
-			*out = -1;
-		return 0;
-	}
+	if (t->together)
+		return together_release(t, access, stream, out);
 	/* The bracket is no cancellation point, and all that there is on the CPU. */
 	return t->imp->dev->backend->waits_implicitly ?
 	       release_now(t, access, stream, out) :
 	       release_whole(t, access, stream, out);
-}
-
-int sync_check_part(const struct tensor *t, unsigned int n, const void *stream,
-		    bool fence)
-{
-	const struct together *together = t->together;
-
-	if (n < together->all && stream != t->stream)
-		return fail(-EINVAL, "the tensor was acquired together with "
-			    "others of its dma-buf: release it on the stream of "
-			    "the acquire, or all of them at once");
-	if (fence && n < __atomic_load_n(&together->left, __ATOMIC_ACQUIRE))
-		return fail(-EBUSY, "the fence is that of the last tensor that "
-			    "was acquired together with this one, and others are "
-			    "not released yet");
-	return 0;
 }
 
 int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
@@ -232,7 +199,7 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 	if (!ret)
 		ret = sync_check_stream(t, stream, true);
 	if (ret >= 0 && t->together)
-		ret = sync_check_part(t, 1, stream, fence);
+		ret = together_check(t, 1, stream, fence);
 	if (ret < 0)
 		return ret;
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);

@@ -34,11 +34,13 @@ int sync_check_stream(const struct tensor *t, void *stream, bool ends);
 int sync_set_acquired(struct tensor *t, uint32_t access);
 
 /*
- * Whether n of the tensors that were acquired together with t, with it, may be
- * released by one call: -EINVAL, -EBUSY. fence: the caller wants one.
+ * together.c, for a tensor with t->together: whether n tensors of its bracket may
+ * be released by one call, -EINVAL, -EBUSY (fence: the caller wants one); and
+ * tensor_release(), which ends the bracket with the last of them.
  */
-int sync_check_part(const struct tensor *t, unsigned int n, const void *stream,
-		    bool fence);
+int together_check(const struct tensor *t, unsigned int n, const void *stream,
+		   bool fence);
+int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
 
 /* The backend's part of an acquire, after pending_before(), which gave fence. */
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,

@@ -411,6 +411,36 @@ int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[], size_t n,
 
 /* ---- release */
 
+int together_check(const struct tensor *t, unsigned int n, const void *stream,
+		   bool fence)
+{
+	const struct together *together = t->together;
+
+	if (n < together->all && stream != t->stream)
+		return fail(-EINVAL, "the tensor was acquired together with "
+			    "others of its dma-buf: release it on the stream of "
+			    "the acquire, or all of them at once");
+	if (fence && n < __atomic_load_n(&together->left, __ATOMIC_ACQUIRE))
+		return fail(-EBUSY, "the fence is that of the last tensor that "
+			    "was acquired together with this one, and others are "
+			    "not released yet");
+	return 0;
+}
+
+int together_release(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	struct together *together = t->together;
+
+	t->together = NULL;
+	if (!__atomic_sub_fetch(&together->left, 1, __ATOMIC_ACQ_REL)) {
+		free(together);
+		return tensor_release(t, access, stream, out);
+	}
+	if (out)
+		*out = -1;
+	return 0;
+}
+
 /* In tensor->acquired: the call that is going to release it has seen it. */
 #define LEAVES 0x80000000u
 
@@ -441,7 +471,7 @@ static int check_groups(DLManagedTensorVersioned *const tensors[], size_t n,
 			continue;
 		for (size_t j = 0; j < n; j++)
 			here += tensor_at(tensors, j)->together == t->together;
-		ret = sync_check_part(t, here, stream, fence);
+		ret = together_check(t, here, stream, fence);
 	}
 	return ret;
 }

@@ -412,6 +412,60 @@ static void deleted_waiting(void *arg)
 	close_frame_last(&f);
 }
 
+/* ---- drained */
+
+struct drains {
+	struct holder holder;
+	struct dlbuf_device *dev;
+	int ret;
+};
+
+static void drain_here(void *arg)
+{
+	struct drains *d = arg;
+
+	d->ret = dlbuf_device_drain(d->dev, 0);
+}
+
+/*
+ * Until the device's leases have fired, those that wait for its work, and not for
+ * a tensor that is there. A callback of the library's thread must not ask.
+ */
+static void drained(void *arg)
+{
+	struct drains d = { .holder = HOLDER(.then = drain_here, .arg = &d),
+			    .ret = 1 };
+	struct holder other = HOLDER();
+	struct cts_fence fence AUTO_FENCE;
+	struct held f, g;
+
+	(void)arg;
+	open_until(&f, &d.holder, 0, &fence);
+	d.dev = f.dev;
+	g = f;
+	REQUIRE_OK(import_frame(&g, &other));
+	CHECK_ERR(dlbuf_device_drain(NULL, 0), -EINVAL);
+	CHECK_OK(f.fences ? 0 : dlbuf_device_drain(f.dev, 0));
+	delete_planes(&f);
+	if (f.fences) {
+		CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
+		CHECK_SAYS("leases");
+		CHECK_EQ(fired(&d.holder), 0);
+		cts_fence_signal(&fence);
+	}
+	CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	CHECK_EQ(fired(&d.holder), 1);
+	if (fired_elsewhere(&d.holder))
+		CHECK_EQ(d.ret, -EBUSY);
+	else
+		CHECK_OK(d.ret);
+	CHECK_EQ(fired(&other), 0);
+	delete_planes(&g);
+	CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	CHECK_EQ(fired(&other), 1);
+	close_frame_last(&f);
+}
+
 /* ---- other ends */
 
 /* Nobody signals; vgem does after 10 s, as a kernel must. */
@@ -735,6 +789,7 @@ void cts_cases_lease(void)
 	ktap_case("lease/two-frames", two_frames, NULL);
 	ktap_case("lease/deleted-acquired", deleted_acquired, NULL);
 	ktap_case("lease/deleted-waiting", deleted_waiting, NULL);
+	ktap_case("drain/leases", drained, NULL);
 	ktap_case("lease/expiry", expiry, NULL);
 	ktap_case("lease/callback", callback, NULL);
 	ktap_case("lease/device-closed", device_closed, NULL);
