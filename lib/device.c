@@ -333,10 +333,12 @@ int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns)
 			    "library: it would wait for this callback");
 	if (!ret && dev->backend->drain)
 		ret = dev->backend->drain(dev, deadline_ns);
-	while (!ret && event_awaits(dev))
-		if (!pause_until(&pause, deadline_ns))
+	while (!ret && event_awaits(dev)) {
+		ret = event_turn();
+		if (!ret && !pause_until(&pause, deadline_ns))
 			ret = fail(-ETIME, "%s: not all leases had fired at the "
 				   "deadline", dev->name);
+	}
 	/* Leases may have freed memory. */
 	if (!ret && dev->backend->drain)
 		ret = dev->backend->drain(dev, deadline_ns);

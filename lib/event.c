@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* Completion events: two threads, an epoll each. See event.h for their rules. */
+/* Completion events: two loops, an epoll each. See event.h for their rules. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include <dlbuf/device.h>
 
 #include "event.h"
 #include "fork.h"
@@ -42,6 +45,11 @@ struct loop {
 	unsigned int pending;	/* events and promised calls */
 	struct event_call *posted;	/* atomic, the last one first */
 	struct event_call *later;	/* the thread's own: to be called again */
+	/* Of "dlbuf-events" only: the application is the thread, see dispatch(). */
+	bool by_hand;		/* fds are open, `running` is not set */
+	bool dispatching;	/* a call runs, on `thread` */
+	int timer;		/* timerfd: call `later` again */
+	int nover;		/* calls that are over since dispatch() began */
 };
 
 static struct {
@@ -68,7 +76,8 @@ static bool wanted(const struct loop *l)
 
 static bool is_here(const struct loop *l)
 {
-	return l->running && pthread_equal(pthread_self(), l->thread);
+	return (l->running || l->dispatching) &&
+	       pthread_equal(pthread_self(), l->thread);
 }
 
 static void announce_wake(struct loop *l)
@@ -162,6 +171,7 @@ static bool run(struct event_call *call)
 		pthread_mutex_lock(&events.lock);
 		events.firing = NULL;
 		l->pending--;
+		l->nover++;
 		pthread_mutex_unlock(&events.lock);
 	} else {
 		call->next = l->later;
@@ -202,7 +212,10 @@ static void close_fds(struct loop *l)
 {
 	close(l->epoll);
 	close(l->wake);
+	if (l->by_hand)
+		close(l->timer);
 	l->epoll = l->wake = -1;
+	l->by_hand = false;
 }
 
 /* Whether the thread is to end, which it then has, but for its last steps. */
@@ -321,9 +334,9 @@ void event_after_fork(void)
 
 static void forget_thread(struct loop *l)
 {
-	if (l->running)
+	if (l->running || l->by_hand)
 		close_fds(l);
-	l->running = l->ended = false;
+	l->running = l->ended = l->dispatching = false;
 	l->wakes = 0;
 }
 
@@ -382,7 +395,7 @@ static int start_thread(struct loop *l)
 
 	if (events.stop)
 		return fail(-EOPNOTSUPP, "no events any more: the library ends");
-	if (l->running)
+	if (l->running || l->by_hand)
 		return 0;
 	join_ended(l);
 	ret = open_fds(l);
@@ -546,8 +559,9 @@ bool event_awaits(const void *owner)
 	pthread_mutex_lock(&events.lock);
 	awaits = events.firing == owner;
 	/* Without a thread nothing is going to fire. */
-	for (struct event *e = events.first; e && events.calls.running; e = e->next)
-		awaits |= e->owner == owner;
+	if (events.calls.running || events.calls.by_hand)
+		for (struct event *e = events.first; e; e = e->next)
+			awaits |= e->owner == owner;
 	pthread_mutex_unlock(&events.lock);
 	return awaits;
 }
@@ -560,6 +574,152 @@ bool event_is_here(void)
 	here = is_here(&events.calls);
 	pthread_mutex_unlock(&events.lock);
 	return here;
+}
+
+/* ---------------------------------------------------------------- by hand */
+
+static const struct timespec pause_by_hand = { .tv_nsec = 2000000 };
+
+/* Under the lock. */
+static int open_timer(struct loop *l)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = l };
+
+	l->timer = sys_timerfd();
+	if (l->timer < 0)
+		return fail_errno("timerfd_create()");
+	if (!fault_hit() && !epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->timer, &ev))
+		return 0;
+	fail_errno("epoll_ctl()");
+	close(l->timer);
+	return -ENOMEM;
+}
+
+/* Under the lock. */
+static int begin_by_hand(struct loop *l)
+{
+	int ret;
+
+	end_thread(l);
+	if (l->running)
+		return fail(-EBUSY, "thread %s runs: call dlbuf_dispatch_fd() "
+			    "before the first device is opened", l->name);
+	ret = open_fds(l);
+	if (ret)
+		return ret;
+	ret = open_timer(l);
+	l->by_hand = !ret;
+	if (ret)
+		close_fds(l);
+	return ret;
+}
+
+/* Under the lock. */
+static int end_by_hand(struct loop *l)
+{
+	if (!l->by_hand)
+		return 0;
+	if (l->dispatching || wanted(l) ||
+	    __atomic_load_n(&l->wakes, __ATOMIC_RELAXED))
+		return fail(-EBUSY, "a device is open, or callbacks are to be "
+			    "dispatched");
+	close_fds(l);
+	return 0;
+}
+
+int dlbuf_dispatch_fd(int *fd)
+{
+	NOT_CANCELLED;
+	struct loop *l = &events.calls;
+	bool begun;
+	int ret = 0, dup;
+
+	fork_watch();
+	pthread_mutex_lock(&events.lock);
+	if (!fd) {
+		ret = end_by_hand(l);
+	} else {
+		begun = !l->by_hand;
+		if (begun)
+			ret = begin_by_hand(l);
+		if (!ret) {
+			dup = sys_dup(l->epoll);
+			if (dup < 0)
+				ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
+			else
+				*fd = dup;
+			if (ret && begun)
+				close_fds(l);
+		}
+	}
+	pthread_mutex_unlock(&events.lock);
+	return ret;
+}
+
+/* 1: this thread is the one that dispatches now. */
+static int begin_dispatch(struct loop *l)
+{
+	int ret = 1;
+
+	pthread_mutex_lock(&events.lock);
+	if (!l->by_hand)
+		ret = fail(-EINVAL, "dlbuf_dispatch_fd() was not called");
+	else if (is_here(l))
+		ret = fail(-EBUSY, "dlbuf_dispatch() in a callback of itself");
+	else if (l->dispatching)
+		ret = 0;
+	if (ret == 1) {
+		l->dispatching = true;
+		l->thread = pthread_self();
+	}
+	pthread_mutex_unlock(&events.lock);
+	return ret;
+}
+
+int dlbuf_dispatch(void)
+{
+	NOT_CANCELLED;
+	struct itimerspec again = { .it_value = pause_by_hand };
+	struct loop *l = &events.calls;
+	struct epoll_event got[16];
+	uint64_t expired;
+	int n, ret = begin_dispatch(l);
+
+	if (ret <= 0)
+		return ret;
+	n = epoll_wait(l->epoll, got, ARRAY_SIZE(got), 0);
+	if (n < 0 && errno != EINTR)
+		ret = fail(-EIO, "epoll_wait(): %s; the application has closed "
+			   "fd %d of the library's", strerror(errno), l->epoll);
+	for (int i = 0; i < n; i++)
+		if (got[i].data.ptr != l)
+			take(l, got[i].data.ptr);
+		else if (read(l->timer, &expired, sizeof(expired)) < 0)
+			log_at(DLBUF_LOG_DEBUG, "read(): %s", strerror(errno));
+	l->nover = 0;
+	/* In a child that a callback has forked there is nothing to do. */
+	if (!run_posted(l))
+		return 0;
+	if (l->later)
+		timerfd_settime(l->timer, 0, &again, NULL);
+	if (ret > 0)
+		ret = l->nover;
+	pthread_mutex_lock(&events.lock);
+	l->dispatching = false;
+	pthread_mutex_unlock(&events.lock);
+	return ret;
+}
+
+int event_turn(void)
+{
+	bool by_hand;
+	int ret;
+
+	pthread_mutex_lock(&events.lock);
+	by_hand = events.calls.by_hand;
+	pthread_mutex_unlock(&events.lock);
+	ret = by_hand ? dlbuf_dispatch() : 0;
+	return ret < 0 ? ret : 0;
 }
 
 void event_user_add(void)
@@ -590,6 +750,8 @@ static void event_stop(void)
 	end_threads();
 	if (!events.calls.running)
 		forget_all();
+	if (events.calls.by_hand)
+		close_fds(&events.calls);
 	pthread_mutex_unlock(&events.lock);
 }
 

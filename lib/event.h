@@ -9,6 +9,9 @@
  * driver waits for a stream. "dlbuf-events" runs everything else: leases, frees,
  * callbacks, and calls that have to be repeated.
  *
+ * The application may run the second loop itself (dlbuf_dispatch()): then there is
+ * no "dlbuf-events", and a timerfd tells when a call has to be repeated.
+ *
  * Both sleep in epoll and end with the last device and with the library. A child
  * after fork() has none of the parent's events.
  */
@@ -68,6 +71,12 @@ void event_post(struct event_call *call);
 
 /* Whether this is "dlbuf-events", which must not wait for what only it does. */
 bool event_is_here(void);
+
+/*
+ * For loops that wait for callbacks: dlbuf_dispatch() where the application has
+ * taken the place of "dlbuf-events", else nothing. A negative errno.
+ */
+int event_turn(void);
 
 /* One device more or less; without any, and without events, the threads end. */
 void event_user_add(void);

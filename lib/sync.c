@@ -121,8 +121,9 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 		ret = sync_opts_get(opts, &given);
 		o = &given;
 	}
-	if (!ret)
-		ret = sync_check_access(t, access);
+	if (ret)
+		return ret;
+	ret = sync_check_access(t, access);
 	if (!ret)
 		ret = order = sync_check_stream(t, stream, false);
 	if (ret >= 0)

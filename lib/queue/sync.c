@@ -215,9 +215,11 @@ int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 		return ret;
 	ret = queue_work_drain(dev, deadline_ns);
 	queue_leave(dev, &scope);
-	while (!ret && __atomic_load_n(&dev->leftovers, __ATOMIC_ACQUIRE))
-		if (!pause_until(&pause, deadline_ns))
+	while (!ret && __atomic_load_n(&dev->leftovers, __ATOMIC_ACQUIRE)) {
+		ret = event_turn();
+		if (!ret && !pause_until(&pause, deadline_ns))
 			ret = fail(-ETIME, "%s: memory was not free at the "
 				   "deadline", base->name);
+	}
 	return ret;
 }

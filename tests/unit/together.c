@@ -591,38 +591,37 @@ TEST(what_is_pending)
 /* ---------------------------------------------------------------- faults */
 
 #ifdef CONFIG_FAULT_INJECTION
-static int walk(void)
+static int walk(unsigned long n, unsigned long *calls)
 {
-	int ret, fd = -1, ends[2];
+	int ret, fd = -1, later = -1, ends[2];
 
 	begin_with(DLBUF_SYNC_FENCE, "abab");
 	for (int i = 0; i < 2; i++)
 		device.out[i] = dup(ends[i] = new_event(1));
 	f.imp[1].release_sync = DLBUF_SYNC_EVENT;
+	fault_at(n);
 	ret = acquire(NULL);
 	if (!ret)
 		ret = dlbuf_release_all(f.t, f.n, &x, &fd);
-	else
-		all_acquired(0);
-	if (fd != -1) {
-		CHECK_OK(dlbuf_fence_wait(fd, 0));
-		close(fd);
-	}
+	/* An eventfd that is not readable stands for the dma-buf. */
+	kernel.export_ret = -EOPNOTSUPP;
+	if (!ret)
+		ret = dlbuf_pending(f.t[0], DLBUF_READ, &later);
+	kernel.export_ret = 0;
+	*calls = fault_count();
+	fault_at(0);
+	all_acquired(0);
+	CHECK_EQ(!ret, fd >= 3 && later >= 3);
+	CHECK_OK(dlbuf_fence_wait(fd, 0));
 	for (int i = 0; i < 2; i++) {
 		if (device.out[i] != -1)
 			close(device.out[i]);
 		close(ends[i]);
 	}
-	if (!ret) {
-		/* An eventfd that is writable at once stands for the dma-buf. */
-		fd = -1;
-		kernel.export_ret = -EOPNOTSUPP;
-		ret = dlbuf_pending(f.t[0], DLBUF_READ, &fd);
-		kernel.export_ret = 0;
-		CHECK_EQ(!ret, fd >= 3);
-		if (fd != -1)
-			close(fd);
-	}
+	if (fd != -1)
+		close(fd);
+	if (later != -1)
+		close(later);
 	end();
 	return ret;
 }
@@ -631,12 +630,8 @@ TEST(every_call_fails_once)
 {
 	unsigned long failed = 0;
 
-	for (unsigned long n = 1, calls = n; n <= calls; n++) {
-		fault_at(n);
-		failed += walk() < 0;
-		calls = fault_count();
-		fault_at(0);
-	}
+	for (unsigned long n = 1, calls = n; n <= calls; n++)
+		failed += walk(n, &calls) < 0;
 	CHECK(failed > 3);
 }
 #endif
