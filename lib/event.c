@@ -38,6 +38,9 @@ struct loop {
 	const char *name;
 	bool running;		/* there is a thread */
 	bool ended;		/* there was one, and it is to be joined */
+	/* Of "dlbuf-events" only: the application is the thread, see dlbuf_dispatch(). */
+	bool by_hand;		/* fds are open, `running` is not set */
+	bool dispatching;	/* a call runs, on `thread` */
 	pthread_t thread;
 	int epoll;
 	int wake;		/* eventfd: look again */
@@ -45,10 +48,7 @@ struct loop {
 	unsigned int pending;	/* events and promised calls */
 	struct event_call *posted;	/* atomic, the last one first */
 	struct event_call *later;	/* the thread's own: to be called again */
-	/* Of "dlbuf-events" only: the application is the thread, see dispatch(). */
-	bool by_hand;		/* fds are open, `running` is not set */
-	bool dispatching;	/* a call runs, on `thread` */
-	int timer;		/* timerfd: call `later` again */
+	int timer;		/* by hand: timerfd, to call `later` again */
 	int nover;		/* calls that are over since dispatch() began */
 };
 
@@ -76,8 +76,13 @@ static bool wanted(const struct loop *l)
 
 static bool is_here(const struct loop *l)
 {
-	return (l->running || l->dispatching) &&
-	       pthread_equal(pthread_self(), l->thread);
+	return l->running && pthread_equal(pthread_self(), l->thread);
+}
+
+/* Under the lock: a thread, or the application, waits for what is pending. */
+static bool is_open(const struct loop *l)
+{
+	return l->epoll >= 0;
 }
 
 static void announce_wake(struct loop *l)
@@ -275,30 +280,43 @@ static void break_off(struct loop *l)
 	pthread_mutex_unlock(&events.lock);
 }
 
-static void *loop_thread(void *arg)
+/*
+ * Waits for so many milliseconds at most, takes what is due, and runs what is
+ * posted. How many fds were ready, or -1, with errno or in a child that a callback
+ * has forked: then errno is 0.
+ */
+static int turn(struct loop *l, int timeout, bool *woken)
 {
 	struct epoll_event got[16];
+	int n = epoll_wait(l->epoll, got, ARRAY_SIZE(got), timeout);
+
+	*woken = l == &events.calls;
+	if (n < 0 && errno != EINTR)
+		return n;
+	__atomic_add_fetch(&events.wakeups, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < n; i++)
+		*woken |= take(l, got[i].data.ptr);
+	if (l == &events.calls && !run_posted(l)) {
+		errno = 0;
+		return -1;
+	}
+	return n < 0 ? 0 : n;
+}
+
+static void *loop_thread(void *arg)
+{
 	struct loop *l = arg;
 	int pause = 1, n;
 	bool woken;
 
 	for (;;) {
-		n = epoll_wait(l->epoll, got, ARRAY_SIZE(got),
-			       l->later ? pause : -1);
-		if (n < 0 && errno != EINTR) {
-			break_off(l);
+		n = turn(l, l->later ? pause : -1, &woken);
+		if (n < 0) {
+			if (errno)
+				break_off(l);
 			return NULL;
 		}
-		__atomic_add_fetch(&events.wakeups, 1, __ATOMIC_RELAXED);
 		pause = n || pause == MAX_PAUSE ? pause : 2 * pause;
-		woken = false;
-		for (int i = 0; i < n; i++)
-			woken |= take(l, got[i].data.ptr);
-		if (l == &events.calls) {
-			if (!run_posted(l))
-				return NULL;
-			woken = true;
-		}
 		pause = l->later ? pause : 1;
 		/* The words' thread takes the lock only when it is asked to. */
 		if (woken && end_if_unwanted(l))
@@ -316,7 +334,6 @@ static void forget_all(void)
 		close(e->fd);
 		free(e);
 	}
-	events.firing = NULL;
 	events.words.pending = events.calls.pending = 0;
 	events.calls.posted = events.calls.later = NULL;
 }
@@ -334,9 +351,9 @@ void event_after_fork(void)
 
 static void forget_thread(struct loop *l)
 {
-	if (l->running || l->by_hand)
+	if (is_open(l))
 		close_fds(l);
-	l->running = l->ended = l->dispatching = false;
+	l->running = l->ended = l->by_hand = l->dispatching = false;
 	l->wakes = 0;
 }
 
@@ -395,7 +412,7 @@ static int start_thread(struct loop *l)
 
 	if (events.stop)
 		return fail(-EOPNOTSUPP, "no events any more: the library ends");
-	if (l->running || l->by_hand)
+	if (is_open(l))
 		return 0;
 	join_ended(l);
 	ret = open_fds(l);
@@ -559,11 +576,20 @@ bool event_awaits(const void *owner)
 	pthread_mutex_lock(&events.lock);
 	awaits = events.firing == owner;
 	/* Without a thread nothing is going to fire. */
-	if (events.calls.running || events.calls.by_hand)
+	if (is_open(&events.calls))
 		for (struct event *e = events.first; e; e = e->next)
 			awaits |= e->owner == owner;
 	pthread_mutex_unlock(&events.lock);
 	return awaits;
+}
+
+/* Under the lock. */
+static bool calls_here(void)
+{
+	const struct loop *l = &events.calls;
+
+	return is_here(l) || (l->dispatching &&
+			      pthread_equal(pthread_self(), l->thread));
 }
 
 bool event_is_here(void)
@@ -571,19 +597,19 @@ bool event_is_here(void)
 	bool here;
 
 	pthread_mutex_lock(&events.lock);
-	here = is_here(&events.calls);
+	here = calls_here();
 	pthread_mutex_unlock(&events.lock);
 	return here;
 }
 
 /* ---------------------------------------------------------------- by hand */
 
-static const struct timespec pause_by_hand = { .tv_nsec = 2000000 };
+#define PAUSE_BY_HAND 2000000	/* nanoseconds */
 
 /* Under the lock. */
 static int open_timer(struct loop *l)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = l };
+	struct epoll_event ev = { .events = EPOLLIN };
 
 	l->timer = sys_timerfd();
 	if (l->timer < 0)
@@ -664,7 +690,7 @@ static int begin_dispatch(struct loop *l)
 	pthread_mutex_lock(&events.lock);
 	if (!l->by_hand)
 		ret = fail(-EINVAL, "dlbuf_dispatch_fd() was not called");
-	else if (is_here(l))
+	else if (calls_here())
 		ret = fail(-EBUSY, "dlbuf_dispatch() in a callback of itself");
 	else if (l->dispatching)
 		ret = 0;
@@ -679,31 +705,24 @@ static int begin_dispatch(struct loop *l)
 int dlbuf_dispatch(void)
 {
 	NOT_CANCELLED;
-	struct itimerspec again = { .it_value = pause_by_hand };
+	struct itimerspec again = { 0 };
 	struct loop *l = &events.calls;
-	struct epoll_event got[16];
-	uint64_t expired;
-	int n, ret = begin_dispatch(l);
+	int ret = begin_dispatch(l), err;
+	bool woken;
 
 	if (ret <= 0)
 		return ret;
-	n = epoll_wait(l->epoll, got, ARRAY_SIZE(got), 0);
-	if (n < 0 && errno != EINTR)
-		ret = fail(-EIO, "epoll_wait(): %s; the application has closed "
-			   "fd %d of the library's", strerror(errno), l->epoll);
-	for (int i = 0; i < n; i++)
-		if (got[i].data.ptr != l)
-			take(l, got[i].data.ptr);
-		else if (read(l->timer, &expired, sizeof(expired)) < 0)
-			log_at(DLBUF_LOG_DEBUG, "read(): %s", strerror(errno));
 	l->nover = 0;
+	err = turn(l, 0, &woken) < 0 ? errno : -1;
 	/* In a child that a callback has forked there is nothing to do. */
-	if (!run_posted(l))
+	if (!err)
 		return 0;
-	if (l->later)
-		timerfd_settime(l->timer, 0, &again, NULL);
-	if (ret > 0)
-		ret = l->nover;
+	/* Not readable any more, before it is due again. */
+	again.it_value.tv_nsec = l->later ? PAUSE_BY_HAND : 0;
+	timerfd_settime(l->timer, 0, &again, NULL);
+	ret = err < 0 ? l->nover :
+	      fail(-EIO, "epoll_wait(): %s; the application has closed fd %d of "
+		   "the library's", strerror(err), l->epoll);
 	pthread_mutex_lock(&events.lock);
 	l->dispatching = false;
 	pthread_mutex_unlock(&events.lock);
@@ -748,10 +767,10 @@ static void event_stop(void)
 	pthread_mutex_lock(&events.lock);
 	events.stop = true;
 	end_threads();
-	if (!events.calls.running)
+	if (!events.calls.running) {
 		forget_all();
-	if (events.calls.by_hand)
-		close_fds(&events.calls);
+		forget_thread(&events.calls);
+	}
 	pthread_mutex_unlock(&events.lock);
 }
 

@@ -170,16 +170,15 @@ TEST(what_is_under_way)
 	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
 	CHECK_SAYS("not over at the deadline");
 #ifdef CONFIG_FAULT_INJECTION
-	for (unsigned long n = 1, calls = n; n <= calls; n++) {
+	reader = -1;
+	for (unsigned long n = 1; reader; n++) {
 		fault_at(n);
 		reader = trial_backend.pending(imp, DLBUF_WRITE, &fd);
-		calls = fault_count();
 		fault_at(0);
 		CHECK_EQ(!reader, fd >= 3);
-		CHECK_EQ(!reader, n > calls);
-		if (fd != -1)
-			close(fd);
+		CHECK_EQ(!reader, n > 5);
 	}
+	close(fd);
 #endif
 	/* Work that comes later is not in it. */
 	CHECK_OK(call_host(NULL, ((struct trial_device *)dev)->own, pass_gate, NULL));
