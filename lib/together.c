@@ -221,7 +221,7 @@ static bool is_first(DLManagedTensorVersioned *const tensors[], size_t i)
 
 /* One failure is reported, the first one, whatever fails behind it. */
 struct failure {
-	int ret;
+	int ret;		/* 0: none; set by the user */
 	char said[256];
 };
 
@@ -245,6 +245,7 @@ struct job {
 	void *stream;
 	const struct dlbuf_acquire_opts *opts;
 	bool ordered;
+	bool bracket_waits;	/* sync_backend_waits() */
 };
 
 /* Adds a tensor to the bracket of another one. */
@@ -296,13 +297,10 @@ static int wait_before(const struct job *job, int *fence)
 {
 	struct dlbuf_device *dev = tensor_at(job->tensors, 0)->imp->dev;
 	const struct wait wait = sync_wait_of(job->opts);
-	struct use few[8], *uses = few;
+	struct use few[8] = { 0 }, *uses = few;
 	uint32_t n = 0;
 	int ret;
 
-	*fence = -1;
-	if (!job->ordered || sync_backend_waits(dev, job->opts))
-		return 0;
 	if (job->n > ARRAY_SIZE(few)) {
 		uses = sys_calloc(job->n, sizeof(*uses));
 		if (!uses)
@@ -323,11 +321,13 @@ static int wait_before(const struct job *job, int *fence)
 /* Begins the brackets, or none of them. */
 static int begin_all(const struct job *job)
 {
-	struct failure failure = { 0 };
-	int fence, ret;
+	struct failure failure;
+	int fence = -1, ret = 0;
 	size_t i;
 
-	ret = wait_before(job, &fence);
+	failure.ret = 0;
+	if (job->ordered && !job->bracket_waits)
+		ret = wait_before(job, &fence);
 	if (ret)
 		return ret;
 	for (i = 0; !ret && i < job->n; i++)
@@ -383,12 +383,20 @@ static int acquire_all(const struct job *job)
 	return ret;
 }
 
+/* Where more is called than the CPU's bracket, which is no cancellation point. */
+__attribute__((noinline))
+static int acquire_whole(const struct job *job)
+{
+	NOT_CANCELLED;
+	return acquire_all(job);
+}
+
 int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		      uint32_t access, void *stream,
 		      const struct dlbuf_acquire_opts *opts)
 {
-	NOT_CANCELLED;
 	struct dlbuf_acquire_opts o = { 0 };
+	struct job job;
 	int ret = 0;
 
 	if (opts)
@@ -403,10 +411,12 @@ int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		if (bad)
 			return bad;
 	}
-	return acquire_all(&(struct job){
+	job = (struct job){
 		.tensors = tensors, .n = n, .access = access, .stream = stream,
 		.opts = &o, .ordered = ret != STREAM_UNORDERED,
-	});
+	};
+	job.bracket_waits = sync_backend_waits(tensor_at(tensors, 0)->imp->dev, &o);
+	return job.bracket_waits ? acquire_all(&job) : acquire_whole(&job);
 }
 
 /* ---- release */
@@ -524,8 +534,9 @@ static int release_marked(DLManagedTensorVersioned *const tensors[], size_t n,
 			  void *stream, int *out)
 {
 	struct ends ends = { -1, -1 };
-	struct failure failure = { 0 };
+	struct failure failure;
 
+	failure.ret = 0;
 	for (size_t i = 0; i < n; i++) {
 		struct tensor *t = tensor_at(tensors, i);
 		uint32_t access = __atomic_exchange_n(&t->acquired, 0,
@@ -547,10 +558,17 @@ static int release_marked(DLManagedTensorVersioned *const tensors[], size_t n,
 	return report_failure(&failure);
 }
 
+__attribute__((noinline))
+static int release_marked_whole(DLManagedTensorVersioned *const tensors[],
+				size_t n, void *stream, int *out)
+{
+	NOT_CANCELLED;
+	return release_marked(tensors, n, stream, out);
+}
+
 int dlbuf_release_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		      void *stream, int *fence)
 {
-	NOT_CANCELLED;
 	size_t marked = 0;
 	int ret = n ? check_all(tensors, n, stream, true) : 0;
 
@@ -560,8 +578,10 @@ int dlbuf_release_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		ret = mark(tensors, marked);
 	if (!ret)
 		ret = check_groups(tensors, n, stream, fence);
-	if (!ret)
+	if (!ret && n && tensor_at(tensors, 0)->imp->dev->backend->waits_implicitly)
 		return release_marked(tensors, n, stream, fence);
+	if (!ret)
+		return release_marked_whole(tensors, n, stream, fence);
 	while (marked--)
 		__atomic_and_fetch(&tensor_at(tensors, marked)->acquired,
 				   ~LEAVES, __ATOMIC_RELEASE);

@@ -973,6 +973,7 @@ static void drain(void *dev)
 {
 	CHECK_ERR(dlbuf_device_drain(dev, 0), -EBUSY);
 	CHECK_SAYS("in a callback");
+	CHECK(event_awaits(dev));
 	add_one(&inside);
 }
 
