@@ -814,7 +814,7 @@ static void dispatch(int fd, int ncalls)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	alarm(60);
+	alarm(10);
 	while (ncalls > 0) {
 		int n;
 

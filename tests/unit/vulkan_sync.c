@@ -460,7 +460,7 @@ TEST(drained)
 	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
 	fake->failing = "vkGetFenceStatus";
 	fake->result = VK_ERROR_DEVICE_LOST;
-	CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	CHECK_OK(dlbuf_device_drain(f.dev, 1));
 	fake->failing = NULL;
 	signal_fence(in);
 	CHECK_OK(dlbuf_device_drain(f.dev, 0));
