@@ -947,10 +947,14 @@ static void *dispatch_too(void *ret)
 	return NULL;
 }
 
+/* What is due meanwhile stays due. */
+static int due_too = -1;
+
 static void other_thread(void *data)
 {
 	pthread_t thread;
 
+	signal_fd(due_too);
 	REQUIRE(!pthread_create(&thread, NULL, dispatch_too, data));
 	pthread_join(thread, NULL);
 }
@@ -958,15 +962,21 @@ static void other_thread(void *data)
 TEST(one_thread_dispatches)
 {
 	int fd = unsignalled(), poll_fd, ret = 77;
+	unsigned int told = 0;
 
 	THREADS();
+	due_too = unsignalled();
 	CHECK_OK(dlbuf_dispatch_fd(&poll_fd));
 	CHECK_OK(event_add(fd, other_thread, &ret));
+	CHECK_OK(event_add(due_too, add_one, &told));
 	signal_fd(fd);
 	CHECK_EQ(dlbuf_dispatch(), 1);
 	CHECK_EQ(ret, 0);
+	CHECK_EQ(dlbuf_dispatch(), 1);
+	CHECK_EQ(told, 1);
 	end_dispatch(poll_fd);
 	close(fd);
+	close(due_too);
 }
 
 static void drain(void *dev)
