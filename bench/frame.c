@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 /*
- * frame: what it costs to find out where a frame's tensors are, and to have
- * them of a frame whose dma-buf has been seen before.
+ * frame: what it costs to find out where a frame's tensors are, to have them of a
+ * frame whose dma-buf has been seen before, and to acquire and release them.
  *
  *	bench/frame		in the lab: tests/lab/lab --icount -- build/bench/frame
  */
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <linux/dma-buf.h>
 
 #include <dlbuf/dlbuf.h>
 
@@ -98,7 +101,50 @@ static void import_and_delete(void *arg)
 		t[n]->deleter(t[n]);
 }
 
-static uint64_t measure(void (*fn)(void *), struct job *job, uint64_t clock)
+/* ---- the two planes of NV12, acquired and released */
+
+struct planes {
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	int fd;
+};
+
+static void check(int ret)
+{
+	if (ret)
+		errx(1, "%s", dlbuf_last_error());
+}
+
+static void bare_bracket(void *arg)
+{
+	struct dma_buf_sync sync = { DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW };
+	struct planes *p = arg;
+
+	if (ioctl(p->fd, DMA_BUF_IOCTL_SYNC, &sync))
+		err(1, "DMA_BUF_IOCTL_SYNC");
+	sync.flags = DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW;
+	if (ioctl(p->fd, DMA_BUF_IOCTL_SYNC, &sync))
+		err(1, "DMA_BUF_IOCTL_SYNC");
+}
+
+static void by_hand(void *arg)
+{
+	struct planes *p = arg;
+
+	check(dlbuf_acquire(p->t[0], DLBUF_RW, NULL, NULL));
+	check(dlbuf_acquire(p->t[1], DLBUF_RW, NULL, NULL));
+	check(dlbuf_release(p->t[0], NULL, NULL));
+	check(dlbuf_release(p->t[1], NULL, NULL));
+}
+
+static void together(void *arg)
+{
+	struct planes *p = arg;
+
+	check(dlbuf_acquire_all(p->t, 2, DLBUF_RW, NULL, NULL));
+	check(dlbuf_release_all(p->t, 2, NULL, NULL));
+}
+
+static uint64_t measure(void (*fn)(void *), void *job, uint64_t clock)
 {
 	static uint64_t times[ROUNDS];
 
@@ -111,6 +157,35 @@ static uint64_t measure(void (*fn)(void *), struct job *job, uint64_t clock)
 		times[i] = now() - t - clock;
 	}
 	return median(times, ROUNDS);
+}
+
+static void acquire_planes(struct dlbuf_device *dev, int fd, uint64_t clock)
+{
+	static const struct {
+		const char *what;
+		void (*fn)(void *arg);
+	} ways[] = {
+		{ "bare bracket, one", bare_bracket },
+		{ "acquire, release: each", by_hand },
+		{ "acquire_all, release_all", together },
+	};
+	struct dlbuf_frame frame = frame_of(&rows[0], fd);
+	struct planes p = { .fd = fd };
+	uint64_t first = 0, ns;
+	uint32_t n;
+
+	check(dlbuf_import_frame(dev, &frame, NULL, p.t, &n));
+	printf("\n%-26s %8s %8s %8s\n", "NV12, two planes", "", "calls",
+	       "ratio");
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		ns = measure(ways[i].fn, &p, clock);
+		first = first ? first : ns;
+		printf("%-26s %8llu %8u %8.2f\n", ways[i].what,
+		       (unsigned long long)ns,
+		       count_syscalls(ways[i].fn, &p), (double)ns / first);
+	}
+	while (n--)
+		p.t[n]->deleter(p.t[n]);
 }
 
 int main(int argc, char **argv)
@@ -150,6 +225,7 @@ int main(int argc, char **argv)
 		       (unsigned long long)import,
 		       count_syscalls(import_and_delete, &job));
 	}
+	acquire_planes(job.dev, fd, clock);
 	close(fd);
 	dlbuf_device_close(job.dev);
 	return 0;

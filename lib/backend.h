@@ -121,6 +121,20 @@ struct backend {
 	int (*wait)(struct import *imp, uint32_t access, uint64_t deadline_ns);
 
 	/*
+	 * Gives what wait() would wait for now, as a new eventfd that becomes
+	 * readable when that is complete; -1: nothing. Required with wait().
+	 */
+	int (*pending)(struct import *imp, uint32_t access, int *fd);
+
+	/*
+	 * Waits until the device has completed everything that the library has
+	 * submitted, and until the memory that waited for this is freed. -ETIME: the
+	 * deadline passed. -EBUSY: the application has to act first. Optional:
+	 * without it no work runs after release() has returned.
+	 */
+	int (*drain)(struct dlbuf_device *dev, uint64_t deadline_ns);
+
+	/*
 	 * Allocates imp->bytes of zero-filled device memory and exports it: sets
 	 * imp->fd to a new fd, may increase imp->bytes, and fills in imp as
 	 * import() does. Optional: without it the device cannot allocate.

@@ -222,7 +222,7 @@ static int copy(struct detile *d, struct use *uses, uint32_t n,
 		if (pending_after(uses[i].fd, uses[i].access, done))
 			log_at(DLBUF_LOG_INFO, "waited for a copy: %s",
 			       dlbuf_last_error());
-	lease_hold_take(lease, done);
+	lease_hold_take(lease, done, dev);
 	return 0;
 }
 

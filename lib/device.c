@@ -7,6 +7,7 @@
 
 #include "backend.h"
 #include "event.h"
+#include "fence.h"
 #include "internal.h"
 #include "sys.h"
 
@@ -42,7 +43,7 @@ static void check_backend(const struct backend *b)
 	assert(b->name && b->type && b->each && b->open && b->close &&
 	       b->describe && b->import && b->unimport && b->acquire &&
 	       b->release && b->import_size >= sizeof(struct import) &&
-	       !b->can_detile == !b->detile);
+	       !b->can_detile == !b->detile && !b->wait == !b->pending);
 	(void)b;
 }
 
@@ -319,6 +320,29 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 			return walk.stopped;
 	}
 	return 0;
+}
+
+int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns)
+{
+	NOT_CANCELLED;
+	struct timespec pause = PAUSE_FIRST;
+	int ret = device_check(dev);
+
+	if (!ret && event_is_here())
+		return fail(-EBUSY, "dlbuf_device_drain() in a callback of the "
+			    "library: it would wait for this callback");
+	if (!ret && dev->backend->drain)
+		ret = dev->backend->drain(dev, deadline_ns);
+	while (!ret && event_awaits(dev)) {
+		ret = event_turn();
+		if (!ret && !pause_until(&pause, deadline_ns))
+			ret = fail(-ETIME, "%s: not all leases had fired at the "
+				   "deadline", dev->name);
+	}
+	/* Leases may have freed memory. */
+	if (!ret && dev->backend->drain)
+		ret = dev->backend->drain(dev, deadline_ns);
+	return ret;
 }
 
 void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle)

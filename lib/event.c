@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* Completion events: two threads, an epoll each. See event.h for their rules. */
+/* Completion events: two loops, an epoll each. See event.h for their rules. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include <dlbuf/device.h>
 
 #include "event.h"
 #include "fork.h"
@@ -22,6 +25,8 @@ struct event {
 	uint32_t value;
 	void (*fn)(void *data);
 	void *data;
+	const void *owner;
+	bool writable;		/* else it waits until fd is readable */
 	struct event *prev, *next;
 };
 
@@ -33,6 +38,9 @@ struct loop {
 	const char *name;
 	bool running;		/* there is a thread */
 	bool ended;		/* there was one, and it is to be joined */
+	/* Of "dlbuf-events" only: the application is the thread, see dlbuf_dispatch(). */
+	bool by_hand;		/* fds are open, `running` is not set */
+	bool dispatching;	/* a call runs, on `thread` */
 	pthread_t thread;
 	int epoll;
 	int wake;		/* eventfd: look again */
@@ -40,6 +48,8 @@ struct loop {
 	unsigned int pending;	/* events and promised calls */
 	struct event_call *posted;	/* atomic, the last one first */
 	struct event_call *later;	/* the thread's own: to be called again */
+	int timer;		/* by hand: timerfd, to call `later` again */
+	int nover;		/* calls that are over since dispatch() began */
 };
 
 static struct {
@@ -49,6 +59,7 @@ static struct {
 	unsigned int users;
 	unsigned long wakeups;
 	struct event *first;	/* those that have not been fired */
+	const void *firing;	/* owner of the event whose callback runs */
 	struct loop words, calls;
 } events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -66,6 +77,12 @@ static bool wanted(const struct loop *l)
 static bool is_here(const struct loop *l)
 {
 	return l->running && pthread_equal(pthread_self(), l->thread);
+}
+
+/* Under the lock: a thread, or the application, waits for what is pending. */
+static bool is_open(const struct loop *l)
+{
+	return l->epoll >= 0;
 }
 
 static void announce_wake(struct loop *l)
@@ -134,6 +151,7 @@ static bool fire(struct event_call *call)
 
 	pthread_mutex_lock(&events.lock);
 	list_remove(e);
+	events.firing = e->owner;
 	close(e->fd);
 	if (e->loop == &events.words) {
 		events.words.pending--;
@@ -156,7 +174,9 @@ static bool run(struct event_call *call)
 		return false;
 	if (over) {
 		pthread_mutex_lock(&events.lock);
+		events.firing = NULL;
 		l->pending--;
+		l->nover++;
 		pthread_mutex_unlock(&events.lock);
 	} else {
 		call->next = l->later;
@@ -197,7 +217,10 @@ static void close_fds(struct loop *l)
 {
 	close(l->epoll);
 	close(l->wake);
+	if (l->by_hand)
+		close(l->timer);
 	l->epoll = l->wake = -1;
+	l->by_hand = false;
 }
 
 /* Whether the thread is to end, which it then has, but for its last steps. */
@@ -257,30 +280,43 @@ static void break_off(struct loop *l)
 	pthread_mutex_unlock(&events.lock);
 }
 
-static void *loop_thread(void *arg)
+/*
+ * Waits for so many milliseconds at most, takes what is due, and runs what is
+ * posted. How many fds were ready, or -1, with errno or in a child that a callback
+ * has forked: then errno is 0.
+ */
+static int turn(struct loop *l, int timeout, bool *woken)
 {
 	struct epoll_event got[16];
+	int n = epoll_wait(l->epoll, got, ARRAY_SIZE(got), timeout);
+
+	*woken = l == &events.calls;
+	if (n < 0 && errno != EINTR)
+		return n;
+	__atomic_add_fetch(&events.wakeups, 1, __ATOMIC_RELAXED);
+	for (int i = 0; i < n; i++)
+		*woken |= take(l, got[i].data.ptr);
+	if (l == &events.calls && !run_posted(l)) {
+		errno = 0;
+		return -1;
+	}
+	return n < 0 ? 0 : n;
+}
+
+static void *loop_thread(void *arg)
+{
 	struct loop *l = arg;
 	int pause = 1, n;
 	bool woken;
 
 	for (;;) {
-		n = epoll_wait(l->epoll, got, ARRAY_SIZE(got),
-			       l->later ? pause : -1);
-		if (n < 0 && errno != EINTR) {
-			break_off(l);
+		n = turn(l, l->later ? pause : -1, &woken);
+		if (n < 0) {
+			if (errno)
+				break_off(l);
 			return NULL;
 		}
-		__atomic_add_fetch(&events.wakeups, 1, __ATOMIC_RELAXED);
 		pause = n || pause == MAX_PAUSE ? pause : 2 * pause;
-		woken = false;
-		for (int i = 0; i < n; i++)
-			woken |= take(l, got[i].data.ptr);
-		if (l == &events.calls) {
-			if (!run_posted(l))
-				return NULL;
-			woken = true;
-		}
 		pause = l->later ? pause : 1;
 		/* The words' thread takes the lock only when it is asked to. */
 		if (woken && end_if_unwanted(l))
@@ -315,9 +351,9 @@ void event_after_fork(void)
 
 static void forget_thread(struct loop *l)
 {
-	if (l->running)
+	if (is_open(l))
 		close_fds(l);
-	l->running = l->ended = false;
+	l->running = l->ended = l->by_hand = l->dispatching = false;
 	l->wakes = 0;
 }
 
@@ -376,7 +412,7 @@ static int start_thread(struct loop *l)
 
 	if (events.stop)
 		return fail(-EOPNOTSUPP, "the library is being unloaded");
-	if (l->running)
+	if (is_open(l))
 		return 0;
 	join_ended(l);
 	ret = open_fds(l);
@@ -434,7 +470,8 @@ static int promise(void)
 /* Under the lock. */
 static int insert(struct event *e, int fd)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = e };
+	struct epoll_event ev = { .events = e->writable ? EPOLLOUT : EPOLLIN,
+				  .data.ptr = e };
 	int ret = promise();
 
 	if (ret)
@@ -497,10 +534,18 @@ int event_add(int fd, void (*fn)(void *data), void *data)
 					      .fn = fn, .data = data }, fd);
 }
 
-int event_add_take(int fd, void (*fn)(void *data), void *data)
+int event_add_take(int fd, void (*fn)(void *data), void *data,
+		   const void *owner)
 {
 	return add(&(struct event){ .call.fn = fire, .loop = &events.calls,
-				    .fn = fn, .data = data }, fd);
+				    .fn = fn, .data = data, .owner = owner }, fd);
+}
+
+int event_add_writable(int fd, void (*fn)(void *data), void *data)
+{
+	return add(&(struct event){ .call.fn = fire, .loop = &events.calls,
+				    .fn = fn, .data = data, .writable = true },
+		   fd);
 }
 
 int event_add_word(int fd, uint32_t *word, uint32_t value,
@@ -524,14 +569,176 @@ int event_promise(void)
 	return ret;
 }
 
+bool event_awaits(const void *owner)
+{
+	bool awaits;
+
+	pthread_mutex_lock(&events.lock);
+	awaits = events.firing == owner;
+	/* Without a thread nothing is going to fire. */
+	if (is_open(&events.calls))
+		for (struct event *e = events.first; e; e = e->next)
+			awaits |= e->owner == owner;
+	pthread_mutex_unlock(&events.lock);
+	return awaits;
+}
+
+/* Under the lock. */
+static bool calls_here(void)
+{
+	const struct loop *l = &events.calls;
+
+	return is_here(l) || (l->dispatching &&
+			      pthread_equal(pthread_self(), l->thread));
+}
+
 bool event_is_here(void)
 {
 	bool here;
 
 	pthread_mutex_lock(&events.lock);
-	here = is_here(&events.calls);
+	here = calls_here();
 	pthread_mutex_unlock(&events.lock);
 	return here;
+}
+
+/* ---------------------------------------------------------------- by hand */
+
+#define PAUSE_BY_HAND 2000000	/* nanoseconds */
+
+/* Under the lock. */
+static int open_timer(struct loop *l)
+{
+	struct epoll_event ev = { .events = EPOLLIN };
+
+	l->timer = sys_timerfd();
+	if (l->timer < 0)
+		return fail_errno("timerfd_create()");
+	if (!fault_hit() && !epoll_ctl(l->epoll, EPOLL_CTL_ADD, l->timer, &ev))
+		return 0;
+	fail_errno("epoll_ctl()");
+	close(l->timer);
+	return -ENOMEM;
+}
+
+/* Under the lock. */
+static int begin_by_hand(struct loop *l)
+{
+	int ret;
+
+	end_thread(l);
+	if (l->running)
+		return fail(-EBUSY, "thread %s runs: call dlbuf_dispatch_fd() "
+			    "before the first device is opened", l->name);
+	ret = open_fds(l);
+	if (ret)
+		return ret;
+	ret = open_timer(l);
+	l->by_hand = !ret;
+	if (ret)
+		close_fds(l);
+	return ret;
+}
+
+/* Under the lock. */
+static int end_by_hand(struct loop *l)
+{
+	if (!l->by_hand)
+		return 0;
+	if (l->dispatching || wanted(l) ||
+	    __atomic_load_n(&l->wakes, __ATOMIC_RELAXED))
+		return fail(-EBUSY, "a device is open, or callbacks are to be "
+			    "dispatched");
+	close_fds(l);
+	return 0;
+}
+
+int dlbuf_dispatch_fd(int *fd)
+{
+	NOT_CANCELLED;
+	struct loop *l = &events.calls;
+	bool begun;
+	int ret = 0, dup;
+
+	fork_watch();
+	pthread_mutex_lock(&events.lock);
+	if (!fd) {
+		ret = end_by_hand(l);
+	} else {
+		begun = !l->by_hand;
+		if (begun)
+			ret = begin_by_hand(l);
+		if (!ret) {
+			dup = sys_dup(l->epoll);
+			if (dup < 0)
+				ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
+			else
+				*fd = dup;
+			if (ret && begun)
+				close_fds(l);
+		}
+	}
+	pthread_mutex_unlock(&events.lock);
+	return ret;
+}
+
+/* 1: this thread is the one that dispatches now. */
+static int begin_dispatch(struct loop *l)
+{
+	int ret = 1;
+
+	pthread_mutex_lock(&events.lock);
+	if (!l->by_hand)
+		ret = fail(-EINVAL, "dlbuf_dispatch_fd() was not called");
+	else if (calls_here())
+		ret = fail(-EBUSY, "dlbuf_dispatch() in a callback of itself");
+	else if (l->dispatching)
+		ret = 0;
+	if (ret == 1) {
+		l->dispatching = true;
+		l->thread = pthread_self();
+	}
+	pthread_mutex_unlock(&events.lock);
+	return ret;
+}
+
+int dlbuf_dispatch(void)
+{
+	NOT_CANCELLED;
+	struct itimerspec again = { 0 };
+	struct loop *l = &events.calls;
+	int ret = begin_dispatch(l), err;
+	bool woken;
+
+	if (ret <= 0)
+		return ret;
+	l->nover = 0;
+	err = turn(l, 0, &woken) < 0 ? errno : -1;
+	/* In a child that a callback has forked there is nothing to do. */
+	if (!err)
+		return 0;
+	/* Not readable any more, before it is due again. */
+	again.it_value.tv_nsec = l->later ? PAUSE_BY_HAND : 0;
+	timerfd_settime(l->timer, 0, &again, NULL);
+	ret = err < 0 ? l->nover :
+	      fail(-EIO, "epoll_wait(): %s; the application has closed fd %d of "
+		   "the library's", strerror(err), l->epoll);
+	pthread_mutex_lock(&events.lock);
+	l->dispatching = false;
+	pthread_mutex_unlock(&events.lock);
+	return ret;
+}
+
+int event_turn(void)
+{
+	bool by_hand;
+	int ret;
+
+	pthread_mutex_lock(&events.lock);
+	by_hand = events.calls.by_hand;
+	pthread_mutex_unlock(&events.lock);
+	ret = by_hand ? dlbuf_dispatch() : 0;
+	return ret < 0 ? ret : 0;
 }
 
 void event_user_add(void)
@@ -560,8 +767,10 @@ static void event_stop(void)
 	pthread_mutex_lock(&events.lock);
 	events.stop = true;
 	end_threads();
-	if (!events.calls.running)
+	if (!events.calls.running) {
 		forget_all();
+		forget_thread(&events.calls);
+	}
 	pthread_mutex_unlock(&events.lock);
 }
 

@@ -9,6 +9,9 @@
  * driver waits for a stream. "dlbuf-events" runs everything else: leases, frees,
  * callbacks, and calls that have to be repeated.
  *
+ * The application may run the second loop itself (dlbuf_dispatch()): then there is
+ * no "dlbuf-events", and a timerfd tells when a call has to be repeated.
+ *
  * Both sleep in epoll and end with the last device and with the library. A child
  * after fork() has none of the parent's events.
  */
@@ -27,8 +30,18 @@
  */
 int event_add(int fd, void (*fn)(void *data), void *data);
 
-/* The same without a duplicate: fd is taken on success. */
-int event_add_take(int fd, void (*fn)(void *data), void *data);
+/*
+ * The same without a duplicate: fd is taken on success. owner: NULL, or a device,
+ * which is not looked into, for event_awaits().
+ */
+int event_add_take(int fd, void (*fn)(void *data), void *data,
+		   const void *owner);
+
+/* The same, when fd is writable: a dma-buf without any fence, for example. */
+int event_add_writable(int fd, void (*fn)(void *data), void *data);
+
+/* Whether an event of that owner has not fired, or its callback has not returned. */
+bool event_awaits(const void *owner);
 
 /*
  * As event_add(), and before fn "dlbuf-words" stores value to *word. word is not used
@@ -58,6 +71,12 @@ void event_post(struct event_call *call);
 
 /* Whether this is "dlbuf-events", which must not wait for what only it does. */
 bool event_is_here(void);
+
+/*
+ * For loops that wait for callbacks: dlbuf_dispatch() where the application has
+ * taken the place of "dlbuf-events", else nothing. A negative errno.
+ */
+int event_turn(void);
 
 /* One device more or less; without any, and without events, the threads end. */
 void event_user_add(void);

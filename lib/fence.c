@@ -14,6 +14,14 @@
 #include "sys.h"
 #include "uapi.h"
 
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 /* Continues after EINTR. */
 int poll_until(int fd, short events, uint64_t deadline_ns)
 {
@@ -27,11 +35,8 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 		return fail(-EBADF, "fd %d is not open", fd);
 	do {
 		if (deadline_ns) {
-			struct timespec now;
-			uint64_t t;
+			uint64_t t = now();
 
-			clock_gettime(CLOCK_MONOTONIC, &now);
-			t = (uint64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 			t = t < deadline_ns ? deadline_ns - t : 0;
 			left.tv_sec = t / 1000000000;
 			left.tv_nsec = t % 1000000000;
@@ -118,6 +123,55 @@ int raise_fd(int fd, int *out)
 		return fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
 	*out = high;
 	return 0;
+}
+
+/*
+ * An eventfd that counts down by one for each reader stays readable for all of
+ * them: the library waits for it, and the caller may read his.
+ */
+#define FOR_EVER (UINT64_MAX - 1)
+
+int fence_event(int *writer, int *out)
+{
+	int fd = sys_eventfd(EFD_SEMAPHORE | EFD_NONBLOCK);
+	int ret, high;
+
+	if (fd < 0)
+		return fail_errno("eventfd()");
+	ret = raise_fd(fd, &high);
+	if (ret)
+		return ret;
+	fd = sys_dup(high);
+	if (fd < 0) {
+		ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
+		close(high);
+		return ret;
+	}
+	*writer = fd;
+	*out = high;
+	return 0;
+}
+
+void fence_event_tell(int writer)
+{
+	uint64_t n = FOR_EVER;
+	ssize_t written;
+
+	if (writer < 0)
+		return;
+	written = write(writer, &n, sizeof(n));
+	(void)written;
+	close(writer);
+}
+
+bool pause_until(struct timespec *pause, uint64_t deadline_ns)
+{
+	if (deadline_ns && now() >= deadline_ns)
+		return false;
+	nanosleep(pause, NULL);
+	if (pause->tv_nsec < 1000000)
+		pause->tv_nsec *= 2;
+	return true;
 }
 
 int dlbuf_fence_merge(int a, int b, int *out)

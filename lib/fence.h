@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include <dlbuf/fence.h>
 
@@ -37,6 +38,21 @@ int raise_fd(int fd, int *out);
  * otherwise -EINVAL.
  */
 int not_a_sync_file(int fd);
+
+/*
+ * Makes an eventfd with two fds. *out is for readers. fence_event_tell() takes
+ * *writer and makes the eventfd readable, for any number of readers. It may be called
+ * on any thread; -1 does nothing.
+ */
+int fence_event(int *writer, int *out);
+void fence_event_tell(int writer);
+
+/*
+ * Sleeps between two polls, longer each time. *pause begins as PAUSE_FIRST. Returns
+ * false, without a sleep, if the deadline has passed; deadline_ns as above.
+ */
+bool pause_until(struct timespec *pause, uint64_t deadline_ns);
+#define PAUSE_FIRST { .tv_nsec = 10000 }
 
 /* Returns 1 if a fence has signalled, 0 if not, or -EBADF. */
 int fence_signalled(int fence);

@@ -52,13 +52,14 @@ static void wait_here(int fence)
 	dlbuf_fence_wait(fence, 0);
 }
 
-void lease_hold_take(struct lease *lease, int fence)
+void lease_hold_take(struct lease *lease, int fence,
+		     const struct dlbuf_device *dev)
 {
 	if (fence == -1)
 		return;
 	if (lease) {
 		lease_ref(lease);
-		if (!event_add_take(fence, signalled, lease))
+		if (!event_add_take(fence, signalled, lease, dev))
 			return;
 		wait_here(fence);
 		lease_unref(lease);
@@ -66,7 +67,7 @@ void lease_hold_take(struct lease *lease, int fence)
 	close(fence);
 }
 
-void lease_hold(struct lease *lease, int fence)
+void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev)
 {
 	int dup;
 
@@ -74,7 +75,7 @@ void lease_hold(struct lease *lease, int fence)
 		return;
 	dup = sys_dup(fence);
 	if (dup >= 0) {
-		lease_hold_take(lease, dup);
+		lease_hold_take(lease, dup, dev);
 		return;
 	}
 	fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fence);

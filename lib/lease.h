@@ -8,6 +8,8 @@
 #include <dlbuf/dlpack.h>
 #include <dlbuf/frame.h>
 
+struct dlbuf_device;
+
 /*
  * Shared by the tensors over a frame. The callback runs when the last tensor is
  * deleted and the last fence that lease_hold() was given has signalled. The
@@ -34,12 +36,14 @@ void lease_unref(struct lease *lease);
 
 /*
  * Lets the lease fire no earlier than the fence signals: by an event, else by
- * waiting for the fence. fence is borrowed, -1 is none; lease may be NULL.
+ * waiting for the fence. fence is borrowed, -1 is none; lease may be NULL. It is
+ * a fence of dev's work, see event_awaits().
  */
-void lease_hold(struct lease *lease, int fence);
+void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev);
 
 /* The same; fence is taken, so that the event needs no new fd. */
-void lease_hold_take(struct lease *lease, int fence);
+void lease_hold_take(struct lease *lease, int fence,
+		     const struct dlbuf_device *dev);
 
 /*
  * Makes the shared lease of a frame, if it has one, the frame's release, with a

@@ -88,8 +88,8 @@ static int find_imports(struct found *f, struct dlbuf_device *dev,
 	}
 }
 
-static int wait_for_device(struct dlbuf_device *dev, const struct buffer_id *id,
-			   uint32_t access, uint64_t deadline_ns)
+static int each_of_device(struct dlbuf_device *dev, const struct buffer_id *id,
+			  pending_fn fn, void *data)
 {
 	struct found f;
 	int ret = find_imports(&f, dev, id);
@@ -98,7 +98,7 @@ static int wait_for_device(struct dlbuf_device *dev, const struct buffer_id *id,
 		return ret;
 	for (size_t i = 0; i < f.n; i++) {
 		if (!ret && pending_is_event(f.all[i]))
-			ret = dev->backend->wait(f.all[i], access, deadline_ns);
+			ret = fn(f.all[i], data);
 		cache_unref(f.all[i]);
 	}
 	if (f.all != f.few)
@@ -106,8 +106,8 @@ static int wait_for_device(struct dlbuf_device *dev, const struct buffer_id *id,
 	return ret;
 }
 
-int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
-			  uint64_t deadline_ns)
+int pending_each_unfenced(const struct use *use, const struct dlbuf_device *but,
+			  pending_fn fn, void *data)
 {
 	const struct buffer_id *id = use->id;
 	struct dlbuf_device *dev = NULL;
@@ -122,10 +122,30 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 	}
 	while (!ret && (dev = device_next(dev)))
 		if (dev != but && dev->backend->wait)
-			ret = wait_for_device(dev, id, use->access, deadline_ns);
+			ret = each_of_device(dev, id, fn, data);
 	if (dev)
 		device_unref(dev);
 	return ret;
+}
+
+struct until {
+	uint32_t access;
+	uint64_t deadline_ns;
+};
+
+static int wait_for(struct import *imp, void *data)
+{
+	const struct until *u = data;
+
+	return imp->dev->backend->wait(imp, u->access, u->deadline_ns);
+}
+
+int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
+			  uint64_t deadline_ns)
+{
+	struct until u = { use->access, deadline_ns };
+
+	return pending_each_unfenced(use, but, wait_for, &u);
 }
 
 /* ---------------------------------------------------------------- before, after */

@@ -46,9 +46,15 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 int bounded_acquire(struct import *imp, uint32_t access, uint64_t deadline_ns);
 
 /*
- * Waits for the work of this process on a dma-buf that has no fence, on devices
- * other than `but`, which may be NULL. Without such devices this is one load.
+ * Calls fn for each import of a dma-buf whose work has no fence, of devices other
+ * than `but`, which may be NULL, up to the first error. Without such devices this
+ * is one load.
  */
+typedef int (*pending_fn)(struct import *imp, void *data);
+int pending_each_unfenced(const struct use *use, const struct dlbuf_device *but,
+			  pending_fn fn, void *data);
+
+/* Waits for the work of this process on them. */
 int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 			  uint64_t deadline_ns);
 

@@ -16,6 +16,16 @@
 #include "sys.h"
 #include "tensor.h"
 
+int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
+	       uint64_t deadline_ns)
+{
+	const struct backend *backend = imp->dev->backend;
+
+	return backend->waits_implicitly && deadline_ns ?
+	       bounded_acquire(imp, access, deadline_ns) :
+	       backend->acquire(imp, access, stream, fence);
+}
+
 /*
  * With fences to wait for, or fences that may come. Not inline: the usual case of
  * dlbuf_acquire() then needs no room on the stack for this one.
@@ -25,21 +35,14 @@ static int begin_after(struct import *imp, uint32_t access, void *stream,
 		       const struct dlbuf_acquire_opts *o)
 {
 	NOT_CANCELLED;
-	const struct backend *backend = imp->dev->backend;
 	const struct use use = { imp->fd, access, &imp->id };
-	const struct wait wait = {
-		.fence = o->fence ? o->fence : -1,
-		.deadline_ns = o->deadline_ns,
-		.damaged = o->flags & DLBUF_ACQUIRE_DAMAGED,
-	};
+	const struct wait wait = sync_wait_of(o);
 	int fence, ret;
 
 	ret = pending_before(imp->dev, &use, 1, &wait, &fence);
 	if (ret)
 		return ret;
-	ret = backend->waits_implicitly && wait.deadline_ns ?
-	      bounded_acquire(imp, access, wait.deadline_ns) :
-	      backend->acquire(imp, access, stream, fence);
+	ret = sync_begin(imp, access, stream, fence, wait.deadline_ns);
 	if (fence != -1)
 		close(fence);
 	return ret;
@@ -50,9 +53,7 @@ static inline int begin(struct import *imp, uint32_t access, void *stream,
 {
 	const struct backend *backend = imp->dev->backend;
 
-	/* The usual case on the CPU: the backend waits, and for all there is. */
-	if (!ordered || (backend->waits_implicitly && !devices_unfenced() &&
-			 !o->deadline_ns && (!o->fence || o->fence == -1)))
+	if (!ordered || sync_backend_waits(imp->dev, o))
 		return backend->acquire(imp, access, stream, -1);
 	return begin_after(imp, access, stream, o);
 }
@@ -66,7 +67,7 @@ static int bad_access(const struct tensor *t, uint32_t access)
 		    "read-only" : "write-only");
 }
 
-static inline int check_access(const struct tensor *t, uint32_t access)
+int sync_check_access(const struct tensor *t, uint32_t access)
 {
 	return access && !(access & ~t->imp->id.access) ? 0 :
 	       bad_access(t, access);
@@ -77,8 +78,7 @@ static int no_streams(const struct dlbuf_device *dev)
 	return fail(-EINVAL, "device %s has no streams", dev->name);
 }
 
-/* May be STREAM_UNORDERED. */
-static inline int check_stream(const struct tensor *t, void *stream, bool ends)
+int sync_check_stream(const struct tensor *t, void *stream, bool ends)
 {
 	struct dlbuf_device *dev = t->imp->dev;
 
@@ -87,7 +87,7 @@ static inline int check_stream(const struct tensor *t, void *stream, bool ends)
 	return stream ? no_streams(dev) : 0;
 }
 
-static int set_acquired(struct tensor *t, uint32_t access)
+int sync_set_acquired(struct tensor *t, uint32_t access)
 {
 	uint32_t none = 0;
 
@@ -96,6 +96,17 @@ static int set_acquired(struct tensor *t, uint32_t access)
 		return 0;
 	return fail(-EBUSY, "the tensor is acquired already: release it, or "
 		    "share it for a second user");
+}
+
+int sync_opts_get(const struct dlbuf_acquire_opts *opts,
+		  struct dlbuf_acquire_opts *o)
+{
+	int ret = OPTS_GET(o, opts, "dlbuf_acquire_opts");
+
+	if (!ret && o->flags & ~DLBUF_ACQUIRE_DAMAGED)
+		ret = fail(-EINVAL, "acquire flags 0x%x are unknown",
+			   o->flags & ~DLBUF_ACQUIRE_DAMAGED);
+	return ret;
 }
 
 int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
@@ -110,19 +121,16 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 
 	ret = tensor_of(tensor, &t);
 	if (!ret && opts) {
-		ret = OPTS_GET(&given, opts, "dlbuf_acquire_opts");
+		ret = sync_opts_get(opts, &given);
 		o = &given;
 	}
 	if (ret)
 		return ret;
-	if (o->flags & ~DLBUF_ACQUIRE_DAMAGED)
-		return fail(-EINVAL, "acquire flags 0x%x are unknown",
-			    o->flags & ~DLBUF_ACQUIRE_DAMAGED);
-	ret = check_access(t, access);
+	ret = sync_check_access(t, access);
 	if (!ret)
-		ret = order = check_stream(t, stream, false);
+		ret = order = sync_check_stream(t, stream, false);
 	if (ret >= 0)
-		ret = set_acquired(t, access);
+		ret = sync_set_acquired(t, access);
 	if (ret)
 		return ret;
 	t->stream = stream;
@@ -156,14 +164,14 @@ static inline int release_now(struct tensor *t, uint32_t access, void *stream,
 		ret = pending_after(t->imp->fd, access, fence);
 	/* Where the fence may signal early the lease waits for the end itself. */
 	if (end != -1)
-		lease_hold_take(t->lease, end);
+		lease_hold_take(t->lease, end, dev);
 	if (ret || !out) {
 		if (fence != -1)
-			lease_hold_take(end != -1 ? NULL : t->lease, fence);
+			lease_hold_take(end != -1 ? NULL : t->lease, fence, dev);
 		return ret;
 	}
 	if (end == -1)
-		lease_hold(t->lease, fence);
+		lease_hold(t->lease, fence, dev);
 	*out = fence;
 	return 0;
 }
@@ -178,6 +186,8 @@ static int release_whole(struct tensor *t, uint32_t access, void *stream, int *o
 
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
+	if (t->together)
+		return together_release(t, access, stream, out);
 	/* The bracket is no cancellation point, and all that there is on the CPU. */
 	return t->imp->dev->backend->waits_implicitly ?
 	       release_now(t, access, stream, out) :
@@ -192,7 +202,9 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 
 	ret = tensor_of(tensor, &t);
 	if (!ret)
-		ret = check_stream(t, stream, true);
+		ret = sync_check_stream(t, stream, true);
+	if (ret >= 0 && t->together)
+		ret = together_check(t, 1, stream, fence);
 	if (ret < 0)
 		return ret;
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
@@ -229,9 +241,9 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 	if (!ret)
 		ret = check_fences(t);
 	if (!ret)
-		ret = check_access(t, access);
+		ret = sync_check_access(t, access);
 	if (!ret)
-		ret = set_acquired(t, access);
+		ret = sync_set_acquired(t, access);
 	if (ret)
 		return ret;
 	t->stream = NULL;
@@ -252,7 +264,7 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 	NOT_CANCELLED;
 	struct tensor *t;
 	uint32_t access;
-	int both, ret;
+	int both, ret, last = 0;
 
 	ret = tensor_of(tensor, &t);
 	if (!ret)
@@ -269,6 +281,9 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 		return fail(-EINVAL, "the tensor is not acquired");
 	}
 	ret = pending_after(t->imp->fd, access, both);
-	lease_hold_take(t->lease, both);
-	return ret;
+	lease_hold_take(t->lease, both, t->imp->dev);
+	/* Work of other tensors may be on the stream. */
+	if (t->together)
+		last = tensor_release(t, access, t->stream, NULL);
+	return ret ? ret : last;
 }

@@ -1,16 +1,67 @@
 /* SPDX-License-Identifier: MIT */
+/* The steps of acquire and release, for one tensor and for several. */
 #ifndef DLBUF_LIB_SYNC_H
 #define DLBUF_LIB_SYNC_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include <dlbuf/sync.h>
+
+#include "backend.h"
+#include "pending.h"
 
 struct tensor;
 
 /*
  * Ends an access, after the caller has cleared t->acquired: calls the device, adds the
  * fence to the dma-buf, and makes the lease wait. out may be NULL, as for
- * dlbuf_release().
+ * dlbuf_release(). If the tensor was acquired together with others, only the last one of
+ * them does this.
  */
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out);
+
+/* Checks a caller's options and copies them. */
+int sync_opts_get(const struct dlbuf_acquire_opts *opts,
+		  struct dlbuf_acquire_opts *ours);
+
+/* -EINVAL, -EACCES */
+int sync_check_access(const struct tensor *t, uint32_t access);
+
+/* -EINVAL, -EBUSY; may be STREAM_UNORDERED. */
+int sync_check_stream(const struct tensor *t, void *stream, bool ends);
+
+/* -EBUSY */
+int sync_set_acquired(struct tensor *t, uint32_t access);
+
+/*
+ * together.c, for a tensor with t->together: whether n tensors of its bracket may
+ * be released by one call, -EINVAL, -EBUSY (fence: the caller wants one); and
+ * tensor_release(), which ends the bracket with the last of them.
+ */
+int together_check(const struct tensor *t, unsigned int n, const void *stream,
+		   bool fence);
+int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
+
+/* The backend's part of an acquire, after pending_before(), which gave fence. */
+int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
+	       uint64_t deadline_ns);
+
+/* The usual case on the CPU: the backend waits, and for all there is. */
+static inline bool sync_backend_waits(const struct dlbuf_device *dev,
+				      const struct dlbuf_acquire_opts *o)
+{
+	return dev->backend->waits_implicitly && !devices_unfenced() &&
+	       !o->deadline_ns && (!o->fence || o->fence == -1);
+}
+
+static inline struct wait sync_wait_of(const struct dlbuf_acquire_opts *o)
+{
+	return (struct wait){
+		.fence = o->fence ? o->fence : -1,
+		.deadline_ns = o->deadline_ns,
+		.damaged = o->flags & DLBUF_ACQUIRE_DAMAGED,
+	};
+}
 
 #endif /* DLBUF_LIB_SYNC_H */

@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
@@ -218,6 +219,16 @@ static inline int sys_epoll(void)
 		return -1;
 	}
 	return sys_high(epoll_create1(EPOLL_CLOEXEC));
+}
+
+static inline int sys_timerfd(void)
+{
+	if (fault_hit()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return sys_high(timerfd_create(CLOCK_MONOTONIC,
+				       TFD_CLOEXEC | TFD_NONBLOCK));
 }
 
 static inline int sys_ftruncate(int fd, off_t size)

@@ -11,6 +11,15 @@
 
 struct lease;
 
+/*
+ * Tensors of one import that were acquired together. They share one bracket. The last
+ * one that is released ends the bracket and frees this struct.
+ */
+struct together {
+	unsigned int left;	/* atomic; how many are still acquired */
+	unsigned int all;
+};
+
 /* A tensor, in one allocation: DLPack's struct, the library's fields, the dims. */
 struct tensor {
 	union {
@@ -24,6 +33,7 @@ struct tensor {
 	bool lent;		/* the struct is in the lease's room */
 	bool by_fence;		/* acquired by dlbuf_acquire_fence() */
 	void *stream;		/* the stream of the acquire */
+	struct together *together;	/* or NULL */
 	int64_t dims[];		/* shape, then strides */
 };
 

@@ -139,6 +139,64 @@ DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
  */
 DLBUF_API int dlbuf_device_forget(struct dlbuf_device *dev, int fd);
 
+/*
+ * Waits until the library awaits nothing more on behalf of the device:
+ *   - All work is complete that the library has submitted or that was released,
+ *     waits of acquires included.
+ *   - Leases that waited for this work have fired, and their callbacks have
+ *     returned. Leases that also wait for a tensor, another device or another
+ *     process are not waited for.
+ *   - Memory whose free was postponed until then is free.
+ * Calls on other threads may begin more work meanwhile, for which this call may
+ * wait, too.
+ *
+ * deadline_ns is CLOCK_MONOTONIC nanoseconds; 0 means no deadline, a time in the
+ * past asks. Blocks. Do not hold a lock that a lease's callback takes. After
+ * dlbuf_dispatch_fd() the callbacks run in this call.
+ * -EINVAL  dev is NULL
+ * -ETIME   not complete at the deadline
+ * -EBUSY   called in a callback on the library's thread, or in dlbuf_dispatch(),
+ *          which it would wait for;
+ *          or an access ended on a stream that is being captured, and there is no
+ *          deadline
+ * -EIO     the driver failed
+ */
+DLBUF_API int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns);
+
+/*
+ * Callbacks in the application's main loop instead of on a thread. After this call
+ * the library starts no thread "dlbuf-events": callbacks of leases and of
+ * dlbuf_fence_notify(), and postponed frees, run in dlbuf_dispatch(), which the
+ * application calls when *fd is readable. It is for the whole process. Thread
+ * "dlbuf-words", which only stores words that streams of some devices wait for,
+ * stays.
+ *
+ * *fd is new: poll it for POLLIN and close it; each call returns another fd of the
+ * same. Call it before the first device is opened. With fd NULL the library uses
+ * its thread again; call that after the last device is closed and everything is
+ * dispatched. A child of fork() begins with the thread.
+ *
+ * Who waits for a callback in another way than dlbuf_dispatch() or
+ * dlbuf_device_drain(), which dispatches too, waits without end. So does a wait for
+ * an eventfd of dlbuf_pending(), dlbuf_release_all(), or of a device whose driver
+ * calls no functions, because the library writes to it in dlbuf_dispatch(): poll
+ * both fds.
+ * -EBUSY   the thread runs: a device is open, or something is pending; with fd
+ *          NULL: a device is open, or something is to be dispatched
+ * -ENOMEM, -EMFILE  no memory, no fd
+ */
+DLBUF_API int dlbuf_dispatch_fd(int *fd);
+
+/*
+ * Runs what is due and returns how many callbacks and frees that were; 0 if there
+ * are none, or if another thread is in this call. Does not wait, but a callback or
+ * a driver's free may.
+ * -EINVAL  dlbuf_dispatch_fd() was not called, or not in this process
+ * -EBUSY   called in a callback of itself
+ * -EIO     the application has closed an fd of the library
+ */
+DLBUF_API int dlbuf_dispatch(void);
+
 struct dlbuf_device_stats {
 	size_t size;		/* of this struct, set by the caller */
 	uint64_t hits;		/* imports of a dma-buf seen before */

@@ -92,7 +92,8 @@ DLBUF_API int dlbuf_fence_import(int dmabuf, uint32_t access, int fence);
 /*
  * Calls fn(data) exactly once, when the fence has signalled. If it has signalled
  * already, fn is called on this thread before this function returns. Otherwise fn
- * is called on the library's event thread, which is started when first needed.
+ * is called on the library's event thread, which is started when first needed, or
+ * in dlbuf_dispatch().
  *
  * fence is duplicated. fn may call dlbuf. It must not block, because it delays
  * all other callbacks of that thread. After fork() fn is not called in the child.

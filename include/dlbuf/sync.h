@@ -111,13 +111,88 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  *
  * Blocks if the device does, and if the kernel cannot add the fence to the
  * dma-buf (before 6.0).
- * -EINVAL  not a tensor of dlbuf, not acquired, or not a stream of the device; an
- *          access continues
- * -EBUSY   the stream is being captured into a graph; the access continues
+ * -EINVAL  not a tensor of dlbuf, not acquired, not a stream of the device, or
+ *          not that of dlbuf_acquire_all(); an access continues
+ * -EBUSY   the stream is being captured into a graph, or fence is not NULL and
+ *          others that were acquired together with the tensor are still acquired;
+ *          the access continues
  * -EIO     the kernel or the driver failed; the access has ended
  */
 DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
 			    int *fence);
+
+/*
+ * dlbuf_acquire() for n tensors of one device, for example the planes of a frame:
+ * all of them are acquired, or none. Waits once, for all of them together; a
+ * device that waits by itself waits for one merged fence.
+ *
+ * Tensors of one dma-buf, of the same frame, are one access of the device: on the
+ * CPU they have one DMA_BUF_IOCTL_SYNC bracket. This access ends when the last of
+ * them is released, by any of the functions or by its deletion. So:
+ *   - Other users wait for the work of all of them until then.
+ *   - dlbuf_release_all() of all of them takes any stream. Released one by one,
+ *     or in parts, they end on the stream of the acquire.
+ *   - Only the last release gives a fence. Before, fence must be NULL.
+ * Each tensor may be used and released on a thread of its own.
+ *
+ * tensors and opts are borrowed. n may be 0, which does nothing. Blocks as
+ * dlbuf_acquire() does. The errors are those of dlbuf_acquire(), and nothing is
+ * acquired after any of them:
+ * -EINVAL  also: tensors of several devices
+ * -EBUSY   also: a tensor is in the list twice
+ * -ENOMEM  no memory
+ * -ENOSYS  not built into this library
+ */
+DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
+				size_t n, uint32_t access, void *stream,
+				const struct dlbuf_acquire_opts *opts);
+
+/*
+ * dlbuf_release() for n tensors of one device, however each was acquired. All
+ * accesses end, also if the kernel or the driver fails for one of them; -EIO
+ * reports the first failure, and *fence is not written. If an argument is refused,
+ * all accesses continue.
+ *
+ * tensors are borrowed. fence may be NULL. Otherwise *fence is new: one fd that
+ * becomes readable when the work on all tensors is complete, or -1. It is a
+ * sync_file, an eventfd if dlbuf_device_info.release is DLBUF_SYNC_EVENT, or an
+ * eventfd if the path of a tensor is `copy`. Close it. n may be 0; then *fence is
+ * -1.
+ *
+ * Blocks as dlbuf_release() does, and if the process has no fd or memory left for
+ * the one fd.
+ * -EINVAL  also: tensors of several devices, or one is in the list twice; some
+ *          tensors that were acquired together, on another stream than that of
+ *          the acquire
+ * -EBUSY   also: fence is not NULL, and other tensors that were acquired together
+ *          with some of these are still acquired
+ * -EIO     as above
+ * -ENOSYS  not built into this library
+ */
+DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
+				size_t n, void *stream, int *fence);
+
+/*
+ * What to poll after -ETIME: an fd that becomes readable (POLLIN) when everything
+ * is complete that dlbuf_acquire(tensor, access) would wait for now. This includes
+ * work of this process that has no fence (DLBUF_SYNC_EVENT). Work that is submitted
+ * later is not included. Readable does not mean successful: acquire reports fences
+ * that ended with an error.
+ *
+ * tensor is borrowed, and may be acquired or not. *fd is new, or -1 if nothing is
+ * pending. Poll and close it, and do nothing else with it: it may be a sync_file,
+ * an eventfd or a dma-buf. On a kernel without sync_file it includes work that is
+ * submitted later.
+ *
+ * Does not block.
+ * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, fd is NULL
+ * -EACCES  the tensor does not allow this access
+ * -ENOMEM, -EMFILE  no memory, no fd
+ * -EIO     the kernel or the driver failed
+ * -ENOSYS  not built into this library
+ */
+DLBUF_API int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access,
+			    int *fd);
 
 /*
  * Begins an access without waiting and without submitting anything, for

@@ -35,6 +35,11 @@ static void free_and_open(struct queue_memory *m)
 	pthread_mutex_unlock(&dev->lock);
 }
 
+static void count(struct queue_device *dev, int change)
+{
+	__atomic_add_fetch(&dev->leftovers, change, __ATOMIC_ACQ_REL);
+}
+
 static bool free_later(struct event_call *call)
 {
 	struct queue_memory *m = container_of(call, struct queue_memory,
@@ -48,8 +53,10 @@ static bool free_later(struct event_call *call)
 	if (over)
 		free_and_open(m);
 	queue_leave(dev, &scope);
-	if (over)
+	if (over) {
+		count(dev, -1);
 		queue_unref(dev);
+	}
 	return over;
 }
 
@@ -63,6 +70,7 @@ void queue_memory_drop(struct queue_memory *m)
 	}
 	if (!event_promise()) {
 		queue_ref(dev);
+		count(dev, 1);
 		m->leftover.fn = free_later;
 		event_post(&m->leftover);
 		return;

@@ -193,6 +193,7 @@ struct queue_device {
 	unsigned int refs;	/* atomic; see queue_ref() */
 	bool lost;		/* atomic; see queue_lost() */
 	int unsure;		/* atomic; see queue_set_unsure() */
+	unsigned int leftovers;	/* atomic; see queue_memory_drop() */
 	struct event_call closing, polling;
 
 	pthread_mutex_t lock;	/* protects what follows, and lists of work */
@@ -320,6 +321,8 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence);
 int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
 		  int *end);
 int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns);
+int queue_pending(struct import *imp, uint32_t access, int *fd);
+int queue_drain(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /* ---------------------------------------------------------------- the engine's own
  * Callers have entered the device. */
@@ -348,6 +351,15 @@ int queue_work_order(struct queue_memory *m, void *stream);
 int queue_work_wait(struct queue_memory *m, uint32_t access,
 		    uint64_t deadline_ns);
 void queue_work_finish(struct queue_device *dev, struct queue_work **works);
+
+/*
+ * Gives a new eventfd that becomes readable when the work is complete that
+ * queue_work_wait() would wait for now; -1: there is none.
+ */
+int queue_work_watch(struct queue_memory *m, uint32_t access, int *out);
+
+/* Waits for all work of the device. */
+int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns);
 
 /* Call after a stream's wait: the event is complete after the wait. Takes work. */
 int queue_wait_begun(struct queue_device *dev, struct queue_work *work,

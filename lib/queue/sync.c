@@ -191,3 +191,38 @@ int queue_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
 	queue_leave(m->dev, &scope);
 	return ret;
 }
+
+int queue_pending(struct import *imp, uint32_t access, int *fd)
+{
+	struct queue_memory *m = queue_memory_of(imp);
+	struct queue_scope scope;
+	int ret;
+
+	ret = queue_enter(m->dev, &scope);
+	if (ret)
+		return ret;
+	ret = queue_work_watch(m, access, fd);
+	queue_leave(m->dev, &scope);
+	return ret;
+}
+
+int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
+{
+	struct queue_device *dev = queue_device_of(base);
+	struct timespec pause = PAUSE_FIRST;
+	struct queue_scope scope;
+	int ret;
+
+	ret = queue_enter(dev, &scope);
+	if (ret)
+		return ret;
+	ret = queue_work_drain(dev, deadline_ns);
+	queue_leave(dev, &scope);
+	while (!ret && __atomic_load_n(&dev->leftovers, __ATOMIC_ACQUIRE)) {
+		ret = event_turn();
+		if (!ret && !pause_until(&pause, deadline_ns))
+			ret = fail(-ETIME, "%s: memory was not free at the "
+				   "deadline", base->name);
+	}
+	return ret;
+}

@@ -13,17 +13,9 @@
  * work holds a reference to it.
  */
 #include <errno.h>
-#include <sys/eventfd.h>
-#include <time.h>
 
 #include "../fence.h"
 #include "queue.h"
-
-/*
- * An EFD_SEMAPHORE eventfd with this count stays readable after any number of
- * reads. The library polls it, and the caller may read the other fd.
- */
-#define FOR_EVER (UINT64_MAX - 1)
 
 struct queue_work {
 	void *event;
@@ -43,15 +35,9 @@ struct queue_work {
 static void tell(void *data)
 {
 	struct queue_work *work = data;
-	int fd = __atomic_exchange_n(&work->eventfd, -1, __ATOMIC_ACQ_REL);
-	uint64_t n = FOR_EVER;
-	ssize_t written;
 
-	if (fd < 0)
-		return;
-	written = write(fd, &n, sizeof(n));
-	(void)written;
-	close(fd);
+	fence_event_tell(__atomic_exchange_n(&work->eventfd, -1,
+					     __ATOMIC_ACQ_REL));
 }
 
 static bool is_lost(const struct queue_device *dev)
@@ -228,23 +214,11 @@ bool queue_reap(struct queue_device *dev, struct queue_work **works)
 /* Makes two fds of one eventfd: one for the caller, one that the work writes to. */
 static int make_eventfds(struct queue_work *work, int *out)
 {
-	int fd = sys_eventfd(EFD_SEMAPHORE | EFD_NONBLOCK);
-	int ret, high;
+	int writer, ret = fence_event(&writer, out);
 
-	if (fd < 0)
-		return fail_errno("eventfd()");
-	ret = raise_fd(fd, &high);
-	if (ret)
-		return ret;
-	fd = sys_dup(high);
-	if (fd < 0) {
-		ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
-		close(high);
-		return ret;
-	}
-	__atomic_store_n(&work->eventfd, fd, __ATOMIC_RELEASE);
-	*out = high;
-	return 0;
+	if (!ret)
+		__atomic_store_n(&work->eventfd, writer, __ATOMIC_RELEASE);
+	return ret;
 }
 
 /* On "dlbuf-events": polls the events of works that have an eventfd. */
@@ -379,19 +353,11 @@ int queue_work_order(struct queue_memory *m, void *stream)
 	return each(m->dev, &m->works, order, stream);
 }
 
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Few APIs have a wait with a timeout: polls, with growing pauses. */
 static int wait_until(struct queue_device *dev, struct queue_work *work,
 		      uint64_t deadline_ns)
 {
-	struct timespec pause = { .tv_nsec = 10000 };
+	struct timespec pause = PAUSE_FIRST;
 	int ret;
 
 	if (!deadline_ns && !is_late(work) && dev->ops->event_wait)
@@ -404,21 +370,25 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 			return fail(-EBUSY, "%s: work on the dma-buf ends on a "
 				    "stream that is being captured",
 				    dev->base.name);
-		if (deadline_ns && now() >= deadline_ns)
+		if (!pause_until(&pause, deadline_ns))
 			return fail(-ETIME, "%s: the device's work on the dma-buf "
-				    "was not complete at the deadline", dev->base.name);
-		nanosleep(&pause, NULL);
-		if (pause.tv_nsec < 1000000)
-			pause.tv_nsec *= 2;
+				    "was not complete at the deadline",
+				    dev->base.name);
 	}
 }
 
 struct waiting {
 	uint32_t access;
 	uint64_t deadline_ns;
+	struct watched *watched;
 };
 
 /* A reader waits for writers, a writer for readers and writers. */
+static bool conflicts(const struct waiting *w, const struct queue_work *work)
+{
+	return (w->access | work->access) & DLBUF_WRITE;
+}
+
 static int wait_for(struct queue_device *dev, struct queue_work *work, void *data)
 {
 	const struct waiting *w = data;
@@ -426,7 +396,7 @@ static int wait_for(struct queue_device *dev, struct queue_work *work, void *dat
 
 	if (is_over(dev, work))
 		return QUEUE_OVER;
-	if (!((w->access | work->access) & DLBUF_WRITE))
+	if (!conflicts(w, work))
 		return 0;
 	ret = wait_until(dev, work, w->deadline_ns);
 	return ret ? ret : QUEUE_OVER;
@@ -435,9 +405,140 @@ static int wait_for(struct queue_device *dev, struct queue_work *work, void *dat
 int queue_work_wait(struct queue_memory *m, uint32_t access,
 		    uint64_t deadline_ns)
 {
-	struct waiting w = { access, deadline_ns };
+	struct waiting w = { access, deadline_ns, NULL };
 
 	return each(m->dev, &m->works, wait_for, &w);
+}
+
+/* Works that somebody waits for by an eventfd, with a reference to each. */
+struct watched {
+	struct queue_work *work;
+	struct watched *next;
+};
+
+struct watch {
+	struct event_call call;
+	struct queue_device *dev;
+	int writer;		/* of the eventfd */
+	struct watched *first;
+};
+
+/* Gives back those that are over, or all; true: nothing is left. */
+static bool unwatch(struct queue_device *dev, struct watched **first, bool all)
+{
+	struct watched **p = first, *w;
+
+	while ((w = *p)) {
+		if (!all && !is_over(dev, w->work)) {
+			p = &w->next;
+			continue;
+		}
+		*p = w->next;
+		queue_work_put(dev, w->work);
+		free(w);
+	}
+	return !*first;
+}
+
+static bool watch_again(struct event_call *call)
+{
+	struct watch *w = container_of(call, struct watch, call);
+	struct queue_device *dev = w->dev;
+	struct queue_scope scope;
+	bool none;
+
+	queue_enter_to_free(dev, &scope);
+	none = unwatch(dev, &w->first, false);
+	queue_leave(dev, &scope);
+	if (!none)
+		return false;
+	fence_event_tell(w->writer);
+	free(w);
+	queue_unref(dev);
+	return true;
+}
+
+static int watch_add(struct queue_device *dev, struct queue_work *work,
+		     void *data)
+{
+	struct waiting *waiting = data;
+	struct watched *w;
+
+	if (is_over(dev, work))
+		return QUEUE_OVER;
+	if (!conflicts(waiting, work))
+		return 0;
+	w = sys_calloc(1, sizeof(*w));
+	if (!w)
+		return fail(-ENOMEM, "no memory to wait for work");
+	pthread_mutex_lock(&dev->lock);
+	work->refs++;
+	pthread_mutex_unlock(&dev->lock);
+	*w = (struct watched){ work, waiting->watched };
+	waiting->watched = w;
+	return 0;
+}
+
+/* Begins to poll for what is on the list, which it takes on success. */
+static int watch_begin(struct queue_device *dev, struct watched *first, int *out)
+{
+	struct watch *w = sys_calloc(1, sizeof(*w));
+	int ret;
+
+	if (!w)
+		return fail(-ENOMEM, "no memory to wait for work");
+	*w = (struct watch){ .call.fn = watch_again, .dev = dev, .first = first };
+	ret = fence_event(&w->writer, out);
+	if (ret) {
+		free(w);
+		return ret;
+	}
+	ret = event_promise();
+	if (ret) {
+		close(w->writer);
+		close(*out);
+		*out = -1;
+		free(w);
+		return ret;
+	}
+	queue_ref(dev);
+	event_post(&w->call);
+	return 0;
+}
+
+int queue_work_watch(struct queue_memory *m, uint32_t access, int *out)
+{
+	struct waiting waiting = { .access = access };
+	struct queue_device *dev = m->dev;
+	int ret;
+
+	*out = -1;
+	ret = each(dev, &m->works, watch_add, &waiting);
+	if (!ret && waiting.watched)
+		ret = watch_begin(dev, waiting.watched, out);
+	if (ret)
+		unwatch(dev, &waiting.watched, true);
+	return ret;
+}
+
+/* Those that have a user now: on a list, or under way to one. */
+int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns)
+{
+	struct queue_work *work;
+	int ret = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	for (work = dev->all_works; work && !ret; work = work->all) {
+		if (!work->refs)
+			continue;
+		work->refs++;
+		pthread_mutex_unlock(&dev->lock);
+		ret = is_over(dev, work) ? 0 : wait_until(dev, work, deadline_ns);
+		pthread_mutex_lock(&dev->lock);
+		put_locked(dev, work);
+	}
+	pthread_mutex_unlock(&dev->lock);
+	return ret;
 }
 
 int queue_wait_begun(struct queue_device *dev, struct queue_work *work,

@@ -172,6 +172,7 @@ void cts_cases_input(void);
 void cts_cases_cache(void);
 void cts_cases_tensor(void);
 void cts_cases_sync(void);
+void cts_cases_together(void);
 void cts_cases_frame(void);
 void cts_cases_tiled(void);
 void cts_cases_lease(void);

@@ -68,7 +68,7 @@ static int walk(int fd)
 		   .code_space = DLBUF_CODE_V4L2, .buffers = 1,
 		   .flags = DLBUF_POOL_PLANE_FDS);
 	struct dlbuf_pool *pool = NULL;
-	int ret, first;
+	int ret, first, fence = -1, pending = -1;
 
 	ret = dlbuf_device_open(cts_device, NULL, &dev);
 	if (ret)
@@ -83,6 +83,20 @@ static int walk(int fd)
 		ret = dlbuf_acquire(t, DLBUF_READ, NULL, &past);
 	if (!ret)
 		ret = dlbuf_release(t, NULL, NULL);
+	if (!ret)
+		ret = dlbuf_acquire_all((DLManagedTensorVersioned *[]){ t, u },
+					2, DLBUF_RW, NULL, &past);
+	if (!ret)
+		ret = dlbuf_release_all((DLManagedTensorVersioned *[]){ t, u },
+					2, NULL, &fence);
+	if (!ret)
+		ret = dlbuf_pending(t, DLBUF_RW, &pending);
+	if (!ret)
+		ret = dlbuf_device_drain(dev, 0);
+	if (fence != -1)
+		close(fence);
+	if (pending != -1)
+		close(pending);
 	if (!ret)
 		ret = dlbuf_acquire(t, DLBUF_RW, NULL, NULL);
 	if (!ret) {

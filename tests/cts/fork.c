@@ -132,12 +132,17 @@ static void child(struct parent *p, const char *own)
 {
 	DLManagedTensorVersioned *t = NULL;
 	DLBUF_INFO(dlbuf_tensor_info, info);
+	int fd;
 
 #ifdef CONFIG_FAULT_INJECTION
 	fault_at(0);
 #endif
 	CHECK_ERR(dlbuf_acquire(p->t, DLBUF_READ, NULL, NULL), -ESTALE);
 	CHECK_ERR(dlbuf_release(p->share, NULL, NULL), -ESTALE);
+	CHECK_ERR(dlbuf_acquire_all(&p->t, 1, DLBUF_READ, NULL, NULL), -ESTALE);
+	CHECK_ERR(dlbuf_release_all(&p->share, 1, NULL, NULL), -ESTALE);
+	CHECK_ERR(dlbuf_pending(p->t, DLBUF_READ, &fd), -ESTALE);
+	CHECK_ERR(dlbuf_device_drain(p->dev, 0), -ESTALE);
 	CHECK_ERR(dlbuf_tensor_get_info(p->t, &info), -ESTALE);
 	CHECK_ERR(dlbuf_tensor_share(p->t, &t), -ESTALE);
 	CHECK_SAYS("belongs to the process that forked this one");

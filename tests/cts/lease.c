@@ -5,6 +5,8 @@
  * Devices that wait by themselves get real fences, made by vgem; on the others
  * a release is complete when it returns, and the lease goes with the tensor.
  */
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -476,6 +478,83 @@ static void deleted_waiting(void *arg)
 	close_frame_last(&f);
 }
 
+/* ---- drained */
+
+struct drains {
+	struct holder holder;
+	struct dlbuf_device *dev;
+	int ret;
+};
+
+static void drain_here(void *arg)
+{
+	struct drains *d = arg;
+
+	d->ret = dlbuf_device_drain(d->dev, 0);
+}
+
+/* What is left when the device is closed. */
+static void dispatch_all(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	while (dlbuf_dispatch_fd(NULL)) {
+		CHECK_EQ(poll(&p, 1, -1), 1);
+		CHECK(dlbuf_dispatch() >= 0);
+	}
+	close(fd);
+}
+
+/*
+ * Until the device's leases have fired, those that wait for its work, and not for
+ * a tensor that is there. A callback of the library's thread must not ask.
+ * by_hand: there is none, and the callbacks run in the calls.
+ */
+static void drained(void *by_hand)
+{
+	int poll_fd = -1;
+	struct drains d = { .holder = HOLDER(.then = drain_here, .arg = &d),
+			    .ret = 1 };
+	struct holder other = HOLDER();
+	struct cts_fence fence AUTO_FENCE;
+	struct held f, g;
+
+	if (by_hand)
+		CHECK_OK(dlbuf_dispatch_fd(&poll_fd));
+	open_until(&f, &d.holder, 0, &fence);
+	d.dev = f.dev;
+	g = f;
+	REQUIRE_OK(import_frame(&g, &other));
+	CHECK_ERR(dlbuf_device_drain(NULL, 0), -EINVAL);
+	CHECK_OK(f.fences ? 0 : dlbuf_device_drain(f.dev, 0));
+	delete_planes(&f);
+	if (f.fences) {
+		CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
+		CHECK_SAYS("leases");
+		CHECK_EQ(fired(&d.holder), 0);
+		cts_fence_signal(&fence);
+	}
+	CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	CHECK_EQ(fired(&d.holder), 1);
+	CHECK(!by_hand || fired_here(&d.holder));
+	/* Only where the deletion fires the lease nobody waits for the callback. */
+	if (f.fences)
+		CHECK_EQ(d.ret, -EBUSY);
+	else
+		CHECK(!d.ret || (f.events && d.ret == -EBUSY));
+	CHECK_EQ(fired(&other), 0);
+	delete_planes(&g);
+	CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	CHECK_EQ(fired(&other), 1);
+	if (!by_hand) {
+		close_frame_last(&f);
+		return;
+	}
+	close_frame(&f);
+	dispatch_all(poll_fd);
+	cts_until_fds(f.fds - 4);
+}
+
 /* ---- other ends */
 
 /* Nobody signals; vgem does after 10 s, as a kernel must. */
@@ -800,6 +879,8 @@ void cts_cases_lease(void)
 	ktap_case("lease/shared", shared, NULL);
 	ktap_case("lease/deleted-acquired", deleted_acquired, NULL);
 	ktap_case("lease/deleted-waiting", deleted_waiting, NULL);
+	ktap_case("drain/leases", drained, NULL);
+	ktap_case("drain/dispatched", drained, (void *)"by hand");
 	ktap_case("lease/expiry", expiry, NULL);
 	ktap_case("lease/callback", callback, NULL);
 	ktap_case("lease/device-closed", device_closed, NULL);

@@ -226,4 +226,5 @@ const struct backend trial_backend = {
 	.import = queue_import, .unimport = queue_unimport,
 	.stream = queue_stream, .acquire = queue_acquire,
 	.release = queue_release, .wait = queue_wait,
+	.pending = queue_pending, .drain = queue_drain,
 };

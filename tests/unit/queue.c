@@ -143,6 +143,65 @@ TEST(a_driver_that_calls_nobody)
 	settle();
 }
 
+/*
+ * An fd for what wait() would wait for, whoever asks for it; and the end of all of
+ * the device, its memory included.
+ */
+TEST(what_is_under_way)
+{
+	struct dlbuf_device *dev;
+	struct fixture f;
+	int reader, writer, fd = 77;
+	struct import *imp = &f.qi.base;
+
+	begin();
+	REQUIRE_OK(open_trial(false, &dev));
+	REQUIRE_OK(import(&f, dev, PATH_BIT(DLBUF_PATH_HOST)));
+	CHECK_OK(trial_backend.pending(imp, DLBUF_RW, &fd));
+	CHECK_EQ(fd, -1);
+	CHECK_OK(call_host(NULL, ((struct trial_device *)dev)->own, pass_gate, NULL));
+	for (int i = 0; i < 2; i++)
+		CHECK_OK(trial_backend.release(imp, DLBUF_READ, NULL, NULL,
+					       NULL));
+	CHECK_OK(trial_backend.pending(imp, DLBUF_READ, &reader));
+	CHECK_EQ(reader, -1);
+	CHECK_OK(trial_backend.pending(imp, DLBUF_WRITE, &writer));
+	CHECK(writer >= 3 && !signalled(writer));
+	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
+	CHECK_SAYS("not over at the deadline");
+#ifdef CONFIG_FAULT_INJECTION
+	reader = -1;
+	for (unsigned long n = 1; reader; n++) {
+		fault_at(n);
+		reader = trial_backend.pending(imp, DLBUF_WRITE, &fd);
+		fault_at(0);
+		CHECK_EQ(!reader, fd >= 3);
+		CHECK_EQ(!reader, n > 5);
+	}
+	close(fd);
+#endif
+	/* Work that comes later is not in it. */
+	CHECK_OK(call_host(NULL, ((struct trial_device *)dev)->own, pass_gate, NULL));
+	CHECK_OK(trial_backend.release(imp, DLBUF_RW, NULL, NULL, NULL));
+	CHECK_OK(trial_backend.pending(imp, DLBUF_READ, &reader));
+	sem_post(&gate);
+	until_signalled(writer);
+	CHECK(!signalled(reader));
+	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
+	/* Its memory has to wait for it, and is drained, too. */
+	import_end(&f, 0);
+	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
+	sem_post(&gate);
+	CHECK_OK(dlbuf_device_drain(dev, 0));
+	CHECK_EQ(queue_device_of(dev)->leftovers, 0);
+	until_signalled(reader);
+	close(reader);
+	close(writer);
+	CHECK_OK(dlbuf_device_drain(dev, 1));
+	dlbuf_device_close(dev);
+	settle();
+}
+
 /* ---------------------------------------------------------------- fences */
 
 static int waited, given;

@@ -441,6 +441,34 @@ TEST(a_release_of_what_was_not_submitted)
 	end_import(&f);
 }
 
+/* All that was submitted, acquires included; a lost device does nothing more. */
+TEST(drained)
+{
+	struct fixture f, g;
+	int in;
+
+	begin();
+	able(true, true);
+	REQUIRE_OK(import_into(&f, open_ok()));
+	REQUIRE_OK(import_into(&g, f.dev));
+	CHECK_OK(dlbuf_device_drain(f.dev, 1));
+	in = pending_fence();
+	CHECK_OK(acquire_after(&f, DLBUF_RW, in));
+	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
+	CHECK_SAYS("not complete at the deadline");
+	close(release_fence(&f, DLBUF_RW));
+	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
+	fake->failing = "vkGetFenceStatus";
+	fake->result = VK_ERROR_DEVICE_LOST;
+	CHECK_OK(dlbuf_device_drain(f.dev, 1));
+	fake->failing = NULL;
+	signal_fence(in);
+	CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	close(in);
+	import_finish(&g, 0);
+	end_import(&f);
+}
+
 static bool waiting, finished; /* atomic */
 
 static void look_for_waits(char what)

@@ -217,6 +217,8 @@ const struct backend cuda_backend = {
 	.acquire = queue_acquire,
 	.release = queue_release,
 	.wait = queue_wait,
+	.pending = queue_pending,
+	.drain = queue_drain,
 	.alloc = queue_alloc,
 	.export = queue_export,
 };

@@ -281,6 +281,7 @@ const struct backend vulkan_backend = {
 	.stream = vulkan_stream,
 	.acquire = vulkan_acquire,
 	.release = vulkan_release,
+	.drain = vulkan_drain_device,
 	.can_detile = vulkan_can_detile,
 	.detile = vulkan_detile,
 	.modifiers = vulkan_modifiers,

@@ -232,6 +232,13 @@ int vulkan_import_buffer(struct import *imp)
 	vi->buffer.device = dev->handle;
 	imp->data = &vi->buffer;
 	imp->opaque = true;
+	pthread_mutex_lock(&dev->lock);
+	vi->next = dev->imports;
+	vi->prev = &dev->imports;
+	if (vi->next)
+		vi->next->prev = &vi->next;
+	dev->imports = vi;
+	pthread_mutex_unlock(&dev->lock);
 	return 0;
 }
 
@@ -241,6 +248,11 @@ void vulkan_unimport_buffer(struct import *imp)
 	struct vulkan_import *vi = vulkan_import(imp);
 	struct vulkan_api *vk = &dev->instance.vk;
 
+	pthread_mutex_lock(&dev->lock);
+	*vi->prev = vi->next;
+	if (vi->next)
+		vi->next->prev = vi->prev;
+	pthread_mutex_unlock(&dev->lock);
 	vulkan_sync_finish(vi);
 	vk->DestroyBuffer(dev->handle, vi->buffer.buffer, NULL);
 	/* This also closes the driver's fd. */

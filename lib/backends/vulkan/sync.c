@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 
+#include "../../fence.h"
 #include "vulkan.h"
 
 static VkAccessFlags accesses(uint32_t access)
@@ -229,6 +230,31 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 	if (job)
 		vulkan_job_destroy(dev, job);
 	return ret;
+}
+
+/* An error is an answer here: a device that is lost is done with everything. */
+static bool is_busy(struct vulkan_device *dev)
+{
+	bool busy = false;
+
+	pthread_mutex_lock(&dev->lock);
+	for (struct vulkan_import *vi = dev->imports; vi; vi = vi->next)
+		for (struct vulkan_job *job = vi->jobs; job; job = job->next)
+			busy |= dev->instance.vk.GetFenceStatus(
+				dev->handle, job->done) == VK_NOT_READY;
+	pthread_mutex_unlock(&dev->lock);
+	return busy;
+}
+
+int vulkan_drain_device(struct dlbuf_device *base, uint64_t deadline_ns)
+{
+	struct timespec pause = PAUSE_FIRST;
+
+	while (is_busy(vulkan_device(base)))
+		if (!pause_until(&pause, deadline_ns))
+			return fail(-ETIME, "%s: work was not complete at the "
+				    "deadline", base->name);
+	return 0;
 }
 
 int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,

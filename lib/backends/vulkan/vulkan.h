@@ -107,6 +107,7 @@ struct vulkan_device {
 	pthread_mutex_t lock;	/* protects what follows; not held during a submit */
 	VkCommandPool pool;
 	struct vulkan_job *free_jobs;	/* to use again */
+	struct vulkan_import *imports;	/* all imports of the device */
 };
 
 struct vulkan_import {
@@ -116,7 +117,9 @@ struct vulkan_import {
 	struct vulkan_barriers {
 		VkCommandBuffer acquire, release;
 	} barriers[DLBUF_RW];
-	struct vulkan_job *jobs;	/* running submits; under dev->lock */
+	/* Under dev->lock. */
+	struct vulkan_job *jobs;	/* running submits */
+	struct vulkan_import *next, **prev;	/* in the device's list */
 };
 
 static inline struct vulkan_device *vulkan_device(struct dlbuf_device *dev)
@@ -201,6 +204,7 @@ int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 		   int fence);
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
 		   int *fence, int *end);
+int vulkan_drain_device(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /*
  * Finds a memory type, of those wanted, that the dma-buf can be imported as; and

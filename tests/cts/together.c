@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Several tensors in one call: the brackets that the kernel sees, all or nothing,
+ * and the ends, whichever comes last. And what to poll before an acquire.
+ */
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <linux/dma-buf.h>
+
+#include "cts.h"
+
+#define W 64u
+#define H 32u
+#define BYTES (W * H * 3 / 2)
+
+/* The two planes of an NV12 frame in one dma-buf, and a buffer of its own. */
+struct frame {
+	int fd, other;
+	struct dlbuf_device *dev;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];	/* three */
+};
+
+static unsigned int fired;	/* atomic */
+
+static void fire(void *data)
+{
+	__atomic_add_fetch(&fired, 1, __ATOMIC_SEQ_CST);
+}
+
+static void open_frame(struct frame *f)
+{
+	struct dlbuf_frame frame = PICTURE(W, H, DLBUF_FOURCC('N', 'V', '1', '2'),
+		DLBUF_CODE_V4L2, 1, .modifier = DLBUF_MOD_LINEAR,
+		.release = fire);
+	uint32_t n = 0;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	frame.planes[0] = (struct dlbuf_plane){
+		.fd = f->fd = cts_alloc("udmabuf", BYTES), .pitch = W };
+	f->other = cts_alloc("udmabuf", BYTES);
+	f->dev = cts_open();
+	REQUIRE_OK(dlbuf_import_frame(f->dev, &frame, NULL, f->t, &n));
+	CHECK_EQ(n, 2);
+	f->t[2] = cts_import(f->dev, f->other, BYTES);
+}
+
+static void close_frame(struct frame *f)
+{
+	for (int i = 0; i < 3; i++)
+		cts_delete(f->t[i]);
+	CHECK_OK(dlbuf_device_drain(f->dev, 0));
+	CHECK_EQ(__atomic_load_n(&fired, __ATOMIC_SEQ_CST), 1);
+	dlbuf_device_close(f->dev);
+	close(f->fd);
+	close(f->other);
+}
+
+static void all_acquired(const struct frame *f, uint32_t access)
+{
+	DLBUF_INFO(dlbuf_tensor_info, info);
+
+	for (int i = 0; i < 3; i++) {
+		CHECK_OK(dlbuf_tensor_get_info(f->t[i], &info));
+		CHECK_EQ(info.acquired, access);
+	}
+}
+
+/* Each plane reads and writes what is its own. */
+static void accesses(void *arg)
+{
+	unsigned char want[BYTES], got[BYTES];
+	struct frame f;
+	int fence = -2;
+
+	(void)arg;
+	open_frame(&f);
+	cts_pattern(want, BYTES, 1);
+	cts_poke(f.fd, 0, want, BYTES);
+	for (int round = 0; round < 3; round++) {
+		CHECK_OK(dlbuf_acquire_all(f.t, 3, DLBUF_RW, NULL, NULL));
+		CHECK_OK(cts_access->read(f.t[1], 0, got, BYTES));
+		CHECK(!memcmp(got, want, BYTES));
+		cts_pattern(want, BYTES, 2 + round);
+		CHECK_OK(cts_access->write(f.t[0], 0, want, BYTES));
+		CHECK_OK(cts_access->write(f.t[2], 0, want, BYTES));
+		CHECK_OK(dlbuf_release_all(f.t, 3, NULL, &fence));
+		CHECK(fence == -1 || fence >= 3);
+		CHECK_OK(dlbuf_fence_wait(fence, 0));
+		if (fence != -1)
+			close(fence);
+		cts_peek(f.fd, 0, got, BYTES);
+		CHECK(!memcmp(got, want, BYTES));
+		cts_peek(f.other, 0, got, BYTES);
+		CHECK(!memcmp(got, want, BYTES));
+	}
+	close_frame(&f);
+}
+
+/* A tensor that ends early ends nothing of the others. */
+static void parts(void *arg)
+{
+	uint32_t value = 42, got = 0;
+	struct frame f;
+	int fence = -2;
+
+	(void)arg;
+	open_frame(&f);
+	CHECK_OK(dlbuf_acquire_all(f.t, 3, DLBUF_RW, NULL, NULL));
+	CHECK_ERR(dlbuf_release(f.t[0], NULL, &fence), -EBUSY);
+	all_acquired(&f, DLBUF_RW);
+	CHECK_OK(dlbuf_release(f.t[0], NULL, NULL));
+	CHECK_ERR(dlbuf_release_all(f.t, 3, NULL, &fence), -EINVAL);
+	CHECK_EQ(fence, -2);
+	cts_delete(f.t[0]);
+	CHECK_OK(cts_access->write(f.t[1], 0, &value, sizeof(value)));
+	CHECK_OK(dlbuf_release_all(&f.t[1], 2, NULL, &fence));
+	CHECK_OK(dlbuf_fence_wait(fence, 0));
+	if (fence != -1)
+		close(fence);
+	cts_peek(f.fd, 0, &got, sizeof(got));
+	CHECK_EQ(got, value);
+	/* Left acquired: the deletions release. */
+	f.t[0] = f.t[2];
+	f.t[2] = NULL;
+	CHECK_OK(dlbuf_acquire_all(f.t, 2, DLBUF_READ, NULL, NULL));
+	close_frame(&f);
+}
+
+/* What is refused, and what cannot be had at once, leaves nothing acquired. */
+static void nothing(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	DLBUF_INFO(dlbuf_device_info, info);
+	DLManagedTensorVersioned *list[3], *t;
+	struct dlbuf_device *dev;
+	struct cts_fence fence;
+	struct frame f;
+
+	(void)arg;
+	open_frame(&f);
+	memcpy(list, f.t, sizeof(list));
+	list[2] = f.t[0];
+	CHECK_ERR(dlbuf_acquire_all(list, 3, DLBUF_READ, NULL, NULL), -EBUSY);
+	all_acquired(&f, 0);
+	CHECK_OK(dlbuf_acquire(f.t[2], DLBUF_READ, NULL, NULL));
+	CHECK_ERR(dlbuf_acquire_all(f.t, 3, DLBUF_READ, NULL, NULL), -EBUSY);
+	CHECK_OK(dlbuf_release(f.t[2], NULL, NULL));
+	all_acquired(&f, 0);
+	dev = cts_open();
+	list[2] = t = cts_import(dev, f.other, BYTES);
+	CHECK_ERR(dlbuf_acquire_all(list, 3, DLBUF_READ, NULL, NULL), -EINVAL);
+	CHECK_SAYS("tensor 2 is of another device");
+	CHECK_ERR(dlbuf_release_all(f.t, 3, NULL, NULL), -EINVAL);
+	all_acquired(&f, 0);
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	CHECK_OK(dlbuf_device_get_info(f.dev, &info));
+	if (info.acquire != DLBUF_SYNC_FENCE && !cts_no_sync_file(f.other)) {
+		/* The second dma-buf is not ready. */
+		cts_fence_create(&fence);
+		CHECK_OK(dlbuf_fence_import(f.other, DLBUF_WRITE,
+					    fence.sync_file));
+		CHECK_ERR(dlbuf_acquire_all(f.t, 3, DLBUF_READ, NULL, &past),
+			  -ETIME);
+		all_acquired(&f, 0);
+		cts_fence_signal(&fence);
+		CHECK_OK(dlbuf_acquire_all(f.t, 3, DLBUF_READ, NULL, &past));
+		CHECK_OK(dlbuf_release_all(f.t, 3, NULL, NULL));
+		cts_fence_destroy(&fence);
+	}
+	close_frame(&f);
+}
+
+/* ---- the bracket */
+
+static void bracket_before(void *arg)
+{
+	open_frame(arg);
+}
+
+static void bracket_traced(void *arg)
+{
+	struct frame *f = arg;
+
+	dlbuf_acquire_all(f->t, 3, DLBUF_READ, NULL, NULL);
+	dlbuf_release_all(f->t, 3, NULL, NULL);
+	dlbuf_acquire_all(f->t, 2, DLBUF_RW, NULL, NULL);
+	dlbuf_release(f->t[1], NULL, NULL);
+	f->t[0]->deleter(f->t[0]);
+}
+
+/* On the CPU one per dma-buf. */
+static void bracket(void *arg)
+{
+	static const uint64_t want[] = {
+		DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ,
+		DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ,
+		DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ,
+		DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ,
+		DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW,
+		DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW,
+	};
+	struct cts_syscall calls[64];
+	struct frame f;
+	int n, found = 0;
+
+	(void)arg;
+	if (strcmp(cts_access->backend, "cpu"))
+		SKIP("the bracket is the CPU's");
+	n = cts_trace(bracket_before, bracket_traced, &f, calls, 64);
+	if (n < 0)
+		SKIP("this system does not let a child be traced");
+	CHECK(n <= 64);
+	for (int i = 0; i < n && i < 64; i++) {
+		if (calls[i].nr != SYS_ioctl ||
+		    calls[i].args[1] != DMA_BUF_IOCTL_SYNC)
+			continue;
+		if (found < 6)
+			CHECK_EQ(calls[i].value, want[found]);
+		found++;
+	}
+	CHECK_EQ(found, 6);
+}
+
+/* ---- work of this process that has no fence */
+
+/*
+ * The device waits for a fence that is on no dma-buf, and its release gives an
+ * event: only the library can tell another device that work is pending.
+ */
+static void unfenced(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	DLBUF_OPTS(dlbuf_acquire_opts, behind);
+	DLBUF_INFO(dlbuf_device_info, info);
+	struct dlbuf_device *cpu;
+	DLManagedTensorVersioned *t, *u;
+	struct dlbuf_device *dev = cts_open();
+	struct pollfd p = { .events = POLLIN };
+	struct cts_fence f;
+	int fd;
+
+	(void)arg;
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	if (info.acquire != DLBUF_SYNC_FENCE || info.release != DLBUF_SYNC_EVENT) {
+		dlbuf_device_close(dev);
+		SKIP("the device's work has fences, or it does not wait");
+	}
+	fd = cts_alloc("udmabuf", BYTES);
+	cts_fence_create(&f);
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	t = cts_import(dev, fd, BYTES);
+	u = cts_import(cpu, fd, BYTES);
+	CHECK_OK(dlbuf_pending(u, DLBUF_RW, &p.fd));
+	CHECK_EQ(p.fd, -1);
+	behind.fence = f.sync_file;
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, &behind));
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	CHECK_ERR(dlbuf_acquire(u, DLBUF_WRITE, NULL, &past), -ETIME);
+	CHECK_OK(dlbuf_pending(u, DLBUF_READ, &p.fd));
+	CHECK_EQ(p.fd, -1);
+	CHECK_OK(dlbuf_pending(u, DLBUF_WRITE, &p.fd));
+	CHECK(p.fd >= 3);
+	CHECK_EQ(poll(&p, 1, 0), 0);
+	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
+	CHECK_OK(dlbuf_device_drain(cpu, 1));
+	cts_fence_signal(&f);
+	CHECK_EQ(poll(&p, 1, -1), 1);
+	close(p.fd);
+	CHECK_OK(dlbuf_device_drain(dev, 0));
+	CHECK_OK(dlbuf_acquire(u, DLBUF_WRITE, NULL, &past));
+	CHECK_OK(dlbuf_release(u, NULL, NULL));
+	cts_delete(t);
+	cts_delete(u);
+	dlbuf_device_close(cpu);
+	dlbuf_device_close(dev);
+	cts_fence_destroy(&f);
+	close(fd);
+}
+
+void cts_cases_together(void)
+{
+	ktap_case("together/accesses", accesses, NULL);
+	ktap_case("together/parts", parts, NULL);
+	ktap_case("together/nothing", nothing, NULL);
+	ktap_case("together/bracket", bracket, NULL);
+	ktap_case("pending/unfenced", unfenced, NULL);
+}
