@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <dlbuf/base.h>
 
@@ -14,13 +15,20 @@
 	((type *)((char *)(ptr) - offsetof(type, member)))
 
 /*
+ * For each string of a list: "first\0" "second\0". One array, because a table of
+ * pointers needs a relocation for each.
+ */
+#define FOR_EACH_STRING(s, list) \
+	for (const char *s = (list); *s; s += strlen(s) + 1)
+
+/*
  * Keeps the sentence for dlbuf_last_error() and returns err, a negative
  * errno. Called by the leaf that knows the cause; callers up the stack pass
- * its result on.
+ * its result on. "%m" in fmt is the text of errno.
  */
 #define fail(err, ...) negative(fail_with(err, __VA_ARGS__))
 int fail_with(int err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3), cold));
 
 /*
  * fail() for a system call that has just set errno: appends its text. EAGAIN is
@@ -28,7 +36,7 @@ int fail_with(int err, const char *fmt, ...)
  * with fail().
  */
 #define fail_errno(...) negative(fail_with_errno(__VA_ARGS__))
-int fail_with_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int fail_with_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2), cold));
 
 /* Tells the compiler, so that it sees which paths leave results unwritten. */
 static inline int negative(int err)
@@ -38,11 +46,14 @@ static inline int negative(int err)
 	return err;
 }
 
+/* -EINVAL for the flags of `what` that the library does not know. */
+int unknown_flags(const char *what, uint32_t flags) __attribute__((cold));
+
 /* Forgets the sentence of a failure that was expected and handled. */
 void forget_failure(void);
 
 void log_at(enum dlbuf_log_level level, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3), cold));
 
 /*
  * Copies a caller's options into ours; what it has not got is zero, src may be NULL.

@@ -113,8 +113,7 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 	if (ret)
 		return ret;
 	if (o->flags & ~DLBUF_ACQUIRE_DAMAGED)
-		return fail(-EINVAL, "acquire flags 0x%x are unknown",
-			    o->flags & ~DLBUF_ACQUIRE_DAMAGED);
+		return unknown_flags("acquire", o->flags & ~DLBUF_ACQUIRE_DAMAGED);
 	ret = check_access(t, access);
 	if (!ret)
 		ret = order = check_stream(t, stream, false);

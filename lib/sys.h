@@ -81,59 +81,20 @@ static inline bool fault_hit(void)
 }
 #endif
 
-static inline void *sys_calloc(size_t n, size_t size)
-{
-	void *p;
-
-	if (fault_hit()) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	if (__builtin_mul_overflow(n, size, &size))
-		return NULL;
-	/*
-	 * glibc's calloc() does not look into the thread's cache of free memory,
-	 * and the compiler would make a calloc() of these two.
-	 */
-	p = malloc(size);
-	__asm__("" : "+r"(p));
-	return p ? memset(p, 0, size) : NULL;
-}
+/* Zeroed. NULL: sets the error text of -ENOMEM. */
+void *sys_calloc(size_t n, size_t size);
 
 /*
  * Close-on-exec and 3 or higher: some drivers take fd 0 for "no fd", and
  * nobody wants a dma-buf to become standard output.
  */
-static inline int sys_dup(int fd)
-{
-	if (fault_hit()) {
-		errno = EMFILE;
-		return -1;
-	}
-	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	/* So the kernel says that RLIMIT_NOFILE is below 3. */
-	if (fd < 0 && errno == EINVAL)
-		errno = EMFILE;
-	return fd;
-}
+int sys_dup(int fd);
 
 /*
  * Moves a new fd (taken) to such a number. -1 passes through; -1 with errno on
  * failure.
  */
-static inline int sys_high(int fd)
-{
-	int high, err;
-
-	if (fd < 0 || fd >= 3)
-		return fd;
-	NOT_CANCELLED;
-	high = sys_dup(fd);
-	err = errno;
-	close(fd);
-	errno = err;
-	return high;
-}
+int sys_high(int fd);
 
 static inline int sys_fstat(int fd, struct stat *st)
 {
@@ -167,7 +128,19 @@ static inline int sys_open(const char *path, int flags)
  * Other calls go to fds that may be anybody's, a FUSE file for example, which says
  * EAGAIN for as long as it likes.
  */
-static inline int sys_ioctl(int fd, unsigned long request, void *arg)
+int sys_ioctl(int fd, unsigned long request, void *arg);
+
+/* A condition whose deadlines are in CLOCK_MONOTONIC. */
+void sys_cond_init(pthread_cond_t *cond);
+
+/*
+ * A new thread, which receives no signals: they are the application's. Sets the
+ * error text.
+ */
+int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data);
+
+/* The same for a call in a hot path. */
+static inline int sys_ioctl_inline(int fd, unsigned long request, void *arg)
 {
 	int ret;
 

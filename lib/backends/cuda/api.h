@@ -109,8 +109,14 @@ struct cuda_api {
  */
 int cuda_load(struct cuda_api *cu);
 
-/* 0, or the errno for a result, with the call, the code and the driver's words. */
-int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call);
+/* The index of a function. */
+#define CUDA_FUNCTION(name) (offsetof(struct cuda_api, name) / sizeof(void *))
+
+/*
+ * 0, or the errno for a function's result, with its name, the code and the
+ * driver's words.
+ */
+int cuda_check(const struct cuda_api *cu, cuda_result result, size_t function);
 
 /* Whether a result means that the context is lost for good. */
 bool cuda_is_lost(cuda_result result);
@@ -121,6 +127,6 @@ bool cuda_is_lost(cuda_result result);
 
 /* The same, as 0 or a negative errno with the sentence. */
 #define CUDA_CALL(cu, name, ...) \
-	cuda_check(cu, CUDA_RESULT(cu, name, __VA_ARGS__), "cu" #name)
+	cuda_check(cu, CUDA_RESULT(cu, name, __VA_ARGS__), CUDA_FUNCTION(name))
 
 #endif /* DLBUF_CUDA_API_H */

@@ -101,8 +101,14 @@ int vulkan_load(struct vulkan_api *vk, enum vulkan_level level,
 /* "VK_ERROR_DEVICE_LOST", or "a VkResult" for one that has no name here. */
 const char *vulkan_result_name(VkResult result);
 
+/* The index of a function; GetInstanceProcAddr has none. */
+#define VULKAN_FUNCTION(name) \
+	(offsetof(struct vulkan_api, name) / sizeof(PFN_vkVoidFunction) - 1)
+
+const char *vulkan_name(size_t function);
+
 /* 0 for VK_SUCCESS, else the errno for it, with the sentence. */
-int vulkan_check(VkResult result, const char *function);
+int vulkan_check(VkResult result, size_t function);
 
 /*
  * Passes a result on; a driver that is there and fails at being opened is
@@ -116,6 +122,6 @@ int vulkan_warn(int ret);
 
 /* The same, as 0 or a negative errno with the sentence. */
 #define VULKAN_CALL(vk, name, ...) \
-	vulkan_check(VULKAN_RESULT(vk, name, __VA_ARGS__), "vk" #name)
+	vulkan_check(VULKAN_RESULT(vk, name, __VA_ARGS__), VULKAN_FUNCTION(name))
 
 #endif /* DLBUF_VULKAN_API_H */

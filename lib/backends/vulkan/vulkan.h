@@ -153,6 +153,10 @@ uint32_t vulkan_extension(const char *name);
 /* The names of those in bits that a device is created with; returns how many. */
 uint32_t vulkan_extension_names(uint32_t bits, const char **names);
 
+/* -EOPNOTSUPP: the function's answer is that the device cannot do what is named. */
+int vulkan_refuses(const struct vulkan_physical *p, size_t function,
+		   const char *what);
+
 /*
  * Looks at p->handle. p->info is filled in also where the device cannot be
  * used (-EOPNOTSUPP).
