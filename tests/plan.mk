@@ -146,7 +146,7 @@ cuda-double := $(b)/gcc/tests/fakes/libcuda.so
 libraries := $(shell sed -n '/^\(numpy-\|tools\|fuzz\|free-threaded\|\#\)/d; s/^\([^[:space:]]\+\).*/\1/p' python/tests/versions)
 $(call step,python@host): | build@gcc
 	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python \
-		wheel pip-install sdist abi3 types asan 'numpy-*' free-threaded
+		wheel pip-install sdist system abi3 types asan 'numpy-*' free-threaded
 # A minute of its own, in a folder of its own.
 $(call step,python@fuzz):
 	$(ktap) -- python/tests/host $(dir)/python-fuzz fuzz
@@ -272,6 +272,11 @@ python := env PYTHONPATH=$(dir)/python/site PYTHONDONTWRITEBYTECODE=1
 $(call step,python@lab): | python@host build@gcc
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
 		python3 python/tests/lab.py
+# The extension that is linked with the installed library.
+$(call step,python@lab+system): | python@host
+	$(ktap) --has $(dir)/python/system/site/dlbuf -- $(lab) $(media) -- \
+		env PYTHONPATH=$(dir)/python/system/site PYTHONDONTWRITEBYTECODE=1 \
+		python3 python/tests/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0
 $(call step,python@lab+torch): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with torch -- $(python) \
 		DLBUF_INTEROP_JSON=$(dir)/python/torch.json python3 python/tests/lab_torch.py
