@@ -242,14 +242,16 @@ FORCE:
 # ---------------------------------------------------------------- dmabuf-test
 
 tool-src-$(CONFIG_DMABUF_TEST) := $(reducers:%=tools/reduce_%.c) \
-	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c,$(wildcard tools/*.c v4l2/*.c))
-tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) libcjson
+	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c \
+	tools/json$(if $(CONFIG_TOOL_JSON),_absent).c,$(wildcard tools/*.c v4l2/*.c))
+tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson)
 tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=tools/reduce_%.comp))
 tool-obj := $(tool-src-y:%.c=$(O)/%.o)
 tool-spv := $(tool-shaders-y:%.comp=$(O)/%.spv.h)
 tool := $(if $(tool-src-y),$(O)/dmabuf-test)
-tool-libs = $(shell $(PKG_CONFIG) --libs $(tool-packages))
-cflags-tools = $(shell $(PKG_CONFIG) --cflags $(tool-packages)) -I$(O)/tools -Iinclude
+tool-flags = $(if $(strip $(tool-packages)),$(shell $(PKG_CONFIG) --$(1) $(tool-packages)))
+tool-libs = $(call tool-flags,libs)
+cflags-tools = $(call tool-flags,cflags) -I$(O)/tools -Iinclude
 
 $(O)/%.spv.h: %.comp
 	@mkdir -p $(@D)

@@ -63,10 +63,14 @@ no-alloc := EXPORTER_UDMABUF=n EXPORTER_HEAP=n PART_POOL=n PART_DETILE=n
 without-part := $(shell echo $(parts:%=without-%) | tr A-Z_ a-z-)
 $(call step,$(without-part:%=build@%)): build@without-%:
 	$(build) "$(no-gpu) $(if $(filter part-alloc,$*),$(no-alloc)) $$(echo $* | tr a-z- A-Z_)=n" -- CFLAGS=-O0 lib
-$(call step,build@without-tool-png):
-	$(build) '$(subst DMABUF_TEST,TOOL_PNG,$(no-gpu))' -- CFLAGS=-O0 all
-small-set := $(no-gpu) $(no-alloc) $(patsubst %,%=n,$(filter-out PART_POOL PART_DETILE SHARED STATIC,$(parts)))
-small-cflags := CFLAGS='-Os -fno-asynchronous-unwind-tables'
+# The tool without its libraries. Their headers' guards are set, so that nothing is in them.
+$(call step,build@without-tool-libraries):
+	$(build) '$(subst DMABUF_TEST=n,TOOL_PNG=n TOOL_JSON=n,$(no-gpu))' -- \
+		CPPFLAGS='-DcJSON__h -DPNG_H' PKG_CONFIG=false CFLAGS=-O0 all
+$(call step,tool@without-libraries): build@without-tool-libraries
+	$(plain) -- tests/tool/without-libraries_ $(dir)/without-tool-libraries/dmabuf-test
+small-set := $(no-gpu) UNWIND_TABLES=n $(no-alloc) $(patsubst %,%=n,$(filter-out PART_POOL PART_DETILE SHARED STATIC,$(parts)))
+small-cflags := CFLAGS=-Os
 $(call step,build@small):
 	$(build) '$(small-set)' -- $(small-cflags) lib
 musl = CC=musl-gcc CPPFLAGS='-idirafter /usr/include -idirafter /usr/include/$(shell gcc -print-multiarch)'
