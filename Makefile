@@ -152,6 +152,18 @@ $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h: FORCE | $(gen)/
 
 CFLAGS ?= -O2 -g
 opt-$(CONFIG_DEBUG) += -O0 -g3
+# A sixth of the library's code: functions and jumps at any address, and except in what
+# runs for each frame a helper, an expression and the test of a loop once. CFLAGS comes
+# later and may say otherwise. clang lacks some of these flags.
+cc-option = $(foreach f,$(1),$(shell $(CC) -Werror $(f) -E -x c /dev/null >/dev/null 2>&1 && echo '$(f)'))
+ifdef need-config
+cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves)
+small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
+	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
+endif
+$(patsubst %,$(O)/lib/%.o,buffer cache format frame layout tensor): private cold-code :=
+tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
+assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
 sanitize-$(CONFIG_SANITIZE_UNDEFINED) += -fsanitize=undefined -fno-sanitize-recover=all
 sanitize-$(CONFIG_SANITIZE_THREAD) += -fsanitize=thread
@@ -162,8 +174,8 @@ warnings := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 warnings-$(CONFIG_WERROR) += -Werror
 base-cflags := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 \
 	-fvisibility=hidden -ffunction-sections -fdata-sections -fPIC \
-	$(warnings) $(warnings-y) -Iinclude -I$(O)/include -include $(gen)/autoconf.h
-all-cflags = $(base-cflags) $(CFLAGS) $(opt-y) $(sanitize-y) $(CPPFLAGS)
+	$(small-code) $(tables-y) $(assertions-y) $(warnings) $(warnings-y) -Iinclude -I$(O)/include -include $(gen)/autoconf.h
+all-cflags = $(base-cflags) $(cold-code) $(CFLAGS) $(opt-y) $(sanitize-y) $(CPPFLAGS)
 all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-needed
 
 # ---------------------------------------------------------------- library
@@ -186,7 +198,7 @@ $(so): $(lib-obj) lib/libdlbuf.map
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -o $@ $(lib-obj) $(all-ldflags) -Wl,-soname,$(soname) \
 		-Wl,--version-script,lib/libdlbuf.map $(if $(sanitize-y),,-Wl,-z,defs) \
-		-Wl,-z,relro,-z,now
+		-Wl,-z,relro,-z,now,-Bsymbolic-functions
 	$(Q)ln -sf $(notdir $@) $(O)/$(soname)
 	$(Q)ln -sf $(soname) $(O)/libdlbuf.so
 
@@ -242,14 +254,16 @@ FORCE:
 # ---------------------------------------------------------------- dmabuf-test
 
 tool-src-$(CONFIG_DMABUF_TEST) := $(reducers:%=tools/reduce_%.c) \
-	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c,$(wildcard tools/*.c))
-tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) libcjson
+	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c \
+	tools/json$(if $(CONFIG_TOOL_JSON),_absent).c,$(wildcard tools/*.c))
+tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson)
 tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=tools/reduce_%.comp))
 tool-obj := $(tool-src-y:%.c=$(O)/%.o)
 tool-spv := $(tool-shaders-y:%.comp=$(O)/%.spv.h)
 tool := $(if $(tool-src-y),$(O)/dmabuf-test)
-tool-libs = $(shell $(PKG_CONFIG) --libs $(tool-packages))
-cflags-tools = $(shell $(PKG_CONFIG) --cflags $(tool-packages)) -I$(O)/tools -Iinclude
+tool-flags = $(if $(strip $(tool-packages)),$(shell $(PKG_CONFIG) --$(1) $(tool-packages)))
+tool-libs = $(call tool-flags,libs)
+cflags-tools = $(call tool-flags,cflags) -I$(O)/tools -Iinclude
 
 $(O)/%.spv.h: %.comp
 	@mkdir -p $(@D)

@@ -35,7 +35,7 @@ static const struct exporter *const exporters[] = {
 };
 
 /* Tried in this order where the caller names none. */
-static const char *const defaults[] = { "udmabuf", "heap:system" };
+static const char defaults[][12] = { "udmabuf", "heap:system" };
 
 int exporter_check_size(uint64_t bytes)
 {
@@ -52,8 +52,7 @@ int exporter_set_name(int fd, const char *name)
 {
 	/* By address: _A and _B differ in the pointer's size only. */
 	if (sys_ioctl(fd, DMA_BUF_SET_NAME_B, (void *)name) < 0)
-		return fail(-EIO, "DMA_BUF_SET_NAME '%s': %s", name,
-			    strerror(errno));
+		return fail(-EIO, "DMA_BUF_SET_NAME '%s': %m", name);
 	return 0;
 }
 
@@ -71,8 +70,7 @@ static int opts_get_alloc(struct dlbuf_alloc_opts *ours,
 	int ret = OPTS_GET(ours, src, "dlbuf_alloc_opts");
 
 	if (!ret && ours->flags)
-		ret = fail(-EINVAL, "alloc flags 0x%x are unknown",
-			   ours->flags);
+		ret = unknown_flags("alloc", ours->flags);
 	return ret ? ret : exporter_check_name(ours->name);
 }
 
@@ -302,7 +300,7 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 		return ret;
 	made = sys_calloc(ndevs, sizeof(*made));
 	if (!made)
-		return fail(-ENOMEM, "no memory for %zu tensors", ndevs);
+		return -ENOMEM;
 	if (!end)
 		end = 1; /* a tensor without elements has a buffer all the same */
 	request = (struct request){ devs, ndevs, layout, made };

@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -49,7 +48,7 @@ static void *attempt_thread(void *data)
 	a->over = true;
 	snprintf(a->said, sizeof(a->said), "%s", ret ? dlbuf_last_error() : "");
 	abandoned = a->abandoned;
-	pthread_cond_signal(&a->changed);
+	pthread_cond_broadcast(&a->changed);
 	pthread_mutex_unlock(&a->lock);
 	if (abandoned) {
 		if (!ret)
@@ -57,24 +56,6 @@ static void *attempt_thread(void *data)
 		attempt_free(a);
 	}
 	return NULL;
-}
-
-/* The thread blocks all signals: they are for the application's threads. */
-static int start_thread(struct attempt *a)
-{
-	sigset_t all, old;
-	pthread_t thread;
-	int err;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = fault_hit() ? EAGAIN :
-	      pthread_create(&thread, NULL, attempt_thread, a);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (!err)
-		pthread_detach(thread);
-	errno = err;
-	return err ? fail_errno("pthread_create()") : 0;
 }
 
 /*
@@ -106,17 +87,13 @@ static int attempt_create(struct import *imp, uint32_t access,
 			  struct attempt **out)
 {
 	struct attempt *a = sys_calloc(1, sizeof(*a));
-	pthread_condattr_t attr;
 
 	if (!a)
-		return fail(-ENOMEM, "no memory for an acquire");
+		return -ENOMEM;
 	a->imp = imp;
 	a->access = access;
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_mutex_init(&a->lock, NULL);
-	pthread_cond_init(&a->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	sys_cond_init(&a->changed);
 	cache_ref(imp);
 	*out = a;
 	return 0;
@@ -125,17 +102,19 @@ static int attempt_create(struct import *imp, uint32_t access,
 int bounded_acquire(struct import *imp, uint32_t access, uint64_t deadline_ns)
 {
 	struct attempt *a;
+	pthread_t thread;
 	bool over;
 	int ret;
 
 	ret = attempt_create(imp, access, &a);
 	if (ret)
 		return ret;
-	ret = start_thread(a);
+	ret = sys_thread(&thread, attempt_thread, a);
 	if (ret) {
 		attempt_free(a);
 		return ret;
 	}
+	pthread_detach(thread);
 	pthread_mutex_lock(&a->lock);
 	wait_for(a, deadline_ns);
 	over = a->over;

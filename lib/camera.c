@@ -548,7 +548,7 @@ int dlbuf_camera_open(const char *node, const struct dlbuf_camera_opts *opts,
 		return ret;
 	cam = create(node);
 	if (!cam)
-		return fail(-ENOMEM, "no memory for a camera");
+		return -ENOMEM;
 	ret = open_node(cam);
 	if (!ret)
 		ret = query(cam);

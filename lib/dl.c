@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* Opens driver libraries at run time. */
-#include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
@@ -19,25 +18,27 @@ static void *try_open(const char *file)
 	return dlopen(file, RTLD_NOW | RTLD_LOCAL);
 }
 
-int dl_open(const char *backend, const char *const *sonames,
-	    const struct dl_symbol *symbols, size_t nsymbols, void *table,
-	    void **handle)
+int dl_open(const char *backend, const char *sonames, const char *symbols,
+	    void *table, void **handle)
 {
-	char variable[64];
+	char variable[64], *slot = table;
 	const char *file = NULL, *said;
 	void *lib = NULL;
 
 	fork_watch();
 	snprintf(variable, sizeof(variable), "DLBUF_%s_LIBRARY", backend);
 	for (char *c = variable; *c; c++)
-		*c = toupper((unsigned char)*c);
+		if (*c >= 'a' && *c <= 'z')
+			*c += 'A' - 'a';
 	file = secure_getenv(variable);
 	if (file) {
 		lib = try_open(file);
 	} else {
-		for (; *sonames && !lib; sonames++) {
-			file = *sonames;
+		FOR_EACH_STRING(soname, sonames) {
+			file = soname;
 			lib = try_open(file);
+			if (lib)
+				break;
 		}
 	}
 	if (!lib) {
@@ -45,19 +46,26 @@ int dl_open(const char *backend, const char *const *sonames,
 		return fail(-ENODEV, "%s: %s", backend,
 			    said ? said : "the driver library was not loaded");
 	}
-	for (size_t i = 0; i < nsymbols; i++) {
-		void *sym = dlsym(lib, symbols[i].name);
+	FOR_EACH_STRING(symbol, symbols) {
+		bool optional = *symbol == DL_OPTIONAL[0];
+		void *sym = dlsym(lib, symbol + optional);
 
-		if (!sym && !symbols[i].optional) {
-			log_at(DLBUF_LOG_WARN, "%s: %s has no %s", backend, file,
-			       symbols[i].name);
-			fail(-EIO, "%s: %s has no %s", backend, file,
-			     symbols[i].name);
+		if (!sym && !optional) {
+			fail(-EIO, "%s: %s has no %s", backend, file, symbol);
+			log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
 			dlclose(lib);
 			return -EIO;
 		}
-		memcpy((char *)table + symbols[i].offset, &sym, sizeof(sym));
+		memcpy(slot, &sym, sizeof(sym));
+		slot += sizeof(sym);
 	}
 	*handle = lib;
 	return 0;
+}
+
+const char *dl_name(const char *symbols, size_t n)
+{
+	while (n--)
+		symbols += strlen(symbols) + 1;
+	return symbols + (*symbols == DL_OPTIONAL[0]);
 }

@@ -6,23 +6,20 @@
 #ifndef DLBUF_LIB_DL_H
 #define DLBUF_LIB_DL_H
 
-#include <stdbool.h>
-#include <stddef.h>
-
-struct dl_symbol {
-	const char *name;
-	size_t offset;		/* of the pointer in the caller's table */
-	bool optional;		/* NULL if the library does not have it */
-};
+/* Marks a symbol in a list: if the library lacks it, table gets NULL. */
+#define DL_OPTIONAL "?"
 
 /*
- * Opens the first of sonames (ended by NULL) that is installed, with RTLD_NOW and
- * RTLD_LOCAL, and writes its symbols to table. *handle is new, for dlclose().
+ * Opens the first of sonames that is installed, with RTLD_NOW and RTLD_LOCAL. Writes the
+ * addresses of symbols to table, a struct of pointers in the same order. Both lists are
+ * for FOR_EACH_STRING(). *handle is new, for dlclose().
  * -ENODEV  none is installed
  * -EIO     a required symbol is missing; also logs a warning
  */
-int dl_open(const char *backend, const char *const *sonames,
-	    const struct dl_symbol *symbols, size_t nsymbols, void *table,
-	    void **handle);
+int dl_open(const char *backend, const char *sonames, const char *symbols,
+	    void *table, void **handle);
+
+/* The name of the n-th symbol. */
+const char *dl_name(const char *symbols, size_t n);
 
 #endif /* DLBUF_LIB_DL_H */

@@ -156,14 +156,7 @@ int fail_with(int err, const char *fmt, ...)
 }
 
 int (dlbuf_fail)(int err, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	vfail(fmt, ap);
-	va_end(ap);
-	return err;
-}
+	__attribute__((alias("fail_with"), cold));
 
 int fail_with_errno(const char *fmt, ...)
 {
@@ -179,6 +172,11 @@ int fail_with_errno(const char *fmt, ...)
 		snprintf(mine->text + n, TEXT_BYTES - n, ": %s", strerror(err));
 	/* -EAGAIN would tell the caller to try again at once. */
 	return err == EAGAIN ? -ENOMEM : -err;
+}
+
+int unknown_flags(const char *what, uint32_t flags)
+{
+	return fail(-EINVAL, "%s flags 0x%x are unknown", what, flags);
 }
 
 void forget_failure(void)
@@ -203,13 +201,14 @@ const char *dlbuf_version(void)
 
 static int level_from_environment(void)
 {
-	static const char *const names[] = { "none", "error", "warn", "info",
-					     "debug" };
 	const char *s = secure_getenv("DLBUF_LOG");
+	int level = 0;
 
-	for (size_t i = 0; s && i < ARRAY_SIZE(names); i++)
-		if (!strcasecmp(s, names[i]))
-			return i;
+	FOR_EACH_STRING(name, "none\0" "error\0" "warn\0" "info\0" "debug\0") {
+		if (s && !strcasecmp(s, name))
+			return level;
+		level++;
+	}
 	return DLBUF_LOG_WARN;
 }
 
@@ -243,7 +242,7 @@ void log_at(enum dlbuf_log_level level, const char *fmt, ...)
 	if (fn)
 		fn(__atomic_load_n(&log_data, __ATOMIC_RELAXED), level, text);
 	else
-		fprintf(stderr, "dlbuf: %s\n", text);
+		dprintf(STDERR_FILENO, "dlbuf: %s\n", text);
 }
 
 static bool all_zero(const unsigned char *p, size_t n)
@@ -322,25 +321,3 @@ struct code_text code_text(uint32_t code)
 	snprintf(t.s, sizeof(t.s), "0x%08x '%s'", code, c);
 	return t;
 }
-
-#ifdef CONFIG_FAULT_INJECTION
-static unsigned long fault_counter, fault_target;
-
-bool fault_hit(void)
-{
-	unsigned long n = __atomic_add_fetch(&fault_counter, 1, __ATOMIC_RELAXED);
-
-	return n == __atomic_load_n(&fault_target, __ATOMIC_RELAXED);
-}
-
-void fault_at(unsigned long n)
-{
-	__atomic_store_n(&fault_target, n, __ATOMIC_RELAXED);
-	__atomic_store_n(&fault_counter, 0, __ATOMIC_RELAXED);
-}
-
-unsigned long fault_count(void)
-{
-	return __atomic_load_n(&fault_counter, __ATOMIC_RELAXED);
-}
-#endif

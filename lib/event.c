@@ -2,7 +2,6 @@
 /* Completion events: two loops, an epoll each. See event.h for their rules. */
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -268,9 +267,8 @@ static bool take(struct loop *l, struct event *e)
  */
 static void break_off(struct loop *l)
 {
-	log_at(DLBUF_LOG_ERROR, "thread %s ends: epoll_wait(): %s; the application "
-	       "has closed fd %d of the library's", l->name, strerror(errno),
-	       l->epoll);
+	log_at(DLBUF_LOG_ERROR, "thread %s ends: epoll_wait(): %m; the application "
+	       "has closed fd %d of the library's", l->name, l->epoll);
 	pthread_mutex_lock(&events.lock);
 	l->epoll = l->wake = -1;
 	l->wakes = 0;
@@ -404,10 +402,9 @@ static void join_ended(struct loop *l)
 	l->ended = false;
 }
 
-/* Under the lock: there is one. Signals are the application's: it takes none. */
+/* Under the lock: there is one. */
 static int start_thread(struct loop *l)
 {
-	sigset_t all, old;
 	int ret;
 
 	if (events.stop)
@@ -418,15 +415,10 @@ static int start_thread(struct loop *l)
 	ret = open_fds(l);
 	if (ret)
 		return ret;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = fault_hit() ? EAGAIN :
-	      pthread_create(&l->thread, NULL, loop_thread, l);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ret = sys_thread(&l->thread, loop_thread, l);
 	if (ret) {
 		close_fds(l);
-		errno = ret;
-		return fail_errno("pthread_create()");
+		return ret;
 	}
 	pthread_setname_np(l->thread, l->name);
 	l->running = true;
@@ -500,7 +492,7 @@ static int add(const struct event *model, int fd)
 	int ret;
 
 	if (!e)
-		return fail(-ENOMEM, "no memory for an event");
+		return -ENOMEM;
 	fork_watch();
 	*e = *model;
 	e->fd = fd;

@@ -26,8 +26,7 @@ int dlbuf_export(struct dlbuf_device *dev, const DLTensor *tensor,
 	if (ret)
 		return ret;
 	if (o.flags & ~DLBUF_EXPORT_PCIE)
-		return fail(-EINVAL, "export flags 0x%x are unknown",
-			    o.flags & ~DLBUF_EXPORT_PCIE);
+		return unknown_flags("export", o.flags & ~DLBUF_EXPORT_PCIE);
 	if (!tensor->data)
 		return fail(-EINVAL, "the tensor has no memory");
 	if (!dev->backend->export)

@@ -8,7 +8,6 @@
 #include <dlbuf/base.h>
 
 #include "buffer.h"
-#include "event.h"
 #include "fence.h"
 #include "internal.h"
 #include "sys.h"
@@ -43,12 +42,9 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 		}
 		ret = sys_poll(&p, 1, deadline_ns ? &left : NULL);
 	} while (ret < 0 && errno == EINTR);
-	if (ret < 0) {
-		int err = errno;
-
-		return fail(err == ENOMEM ? -ENOMEM : -EIO,
-			    "fd %d: ppoll(): %s", fd, strerror(err));
-	}
+	if (ret < 0)
+		return fail(errno == ENOMEM ? -ENOMEM : -EIO,
+			    "fd %d: ppoll(): %m", fd);
 	if (p.revents & POLLNVAL)
 		return fail(-EBADF, "fd %d is not open", fd);
 	return ret ? p.revents : 0;
@@ -194,18 +190,6 @@ int dlbuf_fence_merge(int a, int b, int *out)
 	return raise_fd(merge.fence, out);
 }
 
-int dlbuf_fence_set_deadline(int fence, uint64_t deadline_ns)
-{
-	struct sync_set_deadline hint = { .deadline_ns = deadline_ns };
-
-	if (fence == -1 || !sys_ioctl(fence, SYNC_IOC_SET_DEADLINE, &hint))
-		return 0;
-	if (errno == EBADF)
-		return not_a_sync_file(fence);
-	return fail(-EOPNOTSUPP, "fd %d: SYNC_IOC_SET_DEADLINE: %s", fence,
-		    strerror(errno));
-}
-
 static int check_access(uint32_t access)
 {
 	if (!access || access & ~(uint32_t)DLBUF_RW)
@@ -308,19 +292,4 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 		return ret < 0 ? ret : 0;
 	return fail(-ETIME, "the fences of the dma-buf did not signal before "
 		    "the deadline");
-}
-
-int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data)
-{
-	int ret;
-
-	if (!fn)
-		return fail(-EINVAL, "fn is NULL");
-	ret = fence_signalled(fence);
-	if (ret < 0)
-		return ret;
-	if (!ret)
-		return event_add(fence, fn, data);
-	fn(data);
-	return 0;
 }

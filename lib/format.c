@@ -218,7 +218,7 @@ static bool has_components(const struct format *f, uint32_t nplanes)
 		const char *s = format_channels(f, i, &n);
 
 		for (uint32_t j = 0; j < n; j++) {
-			if (s[j] == 'X' || memchr(s, s[j], j))
+			if (s[j] == 'X' || strchr(s, s[j]) != s + j)
 				continue;
 			if (!format_find_component(s, n, s[j], &first, &step))
 				return false;

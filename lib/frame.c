@@ -3,6 +3,7 @@
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <dlbuf/fence.h>
@@ -53,13 +54,12 @@ static int no_view(const struct format *f, enum dlbuf_view view)
 	const char *reason = format_reason(f);
 	uint32_t views = format_views(f);
 	char list[96] = "";
+	size_t n = 0;
 
 	for (uint32_t i = 0; i < DLBUF_NVIEWS; i++) {
-		if (!(views & 1u << i))
-			continue;
-		if (list[0])
-			strcat(list, ", ");
-		strcat(list, dlbuf_view_name(i));
+		if (views & 1u << i)
+			n += snprintf(list + n, sizeof(list) - n, "%s%s",
+				      n ? ", " : "", dlbuf_view_name(i));
 	}
 	return fail(-EOPNOTSUPP, "format %s has no view \"%s\"%s%s, only: %s",
 		    format_name(f), dlbuf_view_name(view), reason ? ": " : "",
@@ -353,7 +353,7 @@ static int view_components(const struct picture *p,
 		const char *s = format_channels(p->format, i, &letters);
 
 		for (uint32_t j = 0; j < letters; j++)
-			if (s[j] != 'X' && !memchr(s, s[j], j))
+			if (s[j] != 'X' && strchr(s, s[j]) == s + j)
 				put_component(&out[total++], p, i, s[j]);
 	}
 	*n = total;

@@ -25,7 +25,7 @@ static int map_fd(const struct import *imp, int fd, void **map)
 	p = sys_mmap(imp->bytes, PROT_READ | (writes ? PROT_WRITE : 0), fd);
 	if (p == MAP_FAILED)
 		return fail(errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP,
-			    "mmap() of the dma-buf: %s", strerror(errno));
+			    "mmap() of the dma-buf: %m");
 	*map = p;
 	return 0;
 }

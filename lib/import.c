@@ -73,10 +73,8 @@ static struct import *new_import(struct dlbuf_device *dev)
 {
 	struct import *imp = sys_calloc(1, dev->backend->import_size);
 
-	if (!imp) {
-		fail(-ENOMEM, "no memory for an import");
+	if (!imp)
 		return NULL;
-	}
 	imp->dev = dev;
 	imp->release_sync = dev->release_sync;
 	imp->last_fd = -1;

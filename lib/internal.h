@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <dlbuf/base.h>
 
@@ -14,19 +15,27 @@
 	((type *)((char *)(ptr) - offsetof(type, member)))
 
 /*
- * Sets the error text for dlbuf_last_error(), and returns err, a negative errno. The
- * function that knows the cause calls it; its callers pass the result on.
+ * Walks over the strings of a list: "first\0" "second\0". The list is one array, because
+ * a table of pointers needs a relocation for each.
+ */
+#define FOR_EACH_STRING(s, list) \
+	for (const char *s = (list); *s; s += strlen(s) + 1)
+
+/*
+ * Sets the error text for dlbuf_last_error(), and returns err, a negative errno. "%m" in
+ * fmt is the text of errno. The function that knows the cause calls it; its callers pass
+ * the result on.
  */
 #define fail(err, ...) negative(fail_with(err, __VA_ARGS__))
 int fail_with(int err, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3), cold));
 
 /*
  * fail() for a system call that has just set errno: appends the text of errno. EAGAIN
  * means a lack of resources here and becomes -ENOMEM. For "would block" use fail().
  */
 #define fail_errno(...) negative(fail_with_errno(__VA_ARGS__))
-int fail_with_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+int fail_with_errno(const char *fmt, ...) __attribute__((format(printf, 1, 2), cold));
 
 /* Tells the compiler that err < 0, so that it sees which results are not set. */
 static inline int negative(int err)
@@ -36,11 +45,14 @@ static inline int negative(int err)
 	return err;
 }
 
+/* Returns -EINVAL for flags of `what` that the library does not know. */
+int unknown_flags(const char *what, uint32_t flags) __attribute__((cold));
+
 /* Removes the error text of a failure that was handled. */
 void forget_failure(void);
 
 void log_at(enum dlbuf_log_level level, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
+	__attribute__((format(printf, 2, 3), cold));
 
 /*
  * Copies a caller's options into ours. The caller's struct may be shorter, then the rest

@@ -15,10 +15,8 @@ struct lease *lease_create(size_t room)
 {
 	struct lease *lease = sys_calloc(1, sizeof(*lease) + room);
 
-	if (!lease) {
-		fail(-ENOMEM, "no memory for a frame's lease and tensors");
+	if (!lease)
 		return NULL;
-	}
 	lease->refs = 1;
 	lease->generation = fork_generation;
 	return lease;

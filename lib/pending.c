@@ -84,7 +84,7 @@ static int find_imports(struct found *f, struct dlbuf_device *dev,
 		room = 2 * n;
 		f->all = sys_calloc(room, sizeof(*f->all));
 		if (!f->all)
-			return fail(-ENOMEM, "no memory for %zu imports", room);
+			return -ENOMEM;
 	}
 }
 

@@ -70,8 +70,7 @@ static int choose_alignments(struct dlbuf_device *const devs[], size_t ndevs,
 static int check_opts(const struct dlbuf_pool_opts *o)
 {
 	if (o->flags & ~DLBUF_POOL_PLANE_FDS)
-		return fail(-EINVAL, "pool flags 0x%x are unknown",
-			    o->flags & ~DLBUF_POOL_PLANE_FDS);
+		return unknown_flags("pool", o->flags & ~DLBUF_POOL_PLANE_FDS);
 	if (!o->buffers || o->buffers > DLBUF_POOL_MAX_BUFFERS)
 		return fail(-EINVAL, "a pool of %u buffers; there can be 1 to "
 			    "%d", o->buffers, DLBUF_POOL_MAX_BUFFERS);
@@ -294,7 +293,7 @@ int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
 	pool = sys_calloc(1, sizeof(*pool) +
 			  o.buffers * sizeof(pool->buffers[0]));
 	if (!pool)
-		return fail(-ENOMEM, "no memory for a pool");
+		return -ENOMEM;
 	pool->info = info;
 	pool->ndevs = ndevs;
 	describe_frame(&o, &info, &pool->frame);
@@ -306,8 +305,7 @@ int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
 
 		b->tensors = sys_calloc(info.nfds * ndevs + 1,
 					sizeof(b->tensors[0]));
-		ret = b->tensors ? fill(pool, b, devs, &o) :
-		      fail(-ENOMEM, "no memory for a pool");
+		ret = b->tensors ? fill(pool, b, devs, &o) : -ENOMEM;
 	}
 	if (ret) {
 		dlbuf_pool_destroy(pool);

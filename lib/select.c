@@ -18,8 +18,7 @@ static int parse_uuid(struct selector *s, const char *hex)
 		return fail(-EINVAL, "%s: uuid=%s is not 32 hexadecimal digits",
 			    s->backend, hex);
 	for (size_t i = 0; i < 16; i++)
-		s->uuid[i] = strtoul((char[3]){ hex[2 * i], hex[2 * i + 1] },
-				     NULL, 16);
+		sscanf(hex + 2 * i, "%2hhx", &s->uuid[i]);
 	return 0;
 }
 
@@ -58,8 +57,7 @@ static int parse_drm(struct selector *s, const char *path)
 	ssize_t n;
 
 	if (sys_stat(path, &st))
-		return fail(-ENODEV, "%s: drm=%s: %s", s->backend, path,
-			    strerror(errno));
+		return fail(-ENODEV, "%s: drm=%s: %m", s->backend, path);
 	if (!S_ISCHR(st.st_mode) || major(st.st_rdev) != 226)
 		return fail(-EINVAL, "%s: drm=%s is not a DRM node", s->backend,
 			    path);

@@ -79,8 +79,7 @@ static int opts_check(const struct dlbuf_socket_opts *opts,
 	if (ret)
 		return ret;
 	if (o->flags & ~DLBUF_SOCKET_DONTWAIT)
-		return fail(-EINVAL, "socket flags 0x%x are unknown",
-			    o->flags & ~DLBUF_SOCKET_DONTWAIT);
+		return unknown_flags("socket", o->flags & ~DLBUF_SOCKET_DONTWAIT);
 	return 0;
 }
 
@@ -109,13 +108,11 @@ static int call_wait(struct call *c, short events)
 
 static int call_failed(const struct call *c, const char *what)
 {
-	int err = errno;
-
 	/* Types of sockets differ in the errno for a closed peer. */
-	if (err == EPIPE || err == ECONNREFUSED)
+	if (errno == EPIPE || errno == ECONNREFUSED)
 		return fail(-EPIPE, "socket %d is closed at the other side: %s:"
-			    " %s", c->sock, what, strerror(err));
-	if (err == ETOOMANYREFS)
+			    " %m", c->sock, what);
+	if (errno == ETOOMANYREFS)
 		return fail(-ETOOMANYREFS, "socket %d: %s: this user's "
 			    "messages that were not received yet have more fds "
 			    "than RLIMIT_NOFILE allows", c->sock, what);
@@ -278,7 +275,7 @@ static int hold_shares(DLManagedTensorVersioned *const tensors[], uint32_t n,
 	int ret = 0;
 
 	if (!hold)
-		return fail(-ENOMEM, "no memory for a lease");
+		return -ENOMEM;
 	for (uint32_t i = 0; !ret && i < n; i++)
 		ret = dlbuf_tensor_share(tensors[i], &hold->shares[i]);
 	if (ret) {
@@ -375,7 +372,7 @@ static int hold_release(const struct dlbuf_frame *f, struct hold **out)
 	struct hold *hold = sys_calloc(1, sizeof(*hold));
 
 	if (!hold)
-		return fail(-ENOMEM, "no memory for a lease");
+		return -ENOMEM;
 	hold->release = f->release;
 	hold->data = f->release_data;
 	*out = hold;

@@ -104,8 +104,7 @@ int sync_opts_get(const struct dlbuf_acquire_opts *opts,
 	int ret = OPTS_GET(o, opts, "dlbuf_acquire_opts");
 
 	if (!ret && o->flags & ~DLBUF_ACQUIRE_DAMAGED)
-		ret = fail(-EINVAL, "acquire flags 0x%x are unknown",
-			   o->flags & ~DLBUF_ACQUIRE_DAMAGED);
+		ret = unknown_flags("acquire", o->flags & ~DLBUF_ACQUIRE_DAMAGED);
 	return ret;
 }
 

@@ -12,28 +12,25 @@
 
 static int refused(int drm_fd, const char *call)
 {
-	int err = errno;
+	int ret = -EIO;
 
-	switch (err) {
+	switch (errno) {
 	case EBADF:
 		return fail(-EBADF, "fd %d is not open", drm_fd);
-	case ENOTTY:
-	case EOPNOTSUPP:
-	case ENOSYS:
-		return fail(-EOPNOTSUPP, "fd %d: %s: %s", drm_fd, call,
-			    strerror(err));
 	case ENOENT:
 		return fail(-EINVAL, "fd %d: %s: there is no such syncobj",
 			    drm_fd, call);
+	case ENOTTY:
+	case EOPNOTSUPP:
+	case ENOSYS:
+		ret = -EOPNOTSUPP;
+		break;
 	case EINVAL:
-		return fail(-EINVAL, "fd %d: %s: %s", drm_fd, call,
-			    strerror(err));
 	case ENOMEM:
 	case EMFILE:
-		return fail(err == ENOMEM ? -ENOMEM : -EMFILE, "fd %d: %s: %s",
-			    drm_fd, call, strerror(err));
+		ret = -errno;
 	}
-	return fail(-EIO, "fd %d: %s: %s", drm_fd, call, strerror(err));
+	return fail(ret, "fd %d: %s: %m", drm_fd, call);
 }
 
 static void destroy(int drm_fd, uint32_t handle)
@@ -180,7 +177,7 @@ int dlbuf_syncobj_eventfd(int drm_fd, uint32_t handle, uint64_t point,
 	};
 
 	if (flags & ~DLBUF_SYNCOBJ_AVAILABLE)
-		return fail(-EINVAL, "syncobj flags 0x%x are unknown", flags);
+		return unknown_flags("syncobj", flags);
 	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_EVENTFD, &e) < 0) {
 		/* EBADF does not say which of the two fds is not open. */
 		if (errno == EBADF && fcntl(drm_fd, F_GETFD) != -1)

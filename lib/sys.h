@@ -83,59 +83,20 @@ static inline bool fault_hit(void)
 }
 #endif
 
-static inline void *sys_calloc(size_t n, size_t size)
-{
-	void *p;
-
-	if (fault_hit()) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	if (__builtin_mul_overflow(n, size, &size))
-		return NULL;
-	/*
-	 * glibc's calloc() does not look into the thread's cache of free memory,
-	 * and the compiler would make a calloc() of these two.
-	 */
-	p = malloc(size);
-	__asm__("" : "+r"(p));
-	return p ? memset(p, 0, size) : NULL;
-}
+/* Zeroed. NULL: sets the error text of -ENOMEM. */
+void *sys_calloc(size_t n, size_t size);
 
 /*
  * Duplicates an fd as close-on-exec and 3 or above. Some drivers treat fd 0 as "no fd",
  * and a dma-buf must not become the standard output.
  */
-static inline int sys_dup(int fd)
-{
-	if (fault_hit()) {
-		errno = EMFILE;
-		return -1;
-	}
-	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	/* The kernel returns EINVAL if RLIMIT_NOFILE is below 3. */
-	if (fd < 0 && errno == EINVAL)
-		errno = EMFILE;
-	return fd;
-}
+int sys_dup(int fd);
 
 /*
  * Moves a new fd, taken, to a number of 3 or above. Returns -1 with errno on failure, or
  * if fd is -1.
  */
-static inline int sys_high(int fd)
-{
-	int high, err;
-
-	if (fd < 0 || fd >= 3)
-		return fd;
-	NOT_CANCELLED;
-	high = sys_dup(fd);
-	err = errno;
-	close(fd);
-	errno = err;
-	return high;
-}
+int sys_high(int fd);
 
 static inline int sys_fstat(int fd, struct stat *st)
 {
@@ -169,7 +130,19 @@ static inline int sys_open(const char *path, int flags)
  * linux/dma-buf.h advises. Other ioctls are not: the fd may be any file, and a FUSE
  * file can return EAGAIN for ever.
  */
-static inline int sys_ioctl(int fd, unsigned long request, void *arg)
+int sys_ioctl(int fd, unsigned long request, void *arg);
+
+/* A condition whose deadlines are in CLOCK_MONOTONIC. */
+void sys_cond_init(pthread_cond_t *cond);
+
+/*
+ * A new thread, which receives no signals: they are the application's. Sets the
+ * error text.
+ */
+int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data);
+
+/* The same for a call in a hot path. */
+static inline int sys_ioctl_inline(int fd, unsigned long request, void *arg)
 {
 	int ret;
 

@@ -114,7 +114,7 @@ static inline int tensor_alloc(struct import *imp, int ndim, uint64_t first,
 	struct tensor *t = room ? room : sys_calloc(1, tensor_size(ndim));
 
 	if (!t)
-		return fail(-ENOMEM, "no memory for a tensor");
+		return -ENOMEM;
 	t->lent = room;
 	t->imp = imp;
 	t->lease = lease;
@@ -180,8 +180,7 @@ int import_opts_get(const struct dlbuf_import_opts *opts,
 	if (ret)
 		return ret;
 	if (o->flags & ~known)
-		return fail(-EINVAL, "import flags 0x%x are unknown",
-			    o->flags & ~known);
+		return unknown_flags("import", o->flags & ~known);
 	if (o->view >= DLBUF_NVIEWS)
 		return fail(-EINVAL, "view %u is unknown", o->view);
 	if (o->access & ~(uint32_t)DLBUF_RW)

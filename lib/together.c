@@ -54,7 +54,7 @@ static int gather_begin(struct one_fd *one)
 	int ret, fd;
 
 	if (!all)
-		return fail(-ENOMEM, "no memory for an event");
+		return -ENOMEM;
 	all->left = 1;
 	ret = fence_event(&all->writer, &fd);
 	if (ret) {
@@ -254,7 +254,7 @@ static int join(struct tensor *first, struct tensor *t)
 	if (!first->together) {
 		first->together = sys_calloc(1, sizeof(*first->together));
 		if (!first->together)
-			return fail(-ENOMEM, "no memory for an acquire");
+			return -ENOMEM;
 		first->together->left = first->together->all = 1;
 	}
 	t->together = first->together;
@@ -304,7 +304,7 @@ static int wait_before(const struct job *job, int *fence)
 	if (job->n > ARRAY_SIZE(few)) {
 		uses = sys_calloc(job->n, sizeof(*uses));
 		if (!uses)
-			return fail(-ENOMEM, "no memory for %zu tensors", job->n);
+			return -ENOMEM;
 	}
 	for (size_t i = 0; i < job->n; i++) {
 		struct import *imp = tensor_at(job->tensors, i)->imp;

@@ -8,7 +8,9 @@ are one folder up; an sdist has a copy of them in libdlbuf/.
 import glob
 import os
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 import sysconfig
 import tempfile
@@ -26,6 +28,9 @@ ROOT = COPY if os.path.isdir(COPY) else ".."
 # GIL has another layout of objects and no stable ABI of ours: a build for each.
 LIMITED_API = "0x030b0000"
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+# DLBUF_SYSTEM=1: link the libdlbuf.so that pkg-config finds, instead of a copy.
+SYSTEM = os.environ.get("DLBUF_SYSTEM", "0") not in ("", "0")
 
 
 def version():
@@ -68,7 +73,36 @@ class BuildExt(build_ext):
                 return False
         return True
 
+    def use_system(self, ext):
+        """Compiles and links with the library that is installed."""
+        def flags(option):
+            out = subprocess.run(
+                [os.environ.get("PKG_CONFIG", "pkg-config"), option,
+                 f"dlbuf >= {version()}"], stdout=subprocess.PIPE, text=True)
+            if out.returncode:
+                sys.exit(f"DLBUF_SYSTEM: there is no libdlbuf {version()} or "
+                         "newer that pkg-config finds")
+            return shlex.split(out.stdout)
+
+        ext.define_macros.append(("DLBUF_SYSTEM", "1"))
+        ext.extra_compile_args += flags("--cflags")
+        ext.extra_link_args += flags("--libs")
+
     def build_extensions(self):
+        if SYSTEM:
+            self.use_system(self.extensions[0])
+        else:
+            self.use_copy(self.extensions[0])
+        # A twentieth of what a call costs; who says something of it in CFLAGS
+        # has said it.
+        if "lto" not in os.environ.get("CFLAGS", "") and self.can_build(
+                "int probe;\n", ["-flto"]):
+            self.extensions[0].extra_compile_args.append("-flto")
+            self.extensions[0].extra_link_args.append("-flto")
+        super().build_extensions()
+
+    def use_copy(self, ext):
+        """Compiles the library's sources into the extension."""
         with open(os.path.join(ROOT, "Kconfig")) as f:
             symbols = re.findall(r"^config (BACKEND|EXPORTER)_(\w+)$",
                                  f.read(), re.M)
@@ -80,7 +114,6 @@ class BuildExt(build_ext):
         copy = os.path.join(self.build_temp, COPY)
         shutil.rmtree(copy, ignore_errors=True)
         copy_library(copy)
-        ext = self.extensions[0]
         for folder in ("lib", "lib/queue"):
             ext.sources += sorted(
                 f for f in glob.glob(os.path.join(copy, folder, "*.c"))
@@ -115,13 +148,6 @@ class BuildExt(build_ext):
         ext.include_dirs.append(generated)
         ext.extra_compile_args += [
             "-include", os.path.join(generated, "generated/autoconf.h")]
-        # A twentieth of what a call costs; who says something of it in CFLAGS
-        # has said it.
-        if "lto" not in os.environ.get("CFLAGS", "") and self.can_build(
-                "int probe;\n", ["-flto"]):
-            ext.extra_compile_args.append("-flto")
-            ext.extra_link_args.append("-flto")
-        super().build_extensions()
 
 
 class Sdist(sdist):

@@ -57,16 +57,20 @@ $(call step,unit@cpu-only $(without:%=unit@%)): unit@%: build@%
 	$(call units)
 
 # Parts of the library, one by one, and all that a camera on a board does without.
-parts := $(shell sed -n 's/^config \(PART_[A-Z]*\|FORMATS_ALL\|SHARED\|STATIC\)$$/\1/p' Kconfig)
+parts := $(shell sed -n 's/^config \(PART_[A-Z_]*\|FORMATS_ALL\|SHARED\|STATIC\)$$/\1/p' Kconfig)
 no-gpu := WERROR=y DMABUF_TEST=n BACKEND_CUDA=n BACKEND_VULKAN=n
 no-alloc := EXPORTER_UDMABUF=n EXPORTER_HEAP=n PART_POOL=n PART_DETILE=n
 without-part := $(shell echo $(parts:%=without-%) | tr A-Z_ a-z-)
 $(call step,$(without-part:%=build@%)): build@without-%:
 	$(build) "$(no-gpu) $(if $(filter part-alloc,$*),$(no-alloc)) $$(echo $* | tr a-z- A-Z_)=n" -- CFLAGS=-O0 lib
-$(call step,build@without-tool-png):
-	$(build) '$(subst DMABUF_TEST,TOOL_PNG,$(no-gpu))' -- CFLAGS=-O0 all
-small-set := $(no-gpu) $(no-alloc) $(patsubst %,%=n,$(filter-out PART_POOL PART_DETILE SHARED STATIC,$(parts)))
-small-cflags := CFLAGS='-Os -fno-asynchronous-unwind-tables'
+# The tool without its libraries. Their headers' guards are set, so that nothing is in them.
+$(call step,build@without-tool-libraries):
+	$(build) '$(subst DMABUF_TEST=n,TOOL_PNG=n TOOL_JSON=n,$(no-gpu))' -- \
+		CPPFLAGS='-DcJSON__h -DPNG_H' PKG_CONFIG=false CFLAGS=-O0 all
+$(call step,tool@without-libraries): build@without-tool-libraries
+	$(plain) -- tests/tool/without-libraries_ $(dir)/without-tool-libraries/dmabuf-test
+small-set := $(no-gpu) UNWIND_TABLES=n $(no-alloc) $(patsubst %,%=n,$(filter-out PART_POOL PART_DETILE SHARED STATIC,$(parts)))
+small-cflags := CFLAGS=-Os
 $(call step,build@small):
 	$(build) '$(small-set)' -- $(small-cflags) lib
 musl = CC=musl-gcc CPPFLAGS='-idirafter /usr/include -idirafter /usr/include/$(shell gcc -print-multiarch)'
@@ -146,7 +150,7 @@ cuda-double := $(b)/gcc/tests/fakes/libcuda.so
 libraries := $(shell sed -n '/^\(numpy-\|tools\|fuzz\|free-threaded\|\#\)/d; s/^\([^[:space:]]\+\).*/\1/p' python/tests/versions)
 $(call step,python@host): | build@gcc
 	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python \
-		wheel pip-install sdist abi3 types asan 'numpy-*' free-threaded
+		wheel pip-install sdist system abi3 types asan 'numpy-*' free-threaded
 # A minute of its own, in a folder of its own.
 $(call step,python@fuzz):
 	$(ktap) -- python/tests/host $(dir)/python-fuzz fuzz
@@ -277,6 +281,11 @@ python := env PYTHONPATH=$(dir)/python/site PYTHONDONTWRITEBYTECODE=1
 $(call step,python@lab): | python@host build@gcc
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
 		python3 python/tests/lab.py
+# The extension that is linked with the installed library.
+$(call step,python@lab+system): | python@host
+	$(ktap) --has $(dir)/python/system/site/dlbuf -- $(lab) $(media) -- \
+		env PYTHONPATH=$(dir)/python/system/site PYTHONDONTWRITEBYTECODE=1 \
+		python3 python/tests/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0
 $(call step,python@lab+torch): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with torch -- $(python) \
 		DLBUF_INTEROP_JSON=$(dir)/python/torch.json python3 python/tests/lab_torch.py

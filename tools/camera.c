@@ -145,7 +145,7 @@ static int parse_option(struct command *cmd, int opt, char **argv)
 	case 'j':
 		cmd->want_json = true;
 		cmd->json = optarg;
-		return 0;
+		return json_check();
 	case 'q':
 		cmd->quiet = true;
 		return 0;

@@ -116,6 +116,7 @@ static int parse(struct command *cmd, int argc, char **argv)
 			break;
 		case 'j':
 			cmd->want_json = true;
+			status = json_check();
 			break;
 		case 'h':
 			cmd->help = true;

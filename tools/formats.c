@@ -555,7 +555,7 @@ static int parse_option(struct command *cmd, int opt, char **argv)
 		return 0;
 	case 'j':
 		cmd->json = true;
-		return 0;
+		return json_check();
 	case 'h':
 		cmd->help = true;
 		return 0;

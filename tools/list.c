@@ -519,6 +519,9 @@ int list_main(int argc, char **argv)
 		switch (opt) {
 		case 'j':
 			json = true;
+			status = json_check();
+			if (status)
+				return status;
 			break;
 		case 'h':
 			fputs(list_usage, stdout);

@@ -276,18 +276,3 @@ int outfile_commit(struct outfile *out)
 	outfile_abort(out);
 	return status;
 }
-
-int json_write(const cJSON *json, FILE *f, const char *name)
-{
-	char *text = cJSON_Print(json);
-	int status = 0;
-
-	if (!text)
-		return fail(STATUS_SYSTEM, "no memory for the report");
-	/* What becomes of standard output is told at the end, by main(). */
-	if (fprintf(f, "%s\n", text) < 0 && f != stdout)
-		status = fail(STATUS_SYSTEM, "%s cannot be written: %s", name,
-			      strerror(errno));
-	cJSON_free(text);
-	return status;
-}

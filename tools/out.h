@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include <cjson/cJSON.h>
-
 #include <dlbuf/dlpack.h>
+
+#include "json.h"
 
 void out_init(void);
 
@@ -73,8 +73,5 @@ int outfile_flush(struct outfile *out);
 /* Makes it visible, or removes it; either way out is finished. */
 int outfile_commit(struct outfile *out);
 void outfile_abort(struct outfile *out);
-
-/* Writes json to f, which is called `name` in a failure. */
-int json_write(const cJSON *json, FILE *f, const char *name);
 
 #endif /* DMABUF_TEST_OUT_H */

@@ -51,7 +51,7 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 	if (ret)
 		return ret;
 	if (o.flags)
-		return fail(-EINVAL, "heap flags 0x%x are unknown", o.flags);
+		return unknown_flags("heap", o.flags);
 	if (o.access && o.access != DLBUF_READ && o.access != DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ or RW", o.access);
 	if (!bytes)
@@ -64,11 +64,9 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 	if (ret)
 		return ret;
 	if (sys_ioctl(node, DMA_HEAP_IOCTL_ALLOC, &data) < 0) {
-		int err = errno;
-
-		ret = fail(err == ENOMEM || err == EMFILE || err == ENFILE ?
-			   -err : -EIO, "DMA_HEAP_IOCTL_ALLOC of %llu bytes from %s: %s",
-			   (unsigned long long)bytes, heap, strerror(err));
+		ret = fail(errno == ENOMEM || errno == EMFILE || errno == ENFILE ?
+			   -errno : -EIO, "DMA_HEAP_IOCTL_ALLOC of %llu bytes from %s: %m",
+			   (unsigned long long)bytes, heap);
 		goto out_node;
 	}
 	fd = sys_high(data.fd);

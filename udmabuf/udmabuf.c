@@ -29,8 +29,7 @@ static int opts(struct dlbuf_udmabuf_opts *ours,
 	if (ret)
 		return ret;
 	if (ours->flags & ~DLBUF_UDMABUF_2M)
-		return fail(-EINVAL, "udmabuf flags 0x%x are unknown",
-			    ours->flags & ~DLBUF_UDMABUF_2M);
+		return unknown_flags("udmabuf", ours->flags & ~DLBUF_UDMABUF_2M);
 	if (!ours->name)
 		ours->name = "dlbuf";
 	return exporter_check_name(ours->name);
@@ -83,20 +82,15 @@ err:
 
 static int refused(const char *call, uint64_t bytes, bool huge)
 {
-	int err = errno;
-
-	if (err == EINVAL)
-		return fail(-EOPNOTSUPP, "%s refused %llu bytes: Invalid "
-			    "argument (the limit is in "
-			    "/sys/module/udmabuf/parameters/size_limit_mb)",
+	if (errno == EINVAL)
+		return fail(-EOPNOTSUPP, "%s refused %llu bytes: %m (the limit "
+			    "is in /sys/module/udmabuf/parameters/size_limit_mb)",
 			    call, (unsigned long long)bytes);
-	if (err == ENOMEM)
-		return fail(-ENOMEM, "%s: Cannot allocate memory%s", call,
-			    huge ? " (2 MiB pages come from vm.nr_hugepages)" :
-			    "");
-	return fail(err == EMFILE || err == ENFILE ? -err : -EIO,
-		    "%s of %llu bytes: %s", call, (unsigned long long)bytes,
-		    strerror(err));
+	if (errno == ENOMEM)
+		return fail(-ENOMEM, "%s: %m%s", call, huge ?
+			    " (2 MiB pages come from vm.nr_hugepages)" : "");
+	return fail(errno == EMFILE || errno == ENFILE ? -errno : -EIO,
+		    "%s of %llu bytes: %m", call, (unsigned long long)bytes);
 }
 
 int dlbuf_udmabuf_create(uint64_t bytes, const struct dlbuf_udmabuf_opts *src,
@@ -251,7 +245,7 @@ int dlbuf_udmabuf_create_list(const struct dlbuf_udmabuf_item *items,
 		return ret;
 	list = sys_calloc(1, sizeof(*list) + nitems * sizeof(list->list[0]));
 	if (!list) {
-		ret = fail(-ENOMEM, "no memory for %zu pieces", nitems);
+		ret = -ENOMEM;
 		goto out_node;
 	}
 	list->flags = UDMABUF_FLAGS_CLOEXEC;

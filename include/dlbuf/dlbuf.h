@@ -48,6 +48,14 @@
  *	dlbuf_release(t, NULL, NULL);
  *	t->deleter(t);
  *	dlbuf_device_close(cpu);
+ *
+ * Two copies of the library in one process, such as libdlbuf.so and the copy in
+ * the Python package, share nothing. Each refuses the other's tensors (-EINVAL)
+ * and has its own imports, error texts and log. The kernel's fences order their
+ * accesses, as between two processes. Neither copy waits for work of the other
+ * that has no fence: that of devices with DLBUF_SYNC_EVENT, and accesses by the
+ * CPU. The Python package can use libdlbuf.so instead of its copy (DLBUF_SYSTEM
+ * in python/README.md).
  */
 #ifndef DLBUF_H
 #define DLBUF_H

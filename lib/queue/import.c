@@ -187,7 +187,7 @@ int queue_memory_new(struct import *imp, uint64_t bytes,
 		return ret;
 	m = sys_calloc(1, sizeof(*m));
 	if (!m) {
-		ret = fail(-ENOMEM, "no memory for an import");
+		ret = -ENOMEM;
 	} else {
 		m->dev = dev;
 		m->bytes = bytes;

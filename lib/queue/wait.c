@@ -30,7 +30,7 @@ static int add_page(struct queue_device *dev)
 	int ret;
 
 	if (!page)
-		return fail(-ENOMEM, "no memory for words");
+		return -ENOMEM;
 	ret = dev->ops->alloc_host(dev, PAGE_BYTES, &page->host, &address);
 	if (ret) {
 		free(page);

@@ -67,7 +67,7 @@ int queue_work_get(struct queue_device *dev, struct queue_work **out)
 		return 0;
 	work = sys_calloc(1, sizeof(*work));
 	if (!work)
-		return fail(-ENOMEM, "no memory for an event");
+		return -ENOMEM;
 	ret = dev->ops->event_create(dev, &work->event);
 	if (ret) {
 		free(work);

@@ -226,7 +226,7 @@ struct tensor {
 	DLManagedTensorVersioned *dl;
 	struct source *src;		/* dl's; NULL: of dlbuf */
 	struct hold *hold;		/* of its lease or memory; may be NULL */
-	struct device *device;		/* NULL: not of dlbuf */
+	struct device *device;		/* NULL: not of a Device */
 	PyObject *frame;		/* or NULL */
 	int users;			/* see use_begin() */
 	bool ordering;			/* one is in acquire or release */

@@ -299,6 +299,7 @@ static struct source *source_legacy(DLManagedTensor *legacy)
 
 PyObject *from_capsule(PyObject *module, PyObject *capsule)
 {
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 	struct source *src;
 	void *pointer;
 
@@ -306,6 +307,12 @@ PyObject *from_capsule(PyObject *module, PyObject *capsule)
 	pointer = take_capsule(capsule, "dltensor_versioned",
 			       "used_dltensor_versioned");
 	if (pointer) {
+		/*
+		 * C code made it with the same library. An acquired tensor is a
+		 * share that a Tensor made for this consumer.
+		 */
+		if (!dlbuf_tensor_get_info(pointer, &info) && !info.acquired)
+			return tensor_new(pointer, NULL, NULL, NULL);
 		src = source_versioned(pointer, NULL);
 	} else {
 		pointer = take_capsule(capsule, "dltensor", "used_dltensor");

@@ -742,7 +742,7 @@ static PyGetSetDef tensor_attributes[] = {
 	  (void *)DLPACK_FLAG_BITMASK_READ_ONLY },
 	{ "is_copied", get_is_copied, NULL, NULL, NULL },
 	{ "closed", get_closed, NULL, NULL, NULL },
-	{ "device", get_device, NULL, "Its Device, None: not of dlbuf.", NULL },
+	{ "device", get_device, NULL, "Its Device, None: Python did not open it.", NULL },
 	{ "frame", get_frame, NULL, "The Frame that it is a part of.", NULL },
 	{ "fd", get_info, NULL, "The dma-buf, open as long as the tensor is.",
 	  "f" },

@@ -22,9 +22,9 @@ TEST(the_toolkits_library_says_what_it_is)
 		.GetErrorName = says_34, .GetErrorString = says_34,
 	};
 
-	CHECK_EQ(cuda_check(&none, CUABI_STUB_LIBRARY, "cuInit"), -ENODEV);
+	CHECK_EQ(cuda_check(&none, CUABI_STUB_LIBRARY, CUDA_FUNCTION(Init)), -ENODEV);
 	CHECK_SAYS("cuInit: CUDA_ERROR_STUB_LIBRARY (34), the toolkit's library");
-	CHECK_EQ(cuda_check(&none, CUABI_UNKNOWN, "cuInit"), -EIO);
+	CHECK_EQ(cuda_check(&none, CUABI_UNKNOWN, CUDA_FUNCTION(Init)), -EIO);
 	CHECK_SAYS("cuInit: a CUresult (999), unknown");
 }
 

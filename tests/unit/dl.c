@@ -14,22 +14,10 @@ struct table {
 	void (*no_such_function)(void);
 };
 
-static const struct dl_symbol symbols[] = {
-	{ "abs", offsetof(struct table, abs), false },
-	{ "labs", offsetof(struct table, labs), true },
-	{ "dlbuf_no_such_function", offsetof(struct table, no_such_function),
-	  true },
-};
-
-static const struct dl_symbol required[] = {
-	{ "abs", offsetof(struct table, abs), false },
-	{ "dlbuf_no_such_function", offsetof(struct table, no_such_function),
-	  false },
-};
-
-static const char *const libc[] = { "libdlbuf-no-such.so.9", "libc.so.6", NULL };
-static const char *const none[] = { "libdlbuf-no-such.so.9",
-				    "libdlbuf-no-such.so", NULL };
+#define SYMBOLS "abs\0" DL_OPTIONAL "labs\0" DL_OPTIONAL "dlbuf_no_such_function\0"
+#define REQUIRED "abs\0" "dlbuf_no_such_function\0"
+#define LIBC "libdlbuf-no-such.so.9\0" "libc.so.6\0"
+#define NONE "libdlbuf-no-such.so.9\0" "libdlbuf-no-such.so\0"
 
 static int warnings;
 
@@ -39,12 +27,12 @@ static void count_warnings(void *data, enum dlbuf_log_level level,
 	warnings += level <= DLBUF_LOG_WARN;
 }
 
-static int open_it(const char *const *names, const struct dl_symbol *s,
-		   size_t n, struct table *t, void **lib)
+static int open_it(const char *sonames, const char *symbols, struct table *t,
+		   void **lib)
 {
 	KTAP_KEEPS(KTAP_HEAP, "the environment, dlerror()'s text");
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_DEBUG);
-	return dl_open("test", names, s, n, t, lib);
+	return dl_open("test", sonames, symbols, t, lib);
 }
 
 TEST(the_first_that_is_there)
@@ -52,7 +40,7 @@ TEST(the_first_that_is_there)
 	struct table t = { .no_such_function = abort };
 	void *lib = NULL;
 
-	CHECK_OK(open_it(libc, symbols, ARRAY_SIZE(symbols), &t, &lib));
+	CHECK_OK(open_it(LIBC, SYMBOLS, &t, &lib));
 	REQUIRE(lib && t.abs && t.labs);
 	CHECK(!t.no_such_function);
 	CHECK_EQ(t.abs(-5), 5);
@@ -66,8 +54,7 @@ TEST(none_is_there)
 	struct table t = { 0 };
 	void *lib = NULL;
 
-	CHECK_ERR(open_it(none, symbols, ARRAY_SIZE(symbols), &t, &lib),
-		  -ENODEV);
+	CHECK_ERR(open_it(NONE, SYMBOLS, &t, &lib), -ENODEV);
 	CHECK_SAYS("test: ");
 	CHECK_SAYS("libdlbuf-no-such.so");
 	CHECK(!lib);
@@ -79,8 +66,7 @@ TEST(a_required_symbol_is_missing)
 	struct table t = { 0 };
 	void *lib = NULL;
 
-	CHECK_ERR(open_it(libc, required, ARRAY_SIZE(required), &t, &lib),
-		  -EIO);
+	CHECK_ERR(open_it(LIBC, REQUIRED, &t, &lib), -EIO);
 	CHECK_SAYS("libc.so.6");
 	CHECK_SAYS("dlbuf_no_such_function");
 	CHECK(!lib);
@@ -93,14 +79,13 @@ TEST(the_environment_names_another)
 	void *lib = NULL;
 
 	setenv("DLBUF_TEST_LIBRARY", "libc.so.6", 1);
-	CHECK_OK(open_it(none, symbols, ARRAY_SIZE(symbols), &t, &lib));
+	CHECK_OK(open_it(NONE, SYMBOLS, &t, &lib));
 	REQUIRE(lib);
 	dlclose(lib);
 	lib = NULL;
 	/* And no other than that. */
 	setenv("DLBUF_TEST_LIBRARY", "/nonexistent/driver.so", 1);
-	CHECK_ERR(open_it(libc, symbols, ARRAY_SIZE(symbols), &t, &lib),
-		  -ENODEV);
+	CHECK_ERR(open_it(LIBC, SYMBOLS, &t, &lib), -ENODEV);
 	CHECK_SAYS("/nonexistent/driver.so");
 	CHECK(!lib);
 }
@@ -116,8 +101,7 @@ TEST(a_file_that_is_no_library)
 	CHECK_EQ(write(fd, "no ELF here\n", 12), 12);
 	close(fd);
 	setenv("DLBUF_TEST_LIBRARY", path, 1);
-	CHECK_ERR(open_it(libc, symbols, ARRAY_SIZE(symbols), &t, &lib),
-		  -ENODEV);
+	CHECK_ERR(open_it(LIBC, SYMBOLS, &t, &lib), -ENODEV);
 	CHECK_SAYS(path);
 	unlink(path);
 	CHECK(!lib);

@@ -33,7 +33,7 @@ static int cpu_open(const char *selector, const struct dlbuf_device_opts *opts,
 			    selector);
 	dev = sys_calloc(1, sizeof(*dev));
 	if (!dev)
-		return fail(-ENOMEM, "no memory for a device");
+		return -ENOMEM;
 	strcpy(dev->name, "cpu");
 	dev->acquire_sync = DLBUF_SYNC_BLOCKS;
 	dev->release_sync = DLBUF_SYNC_BLOCKS;
@@ -77,8 +77,7 @@ static int cpu_import(struct import *imp)
 		/* An exporter without mmap() gives EINVAL or ENOTSUPP (524). */
 		if (errno != EINVAL && errno != EOPNOTSUPP && errno != 524)
 			return fail_errno("cpu: mmap() of the dma-buf");
-		return fail(-EOPNOTSUPP, "cpu: mmap() of the dma-buf: %s",
-			    strerror(errno));
+		return fail(-EOPNOTSUPP, "cpu: mmap() of the dma-buf: %m");
 	}
 	return 0;
 }
@@ -90,17 +89,15 @@ static void cpu_unimport(struct import *imp)
 
 static int sync_failed(uint64_t flags)
 {
-	int err = errno;
-
-	return fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC %s: %s",
-		    flags & DMA_BUF_SYNC_END ? "END" : "START", strerror(err));
+	return fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC %s: %m",
+		    flags & DMA_BUF_SYNC_END ? "END" : "START");
 }
 
 static inline int cpu_sync(const struct import *imp, uint64_t flags)
 {
 	struct dma_buf_sync sync = { .flags = flags };
 
-	return sys_ioctl(imp->fd, DMA_BUF_IOCTL_SYNC, &sync) < 0 ?
+	return sys_ioctl_inline(imp->fd, DMA_BUF_IOCTL_SYNC, &sync) < 0 ?
 	       sync_failed(flags) : 0;
 }
 

@@ -5,14 +5,13 @@
 
 #include "api.h"
 
-enum { NEEDED, OPTIONAL };
-
-static const struct dl_symbol symbols[] = {
-#define X(name, symbol, needed, params) \
-	{ #symbol, offsetof(struct cuda_api, name), needed == OPTIONAL },
-	CUDA_FUNCTIONS(X)
+/* In the order of struct cuda_api. */
+static const char symbols[] =
+#define NEEDED ""
+#define OPTIONAL DL_OPTIONAL
+#define X(name, symbol, needed, params) needed #symbol "\0"
+	CUDA_FUNCTIONS(X);
 #undef X
-};
 
 /*
  * Calls cuInit() once per library and process, because on a machine without a device
@@ -35,17 +34,15 @@ static cuda_result init_once(const struct cuda_api *cu)
 
 int cuda_load(struct cuda_api *cu)
 {
-	static const char *const sonames[] = { "libcuda.so.1", NULL };
 	cuda_result result;
 	void *library;
 	int ret;
 
-	ret = dl_open("cuda", sonames, symbols, ARRAY_SIZE(symbols), cu,
-		      &library);
+	ret = dl_open("cuda", "libcuda.so.1\0", symbols, cu, &library);
 	if (ret)
 		return ret;
 	result = init_once(cu);
-	ret = cuda_check(cu, result, "cuInit");
+	ret = cuda_check(cu, result, CUDA_FUNCTION(Init));
 	if (ret && ret != -ENODEV)
 		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
 	if (ret && result != CUABI_NO_DEVICE)
@@ -71,9 +68,9 @@ static int errno_of(cuda_result result)
 	}
 }
 
-int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call)
+int cuda_check(const struct cuda_api *cu, cuda_result result, size_t function)
 {
-	const char *name = NULL, *text = NULL;
+	const char *name = NULL, *text = NULL, *call;
 
 	if (result == CUABI_SUCCESS)
 		return 0;
@@ -84,8 +81,10 @@ int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call)
 	if (cu->GetErrorString(result, &text) || !text)
 		text = result == CUABI_STUB_LIBRARY ?
 		       "the toolkit's library to link with, no driver" : "unknown";
-	return fail(errno_of(result), "cuda: %s: %s (%d), %s", call, name,
-		    result, text);
+	/* Without "_v2". */
+	call = dl_name(symbols, function);
+	return fail(errno_of(result), "cuda: %.*s: %s (%d), %s",
+		    (int)strcspn(call, "_"), call, name, result, text);
 }
 
 bool cuda_is_lost(cuda_result result)

@@ -110,8 +110,11 @@ struct cuda_api {
  */
 int cuda_load(struct cuda_api *cu);
 
-/* Returns 0 or an errno; the error text has the call, CUDA's code and its name. */
-int cuda_check(const struct cuda_api *cu, cuda_result result, const char *call);
+/* The index of a function. */
+#define CUDA_FUNCTION(name) (offsetof(struct cuda_api, name) / sizeof(void *))
+
+/* Returns 0 or an errno; the error text has the function, CUDA's code and its name. */
+int cuda_check(const struct cuda_api *cu, cuda_result result, size_t function);
 
 /* Whether a result means that the context is unusable from now on. */
 bool cuda_is_lost(cuda_result result);
@@ -122,6 +125,6 @@ bool cuda_is_lost(cuda_result result);
 
 /* The same; returns 0, or a negative errno with an error text. */
 #define CUDA_CALL(cu, name, ...) \
-	cuda_check(cu, CUDA_RESULT(cu, name, __VA_ARGS__), "cu" #name)
+	cuda_check(cu, CUDA_RESULT(cu, name, __VA_ARGS__), CUDA_FUNCTION(name))
 
 #endif /* DLBUF_CUDA_API_H */

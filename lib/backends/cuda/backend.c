@@ -80,7 +80,7 @@ int cuda_device_create(const struct cuda_api *cu, const struct cuda_gpu *gpu,
 	if (!dev) {
 		if (primary)
 			cu->DevicePrimaryCtxRelease(gpu->handle);
-		return fail(-ENOMEM, "no memory for a device");
+		return -ENOMEM;
 	}
 	dev->cu = *cu;
 	dev->gpu = *gpu;

@@ -53,11 +53,11 @@ int cuda_gpu_probe(const struct cuda_api *cu, int ordinal,
 		   struct cuda_gpu *gpu);
 
 /* As cuda_check(); marks the device as lost if the context is. */
-int cuda_done(struct queue_device *dev, cuda_result result, const char *call);
+int cuda_done(struct queue_device *dev, cuda_result result, size_t function);
 
 #define CUDA_DO(dev, name, ...) \
 	cuda_done(dev, CUDA_RESULT(&to_cuda(dev)->cu, name, __VA_ARGS__), \
-		  "cu" #name)
+		  CUDA_FUNCTION(name))
 
 /* export.c */
 int cuda_range(struct queue_device *dev, DLDeviceType on, uintptr_t p,

@@ -4,9 +4,9 @@
 
 #include "cuda.h"
 
-int cuda_done(struct queue_device *dev, cuda_result result, const char *call)
+int cuda_done(struct queue_device *dev, cuda_result result, size_t function)
 {
-	int ret = cuda_check(&to_cuda(dev)->cu, result, call);
+	int ret = cuda_check(&to_cuda(dev)->cu, result, function);
 
 	if (cuda_is_lost(result))
 		queue_lost(dev);
@@ -27,7 +27,7 @@ static int enter(struct queue_device *base, struct queue_scope *scope,
 
 	scope->entered = !result;
 	if (result && !to_free)
-		return cuda_check(&dev->cu, result, "cuCtxPushCurrent");
+		return cuda_check(&dev->cu, result, CUDA_FUNCTION(CtxPushCurrent));
 	/* An error means that there is no capture mode to change. */
 	scope->mode = CUABI_STREAM_CAPTURE_MODE_RELAXED;
 	dev->cu.ThreadExchangeStreamCaptureMode(&scope->mode);
@@ -100,7 +100,7 @@ static int check_context(struct cuda_device *dev, cuda_stream stream)
 	if (!result && ctx != dev->context)
 		return fail(-EINVAL, "stream %p is of another context than %s's",
 			    (void *)stream, dev->queue.base.name);
-	return cuda_done(&dev->queue, result, "cuStreamGetCtx");
+	return cuda_done(&dev->queue, result, CUDA_FUNCTION(StreamGetCtx));
 }
 
 /*
@@ -132,7 +132,7 @@ static int stream(struct queue_device *base, void *handle, bool ends, void **out
 			    "graph: acquire and release around its launch",
 			    dev->queue.base.name);
 	*out = s;
-	return cuda_done(&dev->queue, result, "cuStreamIsCapturing");
+	return cuda_done(&dev->queue, result, CUDA_FUNCTION(StreamIsCapturing));
 }
 
 static int event_query(struct queue_device *dev, void *event)
@@ -140,7 +140,7 @@ static int event_query(struct queue_device *dev, void *event)
 	cuda_result result = CUDA_RESULT(&to_cuda(dev)->cu, EventQuery, event);
 
 	return result == CUABI_NOT_READY ? QUEUE_PENDING :
-	       cuda_done(dev, result, "cuEventQuery");
+	       cuda_done(dev, result, CUDA_FUNCTION(EventQuery));
 }
 
 /* ---------------------------------------------------------------- memory */

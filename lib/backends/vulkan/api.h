@@ -101,8 +101,14 @@ int vulkan_load(struct vulkan_api *vk, enum vulkan_level level,
 /* For example "VK_ERROR_DEVICE_LOST"; "a VkResult" if dlbuf has no name for it. */
 const char *vulkan_result_name(VkResult result);
 
+/* The index of a function; GetInstanceProcAddr has none. */
+#define VULKAN_FUNCTION(name) \
+	(offsetof(struct vulkan_api, name) / sizeof(PFN_vkVoidFunction) - 1)
+
+const char *vulkan_name(size_t function);
+
 /* Returns 0 for VK_SUCCESS, else an errno with an error text. */
-int vulkan_check(VkResult result, const char *function);
+int vulkan_check(VkResult result, size_t function);
 
 /*
  * Returns ret, and logs a warning if it means that an installed driver failed. A
@@ -116,6 +122,6 @@ int vulkan_warn(int ret);
 
 /* The same; returns 0, or a negative errno with an error text. */
 #define VULKAN_CALL(vk, name, ...) \
-	vulkan_check(VULKAN_RESULT(vk, name, __VA_ARGS__), "vk" #name)
+	vulkan_check(VULKAN_RESULT(vk, name, __VA_ARGS__), VULKAN_FUNCTION(name))
 
 #endif /* DLBUF_VULKAN_API_H */

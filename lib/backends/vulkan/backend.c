@@ -108,7 +108,7 @@ int vulkan_device_alloc(struct vulkan_device **out)
 	int ret;
 
 	if (!dev)
-		return fail(-ENOMEM, "no memory for a device");
+		return -ENOMEM;
 	ret = init_queue_lock(dev);
 	if (ret) {
 		free(dev);

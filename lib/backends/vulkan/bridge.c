@@ -20,7 +20,7 @@ static int no_such_device(const uint8_t uuid[16], uint32_t n)
 	char hex[2 * VK_UUID_SIZE + 1];
 
 	for (size_t i = 0; i < VK_UUID_SIZE; i++)
-		sprintf(hex + 2 * i, "%02x", uuid[i]);
+		snprintf(hex + 2 * i, 3, "%02x", uuid[i]);
 	return fail(-ENODEV, "vulkan: none of %u devices has the deviceUUID %s",
 		    n, hex);
 }
@@ -105,9 +105,9 @@ static int shares_timelines(const struct vulkan_device *dev)
 	    VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT &&
 	    dev->instance.vk.GetSemaphoreFdKHR)
 		return 0;
-	return fail(-EOPNOTSUPP, "vulkan: %s: "
-		    "vkGetPhysicalDeviceExternalSemaphoreProperties: timelines "
-		    "are not exportable as OPAQUE_FD", p->info.description);
+	return vulkan_refuses(p, VULKAN_FUNCTION(
+			GetPhysicalDeviceExternalSemaphoreProperties),
+			"timelines are not exportable as OPAQUE_FD");
 }
 
 static int shares_memory(struct bridge *bridge)
@@ -123,18 +123,18 @@ static int shares_memory(struct bridge *bridge)
 	if (features & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT &&
 	    dev->instance.vk.GetMemoryFdKHR)
 		return 0;
-	return fail(-EOPNOTSUPP, "vulkan: %s: "
-		    "vkGetPhysicalDeviceExternalBufferProperties: memory is not "
-		    "exportable as OPAQUE_FD", p->info.description);
+	return vulkan_refuses(p, VULKAN_FUNCTION(
+			GetPhysicalDeviceExternalBufferProperties),
+			"memory is not exportable as OPAQUE_FD");
 }
 
 static int takes_fences(const struct vulkan_device *dev)
 {
 	if (dev->physical.waits)
 		return 0;
-	return fail(-EOPNOTSUPP, "vulkan: %s: "
-		    "vkGetPhysicalDeviceExternalSemaphoreProperties: SYNC_FD is "
-		    "not importable", dev->physical.info.description);
+	return vulkan_refuses(&dev->physical, VULKAN_FUNCTION(
+			GetPhysicalDeviceExternalSemaphoreProperties),
+			"SYNC_FD is not importable");
 }
 
 static int create_device(struct vulkan_device *dev)
@@ -300,7 +300,7 @@ static int alloc_bridge(struct bridge **out)
 	int ret;
 
 	if (!bridge)
-		return fail(-ENOMEM, "no memory for a bridge");
+		return -ENOMEM;
 	ret = vulkan_device_alloc(&bridge->dev);
 	if (ret) {
 		free(bridge);

@@ -273,7 +273,7 @@ int bridge_buffer_create(struct bridge *bridge, int dma_buf,
 	int ret, new;
 
 	if (!buffer)
-		return fail(-ENOMEM, "vulkan: no memory for a buffer");
+		return -ENOMEM;
 	buffer->bridge = bridge;
 	buffer->bytes = bytes;
 	ret = fill(buffer, dma_buf, &new, &size, &alone);

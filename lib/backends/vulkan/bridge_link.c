@@ -97,7 +97,7 @@ static int link_create(struct bridge *bridge, struct link **out)
 	int ret;
 
 	if (!link)
-		return fail(-ENOMEM, "vulkan: no memory for a link");
+		return -ENOMEM;
 	link->base.fd = -1;
 	ret = vulkan_timeline_create(dev, bridge->links, &link->timeline);
 	if (ret)
@@ -278,20 +278,16 @@ static void *help(void *arg)
 
 static int start_helper(struct trial *t, pthread_t *thread)
 {
-	pthread_condattr_t attr;
 	int ret;
 
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&t->cond, &attr);
-	pthread_condattr_destroy(&attr);
+	sys_cond_init(&t->cond);
 	pthread_mutex_init(&t->lock, NULL);
-	ret = fault_hit() ? EAGAIN : pthread_create(thread, NULL, help, t);
+	ret = sys_thread(thread, help, t);
 	if (!ret)
 		return 0;
 	pthread_cond_destroy(&t->cond);
 	pthread_mutex_destroy(&t->lock);
-	return fail(-ENOMEM, "pthread_create(): %s", strerror(ret));
+	return ret;
 }
 
 /* Exports while the second thread is ready to signal the value. */
@@ -306,7 +302,7 @@ static int export_helped(struct trial *t, struct vulkan_job *job, int *fence)
 	ret = vulkan_export_fence(t->dev, job, fence);
 	pthread_mutex_lock(&t->lock);
 	t->returned = true;
-	pthread_cond_signal(&t->cond);
+	pthread_cond_broadcast(&t->cond);
 	pthread_mutex_unlock(&t->lock);
 	pthread_join(thread, NULL);
 	pthread_cond_destroy(&t->cond);
@@ -395,9 +391,9 @@ int vulkan_bridge_try_out(struct bridge *bridge)
 	int ret, tries = TRIES;
 
 	if (!p->signals)
-		return fail(-EOPNOTSUPP, "vulkan: %s: "
-			    "vkGetPhysicalDeviceExternalSemaphoreProperties: "
-			    "SYNC_FD is not exportable", p->info.description);
+		return vulkan_refuses(p, VULKAN_FUNCTION(
+				GetPhysicalDeviceExternalSemaphoreProperties),
+				"SYNC_FD is not exportable");
 	do
 		ret = try_once(bridge, &helped);
 	while (helped && --tries);

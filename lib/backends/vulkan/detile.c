@@ -140,8 +140,7 @@ static int get_modifiers(struct vulkan_device *dev, VkFormat format,
 	list.pDrmFormatModifierProperties =
 		sys_calloc(list.drmFormatModifierCount + 1, sizeof(**out));
 	if (!list.pDrmFormatModifierProperties)
-		return fail(-ENOMEM, "vulkan: no memory for a list of "
-			    "modifiers");
+		return -ENOMEM;
 	dev->instance.vk.GetPhysicalDeviceFormatProperties2(p->handle, format,
 		&properties);
 	*out = list.pDrmFormatModifierProperties;
@@ -680,7 +679,7 @@ int vulkan_detile(const struct detile *d, int fence, int *done)
 		return ret;
 	copy = sys_calloc(1, sizeof(*copy));
 	if (!copy)
-		return fail(-ENOMEM, "vulkan: no memory for a copy");
+		return -ENOMEM;
 	ret = prepare(dev, d, &plan, copy);
 	if (!ret)
 		ret = vulkan_submit_copy(vulkan_import(d->imp), copy, fence,

@@ -45,7 +45,7 @@ static int job_create(struct vulkan_device *dev, struct vulkan_job **out)
 	int ret;
 
 	if (!job)
-		return fail(-ENOMEM, "vulkan: no memory for a job");
+		return -ENOMEM;
 	ret = VULKAN_CALL(vk, CreateFence, dev->handle, &fence, NULL,
 			  &job->done);
 	if (!ret && dev->physical.waits)

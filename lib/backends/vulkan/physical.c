@@ -47,16 +47,11 @@ static int create_instance(struct vulkan_instance *inst)
 
 int vulkan_instance_open(struct vulkan_instance *inst)
 {
-	static const char *const sonames[] = { "libvulkan.so.1", NULL };
-	static const struct dl_symbol symbols[] = {
-		{ "vkGetInstanceProcAddr",
-		  offsetof(struct vulkan_api, GetInstanceProcAddr), false },
-	};
 	int ret;
 
 	*inst = (struct vulkan_instance){ 0 };
-	ret = dl_open("vulkan", sonames, symbols, ARRAY_SIZE(symbols),
-		      &inst->vk, &inst->library);
+	ret = dl_open("vulkan", "libvulkan.so.1\0", "vkGetInstanceProcAddr\0",
+		      &inst->vk.GetInstanceProcAddr, &inst->library);
 	if (ret)
 		return ret;
 	ret = vulkan_load(&inst->vk, VULKAN_LOADER, NULL, NULL);
@@ -99,7 +94,8 @@ int vulkan_physical_list(const struct vulkan_instance *inst,
 			    "no driver has a device",
 			    vulkan_result_name(result));
 	if (result != VK_INCOMPLETE && result != VK_SUCCESS)
-		return vulkan_check(result, "vkEnumeratePhysicalDevices");
+		return vulkan_check(result,
+				    VULKAN_FUNCTION(EnumeratePhysicalDevices));
 	if (!*n)
 		return fail(-ENODEV, "vulkan: no driver has a device");
 	return 0;
@@ -108,7 +104,7 @@ int vulkan_physical_list(const struct vulkan_instance *inst,
 static const struct {
 	uint32_t bit;
 	bool enable;		/* when a device is created */
-	const char *name;
+	char name[35];		/* not a pointer: no relocation */
 } extensions[] = {
 	{ EXT_MEMORY_FD, true, VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME },
 	{ EXT_DMA_BUF, true, VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME },
@@ -154,6 +150,13 @@ uint32_t vulkan_extension_names(uint32_t bits, const char **names)
 	return n;
 }
 
+int vulkan_refuses(const struct vulkan_physical *p, size_t function,
+		   const char *what)
+{
+	return fail(-EOPNOTSUPP, "vulkan: %s: %s: %s", p->info.description,
+		    vulkan_name(function), what);
+}
+
 static int list_extensions(const struct vulkan_instance *inst,
 			   struct vulkan_physical *p)
 {
@@ -167,8 +170,7 @@ static int list_extensions(const struct vulkan_instance *inst,
 		return ret;
 	list = sys_calloc(n ? n : 1, sizeof(*list));
 	if (!list)
-		return fail(-ENOMEM, "vulkan: no memory for a list of "
-			    "extensions");
+		return -ENOMEM;
 	ret = VULKAN_CALL(&inst->vk, EnumerateDeviceExtensionProperties,
 			  p->handle, NULL, &n, list);
 	for (uint32_t i = 0; !ret && i < n; i++)
@@ -375,9 +377,9 @@ int vulkan_physical_can_import(const struct vulkan_instance *inst,
 		features = dma_buf_features(inst, p, VULKAN_USAGE);
 	}
 	if (!(features & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT))
-		return fail(-EOPNOTSUPP, "vulkan: %s: "
-			    "vkGetPhysicalDeviceExternalBufferProperties: "
-			    "dma-bufs are not importable", p->info.description);
+		return vulkan_refuses(p, VULKAN_FUNCTION(
+				GetPhysicalDeviceExternalBufferProperties),
+				"dma-bufs are not importable");
 	p->dedicated_only =
 		features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
 	find_memory_types(inst, p);
@@ -403,7 +405,7 @@ void vulkan_physical_say_why(struct vulkan_physical *p)
 	if (!strncmp(p->info.description, "llvmpipe", 8) &&
 	    access("/dev/udmabuf", R_OK | W_OK))
 		snprintf(reason + n, size - n, ", as /dev/udmabuf is not to be "
-			 "opened: %s", strerror(errno));
+			 "opened: %m");
 }
 
 void vulkan_physical_find_sync(const struct vulkan_instance *inst,

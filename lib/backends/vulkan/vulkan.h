@@ -158,6 +158,10 @@ uint32_t vulkan_extension(const char *name);
 /* Gets the names to create a device with, of the bits; returns how many. */
 uint32_t vulkan_extension_names(uint32_t bits, const char **names);
 
+/* -EOPNOTSUPP: the function's answer is that the device cannot do what is named. */
+int vulkan_refuses(const struct vulkan_physical *p, size_t function,
+		   const char *what);
+
 /*
  * Queries p->handle, and fills in p. If the device cannot be used (-EOPNOTSUPP), p->info
  * is filled in too.

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+/* The functions of dlbuf/fence.h that nothing in the library calls. */
+#include <errno.h>
+
+#include "event.h"
+#include "fence.h"
+#include "internal.h"
+#include "sys.h"
+#include "uapi.h"
+
+int dlbuf_fence_set_deadline(int fence, uint64_t deadline_ns)
+{
+	struct sync_set_deadline hint = { .deadline_ns = deadline_ns };
+
+	if (fence == -1 || !sys_ioctl(fence, SYNC_IOC_SET_DEADLINE, &hint))
+		return 0;
+	if (errno == EBADF)
+		return not_a_sync_file(fence);
+	return fail(-EOPNOTSUPP, "fd %d: SYNC_IOC_SET_DEADLINE: %m", fence);
+}
+
+int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data)
+{
+	int ret;
+
+	if (!fn)
+		return fail(-EINVAL, "fn is NULL");
+	ret = fence_signalled(fence);
+	if (ret < 0)
+		return ret;
+	if (!ret)
+		return event_add(fence, fn, data);
+	fn(data);
+	return 0;
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+/* The calls of sys.h that many places make, and the counter of injected faults. */
+#include <signal.h>
+
+#include "internal.h"
+#include "sys.h"
+
+void *sys_calloc(size_t n, size_t size)
+{
+	size_t bytes;
+	void *p = NULL;
+
+	if (!fault_hit() && !__builtin_mul_overflow(n, size, &bytes)) {
+		/*
+		 * glibc's calloc() does not look into the thread's cache of free
+		 * memory, and the compiler would make a calloc() of these two.
+		 */
+		p = malloc(bytes);
+		__asm__("" : "+r"(p));
+	}
+	if (p)
+		return memset(p, 0, bytes);
+	fail(-ENOMEM, "no memory for %zu times %zu bytes", n, size);
+	return NULL;
+}
+
+int sys_dup(int fd)
+{
+	if (fault_hit()) {
+		errno = EMFILE;
+		return -1;
+	}
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	/* The kernel returns EINVAL if RLIMIT_NOFILE is below 3. */
+	if (fd < 0 && errno == EINVAL)
+		errno = EMFILE;
+	return fd;
+}
+
+int sys_high(int fd)
+{
+	int high, err;
+
+	if (fd < 0 || fd >= 3)
+		return fd;
+	NOT_CANCELLED;
+	high = sys_dup(fd);
+	err = errno;
+	close(fd);
+	errno = err;
+	return high;
+}
+
+int sys_ioctl(int fd, unsigned long request, void *arg)
+{
+	return sys_ioctl_inline(fd, request, arg);
+}
+
+void sys_cond_init(pthread_cond_t *cond)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data)
+{
+	sigset_t all, old;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	errno = fault_hit() ? EAGAIN : pthread_create(thread, NULL, fn, data);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return errno ? fail_errno("pthread_create()") : 0;
+}
+
+#ifdef CONFIG_FAULT_INJECTION
+static unsigned long fault_counter, fault_target;
+
+bool fault_hit(void)
+{
+	unsigned long n = __atomic_add_fetch(&fault_counter, 1, __ATOMIC_RELAXED);
+
+	return n == __atomic_load_n(&fault_target, __ATOMIC_RELAXED);
+}
+
+void fault_at(unsigned long n)
+{
+	__atomic_store_n(&fault_target, n, __ATOMIC_RELAXED);
+	__atomic_store_n(&fault_counter, 0, __ATOMIC_RELAXED);
+}
+
+unsigned long fault_count(void)
+{
+	return __atomic_load_n(&fault_counter, __ATOMIC_RELAXED);
+}
+#endif
