@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* New dma-bufs that every named device can import. */
+/* Allocates dma-bufs that all given devices can import. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,8 @@
 #include "uapi.h"
 
 /*
- * generated/exporters.h comes from the symbols of Kconfig: EXPORTER(heap) for
- * each that is built, EXPORTER_OFF(heap) for each that is not.
+ * generated/exporters.h is made from the symbols of Kconfig. It has EXPORTER(heap) for
+ * an exporter that is built, and EXPORTER_OFF(heap) for one that is not.
  */
 #define EXPORTER(name) extern const struct exporter name##_exporter;
 #define EXPORTER_OFF(word) \
@@ -34,7 +34,7 @@ static const struct exporter *const exporters[] = {
 #include "generated/exporters.h"
 };
 
-/* Tried in this order where the caller names none. */
+/* Tried in this order if the caller names none. */
 static const char defaults[][12] = { "udmabuf", "heap:system" };
 
 int exporter_check_size(uint64_t bytes)
@@ -50,7 +50,7 @@ int exporter_check_size(uint64_t bytes)
 
 int exporter_set_name(int fd, const char *name)
 {
-	/* By address: _A and _B differ in the pointer's size only. */
+	/* The argument is an address. _A and _B differ only in the pointer's size. */
 	if (sys_ioctl(fd, DMA_BUF_SET_NAME_B, (void *)name) < 0)
 		return fail(-EIO, "DMA_BUF_SET_NAME '%s': %m", name);
 	return 0;
@@ -141,8 +141,8 @@ static int alloc_and_try(const char *exporter, uint64_t bytes,
 }
 
 /*
- * Why no exporter served is told of each. The code is that of the first which
- * is there and failed, because it says more than another's absence.
+ * If no exporter works, the error text has the reason of each. The error is that of the
+ * first exporter that exists and failed, because it says more than an absence.
  */
 static int alloc_default(uint64_t bytes, const char *name, exporter_try_fn try,
 			 void *data, int *fd)
@@ -219,7 +219,7 @@ int exporter_alloc(const char *exporter, struct dlbuf_device *const devs[],
 			    fd);
 }
 
-/* Memory of the first device's own, which the others import. */
+/* Allocates memory of the first device, which the others import. */
 static int alloc_on_device(struct request *r, uint64_t bytes)
 {
 	struct dlbuf_device *dev = r->devs[0];
@@ -253,7 +253,7 @@ static int alloc_on_device(struct request *r, uint64_t bytes)
 	return ret;
 }
 
-/* For one device alone its own memory is the best that there is. */
+/* For a single device its own memory is best. */
 static int alloc_for(struct request *r, const char *exporter, uint64_t bytes,
 		     const char *name)
 {
@@ -302,7 +302,7 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 	if (!made)
 		return -ENOMEM;
 	if (!end)
-		end = 1; /* a tensor without elements has a buffer all the same */
+		end = 1; /* a tensor without elements needs a buffer too */
 	request = (struct request){ devs, ndevs, layout, made };
 	do
 		ret = alloc_for(&request, o.exporter, end, o.name);
@@ -326,7 +326,7 @@ static int report(const char *name, const char *node, void *data)
 
 	snprintf(info.name, sizeof(info.name), "%s", name);
 	snprintf(info.node, sizeof(info.node), "%s", node);
-	/* Probed by doing. */
+	/* Probes by an allocation. */
 	info.status = alloc_from(name, 1, NULL, &fd, &memfd);
 	if (!info.status) {
 		close(fd);

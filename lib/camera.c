@@ -17,14 +17,14 @@
 struct buffer {
 	struct dlbuf_camera *cam;
 	int fds[DLBUF_MAX_PLANES];	/* -1: none */
-	bool out;			/* the program has it */
+	bool out;			/* the application has it */
 };
 
 struct dlbuf_camera {
 	unsigned int generation;	/* see fork.h */
 	pthread_mutex_t lock;
 	/* Under the lock; a child of fork() has no other threads. */
-	unsigned int refs;		/* the handle, frames that are out */
+	unsigned int refs;		/* of the handle, and of frames that are out */
 	bool stopped;
 	int queue_error;		/* errno of a lease that could not queue */
 
@@ -47,7 +47,7 @@ static bool inherited(const struct dlbuf_camera *cam)
 	return cam->generation != fork_generation;
 }
 
-/* An ioctl of the camera has set errno. */
+/* The error of an ioctl that has set errno. */
 static int failed(const struct dlbuf_camera *cam, const char *call)
 {
 	int err = errno;
@@ -60,7 +60,7 @@ static int failed(const struct dlbuf_camera *cam, const char *call)
 		return fail(-err, "%s is busy, another program or another part "
 			    "of this one uses it (%s: %s)", cam->node, call,
 			    strerror(err));
-	/* Their meanings here are the caller's argument, and "would block". */
+	/* In this library these mean a wrong argument, and "would block". */
 	return fail(err == EINVAL || err == EAGAIN ? -EIO : -err,
 		    "%s: %s: %s", cam->node, call, strerror(err));
 }
@@ -100,7 +100,7 @@ static int query(struct dlbuf_camera *cam)
 		return fail(-ENOTTY, "%s is no camera (VIDIOC_QUERYCAP: %s)",
 			    cam->node, strerror(errno));
 	}
-	/* V4L2's are shorter. */
+	/* V4L2's strings are shorter. */
 	memcpy(info->driver, cap.driver, sizeof(cap.driver));
 	memcpy(info->card, cap.card, sizeof(cap.card));
 	memcpy(info->bus, cap.bus_info, sizeof(cap.bus_info));
@@ -153,7 +153,7 @@ static int no_such_format(const struct dlbuf_camera *cam, uint32_t code)
 	char list[300] = "no list of formats";
 	size_t len = 0;
 
-	/* As many as fit; a dozen or two are a help. */
+	/* Lists as many as fit. */
 	for (; len + 26 < sizeof(list); desc.index++) {
 		if (sys_ioctl(cam->info.fd, VIDIOC_ENUM_FMT, &desc) < 0)
 			break;
@@ -165,7 +165,7 @@ static int no_such_format(const struct dlbuf_camera *cam, uint32_t code)
 		    len + 26 < sizeof(list) ? "" : " ...");
 }
 
-/* The members of V4L2's union that both APIs have. */
+/* Reads the format from the member of V4L2's union that the API uses. */
 static void read_format(struct dlbuf_camera *cam)
 {
 	const struct v4l2_pix_format_mplane *mp = &cam->fmt.fmt.pix_mp;
@@ -178,7 +178,7 @@ static void read_format(struct dlbuf_camera *cam)
 	cam->info.nfds = multi ? mp->num_planes : 1;
 }
 
-/* pool: describes its buffers; size 0: there is none. */
+/* Fills in the format to request. pool describes a pool's buffers; size 0: none. */
 static void ask_format(struct dlbuf_camera *cam,
 		       const struct dlbuf_camera_opts *o,
 		       const struct dlbuf_frame *pool, uint32_t nfds)
@@ -188,7 +188,7 @@ static void ask_format(struct dlbuf_camera *cam,
 	uint32_t code = o->code ? o->code : cam->info.code;
 	struct v4l2_format *fmt = &cam->fmt;
 
-	/* The driver fills in the rest: that of the old format does not fit. */
+	/* The driver fills in the rest. The old format's values may not fit. */
 	*fmt = (struct v4l2_format){ .type = fmt->type };
 	if (is_multi(cam)) {
 		struct v4l2_pix_format_mplane *mp = &fmt->fmt.pix_mp;
@@ -237,7 +237,7 @@ static int set_rate(struct dlbuf_camera *cam, double rate)
 	struct v4l2_fract *interval = &parm.parm.capture.timeperframe;
 	int ret = sys_ioctl(cam->info.fd, VIDIOC_G_PARM, &parm);
 
-	/* Many drivers have no rate; nothing else needs it. */
+	/* Many drivers have no frame rate, and nothing else needs it. */
 	if (ret < 0 && errno != ENOTTY && errno != EINVAL)
 		return failed(cam, "VIDIOC_G_PARM");
 	if (ret < 0 ||
@@ -258,7 +258,7 @@ static int set_rate(struct dlbuf_camera *cam, double rate)
 static void read_crop(struct dlbuf_camera *cam)
 {
 	struct v4l2_selection sel = {
-		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE, /* of both APIs */
+		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE, /* in both APIs */
 		.target = V4L2_SEL_TGT_COMPOSE,
 	};
 
@@ -271,7 +271,7 @@ static void read_crop(struct dlbuf_camera *cam)
 
 /* ---------------------------------------------------------------- buffers */
 
-/* 0 gives all buffers back. */
+/* *n 0 frees all buffers. */
 static int reqbufs(const struct dlbuf_camera *cam, uint32_t *n)
 {
 	struct v4l2_requestbuffers req = {
@@ -293,7 +293,7 @@ static int request(struct dlbuf_camera *cam, uint32_t memory, uint32_t n)
 	cam->memory = memory;
 	if (reqbufs(cam, &n) < 0) {
 		err = errno;
-		/* Does the driver have such buffers at all? */
+		/* Tells whether the driver has this kind of buffers. */
 		if (err == EINVAL && reqbufs(cam, &none) < 0)
 			return fail(-EOPNOTSUPP, "%s (%s) has no %s buffers "
 				    "(VIDIOC_REQBUFS: %s)", cam->node,
@@ -317,7 +317,7 @@ static int export(const struct dlbuf_camera *cam, uint32_t index, uint32_t i,
 		.type = cam->fmt.type,
 		.index = index,
 		.plane = i,
-		/* Without O_RDWR it is read-only, and GPUs map for writing. */
+		/* Without O_RDWR the fd is read-only, and GPUs map buffers for writing. */
 		.flags = O_RDWR | O_CLOEXEC,
 	};
 
@@ -330,7 +330,7 @@ static int export(const struct dlbuf_camera *cam, uint32_t index, uint32_t i,
 		    strerror(errno));
 }
 
-/* A dma-buf of a pool; the buffers of a pool are alike. */
+/* Takes dma-bufs of a pool, whose buffers all have the same layout. */
 static int borrow(const struct dlbuf_camera *cam, struct dlbuf_pool *pool,
 		  uint32_t index, uint32_t i, int *fd)
 {
@@ -373,7 +373,7 @@ static void forget(struct buffer *b)
 	}
 }
 
-/* A v4l2_buffer for `index`; planes has room for DLBUF_MAX_PLANES. */
+/* Makes a v4l2_buffer for `index`. planes has room for DLBUF_MAX_PLANES. */
 static struct v4l2_buffer buffer_arg(const struct dlbuf_camera *cam,
 				     uint32_t index, struct v4l2_plane *planes)
 {
@@ -423,7 +423,7 @@ static int start(struct dlbuf_camera *cam)
 	       failed(cam, "VIDIOC_STREAMON") : 0;
 }
 
-/* The options that the pool decides; *frame describes its buffers. */
+/* Sets the options that the pool determines. *frame describes its buffers. */
 static int apply_pool(struct dlbuf_camera_opts *o, struct dlbuf_frame *frame,
 		      uint32_t *nfds)
 {
@@ -506,7 +506,7 @@ static int check_opts(const char *node, const struct dlbuf_camera_opts *o)
 	if (o->pool && o->exporter)
 		return fail(-EINVAL, "the buffers are of a pool or of an "
 			    "exporter, not of both");
-	/* As a fraction of V4L2; NaN is refused, too. */
+	/* The rate must fit a fraction of V4L2. This also refuses NaN. */
 	if (o->rate && !(o->rate >= 0.001 && o->rate <= 100000))
 		return fail(-EINVAL, "%g frames per second", o->rate);
 	return 0;
@@ -563,7 +563,7 @@ int dlbuf_camera_open(const char *node, const struct dlbuf_camera_opts *opts,
 
 /* ---------------------------------------------------------------- stopping */
 
-/* Under the lock, which it gives back, unless this is a child. */
+/* Under the lock. Unlocks (not in a child of fork()), and drops a reference. */
 static void unlock_unref(struct dlbuf_camera *cam)
 {
 	bool last = !--cam->refs;
@@ -643,14 +643,14 @@ void dlbuf_camera_close(struct dlbuf_camera *cam)
 
 /* ---------------------------------------------------------------- frames */
 
-/* The lease of a frame: on any thread, at any time. */
+/* The release callback of a frame. Runs on any thread, at any time. */
 static void release(void *data)
 {
 	NOT_CANCELLED;
 	struct buffer *b = data;
 	struct dlbuf_camera *cam = b->cam;
 
-	/* The buffer is the parent's to queue. */
+	/* Only the parent may queue the buffer. */
 	if (inherited(cam))
 		return;
 	pthread_mutex_lock(&cam->lock);
@@ -768,7 +768,7 @@ int dlbuf_camera_frame(struct dlbuf_camera *cam, uint64_t deadline_ns,
 	if (!cam->info.buffers)
 		return fail(-EINVAL, "%s was opened with DLBUF_CAMERA_PROBE",
 			    cam->node);
-	/* A frame that was dequeued must reach the caller. */
+	/* Checked before, because a dequeued frame must reach the caller. */
 	if (!frame)
 		return fail(-EINVAL, "frame is NULL");
 	ret = INFO_CHECK(frame, "dlbuf_frame");

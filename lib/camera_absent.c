@@ -19,7 +19,7 @@ ABSENT(WHAT, dlbuf_camera_frame, (struct dlbuf_camera *cam,
 
 void dlbuf_camera_stop(struct dlbuf_camera *cam)
 {
-	/* nobody can have opened one */
+	/* never called: none can be opened */
 }
 
 void dlbuf_camera_close(struct dlbuf_camera *cam)

@@ -12,8 +12,8 @@
 #include "sys.h"
 
 /*
- * generated/backends.h comes from the symbols of Kconfig: BACKEND(cpu) for
- * each that is built, BACKEND_OFF(cpu) for each that is not.
+ * generated/backends.h is made from the symbols of Kconfig. It has BACKEND(cpu) for a
+ * backend that is built, and BACKEND_OFF(cpu) for one that is not.
  */
 #define BACKEND(name) extern const struct backend name##_backend;
 #define BACKEND_OFF(name)
@@ -339,7 +339,7 @@ int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns)
 			ret = fail(-ETIME, "%s: not all leases had fired at the "
 				   "deadline", dev->name);
 	}
-	/* Leases may have freed memory. */
+	/* Leases may have posted more frees. */
 	if (!ret && dev->backend->drain)
 		ret = dev->backend->drain(dev, deadline_ns);
 	return ret;

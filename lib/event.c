@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Completion events: two loops, an epoll each. See event.h for their rules. */
+/* Completion events: two loops, each with an epoll. The rules are in event.h. */
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -25,39 +25,39 @@ struct event {
 	void (*fn)(void *data);
 	void *data;
 	const void *owner;
-	bool writable;		/* else it waits until fd is readable */
+	bool writable;		/* wait until fd is writable, not readable */
 	struct event *prev, *next;
 };
 
 /*
- * A thread and what it waits for. The fds and the thread do not change while
- * something is pending.
+ * A loop: a thread and its epoll. The fds and the thread do not change while events are
+ * pending.
  */
 struct loop {
 	const char *name;
-	bool running;		/* there is a thread */
-	bool ended;		/* there was one, and it is to be joined */
-	/* Of "dlbuf-events" only: the application is the thread, see dlbuf_dispatch(). */
-	bool by_hand;		/* fds are open, `running` is not set */
-	bool dispatching;	/* a call runs, on `thread` */
+	bool running;		/* the thread runs */
+	bool ended;		/* the thread has ended and must be joined */
+	/* Only of "dlbuf-events": the application runs the loop, see dlbuf_dispatch(). */
+	bool by_hand;		/* the fds are open, and `running` is not set */
+	bool dispatching;	/* `thread` is in dlbuf_dispatch() */
 	pthread_t thread;
 	int epoll;
-	int wake;		/* eventfd: look again */
-	unsigned int wakes;	/* atomic: those that it has not read yet */
-	unsigned int pending;	/* events and promised calls */
-	struct event_call *posted;	/* atomic, the last one first */
-	struct event_call *later;	/* the thread's own: to be called again */
+	int wake;		/* eventfd that wakes the loop */
+	unsigned int wakes;	/* atomic; wakes that the loop has not read yet */
+	unsigned int pending;	/* number of events and promised calls */
+	struct event_call *posted;	/* atomic; the last one first */
+	struct event_call *later;	/* used by the thread only; to be called again */
 	int timer;		/* by hand: timerfd, to call `later` again */
-	int nover;		/* calls that are over since dispatch() began */
+	int nover;		/* calls completed since dlbuf_dispatch() began */
 };
 
 static struct {
 	pthread_mutex_t lock;
-	pthread_cond_t changed;	/* running, or whether that is wanted */
-	bool stop;		/* they are to end whatever is pending */
+	pthread_cond_t changed;	/* `running`, or what wanted() returns, has changed */
+	bool stop;		/* the library is unloaded: the loops must end */
 	unsigned int users;
 	unsigned long wakeups;
-	struct event *first;	/* those that have not been fired */
+	struct event *first;	/* list of the events that have not fired */
 	const void *firing;	/* owner of the event whose callback runs */
 	struct loop words, calls;
 } events = {
@@ -78,7 +78,7 @@ static bool is_here(const struct loop *l)
 	return l->running && pthread_equal(pthread_self(), l->thread);
 }
 
-/* Under the lock: a thread, or the application, waits for what is pending. */
+/* Under the lock: whether a thread or the application runs the loop. */
 static bool is_open(const struct loop *l)
 {
 	return l->epoll >= 0;
@@ -89,7 +89,7 @@ static void announce_wake(struct loop *l)
 	__atomic_add_fetch(&l->wakes, 1, __ATOMIC_RELAXED);
 }
 
-/* It was announced: until the thread has read it the fds stay. */
+/* Call announce_wake() before: the fds then stay until the loop has read the wake. */
 static void wake(const struct loop *l)
 {
 	uint64_t one = 1;
@@ -130,7 +130,7 @@ static void push(struct event_call *call)
 					    __ATOMIC_RELAXED));
 }
 
-/* When the thread sees the call it may end at once: hence first the count. */
+/* The count comes first, because the thread may end as soon as it sees the call. */
 void event_post(struct event_call *call)
 {
 	announce_wake(&events.calls);
@@ -139,8 +139,8 @@ void event_post(struct event_call *call)
 }
 
 /*
- * Until fn has returned the event is pending, but nobody else knows it any
- * more: a fork() meanwhile must not close what has the number of its fd next.
+ * The event counts as pending until fn has returned. It is removed from the list before,
+ * because its fd is closed: a child of fork() must not close the number again.
  */
 static bool fire(struct event_call *call)
 {
@@ -162,7 +162,7 @@ static bool fire(struct event_call *call)
 	return true;
 }
 
-/* False when a callback has forked and this is the child, without a thread. */
+/* Returns false in the child, if a callback has called fork(). */
 static bool run(struct event_call *call)
 {
 	struct loop *l = &events.calls;
@@ -196,7 +196,7 @@ static bool run_all(struct event_call *call)
 	return true;
 }
 
-/* In the order in which they were posted, after those that are due again. */
+/* Runs the calls that are due again, then the posted ones in their order. */
 static bool run_posted(struct loop *l)
 {
 	struct event_call *call, *next, *again = l->later, *first = NULL;
@@ -211,7 +211,7 @@ static bool run_posted(struct loop *l)
 	return run_all(again) && run_all(first);
 }
 
-/* Under the lock: what the thread held is closed with it. */
+/* Under the lock. */
 static void close_fds(struct loop *l)
 {
 	close(l->epoll);
@@ -222,7 +222,7 @@ static void close_fds(struct loop *l)
 	l->by_hand = false;
 }
 
-/* Whether the thread is to end, which it then has, but for its last steps. */
+/* Ends the loop if nothing needs it. True: the thread must return. */
 static bool end_if_unwanted(struct loop *l)
 {
 	bool end;
@@ -239,7 +239,7 @@ static bool end_if_unwanted(struct loop *l)
 	return end;
 }
 
-/* True: somebody has woken the thread. */
+/* Handles a ready fd. Returns true if it was the wake fd. */
 static bool take(struct loop *l, struct event *e)
 {
 	uint64_t count;
@@ -262,8 +262,9 @@ static bool take(struct loop *l, struct event *e)
 }
 
 /*
- * The application has closed the library's fds, or put others in their place: they
- * are not ours to close or to write to any more. What is pending is not told.
+ * Ends the loop after the application has closed the library's fds, or has put other
+ * files in their place. So the library does not close them or write to them. Pending
+ * events do not fire.
  */
 static void break_off(struct loop *l)
 {
@@ -279,9 +280,9 @@ static void break_off(struct loop *l)
 }
 
 /*
- * Waits for so many milliseconds at most, takes what is due, and runs what is
- * posted. How many fds were ready, or -1, with errno or in a child that a callback
- * has forked: then errno is 0.
+ * One turn of a loop: waits at most `timeout` milliseconds, handles the ready fds, and
+ * runs the posted calls. Returns how many fds were ready, or -1: with errno, or with
+ * errno 0 in a child, if a callback has called fork().
  */
 static int turn(struct loop *l, int timeout, bool *woken)
 {
@@ -316,13 +317,13 @@ static void *loop_thread(void *arg)
 		}
 		pause = n || pause == MAX_PAUSE ? pause : 2 * pause;
 		pause = l->later ? pause : 1;
-		/* The words' thread takes the lock only when it is asked to. */
+		/* "dlbuf-words" takes the lock only after it was woken. */
 		if (woken && end_if_unwanted(l))
 			return NULL;
 	}
 }
 
-/* Under the lock, with no thread: nobody will be told. */
+/* Under the lock, without a thread: frees all events, which do not fire. */
 static void forget_all(void)
 {
 	struct event *e;
@@ -336,7 +337,7 @@ static void forget_all(void)
 	events.calls.posted = events.calls.later = NULL;
 }
 
-/* fork() copies the lists but not the threads. */
+/* Around fork(), which copies the lists but not the threads. */
 void event_before_fork(void)
 {
 	pthread_mutex_lock(&events.lock);
@@ -355,7 +356,7 @@ static void forget_thread(struct loop *l)
 	l->wakes = 0;
 }
 
-/* The events are the parent's, and so are their callbacks and the devices. */
+/* In the child: forgets the parent's events, with their callbacks and devices. */
 void event_forked(void)
 {
 	forget_all();
@@ -392,8 +393,8 @@ static int open_fds(struct loop *l)
 }
 
 /*
- * Under the lock. A thread that has ended takes it no more, but may be on its
- * way out of our code yet.
+ * Under the lock, which a thread that has ended does not take any more. Such a thread
+ * may still run its last instructions in this library.
  */
 static void join_ended(struct loop *l)
 {
@@ -402,7 +403,7 @@ static void join_ended(struct loop *l)
 	l->ended = false;
 }
 
-/* Under the lock: there is one. */
+/* Under the lock: starts the thread if it does not run. */
 static int start_thread(struct loop *l)
 {
 	int ret;
@@ -426,10 +427,10 @@ static int start_thread(struct loop *l)
 }
 
 /*
- * Under the lock: ends the thread if nobody wants it. It is waited for,
- * because the library may be unloaded next; but no longer than it takes
- * somebody else to want it again. The thread itself, in a callback, ends when it
- * comes back, and is joined by who comes next, the library's end if nobody.
+ * Under the lock: ends the thread if nothing needs it, and waits for its end, because
+ * the library may be unloaded next. Stops waiting if the thread is needed again. If a
+ * callback on that thread calls this, the thread ends after the callback; the next
+ * caller joins it, or the library's destructor.
  */
 static void end_thread(struct loop *l)
 {
@@ -476,7 +477,7 @@ static int insert(struct event *e, int fd)
 		events.calls.pending--;
 		return ret;
 	}
-	/* Before it can be fired, which takes the lock. */
+	/* Before the event fires, which needs the lock. */
 	e->next = events.first;
 	if (e->next)
 		e->next->prev = e;
@@ -485,7 +486,7 @@ static int insert(struct event *e, int fd)
 	return 0;
 }
 
-/* fd is taken on success. */
+/* Takes fd on success. */
 static int add(const struct event *model, int fd)
 {
 	struct event *e = sys_calloc(1, sizeof(*e));
@@ -500,7 +501,7 @@ static int add(const struct event *model, int fd)
 	pthread_mutex_lock(&events.lock);
 	ret = insert(e, fd);
 	if (ret)
-		end_threads(); /* they may have been started for this */
+		end_threads(); /* which this call may have started */
 	pthread_mutex_unlock(&events.lock);
 	if (ret)
 		free(e);
@@ -567,7 +568,7 @@ bool event_awaits(const void *owner)
 
 	pthread_mutex_lock(&events.lock);
 	awaits = events.firing == owner;
-	/* Without a thread nothing is going to fire. */
+	/* If no loop runs, no event will fire. */
 	if (is_open(&events.calls))
 		for (struct event *e = events.first; e; e = e->next)
 			awaits |= e->owner == owner;
@@ -674,7 +675,7 @@ int dlbuf_dispatch_fd(int *fd)
 	return ret;
 }
 
-/* 1: this thread is the one that dispatches now. */
+/* Returns 1 if this thread dispatches now, 0 if another one does. */
 static int begin_dispatch(struct loop *l)
 {
 	int ret = 1;
@@ -706,10 +707,10 @@ int dlbuf_dispatch(void)
 		return ret;
 	l->nover = 0;
 	err = turn(l, 0, &woken) < 0 ? errno : -1;
-	/* In a child that a callback has forked there is nothing to do. */
+	/* A callback has called fork(), and this is the child. */
 	if (!err)
 		return 0;
-	/* Not readable any more, before it is due again. */
+	/* Makes the timer unreadable until the calls are due again. */
 	again.it_value.tv_nsec = l->later ? PAUSE_BY_HAND : 0;
 	timerfd_settime(l->timer, 0, &again, NULL);
 	ret = err < 0 ? l->nover :
@@ -752,7 +753,7 @@ void event_user_remove(void)
 	pthread_mutex_unlock(&events.lock);
 }
 
-/* The library goes: what is still pending will not be told. */
+/* The library is unloaded: pending events do not fire. */
 __attribute__((destructor))
 static void event_stop(void)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The functions of dlbuf/fence.h that nothing in the library calls. */
+/* The functions of dlbuf/fence.h that the library does not call itself. */
 #include <errno.h>
 
 #include "event.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The functions of dlbuf/fence.h that the library itself can do without. */
+/* These functions of dlbuf/fence.h in a library without them. */
 #include <dlbuf/fence.h>
 
 #include "absent.h"

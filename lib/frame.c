@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* A frame -> the planes that are to be seen -> a view of them -> tensors. */
+/* Makes tensors of a frame: the cropped planes, a view of them, the tensors. */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static int find_format(const struct dlbuf_frame *f, const struct format **out,
 	return 0;
 }
 
-/* Says which views a format has, for the sentence about one that it has not. */
+/* The error for a view that the format does not have; lists those that it has. */
 static int no_view(const struct format *f, enum dlbuf_view view)
 {
 	const char *reason = format_reason(f);
@@ -66,7 +66,7 @@ static int no_view(const struct format *f, enum dlbuf_view view)
 		    reason ? reason : "", list);
 }
 
-/* Fills in p what the format says; the rest is picture_of()'s. */
+/* Fills in the fields of p that depend on the format. picture_of() sets the rest. */
 static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 		       struct picture *p)
 {
@@ -136,10 +136,10 @@ static int check_crop(const struct dlbuf_frame *f, struct dlbuf_rect *crop,
 }
 
 /*
- * The planes of the frame, or where one plane is given for all of a format,
- * the others behind it: each begins where the one before ends, and its rows
- * are to luma's as its values are to luma's. NV12 has two chroma values for
- * two pixels and the same pitch, I420 half of it, NV24 twice.
+ * Gets plane i of the frame. If the frame has one plane for a format of several, the
+ * other planes follow it in memory: each begins where the previous one ends. The pitch of
+ * such a plane has the same ratio to the pitch of luma as the values of a row have. So
+ * NV12 has the pitch of luma, I420 half of it, and NV24 twice.
  */
 static int plane_of(const struct dlbuf_frame *f, const struct picture *pic,
 		    uint32_t i, struct dlbuf_plane *out)
@@ -190,7 +190,7 @@ static int plane_of(const struct dlbuf_frame *f, const struct picture *pic,
 	return 0;
 }
 
-/* Moves a plane's first row and column to those of the crop. */
+/* Moves the start of a plane to the first row and column of the crop. */
 static int plane_crop(const struct dlbuf_plane *plane, uint32_t i, uint32_t row,
 		      uint64_t column_bytes, uint64_t *offset)
 {
@@ -275,8 +275,8 @@ static int picture_of(const struct dlbuf_frame *f, bool uncropped,
 }
 
 /*
- * Writes out one layout: [rows, columns] or with channels a third dimension,
- * of values of `bytes` bytes, step of them from one column to the next.
+ * Writes a layout with the shape [rows, columns], or [rows, columns, channels]. A value
+ * has `bytes` bytes, and `step` values are between two columns.
  */
 static void put(struct dlbuf_frame_layout *out, const struct picture *p,
 		uint32_t plane, uint32_t first, uint64_t columns, uint32_t step,
@@ -360,7 +360,7 @@ static int view_components(const struct picture *p,
 	return 0;
 }
 
-/* Cells of 2x2 values; the pattern in a cell is the format's. */
+/* Cells of 2x2 values. The format has the pattern of a cell. */
 static int view_cfa(const struct picture *p, struct dlbuf_frame_layout *out,
 		    uint32_t *n)
 {
@@ -439,8 +439,8 @@ static int view_words(const struct picture *p, struct dlbuf_frame_layout *out,
 }
 
 /*
- * Where pixels share bytes, how many a row has is not the table's business:
- * the whole pitch is shown, and a piece of a row cannot be.
+ * If pixels share bytes, the table of formats does not say how many bytes a row has. So
+ * the tensor has the whole pitch, and rows cannot be cropped.
  */
 static int view_rows(const struct dlbuf_frame *f, const struct picture *p,
 		     struct dlbuf_frame_layout *out, uint32_t *n)
@@ -571,10 +571,10 @@ int frame_attach_fence(const struct dlbuf_frame *f)
 	return 0;
 }
 
-/* The tensors of a frame while they are made. */
+/* State of frame_tensors(). */
 struct making {
 	struct lease *lease;
-	size_t room;		/* bytes of the lease's for each */
+	size_t room;		/* bytes in the lease for each tensor */
 	struct tensor *tensors[DLBUF_MAX_PLANES];
 };
 
@@ -585,7 +585,7 @@ static int making_begin(struct making *m, uint32_t n)
 	return m->lease ? 0 : -ENOMEM;
 }
 
-/* One tensor; those before it may be over the same dma-buf. */
+/* Makes a tensor. If the one before has the same dma-buf, it shares the import. */
 static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		       const struct dlbuf_frame_layout layouts[], uint32_t i,
 		       uint32_t access, uint32_t paths)
@@ -612,15 +612,15 @@ static int make_tensor(struct making *m, struct dlbuf_device *dev,
 			    layouts[i].fd, dlbuf_last_error());
 	if (ret)
 		return ret;
-	/* With room of its own it cannot fail. */
+	/* Cannot fail, because it has room. */
 	return tensor_create(imp, layout, first, end, m->lease,
 			     m->lease->room + i * m->room,
 			     &m->tensors[i]);
 }
 
 /*
- * Whether the tensors have to be of a copy, and may. What else is wrong with
- * the frame, the copy or the tensors of it say. Bytes are as they are.
+ * Whether the tensors need a copy, and opts allow one. Other errors of the frame are
+ * found later. The view BYTES never needs a copy.
  */
 static bool wants_copy(const struct dlbuf_frame *f,
 		       const struct dlbuf_import_opts *o,
@@ -665,7 +665,7 @@ int frame_tensors(struct dlbuf_device *dev,
 err:
 	while (i--)
 		m.tensors[i]->versioned.deleter(&m.tensors[i]->versioned);
-	/* The tensors have given their references back; ours is the last. */
+	/* The tensors have dropped their references; this is the last one. */
 	free(m.lease);
 	return ret;
 }
@@ -696,7 +696,7 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	return ret;
 }
 
-/* A caller's list. */
+/* The caller's array of modifiers. */
 struct modifiers {
 	uint64_t *list;
 	size_t room, n;
@@ -707,7 +707,7 @@ static void add_modifier(uint64_t modifier, void *data)
 	struct modifiers *m = data;
 
 	if (m->n && modifier == DLBUF_MOD_LINEAR)
-		return; /* the first one already */
+		return; /* it is the first one already */
 	if (m->n < m->room)
 		m->list[m->n] = modifier;
 	m->n++;

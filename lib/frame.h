@@ -6,19 +6,19 @@
 
 #include "format.h"
 
-/* One plane of a frame, as far as it is to be seen. */
+/* The part of a frame's plane inside the crop. */
 struct grid {
 	int fd;			/* borrowed from the frame */
-	uint64_t offset;	/* bytes to the first group that is seen */
+	uint64_t offset;	/* bytes to the first group of the crop */
 	int64_t pitch;		/* bytes */
 	uint32_t rows, columns;	/* groups */
 	uint32_t channels;	/* values in a group */
-	uint32_t hsub;		/* pixels in a group, across */
+	uint32_t hsub;		/* pixels of a row in a group */
 };
 
 struct picture {
 	const struct format *format;
-	uint32_t width, height;	/* what is to be seen, pixels */
+	uint32_t width, height;	/* size of the crop, pixels */
 	uint32_t value;		/* bytes */
 	uint32_t nplanes;
 	struct dlbuf_format_plane format_planes[DLBUF_MAX_PLANES];
@@ -26,18 +26,18 @@ struct picture {
 };
 
 /*
- * Turns a frame into layouts or says why it cannot: pure arithmetic. frame
- * and opts are our own copies, of full size.
+ * Computes the layouts of a frame's tensors: pure arithmetic. frame and opts are the
+ * core's copies, of full size.
  */
 int frame_layouts(const struct dlbuf_frame *frame,
 		  const struct dlbuf_import_opts *opts,
 		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n);
 
 /*
- * Makes the tensors of n layouts, which have been checked, over their fds, each
- * with its access (0: all that the fd allows), by one of paths (PATH_BIT()s),
- * and a lease over all of them.
- * All or none, and release is not called when it fails. As dlbuf_import().
+ * Imports n layouts, which have been checked, from their fds: each with its access (0:
+ * all that the fd allows), by one of paths (PATH_BIT()s). The tensors share a lease. Makes
+ * all tensors or none; after a failure release is not called. Errors as for
+ * dlbuf_import().
  */
 int frame_tensors(struct dlbuf_device *dev,
 		  const struct dlbuf_frame_layout layouts[],
@@ -46,8 +46,8 @@ int frame_tensors(struct dlbuf_device *dev,
 		  DLManagedTensorVersioned *tensors[]);
 
 /*
- * dlbuf_import_frame() after its arguments have been looked at: f and o are our
- * own copies, of full size. paths: PATH_BIT()s and PATHS_BRIEF.
+ * dlbuf_import_frame() after its arguments were checked. f and o are the core's copies,
+ * of full size. paths: PATH_BIT()s and PATHS_BRIEF.
  */
 int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 const struct dlbuf_import_opts *o, uint32_t paths,
@@ -55,9 +55,8 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 uint32_t *ntensors);
 
 /*
- * Puts the frame's own fence where everybody looks for it: on the dma-bufs.
- * It stays there if the import fails, and holds nobody up for longer than its
- * producer takes.
+ * Adds the frame's fence to its dma-bufs, where all users wait for it. If the import
+ * fails later, the fence stays there, which is harmless.
  */
 int frame_attach_fence(const struct dlbuf_frame *frame);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Leases: the release callback of a frame, which fires once. */
+/* Leases: see lease.h. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ static void signalled(void *lease)
 	lease_unref(lease);
 }
 
-/* After no event could be made. */
+/* No event could be made: waits for the fence. */
 static void wait_here(int fence)
 {
 	log_at(DLBUF_LOG_INFO, "a lease waits for a fence: %s",
@@ -80,7 +80,7 @@ void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev)
 	wait_here(fence);
 }
 
-/* ---- leases that imports share: struct dlbuf_lease is one without room */
+/* ---- struct dlbuf_lease, which imports share: a struct lease without room */
 
 int dlbuf_lease_create(void (*release)(void *data), void *data,
 		       struct dlbuf_lease **out)

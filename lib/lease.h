@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Leases: the release callback of a frame, which fires once. */
+/* Leases call the release callback of a frame, once. */
 #ifndef DLBUF_LIB_LEASE_H
 #define DLBUF_LIB_LEASE_H
 
@@ -11,53 +11,53 @@
 struct dlbuf_device;
 
 /*
- * Shared by the tensors over a frame. The callback runs when the last tensor is
- * deleted and the last fence that lease_hold() was given has signalled. The
- * memory of the tensors follows in `room`, so that a frame is one allocation.
+ * A lease is shared by the tensors of a frame. It fires, and calls the callback, when
+ * the last tensor is deleted and all fences given to lease_hold() have signalled. The
+ * structs of the tensors are in `room`, so a frame is one allocation.
  */
 struct lease {
 	unsigned int refs;	/* atomic */
-	unsigned int generation;	/* fork_generation when it was made */
+	unsigned int generation;	/* fork_generation when the lease was made */
 	void (*release)(void *data);	/* or NULL */
 	void *data;
 	_Alignas(8) unsigned char room[];
 };
 
 /*
- * A new lease without a callback, with one reference and zeroed room of so many
- * bytes. NULL with a sentence: no memory.
+ * Makes a lease without a callback, with one reference and `room` zeroed bytes. NULL:
+ * no memory; the error text is set.
  */
 struct lease *lease_create(size_t room);
 
 void lease_ref(struct lease *lease);
 
-/* One reference less; the last one fires the lease. NULL is nothing. */
+/* Drops a reference. The last one fires the lease. NULL does nothing. */
 void lease_unref(struct lease *lease);
 
 /*
- * Lets the lease fire no earlier than the fence signals: by an event, else by
- * waiting for the fence. fence is borrowed, -1 is none; lease may be NULL. It is
- * a fence of dev's work, see event_awaits().
+ * Delays the lease until the fence has signalled: adds an event, or if that fails waits
+ * for the fence. fence is borrowed; -1: none. lease may be NULL. dev is the device whose
+ * work the fence is of, for event_awaits().
  */
 void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev);
 
-/* The same; fence is taken, so that the event needs no new fd. */
+/* The same; fence is taken, so the event needs no new fd. */
 void lease_hold_take(struct lease *lease, int fence,
 		     const struct dlbuf_device *dev);
 
 /*
- * Makes the shared lease of a frame, if it has one, the frame's release, with a
- * reference that release returns. frame is our own copy. A caller that fails
- * afterwards drops frame->lease.
- * -EINVAL  the frame has a release, too
- * -ESTALE  the lease is the parent's
+ * If the frame has a shared lease, takes a reference of it, and sets the frame's release
+ * callback so that it drops the reference. frame is the core's copy. If the caller fails
+ * after this, it must drop frame->lease.
+ * -EINVAL  the frame also has a release callback
+ * -ESTALE  the lease belongs to the parent process
  */
 int lease_share(struct dlbuf_frame *frame);
 
 /*
- * How many users the lease of one of our tensors has: tensors, and work that it
- * waits for. Atomic, peeked, valid until the lease's callback has returned. NULL
- * for a tensor without a lease. For Python's garbage collector.
+ * For Python's garbage collector: points to the number of users of a tensor's lease,
+ * which are tensors and events. Atomic; valid until the lease's callback has returned.
+ * NULL: the tensor has no lease.
  */
 const unsigned int *tensor_lease_users(const DLManagedTensorVersioned *tensor);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Work that is pending on dma-bufs: found, waited for, announced. */
+/* Finds pending work on dma-bufs, waits for it, and adds fences of new work. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -59,7 +59,7 @@ static int add_callers(int *sum, int fence)
 
 /* ---------------------------------------------------------------- no fences */
 
-/* The imports of a buffer by one device. */
+/* All imports of a buffer by one device. */
 struct found {
 	struct import *few[8], **all;
 	size_t n;
@@ -76,7 +76,7 @@ static int find_imports(struct found *f, struct dlbuf_device *dev,
 		f->n = n < room ? n : room;
 		if (n <= room)
 			return 0;
-		/* Again with more room: one import per access and path. */
+		/* Tries again with more room: a buffer has one import per access and path. */
 		while (f->n)
 			cache_unref(f->all[--f->n]);
 		if (f->all != f->few)
@@ -150,7 +150,7 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 
 /* ---------------------------------------------------------------- before, after */
 
-/* As one sync_file, for a device that waits by itself. */
+/* Merges all fences into one sync_file, for a device that waits by itself. */
 static int collect(const struct use *uses, uint32_t n, const struct wait *wait,
 		   int *out)
 {
@@ -167,7 +167,7 @@ static int collect(const struct use *uses, uint32_t n, const struct wait *wait,
 	return ret;
 }
 
-/* On the calling thread, for a device that cannot wait. */
+/* Waits on the calling thread, for a device that cannot wait. */
 static int wait_here(const struct dlbuf_device *dev, const struct use *uses,
 		     uint32_t n, const struct wait *wait)
 {
@@ -210,7 +210,7 @@ int pending_after(int fd, uint32_t access, int fence)
 	ret = dlbuf_fence_import(fd, access, fence);
 	if (!ret)
 		return 0;
-	/* Nobody else can wait for it, so this thread does. */
+	/* The dma-buf cannot have the fence, so this thread waits for it. */
 	if (ret == -EOPNOTSUPP) {
 		forget_failure();
 		ret = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Buffers of one format for a producer that captures into them. */
+/* Pools: buffers of one format, for a producer that captures into them. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,18 +11,18 @@
 #include "internal.h"
 #include "sys.h"
 
-/* What importers of all sorts take; a cache line, too. */
+/* All kinds of importers accept this; it is also a cache line. */
 #define DEFAULT_ALIGN 64
 
 struct pool_buffer {
 	int fds[DLBUF_MAX_PLANES];
-	/* Of dma-buf i on device d at i * ndevs + d: they keep the imports. */
+	/* They keep the imports. That of dma-buf i on device d is at i * ndevs + d. */
 	DLManagedTensorVersioned **tensors;
 };
 
 struct dlbuf_pool {
 	struct dlbuf_pool_info info;
-	struct dlbuf_frame frame;	/* what all buffers have in common */
+	struct dlbuf_frame frame;	/* the fields that all buffers have in common */
 	size_t ndevs;
 	struct pool_buffer buffers[];
 };
@@ -40,7 +40,7 @@ static int align_up(uint64_t *n, uint64_t align)
 	return 0;
 }
 
-/* Fills in the alignments that the caller leaves to the devices. */
+/* Fills in alignments that the caller has not set, from the devices. */
 static int choose_alignments(struct dlbuf_device *const devs[], size_t ndevs,
 			     struct dlbuf_pool_opts *o)
 {
@@ -75,7 +75,7 @@ static int check_opts(const struct dlbuf_pool_opts *o)
 		return fail(-EINVAL, "a pool of %u buffers; there can be 1 to "
 			    "%d", o->buffers, DLBUF_POOL_MAX_BUFFERS);
 	if (!o->width || !o->height)
-		return fail(-EINVAL, "the frames are %ux%u pixels", o->width,
+		return fail(-EINVAL, "the frames are %ux%u pixels large", o->width,
 			    o->height);
 	if (o->pitch > INT64_MAX)
 		return fail(-EINVAL, "a pitch of %llu bytes",
@@ -88,7 +88,7 @@ static uint64_t groups(uint32_t pixels, uint32_t per_group)
 	return pixels / per_group + (pixels % per_group != 0);
 }
 
-/* The bytes of a plane's row without padding. */
+/* Bytes of a plane's row without padding. */
 static uint64_t row_bytes(const struct dlbuf_pool_opts *o,
 			  const struct dlbuf_format_plane *p)
 {
@@ -101,8 +101,8 @@ static const char *name_of(const struct dlbuf_format_info *f)
 }
 
 /*
- * The first plane's pitch. Where those of the others follow from it, as half
- * of it for I420, it is aligned so that they are aligned too.
+ * Computes the first plane's pitch. If the pitches of the other planes depend on it (for
+ * I420 they are half of it), it is aligned so that they are aligned too.
  */
 static int first_pitch(const struct dlbuf_pool_opts *o,
 		       const struct dlbuf_format_info *f, uint64_t *pitch)
@@ -141,7 +141,7 @@ static int plane_pitch(const struct dlbuf_pool_opts *o,
 		*pitch = first;
 		return 0;
 	}
-	/* An alpha plane beside packed pixels is no part of their pitch. */
+	/* The pitch of an alpha plane does not depend on that of the packed pixels. */
 	if (f->planes[0].channels > 1) {
 		*pitch = row_bytes(o, p);
 		return align_up(pitch, o->pitch_align);
@@ -240,7 +240,7 @@ static int fill(struct dlbuf_pool *pool, struct pool_buffer *b,
 	return 0;
 }
 
-/* Reads the caller's options, *o, and lays out a buffer. */
+/* Copies the caller's options to *o, and computes the layout of a buffer. */
 static int lay_out(struct dlbuf_device *const devs[], size_t ndevs,
 		   const struct dlbuf_pool_opts *opts,
 		   struct dlbuf_pool_opts *o, struct dlbuf_pool_info *info)

@@ -21,5 +21,5 @@ ABSENT(WHAT, dlbuf_pool_frame, (struct dlbuf_pool *pool, uint32_t index,
 
 void dlbuf_pool_destroy(struct dlbuf_pool *pool)
 {
-	/* nobody can have made one */
+	/* never called: none can be made */
 }

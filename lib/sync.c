@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Acquire and release: states, fences in and out, leases that wait. */
+/* Acquire and release of one tensor. */
 #include <errno.h>
 #include <pthread.h>
 #include <unistd.h>
@@ -27,8 +27,8 @@ int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 }
 
 /*
- * With fences to wait for, or fences that may come. Not inline: the usual case of
- * dlbuf_acquire() then needs no room on the stack for this one.
+ * Begins an access that may have to wait for fences. Not inline, so that the usual case
+ * of dlbuf_acquire() needs less stack.
  */
 __attribute__((noinline))
 static int begin_after(struct import *imp, uint32_t access, void *stream,
@@ -161,7 +161,7 @@ static inline int release_now(struct tensor *t, uint32_t access, void *stream,
 	}
 	if (!ret && !event)
 		ret = pending_after(t->imp->fd, access, fence);
-	/* Where the fence may signal early the lease waits for the end itself. */
+	/* If the fence may signal early, the lease waits for the device's own event. */
 	if (end != -1)
 		lease_hold_take(t->lease, end, dev);
 	if (ret || !out) {
@@ -187,7 +187,7 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
 	if (t->together)
 		return together_release(t, access, stream, out);
-	/* The bracket is no cancellation point, and all that there is on the CPU. */
+	/* On the CPU only the bracket is called, which is not a cancellation point. */
 	return t->imp->dev->backend->waits_implicitly ?
 	       release_now(t, access, stream, out) :
 	       release_whole(t, access, stream, out);
@@ -214,7 +214,7 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 
 static int check_fences(const struct tensor *t)
 {
-	/* A copy of a frame is made by its import, any other by the acquire. */
+	/* The import makes the copy of a tiled frame. Other copies are made by acquires. */
 	if (PATH_BIT(t->imp->path) & PATHS_COPIED && !t->imp->staging)
 		return fail(-EOPNOTSUPP, "the tensor is a copy, which "
 			    "dlbuf_acquire() makes");
@@ -268,7 +268,7 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 	ret = tensor_of(tensor, &t);
 	if (!ret)
 		ret = check_fences(t);
-	/* Looked at before it counts: a wrong fd must not end the access. */
+	/* Checks the fence first, because a wrong fd must not end the access. */
 	if (!ret)
 		ret = dlbuf_fence_merge(fence, fence, &both);
 	if (ret)
@@ -281,7 +281,7 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 	}
 	ret = pending_after(t->imp->fd, access, both);
 	lease_hold_take(t->lease, both, t->imp->dev);
-	/* Work of other tensors may be on the stream. */
+	/* Other tensors of the bracket may have work on the stream. */
 	if (t->together)
 		last = tensor_release(t, access, t->stream, NULL);
 	return ret ? ret : last;

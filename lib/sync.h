@@ -25,29 +25,30 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out);
 int sync_opts_get(const struct dlbuf_acquire_opts *opts,
 		  struct dlbuf_acquire_opts *ours);
 
-/* -EINVAL, -EACCES */
+/* Checks the access: -EINVAL, -EACCES. */
 int sync_check_access(const struct tensor *t, uint32_t access);
 
-/* -EINVAL, -EBUSY; may be STREAM_UNORDERED. */
+/* Checks the stream: -EINVAL, -EBUSY, or STREAM_UNORDERED. */
 int sync_check_stream(const struct tensor *t, void *stream, bool ends);
 
-/* -EBUSY */
+/* Marks the tensor as acquired. -EBUSY: it is already. */
 int sync_set_acquired(struct tensor *t, uint32_t access);
 
 /*
- * together.c, for a tensor with t->together: whether n tensors of its bracket may
- * be released by one call, -EINVAL, -EBUSY (fence: the caller wants one); and
- * tensor_release(), which ends the bracket with the last of them.
+ * together.c, for tensors with t->together. together_check() tells whether one call may
+ * release n tensors of the bracket (-EINVAL, -EBUSY); `fence` is not NULL if the caller
+ * wants a fence. together_release() is tensor_release(): the last tensor ends the
+ * bracket.
  */
 int together_check(const struct tensor *t, unsigned int n, const void *stream,
 		   bool fence);
 int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
 
-/* The backend's part of an acquire, after pending_before(), which gave fence. */
+/* Calls the backend's acquire(), after pending_before(), which gave `fence`. */
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 	       uint64_t deadline_ns);
 
-/* The usual case on the CPU: the backend waits, and for all there is. */
+/* The usual case on the CPU: the backend waits for all that is pending. */
 static inline bool sync_backend_waits(const struct dlbuf_device *dev,
 				      const struct dlbuf_acquire_opts *o)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The calls of sys.h that many places make, and the counter of injected faults. */
+/* Functions of sys.h that are not inline, and the counter of injected faults. */
 #include <signal.h>
 
 #include "internal.h"
@@ -12,8 +12,8 @@ void *sys_calloc(size_t n, size_t size)
 
 	if (!fault_hit() && !__builtin_mul_overflow(n, size, &bytes)) {
 		/*
-		 * glibc's calloc() does not look into the thread's cache of free
-		 * memory, and the compiler would make a calloc() of these two.
+		 * glibc's calloc() does not use the thread's cache of free memory.
+		 * The barrier keeps the compiler from making a calloc() of this.
 		 */
 		p = malloc(bytes);
 		__asm__("" : "+r"(p));

@@ -83,7 +83,7 @@ static inline bool fault_hit(void)
 }
 #endif
 
-/* Zeroed. NULL: sets the error text of -ENOMEM. */
+/* Allocates zeroed memory. On NULL the error text is set, for -ENOMEM. */
 void *sys_calloc(size_t n, size_t size);
 
 /*
@@ -132,12 +132,12 @@ static inline int sys_open(const char *path, int flags)
  */
 int sys_ioctl(int fd, unsigned long request, void *arg);
 
-/* A condition whose deadlines are in CLOCK_MONOTONIC. */
+/* Makes a condition variable whose deadlines are in CLOCK_MONOTONIC. */
 void sys_cond_init(pthread_cond_t *cond);
 
 /*
- * A new thread, which receives no signals: they are the application's. Sets the
- * error text.
+ * Starts a thread with all signals blocked, because signals are for the application's
+ * threads. On failure the error text is set.
  */
 int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data);
 

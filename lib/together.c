@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Several tensors in one call, and an fd to poll before an acquire. */
+/* dlbuf_acquire_all(), dlbuf_release_all() and dlbuf_pending(). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static void gather_unref(void *data)
 	free(all);
 }
 
-/* fd is taken on success. */
+/* Adds an fd, which is taken on success. */
 static int gather_add(struct gather *all, int fd, bool writable)
 {
 	int ret;
@@ -73,7 +73,7 @@ static int gather_begin(struct one_fd *one)
 	return 0;
 }
 
-/* fd (-1: nothing) is taken on success. */
+/* Adds an fd, which is taken on success; -1 adds nothing. */
 static int one_fd_add(struct one_fd *one, int fd, bool writable)
 {
 	int ret = 0;
@@ -125,7 +125,7 @@ static int collect_import(struct import *imp, void *data)
 	return ret;
 }
 
-/* A sync_file; on a kernel without them the dma-buf itself is polled. */
+/* Adds a sync_file of the dma-buf, or without sync_files the dma-buf itself. */
 static int collect_buffer(const struct import *imp, struct collect *c)
 {
 	bool writes = c->access & DLBUF_WRITE;
@@ -203,8 +203,8 @@ static int check_all(DLManagedTensorVersioned *const tensors[], size_t n,
 }
 
 /*
- * One bracket is for the tensors of one import. Those of several frames are
- * apart, because a bracket has one lease.
+ * Whether two tensors can share a bracket: they have the same import and the same lease.
+ * Tensors of two frames have two brackets, because a bracket has one lease.
  */
 static bool same_bracket(const struct tensor *a, const struct tensor *b)
 {
@@ -219,7 +219,7 @@ static bool is_first(DLManagedTensorVersioned *const tensors[], size_t i)
 	return true;
 }
 
-/* One failure is reported, the first one, whatever fails behind it. */
+/* Keeps the first failure, which is reported, while other calls may fail too. */
 struct failure {
 	int ret;		/* 0: none; set by the user */
 	char said[256];
@@ -263,7 +263,7 @@ static int join(struct tensor *first, struct tensor *t)
 	return 0;
 }
 
-/* On failure end_groups() frees those that are there. */
+/* Makes the groups. After a failure end_groups() frees those that were made. */
 static int begin_groups(const struct job *job)
 {
 	int ret = 0;
@@ -292,7 +292,7 @@ static void end_groups(const struct job *job)
 		tensor_at(job->tensors, i)->together = NULL;
 }
 
-/* What all of them have to wait for, as for one acquire. */
+/* Waits for the fences of all tensors, as one acquire does for one. */
 static int wait_before(const struct job *job, int *fence)
 {
 	struct dlbuf_device *dev = tensor_at(job->tensors, 0)->imp->dev;
@@ -338,7 +338,7 @@ static int begin_all(const struct job *job)
 	if (fence != -1)
 		close(fence);
 	note_failure(&failure, ret);
-	/* The last one has failed. */
+	/* The last bracket failed: ends the ones before it. */
 	for (i--; ret && i--;) {
 		struct tensor *t = tensor_at(job->tensors, i);
 		struct together *together = t->together;
@@ -383,7 +383,7 @@ static int acquire_all(const struct job *job)
 	return ret;
 }
 
-/* Where more is called than the CPU's bracket, which is no cancellation point. */
+/* Not inline: only this case needs the cancellation state. */
 __attribute__((noinline))
 static int acquire_whole(const struct job *job)
 {
@@ -451,7 +451,7 @@ int together_release(struct tensor *t, uint32_t access, void *stream, int *out)
 	return 0;
 }
 
-/* In tensor->acquired: the call that is going to release it has seen it. */
+/* Bit in tensor->acquired: a call of dlbuf_release_all() will release the tensor. */
 #define LEAVES 0x80000000u
 
 static int mark(DLManagedTensorVersioned *const tensors[], size_t i)
@@ -467,7 +467,7 @@ static int mark(DLManagedTensorVersioned *const tensors[], size_t i)
 	return 0;
 }
 
-/* Whether what was acquired together may end as the caller wants. */
+/* Checks that the tensors acquired together can be released by this call. */
 static int check_groups(DLManagedTensorVersioned *const tensors[], size_t n,
 			const void *stream, bool fence)
 {
@@ -486,13 +486,13 @@ static int check_groups(DLManagedTensorVersioned *const tensors[], size_t n,
 	return ret;
 }
 
-/* The fences of brackets that have ended on one stream. */
+/* The fences of the brackets that this call has ended. */
 struct ends {
 	int sync_file;		/* merged */
-	int event;		/* an eventfd, the last one: streams are in order */
+	int event;		/* eventfd of the last bracket: the stream runs in order */
 };
 
-/* This thread waits for what cannot be merged. fence is taken. */
+/* Waits for a fence, taken, that could not be merged. */
 static void wait_instead(int fence)
 {
 	dlbuf_fence_wait(fence, 0);
@@ -520,7 +520,7 @@ static void ends_add(struct ends *ends, int fence, bool event)
 	}
 }
 
-/* An eventfd behind both where there are both kinds. */
+/* Returns one fd: if there are both kinds, an eventfd that is readable after both. */
 static int ends_as_one(const struct ends *ends)
 {
 	struct one_fd one = { .fd = ends->sync_file };

@@ -14,7 +14,7 @@ ABSENT("dlbuf_release_all", dlbuf_release_all,
 ABSENT("dlbuf_pending", dlbuf_pending, (DLManagedTensorVersioned *tensor,
 					uint32_t access, int *fd))
 
-/* No tensor is acquired together with others. */
+/* Never called: no tensor is acquired together with others. */
 int together_check(const struct tensor *t, unsigned int n, const void *stream,
 		   bool fence)
 {

@@ -168,7 +168,7 @@ TEST(what_is_under_way)
 	CHECK_OK(trial_backend.pending(imp, DLBUF_WRITE, &writer));
 	CHECK(writer >= 3 && !signalled(writer));
 	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
-	CHECK_SAYS("not over at the deadline");
+	CHECK_SAYS("not complete at the deadline");
 #ifdef CONFIG_FAULT_INJECTION
 	reader = -1;
 	for (unsigned long n = 1; reader; n++) {
