@@ -78,7 +78,7 @@ static int check_opts(const struct dlbuf_pool_opts *o)
 		return fail(-EINVAL, "the frames are %ux%u pixels large", o->width,
 			    o->height);
 	if (o->pitch > INT64_MAX)
-		return fail(-EINVAL, "a pitch of %llu bytes",
+		return fail(-EINVAL, "the pitch of %llu bytes is too large",
 			    (unsigned long long)o->pitch);
 	return exporter_check_name(o->name);
 }
@@ -119,11 +119,11 @@ static int first_pitch(const struct dlbuf_pool_opts *o,
 	if (o->pitch)
 		return 0;
 	if (!row && f->views & 1u << DLBUF_VIEW_ROWS)
-		return fail(-EOPNOTSUPP, "say the pitch: how long a row of %s "
-			    "is only its producer knows", name_of(f));
+		return fail(-EOPNOTSUPP, "set the pitch: only the producer knows "
+			    "the bytes of a row of %s", name_of(f));
 	if (!row && !o->bytes)
-		return fail(-EOPNOTSUPP, "say the bytes: how large a frame of "
-			    "%s is only its producer knows", name_of(f));
+		return fail(-EOPNOTSUPP, "set the bytes: only the producer knows "
+			    "the size of a frame of %s", name_of(f));
 	for (uint32_t i = 1; i < f->nplanes; i++)
 		if (f->planes[i].hsub / f->planes[i].channels > part)
 			part = f->planes[i].hsub / f->planes[i].channels;
