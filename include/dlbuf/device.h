@@ -140,57 +140,59 @@ DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
 DLBUF_API int dlbuf_device_forget(struct dlbuf_device *dev, int fd);
 
 /*
- * Waits until the library awaits nothing more on behalf of the device:
- *   - All work is complete that the library has submitted or that was released,
- *     waits of acquires included.
- *   - Leases that waited for this work have fired, and their callbacks have
- *     returned. Leases that also wait for a tensor, another device or another
- *     process are not waited for.
- *   - Memory whose free was postponed until then is free.
- * Calls on other threads may begin more work meanwhile, for which this call may
- * wait, too.
+ * Waits until the device has finished everything that the library waits for:
+ *   - The work that the library submitted is complete, and so is the work before
+ *     each release.
+ *   - The leases that waited only for this work have fired, and their callbacks
+ *     have returned. A lease may also wait for a tensor, another device or another
+ *     process; the call does not wait for such a lease.
+ *   - Memory is freed whose free had to wait for this work.
+ * If other threads submit more work during the call, the call may also wait for
+ * that work.
  *
- * deadline_ns is CLOCK_MONOTONIC nanoseconds; 0 means no deadline, a time in the
- * past asks. Blocks. Do not hold a lock that a lease's callback takes. After
- * dlbuf_dispatch_fd() the callbacks run in this call.
+ * deadline_ns is CLOCK_MONOTONIC nanoseconds. 0 means no deadline; a time in the
+ * past means: check without waiting. Blocks. The caller must not hold a lock that
+ * the callback of a lease takes. After dlbuf_dispatch_fd() the callbacks run in
+ * this call.
  * -EINVAL  dev is NULL
  * -ETIME   not complete at the deadline
- * -EBUSY   called in a callback on the library's thread, or in dlbuf_dispatch(),
- *          which it would wait for;
- *          or an access ended on a stream that is being captured, and there is no
+ * -EBUSY   called in a callback of the library, for which it would wait
+ * -EBUSY   an access ended on a stream that is being captured, and there is no
  *          deadline
  * -EIO     the driver failed
  */
 DLBUF_API int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /*
- * Callbacks in the application's main loop instead of on a thread. After this call
- * the library starts no thread "dlbuf-events": callbacks of leases and of
- * dlbuf_fence_notify(), and postponed frees, run in dlbuf_dispatch(), which the
- * application calls when *fd is readable. It is for the whole process. Thread
- * "dlbuf-words", which only stores words that streams of some devices wait for,
- * stays.
+ * Moves the library's callbacks from its event thread to the application's main
+ * loop. After this call the library does not start its event thread. When *fd is
+ * readable, the application calls dlbuf_dispatch(). That call runs the callbacks of
+ * leases and of dlbuf_fence_notify(), and frees that had to wait. This applies to
+ * the whole process. Devices whose streams wait for words in memory still have a
+ * thread, which only stores these words.
  *
- * *fd is new: poll it for POLLIN and close it; each call returns another fd of the
- * same. Call it before the first device is opened. With fd NULL the library uses
- * its thread again; call that after the last device is closed and everything is
- * dispatched. A child of fork() begins with the thread.
+ * *fd is new. Poll it for POLLIN, and close it at the end. Each call gives a new fd
+ * for the same events. Call this function before the first device is opened.
  *
- * Who waits for a callback in another way than dlbuf_dispatch() or
- * dlbuf_device_drain(), which dispatches too, waits without end. So does a wait for
- * an eventfd of dlbuf_pending(), dlbuf_release_all(), or of a device whose driver
- * calls no functions, because the library writes to it in dlbuf_dispatch(): poll
- * both fds.
- * -EBUSY   the thread runs: a device is open, or something is pending; with fd
- *          NULL: a device is open, or something is to be dispatched
+ * With fd NULL the library uses its event thread again. Call it like that after
+ * the last device is closed and all callbacks have run. A child of fork() begins
+ * with the event thread.
+ *
+ * Only dlbuf_dispatch() and dlbuf_device_drain() run the callbacks. A program that
+ * waits for a callback in another way waits for ever. The library also writes to
+ * eventfds in dlbuf_dispatch(): those of dlbuf_pending() and dlbuf_release_all(),
+ * and those of devices whose driver has no host functions. So do not wait for such
+ * an eventfd alone: poll *fd as well.
+ * -EBUSY   the event thread runs, because a device is open or an event is pending;
+ *          with fd NULL: a device is open, or callbacks have not run yet
  * -ENOMEM, -EMFILE  no memory, no fd
  */
 DLBUF_API int dlbuf_dispatch_fd(int *fd);
 
 /*
- * Runs what is due and returns how many callbacks and frees that were; 0 if there
- * are none, or if another thread is in this call. Does not wait, but a callback or
- * a driver's free may.
+ * Runs the callbacks and frees that are due, and returns how many there were. 0:
+ * there were none, or another thread is in this call. The call does not wait, but a
+ * callback or a driver's free may.
  * -EINVAL  dlbuf_dispatch_fd() was not called, or not in this process
  * -EBUSY   called in a callback of itself
  * -EIO     the application has closed an fd of the library

@@ -138,9 +138,10 @@ struct dlbuf_frame {
 	 * alive but not the pixels, and frameworks delete tensors while their
 	 * kernels still run.
 	 *
-	 * release is called on the thread that deletes the last tensor, or on the
-	 * library's event thread if the device still works on the buffer then. It
-	 * may call dlbuf and must not block. It is not called if
+	 * release is called on the thread that deletes the last tensor. If the
+	 * device still works on the buffer then, release is called later on the
+	 * library's event thread, or in dlbuf_dispatch(). It may call dlbuf and
+	 * must not block. It is not called if
 	 * dlbuf_import_frame() fails. NULL: no lease. Tensors of a copied frame do
 	 * not hold the lease, see dlbuf_import_frame().
 	 */
