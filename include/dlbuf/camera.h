@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cameras: a V4L2 capture node, single- or multi-planar, whose frames are leases.
+ * Cameras: V4L2 capture nodes, single- and multi-planar. Each frame has a lease that
+ * gives its buffer back to the camera.
  *
  *	DLBUF_OPTS(dlbuf_camera_opts, opts, .width = 640, .height = 360,
  *		   .code = DLBUF_FOURCC('N', 'V', '1', '2'));
@@ -8,13 +9,16 @@
  *
  *	dlbuf_camera_open("/dev/video0", &opts, &cam);
  *	while (!dlbuf_camera_frame(cam, 0, &frame)) {
- *		dlbuf_import_frame(dev, &frame, NULL, tensors, &n);
+ *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n)) {
+ *			frame.release(frame.release_data);
+ *			break;
+ *		}
  *		... the camera gets the buffer back with the last tensor ...
  *	}
  *	dlbuf_camera_close(cam);
  *
- * Capture needs only the kernel. Nodes that need a media graph to be set up first
- * must be set up by another program (media-ctl, libcamera).
+ * No library is needed for this, only the kernel. Some nodes need a media graph that
+ * is set up first: another program must do that (media-ctl, libcamera).
  *
  * An application that calls V4L2 itself uses dlbuf/interop/v4l2.h instead.
  */
@@ -46,28 +50,29 @@ struct dlbuf_camera_opts {
 	 */
 	double rate;
 	/*
-	 * The memory. At most one of them; with neither the camera captures into
-	 * buffers of its driver, which are exported (VIDIOC_EXPBUF). With one the
-	 * driver imports the buffers (V4L2_MEMORY_DMABUF):
+	 * The memory. Set exporter, or pool, or neither. With neither, the driver
+	 * allocates the buffers, and they are exported (VIDIOC_EXPBUF). With one of
+	 * them, the driver imports the buffers (V4L2_MEMORY_DMABUF):
 	 *
-	 *   exporter  makes them, see dlbuf_alloc_opts
-	 *   pool      has them, with a code of V4L2. It decides about the format,
-	 *             the size and the number of buffers, so code, width, height
-	 *             and buffers are 0. Borrowed: the dma-bufs are duplicated
+	 *   exporter  allocates the buffers, see dlbuf_alloc_opts
+	 *   pool      has the buffers, with a code of V4L2. The pool determines the
+	 *             format, the size and the number of buffers, so code, width,
+	 *             height and buffers must be 0. Borrowed: the fds are duplicated
 	 */
 	const char *exporter;
 	struct dlbuf_pool *pool;
 };
 
 /*
- * Only opens the node, for dlbuf_camera_get_info(), also while another program
- * captures. Nothing is set, and there are no frames.
+ * Only opens the node, for dlbuf_camera_get_info(). This is possible while another
+ * program captures. Nothing is set, and there are no frames.
  */
 #define DLBUF_CAMERA_PROBE	(1u << 0)
 
 /*
  * Opens a capture node, sets its format and rate, makes and queues its buffers,
- * and starts to capture. The driver keeps the format and the rate afterwards.
+ * and starts to capture. The node keeps the format and the rate after
+ * dlbuf_camera_close().
  *
  * node and opts are borrowed, *cam is new. May block while the driver starts the
  * hardware and allocates memory.
@@ -80,7 +85,7 @@ struct dlbuf_camera_opts {
  *                that it has
  *              - its driver does not export or import dma-bufs, or does not let
  *                the rate be set
- *              - it cannot capture into buffers as the pool has them
+ *              - the camera cannot capture into buffers with the pool's layout
  * -EINVAL      bad opts, no such exporter
  * -EIO         the driver failed
  * and, with an exporter, the errors of dlbuf_alloc_fd(). The error text has the
@@ -101,10 +106,11 @@ struct dlbuf_camera_info {
 	uint32_t nfds;		/* dma-bufs per buffer */
 	uint32_t held;		/* frames whose lease has not fired */
 	/*
-	 * The node, peeked, for poll(): POLLIN means that there is a frame, POLLERR
-	 * that dlbuf_camera_frame() has an error to report. Also for ioctls that
-	 * dlbuf has no function for: controls, the list of formats. It is readable
-	 * from dlbuf_camera_stop() on, and open until dlbuf_camera_close().
+	 * The fd of the node, peeked, for poll(). POLLIN means that there is a
+	 * frame, POLLERR that dlbuf_camera_frame() will return an error. It can also
+	 * be used for ioctls: controls, the list of formats. After
+	 * dlbuf_camera_stop() it is another file, which is always readable. It is
+	 * open until dlbuf_camera_close().
 	 */
 	int fd;
 	double rate;		/* frames per second; 0: the driver does not say */
@@ -118,9 +124,9 @@ DLBUF_API int dlbuf_camera_get_info(struct dlbuf_camera *cam,
 				    struct dlbuf_camera_info *info);
 
 /*
- * Describes a buffer without a capture in it, and without a lease: to import the
- * buffers beforehand, so that the first frame is as cheap as the others. The fds
- * are peeked and valid until dlbuf_camera_stop().
+ * Describes a buffer as a frame without a lease, whose pixels are undefined. Use it
+ * to import all buffers before the first frame: then the first frames are imported
+ * as fast as the later ones. The fds are peeked and valid until dlbuf_camera_stop().
  *
  * Fills in *frame; set its size before.
  * -EINVAL     NULL, size not set, or no buffer of that index
@@ -136,43 +142,42 @@ DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
  * frames that the camera has dropped.
  *
  * deadline_ns is a time of CLOCK_MONOTONIC; 0 means no deadline; a time in the past
- * means: try without waiting. Signals do not interrupt the wait. If the program
- * holds all buffers the camera cannot capture, and the wait lasts until a lease
- * fires.
+ * means: try without waiting. Signals do not interrupt the wait. If all buffers are
+ * held, the camera cannot capture before a lease has fired.
  *
  * Fills in *frame; set its size before. Its fds are peeked and valid until the
- * lease fires. The lease is yours: call frame->release(frame->release_data) once,
- * if dlbuf_import_frame() or dlbuf_send_frame() has not taken it. The release
- * queues the buffer again. It may run on any thread, and after
- * dlbuf_camera_close(): then it closes the buffer's fds. If it cannot queue the
- * buffer the next call of this function returns the error.
+ * lease fires. The lease is yours, until dlbuf_import_frame() or dlbuf_send_frame()
+ * succeeds: otherwise call frame->release(frame->release_data) once. The release
+ * queues the buffer again. It may be called on any thread, and also after
+ * dlbuf_camera_close(): in this case it only closes the buffer's fds. If the buffer
+ * cannot be queued, the next call of this function returns the error.
  *
  * -ETIME      the deadline passed without a frame
  * -ECANCELED  the camera was stopped
  * -ENODEV     the camera was unplugged
  * -EIO        the driver failed
- * -EINVAL     NULL, frame->size, or a camera of DLBUF_CAMERA_PROBE
+ * -EINVAL     NULL, frame->size is not set, or the camera was opened with
+ *             DLBUF_CAMERA_PROBE
  * -ESTALE     see Fork in dlbuf/base.h
  */
 DLBUF_API int dlbuf_camera_frame(struct dlbuf_camera *cam, uint64_t deadline_ns,
 				 struct dlbuf_frame *frame);
 
 /*
- * Stops the camera and gives the node and the buffers back, so that it can be
- * opened again. Threads that wait in dlbuf_camera_frame() or poll() wake up. Again,
- * or for NULL, it does nothing. Never fails.
+ * Stops the capture, frees the buffers, and closes the node, so that it can be opened
+ * again by this or another program. Threads that wait in dlbuf_camera_frame() or
+ * poll() wake up. A second call does nothing, and neither does NULL. Never fails.
  *
- * Frames that are out stay valid: their fds keep the memory. Devices keep their
+ * Frames whose lease has not fired stay valid: their fds keep the memory. Devices keep their
  * imports of the buffers in the cache, and the memory with them, until
  * dlbuf_device_forget() or dlbuf_device_trim().
  */
 DLBUF_API void dlbuf_camera_stop(struct dlbuf_camera *cam);
 
 /*
- * Stops the camera and destroys it (taken; NULL does nothing), except for what the
- * frames that are out need. No other thread may be inside a function with this
- * camera; leases may fire at any time. In a child of fork() it closes the child's
- * fds and does not stop the camera.
+ * Stops the camera and destroys it (taken; NULL does nothing). Frames whose lease has
+ * not fired stay valid. No other thread may be inside a function with this camera;
+ * leases may fire at any time. In a child of fork() it only closes the child's fds.
  */
 DLBUF_API void dlbuf_camera_close(struct dlbuf_camera *cam);
 

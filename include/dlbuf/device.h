@@ -19,8 +19,8 @@ struct dlbuf_device;
 /* How dlbuf_acquire() and dlbuf_release() wait on this device; see dlbuf/sync.h. */
 enum dlbuf_sync {
 	DLBUF_SYNC_BLOCKS = 1,	/* the calling thread waits */
-	DLBUF_SYNC_EVENT = 2,	/* the library learns of completion by an event */
-	DLBUF_SYNC_FENCE = 3,	/* the device waits, or makes a sync_file */
+	DLBUF_SYNC_EVENT = 2,	/* release: an event of the device, no fence */
+	DLBUF_SYNC_FENCE = 3,	/* acquire: the device waits; release: a sync_file */
 };
 
 struct dlbuf_device_opts {
@@ -29,19 +29,21 @@ struct dlbuf_device_opts {
 	 * How many idle imports (without a tensor) the device keeps, so that the
 	 * next dlbuf_import() of the same dma-buf is a lookup. Each one holds an
 	 * fd and keeps the memory alive. 0 means 256, or a quarter of
-	 * RLIMIT_NOFILE if that is less. The device drops the least recently used
-	 * import first, and each one that the last 1024 imports did not use.
+	 * RLIMIT_NOFILE if that is less. Above the limit the device drops the least
+	 * recently used import. It also drops an import that was not used in the
+	 * last 1024 calls of dlbuf_import().
 	 */
 	uint32_t cache_max_idle;
 	/*
-	 * DLBUF_DEVICE_*. The upper 16 bits are flags of the backend, which its
-	 * header defines. A device refuses flags that it does not know.
+	 * DLBUF_DEVICE_*. The upper 16 bits are flags of one backend (the part of
+	 * dlbuf for one API): dlbuf/cuda.h defines those of CUDA. A device refuses
+	 * flags that it does not know.
 	 */
 	uint32_t flags;
 	/*
 	 * How many bytes the idle imports may have together. 0 means an eighth of
-	 * the machine's memory. When the process runs out of memory or fds, the
-	 * library drops all idle imports and repeats the call once.
+	 * the machine's memory. When a call runs out of memory or fds, the library
+	 * drops all idle imports and tries the failed step once more.
 	 */
 	uint64_t cache_max_bytes;
 };
@@ -52,7 +54,8 @@ struct dlbuf_device_opts {
  * Opens a device by name. "cpu" is the CPU, "vulkan" the first usable Vulkan
  * device. These names select one:
  *
- *   vulkan:0			by number; CUDA counts CUDA_VISIBLE_DEVICES
+ *   vulkan:0			by number; for CUDA, the index in
+ *				CUDA_VISIBLE_DEVICES
  *   vulkan:llvmpipe		by a part of its name
  *   vulkan:uuid=0123...	by 32 hexadecimal digits
  *   vulkan:pci=0000:01:00.0	by PCI address; a missing domain is 0
@@ -60,9 +63,9 @@ struct dlbuf_device_opts {
  *				if the driver reports its nodes or the GPU is on
  *				PCI
  *
- * "cuda" has the same forms, for example "cuda:drm=/dev/dri/renderD128" for the GPU
- * whose node udev, a compositor or a VA-API display named. This call loads the driver
- * library.
+ * "cuda" has the same forms. Use "cuda:drm=/dev/dri/renderD128" if you have the DRM
+ * node of the GPU, for example from udev, a compositor or VA-API. This call loads the
+ * driver library.
  *
  * name and opts are borrowed, *out is new. May block while a driver loads.
  * -EINVAL  no backend of that name, a malformed name, not a DRM node, bad opts
@@ -99,7 +102,8 @@ struct dlbuf_device_info {
 	char reason[256];
 	/*
 	 * Preferred alignment in bytes, powers of two, of rows and planes in a
-	 * buffer that is made for this device. It also imports other buffers.
+	 * buffer that is made for this device. The device also imports buffers
+	 * with another alignment.
 	 */
 	uint32_t pitch_align, offset_align;
 };
@@ -127,11 +131,11 @@ DLBUF_API int dlbuf_device_each(dlbuf_device_fn fn, void *data);
 DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
 
 /*
- * Drops the device's idle import of one dma-buf. Call it when a producer
+ * Removes a dma-buf from the device's cache of imports. Call it when a producer
  * withdraws the buffer: VIDIOC_REQBUFS(0), remove_buffer of PipeWire. Existing
  * tensors stay valid, and the import is freed with the last of them, unless
- * dlbuf_import() is called for the dma-buf again. It is no error if the device
- * does not know the dma-buf.
+ * dlbuf_import() is called for the dma-buf again. It is no error if the dma-buf is
+ * not in the cache.
  *
  * fd is borrowed. May block while the driver unmaps.
  * -EINVAL  dev is NULL

@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dlbuf puts DLPack tensors around Linux dma-buf file descriptors.
+ * dlbuf gives you the memory of a Linux dma-buf file descriptor as a DLPack tensor.
+ * A DLPack tensor is a struct with a pointer, a device, a type, a shape and strides.
+ * Frameworks such as PyTorch and NumPy use it without a copy.
  *
- * This file includes the headers of the library. Read this comment first, then
- * each header when you need it:
+ * Words of all headers. An importer, or device, is an API that imports dma-bufs: the
+ * CPU, Vulkan, CUDA. A path is the way in which it does: `direct` (the API imports
+ * the dma-buf), `host` (it uses the CPU's pages), `bridge` and `copy` (a GPU or the
+ * CPU copies). A lease is a callback of the producer: the library calls it once,
+ * when nothing uses a frame's buffer any more. The lease then has fired. base.h
+ * defines four words of ownership: borrowed, new, taken and peeked.
+ *
+ * This file includes the headers of the library. Read base.h next, and each of the
+ * others when you need it:
  *
  *   base.h      version, error codes and error text, ownership, log
  *   dlpack.h    the structs of DLPack: the tensor
@@ -17,7 +26,8 @@
  *   format.h    pixel formats and their tensors
  *   frame.h     makes a tensor per plane from a frame of a camera; leases that
  *               several devices share; the modifiers that a device accepts
- *   camera.h    opens a V4L2 camera, whose frames are leases
+ *   camera.h    opens a V4L2 camera; each frame has a lease that gives its buffer
+ *               back to the camera
  *   alloc.h     allocates dma-bufs
  *   udmabuf.h   allocates dma-bufs of memfd pages
  *   heap.h      allocates dma-bufs from a dma-heap
@@ -52,10 +62,10 @@
  * Two copies of the library in one process, such as libdlbuf.so and the copy in
  * the Python package, share nothing. Each refuses the other's tensors (-EINVAL)
  * and has its own imports, error texts and log. The kernel's fences order their
- * accesses, as between two processes. Neither copy waits for work of the other
- * that has no fence: that of devices with DLBUF_SYNC_EVENT, and accesses by the
- * CPU. The Python package can use libdlbuf.so instead of its copy (DLBUF_SYSTEM
- * in python/README.md).
+ * accesses, as between two processes. Some work has no fence: work on a device with
+ * DLBUF_SYNC_EVENT (see sync.h), and accesses by the CPU. One copy does not wait for
+ * such work of the other. The Python package can use libdlbuf.so instead of its copy
+ * (DLBUF_SYSTEM in python/README.md).
  */
 #ifndef DLBUF_H
 #define DLBUF_H

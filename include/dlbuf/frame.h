@@ -30,8 +30,9 @@ struct dlbuf_rect {
 };
 
 /*
- * The colour of the values, in the code points of ITU-T H.273. FFmpeg, GStreamer,
- * VA-API and Wayland use the same code points. 0: the producer did not say.
+ * The colour of the values, by the code points of ITU-T H.273, which FFmpeg, GStreamer,
+ * VA-API and Wayland use too. 0 means that the producer did not say. So two fields
+ * have the code point plus 1.
  */
 struct dlbuf_colour {
 	uint8_t primaries;	/* ColourPrimaries */
@@ -40,8 +41,8 @@ struct dlbuf_colour {
 	uint8_t range;		/* enum dlbuf_range */
 	uint8_t chroma_site;	/* Chroma420SampleLocType + 1, as in FFmpeg */
 	/*
-	 * For HSV, which H.273 does not have: how many steps of 8 bits make a full
-	 * turn of the hue.
+	 * For HSV, which H.273 does not have: how many values of the 8-bit hue are a
+	 * full turn.
 	 */
 	uint8_t hue;		/* enum dlbuf_hue */
 	uint8_t reserved[2];
@@ -104,7 +105,8 @@ struct dlbuf_frame {
 	uint32_t code;
 	enum dlbuf_code_space code_space;
 	/*
-	 * Modifier of all planes. INVALID means unknown: such frames are refused.
+	 * Modifier of all planes. INVALID means unknown; only DLBUF_VIEW_BYTES
+	 * accepts such a frame.
 	 */
 	uint64_t modifier;
 	/*
@@ -126,17 +128,17 @@ struct dlbuf_frame {
 	enum dlbuf_field field;
 
 	/*
-	 * fence is used with DLBUF_ORDER_FENCE only: a sync_file, or -1 or 0 if
-	 * it has signalled.
+	 * Used only with DLBUF_ORDER_FENCE: a sync_file, or -1 or 0 if the work is
+	 * complete.
 	 */
 	enum dlbuf_order order;
 	int fence;
 	/*
-	 * The lease. dlbuf calls release(release_data) exactly once: when the last
-	 * tensor of this frame is deleted and the last access to it is complete.
-	 * Only then may a camera's buffer be queued again: an fd keeps the memory
-	 * alive but not the pixels, and frameworks delete tensors while their
-	 * kernels still run.
+	 * The lease: a callback that dlbuf calls exactly once, when the last tensor
+	 * of this frame is deleted and the last access to it is complete. A camera's
+	 * buffer may be queued again only after that. An fd keeps the memory alive,
+	 * but not the pixels, and frameworks delete tensors while their GPU jobs
+	 * still run.
 	 *
 	 * release is called on the thread that deletes the last tensor. If the
 	 * device still works on the buffer then, release is called later on the
@@ -156,19 +158,20 @@ struct dlbuf_frame {
 
 /*
  * Makes a lease that several imports share: those of one frame on several
- * devices, or of several frames in one buffer. Each dlbuf_import_frame() and
- * dlbuf_send_frame() of a frame with this lease takes a reference, and returns it
- * when dlbuf would call release of dlbuf_frame. A call that fails takes none.
- * release(data) is called exactly once: when all these references and your own
- * are returned. It is called on the thread that returns the last one, under the
- * rules of release in dlbuf_frame.
+ * devices, or of several frames in one buffer. Each successful dlbuf_import_frame()
+ * or dlbuf_send_frame() of a frame with this lease holds one reference. It is
+ * dropped when the tensors of that import are deleted and the work on them is
+ * complete. release(data) is called exactly once, when all these references and
+ * yours are dropped. It is called on the thread that drops the last one; the rules
+ * of dlbuf_frame.release apply.
  *
  *	dlbuf_lease_create(queue_again, buffer, &frame.lease);
  *	dlbuf_import_frame(cpu, &frame, NULL, a, &na);
  *	dlbuf_import_frame(gpu, &frame, NULL, b, &nb);
  *	dlbuf_lease_drop(frame.lease);
  *
- * An adapter of dlbuf/interop/ fills in release. Give both members to a lease:
+ * An adapter of dlbuf/interop/ fills in frame.release. To import its frame on
+ * several devices, move the callback to a lease:
  *
  *	dlbuf_lease_create(frame.release, frame.release_data, &frame.lease);
  *	frame.release = NULL;
@@ -189,36 +192,39 @@ DLBUF_API int dlbuf_lease_create(void (*release)(void *data), void *data,
 DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
 
 /*
- * Makes the tensors of the view opts->view. They show the frame's crop rectangle,
- * or with DLBUF_IMPORT_UNCROPPED the whole frame. dlbuf_format_each() reports the
- * views of each format.
+ * Makes the tensors of a frame. A view is a way to show a frame as tensors, and
+ * opts->view selects it; the default is a tensor for each plane. The tensors have
+ * the frame's crop rectangle, or with DLBUF_IMPORT_UNCROPPED the whole frame.
+ * dlbuf_format_each() reports the views of each format.
  *
  * The planes' fds are duplicated. frame, its fence and opts are borrowed. The
  * tensors are new: at most DLBUF_MAX_PLANES, *ntensors is their number. Either
  * all tensors are made or none.
  *
- * Fences. The call does not wait for the fences of the dma-bufs. It adds the
- * frame's own fence to its dma-bufs as a writer's, so that dlbuf_acquire() and
- * every other user waits for it. If the kernel cannot do that (before 6.0), the
- * call blocks until that fence has signalled.
+ * Fences. The call does not wait for the fences of the dma-bufs. If the frame has a
+ * fence, the call adds it to the frame's dma-bufs, as the fence of a writer. Then
+ * dlbuf_acquire() and all other users wait for it. If the kernel cannot do that
+ * (before 6.0), the call blocks until the fence has signalled.
  *
- * Tiled frames. If the frame is not linear and opts->flags has
- * DLBUF_IMPORT_MAY_COPY, a device that can read its modifier copies it into rows
- * in a dma-buf of the library. Then:
+ * Tiled frames. A frame that is not linear can be copied, if opts->flags has
+ * DLBUF_IMPORT_MAY_COPY and dev can read the frame's modifier. dev copies the pixels
+ * into a linear dma-buf that the library allocates. Then:
  *   - the tensors have DLPACK_FLAG_BITMASK_IS_COPIED and DLBUF_PATH_BRIDGE
  *   - the frame must have all its planes, also those of compression metadata
  *   - the copy waits for the producers as an acquire for reading does, on the
  *     device if it can wait there; an acquire of the tensors waits for the copy
  *   - the lease fires when the copy is complete, perhaps before this call
  *     returns, and does not wait for the tensors
- *   - DLBUF_WRITE is refused, because writes would not reach the frame. If access
- *     is 0 the tensors allow both, and writes change the copy only
- *   - the library uses the copy's memory again when its tensors are gone
- * DLBUF_VIEW_BYTES shows the bytes of any frame without a copy.
+ *   - opts->access must not have DLBUF_WRITE, because writes would not reach the
+ *     frame. If opts->access is 0, the tensors can be written; writes change only
+ *     the copy
+ *   - the library uses the copy's memory again after its tensors are deleted
+ * DLBUF_VIEW_BYTES shows the bytes of a frame with any modifier, also an unknown
+ * one, without a copy.
  *
  * -EINVAL      no such code in its space, too few planes, size 0, a width that
  *              the format cannot have, a crop outside the frame, no such view,
- *              release and lease
+ *              both release and lease are set
  * -ESTALE      the lease belongs to the parent process
  * -EOPNOTSUPP  - the view cannot show the format: see dlbuf_format_info.reason
  *              - a tiled modifier without DLBUF_IMPORT_MAY_COPY, or one that the
@@ -238,20 +244,19 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
 
 /*
  * Lists the modifiers with which dlbuf_import_frame() on this device accepts frames
- * of a DRM fourcc. It is the consumer's side of a negotiation with a producer: the
- * array is what gbm_bo_create_with_modifiers2() and
- * VkImageDrmFormatModifierListCreateInfoEXT take, and what a choice of PipeWire, a
- * drm-format list of GStreamer and the feedback of linux-dmabuf contain.
+ * of a DRM fourcc, for a negotiation with the producer. The array can be passed to
+ * gbm_bo_create_with_modifiers2() and VkImageDrmFormatModifierListCreateInfoEXT, or
+ * its values put into a choice of PipeWire or a drm-format list of GStreamer.
  *
  * The first is DLBUF_MOD_LINEAR: its tensors are the frame's own bytes. Frames with
  * any other modifier are copied and need DLBUF_IMPORT_MAY_COPY. The others are in the
- * driver's order. DLBUF_MOD_INVALID is never in the list, because frames with an
- * unknown modifier are refused. A frame with a modifier of the list can still be
- * refused for its size, its planes or its memory.
+ * driver's order. DLBUF_MOD_INVALID is never in the list. A frame with a modifier of
+ * the list can still be refused for its size, its planes or its memory.
  *
- * *n is the room of modifiers, and on return the number of the device's modifiers. If
- * that is more than the room, the call has filled the room. modifiers may be NULL if
- * *n is 0. On failure *n is unchanged. Asks the driver; does not wait for the device.
+ * Before the call, *n is the size of the array. After it, *n is the number of the
+ * device's modifiers; if that is larger than the array, the array has the first ones.
+ * modifiers may be NULL if *n is 0. On failure *n is unchanged. Calls the driver, and
+ * does not wait for the device.
  * -EINVAL      dev, n or modifiers is NULL; DRM has no such fourcc
  * -EOPNOTSUPP  the fourcc is big-endian
  * -ESTALE, -ENOMEM, -EIO
@@ -261,7 +266,7 @@ DLBUF_API int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
 
 /* One tensor of a frame, as a layout for dlbuf_import(). */
 struct dlbuf_frame_layout {
-	DLTensor layout;	/* points to shape and strides: do not copy */
+	DLTensor layout;	/* points into this struct: do not copy it */
 	int64_t shape[4], strides[4];
 	uint32_t plane;		/* index of the plane where it begins */
 	int fd;			/* dma-buf of that plane, borrowed from frame */

@@ -12,26 +12,29 @@
  * writes visible to the other users and adds a fence of your work to the dma-buf,
  * for which they wait.
  *
- * The device decides who waits; dlbuf_device_info says which it is:
+ * The device decides who waits. dlbuf_device_info.acquire and .release are one of:
  *
- *	DLBUF_SYNC_FENCE   The device waits, and neither call blocks. The
- *			   kernel has a fence of your work, so the CPU and
- *			   every driver that uses the dma-buf's fences wait
- *			   for it. (On the path `copy` releases are EVENT.)
- *	DLBUF_SYNC_EVENT   Release does not block. An event tells the library
- *			   when the work is complete. The dma-buf has no fence
- *			   of the work, because the kernel lets no program make
- *			   one.
+ *	DLBUF_SYNC_FENCE   Acquire: the device waits, and the call does not block.
+ *			   Release: the dma-buf gets a fence of your work, so the
+ *			   CPU and every driver that uses the dma-buf's fences
+ *			   wait for it; the call does not block. (On the path
+ *			   `copy`, release is EVENT.)
+ *	DLBUF_SYNC_EVENT   Only for release: the call does not block. The device's
+ *			   event shows when the work is complete. The dma-buf
+ *			   gets no fence, because no program can make one of
+ *			   such an event.
  *	DLBUF_SYNC_BLOCKS  The calling thread waits. The CPU does this.
  *
  * `stream` is a queue of the device: a VkQueue for Vulkan, a CUstream for CUDA.
  * NULL is the default stream, and the only one of the CPU.
  *
- * Tensors and streams. Each tensor of a buffer is acquired on its own. Accesses
- * of several tensors may overlap: fences order different devices and processes,
- * and on one device its streams order the work. If a tensor is deleted while it
- * is acquired, it is released on the stream of the acquire. So a framework may
- * delete a tensor while its kernels still run, if they were submitted before.
+ * Tensors and streams. Each tensor of a buffer is acquired on its own, or several
+ * with dlbuf_acquire_all(). Two tensors of one buffer may be acquired at the same
+ * time. Fences order the work of different devices and processes. Work on several
+ * streams of one device is ordered by the application. If a tensor is deleted while
+ * it is acquired, the deletion releases it on the stream of the acquire. So a
+ * framework may delete a tensor while its GPU jobs still run, if it has submitted
+ * these jobs before the deletion.
  */
 #ifndef DLBUF_SYNC_H
 #define DLBUF_SYNC_H
@@ -53,9 +56,9 @@ struct dlbuf_acquire_opts {
 	 */
 	uint64_t deadline_ns;
 	/*
-	 * A sync_file to wait for besides the fences of the dma-buf; borrowed. 0
-	 * and -1 mean none. 0 is included so that zeroed options are the defaults:
-	 * duplicate a sync_file whose fd is 0.
+	 * A sync_file to wait for, in addition to the fences of the dma-buf;
+	 * borrowed. 0 and -1 mean none, so zeroed options have no fence. If the
+	 * number of your sync_file is 0, duplicate it first.
 	 */
 	int fence;
 	uint32_t flags;		/* DLBUF_ACQUIRE_* */
@@ -75,8 +78,8 @@ struct dlbuf_acquire_opts {
  * tensor and opts are borrowed.
  *
  * CPU: blocks until the fences have signalled, then calls DMA_BUF_IOCTL_SYNC with
- * START. With a deadline START runs on a thread of its own, because START waits
- * without a limit.
+ * START. START also waits, without a limit, for fences that were added meanwhile. So
+ * if there is a deadline, START runs on another thread.
  *
  * Vulkan: submits to `stream` a wait for the fences and the barrier that acquires
  * the buffer from the foreign queue family. If the driver has no SYNC_FD
@@ -99,9 +102,9 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 /*
  * Ends the access that dlbuf_acquire() began. The other users wait for the work
  * that was submitted to `stream` before this call. If the kernel or the driver
- * fails, the access ends too; the call has then waited until the device was done
- * with the buffer, or the device is lost. If an argument is refused, nothing
- * changes and the access continues.
+ * fails, the access ends too: before the call returns the error, it waits until the
+ * device does not use the buffer any more. It does not wait for a lost device. If an
+ * argument is refused, nothing changes and the access continues.
  *
  * tensor is borrowed. fence may be NULL. Otherwise *fence is new: an fd that
  * becomes readable when the work is complete. It is an eventfd if
@@ -109,13 +112,14 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  * otherwise a sync_file. It is -1 if the work is complete already, which is always
  * so on a device with DLBUF_SYNC_BLOCKS. Close it.
  *
- * Blocks if the device does, and if the kernel cannot add the fence to the
- * dma-buf (before 6.0).
- * -EINVAL  not a tensor of dlbuf, not acquired, not a stream of the device, or
- *          not that of dlbuf_acquire_all(); an access continues
- * -EBUSY   the stream is being captured into a graph, or fence is not NULL and
- *          others that were acquired together with the tensor are still acquired;
- *          the access continues
+ * Blocks in two cases: the device has DLBUF_SYNC_BLOCKS, or the kernel cannot add a
+ * fence to a dma-buf (before 6.0).
+ * -EINVAL  not a tensor of dlbuf, not acquired, or not a stream of the device
+ * -EINVAL  dlbuf_acquire_all() acquired the tensor together with others, and this is
+ *          not the stream of that call; the access continues
+ * -EBUSY   the CUDA stream is being captured into a graph; the access continues
+ * -EBUSY   fence is not NULL, and tensors that were acquired together with this one
+ *          are still acquired; the access continues
  * -EIO     the kernel or the driver failed; the access has ended
  */
 DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
@@ -126,14 +130,14 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
  * all of them are acquired, or none. Waits once, for all of them together; a
  * device that waits by itself waits for one merged fence.
  *
- * Tensors of one dma-buf, of the same frame, are one access of the device: on the
- * CPU they have one DMA_BUF_IOCTL_SYNC bracket. This access ends when the last of
- * them is released, by any of the functions or by its deletion. So:
- *   - Other users wait for the work of all of them until then.
- *   - dlbuf_release_all() of all of them takes any stream. Released one by one,
- *     or in parts, they end on the stream of the acquire.
- *   - Only the last release gives a fence. Before, fence must be NULL.
- * Each tensor may be used and released on a thread of its own.
+ * If the call acquires several tensors of the same frame and the same dma-buf, they
+ * are one access of the device: on the CPU, one START and one END. This access ends
+ * when the last of these tensors is released or deleted. So:
+ *   - Other users of the dma-buf wait until then, for the work on all of them.
+ *   - If one dlbuf_release_all() releases all of them, it may have any stream.
+ *     Otherwise each release must have the stream of the acquire.
+ *   - Only the last release gives a fence. For the others fence must be NULL.
+ * Each tensor may be used and released on another thread.
  *
  * tensors and opts are borrowed. n may be 0, which does nothing. Blocks as
  * dlbuf_acquire() does. The errors are those of dlbuf_acquire(), and nothing is
@@ -141,7 +145,7 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
  * -EINVAL  also: tensors of several devices
  * -EBUSY   also: a tensor is in the list twice
  * -ENOMEM  no memory
- * -ENOSYS  not built into this library
+ * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
 				size_t n, uint32_t access, void *stream,
@@ -159,48 +163,48 @@ DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
  * eventfd if the path of a tensor is `copy`. Close it. n may be 0; then *fence is
  * -1.
  *
- * Blocks as dlbuf_release() does, and if the process has no fd or memory left for
- * the one fd.
- * -EINVAL  also: tensors of several devices, or one is in the list twice; some
- *          tensors that were acquired together, on another stream than that of
- *          the acquire
- * -EBUSY   also: fence is not NULL, and other tensors that were acquired together
- *          with some of these are still acquired
+ * Blocks as dlbuf_release() does. Also blocks until the work is complete if there is
+ * no memory or no fd for *fence.
+ * -EINVAL  also: tensors of several devices, or a tensor is in the list twice
+ * -EINVAL  also: the list has only some of the tensors that were acquired together,
+ *          and stream is not the stream of their acquire
+ * -EBUSY   also: fence is not NULL, and the list has only some of the tensors that
+ *          were acquired together, while others of them are still acquired
  * -EIO     as above
- * -ENOSYS  not built into this library
+ * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
 				size_t n, void *stream, int *fence);
 
 /*
- * What to poll after -ETIME: an fd that becomes readable (POLLIN) when everything
- * is complete that dlbuf_acquire(tensor, access) would wait for now. This includes
- * work of this process that has no fence (DLBUF_SYNC_EVENT). Work that is submitted
- * later is not included. Readable does not mean successful: acquire reports fences
- * that ended with an error.
+ * Gives an fd to poll, for example after -ETIME. The fd becomes readable (POLLIN)
+ * when everything is complete that dlbuf_acquire(tensor, access) would wait for now.
+ * This includes work of this process that has no fence (DLBUF_SYNC_EVENT). Work that
+ * is submitted later is not included, except on a kernel without sync_file. Readable
+ * does not mean successful: acquire reports fences that ended with an error.
  *
  * tensor is borrowed, and may be acquired or not. *fd is new, or -1 if nothing is
  * pending. Poll and close it, and do nothing else with it: it may be a sync_file,
- * an eventfd or a dma-buf. On a kernel without sync_file it includes work that is
- * submitted later.
+ * an eventfd or a dma-buf.
  *
  * Does not block.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, fd is NULL
  * -EACCES  the tensor does not allow this access
  * -ENOMEM, -EMFILE  no memory, no fd
  * -EIO     the kernel or the driver failed
- * -ENOSYS  not built into this library
+ * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access,
 			    int *fd);
 
 /*
- * Begins an access without waiting and without submitting anything, for
- * applications that wait and signal by themselves. *fence is new: your work must
- * wait for it. -1 means that there is nothing to wait for. You must also do what
- * the device's API requires, e.g. Vulkan's barrier from the foreign queue family.
+ * Begins an access and submits nothing. It is for applications that wait and signal
+ * by themselves. *fence is new: your work must wait for it. -1 means that there is
+ * nothing to wait for. You must also do what the device's API requires, e.g. Vulkan's
+ * barrier from the foreign queue family.
  *
- * Blocks on a kernel without sync_file (before 6.0, or configured so). If the
+ * Does not wait, except on a kernel without sync_file (before 6.0, or configured
+ * so), where it blocks until the fences have signalled. If the
  * tensor is deleted without a release, dlbuf assumes that the work is complete.
  * -EOPNOTSUPP  the CPU: it needs DMA_BUF_IOCTL_SYNC
  * and the errors of dlbuf_acquire().
@@ -209,9 +213,9 @@ DLBUF_API int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor,
 				  uint32_t access, int *fence);
 
 /*
- * Ends an access of either kind, with a fence of your work: a sync_file,
- * borrowed, or -1 if the work is complete. The fence is added to the dma-buf, and
- * the lease waits for it.
+ * Ends an access that dlbuf_acquire() or dlbuf_acquire_fence() began. fence is a
+ * sync_file of your work, borrowed, or -1 if the work is complete. The fence is added
+ * to the dma-buf, and the frame's lease waits for it.
  * -EINVAL  also: fence is not a sync_file; the access has not ended
  * -EBADF   fence is not open; the access has not ended
  * -EOPNOTSUPP  the CPU, as above

@@ -544,7 +544,7 @@ def readme_main():
     vivid()
     path = os.path.join(os.path.dirname(__file__), "../../README.md")
     with open(path) as f:
-        text = f.read().partition("## Ten lines of Python")[2]
+        text = f.read().partition("## Python")[2]
     code, _, rest = text.partition("```python\n")[2].partition("```")
     want = rest.partition("```\n")[2].partition("```")[0]
     assert len(code.splitlines()) <= 12 and want, "ten lines"
