@@ -6,6 +6,8 @@
 #ifndef DLBUF_LIB_DL_H
 #define DLBUF_LIB_DL_H
 
+#include <stddef.h>
+
 /* Marks a symbol in a list: if the library lacks it, table gets NULL. */
 #define DL_OPTIONAL "?"
 

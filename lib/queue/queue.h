@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine of devices with queues (CUDA's streams). It has the released work, the
+ * The engine of devices with queues (GPUs with streams). It has the released work, the
  * streams that wait for fences, the copies, and the memory that outlives its
  * import. A backend of such a device fills in struct queue_ops, embeds struct
  * queue_device, and uses the queue_*() functions as its import functions.
@@ -258,7 +258,7 @@ static inline struct queue_memory *queue_memory_of(struct import *imp)
 void queue_init(struct queue_device *dev, const struct queue_ops *ops);
 
 /*
- * Opens the bridge to the Vulkan device of that UUID. With why_not it opens none,
+ * Opens the bridge to the device of that UUID. With why_not it opens none,
  * and caps.why_not gets this reason. Sets in dev->base how the device handles fences.
  */
 void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
