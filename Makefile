@@ -161,7 +161,7 @@ cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
-$(patsubst %,$(O)/lib/%.o,buffer cache format frame layout tensor): private cold-code :=
+$(patsubst %,$(O)/lib/%.o,buffer cache device error format frame layout lease sync sys tensor together): private cold-code :=
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address

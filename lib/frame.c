@@ -759,7 +759,7 @@ int dlbuf_import_frame(struct dlbuf_device *dev,
 		ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = import_opts_get(opts, &o);
-	if (!ret)
+	if (!ret && f.lease)
 		ret = lease_share(&f);
 	if (ret)
 		return ret;
