@@ -291,7 +291,7 @@ def cuda_released_on_the_stream():
     a.setblocking(False)
     raises(BlockingIOError, lambda: dlbuf.send(a, cpu))
     a.settimeout(0.05)
-    raises(TimeoutError, lambda: dlbuf.send(a, cpu), "not over")
+    raises(TimeoutError, lambda: dlbuf.send(a, cpu), "not complete")
     a.settimeout(None)
     sender = threading.Thread(target=dlbuf.send, args=(a, cpu))
     sender.start()
@@ -380,7 +380,7 @@ def cuda_export():
         dlbuf.share(None, 4096, 1, "uint8", device=(7, 0))), "(7, 0)")
     raises(ValueError, lambda: dlbuf.export(
         dlbuf.share(None, p + (1 << 40), 1, "uint8", device=(2, 0))),
-        "not CUDA memory's")
+        "not CUDA memory")
     dlbuf.alloc(1, "uint8").device.trim()
     cuda.free(p)
     assert len(fds()) <= len(before) + 2    # the event thread's
