@@ -979,6 +979,7 @@ TEST(one_thread_dispatches)
 	close(due_too);
 }
 
+#ifdef CONFIG_BACKEND_CPU
 static void drain(void *dev)
 {
 	CHECK_ERR(dlbuf_device_drain(dev, 0), -EBUSY);
@@ -1006,6 +1007,7 @@ TEST(drain_dispatches)
 	end_dispatch(poll_fd);
 	close(fd);
 }
+#endif
 
 static void fork_by_hand(void *data)
 {
