@@ -4,15 +4,21 @@
  * A DLPack tensor is a struct with a pointer, a device, a type, a shape and strides.
  * Frameworks such as PyTorch and NumPy use it without a copy.
  *
- * Words of all headers. An importer, or device, is an API that imports dma-bufs: the
- * CPU, Vulkan, CUDA. A path is the way in which it does: `direct` (the API imports
- * the dma-buf), `host` (it uses the CPU's pages), `bridge` and `copy` (a GPU or the
- * CPU copies). A lease is a callback of the producer: the library calls it once,
- * when nothing uses a frame's buffer any more. The lease then has fired. base.h
- * defines four words of ownership: borrowed, new, taken and peeked.
+ * All headers use these words:
  *
- * This file includes the headers of the library. Read base.h next, and each of the
- * others when you need it:
+ *   device      a processor that dlbuf opens through an API: "cpu", "vulkan:0",
+ *               "cuda:0"; also called an importer, because it imports dma-bufs
+ *   exporter    a driver that allocates dma-bufs: udmabuf, a dma-heap
+ *   path        the way in which a device imports a dma-buf. `direct`: the API
+ *               imports it. `host`: the API uses the CPU's pages. `bridge`: a GPU
+ *               copies the bytes. `copy`: the CPU copies them. The last two need
+ *               DLBUF_IMPORT_MAY_COPY.
+ *   producer    the code or the driver that fills a buffer: a camera, a decoder
+ *   lease       a callback that the producer gives to dlbuf. dlbuf calls it once,
+ *               when nothing uses the buffer any more: the lease fires.
+ *
+ * base.h defines four words of ownership: borrowed, new, taken and peeked. Read it
+ * next. This file includes all headers of this list:
  *
  *   base.h      version, error codes and error text, ownership, log
  *   dlpack.h    the structs of DLPack: the tensor
@@ -26,23 +32,24 @@
  *   format.h    pixel formats and their tensors
  *   frame.h     makes a tensor per plane from a frame of a camera; leases that
  *               several devices share; the modifiers that a device accepts
- *   camera.h    opens a V4L2 camera; each frame has a lease that gives its buffer
- *               back to the camera
+ *   camera.h    opens a V4L2 camera; the lease of each frame gives the frame's
+ *               buffer back to the camera
  *   alloc.h     allocates dma-bufs
  *   udmabuf.h   allocates dma-bufs of memfd pages
  *   heap.h      allocates dma-bufs from a dma-heap
  *   pool.h      allocates buffers that a camera captures into
- *   export.h    makes a dma-buf of memory that a device's API allocated
+ *   export.h    makes a dma-buf of memory that CUDA allocated
  *   socket.h    sends tensors and frames to another process
  *   cuda.h      CUDA: streams, paths, your own CUcontext
  *
- * These two are not included here, because they need other headers:
+ * This file does not include these, because they need headers of other projects:
  *
  *   vulkan.h    Vulkan: the VkBuffer of a tensor, your own VkDevice
  *   interop/    makes frames from buffers of V4L2, GStreamer, PipeWire,
  *               libcamera, FFmpeg and VA-API
  *
- * A complete example: a grey image of 1920x1080 pixels in the dma-buf `fd`:
+ * An example, from open to close: a grey image of 1920x1080 pixels in the dma-buf
+ * `fd`:
  *
  *	struct dlbuf_device *cpu;
  *	DLManagedTensorVersioned *t;
@@ -59,13 +66,13 @@
  *	t->deleter(t);
  *	dlbuf_device_close(cpu);
  *
- * Two copies of the library in one process, such as libdlbuf.so and the copy in
- * the Python package, share nothing. Each refuses the other's tensors (-EINVAL)
- * and has its own imports, error texts and log. The kernel's fences order their
- * accesses, as between two processes. Some work has no fence: work on a device with
- * DLBUF_SYNC_EVENT (see sync.h), and accesses by the CPU. One copy does not wait for
- * such work of the other. The Python package can use libdlbuf.so instead of its copy
- * (DLBUF_SYSTEM in python/README.md).
+ * A process can load the library twice: libdlbuf.so, and the library inside the
+ * Python package. The two share nothing. Each refuses the other's tensors (-EINVAL),
+ * and has its own imports, error texts and log. Between the two, only the kernel's
+ * fences order accesses, as between two processes. Accesses by the CPU and work on a
+ * device with DLBUF_SYNC_EVENT (see sync.h) have no fence, so the other library does
+ * not wait for them. The Python package can use libdlbuf.so instead (DLBUF_SYSTEM in
+ * python/README.md).
  */
 #ifndef DLBUF_H
 #define DLBUF_H
