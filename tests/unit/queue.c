@@ -4,6 +4,7 @@
  * A driver that calls no functions, that takes and gives sync_files, and one of
  * which every call fails once. Memfds stand for dma-bufs, eventfds for sync_files.
  */
+#include "common.h"
 #include "ktap.h"
 
 #ifdef CONFIG_QUEUE
@@ -147,6 +148,23 @@ TEST(a_driver_that_calls_nobody)
  * An fd for what wait() would wait for, whoever asks for it; and the end of all of
  * the device, its memory included.
  */
+static void post(void *semaphore)
+{
+	sem_post(semaphore);
+}
+
+/* The library's thread has looked at what was posted to it before. */
+static void let_the_thread_look(void)
+{
+	int fd AUTO_FD = eventfd(1, EFD_CLOEXEC);
+	sem_t seen;
+
+	sem_init(&seen, 0, 0);
+	REQUIRE_OK(event_add(fd, post, &seen));
+	sem_wait(&seen);
+	sem_destroy(&seen);
+}
+
 TEST(what_is_under_way)
 {
 	struct dlbuf_device *dev;
@@ -166,6 +184,7 @@ TEST(what_is_under_way)
 	CHECK_OK(trial_backend.pending(imp, DLBUF_READ, &reader));
 	CHECK_EQ(reader, -1);
 	CHECK_OK(trial_backend.pending(imp, DLBUF_WRITE, &writer));
+	let_the_thread_look();
 	CHECK(writer >= 3 && !signalled(writer));
 	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
 	CHECK_SAYS("not complete at the deadline");
