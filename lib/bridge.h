@@ -16,7 +16,7 @@
 
 struct bridge;
 
-/* What a bridge can do. Queried when it is opened. */
+/* The capabilities of a bridge. Queried when it is opened. */
 struct bridge_caps {
 	bool buffers;		/* imports dma-bufs, exports memory as OPAQUE_FD */
 	bool fences_in;		/* makes a timeline's value wait for a sync_file */

@@ -18,7 +18,7 @@ int json_write(const cJSON *json, FILE *f, const char *name)
 
 	if (!text)
 		return fail(STATUS_SYSTEM, "no memory for the report");
-	/* What becomes of standard output is told at the end, by main(). */
+	/* main() reports errors of standard output at the end. */
 	if (fprintf(f, "%s\n", text) < 0 && f != stdout)
 		status = fail(STATUS_SYSTEM, "%s cannot be written: %s", name,
 			      strerror(errno));

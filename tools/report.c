@@ -140,7 +140,7 @@ static void print_devices(const struct verify *v)
 	table_print(&t);
 }
 
-/* What the tensors are compared with: whose mapping. */
+/* Names the reference mapping, with which the tensors are compared. */
 static const char *reference(const struct verify *v)
 {
 	return v->cam->imports ? "dma-buf" : "node";

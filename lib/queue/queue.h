@@ -30,7 +30,7 @@ struct queue_range {
 	uint64_t bytes;
 };
 
-/* What enter() changed, for leave() to undo. */
+/* Changes made by enter(), for leave() to undo. */
 struct queue_scope {
 	bool entered;
 	int mode;

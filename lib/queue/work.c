@@ -521,7 +521,7 @@ int queue_work_watch(struct queue_memory *m, uint32_t access, int *out)
 	return ret;
 }
 
-/* Those that have a user now: on a list, or under way to one. */
+/* Waits for all works that have a user: on a list, or not added to one yet. */
 int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns)
 {
 	struct queue_work *work;

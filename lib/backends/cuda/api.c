@@ -74,7 +74,7 @@ int cuda_check(const struct cuda_api *cu, cuda_result result, size_t function)
 
 	if (result == CUABI_SUCCESS)
 		return 0;
-	/* The stub library of the toolkit has no error names either. */
+	/* The toolkit's libcuda, which is only for linking, has no error names either. */
 	if (cu->GetErrorName(result, &name) || !name)
 		name = result == CUABI_STUB_LIBRARY ?
 		       "CUDA_ERROR_STUB_LIBRARY" : "a CUresult";

@@ -26,7 +26,7 @@ static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
 			   NULL, out);
 }
 
-/* What the buffer requires of its memory. */
+/* Requirements of a buffer for its memory. */
 struct needs {
 	uint32_t type;
 	bool dedicated;
