@@ -13,8 +13,8 @@ void queue_memory_free(struct queue_memory *m)
 
 	if (__atomic_exchange_n(&dev->unsure, 0, __ATOMIC_ACQ_REL))
 		dev->ops->finish_all(dev);
-	if (m->copy_done)
-		dev->ops->event_destroy(dev, m->copy_done);
+	if (m->begun)
+		dev->ops->event_destroy(dev, m->begun);
 	dev->ops->free(m);
 	if (m->staging)
 		dev->ops->free_host(dev, m->staging);
@@ -24,7 +24,7 @@ void queue_memory_free(struct queue_memory *m)
 		bridge_buffer_destroy(m->buffer);
 	if (m->fd >= 0)
 		close(m->fd);
-	pthread_mutex_destroy(&m->copying);
+	pthread_mutex_destroy(&m->beginning);
 	free(m);
 }
 
@@ -39,11 +39,19 @@ static int keep_fd(struct queue_memory *m, const struct import *imp)
 /* Copies the device's bytes to m->staging, and waits for the copy. */
 static int read_back(struct queue_memory *m)
 {
+	const struct queue_ops *ops = m->dev->ops;
 	void *stream;
-	int ret = m->dev->ops->stream_create(m->dev, &stream);
+	int ret = ops->stream_create(m->dev, &stream);
 
-	return ret ? ret : queue_finish_own(m->dev, stream,
-					    m->dev->ops->copy(m, stream, true));
+	if (ret)
+		return ret;
+	if (m->passes)
+		ret = ops->begin(m, stream);
+	if (!ret)
+		ret = ops->copy(m, stream, true);
+	if (!ret && m->passes)
+		ret = ops->end(m, DLBUF_READ, stream);
+	return queue_finish_own(m->dev, stream, ret);
 }
 
 /*
@@ -119,6 +127,11 @@ static int import_host(struct queue_memory *m, const struct import *imp)
 	if (ret)
 		return ret;
 	ret = check_registers(dev, imp->id.access);
+	if (!ret && dev->memfds_only && !by_memfd)
+		ret = fail(-EOPNOTSUPP, "the driver needs memory that can be pinned");
+	m->synced = dev->is_cpu;
+	if (!ret && m->synced)
+		ret = keep_fd(m, imp);
 	if (!ret) {
 		asked = true;
 		ret = dev->ops->register_host(m, imp->id.access);
@@ -158,8 +171,8 @@ static int import_by(struct queue_memory *m, struct import *imp)
 	int ret = 0;
 
 	m->copied = PATH_BIT(imp->path) & PATHS_COPIED;
-	if (m->copied)
-		ret = m->dev->ops->event_create(m->dev, &m->copy_done);
+	if (m->copied || m->dev->ops->begin)
+		ret = m->dev->ops->event_create(m->dev, &m->begun);
 	if (ret)
 		return ret;
 	switch (imp->path) {
@@ -192,7 +205,7 @@ int queue_memory_new(struct import *imp, uint64_t bytes,
 		m->dev = dev;
 		m->bytes = bytes;
 		m->fd = -1;
-		pthread_mutex_init(&m->copying, NULL);
+		pthread_mutex_init(&m->beginning, NULL);
 		ret = fill(m, imp);
 		if (ret)
 			queue_memory_drop(m);
@@ -202,6 +215,7 @@ int queue_memory_new(struct import *imp, uint64_t bytes,
 		return ret;
 	container_of(imp, struct queue_import, base)->memory = m;
 	imp->data = (void *)m->data;
+	imp->opaque = dev->opaque;
 	return 0;
 }
 
@@ -209,9 +223,13 @@ int queue_import(struct import *imp)
 {
 	int ret = queue_memory_new(imp, imp->bytes, import_by);
 
-	/* Copies give events and no fences: see copy.c. */
+	/*
+	 * If a host function of the stream waits for fences, releases give events and
+	 * no fences: see copy.c.
+	 */
 	if (!ret)
-		imp->release_sync = imp->path == DLBUF_PATH_COPY ?
+		imp->release_sync = imp->path == DLBUF_PATH_COPY ||
+				    queue_memory_of(imp)->synced ?
 				    DLBUF_SYNC_EVENT : imp->dev->release_sync;
 	return ret;
 }
