@@ -220,4 +220,5 @@ const struct cts_access cts_cuda = {
 	.prepare = cuda_prepare,
 	.wants_memfds = true,
 	.fences_early = true,
+	.no_children = true,
 };
