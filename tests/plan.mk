@@ -201,14 +201,13 @@ $(call step,cts@opencl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd)
 $(call step,cts@opencl+rusticl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe)
-comma := ,
 on-opencl-double = $(call on-opencl,$(fakes)/libopencl.so,--env FAKE_OPENCL=$(1),$(2))
 $(call step,cts@opencl+khr): build@gcc
 	$(call on-opencl-double,khr,import/* path/* sync/* lease/*)
 $(call step,cts@opencl+arm): build@gcc
 	$(call on-opencl-double,arm,import/* path/*)
 $(call step,cts@opencl+qcom): build@gcc
-	$(call on-opencl-double,qcom$(comma)padding,import/* path/* alloc/*)
+	$(call on-opencl-double,qcom,import/* path/* alloc/*)
 $(call step,cts@opencl+userptr): build@gcc
 	$(call on-opencl-double,userptr,import/* path/* sync/*)
 
