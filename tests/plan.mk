@@ -195,6 +195,22 @@ $(call step,cts@cuda+bridge): build@gcc
 $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
+# OpenCL on the guest's drivers, and on the double of one as machines differ.
+on-opencl = $(ktap) -- $(lab) --env OCL_ICD_VENDORS=$(1) $(2) -- $(dir)/gcc/$(cts) opencl:0 $(3:%='%')
+$(call step,cts@opencl): build@gcc
+	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd)
+$(call step,cts@opencl+rusticl): build@gcc
+	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe)
+on-opencl-double = $(call on-opencl,$(fakes)/libopencl.so,--env FAKE_OPENCL=$(1),$(2))
+$(call step,cts@opencl+khr): build@gcc
+	$(call on-opencl-double,khr,import/* path/* sync/* lease/*)
+$(call step,cts@opencl+arm): build@gcc
+	$(call on-opencl-double,arm,import/* path/*)
+$(call step,cts@opencl+qcom): build@gcc
+	$(call on-opencl-double,qcom,import/* path/* alloc/*)
+$(call step,cts@opencl+userptr): build@gcc
+	$(call on-opencl-double,userptr,import/* path/* sync/*)
+
 # A backend of the tests' own: what the next one costs.
 $(call step,cts@trial): build@gcc
 	$(ktap) -- $(lab) -- $(dir)/gcc/tests/trial/cts --device trial:0

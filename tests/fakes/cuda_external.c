@@ -2,50 +2,12 @@
 /* See cuda.h: memory and semaphores of other APIs. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "cuda_objects.h"
-
-#ifndef DMA_BUF_MAGIC
-#define DMA_BUF_MAGIC 0x444d4142
-#endif
-
-static bool is_on(int fd, long magic)
-{
-	struct statfs st;
-
-	return !fstatfs(fd, &st) && (long)st.f_type == magic;
-}
-
-bool is_memfd(int fd)
-{
-	return is_on(fd, TMPFS_MAGIC);
-}
-
-bool is_dma_buf(int fd)
-{
-	return is_on(fd, DMA_BUF_MAGIC);
-}
-
-ino_t inode_of(int fd)
-{
-	struct stat st;
-
-	return fstat(fd, &st) ? 0 : st.st_ino;
-}
-
-/* The driver keeps it: it had better be fit for that. */
-static void look_at_fd(int fd)
-{
-	if (fcntl(fd, F_GETFD) != FD_CLOEXEC || fd < 3)
-		wrong("%s: the fd is not fit to be kept", call);
-}
 
 static struct external *external_make(enum fake_kind kind, int fd, int type,
 				      size_t bytes)

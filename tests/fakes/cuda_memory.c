@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "cuda_objects.h"
@@ -383,26 +382,6 @@ static void look_at_flags(const char *line, struct mapping *m)
 	if (!strncmp(line, "VmFlags:", 8) &&
 	    (has_flag(line, "pf") || has_flag(line, "io")))
 		m->pfn = true;
-}
-
-/*
- * Whether the kernel pins the page of an address, by having it do so: a pipe that
- * is given a page by vmsplice() does. 1, 0, or -1 where it does not say.
- */
-static int is_pinned(uintptr_t p)
-{
-	struct iovec page = { (void *)p, 1 };
-	int pipes[2], ret = -1;
-
-	if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK))
-		return -1;
-	if (vmsplice(pipes[1], &page, 1, SPLICE_F_NONBLOCK) == 1)
-		ret = 1;
-	else if (errno == EFAULT)
-		ret = 0;
-	close(pipes[0]);
-	close(pipes[1]);
-	return ret;
 }
 
 /*

@@ -155,8 +155,5 @@ cuda_result enqueue(struct cuda_queue *q, const struct job *job);
 /* ---------------------------------------------------------------- externals */
 
 void external_free(struct object *o);
-bool is_memfd(int fd);
-bool is_dma_buf(int fd);
-ino_t inode_of(int fd);
 
 #endif /* FAKE_CUDA_OBJECTS_H */

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: MIT
 /* See streams.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "streams.h"
 
+#ifndef DMA_BUF_MAGIC
+#define DMA_BUF_MAGIC 0x444d4142
+#endif
+
 pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-__thread bool in_host_function;
-__thread const char *call;
+STATIC_TLS bool in_host_function;
+STATIC_TLS const char *call;
 bool initialised, forked;
 
 /* Pointers, hashed: handles are looked up in each call. */
@@ -198,6 +208,56 @@ bool is_mapped(const void *p, size_t bytes)
 	return true;
 }
 
+/*
+ * Whether the kernel pins the page of an address, by having it do so: a pipe that
+ * is given a page by vmsplice() does.
+ */
+int is_pinned(uintptr_t p)
+{
+	struct iovec page = { (void *)p, 1 };
+	int pipes[2], ret = -1;
+
+	if (pipe2(pipes, O_CLOEXEC | O_NONBLOCK))
+		return -1;
+	if (vmsplice(pipes[1], &page, 1, SPLICE_F_NONBLOCK) == 1)
+		ret = 1;
+	else if (errno == EFAULT)
+		ret = 0;
+	close(pipes[0]);
+	close(pipes[1]);
+	return ret;
+}
+
+static bool is_on(int fd, long magic)
+{
+	struct statfs st;
+
+	return !fstatfs(fd, &st) && (long)st.f_type == magic;
+}
+
+bool is_memfd(int fd)
+{
+	return is_on(fd, TMPFS_MAGIC);
+}
+
+bool is_dma_buf(int fd)
+{
+	return is_on(fd, DMA_BUF_MAGIC);
+}
+
+ino_t inode_of(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) ? 0 : st.st_ino;
+}
+
+void look_at_fd(int fd)
+{
+	if (fcntl(fd, F_GETFD) != FD_CLOEXEC || fd < 3)
+		wrong("%s: the fd is not fit to be kept", call);
+}
+
 /* ---------------------------------------------------------------- jobs */
 
 struct record *record_make(void)
@@ -323,7 +383,7 @@ static enum progress step(const struct stream *s)
 	if (!job)
 		return JOB_WAITS;
 	if (driver->lost)
-		return JOB_DONE;
+		return job->ends_lost ? job->run(job) : JOB_DONE;
 	if (!may_start(s))
 		return JOB_WAITS;
 	for (int i = 0; i < 2; i++)

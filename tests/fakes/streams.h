@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "driver.h"
 
@@ -25,8 +26,13 @@ extern const char driver_name[];
 
 extern pthread_mutex_t lock;	/* of all of this */
 extern pthread_cond_t changed;	/* a job came or went, or an object */
-extern __thread bool in_host_function;
-extern __thread const char *call;	/* that is being made */
+/*
+ * In the static block: the thread sanitizer of GCC 12 dies in __tls_get_addr() if a
+ * thread of a library that was opened later asks for such a variable first.
+ */
+#define STATIC_TLS __thread __attribute__((tls_model("initial-exec")))
+extern STATIC_TLS bool in_host_function;
+extern STATIC_TLS const char *call;	/* that is being made */
 extern bool initialised;	/* which the double sets */
 extern bool forked;		/* since then: the parent's threads are not here */
 
@@ -44,6 +50,7 @@ void lose(int result);
  * destroyed is still known as one.
  */
 struct object {
+	const void *dispatch;	/* for a loader of drivers that looks there first */
 	struct object *next;
 	struct context *ctx;	/* the double's, or NULL */
 	/* The CPU's side of it is there, which an application may unmap; or NULL. */
@@ -67,6 +74,14 @@ unsigned int destroy_all(unsigned int kind, struct context *ctx,
 void objects_free(void);
 /* All of it is mapped. */
 bool is_mapped(const void *p, size_t bytes);
+/* Whether the kernel pins the page of an address: 1, 0, or -1 for not known. */
+int is_pinned(uintptr_t p);
+
+bool is_memfd(int fd);
+bool is_dma_buf(int fd);
+ino_t inode_of(int fd);
+/* Counts an fd as wrong that a driver must not keep: not CLOEXEC, or one of 0 to 2. */
+void look_at_fd(int fd);
 
 /* ---------------------------------------------------------------- streams */
 
@@ -105,6 +120,7 @@ struct job {
 	struct record *record;
 	void (*fn)(void *data);
 	void *data;
+	bool ends_lost;		/* run() is called on a lost device, too, to end it */
 };
 
 enum progress job_copy(struct job *job);	/* to, from, bytes */

@@ -85,7 +85,7 @@ static void find_imports(const struct opencl_api *cl, struct opencl_target *t,
 	} else if (has_extension(extensions, "cl_qcom_dmabuf_host_ptr")) {
 		t->imports = OPENCL_IMPORTS_QCOM;
 		t->page = get_number(cl, t, CL_DEVICE_PAGE_SIZE_QCOM,
-				     sizeof(cl_uint));
+				     sizeof(size_t));
 		if (!t->page)
 			t->page = 4096;
 		t->padding = get_number(cl, t,

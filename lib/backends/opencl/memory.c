@@ -52,14 +52,15 @@ static int import_khr(struct queue_memory *m)
 
 /*
  * The driver does not take the fd. The CPU's caches are the matter of the CPU's own
- * accesses, with DMA_BUF_IOCTL_SYNC, so the driver need not care for them.
+ * accesses, with DMA_BUF_IOCTL_SYNC, so the driver need not care for them: that is the
+ * default of CL_IMPORT_DMA_BUF_DATA_CONSISTENCY_WITH_HOST_ARM, which drivers of before
+ * 2020 do not know.
  */
 static int import_arm(struct queue_memory *m)
 {
 	struct opencl_device *dev = to_opencl(m->dev);
 	const cl_import_properties_arm properties[] = {
-		CL_IMPORT_TYPE_ARM, CL_IMPORT_TYPE_DMA_BUF_ARM,
-		CL_IMPORT_DMA_BUF_DATA_CONSISTENCY_WITH_HOST_ARM, CL_FALSE, 0
+		CL_IMPORT_TYPE_ARM, CL_IMPORT_TYPE_DMA_BUF_ARM, 0
 	};
 	cl_int result = CL_OUT_OF_HOST_MEMORY;
 
@@ -226,48 +227,57 @@ static int device_reads(struct opencl_device *dev, cl_mem from, cl_mem to,
 			   TRIAL_BYTES - 1, 1, byte, 0, NULL, NULL);
 }
 
-static int try_sharing(struct opencl_device *dev, uint8_t *host, bool *shared)
+static int try_sharing(struct opencl_device *dev, cl_mem mem, uint8_t *host,
+		       bool *shared)
 {
-	cl_mem mem = NULL, other = NULL;
 	uint8_t before = 0, after = 0;
+	cl_mem other = NULL;
 	int ret;
 
-	memset(host, 1, TRIAL_BYTES);
-	ret = OPENCL_NEW(&dev->cl, &mem, CreateBuffer, dev->context,
-			 CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, TRIAL_BYTES,
-			 host);
-	if (!ret)
-		ret = OPENCL_NEW(&dev->cl, &other, CreateBuffer, dev->context,
-				 CL_MEM_READ_WRITE, TRIAL_BYTES, NULL);
-	if (!ret)
-		ret = device_reads(dev, mem, other, &before);
+	ret = OPENCL_NEW(&dev->cl, &other, CreateBuffer, dev->context,
+			 CL_MEM_READ_WRITE, TRIAL_BYTES, NULL);
+	if (ret)
+		return ret;
+	ret = device_reads(dev, mem, other, &before);
 	memset(host, 2, TRIAL_BYTES);
 	if (!ret)
 		ret = device_reads(dev, mem, other, &after);
-	if (mem)
-		dev->cl.ReleaseMemObject(mem);
-	if (other)
-		dev->cl.ReleaseMemObject(other);
 	*shared = !ret && before == 1 && after == 2;
+	dev->cl.ReleaseMemObject(other);
 	return ret;
 }
 
-/* Writes to the memory of a buffer without the API, and looks what the device reads. */
+/*
+ * Writes to the memory of a buffer without the API, and looks what the device reads. The
+ * buffer may be in use by a command on return, if a call has failed.
+ */
 bool opencl_shares_host_memory(struct opencl_device *dev)
 {
+	struct queue_memory m = {
+		.dev = &dev->queue,
+		.bytes = TRIAL_BYTES,
+		.access = DLBUF_RW,
+		/* Shared, as the mappings of dma-bufs and memfds are. */
+		.map = mmap(NULL, TRIAL_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+	};
 	bool shared = false;
-	/* Shared, as the mappings of dma-bufs and memfds are. */
-	void *host = mmap(NULL, TRIAL_BYTES, PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int ret;
 
-	if (host == MAP_FAILED)
+	if (m.map == MAP_FAILED)
 		return false;
-	if (try_sharing(dev, host, &shared)) {
+	memset(m.map, 1, TRIAL_BYTES);
+	ret = over_mapping(&m, 0, m.map, TRIAL_BYTES);
+	if (ret)
+		munmap(m.map, TRIAL_BYTES);
+	else
+		ret = try_sharing(dev, mem_of(&m), m.map, &shared);
+	if (ret) {
 		log_at(DLBUF_LOG_INFO, "%s: path host: %s",
 		       dev->queue.base.name, dlbuf_last_error());
 		forget_failure();
 	}
-	munmap(host, TRIAL_BYTES);
+	opencl_free(&m);
 	return shared;
 }
 

@@ -71,10 +71,21 @@ static inline struct opencl_device *opencl_device_of(struct dlbuf_device *dev)
 BACKEND_DECLARE(opencl);
 extern const struct queue_ops opencl_ops;
 
+/* Drivers have this code for a device that is gone or hangs. */
+static inline cl_int opencl_note(struct queue_device *dev, cl_int result)
+{
+	if (result == CL_DEVICE_NOT_AVAILABLE)
+		queue_lost(dev);
+	return result;
+}
+
 #define OPENCL_DO(dev, name, ...) \
-	OPENCL_CALL(&to_opencl(dev)->cl, name, __VA_ARGS__)
+	opencl_check(opencl_note(dev, OPENCL_RESULT(&to_opencl(dev)->cl, name, \
+						    __VA_ARGS__)), \
+		     OPENCL_FUNCTION(name))
 #define OPENCL_EXT(dev, name, ...) \
-	opencl_check_ext(OPENCL_RESULT(&to_opencl(dev)->ext, name, __VA_ARGS__), \
+	opencl_check_ext(opencl_note(dev, OPENCL_RESULT(&to_opencl(dev)->ext, \
+							name, __VA_ARGS__)), \
 			 "cl" #name)
 
 /*

@@ -51,8 +51,10 @@ static int stream_create(struct queue_device *base, void **out)
 			  dev->context, dev->target.device, 0);
 }
 
+/* A release flushes the queue: after a failed call, its commands are not to run later. */
 static void stream_destroy(struct queue_device *dev, void *s)
 {
+	to_opencl(dev)->cl.Finish(s);
 	to_opencl(dev)->cl.ReleaseCommandQueue(s);
 }
 
@@ -128,6 +130,7 @@ static int event_wait(struct queue_device *dev, void *event)
 	cl_int result = OPENCL_RESULT(&to_opencl(dev)->cl, WaitForEvents, 1,
 				      &((struct event *)event)->marker);
 
+	opencl_note(dev, result);
 	return result == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST ? 0 :
 	       opencl_check(result, OPENCL_FUNCTION(WaitForEvents));
 }
@@ -241,6 +244,9 @@ static int call_host(struct queue_device *dev, void *s, void (*fn)(void *),
 
 /* ---------------------------------------------------------------- sync_files */
 
+/* CL_SEMAPHORE_DEVICE_HANDLE_LIST_KHR, which older headers lack. */
+#define SEMAPHORE_DEVICE_HANDLE_LIST 0x2053
+
 static int semaphore_create(struct queue_device *base, cl_semaphore_khr *out,
 			    cl_semaphore_properties_khr name,
 			    cl_semaphore_properties_khr value)
@@ -256,7 +262,7 @@ static int semaphore_create(struct queue_device *base, cl_semaphore_khr *out,
 	if (name == CL_SEMAPHORE_EXPORT_HANDLE_TYPES_KHR)
 		n++;
 	if (dev->ndevices > 1) {
-		properties[n++] = CL_DEVICE_HANDLE_LIST_KHR;
+		properties[n++] = SEMAPHORE_DEVICE_HANDLE_LIST;
 		properties[n++] =
 			(cl_semaphore_properties_khr)dev->target.device;
 	}

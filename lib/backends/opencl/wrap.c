@@ -211,13 +211,19 @@ static int check_image(const struct opencl_target *t, const DLTensor *dl,
 	return 0;
 }
 
-/* The image keeps the part alive, and the part the buffer. */
-static int create_image(struct opencl_device *dev, cl_mem buffer,
+/*
+ * The image keeps the part alive, and the part the buffer. Drivers want the padding of
+ * the last row, too, so it is in the part if it is in the buffer.
+ */
+static int create_image(struct opencl_device *dev, const struct queue_memory *m,
 			struct image *image, const cl_image_format *format,
 			cl_mem *out)
 {
-	const cl_buffer_region region = { image->offset, image->bytes };
-	cl_mem part = NULL;
+	uint64_t rows = image->desc.image_height * image->desc.image_row_pitch;
+	uint64_t room = m->bytes - m->unusable - image->offset;
+	const cl_buffer_region region = { image->offset,
+					  rows < room ? rows : room };
+	cl_mem buffer = (cl_mem)m->data, part = NULL;
 	int ret = 0;
 
 	image->desc.mem_object = buffer;
@@ -255,7 +261,7 @@ int dlbuf_opencl_create_image(const DLManagedTensorVersioned *dl,
 	dev = opencl_device_of(t->imp->dev);
 	ret = check_image(&dev->target, &dl->dl_tensor, &part);
 	if (!ret)
-		ret = create_image(dev, (cl_mem)t->imp->data, &part, &format,
+		ret = create_image(dev, queue_memory_of(t->imp), &part, &format,
 				   &image);
 	if (ret)
 		return ret == -EIO ? -EOPNOTSUPP : ret;

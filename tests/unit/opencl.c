@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The OpenCL backend against a double of a driver (tests/fakes/opencl.h): devices, those
+ * of an application, and the handles of tensors.
+ */
+#include "common.h"
+#include "ktap.h"
+
+#ifdef CONFIG_BACKEND_OPENCL
+#include "cuda_memfds.h"
+#include "opencl_backend.h"
+
+/* ---------------------------------------------------------------- devices */
+
+static const struct {
+	const char *words, *name, *opened;	/* NULL: refused */
+	const char *said;
+} selectors[] = {
+	{ "two", "opencl", "opencl:0", NULL },
+	{ "two", "opencl:1", "opencl:1", NULL },
+	{ "two", "opencl:0.1", "opencl:1", NULL },
+	{ "two", "opencl:Fake: Fake GPU", "opencl:0", NULL },
+	{ "two", "opencl:2", NULL, "2" },
+	{ "two", "opencl:1.0", NULL, "1.0" },
+	{ "two", "opencl:0.2", NULL, "0.2" },
+	{ "two", "opencl:GeForce", NULL, "GeForce" },
+};
+
+TEST(selectors)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(selectors); i++) {
+		struct dlbuf_device *dev = NULL;
+		int ret;
+
+		begin(selectors[i].words);
+		ret = dlbuf_device_open(selectors[i].name, NULL, &dev);
+		CHECK_MSG(!ret == !!selectors[i].opened, "%s: %s",
+			  selectors[i].name, dlbuf_last_error());
+		if (!ret)
+			CHECK_STR(dev->name, selectors[i].opened);
+		else
+			CHECK_MSG(ret == -ENODEV && strstr(dlbuf_last_error(),
+				  selectors[i].said), "%s: %d, %s",
+				  selectors[i].name, ret, dlbuf_last_error());
+		dlbuf_device_close(dev);
+		end();
+	}
+}
+
+TEST(no_loader_and_no_driver)
+{
+	struct dlbuf_device *dev;
+
+	begin("none");
+	CHECK_ERR(dlbuf_device_open("opencl", NULL, &dev), -ENODEV);
+	CHECK(strstr(dlbuf_last_error(), "no driver is installed"));
+	end();
+	setenv("DLBUF_OPENCL_LIBRARY", "/nonexistent/libOpenCL.so.1", 1);
+	CHECK_ERR(dlbuf_device_open("opencl", NULL, &dev), -ENODEV);
+}
+
+/* What a machine's device says of itself before it is opened. */
+static const struct {
+	const char *words, *description, *driver;
+	enum dlbuf_sync acquire, release;
+} infos[] = {
+	{ "khr", "Fake: Fake GPU", "OpenCL 3.0 fake, 1.0", DLBUF_SYNC_FENCE,
+	  DLBUF_SYNC_FENCE },
+	{ "khr,noexport", "Fake: Fake GPU", "OpenCL 3.0 fake, 1.0",
+	  DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT },
+	{ "arm", "Fake: Fake Mali", "OpenCL 3.0 fake, 1.0", DLBUF_SYNC_FENCE,
+	  DLBUF_SYNC_EVENT },
+	{ "old", "Fake: Fake GPU", "OpenCL 1.2 fake, 1.0", DLBUF_SYNC_FENCE,
+	  DLBUF_SYNC_EVENT },
+};
+
+static int keep(const struct dlbuf_device_info *info, void *data)
+{
+	if (!strcmp(info->backend, "opencl"))
+		*(struct dlbuf_device_info *)data = *info;
+	return 0;
+}
+
+TEST(infos)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(infos); i++) {
+		struct dlbuf_device_info info = { .size = 0 }, opened = {
+			.size = sizeof(opened)
+		};
+		struct dlbuf_device *dev;
+
+		begin(infos[i].words);
+		CHECK_EQ(opencl_backend.each(&opencl_backend, keep, &info), 0);
+		CHECK_STR(info.name, "opencl:0");
+		CHECK_STR(info.description, infos[i].description);
+		CHECK_STR(info.driver, infos[i].driver);
+		CHECK_EQ(info.acquire, infos[i].acquire);
+		CHECK_EQ(info.release, infos[i].release);
+		CHECK_EQ(info.offset_align, 128);
+		dev = open_ok();
+		CHECK_OK(dlbuf_device_get_info(dev, &opened));
+		CHECK_EQ(opened.acquire, info.acquire);
+		CHECK_EQ(opened.release, info.release);
+		CHECK_STR(opened.description, info.description);
+		dlbuf_device_close(dev);
+		end();
+	}
+}
+
+/* ---------------------------------------------------------------- wrapping */
+
+/* An application's context with two devices, and a queue on the second one. */
+struct theirs {
+	cl_device_id devices[2];
+	cl_context context, other;
+	cl_command_queue queue;
+};
+
+static void theirs_begin(struct theirs *t)
+{
+	cl_int result;
+
+	begin("two,memfds,images");
+	REQUIRE(!cl.GetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 2, t->devices,
+				 NULL));
+	t->context = cl.CreateContext(NULL, 2, t->devices, NULL, NULL, &result);
+	REQUIRE(!result);
+	t->other = cl.CreateContext(NULL, 1, t->devices, NULL, NULL, &result);
+	REQUIRE(!result);
+	t->queue = cl.CreateCommandQueue(t->context, t->devices[1], 0, &result);
+	REQUIRE(!result);
+}
+
+static void theirs_end(struct theirs *t)
+{
+	CHECK_EQ(cl.ReleaseCommandQueue(t->queue), 0);
+	CHECK_EQ(cl.ReleaseContext(t->context), 0);
+	CHECK_EQ(cl.ReleaseContext(t->other), 0);
+	end();
+}
+
+TEST(wrapping)
+{
+	struct dlbuf_opencl_device w = { .size = sizeof(w) }, got = w;
+	struct dlbuf_device *dev;
+	struct theirs t;
+	struct fixture f;
+	int fence, theirs;
+
+	theirs_begin(&t);
+	w.context = t.context;
+	w.device = t.devices[1];
+	w.queue = t.queue;
+	REQUIRE_OK(dlbuf_device_wrap_opencl(&w, NULL, &dev));
+	CHECK_STR(dev->name, "opencl:1");
+	CHECK_OK(dlbuf_opencl_get_device(dev, &got));
+	CHECK(got.context == t.context && got.device == t.devices[1] &&
+	      got.queue == t.queue && got.platform == (void *)platform);
+	/* In a context of two devices, each object says which one it is of. */
+	REQUIRE_OK(import_by(&f, dev, DLBUF_PATH_DIRECT, DLBUF_RW));
+	theirs = fence = pending_fence();
+	CHECK_OK(acquire(&f, DLBUF_RW, NULL, fence));
+	fence = release(&f, DLBUF_RW, NULL);
+	CHECK(!signalled(fence));
+	signal_fence(theirs);
+	until_signalled(fence);
+	close(theirs);
+	import_finish(&f, 0);
+	dlbuf_device_close(dev);
+	/* Without a queue there is one of the library. */
+	w.queue = NULL;
+	REQUIRE_OK(dlbuf_device_wrap_opencl(&w, NULL, &dev));
+	CHECK_OK(dlbuf_opencl_get_device(dev, &got));
+	CHECK(got.queue && got.queue != (void *)t.queue);
+	dlbuf_device_close(dev);
+	theirs_end(&t);
+}
+
+TEST(wrapping_is_refused)
+{
+	struct dlbuf_opencl_device w = { .size = sizeof(w) };
+	struct dlbuf_device *dev, *cpu = NULL;
+	struct theirs t;
+
+	theirs_begin(&t);
+	CHECK_ERR(dlbuf_device_wrap_opencl(NULL, NULL, &dev), -EINVAL);
+	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -EINVAL);
+	w.context = t.context;
+	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -EINVAL);
+	w.device = &t;
+	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -EINVAL);
+	w.device = t.devices[0];
+	w.queue = t.queue;
+	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -EINVAL);
+	w.context = t.other;
+	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -EINVAL);
+	if (!dlbuf_device_open("cpu", NULL, &cpu))
+		CHECK_ERR(dlbuf_opencl_get_device(cpu, &w), -EINVAL);
+	dlbuf_device_close(cpu);
+	theirs_end(&t);
+}
+
+/* Streams are queues of the device and its context. */
+TEST(streams)
+{
+	struct dlbuf_device *dev;
+	struct theirs t;
+	struct fixture f;
+
+	theirs_begin(&t);
+	dev = open_ok();
+	CHECK_OK(opencl_backend.stream(dev, NULL, false));
+	CHECK_ERR(opencl_backend.stream(dev, t.queue, false), -EINVAL);
+	CHECK(strstr(dlbuf_last_error(), "another context or device"));
+	REQUIRE_OK(import_by(&f, dev, DLBUF_PATH_DIRECT, DLBUF_RW));
+	CHECK_ERR(acquire(&f, DLBUF_RW, t.queue, -1), -EINVAL);
+	finish(&f);
+	theirs_end(&t);
+}
+
+/* ---------------------------------------------------------------- tensors */
+
+/* A tensor of the core, whose rows are padded to `pitch` elements. */
+static DLManagedTensorVersioned *tensor_on(struct dlbuf_device *dev, int fd,
+					   uint64_t offset, int64_t pitch,
+					   int64_t channels)
+{
+	int64_t shape[] = { 4, 32, channels }, strides[] = { pitch, channels, 1 };
+	DLTensor layout = LAYOUT8(3, shape, .byte_offset = offset,
+				  .strides = strides);
+	struct dlbuf_import_opts opts = { .size = sizeof(opts),
+					  .flags = DLBUF_IMPORT_MAY_COPY };
+	DLManagedTensorVersioned *tensor = NULL;
+
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, &opts, &tensor));
+	return tensor;
+}
+
+static const struct {
+	uint64_t offset;
+	int64_t pitch, channels;
+	cl_uint order;
+	int ret;
+	const char *said;
+} images[] = {
+	{ 0, 128, 4, CL_RGBA, 0, NULL },
+	{ 128, 192, 4, CL_RGBA, 0, NULL },
+	{ 0, 132, 4, CL_RGBA, -EOPNOTSUPP, "pitch" },
+	{ 64, 128, 4, CL_RGBA, -EOPNOTSUPP, "offset" },
+	{ 0, 128, 4, CL_RGB, -EOPNOTSUPP, "CL_IMAGE_FORMAT_NOT_SUPPORTED" },
+};
+
+TEST(tensors)
+{
+	int fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+
+	REQUIRE(fd >= 0 && !ftruncate(fd, IMPORT_BYTES));
+	for (size_t i = 0; i < ARRAY_SIZE(images); i++) {
+		struct dlbuf_opencl_buffer b = { .size = sizeof(b) };
+		struct dlbuf_device *dev;
+		DLManagedTensorVersioned *t;
+		void *image = NULL;
+
+		begin("khr,images,memfds");
+		dev = open_ok();
+		t = tensor_on(dev, fd, images[i].offset, images[i].pitch,
+			      images[i].channels);
+		CHECK_EQ(t->dl_tensor.byte_offset, images[i].offset);
+		CHECK_OK(dlbuf_opencl_get_buffer(t, &b));
+		CHECK(b.buffer == t->dl_tensor.data && !b.svm);
+		CHECK_EQ(b.offset, images[i].offset);
+		CHECK_EQ(dlbuf_opencl_create_image(t, images[i].order,
+						   CL_UNORM_INT8, &image),
+			 images[i].ret);
+		if (images[i].ret)
+			CHECK_MSG(strstr(dlbuf_last_error(), images[i].said),
+				  "%s", dlbuf_last_error());
+		CHECK_EQ(!image, !!images[i].ret);
+		CHECK_ERR(dlbuf_opencl_create_image(t, CL_RGBA, CL_UNORM_INT8,
+						    NULL), -EINVAL);
+		if (image)
+			CHECK_EQ(cl.ReleaseMemObject(image), 0);
+		t->deleter(t);
+		dlbuf_device_close(dev);
+		end();
+	}
+	close(fd);
+}
+
+/* A device without images, and a tensor that is none. */
+TEST(no_images)
+{
+	int fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	int64_t shape[] = { 2, 3, 4, 5 };
+	DLTensor layout = LAYOUT8(4, shape);
+	DLManagedTensorVersioned *t;
+	struct dlbuf_device *dev;
+	void *image;
+
+	REQUIRE(fd >= 0 && !ftruncate(fd, IMPORT_BYTES));
+	begin("khr,memfds");
+	dev = open_ok();
+	t = tensor_on(dev, fd, 0, 128, 4);
+	CHECK_ERR(dlbuf_opencl_create_image(t, CL_RGBA, CL_UNORM_INT8, &image),
+		  -EOPNOTSUPP);
+	t->deleter(t);
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
+	CHECK_ERR(dlbuf_opencl_create_image(t, CL_RGBA, CL_UNORM_INT8, &image),
+		  -EOPNOTSUPP);
+	t->deleter(t);
+	dlbuf_device_close(dev);
+	end();
+	close(fd);
+}
+#else
+TEST(nothing)
+{
+	SKIP("the OpenCL backend is not built");
+}
+#endif
+
+KTAP_MAIN()

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The double of an OpenCL driver (tests/fakes/opencl.h), behind the real loader, and
+ * the functions of both. Without a loader the double is opened by itself.
+ */
+#ifndef UNIT_OPENCL_LOAD_H
+#define UNIT_OPENCL_LOAD_H
+
+#include "double.h"
+#include "emulated.h"
+#include "fakes/opencl.h"
+
+static struct fake_opencl *fake;
+static fake_opencl_fn fake_fn;
+static cl_platform_id platform;
+static struct {
+#define X(name) __typeof__(cl##name) *name;
+	FAKE_OPENCL_FUNCTIONS(X)
+	/* Of extensions; those that the machine lacks are NULL. */
+	FAKE_OPENCL_EXTENSIONS(X)
+#undef X
+} cl;
+
+static inline void load_extensions(void)
+{
+#define X(name)								\
+	cl.name = (__typeof__(cl.name))					\
+		cl.GetExtensionFunctionAddressForPlatform(platform, "cl" #name);
+	FAKE_OPENCL_EXTENSIONS(X)
+#undef X
+}
+
+/* With a driver of these words. */
+static inline void load(const char *words)
+{
+	void *icd, *loader;
+
+	setenv("FAKE_OPENCL", words, 1);
+	setenv("OCL_ICD_PLATFORM_SORT", "none", 1);
+	icd = double_open("libopencl.so", "OCL_ICD_VENDORS");
+	fake_fn = (fake_opencl_fn)dlsym(icd, "fake_opencl");
+	REQUIRE(fake_fn);
+	loader = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (!loader) {
+		loader = icd;
+		setenv("DLBUF_OPENCL_LIBRARY", getenv("OCL_ICD_VENDORS"), 1);
+	}
+#define X(name)								\
+	cl.name = (__typeof__(cl.name))dlsym(loader, "cl" #name);	\
+	REQUIRE(cl.name);
+	FAKE_OPENCL_FUNCTIONS(X)
+#undef X
+	fake = fake_fn(true);
+	if (!cl.GetPlatformIDs(1, &platform, NULL))
+		load_extensions();
+	fake->calls = 0;
+}
+
+static inline bool nothing_left(void)
+{
+	bool none = true;
+
+	fake->settle();
+	for (int kind = 0; kind < FAKE_KINDS; kind++)
+		none &= CHECK_MSG(!fake->live[kind], "%u of kind %d",
+				  fake->live[kind], kind);
+	return none;
+}
+
+/* So many calls were against the rules, and meant to be. */
+static inline void forgive(unsigned int n)
+{
+	CHECK_EQ(fake->wrong, n);
+	fake->wrong = 0;
+}
+
+#endif /* UNIT_OPENCL_LOAD_H */
