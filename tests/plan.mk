@@ -58,7 +58,7 @@ $(call step,unit@cpu-only $(without:%=unit@%)): unit@%: build@%
 
 # Parts of the library, one by one, and all that a camera on a board does without.
 parts := $(shell sed -n 's/^config \(PART_[A-Z_]*\|FORMATS_ALL\|SHARED\|STATIC\)$$/\1/p' Kconfig)
-no-gpu := WERROR=y DMABUF_TEST=n BACKEND_CUDA=n BACKEND_VULKAN=n
+no-gpu := WERROR=y DMABUF_TEST=n BACKEND_CUDA=n BACKEND_HIP=n BACKEND_VULKAN=n
 no-alloc := EXPORTER_UDMABUF=n EXPORTER_HEAP=n PART_POOL=n PART_DETILE=n
 without-part := $(shell echo $(parts:%=without-%) | tr A-Z_ a-z-)
 $(call step,$(without-part:%=build@%)): build@without-%:
@@ -194,6 +194,17 @@ $(call step,cts@cuda+bridge): build@gcc
 	$(call on-double,pc,import/* path/* sync/* frame/* lease/*,$(fakes)/libvulkan.so,--env FAKE_VULKAN=bridge)
 $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
+
+comma := ,
+# On HIP's double, as its versions and dma-bufs differ: paths and what ends on streams.
+on-hip = $(ktap) -- $(lab) --env FAKE_HIP=$(1) --env DLBUF_HIP_LIBRARY=$(fakes)/$(or $(4),libhip.so) \
+	--env DLBUF_VULKAN_LIBRARY=none -- $(dir)/$(or $(3),gcc)/$(cts) hip:0 $(2:%='%')
+$(call step,cts@hip): build@gcc
+	$(call on-hip,7.1,import/* path/* sync/* export/* alloc/*)
+$(call step,cts@hip+6): build@gcc
+	$(call on-hip,6.4$(comma)amdgpu,import/* path/* export/*,,libhip-old.so)
+$(call step,cts@hip+fault): build@gcc build@fault
+	$(call on-hip,6.4,fault/*,fault)
 
 # A backend of the tests' own: what the next one costs.
 $(call step,cts@trial): build@gcc

@@ -34,6 +34,7 @@ struct queue_range {
 struct queue_scope {
 	bool entered;
 	int mode;
+	int device;
 };
 
 /* event_query(): the work before the event still runs. */
