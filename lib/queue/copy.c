@@ -76,47 +76,10 @@ static int copy_by_gpu(struct queue_memory *m, void *stream, int fence)
 	return ret ? ret : queue_bridge_in(dev, m->buffer, stream, fence);
 }
 
-static int copy_first(struct queue_memory *m, void *stream, int fence)
-{
-	struct queue_device *dev = m->dev;
-	int ret;
-
-	ret = m->buffer ? copy_by_gpu(m, stream, fence) :
-			  copy_by_cpu(m, stream, fence);
-	if (!ret)
-		ret = dev->ops->event_record(dev, m->copy_done, stream);
-	/* Calls before the failed one may have put work on the stream. */
-	if (ret && queue_work_add(m, DLBUF_RW, stream, false, NULL))
-		queue_set_unsure(dev);
-	return ret;
-}
-
-/*
- * Overlapping accesses share one copy: the first access makes the copy, and the
- * streams of the others wait for it.
- */
 int queue_copy_in(struct queue_memory *m, void *stream, int fence)
 {
-	struct queue_device *dev = m->dev;
-	bool first;
-	int ret;
-
-	pthread_mutex_lock(&m->copying);
-	pthread_mutex_lock(&dev->lock);
-	first = !m->open;
-	pthread_mutex_unlock(&dev->lock);
-	ret = dev->ops->stream_wait(dev, stream, m->copy_done);
-	if (!ret)
-		ret = first ? copy_first(m, stream, fence) :
-			      queue_wait_fence(dev, stream, fence);
-	if (!ret) {
-		pthread_mutex_lock(&dev->lock);
-		m->open++;
-		pthread_mutex_unlock(&dev->lock);
-		cache_count_copy(&dev->base.cache, first ? m->bytes : 0);
-	}
-	pthread_mutex_unlock(&m->copying);
-	return ret;
+	return m->buffer ? copy_by_gpu(m, stream, fence) :
+			   copy_by_cpu(m, stream, fence);
 }
 
 int queue_copy_out(struct queue_memory *m, void *stream, int *fence)

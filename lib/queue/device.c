@@ -23,8 +23,9 @@ void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
 		forget_failure();
 	}
 	dev->base.acquire_sync = dev->takes_fences || dev->caps.fences_in ||
-				 dev->waits_for_words ? DLBUF_SYNC_FENCE :
-							DLBUF_SYNC_BLOCKS;
+				 dev->waits_for_words ||
+				 dev->ops->user_event_wait ? DLBUF_SYNC_FENCE :
+							     DLBUF_SYNC_BLOCKS;
 	dev->base.release_sync = dev->gives_fences || dev->caps.fences_out ?
 				 DLBUF_SYNC_FENCE : DLBUF_SYNC_EVENT;
 }

@@ -13,8 +13,8 @@ void queue_memory_free(struct queue_memory *m)
 
 	if (__atomic_exchange_n(&dev->unsure, 0, __ATOMIC_ACQ_REL))
 		dev->ops->finish_all(dev);
-	if (m->copy_done)
-		dev->ops->event_destroy(dev, m->copy_done);
+	if (m->begun)
+		dev->ops->event_destroy(dev, m->begun);
 	dev->ops->free(m);
 	if (m->staging)
 		dev->ops->free_host(dev, m->staging);
@@ -24,7 +24,7 @@ void queue_memory_free(struct queue_memory *m)
 		bridge_buffer_destroy(m->buffer);
 	if (m->fd >= 0)
 		close(m->fd);
-	pthread_mutex_destroy(&m->copying);
+	pthread_mutex_destroy(&m->beginning);
 	free(m);
 }
 
@@ -39,11 +39,19 @@ static int keep_fd(struct queue_memory *m, const struct import *imp)
 /* Copies the device's bytes to m->staging, and waits for the copy. */
 static int read_back(struct queue_memory *m)
 {
+	const struct queue_ops *ops = m->dev->ops;
 	void *stream;
-	int ret = m->dev->ops->stream_create(m->dev, &stream);
+	int ret = ops->stream_create(m->dev, &stream);
 
-	return ret ? ret : queue_finish_own(m->dev, stream,
-					    m->dev->ops->copy(m, stream, true));
+	if (ret)
+		return ret;
+	if (m->passes)
+		ret = ops->begin(m, stream);
+	if (!ret)
+		ret = ops->copy(m, stream, true);
+	if (!ret && m->passes)
+		ret = ops->end(m, DLBUF_READ, stream);
+	return queue_finish_own(m->dev, stream, ret);
 }
 
 /*
@@ -54,6 +62,7 @@ static int read_back(struct queue_memory *m)
  */
 static int compare(struct queue_memory *m, const struct import *imp)
 {
+	size_t bytes = m->bytes - m->unusable;
 	bool same = false;
 	void *map;
 	int ret;
@@ -67,12 +76,12 @@ static int compare(struct queue_memory *m, const struct import *imp)
 	ret = m->dev->ops->alloc_host(m->dev, m->bytes, &m->staging, NULL);
 	for (int tries = 0; !ret && !same && tries < 3; tries++) {
 		ret = read_back(m);
-		same = !ret && !memcmp(m->staging, map, m->bytes);
+		same = !ret && !memcmp(m->staging, map, bytes);
 	}
 	if (!ret && !same)
 		ret = fail(-EOPNOTSUPP, "the device reads other bytes than the "
 			   "CPU does");
-	if (!ret && memcmp(map, (uint8_t *)map + 1, m->bytes - 1))
+	if (!ret && memcmp(map, (uint8_t *)map + 1, bytes - 1))
 		__atomic_store_n(&m->dev->believed, true, __ATOMIC_RELEASE);
 	if (m->staging)
 		m->dev->ops->free_host(m->dev, m->staging);
@@ -119,6 +128,11 @@ static int import_host(struct queue_memory *m, const struct import *imp)
 	if (ret)
 		return ret;
 	ret = check_registers(dev, imp->id.access);
+	if (!ret && dev->memfds_only && !by_memfd)
+		ret = fail(-EOPNOTSUPP, "the driver needs memory that can be pinned");
+	m->synced = dev->is_cpu;
+	if (!ret && m->synced)
+		ret = keep_fd(m, imp);
 	if (!ret) {
 		asked = true;
 		ret = dev->ops->register_host(m, imp->id.access);
@@ -158,8 +172,8 @@ static int import_by(struct queue_memory *m, struct import *imp)
 	int ret = 0;
 
 	m->copied = PATH_BIT(imp->path) & PATHS_COPIED;
-	if (m->copied)
-		ret = m->dev->ops->event_create(m->dev, &m->copy_done);
+	if (m->copied || m->dev->ops->begin)
+		ret = m->dev->ops->event_create(m->dev, &m->begun);
 	if (ret)
 		return ret;
 	switch (imp->path) {
@@ -191,8 +205,9 @@ int queue_memory_new(struct import *imp, uint64_t bytes,
 	} else {
 		m->dev = dev;
 		m->bytes = bytes;
+		m->access = imp->id.access;
 		m->fd = -1;
-		pthread_mutex_init(&m->copying, NULL);
+		pthread_mutex_init(&m->beginning, NULL);
 		ret = fill(m, imp);
 		if (ret)
 			queue_memory_drop(m);
@@ -202,6 +217,8 @@ int queue_memory_new(struct import *imp, uint64_t bytes,
 		return ret;
 	container_of(imp, struct queue_import, base)->memory = m;
 	imp->data = (void *)m->data;
+	imp->opaque = dev->opaque;
+	imp->unusable = m->unusable;
 	return 0;
 }
 
@@ -209,9 +226,13 @@ int queue_import(struct import *imp)
 {
 	int ret = queue_memory_new(imp, imp->bytes, import_by);
 
-	/* Copies give events and no fences: see copy.c. */
+	/*
+	 * If a host function of the stream waits for fences, releases give events and
+	 * no fences: see copy.c.
+	 */
 	if (!ret)
-		imp->release_sync = imp->path == DLBUF_PATH_COPY ?
+		imp->release_sync = imp->path == DLBUF_PATH_COPY ||
+				    queue_memory_of(imp)->synced ?
 				    DLBUF_SYNC_EVENT : imp->dev->release_sync;
 	return ret;
 }

@@ -91,17 +91,28 @@ struct queue_ops {
 
 	/*
 	 * The stream waits until the word at a device address is `value` or more.
-	 * Used if dev->waits_for_words. Absent: if there is no other way for the
-	 * stream to wait for a fence, the calling thread waits.
+	 * Used if dev->waits_for_words. Absent: user events are used.
 	 */
 	int (*wait_word)(struct queue_device *dev, void *stream, uintptr_t word,
 			 uint32_t value);
 
 	/*
+	 * A user event, for which a stream waits until the library sets it. Used
+	 * if there is no other way for the stream to wait for a fence. The library
+	 * sets each event once, perhaps before user_event_wait(), and destroys it
+	 * after both. Streams may still wait then, so the driver or the backend
+	 * keeps what they need. Absent: the calling thread waits.
+	 */
+	int (*user_event_create)(struct queue_device *dev, void **event);
+	int (*user_event_wait)(struct queue_device *dev, void *stream, void *event);
+	void (*user_event_set)(struct queue_device *dev, void *event);
+	void (*user_event_destroy)(struct queue_device *dev, void *event);
+
+	/*
 	 * wait_fence(): the stream waits for a sync_file, borrowed. Used if
 	 * dev->takes_fences. export_fence(): makes a sync_file of the work that is
-	 * on the stream. Used if dev->gives_fences. Absent: the bridge, words or
-	 * events are used.
+	 * on the stream. Used if dev->gives_fences. Absent: the bridge, words,
+	 * user events or eventfds are used.
 	 */
 	int (*wait_fence)(struct queue_device *dev, void *stream, int fence);
 	int (*export_fence)(struct queue_device *dev, void *stream, int *fence);
@@ -123,6 +134,14 @@ struct queue_ops {
 	int (*import_shared)(struct queue_memory *m, int fd, uint64_t allocated,
 			     bool dedicated);
 	void (*free)(struct queue_memory *m);
+
+	/*
+	 * For memory with m->passes. begin(): from here on the stream's work may
+	 * use the memory. end(): from here on others may; `access` is that of all
+	 * accesses since begin().
+	 */
+	int (*begin)(struct queue_memory *m, void *stream);
+	int (*end)(struct queue_memory *m, uint32_t access, void *stream);
 
 	/*
 	 * Dma-bufs of the device's memory; required for queue_alloc() and
@@ -186,6 +205,9 @@ struct queue_device {
 	bool takes_fences, gives_fences;
 	bool registers, registers_read_only;	/* host memory */
 	bool coherent;		/* uses the CPU's page tables for host memory */
+	bool memfds_only;	/* path `host` needs pages that can be pinned */
+	bool is_cpu;		/* uses host memory through the CPU's caches */
+	bool opaque;		/* m->data is a handle and no address */
 	bool flushes;		/* needs flush() before it sees writes of others */
 	bool believed;		/* atomic; path `direct` once read the right bytes */
 
@@ -219,6 +241,7 @@ struct queue_device {
 struct queue_memory {
 	struct queue_device *dev;
 	uint64_t bytes;
+	uint32_t access;	/* that the import allows */
 	int fd;			/* the dma-buf, a duplicate, or -1 */
 	void *map;		/* of the dma-buf, or of the memfd behind it */
 	void *staging;		/* pinned memory for path `copy` */
@@ -227,14 +250,20 @@ struct queue_memory {
 	uintptr_t data;
 	void *handle;
 	bool registered, allocated;
+	bool passes;		/* begin() and end() are called */
+	uint64_t unusable;	/* bytes at the end that the device cannot use */
 
 	bool flushes;		/* exported, on a device that flushes */
-	bool copied;		/* the path is `bridge` or `copy`; then: */
-	void *copy_done;	/* event of the last copy into the tensor */
-	pthread_mutex_t copying; /* held while a copy is put on a stream */
+	bool synced;		/* host memory of a device that is_cpu */
+	bool copied;		/* the path is `bridge` or `copy` */
+	/* With `copied` or `passes`: */
+	void *begun;		/* event behind the last copy in, begin() or end() */
+	pthread_mutex_t beginning; /* held while these are put on a stream */
+	bool held;		/* under `beginning`: begin() was called, end() not */
+	uint32_t held_for;	/* and for which accesses */
 	/* Under dev->lock. */
 	struct queue_work *works;
-	unsigned int open;	/* accesses of the copy that have not ended */
+	unsigned int open;	/* accesses that have begun and not ended */
 	struct event_call leftover;	/* after the import is destroyed */
 };
 
@@ -389,6 +418,21 @@ void queue_words_free(struct queue_device *dev);
 /* copy.c: copies into the tensor's memory after `fence`, and back. */
 int queue_copy_in(struct queue_memory *m, void *stream, int fence);
 int queue_copy_out(struct queue_memory *m, void *stream, int *fence);
+
+/*
+ * access.c: an access to memory that is `copied` or `passes`. queue_access_end() does
+ * not copy.
+ */
+int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
+		       int fence);
+int queue_access_end(struct queue_memory *m, void *stream);
+/* Instead of queue_access_end(), if nothing can be put on a stream, and for copies. */
+void queue_access_over(struct queue_memory *m);
+
+/* The same for memory that is `synced`. fence: -1 or what the access waits for. */
+int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
+		    int fence);
+int queue_cpu_end(struct queue_memory *m, uint32_t access, void *stream);
 
 /* bridge.c. With buffer NULL only the fence is passed on. */
 int queue_bridge_import(struct queue_memory *m, int dma_buf);

@@ -27,7 +27,8 @@ int queue_stream(struct dlbuf_device *base, void *handle, bool ends)
 	return ret;
 }
 
-static int acquire_on(struct queue_memory *m, void *handle, int fence)
+static int acquire_on(struct queue_memory *m, uint32_t access, void *handle,
+		      int fence)
 {
 	void *stream;
 	int ret;
@@ -40,7 +41,9 @@ static int acquire_on(struct queue_memory *m, void *handle, int fence)
 		ret = dlbuf_fence_wait(fence, 0);
 		return ret ? ret : m->dev->ops->flush(m->dev);
 	}
-	return m->copied ? queue_copy_in(m, stream, fence) :
+	if (m->copied || m->passes)
+		return queue_access_begin(m, access, stream, fence);
+	return m->synced ? queue_cpu_begin(m, access, stream, fence) :
 			   queue_wait_fence(m->dev, stream, fence);
 }
 
@@ -50,18 +53,17 @@ int queue_acquire(struct import *imp, uint32_t access, void *handle, int fence)
 	struct queue_scope scope;
 	int ret;
 
-	(void)access;
 	if (is_no_order(m->dev, handle))
 		return !m->copied ? 0 :
 		       fail(-EINVAL, "%s: a copy is made on a stream, and this handle "
 			    "is none", m->dev->base.name);
 	/* The usual case needs no driver call. */
-	if (fence == -1 && !m->copied && !m->flushes)
-		return 0;
+	if (fence == -1 && !m->copied && !m->passes && !m->flushes)
+		return m->synced ? queue_cpu_begin(m, access, NULL, -1) : 0;
 	ret = queue_enter(m->dev, &scope);
 	if (ret)
 		return ret;
-	ret = acquire_on(m, handle, fence);
+	ret = acquire_on(m, access, handle, fence);
 	queue_leave(m->dev, &scope);
 	return ret;
 }
@@ -80,6 +82,10 @@ static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 
 	if (writes)
 		ret = queue_copy_out(m, stream, &out);
+	else if (m->passes)
+		ret = queue_access_end(m, stream);
+	else if (m->synced)
+		ret = queue_cpu_end(m, access, stream);
 	/* If the bridge made the copy, -1 means that the copy is complete. */
 	if (!ret && fence && !shares)
 		ret = dev->gives_fences ?
@@ -101,15 +107,6 @@ static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 	return ended;
 }
 
-static void close_copy(struct queue_memory *m)
-{
-	if (!m->copied)
-		return;
-	pthread_mutex_lock(&m->dev->lock);
-	m->open--;
-	pthread_mutex_unlock(&m->dev->lock);
-}
-
 /* The caller waits for its own work; this waits for the library's copy. */
 static int release_unordered(struct queue_memory *m, uint32_t access)
 {
@@ -118,8 +115,8 @@ static int release_unordered(struct queue_memory *m, uint32_t access)
 
 	do
 		ret = dev->ops->event_wait ?
-		      dev->ops->event_wait(dev, m->copy_done) :
-		      dev->ops->event_query(dev, m->copy_done);
+		      dev->ops->event_wait(dev, m->begun) :
+		      dev->ops->event_query(dev, m->begun);
 	while (ret == QUEUE_PENDING);
 	if (ret)
 		queue_set_unsure(dev);
@@ -139,6 +136,8 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 	ret = m->dev->ops->stream(m->dev, handle, true, &stream);
 	if (!ret)
 		return release_on(m, access, stream, fence, end);
+	if (m->passes)
+		queue_access_over(m);
 	if (__atomic_load_n(&m->dev->lost, __ATOMIC_ACQUIRE))
 		return ret;
 	/* The core has checked the stream, so this is the deletion of a tensor. */
@@ -173,8 +172,11 @@ int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,
 		queue_leave(m->dev, &scope);
 	} else {
 		queue_set_unsure(m->dev);
+		if (m->passes)
+			queue_access_over(m);
 	}
-	close_copy(m);
+	if (m->copied)
+		queue_access_over(m);
 	return ret;
 }
 

@@ -2,11 +2,13 @@
 /*
  * Makes a stream wait for a sync_file. The driver waits for it if it can. Otherwise
  * the bridge does, or the stream waits for a word of pinned memory, which the thread
- * "dlbuf-words" stores when the fence has signalled.
+ * "dlbuf-words" stores when the fence has signalled, or for a user event of the driver,
+ * which "dlbuf-events" sets.
  *
  * A stream must never wait for a word that nobody will store. So the event of the
  * fence is added first; after that, only the fence can delay the store. If the event
- * cannot be added, the caller waits for the fence instead.
+ * cannot be added, the caller waits for the fence instead. The same is true of user
+ * events. To set one is a call of the driver, so it is not for "dlbuf-words".
  */
 #include <errno.h>
 
@@ -115,6 +117,64 @@ static int wait_by_word(struct queue_device *dev, void *stream, int fence,
 	return ret ? ret : 1;
 }
 
+/* A user event that a stream waits for. */
+struct user_event {
+	struct queue_device *dev;
+	void *event;
+	unsigned int refs;	/* atomic; the caller's and the fence's */
+};
+
+static void user_event_put(struct user_event *user)
+{
+	struct queue_device *dev = user->dev;
+
+	if (__atomic_sub_fetch(&user->refs, 1, __ATOMIC_ACQ_REL))
+		return;
+	dev->ops->user_event_destroy(dev, user->event);
+	free(user);
+	queue_unref(dev);
+}
+
+static void user_event_done(void *data)
+{
+	struct user_event *user = data;
+	struct queue_scope scope;
+
+	queue_enter_to_free(user->dev, &scope);
+	user->dev->ops->user_event_set(user->dev, user->event);
+	queue_leave(user->dev, &scope);
+	user_event_put(user);
+}
+
+static int wait_by_event(struct queue_device *dev, void *stream, int fence,
+			 struct bridge_buffer *none)
+{
+	struct user_event *user = sys_calloc(1, sizeof(*user));
+	int ret, added;
+
+	(void)none;
+	if (!user)
+		return -ENOMEM;
+	*user = (struct user_event){ .dev = dev, .refs = 2 };
+	ret = dev->ops->user_event_create(dev, &user->event);
+	if (ret) {
+		free(user);
+		return ret;
+	}
+	queue_ref(dev);
+	added = event_add(fence, user_event_done, user);
+	if (!added) {
+		ret = dev->ops->user_event_wait(dev, stream, user->event);
+	} else {
+		log_at(DLBUF_LOG_INFO, "waiting for a fence: %s",
+		       dlbuf_last_error());
+		user_event_done(user);
+		ret = dlbuf_fence_wait(fence, 0);
+	}
+	user_event_put(user);
+	return ret ? ret : added ? 1 : 0;
+}
+
 int queue_wait_by(struct queue_device *dev,
 		  int (*wait)(struct queue_device *dev, void *stream, int fence,
 			      struct bridge_buffer *buffer),
@@ -150,8 +210,10 @@ int queue_wait_fence(struct queue_device *dev, void *stream, int fence)
 		return dev->ops->wait_fence(dev, stream, fence);
 	if (dev->caps.fences_in)
 		return queue_bridge_in(dev, NULL, stream, fence);
-	return dev->waits_for_words ?
-	       queue_wait_by(dev, wait_by_word, stream, fence, NULL) :
+	if (dev->waits_for_words)
+		return queue_wait_by(dev, wait_by_word, stream, fence, NULL);
+	return dev->ops->user_event_wait ?
+	       queue_wait_by(dev, wait_by_event, stream, fence, NULL) :
 	       dlbuf_fence_wait(fence, 0);
 }
 

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Accesses to memory that needs more than fences: memory that is a copy, memory that
+ * the driver must be told to begin and end with, and host memory of a device that is a
+ * CPU.
+ */
+#include <errno.h>
+
+#include <linux/dma-buf.h>
+
+#include "../fence.h"
+#include "queue.h"
+
+/* ---------------------------------------------------------------- begin, end */
+
+static int begin_first(struct queue_memory *m, void *stream, int fence)
+{
+	struct queue_device *dev = m->dev;
+	int ret;
+
+	if (m->copied)
+		return queue_copy_in(m, stream, fence);
+	ret = queue_work_order(m, stream);
+	if (!ret)
+		ret = queue_wait_fence(dev, stream, fence);
+	if (ret || m->held)
+		return ret;
+	ret = dev->ops->begin(m, stream);
+	m->held = !ret;
+	m->held_for = 0;
+	return ret;
+}
+
+static int record(struct queue_memory *m, void *stream, int ret)
+{
+	if (!ret)
+		ret = m->dev->ops->event_record(m->dev, m->begun, stream);
+	/* Calls before the failed one may have put work on the stream. */
+	if (ret && queue_work_add(m, DLBUF_RW, stream, false, NULL))
+		queue_set_unsure(m->dev);
+	return ret;
+}
+
+/*
+ * Accesses that overlap share one copy, or one begin(): the first access makes it, and
+ * the streams of the others wait for it.
+ */
+int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
+		       int fence)
+{
+	struct queue_device *dev = m->dev;
+	bool first;
+	int ret;
+
+	pthread_mutex_lock(&m->beginning);
+	pthread_mutex_lock(&dev->lock);
+	first = !m->open;
+	pthread_mutex_unlock(&dev->lock);
+	ret = dev->ops->stream_wait(dev, stream, m->begun);
+	if (!ret)
+		ret = first ? record(m, stream, begin_first(m, stream, fence)) :
+			      queue_wait_fence(dev, stream, fence);
+	if (!ret) {
+		pthread_mutex_lock(&dev->lock);
+		m->open++;
+		pthread_mutex_unlock(&dev->lock);
+		m->held_for |= access;
+		if (m->copied)
+			cache_count_copy(&dev->base.cache, first ? m->bytes : 0);
+	}
+	pthread_mutex_unlock(&m->beginning);
+	return ret;
+}
+
+/* The last access that ends gives the memory back, after the work of all the others. */
+int queue_access_end(struct queue_memory *m, void *stream)
+{
+	struct queue_device *dev = m->dev;
+	int ret = 0;
+	bool last;
+
+	pthread_mutex_lock(&m->beginning);
+	pthread_mutex_lock(&dev->lock);
+	last = !--m->open;
+	pthread_mutex_unlock(&dev->lock);
+	if (last && m->held) {
+		ret = queue_work_order(m, stream);
+		if (!ret)
+			ret = dev->ops->end(m, m->held_for, stream);
+		m->held = ret;
+		ret = record(m, stream, ret);
+	}
+	pthread_mutex_unlock(&m->beginning);
+	return ret;
+}
+
+void queue_access_over(struct queue_memory *m)
+{
+	pthread_mutex_lock(&m->dev->lock);
+	m->open--;
+	pthread_mutex_unlock(&m->dev->lock);
+}
+
+/* ---------------------------------------------------------------- the CPU */
+
+static int cpu_sync(const struct queue_memory *m, uint64_t flags)
+{
+	struct dma_buf_sync sync = { .flags = flags };
+
+	return sys_ioctl(m->fd, DMA_BUF_IOCTL_SYNC, &sync);
+}
+
+/*
+ * The driver calls these on its own threads, so they make no driver call, and there is
+ * nobody to get an error.
+ */
+static void start_read(void *m)
+{
+	cpu_sync(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
+}
+
+static void start_write(void *m)
+{
+	cpu_sync(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW);
+}
+
+static void end_write(void *m)
+{
+	cpu_sync(m, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
+}
+
+/* With a fence, the producer has not written yet: then the stream makes the call. */
+int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
+		    int fence)
+{
+	bool writes = access & DLBUF_WRITE;
+	int ret;
+
+	if (fence == -1) {
+		ret = cpu_sync(m, DMA_BUF_SYNC_START | (writes ?
+			       DMA_BUF_SYNC_RW : DMA_BUF_SYNC_READ));
+		return ret ? fail_errno("DMA_BUF_IOCTL_SYNC") : 0;
+	}
+	ret = queue_wait_fence(m->dev, stream, fence);
+	return ret ? ret : m->dev->ops->call_host(m->dev, stream, writes ?
+						  start_write : start_read, m);
+}
+
+/* The end of a read changes no bytes, so it need not wait for the stream. */
+int queue_cpu_end(struct queue_memory *m, uint32_t access, void *stream)
+{
+	if (access & DLBUF_WRITE)
+		return m->dev->ops->call_host(m->dev, stream, end_write, m);
+	cpu_sync(m, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
+	return 0;
+}
