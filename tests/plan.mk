@@ -113,7 +113,7 @@ $(call step,build@libc): build@%:
 $(call step,unit@musl): unit@%: build@%
 	$(call units,,$(filter-out error socket,$(small-tests)))
 
-# Another run of the CUDA tests, after which the counts are theirs alone.
+# Another run of the CUDA and HIP tests, after which the counts are theirs alone.
 $(call step,unit@coverage): build@asan | unit@asan
 	$(ktap) --has gcov -- tests/coverage $(dir)/asan
 

@@ -20,9 +20,10 @@
  *
  *   direct   hipImportExternalMemory() of the dma-buf. The driver accepts
  *            dma-bufs of amdgpu only, and reports hipErrorOutOfMemory for others
- *   host     hipHostRegister() of the pages behind the dma-buf, for writing too.
- *            Works for a udmabuf whose memfd the library knows, and for a dma-buf
- *            whose mapping the driver can pin; not for a read-only fd
+ *   host     hipHostRegister() of the pages behind the dma-buf. Works for a
+ *            udmabuf whose memfd the library knows, and for a dma-buf whose
+ *            mapping the driver can pin. The driver registers writable memory
+ *            only, so a dma-buf fd that is open for reading only is refused
  *   bridge   not yet: HIP shares no timeline semaphores on Linux
  *   copy     the CPU and the GPU's copy engine copy through pinned memory
  *

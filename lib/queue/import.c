@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Imports a dma-buf into the device: the steps of each path. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -117,17 +118,31 @@ static int check_registers(const struct queue_device *dev, uint32_t access)
 	return 0;
 }
 
+/*
+ * A device that cannot register read-only memory gets a writable mapping, if the fd
+ * allows it. The tensor stays read-only.
+ */
+static uint32_t access_to_map(const struct queue_device *dev,
+			      const struct import *imp)
+{
+	int flags = dev->registers_read_only ? -1 : fcntl(imp->fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR ? DLBUF_RW :
+							     imp->id.access;
+}
+
 static int import_host(struct queue_memory *m, const struct import *imp)
 {
 	struct queue_device *dev = m->dev;
+	uint32_t access = access_to_map(dev, imp);
 	bool by_memfd, asked = false;
 	char said[200];
 	int ret;
 
-	ret = host_map_pages(imp, &m->map, &by_memfd);
+	ret = host_map_pages(imp, access, &m->map, &by_memfd);
 	if (ret)
 		return ret;
-	ret = check_registers(dev, imp->id.access);
+	ret = check_registers(dev, access);
 	if (!ret && dev->memfds_only && !by_memfd)
 		ret = fail(-EOPNOTSUPP, "the driver needs memory that can be pinned");
 	m->synced = dev->is_cpu;
@@ -135,7 +150,7 @@ static int import_host(struct queue_memory *m, const struct import *imp)
 		ret = keep_fd(m, imp);
 	if (!ret) {
 		asked = true;
-		ret = dev->ops->register_host(m, imp->id.access);
+		ret = dev->ops->register_host(m, access);
 	}
 	if (!ret)
 		return 0;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "backends/hip/api.h"
@@ -348,7 +349,11 @@ hsa_result hsa_amd_portable_export_dmabuf(const void *p, size_t bytes, int *fd,
 		return 0x1004;
 	if (hip.block)
 		from = block_of(from, &bytes);
-	*offset = (uintptr_t)p - from;
+	*offset = (uintptr_t)p - from + hip.before;
+	if (hip.before) {
+		*fd = memfd_create("amdgpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		return ftruncate(*fd, (off_t)(bytes + hip.before));
+	}
 	return AS(export(from, bytes, 0, fd)) ? 0x1000 : 0;
 }
 

@@ -40,6 +40,7 @@ struct fake_hip {
 	struct fake_cuda *cuda;
 	int version;		/* as hipRuntimeGetVersion() has it */
 	bool amdgpu, block;
+	uint64_t before;	/* HSA's exports have so many bytes of other memory */
 };
 
 /* The one there is; anew after a reset. */

@@ -404,7 +404,11 @@ TEST(trap_read_only_memory_is_not_registered)
 		  "the device cannot register read-only memory");
 	CHECK_EQ(seen, 0);
 	import_finish(&f, -1);
-	dlbuf_device_close(f.dev);
+	/* An fd that is open for writing, too, has a mapping that can be registered. */
+	fixture_make(&f, f.dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
+	f.ci.base.id.access = DLBUF_READ;
+	CHECK_OK(path_import(&f.ci.base));
+	finish(&f);
 	end();
 }
 
