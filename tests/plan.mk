@@ -121,6 +121,8 @@ $(call step,unit@coverage): build@asan | unit@asan
 
 $(call step,abi@headers abi@dlpack abi@uapi abi@cuda): abi@%:
 	$(ktap) -- tests/abi/$*
+$(call step,abi@hip): build@gcc
+	$(ktap) -- tests/abi/hip $(dir)/gcc
 $(call step,abi@symbols): build@gcc build@clang build@cpu-only build@small
 	$(ktap) -- tests/abi/symbols $(^:build@%=$(dir)/%)
 $(call step,abi@formats): build@gcc

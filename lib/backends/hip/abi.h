@@ -23,6 +23,7 @@ typedef int hip_capture_mode;		/* hipStreamCaptureMode */
 typedef struct ihipStream_t *hip_stream;
 typedef struct ihipEvent_t *hip_event;
 typedef void *hip_pointer;		/* hipDeviceptr_t */
+typedef void *hip_source;		/* since HIP 7 a const void * */
 typedef void *hip_external_memory;
 typedef void (*hip_host_fn)(void *data);
 

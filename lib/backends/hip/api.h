@@ -55,7 +55,7 @@
 	  (void *handle, hip_pointer p, size_t bytes,			\
 	   hip_range_handle_type, unsigned long long flags))		\
 	X(MemcpyHtoDAsync, NEEDED,					\
-	  (hip_pointer to, void *from, size_t bytes, hip_stream s))	\
+	  (hip_pointer to, hip_source from, size_t bytes, hip_stream s))	\
 	X(MemcpyDtoHAsync, NEEDED,					\
 	  (void *to, hip_pointer from, size_t bytes, hip_stream s))	\
 	X(StreamCreateWithFlags, NEEDED, (hip_stream *s, unsigned int flags)) \
