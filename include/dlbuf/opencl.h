@@ -82,6 +82,7 @@ struct dlbuf_opencl_device {
  * -EINVAL  NULL, a device or queue that is not of the context, bad opts
  * -ENOSYS  OpenCL is not built in
  * -ENODEV  there is no OpenCL library
+ * -ESTALE  a parent process has used OpenCL before fork()
  * -EIO, -ENOMEM  the driver failed
  */
 DLBUF_API int dlbuf_device_wrap_opencl(const struct dlbuf_opencl_device *cl,

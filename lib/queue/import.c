@@ -84,9 +84,11 @@ static int compare(struct queue_memory *m, const struct import *imp)
 			   "CPU does");
 	if (!ret && memcmp(map, (uint8_t *)map + 1, bytes - 1))
 		__atomic_store_n(&m->dev->believed, true, __ATOMIC_RELEASE);
-	if (m->staging)
+	/* After a failure the copy may still run, so queue_memory_free() frees it. */
+	if (!ret) {
 		m->dev->ops->free_host(m->dev, m->staging);
-	m->staging = NULL;
+		m->staging = NULL;
+	}
 	munmap(map, m->bytes);
 	return ret;
 }

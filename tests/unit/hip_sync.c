@@ -118,6 +118,8 @@ TEST(an_access)
 		CHECK(!signalled(event));
 		CHECK_EQ(app.pinned[0], 0);
 		f.bytes[0] = 2;
+		/* By the double's lock: see until_signalled(). */
+		let_others_run(&app);
 		signal_fence(pending);
 		until_signalled(event);
 		CHECK_EQ(app.pinned[0], 2);

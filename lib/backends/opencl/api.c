@@ -2,6 +2,7 @@
 /* Loads OpenCL's loader, and turns its results into errnos. */
 #include <errno.h>
 
+#include "../../fork.h"
 #include "api.h"
 
 /* In the order of struct opencl_api. */
@@ -12,11 +13,14 @@ static const char symbols[] =
 	OPENCL_FUNCTIONS(X);
 #undef X
 
+/* In a child of fork() drivers wait for their threads, which it does not have. */
 int opencl_load(struct opencl_api *cl)
 {
+	static unsigned int used;
 	void *library;
+	int ret = fork_use_driver(&used, "opencl");
 
-	return dl_open("opencl", "libOpenCL.so.1\0", symbols, cl, &library);
+	return ret ? ret : dl_open("opencl", "libOpenCL.so.1\0", symbols, cl, &library);
 }
 
 /* The API has no function for this. In the order of the codes, from -1 and from -30. */

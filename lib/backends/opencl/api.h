@@ -64,6 +64,7 @@ struct opencl_api {
 /*
  * Opens libOpenCL.so.1 (or DLBUF_OPENCL_LIBRARY), which is never closed.
  * -ENODEV  no loader
+ * -ESTALE  a parent process has used OpenCL
  */
 int opencl_load(struct opencl_api *cl);
 

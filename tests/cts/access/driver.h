@@ -214,6 +214,7 @@ static void device_prepare(void)
 		.prepare = device_prepare,				\
 		.wants_memfds = true,					\
 		.fences_early = true,					\
+		.no_children = true,					\
 	}
 
 #endif /* CTS_ACCESS_DRIVER_H */

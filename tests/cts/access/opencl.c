@@ -141,4 +141,5 @@ const struct cts_access cts_opencl = {
 	.job_done = opencl_job_done,
 	.finish_read = opencl_finish_read,
 	.prepare = opencl_prepare,
+	.no_children = true,
 };
