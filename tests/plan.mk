@@ -200,11 +200,14 @@ $(call step,cts@cuda+fault): build@gcc build@fault
 comma := ,
 # On HIP's double, as its versions and dma-bufs differ: paths and what ends on streams.
 on-hip = $(ktap) -- $(lab) --env FAKE_HIP=$(1) --env DLBUF_HIP_LIBRARY=$(fakes)/$(or $(4),libhip.so) \
-	--env DLBUF_VULKAN_LIBRARY=none -- $(dir)/$(or $(3),gcc)/$(cts) hip:0 $(2:%='%')
+	--env DLBUF_VULKAN_LIBRARY=$(or $(5),none) --env FAKE_VULKAN=bridge -- \
+	$(dir)/$(or $(3),gcc)/$(cts) hip:0 $(2:%='%')
 $(call step,cts@hip): build@gcc
-	$(call on-hip,7.1,import/* path/* sync/* export/* alloc/*)
+	$(call on-hip,7.1,import/* path/* sync/* export/* alloc/* fork/*)
 $(call step,cts@hip+6): build@gcc
 	$(call on-hip,6.4$(comma)amdgpu,import/* path/* export/*,,libhip-old.so)
+$(call step,cts@hip+bridge): build@gcc
+	$(call on-hip,7.1$(comma)memfds,path/* frame/*,,,$(fakes)/libvulkan.so)
 $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
 

@@ -24,7 +24,8 @@
  *            udmabuf whose memfd the library knows, and for a dma-buf whose
  *            mapping the driver can pin. The driver registers writable memory
  *            only, so a dma-buf fd that is open for reading only is refused
- *   bridge   not yet: HIP shares no timeline semaphores on Linux
+ *   bridge   a Vulkan device (RADV) at the same PCI address imports the dma-buf
+ *            and copies it, GPU to GPU, into memory that HIP imports
  *   copy     the CPU and the GPU's copy engine copy through pinned memory
  *
  * The library knows the memfd of a udmabuf while the memfd fd is open that
@@ -33,10 +34,12 @@
  * dlbuf_alloc() and pools know it for their own devices. The memfd of a udmabuf
  * that another process sent is unknown.
  *
- * copy needs DLBUF_IMPORT_MAY_COPY. Each acquire copies the whole buffer in, on
- * its stream, also for writing, because bytes that the caller does not write must
- * keep their value. Each release of a writer copies the whole buffer out, on its
- * stream.
+ * bridge and copy need DLBUF_IMPORT_MAY_COPY. Each acquire copies the whole
+ * buffer in, on its stream, also for writing, because bytes that the caller does
+ * not write must keep their value. Each release of a writer copies the whole
+ * buffer out, on its stream. HIP and Vulkan share no semaphores on Linux, so a host
+ * function of the stream makes the copy and waits for it. If Vulkan fails there,
+ * the next acquire or release of the dma-buf returns -EIO.
  *
  * Order. A stream waits for the fences of the dma-buf without blocking the
  * caller, by hipStreamWaitValue32() on a word that a thread of dlbuf sets. While
@@ -77,6 +80,12 @@ extern "C" {
 
 /* A value of `stream`, for dlbuf_acquire() and dlbuf_release(). */
 #define DLBUF_HIP_STREAM_NO_ORDER	((void *)-1)
+
+/*
+ * A flag of dlbuf_device_opts: does not open a Vulkan device beside the HIP device.
+ * The path `bridge` is then absent.
+ */
+#define DLBUF_HIP_NO_BRIDGE 0x10000u
 
 struct dlbuf_hip_device {
 	size_t size;		/* of this struct, set by the caller */

@@ -148,13 +148,16 @@ hip_result hipDeviceGetUuid(struct hip_uuid *uuid, hip_device_ordinal dev)
 
 hip_result hipDeviceGetAttribute(int *value, int attribute, int dev)
 {
-	static const int cuda[] = {
-		[HIPABI_ATTR_PCI_BUS_ID] = CUABI_ATTR_PCI_BUS_ID,
-		[HIPABI_ATTR_PCI_DEVICE_ID] = CUABI_ATTR_PCI_DEVICE_ID,
-		[HIPABI_ATTR_PCI_DOMAIN_ID] = CUABI_ATTR_PCI_DOMAIN_ID,
+	/* Of the devices of Vulkan's double. */
+	static const int pci[] = {
+		[HIPABI_ATTR_PCI_DEVICE_ID] = 3, [HIPABI_ATTR_PCI_DOMAIN_ID] = 0x10,
 	};
+	hip_result result;
 
-	return AS(cuDeviceGetAttribute(value, cuda[attribute], dev));
+	result = AS(cuDeviceGetAttribute(value, CUABI_ATTR_PCI_BUS_ID, dev));
+	if (!result && attribute != HIPABI_ATTR_PCI_BUS_ID)
+		*value = pci[attribute];
+	return result;
 }
 
 hip_result hipGetDevice(int *dev)
@@ -308,10 +311,14 @@ static bool is_amdgpu(int fd)
 {
 	ino_t inode = inode_of(fd);
 
+	char path[40], name[40] = "";
+
 	for (size_t i = 0; i < ARRAY_SIZE(exported); i++)
 		if (inode && exported[i] == inode)
 			return true;
-	return hip.amdgpu;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return hip.amdgpu || (readlink(path, name, sizeof(name) - 1) > 0 &&
+			      strstr(name, "shared memory"));
 }
 
 /* The memory's block of 2 MiB: the driver has more bytes there than were asked for. */

@@ -8,8 +8,8 @@
  * double that make sense here (two, none, nomemops, noregister, noexport, memfds,
  * strict), and
  *
- *   amdgpu	all dma-bufs are amdgpu's. Without it only those are that the double has
- *		exported, and others are refused as the driver refuses them: by
+ *   amdgpu	all dma-bufs are amdgpu's. Without it only those are that the double or
+ *		Vulkan's double (as RADV) has exported, and others are refused as the driver refuses them: by
  *		hipErrorOutOfMemory
  *   block	hipMemGetHandleForAddressRange() exports the block around the range
  *

@@ -23,7 +23,7 @@ TEST(selectors)
 		{ "hip:2", NULL, -ENODEV },
 		{ "hip:RADEON", "hip:0", 0 },
 		{ "hip:uuid=c1000000000000000000000000000000", "hip:1", 0 },
-		{ "hip:pci=02:00.0", "hip:1", 0 },
+		{ "hip:pci=0010:02:03.0", "hip:1", 0 },
 	};
 
 	begin("two");
@@ -203,7 +203,7 @@ TEST(attributes_fail)
 
 	begin("");
 	break_call("hipDeviceGetAttribute", HIPABI_INVALID_VALUE, 0);
-	CHECK_ERR(dlbuf_device_open("hip:pci=01:00.0", NULL, &dev), -ENODEV);
+	CHECK_ERR(dlbuf_device_open("hip:pci=0010:01:03.0", NULL, &dev), -ENODEV);
 	dlbuf_device_close(open_hip());
 	heal();
 	end();

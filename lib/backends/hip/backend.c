@@ -64,7 +64,7 @@ static int count_gpus(const struct hip_api *hip, int *n)
 /* ---------------------------------------------------------------- devices */
 
 static int device_create(const struct hip_api *hip, const struct hip_gpu *gpu,
-			 struct hip_device **out)
+			 uint32_t flags, struct hip_device **out)
 {
 	struct hip_device *dev = sys_calloc(1, sizeof(*dev));
 	struct queue_scope scope;
@@ -87,8 +87,10 @@ static int device_create(const struct hip_api *hip, const struct hip_gpu *gpu,
 	}
 	dev->queue.waits_for_words = hip->StreamWaitValue32 &&
 				     queue_try_words(&dev->queue);
-	queue_open_bridge(&dev->queue, gpu->info.uuid,
-			  "HIP shares no timeline semaphores on Linux");
+	/* RADV's deviceUUID is not HIP's. */
+	queue_open_bridge_pci(&dev->queue, gpu->place.pci,
+			      flags & DLBUF_HIP_NO_BRIDGE ?
+			      "DLBUF_HIP_NO_BRIDGE" : NULL);
 	queue_leave(&dev->queue, &scope);
 	*out = dev;
 	return 0;
@@ -120,12 +122,11 @@ static int hip_open(const char *selector, const struct dlbuf_device_opts *opts,
 	struct hip_gpu gpu;
 	int ret;
 
-	(void)opts;
 	ret = hip_load(&hip);
 	if (!ret)
 		ret = select_gpu(&hip, selector, &gpu);
 	if (!ret)
-		ret = device_create(&hip, &gpu, &dev);
+		ret = device_create(&hip, &gpu, opts->flags, &dev);
 	if (!ret)
 		*out = &dev->queue.base;
 	return ret;
@@ -161,6 +162,7 @@ static void hip_describe(struct dlbuf_device *dev, struct dlbuf_device_info *inf
 const struct backend hip_backend = {
 	.name = "hip",
 	.type = kDLROCM,
+	.flags = DLBUF_HIP_NO_BRIDGE,
 	.paths = PATHS_SHARED | PATHS_COPIED,
 	.import_size = sizeof(struct queue_import),
 	.each = hip_each,

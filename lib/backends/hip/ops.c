@@ -141,13 +141,13 @@ static int event_query(struct queue_device *dev, void *event)
 
 /*
  * The driver imports dma-bufs of amdgpu only, and reports those of other drivers as a
- * lack of memory. It never closes the fd, which is m->fd.
+ * lack of memory. It never closes the fd, and believes the size.
  */
-static int import(struct queue_memory *m)
+static int import_external(struct queue_memory *m, int fd)
 {
 	const struct hip_memory_desc desc = {
 		.type = HIPABI_EXTERNAL_MEMORY_OPAQUE_FD,
-		.handle.fd = m->fd,
+		.handle.fd = fd,
 		.size = m->bytes,
 	};
 	const struct hip_buffer_desc whole = { .size = m->bytes };
@@ -166,6 +166,29 @@ static int import(struct queue_memory *m)
 		     &whole);
 	m->allocated = !ret;
 	m->data = (uintptr_t)pointer;
+	return ret;
+}
+
+static int import(struct queue_memory *m)
+{
+	return import_external(m, m->fd);
+}
+
+/* The fd is a dma-buf of RADV's memory. It is taken once there is an m->handle. */
+static int import_shared(struct queue_memory *m, int fd, uint64_t allocated,
+			 bool dedicated)
+{
+	off_t bytes = lseek(fd, 0, SEEK_END);
+	int ret;
+
+	(void)allocated, (void)dedicated;
+	if (bytes < 0 || (uint64_t)bytes < m->bytes)
+		return fail(-EOPNOTSUPP, "vulkan: the exported dma-buf has %lld bytes, "
+			    "not %llu", (long long)bytes,
+			    (unsigned long long)m->bytes);
+	ret = import_external(m, fd);
+	if (m->handle)
+		close(fd);
 	return ret;
 }
 
@@ -267,6 +290,7 @@ const struct queue_ops hip_ops = {
 	.import = import,
 	.register_host = register_host,
 	.alloc = alloc,
+	.import_shared = import_shared,
 	.free = free_memory,
 	.alloc_host = alloc_host,
 	.free_host = free_host,
