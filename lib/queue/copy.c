@@ -68,7 +68,7 @@ static void bridge_to_buffer(void *data)
 static int check_failed(const struct queue_memory *m)
 {
 	return !__atomic_load_n(&m->failed, __ATOMIC_ACQUIRE) ? 0 :
-	       fail(-EIO, "%s: Vulkan has failed to copy this dma-buf before",
+	       fail(-EIO, "%s: the bridge has failed to copy this dma-buf before",
 		    m->dev->base.name);
 }
 

@@ -137,7 +137,7 @@ TEST(a_copy_fails)
 	CHECK_ERR(f.dev->backend->release(&f.ci.base, DLBUF_RW, app.stream, NULL,
 					  NULL), -EIO);
 	CHECK_ERR(acquire(&f, DLBUF_READ, app.stream, -1), -EIO);
-	CHECK_SAYS("hip:0: Vulkan has failed to copy this dma-buf before");
+	CHECK_SAYS("hip:0: the bridge has failed to copy this dma-buf before");
 	app_end(&app);
 	finish(&f);
 	end_both();

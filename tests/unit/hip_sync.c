@@ -259,6 +259,33 @@ TEST(trap_frees_wait_for_all_streams)
 	}
 }
 
+/* The driver compares words as unsigned numbers. */
+TEST(trap_words_do_not_wrap)
+{
+	struct queue_word *word;
+	struct queue_device *q;
+	struct fixture f;
+	struct app app;
+	int fence;
+
+	app_import(&app, &f, "", DLBUF_PATH_HOST);
+	q = &hip_device_of(f.dev)->queue;
+	word = q->free_words;
+	*word->host = word->value = UINT32_MAX - 1;
+	for (int i = 0; i < 2; i++) {
+		fence = pending_fence();
+		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
+		CHECK_EQ(word->value, UINT32_MAX);
+		signal_fence(fence);
+		close(release(&f, DLBUF_READ, app.stream));
+		drain(&app);
+		settle();
+		close(fence);
+	}
+	CHECK(q->free_words != word);
+	app_finish(&app, &f);
+}
+
 TEST(lost)
 {
 	struct fixture f;
