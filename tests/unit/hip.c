@@ -7,6 +7,8 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_HIP
+#include <sys/wait.h>
+
 #include "hip_backend.h"
 #include "memory.h"
 
@@ -146,6 +148,34 @@ TEST(no_device)
 			  "no ROCm-capable device is detected");
 	}
 	end();
+}
+
+static int open_fails(void)
+{
+	struct dlbuf_device *dev = NULL;
+
+	return dlbuf_device_open("hip", NULL, &dev);
+}
+
+/* A child has none of the driver's threads. */
+TEST(a_child)
+{
+	int status = 0;
+	pid_t child;
+
+	for (int used = 0; used < 2; used++) {
+		begin(used ? "" : "none");
+		if (used)
+			dlbuf_device_close(open_hip());
+		else
+			CHECK_ERR(open_fails(), -ENODEV);
+		child = fork();
+		if (!child)
+			_exit(-open_fails());
+		REQUIRE(waitpid(child, &status, 0) == child);
+		CHECK_EQ(WEXITSTATUS(status), used ? ESTALE : ENODEV);
+		end();
+	}
 }
 
 static void none_counted(const char *call)

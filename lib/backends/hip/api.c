@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include "../../fork.h"
 #include "api.h"
 
 /* The newest first. The number is HIP's major version; after 7 comes 10. */
@@ -21,14 +22,20 @@ static const char symbols[] =
 
 int hip_load(struct hip_api *hip)
 {
+	static unsigned int used;
 	void *library;
 	int ret;
 
 	ret = dl_open("hip", sonames, symbols, hip, &library);
+	if (!ret)
+		ret = fork_use_driver(&used, "hip");
 	if (ret)
 		return ret;
 	ret = HIP_CALL(hip, Init, 0);
-	if (ret && ret != -ENODEV)
+	/* Without a device the driver has no threads that a child could miss. */
+	if (ret == -ENODEV)
+		__atomic_store_n(&used, 0, __ATOMIC_RELAXED);
+	else if (ret)
 		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
 	return ret;
 }

@@ -97,6 +97,7 @@ hsa_export_fn hsa_export_find(void);
  * Opens libamdhip64 (or DLBUF_HIP_LIBRARY) and initialises it. The library is never
  * closed, because it has threads.
  * -ENODEV  no driver or no device
+ * -ESTALE  a parent of this process has used the driver
  * -EIO     the driver is installed and does not work
  */
 int hip_load(struct hip_api *hip);

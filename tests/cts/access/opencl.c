@@ -142,4 +142,5 @@ const struct cts_access cts_opencl = {
 	.finish_read = opencl_finish_read,
 	.prepare = opencl_prepare,
 	.no_children = true,
+	.keeps_fds = true,
 };
