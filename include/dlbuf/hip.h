@@ -3,10 +3,10 @@
  * HIP (ROCm): streams and import paths. Tested with doubles of the driver and with
  * its headers and libraries; not run on hardware.
  *
- * dlbuf loads libamdhip64.so.10, .7, .6 or .5, the first that is installed.
- * DLBUF_HIP_LIBRARY names another file: set it if the process uses an older one of
- * two installed versions, because memory and streams of one are unknown to the
- * other.
+ * dlbuf uses the libamdhip64 that the process has loaded, otherwise the first that
+ * is installed of libamdhip64.so.10, .7, .6 and .5. Memory and streams of one
+ * version are unknown to another, so load the application's version first, or name
+ * its file in DLBUF_HIP_LIBRARY.
  *
  * A tensor's data is a device address (kDLROCM). Streams are as in DLPack:
  *

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <dirent.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <dlbuf/dlbuf.h>
@@ -81,12 +82,22 @@ static void *library(int major)
 	return dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
 }
 
-int main(void)
+/* libhip [MAJOR]: of two that are installed, the application has loaded this one. */
+int main(int argc, char **argv)
 {
-	int n = 0, fds, version = 0, major = 5;
+	int n = 0, fds, version = 0, major = argc > 1 ? atoi(argv[1]) : 5;
+	char soname[40];
 	void *lib;
 
+	if (argc > 1) {
+		snprintf(soname, sizeof(soname), "libamdhip64.so.%d", major);
+		CHECK(dlopen(soname, RTLD_NOW), "%s", dlerror());
+	}
 	check_open();
+	if (argc > 1) {
+		CHECK(!library(major + 1), "%d is loaded, too", major + 1);
+		return bad;
+	}
 	while (!(lib = library(major)) && major < 20)
 		major++;
 	CHECK(lib, "dlbuf has loaded no libamdhip64");

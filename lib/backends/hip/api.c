@@ -2,6 +2,7 @@
 /* Loads libamdhip64, and turns its results into errnos. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <string.h>
 
 #include "../../fork.h"
 #include "api.h"
@@ -20,13 +21,33 @@ static const char symbols[] =
 	HIP_FUNCTIONS(X);
 #undef X
 
+/*
+ * If the application has loaded an installed version, that one is used: memory and
+ * streams of one version are unknown to another. The result ends with two NULs.
+ */
+static const char *find_loaded(char only[32])
+{
+	void *library;
+
+	memset(only, 0, 32);
+	FOR_EACH_STRING(soname, sonames) {
+		library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+		if (!library)
+			continue;
+		dlclose(library);
+		return strcpy(only, soname);
+	}
+	return sonames;
+}
+
 int hip_load(struct hip_api *hip)
 {
 	static unsigned int used;
+	char only[32];
 	void *library;
 	int ret;
 
-	ret = dl_open("hip", sonames, symbols, hip, &library);
+	ret = dl_open("hip", find_loaded(only), symbols, hip, &library);
 	if (!ret)
 		ret = fork_use_driver(&used, "hip");
 	if (ret)
