@@ -59,7 +59,7 @@ static inline void end(void)
 	nothing_left();
 	fake_fn(true);
 	dlclose(fake_lib);
-	unsetenv("DLBUF_CUDA_LIBRARY");
+	unsetenv("DLBUF_" DOUBLE_OF "_LIBRARY");
 }
 
 static inline struct dlbuf_device *open_as(const char *name)
@@ -208,7 +208,7 @@ static inline void fixture_end(struct fixture *f)
 static inline void import_finish(struct fixture *f, int ret)
 {
 	if (!ret)
-		cuda_backend.unimport(&f->ci.base);
+		f->dev->backend->unimport(&f->ci.base);
 	else
 		CHECK(!f->ci.memory);
 	fixture_end(f);
@@ -231,7 +231,7 @@ static inline void finish(struct fixture *f)
 static inline int acquire(struct fixture *f, uint32_t access, void *stream,
 			  int fence)
 {
-	return cuda_backend.acquire(&f->ci.base, access, stream, fence);
+	return f->dev->backend->acquire(&f->ci.base, access, stream, fence);
 }
 
 /* The eventfd or sync_file, or -1. */
@@ -239,7 +239,8 @@ static inline int release(struct fixture *f, uint32_t access, void *stream)
 {
 	int fence = -7;
 
-	CHECK_OK(cuda_backend.release(&f->ci.base, access, stream, &fence, NULL));
+	CHECK_OK(f->dev->backend->release(&f->ci.base, access, stream, &fence,
+					  NULL));
 	CHECK(fence == -1 || (fence > 2 &&
 			      fcntl(fence, F_GETFD) == FD_CLOEXEC));
 	return fence;
@@ -266,11 +267,12 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 	struct dlbuf_cuda_device cuda = { .size = sizeof(cuda) };
 	cuda_context ctx;
 
-	REQUIRE_OK(dlbuf_cuda_get_device(dev, &cuda));
-	app->ctx = cuda.context;
-	app->ordinal = cuda.ordinal;
+	app->ordinal = dev->dl.device_id;
 	/* It outlives the device. */
-	REQUIRE(!cu.DevicePrimaryCtxRetain(&ctx, cuda.ordinal));
+	REQUIRE(!cu.DevicePrimaryCtxRetain(&ctx, app->ordinal));
+	app->ctx = ctx;
+	if (!dlbuf_cuda_get_device(dev, &cuda))
+		app->ctx = cuda.context;
 	REQUIRE(!cu.CtxPushCurrent(app->ctx));
 	REQUIRE(!cu.StreamCreate(&app->stream, CUABI_STREAM_NON_BLOCKING));
 	REQUIRE(!cu.MemHostAlloc((void **)&app->pinned, IMPORT_BYTES,
@@ -411,7 +413,7 @@ static inline void *wait_for(void *arg)
 {
 	struct waiter *w = arg;
 
-	w->ret = cuda_backend.wait(&w->f->ci.base, w->access, 0);
+	w->ret = w->f->dev->backend->wait(&w->f->ci.base, w->access, 0);
 	__atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
 	return NULL;
 }
