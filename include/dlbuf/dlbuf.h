@@ -90,6 +90,7 @@
 #include <dlbuf/frame.h>
 #include <dlbuf/heap.h>
 #include <dlbuf/layout.h>
+#include <dlbuf/levelzero.h>
 #include <dlbuf/pool.h>
 #include <dlbuf/socket.h>
 #include <dlbuf/sync.h>

@@ -50,6 +50,8 @@ struct cts_access {
 	 * memfd, and of other exporters it may take nothing.
 	 */
 	bool wants_memfds;
+	/* The driver works in no child of a process that has used it. */
+	bool not_in_children;
 	/* The fence of a release is there before the work has begun. */
 	bool fences_early;
 };
