@@ -195,10 +195,11 @@ $(call step,cts@cuda+bridge): build@gcc
 $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
-# Level Zero's double is a driver behind the real loader, with its validation layer. The
-# guest's loader is too old for host functions, so for these the double is the loader.
+# Level Zero's double is a driver behind the real loader, with its validation layer, whose
+# check of handles takes no immediate command list (1.20). The guest's loader is too old
+# for host functions, so for these the double is the loader.
 ze-loader := --with levelzero --env ZE_ENABLE_ALT_DRIVERS=$(fakes)/liblevelzero.so --env ZE_ENABLE_VALIDATION_LAYER=1 \
-	--env ZE_ENABLE_PARAMETER_VALIDATION=1 --env ZE_ENABLE_HANDLE_LIFETIME=1
+	--env ZE_ENABLE_PARAMETER_VALIDATION=1
 on-ze = $(ktap) -- $(lab) --env FAKE_LEVELZERO=$(1) $(3) -- $(dir)/$(or $(4),gcc)/$(cts) levelzero:0 $(2:%='%')
 $(call step,cts@levelzero): build@gcc
 	$(call on-ze,,,$(ze-loader))

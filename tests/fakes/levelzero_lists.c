@@ -22,7 +22,6 @@ ze_result_t zeCommandListCreateImmediate(ze_context_handle_t handle,
 		return end(refuse(ZE_RESULT_ERROR_INVALID_ENUMERATION, "desc"));
 	l = make(FAKE_LIST, sizeof(*l), ctx, false);
 	l->device = device;
-	l->immediate = true;
 	stream_init(&l->stream, ctx, false, false);
 	*out = (ze_command_list_handle_t)l;
 	return end(ZE_RESULT_SUCCESS);
@@ -51,7 +50,7 @@ ze_result_t zeCommandListIsImmediate(ze_command_list_handle_t handle,
 {
 	BEGIN
 	OBJECT(list, l, handle, FAKE_LIST)
-	*is = l->immediate;
+	*is = !fake.no_immediate;
 	return end(ZE_RESULT_SUCCESS);
 }
 

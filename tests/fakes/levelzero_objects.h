@@ -49,7 +49,6 @@ struct list {
 	struct object object;
 	struct stream stream;
 	struct device *device;
-	bool immediate;
 	struct job held[16];	/* since the last barrier */
 	unsigned int nheld;
 };

@@ -388,10 +388,9 @@ static bool free_later(struct event_call *call)
 void levelzero_destroy(struct queue_device *base)
 {
 	struct levelzero_device *dev = to_levelzero(base);
-	struct moment *m;
 
-	if (dev->own && !moment_of(dev, dev->own, &m))
-		moment_put(dev, m);
+	if (dev->own && levelzero_finish(base, dev->own))
+		forget_failure();
 	dev->ending.fn = free_later;
 	if (free_later(&dev->ending))
 		return;
