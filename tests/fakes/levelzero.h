@@ -53,6 +53,7 @@ struct fake_levelzero {
 	bool pools;		/* small allocations are parts of one buffer */
 	bool no_export;		/* of what was not allocated for that */
 	bool memfds;		/* memfds stand for dma-bufs, both ways */
+	bool shared;		/* all its memory is */
 	bool no_immediate;	/* its lists are regular ones */
 	bool no_pci;		/* the device has no address */
 	void (*lose)(int result);

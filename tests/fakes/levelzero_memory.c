@@ -291,7 +291,7 @@ ze_result_t zeMemGetAllocProperties(ze_context_handle_t handle, const void *p,
 	if (r && r->object.ctx != ctx)
 		r = NULL;
 	props->type = !r ? ZE_MEMORY_TYPE_UNKNOWN :
-		      r->shared ? ZE_MEMORY_TYPE_SHARED :
+		      fake.shared ? ZE_MEMORY_TYPE_SHARED :
 		      r->device ? ZE_MEMORY_TYPE_DEVICE : ZE_MEMORY_TYPE_HOST;
 	if (device)
 		*device = r ? (ze_device_handle_t)r->device : NULL;

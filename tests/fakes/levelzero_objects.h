@@ -40,7 +40,7 @@ struct range {
 	size_t mapped;		/* bytes that are the double's to unmap */
 	int fd;			/* behind it, or -1 */
 	int exported;		/* that stays the driver's, or -1 */
-	bool exportable, imported, shared, read_only;
+	bool exportable, imported, read_only;
 	struct range *pool;	/* what it is a part of */
 	unsigned int parts;
 };

@@ -120,12 +120,23 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 	REQUIRE(!lz.EventCreate(app->pool, &event, &app->done));
 }
 
+static inline void list_drain(struct app *app, void *list)
+{
+	CHECK_EQ(lz.CommandListAppendBarrier(list, app->done, 0, NULL), 0);
+	CHECK_EQ(lz.EventHostSynchronize(app->done, UINT64_MAX), 0);
+	CHECK_EQ(lz.EventHostReset(app->done), 0);
+}
+
+static inline void list_end(struct app *app, void *list)
+{
+	list_drain(app, list);
+	CHECK_EQ(lz.CommandListDestroy(list), 0);
+}
+
 /* Waits for the application's list. */
 static inline void drain(struct app *app)
 {
-	CHECK_EQ(lz.CommandListAppendBarrier(app->stream, app->done, 0, NULL), 0);
-	CHECK_EQ(lz.EventHostSynchronize(app->done, UINT64_MAX), fake->lost);
-	CHECK_EQ(lz.EventHostReset(app->done), fake->lost);
+	list_drain(app, app->stream);
 }
 
 static inline void app_end(struct app *app)
