@@ -368,6 +368,7 @@ static const struct {
 	SWITCH("noimport", no_import)
 	SWITCH("wrongpages", wrong_pages)
 	SWITCH("nohost", no_host)
+	SWITCH("nohostsync", no_host_sync)
 	SWITCH("nosysmem", no_sysmem)
 	SWITCH("ignoresysmem", ignore_sysmem)
 	SWITCH("keepsfd", keeps_fd)

@@ -90,6 +90,19 @@ static ze_result_t hold(struct list *l, const struct job *job)
 	return ZE_RESULT_SUCCESS;
 }
 
+ze_result_t zeCommandListHostSynchronize(ze_command_list_handle_t handle,
+					 uint64_t timeout)
+{
+	BEGIN
+	OBJECT(list, l, handle, FAKE_LIST)
+	if (fake.no_host_sync)
+		return end(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
+	result = flush(l);
+	if (!result && timeout)
+		result = stream_finish(&l->stream) ? fake.lost : 0;
+	return end(result);
+}
+
 static enum progress wait_event(struct job *job)
 {
 	return ((struct event *)job->uses[0])->signalled ? JOB_DONE : JOB_WAITS;

@@ -438,6 +438,7 @@ static const struct {
 	{ "memfds", PATH_BIT(DLBUF_PATH_DIRECT) },
 	{ "memfds,integrated,nohost", ALL },
 	{ "noimport", PATH_BIT(DLBUF_PATH_COPY) },
+	{ "noimport,nohostsync", PATH_BIT(DLBUF_PATH_COPY) },
 };
 static uint32_t walk_paths;
 
@@ -453,8 +454,9 @@ static int walk_import(void)
 	ret = import_as(&f, dev, walk_paths, DLBUF_RW);
 	if (!ret) {
 		in = pending_fence();
-		ret = acquire(&f, DLBUF_RW, NULL, in);
+		/* Where a call fails, the caller may wait for it. */
 		signal_fence(in);
+		ret = acquire(&f, DLBUF_RW, NULL, in);
 		if (!ret)
 			ret = dev->backend->release(&f.ci.base, DLBUF_RW, NULL,
 						    &fence, NULL);

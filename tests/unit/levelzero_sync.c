@@ -393,7 +393,7 @@ static int walk_export(void)
 
 TEST(every_call_of_an_export_fails_once)
 {
-	static const char *const words[] = { "memfds", "memfds,keepsfd,nohost" };
+	static const char *const words[] = { "memfds", "memfds,keepsfd,nohost,nohostsync" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		begin(words[i]);

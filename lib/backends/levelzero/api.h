@@ -49,6 +49,8 @@
 	LZ(X, EventHostSignal)						\
 	LZ(X, EventQueryStatus)						\
 	LZ(X, EventHostSynchronize)					\
+	LZ_OPT(X, CommandListHostSynchronize,				\
+	       (ze_command_list_handle_t list, uint64_t timeout))	\
 	LZ_OPT(X, CommandListIsImmediate,				\
 	       (ze_command_list_handle_t list, ze_bool_t *is))		\
 	LZ_OPT(X, CommandListGetDeviceHandle,				\

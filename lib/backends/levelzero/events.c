@@ -328,12 +328,21 @@ void levelzero_user_event_destroy(struct queue_device *dev, void *event)
 
 /* ---------------------------------------------------------------- finish */
 
+/* Loaders since 1.12 have a function for it, if the driver has. */
 int levelzero_finish(struct queue_device *base, void *stream)
 {
 	struct levelzero_device *dev = to_levelzero(base);
+	ze_result_t result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
 	struct moment *m;
-	int ret = moment_of(dev, stream, &m);
+	int ret;
 
+	if (dev->lz.CommandListHostSynchronize)
+		result = LZ_RESULT(&dev->lz, CommandListHostSynchronize, stream,
+				   UINT64_MAX);
+	if (result != ZE_RESULT_ERROR_UNSUPPORTED_FEATURE)
+		return levelzero_done(base, result,
+				      LZ_FUNCTION(CommandListHostSynchronize));
+	ret = moment_of(dev, stream, &m);
 	if (ret)
 		return ret;
 	ret = wait_here(dev, m);
@@ -345,6 +354,23 @@ int levelzero_finish(struct queue_device *base, void *stream)
 int levelzero_finish_all(struct queue_device *dev)
 {
 	return levelzero_finish(dev, to_levelzero(dev)->own);
+}
+
+/* A list whose commands may still run is left alone. */
+static bool list_destroy(struct levelzero_device *dev, ze_command_list_handle_t list)
+{
+	bool over = __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE);
+
+	for (int tries = 0; !over && tries < 2; tries++)
+		over = !levelzero_finish(&dev->queue, list);
+	if (over)
+		dev->lz.CommandListDestroy(list);
+	return over;
+}
+
+void levelzero_list_destroy(struct queue_device *dev, void *list)
+{
+	list_destroy(to_levelzero(dev), list);
 }
 
 static void pools_free(struct levelzero_device *dev)
@@ -361,12 +387,12 @@ static void pools_free(struct levelzero_device *dev)
 	}
 }
 
-void levelzero_free(struct levelzero_device *dev)
+static void device_free(struct levelzero_device *dev)
 {
+	bool over = !dev->own || list_destroy(dev, dev->own);
+
 	pools_free(dev);
-	if (dev->own)
-		dev->lz.CommandListDestroy(dev->own);
-	if (dev->context && !dev->wrapped)
+	if (over && dev->context && !dev->wrapped)
 		dev->lz.ContextDestroy(dev->context);
 	pthread_mutex_destroy(&dev->lock);
 	pthread_mutex_destroy(&dev->appending);
@@ -380,7 +406,7 @@ static bool free_later(struct event_call *call)
 
 	if (!moments_reap(dev))
 		return false;
-	levelzero_free(dev);
+	device_free(dev);
 	return true;
 }
 
@@ -389,8 +415,6 @@ void levelzero_destroy(struct queue_device *base)
 {
 	struct levelzero_device *dev = to_levelzero(base);
 
-	if (dev->own && levelzero_finish(base, dev->own))
-		forget_failure();
 	dev->ending.fn = free_later;
 	if (free_later(&dev->ending))
 		return;

@@ -85,9 +85,6 @@ int levelzero_done(struct queue_device *dev, ze_result_t result,
 	levelzero_done(dev, LZ_RESULT(&to_levelzero(dev)->lz, name, __VA_ARGS__), \
 		       LZ_FUNCTION(name))
 
-/* The rest of queue_ops.destroy(), when no command uses the events any more. */
-void levelzero_free(struct levelzero_device *dev);
-
 /* ---------------------------------------------------------------- events.c */
 
 /* Around a call that appends to a stream. The application locks its own lists. */
@@ -124,6 +121,8 @@ void levelzero_user_event_destroy(struct queue_device *dev, void *event);
 
 int levelzero_finish(struct queue_device *dev, void *stream);
 int levelzero_finish_all(struct queue_device *dev);
+/* Waits for the list's commands first, which the driver wants. */
+void levelzero_list_destroy(struct queue_device *dev, void *list);
 
 /* queue_ops.destroy(): perhaps later, when all streams have passed their waits. */
 void levelzero_destroy(struct queue_device *dev);

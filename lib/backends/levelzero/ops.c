@@ -56,11 +56,6 @@ static int stream_create(struct queue_device *base, void **out)
 		     dev->gpu.handle, &desc, (ze_command_list_handle_t *)out);
 }
 
-static void stream_destroy(struct queue_device *dev, void *s)
-{
-	to_levelzero(dev)->lz.CommandListDestroy(s);
-}
-
 /*
  * Appends a command between barriers, because a list may run its commands in any order.
  */
@@ -222,7 +217,7 @@ const struct queue_ops levelzero_ops = {
 	.stream = stream,
 	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,
 	.stream_create = stream_create,
-	.stream_destroy = stream_destroy,
+	.stream_destroy = levelzero_list_destroy,
 	.event_create = levelzero_event_create,
 	.event_destroy = levelzero_event_destroy,
 	.event_record = levelzero_event_record,
