@@ -41,6 +41,7 @@
  *   export.h    makes a dma-buf of memory that CUDA allocated
  *   socket.h    sends tensors and frames to another process
  *   cuda.h      CUDA: streams, paths, your own CUcontext
+ *   levelzero.h Level Zero: streams, paths, your own ze_context_handle_t
  *
  * This file does not include these, because they need headers of other projects:
  *
