@@ -328,7 +328,7 @@ void levelzero_user_event_destroy(struct queue_device *dev, void *event)
 
 /* ---------------------------------------------------------------- finish */
 
-/* Loaders since 1.12 have a function for it, if the driver has. */
+/* Loaders since 1.10 have a function for it, if the driver has. */
 int levelzero_finish(struct queue_device *base, void *stream)
 {
 	struct levelzero_device *dev = to_levelzero(base);

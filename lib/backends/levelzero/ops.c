@@ -15,7 +15,7 @@ int levelzero_done(struct queue_device *dev, ze_result_t result, size_t function
 
 /* ---------------------------------------------------------------- streams */
 
-/* Loaders since 1.9 can tell what a list is, if the driver can. */
+/* Loaders since 1.16 can tell what a list is, if the driver can. */
 static int check_list(struct levelzero_device *dev, ze_command_list_handle_t list)
 {
 	ze_device_handle_t of = dev->gpu.handle;
