@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Handlers of fork(): see fork.h. */
+#include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "fork.h"
 #include "internal.h"
@@ -41,4 +43,17 @@ void fork_watch(void)
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 	pthread_once(&once, watch);
+}
+
+int fork_use_driver(unsigned int *used, const char *backend)
+{
+	unsigned int now = fork_generation + 1, first = 0;
+
+	if (__atomic_compare_exchange_n(used, &first, now, false,
+					__ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+	    first == now)
+		return 0;
+	return fail(-ESTALE, "%s: the driver works in no child of the process that "
+		    "has used it: use it first after fork(), or call exec()",
+		    backend);
 }

@@ -22,6 +22,14 @@ void fork_watch(void);
 extern unsigned int fork_generation;
 
 /*
+ * For backends whose drivers do not work in a child of a process that has used them,
+ * because the child does not have the driver's threads. Called before each use; *used is
+ * a static variable of the backend, at first 0.
+ * -ESTALE  a parent of this process has used the driver
+ */
+int fork_use_driver(unsigned int *used, const char *backend);
+
+/*
  * Called in the child, which has one thread. Each resets the static variables of its
  * file and initialises their locks.
  */

@@ -202,9 +202,9 @@ ze-loader := --with levelzero --env ZE_ENABLE_ALT_DRIVERS=$(fakes)/liblevelzero.
 	--env ZE_ENABLE_PARAMETER_VALIDATION=1
 on-ze = $(ktap) -- $(lab) --env FAKE_LEVELZERO=$(1) $(3) -- $(dir)/$(or $(4),gcc)/$(cts) levelzero:0 $(2:%='%')
 $(call step,cts@levelzero): build@gcc
-	$(call on-ze,,import/* path/* sync/* together/* lease/* drain/* export/* alloc/* socket/* fork/*,$(ze-loader))
+	$(call on-ze,,import/* path/* sync/* together/* lease/* drain/* export/* alloc/* fork/*,$(ze-loader))
 $(call step,cts@levelzero+copy): build@gcc
-	$(call on-ze,noimport,import/* path/* sync/*,--env DLBUF_LEVELZERO_LIBRARY=$(fakes)/liblevelzero.so)
+	$(call on-ze,,path/*,--env DLBUF_LEVELZERO_LIBRARY=$(fakes)/liblevelzero.so)
 $(call step,cts@levelzero+fault): build@gcc build@fault
 	$(call on-ze,,fault/*,$(ze-loader),fault)
 

@@ -72,6 +72,7 @@ struct dlbuf_device_opts {
  * -ENOSYS  the backend is not built into this library
  * -ENODEV  the driver library, the device or the DRM node is absent
  * -EOPNOTSUPP  the device is present and cannot import dma-bufs
+ * -ESTALE  the driver works in no child of fork(), and a parent process has used it
  * -EIO     the driver failed; the error text has its call and code
  */
 DLBUF_API int dlbuf_device_open(const char *name,

@@ -62,6 +62,7 @@ static int read_back(struct queue_memory *m)
  */
 static int compare(struct queue_memory *m, const struct import *imp)
 {
+	size_t bytes = m->bytes - m->unusable;
 	bool same = false;
 	void *map;
 	int ret;
@@ -75,12 +76,12 @@ static int compare(struct queue_memory *m, const struct import *imp)
 	ret = m->dev->ops->alloc_host(m->dev, m->bytes, &m->staging, NULL);
 	for (int tries = 0; !ret && !same && tries < 3; tries++) {
 		ret = read_back(m);
-		same = !ret && !memcmp(m->staging, map, m->bytes);
+		same = !ret && !memcmp(m->staging, map, bytes);
 	}
 	if (!ret && !same)
 		ret = fail(-EOPNOTSUPP, "the device reads other bytes than the "
 			   "CPU does");
-	if (!ret && memcmp(map, (uint8_t *)map + 1, m->bytes - 1))
+	if (!ret && memcmp(map, (uint8_t *)map + 1, bytes - 1))
 		__atomic_store_n(&m->dev->believed, true, __ATOMIC_RELEASE);
 	if (m->staging)
 		m->dev->ops->free_host(m->dev, m->staging);
@@ -204,6 +205,7 @@ int queue_memory_new(struct import *imp, uint64_t bytes,
 	} else {
 		m->dev = dev;
 		m->bytes = bytes;
+		m->access = imp->id.access;
 		m->fd = -1;
 		pthread_mutex_init(&m->beginning, NULL);
 		ret = fill(m, imp);
@@ -216,6 +218,7 @@ int queue_memory_new(struct import *imp, uint64_t bytes,
 	container_of(imp, struct queue_import, base)->memory = m;
 	imp->data = (void *)m->data;
 	imp->opaque = dev->opaque;
+	imp->unusable = m->unusable;
 	return 0;
 }
 

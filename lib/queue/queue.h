@@ -240,6 +240,7 @@ struct queue_device {
 struct queue_memory {
 	struct queue_device *dev;
 	uint64_t bytes;
+	uint32_t access;	/* that the import allows */
 	int fd;			/* the dma-buf, a duplicate, or -1 */
 	void *map;		/* of the dma-buf, or of the memfd behind it */
 	void *staging;		/* pinned memory for path `copy` */
@@ -248,7 +249,8 @@ struct queue_memory {
 	uintptr_t data;
 	void *handle;
 	bool registered, allocated;
-	bool passes;		/* begin() and end() are called; set by import() */
+	bool passes;		/* begin() and end() are called */
+	uint64_t unusable;	/* bytes at the end that the device cannot use */
 
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */

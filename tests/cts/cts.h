@@ -51,7 +51,9 @@ struct cts_access {
 	 */
 	bool wants_memfds;
 	/* The driver works in no child of a process that has used it. */
-	bool not_in_children;
+	bool no_children;
+	/* The driver keeps fds from its first use on; not those of devices. */
+	bool keeps_fds;
 	/* The fence of a release is there before the work has begun. */
 	bool fences_early;
 };
@@ -125,7 +127,7 @@ void cts_release(DLManagedTensorVersioned *t);
 /* Waits until the library's threads have nothing left to do: devices close there. */
 void cts_settle(void);
 
-/* Open fds of this process. */
+/* Open fds of this process, without those that a driver keeps. */
 unsigned int cts_count_fds(void);
 
 /*

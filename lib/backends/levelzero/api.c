@@ -14,29 +14,23 @@ static const char symbols[] =
 	LEVELZERO_FUNCTIONS(X);
 #undef X
 
-/* The generation, from 1 on, of the process that has initialised the drivers. */
-static unsigned int initialised; /* atomic */
-
 /*
  * The flag is SYCL's, so that both number the devices in the same way. In a child of a
  * process that has used it, Intel's driver hangs or crashes.
  */
 int levelzero_load(struct levelzero_api *lz)
 {
-	unsigned int now = fork_generation + 1, none = 0;
+	static unsigned int used;
 	void *library;
 	int ret;
 
-	ret = dl_open("levelzero", "libze_loader.so.1\0", symbols, lz, &library);
+	ret = fork_use_driver(&used, "levelzero");
+	if (!ret)
+		ret = dl_open("levelzero", "libze_loader.so.1\0", symbols, lz,
+			      &library);
 	if (ret)
 		return ret;
-	if (!__atomic_compare_exchange_n(&initialised, &none, now, false,
-					 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
-	    none != now)
-		ret = fail(-ENODEV, "levelzero: the drivers do not work in a child "
-			   "of a process that has used them");
-	else
-		ret = LZ_CALL(lz, Init, ZE_INIT_FLAG_GPU_ONLY);
+	ret = LZ_CALL(lz, Init, ZE_INIT_FLAG_GPU_ONLY);
 	if (ret && ret != -ENODEV)
 		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
 	if (ret)

@@ -70,6 +70,7 @@ struct levelzero_api {
  * Opens libze_loader.so.1 (or DLBUF_LEVELZERO_LIBRARY) and initialises it. A library
  * that works is never closed.
  * -ENODEV  no loader, no driver or no device
+ * -ESTALE  a parent of this process has used the drivers
  * -EIO     the driver is installed and does not work
  */
 int levelzero_load(struct levelzero_api *lz);

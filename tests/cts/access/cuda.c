@@ -219,6 +219,6 @@ const struct cts_access cts_cuda = {
 	.finish_read = cuda_finish_read,
 	.prepare = cuda_prepare,
 	.wants_memfds = true,
-	.not_in_children = true,
 	.fences_early = true,
+	.no_children = true,
 };

@@ -207,5 +207,5 @@ const struct cts_access cts_levelzero = {
 	.finish_read = levelzero_finish_read,
 	.prepare = levelzero_prepare,
 	.fences_early = true,
-	.not_in_children = true,
+	.no_children = true,
 };

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * OpenCL: buffers, images and addresses of tensors, devices around your own context.
+ *
+ * The data of a kDLOpenCL tensor is always a cl_mem: the whole dma-buf as one buffer.
+ * byte_offset is where the tensor begins in it. It is never an SVM address; if the
+ * device has one, dlbuf_opencl_get_buffer() reports it. A tensor without elements has
+ * data == NULL, as DLPack requires. Pass the cl_mem to kernels and commands between
+ * dlbuf_acquire() and dlbuf_release().
+ *
+ * A stream is a cl_command_queue of the device's context, in order or out of order.
+ * NULL is the device's default queue. An acquire puts its waits on the queue, for all
+ * commands that you enqueue later. A release covers all commands that you have enqueued
+ * before, and flushes the queue. The queue must exist until the tensor is released or
+ * deleted.
+ *
+ * Paths. An import tries them in this order. dlbuf_probe() reports which of them work
+ * for a dma-buf:
+ *
+ *   direct   the driver imports the dma-buf, by the first of these that it has:
+ *            cl_khr_external_memory with the handle type DMA_BUF,
+ *            cl_arm_import_memory_dma_buf, cl_qcom_dmabuf_host_ptr. The last one may
+ *            need bytes after the buffer: allocate with dlbuf_alloc(), or a page more
+ *   host     CL_MEM_USE_HOST_PTR over the memory of the dma-buf. A CPU device uses the
+ *            mapping of any dma-buf. A GPU needs the memfd of a udmabuf (see
+ *            dlbuf_udmabuf_remember()). A driver that copies such memory, which the
+ *            library tests when it opens the device, does not have this path
+ *   copy     through memory of the host; needs DLBUF_IMPORT_MAY_COPY. Each acquire
+ *            copies the whole buffer in, each release of a writer copies it out, on
+ *            the queue
+ *
+ * The library makes these calls in an access; do not make them yourself:
+ *
+ *   cl_khr_external_memory  clEnqueueAcquireExternalMemObjectsKHR() and Release
+ *   host, on a GPU          the buffer is mapped between accesses: acquire is
+ *                           clEnqueueUnmapMemObject(), release clEnqueueMapBuffer()
+ *   host, on a CPU          DMA_BUF_IOCTL_SYNC
+ *
+ * Order. A queue waits for the fences of the dma-buf without blocking the caller: by a
+ * semaphore with cl_khr_external_semaphore_sync_fd, otherwise by a user event that a
+ * thread of dlbuf sets. A release makes a sync_file with that extension, otherwise an
+ * event (DLBUF_SYNC_EVENT). Then, because a driver runs its callbacks on a thread of its
+ * own, a callback of yours that blocks may delay leases.
+ *
+ * "opencl:1.0" is device 0 of platform 1, as clinfo(1) numbers them. "opencl:2" is the
+ * third device of all platforms. A part of "PLATFORM NAME: DEVICE NAME" works too.
+ *
+ * What has run: PoCL and Mesa's rusticl on llvmpipe, by path `host`. The other drivers'
+ * extensions have run against a test double only, not on hardware.
+ *
+ * Specification: OpenCL 1.2 to 3.0, cl_khr_external_memory,
+ * cl_khr_external_semaphore_sync_fd, cl_arm_import_memory, cl_qcom_ext_host_ptr,
+ * cl_khr_image2d_from_buffer.
+ */
+#ifndef DLBUF_OPENCL_H
+#define DLBUF_OPENCL_H
+
+#include <dlbuf/base.h>
+#include <dlbuf/device.h>
+#include <dlbuf/dlpack.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The OpenCL handles are void *, so that this header does not need OpenCL's. */
+struct dlbuf_opencl_device {
+	size_t size;		/* of this struct, set by the caller */
+	void *platform;		/* cl_platform_id */
+	void *device;		/* cl_device_id */
+	void *context;		/* cl_context */
+	void *queue;		/* cl_command_queue: the default stream */
+};
+
+/*
+ * Makes a device around the application's context. cl->context is required.
+ * cl->device may be NULL if the context has one device. cl->queue may be NULL: then the
+ * library makes a queue, which is in order. cl->platform is not used.
+ *
+ * cl and opts are borrowed. The library retains the context and the queue until the
+ * device is closed and its last tensor deleted. *out is new. May block.
+ * -EINVAL  NULL, a device or queue that is not of the context, bad opts
+ * -ENOSYS  OpenCL is not built in
+ * -ENODEV  there is no OpenCL library
+ * -ESTALE  a parent process has used OpenCL before fork()
+ * -EIO, -ENOMEM  the driver failed
+ */
+DLBUF_API int dlbuf_device_wrap_opencl(const struct dlbuf_opencl_device *cl,
+				       const struct dlbuf_device_opts *opts,
+				       struct dlbuf_device **out);
+
+/*
+ * Reports the OpenCL handles of dev, peeked: they live as long as dev and its tensors.
+ * -EINVAL: not an OpenCL device, or size not set.
+ */
+DLBUF_API int dlbuf_opencl_get_device(struct dlbuf_device *dev,
+				      struct dlbuf_opencl_device *cl);
+
+struct dlbuf_opencl_buffer {
+	size_t size;		/* of this struct, set by the caller */
+	void *buffer;		/* cl_mem of the whole dma-buf, peeked */
+	uint64_t offset;	/* of the tensor in it, bytes */
+	/*
+	 * Address of the tensor for clSetKernelArgSVMPointer(), if the device uses any
+	 * address of the host (CL_DEVICE_SVM_FINE_GRAIN_SYSTEM) and the path is
+	 * `host`; otherwise NULL. Valid as long as the tensor.
+	 */
+	void *svm;
+};
+
+/*
+ * Describes the memory of a tensor of dlbuf on an OpenCL device.
+ * -EINVAL: not such a tensor, or size not set. -ESTALE: of a parent process.
+ */
+DLBUF_API int dlbuf_opencl_get_buffer(const DLManagedTensorVersioned *tensor,
+				      struct dlbuf_opencl_buffer *buffer);
+
+/*
+ * Makes a 2D image over the memory of a tensor, without a copy
+ * (cl_khr_image2d_from_buffer). The tensor has the shape [height, width] or
+ * [height, width, channels], and only its rows may be padded. channel_order and
+ * channel_type are the cl_image_format of one pixel.
+ *
+ * *image is a new cl_mem, for clReleaseMemObject(). Use it between acquire and release
+ * of the tensor, and release it before the tensor is deleted. May block in the driver.
+ * -EINVAL      not a tensor of an OpenCL device
+ * -EOPNOTSUPP  the device makes no images of buffers, or its rules for the offset, the
+ *              pitch, the format or the size are not met; the error text has the rule
+ * -ENOMEM, -EIO  the driver failed
+ */
+DLBUF_API int dlbuf_opencl_create_image(const DLManagedTensorVersioned *tensor,
+					uint32_t channel_order,
+					uint32_t channel_type, void **image);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_OPENCL_H */

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared by the files of the OpenCL backend. */
+#ifndef DLBUF_OPENCL_BACKEND_H
+#define DLBUF_OPENCL_BACKEND_H
+
+#include <dlbuf/opencl.h>
+
+#include "../../queue/queue.h"
+#include "../../select.h"
+#include "api.h"
+
+/* How a device imports dma-bufs. */
+enum opencl_imports {
+	OPENCL_IMPORTS_NONE,
+	OPENCL_IMPORTS_KHR,	/* cl_khr_external_memory */
+	OPENCL_IMPORTS_ARM,	/* cl_arm_import_memory_dma_buf */
+	OPENCL_IMPORTS_QCOM,	/* cl_qcom_dmabuf_host_ptr */
+};
+
+/* A device of the machine, as it was before dlbuf opened it. */
+struct opencl_target {
+	cl_platform_id platform;
+	cl_device_id device;
+	cl_device_type type;
+	enum opencl_imports imports;
+	bool takes_fences, gives_fences;	/* sync_files */
+	bool svm;		/* kernels use any address of the host */
+	uint32_t page, padding;	/* of a buffer with OPENCL_IMPORTS_QCOM */
+	uint32_t pitch_pixels;	/* of an image over a buffer; 0: it makes none */
+	uint32_t base_align;	/* of a part of a buffer, bytes */
+	struct dlbuf_device_info info;
+	struct device_place place;
+};
+
+/* Functions of extensions; those that the device does not have are NULL. */
+#define OPENCL_EXTENSIONS(X)				\
+	X(EnqueueAcquireExternalMemObjectsKHR)		\
+	X(EnqueueReleaseExternalMemObjectsKHR)		\
+	X(CreateSemaphoreWithPropertiesKHR)		\
+	X(EnqueueWaitSemaphoresKHR)			\
+	X(EnqueueSignalSemaphoresKHR)			\
+	X(GetSemaphoreHandleForTypeKHR)			\
+	X(ReleaseSemaphoreKHR)				\
+	X(ImportMemoryARM)
+
+struct opencl_device {
+	struct queue_device queue;
+	struct opencl_api cl;
+	struct {
+#define X(name) __typeof__(cl##name) *name;
+		OPENCL_EXTENSIONS(X)
+#undef X
+	} ext;
+	struct opencl_target target;
+	cl_context context;	/* with a reference */
+	cl_uint ndevices;	/* of the context */
+	cl_command_queue own;	/* the library's */
+	cl_command_queue stream; /* the default stream: `own` or the application's */
+};
+
+static inline struct opencl_device *to_opencl(struct queue_device *dev)
+{
+	return container_of(dev, struct opencl_device, queue);
+}
+
+static inline struct opencl_device *opencl_device_of(struct dlbuf_device *dev)
+{
+	return to_opencl(queue_device_of(dev));
+}
+
+BACKEND_DECLARE(opencl);
+extern const struct queue_ops opencl_ops;
+
+#define OPENCL_DO(dev, name, ...) \
+	OPENCL_CALL(&to_opencl(dev)->cl, name, __VA_ARGS__)
+#define OPENCL_EXT(dev, name, ...) \
+	opencl_check_ext(OPENCL_RESULT(&to_opencl(dev)->ext, name, __VA_ARGS__), \
+			 "cl" #name)
+
+/*
+ * Queries the n-th device of all platforms. -ENODEV: there are fewer.
+ * opencl_count() counts them; -ENODEV: there is none.
+ */
+int opencl_probe(const struct opencl_api *cl, unsigned int n,
+		 struct opencl_target *target);
+int opencl_count(const struct opencl_api *cl, unsigned int *n);
+
+/*
+ * Makes a device. The context's reference is taken, also if this call fails; stream is
+ * borrowed or NULL.
+ */
+int opencl_device_create(const struct opencl_api *cl,
+			 const struct opencl_target *target,
+			 cl_context context, cl_command_queue stream,
+			 struct opencl_device **out);
+
+/* Puts a barrier on a queue that is out of order. */
+int opencl_in_order(struct queue_device *dev, cl_command_queue queue);
+
+/* memory.c: operations of struct queue_ops. */
+int opencl_import(struct queue_memory *m);
+int opencl_register_host(struct queue_memory *m, uint32_t access);
+int opencl_alloc(struct queue_memory *m);
+void opencl_free(struct queue_memory *m);
+int opencl_copy(struct queue_memory *m, void *stream, bool out);
+int opencl_begin(struct queue_memory *m, void *stream);
+int opencl_end(struct queue_memory *m, uint32_t access, void *stream);
+
+/* Whether buffers of CL_MEM_USE_HOST_PTR are the host's memory and no copy of it. */
+bool opencl_shares_host_memory(struct opencl_device *dev);
+
+#endif /* DLBUF_OPENCL_BACKEND_H */
