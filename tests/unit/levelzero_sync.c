@@ -44,11 +44,17 @@ TEST(stream_waits_for_a_fence)
 	int in = pending_fence(), fence;
 	struct fixture f;
 	struct app app;
+	void *other;
 
 	begin_with_import(&app, &f, "memfds");
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
 	gpu_sets(&app, &f, 0, 100, 0x5c);
 	fence = release(&f, DLBUF_RW, app.stream);
+	/* Any list that can go on has had its turn. */
+	other = list_make(&app.dev);
+	for (int i = 0; i < 20; i++)
+		list_drain(&app, other);
+	list_end(&app, other);
 	CHECK(!signalled(fence));
 	CHECK_EQ(f.bytes[0], 1);
 	signal_fence(in);
@@ -56,6 +62,23 @@ TEST(stream_waits_for_a_fence)
 	CHECK_EQ(f.bytes[99], 0x5c);
 	close(in);
 	close(fence);
+	end_with_import(&app, &f);
+}
+
+/* A list runs in any order what is not between barriers; dlbuf's commands are. */
+TEST(commands_are_in_order)
+{
+	struct queue_memory *m;
+	struct fixture f;
+	struct app app;
+
+	begin_with_import(&app, &f, "memfds");
+	m = f.ci.memory;
+	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x5c);
+	CHECK_OK(m->dev->ops->clear(m, app.stream));
+	read_all(&app, &f);
+	CHECK_EQ(app.pinned[7], 0);
+	CHECK_EQ(f.bytes[7], 0);
 	end_with_import(&app, &f);
 }
 
@@ -283,6 +306,23 @@ TEST(export)
 	}
 }
 
+/* Where only memory is exported that was allocated for that. */
+TEST(alloc)
+{
+	DLManagedTensorVersioned *t = NULL;
+	struct dlbuf_device *dev;
+	int64_t shape = 5000;
+	const DLTensor layout = LAYOUT8(1, &shape);
+
+	begin("memfds,noexport,pools");
+	dev = open_ok();
+	REQUIRE_OK(dlbuf_alloc(&dev, 1, &layout, NULL, &t));
+	CHECK_EQ(*(uint8_t *)t->dl_tensor.data, 0);
+	t->deleter(t);
+	dlbuf_device_close(dev);
+	end();
+}
+
 TEST(every_refusal_of_an_export)
 {
 	struct dlbuf_device *dev, *other;
@@ -373,8 +413,7 @@ static int walk_export(void)
 	struct dlbuf_device *dev = NULL;
 	struct dlbuf_exported out;
 	int64_t shape = 5000;
-	DLTensor layout = { .ndim = 1, .dtype = { kDLUInt, 8, 1 },
-			    .shape = &shape };
+	const DLTensor layout = LAYOUT8(1, &shape);
 	int ret;
 
 	ret = dlbuf_device_open("levelzero", NULL, &dev);
