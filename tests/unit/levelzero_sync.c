@@ -328,7 +328,7 @@ TEST(every_refusal_of_an_export)
 	struct dlbuf_device *dev, *other;
 	struct dlbuf_exported out;
 	struct app app;
-	void *p, *small;
+	void *p, *small, *of_other;
 	uint8_t byte;
 
 	begin("two,memfds,pools,noexport");
@@ -361,6 +361,15 @@ TEST(every_refusal_of_an_export)
 	heal();
 	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
 	REFUSES(dev, p, 1, kDLOneAPI, 0, -EINVAL, "freed, or never allocated");
+	/* A context may have several devices. */
+	REQUIRE_OK(dlbuf_levelzero_get_device(other, &app.dev));
+	of_other = app.dev.device;
+	REQUIRE_OK(dlbuf_levelzero_get_device(dev, &app.dev));
+	app.dev.device = of_other;
+	p = alloc_usm(&app, 4096, true);
+	REFUSES(dev, p, 1, kDLOneAPI, 0, -EINVAL, "is of another device");
+	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
+	REQUIRE_OK(dlbuf_levelzero_get_device(dev, &app.dev));
 	/* Not allocated for it: that is the driver's word. */
 	p = alloc_usm(&app, 100000, false);
 	REFUSES(dev, p, 1, kDLOneAPI, 0, -EOPNOTSUPP,
