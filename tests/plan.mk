@@ -58,7 +58,7 @@ $(call step,unit@cpu-only $(without:%=unit@%)): unit@%: build@%
 
 # Parts of the library, one by one, and all that a camera on a board does without.
 parts := $(shell sed -n 's/^config \(PART_[A-Z_]*\|FORMATS_ALL\|SHARED\|STATIC\)$$/\1/p' Kconfig)
-no-gpu := WERROR=y DMABUF_TEST=n BACKEND_CUDA=n BACKEND_VULKAN=n
+no-gpu := WERROR=y DMABUF_TEST=n $(patsubst %,%=n,$(filter-out BACKEND_CPU,$(filter BACKEND_%,$(options))))
 no-alloc := EXPORTER_UDMABUF=n EXPORTER_HEAP=n PART_POOL=n PART_DETILE=n
 without-part := $(shell echo $(parts:%=without-%) | tr A-Z_ a-z-)
 $(call step,$(without-part:%=build@%)): build@without-%:

@@ -17,8 +17,8 @@
  * Level Zero allows one thread at a time to append to a command list. dlbuf appends to
  * yours in dlbuf_acquire() and dlbuf_release(), and if a tensor is deleted that was
  * acquired on it and not released. It does so on the calling thread. Your list must
- * live until its accesses have ended. The queue of a SYCL queue is an immediate command
- * list if sycl::get_native() gives one.
+ * live until its accesses have ended. sycl::get_native() of a SYCL queue gives an
+ * immediate command list, or a command queue, which is no stream.
  *
  * Paths. An import tries them in this order. dlbuf_probe() reports which of them work
  * for a dma-buf:
@@ -43,7 +43,8 @@
  * the driver cut out of a larger one is refused by dlbuf. The dma-buf is the whole
  * allocation.
  *
- * A forked child cannot use Level Zero, because drivers do not work there.
+ * A child of fork() cannot use Level Zero if its parent has: drivers do not work there.
+ * It gets -ESTALE.
  *
  * Specification: oneAPI Level Zero 1.4, with functions of newer versions if the loader
  * has them.
@@ -69,7 +70,8 @@ extern "C" {
  *
  * device is a ze_device_handle_t of the context: of zeDeviceGet() or
  * zeDeviceGetSubDevices(). Both handles are borrowed and must live until the last
- * tensor of the device is deleted. They come from the libze_loader.so.1 of this
+ * tensor of the device is deleted, and your command lists have passed the waits that
+ * dlbuf has appended. They come from the libze_loader.so.1 of this
  * process. opts are borrowed. *out is new.
  * -EINVAL  NULL, not a device of the machine, bad opts
  * -ENOSYS  Level Zero is not built in
