@@ -42,6 +42,7 @@
  *   socket.h    sends tensors and frames to another process
  *   cuda.h      CUDA: streams, paths, your own CUcontext
  *   hip.h       HIP: streams, paths
+ *   levelzero.h Level Zero: streams, paths, your own ze_context_handle_t
  *   opencl.h    OpenCL: buffers, images, your own cl_context
  *
  * This file does not include these, because they need headers of other projects:
@@ -93,6 +94,7 @@
 #include <dlbuf/heap.h>
 #include <dlbuf/hip.h>
 #include <dlbuf/layout.h>
+#include <dlbuf/levelzero.h>
 #include <dlbuf/opencl.h>
 #include <dlbuf/pool.h>
 #include <dlbuf/socket.h>
