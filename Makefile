@@ -306,8 +306,11 @@ $(unit): $(O)/%: $(O)/%.o $(test-a)
 # same driver without what its map hides.
 fake-src := $(wildcard $(backends:%=tests/fakes/%.c) $(backends:%=tests/fakes/%-old.map))
 fakes := $(foreach f,$(fake-src),$(O)/tests/fakes/lib$(basename $(notdir $(f))).so)
-fake-parts = $(wildcard tests/fakes/$(1).c tests/fakes/$(1)_*.c)
-fake-streams = $(if $(shell grep -ls '"streams.h"' tests/fakes/$(1)*.[ch]),tests/fakes/streams.c)
+fake-parts = $(foreach f,$(fake-of-$(1)) $(1),$(wildcard tests/fakes/$(f).c tests/fakes/$(f)_*.c))
+fake-streams = $(if $(shell grep -ls '"streams.h"' $(patsubst %,tests/fakes/%*.[ch],$(fake-of-$(1)) $(1))),tests/fakes/streams.c)
+# HIP's is CUDA's with other names and rules. The old one is HSA's library, too.
+fake-of-hip := cuda
+$(O)/tests/fakes/libhip-old.so: fake-soname := -Wl,-soname,libhsa-runtime64.so.1
 fake-obj = $(patsubst %.c,$(O)/%.o,$(fake-parts) $(fake-streams))
 $(foreach b,$(backends),$(eval $(filter %/lib$(b).so %/lib$(b)-old.so,$(fakes)): $(call fake-obj,$(b))))
 $(filter %-old.so,$(fakes)): $(O)/tests/fakes/lib%.so: tests/fakes/%.map
@@ -315,7 +318,7 @@ $(O)/tests/unit/queue: $(if $(CONFIG_QUEUE),$(O)/tests/fakes/streams.o)
 $(fakes):
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared -o $@ $(filter %.o,$^) $(all-ldflags) -lpthread \
+	$(Q)$(CC) -shared -o $@ $(filter %.o,$^) $(all-ldflags) $(fake-soname) -lpthread \
 		$(patsubst %,-Xlinker --version-script=%,$(filter %.map,$^))
 $(unit) $(cts): | $(fakes)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)

@@ -33,6 +33,14 @@ struct bridge_caps {
 int bridge_open(const uint8_t uuid[16], struct bridge **out,
 		       struct bridge_caps *caps);
 
+/*
+ * The same for an API that shares neither UUIDs nor semaphores (HIP). Opens the Vulkan
+ * device at a PCI address (select.h), whose function is not compared. Memory is shared
+ * as dma-bufs, there are no links, and bridge_copy() makes the copies. Only
+ * caps->buffers may be true.
+ */
+int bridge_open_pci(uint64_t pci, struct bridge **out, struct bridge_caps *caps);
+
 /* The caller has destroyed all buffers and links before. */
 void bridge_close(struct bridge *bridge);
 
@@ -90,13 +98,19 @@ struct bridge_buffer;
 
 /*
  * Imports a dma-buf, borrowed, and allocates device memory for a copy of it. *fd is
- * new: that memory as an OPAQUE_FD. The API that imports it needs its size, *allocated
+ * new: that memory as an OPAQUE_FD (bridge_open_pci(): as a dma-buf). The API that imports it needs its size, *allocated
  * (at least `bytes`), and whether it is a dedicated allocation.
  */
 int bridge_buffer_create(struct bridge *bridge, int dma_buf,
 				uint64_t bytes,
 				struct bridge_buffer **out, int *fd,
 				uint64_t *allocated, bool *dedicated);
+
+/*
+ * Copies the dma-buf into the memory (in), or the other way, and waits for the copy.
+ * May be called from a host function of the other API's streams.
+ */
+int bridge_copy(struct bridge_buffer *buffer, bool in);
 
 /* Waits for the buffer's copies, and destroys it. */
 void bridge_buffer_destroy(struct bridge_buffer *buffer);

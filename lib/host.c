@@ -14,9 +14,9 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-static int map_fd(const struct import *imp, int fd, void **map)
+static int map_fd(const struct import *imp, int fd, uint32_t access, void **map)
 {
-	bool writes = imp->id.access & DLBUF_WRITE;
+	bool writes = access & DLBUF_WRITE;
 	void *p;
 
 	if (imp->bytes > SIZE_MAX)
@@ -32,15 +32,16 @@ static int map_fd(const struct import *imp, int fd, void **map)
 
 int host_map(const struct import *imp, void **map)
 {
-	return map_fd(imp, imp->fd, map);
+	return map_fd(imp, imp->fd, imp->id.access, map);
 }
 
-int host_map_pages(const struct import *imp, void **map, bool *by_memfd)
+int host_map_pages(const struct import *imp, uint32_t access, void **map,
+		   bool *by_memfd)
 {
 	int memfd = memory_of(&imp->id), ret;
 
 	*by_memfd = memfd >= 0;
-	ret = map_fd(imp, memfd >= 0 ? memfd : imp->fd, map);
+	ret = map_fd(imp, memfd >= 0 ? memfd : imp->fd, access, map);
 	if (memfd >= 0)
 		close(memfd);
 	return ret;

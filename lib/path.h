@@ -4,6 +4,7 @@
 #define DLBUF_LIB_PATH_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct import;
 
@@ -25,10 +26,11 @@ int path_import(struct import *imp);
 int host_map(const struct import *imp, void **map);
 
 /*
- * The same for a driver that pins pages. For a udmabuf it maps the memfd, if that is
+ * The same for a driver that pins pages, and for `access`. For a udmabuf it maps the memfd, if that is
  * known (memory.h), because the mapping of a udmabuf cannot be pinned.
  */
-int host_map_pages(const struct import *imp, void **map, bool *by_memfd);
+int host_map_pages(const struct import *imp, uint32_t access, void **map,
+		   bool *by_memfd);
 
 /* Touches each page of a mapping, for devices that cannot handle page faults. */
 void host_prefault(const struct import *imp, void *map);

@@ -122,9 +122,10 @@ class BuildExt(build_ext):
                              os.path.join(copy, "lib")]
         for kind, symbol in symbols:
             name = symbol.lower()
-            header = os.path.join(copy, "include/dlbuf", f"{name}.h")
+            header = os.path.join(copy, "lib/backends", name, "api.h")
             on = not os.path.exists(header) or self.can_build(
-                f"#include <dlbuf/{name}.h>\n", [f"-I{copy}/include"])
+                f'#define _GNU_SOURCE\n#include "{os.path.abspath(header)}"\n',
+                [f"-I{copy}/include"])
             if on:
                 files["autoconf.h"] += f"#define CONFIG_{kind}_{symbol} 1\n"
             else:

@@ -138,7 +138,7 @@ static int opencl_open(struct dlbuf_device *dev, void **ctx)
 static int run_kernel(struct opencl *cl, const DLTensor *t, const struct rows *r)
 {
 	cl_mem buffer = t->data;
-	cl_ulong offset = t->byte_offset + r->offset, pitch = r->pitch;
+	cl_ulong offset = r->offset, pitch = r->pitch;
 	const struct {
 		size_t size;
 		const void *value;

@@ -54,8 +54,8 @@ struct dlbuf_device_opts {
  * Opens a device by name. "cpu" is the CPU, "vulkan" the first usable Vulkan
  * device. These names select one:
  *
- *   vulkan:0			by number; for CUDA, the index in
- *				CUDA_VISIBLE_DEVICES
+ *   vulkan:0			by number; for CUDA and HIP, the index in
+ *				CUDA_VISIBLE_DEVICES or HIP_VISIBLE_DEVICES
  *   vulkan:llvmpipe		by a part of its name
  *   vulkan:uuid=0123...	by 32 hexadecimal digits
  *   vulkan:pci=0000:01:00.0	by PCI address; a missing domain is 0

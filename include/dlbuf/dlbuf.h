@@ -41,6 +41,8 @@
  *   export.h    makes a dma-buf of memory that CUDA allocated
  *   socket.h    sends tensors and frames to another process
  *   cuda.h      CUDA: streams, paths, your own CUcontext
+ *   hip.h       HIP: streams, paths
+ *   levelzero.h Level Zero: streams, paths, your own ze_context_handle_t
  *   opencl.h    OpenCL: buffers, images, your own cl_context
  *
  * This file does not include these, because they need headers of other projects:
@@ -90,7 +92,9 @@
 #include <dlbuf/format.h>
 #include <dlbuf/frame.h>
 #include <dlbuf/heap.h>
+#include <dlbuf/hip.h>
 #include <dlbuf/layout.h>
+#include <dlbuf/levelzero.h>
 #include <dlbuf/opencl.h>
 #include <dlbuf/pool.h>
 #include <dlbuf/socket.h>

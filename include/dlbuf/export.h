@@ -24,7 +24,8 @@ struct dlbuf_export_opts {
 
 /*
  * Other devices reach the dma-buf's bytes over PCI Express, even if the GPU has a
- * coherent link to the CPU. CUDA: CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE.
+ * coherent link to the CPU. CUDA: CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE. HIP 7:
+ * hipMemRangeFlagDmaBufMappingTypePcie.
  */
 #define DLBUF_EXPORT_PCIE 1u
 
@@ -55,6 +56,8 @@ struct dlbuf_exported {
  * (cudaMallocAsync) and managed memory. The driver's kernel module treats every
  * importer as a PCI device: never import such a dma-buf into a device that is not
  * one (vgem, udmabuf, a camera of a system-on-chip).
+ * HIP: exports memory of hipMalloc(), and host memory if HIP 7 or later exports it.
+ * It cannot export managed memory.
  * -EINVAL      NULL, bad opts, a tensor of another device, or memory that is not
  *              the device's: freed, foreign, in two allocations
  * -EOPNOTSUPP  the device or its driver exports nothing, or not this memory

@@ -2,10 +2,11 @@
 /*
  * Tensors that are copies. An acquire copies the dma-buf into the tensor on its
  * stream; a writer's release copies it back on its stream. With a bridge, a GPU
- * copies. Without one, the CPU copies through pinned memory: the stream calls
- * from_buffer() or to_buffer() below, so that no thread of the caller's waits.
+ * copies. Without one, the CPU copies through pinned memory. If the CPU copies, or the
+ * bridge shares no semaphores, the stream calls a host function, so that no thread of
+ * the caller's waits.
  *
- * These functions call DMA_BUF_IOCTL_SYNC, which waits for the fences of the
+ * The functions of the CPU call DMA_BUF_IOCTL_SYNC, which waits for the fences of the
  * dma-buf. If the dma-buf had a fence of work that the same stream runs after the
  * function, the stream would wait for itself. So a release of these imports puts
  * no fence on the dma-buf.
@@ -45,17 +46,46 @@ static void to_buffer(void *data)
 	copy_bytes(m, DMA_BUF_SYNC_WRITE, m->map, m->staging);
 }
 
-static int copy_by_cpu(struct queue_memory *m, void *stream, int fence)
+/* The next access gets the error. */
+static void copy_by_bridge(struct queue_memory *m, bool in)
+{
+	if (!bridge_copy(m->buffer, in))
+		return;
+	log_at(DLBUF_LOG_ERROR, "%s: %s", m->dev->base.name, dlbuf_last_error());
+	__atomic_store_n(&m->failed, true, __ATOMIC_RELEASE);
+}
+
+static void bridge_from_buffer(void *data)
+{
+	copy_by_bridge(data, true);
+}
+
+static void bridge_to_buffer(void *data)
+{
+	copy_by_bridge(data, false);
+}
+
+static int check_failed(const struct queue_memory *m)
+{
+	return !__atomic_load_n(&m->failed, __ATOMIC_ACQUIRE) ? 0 :
+	       fail(-EIO, "%s: the bridge has failed to copy this dma-buf before",
+		    m->dev->base.name);
+}
+
+static int copy_by_host(struct queue_memory *m, void *stream, int fence)
 {
 	struct queue_device *dev = m->dev;
 	int ret;
 
-	ret = queue_work_order(m, stream);
+	ret = check_failed(m);
+	if (!ret)
+		ret = queue_work_order(m, stream);
 	if (!ret)
 		ret = queue_wait_fence(dev, stream, fence);
 	if (!ret)
-		ret = dev->ops->call_host(dev, stream, from_buffer, m);
-	return ret ? ret : dev->ops->copy(m, stream, false);
+		ret = dev->ops->call_host(dev, stream, m->buffer ?
+					  bridge_from_buffer : from_buffer, m);
+	return ret || m->buffer ? ret : dev->ops->copy(m, stream, false);
 }
 
 /*
@@ -78,16 +108,18 @@ static int copy_by_gpu(struct queue_memory *m, void *stream, int fence)
 
 int queue_copy_in(struct queue_memory *m, void *stream, int fence)
 {
-	return m->buffer ? copy_by_gpu(m, stream, fence) :
-			   copy_by_cpu(m, stream, fence);
+	return m->buffer && m->dev->ops->semaphore_use ?
+	       copy_by_gpu(m, stream, fence) : copy_by_host(m, stream, fence);
 }
 
 int queue_copy_out(struct queue_memory *m, void *stream, int *fence)
 {
+	const struct queue_ops *ops = m->dev->ops;
 	int ret;
 
-	if (m->buffer)
+	if (m->buffer && ops->semaphore_use)
 		return queue_bridge_out(m->dev, m->buffer, stream, fence);
-	ret = m->dev->ops->copy(m, stream, true);
-	return ret ? ret : m->dev->ops->call_host(m->dev, stream, to_buffer, m);
+	ret = m->buffer ? check_failed(m) : ops->copy(m, stream, true);
+	return ret ? ret : ops->call_host(m->dev, stream, m->buffer ?
+					  bridge_to_buffer : to_buffer, m);
 }

@@ -12,10 +12,10 @@ void queue_init(struct queue_device *dev, const struct queue_ops *ops)
 	pthread_cond_init(&dev->freed, NULL);
 }
 
-void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
-		       const char *why_not)
+/* ret: of opening the bridge, which was not tried if there is a why_not. */
+static void bridge_opened(struct queue_device *dev, int ret, const char *why_not)
 {
-	if (why_not || bridge_open(uuid, &dev->bridge, &dev->caps)) {
+	if (why_not || ret) {
 		dev->bridge = NULL;
 		dev->caps = (struct bridge_caps){ 0 };
 		snprintf(dev->caps.why_not, sizeof(dev->caps.why_not), "%s",
@@ -28,6 +28,20 @@ void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
 							     DLBUF_SYNC_BLOCKS;
 	dev->base.release_sync = dev->gives_fences || dev->caps.fences_out ?
 				 DLBUF_SYNC_FENCE : DLBUF_SYNC_EVENT;
+}
+
+void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
+		       const char *why_not)
+{
+	bridge_opened(dev, why_not ? 0 :
+		      bridge_open(uuid, &dev->bridge, &dev->caps), why_not);
+}
+
+void queue_open_bridge_pci(struct queue_device *dev, uint64_t pci,
+			   const char *why_not)
+{
+	bridge_opened(dev, why_not ? 0 :
+		      bridge_open_pci(pci, &dev->bridge, &dev->caps), why_not);
 }
 
 void queue_describe(struct dlbuf_device *dev,

@@ -90,7 +90,13 @@ static int alloc(struct queue_memory *m, struct import *imp)
 	if (!ret)
 		ret = queue_finish_own(dev, stream, dev->ops->clear(m, stream));
 	r = (struct queue_range){ m->data, m->bytes };
-	return ret ? ret : export(dev, &r, 0, &imp->fd);
+	if (!ret)
+		ret = export(dev, &r, 0, &imp->fd);
+	if (ret || r.base == m->data)
+		return ret;
+	close(imp->fd);
+	return fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
+		    "allocation, too", dev->base.name);
 }
 
 int queue_alloc(struct import *imp)

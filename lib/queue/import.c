@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Imports a dma-buf into the device: the steps of each path. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,9 +84,11 @@ static int compare(struct queue_memory *m, const struct import *imp)
 			   "CPU does");
 	if (!ret && memcmp(map, (uint8_t *)map + 1, bytes - 1))
 		__atomic_store_n(&m->dev->believed, true, __ATOMIC_RELEASE);
-	if (m->staging)
+	/* After a failure the copy may still run, so queue_memory_free() frees it. */
+	if (!ret) {
 		m->dev->ops->free_host(m->dev, m->staging);
-	m->staging = NULL;
+		m->staging = NULL;
+	}
 	munmap(map, m->bytes);
 	return ret;
 }
@@ -117,17 +120,31 @@ static int check_registers(const struct queue_device *dev, uint32_t access)
 	return 0;
 }
 
+/*
+ * A device that cannot register read-only memory gets a writable mapping, if the fd
+ * allows it. The tensor stays read-only.
+ */
+static uint32_t access_to_map(const struct queue_device *dev,
+			      const struct import *imp)
+{
+	int flags = dev->registers_read_only ? -1 : fcntl(imp->fd, F_GETFL);
+
+	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR ? DLBUF_RW :
+							     imp->id.access;
+}
+
 static int import_host(struct queue_memory *m, const struct import *imp)
 {
 	struct queue_device *dev = m->dev;
+	uint32_t access = access_to_map(dev, imp);
 	bool by_memfd, asked = false;
 	char said[200];
 	int ret;
 
-	ret = host_map_pages(imp, &m->map, &by_memfd);
+	ret = host_map_pages(imp, access, &m->map, &by_memfd);
 	if (ret)
 		return ret;
-	ret = check_registers(dev, imp->id.access);
+	ret = check_registers(dev, access);
 	if (!ret && dev->memfds_only && !by_memfd)
 		ret = fail(-EOPNOTSUPP, "the driver needs memory that can be pinned");
 	m->synced = dev->is_cpu;
@@ -135,7 +152,7 @@ static int import_host(struct queue_memory *m, const struct import *imp)
 		ret = keep_fd(m, imp);
 	if (!ret) {
 		asked = true;
-		ret = dev->ops->register_host(m, imp->id.access);
+		ret = dev->ops->register_host(m, access);
 	}
 	if (!ret)
 		return 0;

@@ -34,6 +34,7 @@ struct queue_range {
 struct queue_scope {
 	bool entered;
 	int mode;
+	int device;
 };
 
 /* event_query(): the work before the event still runs. */
@@ -125,7 +126,8 @@ struct queue_ops {
 	 * dev->registers; for read-only buffers, if dev->registers_read_only.
 	 * alloc(): allocates m->bytes on the device. Absent: no path `copy`.
 	 * import_shared(): imports m->bytes that the bridge has allocated, from an
-	 * OPAQUE_FD, which is taken on success. Absent: no bridge.
+	 * OPAQUE_FD or a dma-buf (bridge.h), which is taken on success. Absent: no
+	 * bridge.
 	 */
 	int (*import)(struct queue_memory *m);
 	int (*register_host)(struct queue_memory *m, uint32_t access);
@@ -170,8 +172,8 @@ struct queue_ops {
 	int (*copy)(struct queue_memory *m, void *stream, bool out);
 
 	/*
-	 * Timeline semaphores of the bridge; fd is taken on success. Without them
-	 * there is no bridge.
+	 * Timeline semaphores of the bridge; fd is taken on success. Absent: the
+	 * bridge makes its copies in host functions, and call_host() is required.
 	 */
 	int (*semaphore_import)(struct queue_device *dev, int fd, void **semaphore);
 	void (*semaphore_destroy)(struct queue_device *dev, void *semaphore);
@@ -255,6 +257,7 @@ struct queue_memory {
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */
+	bool failed;		/* atomic; a copy by the bridge, in a host function */
 	/* With `copied` or `passes`: */
 	void *begun;		/* event behind the last copy in, begin() or end() */
 	pthread_mutex_t beginning; /* held while these are put on a stream */
@@ -292,6 +295,9 @@ void queue_init(struct queue_device *dev, const struct queue_ops *ops);
  */
 void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
 		       const char *why_not);
+/* The same with a PCI address, for a table without semaphore_use(). */
+void queue_open_bridge_pci(struct queue_device *dev, uint64_t pci,
+			   const char *why_not);
 
 /* For backend->describe(); `known` is what backend->each() gave. */
 void queue_describe(struct dlbuf_device *dev,

@@ -72,10 +72,13 @@ static int word_get(struct queue_device *dev, struct queue_word **out)
 	return *out ? 0 : ret;
 }
 
+/* Some drivers compare unsigned numbers, so a word that would wrap is not used again. */
 static void word_put(struct queue_word *word)
 {
 	struct queue_device *dev = word->dev;
 
+	if (word->value == UINT32_MAX)
+		return;
 	pthread_mutex_lock(&dev->lock);
 	word->next = dev->free_words;
 	dev->free_words = word;

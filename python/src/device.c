@@ -70,9 +70,12 @@ struct device *device_of(PyObject *obj)
 	return (struct device *)found;
 }
 
-/* By name, or around context where there is none. */
-static PyObject *device_open(PyTypeObject *type, const char *name,
-			     void *context, const struct dlbuf_device_opts *opts)
+/* By name, or around what an application has. */
+typedef int (*wrap_fn)(void *theirs, const struct dlbuf_device_opts *opts,
+		       struct dlbuf_device **out);
+
+static PyObject *device_open(PyTypeObject *type, const char *name, wrap_fn wrap,
+			     void *theirs, const struct dlbuf_device_opts *opts)
 {
 	struct dlbuf_device_info info = { .size = sizeof(info) };
 	struct device *self;
@@ -84,7 +87,7 @@ static PyObject *device_open(PyTypeObject *type, const char *name,
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	ret = name ? dlbuf_device_open(name, opts, &self->dev) :
-		     dlbuf_device_wrap_cuda(context, opts, &self->dev);
+		     wrap(theirs, opts, &self->dev);
 	Py_END_ALLOW_THREADS
 	if (!ret)
 		ret = dlbuf_device_get_info(self->dev, &info);
@@ -121,7 +124,7 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args,
 					 &name, &cache, &max_idle, &bridge))
 		return NULL;
 	device_opts(&opts, cache, bridge, max_idle);
-	return device_open(type, name, NULL, &opts);
+	return device_open(type, name, NULL, NULL, &opts);
 }
 
 static PyObject *device_wrap_cuda(PyObject *type, PyObject *args,
@@ -143,7 +146,65 @@ static PyObject *device_wrap_cuda(PyObject *type, PyObject *args,
 	if (!context && PyErr_Occurred())
 		return NULL;
 	device_opts(&opts, cache, bridge, max_idle);
-	return device_open((PyTypeObject *)type, NULL, context, &opts);
+	return device_open((PyTypeObject *)type, NULL, dlbuf_device_wrap_cuda,
+			   context, &opts);
+}
+
+/* For PyArg_ParseTuple(): an address as an int. */
+static int get_address(PyObject *number, void *out)
+{
+	void *address = PyLong_AsVoidPtr(number);
+
+	if (!address && PyErr_Occurred())
+		return 0;
+	*(void **)out = address;
+	return 1;
+}
+
+static int wrap_opencl(void *theirs, const struct dlbuf_device_opts *opts,
+		       struct dlbuf_device **out)
+{
+	return dlbuf_device_wrap_opencl(theirs, opts, out);
+}
+
+static PyObject *device_wrap_opencl(PyObject *type, PyObject *args,
+				    PyObject *kwargs)
+{
+	static char *names[] = { "context", "device", "queue", "cache",
+				 "max_idle", NULL };
+	struct dlbuf_opencl_device cl = { .size = sizeof(cl) };
+	struct dlbuf_device_opts opts;
+	unsigned int max_idle = 0;
+	int cache = 1;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O&O&$pI:wrap_opencl",
+					 names, get_address, &cl.context,
+					 get_address, &cl.device, get_address,
+					 &cl.queue, &cache, &max_idle))
+		return NULL;
+	device_opts(&opts, cache, 1, max_idle);
+	return device_open((PyTypeObject *)type, NULL, wrap_opencl, &cl, &opts);
+}
+
+static PyObject *device_opencl(PyObject *self, void *closure)
+{
+	struct dlbuf_opencl_device cl = { .size = sizeof(cl) };
+	struct device *d = (struct device *)self;
+	int ret;
+
+	(void)closure;
+	if (device_begin(d))
+		return NULL;
+	ret = dlbuf_opencl_get_device(d->dev, &cl);
+	device_end(d);
+	if (ret) {
+		raise_dlbuf(ret);
+		return NULL;
+	}
+	return Py_BuildValue("(NNNN)", PyLong_FromVoidPtr(cl.platform),
+			     PyLong_FromVoidPtr(cl.device),
+			     PyLong_FromVoidPtr(cl.context),
+			     PyLong_FromVoidPtr(cl.queue));
 }
 
 static PyObject *device_close(PyObject *obj, PyObject *none)
@@ -414,6 +475,12 @@ static PyMethodDef device_methods[] = {
 	  "wrap_cuda(context, *, cache=True, max_idle=0, bridge=True)\n--\n\n"
 	  "A device around a CUcontext of the application's, by its address. It "
 	  "has to\nlive until the last tensor is gone." },
+	{ "wrap_opencl", (PyCFunction)(void (*)(void))device_wrap_opencl,
+	  METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+	  "wrap_opencl(context, device=0, queue=0, *, cache=True, max_idle=0)\n"
+	  "--\n\nA device around a cl_context of the application's, by the "
+	  "address of its handle\n(pyopencl: int_ptr). device: if the context "
+	  "has several. queue: the default\nstream; 0: the library makes one." },
 	{ "__enter__", device_enter, METH_NOARGS, NULL },
 	{ "__exit__", device_exit, METH_VARARGS, NULL },
 	{ NULL, NULL, 0, NULL }
@@ -423,6 +490,8 @@ static PyGetSetDef device_attributes[] = {
 	{ "name", device_name, NULL, "What Device() takes.", NULL },
 	{ "info", device_info, NULL, "A DeviceInfo.", NULL },
 	{ "closed", device_closed, NULL, NULL, NULL },
+	{ "opencl", device_opencl, NULL, "Of an OpenCL device: the addresses of "
+	  "its handles, (platform, device, context,\nqueue).", NULL },
 	{ NULL, NULL, NULL, NULL, NULL }
 };
 

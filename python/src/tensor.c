@@ -396,6 +396,10 @@ static PyObject *of_dl(const DLTensor *dl, char what)
 		return PyLong_FromLong(dl->ndim);
 	case 'n':
 		return PyLong_FromLongLong(count_of(dl));
+	case 'D':
+		return PyLong_FromVoidPtr(dl->data);
+	case 'o':
+		return PyLong_FromUnsignedLongLong(dl->byte_offset);
 	default:
 		return PyLong_FromLongLong(count_of(dl) * (int64_t)
 					   dtype_bytes(dl->dtype));
@@ -738,6 +742,10 @@ static PyGetSetDef tensor_attributes[] = {
 	{ "ndim", get_dl, NULL, NULL, "d" },
 	{ "size", get_dl, NULL, "Elements.", "n" },
 	{ "nbytes", get_dl, NULL, "Bytes of its elements.", "b" },
+	{ "data", get_dl, NULL, "DLTensor.data: an address, or a handle of the "
+	  "device (OpenCL: the cl_mem).", "D" },
+	{ "byte_offset", get_dl, NULL, "Bytes from data to the first element.",
+	  "o" },
 	{ "read_only", get_flag, NULL, NULL,
 	  (void *)DLPACK_FLAG_BITMASK_READ_ONLY },
 	{ "is_copied", get_is_copied, NULL, NULL, NULL },

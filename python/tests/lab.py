@@ -25,6 +25,7 @@ from labtools import (Skip, Vgem, Vivid, asleep, case, fds, main, maps, raises,
                       waits_without_the_gil)
 import lab_camera  # noqa: F401
 import lab_cuda  # noqa: F401
+import lab_opencl  # noqa: F401
 import lab_socket  # noqa: F401
 
 

@@ -416,7 +416,8 @@ static void exported(void *arg)
 	REQUIRE_OK(dlbuf_export(dev, &part, NULL, &out));
 	CHECK(out.fd >= 3);
 	CHECK_EQ(out.offset, 100);
-	CHECK_EQ(out.bytes, 4096);
+	/* Whole pages around it, or all of the allocation. */
+	CHECK(out.bytes >= 4096 && !(out.bytes % 4096));
 	map = mmap(NULL, out.bytes, PROT_READ, MAP_SHARED, out.fd, 0);
 	if (map != MAP_FAILED) {
 		CHECK(!memcmp((char *)map + out.offset, want + 100, 700));

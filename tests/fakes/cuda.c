@@ -12,6 +12,7 @@ struct fake_cuda fake;
 struct driver *const driver = &fake.driver;
 const char driver_name[] = "cuda";
 __thread bool refused;
+__thread const char *called_as;
 
 static struct context *primaries[2];
 static unsigned int resets;
@@ -57,7 +58,7 @@ int *capture_mode(void)
 
 cuda_result begin(const char *name, unsigned int needs)
 {
-	bool fails = call_begin(name);
+	bool fails = call_begin(called_as ? called_as : name);
 
 	refused = false;
 	thread_begin();
@@ -348,14 +349,10 @@ static struct context *context_make(int dev, bool ours)
 	return ctx;
 }
 
-cuda_result cuDevicePrimaryCtxRetain(cuda_context *out, cuda_device dev)
+static struct context *primary_of(int dev)
 {
-	struct context *ctx;
+	struct context *ctx = primaries[dev];
 
-	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
-	ctx = primaries[dev];
 	if (!ctx) {
 		ctx = primaries[dev] = context_make(dev, true);
 		ctx->primary = true;
@@ -364,6 +361,26 @@ cuda_result cuDevicePrimaryCtxRetain(cuda_context *out, cuda_device dev)
 		ctx->object.live = true;
 		ctx->legacy = queue_make(ctx, true, true, true);
 	}
+	return ctx;
+}
+
+void be_current(int dev)
+{
+	thread_begin();
+	thread.depth = 1;
+	thread.stack[0] = primary_of(dev);
+	if (!thread.stack[0]->retained)
+		thread.stack[0]->retained = 1;
+}
+
+cuda_result cuDevicePrimaryCtxRetain(cuda_context *out, cuda_device dev)
+{
+	struct context *ctx;
+
+	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
+	if (no_device(dev))
+		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	ctx = primary_of(dev);
 	ctx->retained++;
 	fake.live[FAKE_CONTEXT]++;
 	fake.made[FAKE_CONTEXT]++;

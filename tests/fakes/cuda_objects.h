@@ -109,6 +109,8 @@ cuda_result end(cuda_result result);
 		return end(result);
 
 extern __thread bool refused;
+/* The name of the call where another API's double makes it; see hip.c. */
+extern __thread const char *called_as;
 unsigned int this_thread(void);
 int *capture_mode(void);
 /* Whether a stream's capture forbids a call, which ends the capture. */
@@ -118,6 +120,8 @@ bool capture_forbids(void);
 
 /* The current context or NULL. */
 struct context *current(void);
+/* For an API without contexts: the primary one of the device. Needs the lock. */
+void be_current(int dev);
 const struct fake_device *device_of(const struct context *ctx);
 void contexts_reset(void);
 

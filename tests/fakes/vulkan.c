@@ -274,6 +274,8 @@ static void GetPhysicalDeviceExternalBufferProperties(
 		features = VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT;
 	if (p->dedicated_only)
 		features |= VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
+	if (p->dma_buf_out)
+		features |= VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT;
 	out->externalMemoryProperties.externalMemoryFeatures = features;
 }
 
@@ -457,6 +459,7 @@ static VkResult AllocateMemory(VkDevice device,
 	VkExternalMemoryHandleTypeFlags handles =
 		VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
 	struct object *o;
+	bool exportable = false;
 	int fd = -1;
 
 	BEGIN("vkAllocateMemory")
@@ -469,8 +472,11 @@ static VkResult AllocateMemory(VkDevice device,
 			handles = ((const VkExportMemoryAllocateInfo *)s)->
 				  handleTypes;
 			fd = shared_memory("shared memory",
-					   info->allocationSize);
-			if (!used->memory_out)
+					   info->allocationSize - fake.shrinks);
+			exportable = handles ==
+				VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ?
+				used->memory_out : used->dma_buf_out;
+			if (!exportable)
 				wrong("vkAllocateMemory: it cannot be shared");
 		}
 		if (s->sType == VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO)
@@ -483,6 +489,7 @@ static VkResult AllocateMemory(VkDevice device,
 	o = make(FAKE_MEMORY);
 	o->size = info->allocationSize;
 	o->handles = handles;
+	o->exportable = exportable;
 	o->fd = fd;
 	o->inode = inode_of(fd);
 	*out = TO_HANDLE(VkDeviceMemory, o);
@@ -634,8 +641,8 @@ static bool has_vgem(void)
 
 /*
  * For programs that do not know of the double: with FAKE_VULKAN=tiled it reads two
- * of Intel's tilings. With FAKE_VULKAN=bridge it is the GPU of CUDA's double, as far
- * as a bridge needs one. Where there is no vgem, or
+ * of Intel's tilings. With FAKE_VULKAN=bridge it is the GPU of CUDA's and of HIP's
+ * double, as far as a bridge needs one. Where there is no vgem, or
  * with bridge-event, its SYNC_FDs are eventfds, which the kernel would not take,
  * so that it gives none before their time.
  */
@@ -663,7 +670,10 @@ __attribute__((constructor)) static void loaded(void)
 		p->nmodifiers = 3;
 		return;
 	}
-	*names = semaphores;
+	names[0] = semaphores;
+	names[1] = VK_EXT_PCI_BUS_INFO_EXTENSION_NAME;
+	p->pci = 1;
+	p->dma_buf_out = true;
 	p->uuid = 0xc0;
 	p->sync_fd_in = p->sync_fd_out = true;
 	p->timeline = p->timeline_out = p->memory_out = true;

@@ -75,6 +75,7 @@ struct fake_physical {
 	uint64_t copy_align;
 	bool timeline;			/* has timeline semaphores */
 	bool timeline_out, memory_out;	/* as OPAQUE_FD */
+	bool dma_buf_out;		/* memory, as memfds that stand for dma-bufs */
 	bool shared_dedicated_only;
 	bool host_memory;		/* of the types 2 on only 5 is local */
 	uint32_t queues;		/* of the family that computes; 0: 1 */
@@ -107,6 +108,7 @@ struct fake_vulkan {
 	bool export_early;		/* a SYNC_FD that does not wait for it */
 	bool export_late;		/* one that does not signal with it */
 	bool threaded;			/* a device made now works by itself */
+	uint64_t shrinks;		/* its shared memory is so much smaller */
 
 	/* What it saw. */
 	unsigned int live[FAKE_KINDS];

@@ -23,7 +23,7 @@ struct object {
 	bool live;
 	unsigned int pending;	/* submissions that use it */
 	bool signalled, submitted; /* a fence */
-	bool exportable;	/* a semaphore */
+	bool exportable;	/* a semaphore, memory */
 	bool signal;		/* a signal for it was submitted, nobody took it */
 	struct object *buffer;	/* of a command buffer's barrier */
 	VkBufferMemoryBarrier barrier;

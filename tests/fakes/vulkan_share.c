@@ -167,9 +167,8 @@ static VkResult GetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfoKHR *info
 
 	BEGIN("vkGetMemoryFdKHR")
 	o = check(FROM_HANDLE(info->memory), FAKE_MEMORY, "vkGetMemoryFdKHR");
-	if (info->handleType != VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ||
-	    (o && o->handles != info->handleType))
-		wrong("vkGetMemoryFdKHR: it was not made for OPAQUE_FD");
+	if (o && (!o->exportable || o->handles != info->handleType))
+		wrong("vkGetMemoryFdKHR: it was not made for that");
 	*fd = o ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1;
 	return end();
 }

@@ -10,22 +10,10 @@
 #include "cuda_load.h"
 #include "emulated.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sched.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-
-#include <dlbuf/dlbuf.h>
 
 #include "backends/cuda/cuda.h"
-#include "event.h"
-#include "path.h"
-
-static inline void nobody_reads(void *data, enum dlbuf_log_level level,
-				const char *text)
-{
-}
+#include "fixture.h"
 
 /* With a driver of these words; see fakes/cuda.h. */
 static inline void begin_with(const char *library, const char *words)
@@ -42,16 +30,6 @@ static inline void begin(const char *words)
 	begin_with("libcuda.so", words);
 }
 
-/* What the library's own thread has yet to do is done. */
-static inline void settle(void)
-{
-	while (event_pending())
-		sched_yield();
-	/* The last user waits for the thread. */
-	event_user_add();
-	event_user_remove();
-}
-
 static inline void end(void)
 {
 	settle();
@@ -59,51 +37,12 @@ static inline void end(void)
 	nothing_left();
 	fake_fn(true);
 	dlclose(fake_lib);
-	unsetenv("DLBUF_CUDA_LIBRARY");
-}
-
-static inline struct dlbuf_device *open_as(const char *name)
-{
-	struct dlbuf_device *dev = NULL;
-
-	REQUIRE_OK(dlbuf_device_open(name, NULL, &dev));
-	return dev;
+	unsetenv("DLBUF_" DOUBLE_OF "_LIBRARY");
 }
 
 static inline struct dlbuf_device *open_ok(void)
 {
 	return open_as("cuda");
-}
-
-/* All calls of this function fail, but for the first ones, until healed. */
-static inline void break_call(const char *symbol, cuda_result result,
-			      unsigned int spared)
-{
-	fake->result = result;
-	fake->spared = spared;
-	fake->failing = symbol;
-}
-
-static inline void heal(void)
-{
-	fake->failing = NULL;
-}
-
-/* How often a function was called since watch(). */
-static const char *watched;
-static _Atomic(unsigned int) seen;
-
-static inline void look_for_watched(const char *call)
-{
-	if (watched && !strcmp(call, watched))
-		seen++;
-}
-
-static inline void watch(const char *symbol)
-{
-	watched = symbol;
-	seen = 0;
-	fake->look = look_for_watched;
 }
 
 /* A process that has no fd left. */
@@ -131,13 +70,6 @@ static inline void give_back_fds(void)
 
 /* ---------------------------------------------------------------- fences */
 
-static inline bool signalled(int fence)
-{
-	struct pollfd p = { .fd = fence, .events = POLLIN };
-
-	return fence == -1 || poll(&p, 1, 0) == 1;
-}
-
 /*
  * And what was before it has been seen: by the double's lock, as no sanitizer
  * knows that an eventfd orders anything.
@@ -152,98 +84,6 @@ static inline void until_signalled(int fence)
 }
 
 /* ---------------------------------------------------------------- imports */
-
-#define IMPORT_BYTES 12288
-
-/* An import as the core would ask for it; a memfd stands for the dma-buf. */
-struct fixture {
-	struct dlbuf_device *dev;
-	struct queue_import ci;
-	int memfd;
-	uint8_t *bytes;		/* of it, as the CPU sees them */
-};
-
-static inline void fixture_make(struct fixture *f, struct dlbuf_device *dev,
-				uint32_t paths, uint32_t access)
-{
-	struct stat st;
-	char path[40];
-
-	*f = (struct fixture){ .dev = dev };
-	f->memfd = memfd_create("a dma-buf", MFD_CLOEXEC);
-	REQUIRE(f->memfd >= 0 && !ftruncate(f->memfd, IMPORT_BYTES));
-	f->bytes = mmap(NULL, IMPORT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
-			f->memfd, 0);
-	REQUIRE(f->bytes != MAP_FAILED);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->memfd);
-	f->ci.base.dev = dev;
-	f->ci.base.fd = open(path, O_CLOEXEC |
-			     (access & DLBUF_WRITE ? O_RDWR : O_RDONLY));
-	REQUIRE(f->ci.base.fd >= 0);
-	REQUIRE(!fstat(f->memfd, &st));
-	f->ci.base.id = (struct buffer_id){
-		.dev = st.st_dev, .ino = st.st_ino,
-		.access = access & DLBUF_WRITE ? DLBUF_RW : DLBUF_READ,
-	};
-	f->ci.base.paths = paths;
-	f->ci.base.bytes = IMPORT_BYTES;
-	for (size_t i = 0; i < IMPORT_BYTES; i++)
-		f->bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + 1);
-}
-
-static inline int import_as(struct fixture *f, struct dlbuf_device *dev,
-			    uint32_t paths, uint32_t access)
-{
-	fixture_make(f, dev, paths, access);
-	return path_import(&f->ci.base);
-}
-
-static inline void fixture_end(struct fixture *f)
-{
-	munmap(f->bytes, IMPORT_BYTES);
-	close(f->memfd);
-	close(f->ci.base.fd);
-}
-
-static inline void import_finish(struct fixture *f, int ret)
-{
-	if (!ret)
-		cuda_backend.unimport(&f->ci.base);
-	else
-		CHECK(!f->ci.memory);
-	fixture_end(f);
-}
-
-static inline void import_ok(struct fixture *f, struct dlbuf_device *dev,
-			     enum dlbuf_path path)
-{
-	REQUIRE_OK(import_as(f, dev, PATH_BIT(path), DLBUF_RW));
-	REQUIRE(f->ci.base.path == path && f->ci.base.data);
-}
-
-/* Gives up the import and its device. */
-static inline void finish(struct fixture *f)
-{
-	import_finish(f, 0);
-	dlbuf_device_close(f->dev);
-}
-
-static inline int acquire(struct fixture *f, uint32_t access, void *stream,
-			  int fence)
-{
-	return cuda_backend.acquire(&f->ci.base, access, stream, fence);
-}
-
-/* The eventfd or sync_file, or -1. */
-static inline int release(struct fixture *f, uint32_t access, void *stream)
-{
-	int fence = -7;
-
-	CHECK_OK(cuda_backend.release(&f->ci.base, access, stream, &fence, NULL));
-	CHECK(fence == -1 || (fence > 2 &&
-			      fcntl(fence, F_GETFD) == FD_CLOEXEC));
-	return fence;
-}
 
 static inline cuda_pointer pointer_of(const struct fixture *f)
 {
@@ -266,11 +106,12 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 	struct dlbuf_cuda_device cuda = { .size = sizeof(cuda) };
 	cuda_context ctx;
 
-	REQUIRE_OK(dlbuf_cuda_get_device(dev, &cuda));
-	app->ctx = cuda.context;
-	app->ordinal = cuda.ordinal;
+	app->ordinal = dev->dl.device_id;
 	/* It outlives the device. */
-	REQUIRE(!cu.DevicePrimaryCtxRetain(&ctx, cuda.ordinal));
+	REQUIRE(!cu.DevicePrimaryCtxRetain(&ctx, app->ordinal));
+	app->ctx = ctx;
+	if (!dlbuf_cuda_get_device(dev, &cuda))
+		app->ctx = cuda.context;
 	REQUIRE(!cu.CtxPushCurrent(app->ctx));
 	REQUIRE(!cu.StreamCreate(&app->stream, CUABI_STREAM_NON_BLOCKING));
 	REQUIRE(!cu.MemHostAlloc((void **)&app->pinned, IMPORT_BYTES,
@@ -366,38 +207,6 @@ static inline void gate_end(struct gate *gate)
 	CHECK_EQ(cu.MemFreeHost((void *)gate->word), fake->lost);
 }
 
-/* ---------------------------------------------------------------- faults */
-
-#ifdef CONFIG_FAULT_INJECTION
-/* Each call of a walk fails once, and nothing stays behind. */
-static inline void check_walks(int (*walk)(void))
-{
-	unsigned long calls;
-
-	fault_at(0);
-	CHECK_OK(walk());
-	settle();
-	calls = fault_count();
-	CHECK(calls > 20);
-	for (unsigned long n = 1; n <= calls; n++) {
-		int ret;
-
-		ktap_forget();
-		fault_at(n);
-		ret = walk();
-		fault_at(0);
-		settle();
-		CHECK(!ret || dlbuf_last_error()[0]);
-		if (!nothing_left() || fake->wrong)
-			ktap_note(NULL, 0, "call %lu of %lu gave %d: %s", n,
-				  calls, ret, dlbuf_last_error());
-		CHECK_EQ(fake->wrong, 0);
-		fake->wrong = 0;
-		fault_at(0);
-	}
-}
-#endif
-
 /* ---------------------------------------------------------------- waiting */
 
 struct waiter {
@@ -411,7 +220,7 @@ static inline void *wait_for(void *arg)
 {
 	struct waiter *w = arg;
 
-	w->ret = cuda_backend.wait(&w->f->ci.base, w->access, 0);
+	w->ret = w->f->dev->backend->wait(&w->f->ci.base, w->access, 0);
 	__atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
 	return NULL;
 }

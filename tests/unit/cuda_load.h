@@ -7,6 +7,11 @@
 #include "double.h"
 #include "fakes/cuda.h"
 
+/* HIP's double is one of CUDA's, too. */
+#ifndef DOUBLE_OF
+#define DOUBLE_OF "CUDA"
+#endif
+
 static struct fake_cuda *fake;
 static fake_cuda_fn fake_fn;
 static void *fake_lib;
@@ -20,8 +25,8 @@ static struct {
 /* As one that has just been loaded, with these words. */
 static inline void load(const char *name, const char *words)
 {
-	setenv("FAKE_CUDA", words, 1);
-	fake_lib = double_open(name, "DLBUF_CUDA_LIBRARY");
+	setenv("FAKE_" DOUBLE_OF, words, 1);
+	fake_lib = double_open(name, "DLBUF_" DOUBLE_OF "_LIBRARY");
 	fake_fn = (fake_cuda_fn)dlsym(fake_lib, "fake_cuda");
 	REQUIRE(fake_fn);
 	/* An old driver has not all of them. */

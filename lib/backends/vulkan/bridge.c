@@ -25,9 +25,18 @@ static int no_such_device(const uint8_t uuid[16], uint32_t n)
 		    n, hex);
 }
 
-/* *imports is 0, or the error with its text if it cannot import dma-bufs. */
-static int find_device(struct vulkan_device *dev, const uint8_t uuid[16],
-		       int *imports)
+/* HIP does not report the function of a PCI address. */
+static bool is_at(const struct vulkan_physical *p, uint64_t pci)
+{
+	return (p->place.pci & ~7ull) == (pci & ~7ull);
+}
+
+/*
+ * Without a uuid the device is found by `pci`. *imports is 0, or the error with its text
+ * if it cannot import dma-bufs.
+ */
+static int find_device(struct vulkan_device *dev, const uint8_t *uuid,
+		       uint64_t pci, int *imports)
 {
 	VkPhysicalDevice list[VULKAN_MAX_DEVICES];
 	struct vulkan_physical *p = &dev->physical;
@@ -49,12 +58,19 @@ static int find_device(struct vulkan_device *dev, const uint8_t uuid[16],
 			first = first ? first : ret;
 			continue;
 		}
-		if (memcmp(p->info.uuid, uuid, VK_UUID_SIZE))
+		if (uuid ? memcmp(p->info.uuid, uuid, VK_UUID_SIZE) :
+			   !is_at(p, pci))
 			continue;
 		*imports = ret;
 		return 0;
 	}
-	return first ? fail(first, "%s", why) : no_such_device(uuid, n);
+	if (first)
+		return fail(first, "%s", why);
+	return uuid ? no_such_device(uuid, n) :
+	       fail(-ENODEV, "vulkan: none of %u devices is at PCI address "
+		    "%04x:%02x:%02x", n, (unsigned int)(pci >> 16 & 0xffff),
+		    (unsigned int)(pci >> 8 & 0xff),
+		    (unsigned int)(pci >> 3 & 0x1f));
 }
 
 static int has_timelines(const struct vulkan_device *dev)
@@ -117,7 +133,7 @@ static int shares_memory(struct bridge *bridge)
 	VkExternalMemoryFeatureFlags features;
 
 	features = vulkan_memory_features(&dev->instance, p, USAGE,
-		VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT);
+					  bridge->handle);
 	bridge->dedicated_only =
 		features & VK_EXTERNAL_MEMORY_FEATURE_DEDICATED_ONLY_BIT;
 	if (features & VK_EXTERNAL_MEMORY_FEATURE_EXPORTABLE_BIT &&
@@ -125,7 +141,9 @@ static int shares_memory(struct bridge *bridge)
 		return 0;
 	return vulkan_refuses(p, VULKAN_FUNCTION(
 			GetPhysicalDeviceExternalBufferProperties),
-			"memory is not exportable as OPAQUE_FD");
+			bridge->handle == VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ?
+			"memory is not exportable as OPAQUE_FD" :
+			"memory is not exportable as a dma-buf");
 }
 
 static int takes_fences(const struct vulkan_device *dev)
@@ -237,8 +255,13 @@ static int find_caps(struct bridge *bridge,
 	struct vulkan_device *dev = bridge->dev;
 	int ret;
 
-	bridge->links = can(caps, shares_timelines(dev));
 	bridge->memory = bridge->memory && can(caps, shares_memory(bridge));
+	if (bridge->handle != VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT) {
+		dev->physical.waits = dev->physical.signals = false;
+		caps->buffers = bridge->memory;
+		return 0;
+	}
+	bridge->links = can(caps, shares_timelines(dev));
 	dev->physical.waits = can(caps, takes_fences(dev));
 	ret = vulkan_bridge_try_out(bridge);
 	if (ret && ret != -EOPNOTSUPP)
@@ -259,13 +282,13 @@ static void destroy_device(struct vulkan_device *dev)
 	vk->DestroyDevice(dev->handle, NULL);
 }
 
-static int open_device(struct bridge *bridge, const uint8_t uuid[16],
+static int open_device(struct bridge *bridge, const uint8_t *uuid, uint64_t pci,
 		       struct bridge_caps *caps)
 {
 	struct vulkan_device *dev = bridge->dev;
 	int ret, imports;
 
-	ret = find_device(dev, uuid, &imports);
+	ret = find_device(dev, uuid, pci, &imports);
 	if (ret)
 		return ret;
 	bridge->memory = can(caps, imports);
@@ -320,8 +343,8 @@ static void free_bridge(struct bridge *bridge)
 	free(bridge);
 }
 
-int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
-			 struct bridge_caps *caps)
+static int create(const uint8_t *uuid, uint64_t pci, struct bridge **out,
+		  struct bridge_caps *caps)
 {
 	struct bridge *bridge;
 	int ret;
@@ -330,10 +353,12 @@ int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
 	ret = alloc_bridge(&bridge);
 	if (ret)
 		return ret;
+	bridge->handle = uuid ? VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT :
+				VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
 	ret = vulkan_instance_open(&bridge->dev->instance);
 	if (ret)
 		goto err_free;
-	ret = vulkan_warn(open_device(bridge, uuid, caps));
+	ret = vulkan_warn(open_device(bridge, uuid, pci, caps));
 	if (ret)
 		goto err_instance;
 	*out = bridge;
@@ -346,13 +371,19 @@ err_free:
 	return ret;
 }
 
-int bridge_open(const uint8_t uuid[16], struct bridge **out,
+int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
+			 struct bridge_caps *caps)
+{
+	return create(uuid, 0, out, caps);
+}
+
+static int open_useful(const uint8_t *uuid, uint64_t pci, struct bridge **out,
 		       struct bridge_caps *caps)
 {
 	struct bridge *bridge;
 	int ret;
 
-	ret = vulkan_bridge_create(uuid, &bridge, caps);
+	ret = create(uuid, pci, &bridge, caps);
 	if (ret)
 		return ret;
 	if (!caps->buffers && !caps->fences_in && !caps->fences_out) {
@@ -361,6 +392,17 @@ int bridge_open(const uint8_t uuid[16], struct bridge **out,
 	}
 	*out = bridge;
 	return 0;
+}
+
+int bridge_open(const uint8_t uuid[16], struct bridge **out,
+		       struct bridge_caps *caps)
+{
+	return open_useful(uuid, 0, out, caps);
+}
+
+int bridge_open_pci(uint64_t pci, struct bridge **out, struct bridge_caps *caps)
+{
+	return open_useful(NULL, pci, out, caps);
 }
 
 void bridge_close(struct bridge *bridge)

@@ -33,12 +33,12 @@ static void unbind(struct vulkan_device *dev, struct bound *b)
 	vk->FreeMemory(dev->handle, b->memory, NULL);
 }
 
-static int create_shared(struct vulkan_device *dev, uint64_t bytes,
-			 VkBuffer *out)
+static int create_shared(struct bridge *bridge, uint64_t bytes, VkBuffer *out)
 {
+	struct vulkan_device *dev = bridge->dev;
 	VkExternalMemoryBufferCreateInfo external = {
 		.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
-		.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+		.handleTypes = bridge->handle,
 	};
 	VkBufferCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
@@ -89,7 +89,7 @@ static int allocate_shared(struct bridge *bridge, struct bound *b,
 	};
 	VkExportMemoryAllocateInfo export = {
 		.sType = VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO,
-		.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+		.handleTypes = bridge->handle,
 	};
 	VkMemoryAllocateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
@@ -111,13 +111,13 @@ static int allocate_shared(struct bridge *bridge, struct bound *b,
 				       dev->handle, &info, NULL, &b->memory);
 }
 
-static int export_shared(struct vulkan_device *dev, VkDeviceMemory memory,
-			 int *out)
+static int export_shared(struct bridge *bridge, VkDeviceMemory memory, int *out)
 {
+	struct vulkan_device *dev = bridge->dev;
 	VkMemoryGetFdInfoKHR info = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
 		.memory = memory,
-		.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT,
+		.handleType = bridge->handle,
 	};
 	int fd, ret;
 
@@ -134,13 +134,13 @@ static int share(struct bridge_buffer *buffer, int *fd,
 	struct bound *b = &buffer->shared;
 	int ret;
 
-	ret = create_shared(dev, buffer->bytes, &b->buffer);
+	ret = create_shared(buffer->bridge, buffer->bytes, &b->buffer);
 	if (!ret)
 		ret = allocate_shared(buffer->bridge, b, allocated, dedicated);
 	if (!ret)
 		ret = VULKAN_CALL(&dev->instance.vk, BindBufferMemory,
 				  dev->handle, b->buffer, b->memory, 0);
-	return ret ? ret : export_shared(dev, b->memory, fd);
+	return ret ? ret : export_shared(buffer->bridge, b->memory, fd);
 }
 
 /* ---- commands */
@@ -161,7 +161,7 @@ static void hand_over(struct bridge_buffer *buffer, VkCommandBuffer cmd,
 	for (int i = 0; i < 2; i++) {
 		VkBufferMemoryBarrier *b = &barriers[i];
 		uint32_t other = (i == 0) == in ? dev->foreign :
-						  VK_QUEUE_FAMILY_EXTERNAL;
+						  bridge_family(buffer->bridge);
 		VkAccessFlags access = i ? VK_ACCESS_TRANSFER_WRITE_BIT :
 					   VK_ACCESS_TRANSFER_READ_BIT;
 
@@ -303,6 +303,29 @@ void bridge_buffer_destroy(struct bridge_buffer *buffer)
 }
 
 /* ---- submits */
+
+int bridge_copy(struct bridge_buffer *buffer, bool in)
+{
+	struct bridge *bridge = buffer->bridge;
+	struct vulkan_device *dev = bridge->dev;
+	struct vulkan_job *job;
+	int ret;
+
+	ret = vulkan_job_get(dev, &buffer->jobs, &job);
+	if (ret)
+		return ret;
+	ret = vulkan_bridge_submit(bridge, job, bridge->in,
+				   &(struct vulkan_submit){
+		.cmd = in ? buffer->in : buffer->out,
+	});
+	if (ret) {
+		vulkan_job_destroy(dev, job);
+		return ret;
+	}
+	ret = vulkan_job_wait(dev, job);
+	vulkan_job_put(dev, &buffer->jobs, job);
+	return ret;
+}
 
 int bridge_in(struct bridge *bridge,
 		     struct bridge_buffer *buffer, int fence,

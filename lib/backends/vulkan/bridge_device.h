@@ -20,6 +20,8 @@ struct bridge {
 	 */
 	VkQueue in, out;
 	pthread_mutex_t in_lock, out_lock;
+	/* OPAQUE_FD, or DMA_BUF for an API that shares no semaphores. */
+	VkExternalMemoryHandleTypeFlagBits handle;
 	bool links;		/* timelines can be shared */
 	bool memory;		/* imports dma-bufs and shares memory ... */
 	bool dedicated_only;	/* ... as dedicated allocations */
@@ -34,6 +36,13 @@ struct bridge {
  */
 int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
 			 struct bridge_caps *caps);
+
+/* Of the shared memory: which family has it when it is not ours. */
+static inline uint32_t bridge_family(const struct bridge *bridge)
+{
+	return bridge->handle == VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ?
+	       VK_QUEUE_FAMILY_EXTERNAL : bridge->dev->foreign;
+}
 
 /* Tries to make a sync_file from a timeline's value. Returns 0, or the error. */
 int vulkan_bridge_try_out(struct bridge *bridge);

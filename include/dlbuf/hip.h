@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * HIP (ROCm): streams and import paths. Tested with doubles of the driver and with
+ * its headers and libraries; not run on hardware.
+ *
+ * dlbuf uses the libamdhip64 that the process has loaded, otherwise the first that
+ * is installed of libamdhip64.so.10, .7, .6 and .5. Memory and streams of one
+ * version are unknown to another, so load the application's version first, or name
+ * its file in DLBUF_HIP_LIBRARY.
+ *
+ * A tensor's data is a device address (kDLROCM). Streams are as in DLPack:
+ *
+ *   NULL     the default stream
+ *   1, 2     refused with -EINVAL
+ *   -1       no order: no call waits, and the caller waits for its own work
+ *   other    a hipStream_t
+ *
+ * Paths. An import tries them in this order. dlbuf_probe() reports which of
+ * them work for a dma-buf:
+ *
+ *   direct   hipImportExternalMemory() of the dma-buf. The driver accepts
+ *            dma-bufs of amdgpu only, and reports hipErrorOutOfMemory for others
+ *   host     hipHostRegister() of the pages behind the dma-buf. Works for a
+ *            udmabuf whose memfd the library knows, and for a dma-buf whose
+ *            mapping the driver can pin. The driver registers writable memory
+ *            only, so a dma-buf fd that is open for reading only is refused
+ *   bridge   a Vulkan device (RADV) at the same PCI address imports the dma-buf
+ *            and copies it, GPU to GPU, into memory that HIP imports
+ *   copy     the CPU and the GPU's copy engine copy through pinned memory
+ *
+ * The library knows the memfd of a udmabuf while the memfd fd is open that
+ * dlbuf_udmabuf_create() returned or the caller passed to
+ * dlbuf_udmabuf_remember().
+ * dlbuf_alloc() and pools know it for their own devices. The memfd of a udmabuf
+ * that another process sent is unknown.
+ *
+ * bridge and copy need DLBUF_IMPORT_MAY_COPY. Each acquire copies the whole
+ * buffer in, on its stream, also for writing, because bytes that the caller does
+ * not write must keep their value. Each release of a writer copies the whole
+ * buffer out, on its stream. HIP and Vulkan share no semaphores on Linux, so a host
+ * function of the stream makes the copy and waits for it. If Vulkan fails there,
+ * the next acquire or release of the dma-buf returns -EIO.
+ *
+ * Order. A stream waits for the fences of the dma-buf without blocking the
+ * caller, by hipStreamWaitValue32() on a word that a thread of dlbuf sets. While
+ * it waits, the driver may keep a part of the GPU busy with reading the word. A
+ * release gives an event (DLBUF_SYNC_EVENT), by hipLaunchHostFunc().
+ *
+ * Graph capture. A call on a stream that is being captured into a graph returns
+ * -EBUSY. So does a call on the default stream while a blocking stream is
+ * captured. Acquire before the capture, or around the launch of the graph.
+ *
+ * Deletion of a tensor that is still acquired ends the access as follows:
+ *
+ *   its stream is being captured   when the capture has ended
+ *   its stream was destroyed       when all work of the device is complete
+ *
+ * Export (dlbuf/export.h): device memory by hsa_amd_portable_export_dmabuf() of
+ * libhsa-runtime64, which reports where in the dma-buf the memory is, otherwise
+ * by hipMemGetHandleForAddressRange() of HIP 7.0 and later. Host memory
+ * (kDLROCMHost) and DLBUF_EXPORT_PCIE by the latter. Managed memory is refused.
+ *
+ * There is no function that wraps a handle of the application. The runtime API has
+ * one context per device, which all libraries of the process share, so "hip:0" is
+ * the application's device 0. dlbuf restores the thread's current device
+ * (hipSetDevice()) before each call returns.
+ *
+ * Specification: HIP runtime API; the stream rules of DLPack and of the array API
+ * standard.
+ */
+#ifndef DLBUF_HIP_H
+#define DLBUF_HIP_H
+
+#include <dlbuf/base.h>
+#include <dlbuf/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A value of `stream`, for dlbuf_acquire() and dlbuf_release(). */
+#define DLBUF_HIP_STREAM_NO_ORDER	((void *)-1)
+
+/*
+ * A flag of dlbuf_device_opts: does not open a Vulkan device beside the HIP device.
+ * The path `bridge` is then absent.
+ */
+#define DLBUF_HIP_NO_BRIDGE 0x10000u
+
+struct dlbuf_hip_device {
+	size_t size;		/* of this struct, set by the caller */
+	int ordinal;		/* hipDevice_t, in HIP's numbering */
+	int runtime;		/* hipRuntimeGetVersion(): 60443484 is HIP 6.4 */
+};
+
+/*
+ * Reports the HIP numbers of dev. Does not block.
+ * -EINVAL  not a HIP device, or size not set
+ * -ENOSYS  HIP is not built in
+ */
+DLBUF_API int dlbuf_hip_get_device(struct dlbuf_device *dev,
+				   struct dlbuf_hip_device *hip);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_HIP_H */

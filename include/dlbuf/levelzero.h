@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Level Zero: streams, import paths, and devices around your own context. This backend
+ * ran with a double of a driver behind the real loader, and not on hardware.
+ *
+ * A tensor's data is a USM pointer (kDLOneAPI), of the device's context. The number of
+ * a device is its place in the list of all drivers' devices, as SYCL has it. A stream
+ * is one of these:
+ *
+ *   a ze_command_list_handle_t   an immediate command list of the device, in order or
+ *                                not. dlbuf appends barriers around what it appends
+ *   NULL                         dlbuf's own immediate command list; see
+ *                                dlbuf_levelzero_get_device()
+ *   -1                           no order: no call waits, and the caller waits for its
+ *                                own work
+ *
+ * Level Zero allows one thread at a time to append to a command list. dlbuf appends to
+ * yours in dlbuf_acquire() and dlbuf_release(), and if a tensor is deleted that was
+ * acquired on it and not released. It does so on the calling thread. Your list must
+ * live until its accesses have ended. sycl::get_native() of a SYCL queue gives an
+ * immediate command list, or a command queue, which is no stream.
+ *
+ * Paths. An import tries them in this order. dlbuf_probe() reports which of them work
+ * for a dma-buf:
+ *
+ *   direct   zeMemAllocDevice() of the dma-buf (ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF).
+ *            On a discrete GPU the bytes are compared with those of the CPU until one
+ *            import was equal
+ *   host     zeMemAllocHost() of the memfd behind a udmabuf, if the library knows the
+ *            memfd (see dlbuf/cuda.h) and the driver has
+ *            ZE_extension_external_memmap_sysmem
+ *   copy     the CPU and the GPU copy through host memory. Needs
+ *            DLBUF_IMPORT_MAY_COPY, and a driver that calls host functions
+ *            (zeCommandListAppendHostFunction(), new in 1.32)
+ *
+ * Order. A stream waits for the fences of the dma-buf without blocking the caller: for
+ * an event that a thread of dlbuf signals when the fence has. A release gives an event
+ * (DLBUF_SYNC_EVENT), because Level Zero makes no sync_files. If the driver calls no
+ * host functions, a thread of dlbuf polls for the end of the work.
+ *
+ * Export. dlbuf_export() takes device and host allocations that were made with a
+ * ze_external_memory_export_desc_t. A driver may refuse others; a small allocation that
+ * the driver cut out of a larger one is refused by dlbuf. The dma-buf is the whole
+ * allocation.
+ *
+ * A child of fork() cannot use Level Zero if its parent has: drivers do not work there.
+ * It gets -ESTALE.
+ *
+ * Specification: oneAPI Level Zero 1.4, with functions of newer versions if the loader
+ * has them.
+ */
+#ifndef DLBUF_LEVELZERO_H
+#define DLBUF_LEVELZERO_H
+
+#include <dlbuf/base.h>
+#include <dlbuf/device.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A value of `stream`, for dlbuf_acquire() and dlbuf_release(). */
+#define DLBUF_LEVELZERO_STREAM_NO_ORDER	((void *)-1)
+
+/*
+ * Makes a device around the application's ze_context_handle_t, for instance one that
+ * SYCL uses: a USM pointer is only valid in the context that made it, so tensors for a
+ * SYCL queue need the context of that queue. dlbuf_device_open("levelzero:0") makes a
+ * context of its own.
+ *
+ * device is a ze_device_handle_t of the context: of zeDeviceGet() or
+ * zeDeviceGetSubDevices(). Both handles are borrowed and must live until the last
+ * tensor of the device is deleted, and your command lists have passed the waits that
+ * dlbuf has appended. They come from the libze_loader.so.1 of this
+ * process. opts are borrowed. *out is new.
+ * -EINVAL  NULL, not a device of the machine, bad opts
+ * -ENOSYS  Level Zero is not built in
+ * -ENODEV, -EIO as for dlbuf_device_open()
+ */
+DLBUF_API int dlbuf_device_wrap_levelzero(void *context, void *device,
+					  const struct dlbuf_device_opts *opts,
+					  struct dlbuf_device **out);
+
+struct dlbuf_levelzero_device {
+	size_t size;		/* of this struct, set by the caller */
+	void *driver;		/* ze_driver_handle_t, peeked */
+	void *context;		/* ze_context_handle_t, peeked */
+	void *device;		/* ze_device_handle_t, peeked */
+	/*
+	 * ze_command_list_handle_t, peeked: the stream NULL. Work that is appended
+	 * to it between acquire and release is ordered. Append only while no other
+	 * thread calls dlbuf with the stream NULL.
+	 */
+	void *list;
+	int ordinal;		/* the device's number */
+	uint32_t version;	/* ze_api_version_t of the driver */
+};
+
+/*
+ * Reports the handles of dev. -EINVAL: not a Level Zero device, or size not set.
+ */
+DLBUF_API int dlbuf_levelzero_get_device(struct dlbuf_device *dev,
+					 struct dlbuf_levelzero_device *levelzero);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_LEVELZERO_H */

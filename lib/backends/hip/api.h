@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * HIP's runtime API, loaded at run time: the list of its functions, and the macros
+ * that call them.
+ *
+ * The list lacks two functions on purpose. hipImportExternalSemaphore() aborts the
+ * process in builds of ROCm with assertions, because Linux has no such semaphores.
+ * hipMemImportFromShareableHandle() takes a pointer to the fd before HIP 7.1 and the
+ * fd itself since.
+ */
+#ifndef DLBUF_HIP_API_H
+#define DLBUF_HIP_API_H
+
+#include <stdbool.h>
+
+#include "../../dl.h"
+#include "../../internal.h"
+#include "../../sys.h"
+#include "abi.h"
+
+/*
+ * X(name, needed, parameters) for each function: its name without "hip", and whether
+ * dlbuf requires it. HIP 5.7 has the NEEDED functions.
+ */
+#define HIP_FUNCTIONS(X)						\
+	X(Init, NEEDED, (unsigned int flags))				\
+	X(RuntimeGetVersion, NEEDED, (int *version))			\
+	X(DrvGetErrorName, NEEDED, (hip_result result, const char **name)) \
+	X(DrvGetErrorString, NEEDED, (hip_result result, const char **text)) \
+	X(GetDeviceCount, NEEDED, (int *n))				\
+	X(DeviceGetName, NEEDED,					\
+	  (char *name, int size, hip_device_ordinal dev))		\
+	X(DeviceGetUuid, NEEDED,					\
+	  (struct hip_uuid *uuid, hip_device_ordinal dev))		\
+	X(DeviceGetAttribute, NEEDED,					\
+	  (int *value, hip_device_attribute, int dev))			\
+	X(GetDevice, NEEDED, (int *dev))				\
+	X(SetDevice, NEEDED, (int dev))					\
+	X(DeviceSynchronize, NEEDED, (void))				\
+	X(Malloc, NEEDED, (void **p, size_t bytes))			\
+	X(Free, NEEDED, (void *p))					\
+	X(HostMalloc, NEEDED, (void **p, size_t bytes, unsigned int flags)) \
+	X(HostFree, NEEDED, (void *p))					\
+	X(HostRegister, NEEDED, (void *p, size_t bytes, unsigned int flags)) \
+	X(HostUnregister, NEEDED, (void *p))				\
+	X(HostGetDevicePointer, NEEDED,					\
+	  (void **dev, void *p, unsigned int flags))			\
+	X(MemsetD8Async, NEEDED,					\
+	  (hip_pointer p, unsigned char byte, size_t bytes, hip_stream s)) \
+	X(PointerGetAttribute, NEEDED,					\
+	  (void *value, hip_pointer_attribute, hip_pointer p))		\
+	X(MemGetAddressRange, NEEDED,					\
+	  (hip_pointer *base, size_t *bytes, hip_pointer p))		\
+	X(MemGetHandleForAddressRange, OPTIONAL,			\
+	  (void *handle, hip_pointer p, size_t bytes,			\
+	   hip_range_handle_type, unsigned long long flags))		\
+	X(MemcpyHtoDAsync, NEEDED,					\
+	  (hip_pointer to, hip_source from, size_t bytes, hip_stream s))	\
+	X(MemcpyDtoHAsync, NEEDED,					\
+	  (void *to, hip_pointer from, size_t bytes, hip_stream s))	\
+	X(StreamCreateWithFlags, NEEDED, (hip_stream *s, unsigned int flags)) \
+	X(StreamDestroy, NEEDED, (hip_stream s))			\
+	X(StreamSynchronize, NEEDED, (hip_stream s))			\
+	X(StreamGetDevice, NEEDED, (hip_stream s, hip_device_ordinal *dev)) \
+	X(StreamIsCapturing, NEEDED,					\
+	  (hip_stream s, hip_capture_status *status))			\
+	X(ThreadExchangeStreamCaptureMode, NEEDED, (hip_capture_mode *mode)) \
+	X(StreamWaitEvent, NEEDED,					\
+	  (hip_stream s, hip_event event, unsigned int flags))		\
+	X(StreamWaitValue32, OPTIONAL,					\
+	  (hip_stream s, void *p, uint32_t value, unsigned int flags,	\
+	   uint32_t mask))						\
+	X(LaunchHostFunc, NEEDED, (hip_stream s, hip_host_fn fn, void *data)) \
+	X(EventCreateWithFlags, NEEDED, (hip_event *event, unsigned int flags)) \
+	X(EventDestroy, NEEDED, (hip_event event))			\
+	X(EventRecord, NEEDED, (hip_event event, hip_stream s))		\
+	X(EventQuery, NEEDED, (hip_event event))			\
+	X(EventSynchronize, NEEDED, (hip_event event))			\
+	X(ImportExternalMemory, NEEDED,					\
+	  (hip_external_memory *, const struct hip_memory_desc *))	\
+	X(ExternalMemoryGetMappedBuffer, NEEDED,			\
+	  (void **, hip_external_memory, const struct hip_buffer_desc *)) \
+	X(DestroyExternalMemory, NEEDED, (hip_external_memory memory))
+
+struct hip_api {
+#define X(name, needed, params) hip_result (*name) params;
+	HIP_FUNCTIONS(X)
+#undef X
+};
+
+/* Of libhsa-runtime64.so.1, which libamdhip64 has loaded. NULL: the library lacks it. */
+typedef hsa_result (*hsa_export_fn)(const void *p, size_t bytes, int *fd,
+				    uint64_t *offset);
+hsa_export_fn hsa_export_find(void);
+
+/*
+ * Opens libamdhip64 (or DLBUF_HIP_LIBRARY) and initialises it. The library is never
+ * closed, because it has threads.
+ * -ENODEV  no driver or no device
+ * -ESTALE  a parent of this process has used the driver
+ * -EIO     the driver is installed and does not work
+ */
+int hip_load(struct hip_api *hip);
+
+/* The index of a function. */
+#define HIP_FUNCTION(name) (offsetof(struct hip_api, name) / sizeof(void *))
+
+/* Returns 0 or an errno; the error text has the function, HIP's code and its name. */
+int hip_check(const struct hip_api *hip, hip_result result, size_t function);
+
+/* Whether a result means that the device is unusable from now on. */
+bool hip_is_lost(hip_result result);
+
+/* Calls a function, unless the fault injection makes the call fail. */
+#define HIP_RESULT(hip, name, ...) \
+	(fault_hit() ? HIPABI_OUT_OF_MEMORY : (hip)->name(__VA_ARGS__))
+
+/* The same; returns 0, or a negative errno with an error text. */
+#define HIP_CALL(hip, name, ...) \
+	hip_check(hip, HIP_RESULT(hip, name, __VA_ARGS__), HIP_FUNCTION(name))
+
+#endif /* DLBUF_HIP_API_H */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared by the files of the HIP backend. */
+#ifndef DLBUF_HIP_BACKEND_H
+#define DLBUF_HIP_BACKEND_H
+
+#include <dlbuf/hip.h>
+
+#include "../../queue/queue.h"
+#include "../../select.h"
+#include "api.h"
+
+/* A device of the machine, as it was before dlbuf opened it. */
+struct hip_gpu {
+	int ordinal;
+	int version;		/* of the runtime, 10^7 * major + 10^5 * minor + patch */
+	struct dlbuf_device_info info;
+	struct device_place place;
+};
+
+struct hip_device {
+	struct queue_device queue;
+	struct hip_api hip;
+	struct hip_gpu gpu;
+	hsa_export_fn hsa_export;	/* or NULL */
+};
+
+static inline struct hip_device *to_hip(struct queue_device *dev)
+{
+	return container_of(dev, struct hip_device, queue);
+}
+
+static inline struct hip_device *hip_device_of(struct dlbuf_device *dev)
+{
+	return to_hip(queue_device_of(dev));
+}
+
+BACKEND_DECLARE(hip);
+extern const struct queue_ops hip_ops;
+
+/* As hip_check(); marks the device as lost if the result says so. */
+int hip_done(struct queue_device *dev, hip_result result, size_t function);
+
+#define HIP_DO(dev, name, ...) \
+	hip_done(dev, HIP_RESULT(&to_hip(dev)->hip, name, __VA_ARGS__), \
+		 HIP_FUNCTION(name))
+
+/* export.c */
+int hip_range(struct queue_device *dev, DLDeviceType on, uintptr_t p,
+	      struct queue_range *r);
+int hip_export(struct queue_device *dev, struct queue_range *pages,
+	       uint32_t flags, int *fd);
+
+#endif /* DLBUF_HIP_BACKEND_H */

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Events of streams. An event of Level Zero is a flag: it must be reset before it is
+ * signalled again, and a command that has not passed its wait yet would then wait for
+ * the next signal. So each event_record() takes another flag, a moment. A moment is used
+ * again when its flag is set and each wait for it has been passed. Each wait therefore
+ * signals a moment of its own, which refers to the moment that it waits for.
+ */
+#include <errno.h>
+
+#include "levelzero.h"
+
+#define POOL_EVENTS 32
+
+struct moment {
+	ze_event_handle_t event;
+	struct moment *awaits;	/* of a wait: what it is for, a reference */
+	unsigned int refs;	/* under dev->lock */
+	struct moment *next;	/* in dev->ended or dev->free */
+};
+
+struct moments {
+	ze_event_pool_handle_t pool;
+	struct moments *next;
+	unsigned int n;		/* events that exist */
+	struct moment at[POOL_EVENTS];
+};
+
+/* An event of queue_ops. */
+struct event {
+	struct moment *last;	/* under dev->lock; a reference, or NULL: never recorded */
+};
+
+/* ---------------------------------------------------------------- moments */
+
+/* The event is signalled already, or will be. Without references it can be reaped. */
+static void moment_put(struct levelzero_device *dev, struct moment *m)
+{
+	if (!m)
+		return;
+	pthread_mutex_lock(&dev->lock);
+	if (!--m->refs) {
+		m->next = dev->ended;
+		dev->ended = m;
+	}
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* A lost device passes no wait any more, and nothing waits there. */
+static bool is_over(struct levelzero_device *dev, const struct moment *m)
+{
+	return __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE) ||
+	       !LZ_RESULT(&dev->lz, EventQueryStatus, m->event);
+}
+
+/*
+ * Moves moments that are over from `ended` to `free`. Returns whether none is left. It
+ * asks the driver without the lock.
+ */
+static bool moments_reap(struct levelzero_device *dev)
+{
+	struct moment *list, *m, **to;
+	bool some, none;
+
+	do {
+		pthread_mutex_lock(&dev->lock);
+		list = dev->ended;
+		dev->ended = NULL;
+		pthread_mutex_unlock(&dev->lock);
+		some = false;
+		while ((m = list)) {
+			list = m->next;
+			to = is_over(dev, m) ? &dev->free : &dev->ended;
+			if (to == &dev->free) {
+				moment_put(dev, m->awaits);
+				m->awaits = NULL;
+				some = true;
+			}
+			pthread_mutex_lock(&dev->lock);
+			m->next = *to;
+			*to = m;
+			pthread_mutex_unlock(&dev->lock);
+		}
+		pthread_mutex_lock(&dev->lock);
+		none = !dev->ended;
+		pthread_mutex_unlock(&dev->lock);
+	} while (some && !none);
+	return none;
+}
+
+static int add_pool(struct levelzero_device *dev)
+{
+	const ze_event_pool_desc_t desc = {
+		.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC,
+		.flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE,
+		.count = POOL_EVENTS,
+	};
+	struct moments *pool = sys_calloc(1, sizeof(*pool));
+	int ret;
+
+	if (!pool)
+		return -ENOMEM;
+	ret = LZ_DO(&dev->queue, EventPoolCreate, dev->context, &desc, 0, NULL,
+		    &pool->pool);
+	if (ret) {
+		free(pool);
+		return ret;
+	}
+	pthread_mutex_lock(&dev->lock);
+	pool->next = dev->pools;
+	dev->pools = pool;
+	pthread_mutex_unlock(&dev->lock);
+	return 0;
+}
+
+static int moment_create(struct levelzero_device *dev, struct moment **out)
+{
+	ze_event_desc_t desc = {
+		.stype = ZE_STRUCTURE_TYPE_EVENT_DESC,
+		.signal = ZE_EVENT_SCOPE_FLAG_HOST,
+		.wait = ZE_EVENT_SCOPE_FLAG_HOST,
+	};
+	struct moments *pool;
+	int ret = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	while (!ret && (!dev->pools || dev->pools->n == POOL_EVENTS)) {
+		pthread_mutex_unlock(&dev->lock);
+		ret = add_pool(dev);
+		pthread_mutex_lock(&dev->lock);
+	}
+	pool = dev->pools;
+	if (!ret)
+		desc.index = pool->n++;
+	pthread_mutex_unlock(&dev->lock);
+	if (ret)
+		return ret;
+	*out = &pool->at[desc.index];
+	return LZ_DO(&dev->queue, EventCreate, pool->pool, &desc,
+		     &(*out)->event);
+}
+
+/* Gives a moment with one reference, whose event is not signalled. */
+static int moment_get(struct levelzero_device *dev, struct moment **out)
+{
+	struct moment *m;
+	int ret;
+
+	moments_reap(dev);
+	pthread_mutex_lock(&dev->lock);
+	m = dev->free;
+	if (m)
+		dev->free = m->next;
+	pthread_mutex_unlock(&dev->lock);
+	ret = m ? LZ_DO(&dev->queue, EventHostReset, m->event) :
+		  moment_create(dev, &m);
+	/* A moment that fails is left alone until the device is freed. */
+	if (!ret)
+		m->refs = 1;
+	*out = m;
+	return ret;
+}
+
+/* ---------------------------------------------------------------- on streams */
+
+int levelzero_barrier(struct queue_device *base, void *stream,
+		      ze_event_handle_t signal, ze_event_handle_t wait)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	int ret;
+
+	levelzero_append_begin(dev, stream);
+	ret = LZ_DO(base, CommandListAppendBarrier, stream, signal, !!wait,
+		    wait ? &wait : NULL);
+	levelzero_append_end(dev, stream);
+	return ret;
+}
+
+/* Gives the moment when all commands that are on the stream are complete. */
+static int moment_of(struct levelzero_device *dev, void *stream,
+		     struct moment **out)
+{
+	int ret = moment_get(dev, out);
+
+	return ret ? ret : levelzero_barrier(&dev->queue, stream, (*out)->event,
+					     NULL);
+}
+
+/* m: a reference, taken. */
+static int wait_for(struct levelzero_device *dev, void *stream,
+		    struct moment *m)
+{
+	struct moment *passed;
+	int ret = moment_get(dev, &passed);
+
+	if (!ret)
+		ret = levelzero_barrier(&dev->queue, stream, passed->event,
+					m->event);
+	if (ret) {
+		moment_put(dev, m);
+		return ret;
+	}
+	passed->awaits = m;
+	moment_put(dev, passed);
+	return 0;
+}
+
+static int wait_here(struct levelzero_device *dev, const struct moment *m)
+{
+	return LZ_DO(&dev->queue, EventHostSynchronize, m->event, UINT64_MAX);
+}
+
+/* ---------------------------------------------------------------- events */
+
+int levelzero_event_create(struct queue_device *dev, void **event)
+{
+	(void)dev;
+	*event = sys_calloc(1, sizeof(struct event));
+	return *event ? 0 : -ENOMEM;
+}
+
+/* Gives a reference to the last moment, or NULL, and puts `next` in its place. */
+static struct moment *replace(struct levelzero_device *dev, struct event *e,
+			      struct moment *next)
+{
+	struct moment *last;
+
+	pthread_mutex_lock(&dev->lock);
+	last = e->last;
+	e->last = next;
+	pthread_mutex_unlock(&dev->lock);
+	return last;
+}
+
+static struct moment *last_of(struct levelzero_device *dev, struct event *e)
+{
+	struct moment *last;
+
+	pthread_mutex_lock(&dev->lock);
+	last = e->last;
+	if (last)
+		last->refs++;
+	pthread_mutex_unlock(&dev->lock);
+	return last;
+}
+
+void levelzero_event_destroy(struct queue_device *base, void *event)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+
+	moment_put(dev, replace(dev, event, NULL));
+	free(event);
+}
+
+int levelzero_event_record(struct queue_device *base, void *event, void *stream)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	struct moment *m;
+	int ret = moment_of(dev, stream, &m);
+
+	if (!ret)
+		moment_put(dev, replace(dev, event, m));
+	return ret;
+}
+
+int levelzero_event_query(struct queue_device *base, void *event)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	struct moment *m = last_of(dev, event);
+	ze_result_t result;
+
+	if (!m)
+		return 0;
+	result = LZ_RESULT(&dev->lz, EventQueryStatus, m->event);
+	moment_put(dev, m);
+	return result == ZE_RESULT_NOT_READY ? QUEUE_PENDING :
+	       levelzero_done(base, result, LZ_FUNCTION(EventQueryStatus));
+}
+
+int levelzero_event_wait(struct queue_device *base, void *event)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	struct moment *m = last_of(dev, event);
+	int ret = m ? wait_here(dev, m) : 0;
+
+	moment_put(dev, m);
+	return ret;
+}
+
+int levelzero_stream_wait(struct queue_device *base, void *stream, void *event)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	struct moment *m = last_of(dev, event);
+
+	return m ? wait_for(dev, stream, m) : 0;
+}
+
+int levelzero_user_event_create(struct queue_device *dev, void **event)
+{
+	return moment_get(to_levelzero(dev), (struct moment **)event);
+}
+
+int levelzero_user_event_wait(struct queue_device *base, void *stream,
+			      void *event)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	struct moment *m = event;
+
+	pthread_mutex_lock(&dev->lock);
+	m->refs++;
+	pthread_mutex_unlock(&dev->lock);
+	return wait_for(dev, stream, m);
+}
+
+/* No fault is injected here: a stream would wait for ever. */
+void levelzero_user_event_set(struct queue_device *dev, void *event)
+{
+	struct moment *m = event;
+
+	levelzero_done(dev, to_levelzero(dev)->lz.EventHostSignal(m->event),
+		       LZ_FUNCTION(EventHostSignal));
+}
+
+void levelzero_user_event_destroy(struct queue_device *dev, void *event)
+{
+	moment_put(to_levelzero(dev), event);
+}
+
+/* ---------------------------------------------------------------- finish */
+
+/* Loaders since 1.10 have a function for it, if the driver has. */
+int levelzero_finish(struct queue_device *base, void *stream)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	ze_result_t result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+	struct moment *m;
+	int ret;
+
+	if (dev->lz.CommandListHostSynchronize)
+		result = LZ_RESULT(&dev->lz, CommandListHostSynchronize, stream,
+				   UINT64_MAX);
+	if (result != ZE_RESULT_ERROR_UNSUPPORTED_FEATURE)
+		return levelzero_done(base, result,
+				      LZ_FUNCTION(CommandListHostSynchronize));
+	ret = moment_of(dev, stream, &m);
+	if (ret)
+		return ret;
+	ret = wait_here(dev, m);
+	moment_put(dev, m);
+	return ret;
+}
+
+/* Level Zero does not know all command lists of a device: these are dlbuf's. */
+int levelzero_finish_all(struct queue_device *dev)
+{
+	return levelzero_finish(dev, to_levelzero(dev)->own);
+}
+
+/* A list whose commands may still run is left alone. */
+static bool list_destroy(struct levelzero_device *dev, ze_command_list_handle_t list)
+{
+	bool over = __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE);
+
+	for (int tries = 0; !over && tries < 2; tries++)
+		over = !levelzero_finish(&dev->queue, list);
+	if (over)
+		dev->lz.CommandListDestroy(list);
+	return over;
+}
+
+void levelzero_list_destroy(struct queue_device *dev, void *list)
+{
+	list_destroy(to_levelzero(dev), list);
+}
+
+static void pools_free(struct levelzero_device *dev)
+{
+	struct moments *pool;
+
+	while ((pool = dev->pools)) {
+		dev->pools = pool->next;
+		for (unsigned int i = 0; i < pool->n; i++)
+			if (pool->at[i].event)
+				dev->lz.EventDestroy(pool->at[i].event);
+		dev->lz.EventPoolDestroy(pool->pool);
+		free(pool);
+	}
+}
+
+static void device_free(struct levelzero_device *dev)
+{
+	bool over = !dev->own || list_destroy(dev, dev->own);
+
+	pools_free(dev);
+	if (over && dev->context && !dev->wrapped)
+		dev->lz.ContextDestroy(dev->context);
+	pthread_mutex_destroy(&dev->lock);
+	pthread_mutex_destroy(&dev->appending);
+	free(dev);
+}
+
+static bool free_later(struct event_call *call)
+{
+	struct levelzero_device *dev = container_of(call, struct levelzero_device,
+						    ending);
+
+	if (!moments_reap(dev))
+		return false;
+	device_free(dev);
+	return true;
+}
+
+/* Streams of the application may not have passed their waits yet. */
+void levelzero_destroy(struct queue_device *base)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+
+	dev->ending.fn = free_later;
+	if (free_later(&dev->ending))
+		return;
+	if (!event_promise()) {
+		event_post(&dev->ending);
+		return;
+	}
+	forget_failure();
+	while (!free_later(&dev->ending))
+		;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+/* Finds the memory that Level Zero can export as a dma-buf: see queue/export.c. */
+#include <errno.h>
+
+#include "levelzero.h"
+
+/* fd: NULL, or for an export. */
+static int properties(struct queue_device *base, uintptr_t p,
+		      ze_memory_allocation_properties_t *props,
+		      ze_device_handle_t *of, int *fd)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	ze_external_memory_export_fd_t export = {
+		.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD,
+		.flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
+		.fd = -1,
+	};
+	int ret;
+
+	*props = (ze_memory_allocation_properties_t){
+		.stype = ZE_STRUCTURE_TYPE_MEMORY_ALLOCATION_PROPERTIES,
+		.pNext = fd ? &export : NULL,
+	};
+	*of = NULL;
+	ret = LZ_DO(base, MemGetAllocProperties, dev->context, (void *)p, props,
+		    of);
+	if (fd)
+		*fd = export.fd;
+	return ret;
+}
+
+static int address_range(struct queue_device *base, uintptr_t p,
+			 struct queue_range *r)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	size_t bytes = 0;
+	void *at = NULL;
+	int ret = LZ_DO(base, MemGetAddressRange, dev->context, (void *)p, &at,
+			&bytes);
+
+	*r = (struct queue_range){ (uintptr_t)at, bytes };
+	return ret;
+}
+
+int levelzero_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
+		    struct queue_range *r)
+{
+	struct levelzero_device *dev = to_levelzero(base);
+	ze_memory_allocation_properties_t props;
+	ze_device_handle_t of;
+	int ret;
+
+	if (on != kDLOneAPI)
+		return fail(-EINVAL, "the tensor is on a device of DLPack's type "
+			    "%d, not on %s", on, base->base.name);
+	ret = properties(base, p, &props, &of, NULL);
+	if (ret)
+		return ret;
+	switch (props.type) {
+	case ZE_MEMORY_TYPE_UNKNOWN:
+		return fail(-EINVAL, "%#llx is not USM memory of %s's context: "
+			    "freed, or never allocated",
+			    (unsigned long long)p, base->base.name);
+	case ZE_MEMORY_TYPE_SHARED:
+		return fail(-EOPNOTSUPP, "levelzero: shared memory has no dma-buf");
+	case ZE_MEMORY_TYPE_DEVICE:
+		if (of && of != dev->gpu.handle)
+			return fail(-EINVAL, "the memory is of another device "
+				    "than %s", base->base.name);
+		break;
+	default:
+		break;
+	}
+	return address_range(base, p, r);
+}
+
+/*
+ * The driver exports the whole allocation. Intel's driver keeps the fd and gives the
+ * same number again, or gives a new fd each time, depending on its version. The
+ * specification is silent. So it is asked twice.
+ */
+static int get_fd(struct queue_device *dev, uintptr_t p, int *fd)
+{
+	ze_memory_allocation_properties_t props;
+	ze_device_handle_t of;
+	int again, ret;
+
+	ret = properties(dev, p, &props, &of, fd);
+	if (!ret && *fd < 0)
+		ret = fail(-EOPNOTSUPP, "levelzero: the driver exported no fd");
+	if (ret)
+		return ret;
+	if (!properties(dev, p, &props, &of, &again) && again == *fd)
+		*fd = sys_dup(*fd);
+	else if (again >= 0)
+		close(again);
+	return *fd < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : 0;
+}
+
+/*
+ * A small allocation is a part of a larger one that the driver keeps, and whose dma-buf
+ * it exports, without the offset. It is the whole dma-buf if its address is a multiple
+ * of a page of the device, and its size, rounded up to such pages, is the dma-buf's.
+ */
+static bool is_whole(const struct queue_range *r, uint64_t exported)
+{
+	const uint64_t pages[] = { sysconf(_SC_PAGESIZE), 64 << 10, 2 << 20 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
+		if (!(r->base & (pages[i] - 1)) &&
+		    ((r->bytes + pages[i] - 1) & ~(pages[i] - 1)) == exported)
+			return true;
+	return false;
+}
+
+int levelzero_export(struct queue_device *dev, struct queue_range *pages,
+		     uint32_t flags, int *out)
+{
+	struct queue_range all;
+	off_t exported;
+	int ret, fd;
+
+	if (flags & DLBUF_EXPORT_PCIE)
+		return fail(-EOPNOTSUPP, "levelzero: the driver does not choose "
+			    "how a dma-buf is mapped");
+	ret = address_range(dev, pages->base, &all);
+	if (!ret)
+		ret = get_fd(dev, all.base, &fd);
+	if (ret)
+		return ret;
+	exported = lseek(fd, 0, SEEK_END);
+	if (exported < 0 || !is_whole(&all, exported)) {
+		close(fd);
+		return fail(-EOPNOTSUPP, "levelzero: the dma-buf has %lld bytes, "
+			    "and the allocation %llu: it is a part of another one",
+			    (long long)exported, (unsigned long long)all.bytes);
+	}
+	*pages = (struct queue_range){ all.base, exported };
+	*out = fd;
+	return 0;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* Shared by the files of the Level Zero backend. */
+#ifndef DLBUF_LEVELZERO_BACKEND_H
+#define DLBUF_LEVELZERO_BACKEND_H
+
+#include <dlbuf/levelzero.h>
+
+#include "../../queue/queue.h"
+#include "../../select.h"
+#include "api.h"
+
+/* A device of the machine, as it was before dlbuf opened it. */
+struct levelzero_gpu {
+	ze_driver_handle_t driver;
+	ze_device_handle_t handle;
+	int ordinal;
+	ze_api_version_t version;	/* of the driver */
+	uint32_t group;			/* of command queues: the first for compute */
+	bool integrated;
+	struct dlbuf_device_info info;
+	struct device_place place;
+};
+
+#define LEVELZERO_MAX_DEVICES 64
+
+/* The devices of all drivers, in order. */
+struct levelzero_list {
+	unsigned int n;
+	struct {
+		ze_driver_handle_t driver;
+		ze_device_handle_t device;
+	} at[LEVELZERO_MAX_DEVICES];
+};
+
+struct levelzero_device {
+	struct queue_device queue;
+	struct queue_ops ops;	/* without what the driver lacks */
+	struct levelzero_api lz;
+	struct levelzero_gpu gpu;
+	ze_context_handle_t context;
+	bool wrapped;		/* the context is the application's */
+	ze_command_list_handle_t own;	/* the stream NULL */
+	pthread_mutex_t appending;	/* held while commands are appended to it */
+
+	/* events.c */
+	pthread_mutex_t lock;	/* protects what follows */
+	struct moment *free, *ended;
+	struct moments *pools;
+	struct event_call ending;
+};
+
+static inline struct levelzero_device *to_levelzero(struct queue_device *dev)
+{
+	return container_of(dev, struct levelzero_device, queue);
+}
+
+static inline struct levelzero_device *
+levelzero_device_of(struct dlbuf_device *dev)
+{
+	return to_levelzero(queue_device_of(dev));
+}
+
+BACKEND_DECLARE(levelzero);
+extern const struct queue_ops levelzero_ops;
+
+int levelzero_devices(const struct levelzero_api *lz,
+		      struct levelzero_list *list);
+
+/* Queries a device, whose number this is. */
+int levelzero_gpu_probe(const struct levelzero_api *lz,
+			ze_driver_handle_t driver, ze_device_handle_t device,
+			int ordinal, struct levelzero_gpu *gpu);
+
+/* Makes a device for the application's context, or, with NULL, for a new one. */
+int levelzero_device_create(const struct levelzero_api *lz,
+			    const struct levelzero_gpu *gpu,
+			    ze_context_handle_t context,
+			    struct levelzero_device **out);
+
+/* As levelzero_check(); marks the device as lost if it is. */
+int levelzero_done(struct queue_device *dev, ze_result_t result,
+		   size_t function);
+
+#define LZ_DO(dev, name, ...) \
+	levelzero_done(dev, LZ_RESULT(&to_levelzero(dev)->lz, name, __VA_ARGS__), \
+		       LZ_FUNCTION(name))
+
+/* ---------------------------------------------------------------- events.c */
+
+/* Around a call that appends to a stream. The application locks its own lists. */
+static inline void levelzero_append_begin(struct levelzero_device *dev, void *stream)
+{
+	if (stream == dev->own)
+		pthread_mutex_lock(&dev->appending);
+}
+
+static inline void levelzero_append_end(struct levelzero_device *dev, void *stream)
+{
+	if (stream == dev->own)
+		pthread_mutex_unlock(&dev->appending);
+}
+
+/*
+ * A barrier on a stream: commands behind it wait for `wait`, or, with NULL, it waits
+ * for the commands before it. Then it signals `signal`; both may be NULL.
+ */
+int levelzero_barrier(struct queue_device *dev, void *stream,
+		      ze_event_handle_t signal, ze_event_handle_t wait);
+
+/* The events of queue_ops, and its user events. */
+int levelzero_event_create(struct queue_device *dev, void **event);
+void levelzero_event_destroy(struct queue_device *dev, void *event);
+int levelzero_event_record(struct queue_device *dev, void *event, void *stream);
+int levelzero_event_query(struct queue_device *dev, void *event);
+int levelzero_event_wait(struct queue_device *dev, void *event);
+int levelzero_stream_wait(struct queue_device *dev, void *stream, void *event);
+int levelzero_user_event_create(struct queue_device *dev, void **event);
+int levelzero_user_event_wait(struct queue_device *dev, void *stream, void *event);
+void levelzero_user_event_set(struct queue_device *dev, void *event);
+void levelzero_user_event_destroy(struct queue_device *dev, void *event);
+
+int levelzero_finish(struct queue_device *dev, void *stream);
+int levelzero_finish_all(struct queue_device *dev);
+/* Waits for the list's commands first, which the driver wants. */
+void levelzero_list_destroy(struct queue_device *dev, void *list);
+
+/* queue_ops.destroy(): perhaps later, when all streams have passed their waits. */
+void levelzero_destroy(struct queue_device *dev);
+
+/* ---------------------------------------------------------------- export.c */
+
+int levelzero_range(struct queue_device *dev, DLDeviceType on, uintptr_t p,
+		    struct queue_range *r);
+int levelzero_export(struct queue_device *dev, struct queue_range *pages,
+		     uint32_t flags, int *fd);
+
+#endif /* DLBUF_LEVELZERO_BACKEND_H */

@@ -1,0 +1,575 @@
+// SPDX-License-Identifier: MIT
+/* See hip.h. */
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "backends/hip/api.h"
+#include "cuda_objects.h"
+#include "hip.h"
+
+/* The compiler compares the definitions with what dlbuf will call. */
+#define X(name, needed, params) EXPORT hip_result hip##name params;
+HIP_FUNCTIONS(X)
+#undef X
+#define X(name, params) EXPORT hip_result hip##name params;
+FAKE_HIP_FUNCTIONS(X)
+#undef X
+
+EXPORT struct fake_cuda *fake_cuda(bool reset);
+
+static struct fake_hip hip;
+
+/* ---------------------------------------------------------------- calls */
+
+/* Device 0 is a thread's first one. */
+static void begin_call(const char *name)
+{
+	called_as = name;
+	pthread_mutex_lock(&lock);
+	if (!current())
+		be_current(0);
+	pthread_mutex_unlock(&lock);
+}
+
+static hip_result end_call(hip_result result)
+{
+	called_as = NULL;
+	return result;
+}
+
+/* The same call of CUDA's. */
+#define AS(call) (begin_call(__func__), end_call(call))
+
+/* What the driver's own process would not survive. */
+__attribute__((noreturn)) static void crash(const char *name, const char *why)
+{
+	fprintf(stderr, "# fake hip: %s: %s\n", name, why);
+	abort();
+}
+
+static cuda_stream alive(const char *name, hip_stream s)
+{
+	bool gone;
+
+	pthread_mutex_lock(&lock);
+	gone = s && s != HIPABI_STREAM_PER_THREAD && s != HIPABI_STREAM_LEGACY &&
+	       !object_of(s, FAKE_STREAM);
+	pthread_mutex_unlock(&lock);
+	if (gone && hip.version >= 70000000)
+		crash(name, "the stream was destroyed");
+	return (cuda_stream)s;
+}
+
+#define ON(s) alive(__func__, s)
+
+/* Flags are against the rules. */
+static unsigned int flags_of(const char *name, unsigned int flags, unsigned int known)
+{
+	if (flags & ~known)
+		wrong("%s: flags %#x", name, flags);
+	return flags & 3;
+}
+
+/* ---------------------------------------------------------------- devices */
+
+hip_result hipInit(unsigned int flags)
+{
+	called_as = __func__;
+	return end_call(cuInit(flags));
+}
+
+hip_result hipRuntimeGetVersion(int *version)
+{
+	hip_result result = AS(cuDriverGetVersion(version));
+
+	*version = hip.version;
+	return result;
+}
+
+static const struct {
+	hip_result result;
+	const char *name, *text;
+} results[] = {
+	{ 0, "hipSuccess", "no error" },
+	{ 1, "hipErrorInvalidValue", "invalid argument" },
+	{ 2, "hipErrorOutOfMemory", "out of memory" },
+	{ 4, "hipErrorDeinitialized", "driver shutting down" },
+	{ 100, "hipErrorNoDevice", "no ROCm-capable device is detected" },
+	{ 101, "hipErrorInvalidDevice", "invalid device ordinal" },
+	{ 709, "hipErrorContextIsDestroyed", "context is destroyed" },
+	{ 719, "hipErrorLaunchFailure", "unspecified launch failure" },
+	{ 801, "hipErrorNotSupported", "operation not supported" },
+	{ 999, "hipErrorUnknown", "unknown error" },
+};
+
+static hip_result look_up(hip_result code, const char **name, const char **text)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(results); i++) {
+		if (results[i].result != code)
+			continue;
+		if (name)
+			*name = results[i].name;
+		if (text)
+			*text = results[i].text;
+		return HIPABI_SUCCESS;
+	}
+	return HIPABI_INVALID_VALUE;
+}
+
+hip_result hipDrvGetErrorName(hip_result code, const char **name)
+{
+	return look_up(code, name, NULL);
+}
+
+hip_result hipDrvGetErrorString(hip_result code, const char **text)
+{
+	return look_up(code, NULL, text);
+}
+
+hip_result hipGetDeviceCount(int *n)
+{
+	return AS(cuDeviceGetCount(n));
+}
+
+hip_result hipDeviceGetName(char *name, int size, hip_device_ordinal dev)
+{
+	return AS(cuDeviceGetName(name, size, dev));
+}
+
+hip_result hipDeviceGetUuid(struct hip_uuid *uuid, hip_device_ordinal dev)
+{
+	return AS(cuDeviceGetUuid((struct cuda_uuid *)uuid, dev));
+}
+
+hip_result hipDeviceGetAttribute(int *value, int attribute, int dev)
+{
+	/* Of the devices of Vulkan's double. */
+	static const int pci[] = {
+		[HIPABI_ATTR_PCI_DEVICE_ID] = 3, [HIPABI_ATTR_PCI_DOMAIN_ID] = 0x10,
+	};
+	hip_result result;
+
+	result = AS(cuDeviceGetAttribute(value, CUABI_ATTR_PCI_BUS_ID, dev));
+	if (!result && attribute != HIPABI_ATTR_PCI_BUS_ID)
+		*value = pci[attribute];
+	return result;
+}
+
+hip_result hipGetDevice(int *dev)
+{
+	return AS(cuCtxGetDevice(dev));
+}
+
+hip_result hipSetDevice(int dev)
+{
+	BEGIN_FREE(NEEDS_INIT)
+	if (dev < 0 || (unsigned int)dev >= fake.ndevices)
+		return end(refuse(HIPABI_INVALID_DEVICE, "no such device"));
+	be_current(dev);
+	return end(result);
+}
+
+hip_result hipDeviceSynchronize(void)
+{
+	return AS(cuCtxSynchronize());
+}
+
+/* ---------------------------------------------------------------- memory */
+
+static hip_result pointer(hip_result result, const cuda_pointer *p, void **out)
+{
+	if (!result)
+		*out = (void *)(uintptr_t)*p;
+	return result;
+}
+
+#define POINTER(call) pointer(AS(call), &p, out)
+
+hip_result hipMalloc(void **out, size_t bytes)
+{
+	cuda_pointer p;
+
+	return POINTER(cuMemAlloc_v2(&p, bytes));
+}
+
+hip_result hipMallocManaged(void **out, size_t bytes, unsigned int flags)
+{
+	cuda_pointer p;
+
+	return POINTER(cuMemAllocManaged(&p, bytes, flags));
+}
+
+hip_result hipFree(void *p)
+{
+	return AS(cuMemFree_v2((uintptr_t)p));
+}
+
+hip_result hipHostMalloc(void **p, size_t bytes, unsigned int flags)
+{
+	unsigned int known = HIPABI_HOST_MALLOC_PORTABLE |
+			     HIPABI_HOST_MALLOC_MAPPED |
+			     HIPABI_HOST_MALLOC_COHERENT;
+	hip_result result;
+
+	result = AS(cuMemHostAlloc(p, bytes, flags_of(__func__, flags, known)));
+	if (!result) {
+		pthread_mutex_lock(&lock);
+		range_of_host((uintptr_t)*p)->flags |= flags;
+		pthread_mutex_unlock(&lock);
+	}
+	return result;
+}
+
+hip_result hipHostFree(void *p)
+{
+	return AS(cuMemFreeHost(p));
+}
+
+/* There is a flag for read-only memory, which the driver does not use. */
+hip_result hipHostRegister(void *p, size_t bytes, unsigned int flags)
+{
+	return AS(cuMemHostRegister_v2(p, bytes, flags_of(__func__, flags,
+		HIPABI_HOST_REGISTER_PORTABLE | HIPABI_HOST_REGISTER_MAPPED)));
+}
+
+hip_result hipHostUnregister(void *p)
+{
+	return AS(cuMemHostUnregister(p));
+}
+
+hip_result hipHostGetDevicePointer(void **out, void *host, unsigned int flags)
+{
+	cuda_pointer p;
+
+	return POINTER(cuMemHostGetDevicePointer_v2(&p, host, flags));
+}
+
+hip_result hipMemsetD8Async(hip_pointer p, unsigned char byte, size_t bytes,
+			    hip_stream s)
+{
+	return AS(cuMemsetD8Async((uintptr_t)p, byte, bytes, ON(s)));
+}
+
+/* One byte says whether memory is managed, and types have the version's numbers. */
+hip_result hipPointerGetAttribute(void *value, int attribute, hip_pointer p)
+{
+	unsigned int n = 0;
+	hip_result result;
+
+	if (attribute == HIPABI_POINTER_DEVICE_ORDINAL)
+		return AS(cuPointerGetAttribute(value, attribute, (uintptr_t)p));
+	result = AS(cuPointerGetAttribute(&n, attribute, (uintptr_t)p));
+	if (result)
+		return result;
+	if (attribute == HIPABI_POINTER_IS_MANAGED)
+		*(bool *)value = n;
+	else
+		*(unsigned int *)value = hip.version < 60000000 ? n - 1 : n;
+	return result;
+}
+
+hip_result hipMemGetAddressRange(hip_pointer *out, size_t *bytes, hip_pointer of)
+{
+	cuda_pointer p;
+
+	return POINTER(cuMemGetAddressRange_v2(&p, bytes, (uintptr_t)of));
+}
+
+hip_result hipMemcpyHtoDAsync(hip_pointer to, void *from, size_t bytes, hip_stream s)
+{
+	return AS(cuMemcpyHtoDAsync_v2((uintptr_t)to, from, bytes, ON(s)));
+}
+
+hip_result hipMemcpyDtoHAsync(void *to, hip_pointer from, size_t bytes, hip_stream s)
+{
+	return AS(cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, ON(s)));
+}
+
+/* ---------------------------------------------------------------- exports */
+
+/* Inodes of the dma-bufs that the double has made: these are amdgpu's. */
+static ino_t exported[64];
+static unsigned int nexported;
+
+static hip_result export(cuda_pointer p, size_t bytes, unsigned long long flags,
+			 int *fd)
+{
+	hip_result result = cuMemGetHandleForAddressRange(fd, p, bytes,
+		CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
+
+	if (!result)
+		exported[nexported++ % ARRAY_SIZE(exported)] = inode_of(*fd);
+	return result;
+}
+
+static bool is_amdgpu(int fd)
+{
+	ino_t inode = inode_of(fd);
+
+	char path[40], name[40] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(exported); i++)
+		if (inode && exported[i] == inode)
+			return true;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return hip.amdgpu || (readlink(path, name, sizeof(name) - 1) > 0 &&
+			      strstr(name, "shared memory"));
+}
+
+/* The memory's block of 2 MiB: the driver has more bytes there than were asked for. */
+static cuda_pointer block_of(cuda_pointer p, size_t *bytes)
+{
+	*bytes = (size_t)2 << 20;
+	return p / *bytes * *bytes;
+}
+
+hip_result hipMemGetHandleForAddressRange(void *handle, hip_pointer p, size_t bytes,
+					  int type, unsigned long long flags)
+{
+	cuda_pointer from = (uintptr_t)p;
+
+	if (type != HIPABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
+		crash(__func__, "the type");
+	if (hip.block)
+		from = block_of(from, &bytes);
+	return AS(export(from, bytes, flags, handle));
+}
+
+EXPORT hsa_result hsa_amd_portable_export_dmabuf(const void *p, size_t bytes, int *fd,
+						 uint64_t *offset);
+/* HSA_STATUS_ERROR_INVALID_AGENT: host memory; HSA_STATUS_ERROR. */
+hsa_result hsa_amd_portable_export_dmabuf(const void *p, size_t bytes, int *fd,
+					  uint64_t *offset)
+{
+	cuda_pointer from = (uintptr_t)p;
+	struct range *r;
+
+	pthread_mutex_lock(&lock);
+	r = range_of_device(from);
+	pthread_mutex_unlock(&lock);
+	if (r && r->object.kind == FAKE_HOST_MEMORY)
+		return 0x1004;
+	if (hip.block)
+		from = block_of(from, &bytes);
+	*offset = (uintptr_t)p - from + hip.before;
+	if (hip.before) {
+		*fd = memfd_create("amdgpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		return ftruncate(*fd, (off_t)(bytes + hip.before));
+	}
+	return AS(export(from, bytes, 0, fd)) ? 0x1000 : 0;
+}
+
+/* ---------------------------------------------------------------- externals */
+
+/* Fields that came with HIP 6 have to be there, and zero. */
+static void check_reserved(const char *name, const unsigned int *reserved)
+{
+	for (int i = 0; hip.version >= 60000000 && i < 16; i++)
+		if (reserved[i])
+			wrong("%s: reserved fields", name);
+}
+
+/*
+ * The fd is the caller's in every case. All types are the same call. CUDA's double has
+ * a dma-buf of its own.
+ */
+hip_result hipImportExternalMemory(hip_external_memory *memory,
+				   const struct hip_memory_desc *desc)
+{
+	struct cuda_memory_desc cuda = {
+		.type = CUABI_MEMORY_DMABUF_FD,
+		.handle.fd = desc->handle.fd,
+		.size = desc->size,
+	};
+
+	if (desc->type != HIPABI_EXTERNAL_MEMORY_OPAQUE_FD || desc->flags & ~1u)
+		wrong("%s: type or flags", __func__);
+	check_reserved(__func__, desc->reserved);
+	/* As GET_DMABUF_INFO does: it cannot handle others. */
+	fake.devices[0].dmabuf_in = is_amdgpu(desc->handle.fd);
+	fake.devices[1].dmabuf_in = fake.devices[0].dmabuf_in;
+	return AS(cuImportExternalMemory((cuda_external_memory *)memory, &cuda));
+}
+
+hip_result hipExternalMemoryGetMappedBuffer(void **out, hip_external_memory memory,
+					    const struct hip_buffer_desc *desc)
+{
+	struct cuda_buffer_desc cuda = {
+		.offset = desc->offset, .size = desc->size, .flags = desc->flags,
+	};
+	cuda_pointer p;
+
+	check_reserved(__func__, desc->reserved);
+	return POINTER(cuExternalMemoryGetMappedBuffer(&p, memory, &cuda));
+}
+
+hip_result hipDestroyExternalMemory(hip_external_memory memory)
+{
+	return AS(cuDestroyExternalMemory(memory));
+}
+
+/* ShouldNotReachHere(), with assertions. */
+hip_result hipImportExternalSemaphore(void **semaphore, const void *desc)
+{
+	(void)semaphore, (void)desc;
+	crash(__func__, "it is not for Linux");
+}
+
+/* A pointer to the fd before 7.1, and the fd since. */
+hip_result hipMemImportFromShareableHandle(void **handle, void *fd, int type)
+{
+	(void)handle, (void)type;
+	if (((uintptr_t)fd < 4096) != (hip.version >= 70100000))
+		crash(__func__, "the fd is by value since 7.1, by pointer before");
+	return HIPABI_NOT_SUPPORTED;
+}
+
+/* ---------------------------------------------------------------- streams */
+
+hip_result hipStreamCreateWithFlags(hip_stream *s, unsigned int flags)
+{
+	return AS(cuStreamCreate((cuda_stream *)s, flags));
+}
+
+hip_result hipStreamDestroy(hip_stream s)
+{
+	return AS(cuStreamDestroy_v2(ON(s)));
+}
+
+hip_result hipStreamSynchronize(hip_stream s)
+{
+	return AS(cuStreamSynchronize(ON(s)));
+}
+
+/* The one call that looks at the stream first. */
+hip_result hipStreamGetDevice(hip_stream s, hip_device_ordinal *dev)
+{
+	cuda_context ctx;
+	hip_result result;
+
+	result = AS(cuStreamGetCtx((cuda_stream)s, &ctx));
+	if (!result)
+		*dev = ((struct context *)ctx)->device;
+	return result;
+}
+
+hip_result hipStreamIsCapturing(hip_stream s, int *status)
+{
+	return AS(cuStreamIsCapturing(ON(s), status));
+}
+
+hip_result hipThreadExchangeStreamCaptureMode(int *mode)
+{
+	return AS(cuThreadExchangeStreamCaptureMode(mode));
+}
+
+hip_result hipStreamBeginCapture(hip_stream s, int mode)
+{
+	return AS(cuStreamBeginCapture_v2(ON(s), mode));
+}
+
+hip_result hipStreamEndCapture(hip_stream s, void **graph)
+{
+	return AS(cuStreamEndCapture(ON(s), graph));
+}
+
+hip_result hipGraphDestroy(void *graph)
+{
+	return AS(cuGraphDestroy(graph));
+}
+
+hip_result hipStreamWaitEvent(hip_stream s, hip_event event, unsigned int flags)
+{
+	return AS(cuStreamWaitEvent(ON(s), (cuda_event)event, flags));
+}
+
+/* The CPU's stores are seen in memory that is coherent. */
+hip_result hipStreamWaitValue32(hip_stream s, void *p, uint32_t value,
+				unsigned int flags, uint32_t mask)
+{
+	struct range *r;
+
+	pthread_mutex_lock(&lock);
+	r = range_of_device((uintptr_t)p);
+	if (mask != UINT32_MAX || (r && !(r->flags & HIPABI_HOST_MALLOC_COHERENT)))
+		wrong("%s: the mask, or memory that is not coherent", __func__);
+	pthread_mutex_unlock(&lock);
+	return AS(cuStreamWaitValue32_v2(ON(s), (uintptr_t)p, value, flags));
+}
+
+hip_result hipLaunchHostFunc(hip_stream s, hip_host_fn fn, void *data)
+{
+	return AS(cuLaunchHostFunc(ON(s), fn, data));
+}
+
+/* ---------------------------------------------------------------- events */
+
+hip_result hipEventCreateWithFlags(hip_event *event, unsigned int flags)
+{
+	return AS(cuEventCreate((cuda_event *)event, flags));
+}
+
+hip_result hipEventDestroy(hip_event event)
+{
+	return AS(cuEventDestroy_v2((cuda_event)event));
+}
+
+hip_result hipEventRecord(hip_event event, hip_stream s)
+{
+	return AS(cuEventRecord((cuda_event)event, ON(s)));
+}
+
+hip_result hipEventQuery(hip_event event)
+{
+	return AS(cuEventQuery((cuda_event)event));
+}
+
+hip_result hipEventSynchronize(hip_event event)
+{
+	return AS(cuEventSynchronize((cuda_event)event));
+}
+
+/* ---------------------------------------------------------------- controls */
+
+static void apply(const char *word, size_t n)
+{
+	int major, minor = 0;
+
+	if (sscanf(word, "%d.%d", &major, &minor) >= 1)
+		hip.version = major * 10000000 + minor * 100000;
+	hip.amdgpu |= n == 6 && !memcmp(word, "amdgpu", n);
+	hip.block |= n == 5 && !memcmp(word, "block", n);
+}
+
+EXPORT struct fake_hip *fake_hip(bool reset);
+struct fake_hip *fake_hip(bool reset)
+{
+	const char *words = getenv("FAKE_HIP");
+
+	if (!reset)
+		return &hip;
+	hip = (struct fake_hip){ .cuda = fake_cuda(true), .version = 60400000 };
+	memset(exported, 0, sizeof(exported));
+	fake.dmabuf_result = HIPABI_OUT_OF_MEMORY;
+	for (int i = 0; i < 2; i++)
+		fake.devices[i].name = "Fake Radeon";
+	fake.preset(words ? words : "");
+	while (words && *words) {
+		size_t n = strcspn(words, ",");
+
+		apply(words, n);
+		words += n;
+		words += *words == ',';
+	}
+	return &hip;
+}
+
+__attribute__((constructor)) static void loaded(void)
+{
+	fake_hip(true);
+}

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT
+/* See levelzero.h: USM memory, imports and exports of dma-bufs. */
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <linux/udmabuf.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "levelzero_objects.h"
+
+#define DMA_BUF 0x444d4142	/* DMA_BUF_MAGIC of newer headers */
+#define PAGE ((size_t)64 << 10)	/* of the device */
+#define POOL_BYTES ((size_t)2 << 20)
+
+struct range *ranges;
+static struct range *pool;	/* that small allocations are parts of */
+
+static size_t page_up(size_t bytes)
+{
+	return (bytes + PAGE - 1) / PAGE * PAGE;
+}
+
+bool is_on(int fd, long magic)
+{
+	struct statfs st;
+
+	return !fstatfs(fd, &st) && (long)st.f_type == magic;
+}
+
+struct range *range_of(const void *p)
+{
+	struct range *r = ranges;
+
+	while (r && !((uint8_t *)p >= r->at &&
+		      (size_t)((uint8_t *)p - r->at) < r->bytes))
+		r = r->next;
+	return r;
+}
+
+static struct range *range_make(enum fake_kind kind, struct context *ctx,
+				void *at, size_t bytes)
+{
+	struct range *r = make(kind, sizeof(*r), ctx, false);
+
+	r->at = at;
+	r->bytes = bytes;
+	r->fd = r->exported = -1;
+	r->next = ranges;
+	ranges = r;
+	return r;
+}
+
+void range_free(struct object *o)
+{
+	struct range *r = (struct range *)o, **link = &ranges, *whole = r->pool;
+
+	while (*link && *link != r)
+		link = &(*link)->next;
+	if (*link)
+		*link = r->next;
+	unmake(o);
+	if (r->mapped)
+		munmap(r->at, r->mapped);
+	if (r->fd >= 0)
+		close(r->fd);
+	if (r->exported >= 0)
+		close(r->exported);
+	if (whole && !--whole->parts) {
+		pool = NULL;
+		range_free(&whole->object);
+	}
+}
+
+/* ---------------------------------------------------------------- new memory */
+
+/* Aligned to the device's pages, of a memfd that can be a udmabuf. */
+static struct range *memory_make(enum fake_kind kind, struct context *ctx,
+				 size_t bytes)
+{
+	int fd = memfd_create("usm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	size_t all = page_up(bytes);
+	uint8_t *room, *at;
+	struct range *r;
+
+	if (fd < 0 || ftruncate(fd, (off_t)all) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+		return NULL;
+	room = mmap(NULL, all + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
+	at = (uint8_t *)page_up((uintptr_t)room);
+	if (mmap(at, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+		 0) != at)
+		return NULL;
+	if (at > room)
+		munmap(room, (size_t)(at - room));
+	if (room + PAGE > at)
+		munmap(at + all, (size_t)(room + PAGE - at));
+	r = range_make(kind, ctx, at, bytes);
+	r->mapped = all;
+	r->fd = fd;
+	return r;
+}
+
+static struct range *part_make(struct context *ctx, size_t bytes)
+{
+	struct range *r;
+
+	if (!pool) {
+		pool = memory_make(FAKE_DEVICE_MEMORY, ctx, POOL_BYTES);
+		/* Found by its parts only, and not the application's. */
+		ranges = pool->next;
+		pool->object.ours = true;
+		fake.live[FAKE_DEVICE_MEMORY]--;
+		fake.made[FAKE_DEVICE_MEMORY]--;
+	}
+	r = range_make(FAKE_DEVICE_MEMORY, ctx, pool->at + 4096 * pool->parts,
+		       bytes);
+	pool->parts++;
+	r->pool = pool;
+	return r;
+}
+
+/* The size is the dma-buf's, whatever was asked for. */
+static ze_result_t import(struct context *ctx,
+			  const ze_external_memory_import_fd_t *desc,
+			  struct range **out)
+{
+	off_t bytes = lseek(desc->fd, 0, SEEK_END);
+	uint8_t *at;
+
+	if (desc->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF)
+		return refuse(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION,
+			      "not exactly one type, or not a dma-buf");
+	if (fake.no_import)
+		return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+	if (fcntl(desc->fd, F_GETFD) != FD_CLOEXEC || desc->fd < 3)
+		wrong("%s: the fd is not fit to be kept", call);
+	if (!is_on(desc->fd, DMA_BUF) &&
+	    !(fake.memfds && is_on(desc->fd, TMPFS_MAGIC)))
+		return refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT, "no dma-buf");
+	at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		  desc->fd, 0);
+	if (at == MAP_FAILED)
+		return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+	if (fake.wrong_pages)
+		mmap(at + bytes - 4096, 4096, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	*out = range_make(FAKE_DEVICE_MEMORY, ctx, at, (size_t)bytes);
+	(*out)->mapped = (size_t)bytes;
+	(*out)->imported = true;
+	close(desc->fd);
+	return ZE_RESULT_SUCCESS;
+}
+
+ze_result_t zeMemAllocDevice(ze_context_handle_t handle,
+			     const ze_device_mem_alloc_desc_t *desc, size_t bytes,
+			     size_t alignment, ze_device_handle_t on, void **out)
+{
+	const ze_external_memory_export_desc_t *next = desc->pNext;
+	struct device *device = device_of(on);
+	struct range *r = NULL;
+
+	BEGIN
+	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	if (!device || !bytes || alignment & (alignment - 1))
+		return end(refuse(ZE_RESULT_ERROR_UNSUPPORTED_SIZE,
+				  "no device, no bytes, or the alignment"));
+	if (next && next->stype == ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMPORT_FD)
+		result = import(ctx, desc->pNext, &r);
+	else if (next && (next->stype !=
+			  ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_DESC ||
+			  next->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF))
+		result = refuse(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION, "pNext");
+	else
+		r = fake.pools && !next && bytes <= 4096 ? part_make(ctx, bytes) :
+			memory_make(FAKE_DEVICE_MEMORY, ctx, bytes);
+	if (!result && !r)
+		result = ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
+	if (result)
+		return end(result);
+	r->device = device;
+	r->exportable = next;
+	*out = r->at;
+	return end(ZE_RESULT_SUCCESS);
+}
+
+static ze_result_t map_sysmem(struct context *ctx,
+			      const struct lzabi_memmap_sysmem *map,
+			      bool read_only, struct range **out)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (fake.no_sysmem)
+		return ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION;
+	if ((uintptr_t)map->memory % page || map->bytes % page)
+		return refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT, "no whole pages");
+	if (!is_mapped(map->memory, map->bytes))
+		return refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT, "not mapped");
+	*out = range_make(FAKE_HOST_MEMORY, ctx, map->memory, map->bytes);
+	(*out)->read_only = read_only;
+	return ZE_RESULT_SUCCESS;
+}
+
+ze_result_t zeMemAllocHost(ze_context_handle_t handle,
+			   const ze_host_mem_alloc_desc_t *desc, size_t bytes,
+			   size_t alignment, void **out)
+{
+	const struct lzabi_memmap_sysmem *next = desc->pNext;
+	struct range *r = NULL;
+
+	BEGIN
+	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	if (!bytes || alignment & (alignment - 1))
+		return end(refuse(ZE_RESULT_ERROR_UNSUPPORTED_SIZE,
+				  "no bytes, or the alignment"));
+	if (next && (int)next->stype == LZABI_STYPE_EXTERNAL_MEMMAP_SYSMEM &&
+	    !fake.ignore_sysmem)
+		result = map_sysmem(ctx, next,
+				    desc->flags & LZABI_HOST_MEM_READ_ONLY, &r);
+	else
+		r = memory_make(FAKE_HOST_MEMORY, ctx, bytes);
+	if (!result && !r)
+		result = ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
+	if (!result)
+		*out = r->at;
+	return end(result);
+}
+
+ze_result_t zeMemFree(ze_context_handle_t handle, void *p)
+{
+	struct range *r;
+
+	BEGIN_FREE
+	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	r = range_of(p);
+	if (!r || r->at != p || r->object.ctx != ctx)
+		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+				  "no allocation of this context begins there"));
+	wait_to_free(&r->object);
+	range_free(&r->object);
+	return end(result);
+}
+
+/* ---------------------------------------------------------------- queries */
+
+static int export_fd(struct range *r)
+{
+	struct udmabuf_create create = {
+		.memfd = (uint32_t)r->fd,
+		.flags = UDMABUF_FLAGS_CLOEXEC,
+		.size = r->mapped,
+	};
+	int dev, fd;
+
+	if (fake.memfds)
+		return fcntl(r->fd, F_DUPFD_CLOEXEC, 0);
+	dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
+	fd = dev < 0 ? -1 : ioctl(dev, UDMABUF_CREATE, &create);
+	if (dev >= 0)
+		close(dev);
+	return fd;
+}
+
+static ze_result_t export(struct range *r, ze_external_memory_export_fd_t *out)
+{
+	struct range *whole = r->pool ? r->pool : r;
+
+	if (out->stype != ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD ||
+	    out->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF)
+		return refuse(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION, "pNext");
+	if (r->imported || whole->fd < 0 || (fake.no_export && !r->exportable))
+		return ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
+	out->fd = whole->exported >= 0 ? whole->exported : export_fd(whole);
+	if (fake.keeps_fd)
+		whole->exported = out->fd;
+	return out->fd < 0 ? ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY : ZE_RESULT_SUCCESS;
+}
+
+ze_result_t zeMemGetAllocProperties(ze_context_handle_t handle, const void *p,
+				    ze_memory_allocation_properties_t *props,
+				    ze_device_handle_t *device)
+{
+	struct range *r;
+
+	BEGIN
+	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	r = range_of(p);
+	if (r && r->object.ctx != ctx)
+		r = NULL;
+	props->type = !r ? ZE_MEMORY_TYPE_UNKNOWN :
+		      fake.shared ? ZE_MEMORY_TYPE_SHARED :
+		      r->device ? ZE_MEMORY_TYPE_DEVICE : ZE_MEMORY_TYPE_HOST;
+	if (device)
+		*device = r ? (ze_device_handle_t)r->device : NULL;
+	if (r && props->pNext)
+		result = export(r, props->pNext);
+	return end(result);
+}
+
+ze_result_t zeMemGetAddressRange(ze_context_handle_t handle, const void *p,
+				 void **at, size_t *bytes)
+{
+	struct range *r;
+
+	BEGIN
+	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	r = range_of(p);
+	if (!r || r->object.ctx != ctx)
+		return end(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+	*at = r->at;
+	*bytes = r->bytes;
+	return end(ZE_RESULT_SUCCESS);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the double share; see levelzero.h. */
+#ifndef FAKE_LEVELZERO_OBJECTS_H
+#define FAKE_LEVELZERO_OBJECTS_H
+
+#include <level_zero/ze_ddi.h>
+
+#include "backends/levelzero/api.h"
+#include "levelzero.h"
+#include "streams.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The compiler compares the definitions with what dlbuf will call. */
+#define X(name, needed, type) \
+	extern EXPORT __typeof__(*(__typeof__(type))0) ze##name;
+LEVELZERO_FUNCTIONS(X)
+#undef X
+
+extern struct fake_levelzero fake;
+
+struct device {
+	unsigned int number;
+	struct device *parts;	/* two, or NULL */
+};
+
+extern struct device devices[2];
+
+struct context {
+	struct object object;
+};
+
+/* An allocation. */
+struct range {
+	struct object object;
+	struct range *next;	/* of those that are live */
+	struct device *device;	/* NULL: of the host */
+	uint8_t *at;
+	size_t bytes;
+	size_t mapped;		/* bytes that are the double's to unmap */
+	int fd;			/* behind it, or -1 */
+	int exported;		/* that stays the driver's, or -1 */
+	bool exportable, imported, read_only;
+	struct range *pool;	/* what it is a part of */
+	unsigned int parts;
+};
+
+struct list {
+	struct object object;
+	struct stream stream;
+	struct device *device;
+	struct job held[16];	/* since the last barrier */
+	unsigned int nheld;
+};
+
+struct pool {
+	struct object object;
+	struct event *events[256];
+	uint32_t n;
+};
+
+struct event {
+	struct object object;
+	struct pool *pool;
+	uint32_t index;
+	bool signalled;
+};
+
+/* Against the rules, by the call that is being made; what it is to return. */
+ze_result_t refuse(ze_result_t result, const char *why);
+
+/* Takes the lock. Why the call fails, or 0. */
+ze_result_t begin(const char *name, bool needs_init);
+/* Gives it back. */
+ze_result_t end(ze_result_t result);
+extern __thread bool refused;
+
+/* Begins a call that does nothing if it fails. */
+#define BEGIN						\
+	ze_result_t result = begin(__func__, true);	\
+							\
+	if (result)					\
+		return end(result);
+
+/* Begins one that frees: it does so whatever it returns, unless it is refused. */
+#define BEGIN_FREE					\
+	ze_result_t result = begin(__func__, true);	\
+							\
+	if (refused)					\
+		return end(result);
+
+/* The live object of a handle; or ends the call. */
+#define OBJECT(type, var, handle, kind)					\
+	struct type *var = object_of(handle, kind);			\
+									\
+	if (!var)							\
+		return end(refuse(ZE_RESULT_ERROR_INVALID_NULL_HANDLE,	\
+				  "no live " #type));
+
+struct device *device_of(ze_device_handle_t handle);
+
+extern struct range *ranges;
+void range_free(struct object *o);
+struct range *range_of(const void *p);
+bool is_on(int fd, long magic);
+
+void list_free(struct object *o);
+void event_free(struct object *o);
+
+#endif /* FAKE_LEVELZERO_OBJECTS_H */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* The double of Vulkan beside that of CUDA or HIP: one GPU that both know. */
+#ifndef UNIT_CUDA_VULKAN_H
+#define UNIT_CUDA_VULKAN_H
+
+/* Each double has its kinds of objects. */
+#define fake_kind fake_vulkan_kind
+#define FAKE_KINDS FAKE_VULKAN_KINDS
+#include "fakes/vulkan.h"
+#undef fake_kind
+#undef FAKE_KINDS
+
+static struct fake_vulkan *vk;
+static fake_vulkan_fn vk_fn;
+static void *vk_lib;
+
+/* A GPU that both know, and that can do all that a bridge needs. */
+static inline void begin_both(const char *words)
+{
+	struct fake_physical *p;
+	const char **names;
+
+	begin(words);
+	vk_lib = double_open("libvulkan.so", "DLBUF_VULKAN_LIBRARY");
+	vk_fn = (fake_vulkan_fn)dlsym(vk_lib, "fake_vulkan");
+	REQUIRE(vk_fn);
+	vk = vk_fn(true);
+	p = &vk->physical[0];
+	names = p->extensions;
+	while (*names)
+		names++;
+	names[0] = VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
+	names[1] = VK_EXT_PCI_BUS_INFO_EXTENSION_NAME;
+	p->pci = 1;
+	p->dma_buf_out = true;
+	p->uuid = 0xc0;
+	p->sync_fd_in = p->sync_fd_out = true;
+	p->timeline = p->timeline_out = p->memory_out = true;
+	p->queues = 16;
+	vk->threaded = true;
+}
+
+static inline bool no_objects(void)
+{
+	bool none = true;
+
+	for (int kind = 0; kind < FAKE_VULKAN_KINDS; kind++)
+		none &= CHECK_MSG(!vk->live[kind], "%u of Vulkan's kind %d",
+				  vk->live[kind], kind);
+	return none;
+}
+
+static inline void end_both(void)
+{
+	settle();
+	CHECK_EQ(vk->wrong, 0);
+	no_objects();
+	vk_fn(true);
+	dlclose(vk_lib);
+	unsetenv("DLBUF_VULKAN_LIBRARY");
+	end();
+}
+
+/* As fixture_make() fills a buffer, with another seed than 1. */
+static inline bool filled(const uint8_t *p, unsigned int seed)
+{
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		if (p[i] != (uint8_t)(i * 7 + i / 4096 * 13 + seed))
+			return false;
+	return true;
+}
+
+static inline void fill(uint8_t *p, unsigned int seed)
+{
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		p[i] = (uint8_t)(i * 7 + i / 4096 * 13 + seed);
+}
+
+#endif /* UNIT_CUDA_VULKAN_H */

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT
+/*
+ * HIP's half of the bridge to Vulkan, against doubles of both (tests/fakes): Vulkan's
+ * memory leaves as a dma-buf, and host functions of the stream make the copies.
+ */
+#include "ktap.h"
+
+#if defined(CONFIG_BACKEND_HIP) && defined(CONFIG_BACKEND_VULKAN)
+#include "hip_backend.h"
+#include "cuda_vulkan.h"
+
+static int try_bridge(struct fixture *f)
+{
+	return import_as(f, open_hip(), PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW);
+}
+
+static void all(void) { }
+static void elsewhere(void) { vk->physical[0].pci = 2; }
+static void keeps_memory(void) { vk->physical[0].dma_buf_out = false; }
+static void imports_nothing(void) { vk->physical[0].no_import = true; }
+static void no_timelines_shared(void) { vk->physical[0].timeline_out = false; }
+static void no_fences(void)
+{
+	vk->physical[0].sync_fd_in = vk->physical[0].sync_fd_out = false;
+}
+
+/* Nothing is needed but memory. The deviceUUID is another one. */
+TEST(what_a_bridge_needs)
+{
+	static const struct {
+		void (*lacks)(void);
+		const char *why;
+	} cases[] = {
+		{ all, NULL },
+		{ no_timelines_shared, NULL },
+		{ no_fences, NULL },
+		{ elsewhere,
+		  "vulkan: none of 1 devices is at PCI address 0010:01:03" },
+		{ keeps_memory, "memory is not exportable as a dma-buf" },
+		{ imports_nothing, "vulkan: " },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture f;
+		int ret;
+
+		begin_both("memfds");
+		vk->physical[0].uuid = 0x11;
+		cases[i].lacks();
+		ktap_forget();
+		ret = try_bridge(&f);
+		CHECK_EQ(ret, cases[i].why ? -EOPNOTSUPP : 0);
+		if (cases[i].why)
+			CHECK_SAYS(cases[i].why);
+		CHECK_EQ(f.dev->acquire_sync, DLBUF_SYNC_FENCE);
+		CHECK_EQ(f.dev->release_sync, DLBUF_SYNC_EVENT);
+		import_finish(&f, ret);
+		dlbuf_device_close(f.dev);
+		end_both();
+	}
+}
+
+TEST(no_bridge_wanted)
+{
+	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = DLBUF_HIP_NO_BRIDGE);
+	struct dlbuf_device *dev;
+	struct fixture f;
+
+	begin_both("");
+	REQUIRE_OK(dlbuf_device_open("hip", &opts, &dev));
+	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW),
+		  -EOPNOTSUPP);
+	CHECK_SAYS("DLBUF_HIP_NO_BRIDGE");
+	import_finish(&f, -1);
+	CHECK_EQ(vk->made[FAKE_INSTANCE], 0);
+	dlbuf_device_close(dev);
+	end_both();
+}
+
+/* Behind the fence and the stream's work, without the caller or a call of HIP's. */
+TEST(copies)
+{
+	int in, out;
+	struct fixture f;
+	struct app app;
+
+	begin_both("memfds");
+	import_ok(&f, open_hip(), DLBUF_PATH_BRIDGE);
+	app_begin(&app, f.dev);
+	fake->synchronising = 0;
+	in = pending_fence();
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
+	gpu_reads(&app, &f);
+	gpu_sets(&app, &f, 4000, 200, 0x77);
+	out = release(&f, DLBUF_RW, app.stream);
+	CHECK_EQ(fake->synchronising, 0);
+	let_others_run(&app);
+	REQUIRE(out != -1 && !signalled(out));
+	fill(f.bytes, 5);
+	let_others_run(&app);
+	signal_fence(in);
+	until_signalled(out);
+	CHECK(filled(app.pinned, 5));
+	CHECK_EQ(vk->copies, 2);
+	for (size_t i = 4000; i < 4200; i++) {
+		if (!CHECK_EQ(f.bytes[i], 0x77))
+			break;
+		f.bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + 5);
+	}
+	CHECK(filled(f.bytes, 5));
+	close(in);
+	close(out);
+	/* A reader copies nothing out. */
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	close(release(&f, DLBUF_READ, app.stream));
+	drain(&app);
+	CHECK_EQ(vk->copies, 3);
+	app_end(&app);
+	finish(&f);
+	end_both();
+}
+
+/* A copy that fails has no caller: the next access is told. */
+TEST(a_copy_fails)
+{
+	struct fixture f;
+	struct app app;
+
+	begin_both("memfds");
+	import_ok(&f, open_hip(), DLBUF_PATH_BRIDGE);
+	app_begin(&app, f.dev);
+	vk->failing = "vkQueueSubmit";
+	vk->result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	drain(&app);
+	vk->failing = NULL;
+	CHECK_ERR(f.dev->backend->release(&f.ci.base, DLBUF_RW, app.stream, NULL,
+					  NULL), -EIO);
+	CHECK_ERR(acquire(&f, DLBUF_READ, app.stream, -1), -EIO);
+	CHECK_SAYS("hip:0: the bridge has failed to copy this dma-buf before");
+	app_end(&app);
+	finish(&f);
+	end_both();
+}
+
+/* The driver would believe the size. */
+TEST(memory_that_is_smaller)
+{
+	struct fixture f;
+
+	begin_both("memfds");
+	break_call("hipExternalMemoryGetMappedBuffer", HIPABI_UNKNOWN, 0);
+	CHECK_ERR(try_bridge(&f), -EOPNOTSUPP);
+	CHECK_SAYS("hipExternalMemoryGetMappedBuffer");
+	import_finish(&f, -1);
+	heal();
+	vk->shrinks = 4096;
+	CHECK_ERR(import_as(&f, f.dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW),
+		  -EOPNOTSUPP);
+	CHECK_SAYS("vulkan: the exported dma-buf has 8192 bytes, not 12288");
+	import_finish(&f, -1);
+	dlbuf_device_close(f.dev);
+	end_both();
+}
+
+#ifdef CONFIG_FAULT_INJECTION
+static int walk_bridge(void)
+{
+	struct dlbuf_device *dev = NULL;
+	struct fixture f;
+	int ret;
+
+	ret = dlbuf_device_open("hip", NULL, &dev);
+	if (ret)
+		return ret;
+	ret = import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW);
+	if (!ret) {
+		ret = acquire(&f, DLBUF_RW, NULL, -1);
+		if (!ret)
+			dev->backend->release(&f.ci.base, DLBUF_RW, NULL, NULL,
+					      NULL);
+		import_finish(&f, 0);
+	} else {
+		import_finish(&f, ret);
+	}
+	dlbuf_device_close(dev);
+	return ret;
+}
+
+TEST(every_call_fails_once)
+{
+	begin_both("memfds");
+	check_walks(walk_bridge);
+	CHECK_EQ(vk->wrong, 0);
+	end_both();
+}
+#endif
+#else
+KTAP_SKIPPED("the backends are not built")
+#endif
+
+KTAP_MAIN()
