@@ -141,6 +141,7 @@ const struct cts_access cts_opencl = {
 	.job_done = opencl_job_done,
 	.finish_read = opencl_finish_read,
 	.prepare = opencl_prepare,
+	.wants_memfds = true,
 	.no_children = true,
 	.keeps_fds = true,
 };
