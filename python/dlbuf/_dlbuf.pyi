@@ -21,6 +21,11 @@ class Device:
         bridge: bool = ...,
     ) -> Self: ...
     @classmethod
+    def wrap_levelzero(
+        cls, context: int, device: int, *, cache: bool = ...,
+        max_idle: int = ...,
+    ) -> Self: ...
+    @classmethod
     def wrap_opencl(
         cls, context: int, device: int = ..., queue: int = ..., *,
         cache: bool = ..., max_idle: int = ...,

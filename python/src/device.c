@@ -186,6 +186,36 @@ static PyObject *device_wrap_opencl(PyObject *type, PyObject *args,
 	return device_open((PyTypeObject *)type, NULL, wrap_opencl, &cl, &opts);
 }
 
+struct levelzero {
+	void *context, *device;
+};
+
+static int wrap_levelzero(void *theirs, const struct dlbuf_device_opts *opts,
+			  struct dlbuf_device **out)
+{
+	const struct levelzero *ze = theirs;
+
+	return dlbuf_device_wrap_levelzero(ze->context, ze->device, opts, out);
+}
+
+static PyObject *device_wrap_levelzero(PyObject *type, PyObject *args,
+				       PyObject *kwargs)
+{
+	static char *names[] = { "context", "device", "cache", "max_idle", NULL };
+	struct dlbuf_device_opts opts;
+	unsigned int max_idle = 0;
+	struct levelzero ze;
+	int cache = 1;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&|$pI:wrap_levelzero",
+					 names, get_address, &ze.context,
+					 get_address, &ze.device, &cache,
+					 &max_idle))
+		return NULL;
+	device_opts(&opts, cache, 1, max_idle);
+	return device_open((PyTypeObject *)type, NULL, wrap_levelzero, &ze, &opts);
+}
+
 static PyObject *device_opencl(PyObject *self, void *closure)
 {
 	struct dlbuf_opencl_device cl = { .size = sizeof(cl) };
@@ -475,6 +505,12 @@ static PyMethodDef device_methods[] = {
 	  "wrap_cuda(context, *, cache=True, max_idle=0, bridge=True)\n--\n\n"
 	  "A device around a CUcontext of the application's, by its address. It "
 	  "has to\nlive until the last tensor is gone." },
+	{ "wrap_levelzero", (PyCFunction)(void (*)(void))device_wrap_levelzero,
+	  METH_VARARGS | METH_KEYWORDS | METH_CLASS,
+	  "wrap_levelzero(context, device, *, cache=True, max_idle=0)\n--\n\n"
+	  "A device around a ze_context_handle_t and a ze_device_handle_t of the\n"
+	  "application's, by their addresses: those of a SYCL queue. Both have to "
+	  "live\nuntil the last tensor is gone." },
 	{ "wrap_opencl", (PyCFunction)(void (*)(void))device_wrap_opencl,
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS,
 	  "wrap_opencl(context, device=0, queue=0, *, cache=True, max_idle=0)\n"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tensors on OpenCL, with the drivers of the guest (PoCL): for the lab."""
+"""Tensors on OpenCL, with the drivers of the guest (PoCL), and on HIP and Level Zero with
+doubles of their drivers, which lie beside CUDA_DOUBLE: for the lab."""
 
 import ctypes
 import os
@@ -116,3 +117,46 @@ def opencl_in_a_child():
     status = subprocess.run([sys.executable, "-c", CHILD], env=os.environ,
                             timeout=300).returncode
     assert status == 0, status
+
+
+DOUBLE = """
+import sys, numpy as np, dlbuf
+name, number = sys.argv[1], int(sys.argv[2])
+d = dlbuf.Device(name)
+a, b = dlbuf.alloc((4, 6), "uint8", [d, "cpu"])
+assert a.__dlpack_device__() == (number, 0) and a.path == "host"
+np.asarray(b)[:] = 7
+host = np.from_dlpack(a, device="cpu")
+assert host.sum() == 7 * 24, host
+for stream in (1, 2, -2, None) + ((0, -1) if number == 10 else ()):
+    try:
+        a.__dlpack__(stream=stream)
+        assert stream in (None, 0, -1), stream
+    except ValueError as e:
+        assert stream in (1, 2, -2), (stream, e)
+del a, b, host
+d.close()
+"""
+
+
+def with_double(backend, number):
+    cuda = os.environ.get("CUDA_DOUBLE", "")
+    double = os.path.join(os.path.dirname(cuda), f"lib{backend}.so")
+    if not cuda or not os.path.exists(double):
+        raise Skip(f"there is no double of {backend}")
+    p = subprocess.run(
+        [sys.executable, "-c", DOUBLE, f"{backend}:0", str(number)], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+        env={**os.environ, f"DLBUF_{backend.upper()}_LIBRARY": double,
+             "DLBUF_VULKAN_LIBRARY": "none"})
+    assert not p.returncode, p.stdout
+
+
+@case
+def hip_double():
+    with_double("hip", 10)
+
+
+@case
+def levelzero_double():
+    with_double("levelzero", 14)

@@ -34,6 +34,9 @@ def uses(fd: int, other: Any) -> None:
         assert_type(d.paths(), list[PathInfo])
         assert_type(d.paths(fd, access="read")[0].reason, str)
     assert_type(Device.wrap_cuda(4096, max_idle=4), Device)
+    assert_type(Device.wrap_opencl(4096, queue=1), Device)
+    assert_type(Device.wrap_levelzero(4096, 1), Device)
+    assert_type(Device("opencl:0").opencl, tuple[int, int, int, int])
     assert_type(dlbuf.from_fd(fd, 16, "uint8", may_copy=True), Tensor)
     with dlbuf.export(other, pcie=True, device=d) as e:
         assert_type(e, Exported)
