@@ -441,7 +441,7 @@ lab-shell:
 bench:
 	$(Q)tools/deps build lab
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
-	$(Q)tests/lab/lab --icount -- sh -c '$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence'
+	$(Q)tests/lab/lab --icount -- sh -c '$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl'
 	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-python
 
 # What links with GStreamer is compiled against the guest's.

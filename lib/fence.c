@@ -260,15 +260,23 @@ int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
 	return ret == -EINVAL ? not_a_sync_file(fence) : ret;
 }
 
+/* POLLOUT is ready when all fences have signalled, POLLIN the writers'. */
+static short events_of(uint32_t access)
+{
+	return access & DLBUF_WRITE ? POLLOUT : POLLIN;
+}
+
+int fence_buffer_idle(int fd, uint32_t access)
+{
+	return ready(fd, events_of(access), 1);
+}
+
 int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 		      bool damaged)
 {
-	/* POLLOUT is ready when all fences have signalled, POLLIN the writers'. */
-	short events = access & DLBUF_WRITE ? POLLOUT : POLLIN;
 	int ret, fence, err;
 
-	/* Most buffers are idle, and one call tells. */
-	ret = ready(fd, events, 1);
+	ret = fence_buffer_idle(fd, access);
 	if (ret)
 		return ret < 0 ? ret : 0;
 	/*
@@ -284,7 +292,7 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 		if (err)
 			return err;
 	} else if (errno == ENOTTY) {
-		ret = ready(fd, events, deadline_ns);
+		ret = ready(fd, events_of(access), deadline_ns);
 	} else {
 		return fail_errno("fd %d: DMA_BUF_IOCTL_EXPORT_SYNC_FILE", fd);
 	}

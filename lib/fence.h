@@ -9,6 +9,12 @@
 #include <dlbuf/fence.h>
 
 /*
+ * Returns 1 if an access to a dma-buf would wait for no fence, 0 if it would, or a
+ * negative errno. Does not block.
+ */
+int fence_buffer_idle(int fd, uint32_t access);
+
+/*
  * Waits until the dma-buf's fences allow the access: a reader waits for writers, a
  * writer for readers and writers. deadline_ns is CLOCK_MONOTONIC; 0: no deadline; a
  * time in the past: does not block.

@@ -39,6 +39,10 @@ static int add_buffer(int *sum, const struct use *use, uint64_t deadline_ns)
 {
 	int fence, ret;
 
+	/* Most buffers are idle, and one call tells. */
+	ret = fence_buffer_idle(use->fd, use->access);
+	if (ret)
+		return ret < 0 ? ret : 0;
 	ret = dlbuf_fence_export(use->fd, use->access, &fence);
 	if (!ret)
 		return add_fence(sum, fence);

@@ -18,9 +18,10 @@ int opencl_load(struct opencl_api *cl)
 {
 	static unsigned int used;
 	void *library;
-	int ret = fork_use_driver(&used, "opencl");
+	int ret;
 
-	return ret ? ret : dl_open("opencl", "libOpenCL.so.1\0", symbols, cl, &library);
+	ret = dl_open("opencl", "libOpenCL.so.1\0", symbols, cl, &library);
+	return ret ? ret : fork_use_driver(&used, "opencl");
 }
 
 /* The API has no function for this. In the order of the codes, from -1 and from -30. */
