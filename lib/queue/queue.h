@@ -226,6 +226,7 @@ struct queue_device {
 	struct queue_work *free_works, *all_works;
 	struct queue_work *waits;	/* streams that wait for words and semaphores */
 	unsigned int npolled;	/* works that the library polls */
+	bool polls;		/* `polling` is posted, also if npolled is 0 again */
 	/*
 	 * A driver's free may wait for all streams and block all other calls. So
 	 * no stream begins to wait for a fence during a free: see queue_wait_by().

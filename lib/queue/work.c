@@ -248,6 +248,8 @@ static bool poll_works(struct event_call *call)
 		put_locked(dev, work);
 	}
 	none = !dev->npolled;
+	if (none)
+		dev->polls = false;
 	pthread_mutex_unlock(&dev->lock);
 	queue_leave(dev, &scope);
 	if (none)
@@ -260,14 +262,17 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 	int ret = 0;
 
 	pthread_mutex_lock(&dev->lock);
-	if (!dev->npolled)
+	if (!dev->polls) {
 		ret = event_promise();
-	if (!ret && !dev->npolled++) {
-		queue_ref(dev);
-		dev->polling.fn = poll_works;
-		event_post(&dev->polling);
+		if (!ret) {
+			dev->polls = true;
+			queue_ref(dev);
+			dev->polling.fn = poll_works;
+			event_post(&dev->polling);
+		}
 	}
 	work->polled = !ret;
+	dev->npolled += work->polled;
 	pthread_mutex_unlock(&dev->lock);
 	return ret;
 }

@@ -190,6 +190,27 @@ TEST(device_closes_before_a_wait_is_passed)
 	end();
 }
 
+/* ---------------------------------------------------------------- polling */
+
+/* The caller finds that polled work is over before the thread does, again and again. */
+TEST(polled_work_is_found_by_the_caller)
+{
+	struct fixture f;
+	struct app app;
+	int fence;
+
+	begin_with_import(&app, &f, "memfds,nohost");
+	for (int i = 0; i < 300; i++) {
+		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+		fence = release(&f, DLBUF_RW, app.stream);
+		drain(&app);
+		CHECK_OK(f.dev->backend->wait(&f.ci.base, DLBUF_RW, 0));
+		CHECK(signalled(fence));
+		close(fence);
+	}
+	end_with_import(&app, &f);
+}
+
 /* ---------------------------------------------------------------- threads */
 
 struct user {
@@ -328,7 +349,7 @@ TEST(every_refusal_of_an_export)
 	struct dlbuf_device *dev, *other;
 	struct dlbuf_exported out;
 	struct app app;
-	void *p, *small, *of_other;
+	void *p, *first, *small, *of_other;
 	uint8_t byte;
 
 	begin("two,memfds,pools,noexport");
@@ -376,10 +397,12 @@ TEST(every_refusal_of_an_export)
 		"zeMemGetAllocProperties: ZE_RESULT_ERROR_UNSUPPORTED_FEATURE");
 	/* A part of what the driver would export. */
 	fake->no_export = false;
+	first = alloc_usm(&app, 4096, false);
 	small = alloc_usm(&app, 4096, false);
 	REFUSES(dev, small, 1, kDLOneAPI, 0, -EOPNOTSUPP,
 		"the dma-buf has 2097152 bytes, and the allocation 4096");
 	CHECK_EQ(lz.MemFree(app.dev.context, small), 0);
+	CHECK_EQ(lz.MemFree(app.dev.context, first), 0);
 	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
 	app_end(&app);
 	dlbuf_device_close(other);
