@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 #
 # make            the library, the tool
-# make run        a camera's frames as tensors on CPU and Vulkan
+# make run        a camera's frames as tensors on CPU, Vulkan and OpenCL
 # make check      all tests
 # make help       the rest
 #
@@ -390,7 +390,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-gpu mutate docs docs-lines docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
+.PHONY: deps run check check-gpu mutate docs docs-support docs-lines docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
 deps:
 	$(Q)tools/deps
 
@@ -412,6 +412,11 @@ mutate:
 	$(Q)tests/mutate O=$(O)
 
 docs: docs-lines docs-formats docs-python
+
+# After tests/check: what ran, by its results.
+docs-support:
+	$(call say,GEN,docs/support.md)
+	$(Q)tools/support-doc $(O)
 
 docs-lines:
 	$(call say,GEN,docs/architecture.md)
@@ -482,6 +487,7 @@ help:
 	'                      what the tool prints and the tests ran, the offsets in' \
 	'                      docs/bindings.md, from the compilers, and the lines of each' \
 	'                      backend in docs/architecture.md' \
+	'make docs-support     docs/support.md, from the results of the last make check' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \
