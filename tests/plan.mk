@@ -203,6 +203,8 @@ $(call step,cts@opencl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd)
 $(call step,cts@opencl+rusticl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe)
+$(call step,cts@opencl+fault): build@gcc build@fault
+	$(ktap) -- $(lab) --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd -- $(dir)/fault/$(cts) opencl:0 'fault/*'
 on-opencl-double = $(call on-opencl,$(fakes)/libopencl.so,--env FAKE_OPENCL=$(1),$(2))
 $(call step,cts@opencl+khr): build@gcc
 	$(call on-opencl-double,khr,import/* path/* sync/* lease/*)

@@ -219,21 +219,32 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* Asks about events that others record. */
+static void *drains(void *arg)
+{
+	struct worker *w = arg;
+
+	for (int i = 0; i < 200; i++)
+		CHECK_OK(dlbuf_device_drain(w->f->dev, 0));
+	return NULL;
+}
+
 TEST(threads)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct worker workers[3];
+		struct worker workers[4];
 		struct fixture f;
 
 		begin(rows[i].words);
 		REQUIRE_OK(import_by(&f, open_ok(), rows[i].path, DLBUF_RW));
-		for (int k = 0; k < 3; k++) {
+		for (int k = 0; k < 4; k++) {
 			workers[k] = (struct worker){
 				.f = &f, .queue = rows[i].queue };
-			REQUIRE(!pthread_create(&workers[k].thread, NULL, work,
+			REQUIRE(!pthread_create(&workers[k].thread, NULL,
+						k < 3 ? work : drains,
 						&workers[k]));
 		}
-		for (int k = 0; k < 3; k++)
+		for (int k = 0; k < 4; k++)
 			pthread_join(workers[k].thread, NULL);
 		finish(&f);
 		end();

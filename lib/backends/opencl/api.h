@@ -40,6 +40,7 @@
 	X(SetMemObjectDestructorCallback, NEEDED)			\
 	X(CreateUserEvent, NEEDED)					\
 	X(SetUserEventStatus, NEEDED)					\
+	X(RetainEvent, NEEDED)						\
 	X(ReleaseEvent, NEEDED)						\
 	X(GetEventInfo, NEEDED)						\
 	X(SetEventCallback, NEEDED)					\

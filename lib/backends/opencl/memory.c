@@ -31,7 +31,7 @@ static int import_khr(struct queue_memory *m)
 	cl_mem_properties properties[] = {
 		CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR, 0,
 		dev->ndevices > 1 ? CL_DEVICE_HANDLE_LIST_KHR : 0,
-		(cl_mem_properties)dev->target.device,
+		(uintptr_t)dev->target.device,
 		CL_DEVICE_HANDLE_LIST_END_KHR, 0
 	};
 	int fd = sys_dup(m->fd), ret;

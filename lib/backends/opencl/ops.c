@@ -76,29 +76,59 @@ static int finish_all(struct queue_device *dev)
 
 /* ---------------------------------------------------------------- events */
 
-/* An event that can be recorded again: that of the last marker. */
+/*
+ * An event that can be recorded again: that of the last marker. Another thread may ask
+ * about it meanwhile (dlbuf_device_drain()).
+ */
 struct event {
-	cl_event marker;
+	pthread_mutex_t lock;
+	cl_event marker;	/* NULL: never recorded, which is complete */
 };
 
 static int event_create(struct queue_device *dev, void **out)
 {
+	struct event *event = sys_calloc(1, sizeof(*event));
+
 	(void)dev;
-	*out = sys_calloc(1, sizeof(struct event));
-	return *out ? 0 : -ENOMEM;
+	if (!event)
+		return -ENOMEM;
+	pthread_mutex_init(&event->lock, NULL);
+	*out = event;
+	return 0;
 }
 
 static void set_marker(struct queue_device *dev, struct event *event,
 		       cl_event marker)
 {
-	if (event->marker)
-		to_opencl(dev)->cl.ReleaseEvent(event->marker);
+	cl_event last;
+
+	pthread_mutex_lock(&event->lock);
+	last = event->marker;
 	event->marker = marker;
+	pthread_mutex_unlock(&event->lock);
+	if (last)
+		to_opencl(dev)->cl.ReleaseEvent(last);
 }
 
-static void event_destroy(struct queue_device *dev, void *event)
+/* Gives the marker with a reference, or NULL. */
+static cl_event marker_of(struct queue_device *dev, struct event *event)
 {
+	cl_event marker;
+
+	pthread_mutex_lock(&event->lock);
+	marker = event->marker;
+	if (marker)
+		to_opencl(dev)->cl.RetainEvent(marker);
+	pthread_mutex_unlock(&event->lock);
+	return marker;
+}
+
+static void event_destroy(struct queue_device *dev, void *data)
+{
+	struct event *event = data;
+
 	set_marker(dev, event, NULL);
+	pthread_mutex_destroy(&event->lock);
 	free(event);
 }
 
@@ -117,19 +147,28 @@ static int event_record(struct queue_device *dev, void *event, void *s)
 /* A command that failed is complete too. */
 static int event_query(struct queue_device *dev, void *event)
 {
+	cl_event marker = marker_of(dev, event);
 	cl_int status = CL_COMPLETE;
-	int ret = OPENCL_DO(dev, GetEventInfo, ((struct event *)event)->marker,
-			    CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
-			    &status, NULL);
+	int ret;
 
+	if (!marker)
+		return 0;
+	ret = OPENCL_DO(dev, GetEventInfo, marker,
+			CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+			&status, NULL);
+	to_opencl(dev)->cl.ReleaseEvent(marker);
 	return ret ? ret : status > CL_COMPLETE ? QUEUE_PENDING : 0;
 }
 
 static int event_wait(struct queue_device *dev, void *event)
 {
-	cl_int result = OPENCL_RESULT(&to_opencl(dev)->cl, WaitForEvents, 1,
-				      &((struct event *)event)->marker);
+	cl_event marker = marker_of(dev, event);
+	cl_int result;
 
+	if (!marker)
+		return 0;
+	result = OPENCL_RESULT(&to_opencl(dev)->cl, WaitForEvents, 1, &marker);
+	to_opencl(dev)->cl.ReleaseEvent(marker);
 	opencl_note(dev, result);
 	return result == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST ? 0 :
 	       opencl_check(result, OPENCL_FUNCTION(WaitForEvents));
@@ -144,9 +183,12 @@ static int wait_for(struct queue_device *dev, void *s, cl_event event)
 
 static int stream_wait(struct queue_device *dev, void *s, void *event)
 {
-	cl_event marker = ((struct event *)event)->marker;
+	cl_event marker = marker_of(dev, event);
+	int ret = marker ? wait_for(dev, s, marker) : 0;
 
-	return marker ? wait_for(dev, s, marker) : 0;
+	if (marker)
+		to_opencl(dev)->cl.ReleaseEvent(marker);
+	return ret;
 }
 
 static int user_event_create(struct queue_device *base, void **out)
@@ -263,8 +305,7 @@ static int semaphore_create(struct queue_device *base, cl_semaphore_khr *out,
 		n++;
 	if (dev->ndevices > 1) {
 		properties[n++] = SEMAPHORE_DEVICE_HANDLE_LIST;
-		properties[n++] =
-			(cl_semaphore_properties_khr)dev->target.device;
+		properties[n++] = (uintptr_t)dev->target.device;
 	}
 	if (!fault_hit())
 		*out = dev->ext.CreateSemaphoreWithPropertiesKHR(
