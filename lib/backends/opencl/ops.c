@@ -111,16 +111,16 @@ static void set_marker(struct queue_device *dev, struct event *event,
 }
 
 /* Gives the marker with a reference, or NULL. */
-static cl_event marker_of(struct queue_device *dev, struct event *event)
+static int marker_of(struct queue_device *dev, struct event *event, cl_event *out)
 {
-	cl_event marker;
+	cl_int result = CL_SUCCESS;
 
 	pthread_mutex_lock(&event->lock);
-	marker = event->marker;
-	if (marker)
-		to_opencl(dev)->cl.RetainEvent(marker);
+	*out = event->marker;
+	if (*out)
+		result = OPENCL_RESULT(&to_opencl(dev)->cl, RetainEvent, *out);
 	pthread_mutex_unlock(&event->lock);
-	return marker;
+	return opencl_check(opencl_note(dev, result), OPENCL_FUNCTION(RetainEvent));
 }
 
 static void event_destroy(struct queue_device *dev, void *data)
@@ -147,12 +147,12 @@ static int event_record(struct queue_device *dev, void *event, void *s)
 /* A command that failed is complete too. */
 static int event_query(struct queue_device *dev, void *event)
 {
-	cl_event marker = marker_of(dev, event);
 	cl_int status = CL_COMPLETE;
-	int ret;
+	cl_event marker;
+	int ret = marker_of(dev, event, &marker);
 
-	if (!marker)
-		return 0;
+	if (ret || !marker)
+		return ret;
 	ret = OPENCL_DO(dev, GetEventInfo, marker,
 			CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
 			&status, NULL);
@@ -162,11 +162,12 @@ static int event_query(struct queue_device *dev, void *event)
 
 static int event_wait(struct queue_device *dev, void *event)
 {
-	cl_event marker = marker_of(dev, event);
 	cl_int result;
+	cl_event marker;
+	int ret = marker_of(dev, event, &marker);
 
-	if (!marker)
-		return 0;
+	if (ret || !marker)
+		return ret;
 	result = OPENCL_RESULT(&to_opencl(dev)->cl, WaitForEvents, 1, &marker);
 	to_opencl(dev)->cl.ReleaseEvent(marker);
 	opencl_note(dev, result);
@@ -183,11 +184,13 @@ static int wait_for(struct queue_device *dev, void *s, cl_event event)
 
 static int stream_wait(struct queue_device *dev, void *s, void *event)
 {
-	cl_event marker = marker_of(dev, event);
-	int ret = marker ? wait_for(dev, s, marker) : 0;
+	cl_event marker;
+	int ret = marker_of(dev, event, &marker);
 
-	if (marker)
-		to_opencl(dev)->cl.ReleaseEvent(marker);
+	if (ret || !marker)
+		return ret;
+	ret = wait_for(dev, s, marker);
+	to_opencl(dev)->cl.ReleaseEvent(marker);
 	return ret;
 }
 
