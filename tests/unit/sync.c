@@ -23,6 +23,7 @@
 static struct {
 	int fences;		/* the dma-buf's, lent, or -1: signalled */
 	int export_ret, import_ret;
+	int idle;		/* what poll() says: 1, 0 or an error */
 	unsigned int exports, imports;
 	uint32_t export_access, import_access;
 	int imported;		/* a duplicate of what was put on it, or -1 */
@@ -34,6 +35,8 @@ static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
 		     bool damaged);
 static int note_merge(int a, int b, int *out);
 static int note_check(int fence);
+static int note_idle(int fd, uint32_t access);
+#define fence_buffer_idle note_idle
 #define dlbuf_fence_export note_export
 #define dlbuf_fence_import note_import
 #define dlbuf_fence_merge note_merge
@@ -46,6 +49,7 @@ static int note_check(int fence);
 #undef dlbuf_fence_merge
 #undef fence_wait_buffer
 #undef fence_check
+#undef fence_buffer_idle
 
 static int new_event(unsigned int value)
 {
@@ -72,6 +76,12 @@ static int note_export(int fd, uint32_t access, int *fence)
 	*fence = dmabuf.fences == -1 ? new_event(1) :
 		 fcntl(dmabuf.fences, F_DUPFD_CLOEXEC, 3);
 	return 0;
+}
+
+static int note_idle(int fd, uint32_t access)
+{
+	CHECK(fd >= 3 && access);
+	return dmabuf.idle < 0 ? fail(dmabuf.idle, "no poll") : dmabuf.idle;
 }
 
 static int note_import(int fd, uint32_t access, int fence)
@@ -241,6 +251,23 @@ static uint32_t acquired(struct fixture *f)
 }
 
 /* ---------------------------------------------------------------- in */
+
+/* One call tells that nothing is pending. */
+TEST(an_idle_dma_buf)
+{
+	struct fixture f;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.idle = 1;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	CHECK_EQ(dmabuf.exports, 0);
+	CHECK_EQ(device.fence, -1);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	dmabuf.idle = -EIO;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EIO);
+	CHECK_EQ(acquired(&f), 0);
+	end_with(&f);
+}
 
 TEST(the_dma_bufs_fences_go_to_the_device)
 {
