@@ -174,6 +174,8 @@ static void receive_tensors(const struct other *o, void *arg)
 	CHECK_ERR(dlbuf_recv(dev, o->sock, &opts, t, &n, NULL), -EACCES);
 	CHECK_ERR(dlbuf_recv(dev, o->sock, NULL, t, &n, NULL), -EPIPE);
 	dlbuf_device_trim(dev, 0);
+	/* Memory may be freed after the end of the device's work. */
+	CHECK_OK(dlbuf_device_drain(dev, 0));
 	CHECK_EQ(count_buffers(), fds);
 }
 
