@@ -56,7 +56,7 @@ struct dlbuf_device *cts_open(void)
 	struct dlbuf_device *dev = NULL;
 	int ret;
 
-	if (cts_access->keeps_fds)
+	if (cts_access && cts_access->keeps_fds)
 		count_driver_fds();
 	ret = dlbuf_device_open(cts_device, NULL, &dev);
 	if (ret)
