@@ -206,6 +206,7 @@ TEST(polled_work_is_found_by_the_caller)
 		drain(&app);
 		CHECK_OK(f.dev->backend->wait(&f.ci.base, DLBUF_RW, 0));
 		/* The thread may be about to write to it. */
+		REQUIRE(fence >= 0);
 		CHECK_EQ(poll(&(struct pollfd){ fence, POLLIN, 0 }, 1, -1), 1);
 		close(fence);
 	}
