@@ -98,8 +98,9 @@ struct bridge_buffer;
 
 /*
  * Imports a dma-buf, borrowed, and allocates device memory for a copy of it. *fd is
- * new: that memory as an OPAQUE_FD (bridge_open_pci(): as a dma-buf). The API that imports it needs its size, *allocated
- * (at least `bytes`), and whether it is a dedicated allocation.
+ * new: that memory as an OPAQUE_FD (bridge_open_pci(): as a dma-buf). The API that
+ * imports it needs its size, *allocated (at least `bytes`), and whether it is a
+ * dedicated allocation.
  */
 int bridge_buffer_create(struct bridge *bridge, int dma_buf,
 				uint64_t bytes,

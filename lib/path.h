@@ -26,8 +26,8 @@ int path_import(struct import *imp);
 int host_map(const struct import *imp, void **map);
 
 /*
- * The same for a driver that pins pages, and for `access`. For a udmabuf it maps the memfd, if that is
- * known (memory.h), because the mapping of a udmabuf cannot be pinned.
+ * The same for a driver that pins pages, and for `access`. For a udmabuf it maps the
+ * memfd, if that is known (memory.h), because the mapping of a udmabuf cannot be pinned.
  */
 int host_map_pages(const struct import *imp, uint32_t access, void **map,
 		   bool *by_memfd);
