@@ -45,8 +45,8 @@
  * "opencl:1.0" is device 0 of platform 1, as clinfo(1) numbers them. "opencl:2" is the
  * third device of all platforms. A part of "PLATFORM NAME: DEVICE NAME" works too.
  *
- * What has run: PoCL and Mesa's rusticl on llvmpipe, by path `host`. The other drivers'
- * extensions have run against a test double only, not on hardware.
+ * The tests run PoCL and Mesa's rusticl on llvmpipe, by the paths host and copy. The
+ * extensions of other drivers have run with a test double only, not on hardware.
  *
  * Specification: OpenCL 1.2 to 3.0, cl_khr_external_memory,
  * cl_khr_external_semaphore_sync_fd, cl_arm_import_memory, cl_qcom_ext_host_ptr,

@@ -88,7 +88,10 @@ struct hip_api {
 #undef X
 };
 
-/* Of libhsa-runtime64.so.1, which libamdhip64 has loaded. NULL: the library lacks it. */
+/*
+ * Finds a function of libhsa-runtime64.so.1, which libamdhip64 has loaded. Returns NULL if
+ * that library lacks it.
+ */
 typedef hsa_result (*hsa_export_fn)(const void *p, size_t bytes, int *fd,
 				    uint64_t *offset);
 hsa_export_fn hsa_export_find(void);

@@ -215,7 +215,7 @@ int opencl_end(struct queue_memory *m, uint32_t access, void *stream)
 
 #define TRIAL_BYTES (64 << 10)
 
-/* What the device reads of the buffer, by a copy on the device. */
+/* Gives the last byte of `from` that the device reads; the device copies it to `to`. */
 static int device_reads(struct opencl_device *dev, cl_mem from, cl_mem to,
 			uint8_t *byte)
 {

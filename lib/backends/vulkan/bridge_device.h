@@ -37,7 +37,7 @@ struct bridge {
 int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
 			 struct bridge_caps *caps);
 
-/* Of the shared memory: which family has it when it is not ours. */
+/* Gives the queue family that owns the shared memory while the other API uses it. */
 static inline uint32_t bridge_family(const struct bridge *bridge)
 {
 	return bridge->handle == VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ?
