@@ -91,7 +91,7 @@ $(call step,unit@arm64 unit@armhf): unit@%: build@%
 	$(call units,$(qemu) )
 
 small := $(filter-out arm64 armhf,$(foreach m,$(machines),$(firstword $(subst :, ,$(m)))))
-small-tests := cache error event fence format frame layout socket sync tensor view
+small-tests := cache dispatch error event fence format frame layout socket sync tensor view
 # The doubles of drivers are left out.
 # qemu-i386 hangs with threads, and x86 needs none.
 linked-i386 := LDFLAGS='-Wl,-dynamic-linker=/usr/i686-linux-gnu/lib/ld-linux.so.2 -Wl,-rpath=/usr/i686-linux-gnu/lib'
