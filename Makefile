@@ -28,6 +28,11 @@ bindir ?= $(prefix)/bin
 includedir ?= $(prefix)/include
 libdir ?= $(prefix)/lib
 mandir ?= $(prefix)/share/man
+bashdir ?= $(prefix)/share/bash-completion/completions
+zshdir ?= $(prefix)/share/zsh/site-functions
+# Where Icarus Verilog looks for modules, and what Verilator compiles.
+ivldir ?= $(libdir)/ivl
+verilogdir ?= $(prefix)/share/dlbuf/verilog
 DESTDIR ?=
 
 CROSS_COMPILE ?=
@@ -60,7 +65,7 @@ endif
 # that need no configuration
 
 no-config := help clean deps run check mutate lab lab-shell menuconfig defconfig \
-	setconfig savedefconfig uninstall bench check-gpu
+	setconfig savedefconfig uninstall bench check-gpu example-vpi
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
 endif
@@ -137,15 +142,17 @@ parts := $(call built,PART)
 no-parts := $(call left-out,PART)
 no-backends := $(call left-out,BACKEND)
 no-exporters := $(call left-out,EXPORTER)
-# Those that the tool can compute on.
+# Those that the tool can compute on, and those whose devices' memory it can touch.
 reducers := $(patsubst tools/reduce_%.c,%,$(wildcard $(backends:%=tools/reduce_%.c)))
+accesses := $(patsubst tools/access/%.c,%,$(wildcard $(backends:%=tools/access/%.c)))
 
 # The lists of the registries, as macros for what is built and for what is not.
 macros = $(foreach n,$(2),'$(1)($(n))')
 $(gen)/backends.h: list := $(call macros,BACKEND,$(backends)) $(call macros,BACKEND_OFF,$(no-backends))
 $(gen)/exporters.h: list := $(call macros,EXPORTER,$(exporters)) $(call macros,EXPORTER_OFF,$(no-exporters))
 $(gen)/reducers.h: list := $(call macros,REDUCER,$(reducers))
-$(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h: FORCE | $(gen)/
+$(gen)/accesses.h: list := $(call macros,ACCESS,$(accesses))
+$(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h: FORCE | $(gen)/
 	@printf '%s\n' $(list) | cmp -s - $@ || printf '%s\n' $(list) > $@
 
 # ---------------------------------------------------------------- flags
@@ -162,6 +169,8 @@ small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
 $(patsubst %,$(O)/lib/%.o,buffer cache device error format frame layout lease sync sys tensor together): private cold-code :=
+# These call the kernel and little else: a tenth of their code.
+$(patsubst %,$(O)/lib/%.o,camera node_access pool): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
@@ -175,7 +184,7 @@ warnings-$(CONFIG_WERROR) += -Werror
 base-cflags := -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -D_TIME_BITS=64 \
 	-fvisibility=hidden -ffunction-sections -fdata-sections -fPIC \
 	$(small-code) $(tables-y) $(assertions-y) $(warnings) $(warnings-y) -Iinclude -I$(O)/include -include $(gen)/autoconf.h
-all-cflags = $(base-cflags) $(cold-code) $(CFLAGS) $(opt-y) $(sanitize-y) $(CPPFLAGS)
+all-cflags = $(base-cflags) $(cold-code) $(CFLAGS) $(size) $(opt-y) $(sanitize-y) $(CPPFLAGS)
 all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-needed
 
 # ---------------------------------------------------------------- library
@@ -238,7 +247,7 @@ all: lib
 $(O)/.flags: FORCE | $(O)/
 	@echo '$(CC) $(all-cflags)' | cmp -s - $@ || echo '$(CC) $(all-cflags)' > $@
 
-generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h
+generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
 
 $(O)/%.o: %.c $(O)/.flags $(generated)
 	@mkdir -p $(@D)
@@ -253,36 +262,47 @@ FORCE:
 
 # ---------------------------------------------------------------- dmabuf-test
 
+# Without cJSON, what is about a matrix is left out, too.
+tool-readers := machine grid html diff bugreport
 tool-src-$(CONFIG_DMABUF_TEST) := $(reducers:%=tools/reduce_%.c) \
 	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c \
-	tools/json$(if $(CONFIG_TOOL_JSON),_absent).c,$(wildcard tools/*.c))
-tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson)
+	$(if $(CONFIG_TOOL_JSON),tools/json_absent.c tools/matrix_drm$(if $(CONFIG_TOOL_DRM),_absent).c,\
+	tools/json.c tools/matrix%.c $(tool-readers:%=tools/%.c)),$(wildcard tools/*.c)) $(accesses:%=tools/access/%.c)
+tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson) $(if $(CONFIG_TOOL_DRM),libdrm)
 tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=tools/reduce_%.comp))
-tool-obj := $(tool-src-y:%.c=$(O)/%.o)
+tool-obj := $(tool-src-y:%.c=$(O)/%.o) $(if $(tool-src-y),$(O)/lib/node_access.o)
 tool-spv := $(tool-shaders-y:%.comp=$(O)/%.spv.h)
 tool := $(if $(tool-src-y),$(O)/dmabuf-test)
 tool-flags = $(if $(strip $(tool-packages)),$(shell $(PKG_CONFIG) --$(1) $(tool-packages)))
 tool-libs = $(call tool-flags,libs)
 cflags-tools = $(call tool-flags,cflags) -I$(O)/tools -Iinclude
+$(O)/tools/access/%.o: cflags-tools += -iquote lib -Wno-unused-parameter
 
 $(O)/%.spv.h: %.comp
 	@mkdir -p $(@D)
 	$(call say,GLSL,$<)
 	$(Q)$(GLSLANG) -V --quiet --target-env vulkan1.1 --vn $(notdir $*)_spv -o $@ $<
 
+# What does not change of a page of HTML, as a string of C.
+$(O)/%.html.h: %.html
+	@mkdir -p $(@D)
+	$(call say,GEN,$@)
+	$(Q)sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
+
 $(tool-obj): $(tool-spv)
+$(O)/tools/html.o: $(O)/tools/html_head.html.h
 $(O)/dmabuf-test: $(tool-obj) $(lib-a)
 	$(call say,LD,$@)
-	$(Q)$(CC) -o $@ $(tool-obj) $(lib-a) $(all-ldflags) $(tool-libs) -ldl -lpthread
+	$(Q)$(CC) -o $@ $(tool-obj) $(lib-a) $(all-ldflags) $(tool-libs) -ldl -lpthread -lm
 all: $(tool)
 
 # ---------------------------------------------------------------- tests, benchmarks
 
 # tests/unit, tests/lab, bench: one program per file; tests/cts: one program. How
-# the devices touch memory is in tests/cts/access, which others share with it.
+# the devices touch memory is in tools/access and tests/cts/access, which others share.
 unit-src := $(wildcard tests/unit/*.c)
 unit := $(unit-src:%.c=$(O)/%)
-access-src := $(backends:%=tests/cts/access/%.c)
+access-src := $(wildcard $(foreach b,$(backends),tools/access/$(b).c tests/cts/access/$(b).c))
 cts-src := $(wildcard tests/cts/*.c) $(access-src)
 cts := $(O)/tests/cts/cts
 access := $(O)/tests/cts/util.o $(access-src:%.c=$(O)/%.o)
@@ -361,6 +381,27 @@ fuzz-merge:
 		$(O)/tests/fuzz/$$f -merge=1 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
 tests: unit cts lab-tests gpu-tests benchmarks
 
+# ---------------------------------------------------------------- Verilog simulators
+
+# dlbuf.vpi is built where Icarus Verilog's header is. VPI_CC may be a compiler for
+# another machine, as VPI_CC='tests/lab/cc --with verilog gcc' is.
+VPI_CC ?= $(CC)
+vpi-header = \#include <iverilog/vpi_user.h>
+has-vpi = $(shell echo '$(vpi-header)' | $(VPI_CC) -E -x c - >/dev/null 2>&1 && echo y)
+vpi := $(if $(CONFIG_BACKEND_VPI),$(O)/dlbuf.vpi)
+verilog := verilog/dlbuf.vh verilog/dlbuf_dpi.sv verilog/dlbuf_mem.v verilog/dlbuf_axi.v \
+	verilog/sim.c verilog/sim.h verilog/dpi.c
+$(O)/dlbuf.vpi: verilog/sim.c verilog/vpi.c verilog/sim.h $(lib-a)
+	$(call say,LD,$@)
+	$(Q)$(VPI_CC) -shared -o $@ $(filter %.c,$^) $(lib-a) -std=gnu11 -D_GNU_SOURCE -fPIC \
+		-fvisibility=hidden $(warnings) $(warnings-y) -Iinclude $(CFLAGS) $(LDFLAGS) \
+		-Wl,--exclude-libs,ALL -Wl,-z,relro,-z,now -ldl -lpthread
+.PHONY: verilog
+verilog: $(vpi)
+ifdef need-config
+all: $(if $(has-vpi),$(vpi))
+endif
+
 # ---------------------------------------------------------------- install
 
 headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
@@ -379,18 +420,25 @@ install: all
 	$(if $(CONFIG_STATIC),install -m 644 $(lib-a) $(DESTDIR)$(libdir))
 	install -m 644 $(O)/dlbuf.pc $(DESTDIR)$(libdir)/pkgconfig
 	$(if $(tool),install -d $(DESTDIR)$(bindir) && install -m 755 $(tool) $(DESTDIR)$(bindir))
+	$(if $(tool),install -D -m 644 completions/dmabuf-test.bash $(DESTDIR)$(bashdir)/dmabuf-test)
+	$(if $(tool),install -D -m 644 completions/_dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test)
+	$(if $(has-vpi),$(if $(vpi),install -D -m 755 $(vpi) $(DESTDIR)$(ivldir)/dlbuf.vpi))
+	$(if $(vpi),install -d $(DESTDIR)$(verilogdir) && install -m 644 $(verilog) $(DESTDIR)$(verilogdir))
 	$(foreach m,$(man),install -D -m 644 $(m) $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)) &&) :
 
 uninstall:
 	rm -f $(foreach h,$(headers) $(interop),$(DESTDIR)$(includedir)/$(h:include/%=%))
 	-rmdir $(DESTDIR)$(includedir)/dlbuf/interop $(DESTDIR)$(includedir)/dlbuf
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(so)) $(soname) libdlbuf.so libdlbuf.a pkgconfig/dlbuf.pc)
-	rm -f $(DESTDIR)$(bindir)/dmabuf-test
+	rm -f $(DESTDIR)$(bindir)/dmabuf-test $(DESTDIR)$(ivldir)/dlbuf.vpi
+	rm -f $(DESTDIR)$(bashdir)/dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test
+	rm -f $(verilog:verilog/%=$(DESTDIR)$(verilogdir)/%)
+	-rmdir $(DESTDIR)$(verilogdir) $(DESTDIR)$(prefix)/share/dlbuf $(DESTDIR)$(ivldir)
 	rm -f $(foreach m,$(man),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-gpu mutate docs docs-support docs-lines docs-formats docs-python lab lab-shell bench bench-media bench-python clean help
+.PHONY: deps run check check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -418,9 +466,21 @@ docs-support:
 	$(call say,GEN,docs/support.md)
 	$(Q)tools/support-doc $(O)
 
+# After make bench: what it measured.
+docs-performance:
+	$(call say,GEN,docs/performance.md)
+	$(Q)tools/performance-doc --write $(O)
+
 docs-lines:
 	$(call say,GEN,docs/architecture.md)
 	$(Q)tools/lines-doc
+
+# The picture in README.md: the lab's matrix, in Chromium. The page is O/matrix.html.
+docs-matrix: $(tool)
+	$(call say,GEN,docs/images/matrix.png)
+	$(Q)tests/lab/lab -- sh -c '$(tool) matrix --json > $(O)/matrix.json || [ $$? = 1 ]'
+	$(Q)$(tool) report --html -o $(O)/matrix.html $(O)/matrix.json
+	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x790 light
 
 docs-formats: $(tool)
 	$(call say,GEN,docs/formats.md man/dlbuf-formats.7 docs/bindings.md)
@@ -437,17 +497,30 @@ docs-python:
 	$(Q)tools/interop-doc $(O)/check/python > $(O)/python.md
 	$(Q)mv $(O)/python.md docs/interop/python.md
 
+# A frame of a camera through a design in Verilog; the pictures are in O/examples/vpi.
+.PHONY: example-vpi
+example-vpi:
+	$(Q)tools/deps build lab
+	$(Q)$(MAKE) --no-print-directory O=$(O) VPI_CC='tests/lab/cc --with verilog gcc' lib verilog
+	$(Q)python/tests/host $(O)/bench/python wheel
+	$(Q)examples/vpi/run $(O) $(O)/bench/python/site 640 360
+
 lab:
 	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(RUN))'
 
 lab-shell:
 	$(Q)tests/lab/lab --shell
 
+# What docs/performance.md is written from.
+figures = $(O)/bench/figures
+icount = tests/lab/lab --env BENCH_FIGURES=$(figures) --timeout 900 --icount
 bench:
 	$(Q)tools/deps build lab
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
-	$(Q)tests/lab/lab --icount -- sh -c '$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl'
-	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-python
+	$(Q)rm -f $(figures)
+	$(Q)$(icount) -- sh -c 'printf "kernel\tabout\t0\tLinux %s %s\n" $$(uname -rm) > $(figures) && \
+		$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl'
+	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-python bench-vpi
 
 # What links with GStreamer is compiled against the guest's.
 media-cc = tests/lab/cc --with media
@@ -455,7 +528,13 @@ bench-media: lib $(O)/bench/camera
 	$(Q)$(media-cc) gcc -O2 -Wall -Wextra -Werror -Iinclude -o $(O)/bench/gstreamer bench/media/gstreamer.c $(lib-a) \
 		-ldl -lpthread $$($(media-cc) pkg-config --cflags --libs gstreamer-video-1.0 gstreamer-allocators-1.0 | \
 		sed 's/-I/-isystem /g')
-	$(Q)tests/lab/lab --with media,opencv --timeout 900 --icount -- bench/media/run $(O)
+	$(Q)$(icount) --with media,opencv -- bench/media/run $(O)
+
+# Icarus Verilog is the guest's.
+bench-vpi: $(O)/bench/vpi
+	$(Q)tests/lab/lab --with verilog --sysroot > /dev/null
+	$(Q)$(MAKE) --no-print-directory O=$(O) VPI_CC='tests/lab/cc --with verilog gcc' verilog
+	$(Q)$(icount) --with verilog -- $(O)/bench/vpi $(O)
 
 # The wheel's extension with the guest's Python, and tvm-ffi where PyPI is there.
 bench-python:
@@ -463,7 +542,7 @@ bench-python:
 	$(Q)mkdir -p $(O)/bench/pypi && python3 -m pip install -q --disable-pip-version-check --upgrade \
 		--target $(O)/bench/pypi --python-version 3.13 --only-binary=:all: \
 		$$(grep -ow 'apache-tvm-ffi==[^ ]*' python/tests/versions) 2> /dev/null || true
-	$(Q)tests/lab/lab --with media --icount -- env PYTHONPATH=$(O)/bench/python/site:$(O)/bench/pypi \
+	$(Q)$(icount) --with torch -- env PYTHONPATH=$(O)/bench/python/site:$(O)/bench/pypi \
 		python3 bench/python.py
 
 clean:
@@ -488,6 +567,8 @@ help:
 	'                      docs/bindings.md, from the compilers, and the lines of each' \
 	'                      backend in docs/architecture.md' \
 	'make docs-support     docs/support.md, from the results of the last make check' \
+	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
+	'make docs-performance docs/performance.md, from those of the last make bench' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \

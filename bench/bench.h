@@ -5,6 +5,7 @@
 
 #include <err.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -59,6 +60,33 @@ static inline uint64_t rounded(uint64_t v)
 	while (v / unit >= 100)
 		unit *= 10;
 	return (v + unit / 2) / unit * unit;
+}
+
+/*
+ * Adds a line to the file that BENCH_FIGURES names, from which tools/performance-doc
+ * writes its page. `table` begins with the device and a colon. `who` is hand (what
+ * the others of the table are divided by), dlbuf, today (what users take today) or
+ * floor (the same step without a dma-buf, or without the access).
+ */
+__attribute__((format(printf, 4, 5)))
+static inline void record(const char *who, uint64_t value, const char *table,
+			  const char *what, ...)
+{
+	const char *path = getenv("BENCH_FIGURES");
+	FILE *f = path ? fopen(path, "ae") : NULL;
+	va_list ap;
+
+	if (path && !f)
+		err(1, "%s", path);
+	if (!f)
+		return;
+	fprintf(f, "%s\t%s\t%llu\t", table, who, (unsigned long long)value);
+	va_start(ap, what);
+	vfprintf(f, what, ap);
+	va_end(ap);
+	fputc('\n', f);
+	if (fclose(f))
+		err(1, "%s", path);
 }
 
 /* What reading the clock costs itself; taken off every figure. */

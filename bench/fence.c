@@ -84,12 +84,19 @@ static uint64_t cost(void (*fn)(void *), void *arg, uint64_t clock)
 }
 
 static void row(const char *what, uint64_t ours, unsigned int calls,
-		uint64_t by_hand)
+		const char *hand, uint64_t by_hand)
 {
 	printf("  %-34s %8llu %6u", what, (unsigned long long)ours, calls);
-	if (by_hand)
+	if (by_hand) {
+		char title[96];
+
 		printf(" %10llu %6.2fx", (unsigned long long)by_hand,
 		       (double)ours / by_hand);
+		snprintf(title, sizeof(title), "cpu: idle buffer, %s", what);
+		record("hand", by_hand, title, "%s", hand);
+		record("dlbuf", ours, title, "dlbuf_acquire() and "
+		       "dlbuf_release()");
+	}
 	putchar('\n');
 }
 
@@ -111,10 +118,11 @@ static void idle_buffer(const char *name, uint64_t clock)
 	printf("\n%s, 1 MiB udmabuf, idle\n  %-34s %8s %6s %10s %7s\n", name, "",
 	       "dlbuf", "calls", "by hand", "ratio");
 	row("acquire(READ), release", cost(acquire_release, t, clock),
-	    cpu ? count_syscalls(acquire_release, t) : 0,
+	    cpu ? count_syscalls(acquire_release, t) : 0, "DMA_BUF_IOCTL_SYNC",
 	    cpu ? cost(bracket_by_hand, &fd, clock) : 0);
 	row("the same with a deadline", cost(acquire_deadline, t, clock),
 	    cpu ? count_syscalls(acquire_deadline, t) : 0,
+	    "poll() and DMA_BUF_IOCTL_SYNC, which has no deadline",
 	    cpu ? cost(deadline_by_hand, &fd, clock) : 0);
 	t->deleter(t);
 	close(fd);

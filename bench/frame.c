@@ -7,6 +7,7 @@
  */
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
@@ -28,6 +29,9 @@ void *__wrap_malloc(size_t size)
 	allocations++;
 	return __real_malloc(size);
 }
+
+#define TITLE "cpu: a frame of 1920x1080 in a dma-buf seen before"
+#define BYTES (1920 * 1080 * 4)
 
 static const struct row {
 	const char *what;
@@ -101,6 +105,17 @@ static void import_and_delete(void *arg)
 		t[n]->deleter(t[n]);
 }
 
+static void map_by_hand(void *arg)
+{
+	struct job *job = arg;
+	void *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       job->frame.planes[0].fd, 0);
+
+	if (p == MAP_FAILED)
+		err(1, "mmap");
+	munmap(p, BYTES);
+}
+
 /* ---- the two planes of NV12, acquired and released */
 
 struct planes {
@@ -126,7 +141,7 @@ static void bare_bracket(void *arg)
 		err(1, "DMA_BUF_IOCTL_SYNC");
 }
 
-static void by_hand(void *arg)
+static void each(void *arg)
 {
 	struct planes *p = arg;
 
@@ -166,11 +181,12 @@ static void acquire_planes(struct dlbuf_device *dev, int fd, uint64_t clock)
 		void (*fn)(void *arg);
 	} ways[] = {
 		{ "bare bracket, one", bare_bracket },
-		{ "acquire, release: each", by_hand },
+		{ "acquire, release: each", each },
 		{ "acquire_all, release_all", together },
 	};
 	struct dlbuf_frame frame = frame_of(&rows[0], fd);
 	struct planes p = { .fd = fd };
+	const char *title = "cpu: access to the two planes of an NV12 frame";
 	uint64_t first = 0, ns;
 	uint32_t n;
 
@@ -180,6 +196,7 @@ static void acquire_planes(struct dlbuf_device *dev, int fd, uint64_t clock)
 	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		ns = measure(ways[i].fn, &p, clock);
 		first = first ? first : ns;
+		record(i ? "dlbuf" : "hand", ns, title, "%s", ways[i].what);
 		printf("%-26s %8llu %8u %8.2f\n", ways[i].what,
 		       (unsigned long long)ns,
 		       count_syscalls(ways[i].fn, &p), (double)ns / first);
@@ -199,8 +216,11 @@ int main(int argc, char **argv)
 	fix_addresses(argv);
 	clock = clock_cost();
 	if (dlbuf_device_open("cpu", NULL, &job.dev) ||
-	    dlbuf_alloc_fd(1920 * 1080 * 4, &opts, &fd))
+	    dlbuf_alloc_fd(BYTES, &opts, &fd))
 		errx(1, "%s", dlbuf_last_error());
+	job.frame = frame_of(&rows[0], fd);
+	record("hand", rounded(measure(map_by_hand, &job, clock)), TITLE,
+	       "mmap() and munmap() of its dma-buf");
 	printf("a frame of 1920x1080, medians in nanoseconds, under -icount that "
 	       "is instructions\n%-26s %8s %8s %8s %8s %8s\n", "", "layouts",
 	       "calls", "allocs", "import", "calls");
@@ -220,6 +240,7 @@ int main(int argc, char **argv)
 		before = allocations - before;
 		calls = count_syscalls(map, &job);
 		import = measure(import_and_delete, &job, clock);
+		record("dlbuf", import, TITLE, "tensors of %s", r->what);
 		printf("%-26s %8llu %8u %8lu %8llu %8u\n", r->what,
 		       (unsigned long long)layouts, calls, before,
 		       (unsigned long long)import,

@@ -135,6 +135,18 @@ static void size_name(char *s, size_t n, uint64_t bytes)
 		snprintf(s, n, "%llu KiB", (unsigned long long)bytes >> 10);
 }
 
+static void figures(const char *exporter, const char *size,
+		    const struct result *r)
+{
+	char title[64];
+
+	snprintf(title, sizeof(title), "cpu: %s of %s", size, exporter);
+	record("hand", r->by_hand, title, "mmap() and munmap()");
+	record("dlbuf", r->first, title, "first import, without its deletion");
+	record("dlbuf", r->cached, title,
+	       "import of a buffer seen before, and its deletion");
+}
+
 static void table(struct dlbuf_device *dev, const char *name,
 		  const char *exporter, uint64_t clock)
 {
@@ -166,6 +178,8 @@ static void table(struct dlbuf_device *dev, const char *name,
 			       (unsigned long long)r.by_hand,
 			       (double)r.by_hand / r.cached);
 			fflush(stdout);
+			if (!p && !strcmp(name, "cpu"))
+				figures(exporter, size, &r);
 			low = r.cached < low ? r.cached : low;
 			high = r.cached > high ? r.cached : high;
 			if (sizes[s] == 1 << 20 && pools[p] == 4) {

@@ -43,6 +43,7 @@ static struct {
 	struct dlbuf_opencl_device cl;
 	DLTensor layout;
 	DLManagedTensorVersioned *t;
+	const char *name;
 	int fd;
 	cl_event last;		/* by hand */
 } b = { .cl.size = sizeof(b.cl) };
@@ -138,32 +139,42 @@ static uint64_t cost(void (*fn)(void), uint64_t clock)
 	return minimum(times, ROUNDS);
 }
 
-static void row(const char *what, uint64_t ours, uint64_t by_hand)
+static void row(const char *what, uint64_t ours, const char *hand,
+		uint64_t by_hand)
 {
+	char title[96];
+
 	printf("  %-28s %9llu %10llu %7.3fx\n", what, (unsigned long long)ours,
 	       (unsigned long long)by_hand, (double)ours / by_hand);
+	snprintf(title, sizeof(title), "%s: %s", b.name, what);
+	record("hand", by_hand, title, "%s", hand);
+	record("dlbuf", ours, title, "dlbuf");
 }
 
 int main(int argc, char **argv)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");
+	struct dlbuf_device_info info = { .size = sizeof(info) };
 	int64_t shape = BYTES;
 	uint64_t clock = clock_cost();
 
 	load();
+	b.name = argc > 1 ? argv[1] : "opencl:0";
 	b.layout = (DLTensor){ .ndim = 1, .dtype = { kDLUInt, 8, 1 },
 			       .shape = &shape };
-	if (dlbuf_device_open(argc > 1 ? argv[1] : "opencl:0", NULL, &b.dev) ||
+	if (dlbuf_device_open(b.name, NULL, &b.dev) ||
 	    dlbuf_opencl_get_device(b.dev, &b.cl) ||
 	    dlbuf_alloc_fd(BYTES, &opts, &b.fd) ||
 	    dlbuf_import(b.dev, b.fd, &b.layout, NULL, &b.t))
 		errx(1, "%s", dlbuf_last_error());
+	dlbuf_device_get_info(b.dev, &info);
+	record("about", 0, b.name, "%s, %s", info.description, info.driver);
 	printf("1 MiB udmabuf\n  %-28s %9s %10s %8s\n", "", "dlbuf", "by hand",
 	       "ratio");
 	row("import, imported before", cost(import, clock),
-	    cost(import_by_hand, clock));
+	    "mmap() and clCreateBuffer(), and back", cost(import_by_hand, clock));
 	row("acquire(READ), release", cost(access_once, clock),
-	    cost(access_by_hand, clock));
+	    "DMA_BUF_IOCTL_SYNC and a marker", cost(access_by_hand, clock));
 	b.t->deleter(b.t);
 	dlbuf_device_close(b.dev);
 	return 0;

@@ -13,9 +13,12 @@ who hands it a tensor can be much below. Each figure is the median of 31 runs of
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
+import importlib.metadata
 import mmap
 import os
+import re
 import statistics
 import struct
 import sys
@@ -54,7 +57,7 @@ NUMPY = [
      "array = np.zeros(SHAPE, np.uint8); take = np.from_dlpack"),
     ("by hand: np.frombuffer(map).reshape()",
      "np.frombuffer(map, u8, COUNT, 0).reshape(SHAPE)", "u8 = np.uint8"),
-    ("by hand, with DMA_BUF_IOCTL_SYNC",
+    ("by hand, with DMA_BUF_IOCTL_SYNC: the same",
      "ioctl(fd, SYNC, START)\n"
      "np.frombuffer(map, u8, COUNT, 0).reshape(SHAPE)\n"
      "ioctl(fd, SYNC, END)", "u8 = np.uint8"),
@@ -71,6 +74,10 @@ TORCH = [
     ("torch.from_dlpack(tensor)", "take(x)",
      "import torch; x = torch.zeros(SHAPE, dtype=torch.uint8)\n"
      "take = torch.from_dlpack"),
+    ("by hand, with DMA_BUF_IOCTL_SYNC: torch.frombuffer(map).reshape()",
+     "ioctl(fd, SYNC, START)\n"
+     "torch.frombuffer(map, dtype=u8).reshape(SHAPE)\n"
+     "ioctl(fd, SYNC, END)", "import torch; u8 = torch.uint8"),
     ("torch.from_dlpack(from_fd())", "take(from_fd(fd, SHAPE, 'uint8'))",
      "import torch; take = torch.from_dlpack"),
     ("torch.from_dlpack(t), t kept", "take(t)",
@@ -89,6 +96,11 @@ TVM = [
     ("tvm_ffi.from_dlpack(tensor), by the protocol", "take(x)",
      "import tvm_ffi; take = tvm_ffi.from_dlpack\n"
      "x = take(np.zeros(SHAPE, np.uint8))"),
+    ("by hand, with DMA_BUF_IOCTL_SYNC: of np.frombuffer(map)",
+     "ioctl(fd, SYNC, START)\n"
+     "take(np.frombuffer(map, u8, COUNT, 0).reshape(SHAPE))\n"
+     "ioctl(fd, SYNC, END)",
+     "import tvm_ffi; take = tvm_ffi.from_dlpack; u8 = np.uint8"),
     ("tvm_ffi.from_dlpack(from_fd()), by the exchange API",
      "take(from_fd(fd, SHAPE, 'uint8'))",
      "import tvm_ffi; take = tvm_ffi.from_dlpack"),
@@ -99,6 +111,23 @@ TVM = [
      "import tvm_ffi; take = tvm_ffi.from_dlpack\n"
      "t = from_fd(fd, SHAPE, 'uint8'); t.acquire()"),
 ]
+
+
+def figure(table: str, name: str, cost: float) -> None:
+    """A line for tools/performance-doc, as record() of bench.h writes it."""
+    who = ("hand" if "by hand, with" in name else "today" if "by hand" in name
+           else "dlbuf" if re.search(r"from_fd|\(t[,)]", name) else "floor")
+    if os.environ.get("BENCH_FIGURES"):
+        with open(os.environ["BENCH_FIGURES"], "a") as f:
+            f.write(f"{table}\t{who}\t{round(cost)}\t{name}\n")
+
+
+def versions() -> list[str]:
+    found = []
+    for name in "numpy", "torch", "apache-tvm-ffi":
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found.append(f"{name} {importlib.metadata.version(name)}")
+    return found
 
 
 def run(title: str, rows: list[tuple[str, str, str]], names: dict[str, Any],
@@ -114,6 +143,7 @@ def run(title: str, rows: list[tuple[str, str, str]], names: dict[str, Any],
             print(f"  {name:55} not run: {e}", flush=True)
             continue
         first = first or cost
+        figure(f"cpu: {title}", name, cost)
         ratio = f"{cost / first:8.2f}" if ratios else ""
         print(f"  {name:55}{cost:9.0f}{ratio}", flush=True)
 
@@ -134,6 +164,10 @@ def main() -> None:
     groups = [("Python's own calls", KERNEL, False), ("dlbuf", OWN, False),
               ("NumPy", NUMPY, True), ("PyTorch", TORCH, True),
               ("tvm-ffi", TVM, True)]
+    if os.environ.get("BENCH_FIGURES"):
+        with open(os.environ["BENCH_FIGURES"], "a") as f:
+            f.write(f"Python\tabout\t0\tCPython {sys.version.split()[0]}, "
+                    f"{', '.join(versions())}\n")
     for title, rows, ratios in groups:
         if not sys.argv[1:] or title in sys.argv[1:]:
             run(title, rows, names, ratios)

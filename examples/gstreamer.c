@@ -52,12 +52,18 @@ int main(int argc, char **argv)
 	GstElement *pipeline, *sink;
 	struct dlbuf_device *cpu;
 	GstSample *sample;
+	GstCaps *caps;
 
 	gst_init(&argc, &argv);
 	pipeline = gst_parse_launch(text, NULL);
 	sink = pipeline ? gst_bin_get_by_name(GST_BIN(pipeline), "sink") : NULL;
 	if (!sink || dlbuf_device_open("cpu", NULL, &cpu))
 		errx(1, "no pipeline with an appsink called sink");
+	/* The pipeline negotiates a format that the device imports. */
+	if (dlbuf_gstreamer_device_caps(cpu, DLBUF_DEVICE_FORMAT_DIRECT, &caps))
+		errx(1, "%s", dlbuf_last_error());
+	gst_app_sink_set_caps(GST_APP_SINK(sink), caps);
+	gst_caps_unref(caps);
 	gst_element_set_state(pipeline, GST_STATE_PLAYING);
 	while ((sample = gst_app_sink_pull_sample(GST_APP_SINK(sink)))) {
 		show(cpu, sample);

@@ -23,6 +23,8 @@
 
 struct detile;
 
+typedef void (*modifier_fn)(uint64_t modifier, uint32_t nplanes, void *data);
+
 /*
  * A device. A backend embeds this struct as the first member of its own. The caller of
  * dlbuf_device_open() holds one reference, and each import in use holds one.
@@ -47,6 +49,7 @@ struct backend {
 	uint32_t flags;		/* its flags in dlbuf_device_opts: upper 16 bits */
 	uint32_t paths;		/* PATH_BIT()s that it has; 0: only `direct` */
 	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
+	const char *exporter;	/* dlbuf_alloc() tries it first; NULL: udmabuf */
 	size_t import_size;
 
 	/*
@@ -167,12 +170,12 @@ struct backend {
 
 	/*
 	 * Calls fn with each modifier for which can_detile() accepts frames of
-	 * d->format that have the planes that the driver wants; the rest of d
-	 * is as can_detile()'s. LINEAR may be among them, no modifier twice.
+	 * d->format that have the planes that the driver wants, and with the
+	 * number of these; the rest of d is as can_detile()'s. LINEAR may be among them, no modifier twice.
 	 * Optional: absence means that the driver has no list.
 	 */
 	int (*modifiers)(struct dlbuf_device *dev, const struct detile *d,
-			 void (*fn)(uint64_t modifier, void *data), void *data);
+			 modifier_fn fn, void *data);
 };
 
 /* Declares the table of a backend. */

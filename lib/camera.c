@@ -12,7 +12,9 @@
 #include "fence.h"
 #include "fork.h"
 #include "internal.h"
+#include "node.h"
 #include "sys.h"
+#include "v4l2.h"
 
 struct buffer {
 	struct dlbuf_camera *cam;
@@ -28,47 +30,23 @@ struct dlbuf_camera {
 	bool stopped;
 	int queue_error;		/* errno of a lease that could not queue */
 
-	uint32_t memory;		/* V4L2_MEMORY_MMAP or _DMABUF */
-	struct v4l2_format fmt;
+	struct node v4l2;
 	struct v4l2_rect crop;		/* width 0: the whole frame */
-	uint64_t frames;
 	struct dlbuf_camera_info info;	/* held is atomic */
 	struct buffer buffers[VIDEO_MAX_FRAME];
 	char node[];
 };
-
-static bool is_multi(const struct dlbuf_camera *cam)
-{
-	return cam->fmt.type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
-}
 
 static bool inherited(const struct dlbuf_camera *cam)
 {
 	return cam->generation != fork_generation;
 }
 
-/* The error of an ioctl that has set errno. */
-static int failed(const struct dlbuf_camera *cam, const char *call)
-{
-	int err = errno;
-
-	if (err == ENODEV)
-		return fail(-err, "%s was unplugged after %llu frames (%s: %s)",
-			    cam->node, (unsigned long long)cam->frames, call,
-			    strerror(err));
-	if (err == EBUSY)
-		return fail(-err, "%s is busy, another program or another part "
-			    "of this one uses it (%s: %s)", cam->node, call,
-			    strerror(err));
-	/* In this library these mean a wrong argument, and "would block". */
-	return fail(err == EINVAL || err == EAGAIN ? -EIO : -err,
-		    "%s: %s: %s", cam->node, call, strerror(err));
-}
-
 /* ---------------------------------------------------------------- the node */
 
 static int open_node(struct dlbuf_camera *cam)
 {
+	char who[NODE_ACCESS];
 	struct stat st;
 	int err;
 
@@ -83,163 +61,61 @@ static int open_node(struct dlbuf_camera *cam)
 			return 0;
 	}
 	err = errno;
+	node_access(cam->node, err, who);
 	return fail(-err, err == ENOENT || err == ENODEV || err == ENXIO ?
-		    "%s: there is no such camera: %s" :
-		    "%s cannot be opened: %s", cam->node, strerror(err));
+		    "%s: there is no such camera: %s%s" :
+		    "%s cannot be opened: %s%s", cam->node, strerror(err), who);
 }
 
 static int query(struct dlbuf_camera *cam)
 {
-	struct dlbuf_camera_info *info = &cam->info;
-	struct v4l2_capability cap = { 0 };
-	uint32_t caps;
+	const struct v4l2_capability *cap = &cam->v4l2.cap;
+	int ret;
 
-	if (sys_ioctl(info->fd, VIDIOC_QUERYCAP, &cap) < 0) {
-		if (errno == ENODEV)
-			return failed(cam, "VIDIOC_QUERYCAP");
-		return fail(-ENOTTY, "%s is no camera (VIDIOC_QUERYCAP: %s)",
-			    cam->node, strerror(errno));
-	}
+	cam->v4l2.fd = cam->info.fd;
+	ret = node_query(&cam->v4l2, false);
+	if (ret)
+		return ret;
 	/* V4L2's strings are shorter. */
-	memcpy(info->driver, cap.driver, sizeof(cap.driver));
-	memcpy(info->card, cap.card, sizeof(cap.card));
-	memcpy(info->bus, cap.bus_info, sizeof(cap.bus_info));
-	/* capabilities describes all nodes of the hardware together. */
-	caps = cap.capabilities & V4L2_CAP_DEVICE_CAPS ? cap.device_caps :
-							 cap.capabilities;
-	if (caps & V4L2_CAP_VIDEO_CAPTURE)
-		cam->fmt.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
-	else if (caps & V4L2_CAP_VIDEO_CAPTURE_MPLANE)
-		cam->fmt.type = V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
-	else
-		return fail(-EOPNOTSUPP, "%s (%s, %s) does not capture video",
-			    cam->node, info->card, info->driver);
-	if (!(caps & V4L2_CAP_STREAMING))
-		return fail(-EOPNOTSUPP, "%s (%s, %s) cannot stream: it has no "
-			    "buffers to share", cam->node, info->card,
-			    info->driver);
+	memcpy(cam->info.driver, cap->driver, sizeof(cap->driver));
+	memcpy(cam->info.card, cap->card, sizeof(cap->card));
+	memcpy(cam->info.bus, cap->bus_info, sizeof(cap->bus_info));
 	return 0;
 }
 
 /* ---------------------------------------------------------------- format */
 
-static uint32_t pitch_of(const struct dlbuf_camera *cam, uint32_t i)
-{
-	return is_multi(cam) ? cam->fmt.fmt.pix_mp.plane_fmt[i].bytesperline :
-			       cam->fmt.fmt.pix.bytesperline;
-}
-
-static uint32_t size_of(const struct dlbuf_camera *cam, uint32_t i)
-{
-	return is_multi(cam) ? cam->fmt.fmt.pix_mp.plane_fmt[i].sizeimage :
-			       cam->fmt.fmt.pix.sizeimage;
-}
-
-/* "NV12", "Y16-BE" */
-static struct code_text letters(uint32_t code)
-{
-	struct code_text t = { "" };
-
-	for (size_t i = 0; i < 4 && (code >> 8 * i & 0x7f) != ' '; i++)
-		t.s[i] = code >> 8 * i & 0x7f;
-	if (code >> 31)
-		strcat(t.s, "-BE");
-	return t;
-}
-
-static int no_such_format(const struct dlbuf_camera *cam, uint32_t code)
-{
-	struct v4l2_fmtdesc desc = { .type = cam->fmt.type };
-	char list[300] = "no list of formats";
-	size_t len = 0;
-
-	/* Lists as many as fit. */
-	for (; len + 26 < sizeof(list); desc.index++) {
-		if (sys_ioctl(cam->info.fd, VIDIOC_ENUM_FMT, &desc) < 0)
-			break;
-		len += snprintf(list + len, sizeof(list) - len, "%s%s",
-				len ? ", " : "", letters(desc.pixelformat).s);
-	}
-	return fail(-EOPNOTSUPP, "%s (%s) does not capture in %s; it has %s%s",
-		    cam->node, cam->info.card, letters(code).s, list,
-		    len + 26 < sizeof(list) ? "" : " ...");
-}
-
-/* Reads the format from the member of V4L2's union that the API uses. */
-static void read_format(struct dlbuf_camera *cam)
-{
-	const struct v4l2_pix_format_mplane *mp = &cam->fmt.fmt.pix_mp;
-	const struct v4l2_pix_format *pix = &cam->fmt.fmt.pix;
-	bool multi = is_multi(cam);
-
-	cam->info.code = multi ? mp->pixelformat : pix->pixelformat;
-	cam->info.width = multi ? mp->width : pix->width;
-	cam->info.height = multi ? mp->height : pix->height;
-	cam->info.nfds = multi ? mp->num_planes : 1;
-}
-
-/* Fills in the format to request. pool describes a pool's buffers; size 0: none. */
-static void ask_format(struct dlbuf_camera *cam,
-		       const struct dlbuf_camera_opts *o,
-		       const struct dlbuf_frame *pool, uint32_t nfds)
-{
-	uint32_t width = o->width ? o->width : cam->info.width;
-	uint32_t height = o->height ? o->height : cam->info.height;
-	uint32_t code = o->code ? o->code : cam->info.code;
-	struct v4l2_format *fmt = &cam->fmt;
-
-	/* The driver fills in the rest. The old format's values may not fit. */
-	*fmt = (struct v4l2_format){ .type = fmt->type };
-	if (is_multi(cam)) {
-		struct v4l2_pix_format_mplane *mp = &fmt->fmt.pix_mp;
-
-		mp->width = width;
-		mp->height = height;
-		mp->pixelformat = code;
-		mp->num_planes = nfds;
-		for (uint32_t i = 0; i < nfds; i++)
-			mp->plane_fmt[i].bytesperline = pool->planes[i].pitch;
-	} else {
-		fmt->fmt.pix.width = width;
-		fmt->fmt.pix.height = height;
-		fmt->fmt.pix.pixelformat = code;
-		fmt->fmt.pix.bytesperline = pool->planes[0].pitch;
-	}
-}
-
+/* pool describes a pool's buffers. nfds 0: there is none. */
 static int set_format(struct dlbuf_camera *cam,
 		      const struct dlbuf_camera_opts *o,
 		      const struct dlbuf_frame *pool, uint32_t nfds)
 {
-	if (!o->code || !o->width || !o->height) {
-		if (sys_ioctl(cam->info.fd, VIDIOC_G_FMT, &cam->fmt) < 0)
-			return failed(cam, "VIDIOC_G_FMT");
-		read_format(cam);
-	}
-	ask_format(cam, o, pool, nfds);
-	if (sys_ioctl(cam->info.fd, VIDIOC_S_FMT, &cam->fmt) < 0)
-		return errno == EINVAL && o->code ?
-		       no_such_format(cam, o->code) :
-		       failed(cam, "VIDIOC_S_FMT");
-	read_format(cam);
-	/* A driver that lacks the format sets another one and returns 0. */
-	if (o->code && cam->info.code != o->code)
-		return no_such_format(cam, o->code);
-	if (!cam->info.nfds || cam->info.nfds > DLBUF_MAX_PLANES)
-		return fail(-EOPNOTSUPP, "%s: VIDIOC_S_FMT gave a format of %u "
-			    "planes", cam->node, cam->info.nfds);
+	struct node_format f = { o->code, o->width, o->height };
+	uint64_t pitch[DLBUF_MAX_PLANES];
+	int ret;
+
+	for (uint32_t i = 0; i < nfds; i++)
+		pitch[i] = pool->planes[i].pitch;
+	ret = node_set_format(&cam->v4l2, VIDIOC_S_FMT, &f, nfds, pitch);
+	if (ret)
+		return ret;
+	f = node_format(&cam->v4l2);
+	cam->info.code = f.code;
+	cam->info.width = f.width;
+	cam->info.height = f.height;
+	cam->info.nfds = node_nfds(&cam->v4l2);
 	return 0;
 }
 
 static int set_rate(struct dlbuf_camera *cam, double rate)
 {
-	struct v4l2_streamparm parm = { .type = cam->fmt.type };
+	struct v4l2_streamparm parm = { .type = cam->v4l2.fmt.type };
 	struct v4l2_fract *interval = &parm.parm.capture.timeperframe;
 	int ret = sys_ioctl(cam->info.fd, VIDIOC_G_PARM, &parm);
 
 	/* Many drivers have no frame rate, and nothing else needs it. */
 	if (ret < 0 && errno != ENOTTY && errno != EINVAL)
-		return failed(cam, "VIDIOC_G_PARM");
+		return node_failed(&cam->v4l2, "VIDIOC_G_PARM");
 	if (ret < 0 ||
 	    !(parm.parm.capture.capability & V4L2_CAP_TIMEPERFRAME))
 		return rate ? fail(-EOPNOTSUPP, "%s (%s) does not let its rate "
@@ -247,7 +123,7 @@ static int set_rate(struct dlbuf_camera *cam, double rate)
 	if (rate) {
 		*interval = (struct v4l2_fract){ 1000, rate * 1000 + 0.5 };
 		if (sys_ioctl(cam->info.fd, VIDIOC_S_PARM, &parm) < 0)
-			return failed(cam, "VIDIOC_S_PARM");
+			return node_failed(&cam->v4l2, "VIDIOC_S_PARM");
 	}
 	if (interval->numerator)
 		cam->info.rate = (double)interval->denominator /
@@ -271,65 +147,6 @@ static void read_crop(struct dlbuf_camera *cam)
 
 /* ---------------------------------------------------------------- buffers */
 
-/* *n 0 frees all buffers. */
-static int reqbufs(const struct dlbuf_camera *cam, uint32_t *n)
-{
-	struct v4l2_requestbuffers req = {
-		.count = *n,
-		.type = cam->fmt.type,
-		.memory = cam->memory,
-	};
-	int ret = sys_ioctl(cam->info.fd, VIDIOC_REQBUFS, &req);
-
-	*n = req.count;
-	return ret;
-}
-
-static int request(struct dlbuf_camera *cam, uint32_t memory, uint32_t n)
-{
-	uint32_t none = 0;
-	int err;
-
-	cam->memory = memory;
-	if (reqbufs(cam, &n) < 0) {
-		err = errno;
-		/* Tells whether the driver has this kind of buffers. */
-		if (err == EINVAL && reqbufs(cam, &none) < 0)
-			return fail(-EOPNOTSUPP, "%s (%s) has no %s buffers "
-				    "(VIDIOC_REQBUFS: %s)", cam->node,
-				    cam->info.driver,
-				    memory == V4L2_MEMORY_MMAP ? "mmap" :
-				    "dma-buf", strerror(err));
-		errno = err;
-		return failed(cam, "VIDIOC_REQBUFS");
-	}
-	if (!n || n > VIDEO_MAX_FRAME)
-		return fail(-EIO, "%s: VIDIOC_REQBUFS gave %u buffers",
-			    cam->node, n);
-	cam->info.buffers = n;
-	return 0;
-}
-
-static int export(const struct dlbuf_camera *cam, uint32_t index, uint32_t i,
-		  int *fd)
-{
-	struct v4l2_exportbuffer exp = {
-		.type = cam->fmt.type,
-		.index = index,
-		.plane = i,
-		/* Without O_RDWR the fd is read-only, and GPUs map buffers for writing. */
-		.flags = O_RDWR | O_CLOEXEC,
-	};
-
-	if (!sys_ioctl(cam->info.fd, VIDIOC_EXPBUF, &exp))
-		return raise_fd(exp.fd, fd);
-	if (errno != ENOTTY && errno != EINVAL)
-		return failed(cam, "VIDIOC_EXPBUF");
-	return fail(-EOPNOTSUPP, "%s (%s) cannot export its buffers "
-		    "(VIDIOC_EXPBUF: %s)", cam->node, cam->info.driver,
-		    strerror(errno));
-}
-
 /* Takes dma-bufs of a pool, whose buffers all have the same layout. */
 static int borrow(const struct dlbuf_camera *cam, struct dlbuf_pool *pool,
 		  uint32_t index, uint32_t i, int *fd)
@@ -339,9 +156,11 @@ static int borrow(const struct dlbuf_camera *cam, struct dlbuf_pool *pool,
 
 	if (ret)
 		return ret;
-	if (frame.planes[i].pitch != pitch_of(cam, i) && pitch_of(cam, i))
+	if (frame.planes[i].pitch != node_pitch(&cam->v4l2, i) &&
+	    node_pitch(&cam->v4l2, i))
 		return fail(-EOPNOTSUPP, "%s captures with a pitch of %u bytes, "
-			    "the pool has %lld", cam->node, pitch_of(cam, i),
+			    "the pool has %lld", cam->node,
+			    node_pitch(&cam->v4l2, i),
 			    (long long)frame.planes[i].pitch);
 	*fd = sys_dup(frame.planes[i].fd);
 	return *fd < 0 ? fail_errno("a dma-buf of the pool") : 0;
@@ -358,8 +177,9 @@ static int fill(struct dlbuf_camera *cam, uint32_t index,
 		int *fd = &cam->buffers[index].fds[i];
 
 		ret = o->pool ? borrow(cam, o->pool, index, i, fd) :
-		      o->exporter ? dlbuf_alloc_fd(size_of(cam, i), &opts, fd) :
-		      export(cam, index, i, fd);
+		      o->exporter ? dlbuf_alloc_fd(node_size(&cam->v4l2, i),
+						   &opts, fd) :
+		      node_export(&cam->v4l2, index, i, fd);
 	}
 	return ret;
 }
@@ -373,54 +193,22 @@ static void forget(struct buffer *b)
 	}
 }
 
-/* Makes a v4l2_buffer for `index`. planes has room for DLBUF_MAX_PLANES. */
-static struct v4l2_buffer buffer_arg(const struct dlbuf_camera *cam,
-				     uint32_t index, struct v4l2_plane *planes)
-{
-	struct v4l2_buffer buf = {
-		.index = index,
-		.type = cam->fmt.type,
-		.memory = cam->memory,
-	};
-
-	memset(planes, 0, DLBUF_MAX_PLANES * sizeof(*planes));
-	if (is_multi(cam)) {
-		buf.m.planes = planes;
-		buf.length = cam->info.nfds;
-	}
-	return buf;
-}
-
 static int queue(const struct dlbuf_camera *cam, uint32_t index)
 {
-	struct v4l2_plane planes[DLBUF_MAX_PLANES];
-	struct v4l2_buffer buf = buffer_arg(cam, index, planes);
-	const int *fds = cam->buffers[index].fds;
-
-	for (uint32_t i = 0; cam->memory == V4L2_MEMORY_DMABUF &&
-	     i < cam->info.nfds; i++) {
-		if (is_multi(cam)) {
-			planes[i].m.fd = fds[i];
-			planes[i].length = size_of(cam, i);
-		} else {
-			buf.m.fd = fds[i];
-			buf.length = size_of(cam, i);
-		}
-	}
-	return sys_ioctl(cam->info.fd, VIDIOC_QBUF, &buf);
+	return node_queue(&cam->v4l2, index, cam->buffers[index].fds);
 }
 
 /* ---------------------------------------------------------------- opening */
 
 static int start(struct dlbuf_camera *cam)
 {
-	int type = cam->fmt.type;
+	int type = cam->v4l2.fmt.type;
 
 	for (uint32_t i = 0; i < cam->info.buffers; i++)
 		if (queue(cam, i) < 0)
-			return failed(cam, "VIDIOC_QBUF");
+			return node_failed(&cam->v4l2, "VIDIOC_QBUF");
 	return sys_ioctl(cam->info.fd, VIDIOC_STREAMON, &type) < 0 ?
-	       failed(cam, "VIDIOC_STREAMON") : 0;
+	       node_failed(&cam->v4l2, "VIDIOC_STREAMON") : 0;
 }
 
 /* Sets the options that the pool determines. *frame describes its buffers. */
@@ -465,9 +253,9 @@ static int check_pool(const struct dlbuf_camera *cam,
 		return fail(-EOPNOTSUPP, "%s needs %u buffers, the pool has %u",
 			    cam->node, cam->info.buffers, o->buffers);
 	for (uint32_t i = 0; i < nfds; i++)
-		if (info.bytes[i] < size_of(cam, i))
+		if (info.bytes[i] < node_size(&cam->v4l2, i))
 			return fail(-EOPNOTSUPP, "%s needs %u bytes, the pool "
-				    "has %llu", cam->node, size_of(cam, i),
+				    "has %llu", cam->node, node_size(&cam->v4l2, i),
 				    (unsigned long long)info.bytes[i]);
 	return 0;
 }
@@ -475,17 +263,19 @@ static int check_pool(const struct dlbuf_camera *cam,
 static int set_up(struct dlbuf_camera *cam, struct dlbuf_camera_opts *o)
 {
 	DLBUF_INFO(dlbuf_frame, pool);
-	uint32_t nfds = 0;
+	uint32_t nfds = 0, n;
 	int ret = o->pool ? apply_pool(o, &pool, &nfds) : 0;
 
+	n = o->buffers ? o->buffers : 4;
 	if (!ret)
 		ret = set_format(cam, o, &pool, nfds);
 	if (!ret)
 		ret = set_rate(cam, o->rate);
 	if (!ret)
-		ret = request(cam, o->pool || o->exporter ?
-			      V4L2_MEMORY_DMABUF : V4L2_MEMORY_MMAP,
-			      o->buffers ? o->buffers : 4);
+		ret = node_request(&cam->v4l2, o->pool || o->exporter ?
+				   V4L2_MEMORY_DMABUF : V4L2_MEMORY_MMAP, &n);
+	if (!ret)
+		cam->info.buffers = n;
 	if (!ret && o->pool)
 		ret = check_pool(cam, o, nfds);
 	for (uint32_t i = 0; !ret && i < cam->info.buffers; i++)
@@ -531,6 +321,7 @@ static struct dlbuf_camera *create(const char *node)
 			cam->buffers[i].fds[j] = -1;
 	}
 	memcpy(cam->node, node, size);
+	cam->v4l2.name = cam->node;
 	return cam;
 }
 
@@ -597,8 +388,7 @@ static void close_node(struct dlbuf_camera *cam)
 static void stop(struct dlbuf_camera *cam)
 {
 	bool child = inherited(cam);
-	int type = cam->fmt.type;
-	uint32_t none = 0;
+	int type = cam->v4l2.fmt.type;
 
 	if (cam->stopped)
 		return;
@@ -610,7 +400,7 @@ static void stop(struct dlbuf_camera *cam)
 		/* Wakes the threads that wait in poll(). */
 		sys_ioctl(cam->info.fd, VIDIOC_STREAMOFF, &type);
 		/* Linux before 4.20 refuses this while a frame is out. */
-		reqbufs(cam, &none);
+		node_free(&cam->v4l2);
 	}
 	if (cam->info.fd >= 0)
 		close_node(cam);
@@ -683,7 +473,7 @@ static int running(const struct dlbuf_camera *cam)
 static int describe(struct dlbuf_camera *cam, uint32_t index,
 		    const struct v4l2_buffer *buf, struct dlbuf_frame *frame)
 {
-	int ret = dlbuf_v4l2_frame(&cam->fmt, buf, cam->buffers[index].fds,
+	int ret = dlbuf_v4l2_frame(&cam->v4l2.fmt, buf, cam->buffers[index].fds,
 				   frame);
 
 	if (!ret && cam->crop.width)
@@ -715,7 +505,7 @@ int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
 static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 {
 	struct v4l2_plane planes[DLBUF_MAX_PLANES];
-	struct v4l2_buffer buf = buffer_arg(cam, 0, planes);
+	struct v4l2_buffer buf = node_buffer(&cam->v4l2, 0, planes);
 	int ret = running(cam);
 
 	if (ret)
@@ -723,10 +513,10 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 	if (cam->queue_error) {
 		errno = cam->queue_error;
 		cam->queue_error = 0;
-		return failed(cam, "VIDIOC_QBUF");
+		return node_failed(&cam->v4l2, "VIDIOC_QBUF");
 	}
 	if (sys_ioctl(cam->info.fd, VIDIOC_DQBUF, &buf) < 0)
-		return errno == EAGAIN ? -EAGAIN : failed(cam, "VIDIOC_DQBUF");
+		return errno == EAGAIN ? -EAGAIN : node_failed(&cam->v4l2, "VIDIOC_DQBUF");
 	if (buf.index >= cam->info.buffers)
 		return fail(-EIO, "%s: VIDIOC_DQBUF gave buffer %u of %u",
 			    cam->node, buf.index, cam->info.buffers);
@@ -738,7 +528,7 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 	frame->release = release;
 	frame->release_data = &cam->buffers[buf.index];
 	cam->buffers[buf.index].out = true;
-	cam->frames++;
+	cam->v4l2.frames++;
 	cam->refs++;
 	__atomic_add_fetch(&cam->info.held, 1, __ATOMIC_RELAXED);
 	return 0;
@@ -753,7 +543,7 @@ static int late(const struct dlbuf_camera *cam)
 			    "its %u buffers, delete or release a frame",
 			    cam->node, held);
 	return fail(-ETIME, "%s gave no frame before the deadline, after %llu "
-		    "frames", cam->node, (unsigned long long)cam->frames);
+		    "frames", cam->node, (unsigned long long)cam->v4l2.frames);
 }
 
 int dlbuf_camera_frame(struct dlbuf_camera *cam, uint64_t deadline_ns,

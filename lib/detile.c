@@ -162,11 +162,9 @@ static int get_staging(struct dlbuf_device *dev, uint64_t bytes,
 	struct staging s = { .dev = dev };
 	int ret = 0;
 
-	bytes += dev->slack;
-	s.imp = cache_take_staging(&dev->cache, bytes);
+	s.imp = cache_take_staging(&dev->cache, bytes + dev->slack);
 	if (!s.imp)
-		ret = exporter_try(NULL, bytes, "dlbuf copy", add_staging, &s,
-				   NULL);
+		ret = exporter_try(dev, bytes, "dlbuf copy", add_staging, &s);
 	if (!ret)
 		*out = s.imp;
 	return ret;
@@ -320,7 +318,7 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 }
 
 int detile_modifiers(struct dlbuf_device *dev, const struct format *format,
-		     void (*fn)(uint64_t modifier, void *data), void *data)
+		     modifier_fn fn, void *data)
 {
 	/* A size of whole samples in every plane of every format. */
 	const struct dlbuf_frame from = { .width = 64, .height = 64 };

@@ -50,7 +50,8 @@ int detile_import(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
  * are the modifiers of backend->modifiers().
  */
 int detile_modifiers(struct dlbuf_device *dev, const struct format *format,
-		     void (*fn)(uint64_t modifier, void *data), void *data);
+		     void (*fn)(uint64_t modifier, uint32_t nplanes, void *data),
+		     void *data);
 
 /*
  * For tests: if set, linear frames are copied too if copies are allowed. So the code

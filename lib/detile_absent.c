@@ -20,7 +20,8 @@ int detile_rows(struct detile *d, uint32_t align, uint64_t *bytes)
 }
 
 int detile_modifiers(struct dlbuf_device *dev, const struct format *format,
-		     void (*fn)(uint64_t modifier, void *data), void *data)
+		     void (*fn)(uint64_t modifier, uint32_t nplanes, void *data),
+		     void *data)
 {
 	return 0;
 }

@@ -10,6 +10,7 @@
 
 #include "fork.h"
 #include "internal.h"
+#include "node.h"
 #include "sys.h"
 
 #define TEXT_BYTES 512
@@ -192,6 +193,18 @@ const char *dlbuf_last_error(void)
 
 #define STRING2(x) #x
 #define STRING(x) STRING2(x)
+
+int fail_open(const char *path)
+{
+	char who[NODE_ACCESS];
+	int err = errno;
+
+	if (err == ENOENT || err == ENXIO || err == ENODEV)
+		return fail(-ENODEV, "there is no %s on this machine", path);
+	node_access(path, err, who);
+	return *who ? fail(-err, "open(%s): %s%s", path, strerror(err), who) :
+		      fail_errno("open(%s)", path);
+}
 
 const char *dlbuf_version(void)
 {

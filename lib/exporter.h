@@ -8,11 +8,14 @@
 #ifndef DLBUF_EXPORTER_H
 #define DLBUF_EXPORTER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <dlbuf/device.h>
-#include <dlbuf/dlpack.h>
+#include <dlbuf/alloc.h>
+#include <dlbuf/frame.h>
+
+struct node;
 
 /* An exporter that is not built has only its name. */
 struct exporter {
@@ -39,26 +42,48 @@ int exporter_set_name(int fd, const char *name);
  */
 int exporter_check_size(uint64_t bytes);
 
-/* Used by the library. exporter: a name, or NULL for the first default that works. */
+/* Used by the library: */
 
 /* Uses a new dma-buf, borrowed. After a failure the next exporter is tried. */
 typedef int (*exporter_try_fn)(int fd, void *data);
 
 /*
- * Makes a dma-buf for which `try` succeeds. Otherwise the error text has the reason of
- * each exporter. *fd is new; if fd is NULL, it is closed.
+ * Makes a dma-buf for which `try` succeeds, for a device that will import it, and closes
+ * its fd. Otherwise the error text has the reason of each exporter.
  */
-int exporter_try(const char *exporter, uint64_t bytes, const char *name,
-		 exporter_try_fn try, void *data, int *fd);
+int exporter_try(struct dlbuf_device *dev, uint64_t bytes, const char *name,
+		 exporter_try_fn try, void *data);
+
+/* A buffer, of one or several dma-bufs, that all parties shall import. */
+struct request {
+	struct dlbuf_device *const *devs;
+	size_t ndevs;
+	struct node *nodes;		/* V4L2 nodes that are idle, see v4l2.h */
+	size_t nnodes;
+	dlbuf_alloc_fn report;		/* NULL: none */
+	void *report_data;
+	const char *name;		/* for the kernel's lists, or NULL */
+	bool own;			/* memory of a device may be chosen */
+	bool later;			/* not the first buffer: report failures only */
+	uint32_t n;			/* dma-bufs */
+	const DLTensor *layouts;	/* of each: its tensors */
+	uint64_t bytes[DLBUF_MAX_PLANES];
+	exporter_try_fn try;		/* instead of the parties, of one dma-buf */
+	void *data;
+	/*
+	 * Results. tensors has room for n * ndevs, zeroed: that of dma-buf i on
+	 * device d is at i * ndevs + d. The fds are new.
+	 */
+	DLManagedTensorVersioned **tensors;
+	int fds[DLBUF_MAX_PLANES];
+	char exporter[64];
+	const char *who;		/* the party that refused, or NULL */
+};
 
 /*
- * Makes a dma-buf that all devices import. tensors has room for ndevs, and is written
- * only on success. *fd is new; if fd is NULL, it is closed, and the tensors keep the
- * memory.
+ * Makes the buffer by that exporter, or with NULL by the first that all parties accept.
+ * After a failure tensors and fds are as before.
  */
-int exporter_alloc(const char *exporter, struct dlbuf_device *const devs[],
-		   size_t ndevs, const DLTensor *layout, uint64_t bytes,
-		   const char *name, DLManagedTensorVersioned *tensors[],
-		   int *fd);
+int exporter_alloc(struct request *r, const char *exporter);
 
 #endif /* DLBUF_EXPORTER_H */

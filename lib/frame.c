@@ -702,10 +702,11 @@ struct modifiers {
 	size_t room, n;
 };
 
-static void add_modifier(uint64_t modifier, void *data)
+static void add_modifier(uint64_t modifier, uint32_t nplanes, void *data)
 {
 	struct modifiers *m = data;
 
+	(void)nplanes;
 	if (m->n && modifier == DLBUF_MOD_LINEAR)
 		return; /* it is the first one already */
 	if (m->n < m->room)
@@ -733,11 +734,75 @@ int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
 	if (ret)
 		return ret;
 	m.room = *n;
-	add_modifier(DLBUF_MOD_LINEAR, &m);
+	add_modifier(DLBUF_MOD_LINEAR, 0, &m);
 	ret = detile_modifiers(dev, format, add_modifier, &m);
 	if (!ret)
 		*n = m.n;
 	return ret;
+}
+
+/* The caller's walk over formats and modifiers. */
+struct walk {
+	struct dlbuf_device *dev;
+	dlbuf_device_format_fn fn;
+	void *data;
+	struct dlbuf_device_format f;
+	int stopped;		/* the value with which fn ended the walk */
+};
+
+static void walk_modifier(uint64_t modifier, uint32_t nplanes, void *data)
+{
+	struct walk *w = data;
+
+	if (w->stopped || modifier == DLBUF_MOD_LINEAR)
+		return;
+	w->f.modifier = modifier;
+	w->f.nplanes = nplanes;
+	w->f.flags = DLBUF_DEVICE_FORMAT_COPY;
+	w->stopped = w->fn(&w->f, w->data);
+}
+
+static int walk_format(const struct dlbuf_format_info *info, void *data)
+{
+	struct walk *w = data;
+	uint32_t paths = PATHS_OF(w->dev->backend);
+	struct dlbuf_frame frame = { .code_space = DLBUF_CODE_DRM };
+	const struct format *format;
+	bool linear;
+	int ret;
+
+	if (info->reason)
+		return 0;
+	w->f = (struct dlbuf_device_format){
+		.size = sizeof(w->f),
+		.name = info->drm_name ? info->drm_name : info->v4l2_name,
+		.code = info->drm_code ? info->drm_code : info->v4l2_code,
+		.code_space = info->drm_code ? DLBUF_CODE_DRM : DLBUF_CODE_V4L2,
+		.modifier = DLBUF_MOD_LINEAR,
+		.nplanes = info->nplanes,
+		.flags = paths & PATHS_SHARED ? DLBUF_DEVICE_FORMAT_DIRECT :
+						DLBUF_DEVICE_FORMAT_COPY,
+	};
+	w->stopped = w->fn(&w->f, w->data);
+	if (w->stopped || !info->drm_code)
+		return w->stopped;
+	frame.code = info->drm_code;
+	ret = find_format(&frame, &format, &linear);
+	if (!ret)
+		ret = detile_modifiers(w->dev, format, walk_modifier, w);
+	return ret ? ret : w->stopped;
+}
+
+int dlbuf_device_formats(struct dlbuf_device *dev, dlbuf_device_format_fn fn,
+			 void *data)
+{
+	NOT_CANCELLED;
+	struct walk w = { .dev = dev, .fn = fn, .data = data };
+	int ret = device_check(dev);
+
+	if (!ret && !fn)
+		ret = fail(-EINVAL, "fn is NULL");
+	return ret ? ret : dlbuf_format_each(walk_format, &w);
 }
 
 int dlbuf_import_frame(struct dlbuf_device *dev,

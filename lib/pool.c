@@ -10,6 +10,7 @@
 #include "exporter.h"
 #include "internal.h"
 #include "sys.h"
+#include "v4l2.h"
 
 /* All kinds of importers accept this; it is also a cache line. */
 #define DEFAULT_ALIGN 64
@@ -220,30 +221,124 @@ static void describe_frame(const struct dlbuf_pool_opts *o,
 		};
 }
 
+/* Buffers after the first are of its exporter. */
 static int fill(struct dlbuf_pool *pool, struct pool_buffer *b,
-		struct dlbuf_device *const devs[],
-		const struct dlbuf_pool_opts *o)
+		struct request *r, const char *exporter)
 {
-	for (uint32_t i = 0; i < pool->info.nfds; i++) {
-		int64_t shape = pool->info.bytes[i];
-		const DLTensor layout = {
-			.ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &shape,
-		};
-		int ret = exporter_alloc(o->exporter, devs, pool->ndevs,
-					 &layout, shape, o->name,
-					 &b->tensors[i * pool->ndevs],
-					 &b->fds[i]);
+	DLTensor layouts[DLBUF_MAX_PLANES];
+	int64_t shapes[DLBUF_MAX_PLANES];
+	int ret;
 
-		if (ret)
-			return ret;
+	b->tensors = sys_calloc(r->n * r->ndevs + 1, sizeof(b->tensors[0]));
+	if (!b->tensors)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < r->n; i++) {
+		r->bytes[i] = shapes[i] = pool->info.bytes[i];
+		layouts[i] = (DLTensor){
+			.ndim = 1, .dtype = { kDLUInt, 8, 1 },
+			.shape = &shapes[i],
+		};
 	}
+	r->layouts = layouts;
+	r->tensors = b->tensors;
+	for (uint32_t i = 0; i < DLBUF_MAX_PLANES; i++)
+		b->fds[i] = -1;
+	ret = exporter_alloc(r, r->later ? r->exporter : exporter);
+	if (ret)
+		return ret;
+	memcpy(b->fds, r->fds, r->n * sizeof(b->fds[0]));
+	r->later = true;
 	return 0;
 }
 
-/* Copies the caller's options to *o, and computes the layout of a buffer. */
+static void empty(struct dlbuf_pool *pool, struct pool_buffer *b)
+{
+	for (size_t j = 0; b->tensors && j < pool->info.nfds * pool->ndevs; j++)
+		if (b->tensors[j])
+			b->tensors[j]->deleter(b->tensors[j]);
+	free(b->tensors);
+	for (uint32_t j = 0; j < pool->info.nfds; j++)
+		if (b->tensors && b->fds[j] >= 0)
+			close(b->fds[j]);
+	b->tensors = NULL;
+}
+
+#define MAX_ROUNDS 8
+
+/*
+ * A party may accept one buffer of an exporter and refuse the next one, whose pages are
+ * by chance not contiguous. That exporter is then tried last, and all buffers are made
+ * again.
+ */
+static int fill_all(struct dlbuf_pool *pool, struct request *r,
+		    const char *exporter)
+{
+	uint32_t i = 0;
+	int ret = 0;
+
+	for (int round = 0; round < MAX_ROUNDS; round++) {
+		r->later = false;
+		for (i = 0; !ret && i < pool->info.buffers; i++)
+			ret = fill(pool, &pool->buffers[i], r, exporter);
+		if (!ret || i < 2 || exporter || !r->who || ret == -ENOMEM ||
+		    round + 1 == MAX_ROUNDS)
+			break;
+		while (i--)
+			empty(pool, &pool->buffers[i]);
+		ret = 0;
+	}
+	return ret;
+}
+
+/*
+ * Asks the nodes for the frames until all answer with the pitch that they were asked for.
+ * A format without rows has its size of them, too.
+ */
+static int negotiate(struct node *nodes, unsigned long request,
+		     const struct dlbuf_format_info *format,
+		     struct dlbuf_pool_opts *o, struct dlbuf_pool_info *info)
+{
+	uint64_t bytes[DLBUF_MAX_PLANES] = { 0 };
+	int ret = plan(o, format, info);
+
+	for (int round = 0; o->nv4l2; round++) {
+		uint64_t pitch = info->pitch[0];
+		bool planned = !ret;
+
+		if (ret && (ret != -EOPNOTSUPP || round))
+			return ret;
+		ret = nodes_ask(nodes, o->nv4l2, request, o, info, &pitch,
+				bytes);
+		if (ret)
+			return ret;
+		if (!planned && o->bytes < bytes[0])
+			o->bytes = bytes[0];
+		if (planned && pitch == info->pitch[0])
+			break;
+		if (planned && (o->pitch || round))
+			return fail(-EOPNOTSUPP, "%s wants a pitch of %llu "
+				    "bytes, not %llu", o->nv4l2 > 1 ?
+				    "one of the V4L2 nodes" :
+				    node_name(&nodes[0]),
+				    (unsigned long long)pitch,
+				    (unsigned long long)info->pitch[0]);
+		o->pitch = pitch;
+		ret = plan(o, format, info);
+	}
+	for (uint32_t i = 0; !ret && i < info->nfds; i++)
+		if (info->bytes[i] < bytes[i])
+			info->bytes[i] = bytes[i];
+	return ret;
+}
+
+/*
+ * Copies the caller's options to *o, and computes the layout of a buffer. *nodes is new:
+ * free() it after a success.
+ */
 static int lay_out(struct dlbuf_device *const devs[], size_t ndevs,
-		   const struct dlbuf_pool_opts *opts,
-		   struct dlbuf_pool_opts *o, struct dlbuf_pool_info *info)
+		   unsigned long request, const struct dlbuf_pool_opts *opts,
+		   struct dlbuf_pool_opts *o, struct dlbuf_pool_info *info,
+		   struct node **nodes)
 {
 	struct dlbuf_format_info format = { .size = sizeof(format) };
 	int ret;
@@ -258,21 +353,36 @@ static int lay_out(struct dlbuf_device *const devs[], size_t ndevs,
 		ret = dlbuf_format_find(o->code, 0, o->code_space, &format);
 	if (!ret)
 		ret = choose_alignments(devs, ndevs, o);
-	return ret ? ret : plan(o, &format, info);
+	if (!ret)
+		ret = nodes_open(o->v4l2, o->nv4l2, nodes);
+	if (ret)
+		return ret;
+	if (request == VIDIOC_S_FMT)
+		ret = nodes_idle(*nodes, o->nv4l2);
+	if (!ret)
+		ret = negotiate(*nodes, request, &format, o, info);
+	if (ret)
+		free(*nodes);
+	return ret;
 }
 
 int dlbuf_pool_layout(struct dlbuf_device *const devs[], size_t ndevs,
 		      const struct dlbuf_pool_opts *opts,
 		      struct dlbuf_pool_info *out)
 {
+	NOT_CANCELLED;
 	struct dlbuf_pool_info info;
 	struct dlbuf_pool_opts o;
+	struct node *nodes;
 	int ret;
 
 	if (!out)
 		return fail(-EINVAL, "info is NULL");
-	ret = lay_out(devs, ndevs, opts, &o, &info);
-	return ret ? ret : INFO_PUT(out, &info, "dlbuf_pool_info");
+	ret = lay_out(devs, ndevs, VIDIOC_TRY_FMT, opts, &o, &info, &nodes);
+	if (ret)
+		return ret;
+	free(nodes);
+	return INFO_PUT(out, &info, "dlbuf_pool_info");
 }
 
 int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
@@ -282,31 +392,32 @@ int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
 	NOT_CANCELLED;
 	struct dlbuf_pool_info info;
 	struct dlbuf_pool_opts o;
+	struct request r = { .devs = devs, .ndevs = ndevs };
 	struct dlbuf_pool *pool;
 	int ret;
 
 	if (!out)
 		return fail(-EINVAL, "pool is NULL");
-	ret = lay_out(devs, ndevs, opts, &o, &info);
+	ret = lay_out(devs, ndevs, VIDIOC_S_FMT, opts, &o, &info, &r.nodes);
 	if (ret)
 		return ret;
 	pool = sys_calloc(1, sizeof(*pool) +
 			  o.buffers * sizeof(pool->buffers[0]));
-	if (!pool)
+	if (!pool) {
+		free(r.nodes);
 		return -ENOMEM;
+	}
+	r.nnodes = o.nv4l2;
+	r.n = info.nfds;
+	r.name = o.name;
+	r.report = o.report;
+	r.report_data = o.report_data;
 	pool->info = info;
 	pool->ndevs = ndevs;
 	describe_frame(&o, &info, &pool->frame);
-	for (uint32_t i = 0; i < o.buffers; i++)
-		for (uint32_t j = 0; j < DLBUF_MAX_PLANES; j++)
-			pool->buffers[i].fds[j] = -1;
-	for (uint32_t i = 0; !ret && i < o.buffers; i++) {
-		struct pool_buffer *b = &pool->buffers[i];
-
-		b->tensors = sys_calloc(info.nfds * ndevs + 1,
-					sizeof(b->tensors[0]));
-		ret = b->tensors ? fill(pool, b, devs, &o) : -ENOMEM;
-	}
+	ret = fill_all(pool, &r, o.exporter);
+	memcpy(pool->info.exporter, r.exporter, sizeof(r.exporter));
+	free(r.nodes);
 	if (ret) {
 		dlbuf_pool_destroy(pool);
 		return ret;
@@ -320,18 +431,8 @@ void dlbuf_pool_destroy(struct dlbuf_pool *pool)
 	NOT_CANCELLED;
 	if (!pool)
 		return;
-	for (uint32_t i = 0; i < pool->info.buffers; i++) {
-		struct pool_buffer *b = &pool->buffers[i];
-
-		for (size_t j = 0; b->tensors &&
-		     j < pool->info.nfds * pool->ndevs; j++)
-			if (b->tensors[j])
-				b->tensors[j]->deleter(b->tensors[j]);
-		free(b->tensors);
-		for (uint32_t j = 0; j < pool->info.nfds; j++)
-			if (b->fds[j] >= 0)
-				close(b->fds[j]);
-	}
+	for (uint32_t i = 0; i < pool->info.buffers; i++)
+		empty(pool, &pool->buffers[i]);
 	free(pool);
 }
 

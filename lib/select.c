@@ -93,7 +93,7 @@ int selector_begin(struct selector *s, const char *backend, const char *text,
 		return parse_pci(s, text + 4);
 	if (!strncmp(text, "drm=", 4))
 		return parse_drm(s, text + 4);
-	s->by = SELECT_NAME;
+	s->by = text[strspn(text, "0123456789.")] ? SELECT_NAME : SELECT_ALIAS;
 	return 0;
 }
 
@@ -115,6 +115,8 @@ static bool matches(const struct selector *s,
 				 (s->place.drm[0] &&
 				  (s->place.drm[0] == place->drm[0] ||
 				   s->place.drm[0] == place->drm[1])));
+	case SELECT_ALIAS:
+		return place && !strcmp(s->text, place->alias);
 	case SELECT_NAME:
 		return strcasestr(info->description, s->text);
 	default:

@@ -1,15 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Selects a device by the part of its name after "NAME:". A backend lists its devices,
- * and then calls:
- *
- *	ret = selector_begin(&s, "NAME", text, n);
- *	if (ret)
- *		return ret;
- *	while (selector_next(&s))
- *		if (selector_takes(&s, probe(s.at, &gpu), &gpu.info, &gpu.place))
- *			return 0;
- *	return selector_none(&s);
+ * Selects a device by the part of its name after "NAME:". See queue/open.c.
  */
 #ifndef DLBUF_LIB_SELECT_H
 #define DLBUF_LIB_SELECT_H
@@ -23,6 +14,7 @@
 struct device_place {
 	uint64_t pci;	/* PCI_ADDRESS() */
 	dev_t drm[2];	/* primary node, render node */
+	char alias[16];	/* "P.D", two numbers, as other tools of the API have them */
 };
 
 /* Never 0. */
@@ -32,7 +24,8 @@ struct device_place {
 
 struct selector {
 	const char *backend, *text;	/* borrowed */
-	enum { SELECT_ANY, SELECT_UUID, SELECT_PLACE, SELECT_NAME } by;
+	enum { SELECT_ANY, SELECT_UUID, SELECT_PLACE, SELECT_ALIAS,
+	       SELECT_NAME } by;
 	uint8_t uuid[16];
 	struct device_place place;	/* pci, drm[0] */
 	/* State of the walk over the devices. */
@@ -43,8 +36,8 @@ struct selector {
 
 /*
  * Begins a walk over n devices. text: "" is the first device that can be used, "1" the
- * second one, "uuid=0123...", "pci=[DOMAIN:]BUS:DEV.FN", "drm=/dev/dri/NODE", else part
- * of a name.
+ * second one, "uuid=0123...", "pci=[DOMAIN:]BUS:DEV.FN", "drm=/dev/dri/NODE", "1.0"
+ * is an alias, else part of a name.
  * -EINVAL  not a UUID, not a PCI address, not a DRM node
  * -ENODEV  there is no such node
  */

@@ -16,6 +16,7 @@
 #include "lease.h"
 #include "message.h"
 #include "pending.h"
+#include "socket.h"
 #include "sys.h"
 #include "tensor.h"
 
@@ -25,6 +26,8 @@ struct call {
 	bool wait;		/* block for room, or for a message */
 	bool shut;		/* the socket is shut down: no more messages will come */
 	uint64_t deadline_ns;	/* as for poll_until() */
+	struct envelope *envelope;	/* or NULL */
+	const struct dlbuf_device *but;	/* its work is not waited for */
 };
 
 /* ---------------------------------------------------------------- sockets */
@@ -62,12 +65,10 @@ static int call_begin(struct call *c, int sock,
 	flags = fcntl(sock, F_GETFL);
 	if (flags < 0)
 		return fail_errno("fd %d: fcntl(F_GETFL)", sock);
-	*c = (struct call){
-		.sock = sock,
-		.wait = o->deadline_ns || !(flags & O_NONBLOCK ||
-					    o->flags & DLBUF_SOCKET_DONTWAIT),
-		.deadline_ns = o->deadline_ns,
-	};
+	c->sock = sock;
+	c->wait = o->deadline_ns || !(flags & O_NONBLOCK ||
+				      o->flags & DLBUF_SOCKET_DONTWAIT);
+	c->deadline_ns = o->deadline_ns;
 	return 0;
 }
 
@@ -144,11 +145,13 @@ static void attach_fds(struct msghdr *msg, union control *control,
 static int send_packet(struct call *c, const struct packet *p, const int fds[],
 		       unsigned int nfds)
 {
-	struct iovec iov = { (void *)p->data, p->bytes };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct iovec iov[2] = { { 0 }, { (void *)p->data, p->bytes } };
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = 2 };
 	union control control;
 	int ret = 0;
 
+	if (c->envelope)
+		iov[0] = (struct iovec){ c->envelope->data, c->envelope->bytes };
 	attach_fds(&msg, &control, fds, nfds);
 	while (!ret && sys_sendmsg(c->sock, &msg) < 0)
 		ret = errno == EAGAIN ? call_wait(c, POLLOUT) :
@@ -214,26 +217,25 @@ static int wait_unfenced(const struct call *c, const struct message_head *head,
 	for (unsigned int i = 0; !ret && i < head->nbuffers; i++) {
 		const struct use use = { fds[i], head->access[i], NULL };
 
-		ret = pending_wait_unfenced(&use, NULL,
+		ret = pending_wait_unfenced(&use, c->but,
 					    c->wait ? c->deadline_ns : 1);
 	}
 	return ret == -ETIME && !c->wait ?
 	       fail(-EAGAIN, "%s", dlbuf_last_error()) : ret;
 }
 
-/* fds has room for one more. hold is taken; it may be NULL. */
-static int send_message(int sock, const struct dlbuf_socket_opts *o,
-			struct packet *p, struct message_head *head, int fds[],
-			struct hold *hold)
+/* fds has room for two more. hold is taken; it may be NULL. */
+static int send_message(struct call *c, int sock,
+			const struct dlbuf_socket_opts *o, struct packet *p,
+			struct message_head *head, int fds[], struct hold *hold)
 {
 	DLManagedTensorVersioned *shares[DLBUF_MAX_PLANES] = { NULL };
 	unsigned int nfds = message_fds(head);
 	int ret, end = -1;
-	struct call c;
 
-	ret = call_begin(&c, sock, o);
+	ret = call_begin(c, sock, o);
 	if (!ret)
-		ret = wait_unfenced(&c, head, fds);
+		ret = wait_unfenced(c, head, fds);
 	if (!ret && hold) {
 		ret = hold_open(hold, &end);
 		if (!ret) {
@@ -241,9 +243,11 @@ static int send_message(int sock, const struct dlbuf_socket_opts *o,
 			head->flags |= MESSAGE_HOLD;
 		}
 	}
+	if (c->envelope)
+		fds[nfds++] = c->envelope->fd;
 	message_end(p, head);
 	if (!ret)
-		ret = send_packet(&c, p, fds, nfds);
+		ret = send_packet(c, p, fds, nfds);
 	if (ret && hold) {
 		/* The shares are deleted by this call, not by the event. */
 		memcpy(shares, hold->shares, sizeof(shares));
@@ -302,12 +306,12 @@ static unsigned int buffer_of(const struct tensor *t, struct message_head *head,
 	return i;
 }
 
-int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
-	       uint32_t ntensors, const struct dlbuf_socket_opts *opts)
+static int send_tensors(struct call *c, int sock,
+			DLManagedTensorVersioned *const tensors[],
+			uint32_t ntensors, const struct dlbuf_socket_opts *opts)
 {
-	NOT_CANCELLED;
 	struct dlbuf_socket_opts o;
-	int fds[MESSAGE_MAX_FDS], ret;
+	int fds[MESSAGE_MAX_FDS + 1], ret;
 	struct hold *hold = NULL;
 	struct message_head head;
 	bool holds = false;
@@ -335,7 +339,25 @@ int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 	head.ntensors = ntensors;
 	if (holds)
 		ret = hold_shares(tensors, ntensors, &hold);
-	return ret ? ret : send_message(sock, &o, &p, &head, fds, hold);
+	return ret ? ret : send_message(c, sock, &o, &p, &head, fds, hold);
+}
+
+int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
+	       uint32_t ntensors, const struct dlbuf_socket_opts *opts)
+{
+	NOT_CANCELLED;
+	struct call c = { 0 };
+
+	return send_tensors(&c, sock, tensors, ntensors, opts);
+}
+
+int socket_send(int sock, DLManagedTensorVersioned *tensor,
+		const struct dlbuf_socket_opts *opts, struct envelope *envelope,
+		const struct dlbuf_device *but)
+{
+	struct call c = { .envelope = envelope, .but = but };
+
+	return send_tensors(&c, sock, &tensor, 1, opts);
 }
 
 /* Collects the planes' fds, each once. */
@@ -388,6 +410,7 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 	struct dlbuf_socket_opts o;
 	struct hold *hold = NULL;
 	struct message_head head;
+	struct call c = { 0 };
 	struct dlbuf_frame f;
 	struct packet p;
 
@@ -416,7 +439,7 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 	if (f.release)
 		ret = hold_release(&f, &hold);
 	if (!ret)
-		ret = send_message(sock, &o, &p, &head, fds, hold);
+		ret = send_message(&c, sock, &o, &p, &head, fds, hold);
 	if (ret)
 		dlbuf_lease_drop(f.lease);
 	return ret;
@@ -427,8 +450,8 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 /* The bytes and fds received so far. */
 struct parcel {
 	struct packet packet;
-	int fds[MESSAGE_MAX_FDS];
-	unsigned int nfds;
+	int fds[MESSAGE_MAX_FDS + 1];
+	unsigned int nfds, room;
 };
 
 static void close_fds(struct parcel *p)
@@ -442,10 +465,10 @@ static int keep_fd(struct parcel *p, int fd)
 {
 	int ret;
 
-	if (p->nfds == MESSAGE_MAX_FDS) {
+	if (p->nfds == p->room) {
 		close(fd);
-		return fail(-EPROTO, "a message came with more than %d fds",
-			    MESSAGE_MAX_FDS);
+		return fail(-EPROTO, "a message came with more than %u fds",
+			    p->room);
 	}
 	ret = raise_fd(fd, &fd);
 	if (!ret)
@@ -485,10 +508,13 @@ static int take_fds(struct parcel *p, struct msghdr *msg)
 }
 
 /*
- * Whether a read of 0 bytes was the end and not an empty packet: there is no writer, and
- * nothing is queued.
+ * Judges a read of 0 bytes: 0 for an empty packet, 1 to read again, -EPIPE for the end.
+ * Linux also reports 0 when the sender sends and closes between the two looks that
+ * recvmsg() takes at a SOCK_SEQPACKET socket: the first finds no packet, the second finds
+ * no sender. The packets are still queued then. An empty packet before them looks the
+ * same and is passed over.
  */
-static int at_end(const struct call *c)
+static int after_nothing(const struct call *c)
 {
 	int ret = poll_until(c->sock, POLLRDHUP, 1), queued = 0;
 
@@ -496,21 +522,39 @@ static int at_end(const struct call *c)
 		return ret < 0 ? ret : 0;
 	if (sys_ioctl(c->sock, FIONREAD, &queued) < 0)
 		return fail_errno("socket %d: ioctl(FIONREAD)", c->sock);
-	return !queued;
+	return queued ? 1 : fail(-EPIPE, "socket %d is closed at the other "
+				 "side", c->sock);
+}
+
+/* Takes the envelope's fd, and counts the message's bytes, of the packet's n. */
+static int open_envelope(const struct call *c, struct parcel *p, size_t n)
+{
+	struct envelope *e = c->envelope;
+
+	p->packet.bytes = e ? n - e->bytes : n;
+	if (!e)
+		return 0;
+	if (n < e->bytes || !p->nfds)
+		return fail(-EPROTO, "socket %d: a packet of %zu bytes and %u fds "
+			    "has no envelope", c->sock, n, p->nfds);
+	e->fd = p->fds[--p->nfds];
+	return 0;
 }
 
 static int receive_packet(struct call *c, struct parcel *p)
 {
-	struct iovec iov = { p->packet.data, MESSAGE_MAX_BYTES };
+	struct iovec iov[2] = { { 0 }, { p->packet.data, MESSAGE_MAX_BYTES } };
 	union control control;
 	struct msghdr msg;
 	ssize_t n;
 	int ret;
 
+	if (c->envelope)
+		iov[0] = (struct iovec){ c->envelope->data, c->envelope->bytes };
 	do {
 		msg = (struct msghdr){
-			.msg_iov = &iov,
-			.msg_iovlen = 1,
+			.msg_iov = iov,
+			.msg_iovlen = 2,
 			.msg_control = &control,
 			.msg_controllen = sizeof(control),
 		};
@@ -531,14 +575,9 @@ static int receive_packet(struct call *c, struct parcel *p)
 	if (msg.msg_flags & MSG_TRUNC)
 		return fail(-EPROTO, "socket %d: a message of more than %zu "
 			    "bytes", c->sock, MESSAGE_MAX_BYTES);
-	if (!n && !p->nfds) {
-		ret = at_end(c);
-		if (ret > 0)
-			return fail(-EPIPE, "socket %d is closed at the other "
-				    "side", c->sock);
-	}
-	p->packet.bytes = n;
-	return ret;
+	if (!n && !p->nfds)
+		ret = after_nothing(c);
+	return ret ? ret : open_envelope(c, p, n);
 }
 
 static int receive(struct call *c, struct parcel *p)
@@ -546,7 +585,10 @@ static int receive(struct call *c, struct parcel *p)
 	int ret;
 
 	p->nfds = 0;
-	ret = receive_packet(c, p);
+	p->room = MESSAGE_MAX_FDS + !!c->envelope;
+	do
+		ret = receive_packet(c, p);
+	while (ret > 0);
 	if (ret)
 		close_fds(p);
 	return ret;
@@ -723,16 +765,14 @@ static int open_parcel(struct dlbuf_device *dev, struct parcel *p,
 	return 0;
 }
 
-int dlbuf_recv(struct dlbuf_device *dev, int sock,
-	       const struct dlbuf_socket_opts *opts,
-	       DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
-	       uint32_t *ntensors, struct dlbuf_frame *frame)
+static int recv_tensors(struct call *c, struct dlbuf_device *dev, int sock,
+			const struct dlbuf_socket_opts *opts,
+			DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+			uint32_t *ntensors, struct dlbuf_frame *frame)
 {
-	NOT_CANCELLED;
 	struct dlbuf_import_opts import;
 	struct dlbuf_socket_opts o;
 	struct parcel p;
-	struct call c;
 	int ret;
 
 	if (!dev || !tensors || !ntensors)
@@ -747,12 +787,35 @@ int dlbuf_recv(struct dlbuf_device *dev, int sock,
 	if (!ret && frame)
 		ret = INFO_CHECK(frame, "dlbuf_frame");
 	if (!ret)
-		ret = call_begin(&c, sock, &o);
+		ret = call_begin(c, sock, &o);
 	if (!ret)
-		ret = receive(&c, &p);
+		ret = receive(c, &p);
 	if (ret)
 		return ret;
 	ret = open_parcel(dev, &p, &import, tensors, ntensors, frame);
 	close_fds(&p);
+	if (ret && c->envelope)
+		close(c->envelope->fd);
 	return ret;
+}
+
+int dlbuf_recv(struct dlbuf_device *dev, int sock,
+	       const struct dlbuf_socket_opts *opts,
+	       DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+	       uint32_t *ntensors, struct dlbuf_frame *frame)
+{
+	NOT_CANCELLED;
+	struct call c = { 0 };
+
+	return recv_tensors(&c, dev, sock, opts, tensors, ntensors, frame);
+}
+
+int socket_recv(struct dlbuf_device *dev, int sock,
+		const struct dlbuf_socket_opts *opts,
+		DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+		uint32_t *ntensors, struct envelope *envelope)
+{
+	struct call c = { .envelope = envelope };
+
+	return recv_tensors(&c, dev, sock, opts, tensors, ntensors, NULL);
 }

@@ -223,20 +223,30 @@ static inline int sys_poll(struct pollfd *fds, nfds_t n,
 	return ppoll(fds, n, timeout, NULL);
 }
 
+/* sys_high() for two fds; after a failure both are closed. */
+static inline int sys_high_pair(int fds[2])
+{
+	int err;
+
+	for (int i = 0; i < 2; i++)
+		fds[i] = sys_high(fds[i]);
+	if (fds[0] >= 0 && fds[1] >= 0)
+		return 0;
+	err = errno;
+	for (int i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	errno = err;
+	return -1;
+}
+
 static inline int sys_pipe(int fds[2])
 {
 	if (fault_hit()) {
 		errno = EMFILE;
 		return -1;
 	}
-	if (pipe2(fds, O_CLOEXEC))
-		return -1;
-	for (int i = 0; i < 2; i++)
-		fds[i] = sys_high(fds[i]);
-	if (fds[0] >= 0 && fds[1] >= 0)
-		return 0;
-	close(fds[0] >= 0 ? fds[0] : fds[1]);
-	return -1;
+	return pipe2(fds, O_CLOEXEC) ? -1 : sys_high_pair(fds);
 }
 
 /*

@@ -228,6 +228,18 @@ int tensor_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 	return 0;
 }
 
+/* Options of an import that is not of a frame. */
+static int plain_opts_get(const struct dlbuf_import_opts *opts,
+			  struct dlbuf_import_opts *o)
+{
+	int ret = import_opts_get(opts, o);
+
+	if (!ret && (o->view || o->flags & DLBUF_IMPORT_UNCROPPED))
+		ret = fail(-EINVAL, "view and DLBUF_IMPORT_UNCROPPED are for "
+			   "dlbuf_import_frame()");
+	return ret;
+}
+
 int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		 const struct dlbuf_import_opts *opts,
 		 DLManagedTensorVersioned **tensor)
@@ -240,12 +252,9 @@ int dlbuf_import(struct dlbuf_device *dev, int fd, const DLTensor *layout,
 		return fail(-EINVAL, "tensor is NULL");
 	ret = device_check(dev);
 	if (!ret)
-		ret = import_opts_get(opts, &o);
+		ret = plain_opts_get(opts, &o);
 	if (ret)
 		return ret;
-	if (o.view || o.flags & DLBUF_IMPORT_UNCROPPED)
-		return fail(-EINVAL, "view and DLBUF_IMPORT_UNCROPPED are for "
-			    "dlbuf_import_frame()");
 	do
 		ret = tensor_import(dev, fd, layout, o.access, import_paths(&o),
 				    tensor);
@@ -263,10 +272,27 @@ DLTensor tensor_layout(const struct tensor *t)
 	return layout;
 }
 
+/* Another tensor of t's import, over bytes that t covers. */
+static int share(struct tensor *t, const DLTensor *layout, uint64_t first,
+		 uint64_t end, DLManagedTensorVersioned **out)
+{
+	struct tensor *other;
+	int ret;
+
+	ret = tensor_create(t->imp, layout, first, end, t->lease, NULL, &other);
+	if (ret)
+		return ret;
+	/* DLPack's IS_COPIED promises a single owner. */
+	t->versioned.flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
+	cache_ref(t->imp);
+	*out = &other->versioned;
+	return 0;
+}
+
 int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 		       DLManagedTensorVersioned **out)
 {
-	struct tensor *t, *other;
+	struct tensor *t;
 	DLTensor layout;
 	int ret;
 
@@ -276,15 +302,99 @@ int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 	if (ret)
 		return ret;
 	layout = tensor_layout(t);
-	ret = tensor_create(t->imp, &layout, t->first, t->end, t->lease, NULL,
-			    &other);
+	return share(t, &layout, t->first, t->end, out);
+}
+
+int dlbuf_tensor_view(const DLManagedTensorVersioned *tensor,
+		      const DLTensor *layout, DLManagedTensorVersioned **out)
+{
+	uint64_t first, end;
+	struct tensor *t;
+	DLTensor at;
+	int ret;
+
+	if (!layout || !out)
+		return fail(-EINVAL, "%s is NULL", layout ? "out" : "the layout");
+	ret = tensor_of(tensor, &t);
 	if (ret)
 		return ret;
-	/* DLPack's IS_COPIED promises a single owner. */
-	t->versioned.flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
-	cache_ref(t->imp);
-	*out = &other->versioned;
-	return 0;
+	at = *layout;
+	if (__builtin_add_overflow(t->first, at.byte_offset, &at.byte_offset))
+		return fail(-EOVERFLOW, "byte_offset %llu does not fit 64 bits "
+			    "from the start of the dma-buf",
+			    (unsigned long long)layout->byte_offset);
+	ret = dlbuf_layout_extent(&at, &first, &end);
+	if (ret)
+		return ret;
+	if (first < t->first || end > t->end)
+		return fail(-ERANGE, "the view has bytes %llu to %llu of the "
+			    "dma-buf, and the tensor only %llu to %llu",
+			    (unsigned long long)first, (unsigned long long)end,
+			    (unsigned long long)t->first,
+			    (unsigned long long)t->end);
+	return share(t, &at, first, end, out);
+}
+
+/* tensor_import(), of the bytes that t covers and with its lease. */
+static int import_again(struct dlbuf_device *dev, const struct tensor *t,
+			uint32_t access, uint32_t paths,
+			DLManagedTensorVersioned **out)
+{
+	const DLTensor layout = tensor_layout(t);
+	struct tensor *other;
+	struct import *imp;
+	int ret;
+
+	ret = cache_get(dev, t->imp->fd, access, paths, t->end, &imp);
+	if (ret)
+		return ret;
+	ret = tensor_create(imp, &layout, t->first, t->end, t->lease, NULL,
+			    &other);
+	if (ret)
+		cache_unref(imp);
+	else
+		*out = &other->versioned;
+	return ret;
+}
+
+int dlbuf_tensor_import(struct dlbuf_device *dev,
+			const DLManagedTensorVersioned *tensor,
+			const struct dlbuf_import_opts *opts,
+			DLManagedTensorVersioned **out)
+{
+	struct dlbuf_import_opts o;
+	bool tried = false;
+	struct tensor *t;
+	uint32_t paths;
+	int ret;
+
+	if (!out)
+		return fail(-EINVAL, "out is NULL");
+	ret = device_check(dev);
+	if (!ret)
+		ret = tensor_of(tensor, &t);
+	if (!ret)
+		ret = plain_opts_get(opts, &o);
+	if (ret)
+		return ret;
+	if (!o.access)
+		o.access = t->imp->id.access;
+	if (o.access & ~t->imp->id.access)
+		return fail(-EACCES, "the tensor does not allow %s", o.access &
+			    ~t->imp->id.access & DLBUF_WRITE ? "writing" :
+			    "reading");
+	/* Only tensors of its own import keep the buffer from being used again. */
+	if (t->imp->staging)
+		return fail(-EOPNOTSUPP, "the tensor is %s's copy of a frame that "
+			    "is not linear: import the frame itself",
+			    t->imp->dev->name);
+	paths = import_paths(&o);
+	if (t->imp->brief)
+		paths |= PATHS_BRIEF;
+	do
+		ret = import_again(dev, t, o.access, paths, out);
+	while (ret && device_relieve(ret, &tried));
+	return ret;
 }
 
 int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,

@@ -5,7 +5,9 @@ The library's sources are compiled into the extension. In the source tree they
 are one folder up; an sdist has a copy of them in libdlbuf/.
 """
 
+import ast
 import glob
+import json
 import os
 import re
 import shlex
@@ -54,6 +56,44 @@ def copy_library(folder):
             shutil.copyfile(f, to)
 
 
+def signature(function):
+    """As __text_signature__ has it: without types, and self is $self."""
+    args = function.args
+    for arg in [*args.posonlyargs, *args.args, *args.kwonlyargs,
+                args.vararg or args.args[:0]]:
+        if arg:
+            arg.annotation = None
+    text = re.sub(r"^(self|cls)\b", lambda m: "$type" if m[1] == "cls" else
+                  "$self", ast.unparse(args))
+    if text[:1] == "$" and not args.posonlyargs:
+        text = re.sub(r"^\$\w+", r"\g<0>, /", text)
+    return f"{function.name}({text})\n--\n\n"
+
+
+def documentation(stub):
+    """The stub's docstrings for C: DOC_from_fd, DOC_Tensor_acquire. The stub is
+    their only source, and that of the signatures that Python reports."""
+    def entries(nodes, prefix):
+        for node in nodes:
+            doc = isinstance(node, (ast.ClassDef, ast.FunctionDef)) and \
+                ast.get_docstring(node)
+            if not doc:
+                continue
+            if isinstance(node, ast.ClassDef):
+                yield from entries(node.body, f"{node.name}_")
+                for new in node.body:
+                    if getattr(new, "name", "") == "__new__":
+                        del new.args.args[0]
+                        doc = node.name + signature(new)[7:] + doc
+            elif not any(getattr(d, "id", "") == "property"
+                         for d in node.decorator_list):
+                doc = signature(node) + doc
+            yield f"#define DOC_{prefix}{node.name} {json.dumps(doc)}\n"
+
+    with open(stub, encoding="utf-8") as f:
+        return "".join(entries(ast.parse(f.read()).body, ""))
+
+
 class BuildExt(build_ext):
     """Configures the library: everything on, but what lacks its headers."""
 
@@ -89,6 +129,11 @@ class BuildExt(build_ext):
         ext.extra_link_args += flags("--libs")
 
     def build_extensions(self):
+        folder = os.path.join(self.build_temp, "doc")
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, "_doc.h"), "w") as f:
+            f.write(documentation("dlbuf/_dlbuf.pyi"))
+        self.extensions[0].include_dirs.append(folder)
         if SYSTEM:
             self.use_system(self.extensions[0])
         else:

@@ -34,9 +34,18 @@ nothing()
 	! grep '' || return 1
 }
 
+# ktap_cpu: hundredths of a second that this shell and its children have used
+ktap_cpu()
+{
+	local stat
+
+	read -ra stat < "/proc/$$/stat"
+	echo $((stat[13] + stat[14] + stat[15] + stat[16]))
+}
+
 ktap_run()
 {
-	local i pattern n=0 failed=0 skipped=0 status out chosen=()
+	local i pattern n=0 failed=0 skipped=0 status cpu out chosen=()
 
 	if [ "${1:-}" = --list ]; then
 		printf '%s\n' "${ktap_names[@]}"
@@ -56,8 +65,11 @@ ktap_run()
 	set +e
 	for i in "${chosen[@]}"; do
 		n=$((n + 1))
+		cpu=$(ktap_cpu)
 		out=$(set -e; eval "${ktap_commands[i]}" 2>&1)
 		status=$?
+		cpu=$((($(ktap_cpu) - cpu) / 100))
+		[ $cpu = 0 ] || echo "# ${ktap_names[i]}: $cpu s of CPU"
 		case $status in
 		0) echo "ok $n - ${ktap_names[i]}";;
 		4) skipped=$((skipped + 1))

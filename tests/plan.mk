@@ -21,6 +21,8 @@ b := $(abspath $(dir))
 names = $(sort $(basename $(notdir $(wildcard $(1)))))
 # The guest's time is not the machine's: its limit is little less than CHECK_LIMIT.
 lab := tests/lab/lab --timeout 1500
+# For programs whose threads are of no interest: emulating two processors costs a third more.
+lab-1 := $(lab) --cpus 1
 
 $(call step,check@runner):
 	$(ktap) -- tests/runner
@@ -46,26 +48,31 @@ $(call step,build@tsan):
 $(call step,unit@gcc unit@clang unit@asan unit@tsan): unit@%: build@%
 	$(call units)
 
-# What can be left out: one by one, and all but the CPU.
+# What can be left out: all but the CPU, and about half of it, six times. Each option is left out of
+# three of the six, no two of the same three: of any two, some build has the one and not the other.
 options := $(shell sed -n 's/^config \(BACKEND_[A-Z0-9_]*\|EXPORTER_[A-Z0-9_]*\|DMABUF_TEST\)$$/\1/p' Kconfig)
-without := $(shell echo $(options:%=no-%) | tr A-Z_ a-z-)
+threes := 123 456 124 356 125 346 126 345 134 256 135 246 136 245 146 235 156 234 145 236
+halves := half-1 half-2 half-3 half-4 half-5 half-6
+left-out = $(foreach o,$(join $(options),$(threes:%=:%)),$(if $(findstring $(1),$(lastword $(subst :, ,$(o)))),$(filter $(options),$(firstword $(subst :, ,$(o))))))
+$(if $(word 21,$(options)),$(error there are threes for 20 options only))
 $(call step,build@cpu-only):
 	$(build) 'WERROR=y $(patsubst %,%=n,$(filter-out BACKEND_CPU,$(options)))' -- $(build-tests) lib unit
-$(call step,$(without:%=build@%)): build@no-%:
-	$(build) "WERROR=y $$(echo $* | tr a-z- A-Z_)=n" -- CFLAGS=-O0 all unit
-$(call step,unit@cpu-only $(without:%=unit@%)): unit@%: build@%
+$(call step,$(halves:%=build@%)): build@half-%:
+	$(build) 'WERROR=y $(patsubst %,%=n,$(call left-out,$*))' -- CFLAGS=-O0 all unit
+$(call step,unit@cpu-only $(halves:%=unit@%)): unit@%: build@%
 	$(call units)
 
 # Parts of the library, one by one, and all that a camera on a board does without.
-parts := $(shell sed -n 's/^config \(PART_[A-Z_]*\|FORMATS_ALL\|SHARED\|STATIC\)$$/\1/p' Kconfig)
+parts := $(shell sed -n 's/^config \(PART_[A-Z0-9_]*\|FORMATS_ALL\|SHARED\|STATIC\)$$/\1/p' Kconfig)
 no-gpu := WERROR=y DMABUF_TEST=n $(patsubst %,%=n,$(filter-out BACKEND_CPU,$(filter BACKEND_%,$(options))))
 no-alloc := EXPORTER_UDMABUF=n EXPORTER_HEAP=n PART_POOL=n PART_DETILE=n
+no-part = $(if $(filter part-alloc,$*),$(no-alloc)) $(if $(filter part-v4l2,$*),PART_CAMERA=n)
 without-part := $(shell echo $(parts:%=without-%) | tr A-Z_ a-z-)
 $(call step,$(without-part:%=build@%)): build@without-%:
-	$(build) "$(no-gpu) $(if $(filter part-alloc,$*),$(no-alloc)) $$(echo $* | tr a-z- A-Z_)=n" -- CFLAGS=-O0 lib
+	$(build) "$(no-gpu) $(no-part) $$(echo $* | tr a-z- A-Z_)=n" -- CFLAGS=-O0 lib
 # The tool without its libraries. Their headers' guards are set, so that nothing is in them.
 $(call step,build@without-tool-libraries):
-	$(build) '$(subst DMABUF_TEST=n,TOOL_PNG=n TOOL_JSON=n,$(no-gpu))' -- \
+	$(build) '$(subst DMABUF_TEST=n,TOOL_PNG=n TOOL_JSON=n TOOL_DRM=n,$(no-gpu))' -- \
 		CPPFLAGS='-DcJSON__h -DPNG_H' PKG_CONFIG=false CFLAGS=-O0 all
 $(call step,tool@without-libraries): build@without-tool-libraries
 	$(plain) -- tests/tool/without-libraries_ $(dir)/without-tool-libraries/dmabuf-test
@@ -119,10 +126,12 @@ $(call step,unit@coverage): build@asan | unit@asan
 
 # ---------------------------------------------------------------- headers, symbols, installation
 
-$(call step,abi@headers abi@dlpack abi@uapi abi@cuda): abi@%:
+$(call step,abi@headers abi@dlpack abi@uapi abi@cuda abi@wire): abi@%:
 	$(ktap) -- tests/abi/$*
 $(call step,abi@hip): build@gcc
 	$(ktap) -- tests/abi/hip $(dir)/gcc
+$(call step,abi@hexagon): build@arm64
+	$(ktap) -- tests/abi/hexagon $(dir)/arm64
 $(call step,abi@symbols): build@gcc build@clang build@cpu-only build@small
 	$(ktap) -- tests/abi/symbols $(^:build@%=$(dir)/%)
 $(call step,abi@formats): build@gcc
@@ -149,15 +158,15 @@ $(call step,fuzz): build@fuzz
 
 cuda-double := $(b)/gcc/tests/fakes/libcuda.so
 # Libraries that take long to install and to run have a step of their own.
-libraries := $(shell sed -n '/^\(numpy-\|tools\|fuzz\|free-threaded\|\#\)/d; s/^\([^[:space:]]\+\).*/\1/p' python/tests/versions)
+libraries := $(shell sed -n '/^\(numpy-\|tools\|fuzz\|free-threaded\|uv\|guest-\|\#\)/d; s/^\([^[:space:]]\+\).*/\1/p' python/tests/versions)
 $(call step,python@host): | build@gcc
 	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python \
-		wheel pip-install sdist system abi3 types asan 'numpy-*' free-threaded
-# A minute of its own, in a folder of its own.
+		wheel pip-install sdist system abi3 types asan tsan 'numpy-*' free-threaded
+# In a folder of its own, so that it needs nobody.
 $(call step,python@fuzz):
 	$(ktap) -- python/tests/host $(dir)/python-fuzz fuzz
 $(call step,python@libraries): | python@host
-	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python $(libraries) docs
+	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python $(libraries) peers docs
 
 # ---------------------------------------------------------------- what needs dma-bufs: the lab
 
@@ -166,18 +175,20 @@ $(call step,lab@selftest):
 $(call step,lab@media):
 	$(ktap) -- tests/lab/media/check $(dir)/media
 
-# The conformance suite. Failures are injected into a build of its own.
+# The conformance suite. Failures are injected into a build of its own. A case is a process: what
+# loading a driver's library costs is paid once, by their parent.
 cts = tests/cts/cts --device
+on-vulkan = env LD_PRELOAD=libvulkan_lvp.so $(dir)/$(or $(2),gcc)/$(cts) vulkan:0 $(1:%='%')
 $(call step,build@fault):
-	$(build) 'WERROR=y FAULT_INJECTION=y DMABUF_TEST=n' -- $(build-tests) cts $(dir)/fault/tests/lab/camera
+	$(build) 'WERROR=y FAULT_INJECTION=y DMABUF_TEST=n' -- $(build-tests) cts $(dir)/fault/tests/lab/camera $(dir)/fault/tests/lab/alloc
 $(call step,cts@cpu): build@gcc
 	$(ktap) -- $(lab) -- $(dir)/gcc/$(cts) cpu
 $(call step,cts@vulkan): build@gcc
-	$(ktap) -- $(lab) -- $(dir)/gcc/$(cts) vulkan:0
+	$(ktap) -- $(lab) -- $(on-vulkan)
 $(call step,cts@cpu+fault): build@fault
 	$(ktap) -- $(lab) -- $(dir)/fault/$(cts) cpu 'fault/*'
 $(call step,cts@vulkan+fault): build@fault
-	$(ktap) -- $(lab) -- $(dir)/fault/$(cts) vulkan:0 'fault/*'
+	$(ktap) -- $(lab) -- $(call on-vulkan,fault/*,fault)
 
 # On CUDA's double as machines differ, the cases that a difference is for. Lavapipe
 # is not its GPU, and takes seconds to say so.
@@ -198,13 +209,17 @@ $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
 # OpenCL on the guest's drivers, and on the double of one as machines differ.
-on-opencl = $(ktap) -- $(lab) --env OCL_ICD_VENDORS=$(1) $(2) -- $(dir)/gcc/$(cts) opencl:0 $(3:%='%')
+on-opencl = $(ktap) -- $(lab) --env OCL_ICD_VENDORS=$(1) $(2) -- env LD_PRELOAD=$(4) \
+	$(dir)/$(or $(5),gcc)/$(cts) opencl:0 $(3:%='%')
 $(call step,cts@opencl): build@gcc
-	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd)
+	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,,libpocl.so.2)
+# It takes a second to begin in each case: without those that end before its first command.
+on-rusticl := import/* path/host/* path/copy/* path/probe sync/* together/* lease/* cache/* \
+	alloc/* pool/* frame/* export/* drain/* fork/*
 $(call step,cts@opencl+rusticl): build@gcc
-	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe)
+	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe,$(on-rusticl),libRusticlOpenCL.so.1)
 $(call step,cts@opencl+fault): build@gcc build@fault
-	$(ktap) -- $(lab) --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd -- $(dir)/fault/$(cts) opencl:0 'fault/*'
+	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,fault/*,libpocl.so.2,fault)
 on-opencl-double = $(call on-opencl,$(fakes)/libopencl.so,--env FAKE_OPENCL=$(1),$(2))
 $(call step,cts@opencl+khr): build@gcc
 	$(call on-opencl-double,khr,import/* path/* sync/* lease/*)
@@ -214,6 +229,19 @@ $(call step,cts@opencl+qcom): build@gcc
 	$(call on-opencl-double,qcom,import/* path/* alloc/*)
 $(call step,cts@opencl+userptr): build@gcc
 	$(call on-opencl-double,userptr,import/* path/* sync/*)
+
+# A simulator waits beside the suite.
+$(call step,build@verilog): build@gcc
+	$(plain) -- sh -c 'tests/lab/lab --with verilog --sysroot > /dev/null || exit 4; \
+		exec $(MAKE) -s O=$(dir)/gcc VPI_CC="tests/lab/cc --with verilog gcc" verilog'
+$(call step,build@verilator): build@gcc
+	$(plain) -- sh -c 'tests/verilog/verilate $(dir)/gcc bench bench tests/verilog/bench.v && \
+		tests/verilog/verilate $(dir)/gcc tb tb tests/verilog/tb.v verilog/dlbuf_mem.v verilog/dlbuf_axi.v'
+on-simulator = $(ktap) -- $(lab) --with verilog -- tests/verilog/simulate $(dir)/gcc $(1) $(dir)/gcc/$(cts) vpi:cts $(2:%='%')
+$(call step,cts@vpi): build@verilog
+	$(call on-simulator,icarus)
+$(call step,cts@vpi+verilator): build@verilator
+	$(call on-simulator,verilator,import/* sync/*)
 
 comma := ,
 # On HIP's double, as its versions and dma-bufs differ: paths and what ends on streams.
@@ -228,6 +256,16 @@ $(call step,cts@hip+bridge): build@gcc
 	$(call on-hip,7.1$(comma)memfds,path/* frame/*,,,$(fakes)/libvulkan.so)
 $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
+
+# On the double of FastRPC's library. The kernel's side of it, and a DSP, are on boards only.
+on-hexagon = $(ktap) -- $(lab) --env FAKE_HEXAGON=$(1) --env DLBUF_HEXAGON_LIBRARY=$(fakes)/$(or $(4),libhexagon.so) -- \
+	$(dir)/$(or $(3),gcc)/$(cts) hexagon:cdsp $(2:%='%')
+$(call step,cts@hexagon): build@gcc
+	$(call on-hexagon,strict)
+$(call step,cts@hexagon+old): build@gcc
+	$(call on-hexagon,strict,import/* path/* alloc/*,,libhexagon-old.so)
+$(call step,cts@hexagon+fault): build@gcc build@fault
+	$(call on-hexagon,strict,fault/*,fault)
 
 # Level Zero's double is a driver behind the real loader, with its validation layer, whose
 # check of handles takes no immediate command list (1.20). The guest's loader is too old
@@ -253,8 +291,8 @@ $(call step,lab@cloud):
 $(call step,cts@cpu+cloud): build@gcc lab@cloud
 	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- $(dir)/gcc/$(cts) cpu
 $(call step,cts@vulkan+cloud): build@gcc lab@cloud
-	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- $(dir)/gcc/$(cts) vulkan:0 \
-		'import/*' 'path/*' 'sync/*' 'frame/*' 'lease/*'
+	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- \
+		$(call on-vulkan,import/* path/* sync/* frame/* lease/*)
 
 # NVIDIA's driver library is in a part of Debian that a mirror may not have, nor a
 # machine other than Debian ask for: exit status 4, and the last line says so.
@@ -275,12 +313,22 @@ $(call step,lab@cuda):
 # Programs of tests/lab, and what they need of the lab.
 with-libcuda := --with cuda
 with-syncobj := --gpu
+with-vpi := --with verilog
+with-hexagon := --env FAKE_HEXAGON=strict --env DLBUF_HEXAGON_LIBRARY=$(fakes)/libhexagon.so
+with-alloc = --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd --env FAKE_CUDA=pc --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so
+in-alloc := tests/lab/nodes --contiguous
 in-camera := tests/lab/nodes
+in-vpi = tests/verilog/compiled $(dir)/gcc
+in-broker := env BROKER=$(b)/gcc/examples/broker
 $(call step,$(addprefix lab@,$(call names,tests/lab/*.c))): lab@%: build@gcc
 	$(ktap) -- $(lab) $(with-$*) -- $(in-$*) $(dir)/gcc/tests/lab/$*
 lab@libcuda: lab@cuda
+lab@vpi: build@verilog build@verilator
+lab@broker: | interop@build
 $(call step,lab@camera+fault): build@fault
 	$(ktap) -- $(lab) -- tests/lab/nodes $(dir)/fault/tests/lab/camera 'fault/*'
+$(call step,lab@alloc+fault): build@fault
+	$(ktap) -- $(lab) -- $(in-alloc) $(dir)/fault/tests/lab/alloc 'fault/*'
 
 # The suite for a GPU with doubles of the drivers, so that it stays fit for one.
 $(call step,gpu@double): build@gcc
@@ -305,14 +353,32 @@ lab-libcamera := $(media)
 # Both halves of V4L2's API.
 behind-camera := $(in-camera) --each
 behind-libcamera := $(b)/gcc/interop/uvc
+lab-nvvpi := --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so --env FAKE_CUDA=thor
+behind-nvvpi := env LD_LIBRARY_PATH=$(b)/gcc/interop
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
 example-vaapi := $(va)
 $(call step,$(addprefix interop@,$(call names,tests/interop/*.c tests/interop/*.cpp))): interop@%: build@gcc | interop@build
 	$(ktap) --has $(dir)/gcc/interop/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(dir)/gcc/interop/$*
-$(call step,$(addprefix examples@,$(call names,examples/*.c examples/*.cpp))): examples@%: build@gcc | interop@build
+# lab@broker runs the broker.
+$(call step,$(addprefix examples@,$(filter-out broker,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
 	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$*
+
+# The programs of docs/vpi.md, with the wheel that python@host has built.
+$(call step,verilog@doc): build@verilog | python@host
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with verilog,cocotb -- \
+		$(python) tests/verilog/doc $(dir)/gcc
+
+# cocotb of PyPI, with the wheel that python@host has built.
+$(call step,examples@cocotb): | python@host
+	$(plain) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/cocotb cocotb || exit; \
+		exec $(lab-1) --with verilog,cocotb -- env $(pycache) \
+		PYTHONPATH=$(dir)/cocotb:$(dir)/python/site python3 examples/cocotb/threshold.py'
+
+# A camera, a design in Verilog and NumPy; a small frame.
+$(call step,examples@vpi): build@verilog | python@host
+	$(plain) --has $(dir)/python/site/dlbuf -- examples/vpi/run $(dir)/gcc $(dir)/python/site 160 90
 
 # Other languages. Julia wants a CPU with cmpxchg16b, which the lab's has when it
 # counts instructions only.
@@ -323,27 +389,41 @@ $(call step,bindings@lab): build@gcc | bindings@build
 $(call step,bindings@julia): build@gcc | bindings@build
 	$(ktap) -- $(lab) --icount -- tests/bindings/lab $(dir)/gcc 'julia*'
 
-# The wheel that python@host has built, with the guest's Python.
-python := env PYTHONPATH=$(dir)/python/site PYTHONDONTWRITEBYTECODE=1
+# The wheel that python@host has built, with the guest's Python, which compiles each module
+# once a boot. Not PyTorch's, which are hundreds and have their bytecode beside them.
+pycache := PYTHONPYCACHEPREFIX=/tmp/pycache
+python := env PYTHONPATH=$(b)/python/site $(pycache)
 $(call step,python@lab): | python@host build@gcc
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
 		python3 python/tests/lab.py
+$(call step,lab@broker+python): build@gcc | python@host interop@build
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) -- $(python) $(in-broker) $(dir)/gcc/tests/lab/broker python
 # The extension that is linked with the installed library.
 $(call step,python@lab+system): | python@host
 	$(ktap) --has $(dir)/python/system/site/dlbuf -- $(lab) $(media) -- \
-		env PYTHONPATH=$(dir)/python/system/site PYTHONDONTWRITEBYTECODE=1 \
-		python3 python/tests/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0
+		env PYTHONPATH=$(dir)/python/system/site $(pycache) python3 python/tests/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0
 $(call step,python@lab+torch): | python@host
-	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with torch -- $(python) \
-		DLBUF_INTEROP_JSON=$(dir)/python/torch.json python3 python/tests/lab_torch.py
+	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/torch-tests $(dir)/python/peers; \
+		exec $(lab-1) --with torch -- $(python) PYTHONPYCACHEPREFIX= PYTHONDONTWRITEBYTECODE=1 \
+		DLBUF_PEERS=$(dir)/python/peers \
+		DLBUF_INTEROP_JSON=$(dir)/python/torch.json python3 python/tests/lab_torch.py'
+
+# The recipes of its README and its examples, with what these need of PyPI.
+$(call step,examples@python): | python@host
+	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/python-examples examples; \
+		exec $(lab-1) $(media) -- env PYTHONPATH=$(b)/python/site:$(b)/python-examples \
+		$(pycache) python3 python/tests/lab_examples.py'
 
 # ---------------------------------------------------------------- the tool, the README
 
 # FFmpeg is who converts pictures besides the tool.
 with-pictures := $(media)
 with-cuda := --with cuda
-$(call step,$(addprefix tool@,$(call names,$(filter-out %.py %.sh %_,$(wildcard tests/tool/*))))): tool@%: build@gcc
+$(call step,$(addprefix tool@,$(call names,$(filter-out %.py %.sh %.json %_,$(wildcard tests/tool/*))))): tool@%: build@gcc
 	$(ktap) -- $(lab) $(with-$*) -- tests/tool/$* $(dir)/gcc
 tool@cuda: lab@cuda
+# On the host, with a browser if there is one.
+$(call step,tool@results): build@gcc | tool@matrix tool@report
+	$(ktap) -- tests/tool/results_ $(dir)/gcc
 $(call step,lab@readme): build@gcc | abi@install
 	$(plain) -- $(lab) -- env LD_LIBRARY_PATH=$(dir)/gcc/install/usr/local/lib $(dir)/gcc/install/readme

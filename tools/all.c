@@ -151,7 +151,7 @@ static int one_format(struct run *run, uint32_t code)
 	if (result == RESULT_OK)
 		run->by_view[run->v->view]++;
 	run->bytes_copied += bytes_copied(run->v);
-	if (!run->cmd->quiet && (!run->cmd->want_json || run->cmd->json))
+	if (!run->cmd->quiet && !json_alone(&run->cmd->json))
 		print_line(run, code, result, reason);
 	add_json(run, code, result, reason);
 	status = add_picture(run, code, result, &thumb);
@@ -245,7 +245,7 @@ int all_formats(struct command *cmd, struct verify *v, cJSON **json)
 		return status;
 	}
 	*json = summary(&run, run.formats);
-	if (!cmd->quiet && (!cmd->want_json || cmd->json))
+	if (!cmd->quiet && !json_alone(&cmd->json))
 		print_summary(&run, n);
 	return status_of(&run);
 }

@@ -1,81 +1,22 @@
 // SPDX-License-Identifier: MIT
 /* dmabuf-test camera: the command. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "camera.h"
 #include "names.h"
 #include "tool.h"
 
-static const char camera_usage[] =
-"usage: dmabuf-test camera [OPTION]... [NODE]\n"
-"\n"
-"Takes frames from the V4L2 node NODE (/dev/video0), imports each into every\n"
-"device and reduces all of its bytes there. The result is compared with what the\n"
-"CPU reads afterwards, without dlbuf: in a mapping of the node, or with --import\n"
-"of the dma-buf. To the device cpu this is the same memory behind the same cache:\n"
-"equal bytes show that the tensor is in the right place, not that the camera's\n"
-"writes are visible; --written shows that. A buffer goes back to the camera when\n"
-"its last tensor is deleted.\n"
-"\n"
-"  -d, --device LIST       devices, by commas (cpu,vulkan:0); also by part of the\n"
-"                          name, uuid=, pci=01:00.0 or drm=/dev/dri/NODE instead\n"
-"                          of the number\n"
-"  -n, --frames N          how many frames (60)\n"
-"  -s, --size WxH          pixels (1280x720)\n"
-"  -f, --format NAME       a name or a code, of V4L2 or DRM (NV12), or all that\n"
-"                          the camera has, one after another\n"
-"  -v, --view VIEW         planes, words, rows or bytes (the first one of them\n"
-"                          that the format has)\n"
-"  -r, --rate FPS          frames a second to ask the camera for (as it is)\n"
-"  -b, --buffers N         buffers that the camera cycles through (4)\n"
-"  -i, --import EXPORTER   capture into buffers of this exporter, udmabuf or\n"
-"                          heap:system for instance, not into the camera's own\n"
-"  -m, --moving            a frame that is the same as the one before is wrong\n"
-"  -w, --written           fill each buffer before the camera gets it again; bytes\n"
-"                          that still have the filling are wrong: not written by\n"
-"                          the camera, or stale in a cache of the CPU\n"
-"  -p, --png FILE          save the last frame as a picture; of all formats a\n"
-"                          sheet of small ones\n"
-"  -o, --save DIR          save the last frame there, as a picture and as the\n"
-"                          bytes of its buffer, CODE.png and CODE.raw\n"
-"  -j, --json[=FILE]       the report as JSON, to FILE or instead of the table\n"
-"  -q, --quiet             no table, no progress: the exit status tells\n"
-"  -t, --timeout SECONDS   longest wait for a frame or a device (60)\n"
-"  -h, --help              this text\n"
-"\n"
-"Exit status: 0 all verified, 1 a verification failed, 2 bad usage, 3 the\n"
-"camera, a device or a file failed, 4 skipped: the node, a device, the format\n"
-"or the exporter is absent on this machine.\n";
-
-static const struct option options[] = {
-	{ "device", required_argument, NULL, 'd' },
-	{ "frames", required_argument, NULL, 'n' },
-	{ "size", required_argument, NULL, 's' },
-	{ "format", required_argument, NULL, 'f' },
-	{ "view", required_argument, NULL, 'v' },
-	{ "rate", required_argument, NULL, 'r' },
-	{ "buffers", required_argument, NULL, 'b' },
-	{ "import", required_argument, NULL, 'i' },
-	{ "moving", no_argument, NULL, 'm' },
-	{ "written", no_argument, NULL, 'w' },
-	{ "png", required_argument, NULL, 'p' },
-	{ "save", required_argument, NULL, 'o' },
-	{ "json", optional_argument, NULL, 'j' },
-	{ "quiet", no_argument, NULL, 'q' },
-	{ "timeout", required_argument, NULL, 't' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
-
 /* ---------------------------------------------------------------- options */
 
-static int parse_format(struct command *cmd, const char *name)
+static int set_format(void *data, const char *name)
 {
+	struct command *cmd = data;
+
 	cmd->all = !strcasecmp(name, "all");
 	if (cmd->all || camera_format_named(name, &cmd->format, &cmd->code))
 		return 0;
@@ -84,8 +25,10 @@ static int parse_format(struct command *cmd, const char *name)
 }
 
 /* Whole rows are what is compared. */
-static int parse_view(struct command *cmd, const char *name)
+static int set_view(void *data, const char *name)
 {
+	struct command *cmd = data;
+
 	cmd->view = view_named(name);
 	if (cmd->view == DLBUF_VIEW_PLANES || cmd->view == DLBUF_VIEW_WORDS ||
 	    cmd->view == DLBUF_VIEW_ROWS || cmd->view == DLBUF_VIEW_BYTES)
@@ -94,8 +37,9 @@ static int parse_view(struct command *cmd, const char *name)
 		    "'%s'", name);
 }
 
-static int parse_rate(struct command *cmd, const char *s)
+static int set_rate(void *data, const char *s)
 {
+	struct command *cmd = data;
 	char *end;
 
 	cmd->rate = strtod(s, &end);
@@ -107,77 +51,80 @@ static int parse_rate(struct command *cmd, const char *s)
 		    "instance, not '%s'", s);
 }
 
-static int parse_option(struct command *cmd, int opt, char **argv)
+static int set_size(void *data, const char *s)
 {
-	switch (opt) {
-	case 'd':
-		cmd->devices = optarg;
-		return 0;
-	case 'n':
-		return parse_number("--frames", optarg, 1, 1000000,
-				    &cmd->frames);
-	case 's':
-		return parse_size(optarg, &cmd->width, &cmd->height);
-	case 'f':
-		return parse_format(cmd, optarg);
-	case 'v':
-		return parse_view(cmd, optarg);
-	case 'r':
-		return parse_rate(cmd, optarg);
-	case 'b':
-		return parse_number("--buffers", optarg, 1, VIDEO_MAX_FRAME,
-				    &cmd->buffers);
-	case 'i':
-		cmd->exporter = optarg;
-		return 0;
-	case 'm':
-		cmd->moving = true;
-		return 0;
-	case 'w':
-		cmd->written = true;
-		return 0;
-	case 'p':
-		cmd->png = optarg;
-		return 0;
-	case 'o':
-		cmd->save = optarg;
-		return 0;
-	case 'j':
-		cmd->want_json = true;
-		cmd->json = optarg;
-		return json_check();
-	case 'q':
-		cmd->quiet = true;
-		return 0;
-	case 't':
-		return parse_number("--timeout", optarg, 1, 3600,
-				    &cmd->timeout);
-	case 'h':
-		cmd->help = true;
-		return 0;
-	}
-	return fail_option(opt, "camera", argv);
+	struct command *cmd = data;
+
+	return parse_size(s, &cmd->width, &cmd->height);
 }
+
+#define TO(member) .to = offsetof(struct command, member)
+
+static const struct opt options[] = {
+	OPT_DEVICE(struct command, devices, "cpu,vulkan:0"),
+	{ 'n', "frames", "N", "how many frames (60)", OPT_NUMBER,
+	  TO(frames), 1, 1000000 },
+	{ 's', "size", "WxH", "pixels (1280x720)", OPT_CALL, .call = set_size },
+	{ 'f', "format", "FORMAT", "a name or a code, of V4L2 or DRM (NV12), or all\n"
+	  "that the camera has, one after another", OPT_CALL,
+	  .call = set_format },
+	{ 0, "view", "VIEW", "planes, words, rows or bytes (the first one of\n"
+	  "them that the format has)", OPT_CALL, .call = set_view },
+	{ 'r', "rate", "FPS", "frames a second to ask the camera for (as it is)",
+	  OPT_CALL, .call = set_rate },
+	{ 'b', "buffers", "N", "buffers that the camera cycles through (4)",
+	  OPT_NUMBER, TO(buffers), 1, VIDEO_MAX_FRAME },
+	{ 'e', "exporter", "EXPORTER", "capture into buffers of this exporter, not into\n"
+	  "the camera's own", OPT_TEXT, TO(exporter) },
+	{ 'i', "import", "EXPORTER", NULL, OPT_TEXT, TO(exporter) },
+	{ 'm', "moving", NULL, "a frame that is the same as the one before is\n"
+	  "wrong", TO(moving) },
+	{ 'w', "written", NULL, "fill each buffer before the camera gets it\n"
+	  "again; bytes that still have the filling are\n"
+	  "wrong: not written by the camera, or stale in a\n"
+	  "cache of the CPU", TO(written) },
+	{ 'p', "png", "FILE", "save the last frame as a picture; of all formats\n"
+	  "a sheet of small ones", OPT_TEXT, TO(png) },
+	{ 'o', "save", "DIR", "save the last frame there, as a picture and as\n"
+	  "the bytes of its buffer, CODE.png and CODE.raw", OPT_TEXT, TO(save) },
+	OPT_JSON(struct command, json),
+	{ 'q', "quiet", NULL, "no table, no progress: the exit status tells",
+	  TO(quiet) },
+	{ 't', "timeout", "SECONDS", "longest wait for a frame or a device (60)",
+	  OPT_NUMBER, TO(timeout), 1, 3600 },
+	OPT_END,
+};
+
+static const struct cmdline usage = {
+	.name = "camera",
+	.operands = "[NODE]",
+	.about =
+"Takes frames from the V4L2 node NODE (/dev/video0), imports each into every\n"
+"device and reduces all of its bytes there. The result is compared with what the\n"
+"CPU reads afterwards, without dlbuf: in a mapping of the node, or with --exporter\n"
+"of the dma-buf. To the device cpu this is the same memory behind the same cache:\n"
+"equal bytes show that the tensor is in the right place, not that the camera's\n"
+"writes are visible; --written shows that. A buffer goes back to the camera when\n"
+"its last tensor is deleted.\n",
+	.end =
+"Exit status: 0 all verified, 1 a verification failed, 2 bad usage, 3 the\n"
+"camera, a device or a file failed, 4 skipped: the node, a device, the format\n"
+"or the exporter is absent on this machine.\n",
+	.opts = options,
+};
 
 static int parse(struct command *cmd, int argc, char **argv)
 {
-	int opt, status = 0;
+	int status = opts_parse(&usage, cmd, argc, argv);
 
-	opterr = 0;
-	while (!status && !cmd->help &&
-	       (opt = getopt_long(argc, argv, ":d:n:s:f:v:r:b:i:mwp:o:j::qt:h",
-				  options, NULL)) != -1)
-		status = parse_option(cmd, opt, argv);
-	if (status || cmd->help)
+	if (status)
 		return status;
 	if (argc - optind > 1)
 		return fail(STATUS_USAGE, "one camera at a time, not also '%s'",
 			    argv[optind + 1]);
 	if (optind < argc)
 		cmd->node = argv[optind];
-	if (!cmd->code && !cmd->all)
-		status = parse_format(cmd, "NV12");
-	return status;
+	return cmd->code || cmd->all ? 0 : set_format(cmd, "NV12");
 }
 
 /* ---------------------------------------------------------------- the run */
@@ -192,8 +139,8 @@ static int open_files(struct command *cmd)
 			    strerror(errno));
 	if (cmd->png)
 		status = outfile_open(&cmd->png_out, cmd->png);
-	if (!status && cmd->json)
-		status = outfile_open(&cmd->json_out, cmd->json);
+	if (!status && cmd->json.path)
+		status = outfile_open(&cmd->json_out, cmd->json.path);
 	return status;
 }
 
@@ -306,11 +253,11 @@ struct report camera_report(const struct command *cmd, struct verify *v)
 
 static int write_json(struct command *cmd, const cJSON *json)
 {
-	FILE *f = cmd->json ? cmd->json_out.f : stdout;
-	int status = json_write(json, f, cmd->json ? cmd->json :
+	const char *path = cmd->json.path;
+	int status = json_write(json, path ? cmd->json_out.f : stdout, path ? path :
 				"standard output");
 
-	if (!status && cmd->json)
+	if (!status && path)
 		status = outfile_flush(&cmd->json_out);
 	return status;
 }
@@ -322,11 +269,11 @@ static int write_files(struct command *cmd, const cJSON *json)
 
 	if (cmd->png)
 		status = outfile_flush(&cmd->png_out);
-	if (!status && cmd->want_json)
+	if (!status && cmd->json.want)
 		status = write_json(cmd, json);
 	if (!status && cmd->png)
 		status = outfile_commit(&cmd->png_out);
-	if (!status && cmd->json)
+	if (!status && cmd->json.path)
 		status = outfile_commit(&cmd->json_out);
 	return status;
 }
@@ -345,7 +292,7 @@ static int run_one(struct command *cmd, struct verify *v)
 	json = report_json(&r);
 	status = write_files(cmd, json);
 	cJSON_Delete(json);
-	if (!status && !cmd->quiet && (!cmd->want_json || cmd->json))
+	if (!status && !cmd->quiet && !json_alone(&cmd->json))
 		report_print(&r);
 	return status ? status : verify_status(v);
 }
@@ -416,9 +363,5 @@ int camera_main(int argc, char **argv)
 
 	if (status)
 		return status;
-	if (cmd.help) {
-		fputs(camera_usage, stdout);
-		return 0;
-	}
 	return run(&cmd);
 }

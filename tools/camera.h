@@ -3,12 +3,13 @@
 #ifndef DMABUF_TEST_CAMERA_H
 #define DMABUF_TEST_CAMERA_H
 
+#include "opts.h"
 #include "out.h"
 #include "report.h"
 #include "verify.h"
 
 struct command {
-	const char *node, *devices, *exporter, *png, *json, *save;
+	const char *node, *devices, *exporter, *png, *save;
 	/* One format and its V4L2 code, or all that the camera has. */
 	struct dlbuf_format_info format;
 	uint32_t code;
@@ -16,7 +17,8 @@ struct command {
 	int view;		/* -1: what shows most of a format */
 	unsigned long frames, width, height, buffers, timeout;
 	double rate;
-	bool moving, written, quiet, want_json, help;
+	bool moving, written, quiet;
+	struct json_to json;
 
 	struct outfile png_out, json_out;
 };

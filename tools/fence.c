@@ -3,52 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <getopt.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "fence.h"
+#include "opts.h"
 #include "out.h"
 #include "v4l2.h"
-
-static const char fence_usage[] =
-"usage: dmabuf-test fence [OPTION]... [CASE]...\n"
-"\n"
-"Tests fences with buffers of each exporter, on each device. poll() on the dma-buf,\n"
-"the sync_file of the dma-buf, and the waits of dlbuf must agree in every state.\n"
-"Prints KTAP. CASE is exporter/device/case, or only the case, with wildcards. Some\n"
-"cases need a fence that has not signalled. vgem makes these fences; without vgem\n"
-"such cases are skipped.\n"
-"\n"
-"  -e, --exporter LIST   exporters, separated by commas, also vgem, or all (all)\n"
-"  -d, --device LIST     devices, separated by commas, or all (all); also by part of\n"
-"                        the name, uuid=, pci=01:00.0 or drm=/dev/dri/NODE\n"
-"  -f, --fd N            test the dma-buf that is open as fd N\n"
-"  -c, --camera NODE     test a buffer of this V4L2 node\n"
-"  -s, --slow            also run cases that take 10 s\n"
-"  -l, --list            only print the names of the cases\n"
-"  -j, --json            print JSON instead of KTAP\n"
-"  -h, --help            print this text\n"
-"\n"
-"Exit status: 0 all passed, 1 a case failed, 2 bad usage, 3 the run itself\n"
-"failed, 4 all skipped.\n";
-
-static const struct option options[] = {
-	{ "exporter", required_argument, NULL, 'e' },
-	{ "device", required_argument, NULL, 'd' },
-	{ "fd", required_argument, NULL, 'f' },
-	{ "camera", required_argument, NULL, 'c' },
-	{ "slow", no_argument, NULL, 's' },
-	{ "list", no_argument, NULL, 'l' },
-	{ "json", no_argument, NULL, 'j' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
 
 #define MAX_NAMES 32
 /* Silence of a case that is as good as a hang; the slow ones take 10 s. */
@@ -74,7 +37,8 @@ struct subjects {
 struct command {
 	const char *exporters, *devices, *node;
 	unsigned long fd;
-	bool have_fd, slow, list, want_json, help;
+	bool have_fd, slow, list, ktap;
+	struct json_to json_to;
 	char **patterns;
 
 	struct camera cam;
@@ -85,48 +49,48 @@ struct command {
 
 /* ---------------------------------------------------------------- options */
 
-static int parse(struct command *cmd, int argc, char **argv)
+static int set_fd(void *data, const char *s)
 {
-	int opt, status = 0;
+	struct command *cmd = data;
 
-	opterr = 0;
-	while (!status && !cmd->help &&
-	       (opt = getopt_long(argc, argv, ":e:d:f:c:sljh", options,
-				  NULL)) != -1) {
-		switch (opt) {
-		case 'e':
-			cmd->exporters = optarg;
-			break;
-		case 'd':
-			cmd->devices = optarg;
-			break;
-		case 'f':
-			cmd->have_fd = true;
-			status = parse_number("--fd", optarg, 0, 1 << 20,
-					      &cmd->fd);
-			break;
-		case 'c':
-			cmd->node = optarg;
-			break;
-		case 's':
-			cmd->slow = true;
-			break;
-		case 'l':
-			cmd->list = true;
-			break;
-		case 'j':
-			cmd->want_json = true;
-			status = json_check();
-			break;
-		case 'h':
-			cmd->help = true;
-			break;
-		default:
-			status = fail_option(opt, "fence", argv);
-		}
-	}
-	cmd->patterns = argv + optind;
-	return status;
+	cmd->have_fd = true;
+	return parse_number("--fd", s, 0, 1 << 20, &cmd->fd);
+}
+
+static const struct opt options[] = {
+	OPT_EXPORTER(struct command, exporters, "all"),
+	OPT_DEVICE(struct command, devices, "all"),
+	{ 'f', "fd", "N", "test the dma-buf that is open as fd N",
+	  .kind = OPT_CALL, .call = set_fd },
+	{ 'c', "camera", "NODE", "test a buffer of this V4L2 node",
+	  .kind = OPT_TEXT, .to = offsetof(struct command, node) },
+	{ 's', "slow", NULL, "also run cases that take 10 s",
+	  .to = offsetof(struct command, slow) },
+	{ 'l', "list", NULL, "only print the names of the cases",
+	  .to = offsetof(struct command, list) },
+	OPT_JSON(struct command, json_to),
+	OPT_KTAP(struct command, ktap),
+	OPT_END,
+};
+
+static const struct cmdline usage = {
+	.name = "fence",
+	.operands = "[CASE]...",
+	.about =
+"Tests fences with buffers of each exporter, on each device. poll() on the dma-buf,\n"
+"the sync_file of the dma-buf, and the waits of dlbuf must agree in every state.\n"
+"Prints KTAP. CASE is exporter/device/case, or only the case, with wildcards. Some\n"
+"cases need a fence that has not signalled. vgem makes these fences, and is an\n"
+"exporter here; without vgem such cases are skipped.\n",
+	.end =
+"Exit status: 0 all passed, 1 a case failed, 2 bad usage, 3 the run itself\n"
+"failed, 4 all skipped.\n",
+	.opts = options,
+};
+
+static bool puts_ktap(const struct command *cmd)
+{
+	return cmd->ktap || !json_alone(&cmd->json_to);
 }
 
 /* ---------------------------------------------------------------- subjects */
@@ -217,74 +181,12 @@ static void survey(const char *names, int fd)
 	free(copy);
 }
 
-/* A child that writes to *fd and dies with us; 0 in the child. */
-static pid_t start_child(int *fd)
-{
-	int ends[2];
-	pid_t pid;
-
-	if (pipe2(ends, O_CLOEXEC) < 0) {
-		fail(STATUS_SYSTEM, "pipe2(): %s", strerror(errno));
-		return -1;
-	}
-	fflush(NULL);
-	pid = fork();
-	if (pid < 0)
-		fail(STATUS_SYSTEM, "fork(): %s", strerror(errno));
-	close(ends[pid ? 1 : 0]);
-	*fd = ends[pid ? 0 : 1];
-	if (pid < 0)
-		close(*fd);
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		signal(SIGINT, SIG_IGN);
-	}
-	return pid;
-}
-
-/* One message; 1, 0 at the end, -1 when none came in time. */
-static int receive(int fd, void *message, size_t size)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-	uint64_t end = now_ns() + LIMIT_MS * 1000000ull;
-	int ret;
-
-	do
-		ret = poll(&p, 1, LIMIT_MS);
-	while (ret < 0 && errno == EINTR && !interrupted && now_ns() < end);
-	if (ret <= 0)
-		return -1;
-	return read(fd, message, size) == (ssize_t)size;
-}
-
-/* Ends a child. Says how it ended, "" for well. */
-static const char *reap(pid_t pid, bool stuck, char *text, size_t size)
-{
-	int status = 0;
-
-	text[0] = '\0';
-	if (stuck)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	if (stuck)
-		snprintf(text, size, "nothing happened for %d s",
-			 LIMIT_MS / 1000);
-	else if (WIFSIGNALED(status))
-		snprintf(text, size, "the process was killed by signal %d, %s",
-			 WTERMSIG(status), strsignal(WTERMSIG(status)));
-	else if (status)
-		snprintf(text, size, "the process ended with status %d",
-			 WEXITSTATUS(status));
-	return text;
-}
-
 static int find_devices(struct command *cmd)
 {
 	struct dlbuf_device_info info;
 	int fd, got, status = 0;
-	char end[128];
-	pid_t pid = start_child(&fd);
+	struct child_end end;
+	pid_t pid = child_start(&fd);
 
 	if (pid < 0)
 		return STATUS_SYSTEM;
@@ -292,7 +194,8 @@ static int find_devices(struct command *cmd)
 		survey(cmd->devices, fd);
 		_exit(0);
 	}
-	while ((got = receive(fd, &info, sizeof(info))) == 1 && !status) {
+	while ((got = child_receive(fd, &info, sizeof(info), LIMIT_MS)) > 0 &&
+	       !status) {
 		make_printable(info.reason);
 		if (info.status == -EINVAL)
 			status = fail(STATUS_USAGE, "%s", info.reason);
@@ -304,8 +207,9 @@ static int find_devices(struct command *cmd)
 					     info.status, info.reason);
 	}
 	close(fd);
-	if (*reap(pid, got < 0, end, sizeof(end)) && !status)
-		status = fail(STATUS_SYSTEM, "looking for devices: %s", end);
+	end = child_reap(pid, got < 0, LIMIT_MS);
+	if (*end.text && !status)
+		status = fail(STATUS_SYSTEM, "looking for devices: %s", end.text);
 	return status;
 }
 
@@ -555,9 +459,9 @@ static void run_child(const struct command *cmd, const struct subject *e,
 
 static void put_note(struct command *cmd, const char *line)
 {
-	if (cmd->want_json)
+	if (cmd->json_to.want)
 		cJSON_AddItemToArray(cmd->notes, cJSON_CreateString(line));
-	else
+	if (puts_ktap(cmd))
 		printf("# %s\n", line);
 }
 
@@ -593,13 +497,15 @@ static void put_result(struct command *cmd, const struct subject *e,
 	/* It would begin a directive of KTAP's. */
 	for (char *c = reason; (c = strchr(c, '#'));)
 		*c = ' ';
-	if (cmd->want_json)
+	if (cmd->json_to.want)
 		put_json(cmd, e, d, i, m->failed ? "fail" :
 			 skipped ? "skip" : "pass", reason);
-	else
+	if (puts_ktap(cmd))
 		printf("%s %u - %s%s%s\n", m->failed ? "not ok" : "ok",
 		       cmd->done, case_name(e, d, i).s,
 		       skipped ? " # SKIP " : "", reason);
+	if (!puts_ktap(cmd))
+		progress("case", cmd->done, cmd->chosen);
 	/* For nobody there is no need to go on. */
 	if (fflush(stdout))
 		interrupted = true;
@@ -611,7 +517,7 @@ static void put_pair(struct command *cmd, const struct subject *e,
 {
 	cJSON *o;
 
-	if (!cmd->want_json)
+	if (!cmd->json_to.want)
 		return;
 	o = cJSON_CreateObject();
 	cJSON_AddStringToObject(o, "exporter", e->name);
@@ -639,15 +545,15 @@ static int run_some(struct command *cmd, const struct subject *e,
 {
 	struct message m = { .failed = true };
 	bool ready = false;
-	char end[128];
+	struct child_end end;
 	int fd, got;
-	pid_t pid = start_child(&fd);
+	pid_t pid = child_start(&fd);
 
 	if (pid < 0)
 		return STATUS_SYSTEM;
 	if (!pid)
 		run_child(cmd, e, d, *next, fd);
-	while ((got = receive(fd, &m, sizeof(m))) == 1) {
+	while ((got = child_receive(fd, &m, sizeof(m), LIMIT_MS)) > 0) {
 		if (!m.result) {
 			put_note(cmd, m.text);
 		} else if (!ready) {
@@ -661,7 +567,7 @@ static int run_some(struct command *cmd, const struct subject *e,
 		}
 	}
 	close(fd);
-	reap(pid, got < 0, end, sizeof(end));
+	end = child_reap(pid, got < 0, LIMIT_MS);
 	if (ferror(stdout))
 		return STATUS_SYSTEM;
 	if (interrupted)
@@ -670,12 +576,12 @@ static int run_some(struct command *cmd, const struct subject *e,
 	*next = next_case(cmd, e, d, *next);
 	if (*next == fence_ncases) {
 		/* After its last case: of no case, and no less wrong. */
-		if (*end)
+		if (*end.text)
 			return fail(STATUS_SYSTEM, "%s/%s, after the cases: "
-				    "%s", e->name, d->name, end);
+				    "%s", e->name, d->name, end.text);
 		return 0;
 	}
-	put_note(cmd, end);
+	put_note(cmd, end.text);
 	m = (struct message){ .failed = true };
 	put_result(cmd, e, d, *next, &m);
 	*next = next_case(cmd, e, d, *next + 1);
@@ -700,7 +606,7 @@ static int run_pair(struct command *cmd, const struct subject *e,
 			put_result(cmd, e, d, next, &m);
 		return 0;
 	}
-	if (!cmd->want_json)
+	if (puts_ktap(cmd))
 		printf("# %s/%s\n", e->name, d->name);
 	for (next = 0; !status && next < fence_ncases;)
 		status = run_some(cmd, e, d, &next);
@@ -715,7 +621,8 @@ static int finish_json(struct command *cmd)
 	cJSON_AddNumberToObject(totals, "pass", cmd->passed);
 	cJSON_AddNumberToObject(totals, "fail", cmd->failed);
 	cJSON_AddNumberToObject(totals, "skip", cmd->skipped);
-	status = json_write(cmd->json, stdout, "standard output");
+	progress_clear();
+	status = json_put(&cmd->json_to, cmd->json);
 	cJSON_Delete(cmd->notes);
 	cJSON_Delete(cmd->json);
 	return status;
@@ -740,26 +647,26 @@ static int run_cases(struct command *cmd)
 {
 	int status;
 
-	if (cmd->want_json) {
+	if (cmd->json_to.want) {
 		cmd->json = cJSON_CreateObject();
 		cJSON_AddStringToObject(cmd->json, "dlbuf", dlbuf_version());
 		cmd->pairs = cJSON_AddArrayToObject(cmd->json, "pairs");
 		cmd->cases = cJSON_AddArrayToObject(cmd->json, "cases");
 		cmd->notes = cJSON_CreateArray();
-	} else {
-		printf("KTAP version 1\n1..%u\n", cmd->chosen);
 	}
+	if (puts_ktap(cmd))
+		printf("KTAP version 1\n1..%u\n", cmd->chosen);
 	put_refused(cmd, &cmd->exporter);
 	put_refused(cmd, &cmd->device);
-	if (cmd->want_json) {
+	if (cmd->json_to.want) {
 		cJSON_AddItemToObject(cmd->json, "refused", cmd->notes);
 		cmd->notes = cJSON_CreateArray();
 	}
 	status = each_pair(cmd, run_pair);
-	if (!status && !cmd->want_json)
+	if (!status && puts_ktap(cmd))
 		printf("# Totals: pass:%u fail:%u skip:%u\n", cmd->passed,
 		       cmd->failed, cmd->skipped);
-	if (!status && cmd->want_json)
+	if (!status && cmd->json_to.want)
 		status = finish_json(cmd);
 	if (status)
 		return status;
@@ -789,14 +696,14 @@ static int run(struct command *cmd)
 int fence_main(int argc, char **argv)
 {
 	struct command cmd = { .devices = "all" };
-	int status = parse(&cmd, argc, argv);
+	int status = opts_parse(&usage, &cmd, argc, argv);
 
+	if (!status && cmd.ktap && json_alone(&cmd.json_to))
+		status = fail(STATUS_USAGE, "--json and --ktap are both for "
+			      "standard output: --json=FILE");
 	if (status)
 		return status;
-	if (cmd.help) {
-		fputs(fence_usage, stdout);
-		return 0;
-	}
+	cmd.patterns = argv + optind;
 	status = run(&cmd);
 	camera_close(&cmd.cam);
 	return status;

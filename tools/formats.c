@@ -3,47 +3,16 @@
  * dmabuf-test formats: the library's table of formats, and what becomes of a
  * frame in each. All of it is asked of the library: nothing is listed here.
  */
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <dlbuf/dlbuf.h>
 
 #include "names.h"
+#include "opts.h"
 #include "out.h"
 #include "tool.h"
-
-static const char formats_usage[] =
-"usage: dmabuf-test formats [OPTION]... [FORMAT]...\n"
-"\n"
-"Lists the pixel formats of DRM and V4L2, with the tensors that dlbuf makes of a\n"
-"frame in each format, or the reason why it makes none. FORMAT is a name or a\n"
-"four-character code: then all that dlbuf knows about this format is printed. No\n"
-"dma-buf is needed.\n"
-"\n"
-"  -v, --view VIEW    print the tensors of this view (planes); others are colour,\n"
-"                     luma, components, cfa, stacked, words, rows, bytes\n"
-"  -s, --size WxH     print numbers for this frame size in pixels, not W and H\n"
-"  -m, --mapped       list only formats that have this view\n"
-"  -r, --refused      list only formats that do not have it\n"
-"  -j, --json         print JSON: of 1920x1080 pixels without --size, of all views\n"
-"                     without --view\n"
-"  -h, --help         print this text\n"
-"\n"
-"After each shape come the strides, in elements, of rows without padding.\n"
-"\n"
-"Exit status: 0, 2 bad usage or no such format, 3 the output could not be\n"
-"written.\n";
-
-static const struct option options[] = {
-	{ "view", required_argument, NULL, 'v' },
-	{ "size", required_argument, NULL, 's' },
-	{ "mapped", no_argument, NULL, 'm' },
-	{ "refused", no_argument, NULL, 'r' },
-	{ "json", no_argument, NULL, 'j' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
-};
 
 /*
  * Numbers that stand for others. Nothing but a height of 8 * 1013 and a width
@@ -59,7 +28,8 @@ static const struct option options[] = {
 struct command {
 	int view;		/* -1: planes, or with --json all */
 	unsigned long width, height;	/* 0: symbols */
-	bool mapped, refused, json, help;
+	bool mapped, refused;
+	struct json_to json;
 	char **names;
 	int nnames;
 };
@@ -505,7 +475,7 @@ static void walk(struct listing *list)
 		dlbuf_format_each(add, list);
 }
 
-static int formats_text(const struct command *cmd)
+static void formats_text(const struct command *cmd)
 {
 	struct listing list = { .cmd = cmd, .table = { .ncolumns = 8 } };
 	static const char *const heads[] = {
@@ -518,7 +488,6 @@ static int formats_text(const struct command *cmd)
 	walk(&list);
 	if (list.table.ncells)
 		table_print(&list.table);
-	return 0;
 }
 
 static int formats_json(const struct command *cmd)
@@ -532,61 +501,80 @@ static int formats_json(const struct command *cmd)
 	cJSON_AddNumberToObject(root, "height", cmd->height);
 	list.array = cJSON_AddArrayToObject(root, "formats");
 	walk(&list);
-	status = json_write(root, stdout, "standard output");
+	status = json_put(&cmd->json, root);
 	cJSON_Delete(root);
 	return status;
 }
 
-static int parse_option(struct command *cmd, int opt, char **argv)
+/* ---------------------------------------------------------------- options */
+
+static int set_view(void *data, const char *name)
 {
-	switch (opt) {
-	case 'v':
-		cmd->view = view_named(optarg);
-		return cmd->view >= 0 ? 0 :
-		       fail(STATUS_USAGE, "no view is named '%s'; see "
-			    "dmabuf-test formats --help", optarg);
-	case 's':
-		return parse_size(optarg, &cmd->width, &cmd->height);
-	case 'm':
-		cmd->mapped = true;
-		return 0;
-	case 'r':
-		cmd->refused = true;
-		return 0;
-	case 'j':
-		cmd->json = true;
-		return json_check();
-	case 'h':
-		cmd->help = true;
-		return 0;
-	}
-	return fail_option(opt, "formats", argv);
+	struct command *cmd = data;
+
+	cmd->view = view_named(name);
+	return cmd->view >= 0 ? 0 :
+	       fail(STATUS_USAGE, "no view is named '%s'; see dmabuf-test "
+		    "formats --help", name);
 }
+
+static int set_size(void *data, const char *s)
+{
+	struct command *cmd = data;
+
+	return parse_size(s, &cmd->width, &cmd->height);
+}
+
+static const struct opt options[] = {
+	{ 0, "view", "VIEW", "the tensors of this view (planes); others are\n"
+	  "colour, luma, components, cfa, stacked, words,\n"
+	  "rows, bytes", .kind = OPT_CALL, .call = set_view },
+	{ 's', "size", "WxH", "numbers for this frame size in pixels, not W\n"
+	  "and H", .kind = OPT_CALL, .call = set_size },
+	{ 'm', "mapped", NULL, "only formats that have this view",
+	  .to = offsetof(struct command, mapped) },
+	{ 'r', "refused", NULL, "only formats that do not have it",
+	  .to = offsetof(struct command, refused) },
+	OPT_JSON(struct command, json),
+	OPT_END,
+};
+
+static const struct cmdline usage = {
+	.name = "formats",
+	.operands = "[FORMAT]...",
+	.about =
+"Lists the pixel formats of DRM and V4L2, with the tensors that dlbuf makes of a\n"
+"frame in each format, or the reason why it makes none. FORMAT is a name or a\n"
+"four-character code: then all that dlbuf knows about this format is printed. No\n"
+"dma-buf is needed.\n",
+	.end =
+"After each shape come the strides, in elements, of rows without padding. JSON is of\n"
+"1920x1080 pixels without --size, and of all views without --view.\n"
+"\n"
+"Exit status: 0, 2 bad usage or no such format, 3 the output could not be\n"
+"written.\n",
+	.opts = options,
+};
 
 int formats_main(int argc, char **argv)
 {
 	struct command cmd = { .view = -1 };
-	int opt, status = 0;
+	int status = opts_parse(&usage, &cmd, argc, argv);
 
-	opterr = 0;
-	while (!status && !cmd.help &&
-	       (opt = getopt_long(argc, argv, ":v:s:mrjh", options,
-				  NULL)) != -1)
-		status = parse_option(&cmd, opt, argv);
 	if (status)
 		return status;
-	if (cmd.help) {
-		fputs(formats_usage, stdout);
-		return 0;
-	}
 	cmd.names = argv + optind;
 	cmd.nnames = argc - optind;
-	if (cmd.json && !cmd.width) {
-		cmd.width = 1920;
-		cmd.height = 1080;
-	}
 	status = check_names(&cmd);
 	if (status)
 		return status;
-	return cmd.json ? formats_json(&cmd) : formats_text(&cmd);
+	if (!json_alone(&cmd.json))
+		formats_text(&cmd);
+	if (!cmd.json.want)
+		return 0;
+	if (!cmd.width) {
+		cmd.width = 1920;
+		cmd.height = 1080;
+	}
+	return formats_json(&cmd);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* --json in a tool without cJSON. */
+/* --json in a tool without cJSON, and the commands that read JSON. */
+#include "html.h"
 #include "json.h"
 #include "tool.h"
 
@@ -15,4 +16,25 @@ int json_check(void)
 int json_write(const cJSON *json, FILE *f, const char *name)
 {
 	return json_check();
+}
+
+int html_write(const cJSON *matrix, FILE *f)
+{
+	return fail(STATUS_SYSTEM, "--html: dmabuf-test was built without cJSON");
+}
+
+int diff_main(int argc, char **argv)
+{
+	return fail(STATUS_SYSTEM, "diff: dmabuf-test was built without cJSON");
+}
+
+int report_main(int argc, char **argv)
+{
+	return fail(STATUS_SYSTEM, "report: dmabuf-test was built without cJSON");
+}
+
+/* It keeps what it has measured as JSON. */
+int matrix_main(int argc, char **argv)
+{
+	return fail(STATUS_SYSTEM, "matrix: dmabuf-test was built without cJSON");
 }

@@ -1,35 +1,37 @@
 // SPDX-License-Identifier: MIT
 /* dmabuf-test list: who makes dma-bufs here, who imports them, which cameras. */
 #include <dirent.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <dlbuf/dlbuf.h>
 
+#include "opts.h"
 #include "out.h"
 #include "tool.h"
 #include "names.h"
 #include "v4l2.h"
 
-static const char list_usage[] =
-"usage: dmabuf-test list [OPTION]\n"
-"\n"
+struct command {
+	struct json_to json;
+};
+
+static const struct opt options[] = {
+	OPT_JSON(struct command, json),
+	OPT_END,
+};
+
+static const struct cmdline usage = {
+	.name = "list",
+	.about =
 "Lists the exporters of dma-bufs, the importers with their capabilities, paths and\n"
 "modifiers of frames, and the cameras of this machine, with the reason for each that\n"
 "is absent or refused. Allocates a page from each exporter, opens each importer, and\n"
-"tries each of its paths.\n"
-"\n"
-"  -j, --json    print JSON\n"
-"  -h, --help    print this text\n"
-"\n"
-"Exit status: 0, 2 bad usage, 3 the output could not be written.\n";
-
-static const struct option options[] = {
-	{ "json", no_argument, NULL, 'j' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+"tries each of its paths.\n",
+	.end =
+"Exit status: 0, 2 bad usage, 3 the output could not be written.\n",
+	.opts = options,
 };
 
 /* A table or an array, whichever is wanted. */
@@ -174,7 +176,6 @@ static void add_paths(struct dlbuf_device *dev, struct prober *p,
 
 /* The modifiers of a device besides LINEAR, each with its formats. */
 struct modifiers {
-	struct dlbuf_device *dev;
 	struct {
 		uint64_t modifier;
 		char *formats;	/* separated by spaces */
@@ -200,17 +201,10 @@ static void add_format(struct modifiers *m, uint64_t modifier, const char *name)
 	m->list[i].formats = formats;
 }
 
-static int add_modifiers_of(const struct dlbuf_format_info *info, void *data)
+static int add_modifier(const struct dlbuf_device_format *f, void *data)
 {
-	struct modifiers *m = data;
-	uint64_t list[MAX_MODIFIERS];
-	size_t n = MAX_MODIFIERS;
-
-	if (!info->drm_code ||
-	    dlbuf_device_modifiers(m->dev, info->drm_code, list, &n))
-		return 0;
-	for (size_t i = 1; i < n && i < MAX_MODIFIERS; i++)
-		add_format(m, list[i], info->drm_name);
+	if (f->modifier != DLBUF_MOD_LINEAR)
+		add_format(data, f->modifier, f->name);
 	return 0;
 }
 
@@ -230,9 +224,9 @@ static void put_modifier(const char *modifier, char *formats, cJSON *array)
 static void add_modifiers(struct dlbuf_device *dev, const char *name,
 			  struct table *table, cJSON *array)
 {
-	struct modifiers m = { .dev = dev };
+	struct modifiers m = { .n = 0 };
 
-	dlbuf_format_each(add_modifiers_of, &m);
+	dlbuf_device_formats(dev, add_modifier, &m);
 	if (!array) {
 		table_cell(table, "%s", name);
 		table_cell(table, "LINEAR");
@@ -475,7 +469,7 @@ static void list_cameras(struct listing *list)
 	table_print(&list->table);
 }
 
-static int list_text(struct sample *sample)
+static void list_text(struct sample *sample)
 {
 	static const char *const exporters[] = { "name", "node", "works" };
 	struct listing list = { .sample = sample };
@@ -486,10 +480,9 @@ static int list_text(struct sample *sample)
 	table_print(&list.table);
 	list_importers(&list);
 	list_cameras(&list);
-	return 0;
 }
 
-static int list_json(struct sample *sample)
+static int list_json(const struct json_to *to, struct sample *sample)
 {
 	struct listing list = { .sample = sample };
 	cJSON *root = cJSON_CreateObject();
@@ -503,37 +496,24 @@ static int list_json(struct sample *sample)
 	dlbuf_device_each(add_importer, &list);
 	list.json = cJSON_AddArrayToObject(root, "cameras");
 	add_cameras(&list);
-	status = json_write(root, stdout, "standard output");
+	status = json_put(to, root);
 	cJSON_Delete(root);
 	return status;
 }
 
 int list_main(int argc, char **argv)
 {
+	struct command cmd = { 0 };
 	struct sample sample;
-	bool json = false;
-	int opt, status;
+	int status = opts_parse(&usage, &cmd, argc, argv);
 
-	opterr = 0;
-	while ((opt = getopt_long(argc, argv, ":jh", options, NULL)) != -1) {
-		switch (opt) {
-		case 'j':
-			json = true;
-			status = json_check();
-			if (status)
-				return status;
-			break;
-		case 'h':
-			fputs(list_usage, stdout);
-			return 0;
-		default:
-			return fail_option(opt, "list", argv);
-		}
-	}
-	if (optind < argc)
-		return fail(STATUS_USAGE, "list takes no '%s'", argv[optind]);
+	if (status)
+		return status;
 	sample_open(&sample);
-	status = json ? list_json(&sample) : list_text(&sample);
+	if (!json_alone(&cmd.json))
+		list_text(&sample);
+	if (cmd.json.want)
+		status = list_json(&cmd.json, &sample);
 	sample_close(&sample);
 	return status;
 }

@@ -7,37 +7,82 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/dma-buf.h>
+
 #include <dlbuf/base.h>
 
+#include "opts.h"
 #include "out.h"
 #include "tool.h"
 
 volatile bool interrupted;
 
-static const char usage[] =
-"usage: dmabuf-test list [--json]\n"
-"       dmabuf-test camera [OPTION]... [NODE]\n"
-"       dmabuf-test fence [OPTION]... [CASE]...\n"
-"       dmabuf-test formats [OPTION]... [FORMAT]...\n"
-"       dmabuf-test --help | --version\n"
-"\n"
-"Shows which exporters of dma-bufs work with which importers on this machine, by\n"
-"which paths and how fast, and the reason for each that does not work.\n"
-"\n"
-"  list      lists exporters, importers and cameras, and why others are absent\n"
-"  camera    imports a camera's frames on each device and compares every byte\n"
-"  fence     tests that fences are waited for, with each exporter and device\n"
-"  formats   lists the tensors of each pixel format, or why there are none\n"
-"\n"
-"  -h, --help       prints this text; after a command, its help\n"
-"  -V, --version    prints the version\n"
-"\n"
-"Exit status: 0 all verified, 1 a verification failed, 2 bad usage,\n"
-"3 the camera, a device or a file failed, 4 skipped: something that the\n"
-"command needs is absent on this machine.\n";
+/* The commands, in the order of the help. */
+static const struct command {
+	const char *name;
+	int (*main)(int argc, char **argv);
+	const char *help;	/* one line, of 66 columns at most */
+} commands[] = {
+	{ "list", list_main,
+	  "lists exporters, importers and cameras, and why others are absent" },
+	{ "matrix", matrix_main,
+	  "tests each exporter with each importer: path, bytes, fences, costs" },
+	{ "camera", camera_main,
+	  "imports a camera's frames on each device and compares every byte" },
+	{ "fence", fence_main,
+	  "tests that fences are waited for, with each exporter and device" },
+	{ "formats", formats_main,
+	  "lists the tensors of each pixel format, or why there are none" },
+	{ "alloc", alloc_main,
+	  "finds a buffer that devices and V4L2 nodes share, or who refuses" },
+	{ "diff", diff_main,
+	  "compares two matrices: what has become better, what worse" },
+	{ "report", report_main,
+	  "writes what a bug report needs, or a matrix as a page of HTML" },
+	{ "bench", bench_main,
+	  "measures imports, accesses and reads, beside the same by hand" },
+	{ "send", send_main,
+	  "sends frames of a pattern or a camera to another process" },
+	{ "recv", recv_main,
+	  "receives frames, imports them on a device and checks every byte" },
+};
+
+static int print_usage(void)
+{
+	fputs("usage: dmabuf-test COMMAND [OPTION]... [ARGUMENT]...\n"
+	      "       dmabuf-test --help | --version\n"
+	      "\n"
+	      "Shows which exporters of dma-bufs work with which importers on this machine, by\n"
+	      "which paths and how fast, and the reason for each that does not work.\n"
+	      "\n", stdout);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		printf("  %-8s  %s\n", commands[i].name, commands[i].help);
+	return fputs("\n"
+	      "  -h, --help       prints this text; after a command, its help\n"
+	      "  -V, --version    prints the version\n"
+	      "\n"
+	      "Exit status: 0 all verified, 1 a verification failed, 2 bad usage,\n"
+	      "3 the camera, a device or a file failed, 4 skipped: something that the\n"
+	      "command needs is absent on this machine.\n", stdout) < 0 ?
+	       STATUS_SYSTEM : 0;
+}
+
+/* No command: names them all. */
+static int fail_command(void)
+{
+	char names[256] = "";
+	size_t n = ARRAY_SIZE(commands), len = 0;
+
+	for (size_t i = 0; i < n; i++)
+		len += snprintf(names + len, sizeof(names) - len, "%s%s",
+				!i ? "" : i + 1 < n ? ", " : " or ",
+				commands[i].name);
+	return fail(STATUS_USAGE, "%s? See dmabuf-test --help", names);
+}
 
 static char *divert;
 static size_t divert_size;
@@ -125,6 +170,18 @@ int parse_size(const char *s, unsigned long *width, unsigned long *height)
 		    "instance, not '%s'", s);
 }
 
+int bracket(int fd, uint64_t flags)
+{
+	struct dma_buf_sync sync = { .flags = flags };
+	int ret;
+
+	do
+		ret = ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync);
+	while (ret && (errno == EINTR || errno == EAGAIN));
+	return ret ? fail(STATUS_SYSTEM, "DMA_BUF_IOCTL_SYNC: %s",
+			  strerror(errno)) : 0;
+}
+
 uint64_t now_ns(void)
 {
 	struct timespec ts;
@@ -179,6 +236,7 @@ static int finish(int status)
 {
 	int err;
 
+	status = status == STATUS_DONE ? 0 : status;
 	if (!fflush(stdout) && !ferror(stdout))
 		return status;
 	err = errno;
@@ -194,27 +252,41 @@ static int finish(int status)
 	return status == STATUS_VERIFIED ? STATUS_SYSTEM : status;
 }
 
+static int complete(int argc, char **argv)
+{
+	char help[] = "--help";
+	char *ask[] = { argv[0], help, NULL };
+
+	complete_begin(argc, argv);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (argc == 1)
+			complete_word(commands[i].name);
+		else if (!strcmp(argv[0], commands[i].name))
+			return commands[i].main(2, ask);
+	if (argc == 1) {
+		complete_word("--help");
+		complete_word("--version");
+	}
+	return 0;
+}
+
 static int run(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : NULL;
 
 	if (!command)
-		return fail(STATUS_USAGE, "list, camera, fence or formats? See "
-			    "dmabuf-test --help");
+		return fail_command();
 	if (!strcmp(command, "--help") || !strcmp(command, "-h"))
-		return fputs(usage, stdout) < 0 ? STATUS_SYSTEM : 0;
+		return print_usage();
 	if (!strcmp(command, "--version") || !strcmp(command, "-V")) {
 		printf("dmabuf-test %s\n", dlbuf_version());
 		return 0;
 	}
-	if (!strcmp(command, "list"))
-		return list_main(argc - 1, argv + 1);
-	if (!strcmp(command, "camera"))
-		return camera_main(argc - 1, argv + 1);
-	if (!strcmp(command, "fence"))
-		return fence_main(argc - 1, argv + 1);
-	if (!strcmp(command, "formats"))
-		return formats_main(argc - 1, argv + 1);
+	if (!strcmp(command, "--complete") && argc > 2)
+		return complete(argc - 2, argv + 2);
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(command, commands[i].name))
+			return commands[i].main(argc - 1, argv + 1);
 	return fail(STATUS_USAGE, "'%s' is no command; see dmabuf-test --help",
 		    command);
 }

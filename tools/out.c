@@ -158,15 +158,23 @@ void make_printable(char *s)
 
 void progress(const char *what, uint64_t done, uint64_t total)
 {
-	static uint64_t last;
+	static uint64_t last, first, first_done;
 	uint64_t now = now_ns();
 
+	if (!drawn) {
+		first = now;
+		first_done = done;
+	}
 	if (!terminal || now - last < 100000000)
 		return;
 	last = now;
 	drawn = true;
 	fprintf(stderr, "\r\033[K  %s %llu of %llu", what,
 		(unsigned long long)done, (unsigned long long)total);
+	/* An estimate of the first moments would be noise. */
+	if (done > first_done && now - first > 2000000000)
+		fprintf(stderr, ", %s left", text_ns((now - first) / (done - first_done) *
+						     (total - done)).s);
 }
 
 void progress_clear(void)

@@ -51,7 +51,10 @@ void put_dims(char *s, size_t size, const int64_t *dims, int n);
 /* Makes a driver's string safe to print: ASCII without control characters. */
 void make_printable(char *s);
 
-/* One line that is drawn over and over, on a terminal only. */
+/*
+ * One line that is drawn over and over, on a terminal only: how far a count is, and
+ * soon how long the rest takes.
+ */
 void progress(const char *what, uint64_t done, uint64_t total);
 void progress_clear(void);
 

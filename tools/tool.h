@@ -25,6 +25,7 @@ enum status {
 	 * format that is a failure; see STATUS_SYSTEM.
 	 */
 	STATUS_REFUSED = 256,
+	STATUS_DONE = 257,	/* the help was printed; 0 to the shell */
 };
 
 /* Prints "dmabuf-test: " and the sentence; returns status. */
@@ -47,6 +48,9 @@ int parse_size(const char *s, unsigned long *width, unsigned long *height);
 /* The option that getopt_long() did not take; returns STATUS_USAGE. */
 int fail_option(int opt, const char *command, char **argv);
 
+/* DMA_BUF_IOCTL_SYNC of flags, DMA_BUF_SYNC_...; 0 or a status. */
+int bracket(int fd, uint64_t flags);
+
 /* CLOCK_MONOTONIC. */
 uint64_t now_ns(void);
 
@@ -58,5 +62,12 @@ int list_main(int argc, char **argv);
 int camera_main(int argc, char **argv);
 int fence_main(int argc, char **argv);
 int formats_main(int argc, char **argv);
+int alloc_main(int argc, char **argv);
+int report_main(int argc, char **argv);
+int diff_main(int argc, char **argv);
+int matrix_main(int argc, char **argv);
+int bench_main(int argc, char **argv);
+int send_main(int argc, char **argv);
+int recv_main(int argc, char **argv);
 
 #endif /* DMABUF_TEST_TOOL_H */

@@ -143,7 +143,7 @@ int camera_open(struct camera *cam, const char *node,
 	if (ret == -ENOENT || ret == -ENXIO)
 		return fail(STATUS_ABSENT, "%s", dlbuf_last_error());
 	if (ret == -EOPNOTSUPP && strstr(dlbuf_last_error(), "VIDIOC_EXPBUF"))
-		return fail(STATUS_ABSENT, "%s: try --import udmabuf",
+		return fail(STATUS_ABSENT, "%s: try --exporter udmabuf",
 			    dlbuf_last_error());
 	if (ret)
 		return fail_dlbuf(ret);
@@ -198,6 +198,7 @@ static int note_frame(struct camera *cam, const struct dlbuf_frame *frame,
 {
 	struct v4l2_plane planes[VIDEO_MAX_PLANES];
 	struct v4l2_buffer buf;
+	int32_t gap = frame->sequence - cam->sequence;
 	uint32_t i = 0;
 	int status;
 
@@ -205,8 +206,9 @@ static int note_frame(struct camera *cam, const struct dlbuf_frame *frame,
 	       cam->buffers[i][0].fd != frame->planes[0].fd)
 		i++;
 	*index = i;
-	if (cam->dequeued++)
-		cam->dropped += frame->sequence - cam->sequence - 1;
+	/* V4L2's number has 32 bits. A driver that is late may repeat it. */
+	if (cam->dequeued++ && gap > 0)
+		cam->dropped += gap - 1;
 	cam->sequence = frame->sequence;
 	cam->flagged += !!(frame->flags & DLBUF_FRAME_DAMAGED);
 	status = query_buffer(cam, i, &buf, planes);
@@ -236,11 +238,9 @@ int camera_wait(struct camera *cam, int timeout_ms, struct dlbuf_frame *frame,
 
 int camera_map_sync(struct camera *cam, uint32_t index, uint64_t flags)
 {
-	struct dma_buf_sync sync = { .flags = flags };
-	int ret = 0;
+	int status = 0;
 
-	for (uint32_t i = 0; cam->imports && !ret && i < cam->nplanes; i++)
-		ret = xioctl(cam->buffers[index][i].fd, DMA_BUF_IOCTL_SYNC,
-			     &sync);
-	return ret ? failed(cam, "DMA_BUF_IOCTL_SYNC") : 0;
+	for (uint32_t i = 0; cam->imports && !status && i < cam->nplanes; i++)
+		status = bracket(cam->buffers[index][i].fd, flags);
+	return status;
 }

@@ -9,6 +9,7 @@
 
 #include <dlbuf/base.h>
 
+#include "../lib/node.h"
 #include "vgem.h"
 
 /*
@@ -66,6 +67,15 @@ static int call(int fd, unsigned long request, void *arg)
 	return ret < 0 ? -errno : 0;
 }
 
+static void say_why(struct vgem *vgem, int err)
+{
+	char who[NODE_ACCESS];
+
+	node_access(vgem->node, err, who);
+	snprintf(vgem->reason, sizeof(vgem->reason), "there is no vgem that "
+		 "may be opened: %s: %s%s", vgem->node, strerror(err), who);
+}
+
 void vgem_open(struct vgem *vgem)
 {
 	*vgem = (struct vgem){ .fd = -1 };
@@ -86,9 +96,7 @@ void vgem_open(struct vgem *vgem)
 			/* Of whichever driver: it may be the one. */
 			if (errno != ENOENT && errno != ENXIO &&
 			    errno != ENODEV)
-				snprintf(vgem->reason, sizeof(vgem->reason),
-					 "there is no vgem that may be opened: "
-					 "%s: %s", vgem->node, strerror(errno));
+				say_why(vgem, errno);
 			continue;
 		}
 		if (!call(fd, IOCTL_VERSION, &version) &&

@@ -12,7 +12,7 @@
 struct vgem {
 	int fd;			/* -1: there is none */
 	char node[32];
-	char reason[128];	/* why */
+	char reason[256];	/* why */
 };
 
 /* Looks for a node and opens it. */

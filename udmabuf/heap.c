@@ -12,6 +12,7 @@
 
 #include "../lib/exporter.h"
 #include "../lib/internal.h"
+#include "../lib/node.h"
 #include "../lib/sys.h"
 
 #define NODES "/dev/dma_heap"
@@ -28,11 +29,7 @@ static int open_heap(const char *heap, int *fd)
 	snprintf(path, sizeof(path), NODES "/%s", heap);
 	/* Opening for reading is enough to allocate. */
 	*fd = sys_open(path, O_RDONLY);
-	if (*fd >= 0)
-		return 0;
-	if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
-		return fail(-ENODEV, "there is no %s on this machine", path);
-	return fail_errno("open(%s)", path);
+	return *fd >= 0 ? 0 : fail_open(path);
 }
 
 int dlbuf_heap_alloc(const char *heap, uint64_t bytes,

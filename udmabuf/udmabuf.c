@@ -13,6 +13,7 @@
 #include "../lib/exporter.h"
 #include "../lib/internal.h"
 #include "../lib/memory.h"
+#include "../lib/node.h"
 #include "../lib/sys.h"
 
 #ifndef MFD_HUGE_2MB
@@ -38,11 +39,7 @@ static int opts(struct dlbuf_udmabuf_opts *ours,
 static int open_node(int *fd)
 {
 	*fd = sys_open(NODE, O_RDWR);
-	if (*fd >= 0)
-		return 0;
-	if (errno == ENOENT || errno == ENXIO || errno == ENODEV)
-		return fail(-ENODEV, "there is no " NODE " on this machine");
-	return fail_errno("open(" NODE ")");
+	return *fd >= 0 ? 0 : fail_open(NODE);
 }
 
 /* Makes a sealed, zero-filled memfd that udmabuf accepts. */

@@ -14,23 +14,73 @@
 extern "C" {
 #endif
 
+/* The result of one exporter, for dlbuf_alloc_opts.report. */
+struct dlbuf_alloc_report {
+	size_t size;
+	char exporter[64];	/* for dlbuf_alloc_opts.exporter */
+	/*
+	 * The party that refused the buffer: "vulkan:0", "/dev/video0". "": the
+	 * exporter itself failed, or nobody refused.
+	 */
+	char party[64];
+	int status;		/* 0: this exporter was chosen; else the error */
+	char reason[512];	/* error text of status */
+};
+typedef void (*dlbuf_alloc_fn)(const struct dlbuf_alloc_report *report,
+			       void *data);
+
 struct dlbuf_alloc_opts {
 	size_t size;
 	/*
 	 * The exporter: "udmabuf", "udmabuf:2M" (2 MiB pages), "heap:system" or
-	 * another dma-heap. dlbuf_alloc() also has "device": memory of the first
-	 * device itself, which the other devices import. NULL tries "device" if
-	 * there is one device, then "udmabuf", then "heap:system".
+	 * another dma-heap. With devices also "device": memory of the first
+	 * device that can allocate, which the others import. With V4L2 nodes also "v4l2":
+	 * memory of the first node's driver (VIDIOC_EXPBUF).
+	 *
+	 * NULL tries exporters in this order, until every party imports the
+	 * buffer without a copy:
+	 *   - "device", if one device is the only party
+	 *   - the one that a device prefers (Hexagon: "heap:system")
+	 *   - "udmabuf", whose pages also those reach who only register host memory
+	 *   - "heap:system", then the other dma-heaps by name, if the CPU can map
+	 *     their memory. Nodes without an IOMMU need one of physically
+	 *     contiguous memory (CMA)
+	 *   - "v4l2" and "device"
+	 * Exporters that a party of the call has refused before, in this process,
+	 * are tried last. So a later call for the same parties begins with the
+	 * exporter that was chosen before. A refusal is forgotten when the party
+	 * accepts that exporter, and only determines the order.
 	 */
 	const char *exporter;
 	const char *name;	/* for the kernel's lists, 31 bytes; NULL: none */
 	uint32_t flags;		/* none yet */
+	/*
+	 * V4L2 nodes that shall import the buffer, too: fds of opened nodes,
+	 * borrowed. The queue is that of captures, or of outputs if the node
+	 * captures nothing. The node's current format determines the least size
+	 * of the buffer: set it before.
+	 *
+	 * Each buffer is tried for real: VIDIOC_REQBUFS of one buffer of
+	 * V4L2_MEMORY_DMABUF, VIDIOC_QBUF, VIDIOC_REQBUFS of 0. The node is then
+	 * as before, and no frame is captured. A node that has buffers, because
+	 * it streams or the application or another program has requested them, is
+	 * not touched: the call returns -EBUSY.
+	 */
+	size_t nv4l2;
+	const int *v4l2;
+	/*
+	 * Called for each exporter that is tried, with the result, on this
+	 * thread. report is peeked and valid during the callback, which must not
+	 * call the library. NULL: none.
+	 */
+	dlbuf_alloc_fn report;
+	void *report_data;
 };
 
 /*
  * Makes a zero-filled dma-buf that is large enough for layout, and a tensor of
  * it on each device. It tries the exporters in order and keeps the first buffer
- * that all devices can import.
+ * that all devices and V4L2 nodes can import without a copy.
  *
  * devs, layout and opts are borrowed. tensors[i] is new and is on devs[i].
  * Either all tensors are made or none.
@@ -40,11 +90,18 @@ struct dlbuf_alloc_opts {
  * imported the dma-buf in between. With the exporter "device" (CUDA) the memory
  * belongs to the first device, which does not import it; the other devices do.
  * Usually the CPU cannot map it.
- * -EINVAL  no device, bad layout or opts, no such exporter
- * -ENOSYS  the exporter is not built into this library
- * -ENODEV  the exporter is absent; the error text names its device node
- * -EIO     an exporter is present and failed, or a device refused every buffer
- * and the errors of dlbuf_layout_extent().
+ * May block while drivers allocate and map.
+ * -EINVAL      no device, bad layout or opts, no such exporter
+ * -ENOSYS      the exporter, or V4L2 nodes, are not built into this library
+ * -ENODEV      the exporter is absent; the error text names its device node
+ * -EBUSY       a V4L2 node has buffers, see opts
+ * -ENOTTY      an fd of opts->v4l2 is no V4L2 node
+ * -EOPNOTSUPP, -EIO  an exporter is present and failed or makes too small buffers,
+ *              or a party refused its buffer
+ * and the errors of dlbuf_layout_extent() and dlbuf_import(). If every exporter
+ * fails, the error text names each with the party and the reason, as far as it has
+ * room; opts->report gets all of it. The error is that of the first exporter that
+ * is present.
  */
 DLBUF_API int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 			  const DLTensor *layout,
@@ -73,8 +130,9 @@ DLBUF_API int dlbuf_exporter_each(dlbuf_exporter_fn fn, void *data);
 
 /*
  * Makes a dma-buf and does not import it, for example for a camera that captures
- * into it. opts->exporter is required. bytes is rounded up to whole pages of the
- * exporter. *fd is new, close-on-exec, O_RDWR. Errors as for dlbuf_alloc().
+ * into it. opts->exporter is required, or opts->v4l2: then exporters are tried as in
+ * dlbuf_alloc(). bytes is rounded up to whole pages of the exporter. *fd is new,
+ * close-on-exec, O_RDWR. Errors as for dlbuf_alloc().
  */
 DLBUF_API int dlbuf_alloc_fd(uint64_t bytes, const struct dlbuf_alloc_opts *opts,
 			     int *fd);

@@ -41,9 +41,11 @@
  *   export.h    makes a dma-buf of memory that CUDA allocated
  *   socket.h    sends tensors and frames to another process
  *   cuda.h      CUDA: streams, paths, your own CUcontext
+ *   hexagon.h   Hexagon DSPs: what FastRPC knows of a tensor, your own fastrpc fd
  *   hip.h       HIP: streams, paths
  *   levelzero.h Level Zero: streams, paths, your own ze_context_handle_t
  *   opencl.h    OpenCL: buffers, images, your own cl_context
+ *   vpi.h       Verilog simulators: a test bench reads and writes tensors
  *
  * This file does not include these, because they need headers of other projects:
  *
@@ -92,6 +94,7 @@
 #include <dlbuf/format.h>
 #include <dlbuf/frame.h>
 #include <dlbuf/heap.h>
+#include <dlbuf/hexagon.h>
 #include <dlbuf/hip.h>
 #include <dlbuf/layout.h>
 #include <dlbuf/levelzero.h>
@@ -102,5 +105,6 @@
 #include <dlbuf/syncobj.h>
 #include <dlbuf/tensor.h>
 #include <dlbuf/udmabuf.h>
+#include <dlbuf/vpi.h>
 
 #endif /* DLBUF_H */

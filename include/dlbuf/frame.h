@@ -264,6 +264,36 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
 DLBUF_API int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
 				     uint64_t *modifiers, size_t *n);
 
+struct dlbuf_device_format {
+	size_t size;			/* of this struct */
+	const char *name;		/* of the format, static: "NV12" */
+	uint32_t code;
+	enum dlbuf_code_space code_space; /* DRM, or V4L2 if DRM has no code */
+	uint64_t modifier;
+	uint32_t nplanes;		/* of the frame, with compression planes */
+	uint32_t flags;			/* one of DLBUF_DEVICE_FORMAT_... */
+};
+
+#define DLBUF_DEVICE_FORMAT_DIRECT 1u	/* the tensors are the frame's own bytes */
+#define DLBUF_DEVICE_FORMAT_COPY 2u	/* needs DLBUF_IMPORT_MAY_COPY */
+
+/*
+ * Calls fn for each format and modifier with which dlbuf_import_frame() on this device
+ * accepts frames: for each format that PLANES shows, first LINEAR, then the modifiers
+ * of dlbuf_device_modifiers(). DIRECT still depends on the memory of the frame, see
+ * enum dlbuf_path.
+ *
+ * f is peeked and valid during the callback. If fn returns non-zero, the walk ends and
+ * this function returns that value. Calls the driver for each format, and does not
+ * wait for the device.
+ * -EINVAL  dev or fn is NULL
+ * -ESTALE, -ENOMEM, -EIO
+ */
+typedef int (*dlbuf_device_format_fn)(const struct dlbuf_device_format *f,
+				      void *data);
+DLBUF_API int dlbuf_device_formats(struct dlbuf_device *dev,
+				   dlbuf_device_format_fn fn, void *data);
+
 /* One tensor of a frame, as a layout for dlbuf_import(). */
 struct dlbuf_frame_layout {
 	DLTensor layout;	/* points into this struct: do not copy it */

@@ -10,10 +10,7 @@
  *		.code = V4L2_PIX_FMT_NV12, .code_space = DLBUF_CODE_V4L2,
  *		.buffers = 4,
  *	};
- *	DLBUF_INFO(dlbuf_pool_info, info);
- *	dlbuf_pool_layout(devs, 2, &opts, &info);
- *	... VIDIOC_S_FMT asking for info.pitch[0] ...
- *	opts.pitch = fmt.bytesperline; opts.bytes = fmt.sizeimage;
+ *	opts.v4l2 = &video; opts.nv4l2 = 1;	// gets the format, and imports
  *	dlbuf_pool_create(devs, 2, &opts, &pool);
  *	... VIDIOC_REQBUFS ...
  *	DLBUF_INFO(dlbuf_frame, frame);
@@ -23,6 +20,7 @@
 #ifndef DLBUF_POOL_H
 #define DLBUF_POOL_H
 
+#include <dlbuf/alloc.h>
 #include <dlbuf/base.h>
 #include <dlbuf/device.h>
 #include <dlbuf/frame.h>
@@ -57,6 +55,18 @@ struct dlbuf_pool_opts {
 	 * 0: not fixed. Formats without rows of whole bytes need them.
 	 */
 	uint64_t pitch, bytes;
+	/*
+	 * V4L2 nodes that shall capture into the buffers or put them out, as in
+	 * dlbuf_alloc_opts. The code must then be one of V4L2. Every node is asked
+	 * for the frames (VIDIOC_TRY_FMT). A pitch that a node wants instead wins
+	 * over what the devices prefer. The buffers are as large as the node with
+	 * the largest sizeimage needs. dlbuf_pool_create() sets the format
+	 * (VIDIOC_S_FMT), which the node keeps, and tries every buffer.
+	 */
+	size_t nv4l2;
+	const int *v4l2;
+	dlbuf_alloc_fn report;	/* as in dlbuf_alloc_opts; of later buffers: failures */
+	void *report_data;
 };
 
 #define DLBUF_POOL_PLANE_FDS 1u	/* a dma-buf per plane: V4L2's NV12M */
@@ -70,6 +80,7 @@ struct dlbuf_pool_info {
 	uint64_t pitch[DLBUF_MAX_PLANES];	/* bytes */
 	uint64_t offset[DLBUF_MAX_PLANES];	/* bytes, in its dma-buf */
 	uint64_t bytes[DLBUF_MAX_PLANES];	/* of each dma-buf, as requested */
+	char exporter[64];	/* that made the buffers; "": there are none yet */
 };
 
 /*
@@ -79,8 +90,9 @@ struct dlbuf_pool_info {
  * its values.
  *
  * Fills in *info; set its size before: DLBUF_INFO(dlbuf_pool_info, info). devs and
- * opts are borrowed. Does not allocate, call a driver or block. exporter is not
- * looked at.
+ * opts are borrowed. exporter is not looked at. Does not allocate, call a driver or
+ * block, unless there are V4L2 nodes: these are asked (VIDIOC_TRY_FMT), also while
+ * they stream, and do not change.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW as for dlbuf_pool_create(), except an exporter
  * that does not exist
  */
@@ -90,14 +102,18 @@ DLBUF_API int dlbuf_pool_layout(struct dlbuf_device *const devs[], size_t ndevs,
 
 /*
  * Allocates the buffers and imports each one on all devices, which keep the
- * imports until the pool is destroyed. With ndevs 0 it only allocates.
+ * imports until the pool is destroyed. With ndevs 0 it only allocates. All buffers are
+ * of one exporter, see dlbuf_alloc_opts: if a party refuses a later buffer, all are made
+ * again by another one.
  *
  * devs and opts are borrowed, *pool is new. May block while the kernel allocates
  * memory.
  * -EINVAL      no such format or exporter, no size, an alignment that is not a
  *              power of two, a pitch or bytes less than a frame needs, too few
  *              or too many buffers
- * -EOPNOTSUPP  the format has no rows, and opts has no pitch or bytes
+ * -EOPNOTSUPP  the format has no rows, and opts has no pitch or bytes; or a V4L2
+ *              node does not take such frames, or two want different pitches
+ * -EBUSY       a V4L2 node has buffers
  * -EOVERFLOW   the frame's bytes do not fit 64 bits
  * and the errors of dlbuf_alloc().
  */

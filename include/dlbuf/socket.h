@@ -45,7 +45,7 @@
  * returns -EPROTO. To use or close an fd of a peer may block if it is a file of a
  * file system in user space: this is true for every program that receives fds.
  *
- * Specification: unix(7), cmsg(3).
+ * Specification: unix(7), cmsg(3); docs/wire.md has the messages.
  */
 #ifndef DLBUF_SOCKET_H
 #define DLBUF_SOCKET_H

@@ -14,7 +14,7 @@
  * Allocations. For a buffer that the device has imported before, the library calls
  * malloc() this often. The driver's own calls are not counted. The deleter of a
  * tensor, or of the last tensor of a frame, frees the memory.
- *   - dlbuf_import(), each share of a tensor: once
+ *   - dlbuf_import(), dlbuf_tensor_import(), each share or view of a tensor: once
  *   - dlbuf_import_frame(): once for the lease and all tensors of the frame. If the
  *     frame is copied: once for the lease and once per tensor
  *   - dlbuf_lease_create(): once
@@ -114,6 +114,50 @@ DLBUF_API int dlbuf_import(struct dlbuf_device *dev, int fd,
  */
 DLBUF_API int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 				 DLManagedTensorVersioned **out);
+
+/*
+ * Makes another tensor over bytes of this one, with another shape, strides or type:
+ * a part of a picture, a column, a transposed matrix. It has the lease, the device
+ * and the access of `tensor`, and an acquire of its own. No byte is copied.
+ *
+ * layout->byte_offset is relative to the first byte that `tensor` covers, which is
+ * dlbuf_tensor_info.first and, without negative strides, the first element of
+ * `tensor`: with byte_offset 0 the view begins where the tensor does. In the new
+ * tensor data and byte_offset are as for each tensor (see the top of this file); on a
+ * device with handles data stays the handle of the whole buffer. All elements must lie
+ * in the bytes that `tensor` covers, between dlbuf_tensor_info.first and .end, so that
+ * a view of a plane never has bytes of another plane. Padding between the rows of
+ * `tensor` is inside.
+ *
+ * tensor and layout are borrowed. *out is new and independent of them. Does not block.
+ * As after dlbuf_tensor_share(), `tensor` has no DLPACK_FLAG_BITMASK_IS_COPIED any more.
+ * -EINVAL, -EOPNOTSUPP, -EOVERFLOW  from dlbuf_layout_extent(), for byte_offset from the
+ *          start of the dma-buf; or not a tensor of dlbuf
+ * -ERANGE  the view is not inside the bytes of the tensor
+ * -ENOMEM
+ */
+DLBUF_API int dlbuf_tensor_view(const DLManagedTensorVersioned *tensor,
+				const DLTensor *layout,
+				DLManagedTensorVersioned **out);
+
+/*
+ * Makes a tensor over the same bytes on another device (or the same one): imports the
+ * dma-buf of `tensor` into dev, with the same layout. It has the lease of `tensor`, so
+ * the buffer of a frame returns to its producer when both devices are done with it.
+ *
+ * opts as for dlbuf_import(), which describes when the new tensor is a copy. opts.access
+ * 0 means the access of `tensor`. tensor and opts are borrowed. *out is new and
+ * independent of them. May block while the driver maps. Does not wait for fences.
+ * -EINVAL      not a tensor of dlbuf, or bad opts
+ * -EACCES      opts ask for writing and `tensor` does not allow it
+ * -EOPNOTSUPP  the tensor is the library's own copy of a frame that is not linear, whose
+ *              buffer the library uses again; or the device has no path to the dma-buf
+ * and the other errors of dlbuf_import()
+ */
+DLBUF_API int dlbuf_tensor_import(struct dlbuf_device *dev,
+				  const DLManagedTensorVersioned *tensor,
+				  const struct dlbuf_import_opts *opts,
+				  DLManagedTensorVersioned **out);
 
 /*
  * dlbuf_tensor_share() for consumers older than DLPack 1.0.

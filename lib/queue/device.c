@@ -1,61 +1,6 @@
 // SPDX-License-Identifier: MIT
-/* Devices with queues: parts and lifetime. */
-#include <stdio.h>
-
+/* Devices with queues: parts and lifetime. See open.c for their begin. */
 #include "queue.h"
-
-void queue_init(struct queue_device *dev, const struct queue_ops *ops)
-{
-	dev->ops = ops;
-	dev->refs = 1;
-	pthread_mutex_init(&dev->lock, NULL);
-	pthread_cond_init(&dev->freed, NULL);
-}
-
-/* ret: of opening the bridge, which was not tried if there is a why_not. */
-static void bridge_opened(struct queue_device *dev, int ret, const char *why_not)
-{
-	if (why_not || ret) {
-		dev->bridge = NULL;
-		dev->caps = (struct bridge_caps){ 0 };
-		snprintf(dev->caps.why_not, sizeof(dev->caps.why_not), "%s",
-			 why_not ? why_not : dlbuf_last_error());
-		forget_failure();
-	}
-	dev->base.acquire_sync = dev->takes_fences || dev->caps.fences_in ||
-				 dev->waits_for_words ||
-				 dev->ops->user_event_wait ? DLBUF_SYNC_FENCE :
-							     DLBUF_SYNC_BLOCKS;
-	dev->base.release_sync = dev->gives_fences || dev->caps.fences_out ?
-				 DLBUF_SYNC_FENCE : DLBUF_SYNC_EVENT;
-}
-
-void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
-		       const char *why_not)
-{
-	bridge_opened(dev, why_not ? 0 :
-		      bridge_open(uuid, &dev->bridge, &dev->caps), why_not);
-}
-
-void queue_open_bridge_pci(struct queue_device *dev, uint64_t pci,
-			   const char *why_not)
-{
-	bridge_opened(dev, why_not ? 0 :
-		      bridge_open_pci(pci, &dev->bridge, &dev->caps), why_not);
-}
-
-void queue_describe(struct dlbuf_device *dev,
-		    const struct dlbuf_device_info *known,
-		    struct dlbuf_device_info *info)
-{
-	*info = *known;
-	info->acquire = dev->acquire_sync;
-	info->release = dev->release_sync;
-	if (dev->acquire_sync == DLBUF_SYNC_BLOCKS)
-		snprintf(info->reason, sizeof(info->reason), "blocks: the driver"
-			 "'s streams do not wait for memory, and %.180s",
-			 queue_device_of(dev)->caps.why_not);
-}
 
 int queue_enter(struct queue_device *dev, struct queue_scope *scope)
 {

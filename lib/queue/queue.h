@@ -18,6 +18,7 @@
 #include "../bridge.h"
 #include "../event.h"
 #include "../internal.h"
+#include "../select.h"
 #include "../sys.h"
 
 struct queue_device;
@@ -46,6 +47,26 @@ struct queue_scope {
  * from any function. An absent function is NULL.
  */
 struct queue_ops {
+	size_t size;	/* of the backend's own struct */
+
+	/*
+	 * Loads the driver and sets *n to the number of its devices. Called with a
+	 * zeroed struct, and undone by freeing it. -ENODEV: there is no driver.
+	 * Required.
+	 */
+	int (*count)(struct queue_device *dev, unsigned int *n);
+	/*
+	 * Queries the n-th device: fills in dev->info, dev->place, and its own
+	 * fields for start(). It is called for several devices, one after the
+	 * other. Required.
+	 */
+	int (*probe)(struct queue_device *dev, unsigned int n);
+	/*
+	 * Opens the device of the last probe(), and sets what dev says that the
+	 * backend fills in. destroy() undoes it, also after a failure. Required.
+	 */
+	int (*start)(struct queue_device *dev, uint32_t flags);
+
 	/*
 	 * Makes the device current on the thread. to_free: the calls that follow
 	 * only free, and enter() must not fail. Absent: there is nothing to do.
@@ -76,6 +97,17 @@ struct queue_ops {
 	int (*event_query)(struct queue_device *dev, void *event);
 	int (*event_wait)(struct queue_device *dev, void *event);
 	int (*stream_wait)(struct queue_device *dev, void *stream, void *event);
+
+	/*
+	 * Instead of events, with QUEUE_MARKS: mark() makes a user event that is
+	 * set when the work that is on the stream is complete. Several threads
+	 * ask about it; mark_ref() adds a reference, which user_event_destroy()
+	 * drops.
+	 */
+	int (*mark)(struct queue_device *dev, void *stream, void **mark);
+	int (*mark_ref)(struct queue_device *dev, void *mark);
+	int (*mark_query)(struct queue_device *dev, void *mark);
+	int (*mark_wait)(struct queue_device *dev, void *mark);
 
 	/* Waits for a stream, or for all streams of the device. Required. */
 	int (*finish)(struct queue_device *dev, void *stream);
@@ -201,7 +233,12 @@ struct queue_word {
 struct queue_device {
 	struct dlbuf_device base;
 	const struct queue_ops *ops;
-	/* Filled in by the backend. */
+	/* The last probe() filled these in. */
+	struct dlbuf_device_info info;
+	struct device_place place;
+	bool wrapped;		/* the context is the application's */
+	/* Filled in by start(). */
+	const char *no_bridge;	/* why it has none; NULL: it may have one */
 	bool waits_for_words;
 	bool takes_fences, gives_fences;
 	bool registers, registers_read_only;	/* host memory */
@@ -285,25 +322,66 @@ static inline struct queue_memory *queue_memory_of(struct import *imp)
 	return container_of(imp, struct queue_import, base)->memory;
 }
 
-/* ---------------------------------------------------------------- device.c */
+/* ---------------------------------------------------------------- open.c */
 
-/* Begins with one reference, which queue_close() drops. */
-void queue_init(struct queue_device *dev, const struct queue_ops *ops);
+/* backend->each(), open() and describe(). */
+int queue_each(const struct backend *backend, const struct queue_ops *ops,
+	       dlbuf_device_fn fn, void *data);
+int queue_open(const struct backend *backend, const struct queue_ops *ops,
+	       const char *selector, const struct dlbuf_device_opts *opts,
+	       struct dlbuf_device **out);
+void queue_describe(struct dlbuf_device *dev, struct dlbuf_device_info *info);
 
 /*
- * Opens the bridge to the device of that UUID. With why_not it opens none,
- * and caps.why_not gets this reason. Sets in dev->base how the device handles fences.
+ * Opens a device around a context of the application. find() probes the device of
+ * `theirs` among the n devices, and keeps the handles that start() uses instead of new
+ * ones. After a failure of find() the struct is only freed.
  */
-void queue_open_bridge(struct queue_device *dev, const uint8_t uuid[16],
-		       const char *why_not);
-/* The same with a PCI address, for a table without semaphore_use(). */
-void queue_open_bridge_pci(struct queue_device *dev, uint64_t pci,
-			   const char *why_not);
+int queue_wrap(const struct backend *backend, const struct queue_ops *ops,
+	       int (*find)(struct queue_device *dev, unsigned int n,
+			   const void *theirs),
+	       const void *theirs, const struct dlbuf_device_opts *opts,
+	       struct dlbuf_device **out);
 
-/* For backend->describe(); `known` is what backend->each() gave. */
-void queue_describe(struct dlbuf_device *dev,
-		    const struct dlbuf_device_info *known,
-		    struct dlbuf_device_info *info);
+/* Calls probe(), for find(). */
+int queue_probe(struct queue_device *dev, unsigned int n);
+
+/*
+ * Defines the backend, whose table of driver calls is NAME_ops. What follows the name
+ * sets type, flags, paths and other fields.
+ */
+#define QUEUE_BACKEND(NAME, ...)						\
+	static int NAME##_each(const struct backend *backend,		\
+			       dlbuf_device_fn fn, void *data)		\
+	{								\
+		return queue_each(backend, &NAME##_ops, fn, data);	\
+	}								\
+	static int NAME##_open(const char *selector,			\
+			       const struct dlbuf_device_opts *opts,	\
+			       struct dlbuf_device **out)		\
+	{								\
+		return queue_open(&NAME##_backend, &NAME##_ops, selector, \
+				  opts, out);				\
+	}								\
+	const struct backend NAME##_backend = {				\
+		.name = #NAME,						\
+		.import_size = sizeof(struct queue_import),		\
+		.each = NAME##_each,					\
+		.open = NAME##_open,					\
+		.close = queue_close,					\
+		.describe = queue_describe,				\
+		.import = queue_import,					\
+		.unimport = queue_unimport,				\
+		.stream = queue_stream,					\
+		.acquire = queue_acquire,				\
+		.release = queue_release,				\
+		.wait = queue_wait,					\
+		.pending = queue_pending,				\
+		.drain = queue_drain,					\
+		__VA_ARGS__						\
+	}
+
+/* ---------------------------------------------------------------- device.c */
 
 /* backend->close(). The struct lives until streams no longer wait for its words. */
 void queue_close(struct dlbuf_device *dev);
@@ -403,6 +481,21 @@ int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 
 void queue_works_free(struct queue_device *dev);
 void queue_works_lost(struct queue_device *dev);
+
+/* mark.c: events for a driver that has mark(). */
+int queue_mark_create(struct queue_device *dev, void **event);
+void queue_mark_destroy(struct queue_device *dev, void *event);
+int queue_mark_record(struct queue_device *dev, void *event, void *stream);
+int queue_mark_query(struct queue_device *dev, void *event);
+int queue_mark_wait(struct queue_device *dev, void *event);
+int queue_mark_stream_wait(struct queue_device *dev, void *stream, void *event);
+#define QUEUE_MARKS							\
+	.event_create = queue_mark_create,				\
+	.event_destroy = queue_mark_destroy,				\
+	.event_record = queue_mark_record,				\
+	.event_query = queue_mark_query,				\
+	.event_wait = queue_mark_wait,					\
+	.stream_wait = queue_mark_stream_wait
 
 /* wait.c: makes the stream wait for a sync_file, borrowed; -1: nothing to do. */
 int queue_wait_fence(struct queue_device *dev, void *stream, int fence);

@@ -4,19 +4,40 @@
     import dlbuf, torch
     t = torch.from_dlpack(dlbuf.from_fd(fd, (1080, 1920, 3), "uint8"))
 
-Producers: from_fd(), from_frame(), alloc(), Camera, recv(). Consumers of whatever
-has memory: from_dlpack(), asdlpack(), wrap(); share() by address. Each gives a
-Tensor, which any library with DLPack, the buffer protocol or NumPy's array
-interface takes, without a copy. exchange() makes a tensor of another library's
-class of it, without a Python call. export() is the other way round: a dma-buf of
-memory that a device's own API has allocated.
+Each producer gives a Tensor. Any library that supports DLPack, the buffer
+protocol or NumPy's array interface takes it without a copy. That call waits for
+the fences of the dma-buf, and the access ends when the library deletes what it
+took. Inside `with tensor:`, or between acquire() and release(), the program
+controls the order. The examples in the docstrings assume `import dlbuf`.
 
-What is handed to such a library is ordered after the fences of the dma-buf by
-the call, and the access ends when the library deletes what it took. Inside
-`with tensor:`, or between acquire() and release(), the order is the caller's.
+Make tensors of dma-bufs
+    from_fd, from_frame, alloc
+Cameras
+    Camera, TensorFrame, cameras, CameraInfo, CameraFormat, FrameSize, Controls,
+    ControlInfo, ControlFlag
+Other processes
+    send, recv, recv_tensor, recv_frame; the module dlbuf.multiprocessing
+Other libraries' memory
+    from_dlpack, asdlpack, wrap, share, exchange, export, Exported
+This machine and this build
+    Device, devices, exporters, formats, find_format, version, DLPACK_VERSION
+The tensor, and the type of its elements
+    Tensor, DType, dtype
+Enums
+    Access, Clock, CodeSpace, DLDataTypeCode, DLDeviceType, Field, Order, View,
+    and the modifiers MOD_LINEAR (rows one after another) and MOD_INVALID (the
+    producer did not say)
+Records
+    Colour, DLDevice, DeviceInfo, DeviceStats, FormatInfo, FormatPlane, Frame,
+    PathInfo, Plane
+Errors
+    Error, AccessError, ClosedError, DeadlineError, InvalidError,
+    UnsupportedError, WouldBlockError
+Types for annotations
+    CanDLPack, CanDLPackCompat, CanDLPackDevice
 """
 
-from ._camera import Camera
+from ._camera import Camera, cameras
 from ._consumers import asdlpack, from_dlpack
 from ._dlbuf import Device, Tensor, exchange, from_fd, version
 from ._errors import (AccessError, ClosedError, DeadlineError, Error,
@@ -25,12 +46,15 @@ from ._export import Exported, export
 from ._frames import TensorFrame
 from ._producers import (alloc, devices, exporters, find_format, formats,
                          from_frame)
-from ._protocols import CanDLPack, CanDLPackDevice
-from ._socket import recv, send
+from ._protocols import CanDLPack, CanDLPackCompat, CanDLPackDevice
+from ._socket import recv, recv_frame, recv_tensor, send
+from . import _tensor as _tensor
 from ._types import (MOD_INVALID, MOD_LINEAR, Access, Clock, CodeSpace, Colour,
-                     DeviceInfo, DeviceStats, DLDataTypeCode, DLDeviceType,
-                     Field, FormatInfo, FormatPlane, Frame, Order, PathInfo,
-                     Plane, View)
+                     DeviceInfo, DeviceStats, DLDataTypeCode, DLDevice,
+                     DLDeviceType, DType, Field, FormatInfo, FormatPlane, Frame,
+                     Order, PathInfo, Plane, View, dtype)
+from ._v4l2 import (CameraFormat, CameraInfo, ControlFlag, ControlInfo,
+                    Controls, FrameSize)
 from ._wrap import share, wrap
 
 # The version of DLPack that tensors are written in.
@@ -39,13 +63,15 @@ DLPACK_VERSION = (1, 3)
 __version__ = version()
 
 __all__ = [
-    "Access", "AccessError", "Camera", "CanDLPack", "CanDLPackDevice", "Clock",
-    "ClosedError", "CodeSpace", "Colour", "DLDataTypeCode", "DLDeviceType",
+    "Access", "AccessError", "Camera", "CameraFormat", "CameraInfo", "CanDLPack",
+    "CanDLPackCompat", "CanDLPackDevice", "Clock", "ClosedError", "CodeSpace",
+    "Colour", "ControlFlag", "ControlInfo", "Controls", "DLDataTypeCode",
+    "DLDevice", "DLDeviceType", "DType", "FrameSize", "cameras",
     "DLPACK_VERSION", "DeadlineError", "Device", "DeviceInfo", "DeviceStats",
     "Error", "Exported", "Field", "FormatInfo", "FormatPlane", "Frame",
     "InvalidError", "MOD_INVALID", "MOD_LINEAR", "Order", "PathInfo", "Plane",
     "Tensor", "TensorFrame", "UnsupportedError", "View", "WouldBlockError",
-    "alloc", "asdlpack", "devices", "exchange", "export", "exporters",
+    "alloc", "asdlpack", "devices", "dtype", "exchange", "export", "exporters",
     "find_format", "formats", "from_dlpack", "from_fd", "from_frame", "recv",
-    "send", "share", "version", "wrap",
+    "recv_frame", "recv_tensor", "send", "share", "version", "wrap",
 ]

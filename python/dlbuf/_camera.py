@@ -4,39 +4,166 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import glob
 import os
+import re
+import threading
 import time
-from collections.abc import Iterator
-from typing import Self
+from collections.abc import AsyncIterator, Iterator, Sequence
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any, Self
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device
-from ._errors import InvalidError
+from ._errors import (ClosedError, DeadlineError, Error, InvalidError,
+                      UnsupportedError)
 from ._frames import TensorFrame, make_frame
-from ._producers import find_format, find_view, name_in
+from ._producers import find_format, find_view, integers, name_in
 from ._types import Access, CodeSpace, FormatInfo, View
+from ._v4l2 import (CameraFormat, CameraInfo, Controls, read_formats,
+                    sysfs_name)
+
+if TYPE_CHECKING:
+    import asyncio
 
 _EINVAL = 22
+_PROBE = 1
 # The most that V4L2 has.
 _MAX_BUFFERS = 32
+# Seconds; the library's clock has no more.
+_FOREVER = 1e9
 
 
-def _code(format: str | int) -> int:
-    """V4L2's code of a format: its name, the code's letters, DRM's name."""
+def _codes(format: str | int) -> list[int]:
+    """V4L2's codes of a format: in one dma-buf, or with one for each plane."""
     if isinstance(format, int):
-        return format
+        # The camera may have one of its own, of which only the bytes are known.
+        if not 0 < format < 1 << 32:
+            raise InvalidError(_EINVAL, f"the format's code {format} does not "
+                               "fit 32 bits, or is 0")
+        return [format]
     try:
-        return find_format(format, CodeSpace.V4L2)[1]
+        code = find_format(format, CodeSpace.V4L2)[1]
+        info = find_format(code, CodeSpace.V4L2)[0]
+        codes = [code]
     except InvalidError:
-        pass
-    if len(format) == 4 and format.isascii():
-        code = int.from_bytes(format.encode(), "little")
-        with contextlib.suppress(InvalidError):
-            return find_format(code, CodeSpace.V4L2)[1]
-    info = find_format(format, CodeSpace.DRM)[0]
-    if not info.v4l2_code:
+        # A name of DRM, or an unknown one, which the error then names.
+        info = find_format(format)[0]
+        codes = [info.v4l2_code]
+    codes = [c for c in (*codes, info.v4l2_multi_code) if c]
+    if not codes:
         raise InvalidError(_EINVAL, f"V4L2 has no format {format}")
-    return info.v4l2_code
+    return sorted(set(codes), key=codes.index)
+
+
+def parse_size(size: Any) -> tuple[int, int]:
+    """(640, 480) or "640x480" -> its two numbers."""
+    if isinstance(size, str):
+        m = re.fullmatch(r"\s*(\d{1,10})\s*[xX*]\s*(\d{1,10})\s*", size)
+        numbers = integers(map(int, m.groups()), 2) if m else None
+    else:
+        numbers = integers(size, 2)
+    if numbers is None or not all(0 < n < 1 << 31 for n in numbers):
+        raise InvalidError(_EINVAL, f"the size {size!r} is not a width and a "
+                           'height in pixels, such as (640, 480) or "640x480"')
+    return numbers[0], numbers[1]
+
+
+def _within(value: Any, least: float, most: float) -> bool:
+    """Whether it is a number from least to most."""
+    try:
+        return bool(least <= value <= most)
+    except TypeError:
+        return False
+
+
+def _check_timeout(timeout: Any) -> float | None:
+    if timeout is not None and not _within(timeout, 0, float("inf")):
+        raise InvalidError(_EINVAL, "a timeout is seconds, from 0 on, or "
+                           f"None, not {timeout!r}")
+    return None if timeout is None or timeout > _FOREVER else timeout
+
+
+def _parse_crop(crop: Any) -> tuple[int, int, int, int]:
+    numbers = integers(crop, 4)
+    if (numbers is None or not all(0 <= n < 1 << 31 for n in numbers) or
+            not numbers[2] or not numbers[3]):
+        raise InvalidError(_EINVAL, f"the crop {crop!r} is not (x, y, width, "
+                           "height) in pixels")
+    return numbers[0], numbers[1], numbers[2], numbers[3]
+
+
+# ------------------------------------------------------------------- nodes
+
+def _probe(node: str) -> CameraInfo | None:
+    """None: it is no camera."""
+    name = sysfs_name(node)
+    try:
+        info = _dlbuf.Capture(node, _PROBE, 0, 0, 0, 0.0, 0, False).info
+    except UnsupportedError:
+        return None
+    except Error as e:
+        if e.errno in (errno.ENOTTY, errno.ENOENT):
+            return None
+        return CameraInfo(node, "", "", "", name, e.errno or 0,
+                          str(e.strerror))
+    return CameraInfo(node, *info[5:], name, 0, "")
+
+
+def cameras() -> list[CameraInfo]:
+    """Lists the cameras of this machine: nodes that capture video and share
+    their buffers.
+
+    Nodes for metadata or output, and codecs, are left out. A node that cannot be
+    opened is listed with the reason, because it may be a camera. The call opens
+    each /dev/video* and closes it again, also while other programs capture, and
+    changes nothing.
+
+    >>> [c.card for c in dlbuf.cameras() if c.node == "/dev/video0"]
+    ['vivid']
+    """
+    nodes = [n for n in glob.glob("/dev/video*")
+             if re.fullmatch(r"/dev/video\d+", n)]
+    nodes.sort(key=lambda n: int(n[10:]))
+    return [c for c in map(_probe, nodes) if c]
+
+
+def _listed(found: Sequence[CameraInfo]) -> str:
+    return ", ".join(f"{c.node} ({c.card}, {c.bus})" if c.card else
+                     f"{c.node} (cannot be opened)" for c in found)
+
+
+def find_node(node: Any) -> str:
+    """The node of a number, a path, or a name or bus of cameras()."""
+    try:
+        path = os.fsdecode(node)
+    except TypeError:
+        numbers = integers([node], 1)
+        if numbers is None or isinstance(node, bool):
+            raise TypeError(
+                "a camera is a number, a path, or a name of dlbuf.cameras(), "
+                f"not {node!r}") from None
+        if numbers[0] < 0:
+            raise InvalidError(_EINVAL, f"there is no camera {node}: its "
+                               "number is that of /dev/video0, /dev/video1 "
+                               "...") from None
+        return f"/dev/video{numbers[0]}"
+    if "/" in path or os.path.exists(path):
+        return path
+    every = cameras()
+    words = path.lower()
+    labels = [(c, [x.lower() for x in (c.card, c.bus, c.name) if x])
+              for c in every]
+    found = ([c for c, l in labels if words in l] or
+             [c for c, l in labels if words and any(words in x for x in l)])
+    if len(found) == 1:
+        return found[0].node
+    if found:
+        raise InvalidError(_EINVAL, f"{len(found)} cameras are called {path!r}: "
+                           f"{_listed(found)}")
+    raise Error(errno.ENOENT, f"there is no camera {path!r}; this machine has "
+                f"{_listed(every) or 'none'}")
 
 
 def _best_view(info: FormatInfo) -> View:
@@ -46,64 +173,88 @@ def _best_view(info: FormatInfo) -> View:
     return View.BYTES
 
 
-class Camera(Iterator[TensorFrame]):
+class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
     """A capture node of V4L2, whose frames are leases.
 
-        with dlbuf.Camera("/dev/video0", format="NV12") as camera:
-            for frame in camera:
-                y, uv = frame
+    Each frame is a TensorFrame over the camera's own memory. The camera writes
+    there again when the last tensor of the frame is gone, or release() was
+    called. If the program holds all buffers, the camera cannot deliver: after
+    `timeout` the iteration raises DeadlineError. A loop holds one frame while
+    it waits for the next, unless it releases it, so it needs two buffers.
 
-    Each frame is a TensorFrame over the camera's own memory, and the camera
-    writes there again when the last tensor of it is gone, or release() was
-    called. A program that holds all of the buffers waits for the next frame in
-    vain: after `timeout` it is told so by a DeadlineError. A loop holds one
-    frame while it waits for the next, unless it deletes or releases it, so two
-    buffers are the least.
+    node: a number (0 is /dev/video0), a path, or a card, bus or name of
+    cameras(), or a part of one that only one camera has. format: a name
+    ("NV12", "I420", "YUY2", "MJPEG"), or V4L2's code as a number or its four
+    letters; size: (width, height) in pixels or "640x480"; fps: frames a second.
+    None keeps the camera's setting. A driver takes the nearest size and rate
+    that it has: see `size` and `fps`. crop: (x, y, width, height) in pixels, the
+    part of the picture that the tensors have, without a copy. buffers: how
+    many, at least; the driver may want more. drop=True: each frame is the newest
+    one that is ready; older ones go back to the camera at once, and `dropped`
+    counts them. device, view and access are as in from_frame(); view=None is
+    planes where the format has them, and bytes for a JPEG. timeout: seconds to
+    wait for a frame; None waits without a limit.
 
-    format: a name, or V4L2's code as a number or its four letters; size: (width, height); fps. None is what the
-    camera is set to. A driver gives the nearest size and rate that it has:
-    look at `size` and `fps`. buffers: how many, at least; V4L2 may want more.
-    view: as in from_frame(); None is planes where the format has them, and
-    bytes for a JPEG. timeout: seconds to wait for a frame, None for ever.
+    node, card, driver and bus say which camera it is. format (its name), code,
+    size, fps (None if the driver does not say), buffers and view are those in
+    use. crop, device, access and timeout are as given; timeout may be changed.
 
-    The camera streams from the beginning. Several threads may iterate. After
-    close(), on any thread, the iteration ends; frames that are out stay valid.
-    In a child of fork() the camera and its frames are the parent's: they raise
-    Error (ESTALE), and closing or deleting them has no effect on the parent's.
+    The camera streams from the beginning. Several threads and asyncio tasks may
+    iterate, with `for` or `async for`. After close(), on any thread, the
+    iteration ends; frames in use stay valid. In a child of fork() the camera and
+    its frames belong to the parent: they raise Error (ESTALE), and closing or
+    deleting them has no effect on the parent's.
+
+    Raises Error with ENOENT, EBUSY or ENODEV for the node, AccessError if the
+    process may not open it, InvalidError for a format, size, crop or rate that
+    cannot be, and UnsupportedError for a format that the camera does not have,
+    with those that it has, and for a crop that splits a sample of chroma. Also
+    raises what Device(device) raises.
+
+    >>> with dlbuf.Camera(0, format="NV12", size="320x180") as camera:
+    ...     y, uv = next(camera)
+    ...     camera.size, camera.format, y.shape, camera.held
+    ((320, 180), 'NV12', (180, 320), 1)
     """
 
     def __init__(
         self,
-        node: str | os.PathLike[str] = "/dev/video0",
+        node: int | str | os.PathLike[str] = "/dev/video0",
         *,
         format: str | int | None = None,
-        size: tuple[int, int] | None = None,
+        size: tuple[int, int] | str | None = None,
         fps: float | None = None,
+        crop: tuple[int, int, int, int] | None = None,
         buffers: int = 4,
+        drop: bool = False,
         device: Device | str = "cpu",
         view: View | str | None = None,
         access: Access | int | str | None = None,
         timeout: float | None = 10.0,
     ) -> None:
-        width, height = size or (0, 0)
-        if not 1 <= buffers <= _MAX_BUFFERS:
-            raise InvalidError(_EINVAL, f"{buffers} buffers, 1 to "
+        width, height = (0, 0) if size is None else parse_size(size)
+        if not integers([buffers], 1) or not 1 <= buffers <= _MAX_BUFFERS:
+            raise InvalidError(_EINVAL, f"{buffers!r} buffers, 1 to "
                                f"{_MAX_BUFFERS} are possible")
-        if size is not None and not (0 < width < 1 << 31 and
-                                     0 < height < 1 << 31):
-            raise InvalidError(_EINVAL, f"a size of {width}x{height}")
-        if fps is not None and not 0.001 <= fps <= 100000:
-            raise InvalidError(_EINVAL, f"{fps} frames a second")
-        self.node = os.fspath(node)
+        if fps is not None and not _within(fps, 0.001, 100000):
+            raise InvalidError(_EINVAL, f"{fps!r} frames per second, 0.001 to "
+                               "100000 are possible")
+        self.crop = None if crop is None else _parse_crop(crop)
+        codes = [0] if format is None else _codes(format)
+        self._view = None if view is None else find_view(view)
+        self.node = find_node(node)
         self.device = device
         self.access = access
+        _check_timeout(timeout)
         self.timeout = timeout
-        self._view = None if view is None else find_view(view)
-        self._capture = _dlbuf.Capture(
-            self.node, 0 if format is None else _code(format), width, height,
-            fps or 0.0, buffers)
-        code, width, height, rate, self.buffers, self.card, self.driver = (
-            self._capture.info)
+        self._lock = threading.Lock()
+        self._waiters: dict[asyncio.AbstractEventLoop,
+                            list[asyncio.Future[None]]] = {}
+        self._control_ids: dict[str, int] = {}
+        self._capture = self._open(codes, width, height, fps or 0.0, buffers,
+                                   drop)
+        (code, width, height, rate, self.buffers, self.card, self.driver,
+         self.bus) = self._capture.info
         self.size = width, height
         self.fps = rate or None
         self.code = code
@@ -117,35 +268,203 @@ class Camera(Iterator[TensorFrame]):
             self.format = name_in(info, code, space)
             self.view = (_best_view(info) if self._view is None else
                          self._view)
+        if self.crop:
+            try:
+                self._capture.crop(*self.crop, int(self.view))
+            except Error:
+                self.close()
+                raise
+
+    def _open(self, codes: list[int], width: int, height: int, fps: float,
+              buffers: int, drop: bool) -> _dlbuf.Capture:
+        """With the first of the formats that the camera has."""
+        refusal: Error | None = None
+        for code in codes:
+            try:
+                return _dlbuf.Capture(self.node, 0, code, width, height, fps,
+                                      buffers, bool(drop), self.device,
+                                      self.access)
+            except UnsupportedError as e:
+                refusal = refusal or e
+            except Error as e:
+                if e.errno not in (errno.ENOENT, errno.ENXIO):
+                    raise
+                others = _listed(cameras()) or "no cameras"
+                raise Error(e.errno, f"{e.strerror}; this machine has "
+                            f"{others}") from None
+        assert refusal
+        raise refusal
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._capture.closed
 
     @property
     def held(self) -> int:
-        """How many of its buffers the program has."""
+        """How many of the camera's buffers the program uses."""
         return self._capture.held
 
-    def __next__(self) -> TensorFrame:
-        deadline = None
-        if self.timeout is not None:
-            deadline = time.monotonic() + self.timeout
+    @property
+    def dropped(self) -> int:
+        """How many frames drop=True has given back to the camera."""
+        return self._capture.dropped
+
+    @property
+    def controls(self) -> Controls:
+        """The controls by the names of v4l2-ctl: see Controls."""
+        return Controls(self, self._control_ids)
+
+    @property
+    def formats(self) -> list[CameraFormat]:
+        """The formats that the node has, with their sizes and rates.
+
+        Asks the driver. A closed camera raises ClosedError.
+        """
+        self._check_open()
+        return read_formats(self.fileno())
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ClosedError(errno.EPIPE, f"{self.node} is closed")
+
+    def fileno(self) -> int:
+        """Returns the fd of the node, for select(), poll() and ioctls. It belongs
+        to the camera.
+
+        It is readable when next() has a frame or an error without a wait. From
+        close() on it is another file, which is always readable, until the Camera
+        is collected. Never fails.
+
+        >>> import select
+        >>> with dlbuf.Camera(0) as camera:
+        ...     select.select([camera], [], [], 10)[0] == [camera]
+        True
+        """
+        return self._capture.fileno()
+
+    def _next(self, deadline: float | None) -> TensorFrame | None:
         got = self._capture.next(deadline, self.device, int(self.view),
                                  self.access, make_frame)
-        if got is None:
+        return None if got is None else TensorFrame(*got)
+
+    def __next__(self) -> TensorFrame:
+        timeout = _check_timeout(self.timeout)
+        frame = self._next(None if timeout is None else
+                           time.monotonic() + timeout)
+        if frame is None:
             raise StopIteration
-        return TensorFrame(*got)
+        return frame
+
+    # ------------------------------------------------------------- asyncio
+
+    async def frame(self, timeout: float | EllipsisType | None = ...
+                    ) -> TensorFrame:
+        """Awaits the next frame. timeout: seconds; None waits without a limit; by
+        default it is the Camera's.
+
+        A task that is cancelled loses no frame and no buffer, because it takes a
+        frame only in the step in which it returns. Several tasks, also of several
+        event loops, may wait. The call uses the loop's add_reader(), so the
+        program cannot use it with the same fd meanwhile. Raises ClosedError if
+        the camera is closed, also during the wait, and DeadlineError when the
+        time is over.
+
+        >>> import asyncio
+        >>> async def sizes(camera):
+        ...     y, uv = await camera.frame(timeout=10)
+        ...     return y.shape, uv.shape
+        >>> with dlbuf.Camera(0, format="NV12", size="320x180") as camera:
+        ...     asyncio.run(sizes(camera))
+        ((180, 320), (90, 160, 2))
+        """
+        frame = await self._await(timeout)
+        if frame is None:
+            raise ClosedError(errno.EPIPE, f"{self.node} is closed")
+        return frame
+
+    async def __anext__(self) -> TensorFrame:
+        frame = await self._await(...)
+        if frame is None:
+            raise StopAsyncIteration
+        return frame
+
+    async def _await(self, timeout: float | EllipsisType | None
+                     ) -> TensorFrame | None:
+        import asyncio      # takes as long as the rest of this package
+        loop = asyncio.get_running_loop()
+        seconds = _check_timeout(self.timeout if timeout is ... else timeout)
+        end = None if seconds is None else loop.time() + seconds
+        # The other tasks run also when a frame is always ready.
+        await asyncio.sleep(0)
+        while True:
+            try:
+                return self._next(0.0)
+            except DeadlineError:
+                if end is not None and loop.time() >= end:
+                    raise
+            await self._readable(loop, end)
+
+    async def _readable(self, loop: asyncio.AbstractEventLoop,
+                        end: float | None) -> None:
+        """Waits until there may be a frame or an error, or the time is over."""
+        waiter: asyncio.Future[None] = loop.create_future()
+        timer = None if end is None else loop.call_at(end, _wake, [waiter])
+        # Under the lock, so that close() on another thread sees the waiter, or
+        # the reader sees the file that close() leaves behind.
+        with self._lock:
+            waiters = self._waiters.setdefault(loop, [])
+            waiters.append(waiter)
+            try:
+                if len(waiters) == 1:
+                    loop.add_reader(self.fileno(), self._wake_all, loop)
+            except BaseException:
+                self._waiters.pop(loop)
+                raise
+        try:
+            await waiter
+        finally:
+            if timer:
+                timer.cancel()
+            with self._lock:
+                waiters = self._waiters.get(loop, [])
+                if waiter in waiters:
+                    waiters.remove(waiter)
+                    if not waiters:
+                        del self._waiters[loop]
+                        loop.remove_reader(self.fileno())
+
+    def _wake_all(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the loop's thread: each task tries, and waits again if it must."""
+        with self._lock:
+            waiters = self._waiters.pop(loop, [])
+            loop.remove_reader(self.fileno())
+        _wake(waiters)
 
     def close(self) -> None:
-        """Stops the camera and gives it up. Again: nothing.
+        """Stops the camera and closes it; a second call does nothing.
 
-        The device forgets its buffers, as Device.trim() does, so that their
-        memory is free; those of frames that are out follow when it is trimmed
+        Threads and tasks that wait for a frame end. The device drops its imports
+        of the camera's buffers, as Device.trim() does, so that their memory is
+        freed; those of frames in use are dropped when the device is trimmed
         again.
+
+        >>> camera = dlbuf.Camera("/dev/video0")
+        >>> camera.close()
+        >>> list(camera)
+        []
         """
-        if not self.closed:
+        if self.closed:
+            return
+        try:
             self._capture.close(self.device)
+        finally:
+            # The selectors have lost the node; a loop may be closed by now.
+            with self._lock:
+                loops = list(self._waiters)
+            for loop in loops:
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(self._wake_all, loop)
 
     def __enter__(self) -> Self:
         return self
@@ -157,3 +476,9 @@ class Camera(Iterator[TensorFrame]):
         return (f"<dlbuf.Camera {self.node}, {self.format} "
                 f"{self.size[0]}x{self.size[1]}"
                 f"{', closed' if self.closed else ''}>")
+
+
+def _wake(waiters: list[asyncio.Future[None]]) -> None:
+    for waiter in waiters:
+        if not waiter.done():
+            waiter.set_result(None)

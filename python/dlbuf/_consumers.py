@@ -11,7 +11,7 @@ from typing import Any
 from . import _cuda, _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
 from ._errors import UnsupportedError
-from ._types import DLDeviceType, parse_dtype
+from ._types import DLDeviceType, device_pair, parse_dtype
 
 _VERSION = (1, 3)
 _CAPSULE = type(Tensor.__dlpack_c_exchange_api__)
@@ -26,13 +26,18 @@ _TYPES = {"b1": "bool"} | {
 
 
 def _device_pair(device: Any) -> tuple[int, int]:
-    """("cpu", a Device, or DLPack's pair) -> DLPack's pair."""
-    if isinstance(device, str) and device == "cpu":
-        return DLDeviceType.CPU, 0
+    """("cuda:0", a Device, or DLPack's pair) -> DLPack's pair."""
+    if isinstance(device, str):
+        return device_pair(device)
     if isinstance(device, _dlbuf.Device):
         return device.info.device
     kind: Any
-    kind, number = device
+    try:
+        kind, number = device
+    except (TypeError, ValueError):
+        raise TypeError("a device is a name as \"cpu\" or \"cuda:0\", a "
+                        "dlbuf.Device, or DLPack's pair (type, number), not "
+                        f"{device!r}") from None
     if isinstance(kind, enum.Enum):
         kind = kind.value
     return int(kind), int(number)
@@ -92,7 +97,10 @@ def _from_array_interface(obj: Any, interface: dict[str, Any],
     address, read_only = interface["data"]
     strides = interface.get("strides")
     if strides is not None:
-        if any(s % size for s in strides):
+        shape = interface["shape"]
+        # The stride of one element or none means nothing.
+        if 0 not in shape and any(s % size for n, s in zip(shape, strides)
+                                  if n > 1):
             raise UnsupportedError(_EOPNOTSUPP, f"strides of {strides} bytes "
                                    f"are not whole elements of {size}")
         strides = tuple(s // size for s in strides)
@@ -122,16 +130,28 @@ def _from_cuda_array_interface(obj: Any, interface: dict[str, Any]) -> Tensor:
 
 def from_dlpack(x: Any, /, *, device: Any = None,
                 copy: bool | None = None) -> Tensor:
-    """A Tensor over the memory of x.
+    """Makes a Tensor over the memory of x, without a copy unless copy says so.
 
-    x is a capsule, or has the DLPack protocol, NumPy's array interface, CUDA's or
-    the buffer protocol; they are tried in this order. What x cannot be written through
-    stays read-only, and so does a scalar of NumPy's. device ("cpu", a Device or
-    DLPack's pair) and copy as in the array API standard: they are x's to fulfil,
-    or to refuse with BufferError. The stream of CUDA's interface is waited for.
+    x is a capsule, or has the DLPack protocol, NumPy's array interface, CUDA's
+    or the buffer protocol; they are tried in this order. The memory is held
+    until the last tensor and consumer of it is gone. A Tensor gives another
+    Tensor of the same dma-buf. What x does not let be written is read-only, and
+    so is a scalar of NumPy's. device ("cpu", a Device or DLPack's pair) and copy
+    are as in the array API standard: x fulfils them, or refuses with
+    BufferError. Blocks for the stream that CUDA's interface names.
+
+    Raises UnsupportedError for a type or layout that DLPack does not have, and
+    TypeError for an object without memory.
+
+    >>> t = dlbuf.from_dlpack(b"abc")
+    >>> t.shape, t.dtype, t.read_only
+    ((3,), 'uint8', True)
     """
     if isinstance(x, Tensor) and device is None and not copy:
         return x.share()
+    if isinstance(x, type):
+        raise TypeError(f"{x.__module__}.{x.__qualname__} is a class: give an "
+                        "object of it")
     if isinstance(x, _CAPSULE):
         if device is not None or copy is not None:
             raise UnsupportedError(95, "a capsule is taken as it is: ask its "
@@ -168,11 +188,22 @@ def _from_other(x: Any) -> Tensor:
     interface = getattr(x, "__cuda_array_interface__", None)
     if interface is not None:
         return _from_cuda_array_interface(x, interface)
-    return _dlbuf.from_buffer(x)
+    try:
+        return _dlbuf.from_buffer(x)
+    except TypeError:
+        raise TypeError(
+            f"{type(x).__name__} has no memory to share: neither DLPack "
+            "(__dlpack__), nor an array interface, nor a buffer") from None
 
 
 def asdlpack(x: Any, /) -> Any:
-    """x itself where it has the DLPack protocol, else a Tensor over it."""
+    """Returns x if it has the DLPack protocol, else a Tensor over its memory.
+
+    Errors are those of from_dlpack().
+
+    >>> dlbuf.asdlpack(b"abc").shape
+    (3,)
+    """
     if hasattr(x, "__dlpack__") and hasattr(x, "__dlpack_device__"):
         return x
     return _from_other(x)

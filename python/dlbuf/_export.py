@@ -16,11 +16,15 @@ _EINVAL, _EOPNOTSUPP = 22, 95
 
 
 class Exported:
-    """A dma-buf of somebody's memory, from export().
+    """A dma-buf of memory that a device's own API has allocated, from export().
 
-    fd is this object's: closed by close(), at the end of `with`, and when the
-    object is collected; os.dup() what is to live longer. The tensor's first
-    element is at byte offset of the dma-buf's `bytes`.
+    The fd belongs to this object: close(), the end of `with` and the collector
+    close it; os.dup() it to keep it longer. offset: bytes from the beginning of
+    the dma-buf to the tensor's first element. bytes: size of the dma-buf.
+
+    >>> t = dlbuf.alloc(16, "uint8")        # in place of one that export() made
+    >>> dlbuf.Exported(os.dup(t.fd), 0, 4096).closed
+    False
     """
 
     offset: int
@@ -33,20 +37,35 @@ class Exported:
 
     @property
     def fd(self) -> int:
-        """The dma-buf."""
+        """The dma-buf. Raises InvalidError after close()."""
         return self.fileno()
 
     @property
     def closed(self) -> bool:
+        """Whether close() was called."""
         return self._fd < 0
 
     def fileno(self) -> int:
+        """Returns fd, so that from_fd() and others take this object as one.
+
+        >>> t = dlbuf.alloc(16, "uint8")    # in place of one that export() made
+        >>> e = dlbuf.Exported(os.dup(t.fd), 0, 4096)
+        >>> dlbuf.from_fd(e, e.bytes, "uint8", offset=e.offset).size
+        4096
+        """
         if self._fd < 0:
             raise InvalidError(_EINVAL, "the exported dma-buf is closed")
         return self._fd
 
     def close(self) -> None:
-        """Gives the dma-buf up now. Again: nothing."""
+        """Closes the fd; a second call does nothing.
+
+        >>> t = dlbuf.alloc(16, "uint8")    # in place of one that export() made
+        >>> e = dlbuf.Exported(os.dup(t.fd), 0, 4096)
+        >>> e.close()
+        >>> e.closed
+        True
+        """
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)
@@ -68,19 +87,25 @@ class Exported:
 
 def export(x: Any, /, *, device: Device | None = None, pcie: bool = False
            ) -> Exported:
-    """A new dma-buf of the memory behind x, for those who import fds.
+    """Makes a dma-buf of the memory of x, for programs that import fds.
 
-    x is a tensor on CUDA of whatever from_dlpack() takes: PyTorch's, CuPy's,
-    JAX's, dlbuf's own. device is the one that it lies on, where that is not the
-    device of its number (Device.wrap_cuda()). pcie: its bytes are reached over
-    PCI Express, also where the GPU has a coherent link to the CPU.
+    x is a tensor on CUDA that from_dlpack() takes: PyTorch's, CuPy's, JAX's,
+    dlbuf's own. device is needed where x does not lie on the device of its
+    number, see Device.wrap_cuda(). pcie=True: its bytes are reached over PCI
+    Express, also where the GPU has a coherent link to the CPU.
 
-    The dma-buf keeps the memory and not the tensor: its owner may use the bytes
-    for something else once x is gone. It holds whole pages, so that more than x
-    is in it. There are no fences on it: wait for the stream that x was written
-    on. Never import it into a device that is not of PCI (vgem, udmabuf, a
-    camera of a system-on-chip). Memory pools (cudaMallocAsync) and managed
-    memory have no dma-buf: UnsupportedError.
+    The dma-buf keeps the memory alive and not the tensor: its owner may use the
+    bytes for something else once x is gone. It has whole pages, so it may
+    contain more than x. It has no fences: wait for the stream that x was
+    written on. Never import it into a device that is not on PCI (vgem, udmabuf,
+    a camera of a system-on-chip).
+
+    Raises UnsupportedError for memory of the CPU, memory pools
+    (cudaMallocAsync) and managed memory.
+
+    >>> dlbuf.export(b"abc")
+    Traceback (most recent call last):
+    dlbuf.UnsupportedError: [Errno 95] memory of the CPU's has no dma-buf...
     """
     tensor = from_dlpack(x)
     where: Device | str | None = device or tensor.device

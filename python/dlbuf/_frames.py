@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+import contextlib
+from collections.abc import Generator, Iterator
+from typing import Any, Self, SupportsFloat
 
+from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
 from ._errors import InvalidError
 from ._producers import find_format, name_in
-from ._types import (Clock, CodeSpace, Colour, Field, Frame, Order, Plane,
+from ._types import (Access, Clock, CodeSpace, Colour, Field, Frame, Order, Plane,
                      View)
 
 _DAMAGED, _SEQUENCE = 1, 2
@@ -52,14 +55,20 @@ def frame_args(f: Frame) -> tuple[Any, ...]:
 
 
 class TensorFrame(tuple[Tensor, ...]):
-    """A frame as its tensors, which is a lease: what a Camera and recv() give.
-
-        y, uv = frame
+    """The tensors of a frame, as Camera and recv() give them: a tuple, and a
+    lease.
 
     The buffer goes back to the camera, or to the sender, when the last of its
-    tensors and of what was made of them is gone. release(), or the end of
-    `with frame:`, closes the tensors at once; what NumPy and others have taken
-    from them keeps the buffer until it is gone, too.
+    tensors, and the last array that a library made of it, is gone. release(),
+    or the end of `with frame:`, closes the program's own tensors at once;
+    unpacking the frame after that raises InvalidError. info is the Frame with
+    size, format and time.
+
+    >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+    ...     with next(camera) as frame:
+    ...         y, uv = frame
+    ...         print(y.shape, frame.info.format, frame.info.width)
+    (180, 320) NV12 320
     """
 
     info: Frame
@@ -71,18 +80,66 @@ class TensorFrame(tuple[Tensor, ...]):
 
     @property
     def sequence(self) -> int | None:
-        """The producer's count of frames; a gap is frames that were lost."""
+        """The producer's count of frames, or None. A gap means lost frames."""
         return self.info.sequence
 
     @property
     def timestamp(self) -> float | None:
-        """When it was taken, in seconds of info.clock."""
+        """When the picture was taken, in seconds of info.clock; None if there
+        is no timestamp."""
         return self.info.timestamp
 
     def release(self) -> None:
-        """Gives this program's tensors of the frame up. Again: nothing."""
-        for tensor in self:
+        """Closes the program's tensors of the frame; a second call does nothing.
+
+        Raises Error with EBUSY while another thread uses one of them.
+
+        >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+        ...     frame = next(camera)
+        ...     frame.release()
+        ...     camera.held
+        0
+        """
+        for tensor in super().__iter__():
             tensor.close()
+
+    def _check_open(self) -> None:
+        if len(self) and all(t.closed for t in super().__iter__()):
+            raise InvalidError(22, "the frame was released: its tensors are "
+                               "closed, and its camera or sender has it")
+
+    def __iter__(self) -> Iterator[Tensor]:
+        """Iterates over the tensors; InvalidError after release()."""
+        self._check_open()
+        return super().__iter__()
+
+    @contextlib.contextmanager
+    def planes(self, access: Access | int | str | None = None, *,
+               deadline: SupportsFloat | None = None
+               ) -> Generator[tuple[Tensor, ...], None, None]:
+        """Acquires all tensors of the frame together, for a `with` block.
+
+        The block gets new tensors over the same memory. They keep the lease, also
+        if the frame is released meanwhile, and several threads may have some. At
+        the end of the block the access of all of them ends, and they are closed;
+        arrays that were made of them stay. access: None is all that the frame
+        allows. The call waits once, for the fences of all the frame's dma-bufs,
+        until deadline, in seconds of time.monotonic(). Raises DeadlineError then,
+        and InvalidError if the frame was released.
+
+        >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+        ...     with next(camera).planes("read") as (y, uv):
+        ...         y.shape, uv.shape
+        ((180, 320), (90, 160, 2))
+        """
+        self._check_open()
+        planes = tuple(_dlbuf.acquire_all(tuple(self), access, deadline))
+        with contextlib.ExitStack() as stack:
+            for plane in planes:
+                stack.callback(plane.close)
+            for plane in planes:
+                stack.push(plane.__exit__)
+            yield planes
 
     def __enter__(self) -> Self:
         return self

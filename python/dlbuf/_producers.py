@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, overload
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
@@ -19,7 +20,11 @@ MAY_COPY, UNCROPPED, KEEP = 1, 2, 4
 
 @functools.lru_cache(maxsize=None)
 def formats() -> tuple[FormatInfo, ...]:
-    """Every pixel format of DRM and V4L2 that the library knows."""
+    """Lists every pixel format of DRM and V4L2 that the library knows.
+
+    >>> [f.drm_name for f in dlbuf.formats() if f.channels == "UYVY"]
+    ['UYVY']
+    """
     return tuple(
         f._replace(planes=tuple(FormatPlane(*p) for p in f.planes),
                    views=tuple(v for v in View
@@ -28,41 +33,156 @@ def formats() -> tuple[FormatInfo, ...]:
 
 
 def devices() -> list[DeviceInfo]:
-    """Every device of this build; those that cannot be used say why."""
+    """Lists every device of this build; those that cannot be used say why.
+
+    Loads every driver library, so it may block.
+
+    >>> [d.name for d in dlbuf.devices() if not d.status][0]
+    'cpu'
+    """
     return _dlbuf.devices()
 
 
 def exporters() -> list[tuple[str, str, int, str]]:
-    """(name, node, status, reason) of everything that makes dma-bufs."""
+    """Lists what can make dma-bufs: (name, node, status, reason) of each.
+
+    alloc() takes name. status is 0, or the errno for which the exporter cannot
+    be used, and reason its text. Each one is tried by an allocation of a page.
+
+    >>> [e[1] for e in dlbuf.exporters() if e[0] == "udmabuf"]
+    ['/dev/udmabuf']
+    """
     return _dlbuf.exporters()
 
 
-@functools.lru_cache(maxsize=256)
-def find_format(format: str | int, space: CodeSpace | None = None
-                ) -> tuple[FormatInfo, int, CodeSpace]:
-    """A format by name or code -> (what it is, its code, the code's space).
+# The names of GStreamer, FFmpeg and others -> the name in DRM, else in
+# V4L2. A name that these two have means what it means there: FFmpeg's rgb24 is
+# V4L2's RGB24. RGB and the like are in the order of the bytes in memory, as
+# GStreamer and FFmpeg mean them, and DRM does not.
+_ALIASES: dict[str, str] = {a: b for a, _, b in (w.partition("=") for w in """
+    I420=YUV420 IYUV=YUV420 YUV420P=YUV420 YUVJ420P=YUV420 YU12=YUV420
+    YV12=YVU420 Y42B=YUV422 YUVJ422P=YUV422
+    YUV444P=YUV444 YUVJ444P=YUV444 Y41B=YUV411 YUV410P=YUV410
+    YUY2=YUYV YUYV422=YUYV YUNV=YUYV UYVY422=UYVY YVYU422=YVYU V308=VUY888
+    GRAY=Y8 GRAY8=Y8 GREY8=Y8 Y800=Y8 MONO8=Y8 GRAY10LE=R10 GRAY12LE=R12
+    GRAY16=R16 GRAY16LE=R16 GRAY16_LE=R16 MONO16=R16
+    P010LE=P010 P010_10LE=P010 P012LE=P012 P012_LE=P012 P016LE=P016 P016_LE=P016
+    I420_10LE=S010 YUV420P10LE=S010 YUV422P10LE=S210 YUV444P10LE=S410
+    RGB16=RGB565 RGB565LE=RGB565 BGR16=BGR565 BGR565LE=BGR565
+    RGB=BGR888 BGR=RGB888 RGB48LE=BGR161616 BGR48LE=RGB161616
+    RGBA=ABGR8888 BGRA=ARGB8888 ARGB=BGRA8888 ABGR=RGBA8888
+    RGBX=XBGR8888 BGRX=XRGB8888 XRGB=BGRX8888 XBGR=RGBX8888
+    RGB0=XBGR8888 BGR0=XRGB8888 0RGB=BGRX8888 0BGR=RGBX8888
+    RGGB=SRGGB8 BGGR=SBGGR8 GBRG=SGBRG8 GRBG=SGRBG8
+    BAYER_RGGB8=SRGGB8 BAYER_BGGR8=SBGGR8 BAYER_GBRG8=SGBRG8 BAYER_GRBG8=SGRBG8
+    MJPG=MJPEG JPG=JPEG""".split())}
 
-    Names are looked for in DRM first, then in V4L2, unless space says where.
-    A number needs a space: DRM and V4L2 share numbers that mean different
-    things.
+
+def find_format(format: str | int, space: CodeSpace | str | None = None
+                ) -> tuple[FormatInfo, int, CodeSpace]:
+    """Finds a format by name or code: (what it is, its code, the code's space).
+
+    Names are looked for in DRM first, then in V4L2, unless space says where;
+    then among those of GStreamer and FFmpeg ("I420", "YUY2", "BGR", "GRAY8",
+    "yuv420p"), which mean the order of the bytes in memory; then as the four
+    letters of a code ("XR24"). A number needs a space: DRM and V4L2 share
+    numbers that mean different things. Raises InvalidError if there is no such
+    format.
+
+    >>> info, code, space = dlbuf.find_format("NV12")
+    >>> code.to_bytes(4, "little"), space
+    (b'NV12', CodeSpace.DRM)
+    >>> dlbuf.find_format("I420")[0].drm_name
+    'YUV420'
     """
+    if not isinstance(format, str):
+        try:
+            format = operator.index(format)
+        except TypeError:
+            raise TypeError("a format is a name or a code, not "
+                            f"{format!r}") from None
+        _unsigned(32, "the format's code", format)
+    return _find_format(format, _find_space(space))
+
+
+def _find_space(space: Any) -> CodeSpace | None:
+    if space is None:
+        return None
+    try:
+        return (CodeSpace[space.upper()] if isinstance(space, str) else
+                CodeSpace(space))
+    except (KeyError, ValueError):
+        raise InvalidError(_EINVAL, "the space of a code is "
+                           f"{' or '.join(s.name for s in CodeSpace)}, not "
+                           f"{space!r}") from None
+
+
+@functools.lru_cache(maxsize=256)
+def _find_format(format: str | int, space: CodeSpace | None
+                 ) -> tuple[FormatInfo, int, CodeSpace]:
     if isinstance(format, str):
-        name = format.upper()
-        for where in ([space] if space else [CodeSpace.DRM, CodeSpace.V4L2]):
-            for f in formats():
-                for label, code in _names(f, where):
-                    if label and label.upper() == name:
-                        return f, code, where
-        raise InvalidError(_EINVAL, f"there is no format {format}")
+        found = _by_name(format.strip(), space)
+        if found:
+            return found
+        raise InvalidError(_EINVAL, f"there is no format {format!r}"
+                           f"{' of ' + space.name if space else ''}"
+                           f"{nearest(format.upper(), _every_name())}")
     if space is None:
         raise InvalidError(_EINVAL, f"code 0x{format:08x} of which space? "
                            "DRM and V4L2 share numbers")
-    for f in formats():
-        for _, code in _names(f, space):
-            if code == format:
-                return f, code, space
+    found = _by_code(format, space)
+    if found:
+        return found
     raise InvalidError(_EINVAL, f"there is no code 0x{format:08x} of "
                        f"{space.name}")
+
+
+def _by_code(code: int, space: CodeSpace
+             ) -> tuple[FormatInfo, int, CodeSpace] | None:
+    for f in formats():
+        for _, known in _names(f, space):
+            if known == code:
+                return f, code, space
+    return None
+
+
+def _by_name(format: str, space: CodeSpace | None
+             ) -> tuple[FormatInfo, int, CodeSpace] | None:
+    name = format.upper()
+    spaces = [space] if space else [CodeSpace.DRM, CodeSpace.V4L2]
+    for where in spaces:
+        for f in formats():
+            for label, code in _names(f, where):
+                if label and label.upper() == name:
+                    return f, code, where
+    if name in _ALIASES:
+        info = find_format(_ALIASES[name])[0]
+        for where in spaces:
+            for _, code in _names(info, where):
+                return info, code, where
+        return None
+    if len(format) != 4 or not format.isascii():
+        return None
+    code = int.from_bytes(format.encode(), "little")
+    found = [x for where in spaces if (x := _by_code(code, where))]
+    if len(found) > 1 and found[0][0] != found[1][0]:
+        raise InvalidError(_EINVAL, f"the letters {format} are "
+                           f"{found[0][0].drm_name} in DRM and "
+                           f"{found[1][0].v4l2_name} in V4L2: give its name, "
+                           "or a space")
+    return found[0] if found else None
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """"; near it: NV12" or nothing."""
+    import difflib
+    found = difflib.get_close_matches(name, list(names), cutoff=0.7)
+    return f"; near it: {', '.join(found)}" if found else ""
+
+
+def _every_name() -> set[str]:
+    return {label for f in formats() for space in CodeSpace
+            for label, _ in _names(f, space) if label} | set(_ALIASES)
 
 
 def _names(f: FormatInfo, space: CodeSpace) -> list[tuple[str | None, int]]:
@@ -94,9 +214,20 @@ def find_view(view: View | str) -> View:
         raise InvalidError(_EINVAL, f"there is no view {view!r}") from None
 
 
+def integers(values: Any, n: int) -> tuple[int, ...] | None:
+    """n whole numbers, or None."""
+    try:
+        numbers = tuple(operator.index(v) for v in values)
+    except TypeError:
+        return None
+    return numbers if len(numbers) == n else None
+
+
 def _unsigned(bits: int, what: str, *values: int) -> None:
     """C's conversions take any number, and only some of its bits."""
     for value in values:
+        if not integers([value], 1):
+            raise TypeError(f"{what} {value!r} is not a whole number")
         if not 0 <= value < 1 << bits:
             raise InvalidError(_EINVAL, f"{what} {value} does not fit {bits} "
                                "bits without a sign")
@@ -108,7 +239,7 @@ def from_frame(
     height: int,
     format: str | int,
     *,
-    space: CodeSpace | None = None,
+    space: CodeSpace | str | None = None,
     modifier: int = MOD_LINEAR,
     view: View | str = View.PLANES,
     crop: tuple[int, int, int, int] | None = None,
@@ -119,26 +250,53 @@ def from_frame(
     may_copy: bool = False,
     release: Callable[[], object] | None = None,
 ) -> list[Tensor]:
-    """The tensors of a camera's or decoder's frame, one per plane by default.
+    """Makes the tensors of a camera's or decoder's frame, one per plane by
+    default.
 
     planes: (fd, pitch, offset, bytes) each, in bytes; offset and bytes may be
-    left out. With a V4L2 format one is enough where the planes follow one
-    another. crop: (x, y, width, height) in pixels. fence: a sync_file that
-    the pixels wait for, -1 if it has signalled.
+    left out. The fds are duplicated. With a V4L2 format one plane is enough
+    where the planes follow one another. width and height are in pixels. format
+    is a name or, with space, a code. crop: (x, y, width, height) in pixels, of
+    which the tensors are made; uncropped=True makes them of the whole frame.
+    view says which tensors, see View. access and may_copy are as in from_fd().
+    fence: a sync_file that the pixels wait for, borrowed, -1 if it has
+    signalled.
 
-    release() is called once, when the last tensor of this frame, and whatever
-    was made of it, is gone and the last access to it complete; on any thread,
-    and not any more once the interpreter exits. An object that release() belongs
-    to may refer to the tensors: the garbage collector finds such a cycle, unless
-    it goes through an array or a view that was made of them.
+    release() is the frame's lease. It is called once, when the last tensor of
+    this frame, and what was made of it, is gone and the last access to it is
+    complete; on any thread, and not while the interpreter exits. It is not
+    called if from_frame() raises. An object that release() belongs to may refer
+    to the tensors: the garbage collector finds such a cycle, unless it goes
+    through an array or a view that was made of them.
+
+    Blocks while the driver maps a new dma-buf; does not wait for fences. Raises
+    InvalidError for a frame outside its dma-bufs, and UnsupportedError, with
+    the reason, for a format or view that is no tensor.
+
+    >>> t = dlbuf.alloc((6, 4), "uint8")
+    >>> y, uv = dlbuf.from_frame([(t.fd, 4), (t.fd, 4, 16)], 4, 4, "NV12",
+    ...                          release=lambda: print("released"))
+    >>> y.shape, uv.shape
+    ((4, 4), (2, 2, 2))
+    >>> del y, uv
+    released
     """
     info, code, where = find_format(format, space)
     view = find_view(view)
+    if crop and not integers(crop, 4):
+        raise InvalidError(_EINVAL, f"the crop {crop!r} is not (x, y, width, "
+                           "height) in pixels")
     _unsigned(32, "a frame's size or crop of", width, height, *(crop or ()))
     _unsigned(64, "a modifier of", modifier)
+    try:
+        each = tuple(Plane(*p) for p in planes)
+    except TypeError:
+        raise TypeError("a plane is (fd, pitch), (fd, pitch, offset) or (fd, "
+                        f"pitch, offset, bytes), and planes are {planes!r}"
+                        ) from None
     frame = Frame(
         width, height, name_in(info, code, where), code, where, modifier,
-        info.channels, tuple(Plane(*p) for p in planes), crop, view,
+        info.channels, each, crop, view,
         order=Order.UNKNOWN if fence is None else Order.FENCE)
     for p in frame.planes:
         _unsigned(64, "a plane's offset or bytes of", p.offset, p.bytes)
@@ -152,28 +310,48 @@ def from_frame(
 @overload
 def alloc(shape: Sequence[int] | int, dtype: Any, device: Device | str = ...,
           *, strides: Sequence[int] | None = ..., exporter: str | None = ...,
-          name: str | None = ...) -> Tensor: ...
+          name: str | None = ..., v4l2: Sequence[Any] = ...) -> Tensor: ...
 
 
 @overload
 def alloc(shape: Sequence[int] | int, dtype: Any,
           device: Sequence[Device | str], *,
           strides: Sequence[int] | None = ..., exporter: str | None = ...,
-          name: str | None = ...) -> list[Tensor]: ...
+          name: str | None = ...,
+          v4l2: Sequence[Any] = ...) -> list[Tensor]: ...
 
 
 def alloc(shape: Sequence[int] | int, dtype: Any,
           device: Device | str | Sequence[Device | str] = "cpu", *,
           strides: Sequence[int] | None = None, exporter: str | None = None,
-          name: str | None = None) -> Tensor | list[Tensor]:
-    """A new dma-buf, zero-filled, and a tensor of it.
+          name: str | None = None,
+          v4l2: Sequence[Any] = ()) -> Tensor | list[Tensor]:
+    """Makes a new dma-buf, zero-filled, and a tensor of it.
 
-    With a list of devices: one dma-buf that all of them can use, and a tensor
-    on each. exporter: "udmabuf", "udmabuf:2M", "heap:system" ..., or "device",
-    memory of the first device's own; None tries what there is, on a single
-    device that first. name is what the kernel shows.
+    shape and strides count elements; strides=None means compact rows. With a
+    list of devices it is one dma-buf that all of them can use without a copy,
+    and the result is a list with a tensor on each. exporter: "udmabuf",
+    "udmabuf:2M", "heap:system" ..., see exporters(), or "device", memory of the
+    first device that has its own; None tries what there is. name is what the
+    kernel's lists show, at most 31 bytes.
+
+    v4l2: opened V4L2 nodes, files or fds, that import the buffer, too. Their
+    formats are set before, and they have no buffers of their own. Each is
+    tried with the new buffer.
+
+    The dma-buf lives as long as its tensors. May block while drivers allocate.
+    Raises UnsupportedError or Error if no exporter suits all; the text says
+    who refused which.
+
+    >>> dlbuf.alloc((4, 6), "uint8").nbytes
+    24
     """
+    texts: list[tuple[str, Any]] = [("an exporter", exporter), ("a name", name)]
+    for what, text in texts:
+        if not isinstance(text, (str, type(None))):
+            raise TypeError(f"{what} is text, not {text!r}")
     if isinstance(device, (str, Device)):
         return _dlbuf.alloc((device,), shape, dtype, strides, exporter,
-                            name)[0]
-    return _dlbuf.alloc(tuple(device), shape, dtype, strides, exporter, name)
+                            name, tuple(v4l2))[0]
+    return _dlbuf.alloc(tuple(device), shape, dtype, strides, exporter, name,
+                        tuple(v4l2))

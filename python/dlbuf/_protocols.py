@@ -2,36 +2,77 @@
 """The DLPack protocol as types.
 
 The signatures are those of the array API standard, 2024.12. T is the device
-type and D the device's number, as __dlpack_device__() returns them.
+type and D the device's number, as __dlpack_device__() returns them; both are
+int unless they are given.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Any, Protocol, TypeVar, runtime_checkable
+import sys
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-_T_contra = TypeVar("_T_contra", bound=enum.Enum | int, contravariant=True)
-_D_contra = TypeVar("_D_contra", bound=int, contravariant=True)
-_T_co = TypeVar("_T_co", bound=enum.Enum | int, covariant=True)
-_D_co = TypeVar("_D_co", bound=int, covariant=True)
+if TYPE_CHECKING:
+    from typing_extensions import CapsuleType, TypeVar
+
+    # Covariant although they are in arguments: the argument is a tuple, and no
+    # object keeps it. optype has them so, too.
+    _T_co = TypeVar("_T_co", bound=enum.Enum | int, default=int, covariant=True)
+    _D_co = TypeVar("_D_co", bound=int, default=int, covariant=True)
+else:
+    from typing import TypeVar
+
+    # Python has defaults from 3.13 on.
+    _default = {"default": int} if sys.version_info >= (3, 13) else {}
+    _T_co = TypeVar("_T_co", bound=enum.Enum | int, covariant=True, **_default)
+    _D_co = TypeVar("_D_co", bound=int, covariant=True, **_default)
 
 
 @runtime_checkable
-class CanDLPack(Protocol[_T_contra, _D_contra]):
-    """Hands its memory out as a capsule."""
+class CanDLPack(Protocol[_T_co, _D_co]):  # type: ignore[misc] # pyright: ignore
+    """An object that gives its memory as a DLPack capsule.
+
+    >>> isinstance(dlbuf.from_dlpack(b"abc"), dlbuf.CanDLPack)
+    True
+    >>> isinstance(b"abc", dlbuf.CanDLPack)
+    False
+    """
 
     def __dlpack__(
         self,
         *,
         stream: int | None = None,
         max_version: tuple[int, int] | None = None,
-        dl_device: tuple[_T_contra, _D_contra] | None = None,
-        copy: bool | None = None,
-    ) -> Any: ...
+        dl_device: tuple[_T_co, _D_co] | None = None,
+        # Any: NumPy before 2.2 says bool here.
+        copy: bool | Any | None = None,
+    ) -> CapsuleType:
+        """Returns a capsule of the memory, ordered for stream."""
+        ...
+
+
+@runtime_checkable
+class CanDLPackCompat(Protocol):
+    """An object with the __dlpack__() of before DLPack 1.0, which takes only a
+    stream. isinstance() looks for the name only, and so cannot tell the two.
+
+    >>> isinstance(dlbuf.from_dlpack(b"abc"), dlbuf.CanDLPackCompat)
+    True
+    """
+
+    def __dlpack__(self, *, stream: None = None) -> CapsuleType:
+        """Returns a capsule of the memory."""
+        ...
 
 
 @runtime_checkable
 class CanDLPackDevice(Protocol[_T_co, _D_co]):
-    """Says where its memory is."""
+    """An object that says where its memory is.
 
-    def __dlpack_device__(self) -> tuple[_T_co, _D_co]: ...
+    >>> isinstance(dlbuf.from_dlpack(b"abc"), dlbuf.CanDLPackDevice)
+    True
+    """
+
+    def __dlpack_device__(self) -> tuple[_T_co, _D_co]:
+        """Returns the device type and the number of the device."""
+        ...

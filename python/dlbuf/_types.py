@@ -5,16 +5,45 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib
 import re
+import sys
+import textwrap
 from typing import Any, NamedTuple
 
+from ._errors import InvalidError
 
-class DLDeviceType(enum.IntEnum):
-    """Where memory is: DLDeviceType of DLPack 1.3. 5 and 6 have no meaning."""
+
+def explain(cls: type, /, **docs: str) -> None:
+    """Gives the members of an enum, or the fields of a record, their __doc__.
+    An enum's own __doc__ lists them, too, because editors show only that."""
+    for name, text in docs.items():
+        getattr(cls, name).__doc__ = text
+    if issubclass(cls, enum.Enum):
+        cls.__doc__ = "\n".join([(cls.__doc__ or "").rstrip(), "", *(
+            textwrap.fill(f"{name}: {text}", 80, initial_indent="    ",
+                          subsequent_indent="        ")
+            for name, text in docs.items())])
+
+
+class _Enum(enum.IntEnum):
+    """Its repr is what a program would write: View.LUMA."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}.{self.name}"
+
+
+class DLDeviceType(_Enum):
+    """The kind of memory: DLDeviceType of DLPack 1.3, which has no 5 and 6.
+
+    >>> dlbuf.DLDeviceType(7)
+    DLDeviceType.VULKAN
+    """
 
     CPU = 1
     CUDA = 2
     CUDA_HOST = 3
+    CPU_PINNED = 3
     OPENCL = 4
     VULKAN = 7
     METAL = 8
@@ -30,8 +59,34 @@ class DLDeviceType(enum.IntEnum):
     TRN = 18
 
 
-class DLDataTypeCode(enum.IntEnum):
-    """What an element holds: DLDataTypeCode of DLPack 1.3."""
+explain(
+    DLDeviceType,
+    CPU="memory of the CPU",
+    CUDA="memory of an NVIDIA GPU",
+    CUDA_HOST="memory of the CPU that cudaMallocHost() has pinned; CPU_PINNED is "
+              "the same, as optype names it",
+    OPENCL="a buffer of OpenCL, a cl_mem",
+    VULKAN="a buffer of Vulkan, a VkBuffer",
+    METAL="a buffer of Metal, of an Apple GPU",
+    VPI="a buffer of a Verilog simulator",
+    ROCM="memory of an AMD GPU",
+    ROCM_HOST="memory of the CPU that hipHostMalloc() has pinned",
+    EXT_DEV="memory of another kind of device",
+    CUDA_MANAGED="memory that the CPU and CUDA share: cudaMallocManaged()",
+    ONE_API="memory of oneAPI, e.g. of an Intel GPU",
+    WEBGPU="a buffer of WebGPU",
+    HEXAGON="memory of a Qualcomm Hexagon DSP",
+    MAIA="memory of a Microsoft MAIA accelerator",
+    TRN="memory of an AWS Trainium accelerator",
+)
+
+
+class DLDataTypeCode(_Enum):
+    """The kind of an element: DLDataTypeCode of DLPack 1.3.
+
+    >>> dlbuf.DLDataTypeCode(2)
+    DLDataTypeCode.FLOAT
+    """
 
     INT = 0
     UINT = 1
@@ -53,24 +108,76 @@ class DLDataTypeCode(enum.IntEnum):
     FLOAT4_E2M1FN = 17
 
 
+explain(
+    DLDataTypeCode,
+    INT="a signed integer",
+    UINT="an unsigned integer",
+    FLOAT="an IEEE 754 number",
+    OPAQUE_HANDLE="a handle, whose bits have no meaning for arithmetic",
+    BFLOAT="a bfloat: a float32 without its lower 16 bits",
+    COMPLEX="a real and an imaginary number, each of half the bits",
+    BOOL="a truth value in a byte",
+    # E and M: the bits of exponent and mantissa. As ml_dtypes names them.
+    **{name: f"a number of {name[5]} bits: {name[8]} of exponent, {name[10]} of "
+             f"mantissa{', no infinity' if 'FN' in name else ''}"
+       for name in DLDataTypeCode.__members__ if "_E" in name},
+)
+
+
 class Access(enum.IntFlag):
-    """How memory is used."""
+    """How memory is used. Calls also take "read", "write" and "rw".
+
+    >>> dlbuf.Access.READ in dlbuf.Access.RW
+    True
+    """
 
     READ = 1
     WRITE = 2
     RW = 3
 
+    def __repr__(self) -> str:
+        return f"Access.{self.name}" if self else "Access(0)"
 
-class CodeSpace(enum.IntEnum):
-    """Whose four-character codes a format is written in."""
+
+explain(
+    Access,
+    READ="the memory is read",
+    WRITE="the memory is written",
+    RW="the memory is read and written",
+)
+
+
+class CodeSpace(_Enum):
+    """Whose four-character codes a format is written in. The same number means
+    different formats in DRM and V4L2.
+
+    >>> dlbuf.find_format("RGB24", dlbuf.CodeSpace.V4L2)[0].drm_name
+    'BGR888'
+    """
 
     DRM = 1
     V4L2 = 2
     LIBCAMERA = 3
 
 
-class View(enum.IntEnum):
-    """What to make of a frame; all are strided views of the same bytes."""
+explain(
+    CodeSpace,
+    DRM="the codes of drm_fourcc.h",
+    V4L2="the codes of videodev2.h",
+    LIBCAMERA="the codes of libcamera, which are those of DRM and a few more",
+)
+
+
+class View(_Enum):
+    """Which tensors to make of a frame. All views are strides over the same
+    bytes. H and W are the frame's height and width in pixels.
+
+    >>> t = dlbuf.alloc((6, 4), "uint8")
+    >>> [y] = dlbuf.from_frame([(t.fd, 4), (t.fd, 4, 16)], 4, 4, "NV12",
+    ...                        view="luma")
+    >>> y.shape
+    (4, 4)
+    """
 
     PLANES = 0
     COLOUR = 1
@@ -83,13 +190,33 @@ class View(enum.IntEnum):
     BYTES = 8
 
 
+explain(
+    View,
+    PLANES="a tensor per plane, in memory order: [H, W] for one value per pixel, "
+           "[H, W, C] for packed formats; NV12: [H, W] and [H/2, W/2, 2]",
+    COLOUR="one tensor [H, W, 3] of a packed format, without alpha or padding",
+    LUMA="one tensor [H, W]: the luma of a format that has Y",
+    COMPONENTS="a tensor per component, [H, W] or its subsampled size",
+    CFA="one tensor [H/2, W/2, 2, 2]: the cells of a Bayer mosaic",
+    STACKED="one tensor [rows, W] over all planes, [H*3/2, W] for NV12, as OpenCV "
+            "takes it; the planes must follow one another with one pitch",
+    WORDS="one tensor [H, W]: whole pixels as unsigned integers, e.g. RGB565",
+    ROWS="a tensor per plane: the bytes of its rows",
+    BYTES="a tensor [bytes] per plane: all its data, e.g. a JPEG",
+)
+
+
 # DRM format modifiers: rows one after another, or nobody knows.
 MOD_LINEAR = 0
 MOD_INVALID = 0x00FFFFFFFFFFFFFF
 
 
-class Clock(enum.IntEnum):
-    """Whose time a frame's timestamp is. STREAM: since the stream began."""
+class Clock(_Enum):
+    """Whose time a frame's timestamp is.
+
+    >>> dlbuf.Clock(1)
+    Clock.MONOTONIC
+    """
 
     NONE = 0
     MONOTONIC = 1
@@ -99,8 +226,23 @@ class Clock(enum.IntEnum):
     UNKNOWN = 5
 
 
-class Field(enum.IntEnum):
-    """Which lines of a picture are in a frame; NONE: it is progressive."""
+explain(
+    Clock,
+    NONE="the frame has no timestamp",
+    MONOTONIC="that of time.monotonic()",
+    REALTIME="that of time.time()",
+    BOOTTIME="CLOCK_BOOTTIME, which also counts while the machine sleeps",
+    STREAM="time since the stream began",
+    UNKNOWN="the producer did not say",
+)
+
+
+class Field(_Enum):
+    """Which lines of a picture are in a frame.
+
+    >>> dlbuf.Field(1)
+    Field.NONE
+    """
 
     UNKNOWN = 0
     NONE = 1
@@ -113,8 +255,26 @@ class Field(enum.IntEnum):
     SEQ_BT = 8
 
 
-class Order(enum.IntEnum):
-    """What the producer said about when the pixels are there."""
+explain(
+    Field,
+    UNKNOWN="the producer did not say",
+    NONE="all lines, taken at one time (progressive)",
+    TOP="the top field only",
+    BOTTOM="the bottom field only",
+    INTERLACED="both fields, line by line; which is older is not known",
+    INTERLACED_TB="both fields, line by line; the top field is older",
+    INTERLACED_BT="both fields, line by line; the bottom field is older",
+    SEQ_TB="the whole top field, then the whole bottom field",
+    SEQ_BT="the whole bottom field, then the whole top field",
+)
+
+
+class Order(_Enum):
+    """How a consumer knows that the pixels are complete.
+
+    >>> dlbuf.Order(3)
+    Order.FENCE
+    """
 
     UNKNOWN = 0
     COMPLETE = 1
@@ -122,11 +282,21 @@ class Order(enum.IntEnum):
     FENCE = 3
 
 
-class Colour(NamedTuple):
-    """What the values mean, in code points of ITU-T H.273; 0: nobody said.
+explain(
+    Order,
+    UNKNOWN="the producer did not say",
+    COMPLETE="the pixels were complete when the frame came",
+    IMPLICIT="the fences of the dma-buf signal it",
+    FENCE="a fence of the frame signals it",
+)
 
-    matrix and chroma_site are one more than there, whose 0 means something.
-    range: 1 limited, 2 full. hue, of HSV: 1 for 180 steps a turn, 2 for 256.
+
+class Colour(NamedTuple):
+    """What the values mean, in code points of ITU-T H.273. 0 means that the
+    producer did not say.
+
+    >>> dlbuf.Colour(primaries=1, range=2)._asdict()["range"]
+    2
     """
 
     primaries: int = 0
@@ -137,8 +307,23 @@ class Colour(NamedTuple):
     hue: int = 0
 
 
+explain(
+    Colour,
+    primaries="ColourPrimaries of H.273",
+    transfer="TransferCharacteristics of H.273",
+    matrix="MatrixCoefficients of H.273, plus 1",
+    range="1: limited, 2: full",
+    chroma_site="Chroma420SampleLocType of H.273, plus 1",
+    hue="of HSV with 8 bits: 1 for 180 values a turn, 2 for 256",
+)
+
+
 class Plane(NamedTuple):
-    """A plane of a frame. offset and pitch in bytes; bytes 0: not said."""
+    """A plane of a frame, for from_frame(), which also takes plain tuples.
+
+    >>> dlbuf.Plane(fd=5, pitch=640)
+    Plane(fd=5, pitch=640, offset=0, bytes=0)
+    """
 
     fd: int
     pitch: int
@@ -146,8 +331,24 @@ class Plane(NamedTuple):
     bytes: int = 0
 
 
+explain(
+    Plane,
+    fd="the dma-buf; borrowed, and -1 in a TensorFrame for a plane that no "
+       "tensor shows",
+    pitch="bytes from one row to the next",
+    offset="bytes from the beginning of the dma-buf to the plane",
+    bytes="bytes of the plane; 0: to the end of the dma-buf",
+)
+
+
 class Frame(NamedTuple):
-    """What a tensor of a frame is a part of."""
+    """The frame that a tensor is a part of: Tensor.frame, TensorFrame.info.
+
+    >>> t = dlbuf.alloc((6, 4), "uint8")
+    >>> y, uv = dlbuf.from_frame([(t.fd, 4), (t.fd, 4, 16)], 4, 4, "NV12")
+    >>> uv.frame.width, uv.frame.format, uv.frame.space, uv.frame.view
+    (4, 'NV12', CodeSpace.DRM, View.PLANES)
+    """
 
     width: int
     height: int
@@ -170,18 +371,69 @@ class Frame(NamedTuple):
 
     @property
     def timestamp(self) -> float | None:
-        """timestamp_ns in seconds, to be compared with time.monotonic()."""
+        """timestamp_ns in seconds: with Clock.MONOTONIC the time of
+        time.monotonic(). None if there is no timestamp."""
         return None if self.timestamp_ns is None else self.timestamp_ns / 1e9
 
 
+explain(
+    Frame,
+    width="pixels of a row",
+    height="rows of the picture",
+    format="the name of the format in its code space",
+    code="the four-character code as a number",
+    space="whose code that is",
+    modifier="the DRM modifier: MOD_LINEAR, or how the bytes are tiled",
+    channels="the values in memory order: \"Y,UV\", \"BGRX\", \"YUYV\"",
+    planes="the planes, with fds of the tensors",
+    crop="the visible part: (x, y, width, height) in pixels; None: all",
+    view="which tensors were made of the frame",
+    sequence="the producer's count of frames, or None. A gap means lost frames",
+    timestamp_ns="when the picture was taken, in nanoseconds of clock, or None",
+    clock="whose time timestamp_ns is",
+    field="which lines of a picture the frame has",
+    order="how a consumer knows that the pixels are complete",
+    damaged="whether the producer reported broken pixels",
+    colour="what the values mean",
+)
+
+
+class DLDevice(NamedTuple):
+    """A place of memory, as __dlpack_device__() returns it.
+
+    >>> dlbuf.Device("cpu").info.device
+    cpu
+    >>> dlbuf.Device("cpu").info.device == (1, 0)
+    True
+    """
+
+    device_type: DLDeviceType | int
+    device_id: int
+
+    def __repr__(self) -> str:
+        return device_name(self.device_type, self.device_id)
+
+
+explain(
+    DLDevice,
+    device_type="the kind of memory; a plain int if DLPack 1.3 does not have it",
+    device_id="the number of the device among its kind",
+)
+
+
 class DeviceInfo(NamedTuple):
-    """What a device is; status 0, or the errno for which it cannot be used."""
+    """A device, as Device.info and devices() describe it.
+
+    >>> info = dlbuf.Device("cpu").info
+    >>> info.name, info.acquire, info.status
+    ('cpu', 'blocks', 0)
+    """
 
     name: str
     backend: str
     description: str
     driver: str
-    device: tuple[int, int]
+    device: DLDevice
     uuid: bytes
     acquire: str
     release: str
@@ -191,18 +443,62 @@ class DeviceInfo(NamedTuple):
     offset_align: int
 
 
+explain(
+    DeviceInfo,
+    name="the name that Device() takes",
+    backend="the part of the library that drives it: \"cpu\", \"vulkan\"",
+    description="the driver's name of the device",
+    driver="the driver and its version, or \"\"",
+    device="where its memory is, in DLPack's numbers",
+    uuid="16 bytes; zeros if the driver has none",
+    acquire="how acquire() waits. \"fence\": the device waits, the call does not "
+            "block; \"blocks\": the calling thread waits",
+    release="how release() ends. \"fence\": the dma-buf gets a fence; \"event\": "
+            "an event of the device signals the end; \"blocks\": the calling "
+            "thread waits",
+    status="0, or the errno for which the device cannot be opened",
+    reason="the error text of status; or why calls block that need not, or \"\"",
+    pitch_align="the best alignment of rows for this device, in bytes",
+    offset_align="the best alignment of planes for this device, in bytes",
+)
+
+
+def make_device_info(*fields: Any) -> DeviceInfo:
+    """What the extension makes a DeviceInfo with."""
+    kind, number = fields[4]
+    if kind in DLDeviceType.__members__.values():
+        kind = DLDeviceType(kind)
+    return DeviceInfo._make((*fields[:4], DLDevice(kind, number), *fields[5:]))
+
+
 class PathInfo(NamedTuple):
-    """A path by which a device takes a dma-buf; status 0, or the errno for which
-    it does not serve. "direct": its API takes the dma-buf; "host": its pages are
-    registered; "bridge" and "copy", with may_copy: the GPU or the CPU copies."""
+    """A path by which a device may reach a dma-buf, as Device.paths() tried it.
+
+    >>> dlbuf.Device("cpu").paths()[0].path
+    'direct'
+    """
 
     path: str
     status: int
     reason: str
 
 
+explain(
+    PathInfo,
+    path="\"direct\": the device's API imports the dma-buf; \"host\": its pages "
+         "are registered with the device; \"bridge\" and \"copy\", only with "
+         "may_copy: the GPU or the CPU copies",
+    status="0, or the errno for which the path fails",
+    reason="the error text of status, or \"\"",
+)
+
+
 class DeviceStats(NamedTuple):
-    """Counts since a device was opened."""
+    """Counts since a device was opened, from Device.stats().
+
+    >>> dlbuf.Device("cpu").stats().copies
+    0
+    """
 
     hits: int
     misses: int
@@ -216,8 +512,27 @@ class DeviceStats(NamedTuple):
     copied_bytes: int
 
 
+explain(
+    DeviceStats,
+    hits="imports of a dma-buf that was imported before",
+    misses="imports that called the driver",
+    evictions="imports that the cache has dropped",
+    live="imports that have a tensor now",
+    idle="imports that the cache keeps without a tensor now",
+    live_bytes="bytes of the dma-bufs of live",
+    idle_bytes="bytes of the dma-bufs of idle",
+    tensors="tensors that exist now",
+    copies="frames that were copied into rows",
+    copied_bytes="bytes that these copies wrote",
+)
+
+
 class FormatPlane(NamedTuple):
-    """One plane of a format: values per group, bits of one, pixels a group."""
+    """One plane of a format, in FormatInfo.planes.
+
+    >>> dlbuf.find_format("NV12")[0].planes[1]
+    FormatPlane(channels=2, bits=8, hsub=2, vsub=2)
+    """
 
     channels: int
     bits: int
@@ -225,8 +540,22 @@ class FormatPlane(NamedTuple):
     vsub: int
 
 
+explain(
+    FormatPlane,
+    channels="values of a group",
+    bits="bits of one value",
+    hsub="pixels of a group, horizontally",
+    vsub="pixels of a group, vertically",
+)
+
+
 class FormatInfo(NamedTuple):
-    """A pixel format: its names and codes, and its planes as tensors."""
+    """A pixel format: its names and codes, and its planes as tensors.
+
+    >>> info = dlbuf.find_format("NV12")[0]
+    >>> info.channels, info.dtype, info.v4l2_multi_name
+    ('Y,UV', 'uint8', 'NV12M')
+    """
 
     drm_name: str | None
     drm_code: int
@@ -243,6 +572,24 @@ class FormatInfo(NamedTuple):
     reason: str | None
 
 
+explain(
+    FormatInfo,
+    drm_name="the name in drm_fourcc.h, or None",
+    drm_code="the code in drm_fourcc.h, or 0",
+    v4l2_name="the name in videodev2.h, or None",
+    v4l2_code="the code in videodev2.h, or 0",
+    v4l2_multi_name="the name of V4L2's variant with a buffer per plane, or None",
+    v4l2_multi_code="the code of that variant, or 0",
+    planes="the planes of the format",
+    dtype="the type of the elements, by name",
+    depth="significant bits of a value",
+    shift="unused bits below the value, in the element",
+    channels="the values in memory order: \"Y,UV\", \"BGRX\", \"YUYV\"",
+    views="the views that the format has",
+    reason="why the format is no tensor, or None",
+)
+
+
 _BASES = {
     "int": DLDataTypeCode.INT,
     "uint": DLDataTypeCode.UINT,
@@ -254,63 +601,259 @@ _BASES = {
 # Those whose name says how many bits they have.
 _WHOLE = {code.name.lower(): code for code in DLDataTypeCode
           if code >= DLDataTypeCode.FLOAT8_E3M4}
-_DTYPE = re.compile(r"(?:(bool)|(float[864]_\w+?)|([a-z]+?)(\d+))(?:x(\d+))?$")
+_DTYPE = re.compile(r"(?:(bool)|(float[864]_\w+?)|([a-z]+?)(\d+)|"
+                    r"code(\d+):(\d+))(?:_?x(\d+))?$")
+# NumPy's short names, of bytes: "u1", "<f4".
+_SHORT = re.compile(r"([<>=|]?)([biufc])(\d+)$")
+_KINDS = {"b": ("bool", (1,)), "i": ("int", (1, 2, 4, 8)),
+          "u": ("uint", (1, 2, 4, 8)), "f": ("float", (2, 4, 8)),
+          "c": ("complex", (8, 16))}
+# Python's numbers, as NumPy has them.
+_PYTHON = {bool: "bool", int: "int64", float: "float64",
+           complex: "complex128"}
+_ALIASES = {t.__name__: name for t, name in _PYTHON.items()} | {
+    "half": "float16", "single": "float32", "double": "float64"}
+_EINVAL, _LITTLE = 22, sys.byteorder == "little"
+
+
+def _no_dtype(x: object) -> InvalidError:
+    return InvalidError(
+        _EINVAL, f"there is no dtype {x!r}: there are bool, int8 to int64, uint8 "
+        "to uint64, float16 to float64, bfloat16, complex64, complex128, "
+        f"{', '.join(_WHOLE)}, x and a number after one for lanes, and "
+        "NumPy's \"u1\" and \"<f4\"")
 
 
 def _checked(code: int, bits: int, lanes: int) -> tuple[int, int, int]:
     """DLPack's struct has 8, 8 and 16 bits for them."""
     if not (0 <= code < 256 and 0 < bits < 256 and 0 < lanes < 65536):
-        raise ValueError(f"DLPack has no dtype of code {code}, {bits} bits, "
-                         f"{lanes} lanes")
+        raise InvalidError(_EINVAL, f"DLPack has no dtype of code {code}, {bits} "
+                           f"bits, {lanes} lanes")
     return int(code), int(bits), int(lanes)
+
+
+def _foreign_order(x: object) -> InvalidError:
+    return InvalidError(_EINVAL,
+                        f"DLPack has native byte order only, not {x!r}")
 
 
 @functools.lru_cache(maxsize=256)
 def _parse(name: str) -> tuple[int, int, int]:
+    m = _SHORT.match(name)
+    if m:
+        (kind, sizes), size = _KINDS[m[2]], int(m[3])
+        if size not in sizes:
+            raise _no_dtype(name)
+        if size > 1 and m[1] == (">" if _LITTLE else "<"):
+            raise _foreign_order(name)
+        name = kind if kind == "bool" else f"{kind}{8 * size}"
+    name = _ALIASES.get(name, name)
     m = _DTYPE.match(name)
     if m:
-        lanes = int(m[5] or 1)
+        lanes = int(m[7] or 1)
         if m[1]:
             return _checked(DLDataTypeCode.BOOL, 8, lanes)
         if m[2] in _WHOLE:
             return _checked(_WHOLE[m[2]], int(name[5]), lanes)
         if m[3] in _BASES:
             return _checked(_BASES[m[3]], int(m[4]), lanes)
-    raise ValueError(f"there is no dtype {name!r}")
+        if m[5]:
+            return _checked(int(m[5]), int(m[6]), lanes)
+    raise _no_dtype(name)
+
+
+def _numpy_name(x: type) -> str | None:
+    """Of NumPy's classes that are called otherwise: longlong, bool_."""
+    np: Any = sys.modules.get("numpy")
+    if np and issubclass(x, np.generic) and not x.__subclasses__():
+        return str(np.dtype(x).name)
+    return None
+
+
+def _name_of(x: Any) -> str:
+    """The dtype's name of what NumPy, PyTorch, JAX and others call a dtype, and
+    of what has one."""
+    if isinstance(x, type):
+        if x in _PYTHON:
+            return _PYTHON[x]
+        name = _numpy_name(x)
+        if name:
+            return name
+    # JAX's jnp.uint8, a scalar of NumPy's; not the descriptor of a class.
+    inner = getattr(x, "dtype", None) or getattr(x, "__numpy_dtype__", None)
+    if inner is not None and inner is not x and not hasattr(inner, "__get__"):
+        return _name_of(inner)
+    if isinstance(x, str):
+        return x
+    kind = getattr(x, "byteorder", "=")
+    if isinstance(kind, str) and kind == (">" if _LITTLE else "<"):
+        raise _foreign_order(x)
+    name = getattr(x, "name", None) or getattr(x, "__name__", None)
+    if isinstance(name, str):
+        return name
+    # torch.uint8 has no name, and prints this.
+    name = repr(x)
+    if name.startswith("torch.") and type(x).__name__ == "dtype":
+        return name
+    raise TypeError(f"a dtype is a name, a DLPack triple, or a dtype of NumPy, "
+                    f"PyTorch, JAX or ml_dtypes, not {x!r}")
 
 
 def parse_dtype(dtype: Any) -> tuple[int, int, int]:
-    """DLPack's (code, bits, lanes) of a name, or of what has one.
+    """DLPack's (code, bits, lanes) of whatever dtype() takes."""
+    if isinstance(dtype, (tuple, list)):
+        try:
+            code, bits, lanes = map(int, dtype)  # pyright: ignore
+        except (TypeError, ValueError):
+            raise TypeError("a dtype of DLPack is three numbers, (code, bits, "
+                            f"lanes), not {dtype!r}") from None
+        return _checked(code, bits, lanes)
+    name = dtype if isinstance(dtype, str) else _name_of(dtype)
+    # NumPy's long double is padded, or not IEEE's.
+    if name is not dtype and name in ("float96", "float128"):
+        raise _no_dtype(dtype)
+    return _parse(str(name).rpartition(".")[2])
 
-    "uint8", "float4_e2m1fnx2" (two lanes), numpy.uint8, numpy.dtype("u1"),
-    torch.uint8, ml_dtypes.bfloat16, or the three numbers.
+
+class DType(str):
+    """The type of a tensor's elements: its name, and DLPack's numbers.
+
+    It is a str, so that it can be compared with a name and used as one:
+
+    >>> t = dlbuf.alloc((4, 6), "uint8")
+    >>> t.dtype == "uint8", t.dtype.bits, t.dtype.itemsize
+    (True, 8, 1)
+
+    DType(x) is dtype(x).
     """
-    if isinstance(dtype, str):
-        return _parse(dtype)
-    if type(dtype) is tuple:
-        code: Any
-        code, bits, lanes = dtype  # pyright: ignore[reportUnknownVariableType]
-        return _checked(int(code), int(bits), int(lanes))  # pyright: ignore
-    kind = getattr(dtype, "byteorder", "=")
-    if kind not in ("=", "|", "<" if _LITTLE else ">"):
-        raise ValueError(f"DLPack has native byte order only, not {dtype!r}")
-    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
-    return _parse(str(name or dtype).rpartition(".")[2])
+
+    __slots__ = ()
+
+    def __new__(cls, x: Any, /) -> DType:
+        return str.__new__(cls, _name(*parse_dtype(x)))
+
+    @property
+    def code(self) -> int:
+        """DLPack's code of the kind of number, a DLDataTypeCode.
+
+        >>> dlbuf.dtype("float32").code
+        DLDataTypeCode.FLOAT
+        """
+        code = _parse(str(self))[0]
+        return DLDataTypeCode(code) if code <= 17 else code
+
+    @property
+    def bits(self) -> int:
+        """Bits of one value.
+
+        >>> dlbuf.dtype("float4_e2m1fnx2").bits
+        4
+        """
+        return _parse(str(self))[1]
+
+    @property
+    def lanes(self) -> int:
+        """Values in one element; 1 but for vectors.
+
+        >>> dlbuf.dtype("float4_e2m1fnx2").lanes
+        2
+        """
+        return _parse(str(self))[2]
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element, rounded up.
+
+        >>> dlbuf.dtype("complex64").itemsize
+        8
+        """
+        return (self.bits * self.lanes + 7) // 8
+
+    @property
+    def numpy(self) -> Any:
+        """The numpy.dtype: NumPy's own, or one of ml_dtypes. TypeError if there
+        is none, or the package that has it is not installed.
+
+        >>> dlbuf.dtype("uint8").numpy
+        dtype('uint8')
+        """
+        np: Any = importlib.import_module("numpy")
+        if self in _NUMPY:
+            return np.dtype(str(self))
+        try:
+            kind = getattr(importlib.import_module("ml_dtypes"), self, None)
+        except ImportError:
+            raise TypeError(f"NumPy has no dtype for {self} without the package "
+                            "ml_dtypes, which is not installed") from None
+        if kind is None:
+            raise TypeError(f"neither NumPy nor ml_dtypes has a dtype for {self}")
+        return np.dtype(kind)
+
+    @property
+    def __numpy_dtype__(self) -> Any:
+        """What NumPy 2.4 asks a dtype of another library for: numpy."""
+        return self.numpy
 
 
-_LITTLE = memoryview((1).to_bytes(4, "little")).cast("I")[0] == 1
+# The cameras of the same name.
+_NUMPY = {"bool", "float16", "float32", "float64", "complex64", "complex128"} | {
+    f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
 
 
-@functools.lru_cache(maxsize=256)
-def dtype_name(code: int, bits: int, lanes: int) -> str:
-    """The name that parse_dtype() takes."""
+def dtype(x: Any, /) -> DType:
+    """Converts x to a DType; each argument `dtype` of dlbuf takes what this does.
+
+    x is a name ("uint8", "bfloat16", "float4_e2m1fnx2" with two lanes), NumPy's
+    short name ("u1", "<f4"), a Python type (float is float64, as in NumPy), a dtype
+    or scalar type of NumPy, ml_dtypes, PyTorch, JAX or TensorFlow, something with
+    an attribute dtype, or DLPack's three numbers (code, bits, lanes).
+
+    InvalidError: there is no such dtype, or its byte order is not the machine's.
+    TypeError: x is no dtype.
+
+    >>> dlbuf.dtype(float), dlbuf.dtype("<u2"), dlbuf.dtype((2, 32, 1))
+    ('float64', 'uint16', 'float32')
+    """
+    return dtype_name(*parse_dtype(x))
+
+
+def _name(code: int, bits: int, lanes: int) -> str:
     suffix = f"x{lanes}" if lanes != 1 else ""
     if code == DLDataTypeCode.BOOL and bits == 8:
         return "bool" + suffix
     for name, value in _WHOLE.items():
-        if value == code:
+        if value == code and bits == int(name[5]):
             return name + suffix
     for name, value in _BASES.items():
         if value == code:
             return f"{name}{bits}{suffix}"
     return f"code{code}:{bits}{suffix}"
+
+
+@functools.lru_cache(maxsize=256)
+def dtype_name(code: int, bits: int, lanes: int) -> DType:
+    """The DType of DLPack's numbers; the extension calls this."""
+    return DType((code, bits, lanes))
+
+
+# DLPack's devices by the names of dlbuf's, and of others.
+_DEVICES = {kind.name.lower().replace("_", "-"): kind for kind in DLDeviceType}
+
+
+def device_name(kind: int, number: int) -> str:
+    """A device of DLPack as text: "cpu", "cuda:0"."""
+    for name, value in _DEVICES.items():
+        if value == kind:
+            return name if kind == 1 and not number else f"{name}:{number}"
+    return f"device ({kind}, {number})"
+
+
+def device_pair(name: str) -> tuple[int, int]:
+    """DLPack's pair of such a name; "hip" and "levelzero" are dlbuf's names."""
+    kind, colon, number = name.partition(":")
+    kind = {"hip": "rocm", "levelzero": "one-api"}.get(kind, kind)
+    if kind not in _DEVICES or (colon and not number.isdecimal()):
+        raise InvalidError(
+            _EINVAL, f"{name!r} is no device of DLPack: give a name as \"cpu\" or "
+            "\"cuda:0\", a dlbuf.Device, or DLPack's pair (type, number)")
+    return _DEVICES[kind], int(number or 0)

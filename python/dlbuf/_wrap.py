@@ -23,15 +23,21 @@ from ._types import DLDeviceType
 def wrap(x: Any, to_dlpack: Callable[[Any], Any] | None = None, /, *,
          reverse: bool = False, device: Any = None,
          copy: bool | None = None) -> Tensor:
-    """A Tensor over the memory of x, which stays x's.
+    """Makes a Tensor over the memory of x, which stays x's.
 
-    x is whatever from_dlpack() takes, a Tensor or a DLPack capsule among them;
+    x is anything that from_dlpack() takes, a Tensor or a DLPack capsule, too;
     to_dlpack(x) makes the capsule of an x that has no __dlpack__(). The memory
-    is held until the last tensor and consumer of it is gone.
+    is held until the last tensor and consumer of it is gone. device, copy and
+    the errors are those of from_dlpack().
 
     With reverse=True dimensions and strides are in the opposite order: element
     [i, j, k] of x is [k, j, i] of the result. A tensor of a dma-buf stays one,
     with its fd, its frame and an access of its own.
+
+    >>> t = dlbuf.alloc((2, 3), "uint8")
+    >>> u = dlbuf.wrap(t, reverse=True)
+    >>> u.shape, u.strides
+    ((3, 2), (1, 3))
     """
     tensor = from_dlpack(x if to_dlpack is None else to_dlpack(x),
                          device=device, copy=copy)
@@ -42,19 +48,29 @@ def share(owner: object, address: int, shape: Sequence[int] | int, dtype: Any,
           strides: Sequence[int] | None = None, *, reverse: bool = False,
           device: Device | tuple[int, int] = (DLDeviceType.CPU, 0),
           read_only: bool = False) -> Tensor:
-    """A Tensor over memory that you have, by its address.
+    """Makes a Tensor over memory that the program has, by its address.
 
-    owner is kept until the last tensor and consumer of it is gone, on whatever
-    thread that is, and has to keep the memory alive and in place so long.
-    address is that of the first element, and 0 only where there are none; strides
-    count elements, and None is compact and row-major. device is a Device or DLPack's pair; the
-    memory of any but the CPU is not looked at, and its order is yours.
+    owner keeps the memory alive and in place; it is kept until the last tensor
+    and consumer of it is gone, and dropped on any thread. address is that of
+    the first element, and 0 only for a tensor without elements. shape and
+    strides count elements; None means compact and row-major. device is a Device
+    or DLPack's pair. Memory of another device than the CPU is not touched, and
+    its order is the caller's.
 
     With reverse=True shape and strides are those of a column-major caller: the
     tensor has them in the opposite order, and None is compact with the first
-    one fastest. Julia's size(A) and strides(A) can stand here as they are.
+    one fastest. Julia's size(A) and strides(A) can be given as they are.
 
-    Tensor.share() is another thing: one more Tensor over the same memory.
+    Raises InvalidError for a layout that no memory can have. Tensor.share() is
+    different: it makes one more Tensor over a Tensor's memory.
+
+    >>> owner = bytearray(6)
+    >>> import ctypes
+    >>> address = ctypes.addressof(ctypes.c_char.from_buffer(owner))
+    >>> t = dlbuf.share(owner, address, (2, 3), "uint8")
+    >>> memoryview(t)[1, 2] = 5
+    >>> owner[5]
+    5
     """
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if reverse:

@@ -80,7 +80,10 @@ void use_end(int *users);
 int use_close(int *users);
 
 int parse_dtype(PyObject *obj, DLDataType *dtype);
+/* A DType. */
 PyObject *dtype_name(DLDataType dtype);
+/* "cuda:0", for texts. */
+PyObject *device_text(DLDevice device);
 /* None, a name or a number; None leaves *access alone. */
 int parse_access(PyObject *obj, uint32_t *access);
 
@@ -101,7 +104,7 @@ int parse_fd(PyObject *obj, int *fd);
 
 /* Classes of dlbuf._types. */
 extern PyObject *type_device_info, *type_device_stats, *type_path_info,
-	*type_format_info, *type_format_plane;
+	*type_format_info, *type_format_plane, *type_access;
 
 /* Room for the layout of a request; dl points into it. */
 struct layout {
@@ -111,6 +114,8 @@ struct layout {
 
 int parse_layout(struct layout *l, PyObject *shape, PyObject *dtype,
 		 PyObject *strides, unsigned long long offset);
+/* A sequence of integers, DLBUF_MAX_NDIM at most: how many, or -1. */
+int parse_dims(PyObject *obj, int64_t *out, const char *what);
 PyObject *tuple_of(const int64_t *values, int n);
 size_t dtype_bytes(DLDataType dtype);
 /* Of a tensor that has been checked, as source_create() does. */
@@ -236,6 +241,10 @@ struct tensor {
 
 extern PyTypeObject *tensor_type;
 
+/* Takes dl, also when it fails; the rest is borrowed, src with dl. */
+PyObject *tensor_make(DLManagedTensorVersioned *dl, struct source *src,
+		      struct device *device, PyObject *frame,
+		      struct hold *hold);
 /* Takes dl; device is borrowed, and so is hold, of dl's lease. */
 PyObject *tensor_new(DLManagedTensorVersioned *dl, struct device *device,
 		     PyObject *frame, struct hold *hold);
@@ -258,9 +267,26 @@ void delete_versioned(DLManagedTensorVersioned *dl);
 PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 		  PyObject *kwnames);
 PyObject *alloc(PyObject *module, PyObject *args);
-PyObject *reverse(PyObject *module, PyObject *obj);
+PyObject *to(PyObject *module, PyObject *args);
 PyObject *export(PyObject *module, PyObject *args);
 int tensor_init_type(PyObject *module);
+
+/* ------------------------------------------------------------ view.c */
+
+/* Elements from the lowest one in memory to element [0, 0, ...]; of no elements 0. */
+int64_t elements_before(const DLTensor *dl);
+PyObject *tensor_getitem(PyObject *self, PyObject *key);
+Py_ssize_t tensor_len(PyObject *self);
+PyObject *tensor_iter(PyObject *self);
+PyObject *tensor_reshape(PyObject *self, PyObject *args);
+PyObject *tensor_permute(PyObject *self, PyObject *args);
+PyObject *tensor_transpose(PyObject *self, PyObject *args);
+PyObject *tensor_transposed(PyObject *self, void *closure);
+PyObject *tensor_unsqueeze(PyObject *self, PyObject *dim);
+PyObject *tensor_squeeze(PyObject *self, PyObject *args, PyObject *kwargs);
+PyObject *tensor_share_method(PyObject *self, PyObject *none);
+PyObject *reverse(PyObject *module, PyObject *obj);
+PyObject *retype(PyObject *module, PyObject *args);
 
 /* ------------------------------------------------------------ frame.c */
 
@@ -282,6 +308,7 @@ PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 /* The rest of a record, as dlbuf._frames.frame_args() has it. */
 int parse_frame(PyObject *args, struct dlbuf_frame *frame);
 PyObject *import_frame(PyObject *module, PyObject *args);
+PyObject *acquire_all(PyObject *module, PyObject *args);
 
 /* ------------------------------------------------------------ socket.c */
 

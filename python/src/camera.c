@@ -13,7 +13,10 @@
 struct capture_object {
 	PyObject_HEAD
 	struct dlbuf_camera *cam;
+	struct dlbuf_rect crop;		/* of the picture; width 0: all of it */
 	int closed;			/* atomic */
+	bool newest;			/* older frames are queued again */
+	unsigned long long dropped;	/* of these, how many; atomic */
 };
 
 static PyTypeObject *capture_type;
@@ -61,24 +64,79 @@ static void capture_dealloc(PyObject *obj)
 	Py_DECREF(type);
 }
 
-/* Capture(node, code, width, height, fps, buffers) */
+/*
+ * Takes a part of the picture, which is the whole frame, or the part of it that the
+ * driver writes.
+ */
+static int crop(struct dlbuf_frame *frame, const struct dlbuf_rect *part)
+{
+	struct dlbuf_rect whole = { 0, 0, frame->width, frame->height };
+
+	if (!part->width)
+		return 0;
+	if (frame->crop.width)
+		whole = frame->crop;
+	if (!part->height ||
+	    (uint64_t)part->x + part->width > whole.width ||
+	    (uint64_t)part->y + part->height > whole.height)
+		return raise_errno(EINVAL, "the crop of %ux%u pixels at %u,%u is "
+				   "not inside the picture of %ux%u",
+				   part->width, part->height, part->x, part->y,
+				   whole.width, whole.height);
+	frame->crop = (struct dlbuf_rect){ whole.x + part->x, whole.y + part->y,
+					   part->width, part->height };
+	return 0;
+}
+
+/* Refuses a bad crop before the first frame: it also must not split a chroma sample. */
+static int check_crop(const struct capture_object *cap, uint32_t view)
+{
+	struct dlbuf_import_opts opts = { .size = sizeof(opts), .view = view };
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	DLBUF_INFO(dlbuf_frame, frame);
+	uint32_t n;
+	int ret;
+
+	if (!cap->crop.width)
+		return 0;
+	ret = dlbuf_camera_buffer(cap->cam, 0, &frame);
+	if (!ret && crop(&frame, &cap->crop))
+		return -1;
+	if (!ret)
+		ret = dlbuf_frame_layouts(&frame, &opts, layouts, &n);
+	return ret ? raise_dlbuf(ret) : 0;
+}
+
+/* Capture(node, flags, code, width, height, fps, buffers, newest) */
 static PyObject *capture_new(PyTypeObject *type, PyObject *args,
 			     PyObject *kwargs)
 {
 	struct dlbuf_camera_opts opts = { .size = sizeof(opts) };
+	PyObject *device_obj = NULL, *access = NULL;
 	struct capture_object *self;
+	struct device *device;
+	uint32_t any_access;
 	const char *node;
-	int ret;
+	int newest, ret;
 
 	(void)kwargs;
-	if (!PyArg_ParseTuple(args, "sIIIdI:Capture", &node, &opts.code,
-			      &opts.width, &opts.height, &opts.rate,
-			      &opts.buffers))
+	if (!PyArg_ParseTuple(args, "sIIIIdIp|OO:Capture", &node, &opts.flags,
+			      &opts.code, &opts.width, &opts.height, &opts.rate,
+			      &opts.buffers, &newest, &device_obj, &access) ||
+	    parse_access(access, &any_access))
 		return NULL;
+	/* A frame that no device takes would be lost. */
+	if (device_obj) {
+		device = device_of(device_obj);
+		if (!device)
+			return NULL;
+		Py_DECREF((PyObject *)device);
+	}
 	self = (struct capture_object *)((allocfunc)PyType_GetSlot(
 		type, Py_tp_alloc))(type, 0);
 	if (!self)
 		return NULL;
+	self->newest = newest;
 	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_camera_open(node, &opts, &self->cam);
 	Py_END_ALLOW_THREADS
@@ -87,6 +145,19 @@ static PyObject *capture_new(PyTypeObject *type, PyObject *args,
 	raise_dlbuf(ret);
 	Py_DECREF((PyObject *)self);
 	return NULL;
+}
+
+/* crop(x, y, width, height, view): of all frames, before the first one */
+static PyObject *capture_crop(PyObject *self, PyObject *args)
+{
+	struct capture_object *cap = (struct capture_object *)self;
+	uint32_t view;
+
+	if (!PyArg_ParseTuple(args, "IIIII", &cap->crop.x, &cap->crop.y,
+			      &cap->crop.width, &cap->crop.height, &view) ||
+	    check_crop(cap, view))
+		return NULL;
+	Py_RETURN_NONE;
 }
 
 /* 1 and a frame; 0 when the camera is closed, or was meanwhile. */
@@ -109,12 +180,39 @@ static int wait_for_frame(PyObject *self, uint64_t deadline_ns,
 }
 
 /*
+ * Replaces the frame by the newest one that is ready. The camera gets each older one
+ * back before the next is taken, so this ends after as many as it has buffers.
+ */
+static int skip_older(struct capture_object *cap, struct dlbuf_frame *frame)
+{
+	uint32_t buffers = info_of((PyObject *)cap).buffers;
+	DLBUF_INFO(dlbuf_frame, next);
+	int ret = 0;
+
+	for (uint32_t i = 0; cap->newest && i < buffers; i++) {
+		ret = dlbuf_camera_frame(cap->cam, 1, &next);
+		if (ret)
+			break;
+		frame->release(frame->release_data);
+		*frame = next;
+		__atomic_add_fetch(&cap->dropped, 1, __ATOMIC_RELAXED);
+	}
+	/* Closed meanwhile: the frame stays valid. */
+	if (!ret || ret == -ETIME || ret == -ECANCELED)
+		return 0;
+	raise_dlbuf(ret);
+	frame->release(frame->release_data);
+	return -1;
+}
+
+/*
  * next(deadline, device, view, access, make_frame) -> (list, record), or
  * None when the camera is closed
  */
 static PyObject *capture_next(PyObject *self, PyObject *args)
 {
 	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
+	struct capture_object *cap = (struct capture_object *)self;
 	PyObject *deadline, *device_obj, *access, *make, *record;
 	PyObject *list = NULL, *result = NULL;
 	DLBUF_INFO(dlbuf_frame, frame);
@@ -134,12 +232,15 @@ static PyObject *capture_next(PyObject *self, PyObject *args)
 		return NULL;
 	}
 	ret = wait_for_frame(self, deadline_ns, &frame);
+	if (ret > 0 && skip_older(cap, &frame))
+		ret = -1;
 	if (ret <= 0) {
 		if (!ret)
 			result = Py_NewRef(Py_None);
 		goto out;
 	}
-	record = frame_record(make, &frame, opts.view);
+	record = crop(&frame, &cap->crop) ? NULL :
+		 frame_record(make, &frame, opts.view);
 	if (record)
 		list = tensors_of_frame(device, &frame, &opts, record, NULL,
 					&imported);
@@ -160,15 +261,15 @@ static PyObject *text(const char *s)
 	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
 }
 
-/* (code, width, height, fps, buffers, card, driver) */
+/* (code, width, height, fps, buffers, card, driver, bus) */
 static PyObject *capture_info(PyObject *self, void *closure)
 {
 	struct dlbuf_camera_info info = info_of(self);
 
 	(void)closure;
-	return Py_BuildValue("(IIIdINN)", info.code, info.width, info.height,
+	return Py_BuildValue("(IIIdINNN)", info.code, info.width, info.height,
 			     info.rate, info.buffers, text(info.card),
-			     text(info.driver));
+			     text(info.driver), text(info.bus));
 }
 
 static PyObject *capture_closed(PyObject *self, void *closure)
@@ -185,7 +286,24 @@ static PyObject *capture_held(PyObject *self, void *closure)
 	return PyLong_FromUnsignedLong(info_of(self).held);
 }
 
+static PyObject *capture_dropped(PyObject *self, void *closure)
+{
+	struct capture_object *cap = (struct capture_object *)self;
+
+	(void)closure;
+	return PyLong_FromUnsignedLongLong(
+		__atomic_load_n(&cap->dropped, __ATOMIC_RELAXED));
+}
+
+static PyObject *capture_fileno(PyObject *self, PyObject *none)
+{
+	(void)none;
+	return PyLong_FromLong(info_of(self).fd);
+}
+
 static PyMethodDef capture_methods[] = {
+	{ "crop", capture_crop, METH_VARARGS, NULL },
+	{ "fileno", capture_fileno, METH_NOARGS, NULL },
 	{ "next", capture_next, METH_VARARGS, NULL },
 	{ "close", capture_close, METH_O, NULL },
 	{ NULL, NULL, 0, NULL }
@@ -195,6 +313,7 @@ static PyGetSetDef capture_attributes[] = {
 	{ "info", capture_info, NULL, NULL, NULL },
 	{ "closed", capture_closed, NULL, NULL, NULL },
 	{ "held", capture_held, NULL, NULL, NULL },
+	{ "dropped", capture_dropped, NULL, NULL, NULL },
 	{ NULL, NULL, NULL, NULL, NULL }
 };
 

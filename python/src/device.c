@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Device objects, and the lists of what this build has. */
 #include "_dlbuf.h"
+#include "_doc.h"
 
 #include <errno.h>
 #include <string.h>
@@ -55,8 +56,8 @@ struct device *device_of(PyObject *obj)
 		return (struct device *)obj;
 	}
 	if (!PyUnicode_Check(obj)) {
-		PyErr_SetString(PyExc_TypeError,
-				"a device is a Device or a name");
+		PyErr_Format(PyExc_TypeError,
+			     "a device is a Device or a name, not %R", obj);
 		return NULL;
 	}
 	found = opened(obj);
@@ -214,6 +215,28 @@ static PyObject *device_wrap_levelzero(PyObject *type, PyObject *args,
 		return NULL;
 	device_opts(&opts, cache, 1, max_idle);
 	return device_open((PyTypeObject *)type, NULL, wrap_levelzero, &ze, &opts);
+}
+
+static int wrap_vpi(void *sock, const struct dlbuf_device_opts *opts,
+		    struct dlbuf_device **out)
+{
+	return dlbuf_device_wrap_vpi(*(int *)sock, opts, out);
+}
+
+static PyObject *device_wrap_vpi(PyObject *type, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "sock", "cache", "max_idle", NULL };
+	struct dlbuf_device_opts opts;
+	unsigned int max_idle = 0;
+	int cache = 1, sock;
+	PyObject *obj;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pI:wrap_vpi", names,
+					 &obj, &cache, &max_idle) ||
+	    parse_fd(obj, &sock))
+		return NULL;
+	device_opts(&opts, cache, 1, max_idle);
+	return device_open((PyTypeObject *)type, NULL, wrap_vpi, &sock, &opts);
 }
 
 static PyObject *device_opencl(PyObject *self, void *closure)
@@ -489,52 +512,35 @@ static PyObject *device_exit(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef device_methods[] = {
-	{ "close", device_close, METH_NOARGS,
-	  "Gives the device up. Tensors over it stay valid." },
-	{ "stats", device_stats, METH_NOARGS,
-	  "What its cache of imports did, as a DeviceStats." },
-	{ "trim", device_trim, METH_VARARGS,
-	  "trim(max_idle=0): drops idle imports." },
+	{ "close", device_close, METH_NOARGS, DOC_Device_close },
+	{ "stats", device_stats, METH_NOARGS, DOC_Device_stats },
+	{ "trim", device_trim, METH_VARARGS, DOC_Device_trim },
 	{ "paths", (PyCFunction)(void (*)(void))device_paths,
-	  METH_VARARGS | METH_KEYWORDS,
-	  "paths(fd=None, *, access=None)\n--\n\nEach path by which the device "
-	  "could take this dma-buf, tried, as PathInfos.\nNone: one page of a new "
-	  "udmabuf." },
+	  METH_VARARGS | METH_KEYWORDS, DOC_Device_paths },
 	{ "wrap_cuda", (PyCFunction)(void (*)(void))device_wrap_cuda,
-	  METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-	  "wrap_cuda(context, *, cache=True, max_idle=0, bridge=True)\n--\n\n"
-	  "A device around a CUcontext of the application's, by its address. It "
-	  "has to\nlive until the last tensor is gone." },
+	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_cuda },
 	{ "wrap_levelzero", (PyCFunction)(void (*)(void))device_wrap_levelzero,
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-	  "wrap_levelzero(context, device, *, cache=True, max_idle=0)\n--\n\n"
-	  "A device around a ze_context_handle_t and a ze_device_handle_t of the\n"
-	  "application's, by their addresses: those of a SYCL queue. Both have to "
-	  "live\nuntil the last tensor is gone." },
+	  DOC_Device_wrap_levelzero },
 	{ "wrap_opencl", (PyCFunction)(void (*)(void))device_wrap_opencl,
-	  METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-	  "wrap_opencl(context, device=0, queue=0, *, cache=True, max_idle=0)\n"
-	  "--\n\nA device around a cl_context of the application's, by the "
-	  "address of its handle\n(pyopencl: int_ptr). device: if the context "
-	  "has several. queue: the default\nstream; 0: the library makes one." },
-	{ "__enter__", device_enter, METH_NOARGS, NULL },
-	{ "__exit__", device_exit, METH_VARARGS, NULL },
+	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_opencl },
+	{ "wrap_vpi", (PyCFunction)(void (*)(void))device_wrap_vpi,
+	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_vpi },
+	{ "__enter__", device_enter, METH_NOARGS, DOC_Device___enter__ },
+	{ "__exit__", device_exit, METH_VARARGS, DOC_Device___exit__ },
 	{ NULL, NULL, 0, NULL }
 };
 
 static PyGetSetDef device_attributes[] = {
-	{ "name", device_name, NULL, "What Device() takes.", NULL },
-	{ "info", device_info, NULL, "A DeviceInfo.", NULL },
-	{ "closed", device_closed, NULL, NULL, NULL },
-	{ "opencl", device_opencl, NULL, "Of an OpenCL device: the addresses of "
-	  "its handles, (platform, device, context,\nqueue).", NULL },
+	{ "name", device_name, NULL, DOC_Device_name, NULL },
+	{ "info", device_info, NULL, DOC_Device_info, NULL },
+	{ "closed", device_closed, NULL, DOC_Device_closed, NULL },
+	{ "opencl", device_opencl, NULL, DOC_Device_opencl, NULL },
 	{ NULL, NULL, NULL, NULL, NULL }
 };
 
 static PyType_Slot device_slots[] = {
-	{ Py_tp_doc, "Device(name, *, cache=True, max_idle=0, bridge=True)\n--"
-	  "\n\nOne importer of dma-bufs, by name: \"cpu\", \"vulkan:0\", "
-	  "\"cuda:0\".\nbridge=False: CUDA without a Vulkan device beside it." },
+	{ Py_tp_doc, DOC_Device },
 	{ Py_tp_new, device_new },
 	{ Py_tp_dealloc, device_dealloc },
 	{ Py_tp_repr, device_repr },

@@ -51,6 +51,84 @@ PyObject *tensors_of_frame(struct device *device,
 	return tensor_list(dl, n, device, obj, hold);
 }
 
+/*
+ * Fills dl with shares of the tensors, a tuple of open ones. Returns how many, or -1 with
+ * an exception and no shares.
+ */
+static int share_all(PyObject *tensors, DLManagedTensorVersioned *dl[])
+{
+	Py_ssize_t n = PyTuple_Size(tensors), i;
+
+	if (n < 1 || n > DLBUF_MAX_PLANES)
+		return raise_errno(EINVAL, "a frame of %zd tensors", n);
+	for (i = 0; i < n; i++) {
+		PyObject *obj = PyTuple_GetItem(tensors, i);
+		struct tensor *t = (struct tensor *)obj;
+		int ret;
+
+		if (!PyObject_TypeCheck(obj, tensor_type)) {
+			PyErr_SetString(PyExc_TypeError, "no Tensor");
+			break;
+		}
+		if (tensor_begin(t))
+			break;
+		ret = t->src ? raise_errno(EOPNOTSUPP, "the tensor is not of a "
+					   "dma-buf: there is nothing to "
+					   "acquire") :
+			       tensor_share(t, &dl[i]);
+		tensor_end(t);
+		if (ret)
+			break;
+	}
+	if (i == n)
+		return n;
+	while (i--)
+		delete_versioned(dl[i]);
+	return -1;
+}
+
+/*
+ * acquire_all(tensors, access, deadline) -> as many new Tensors over the same memory,
+ * which are acquired together
+ */
+PyObject *acquire_all(PyObject *module, PyObject *args)
+{
+	struct dlbuf_acquire_opts opts = { .size = sizeof(opts), .fence = -1 };
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+	DLManagedTensorVersioned *dl[DLBUF_MAX_PLANES];
+	PyObject *tensors, *access_obj, *deadline, *list;
+	struct tensor *first;
+	uint32_t access = 0;
+	int n, ret;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!OO", &PyTuple_Type, &tensors, &access_obj,
+			      &deadline) ||
+	    parse_access(access_obj, &access) ||
+	    parse_deadline(deadline, &opts.deadline_ns))
+		return NULL;
+	n = share_all(tensors, dl);
+	if (n < 0)
+		return NULL;
+	ret = access ? 0 : dlbuf_tensor_get_info(dl[0], &info);
+	Py_BEGIN_ALLOW_THREADS
+	if (!ret)
+		ret = dlbuf_acquire_all(dl, n, access ? access : info.access,
+					NULL, &opts);
+	Py_END_ALLOW_THREADS
+	if (ret) {
+		raise_dlbuf(ret);
+		while (n--)
+			delete_versioned(dl[n]);
+		return NULL;
+	}
+	first = (struct tensor *)PyTuple_GetItem(tensors, 0);
+	list = tensor_list(dl, n, first->device, first->frame, first->hold);
+	for (int i = 0; list && i < n; i++)
+		((struct tensor *)PyList_GetItem(list, i))->was_acquired = true;
+	return list;
+}
+
 static void lease_release(void *hold)
 {
 	PyObject *a, *b, *c, *callback, *ret;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The module: errors, the way into Python from any thread, arguments. */
 #include "_dlbuf.h"
+#include "_doc.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,10 +10,10 @@
 #include <unistd.h>
 
 PyObject *type_device_info, *type_device_stats, *type_path_info,
-	*type_format_info, *type_format_plane;
+	*type_format_info, *type_format_plane, *type_access;
 static PyObject *error_plain, *error_invalid, *error_unsupported, *error_access,
 	*error_deadline, *error_again, *error_closed;
-static PyObject *py_parse_dtype, *py_dtype_name;
+static PyObject *py_parse_dtype, *py_dtype_name, *py_device_name;
 
 /* ---------------------------------------------------------------- errors */
 
@@ -312,6 +313,13 @@ PyObject *dtype_name(DLDataType dtype)
 				     dtype.bits, dtype.lanes);
 }
 
+PyObject *device_text(DLDevice device)
+{
+	return PyObject_CallFunction(py_device_name, "ii",
+				     (int)device.device_type,
+				     (int)device.device_id);
+}
+
 int parse_access(PyObject *obj, uint32_t *access)
 {
 	static const struct {
@@ -338,11 +346,17 @@ int parse_access(PyObject *obj, uint32_t *access)
 				   "\"rw\", not \"%U\"", obj);
 	}
 	value = PyLong_AsLong(obj);
-	if (value == -1 && PyErr_Occurred())
-		return -1;
+	if (value == -1 && PyErr_Occurred()) {
+		if (PyErr_ExceptionMatches(PyExc_TypeError))
+			PyErr_Format(PyExc_TypeError, "access is \"read\", "
+				     "\"write\" or \"rw\", not %R", obj);
+		if (!PyErr_ExceptionMatches(PyExc_OverflowError))
+			return -1;
+		PyErr_Clear();
+	}
 	if (value < DLBUF_READ || value > DLBUF_RW)
-		return raise_errno(EINVAL, "access %ld is not READ, WRITE or "
-				   "RW", value);
+		return raise_errno(EINVAL, "access %R is not READ, WRITE or "
+				   "RW", obj);
 	*access = value;
 	return 0;
 }
@@ -365,7 +379,7 @@ int parse_fd(PyObject *obj, int *fd)
 	return 0;
 }
 
-static int parse_dims(PyObject *obj, int64_t *out, const char *what)
+int parse_dims(PyObject *obj, int64_t *out, const char *what)
 {
 	PyObject *items = PySequence_Tuple(obj);
 	Py_ssize_t n;
@@ -523,18 +537,14 @@ static PyObject *version(PyObject *module, PyObject *none)
 }
 
 static PyMethodDef methods[] = {
-	{ "version", version, METH_NOARGS, NULL },
+	{ "version", version, METH_NOARGS, DOC_version },
 	{ "devices", list_devices, METH_NOARGS, NULL },
 	{ "formats", list_formats, METH_NOARGS, NULL },
 	{ "exporters", list_exporters, METH_NOARGS, NULL },
 	{ "from_fd", (PyCFunction)(void (*)(void))from_fd,
-	  METH_FASTCALL | METH_KEYWORDS,
-	  "from_fd(fd, shape, dtype, *, strides=None, offset=0, device='cpu', "
-	  "access=None, may_copy=False)\n--\n\nA tensor over the bytes of a "
-	  "dma-buf, without a copy unless may_copy\nallows one and the device "
-	  "has no other way. fd is duplicated. strides count\nelements, offset "
-	  "bytes." },
+	  METH_FASTCALL | METH_KEYWORDS, DOC_from_fd },
 	{ "import_frame", import_frame, METH_VARARGS, NULL },
+	{ "acquire_all", acquire_all, METH_VARARGS, NULL },
 	{ "alloc", alloc, METH_VARARGS, NULL },
 	{ "send", send_tensors, METH_VARARGS, NULL },
 	{ "send_frame", send_frame, METH_VARARGS, NULL },
@@ -543,12 +553,12 @@ static PyMethodDef methods[] = {
 	{ "from_buffer", from_buffer, METH_O, NULL },
 	{ "from_memory", from_memory, METH_VARARGS, NULL },
 	{ "reverse", reverse, METH_O, NULL },
+	{ "retype", retype, METH_VARARGS, NULL },
+	{ "to", to, METH_VARARGS, NULL },
 	{ "export", export, METH_VARARGS, NULL },
 	{ "check_stream", check_stream, METH_VARARGS, NULL },
 	{ "exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
-	  "exchange(x, type, /)\n--\n\nx as a tensor of another library's class, "
-	  "torch.Tensor: over the same memory,\nthrough DLPack's C exchange API "
-	  "on both sides, without a Python call." },
+	  DOC_exchange },
 	{ "exchange_allocate", exchange_allocate, METH_VARARGS, NULL },
 	{ "at_exit", at_exit, METH_NOARGS, NULL },
 	{ "after_fork", after_fork, METH_NOARGS, NULL },
@@ -617,12 +627,14 @@ static int only_once(void)
 static int execute(PyObject *module)
 {
 	static const char *const type_names[] = {
-		"DeviceInfo", "DeviceStats", "PathInfo", "FormatInfo",
-		"FormatPlane", "parse_dtype", "dtype_name",
+		"make_device_info", "DeviceStats", "PathInfo", "FormatInfo",
+		"FormatPlane", "Access", "parse_dtype", "dtype_name",
+		"device_name",
 	};
 	static PyObject **const types[] = {
 		&type_device_info, &type_device_stats, &type_path_info,
-		&type_format_info, &type_format_plane, &py_parse_dtype, &py_dtype_name,
+		&type_format_info, &type_format_plane, &type_access,
+		&py_parse_dtype, &py_dtype_name, &py_device_name,
 	};
 	static const char *const error_names[] = {
 		"Error", "InvalidError", "UnsupportedError", "AccessError",

@@ -164,10 +164,12 @@ static int on_cpu(struct tensor *t, uint32_t access,
 		delete_versioned(keep);
 		return -1;
 	}
-	layout = keep->dl_tensor;
-	if (layout.data)
-		layout.data = NULL;
 	ret = dlbuf_tensor_get_info(keep, &info);
+	layout = keep->dl_tensor;
+	layout.data = NULL;
+	/* On a device with addresses byte_offset is 0, wherever the tensor begins. */
+	layout.byte_offset = info.first + (uint64_t)elements_before(&layout) *
+			     dtype_bytes(layout.dtype);
 	opts.access = info.access;
 	Py_BEGIN_ALLOW_THREADS
 	if (!ret)
@@ -374,6 +376,18 @@ static PyObject *do_dlpack(struct tensor *t, PyObject *stream_obj, bool legacy,
 	return legacy_capsule_of(dl);
 }
 
+static void refuse_device(DLDevice own, DLDevice wanted)
+{
+	PyObject *here = device_text(own), *there = device_text(wanted);
+
+	if (here && there)
+		raise_errno(EOPNOTSUPP, "the tensor is on %U and cannot be given on "
+			    "%U: t.to(\"%U\") imports its dma-buf there, if it has "
+			    "one", here, there, there);
+	Py_XDECREF(here);
+	Py_XDECREF(there);
+}
+
 enum { STREAM, MAX_VERSION, DL_DEVICE, COPY, DLPACK_ARGS };
 static struct signature dlpack = {
 	"__dlpack__", 0, 0, { "stream", "max_version", "dl_device", "copy" }
@@ -415,10 +429,7 @@ PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,
 	if (device && device != Py_None) {
 		if ((type != (int)own.device_type || id != own.device_id) &&
 		    (type != kDLCPU || id)) {
-			raise_errno(EOPNOTSUPP, "the tensor is on device (%d, %d) "
-				    "and cannot be given on (%d, %d)",
-				    (int)own.device_type, (int)own.device_id,
-				    type, id);
+			refuse_device(own, (DLDevice){ type, id });
 			tensor_end(t);
 			return NULL;
 		}
@@ -597,6 +608,20 @@ void tensor_release_buffer(PyObject *self, Py_buffer *view)
 	free(v);
 }
 
+static bool is_compact(const DLTensor *dl)
+{
+	int64_t n = 1;
+
+	if (!count_of(dl))
+		return true;
+	for (int i = dl->ndim - 1; i >= 0; i--) {
+		if (dl->shape[i] > 1 && dl->strides[i] != n)
+			return false;
+		n *= dl->shape[i];
+	}
+	return true;
+}
+
 /*
  * What both array interfaces say in the same words. NULL with an exception:
  * AttributeError is how an object says that it has no such thing.
@@ -620,7 +645,8 @@ static PyObject *interface_of(struct tensor *t, bool here)
 		      __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? '<' : '>',
 		      "iufVVcb"[d->dtype.code], item);
 	shape = tuple_of(d->shape, d->ndim);
-	strides = tuple_of(bytes, d->ndim);
+	/* "Typically None for C-contiguous": PIL.Image.fromarray() wants no other. */
+	strides = is_compact(d) ? Py_NewRef(Py_None) : tuple_of(bytes, d->ndim);
 	if (shape && strides)
 		ret = Py_BuildValue("{s:i,s:O,s:s,s:O,s:(NN)}", "version", 3,
 				    "shape", shape, "typestr", type, "strides",

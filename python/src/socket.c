@@ -70,7 +70,10 @@ static int share_of(PyObject *obj, DLManagedTensorVersioned **out)
 	int ret;
 
 	if (!PyObject_TypeCheck(obj, tensor_type)) {
-		PyErr_SetString(PyExc_TypeError, "what is sent is Tensors");
+		PyErr_Format(PyExc_TypeError, "what is sent is a Tensor, a "
+			     "TensorFrame or several Tensors, not %R; "
+			     "dlbuf.from_dlpack() makes a Tensor of an array",
+			     (PyObject *)Py_TYPE(obj));
 		return -1;
 	}
 	if (tensor_begin(t))

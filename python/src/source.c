@@ -378,14 +378,20 @@ static PyObject *of_owner(const DLTensor *dl, bool read_only, PyObject *owner)
 static int parse_buffer(const Py_buffer *view, DLTensor *dl, int64_t *shape,
 			int64_t *strides)
 {
+	bool empty = false;
+
 	if (format_dtype(view->format, view->itemsize, &dl->dtype))
 		return raise_errno(EOPNOTSUPP, "DLPack has no type for a buffer "
 				   "of format '%s'", view->format);
 	if (view->suboffsets || view->ndim > DLBUF_MAX_NDIM)
 		return raise_errno(EOPNOTSUPP, "a buffer with suboffsets, or of "
 				   "more than %d dimensions", DLBUF_MAX_NDIM);
+	for (int i = 0; i < view->ndim; i++)
+		empty |= !view->shape[i];
 	for (int i = 0; i < view->ndim; i++) {
-		if (view->strides[i] % view->itemsize)
+		/* The stride of one element or none means nothing. */
+		if (!empty && view->shape[i] > 1 &&
+		    view->strides[i] % view->itemsize)
 			return raise_errno(EOPNOTSUPP, "a stride of %zd bytes is "
 					   "not a whole number of elements of "
 					   "%zd", view->strides[i],

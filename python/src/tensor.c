@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Tensor objects, and the calls that make them from dma-bufs. */
 #include "_dlbuf.h"
+#include "_doc.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -12,9 +13,9 @@ PyTypeObject *tensor_type;
 
 /* ---------------------------------------------------------------- life */
 
-/* Takes dl, also when it fails; the rest is borrowed, src with dl. */
-static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
-		      struct device *device, PyObject *frame, struct hold *hold)
+PyObject *tensor_make(DLManagedTensorVersioned *dl, struct source *src,
+		      struct device *device, PyObject *frame,
+		      struct hold *hold)
 {
 	struct tensor *self = PyObject_GC_New(struct tensor, tensor_type);
 
@@ -39,13 +40,13 @@ static PyObject *make(DLManagedTensorVersioned *dl, struct source *src,
 PyObject *tensor_new(DLManagedTensorVersioned *dl, struct device *device,
 		     PyObject *frame, struct hold *hold)
 {
-	return make(dl, NULL, device, frame, hold);
+	return tensor_make(dl, NULL, device, frame, hold);
 }
 
 PyObject *tensor_of_source(struct source *src)
 {
 	DLManagedTensorVersioned *dl = source_export(src, &src->dl);
-	PyObject *ret = dl ? make(dl, src, NULL, NULL, src->hold) : NULL;
+	PyObject *ret = dl ? tensor_make(dl, src, NULL, NULL, src->hold) : NULL;
 
 	source_unref(src);
 	return ret;
@@ -333,51 +334,38 @@ static PyObject *tensor_exit(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-/* Its shape and strides, where they are: for who owns the tensor. */
-static void reverse_dims(DLTensor *dl)
+#define SLICE_NS 20000000
+
+/* Waits a moment at a time, so that signals are looked at in between. */
+static PyObject *tensor_vpi_send(PyObject *self, PyObject *args, PyObject *kwargs)
 {
-	for (int a = 0, b = dl->ndim - 1; a < b; a++, b--) {
-		int64_t n = dl->shape[a], stride = dl->strides[a];
+	static char *names[] = { "name", "deadline", NULL };
+	DLBUF_OPTS(dlbuf_socket_opts, opts);
+	struct tensor *t = (struct tensor *)self;
+	PyObject *deadline = NULL;
+	uint64_t until = 0;
+	const char *name;
+	int ret;
 
-		dl->shape[a] = dl->shape[b];
-		dl->strides[a] = dl->strides[b];
-		dl->shape[b] = n;
-		dl->strides[b] = stride;
-	}
-}
-
-/* Another Tensor over the same memory, its dimensions reversed or not. */
-static PyObject *another(struct tensor *t, bool reversed)
-{
-	DLManagedTensorVersioned *dl;
-	PyObject *ret = NULL;
-
-	if (tensor_begin(t))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|$O:vpi_send", names,
+					 &name, &deadline) ||
+	    parse_deadline(deadline, &until) || order_begin(t))
 		return NULL;
-	if (!tensor_share(t, &dl)) {
-		/* The new one is this function's, and so are its dims. */
-		if (reversed)
-			reverse_dims(&dl->dl_tensor);
-		ret = make(dl, t->src, t->device, t->frame, t->hold);
-	}
-	tensor_end(t);
-	return ret;
-}
-
-static PyObject *tensor_share_method(PyObject *self, PyObject *none)
-{
-	(void)none;
-	return another((struct tensor *)self, false);
-}
-
-/* reverse(tensor) */
-PyObject *reverse(PyObject *module, PyObject *obj)
-{
-	(void)module;
-	if (PyObject_TypeCheck(obj, tensor_type))
-		return another((struct tensor *)obj, true);
-	PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
-	return NULL;
+	do {
+		opts.deadline_ns = now_ns() + SLICE_NS;
+		if (until && until < opts.deadline_ns)
+			opts.deadline_ns = until;
+		Py_BEGIN_ALLOW_THREADS
+		ret = dlbuf_vpi_send(t->dl, name, &opts);
+		Py_END_ALLOW_THREADS
+	} while (ret == -ETIME && opts.deadline_ns != until &&
+		 !PyErr_CheckSignals());
+	order_end(t);
+	if (ret && !PyErr_Occurred())
+		raise_dlbuf(ret);
+	if (ret)
+		return NULL;
+	Py_RETURN_NONE;
 }
 
 /* ---------------------------------------------------------------- attributes */
@@ -518,9 +506,9 @@ static PyObject *get_info(PyObject *self, void *closure)
 	case 'p':
 		return PyUnicode_FromString(dlbuf_path_name(info.path));
 	case 'a':
-		return PyLong_FromUnsignedLong(info.access);
+		return PyObject_CallFunction(type_access, "I", info.access);
 	case 'A':
-		return PyLong_FromUnsignedLong(info.acquired);
+		return PyObject_CallFunction(type_access, "I", info.acquired);
 	case 'b':
 		return Py_BuildValue("(KKK)", info.dev, info.ino, info.bytes);
 	default:
@@ -528,25 +516,37 @@ static PyObject *get_info(PyObject *self, void *closure)
 	}
 }
 
+/* A Device has a name, which tells more of a simulator than its number. */
+static PyObject *where(struct tensor *t)
+{
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+	struct dlbuf_device_info device = { .size = sizeof(device) };
+
+	if (!t->src && !dlbuf_tensor_get_info(t->dl, &info) &&
+	    !dlbuf_device_get_info(info.device, &device))
+		return PyUnicode_FromString(device.name);
+	return device_text(t->dl->dl_tensor.device);
+}
+
 static PyObject *tensor_repr(PyObject *self)
 {
 	struct tensor *t = (struct tensor *)self;
-	PyObject *shape, *dtype, *ret = NULL;
+	PyObject *shape, *dtype, *device, *ret = NULL;
 
 	if (!use_begin(&t->users))
 		return PyUnicode_FromString("<dlbuf.Tensor, closed>");
 	shape = of_dl(&t->dl->dl_tensor, 'h');
 	dtype = of_dl(&t->dl->dl_tensor, 't');
-	if (shape && dtype)
+	device = where(t);
+	if (shape && dtype && device)
 		ret = PyUnicode_FromFormat(
-			"<dlbuf.Tensor %R %U, device (%d, %d)%s>", shape, dtype,
-			(int)t->dl->dl_tensor.device.device_type,
-			(int)t->dl->dl_tensor.device.device_id,
+			"<dlbuf.Tensor %R %U, %U%s>", shape, dtype, device,
 			t->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY ?
 			", read-only" : "");
 	tensor_end(t);
 	Py_XDECREF(shape);
 	Py_XDECREF(dtype);
+	Py_XDECREF(device);
 	return ret;
 }
 
@@ -614,33 +614,83 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 	return ret;
 }
 
+static int import_to(struct tensor *t, struct device *device,
+		     const struct dlbuf_import_opts *opts,
+		     DLManagedTensorVersioned **dl)
+{
+	int ret;
+
+	if (t->src)
+		return raise_errno(EOPNOTSUPP, "the tensor is not of a dma-buf");
+	if (device_begin(device))
+		return -1;
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_tensor_import(device->dev, t->dl, opts, dl);
+	Py_END_ALLOW_THREADS
+	device_end(device);
+	return ret ? raise_dlbuf(ret) : 0;
+}
+
+/* to(tensor, device, may_copy) */
+PyObject *to(PyObject *module, PyObject *args)
+{
+	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
+	PyObject *obj, *where, *ret = NULL;
+	DLManagedTensorVersioned *dl;
+	struct device *device;
+	struct tensor *t;
+	int may_copy;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!Op", tensor_type, &obj, &where, &may_copy))
+		return NULL;
+	opts.flags = may_copy ? DLBUF_IMPORT_MAY_COPY : 0;
+	t = (struct tensor *)obj;
+	device = device_of(where);
+	if (!device)
+		return NULL;
+	if (!tensor_begin(t)) {
+		if (!import_to(t, device, &opts, &dl))
+			ret = tensor_make(dl, NULL, device, t->frame, t->hold);
+		tensor_end(t);
+	}
+	Py_DECREF((PyObject *)device);
+	return ret;
+}
+
 #define MAX_DEVICES 16
 
-/* alloc(devices, shape, dtype, strides, exporter, name) -> list */
+/* alloc(devices, shape, dtype, strides, exporter, name, v4l2) -> list */
 PyObject *alloc(PyObject *module, PyObject *args)
 {
 	struct dlbuf_alloc_opts opts = { .size = sizeof(opts) };
 	DLManagedTensorVersioned *dl[MAX_DEVICES];
 	struct dlbuf_device *devs[MAX_DEVICES];
 	struct device *devices[MAX_DEVICES];
-	PyObject *tuple, *shape, *dtype, *strides, *list = NULL;
-	Py_ssize_t n, ready = 0;
+	PyObject *tuple, *shape, *dtype, *strides, *v4l2, *list = NULL;
+	Py_ssize_t n, nodes, ready = 0;
+	int ret, fds[MAX_DEVICES];
 	struct layout l;
-	int ret;
 
 	(void)module;
-	if (!PyArg_ParseTuple(args, "OOOOzz", &tuple, &shape, &dtype, &strides,
-			      &opts.exporter, &opts.name) ||
+	if (!PyArg_ParseTuple(args, "OOOOzzO", &tuple, &shape, &dtype, &strides,
+			      &opts.exporter, &opts.name, &v4l2) ||
 	    parse_layout(&l, shape, dtype, strides, 0))
 		return NULL;
 	n = PyTuple_Size(tuple);
-	if (n < 0)
+	nodes = PyTuple_Size(v4l2);
+	if (n < 0 || nodes < 0)
 		return NULL;
-	if (n > MAX_DEVICES) {
-		raise_errno(EINVAL, "%zd devices, %d are the most", n,
-			    MAX_DEVICES);
+	if (n > MAX_DEVICES || nodes > MAX_DEVICES) {
+		raise_errno(EINVAL, "%zd devices and %zd V4L2 nodes, %d of each "
+			    "are the most", n, nodes, MAX_DEVICES);
 		return NULL;
 	}
+	for (Py_ssize_t i = 0; i < nodes; i++)
+		if (parse_fd(PyTuple_GetItem(v4l2, i), &fds[i]))
+			return NULL;
+	opts.v4l2 = fds;
+	opts.nv4l2 = nodes;
 	for (; ready < n; ready++) {
 		struct device *d = device_of(PyTuple_GetItem(tuple, ready));
 
@@ -714,56 +764,56 @@ out:
 
 static PyMethodDef tensor_methods[] = {
 	{ "acquire", METHOD(tensor_acquire), METH_FASTCALL | METH_KEYWORDS,
-	  "acquire(access=None, stream=None, *, deadline=None, fence=-1)\n--\n\n"
-	  "Begins an access, after the producers' fences. deadline in seconds "
-	  "of time.monotonic()." },
+	  DOC_Tensor_acquire },
 	{ "release", METHOD(tensor_release), METH_FASTCALL | METH_KEYWORDS,
-	  "release(stream=None, *, fence=False)\n--\n\nEnds the access. With "
-	  "fence=True an fd that signals when its work is complete, or None." },
-	{ "share", tensor_share_method, METH_NOARGS,
-	  "Another tensor over the same memory, with an access of its own." },
-	{ "close", tensor_close, METH_NOARGS,
-	  "Gives this tensor up now, not when it is collected." },
-	{ "__enter__", tensor_enter, METH_NOARGS, NULL },
-	{ "__exit__", tensor_exit, METH_VARARGS, NULL },
+	  DOC_Tensor_release },
+	{ "vpi_send", METHOD(tensor_vpi_send), METH_VARARGS | METH_KEYWORDS,
+	  DOC_Tensor_vpi_send },
+	{ "share", tensor_share_method, METH_NOARGS, DOC_Tensor_share },
+	{ "reshape", tensor_reshape, METH_VARARGS, DOC_Tensor_reshape },
+	{ "transpose", tensor_transpose, METH_VARARGS, DOC_Tensor_transpose },
+	{ "permute", tensor_permute, METH_VARARGS, DOC_Tensor_permute },
+	{ "unsqueeze", tensor_unsqueeze, METH_O, DOC_Tensor_unsqueeze },
+	{ "squeeze", METHOD(tensor_squeeze), METH_VARARGS | METH_KEYWORDS,
+	  DOC_Tensor_squeeze },
+	{ "close", tensor_close, METH_NOARGS, DOC_Tensor_close },
+	{ "__enter__", tensor_enter, METH_NOARGS, DOC_Tensor___enter__ },
+	{ "__exit__", tensor_exit, METH_VARARGS, DOC_Tensor___exit__ },
 	{ "__dlpack__", METHOD(tensor_dlpack), METH_FASTCALL | METH_KEYWORDS,
-	  "__dlpack__(*, stream=None, max_version=None, dl_device=None, "
-	  "copy=None)\n--\n\n" },
-	{ "__dlpack_device__", tensor_dlpack_device, METH_NOARGS, NULL },
+	  DOC_Tensor___dlpack__ },
+	{ "__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
+	  DOC_Tensor___dlpack_device__ },
 	{ "__dlpack_info__", tensor_dlpack_info, METH_NOARGS,
-	  "The newest DLPack version that it can be handed out in." },
+	  DOC_Tensor___dlpack_info__ },
 	{ NULL, NULL, 0, NULL }
 };
 
 static PyGetSetDef tensor_attributes[] = {
-	{ "shape", get_dl, NULL, NULL, "h" },
-	{ "strides", get_dl, NULL, "In elements.", "s" },
-	{ "dtype", get_dl, NULL, "Its name, \"uint8\".", "t" },
-	{ "ndim", get_dl, NULL, NULL, "d" },
-	{ "size", get_dl, NULL, "Elements.", "n" },
-	{ "nbytes", get_dl, NULL, "Bytes of its elements.", "b" },
-	{ "data", get_dl, NULL, "DLTensor.data: an address, or a handle of the "
-	  "device (OpenCL: the cl_mem).", "D" },
-	{ "byte_offset", get_dl, NULL, "Bytes from data to the first element.",
-	  "o" },
-	{ "read_only", get_flag, NULL, NULL,
+	{ "shape", get_dl, NULL, DOC_Tensor_shape, "h" },
+	{ "strides", get_dl, NULL, DOC_Tensor_strides, "s" },
+	{ "T", tensor_transposed, NULL, DOC_Tensor_T, NULL },
+	{ "dtype", get_dl, NULL, DOC_Tensor_dtype, "t" },
+	{ "ndim", get_dl, NULL, DOC_Tensor_ndim, "d" },
+	{ "size", get_dl, NULL, DOC_Tensor_size, "n" },
+	{ "nbytes", get_dl, NULL, DOC_Tensor_nbytes, "b" },
+	{ "data", get_dl, NULL, DOC_Tensor_data, "D" },
+	{ "byte_offset", get_dl, NULL, DOC_Tensor_byte_offset, "o" },
+	{ "read_only", get_flag, NULL, DOC_Tensor_read_only,
 	  (void *)DLPACK_FLAG_BITMASK_READ_ONLY },
-	{ "is_copied", get_is_copied, NULL, NULL, NULL },
-	{ "closed", get_closed, NULL, NULL, NULL },
-	{ "device", get_device, NULL, "Its Device, None: Python did not open it.", NULL },
-	{ "frame", get_frame, NULL, "The Frame that it is a part of.", NULL },
-	{ "fd", get_info, NULL, "The dma-buf, open as long as the tensor is.",
-	  "f" },
-	{ "path", get_info, NULL, "How it was imported, \"direct\".", "p" },
-	{ "access", get_info, NULL, "Access that it allows.", "a" },
-	{ "acquired", get_info, NULL, "Access that is acquired now.", "A" },
-	{ "buffer", get_info, NULL, "(st_dev, st_ino, bytes) of the dma-buf.",
-	  "b" },
-	{ "extent", get_info, NULL, "Bytes of the dma-buf that it touches.",
-	  "e" },
-	{ "__array_interface__", tensor_array_interface, NULL, NULL, NULL },
-	{ "__cuda_array_interface__", tensor_cuda_array_interface, NULL, NULL,
-	  NULL },
+	{ "is_copied", get_is_copied, NULL, DOC_Tensor_is_copied, NULL },
+	{ "closed", get_closed, NULL, DOC_Tensor_closed, NULL },
+	{ "device", get_device, NULL, DOC_Tensor_device, NULL },
+	{ "frame", get_frame, NULL, DOC_Tensor_frame, NULL },
+	{ "fd", get_info, NULL, DOC_Tensor_fd, "f" },
+	{ "path", get_info, NULL, DOC_Tensor_path, "p" },
+	{ "access", get_info, NULL, DOC_Tensor_access, "a" },
+	{ "acquired", get_info, NULL, DOC_Tensor_acquired, "A" },
+	{ "buffer", get_info, NULL, DOC_Tensor_buffer, "b" },
+	{ "extent", get_info, NULL, DOC_Tensor_extent, "e" },
+	{ "__array_interface__", tensor_array_interface, NULL,
+	  DOC_Tensor___array_interface__, NULL },
+	{ "__cuda_array_interface__", tensor_cuda_array_interface, NULL,
+	  DOC_Tensor___cuda_array_interface__, NULL },
 	{ NULL, NULL, NULL, NULL, NULL }
 };
 
@@ -774,8 +824,7 @@ static PyMemberDef tensor_members[] = {
 };
 
 static PyType_Slot tensor_slots[] = {
-	{ Py_tp_doc, "A DLPack tensor: memory of a dma-buf, or of another "
-	  "producer." },
+	{ Py_tp_doc, DOC_Tensor },
 	{ Py_tp_dealloc, tensor_dealloc },
 	{ Py_tp_traverse, tensor_traverse },
 	{ Py_tp_clear, tensor_clear },
@@ -784,6 +833,9 @@ static PyType_Slot tensor_slots[] = {
 	{ Py_tp_methods, tensor_methods },
 	{ Py_tp_getset, tensor_attributes },
 	{ Py_tp_members, tensor_members },
+	{ Py_mp_length, tensor_len },
+	{ Py_mp_subscript, tensor_getitem },
+	{ Py_tp_iter, tensor_iter },
 	{ Py_bf_getbuffer, tensor_get_buffer },
 	{ Py_bf_releasebuffer, tensor_release_buffer },
 	{ 0, NULL }
@@ -795,6 +847,19 @@ static PyType_Spec tensor_spec = {
 	Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots
 };
 
+/* The docstrings of methods that _tensor.py adds, with their signatures. */
+static int add_docs(PyObject *module)
+{
+	PyObject *docs = Py_BuildValue(
+		"(ssssssss)", DOC_Tensor_numpy, DOC_Tensor_torch,
+		DOC_Tensor_copy, DOC_Tensor_to, DOC_Tensor_same_layout,
+		DOC_Tensor_item, DOC_Tensor_tobytes, DOC_Tensor___array__);
+	int ret = docs ? PyModule_AddObjectRef(module, "docs", docs) : -1;
+
+	Py_XDECREF(docs);
+	return ret;
+}
+
 int tensor_init_type(PyObject *module)
 {
 	PyObject *api;
@@ -805,7 +870,8 @@ int tensor_init_type(PyObject *module)
 		return -1;
 	tensor_type = (PyTypeObject *)PyType_FromSpec(&tensor_spec);
 	if (!tensor_type ||
-	    PyModule_AddObjectRef(module, "Tensor", (PyObject *)tensor_type))
+	    PyModule_AddObjectRef(module, "Tensor", (PyObject *)tensor_type) ||
+	    add_docs(module))
 		return -1;
 	api = exchange_api_capsule();
 	ret = api ? PyObject_SetAttrString((PyObject *)tensor_type,

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import threading
 import zlib
+from typing import Any
 
 import numpy as np
 
 import dlbuf
-from dlbuf import Access
+from dlbuf import Access, Order
 
 from lab_camera import camera, settle, shared_trim, whole
 from labtools import asleep, case, fds, maps, raises
@@ -35,7 +36,7 @@ class Other:
         self.sock, theirs = socket.socketpair(socket.AF_UNIX, kind)
         head = ("import dlbuf, socket, zlib, numpy as np\n"
                 f"sock = socket.socket(fileno={theirs.fileno()})\n")
-        self.process = subprocess.Popen(
+        self.process: Any = subprocess.Popen(
             [sys.executable, "-c", head + code], pass_fds=[theirs.fileno()],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         theirs.close()
@@ -91,7 +92,7 @@ def what_is_received_goes_with_its_tensor():
             before = fds()
             for _ in range(6):
                 dlbuf.send(ours, t)
-                dlbuf.recv(theirs, device=d, keep=keep).close()
+                dlbuf.recv_tensor(theirs, device=d, keep=keep).close()
             assert len(fds()) == len(before) + keep
             stats = d.stats()
             assert (stats.misses, stats.idle) == ((1, 1) if keep else (6, 0))
@@ -146,18 +147,47 @@ for frame in iter(lambda: dlbuf.recv(sock, access="read"), None):
 
 
 @case
+def one_kind_of_message():
+    """What recv_tensor() and recv_frame() do not take is gone, and so is its lease."""
+    a, b = pair()
+    with camera() as cam:
+        t = dlbuf.alloc((4,), "uint8")
+        dlbuf.send(a, t)
+        errors = []
+        for _ in range(3):
+            with next(cam) as frame:
+                dlbuf.send(a, frame)
+                dlbuf.send(a, list(frame))
+            dlbuf.send(a, t)
+            assert dlbuf.recv_tensor(b).buffer == t.buffer
+            errors.append(raises(
+                dlbuf.InvalidError, lambda: dlbuf.recv_tensor(b),
+                "the message has a frame of 2 tensors and not one tensor"))
+            errors.append(raises(
+                dlbuf.InvalidError, lambda: dlbuf.recv_frame(b),
+                "the message has 2 tensors and not a frame"))
+        raises(dlbuf.InvalidError, lambda: dlbuf.recv_frame(b), "a tensor and not")
+        # The exceptions, which have the frames of their calls, hold no buffer.
+        del frame
+        settle(cam)
+        assert len(errors) == 6
+    a.close()
+    b.close()
+
+
+@case
 def views_are_the_receiver_s():
     a, b = pair()
     with camera() as cam:
         frame = next(cam)
         dlbuf.send(a, frame)
-        got = dlbuf.recv(b, view="stacked")
+        got = dlbuf.recv_frame(b, view="stacked")
         assert np.from_dlpack(got[0]).tobytes() == whole(frame)
-        assert got.info._replace(planes=(), order=0) == frame.info._replace(
-            planes=(), view=got.info.view, order=0)
+        assert got.info._replace(planes=(), order=Order.UNKNOWN) == \
+            frame.info._replace(planes=(), view=got.info.view, order=Order.UNKNOWN)
         # And on, to a third.
         dlbuf.send(b, got)
-        third = dlbuf.recv(a, view="luma")
+        third = dlbuf.recv_frame(a, view="luma")
         assert third[0].shape == (180, 320) and third.info.planes[0].fd >= 3
         del got, third
         # Tensors of a frame are tensors, but hold the frame.
@@ -203,7 +233,7 @@ def how_it_waits():
         def drain():
             with contextlib.suppress(BlockingIOError):
                 while True:
-                    assert dlbuf.recv(b).shape == (16,)
+                    assert dlbuf.recv_tensor(b).shape == (16,)
 
         while thread.is_alive():
             drain()
@@ -211,7 +241,7 @@ def how_it_waits():
         drain()
         b.setblocking(True)
         got = []
-        thread = threading.Thread(target=lambda: got.append(dlbuf.recv(b)))
+        thread = threading.Thread(target=lambda: got.append(dlbuf.recv_tensor(b)))
         thread.start()
         asleep(thread.native_id)
         dlbuf.send(a, t)
@@ -253,7 +283,7 @@ def messages_before_the_end():
     dlbuf.send(b, t)
     a.close()
     for _ in range(3):
-        assert dlbuf.recv(b).buffer == t.buffer
+        assert dlbuf.recv_tensor(b).buffer == t.buffer
     raises(EOFError, lambda: dlbuf.recv(b))
     b.close()
 
@@ -313,7 +343,7 @@ def what_is_refused():
         e = raises(dlbuf.Error, lambda: dlbuf.recv(b), "not a dma-buf")
         assert e.errno == errno.EBADF
         socket.send_fds(a, [data], ours)
-        assert dlbuf.recv(b).access == Access.RW
+        assert dlbuf.recv_tensor(b).access == Access.RW
         for fd in ours:
             os.close(fd)
     a.close()

@@ -19,6 +19,7 @@ import dlbuf
 from dlbuf.interop import _cells, _matrix
 from dlbuf.interop._libraries import LIBRARIES
 
+import lab_examples
 import labtools
 from labtools import fds, maps, raises
 
@@ -46,6 +47,35 @@ def both_ways():
     back = dlbuf.from_dlpack(y)
     assert back.strides == (12, 2) and memoryview(back)[0, 0] == 1
     assert dlbuf.asdlpack(y) is y
+
+
+@case
+def dtypes_and_views():
+    """torch.uint8 has no name and prints itself; a view is a tensor like any."""
+    t = dlbuf.alloc((4, 6), torch.int16)
+    assert t.dtype == dlbuf.dtype(torch.int16) == "int16"
+    for name in ("bool", "uint8", "int64", "float16", "bfloat16", "float64",
+                 "complex64"):
+        kind = getattr(torch, name)
+        assert dlbuf.dtype(kind) == dlbuf.dtype(repr(kind)) == name
+        assert dlbuf.dtype(torch.zeros(2, dtype=kind)) == name
+    assert dlbuf.dtype(torch.half) == "float16"
+    raises(ValueError, lambda: dlbuf.dtype(torch.quint8), "there is no dtype")
+    t.torch()[:] = torch.arange(24).reshape(4, 6)
+    u = t[1:, ::2].T.unsqueeze(0)
+    x = u.torch()
+    assert x.shape == (1, 3, 3) and x.stride()[1:] == (2, 6)
+    assert x[0].tolist() == t.torch()[1:, ::2].T.tolist()
+    x[0, 1, 2] = -5
+    assert t[3, 2].item() == -5
+    # Its strides of dimensions of one element are anything.
+    y = torch.arange(6, dtype=torch.int16).as_strided((1, 6), (77, 1))
+    assert dlbuf.from_dlpack(y).reshape(6).torch().tolist() == list(range(6))
+    raises(BufferError, lambda: t[::-1].torch(), "t.copy().torch()")
+    assert t[::-1].copy().torch()[0].tolist() == t.torch()[3].tolist()
+    for odd in -1, -1 << 63, (1 << 63) - 1:
+        v = dlbuf.from_fd(t.fd, (1, 6), "int16", strides=(odd, 1))
+        assert v.torch()[0].tolist() == t[0].torch().tolist()
 
 
 @case
@@ -139,6 +169,20 @@ def matrix():
 
 
 @case
+def their_own_tests():
+    """PyTorch's, with dlbuf between producer and consumer: see peers.py."""
+    folder = os.environ.get("DLBUF_PEERS", "")
+    file = os.path.join(folder, "test_dlpack.py")
+    if not os.path.exists(file):
+        raise labtools.Skip("python/tests/torch-tests fetches them")
+    import peers
+    result, wrong = peers.compare("torch", [file])
+    assert not wrong, "\n".join(wrong)
+    with open(os.path.join(folder, "torch.json"), "w") as f:
+        json.dump(result, f)
+
+
+@case
 def fences():
     labtools.waits_without_the_gil("torch", torch.from_dlpack)
 
@@ -191,4 +235,4 @@ def counts_return():
 
 if __name__ == "__main__":
     print(f"# torch {torch.__version__}, {os.uname().release}")
-    sys.exit(labtools.main(sys.argv[1:], CASES))
+    sys.exit(labtools.main(sys.argv[1:], CASES + lab_examples.cases(torch=True)))

@@ -2,6 +2,8 @@
 """For pytest: the tests of pydlpack (the module "dlpack"), with dlbuf in the
 place of what they test. test_yardsticks.py runs them."""
 
+from typing import Any
+
 import dlpack
 import pytest
 
@@ -31,7 +33,7 @@ def todict(capsule):
     n = dl.ndim
     device = dlbuf.DLDeviceType(dl.device[0])
     code = dlbuf.DLDataTypeCode(dl.code)
-    ret = {"dl_tensor": {
+    ret: dict[str, Any] = {"dl_tensor": {
         "data": dl.data, "ndim": n, "byte_offset": dl.byte_offset,
         "device": {"device_type": f"DL{device.name}",
                    "device_id": dl.device[1]},

@@ -120,7 +120,7 @@ def test_producer(device):
     p = Producer(device=device, flags=1)
     t = dlbuf.from_dlpack(p)
     assert t.__cuda_array_interface__ == {
-        "version": 3, "shape": (3,), "typestr": "|u1", "strides": (1,),
+        "version": 3, "shape": (3,), "typestr": "|u1", "strides": None,
         "data": (ctypes.addressof(p.memory), True), "stream": 1}
     assert not hasattr(t, "__array_interface__")
     t.close()
@@ -186,7 +186,7 @@ def at(address, shape, kind=2, dtype="uint8"):
 # One tensor of a dma-buf, for which a memfd stands.
 ONE = """
 d = dlbuf.Device("cuda:0", bridge=False)
-t, = dlbuf._dlbuf.alloc((d,), 64, "uint8", None, "device", None)
+t, = dlbuf._dlbuf.alloc((d,), 64, "uint8", None, "device", None, ())
 """
 
 

@@ -8,6 +8,7 @@ import gc
 import subprocess
 import sys
 import weakref
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ CYCLES = {
 @pytest.mark.parametrize("name", CYCLES)
 def test_cycles(name):
     make, take = CYCLES[name]
-    o = make(24) if make is Bytes else make()
+    o: Any = make(24) if make is Bytes else make()
     o.kept = take(o)
     gone = weakref.ref(o)
     gc.collect()
@@ -75,7 +76,8 @@ CONSUMERS = {
 def test_consumers_keep_the_cycle(name):
     o = Owner()
     o.kept = [shared(o), shared(o)]
-    kept, gone = CONSUMERS[name](o.kept[0]), weakref.ref(o)
+    kept: Any = CONSUMERS[name](o.kept[0])
+    gone: Any = weakref.ref(o)
     del o
     gc.collect()
     gc.collect()

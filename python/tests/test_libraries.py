@@ -3,6 +3,7 @@
 
 import gc
 import sys
+import warnings
 
 import pytest
 
@@ -202,3 +203,33 @@ def test_torch_read_only():
     t = dlbuf.from_dlpack(wrapper(x))
     x[1] = 9
     assert t.read_only and bytes(t) == b"\0\x09\0"
+
+
+def test_jax_asks_for_the_dtype():
+    """JAX uses __numpy_dtype__, and the name for an array of bfloat16."""
+    jnp = pytest.importorskip("jax.numpy")
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    np = pytest.importorskip("numpy")
+    a = np.arange(6, dtype="f4").reshape(2, 3)
+    t = dlbuf.from_dlpack(a)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        x = jnp.asarray(t[:, ::2])
+        assert x.dtype == "float32" and x.tolist() == a[:, ::2].tolist()
+        assert jnp.result_type(t) == t.dtype == "float32"
+        assert jnp.zeros(3, t.dtype).dtype == t.dtype
+        for kind in jnp.float32, jnp.bfloat16, jnp.bool_:
+            assert dlbuf.dtype(kind) == jnp.dtype(kind).name
+        assert dlbuf.dtype(x) == dlbuf.dtype(x.dtype) == "float32"
+    b = dlbuf.from_dlpack(a.astype(ml_dtypes.bfloat16))
+    assert jnp.asarray(b, jnp.bfloat16).tolist() == a.tolist()
+
+
+def test_pillow(np):
+    """It wants strides of None, or tobytes()."""
+    image = pytest.importorskip("PIL.Image")
+    t = dlbuf.from_dlpack(np.arange(24, dtype="u1").reshape(4, 6))
+    for u in t, t[1:], t[:, :4], t.T:
+        picture = image.fromarray(u)
+        assert picture.size == u.shape[::-1]
+        assert picture.tobytes() == u.tobytes()

@@ -235,4 +235,4 @@ def test_loaded_once():
             "print(t)\n")
     assert p.returncode == 0, p
     assert p.stdout == ("dlbuf cannot be loaded twice by one process\n"
-                        "<dlbuf.Tensor (3,) uint8, device (1, 0), read-only>\n")
+                        "<dlbuf.Tensor (3,) uint8, cpu, read-only>\n")

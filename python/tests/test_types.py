@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """What needs no memory: enums, dtypes, errors, formats, protocols."""
 
+import copy
 import errno
+import pickle
+import socket
 
 import pytest
 
@@ -38,14 +41,89 @@ def test_no_dtypes(bad):
         _types.parse_dtype(bad)
 
 
+@pytest.mark.parametrize("x, name", [
+    ("u1", "uint8"), ("<f4", "float32"), ("|b1", "bool"), ("=i8", "int64"),
+    ("c16", "complex128"), (float, "float64"), (int, "int64"), (bool, "bool"),
+    (complex, "complex128"), ("float", "float64"), ("double", "float64"),
+    ("half", "float16"), ("torch.uint8", "uint8"), ([1, 8, 1], "uint8"),
+    ("float4_e2m1fn_x2", "float4_e2m1fnx2"), ("code99:3x2", "code99:3x2"),
+    ((99, 3, 2), "code99:3x2"), ("int4", "int4"),
+])
+def test_public_dtype(x, name):
+    d = dlbuf.dtype(x)
+    assert d == name and type(d) is dlbuf.DType and str(d) == name
+    assert dlbuf.dtype(d) is dlbuf.dtype(name) == dlbuf.DType(d)
+    assert {name: 1}[d] == 1 and hash(d) == hash(name)
+    assert (d.code, d.bits, d.lanes) == _types.parse_dtype(name)
+    assert pickle.loads(pickle.dumps(d)) == d
+    assert type(copy.copy(d)) is dlbuf.DType
+
+
+@pytest.mark.parametrize("x, kind, says", [
+    ("u3x", ValueError, "there is no dtype 'u3x': there are bool, int8"),
+    ("", ValueError, "float8_e4m3fn"), ("b2", ValueError, "no dtype"),
+    (">f4", ValueError, "native byte order"), ("f3", ValueError, "no dtype"),
+    (None, TypeError, "not None"), (5, TypeError, "not 5"),
+    ((1, 2), TypeError, "three numbers"), (("a", 1, 1), TypeError, "three"),
+    (object, ValueError, "no dtype 'object'|no dtype"), (str, ValueError, "no"),
+])
+def test_no_public_dtype(x, kind, says):
+    with pytest.raises(kind, match=says):
+        dlbuf.dtype(x)
+    with pytest.raises(kind, match=says):
+        dlbuf.from_fd(0, 1, x)
+
+
+def test_itemsize():
+    assert [dlbuf.dtype(d).itemsize for d in (
+        "bool", "float4_e2m1fn", "float4_e2m1fnx2", "int16x3")] == [1, 1, 1, 6]
+
+
 def test_dtypes_of_numpy(np):
     assert _types.parse_dtype(np.uint8) == (1, 8, 1)
     assert _types.parse_dtype(np.dtype("f4")) == (2, 32, 1)
     assert _types.parse_dtype(np.dtype(bool)) == (6, 8, 1)
+    for char in "?bBhHiIlLqQefdFD":
+        want = np.dtype(char)
+        for x in want, want.type, want.type(1), np.zeros(2, char):
+            assert dlbuf.dtype(x) == want.name, (char, x)
+        assert dlbuf.dtype(x).numpy == want
+        assert np.dtype(dlbuf.dtype(x)) == want
     with pytest.raises(ValueError, match="native byte order"):
         _types.parse_dtype(np.dtype("f4").newbyteorder())
-    with pytest.raises(ValueError, match="there is no dtype"):
-        _types.parse_dtype("datetime")
+    for bad in ("datetime", np.longdouble, np.dtype("g"), np.dtype("M8[s]"),
+                np.dtype("u1,u1"), np.str_, np.floating, np.dtype(object)):
+        with pytest.raises(ValueError, match="there is no dtype"):
+            _types.parse_dtype(bad)
+    for name in "uint8x4", "opaque64", "code99:3":
+        with pytest.raises(TypeError, match="dtype for " + name):
+            dlbuf.dtype(name).numpy
+
+
+class Named:
+    """A dtype of another library, as TensorFlow's and JAX's look."""
+
+    def __init__(self, **said):
+        self.__dict__.update(said)
+
+
+def test_dtypes_of_others():
+    assert dlbuf.dtype(Named(name="bfloat16")) == "bfloat16"
+    assert dlbuf.dtype(Named(dtype=Named(name="uint8"))) == "uint8"
+    assert dlbuf.dtype(Named(__numpy_dtype__=Named(name="int8"))) == "int8"
+    with pytest.raises(TypeError, match="Named"):
+        dlbuf.dtype(Named())
+    assert dlbuf.dtype(dlbuf.from_dlpack(b"abc")) == "uint8"
+
+
+def test_device_names():
+    for pair in ((1, 0), (2, 3), (7, 1), (10, 0), (14, 2), (3, 0)):
+        assert _types.device_pair(_types.device_name(*pair)) == pair
+    assert _types.device_pair("hip:1") == (10, 1)
+    assert _types.device_pair("levelzero") == (14, 0)
+    for bad in "", "gpu", "cuda:", "cuda:x", "cuda:pci=1":
+        with pytest.raises(ValueError, match="is no device of DLPack"):
+            _types.device_pair(bad)
 
 
 @pytest.mark.parametrize("fails, kinds, err", [
@@ -82,6 +160,60 @@ def test_errors(fails, kinds, err):
         assert isinstance(e.value, kind)
     assert e.value.errno == err
     assert e.value.strerror and e.value.strerror != "None"
+
+
+def r8(planes=((0, 64),), width=8, **kwargs):
+    return dlbuf.from_frame(planes, width, 8, "R8", **kwargs)
+
+
+def sent(what):
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        dlbuf.send(ours, what)
+
+
+@pytest.mark.parametrize("fails, kind, words", [
+    (lambda: dlbuf.find_format(3.5), TypeError, "a name or a code, not 3.5"),
+    (lambda: dlbuf.find_format([]), TypeError, r"a name or a code, not \[\]"),
+    (lambda: dlbuf.find_format(-1, "DRM"), ValueError, "code -1 does not fit 32"),
+    (lambda: dlbuf.find_format(1 << 40, "DRM"), ValueError, "does not fit 32"),
+    (lambda: dlbuf.find_format(""), ValueError, "there is no format ''"),
+    (lambda: dlbuf.find_format("NV12", "X"), ValueError,
+     "the space of a code is DRM or V4L2.*, not 'X'"),
+    (lambda: dlbuf.find_format("NV12", 99), ValueError, "not 99"),
+    (lambda: r8(width="x"), TypeError, "size or crop of 'x' is not a whole"),
+    (lambda: r8(width=1.5), TypeError, "size or crop of 1.5 is not a whole"),
+    (lambda: r8("x"), TypeError, r"a plane is \(fd, pitch\).*planes are 'x'"),
+    (lambda: r8(5), TypeError, "planes are 5"),
+    (lambda: r8([5]), TypeError, r"planes are \[5\]"),
+    (lambda: r8(crop=5), ValueError, r"the crop 5 is not \(x, y, width"),
+    (lambda: r8(crop=(1, 2, 3)), ValueError, r"the crop \(1, 2, 3\) is not"),
+    (lambda: dlbuf.alloc(4, "uint8", exporter=-1), TypeError,
+     "an exporter is text, not -1"),
+    (lambda: dlbuf.alloc(4, "uint8", name=b"x"), TypeError, "text, not b'x'"),
+    (lambda: dlbuf.alloc(4, "uint8", 5.5), TypeError, "float"),
+    (lambda: dlbuf.from_fd(0, 4, "uint8", device=5), TypeError,
+     "a device is a Device or a name, not 5"),
+    (lambda: dlbuf.from_fd(0, 4, "uint8", access=1.5), TypeError,
+     '"read", "write" or "rw", not 1.5'),
+    (lambda: dlbuf.from_fd(0, 4, "uint8", access=99), ValueError, "access 99 is"),
+    (lambda: dlbuf.from_fd(0, 4, "uint8", access=-1), ValueError, "access -1 is"),
+    (lambda: dlbuf.from_fd(0, 4, "uint8", access=1 << 70), ValueError,
+     f"access {1 << 70} is not READ"),
+    (lambda: sent(None), TypeError, "several Tensors, not <class 'NoneType'>"),
+    (lambda: sent([1]), TypeError, "several Tensors, not <class 'int'>"),
+    (lambda: sent("x"), TypeError, "not <class 'str'>.*of an array"),
+    (lambda: dlbuf.from_dlpack(b"abc").same_layout(b"abc"), TypeError,
+     "compares two Tensors, and bytes is none"),
+])
+def test_sentences_of_arguments(fails, kind, words):
+    with pytest.raises(kind, match=words):
+        fails()
+
+
+def test_space_is_text_too():
+    assert (dlbuf.find_format("NV12", "v4l2") ==
+            dlbuf.find_format("NV12", dlbuf.CodeSpace.V4L2))
 
 
 def test_error_has_the_sentence_of_the_library():

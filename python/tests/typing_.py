@@ -1,17 +1,30 @@
 # SPDX-License-Identifier: MIT
 """For mypy and pyright, in strict mode: never run."""
 
+import os
 from typing import Any, assert_type
 
 import dlbuf
-from dlbuf import (CanDLPack, CanDLPackDevice, Device, DLDeviceType, Exported,
-                   Frame, PathInfo, Tensor, TensorFrame)
+from dlbuf import (Access, CanDLPack, CanDLPackDevice, Device, DLDeviceType,
+                   DType, Exported, Frame, PathInfo, Tensor, TensorFrame)
 
 
 def consumer(x: CanDLPack[int, int]) -> None: ...
 
 
-def where(x: CanDLPackDevice[int, int]) -> None: ...
+def where(x: CanDLPackDevice) -> None: ...
+
+
+def wide(x: CanDLPackDevice[DLDeviceType]) -> CanDLPackDevice[int]:
+    """Covariant: a device of DLDeviceType is one of int. int is the default."""
+    where(x)
+    return x
+
+
+async def awaits(camera: dlbuf.Camera) -> None:
+    assert_type(await camera.frame(timeout=None), TensorFrame)
+    async for frame in camera:
+        assert_type(frame, TensorFrame)
 
 
 def uses(fd: int, other: Any) -> None:
@@ -20,7 +33,9 @@ def uses(fd: int, other: Any) -> None:
     consumer(t)
     where(t)
     assert_type(t.shape, tuple[int, ...])
-    assert_type(t.frame, Frame | None)
+    assert_type(t.frame, Frame | Any)
+    os.dup(t.fd)
+    assert_type(t.fd is None, bool)
     assert_type(dlbuf.alloc(16, "uint8"), Tensor)
     assert_type(dlbuf.alloc(16, "uint8", ["cpu", "vulkan:0"]), list[Tensor])
     assert_type(dlbuf.from_dlpack(other, copy=True), Tensor)
@@ -36,6 +51,8 @@ def uses(fd: int, other: Any) -> None:
     assert_type(Device.wrap_cuda(4096, max_idle=4), Device)
     assert_type(Device.wrap_opencl(4096, queue=1), Device)
     assert_type(Device.wrap_levelzero(4096, 1), Device)
+    assert_type(Device.wrap_vpi(fd), Device)
+    t.vpi_send("in", deadline=1.5)
     assert_type(Device("opencl:0").opencl, tuple[int, int, int, int])
     assert_type(dlbuf.from_fd(fd, 16, "uint8", may_copy=True), Tensor)
     with dlbuf.export(other, pcie=True, device=d) as e:
@@ -52,10 +69,30 @@ def uses(fd: int, other: Any) -> None:
             assert_type(frame.info, Frame)
             dlbuf.send(fd, frame)
             dlbuf.send(fd, [y, uv])
+            with frame.planes("read") as planes:
+                assert_type(planes, tuple[Tensor, ...])
+    with dlbuf.Camera(0, size="640x480", crop=(0, 0, 8, 8), drop=True) as camera:
+        assert_type(camera.controls["brightness"], Any)
+        camera.controls["brightness"] = 5
+        camera.controls.brightness = 5
+        assert_type(camera.controls.info("hue"), dlbuf.ControlInfo)
+        assert_type(camera.formats[0].sizes[0].fps, tuple[float, ...])
+    assert_type(dlbuf.cameras()[0].formats, list[dlbuf.CameraFormat])
     got = dlbuf.recv(fd, access="read")
     assert_type(got, Tensor | list[Tensor] | TensorFrame)
+    assert_type(dlbuf.recv_tensor(fd, keep=True), Tensor)
+    with dlbuf.recv_frame(fd, view="luma") as frame:
+        assert_type(frame, TensorFrame)
+    either: Tensor | bytes = t if fd else b""
+    if isinstance(either, CanDLPack):
+        assert_type(either, Tensor)
     for y in dlbuf.from_frame([(fd, 8)], 8, 4, "NV12", view="luma"):
-        assert_type(y.dtype, str)
+        assert_type(y.dtype, DType)
+    assert_type(t[1:, None, ..., 0].T.reshape(-1).reshape((2, 3)), Tensor)
+    assert_type(list(t.permute(1, 0).transpose().squeeze(0)), list[Tensor])
+    assert_type(dlbuf.dtype("u1").bits, int)
+    assert_type(t.to("cuda:0", may_copy=True).copy(), Tensor)
+    assert_type(t.access, Access | None)
     assert_type(dlbuf.wrap(t, reverse=True), Tensor)
     assert_type(dlbuf.wrap(other, lambda x: x), Tensor)
     assert_type(dlbuf.share(other, 4096, (2, 3), "uint8", reverse=True,

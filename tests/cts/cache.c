@@ -90,6 +90,8 @@ static void allocations(void *arg)
 	CHECK_EQ(KTAP_ALLOCS(dlbuf_import(dev, fd, &layout, NULL, t)), 1);
 	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share(t[0], &u)), 1);
 	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share_legacy(t[0], &old)), 1);
+	cts_delete(u);
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_view(t[0], &layout, &u)), 1);
 	if (!strcmp(cts_access->backend, "cpu")) {
 		CHECK_EQ(KTAP_ALLOCS(dlbuf_acquire(u, DLBUF_RW, NULL, NULL)), 0);
 		CHECK_EQ(KTAP_ALLOCS(dlbuf_release(u, NULL, NULL)), 0);

@@ -6,7 +6,7 @@
  *	cts --device vulkan:0 [CASE...]
  *
  * What differs between backends is only how the device itself touches memory:
- * struct cts_access.
+ * struct access.
  */
 #ifndef CTS_H
 #define CTS_H
@@ -17,49 +17,12 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "../tools/access/access.h"
 #include "common.h"
 #include "ktap.h"
 
-struct cts_access {
-	const char *backend;
-	/*
-	 * Reads or writes `bytes` bytes at `offset` of the dma-buf behind t,
-	 * by work on the device itself, finished on return. The caller has
-	 * acquired t. 0 or a negative errno.
-	 */
-	int (*read)(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
-		    size_t bytes);
-	int (*write)(DLManagedTensorVersioned *t, uint64_t offset,
-		     const void *src, size_t bytes);
-	/*
-	 * A read that is only submitted, for devices that wait by themselves;
-	 * NULL for others. job_done() asks without waiting, finish_read()
-	 * waits, copies and frees the job.
-	 */
-	int (*submit_read)(DLManagedTensorVersioned *t, uint64_t offset,
-			   size_t bytes, void **job);
-	bool (*job_done)(void *job);
-	int (*finish_read)(void *job, void *dst, size_t bytes);
-	/*
-	 * Called in each case's process before what it holds is counted; NULL:
-	 * nothing. What a driver keeps from its first use on is not the case's.
-	 */
-	void (*prepare)(void);
-	/*
-	 * The device registers host memory: of a udmabuf it has to know the
-	 * memfd, and of other exporters it may take nothing.
-	 */
-	bool wants_memfds;
-	/* The driver works in no child of a process that has used it. */
-	bool no_children;
-	/* The driver keeps fds from its first use on; not those of devices. */
-	bool keeps_fds;
-	/* The fence of a release is there before the work has begun. */
-	bool fences_early;
-};
-
-/* tests/cts/access/NAME.c has one for each backend of this build. */
-#define BACKEND(name) extern const struct cts_access cts_##name;
+/* Each backend of this build has one: tools/access/NAME.c, tests/cts/access/NAME.c. */
+#define BACKEND(name) extern const struct access access_##name;
 #define BACKEND_OFF(name)
 #include "generated/backends.h"
 #undef BACKEND
@@ -78,10 +41,14 @@ const char *cts_name(const char *fmt, ...)
 
 /* The device under test, as --device named it. */
 extern const char *cts_device;
-extern const struct cts_access *cts_access;
+extern const struct access *cts_access;
 
 /* Opens it; a failure fails the case. */
 struct dlbuf_device *cts_open(void);
+
+/* For a device like it while it is open, perhaps in another process. */
+const char *cts_second_device(void);
+struct dlbuf_device *cts_open_second(void);
 
 /* A new dma-buf; skips the case where the exporter or the device cannot. */
 int cts_alloc(const char *exporter, uint64_t bytes);

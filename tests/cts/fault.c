@@ -53,7 +53,8 @@ static int walk_socket(struct dlbuf_device *dev, struct dlbuf_frame f,
 static int walk(int fd)
 {
 	struct dlbuf_device *dev;
-	DLManagedTensorVersioned *t = NULL, *u = NULL, *a = NULL;
+	DLManagedTensorVersioned *t = NULL, *u = NULL, *a = NULL, *view = NULL;
+	DLManagedTensorVersioned *again = NULL;
 	DLManagedTensorVersioned *planes[DLBUF_MAX_PLANES] = { NULL };
 	DLManagedTensor *old = NULL;
 	int64_t shape = BYTES;
@@ -79,6 +80,10 @@ static int walk(int fd)
 		ret = dlbuf_tensor_share(t, &u);
 	if (!ret)
 		ret = dlbuf_tensor_share_legacy(t, &old);
+	if (!ret)
+		ret = dlbuf_tensor_view(t, &layout, &view);
+	if (!ret)
+		ret = dlbuf_tensor_import(dev, t, NULL, &again);
 	if (!ret)
 		ret = dlbuf_acquire(t, DLBUF_READ, NULL, &past);
 	if (!ret)
@@ -132,6 +137,8 @@ static int walk(int fd)
 	for (uint32_t i = 0; i < ncopies; i++)
 		cts_delete(rows[i]);
 	cts_delete(a);
+	cts_delete(view);
+	cts_delete(again);
 	cts_delete(t);
 	cts_delete(u);
 	if (old)

@@ -174,7 +174,7 @@ static void check_child(void *own)
 	pid = fork();
 	REQUIRE(pid >= 0);
 	if (!pid) {
-		child(&p, own ? own : cts_device);
+		child(&p, own ? own : cts_second_device());
 		fflush(stdout);
 		_exit(0);
 	}

@@ -219,6 +219,9 @@ static void device_names(void *arg)
 	CHECK_ERR(dlbuf_device_open("", NULL, &dev), -EINVAL);
 	CHECK_ERR(dlbuf_device_open(NULL, NULL, &dev), -EINVAL);
 	CHECK_ERR(dlbuf_device_open(cts_device, NULL, NULL), -EINVAL);
+	CHECK(!dev);
+	if (cts_access->second)
+		return;
 	snprintf(name, sizeof(name), "%s:4711", cts_access->backend);
 	CHECK_ERR(dlbuf_device_open(name, NULL, &dev), -ENODEV);
 	snprintf(name, sizeof(name), "%s:no such device", cts_access->backend);

@@ -7,13 +7,19 @@
 #include "cts.h"
 
 const char *cts_device = "cpu";
-const struct cts_access *cts_access;
+const struct access *cts_access;
 
-static const struct cts_access *const accesses[] = {
-#define BACKEND(name) &cts_##name,
+static const struct access *const accesses[] = {
+#define BACKEND(name) &access_##name,
 #define BACKEND_OFF(name)
 #include "generated/backends.h"
 };
+
+static void prepare(void)
+{
+	if (cts_access->prepare && cts_access->prepare())
+		KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "the driver's");
+}
 
 int main(int argc, char **argv)
 {
@@ -37,7 +43,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	ktap_prefix("cts@%s", cts_access->backend);
-	ktap_around(cts_access->prepare, cts_tidy);
+	ktap_around(prepare, cts_tidy);
 	cts_cases_import();
 	cts_cases_input();
 	cts_cases_cache();

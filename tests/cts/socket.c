@@ -148,7 +148,7 @@ static void receive_tensors(const struct other *o, void *arg)
 	DLBUF_OPTS(dlbuf_import_opts, rw, .access = DLBUF_RW);
 	DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &rw);
 	struct dlbuf_frame f = { .size = sizeof(f), .nplanes = 77 };
-	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open_second();
 	unsigned int fds = count_buffers();
 	unsigned char want[64], got[64];
 	uint32_t n = 77;

@@ -150,7 +150,7 @@ static void nothing(void *arg)
 	CHECK_ERR(dlbuf_acquire_all(f.t, 3, DLBUF_READ, NULL, NULL), -EBUSY);
 	CHECK_OK(dlbuf_release(f.t[2], NULL, NULL));
 	all_acquired(&f, 0);
-	dev = cts_open();
+	dev = cts_open_second();
 	list[2] = t = cts_import(dev, f.other, BYTES);
 	CHECK_ERR(dlbuf_acquire_all(list, 3, DLBUF_READ, NULL, NULL), -EINVAL);
 	CHECK_SAYS("tensor 2 is of another device");

@@ -51,18 +51,33 @@ static void count_driver_fds(void)
 	driver_fds = cts_count_fds() - before;
 }
 
-struct dlbuf_device *cts_open(void)
+static struct dlbuf_device *open_device(const char *name)
 {
 	struct dlbuf_device *dev = NULL;
 	int ret;
 
 	if (cts_access && cts_access->keeps_fds)
 		count_driver_fds();
-	ret = dlbuf_device_open(cts_device, NULL, &dev);
+	ret = dlbuf_device_open(name, NULL, &dev);
 	if (ret)
-		FATAL("dlbuf_device_open(%s): %s", cts_device,
-		      dlbuf_last_error());
+		FATAL("dlbuf_device_open(%s): %s", name, dlbuf_last_error());
 	return dev;
+}
+
+struct dlbuf_device *cts_open(void)
+{
+	return open_device(cts_device);
+}
+
+const char *cts_second_device(void)
+{
+	return cts_access && cts_access->second ? cts_access->second :
+						  cts_device;
+}
+
+struct dlbuf_device *cts_open_second(void)
+{
+	return open_device(cts_second_device());
 }
 
 /*

@@ -513,7 +513,15 @@ static bool is_word(const char *text, size_t n, const char *word)
 
 static void apply(const char *word, size_t n)
 {
+	static const char *const faults[] = {
+		[FAKE_PAGE7] = "page7", [FAKE_HALF] = "half", [FAKE_HANG] = "hang",
+		[FAKE_CRASH] = "crash", [FAKE_LEAK] = "leak",
+	};
 	struct fake_device *d = fake.devices;
+
+	for (size_t i = 1; i < ARRAY_SIZE(faults); i++)
+		if (is_word(word, n, faults[i]))
+			fake.fault = i;
 
 	for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
 		for (int k = 0; k < 2; k++)

@@ -21,7 +21,8 @@
  * As with CUDA, nothing works in a child of a process that has initialised it.
  *
  * The environment's FAKE_CUDA has words, as preset() takes them: pc, thor,
- * grace, two, none, mismatch, nomemops, noregister, alias, noreadonly, noexport, notimeline, memfds, privileged, strict, uuid=HH. It is read when
+ * grace, two, none, mismatch, nomemops, noregister, alias, noreadonly, noexport, notimeline, memfds, privileged, strict, uuid=HH, and page7, half, hang, crash, leak,
+ * faults of imports that `dmabuf-test matrix` has to find. It is read when
  * the library is loaded and on each reset.
  *
  * libcuda-old.so is the same without the functions that old drivers lack.
@@ -81,6 +82,16 @@ enum fake_kind {
 	FAKE_KINDS
 };
 
+/* What goes wrong with a dma-buf that was imported. */
+enum fake_fault {
+	FAKE_NO_FAULT,
+	FAKE_PAGE7,		/* page 7 is another one */
+	FAKE_HALF,		/* only half of it is there */
+	FAKE_HANG,		/* a read never returns ... */
+	FAKE_CRASH,		/* ... or ends the process */
+	FAKE_LEAK,		/* an fd stays open */
+};
+
 struct fake_device {
 	const char *name;
 	uint8_t uuid;		/* its first byte */
@@ -109,6 +120,7 @@ struct fake_cuda {
 	struct fake_device devices[2];
 	cuda_result dmabuf_result;	/* where there is no dmabuf_in */
 	bool privileged;		/* may register IOMEMORY */
+	enum fake_fault fault;
 	bool memfd_exports;		/* memfds stand for dma-bufs, both ways */
 	size_t piece;			/* memory is mapped in such pieces */
 	unsigned int pageable_copies;	/* that it saw */

@@ -69,11 +69,9 @@ static cuda_result check_memory(const struct cuda_memory_desc *desc)
 	return CUABI_SUCCESS;
 }
 
-static void spoil_last_page(struct external *e)
+static void spoil_page(struct external *e, size_t at)
 {
-	size_t page = page_up(1);
-
-	mmap(e->map + page_up(e->bytes) - page, page, PROT_READ | PROT_WRITE,
+	mmap(e->map + at, page_up(1), PROT_READ | PROT_WRITE,
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
@@ -99,7 +97,11 @@ cuda_result cuImportExternalMemory(cuda_external_memory *memory,
 	}
 	if (desc->type == CUABI_MEMORY_DMABUF_FD &&
 	    device_of(current())->wrong_pages)
-		spoil_last_page(e);
+		spoil_page(e, page_up(e->bytes) - page_up(1));
+	if (fake.fault == FAKE_PAGE7 && e->bytes > 7 * page_up(1))
+		spoil_page(e, 7 * page_up(1));
+	if (fake.fault == FAKE_LEAK)
+		fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	*memory = (cuda_external_memory)e;
 	return end(CUABI_SUCCESS);
 }
@@ -130,6 +132,8 @@ cuExternalMemoryGetMappedBuffer(cuda_pointer *p, cuda_external_memory memory,
 	r->reserved = reserved;
 	r->host = e->map + desc->offset;
 	r->external = e;
+	if (fake.fault == FAKE_HALF)
+		r->bytes /= 2;
 	e->nbuffers++;
 	*p = r->address;
 	return end(CUABI_SUCCESS);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* See cuda.h: streams, what is in them, events, captures. */
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda_objects.h"
 
@@ -356,6 +358,12 @@ static cuda_result copy_out(void *to, cuda_pointer from, size_t bytes,
 		return CUABI_SUCCESS;
 	result = device_bytes(s->object.ctx, from, bytes, false, &device,
 			      &source);
+	if (!result && device && device->external) {
+		while (fake.fault == FAKE_HANG)
+			pause();
+		if (fake.fault == FAKE_CRASH)
+			raise(SIGSEGV);
+	}
 	if (!result)
 		result = host_bytes(to, bytes, true, &host);
 	job.from = source;

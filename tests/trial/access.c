@@ -52,14 +52,15 @@ static int trial_write(DLManagedTensorVersioned *t, uint64_t offset,
 	return copy(t, offset, NULL, src, bytes);
 }
 
-static void prepare(void)
+static bool trial_prepare(void)
 {
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	return false;
 }
 
-const struct cts_access cts_trial = {
+const struct access access_trial = {
 	.backend = "trial",
 	.read = trial_read,
 	.write = trial_write,
-	.prepare = prepare,
+	.prepare = trial_prepare,
 };

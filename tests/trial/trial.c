@@ -163,13 +163,37 @@ static int copy(struct queue_memory *m, void *s, bool out)
 				    .from = out ? data : m->staging });
 }
 
+static int count(struct queue_device *dev, unsigned int *n)
+{
+	*n = 1;
+	return 0;
+}
+
+static int probe(struct queue_device *dev, unsigned int n)
+{
+	strcpy(dev->info.description, "a trial");
+	return 0;
+}
+
+static int start(struct queue_device *dev, uint32_t flags)
+{
+	dev->registers = dev->registers_read_only = true;
+	dev->no_bridge = "there is no bridge";
+	return stream_create(dev, (void **)&((struct trial_device *)dev)->own);
+}
+
 static void destroy(struct queue_device *dev)
 {
-	stream_destroy(dev, ((struct trial_device *)dev)->own);
+	struct stream *own = ((struct trial_device *)dev)->own;
+
+	if (own)
+		stream_destroy(dev, own);
 	free(dev);
 }
 
-#define OPS .stream = stream, .stream_create = stream_create,		\
+#define OPS .size = sizeof(struct trial_device), .count = count,		\
+	.probe = probe, .start = start, .stream = stream,		\
+	.stream_create = stream_create,					\
 	.stream_destroy = stream_destroy, .event_create = event_create,	\
 	.event_destroy = event_destroy, .event_record = event_record,	\
 	.event_query = event_query, .stream_wait = stream_wait,		\
@@ -177,54 +201,7 @@ static void destroy(struct queue_device *dev)
 	.register_host = register_host, .alloc = alloc,			\
 	.free = free_memory, .alloc_host = alloc_host,			\
 	.free_host = free_host, .copy = copy, .destroy = destroy
-static const struct queue_ops ops = { OPS, .call_host = call_host };
+static const struct queue_ops trial_ops = { OPS, .call_host = call_host };
 
-static int trial_open(const char *selector, const struct dlbuf_device_opts *opts,
-		      struct dlbuf_device **out)
-{
-	struct trial_device *t;
-	int ret;
-
-	if (*selector && strcmp(selector, "0"))
-		return fail(-ENODEV, "trial: no device is '%s'", selector);
-	ret = get(&t, sizeof(*t));
-	if (!ret)
-		ret = stream_create(&t->queue, (void **)&t->own);
-	if (ret) {
-		free(t);
-		return ret;
-	}
-	queue_init(&t->queue, &ops);
-	t->queue.registers = t->queue.registers_read_only = true;
-	strcpy(t->queue.base.name, "trial:0");
-	queue_open_bridge(&t->queue, NULL, "there is no bridge");
-	*out = &t->queue.base;
-	return 0;
-}
-
-static void describe(struct dlbuf_device *dev, struct dlbuf_device_info *info)
-{
-	strcpy(info->description, "a trial");
-}
-
-static int each(const struct backend *backend, dlbuf_device_fn fn, void *data)
-{
-	return fn(&(struct dlbuf_device_info){
-		.size = sizeof(struct dlbuf_device_info), .name = "trial:0",
-		.backend = "trial", .device.device_type = backend->type,
-		.description = "a trial", .acquire = DLBUF_SYNC_BLOCKS,
-		.release = DLBUF_SYNC_EVENT, .pitch_align = 64,
-		.offset_align = 64 }, data);
-}
-
-const struct backend trial_backend = {
-	.name = "trial", .type = kDLExtDev,
-	.paths = PATHS_SHARED | PATHS_COPIED,
-	.import_size = sizeof(struct queue_import),
-	.each = each, .describe = describe,
-	.open = trial_open, .close = queue_close,
-	.import = queue_import, .unimport = queue_unimport,
-	.stream = queue_stream, .acquire = queue_acquire,
-	.release = queue_release, .wait = queue_wait,
-	.pending = queue_pending, .drain = queue_drain,
-};
+BACKEND_DECLARE(trial);
+QUEUE_BACKEND(trial, .type = kDLExtDev, .paths = PATHS_SHARED | PATHS_COPIED);

@@ -42,6 +42,9 @@ TEST(names_of_no_exporter)
 	CHECK_ERR(alloc_fd("UDMABUF", 4096, NULL), -EINVAL);
 	CHECK_ERR(alloc_fd(":system", 4096, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_alloc_fd(4096, NULL, NULL), -EINVAL);
+	/* These are made by parties, and here there are none. */
+	CHECK_ERR(alloc_fd("device", 4096, NULL), -EINVAL);
+	CHECK_ERR(alloc_fd("v4l2", 4096, NULL), -EINVAL);
 }
 
 #if HAVE_UDMABUF || HAVE_HEAP

@@ -152,11 +152,11 @@ TEST(each)
 	l = (struct listed){ .ret = 5 };
 	CHECK_EQ(dlbuf_device_each(list, &l), 5);
 	CHECK_EQ(l.n, 1);
-	/* Nothing of what is listed is of a device that fails. */
+	/* A device that fails is listed with the reason. */
 	l = (struct listed){ 0 };
 	break_call("cuDeviceGetName", CUABI_UNKNOWN, 0);
 	CHECK_OK(dlbuf_device_each(list, &l));
-	CHECK_EQ(l.n, 1);
+	CHECK_EQ(l.n, 2);
 	CHECK_EQ(l.infos[0].status, -EIO);
 	CHECK(strstr(l.infos[0].reason, "cuDeviceGetName"));
 	heal();

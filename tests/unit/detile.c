@@ -453,6 +453,61 @@ static void check_list(struct dlbuf_device *dev, uint32_t fourcc,
 		CHECK_EQ(got[1 + i], want[i]);
 }
 
+/* What the walk has of a fourcc: LINEAR first, then the list with planes. */
+struct walked {
+	uint32_t fourcc, n;
+	uint64_t modifiers[4];
+	uint32_t nplanes[4];
+	int stop_at;		/* 0: never */
+	int calls;
+};
+
+static int note_format(const struct dlbuf_device_format *f, void *data)
+{
+	struct walked *w = data;
+
+	CHECK(f->size == sizeof(*f) && f->name && f->code && f->nplanes);
+	CHECK_EQ(f->flags, f->modifier == DLBUF_MOD_LINEAR ?
+		 DLBUF_DEVICE_FORMAT_DIRECT : DLBUF_DEVICE_FORMAT_COPY);
+	if (f->code_space == DLBUF_CODE_DRM && f->code == w->fourcc &&
+	    w->n < 4) {
+		w->modifiers[w->n] = f->modifier;
+		w->nplanes[w->n++] = f->nplanes;
+	}
+	return ++w->calls == w->stop_at ? 77 : 0;
+}
+
+TEST(walk_of_formats)
+{
+	struct walked w = { .fourcc = XR24 }, first = { .stop_at = 1 };
+	struct walked later = { 0 };
+	struct dlbuf_device *dev;
+
+	begin_tiled();
+	dev = open_ok();
+	CHECK_OK(dlbuf_device_formats(dev, note_format, &w));
+	CHECK_EQ(w.n, 3);
+	CHECK(w.modifiers[0] == DLBUF_MOD_LINEAR && w.nplanes[0] == 1);
+	CHECK(w.modifiers[1] == X_TILED && w.nplanes[1] == 1);
+	CHECK(w.modifiers[2] == CCS && w.nplanes[2] == 2);
+	CHECK_EQ(dlbuf_device_formats(dev, note_format, &first), 77);
+	CHECK_EQ(first.calls, 1);
+	/* In the middle of the modifiers of a format. */
+	for (later.stop_at = 2; later.stop_at < w.calls; later.stop_at += 13) {
+		later.calls = 0;
+		CHECK_EQ(dlbuf_device_formats(dev, note_format, &later), 77);
+		CHECK_EQ(later.calls, later.stop_at);
+	}
+	CHECK_ERR(dlbuf_device_formats(NULL, note_format, &w), -EINVAL);
+	CHECK_ERR(dlbuf_device_formats(dev, NULL, &w), -EINVAL);
+	fake->failing = "vkGetPhysicalDeviceImageFormatProperties2";
+	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+	CHECK_ERR(dlbuf_device_formats(dev, note_format, &w), -ENOMEM);
+	fake->failing = NULL;
+	dlbuf_device_close(dev);
+	end();
+}
+
 TEST(lists_of_modifiers)
 {
 	static const struct {

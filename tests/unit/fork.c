@@ -213,6 +213,11 @@ static void parent_end(struct parent *p)
 		CHECK_SAYS("belongs to the process that forked this one"); \
 	} while (0)
 
+static int no_format(const struct dlbuf_device_format *f, void *data)
+{
+	return 0;
+}
+
 static int no_path(const struct dlbuf_path_info *info, void *data)
 {
 	return 0;
@@ -244,6 +249,7 @@ static void check_refusals(struct parent *p)
 	STALE(dlbuf_alloc(&p->dev, 1, &layout, NULL, t));
 	STALE(dlbuf_pool_create(&p->dev, 1, &pool_opts, &pool));
 	STALE(dlbuf_pool_layout(&p->dev, 1, &pool_opts, &layout_info));
+	STALE(dlbuf_device_formats(p->dev, no_format, NULL));
 	STALE(dlbuf_device_modifiers(p->dev, pool_opts.code, NULL, &count));
 	STALE(dlbuf_export(p->dev, &layout, NULL, &exported));
 	STALE(dlbuf_probe(p->dev, p->fds[0], 0, no_path, NULL));
@@ -251,6 +257,8 @@ static void check_refusals(struct parent *p)
 	STALE(dlbuf_tensor_get_info(p->held, &tensor));
 	STALE(dlbuf_tensor_share(p->held, t));
 	STALE(dlbuf_tensor_share_legacy(p->held, &legacy));
+	STALE(dlbuf_tensor_view(p->held, &layout, t));
+	STALE(dlbuf_tensor_import(p->dev, p->held, NULL, t));
 	STALE(dlbuf_acquire(p->held, DLBUF_READ, NULL, NULL));
 	STALE(dlbuf_release(p->held, NULL, NULL));
 	STALE(dlbuf_acquire_fence(p->held, DLBUF_READ, &fence));

@@ -129,7 +129,7 @@ TEST(each)
 	l = (struct listed){ 0 };
 	break_call("hipDeviceGetName", HIPABI_UNKNOWN, 0);
 	CHECK_OK(dlbuf_device_each(list, &l));
-	CHECK_EQ(l.n, 1);
+	CHECK_EQ(l.n, 2);
 	CHECK_EQ(l.infos[0].status, -EIO);
 	CHECK(strstr(l.infos[0].reason, "hipDeviceGetName: hipErrorUnknown (999), "
 		     "unknown error"));

@@ -189,6 +189,30 @@ TEST(sees_a_heap_leak)
 		SKIP("nothing looks after the heap in this build");
 }
 
+static void *lets_go_late(void *arg)
+{
+	usleep(20000);
+	close((int)(intptr_t)arg);
+	return NULL;
+}
+
+static void slow_end(void *arg)
+{
+	int fd = eventfd(0, EFD_CLOEXEC);
+	pthread_t thread;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
+	CHECK(fd >= 0);
+	CHECK_EQ(pthread_create(&thread, NULL, lets_go_late,
+				(void *)(intptr_t)fd), 0);
+	pthread_detach(thread);
+}
+
+TEST(waits_for_threads_that_end)
+{
+	CHECK_EQ(run(slow_end, NULL), KTAP_PASS);
+}
+
 static void keeper(void *arg)
 {
 	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS, "to see that it is allowed");

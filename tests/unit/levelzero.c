@@ -157,7 +157,7 @@ TEST(drivers_without_devices)
 	begin("");
 	fake->look = no_devices;
 	CHECK_ERR(dlbuf_device_open("levelzero", NULL, &dev), -ENODEV);
-	CHECK_SAYS("the drivers have no device");
+	CHECK_SAYS("the driver has no device");
 	end();
 }
 

@@ -24,19 +24,22 @@ struct fixture {
 	uint8_t *bytes;		/* of the buffer */
 };
 
+static int open_with(const struct queue_ops *ops, struct dlbuf_device **dev)
+{
+	DLBUF_OPTS(dlbuf_device_opts, opts);
+	int ret = queue_open(&trial_backend, ops, "", &opts, dev);
+
+	if (!ret)
+		device_init(*dev, &trial_backend, &opts);
+	return ret;
+}
+
 /* quiet: of a driver that calls no functions. */
 static int open_trial(bool quiet, struct dlbuf_device **dev)
 {
 	static const struct queue_ops quiet_ops = { OPS };
-	DLBUF_OPTS(dlbuf_device_opts, opts);
-	int ret = trial_open("", &opts, dev);
 
-	if (ret)
-		return ret;
-	if (quiet)
-		queue_device_of(*dev)->ops = &quiet_ops;
-	device_init(*dev, &trial_backend, &opts);
-	return 0;
+	return open_with(quiet ? &quiet_ops : &trial_ops, dev);
 }
 
 static int import(struct fixture *f, struct dlbuf_device *dev, uint32_t paths)
@@ -237,21 +240,24 @@ static int export_fence(struct queue_device *dev, void *s, int *fence)
 	return given < 0 ? fail_errno("eventfd()") : 0;
 }
 
+static int start_with_fences(struct queue_device *dev, uint32_t flags)
+{
+	dev->takes_fences = dev->gives_fences = true;
+	return start(dev, flags);
+}
+
 /* Fences go to the driver and come from it; a lease has the device's event. */
 TEST(a_driver_with_fences)
 {
-	static struct queue_ops with = { OPS, .call_host = call_host,
+	struct queue_ops with = { OPS, .call_host = call_host,
 		.wait_fence = wait_fence, .export_fence = export_fence };
 	struct dlbuf_device *dev;
 	struct fixture f;
 	int fence, end = -1;
 
 	begin();
-	REQUIRE_OK(open_trial(false, &dev));
-	queue_device_of(dev)->ops = &with;
-	queue_device_of(dev)->takes_fences = true;
-	queue_device_of(dev)->gives_fences = true;
-	queue_open_bridge(queue_device_of(dev), NULL, "none");
+	with.start = start_with_fences;
+	REQUIRE_OK(open_with(&with, &dev));
 	CHECK_EQ(dev->acquire_sync, DLBUF_SYNC_FENCE);
 	CHECK_EQ(dev->release_sync, DLBUF_SYNC_FENCE);
 	REQUIRE_OK(import(&f, dev, PATH_BIT(DLBUF_PATH_HOST)));

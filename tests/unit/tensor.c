@@ -4,6 +4,7 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "common.h"
 #include "internal.h"
 
 /* Each function that takes a tensor says the same. */
@@ -11,7 +12,9 @@ static void check_refused(DLManagedTensorVersioned *t, int err)
 {
 	struct dlbuf_tensor_info info = { .size = sizeof(info), .fd = 77 };
 	DLManagedTensorVersioned *other = NULL;
+	struct dlbuf_device *cpu AUTO_DEV = NULL;
 	DLManagedTensor *legacy = NULL;
+	const DLTensor layout = { .dtype = { kDLUInt, 8, 1 } };
 	int fence = 77;
 
 	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), err);
@@ -19,6 +22,11 @@ static void check_refused(DLManagedTensorVersioned *t, int err)
 	CHECK_ERR(dlbuf_release(t, NULL, NULL), err);
 	CHECK_ERR(dlbuf_tensor_share(t, &other), err);
 	CHECK_ERR(dlbuf_tensor_share_legacy(t, &legacy), err);
+	CHECK_ERR(dlbuf_tensor_view(t, &layout, &other), err);
+#ifdef CONFIG_BACKEND_CPU
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	CHECK_ERR(dlbuf_tensor_import(cpu, t, NULL, &other), err);
+#endif
 	CHECK_ERR(dlbuf_tensor_get_info(t, &info), err);
 	CHECK_EQ(fence, 77);
 	CHECK(!other);

@@ -337,6 +337,104 @@ static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
 	return 0;
 }
 
+/* Formats for caps. */
+struct dlbuf_gstreamer_lists_ {
+	GValue drm, raw;
+	uint32_t flags;
+};
+
+static inline void dlbuf_gstreamer_append_(GValue *list, const char *s)
+{
+	GValue v = G_VALUE_INIT;
+
+	g_value_init(&v, G_TYPE_STRING);
+	g_value_set_string(&v, s);
+	gst_value_list_append_and_take_value(list, &v);
+}
+
+static inline int
+dlbuf_gstreamer_add_(const struct dlbuf_device_format *f, void *data)
+{
+	struct dlbuf_gstreamer_lists_ *lists =
+		(struct dlbuf_gstreamer_lists_ *)data;
+	const GstVideoFormat *formats;
+	guint i, n;
+
+	if (lists->flags && !(f->flags & lists->flags))
+		return 0;
+#if GST_CHECK_VERSION(1, 24, 0)
+	if (f->code_space == DLBUF_CODE_DRM) {
+		gchar *s = gst_video_dma_drm_fourcc_to_string(f->code,
+							      f->modifier);
+
+		if (s)
+			dlbuf_gstreamer_append_(&lists->drm, s);
+		g_free(s);
+	}
+#endif
+	if (f->modifier != DLBUF_MOD_LINEAR)
+		return 0;
+	formats = gst_video_formats_raw(&n);
+	for (i = 0; i < n; i++) {
+		struct dlbuf_format_info info;
+		enum dlbuf_code_space space;
+		uint32_t code = dlbuf_gstreamer_code_(formats[i], &space);
+
+		info.size = sizeof(info);
+		if (code && !dlbuf_format_find(code, 0, space, &info) &&
+		    f->code == (info.drm_code ? info.drm_code : info.v4l2_code))
+			dlbuf_gstreamer_append_(&lists->raw,
+				gst_video_format_to_string(formats[i]));
+	}
+	return 0;
+}
+
+/*
+ * Makes caps of all frames that the device imports, for the sink pad or the caps of an
+ * appsink: video/x-raw(memory:DMABuf) with format=DMA_DRM and each fourcc and modifier
+ * (1.24), or before 1.24 with the linear formats; then video/x-raw with the linear
+ * formats, for elements that give dma-bufs as system memory (v4l2src io-mode=dmabuf).
+ *
+ * flags: DLBUF_DEVICE_FORMAT_... that are wanted; 0: all. With COPY the import needs
+ * DLBUF_IMPORT_MAY_COPY. *caps is new: gst_caps_unref(). Call gst_init() before. Calls the
+ * driver. Returns 0, or the errors of dlbuf_device_formats().
+ *
+ * Specification: GStreamer's "DMA buffers".
+ */
+static inline int dlbuf_gstreamer_device_caps(struct dlbuf_device *dev,
+					      uint32_t flags, GstCaps **caps)
+{
+	struct dlbuf_gstreamer_lists_ lists;
+	GstStructure *s;
+	GstCaps *c;
+	int ret;
+
+	memset(&lists, 0, sizeof(lists));
+	lists.flags = flags;
+	g_value_init(&lists.drm, GST_TYPE_LIST);
+	g_value_init(&lists.raw, GST_TYPE_LIST);
+	ret = dlbuf_device_formats(dev, dlbuf_gstreamer_add_, &lists);
+	if (!ret) {
+		c = gst_caps_new_empty();
+		s = gst_structure_new_empty("video/x-raw");
+#if GST_CHECK_VERSION(1, 24, 0)
+		gst_structure_set(s, "format", G_TYPE_STRING, "DMA_DRM", NULL);
+		gst_structure_set_value(s, "drm-format", &lists.drm);
+#else
+		gst_structure_set_value(s, "format", &lists.raw);
+#endif
+		gst_caps_append_structure_full(c, s, gst_caps_features_new(
+			GST_CAPS_FEATURE_MEMORY_DMABUF, NULL));
+		s = gst_structure_new_empty("video/x-raw");
+		gst_structure_set_value(s, "format", &lists.raw);
+		gst_caps_append_structure(c, s);
+		*caps = c;
+	}
+	g_value_unset(&lists.drm);
+	g_value_unset(&lists.raw);
+	return ret;
+}
+
 static inline struct dlbuf_colour
 dlbuf_gstreamer_colour_(const GstVideoInfo *info)
 {

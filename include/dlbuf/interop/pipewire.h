@@ -44,7 +44,9 @@
 #include <pipewire/pipewire.h>
 #include <spa/buffer/buffer.h>
 #include <spa/buffer/meta.h>
+#include <spa/param/format.h>
 #include <spa/param/video/raw.h>
+#include <spa/pod/builder.h>
 
 #include <dlbuf/fence.h>
 #include <dlbuf/frame.h>
@@ -178,6 +180,147 @@ static inline uint32_t dlbuf_pipewire_code_(enum spa_video_format format,
 	default:
 		return 0;
 	}
+}
+
+/* Pods that are being built. */
+struct dlbuf_pipewire_pods_ {
+	struct spa_pod_builder *b;
+	const struct spa_pod **params;
+	uint32_t n, room, flags;
+	struct spa_pod_frame object, choice;
+	int is_open;
+	uint32_t formats[128];	/* those with linear rows */
+	uint32_t nformats;
+};
+
+static inline void dlbuf_pipewire_begin_(struct dlbuf_pipewire_pods_ *p)
+{
+	spa_pod_builder_push_object(p->b, &p->object, SPA_TYPE_OBJECT_Format,
+				    SPA_PARAM_EnumFormat);
+	spa_pod_builder_add(p->b,
+			    SPA_FORMAT_mediaType, SPA_POD_Id(SPA_MEDIA_TYPE_video),
+			    SPA_FORMAT_mediaSubtype,
+			    SPA_POD_Id(SPA_MEDIA_SUBTYPE_raw), 0);
+}
+
+static inline int dlbuf_pipewire_end_(struct dlbuf_pipewire_pods_ *p)
+{
+	if (!p->is_open)
+		return 0;
+	p->is_open = 0;
+	spa_pod_builder_pop(p->b, &p->choice);
+	p->params[p->n] = (const struct spa_pod *)spa_pod_builder_pop(
+		p->b, &p->object);
+	if (!p->params[p->n++])
+		return dlbuf_fail(-ENOSPC, "the builder's %u bytes have no room "
+				  "for the params of all formats", p->b->size);
+	return 0;
+}
+
+/* SPA's format of the same bytes; SPA_VIDEO_FORMAT_UNKNOWN: it has none. */
+static inline uint32_t
+dlbuf_pipewire_format_(const struct dlbuf_device_format *f)
+{
+	uint32_t i;
+
+	for (i = SPA_VIDEO_FORMAT_ENCODED + 1; i < 128; i++) {
+		struct dlbuf_format_info info;
+		enum dlbuf_code_space space;
+		uint32_t code = dlbuf_pipewire_code_((enum spa_video_format)i,
+						     &space);
+
+		info.size = sizeof(info);
+		if (code && !dlbuf_format_find(code, 0, space, &info) &&
+		    f->code == (info.drm_code ? info.drm_code : info.v4l2_code))
+			return i;
+	}
+	return SPA_VIDEO_FORMAT_UNKNOWN;
+}
+
+/* The modifiers of a format follow one another; each format begins with LINEAR. */
+static inline int dlbuf_pipewire_add_(const struct dlbuf_device_format *f,
+				      void *data)
+{
+	struct dlbuf_pipewire_pods_ *p = (struct dlbuf_pipewire_pods_ *)data;
+	uint32_t format;
+	int ret;
+
+	if (f->modifier == DLBUF_MOD_LINEAR) {
+		ret = dlbuf_pipewire_end_(p);
+		format = dlbuf_pipewire_format_(f);
+		if (ret || format == SPA_VIDEO_FORMAT_UNKNOWN)
+			return ret;
+		if (p->n + 2 > p->room)
+			return dlbuf_fail(-ENOSPC, "the array of %u params has no "
+					  "room for those of all formats",
+					  p->room);
+		dlbuf_pipewire_begin_(p);
+		spa_pod_builder_add(p->b, SPA_FORMAT_VIDEO_format,
+				    SPA_POD_Id(format), 0);
+		spa_pod_builder_prop(p->b, SPA_FORMAT_VIDEO_modifier,
+				     SPA_POD_PROP_FLAG_MANDATORY |
+				     SPA_POD_PROP_FLAG_DONT_FIXATE);
+		spa_pod_builder_push_choice(p->b, &p->choice, SPA_CHOICE_Enum,
+					    0);
+		/* The first value of a choice is its default. */
+		spa_pod_builder_long(p->b, (int64_t)f->modifier);
+		p->is_open = 1;
+		p->formats[p->nformats++] = format;
+	}
+	if (p->is_open && (!p->flags || f->flags & p->flags))
+		spa_pod_builder_long(p->b, (int64_t)f->modifier);
+	return 0;
+}
+
+/*
+ * Makes the EnumFormat params of all frames that the device imports, for
+ * pw_stream_connect(): a param for each format, with a choice of its modifiers, of which
+ * the producer fixes one; then one of all formats without a modifier, for producers of
+ * linear rows. Add a size and a rate by a param filter if you need one.
+ *
+ * flags: DLBUF_DEVICE_FORMAT_... that are wanted; 0: all. With COPY the import needs
+ * DLBUF_IMPORT_MAY_COPY. b is a builder with a buffer; 16 KiB are enough for most
+ * drivers. params has room for *n (64 are enough), and points into the buffer. *n becomes
+ * their number. Calls the driver.
+ *
+ * Returns 0, or the errors of dlbuf_device_formats(), or
+ * -ENOSPC  the buffer or the array is too small
+ *
+ * Specification: PipeWire's "DMA-BUF Sharing".
+ */
+static inline int dlbuf_pipewire_device_params(struct dlbuf_device *dev,
+					       uint32_t flags,
+					       struct spa_pod_builder *b,
+					       const struct spa_pod *params[],
+					       uint32_t *n)
+{
+	struct dlbuf_pipewire_pods_ p;
+	uint32_t i;
+	int ret;
+
+	memset(&p, 0, sizeof(p));
+	p.b = b;
+	p.params = params;
+	p.room = *n;
+	p.flags = flags;
+	ret = dlbuf_device_formats(dev, dlbuf_pipewire_add_, &p);
+	if (!ret)
+		ret = dlbuf_pipewire_end_(&p);
+	if (!ret) {
+		dlbuf_pipewire_begin_(&p);
+		spa_pod_builder_prop(b, SPA_FORMAT_VIDEO_format, 0);
+		spa_pod_builder_push_choice(b, &p.choice, SPA_CHOICE_Enum, 0);
+		for (i = 0; i < p.nformats; i++) {
+			if (!i)
+				spa_pod_builder_id(b, p.formats[i]);
+			spa_pod_builder_id(b, p.formats[i]);
+		}
+		p.is_open = 1;
+		ret = dlbuf_pipewire_end_(&p);
+	}
+	if (!ret)
+		*n = p.n;
+	return ret;
 }
 
 static inline struct dlbuf_colour

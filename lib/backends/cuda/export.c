@@ -45,7 +45,7 @@ int cuda_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 	if (!dev->cu.MemGetHandleForAddressRange)
 		return fail(-EOPNOTSUPP, "cuda: %s has no "
 			    "cuMemGetHandleForAddressRange()",
-			    dev->gpu.info.driver);
+			    dev->queue.info.driver);
 	if (!knows(dev, p, CUABI_POINTER_MEMORY_TYPE, &type) ||
 	    !knows(dev, p, CUABI_POINTER_DEVICE_ORDINAL, &ordinal) ||
 	    !knows(dev, p, CUABI_POINTER_IS_MANAGED, &managed) ||
@@ -55,7 +55,7 @@ int cuda_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 	host = type == CUABI_MEMORYTYPE_HOST;
 	if (managed)
 		return fail(-EOPNOTSUPP, "cuda: managed memory has no dma-buf");
-	if (!host && ordinal != dev->gpu.ordinal)
+	if (!host && ordinal != dev->queue.base.dl.device_id)
 		return fail(-EINVAL, "the memory is of cuda:%d, not of %s",
 			    ordinal, base->base.name);
 	/* Drivers before 11.3 do not know the attribute. */
@@ -63,10 +63,10 @@ int cuda_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 					 p) && pool)
 		return fail(-EOPNOTSUPP, "cuda: memory of a pool "
 			    "(cudaMallocAsync) has no dma-buf");
-	if (host ? dev->gpu.version >= 13000 && !dev->exports_host :
+	if (host ? dev->version >= 13000 && !dev->exports_host :
 		   !dev->exports)
 		return fail(-EOPNOTSUPP, "cuda: %s exports no %s memory "
-			    "(attribute %d)", dev->gpu.info.driver,
+			    "(attribute %d)", dev->queue.info.driver,
 			    host ? "host" : "device",
 			    host ? CUABI_ATTR_HOST_ALLOC_DMA_BUF_SUPPORTED :
 				   CUABI_ATTR_DMA_BUF_SUPPORTED);

@@ -281,11 +281,15 @@ static void destroy(struct queue_device *base)
 	struct cuda_device *dev = to_cuda(base);
 
 	if (dev->primary)
-		dev->cu.DevicePrimaryCtxRelease(dev->gpu.handle);
+		dev->cu.DevicePrimaryCtxRelease(dev->handle);
 	free(dev);
 }
 
 const struct queue_ops cuda_ops = {
+	.size = sizeof(struct cuda_device),
+	.count = cuda_count,
+	.probe = cuda_probe,
+	.start = cuda_start,
 	.enter = enter,
 	.leave = leave,
 	.stream = stream,

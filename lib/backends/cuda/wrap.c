@@ -5,53 +5,35 @@
 #include "cuda.h"
 
 /* Finds the device of a context, which is made current for that. */
-static int device_of(const struct cuda_api *cu, cuda_context ctx,
-		     struct cuda_gpu *gpu)
+static int find(struct queue_device *base, unsigned int n, const void *theirs)
 {
+	struct cuda_device *dev = to_cuda(base);
+	const struct cuda_api *cu = &dev->cu;
 	cuda_context popped;
 	cuda_device of;
-	int ret, ordinal = 0;
+	int ret;
 
-	if (cu->CtxPushCurrent(ctx))
-		return fail(-EINVAL, "context %p is not a CUcontext",
-			    (void *)ctx);
+	dev->context = (cuda_context)theirs;
+	if (cu->CtxPushCurrent(dev->context))
+		return fail(-EINVAL, "context %p is not a CUcontext", theirs);
 	ret = CUDA_CALL(cu, CtxGetDevice, &of);
 	cu->CtxPopCurrent(&popped);
 	/* A CUdevice is a handle: the ordinal is the number whose cuDeviceGet() gives it. */
-	while (!ret) {
-		ret = cuda_gpu_probe(cu, ordinal++, gpu);
-		if (!ret && gpu->handle == of)
-			break;
+	for (unsigned int i = 0; !ret && i < n; i++) {
+		ret = queue_probe(base, i);
+		if (!ret && dev->handle == of)
+			return 0;
 	}
-	return ret;
+	return ret ? ret : fail(-ENODEV, "cuda: no device has context %p", theirs);
 }
 
 int dlbuf_device_wrap_cuda(void *context, const struct dlbuf_device_opts *opts,
 			   struct dlbuf_device **out)
 {
 	NOT_CANCELLED;
-	struct dlbuf_device_opts o;
-	struct cuda_device *dev;
-	struct cuda_api cu;
-	struct cuda_gpu gpu;
-	int ret;
-
 	if (!context || !out)
 		return fail(-EINVAL, "%s is NULL", context ? "out" : "context");
-	ret = device_opts_get(&cuda_backend, &o, opts);
-	if (!ret)
-		ret = cuda_load(&cu);
-	if (!ret)
-		ret = device_of(&cu, context, &gpu);
-	if (!ret)
-		ret = cuda_device_create(&cu, &gpu, context, false, o.flags,
-					 &dev);
-	if (ret)
-		return ret;
-	device_init(&dev->queue.base, &cuda_backend, &o);
-	log_at(DLBUF_LOG_INFO, "wrapped a CUcontext as %s", dev->queue.base.name);
-	*out = &dev->queue.base;
-	return 0;
+	return queue_wrap(&cuda_backend, &cuda_ops, find, context, opts, out);
 }
 
 int dlbuf_cuda_get_device(struct dlbuf_device *base,
@@ -67,7 +49,7 @@ int dlbuf_cuda_get_device(struct dlbuf_device *base,
 	dev = cuda_device_of(base);
 	return INFO_PUT(cuda, (&(struct dlbuf_cuda_device){
 		.context = dev->context,
-		.ordinal = dev->gpu.ordinal,
-		.driver = dev->gpu.version,
+		.ordinal = base->dl.device_id,
+		.driver = dev->version,
 	}), "dlbuf_cuda_device");
 }

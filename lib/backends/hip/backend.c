@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "hip.h"
 
@@ -18,165 +17,64 @@ static int attribute(const struct hip_api *hip, int which, int ordinal)
 									 value;
 }
 
-static int gpu_probe(const struct hip_api *hip, int ordinal, struct hip_gpu *gpu)
+int hip_count(struct queue_device *base, unsigned int *n)
 {
-	struct dlbuf_device_info *info = &gpu->info;
+	struct hip_api *hip = &to_hip(base)->hip;
+	int devices = 0, ret = hip_load(hip);
+
+	if (!ret)
+		ret = HIP_CALL(hip, GetDeviceCount, &devices);
+	*n = devices > 0 ? devices : 0;
+	return ret;
+}
+
+int hip_probe(struct queue_device *base, unsigned int n)
+{
+	struct hip_device *dev = to_hip(base);
+	struct dlbuf_device_info *info = &base->info;
+	const struct hip_api *hip = &dev->hip;
 	int ret;
 
-	*gpu = (struct hip_gpu){
-		.ordinal = ordinal,
-		.info = {
-			.size = sizeof(*info),
-			.backend = "hip",
-			.device = { kDLROCM, ordinal },
-			.pitch_align = 256,
-			.offset_align = 256,
-		},
-	};
+	dev->ordinal = n;
+	info->pitch_align = 256;
+	info->offset_align = 256;
+	if (hip->StreamWaitValue32)
+		info->acquire = DLBUF_SYNC_FENCE;
 	ret = HIP_CALL(hip, DeviceGetName, info->description,
-		       sizeof(info->description), ordinal);
+		       sizeof(info->description), n);
 	if (!ret)
-		ret = HIP_CALL(hip, RuntimeGetVersion, &gpu->version);
+		ret = HIP_CALL(hip, RuntimeGetVersion, &dev->version);
 	if (!ret)
 		ret = HIP_CALL(hip, DeviceGetUuid, (struct hip_uuid *)info->uuid,
-			       ordinal);
+			       n);
 	if (ret)
 		return ret;
 	snprintf(info->driver, sizeof(info->driver), "HIP %d.%d",
-		 gpu->version / 10000000, gpu->version % 10000000 / 100000);
-	snprintf(info->name, sizeof(info->name), "hip:%d", ordinal);
-	gpu->place.pci = PCI_ADDRESS(
-		attribute(hip, HIPABI_ATTR_PCI_DOMAIN_ID, ordinal),
-		attribute(hip, HIPABI_ATTR_PCI_BUS_ID, ordinal),
-		attribute(hip, HIPABI_ATTR_PCI_DEVICE_ID, ordinal), 0);
+		 dev->version / 10000000, dev->version % 10000000 / 100000);
+	base->place.pci = PCI_ADDRESS(
+		attribute(hip, HIPABI_ATTR_PCI_DOMAIN_ID, n),
+		attribute(hip, HIPABI_ATTR_PCI_BUS_ID, n),
+		attribute(hip, HIPABI_ATTR_PCI_DEVICE_ID, n), 0);
 	return 0;
 }
 
-static int count_gpus(const struct hip_api *hip, int *n)
+int hip_start(struct queue_device *base, uint32_t flags)
 {
-	int ret = HIP_CALL(hip, GetDeviceCount, n);
+	struct hip_device *dev = to_hip(base);
 
-	if (!ret && *n <= 0)
-		ret = fail(-ENODEV, "hip: the driver has no device");
-	return ret;
-}
-
-/* ---------------------------------------------------------------- devices */
-
-static int device_create(const struct hip_api *hip, const struct hip_gpu *gpu,
-			 uint32_t flags, struct hip_device **out)
-{
-	struct hip_device *dev = sys_calloc(1, sizeof(*dev));
-	struct queue_scope scope;
-	int ret;
-
-	if (!dev)
-		return -ENOMEM;
-	dev->hip = *hip;
-	dev->gpu = *gpu;
 	dev->hsa_export = hsa_export_find();
 	/* hipHostRegister() refuses read-only memory: its flag for it is unused. */
-	dev->queue.registers = true;
-	dev->queue.base.dl.device_id = gpu->ordinal;
-	memcpy(dev->queue.base.name, gpu->info.name, sizeof(gpu->info.name));
-	queue_init(&dev->queue, &hip_ops);
-	ret = queue_enter(&dev->queue, &scope);
-	if (ret) {
-		queue_unref(&dev->queue);
-		return ret;
-	}
-	dev->queue.waits_for_words = hip->StreamWaitValue32 &&
-				     queue_try_words(&dev->queue);
-	/* RADV's deviceUUID is not HIP's. */
-	queue_open_bridge_pci(&dev->queue, gpu->place.pci,
-			      flags & DLBUF_HIP_NO_BRIDGE ?
-			      "DLBUF_HIP_NO_BRIDGE" : NULL);
-	queue_leave(&dev->queue, &scope);
-	*out = dev;
+	base->registers = true;
+	base->waits_for_words = dev->hip.StreamWaitValue32;
+	if (flags & DLBUF_HIP_NO_BRIDGE)
+		base->no_bridge = "DLBUF_HIP_NO_BRIDGE";
 	return 0;
 }
 
-static int select_gpu(const struct hip_api *hip, const char *text,
-		      struct hip_gpu *gpu)
-{
-	struct selector s;
-	int ret, n;
-
-	ret = count_gpus(hip, &n);
-	if (!ret)
-		ret = selector_begin(&s, "hip", text, n);
-	if (ret)
-		return ret;
-	while (selector_next(&s))
-		if (selector_takes(&s, gpu_probe(hip, s.at, gpu), &gpu->info,
-				   &gpu->place))
-			return 0;
-	return selector_none(&s);
-}
-
-static int hip_open(const char *selector, const struct dlbuf_device_opts *opts,
-		    struct dlbuf_device **out)
-{
-	struct hip_device *dev;
-	struct hip_api hip;
-	struct hip_gpu gpu;
-	int ret;
-
-	ret = hip_load(&hip);
-	if (!ret)
-		ret = select_gpu(&hip, selector, &gpu);
-	if (!ret)
-		ret = device_create(&hip, &gpu, opts->flags, &dev);
-	if (!ret)
-		*out = &dev->queue.base;
-	return ret;
-}
-
-static int hip_each(const struct backend *backend, dlbuf_device_fn fn, void *data)
-{
-	struct hip_api hip;
-	struct hip_gpu gpu;
-	int ret, n = 0;
-
-	(void)backend;
-	ret = hip_load(&hip);
-	if (!ret)
-		ret = count_gpus(&hip, &n);
-	for (int i = 0; !ret && i < n; i++) {
-		ret = gpu_probe(&hip, i, &gpu);
-		if (ret)
-			break;
-		gpu.info.acquire = hip.StreamWaitValue32 ? DLBUF_SYNC_FENCE :
-							   DLBUF_SYNC_BLOCKS;
-		gpu.info.release = DLBUF_SYNC_EVENT;
-		ret = fn(&gpu.info, data);
-	}
-	return ret;
-}
-
-static void hip_describe(struct dlbuf_device *dev, struct dlbuf_device_info *info)
-{
-	queue_describe(dev, &hip_device_of(dev)->gpu.info, info);
-}
-
-const struct backend hip_backend = {
-	.name = "hip",
+QUEUE_BACKEND(hip,
 	.type = kDLROCM,
 	.flags = DLBUF_HIP_NO_BRIDGE,
 	.paths = PATHS_SHARED | PATHS_COPIED,
-	.import_size = sizeof(struct queue_import),
-	.each = hip_each,
-	.open = hip_open,
-	.close = queue_close,
-	.describe = hip_describe,
-	.import = queue_import,
-	.unimport = queue_unimport,
-	.stream = queue_stream,
-	.acquire = queue_acquire,
-	.release = queue_release,
-	.wait = queue_wait,
-	.pending = queue_pending,
-	.drain = queue_drain,
 	.alloc = queue_alloc,
 	.export = queue_export,
-};
+);

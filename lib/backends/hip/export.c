@@ -29,7 +29,7 @@ static bool is_host(struct hip_device *dev, uintptr_t p, bool *host)
 
 	if (!knows(dev, p, HIPABI_POINTER_MEMORY_TYPE, &type))
 		return false;
-	*host = type == (dev->gpu.version < 60000000 ? HIPABI_MEMORY_TYPE_HOST_5 :
+	*host = type == (dev->version < 60000000 ? HIPABI_MEMORY_TYPE_HOST_5 :
 						       HIPABI_MEMORY_TYPE_HOST);
 	return true;
 }
@@ -52,7 +52,7 @@ int hip_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 			    "allocated", (unsigned long long)p);
 	if (managed)
 		return fail(-EOPNOTSUPP, "hip: managed memory has no dma-buf");
-	if (!host && ordinal != dev->gpu.ordinal)
+	if (!host && ordinal != dev->ordinal)
 		return fail(-EINVAL, "the memory is of hip:%d, not of %s",
 			    ordinal, base->base.name);
 	return 0;
@@ -125,7 +125,7 @@ int hip_export(struct queue_device *base, struct queue_range *pages,
 
 	is_host(dev, pages->base, &host);
 	ret = fail(-EOPNOTSUPP, "hip: %s exports no %s memory%s",
-		   dev->gpu.info.driver, host ? "host" : "device",
+		   dev->queue.info.driver, host ? "host" : "device",
 		   pcie ? " over PCI Express" : "");
 	if (dev->hsa_export && !pcie && !host)
 		ret = export_by_hsa(dev, pages, fd);

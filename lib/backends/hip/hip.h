@@ -6,21 +6,13 @@
 #include <dlbuf/hip.h>
 
 #include "../../queue/queue.h"
-#include "../../select.h"
 #include "api.h"
-
-/* A device of the machine, as it was before dlbuf opened it. */
-struct hip_gpu {
-	int ordinal;
-	int version;		/* of the runtime, 10^7 * major + 10^5 * minor + patch */
-	struct dlbuf_device_info info;
-	struct device_place place;
-};
 
 struct hip_device {
 	struct queue_device queue;
 	struct hip_api hip;
-	struct hip_gpu gpu;
+	int ordinal;
+	int version;		/* of the runtime, 10^7 * major + 10^5 * minor + patch */
 	hsa_export_fn hsa_export;	/* or NULL */
 };
 
@@ -43,6 +35,11 @@ int hip_done(struct queue_device *dev, hip_result result, size_t function);
 #define HIP_DO(dev, name, ...) \
 	hip_done(dev, HIP_RESULT(&to_hip(dev)->hip, name, __VA_ARGS__), \
 		 HIP_FUNCTION(name))
+
+/* backend.c */
+int hip_count(struct queue_device *dev, unsigned int *n);
+int hip_probe(struct queue_device *dev, unsigned int n);
+int hip_start(struct queue_device *dev, uint32_t flags);
 
 /* export.c */
 int hip_range(struct queue_device *dev, DLDeviceType on, uintptr_t p,

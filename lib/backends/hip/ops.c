@@ -26,9 +26,9 @@ static int enter(struct queue_device *base, struct queue_scope *scope,
 	hip_result result = to_free ? dev->hip.GetDevice(&scope->device) :
 		HIP_RESULT(&dev->hip, GetDevice, &scope->device);
 
-	scope->entered = !result && scope->device != dev->gpu.ordinal;
+	scope->entered = !result && scope->device != dev->ordinal;
 	if (scope->entered)
-		result = dev->hip.SetDevice(dev->gpu.ordinal);
+		result = dev->hip.SetDevice(dev->ordinal);
 	if (result && !to_free) {
 		scope->entered = false;
 		return hip_check(&dev->hip, result, HIP_FUNCTION(SetDevice));
@@ -86,14 +86,14 @@ FREE(free_host, (struct queue_device *dev, void *host), HostFree, host)
  */
 static int check_stream(struct hip_device *dev, hip_stream s)
 {
-	hip_device_ordinal of = dev->gpu.ordinal;
+	hip_device_ordinal of = dev->ordinal;
 	hip_result result;
 
 	result = HIP_RESULT(&dev->hip, StreamGetDevice, s, &of);
 	if (result == HIPABI_CONTEXT_IS_DESTROYED)
 		return fail(-EINVAL, "%s: stream %p was destroyed",
 			    dev->queue.base.name, (void *)s);
-	if (!result && of != dev->gpu.ordinal)
+	if (!result && of != dev->ordinal)
 		return fail(-EINVAL, "stream %p is of hip:%d, not of %s",
 			    (void *)s, of, dev->queue.base.name);
 	return hip_done(&dev->queue, result, HIP_FUNCTION(StreamGetDevice));
@@ -271,6 +271,10 @@ static void destroy(struct queue_device *dev)
 }
 
 const struct queue_ops hip_ops = {
+	.size = sizeof(struct hip_device),
+	.count = hip_count,
+	.probe = hip_probe,
+	.start = hip_start,
 	.enter = enter,
 	.leave = leave,
 	.stream = stream,

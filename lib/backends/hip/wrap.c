@@ -15,7 +15,7 @@ int dlbuf_hip_get_device(struct dlbuf_device *base, struct dlbuf_hip_device *hip
 		return fail(-EINVAL, "%s is not a HIP device", base->name);
 	dev = hip_device_of(base);
 	return INFO_PUT(hip, (&(struct dlbuf_hip_device){
-		.ordinal = dev->gpu.ordinal,
-		.runtime = dev->gpu.version,
+		.ordinal = dev->ordinal,
+		.runtime = dev->version,
 	}), "dlbuf_hip_device");
 }

@@ -9,30 +9,29 @@
 
 #include "levelzero.h"
 
-int levelzero_devices(const struct levelzero_api *lz,
-		      struct levelzero_list *list)
+int levelzero_count(struct queue_device *base, unsigned int *n)
 {
+	struct levelzero_device *dev = to_levelzero(base);
 	ze_device_handle_t devices[LEVELZERO_MAX_DEVICES];
 	ze_driver_handle_t drivers[16];
-	uint32_t ndrivers = ARRAY_SIZE(drivers), n;
-	int ret = LZ_CALL(lz, DriverGet, &ndrivers, drivers);
+	uint32_t ndrivers = ARRAY_SIZE(drivers), more;
+	int ret = levelzero_load(&dev->lz);
 
-	list->n = 0;
+	if (!ret)
+		ret = LZ_CALL(&dev->lz, DriverGet, &ndrivers, drivers);
 	for (uint32_t i = 0; !ret && i < ndrivers; i++) {
-		n = LEVELZERO_MAX_DEVICES - list->n;
-		ret = LZ_CALL(lz, DeviceGet, drivers[i], &n, devices);
-		for (uint32_t k = 0; !ret && k < n; k++) {
-			list->at[list->n].driver = drivers[i];
-			list->at[list->n++].device = devices[k];
+		more = LEVELZERO_MAX_DEVICES - *n;
+		ret = LZ_CALL(&dev->lz, DeviceGet, drivers[i], &more, devices);
+		for (uint32_t k = 0; !ret && k < more; k++) {
+			dev->list[*n].driver = drivers[i];
+			dev->list[(*n)++].device = devices[k];
 		}
 	}
-	if (!ret && !list->n)
-		ret = fail(-ENODEV, "levelzero: the drivers have no device");
 	return ret;
 }
 
 /* The first group of queues that computes; such queues copy, too. */
-static int find_group(const struct levelzero_api *lz, struct levelzero_gpu *gpu)
+static int find_group(struct levelzero_device *dev)
 {
 	ze_command_queue_group_properties_t groups[16];
 	uint32_t n = ARRAY_SIZE(groups);
@@ -42,62 +41,50 @@ static int find_group(const struct levelzero_api *lz, struct levelzero_gpu *gpu)
 		groups[i] = (ze_command_queue_group_properties_t){
 			.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_GROUP_PROPERTIES,
 		};
-	ret = LZ_CALL(lz, DeviceGetCommandQueueGroupProperties, gpu->handle, &n,
-		      groups);
+	ret = LZ_CALL(&dev->lz, DeviceGetCommandQueueGroupProperties, dev->handle,
+		      &n, groups);
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
 		if (groups[i].flags & ZE_COMMAND_QUEUE_GROUP_PROPERTY_FLAG_COMPUTE) {
-			gpu->group = i;
+			dev->group = i;
 			return 0;
 		}
 	return fail(-EOPNOTSUPP, "levelzero: %s has no queues that compute",
-		    gpu->info.description);
+		    dev->queue.info.description);
 }
 
-int levelzero_gpu_probe(const struct levelzero_api *lz,
-			ze_driver_handle_t driver, ze_device_handle_t device,
-			int ordinal, struct levelzero_gpu *gpu)
+int levelzero_probe(struct queue_device *base, unsigned int n)
 {
+	struct levelzero_device *dev = to_levelzero(base);
 	ze_device_properties_t props = {
 		.stype = ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES,
 	};
 	ze_pci_ext_properties_t pci = {
 		.stype = ZE_STRUCTURE_TYPE_PCI_EXT_PROPERTIES,
 	};
-	struct dlbuf_device_info *info = &gpu->info;
+	struct dlbuf_device_info *info = &base->info;
 	int ret;
 
-	*gpu = (struct levelzero_gpu){
-		.driver = driver,
-		.handle = device,
-		.ordinal = ordinal,
-		.info = {
-			.size = sizeof(*info),
-			.backend = "levelzero",
-			.device = { kDLOneAPI, ordinal },
-			.pitch_align = 64,
-			.offset_align = 64,
-		},
-	};
-	ret = LZ_CALL(lz, DriverGetApiVersion, driver, &gpu->version);
+	dev->driver = dev->list[n].driver;
+	dev->handle = dev->list[n].device;
+	ret = LZ_CALL(&dev->lz, DriverGetApiVersion, dev->driver, &dev->version);
 	if (!ret)
-		ret = LZ_CALL(lz, DeviceGetProperties, device, &props);
+		ret = LZ_CALL(&dev->lz, DeviceGetProperties, dev->handle, &props);
 	if (ret)
 		return ret;
-	gpu->integrated = props.flags & ZE_DEVICE_PROPERTY_FLAG_INTEGRATED;
+	base->believed = props.flags & ZE_DEVICE_PROPERTY_FLAG_INTEGRATED;
 	memcpy(info->uuid, props.uuid.id, sizeof(info->uuid));
 	snprintf(info->description, sizeof(info->description), "%.*s",
 		 (int)sizeof(info->description) - 1, props.name);
 	snprintf(info->driver, sizeof(info->driver), "Level Zero %u.%u",
-		 ZE_MAJOR_VERSION(gpu->version), ZE_MINOR_VERSION(gpu->version));
-	snprintf(info->name, sizeof(info->name), "levelzero:%d", ordinal);
+		 ZE_MAJOR_VERSION(dev->version), ZE_MINOR_VERSION(dev->version));
 	/* A device without an address cannot be selected by it. */
-	if (!LZ_RESULT(lz, DevicePciGetPropertiesExt, device, &pci))
-		gpu->place.pci = PCI_ADDRESS(pci.address.domain, pci.address.bus,
-					     pci.address.device,
-					     pci.address.function);
-	return find_group(lz, gpu);
+	if (!LZ_RESULT(&dev->lz, DevicePciGetPropertiesExt, dev->handle, &pci))
+		base->place.pci = PCI_ADDRESS(pci.address.domain, pci.address.bus,
+					      pci.address.device,
+					      pci.address.function);
+	return find_group(dev);
 }
 
 /* ---------------------------------------------------------------- devices */
@@ -125,144 +112,35 @@ static bool calls_host(struct levelzero_device *dev)
 	return !ret;
 }
 
-static int make_own(struct levelzero_device *dev)
+int levelzero_start(struct queue_device *base, uint32_t flags)
 {
+	struct levelzero_device *dev = to_levelzero(base);
 	const ze_context_desc_t desc = { .stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC };
 	int ret = 0;
 
-	if (!dev->wrapped)
-		ret = LZ_CALL(&dev->lz, ContextCreate, dev->gpu.driver, &desc,
-			      &dev->context);
-	return ret ? ret : levelzero_ops.stream_create(&dev->queue,
-						       (void **)&dev->own);
-}
-
-int levelzero_device_create(const struct levelzero_api *lz,
-			    const struct levelzero_gpu *gpu,
-			    ze_context_handle_t context,
-			    struct levelzero_device **out)
-{
-	struct levelzero_device *dev = sys_calloc(1, sizeof(*dev));
-	int ret;
-
-	if (!dev)
-		return -ENOMEM;
-	dev->lz = *lz;
-	dev->gpu = *gpu;
-	dev->context = context;
-	dev->wrapped = context;
+	(void)flags;
 	dev->ops = levelzero_ops;
+	base->ops = &dev->ops;
 	pthread_mutex_init(&dev->lock, NULL);
 	pthread_mutex_init(&dev->appending, NULL);
-	dev->queue.registers = true;
-	dev->queue.registers_read_only = true;
+	base->registers = true;
+	base->registers_read_only = true;
 	/* Intel's kernel drivers notice at the first access that pages cannot be pinned. */
-	dev->queue.memfds_only = true;
-	dev->queue.believed = gpu->integrated;
-	dev->queue.base.dl.device_id = gpu->ordinal;
-	memcpy(dev->queue.base.name, gpu->info.name, sizeof(gpu->info.name));
-	queue_init(&dev->queue, &dev->ops);
-	ret = make_own(dev);
-	if (ret) {
-		queue_unref(&dev->queue);
-		return ret;
-	}
-	if (!calls_host(dev))
+	base->memfds_only = true;
+	base->no_bridge = "Level Zero imports no semaphores of other APIs";
+	if (!base->wrapped)
+		ret = LZ_CALL(&dev->lz, ContextCreate, dev->driver, &desc,
+			      &dev->context);
+	if (!ret)
+		ret = dev->ops.stream_create(base, (void **)&dev->own);
+	if (!ret && !calls_host(dev))
 		dev->ops.call_host = NULL;
-	queue_open_bridge(&dev->queue, NULL, "Level Zero imports no semaphores of "
-			  "other APIs");
-	*out = dev;
-	return 0;
-}
-
-static int select_gpu(const struct levelzero_api *lz, const char *text,
-		      struct levelzero_gpu *gpu)
-{
-	struct levelzero_list list;
-	struct selector s;
-	int ret;
-
-	ret = levelzero_devices(lz, &list);
-	if (!ret)
-		ret = selector_begin(&s, "levelzero", text, list.n);
-	if (ret)
-		return ret;
-	while (selector_next(&s))
-		if (selector_takes(&s, levelzero_gpu_probe(lz,
-					list.at[s.at].driver,
-					list.at[s.at].device, s.at, gpu),
-				   &gpu->info, &gpu->place))
-			return 0;
-	return selector_none(&s);
-}
-
-static int levelzero_open(const char *selector,
-			  const struct dlbuf_device_opts *opts,
-			  struct dlbuf_device **out)
-{
-	struct levelzero_device *dev;
-	struct levelzero_api lz;
-	struct levelzero_gpu gpu;
-	int ret;
-
-	(void)opts;
-	ret = levelzero_load(&lz);
-	if (!ret)
-		ret = select_gpu(&lz, selector, &gpu);
-	if (!ret)
-		ret = levelzero_device_create(&lz, &gpu, NULL, &dev);
-	if (!ret)
-		*out = &dev->queue.base;
 	return ret;
 }
 
-static int levelzero_each(const struct backend *backend, dlbuf_device_fn fn,
-			  void *data)
-{
-	struct levelzero_list list;
-	struct levelzero_api lz;
-	struct levelzero_gpu gpu;
-	int ret;
-
-	(void)backend;
-	ret = levelzero_load(&lz);
-	if (!ret)
-		ret = levelzero_devices(&lz, &list);
-	for (unsigned int i = 0; !ret && i < list.n; i++) {
-		ret = levelzero_gpu_probe(&lz, list.at[i].driver,
-					  list.at[i].device, i, &gpu);
-		if (ret)
-			break;
-		gpu.info.acquire = DLBUF_SYNC_FENCE;
-		gpu.info.release = DLBUF_SYNC_EVENT;
-		ret = fn(&gpu.info, data);
-	}
-	return ret;
-}
-
-static void levelzero_describe(struct dlbuf_device *dev,
-			       struct dlbuf_device_info *info)
-{
-	queue_describe(dev, &levelzero_device_of(dev)->gpu.info, info);
-}
-
-const struct backend levelzero_backend = {
-	.name = "levelzero",
+QUEUE_BACKEND(levelzero,
 	.type = kDLOneAPI,
 	.paths = PATHS_SHARED | PATHS_COPIED,
-	.import_size = sizeof(struct queue_import),
-	.each = levelzero_each,
-	.open = levelzero_open,
-	.close = queue_close,
-	.describe = levelzero_describe,
-	.import = queue_import,
-	.unimport = queue_unimport,
-	.stream = queue_stream,
-	.acquire = queue_acquire,
-	.release = queue_release,
-	.wait = queue_wait,
-	.pending = queue_pending,
-	.drain = queue_drain,
 	.alloc = queue_alloc,
 	.export = queue_export,
-};
+);

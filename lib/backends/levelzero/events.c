@@ -26,11 +26,6 @@ struct moments {
 	struct moment at[POOL_EVENTS];
 };
 
-/* An event of queue_ops. */
-struct event {
-	struct moment *last;	/* under dev->lock; a reference, or NULL: never recorded */
-};
-
 /* ---------------------------------------------------------------- moments */
 
 /* The event is signalled already, or will be. Without references it can be reaped. */
@@ -176,123 +171,42 @@ int levelzero_barrier(struct queue_device *base, void *stream,
 	return ret;
 }
 
-/* Gives the moment when all commands that are on the stream are complete. */
-static int moment_of(struct levelzero_device *dev, void *stream,
-		     struct moment **out)
-{
-	int ret = moment_get(dev, out);
+/* ---------------------------------------------------------------- marks */
 
-	return ret ? ret : levelzero_barrier(&dev->queue, stream, (*out)->event,
-					     NULL);
+/* The moment when all commands that are on the stream are complete. */
+int levelzero_mark(struct queue_device *dev, void *stream, void **out)
+{
+	struct moment *m;
+	int ret = moment_get(to_levelzero(dev), &m);
+
+	*out = m;
+	return ret ? ret : levelzero_barrier(dev, stream, m->event, NULL);
 }
 
-/* m: a reference, taken. */
-static int wait_for(struct levelzero_device *dev, void *stream,
-		    struct moment *m)
+int levelzero_mark_ref(struct queue_device *base, void *mark)
 {
-	struct moment *passed;
-	int ret = moment_get(dev, &passed);
+	struct levelzero_device *dev = to_levelzero(base);
 
-	if (!ret)
-		ret = levelzero_barrier(&dev->queue, stream, passed->event,
-					m->event);
-	if (ret) {
-		moment_put(dev, m);
-		return ret;
-	}
-	passed->awaits = m;
-	moment_put(dev, passed);
+	pthread_mutex_lock(&dev->lock);
+	((struct moment *)mark)->refs++;
+	pthread_mutex_unlock(&dev->lock);
 	return 0;
 }
 
-static int wait_here(struct levelzero_device *dev, const struct moment *m)
+int levelzero_mark_query(struct queue_device *dev, void *mark)
 {
-	return LZ_DO(&dev->queue, EventHostSynchronize, m->event, UINT64_MAX);
-}
+	ze_event_handle_t event = ((struct moment *)mark)->event;
+	ze_result_t result = LZ_RESULT(&to_levelzero(dev)->lz, EventQueryStatus,
+				       event);
 
-/* ---------------------------------------------------------------- events */
-
-int levelzero_event_create(struct queue_device *dev, void **event)
-{
-	(void)dev;
-	*event = sys_calloc(1, sizeof(struct event));
-	return *event ? 0 : -ENOMEM;
-}
-
-/* Gives a reference to the last moment, or NULL, and puts `next` in its place. */
-static struct moment *replace(struct levelzero_device *dev, struct event *e,
-			      struct moment *next)
-{
-	struct moment *last;
-
-	pthread_mutex_lock(&dev->lock);
-	last = e->last;
-	e->last = next;
-	pthread_mutex_unlock(&dev->lock);
-	return last;
-}
-
-static struct moment *last_of(struct levelzero_device *dev, struct event *e)
-{
-	struct moment *last;
-
-	pthread_mutex_lock(&dev->lock);
-	last = e->last;
-	if (last)
-		last->refs++;
-	pthread_mutex_unlock(&dev->lock);
-	return last;
-}
-
-void levelzero_event_destroy(struct queue_device *base, void *event)
-{
-	struct levelzero_device *dev = to_levelzero(base);
-
-	moment_put(dev, replace(dev, event, NULL));
-	free(event);
-}
-
-int levelzero_event_record(struct queue_device *base, void *event, void *stream)
-{
-	struct levelzero_device *dev = to_levelzero(base);
-	struct moment *m;
-	int ret = moment_of(dev, stream, &m);
-
-	if (!ret)
-		moment_put(dev, replace(dev, event, m));
-	return ret;
-}
-
-int levelzero_event_query(struct queue_device *base, void *event)
-{
-	struct levelzero_device *dev = to_levelzero(base);
-	struct moment *m = last_of(dev, event);
-	ze_result_t result;
-
-	if (!m)
-		return 0;
-	result = LZ_RESULT(&dev->lz, EventQueryStatus, m->event);
-	moment_put(dev, m);
 	return result == ZE_RESULT_NOT_READY ? QUEUE_PENDING :
-	       levelzero_done(base, result, LZ_FUNCTION(EventQueryStatus));
+	       levelzero_done(dev, result, LZ_FUNCTION(EventQueryStatus));
 }
 
-int levelzero_event_wait(struct queue_device *base, void *event)
+int levelzero_mark_wait(struct queue_device *dev, void *mark)
 {
-	struct levelzero_device *dev = to_levelzero(base);
-	struct moment *m = last_of(dev, event);
-	int ret = m ? wait_here(dev, m) : 0;
-
-	moment_put(dev, m);
-	return ret;
-}
-
-int levelzero_stream_wait(struct queue_device *base, void *stream, void *event)
-{
-	struct levelzero_device *dev = to_levelzero(base);
-	struct moment *m = last_of(dev, event);
-
-	return m ? wait_for(dev, stream, m) : 0;
+	return LZ_DO(dev, EventHostSynchronize, ((struct moment *)mark)->event,
+		     UINT64_MAX);
 }
 
 int levelzero_user_event_create(struct queue_device *dev, void **event)
@@ -300,16 +214,20 @@ int levelzero_user_event_create(struct queue_device *dev, void **event)
 	return moment_get(to_levelzero(dev), (struct moment **)event);
 }
 
-int levelzero_user_event_wait(struct queue_device *base, void *stream,
-			      void *event)
+int levelzero_user_event_wait(struct queue_device *base, void *stream, void *event)
 {
 	struct levelzero_device *dev = to_levelzero(base);
-	struct moment *m = event;
+	struct moment *m = event, *passed;
+	int ret = moment_get(dev, &passed);
 
-	pthread_mutex_lock(&dev->lock);
-	m->refs++;
-	pthread_mutex_unlock(&dev->lock);
-	return wait_for(dev, stream, m);
+	if (!ret)
+		ret = levelzero_barrier(base, stream, passed->event, m->event);
+	if (ret)
+		return ret;
+	levelzero_mark_ref(base, m);
+	passed->awaits = m;
+	moment_put(dev, passed);
+	return 0;
 }
 
 /* No fault is injected here: a stream would wait for ever. */
@@ -333,7 +251,7 @@ int levelzero_finish(struct queue_device *base, void *stream)
 {
 	struct levelzero_device *dev = to_levelzero(base);
 	ze_result_t result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
-	struct moment *m;
+	void *m;
 	int ret;
 
 	if (dev->lz.CommandListHostSynchronize)
@@ -342,10 +260,10 @@ int levelzero_finish(struct queue_device *base, void *stream)
 	if (result != ZE_RESULT_ERROR_UNSUPPORTED_FEATURE)
 		return levelzero_done(base, result,
 				      LZ_FUNCTION(CommandListHostSynchronize));
-	ret = moment_of(dev, stream, &m);
+	ret = levelzero_mark(base, stream, &m);
 	if (ret)
 		return ret;
-	ret = wait_here(dev, m);
+	ret = levelzero_mark_wait(base, m);
 	moment_put(dev, m);
 	return ret;
 }
@@ -392,7 +310,7 @@ static void device_free(struct levelzero_device *dev)
 	bool over = !dev->own || list_destroy(dev, dev->own);
 
 	pools_free(dev);
-	if (over && dev->context && !dev->wrapped)
+	if (over && dev->context && !dev->queue.wrapped)
 		dev->lz.ContextDestroy(dev->context);
 	pthread_mutex_destroy(&dev->lock);
 	pthread_mutex_destroy(&dev->appending);

@@ -64,7 +64,7 @@ int levelzero_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 	case ZE_MEMORY_TYPE_SHARED:
 		return fail(-EOPNOTSUPP, "levelzero: shared memory has no dma-buf");
 	case ZE_MEMORY_TYPE_DEVICE:
-		if (of && of != dev->gpu.handle)
+		if (of && of != dev->handle)
 			return fail(-EINVAL, "the memory is of another device "
 				    "than %s", base->base.name);
 		break;

@@ -6,39 +6,23 @@
 #include <dlbuf/levelzero.h>
 
 #include "../../queue/queue.h"
-#include "../../select.h"
 #include "api.h"
 
-/* A device of the machine, as it was before dlbuf opened it. */
-struct levelzero_gpu {
-	ze_driver_handle_t driver;
-	ze_device_handle_t handle;
-	int ordinal;
-	ze_api_version_t version;	/* of the driver */
-	uint32_t group;			/* of command queues: the first for compute */
-	bool integrated;
-	struct dlbuf_device_info info;
-	struct device_place place;
-};
-
 #define LEVELZERO_MAX_DEVICES 64
-
-/* The devices of all drivers, in order. */
-struct levelzero_list {
-	unsigned int n;
-	struct {
-		ze_driver_handle_t driver;
-		ze_device_handle_t device;
-	} at[LEVELZERO_MAX_DEVICES];
-};
 
 struct levelzero_device {
 	struct queue_device queue;
 	struct queue_ops ops;	/* without what the driver lacks */
 	struct levelzero_api lz;
-	struct levelzero_gpu gpu;
+	struct {
+		ze_driver_handle_t driver;
+		ze_device_handle_t device;
+	} list[LEVELZERO_MAX_DEVICES];	/* of all drivers, in order */
+	ze_driver_handle_t driver;
+	ze_device_handle_t handle;
+	ze_api_version_t version;	/* of the driver */
+	uint32_t group;		/* of command queues: the first for compute */
 	ze_context_handle_t context;
-	bool wrapped;		/* the context is the application's */
 	ze_command_list_handle_t own;	/* the stream NULL */
 	pthread_mutex_t appending;	/* held while commands are appended to it */
 
@@ -63,19 +47,10 @@ levelzero_device_of(struct dlbuf_device *dev)
 BACKEND_DECLARE(levelzero);
 extern const struct queue_ops levelzero_ops;
 
-int levelzero_devices(const struct levelzero_api *lz,
-		      struct levelzero_list *list);
-
-/* Queries a device, whose number this is. */
-int levelzero_gpu_probe(const struct levelzero_api *lz,
-			ze_driver_handle_t driver, ze_device_handle_t device,
-			int ordinal, struct levelzero_gpu *gpu);
-
-/* Makes a device for the application's context, or, with NULL, for a new one. */
-int levelzero_device_create(const struct levelzero_api *lz,
-			    const struct levelzero_gpu *gpu,
-			    ze_context_handle_t context,
-			    struct levelzero_device **out);
+/* backend.c */
+int levelzero_count(struct queue_device *dev, unsigned int *n);
+int levelzero_probe(struct queue_device *dev, unsigned int n);
+int levelzero_start(struct queue_device *dev, uint32_t flags);
 
 /* As levelzero_check(); marks the device as lost if it is. */
 int levelzero_done(struct queue_device *dev, ze_result_t result,
@@ -107,13 +82,11 @@ static inline void levelzero_append_end(struct levelzero_device *dev, void *stre
 int levelzero_barrier(struct queue_device *dev, void *stream,
 		      ze_event_handle_t signal, ze_event_handle_t wait);
 
-/* The events of queue_ops, and its user events. */
-int levelzero_event_create(struct queue_device *dev, void **event);
-void levelzero_event_destroy(struct queue_device *dev, void *event);
-int levelzero_event_record(struct queue_device *dev, void *event, void *stream);
-int levelzero_event_query(struct queue_device *dev, void *event);
-int levelzero_event_wait(struct queue_device *dev, void *event);
-int levelzero_stream_wait(struct queue_device *dev, void *stream, void *event);
+/* The marks of queue_ops, and its user events. */
+int levelzero_mark(struct queue_device *dev, void *stream, void **mark);
+int levelzero_mark_ref(struct queue_device *dev, void *mark);
+int levelzero_mark_query(struct queue_device *dev, void *mark);
+int levelzero_mark_wait(struct queue_device *dev, void *mark);
 int levelzero_user_event_create(struct queue_device *dev, void **event);
 int levelzero_user_event_wait(struct queue_device *dev, void *stream, void *event);
 void levelzero_user_event_set(struct queue_device *dev, void *event);

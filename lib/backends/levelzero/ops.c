@@ -18,7 +18,7 @@ int levelzero_done(struct queue_device *dev, ze_result_t result, size_t function
 /* Loaders since 1.16 can tell what a list is, if the driver can. */
 static int check_list(struct levelzero_device *dev, ze_command_list_handle_t list)
 {
-	ze_device_handle_t of = dev->gpu.handle;
+	ze_device_handle_t of = dev->handle;
 	ze_bool_t immediate = true;
 
 	if (dev->lz.CommandListIsImmediate &&
@@ -28,7 +28,7 @@ static int check_list(struct levelzero_device *dev, ze_command_list_handle_t lis
 			    (void *)list);
 	if (dev->lz.CommandListGetDeviceHandle &&
 	    !LZ_RESULT(&dev->lz, CommandListGetDeviceHandle, list, &of) &&
-	    of != dev->gpu.handle)
+	    of != dev->handle)
 		return fail(-EINVAL, "command list %p is of another device than "
 			    "%s's", (void *)list, dev->queue.base.name);
 	return 0;
@@ -48,12 +48,12 @@ static int stream_create(struct queue_device *base, void **out)
 	struct levelzero_device *dev = to_levelzero(base);
 	const ze_command_queue_desc_t desc = {
 		.stype = ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC,
-		.ordinal = dev->gpu.group,
+		.ordinal = dev->group,
 		.mode = ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS,
 	};
 
 	return LZ_DO(base, CommandListCreateImmediate, dev->context,
-		     dev->gpu.handle, &desc, (ze_command_list_handle_t *)out);
+		     dev->handle, &desc, (ze_command_list_handle_t *)out);
 }
 
 /*
@@ -91,7 +91,7 @@ static int alloc_device(struct queue_memory *m, const void *next)
 	int ret;
 
 	ret = LZ_DO(m->dev, MemAllocDevice, dev->context, &desc, m->bytes,
-		    sysconf(_SC_PAGESIZE), dev->gpu.handle, &pointer);
+		    sysconf(_SC_PAGESIZE), dev->handle, &pointer);
 	m->allocated = !ret;
 	m->data = (uintptr_t)pointer;
 	return ret;
@@ -214,16 +214,19 @@ static int clear(struct queue_memory *m, void *s)
 }
 
 const struct queue_ops levelzero_ops = {
+	.size = sizeof(struct levelzero_device),
+	.count = levelzero_count,
+	.probe = levelzero_probe,
+	.start = levelzero_start,
 	.stream = stream,
 	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,
 	.stream_create = stream_create,
 	.stream_destroy = levelzero_list_destroy,
-	.event_create = levelzero_event_create,
-	.event_destroy = levelzero_event_destroy,
-	.event_record = levelzero_event_record,
-	.event_query = levelzero_event_query,
-	.event_wait = levelzero_event_wait,
-	.stream_wait = levelzero_stream_wait,
+	QUEUE_MARKS,
+	.mark = levelzero_mark,
+	.mark_ref = levelzero_mark_ref,
+	.mark_query = levelzero_mark_query,
+	.mark_wait = levelzero_mark_wait,
 	.finish = levelzero_finish,
 	.finish_all = levelzero_finish_all,
 	.call_host = call_host,

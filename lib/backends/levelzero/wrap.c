@@ -4,6 +4,11 @@
 
 #include "levelzero.h"
 
+struct theirs {
+	ze_context_handle_t context;
+	ze_device_handle_t device;
+};
+
 static bool is_part(const struct levelzero_api *lz, ze_device_handle_t device,
 		    ze_device_handle_t part)
 {
@@ -19,21 +24,24 @@ static bool is_part(const struct levelzero_api *lz, ze_device_handle_t device,
 }
 
 /* A part of a device has the number of the device. */
-static int find(const struct levelzero_api *lz, ze_device_handle_t device,
-		struct levelzero_gpu *gpu)
+static int find(struct queue_device *base, unsigned int n, const void *data)
 {
-	struct levelzero_list list;
-	int ret = levelzero_devices(lz, &list);
+	struct levelzero_device *dev = to_levelzero(base);
+	const struct theirs *theirs = data;
+	int ret;
 
-	if (ret)
-		return ret;
-	for (unsigned int i = 0; i < list.n; i++)
-		if (list.at[i].device == device ||
-		    is_part(lz, list.at[i].device, device))
-			return levelzero_gpu_probe(lz, list.at[i].driver, device,
-						   i, gpu);
+	for (unsigned int i = 0; i < n; i++) {
+		if (dev->list[i].device != theirs->device &&
+		    !is_part(&dev->lz, dev->list[i].device, theirs->device))
+			continue;
+		dev->list[i].device = theirs->device;
+		dev->context = theirs->context;
+		ret = queue_probe(base, i);
+		return ret ? ret : LZ_CALL(&dev->lz, ContextGetStatus,
+					   dev->context);
+	}
 	return fail(-EINVAL, "device %p is not a ze_device_handle_t of this machine",
-		    (void *)device);
+		    (void *)theirs->device);
 }
 
 int dlbuf_device_wrap_levelzero(void *context, void *device,
@@ -41,31 +49,11 @@ int dlbuf_device_wrap_levelzero(void *context, void *device,
 				struct dlbuf_device **out)
 {
 	NOT_CANCELLED;
-	struct levelzero_device *dev;
-	struct dlbuf_device_opts o;
-	struct levelzero_api lz;
-	struct levelzero_gpu gpu;
-	int ret;
-
 	if (!context || !device || !out)
 		return fail(-EINVAL, "%s is NULL", !context ? "context" :
 			    !device ? "device" : "out");
-	ret = device_opts_get(&levelzero_backend, &o, opts);
-	if (!ret)
-		ret = levelzero_load(&lz);
-	if (!ret)
-		ret = find(&lz, device, &gpu);
-	if (!ret)
-		ret = LZ_CALL(&lz, ContextGetStatus, context);
-	if (!ret)
-		ret = levelzero_device_create(&lz, &gpu, context, &dev);
-	if (ret)
-		return ret;
-	device_init(&dev->queue.base, &levelzero_backend, &o);
-	log_at(DLBUF_LOG_INFO, "wrapped a ze_context_handle_t as %s",
-	       dev->queue.base.name);
-	*out = &dev->queue.base;
-	return 0;
+	return queue_wrap(&levelzero_backend, &levelzero_ops, find,
+			  &(struct theirs){ context, device }, opts, out);
 }
 
 int dlbuf_levelzero_get_device(struct dlbuf_device *base,
@@ -80,11 +68,11 @@ int dlbuf_levelzero_get_device(struct dlbuf_device *base,
 		return fail(-EINVAL, "%s is not a Level Zero device", base->name);
 	dev = levelzero_device_of(base);
 	return INFO_PUT(levelzero, (&(struct dlbuf_levelzero_device){
-		.driver = dev->gpu.driver,
+		.driver = dev->driver,
 		.context = dev->context,
-		.device = dev->gpu.handle,
+		.device = dev->handle,
 		.list = dev->own,
-		.ordinal = dev->gpu.ordinal,
-		.version = dev->gpu.version,
+		.ordinal = base->dl.device_id,
+		.version = dev->version,
 	}), "dlbuf_levelzero_device");
 }

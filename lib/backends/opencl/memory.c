@@ -31,7 +31,7 @@ static int import_khr(struct queue_memory *m)
 	cl_mem_properties properties[] = {
 		CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR, 0,
 		dev->ndevices > 1 ? CL_DEVICE_HANDLE_LIST_KHR : 0,
-		(uintptr_t)dev->target.device,
+		(uintptr_t)dev->device,
 		CL_DEVICE_HANDLE_LIST_END_KHR, 0
 	};
 	int fd = sys_dup(m->fd), ret;
@@ -126,13 +126,13 @@ static int import_qcom(struct queue_memory *m)
 		.ext = { DMABUF_HOST_PTR_QCOM, CL_MEM_HOST_UNCACHED_QCOM },
 		.fd = m->fd,
 	};
-	uint64_t bytes = m->bytes - dev->target.padding;
+	uint64_t bytes = m->bytes - dev->padding;
 
-	bytes -= bytes % dev->target.page;
-	if (m->bytes <= dev->target.padding || !bytes)
+	bytes -= bytes % dev->page;
+	if (m->bytes <= dev->padding || !bytes)
 		return fail(-EOPNOTSUPP, "the driver needs pages of %u bytes, and "
 			    "%u bytes after them, of which the dma-buf has no room",
-			    dev->target.page, dev->target.padding);
+			    dev->page, dev->padding);
 	m->unusable = m->bytes - bytes;
 	m->map = sys_mmap(m->bytes, PROT_READ |
 			  (m->access & DLBUF_WRITE ? PROT_WRITE : 0), m->fd);
@@ -146,7 +146,7 @@ static int import_qcom(struct queue_memory *m)
 
 int opencl_import(struct queue_memory *m)
 {
-	switch (to_opencl(m->dev)->target.imports) {
+	switch (to_opencl(m->dev)->imports) {
 	case OPENCL_IMPORTS_KHR:
 		return import_khr(m);
 	case OPENCL_IMPORTS_ARM:

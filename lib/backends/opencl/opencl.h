@@ -6,7 +6,6 @@
 #include <dlbuf/opencl.h>
 
 #include "../../queue/queue.h"
-#include "../../select.h"
 #include "api.h"
 
 /* How a device imports dma-bufs. */
@@ -17,19 +16,12 @@ enum opencl_imports {
 	OPENCL_IMPORTS_QCOM,	/* cl_qcom_dmabuf_host_ptr */
 };
 
-/* A device of the machine, as it was before dlbuf opened it. */
-struct opencl_target {
+#define OPENCL_MAX_DEVICES 64
+
+struct opencl_place {
 	cl_platform_id platform;
 	cl_device_id device;
-	cl_device_type type;
-	enum opencl_imports imports;
-	bool takes_fences, gives_fences;	/* sync_files */
-	bool svm;		/* kernels use any address of the host */
-	uint32_t page, padding;	/* of a buffer with OPENCL_IMPORTS_QCOM */
-	uint32_t pitch_pixels;	/* of an image over a buffer; 0: it makes none */
-	uint32_t base_align;	/* of a part of a buffer, bytes */
-	struct dlbuf_device_info info;
-	struct device_place place;
+	unsigned int platform_index, index;
 };
 
 /* Functions of extensions; those that the device does not have are NULL. */
@@ -51,7 +43,16 @@ struct opencl_device {
 		OPENCL_EXTENSIONS(X)
 #undef X
 	} ext;
-	struct opencl_target target;
+	struct opencl_place list[OPENCL_MAX_DEVICES];	/* of all platforms */
+	/* The last probe filled in the fields up to base_align. */
+	cl_platform_id platform;
+	cl_device_id device;
+	cl_device_type type;
+	enum opencl_imports imports;
+	bool svm;		/* kernels use any address of the host */
+	uint32_t page, padding;	/* of a buffer with OPENCL_IMPORTS_QCOM */
+	uint32_t pitch_pixels;	/* of an image over a buffer; 0: it makes none */
+	uint32_t base_align;	/* of a part of a buffer, bytes */
 	cl_context context;	/* with a reference */
 	cl_uint ndevices;	/* of the context */
 	cl_command_queue own;	/* the library's */
@@ -88,22 +89,10 @@ static inline cl_int opencl_note(struct queue_device *dev, cl_int result)
 							name, __VA_ARGS__)), \
 			 "cl" #name)
 
-/*
- * Queries the n-th device of all platforms. -ENODEV: there are fewer.
- * opencl_count() counts them; -ENODEV: there is none.
- */
-int opencl_probe(const struct opencl_api *cl, unsigned int n,
-		 struct opencl_target *target);
-int opencl_count(const struct opencl_api *cl, unsigned int *n);
-
-/*
- * Makes a device. The context's reference is taken, also if this call fails; stream is
- * borrowed or NULL.
- */
-int opencl_device_create(const struct opencl_api *cl,
-			 const struct opencl_target *target,
-			 cl_context context, cl_command_queue stream,
-			 struct opencl_device **out);
+/* backend.c */
+int opencl_count(struct queue_device *dev, unsigned int *n);
+int opencl_probe(struct queue_device *dev, unsigned int n);
+int opencl_start(struct queue_device *dev, uint32_t flags);
 
 /* Puts a barrier on a queue that is out of order. */
 int opencl_in_order(struct queue_device *dev, cl_command_queue queue);

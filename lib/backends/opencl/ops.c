@@ -37,9 +37,9 @@ static int stream(struct queue_device *base, void *handle, bool ends, void **out
 	if (!ret)
 		ret = OPENCL_DO(base, GetCommandQueueInfo, handle,
 				CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
-	if (!ret && (context != dev->context || device != dev->target.device))
+	if (!ret && (context != dev->context || device != dev->device))
 		ret = fail(-EINVAL, "queue %p is of another context or device "
-			   "than %s's", handle, base->base.name);
+			   "than %s's", handle, base->info.name);
 	return ret;
 }
 
@@ -48,7 +48,7 @@ static int stream_create(struct queue_device *base, void **out)
 	struct opencl_device *dev = to_opencl(base);
 
 	return OPENCL_NEW(&dev->cl, (cl_command_queue *)out, CreateCommandQueue,
-			  dev->context, dev->target.device, 0);
+			  dev->context, dev->device, 0);
 }
 
 /* A release flushes the queue: after a failed call, its commands are not to run later. */
@@ -76,122 +76,11 @@ static int finish_all(struct queue_device *dev)
 
 /* ---------------------------------------------------------------- events */
 
-/*
- * An event that can be recorded again: that of the last marker. Another thread may ask
- * about it meanwhile (dlbuf_device_drain()).
- */
-struct event {
-	pthread_mutex_t lock;
-	cl_event marker;	/* NULL: never recorded, which is complete */
-};
-
-static int event_create(struct queue_device *dev, void **out)
-{
-	struct event *event = sys_calloc(1, sizeof(*event));
-
-	(void)dev;
-	if (!event)
-		return -ENOMEM;
-	pthread_mutex_init(&event->lock, NULL);
-	*out = event;
-	return 0;
-}
-
-static void set_marker(struct queue_device *dev, struct event *event,
-		       cl_event marker)
-{
-	cl_event last;
-
-	pthread_mutex_lock(&event->lock);
-	last = event->marker;
-	event->marker = marker;
-	pthread_mutex_unlock(&event->lock);
-	if (last)
-		to_opencl(dev)->cl.ReleaseEvent(last);
-}
-
-/* Gives the marker with a reference, or NULL. */
-static int marker_of(struct queue_device *dev, struct event *event, cl_event *out)
-{
-	cl_int result = CL_SUCCESS;
-
-	pthread_mutex_lock(&event->lock);
-	*out = event->marker;
-	if (*out)
-		result = OPENCL_RESULT(&to_opencl(dev)->cl, RetainEvent, *out);
-	pthread_mutex_unlock(&event->lock);
-	return opencl_check(opencl_note(dev, result), OPENCL_FUNCTION(RetainEvent));
-}
-
-static void event_destroy(struct queue_device *dev, void *data)
-{
-	struct event *event = data;
-
-	set_marker(dev, event, NULL);
-	pthread_mutex_destroy(&event->lock);
-	free(event);
-}
-
-/* Without the flush, another queue could wait for ever. */
-static int event_record(struct queue_device *dev, void *event, void *s)
-{
-	cl_event marker;
-	int ret = OPENCL_DO(dev, EnqueueMarkerWithWaitList, s, 0, NULL, &marker);
-
-	if (ret)
-		return ret;
-	set_marker(dev, event, marker);
-	return OPENCL_DO(dev, Flush, s);
-}
-
-/* A command that failed is complete too. */
-static int event_query(struct queue_device *dev, void *event)
-{
-	cl_int status = CL_COMPLETE;
-	cl_event marker;
-	int ret = marker_of(dev, event, &marker);
-
-	if (ret || !marker)
-		return ret;
-	ret = OPENCL_DO(dev, GetEventInfo, marker,
-			CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
-			&status, NULL);
-	to_opencl(dev)->cl.ReleaseEvent(marker);
-	return ret ? ret : status > CL_COMPLETE ? QUEUE_PENDING : 0;
-}
-
-static int event_wait(struct queue_device *dev, void *event)
-{
-	cl_int result;
-	cl_event marker;
-	int ret = marker_of(dev, event, &marker);
-
-	if (ret || !marker)
-		return ret;
-	result = OPENCL_RESULT(&to_opencl(dev)->cl, WaitForEvents, 1, &marker);
-	to_opencl(dev)->cl.ReleaseEvent(marker);
-	opencl_note(dev, result);
-	return result == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST ? 0 :
-	       opencl_check(result, OPENCL_FUNCTION(WaitForEvents));
-}
-
 static int wait_for(struct queue_device *dev, void *s, cl_event event)
 {
 	int ret = OPENCL_DO(dev, EnqueueBarrierWithWaitList, s, 1, &event, NULL);
 
 	return ret ? ret : OPENCL_DO(dev, Flush, s);
-}
-
-static int stream_wait(struct queue_device *dev, void *s, void *event)
-{
-	cl_event marker;
-	int ret = marker_of(dev, event, &marker);
-
-	if (ret || !marker)
-		return ret;
-	ret = wait_for(dev, s, marker);
-	to_opencl(dev)->cl.ReleaseEvent(marker);
-	return ret;
 }
 
 static int user_event_create(struct queue_device *base, void **out)
@@ -216,6 +105,47 @@ static void user_event_set(struct queue_device *dev, void *event)
 static void user_event_destroy(struct queue_device *dev, void *event)
 {
 	to_opencl(dev)->cl.ReleaseEvent(event);
+}
+
+/* Without the flush, another queue could wait for ever. */
+static int mark(struct queue_device *dev, void *s, void **out)
+{
+	cl_event marker;
+	int ret = OPENCL_DO(dev, EnqueueMarkerWithWaitList, s, 0, NULL, &marker);
+
+	if (ret)
+		return ret;
+	ret = OPENCL_DO(dev, Flush, s);
+	if (ret)
+		user_event_destroy(dev, marker);
+	*out = marker;
+	return ret;
+}
+
+static int mark_ref(struct queue_device *dev, void *marker)
+{
+	return OPENCL_DO(dev, RetainEvent, marker);
+}
+
+/* A command that failed is complete too. */
+static int mark_query(struct queue_device *dev, void *marker)
+{
+	cl_int status = CL_COMPLETE;
+	int ret = OPENCL_DO(dev, GetEventInfo, marker,
+			    CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
+			    &status, NULL);
+
+	return ret ? ret : status > CL_COMPLETE ? QUEUE_PENDING : 0;
+}
+
+static int mark_wait(struct queue_device *dev, void *marker)
+{
+	cl_event event = marker;
+	cl_int result = opencl_note(dev, OPENCL_RESULT(&to_opencl(dev)->cl,
+						       WaitForEvents, 1, &event));
+
+	return result == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST ? 0 :
+	       opencl_check(result, OPENCL_FUNCTION(WaitForEvents));
 }
 
 /* ---------------------------------------------------------------- host functions */
@@ -308,7 +238,7 @@ static int semaphore_create(struct queue_device *base, cl_semaphore_khr *out,
 		n++;
 	if (dev->ndevices > 1) {
 		properties[n++] = SEMAPHORE_DEVICE_HANDLE_LIST;
-		properties[n++] = (uintptr_t)dev->target.device;
+		properties[n++] = (uintptr_t)dev->device;
 	}
 	if (!fault_hit())
 		*out = dev->ext.CreateSemaphoreWithPropertiesKHR(
@@ -358,7 +288,7 @@ static int export_fence(struct queue_device *dev, void *s, int *fence)
 		ret = OPENCL_DO(dev, Flush, s);
 	if (!ret)
 		ret = OPENCL_EXT(dev, GetSemaphoreHandleForTypeKHR, semaphore,
-				 to_opencl(dev)->target.device,
+				 to_opencl(dev)->device,
 				 CL_SEMAPHORE_HANDLE_SYNC_FD_KHR, sizeof(*fence),
 				 fence, NULL);
 	to_opencl(dev)->ext.ReleaseSemaphoreKHR(semaphore);
@@ -391,20 +321,24 @@ static void destroy(struct queue_device *base)
 		dev->cl.ReleaseCommandQueue(dev->stream);
 	if (dev->own)
 		dev->cl.ReleaseCommandQueue(dev->own);
-	dev->cl.ReleaseContext(dev->context);
+	if (dev->context)
+		dev->cl.ReleaseContext(dev->context);
 	free(dev);
 }
 
 const struct queue_ops opencl_ops = {
+	.size = sizeof(struct opencl_device),
+	.count = opencl_count,
+	.probe = opencl_probe,
+	.start = opencl_start,
 	.stream = stream,
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
-	.event_create = event_create,
-	.event_destroy = event_destroy,
-	.event_record = event_record,
-	.event_query = event_query,
-	.event_wait = event_wait,
-	.stream_wait = stream_wait,
+	QUEUE_MARKS,
+	.mark = mark,
+	.mark_ref = mark_ref,
+	.mark_query = mark_query,
+	.mark_wait = mark_wait,
 	.finish = finish,
 	.finish_all = finish_all,
 	.call_host = call_host,

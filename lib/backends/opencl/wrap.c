@@ -8,58 +8,40 @@
 
 /* ---------------------------------------------------------------- devices */
 
-#define MAX_DEVICES 64
-
-/* Finds the application's device in its context, and then in the list of all devices. */
-static int find_target(const struct opencl_api *cl, cl_context context,
-		       cl_device_id device, struct opencl_target *t)
+/* Finds the device in the application's context, and then in the list of all. */
+static int find(struct queue_device *base, unsigned int n, const void *data)
 {
-	cl_device_id devices[MAX_DEVICES];
-	size_t bytes, n, i;
-	unsigned int all;
+	struct opencl_device *dev = to_opencl(base);
+	const struct dlbuf_opencl_device *theirs = data;
+	cl_device_id devices[OPENCL_MAX_DEVICES], device = theirs->device;
+	size_t bytes = 0, count, i;
+	void *queue;
 	int ret;
 
-	ret = OPENCL_CALL(cl, GetContextInfo, context, CL_CONTEXT_DEVICES,
-			  sizeof(devices), devices, &bytes);
+	ret = OPENCL_CALL(&dev->cl, GetContextInfo, theirs->context,
+			  CL_CONTEXT_DEVICES, sizeof(devices), devices, &bytes);
 	if (ret)
 		return ret;
-	n = bytes / sizeof(devices[0]);
-	if (!device && n != 1)
+	count = bytes / sizeof(devices[0]);
+	if (!device && count != 1)
 		return fail(-EINVAL, "the context has %zu devices: cl.device must "
-			    "name one", n);
-	for (i = 0; device && i < n && devices[i] != device; i++)
+			    "name one", count);
+	for (i = 0; device && i < count && devices[i] != device; i++)
 		;
-	if (i == n)
+	if (i == count)
 		return fail(-EINVAL, "device %p is not of the context",
 			    (void *)device);
 	device = devices[i];
-	ret = opencl_count(cl, &all);
-	for (i = 0; !ret && i < all; i++) {
-		ret = opencl_probe(cl, i, t);
-		if (!ret && t->device == device)
-			return 0;
-	}
-	return ret ? ret : fail(-EINVAL, "device %p is a part of a device, which "
-				"dlbuf does not use", (void *)device);
-}
-
-static int check_queue(const struct opencl_api *cl, cl_context context,
-		       cl_device_id device, cl_command_queue queue)
-{
-	cl_context of = NULL;
-	cl_device_id on = NULL;
-	int ret;
-
-	if (!queue)
-		return 0;
-	ret = OPENCL_CALL(cl, GetCommandQueueInfo, queue, CL_QUEUE_CONTEXT,
-			  sizeof(of), &of, NULL);
+	for (i = 0; i < n && dev->list[i].device != device; i++)
+		;
+	if (i == n)
+		return fail(-EINVAL, "device %p is a part of a device, which "
+			    "dlbuf does not use", (void *)device);
+	dev->context = theirs->context;
+	ret = queue_probe(base, i);
 	if (!ret)
-		ret = OPENCL_CALL(cl, GetCommandQueueInfo, queue, CL_QUEUE_DEVICE,
-				  sizeof(on), &on, NULL);
-	if (!ret && (of != context || on != device))
-		ret = fail(-EINVAL, "queue %p is not of the context and device",
-			   (void *)queue);
+		ret = opencl_ops.stream(base, theirs->queue, false, &queue);
+	dev->stream = theirs->queue;
 	return ret;
 }
 
@@ -69,10 +51,6 @@ int dlbuf_device_wrap_opencl(const struct dlbuf_opencl_device *theirs,
 {
 	NOT_CANCELLED;
 	struct dlbuf_opencl_device w;
-	struct opencl_device *dev;
-	struct dlbuf_device_opts o;
-	struct opencl_target t;
-	struct opencl_api cl;
 	int ret;
 
 	if (!theirs || !out)
@@ -80,24 +58,8 @@ int dlbuf_device_wrap_opencl(const struct dlbuf_opencl_device *theirs,
 	ret = OPTS_GET(&w, theirs, "dlbuf_opencl_device");
 	if (!ret && !w.context)
 		ret = fail(-EINVAL, "cl.context is NULL");
-	if (!ret)
-		ret = device_opts_get(&opencl_backend, &o, opts);
-	if (!ret)
-		ret = opencl_load(&cl);
-	if (!ret)
-		ret = find_target(&cl, w.context, w.device, &t);
-	if (!ret)
-		ret = check_queue(&cl, w.context, t.device, w.queue);
-	if (!ret)
-		ret = OPENCL_CALL(&cl, RetainContext, w.context);
-	if (!ret)
-		ret = opencl_device_create(&cl, &t, w.context, w.queue, &dev);
-	if (ret)
-		return ret;
-	device_init(&dev->queue.base, &opencl_backend, &o);
-	log_at(DLBUF_LOG_INFO, "wrapped a cl_context as %s", dev->queue.base.name);
-	*out = &dev->queue.base;
-	return 0;
+	return ret ? ret : queue_wrap(&opencl_backend, &opencl_ops, find, &w,
+				      opts, out);
 }
 
 int dlbuf_opencl_get_device(struct dlbuf_device *base,
@@ -112,8 +74,8 @@ int dlbuf_opencl_get_device(struct dlbuf_device *base,
 		return fail(-EINVAL, "%s is not an OpenCL device", base->name);
 	dev = opencl_device_of(base);
 	return INFO_PUT(cl, (&(struct dlbuf_opencl_device){
-		.platform = dev->target.platform,
-		.device = dev->target.device,
+		.platform = dev->platform,
+		.device = dev->device,
 		.context = dev->context,
 		.queue = dev->stream,
 	}), "dlbuf_opencl_device");
@@ -145,7 +107,7 @@ int dlbuf_opencl_get_buffer(const DLManagedTensorVersioned *dl,
 	b.buffer = (void *)m->data;
 	b.offset = dl->dl_tensor.byte_offset;
 	if (m->map && t->imp->path == DLBUF_PATH_HOST &&
-	    opencl_device_of(t->imp->dev)->target.svm)
+	    opencl_device_of(t->imp->dev)->svm)
 		b.svm = (char *)m->map + b.offset;
 	return INFO_PUT(buffer, &b, "dlbuf_opencl_buffer");
 }
@@ -186,7 +148,7 @@ static int find_image(const DLTensor *dl, struct image *image)
 	return 0;
 }
 
-static int check_image(const struct opencl_target *t, const DLTensor *dl,
+static int check_image(const struct opencl_device *dev, const DLTensor *dl,
 		       const struct image *image)
 {
 	uint64_t pixel = image->bytes - (dl->shape[0] - 1) *
@@ -194,20 +156,20 @@ static int check_image(const struct opencl_target *t, const DLTensor *dl,
 	uint64_t pitch;
 
 	pixel /= dl->shape[1];
-	pitch = t->pitch_pixels * pixel;
+	pitch = dev->pitch_pixels * pixel;
 	if (!pitch)
 		return fail(-EOPNOTSUPP, "%s makes no images of buffers",
-			    t->info.name);
+			    dev->queue.info.name);
 	if (image->desc.image_row_pitch % pitch)
 		return fail(-EOPNOTSUPP, "the pitch of %zu bytes is not a multiple "
 			    "of %llu, as %s needs it for images",
 			    image->desc.image_row_pitch, (unsigned long long)pitch,
-			    t->info.name);
-	if (image->offset % t->base_align)
+			    dev->queue.info.name);
+	if (image->offset % dev->base_align)
 		return fail(-EOPNOTSUPP, "the offset of %llu bytes is not a "
 			    "multiple of %u, as %s needs it for images",
-			    (unsigned long long)image->offset, t->base_align,
-			    t->info.name);
+			    (unsigned long long)image->offset, dev->base_align,
+			    dev->queue.info.name);
 	return 0;
 }
 
@@ -259,7 +221,7 @@ int dlbuf_opencl_create_image(const DLManagedTensorVersioned *dl,
 	if (ret)
 		return ret;
 	dev = opencl_device_of(t->imp->dev);
-	ret = check_image(&dev->target, &dl->dl_tensor, &part);
+	ret = check_image(dev, &dl->dl_tensor, &part);
 	if (!ret)
 		ret = create_image(dev, queue_memory_of(t->imp), &part, &format,
 				   &image);

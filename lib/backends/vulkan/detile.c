@@ -371,7 +371,7 @@ static int try_modifier(struct vulkan_device *dev, const struct detile *d,
  * the format of the first plane. A plan decides.
  */
 int vulkan_modifiers(struct dlbuf_device *base, const struct detile *d,
-		     void (*fn)(uint64_t modifier, void *data), void *data)
+		     modifier_fn fn, void *data)
 {
 	const VkFormat of[] = { format_of(d->format->drm),
 				plane_format(d->planes[0]) };
@@ -389,14 +389,15 @@ int vulkan_modifiers(struct dlbuf_device *base, const struct detile *d,
 		bool whole = i < n[0];
 		uint64_t m = (whole ? &lists[0][i] : &lists[1][i - n[0]])->
 			     drmFormatModifier;
+		uint32_t nplanes = whole ?
+				   lists[0][i].drmFormatModifierPlaneCount :
+				   d->to.nplanes;
 
 		if (!whole && listed(m, lists[0], n[0], &known))
 			continue;
-		ret = try_modifier(dev, d, m, whole ?
-				   lists[0][i].drmFormatModifierPlaneCount :
-				   d->to.nplanes);
+		ret = try_modifier(dev, d, m, nplanes);
 		if (!ret)
-			fn(m, data);
+			fn(m, nplanes, data);
 		if (ret != -EOPNOTSUPP)
 			continue;
 		forget_failure();

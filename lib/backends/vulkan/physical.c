@@ -8,6 +8,7 @@
 #include <sys/sysmacros.h>
 
 #include "../../dl.h"
+#include "../../node.h"
 #include "vulkan.h"
 
 static int loader_version(struct vulkan_instance *inst)
@@ -394,6 +395,7 @@ void vulkan_physical_say_why(struct vulkan_physical *p)
 {
 	char *reason = p->info.reason;
 	const size_t size = sizeof(p->info.reason);
+	char who[NODE_ACCESS];
 	int n;
 
 	if (p->waits && p->signals)
@@ -403,9 +405,11 @@ void vulkan_physical_say_why(struct vulkan_physical *p)
 		     "the driver has no VK_KHR_external_semaphore_fd" :
 		     "the driver's semaphores take or give no sync_files");
 	if (!strncmp(p->info.description, "llvmpipe", 8) &&
-	    access("/dev/udmabuf", R_OK | W_OK))
+	    access("/dev/udmabuf", R_OK | W_OK)) {
+		node_access("/dev/udmabuf", errno, who);
 		snprintf(reason + n, size - n, ", as /dev/udmabuf is not to be "
-			 "opened: %m");
+			 "opened: %m%s", who);
+	}
 }
 
 void vulkan_physical_find_sync(const struct vulkan_instance *inst,

@@ -234,7 +234,7 @@ int vulkan_find_slack(struct vulkan_device *dev);
 int vulkan_can_detile(struct dlbuf_device *dev, const struct detile *d);
 int vulkan_detile(const struct detile *d, int fence, int *done);
 int vulkan_modifiers(struct dlbuf_device *dev, const struct detile *d,
-		     void (*fn)(uint64_t modifier, void *data), void *data);
+		     modifier_fn fn, void *data);
 
 /* Under dev->lock: frees a copy; NULL does nothing. */
 void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy);

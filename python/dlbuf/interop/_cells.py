@@ -182,7 +182,7 @@ class Own(Source):
             dl = tensor_of(self.obj.__dlpack__())
         except (AttributeError, BufferError, TypeError):
             return dtype.name
-        return dtype_name(dl.code, dl.bits, dl.lanes)
+        return str(dtype_name(dl.code, dl.bits, dl.lanes))
 
 
 def maker(name: str, library: Library | None

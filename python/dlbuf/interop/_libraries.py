@@ -454,10 +454,16 @@ class ArrayInterface(Library):
         # Its dict keeps nothing: who took it keeps the object.
         return x, x.__array_interface__
 
+    @staticmethod
+    def strides(d: dict[str, Any], size: int) -> tuple[int, ...]:
+        """In elements; None is compact."""
+        if d["strides"] is None:
+            return Layout("", d["shape"], ()).rows()
+        return tuple(s // size for s in d["strides"])
+
     def values(self, y: Any, dtype: DType) -> list[Any]:
         d = y[1]
-        size = int(d["typestr"][2:])
-        strides = [s // size for s in d["strides"]]
+        strides = self.strides(d, int(d["typestr"][2:]))
         return peek(d["data"][0], d["shape"], strides, dtype)
 
     def address(self, y: Any, dtype: DType) -> int | None:
@@ -466,7 +472,7 @@ class ArrayInterface(Library):
     def fill(self, y: Any, value: Any, dtype: DType) -> None:
         d = y[1]
         data = dtype.encoded[dtype.values.index(value)]
-        strides = tuple(s // dtype.size for s in d["strides"])
+        strides = self.strides(d, dtype.size)
         for i in Layout("", d["shape"], strides).indices():
             poke(d["data"][0] + i * dtype.size, data)
 

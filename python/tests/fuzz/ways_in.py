@@ -286,7 +286,8 @@ def interfaces(p, owner):
         if item > 1 and strides and not p.ConsumeIntInRange(0, 15):
             fields["strides"] = (*fields["strides"][:-1],
                                  fields["strides"][-1] + 1)
-            made = False
+            # The stride of one element or none means nothing.
+            made = made and (0 in shape or shape[-1] == 1)
     if not p.ConsumeIntInRange(0, 15):
         fields["offset"] = number(p)        # of data's buffer, which is none
     cuda = not p.ConsumeIntInRange(0, 3)
@@ -337,11 +338,96 @@ def buffers(p, owner):
             (data % (1 << BITS), shape, strides, 8 * item))
 
 
+# ------------------------------------------------------------------ views
+
+def an_index(p, n):
+    """An index of n elements, in or out of range."""
+    if p.ConsumeBool():
+        return p.ConsumeIntInRange(-n - 1, n) if n < LAST else 0
+    ends = [None if p.ConsumeBool() else signed(p) for _ in range(2)]
+    return slice(*ends, (signed(p) or None) if p.ConsumeBool() else None)
+
+
+def indexed(shape, strides, index):
+    """Returns what an index gives: first element, shape, strides."""
+    at, rest, out = 0, list(zip(shape, strides)), []
+    used = sum(i is not None and i is not Ellipsis for i in index)
+    for i in index:
+        if i is None:
+            out.append((1, 0))
+        elif i is Ellipsis:
+            n = len(shape) - used
+            out, rest = out + rest[:n], rest[n:]
+        elif isinstance(i, int):
+            n, stride = rest.pop(0)
+            expect(-n <= i < n)
+            at += (i % n) * stride
+        else:
+            n, stride = rest.pop(0)
+            r = range(*i.indices(n))
+            at += r.start * stride if len(r) else 0
+            out.append((len(r), stride * r.step))
+    out += rest
+    return at, [n for n, _ in out], [s for _, s in out]
+
+
+def elements(at, shape, strides):
+    return [at + sum(i * s for i, s in zip(index, strides))
+            for index in itertools.product(*map(range, shape))]
+
+
+def views(p, owner):
+    shape = shape_of(p)
+    strides = optional_strides(p, len(shape)) or compact(shape)
+    dtype = p.PickValueInList(DTYPES)
+    data = address(p, owner)
+    item = (dtype[1] * dtype[2] + 7) // 8
+    args = data, shape, strides, dtype[1] * dtype[2]
+    try:
+        t = dlbuf.share(owner, data, shape, dtype, strides)
+    except REFUSED:
+        return
+    extent(*args)
+    index = [an_index(p, n) for n in shape[:p.ConsumeIntInRange(0, 4)]]
+    for extra in (None, Ellipsis):
+        if not p.ConsumeIntInRange(0, 3):
+            index.insert(p.ConsumeIntInRange(0, len(index)), extra)
+    try:
+        at, shape, strides = indexed(shape, strides, index)
+        u = t[tuple(index)]
+    except Refused:
+        try:
+            u = t[tuple(index)]
+        except IndexError:
+            return
+        raise AssertionError((args, index, u)) from None
+    except dlbuf.UnsupportedError:
+        assert dtype == (17, 4, 1)      # begins inside a byte
+        return
+    assert u.shape == tuple(shape), (args, index, u)
+    if not u.size:
+        assert not u.data
+    elif dtype != (17, 4, 1):
+        assert u.data == data + at * item, (args, index, u)
+        assert all(n == 1 or s == wrapped(w) for n, s, w in
+                   zip(shape, u.strides, strides)), (args, index, u)
+    if not 0 < u.size <= READ:
+        return
+    want = elements(at, shape, strides)
+    for way in (lambda: u.reshape(-1), lambda: u.reshape(2, -1),
+                lambda: u.unsqueeze(0).squeeze(), lambda: u.T.T):
+        try:
+            v = way()
+        except (dlbuf.InvalidError, dlbuf.UnsupportedError):
+            continue
+        assert elements(at, v.shape, v.strides) == want, (args, index, v)
+
+
 def one(data):
     p = atheris.FuzzedDataProvider(data)
     owner = Owner()
     gone = weakref.ref(owner)
-    way = p.PickValueInList([capsules, interfaces, addresses, buffers])
+    way = p.PickValueInList([capsules, interfaces, addresses, buffers, views])
     way(p, owner)
     del owner
     assert not gone(), "the owner is still held"

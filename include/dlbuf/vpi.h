@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Verilog simulators. A tensor of such a device (kDLVPI of DLPack) is one that a test
+ * bench in Verilog reads and writes: a frame of a camera is the input of a design that
+ * exists as RTL only, and its output goes on to any other device. NVIDIA's Vision
+ * Programming Interface has the same initials and is something else.
+ *
+ * The simulator is another process. It runs Icarus Verilog with the module dlbuf.vpi, or
+ * is a program made by Verilator with dlbuf_dpi.sv; see dlbuf-verilog(7). It needs no
+ * driver.
+ *
+ *	dlbuf_device_open("vpi:sobel", NULL, &sim);	// the simulator may attach now
+ *	dlbuf_import(sim, fd, &layout, NULL, &t);
+ *
+ *	dlbuf_acquire(t, DLBUF_READ, NULL, NULL);	// the writers' work is complete
+ *	dlbuf_vpi_send(t, "in", NULL);			// the test bench gets it as "in"
+ *	dlbuf_release(t, NULL, &done);			// readable: the test bench is done
+ *
+ * Devices. "vpi:NAME" waits for a simulator that attaches with the same name and the
+ * same user. NAME has 1 to 24 of the characters A-Z a-z 0-9 _ . - and is free again when
+ * the device is freed. The name is an abstract Unix socket, so nothing is left behind in
+ * a file system, and simulator and program must be in one network namespace. A program
+ * that starts the simulator itself can give it one end of a socket instead, see
+ * dlbuf_device_wrap_vpi(). A device has one simulator at a time; another one that
+ * attaches meanwhile is refused at the next dlbuf_vpi_send(). After a simulator has
+ * ended, a device with a name takes the next one.
+ *
+ * data of a tensor is the address of the bytes in this process (a mapping of the dma-buf).
+ * The simulator has a mapping of its own. To use the bytes here, import the dma-buf on
+ * the device "cpu".
+ *
+ * Order. The device has no streams. dlbuf_acquire() waits for the fences of the dma-buf
+ * and for work without fences, on the calling thread. dlbuf_vpi_send() is what submitting
+ * work is for a GPU. The work is complete when the test bench has released the tensor
+ * ($dlbuf_release). dlbuf_release() gives an fd for this (DLBUF_SYNC_EVENT), which becomes
+ * readable then. It is a socket and no eventfd: poll it, and do not read it. An acquire on
+ * another device of this process waits for the work too. So does dlbuf_send(). Other
+ * processes and the kernel do not know of it.
+ *
+ * If the test bench gets the same dma-buf several times, the fd becomes readable when all
+ * that was sent before is released.
+ *
+ * The end of a simulator. If the simulator ends, or is killed, the kernel closes its fds:
+ * everything that it had counts as released, and leases fire. What it has written until
+ * then stays written. The next dlbuf_vpi_send() fails with -EPIPE.
+ *
+ * Leases. A lease fires when the test bench has closed the tensor and the tensors here are
+ * deleted. A test bench that never closes a tensor keeps the buffer.
+ */
+#ifndef DLBUF_VPI_H
+#define DLBUF_VPI_H
+
+#include <dlbuf/base.h>
+#include <dlbuf/device.h>
+#include <dlbuf/dlpack.h>
+#include <dlbuf/socket.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define DLBUF_VPI_MAX_NAME 48	/* bytes of a tensor's name, with its 0 at the end */
+
+/*
+ * Makes a device of one end of a connected Unix socket of type SOCK_SEQPACKET. The
+ * simulator has the other end, as the fd whose number is in its environment variable
+ * DLBUF_VPI_FD:
+ *
+ *	socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s);
+ *	dlbuf_device_wrap_vpi(s[0], NULL, &sim);
+ *	if (!fork()) {
+ *		dup2(s[1], 9);
+ *		setenv("DLBUF_VPI_FD", "9", 1);
+ *		execlp("vvp", "vvp", "-mdlbuf", "bench.vvp", NULL);
+ *	}
+ *	close(s[1]);	// or the end of the simulator is not seen
+ *
+ * sock is duplicated, opts are borrowed, *out is new. Does not block.
+ * -EINVAL  sock is not such a socket, out is NULL, bad opts
+ * -EBADF   sock is not open
+ * -ENOSYS  the backend is not built in
+ * -ENOMEM, -EMFILE
+ */
+DLBUF_API int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
+				    struct dlbuf_device **out);
+
+/*
+ * Gives an acquired tensor to the test bench, which gets it by this name, with the access
+ * of the acquire. Tensors of one name arrive in the order of the calls. Several names may
+ * be in use at once.
+ *
+ * tensor, name and opts are borrowed. The tensor may be released and deleted at once: the
+ * import and the lease stay until the test bench is done. name has 1 to
+ * DLBUF_VPI_MAX_NAME - 1 printable characters without spaces.
+ *
+ * Blocks while no simulator is attached and while the socket is full, that is while the
+ * simulator does not read, as opts say (dlbuf_send()); opts->import is not used. One
+ * thread at a time sends; another one waits for it, deadline or not. On failure nothing
+ * is sent.
+ * -EPIPE   the simulator has ended, or was refused
+ * -EAGAIN  it would block
+ * -ETIME   the deadline passed
+ * -EINVAL  not a tensor of such a device, not acquired, a bad name, bad opts
+ * -ENOSYS  the backend is not built in
+ * and the errors of dlbuf_send().
+ */
+DLBUF_API int dlbuf_vpi_send(DLManagedTensorVersioned *tensor, const char *name,
+			     const struct dlbuf_socket_opts *opts);
+
+/*
+ * For the simulator: attaches to the device vpi:NAME of another process. The modules of
+ * dlbuf call this; call it to connect another simulator. *sock is new. Does not block.
+ * -ECONNREFUSED  no process of this user has that device
+ * -EINVAL        a bad name, sock is NULL
+ * -ENOSYS        the backend is not built in
+ * -EMFILE
+ */
+DLBUF_API int dlbuf_vpi_connect(const char *name, int *sock);
+
+struct dlbuf_vpi_arrival {
+	size_t size;			/* of this struct, set by the caller */
+	DLManagedTensorVersioned *tensor;	/* new */
+	/*
+	 * Close it to hand the bytes back, after the last access: the sender's
+	 * dlbuf_release() has the other end. New.
+	 */
+	int done;
+	uint32_t access;		/* dlbuf_access that the sender has acquired */
+	char name[DLBUF_VPI_MAX_NAME];
+};
+
+/*
+ * For the simulator: receives the next tensor and imports it on dev, usually "cpu".
+ * Arguments, waiting and errors are those of dlbuf_recv(). A message that is refused is
+ * handed back to the sender.
+ * -EPIPE   the program has closed the device, or the device has another simulator
+ * -EPROTO  also: it is not a message of dlbuf_vpi_send()
+ * -EINVAL  also: arrival is NULL or its size is not set
+ * -ENOSYS  the backend is not built in
+ */
+DLBUF_API int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
+			     const struct dlbuf_socket_opts *opts,
+			     struct dlbuf_vpi_arrival *arrival);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_VPI_H */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* FastRPC's library, loaded at run time: the functions that dlbuf calls. */
+#ifndef DLBUF_HEXAGON_API_H
+#define DLBUF_HEXAGON_API_H
+
+#include "../../dl.h"
+#include "../../internal.h"
+#include "../../sys.h"
+#include "abi.h"
+
+/*
+ * X(name, needed, result, parameters). Old libraries lack the OPTIONAL functions. They
+ * all have remote_register_buf().
+ */
+#define HEXAGON_FUNCTIONS(X)						\
+	X(remote_register_buf, NEEDED, void, (void *p, int size, int fd)) \
+	X(remote_register_buf_attr, OPTIONAL, void,			\
+	  (void *p, int size, int fd, int attr))			\
+	X(remote_register_buf_attr2, OPTIONAL, void,			\
+	  (void *p, size_t size, int fd, int attr))			\
+	X(fastrpc_mmap, OPTIONAL, int,					\
+	  (int domain, int fd, void *p, int offset, size_t size,		\
+	   uint32_t flags)) \
+	X(fastrpc_munmap, OPTIONAL, int,				\
+	  (int domain, int fd, void *p, size_t size))			\
+	X(remote_mem_map, OPTIONAL, int,				\
+	  (int domain, int fd, int flags, uint64_t p, size_t size,	\
+	   uint64_t *dsp))						\
+	X(remote_mem_unmap, OPTIONAL, int,				\
+	  (int domain, uint64_t dsp, size_t size))			\
+	X(remote_handle_control, OPTIONAL, int,				\
+	  (uint32_t request, void *data, uint32_t size))		\
+	X(rpcmem_alloc, OPTIONAL, void *,				\
+	  (int heap, uint32_t flags, int size))				\
+	X(rpcmem_to_fd, OPTIONAL, int, (void *p))			\
+	X(rpcmem_free, OPTIONAL, void, (void *p))
+
+struct hexagon_api {
+#define X(name, needed, result, params) result (*name) params;
+	HEXAGON_FUNCTIONS(X)
+#undef X
+};
+
+/*
+ * Opens the library of a domain, or DLBUF_HEXAGON_LIBRARY. It is never closed, because
+ * it has threads. The application's sessions are in the library of this name.
+ * -ENODEV  none is installed
+ * -ESTALE  a parent of this process has used it
+ * -EIO     it has no remote_register_buf()
+ */
+int hexagon_load(unsigned int domain, struct hexagon_api *api);
+
+/* Whether the machine has the DSP: 1, 0. 1 also if the library cannot tell. */
+int hexagon_is_there(const struct hexagon_api *api, unsigned int domain);
+
+/* Returns 0, or a negative errno with an error text of one sentence. */
+int hexagon_check(const char *device, const char *function, int aee);
+
+#endif /* DLBUF_HEXAGON_API_H */

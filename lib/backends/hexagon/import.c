@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Imports: the CPU's mapping, the DSP's map of it, and the registration by which a remote
+ * call recognises the mapping. unimport() undoes them in the opposite order.
+ */
+#include <errno.h>
+#include <limits.h>
+
+#include "../../path.h"
+#include "hexagon.h"
+
+/* Calls a function whose result is an AEE code, unless the fault injection makes it fail. */
+#define CALL(dev, name, ...) \
+	(fault_hit() ? AEE_EFAILED : (dev)->api.name(__VA_ARGS__))
+
+static struct hexagon_device *device(const struct hexagon_import *hi)
+{
+	return hexagon_device_of(hi->base.dev);
+}
+
+/* ---------------------------------------------------------------- registration */
+
+/* The oldest functions have an int for the size. fd -1 ends a registration. */
+static void tell(struct hexagon_import *hi, int fd)
+{
+	const struct hexagon_api *api = &device(hi)->api;
+
+	if (api->remote_register_buf_attr2)
+		api->remote_register_buf_attr2(hi->base.data, hi->size, fd, 0);
+	else if (api->remote_register_buf_attr)
+		api->remote_register_buf_attr(hi->base.data, (int)hi->size, fd, 0);
+	else
+		api->remote_register_buf(hi->base.data, (int)hi->size, fd);
+}
+
+static int check_size(const struct hexagon_import *hi)
+{
+	if (hi->size > INT_MAX && !device(hi)->api.remote_register_buf_attr2)
+		return fail(-EOPNOTSUPP, "%s: the buffer has %zu bytes, and this "
+			    "FastRPC library registers %d at most",
+			    hi->base.dev->name, hi->size, INT_MAX);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- the DSP's map */
+
+/*
+ * FastRPC finds maps by the number of the fd. If somebody has closed an fd before
+ * fastrpc_munmap(), its number is taken until the session ends. Then other duplicates are
+ * tried. The refused ones stay open meanwhile, because a closed number would come again.
+ */
+static int map_by_fd(struct hexagon_import *hi)
+{
+	struct hexagon_device *dev = device(hi);
+	int held[8], n = 0, aee, ret;
+
+	for (;;) {
+		aee = CALL(dev, fastrpc_mmap, dev->base.dl.device_id, hi->fd,
+			   hi->base.data, 0, hi->size, HEXAGON_MAP_FD);
+		ret = hexagon_check(dev->base.name, "fastrpc_mmap()", aee);
+		if (aee != AEE_EALREADY || hi->rpcmem || n == ARRAY_SIZE(held))
+			break;
+		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
+		forget_failure();
+		held[n] = sys_dup(hi->base.fd);
+		if (held[n] < 0) {
+			ret = fail_errno("%s: fcntl(F_DUPFD_CLOEXEC)",
+					 dev->base.name);
+			break;
+		}
+		hi->fd = held[n++];
+	}
+	if (!ret)
+		hi->map = HEXAGON_BY_FD;
+	/* Without a map, a remote call finds the fd by the registration and maps it. */
+	if (aee == AEE_EUNSUPPORTED) {
+		log_at(DLBUF_LOG_INFO, "%s", dlbuf_last_error());
+		forget_failure();
+		ret = 0;
+	}
+	while (n--)
+		if (ret || held[n] != hi->fd)
+			close(held[n]);
+	return ret;
+}
+
+static int map_by_address(struct hexagon_import *hi)
+{
+	struct hexagon_device *dev = device(hi);
+	int ret;
+
+	if (!dev->api.remote_mem_map || !dev->api.remote_mem_unmap)
+		return fail(-EOPNOTSUPP, "%s: the FastRPC library has no "
+			    "remote_mem_map()", dev->base.name);
+	ret = hexagon_check(dev->base.name, "remote_mem_map()",
+			    CALL(dev, remote_mem_map, dev->base.dl.device_id,
+				 hi->fd, HEXAGON_REMOTE_MAP_STATIC,
+				 (uintptr_t)hi->base.data, hi->size, &hi->dsp));
+	if (!ret)
+		hi->map = HEXAGON_BY_ADDRESS;
+	return ret;
+}
+
+static int map(struct hexagon_import *hi)
+{
+	struct hexagon_device *dev = device(hi);
+
+	if (dev->node >= 0)
+		return hexagon_kernel_map(hi);
+	if (dev->flags & DLBUF_HEXAGON_ADDRESS)
+		return map_by_address(hi);
+	return dev->api.fastrpc_mmap && dev->api.fastrpc_munmap ?
+	       map_by_fd(hi) : 0;
+}
+
+/* If the session has ended, its maps have too. */
+static int unmap(struct hexagon_import *hi)
+{
+	struct hexagon_device *dev = device(hi);
+	int domain = dev->base.dl.device_id, aee = 0;
+
+	if (hi->map == HEXAGON_BY_KERNEL)
+		return hexagon_kernel_unmap(hi);
+	if (hi->map == HEXAGON_BY_FD)
+		aee = dev->api.fastrpc_munmap(domain, hi->fd, hi->base.data,
+					      hi->size);
+	else if (hi->map == HEXAGON_BY_ADDRESS)
+		aee = dev->api.remote_mem_unmap(domain, hi->dsp, hi->size);
+	if (aee == AEE_ENOSUCHMAP || aee == AEE_ENOTINITIALIZED)
+		aee = 0;
+	return hexagon_check(dev->base.name, hi->map == HEXAGON_BY_FD ?
+			     "fastrpc_munmap()" : "remote_mem_unmap()", aee);
+}
+
+/* ---------------------------------------------------------------- imports */
+
+/* imp->data is the mapping of the whole dma-buf from offset 0; map and registration. */
+static int attach(struct hexagon_import *hi)
+{
+	int ret = device(hi)->node < 0 ? check_size(hi) : 0;
+
+	if (!ret)
+		ret = map(hi);
+	if (ret)
+		return ret;
+	/* rpcmem has registered its own. The kernel wants no registration. */
+	hi->registered = device(hi)->node < 0 && !hi->rpcmem;
+	if (hi->registered)
+		tell(hi, hi->fd);
+	return 0;
+}
+
+int hexagon_import(struct import *imp)
+{
+	struct hexagon_import *hi = hexagon_import_of(imp);
+	int ret = host_map(imp, &imp->data);
+
+	if (ret)
+		return ret;
+	hi->fd = imp->fd;
+	hi->size = imp->bytes;
+	ret = attach(hi);
+	if (ret)
+		munmap(imp->data, hi->size);
+	return ret;
+}
+
+/*
+ * A buffer that the DSP still has mapped keeps its fd and its mapping, because FastRPC
+ * would take another file of the same number for it.
+ */
+static void keep(struct hexagon_import *hi)
+{
+	log_at(DLBUF_LOG_WARN, "%s; fd %d stays open", dlbuf_last_error(), hi->fd);
+	forget_failure();
+	if (hi->fd == hi->base.fd)
+		hi->base.fd = -1;
+}
+
+void hexagon_unimport(struct import *imp)
+{
+	struct hexagon_import *hi = hexagon_import_of(imp);
+
+	if (hi->registered)
+		tell(hi, -1);
+	if (unmap(hi)) {
+		keep(hi);
+	} else if (hi->rpcmem) {
+		device(hi)->api.rpcmem_free(imp->data);
+	} else {
+		munmap(imp->data, hi->size);
+		if (hi->fd != imp->fd)
+			close(hi->fd);
+	}
+}
+
+/* ---------------------------------------------------------------- allocation */
+
+/*
+ * rpcmem keeps the size as an int, also that of rpcmem_alloc2(), and a size that differs
+ * when it ends its registration aborts the process.
+ */
+static int alloc_rpcmem(struct hexagon_import *hi)
+{
+	struct hexagon_device *dev = device(hi);
+	const struct hexagon_api *api = &dev->api;
+	struct import *imp = &hi->base;
+	int ret;
+
+	if (!api->rpcmem_alloc || !api->rpcmem_to_fd || !api->rpcmem_free)
+		return fail(-EOPNOTSUPP, "%s: the FastRPC library has no rpcmem",
+			    dev->base.name);
+	imp->data = fault_hit() ? NULL :
+		    api->rpcmem_alloc(RPCMEM_HEAP_SYSTEM, RPCMEM_CACHED, hi->size);
+	if (!imp->data)
+		return fail(-ENOMEM, "%s: rpcmem_alloc() of %zu bytes failed",
+			    dev->base.name, hi->size);
+	hi->rpcmem = true;
+	hi->fd = api->rpcmem_to_fd(imp->data);
+	imp->fd = hi->fd < 3 ? -1 : sys_dup(hi->fd);
+	if (imp->fd >= 0)
+		return 0;
+	ret = hi->fd >= 3 ? fail_errno("%s: fcntl(F_DUPFD_CLOEXEC)",
+				       dev->base.name) :
+	      fail(-EIO, "%s: rpcmem_to_fd() gave %d, and FastRPC takes fd 0 for "
+		   "none: do not close the standard fds", dev->base.name, hi->fd);
+	api->rpcmem_free(imp->data);
+	return ret;
+}
+
+int hexagon_alloc(struct import *imp)
+{
+	struct hexagon_import *hi = hexagon_import_of(imp);
+	uint64_t page = sysconf(_SC_PAGESIZE);
+	int ret;
+
+	if (!(device(hi)->flags & DLBUF_HEXAGON_RPCMEM))
+		return fail(-EOPNOTSUPP, "%s: the device was opened without "
+			    "DLBUF_HEXAGON_RPCMEM, so it allocates nothing itself",
+			    imp->dev->name);
+	if (imp->bytes > INT_MAX - page)
+		return fail(-EOPNOTSUPP, "%s: rpcmem allocates less than 2 GiB",
+			    imp->dev->name);
+	imp->bytes = (imp->bytes + page - 1) / page * page;
+	imp->path = DLBUF_PATH_DIRECT;
+	hi->size = imp->bytes;
+	ret = alloc_rpcmem(hi);
+	if (ret)
+		return ret;
+	ret = attach(hi);
+	if (ret) {
+		device(hi)->api.rpcmem_free(imp->data);
+		close(imp->fd);
+		return ret;
+	}
+	/* rpcmem does not promise zeros. */
+	memset(imp->data, 0, hi->size);
+	return 0;
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Verilog simulators. The device is another process. What it does with a tensor is a
+ * pass: dlbuf_vpi_send() begins it, and the simulator ends it.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include <dlbuf/fence.h>
+
+#include "../../event.h"
+#include "../../fence.h"
+#include "../../path.h"
+#include "vpi.h"
+
+static int vpi_each(const struct backend *backend, dlbuf_device_fn fn, void *data)
+{
+	(void)backend, (void)fn, (void)data;
+	return fail(-ENODEV, "vpi: the program names its simulators: vpi:NAME");
+}
+
+static void vpi_describe(struct dlbuf_device *dev, struct dlbuf_device_info *info)
+{
+	(void)dev;
+	snprintf(info->description, sizeof(info->description),
+		 "a Verilog simulator");
+	info->pitch_align = info->offset_align = 64;
+}
+
+int vpi_device_create(const char *name, int listener, int sock,
+		      struct vpi_device **out)
+{
+	struct vpi_device *dev = sys_calloc(1, sizeof(*dev));
+
+	if (!dev)
+		return -ENOMEM;
+	pthread_mutex_init(&dev->lock, NULL);
+	pthread_mutex_init(&dev->sending, NULL);
+	dev->listener = listener;
+	dev->sock = sock;
+	snprintf(dev->base.name, sizeof(dev->base.name), "vpi:%s", name);
+	dev->base.acquire_sync = DLBUF_SYNC_BLOCKS;
+	dev->base.release_sync = DLBUF_SYNC_EVENT;
+	*out = dev;
+	return 0;
+}
+
+static int vpi_open(const char *selector, const struct dlbuf_device_opts *opts,
+		    struct dlbuf_device **out)
+{
+	struct vpi_device *dev;
+	int listener, ret;
+
+	(void)opts;
+	if (!*selector)
+		return vpi_each(NULL, NULL, NULL);
+	ret = vpi_listen(selector, &listener);
+	if (ret)
+		return ret;
+	ret = vpi_device_create(selector, listener, -1, &dev);
+	if (ret)
+		close(listener);
+	else
+		*out = &dev->base;
+	return ret;
+}
+
+static void vpi_close(struct dlbuf_device *base)
+{
+	struct vpi_device *dev = vpi_device_of(base);
+
+	if (dev->sock >= 0)
+		close(dev->sock);
+	if (dev->listener >= 0)
+		close(dev->listener);
+	pthread_mutex_destroy(&dev->sending);
+	pthread_mutex_destroy(&dev->lock);
+	free(dev);
+}
+
+static int vpi_import(struct import *imp)
+{
+	return host_map(imp, &imp->data);
+}
+
+static void vpi_unimport(struct import *imp)
+{
+	munmap(imp->data, imp->bytes);
+}
+
+/* ---------------------------------------------------------------- passes */
+
+static void pass_free(struct vpi_pass *pass)
+{
+	if (pass->next_end >= 0)
+		close(pass->next_end);
+	close(pass->fd);
+	free(pass);
+}
+
+/* Runs on the thread "dlbuf-events". */
+static void pass_over(void *data)
+{
+	struct vpi_pass *pass = data, **p;
+	struct vpi_import *imp = pass->imp;
+	struct vpi_device *dev = vpi_device_of(imp->base.dev);
+
+	pthread_mutex_lock(&dev->lock);
+	for (p = &imp->last; *p && *p != pass; p = &(*p)->before)
+		;
+	if (*p)
+		*p = pass->before;
+	pthread_mutex_unlock(&dev->lock);
+	pass_free(pass);
+	cache_unref(&imp->base);
+}
+
+static int socket_pair(int fds[2])
+{
+	if (fault_hit()) {
+		errno = EMFILE;
+		return -1;
+	}
+	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ? -1 :
+	       sys_high_pair(fds);
+}
+
+/* Makes the new pass last until the one before it is over. */
+static int pass_link(struct vpi_pass *pass, int end)
+{
+	struct vpi_import *imp = pass->imp;
+	struct vpi_device *dev = vpi_device_of(imp->base.dev);
+	int ret = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	pass->before = imp->last;
+	if (imp->last) {
+		imp->last->next_end = sys_dup(end);
+		if (imp->last->next_end < 0)
+			ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
+	}
+	if (!ret)
+		imp->last = pass;
+	pthread_mutex_unlock(&dev->lock);
+	return ret;
+}
+
+int vpi_pass_begin(struct vpi_import *imp, uint32_t access, int *end)
+{
+	struct vpi_pass *pass = sys_calloc(1, sizeof(*pass));
+	int fds[2], watched, ret;
+
+	if (!pass)
+		return -ENOMEM;
+	if (socket_pair(fds) < 0) {
+		free(pass);
+		return fail_errno("socketpair()");
+	}
+	*pass = (struct vpi_pass){ imp, NULL, access, fds[0], -1 };
+	cache_ref(&imp->base);
+	watched = sys_dup(pass->fd);
+	ret = watched < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") :
+	      event_add_take(watched, pass_over, pass, imp->base.dev);
+	if (ret) {
+		if (watched >= 0)
+			close(watched);
+		pass_free(pass);
+		cache_unref(&imp->base);
+	} else {
+		/* If this fails, the event frees the pass. */
+		ret = pass_link(pass, fds[1]);
+	}
+	if (ret)
+		close(fds[1]);
+	else
+		*end = fds[1];
+	return ret;
+}
+
+/*
+ * Gives an fd that is readable when the passes that conflict with the access are over; -1:
+ * there are none.
+ */
+static int vpi_pending(struct import *imp, uint32_t access, int *fd)
+{
+	struct vpi_device *dev = vpi_device_of(imp->dev);
+	struct vpi_pass *pass;
+	int ret = 0;
+
+	*fd = -1;
+	pthread_mutex_lock(&dev->lock);
+	for (pass = vpi_import_of(imp)->last; pass; pass = pass->before)
+		if ((access | pass->access) & DLBUF_WRITE &&
+		    !fence_signalled(pass->fd))
+			break;
+	if (pass) {
+		*fd = sys_dup(pass->fd);
+		if (*fd < 0)
+			ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
+	}
+	pthread_mutex_unlock(&dev->lock);
+	return ret;
+}
+
+static int vpi_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
+{
+	int fd, ret = vpi_pending(imp, access, &fd);
+
+	if (!ret && fd != -1) {
+		ret = dlbuf_fence_wait(fd, deadline_ns);
+		close(fd);
+	}
+	return ret;
+}
+
+/* The simulator maps the bytes by itself, with its own brackets. */
+static int vpi_acquire(struct import *imp, uint32_t access, void *stream, int fence)
+{
+	(void)imp, (void)access, (void)stream, (void)fence;
+	return 0;
+}
+
+static int vpi_release(struct import *imp, uint32_t access, void *stream,
+		       int *fence, int *end)
+{
+	(void)access, (void)stream, (void)end;
+	return fence ? vpi_pending(imp, DLBUF_RW, fence) : 0;
+}
+
+const struct backend vpi_backend = {
+	.name = "vpi",
+	.type = kDLVPI,
+	.import_size = sizeof(struct vpi_import),
+	.each = vpi_each,
+	.open = vpi_open,
+	.close = vpi_close,
+	.describe = vpi_describe,
+	.import = vpi_import,
+	.unimport = vpi_unimport,
+	.acquire = vpi_acquire,
+	.release = vpi_release,
+	.wait = vpi_wait,
+	.pending = vpi_pending,
+};

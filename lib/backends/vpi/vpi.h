@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef DLBUF_VPI_BACKEND_H
+#define DLBUF_VPI_BACKEND_H
+
+#include <pthread.h>
+
+#include <dlbuf/vpi.h>
+
+#include "../../backend.h"
+#include "../../internal.h"
+#include "../../sys.h"
+
+/*
+ * A tensor that the simulator has. The simulator holds the other end of fd, a socket,
+ * which is readable when all copies of that end are closed: when the simulator has closed
+ * its copy or is gone, and when the pass before this one of the same import is over,
+ * which holds a copy until then. So a pass is over after all earlier ones, and one fd
+ * stands for all of them. A pass is a user of the import.
+ */
+struct vpi_pass {
+	struct vpi_import *imp;
+	struct vpi_pass *before;	/* of the same import */
+	uint32_t access;
+	int fd;
+	int next_end;			/* the end of the pass after this, or -1 */
+};
+
+struct vpi_import {
+	struct import base;
+	struct vpi_pass *last;		/* that is not over; under dev->lock */
+};
+
+/* Before the message of the tensor, in the same packet: see docs/wire.md. */
+struct vpi_head {
+	uint32_t magic;		/* VPI_MAGIC */
+	uint16_t version;
+	uint16_t access;
+	char name[DLBUF_VPI_MAX_NAME];
+};
+
+#define VPI_MAGIC 0x49505644u	/* "DVPI" on little-endian machines */
+#define VPI_VERSION 1
+
+struct vpi_device {
+	struct dlbuf_device base;
+	pthread_mutex_t lock;		/* protects lists of passes */
+	pthread_mutex_t sending;	/* protects what follows; held by a sender that waits */
+	int listener;			/* where simulators attach, or -1 */
+	int sock;			/* the simulator's, or -1 */
+};
+
+BACKEND_DECLARE(vpi);
+
+static inline struct vpi_device *vpi_device_of(struct dlbuf_device *dev)
+{
+	return container_of(dev, struct vpi_device, base);
+}
+
+static inline struct vpi_import *vpi_import_of(struct import *imp)
+{
+	return container_of(imp, struct vpi_import, base);
+}
+
+/*
+ * Begins a pass. *end is new: the simulator's end. When all copies of it are closed the
+ * pass is over.
+ */
+int vpi_pass_begin(struct vpi_import *imp, uint32_t access, int *end);
+
+/* Makes a device. The fds are taken on success. */
+int vpi_device_create(const char *name, int listener, int sock,
+		      struct vpi_device **out);
+
+/* The socket at which simulators attach to the device of that name. */
+int vpi_listen(const char *name, int *listener);
+
+#endif /* DLBUF_VPI_BACKEND_H */

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT
+/* dlbuf/vpi.h: how simulators attach, and what is sent to them. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/un.h>
+
+#include "../../fence.h"
+#include "../../socket.h"
+#include "../../tensor.h"
+#include "vpi.h"
+
+/* ---------------------------------------------------------------- attaching */
+
+#define NAME_CHARS \
+	"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
+#define NAME_MAX_LEN 24
+
+/*
+ * An abstract name, which ends with the socket. It contains the user, so that users do not
+ * get in each other's way.
+ */
+static int address(const char *name, struct sockaddr_un *at, socklen_t *size)
+{
+	size_t n = strlen(name);
+
+	if (!n || n > NAME_MAX_LEN || name[strspn(name, NAME_CHARS)])
+		return fail(-EINVAL, "vpi: '%.64s' is not a name of 1 to %d of "
+			    "A-Z a-z 0-9 _ . -", name, NAME_MAX_LEN);
+	*at = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	n = snprintf(at->sun_path + 1, sizeof(at->sun_path) - 1,
+		     "dlbuf-vpi/%u/%s", (unsigned int)geteuid(), name);
+	*size = offsetof(struct sockaddr_un, sun_path) + 1 + n;
+	return 0;
+}
+
+static int open_socket(int *sock)
+{
+	*sock = fault_hit() ? (errno = EMFILE, -1) :
+		sys_high(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC |
+				SOCK_NONBLOCK, 0));
+	return *sock < 0 ? fail_errno("socket()") : 0;
+}
+
+int vpi_listen(const char *name, int *listener)
+{
+	struct sockaddr_un at;
+	socklen_t size;
+	int ret, sock;
+
+	ret = address(name, &at, &size);
+	if (!ret)
+		ret = open_socket(&sock);
+	if (ret)
+		return ret;
+	if (bind(sock, (struct sockaddr *)&at, size) || listen(sock, 8))
+		ret = errno == EADDRINUSE ?
+		      fail(-EBUSY, "vpi:%s is open already, here or in another "
+			   "process", name) : fail_errno("vpi:%s: bind()", name);
+	if (ret)
+		close(sock);
+	else
+		*listener = sock;
+	return ret;
+}
+
+/* Whether the other side is of this user: any user can take an abstract name. */
+static bool is_ours(int sock)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+
+	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) &&
+	       peer.uid == geteuid();
+}
+
+int dlbuf_vpi_connect(const char *name, int *out)
+{
+	NOT_CANCELLED;
+	struct sockaddr_un at;
+	socklen_t size;
+	int ret, sock;
+
+	if (!name || !out)
+		return fail(-EINVAL, "%s is NULL", name ? "sock" : "name");
+	ret = address(name, &at, &size);
+	if (!ret)
+		ret = open_socket(&sock);
+	if (ret)
+		return ret;
+	if (connect(sock, (struct sockaddr *)&at, size) || !is_ours(sock))
+		ret = fail(-ECONNREFUSED, "no process of this user has the device "
+			   "vpi:%s", name);
+	else if (fcntl(sock, F_SETFL, 0))
+		ret = fail_errno("fcntl(F_SETFL)");
+	if (ret)
+		close(sock);
+	else
+		*out = sock;
+	return ret;
+}
+
+int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
+			  struct dlbuf_device **out)
+{
+	NOT_CANCELLED;
+	int domain = 0, type = 0, own, ret;
+	socklen_t size = sizeof(int);
+	struct dlbuf_device_opts o;
+	struct vpi_device *dev;
+
+	if (!out)
+		return fail(-EINVAL, "out is NULL");
+	ret = device_opts_get(&vpi_backend, &o, opts);
+	if (ret)
+		return ret;
+	own = sys_dup(sock);
+	if (own < 0)
+		return errno == EBADF ? fail(-EBADF, "fd %d is not open", sock) :
+					fail_errno("fcntl(F_DUPFD_CLOEXEC)");
+	getsockopt(own, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+	getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &size);
+	if (domain != AF_UNIX || type != SOCK_SEQPACKET)
+		ret = fail(-EINVAL, "fd %d is not a Unix socket of type "
+			   "SOCK_SEQPACKET", sock);
+	if (!ret)
+		ret = vpi_device_create("socket", -1, own, &dev);
+	if (ret) {
+		close(own);
+		return ret;
+	}
+	device_init(&dev->base, &vpi_backend, &o);
+	*out = &dev->base;
+	return 0;
+}
+
+/* ---------------------------------------------------------------- sending */
+
+static bool is_name(const char *name)
+{
+	size_t n = 0;
+
+	while (n < DLBUF_VPI_MAX_NAME && name[n] > ' ' && name[n] <= '~')
+		n++;
+	return n && n < DLBUF_VPI_MAX_NAME && !name[n];
+}
+
+static void drop_simulator(struct vpi_device *dev)
+{
+	close(dev->sock);
+	dev->sock = -1;
+}
+
+/* Refuses who attaches while there is a simulator, and takes who does while there is none. */
+static void look_for_simulators(struct vpi_device *dev)
+{
+	int sock;
+
+	while (dev->listener >= 0 &&
+	       (sock = sys_high(accept4(dev->listener, NULL, NULL,
+					SOCK_CLOEXEC))) >= 0)
+		if (dev->sock < 0 && is_ours(sock))
+			dev->sock = sock;
+		else
+			close(sock);
+}
+
+/* Waits for a simulator. Called with dev->sending. */
+static int find_simulator(struct vpi_device *dev,
+			  const struct dlbuf_socket_opts *o)
+{
+	bool wait = o->deadline_ns || !(o->flags & DLBUF_SOCKET_DONTWAIT);
+	int ret;
+
+	if (dev->sock >= 0 && poll_until(dev->sock, POLLRDHUP, 1)) {
+		drop_simulator(dev);
+		return fail(-EPIPE, "%s: the simulator has ended",
+			    dev->base.name);
+	}
+	look_for_simulators(dev);
+	while (dev->sock < 0) {
+		if (dev->listener < 0)
+			return fail(-EPIPE, "%s: the simulator has ended",
+				    dev->base.name);
+		ret = poll_until(dev->listener, POLLIN,
+				 wait ? o->deadline_ns : 1);
+		if (ret < 0)
+			return ret;
+		if (!ret)
+			return fail(wait ? -ETIME : -EAGAIN, "no simulator is "
+				    "attached to %s", dev->base.name);
+		look_for_simulators(dev);
+	}
+	return 0;
+}
+
+/* Called with dev->sending. */
+static int send_pass(struct vpi_device *dev, struct tensor *t, struct vpi_head *head,
+		     const struct dlbuf_socket_opts *opts)
+{
+	struct envelope envelope = { head, sizeof(*head), -1 };
+	struct dlbuf_socket_opts o;
+	int ret = OPTS_GET(&o, opts, "dlbuf_socket_opts");
+
+	if (!ret)
+		ret = find_simulator(dev, &o);
+	if (!ret)
+		ret = vpi_pass_begin(vpi_import_of(t->imp), head->access,
+				     &envelope.fd);
+	if (ret)
+		return ret;
+	ret = socket_send(dev->sock, &t->versioned, opts, &envelope, &dev->base);
+	/* If nothing was sent, this ends the pass. */
+	close(envelope.fd);
+	if (ret == -EPIPE)
+		drop_simulator(dev);
+	return ret;
+}
+
+int dlbuf_vpi_send(DLManagedTensorVersioned *dl, const char *name,
+		   const struct dlbuf_socket_opts *opts)
+{
+	NOT_CANCELLED;
+	struct vpi_head head = { VPI_MAGIC, VPI_VERSION, 0, "" };
+	struct vpi_device *dev;
+	struct tensor *t;
+	int ret = tensor_of(dl, &t);
+
+	if (ret)
+		return ret;
+	if (t->imp->dev->backend != &vpi_backend)
+		return fail(-EINVAL, "the tensor is of %s, not of a simulator",
+			    t->imp->dev->name);
+	if (!name || !is_name(name))
+		return fail(-EINVAL, "a tensor's name for a simulator has 1 to %d "
+			    "printable characters without spaces",
+			    DLBUF_VPI_MAX_NAME - 1);
+	strcpy(head.name, name);
+	head.access = __atomic_load_n(&t->acquired, __ATOMIC_ACQUIRE);
+	if (!head.access)
+		return fail(-EINVAL, "the tensor is not acquired");
+	dev = vpi_device_of(t->imp->dev);
+	pthread_mutex_lock(&dev->sending);
+	ret = send_pass(dev, t, &head, opts);
+	pthread_mutex_unlock(&dev->sending);
+	return ret;
+}
+
+/* ---------------------------------------------------------------- the simulator's side */
+
+static int check_head(const struct vpi_head *head, int end, uint32_t n)
+{
+	socklen_t size = sizeof(int);
+	int type;
+
+	if (head->magic != VPI_MAGIC || head->version != VPI_VERSION ||
+	    !head->access || head->access & ~DLBUF_RW || !is_name(head->name))
+		return fail(-EPROTO, "the packet is not one of dlbuf_vpi_send()");
+	if (n != 1)
+		return fail(-EPROTO, "a message for a simulator has %u tensors", n);
+	/* The fd is closed later, and closing another file may have an effect. */
+	if (getsockopt(end, SOL_SOCKET, SO_TYPE, &type, &size))
+		return fail(-EPROTO, "the message has no socket for its end");
+	return 0;
+}
+
+int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
+		   const struct dlbuf_socket_opts *opts,
+		   struct dlbuf_vpi_arrival *arrival)
+{
+	NOT_CANCELLED;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct vpi_head head = { 0 };
+	struct envelope envelope = { &head, sizeof(head), -1 };
+	uint32_t n;
+	int ret;
+
+	if (!arrival)
+		return fail(-EINVAL, "arrival is NULL");
+	ret = INFO_CHECK(arrival, "dlbuf_vpi_arrival");
+	if (!ret)
+		ret = socket_recv(dev, sock, opts, t, &n, &envelope);
+	if (ret)
+		return ret;
+	ret = check_head(&head, envelope.fd, n);
+	if (!ret) {
+		struct dlbuf_vpi_arrival a = {
+			.tensor = t[0], .done = envelope.fd, .access = head.access,
+		};
+
+		strcpy(a.name, head.name);
+		return INFO_PUT(arrival, &a, "dlbuf_vpi_arrival");
+	}
+	while (n)
+		n--, t[n]->deleter(t[n]);
+	close(envelope.fd);
+	return ret;
+}

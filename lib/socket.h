@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* Messages with something in front, for backends whose device is another process. */
+#ifndef DLBUF_LIB_SOCKET_H
+#define DLBUF_LIB_SOCKET_H
+
+#include <dlbuf/socket.h>
+
+/*
+ * Bytes and an fd that travel in the packet of a message, the bytes before those of the
+ * message and the fd after its fds.
+ */
+struct envelope {
+	void *data;
+	size_t bytes;
+	int fd;			/* borrowed when it is sent, new when it was received */
+};
+
+/*
+ * As dlbuf_send() of one tensor. Does not wait for work of the device `but`, because the
+ * receiver is that device.
+ */
+int socket_send(int sock, DLManagedTensorVersioned *tensor,
+		const struct dlbuf_socket_opts *opts, struct envelope *envelope,
+		const struct dlbuf_device *but);
+
+/*
+ * As dlbuf_recv() of tensors. -EPROTO: the packet has not that many bytes in front, or no
+ * fd for the envelope.
+ */
+int socket_recv(struct dlbuf_device *dev, int sock,
+		const struct dlbuf_socket_opts *opts,
+		DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+		uint32_t *ntensors, struct envelope *envelope);
+
+#endif /* DLBUF_LIB_SOCKET_H */

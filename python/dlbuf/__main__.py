@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: MIT
+"""python -m dlbuf: what this machine has, and frames of a camera.
+
+The commands, options and exit statuses have the names of dmabuf-test, which is in
+C and tests more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from typing import Any, NoReturn
+
+import dlbuf
+
+from ._camera import parse_size
+from ._producers import find_view
+
+_USAGE, _FAILED, _ABSENT = 2, 3, 4
+_STATUS = ("Exit status: 0; 2 bad usage; 3 a camera, a device or a file failed, "
+           "or a signal\ninterrupted the run; 4 the camera, the device or the "
+           "format is absent on this\nmachine.")
+
+
+class _Failure(Exception):
+    def __init__(self, status: int, sentence: str) -> None:
+        self.status = status
+        super().__init__(sentence)
+
+
+class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter,
+                         **options)
+
+    def error(self, message: str) -> NoReturn:
+        raise _Failure(_USAGE, f"{message}; see {self.prog} --help")
+
+
+# ------------------------------------------------------------------- output
+
+def _printable(text: object) -> str:
+    """Names come from hardware: no control characters on a terminal."""
+    return "".join(c if c.isprintable() else "?" for c in str(text))
+
+
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[object]]
+           ) -> None:
+    bold, off = (("\033[1m", "\033[0m") if sys.stdout.isatty() and
+                 not os.environ.get("NO_COLOR") and
+                 os.environ.get("TERM", "dumb") != "dumb" else ("", ""))
+    cells = [[_printable(c) for c in row] for row in [heads, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    if title:
+        print(f"{bold}{title}{off}")
+    for row in cells:
+        print("  ".join(c.ljust(w) for c, w in zip(row, widths)).rstrip())
+
+
+def _write(path: str, data: bytes) -> None:
+    """The whole file or none; a pipe or a device is written to."""
+    path = os.path.realpath(path)
+    temporary = ""
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as f:
+                f.write(data)
+            return
+        fd, temporary = tempfile.mkstemp(prefix=".dlbuf-",
+                                         dir=os.path.dirname(path))
+        with open(fd, "wb") as f:
+            mask = os.umask(0)
+            os.umask(mask)
+            os.fchmod(fd, 0o666 & ~mask)
+            f.write(data)
+        os.replace(temporary, path)
+    except OSError as e:
+        if temporary:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        raise _Failure(_FAILED, f"{path} cannot be written: {e.strerror}"
+                       ) from None
+
+
+def _put_json(args: argparse.Namespace, value: dict[str, Any]) -> None:
+    if args.json is None:
+        return
+    text = json.dumps({"dlbuf": dlbuf.version(), **value}, indent=1) + "\n"
+    if args.json == "-":
+        sys.stdout.write(text)
+    else:
+        _write(args.json, text.encode())
+
+
+# ------------------------------------------------------------------- list
+
+def _camera_formats(camera: dlbuf.CameraInfo) -> list[str]:
+    """Those that dlbuf maps, as dmabuf-test has them."""
+    if camera.status:
+        return []
+    try:
+        names = [f.name for f in camera.formats]
+    except dlbuf.Error:
+        return []
+    known: list[str] = []
+    for name in names:
+        with contextlib.suppress(dlbuf.InvalidError):
+            if not dlbuf.find_format(name, dlbuf.CodeSpace.V4L2)[0].reason:
+                known.append(name)
+    return known
+
+
+def _list(args: argparse.Namespace) -> None:
+    exporters, devices = dlbuf.exporters(), dlbuf.devices()
+    cameras = [(c, _camera_formats(c)) for c in dlbuf.cameras()]
+    if args.json != "-":
+        _table("Exporters: who makes dma-bufs", ("name", "node", "works"),
+               [(name, node, reason or "yes")
+                for name, node, _, reason in exporters])
+        _table("\nImporters: who takes them", ("name", "works", "device"),
+               [(d.name, d.reason if d.status else "yes",
+                 ", ".join(filter(None, (d.description, d.driver))) or "-")
+                for d in devices])
+        _table("\nCameras", ("node", "camera", "bus", "formats that dlbuf maps"),
+               [(c.node, f"{c.card} ({c.driver})" if c.card else "-",
+                 c.bus or "-", c.reason or " ".join(formats) or "none")
+                for c, formats in cameras] or [("-", "-", "-", "there is no camera")])
+    _put_json(args, {
+        "exporters": [dict(zip(("name", "node", "status", "reason"), e))
+                      for e in exporters],
+        "importers": [{
+            "name": d.name, "backend": d.backend,
+            "description": d.description, "driver": d.driver,
+            "device_type": int(d.device[0]), "device_id": d.device[1],
+            "acquire": d.acquire, "release": d.release, "status": d.status,
+            "reason": d.reason} for d in devices],
+        "cameras": [{**c._asdict(), "formats": formats}
+                    for c, formats in cameras]})
+
+
+# ------------------------------------------------------------------- camera
+
+def _tensor(t: dlbuf.Tensor) -> dict[str, Any]:
+    return {"shape": list(t.shape), "strides": list(t.strides),
+            "dtype": str(t.dtype)}
+
+
+def _frames(args: argparse.Namespace, camera: dlbuf.Camera
+            ) -> tuple[list[dict[str, Any]], bytes | None]:
+    """Each frame's line; the picture of the last one."""
+    from ._picture import frame_png
+    seen: list[dict[str, Any]] = []
+    picture = None
+    for n in range(args.frames):
+        with next(camera) as frame:
+            i = frame.info
+            seen.append({"sequence": i.sequence, "timestamp_ns": i.timestamp_ns,
+                         "field": i.field.name.lower(), "damaged": i.damaged,
+                         "tensors": [_tensor(t) for t in frame]})
+            if n == args.frames - 1 and args.png:
+                picture = frame_png(frame)
+        if args.quiet or args.json == "-":
+            continue
+        time = "-" if i.timestamp is None else f"{i.timestamp:.6f}"
+        tensors = ", ".join(f"{tuple(t['shape'])} {t['dtype']}"
+                            for t in seen[-1]["tensors"])
+        print(f"{n:4}  sequence {i.sequence}  {time} s  {tensors}"
+              f"{'  damaged' if i.damaged else ''}", flush=True)
+    return seen, picture
+
+
+def _rate(seen: list[dict[str, Any]]) -> float | None:
+    """Frames per second of the camera's own times."""
+    times = [f["timestamp_ns"] for f in seen if f["timestamp_ns"] is not None]
+    took = times[-1] - times[0] if times else 0
+    return (len(times) - 1) / took * 1e9 if took > 0 else None
+
+
+def _camera(args: argparse.Namespace) -> None:
+    node = int(args.node) if args.node.isdecimal() else args.node
+    table = not args.quiet and args.json != "-"
+    with dlbuf.Camera(node, format=args.format, size=args.size, fps=args.rate,
+                      crop=args.crop, buffers=args.buffers, drop=args.drop,
+                      device=args.device, view=args.view,
+                      timeout=args.timeout) as camera:
+        if table:
+            fps = f", {camera.fps:.6g} frames per second" if camera.fps else ""
+            print(f"{camera.node}: {_printable(camera.card)} "
+                  f"({_printable(camera.driver)}), {camera.format} "
+                  f"{camera.size[0]}x{camera.size[1]}{fps}, "
+                  f"{camera.buffers} buffers, view {camera.view.name.lower()}")
+        seen, picture = _frames(args, camera)
+        rate, dropped = _rate(seen), camera.dropped
+    if picture is not None:
+        _write(args.png, picture)
+    if table:
+        took = f", {rate:.6g} per second" if rate else ""
+        print(f"{len(seen)} frames{took}"
+              f"{f', {dropped} dropped' if args.drop else ''}"
+              f"{f', the last one is {args.png}' if picture else ''}")
+    _put_json(args, {
+        "camera": {"node": camera.node, "card": camera.card,
+                   "driver": camera.driver, "bus": camera.bus,
+                   "format": camera.format, "width": camera.size[0],
+                   "height": camera.size[1], "rate": camera.fps,
+                   "buffers": camera.buffers, "crop": camera.crop,
+                   "view": camera.view.name.lower(), "device": args.device},
+        "frames": seen, "rate": rate, "dropped": dropped})
+
+
+# ------------------------------------------------------------------- formats
+
+def _code(name: str | None, code: int) -> dict[str, Any] | None:
+    return {"name": name, "fourcc": code} if code else None
+
+
+def _bits(f: dlbuf.FormatInfo) -> str:
+    return str(f.depth) if f.reason is None else "-"
+
+
+def _formats(args: argparse.Namespace) -> None:
+    view = find_view(args.view)
+    chosen: list[dlbuf.FormatInfo] = []
+    for name in args.formats:
+        spaces = dlbuf.CodeSpace.DRM, dlbuf.CodeSpace.V4L2
+        found: list[dlbuf.FormatInfo] = []
+        for space in spaces:
+            with contextlib.suppress(dlbuf.InvalidError):
+                found.append(dlbuf.find_format(name, space)[0])
+        # Its sentence, if neither has it.
+        chosen += dict.fromkeys(found) or [dlbuf.find_format(name)[0]]
+    rows = [f for f in (chosen if args.formats else dlbuf.formats())
+            if not (args.mapped or args.refused) or
+            (args.mapped if view in f.views else args.refused)]
+    if args.json != "-":
+        _table("", ("DRM", "V4L2", "in dma-bufs of their own", "channels",
+                    "bits", "dtype", "views, or why not as planes"),
+               [(f.drm_name or "-", f.v4l2_name or "-", f.v4l2_multi_name or "-",
+                 f.channels, _bits(f), f.dtype,
+                 f.reason or " ".join(v.name.lower() for v in f.views))
+                for f in rows])
+    _put_json(args, {"formats": [{
+        "drm": _code(f.drm_name, f.drm_code),
+        "v4l2": _code(f.v4l2_name, f.v4l2_code),
+        "v4l2_multiplanar": _code(f.v4l2_multi_name, f.v4l2_multi_code),
+        "channels": f.channels, "dtype": f.dtype, "depth": f.depth,
+        "shift": f.shift, "reason": f.reason,
+        "planes": [p._asdict() for p in f.planes],
+        "views": [v.name.lower() for v in f.views]} for f in rows]})
+
+
+# ------------------------------------------------------------------- options
+
+def _size(text: str) -> tuple[int, int]:
+    try:
+        return parse_size(text)
+    except dlbuf.InvalidError as e:
+        raise argparse.ArgumentTypeError(str(e.strerror)) from None
+
+
+def _crop(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(",")))
+
+
+def _parser() -> _Parser:
+    p = _Parser(prog="python -m dlbuf", epilog=_STATUS,
+                description="Lists what this machine has for dma-bufs, takes "
+                "frames of a camera, lists pixel\nformats, and tests the "
+                "libraries that take tensors.")
+    p.add_argument("-V", "--version", action="version", version=dlbuf.version())
+    sub = p.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    def command(name: str, about: str) -> _Parser:
+        c: _Parser = sub.add_parser(name, help=about, epilog=_STATUS,
+                                    description=about[0].upper() + about[1:] + ".")
+        c.add_argument("-j", "--json", nargs="?", metavar="=FILE",
+                       help="JSON to FILE as well, or without =FILE instead of "
+                       "the text")
+        c.add_argument("-v", "--verbose", action="store_true",
+                       help="the library's messages on standard error, as "
+                       "DLBUF_LOG=info")
+        return c
+
+    command("list", "the exporters of dma-bufs, the importers and the cameras of "
+            "this machine").set_defaults(run=_list)
+
+    c = command("camera", "takes frames of a camera and prints a line for each")
+    c.set_defaults(run=_camera)
+    c.add_argument("node", nargs="?", default="0", metavar="NODE",
+                   help="a number, a path, or a card, bus or name (0)")
+    c.add_argument("-d", "--device", default="cpu",
+                   help="the device that imports the frames (cpu)")
+    c.add_argument("-n", "--frames", type=int, default=10, metavar="N",
+                   help="how many frames (10)")
+    c.add_argument("-s", "--size", type=_size, metavar="WxH",
+                   help="pixels (as the camera is set)")
+    c.add_argument("-f", "--format", help="a name or a code: NV12, I420, YUYV, "
+                   "MJPG (as the camera is set)")
+    c.add_argument("--view", help="planes, words, rows, bytes, luma, components "
+                   "... (the first one of these that the format has)")
+    c.add_argument("-r", "--rate", type=float, metavar="FPS",
+                   help="frames a second to ask the camera for (as it is)")
+    c.add_argument("-b", "--buffers", type=int, default=4, metavar="N",
+                   help="buffers that the camera cycles through (4)")
+    c.add_argument("--crop", type=_crop, metavar="X,Y,W,H",
+                   help="only this part of the picture, in pixels")
+    c.add_argument("--drop", action="store_true",
+                   help="the newest frame only; older ones are counted")
+    c.add_argument("-p", "--png", metavar="FILE",
+                   help="save the last frame as a picture")
+    c.add_argument("-q", "--quiet", action="store_true",
+                   help="print nothing: the exit status tells")
+    c.add_argument("-t", "--timeout", type=float, default=60.0,
+                   metavar="SECONDS", help="longest wait for a frame (60)")
+
+    c = command("formats", "the pixel formats of DRM and V4L2, and the tensors of "
+                "a frame in each, or why there are none")
+    c.set_defaults(run=_formats)
+    c.add_argument("formats", nargs="*", metavar="FORMAT",
+                   help="a name or a four-character code")
+    c.add_argument("--view", default="planes",
+                   help="the view that --mapped and --refused mean (planes)")
+    c.add_argument("-m", "--mapped", action="store_true",
+                   help="only formats that have this view")
+    c.add_argument("-r", "--refused", action="store_true",
+                   help="only formats that do not have it")
+
+    sub.add_parser("interop", add_help=False, help="tests each installed library "
+                   "with each dtype and layout: see interop --help")
+    return p
+
+
+def _status_of(e: dlbuf.Error) -> int:
+    if e.errno in (errno.ENOENT, errno.ENXIO, errno.ENOSYS):
+        return _ABSENT
+    if isinstance(e, dlbuf.InvalidError):
+        return _USAGE
+    return _ABSENT if "does not capture in" in str(e) else _FAILED
+
+
+def _run(argv: list[str]) -> int:
+    if argv[:1] == ["interop"]:
+        from .interop.__main__ import main as interop
+        return interop(argv[1:])
+    # --json has a FILE only behind a "=", as dmabuf-test's.
+    args = _parser().parse_args(["--json=-" if a in ("-j", "--json") else a
+                                 for a in argv])
+    if getattr(args, "frames", 1) < 1:
+        raise _Failure(_USAGE, "--frames is 1 or more")
+    if args.verbose and os.environ.get("DLBUF_LOG") not in ("info", "debug"):
+        # The library has read it by now: again, from the beginning.
+        os.environ["DLBUF_LOG"] = "info"
+        os.execv(sys.executable, sys.orig_argv)
+    args.run(args)
+    return 0
+
+
+def main() -> int:
+    """The exit status. Expected failures are one line on standard error."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    try:
+        try:
+            status = _run(sys.argv[1:])
+        except dlbuf.Error as e:
+            raise _Failure(_status_of(e), str(e.strerror)) from None
+        except KeyboardInterrupt:
+            raise _Failure(_FAILED, "interrupted") from None
+        finally:
+            sys.stdout.flush()
+        return status
+    except _Failure as e:
+        sentence, status = str(e), e.status
+    except OSError as e:
+        sentence, status = f"standard output: {e.strerror}", _FAILED
+        # The end does not try again to write what could not be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    print(f"python -m dlbuf: {_printable(sentence)}", file=sys.stderr)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: MIT
+"""Methods of Tensor that need no speed: conversions, and what is refused."""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from typing import Any, NoReturn
+
+from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
+from ._consumers import (
+    _device_pair,  # pyright: ignore[reportPrivateUsage]
+    from_dlpack)
+from ._dlbuf import Device, Tensor
+from ._errors import InvalidError, UnsupportedError
+from ._types import DLDeviceType, device_name
+
+_EINVAL, _EOPNOTSUPP = 22, 95
+_TORCH = {DLDeviceType.CPU, DLDeviceType.CUDA, DLDeviceType.CUDA_HOST,
+          DLDeviceType.CUDA_MANAGED, DLDeviceType.ROCM,
+          DLDeviceType.ROCM_HOST, DLDeviceType.ONE_API}
+# The docstrings stand in _dlbuf.pyi, as those of methods in C do.
+_DOCS = {signature.partition("(")[0]: doc for signature, _, doc in (
+    d.partition("\n--\n\n") for d in _dlbuf.docs)}
+# The codes of the struct module.
+_CODES = {"bool": "?", "float16": "e", "float32": "f", "float64": "d",
+          "complex64": "2f", "complex128": "2d"} | {
+    f"{sign}int{8 * size}": code.upper() if sign else code
+    for size, code in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))
+    for sign in ("", "u")}
+
+
+def _on_cpu(t: Tensor) -> Tensor:
+    """t where the CPU reaches it: itself, or its dma-buf mapped for reading and,
+    if t allows it, writing."""
+    if t.__dlpack_device__()[0] == DLDeviceType.CPU:
+        return t
+    return from_dlpack(t, device=(DLDeviceType.CPU, 0))
+
+
+def numpy(self: Tensor) -> Any:
+    np: Any = importlib.import_module("numpy")
+    kind = self.dtype.numpy
+    t = _on_cpu(self)
+    if kind.kind != "V" and kind.isbuiltin == 1:
+        return np.asarray(t)
+    return np.asarray(_dlbuf.retype(t, f"uint{8 * t.dtype.itemsize}")
+                      ).view(kind)
+
+
+def torch(self: Tensor) -> Any:
+    kind, number = self.__dlpack_device__()
+    if kind not in _TORCH:
+        raise UnsupportedError(_EOPNOTSUPP, "PyTorch has no tensors on "
+                               f"{device_name(kind, number)}: "
+                               "t.to(\"cpu\").torch() has the same memory")
+    # PyTorch before 2.7 ends the process for a negative stride.
+    if any(s < 0 for n, s in zip(self.shape, self.strides) if n > 1):
+        raise UnsupportedError(_EOPNOTSUPP, "PyTorch has no negative strides: "
+                               "t.copy().torch() has a copy")
+    # Strides of dimensions of one element mean nothing.
+    self = self.reshape(self.shape)
+    torch: Any = importlib.import_module("torch")
+    if hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
+        return _dlbuf.exchange(self, torch.Tensor)
+    return torch.from_dlpack(self)
+
+
+def copy(self: Tensor) -> Tensor:
+    return from_dlpack(self, device=(DLDeviceType.CPU, 0), copy=True)
+
+
+def to(self: Tensor, device: Device | str, may_copy: bool = False) -> Tensor:
+    if self.buffer is not None:
+        return _dlbuf.to(self, device, may_copy)
+    if _device_pair(device) == self.__dlpack_device__():
+        return self.share()
+    raise UnsupportedError(_EOPNOTSUPP, "the tensor is not of a dma-buf, which "
+                           "another device could import: copy it into one of "
+                           "dlbuf.alloc(shape, dtype, device)")
+
+
+def same_layout(self: Tensor, other: Any, /) -> bool:
+    if not isinstance(other, Tensor):
+        raise TypeError("same_layout() compares two Tensors, and "
+                        f"{type(other).__name__} is none: dlbuf.from_dlpack() "
+                        "makes one of an array")
+    return ((self.shape, self.strides, self.dtype) ==
+            (other.shape, other.strides, other.dtype))
+
+
+def item(self: Tensor) -> Any:
+    if self.size != 1:
+        raise InvalidError(_EINVAL, f"item() is for one element, not "
+                           f"{self.size}: t.numpy().tolist() has them all")
+    code = _CODES.get(self.dtype)
+    if code is None:
+        return self.numpy().item()
+    with memoryview(_on_cpu(self)) as m:
+        values = struct.unpack(code, m.tobytes())
+    return values[0] if len(values) == 1 else complex(*values)
+
+
+def tobytes(self: Tensor) -> bytes:
+    t = _on_cpu(self)
+    if t.dtype not in _CODES:
+        t = _dlbuf.retype(t, f"uint{8 * t.dtype.itemsize}")
+    with memoryview(t) as m:
+        return m.tobytes()
+
+
+def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
+    np: Any = importlib.import_module("numpy")
+    kind, number = self.__dlpack_device__()
+    if kind != DLDeviceType.CPU:
+        raise UnsupportedError(
+            _EOPNOTSUPP, f"the tensor is on {device_name(kind, number)}, not in "
+            "the CPU's memory: t.numpy() maps its dma-buf for the CPU")
+    if self.dtype not in _CODES:
+        # JAX, which has bfloat16, asks like this.
+        if dtype is not None and np.dtype(dtype).name == self.dtype:
+            return self.numpy().copy() if copy else self.numpy()
+        raise UnsupportedError(
+            _EOPNOTSUPP, f"NumPy has no dtype {self.dtype} of its own: t.numpy() "
+            "gives one of the package ml_dtypes")
+    array = np.asarray(memoryview(self), dtype)
+    return array.copy() if copy else array
+
+
+def __reduce_ex__(self: Tensor, protocol: Any) -> NoReturn:
+    raise TypeError(
+        "a Tensor cannot be pickled or copied as an object: its memory is a "
+        "file descriptor, or another library's. To another process: dlbuf.send() "
+        "and recv(), or a connection of multiprocessing after import "
+        "dlbuf.multiprocessing. In this process: t.share() is another tensor over "
+        "the same memory, t.copy() a copy")
+
+
+for method in (numpy, torch, copy, to, same_layout, item, tobytes,
+               __array__, __reduce_ex__):
+    method.__qualname__ = f"Tensor.{method.__name__}"
+    method.__doc__ = _DOCS.get(method.__name__)
+    setattr(Tensor, method.__name__, method)
+setattr(Tensor, "__numpy_dtype__", property(
+    lambda self: self.dtype.numpy, doc="What NumPy 2.4 asks for the dtype of."))

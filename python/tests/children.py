@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT
+"""What other processes run in lab_multiprocessing.py: without NumPy, which takes long."""
+
+import signal
+import zlib
+
+import dlbuf
+
+
+def describe(x):
+    """What a process sees of an object."""
+    if isinstance(x, dlbuf.TensorFrame):
+        return ("frame", x.info.format, x.sequence, [t.shape for t in x],
+                [zlib.crc32(memoryview(t).tobytes()) for t in x])
+    return ("tensor", str(x.dtype), x.shape, x.strides, x.read_only,
+            zlib.crc32(memoryview(x).tobytes()))
+
+
+def described(connection):
+    """Describes what comes until None does."""
+    while (x := connection.recv()) is not None:
+        connection.send(describe(x))
+        # It holds the object until it is told, and not during the next wait.
+        connection.recv()
+        del x
+
+
+def add(tensor, value):
+    data = memoryview(tensor)
+    for i in range(tensor.shape[0]):
+        for j in range(tensor.shape[1]):
+            data[i, j] += value
+    return tensor
+
+
+def hold(connection, tensors):
+    connection.send([describe(t) for t in tensors])
+    connection.recv()
+
+
+def keep_forever(connection):
+    frame = connection.recv()   # noqa: F841 - held
+    connection.send("mine")
+    signal.pause()

@@ -1,0 +1,749 @@
+# SPDX-License-Identifier: MIT
+"""Finding cameras, their controls and formats, asyncio, and python -m dlbuf."""
+
+import asyncio
+import errno
+import fcntl
+import gc
+import json
+import os
+import re
+import resource
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import zlib
+
+import numpy as np
+
+import dlbuf
+from dlbuf import Access, ControlFlag, View, _camera
+
+from lab_camera import (camera, control, read, settle, shared_trim, vivid,
+                        vivids, whole)
+from labtools import Skip, case, fds, raises
+
+
+def v4l2_ctl(node, *args):
+    return subprocess.run(["v4l2-ctl", "-d", node, *args], check=True,
+                          capture_output=True, text=True).stdout
+
+
+def as_nobody(code):
+    """What Python prints as a user who may open nothing."""
+    p = subprocess.run([sys.executable, "-c", code], capture_output=True,
+                       text=True, user=65534, group=65534, extra_groups=[])
+    if "PermissionError" in p.stderr or "ModuleNotFoundError" in p.stderr:
+        raise Skip("another user cannot read the package")
+    assert p.returncode == 0 and not p.stderr, p
+    return p.stdout.splitlines()
+
+
+# ------------------------------------------------------------------ which ones
+
+@case
+def cameras_are_listed():
+    with vivids("n_devs=2", "multiplanar=1,2") as found:
+        before = fds()
+        listed = dlbuf.cameras()
+        assert [c.node for c in listed] == found, listed
+        assert fds() == before
+        for i, c in enumerate(listed):
+            assert (c.card, c.driver, c.status) == ("vivid", "vivid", 0), c
+            assert c.bus == f"platform:vivid-{i:03}"
+            assert c.name == f"vivid-{i:03}-vid-cap"
+        for by in (found[1], int(found[1][10:]), listed[1].bus, listed[1].name,
+                   "vivid-001", "VIVID-001-VID", np.int64(found[1][10:])):
+            with dlbuf.Camera(by) as cam:
+                assert (cam.node, cam.bus) == (found[1], listed[1].bus), by
+        e = raises(ValueError, lambda: dlbuf.Camera("vivid"), "2 cameras are")
+        assert all(c.node in str(e) and c.bus in str(e) for c in listed), e
+        # The other half of the API, while it captures, too.
+        for c in listed:
+            control(c.node, "-i", "0")
+        with dlbuf.Camera(found[1], format="I420", size="640x360") as cam:
+            assert cam.formats == listed[1].formats
+            names = [f.name for f in cam.formats]
+            assert "YUV420" in names and "YUV420M" in names
+            assert cam.format == "YUV420", cam
+        # Planes in dma-bufs of their own are what only the other code has.
+        with dlbuf.Camera(found[1], format="yuv444p", size="640x360") as cam:
+            assert cam.format == "YUV444M" and len(next(cam)) == 3
+        raises(dlbuf.UnsupportedError,
+               lambda: dlbuf.Camera(found[1], format="P012"), "P012; it has")
+        # A node that has only the second code of a format: vivid has both.
+        codes = [int.from_bytes(c, "little") for c in (b"P012", b"NM12")]
+        _camera._codes, real = lambda format: codes, _camera._codes
+        try:
+            with dlbuf.Camera(found[1], format="NV12") as cam:
+                assert cam.format == "NV12M" and len(next(cam)) == 2
+        finally:
+            _camera._codes = real
+
+
+@case
+def camera_formats():
+    """Those that v4l2-ctl lists, with sizes and rates, also of a range."""
+    node = vivid()
+    for number in "0", "3":
+        control(node, "-i", number)
+        said = v4l2_ctl(node, "--list-formats-ext")
+        got = next(c for c in dlbuf.cameras() if c.node == node).formats
+        letters = [f.code.to_bytes(4, "little") for f in got]
+        letters = [bytes([*c[:3], c[3] & 127]).decode() for c in letters]
+        assert letters == re.findall(r"\]: '(.{4})", said), letters
+        for f, text in zip(got, re.split(r"\]: '", said)[1:]):
+            if number == "0":
+                sizes = re.findall(r"Discrete (\d+x\d+)", text)
+                assert [str(s) for s in f.sizes] == sizes, f
+                rates = re.findall(r"\((.*?) fps\)", text)
+                assert sum(len(s.fps) for s in f.sizes) == len(rates), f
+                assert sorted(map(float, rates)) == sorted(
+                    round(r, 3) for s in f.sizes for r in s.fps)
+            else:
+                m = re.search(r"Stepwise (\S+) - (\S+) with step (\d+)", text)
+                assert m, text
+                low, high, step = m.groups()
+                size, = f.sizes
+                assert str(size) == f"{low}..{high}", size
+                assert size.step_width == size.step_height == int(step)
+    assert got[0].name == "YUYV" and not got[0].compressed
+
+
+@case
+def cameras_say_why():
+    """Sentences for what is mistaken in a call."""
+    node, none = vivid(), "/dev/video77"
+    for fails, kind, words in (
+            (lambda: dlbuf.Camera(77), dlbuf.Error,
+             f"{none}: there is no such camera"),
+            (lambda: dlbuf.Camera(none), dlbuf.Error, f"has {node} (vivid, "),
+            (lambda: dlbuf.Camera("nonesuch"), dlbuf.Error,
+             f"no camera 'nonesuch'; this machine has {node} (vivid, "),
+            (lambda: dlbuf.Camera(node, crop=(0, 0, 641, 2), size="640x360"),
+             ValueError, "of 641x2 pixels at 0,0 is not inside the picture of "
+             "640x360"),
+            (lambda: dlbuf.Camera(node, crop=(1, 0, 2, 2), format="NV12"),
+             BufferError, "inside a sample of plane 1"),
+            (lambda: dlbuf.Camera(node, format="MJPG"), BufferError,
+             "does not capture in MJPG; it has")):
+        before = fds()
+        assert words in str(raises(kind, fails))
+        gc.collect()
+        assert fds() == before
+    told = as_nobody(f"""
+import dlbuf
+for c in dlbuf.cameras():
+    print(c.node, c.status, c.card == c.bus == "", c.reason)
+try:
+    dlbuf.Camera({node!r})
+except PermissionError as e:
+    print(type(e).__name__, e.strerror)
+""")
+    assert told[0].startswith(f"{node} {errno.EACCES} True {node} cannot be "
+                              "opened: Permission denied; "), told
+    assert told[-1].startswith(f"AccessError {node} cannot be opened: ")
+    assert "may open it (crw" in told[0] and "may open it" in told[-1]
+
+
+# ------------------------------------------------------------------ controls
+
+@case
+def camera_controls():
+    node = vivid()
+    said = v4l2_ctl(node, "-L")
+    with camera() as cam:
+        controls = cam.controls
+        wanted = {n: (int(i, 16), t) for n, i, t in re.findall(
+            r"^ *(\w+) (0x\w+) \((\w+) *\) *:(?!.*dims)", said, re.M)
+            if t not in ("unknown", "area", "rect", "u8", "u16", "u32")}
+        assert {n: (controls.info(n).id, controls.info(n).type)
+                for n in controls} == wanted
+        assert len(controls) == len(wanted) and "hue" in controls
+        assert "brightness" in dir(controls) and "hue" in repr(controls)
+        info = controls.info("brightness")
+        assert info[2:7] == ("int", 0, 255, 1, 128)
+        assert info.flags == ControlFlag.SLIDER
+        # Each type, set by item and by attribute, and read by v4l2-ctl.
+        for name, value, text in (
+                ("brightness", 99, "99"), ("hue", np.int8(-7), "-7"),
+                ("mute", True, "1"), ("mute", False, "0"),
+                ("menu", 4, "4 (Menu Item 4)"),
+                ("menu", "menu item 1", "1 (Menu Item 1)"),
+                ("integer_menu", 5, "5 (8 0x8)"),
+                ("integer_menu", "42", "8 (42 0x2a)"),
+                ("integer_64_bits", -1 << 63, str(-1 << 63)),
+                ("integer_32_bits", -1 << 31, str(-1 << 31)),
+                ("bitmask", 0x80402010, str(0x80402010 - (1 << 32))),
+                ("string", "abc", "'abc'"), ("string", "de", "'de'")):
+            controls[name] = value
+            got = v4l2_ctl(node, "-C", name).strip()
+            assert got == f"{name}: {text}", (got, text)
+            if not (isinstance(value, str) and "menu" in name):
+                assert controls[name] == value, controls[name]
+            setattr(controls, name, controls.info(name).default
+                    if name != "string" else "  ")
+        assert controls.menu == 3 and controls.mute is False
+        assert controls.info("integer_menu").menu[8] == 42
+        assert controls["button"] is None
+        controls.button = True
+        for name, bad, words in (
+                ("brightness", 256, "brightness is 0 to 255, not 256"),
+                ("brightness", "x", "brightness is 0 to 255, not 'x'"),
+                ("brightness", 1.5, "0 to 255, not 1.5"),
+                ("hue", -129, "hue is -128 to 128, not -129"),
+                ("mute", 2, "mute is True or False, not 2"),
+                ("menu", 2, "menu is one of 1 (Menu Item 1), 3 (Menu "),
+                ("menu", "none", "not 'none'"),
+                ("bitmask", 1, "a set of the bits 0x80402010, not 1"),
+                ("string", "a", "a str of 2 to 4 bytes, not 'a'"),
+                ("string", "abcde", "a str of 2 to 4 bytes"),
+                ("string", 5, "a str of 2 to 4 bytes"),
+                ("button", False, "a button: True presses it, not False")):
+            raises(ValueError, lambda: controls.__setitem__(name, bad), words)
+        raises(PermissionError, lambda: controls.__setitem__(
+            "read_only_integer_32_bits", 1), "read-only")
+        e = raises(dlbuf.Error, lambda: controls.__setitem__(
+            "enable_capture_scaler", False), "while the camera streams")
+        assert e.errno == errno.EBUSY
+        raises(KeyError, lambda: controls["brightnes"], "near it: brightness")
+        raises(AttributeError, lambda: controls.contrst, "near it: contrast")
+        raises(AttributeError, lambda: setattr(controls, "nonesuch", 1),
+               f"{node} has no control 'nonesuch'")
+        assert dict(controls)["contrast"] == 128
+    raises(dlbuf.ClosedError, lambda: controls["hue"], "is closed")
+    raises(dlbuf.ClosedError, lambda: cam.formats, "is closed")
+    assert "closed" in repr(controls)
+    del cam, controls
+
+
+# ------------------------------------------------------------------ frames
+
+@case
+def camera_crop():
+    """A part of the picture; of what the driver writes, where that is a part."""
+    want = np.frombuffer(read(vivid(), (640, 360), "NV12"), np.uint8)
+    want = want.reshape(540, 640)
+    with camera(size="640x360", crop=(32, 16, 200, 100)) as cam:
+        assert cam.size == (640, 360) and cam.crop == (32, 16, 200, 100)
+        y, uv = next(cam)
+        assert y.frame.crop == cam.crop
+        assert np.array_equal(np.from_dlpack(y), want[16:116, 32:232])
+        assert np.array_equal(np.from_dlpack(uv).reshape(50, 200),
+                              want[368:418, 32:232])
+        del y, uv
+        settle(cam)
+    node = vivid()
+    control(node, "-i", "3")
+    control(node, "--set-fmt-video=width=640,height=360,pixelformat=NV12")
+    control(node, "--set-selection=target=compose,left=64,top=32,width=320,"
+            "height=180,flags=0")
+    with dlbuf.Camera(node, view="luma") as cam:
+        whole, = next(cam)
+        assert whole.frame.crop == (64, 32, 320, 180)
+        part = np.from_dlpack(whole)[40:100, 100:300].tobytes()
+        del whole
+    with dlbuf.Camera(node, crop=(100, 40, 200, 60)) as cam:
+        y, _ = next(cam)
+        assert y.frame.crop == (164, 72, 200, 60)
+        assert np.from_dlpack(y).tobytes() == part
+        del y, _
+    raises(ValueError, lambda: dlbuf.Camera(node, crop=(0, 0, 321, 180)),
+           "not inside the picture of 320x180")
+
+
+def ready(cam, n):
+    """Waits until n buffers have frames; the time of the newest in seconds."""
+    while True:
+        times = []
+        for i in range(cam.buffers):
+            buf = bytearray(88)
+            struct.pack_into("II", buf, 0, i, 1)
+            fcntl.ioctl(cam.fileno(), 0xC0585609, buf)
+            if struct.unpack_from("I", buf, 12)[0] & 4:
+                seconds, us = struct.unpack_from("qq", buf, 24)
+                times.append(seconds + us / 1e6)
+        if len(times) >= n:
+            return max(times)
+        os.sched_yield()
+
+
+@case
+def camera_drop():
+    with camera() as cam:
+        newest = ready(cam, cam.buffers)
+        assert next(cam).timestamp < newest and cam.dropped == 0
+    with camera(drop=True) as cam:
+        newest = ready(cam, cam.buffers)
+        frame = next(cam)
+        assert frame.timestamp > newest - 1e-6, (frame.timestamp, newest)
+        assert cam.dropped >= cam.buffers - 1 and cam.held == 1
+        for _ in range(12):
+            last, frame = frame, next(cam)
+            assert frame.timestamp > last.timestamp
+        del last, frame
+        settle(cam)
+        # None is lost to it where all but one are held.
+        held = [next(cam) for _ in range(cam.buffers - 1)]
+        count = cam.dropped
+        held.append(next(cam))
+        assert cam.dropped >= count and cam.held == cam.buffers
+        held.clear()
+
+
+@case
+def camera_poll():
+    with camera() as cam:
+        p = select.poll()
+        p.register(cam, select.POLLIN)
+        for _ in range(3):
+            assert p.poll() == [(cam.fileno(), select.POLLIN)]
+            cam.timeout = 0
+            next(cam).release()
+        number = cam.fileno()
+        cam.close()
+        assert cam.fileno() == number
+        assert select.select([cam], [], [], 0)[0] == [cam]
+        assert list(cam) == []
+
+
+@case
+def frame_planes():
+    with camera() as cam:
+        frame = next(cam)
+        want = whole(frame)
+        with frame.planes("read") as (y, uv):
+            assert y.acquired == uv.acquired == Access.READ
+            assert not frame[0].acquired and y.frame is frame.info
+            # Acquired together: one access, whose fence is the last one's.
+            e = raises(dlbuf.Error, lambda: y.release(fence=True), "together")
+            assert e.errno == errno.EBUSY
+            with frame.planes() as other:
+                assert other[0].acquired == Access.RW
+            # It keeps the lease.
+            frame.release()
+            assert cam.held == 1
+            a = np.asarray(y)
+            assert a.tobytes() + np.asarray(uv).tobytes() == want
+        assert y.closed and uv.closed and cam.held == 1
+        assert a.tobytes() == want[:320 * 180]
+        del a
+        assert cam.held == 0
+        for use in (frame.planes().__enter__, lambda: tuple(frame),
+                    lambda: [(p, q) for p, q in [frame]]):
+            raises(ValueError, use, "the frame was released")
+        with next(cam) as frame:
+            with frame.planes("write") as (y, uv):
+                np.asarray(y)[...] = 7
+                y.close()
+                uv.release()
+            assert (np.from_dlpack(frame[0]) == 7).all()
+            raises(ValueError, frame.planes("nonesuch").__enter__, "access is")
+            try:
+                with frame.planes() as (y, uv):
+                    1 / 0
+            except ZeroDivisionError:
+                assert y.closed
+        settle(cam)
+
+
+# ------------------------------------------------------------------ asyncio
+
+async def waiting(cam, n=1):
+    """Until n tasks of this loop wait for the camera."""
+    while len(cam._waiters.get(asyncio.get_running_loop(), ())) != n:
+        await asyncio.sleep(0)
+
+
+@case
+def asyncio_frames():
+    gc.collect()
+    shared_trim()
+    before = fds()
+
+    async def some(cam, n):
+        got = []
+        async for frame in cam:
+            got.append(frame.info.timestamp_ns)
+            if len(got) == n:
+                return got
+
+    async def main():
+        with camera() as cam:
+            first = await cam.frame()
+            y, uv = first
+            assert y.shape == (180, 320) and cam.held == 1
+            y = uv = first = None
+            every = await asyncio.gather(*(some(cam, 4) for _ in range(3)))
+            times = [t for got in every for t in got]
+            assert len(set(times)) == 12, times
+            # Other tasks run also if there is always a frame.
+            ready(cam, cam.buffers)
+            ran = []
+            asyncio.get_running_loop().call_soon(ran.append, 1)
+            await cam.frame()
+            assert ran == [1]
+            # Its fd works as that of any other file.
+            seen = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            loop.add_reader(cam, seen.set)
+            await seen.wait()
+            loop.remove_reader(cam)
+            cam.timeout = 0
+            next(cam).release()
+            assert not cam._waiters
+            settle(cam)
+
+    signal.alarm(600)
+    asyncio.run(main())
+    signal.alarm(0)
+    shared_trim()
+    assert fds() == before
+
+
+@case
+def asyncio_cancelled():
+    async def main():
+        with camera(buffers=2, timeout=None) as cam:
+            held = [next(cam) for _ in range(cam.buffers)]
+            n = len(held)
+            raises_async = [cam.frame(timeout=0.05),
+                            asyncio.wait_for(cam.frame(), 0.05)]
+            for wait in raises_async:
+                try:
+                    await wait
+                    assert False
+                except TimeoutError as e:
+                    assert not e.args or "holds all of its" in str(e), e
+                assert not cam._waiters
+            # While it waits; after it was woken, before it runs.
+            for woken in False, True:
+                tasks = [asyncio.create_task(cam.frame()) for _ in range(3)]
+                await waiting(cam, 3)
+                if woken:
+                    held.pop().release()
+                    ready(cam, 1)
+                    cam._wake_all(asyncio.get_running_loop())
+                tasks[0].cancel()
+                tasks[1].cancel()
+                if not woken:
+                    tasks[2].cancel()
+                got = await asyncio.gather(*tasks, return_exceptions=True)
+                assert all(isinstance(e, asyncio.CancelledError)
+                           for e in got[:2 + (not woken)]), got
+                if woken:
+                    assert isinstance(got[2], dlbuf.TensorFrame)
+                    held.append(got[2])
+                del got
+                assert cam.held == len(held) == n and not cam._waiters
+            # A coroutine that is thrown away.
+            one = cam.frame()
+            one.close()
+            held.clear()
+            await cam.frame()
+
+    signal.alarm(600)
+    asyncio.run(main())
+    signal.alarm(0)
+
+
+@case
+def asyncio_ends():
+    """The camera is closed by a task, or by a thread, or unplugged."""
+    async def listed(cam):
+        return [frame async for frame in cam]
+
+    async def main(by_thread):
+        with camera(buffers=2, timeout=None) as cam:
+            held = [next(cam) for _ in range(cam.buffers)]
+            tasks = [asyncio.create_task(listed(cam)) for _ in range(2)]
+            tasks.append(asyncio.create_task(cam.frame()))
+            await waiting(cam, 3)
+            if by_thread:
+                thread = threading.Thread(target=cam.close)
+                thread.start()
+                got = await asyncio.gather(*tasks, return_exceptions=True)
+                thread.join()
+            else:
+                cam.close()
+                got = await asyncio.gather(*tasks, return_exceptions=True)
+            assert got[:2] == [[], []]
+            assert isinstance(got[2], dlbuf.ClosedError), got
+            assert isinstance(got[2], EOFError) and "is closed" in str(got[2])
+            assert await listed(cam) == [] and not cam._waiters
+            assert cam.held == len(held)
+
+    gc.collect()
+    shared_trim()
+    before = fds()
+    for by_thread in False, True:
+        signal.alarm(600)
+        asyncio.run(main(by_thread))
+        signal.alarm(0)
+        gc.collect()
+        shared_trim()
+        assert fds() == before
+
+    async def unplug(cam, node):
+        frames = asyncio.create_task(listed(cam))
+        control(node, "-c", "disconnect=1")
+        try:
+            await frames
+        except dlbuf.Error as e:
+            assert e.errno == errno.ENODEV, e
+        else:
+            assert False
+
+    with vivids("n_devs=1") as (node,):
+        signal.alarm(600)
+        with dlbuf.Camera(node, timeout=60) as cam:
+            asyncio.run(unplug(cam, node))
+            assert cam.held == 0
+        signal.alarm(0)
+
+
+@case
+def asyncio_loops():
+    """Two loops at the same time, one that is closed meanwhile, Ctrl-C."""
+    def forget(cam):
+        loop = asyncio.new_event_loop()
+        task = loop.create_task(cam.frame())
+        task._log_destroy_pending = False
+        loop.run_until_complete(waiting(cam))
+        loop.close()
+        return task     # which waits for as long as it exists
+
+    async def ends(cam, others):
+        """The frames until the end, which comes when so many loops wait."""
+        while len(cam._waiters) < others:
+            await asyncio.sleep(0)
+        if others:
+            asyncio.get_running_loop().call_soon(cam.close)
+        return [frame async for frame in cam]
+
+    signal.alarm(600)
+    gc.collect()
+    shared_trim()
+    before = fds()
+    with camera(buffers=2, timeout=None) as cam:
+        # No frame can come while all buffers are held.
+        held = [next(cam) for _ in range(cam.buffers)]
+        waits = [forget(cam)]
+        held.clear()
+        asyncio.run(cam.frame())
+        settle(cam)
+
+        def interrupt():
+            if len(cam._waiters) > 1:
+                signal.raise_signal(signal.SIGINT)
+            else:
+                asyncio.get_running_loop().call_soon(interrupt)
+
+        async def main():
+            held.extend([next(cam) for _ in range(cam.buffers)])
+            asyncio.get_running_loop().call_soon(interrupt)
+            await cam.frame()
+
+        raises(KeyboardInterrupt, lambda: asyncio.run(main()))
+        assert cam.held == len(held) and len(cam._waiters) == 1
+        waits.append(forget(cam))
+        ended = []
+        thread = threading.Thread(
+            target=lambda: ended.append(asyncio.run(ends(cam, 0))))
+        thread.start()
+        ended.append(asyncio.run(ends(cam, 3)))
+        thread.join()
+        assert ended == [[], []] and cam.closed
+        held.clear()
+    del cam, waits
+    gc.collect()
+    shared_trim()
+    assert fds() == before
+    signal.alarm(0)
+
+
+# ------------------------------------------------------------------ the command
+
+def run(*args, status=0, **options):
+    options.setdefault("stdout", subprocess.PIPE)
+    p = subprocess.run([sys.executable, "-m", "dlbuf", *args], text=True,
+                       stderr=subprocess.PIPE, **options)
+    assert p.returncode == status, (args, p)
+    lines = p.stderr.splitlines()
+    assert len(lines) == bool(status) and "Traceback" not in p.stderr, p
+    return p.stderr if status else p.stdout
+
+
+def decode(data):
+    """A PNG file without filters -> [height, width, channels]."""
+    assert data[:8] == b"\x89PNG\r\n\x1a\n"
+    chunks, at = {}, 8
+    while at < len(data):
+        n, name = struct.unpack_from(">I4s", data, at)
+        body = data[at + 8:at + 8 + n]
+        assert struct.unpack_from(">I", data, at + 8 + n)[0] == zlib.crc32(
+            name + body)
+        chunks[name] = chunks.get(name, b"") + body
+        at += 12 + n
+    assert list(chunks) == [b"IHDR", b"IDAT", b"IEND"]
+    width, height, depth, colour, *rest = struct.unpack(">IIBBBBB",
+                                                        chunks[b"IHDR"])
+    assert depth == 8 and rest == [0, 0, 0]
+    rows = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8)
+    rows = rows.reshape(height, -1)
+    assert not rows[:, 0].any()
+    return rows[:, 1:].reshape(height, width, {0: 1, 2: 3}[colour])
+
+
+def from_nv12(raw, width, height, colour):
+    """Converts by floating point, as BT.601 or BT.709 say."""
+    y = raw[:height].astype(float)
+    uv = raw[height:].reshape(height // 2, width // 2, 2).astype(float)
+    u, v = uv.repeat(2, 0).repeat(2, 1).transpose(2, 0, 1) - 128
+    kr, kb = (0.2126, 0.0722) if colour.matrix == 2 else (0.299, 0.114)
+    scale = 1.0
+    if colour.range != 2:
+        y, scale = (y - 16) * 255 / 219, 255 / 224
+    r, b = y + 2 * (1 - kr) * scale * v, y + 2 * (1 - kb) * scale * u
+    g = (y - kr * r - kb * b) / (1 - kr - kb)
+    return np.clip(np.stack([r, g, b], -1), 0, 255)
+
+
+@case
+def command_camera():
+    node = vivid()
+    for code, view in (("RGB3", None), ("BGR3", None), ("XR24", None),
+                       ("GREY", None), ("NV12", None), ("YUYV", "rows"),
+                       ("YU12", None)):
+        want = np.frombuffer(read(node, (320, 180), code), np.uint8)
+        with tempfile.TemporaryDirectory() as d:
+            png, report = f"{d}/frame.png", f"{d}/frame.json"
+            out = run("camera", "-n", "2", "--format", code, "-s", "320x180",
+                      "--png", png, f"--json={report}", node,
+                      *(["--view", view] if view else []))
+            assert sorted(os.listdir(d)) == ["frame.json", "frame.png"]
+            with open(png, "rb") as f:
+                got = decode(f.read())
+            with open(report) as text:
+                report = json.load(text)
+        assert out.count("\n") == 4 and "sequence" in out, out
+        assert report["camera"]["node"] == node
+        assert [len(f["tensors"]) for f in report["frames"]] == [
+            {"NV12": 2, "YU12": 3}.get(code, 1)] * 2
+        if code in ("RGB3", "BGR3", "XR24"):
+            want = want.reshape(180, 320, -1)[..., :3]
+            assert np.array_equal(got, want if code == "RGB3" else
+                                  want[..., ::-1]), code
+        elif code == "GREY":
+            assert np.array_equal(got[..., 0], want.reshape(180, 320))
+        elif code == "NV12":
+            with camera() as cam:
+                colour = next(cam).info.colour
+            error = got - from_nv12(want.reshape(270, 320), 320, 180, colour)
+            assert abs(error).max() <= 1, abs(error).max()
+            pictures = got
+        else:
+            # The same picture; chroma is sampled elsewhere at its edges.
+            error = abs(got.astype(int) - pictures)
+            assert np.median(error) <= 2 and error.mean() < 4, error.mean()
+        assert got.std() > 10, "not a picture"
+    out = run("camera", "-n1", "--crop", "0,0,64,32", "--drop", "-fNV12",
+              "--json", node)
+    assert json.loads(out)["frames"][0]["tensors"][0]["shape"] == [32, 64]
+    assert run("camera", "-q", "-n", "1", node) == ""
+    # The number is the default's.
+    assert node in run("camera", "-n", "1", node[10:])
+
+
+@case
+def command_says():
+    node = vivid()
+    d = tempfile.mkdtemp()
+    for args, status, words in (
+            (["camera", "/dev/nonesuch"], 4, "there is no such camera"),
+            (["camera", "nonesuch"], 4, "there is no camera 'nonesuch'"),
+            (["camera", "/dev/null"], 3, "is no camera"),
+            (["camera", "-s", "big", node], 2, "the size 'big' is not"),
+            (["camera", "-f", "I4200", node], 2, "near it: I420"),
+            (["camera", "-f", "MJPG", node], 4, "does not capture in MJPG"),
+            (["camera", "-b", "99", node], 2, "99 buffers"),
+            (["camera", "-n", "0", node], 2, "--frames is 1 or more"),
+            (["camera", "-n", "x", node], 2, "invalid int value: 'x'; see"),
+            (["camera", "--nonesuch"], 2, "unrecognized arguments"),
+            (["camera", "-n1", "-fRGBP", "--png", f"{d}/a.png", node], 3,
+             "cannot be drawn here"),
+            (["camera", "-n1", "-fNV12", "-p", f"{d}/no/a.png", node], 3,
+             "cannot be written: No such file"),
+            (["camera", "-n1", "-fNV12", "-p", "/dev/full", node], 3,
+             "/dev/full cannot be written: No space left"),
+            (["formats", "nonesuch"], 2, "there is no format 'nonesuch'"),
+            (["nonesuch"], 2, "invalid choice"), ([], 2, "required")):
+        assert words in run(*args, status=status), (words, args)
+    # A file that cannot be finished is removed.
+    assert "cannot be written: File too large" in run(
+        "camera", "-n1", "-fGREY", "-p", f"{d}/a.png", node, status=3,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8)))
+    assert os.listdir(d) == []
+    os.rmdir(d)
+    with open("/dev/full", "w") as full:
+        for args in ["formats"], ["list", "--json"], ["--help"]:
+            assert "No space left" in run(*args, status=3, stdout=full), args
+    # The reader of a pipe goes: the signal ends it, without a word.
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    p = subprocess.run([sys.executable, "-m", "dlbuf", "formats"],
+                       stdout=write_end, stderr=subprocess.PIPE)
+    os.close(write_end)
+    assert (p.returncode, p.stderr) == (-signal.SIGPIPE, b""), p
+    # Ctrl-C in the middle of the frames.
+    child = subprocess.Popen([sys.executable, "-m", "dlbuf", "camera", "-n",
+                              "1000000", node], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+    assert child.stdout
+    while "sequence" not in child.stdout.readline():
+        pass
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate()
+    assert (child.returncode, err) == (3, "python -m dlbuf: interrupted\n"), err
+
+
+@case
+def readme_asyncio():
+    """The block with asyncio prints what the text after it says."""
+    vivid()
+    path = os.path.join(os.path.dirname(__file__), "../README.md")
+    with open(path) as f:
+        text = f.read().partition("import asyncio")[2]
+    code, _, rest = text.partition("```")
+    p = subprocess.run([sys.executable, "-c", "import dlbuf, asyncio" + code],
+                       capture_output=True, text=True)
+    printed = " and ".join(f"`{line}`" for line in p.stdout.splitlines())
+    assert f"prints {printed}. " in rest and not p.stderr, p
+
+
+@case
+def command_lists():
+    node = vivid()
+    out = run("list")
+    assert node in out and "udmabuf" in out and "cpu" in out and "\033" not in out
+    got = json.loads(run("list", "-j"))
+    assert [c["node"] for c in got["cameras"]] == [node]
+    assert "NV12" in got["cameras"][0]["formats"]
+    assert {"name", "node", "status", "reason"} == set(got["exporters"][0])
+    assert any(i["name"] == "cpu" and not i["status"] for i in got["importers"])
+    got = json.loads(run("formats", "--json"))["formats"]
+    assert len(got) == len(dlbuf.formats())
+    got = json.loads(run("formats", "--json", "i420", "YUV444"))["formats"]
+    assert [f["channels"] for f in got] == ["Y,U,V", "Y,U,V", "W"]
+    shown = run("formats", "--view", "cfa", "-m")
+    assert len(shown.splitlines()) == 1 + sum(
+        View.CFA in f.views for f in dlbuf.formats())
+    assert "200 shared" not in run("interop", "--list")
+    p = subprocess.run([sys.executable, "-m", "dlbuf", "list", "-v"],
+                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                       text=True)
+    assert p.returncode == 0 and "dlbuf" in p.stderr, p

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""Everything public is documented. lab_doc.py runs the examples."""
+
+import ast
+import os
+import re
+
+import dlbuf
+from dlbuf import _dlbuf
+
+from documents import items
+
+
+def test_docstrings():
+    """Each name has a docstring of its own; what can be called has an example."""
+    bare = [i.name for i in items(dlbuf)
+            if not i.doc or i.doc.startswith("Alias for field number") or
+            i.kind != "data" and ">>>" not in i.doc]
+    assert not bare, " ".join(bare)
+
+
+def documented(nodes, prefix=""):
+    for node in nodes:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            yield prefix + node.name, ast.get_docstring(node)
+            yield from documented(node.body, f"{node.name}.")
+
+
+def test_stub():
+    """The stub has the docstrings of the extension."""
+    with open(os.path.dirname(_dlbuf.__file__) + "/_dlbuf.pyi") as f:
+        stub = dict(documented(ast.parse(f.read()).body))
+    theirs = {name for name in dlbuf.__all__
+              if getattr(dlbuf, name) is getattr(_dlbuf, name, None)}
+    wrong = [i.name for i in items(dlbuf)
+             if i.name.partition(".")[0] in theirs and i.doc != stub.get(i.name)]
+    assert not wrong, " ".join(wrong)
+
+
+def test_module_lists_all():
+    """help(dlbuf) names everything that is public."""
+    listed = [word for line in (dlbuf.__doc__ or "").splitlines()
+              if line.startswith("    ") for word in re.findall(r"\w+", line)]
+    missing = set(dlbuf.__all__) - set(listed)
+    assert not missing, missing
+    assert sorted(dlbuf.__all__) == sorted(set(dlbuf.__all__))
+    assert all(hasattr(dlbuf, name) for name in dlbuf.__all__)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+# shellcheck shell=bash
+#
+# Packages of other suites of Debian, unpacked once into a cache outside the tree. Sourced, with $tmp set.
+#
+#	suites NAME PACKAGE FILE OPTION...	what the cache NAME has: PACKAGE, what it depends on, by these options of
+#						mmdebstrap. FILE is one that has to be in it
+#	unpacked SUITE [OPTION...]		sets $dir, or the case is skipped with the reason
+
+suites()
+{
+	cache=${DLBUF_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/dlbuf}/$1
+	package=$2 file=$3 options=("${@:4}")
+}
+
+# No package is installed: what is unpacked is taken out before.
+unpack()
+{
+	local opts=() line
+	command -v mmdebstrap >/dev/null || { echo 'mmdebstrap is not installed'; return 1; }
+	[ "$(id -u)" = 0 ] || opts+=(--mode=unshare)
+	while read -r line; do
+		opts+=(--aptopt="$line")
+	done < <(apt-config dump 2>/dev/null | grep -E '^Acquire::(https?::|Retries|Check-)')
+	mkdir -p "$dir.$$"
+	# shellcheck disable=SC2016 # the hook's
+	mmdebstrap --format=null --variant=extract --include="$package" --aptopt='Acquire::Check-Valid-Until "false"' \
+		--dpkgopt='path-exclude=/*' "${options[@]}" "${opts[@]}" "${@:2}" \
+		--extract-hook='tar -C "$1" -cf - usr >&9' "$1" /dev/null 9>&1 > /dev/null 2> "$tmp/said" |
+		tar -C "$dir.$$" --no-same-owner -xf - || { tail -n 1 "$tmp/said"; rm -rf "$dir.$$"; return 1; }
+	[ -f "$dir.$$/$file" ] || { echo "it has no $file"; rm -rf "$dir.$$"; return 1; }
+	# Of two that do this at once one is first, and the other has the same.
+	mv -T "$dir.$$" "$dir" 2>/dev/null || rm -rf "$dir.$$"
+}
+
+unpacked()
+{
+	local no=$tmp/no-$1 suite=$1
+	dir=$cache/$1
+	# It has no base system of its own.
+	[ "$1" != experimental ] || suite=sid
+	# shellcheck disable=SC2016 # the hook's
+	[ "$1" != experimental ] || set -- "$@" --aptopt='APT::Default-Release "experimental"' --setup-hook='cd "$1/etc/apt" &&
+		sed "s/ sid / experimental /" sources.list > sources.list.d/experimental.list'
+	[ -d "$dir" ] || [ -e "$no" ] || unpack "$suite" "${@:2}" > "$no" 2>&1 ||
+		echo "there is no $package of $1 here: $(tail -n 1 "$no")" > "$no"
+	[ -d "$dir" ] || skip "$(cat "$no")"
+}

@@ -1,0 +1,634 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Simulators, whose part this process or a child takes: how they attach, what arrives,
+ * when the work is complete, and what a hostile peer sends. Memfds stand for dma-bufs.
+ */
+#include "common.h"
+#include "ktap.h"
+
+#if defined(CONFIG_BACKEND_VPI) && defined(CONFIG_BACKEND_CPU)
+#include <poll.h>
+#include <sched.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "cuda_memfds.h"
+#include "emulated.h"
+#include "event.h"
+#include "internal.h"
+#include "packet.h"
+#include "sys.h"
+
+#define BYTES 8192
+
+static const int64_t shape[] = { 4, 6 }, strides[] = { 16, 2 };
+
+struct fixture {
+	struct dlbuf_device *sim, *cpu;
+	DLManagedTensorVersioned *t;
+	int memfd;
+	int sock;		/* the simulator's */
+};
+
+static DLManagedTensorVersioned *import(struct dlbuf_device *dev, int fd)
+{
+	const DLTensor layout = LAYOUT8(2, shape, .strides = (int64_t *)strides,
+					.byte_offset = 7);
+	DLManagedTensorVersioned *t = NULL;
+
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
+	return t;
+}
+
+static int buffer(void)
+{
+	int fd = memfd_create("a dma-buf", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	REQUIRE(fd >= 0 && !ftruncate(fd, BYTES));
+	return fd;
+}
+
+/* A device with a simulator, and a tensor that is acquired. */
+static void begin(struct fixture *f)
+{
+	*f = (struct fixture){ .memfd = buffer() };
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &f->cpu));
+	REQUIRE_OK(dlbuf_device_open("vpi:unit.test-1", NULL, &f->sim));
+	REQUIRE_OK(dlbuf_vpi_connect("unit.test-1", &f->sock));
+	f->t = import(f->sim, f->memfd);
+	REQUIRE_OK(dlbuf_acquire(f->t, DLBUF_RW, NULL, NULL));
+}
+
+static void settle(void)
+{
+	while (event_pending())
+		sched_yield();
+	event_user_add();
+	event_user_remove();
+}
+
+static void end(struct fixture *f)
+{
+	if (f->t)
+		f->t->deleter(f->t);
+	dlbuf_device_close(f->sim);
+	dlbuf_device_close(f->cpu);
+	if (f->sock >= 0)
+		close(f->sock);
+	close(f->memfd);
+	settle();
+}
+
+static struct dlbuf_vpi_arrival receive(struct fixture *f)
+{
+	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
+
+	REQUIRE_OK(dlbuf_vpi_recv(f->cpu, f->sock, NULL, &a));
+	return a;
+}
+
+static void hand_back(struct dlbuf_vpi_arrival *a)
+{
+	close(a->done);
+	a->tensor->deleter(a->tensor);
+}
+
+static bool readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1 && p.revents & POLLIN;
+}
+
+static void until_readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	CHECK_EQ(poll(&p, 1, 60000), 1);
+	CHECK(p.revents & POLLIN);
+}
+
+/* ---------------------------------------------------------------- devices */
+
+TEST(device_names)
+{
+	static const struct {
+		const char *name;
+		int ret;
+	} cases[] = {
+		{ "vpi", -ENODEV },
+		{ "vpi:", -ENODEV },
+		{ "vpi:a b", -EINVAL },
+		{ "vpi:../a", -EINVAL },
+		{ "vpi:1234567890123456789012345", -EINVAL },
+		{ "vpi:123456789012345678901234", 0 },
+		{ "vpi:A_b.c-9", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct dlbuf_device *dev = NULL, *again = NULL;
+		DLBUF_INFO(dlbuf_device_info, info);
+		int sock;
+
+		if (!CHECK_EQ(dlbuf_device_open(cases[i].name, NULL, &dev),
+			      cases[i].ret))
+			ktap_note(NULL, 0, "%s", cases[i].name);
+		if (!dev)
+			continue;
+		CHECK_OK(dlbuf_device_get_info(dev, &info));
+		CHECK(!strcmp(info.name, cases[i].name));
+		CHECK_EQ(info.device.device_type, kDLVPI);
+		CHECK_EQ(info.release, DLBUF_SYNC_EVENT);
+		CHECK_ERR(dlbuf_device_open(cases[i].name, NULL, &again), -EBUSY);
+		CHECK_SAYS("is open already");
+		dlbuf_device_close(dev);
+		CHECK_ERR(dlbuf_vpi_connect(cases[i].name + 4, &sock),
+			  -ECONNREFUSED);
+		CHECK_OK(dlbuf_device_open(cases[i].name, NULL, &dev));
+		dlbuf_device_close(dev);
+	}
+}
+
+TEST(wrap)
+{
+	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = 0x10000);
+	static const int types[] = { SOCK_STREAM, SOCK_DGRAM };
+	struct dlbuf_device *dev = NULL;
+	int s[2];
+
+	CHECK_ERR(dlbuf_device_wrap_vpi(0, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_device_wrap_vpi(-1, NULL, &dev), -EBADF);
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		REQUIRE(!socketpair(AF_UNIX, types[i], 0, s));
+		CHECK_ERR(dlbuf_device_wrap_vpi(s[0], NULL, &dev), -EINVAL);
+		close(s[0]);
+		close(s[1]);
+	}
+	REQUIRE(!pipe(s));
+	CHECK_ERR(dlbuf_device_wrap_vpi(s[0], NULL, &dev), -EINVAL);
+	CHECK_SAYS("is not a Unix socket of type SOCK_SEQPACKET");
+	CHECK_ERR(dlbuf_device_wrap_vpi(s[0], &opts, &dev), -EINVAL);
+	close(s[0]);
+	close(s[1]);
+}
+
+TEST(arguments)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
+	DLBUF_OPTS(dlbuf_socket_opts, bad, .flags = 1u << 31);
+	static const char *const names[] = {
+		"", "a b", "tab\t", "\x80",
+		"123456789012345678901234567890123456789012345678",
+	};
+	struct dlbuf_vpi_arrival a = { .size = 0 };
+	DLManagedTensorVersioned *other;
+	struct fixture f;
+	int sock;
+
+	need_machine();
+	CHECK_ERR(dlbuf_vpi_connect(NULL, &sock), -EINVAL);
+	CHECK_ERR(dlbuf_vpi_connect("a", NULL), -EINVAL);
+	CHECK_ERR(dlbuf_vpi_connect("a/b", &sock), -EINVAL);
+	CHECK_ERR(dlbuf_vpi_connect("nobody", &sock), -ECONNREFUSED);
+	begin(&f);
+	other = import(f.cpu, f.memfd);
+	CHECK_ERR(dlbuf_vpi_send(NULL, "a", NULL), -EINVAL);
+	CHECK_ERR(dlbuf_vpi_send(other, "a", NULL), -EINVAL);
+	CHECK_SAYS("the tensor is of cpu");
+	other->deleter(other);
+	CHECK_ERR(dlbuf_vpi_send(f.t, NULL, NULL), -EINVAL);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		CHECK_ERR(dlbuf_vpi_send(f.t, names[i], NULL), -EINVAL);
+	CHECK_ERR(dlbuf_vpi_send(f.t, "a", &bad), -EINVAL);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EINVAL);
+	CHECK_SAYS("not acquired");
+	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, &a), -EINVAL);
+	a.size = sizeof(a);
+	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, &now, &a), -EAGAIN);
+	end(&f);
+}
+
+/* ---------------------------------------------------------------- order */
+
+TEST(arrival)
+{
+	struct dlbuf_vpi_arrival a;
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	struct fixture f;
+	int fence;
+
+	need_machine();
+	begin(&f);
+	REQUIRE_OK(dlbuf_vpi_send(f.t, "frame~0", NULL));
+	REQUIRE_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK(!readable(fence));
+	a = receive(&f);
+	CHECK(!strcmp(a.name, "frame~0"));
+	CHECK_EQ(a.access, DLBUF_RW);
+	CHECK_EQ(a.tensor->dl_tensor.ndim, 2);
+	CHECK(!memcmp(a.tensor->dl_tensor.shape, shape, sizeof(shape)));
+	CHECK(!memcmp(a.tensor->dl_tensor.strides, strides, sizeof(strides)));
+	CHECK_OK(dlbuf_tensor_get_info(a.tensor, &info));
+	CHECK_EQ(info.first, 7);
+	*(char *)a.tensor->dl_tensor.data = 42;
+	CHECK_EQ(*(char *)f.t->dl_tensor.data, 42);
+	hand_back(&a);
+	until_readable(fence);
+	close(fence);
+	/* Nothing is pending any more. */
+	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK_EQ(fence, -1);
+	end(&f);
+}
+
+/* Other devices wait, and readers only for writers. */
+TEST(others_wait)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	DLManagedTensorVersioned *cpu;
+	struct dlbuf_vpi_arrival a;
+	struct fixture f;
+	int fence;
+
+	need_machine();
+	begin(&f);
+	cpu = import(f.cpu, f.memfd);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	CHECK_OK(dlbuf_pending(cpu, DLBUF_READ, &fence));
+	CHECK_EQ(fence, -1);
+	CHECK_ERR(dlbuf_acquire(cpu, DLBUF_WRITE, NULL, &past), -ETIME);
+	CHECK_ERR(dlbuf_device_drain(f.sim, 1), -ETIME);
+	CHECK_OK(dlbuf_pending(cpu, DLBUF_WRITE, &fence));
+	REQUIRE(fence >= 0);
+	CHECK(!readable(fence));
+	a = receive(&f);
+	CHECK_EQ(a.access, DLBUF_READ);
+	hand_back(&a);
+	until_readable(fence);
+	close(fence);
+	CHECK_OK(dlbuf_device_drain(f.sim, 0));
+	CHECK_OK(dlbuf_pending(cpu, DLBUF_WRITE, &fence));
+	CHECK_EQ(fence, -1);
+	cpu->deleter(cpu);
+	end(&f);
+}
+
+/* One fd stands for all that was sent before. */
+TEST(passes_end_in_order)
+{
+	struct dlbuf_vpi_arrival a[3];
+	struct fixture f;
+	int fence[3];
+
+	need_machine();
+	begin(&f);
+	for (int i = 0; i < 3; i++) {
+		if (i)
+			REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_WRITE, NULL, NULL));
+		REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
+		REQUIRE_OK(dlbuf_release(f.t, NULL, &fence[i]));
+		a[i] = receive(&f);
+	}
+	hand_back(&a[2]);
+	hand_back(&a[0]);
+	until_readable(fence[0]);
+	CHECK(!readable(fence[1]));
+	CHECK(!readable(fence[2]));
+	hand_back(&a[1]);
+	until_readable(fence[1]);
+	until_readable(fence[2]);
+	for (int i = 0; i < 3; i++)
+		close(fence[i]);
+	end(&f);
+}
+
+static void count(void *data)
+{
+	__atomic_add_fetch((int *)data, 1, __ATOMIC_SEQ_CST);
+}
+
+static void until(const int *n)
+{
+	alarm(60);
+	while (!__atomic_load_n(n, __ATOMIC_SEQ_CST))
+		sched_yield();
+	alarm(0);
+}
+
+/* The import outlives tensor and device until the simulator is done. */
+TEST(lease)
+{
+	struct dlbuf_vpi_arrival a;
+	struct fixture f;
+	struct dlbuf_frame frame = PICTURE(64, 64, DLBUF_FOURCC('R', '8', ' ', ' '),
+		DLBUF_CODE_DRM, 1, .modifier = DLBUF_MOD_LINEAR, .release = count);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	int fired = 0;
+	uint32_t n;
+
+	need_machine();
+	begin(&f);
+	frame.planes[0].fd = f.memfd;
+	frame.planes[0].pitch = 64;
+	frame.release_data = &fired;
+	REQUIRE_OK(dlbuf_import_frame(f.sim, &frame, NULL, t, &n));
+	REQUIRE_OK(dlbuf_acquire(t[0], DLBUF_READ, NULL, NULL));
+	REQUIRE_OK(dlbuf_vpi_send(t[0], "y", NULL));
+	CHECK_OK(dlbuf_release(t[0], NULL, NULL));
+	t[0]->deleter(t[0]);
+	f.t->deleter(f.t);
+	f.t = NULL;
+	dlbuf_device_close(f.sim);
+	f.sim = NULL;
+	a = receive(&f);
+	close(a.done);
+	CHECK_EQ(__atomic_load_n(&fired, __ATOMIC_SEQ_CST), 0);
+	a.tensor->deleter(a.tensor);
+	until(&fired);
+	end(&f);
+}
+
+/* ---------------------------------------------------------------- simulators that come and go */
+
+/* A child that attaches, or has the socket, takes a tensor, says so and waits. */
+static pid_t simulator(int sock, int *says)
+{
+	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
+	struct dlbuf_device *cpu = NULL;
+	int fds[2], ret;
+	pid_t pid;
+
+	REQUIRE(!pipe(fds));
+	pid = fork();
+	REQUIRE(pid >= 0);
+	if (!pid) {
+		ret = dlbuf_device_open("cpu", NULL, &cpu);
+		if (!ret && sock < 0)
+			ret = dlbuf_vpi_connect("unit.test-2", &sock);
+		if (!ret)
+			ret = dlbuf_vpi_recv(cpu, sock, NULL, &a);
+		_exit(write(fds[1], &ret, sizeof(ret)) != sizeof(ret) ||
+		      (ret ? 1 : pause()));
+	}
+	close(fds[1]);
+	*says = fds[0];
+	return pid;
+}
+
+static void kill_simulator(pid_t pid, int says)
+{
+	int ret = -1;
+
+	CHECK_EQ(read(says, &ret, sizeof(ret)), sizeof(ret));
+	CHECK_EQ(ret, 0);
+	CHECK(!kill(pid, SIGKILL));
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+	close(says);
+}
+
+TEST(simulator_dies)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
+	DLBUF_OPTS(dlbuf_socket_opts, past, .deadline_ns = 1);
+	struct fixture f = { .memfd = buffer(), .sock = -1 };
+	int fence, says;
+	pid_t pid;
+
+	need_machine();
+	alarm(100);
+	REQUIRE_OK(dlbuf_device_open("vpi:unit.test-2", NULL, &f.sim));
+	f.t = import(f.sim, f.memfd);
+	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+	CHECK_ERR(dlbuf_vpi_send(f.t, "a", &now), -EAGAIN);
+	CHECK_SAYS("no simulator is attached to vpi:unit.test-2");
+	CHECK_ERR(dlbuf_vpi_send(f.t, "a", &past), -ETIME);
+	for (int i = 0; i < 2; i++) {
+		pid = simulator(-1, &says);
+		REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
+		REQUIRE_OK(dlbuf_release(f.t, NULL, &fence));
+		CHECK(!readable(fence));
+		kill_simulator(pid, says);
+		until_readable(fence);
+		close(fence);
+		REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+		CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EPIPE);
+		CHECK_SAYS("the simulator has ended");
+	}
+	end(&f);
+}
+
+/* The end of a simulator that has the other end of a socket pair is final. */
+TEST(child_dies)
+{
+	struct fixture f = { .memfd = buffer(), .sock = -1 };
+	int s[2], says;
+	pid_t pid;
+
+	need_machine();
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s));
+	REQUIRE_OK(dlbuf_device_wrap_vpi(s[0], NULL, &f.sim));
+	close(s[0]);
+	f.t = import(f.sim, f.memfd);
+	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+	pid = simulator(s[1], &says);
+	close(s[1]);
+	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
+	kill_simulator(pid, says);
+	for (int i = 0; i < 2; i++)
+		CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EPIPE);
+	end(&f);
+}
+
+TEST(one_simulator_at_a_time)
+{
+	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
+	struct fixture f;
+	int second;
+
+	need_machine();
+	begin(&f);
+	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
+	REQUIRE_OK(dlbuf_vpi_connect("unit.test-1", &second));
+	REQUIRE_OK(dlbuf_vpi_send(f.t, "b", NULL));
+	CHECK_ERR(dlbuf_vpi_recv(f.cpu, second, NULL, &a), -EPIPE);
+	close(second);
+	for (int i = 0; i < 2; i++) {
+		a = receive(&f);
+		CHECK_EQ(a.name[0], 'a' + i);
+		hand_back(&a);
+	}
+	end(&f);
+}
+
+/* ---------------------------------------------------------------- hostile peers */
+
+struct wire {
+	uint32_t magic;
+	uint16_t version, access;
+	char name[DLBUF_VPI_MAX_NAME];
+};
+
+#define MAGIC 0x49505644u
+#define GOOD { MAGIC, 1, DLBUF_READ, "a" }
+
+struct letter {
+	const char *what;
+	struct wire head;
+	unsigned int ntensors;
+	size_t bytes;		/* that are sent; 0: all */
+	enum { NONE, END, BOTH, MORE, PIPE } fds;	/* PIPE: the end is no socket */
+};
+
+static void post(int sock, const struct letter *l, int fd, int end)
+{
+	DLTensor layout = LAYOUT8(2, shape, .strides = (int64_t *)strides);
+	struct packet p = tensors_of(&layout, l->ntensors, DLBUF_READ, 0);
+	unsigned char bytes[sizeof(l->head) + sizeof(p.data)];
+	const int fds[] = { fd, end, end };
+	unsigned int nfds = l->fds == PIPE ? BOTH : l->fds;
+	size_t n = sizeof(l->head) + p.bytes;
+
+	memcpy(bytes, &l->head, sizeof(l->head));
+	memcpy(bytes + sizeof(l->head), p.data, p.bytes);
+	if (l->bytes)
+		n = l->bytes;
+	CHECK_EQ(send_fds(sock, bytes, n, fds + (nfds == END), nfds, 0),
+		 (ssize_t)n);
+}
+
+TEST(letters)
+{
+	static const struct letter letters[] = {
+		{ "short", GOOD, 1, 20, BOTH },
+		{ "one byte", GOOD, 1, 1, BOTH },
+		{ "no message", GOOD, 1, sizeof(struct wire), BOTH },
+		{ "no fds", GOOD, 1, 0, NONE },
+		{ "the end only", GOOD, 1, 0, END },
+		{ "too many fds", GOOD, 1, 0, MORE },
+		{ "magic", { 1, 1, 1, "a" }, 1, 0, BOTH },
+		{ "version", { MAGIC, 2, 1, "a" }, 1, 0, BOTH },
+		{ "no access", { MAGIC, 1, 0, "a" }, 1, 0, BOTH },
+		{ "bad access", { MAGIC, 1, 4, "a" }, 1, 0, BOTH },
+		{ "no name", { MAGIC, 1, 1, "" }, 1, 0, BOTH },
+		{ "a space", { MAGIC, 1, 1, "a b" }, 1, 0, BOTH },
+		{ "endless name", { MAGIC, 1, 1,
+		  "123456789012345678901234567890123456789012345678" }, 1, 0, BOTH },
+		{ "two tensors", GOOD, 2, 0, BOTH },
+		{ "no socket", GOOD, 1, 0, PIPE },
+	};
+	struct dlbuf_vpi_arrival a;
+	struct fixture f;
+	int s[2], end_of[2], pipes[2];
+
+	need_machine();
+	begin(&f);
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s));
+	for (size_t i = 0; i <= ARRAY_SIZE(letters); i++) {
+		const struct letter *l = &letters[i], fine = { "", GOOD, 1, 0, BOTH };
+
+		REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, end_of));
+		REQUIRE(!pipe(pipes));
+		if (i == ARRAY_SIZE(letters))
+			l = &fine;
+		post(s[0], l, f.memfd, l->fds == PIPE ? pipes[0] : end_of[0]);
+		close(end_of[0]);
+		a = (struct dlbuf_vpi_arrival){ .size = sizeof(a) };
+		if (l == &fine) {
+			CHECK_OK(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a));
+			hand_back(&a);
+		} else if (!CHECK_ERR(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a),
+				      -EPROTO)) {
+			ktap_note(NULL, 0, "%s", l->what);
+		}
+		/* It is handed back either way. */
+		CHECK(readable(end_of[1]));
+		close(end_of[1]);
+		close(pipes[0]);
+		close(pipes[1]);
+	}
+	/* What the library itself sends as a message is not for a simulator. */
+	REQUIRE_OK(dlbuf_send(s[0], &f.t, 1, NULL));
+	CHECK_ERR(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a), -EPROTO);
+	close(s[0]);
+	CHECK_ERR(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a), -EPIPE);
+	close(s[1]);
+	end(&f);
+}
+
+#ifdef CONFIG_FAULT_INJECTION
+/* Each call fails once; everything is given back, and the pass ends. */
+static int once_each(struct fixture *f)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
+	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
+	struct dlbuf_device *dev = NULL, *pair = NULL;
+	DLManagedTensorVersioned *t = NULL;
+	const DLTensor layout = LAYOUT8(2, shape);
+	int sock = -1, s[2], fence = -1;
+	int ret = dlbuf_device_open("vpi:unit.test-3", NULL, &dev);
+
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s));
+	if (!ret)
+		ret = dlbuf_device_wrap_vpi(s[0], NULL, &pair);
+	if (!ret)
+		ret = dlbuf_vpi_connect("unit.test-3", &sock);
+	if (!ret)
+		ret = dlbuf_import(dev, f->memfd, &layout, NULL, &t);
+	for (int i = 0; !ret && i < 2; i++) {
+		ret = dlbuf_acquire(t, DLBUF_RW, NULL, NULL);
+		if (!ret)
+			ret = dlbuf_vpi_send(t, "a", &now);
+		if (!ret)
+			ret = dlbuf_release(t, NULL, i ? NULL : &fence);
+	}
+	if (!ret)
+		ret = dlbuf_vpi_recv(f->cpu, sock, &now, &a);
+	if (a.tensor)
+		hand_back(&a);
+	if (t)
+		t->deleter(t);
+	if (sock >= 0)
+		close(sock);
+	if (fence >= 0)
+		close(fence);
+	close(s[0]);
+	close(s[1]);
+	dlbuf_device_close(pair);
+	dlbuf_device_close(dev);
+	settle();
+	return ret;
+}
+
+TEST(every_call)
+{
+	struct fixture f = { .memfd = buffer(), .sock = -1 };
+	unsigned long n = 0, failed = 0;
+	int ret;
+
+	need_machine();
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &f.cpu));
+	do {
+		fault_at(++n);
+		ret = once_each(&f);
+		failed += !!ret;
+	} while (fault_count() >= n);
+	fault_at(0);
+	CHECK_OK(ret);
+	CHECK(failed > 20);
+	end(&f);
+}
+#endif
+#else
+TEST(left_out)
+{
+	SKIP("this build has no simulators, or no CPU");
+}
+#endif
+KTAP_MAIN()
