@@ -33,7 +33,7 @@ import dlbuf.multiprocessing
 
 from cycles import Loop
 from lab_camera import vivid
-from labtools import case, main
+from labtools import case, main, once_equal
 
 LOOPS = int(os.environ.get("LOOPS", 120))
 THREADS, ROUNDS = 4, max(LOOPS // 4, 60)
@@ -385,13 +385,10 @@ def available(drop=False):
 
 def wait_for(want, bound=BOUND):
     """Leases and what is sent go on the library's thread."""
-    end = time.monotonic() + bound
-    while True:
+    def get():
         gc.collect()
-        now = kept()
-        if now == want or time.monotonic() > end:
-            return now
-        os.sched_yield()
+        return kept()
+    return once_equal(get, want, bound)
 
 
 def measure(name, fn, world, loops, warm=30, bound=BOUND):

@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import traceback
 from multiprocessing import resource_sharer
 
@@ -46,6 +47,15 @@ def fds():
     resource_sharer.stop()
     gc.collect()
     return sorted(os.listdir("/proc/self/fd"))
+
+
+def once_equal(get, want, bound=60):
+    """What get() returns once that is `want`, or after `bound` seconds: what
+    ends with a stream's work is closed by the library's thread."""
+    end = time.monotonic() + bound
+    while (now := get()) != want and time.monotonic() < end:
+        os.sched_yield()
+    return now
 
 
 def maps():
