@@ -19,7 +19,7 @@ import numpy as np
 import dlbuf
 from dlbuf import Access, Clock, CodeSpace, Field, Order, View
 
-from labtools import Skip, asleep, case, fds, maps, raises
+from labtools import Skip, asleep, case, fds, interrupted, maps, raises
 
 
 def nodes():
@@ -363,17 +363,8 @@ def closed_by_another_thread():
 def control_c():
     with camera(buffers=2, timeout=None) as cam:
         held = [next(cam) for _ in range(cam.buffers)]
-        main = threading.get_native_id()
-        ident = threading.get_ident()
-
-        def interrupt():
-            asleep(main)
-            signal.pthread_kill(ident, signal.SIGINT)
-
-        thread = threading.Thread(target=interrupt)
-        thread.start()
-        raises(KeyboardInterrupt, lambda: next(cam))
-        thread.join()
+        interrupted(lambda: next(cam))
+        main, ident = threading.get_native_id(), threading.get_ident()
         # A signal whose handler returns interrupts nothing.
         seen = []
         old = signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))

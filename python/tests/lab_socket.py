@@ -19,7 +19,7 @@ import dlbuf
 from dlbuf import Access, Order
 
 from lab_camera import camera, settle, shared_trim, whole
-from labtools import asleep, case, fds, maps, raises
+from labtools import asleep, case, fds, interrupted, maps, raises
 
 KINDS = (socket.SOCK_SEQPACKET, socket.SOCK_DGRAM)
 
@@ -259,16 +259,7 @@ def how_it_waits():
 @case
 def recv_is_interrupted():
     a, b = pair()
-    main, ident = threading.get_native_id(), threading.get_ident()
-
-    def interrupt():
-        asleep(main)
-        signal.pthread_kill(ident, signal.SIGINT)
-
-    thread = threading.Thread(target=interrupt)
-    thread.start()
-    raises(KeyboardInterrupt, lambda: dlbuf.recv(b))
-    thread.join()
+    interrupted(lambda: dlbuf.recv(b))
     a.close()
     b.close()
 

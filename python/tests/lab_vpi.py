@@ -4,7 +4,6 @@ the socket; tests/verilog/doc has a real one. For the lab."""
 
 import os
 import select
-import signal
 import socket
 import time
 
@@ -12,7 +11,7 @@ import numpy as np
 
 import dlbuf
 
-from labtools import case, raises
+from labtools import case, interrupted, raises
 
 
 def receive(sock):
@@ -67,14 +66,7 @@ def vpi_waits():
     with t:
         raises(TimeoutError,
                lambda: t.vpi_send("t", deadline=time.monotonic() + 0.05))
-
-        def stop(*_):
-            raise KeyboardInterrupt
-
-        before = signal.signal(signal.SIGALRM, stop)
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        raises(KeyboardInterrupt, lambda: t.vpi_send("t"))
-        signal.signal(signal.SIGALRM, before)
+        interrupted(lambda: t.vpi_send("t"))
     t.close()
     sim.close()
     raises(dlbuf.Error, lambda: dlbuf.Device.wrap_vpi(0), "")

@@ -7,6 +7,7 @@ import gc
 import glob
 import os
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -172,6 +173,21 @@ def asleep(thread_id):
             if (stat.read().rpartition(")")[2].split()[0] == "S" and
                     where != "0" and "futex" not in where):
                 return
+
+
+def interrupted(call):
+    """Ctrl-C in the middle of call(), which waits; before it the signal would
+    end the case."""
+    main, ident = threading.get_native_id(), threading.get_ident()
+
+    def interrupt():
+        asleep(main)
+        signal.pthread_kill(ident, signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    raises(KeyboardInterrupt, call)
+    thread.join()
 
 
 def waits_without_the_gil(name, way, device="cpu", busy=True):
