@@ -77,6 +77,7 @@ def read(node, size, code):
 def camera(**options):
     options.setdefault("format", "NV12")
     options.setdefault("size", (320, 180))
+    options.setdefault("timeout", 60)   # for what is certain to come
     return dlbuf.Camera(vivid(), **options)
 
 
@@ -251,13 +252,14 @@ def camera_lease():
 @case
 def camera_all_held():
     """Then there is no next frame, which is said; or somebody gives one back."""
-    with camera(buffers=2, timeout=0.3) as cam:
+    with camera(buffers=2) as cam:
         frames = [next(cam) for _ in range(cam.buffers)]
+        cam.timeout = 0.3
         e = raises(TimeoutError, lambda: next(cam), "holds all of its")
         assert isinstance(e, dlbuf.DeadlineError)
+        cam.timeout = None
         frames.pop().release()
         frames.append(next(cam))
-        cam.timeout = None
         got = []
         thread = threading.Thread(target=lambda: got.append(next(cam)))
         thread.start()
@@ -497,7 +499,7 @@ for _ in range(3): next(cam)
 
 @case
 def camera_counts():
-    """Ten seconds of frames: what was there before is there after."""
+    """Ten seconds of frames, 50 at least: what was there before is there after."""
     shared_trim()
     with camera(fps=120) as cam:
         def use():
@@ -521,12 +523,11 @@ def camera_counts():
             use()
         before = counts()
         end, n = time.monotonic() + 10, 0
-        while time.monotonic() < end:
+        while n < 50 or time.monotonic() < end:
             use()
             n += 1
         assert counts() == before, (before, counts())
         print(f"# {n} frames")
-        assert n > 50
 
 
 @case
