@@ -56,6 +56,8 @@ class World:
         self.closed.close()
         self.uncached = dlbuf.Device("cpu", cache=False)
         self.a, self.b = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        # For tensors only: who wants one gets no frame of another thread.
+        self.c, self.d = socket.socketpair(type=socket.SOCK_SEQPACKET)
         self.empty, self.peer = socket.socketpair(type=socket.SOCK_SEQPACKET)
         self.empty.setblocking(False)
         self.gone, peer = socket.socketpair(type=socket.SOCK_SEQPACKET)
@@ -88,7 +90,8 @@ class World:
             self._camera.close()
         self.uncached.close()
         self.frame.release()
-        for s in *self.pipe, self.a, self.b, self.empty, self.peer, self.gone:
+        for s in (*self.pipe, self.a, self.b, self.c, self.d, self.empty,
+                  self.peer, self.gone):
             s.close()
 
 
@@ -221,7 +224,7 @@ CALLS = {
                           w.t.same_layout(w.f)),
     "dtype": lambda w: (dlbuf.dtype(np.float32), dlbuf.dtype("<u2"),
                         w.t.dtype.numpy, dlbuf.dtype(float).itemsize),
-    "recv_tensor": lambda w: (dlbuf.send(w.a, w.t), dlbuf.recv_tensor(w.b)),
+    "recv_tensor": lambda w: (dlbuf.send(w.c, w.t), dlbuf.recv_tensor(w.d)),
     "planes": lambda w: planes(whole(w)),
     "multiprocessing": lambda w: (w.pipe[0].send(w.t), w.pipe[1].recv()),
     "multiprocessing frame": lambda w: (
@@ -287,7 +290,7 @@ FAILURES = {
     "item": lambda w: w.t.item(),
     "pickle": lambda w: pickle.dumps(w.t),
     "multiprocessing": lambda w: w.pipe[0].send(dlbuf.from_dlpack(w.array)),
-    "recv_frame": lambda w: (dlbuf.send(w.a, w.t), dlbuf.recv_frame(w.b)),
+    "recv_frame": lambda w: (dlbuf.send(w.c, w.t), dlbuf.recv_frame(w.d)),
     "control": lambda w: setattr(w.camera.controls, "brightness", 1000),
     "size": lambda w: dlbuf.Camera(w.node, size="big"),
     "deadline": lambda w: w.t.share().acquire(deadline=float("nan")),
