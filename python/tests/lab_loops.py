@@ -396,10 +396,9 @@ def wait_for(want, bound=BOUND):
 
 def measure(name, fn, world, loops, warm=30, bound=BOUND):
     """Runs it and returns a list of what it has left behind."""
-    at_first = settled()
     for _ in range(min(loops, warm)):
         fn(world)       # caches, tables, the first of everything
-    before = wait_for(at_first, min(bound, 2))
+    before = settled()
     many = loops >= MANY
     memory = (rss(), available(True)) if many else None
     blocks, bytes_ = sys.getallocatedblocks(), heap()
@@ -433,16 +432,21 @@ def measure(name, fn, world, loops, warm=30, bound=BOUND):
 
 
 def settled():
-    """kept(), when two in a row are alike."""
-    last, end = None, time.monotonic() + BOUND
-    while time.monotonic() < end:
-        gc.collect()
-        now = kept()
-        if now == last:
-            break
-        last = now
-        os.sched_yield()
-    return last
+    """kept(), when the library's thread has done what it has to do by now: a
+    lease that is given back last comes last."""
+    gc.collect()
+    resource_sharer.stop()
+    done = threading.Event()
+    a, b = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    with a, b, dlbuf.Device("cpu", cache=False) as device:
+        t = dlbuf.alloc(1, "uint8", device)
+        y, = dlbuf.from_frame([(t.fd, 1)], 1, 1, "R8", device=device,
+                              release=done.set)
+        dlbuf.send(a, y)
+        y.close()
+        t.close()
+    assert done.wait(BOUND)
+    return kept()
 
 
 @contextlib.contextmanager
