@@ -14,6 +14,7 @@ import dlbuf.multiprocessing
 
 
 def compute(frames: "Connection[None, dlbuf.TensorFrame | None]") -> None:
+    frames.send(None)
     while (frame := frames.recv()) is not None:
         # At the end of the block the camera of the other process gets its buffer back.
         with frame, frame[0] as luma:
@@ -28,6 +29,9 @@ def main(node: str) -> None:
     ours, theirs = ctx.Pipe()
     child = ctx.Process(target=compute, args=(theirs,), daemon=True)
     child.start()
+    theirs.close()
+    # The camera has four buffers, and a child that does not run yet gives none back.
+    ours.recv()
     with dlbuf.Camera(node, format="NV12", size="640x360") as camera:
         for frame in islice(camera, 5):
             ours.send(frame)
