@@ -795,7 +795,7 @@ static void fence_out(void *arg)
 	CHECK_EQ(cts_access->write(t, 0, &value, sizeof(value)), 0);
 	CHECK_OK(dlbuf_release(t, NULL, &fence));
 	CHECK(fence == -1 || fence >= 3);
-	CHECK_OK(dlbuf_fence_wait(fence, now() + 10000000000));
+	CHECK_OK(dlbuf_fence_wait(fence, now() + 60000000000));
 	/* The kernel's own bracket waits for it, if need be. */
 	cts_peek(fd, 0, &got, sizeof(got));
 	CHECK_EQ(got, value);

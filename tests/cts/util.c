@@ -91,7 +91,7 @@ static unsigned int nkept;
 
 void cts_tidy(void)
 {
-	time_t end = time(NULL) + 20;
+	time_t end = time(NULL) + 60;
 
 	while (nkept) {
 		memory_forget(kept[--nkept]);
@@ -344,7 +344,7 @@ unsigned int cts_count_fds(void)
 
 void cts_settle(void)
 {
-	time_t end = time(NULL) + 30;
+	time_t end = time(NULL) + 60;
 
 	while (event_pending() && time(NULL) < end)
 		sched_yield();

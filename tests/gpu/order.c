@@ -156,7 +156,7 @@ static void producer_create(struct producer *p, enum dlbuf_path path)
  */
 static bool still_waits(struct producer *p, cuda_stream stream)
 {
-	for (int i = 0; i < 32; i++) {
+	for (int i = 0; i < 8; i++) {
 		GPU_OK(MemcpyDtoHAsync, p->scratch, address(p->t), BYTES,
 		       p->idler);
 		GPU_OK(StreamSynchronize, p->idler);

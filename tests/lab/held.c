@@ -127,7 +127,7 @@ static unsigned int fired(const struct shown *f)
 
 static void give_back(struct shown *f)
 {
-	time_t end = time(NULL) + 30;
+	time_t end = time(NULL) + 60;
 
 	cts_delete(f->t[0]);
 	CHECK_EQ(fired(f), 0);

@@ -350,10 +350,13 @@ static void try(void *arg)
 
 	if (cts_no_sync_file(fd))
 		SKIP("the kernel adds no fences to dma-bufs");
-	cts_fence_create(&fence);
 	start(&r, arg, "try", 0);
 	t = import(&r, fd, &layout);
 	cts_poke(fd, 0, &byte, 1);
+	/* A fence of vgem's lasts ten seconds, and a simulator may take long to start. */
+	if (!CHECK(hear(&r, "begun")))
+		show(&r);
+	cts_fence_create(&fence);
 	REQUIRE_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
 	REQUIRE_OK(dlbuf_fence_import(fd, DLBUF_WRITE, fence.sync_file));
 	REQUIRE_OK(dlbuf_vpi_send(t, "src", NULL));

@@ -167,7 +167,7 @@ static void in_child(void)
 	int status, pid = fork();
 
 	if (!pid) {
-		alarm(30);
+		alarm(60);
 		_exit(dlbuf_device_open("levelzero", NULL, &dev) == -ESTALE ?
 		      0 : 1);
 	}

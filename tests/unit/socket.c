@@ -859,7 +859,7 @@ static unsigned int releases(void)
 
 static void until_released(unsigned int n)
 {
-	time_t end = time(NULL) + 20;
+	time_t end = time(NULL) + 60;
 
 	while (releases() < n && time(NULL) < end)
 		sched_yield();

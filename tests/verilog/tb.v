@@ -334,6 +334,8 @@ module tb;
 	// Simulated time goes on while there is nothing.
 	task test_try;
 		begin
+			$display("begun");
+			$fflush;
 			src = `DLBUF_try_open("src");
 			while (src == -1) begin
 				@(negedge clk);
