@@ -16,7 +16,7 @@ debian_source()
 	# shellcheck disable=SC1091 # the machine's
 	codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 	# shellcheck disable=SC2016 # apt's own
-	uri=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $codename" 'Created-By: Packages' | head -n 1)
+	uri=$(apt-get indextargets --format '$(REPO_URI)' "Codename: $codename" 'Created-By: Packages' | sed -n 1p)
 	[ -n "$uri" ] || { echo 'apt knows no mirror (apt-get update)' >&2; return 1; }
 	echo "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $uri $suite main" > "$dir/apt/sources.list"
 	set -- -qq -o "Dir::Etc::sourcelist=$dir/apt/sources.list" -o Dir::Etc::sourceparts=/dev/null \
