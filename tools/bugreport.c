@@ -300,7 +300,7 @@ static void put_machine(FILE *f, const cJSON *matrix)
 	cJSON_Delete(machine);
 }
 
-/* Who may open a node, "root:video 0660"; whether we may. */
+/* Writes "yes, root:video 0660": whether this user may open the node, and who may. */
 static void access_of(const char *node, const struct stat *st, char *s, size_t size)
 {
 	const struct passwd *user = getpwuid(st->st_uid);

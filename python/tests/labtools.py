@@ -51,8 +51,9 @@ def fds():
 
 
 def once_equal(get, want, bound=60):
-    """What get() returns once that is `want`, or after `bound` seconds: what
-    ends with a stream's work is closed by the library's thread."""
+    """Calls get() until it returns `want`, for `bound` seconds at most, and
+    returns its last result: the library's thread closes fds when a stream's
+    work is over."""
     end = time.monotonic() + bound
     while (now := get()) != want and time.monotonic() < end:
         os.sched_yield()
@@ -176,8 +177,8 @@ def asleep(thread_id):
 
 
 def interrupted(call):
-    """Ctrl-C in the middle of call(), which waits; before it the signal would
-    end the case."""
+    """Sends SIGINT while call() waits. A signal before the call would end the
+    case."""
     main, ident = threading.get_native_id(), threading.get_ident()
 
     def interrupt():

@@ -9,8 +9,9 @@ import pytest
 from dlbuf.interop import _matrix
 from dlbuf.interop._libraries import LIBRARIES
 
-# What each library does with a tensor of float32 in each layout, in the
-# versions of tests/versions; everything else it shares.
+# EXPECTED lists, for the versions of tests/versions, the layouts of a float32
+# tensor that a library refuses or copies, or that crash it. It shares all
+# others.
 REFUSED, COPIED, CRASHED = "refused", "copied", "crashed"
 COMPACT = dict.fromkeys(["padded pitch", "every second", "transposed",
                          "reversed", "zero stride", "read-only"], REFUSED)
