@@ -178,22 +178,24 @@ $(call step,lab@media):
 # The conformance suite. Failures are injected into a build of its own. A case is a process: what
 # loading a driver's library costs is paid once, by their parent.
 cts = tests/cts/cts --device
+# Some of its cases have fences that fail.
+lab-fails := $(lab) --module
 on-vulkan = env LD_PRELOAD=libvulkan_lvp.so $(dir)/$(or $(2),gcc)/$(cts) vulkan:0 $(1:%='%')
 $(call step,build@fault):
 	$(build) 'WERROR=y FAULT_INJECTION=y DMABUF_TEST=n' -- $(build-tests) cts $(dir)/fault/tests/lab/camera $(dir)/fault/tests/lab/alloc
 $(call step,cts@cpu): build@gcc
-	$(ktap) -- $(lab) -- $(dir)/gcc/$(cts) cpu
+	$(ktap) -- $(lab-fails) -- $(dir)/gcc/$(cts) cpu
 $(call step,cts@vulkan): build@gcc
-	$(ktap) -- $(lab) -- $(on-vulkan)
+	$(ktap) -- $(lab-fails) -- $(on-vulkan)
 $(call step,cts@cpu+fault): build@fault
-	$(ktap) -- $(lab) -- $(dir)/fault/$(cts) cpu 'fault/*'
+	$(ktap) -- $(lab-fails) -- $(dir)/fault/$(cts) cpu 'fault/*'
 $(call step,cts@vulkan+fault): build@fault
-	$(ktap) -- $(lab) -- $(call on-vulkan,fault/*,fault)
+	$(ktap) -- $(lab-fails) -- $(call on-vulkan,fault/*,fault)
 
 # On CUDA's double as machines differ, the cases that a difference is for. Lavapipe
 # is not its GPU, and takes seconds to say so.
 fakes := $(b)/gcc/tests/fakes
-on-double = $(ktap) -- $(lab) --env FAKE_CUDA=$(1) --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so \
+on-double = $(ktap) -- $(lab-fails) --env FAKE_CUDA=$(1) --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so \
 	--env DLBUF_VULKAN_LIBRARY=$(or $(3),none) $(4) -- $(dir)/$(or $(5),gcc)/$(cts) cuda:0 $(2:%='%')
 $(call step,cts@cuda): build@gcc
 	$(call on-double,pc)
@@ -209,7 +211,7 @@ $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
 # OpenCL on the guest's drivers, and on the double of one as machines differ.
-on-opencl = $(ktap) -- $(lab) --env OCL_ICD_VENDORS=$(1) $(2) -- env LD_PRELOAD=$(4) \
+on-opencl = $(ktap) -- $(lab-fails) --env OCL_ICD_VENDORS=$(1) $(2) -- env LD_PRELOAD=$(4) \
 	$(dir)/$(or $(5),gcc)/$(cts) opencl:0 $(3:%='%')
 $(call step,cts@opencl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,,libpocl.so.2)
@@ -237,7 +239,7 @@ $(call step,build@verilog): build@gcc
 $(call step,build@verilator): build@gcc
 	$(plain) -- sh -c 'tests/verilog/verilate $(dir)/gcc bench bench tests/verilog/bench.v && \
 		tests/verilog/verilate $(dir)/gcc tb tb tests/verilog/tb.v verilog/dlbuf_mem.v verilog/dlbuf_axi.v'
-on-simulator = $(ktap) -- $(lab) --with verilog -- tests/verilog/simulate $(dir)/gcc $(1) $(dir)/gcc/$(cts) vpi:cts $(2:%='%')
+on-simulator = $(ktap) -- $(lab-fails) --with verilog -- tests/verilog/simulate $(dir)/gcc $(1) $(dir)/gcc/$(cts) vpi:cts $(2:%='%')
 $(call step,cts@vpi): build@verilog
 	$(call on-simulator,icarus)
 $(call step,cts@vpi+verilator): build@verilator
@@ -245,7 +247,7 @@ $(call step,cts@vpi+verilator): build@verilator
 
 comma := ,
 # On HIP's double, as its versions and dma-bufs differ: paths and what ends on streams.
-on-hip = $(ktap) -- $(lab) --env FAKE_HIP=$(1) --env DLBUF_HIP_LIBRARY=$(fakes)/$(or $(4),libhip.so) \
+on-hip = $(ktap) -- $(lab-fails) --env FAKE_HIP=$(1) --env DLBUF_HIP_LIBRARY=$(fakes)/$(or $(4),libhip.so) \
 	--env DLBUF_VULKAN_LIBRARY=$(or $(5),none) --env FAKE_VULKAN=bridge -- \
 	$(dir)/$(or $(3),gcc)/$(cts) hip:0 $(2:%='%')
 $(call step,cts@hip): build@gcc
@@ -258,7 +260,7 @@ $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
 
 # On the double of FastRPC's library. The kernel's side of it, and a DSP, are on boards only.
-on-hexagon = $(ktap) -- $(lab) --env FAKE_HEXAGON=$(1) --env DLBUF_HEXAGON_LIBRARY=$(fakes)/$(or $(4),libhexagon.so) -- \
+on-hexagon = $(ktap) -- $(lab-fails) --env FAKE_HEXAGON=$(1) --env DLBUF_HEXAGON_LIBRARY=$(fakes)/$(or $(4),libhexagon.so) -- \
 	$(dir)/$(or $(3),gcc)/$(cts) hexagon:cdsp $(2:%='%')
 $(call step,cts@hexagon): build@gcc
 	$(call on-hexagon,strict)
@@ -272,7 +274,7 @@ $(call step,cts@hexagon+fault): build@gcc build@fault
 # for host functions, so for these the double is the loader.
 ze-loader := --with levelzero --env ZE_ENABLE_ALT_DRIVERS=$(fakes)/liblevelzero.so --env ZE_ENABLE_VALIDATION_LAYER=1 \
 	--env ZE_ENABLE_PARAMETER_VALIDATION=1
-on-ze = $(ktap) -- $(lab) --env FAKE_LEVELZERO=$(1) $(3) -- $(dir)/$(or $(4),gcc)/$(cts) levelzero:0 $(2:%='%')
+on-ze = $(ktap) -- $(lab-fails) --env FAKE_LEVELZERO=$(1) $(3) -- $(dir)/$(or $(4),gcc)/$(cts) levelzero:0 $(2:%='%')
 $(call step,cts@levelzero): build@gcc
 	$(call on-ze,,import/* path/* sync/* together/* lease/* drain/* export/* alloc/* fork/*,$(ze-loader))
 $(call step,cts@levelzero+copy): build@gcc
@@ -282,7 +284,7 @@ $(call step,cts@levelzero+fault): build@gcc build@fault
 
 # A backend of the tests' own: what the next one costs.
 $(call step,cts@trial): build@gcc
-	$(ktap) -- $(lab) -- $(dir)/gcc/tests/trial/cts --device trial:0
+	$(ktap) -- $(lab-fails) -- $(dir)/gcc/tests/trial/cts --device trial:0
 
 # A kernel without sync_file. Not everywhere can the lab boot it. For Vulkan, whose
 # cases take a second each, those that fences are in: the core's run on the CPU.
@@ -312,6 +314,7 @@ $(call step,lab@cuda):
 
 # Programs of tests/lab, and what they need of the lab.
 with-libcuda := --with cuda
+with-module := --module
 with-syncobj := --gpu
 with-vpi := --with verilog
 with-hexagon := --env FAKE_HEXAGON=strict --env DLBUF_HEXAGON_LIBRARY=$(fakes)/libhexagon.so
@@ -419,6 +422,7 @@ $(call step,examples@python): | python@host
 # FFmpeg is who converts pictures besides the tool.
 with-pictures := $(media)
 with-cuda := --with cuda
+with-fence := --module
 $(call step,$(addprefix tool@,$(call names,$(filter-out %.py %.sh %.json %_,$(wildcard tests/tool/*))))): tool@%: build@gcc
 	$(ktap) -- $(lab) $(with-$*) -- tests/tool/$* $(dir)/gcc
 tool@cuda: lab@cuda

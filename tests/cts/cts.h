@@ -103,6 +103,12 @@ unsigned int cts_count_fds(void);
  */
 void cts_until_fds(unsigned int fds);
 
+/*
+ * Until the kernel has the thread sleep, in the wait, where else, or *over is set. Both
+ * are atomic, and *tid becomes the thread's.
+ */
+void cts_until_asleep(const pid_t *tid, const bool *over);
+
 /* ---- system calls of a function, by tracing a child that runs it */
 
 struct cts_syscall {
@@ -143,6 +149,7 @@ void cts_cases_input(void);
 void cts_cases_cache(void);
 void cts_cases_tensor(void);
 void cts_cases_sync(void);
+void cts_cases_failed(void);
 void cts_cases_together(void);
 void cts_cases_frame(void);
 void cts_cases_tiled(void);

@@ -569,33 +569,6 @@ static void *wait_for_it(void *arg)
 	return NULL;
 }
 
-/* Until the kernel has it sleep: in the wait, where else. */
-static void until_asleep(struct waiter *w)
-{
-	char path[64], line[256];
-	pid_t tid;
-
-	while (!(tid = __atomic_load_n(&w->tid, __ATOMIC_ACQUIRE)))
-		sched_yield();
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	for (int tries = 0; tries < 1000000; tries++) {
-		FILE *f = fopen(path, "re");
-		char *state;
-
-		if (!f)
-			return;
-		if (!fgets(line, sizeof(line), f))
-			line[0] = '\0';
-		fclose(f);
-		state = strrchr(line, ')');
-		if (__atomic_load_n(&w->acquired, __ATOMIC_ACQUIRE) ||
-		    (state && state[2] == 'S'))
-			return;
-		sched_yield();
-	}
-	FATAL("the thread never slept");
-}
-
 static void on_signal(int sig)
 {
 }
@@ -622,11 +595,11 @@ static void waits(void *arg)
 	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
 	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &w), 0);
 	for (int i = 0; i < 5; i++) {
-		until_asleep(&w);
+		cts_until_asleep(&w.tid, &w.acquired);
 		CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
 		pthread_kill(thread, SIGUSR1);
 	}
-	until_asleep(&w);
+	cts_until_asleep(&w.tid, &w.acquired);
 	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
 	cts_fence_signal(&f);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -768,7 +741,7 @@ static void pending_without_ioctls(void *arg)
 	CHECK_OK(dlbuf_pending(w.t, DLBUF_WRITE, &later));
 	CHECK(later >= 3 && !polls(later, POLLIN));
 	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &w), 0);
-	until_asleep(&w);
+	cts_until_asleep(&w.tid, &w.acquired);
 	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
 	cts_fence_signal(&f);
 	CHECK_EQ(pthread_join(thread, NULL), 0);

@@ -359,6 +359,32 @@ void cts_until_fds(unsigned int fds)
 	CHECK_EQ(cts_count_fds(), fds);
 }
 
+void cts_until_asleep(const pid_t *tid, const bool *over)
+{
+	char path[64], line[256];
+	pid_t id;
+
+	while (!(id = __atomic_load_n(tid, __ATOMIC_ACQUIRE)))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", id);
+	for (int tries = 0; tries < 1000000; tries++) {
+		FILE *f = fopen(path, "re");
+		char *state;
+
+		if (!f)
+			return;
+		if (!fgets(line, sizeof(line), f))
+			line[0] = '\0';
+		fclose(f);
+		state = strrchr(line, ')');
+		if (__atomic_load_n(over, __ATOMIC_ACQUIRE) ||
+		    (state && state[2] == 'S'))
+			return;
+		sched_yield();
+	}
+	FATAL("the thread never slept");
+}
+
 /* ---- fences */
 
 bool cts_no_sync_file(int fd)

@@ -1,0 +1,818 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Fences that end with an error, and STARTs that are slow or fail, of the lab's module
+ * (tests/lab/module): who waits for work that failed is told, whichever way it waits.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/dma-buf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+
+#include "cts.h"
+#include "lab_module.h"
+
+/* Of a lease: not looked at. */
+#define ANY 1
+
+#define W 64u
+#define H 32u
+#define BYTES (W * H * 3 / 2)
+#define PAST 1ull
+
+static int open_lab(void)
+{
+	int lab = lab_open();
+
+	if (lab < 0)
+		SKIP("there is no /dev/" DLBUF_LAB_NODE " (tests/lab/lab --module)");
+	return lab;
+}
+
+/* ---- a call that may wait, on a thread */
+
+struct call {
+	DLManagedTensorVersioned **t;
+	unsigned int n;			/* tensors; more than one: in one call */
+	uint32_t access;		/* 0: a release, with *fence */
+	const struct dlbuf_acquire_opts *opts;
+	int fence;
+	pthread_t thread;
+	pid_t tid;			/* atomic */
+	bool over;			/* atomic */
+	int ret;
+	char said[256];
+};
+
+static void call(struct call *c)
+{
+	if (!c->access)
+		c->ret = dlbuf_release(c->t[0], NULL, &c->fence);
+	else if (c->n > 1)
+		c->ret = dlbuf_acquire_all(c->t, c->n, c->access, NULL, c->opts);
+	else
+		c->ret = dlbuf_acquire(c->t[0], c->access, NULL, c->opts);
+	snprintf(c->said, sizeof(c->said), "%s", c->ret ? dlbuf_last_error() : "");
+}
+
+static void *call_thread(void *arg)
+{
+	struct call *c = arg;
+
+	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
+	call(c);
+	__atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void start(struct call *c)
+{
+	c->tid = 0;
+	c->over = false;
+	REQUIRE(!pthread_create(&c->thread, NULL, call_thread, c));
+}
+
+/* It waits now, and nothing but the fence ends that. */
+static void start_and_sleep(struct call *c)
+{
+	start(c);
+	cts_until_asleep(&c->tid, &c->over);
+	CHECK(!__atomic_load_n(&c->over, __ATOMIC_ACQUIRE));
+}
+
+static void join(struct call *c)
+{
+	REQUIRE(!pthread_join(c->thread, NULL));
+}
+
+static bool told(const struct call *c, int want)
+{
+	if (c->ret != want)
+		return CHECK_MSG(c->ret == want, "%d, not %d: %s", c->ret, want,
+				 c->said);
+	return CHECK_MSG(!want || strstr(c->said, "ended with error"), "%s",
+			 c->said);
+}
+
+/* ---- a frame and a fence that we end */
+
+struct scene {
+	int lab, fence;			/* the module's */
+	int fd;
+	struct dlbuf_device *dev;
+	bool device_waits, early;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];	/* two, of NV12 */
+	unsigned int fired;		/* atomic */
+	int result;			/* of the lease, by then */
+};
+
+static void fire(void *data)
+{
+	struct scene *s = data;
+
+	s->result = dlbuf_lease_result();
+	__atomic_add_fetch(&s->fired, 1, __ATOMIC_RELEASE);
+}
+
+/* frame_fence: the fence is the frame's own. */
+static void open_scene(struct scene *s, bool frame_fence)
+{
+	struct dlbuf_frame frame = PICTURE(W, H, DLBUF_FOURCC('N', 'V', '1', '2'),
+		DLBUF_CODE_V4L2, 1, .modifier = DLBUF_MOD_LINEAR,
+		.release = fire, .release_data = s);
+	DLBUF_INFO(dlbuf_device_info, info);
+	uint32_t n = 0;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	*s = (struct scene){ .lab = open_lab(), .result = ANY };
+	s->fd = cts_alloc("udmabuf", BYTES);
+	frame.planes[0] = (struct dlbuf_plane){ .fd = s->fd, .pitch = W };
+	s->fence = lab_fence(s->lab);
+	REQUIRE(s->fence >= 3);
+	if (frame_fence) {
+		frame.order = DLBUF_ORDER_FENCE;
+		frame.fence = s->fence;
+	}
+	s->dev = cts_open();
+	CHECK_OK(dlbuf_device_get_info(s->dev, &info));
+	s->device_waits = info.acquire == DLBUF_SYNC_FENCE;
+	REQUIRE_OK(dlbuf_import_frame(s->dev, &frame, NULL, s->t, &n));
+	CHECK_EQ(n, 2);
+}
+
+static void end_fence(struct scene *s, int error)
+{
+	REQUIRE(!lab_signal(s->lab, s->fence, error));
+}
+
+static void acquired(struct scene *s, uint32_t access)
+{
+	for (int i = 0; i < 2; i++) {
+		DLBUF_INFO(dlbuf_tensor_info, info);
+
+		CHECK_OK(dlbuf_tensor_get_info(s->t[i], &info));
+		CHECK_EQ(info.acquired, access);
+	}
+}
+
+/* What was told once is over. */
+static void works_again(struct scene *s, uint32_t access)
+{
+	acquired(s, 0);
+	CHECK_OK(dlbuf_acquire(s->t[0], access, NULL, NULL));
+	CHECK_OK(dlbuf_release(s->t[0], NULL, NULL));
+}
+
+/* The lease says how the work ended. */
+static void close_scene(struct scene *s, int result)
+{
+	cts_delete(s->t[0]);
+	cts_delete(s->t[1]);
+	CHECK_OK(dlbuf_device_drain(s->dev, 0));
+	CHECK_EQ(__atomic_load_n(&s->fired, __ATOMIC_ACQUIRE), 1);
+	if (result != ANY)
+		CHECK_EQ(s->result, result);
+	CHECK_EQ(dlbuf_lease_result(), 0);
+	dlbuf_device_close(s->dev);
+	close(s->fd);
+	close(s->fence);
+	close(s->lab);
+}
+
+/* As another process does it. */
+static int kernel_import(int fd, uint32_t access, int fence)
+{
+	struct dma_buf_import_sync_file import = { .flags = access, .fd = fence };
+
+	return ioctl(fd, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import);
+}
+
+/* ---- every way to wait for one fence */
+
+struct way {
+	const char *name;
+	enum { IMPORTED, OTHERS, OPTS, FRAME } where;
+	uint32_t fence, access;
+	uint64_t deadline_ns;
+	bool all;		/* both planes in one call */
+	bool damaged;		/* wanted nevertheless */
+	bool early;		/* it has ended before the acquire */
+	bool ignored;		/* the access need not wait for it */
+};
+
+#define R DLBUF_READ
+#define WR DLBUF_WRITE
+#define RW DLBUF_RW
+static const struct way ways[] = {
+	{ "read", IMPORTED, WR, R, .deadline_ns = 0 },
+	{ "write", IMPORTED, WR, WR, .deadline_ns = 0 },
+	{ "write-after-read", IMPORTED, R, RW, .deadline_ns = 0 },
+	{ "read-after-read", IMPORTED, R, R, .ignored = true },
+	{ "all", IMPORTED, WR, R, .all = true },
+	{ "deadline", IMPORTED, WR, R, .deadline_ns = UINT64_MAX },
+	{ "damaged", IMPORTED, WR, R, .damaged = true },
+	{ "damaged-deadline", IMPORTED, WR, R, .deadline_ns = UINT64_MAX,
+	  .damaged = true },
+	{ "damaged-all", IMPORTED, WR, R, .all = true, .damaged = true },
+	{ "others", OTHERS, WR, R, .deadline_ns = 0 },
+	{ "others-all", OTHERS, WR, RW, .all = true },
+	{ "others-deadline", OTHERS, WR, R, .deadline_ns = UINT64_MAX },
+	{ "others-early", OTHERS, WR, R, .early = true, .ignored = true },
+	{ "opts", OPTS, 0, R, .deadline_ns = 0 },
+	{ "opts-all", OPTS, 0, R, .all = true },
+	{ "opts-deadline", OPTS, 0, R, .deadline_ns = UINT64_MAX },
+	{ "opts-damaged", OPTS, 0, R, .damaged = true },
+	{ "opts-early", OPTS, 0, R, .early = true },
+	{ "opts-early-all", OPTS, 0, R, .early = true, .all = true },
+	{ "opts-early-deadline", OPTS, 0, R, .deadline_ns = PAST, .early = true },
+	{ "opts-early-damaged", OPTS, 0, R, .early = true, .damaged = true },
+	{ "frame", FRAME, 0, R, .deadline_ns = 0 },
+	{ "frame-all", FRAME, 0, R, .all = true },
+	{ "frame-deadline", FRAME, 0, R, .deadline_ns = UINT64_MAX },
+	{ "frame-damaged", FRAME, 0, R, .damaged = true },
+	{ "frame-early", FRAME, 0, R, .early = true },
+	{ "frame-early-all", FRAME, 0, R, .early = true, .all = true },
+	{ "frame-early-damaged", FRAME, 0, R, .early = true, .damaged = true },
+};
+
+static int release_both(struct scene *s, unsigned int n)
+{
+	return n > 1 ? dlbuf_release_all(s->t, n, NULL, NULL) :
+		       dlbuf_release(s->t[0], NULL, NULL);
+}
+
+static void put_fence(struct scene *s, const struct way *way,
+		      struct dlbuf_acquire_opts *opts)
+{
+	if (way->where == IMPORTED)
+		CHECK_OK(dlbuf_fence_import(s->fd, way->fence, s->fence));
+	if (way->where == OTHERS)
+		CHECK_EQ(kernel_import(s->fd, way->fence, s->fence), 0);
+	if (way->where == OPTS)
+		opts->fence = s->fence;
+}
+
+/* The thread waits in the acquire, and the acquire tells. */
+static void thread_waits(struct scene *s, struct call *c, int error, int want)
+{
+	start_and_sleep(c);
+	end_fence(s, error);
+	join(c);
+	if (told(c, want) && !want)
+		CHECK_OK(release_both(s, c->n));
+}
+
+/* The device waits behind the acquire: once the fence has ended the release tells. */
+static void device_waits(struct scene *s, struct call *c, int error, int want)
+{
+	call(c);
+	told(c, 0);
+	end_fence(s, error);
+	c->ret = release_both(s, c->n);
+	snprintf(c->said, sizeof(c->said), "%s", dlbuf_last_error());
+	told(c, want);
+}
+
+static void one_way(const struct way *way, int error)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = way->deadline_ns,
+		   .flags = way->damaged ? DLBUF_ACQUIRE_DAMAGED : 0);
+	struct scene s;
+	struct call c = { .t = s.t, .n = way->all ? 2 : 1,
+			  .access = way->access, .opts = &opts };
+	int want = way->damaged || way->ignored ? 0 : error, result = error;
+
+	open_scene(&s, way->where == FRAME);
+	if (way->early)
+		end_fence(&s, error);
+	put_fence(&s, way, &opts);
+	if (way->early || way->ignored) {
+		call(&c);
+		if (told(&c, want) && !want)
+			CHECK_OK(release_both(&s, c.n));
+		if (!way->early)
+			end_fence(&s, error);
+	} else if (s.device_waits) {
+		device_waits(&s, &c, error, want);
+	} else {
+		thread_waits(&s, &c, error, want);
+	}
+	acquired(&s, 0);
+	/* A frame's own fence stays with it; all else is told once. */
+	opts.fence = 0;
+	call(&c);
+	if (told(&c, way->where == FRAME ? want : 0) && !c.ret)
+		CHECK_OK(release_both(&s, c.n));
+	if (way->ignored)
+		result = 0;
+	/* Of an access that did not begin there was no work. */
+	else if (way->damaged || (way->where != FRAME &&
+				  (way->early || !s.device_waits)))
+		result = ANY;
+	close_scene(&s, result);
+}
+
+static void every_way(void *arg)
+{
+	one_way(arg, 0);
+	one_way(arg, -EIO);
+}
+
+/* ---- dlbuf_pending(), then acquire */
+
+static void pending(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = DLBUF_ACQUIRE_DAMAGED);
+	static const struct { int error; bool damaged; } ends[] = {
+		{ 0, false }, { -EIO, false }, { -EIO, true },
+	};
+
+	for (size_t i = 0; i < 3; i++) {
+		int want = ends[i].damaged ? 0 : ends[i].error, fd = -1;
+		struct scene s;
+		struct call c = { .t = s.t, .n = 1, .access = DLBUF_READ,
+				  .opts = ends[i].damaged ? &opts : NULL };
+
+		open_scene(&s, false);
+		CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, s.fence), 0);
+		REQUIRE_OK(dlbuf_pending(s.t[0], DLBUF_READ, &fd));
+		REQUIRE(fd >= 3);
+		CHECK_ERR(dlbuf_fence_wait(fd, PAST), -ETIME);
+		end_fence(&s, ends[i].error);
+		CHECK_OK(dlbuf_fence_wait(fd, 0));
+		close(fd);
+		call(&c);
+		if (told(&c, want) && !want)
+			CHECK_OK(dlbuf_release(s.t[0], NULL, NULL));
+		works_again(&s, DLBUF_READ);
+		close_scene(&s, ANY);
+	}
+}
+
+/* ---- it fails when the access has been released */
+
+static void need_device_that_waits(struct scene *s)
+{
+	if (s->device_waits)
+		return;
+	end_fence(s, 0);
+	close_scene(s, 0);
+	SKIP("the calling thread waits, not the device");
+}
+
+/*
+ * Some drivers finish the work before they give a fence: their release waits, and can
+ * tell. Else what it returns has the error, if it is a sync_file, and the next call of
+ * the tensor tells.
+ */
+static void after_release(void *arg)
+{
+	struct scene s;
+	struct call c = { .t = s.t, .fence = -1 };
+	DLBUF_INFO(dlbuf_device_info, info);
+	int status = 1;
+
+	open_scene(&s, false);
+	need_device_that_waits(&s);
+	CHECK_OK(dlbuf_device_get_info(s.dev, &info));
+	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, s.fence), 0);
+	CHECK_OK(dlbuf_acquire(s.t[0], DLBUF_READ, NULL, NULL));
+	start(&c);
+	cts_until_asleep(&c.tid, &c.over);
+	end_fence(&s, -EIO);
+	join(&c);
+	acquired(&s, 0);
+	if (!c.ret) {
+		CHECK_OK(dlbuf_fence_wait(c.fence, 0));
+		CHECK_OK(dlbuf_fence_status(c.fence, &status));
+		if (info.release == DLBUF_SYNC_FENCE)
+			CHECK_EQ(status, -EIO);
+		c.access = DLBUF_READ;
+		c.n = 1;
+		call(&c);
+	}
+	told(&c, -EIO);
+	if (c.fence != -1)
+		close(c.fence);
+	works_again(&s, DLBUF_READ);
+	close_scene(&s, -EIO);
+}
+
+/* Work of the application's own, of which only the lease tells. */
+static void release_fence(void *arg)
+{
+	struct scene s;
+	int fence = -1;
+
+	open_scene(&s, false);
+	need_device_that_waits(&s);
+	CHECK_OK(dlbuf_acquire_fence(s.t[0], DLBUF_WRITE, &fence));
+	CHECK_EQ(fence, -1);
+	CHECK_OK(dlbuf_release_fence(s.t[0], s.fence));
+	end_fence(&s, -EIO);
+	close_scene(&s, -EIO);
+}
+
+/* And by a fence that the application waits for: it is the application that sees. */
+static void acquire_fence(void *arg)
+{
+	struct scene s;
+	int fence = -1, status = 1;
+
+	open_scene(&s, false);
+	need_device_that_waits(&s);
+	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, s.fence), 0);
+	CHECK_OK(dlbuf_acquire_fence(s.t[0], DLBUF_READ, &fence));
+	REQUIRE(fence >= 3);
+	end_fence(&s, -EIO);
+	CHECK_OK(dlbuf_fence_wait(fence, 0));
+	CHECK_OK(dlbuf_fence_status(fence, &status));
+	CHECK_EQ(status, -EIO);
+	close(fence);
+	dlbuf_release_fence(s.t[0], -1);
+	acquired(&s, 0);
+	close_scene(&s, ANY);
+}
+
+/* Of several fences in one sync_file the one that failed counts. */
+static void merged(void *arg)
+{
+	for (int first = 0; first < 2; first++) {
+		int lab = open_lab(), both = -1, status = 0;
+		int fences[2] = { lab_fence(lab), lab_fence(lab) };
+
+		REQUIRE(fences[0] >= 3 && fences[1] >= 3);
+		REQUIRE_OK(dlbuf_fence_merge(fences[0], fences[1], &both));
+		CHECK_EQ(lab_signal(lab, fences[first], -ENODEV), 0);
+		CHECK_OK(dlbuf_fence_status(fences[first], &status));
+		CHECK_EQ(status, -ENODEV);
+		CHECK_OK(dlbuf_fence_status(both, &status));
+		CHECK_EQ(status, 0);
+		CHECK_EQ(lab_signal(lab, fences[!first], 0), 0);
+		CHECK_OK(dlbuf_fence_wait(both, 0));
+		CHECK_OK(dlbuf_fence_status(both, &status));
+		CHECK_EQ(status, -ENODEV);
+		close(both);
+		close(fences[0]);
+		close(fences[1]);
+		close(lab);
+	}
+}
+
+/* A producer that is gone: its fences end with an error. */
+static void producer_gone(void *arg)
+{
+	struct scene s;
+	struct call c = { .t = s.t, .n = 1, .access = DLBUF_READ };
+	int producer, fence;
+
+	open_scene(&s, false);
+	producer = open_lab();
+	fence = lab_fence(producer);
+	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fence), 0);
+	close(fence);
+	if (s.device_waits) {
+		call(&c);
+		told(&c, 0);
+		close(producer);
+		c.ret = dlbuf_release(s.t[0], NULL, NULL);
+		snprintf(c.said, sizeof(c.said), "%s", dlbuf_last_error());
+	} else {
+		start_and_sleep(&c);
+		close(producer);
+		join(&c);
+	}
+	told(&c, -EIO);
+	works_again(&s, DLBUF_READ);
+	close_scene(&s, ANY);
+}
+
+/* ---- START: the CPU's */
+
+struct started {
+	int lab, fd;
+	struct dlbuf_device *dev;
+	DLManagedTensorVersioned *t;
+};
+
+static void open_start(struct started *s, uint32_t flags)
+{
+	if (strcmp(cts_access->backend, "cpu"))
+		SKIP("START is the CPU's");
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	*s = (struct started){ .lab = open_lab() };
+	s->fd = lab_buffer(s->lab, BYTES, flags);
+	REQUIRE(s->fd >= 3);
+	s->dev = cts_open();
+}
+
+static void import_start(struct started *s)
+{
+	s->t = cts_import(s->dev, s->fd, BYTES);
+}
+
+static struct dlbuf_lab_count counts(const struct started *s)
+{
+	struct dlbuf_lab_count c;
+
+	REQUIRE(!lab_count(s->lab, s->fd, &c));
+	return c;
+}
+
+static void close_start(struct started *s)
+{
+	cts_delete(s->t);
+	dlbuf_device_close(s->dev);
+	CHECK_EQ(counts(s).mapped, 0);
+	close(s->fd);
+	close(s->lab);
+}
+
+static void not_acquired(const struct started *s)
+{
+	DLBUF_INFO(dlbuf_tensor_info, info);
+
+	CHECK_OK(dlbuf_tensor_get_info(s->t, &info));
+	CHECK_EQ(info.acquired, 0);
+}
+
+static const int again[] = { -EAGAIN, -EINTR };
+
+/* The exporter is busy for a while: START is repeated. */
+static void start_again(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, late, .deadline_ns = UINT64_MAX);
+	const struct dlbuf_acquire_opts *opts[] = { NULL, &late };
+	struct started s;
+	unsigned int n = 0;
+
+	open_start(&s, 0);
+	import_start(&s);
+	for (size_t i = 0; i < 4; i++) {
+		CHECK_EQ(lab_begin(s.lab, s.fd, again[i / 2], 3, 0), 0);
+		if (i % 2)
+			CHECK_OK(dlbuf_acquire_all(&s.t, 1, DLBUF_RW, NULL,
+						   opts[i % 2]));
+		else
+			CHECK_OK(dlbuf_acquire(s.t, DLBUF_RW, NULL, opts[i % 2]));
+		CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+		CHECK_EQ(counts(&s).begin, n += 4);
+		CHECK_EQ(counts(&s).end, i + 1);
+	}
+	close_start(&s);
+}
+
+/* It is busy for ever: until the deadline, or so many times, and not as fast as can be. */
+static void start_again_for_ever(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = PAST);
+	struct timespec now;
+	struct started s;
+	unsigned int n;
+
+	open_start(&s, 0);
+	import_start(&s);
+	for (size_t i = 0; i < 2; i++) {
+		CHECK_EQ(lab_begin(s.lab, s.fd, again[i], DLBUF_LAB_FOREVER, 0), 0);
+		n = counts(&s).begin;
+		opts.deadline_ns = PAST;
+		CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
+		CHECK(counts(&s).begin - n <= 10);
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		opts.deadline_ns = now.tv_sec * 1000000000ull + now.tv_nsec +
+				   20000000;
+		n = counts(&s).begin;
+		CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &opts), -ETIME);
+		/* A pause of some microseconds each time. */
+		CHECK_MSG(counts(&s).begin - n <= 2000, "%u", counts(&s).begin - n);
+		n = counts(&s).begin;
+		CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
+		CHECK_MSG(counts(&s).begin - n <= 2000, "%u", counts(&s).begin - n);
+		not_acquired(&s);
+	}
+	CHECK_EQ(counts(&s).end, 0);
+	CHECK_EQ(lab_begin(s.lab, s.fd, 0, 0, 0), 0);
+	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	close_start(&s);
+}
+
+/* Another error is final. */
+static void start_fails(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
+	struct started s;
+
+	open_start(&s, 0);
+	import_start(&s);
+	CHECK_EQ(lab_begin(s.lab, s.fd, -EIO, 3, 0), 0);
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
+	CHECK_SAYS("START");
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -EIO);
+	CHECK_ERR(dlbuf_acquire_all(&s.t, 1, DLBUF_READ, NULL, NULL), -EIO);
+	CHECK_EQ(counts(&s).begin, 3);
+	CHECK_EQ(counts(&s).end, 0);
+	not_acquired(&s);
+	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	CHECK_EQ(counts(&s).end, 1);
+	close_start(&s);
+}
+
+static void on_signal(int sig)
+{
+}
+
+/*
+ * An exporter that is slow is waited for, which is the deadline's limit: the access that
+ * begins then is the caller's. Signals make no difference to one without a deadline.
+ */
+static void start_slow(void *arg)
+{
+	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
+	const struct dlbuf_acquire_opts *opts[] = { NULL, &past };
+	struct started s;
+
+	open_start(&s, 0);
+	import_start(&s);
+	sigaction(SIGUSR1, &sa, NULL);
+	for (int i = 0; i < 2; i++) {
+		struct call c = { .t = &s.t, .n = 1, .access = DLBUF_READ,
+				  .opts = opts[i] };
+		unsigned int n = counts(&s).begin;
+
+		CHECK_EQ(lab_begin(s.lab, s.fd, 0, 0, DLBUF_LAB_FOREVER), 0);
+		start(&c);
+		while (!counts(&s).holding)
+			sched_yield();
+		if (!i) {
+			pthread_kill(c.thread, SIGUSR1);
+			while (counts(&s).begin == n + 1 || !counts(&s).holding)
+				sched_yield();
+		}
+		CHECK(!__atomic_load_n(&c.over, __ATOMIC_ACQUIRE));
+		CHECK_EQ(lab_begin(s.lab, s.fd, 0, 0, 0), 0);
+		join(&c);
+		CHECK_MSG(!c.ret, "%s", c.said);
+		CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	}
+	CHECK_EQ(counts(&s).end, 2);
+	close_start(&s);
+}
+
+/* From here on this process makes no threads. */
+static void refuse_threads(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+			 offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = {
+		.len = sizeof(filter) / sizeof(filter[0]),
+		.filter = filter,
+	};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		SKIP("this system takes no seccomp filter");
+}
+
+/* An idle buffer needs nothing with a deadline: no thread, no fd, no memory. */
+static void needs_nothing(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
+	DLBUF_OPTS(dlbuf_acquire_opts, later, .deadline_ns = UINT64_MAX);
+	const struct dlbuf_acquire_opts *opts[] = { NULL, &past, &later };
+	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
+	struct rlimit files, few;
+	struct started s;
+	int fence, last;
+
+	open_start(&s, 0);
+	import_start(&s);
+	fence = lab_fence(s.lab);
+	REQUIRE(fence >= 3);
+	/* A fence that has ended is no different. */
+	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fence), 0);
+	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
+	refuse_threads();
+	last = dup(0);
+	REQUIRE(last >= 0);
+	close(last);
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
+	few = (struct rlimit){ .rlim_cur = last, .rlim_max = files.rlim_max };
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+	CHECK_EQ(dup(0), -1);
+	for (int i = 0; i < 9; i++) {
+		CHECK_EQ(KTAP_ALLOCS(dlbuf_acquire(s.t, accesses[i / 3], NULL,
+						   opts[i % 3])), 0);
+		CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	}
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
+	CHECK_EQ(counts(&s).begin, 9);
+	close(fence);
+	close_start(&s);
+}
+
+/* A busy one waits without a thread of its own. */
+static void no_thread(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
+	struct started s;
+	int fence;
+
+	open_start(&s, 0);
+	import_start(&s);
+	fence = lab_fence(s.lab);
+	REQUIRE(fence >= 3);
+	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fence), 0);
+	refuse_threads();
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -ETIME);
+	CHECK_EQ(counts(&s).begin, 0);
+	CHECK_EQ(lab_signal(s.lab, fence, 0), 0);
+	CHECK_OK(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past));
+	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	close(fence);
+	close_start(&s);
+}
+
+/* ---- memory that is not there */
+
+static void unmappable(void *arg)
+{
+	int64_t shape[] = { BYTES };
+	DLTensor layout = LAYOUT8(1, shape);
+	struct started s;
+
+	open_start(&s, DLBUF_LAB_NO_MMAP);
+	for (int i = 0; i < 2; i++) {
+		CHECK_ERR(dlbuf_import(s.dev, s.fd, &layout, NULL, &s.t),
+			  -EOPNOTSUPP);
+		CHECK_SAYS("mmap");
+		CHECK(!s.t);
+	}
+	CHECK_EQ(counts(&s).mmap, 2);
+	close_start(&s);
+}
+
+/* Its owner takes it away: whoever begins an access is told. */
+static void revoked(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = PAST);
+	int64_t shape[] = { BYTES };
+	DLTensor layout = LAYOUT8(1, shape);
+	DLManagedTensorVersioned *u = NULL;
+	struct started s;
+
+	open_start(&s, 0);
+	import_start(&s);
+	CHECK_OK(dlbuf_acquire(s.t, DLBUF_WRITE, NULL, NULL));
+	CHECK_EQ(lab_revoke(s.lab, s.fd), 0);
+	CHECK_OK(dlbuf_release(s.t, NULL, NULL));
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
+	CHECK_SAYS(strerror(ENODEV));
+	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, &past), -EIO);
+	not_acquired(&s);
+	cts_delete(s.t);
+	s.t = NULL;
+	CHECK_OK(dlbuf_device_forget(s.dev, s.fd));
+	CHECK_ERR(dlbuf_import(s.dev, s.fd, &layout, NULL, &u), -ENODEV);
+	CHECK_SAYS(strerror(ENODEV));
+	close_start(&s);
+}
+
+void cts_cases_failed(void)
+{
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		ktap_case(cts_name("sync/failed/%s", ways[i].name), every_way,
+			  (void *)&ways[i]);
+	ktap_case("sync/failed/pending", pending, NULL);
+	ktap_case("sync/failed/after-release", after_release, NULL);
+	ktap_case("sync/failed/release-fence", release_fence, NULL);
+	ktap_case("sync/failed/acquire-fence", acquire_fence, NULL);
+	ktap_case("sync/failed/merged", merged, NULL);
+	ktap_case("sync/failed/producer-gone", producer_gone, NULL);
+	ktap_case("sync/start/again", start_again, NULL);
+	ktap_case("sync/start/again-for-ever", start_again_for_ever, NULL);
+	ktap_case("sync/start/fails", start_fails, NULL);
+	ktap_case("sync/start/slow", start_slow, NULL);
+	ktap_case("sync/start/needs-nothing", needs_nothing, NULL);
+	ktap_case("sync/start/no-thread", no_thread, NULL);
+	ktap_case("sync/unmappable", unmappable, NULL);
+	ktap_case("sync/revoked", revoked, NULL);
+}

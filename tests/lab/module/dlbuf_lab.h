@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * /dev/dlbuf-lab: dma-bufs and fences that fail when a test says so. Only the
+ * lab has it (tests/lab/lab --module). tests/lab_module.h has the calls.
+ *
+ * Each open of the node owns what was made with it. When it closes, its
+ * fences that are still pending end with -ECANCELED, and its buffers hold up
+ * nobody any longer.
+ */
+#ifndef DLBUF_LAB_H
+#define DLBUF_LAB_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define DLBUF_LAB_NODE "dlbuf-lab"
+
+/*
+ * Makes a dma-buf of zeroes and returns its fd, O_CLOEXEC. `bytes` is rounded
+ * up to pages. -EINVAL: no bytes, more than DLBUF_LAB_MAX, an unknown flag.
+ */
+struct dlbuf_lab_buffer {
+	__u64 bytes;
+	__u32 flags;
+	__u32 pad;
+};
+#define DLBUF_LAB_MAX	(64u << 20)
+/* What the exporter refuses, with -EOPNOTSUPP: mmap(), and the kernel's vmap
+ * and mapping for a device. */
+#define DLBUF_LAB_NO_MMAP	(1u << 0)
+#define DLBUF_LAB_NO_VMAP	(1u << 1)
+#define DLBUF_LAB_NO_MAP	(1u << 2)
+#define DLBUF_LAB_BUFFER	_IOW('L', 0, struct dlbuf_lab_buffer)
+
+/*
+ * Makes a pending fence and returns a sync_file of it, O_CLOEXEC. Each fence
+ * has a context of its own: no merge drops it for another. It never expires.
+ */
+#define DLBUF_LAB_FENCE		_IO('L', 1)
+
+/*
+ * Ends the fence of a sync_file: signalled when `error` is 0, failed when it
+ * is a negative errno. -EALREADY: it has ended. -EINVAL: no such fence (that
+ * of a merged sync_file is none), or no errno.
+ */
+struct dlbuf_lab_signal {
+	__s32 sync_file;
+	__s32 error;
+};
+#define DLBUF_LAB_SIGNAL	_IOW('L', 2, struct dlbuf_lab_signal)
+
+/*
+ * What begin_cpu_access of a dma-buf does from now on, and with it
+ * DMA_BUF_IOCTL_SYNC with START. First it waits for `hold_ms`, interruptibly,
+ * or until another call of this ioctl sets 0. Then it fails with `error`, a
+ * negative errno, `times` times.
+ */
+struct dlbuf_lab_begin {
+	__s32 fd;
+	__s32 error;
+	__u32 times;
+	__u32 hold_ms;
+};
+#define DLBUF_LAB_FOREVER	0xffffffffu	/* times or ms */
+#define DLBUF_LAB_BEGIN		_IOW('L', 3, struct dlbuf_lab_begin)
+
+/*
+ * Takes the memory away from a dma-buf, for good: what is mapped raises
+ * SIGBUS, and begin_cpu_access, mmap() and new mappings fail with -ENODEV.
+ * The argument points to the fd. Devices that have it mapped keep it.
+ */
+#define DLBUF_LAB_REVOKE	_IOW('L', 4, __s32)
+
+/* How often the dma-buf's functions were called; `holding`: who waits in
+ * begin_cpu_access now; `mapped`: how many mmap()s there are now. */
+struct dlbuf_lab_count {
+	__s32 fd;
+	__u32 begin, end, mmap, map, unmap, vmap, vunmap;
+	__u32 holding, mapped;
+};
+#define DLBUF_LAB_COUNT		_IOWR('L', 5, struct dlbuf_lab_count)
+
+#endif /* DLBUF_LAB_H */
