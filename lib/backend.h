@@ -97,7 +97,8 @@ struct backend {
 	 * Begins an access. On a device with acquire_sync FENCE, `fence` is one
 	 * sync_file, borrowed, of all pending work, and the device must wait for
 	 * it; -1: nothing is pending. On other devices the core has waited, and
-	 * fence is -1. Required.
+	 * fence is -1. With waits_implicitly, -EAGAIN without an error text: it was
+	 * interrupted, or the exporter is busy, and the core tries again. Required.
 	 */
 	int (*acquire)(struct import *imp, uint32_t access, void *stream,
 		       int fence);

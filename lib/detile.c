@@ -100,7 +100,7 @@ static int check_planes(struct detile *d, struct dlbuf_frame *from,
 			j++;
 		if (j == i)
 			uses[(*nuses)++] = (struct use){
-				from->planes[i].fd, DLBUF_READ, &ids[i] };
+				from->planes[i].fd, DLBUF_READ, &ids[i], NULL };
 	}
 	d->one_buffer = *nuses == 1;
 	return 0;
@@ -204,11 +204,11 @@ static int copy(struct detile *d, struct use *uses, uint32_t n,
 		struct lease *lease)
 {
 	struct dlbuf_device *dev = d->imp->dev;
-	const struct wait plain = { .fence = -1 };
+	const struct wait wait = { .fence = frame_fence(d->from) };
 	int fence = -1, done = -1, ret;
 
-	uses[n++] = (struct use){ d->imp->fd, DLBUF_WRITE, &d->imp->id };
-	ret = pending_before(dev, uses, n, &plain, &fence);
+	uses[n++] = (struct use){ d->imp->fd, DLBUF_WRITE, &d->imp->id, NULL };
+	ret = pending_before(dev, uses, n, &wait, &fence);
 	if (ret)
 		return ret;
 	ret = dev->backend->detile(d, fence, &done);
@@ -217,7 +217,7 @@ static int copy(struct detile *d, struct use *uses, uint32_t n,
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
-		if (pending_after(uses[i].fd, uses[i].access, done))
+		if (pending_after(uses[i].fd, uses[i].id, uses[i].access, done))
 			log_at(DLBUF_LOG_INFO, "waited for a copy: %s",
 			       dlbuf_last_error());
 	lease_hold_take(lease, done, dev);

@@ -10,6 +10,7 @@
 #include <dlbuf/device.h>
 
 #include "event.h"
+#include "fence.h"
 #include "fork.h"
 #include "internal.h"
 #include "sys.h"
@@ -59,6 +60,7 @@ static struct {
 	unsigned long wakeups;
 	struct event *first;	/* list of the events that have not fired */
 	const void *firing;	/* owner of the event whose callback runs */
+	int result;		/* of that event; see event_result() */
 	struct loop words, calls;
 } events = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -147,10 +149,12 @@ static bool fire(struct event_call *call)
 	struct event *e = container_of(call, struct event, call);
 	void (*fn)(void *data) = e->fn;
 	void *data = e->data;
+	int result = e->owner ? fence_error(e->fd) : 0;
 
 	pthread_mutex_lock(&events.lock);
 	list_remove(e);
 	events.firing = e->owner;
+	events.result = result;
 	close(e->fd);
 	if (e->loop == &events.words) {
 		events.words.pending--;
@@ -532,6 +536,11 @@ int event_add_take(int fd, void (*fn)(void *data), void *data,
 {
 	return add(&(struct event){ .call.fn = fire, .loop = &events.calls,
 				    .fn = fn, .data = data, .owner = owner }, fd);
+}
+
+int event_result(void)
+{
+	return events.result;
 }
 
 int event_add_writable(int fd, void (*fn)(void *data), void *data)

@@ -39,6 +39,12 @@ int event_add(int fd, void (*fn)(void *data), void *data);
 int event_add_take(int fd, void (*fn)(void *data), void *data,
 		   const void *owner);
 
+/*
+ * In a callback of an event with an owner: 0, or the error with which the fence of fd
+ * signalled.
+ */
+int event_result(void);
+
 /* The same, but when fd is writable, for example a dma-buf without pending fences. */
 int event_add_writable(int fd, void (*fn)(void *data), void *data);
 

@@ -33,7 +33,8 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 	if (fd < 0)
 		return fail(-EBADF, "fd %d is not open", fd);
 	do {
-		if (deadline_ns) {
+		/* 1 is in the past: no need to ask the clock. */
+		if (deadline_ns > 1) {
 			uint64_t t = now();
 
 			t = t < deadline_ns ? deadline_ns - t : 0;
@@ -75,9 +76,35 @@ int dlbuf_fence_wait(int fence, uint64_t deadline_ns)
 	return fail(-ETIME, "the fence did not signal before the deadline");
 }
 
+/*
+ * The status of a sync_file that has signalled. One of several fences has no error if
+ * its fences failed before anybody waited for it, so each of these is asked.
+ */
+static int status_of(int fence)
+{
+	struct sync_fence_info fences[16] = { 0 };
+	struct sync_file_info info = {
+		.num_fences = ARRAY_SIZE(fences),
+		.sync_fence_info = (uintptr_t)fences,
+	};
+	int status;
+
+	if (sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info)) {
+		/* EINVAL: there are more. An eventfd has no status. */
+		info = (struct sync_file_info){ 0 };
+		return errno != EINVAL ||
+		       sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info) ? 1 :
+		       info.status;
+	}
+	status = info.status;
+	for (uint32_t i = 0; i < info.num_fences && status >= 0; i++)
+		if (fences[i].status < 0)
+			status = fences[i].status;
+	return status;
+}
+
 int dlbuf_fence_status(int fence, int *status)
 {
-	struct sync_file_info info = { 0 };
 	int ret;
 
 	if (!status)
@@ -85,21 +112,26 @@ int dlbuf_fence_status(int fence, int *status)
 	ret = fence_signalled(fence);
 	if (ret < 0)
 		return ret;
-	/* The fence has signalled, so its status is final. An eventfd has no status. */
-	if (ret && fence != -1 && !sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info))
-		ret = info.status;
-	*status = ret;
+	/* Once the fence has signalled, its status is final. */
+	*status = ret && fence != -1 ? status_of(fence) : ret;
 	return 0;
+}
+
+int fence_error(int fence)
+{
+	int status = 0;
+
+	return fence == -1 || dlbuf_fence_status(fence, &status) || status > 0 ?
+	       0 : status;
 }
 
 int fence_check(int fence)
 {
-	int status = 0;
+	int err = fence_error(fence);
 
-	if (fence == -1 || dlbuf_fence_status(fence, &status) || status >= 0)
-		return 0;
-	return fail(-EIO, "fence %d ended with error %d (%s): the work before it "
-		    "did not complete", fence, -status, strerror(-status));
+	return err ? fail(-EIO, "fence %d ended with error %d (%s): the work "
+			  "before it did not complete", fence, -err,
+			  strerror(-err)) : 0;
 }
 
 int not_a_sync_file(int fd)
@@ -190,6 +222,40 @@ int dlbuf_fence_merge(int a, int b, int *out)
 	return raise_fd(merge.fence, out);
 }
 
+int fence_join(int a, int b)
+{
+	int both = -1, one;
+
+	if (a == -1 || b == -1)
+		return a == -1 ? b : a;
+	if (dlbuf_fence_merge(a, b, &both))
+		dlbuf_fence_wait(b, 0);
+	one = fence_check(a) ? a : fence_check(b) ? b : both != -1 ? both : a;
+	forget_failure();
+	if (a != one)
+		close(a);
+	if (b != one)
+		close(b);
+	if (both != one && both != -1)
+		close(both);
+	return one;
+}
+
+int bracket(int fd, uint64_t flags)
+{
+	NOT_CANCELLED;
+	struct timespec pause = PAUSE_FIRST;
+	int ret = bracket_once(fd, flags);
+
+	for (int i = 1; ret && bracket_refused() && i < BRACKET_TRIES; i++) {
+		if (!(flags & DMA_BUF_SYNC_END))
+			fence_wait_buffer(fd, flags & DLBUF_RW, 0, true);
+		pause_until(&pause, 0);
+		ret = bracket_once(fd, flags);
+	}
+	return ret;
+}
+
 static int check_access(uint32_t access)
 {
 	if (!access || access & ~(uint32_t)DLBUF_RW)
@@ -242,7 +308,10 @@ int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence)
 	return raise_fd(fd, fence);
 }
 
-int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
+uint32_t fences_added[FENCES_BUCKETS], fences_added_anywhere;
+
+int fence_import(int dmabuf, const struct buffer_id *id, uint32_t access,
+		 int fence)
 {
 	struct dma_buf_import_sync_file import = {
 		.flags = access,
@@ -253,11 +322,20 @@ int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
 	ret = check_access(access);
 	if (ret || fence == -1)
 		return ret;
-	if (!sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import))
+	ret = sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import);
+	if (access & DLBUF_WRITE)
+		__atomic_add_fetch(id ? &fences_added[id->ino % FENCES_BUCKETS] :
+				   &fences_added_anywhere, 1, __ATOMIC_RELAXED);
+	if (!ret)
 		return 0;
 	ret = buffer_refused(dmabuf, "DMA_BUF_IOCTL_IMPORT_SYNC_FILE");
 	/* The flags are right, so EINVAL means a wrong fence. */
 	return ret == -EINVAL ? not_a_sync_file(fence) : ret;
+}
+
+int dlbuf_fence_import(int dmabuf, uint32_t access, int fence)
+{
+	return fence_import(dmabuf, NULL, access, fence);
 }
 
 /* POLLOUT is ready when all fences have signalled, POLLIN the writers'. */
@@ -297,7 +375,7 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 		return fail_errno("fd %d: DMA_BUF_IOCTL_EXPORT_SYNC_FILE", fd);
 	}
 	if (ret)
-		return ret < 0 ? ret : 0;
+		return ret;
 	return fail(-ETIME, "the fences of the dma-buf did not signal before "
 		    "the deadline");
 }

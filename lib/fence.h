@@ -8,6 +8,9 @@
 
 #include <dlbuf/fence.h>
 
+#include "buffer.h"
+#include "sys.h"
+
 /*
  * Returns 1 if an access to a dma-buf would wait for no fence, 0 if it would, or a
  * negative errno. Does not block.
@@ -17,7 +20,7 @@ int fence_buffer_idle(int fd, uint32_t access);
 /*
  * Waits until the dma-buf's fences allow the access: a reader waits for writers, a
  * writer for readers and writers. deadline_ns is CLOCK_MONOTONIC; 0: no deadline; a
- * time in the past: does not block.
+ * time in the past: does not block. Returns 1 if a fence was pending, otherwise 0.
  * -ETIME  the deadline passed
  * -EIO    the kernel failed, or, unless `damaged` is set, a fence ended with an error
  */
@@ -25,10 +28,41 @@ int fence_wait_buffer(int fd, uint32_t access, uint64_t deadline_ns,
 		      bool damaged);
 
 /*
- * Returns -EIO if the fence has signalled with an error, and 0 otherwise. Also returns
- * 0 for a file that is not a sync_file.
+ * Returns the error with which the fence has signalled, or 0. Also returns 0 for a file
+ * that is not a sync_file. fence_check() returns -EIO instead, with an error text.
  */
+int fence_error(int fence);
 int fence_check(int fence);
+
+/*
+ * Merges two fences, taken; -1: none. If one has failed already, returns that one,
+ * because a merged fence does not have the error of a fence that signalled before. If
+ * they cannot be merged, waits for b and returns a.
+ */
+int fence_join(int a, int b);
+
+/*
+ * DMA_BUF_IOCTL_SYNC. The kernel's call may be interrupted, and linux/dma-buf.h advises
+ * to repeat it after EAGAIN. bracket_once() is one call. bracket() repeats it, with
+ * pauses, up to a second; between the calls of START it waits for the fences. Returns
+ * 0 or -1 with errno.
+ */
+static inline int bracket_once(int fd, uint64_t flags)
+{
+	struct dma_buf_sync sync = { .flags = flags };
+
+	return sys_ioctl_once(fd, DMA_BUF_IOCTL_SYNC, &sync);
+}
+
+static inline bool bracket_refused(void)
+{
+	return errno == EINTR || errno == EAGAIN;
+}
+
+int bracket(int fd, uint64_t flags);
+
+/* How often a bracket is tried without a deadline. */
+#define BRACKET_TRIES 1000
 
 /*
  * Waits for events of poll(). Returns the events that came, which may include POLLHUP
@@ -59,6 +93,23 @@ void fence_event_tell(int writer);
  */
 bool pause_until(struct timespec *pause, uint64_t deadline_ns);
 #define PAUSE_FIRST { .tv_nsec = 10000 }
+
+/* dlbuf_fence_import(), with the identity of the dma-buf; NULL: unknown. */
+int fence_import(int dmabuf, const struct buffer_id *id, uint32_t access,
+		 int fence);
+
+/*
+ * A count that changes when this process adds a writer's fence to the dma-buf of id, and
+ * perhaps at other times.
+ */
+#define FENCES_BUCKETS 64
+extern uint32_t fences_added[FENCES_BUCKETS], fences_added_anywhere;
+static inline uint32_t fences_count(const struct buffer_id *id)
+{
+	return __atomic_load_n(&fences_added[id->ino % FENCES_BUCKETS],
+			       __ATOMIC_RELAXED) +
+	       __atomic_load_n(&fences_added_anywhere, __ATOMIC_RELAXED);
+}
 
 /* Returns 1 if a fence has signalled, 0 if not, or -EBADF. */
 int fence_signalled(int fence);

@@ -11,6 +11,7 @@
 #include "backend.h"
 #include "cache.h"
 #include "detile.h"
+#include "fence.h"
 #include "format.h"
 #include "frame.h"
 #include "internal.h"
@@ -552,7 +553,7 @@ int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
 
 int frame_attach_fence(const struct dlbuf_frame *f)
 {
-	if (f->order != DLBUF_ORDER_FENCE || !f->fence || f->fence == -1)
+	if (frame_fence(f) == -1)
 		return 0;
 	for (uint32_t i = 0; i < f->nplanes; i++) {
 		bool again = false;
@@ -670,6 +671,21 @@ err:
 	return ret;
 }
 
+/*
+ * The dma-bufs forget a fence when it signals, also with an error. So the tensors' lease
+ * keeps the frame's fence, unless all is well already: *out is a duplicate, or 0.
+ */
+static int keep_fence(const struct dlbuf_frame *f, int *out)
+{
+	int fence = frame_fence(f);
+
+	*out = 0;
+	if (fence_signalled(fence) > 0 && !fence_error(fence))
+		return 0;
+	*out = sys_dup(fence);
+	return *out < 0 ? fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence) : 0;
+}
+
 int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 const struct dlbuf_import_opts *o, uint32_t paths,
 		 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
@@ -678,22 +694,29 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
 	uint32_t n, access[DLBUF_MAX_PLANES];
 	const struct format *format = NULL;
-	int ret;
+	int ret, before;
 
 	if (wants_copy(f, o, &format))
 		return detile_import(dev, f, format, o, tensors, ntensors);
 	ret = frame_layouts(f, o, layouts, &n);
 	if (!ret)
 		ret = frame_attach_fence(f);
+	if (!ret)
+		ret = keep_fence(f, &before);
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
 		access[i] = o->access;
 	ret = frame_tensors(dev, layouts, access, paths, n, f->release,
 			    f->release_data, tensors);
-	if (!ret)
-		*ntensors = n;
-	return ret;
+	if (ret) {
+		if (before)
+			close(before);
+		return ret;
+	}
+	*ntensors = n;
+	container_of(tensors[0], struct tensor, versioned)->lease->before = before;
+	return 0;
 }
 
 /* The caller's array of modifiers. */

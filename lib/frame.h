@@ -54,6 +54,12 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 		 uint32_t *ntensors);
 
+/* The frame's fence, borrowed; -1: none. */
+static inline int frame_fence(const struct dlbuf_frame *f)
+{
+	return f->order == DLBUF_ORDER_FENCE && f->fence ? f->fence : -1;
+}
+
 /*
  * Adds the frame's fence to its dma-bufs, where all users wait for it. If the import
  * fails later, the fence stays there, which is harmless.

@@ -36,6 +36,10 @@ struct import {
 	/* How a release handles fences: as the device, unless the backend sets less. */
 	enum dlbuf_sync release_sync;
 
+	/* For waits_implicitly, atomic; see pending_may_wait(). */
+	uint32_t quiet;		/* acquires since one had to wait */
+	uint32_t added;		/* fences_added() at that time */
+
 	/* Counts tensors and calls that use it. Atomic; to and from 0 under cache.lock. */
 	unsigned int refs;
 	/* The cache's, under cache.lock. */

@@ -6,6 +6,7 @@
 #include <dlbuf/fence.h>
 
 #include "event.h"
+#include "fence.h"
 #include "fork.h"
 #include "internal.h"
 #include "lease.h"
@@ -27,27 +28,58 @@ void lease_ref(struct lease *lease)
 	__atomic_add_fetch(&lease->refs, 1, __ATOMIC_RELAXED);
 }
 
+void lease_failed(struct lease *lease, int err)
+{
+	int none = 0;
+
+	if (lease && err)
+		__atomic_compare_exchange_n(&lease->error, &none, err, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
+/* Of the lease whose callback this thread runs. The model is error.c's. */
+#ifdef __GLIBC__
+__attribute__((tls_model("initial-exec")))
+#endif
+static _Thread_local int result;
+
+int dlbuf_lease_result(void)
+{
+	return result;
+}
+
 void lease_unref(struct lease *lease)
 {
+	int outer = result;
+
 	if (!lease || __atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	NOT_CANCELLED;
-	if (lease->release && lease->generation == fork_generation)
+	if (lease->before) {
+		lease_failed(lease, fence_error(lease->before));
+		close(lease->before);
+	}
+	if (lease->release && lease->generation == fork_generation) {
+		result = lease->error;
 		lease->release(lease->data);
+		result = outer;
+	}
 	free(lease);
 }
 
 static void signalled(void *lease)
 {
+	lease_failed(lease, event_result());
 	lease_unref(lease);
 }
 
 /* No event could be made: waits for the fence. */
-static void wait_here(int fence)
+static void wait_here(struct lease *lease, int fence)
 {
 	log_at(DLBUF_LOG_INFO, "a lease waits for a fence: %s",
 	       dlbuf_last_error());
 	dlbuf_fence_wait(fence, 0);
+	lease_failed(lease, fence_error(fence));
 }
 
 void lease_hold_take(struct lease *lease, int fence,
@@ -59,7 +91,7 @@ void lease_hold_take(struct lease *lease, int fence,
 		lease_ref(lease);
 		if (!event_add_take(fence, signalled, lease, dev))
 			return;
-		wait_here(fence);
+		wait_here(lease, fence);
 		lease_unref(lease);
 	}
 	close(fence);
@@ -77,7 +109,7 @@ void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev)
 		return;
 	}
 	fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fence);
-	wait_here(fence);
+	wait_here(lease, fence);
 }
 
 /* ---- struct dlbuf_lease, which imports share: a struct lease without room */
@@ -106,6 +138,7 @@ void dlbuf_lease_drop(struct dlbuf_lease *lease)
 
 static void drop(void *lease)
 {
+	lease_failed(lease, result);
 	lease_unref(lease);
 }
 

@@ -20,6 +20,8 @@ struct lease {
 	unsigned int generation;	/* fork_generation when the lease was made */
 	void (*release)(void *data);	/* or NULL */
 	void *data;
+	int before;	/* the frame's fence, of which dma-bufs forget the error, or 0 */
+	int error;	/* atomic; the first error of the work, for dlbuf_lease_result() */
 	_Alignas(8) unsigned char room[];
 };
 
@@ -30,6 +32,9 @@ struct lease {
 struct lease *lease_create(size_t room);
 
 void lease_ref(struct lease *lease);
+
+/* Notes an error of the work that the lease waits for. lease may be NULL. */
+void lease_failed(struct lease *lease, int err);
 
 /* Drops a reference. The last one fires the lease. NULL does nothing. */
 void lease_unref(struct lease *lease);

@@ -11,31 +11,40 @@
 #include "pending.h"
 #include "sys.h"
 
+static int check(int fence, const struct wait *wait)
+{
+	return wait->damaged ? 0 : fence_check(fence);
+}
+
 /*
- * Merges `fence` (taken) into `*sum` unless it has signalled. `*sum` starts as
- * -1.
+ * Merges `fence` (taken) into `*sum` unless it has signalled. `*sum` starts as -1. A
+ * merged fence does not have the error of one that signalled before.
  */
-static int add_fence(int *sum, int fence)
+static int add_fence(int *sum, int fence, const struct wait *wait)
 {
 	int ret = fence_signalled(fence), both = -1;
 
-	if (ret || *sum == -1) {
-		if (!ret)
-			*sum = fence;
-		else if (fence != -1)
-			close(fence);
-		return ret < 0 ? ret : 0;
+	if (!ret && *sum == -1) {
+		*sum = fence;
+		return 0;
 	}
-	ret = dlbuf_fence_merge(*sum, fence, &both);
-	close(fence);
-	if (ret)
-		return ret;
-	close(*sum);
-	*sum = both;
-	return 0;
+	if (ret > 0)
+		ret = check(fence, wait);
+	else if (!ret)
+		ret = dlbuf_fence_merge(*sum, fence, &both);
+	if (both != -1) {
+		ret = check(*sum, wait);
+		if (!ret)
+			ret = check(fence, wait);
+		close(*sum);
+		*sum = both;
+	}
+	if (fence != -1)
+		close(fence);
+	return ret;
 }
 
-static int add_buffer(int *sum, const struct use *use, uint64_t deadline_ns)
+static int add_buffer(int *sum, const struct use *use, const struct wait *wait)
 {
 	int fence, ret;
 
@@ -45,20 +54,22 @@ static int add_buffer(int *sum, const struct use *use, uint64_t deadline_ns)
 		return ret < 0 ? ret : 0;
 	ret = dlbuf_fence_export(use->fd, use->access, &fence);
 	if (!ret)
-		return add_fence(sum, fence);
+		return add_fence(sum, fence, wait);
 	if (ret != -EOPNOTSUPP)
 		return ret;
 	/* A kernel without sync_file: the calling thread waits instead. */
 	forget_failure();
-	return fence_wait_buffer(use->fd, use->access, deadline_ns, false);
+	ret = fence_wait_buffer(use->fd, use->access, wait->deadline_ns, false);
+	return ret < 0 ? ret : 0;
 }
 
-static int add_callers(int *sum, int fence)
+static int add_callers(int *sum, const struct wait *wait)
 {
-	int dup = sys_dup(fence);
+	int dup = sys_dup(wait->fence);
 
-	return dup < 0 ? fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence) :
-			 add_fence(sum, dup);
+	return dup < 0 ? fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)",
+				    wait->fence) :
+			 add_fence(sum, dup, wait);
 }
 
 /* ---------------------------------------------------------------- no fences */
@@ -161,9 +172,9 @@ static int collect(const struct use *uses, uint32_t n, const struct wait *wait,
 	int sum = -1, ret = 0;
 
 	for (uint32_t i = 0; !ret && i < n; i++)
-		ret = add_buffer(&sum, &uses[i], wait->deadline_ns);
+		ret = add_buffer(&sum, &uses[i], wait);
 	if (!ret && wait->fence != -1)
-		ret = add_callers(&sum, wait->fence);
+		ret = add_callers(&sum, wait);
 	if (!ret)
 		*out = sum;
 	else if (sum != -1)
@@ -171,17 +182,27 @@ static int collect(const struct use *uses, uint32_t n, const struct wait *wait,
 	return ret;
 }
 
+static int wait_for_use(const struct use *use, const struct wait *wait)
+{
+	uint32_t added = use->imp ? fences_count(use->id) : 0;
+	int ret = fence_wait_buffer(use->fd, use->access, wait->deadline_ns,
+				    wait->damaged);
+
+	if (use->imp && ret >= 0) {
+		__atomic_store_n(&use->imp->added, added, __ATOMIC_RELAXED);
+		if (ret)
+			__atomic_store_n(&use->imp->quiet, 0, __ATOMIC_RELAXED);
+	}
+	return ret < 0 ? ret : 0;
+}
+
 /* Waits on the calling thread, for a device that cannot wait. */
-static int wait_here(const struct dlbuf_device *dev, const struct use *uses,
-		     uint32_t n, const struct wait *wait)
+static int wait_here(const struct use *uses, uint32_t n, const struct wait *wait)
 {
 	int ret = dlbuf_fence_wait(wait->fence, wait->deadline_ns);
 
-	if (dev->backend->waits_implicitly && !wait->deadline_ns)
-		return ret;
 	for (uint32_t i = 0; !ret && i < n; i++)
-		ret = fence_wait_buffer(uses[i].fd, uses[i].access,
-					wait->deadline_ns, wait->damaged);
+		ret = wait_for_use(&uses[i], wait);
 	return ret;
 }
 
@@ -195,9 +216,9 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 	if (!ret)
 		ret = dev->acquire_sync == DLBUF_SYNC_FENCE ?
 		      collect(uses, n, wait, &out) :
-		      wait_here(dev, uses, n, wait);
-	if (!ret && !wait->damaged)
-		ret = fence_check(wait->fence);
+		      wait_here(uses, n, wait);
+	if (!ret)
+		ret = check(wait->fence, wait);
 	if (!ret)
 		*fence = out;
 	else if (out != -1)
@@ -205,13 +226,13 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 	return ret;
 }
 
-int pending_after(int fd, uint32_t access, int fence)
+int pending_after(int fd, const struct buffer_id *id, uint32_t access, int fence)
 {
 	int ret;
 
 	if (fence == -1)
 		return 0;
-	ret = dlbuf_fence_import(fd, access, fence);
+	ret = fence_import(fd, id, access, fence);
 	if (!ret)
 		return 0;
 	/* The dma-buf cannot have the fence, so this thread waits for it. */

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fence.h"
 #include "import.h"
 
 /* An intended access to a dma-buf. */
@@ -17,6 +18,7 @@ struct use {
 	int fd;
 	uint32_t access;
 	const struct buffer_id *id;	/* NULL: the function identifies the buffer if it needs to */
+	struct import *imp;		/* its import by a device with waits_implicitly, or NULL */
 };
 
 /* Conditions of a wait. For a plain wait all fields are 0, and fence is -1. */
@@ -29,21 +31,13 @@ struct wait {
 /*
  * Orders work of dev after all pending work that conflicts with the uses. For a device
  * that waits by itself, *fence is a new sync_file, or -1 if nothing is pending. For
- * other devices the call waits, and *fence is -1; it leaves the fences of the dma-bufs
- * to the backend if backend->waits_implicitly.
+ * other devices the call waits, and *fence is -1.
  * -ETIME  the deadline passed
  * -EIO    a fence ended with an error, or the kernel failed
  * -EBADF  wait->fence is not open
  */
 int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 		   const struct wait *wait, int *fence);
-
-/*
- * Calls backend->acquire() with a deadline, after pending_before(), for a backend with
- * waits_implicitly. Starts a thread.
- * -ETIME  the deadline passed, and fences that were added meanwhile are pending
- */
-int bounded_acquire(struct import *imp, uint32_t access, uint64_t deadline_ns);
 
 /*
  * Calls fn for each import of a dma-buf by a device whose work has no fences, up to the
@@ -66,8 +60,26 @@ static inline bool pending_is_event(const struct import *imp)
 
 /*
  * Adds the fence of work, borrowed, to a dma-buf, so that other users wait for it. If
- * the kernel cannot add it, waits for it. -1: the work is complete.
+ * the kernel cannot add it, waits for it. -1: the work is complete. id may be NULL.
  */
-int pending_after(int fd, uint32_t access, int fence);
+int pending_after(int fd, const struct buffer_id *id, uint32_t access, int fence);
+
+/*
+ * Whether an acquire without a deadline looks at the fences before START. START waits for
+ * them, but does not tell their errors, and after it they are gone. To look costs as
+ * much as the whole bracket, and most dma-bufs never have a fence. So this is for the
+ * first acquires of an import, for those after one that had to wait or after this process
+ * added a writer's fence, and for one of 64 of the others.
+ */
+#define QUIET_ACQUIRES 32
+static inline bool pending_may_wait(struct import *imp)
+{
+	uint32_t n = __atomic_load_n(&imp->quiet, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&imp->quiet, n + 1, __ATOMIC_RELAXED);
+	return n < QUIET_ACQUIRES || !(n % 64) ||
+	       fences_count(&imp->id) !=
+		       __atomic_load_n(&imp->added, __ATOMIC_RELAXED);
+}
 
 #endif /* DLBUF_LIB_PENDING_H */

@@ -215,7 +215,7 @@ static int wait_unfenced(const struct call *c, const struct message_head *head,
 	int ret = 0;
 
 	for (unsigned int i = 0; !ret && i < head->nbuffers; i++) {
-		const struct use use = { fds[i], head->access[i], NULL };
+		const struct use use = { fds[i], head->access[i], NULL, NULL };
 
 		ret = pending_wait_unfenced(&use, c->but,
 					    c->wait ? c->deadline_ns : 1);

@@ -16,14 +16,63 @@
 #include "sys.h"
 #include "tensor.h"
 
+/* START was interrupted, or the exporter is busy: tries again until the deadline. */
+__attribute__((noinline))
+static int begin_again(struct import *imp, uint32_t access,
+		       const struct dlbuf_acquire_opts *o)
+{
+	NOT_CANCELLED;
+	const struct wait wait = sync_wait_of(o);
+	struct timespec pause = PAUSE_FIRST;
+	int ret;
+
+	for (int i = 1; o->deadline_ns || i < BRACKET_TRIES; i++) {
+		ret = fence_wait_buffer(imp->fd, access, wait.deadline_ns,
+					wait.damaged);
+		if (ret >= 0)
+			ret = imp->dev->backend->acquire(imp, access, NULL, -1);
+		if (ret != -EAGAIN)
+			return ret;
+		if (!pause_until(&pause, wait.deadline_ns))
+			return fail(-ETIME, "%s: DMA_BUF_IOCTL_SYNC START gave "
+				    "EINTR or EAGAIN until the deadline",
+				    imp->dev->name);
+	}
+	return fail(-EIO, "%s: DMA_BUF_IOCTL_SYNC START gave EINTR or EAGAIN %d "
+		    "times", imp->dev->name, BRACKET_TRIES);
+}
+
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
-	       uint64_t deadline_ns)
+	       const struct dlbuf_acquire_opts *o)
 {
 	const struct backend *backend = imp->dev->backend;
+	int ret = backend->acquire(imp, access, stream, fence);
 
-	return backend->waits_implicitly && deadline_ns ?
-	       bounded_acquire(imp, access, deadline_ns) :
-	       backend->acquire(imp, access, stream, fence);
+	return ret == -EAGAIN && backend->waits_implicitly ?
+	       begin_again(imp, access, o) : ret;
+}
+
+void before_add(struct tensor *t, int fence)
+{
+	int old = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
+
+	__atomic_store_n(&t->before, fence_join(old ? old : -1, fence),
+			 __ATOMIC_RELEASE);
+}
+
+int before_check(struct tensor *t, bool damaged)
+{
+	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
+	int ret = 0;
+
+	if (fence && !fence_signalled(fence)) {
+		before_add(t, fence);
+	} else if (fence) {
+		ret = damaged ? 0 : fence_check(fence);
+		close(fence);
+	}
+	return ret || damaged || !t->lease || !t->lease->before ? ret :
+	       fence_check(t->lease->before);
 }
 
 /*
@@ -31,31 +80,34 @@ int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
  * of dlbuf_acquire() needs less stack.
  */
 __attribute__((noinline))
-static int begin_after(struct import *imp, uint32_t access, void *stream,
+static int begin_after(struct tensor *t, uint32_t access, void *stream,
 		       const struct dlbuf_acquire_opts *o)
 {
 	NOT_CANCELLED;
-	const struct use use = { imp->fd, access, &imp->id };
+	struct import *imp = t->imp;
+	const struct use use = sync_use(imp, access);
 	const struct wait wait = sync_wait_of(o);
 	int fence, ret;
 
 	ret = pending_before(imp->dev, &use, 1, &wait, &fence);
+	if (!ret && before_any(t))
+		ret = before_check(t, wait.damaged);
 	if (ret)
 		return ret;
-	ret = sync_begin(imp, access, stream, fence, wait.deadline_ns);
-	if (fence != -1)
+	ret = sync_begin(imp, access, stream, fence, o);
+	if (fence != -1 && (ret || wait.damaged))
 		close(fence);
+	else if (fence != -1)
+		before_add(t, fence);
 	return ret;
 }
 
-static inline int begin(struct import *imp, uint32_t access, void *stream,
-		 bool ordered, const struct dlbuf_acquire_opts *o)
+static inline int begin(struct tensor *t, uint32_t access, void *stream,
+			bool ordered, const struct dlbuf_acquire_opts *o)
 {
-	const struct backend *backend = imp->dev->backend;
-
-	if (!ordered || sync_backend_waits(imp->dev, o))
-		return backend->acquire(imp, access, stream, -1);
-	return begin_after(imp, access, stream, o);
+	if (!ordered || sync_backend_waits(t, o))
+		return sync_begin(t->imp, access, stream, -1, o);
+	return begin_after(t, access, stream, o);
 }
 
 static int bad_access(const struct tensor *t, uint32_t access)
@@ -135,8 +187,7 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 	t->stream = stream;
 	t->by_fence = false;
 	do
-		ret = begin(t->imp, access, stream, order != STREAM_UNORDERED,
-			    o);
+		ret = begin(t, access, stream, order != STREAM_UNORDERED, o);
 	while (ret && device_relieve(ret, &tried));
 	if (ret)
 		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
@@ -160,7 +211,7 @@ static inline int release_now(struct tensor *t, uint32_t access, void *stream,
 		return 0;
 	}
 	if (!ret && !event)
-		ret = pending_after(t->imp->fd, access, fence);
+		ret = pending_after(t->imp->fd, &t->imp->id, access, fence);
 	/* If the fence may signal early, the lease waits for the device's own event. */
 	if (end != -1)
 		lease_hold_take(t->lease, end, dev);
@@ -183,7 +234,7 @@ static int release_whole(struct tensor *t, uint32_t access, void *stream, int *o
 	return release_now(t, access, stream, out);
 }
 
-int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
+static int release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
 	if (t->together)
 		return together_release(t, access, stream, out);
@@ -191,6 +242,51 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 	return t->imp->dev->backend->waits_implicitly ?
 	       release_now(t, access, stream, out) :
 	       release_whole(t, access, stream, out);
+}
+
+/*
+ * Tells the error of a fence that the access waited for, once the wait is over. Until
+ * then the lease waits for it too, and the next call of the tensor tells.
+ */
+__attribute__((noinline))
+static int release_before(struct tensor *t, int *out)
+{
+	NOT_CANCELLED;
+	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
+	int ret = 0, dup;
+
+	if (fence_signalled(fence)) {
+		ret = fence_check(fence);
+		close(fence);
+		return ret;
+	}
+	lease_hold(t->lease, fence, t->imp->dev);
+	/* The caller's fence has the error, if it is no eventfd. */
+	dup = out && *out != -1 && !pending_is_event(t->imp) ? sys_dup(fence) : -1;
+	if (dup != -1)
+		*out = fence_join(*out, dup);
+	before_add(t, fence);
+	return 0;
+}
+
+int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	int ret, fence = -1;
+
+	if (!__atomic_load_n(&t->before, __ATOMIC_RELAXED)) {
+		ret = release(t, access, stream, out);
+	} else {
+		ret = release(t, access, stream, out ? &fence : NULL);
+		if (!ret)
+			ret = release_before(t, out ? &fence : NULL);
+		if (!ret && out)
+			*out = fence;
+		else if (fence != -1)
+			lease_hold_take(NULL, fence, NULL);
+	}
+	if (ret)
+		lease_failed(t->lease, ret);
+	return ret;
 }
 
 int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
@@ -247,10 +343,14 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 		return ret;
 	t->stream = NULL;
 	t->by_fence = true;
-	use = (struct use){ t->imp->fd, access, &t->imp->id };
+	use = sync_use(t->imp, access);
 	do
 		ret = pending_before(t->imp->dev, &use, 1, &wait, &out);
 	while (device_relieve(ret, &tried));
+	if (!ret && before_any(t))
+		ret = before_check(t, false);
+	if (ret && out != -1)
+		close(out);
 	if (ret)
 		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
 	else
@@ -279,7 +379,7 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 			close(both);
 		return fail(-EINVAL, "the tensor is not acquired");
 	}
-	ret = pending_after(t->imp->fd, access, both);
+	ret = pending_after(t->imp->fd, &t->imp->id, access, both);
 	lease_hold_take(t->lease, both, t->imp->dev);
 	/* Other tensors of the bracket may have work on the stream. */
 	if (t->together)

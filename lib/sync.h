@@ -9,9 +9,9 @@
 #include <dlbuf/sync.h>
 
 #include "backend.h"
+#include "lease.h"
 #include "pending.h"
-
-struct tensor;
+#include "tensor.h"
 
 /*
  * Ends an access, after the caller has cleared t->acquired: calls the device, adds the
@@ -35,6 +35,19 @@ int sync_check_stream(const struct tensor *t, void *stream, bool ends);
 int sync_set_acquired(struct tensor *t, uint32_t access);
 
 /*
+ * Fences whose errors a tensor has yet to tell. before_add() takes a fence. before_check()
+ * tells the error of one that has signalled: -EIO. It is called after the wait, and
+ * leaves what is still pending. A frame's fence is told by each acquire.
+ */
+void before_add(struct tensor *t, int fence);
+int before_check(struct tensor *t, bool damaged);
+static inline bool before_any(const struct tensor *t)
+{
+	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ||
+	       (t->lease && t->lease->before);
+}
+
+/*
  * together.c, for tensors with t->together. together_check() tells whether one call may
  * release n tensors of the bracket (-EINVAL, -EBUSY); `fence` is not NULL if the caller
  * wants a fence. together_release() is tensor_release(): the last tensor ends the
@@ -46,14 +59,20 @@ int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
 
 /* Calls the backend's acquire(), after pending_before(), which gave `fence`. */
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
-	       uint64_t deadline_ns);
+	       const struct dlbuf_acquire_opts *o);
 
 /* The usual case on the CPU: the backend waits for all that is pending. */
-static inline bool sync_backend_waits(const struct dlbuf_device *dev,
+static inline bool sync_backend_waits(const struct tensor *t,
 				      const struct dlbuf_acquire_opts *o)
 {
-	return dev->backend->waits_implicitly && !devices_unfenced() &&
-	       !o->deadline_ns && (!o->fence || o->fence == -1);
+	return t->imp->dev->backend->waits_implicitly && !devices_unfenced() &&
+	       !o->deadline_ns && (!o->fence || o->fence == -1) &&
+	       !before_any(t) && !pending_may_wait(t->imp);
+}
+
+static inline struct use sync_use(struct import *imp, uint32_t access)
+{
+	return (struct use){ imp->fd, access, &imp->id, imp };
 }
 
 static inline struct wait sync_wait_of(const struct dlbuf_acquire_opts *o)

@@ -53,7 +53,11 @@ int sys_high(int fd)
 
 int sys_ioctl(int fd, unsigned long request, void *arg)
 {
-	return sys_ioctl_inline(fd, request, arg);
+	int ret = sys_ioctl_once(fd, request, arg);
+
+	while (ret < 0 && errno == EINTR)
+		ret = ioctl(fd, request, arg);
+	return ret;
 }
 
 void sys_cond_init(pthread_cond_t *cond)

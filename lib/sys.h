@@ -125,11 +125,7 @@ static inline int sys_open(const char *path, int flags)
 	return sys_high(open(path, flags | O_CLOEXEC));
 }
 
-/*
- * Tries again after EINTR. DMA_BUF_IOCTL_SYNC is also tried again after EAGAIN, as
- * linux/dma-buf.h advises. Other ioctls are not: the fd may be any file, and a FUSE
- * file can return EAGAIN for ever.
- */
+/* Tries again after EINTR. DMA_BUF_IOCTL_SYNC has bracket() in fence.h. */
 int sys_ioctl(int fd, unsigned long request, void *arg);
 
 /* Makes a condition variable whose deadlines are in CLOCK_MONOTONIC. */
@@ -141,20 +137,14 @@ void sys_cond_init(pthread_cond_t *cond);
  */
 int sys_thread(pthread_t *thread, void *(*fn)(void *), void *data);
 
-/* The same for a call in a hot path. */
-static inline int sys_ioctl_inline(int fd, unsigned long request, void *arg)
+/* One call, for a hot path. */
+static inline int sys_ioctl_once(int fd, unsigned long request, void *arg)
 {
-	int ret;
-
 	if (fault_hit()) {
 		errno = EIO;
 		return -1;
 	}
-	do
-		ret = ioctl(fd, request, arg);
-	while (ret < 0 && (errno == EINTR ||
-			   (errno == EAGAIN && request == DMA_BUF_IOCTL_SYNC)));
-	return ret;
+	return ioctl(fd, request, arg);
 }
 
 static inline void *sys_mmap(size_t size, int prot, int fd)

@@ -6,6 +6,7 @@
 #include <dlbuf/frame.h>
 
 #include "backend.h"
+#include "fence.h"
 #include "internal.h"
 #include "layout.h"
 #include "lease.h"
@@ -36,6 +37,18 @@ const unsigned int *tensor_lease_users(const DLManagedTensorVersioned *tensor)
 	return lease ? &lease->refs : NULL;
 }
 
+/* The last chance to tell of it. */
+static void before_drop(struct tensor *t)
+{
+	int err = fence_error(t->before);
+
+	lease_failed(t->lease, err);
+	if (err && !t->lease)
+		log_at(DLBUF_LOG_WARN, "%s: work before a tensor's last access "
+		       "ended with error %d", t->imp->dev->name, -err);
+	close(t->before);
+}
+
 static void tensor_destroy(struct tensor *t)
 {
 	struct import *imp = t->imp;
@@ -54,6 +67,8 @@ static void tensor_destroy(struct tensor *t)
 	    tensor_release(t, acquired, t->stream, NULL))
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
+	if (t->before)
+		before_drop(t);
 	cache_count_tensor(&imp->dev->cache, -1);
 	if (!t->lent)
 		free(t);

@@ -32,6 +32,11 @@ struct tensor {
 	uint32_t acquired;	/* atomic; enum dlbuf_access; 0: not acquired */
 	bool lent;		/* the struct is in the lease's room */
 	bool by_fence;		/* acquired by dlbuf_acquire_fence() */
+	/*
+	 * A sync_file of work before the access, or 0. The access waits for it, and
+	 * its error has not been told yet. Atomic, because of dlbuf_pending().
+	 */
+	int before;
 	void *stream;		/* the stream of the acquire */
 	struct together *together;	/* or NULL */
 	int64_t dims[];		/* shape, then strides */

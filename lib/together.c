@@ -125,9 +125,21 @@ static int collect_import(struct import *imp, void *data)
 	return ret;
 }
 
-/* Adds a sync_file of the dma-buf, or without sync_files the dma-buf itself. */
-static int collect_buffer(const struct import *imp, struct collect *c)
+/* The acquire that follows tells the fence's error, which the dma-buf forgets. */
+static int keep(struct tensor *t, int fence)
 {
+	int dup = sys_dup(fence);
+
+	if (dup < 0)
+		return fail_errno("fcntl(F_DUPFD_CLOEXEC)");
+	before_add(t, dup);
+	return 0;
+}
+
+/* Adds a sync_file of the dma-buf, or without sync_files the dma-buf itself. */
+static int collect_buffer(struct tensor *t, struct collect *c)
+{
+	const struct import *imp = t->imp;
 	bool writes = c->access & DLBUF_WRITE;
 	int fd = -1, ret;
 
@@ -141,6 +153,7 @@ static int collect_buffer(const struct import *imp, struct collect *c)
 		ret = fd < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : 0;
 	} else {
 		writes = false;
+		ret = ret ? ret : keep(t, fd);
 	}
 	if (!ret)
 		ret = one_fd_add(&c->one, fd, writes);
@@ -164,8 +177,8 @@ int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access, int *fd)
 		ret = sync_check_access(t, access);
 	if (ret)
 		return ret;
-	use = (struct use){ t->imp->fd, access, &t->imp->id };
-	ret = collect_buffer(t->imp, &c);
+	use = sync_use(t->imp, access);
+	ret = collect_buffer(t, &c);
 	if (!ret)
 		ret = pending_each_unfenced(&use, t->imp->dev, collect_import,
 					    &c);
@@ -310,11 +323,22 @@ static int wait_before(const struct job *job, int *fence)
 		struct import *imp = tensor_at(job->tensors, i)->imp;
 
 		if (is_first(job->tensors, i))
-			uses[n++] = (struct use){ imp->fd, job->access, &imp->id };
+			uses[n++] = sync_use(imp, job->access);
 	}
 	ret = pending_before(dev, uses, n, &wait, fence);
 	if (uses != few)
 		free(uses);
+	for (size_t i = 0; !ret && i < job->n; i++)
+		if (before_any(tensor_at(job->tensors, i)))
+			ret = before_check(tensor_at(job->tensors, i),
+					   wait.damaged);
+	for (size_t i = 0; !ret && *fence != -1 && !wait.damaged && i < job->n;
+	     i++)
+		ret = keep(tensor_at(job->tensors, i), *fence);
+	if (ret && *fence != -1) {
+		close(*fence);
+		*fence = -1;
+	}
 	return ret;
 }
 
@@ -334,7 +358,7 @@ static int begin_all(const struct job *job)
 		if (is_first(job->tensors, i))
 			ret = sync_begin(tensor_at(job->tensors, i)->imp,
 					 job->access, job->stream, fence,
-					 job->opts->deadline_ns);
+					 job->opts);
 	if (fence != -1)
 		close(fence);
 	note_failure(&failure, ret);
@@ -415,7 +439,9 @@ int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		.tensors = tensors, .n = n, .access = access, .stream = stream,
 		.opts = &o, .ordered = ret != STREAM_UNORDERED,
 	};
-	job.bracket_waits = sync_backend_waits(tensor_at(tensors, 0)->imp->dev, &o);
+	job.bracket_waits = true;
+	for (size_t i = 0; i < n && job.bracket_waits; i++)
+		job.bracket_waits = sync_backend_waits(tensor_at(tensors, i), &o);
 	return job.bracket_waits ? acquire_all(&job) : acquire_whole(&job);
 }
 

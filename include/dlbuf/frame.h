@@ -129,7 +129,8 @@ struct dlbuf_frame {
 
 	/*
 	 * Used only with DLBUF_ORDER_FENCE: a sync_file, or -1 or 0 if the work is
-	 * complete.
+	 * complete. If it ends with an error, before or after the import, each
+	 * acquire tells it, see DLBUF_ACQUIRE_DAMAGED.
 	 */
 	enum dlbuf_order order;
 	int fence;
@@ -190,6 +191,17 @@ DLBUF_API int dlbuf_lease_create(void (*release)(void *data), void *data,
  * release is called before this function returns.
  */
 DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
+
+/*
+ * In a release callback of a frame or a lease: how the work ended that the lease waited
+ * for. 0: without an error that dlbuf has seen. Otherwise the first error, a negative
+ * errno: that of a fence (the frame's own, one that an access waited for, or that of
+ * the work of an access), or of a release that failed. Outside of a callback: 0.
+ *
+ * A device without fences (DLBUF_SYNC_EVENT) tells of failed work by the errors of its
+ * calls instead, and a receiver of dlbuf_send_frame() tells nothing. Does not block.
+ */
+DLBUF_API int dlbuf_lease_result(void);
 
 /*
  * Makes the tensors of a frame. A view is a way to show a frame as tensors, and

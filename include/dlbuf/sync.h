@@ -65,9 +65,26 @@ struct dlbuf_acquire_opts {
 };
 
 /*
- * Accepts a buffer although the producer's fence ended with an error. Without
- * this flag the call fails with -EIO if it waited for such a fence, or if
- * opts.fence is one.
+ * Accepts a buffer although work before the access failed: without this flag, fences
+ * that end with an error are told.
+ *
+ * Told by dlbuf_acquire() (-EIO, nothing is acquired): opts.fence and the frame's own
+ * fence, if they failed before; every fence that the call waited for on this thread; the
+ * fences that dlbuf_pending() reported last; and the fences of an earlier access of
+ * this tensor, if no other call has told them.
+ *
+ * Told by dlbuf_release() (-EIO, the access has ended): fences for which the device
+ * waits (DLBUF_SYNC_FENCE) and which failed before the release. If they are still
+ * pending then, a sync_file that the release returns ends with their error, the next
+ * acquire of the tensor tells it, and so does dlbuf_lease_result().
+ *
+ * Not told: a fence of the dma-buf that failed before the call, because the kernel
+ * removes fences when they signal. And on the CPU, without a deadline, a fence of a
+ * dma-buf that did not need a wait in its last 32 acquires: START waits for it, but does
+ * not tell its error, and looking at the fences first costs as much as START and END
+ * together. An acquire looks at them if it has a deadline, which may be UINT64_MAX; if
+ * this process added a fence of a writer since the last look; or if one of the last 32
+ * acquires, or one of 64 others, had to wait.
  */
 #define DLBUF_ACQUIRE_DAMAGED 1u
 
@@ -78,8 +95,11 @@ struct dlbuf_acquire_opts {
  * tensor and opts are borrowed.
  *
  * CPU: blocks until the fences have signalled, then calls DMA_BUF_IOCTL_SYNC with
- * START. START also waits, without a limit, for fences that were added meanwhile. So
- * if there is a deadline, START runs on another thread.
+ * START. The deadline limits the wait for the fences, and how long START is repeated
+ * after EINTR and EAGAIN (without a deadline: 1000 times, in about a second). It does not
+ * limit START itself, which the kernel cannot stop: START also waits for fences that
+ * somebody adds after the look, and an exporter may be slow. An acquire of an idle
+ * buffer needs no memory, fd or thread.
  *
  * Vulkan: submits to `stream` a wait for the fences and the barrier that acquires
  * the buffer from the foreign queue family. If the driver has no SYNC_FD
@@ -93,8 +113,9 @@ struct dlbuf_acquire_opts {
  * -EACCES  the tensor does not allow this access
  * -EBUSY   the tensor is already acquired
  * -ETIME   the deadline passed; nothing is acquired
- * -EIO     the kernel or the driver failed, the device is lost, or a fence that
- *          the call waited for ended with an error; nothing is acquired
+ * -ENOMEM, -EMFILE  no memory or no fd to wait for a fence
+ * -EIO     the kernel or the driver failed, the device is lost, or a fence ended
+ *          with an error (DLBUF_ACQUIRE_DAMAGED says which); nothing is acquired
  */
 DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 			    void *stream, const struct dlbuf_acquire_opts *opts);
@@ -120,7 +141,8 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  * -EBUSY   the CUDA stream is being captured into a graph; the access continues
  * -EBUSY   fence is not NULL, and tensors that were acquired together with this one
  *          are still acquired; the access continues
- * -EIO     the kernel or the driver failed; the access has ended
+ * -EIO     the kernel or the driver failed, or a fence that the access waited for
+ *          ended with an error; the access has ended
  */
 DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
 			    int *fence);
@@ -181,7 +203,8 @@ DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
  * when everything is complete that dlbuf_acquire(tensor, access) would wait for now.
  * This includes work of this process that has no fence (DLBUF_SYNC_EVENT). Work that
  * is submitted later is not included, except on a kernel without sync_file. Readable
- * does not mean successful: acquire reports fences that ended with an error.
+ * does not mean successful: the tensor's next acquire tells fences that ended with an
+ * error.
  *
  * tensor is borrowed, and may be acquired or not. *fd is new, or -1 if nothing is
  * pending. Poll and close it, and do nothing else with it: it may be a sync_file,

@@ -100,6 +100,20 @@ int queue_access_end(struct queue_memory *m, void *stream)
 	return ret;
 }
 
+void queue_access_failed(struct queue_memory *m)
+{
+	log_at(DLBUF_LOG_ERROR, "%s: %s", m->dev->base.name, dlbuf_last_error());
+	__atomic_store_n(&m->failed, true, __ATOMIC_RELEASE);
+}
+
+int queue_access_check(struct queue_memory *m)
+{
+	return !__atomic_load_n(&m->failed, __ATOMIC_ACQUIRE) ||
+	       !__atomic_exchange_n(&m->failed, false, __ATOMIC_ACQ_REL) ? 0 :
+	       fail(-EIO, "%s: the last access to this dma-buf failed on the stream",
+		    m->dev->base.name);
+}
+
 void queue_access_over(struct queue_memory *m)
 {
 	pthread_mutex_lock(&m->dev->lock);
@@ -109,30 +123,28 @@ void queue_access_over(struct queue_memory *m)
 
 /* ---------------------------------------------------------------- the CPU */
 
-static int cpu_sync(const struct queue_memory *m, uint64_t flags)
+void queue_bracket(struct queue_memory *m, uint64_t flags)
 {
-	struct dma_buf_sync sync = { .flags = flags };
-
-	return sys_ioctl(m->fd, DMA_BUF_IOCTL_SYNC, &sync);
+	if (!bracket(m->fd, flags))
+		return;
+	fail_errno("DMA_BUF_IOCTL_SYNC");
+	queue_access_failed(m);
 }
 
-/*
- * The driver calls these on its own threads, so they make no driver call, and there is
- * nobody to get an error.
- */
+/* The driver calls these on its own threads, so they make no driver call. */
 static void start_read(void *m)
 {
-	cpu_sync(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
+	queue_bracket(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
 }
 
 static void start_write(void *m)
 {
-	cpu_sync(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW);
+	queue_bracket(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW);
 }
 
 static void end_write(void *m)
 {
-	cpu_sync(m, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
+	queue_bracket(m, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
 }
 
 /* With a fence, the producer has not written yet: then the stream makes the call. */
@@ -140,13 +152,15 @@ int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
 		    int fence)
 {
 	bool writes = access & DLBUF_WRITE;
-	int ret;
+	int ret = queue_access_check(m);
 
-	if (fence == -1) {
-		ret = cpu_sync(m, DMA_BUF_SYNC_START | (writes ?
-			       DMA_BUF_SYNC_RW : DMA_BUF_SYNC_READ));
-		return ret ? fail_errno("DMA_BUF_IOCTL_SYNC") : 0;
-	}
+	if (ret)
+		return ret;
+	if (fence == -1)
+		return bracket(m->fd, DMA_BUF_SYNC_START | (writes ?
+			       DMA_BUF_SYNC_RW : DMA_BUF_SYNC_READ)) ?
+		       fail(-EIO, "%s: DMA_BUF_IOCTL_SYNC START: %m",
+			    m->dev->base.name) : 0;
 	ret = queue_wait_fence(m->dev, stream, fence);
 	return ret ? ret : m->dev->ops->call_host(m->dev, stream, writes ?
 						  start_write : start_read, m);
@@ -157,6 +171,7 @@ int queue_cpu_end(struct queue_memory *m, uint32_t access, void *stream)
 {
 	if (access & DLBUF_WRITE)
 		return m->dev->ops->call_host(m->dev, stream, end_write, m);
-	cpu_sync(m, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
-	return 0;
+	return bracket(m->fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ) ?
+	       fail(-EIO, "%s: DMA_BUF_IOCTL_SYNC END: %m",
+		    m->dev->base.name) : 0;
 }

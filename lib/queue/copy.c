@@ -19,16 +19,13 @@
 #include "../fence.h"
 #include "queue.h"
 
-/* No caller is there to get an error. The bytes are copied in any case. */
+/* The bytes are copied in any case. */
 static void copy_bytes(struct queue_memory *m, uint64_t access, void *to,
 		       const void *from)
 {
-	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_START | access };
-
-	sys_ioctl(m->fd, DMA_BUF_IOCTL_SYNC, &sync);
+	queue_bracket(m, DMA_BUF_SYNC_START | access);
 	memcpy(to, from, m->bytes);
-	sync.flags = DMA_BUF_SYNC_END | access;
-	sys_ioctl(m->fd, DMA_BUF_IOCTL_SYNC, &sync);
+	queue_bracket(m, DMA_BUF_SYNC_END | access);
 }
 
 /* The driver calls these on its own threads, so they make no driver call. */
@@ -46,13 +43,10 @@ static void to_buffer(void *data)
 	copy_bytes(m, DMA_BUF_SYNC_WRITE, m->map, m->staging);
 }
 
-/* The next access gets the error. */
 static void copy_by_bridge(struct queue_memory *m, bool in)
 {
-	if (!bridge_copy(m->buffer, in))
-		return;
-	log_at(DLBUF_LOG_ERROR, "%s: %s", m->dev->base.name, dlbuf_last_error());
-	__atomic_store_n(&m->failed, true, __ATOMIC_RELEASE);
+	if (bridge_copy(m->buffer, in))
+		queue_access_failed(m);
 }
 
 static void bridge_from_buffer(void *data)
@@ -65,19 +59,12 @@ static void bridge_to_buffer(void *data)
 	copy_by_bridge(data, false);
 }
 
-static int check_failed(const struct queue_memory *m)
-{
-	return !__atomic_load_n(&m->failed, __ATOMIC_ACQUIRE) ? 0 :
-	       fail(-EIO, "%s: the bridge has failed to copy this dma-buf before",
-		    m->dev->base.name);
-}
-
 static int copy_by_host(struct queue_memory *m, void *stream, int fence)
 {
 	struct queue_device *dev = m->dev;
 	int ret;
 
-	ret = check_failed(m);
+	ret = queue_access_check(m);
 	if (!ret)
 		ret = queue_work_order(m, stream);
 	if (!ret)
@@ -119,7 +106,7 @@ int queue_copy_out(struct queue_memory *m, void *stream, int *fence)
 
 	if (m->buffer && ops->semaphore_use)
 		return queue_bridge_out(m->dev, m->buffer, stream, fence);
-	ret = m->buffer ? check_failed(m) : ops->copy(m, stream, true);
+	ret = m->buffer ? queue_access_check(m) : ops->copy(m, stream, true);
 	return ret ? ret : ops->call_host(m->dev, stream, m->buffer ?
 					  bridge_to_buffer : to_buffer, m);
 }

@@ -295,7 +295,7 @@ struct queue_memory {
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */
-	bool failed;		/* atomic; a copy by the bridge, in a host function */
+	bool failed;		/* atomic; see queue_access_failed() */
 	/* With `copied` or `passes`: */
 	void *begun;		/* event behind the last copy in, begin() or end() */
 	pthread_mutex_t beginning; /* held while these are put on a stream */
@@ -525,6 +525,14 @@ int queue_copy_out(struct queue_memory *m, void *stream, int *fence);
 int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 		       int fence);
 int queue_access_end(struct queue_memory *m, void *stream);
+/*
+ * A call in a host function has failed, and nobody is there to get the error: it is
+ * logged, and the next access fails with it.
+ */
+void queue_access_failed(struct queue_memory *m);
+int queue_access_check(struct queue_memory *m);
+/* DMA_BUF_IOCTL_SYNC in a host function. */
+void queue_bracket(struct queue_memory *m, uint64_t flags);
 /* Instead of queue_access_end(), if nothing can be put on a stream, and for copies. */
 void queue_access_over(struct queue_memory *m);
 

@@ -566,8 +566,8 @@ TEST(every_import_of_a_buffer_is_waited_for)
 {
 	struct dlbuf_device *devs[20];
 	int fd AUTO_FD = buffer(4096), other AUTO_FD = buffer(4096);
-	struct use uses[] = { { fd, DLBUF_WRITE, NULL },
-			      { other, DLBUF_READ, NULL } };
+	struct use uses[] = { { fd, DLBUF_WRITE, NULL, NULL },
+			      { other, DLBUF_READ, NULL, NULL } };
 	const struct wait plain = { .fence = -1, .deadline_ns = 1 };
 	int fence = -1;
 

@@ -14,6 +14,7 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "bracket.h"
 #include "event.h"
 #include "path.h"
 #include "queue/queue.h"

@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 
 #include "../trial/trial.c"
+#include "bracket.h"
 #include "path.h"
 
 #define BYTES 8192

@@ -27,12 +27,13 @@ static struct {
 } kernel;
 
 static int note_export(int fd, uint32_t access, int *fence);
-static int note_import(int fd, uint32_t access, int fence);
+static int note_import(int fd, const struct buffer_id *id, uint32_t access,
+		       int fence);
 static int note_merge(int a, int b, int *out);
 /* No dma-buf is idle, so the fences of each are asked for. */
 #define fence_buffer_idle(fd, access) 0
 #define dlbuf_fence_export note_export
-#define dlbuf_fence_import note_import
+#define fence_import note_import
 #define dlbuf_fence_merge note_merge
 #include "../../lib/pending.c"
 #include "../../lib/sync.c"
@@ -86,7 +87,8 @@ static int note_export(int fd, uint32_t access, int *fence)
 	return 0;
 }
 
-static int note_import(int fd, uint32_t access, int fence)
+static int note_import(int fd, const struct buffer_id *id, uint32_t access,
+		       int fence)
 {
 	return 0;
 }

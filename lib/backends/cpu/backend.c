@@ -10,6 +10,7 @@
 #include <linux/dma-buf.h>
 
 #include "../../backend.h"
+#include "../../fence.h"
 #include "../../internal.h"
 #include "../../sys.h"
 
@@ -87,26 +88,25 @@ static void cpu_unimport(struct import *imp)
 	munmap(imp->data, imp->bytes);
 }
 
-static int sync_failed(uint64_t flags)
-{
-	return fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC %s: %m",
-		    flags & DMA_BUF_SYNC_END ? "END" : "START");
-}
-
-static inline int cpu_sync(const struct import *imp, uint64_t flags)
-{
-	struct dma_buf_sync sync = { .flags = flags };
-
-	return sys_ioctl_inline(imp->fd, DMA_BUF_IOCTL_SYNC, &sync) < 0 ?
-	       sync_failed(flags) : 0;
-}
-
 /* START also waits for the fences. */
+static int start_failed(void)
+{
+	return bracket_refused() ? -EAGAIN :
+	       fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC START: %m");
+}
+
 static int cpu_acquire(struct import *imp, uint32_t access, void *stream,
 		       int fence)
 {
 	(void)stream, (void)fence;
-	return cpu_sync(imp, DMA_BUF_SYNC_START | access);
+	return bracket_once(imp->fd, DMA_BUF_SYNC_START | access) ?
+	       start_failed() : 0;
+}
+
+static int end_again(const struct import *imp, uint64_t flags)
+{
+	return bracket_refused() && !bracket(imp->fd, flags) ? 0 :
+	       fail(-EIO, "cpu: DMA_BUF_IOCTL_SYNC END: %m");
 }
 
 static int cpu_release(struct import *imp, uint32_t access, void *stream,
@@ -114,7 +114,8 @@ static int cpu_release(struct import *imp, uint32_t access, void *stream,
 {
 	(void)stream, (void)end;
 	*fence = -1;
-	return cpu_sync(imp, DMA_BUF_SYNC_END | access);
+	return bracket_once(imp->fd, DMA_BUF_SYNC_END | access) ?
+	       end_again(imp, DMA_BUF_SYNC_END | access) : 0;
 }
 
 const struct backend cpu_backend = {

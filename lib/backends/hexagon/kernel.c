@@ -4,6 +4,7 @@
 
 #include <linux/dma-buf.h>
 
+#include "../../fence.h"
 #include "hexagon.h"
 
 /*
@@ -53,13 +54,10 @@ int hexagon_kernel_unmap(struct hexagon_import *hi)
 
 int hexagon_bracket(const struct import *imp, uint32_t access)
 {
-	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_START | access };
-
-	if (sys_ioctl(imp->fd, DMA_BUF_IOCTL_SYNC, &sync) < 0)
+	if (bracket(imp->fd, DMA_BUF_SYNC_START | access))
 		return fail(-EIO, "%s: DMA_BUF_IOCTL_SYNC START: %m",
 			    imp->dev->name);
-	sync.flags = DMA_BUF_SYNC_END | access;
-	if (sys_ioctl(imp->fd, DMA_BUF_IOCTL_SYNC, &sync) < 0)
+	if (bracket(imp->fd, DMA_BUF_SYNC_END | access))
 		return fail(-EIO, "%s: DMA_BUF_IOCTL_SYNC END: %m",
 			    imp->dev->name);
 	return 0;
