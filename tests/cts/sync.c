@@ -82,68 +82,6 @@ static void streams(void *arg)
 	CHECK_EQ(dlbuf_release(t, NULL, NULL), 0);
 }
 
-/* ---- a fence that comes after acquire has looked */
-
-static struct {
-	int fd;			/* the dma-buf, -1: nothing is armed */
-	int fence;
-	unsigned int starts, ends;	/* atomic */
-} late = { .fd = -1 };
-
-/* Before the library's first START a producer's fence goes on the buffer. */
-int ioctl(int fd, unsigned long request, ...)
-{
-	const struct dma_buf_sync *sync;
-	va_list args;
-	void *arg;
-
-	va_start(args, request);
-	arg = va_arg(args, void *);
-	va_end(args);
-	sync = arg;
-	if (__atomic_load_n(&late.fd, __ATOMIC_ACQUIRE) >= 0 &&
-	    request == DMA_BUF_IOCTL_SYNC) {
-		if (sync->flags & DMA_BUF_SYNC_END)
-			__atomic_add_fetch(&late.ends, 1, __ATOMIC_RELEASE);
-		else if (!__atomic_fetch_add(&late.starts, 1, __ATOMIC_RELEASE))
-			dlbuf_fence_import(late.fd, DLBUF_WRITE, late.fence);
-	}
-	return syscall(SYS_ioctl, fd, request, arg);
-}
-
-static void start_waits(void *arg)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
-	unsigned int fds = cts_count_fds();
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
-	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
-	DLBUF_INFO(dlbuf_tensor_info, info);
-	struct cts_fence f;
-
-	(void)arg;
-	if (strcmp(cts_access->backend, "cpu"))
-		SKIP("START is the CPU's");
-	cts_fence_create(&f);
-	late.fence = f.sync_file;
-	__atomic_store_n(&late.fd, fd, __ATOMIC_RELEASE);
-	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, &past), -ETIME);
-	CHECK_OK(dlbuf_tensor_get_info(t, &info));
-	CHECK_EQ(info.acquired, 0);
-	/* Given up and not forgotten: once START comes back its END follows. */
-	cts_delete(t);
-	CHECK_EQ(__atomic_load_n(&late.ends, __ATOMIC_ACQUIRE), 0);
-	cts_fence_signal(&f);
-	while (!__atomic_load_n(&late.ends, __ATOMIC_ACQUIRE))
-		sched_yield();
-	CHECK_EQ(late.starts, 1);
-	late.fd = -1;
-	dlbuf_device_close(dev);
-	cts_fence_destroy(&f);
-	close(fd);
-	cts_until_fds(fds);
-}
-
 /* ---- a thread that is cancelled */
 
 struct cancelled {
@@ -812,7 +750,6 @@ void cts_cases_sync(void)
 
 	ktap_case("sync/states", states, NULL);
 	ktap_case("sync/streams", streams, NULL);
-	ktap_case("sync/start-waits", start_waits, NULL);
 	ktap_case("sync/cancelled", cancelled, NULL);
 	ktap_case("sync/bracket", bracket, NULL);
 	for (size_t i = 0; i < sizeof(fence_states) / sizeof(fence_states[0]);
