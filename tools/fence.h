@@ -12,9 +12,9 @@
 #include "tool.h"
 #include "vgem.h"
 
-/* A fence that signals when we say so. */
+/* A fence that signals when we say so: vgem's, or one of the lab's module, which fail. */
 struct fence {
-	uint32_t handle;	/* of vgem's buffer that it was made on */
+	uint32_t handle;	/* of vgem's buffer that it was made on, else 0 */
 	uint32_t id;
 	bool own;		/* handle is a scratch buffer */
 	bool signalled;
@@ -29,6 +29,7 @@ struct fence_run {
 	struct dlbuf_device_info info;
 
 	struct vgem vgem;
+	int lab;		/* the node of tests/lab/module, or -1 */
 	bool sync_files;	/* the kernel exports and imports them */
 	int buffer;
 	uint32_t access;	/* by how it was opened */
@@ -51,6 +52,7 @@ struct fence_case {
 	uint32_t access;	/* what is acquired */
 	uint32_t fences;	/* on the buffer: DLBUF_READ, DLBUF_WRITE */
 	uint32_t signalled;	/* of those */
+	uint32_t failed;	/* of those, with an error */
 	bool pending;		/* then the access has to wait */
 	bool slow;		/* 10 s */
 };

@@ -20,6 +20,7 @@
 #include <linux/dma-buf.h>
 
 #include "fence.h"
+#include "../tests/lab_module.h"
 
 #ifndef DMA_BUF_IOCTL_EXPORT_SYNC_FILE /* before 6.0 */
 struct dma_buf_export_sync_file {
@@ -183,6 +184,43 @@ static struct fence *make_fence(struct fence_run *r)
 	return f->sync_file >= 0 ? f : NULL;
 }
 
+/* One that can fail; on no buffer of the case's either. */
+static struct fence *make_failing(struct fence_run *r)
+{
+	struct fence *f = &r->fences[r->nfences];
+
+	if (r->lab < 0) {
+		skip(r, "no fences that fail: /dev/" DLBUF_LAB_NODE ", which "
+		     "makes them, is only in dlbuf's lab");
+		return NULL;
+	}
+	if (!r->sync_files) {
+		skip(r, "without DMA_BUF_IOCTL_IMPORT_SYNC_FILE no buffer "
+		     "gets a fence that fails");
+		return NULL;
+	}
+	*f = (struct fence){ .sync_file = lab_fence(r->lab) };
+	if (!expect(r, f->sync_file >= 0, "DLBUF_LAB_FENCE: %s",
+		    strerror(errno)))
+		return NULL;
+	r->nfences++;
+	return f;
+}
+
+static struct fence *import_fence(struct fence_run *r, uint32_t access,
+				  struct fence *f)
+{
+	if (f && !expect(r, !kernel_import(r->buffer, access, f->sync_file),
+			 "DMA_BUF_IOCTL_IMPORT_SYNC_FILE: %s", strerror(errno)))
+		return NULL;
+	return f;
+}
+
+static struct fence *put_failing(struct fence_run *r, uint32_t access)
+{
+	return import_fence(r, access, make_failing(r));
+}
+
 /*
  * On the buffer, as a reader's or a writer's. vgem puts it on its own buffers
  * like any driver does, if they are not busy, and the rest is imported.
@@ -202,17 +240,23 @@ static struct fence *put_fence(struct fence_run *r, uint32_t access)
 			return f;
 		}
 	}
-	f = make_fence(r);
-	if (f && !expect(r, !kernel_import(r->buffer, access, f->sync_file),
-			 "DMA_BUF_IOCTL_IMPORT_SYNC_FILE: %s", strerror(errno)))
-		return NULL;
-	return f;
+	return import_fence(r, access, make_fence(r));
+}
+
+/* Of put_failing(): signalled, or with an error. */
+static bool end_failing(struct fence_run *r, struct fence *f, int error)
+{
+	return expect(r, !lab_signal(r->lab, f->sync_file, error),
+		      "DLBUF_LAB_SIGNAL: %s", strerror(errno));
 }
 
 static bool signal_fence(struct fence_run *r, struct fence *f)
 {
-	int ret = f->signalled ? 0 : vgem_signal(&r->vgem, f->id);
+	int ret;
 
+	if (!f->handle)
+		return end_failing(r, f, 0);
+	ret = f->signalled ? 0 : vgem_signal(&r->vgem, f->id);
 	f->signalled = true;
 	return expect(r, !ret, ret == -ETIMEDOUT ?
 		      "the fence expired: the machine is too slow" :
@@ -220,6 +264,19 @@ static bool signal_fence(struct fence_run *r, struct fence *f)
 }
 
 /* ---- what everybody says about an access */
+
+/* With an error it has ended all the same: poll() and the wait say no more. */
+static void fence_ended(struct fence_run *r, const char *of, int fd, int want)
+{
+	int status = 0;
+
+	expect(r, polls(fd, POLLIN), "%s is not readable by poll()", of);
+	if (returned(r, "dlbuf_fence_status()",
+		     dlbuf_fence_status(fd, &status), 0))
+		expect(r, status == want, "%s has status %d, not %d", of,
+		       status, want);
+	returned(r, "dlbuf_fence_wait()", dlbuf_fence_wait(fd, 1), 0);
+}
 
 static void fence_is(struct fence_run *r, const char *of, int fd, bool pending)
 {
@@ -327,15 +384,22 @@ static void state_case(struct fence_run *r, const struct fence_case *c)
 	static const uint32_t kinds[] = { DLBUF_READ, DLBUF_WRITE };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (c->fences & kinds[i] && !put_fence(r, kinds[i]))
+		if (c->fences & kinds[i] &&
+		    !(c->failed ? put_failing : put_fence)(r, kinds[i]))
 			return;
 	for (size_t i = 0, n = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct fence *f = &r->fences[n];
+
 		if (!(c->fences & kinds[i]))
 			continue;
-		if (c->signalled & kinds[i] &&
-		    !signal_fence(r, &r->fences[n]))
-			return;
 		n++;
+		if (c->signalled & kinds[i] && !signal_fence(r, f))
+			return;
+		if (!(c->failed & kinds[i]))
+			continue;
+		if (!end_failing(r, f, -EIO))
+			return;
+		fence_ended(r, "the fence that failed", f->sync_file, -EIO);
 	}
 	agree(r, c->access, c->pending);
 }
@@ -576,6 +640,8 @@ static void deadline_case(struct fence_run *r, const struct fence_case *c)
 struct call {
 	struct fence_run *r;
 	int (*fn)(struct call *call);
+	uint32_t access;
+	const struct dlbuf_acquire_opts *opts;
 	int fence;		/* in or out */
 	pthread_t thread;
 	pid_t tid;		/* atomic */
@@ -654,7 +720,7 @@ static int wait_for_access(struct call *call)
 
 	if (device_waits(r))
 		return dlbuf_fence_wait(call->fence, 0);
-	return dlbuf_acquire(r->t, DLBUF_READ, NULL, NULL);
+	return dlbuf_acquire(r->t, call->access, NULL, call->opts);
 }
 
 static void on_signal(int sig)
@@ -666,7 +732,8 @@ static void on_signal(int sig)
 static void interrupted_case(struct fence_run *r, const struct fence_case *c)
 {
 	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
-	struct call call = { .r = r, .fn = wait_for_access };
+	struct call call = { .r = r, .fn = wait_for_access,
+			     .access = DLBUF_READ };
 	struct fence *f = put_fence(r, DLBUF_WRITE);
 
 	(void)c;
@@ -689,6 +756,108 @@ static void interrupted_case(struct fence_run *r, const struct fence_case *c)
 	if (expect(r, !call.ret, "an interrupted wait failed: %s",
 		   call.sentence) && !device_waits(r))
 		end_access(r);
+}
+
+/* ---- errors */
+
+/* The first call that returns tells, in its sentence. */
+static void tells(struct fence_run *r, const char *call, int ret,
+		  const char *sentence, int want)
+{
+	if (returned(r, call, ret, want) && want)
+		expect(r, strstr(sentence, "ended with error"), "%s: %s, and "
+		       "not that a fence ended with an error", call, sentence);
+}
+
+/* The device waits, and once the fence has ended the release tells. */
+static void device_is_told(struct fence_run *r, uint32_t access,
+			   const struct dlbuf_acquire_opts *opts,
+			   struct fence *f, int error, int want)
+{
+	int ret;
+
+	if (!returned(r, "dlbuf_acquire()",
+		      dlbuf_acquire(r->t, access, NULL, opts), 0) ||
+	    !end_failing(r, f, error))
+		return;
+	ret = dlbuf_release(r->t, NULL, NULL);
+	tells(r, "dlbuf_release()", ret, dlbuf_last_error(), want);
+}
+
+/* The thread waits in the acquire, which tells. */
+static void thread_is_told(struct fence_run *r, uint32_t access,
+			   const struct dlbuf_acquire_opts *opts,
+			   struct fence *f, int error, int want)
+{
+	struct call call = { .r = r, .fn = wait_for_access, .access = access,
+			     .opts = opts };
+
+	if (!call_start(&call))
+		return;
+	expect(r, call_settle(&call) && !call_done(&call), "dlbuf_acquire() "
+	       "does not wait for the fence: %d, %s", call.ret, call.sentence);
+	if (!end_failing(r, f, error) || !call_join(&call))
+		return;
+	tells(r, "dlbuf_acquire()", call.ret, call.sentence, want);
+	if (!call.ret)
+		end_access(r);
+}
+
+/*
+ * Who waits for a fence of the buffer or of the options is told that it failed, by
+ * the acquire or the release, unless it wants the buffer damaged, and told once.
+ */
+static void held_case(struct fence_run *r, const struct fence_case *c)
+{
+	static const struct { int error; uint32_t flags; } ends[] = {
+		{ 0, 0 }, { -EIO, 0 }, { -EIO, DLBUF_ACQUIRE_DAMAGED },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends) && !r->failures; i++) {
+		DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = ends[i].flags);
+		struct fence *f = c->fences ? put_failing(r, c->fences) :
+					      make_failing(r);
+
+		if (!f)
+			return;
+		if (!c->fences)
+			opts.fence = f->sync_file;
+		(device_waits(r) ? device_is_told : thread_is_told)
+			(r, c->access, &opts, f, ends[i].error,
+			 ends[i].flags ? 0 : ends[i].error);
+		not_acquired(r);
+		agree(r, c->access, false);
+		/* What failed before is known only of a fence in the options. */
+		if (c->fences)
+			continue;
+		tells(r, "dlbuf_acquire() after the fence",
+		      dlbuf_acquire(r->t, c->access, NULL, &opts),
+		      dlbuf_last_error(), ends[i].flags ? 0 : ends[i].error);
+		if (!ends[i].error || ends[i].flags)
+			end_access(r);
+	}
+}
+
+/* dlbuf_pending() says when, and the acquire behind it what. */
+static void pending_case(struct fence_run *r, const struct fence_case *c)
+{
+	struct fence *f = put_failing(r, c->fences);
+	int fd = -1, ret;
+
+	if (!f || !returned(r, "dlbuf_pending()",
+			    dlbuf_pending(r->t, c->access, &fd), 0) ||
+	    !expect(r, fd >= 0, "dlbuf_pending() gives no fd of a busy dma-buf"))
+		return;
+	expect(r, !polls(fd, POLLIN), "dlbuf_pending() gives an fd that is "
+	       "readable before the fence has ended");
+	if (end_failing(r, f, -EIO)) {
+		expect(r, polls(fd, POLLIN), "what dlbuf_pending() gives is not "
+		       "readable although the fence has ended");
+		ret = dlbuf_acquire(r->t, c->access, NULL, NULL);
+		tells(r, "dlbuf_acquire()", ret, dlbuf_last_error(), -EIO);
+		agree(r, c->access, false);
+	}
+	close(fd);
 }
 
 /* ---- release */
@@ -899,6 +1068,7 @@ static bool begin(struct fence_run *r)
 	r->skipped = false;
 	r->reason[0] = '\0';
 	vgem_open(&r->vgem);
+	r->lab = lab_open();
 	if (!get_buffer(r))
 		return false;
 	look_for_ioctls(r);
@@ -912,6 +1082,8 @@ static void end(struct fence_run *r)
 			close(r->fences[i].sync_file);
 	/* Signals what is left: nobody has to wait for it. */
 	vgem_close(&r->vgem);
+	if (r->lab >= 0)
+		close(r->lab);
 	if (r->t)
 		r->t->deleter(r->t);
 	if (r->buffer >= 0)
@@ -952,6 +1124,8 @@ void fence_capabilities(struct fence_run *r)
 		note(r, "fences that wait: of vgem, %s", r->vgem.node);
 	else
 		note(r, "fences that wait: none, %s", r->vgem.reason);
+	if (r->lab >= 0)
+		note(r, "fences that fail: of /dev/" DLBUF_LAB_NODE);
 	end(r);
 }
 
@@ -961,32 +1135,46 @@ void fence_capabilities(struct fence_run *r)
 
 /* In this order; what the access waits for is in the first ones. */
 const struct fence_case fence_cases[] = {
-	{ "idle-read", state_case, R, 0, 0, false, false },
-	{ "idle-write", state_case, W, 0, 0, false, false },
-	{ "read-fence-read", state_case, R, R, 0, false, false },
-	{ "read-fence-write", state_case, W, R, 0, true, false },
-	{ "write-fence-read", state_case, R, W, 0, true, false },
-	{ "write-fence-write", state_case, W, W, 0, true, false },
-	{ "both-fences-read", state_case, R, RW, 0, true, false },
-	{ "both-fences-write", state_case, W, RW, 0, true, false },
-	{ "write-signalled-read", state_case, R, RW, W, false, false },
-	{ "write-signalled-write", state_case, W, RW, W, true, false },
-	{ "read-signalled-read", state_case, R, RW, R, true, false },
-	{ "read-signalled-write", state_case, W, RW, R, true, false },
-	{ "signalled-read", state_case, R, RW, RW, false, false },
-	{ "signalled-write", state_case, W, RW, RW, false, false },
-	{ "snapshot", snapshot_case, R, 0, 0, false, false },
-	{ "import-read", import_case, R, R, 0, false, false },
-	{ "import-write", import_case, R, W, 0, false, false },
-	{ "merge", merge_case, R, 0, 0, false, false },
-	{ "device-waits", device_waits_case, R, 0, 0, false, false },
-	{ "explicit-fence", explicit_case, R, 0, 0, false, false },
-	{ "deadline", deadline_case, R, 0, 0, false, false },
-	{ "interrupted", interrupted_case, R, 0, 0, false, false },
-	{ "release-read", release_case, R, 0, 0, false, false },
-	{ "release-write", release_case, W, 0, 0, false, false },
-	{ "release-fence-read", release_fence_case, R, 0, 0, false, false },
-	{ "release-fence-write", release_fence_case, W, 0, 0, false, false },
-	{ "expired", expired_case, R, 0, 0, false, true },
+	{ "idle-read", state_case, R, 0, 0, 0, false, false },
+	{ "idle-write", state_case, W, 0, 0, 0, false, false },
+	{ "read-fence-read", state_case, R, R, 0, 0, false, false },
+	{ "read-fence-write", state_case, W, R, 0, 0, true, false },
+	{ "write-fence-read", state_case, R, W, 0, 0, true, false },
+	{ "write-fence-write", state_case, W, W, 0, 0, true, false },
+	{ "both-fences-read", state_case, R, RW, 0, 0, true, false },
+	{ "both-fences-write", state_case, W, RW, 0, 0, true, false },
+	{ "write-signalled-read", state_case, R, RW, W, 0, false, false },
+	{ "write-signalled-write", state_case, W, RW, W, 0, true, false },
+	{ "read-signalled-read", state_case, R, RW, R, 0, true, false },
+	{ "read-signalled-write", state_case, W, RW, R, 0, true, false },
+	{ "signalled-read", state_case, R, RW, RW, 0, false, false },
+	{ "signalled-write", state_case, W, RW, RW, 0, false, false },
+	{ "write-failed-read", state_case, R, W, 0, W, false, false },
+	{ "write-failed-write", state_case, W, W, 0, W, false, false },
+	{ "read-failed-write", state_case, W, R, 0, R, false, false },
+	{ "both-write-failed-read", state_case, R, RW, 0, W, false, false },
+	{ "both-write-failed-write", state_case, W, RW, 0, W, true, false },
+	{ "both-read-failed-read", state_case, R, RW, 0, R, true, false },
+	{ "both-failed-write", state_case, W, RW, 0, RW, false, false },
+	{ "failed-signalled-write", state_case, W, RW, R, W, false, false },
+	{ "held-write-fence-read", held_case, R, W, 0, 0, false, false },
+	{ "held-write-fence-write", held_case, W, W, 0, 0, false, false },
+	{ "held-read-fence-write", held_case, W, R, 0, 0, false, false },
+	{ "held-explicit-fence", held_case, R, 0, 0, 0, false, false },
+	{ "pending-failed-read", pending_case, R, W, 0, 0, false, false },
+	{ "pending-failed-write", pending_case, W, RW, 0, 0, false, false },
+	{ "snapshot", snapshot_case, R, 0, 0, 0, false, false },
+	{ "import-read", import_case, R, R, 0, 0, false, false },
+	{ "import-write", import_case, R, W, 0, 0, false, false },
+	{ "merge", merge_case, R, 0, 0, 0, false, false },
+	{ "device-waits", device_waits_case, R, 0, 0, 0, false, false },
+	{ "explicit-fence", explicit_case, R, 0, 0, 0, false, false },
+	{ "deadline", deadline_case, R, 0, 0, 0, false, false },
+	{ "interrupted", interrupted_case, R, 0, 0, 0, false, false },
+	{ "release-read", release_case, R, 0, 0, 0, false, false },
+	{ "release-write", release_case, W, 0, 0, 0, false, false },
+	{ "release-fence-read", release_fence_case, R, 0, 0, 0, false, false },
+	{ "release-fence-write", release_fence_case, W, 0, 0, 0, false, false },
+	{ "expired", expired_case, R, 0, 0, 0, false, true },
 };
 const unsigned int fence_ncases = ARRAY_SIZE(fence_cases);
