@@ -31,7 +31,8 @@ class Device:
     backend that is not built in, and UnsupportedError where the device cannot
     import dma-bufs.
 
-    Calls that take a device also take its name, and open it once for all.
+    Calls that take a device also take its name, and open it once for all. A device
+    equals its name: `t.device == "cpu"`. Two of one name are not equal.
 
     >>> with dlbuf.Device("cpu") as device:
     ...     dlbuf.alloc((2, 3), "uint8", device).shape
@@ -106,7 +107,10 @@ class Device:
         Raises InvalidError for another device."""
     @property
     def name(self) -> str:
-        """The name that Device() takes, e.g. "vulkan:0"."""
+        """The name that Device() takes, e.g. "vulkan:0"; also once it is closed."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     @property
     def info(self) -> DeviceInfo:
         """What the device is, as a DeviceInfo."""
@@ -318,7 +322,8 @@ class Tensor:
         readable when that work is complete, or None if it is; close the fd.
         Does not block, except on devices that can only wait.
 
-        Raises InvalidError if nothing is acquired.
+        Raises InvalidError if nothing is acquired. It does not give a camera its
+        buffer back: that is TensorFrame.release().
 
         >>> t = dlbuf.alloc(4, "uint8")
         >>> t.acquire("read")
