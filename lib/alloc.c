@@ -84,7 +84,8 @@ static void close_memfd(int memfd)
 static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
 		      int *fd, int *memfd)
 {
-	size_t len = strcspn(exporter, ":");
+	size_t len = strcspn(exporter, ":"), n = 0;
+	char known[64] = "";
 
 	for (size_t i = 0; i < ARRAY_SIZE(exporters); i++) {
 		const struct exporter *e = exporters[i];
@@ -97,7 +98,11 @@ static int alloc_from(const char *exporter, uint64_t bytes, const char *name,
 		return e->alloc(exporter[len] ? exporter + len + 1 : "", bytes,
 				name, fd, memfd);
 	}
-	return fail(-EINVAL, "no exporter is named '%s'", exporter);
+	for (size_t i = 0; i < ARRAY_SIZE(exporters) && n < sizeof(known); i++)
+		n += snprintf(known + n, sizeof(known) - n, " %s",
+			      exporters[i]->name);
+	return fail(-EINVAL, "no exporter is named '%s'; this library has%s",
+		    exporter, known);
 }
 
 /* ---------------------------------------------------------------- what parties refuse */

@@ -37,6 +37,17 @@ Types for annotations
     CanDLPack, CanDLPackCompat, CanDLPackDevice
 """
 
+try:
+    from . import _dlbuf as _dlbuf
+except ImportError as _e:
+    # In Python's words from 3.12 on, else in those of the extension.
+    if "interpreter" not in str(_e):
+        raise
+    raise ImportError(
+        "dlbuf works in the main interpreter only, and this is a subinterpreter: "
+        "import dlbuf in the main one, and share memoryview(tensor) from there "
+        "(Python 3.13 and later), or use a thread, or a process with "
+        "dlbuf.multiprocessing", name="dlbuf") from None
 from ._camera import Camera, cameras
 from ._consumers import asdlpack, from_dlpack
 from ._dlbuf import Device, Tensor, exchange, from_fd, version

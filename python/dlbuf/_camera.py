@@ -237,8 +237,8 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
             raise InvalidError(_EINVAL, f"{buffers!r} buffers, 1 to "
                                f"{_MAX_BUFFERS} are possible")
         if fps is not None and not _within(fps, 0.001, 100000):
-            raise InvalidError(_EINVAL, f"{fps!r} frames per second, 0.001 to "
-                               "100000 are possible")
+            raise InvalidError(_EINVAL, f"fps: {fps!r} frames per second, 0.001 "
+                               "to 100000 are possible")
         self.crop = None if crop is None else _parse_crop(crop)
         codes = [0] if format is None else _codes(format)
         self._view = None if view is None else find_view(view)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import operator
 import re
 from typing import Any
 
@@ -34,13 +35,13 @@ def _device_pair(device: Any) -> tuple[int, int]:
     kind: Any
     try:
         kind, number = device
+        if isinstance(kind, enum.Enum):
+            kind = kind.value
+        return operator.index(kind), operator.index(number)
     except (TypeError, ValueError):
         raise TypeError("a device is a name as \"cpu\" or \"cuda:0\", a "
                         "dlbuf.Device, or DLPack's pair (type, number), not "
                         f"{device!r}") from None
-    if isinstance(kind, enum.Enum):
-        kind = kind.value
-    return int(kind), int(number)
 
 
 def _capsule(method: Any, device: Any, copy: bool | None) -> Any:

@@ -31,7 +31,8 @@ class Device:
     backend that is not built in, and UnsupportedError where the device cannot
     import dma-bufs.
 
-    Calls that take a device also take its name, and open it once for all.
+    Calls that take a device also take its name, and open it once for all. A device
+    equals its name: `t.device == "cpu"`. Two of one name are not equal.
 
     >>> with dlbuf.Device("cpu") as device:
     ...     dlbuf.alloc((2, 3), "uint8", device).shape
@@ -106,7 +107,10 @@ class Device:
         Raises InvalidError for another device."""
     @property
     def name(self) -> str:
-        """The name that Device() takes, e.g. "vulkan:0"."""
+        """The name that Device() takes, e.g. "vulkan:0"; also once it is closed."""
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
     @property
     def info(self) -> DeviceInfo:
         """What the device is, as a DeviceInfo."""
@@ -183,6 +187,14 @@ class Tensor:
 
     A Tensor keeps its memory, its device and the lease of its frame until it is
     closed or collected. `with tensor:` acquires and releases it.
+
+    int(), float(), complex() and bool() of a tensor of one element are its value,
+    as item() has it; TypeError if there are more. `t == u` is whether two Tensors
+    are the same object, so that `t in list` works. Elements are not compared: ==
+    and < with a number raise TypeError, and NumPy's with an array are NumPy's.
+
+    >>> int(t[0, 2]) + float(t[0, 1])
+    5.0
 
     All threads may use a Tensor. A call raises InvalidError if the tensor is
     closed, and close() raises Error with EBUSY while another call uses it.
@@ -310,7 +322,8 @@ class Tensor:
         readable when that work is complete, or None if it is; close the fd.
         Does not block, except on devices that can only wait.
 
-        Raises InvalidError if nothing is acquired.
+        Raises InvalidError if nothing is acquired. It does not give a camera its
+        buffer back: that is TensorFrame.release().
 
         >>> t = dlbuf.alloc(4, "uint8")
         >>> t.acquire("read")
@@ -488,6 +501,21 @@ class Tensor:
         """Raises for what NumPy cannot take: without it np.asarray() would make an
         array of one object."""
     def __reduce_ex__(self, protocol: Any) -> NoReturn: ...
+    def __int__(self) -> int: ...
+    def __float__(self) -> float: ...
+    def __complex__(self) -> complex: ...
+    def __bool__(self) -> bool: ...
+    def __index__(self) -> int:
+        """The value of an integer tensor without dimensions."""
+    def __bytes__(self) -> bytes:
+        """tobytes()."""
+    def __eq__(self, other: object, /) -> Any: ...
+    def __ne__(self, other: object, /) -> Any: ...
+    def __lt__(self, other: Any, /) -> Any: ...
+    def __le__(self, other: Any, /) -> Any: ...
+    def __gt__(self, other: Any, /) -> Any: ...
+    def __ge__(self, other: Any, /) -> Any: ...
+    def __hash__(self) -> int: ...
     def close(self) -> None:
         """Gives up the tensor's memory and lease now; a second call does
         nothing.

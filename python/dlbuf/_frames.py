@@ -4,17 +4,19 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 from collections.abc import Generator, Iterator
-from typing import Any, Self, SupportsFloat
+from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsFloat
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
-from ._errors import InvalidError
+from ._errors import InvalidError, UnsupportedError
 from ._producers import find_format, name_in
 from ._types import (Access, Clock, CodeSpace, Colour, Field, Frame, Order, Plane,
                      View)
 
 _DAMAGED, _SEQUENCE = 1, 2
+_EOPNOTSUPP = 95
 _NO_CROP = (0, 0, 0, 0)
 
 
@@ -54,6 +56,16 @@ def frame_args(f: Frame) -> tuple[Any, ...]:
              int(f.field), int(order)), bytes(f.colour) + bytes(2))
 
 
+def _absent(name: str) -> property:
+    """In place of a method of tuple whose name means something else here."""
+    def get(self: TensorFrame) -> NoReturn:
+        raise AttributeError(
+            f"a TensorFrame has no {name}: frame.sequence is the camera's count of "
+            "frames, len(frame) the number of tensors")
+
+    return property(get, doc=f"Not tuple.{name}: AttributeError names sequence.")
+
+
 class TensorFrame(tuple[Tensor, ...]):
     """The tensors of a frame, as Camera and recv() give them: a tuple, and a
     lease.
@@ -88,6 +100,23 @@ class TensorFrame(tuple[Tensor, ...]):
         """When the picture was taken, in seconds of info.clock; None if there
         is no timestamp."""
         return self.info.timestamp
+
+    if not TYPE_CHECKING:
+        index, count = _absent("index"), _absent("count")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """One array of all tensors, a copy, if they have one shape and dtype."""
+        self._check_open()
+        if len({(t.shape, t.dtype) for t in super().__iter__()}) > 1:
+            raise UnsupportedError(
+                _EOPNOTSUPP, f"a frame of {self.info.format} has tensors of "
+                "different shapes, which are no one array: np.asarray(frame[0]) is "
+                "the first plane, and view=\"stacked\" makes one tensor of all if "
+                "the format has that view")
+        if copy is False:
+            raise ValueError("one array of a frame's tensors is a copy")
+        np: Any = importlib.import_module("numpy")
+        return np.array([t.numpy() for t in super().__iter__()], dtype)
 
     def release(self) -> None:
         """Closes the program's tensors of the frame; a second call does nothing.

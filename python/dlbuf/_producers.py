@@ -126,15 +126,17 @@ def _find_format(format: str | int, space: CodeSpace | None
             return found
         raise InvalidError(_EINVAL, f"there is no format {format!r}"
                            f"{' of ' + space.name if space else ''}"
-                           f"{nearest(format.upper(), _every_name())}")
+                           f"{nearest(format.upper(), _every_name())}; "
+                           "dlbuf.formats() lists all")
     if space is None:
         raise InvalidError(_EINVAL, f"code 0x{format:08x} of which space? "
-                           "DRM and V4L2 share numbers")
+                           "DRM and V4L2 share numbers: say space=\"DRM\" or "
+                           "\"V4L2\"")
     found = _by_code(format, space)
     if found:
         return found
     raise InvalidError(_EINVAL, f"there is no code 0x{format:08x} of "
-                       f"{space.name}")
+                       f"{space.name}; dlbuf.formats() lists all")
 
 
 def _by_code(code: int, space: CodeSpace
@@ -174,9 +176,9 @@ def _by_name(format: str, space: CodeSpace | None
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """"; near it: NV12" or nothing."""
+    """"; near it: NV12", or nothing."""
     import difflib
-    found = difflib.get_close_matches(name, list(names), cutoff=0.7)
+    found = difflib.get_close_matches(name, list(names), cutoff=0.6)
     return f"; near it: {', '.join(found)}" if found else ""
 
 
@@ -211,7 +213,9 @@ def find_view(view: View | str) -> View:
     try:
         return View[view.upper()] if isinstance(view, str) else View(view)
     except (KeyError, ValueError):
-        raise InvalidError(_EINVAL, f"there is no view {view!r}") from None
+        raise InvalidError(
+            _EINVAL, f"there is no view {view!r}: there are "
+            f"{', '.join(v.name.lower() for v in View)}") from None
 
 
 def integers(values: Any, n: int) -> tuple[int, ...] | None:
@@ -231,6 +235,15 @@ def _unsigned(bits: int, what: str, *values: int) -> None:
         if not 0 <= value < 1 << bits:
             raise InvalidError(_EINVAL, f"{what} {value} does not fit {bits} "
                                "bits without a sign")
+
+
+def several(what: str, values: Any, kind: str) -> tuple[Any, ...]:
+    """A tuple of an argument."""
+    try:
+        return tuple(values)
+    except TypeError:
+        raise TypeError(f"{what} is a sequence of {kind}, not {values!r}"
+                        ) from None
 
 
 def from_frame(
@@ -286,20 +299,33 @@ def from_frame(
     if crop and not integers(crop, 4):
         raise InvalidError(_EINVAL, f"the crop {crop!r} is not (x, y, width, "
                            "height) in pixels")
-    _unsigned(32, "a frame's size or crop of", width, height, *(crop or ()))
-    _unsigned(64, "a modifier of", modifier)
+    _unsigned(32, "width", width)
+    _unsigned(32, "height", height)
+    _unsigned(32, "crop", *(crop or ()))
+    _unsigned(64, "modifier", modifier)
+    if release is not None and not callable(release):
+        raise TypeError(f"release is a function, not {release!r}")
     try:
         each = tuple(Plane(*p) for p in planes)
+        bad = any(not integers(p, 4) for p in each)
     except TypeError:
+        bad, each = True, ()
+    if bad:
         raise TypeError("a plane is (fd, pitch), (fd, pitch, offset) or (fd, "
-                        f"pitch, offset, bytes), and planes are {planes!r}"
-                        ) from None
+                        "pitch, offset, bytes), all integers, and planes are "
+                        f"{planes!r}")
+    if (len(each) == 1 < len(info.planes) and where != CodeSpace.V4L2 and
+            info.v4l2_code):
+        raise InvalidError(
+            _EINVAL, f"{name_in(info, code, where)} has {len(info.planes)} planes, "
+            "the frame has 1: give each, or say space=\"V4L2\" if they follow one "
+            "another in one dma-buf")
     frame = Frame(
         width, height, name_in(info, code, where), code, where, modifier,
         info.channels, each, crop, view,
         order=Order.UNKNOWN if fence is None else Order.FENCE)
     for p in frame.planes:
-        _unsigned(64, "a plane's offset or bytes of", p.offset, p.bytes)
+        _unsigned(64, "a plane's offset or bytes", p.offset, p.bytes)
     return _dlbuf.import_frame(
         device, frame, (width, height, code, int(where), modifier),
         tuple((p.fd, p.pitch, p.offset, p.bytes) for p in frame.planes),
@@ -350,8 +376,9 @@ def alloc(shape: Sequence[int] | int, dtype: Any,
     for what, text in texts:
         if not isinstance(text, (str, type(None))):
             raise TypeError(f"{what} is text, not {text!r}")
-    if isinstance(device, (str, Device)):
-        return _dlbuf.alloc((device,), shape, dtype, strides, exporter,
-                            name, tuple(v4l2))[0]
-    return _dlbuf.alloc(tuple(device), shape, dtype, strides, exporter, name,
-                        tuple(v4l2))
+    one = isinstance(device, (str, Device))
+    made = _dlbuf.alloc(
+        (device,) if one else several("device", device, "Devices or names"),
+        shape, dtype, strides, exporter, name,
+        several("v4l2", v4l2, "files or fds"))
+    return made[0] if one else made

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import struct
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
@@ -13,7 +14,7 @@ from ._consumers import (
     from_dlpack)
 from ._dlbuf import Device, Tensor
 from ._errors import InvalidError, UnsupportedError
-from ._types import DLDeviceType, device_name
+from ._types import DLDataTypeCode, DLDeviceType, device_name
 
 _EINVAL, _EOPNOTSUPP = 22, 95
 _TORCH = {DLDeviceType.CPU, DLDeviceType.CUDA, DLDeviceType.CUDA_HOST,
@@ -94,6 +95,9 @@ def item(self: Tensor) -> Any:
         raise InvalidError(_EINVAL, f"item() is for one element, not "
                            f"{self.size}: t.numpy().tolist() has them all")
     code = _CODES.get(self.dtype)
+    if self.dtype == "bfloat16":
+        upper = _dlbuf.retype(self, "uint16").item()
+        return struct.unpack("f", struct.pack("I", upper << 16))[0]
     if code is None:
         return self.numpy().item()
     with memoryview(_on_cpu(self)) as m:
@@ -127,6 +131,63 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     return array.copy() if copy else array
 
 
+def _number(call: type, instead: str) -> Callable[[Tensor], Any]:
+    """What int(t) and its like call. Without it Python would read the bytes as
+    text."""
+    name = call.__name__
+
+    def number(self: Tensor) -> Any:
+        if self.size != 1:
+            raise TypeError(f"{name}() is for a tensor of one element, and this "
+                            f"one has {self.size}: {instead}")
+        value = self.item()
+        if isinstance(value, complex) and call in (int, float):
+            raise TypeError(f"{name}() of a {self.dtype}: complex(t) is its "
+                            "value")
+        return call(value)
+
+    number.__name__ = f"__{name}__"
+    return number
+
+
+def __index__(self: Tensor) -> Any:
+    # As NumPy: bytearray(x) counts if x is an index, and has its bytes if not.
+    if self.ndim or self.dtype.code not in (DLDataTypeCode.INT,
+                                            DLDataTypeCode.UINT):
+        raise TypeError("an integer is a tensor without dimensions, of an integer "
+                        f"type, not of the shape {self.shape} and {self.dtype}: "
+                        "int(t) is the value of one element")
+    return self.item()
+
+
+def __bytes__(self: Tensor) -> bytes:
+    return self.tobytes()
+
+
+def _comparison(sign: str, name: str, mirror: str
+                ) -> Callable[[Tensor, object], Any]:
+    """What t == x and its like call. Elements are not compared, and False for
+    "not the same object" would be read as an answer about them."""
+    def compare(self: Tensor, other: object, /) -> Any:
+        cls: Any = type(other)
+        if isinstance(other, Tensor):
+            if name in ("__eq__", "__ne__"):
+                return NotImplemented           # the same object, or not
+        elif hasattr(cls, "__array__") or hasattr(cls, "__dlpack__"):
+            result = getattr(cls, mirror)(other, self)
+            if result is not NotImplemented:
+                return result                   # NumPy compares each element
+        elif not isinstance(other, (int, float, complex, list, tuple, bytes)):
+            return NotImplemented
+        raise TypeError(
+            f"a Tensor's elements have no {sign}: compare "
+            f"numpy.from_dlpack(t), or t.item() of one element; t is u, "
+            "t.same_layout(u) and t.buffer == u.buffer compare tensors")
+
+    compare.__name__ = name
+    return compare
+
+
 def __reduce_ex__(self: Tensor, protocol: Any) -> NoReturn:
     raise TypeError(
         "a Tensor cannot be pickled or copied as an object: its memory is a "
@@ -136,8 +197,18 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> NoReturn:
         "the same memory, t.copy() a copy")
 
 
-for method in (numpy, torch, copy, to, same_layout, item, tobytes,
-               __array__, __reduce_ex__):
+_ALL = "t.numpy() has them all"
+methods: list[Callable[..., Any]] = [
+    numpy, torch, copy, to, same_layout, item, tobytes, __array__,
+    __reduce_ex__, __index__, __bytes__,
+    _number(int, _ALL), _number(float, _ALL), _number(complex, _ALL),
+    _number(bool, "t.numpy().any() or .all() asks all of them, and `t is not "
+            "None` whether there is a tensor")]
+methods += [_comparison(sign, f"__{name}__", f"__{mirror}__")
+            for sign, name, mirror in (
+                ("==", "eq", "eq"), ("!=", "ne", "ne"), ("<", "lt", "gt"),
+                ("<=", "le", "ge"), (">", "gt", "lt"), (">=", "ge", "le"))]
+for method in methods:
     method.__qualname__ = f"Tensor.{method.__name__}"
     method.__doc__ = _DOCS.get(method.__name__)
     setattr(Tensor, method.__name__, method)

@@ -26,7 +26,23 @@ def explain(cls: type, /, **docs: str) -> None:
             for name, text in docs.items())])
 
 
-class _Enum(enum.IntEnum):
+class _Named:
+    """An enum that also equals its name, in which calls take it, too."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            members: Any = getattr(type(self), "__members__")
+            return members.get(other.upper()) is self
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+
+class _Enum(_Named, enum.IntEnum):
     """Its repr is what a program would write: View.LUMA."""
 
     def __repr__(self) -> str:
@@ -124,11 +140,11 @@ explain(
 )
 
 
-class Access(enum.IntFlag):
+class Access(_Named, enum.IntFlag):
     """How memory is used. Calls also take "read", "write" and "rw".
 
-    >>> dlbuf.Access.READ in dlbuf.Access.RW
-    True
+    >>> dlbuf.Access.READ in dlbuf.Access.RW, dlbuf.Access.READ == "read"
+    (True, True)
     """
 
     READ = 1
@@ -718,11 +734,13 @@ def parse_dtype(dtype: Any) -> tuple[int, int, int]:
 class DType(str):
     """The type of a tensor's elements: its name, and DLPack's numbers.
 
-    It is a str, so that it can be compared with a name and used as one:
+    It is a str, so that it can be compared with a name and used as one. It also
+    equals a dtype of NumPy, PyTorch and others:
 
+    >>> import numpy as np
     >>> t = dlbuf.alloc((4, 6), "uint8")
-    >>> t.dtype == "uint8", t.dtype.bits, t.dtype.itemsize
-    (True, 8, 1)
+    >>> t.dtype == "uint8", t.dtype == np.uint8, t.dtype.bits, t.dtype.itemsize
+    (True, True, 8, 1)
 
     DType(x) is dtype(x).
     """
@@ -731,6 +749,22 @@ class DType(str):
 
     def __new__(cls, x: Any, /) -> DType:
         return str.__new__(cls, _name(*parse_dtype(x)))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str) or other is None:
+            return str.__eq__(self, other)
+        if hasattr(other, "__array__") and not isinstance(other, type):
+            return NotImplemented           # it has a dtype, and is none
+        try:
+            return parse_dtype(self) == parse_dtype(other)
+        except (TypeError, ValueError):
+            return NotImplemented
+
+    def __ne__(self, other: object) -> bool:
+        equal = self.__eq__(other)
+        return equal if equal is NotImplemented else not equal
+
+    __hash__ = str.__hash__
 
     @property
     def code(self) -> int:

@@ -17,6 +17,7 @@ from ._consumers import (
     _device_pair,  # pyright: ignore[reportPrivateUsage]
     from_dlpack)
 from ._dlbuf import Device, Tensor
+from ._producers import several
 from ._types import DLDeviceType
 
 
@@ -39,6 +40,8 @@ def wrap(x: Any, to_dlpack: Callable[[Any], Any] | None = None, /, *,
     >>> u.shape, u.strides
     ((3, 2), (1, 3))
     """
+    if to_dlpack is not None and not callable(to_dlpack):
+        raise TypeError(f"to_dlpack is a function, not {to_dlpack!r}")
     tensor = from_dlpack(x if to_dlpack is None else to_dlpack(x),
                          device=device, copy=copy)
     return _dlbuf.reverse(tensor) if reverse else tensor
@@ -72,9 +75,12 @@ def share(owner: object, address: int, shape: Sequence[int] | int, dtype: Any,
     >>> owner[5]
     5
     """
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    shape = ((shape,) if isinstance(shape, int) else
+             several("shape", shape, "integers"))
+    if strides is not None:
+        strides = several("strides", strides, "integers")
     if reverse:
         shape = shape[::-1]
-        strides = None if strides is None else tuple(strides)[::-1]
+        strides = strides and strides[::-1]
     return _dlbuf.from_memory(owner, address, shape, dtype, strides, read_only,
                               _device_pair(device))

@@ -99,8 +99,19 @@ uint64_t now_ns(void);	/* CLOCK_MONOTONIC */
  */
 int wait_fd(int fd, short events, uint64_t deadline_ns);
 
+/*
+ * After a conversion of the argument `what` to `want` failed: a TypeError or an
+ * OverflowError gets a text that names the argument. Always -1.
+ */
+int bad_argument(PyObject *obj, const char *what, const char *want);
 /* Converts an int (also -1, which the library refuses) or an object with fileno(). */
-int parse_fd(PyObject *obj, int *fd);
+int parse_fd(PyObject *obj, int *fd, const char *what);
+/* A handle as an int. */
+int parse_address(PyObject *obj, void **address, const char *what);
+/* What obj is is not checked before; the text is borrowed from it. */
+int parse_text(PyObject *obj, const char **text, const char *what);
+/* Counts that C has as unsigned int; NULL leaves *n. */
+int parse_count(PyObject *obj, unsigned int *n, const char *what);
 
 /* Classes of dlbuf._types. */
 extern PyObject *type_device_info, *type_device_stats, *type_path_info,
@@ -154,6 +165,7 @@ int hold_init_type(void);
 struct device {
 	PyObject_HEAD
 	struct dlbuf_device *dev;
+	PyObject *name;			/* also once it is closed */
 	int users;			/* see use_begin() */
 	bool cpu;			/* its imports and deletes do not wait */
 };

@@ -71,6 +71,11 @@ struct device *device_of(PyObject *obj)
 	return (struct device *)found;
 }
 
+static PyObject *text(const char *s)
+{
+	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
+}
+
 /* By name, or around what an application has. */
 typedef int (*wrap_fn)(void *theirs, const struct dlbuf_device_opts *opts,
 		       struct dlbuf_device **out);
@@ -94,37 +99,42 @@ static PyObject *device_open(PyTypeObject *type, const char *name, wrap_fn wrap,
 		ret = dlbuf_device_get_info(self->dev, &info);
 	if (ret) {
 		raise_dlbuf(ret);
-		Py_CLEAR(self);
-	} else {
-		self->cpu = info.device.device_type == kDLCPU;
+		Py_DECREF((PyObject *)self);
+		return NULL;
 	}
+	self->cpu = info.device.device_type == kDLCPU;
+	self->name = text(info.name);
+	if (!self->name)
+		Py_CLEAR(self);
 	return (PyObject *)self;
 }
 
-static void device_opts(struct dlbuf_device_opts *opts, int cache, int bridge,
-			unsigned int max_idle)
+/* max_idle may be NULL. */
+static int device_opts(struct dlbuf_device_opts *opts, int cache, int bridge,
+		       PyObject *max_idle)
 {
 	*opts = (struct dlbuf_device_opts){
 		.size = sizeof(*opts),
-		.cache_max_idle = max_idle,
 		.flags = (cache ? 0 : DLBUF_DEVICE_NO_CACHE) |
 			 (bridge ? 0 : DLBUF_CUDA_NO_BRIDGE),
 	};
+	return parse_count(max_idle, &opts->cache_max_idle, "max_idle");
 }
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args,
 			    PyObject *kwargs)
 {
 	static char *names[] = { "name", "cache", "max_idle", "bridge", NULL };
+	PyObject *name_obj, *max_idle = NULL;
 	struct dlbuf_device_opts opts;
-	unsigned int max_idle = 0;
 	int cache = 1, bridge = 1;
 	const char *name;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|$pIp:Device", names,
-					 &name, &cache, &max_idle, &bridge))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pOp:Device", names,
+					 &name_obj, &cache, &max_idle, &bridge) ||
+	    parse_text(name_obj, &name, "a device's name") ||
+	    device_opts(&opts, cache, bridge, max_idle))
 		return NULL;
-	device_opts(&opts, cache, bridge, max_idle);
 	return device_open(type, name, NULL, NULL, &opts);
 }
 
@@ -133,33 +143,19 @@ static PyObject *device_wrap_cuda(PyObject *type, PyObject *args,
 {
 	static char *names[] = { "context", "cache", "max_idle", "bridge",
 				 NULL };
+	PyObject *number, *max_idle = NULL;
 	struct dlbuf_device_opts opts;
-	unsigned int max_idle = 0;
 	int cache = 1, bridge = 1;
-	PyObject *number;
 	void *context;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pIp:wrap_cuda",
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pOp:wrap_cuda",
 					 names, &number, &cache, &max_idle,
-					 &bridge))
+					 &bridge) ||
+	    parse_address(number, &context, "context") ||
+	    device_opts(&opts, cache, bridge, max_idle))
 		return NULL;
-	context = PyLong_AsVoidPtr(number);
-	if (!context && PyErr_Occurred())
-		return NULL;
-	device_opts(&opts, cache, bridge, max_idle);
 	return device_open((PyTypeObject *)type, NULL, dlbuf_device_wrap_cuda,
 			   context, &opts);
-}
-
-/* For PyArg_ParseTuple(): an address as an int. */
-static int get_address(PyObject *number, void *out)
-{
-	void *address = PyLong_AsVoidPtr(number);
-
-	if (!address && PyErr_Occurred())
-		return 0;
-	*(void **)out = address;
-	return 1;
 }
 
 static int wrap_opencl(void *theirs, const struct dlbuf_device_opts *opts,
@@ -174,16 +170,18 @@ static PyObject *device_wrap_opencl(PyObject *type, PyObject *args,
 	static char *names[] = { "context", "device", "queue", "cache",
 				 "max_idle", NULL };
 	struct dlbuf_opencl_device cl = { .size = sizeof(cl) };
+	PyObject *context, *device = NULL, *queue = NULL, *max_idle = NULL;
 	struct dlbuf_device_opts opts;
-	unsigned int max_idle = 0;
 	int cache = 1;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&|O&O&$pI:wrap_opencl",
-					 names, get_address, &cl.context,
-					 get_address, &cl.device, get_address,
-					 &cl.queue, &cache, &max_idle))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO$pO:wrap_opencl",
+					 names, &context, &device, &queue,
+					 &cache, &max_idle) ||
+	    parse_address(context, &cl.context, "context") ||
+	    (device && parse_address(device, &cl.device, "device")) ||
+	    (queue && parse_address(queue, &cl.queue, "queue")) ||
+	    device_opts(&opts, cache, 1, max_idle))
 		return NULL;
-	device_opts(&opts, cache, 1, max_idle);
 	return device_open((PyTypeObject *)type, NULL, wrap_opencl, &cl, &opts);
 }
 
@@ -203,17 +201,18 @@ static PyObject *device_wrap_levelzero(PyObject *type, PyObject *args,
 				       PyObject *kwargs)
 {
 	static char *names[] = { "context", "device", "cache", "max_idle", NULL };
+	PyObject *context, *device, *max_idle = NULL;
 	struct dlbuf_device_opts opts;
-	unsigned int max_idle = 0;
 	struct levelzero ze;
 	int cache = 1;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O&O&|$pI:wrap_levelzero",
-					 names, get_address, &ze.context,
-					 get_address, &ze.device, &cache,
-					 &max_idle))
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$pO:wrap_levelzero",
+					 names, &context, &device, &cache,
+					 &max_idle) ||
+	    parse_address(context, &ze.context, "context") ||
+	    parse_address(device, &ze.device, "device") ||
+	    device_opts(&opts, cache, 1, max_idle))
 		return NULL;
-	device_opts(&opts, cache, 1, max_idle);
 	return device_open((PyTypeObject *)type, NULL, wrap_levelzero, &ze, &opts);
 }
 
@@ -226,16 +225,15 @@ static int wrap_vpi(void *sock, const struct dlbuf_device_opts *opts,
 static PyObject *device_wrap_vpi(PyObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "sock", "cache", "max_idle", NULL };
+	PyObject *obj, *max_idle = NULL;
 	struct dlbuf_device_opts opts;
-	unsigned int max_idle = 0;
 	int cache = 1, sock;
-	PyObject *obj;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pI:wrap_vpi", names,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pO:wrap_vpi", names,
 					 &obj, &cache, &max_idle) ||
-	    parse_fd(obj, &sock))
+	    parse_fd(obj, &sock, "sock") ||
+	    device_opts(&opts, cache, 1, max_idle))
 		return NULL;
-	device_opts(&opts, cache, 1, max_idle);
 	return device_open((PyTypeObject *)type, NULL, wrap_vpi, &sock, &opts);
 }
 
@@ -286,6 +284,7 @@ static void device_dealloc(PyObject *obj)
 	PyTypeObject *type = Py_TYPE(obj);
 	struct dlbuf_device *dev = ((struct device *)obj)->dev;
 
+	Py_XDECREF(((struct device *)obj)->name);
 	Py_BEGIN_ALLOW_THREADS
 	dlbuf_device_close(dev);
 	Py_END_ALLOW_THREADS
@@ -312,11 +311,6 @@ static PyObject *record(PyObject *type, PyObject *args)
 
 	Py_XDECREF(args);
 	return ret;
-}
-
-static PyObject *text(const char *s)
-{
-	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
 }
 
 static PyObject *info_record(const struct dlbuf_device_info *info)
@@ -354,10 +348,21 @@ static PyObject *device_info(PyObject *self, void *closure)
 
 static PyObject *device_name(PyObject *self, void *closure)
 {
-	struct dlbuf_device_info info;
-
 	(void)closure;
-	return get_info(self, &info) ? NULL : text(info.name);
+	return Py_NewRef(((struct device *)self)->name);
+}
+
+/* Equal to its name; two devices are equal if they are the same object. */
+static PyObject *device_compare(PyObject *self, PyObject *other, int op)
+{
+	if ((op != Py_EQ && op != Py_NE) || !PyUnicode_Check(other))
+		Py_RETURN_NOTIMPLEMENTED;
+	return PyUnicode_RichCompare(((struct device *)self)->name, other, op);
+}
+
+static Py_hash_t device_hash(PyObject *self)
+{
+	return PyObject_Hash(((struct device *)self)->name);
 }
 
 static bool is_closed(PyObject *self)
@@ -374,13 +379,10 @@ static PyObject *device_closed(PyObject *self, void *closure)
 
 static PyObject *device_repr(PyObject *self)
 {
-	struct dlbuf_device_info info;
-
 	if (is_closed(self))
 		return PyUnicode_FromString("<dlbuf.Device, closed>");
-	if (get_info(self, &info))
-		return NULL;
-	return PyUnicode_FromFormat("<dlbuf.Device '%s'>", info.name);
+	return PyUnicode_FromFormat("<dlbuf.Device '%U'>",
+				    ((struct device *)self)->name);
 }
 
 static PyObject *device_stats(PyObject *obj, PyObject *none)
@@ -408,8 +410,10 @@ static PyObject *device_trim(PyObject *obj, PyObject *args)
 {
 	struct device *self = (struct device *)obj;
 	unsigned int max_idle = 0;
+	PyObject *count = NULL;
 
-	if (!PyArg_ParseTuple(args, "|I:trim", &max_idle) || device_begin(self))
+	if (!PyArg_ParseTuple(args, "|O:trim", &count) ||
+	    parse_count(count, &max_idle, "max_idle") || device_begin(self))
 		return NULL;
 	Py_BEGIN_ALLOW_THREADS
 	dlbuf_device_trim(self->dev, max_idle);
@@ -485,7 +489,7 @@ static PyObject *device_paths(PyObject *obj, PyObject *args, PyObject *kwargs)
 					 &want) ||
 	    parse_access(want, &access))
 		return NULL;
-	if (of != Py_None && parse_fd(of, &fd))
+	if (of != Py_None && parse_fd(of, &fd, "fd"))
 		return NULL;
 	if (of != Py_None && fd == -1) {
 		raise_errno(EBADF, "-1 is no file descriptor");
@@ -544,6 +548,8 @@ static PyType_Slot device_slots[] = {
 	{ Py_tp_new, device_new },
 	{ Py_tp_dealloc, device_dealloc },
 	{ Py_tp_repr, device_repr },
+	{ Py_tp_richcompare, device_compare },
+	{ Py_tp_hash, device_hash },
 	{ Py_tp_methods, device_methods },
 	{ Py_tp_getset, device_attributes },
 	{ 0, NULL }

@@ -201,7 +201,7 @@ PyObject *import_frame(PyObject *module, PyObject *args)
 	frame.modifier = modifier;
 	if (fence != Py_None) {
 		frame.order = DLBUF_ORDER_FENCE;
-		if (parse_fd(fence, &frame.fence))
+		if (parse_fd(fence, &frame.fence, "fence"))
 			return NULL;
 	}
 	device = device_of(device_obj);

@@ -4,6 +4,7 @@
 #include "_doc.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
 #include <time.h>
@@ -361,21 +362,67 @@ int parse_access(PyObject *obj, uint32_t *access)
 	return 0;
 }
 
-/* Converts an int (also -1, which the library refuses) or an object with fileno(). */
-int parse_fd(PyObject *obj, int *fd)
+int bad_argument(PyObject *obj, const char *what, const char *want)
 {
+	if (PyErr_ExceptionMatches(PyExc_TypeError))
+		PyErr_Format(PyExc_TypeError, "%s is %s, not %R", what, want,
+			     obj);
+	else if (PyErr_ExceptionMatches(PyExc_OverflowError))
+		PyErr_Format(PyExc_OverflowError, "%s is %s, and %R is too "
+			     "large", what, want, obj);
+	return -1;
+}
+
+int parse_fd(PyObject *obj, int *fd, const char *what)
+{
+	static const char want[] = "an int or an object with fileno()";
 	long value;
 
 	if (!PyLong_Check(obj)) {
 		*fd = PyObject_AsFileDescriptor(obj);
-		return *fd < 0 ? -1 : 0;
+		return *fd < 0 ? bad_argument(obj, what, want) : 0;
 	}
 	value = PyLong_AsLong(obj);
 	if (value == -1 && PyErr_Occurred())
-		return -1;
+		return bad_argument(obj, what, want);
 	if (value != (int)value)
 		return raise_errno(EBADF, "%ld is no file descriptor", value);
 	*fd = (int)value;
+	return 0;
+}
+
+int parse_address(PyObject *obj, void **address, const char *what)
+{
+	*address = PyLong_AsVoidPtr(obj);
+	return !*address && PyErr_Occurred() ?
+	       bad_argument(obj, what, "an address as an int") : 0;
+}
+
+int parse_text(PyObject *obj, const char **text, const char *what)
+{
+	Py_ssize_t bytes;
+
+	*text = PyUnicode_AsUTF8AndSize(obj, &bytes);
+	if (!*text)
+		return bad_argument(obj, what, "text");
+	if (strlen(*text) != (size_t)bytes)
+		return raise_errno(EINVAL, "%s %R has a NUL", what, obj);
+	return 0;
+}
+
+int parse_count(PyObject *obj, unsigned int *n, const char *what)
+{
+	long long value;
+
+	if (!obj)
+		return 0;
+	value = PyLong_AsLongLong(obj);
+	if (value == -1 && PyErr_Occurred())
+		return bad_argument(obj, what, "an int from 0 on");
+	if (value < 0 || value > UINT_MAX)
+		return raise_errno(EINVAL, "%s is from 0 to %u, not %lld", what,
+				   UINT_MAX, value);
+	*n = value;
 	return 0;
 }
 
@@ -385,7 +432,7 @@ int parse_dims(PyObject *obj, int64_t *out, const char *what)
 	Py_ssize_t n;
 
 	if (!items)
-		return -1;
+		return bad_argument(obj, what, "integers");
 	n = PyTuple_Size(items);
 	if (n > DLBUF_MAX_NDIM) {
 		raise_errno(EINVAL, "%s has %zd dimensions, %d are the most",
@@ -403,7 +450,7 @@ int parse_dims(PyObject *obj, int64_t *out, const char *what)
 			Py_XDECREF(index);
 		}
 		if (out[i] == -1 && PyErr_Occurred())
-			n = -1;
+			n = bad_argument(obj, what, "integers");
 	}
 	Py_DECREF(items);
 	return n;
@@ -421,7 +468,7 @@ int parse_layout(struct layout *l, PyObject *shape, PyObject *dtype,
 		l->shape[0] = PyLong_AsLongLong(shape);
 		l->dl.ndim = 1;
 		if (l->shape[0] == -1 && PyErr_Occurred())
-			return -1;
+			return bad_argument(shape, "the shape", "integers");
 	} else {
 		n = parse_dims(shape, l->shape, "the shape");
 		if (n < 0)
@@ -483,7 +530,8 @@ int parse_deadline(PyObject *obj, uint64_t *ns)
 		return 0;
 	s = PyFloat_AsDouble(obj);
 	if (s == -1.0 && PyErr_Occurred())
-		return -1;
+		return bad_argument(obj, "deadline",
+				    "seconds of time.monotonic()");
 	if (!(s < 1e10))
 		return raise_errno(EINVAL, "the deadline is not in seconds of "
 				   "time.monotonic()");

@@ -41,7 +41,7 @@ static int stream_of(DLDeviceType device, PyObject *obj, void **stream,
 	if (!none) {
 		value = PyLong_AsLongLong(obj);
 		if (value == -1 && PyErr_Occurred())
-			return -1;
+			return bad_argument(obj, "stream", "an int or None");
 	}
 	if (cuda || device == kDLROCM) {
 		if (value == -1) {
@@ -279,6 +279,7 @@ static PyObject *legacy_capsule_of(DLManagedTensorVersioned *dl)
 
 static int parse_pair(PyObject *obj, const char *what, int *a, int *b)
 {
+	static const char want[] = "a pair of integers";
 	PyObject *tuple, *first, *second;
 	int ret = -1;
 
@@ -287,13 +288,13 @@ static int parse_pair(PyObject *obj, const char *what, int *a, int *b)
 	    PyLong_CheckExact(PyTuple_GetItem(obj, 1))) {
 		*a = (int)PyLong_AsLong(PyTuple_GetItem(obj, 0));
 		*b = (int)PyLong_AsLong(PyTuple_GetItem(obj, 1));
-		return PyErr_Occurred() ? -1 : 0;
+		return PyErr_Occurred() ? bad_argument(obj, what, want) : 0;
 	}
 	tuple = PySequence_Tuple(obj);
 	if (!tuple)
-		return -1;
+		return bad_argument(obj, what, want);
 	if (PyTuple_Size(tuple) != 2) {
-		PyErr_Format(PyExc_TypeError, "%s is a pair of integers", what);
+		PyErr_Format(PyExc_TypeError, "%s is %s", what, want);
 	} else {
 		/* An enum that is not an IntEnum has its number in value. */
 		first = PyTuple_GetItem(tuple, 0);
@@ -305,7 +306,8 @@ static int parse_pair(PyObject *obj, const char *what, int *a, int *b)
 		if (first) {
 			*a = (int)PyLong_AsLong(first);
 			*b = (int)PyLong_AsLong(second);
-			ret = PyErr_Occurred() ? -1 : 0;
+			ret = PyErr_Occurred() ?
+			      bad_argument(obj, what, want) : 0;
 			Py_DECREF(first);
 		}
 	}

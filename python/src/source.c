@@ -437,8 +437,7 @@ PyObject *from_memory(PyObject *module, PyObject *args)
 	if (!PyArg_ParseTuple(args, "OOOOOp|(ii)", &owner, &address, &shape,
 			      &dtype, &strides, &read_only, &type, &id))
 		return NULL;
-	data = PyLong_AsVoidPtr(address);
-	if ((!data && PyErr_Occurred()) ||
+	if (parse_address(address, &data, "address") ||
 	    parse_layout(&l, shape, dtype, strides, 0))
 		return NULL;
 	l.dl.device = (DLDevice){ type, id };

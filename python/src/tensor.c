@@ -217,8 +217,7 @@ static int parse_stream(PyObject *obj, void **stream)
 	*stream = NULL;
 	if (!obj || obj == Py_None)
 		return 0;
-	*stream = PyLong_AsVoidPtr(obj);
-	return !*stream && PyErr_Occurred() ? -1 : 0;
+	return parse_address(obj, stream, "stream");
 }
 
 static int do_acquire(struct tensor *t, uint32_t access, void *stream,
@@ -258,7 +257,8 @@ static PyObject *tensor_acquire(PyObject *self, PyObject *const *args,
 	    parse_access(given[TO], &access) ||
 	    parse_stream(given[ON], &stream) ||
 	    parse_deadline(given[DEADLINE], &opts.deadline_ns) ||
-	    (given[AFTER] && parse_fd(given[AFTER], &opts.fence)))
+	    (given[AFTER] && parse_fd(given[AFTER], &opts.fence,
+				     "fence")))
 		return NULL;
 	if (!opts.fence) {
 		raise_errno(EINVAL, "a fence whose fd is 0 has to be duplicated");
@@ -271,6 +271,8 @@ static PyObject *tensor_acquire(PyObject *self, PyObject *const *args,
 
 static int do_release(struct tensor *t, void *stream, int *fence)
 {
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+	bool idle;
 	int ret;
 
 	if (order_begin(t))
@@ -279,7 +281,15 @@ static int do_release(struct tensor *t, void *stream, int *fence)
 	ret = dlbuf_release(t->dl, stream, fence);
 	Py_END_ALLOW_THREADS
 	t->was_acquired &= !!ret;
+	idle = ret == -EINVAL && !dlbuf_tensor_get_info(t->dl, &info) &&
+	       !info.acquired;
 	order_end(t);
+	if (idle)
+		return raise_errno(EINVAL, "the tensor is not acquired, and "
+				   "release() ends an acquire(): close() gives "
+				   "up the memory%s", !t->frame ? "" :
+				   ", and release() of the TensorFrame the "
+				   "frame's buffer");
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
@@ -342,13 +352,14 @@ static PyObject *tensor_vpi_send(PyObject *self, PyObject *args, PyObject *kwarg
 	static char *names[] = { "name", "deadline", NULL };
 	DLBUF_OPTS(dlbuf_socket_opts, opts);
 	struct tensor *t = (struct tensor *)self;
-	PyObject *deadline = NULL;
+	PyObject *name_obj, *deadline = NULL;
 	uint64_t until = 0;
 	const char *name;
 	int ret;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "s|$O:vpi_send", names,
-					 &name, &deadline) ||
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$O:vpi_send", names,
+					 &name_obj, &deadline) ||
+	    parse_text(name_obj, &name, "name") ||
 	    parse_deadline(deadline, &until) || order_begin(t))
 		return NULL;
 	do {
@@ -574,12 +585,14 @@ PyObject *from_fd(PyObject *module, PyObject *const *args, Py_ssize_t n,
 	(void)module;
 	if (parse_args(&from_fd_args, args, n, kwnames, given))
 		return NULL;
-	if (parse_fd(given[FD], &fd))
+	if (parse_fd(given[FD], &fd, "fd"))
 		return NULL;
 	if (given[OFFSET]) {
 		offset = PyLong_AsLongLong(given[OFFSET]);
-		if (offset == -1 && PyErr_Occurred())
+		if (offset == -1 && PyErr_Occurred()) {
+			bad_argument(given[OFFSET], "offset", "an int");
 			return NULL;
+		}
 	}
 	if (given[MAY_COPY])
 		may_copy = PyObject_IsTrue(given[MAY_COPY]);
@@ -687,7 +700,7 @@ PyObject *alloc(PyObject *module, PyObject *args)
 		return NULL;
 	}
 	for (Py_ssize_t i = 0; i < nodes; i++)
-		if (parse_fd(PyTuple_GetItem(v4l2, i), &fds[i]))
+		if (parse_fd(PyTuple_GetItem(v4l2, i), &fds[i], "v4l2"))
 			return NULL;
 	opts.v4l2 = fds;
 	opts.nv4l2 = nodes;

@@ -465,7 +465,7 @@ static int do_unsqueeze(const DLTensor *dl, PyObject *arg, struct layout *l)
 	int d;
 
 	if (dim == -1 && PyErr_Occurred())
-		return -1;
+		return bad_argument(arg, "dim", "an int");
 	d = find_dim(dim, dl->ndim + 1);
 	return d < 0 || add_dims(l, dl, 0, d) || add_dim(l, 1, 0) ||
 	       add_dims(l, dl, d, dl->ndim) ? -1 : 0;
@@ -476,7 +476,7 @@ static int do_squeeze(const DLTensor *dl, PyObject *args, struct layout *l)
 {
 	int64_t dims[DLBUF_MAX_NDIM];
 	uint64_t leave = 0;
-	int n = args ? parse_ints(args, dims, "the list of dimensions") : 0;
+	int n = args ? parse_ints(args, dims, "dim") : 0;
 
 	if (n < 0)
 		return -1;

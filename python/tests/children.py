@@ -38,6 +38,19 @@ def hold(connection, tensors):
     connection.recv()
 
 
+def read_nothing(*received):
+    """Says that it runs, and waits to be killed."""
+    received[0].send("here")
+    signal.pause()
+
+
+def count(connection, queue):
+    """Reads frames until None, and says what it has read."""
+    while (frame := queue.get()) is not None:
+        connection.send((frame.sequence, zlib.crc32(memoryview(frame[0]))))
+        frame.release()
+
+
 def keep_forever(connection):
     frame = connection.recv()   # noqa: F841 - held
     connection.send("mine")

@@ -99,6 +99,34 @@ def whole(frame):
 
 
 @case
+def what_a_frame_is_not():
+    """Names that mean something else, and arrays that cannot be."""
+    with camera() as cam:
+        frame = next(cam)
+        y, uv = frame
+        for name in "index", "count":
+            raises(AttributeError, lambda: getattr(frame, name), "frame.sequence")
+        e = raises(ValueError, lambda: y.release(), "not acquired")
+        assert "release() of the TensorFrame" in str(e), e
+        with y:
+            pass
+        raises(ValueError, y[1:].release, "release() of the TensorFrame")
+        raises(ValueError, dlbuf.alloc(1, "uint8").release, "close() gives up")
+        e = raises(BufferError, lambda: np.asarray(frame), "frame of NV12")
+        assert "np.asarray(frame[0])" in str(e) and 'view="stacked"' in str(e)
+        assert y.device == "cpu" and y.dtype == np.uint8 and y.access == "rw"
+        frame.release()
+        raises(ValueError, lambda: np.asarray(frame), "released")
+    for view in "luma", "stacked":
+        with camera(view=view) as cam, next(cam) as frame:
+            a = np.asarray(frame)
+            assert a.shape == (1, *frame[0].shape) and not np.shares_memory(
+                a, np.asarray(frame[0]))
+            assert np.asarray(frame, "f4").dtype == np.float32
+            raises(ValueError, lambda: frame.__array__(copy=False), "a copy")
+
+
+@case
 def camera_frames():
     """Three formats; the pixels are those that the driver's own API reads."""
     node = vivid()

@@ -15,8 +15,9 @@ import numpy as np
 import dlbuf
 import dlbuf.multiprocessing
 
-from children import add, describe, described, hold, keep_forever
-from labtools import case, fds, maps, raises
+from children import (add, count, describe, described, hold, keep_forever,
+                      read_nothing)
+from labtools import case, fds, maps, once_equal, raises
 from lab_camera import camera, settle, whole
 
 
@@ -38,13 +39,17 @@ def pipe():
     np.asarray(t)[...] = np.arange(24).reshape(4, 6)
     u = dlbuf.from_fd(t.fd, (2, 3), "uint16", strides=(12, 2), offset=2,
                       access="read")
+    ours.send(t)                # starts the thread that watches messages
+    ours.recv()
+    ours.send("next")
+    once_equal(lambda: len(dlbuf.multiprocessing._unread.by_fd), 0)
     before = fds(), maps()
     for _ in range(3):
         for x in t, u:
             ours.send(x)
             assert ours.recv() == describe(x)
             ours.send("next")
-    assert (fds(), maps()) == before
+    assert once_equal(lambda: (fds(), maps()), before) == before
     for view in None, "luma", "stacked":
         with camera(view=view) as cam:
             frame = next(cam)
@@ -107,6 +112,172 @@ def a_receiver_that_dies():
 
 
 @case
+def a_receiver_that_dies_before_it_reads():
+    """What is in its pipe comes back, whoever has closed the sender's end."""
+    ctx = context()
+    for duplex in True, False:
+        for close in False, True:
+            theirs, ours = ctx.Pipe(duplex)
+            said, say = ctx.Pipe(False)
+            child = ctx.Process(target=read_nothing, args=(say, theirs))
+            child.start()
+            theirs.close()
+            assert said.recv() == "here"
+            with camera() as cam:
+                for _ in range(2):
+                    frame = next(cam)
+                    ours.send([frame, frame[1]])
+                    frame.release()
+                del frame
+                assert cam.held == 2
+                if close:
+                    ours.close()
+                child.kill()
+                child.join()
+                settle(cam)
+                if close:
+                    continue
+                # Sent to nobody, it comes back at once.
+                frame = next(cam)
+                raises(BrokenPipeError, lambda: ours.send(frame))
+                frame.release()
+                del frame
+                settle(cam)
+            ours.close()
+
+
+@case
+def a_process_that_dies_before_its_arguments():
+    ctx = context()
+    with camera() as cam:
+        frame = next(cam)
+        said, say = ctx.Pipe(False)
+        child = ctx.Process(target=read_nothing, args=(say, frame))
+        child.start()
+        child.kill()
+        frame.release()
+        del frame
+        child.join()
+        settle(cam)
+        # One that cannot be pickled, and so is not started.
+        frame = next(cam)
+        child = ctx.Process(target=read_nothing, args=(say, frame, lambda: 0))
+        raises(Exception, child.start, "lambda")
+        frame.release()
+        del frame, child
+        settle(cam)
+
+
+@case
+def a_queue_whose_readers_are_dead():
+    """Its owner may still read it; what is left comes back when it is closed."""
+    ctx = context()
+    said, say = ctx.Pipe(False)
+    q = ctx.Queue()
+    child = ctx.Process(target=read_nothing, args=(say, q))
+    child.start()
+    assert said.recv() == "here"
+    with camera() as cam:
+        for _ in range(2):
+            with next(cam) as frame:
+                q.put(frame)
+        child.kill()
+        child.join()
+        q.get().release()
+        settle(cam, 1)
+        q.close()
+        settle(cam)
+
+
+@case
+def a_message_that_is_not_sent():
+    """An error of pickling, and a queue that is full, keep no lease."""
+    ours, theirs = multiprocessing.Pipe()
+    q, simple = multiprocessing.Queue(1), multiprocessing.SimpleQueue()
+    q.put(None)
+    with camera() as cam:
+        for send in (lambda x: ours.send([x, lambda: 0]),
+                     lambda x: simple.put([x, lambda: 0]),
+                     lambda x: q.put([x, lambda: 0], False),
+                     lambda x: q.put(x, False)):
+            frame = next(cam)
+            raises(Exception, lambda: send(frame))
+            frame.release()
+            del frame
+            settle(cam)
+        # The error is the caller's, not that of a thread.
+        raises(BufferError, lambda: q.put(dlbuf.from_dlpack(b"abc")), "dma-buf")
+        frame = next(cam)
+        frame.release()
+        raises(ValueError, lambda: q.put(frame), "released")
+    assert q.get() is None
+    q.close()
+
+
+@case
+def released_after_put():
+    """put() is done with the frame when it returns, whatever it is part of."""
+    ctx = context()
+    q, j, (said, say) = ctx.Queue(), ctx.JoinableQueue(), ctx.Pipe(False)
+
+    with camera() as cam:
+        for _ in range(20):
+            frame = next(cam)
+            crc = zlib.crc32(whole(frame))
+            holder = [{"frame": frame}]
+            j.put(holder)
+            q.put(frame)
+            frame.release()
+            got, = j.get()
+            j.task_done()
+            assert zlib.crc32(whole(got["frame"])) == crc
+            got["frame"].release()
+            got = q.get()
+            assert zlib.crc32(whole(got)) == crc
+            got.release()
+        settle(cam)
+        child = ctx.Process(target=count, args=(say, q), daemon=True)
+        child.start()
+        for _ in range(10):
+            with next(cam) as frame:
+                want = frame.sequence, zlib.crc32(memoryview(frame[0]))
+                q.put(frame)
+            assert said.recv() == want
+        q.put(None)
+        child.join()
+        settle(cam)
+    j.join()
+
+
+@case
+def forked_with_unread_messages():
+    """They are the parent's; the child has its own."""
+    ours, theirs = multiprocessing.Pipe()
+
+    def child():
+        assert not dlbuf.multiprocessing._unread.by_fd
+        a, b = multiprocessing.Pipe()
+        for _ in range(3):
+            a.send(dlbuf.alloc(4, "uint8"))
+            assert b.recv().shape == (4,)
+
+    with camera() as cam:
+        frame = next(cam)
+        crc = zlib.crc32(whole(frame))
+        ours.send(frame)
+        frame.release()
+        p = multiprocessing.get_context("fork").Process(target=child)
+        p.start()
+        p.join()
+        assert p.exitcode == 0 and cam.held == 1
+        got = theirs.recv()
+        assert zlib.crc32(whole(got)) == crc
+        got.release()
+        del got, frame
+        settle(cam)
+
+
+@case
 def within_one_process():
     """A queue of threads needs no pickling; one of processes may be its own."""
     ours, theirs = multiprocessing.Pipe()
@@ -135,7 +306,7 @@ def within_one_process():
 
 @case
 def a_queue_of_processes():
-    """put() returns before its thread has pickled: deleting is allowed."""
+    """The frames come in order, and deleting is allowed."""
     q = multiprocessing.Queue()
     with camera() as cam:
         for _ in range(5):
@@ -197,7 +368,10 @@ def nothing_stays():
             theirs.recv()
 
     use(10)
+    # The last message's ends are closed by a thread.
+    once_equal(lambda: len(dlbuf.multiprocessing._unread.by_fd), 0)
     before = fds(), maps(), threading.active_count()
     use(300)
-    assert (fds(), maps(), threading.active_count()) == before
+    assert once_equal(lambda: (fds(), maps(), threading.active_count()),
+                      before) == before
     assert os.path.exists(f"/proc/self/fd/{t.fd}")

@@ -57,6 +57,7 @@ def views_order():
     """An array that is made of a view waits for the fence of the dma-buf."""
     for name, way in (("views", lambda t: np.asarray(t[16:32])),
                       ("item", lambda t: t[16].item()),
+                      ("int", lambda t: int(t[16])),
                       ("copy", lambda t: t[::2].copy()),
                       ("numpy", lambda t: t.reshape(64, 64).numpy())):
         waits_without_the_gil(name, way, busy=False)
@@ -136,7 +137,9 @@ def views_of_handles():
     assert u.data == vk.data and u.byte_offset == 2 * (6 + 3)
     assert u.extent == (12, 44)
     assert u.numpy().tolist() == cpu.numpy()[1:, ::-1].T[2:].tolist()
-    assert "vulkan:0>" in repr(u) and u[0, 0].item() == 9
+    assert "vulkan:0>" in repr(u) and u[0, 0].item() == int(u[0, 0]) == 9
+    with cpu:
+        assert float(cpu[1, 5]) == 11.0 and bool(cpu[0, 1]) and not cpu[0, 0]
     assert vk[2:2].data == 0
     for fn in np.asarray, np.array, lambda x: np.asarray(x, "f4"):
         raises(BufferError, lambda: fn(u), "t.numpy() maps its dma-buf")

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""os.fork(): what is the parent's is refused in the child, and nothing hangs."""
+"""os.fork(): what is the parent's is refused in the child, and nothing hangs.
+Subinterpreters are refused."""
 
 import atexit
 import errno
 import gc
+import importlib
 import multiprocessing
 import os
+import sys
 import threading
 import warnings
 
@@ -100,3 +103,44 @@ def test_multiprocessing():
     p.join()
     assert p.exitcode == 0
     gc.collect()
+
+
+CODE = """
+try:
+    import {module}
+except ImportError as e:
+    assert "in the main one" in str(e) and "memoryview" in str(e), e
+    assert "multiprocessing" in str(e)
+else:
+    raise AssertionError("imported")
+"""
+
+
+def test_subinterpreters_are_told_what_to_do():
+    """In each kind of them, and by whichever module comes first."""
+    for name in "_interpreters", "_xxsubinterpreters":
+        if importlib.util.find_spec(name):
+            break
+    else:
+        pytest.skip("this Python has none")
+    interpreters = importlib.import_module(name)
+    for kind in ((), ("legacy",)) if sys.version_info >= (3, 13) else ((),):
+        for module in "dlbuf", "dlbuf.multiprocessing":
+            i = interpreters.create(*kind)
+            failed = interpreters.run_string(
+                i, f"import sys; sys.path[:] = {sys.path!r}" +
+                CODE.format(module=module))
+            assert failed is None, failed
+            interpreters.destroy(i)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="from 3.13 on")
+def test_a_subinterpreter_has_the_memory():
+    import _interpreters as interpreters
+    memory = bytearray(4)
+    i = interpreters.create()
+    interpreters.run_string(i, "import _interpreters")
+    interpreters.set___main___attrs(i, {"m": memoryview(dlbuf.from_dlpack(memory))})
+    assert interpreters.run_string(i, "m[2] = 7") is None
+    interpreters.destroy(i)
+    assert memory == b"\0\0\7\0"

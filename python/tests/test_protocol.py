@@ -327,7 +327,7 @@ def test_exchange_refuses():
     ((3, 4, "uint8", 0), {}, "3 positional"),
     ((3, 4, "uint8"), {"dtype": "int8"}, "'dtype' twice"),
     ((3, 4, "uint8"), {"offsets": 0}, "no argument 'offsets'"),
-    ((3, 4, "uint8"), {"offset": "1"}, "integer"),
+    ((3, 4, "uint8"), {"offset": "1"}, "offset is an int"),
     (("3", 4, "uint8"), {}, "fileno"),
 ])
 def test_arguments(args, kwargs, text):

@@ -4,7 +4,9 @@
 import copy
 import errno
 import pickle
+import re
 import socket
+from unittest import mock
 
 import pytest
 
@@ -181,8 +183,8 @@ def sent(what):
     (lambda: dlbuf.find_format("NV12", "X"), ValueError,
      "the space of a code is DRM or V4L2.*, not 'X'"),
     (lambda: dlbuf.find_format("NV12", 99), ValueError, "not 99"),
-    (lambda: r8(width="x"), TypeError, "size or crop of 'x' is not a whole"),
-    (lambda: r8(width=1.5), TypeError, "size or crop of 1.5 is not a whole"),
+    (lambda: r8(width="x"), TypeError, "width 'x' is not a whole"),
+    (lambda: r8(width=1.5), TypeError, "width 1.5 is not a whole"),
     (lambda: r8("x"), TypeError, r"a plane is \(fd, pitch\).*planes are 'x'"),
     (lambda: r8(5), TypeError, "planes are 5"),
     (lambda: r8([5]), TypeError, r"planes are \[5\]"),
@@ -191,7 +193,8 @@ def sent(what):
     (lambda: dlbuf.alloc(4, "uint8", exporter=-1), TypeError,
      "an exporter is text, not -1"),
     (lambda: dlbuf.alloc(4, "uint8", name=b"x"), TypeError, "text, not b'x'"),
-    (lambda: dlbuf.alloc(4, "uint8", 5.5), TypeError, "float"),
+    (lambda: dlbuf.alloc(4, "uint8", 5.5), TypeError,
+     "device is a sequence of Devices or names, not 5.5"),
     (lambda: dlbuf.from_fd(0, 4, "uint8", device=5), TypeError,
      "a device is a Device or a name, not 5"),
     (lambda: dlbuf.from_fd(0, 4, "uint8", access=1.5), TypeError,
@@ -250,6 +253,191 @@ def test_formats():
     assert drm.drm_name == "RGB565" and v4l2.v4l2_name == "SRGGB16"
     assert drm.reason and not v4l2.reason
     assert len(dlbuf.formats()) > 300
+
+
+def refused(call, bad):
+    with pytest.raises((TypeError, ValueError)) as e:
+        call(bad)
+    return str(e.value)
+
+
+def frame(planes=((0, 8),), width=8, height=8, format="R8", **args):
+    return dlbuf.from_frame(planes, width, height, format, **args)
+
+
+def tensor():
+    return dlbuf.from_dlpack(bytearray(6)).reshape(2, 3)
+
+
+# A call of each argument, and the word by which its refusal names it.
+ARGUMENTS = [
+    (lambda x: dlbuf.from_fd(x, 8, "u1"), "fd"),
+    (lambda x: dlbuf.from_fd(0, x, "u1"), "shape"),
+    (lambda x: dlbuf.from_fd(0, (1, x), "u1"), "shape"),
+    (lambda x: dlbuf.from_fd(0, 8, x), "dtype"),
+    (lambda x: dlbuf.from_fd(0, 8, "u1", strides=x), "strides"),
+    (lambda x: dlbuf.from_fd(0, 8, "u1", strides=[x]), "strides"),
+    (lambda x: dlbuf.from_fd(0, 8, "u1", offset=x), "offset"),
+    (lambda x: dlbuf.from_fd(0, 8, "u1", device=x), "device"),
+    (lambda x: dlbuf.from_fd(0, 8, "u1", access=x), "access"),
+    (lambda x: frame(x), "plane"), (lambda x: frame([(x, 8)]), "plane"),
+    (lambda x: frame([(0, x)]), "plane"),
+    (lambda x: frame([(0, 8, x)]), "plane"),
+    (lambda x: frame(width=x), "width"), (lambda x: frame(height=x), "height"),
+    (lambda x: frame(format=x), "format"), (lambda x: frame(space=x), "space"),
+    (lambda x: frame(modifier=x), "modifier"),
+    (lambda x: frame(view=x), "view"), (lambda x: frame(crop=x), "crop"),
+    (lambda x: frame(crop=(0, 0, 1, x)), "crop"),
+    (lambda x: frame(access=x), "access"), (lambda x: frame(fence=x), "fence"),
+    (lambda x: frame(release=x), "release"),
+    (lambda x: frame(device=x), "device"),
+    (lambda x: dlbuf.alloc(x, "u1"), "shape"),
+    (lambda x: dlbuf.alloc(1, x), "dtype"),
+    (lambda x: dlbuf.alloc(1, "u1", x), "device"),
+    (lambda x: dlbuf.alloc(1, "u1", [x]), "device"),
+    (lambda x: dlbuf.alloc(1, "u1", strides=x), "strides"),
+    (lambda x: dlbuf.alloc(1, "u1", exporter=x), "exporter"),
+    (lambda x: dlbuf.alloc(1, "u1", name=x), "name"),
+    (lambda x: dlbuf.alloc(1, "u1", v4l2=x), "v4l2"),
+    (lambda x: dlbuf.alloc(1, "u1", v4l2=[x]), "v4l2"),
+    (lambda x: dlbuf.Device(x), "name"),
+    (lambda x: dlbuf.Device("cpu", max_idle=x), "max_idle"),
+    (lambda x: dlbuf.Device("cpu").trim(x), "max_idle"),
+    (lambda x: dlbuf.Device("cpu").paths(x), "fd"),
+    (lambda x: dlbuf.Device("cpu").paths(access=x), "access"),
+    (lambda x: dlbuf.Device.wrap_cuda(x), "context"),
+    (lambda x: dlbuf.Device.wrap_levelzero(x, 1), "context"),
+    (lambda x: dlbuf.Device.wrap_levelzero(1, x), "device"),
+    (lambda x: dlbuf.Device.wrap_opencl(x), "context"),
+    (lambda x: dlbuf.Device.wrap_opencl(1, x), "device"),
+    (lambda x: dlbuf.Device.wrap_opencl(1, 1, x), "queue"),
+    (lambda x: dlbuf.Device.wrap_vpi(x), "sock"),
+    (lambda x: tensor().acquire(x), "access"),
+    (lambda x: tensor().acquire(stream=x), "stream"),
+    (lambda x: tensor().acquire(deadline=x), "deadline"),
+    (lambda x: tensor().acquire(fence=x), "fence"),
+    (lambda x: tensor().release(x), "stream"),
+    (lambda x: tensor().vpi_send(x), "name"),
+    (lambda x: tensor().vpi_send("a", deadline=x), "deadline"),
+    (lambda x: tensor().reshape(x), "shape"),
+    (lambda x: tensor().reshape(1, x), "shape"),
+    (lambda x: tensor().transpose(x, 1), "dimensions"),
+    (lambda x: tensor().permute(x, 1), "dimensions"),
+    (lambda x: tensor().unsqueeze(x), "dim"),
+    (lambda x: tensor().squeeze(x), "dim"), (lambda x: tensor().to(x), "device"),
+    (lambda x: tensor().__dlpack__(stream=x), "stream"),
+    (lambda x: tensor().__dlpack__(max_version=x), "max_version"),
+    (lambda x: tensor().__dlpack__(dl_device=x), "dl_device"),
+    (lambda x: tensor().__dlpack__(dl_device=(1, x)), "dl_device"),
+    (lambda x: dlbuf.send(x, tensor()), "socket"),
+    (lambda x: dlbuf.recv(x), "socket"),
+    (lambda x: dlbuf.recv(0, device=x), "device"),
+    (lambda x: dlbuf.recv(0, access=x), "access"),
+    (lambda x: dlbuf.recv(0, view=x), "view"),
+    (lambda x: dlbuf.share(None, x, 1, "u1"), "address"),
+    (lambda x: dlbuf.share(None, 1, x, "u1"), "shape"),
+    (lambda x: dlbuf.share(None, 1, 1, x), "dtype"),
+    (lambda x: dlbuf.share(None, 1, 1, "u1", x), "strides"),
+    (lambda x: dlbuf.share(None, 1, 1, "u1", device=x), "device"),
+    (lambda x: dlbuf.share(None, 1, 1, "u1", device=(x, 0)), "device"),
+    (lambda x: dlbuf.share(None, 1, 1, "u1", device=(1, x)), "device"),
+    (lambda x: dlbuf.wrap(tensor(), x), "to_dlpack"),
+    (lambda x: dlbuf.wrap(tensor(), device=x), "device"),
+    (lambda x: dlbuf.find_format(x), "format"),
+    (lambda x: dlbuf.find_format("NV12", space=x), "space"),
+    (lambda x: dlbuf.Camera(x), "camera"),
+    (lambda x: dlbuf.Camera(0, format=x), "format"),
+    (lambda x: dlbuf.Camera(0, size=x), "size"),
+    (lambda x: dlbuf.Camera(0, fps=x), "fps"),
+    (lambda x: dlbuf.Camera(0, crop=x), "crop"),
+    (lambda x: dlbuf.Camera(0, buffers=x), "buffers"),
+    (lambda x: dlbuf.Camera(0, device=x), "device"),
+    (lambda x: dlbuf.Camera(0, view=x), "view"),
+    (lambda x: dlbuf.Camera(0, access=x), "access"),
+    (lambda x: dlbuf.Camera(0, timeout=x), "timeout"),
+]
+
+
+@pytest.mark.parametrize("number", range(len(ARGUMENTS)))
+def test_each_refusal_names_its_argument(number):
+    call, word = ARGUMENTS[number]
+    for bad in object(), 1.5j:
+        assert re.search(rf"\b{word}s?\b", refused(call, bad)), word
+
+
+@pytest.mark.parametrize("call, word", [
+    (lambda: dlbuf.from_fd(1 << 70, 1, "u1"), "fd"),
+    (lambda: dlbuf.from_fd(0, 1 << 70, "u1"), "shape"),
+    (lambda: dlbuf.from_fd(0, (1, 1 << 70), "u1"), "shape"),
+    (lambda: dlbuf.from_fd(0, 1, "u1", offset=1 << 70), "offset"),
+    (lambda: dlbuf.Device("cpu", max_idle=1 << 70), "max_idle"),
+    (lambda: dlbuf.Device("cpu", max_idle=-1), "max_idle"),
+    (lambda: dlbuf.Device("cpu").trim(1 << 32), "max_idle"),
+    (lambda: dlbuf.share(None, 1 << 70, 1, "u1"), "address"),
+])
+def test_numbers_that_do_not_fit(call, word):
+    with pytest.raises((OverflowError, ValueError), match=rf"\b{word}\b"):
+        call()
+
+
+@pytest.mark.parametrize("call, says", [
+    (lambda: frame(view="packed"), "no view 'packed': there are planes, colour, "
+     "luma, components, cfa, stacked, words, rows, bytes"),
+    (lambda: dlbuf.Camera(0, view="packed"), "there are planes, colour"),
+    (lambda: frame(format="NV-12"), "near it: .*NV12.*formats\\(\\) lists all"),
+    (lambda: frame(format="qqqqqq"), "dlbuf.formats\\(\\) lists all"),
+    (lambda: frame(format=5, space="DRM"), "dlbuf.formats\\(\\) lists all"),
+    (lambda: frame(format=5), 'say space="DRM" or "V4L2"'),
+    (lambda: frame(space="VAAPI"), "DRM or V4L2 or LIBCAMERA"),
+    (lambda: frame(format="NV12"), 'NV12 has 2 planes.*say space="V4L2"'),
+    (lambda: frame(format="I420"), 'YUV420 has 3 planes.*say space="V4L2"'),
+    (lambda: frame([], format="NV12"), "the frame has 0 planes"),
+    (lambda: dlbuf.alloc(1, "u1", exporter="foo"),
+     "named 'foo'; this library has udmabuf"),
+    (lambda: dlbuf.Device("vulcan:0"), "this library has .*vulkan"),
+    (lambda: dlbuf.dtype("unit8"), "there are bool, int8"),
+])
+def test_what_is_unknown_lists_what_there_is(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()
+
+
+def test_names_equal():
+    """What calls take by a name equals the name, too; and no other."""
+    for x, name, other in (
+            (dlbuf.Access.RW, "rw", "read"), (dlbuf.View.LUMA, "luma", "rows"),
+            (dlbuf.CodeSpace.DRM, "DRM", "V4L2"), (dlbuf.Order.FENCE, "fence", "x"),
+            (dlbuf.DLDeviceType.CPU_PINNED, "CUDA_HOST", "CUDA"),
+            (dlbuf.Device("cpu"), "cpu", "vulkan:0")):
+        assert x == name and name == x and not x != name
+        assert x != other and not x == other and x != None   # noqa: E711
+        assert x == x and x in [other, x] and len({x, x}) == 1
+        assert x != object() and x == mock.ANY
+    assert dlbuf.View.LUMA == 2 and dlbuf.View.LUMA in {2: 1}
+    assert dlbuf.Access.RW == 3 != dlbuf.Access.READ
+
+
+def test_a_device_equals_its_name():
+    a, b = dlbuf.Device("cpu"), dlbuf.Device("cpu")
+    assert a != b and len({a, b}) == 2 and hash(a) == hash("cpu")
+    a.close()
+    assert a == a.name == "cpu" and "closed" in repr(a) and a in {"cpu"}
+    with pytest.raises(TypeError):
+        a < "cpu"
+
+
+def test_a_dtype_equals_those_of_others(np):
+    for name in "uint8", "float32", "bool", "complex128":
+        d = dlbuf.dtype(name)
+        for x in getattr(np, name.replace("bool", "bool_")), np.dtype(name), name:
+            assert d == x and x == d and not d != x and not x != d
+            assert dlbuf.dtype("int16") != x and not dlbuf.dtype("int16") == x
+    d = dlbuf.dtype("float64")
+    assert d == float and d == (2, 64, 1) and d != int and d != None  # noqa: E711
+    assert d != object() and d != 5 and d != np.float64(5) and d == mock.ANY
+    assert not (d == np.zeros(3)).any() if np.zeros(3).ndim else True
+    assert hash(d) == hash("float64") and {"float64": 1}[d] == 1
+    assert dlbuf.dtype("bfloat16") != np.uint8 and dlbuf.dtype("float") == d
 
 
 def test_devices():

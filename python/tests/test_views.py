@@ -5,9 +5,11 @@ the conversions of a Tensor."""
 import copy
 import ctypes
 import gc
+import operator
 import pickle
 import random
 import sys
+from unittest import mock
 
 import pytest
 
@@ -369,6 +371,93 @@ def test_item_of_others(np):
         a = np.array([value])
         assert tensor_of(a).item() == value
         assert type(tensor_of(a).item()) is type(value.item())
+
+
+# Values of one element: its dtype, its bytes, what it is.
+VALUES = [("uint8", b"\x33", 51), ("int8", b"\xff", -1), ("bool", b"\1", True),
+          ("uint8", b"3", 51), ("int16", b"-1", 12589), ("uint16", b"42", 12852),
+          ("uint64", b"\xff" * 8, 2**64 - 1), ("int64", b"\xff" * 8, -1),
+          ("int32", b"\xfe" + b"\xff" * 3, -2),
+          ("float16", b"\x00\xbe", -1.5), ("float32", b"\x00\x00\x60\x40", 3.5),
+          ("float64", b"12345678", 6.821320051701325e-38), ("bfloat16", b"\x60\x40", 3.5),
+          ("complex64", b"\x00\x00\x60\x40" * 2, 3.5 + 3.5j)]
+
+
+@pytest.mark.parametrize("dtype, data, value", VALUES)
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_numbers(dtype, data, value, shape):
+    """A tensor of one element is a number, also where its bytes are digits."""
+    t = dlbuf.share(data, ctypes.cast(data, ctypes.c_void_p).value, shape, dtype,
+                    read_only=True)
+    assert sys.byteorder == "little"
+    assert type(t.item()) is type(value)
+    assert complex(t) == complex(value) and bool(t) is bool(value)
+    if isinstance(value, complex):
+        for call in int, float:
+            with pytest.raises(TypeError, match=r"complex\(t\)"):
+                call(t)
+    else:
+        assert int(t) == int(value) and float(t) == float(value)
+    if type(value) is int and not shape:
+        assert operator.index(t) == value
+    else:
+        with pytest.raises(TypeError, match=r"int\(t\)"):
+            operator.index(t)
+        assert bytearray(t if dtype != "bfloat16" else data) == data
+    assert bytes(t) == data
+
+
+def test_numbers_of_a_view(np):
+    a = np.arange(24, dtype="i2").reshape(4, 6)
+    t = tensor_of(a)[::-2, 1:4]
+    for i in range(2):
+        for j in range(3):
+            assert int(t[i, j]) == float(t[i, j]) == a[::-2, 1:4][i, j]
+    assert t[tensor_of(a)[0, 1]].numpy().tolist() == a[1, 1:4].tolist()
+    assert [10, 11, 12][tensor_of(a)[0, 2]] == 12
+
+
+@pytest.mark.parametrize("call", [int, float, complex, bool, operator.index])
+@pytest.mark.parametrize("shape", [(2,), (0,), (2, 3)])
+def test_no_numbers(call, shape):
+    t = dlbuf.from_dlpack(b"123456").reshape(6)[:0 if 0 in shape else 6]
+    t = t if 0 in shape else t[:2] if len(shape) == 1 else t.reshape(shape)
+    with pytest.raises(TypeError, match=r"one element"):
+        call(t)
+    t.close()
+    with pytest.raises(ValueError, match="closed"):
+        call(t)
+
+
+def test_comparisons(np):
+    t, u = tensor_of(b"123"), tensor_of(b"123")
+    for sign in "eq", "ne", "lt", "le", "gt", "ge":
+        fn = getattr(operator, sign)
+        for other in 49, 1.5, 1j, True, [49], (49, 50, 51), b"123":
+            for pair in (t, other), (other, t):
+                with pytest.raises(TypeError, match="numpy.from_dlpack"):
+                    fn(*pair)
+        a = np.array([49, 0, 99], "u1")
+        for x, y in ((t, a), (a, t), (t, np.uint8(50)), (t, np.float64(50))):
+            assert fn(x, y).tolist() == fn(np.asarray(x), np.asarray(y)).tolist()
+        if sign not in ("eq", "ne"):
+            with pytest.raises(TypeError, match="numpy.from_dlpack"):
+                fn(t, u)
+    # The same object or not, as of an object without elements.
+    assert t == t and not t != t and t != u and not t == u
+    assert t in [u, None, "end", t] and t not in [u, None, "end"]
+    assert t != None and t != "end" and not t == object()   # noqa: E711
+    assert len({t, u, t}) == 2 and {t: 1}[t] == 1 and hash(t) == hash(t)
+    assert t == mock.ANY
+
+    class Array:
+        """Knows no Tensor, as torch.Tensor."""
+
+        def __dlpack__(self):
+            pass
+
+    with pytest.raises(TypeError, match="numpy.from_dlpack"):
+        t == Array()
 
 
 def test_copy(np):
