@@ -11,6 +11,7 @@
 #include "fence.h"
 #include "opts.h"
 #include "out.h"
+#include "survey.h"
 #include "v4l2.h"
 
 #define MAX_NAMES 32
@@ -135,82 +136,23 @@ static int none_of(const struct subjects *list, const char *what)
 	for (unsigned int i = 0; i < list->nrefused && n < sizeof(why); i++)
 		n += snprintf(why + n, sizeof(why) - n, "%s%s: %s",
 			      i ? "; " : "", list->refused[i].name,
-			      list->refused[i].reason);
+			      reason_of(list->refused[i].name,
+					list->refused[i].reason));
 	return fail(STATUS_ABSENT, "no %s can be used: %s", what, why);
 }
 
-/* ---- devices, in a process that ends: drivers do not survive a fork() */
+/* ---- devices, in processes that end: drivers do not survive a fork() */
 
-static int send_info(const struct dlbuf_device_info *info, void *data)
+static int add_device(const struct dlbuf_device_info *info, void *data)
 {
-	int *fd = data;
+	struct command *cmd = data;
 
-	/* Less than PIPE_BUF. */
-	return write(*fd, info, sizeof(*info)) == sizeof(*info) ? 0 : -EIO;
-}
-
-static void survey_one(const char *name, int fd)
-{
-	struct dlbuf_device_info info = { .size = sizeof(info) };
-	struct dlbuf_device *dev;
-	int ret = dlbuf_device_open(name, NULL, &dev);
-
-	if (!ret) {
-		ret = dlbuf_device_get_info(dev, &info);
-		dlbuf_device_close(dev);
-	}
-	if (ret) {
-		snprintf(info.name, sizeof(info.name), "%s", name);
-		snprintf(info.reason, sizeof(info.reason), "%s",
-			 dlbuf_last_error());
-	}
-	info.status = ret;
-	send_info(&info, &fd);
-}
-
-static void survey(const char *names, int fd)
-{
-	char *copy = strdup(names), *rest = copy, *name;
-
-	if (!strcmp(names, "all")) {
-		dlbuf_device_each(send_info, &fd);
-		return;
-	}
-	while ((name = strsep(&rest, ",")))
-		survey_one(name, fd);
-	free(copy);
-}
-
-static int find_devices(struct command *cmd)
-{
-	struct dlbuf_device_info info;
-	int fd, got, status = 0;
-	struct child_end end;
-	pid_t pid = child_start(&fd);
-
-	if (pid < 0)
-		return STATUS_SYSTEM;
-	if (!pid) {
-		survey(cmd->devices, fd);
-		_exit(0);
-	}
-	while ((got = child_receive(fd, &info, sizeof(info), LIMIT_MS)) > 0 &&
-	       !status) {
-		make_printable(info.reason);
-		if (info.status == -EINVAL)
-			status = fail(STATUS_USAGE, "%s", info.reason);
-		else if (info.status && !strcmp(cmd->devices, "all"))
-			add_refused(&cmd->device, info.name, info.status,
-				    info.reason);
-		else
-			status = add_subject(&cmd->device, info.name,
-					     info.status, info.reason);
-	}
-	close(fd);
-	end = child_reap(pid, got < 0, LIMIT_MS);
-	if (*end.text && !status)
-		status = fail(STATUS_SYSTEM, "looking for devices: %s", end.text);
-	return status;
+	if (info->status == -EINVAL)
+		return fail(STATUS_USAGE, "%s", info->reason);
+	if (info->status && !strcmp(cmd->devices, "all"))
+		return add_refused(&cmd->device, info->name, info->status,
+				   info->reason);
+	return add_subject(&cmd->device, info->name, info->status, info->reason);
 }
 
 /* ---- exporters */
@@ -638,7 +580,8 @@ static void put_refused(struct command *cmd, const struct subjects *list)
 
 		if (s->status == -ENODEV || s->status == -ENOSYS)
 			continue;
-		snprintf(line, sizeof(line), "%s: %s", s->name, s->reason);
+		snprintf(line, sizeof(line), "%s: %s", s->name,
+			 reason_of(s->name, s->reason));
 		put_note(cmd, line);
 	}
 }
@@ -679,7 +622,7 @@ static int run(struct command *cmd)
 	int status = find_exporters(cmd);
 
 	if (!status)
-		status = find_devices(cmd);
+		status = survey_devices(cmd->devices, add_device, cmd);
 	if (status)
 		return status;
 	if (!cmd->exporter.n)

@@ -12,9 +12,7 @@
 #include "matrix.h"
 #include "opts.h"
 #include "out.h"
-
-/* The time that a driver may take to list its devices. */
-#define LIST_MS 60000
+#include "survey.h"
 
 struct command {
 	const char *exporters, *devices, *html_path;
@@ -131,7 +129,7 @@ static int list(struct command *cmd, const char *what)
 
 	if (pid < 0)
 		return STATUS_SYSTEM;
-	while ((message = receive(fd, LIST_MS, &stuck))) {
+	while ((message = receive(fd, SURVEY_MS, &stuck))) {
 		item = message->child;
 		parties = cJSON_GetObjectItem(cmd->root, item->string);
 		if (!party_named(parties, member_text(item, "name")))
@@ -140,7 +138,7 @@ static int list(struct command *cmd, const char *what)
 		cJSON_Delete(message);
 	}
 	close(fd);
-	end = child_reap(pid, stuck, LIST_MS);
+	end = child_reap(pid, stuck, SURVEY_MS);
 	if (interrupted)
 		return fail(STATUS_SYSTEM, "interrupted");
 	if (*end.text)
@@ -188,13 +186,15 @@ static int select_parties(struct command *cmd, const char *member, const char *n
 
 static int find_parties(struct command *cmd)
 {
-	static const char *const lists[] = { "exporters", "devices", "nodes" };
-	int status = 0;
+	int status;
 
 	cJSON_AddArrayToObject(cmd->root, "exporters");
 	cJSON_AddArrayToObject(cmd->root, "importers");
-	for (size_t i = 0; !status && i < ARRAY_SIZE(lists); i++)
-		status = list(cmd, lists[i]);
+	status = list(cmd, "exporters");
+	for (size_t i = 0; !status && backends[i]; i++)
+		status = list(cmd, backends[i]);
+	if (!status)
+		status = list(cmd, "nodes");
 	if (!status)
 		status = select_parties(cmd, "exporters", cmd->exporters);
 	if (!status)

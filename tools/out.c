@@ -149,6 +149,14 @@ void put_dims(char *s, size_t size, const int64_t *dims, int n)
 		snprintf(s + len, size - len, "]");
 }
 
+const char *reason_of(const char *name, const char *reason)
+{
+	size_t n = strlen(name);
+
+	return !strncmp(reason, name, n) && !strncmp(reason + n, ": ", 2) ?
+	       reason + n + 2 : reason;
+}
+
 void make_printable(char *s)
 {
 	for (; *s; s++)

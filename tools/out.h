@@ -51,6 +51,9 @@ void put_dims(char *s, size_t size, const int64_t *dims, int n);
 /* Makes a driver's string safe to print: ASCII without control characters. */
 void make_printable(char *s);
 
+/* A reason without the "NAME: " at its beginning, for beside the name. */
+const char *reason_of(const char *name, const char *reason);
+
 /*
  * One line that is drawn over and over, on a terminal only: how far a count is, and
  * soon how long the rest takes.

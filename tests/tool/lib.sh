@@ -106,6 +106,15 @@ ended()
 	! kill -0 "$pid" || grep -q '^State:.Z' "/proc/$pid/status"
 }
 
+# nothing_runs: no process of the tool is left
+nothing_runs()
+{
+	local exe
+	for exe in /proc/[0-9]*/exe; do
+		[ ! "$exe" -ef "$dmabuf_test" ] || { echo "$exe is left"; return 1; }
+	done
+}
+
 # The first frame's dma-buf is mapped: the camera streams.
 streams()
 {
