@@ -470,6 +470,27 @@ static int put_all(struct command *cmd)
 	return 0;
 }
 
+/* No cell: what to do about it. */
+static int fail_nothing(const struct command *cmd)
+{
+	const cJSON *exporters = cJSON_GetObjectItem(cmd->root, "exporters"), *e;
+	bool denied = false;
+
+	if (count_there(exporters))
+		return fail(STATUS_ABSENT, "no importer can be used; dmabuf-test list "
+			    "says why");
+	cJSON_ArrayForEach(e, exporters)
+		denied |= get_number(e, "status") == -EACCES ||
+			  get_number(e, "status") == -EPERM;
+	if (denied)
+		return fail(STATUS_ABSENT, "nothing can be tested without a dma-buf: run "
+			    "this as root, or as a user who may open the exporters' "
+			    "nodes, which dmabuf-test list names");
+	return fail(STATUS_ABSENT, "nothing can be tested without a dma-buf, and no exporter "
+		    "is here: load udmabuf (modprobe udmabuf), or use a kernel with "
+		    "CONFIG_UDMABUF or CONFIG_DMABUF_HEAPS_SYSTEM");
+}
+
 static int run(struct command *cmd)
 {
 	int status = find_parties(cmd), written;
@@ -484,8 +505,7 @@ static int run(struct command *cmd)
 		return fail(STATUS_SYSTEM, "interrupted at cell %u of %u", cmd->done,
 			    cmd->total);
 	if (!written && !cJSON_GetArraySize(cmd->cells))
-		return fail(STATUS_ABSENT, "no exporter or no importer can be used; see "
-			    "dmabuf-test matrix -v");
+		return fail_nothing(cmd);
 	return written ? written : status;
 }
 
