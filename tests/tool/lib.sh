@@ -129,10 +129,10 @@ at_exit()
 	trap 'for e in "${exits[@]}"; do eval "$e"; done' EXIT
 }
 
-# two_files: those that the camera command is making
+# two_files: those that the camera command is making, which have no name yet
 two_files()
 {
-	[ "$(ls "$files" | wc -l)" = 2 ]
+	[ "$(readlink "/proc/$pid/fd/"* | grep -c "^$files/")" = 2 ]
 }
 
 # start ARGS...: the camera command in the background, in the middle of its frames; sets $pid
