@@ -421,13 +421,14 @@ static void put_formats(const struct camera *cam, char *list, size_t size,
 				     camera_code(codes[i]).s));
 		if (len < size)
 			len += snprintf(list + len, size - len, "%s%s",
-					len ? " " : "", camera_code(codes[i]).s);
+					len ? " " : "",
+					format_text(&info, codes[i]).s);
 	}
 }
 
 static void add_camera(const struct camera *cam, struct listing *list)
 {
-	char formats[2048] = "none that dlbuf maps", name[128];
+	char formats[4096] = "none that dlbuf maps", name[128];
 	cJSON *o = cJSON_CreateObject();
 
 	cJSON_AddStringToObject(o, "node", cam->node);

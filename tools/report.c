@@ -65,8 +65,9 @@ static void print_camera(const struct report *r)
 	const struct camera *cam = v->cam;
 
 	printf("  camera   %s (%s), %s\n", cam->info.card, cam->info.driver, cam->node);
-	printf("  format   %s %ux%u, pitch %u bytes", camera_code(cam->info.code).s,
-	       cam->info.width, cam->info.height, cam->pitch[0]);
+	printf("  format   %s %ux%u, pitch %u bytes",
+	       format_text(&v->format, cam->info.code).s, cam->info.width,
+	       cam->info.height, cam->pitch[0]);
 	if (cam->info.width != r->asked_width || cam->info.height != r->asked_height)
 		printf(" (%ux%u was asked for)", r->asked_width,
 		       r->asked_height);
