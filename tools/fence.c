@@ -38,7 +38,7 @@ struct subjects {
 struct command {
 	const char *exporters, *devices, *node;
 	unsigned long fd;
-	bool have_fd, slow, list, ktap;
+	bool have_fd, slow, list;
 	struct json_to json_to;
 	char **patterns;
 
@@ -67,10 +67,10 @@ static const struct opt options[] = {
 	  .kind = OPT_TEXT, .to = offsetof(struct command, node) },
 	{ 's', "slow", NULL, "also run cases that take 10 s",
 	  .to = offsetof(struct command, slow) },
-	{ 'l', "list", NULL, "only print the names of the cases",
+	{ 'l', "list", NULL, "only print the names of the cases; with -e, -f, -c\n"
+	  "or -d as exporter/device/case",
 	  .to = offsetof(struct command, list) },
 	OPT_JSON(struct command, json_to),
-	OPT_KTAP(struct command, ktap),
 	OPT_END,
 };
 
@@ -91,7 +91,7 @@ static const struct cmdline usage = {
 
 static bool puts_ktap(const struct command *cmd)
 {
-	return cmd->ktap || !json_alone(&cmd->json_to);
+	return !json_alone(&cmd->json_to);
 }
 
 /* ---------------------------------------------------------------- subjects */
@@ -617,9 +617,35 @@ static int run_cases(struct command *cmd)
 	       cmd->passed ? STATUS_VERIFIED : STATUS_ABSENT;
 }
 
+static int fail_pattern(const struct command *cmd)
+{
+	return fail(STATUS_USAGE, "no case is called '%s'; see --list",
+		    cmd->patterns[0]);
+}
+
+/* The cases alone, of which no exporter and no device is asked. */
+static int list_cases(const struct command *cmd)
+{
+	static const struct subject none = { .name = "" };
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < fence_ncases; i++) {
+		if (!chosen(cmd, &none, &none, i))
+			continue;
+		printf("%s\n", fence_cases[i].name);
+		n++;
+	}
+	return n ? 0 : fail_pattern(cmd);
+}
+
 static int run(struct command *cmd)
 {
-	int status = find_exporters(cmd);
+	int status;
+
+	if (cmd->list && !cmd->exporters && !cmd->have_fd && !cmd->node &&
+	    !strcmp(cmd->devices, "all"))
+		return list_cases(cmd);
+	status = find_exporters(cmd);
 
 	if (!status)
 		status = survey_devices(cmd->devices, add_device, cmd);
@@ -631,8 +657,7 @@ static int run(struct command *cmd)
 		return none_of(&cmd->device, "device");
 	each_pair(cmd, count_pair);
 	if (!cmd->chosen)
-		return fail(STATUS_USAGE, "no case is called '%s'; see --list",
-			    cmd->patterns[0]);
+		return fail_pattern(cmd);
 	return cmd->list ? 0 : run_cases(cmd);
 }
 
@@ -641,9 +666,6 @@ int fence_main(int argc, char **argv)
 	struct command cmd = { .devices = "all" };
 	int status = opts_parse(&usage, &cmd, argc, argv);
 
-	if (!status && cmd.ktap && json_alone(&cmd.json_to))
-		status = fail(STATUS_USAGE, "--json and --ktap are both for "
-			      "standard output: --json=FILE");
 	if (status)
 		return status;
 	cmd.patterns = argv + optind;
