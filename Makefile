@@ -505,8 +505,9 @@ example-vpi:
 	$(Q)python/tests/host $(O)/bench/python wheel
 	$(Q)examples/vpi/run $(O) $(O)/bench/python/site 640 360
 
+# RUN as it was written: a $ is the guest's.
 lab:
-	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(RUN))'
+	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(value RUN))'
 
 lab-shell:
 	$(Q)tests/lab/lab --shell

@@ -29,6 +29,7 @@ struct dlbuf_camera {
 	unsigned int refs;		/* of the handle, and of frames that are out */
 	bool stopped;
 	int queue_error;		/* errno of a lease that could not queue */
+	uint64_t sequence;		/* of the last frame */
 
 	struct node v4l2;
 	struct v4l2_rect crop;		/* width 0: the whole frame */
@@ -267,6 +268,9 @@ static int set_up(struct dlbuf_camera *cam, struct dlbuf_camera_opts *o)
 	int ret = o->pool ? apply_pool(o, &pool, &nfds) : 0;
 
 	n = o->buffers ? o->buffers : 4;
+	if (!ret && n > VIDEO_MAX_FRAME)
+		ret = fail(-EINVAL, "a camera has 1 to %d buffers, not %u",
+			   VIDEO_MAX_FRAME, n);
 	if (!ret)
 		ret = set_format(cam, o, &pool, nfds);
 	if (!ret)
@@ -501,6 +505,21 @@ int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
 	return ret ? ret : INFO_PUT(frame, &f, "dlbuf_frame");
 }
 
+/*
+ * V4L2's number has 32 bits: the nearest one with 64 that has the same. A driver may
+ * repeat a number, and one that begins anew starts a new count.
+ */
+static uint64_t extend(struct dlbuf_camera *cam, uint32_t sequence)
+{
+	int64_t step = (int32_t)(sequence - (uint32_t)cam->sequence);
+
+	if (!cam->v4l2.frames || (step < 0 && cam->sequence < (uint64_t)-step))
+		cam->sequence = sequence;
+	else
+		cam->sequence += step;
+	return cam->sequence;
+}
+
 /* Under the lock. -EAGAIN without an error text: there is no frame. */
 static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 {
@@ -525,6 +544,7 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 		queue(cam, buf.index);
 		return ret;
 	}
+	frame->sequence = extend(cam, buf.sequence);
 	frame->release = release;
 	frame->release_data = &cam->buffers[buf.index];
 	cam->buffers[buf.index].out = true;
@@ -539,9 +559,9 @@ static int late(const struct dlbuf_camera *cam)
 	uint32_t held = __atomic_load_n(&cam->info.held, __ATOMIC_RELAXED);
 
 	if (held == cam->info.buffers)
-		return fail(-ETIME, "%s cannot capture: the program holds all of "
-			    "its %u buffers, delete or release a frame",
-			    cam->node, held);
+		return fail(-ETIME, "%s cannot capture: the program, or a receiver "
+			    "of its frames, holds all of its %u buffers: delete or "
+			    "release a frame", cam->node, held);
 	return fail(-ETIME, "%s gave no frame before the deadline, after %llu "
 		    "frames", cam->node, (unsigned long long)cam->v4l2.frames);
 }

@@ -2,6 +2,7 @@
 /* Opens driver libraries at run time. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +12,78 @@
 #include "internal.h"
 #include "sys.h"
 
-static void *try_open(const char *file)
+static int has_interpreter(struct dl_phdr_info *info, size_t size, void *data)
 {
-	if (fault_hit())
-		return NULL;
-	return dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	(void)size, (void)data;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_INTERP)
+			return 1;
+	return 0;
+}
+
+/*
+ * In a static program dlopen() loads a second C library, which crashes with glibc, or
+ * fails with musl. The program or its C library has an interpreter in all others, also
+ * if the interpreter was started as a command.
+ */
+static bool is_static(void)
+{
+	return !dl_iterate_phdr(has_interpreter, NULL);
+}
+
+void *dl_loaded(const char *soname)
+{
+	return is_static() ? NULL :
+	       dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+}
+
+/* Why no library was loaded, in words of dlerror() about the first one that is there. */
+struct refusal {
+	bool there;
+	char why[256];
+};
+
+static void *try_open(const char *file, struct refusal *r)
+{
+	void *lib = fault_hit() ? NULL : dlopen(file, RTLD_NOW | RTLD_LOCAL);
+	const char *said = lib ? NULL : dlerror();
+	bool there;
+
+	if (lib || r->there)
+		return lib;
+	if (!said)
+		said = "the driver library was not loaded";
+	/* A library that it needs may be missing: that one has another name. */
+	there = strncmp(said, file, strlen(file)) ||
+		!strstr(said, strerror(ENOENT));
+	if (there || !*r->why)
+		snprintf(r->why, sizeof(r->why), "%s", said);
+	r->there = there;
+	return NULL;
+}
+
+/* If several names are all absent, none of them is the one to install. */
+static void put_names(struct refusal *r, const char *sonames)
+{
+	size_t n = snprintf(r->why, sizeof(r->why), "none of these is installed:");
+
+	FOR_EACH_STRING(soname, sonames)
+		if (n < sizeof(r->why))
+			n += snprintf(r->why + n, sizeof(r->why) - n, " %s",
+				      soname);
 }
 
 int dl_open(const char *backend, const char *sonames, const char *symbols,
 	    void *table, void **handle)
 {
 	char variable[64], *slot = table;
-	const char *file = NULL, *said;
+	struct refusal refusal = { 0 };
+	const char *file = NULL;
 	void *lib = NULL;
 
+	if (is_static())
+		return fail(-ENODEV, "%s: this program is linked statically, and only "
+			    "a dynamic one can load a driver", backend);
 	fork_watch();
 	snprintf(variable, sizeof(variable), "DLBUF_%s_LIBRARY", backend);
 	for (char *c = variable; *c; c++)
@@ -32,20 +91,19 @@ int dl_open(const char *backend, const char *sonames, const char *symbols,
 			*c += 'A' - 'a';
 	file = secure_getenv(variable);
 	if (file) {
-		lib = try_open(file);
+		lib = try_open(file, &refusal);
 	} else {
 		FOR_EACH_STRING(soname, sonames) {
 			file = soname;
-			lib = try_open(file);
+			lib = try_open(file, &refusal);
 			if (lib)
 				break;
 		}
+		if (!refusal.there && file != sonames)
+			put_names(&refusal, sonames);
 	}
-	if (!lib) {
-		said = dlerror();
-		return fail(-ENODEV, "%s: %s", backend,
-			    said ? said : "the driver library was not loaded");
-	}
+	if (!lib)
+		return fail(-ENODEV, "%s: %s", backend, refusal.why);
 	FOR_EACH_STRING(symbol, symbols) {
 		bool optional = *symbol == DL_OPTIONAL[0];
 		void *sym = dlsym(lib, symbol + optional);

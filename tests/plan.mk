@@ -76,6 +76,11 @@ $(call step,build@without-tool-libraries):
 		CPPFLAGS='-DcJSON__h -DPNG_H' PKG_CONFIG=false CFLAGS=-O0 all
 $(call step,tool@without-libraries): build@without-tool-libraries
 	$(plain) -- tests/tool/without-libraries_ $(dir)/without-tool-libraries/dmabuf-test
+# Debian has no static libcjson.
+$(call step,build@static):
+	$(build) 'WERROR=y SHARED=n TOOL_JSON=n TOOL_PNG=n TOOL_DRM=n' -- LDFLAGS=-static CFLAGS=-O1 all
+$(call step,tool@static): build@static
+	$(plain) -- tests/tool/static_ $(dir)/static/dmabuf-test
 small-set := $(no-gpu) UNWIND_TABLES=n $(no-alloc) $(patsubst %,%=n,$(filter-out PART_POOL PART_DETILE SHARED STATIC,$(parts)))
 small-cflags := CFLAGS=-Os
 $(call step,build@small):

@@ -182,6 +182,7 @@ static void print_summary(const struct run *run, uint32_t n)
 	for (int i = RESULT_WRONG; i <= RESULT_FAILED; i++)
 		if (run->count[i])
 			printf("  %s  %u\n", result_names[i], run->count[i]);
+	report_left_out(v);
 	if (run->cmd->png)
 		printf("  pictures %s\n", run->cmd->png);
 }
@@ -203,6 +204,7 @@ static cJSON *summary(const struct run *run, cJSON *formats)
 						run->by_view[i]);
 	cJSON_AddNumberToObject(root, "bytes_copied", run->bytes_copied);
 	cJSON_AddItemToObject(root, "formats", formats);
+	report_put_left_out(root, run->v);
 	return root;
 }
 

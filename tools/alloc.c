@@ -40,7 +40,8 @@ struct command {
 	uint32_t code;
 	struct dlbuf_pool *pool;
 	struct dlbuf_pool_info buffer;
-	unsigned int ntrials;
+	unsigned int ntrials, nrefused;	/* of these by a party */
+	char failed[640];	/* the last exporter that made no buffer */
 	struct table trials;
 	cJSON *json, *tried;
 };
@@ -74,8 +75,9 @@ static const struct cmdline usage = {
 "offsets and size that were negotiated. A V4L2 node is set to the format, and must\n"
 "not be in use.\n",
 	.end =
-"Exit status: 0 there is such a buffer, 1 there is none, 2 bad usage, 3 a device or a\n"
-"node failed, 4 a device is absent.\n",
+"Exit status: 0 there is such a buffer, 1 a party refused each one, 2 bad usage, 3 a\n"
+"device or a node failed, 4 skipped: a device, a node, the format or each exporter is\n"
+"absent on this machine.\n",
 	.opts = options,
 };
 
@@ -157,6 +159,10 @@ static void add_trial(const struct dlbuf_alloc_report *r, void *data)
 	struct command *cmd = data;
 	cJSON *o = cJSON_CreateObject();
 
+	cmd->nrefused += r->status && r->party[0];
+	if (r->status && !r->party[0])
+		snprintf(cmd->failed, sizeof(cmd->failed), "%s: %s", r->exporter,
+			 r->reason);
 	if (!cmd->ntrials++)
 		heads(&cmd->trials, names);
 	table_cell(&cmd->trials, "%s", r->exporter);
@@ -234,8 +240,8 @@ static void print_buffer(struct command *cmd)
 	const struct dlbuf_pool_info *b = &cmd->buffer;
 
 	printf("\n%s%s, %lux%lu pixels, by %s%s\n", style(STYLE_BOLD),
-	       camera_code(cmd->code).s, cmd->width, cmd->height, b->exporter,
-	       style(STYLE_OFF));
+	       format_text(&cmd->info, cmd->code).s, cmd->width, cmd->height,
+	       b->exporter, style(STYLE_OFF));
 	heads(&l, planes);
 	for (uint32_t i = 0; i < b->nplanes; i++) {
 		uint32_t fd = b->nfds > 1 ? i : 0;
@@ -319,9 +325,12 @@ static int run(struct command *cmd)
 	cmd->tried = cJSON_AddArrayToObject(cmd->json, "trials");
 	cmd->trials.ncolumns = 4;
 	err = negotiate(cmd);
-	if (err && cmd->ntrials)
+	if (err && cmd->nrefused)
 		status = fail(STATUS_MISMATCH, "no exporter's buffer suits all "
 			      "parties");
+	else if (err && err != -EINVAL && cmd->ntrials)
+		status = fail(STATUS_ABSENT, "no exporter can be used; %s",
+			      cmd->failed);
 	else if (err)
 		status = fail_dlbuf(err);
 	print(cmd, !err);

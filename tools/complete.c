@@ -7,14 +7,8 @@
 
 #include "names.h"
 #include "opts.h"
+#include "survey.h"
 #include "tool.h"
-
-/* "cpu", and of others the first device: a driver that is asked for all is slow. */
-#define BACKEND(name) #name,
-#define BACKEND_OFF(name)
-static const char *const backends[] = {
-#include <generated/backends.h>
-};
 
 static char **words;
 static int nwords;
@@ -57,7 +51,7 @@ static void complete_devices(void)
 	char name[64];
 
 	keep_list();
-	for (size_t i = 0; i < ARRAY_SIZE(backends); i++) {
+	for (size_t i = 0; backends[i]; i++) {
 		snprintf(name, sizeof(name), "%s%s", backends[i],
 			 strcmp(backends[i], "cpu") ? ":0" : "");
 		complete_word(name);

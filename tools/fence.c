@@ -11,6 +11,7 @@
 #include "fence.h"
 #include "opts.h"
 #include "out.h"
+#include "survey.h"
 #include "v4l2.h"
 
 #define MAX_NAMES 32
@@ -37,7 +38,7 @@ struct subjects {
 struct command {
 	const char *exporters, *devices, *node;
 	unsigned long fd;
-	bool have_fd, slow, list, ktap;
+	bool have_fd, slow, list;
 	struct json_to json_to;
 	char **patterns;
 
@@ -66,10 +67,10 @@ static const struct opt options[] = {
 	  .kind = OPT_TEXT, .to = offsetof(struct command, node) },
 	{ 's', "slow", NULL, "also run cases that take 10 s",
 	  .to = offsetof(struct command, slow) },
-	{ 'l', "list", NULL, "only print the names of the cases",
+	{ 'l', "list", NULL, "only print the names of the cases; with -e, -f, -c\n"
+	  "or -d as exporter/device/case",
 	  .to = offsetof(struct command, list) },
 	OPT_JSON(struct command, json_to),
-	OPT_KTAP(struct command, ktap),
 	OPT_END,
 };
 
@@ -90,7 +91,7 @@ static const struct cmdline usage = {
 
 static bool puts_ktap(const struct command *cmd)
 {
-	return cmd->ktap || !json_alone(&cmd->json_to);
+	return !json_alone(&cmd->json_to);
 }
 
 /* ---------------------------------------------------------------- subjects */
@@ -135,82 +136,23 @@ static int none_of(const struct subjects *list, const char *what)
 	for (unsigned int i = 0; i < list->nrefused && n < sizeof(why); i++)
 		n += snprintf(why + n, sizeof(why) - n, "%s%s: %s",
 			      i ? "; " : "", list->refused[i].name,
-			      list->refused[i].reason);
+			      reason_of(list->refused[i].name,
+					list->refused[i].reason));
 	return fail(STATUS_ABSENT, "no %s can be used: %s", what, why);
 }
 
-/* ---- devices, in a process that ends: drivers do not survive a fork() */
+/* ---- devices, in processes that end: drivers do not survive a fork() */
 
-static int send_info(const struct dlbuf_device_info *info, void *data)
+static int add_device(const struct dlbuf_device_info *info, void *data)
 {
-	int *fd = data;
+	struct command *cmd = data;
 
-	/* Less than PIPE_BUF. */
-	return write(*fd, info, sizeof(*info)) == sizeof(*info) ? 0 : -EIO;
-}
-
-static void survey_one(const char *name, int fd)
-{
-	struct dlbuf_device_info info = { .size = sizeof(info) };
-	struct dlbuf_device *dev;
-	int ret = dlbuf_device_open(name, NULL, &dev);
-
-	if (!ret) {
-		ret = dlbuf_device_get_info(dev, &info);
-		dlbuf_device_close(dev);
-	}
-	if (ret) {
-		snprintf(info.name, sizeof(info.name), "%s", name);
-		snprintf(info.reason, sizeof(info.reason), "%s",
-			 dlbuf_last_error());
-	}
-	info.status = ret;
-	send_info(&info, &fd);
-}
-
-static void survey(const char *names, int fd)
-{
-	char *copy = strdup(names), *rest = copy, *name;
-
-	if (!strcmp(names, "all")) {
-		dlbuf_device_each(send_info, &fd);
-		return;
-	}
-	while ((name = strsep(&rest, ",")))
-		survey_one(name, fd);
-	free(copy);
-}
-
-static int find_devices(struct command *cmd)
-{
-	struct dlbuf_device_info info;
-	int fd, got, status = 0;
-	struct child_end end;
-	pid_t pid = child_start(&fd);
-
-	if (pid < 0)
-		return STATUS_SYSTEM;
-	if (!pid) {
-		survey(cmd->devices, fd);
-		_exit(0);
-	}
-	while ((got = child_receive(fd, &info, sizeof(info), LIMIT_MS)) > 0 &&
-	       !status) {
-		make_printable(info.reason);
-		if (info.status == -EINVAL)
-			status = fail(STATUS_USAGE, "%s", info.reason);
-		else if (info.status && !strcmp(cmd->devices, "all"))
-			add_refused(&cmd->device, info.name, info.status,
-				    info.reason);
-		else
-			status = add_subject(&cmd->device, info.name,
-					     info.status, info.reason);
-	}
-	close(fd);
-	end = child_reap(pid, got < 0, LIMIT_MS);
-	if (*end.text && !status)
-		status = fail(STATUS_SYSTEM, "looking for devices: %s", end.text);
-	return status;
+	if (info->status == -EINVAL)
+		return fail(STATUS_USAGE, "%s", info->reason);
+	if (info->status && !strcmp(cmd->devices, "all"))
+		return add_refused(&cmd->device, info->name, info->status,
+				   info->reason);
+	return add_subject(&cmd->device, info->name, info->status, info->reason);
 }
 
 /* ---- exporters */
@@ -638,7 +580,8 @@ static void put_refused(struct command *cmd, const struct subjects *list)
 
 		if (s->status == -ENODEV || s->status == -ENOSYS)
 			continue;
-		snprintf(line, sizeof(line), "%s: %s", s->name, s->reason);
+		snprintf(line, sizeof(line), "%s: %s", s->name,
+			 reason_of(s->name, s->reason));
 		put_note(cmd, line);
 	}
 }
@@ -674,12 +617,38 @@ static int run_cases(struct command *cmd)
 	       cmd->passed ? STATUS_VERIFIED : STATUS_ABSENT;
 }
 
+static int fail_pattern(const struct command *cmd)
+{
+	return fail(STATUS_USAGE, "no case is called '%s'; see --list",
+		    cmd->patterns[0]);
+}
+
+/* The cases alone, of which no exporter and no device is asked. */
+static int list_cases(const struct command *cmd)
+{
+	static const struct subject none = { .name = "" };
+	unsigned int n = 0;
+
+	for (unsigned int i = 0; i < fence_ncases; i++) {
+		if (!chosen(cmd, &none, &none, i))
+			continue;
+		printf("%s\n", fence_cases[i].name);
+		n++;
+	}
+	return n ? 0 : fail_pattern(cmd);
+}
+
 static int run(struct command *cmd)
 {
-	int status = find_exporters(cmd);
+	int status;
+
+	if (cmd->list && !cmd->exporters && !cmd->have_fd && !cmd->node &&
+	    !strcmp(cmd->devices, "all"))
+		return list_cases(cmd);
+	status = find_exporters(cmd);
 
 	if (!status)
-		status = find_devices(cmd);
+		status = survey_devices(cmd->devices, add_device, cmd);
 	if (status)
 		return status;
 	if (!cmd->exporter.n)
@@ -688,8 +657,7 @@ static int run(struct command *cmd)
 		return none_of(&cmd->device, "device");
 	each_pair(cmd, count_pair);
 	if (!cmd->chosen)
-		return fail(STATUS_USAGE, "no case is called '%s'; see --list",
-			    cmd->patterns[0]);
+		return fail_pattern(cmd);
 	return cmd->list ? 0 : run_cases(cmd);
 }
 
@@ -698,9 +666,6 @@ int fence_main(int argc, char **argv)
 	struct command cmd = { .devices = "all" };
 	int status = opts_parse(&usage, &cmd, argc, argv);
 
-	if (!status && cmd.ktap && json_alone(&cmd.json_to))
-		status = fail(STATUS_USAGE, "--json and --ktap are both for "
-			      "standard output: --json=FILE");
 	if (status)
 		return status;
 	cmd.patterns = argv + optind;

@@ -1,23 +1,30 @@
 // SPDX-License-Identifier: MIT
 /* dmabuf-test list: who makes dma-bufs here, who imports them, which cameras. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <dlbuf/dlbuf.h>
 
+#include "child.h"
+#include "names.h"
 #include "opts.h"
 #include "out.h"
+#include "survey.h"
 #include "tool.h"
-#include "names.h"
 #include "v4l2.h"
 
 struct command {
 	struct json_to json;
+	unsigned long timeout;
 };
 
 static const struct opt options[] = {
+	{ 't', "timeout", "SECONDS", "how long a driver may take before it hangs (60)",
+	  .kind = OPT_NUMBER, .to = offsetof(struct command, timeout),
+	  .low = 1, .high = 3600 },
 	OPT_JSON(struct command, json),
 	OPT_END,
 };
@@ -28,18 +35,28 @@ static const struct cmdline usage = {
 "Lists the exporters of dma-bufs, the importers with their capabilities, paths and\n"
 "modifiers of frames, and the cameras of this machine, with the reason for each that\n"
 "is absent or refused. Allocates a page from each exporter, opens each importer, and\n"
-"tries each of its paths.\n",
+"tries each of its paths. The drivers of each importer run in a process of their own:\n"
+"one that crashes or hangs costs its own lines.\n",
 	.end =
-"Exit status: 0, 2 bad usage, 3 the output could not be written.\n",
+"Exit status: 0, 2 bad usage, 3 interrupted, or the output could not be written.\n",
 	.opts = options,
 };
 
-/* A table or an array, whichever is wanted. */
+/* What is found, as tables and as JSON. */
 struct listing {
-	struct table table;
-	cJSON *json;		/* NULL: the table */
-	struct table paths, modifiers;	/* of the importers' */
+	struct table exporters, importers, paths, modifiers, cameras;
+	cJSON *root, *json;		/* json: the list that grows */
+	cJSON *json_paths, *json_modifiers;	/* of the last importer */
 	struct sample *sample;
+};
+
+/* From a child that runs the drivers of a backend; the importer comes first. */
+struct message {
+	enum { IMPORTER, PATH, MODIFIER } kind;
+	struct dlbuf_device_info importer;
+	char what[32];		/* the path or the modifier */
+	int status;
+	char text[8192];	/* why a path does not work, or the formats */
 };
 
 /* A dma-buf to try the importers with. */
@@ -103,74 +120,63 @@ static const char *sync_name(enum dlbuf_sync sync)
 static int add_exporter(const struct dlbuf_exporter_info *info, void *data)
 {
 	struct listing *list = data;
+	cJSON *o = cJSON_CreateObject();
 
-	if (list->json) {
-		cJSON *o = cJSON_CreateObject();
-
-		cJSON_AddStringToObject(o, "name", info->name);
-		cJSON_AddStringToObject(o, "node", info->node);
-		cJSON_AddNumberToObject(o, "status", info->status);
-		cJSON_AddStringToObject(o, "reason", info->reason);
-		cJSON_AddItemToArray(list->json, o);
-		return 0;
-	}
-	table_cell(&list->table, "%s", info->name);
-	table_cell(&list->table, "%s", info->node);
-	table_cell(&list->table, "%s", info->status ? info->reason : "yes");
+	cJSON_AddStringToObject(o, "name", info->name);
+	cJSON_AddStringToObject(o, "node", info->node);
+	cJSON_AddNumberToObject(o, "status", info->status);
+	cJSON_AddStringToObject(o, "reason", info->reason);
+	cJSON_AddItemToArray(list->json, o);
+	table_cell(&list->exporters, "%s", info->name);
+	table_cell(&list->exporters, "%s", info->node);
+	table_cell(&list->exporters, "%s", info->status ? info->reason : "yes");
 	return 0;
 }
 
-/* ---------------------------------------------------------------- paths */
+/* ---------------------------------------------------------------- importers, in a child */
 
+/* Of one device: what is sent about it. */
 struct prober {
-	const char *device;
-	struct table *table;
-	cJSON *json;		/* NULL: the table */
+	int fd;
+	struct message *m;
 };
 
-static void put_path(struct prober *p, const char *path, int status,
-		     const char *said)
+static void send_message(const struct prober *p, int kind, const char *what,
+			 int status, const char *text)
 {
-	char reason[512];
-	cJSON *o;
+	struct message *m = p->m;
+	ssize_t n;
 
-	snprintf(reason, sizeof(reason), "%s", said);
-	make_printable(reason);
-	if (!p->json) {
-		table_cell(p->table, "%s", p->device);
-		table_cell(p->table, "%s", path);
-		table_cell(p->table, "%s", status ? reason : "yes");
-		return;
-	}
-	o = cJSON_CreateObject();
-	cJSON_AddStringToObject(o, "path", path);
-	cJSON_AddNumberToObject(o, "status", status);
-	cJSON_AddStringToObject(o, "reason", reason);
-	cJSON_AddItemToArray(p->json, o);
+	m->kind = kind;
+	m->status = status;
+	snprintf(m->what, sizeof(m->what), "%s", what);
+	snprintf(m->text, sizeof(m->text), "%s", text);
+	make_printable(m->text);
+	n = write(p->fd, m, offsetof(struct message, text) + strlen(m->text) + 1);
+	(void)n;
 }
 
-static int add_path(const struct dlbuf_path_info *info, void *data)
+static int send_path(const struct dlbuf_path_info *info, void *data)
 {
-	put_path(data, dlbuf_path_name(info->path), info->status, info->reason);
+	send_message(data, PATH, dlbuf_path_name(info->path), info->status,
+		     info->reason);
 	return 0;
 }
 
 /* "-" is no path: that none could be tried. */
-static void add_paths(struct dlbuf_device *dev, struct prober *p,
-		      const struct sample *sample)
+static void send_paths(struct dlbuf_device *dev, struct prober *p,
+		       const struct sample *sample)
 {
 	int ret;
 
 	if (!sample->exporter[0]) {
-		put_path(p, "-", sample->status, sample->reason);
+		send_message(p, PATH, "-", sample->status, sample->reason);
 		return;
 	}
-	ret = dlbuf_probe(dev, sample->buf.fd, 0, add_path, p);
+	ret = dlbuf_probe(dev, sample->buf.fd, 0, send_path, p);
 	if (ret)
-		put_path(p, "-", ret, dlbuf_last_error());
+		send_message(p, PATH, "-", ret, dlbuf_last_error());
 }
-
-/* ---------------------------------------------------------------- modifiers */
 
 #define MAX_MODIFIERS 128
 
@@ -208,79 +214,18 @@ static int add_modifier(const struct dlbuf_device_format *f, void *data)
 	return 0;
 }
 
-static void put_modifier(const char *modifier, char *formats, cJSON *array)
-{
-	cJSON *o = cJSON_CreateObject(), *names;
-	char *name;
-
-	cJSON_AddStringToObject(o, "modifier", modifier);
-	names = cJSON_AddArrayToObject(o, "formats");
-	while ((name = strsep(&formats, " ")))
-		cJSON_AddItemToArray(names, cJSON_CreateString(name));
-	cJSON_AddItemToArray(array, o);
-}
-
-/* LINEAR is every device's, for all formats, and no line of the JSON. */
-static void add_modifiers(struct dlbuf_device *dev, const char *name,
-			  struct table *table, cJSON *array)
+static void send_modifiers(struct dlbuf_device *dev, struct prober *p)
 {
 	struct modifiers m = { .n = 0 };
+	char text[24];
 
 	dlbuf_device_formats(dev, add_modifier, &m);
-	if (!array) {
-		table_cell(table, "%s", name);
-		table_cell(table, "LINEAR");
-		table_cell(table, "all");
-	}
 	for (uint32_t i = 0; i < m.n; i++) {
-		char text[24];
-
 		snprintf(text, sizeof(text), "0x%016llx",
 			 (unsigned long long)m.list[i].modifier);
-		if (array) {
-			put_modifier(text, m.list[i].formats, array);
-		} else {
-			table_cell(table, "%s", name);
-			table_cell(table, "%s", text);
-			table_cell(table, "%s", m.list[i].formats);
-		}
+		send_message(p, MODIFIER, text, 0, m.list[i].formats);
 		free(m.list[i].formats);
 	}
-}
-
-/* ---------------------------------------------------------------- importers */
-
-static cJSON *add_importer_json(const struct dlbuf_device_info *info,
-				cJSON *array)
-{
-	cJSON *o = cJSON_CreateObject();
-
-	cJSON_AddStringToObject(o, "name", info->name);
-	cJSON_AddStringToObject(o, "backend", info->backend);
-	cJSON_AddStringToObject(o, "description", info->description);
-	cJSON_AddStringToObject(o, "driver", info->driver);
-	cJSON_AddNumberToObject(o, "device_type", info->device.device_type);
-	cJSON_AddNumberToObject(o, "device_id", info->device.device_id);
-	cJSON_AddStringToObject(o, "acquire", sync_name(info->acquire));
-	cJSON_AddStringToObject(o, "release", sync_name(info->release));
-	cJSON_AddNumberToObject(o, "status", info->status);
-	cJSON_AddStringToObject(o, "reason", info->reason);
-	cJSON_AddItemToArray(array, o);
-	return o;
-}
-
-static void add_importer_row(const struct dlbuf_device_info *info,
-			     struct table *table)
-{
-	table_cell(table, "%s", info->name);
-	table_cell(table, "%s", info->status ? "-" : sync_name(info->acquire));
-	table_cell(table, "%s", info->status ? "-" : sync_name(info->release));
-	if (info->status)
-		table_cell(table, "%s", info->reason);
-	else
-		table_cell(table, "%s%s%s%s%s", info->description,
-			   info->driver[0] ? ", " : "", info->driver,
-			   info->reason[0] ? "; " : "", info->reason);
 }
 
 /* Opened: only then is it known how it keeps order. NULL: info says why. */
@@ -299,33 +244,167 @@ static struct dlbuf_device *open_importer(struct dlbuf_device_info *info)
 	return NULL;
 }
 
-static int add_importer(const struct dlbuf_device_info *from, void *data)
-{
-	struct dlbuf_device_info info = *from;
-	struct dlbuf_device *dev = open_importer(&info);
-	struct listing *list = data;
-	struct prober prober = { .device = info.name, .table = &list->paths };
-	cJSON *modifiers = NULL, *o;
+struct child {
+	int fd;
+	const struct sample *sample;
+};
 
-	make_printable(info.description);
-	make_printable(info.driver);
-	make_printable(info.reason);
-	if (list->json) {
-		o = add_importer_json(&info, list->json);
-		prober.json = cJSON_AddArrayToObject(o, "paths");
-		modifiers = cJSON_AddArrayToObject(o, "modifiers");
-	} else {
-		add_importer_row(&info, &list->table);
-	}
+static int send_importer(const struct dlbuf_device_info *from, void *data)
+{
+	static struct message m;
+	const struct child *child = data;
+	struct prober p = { .fd = child->fd, .m = &m };
+	struct dlbuf_device *dev;
+
+	m.importer = *from;
+	dev = open_importer(&m.importer);
+	send_message(&p, IMPORTER, "", 0, "");
 	if (dev) {
-		add_paths(dev, &prober, list->sample);
-		add_modifiers(dev, info.name, &list->modifiers, modifiers);
+		send_paths(dev, &p, child->sample);
+		send_modifiers(dev, &p);
 	}
 	dlbuf_device_close(dev);
 	return 0;
 }
 
-/* The camera's formats that dlbuf maps, as text or into an array. */
+/* ---------------------------------------------------------------- importers, here */
+
+static void add_importer_json(const struct dlbuf_device_info *info,
+			      struct listing *list)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	cJSON_AddStringToObject(o, "name", info->name);
+	cJSON_AddStringToObject(o, "backend", info->backend);
+	cJSON_AddStringToObject(o, "description", info->description);
+	cJSON_AddStringToObject(o, "driver", info->driver);
+	cJSON_AddNumberToObject(o, "device_type", info->device.device_type);
+	cJSON_AddNumberToObject(o, "device_id", info->device.device_id);
+	cJSON_AddStringToObject(o, "acquire", sync_name(info->acquire));
+	cJSON_AddStringToObject(o, "release", sync_name(info->release));
+	cJSON_AddNumberToObject(o, "status", info->status);
+	cJSON_AddStringToObject(o, "reason",
+				reason_of(info->name, info->reason));
+	list->json_paths = cJSON_AddArrayToObject(o, "paths");
+	list->json_modifiers = cJSON_AddArrayToObject(o, "modifiers");
+	cJSON_AddItemToArray(list->json, o);
+}
+
+static void add_row(struct table *table, const char *a, const char *b,
+		    const char *c)
+{
+	table_cell(table, "%s", a);
+	table_cell(table, "%s", b);
+	table_cell(table, "%s", c);
+}
+
+static void add_importer(const struct dlbuf_device_info *from,
+			 struct listing *list)
+{
+	struct dlbuf_device_info info = *from;
+
+	make_printable(info.description);
+	make_printable(info.driver);
+	make_printable(info.reason);
+	add_importer_json(&info, list);
+	add_row(&list->importers, info.name,
+		info.status ? "-" : sync_name(info.acquire),
+		info.status ? "-" : sync_name(info.release));
+	if (info.status)
+		table_cell(&list->importers, "%s",
+			   reason_of(info.name, info.reason));
+	else
+		table_cell(&list->importers, "%s%s%s%s%s", info.description,
+			   info.driver[0] ? ", " : "", info.driver,
+			   info.reason[0] ? "; " : "", info.reason);
+	/* LINEAR is every device's, for all formats, and no line of the JSON. */
+	if (!info.status)
+		add_row(&list->modifiers, info.name, "LINEAR", "all");
+}
+
+static void add_path(const struct message *m, struct listing *list)
+{
+	cJSON *o = cJSON_CreateObject();
+
+	add_row(&list->paths, m->importer.name, m->what,
+		m->status ? m->text : "yes");
+	cJSON_AddStringToObject(o, "path", m->what);
+	cJSON_AddNumberToObject(o, "status", m->status);
+	cJSON_AddStringToObject(o, "reason", m->text);
+	cJSON_AddItemToArray(list->json_paths, o);
+}
+
+static void put_modifier(struct message *m, struct listing *list)
+{
+	cJSON *o = cJSON_CreateObject(), *names;
+	char *rest = m->text, *name;
+
+	add_row(&list->modifiers, m->importer.name, m->what, m->text);
+	cJSON_AddStringToObject(o, "modifier", m->what);
+	names = cJSON_AddArrayToObject(o, "formats");
+	while ((name = strsep(&rest, " ")))
+		cJSON_AddItemToArray(names, cJSON_CreateString(name));
+	cJSON_AddItemToArray(list->json_modifiers, o);
+}
+
+static void add_message(struct message *m, struct listing *list)
+{
+	if (m->kind == IMPORTER)
+		add_importer(&m->importer, list);
+	else if (m->kind == PATH)
+		add_path(m, list);
+	else
+		put_modifier(m, list);
+}
+
+/* What crashes or hangs is the reason of one more line. */
+static void add_ended(const char *backend, const char *why, struct listing *list)
+{
+	struct dlbuf_device_info info = { .status = -EIO };
+
+	snprintf(info.name, sizeof(info.name), "%s", backend);
+	snprintf(info.backend, sizeof(info.backend), "%s", backend);
+	snprintf(info.reason, sizeof(info.reason), "%s", why);
+	add_importer(&info, list);
+}
+
+static int add_backend(const char *backend, struct listing *list, int limit_ms)
+{
+	static struct message m;
+	struct child child = { .sample = list->sample };
+	struct child_end end;
+	ssize_t got;
+	int fd;
+	pid_t pid = child_start(&fd);
+
+	if (pid < 0)
+		return STATUS_SYSTEM;
+	if (!pid) {
+		child.fd = fd;
+		backend_each(backend, send_importer, &child);
+		_exit(0);
+	}
+	while ((got = child_receive(fd, &m, sizeof(m), limit_ms)) > 0)
+		add_message(&m, list);
+	close(fd);
+	end = child_reap(pid, got < 0, limit_ms);
+	if (*end.text && !interrupted)
+		add_ended(backend, end.text, list);
+	return 0;
+}
+
+static int add_importers(struct listing *list, int limit_ms)
+{
+	int status = 0;
+
+	for (size_t i = 0; !status && !interrupted && backends[i]; i++)
+		status = add_backend(backends[i], list, limit_ms);
+	return status;
+}
+
+/* ---------------------------------------------------------------- cameras */
+
+/* The camera's formats that dlbuf maps, as text and into an array. */
 static void put_formats(const struct camera *cam, char *list, size_t size,
 			cJSON *array)
 {
@@ -338,34 +417,29 @@ static void put_formats(const struct camera *cam, char *list, size_t size,
 		if (dlbuf_format_find(codes[i], 0, DLBUF_CODE_V4L2, &info) ||
 		    info.reason)
 			continue;
-		if (array)
-			cJSON_AddItemToArray(array, cJSON_CreateString(
-					     camera_code(codes[i]).s));
-		else if (len < size)
+		cJSON_AddItemToArray(array, cJSON_CreateString(
+				     camera_code(codes[i]).s));
+		if (len < size)
 			len += snprintf(list + len, size - len, "%s%s",
-					len ? " " : "", camera_code(codes[i]).s);
+					len ? " " : "",
+					format_text(&info, codes[i]).s);
 	}
 }
 
 static void add_camera(const struct camera *cam, struct listing *list)
 {
-	char formats[2048] = "none that dlbuf maps";
-	cJSON *o;
+	char formats[4096] = "none that dlbuf maps", name[128];
+	cJSON *o = cJSON_CreateObject();
 
-	if (!list->json) {
-		put_formats(cam, formats, sizeof(formats), NULL);
-		table_cell(&list->table, "%s", cam->node);
-		table_cell(&list->table, "%s (%s)", cam->info.card, cam->info.driver);
-		table_cell(&list->table, "%s", formats);
-		return;
-	}
-	o = cJSON_CreateObject();
 	cJSON_AddStringToObject(o, "node", cam->node);
 	cJSON_AddStringToObject(o, "card", cam->info.card);
 	cJSON_AddStringToObject(o, "driver", cam->info.driver);
 	cJSON_AddStringToObject(o, "bus", cam->info.bus);
-	put_formats(cam, NULL, 0, cJSON_AddArrayToObject(o, "formats"));
+	put_formats(cam, formats, sizeof(formats),
+		    cJSON_AddArrayToObject(o, "formats"));
 	cJSON_AddItemToArray(list->json, o);
+	snprintf(name, sizeof(name), "%s (%s)", cam->info.card, cam->info.driver);
+	add_row(&list->cameras, cam->node, name, formats);
 }
 
 /* What is no camera is listed too, with the sentence that says why. */
@@ -384,16 +458,13 @@ static void probe_camera(const char *name, struct listing *list)
 	if (!status) {
 		add_camera(&cam, list);
 		camera_close(&cam);
-	} else if (list->json) {
-		o = cJSON_CreateObject();
-		cJSON_AddStringToObject(o, "node", node);
-		cJSON_AddStringToObject(o, "reason", reason);
-		cJSON_AddItemToArray(list->json, o);
-	} else {
-		table_cell(&list->table, "%s", node);
-		table_cell(&list->table, "-");
-		table_cell(&list->table, "%s", reason);
+		return;
 	}
+	o = cJSON_CreateObject();
+	cJSON_AddStringToObject(o, "node", node);
+	cJSON_AddStringToObject(o, "reason", reason);
+	cJSON_AddItemToArray(list->json, o);
+	add_row(&list->cameras, node, "-", reason);
 }
 
 static int is_video(const struct dirent *d)
@@ -402,118 +473,92 @@ static int is_video(const struct dirent *d)
 	       d->d_name[5] <= '9';
 }
 
-static int add_cameras(struct listing *list)
+static void add_cameras(struct listing *list)
 {
 	struct dirent **names;
 	int n = scandir("/dev", &names, is_video, versionsort);
 
 	for (int i = 0; i < n; i++) {
-		probe_camera(names[i]->d_name, list);
+		if (!interrupted)
+			probe_camera(names[i]->d_name, list);
 		free(names[i]);
 	}
 	if (n >= 0)
 		free(names);
-	return n;
+	if (n <= 0)
+		add_row(&list->cameras, "-", "-", "there is no /dev/video*");
 }
 
-static void put_title(const char *title)
+/* ---------------------------------------------------------------- the command */
+
+static void put_table(const char *title, struct table *table)
 {
 	printf("%s%s%s\n", style(STYLE_BOLD), title, style(STYLE_OFF));
+	table_print(table);
 }
 
-static void begin(struct table *table, const char *const heads[],
-		  unsigned int n)
+static void print(struct listing *list)
 {
-	*table = (struct table){ .ncolumns = n };
-	for (unsigned int i = 0; i < n; i++)
-		table_cell(table, "%s", heads[i]);
-}
-
-/* The importers, by which paths they take the sample, and what frames they read. */
-static void list_importers(struct listing *list)
-{
-	static const char *const importers[] = { "name", "acquire", "release",
-						 "device" };
-	static const char *const paths[] = { "name", "path", "works" };
-	static const char *const modifiers[] = { "name", "modifier",
-						 "formats" };
 	const char *exporter = list->sample->exporter;
 	char title[128];
 
-	begin(&list->table, importers, ARRAY_SIZE(importers));
-	begin(&list->paths, paths, ARRAY_SIZE(paths));
-	begin(&list->modifiers, modifiers, ARRAY_SIZE(modifiers));
-	dlbuf_device_each(add_importer, list);
-	put_title("\nImporters: who takes them");
-	table_print(&list->table);
+	put_table("Exporters: who makes dma-bufs", &list->exporters);
+	put_table("\nImporters: who takes them", &list->importers);
 	snprintf(title, sizeof(title), "\nPaths: how they take a dma-buf%s%s",
 		 exporter[0] ? " of " : "", exporter);
-	put_title(title);
-	table_print(&list->paths);
-	put_title("\nModifiers: which frames they take, others than LINEAR by a copy");
-	table_print(&list->modifiers);
+	put_table(title, &list->paths);
+	put_table("\nModifiers: which frames they take, others than LINEAR by a copy",
+		  &list->modifiers);
+	put_table("\nCameras", &list->cameras);
 }
 
-static void list_cameras(struct listing *list)
+static void put_heads(struct listing *list)
 {
-	static const char *const cameras[] = { "node", "camera",
-					       "formats that dlbuf maps" };
-
-	put_title("\nCameras");
-	begin(&list->table, cameras, ARRAY_SIZE(cameras));
-	if (add_cameras(list) <= 0) {
-		table_cell(&list->table, "-");
-		table_cell(&list->table, "-");
-		table_cell(&list->table, "there is no /dev/video*");
-	}
-	table_print(&list->table);
+	list->exporters.ncolumns = list->paths.ncolumns = 3;
+	list->modifiers.ncolumns = list->cameras.ncolumns = 3;
+	list->importers.ncolumns = 4;
+	add_row(&list->exporters, "name", "node", "works");
+	add_row(&list->importers, "name", "acquire", "release");
+	table_cell(&list->importers, "device");
+	add_row(&list->paths, "name", "path", "works");
+	add_row(&list->modifiers, "name", "modifier", "formats");
+	add_row(&list->cameras, "node", "camera", "formats that dlbuf maps");
 }
 
-static void list_text(struct sample *sample)
+static int fill(struct listing *list, int limit_ms)
 {
-	static const char *const exporters[] = { "name", "node", "works" };
-	struct listing list = { .sample = sample };
-
-	put_title("Exporters: who makes dma-bufs");
-	begin(&list.table, exporters, ARRAY_SIZE(exporters));
-	dlbuf_exporter_each(add_exporter, &list);
-	table_print(&list.table);
-	list_importers(&list);
-	list_cameras(&list);
-}
-
-static int list_json(const struct json_to *to, struct sample *sample)
-{
-	struct listing list = { .sample = sample };
-	cJSON *root = cJSON_CreateObject();
 	int status;
 
-	cJSON_AddStringToObject(root, "dlbuf", dlbuf_version());
-	list.json = cJSON_AddArrayToObject(root, "exporters");
-	dlbuf_exporter_each(add_exporter, &list);
-	cJSON_AddStringToObject(root, "paths_of", sample->exporter);
-	list.json = cJSON_AddArrayToObject(root, "importers");
-	dlbuf_device_each(add_importer, &list);
-	list.json = cJSON_AddArrayToObject(root, "cameras");
-	add_cameras(&list);
-	status = json_put(to, root);
-	cJSON_Delete(root);
-	return status;
+	put_heads(list);
+	cJSON_AddStringToObject(list->root, "dlbuf", dlbuf_version());
+	list->json = cJSON_AddArrayToObject(list->root, "exporters");
+	dlbuf_exporter_each(add_exporter, list);
+	cJSON_AddStringToObject(list->root, "paths_of", list->sample->exporter);
+	list->json = cJSON_AddArrayToObject(list->root, "importers");
+	status = add_importers(list, limit_ms);
+	list->json = cJSON_AddArrayToObject(list->root, "cameras");
+	if (!status)
+		add_cameras(list);
+	return interrupted ? fail(STATUS_SYSTEM, "interrupted") : status;
 }
 
 int list_main(int argc, char **argv)
 {
-	struct command cmd = { 0 };
+	struct command cmd = { .timeout = SURVEY_MS / 1000 };
 	struct sample sample;
+	struct listing list = { .sample = &sample };
 	int status = opts_parse(&usage, &cmd, argc, argv);
 
 	if (status)
 		return status;
 	sample_open(&sample);
-	if (!json_alone(&cmd.json))
-		list_text(&sample);
-	if (cmd.json.want)
-		status = list_json(&cmd.json, &sample);
+	list.root = cJSON_CreateObject();
+	status = fill(&list, cmd.timeout * 1000);
+	if (!status && !json_alone(&cmd.json))
+		print(&list);
+	if (!status && cmd.json.want)
+		status = json_put(&cmd.json, list.root);
+	cJSON_Delete(list.root);
 	sample_close(&sample);
 	return status;
 }

@@ -12,9 +12,7 @@
 #include "matrix.h"
 #include "opts.h"
 #include "out.h"
-
-/* The time that a driver may take to list its devices. */
-#define LIST_MS 60000
+#include "survey.h"
 
 struct command {
 	const char *exporters, *devices, *html_path;
@@ -64,7 +62,8 @@ static const struct opt options[] = {
 	OPT_JSON(struct command, json),
 	{ 'H', "html", "FILE", "also write a page of HTML to FILE",
 	  .kind = OPT_TEXT, .to = offsetof(struct command, html_path) },
-	OPT_KTAP(struct command, ktap),
+	{ 'k', "ktap", NULL, "the results as KTAP, instead of a table",
+	  .kind = OPT_FLAG, .to = offsetof(struct command, ktap) },
 	{ 'q', "quiet", NULL, "print neither table nor progress",
 	  .kind = OPT_FLAG, .to = offsetof(struct command, quiet) },
 	OPT_END,
@@ -131,7 +130,7 @@ static int list(struct command *cmd, const char *what)
 
 	if (pid < 0)
 		return STATUS_SYSTEM;
-	while ((message = receive(fd, LIST_MS, &stuck))) {
+	while ((message = receive(fd, SURVEY_MS, &stuck))) {
 		item = message->child;
 		parties = cJSON_GetObjectItem(cmd->root, item->string);
 		if (!party_named(parties, member_text(item, "name")))
@@ -140,7 +139,7 @@ static int list(struct command *cmd, const char *what)
 		cJSON_Delete(message);
 	}
 	close(fd);
-	end = child_reap(pid, stuck, LIST_MS);
+	end = child_reap(pid, stuck, SURVEY_MS);
 	if (interrupted)
 		return fail(STATUS_SYSTEM, "interrupted");
 	if (*end.text)
@@ -188,13 +187,15 @@ static int select_parties(struct command *cmd, const char *member, const char *n
 
 static int find_parties(struct command *cmd)
 {
-	static const char *const lists[] = { "exporters", "devices", "nodes" };
-	int status = 0;
+	int status;
 
 	cJSON_AddArrayToObject(cmd->root, "exporters");
 	cJSON_AddArrayToObject(cmd->root, "importers");
-	for (size_t i = 0; !status && i < ARRAY_SIZE(lists); i++)
-		status = list(cmd, lists[i]);
+	status = list(cmd, "exporters");
+	for (size_t i = 0; !status && backends[i]; i++)
+		status = list(cmd, backends[i]);
+	if (!status)
+		status = list(cmd, "nodes");
 	if (!status)
 		status = select_parties(cmd, "exporters", cmd->exporters);
 	if (!status)
@@ -470,6 +471,27 @@ static int put_all(struct command *cmd)
 	return 0;
 }
 
+/* No cell: what to do about it. */
+static int fail_nothing(const struct command *cmd)
+{
+	const cJSON *exporters = cJSON_GetObjectItem(cmd->root, "exporters"), *e;
+	bool denied = false;
+
+	if (count_there(exporters))
+		return fail(STATUS_ABSENT, "no importer can be used; dmabuf-test list "
+			    "says why");
+	cJSON_ArrayForEach(e, exporters)
+		denied |= get_number(e, "status") == -EACCES ||
+			  get_number(e, "status") == -EPERM;
+	if (denied)
+		return fail(STATUS_ABSENT, "nothing can be tested without a dma-buf: run "
+			    "this as root, or as a user who may open the exporters' "
+			    "nodes, which dmabuf-test list names");
+	return fail(STATUS_ABSENT, "nothing can be tested without a dma-buf, and no exporter "
+		    "is here: load udmabuf (modprobe udmabuf), or use a kernel with "
+		    "CONFIG_UDMABUF or CONFIG_DMABUF_HEAPS_SYSTEM");
+}
+
 static int run(struct command *cmd)
 {
 	int status = find_parties(cmd), written;
@@ -484,8 +506,7 @@ static int run(struct command *cmd)
 		return fail(STATUS_SYSTEM, "interrupted at cell %u of %u", cmd->done,
 			    cmd->total);
 	if (!written && !cJSON_GetArraySize(cmd->cells))
-		return fail(STATUS_ABSENT, "no exporter or no importer can be used; see "
-			    "dmabuf-test matrix -v");
+		return fail_nothing(cmd);
 	return written ? written : status;
 }
 

@@ -27,8 +27,8 @@ struct party {
 void child_send_party(int fd, const char *list, const struct party *p);
 
 /*
- * `matrix --list FD WHAT DEVICES EXPORTERS`: "exporters", "devices", or "nodes" that
- * import. The devices are those that the two options of these names need.
+ * `matrix --list FD WHAT DEVICES EXPORTERS`: "exporters", "nodes" that import, or the name
+ * of a backend, for those of its devices that the two options of these names need.
  */
 int matrix_list_main(int fd, char **argv);
 /* `matrix --cell FD EXPORTER IMPORTER QUICK SOAK` */

@@ -8,6 +8,7 @@
 
 #include "matrix.h"
 #include "out.h"
+#include "survey.h"
 
 /* Drivers that run on the CPU. Some take any fd that can be mapped: no proof of an import. */
 static const char *const software[] = {
@@ -19,7 +20,8 @@ void child_send_party(int fd, const char *list, const struct party *p)
 	char reason[512];
 	cJSON *o = cJSON_CreateObject();
 
-	snprintf(reason, sizeof(reason), "%s", p->reason ? p->reason : "");
+	snprintf(reason, sizeof(reason), "%s",
+		 p->reason ? reason_of(p->name, p->reason) : "");
 	make_printable(reason);
 	cJSON_AddStringToObject(o, "name", p->name);
 	cJSON_AddStringToObject(o, "kind", p->kind);
@@ -134,8 +136,8 @@ static bool has_wildcards(const char *list)
 	return strpbrk(list, "*?[") || !strcmp(list, "all");
 }
 
-/* The devices that a LIST names, and those whose memory it names. */
-static void send_named(int fd, const char *list)
+/* The devices of the backend that a LIST names, and those whose memory it names. */
+static void send_named(int fd, const char *backend, const char *list)
 {
 	char *copy = strdup(list), *rest = copy, *name;
 
@@ -145,19 +147,22 @@ static void send_named(int fd, const char *list)
 		if (!strncmp(name, "device:", 7))
 			name += 7;
 		snprintf(info.name, sizeof(info.name), "%s", name);
-		send_device(&info, &fd);
+		if (strlen(backend) == strcspn(name, ":") &&
+		    !strncmp(name, backend, strlen(backend)))
+			send_device(&info, &fd);
 	}
 	free(copy);
 }
 
 /* No driver is loaded that nobody asked for: it might be the one that crashes. */
-static void list_devices(int fd, const char *devices, const char *exporters)
+static void list_devices(int fd, const char *backend, const char *devices,
+			 const char *exporters)
 {
 	if (has_wildcards(devices) || has_wildcards(exporters)) {
-		dlbuf_device_each(send_device, &fd);
+		backend_each(backend, send_device, &fd);
 	} else {
-		send_named(fd, devices);
-		send_named(fd, exporters);
+		send_named(fd, backend, devices);
+		send_named(fd, backend, exporters);
 	}
 }
 
@@ -169,11 +174,11 @@ int matrix_list_main(int fd, char **argv)
 		dlbuf_exporter_each(send_exporter, &fd);
 		drm_list(fd, true);
 		v4l2_list(fd, true);
-	} else if (!strcmp(what, "devices")) {
-		list_devices(fd, argv[1], argv[2]);
-	} else {
+	} else if (!strcmp(what, "nodes")) {
 		v4l2_list(fd, false);
 		drm_list(fd, false);
+	} else {
+		list_devices(fd, what, argv[1], argv[2]);
 	}
 	return 0;
 }

@@ -222,6 +222,16 @@ static void put_absent(const cJSON *list)
 	}
 }
 
+static bool is_there(const cJSON *list)
+{
+	const cJSON *o;
+
+	cJSON_ArrayForEach(o, list)
+		if (!get_number(o, "status"))
+			return true;
+	return false;
+}
+
 static void put_importers(const cJSON *matrix)
 {
 	const cJSON *i;
@@ -256,6 +266,12 @@ void matrix_table(const cJSON *matrix, bool verbose)
 	const cJSON *n;
 	const char *comma = "";
 
+	/* Instead of a legend of nothing: why there is nothing. */
+	if (!member(matrix, "cells")->child) {
+		put_absent(member(matrix, is_there(member(matrix, "exporters")) ?
+				  "importers" : "exporters"));
+		return;
+	}
 	if (verbose)
 		put_checks(matrix);
 	while (i)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Formats as people write them. */
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -57,6 +58,19 @@ const char *format_title(const struct dlbuf_format_info *info)
 {
 	return info->drm_name ? info->drm_name :
 	       info->v4l2_name ? info->v4l2_name : "";
+}
+
+struct format_text format_text(const struct dlbuf_format_info *info, uint32_t code)
+{
+	struct camera_code letters = camera_code(code);
+	const char *title = format_title(info);
+	struct format_text t;
+
+	if (!*title || !strcmp(title, letters.s))
+		snprintf(t.s, sizeof(t.s), "%s", letters.s);
+	else
+		snprintf(t.s, sizeof(t.s), "%s (%s)", title, letters.s);
+	return t;
 }
 
 struct search {

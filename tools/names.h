@@ -37,6 +37,11 @@ struct camera_code {
 	char s[8];
 } camera_code(uint32_t code);
 
+/* Both, where they differ: "NV12", "YUV420 (YU12)". For people, not for JSON. */
+struct format_text {
+	char s[64];
+} format_text(const struct dlbuf_format_info *info, uint32_t code);
+
 /* "planes", "words"; -1: no view is called that. */
 int view_named(const char *name);
 

@@ -100,6 +100,9 @@ static int set(const struct opt *o, void *command)
 	void *to = (char *)command + o->to;
 	char name[32];
 
+	/* Of a variable that is not set; the others say what they want instead. */
+	if ((o->kind == OPT_TEXT || o->kind == OPT_JSON_TO) && optarg && !*optarg)
+		return fail(STATUS_USAGE, "--%s: the value is empty", o->name);
 	switch (o->kind) {
 	case OPT_FLAG:
 		*(bool *)to = true;

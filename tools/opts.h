@@ -63,9 +63,6 @@ struct json_to {
 	{ 'j', "json", "FILE", \
 	  "the results as JSON, to FILE or instead of the text", \
 	  .kind = OPT_JSON_TO, .to = offsetof(type, member) }
-#define OPT_KTAP(type, member) \
-	{ 'k', "ktap", NULL, "the results as KTAP, instead of a table", \
-	  .kind = OPT_FLAG, .to = offsetof(type, member) }
 #define OPT_END { .name = NULL }
 
 /* -v: the library's messages, too; a command may print more of its own. */

@@ -149,6 +149,14 @@ void put_dims(char *s, size_t size, const int64_t *dims, int n)
 		snprintf(s + len, size - len, "]");
 }
 
+const char *reason_of(const char *name, const char *reason)
+{
+	size_t n = strlen(name);
+
+	return !strncmp(reason, name, n) && !strncmp(reason + n, ": ", 2) ?
+	       reason + n + 2 : reason;
+}
+
 void make_printable(char *s)
 {
 	for (; *s; s++)
@@ -209,10 +217,45 @@ static int open_special(struct outfile *out, const char *path)
 	return open_failed(out, path);
 }
 
+/* A file without a name in the folder of out->path; -1: the file system has none. */
+static int open_nameless(const struct outfile *out)
+{
+	const char *slash = strrchr(out->path, '/');
+	char *dir;
+	int fd;
+
+	/* By which it gets its name. */
+	if (access("/proc/self/fd", X_OK))
+		return -1;
+	dir = slash == out->path ? strdup("/") : slash ?
+	      strndup(out->path, slash - out->path) : strdup(".");
+	fd = dir ? open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+	free(dir);
+	return fd;
+}
+
+static int open_named(struct outfile *out)
+{
+	mode_t mask;
+	int fd;
+
+	if (asprintf(&out->temp, "%s.XXXXXX", out->path) < 0) {
+		out->temp = NULL;
+		return -1;
+	}
+	fd = mkostemp(out->temp, O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	mask = umask(0);
+	umask(mask);
+	fchmod(fd, 0666 & ~mask);
+	return fd;
+}
+
 int outfile_open(struct outfile *out, const char *path)
 {
+	bool replaces;
 	struct stat st;
-	mode_t mask;
 	int fd;
 
 	*out = (struct outfile){ 0 };
@@ -222,28 +265,52 @@ int outfile_open(struct outfile *out, const char *path)
 		out->path = strdup(path);
 	if (!out->path)
 		return open_failed(out, path);
-	if (!stat(out->path, &st) && !S_ISREG(st.st_mode))
+	replaces = !stat(out->path, &st);
+	if (replaces && !S_ISREG(st.st_mode))
 		return open_special(out, path);
-	if (asprintf(&out->temp, "%s.XXXXXX", out->path) < 0) {
-		out->temp = NULL;
-		return open_failed(out, path);
-	}
-	fd = mkostemp(out->temp, O_CLOEXEC);
+	fd = open_nameless(out);
+	out->nameless = fd >= 0;
+	if (!out->nameless)
+		fd = open_named(out);
 	if (fd < 0)
 		return open_failed(out, path);
-	mask = umask(0);
-	umask(mask);
-	fchmod(fd, 0666 & ~mask);
+	if (replaces)
+		fchmod(fd, st.st_mode & 0777);
 	out->f = fdopen(fd, "w");
 	if (!out->f) {
 		int err = errno;
 
 		close(fd);
-		unlink(out->temp);
+		if (out->temp)
+			unlink(out->temp);
 		errno = err;
 		return open_failed(out, path);
 	}
 	return 0;
+}
+
+/* Gives the file a name beside out->path. Nothing replaces a file without a name of its own. */
+static int give_name(struct outfile *out)
+{
+	char self[32];
+	int ret = -1;
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fileno(out->f));
+	for (unsigned int i = 0; ret && i < 100; i++) {
+		free(out->temp);
+		if (asprintf(&out->temp, "%s.%d-%u", out->path, getpid(), i) < 0) {
+			out->temp = NULL;
+			return -1;
+		}
+		ret = linkat(AT_FDCWD, self, AT_FDCWD, out->temp, AT_SYMLINK_FOLLOW);
+		if (ret && errno != EEXIST)
+			break;
+	}
+	if (!ret)
+		return 0;
+	free(out->temp);
+	out->temp = NULL;
+	return -1;
 }
 
 void outfile_abort(struct outfile *out)
@@ -267,9 +334,11 @@ int outfile_flush(struct outfile *out)
 
 int outfile_commit(struct outfile *out)
 {
-	bool bad = ferror(out->f);
+	bool bad = ferror(out->f) || fflush(out->f);
 	int status = 0;
 
+	if (!bad && out->nameless)
+		bad = give_name(out) != 0;
 	bad |= fclose(out->f) != 0;
 	out->f = NULL;
 	if (!bad && out->temp)

@@ -51,6 +51,9 @@ void put_dims(char *s, size_t size, const int64_t *dims, int n);
 /* Makes a driver's string safe to print: ASCII without control characters. */
 void make_printable(char *s);
 
+/* A reason without the "NAME: " at its beginning, for beside the name. */
+const char *reason_of(const char *name, const char *reason);
+
 /*
  * One line that is drawn over and over, on a terminal only: how far a count is, and
  * soon how long the rest takes.
@@ -59,14 +62,17 @@ void progress(const char *what, uint64_t done, uint64_t total);
 void progress_clear(void);
 
 /*
- * A file that appears whole, under its name, or not at all: written beside it
- * and renamed. What exists and is no regular file (/dev/null, a pipe) is
- * written to instead, since a rename would replace it.
+ * A file that appears whole, under its name and with the mode of the file that it
+ * replaces, or not at all: it has no name until then, and a killed process leaves nothing.
+ * Where the file system cannot do that, it is written beside the name and renamed. What
+ * exists and is no regular file (/dev/null, a pipe) is written to instead, since a rename
+ * would replace it.
  */
 struct outfile {
 	FILE *f;
 	char *path;
-	char *temp;	/* NULL: written in place */
+	char *temp;	/* NULL: it has no name, or is written in place */
+	bool nameless;
 };
 
 /* 0, or a status when the path cannot be written. path is borrowed. */

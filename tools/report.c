@@ -65,8 +65,9 @@ static void print_camera(const struct report *r)
 	const struct camera *cam = v->cam;
 
 	printf("  camera   %s (%s), %s\n", cam->info.card, cam->info.driver, cam->node);
-	printf("  format   %s %ux%u, pitch %u bytes", camera_code(cam->info.code).s,
-	       cam->info.width, cam->info.height, cam->pitch[0]);
+	printf("  format   %s %ux%u, pitch %u bytes",
+	       format_text(&v->format, cam->info.code).s, cam->info.width,
+	       cam->info.height, cam->pitch[0]);
 	if (cam->info.width != r->asked_width || cam->info.height != r->asked_height)
 		printf(" (%ux%u was asked for)", r->asked_width,
 		       r->asked_height);
@@ -166,6 +167,28 @@ static void print_claims(const struct verify *v)
 	       v->fds_before, v->fds_after);
 }
 
+void report_left_out(const struct verify *v)
+{
+	const char *text = "  without ", *absent = "";
+
+	for (uint32_t i = 0; i < v->nleft_out; i++)
+		if (v->left_out[i].absent) {
+			printf("%s %s", text, v->left_out[i].name);
+			text = ",";
+			absent = ", which are absent: see dmabuf-test list";
+		}
+	fputs(absent, stdout);
+	text = *absent ? ";" : text;
+	for (uint32_t i = 0; i < v->nleft_out; i++)
+		if (!v->left_out[i].absent) {
+			printf("%s %s: %s", text, v->left_out[i].name,
+			       v->left_out[i].reason);
+			text = ";";
+		}
+	if (v->nleft_out)
+		putchar('\n');
+}
+
 void report_print(const struct report *r)
 {
 	print_headline(r);
@@ -176,6 +199,7 @@ void report_print(const struct report *r)
 	print_devices(r->verify);
 	putchar('\n');
 	print_claims(r->verify);
+	report_left_out(r->verify);
 	if (r->png)
 		printf("  picture  %s\n", r->png);
 }
@@ -294,6 +318,19 @@ static void put_device(cJSON *array, const struct verify *v,
 	cJSON_AddItemToArray(array, o);
 }
 
+void report_put_left_out(cJSON *root, const struct verify *v)
+{
+	cJSON *array = cJSON_AddArrayToObject(root, "without"), *o;
+
+	for (uint32_t i = 0; i < v->nleft_out; i++) {
+		o = cJSON_CreateObject();
+		put_string(o, "name", v->left_out[i].name);
+		cJSON_AddBoolToObject(o, "absent", v->left_out[i].absent);
+		put_string(o, "reason", v->left_out[i].reason);
+		cJSON_AddItemToArray(array, o);
+	}
+}
+
 cJSON *report_json(const struct report *r)
 {
 	const struct verify *v = r->verify;
@@ -306,6 +343,7 @@ cJSON *report_json(const struct report *r)
 	o = cJSON_AddArrayToObject(root, "devices");
 	for (uint32_t i = 0; i < v->ndevices; i++)
 		put_device(o, v, &v->devices[i]);
+	report_put_left_out(root, v);
 	put_number(root, "bytes_copied", bytes_copied(v));
 	put_string(root, "reference", reference(v));
 	put_number(root, "repeated", v->repeated);

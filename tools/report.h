@@ -19,4 +19,8 @@ void report_print(const struct report *report);
 /* New; NULL: no memory. */
 cJSON *report_json(const struct report *report);
 
+/* The devices of "all" that were left out, as a line or none, and as a list in JSON. */
+void report_left_out(const struct verify *v);
+void report_put_left_out(cJSON *root, const struct verify *v);
+
 #endif /* DMABUF_TEST_REPORT_H */

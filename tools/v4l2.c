@@ -198,7 +198,7 @@ static int note_frame(struct camera *cam, const struct dlbuf_frame *frame,
 {
 	struct v4l2_plane planes[VIDEO_MAX_PLANES];
 	struct v4l2_buffer buf;
-	int32_t gap = frame->sequence - cam->sequence;
+	int64_t gap = frame->sequence - cam->sequence;
 	uint32_t i = 0;
 	int status;
 
@@ -206,7 +206,7 @@ static int note_frame(struct camera *cam, const struct dlbuf_frame *frame,
 	       cam->buffers[i][0].fd != frame->planes[0].fd)
 		i++;
 	*index = i;
-	/* V4L2's number has 32 bits. A driver that is late may repeat it. */
+	/* A driver that is late may repeat a number. */
 	if (cam->dequeued++ && gap > 0)
 		cam->dropped += gap - 1;
 	cam->sequence = frame->sequence;

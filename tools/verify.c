@@ -14,6 +14,7 @@
 #include <linux/dma-buf.h>
 
 #include "names.h"
+#include "survey.h"
 #include "tool.h"
 #include "verify.h"
 
@@ -81,6 +82,14 @@ uint64_t series_median(const struct series *s)
 
 /* ---------------------------------------------------------------- devices */
 
+static struct dlbuf_device_stats stats_of(const struct device *d)
+{
+	struct dlbuf_device_stats stats = { .size = sizeof(stats) };
+
+	dlbuf_device_get_stats(d->dev, &stats);
+	return stats;
+}
+
 static void free_series(struct device *d)
 {
 	free(d->first.ns);
@@ -88,6 +97,15 @@ static void free_series(struct device *d)
 	free(d->acquire.ns);
 	free(d->release.ns);
 	free(d->reduce.ns);
+}
+
+static void close_device(struct device *d)
+{
+	if (d->reducer)
+		d->reducer->close(d->ctx);
+	dlbuf_device_close(d->dev);
+	free_series(d);
+	*d = (struct device){ 0 };
 }
 
 static int open_device(struct verify *v, const char *name)
@@ -100,7 +118,7 @@ static int open_device(struct verify *v, const char *name)
 	ret = dlbuf_device_open(name, NULL, &d->dev);
 	if (ret)
 		return fail_dlbuf(ret);
-	v->ndevices++;
+	v->nopen = ++v->ndevices;
 	d->info.size = sizeof(d->info);
 	ret = dlbuf_device_get_info(d->dev, &d->info);
 	if (ret)
@@ -115,6 +133,84 @@ static int open_device(struct verify *v, const char *name)
 	if (ret)
 		d->reducer = NULL;
 	return ret;
+}
+
+static void leave_out(struct verify *v, const char *name, bool absent,
+		      const char *reason)
+{
+	struct left_out *l = &v->left_out[v->nleft_out];
+
+	if (v->nleft_out == MAX_LEFT_OUT)
+		return;
+	v->nleft_out++;
+	l->absent = absent;
+	snprintf(l->name, sizeof(l->name), "%s", name);
+	snprintf(l->reason, sizeof(l->reason), "%s", reason_of(name, reason));
+	make_printable(l->reason);
+}
+
+/* Of "all", what a child has found out about one. */
+static int open_found(const struct dlbuf_device_info *info, void *data)
+{
+	struct verify *v = data;
+	uint32_t n = v->ndevices;
+	char reason[512] = "";
+	int status;
+
+	if (info->status) {
+		leave_out(v, info->name, info->status == -ENODEV ||
+			  info->status == -ENOSYS, info->reason);
+		return 0;
+	}
+	fail_divert(reason, sizeof(reason));
+	status = open_device(v, info->name);
+	fail_divert(NULL, 0);
+	if (!status)
+		return 0;
+	if (v->ndevices > n)
+		close_device(&v->devices[n]);
+	v->nopen = v->ndevices = n;
+	leave_out(v, info->name, false, reason);
+	return 0;
+}
+
+void verify_leave_out(struct verify *v)
+{
+	DLBUF_OPTS(dlbuf_import_opts, opts, .access = DLBUF_READ,
+		   .view = v->view);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	DLBUF_INFO(dlbuf_frame, frame);
+	char reasons[MAX_DEVICES][256];
+	bool refused[MAX_DEVICES];
+	uint32_t n, taken = 0;
+
+	if (!v->all || dlbuf_camera_buffer(v->cam->cam, 0, &frame))
+		return;
+	for (uint32_t i = 0; i < v->ndevices; i++) {
+		struct device *d = &v->devices[i];
+
+		n = 0;
+		refused[i] = dlbuf_import_frame(d->dev, &frame, &opts, t, &n) ==
+			     -EOPNOTSUPP;
+		snprintf(reasons[i], sizeof(reasons[i]), "%s", dlbuf_last_error());
+		taken += !refused[i];
+		while (n--)
+			t[n]->deleter(t[n]);
+		/* The run counts first imports. */
+		dlbuf_device_trim(d->dev, 0);
+		d->before = stats_of(d);
+	}
+	for (uint32_t i = v->ndevices; taken && i--;) {
+		struct device d = v->devices[i];
+
+		if (!refused[i])
+			continue;
+		leave_out(v, d.info.name, false, reasons[i]);
+		v->ndevices--;
+		memmove(&v->devices[i], &v->devices[i + 1],
+			(v->ndevices - i) * sizeof(d));
+		v->devices[v->ndevices] = d;
+	}
 }
 
 static void told(void *done)
@@ -154,7 +250,13 @@ int verify_open_devices(struct verify *v, const char *names)
 		return fail(STATUS_SYSTEM, "no memory for the devices");
 	pthread_mutex_init(&v->lock, NULL);
 	pthread_cond_init(&v->came_back, NULL);
-	while (!status && (name = strsep(&rest, ",")))
+	v->all = !strcmp(names, "all");
+	if (v->all)
+		status = survey_devices(names, open_found, v);
+	if (v->all && !status && !v->ndevices)
+		status = fail(STATUS_ABSENT, "no device can be used; see "
+			      "dmabuf-test list");
+	while (!v->all && !status && (name = strsep(&rest, ",")))
 		status = open_device(v, name);
 	free(copy);
 	return status ? status : start_event_thread();
@@ -162,14 +264,8 @@ int verify_open_devices(struct verify *v, const char *names)
 
 void verify_close_devices(struct verify *v)
 {
-	for (uint32_t i = 0; i < v->ndevices; i++) {
-		struct device *d = &v->devices[i];
-
-		if (d->reducer)
-			d->reducer->close(d->ctx);
-		dlbuf_device_close(d->dev);
-		free_series(d);
-	}
+	while (v->nopen)
+		close_device(&v->devices[--v->nopen]);
 	v->ndevices = 0;
 }
 
@@ -296,14 +392,6 @@ static int lease_status(struct verify *v)
 }
 
 /* ---------------------------------------------------------------- the run's state */
-
-static struct dlbuf_device_stats stats_of(const struct device *d)
-{
-	struct dlbuf_device_stats stats = { .size = sizeof(stats) };
-
-	dlbuf_device_get_stats(d->dev, &stats);
-	return stats;
-}
 
 void verify_reset(struct verify *v)
 {

@@ -16,6 +16,7 @@
 #include "v4l2.h"
 
 #define MAX_DEVICES 8
+#define MAX_LEFT_OUT 32
 
 /* What a duration was, over and over; nanoseconds. */
 struct series {
@@ -67,7 +68,13 @@ struct verify {
 	struct thumb *thumb;
 
 	struct device devices[MAX_DEVICES];
-	uint32_t ndevices;
+	uint32_t ndevices, nopen;	/* those left out stay open, at the end */
+	bool all;			/* each device that works */
+	struct left_out {
+		char name[64], reason[256];
+		bool absent;
+	} left_out[MAX_LEFT_OUT];
+	uint32_t nleft_out;
 	struct lease leases[VIDEO_MAX_FRAME];
 
 	/* Of a run, from here on. */
@@ -91,7 +98,10 @@ struct verify {
 	int status;			/* of a filling that failed */
 };
 
-/* names: separated by commas. v has been zeroed. */
+/*
+ * names: separated by commas, or "all": each device that works, without those that refuse
+ * the camera's buffers. v->left_out has the others. v has been zeroed.
+ */
 int verify_open_devices(struct verify *v, const char *names);
 void verify_close_devices(struct verify *v);
 
@@ -103,6 +113,12 @@ void verify_reset(struct verify *v);
  * WORDS, ROWS, BYTES.
  */
 enum dlbuf_view verify_view(const struct dlbuf_format_info *info);
+
+/*
+ * Of "all" devices those that refuse the open camera's buffers are left out. If all do,
+ * the frame is the cause, and the run says so.
+ */
+void verify_leave_out(struct verify *v);
 
 /* v->frames frames of the open camera. */
 int verify_run(struct verify *v);

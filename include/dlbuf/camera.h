@@ -42,7 +42,8 @@ struct dlbuf_camera_opts {
 	 * the pool has. The driver may change the size to one that it has.
 	 */
 	uint32_t code, width, height;
-	uint32_t buffers;	/* 0 means 4; the driver may change the number */
+	/* 1 to 32 (VIDEO_MAX_FRAME); 0 means 4. The driver may change the number. */
+	uint32_t buffers;
 	uint32_t flags;		/* DLBUF_CAMERA_... */
 	/*
 	 * Frames per second; 0 leaves the rate alone. The driver sets the nearest
@@ -86,7 +87,7 @@ struct dlbuf_camera_opts {
  *              - its driver does not export or import dma-bufs, or does not let
  *                the rate be set
  *              - the camera cannot capture into buffers with the pool's layout
- * -EINVAL      bad opts, no such exporter
+ * -EINVAL      bad opts, more than 32 buffers, no such exporter
  * -EIO         the driver failed
  * and, with an exporter, the errors of dlbuf_alloc_fd(). The error text has the
  * node, the ioctl and its code.
@@ -104,7 +105,8 @@ struct dlbuf_camera_info {
 	uint32_t code, width, height;
 	uint32_t buffers;
 	uint32_t nfds;		/* dma-bufs per buffer */
-	uint32_t held;		/* frames whose lease has not fired */
+	/* Frames whose lease has not fired: of tensors, and of receivers of messages. */
+	uint32_t held;
 	/*
 	 * The fd of the node, peeked, for poll(). POLLIN means that there is a
 	 * frame, POLLERR that dlbuf_camera_frame() will return an error. It can also
@@ -139,11 +141,14 @@ DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
 /*
  * Waits for the next frame and describes it, with the picture's place in the buffer
  * (crop), time, sequence number, field and colour. Gaps in the sequence numbers are
- * frames that the camera has dropped.
+ * frames that the camera has dropped. V4L2's numbers have 32 bits and wrap; these have 64
+ * and go on. Some drivers repeat a number if they are late, and a driver that counts anew
+ * begins with a smaller one.
  *
  * deadline_ns is a time of CLOCK_MONOTONIC; 0 means no deadline; a time in the past
  * means: try without waiting. Signals do not interrupt the wait. If all buffers are
- * held, the camera cannot capture before a lease has fired.
+ * held, by this program or by processes that have received frames of it, the camera
+ * cannot capture before a lease has fired.
  *
  * Fills in *frame; set its size before. Its fds are peeked and valid until the
  * lease fires. The lease is yours, until dlbuf_import_frame() or dlbuf_send_frame()

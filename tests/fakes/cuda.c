@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cuda_objects.h"
 
@@ -120,6 +122,10 @@ static unsigned int destroy_all_of(struct context *ctx)
 cuda_result cuInit(unsigned int flags)
 {
 	BEGIN(0)
+	while (fake.fault == FAKE_INIT_HANG)
+		pause();
+	if (fake.fault == FAKE_INIT_CRASH)
+		raise(SIGSEGV);
 	if (flags)
 		return end(refuse(CUABI_INVALID_VALUE, "flags"));
 	if (!fake.init && !fake.ndevices)
@@ -516,6 +522,7 @@ static void apply(const char *word, size_t n)
 	static const char *const faults[] = {
 		[FAKE_PAGE7] = "page7", [FAKE_HALF] = "half", [FAKE_HANG] = "hang",
 		[FAKE_CRASH] = "crash", [FAKE_LEAK] = "leak",
+		[FAKE_INIT_HANG] = "inithang", [FAKE_INIT_CRASH] = "initcrash",
 	};
 	struct fake_device *d = fake.devices;
 

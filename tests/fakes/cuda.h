@@ -89,6 +89,8 @@ enum fake_fault {
 	FAKE_HALF,		/* only half of it is there */
 	FAKE_HANG,		/* a read never returns ... */
 	FAKE_CRASH,		/* ... or ends the process */
+	FAKE_INIT_HANG,		/* cuInit() does */
+	FAKE_INIT_CRASH,
 	FAKE_LEAK,		/* an fd stays open */
 };
 

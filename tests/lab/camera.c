@@ -357,7 +357,7 @@ static void all_held(void *arg)
 	for (uint32_t i = 0; i < n; i++)
 		held[i] = frame_of(cam);
 	CHECK_ERR(dlbuf_camera_frame(cam, 1, &frame), -ETIME);
-	CHECK_SAYS("holds all of its");
+	CHECK_SAYS("the program, or a receiver of its frames, holds all of its");
 	CHECK(!poll(&(struct pollfd){ .fd = info_of(cam).fd, .events = POLLIN },
 		    1, 0));
 	give_back(&held[0]);
@@ -370,6 +370,29 @@ static void all_held(void *arg)
 		give_back(&frame);
 	CHECK_SAYS("gave no frame before the deadline, after ");
 	control(node[0], "-c percentage_of_dropped_buffers=0");
+	dlbuf_camera_close(cam);
+}
+
+/* V4L2's number has 32 bits, and vivid's begins 128 before their end. */
+static void sequence(void *arg)
+{
+	struct dlbuf_camera *cam;
+	uint64_t last, now = 0;
+
+	find_nodes();
+	control(node[0], "-c wrap_sequence_number=1");
+	cam = OPEN(node[0], .width = 64, .height = 32);
+	for (last = 0; now <= UINT32_MAX; last = now) {
+		struct dlbuf_frame frame = frame_of(cam);
+
+		now = frame.sequence;
+		give_back(&frame);
+		/* It leaves out those that it has no time for. */
+		if (!CHECK(!last ? now >= UINT32_MAX - 200 : now >= last) ||
+		    !CHECK(!last || now - last < 200))
+			break;
+	}
+	control(node[0], "-c wrap_sequence_number=0");
 	dlbuf_camera_close(cam);
 }
 
@@ -637,6 +660,8 @@ static void refused_opts(void *arg)
 	REFUSE(node[0], -EINVAL, "the options must not", .pool = pool,
 	       .buffers = 4);
 	REFUSE(node[0], -EINVAL, "no exporter is named 'a'", .exporter = "a");
+	REFUSE(node[0], -EINVAL, "a camera has 1 to 32 buffers, not 33",
+	       .buffers = 33);
 	REFUSE(node[0], -EOPNOTSUPP, "does not capture in H264; it has ",
 	       .code = DLBUF_FOURCC('H', '2', '6', '4'));
 	REFUSE(node[0], -EOPNOTSUPP, "does not capture in NM12",
@@ -784,6 +809,7 @@ int main(int argc, char **argv)
 		{ "defaults", defaults },
 		{ "outlives", outlives },
 		{ "all-held", all_held },
+		{ "sequence", sequence },
 		{ "stopped", stopped },
 		{ "races", races },
 		{ "forked", forked },

@@ -106,6 +106,15 @@ ended()
 	! kill -0 "$pid" || grep -q '^State:.Z' "/proc/$pid/status"
 }
 
+# nothing_runs: no process of the tool is left
+nothing_runs()
+{
+	local exe
+	for exe in /proc/[0-9]*/exe; do
+		[ ! "$exe" -ef "$dmabuf_test" ] || { echo "$exe is left"; return 1; }
+	done
+}
+
 # The first frame's dma-buf is mapped: the camera streams.
 streams()
 {
@@ -120,10 +129,10 @@ at_exit()
 	trap 'for e in "${exits[@]}"; do eval "$e"; done' EXIT
 }
 
-# two_files: those that the camera command is making
+# two_files: those that the camera command is making, which have no name yet
 two_files()
 {
-	[ "$(ls "$files" | wc -l)" = 2 ]
+	[ "$(readlink "/proc/$pid/fd/"* | grep -c "^$files/")" = 2 ]
 }
 
 # start ARGS...: the camera command in the background, in the middle of its frames; sets $pid

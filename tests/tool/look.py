@@ -117,8 +117,9 @@ def check_table(r, table):
     said(table, r"^(\d+) of (\d+) frames verified on (.*), (\d+) bytes copied$", "headline",
          min(d["verified"] for d in r["devices"]), camera["frames"], listed, r["bytes_copied"])
     said(table, r"^  camera   (.*) \((.*)\), (.*)$", "camera", camera["card"], camera["driver"], camera["node"])
-    said(table, r"^  format   (\w+) (\d+)x(\d+), pitch (\d+) bytes", "format",
-         camera["code"], camera["width"], camera["height"], camera["pitch"][0])
+    name = camera["format"] if camera["format"] == camera["code"] else f"{camera['format']} ({camera['code']})"
+    said(table, r"^  format   (.*) (\d+)x(\d+), pitch (\d+) bytes", "format",
+         name, camera["width"], camera["height"], camera["pitch"][0])
     if "rate" in camera:
         said(table, r"^  rate     (\S+) a second", "rate", float("%g" % camera["rate"]))
     if "rate_asked" in camera:
@@ -173,7 +174,7 @@ def listing(path, table, *expectations):
     def row(*cells):
         nonlocal rows
         rows += 1
-        pattern = " +".join(re.escape(c) for c in cells)
+        pattern = " +".join(re.escape(c) if isinstance(c, str) else c.pattern for c in cells)
         same(f"the table's lines like '{pattern}'", sum(bool(re.fullmatch("  " + pattern, l)) for l in lines), 1)
 
     for e in r["exporters"]:
@@ -203,7 +204,9 @@ def listing(path, table, *expectations):
         if "reason" in c:
             row(c["node"], "-", c["reason"])
         else:
-            row(c["node"], f"{c['card']} ({c['driver']})", " ".join(c["formats"]) or "none that dlbuf maps")
+            # A code, or the format's name before it: "YUV420 (YU12)".
+            codes = " ".join(rf"(?:[A-Z]\w+ \({f}\)|{f})" for f in map(re.escape, c["formats"]))
+            row(c["node"], f"{c['card']} ({c['driver']})", re.compile(codes or "none that dlbuf maps"))
     if not r["cameras"]:
         row("-", "-", "there is no /dev/video*")
     # Five titles, five heads, four empty lines, and the end of the last one.

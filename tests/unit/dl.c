@@ -17,6 +17,7 @@ struct table {
 #define SYMBOLS "abs\0" DL_OPTIONAL "labs\0" DL_OPTIONAL "dlbuf_no_such_function\0"
 #define REQUIRED "abs\0" "dlbuf_no_such_function\0"
 #define LIBC "libdlbuf-no-such.so.9\0" "libc.so.6\0"
+#define NONE_ELSE "libdlbuf-no-such.so.9\0"
 #define NONE "libdlbuf-no-such.so.9\0" "libdlbuf-no-such.so\0"
 
 static int warnings;
@@ -55,10 +56,33 @@ TEST(none_is_there)
 	void *lib = NULL;
 
 	CHECK_ERR(open_it(NONE, SYMBOLS, &t, &lib), -ENODEV);
-	CHECK_SAYS("test: ");
-	CHECK_SAYS("libdlbuf-no-such.so");
+	/* All of them: none is the one that is missing. */
+	CHECK_SAYS("test: none of these is installed: libdlbuf-no-such.so.9 "
+		   "libdlbuf-no-such.so");
 	CHECK(!lib);
 	CHECK_EQ(warnings, 0);
+	CHECK_ERR(open_it(NONE_ELSE, SYMBOLS, &t, &lib), -ENODEV);
+	CHECK_SAYS("test: libdlbuf-no-such.so.9: cannot open");
+}
+
+/* A library that is there says more than one that is not. */
+TEST(the_first_that_is_there_is_broken)
+{
+	char path[] = "/tmp/dlbuf-unit-XXXXXX", names[64] = { 0 };
+	int fd = mkstemp(path);
+	struct table t = { 0 };
+	void *lib = NULL;
+	size_t n;
+
+	REQUIRE(fd >= 0);
+	CHECK_EQ(write(fd, "no ELF here\n", 12), 12);
+	close(fd);
+	n = snprintf(names, sizeof(names), "libdlbuf-no-such.so.9%c%s", 0, path) + 1;
+	memcpy(names + n, "libdlbuf-no-such.so", 20);
+	CHECK_ERR(open_it(names, SYMBOLS, &t, &lib), -ENODEV);
+	CHECK_SAYS(path);
+	unlink(path);
+	CHECK(!lib);
 }
 
 TEST(a_required_symbol_is_missing)

@@ -234,9 +234,9 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
  * modifiers, its tiled formats have codes of their own. The order is COMPLETE.
  *
  * buf is the result of VIDIOC_DQBUF, with its planes if the queue is multi-planar.
- * It has the timestamp, the sequence number, the field, the error flag, and where
- * the data begins in each dma-buf. NULL: no capture yet, e.g. to import all buffers
- * beforehand.
+ * It has the timestamp, the sequence number (32 bits of V4L2, which wrap: the frames
+ * between two are (uint32_t)(b - a)), the field, the error flag, and where the data begins
+ * in each dma-buf. NULL: no capture yet, e.g. to import all buffers beforehand.
  *
  * fmt, buf and fds are borrowed. *frame borrows the fds: keep them open until the
  * frame is imported. fds has one entry per memory plane, in order. *frame is

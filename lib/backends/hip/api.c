@@ -31,7 +31,7 @@ static const char *find_loaded(char only[32])
 
 	memset(only, 0, 32);
 	FOR_EACH_STRING(soname, sonames) {
-		library = dlopen(soname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+		library = dl_loaded(soname);
 		if (!library)
 			continue;
 		dlclose(library);
@@ -66,7 +66,7 @@ hsa_export_fn hsa_export_find(void)
 	hsa_export_fn fn = NULL;
 	void *sym, *hsa;
 
-	hsa = dlopen("libhsa-runtime64.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+	hsa = dl_loaded("libhsa-runtime64.so.1");
 	if (!hsa)
 		return NULL;
 	sym = dlsym(hsa, "hsa_amd_portable_export_dmabuf");

@@ -16,7 +16,8 @@
 static int vpi_each(const struct backend *backend, dlbuf_device_fn fn, void *data)
 {
 	(void)backend, (void)fn, (void)data;
-	return fail(-ENODEV, "vpi: the program names its simulators: vpi:NAME");
+	return fail(-ENODEV, "vpi: simulators are not looked for, but opened by "
+		    "their names, vpi:NAME");
 }
 
 static void vpi_describe(struct dlbuf_device *dev, struct dlbuf_device_info *info)
