@@ -53,6 +53,7 @@ static int parse_pci(struct selector *s, const char *text)
 static int parse_drm(struct selector *s, const char *path)
 {
 	char link[64], target[512];
+	const char *slash;
 	struct stat st;
 	ssize_t n;
 
@@ -66,7 +67,8 @@ static int parse_drm(struct selector *s, const char *path)
 		 minor(st.st_rdev));
 	n = readlink(link, target, sizeof(target) - 1);
 	target[n > 0 ? n : 0] = '\0';
-	s->place.pci = pci_address(basename(target));
+	slash = strrchr(target, '/');
+	s->place.pci = pci_address(slash ? slash + 1 : target);
 	return 0;
 }
 

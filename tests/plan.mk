@@ -125,6 +125,10 @@ $(call step,build@libc): build@%:
 $(call step,unit@musl): unit@%: build@%
 	$(call units,,$(filter-out error socket,$(small-tests)))
 
+# A plain Debian 13: another compiler, other headers, and nothing but the packages that tools/deps names.
+$(call step,build@trixie):
+	$(plain) -- tests/abi/root trixie sh -c 'tools/deps --check build && exec make -s -j2 O=/tmp/build SET=WERROR=y CFLAGS=-O0 all unit cts'
+
 # Another run of the CUDA and HIP tests, after which the counts are theirs alone.
 $(call step,unit@coverage): build@asan | unit@asan
 	$(ktap) --has gcov -- tests/coverage $(dir)/asan
@@ -133,8 +137,8 @@ $(call step,unit@coverage): build@asan | unit@asan
 
 $(call step,abi@headers abi@dlpack abi@uapi abi@cuda abi@wire): abi@%:
 	$(ktap) -- tests/abi/$*
-$(call step,abi@hip): build@gcc
-	$(ktap) -- tests/abi/hip $(dir)/gcc
+$(call step,abi@hip abi@debian): abi@%: build@gcc
+	$(ktap) -- tests/abi/$* $(dir)/gcc
 $(call step,abi@hexagon): build@arm64
 	$(ktap) -- tests/abi/hexagon $(dir)/arm64
 $(call step,abi@symbols): build@gcc build@clang build@cpu-only build@small

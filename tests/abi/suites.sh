@@ -9,24 +9,25 @@
 
 suites()
 {
-	cache=${DLBUF_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/dlbuf}/$1
+	cache=${DLBUF_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/dlbuf}/$1-$(echo "$*" | sha256sum | cut -c1-12)
 	package=$2 file=$3 options=("${@:4}")
 }
 
 # No package is installed: what is unpacked is taken out before.
 unpack()
 {
-	local opts=() line
+	local opts=() line uri
 	command -v mmdebstrap >/dev/null || { echo 'mmdebstrap is not installed'; return 1; }
 	[ "$(id -u)" = 0 ] || opts+=(--mode=unshare)
 	while read -r line; do
 		opts+=(--aptopt="$line")
 	done < <(apt-config dump 2>/dev/null | grep -E '^Acquire::(https?::|Retries|Check-)')
+	uri=$(tests/lab/rootfs --mirror || true)
 	mkdir -p "$dir.$$"
 	# shellcheck disable=SC2016 # the hook's
 	mmdebstrap --format=null --variant=extract --include="$package" --aptopt='Acquire::Check-Valid-Until "false"' \
 		--dpkgopt='path-exclude=/*' "${options[@]}" "${opts[@]}" "${@:2}" \
-		--extract-hook='tar -C "$1" -cf - usr >&9' "$1" /dev/null 9>&1 > /dev/null 2> "$tmp/said" |
+		--extract-hook='tar -C "$1" -cf - usr >&9' "$1" /dev/null ${uri:+"$uri"} 9>&1 > /dev/null 2> "$tmp/said" |
 		tar -C "$dir.$$" --no-same-owner -xf - || { tail -n 1 "$tmp/said"; rm -rf "$dir.$$"; return 1; }
 	[ -f "$dir.$$/$file" ] || { echo "it has no $file"; rm -rf "$dir.$$"; return 1; }
 	# Of two that do this at once one is first, and the other has the same.

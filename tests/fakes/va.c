@@ -185,6 +185,16 @@ static uint32_t layer_code(const struct surface *s, uint32_t plane)
 	return says("rg88") ? CODE('R', 'G', '8', '8') : CODE('G', 'R', '8', '8');
 }
 
+/* VADRMPRIMESurfaceDescriptor and flags. Debian 12's headers lack it. */
+static int is_prime_3(uint32_t type)
+{
+#ifdef VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3
+	return type == VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3;
+#else
+	return 0;
+#endif
+}
+
 static VAStatus export_surface(VADriverContextP ctx, VASurfaceID id,
 			       uint32_t type, uint32_t flags, void *out)
 {
@@ -196,8 +206,7 @@ static VAStatus export_surface(VADriverContextP ctx, VASurfaceID id,
 		return VA_STATUS_ERROR_UNIMPLEMENTED;
 	if (!s)
 		return VA_STATUS_ERROR_INVALID_SURFACE;
-	if (type != VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_2 &&
-	    type != VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3)
+	if (type != VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_2 && !is_prime_3(type))
 		return VA_STATUS_ERROR_UNSUPPORTED_MEMORY_TYPE;
 	if (flags & VA_EXPORT_SURFACE_COMPOSED_LAYERS && says("separate"))
 		return VA_STATUS_ERROR_INVALID_SURFACE;
@@ -224,14 +233,11 @@ static VAStatus export_surface(VADriverContextP ctx, VASurfaceID id,
 		place(s, i, &d.layers[layer].offset[plane],
 		      &d.layers[layer].pitch[plane]);
 	}
-	if (type == VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3) {
-		VADRMPRIME3SurfaceDescriptor *d3 = out;
-
-		memset(d3, 0, sizeof(*d3));
-		memcpy(d3, &d, offsetof(VADRMPRIME3SurfaceDescriptor, flags));
-	} else {
-		memcpy(out, &d, sizeof(d));
-	}
+	memcpy(out, &d, sizeof(d));
+#ifdef VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3
+	if (is_prime_3(type))
+		((VADRMPRIME3SurfaceDescriptor *)out)->flags = 0;
+#endif
 	return VA_STATUS_SUCCESS;
 }
 

@@ -391,9 +391,11 @@ TEST(params_of_a_device)
 	CHECK_EQ(linear, n - 1);
 	spa_pod_builder_init(&b, other, sizeof(other));
 	CHECK_EQ(dlbuf_pipewire_device_params(dev, 0, &b, params, &n), -ENOSPC);
+	CHECK_EQ(b.state.offset, 0);
 	spa_pod_builder_init(&b, space, sizeof(space));
 	CHECK_EQ(dlbuf_pipewire_device_params(dev, 0, &b, params, &few),
 		 -ENOSPC);
+	CHECK_EQ(b.state.offset, 0);
 	CHECK_EQ(few, 3);
 	dlbuf_device_close(dev);
 }

@@ -623,6 +623,9 @@ static void fork_here(void *data)
 {
 	pid_t pid = fork();
 
+	/* The last thread's end runs destructors, which TSan's threads do not survive. */
+	if (!pid && KTAP_TSAN)
+		_exit(0);
 	if (!pid)
 		return; /* there is no thread of ours to go back to */
 	forked = pid;

@@ -20,20 +20,12 @@
 #include <linux/dma-buf.h>
 
 #include "common.h"
+#include "emulated.h"
 #include "ktap.h"
 
 #include "event.h"
 #include "fence.h"
 #include "internal.h"
-
-/* A foreign machine's program under qemu-user is told ENOSYS, not ENOTTY. */
-static void need_ioctl(int fd)
-{
-	struct dma_buf_sync sync = { .flags = DMA_BUF_SYNC_READ };
-
-	if (ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync) < 0 && errno == ENOSYS)
-		SKIP("ioctl() does not reach the kernel");
-}
 
 /* Calls that the next ioctl()s refuse with EAGAIN, as the server of a FUSE file may. */
 static unsigned int refuse;
@@ -86,7 +78,7 @@ TEST(a_deadline_in_the_past_asks)
 	int fds[2];
 
 	REQUIRE(!pipe(fds));
-	need_ioctl(fds[0]);
+	need_machine();
 	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1, false), -ETIME);
 	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now(), false), -ETIME);
 	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, now() + 1000, false), -ETIME);
@@ -129,7 +121,7 @@ static void check_signals(uint64_t deadline)
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	REQUIRE(!pipe(fds));
-	need_ioctl(fds[0]);
+	need_machine();
 	w.fd = fds[0];
 	sigaction(SIGUSR1, &on_signal, NULL);
 	REQUIRE(!pthread_create(&w.thread, NULL, wait_for_it, &w));
@@ -166,7 +158,7 @@ TEST(closed)
 	int fds[2];
 
 	REQUIRE(!pipe(fds));
-	need_ioctl(fds[0]);
+	need_machine();
 	close(fds[0]);
 	close(fds[1]);
 	CHECK_ERR(fence_wait_buffer(fds[0], DLBUF_READ, 1, false), -EBADF);
@@ -224,7 +216,7 @@ TEST(a_closed_fence)
 {
 	int fd = event(1), status = 77, out = 77;
 
-	need_ioctl(fd);
+	need_machine();
 	close(fd);
 	CHECK_ERR(dlbuf_fence_wait(fd, 1), -EBADF);
 	CHECK_ERR(dlbuf_fence_wait(fd, 0), -EBADF);
@@ -245,7 +237,7 @@ TEST(a_negative_number_is_no_fence)
 	static const int numbers[] = { -2, -5, INT_MIN };
 	int fd AUTO_FD = event(1), status = 77, out = 77;
 
-	need_ioctl(fd);
+	need_machine();
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
 		int bad = numbers[i];
 
@@ -268,7 +260,7 @@ TEST(what_is_no_sync_file)
 	int fd AUTO_FD = event(1), memfd AUTO_FD = memfd_create("a file", MFD_CLOEXEC);
 	int out = 77;
 
-	need_ioctl(fd);
+	need_machine();
 	for (int i = 0; i < 2; i++) {
 		int other = i ? memfd : fd;
 

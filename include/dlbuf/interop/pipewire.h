@@ -281,7 +281,7 @@ static inline int dlbuf_pipewire_add_(const struct dlbuf_device_format *f,
  * flags: DLBUF_DEVICE_FORMAT_... that are wanted; 0: all. With COPY the import needs
  * DLBUF_IMPORT_MAY_COPY. b is a builder with a buffer; 16 KiB are enough for most
  * drivers. params has room for *n (64 are enough), and points into the buffer. *n becomes
- * their number. Calls the driver.
+ * their number. On failure b and *n are as before. Calls the driver.
  *
  * Returns 0, or the errors of dlbuf_device_formats(), or
  * -ENOSPC  the buffer or the array is too small
@@ -294,10 +294,12 @@ static inline int dlbuf_pipewire_device_params(struct dlbuf_device *dev,
 					       const struct spa_pod *params[],
 					       uint32_t *n)
 {
+	struct spa_pod_builder_state before;
 	struct dlbuf_pipewire_pods_ p;
 	uint32_t i;
 	int ret;
 
+	spa_pod_builder_get_state(b, &before);
 	memset(&p, 0, sizeof(p));
 	p.b = b;
 	p.params = params;
@@ -318,7 +320,10 @@ static inline int dlbuf_pipewire_device_params(struct dlbuf_device *dev,
 		p.is_open = 1;
 		ret = dlbuf_pipewire_end_(&p);
 	}
-	if (!ret)
+	/* Else the builder would keep the address of a frame in p. */
+	if (ret)
+		spa_pod_builder_reset(b, &before);
+	else
 		*n = p.n;
 	return ret;
 }

@@ -4,6 +4,10 @@
 
 #include "opencl.h"
 
+/* CL_MEM_DEVICE_HANDLE_LIST_KHR and its end: headers before 2024 have other names. */
+#define MEM_DEVICE_HANDLE_LIST 0x2051
+#define MEM_DEVICE_HANDLE_LIST_END 0
+
 /* Older headers lack them. */
 #define DMABUF_HOST_PTR_QCOM 0x411D
 struct dmabuf_host_ptr_qcom {
@@ -30,9 +34,9 @@ static int import_khr(struct queue_memory *m)
 	struct opencl_device *dev = to_opencl(m->dev);
 	cl_mem_properties properties[] = {
 		CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR, 0,
-		dev->ndevices > 1 ? CL_DEVICE_HANDLE_LIST_KHR : 0,
+		dev->ndevices > 1 ? MEM_DEVICE_HANDLE_LIST : 0,
 		(uintptr_t)dev->device,
-		CL_DEVICE_HANDLE_LIST_END_KHR, 0
+		MEM_DEVICE_HANDLE_LIST_END, 0
 	};
 	int fd = sys_dup(m->fd), ret;
 	cl_mem mem = NULL;
