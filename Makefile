@@ -75,7 +75,7 @@ endif
 export KCONFIG_CONFIG := $(O)/.config
 gen := $(O)/include/generated
 # SET="WERROR=y DEBUG=y" changes symbols of a new configuration or the one that
-# is there; setconfig refuses a misspelt one.
+# is there. One that Kconfig does not have, or that another symbol selects, is refused.
 SET ?=
 
 define need-kconfiglib
@@ -91,12 +91,12 @@ menuconfig:
 defconfig:
 	$(need-kconfiglib)
 	@mkdir -p $(O)
-	$(Q)$(PYTHON) -m alldefconfig Kconfig >/dev/null
-	$(Q)$(if $(SET),$(PYTHON) -m setconfig --kconfig Kconfig $(SET) >/dev/null)
+	$(Q)rm -f $(KCONFIG_CONFIG)
+	$(Q)$(PYTHON) tools/set-config $(SET) >/dev/null
 
 setconfig:
 	$(need-kconfiglib)
-	$(Q)$(PYTHON) -m setconfig --kconfig Kconfig $(SET)
+	$(Q)$(PYTHON) tools/set-config $(SET)
 
 savedefconfig:
 	$(need-kconfiglib)
@@ -105,9 +105,8 @@ savedefconfig:
 # Without kconfiglib: the defaults, less what cannot be built here.
 ifneq ($(PYTHON),)
 $(O)/.config: $(if $(SET),FORCE) | $(O)/
-	$(Q)[ -e $@ ] || $(PYTHON) -m alldefconfig Kconfig >/dev/null
-	$(Q)out=$$($(PYTHON) -m setconfig --kconfig Kconfig $(SET)) || exit; \
-	case $$out in *'No change'*) ;; *) printf '  %-7s %s\n' CONFIG '$@ $(SET)';; esac
+	$(Q)out=$$($(PYTHON) tools/set-config $(SET)) || exit; \
+	[ -z "$$out" ] || printf '  %-7s %s\n' CONFIG '$@ $(SET)'
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
@@ -240,6 +239,13 @@ libs-$(CONFIG_SHARED) += $(so)
 libs-$(CONFIG_STATIC) += $(lib-a)
 lib: $(libs-y) $(O)/dlbuf.pc
 all: lib
+# Without a library and without the tool.
+ifeq ($(libs-y)$(CONFIG_DMABUF_TEST),)
+lib: nothing
+.PHONY: nothing
+nothing:
+	@echo 'make: nothing to build: SHARED, STATIC and DMABUF_TEST are off in $(KCONFIG_CONFIG)' >&2; exit 1
+endif
 
 # ---------------------------------------------------------------- compiling
 
