@@ -21,7 +21,8 @@ when the receiver has died. An object that nobody can receive any more comes bac
 too: the last process that could read the Pipe has ended, or nobody has the Queue
 open any more, or an argument's process has ended. In a Queue it can be received as
 long as any process has the Queue, the sender's included: close() the Queue, or drop
-it, when its readers are dead.
+it, when its readers are dead. (The sender holds a pipe open until its frames are
+unpickled or its readers are gone: no end of file comes before.)
 
 Queue.put(), Connection.send() and SimpleQueue.put() are done with the object when
 they return: release() and close() are allowed then, and what cannot be sent raises
