@@ -70,7 +70,8 @@ struct dlbuf_device_opts {
  * name and opts are borrowed, *out is new. May block while a driver loads.
  * -EINVAL  no backend of that name, a malformed name, not a DRM node, bad opts
  * -ENOSYS  the backend is not built into this library
- * -ENODEV  the driver library, the device or the DRM node is absent
+ * -ENODEV  the driver library, the device or the DRM node is absent, or the program is
+ *          linked statically, so that no driver can be loaded
  * -EOPNOTSUPP  the device is present and cannot import dma-bufs
  * -ESTALE  the driver works in no child of fork(), and a parent process has used it
  * -EIO     the driver failed; the error text has its call and code
