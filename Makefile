@@ -168,8 +168,8 @@ small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
 $(patsubst %,$(O)/lib/%.o,buffer cache device error format frame layout lease sync sys tensor together): private cold-code :=
-# These call the kernel and little else: a tenth of their code.
-$(patsubst %,$(O)/lib/%.o,camera node_access pool): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
+# These call the kernel or a driver and little else: a tenth of their code.
+$(patsubst %,$(O)/lib/%.o,alloc camera detile message node_access pool socket v4l2 backends/vulkan/backend backends/vulkan/physical): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
