@@ -215,7 +215,11 @@ void device_destroy(struct dlbuf_device *dev);
 struct dlbuf_device *device_next(struct dlbuf_device *dev);
 
 /* How many devices of the process have work without fences: they have wait(). */
-unsigned int devices_unfenced(void);
+extern unsigned int devices_nunfenced;	/* atomic */
+static inline unsigned int devices_unfenced(void)
+{
+	return __atomic_load_n(&devices_nunfenced, __ATOMIC_ACQUIRE);
+}
 
 /*
  * Drops all idle imports of the process if ret is -ENOMEM, -EMFILE or -ENFILE. Returns

@@ -556,11 +556,6 @@ void cache_count_copy(struct cache *cache, uint64_t bytes)
 	pthread_mutex_unlock(&cache->lock);
 }
 
-void cache_count_tensor(struct cache *cache, int change)
-{
-	__atomic_add_fetch(&cache->tensors, change, __ATOMIC_RELAXED);
-}
-
 void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats)
 {
 	pthread_mutex_lock(&cache->lock);

@@ -110,7 +110,11 @@ void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id);
 void cache_count_copy(struct cache *cache, uint64_t bytes);
 
 /* Counts a tensor in the statistics: 1 or -1. */
-void cache_count_tensor(struct cache *cache, int change);
+static inline void cache_count_tensor(struct cache *cache, int change)
+{
+	__atomic_add_fetch(&cache->tensors, change, __ATOMIC_RELAXED);
+}
+
 
 void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats);
 

@@ -82,15 +82,16 @@ int device_opts_get(const struct backend *backend,
 static struct {
 	pthread_mutex_t lock;
 	struct dlbuf_device *first;
-	unsigned int unfenced;	/* atomic; devices whose backend has wait() */
 } devices = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+unsigned int devices_nunfenced;
 
 static void list_add(struct dlbuf_device *dev)
 {
 	pthread_mutex_lock(&devices.lock);
 	dev->next = devices.first;
 	devices.first = dev;
-	__atomic_add_fetch(&devices.unfenced, !!dev->backend->wait,
+	__atomic_add_fetch(&devices_nunfenced, !!dev->backend->wait,
 			   __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&devices.lock);
 }
@@ -103,7 +104,7 @@ static void list_remove(struct dlbuf_device *dev)
 	while (*p != dev)
 		p = &(*p)->next;
 	*p = dev->next;
-	__atomic_sub_fetch(&devices.unfenced, !!dev->backend->wait,
+	__atomic_sub_fetch(&devices_nunfenced, !!dev->backend->wait,
 			   __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&devices.lock);
 }
@@ -112,12 +113,7 @@ void device_forked(void)
 {
 	pthread_mutex_init(&devices.lock, NULL);
 	devices.first = NULL;
-	devices.unfenced = 0;
-}
-
-unsigned int devices_unfenced(void)
-{
-	return __atomic_load_n(&devices.unfenced, __ATOMIC_ACQUIRE);
+	devices_nunfenced = 0;
 }
 
 /* Adds a reference. False: the device is being destroyed. */

@@ -308,7 +308,14 @@ int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence)
 	return raise_fd(fd, fence);
 }
 
-uint32_t fences_added[FENCES_BUCKETS], fences_added_anywhere;
+uint32_t fences_added[FENCES_BUCKETS];
+
+static void count_fence(const struct buffer_id *id)
+{
+	for (ino_t i = 0; i < FENCES_BUCKETS; i++)
+		if (!id || i == id->ino % FENCES_BUCKETS)
+			__atomic_add_fetch(&fences_added[i], 1, __ATOMIC_RELAXED);
+}
 
 int fence_import(int dmabuf, const struct buffer_id *id, uint32_t access,
 		 int fence)
@@ -324,8 +331,7 @@ int fence_import(int dmabuf, const struct buffer_id *id, uint32_t access,
 		return ret;
 	ret = sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import);
 	if (access & DLBUF_WRITE)
-		__atomic_add_fetch(id ? &fences_added[id->ino % FENCES_BUCKETS] :
-				   &fences_added_anywhere, 1, __ATOMIC_RELAXED);
+		count_fence(id);
 	if (!ret)
 		return 0;
 	ret = buffer_refused(dmabuf, "DMA_BUF_IOCTL_IMPORT_SYNC_FILE");

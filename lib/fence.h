@@ -103,12 +103,11 @@ int fence_import(int dmabuf, const struct buffer_id *id, uint32_t access,
  * perhaps at other times.
  */
 #define FENCES_BUCKETS 64
-extern uint32_t fences_added[FENCES_BUCKETS], fences_added_anywhere;
+extern uint32_t fences_added[FENCES_BUCKETS];
 static inline uint32_t fences_count(const struct buffer_id *id)
 {
 	return __atomic_load_n(&fences_added[id->ino % FENCES_BUCKETS],
-			       __ATOMIC_RELAXED) +
-	       __atomic_load_n(&fences_added_anywhere, __ATOMIC_RELAXED);
+			       __ATOMIC_RELAXED);
 }
 
 /* Returns 1 if a fence has signalled, 0 if not, or -EBADF. */

@@ -673,13 +673,10 @@ err:
 
 /*
  * The dma-bufs forget a fence when it signals, also with an error. So the tensors' lease
- * keeps the frame's fence, unless all is well already: *out is a duplicate, or 0.
+ * keeps the frame's fence, unless all is well already: then *out stays as it is.
  */
-static int keep_fence(const struct dlbuf_frame *f, int *out)
+static int keep_fence(int fence, int *out)
 {
-	int fence = frame_fence(f);
-
-	*out = 0;
 	if (fence_signalled(fence) > 0 && !fence_error(fence))
 		return 0;
 	*out = sys_dup(fence);
@@ -694,15 +691,16 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
 	uint32_t n, access[DLBUF_MAX_PLANES];
 	const struct format *format = NULL;
-	int ret, before;
+	int ret, before = 0;
 
 	if (wants_copy(f, o, &format))
 		return detile_import(dev, f, format, o, tensors, ntensors);
 	ret = frame_layouts(f, o, layouts, &n);
-	if (!ret)
+	if (!ret && frame_fence(f) != -1) {
 		ret = frame_attach_fence(f);
-	if (!ret)
-		ret = keep_fence(f, &before);
+		if (!ret)
+			ret = keep_fence(f->fence, &before);
+	}
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
@@ -715,7 +713,9 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		return ret;
 	}
 	*ntensors = n;
-	container_of(tensors[0], struct tensor, versioned)->lease->before = before;
+	if (before)
+		container_of(tensors[0], struct tensor, versioned)->lease->before =
+			before;
 	return 0;
 }
 

@@ -37,8 +37,9 @@ struct import {
 	enum dlbuf_sync release_sync;
 
 	/* For waits_implicitly, atomic; see pending_may_wait(). */
-	uint32_t quiet;		/* acquires since one had to wait */
-	uint32_t added;		/* fences_added() at that time */
+	uint32_t unlooked;	/* acquires that need not look at the fences */
+	uint32_t quiet;		/* looks since one found a pending fence */
+	uint32_t added;		/* fences_count() at the last look */
 
 	/* Counts tensors and calls that use it. Atomic; to and from 0 under cache.lock. */
 	unsigned int refs;

@@ -48,13 +48,13 @@ int dlbuf_lease_result(void)
 	return result;
 }
 
-void lease_unref(struct lease *lease)
+/* Not inline, so that a tensor without a lease costs less. */
+__attribute__((noinline))
+static void fire(struct lease *lease)
 {
+	NOT_CANCELLED;
 	int outer = result;
 
-	if (!lease || __atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	NOT_CANCELLED;
 	if (lease->before) {
 		lease_failed(lease, fence_error(lease->before));
 		close(lease->before);
@@ -65,6 +65,12 @@ void lease_unref(struct lease *lease)
 		result = outer;
 	}
 	free(lease);
+}
+
+void lease_unref(struct lease *lease)
+{
+	if (lease && !__atomic_sub_fetch(&lease->refs, 1, __ATOMIC_ACQ_REL))
+		fire(lease);
 }
 
 static void signalled(void *lease)

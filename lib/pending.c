@@ -184,14 +184,17 @@ static int collect(const struct use *uses, uint32_t n, const struct wait *wait,
 
 static int wait_for_use(const struct use *use, const struct wait *wait)
 {
-	uint32_t added = use->imp ? fences_count(use->id) : 0;
+	struct import *imp = use->imp;
+	uint32_t added = imp ? fences_count(use->id) : 0, quiet;
 	int ret = fence_wait_buffer(use->fd, use->access, wait->deadline_ns,
 				    wait->damaged);
 
-	if (use->imp && ret >= 0) {
-		__atomic_store_n(&use->imp->added, added, __ATOMIC_RELAXED);
-		if (ret)
-			__atomic_store_n(&use->imp->quiet, 0, __ATOMIC_RELAXED);
+	if (imp && ret >= 0) {
+		quiet = ret ? 0 : __atomic_load_n(&imp->quiet, __ATOMIC_RELAXED) + 1;
+		__atomic_store_n(&imp->added, added, __ATOMIC_RELAXED);
+		__atomic_store_n(&imp->quiet, quiet, __ATOMIC_RELAXED);
+		__atomic_store_n(&imp->unlooked, quiet < QUIET_LOOKS ? 0 :
+				 QUIET_ACQUIRES, __ATOMIC_RELAXED);
 	}
 	return ret < 0 ? ret : 0;
 }

@@ -71,15 +71,17 @@ int pending_after(int fd, const struct buffer_id *id, uint32_t access, int fence
  * first acquires of an import, for those after one that had to wait or after this process
  * added a writer's fence, and for one of 64 of the others.
  */
-#define QUIET_ACQUIRES 32
+#define QUIET_LOOKS 32
+#define QUIET_ACQUIRES 63
 static inline bool pending_may_wait(struct import *imp)
 {
-	uint32_t n = __atomic_load_n(&imp->quiet, __ATOMIC_RELAXED);
+	uint32_t n = __atomic_load_n(&imp->unlooked, __ATOMIC_RELAXED);
 
-	__atomic_store_n(&imp->quiet, n + 1, __ATOMIC_RELAXED);
-	return n < QUIET_ACQUIRES || !(n % 64) ||
-	       fences_count(&imp->id) !=
-		       __atomic_load_n(&imp->added, __ATOMIC_RELAXED);
+	if (!n || fences_count(&imp->id) !=
+	    __atomic_load_n(&imp->added, __ATOMIC_RELAXED))
+		return true;
+	__atomic_store_n(&imp->unlooked, n - 1, __ATOMIC_RELAXED);
+	return false;
 }
 
 #endif /* DLBUF_LIB_PENDING_H */

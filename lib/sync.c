@@ -42,14 +42,20 @@ static int begin_again(struct import *imp, uint32_t access,
 		    "times", imp->dev->name, BRACKET_TRIES);
 }
 
-int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
-	       const struct dlbuf_acquire_opts *o)
+static inline int begin_now(struct import *imp, uint32_t access, void *stream,
+			    int fence, const struct dlbuf_acquire_opts *o)
 {
 	const struct backend *backend = imp->dev->backend;
 	int ret = backend->acquire(imp, access, stream, fence);
 
 	return ret == -EAGAIN && backend->waits_implicitly ?
 	       begin_again(imp, access, o) : ret;
+}
+
+int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
+	       const struct dlbuf_acquire_opts *o)
+{
+	return begin_now(imp, access, stream, fence, o);
 }
 
 void before_add(struct tensor *t, int fence)
@@ -105,12 +111,12 @@ static int begin_after(struct tensor *t, uint32_t access, void *stream,
 static inline int begin(struct tensor *t, uint32_t access, void *stream,
 			bool ordered, const struct dlbuf_acquire_opts *o)
 {
-	if (!ordered || sync_backend_waits(t, o))
-		return sync_begin(t->imp, access, stream, -1, o);
+	if (!ordered || (sync_backend_waits(t->imp->dev, o) && !sync_looks(t, NULL)))
+		return begin_now(t->imp, access, stream, -1, o);
 	return begin_after(t, access, stream, o);
 }
 
-static int bad_access(const struct tensor *t, uint32_t access)
+int sync_bad_access(const struct tensor *t, uint32_t access)
 {
 	if (!access || access & ~(uint32_t)DLBUF_RW)
 		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
@@ -119,24 +125,9 @@ static int bad_access(const struct tensor *t, uint32_t access)
 		    "read-only" : "write-only");
 }
 
-int sync_check_access(const struct tensor *t, uint32_t access)
-{
-	return access && !(access & ~t->imp->id.access) ? 0 :
-	       bad_access(t, access);
-}
-
-static int no_streams(const struct dlbuf_device *dev)
+int sync_no_streams(const struct dlbuf_device *dev)
 {
 	return fail(-EINVAL, "device %s has no streams", dev->name);
-}
-
-int sync_check_stream(const struct tensor *t, void *stream, bool ends)
-{
-	struct dlbuf_device *dev = t->imp->dev;
-
-	if (dev->backend->stream)
-		return dev->backend->stream(dev, stream, ends);
-	return stream ? no_streams(dev) : 0;
 }
 
 int sync_set_acquired(struct tensor *t, uint32_t access)
@@ -218,6 +209,7 @@ static inline int release_now(struct tensor *t, uint32_t access, void *stream,
 	if (ret || !out) {
 		if (fence != -1)
 			lease_hold_take(end != -1 ? NULL : t->lease, fence, dev);
+		lease_failed(t->lease, ret);
 		return ret;
 	}
 	if (end == -1)
@@ -234,7 +226,8 @@ static int release_whole(struct tensor *t, uint32_t access, void *stream, int *o
 	return release_now(t, access, stream, out);
 }
 
-static int release(struct tensor *t, uint32_t access, void *stream, int *out)
+static inline int release(struct tensor *t, uint32_t access, void *stream,
+			  int *out)
 {
 	if (t->together)
 		return together_release(t, access, stream, out);
@@ -248,7 +241,6 @@ static int release(struct tensor *t, uint32_t access, void *stream, int *out)
  * Tells the error of a fence that the access waited for, once the wait is over. Until
  * then the lease waits for it too, and the next call of the tensor tells.
  */
-__attribute__((noinline))
 static int release_before(struct tensor *t, int *out)
 {
 	NOT_CANCELLED;
@@ -261,6 +253,7 @@ static int release_before(struct tensor *t, int *out)
 	if (fence_signalled(fence)) {
 		ret = fence_check(fence);
 		close(fence);
+		lease_failed(t->lease, ret);
 		return ret;
 	}
 	lease_hold(t->lease, fence, t->imp->dev);
@@ -272,24 +265,25 @@ static int release_before(struct tensor *t, int *out)
 	return 0;
 }
 
+__attribute__((noinline))
+static int release_told(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	int fence = -1, ret = release(t, access, stream, out ? &fence : NULL);
+
+	if (!ret)
+		ret = release_before(t, out ? &fence : NULL);
+	if (!ret && out)
+		*out = fence;
+	else if (fence != -1)
+		lease_hold_take(NULL, fence, NULL);
+	return ret;
+}
+
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 {
-	int ret, fence = -1;
-
-	if (!__atomic_load_n(&t->before, __ATOMIC_RELAXED)) {
-		ret = release(t, access, stream, out);
-	} else {
-		ret = release(t, access, stream, out ? &fence : NULL);
-		if (!ret)
-			ret = release_before(t, out ? &fence : NULL);
-		if (!ret && out)
-			*out = fence;
-		else if (fence != -1)
-			lease_hold_take(NULL, fence, NULL);
-	}
-	if (ret)
-		lease_failed(t->lease, ret);
-	return ret;
+	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ?
+	       release_told(t, access, stream, out) :
+	       release(t, access, stream, out);
 }
 
 int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)

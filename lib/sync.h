@@ -26,10 +26,24 @@ int sync_opts_get(const struct dlbuf_acquire_opts *opts,
 		  struct dlbuf_acquire_opts *ours);
 
 /* Checks the access: -EINVAL, -EACCES. */
-int sync_check_access(const struct tensor *t, uint32_t access);
+int sync_bad_access(const struct tensor *t, uint32_t access)
+	__attribute__((cold));
+static inline int sync_check_access(const struct tensor *t, uint32_t access)
+{
+	return access && !(access & ~t->imp->id.access) ? 0 :
+	       sync_bad_access(t, access);
+}
 
 /* Checks the stream: -EINVAL, -EBUSY, or STREAM_UNORDERED. */
-int sync_check_stream(const struct tensor *t, void *stream, bool ends);
+int sync_no_streams(const struct dlbuf_device *dev) __attribute__((cold));
+static inline int sync_check_stream(const struct tensor *t, void *stream, bool ends)
+{
+	struct dlbuf_device *dev = t->imp->dev;
+
+	if (dev->backend->stream)
+		return dev->backend->stream(dev, stream, ends);
+	return stream ? sync_no_streams(dev) : 0;
+}
 
 /* Marks the tensor as acquired. -EBUSY: it is already. */
 int sync_set_acquired(struct tensor *t, uint32_t access);
@@ -61,13 +75,21 @@ int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 	       const struct dlbuf_acquire_opts *o);
 
-/* The usual case on the CPU: the backend waits for all that is pending. */
-static inline bool sync_backend_waits(const struct tensor *t,
+/*
+ * The usual case on the CPU: the backend waits for all that is pending, and no error has
+ * to be told. asked: the import of the tensor before, of several.
+ */
+static inline bool sync_backend_waits(const struct dlbuf_device *dev,
 				      const struct dlbuf_acquire_opts *o)
 {
-	return t->imp->dev->backend->waits_implicitly && !devices_unfenced() &&
-	       !o->deadline_ns && (!o->fence || o->fence == -1) &&
-	       !before_any(t) && !pending_may_wait(t->imp);
+	return dev->backend->waits_implicitly && !devices_unfenced() &&
+	       !o->deadline_ns && (!o->fence || o->fence == -1);
+}
+
+static inline bool sync_looks(const struct tensor *t, const struct import *asked)
+{
+	return before_any(t) ||
+	       (t->imp != asked && pending_may_wait(t->imp));
 }
 
 static inline struct use sync_use(struct import *imp, uint32_t access)

@@ -38,6 +38,7 @@ const unsigned int *tensor_lease_users(const DLManagedTensorVersioned *tensor)
 }
 
 /* The last chance to tell of it. */
+__attribute__((noinline))
 static void before_drop(struct tensor *t)
 {
 	int err = fence_error(t->before);

@@ -420,6 +420,7 @@ int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		      const struct dlbuf_acquire_opts *opts)
 {
 	struct dlbuf_acquire_opts o = { 0 };
+	const struct import *asked = NULL;
 	struct job job;
 	int ret = 0;
 
@@ -439,9 +440,11 @@ int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[], size_t n,
 		.tensors = tensors, .n = n, .access = access, .stream = stream,
 		.opts = &o, .ordered = ret != STREAM_UNORDERED,
 	};
-	job.bracket_waits = true;
-	for (size_t i = 0; i < n && job.bracket_waits; i++)
-		job.bracket_waits = sync_backend_waits(tensor_at(tensors, i), &o);
+	job.bracket_waits = sync_backend_waits(tensor_at(tensors, 0)->imp->dev, &o);
+	for (size_t i = 0; i < n && job.bracket_waits; i++) {
+		job.bracket_waits = !sync_looks(tensor_at(tensors, i), asked);
+		asked = tensor_at(tensors, i)->imp;
+	}
 	return job.bracket_waits ? acquire_all(&job) : acquire_whole(&job);
 }
 
