@@ -39,9 +39,10 @@ const unsigned int *tensor_lease_users(const DLManagedTensorVersioned *tensor)
 
 /* The last chance to tell of it. */
 __attribute__((noinline))
-static void before_drop(struct tensor *t)
+static void before_drop(struct tensor *t, bool inherited)
 {
-	int err = fence_error(t->before);
+	NOT_CANCELLED;
+	int err = inherited ? 0 : fence_error(t->before);
 
 	lease_failed(t->lease, err);
 	if (err && !t->lease)
@@ -59,6 +60,8 @@ static void tensor_destroy(struct tensor *t)
 
 	/* A parent's tensor: takes no lock, and calls neither driver nor lease. */
 	if (device_inherited(imp->dev)) {
+		if (t->before)
+			before_drop(t, true);
 		if (!t->lent)
 			free(t);
 		return;
@@ -69,7 +72,7 @@ static void tensor_destroy(struct tensor *t)
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
 	if (t->before)
-		before_drop(t);
+		before_drop(t, false);
 	cache_count_tensor(&imp->dev->cache, -1);
 	if (!t->lent)
 		free(t);

@@ -12,6 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -497,6 +498,80 @@ static void producer_gone(void *arg)
 	close_scene(&s, ANY);
 }
 
+/* ---- a thread that is cancelled, and a child */
+
+struct cancelled {
+	struct scene s;
+	bool ended;
+};
+
+/* The tensor keeps a fence until it tells of it, or is deleted. */
+static void pending_on(struct scene *s, int fence)
+{
+	int fd = -1;
+
+	CHECK_EQ(kernel_import(s->fd, DLBUF_WRITE, fence), 0);
+	CHECK_OK(dlbuf_pending(s->t[0], DLBUF_READ, &fd));
+	syscall(SYS_close, fd); /* close() is a cancellation point */
+}
+
+static void *goes_on(void *arg)
+{
+	struct cancelled *c = arg;
+	int second = lab_fence(c->s.lab);
+
+	pthread_cancel(pthread_self());
+	pending_on(&c->s, c->s.fence);
+	CHECK_EQ(lab_signal(c->s.lab, c->s.fence, -EIO), 0);
+	CHECK_ERR(dlbuf_acquire(c->s.t[0], DLBUF_READ, NULL, NULL), -EIO);
+	pending_on(&c->s, second);
+	CHECK_EQ(lab_signal(c->s.lab, second, -EIO), 0);
+	cts_delete(c->s.t[0]);
+	cts_delete(c->s.t[1]);
+	c->s.t[0] = c->s.t[1] = NULL;
+	syscall(SYS_close, second);
+	c->ended = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static void cancelled(void *arg)
+{
+	struct cancelled c = { .ended = false };
+	pthread_t thread;
+	void *how;
+
+	open_scene(&c.s, false);
+	REQUIRE(!pthread_create(&thread, NULL, goes_on, &c));
+	REQUIRE(!pthread_join(thread, &how));
+	CHECK(how == PTHREAD_CANCELED);
+	REQUIRE(c.ended);
+	close_scene(&c.s, -EIO);
+}
+
+/* A child that deletes its parent's tensors has no fd of theirs left. */
+static void forked(void *arg)
+{
+	struct scene s;
+	unsigned int fds;
+	int status = 1;
+	pid_t child;
+
+	open_scene(&s, false);
+	fds = cts_count_fds();
+	pending_on(&s, s.fence);
+	child = fork();
+	if (!child) {
+		cts_delete(s.t[0]);
+		cts_delete(s.t[1]);
+		_exit(cts_count_fds() != fds);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	end_fence(&s, 0);
+	close_scene(&s, 0);
+}
+
 /* ---- START: the CPU's */
 
 struct started {
@@ -807,6 +882,8 @@ void cts_cases_failed(void)
 	ktap_case("sync/failed/acquire-fence", acquire_fence, NULL);
 	ktap_case("sync/failed/merged", merged, NULL);
 	ktap_case("sync/failed/producer-gone", producer_gone, NULL);
+	ktap_case("sync/failed/cancelled", cancelled, NULL);
+	ktap_case("sync/failed/forked", forked, NULL);
 	ktap_case("sync/start/again", start_again, NULL);
 	ktap_case("sync/start/again-for-ever", start_again_for_ever, NULL);
 	ktap_case("sync/start/fails", start_fails, NULL);
