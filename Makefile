@@ -163,13 +163,16 @@ opt-$(CONFIG_DEBUG) += -O0 -g3
 # later and may say otherwise. clang lacks some of these flags.
 cc-option = $(foreach f,$(1),$(shell $(CC) -Werror $(f) -E -x c /dev/null >/dev/null 2>&1 && echo '$(f)'))
 ifdef need-config
-cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves)
+cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves -fno-jump-tables)
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
 $(patsubst %,$(O)/lib/%.o,buffer cache device error format frame layout lease sync sys tensor together): private cold-code :=
-# These call the kernel or a driver and little else: a tenth of their code.
-$(patsubst %,$(O)/lib/%.o,alloc camera detile message node_access pool socket v4l2 backends/vulkan/backend backends/vulkan/physical): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
+# These call the kernel, or run once for a device: a tenth of their code.
+once := alloc camera detile dl export message node_access path pool select socket syncobj v4l2 \
+	$(patsubst lib/%.c,%,$(wildcard lib/queue/*.c) $(foreach f,api backend bridge bridge_copy \
+	bridge_link detile export import kernel memory physical wire wrap,$(wildcard lib/backends/*/$f.c)))
+$(once:%=$(O)/lib/%.o): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address

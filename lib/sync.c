@@ -268,6 +268,7 @@ static int release_before(struct tensor *t, int *out)
 __attribute__((noinline))
 static int release_told(struct tensor *t, uint32_t access, void *stream, int *out)
 {
+	NOT_CANCELLED;
 	int fence = -1, ret = release(t, access, stream, out ? &fence : NULL);
 
 	if (!ret)

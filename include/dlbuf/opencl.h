@@ -49,8 +49,7 @@
  * extensions of other drivers have run with a test double only, not on hardware.
  *
  * Specification: OpenCL 1.2 to 3.0, cl_khr_external_memory,
- * cl_khr_external_semaphore_sync_fd, cl_arm_import_memory, cl_qcom_ext_host_ptr,
- * cl_khr_image2d_from_buffer.
+ * cl_khr_external_semaphore_sync_fd, cl_arm_import_memory, cl_qcom_ext_host_ptr.
  */
 #ifndef DLBUF_OPENCL_H
 #define DLBUF_OPENCL_H
@@ -114,23 +113,6 @@ struct dlbuf_opencl_buffer {
  */
 DLBUF_API int dlbuf_opencl_get_buffer(const DLManagedTensorVersioned *tensor,
 				      struct dlbuf_opencl_buffer *buffer);
-
-/*
- * Makes a 2D image over the memory of a tensor, without a copy
- * (cl_khr_image2d_from_buffer). The tensor has the shape [height, width] or
- * [height, width, channels], and only its rows may be padded. channel_order and
- * channel_type are the cl_image_format of one pixel.
- *
- * *image is a new cl_mem, for clReleaseMemObject(). Use it between acquire and release
- * of the tensor, and release it before the tensor is deleted. May block in the driver.
- * -EINVAL      not a tensor of an OpenCL device
- * -EOPNOTSUPP  the device makes no images of buffers, or its rules for the offset, the
- *              pitch, the format or the size are not met; the error text has the rule
- * -ENOMEM, -EIO  the driver failed
- */
-DLBUF_API int dlbuf_opencl_create_image(const DLManagedTensorVersioned *tensor,
-					uint32_t channel_order,
-					uint32_t channel_type, void **image);
 
 #ifdef __cplusplus
 }

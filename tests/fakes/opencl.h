@@ -129,7 +129,6 @@ typedef struct fake_opencl *(*fake_opencl_fn)(bool reset);
 	X(RetainCommandQueue) X(ReleaseCommandQueue)			\
 	X(GetCommandQueueInfo)						\
 	X(CreateBuffer) X(CreateBufferWithProperties)			\
-	X(CreateSubBuffer) X(CreateImage)				\
 	X(RetainMemObject) X(ReleaseMemObject)				\
 	X(GetMemObjectInfo) X(SetMemObjectDestructorCallback)		\
 	X(CreateUserEvent) X(SetUserEventStatus)			\

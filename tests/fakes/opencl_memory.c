@@ -378,66 +378,6 @@ cl_mem CL_API_CALL clImportMemoryARM(cl_context handle, cl_mem_flags flags,
 	return give_memory(m, result, errcode_ret);
 }
 
-cl_mem CL_API_CALL clCreateSubBuffer(cl_mem handle, cl_mem_flags flags,
-				     cl_buffer_create_type type,
-				     const void *info, cl_int *errcode_ret)
-{
-	const cl_buffer_region *region = info;
-	struct memory *parent, *m;
-
-	BEGIN_MAKE(0)
-	parent = live(handle, FAKE_MEMORY);
-	if (!parent || parent->parent)
-		return end_make(NULL, refuse(CL_INVALID_MEM_OBJECT,
-					     "no live buffer"), errcode_ret);
-	if (type != CL_BUFFER_CREATE_TYPE_REGION || !region ||
-	    flags & (cl_mem_flags)HOST_FLAGS || region->origin > parent->size ||
-	    region->size > parent->size - region->origin)
-		return end_make(NULL, refuse(CL_INVALID_VALUE, "the region"),
-				errcode_ret);
-	if (!region->size)
-		return end_make(NULL, refuse(CL_INVALID_BUFFER_SIZE,
-					     "no bytes"), errcode_ret);
-	if (region->origin % 128)
-		return end_make(NULL, CL_MISALIGNED_SUB_BUFFER_OFFSET,
-				errcode_ret);
-	m = memory_make(parent->c.context, flags ? flags : parent->flags,
-			region->size);
-	m->parent = parent;
-	m->origin = region->origin;
-	parent->users++;
-	return end_make(m, CL_SUCCESS, errcode_ret);
-}
-
-/* Makes an image over a buffer. CL_RGBA is the only order of channels here. */
-cl_mem CL_API_CALL clCreateImage(cl_context context, cl_mem_flags flags,
-				 const cl_image_format *format,
-				 const cl_image_desc *desc, void *host_ptr,
-				 cl_int *errcode_ret)
-{
-	struct memory *part, *m;
-
-	BEGIN_MAKE(0)
-	if (!fake.images)
-		return end_make(NULL, refuse(CL_INVALID_OPERATION,
-					     "the device has no images"),
-				errcode_ret);
-	part = live(desc->mem_object, FAKE_MEMORY);
-	if (!part || desc->image_type != CL_MEM_OBJECT_IMAGE2D)
-		return end_make(NULL, refuse(CL_INVALID_IMAGE_DESCRIPTOR,
-					     "no buffer"), errcode_ret);
-	if (format->image_channel_order != CL_RGBA)
-		return end_make(NULL, CL_IMAGE_FORMAT_NOT_SUPPORTED,
-				errcode_ret);
-	if (desc->image_row_pitch * desc->image_height > part->size)
-		return end_make(NULL, refuse(CL_INVALID_IMAGE_SIZE, "too small"),
-				errcode_ret);
-	m = memory_make(part->c.context, flags, part->size);
-	m->parent = part;
-	part->users++;
-	return end_make(m, CL_SUCCESS, errcode_ret);
-}
-
 cl_int CL_API_CALL clRetainMemObject(cl_mem memory)
 {
 	BEGIN(0)

@@ -13,6 +13,3 @@ ABSENT(WHAT, dlbuf_opencl_get_device, (struct dlbuf_device *dev,
 				       struct dlbuf_opencl_device *cl))
 ABSENT(WHAT, dlbuf_opencl_get_buffer, (const DLManagedTensorVersioned *tensor,
 				       struct dlbuf_opencl_buffer *buffer))
-ABSENT(WHAT, dlbuf_opencl_create_image, (const DLManagedTensorVersioned *tensor,
-					 uint32_t channel_order,
-					 uint32_t channel_type, void **image))

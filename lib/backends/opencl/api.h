@@ -34,8 +34,6 @@
 	X(GetCommandQueueInfo, NEEDED)					\
 	X(CreateBuffer, NEEDED)						\
 	X(CreateBufferWithProperties, OPTIONAL)				\
-	X(CreateSubBuffer, NEEDED)					\
-	X(CreateImage, NEEDED)						\
 	X(ReleaseMemObject, NEEDED)					\
 	X(SetMemObjectDestructorCallback, NEEDED)			\
 	X(CreateUserEvent, NEEDED)					\

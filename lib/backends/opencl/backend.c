@@ -196,15 +196,13 @@ int opencl_probe(struct queue_device *base, unsigned int n)
 	dev->svm = get_number(dev, CL_DEVICE_SVM_CAPABILITIES,
 			      sizeof(cl_device_svm_capabilities)) &
 		   CL_DEVICE_SVM_FINE_GRAIN_SYSTEM;
-	dev->base_align = get_number(dev, CL_DEVICE_MEM_BASE_ADDR_ALIGN,
-				     sizeof(cl_uint)) / 8;
-	if (!dev->base_align)
-		dev->base_align = 1;
-	dev->pitch_pixels = get_number(dev, CL_DEVICE_IMAGE_PITCH_ALIGNMENT,
-				       sizeof(cl_uint));
-	info->offset_align = power_of_two(dev->base_align, 64);
-	/* For pixels of 4 bytes. */
-	info->pitch_align = power_of_two(dev->pitch_pixels * 4, 64);
+	info->offset_align = power_of_two(
+		get_number(dev, CL_DEVICE_MEM_BASE_ADDR_ALIGN,
+			   sizeof(cl_uint)) / 8, 64);
+	/* In pixels, of 4 bytes. */
+	info->pitch_align = power_of_two(
+		get_number(dev, CL_DEVICE_IMAGE_PITCH_ALIGNMENT,
+			   sizeof(cl_uint)) * 4, 64);
 	if (base->gives_fences)
 		info->release = DLBUF_SYNC_FENCE;
 	return 0;

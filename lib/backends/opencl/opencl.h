@@ -44,15 +44,13 @@ struct opencl_device {
 #undef X
 	} ext;
 	struct opencl_place list[OPENCL_MAX_DEVICES];	/* of all platforms */
-	/* The last probe filled in the fields up to base_align. */
+	/* The last probe filled in the fields up to padding. */
 	cl_platform_id platform;
 	cl_device_id device;
 	cl_device_type type;
 	enum opencl_imports imports;
 	bool svm;		/* kernels use any address of the host */
 	uint32_t page, padding;	/* of a buffer with OPENCL_IMPORTS_QCOM */
-	uint32_t pitch_pixels;	/* of an image over a buffer; 0: it makes none */
-	uint32_t base_align;	/* of a part of a buffer, bytes */
 	cl_context context;	/* with a reference */
 	cl_uint ndevices;	/* of the context */
 	cl_command_queue own;	/* the library's */
