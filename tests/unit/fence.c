@@ -235,7 +235,7 @@ TEST(a_closed_fence)
 TEST(a_negative_number_is_no_fence)
 {
 	static const int numbers[] = { -2, -5, INT_MIN };
-	int fd AUTO_FD = event(1), status = 77, out = 77;
+	int status = 77, out = 77;
 
 	need_machine();
 	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
