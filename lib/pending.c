@@ -204,6 +204,8 @@ static int wait_here(const struct use *uses, uint32_t n, const struct wait *wait
 {
 	int ret = dlbuf_fence_wait(wait->fence, wait->deadline_ns);
 
+	if (!ret)
+		ret = check(wait->fence, wait);
 	for (uint32_t i = 0; !ret && i < n; i++)
 		ret = wait_for_use(&uses[i], wait);
 	return ret;

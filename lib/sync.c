@@ -71,7 +71,8 @@ int before_check(struct tensor *t, bool damaged)
 	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
 	int ret = 0;
 
-	if (fence && !fence_signalled(fence)) {
+	/* The device waits for what is pending, so damage may come from it, too. */
+	if (fence && !damaged && !fence_signalled(fence)) {
 		before_add(t, fence);
 	} else if (fence) {
 		ret = damaged ? 0 : fence_check(fence);
@@ -79,6 +80,16 @@ int before_check(struct tensor *t, bool damaged)
 	}
 	return ret || damaged || !t->lease || !t->lease->before ? ret :
 	       fence_check(t->lease->before);
+}
+
+int before_told(struct tensor *t, int ret, bool damaged)
+{
+	if (!ret)
+		return before_check(t, damaged);
+	/* The wait has told the same error. */
+	if (ret == -EIO && t->before && fence_signalled(t->before))
+		before_check(t, true);
+	return ret;
 }
 
 /*
@@ -93,13 +104,20 @@ static int begin_after(struct tensor *t, uint32_t access, void *stream,
 	struct import *imp = t->imp;
 	const struct use use = sync_use(imp, access);
 	const struct wait wait = sync_wait_of(o);
-	int fence, ret;
+	int fence = -1, ret = 0;
 
-	ret = pending_before(imp->dev, &use, 1, &wait, &fence);
-	if (!ret && before_any(t))
+	/* Once before the wait, and once for what has failed during it. */
+	if (before_any(t))
 		ret = before_check(t, wait.damaged);
-	if (ret)
+	if (!ret)
+		ret = pending_before(imp->dev, &use, 1, &wait, &fence);
+	if (before_any(t))
+		ret = before_told(t, ret, wait.damaged);
+	if (ret) {
+		if (fence != -1)
+			close(fence);
 		return ret;
+	}
 	ret = sync_begin(imp, access, stream, fence, o);
 	if (fence != -1 && (ret || wait.damaged))
 		close(fence);
@@ -345,8 +363,8 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 	do
 		ret = pending_before(t->imp->dev, &use, 1, &wait, &out);
 	while (device_relieve(ret, &tried));
-	if (!ret && before_any(t))
-		ret = before_check(t, false);
+	if (before_any(t))
+		ret = before_told(t, ret, false);
 	if (ret && out != -1)
 		close(out);
 	if (ret)
@@ -378,6 +396,8 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 		return fail(-EINVAL, "the tensor is not acquired");
 	}
 	ret = pending_after(t->imp->fd, &t->imp->id, access, both);
+	/* A merged fence does not have an error that came before. */
+	lease_failed(t->lease, fence_error(fence));
 	lease_hold_take(t->lease, both, t->imp->dev);
 	/* Other tensors of the bracket may have work on the stream. */
 	if (t->together)

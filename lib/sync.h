@@ -55,6 +55,8 @@ int sync_set_acquired(struct tensor *t, uint32_t access);
  */
 void before_add(struct tensor *t, int fence);
 int before_check(struct tensor *t, bool damaged);
+/* The same after a wait that returned ret, which may be the same error. */
+int before_told(struct tensor *t, int ret, bool damaged);
 static inline bool before_any(const struct tensor *t)
 {
 	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ||

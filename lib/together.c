@@ -328,10 +328,10 @@ static int wait_before(const struct job *job, int *fence)
 	ret = pending_before(dev, uses, n, &wait, fence);
 	if (uses != few)
 		free(uses);
-	for (size_t i = 0; !ret && i < job->n; i++)
+	for (size_t i = 0; i < job->n; i++)
 		if (before_any(tensor_at(job->tensors, i)))
-			ret = before_check(tensor_at(job->tensors, i),
-					   wait.damaged);
+			ret = before_told(tensor_at(job->tensors, i), ret,
+					  wait.damaged);
 	for (size_t i = 0; !ret && *fence != -1 && !wait.damaged && i < job->n;
 	     i++)
 		ret = keep(tensor_at(job->tensors, i), *fence);

@@ -648,7 +648,7 @@ static int run(struct command *cmd)
 	status = find_exporters(cmd);
 
 	if (!status)
-		status = survey_devices(cmd->devices, add_device, cmd);
+		status = survey_devices(cmd->devices, SURVEY_MS, add_device, cmd);
 	if (status)
 		return status;
 	if (!cmd->exporter.n)

@@ -99,7 +99,8 @@ static int send_opened(const struct dlbuf_device_info *from, void *data)
 }
 
 /* A backend, all of it, or a device of this name. */
-static int survey(const char *name, bool backend, dlbuf_device_fn fn, void *data)
+static int survey(const char *name, bool backend, int limit_ms,
+		  dlbuf_device_fn fn, void *data)
 {
 	struct dlbuf_device_info info = { .size = sizeof(info) };
 	int fd, got, status = 0;
@@ -109,22 +110,30 @@ static int survey(const char *name, bool backend, dlbuf_device_fn fn, void *data
 	if (pid < 0)
 		return STATUS_SYSTEM;
 	if (!pid) {
+		/* What a driver prints is not the tool's output. */
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 		snprintf(info.name, sizeof(info.name), "%s", name);
 		if (backend)
 			backend_each(name, send_opened, &fd);
 		else
 			send_opened(&info, &fd);
+		*info.name = '\0';
+		send_info(&info, &fd);
 		_exit(0);
 	}
+	/* The last one has no name: a driver may end the process without an error. */
 	while (!status &&
-	       (got = child_receive(fd, &info, sizeof(info), SURVEY_MS)) > 0) {
+	       (got = child_receive(fd, &info, sizeof(info), limit_ms)) > 0 &&
+	       *info.name) {
 		make_printable(info.reason);
 		status = fn(&info, data);
 	}
 	close(fd);
-	end = child_reap(pid, !status && got < 0, SURVEY_MS);
+	end = child_reap(pid, !status && got < 0, limit_ms);
 	if (interrupted)
 		return fail(STATUS_SYSTEM, "interrupted");
+	if (!status && !got && !*end.text)
+		snprintf(end.text, sizeof(end.text), "the process ended by itself");
 	if (status || !*end.text)
 		return status;
 	if (!backend)
@@ -135,21 +144,21 @@ static int survey(const char *name, bool backend, dlbuf_device_fn fn, void *data
 	return fn(&info, data);
 }
 
-int survey_devices(const char *names, dlbuf_device_fn fn, void *data)
+int survey_devices(const char *names, int limit_ms, dlbuf_device_fn fn, void *data)
 {
 	char *copy, *rest, *name;
 	int status = 0;
 
 	if (!strcmp(names, "all")) {
 		for (size_t i = 0; !status && backends[i]; i++)
-			status = survey(backends[i], true, fn, data);
+			status = survey(backends[i], true, limit_ms, fn, data);
 		return status;
 	}
 	copy = rest = strdup(names);
 	if (!copy)
 		return fail(STATUS_SYSTEM, "no memory for the devices");
 	while (!status && (name = strsep(&rest, ",")))
-		status = survey(name, false, fn, data);
+		status = survey(name, false, limit_ms, fn, data);
 	free(copy);
 	return status;
 }

@@ -252,7 +252,7 @@ int verify_open_devices(struct verify *v, const char *names)
 	pthread_cond_init(&v->came_back, NULL);
 	v->all = !strcmp(names, "all");
 	if (v->all)
-		status = survey_devices(names, open_found, v);
+		status = survey_devices(names, v->timeout_ns / 1000000, open_found, v);
 	if (v->all && !status && !v->ndevices)
 		status = fail(STATUS_ABSENT, "no device can be used; see "
 			      "dmabuf-test list");

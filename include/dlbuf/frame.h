@@ -195,8 +195,9 @@ DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
 /*
  * In a release callback of a frame or a lease: how the work ended that the lease waited
  * for. 0: without an error that dlbuf has seen. Otherwise the first error, a negative
- * errno: that of a fence (the frame's own, one that an access waited for, or that of
- * the work of an access), or of a release that failed. Outside of a callback: 0.
+ * errno: that of a fence (the frame's own; one that an access waited for, unless it
+ * had DLBUF_ACQUIRE_DAMAGED or began with dlbuf_acquire_fence(); that of the work of an
+ * access), or of a release that failed. Outside of a callback: 0.
  *
  * A device without fences (DLBUF_SYNC_EVENT) tells of failed work by the errors of its
  * calls instead, and a receiver of dlbuf_send_frame() tells nothing. Does not block.

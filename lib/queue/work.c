@@ -526,6 +526,23 @@ int queue_work_watch(struct queue_memory *m, uint32_t access, int *out)
 	return ret;
 }
 
+/* Polls, and dispatches if the application does: a stream may wait for a user event. */
+static int drain_work(struct queue_device *dev, struct queue_work *work,
+		      uint64_t deadline_ns)
+{
+	struct timespec pause = PAUSE_FIRST;
+	int ret = 0;
+
+	while (!ret && !is_over(dev, work)) {
+		if (!deadline_ns && is_late(work))
+			return wait_until(dev, work, 0);
+		ret = event_turn();
+		if (!ret && !pause_until(&pause, deadline_ns))
+			ret = wait_until(dev, work, deadline_ns);
+	}
+	return ret;
+}
+
 /* Waits for all works that have a user: on a list, or not added to one yet. */
 int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns)
 {
@@ -538,7 +555,7 @@ int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns)
 			continue;
 		work->refs++;
 		pthread_mutex_unlock(&dev->lock);
-		ret = is_over(dev, work) ? 0 : wait_until(dev, work, deadline_ns);
+		ret = drain_work(dev, work, deadline_ns);
 		pthread_mutex_lock(&dev->lock);
 		put_locked(dev, work);
 	}

@@ -412,16 +412,21 @@ static void after_release(void *arg)
 /* Work of the application's own, of which only the lease tells. */
 static void release_fence(void *arg)
 {
-	struct scene s;
-	int fence = -1;
+	for (int early = 0; early < 2; early++) {
+		struct scene s;
+		int fence = -1;
 
-	open_scene(&s, false);
-	need_device_that_waits(&s);
-	CHECK_OK(dlbuf_acquire_fence(s.t[0], DLBUF_WRITE, &fence));
-	CHECK_EQ(fence, -1);
-	CHECK_OK(dlbuf_release_fence(s.t[0], s.fence));
-	end_fence(&s, -EIO);
-	close_scene(&s, -EIO);
+		open_scene(&s, false);
+		need_device_that_waits(&s);
+		CHECK_OK(dlbuf_acquire_fence(s.t[0], DLBUF_WRITE, &fence));
+		CHECK_EQ(fence, -1);
+		if (early)
+			end_fence(&s, -EIO);
+		CHECK_OK(dlbuf_release_fence(s.t[0], s.fence));
+		if (!early)
+			end_fence(&s, -EIO);
+		close_scene(&s, -EIO);
+	}
 }
 
 /* And by a fence that the application waits for: it is the application that sees. */
@@ -513,6 +518,62 @@ static void pending_on(struct scene *s, int fence)
 	CHECK_EQ(kernel_import(s->fd, DLBUF_WRITE, fence), 0);
 	CHECK_OK(dlbuf_pending(s->t[0], DLBUF_READ, &fd));
 	syscall(SYS_close, fd); /* close() is a cancellation point */
+}
+
+/* Known by dlbuf_pending() and by the wait, a fence is told once, or not at all. */
+static void told_once(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = DLBUF_ACQUIRE_DAMAGED);
+
+	for (int damaged = 0; damaged < 2; damaged++) {
+		int want = damaged ? 0 : -EIO, ret;
+		struct scene s;
+		struct call c = { .t = s.t, .n = 1, .access = DLBUF_READ,
+				  .opts = damaged ? &opts : NULL };
+
+		open_scene(&s, false);
+		pending_on(&s, s.fence);
+		if (s.device_waits) {
+			call(&c);
+			CHECK_OK(c.ret);
+			end_fence(&s, -EIO);
+			ret = dlbuf_release(s.t[0], NULL, NULL);
+			/* If the release came first, the next acquire tells. */
+			if (!ret && want)
+				ret = dlbuf_acquire(s.t[0], DLBUF_READ, NULL, NULL);
+			CHECK_EQ(ret, want);
+		} else {
+			start_and_sleep(&c);
+			end_fence(&s, -EIO);
+			join(&c);
+			if (told(&c, want) && !want)
+				CHECK_OK(dlbuf_release(s.t[0], NULL, NULL));
+		}
+		works_again(&s, DLBUF_READ);
+		close_scene(&s, ANY);
+	}
+}
+
+/* An error is told while another fence is pending, of which nothing is left. */
+static void other_pending(void *arg)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	unsigned int fds;
+	struct scene s;
+	int second;
+
+	open_scene(&s, false);
+	pending_on(&s, s.fence);
+	end_fence(&s, -EIO);
+	second = lab_fence(s.lab);
+	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, second), 0);
+	fds = cts_count_fds();
+	CHECK_ERR(dlbuf_acquire(s.t[0], DLBUF_READ, NULL, &past), -EIO);
+	CHECK_EQ(cts_count_fds(), fds - 1); /* the tensor kept the fence */
+	CHECK_EQ(lab_signal(s.lab, second, 0), 0);
+	close(second);
+	works_again(&s, DLBUF_READ);
+	close_scene(&s, ANY);
 }
 
 static void *goes_on(void *arg)
@@ -877,6 +938,8 @@ void cts_cases_failed(void)
 		ktap_case(cts_name("sync/failed/%s", ways[i].name), every_way,
 			  (void *)&ways[i]);
 	ktap_case("sync/failed/pending", pending, NULL);
+	ktap_case("sync/failed/told-once", told_once, NULL);
+	ktap_case("sync/failed/other-pending", other_pending, NULL);
 	ktap_case("sync/failed/after-release", after_release, NULL);
 	ktap_case("sync/failed/release-fence", release_fence, NULL);
 	ktap_case("sync/failed/acquire-fence", acquire_fence, NULL);

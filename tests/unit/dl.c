@@ -68,7 +68,7 @@ TEST(none_is_there)
 /* A library that is there says more than one that is not. */
 TEST(the_first_that_is_there_is_broken)
 {
-	char path[] = "/tmp/dlbuf-unit-XXXXXX", names[64] = { 0 };
+	char path[] = "/tmp/dlbuf-unit-XXXXXX", names[80] = { 0 };
 	int fd = mkstemp(path);
 	struct table t = { 0 };
 	void *lib = NULL;
