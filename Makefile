@@ -167,9 +167,11 @@ cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
-$(patsubst %,$(O)/lib/%.o,buffer cache device error format frame layout lease sync sys tensor together): private cold-code :=
+hot := buffer cache device error format frame layout lease sync sys tensor together
+$(hot:%=$(O)/lib/%.o): private cold-code :=
 # These call the kernel or a driver and little else: a tenth of their code.
-$(patsubst %,$(O)/lib/%.o,alloc camera detile message node_access pool socket v4l2 backends/vulkan/backend backends/vulkan/physical): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
+calls := alloc camera detile message node_access pool socket v4l2 backends/vulkan/backend backends/vulkan/physical
+$(calls:%=$(O)/lib/%.o): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
@@ -251,7 +253,7 @@ endif
 
 # Objects depend on the flags they were made with.
 $(O)/.flags: FORCE | $(O)/
-	@echo '$(CC) $(all-cflags)' | cmp -s - $@ || echo '$(CC) $(all-cflags)' > $@
+	@echo '$(CC) $(all-cflags) $(hot) $(calls)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(calls)' > $@
 
 generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
 
