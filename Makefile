@@ -167,7 +167,8 @@ cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
-$(patsubst %,$(O)/lib/%.o,buffer cache device error format frame layout lease sync sys tensor together): private cold-code :=
+hot := buffer cache device error format frame layout lease sync sys tensor together
+$(hot:%=$(O)/lib/%.o): private cold-code :=
 # These call the kernel, or run once for a device: a tenth of their code.
 once := alloc camera detile dl export message node_access path pool select socket syncobj v4l2 \
 	$(patsubst lib/%.c,%,$(wildcard lib/queue/*.c) $(foreach f,api backend bridge bridge_copy \
@@ -254,7 +255,7 @@ endif
 
 # Objects depend on the flags they were made with.
 $(O)/.flags: FORCE | $(O)/
-	@echo '$(CC) $(all-cflags)' | cmp -s - $@ || echo '$(CC) $(all-cflags)' > $@
+	@echo '$(CC) $(all-cflags) $(hot) $(once)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(once)' > $@
 
 generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
 
