@@ -38,6 +38,7 @@ pid_t child_start(int *fd)
 		if (getppid() != parent)
 			_exit(1);
 		signal(SIGINT, SIG_IGN);
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 	}
 	return pid;
 }
@@ -110,6 +111,8 @@ struct child_end child_reap(pid_t pid, bool stuck, int limit_ms)
 		snprintf(end.text, sizeof(end.text),
 			 "the process was killed by signal %d, %s", end.signal,
 			 strsignal(end.signal));
+	} else if (WEXITSTATUS(status) == CHILD_WELL) {
+		end.well = true;
 	} else if (status) {
 		snprintf(end.text, sizeof(end.text),
 			 "the process ended with status %d", WEXITSTATUS(status));

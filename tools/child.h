@@ -13,8 +13,11 @@
 /*
  * Forks a child that dies with this process and ignores SIGINT. Returns 0 in the child,
  * where *fd sends messages; in the parent *fd receives them. -1: fail() has been called.
+ * What the child prints, its driver perhaps, goes to standard error. It ends with
+ * _exit(CHILD_WELL), because a driver may end the process with status 0.
  */
 pid_t child_start(int *fd);
+#define CHILD_WELL 100
 
 /*
  * Starts this program anew with these arguments, in a process that has no thread, driver
@@ -35,7 +38,8 @@ struct child_end {
 	int signal;		/* that killed it, or 0 */
 	bool stuck;		/* killed here, as `stuck` says */
 	bool unkillable;	/* it is still there, in a call of the kernel */
-	char text[128];		/* in words, "" for well */
+	bool well;		/* status CHILD_WELL */
+	char text[128];		/* in words, "" for well and for status 0 */
 };
 
 /* Waits for a child to end. stuck: kills it; limit_ms is how long it was silent. */

@@ -382,14 +382,15 @@ static int add_backend(const char *backend, struct listing *list, int limit_ms)
 	if (!pid) {
 		child.fd = fd;
 		backend_each(backend, send_importer, &child);
-		_exit(0);
+		_exit(CHILD_WELL);
 	}
 	while ((got = child_receive(fd, &m, sizeof(m), limit_ms)) > 0)
 		add_message(&m, list);
 	close(fd);
 	end = child_reap(pid, got < 0, limit_ms);
-	if (*end.text && !interrupted)
-		add_ended(backend, end.text, list);
+	if (!end.well && !interrupted)
+		add_ended(backend, *end.text ? end.text :
+			  "the process ended by itself", list);
 	return 0;
 }
 

@@ -110,21 +110,15 @@ static int survey(const char *name, bool backend, int limit_ms,
 	if (pid < 0)
 		return STATUS_SYSTEM;
 	if (!pid) {
-		/* What a driver prints is not the tool's output. */
-		dup2(STDERR_FILENO, STDOUT_FILENO);
 		snprintf(info.name, sizeof(info.name), "%s", name);
 		if (backend)
 			backend_each(name, send_opened, &fd);
 		else
 			send_opened(&info, &fd);
-		*info.name = '\0';
-		send_info(&info, &fd);
-		_exit(0);
+		_exit(CHILD_WELL);
 	}
-	/* The last one has no name: a driver may end the process without an error. */
 	while (!status &&
-	       (got = child_receive(fd, &info, sizeof(info), limit_ms)) > 0 &&
-	       *info.name) {
+	       (got = child_receive(fd, &info, sizeof(info), limit_ms)) > 0) {
 		make_printable(info.reason);
 		status = fn(&info, data);
 	}
@@ -132,7 +126,7 @@ static int survey(const char *name, bool backend, int limit_ms,
 	end = child_reap(pid, !status && got < 0, limit_ms);
 	if (interrupted)
 		return fail(STATUS_SYSTEM, "interrupted");
-	if (!status && !got && !*end.text)
+	if (!status && !end.well && !*end.text)
 		snprintf(end.text, sizeof(end.text), "the process ended by itself");
 	if (status || !*end.text)
 		return status;

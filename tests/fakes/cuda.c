@@ -126,6 +126,11 @@ cuda_result cuInit(unsigned int flags)
 		pause();
 	if (fake.fault == FAKE_INIT_CRASH)
 		raise(SIGSEGV);
+	if (fake.fault == FAKE_INIT_EXIT) {
+		puts("the driver says so");
+		fflush(stdout);
+		_exit(0);
+	}
 	if (flags)
 		return end(refuse(CUABI_INVALID_VALUE, "flags"));
 	if (!fake.init && !fake.ndevices)
@@ -523,6 +528,7 @@ static void apply(const char *word, size_t n)
 		[FAKE_PAGE7] = "page7", [FAKE_HALF] = "half", [FAKE_HANG] = "hang",
 		[FAKE_CRASH] = "crash", [FAKE_LEAK] = "leak",
 		[FAKE_INIT_HANG] = "inithang", [FAKE_INIT_CRASH] = "initcrash",
+		[FAKE_INIT_EXIT] = "initexit",
 	};
 	struct fake_device *d = fake.devices;
 

@@ -91,6 +91,7 @@ enum fake_fault {
 	FAKE_CRASH,		/* ... or ends the process */
 	FAKE_INIT_HANG,		/* cuInit() does */
 	FAKE_INIT_CRASH,
+	FAKE_INIT_EXIT,		/* prints, and ends the process without an error */
 	FAKE_LEAK,		/* an fd stays open */
 };
 
