@@ -25,7 +25,7 @@ int ioctl(int fd, int request, ...)
 	arg = va_arg(args, void *);
 	va_end(args);
 	ret = syscall(SYS_ioctl, fd, request, arg);
-	return ret && (unsigned int)request == DMA_BUF_IOCTL_SYNC &&
+	return ret && fd >= 0 && (unsigned int)request == DMA_BUF_IOCTL_SYNC &&
 	       (errno == ENOTTY || errno == ENOSYS) ? 0 : ret;
 }
 
