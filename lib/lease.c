@@ -37,7 +37,10 @@ void lease_failed(struct lease *lease, int err)
 					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* Of the lease whose callback this thread runs. The model is error.c's. */
+/*
+ * The result of the lease whose callback this thread runs. error.c gives the reason for
+ * the TLS model.
+ */
 #ifdef __GLIBC__
 __attribute__((tls_model("initial-exec")))
 #endif

@@ -20,7 +20,7 @@ struct lease {
 	unsigned int generation;	/* fork_generation when the lease was made */
 	void (*release)(void *data);	/* or NULL */
 	void *data;
-	int before;	/* the frame's fence, of which dma-bufs forget the error, or 0 */
+	int before;	/* the frame's fence, ours, or 0: dma-bufs forget its error */
 	int error;	/* atomic; the first error of the work, for dlbuf_lease_result() */
 	_Alignas(8) unsigned char room[];
 };

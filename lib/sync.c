@@ -60,21 +60,36 @@ int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 
 void before_add(struct tensor *t, int fence)
 {
-	int old = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
+	int old;
 
-	__atomic_store_n(&t->before, fence_join(old ? old : -1, fence),
-			 __ATOMIC_RELEASE);
+	/* Another thread may add one meanwhile, by dlbuf_pending(). */
+	do {
+		old = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
+		fence = fence_join(old ? old : -1, fence);
+		old = 0;
+	} while (!__atomic_compare_exchange_n(&t->before, &old, fence, false,
+					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+/* Takes the fence if it has signalled, or in any case; -1: there is none. */
+static int before_take(struct tensor *t, bool in_any_case)
+{
+	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
+
+	if (!fence)
+		return -1;
+	if (in_any_case || fence_signalled(fence))
+		return fence;
+	before_add(t, fence);
+	return -1;
 }
 
 int before_check(struct tensor *t, bool damaged)
 {
-	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
-	int ret = 0;
-
 	/* The device waits for what is pending, so damage may come from it, too. */
-	if (fence && !damaged && !fence_signalled(fence)) {
-		before_add(t, fence);
-	} else if (fence) {
+	int fence = before_take(t, damaged), ret = 0;
+
+	if (fence != -1) {
 		ret = damaged ? 0 : fence_check(fence);
 		close(fence);
 	}
@@ -84,11 +99,14 @@ int before_check(struct tensor *t, bool damaged)
 
 int before_told(struct tensor *t, int ret, bool damaged)
 {
+	int fence;
+
 	if (!ret)
 		return before_check(t, damaged);
 	/* The wait has told the same error. */
-	if (ret == -EIO && t->before && fence_signalled(t->before))
-		before_check(t, true);
+	fence = ret == -EIO ? before_take(t, false) : -1;
+	if (fence != -1)
+		close(fence);
 	return ret;
 }
 
@@ -269,9 +287,9 @@ static int release_before(struct tensor *t, int *out)
 	if (!fence)
 		return 0;
 	if (fence_signalled(fence)) {
+		lease_failed(t->lease, fence_error(fence));
 		ret = fence_check(fence);
 		close(fence);
-		lease_failed(t->lease, ret);
 		return ret;
 	}
 	lease_hold(t->lease, fence, t->imp->dev);

@@ -50,8 +50,8 @@ int sync_set_acquired(struct tensor *t, uint32_t access);
 
 /*
  * Fences whose errors a tensor has yet to tell. before_add() takes a fence. before_check()
- * tells the error of one that has signalled: -EIO. It is called after the wait, and
- * leaves what is still pending. A frame's fence is told by each acquire.
+ * tells the error of one that has signalled (-EIO), and keeps one that is pending; with
+ * `damaged` it drops both. Each acquire tells the error of a frame's fence.
  */
 void before_add(struct tensor *t, int fence);
 int before_check(struct tensor *t, bool damaged);
@@ -77,10 +77,7 @@ int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 	       const struct dlbuf_acquire_opts *o);
 
-/*
- * The usual case on the CPU: the backend waits for all that is pending, and no error has
- * to be told. asked: the import of the tensor before, of several.
- */
+/* The usual case on the CPU: the backend waits for all that is pending. */
 static inline bool sync_backend_waits(const struct dlbuf_device *dev,
 				      const struct dlbuf_acquire_opts *o)
 {
@@ -88,6 +85,10 @@ static inline bool sync_backend_waits(const struct dlbuf_device *dev,
 	       !o->deadline_ns && (!o->fence || o->fence == -1);
 }
 
+/*
+ * Whether an error may have to be told, which the backend cannot do. asked: of several
+ * tensors, the import of the one before, which need not be asked again.
+ */
 static inline bool sync_looks(const struct tensor *t, const struct import *asked)
 {
 	return before_any(t) ||

@@ -96,7 +96,7 @@ struct dlbuf_acquire_opts {
  *
  * CPU: blocks until the fences have signalled, then calls DMA_BUF_IOCTL_SYNC with
  * START. The deadline limits the wait for the fences, and how long START is repeated
- * after EINTR and EAGAIN (without a deadline: 1000 times, in about a second). It does not
+ * after EINTR and EAGAIN (without a deadline: 1000 times, a second or two). It does not
  * limit START itself, which the kernel cannot stop: START also waits for fences that
  * somebody adds after the look, and an exporter may be slow. An acquire of an idle
  * buffer needs no memory, fd or thread.
