@@ -565,6 +565,36 @@ static void drained(void *by_hand)
 	cts_until_fds(f.fds - 4);
 }
 
+/* A stream may wait for what only a dispatch does, so a drain without a limit dispatches. */
+static void drain_dispatches(void *arg)
+{
+	struct cts_fence fence AUTO_FENCE;
+	DLBUF_INFO(dlbuf_device_info, info);
+	DLManagedTensorVersioned *t;
+	struct dlbuf_device *dev;
+	int fd, poll_fd;
+
+	(void)arg;
+	CHECK_OK(dlbuf_dispatch_fd(&poll_fd));
+	fd = cts_alloc("udmabuf", BYTES);
+	dev = cts_open();
+	t = cts_import(dev, fd, BYTES);
+	cts_fence_create(&fence);
+	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, fence.sync_file));
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	if (info.acquire != DLBUF_SYNC_FENCE)
+		cts_fence_signal(&fence);
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
+	if (info.acquire == DLBUF_SYNC_FENCE)
+		cts_fence_signal(&fence);
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	CHECK_OK(dlbuf_device_drain(dev, 0));
+	cts_delete(t);
+	dlbuf_device_close(dev);
+	dispatch_all(poll_fd);
+	close(fd);
+}
+
 /* ---- other ends */
 
 /* Nobody signals; vgem does after 10 s, as a kernel must. */
@@ -892,6 +922,7 @@ void cts_cases_lease(void)
 	ktap_case("lease/deleted-waiting", deleted_waiting, NULL);
 	ktap_case("drain/leases", drained, NULL);
 	ktap_case("drain/dispatched", drained, (void *)"by hand");
+	ktap_case("drain/dispatches", drain_dispatches, NULL);
 	ktap_case("lease/expiry", expiry, NULL);
 	ktap_case("lease/callback", callback, NULL);
 	ktap_case("lease/device-closed", device_closed, NULL);
