@@ -142,6 +142,10 @@ void cts_fence_signal(struct cts_fence *f);
 void cts_fence_destroy(struct cts_fence *f);
 #define AUTO_FENCE __attribute__((cleanup(cts_fence_destroy)))
 
+/* Filters the system calls of this process from now on; skips the case where it cannot. */
+struct sock_filter;
+void cts_filter(struct sock_filter *filter, unsigned short n);
+
 /* ---- the files of cases */
 
 void cts_cases_import(void);

@@ -11,11 +11,14 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 
 #include "cts.h"
 #include "event.h"
@@ -423,4 +426,13 @@ void cts_fence_destroy(struct cts_fence *f)
 {
 	close(f->sync_file);
 	close(f->drm); /* signals what is left */
+}
+
+void cts_filter(struct sock_filter *filter, unsigned short n)
+{
+	struct sock_fprog prog = { .len = n, .filter = filter };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog))
+		SKIP("this system takes no seccomp filter");
 }

@@ -11,13 +11,6 @@
 
 /* ---------------------------------------------------------------- objects */
 
-static struct memory *root_of(struct memory *m)
-{
-	while (m->parent)
-		m = m->parent;
-	return m;
-}
-
 /* Memory of CL_MEM_USE_HOST_PTR must stay mapped until the buffer is destroyed. */
 static bool host_is_there(const struct memory *m)
 {
@@ -74,18 +67,12 @@ static enum progress run_destructors(struct job *job)
 /* Destroys it after the last reference and the last command. */
 void memory_put(struct memory *m)
 {
-	struct memory *parent = m->parent;
-
 	if (m->c.refs || m->users || !m->c.object.live)
 		return;
 	host_is_there(m);
 	memory_free(&m->c.object);
 	if (m->ndestructors)
 		call_later(run_destructors, m);
-	if (parent) {
-		parent->users--;
-		memory_put(parent);
-	}
 }
 
 static void *get_pages(size_t bytes)
@@ -444,10 +431,6 @@ static cl_int get_memory(const struct memory *m, cl_mem_info name, size_t size,
 		GIVE(cl_uint, m->c.refs);
 	case CL_MEM_CONTEXT:
 		GIVE(const void *, m->c.context);
-	case CL_MEM_ASSOCIATED_MEMOBJECT:
-		GIVE(const void *, m->parent);
-	case CL_MEM_OFFSET:
-		GIVE(size_t, m->origin);
 	default:
 		return refuse(CL_INVALID_VALUE, "no such query");
 	}
@@ -490,7 +473,7 @@ static void look_at_host(struct memory *m, size_t offset, size_t bytes,
 /* Checks that the device may use the bytes of a buffer now. Returns them, or NULL. */
 static uint8_t *device_bytes(struct event *e, unsigned int i, bool writes)
 {
-	struct memory *m = root_of(e->memories[i]);
+	struct memory *m = e->memories[i];
 
 	check_acquired(m);
 	for (size_t k = 0; k < ARRAY_SIZE(m->maps); k++)
@@ -505,8 +488,8 @@ static uint8_t *device_bytes(struct event *e, unsigned int i, bool writes)
 	}
 	if (!host_is_there(m))
 		return NULL;
-	look_at_host(m, e->memories[i]->origin + e->offsets[i], e->bytes, writes);
-	return m->bytes + e->memories[i]->origin + e->offsets[i];
+	look_at_host(m, e->offsets[i], e->bytes, writes);
+	return m->bytes + e->offsets[i];
 }
 
 static bool host_is_mapped(const struct event *e)
@@ -575,15 +558,15 @@ static void synchronise(struct memory *m, const struct mapping *range, bool in)
 
 static enum progress run_map(struct event *e)
 {
-	check_acquired(root_of(e->memories[0]));
+	check_acquired(e->memories[0]);
 	e->mapping->begun = true;
-	synchronise(root_of(e->memories[0]), e->mapping, false);
+	synchronise(e->memories[0], e->mapping, false);
 	return JOB_DONE;
 }
 
 static enum progress run_unmap(struct event *e)
 {
-	synchronise(root_of(e->memories[0]), e->mapping, true);
+	synchronise(e->memories[0], e->mapping, true);
 	e->mapping->used = e->mapping->begun = false;
 	return JOB_DONE;
 }
@@ -613,7 +596,7 @@ static cl_int use(struct event *e, unsigned int i, cl_mem handle, size_t offset,
 	    bytes > e->memories[i]->size - offset)
 		return refuse(CL_INVALID_VALUE, "beyond the buffer");
 	/* Callers cannot know the extension's version, so this is not counted. */
-	if (root_of(e->memories[i])->kernels_only)
+	if (e->memories[i]->kernels_only)
 		return CL_INVALID_OPERATION;
 	e->offsets[i] = offset;
 	e->bytes = bytes;
@@ -725,7 +708,7 @@ static uint8_t *host_bytes(struct memory *m)
 
 static cl_int map(struct event *e, cl_map_flags flags)
 {
-	struct memory *m = root_of(e->memories[0]);
+	struct memory *m = e->memories[0];
 	size_t i = 0;
 
 	if (!flags || flags & ~(cl_map_flags)MAP_FLAGS ||
@@ -740,7 +723,7 @@ static cl_int map(struct event *e, cl_map_flags flags)
 		return CL_OUT_OF_RESOURCES;
 	e->mapping = &m->maps[i];
 	*e->mapping = (struct mapping){
-		.offset = e->memories[0]->origin + e->offsets[0],
+		.offset = e->offsets[0],
 		.bytes = e->bytes, .flags = flags, .used = true,
 	};
 	e->run = run_map;
@@ -766,7 +749,7 @@ void *CL_API_CALL clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory,
 		result = map(e, flags);
 	if (result)
 		return end_make(NULL, command_drop(e, result), errcode_ret);
-	m = root_of(e->memories[0]);
+	m = e->memories[0];
 	mapping = e->mapping;
 	result = enqueue(e, out, blocks);
 	return end_make(host_bytes(m) + mapping->offset, result, errcode_ret);
@@ -786,7 +769,7 @@ cl_int CL_API_CALL clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory
 	result = command_uses(e, 0, memory);
 	if (result)
 		return end(command_drop(e, result));
-	m = root_of(e->memories[0]);
+	m = e->memories[0];
 	for (size_t i = 0; i < ARRAY_SIZE(m->maps) && !e->mapping; i++)
 		if (m->maps[i].used && !m->maps[i].ends &&
 		    host_bytes(m) + m->maps[i].offset == mapped)

@@ -52,8 +52,7 @@ struct destructor {
 
 struct memory {
 	struct counted c;
-	struct memory *parent;		/* of a sub-buffer */
-	size_t origin, size;
+	size_t size;
 	cl_mem_flags flags;
 	unsigned int users;		/* commands and sub-buffers */
 	uint8_t *bytes;			/* the device's */

@@ -3,29 +3,13 @@
 #ifndef UNIT_BRACKET_H
 #define UNIT_BRACKET_H
 
-#include <errno.h>
-#include <stdarg.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "ioctl.h"
 
-#include <linux/dma-buf.h>
-
-#ifdef __GLIBC__
-int ioctl(int fd, unsigned long request, ...)
-#else
-int ioctl(int fd, int request, ...)
-#endif
+static int answer_ioctl(int fd, unsigned int request, void *arg)
 {
-	va_list args;
-	void *arg;
-	int ret;
+	int ret = real_ioctl(fd, request, arg);
 
-	va_start(args, request);
-	arg = va_arg(args, void *);
-	va_end(args);
-	ret = syscall(SYS_ioctl, fd, request, arg);
-	return ret && fd >= 0 && (unsigned int)request == DMA_BUF_IOCTL_SYNC &&
+	return ret && fd >= 0 && request == DMA_BUF_IOCTL_SYNC &&
 	       (errno == ENOTTY || errno == ENOSYS) ? 0 : ret;
 }
 

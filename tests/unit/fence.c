@@ -26,28 +26,18 @@
 #include "event.h"
 #include "fence.h"
 #include "internal.h"
+#include "ioctl.h"
 
 /* Calls that the next ioctl()s refuse with EAGAIN, as the server of a FUSE file may. */
 static unsigned int refuse;
 
-#ifdef __GLIBC__
-int ioctl(int fd, unsigned long request, ...)
-#else
-int ioctl(int fd, int request, ...)
-#endif
+static int answer_ioctl(int fd, unsigned int request, void *arg)
 {
-	va_list args;
-	void *arg;
-
-	va_start(args, request);
-	arg = va_arg(args, void *);
-	va_end(args);
-	if (refuse) {
-		refuse--;
-		errno = EAGAIN;
-		return -1;
-	}
-	return syscall(SYS_ioctl, fd, request, arg);
+	if (!refuse)
+		return real_ioctl(fd, request, arg);
+	refuse--;
+	errno = EAGAIN;
+	return -1;
 }
 
 static uint64_t now(void)

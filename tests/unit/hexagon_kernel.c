@@ -10,7 +10,7 @@
 #ifdef CONFIG_BACKEND_HEXAGON
 #include "hexagon_backend.h"
 
-#include <stdarg.h>
+#include "ioctl.h"
 
 static struct {
 	int fd;
@@ -27,19 +27,13 @@ static int refusal;
 
 #define DSP_ADDRESS 0x12345678000ull
 
-/* The library's own call comes here; others are made. */
-int ioctl(int fd, unsigned long request, ...)
+/* Notes the library's calls, and makes the others. */
+static int answer_ioctl(int fd, unsigned int request, void *arg)
 {
-	va_list ap;
-	void *arg;
-
-	va_start(ap, request);
-	arg = va_arg(ap, void *);
-	va_end(ap);
 	if (nnoted == ARRAY_SIZE(noted) ||
 	    (request != HEXAGON_IOCTL_MEM_MAP && request != DMA_BUF_IOCTL_SYNC &&
 	     request != HEXAGON_IOCTL_MEM_UNMAP))
-		return syscall(SYS_ioctl, fd, request, arg);
+		return real_ioctl(fd, request, arg);
 	noted[nnoted].fd = fd;
 	noted[nnoted].request = request;
 	memcpy(&noted[nnoted++].map, arg, _IOC_SIZE(request));
