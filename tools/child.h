@@ -13,8 +13,8 @@
 /*
  * Forks a child that dies with this process and ignores SIGINT. Returns 0 in the child,
  * where *fd sends messages; in the parent *fd receives them. -1: fail() has been called.
- * What the child prints, its driver perhaps, goes to standard error. It ends with
- * _exit(CHILD_WELL), because a driver may end the process with status 0.
+ * The standard output of the child, which drivers may use, is standard error. The child
+ * ends with _exit(CHILD_WELL), because a driver may end the process with status 0.
  */
 pid_t child_start(int *fd);
 #define CHILD_WELL 100

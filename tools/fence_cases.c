@@ -243,7 +243,7 @@ static struct fence *put_fence(struct fence_run *r, uint32_t access)
 	return import_fence(r, access, make_fence(r));
 }
 
-/* Of put_failing(): signalled, or with an error. */
+/* Ends a fence of put_failing(): error 0 means success. */
 static bool end_failing(struct fence_run *r, struct fence *f, int error)
 {
 	return expect(r, !lab_signal(r->lab, f->sync_file, error),
@@ -804,8 +804,8 @@ static void thread_is_told(struct fence_run *r, uint32_t access,
 }
 
 /*
- * Who waits for a fence of the buffer or of the options is told that it failed, by
- * the acquire or the release, unless it wants the buffer damaged, and told once.
+ * The acquire or the release tells the error of a fence of the buffer or of the options,
+ * once, and not with DLBUF_ACQUIRE_DAMAGED.
  */
 static void held_case(struct fence_run *r, const struct fence_case *c)
 {
@@ -827,7 +827,7 @@ static void held_case(struct fence_run *r, const struct fence_case *c)
 			 ends[i].flags ? 0 : ends[i].error);
 		not_acquired(r);
 		agree(r, c->access, false);
-		/* What failed before is known only of a fence in the options. */
+		/* A fence that has failed is known later only if the options have it. */
 		if (c->fences)
 			continue;
 		tells(r, "dlbuf_acquire() after the fence",

@@ -42,7 +42,7 @@ static const struct cmdline usage = {
 	.opts = options,
 };
 
-/* What is found, as tables and as JSON. */
+/* The results, as tables and as JSON. */
 struct listing {
 	struct table exporters, importers, paths, modifiers, cameras;
 	cJSON *root, *json;		/* json: the list that grows */

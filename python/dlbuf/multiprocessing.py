@@ -72,7 +72,7 @@ class _Message:
 
     def __init__(self, ours: socket.socket, fd: Any) -> None:
         self.ours, self.fd, self.writer = ours, fd, -1
-        # What the pickle is found by in the bytes that a connection writes.
+        # This text marks the pickle in the bytes that a connection writes.
         self.token = os.urandom(16)
 
     def drop(self) -> None:

@@ -108,7 +108,7 @@ int bad_argument(PyObject *obj, const char *what, const char *want);
 int parse_fd(PyObject *obj, int *fd, const char *what);
 /* A handle as an int. */
 int parse_address(PyObject *obj, void **address, const char *what);
-/* What obj is is not checked before; the text is borrowed from it. */
+/* The caller need not check the type of obj. The text is borrowed from obj. */
 int parse_text(PyObject *obj, const char **text, const char *what);
 /* Counts that C has as unsigned int; NULL leaves *n. */
 int parse_count(PyObject *obj, unsigned int *n, const char *what);
