@@ -90,7 +90,7 @@ int dl_open(const char *backend, const char *sonames, const char *symbols,
 		if (*c >= 'a' && *c <= 'z')
 			*c += 'A' - 'a';
 	file = secure_getenv(variable);
-	if (file) {
+	if (file && *file) {
 		lib = try_open(file, &refusal);
 	} else {
 		FOR_EACH_STRING(soname, sonames) {

@@ -15,6 +15,7 @@
 #include "names.h"
 #include "opts.h"
 #include "out.h"
+#include "survey.h"
 #include "tool.h"
 
 #define MAX_PARTIES 16
@@ -97,6 +98,12 @@ static int open_node(struct party *p)
 		    "%s cannot be opened: %s%s", p->name, strerror(err), who);
 }
 
+static int any_status(const struct dlbuf_device_info *info, void *data)
+{
+	(void)info, (void)data;
+	return 0;
+}
+
 static int add_party(struct command *cmd, const char *name)
 {
 	struct party *p = &cmd->party[cmd->n];
@@ -114,6 +121,10 @@ static int add_party(struct command *cmd, const char *name)
 			cmd->nodes[cmd->nnodes++] = p->fd;
 		return status;
 	}
+	/* A child opens it first: a driver that crashes does not end this process. */
+	status = survey_devices(name, SURVEY_MS, any_status, NULL);
+	if (status)
+		return status;
 	err = dlbuf_device_open(name, NULL, &p->dev);
 	if (err)
 		return fail_dlbuf(err);

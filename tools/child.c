@@ -111,9 +111,7 @@ struct child_end child_reap(pid_t pid, bool stuck, int limit_ms)
 		snprintf(end.text, sizeof(end.text),
 			 "the process was killed by signal %d, %s", end.signal,
 			 strsignal(end.signal));
-	} else if (WEXITSTATUS(status) == CHILD_WELL) {
-		end.well = true;
-	} else if (status) {
+	} else if (WEXITSTATUS(status) != CHILD_WELL) {
 		snprintf(end.text, sizeof(end.text),
 			 "the process ended with status %d", WEXITSTATUS(status));
 	}

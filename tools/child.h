@@ -13,10 +13,11 @@
 /*
  * Forks a child that dies with this process and ignores SIGINT. Returns 0 in the child,
  * where *fd sends messages; in the parent *fd receives them. -1: fail() has been called.
- * The standard output of the child, which drivers may use, is standard error. The child
- * ends with _exit(CHILD_WELL), because a driver may end the process with status 0.
+ * The standard output of the child, which drivers may use, is standard error.
  */
 pid_t child_start(int *fd);
+
+/* A child's last status, because a driver may end the process with status 0. */
 #define CHILD_WELL 100
 
 /*
@@ -38,8 +39,7 @@ struct child_end {
 	int signal;		/* that killed it, or 0 */
 	bool stuck;		/* killed here, as `stuck` says */
 	bool unkillable;	/* it is still there, in a call of the kernel */
-	bool well;		/* status CHILD_WELL */
-	char text[128];		/* in words, "" for well and for status 0 */
+	char text[128];		/* in words, "" for CHILD_WELL */
 };
 
 /* Waits for a child to end. stuck: kills it; limit_ms is how long it was silent. */

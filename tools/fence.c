@@ -394,7 +394,7 @@ static void run_child(const struct command *cmd, const struct subject *e,
 		send_result(fd, &r);
 	}
 	dlbuf_device_close(r.dev);
-	_exit(0);
+	_exit(CHILD_WELL);
 }
 
 /* ---- the parent's side */
@@ -642,6 +642,8 @@ static int run(struct command *cmd)
 {
 	int status;
 
+	if (cmd->list && cmd->json_to.want)
+		return fail(STATUS_USAGE, "--list prints names and no JSON");
 	if (cmd->list && !cmd->exporters && !cmd->have_fd && !cmd->node &&
 	    !strcmp(cmd->devices, "all"))
 		return list_cases(cmd);

@@ -388,9 +388,8 @@ static int add_backend(const char *backend, struct listing *list, int limit_ms)
 		add_message(&m, list);
 	close(fd);
 	end = child_reap(pid, got < 0, limit_ms);
-	if (!end.well && !interrupted)
-		add_ended(backend, *end.text ? end.text :
-			  "the process ended by itself", list);
+	if (*end.text && !interrupted)
+		add_ended(backend, end.text, list);
 	return 0;
 }
 

@@ -166,7 +166,7 @@ int parse_size(const char *s, unsigned long *width, unsigned long *height)
 		*height = h;
 		return 0;
 	}
-	return fail(STATUS_USAGE, "--size is WxH in pixels, 1280x720 for "
+	return fail(STATUS_USAGE, "--size is WxH, each 1 to 65536 pixels, 1280x720 for "
 		    "instance, not '%s'", s);
 }
 

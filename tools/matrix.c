@@ -147,12 +147,16 @@ static int list(struct command *cmd, const char *what)
 	return 0;
 }
 
+/* A party that is absent, or whose driver has crashed, has the name of all of its kind. */
 static bool matches(const char *pattern, const cJSON *party)
 {
-	const char *node = member_text(party, "node");
+	const char *name = member_text(party, "name"), *node = member_text(party, "node");
+	size_t len = strlen(name);
 
-	return !strcmp(pattern, "all") || !fnmatch(pattern, member_text(party, "name"), 0) ||
-	       (*node == '/' && !fnmatch(pattern, node, 0));
+	return !strcmp(pattern, "all") || !fnmatch(pattern, name, 0) ||
+	       (*node == '/' && !fnmatch(pattern, node, 0)) ||
+	       (!strncmp(pattern, name, len) && pattern[len] == ':' &&
+		cJSON_GetNumberValue(cJSON_GetObjectItem(party, "status")));
 }
 
 /* Keeps the exporters or importers that LIST names. */

@@ -11,6 +11,7 @@
 
 #include <linux/dma-buf.h>
 
+#include "child.h"
 #include "fence.h"
 #include "matrix.h"
 #include "out.h"
@@ -790,5 +791,5 @@ int matrix_cell_main(int fd, char **argv)
 	buffer_close(&c.buffer);
 	free(c.want);
 	free(c.got);
-	return 0;
+	return CHILD_WELL;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "child.h"
 #include "matrix.h"
 #include "out.h"
 #include "survey.h"
@@ -180,5 +181,5 @@ int matrix_list_main(int fd, char **argv)
 	} else {
 		list_devices(fd, what, argv[1], argv[2]);
 	}
-	return 0;
+	return CHILD_WELL;
 }

@@ -126,8 +126,6 @@ static int survey(const char *name, bool backend, int limit_ms,
 	end = child_reap(pid, !status && got < 0, limit_ms);
 	if (interrupted)
 		return fail(STATUS_SYSTEM, "interrupted");
-	if (!status && !end.well && !*end.text)
-		snprintf(end.text, sizeof(end.text), "the process ended by itself");
 	if (status || !*end.text)
 		return status;
 	if (!backend)
