@@ -817,7 +817,7 @@ TEST(imported_semaphores)
 {
 	cl_semaphore_khr s;
 	cl_event e;
-	int fd;
+	int fd, ours;
 
 	begin("khr,memfds");
 	s = semaphore_of(CL_SEMAPHORE_HANDLE_SYNC_FD_KHR, 9999,
@@ -825,6 +825,8 @@ TEST(imported_semaphores)
 	CHECK(!s);
 	forgive(1);
 	fd = pending_fence();
+	/* The driver's thread may close fd as soon as the fence has signalled. */
+	ours = dup(fd);
 	s = semaphore_of(CL_SEMAPHORE_HANDLE_SYNC_FD_KHR,
 			 (cl_semaphore_properties_khr)fd, CL_SUCCESS);
 	OK(cl.EnqueueWaitSemaphoresKHR(q, 1, &s, NULL, 0, NULL, &e));
@@ -832,7 +834,8 @@ TEST(imported_semaphores)
 							     NULL, NULL));
 	OK(cl.Flush(q));
 	CHECK(status_of(e) > CL_COMPLETE);
-	signal_fence(fd);
+	signal_fence(ours);
+	close(ours);
 	OK(cl.WaitForEvents(1, &e));
 	CHECK(!is_open(fd));
 	OK(cl.ReleaseEvent(e));
