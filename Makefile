@@ -82,6 +82,10 @@ define need-kconfiglib
 @test -n '$(PYTHON)' || { echo "make: kconfiglib is missing: run tools/deps build" >&2; exit 1; }
 endef
 
+# SET's words, for a shell that does nothing with them.
+quoted = '$(subst ','\'',$(1))'
+set = $(foreach word,$(SET),$(call quoted,$(word)))
+
 .PHONY: menuconfig defconfig setconfig savedefconfig
 menuconfig:
 	$(need-kconfiglib)
@@ -92,11 +96,11 @@ defconfig:
 	$(need-kconfiglib)
 	@mkdir -p $(O)
 	$(Q)rm -f $(KCONFIG_CONFIG)
-	$(Q)$(PYTHON) tools/set-config $(SET) >/dev/null
+	$(Q)$(PYTHON) tools/set-config $(set) >/dev/null
 
 setconfig:
 	$(need-kconfiglib)
-	$(Q)$(PYTHON) tools/set-config $(SET)
+	$(Q)$(PYTHON) tools/set-config $(set)
 
 savedefconfig:
 	$(need-kconfiglib)
@@ -105,16 +109,16 @@ savedefconfig:
 # Without kconfiglib: the defaults, less what cannot be built here.
 ifneq ($(PYTHON),)
 $(O)/.config: $(if $(SET),FORCE) | $(O)/
-	$(Q)out=$$($(PYTHON) tools/set-config $(SET)) || exit; \
-	[ -z "$$out" ] || printf '  %-7s %s\n' CONFIG '$@ $(SET)'
+	$(Q)out=$$($(PYTHON) tools/set-config $(set)) || exit; \
+	[ -z "$$out" ] || printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET))
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
 else
 $(O)/.config: $(if $(SET),FORCE) | $(O)/
 	$(Q)CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' PKG_CONFIG='$(PKG_CONFIG)' \
-		GLSLANG='$(GLSLANG)' tools/plain-config $@ $(SET) > $@.new
-	$(Q)cmp -s $@.new $@ && rm $@.new || { printf '  %-7s %s\n' CONFIG '$@ $(SET)'; mv $@.new $@; }
+		GLSLANG='$(GLSLANG)' tools/plain-config $@ $(set) > $@.new
+	$(Q)cmp -s $@.new $@ && rm $@.new || { printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET)); mv $@.new $@; }
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)cp $< $(O)/.config.full

@@ -2,10 +2,12 @@
 /* Opens driver libraries at run time. */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "dl.h"
 #include "fork.h"
@@ -62,6 +64,17 @@ static void *try_open(const char *file, struct refusal *r)
 	return NULL;
 }
 
+/* dlopen() does not say in errno that this is why it failed. */
+static bool no_fd_left(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == EMFILE;
+	close(fd);
+	return false;
+}
+
 /* If several names are all absent, none of them is the one to install. */
 static void put_names(struct refusal *r, const char *sonames)
 {
@@ -103,7 +116,8 @@ int dl_open(const char *backend, const char *sonames, const char *symbols,
 			put_names(&refusal, sonames);
 	}
 	if (!lib)
-		return fail(-ENODEV, "%s: %s", backend, refusal.why);
+		return fail(no_fd_left() ? -EMFILE : -ENODEV, "%s: %s", backend,
+			    refusal.why);
 	FOR_EACH_STRING(symbol, symbols) {
 		bool optional = *symbol == DL_OPTIONAL[0];
 		void *sym = dlsym(lib, symbol + optional);

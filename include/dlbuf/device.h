@@ -73,6 +73,7 @@ struct dlbuf_device_opts {
  * -ENODEV  the driver library, the device or the DRM node is absent, or the program is
  *          linked statically, so that no driver can be loaded
  * -EOPNOTSUPP  the device is present and cannot import dma-bufs
+ * -EMFILE  no fd is left to open the driver library with
  * -ESTALE  the driver works in no child of fork(), and a parent process has used it
  * -EIO     the driver failed; the error text has its call and code
  */

@@ -53,6 +53,7 @@ DLBUF_API int dlbuf_fence_status(int fence, int *status);
  * borrowed. *out is new; it is -1 if both are -1.
  * -EBADF   a or b is not open
  * -EINVAL  a or b is not a sync_file, or out is NULL
+ * -EMFILE, -ENFILE, -ENOMEM  no fd or no memory is left
  */
 DLBUF_API int dlbuf_fence_merge(int a, int b, int *out);
 

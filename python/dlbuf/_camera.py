@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import glob
 import os
 import re
 import threading
@@ -21,8 +20,8 @@ from ._errors import (ClosedError, DeadlineError, Error, InvalidError,
 from ._frames import TensorFrame, make_frame
 from ._producers import find_format, find_view, integers, name_in
 from ._types import Access, CodeSpace, FormatInfo, View
-from ._v4l2 import (CameraFormat, CameraInfo, Controls, read_formats,
-                    sysfs_name)
+from ._v4l2 import (CameraFormat, CameraInfo, Controls, check_process,
+                    read_formats, sysfs_name)
 
 if TYPE_CHECKING:
     import asyncio
@@ -123,8 +122,11 @@ def cameras() -> list[CameraInfo]:
     >>> [c.card for c in dlbuf.cameras() if c.node == "/dev/video0"]
     ['vivid']
     """
-    nodes = [n for n in glob.glob("/dev/video*")
-             if re.fullmatch(r"/dev/video\d+", n)]
+    try:
+        names = os.listdir("/dev")
+    except OSError as e:
+        raise Error(e.errno or 0, f"/dev: {e.strerror}") from None
+    nodes = [f"/dev/{n}" for n in names if re.fullmatch(r"video\d+", n)]
     nodes.sort(key=lambda n: int(n[10:]))
     return [c for c in map(_probe, nodes) if c]
 
@@ -248,6 +250,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
         _check_timeout(timeout)
         self.timeout = timeout
         self._lock = threading.Lock()
+        self._pid = os.getpid()
         self._waiters: dict[asyncio.AbstractEventLoop,
                             list[asyncio.Future[None]]] = {}
         self._control_ids: dict[str, int] = {}
@@ -313,7 +316,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
     @property
     def controls(self) -> Controls:
         """The controls by the names of v4l2-ctl: see Controls."""
-        return Controls(self, self._control_ids)
+        return Controls(self, self._control_ids, self._pid)
 
     @property
     def formats(self) -> list[CameraFormat]:
@@ -327,6 +330,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
     def _check_open(self) -> None:
         if self.closed:
             raise ClosedError(errno.EPIPE, f"{self.node} is closed")
+        check_process(self.node, self._pid)
 
     def fileno(self) -> int:
         """Returns the fd of the node, for select(), poll() and ioctls. It belongs

@@ -101,6 +101,12 @@ class TensorFrame(tuple[Tensor, ...]):
         is no timestamp."""
         return self.info.timestamp
 
+    def __copy__(self) -> NoReturn:
+        # Python's own words are of __new__()'s arguments.
+        raise TypeError("a frame of tensors cannot be copied as an object: "
+                        "dlbuf.planes() and t.share() are more tensors over its "
+                        "memory, t.copy() is a copy")
+
     if not TYPE_CHECKING:
         index, count = _absent("index"), _absent("count")
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib
 import struct
 from collections.abc import Callable
+from numbers import Number
 from typing import Any, NoReturn
 
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
@@ -177,7 +178,8 @@ def _comparison(sign: str, name: str, mirror: str
             result = getattr(cls, mirror)(other, self)
             if result is not NotImplemented:
                 return result                   # NumPy compares each element
-        elif not isinstance(other, (int, float, complex, list, tuple, bytes)):
+        elif not isinstance(other, (Number, list, tuple, bytes, bytearray,
+                                    memoryview)):
             return NotImplemented
         raise TypeError(
             f"a Tensor's elements have no {sign}: compare "

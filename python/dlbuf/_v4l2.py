@@ -80,6 +80,13 @@ def _error(err: int, sentence: str) -> Error:
     return kind(err, sentence)
 
 
+def check_process(node: str, pid: int) -> None:
+    """A child of fork() has the camera's fd too, but the camera is its parent's."""
+    if pid != os.getpid():
+        raise Error(errno.ESTALE, f"{node} belongs to the process that opened it, "
+                    "and this is a child of it")
+
+
 # ------------------------------------------------------------------- formats
 
 class FrameSize(NamedTuple):
@@ -320,18 +327,21 @@ class Controls(Mapping[str, Any]):
     100
     """
 
-    __slots__ = ("_camera", "_known")
+    __slots__ = ("_camera", "_known", "_pid")
     _camera: _Node
     _known: dict[str, int]
+    _pid: int
 
-    def __init__(self, camera: _Node, known: dict[str, int]) -> None:
+    def __init__(self, camera: _Node, known: dict[str, int], pid: int) -> None:
         object.__setattr__(self, "_camera", camera)
+        object.__setattr__(self, "_pid", pid)
         object.__setattr__(self, "_known", known)   # filled at the first use
 
     def _fd(self) -> int:
         if self._camera.closed:
             raise ClosedError(errno.EPIPE, f"{self._camera.node} is closed: "
                               "its controls are those of an open camera")
+        check_process(self._camera.node, self._pid)
         return self._camera.fileno()
 
     def _ids(self) -> dict[str, int]:

@@ -421,6 +421,7 @@ def forked():
         frames = [next(cam) for _ in range(3)]
         want = whole(frames[0])
         seen = np.asarray(frames[0][0])
+        controls = cam.controls
         pid = os.fork()
         if not pid:
             code = 1
@@ -429,6 +430,11 @@ def forked():
                 assert e.errno == errno.ESTALE
                 e = raises(dlbuf.Error, frames[0][0].acquire, "the process that")
                 assert e.errno == errno.ESTALE
+                for use in (lambda: cam.formats, lambda: cam.controls.brightness,
+                            lambda: controls.brightness,
+                            lambda: controls.__setitem__("brightness", 77)):
+                    e = raises(dlbuf.Error, use, "the process that opened it")
+                    assert e.errno == errno.ESTALE
                 assert seen.tobytes() == want[:320 * 180]
                 t = dlbuf.alloc((16,), "uint8")
                 assert np.from_dlpack(t).sum() == 0

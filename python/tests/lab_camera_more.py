@@ -52,6 +52,13 @@ def cameras_are_listed():
         listed = dlbuf.cameras()
         assert [c.node for c in listed] == found, listed
         assert fds() == before
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
+        try:
+            e = raises(dlbuf.Error, dlbuf.cameras, "Too many open files")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert e.errno == errno.EMFILE
         for i, c in enumerate(listed):
             assert (c.card, c.driver, c.status) == ("vivid", "vivid", 0), c
             assert c.bus == f"platform:vivid-{i:03}"

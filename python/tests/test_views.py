@@ -9,6 +9,8 @@ import operator
 import pickle
 import random
 import sys
+from decimal import Decimal
+from fractions import Fraction
 from unittest import mock
 
 import pytest
@@ -433,10 +435,14 @@ def test_comparisons(np):
     t, u = tensor_of(b"123"), tensor_of(b"123")
     for sign in "eq", "ne", "lt", "le", "gt", "ge":
         fn = getattr(operator, sign)
-        for other in 49, 1.5, 1j, True, [49], (49, 50, 51), b"123":
+        for other in 49, 1.5, 1j, True, Decimal(49), Fraction(49), [49], (49, 50, 51), b"123":
             for pair in (t, other), (other, t):
                 with pytest.raises(TypeError, match="numpy.from_dlpack"):
                     fn(*pair)
+        # The other way round these compare bytes, whatever has any.
+        for other in bytearray(b"123"), memoryview(b"123"):
+            with pytest.raises(TypeError, match="numpy.from_dlpack"):
+                fn(t, other)
         a = np.array([49, 0, 99], "u1")
         for x, y in ((t, a), (a, t), (t, np.uint8(50)), (t, np.float64(50))):
             assert fn(x, y).tolist() == fn(np.asarray(x), np.asarray(y)).tolist()

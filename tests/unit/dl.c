@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Driver libraries: absent, other than expected, named by the environment. */
 #include <dlfcn.h>
+#include <sys/resource.h>
 
 #include "ktap.h"
 
@@ -112,6 +113,23 @@ TEST(the_environment_names_another)
 	CHECK_ERR(open_it(LIBC, SYMBOLS, &t, &lib), -ENODEV);
 	CHECK_SAYS("/nonexistent/driver.so");
 	CHECK(!lib);
+}
+
+/* It may be installed, and can be opened later. */
+TEST(no_fd_is_left)
+{
+	struct rlimit old, none = { 0 };
+	struct table t = { 0 };
+	void *lib = NULL;
+
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &old));
+	none.rlim_max = old.rlim_max;
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &none));
+	CHECK_ERR(open_it("libutil.so.1\0", SYMBOLS, &t, &lib), -EMFILE);
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &old));
+	CHECK_SAYS("Too many open files");
+	CHECK(!lib);
+	CHECK_ERR(open_it(NONE, SYMBOLS, &t, &lib), -ENODEV);
 }
 
 TEST(a_file_that_is_no_library)

@@ -28,15 +28,16 @@
 #include "internal.h"
 #include "ioctl.h"
 
-/* Calls that the next ioctl()s refuse with EAGAIN, as the server of a FUSE file may. */
+/* So many of the next ioctl()s are refused: with EAGAIN, as by the server of a FUSE file. */
 static unsigned int refuse;
+static int refuse_with = EAGAIN;
 
 static int answer_ioctl(int fd, unsigned int request, void *arg)
 {
 	if (!refuse)
 		return real_ioctl(fd, request, arg);
 	refuse--;
-	errno = EAGAIN;
+	errno = refuse_with;
 	return -1;
 }
 
@@ -200,6 +201,23 @@ TEST(minus_one_has_signalled)
 	CHECK_OK(dlbuf_fence_merge(-1, -1, &out));
 	CHECK_EQ(out, -1);
 	CHECK_OK(dlbuf_fence_set_deadline(-1, 1));
+}
+
+/* What is missing is not the fences' fault. */
+TEST(no_room_for_a_merged_fence)
+{
+	static const int errors[] = { EMFILE, ENFILE, ENOMEM };
+	int fd = event(1), out = 77;
+
+	need_machine();
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		refuse = 1;
+		refuse_with = errors[i];
+		CHECK_ERR(dlbuf_fence_merge(fd, -1, &out), -errors[i]);
+		CHECK_SAYS("SYNC_IOC_MERGE");
+	}
+	CHECK_EQ(out, 77);
+	close(fd);
 }
 
 TEST(a_closed_fence)
