@@ -143,6 +143,8 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  *          are still acquired; the access continues
  * -EIO     the kernel or the driver failed, or a fence that the access waited for
  *          ended with an error; the access has ended
+ * -EMFILE, -ENOMEM  the device's fence of the work cannot be exported: no fd or no
+ *          memory is left; the access has ended
  */
 DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
 			    int *fence);
