@@ -127,7 +127,7 @@ $(call step,unit@musl): unit@%: build@%
 
 # A plain Debian 13: another compiler, other headers, and nothing but the packages that tools/deps names.
 $(call step,build@trixie):
-	$(plain) -- tests/abi/root trixie sh -c 'tools/deps --check build && exec make -s -j2 O=/tmp/build SET=WERROR=y CFLAGS=-O0 all unit cts'
+	$(plain) -- tests/abi/root trixie sh -c 'tools/deps --check build && exec make -s -j2 O=/tmp/build SET=WERROR=y TESTS_CFLAGS=-O0 all tests'
 
 # Another run of the CUDA and HIP tests, after which the counts are theirs alone.
 $(call step,unit@coverage): build@asan | unit@asan

@@ -244,7 +244,7 @@ static int check_image(struct vulkan_device *dev, const struct detile *d,
 static int check_texture(struct vulkan_device *dev, const struct detile *d,
 			 struct texture *t)
 {
-	VkDrmFormatModifierPropertiesEXT m;
+	VkDrmFormatModifierPropertiesEXT m = { .drmFormatModifier = 0 };
 	int ret;
 
 	ret = find_modifier(dev, d, t, &m);
