@@ -440,9 +440,9 @@ def test_comparisons(np):
                 with pytest.raises(TypeError, match="numpy.from_dlpack"):
                     fn(*pair)
         # The other way round these compare bytes, whatever has any.
-        for other in bytearray(b"123"), memoryview(b"123"):
+        for raw in bytearray(b"123"), memoryview(b"123"):
             with pytest.raises(TypeError, match="numpy.from_dlpack"):
-                fn(t, other)
+                fn(t, raw)
         a = np.array([49, 0, 99], "u1")
         for x, y in ((t, a), (a, t), (t, np.uint8(50)), (t, np.float64(50))):
             assert fn(x, y).tolist() == fn(np.asarray(x), np.asarray(y)).tolist()
