@@ -58,8 +58,8 @@ $(if $(word 21,$(options)),$(error there are threes for 20 options only))
 $(call step,build@cpu-only):
 	$(build) 'WERROR=y $(patsubst %,%=n,$(filter-out BACKEND_CPU,$(options)))' -- $(build-tests) lib unit
 $(call step,$(halves:%=build@%)): build@half-%:
-	$(build) 'WERROR=y $(patsubst %,%=n,$(call left-out,$*))' -- CFLAGS=-O0 all unit
-$(call step,unit@cpu-only $(halves:%=unit@%)): unit@%: build@%
+	$(build) 'WERROR=y $(patsubst %,%=n,$(call left-out,$*))' -- CFLAGS=-O0 all
+$(call step,unit@cpu-only): unit@%: build@%
 	$(call units)
 
 # Parts of the library, one by one, and all that a camera on a board does without.
@@ -99,8 +99,11 @@ cross = --has $(call machine,2)-gcc -- CROSS_COMPILE=$(call machine,2)-
 qemu = $(or $(shell command -v qemu-$(call machine,3)),qemu-$(call machine,3)-static) -L /usr/$(call machine,2)
 $(call step,build@arm64 build@armhf): build@%:
 	$(build) 'WERROR=y DMABUF_TEST=n' $(cross) CFLAGS='-O1 -g' $(build-tests) lib unit
-$(call step,unit@arm64 unit@armhf): unit@%: build@%
+$(call step,unit@arm64): unit@%: build@%
 	$(call units,$(qemu) )
+# There are no CUDA and no HIP for 32 bits.
+$(call step,unit@armhf): unit@%: build@%
+	$(call units,$(qemu) ,$(filter-out cuda% hip%,$(call names,tests/unit/*.c)))
 
 small := $(filter-out arm64 armhf,$(foreach m,$(machines),$(firstword $(subst :, ,$(m)))))
 small-tests := cache dispatch error event fence format frame layout socket sync tensor view
@@ -184,18 +187,28 @@ $(call step,lab@selftest):
 $(call step,lab@media):
 	$(ktap) -- tests/lab/media/check $(dir)/media
 
-# The conformance suite. Failures are injected into a build of its own. A case is a process: what
-# loading a driver's library costs is paid once, by their parent.
+# The conformance suite. Each device has the paths that are named and no others, and waits
+# and tells as named. Failures are injected into a build of its own. A case is a process:
+# what loading a driver's library costs is paid once, by their parent.
 cts = tests/cts/cts --device
+direct := --paths direct
+direct-copy := --paths direct,copy
+direct-host-copy := --paths direct,host,copy
+host-copy := --paths host,copy
+host-bridge-copy := --paths host,bridge,copy
+blocks-blocks := --sync blocks,blocks
+blocks-event := --sync blocks,event
+fence-event := --sync fence,event
+fence-fence := --sync fence,fence
 # Some of its cases have fences that fail.
-lab-fails := $(lab) --module
+lab-fails := $(lab-1) --module
 on-vulkan = env LD_PRELOAD=libvulkan_lvp.so $(dir)/$(or $(2),gcc)/$(cts) vulkan:0 $(1:%='%')
 $(call step,build@fault):
 	$(build) 'WERROR=y FAULT_INJECTION=y DMABUF_TEST=n' -- $(build-tests) cts $(dir)/fault/tests/lab/camera $(dir)/fault/tests/lab/alloc
 $(call step,cts@cpu): build@gcc
-	$(ktap) -- $(lab-fails) -- $(dir)/gcc/$(cts) cpu
+	$(ktap) -- $(lab) --module -- $(dir)/gcc/$(cts) cpu $(direct) $(blocks-blocks)
 $(call step,cts@vulkan): build@gcc
-	$(ktap) -- $(lab-fails) -- $(on-vulkan)
+	$(ktap) -- $(lab-fails) -- $(call on-vulkan,$(direct) $(fence-fence))
 $(call step,cts@cpu+fault): build@fault
 	$(ktap) -- $(lab-fails) -- $(dir)/fault/$(cts) cpu 'fault/*'
 $(call step,cts@vulkan+fault): build@fault
@@ -207,15 +220,15 @@ fakes := $(b)/gcc/tests/fakes
 on-double = $(ktap) -- $(lab-fails) --env FAKE_CUDA=$(1) --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so \
 	--env DLBUF_VULKAN_LIBRARY=$(or $(3),none) $(4) -- $(dir)/$(or $(5),gcc)/$(cts) cuda:0 $(2:%='%')
 $(call step,cts@cuda): build@gcc
-	$(call on-double,pc)
+	$(call on-double,pc,$(host-copy) $(fence-event))
 $(call step,cts@cuda+thor): build@gcc
-	$(call on-double,thor,import/* input/* path/* export/* sync/* socket/* alloc/*)
+	$(call on-double,thor,$(direct-host-copy) $(fence-event) import/* input/* path/* export/* sync/* socket/* alloc/*)
 $(call step,cts@cuda+grace): build@gcc
-	$(call on-double,grace,import/* path/*)
+	$(call on-double,grace,$(host-copy) $(fence-event) import/* path/*)
 $(call step,cts@cuda+nomemops): build@gcc
-	$(call on-double,nomemops,path/* sync/*)
+	$(call on-double,nomemops,$(host-copy) path/* sync/*)
 $(call step,cts@cuda+bridge): build@gcc
-	$(call on-double,pc,import/* path/* sync/* frame/* lease/*,$(fakes)/libvulkan.so,--env FAKE_VULKAN=bridge)
+	$(call on-double,pc,$(host-bridge-copy) $(fence-fence) import/* path/* sync/* frame/* lease/*,$(fakes)/libvulkan.so,--env FAKE_VULKAN=bridge)
 $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
@@ -223,9 +236,9 @@ $(call step,cts@cuda+fault): build@gcc build@fault
 on-opencl = $(ktap) -- $(lab-fails) --env OCL_ICD_VENDORS=$(1) $(2) -- env LD_PRELOAD=$(4) \
 	$(dir)/$(or $(5),gcc)/$(cts) opencl:0 $(3:%='%')
 $(call step,cts@opencl): build@gcc
-	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,,libpocl.so.2)
+	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,$(host-copy) $(fence-event),libpocl.so.2)
 # It takes a second to begin in each case: without those that end before its first command.
-on-rusticl := import/* path/host/* path/copy/* path/probe sync/* together/* lease/* cache/* \
+on-rusticl := $(host-copy) $(fence-event) import/* path/* sync/* together/* lease/* cache/* \
 	alloc/* pool/* frame/* export/* drain/* fork/*
 $(call step,cts@opencl+rusticl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe,$(on-rusticl),libRusticlOpenCL.so.1)
@@ -233,13 +246,13 @@ $(call step,cts@opencl+fault): build@gcc build@fault
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,fault/*,libpocl.so.2,fault)
 on-opencl-double = $(call on-opencl,$(fakes)/libopencl.so,--env FAKE_OPENCL=$(1),$(2))
 $(call step,cts@opencl+khr): build@gcc
-	$(call on-opencl-double,khr,import/* path/* sync/* lease/*)
+	$(call on-opencl-double,khr,$(direct-host-copy) $(fence-fence) import/* path/* sync/* lease/*)
 $(call step,cts@opencl+arm): build@gcc
-	$(call on-opencl-double,arm,import/* path/*)
+	$(call on-opencl-double,arm,$(direct-copy) $(fence-event) import/* path/*)
 $(call step,cts@opencl+qcom): build@gcc
-	$(call on-opencl-double,qcom,import/* path/* alloc/*)
+	$(call on-opencl-double,qcom,$(direct-copy) $(fence-event) import/* path/* alloc/*)
 $(call step,cts@opencl+userptr): build@gcc
-	$(call on-opencl-double,userptr,import/* path/* sync/*)
+	$(call on-opencl-double,userptr,$(host-copy) $(fence-event) import/* path/* sync/*)
 
 # A simulator waits beside the suite.
 $(call step,build@verilog): build@gcc
@@ -250,9 +263,9 @@ $(call step,build@verilator): build@gcc
 		tests/verilog/verilate $(dir)/gcc tb tb tests/verilog/tb.v verilog/dlbuf_mem.v verilog/dlbuf_axi.v'
 on-simulator = $(ktap) -- $(lab-fails) --with verilog -- tests/verilog/simulate $(dir)/gcc $(1) $(dir)/gcc/$(cts) vpi:cts $(2:%='%')
 $(call step,cts@vpi): build@verilog
-	$(call on-simulator,icarus)
+	$(call on-simulator,icarus,$(direct) $(blocks-event))
 $(call step,cts@vpi+verilator): build@verilator
-	$(call on-simulator,verilator,import/* sync/*)
+	$(call on-simulator,verilator,$(blocks-event) import/* sync/*)
 
 comma := ,
 # On HIP's double, as its versions and dma-bufs differ: paths and what ends on streams.
@@ -260,11 +273,11 @@ on-hip = $(ktap) -- $(lab-fails) --env FAKE_HIP=$(1) --env DLBUF_HIP_LIBRARY=$(f
 	--env DLBUF_VULKAN_LIBRARY=$(or $(5),none) --env FAKE_VULKAN=bridge -- \
 	$(dir)/$(or $(3),gcc)/$(cts) hip:0 $(2:%='%')
 $(call step,cts@hip): build@gcc
-	$(call on-hip,7.1,import/* path/* sync/* export/* alloc/* fork/*)
+	$(call on-hip,7.1,$(host-copy) $(fence-event) import/* path/* sync/* export/* alloc/* fork/*)
 $(call step,cts@hip+6): build@gcc
-	$(call on-hip,6.4$(comma)amdgpu,import/* path/* export/*,,libhip-old.so)
+	$(call on-hip,6.4$(comma)amdgpu,$(direct-host-copy) $(fence-event) import/* path/* export/*,,libhip-old.so)
 $(call step,cts@hip+bridge): build@gcc
-	$(call on-hip,7.1$(comma)memfds,path/* frame/*,,,$(fakes)/libvulkan.so)
+	$(call on-hip,7.1$(comma)memfds,$(host-bridge-copy) path/* frame/*,,,$(fakes)/libvulkan.so)
 $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
 
@@ -272,9 +285,9 @@ $(call step,cts@hip+fault): build@gcc build@fault
 on-hexagon = $(ktap) -- $(lab-fails) --env FAKE_HEXAGON=$(1) --env DLBUF_HEXAGON_LIBRARY=$(fakes)/$(or $(4),libhexagon.so) -- \
 	$(dir)/$(or $(3),gcc)/$(cts) hexagon:cdsp $(2:%='%')
 $(call step,cts@hexagon): build@gcc
-	$(call on-hexagon,strict)
+	$(call on-hexagon,strict,$(direct) $(blocks-blocks))
 $(call step,cts@hexagon+old): build@gcc
-	$(call on-hexagon,strict,import/* path/* alloc/*,,libhexagon-old.so)
+	$(call on-hexagon,strict,$(direct) $(blocks-blocks) import/* path/* alloc/*,,libhexagon-old.so)
 $(call step,cts@hexagon+fault): build@gcc build@fault
 	$(call on-hexagon,strict,fault/*,fault)
 
@@ -285,25 +298,25 @@ ze-loader := --with levelzero --env ZE_ENABLE_ALT_DRIVERS=$(fakes)/liblevelzero.
 	--env ZE_ENABLE_PARAMETER_VALIDATION=1
 on-ze = $(ktap) -- $(lab-fails) --env FAKE_LEVELZERO=$(1) $(3) -- $(dir)/$(or $(4),gcc)/$(cts) levelzero:0 $(2:%='%')
 $(call step,cts@levelzero): build@gcc
-	$(call on-ze,,import/* path/* sync/* together/* lease/* drain/* export/* alloc/* fork/*,$(ze-loader))
+	$(call on-ze,,$(direct) $(fence-event) import/* path/* sync/* together/* lease/* drain/* export/* alloc/* fork/*,$(ze-loader))
 $(call step,cts@levelzero+copy): build@gcc
-	$(call on-ze,,path/*,--env DLBUF_LEVELZERO_LIBRARY=$(fakes)/liblevelzero.so)
+	$(call on-ze,,$(direct-copy) path/*,--env DLBUF_LEVELZERO_LIBRARY=$(fakes)/liblevelzero.so)
 $(call step,cts@levelzero+fault): build@gcc build@fault
 	$(call on-ze,,fault/*,$(ze-loader),fault)
 
 # A backend of the tests' own: what the next one costs.
 $(call step,cts@trial): build@gcc
-	$(ktap) -- $(lab-fails) -- $(dir)/gcc/tests/trial/cts --device trial:0
+	$(ktap) -- $(lab-fails) -- $(dir)/gcc/tests/trial/cts --device trial:0 $(host-copy) $(blocks-event)
 
 # A kernel without sync_file. Not everywhere can the lab boot it. For Vulkan, whose
 # cases take a second each, those that fences are in: the core's run on the CPU.
 $(call step,lab@cloud):
 	$(plain) -- env LAB_KERNEL=cloud sh -c '$(lab) -- true || exit $$(($$? == 125 ? 4 : 1))'
 $(call step,cts@cpu+cloud): build@gcc lab@cloud
-	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- $(dir)/gcc/$(cts) cpu
+	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- $(dir)/gcc/$(cts) cpu $(direct)
 $(call step,cts@vulkan+cloud): build@gcc lab@cloud
 	$(ktap) -- env LAB_KERNEL=cloud $(lab) -- \
-		$(call on-vulkan,import/* path/* sync/* frame/* lease/*)
+		$(call on-vulkan,$(direct) import/* path/* sync/* frame/* lease/*)
 
 # NVIDIA's driver library is in a part of Debian that a mirror may not have, nor a
 # machine other than Debian ask for: exit status 4, and the last line says so.

@@ -3,7 +3,11 @@
  * The conformance suite: the same cases for every backend. A backend is
  * supported when it passes; nothing else defines it.
  *
- *	cts --device vulkan:0 [CASE...]
+ *	cts --device vulkan:0 [--paths host,copy] [--sync fence,fence] [CASE...]
+ *
+ * With --paths the device has these paths and no others: each of their cases
+ * has to pass. Without it, what the device has not got is skipped. --sync says how
+ * it acquires and how it releases: what a device cannot do, other cases leave out.
  *
  * What differs between backends is only how the device itself touches memory:
  * struct access.
@@ -43,6 +47,12 @@ const char *cts_name(const char *fmt, ...)
 extern const char *cts_device;
 extern const struct access *cts_access;
 
+/* Bits of enum dlbuf_path: what --paths named, or 0. */
+extern uint32_t cts_paths;
+
+/* What --sync named, or 0. */
+extern enum dlbuf_sync cts_sync_in, cts_sync_out;
+
 /* Opens it; a failure fails the case. */
 struct dlbuf_device *cts_open(void);
 
@@ -50,7 +60,18 @@ struct dlbuf_device *cts_open(void);
 const char *cts_second_device(void);
 struct dlbuf_device *cts_open_second(void);
 
-/* A new dma-buf; skips the case where the exporter or the device cannot. */
+/*
+ * For an exporter that the system lacks. In the lab, which has all of
+ * it, the case fails; elsewhere it is skipped.
+ */
+#define ABSENT(...)                                                          \
+	do {                                                                 \
+		if (getenv("DLBUF_LAB"))                                     \
+			FATAL(__VA_ARGS__);                                  \
+		SKIP(__VA_ARGS__);                                           \
+	} while (0)
+
+/* A new dma-buf; skips the case where the device cannot take such a one. */
 int cts_alloc(const char *exporter, uint64_t bytes);
 
 /*
@@ -136,8 +157,9 @@ struct cts_fence {
 /* Whether the kernel has no DMA_BUF_IOCTL_EXPORT_SYNC_FILE. */
 bool cts_no_sync_file(int fd);
 
-/* Skips the case where there is no vgem. */
+/* Skips the case where there is no vgem, or where the kernel makes no sync_files. */
 void cts_fence_create(struct cts_fence *f);
+/* Fails, and so runs the case again, if it has signalled by itself. On any thread. */
 void cts_fence_signal(struct cts_fence *f);
 void cts_fence_destroy(struct cts_fence *f);
 #define AUTO_FENCE __attribute__((cleanup(cts_fence_destroy)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* The conformance suite's driver: which device, which cases. */
+/* The conformance suite's driver: which device, which paths, which cases. */
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,6 +8,8 @@
 
 const char *cts_device = "cpu";
 const struct access *cts_access;
+uint32_t cts_paths;
+enum dlbuf_sync cts_sync_in, cts_sync_out;
 
 static const struct access *const accesses[] = {
 #define BACKEND(name) &access_##name,
@@ -21,13 +23,65 @@ static void prepare(void)
 		KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "the driver's");
 }
 
+/* "host,copy" */
+static bool read_paths(const char *list)
+{
+	while (*list) {
+		size_t n = strcspn(list, ",");
+		enum dlbuf_path path;
+
+		for (path = DLBUF_PATH_DIRECT; path <= DLBUF_PATH_COPY; path++)
+			if (strlen(dlbuf_path_name(path)) == n &&
+			    !strncmp(dlbuf_path_name(path), list, n))
+				break;
+		if (path > DLBUF_PATH_COPY)
+			return false;
+		cts_paths |= DLBUF_PATH_BIT(path);
+		list += n + (list[n] == ',');
+	}
+	return cts_paths;
+}
+
+/* "blocks,fence": how it acquires and releases */
+static bool read_sync(const char *pair)
+{
+	static const char *const names[] = {
+		[DLBUF_SYNC_BLOCKS] = "blocks",
+		[DLBUF_SYNC_EVENT] = "event",
+		[DLBUF_SYNC_FENCE] = "fence",
+	};
+
+	for (int i = DLBUF_SYNC_BLOCKS; i <= DLBUF_SYNC_FENCE; i++) {
+		size_t n = strlen(names[i]);
+
+		if (!strncmp(pair, names[i], n) && pair[n] == ',')
+			cts_sync_in = i;
+		if (strchr(pair, ',') && !strcmp(strchr(pair, ',') + 1, names[i]))
+			cts_sync_out = i;
+	}
+	return cts_sync_in && cts_sync_out;
+}
+
 int main(int argc, char **argv)
 {
 	size_t n;
 
-	/* --device NAME comes first; the rest is the harness's. */
-	if (argc > 2 && !strcmp(argv[1], "--device")) {
-		cts_device = argv[2];
+	/* --device, --paths and --sync come first; the rest is the harness's. */
+	while (argc > 2 && !strncmp(argv[1], "--", 2)) {
+		bool known = true;
+
+		if (!strcmp(argv[1], "--device"))
+			cts_device = argv[2];
+		else if (!strcmp(argv[1], "--paths"))
+			known = read_paths(argv[2]);
+		else if (!strcmp(argv[1], "--sync"))
+			known = read_sync(argv[2]);
+		else
+			break;
+		if (!known) {
+			fprintf(stderr, "cts: %s is not '%s'\n", argv[1], argv[2]);
+			return 2;
+		}
 		argv[2] = argv[0];
 		argv += 2;
 		argc -= 2;

@@ -15,7 +15,7 @@ static struct dlbuf_pool *pool_of(struct dlbuf_device *dev,
 	int ret = dlbuf_pool_create(&dev, dev ? 1 : 0, opts, &pool);
 
 	if (ret == -ENODEV)
-		SKIP("%s", dlbuf_last_error());
+		ABSENT("%s", dlbuf_last_error());
 	REQUIRE_OK(ret);
 	return pool;
 }

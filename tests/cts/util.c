@@ -118,7 +118,7 @@ static int alloc_known(const char *exporter, uint64_t bytes)
 	int high, ret = dlbuf_udmabuf_create(bytes, &opts, &buf);
 
 	if (ret == -ENODEV)
-		SKIP("%s", dlbuf_last_error());
+		ABSENT("%s", dlbuf_last_error());
 	if (ret)
 		FATAL("dlbuf_udmabuf_create: %s", dlbuf_last_error());
 	high = fcntl(buf.memfd, F_DUPFD_CLOEXEC, KEPT_FROM);
@@ -172,7 +172,7 @@ void cts_need_any(void)
 	if (!cts_access || !cts_access->wants_memfds)
 		return;
 	if (dlbuf_alloc_fd(1, &opts, &fd))
-		SKIP("%s", dlbuf_last_error());
+		ABSENT("%s", dlbuf_last_error());
 	if (pipe(pipes))
 		FATAL("pipe: %s", strerror(errno));
 	pid = fork();
@@ -203,7 +203,7 @@ int cts_alloc(const char *exporter, uint64_t bytes)
 		return alloc_known(exporter, bytes);
 	ret = dlbuf_alloc_fd(bytes, &opts, &fd);
 	if (ret == -ENODEV)
-		SKIP("%s", dlbuf_last_error());
+		ABSENT("%s", dlbuf_last_error());
 	if (ret)
 		FATAL("dlbuf_alloc_fd(%s): %s", exporter, dlbuf_last_error());
 	if (cts_access && cts_access->wants_memfds && !takes(fd, &s)) {
@@ -370,7 +370,7 @@ void cts_until_asleep(const pid_t *tid, const bool *over)
 	while (!(id = __atomic_load_n(tid, __ATOMIC_ACQUIRE)))
 		sched_yield();
 	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", id);
-	for (int tries = 0; tries < 1000000; tries++) {
+	for (time_t end = time(NULL) + 60; time(NULL) < end;) {
 		FILE *f = fopen(path, "re");
 		char *state;
 
@@ -409,6 +409,8 @@ void cts_fence_create(struct cts_fence *f)
 	*f = (struct cts_fence){ .drm = vgem_open(), .sync_file = -1 };
 	if (f->drm < 0)
 		SKIP("there is no vgem device");
+	/* Less than the ten seconds after which it signals by itself. */
+	ktap_lasts(9500000000);
 	failed = vgem_fence_create(f->drm, &f->fence, &f->sync_file);
 	if (failed && errno == ENOTTY)
 		SKIP("the kernel has no %s", failed);
@@ -418,8 +420,7 @@ void cts_fence_create(struct cts_fence *f)
 
 void cts_fence_signal(struct cts_fence *f)
 {
-	if (vgem_fence_signal(f->drm, f->fence))
-		FATAL("VGEM_FENCE_SIGNAL: %s", strerror(errno));
+	CHECK_MSG(!vgem_fence_signal(f->drm, f->fence), "%s", strerror(errno));
 }
 
 void cts_fence_destroy(struct cts_fence *f)

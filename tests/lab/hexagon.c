@@ -130,7 +130,6 @@ static void a_release_waits_for_nobody(void *arg)
 	DLManagedTensorVersioned *t = cts_import(dev, fd, BYTES);
 
 	cts_fence_create(&later);
-	alarm(60);
 	CHECK_OK(dlbuf_acquire(t, DLBUF_RW, NULL, NULL));
 	REQUIRE_OK(dlbuf_fence_import(fd, DLBUF_WRITE, later.sync_file));
 	CHECK_OK(dlbuf_release(t, NULL, NULL));

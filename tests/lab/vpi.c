@@ -331,7 +331,6 @@ static void killed(void *arg)
 	CHECK(!kill(r.pid, SIGKILL));
 	CHECK_OK(dlbuf_fence_wait(fence, 0));
 	close(fence);
-	alarm(100);
 	while (!__atomic_load_n(&fired, __ATOMIC_SEQ_CST))
 		sched_yield();
 	finish(&r, false);

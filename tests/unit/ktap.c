@@ -33,6 +33,7 @@ static int run(ktap_fn fn, const char *option)
 		outer_cases = ktap.cases;
 		ktap.cases = NULL;
 		ktap.ncases = 0;
+		ktap.patience = 1;
 		ktap.prefix[0] = '\0';
 		ktap_case("inner", fn, NULL);
 		if (!option || strcmp(option, "--timeout"))
