@@ -64,7 +64,7 @@ endif
 # ---------------------------------------------------------------- targets
 # that need no configuration
 
-no-config := help clean deps run check mutate lab lab-shell menuconfig defconfig \
+no-config := help clean deps run check check-quick mutate lab lab-shell menuconfig defconfig \
 	setconfig savedefconfig uninstall bench check-gpu example-vpi
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
@@ -452,7 +452,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -464,6 +464,11 @@ run:
 check:
 	$(Q)tools/deps build lab check
 	$(Q)tests/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
+
+check-quick:
+	$(Q)tools/deps build lab check
+	$(Q)tests/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only build@gcc --only unit@gcc --only cts@cpu \
+		--only tool@list --only tool@formats --only tool@style
 
 # Needs nothing but a compiler, make and Python: no network, no root.
 check-gpu:
@@ -574,6 +579,7 @@ help:
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
+	'make check-quick     the tests for every change, in a few minutes' \
 	'make check-gpu       the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \

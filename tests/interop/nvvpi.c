@@ -47,7 +47,6 @@ static void begin(int major)
 	fake_nvvpi_fn fn;
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps stacks of threads");
-	alarm(60);
 	REQUIRE_OK(dlbuf_nvvpi_load(major == 3 ? NULL :
 				    beside("nvvpi4/libnvvpi.so.4"), &vpi));
 	CHECK_EQ(vpi.major, major);

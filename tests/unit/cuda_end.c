@@ -26,7 +26,6 @@ static void check_leftover(enum dlbuf_path path, bool waits)
 	int in, fence;
 
 	begin("");
-	alarm(60);
 	dev = open_ok();
 	import_ok(&f, dev, path);
 	app_begin(&app, dev);
@@ -89,7 +88,6 @@ TEST(a_free_in_a_lease_holds_up_no_stream)
 	void *memory;
 
 	begin("");
-	alarm(60);
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	REQUIRE(!cu.MemHostAlloc(&memory, 64, 0));

@@ -137,11 +137,12 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 	struct gate gate;
 	struct fixture f;
 	struct app app;
+	uint8_t before;
 
 	begin("strict");
-	alarm(60);
 	dev = open_ok();
 	import_ok(&f, dev, path);
+	before = f.bytes[77];
 	app_begin(&app, dev);
 	REQUIRE(!cu.StreamCreate(&s, end_of == CAPTURED_BY_LEGACY ?
 				 0 : CUABI_STREAM_NON_BLOCKING));
@@ -177,7 +178,8 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 	}
 	gate_open(&gate);
 	until_signalled(e.fence);
-	CHECK_EQ(f.bytes[77], path == DLBUF_PATH_HOST ? 0x31 : f.bytes[77]);
+	/* A stream that takes no work writes no copy back. */
+	CHECK_EQ(f.bytes[77], path == DLBUF_PATH_HOST ? 0x31 : before);
 	close(e.fence);
 	CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0));
 	if (end_of != DESTROYED)
@@ -217,7 +219,6 @@ TEST(late_work_is_used_again)
 	int fence;
 
 	begin("");
-	alarm(60);
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	REQUIRE(!cu.StreamCreate(&s, CUABI_STREAM_NON_BLOCKING));
@@ -362,7 +363,6 @@ TEST(the_device_is_closed_before_the_fence)
 	int fence;
 
 	begin("");
-	alarm(60);
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	fence = pending_fence();
@@ -387,7 +387,6 @@ TEST(the_stream_looks_at_its_word_later)
 	int fence;
 
 	begin("");
-	alarm(60);
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
 	gate_close(&gate, app.stream);
@@ -467,7 +466,6 @@ static void free_inside_a_wait(const char *call)
 static void check_gate(void (*look)(const char *call))
 {
 	begin("");
-	alarm(60);
 	memset(&gated, 0, sizeof(gated));
 	import_ok(&gated.f, open_ok(), DLBUF_PATH_HOST);
 	import_ok(&gated.other, gated.f.dev, DLBUF_PATH_HOST);

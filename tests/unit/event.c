@@ -735,7 +735,6 @@ TEST(the_epoll_s_number_is_taken)
 		SKIP("TSan calls the application's dup2() a race, which it is");
 	pid = fork();
 	if (!pid) {
-		alarm(60);
 		dlbuf_log_set(NULL, NULL, DLBUF_LOG_NONE);
 		event_add(fd, add_one, &told);
 		for (int i = 3; i < 64; i++) {

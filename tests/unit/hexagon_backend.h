@@ -43,7 +43,6 @@ static inline bool nothing_left(void)
 static inline void begin_with(const char *library, const char *words)
 {
 	KTAP_KEEPS(KTAP_HEAP, "the library stays loaded");
-	alarm(60);
 	setenv("FAKE_HEXAGON", words, 1);
 	fake_lib = double_open(library, "DLBUF_HEXAGON_LIBRARY");
 	fake_fn = (fake_hexagon_fn)dlsym(fake_lib, "fake_hexagon");

@@ -241,7 +241,6 @@ TEST(trap_frees_wait_for_all_streams)
 		struct app app;
 		int fence;
 
-		alarm(60);
 		app_import(&app, &f, cases[i].words, cases[i].path);
 		import_ok(&other, f.dev, cases[i].path);
 		fence = pending_fence();
@@ -255,7 +254,6 @@ TEST(trap_frees_wait_for_all_streams)
 		close(fence);
 		close(release(&f, DLBUF_READ, app.stream));
 		app_finish(&app, &f);
-		alarm(0);
 	}
 }
 

@@ -20,7 +20,6 @@ static inline void begin(const char *words)
 {
 	KTAP_KEEPS(KTAP_HEAP, "a driver stays loaded, glibc keeps stacks");
 	need_machine();
-	alarm(120);
 	load(words);
 	dlbuf_log_set(nobody_reads, NULL, DLBUF_LOG_INFO);
 }

@@ -555,9 +555,7 @@ TEST(a_lease_waits_without_a_new_fd)
 	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
 	none = (struct rlimit){ 0, files.rlim_max };
 	REQUIRE(!setrlimit(RLIMIT_NOFILE, &none));
-	alarm(60);
 	delete(&f);
-	alarm(0);
 	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
 	CHECK_EQ(event_pending(), 1);
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);

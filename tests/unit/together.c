@@ -155,7 +155,6 @@ static void add_tensor(struct dlbuf_device *dev, struct import *imp,
 static void begin_with(enum dlbuf_sync in, const char *imports)
 {
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	alarm(60);
 	f = (struct fixture){
 		.dev = { .backend = &fake_backend, .name = "fake", .refs = 1,
 			 .acquire_sync = in, .release_sync = DLBUF_SYNC_FENCE,
