@@ -64,10 +64,10 @@ static void *try_open(const char *file, struct refusal *r)
 	return NULL;
 }
 
-/* dlopen() does not say in errno that this is why it failed. */
+/* Why dlopen() failed: it does not set errno. */
 static bool no_fd_left(void)
 {
-	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int fd = sys_open("/dev/null", O_RDONLY);
 
 	if (fd < 0)
 		return errno == EMFILE;

@@ -219,7 +219,8 @@ int dlbuf_fence_merge(int a, int b, int *out)
 		merge.fd2 = a;
 	if (sys_ioctl(a, SYNC_IOC_MERGE, &merge) < 0)
 		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ?
-		       fail_errno("SYNC_IOC_MERGE") : not_a_sync_file(errno == ENOENT ? merge.fd2 : a);
+		       fail_errno("SYNC_IOC_MERGE") :
+		       not_a_sync_file(errno == ENOENT ? merge.fd2 : a);
 	return raise_fd(merge.fence, out);
 }
 

@@ -809,7 +809,7 @@ static inline int ktap_run(int argc, char **argv)
 			again = bad && r->lasts_ns && ktap_now_ns() > r->lasts_ns &&
 				++tries < 3;
 			if (again)
-				ktap_note(NULL, 0, "took longer than what it uses lasts: again");
+				ktap_note(NULL, 0, "failed after something that it uses had expired: again");
 		} while (again);
 		if (!bad && r->skipped)
 			printf("ok %u - %s%s # SKIP %s\n", ++done, ktap.prefix,

@@ -102,7 +102,7 @@ class TensorFrame(tuple[Tensor, ...]):
         return self.info.timestamp
 
     def __copy__(self) -> NoReturn:
-        # Python's own words are of __new__()'s arguments.
+        # Without it copy.copy() complains about arguments of __new__().
         raise TypeError("a frame of tensors cannot be copied as an object: "
                         "dlbuf.planes() and t.share() are more tensors over its "
                         "memory, t.copy() is a copy")

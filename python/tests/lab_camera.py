@@ -2,6 +2,7 @@
 """Camera, on the kernel's virtual one, in each way in which it can end."""
 
 import contextlib
+import copy
 import errno
 import gc
 import glob
@@ -106,6 +107,8 @@ def what_a_frame_is_not():
         y, uv = frame
         for name in "index", "count":
             raises(AttributeError, lambda: getattr(frame, name), "frame.sequence")
+        raises(TypeError, lambda: copy.copy(frame), "cannot be copied")
+        raises(TypeError, lambda: copy.deepcopy(frame), "cannot be")
         e = raises(ValueError, lambda: y.release(), "not acquired")
         assert "release() of the TensorFrame" in str(e), e
         with y:

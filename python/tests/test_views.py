@@ -439,7 +439,7 @@ def test_comparisons(np):
             for pair in (t, other), (other, t):
                 with pytest.raises(TypeError, match="numpy.from_dlpack"):
                     fn(*pair)
-        # The other way round these compare bytes, whatever has any.
+        # raw == t is an answer of raw, which compares the bytes.
         for raw in bytearray(b"123"), memoryview(b"123"):
             with pytest.raises(TypeError, match="numpy.from_dlpack"):
                 fn(t, raw)

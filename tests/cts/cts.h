@@ -7,7 +7,8 @@
  *
  * With --paths the device has these paths and no others: each of their cases
  * has to pass. Without it, what the device has not got is skipped. --sync says how
- * it acquires and how it releases: what a device cannot do, other cases leave out.
+ * the device acquires and releases. Cases leave out what a device cannot do, so without
+ * --sync a lost fence could go unseen.
  *
  * What differs between backends is only how the device itself touches memory:
  * struct access.

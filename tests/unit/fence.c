@@ -203,7 +203,7 @@ TEST(minus_one_has_signalled)
 	CHECK_OK(dlbuf_fence_set_deadline(-1, 1));
 }
 
-/* What is missing is not the fences' fault. */
+/* The error does not blame the fences. */
 TEST(no_room_for_a_merged_fence)
 {
 	static const int errors[] = { EMFILE, ENFILE, ENOMEM };

@@ -29,7 +29,7 @@
 #include "internal.h"
 
 #define BYTES 8192
-/* Many where they cost least, and where the threads' order is looked at. */
+/* The optimized build and the one with TSan fork often; the others are slower. */
 #if KTAP_TSAN || defined(__OPTIMIZE__)
 #define FORKS 200
 #else

@@ -319,6 +319,46 @@ static void *check_many(void *arg)
 	return NULL;
 }
 
+/* How often it ran, of all tries: in memory that they share. */
+static int *tries;
+
+static void expired(void *arg)
+{
+	ktap_lasts(0);
+	CHECK(++*tries > 1);
+}
+
+static void expired_for_good(void *arg)
+{
+	ktap_lasts(0);
+	++*tries;
+	CHECK(false);
+}
+
+static void not_expired(void *arg)
+{
+	ktap_lasts(1000000000000);
+	++*tries;
+	CHECK(false);
+}
+
+/* Once more if it was late and failed, three times at most. */
+TEST(runs_again)
+{
+	tries = mmap(NULL, sizeof(*tries), PROT_READ | PROT_WRITE,
+		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(tries != MAP_FAILED);
+	CHECK_EQ(run(expired, NULL), KTAP_PASS);
+	CHECK_EQ(*tries, 2);
+	*tries = 0;
+	CHECK_FAILS(expired_for_good, NULL, "had expired");
+	CHECK_EQ(*tries, 3);
+	*tries = 0;
+	CHECK_FAILS(not_expired, NULL, "false");
+	CHECK_EQ(*tries, 1);
+	munmap(tries, sizeof(*tries));
+}
+
 TEST(counts_over_threads)
 {
 	pthread_t threads[4];
