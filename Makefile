@@ -326,7 +326,7 @@ bench-src := $(wildcard bench/*.c)
 bench := $(bench-src:%.c=$(O)/%)
 # TESTS_CFLAGS: the tests' own code, other than the library's.
 TESTS_CFLAGS ?=
-cflags-tests = -Ilib -Itests -Wno-unused-parameter $(TESTS_CFLAGS)
+cflags-tests = -Ilib -Itests -Itests/harness -Wno-unused-parameter $(TESTS_CFLAGS)
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 
 define link-test
@@ -338,29 +338,29 @@ $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
 # Doubles of driver libraries, which tests load in their place. NAME-old is the
 # same driver without what its map hides.
-fake-src := $(wildcard $(backends:%=tests/fakes/%.c) $(backends:%=tests/fakes/%-old.map))
-fakes := $(foreach f,$(fake-src),$(O)/tests/fakes/lib$(basename $(notdir $(f))).so)
-fake-parts = $(foreach f,$(fake-of-$(1)) $(1),$(wildcard tests/fakes/$(f).c tests/fakes/$(f)_*.c))
-fake-streams = $(if $(shell grep -ls '"streams.h"' $(patsubst %,tests/fakes/%*.[ch],$(fake-of-$(1)) $(1))),tests/fakes/streams.c)
+fake-src := $(wildcard $(backends:%=tests/doubles/%.c) $(backends:%=tests/doubles/%-old.map))
+doubles := $(foreach f,$(fake-src),$(O)/tests/doubles/lib$(basename $(notdir $(f))).so)
+fake-parts = $(foreach f,$(fake-of-$(1)) $(1),$(wildcard tests/doubles/$(f).c tests/doubles/$(f)_*.c))
+fake-streams = $(if $(shell grep -ls '"streams.h"' $(patsubst %,tests/doubles/%*.[ch],$(fake-of-$(1)) $(1))),tests/doubles/streams.c)
 # HIP's is CUDA's with other names and rules. The old one is HSA's library, too.
 fake-of-hip := cuda
-$(O)/tests/fakes/libhip-old.so: fake-soname := -Wl,-soname,libhsa-runtime64.so.1
+$(O)/tests/doubles/libhip-old.so: fake-soname := -Wl,-soname,libhsa-runtime64.so.1
 fake-obj = $(patsubst %.c,$(O)/%.o,$(fake-parts) $(fake-streams))
-$(foreach b,$(backends),$(eval $(filter %/lib$(b).so %/lib$(b)-old.so,$(fakes)): $(call fake-obj,$(b))))
-$(filter %-old.so,$(fakes)): $(O)/tests/fakes/lib%.so: tests/fakes/%.map
-$(O)/tests/unit/queue: $(if $(CONFIG_QUEUE),$(O)/tests/fakes/streams.o)
-$(fakes):
+$(foreach b,$(backends),$(eval $(filter %/lib$(b).so %/lib$(b)-old.so,$(doubles)): $(call fake-obj,$(b))))
+$(filter %-old.so,$(doubles)): $(O)/tests/doubles/lib%.so: tests/doubles/%.map
+$(O)/tests/unit/queue: $(if $(CONFIG_QUEUE),$(O)/tests/doubles/streams.o)
+$(doubles):
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) -shared -o $@ $(filter %.o,$^) $(all-ldflags) $(fake-soname) -lpthread \
 		$(patsubst %,-Xlinker --version-script=%,$(filter %.map,$^))
-$(unit) $(cts): | $(fakes)
+$(unit) $(cts): | $(doubles)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 	$(link-test)
 # The suite with a backend of the tests' own in the registry.
 trial := $(if $(CONFIG_QUEUE),$(O)/tests/trial/cts)
 $(O)/tests/trial/access.o: cflags-tests += -iquote tests/trial
-$(trial): $(patsubst %.c,$(O)/%.o,tests/fakes/streams.c $(wildcard tests/trial/*.c) $(filter-out %/main.c,$(cts-src))) $(test-a)
+$(trial): $(patsubst %.c,$(O)/%.o,tests/doubles/streams.c $(wildcard tests/trial/*.c) $(filter-out %/main.c,$(cts-src))) $(test-a)
 	$(link-test)
 $(lab): $(O)/%: $(O)/%.o $(access) $(test-a)
 	$(link-test)
@@ -398,7 +398,7 @@ tests: unit cts lab-tests gpu-tests benchmarks
 # ---------------------------------------------------------------- Verilog simulators
 
 # dlbuf.vpi is built where Icarus Verilog's header is. VPI_CC may be a compiler for
-# another machine, as VPI_CC='tests/lab/cc --with verilog gcc' is.
+# another machine, as VPI_CC='tests/guest/cc --with verilog gcc' is.
 VPI_CC ?= $(CC)
 vpi-header = \#include <iverilog/vpi_user.h>
 has-vpi = $(shell echo '$(vpi-header)' | $(VPI_CC) -E -x c - >/dev/null 2>&1 && echo y)
@@ -459,15 +459,15 @@ deps:
 run:
 	$(Q)tools/deps build lab
 	$(Q)$(MAKE) --no-print-directory O=$(O) all
-	$(Q)tests/lab/lab -- tools/run $(O)
+	$(Q)tests/guest/lab -- tools/run $(O)
 
 check:
 	$(Q)tools/deps build lab check
-	$(Q)tests/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
+	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS))
 
 check-quick:
 	$(Q)tools/deps build lab check
-	$(Q)tests/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only build@gcc --only unit@gcc --only cts@cpu \
+	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only build@gcc --only unit@gcc --only cts@cpu \
 		--only tool@list --only tool@formats --only tool@style
 
 # Needs nothing but a compiler, make and Python: no network, no root.
@@ -476,11 +476,11 @@ check-gpu:
 
 mutate:
 	$(Q)tools/deps build lab check
-	$(Q)tests/mutate O=$(O)
+	$(Q)tests/run/mutate O=$(O)
 
 docs: docs-lines docs-formats docs-python
 
-# After tests/check: what ran, by its results.
+# After tests/run/check: what ran, by its results.
 docs-support:
 	$(call say,GEN,docs/support.md)
 	$(Q)tools/support-doc $(O)
@@ -497,7 +497,7 @@ docs-lines:
 # The picture in README.md: the lab's matrix, in Chromium. The page is O/matrix.html.
 docs-matrix: $(tool)
 	$(call say,GEN,docs/images/matrix.png)
-	$(Q)tests/lab/lab -- sh -c '$(tool) matrix --json > $(O)/matrix.json || [ $$? = 1 ]'
+	$(Q)tests/guest/lab -- sh -c '$(tool) matrix --json > $(O)/matrix.json || [ $$? = 1 ]'
 	$(Q)$(tool) report --html -o $(O)/matrix.html $(O)/matrix.json
 	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x790 light
 
@@ -512,7 +512,7 @@ docs-formats: $(tool)
 # The page may say something else yet, which is a failure there.
 docs-python:
 	$(call say,GEN,docs/interop/python.md)
-	-$(Q)tests/check --only 'python@libraries' --only 'python@lab+torch' O=$(O)
+	-$(Q)tests/run/check --only 'python@libraries' --only 'python@lab+torch' O=$(O)
 	$(Q)tools/interop-doc $(O)/check/python > $(O)/python.md
 	$(Q)mv $(O)/python.md docs/interop/python.md
 
@@ -520,20 +520,20 @@ docs-python:
 .PHONY: example-vpi
 example-vpi:
 	$(Q)tools/deps build lab
-	$(Q)$(MAKE) --no-print-directory O=$(O) VPI_CC='tests/lab/cc --with verilog gcc' lib verilog
+	$(Q)$(MAKE) --no-print-directory O=$(O) VPI_CC='tests/guest/cc --with verilog gcc' lib verilog
 	$(Q)python/tests/host $(O)/bench/python wheel
 	$(Q)examples/vpi/run $(O) $(O)/bench/python/site 640 360
 
 # RUN as it was written: a $ is the guest's.
 lab:
-	$(Q)tests/lab/lab -- sh -c '$(subst ','\'',$(value RUN))'
+	$(Q)tests/guest/lab -- sh -c '$(subst ','\'',$(value RUN))'
 
 lab-shell:
-	$(Q)tests/lab/lab --shell
+	$(Q)tests/guest/lab --shell
 
 # What docs/performance.md is written from.
 figures = $(O)/bench/figures
-icount = tests/lab/lab --env BENCH_FIGURES=$(figures) --timeout 900 --icount
+icount = tests/guest/lab --env BENCH_FIGURES=$(figures) --timeout 900 --icount
 bench:
 	$(Q)tools/deps build lab
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
@@ -543,7 +543,7 @@ bench:
 	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-python bench-vpi
 
 # What links with GStreamer is compiled against the guest's.
-media-cc = tests/lab/cc --with media
+media-cc = tests/guest/cc --with media
 bench-media: lib $(O)/bench/camera
 	$(Q)$(media-cc) gcc -O2 -Wall -Wextra -Werror -Iinclude -o $(O)/bench/gstreamer bench/media/gstreamer.c $(lib-a) \
 		-ldl -lpthread $$($(media-cc) pkg-config --cflags --libs gstreamer-video-1.0 gstreamer-allocators-1.0 | \
@@ -552,8 +552,8 @@ bench-media: lib $(O)/bench/camera
 
 # Icarus Verilog is the guest's.
 bench-vpi: $(O)/bench/vpi
-	$(Q)tests/lab/lab --with verilog --sysroot > /dev/null
-	$(Q)$(MAKE) --no-print-directory O=$(O) VPI_CC='tests/lab/cc --with verilog gcc' verilog
+	$(Q)tests/guest/lab --with verilog --sysroot > /dev/null
+	$(Q)$(MAKE) --no-print-directory O=$(O) VPI_CC='tests/guest/cc --with verilog gcc' verilog
 	$(Q)$(icount) --with verilog -- $(O)/bench/vpi $(O)
 
 # The wheel's extension with the guest's Python, and tvm-ffi where PyPI is there.

@@ -3,7 +3,7 @@
  * frame: what it costs to find out where a frame's tensors are, to have them of a
  * frame whose dma-buf has been seen before, and to acquire and release them.
  *
- *	bench/frame		in the lab: tests/lab/lab --icount -- build/bench/frame
+ *	bench/frame		in the lab: tests/guest/lab --icount -- build/bench/frame
  */
 #include <string.h>
 #include <sys/ioctl.h>

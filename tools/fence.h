@@ -29,7 +29,7 @@ struct fence_run {
 	struct dlbuf_device_info info;
 
 	struct vgem vgem;
-	int lab;		/* the node of tests/lab/module, or -1 */
+	int lab;		/* the node of tests/guest/module, or -1 */
 	bool sync_files;	/* the kernel exports and imports them */
 	int buffer;
 	uint32_t access;	/* by how it was opened */

@@ -50,7 +50,7 @@ static int send_exporter(const struct dlbuf_exporter_info *info, void *data)
 	return 0;
 }
 
-/* A double of a driver (tests/fakes) exports fake_NAME, which is asked for by `data`. */
+/* A double of a driver (tests/doubles) exports fake_NAME, which is asked for by `data`. */
 static int is_fake(struct dl_phdr_info *info, size_t size, void *data)
 {
 	void *lib = dlopen(info->dlpi_name, RTLD_NOW | RTLD_NOLOAD);

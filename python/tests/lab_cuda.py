@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Tensors on CUDA, with the double of its driver: for the lab.
 
-CUDA_DOUBLE names the double, tests/fakes/libcuda.so of a build. It is what its
+CUDA_DOUBLE names the double, tests/doubles/libcuda.so of a build. It is what its
 environment says when it is loaded, so each case is a process of its own:
 
     python3 python/tests/lab_cuda.py NAME

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """CUDA's array interface both ways, with a double of the driver: which calls
 are made and what becomes of the answers. And what of CUDA needs no dma-buf, with
-tests/fakes' double, which CUDA_DOUBLE names; the rest is lab_cuda.py's. Not run on
+tests/doubles' double, which CUDA_DOUBLE names; the rest is lab_cuda.py's. Not run on
 hardware."""
 
 import ctypes

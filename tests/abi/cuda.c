@@ -9,7 +9,7 @@
  */
 #include <cuda.h>
 
-#include "../fakes/cuda.h"
+#include "../doubles/cuda.h"
 #include "backends/cuda/api.h"
 
 #define NUMBER(ours, theirs) \

@@ -7,7 +7,7 @@
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
 
-#include "../fakes/hip.h"
+#include "../doubles/hip.h"
 #include "backends/hip/api.h"
 
 #define NUMBER(ours, theirs) \

@@ -22,7 +22,7 @@ unpack()
 	while read -r line; do
 		opts+=(--aptopt="$line")
 	done < <(apt-config dump 2>/dev/null | grep -E '^Acquire::(https?::|Retries|Check-)')
-	uri=$(tests/lab/rootfs --mirror || true)
+	uri=$(tests/guest/rootfs --mirror || true)
 	mkdir -p "$dir.$$"
 	# shellcheck disable=SC2016 # the hook's
 	mmdebstrap --format=null --variant=extract --include="$package" --aptopt='Acquire::Check-Valid-Until "false"' \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Fences that end with an error, and STARTs that are slow or fail, of the lab's module
- * (tests/lab/module): who waits for work that failed is told, whichever way it waits.
+ * (tests/guest/module): who waits for work that failed is told, whichever way it waits.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -35,7 +35,7 @@ static int open_lab(void)
 	int lab = lab_open();
 
 	if (lab < 0)
-		SKIP("there is no /dev/" DLBUF_LAB_NODE " (tests/lab/lab --module)");
+		SKIP("there is no /dev/" DLBUF_LAB_NODE " (tests/guest/lab --module)");
 	return lab;
 }
 

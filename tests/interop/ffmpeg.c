@@ -17,7 +17,7 @@
 #include <dlbuf/dlbuf.h>
 #include <dlbuf/interop/ffmpeg.h>
 
-#include "fakes/va.h"
+#include "doubles/va.h"
 #include "ktap.h"
 
 #define DRM(a, b, c, d) DLBUF_FOURCC(a, b, c, d)

@@ -23,7 +23,7 @@ compiler_for()
 		"$@"
 	else
 		sysroot_or_skip
-		tests/lab/cc --with media "$@"
+		tests/guest/cc --with media "$@"
 	fi
 }
 
@@ -34,13 +34,13 @@ flags_of()
 	packages=$(packages_of "$1")
 	[ -n "$packages" ] || return 0
 	# shellcheck disable=SC2086 # a list of names; why there is none, compiler_for says
-	{ tests/lab/cc --with media pkg-config "${@:2}" $packages || true; } | sed 's/-I/-isystem /g'
+	{ tests/guest/cc --with media pkg-config "${@:2}" $packages || true; } | sed 's/-I/-isystem /g'
 }
 
 # The group's packages may be out of reach: then nothing is said about the adapter.
 sysroot_or_skip()
 {
 	local said
-	[ -x tests/lab/cc ] || skip 'the lab has no sysroot'
-	said=$(tests/lab/lab --with media --sysroot 2>&1 > /dev/null) || skip "no sysroot: $(tail -n 1 <<< "$said")"
+	[ -x tests/guest/cc ] || skip 'the lab has no sysroot'
+	said=$(tests/guest/lab --with media --sysroot 2>&1 > /dev/null) || skip "no sysroot: $(tail -n 1 <<< "$said")"
 }

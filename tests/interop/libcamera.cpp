@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * dlbuf/interop/libcamera.hpp: what libcamera says, word by word, and frames of
- * its cameras: one that is a USB camera to uvcvideo (tests/fakes/uvc.c), whose
+ * its cameras: one that is a USB camera to uvcvideo (tests/doubles/uvc.c), whose
  * every pixel is known, and the virtual one of libcamera's own.
  */
 #include <condition_variable>
@@ -16,7 +16,7 @@
 #include <dlbuf/dlbuf.h>
 #include <dlbuf/interop/libcamera.hpp>
 
-#include "fakes/uvc.h"
+#include "doubles/uvc.h"
 #include "ktap.h"
 
 using namespace libcamera;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * dlbuf/interop/nvvpi.h on a double of libnvvpi (tests/fakes/nvvpi.h), version 3 by its
+ * dlbuf/interop/nvvpi.h on a double of libnvvpi (tests/doubles/nvvpi.h), version 3 by its
  * soname and version 4 by its path, and on CUDA's double. NVIDIA's has not been run.
  */
 #include <dlfcn.h>
@@ -10,7 +10,7 @@
 #include <dlbuf/interop/nvvpi.h>
 
 #include "ktap.h"
-#include "fakes/nvvpi.h"
+#include "doubles/nvvpi.h"
 
 #define WIDTH 30u
 #define HEIGHT 7u

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * dlbuf/interop/vaapi.h: descriptors word by word, and surfaces of the real
- * libva with a driver of our own (tests/fakes/va.c), since those of hardware
+ * libva with a driver of our own (tests/doubles/va.c), since those of hardware
  * want hardware.
  */
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <dlbuf/interop/vaapi.h>
 
 #include "ktap.h"
-#include "fakes/va.h"
+#include "doubles/va.h"
 
 #define DRM(a, b, c, d) DLBUF_FOURCC(a, b, c, d)
 #define R8 DRM('R', '8', ' ', ' ')

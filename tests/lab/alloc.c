@@ -4,7 +4,7 @@
  * a camera captures into one buffer and every device reads; who refuses what; what is
  * remembered of that; what happens to the node.
  *
- *	tests/lab/nodes --contiguous alloc [CASE...]
+ *	tests/guest/nodes --contiguous alloc [CASE...]
  */
 #include <pthread.h>
 #include <sys/stat.h>
@@ -35,7 +35,7 @@ static int open_node(int which)
 	int fd;
 
 	if (!s || sscanf(s, "%31s %31s %31s", node[0], node[1], node[2]) != 3)
-		SKIP("run it behind tests/lab/nodes --contiguous");
+		SKIP("run it behind tests/guest/nodes --contiguous");
 	fd = open(node[which], O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		FATAL("%s: %s", node[which], strerror(errno));

@@ -3,7 +3,7 @@
  * dlbuf/camera.h on vivid, single- and multi-planar: frames in each kind of memory,
  * against the same picture by V4L2 alone; leases; ends; what is refused.
  *
- *	tests/lab/nodes camera [CASE...]
+ *	tests/guest/nodes camera [CASE...]
  */
 #include <grp.h>
 #include <math.h>
@@ -35,7 +35,7 @@ static void find_nodes(void)
 	const char *s = getenv("CAMERAS");
 
 	if (!s || sscanf(s, "%31s %31s", node[0], node[1]) != 2)
-		SKIP("run it behind tests/lab/nodes");
+		SKIP("run it behind tests/guest/nodes");
 }
 
 static void control(const char *n, const char *args)

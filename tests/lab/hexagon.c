@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * A Hexagon DSP and real dma-bufs: what FastRPC knows of them, who allocates, and the
- * order of accesses. The DSP is the double of FastRPC's library (tests/fakes/hexagon.h).
+ * order of accesses. The DSP is the double of FastRPC's library (tests/doubles/hexagon.h).
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <dlbuf/interop/hexagon.h>
 
 #include "../cts/cts.h"
-#include "fakes/hexagon.h"
+#include "doubles/hexagon.h"
 
 #define BYTES 65536
 

@@ -3,7 +3,7 @@
  * NVIDIA's own driver library where no device is: what it has of the functions
  * that dlbuf calls, and what dlbuf says then.
  *
- *	tests/lab/lab --with cuda -- libcuda [CASE...]
+ *	tests/guest/lab --with cuda -- libcuda [CASE...]
  */
 #include <dlfcn.h>
 #include <limits.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* tests/lab/module, by the kernel's calls alone: what other tests build on. */
+/* tests/guest/module, by the kernel's calls alone: what other tests build on. */
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>

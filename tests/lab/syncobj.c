@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * drm_syncobjs, binary ones and timelines, of a driver that has them
- * (virtio-gpu, tests/lab/lab --gpu), with fences of one that has not (vgem).
+ * (virtio-gpu, tests/guest/lab --gpu), with fences of one that has not (vgem).
  */
 #include <fcntl.h>
 #include <poll.h>

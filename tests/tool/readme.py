@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Runs README's Python program, and compares its output with README's.
 
-    tests/lab/lab -- env PYTHONPATH=SITE python3 tests/tool/readme.py
+    tests/guest/lab -- env PYTHONPATH=SITE python3 tests/tool/readme.py
 """
 import contextlib
 import io

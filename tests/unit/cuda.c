@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CUDA backend against a double of the driver (tests/fakes/cuda.h): which
+ * The CUDA backend against a double of the driver (tests/doubles/cuda.h): which
  * device and which context.
  */
 #include "ktap.h"

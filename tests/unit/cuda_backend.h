@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the tests of the CUDA backend share: the double of its driver
- * (tests/fakes/cuda.h), an import as the core would ask for it, and an
+ * (tests/doubles/cuda.h), an import as the core would ask for it, and an
  * application with a stream of its own.
  */
 #ifndef UNIT_CUDA_BACKEND_H
@@ -15,7 +15,7 @@
 #include "backends/cuda/cuda.h"
 #include "fixture.h"
 
-/* With a driver of these words; see fakes/cuda.h. */
+/* With a driver of these words; see doubles/cuda.h. */
 static inline void begin_with(const char *library, const char *words)
 {
 	need_64_bits();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * CUDA's half of the bridge to Vulkan, against doubles of both (tests/fakes):
+ * CUDA's half of the bridge to Vulkan, against doubles of both (tests/doubles):
  * they share timelines and memory as the two drivers of one GPU do.
  */
 #include "ktap.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rules of the double of CUDA's driver (tests/fakes/cuda.h): what it refuses
+ * The rules of the double of CUDA's driver (tests/doubles/cuda.h): what it refuses
  * of calls, memory, and what goes in and out. What it does when it is used well is
  * proven by the tests of the backend, which lean on both.
  */

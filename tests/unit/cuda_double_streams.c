@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The double of CUDA's driver (tests/fakes/cuda.h): in which order its streams run,
+ * The double of CUDA's driver (tests/doubles/cuda.h): in which order its streams run,
  * and what it refuses of streams and captures.
  */
 #include "common.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CUDA backend against a double of the driver (tests/fakes/cuda.h): imports
+ * The CUDA backend against a double of the driver (tests/doubles/cuda.h): imports
  * and devices that go while work is under way, contexts that are lost, and
  * several threads.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CUDA backend against a double of the driver (tests/fakes/cuda.h): memory
+ * The CUDA backend against a double of the driver (tests/doubles/cuda.h): memory
  * that becomes a dma-buf.
  */
 #include "ktap.h"

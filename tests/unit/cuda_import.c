@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The CUDA backend against a double of the driver (tests/fakes/cuda.h): what it
+ * The CUDA backend against a double of the driver (tests/doubles/cuda.h): what it
  * makes of a dma-buf.
  */
 #include "common.h"

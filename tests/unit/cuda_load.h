@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* The double of CUDA's driver (tests/fakes/cuda.h), loaded, and its functions. */
+/* The double of CUDA's driver (tests/doubles/cuda.h), loaded, and its functions. */
 #ifndef UNIT_CUDA_LOAD_H
 #define UNIT_CUDA_LOAD_H
 
 #include "backends/cuda/api.h"
 #include "double.h"
-#include "fakes/cuda.h"
+#include "doubles/cuda.h"
 
 /* HIP's double is one of CUDA's, too. */
 #ifndef DOUBLE_OF

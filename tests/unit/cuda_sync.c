@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Accesses of the CUDA backend against a double of the driver
- * (tests/fakes/cuda.h): streams that wait for fences by themselves, copies, and
+ * (tests/doubles/cuda.h): streams that wait for fences by themselves, copies, and
  * what a release leaves behind.
  */
 #include "ktap.h"

@@ -6,7 +6,7 @@
 /* Each double has its kinds of objects. */
 #define fake_kind fake_vulkan_kind
 #define FAKE_KINDS FAKE_VULKAN_KINDS
-#include "fakes/vulkan.h"
+#include "doubles/vulkan.h"
 #undef fake_kind
 #undef FAKE_KINDS
 

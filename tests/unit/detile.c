@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Tiled frames in the Vulkan backend, against a double of the loader that keeps
- * the rules of VK_EXT_image_drm_format_modifier (tests/fakes/vulkan.h).
+ * the rules of VK_EXT_image_drm_format_modifier (tests/doubles/vulkan.h).
  */
 #include "common.h"
 #include "ktap.h"

@@ -9,7 +9,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* Loads tests/fakes/NAME, which the library finds by a variable, too. */
+/* Loads tests/doubles/NAME, which the library finds by a variable, too. */
 static inline void *double_open(const char *name, const char *variable)
 {
 	char path[PATH_MAX];
@@ -18,7 +18,7 @@ static inline void *double_open(const char *name, const char *variable)
 
 	REQUIRE(n > 0);
 	path[n] = '\0';
-	snprintf(strrchr(path, '/'), 40, "/../fakes/%s", name);
+	snprintf(strrchr(path, '/'), 40, "/../doubles/%s", name);
 	setenv(variable, path, 1);
 	lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!lib)

@@ -22,10 +22,10 @@
 #include "cuda_memfds.h"
 #include "emulated.h"
 #include "event.h"
-#include "fakes/cuda.h"
+#include "doubles/cuda.h"
 #define fake_kind fake_vulkan_kind
 #define FAKE_KINDS FAKE_VULKAN_KINDS
-#include "fakes/vulkan.h"
+#include "doubles/vulkan.h"
 #include "internal.h"
 
 #define BYTES 8192
@@ -65,7 +65,7 @@ static void *load_double(const char *library, const char *variable,
 
 	REQUIRE(n > 0);
 	path[n] = '\0';
-	snprintf(strrchr(path, '/'), 40, "/../fakes/%s", library);
+	snprintf(strrchr(path, '/'), 40, "/../doubles/%s", library);
 	setenv(variable, path, 1);
 	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * The Hexagon backend against a double of FastRPC's library (tests/fakes/hexagon.h), which
- * has its rules: a case for each. tests/mutations breaks them in our code.
+ * The Hexagon backend against a double of FastRPC's library (tests/doubles/hexagon.h), which
+ * has its rules: a case for each. tests/run/mutations breaks them in our code.
  */
 #include "ktap.h"
 

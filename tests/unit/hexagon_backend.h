@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the tests of the Hexagon backend share: the double of FastRPC's library
- * (tests/fakes/hexagon.h), and memfds that stand for dma-bufs.
+ * (tests/doubles/hexagon.h), and memfds that stand for dma-bufs.
  */
 #ifndef UNIT_HEXAGON_BACKEND_H
 #define UNIT_HEXAGON_BACKEND_H
@@ -13,7 +13,7 @@
 #include "cuda_memfds.h"
 #include "double.h"
 #include "emulated.h"
-#include "fakes/hexagon.h"
+#include "doubles/hexagon.h"
 
 #define BYTES 12288
 
@@ -39,7 +39,7 @@ static inline bool nothing_left(void)
 	return none;
 }
 
-/* With a library of these words; see fakes/hexagon.h. */
+/* With a library of these words; see doubles/hexagon.h. */
 static inline void begin_with(const char *library, const char *words)
 {
 	KTAP_KEEPS(KTAP_HEAP, "the library stays loaded");

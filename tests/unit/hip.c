@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The HIP backend against a double of the driver (tests/fakes/hip.h): devices, and
+ * The HIP backend against a double of the driver (tests/doubles/hip.h): devices, and
  * what it makes of a dma-buf. What lib/queue does is tested with CUDA's.
  */
 #include "common.h"

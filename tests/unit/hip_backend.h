@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of the HIP backend share: HIP's double (tests/fakes/hip.h). It is a
+ * What the tests of the HIP backend share: HIP's double (tests/doubles/hip.h). It is a
  * double of CUDA's driver, too: by CUDA's functions the tests' application uses the
  * streams and the memory.
  */
@@ -19,7 +19,7 @@
 #include <dlbuf/hip.h>
 
 #include "backends/hip/hip.h"
-#include "fakes/hip.h"
+#include "doubles/hip.h"
 
 static struct fake_hip *hip;
 static fake_hip_fn hip_fn;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * HIP's half of the bridge to Vulkan, against doubles of both (tests/fakes): Vulkan's
+ * HIP's half of the bridge to Vulkan, against doubles of both (tests/doubles): Vulkan's
  * memory leaves as a dma-buf, and host functions of the stream make the copies.
  */
 #include "ktap.h"

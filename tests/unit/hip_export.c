@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The HIP backend against a double of the driver (tests/fakes/hip.h): memory that
+ * The HIP backend against a double of the driver (tests/doubles/hip.h): memory that
  * becomes a dma-buf, by HIP's call or by HSA's.
  */
 #include "ktap.h"

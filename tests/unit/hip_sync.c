@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * Accesses of the HIP backend against a double of the driver (tests/fakes/hip.h): its
+ * Accesses of the HIP backend against a double of the driver (tests/doubles/hip.h): its
  * streams and the driver's traps. What lib/queue does is tested with CUDA's.
  */
 #include "ktap.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The Level Zero backend against a double of a driver (tests/fakes/levelzero.h):
+ * The Level Zero backend against a double of a driver (tests/doubles/levelzero.h):
  * devices, and what it makes of a dma-buf. What lib/queue does is tested with CUDA's.
  */
 #include "ktap.h"

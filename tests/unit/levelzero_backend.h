@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the tests of the Level Zero backend share: the double of a driver
- * (tests/fakes/levelzero.h), which dlbuf loads as the loader, and an application with a
+ * (tests/doubles/levelzero.h), which dlbuf loads as the loader, and an application with a
  * command list of its own.
  */
 #ifndef UNIT_LEVELZERO_BACKEND_H
@@ -11,7 +11,7 @@
 #include "common.h"
 #include "double.h"
 #include "emulated.h"
-#include "fakes/levelzero.h"
+#include "doubles/levelzero.h"
 
 static struct fake_levelzero *fake;
 static fake_levelzero_fn fake_fn;
@@ -30,7 +30,7 @@ static inline bool nothing_left(void)
 
 #include "fixture.h"
 
-/* With a driver of these words; see fakes/levelzero.h. */
+/* With a driver of these words; see doubles/levelzero.h. */
 static inline void begin(const char *words)
 {
 	KTAP_KEEPS(KTAP_HEAP, "a driver stays loaded, glibc keeps stacks");

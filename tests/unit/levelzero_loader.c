@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The real loader of Level Zero: without a driver, and with the double of one
- * (tests/fakes/levelzero.h) behind the loader's validation layer.
+ * (tests/doubles/levelzero.h) behind the loader's validation layer.
  */
 #include "ktap.h"
 

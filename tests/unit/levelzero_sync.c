@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The Level Zero backend against a double of a driver (tests/fakes/levelzero.h): events,
+ * The Level Zero backend against a double of a driver (tests/doubles/levelzero.h): events,
  * which are flags and no moments of a stream, exports, and lost devices.
  */
 #include "ktap.h"

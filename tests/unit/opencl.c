@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The OpenCL backend against a double of a driver (tests/fakes/opencl.h): devices, those
+ * The OpenCL backend against a double of a driver (tests/doubles/opencl.h): devices, those
  * of an application, and the handles of tensors.
  */
 #include "common.h"

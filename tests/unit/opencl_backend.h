@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the tests of the OpenCL backend share: the double of a driver
- * (tests/fakes/opencl.h) behind the real loader, and an application with a queue of its
+ * (tests/doubles/opencl.h) behind the real loader, and an application with a queue of its
  * own. Memfds stand for dma-bufs, and eventfds for sync_files.
  */
 #ifndef UNIT_OPENCL_BACKEND_H
@@ -15,7 +15,7 @@
 #include "fixture.h"
 #include "memory.h"
 
-/* With a driver of these words; see fakes/opencl.h. */
+/* With a driver of these words; see doubles/opencl.h. */
 static inline void begin(const char *words)
 {
 	KTAP_KEEPS(KTAP_HEAP, "a driver stays loaded, glibc keeps stacks");

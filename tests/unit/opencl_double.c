@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The rules of the double of an OpenCL driver (tests/fakes/opencl.h): what it refuses,
+ * The rules of the double of an OpenCL driver (tests/doubles/opencl.h): what it refuses,
  * and what it does not do for who forgets a call.
  */
 #include "common.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The OpenCL backend against a double of a driver (tests/fakes/opencl.h): what it makes
+ * The OpenCL backend against a double of a driver (tests/doubles/opencl.h): what it makes
  * of a dma-buf on each machine, and what is left when a call fails.
  */
 #include "common.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The double of an OpenCL driver (tests/fakes/opencl.h), behind the real loader, and
+ * The double of an OpenCL driver (tests/doubles/opencl.h), behind the real loader, and
  * the functions of both. Without a loader the double is opened by itself.
  */
 #ifndef UNIT_OPENCL_LOAD_H
@@ -8,7 +8,7 @@
 
 #include "double.h"
 #include "emulated.h"
-#include "fakes/opencl.h"
+#include "doubles/opencl.h"
 
 static struct fake_opencl *fake;
 static fake_opencl_fn fake_fn;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The OpenCL backend against a double of a driver (tests/fakes/opencl.h): order, fences
+ * The OpenCL backend against a double of a driver (tests/doubles/opencl.h): order, fences
  * in and out, and devices that are lost.
  */
 #include "common.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The Vulkan backend against a double of the loader (tests/fakes/vulkan.h):
+ * The Vulkan backend against a double of the loader (tests/doubles/vulkan.h):
  * what it asks of a driver, what it makes of the answers, and that it gives
  * everything back whatever fails.
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The bridge against a double of the loader (tests/fakes/vulkan.h): what it
+ * The bridge against a double of the loader (tests/doubles/vulkan.h): what it
  * makes of a driver's answers, that the bytes and the values arrive where they
  * should and not before, and that it gives everything back whatever fails. The
  * other API is the test: it has the timelines' memory and the buffers'.

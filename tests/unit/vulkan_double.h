@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What the tests of the Vulkan backend share: the double of its loader
- * (tests/fakes/vulkan.h), and an import as the core would ask for it.
+ * (tests/doubles/vulkan.h), and an import as the core would ask for it.
  */
 #ifndef UNIT_VULKAN_DOUBLE_H
 #define UNIT_VULKAN_DOUBLE_H
@@ -13,7 +13,7 @@
 #include <dlbuf/dlbuf.h>
 
 #include "backends/vulkan/vulkan.h"
-#include "fakes/vulkan.h"
+#include "doubles/vulkan.h"
 #include "fence.h"
 
 static struct fake_vulkan *fake;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * The Vulkan backend against a double of the loader (tests/fakes/vulkan.h):
+ * The Vulkan backend against a double of the loader (tests/doubles/vulkan.h):
  * who waits for whom, barriers and fences, and every failure on the way.
  */
 #include "ktap.h"

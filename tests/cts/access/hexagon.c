@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "cts/cts.h"
-#include "fakes/hexagon.h"
+#include "doubles/hexagon.h"
 
 static struct {
 	fake_hexagon_fn fake;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 #
-# What tests/check gives to make: how a step of tests/plan.mk runs. See there.
+# What tests/run/check gives to make: how a step of tests/run/plan.mk runs. See there.
 
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
@@ -9,7 +9,7 @@ dir := $(CHECK_DIR)
 # $(call step,NAME...): these are steps. The report has them in this order.
 step = $(eval steps += $(1))$(1)
 
-run = tests/step $@ $(^:%=--need %)
+run = tests/run/step $@ $(^:%=--need %)
 ktap = @$(run)
 plain = @$(run) --plain
 # Make's jobserver is for steps that run make.

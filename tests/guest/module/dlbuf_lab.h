@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * /dev/dlbuf-lab: dma-bufs and fences that fail when a test says so. Only the
- * lab has it (tests/lab/lab --module). tests/lab_module.h has the calls.
+ * lab has it (tests/guest/lab --module). tests/harness/lab_module.h has the calls.
  *
  * Each open of the node owns what was made with it. When it closes, its
  * fences that are still pending end with -ECANCELED, and its buffers hold up

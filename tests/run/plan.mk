@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: MIT
 #
-# The plan of tests/check. A step is a target:
+# The plan of tests/run/check. A step is a target:
 #
 #	$(call step,NAME): NEEDS | AFTER
 #		$(ktap) [--has X]... -- COMMAND		it prints KTAP
 #		$(plain) [--has X]... -- COMMAND	one case, its exit status
 #
 # It starts when NEEDS and AFTER have ended, and is skipped where one of NEEDS
-# did not pass or X, a program or a file, is not there (tests/step). It writes to
+# did not pass or X, a program or a file, is not there (tests/run/step). It writes to
 # no place that another one reads or writes but theirs, and may find the machine
 # busy: a name, a port or a device node of the host is not its own.
 
@@ -20,12 +20,12 @@ long := python@host lab@selftest tool@pictures python@lab python@libraries \
 b := $(abspath $(dir))
 names = $(sort $(basename $(notdir $(wildcard $(1)))))
 # The guest's time is not the machine's: its limit is little less than CHECK_LIMIT.
-lab := tests/lab/lab --timeout 1500
+lab := tests/guest/lab --timeout 1500
 # For programs whose threads are of no interest: emulating two processors costs a third more.
 lab-1 := $(lab) --cpus 1
 
 $(call step,check@runner):
-	$(ktap) -- tests/runner
+	$(ktap) -- tests/run/runner
 
 # ---------------------------------------------------------------- builds
 #
@@ -110,7 +110,7 @@ small-tests := cache dispatch error event fence format frame layout socket sync 
 # The doubles of drivers are left out.
 # qemu-i386 hangs with threads, and x86 needs none.
 linked-i386 := LDFLAGS='-Wl,-dynamic-linker=/usr/i686-linux-gnu/lib/ld-linux.so.2 -Wl,-rpath=/usr/i686-linux-gnu/lib'
-build-small = $(build) 'WERROR=y DMABUF_TEST=n' $(1) CFLAGS=-O1 $(build-tests) fakes= \
+build-small = $(build) 'WERROR=y DMABUF_TEST=n' $(1) CFLAGS=-O1 $(build-tests) doubles= \
 	lib $(small-tests:%=$(dir)/$*/tests/unit/%)
 $(call step,$(small:%=build@%)): build@%:
 	$(call build-small,$(cross) $(linked-$*))
@@ -134,7 +134,7 @@ $(call step,build@trixie):
 
 # Another run of the CUDA and HIP tests, after which the counts are theirs alone.
 $(call step,unit@coverage): build@asan | unit@asan
-	$(ktap) --has gcov -- tests/coverage $(dir)/asan
+	$(ktap) --has gcov -- tests/run/coverage $(dir)/asan
 
 # ---------------------------------------------------------------- headers, symbols, installation
 
@@ -154,7 +154,7 @@ $(call step,abi@install): build@gcc
 	$(ktap) -- tests/abi/install $(dir)/gcc
 # The guest's headers are newer than a build machine's, and more.
 $(call step,abi@formats+lab): build@gcc
-	$(ktap) -- sh -c 'FORMATS_SYSROOT=$$(tests/lab/lab --with media --sysroot) \
+	$(ktap) -- sh -c 'FORMATS_SYSROOT=$$(tests/guest/lab --with media --sysroot) \
 		exec tests/abi/formats $(dir)/gcc drm v4l2 libcamera'
 
 # ---------------------------------------------------------------- fuzzing
@@ -168,7 +168,7 @@ $(call step,fuzz): build@fuzz
 
 # ---------------------------------------------------------------- Python
 
-cuda-double := $(b)/gcc/tests/fakes/libcuda.so
+cuda-double := $(b)/gcc/tests/doubles/libcuda.so
 # Libraries that take long to install and to run have a step of their own.
 libraries := $(shell sed -n '/^\(numpy-\|tools\|fuzz\|free-threaded\|uv\|guest-\|\#\)/d; s/^\([^[:space:]]\+\).*/\1/p' python/tests/versions)
 $(call step,python@host): | build@gcc
@@ -183,9 +183,9 @@ $(call step,python@libraries): | python@host
 # ---------------------------------------------------------------- what needs dma-bufs: the lab
 
 $(call step,lab@selftest):
-	$(ktap) -- tests/lab/selftest
+	$(ktap) -- tests/guest/selftest
 $(call step,lab@media):
-	$(ktap) -- tests/lab/media/check $(dir)/media
+	$(ktap) -- tests/guest/media/check $(dir)/media
 
 # The conformance suite. Each device has the paths that are named and no others, and waits
 # and tells as named. Failures are injected into a build of its own. A case is a process:
@@ -216,8 +216,8 @@ $(call step,cts@vulkan+fault): build@fault
 
 # On CUDA's double as machines differ, the cases that a difference is for. Lavapipe
 # is not its GPU, and takes seconds to say so.
-fakes := $(b)/gcc/tests/fakes
-on-double = $(ktap) -- $(lab-fails) --env FAKE_CUDA=$(1) --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so \
+doubles := $(b)/gcc/tests/doubles
+on-double = $(ktap) -- $(lab-fails) --env FAKE_CUDA=$(1) --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so \
 	--env DLBUF_VULKAN_LIBRARY=$(or $(3),none) $(4) -- $(dir)/$(or $(5),gcc)/$(cts) cuda:0 $(2:%='%')
 $(call step,cts@cuda): build@gcc
 	$(call on-double,pc,$(host-copy) $(fence-event))
@@ -228,7 +228,7 @@ $(call step,cts@cuda+grace): build@gcc
 $(call step,cts@cuda+nomemops): build@gcc
 	$(call on-double,nomemops,$(host-copy) path/* sync/*)
 $(call step,cts@cuda+bridge): build@gcc
-	$(call on-double,pc,$(host-bridge-copy) $(fence-fence) import/* path/* sync/* frame/* lease/*,$(fakes)/libvulkan.so,--env FAKE_VULKAN=bridge)
+	$(call on-double,pc,$(host-bridge-copy) $(fence-fence) import/* path/* sync/* frame/* lease/*,$(doubles)/libvulkan.so,--env FAKE_VULKAN=bridge)
 $(call step,cts@cuda+fault): build@gcc build@fault
 	$(call on-double,pc,fault/*,,,fault)
 
@@ -244,7 +244,7 @@ $(call step,cts@opencl+rusticl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe,$(on-rusticl),libRusticlOpenCL.so.1)
 $(call step,cts@opencl+fault): build@gcc build@fault
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,fault/*,libpocl.so.2,fault)
-on-opencl-double = $(call on-opencl,$(fakes)/libopencl.so,--env FAKE_OPENCL=$(1),$(2))
+on-opencl-double = $(call on-opencl,$(doubles)/libopencl.so,--env FAKE_OPENCL=$(1),$(2))
 $(call step,cts@opencl+khr): build@gcc
 	$(call on-opencl-double,khr,$(direct-host-copy) $(fence-fence) import/* path/* sync/* lease/*)
 $(call step,cts@opencl+arm): build@gcc
@@ -256,8 +256,8 @@ $(call step,cts@opencl+userptr): build@gcc
 
 # A simulator waits beside the suite.
 $(call step,build@verilog): build@gcc
-	$(plain) -- sh -c 'tests/lab/lab --with verilog --sysroot > /dev/null || exit 4; \
-		exec $(MAKE) -s O=$(dir)/gcc VPI_CC="tests/lab/cc --with verilog gcc" verilog'
+	$(plain) -- sh -c 'tests/guest/lab --with verilog --sysroot > /dev/null || exit 4; \
+		exec $(MAKE) -s O=$(dir)/gcc VPI_CC="tests/guest/cc --with verilog gcc" verilog'
 $(call step,build@verilator): build@gcc
 	$(plain) -- sh -c 'tests/verilog/verilate $(dir)/gcc bench bench tests/verilog/bench.v && \
 		tests/verilog/verilate $(dir)/gcc tb tb tests/verilog/tb.v verilog/dlbuf_mem.v verilog/dlbuf_axi.v'
@@ -269,7 +269,7 @@ $(call step,cts@vpi+verilator): build@verilator
 
 comma := ,
 # On HIP's double, as its versions and dma-bufs differ: paths and what ends on streams.
-on-hip = $(ktap) -- $(lab-fails) --env FAKE_HIP=$(1) --env DLBUF_HIP_LIBRARY=$(fakes)/$(or $(4),libhip.so) \
+on-hip = $(ktap) -- $(lab-fails) --env FAKE_HIP=$(1) --env DLBUF_HIP_LIBRARY=$(doubles)/$(or $(4),libhip.so) \
 	--env DLBUF_VULKAN_LIBRARY=$(or $(5),none) --env FAKE_VULKAN=bridge -- \
 	$(dir)/$(or $(3),gcc)/$(cts) hip:0 $(2:%='%')
 $(call step,cts@hip): build@gcc
@@ -277,12 +277,12 @@ $(call step,cts@hip): build@gcc
 $(call step,cts@hip+6): build@gcc
 	$(call on-hip,6.4$(comma)amdgpu,$(direct-host-copy) $(fence-event) import/* path/* export/*,,libhip-old.so)
 $(call step,cts@hip+bridge): build@gcc
-	$(call on-hip,7.1$(comma)memfds,$(host-bridge-copy) path/* frame/*,,,$(fakes)/libvulkan.so)
+	$(call on-hip,7.1$(comma)memfds,$(host-bridge-copy) path/* frame/*,,,$(doubles)/libvulkan.so)
 $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
 
 # On the double of FastRPC's library. The kernel's side of it, and a DSP, are on boards only.
-on-hexagon = $(ktap) -- $(lab-fails) --env FAKE_HEXAGON=$(1) --env DLBUF_HEXAGON_LIBRARY=$(fakes)/$(or $(4),libhexagon.so) -- \
+on-hexagon = $(ktap) -- $(lab-fails) --env FAKE_HEXAGON=$(1) --env DLBUF_HEXAGON_LIBRARY=$(doubles)/$(or $(4),libhexagon.so) -- \
 	$(dir)/$(or $(3),gcc)/$(cts) hexagon:cdsp $(2:%='%')
 $(call step,cts@hexagon): build@gcc
 	$(call on-hexagon,strict,$(direct) $(blocks-blocks))
@@ -294,13 +294,13 @@ $(call step,cts@hexagon+fault): build@gcc build@fault
 # Level Zero's double is a driver behind the real loader, with its validation layer, whose
 # check of handles takes no immediate command list (1.20). The guest's loader is too old
 # for host functions, so for these the double is the loader.
-ze-loader := --with levelzero --env ZE_ENABLE_ALT_DRIVERS=$(fakes)/liblevelzero.so --env ZE_ENABLE_VALIDATION_LAYER=1 \
+ze-loader := --with levelzero --env ZE_ENABLE_ALT_DRIVERS=$(doubles)/liblevelzero.so --env ZE_ENABLE_VALIDATION_LAYER=1 \
 	--env ZE_ENABLE_PARAMETER_VALIDATION=1
 on-ze = $(ktap) -- $(lab-fails) --env FAKE_LEVELZERO=$(1) $(3) -- $(dir)/$(or $(4),gcc)/$(cts) levelzero:0 $(2:%='%')
 $(call step,cts@levelzero): build@gcc
 	$(call on-ze,,$(direct) $(fence-event) import/* path/* sync/* together/* lease/* drain/* export/* alloc/* fork/*,$(ze-loader))
 $(call step,cts@levelzero+copy): build@gcc
-	$(call on-ze,,$(direct-copy) path/*,--env DLBUF_LEVELZERO_LIBRARY=$(fakes)/liblevelzero.so)
+	$(call on-ze,,$(direct-copy) path/*,--env DLBUF_LEVELZERO_LIBRARY=$(doubles)/liblevelzero.so)
 $(call step,cts@levelzero+fault): build@gcc build@fault
 	$(call on-ze,,fault/*,$(ze-loader),fault)
 
@@ -339,10 +339,10 @@ with-libcuda := --with cuda
 with-module := --module
 with-syncobj := --gpu
 with-vpi := --with verilog
-with-hexagon := --env FAKE_HEXAGON=strict --env DLBUF_HEXAGON_LIBRARY=$(fakes)/libhexagon.so
-with-alloc = --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd --env FAKE_CUDA=pc --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so
-in-alloc := tests/lab/nodes --contiguous
-in-camera := tests/lab/nodes
+with-hexagon := --env FAKE_HEXAGON=strict --env DLBUF_HEXAGON_LIBRARY=$(doubles)/libhexagon.so
+with-alloc = --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd --env FAKE_CUDA=pc --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so
+in-alloc := tests/guest/nodes --contiguous
+in-camera := tests/guest/nodes
 in-vpi = tests/verilog/compiled $(dir)/gcc
 in-broker := env BROKER=$(b)/gcc/examples/broker
 $(call step,$(addprefix lab@,$(call names,tests/lab/*.c))): lab@%: build@gcc
@@ -351,14 +351,14 @@ lab@libcuda: lab@cuda
 lab@vpi: build@verilog build@verilator
 lab@broker: | interop@build
 $(call step,lab@camera+fault): build@fault
-	$(ktap) -- $(lab) -- tests/lab/nodes $(dir)/fault/tests/lab/camera 'fault/*'
+	$(ktap) -- $(lab) -- tests/guest/nodes $(dir)/fault/tests/lab/camera 'fault/*'
 $(call step,lab@alloc+fault): build@fault
 	$(ktap) -- $(lab) -- $(in-alloc) $(dir)/fault/tests/lab/alloc 'fault/*'
 
 # The suite for a GPU with doubles of the drivers, so that it stays fit for one.
 $(call step,gpu@double): build@gcc
-	$(ktap) -- $(lab) --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so \
-		--env DLBUF_VULKAN_LIBRARY=$(fakes)/libvulkan.so --env FAKE_VULKAN=bridge -- \
+	$(ktap) -- $(lab) --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so \
+		--env DLBUF_VULKAN_LIBRARY=$(doubles)/libvulkan.so --env FAKE_VULKAN=bridge -- \
 		tests/gpu/run --built --only probe --only order --only numbers O=$(b)/gcc
 
 # ---------------------------------------------------------------- adapters to others' frames
@@ -378,7 +378,7 @@ lab-libcamera := $(media)
 # Both halves of V4L2's API.
 behind-camera := $(in-camera) --each
 behind-libcamera := $(b)/gcc/interop/uvc
-lab-nvvpi := --env DLBUF_CUDA_LIBRARY=$(fakes)/libcuda.so --env FAKE_CUDA=thor
+lab-nvvpi := --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so --env FAKE_CUDA=thor
 behind-nvvpi := env LD_LIBRARY_PATH=$(b)/gcc/interop
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * dma-bufs and fences that fail when told to: the calls of /dev/dlbuf-lab,
- * which tests/lab/module/dlbuf_lab.h describes. Each returns what ioctl() does.
+ * which tests/guest/module/dlbuf_lab.h describes. Each returns what ioctl() does.
  */
 #ifndef TESTS_LAB_MODULE_H
 #define TESTS_LAB_MODULE_H
