@@ -369,6 +369,7 @@ gpu-src := $(filter-out tests/gpu/gpu.c,$(wildcard tests/gpu/*.c))
 gpu := $(if $(CONFIG_BACKEND_CUDA),$(gpu-src:%.c=$(O)/%))
 $(gpu): $(O)/%: $(O)/%.o $(O)/tests/gpu/gpu.o $(access) $(test-a)
 	$(link-test)
+$(unit) $(cts) $(trial) $(lab) $(gpu): $(O)/tests/harness/ktap.o
 # Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link.
 fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
