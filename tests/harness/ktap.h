@@ -252,6 +252,8 @@ bool ktap_check_err(const char *file, int line, int ret, int err, const char *te
 __attribute__((noreturn)) void ktap_leave(void);
 __attribute__((format(printf, 1, 2), noreturn))
 void ktap_skip(const char *fmt, ...);
+/* What this process holds now. */
+void ktap_look(struct ktap_holdings *h);
 int64_t ktap_now_ns(void);
 /* What the case uses lasts so long from now; the first one counts. */
 void ktap_lasts(int64_t ns);

@@ -3,6 +3,7 @@
 #ifndef UNIT_EVENT_LOOP_H
 #define UNIT_EVENT_LOOP_H
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <libgen.h>
