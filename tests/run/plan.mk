@@ -20,9 +20,9 @@ long := python@host lab@selftest tool@pictures python@lab python@libraries \
 b := $(abspath $(dir))
 names = $(sort $(basename $(notdir $(wildcard $(1)))))
 # The guest's time is not the machine's: its limit is little less than CHECK_LIMIT.
-lab := tests/guest/lab --timeout 1500
-# For programs whose threads are of no interest: emulating two processors costs a third more.
-lab-1 := $(lab) --cpus 1
+# Emulating two processors costs a third more, so they are for programs whose threads meet.
+lab-2 := tests/guest/lab --timeout 1500
+lab := $(lab-2) --cpus 1
 
 $(call step,check@runner):
 	$(ktap) -- tests/run/runner
@@ -201,12 +201,12 @@ blocks-event := --sync blocks,event
 fence-event := --sync fence,event
 fence-fence := --sync fence,fence
 # Some of its cases have fences that fail.
-lab-fails := $(lab-1) --module
+lab-fails := $(lab) --module
 on-vulkan = env LD_PRELOAD=libvulkan_lvp.so $(dir)/$(or $(2),gcc)/$(cts) vulkan:0 $(1:%='%')
 $(call step,build@fault):
 	$(build) 'WERROR=y FAULT_INJECTION=y DMABUF_TEST=n' -- $(build-tests) cts $(dir)/fault/tests/lab/camera $(dir)/fault/tests/lab/alloc
 $(call step,cts@cpu): build@gcc
-	$(ktap) -- $(lab) --module -- $(dir)/gcc/$(cts) cpu $(direct) $(blocks-blocks)
+	$(ktap) -- $(lab-2) --module -- $(dir)/gcc/$(cts) cpu $(direct) $(blocks-blocks)
 $(call step,cts@vulkan): build@gcc
 	$(ktap) -- $(lab-fails) -- $(call on-vulkan,$(direct) $(fence-fence))
 $(call step,cts@cpu+fault): build@fault
@@ -343,10 +343,12 @@ with-hexagon := --env FAKE_HEXAGON=strict --env DLBUF_HEXAGON_LIBRARY=$(doubles)
 with-alloc = --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd --env FAKE_CUDA=pc --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so
 in-alloc := tests/guest/nodes --contiguous
 in-camera := tests/guest/nodes
+guest-camera := $(lab-2)
+guest-lease := $(lab-2)
 in-vpi = tests/verilog/compiled $(dir)/gcc
 in-broker := env BROKER=$(b)/gcc/examples/broker
 $(call step,$(addprefix lab@,$(call names,tests/lab/*.c))): lab@%: build@gcc
-	$(ktap) -- $(lab) $(with-$*) -- $(in-$*) $(dir)/gcc/tests/lab/$*
+	$(ktap) -- $(or $(guest-$*),$(lab)) $(with-$*) -- $(in-$*) $(dir)/gcc/tests/lab/$*
 lab@libcuda: lab@cuda
 lab@vpi: build@verilog build@verilator
 lab@broker: | interop@build
@@ -398,7 +400,7 @@ $(call step,verilog@doc): build@verilog | python@host
 # cocotb of PyPI, with the wheel that python@host has built.
 $(call step,examples@cocotb): | python@host
 	$(plain) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/cocotb cocotb || exit; \
-		exec $(lab-1) --with verilog,cocotb -- env $(pycache) \
+		exec $(lab) --with verilog,cocotb -- env $(pycache) \
 		PYTHONPATH=$(dir)/cocotb:$(dir)/python/site python3 examples/cocotb/threshold.py'
 
 # A camera, a design in Verilog and NumPy; a small frame.
@@ -419,7 +421,7 @@ $(call step,bindings@julia): build@gcc | bindings@build
 pycache := PYTHONPYCACHEPREFIX=/tmp/pycache
 python := env PYTHONPATH=$(b)/python/site $(pycache)
 $(call step,python@lab): | python@host build@gcc
-	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab-2) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
 		python3 python/tests/lab.py
 $(call step,lab@broker+python): build@gcc | python@host interop@build
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) -- $(python) $(in-broker) $(dir)/gcc/tests/lab/broker python
@@ -429,14 +431,14 @@ $(call step,python@lab+system): | python@host
 		env PYTHONPATH=$(dir)/python/system/site $(pycache) python3 python/tests/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0
 $(call step,python@lab+torch): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/torch-tests $(dir)/python/peers; \
-		exec $(lab-1) --with torch -- $(python) PYTHONPYCACHEPREFIX= PYTHONDONTWRITEBYTECODE=1 \
+		exec $(lab) --with torch -- $(python) PYTHONPYCACHEPREFIX= PYTHONDONTWRITEBYTECODE=1 \
 		DLBUF_PEERS=$(dir)/python/peers \
 		DLBUF_INTEROP_JSON=$(dir)/python/torch.json python3 python/tests/lab_torch.py'
 
 # The recipes of its README and its examples, with what these need of PyPI.
 $(call step,examples@python): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/python-examples examples; \
-		exec $(lab-1) $(media) -- env PYTHONPATH=$(b)/python/site:$(b)/python-examples \
+		exec $(lab) $(media) -- env PYTHONPATH=$(b)/python/site:$(b)/python-examples \
 		$(pycache) python3 python/tests/lab_examples.py'
 
 # ---------------------------------------------------------------- the tool, the README
