@@ -851,10 +851,7 @@ static unsigned int releases(void)
 
 static void until_released(unsigned int n)
 {
-	time_t end = time(NULL) + 60;
-
-	while (releases() < n && time(NULL) < end)
-		sched_yield();
+	UNTIL(releases() >= n);
 	CHECK_EQ(releases(), n);
 }
 

@@ -36,6 +36,7 @@ static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
 		     bool damaged);
 static int note_merge(int a, int b, int *out);
 static int note_check(int fence);
+static int note_fence_wait(int fence, uint64_t deadline_ns);
 static int note_idle(int fd, uint32_t access);
 #define fence_buffer_idle note_idle
 #define dlbuf_fence_export note_export
@@ -43,6 +44,7 @@ static int note_idle(int fd, uint32_t access);
 #define dlbuf_fence_merge note_merge
 #define fence_wait_buffer note_wait
 #define fence_check note_check
+#define dlbuf_fence_wait note_fence_wait
 #include "../../lib/pending.c"
 #include "../../lib/sync.c"
 #undef dlbuf_fence_export
@@ -50,6 +52,7 @@ static int note_idle(int fd, uint32_t access);
 #undef dlbuf_fence_merge
 #undef fence_wait_buffer
 #undef fence_check
+#undef dlbuf_fence_wait
 #undef fence_buffer_idle
 
 static int new_event(unsigned int value)
@@ -95,6 +98,14 @@ static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 		return fail(dmabuf.import_ret, "no import");
 	dmabuf.imported = fcntl(fence, F_DUPFD_CLOEXEC, 3);
 	return 0;
+}
+
+static unsigned int fence_waits; /* atomic; that have begun */
+
+static int note_fence_wait(int fence, uint64_t deadline_ns)
+{
+	__atomic_add_fetch(&fence_waits, 1, __ATOMIC_RELEASE);
+	return dlbuf_fence_wait(fence, deadline_ns);
 }
 
 static unsigned int buffer_waits;
@@ -672,9 +683,9 @@ static void check_waits(int import_ret, int ret)
 	device.out = new_event(0);
 	writer = fcntl(device.out, F_DUPFD_CLOEXEC, 3);
 	REQUIRE(!pthread_create(&thread, NULL, release_it, &r));
-	/* Long after it could have been through, it is not. */
-	for (int i = 0; i < 1000; i++)
-		sched_yield();
+	/* Through, or waiting for the fence. */
+	UNTIL(__atomic_load_n(&r.done, __ATOMIC_ACQUIRE) ||
+	      __atomic_load_n(&fence_waits, __ATOMIC_ACQUIRE));
 	CHECK(!__atomic_load_n(&r.done, __ATOMIC_ACQUIRE));
 	signal_event(writer);
 	pthread_join(thread, NULL);
