@@ -21,7 +21,6 @@ const char *cts_device = "cpu";
 const struct access *cts_access;
 
 #define BYTES 8192
-#define WAIT_MS 60000
 
 struct simulator {
 	const char *name;
@@ -77,7 +76,7 @@ static bool hear(struct run *r, const char *text)
 	ssize_t n = 1;
 
 	while (n > 0 && !(text && strstr(r->text, text)) &&
-	       r->n < sizeof(r->text) - 1 && poll(&p, 1, WAIT_MS) == 1) {
+	       r->n < sizeof(r->text) - 1 && poll(&p, 1, -1) == 1) {
 		n = read(r->out, r->text + r->n, sizeof(r->text) - 1 - r->n);
 		r->n += n > 0 ? n : 0;
 	}
