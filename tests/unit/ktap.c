@@ -304,6 +304,12 @@ static void skips(void *arg)
 	SKIP("there is no %s #5\n", "moon");
 }
 
+TEST(no_such_case)
+{
+	CHECK_EQ(run(good, "inner"), KTAP_PASS);
+	CHECK_EQ(run(good, "in"), KTAP_USAGE);
+}
+
 TEST(skips_with_a_reason)
 {
 	CHECK_EQ(run(skips, NULL), KTAP_SKIP);
