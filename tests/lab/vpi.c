@@ -8,7 +8,6 @@
  */
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -330,8 +329,7 @@ static void killed(void *arg)
 	CHECK(!kill(r.pid, SIGKILL));
 	CHECK_OK(dlbuf_fence_wait(fence, 0));
 	close(fence);
-	while (!__atomic_load_n(&fired, __ATOMIC_SEQ_CST))
-		sched_yield();
+	UNTIL(__atomic_load_n(&fired, __ATOMIC_SEQ_CST));
 	finish(&r, false);
 }
 

@@ -8,7 +8,6 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
@@ -461,8 +460,7 @@ TEST(the_lease_waits_for_the_work)
 	CHECK_EQ(event_pending(), 1);
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
 	signal_event(fence);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	close(fence);
 	end_with(&f);
@@ -493,12 +491,10 @@ TEST(the_lease_waits_for_the_device)
 	CHECK_EQ(fence_signalled(fence), 1);
 	/* Once through the thread: what was ready before has been fired. */
 	CHECK_OK(event_add(fence, note_round, NULL));
-	while (!__atomic_load_n(&rounds, __ATOMIC_ACQUIRE))
-		sched_yield();
+	UNTIL(__atomic_load_n(&rounds, __ATOMIC_ACQUIRE));
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
 	signal_event(end);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	close(fence);
 	close(end);
@@ -521,8 +517,7 @@ TEST(deletion_releases)
 	CHECK_EQ(device.access, DLBUF_WRITE);
 	CHECK(device.stream == &x);
 	CHECK_EQ(dmabuf.imports, 1);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	end_with(&f);
 	event_user_remove();
@@ -557,8 +552,7 @@ TEST(a_lease_waits_without_a_new_fd)
 	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, true);
 	event_user_add();
 	CHECK_OK(event_add(warm, lease_ends, NULL)); /* starts the thread */
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	close(warm);
 	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
 	device.out = new_event(0);
@@ -571,8 +565,7 @@ TEST(a_lease_waits_without_a_new_fd)
 	CHECK_EQ(event_pending(), 1);
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	signal_event(pending);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 2);
 	close(pending);
 	end_with(&f);
