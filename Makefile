@@ -64,7 +64,7 @@ endif
 # ---------------------------------------------------------------- targets
 # that need no configuration
 
-no-config := help clean deps run check check-quick mutate lab lab-shell menuconfig defconfig \
+no-config := help clean deps run check check-quick check-changed mutate lab lab-shell menuconfig defconfig \
 	setconfig savedefconfig uninstall bench check-gpu example-vpi
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
@@ -453,7 +453,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -470,6 +470,11 @@ check-quick:
 	$(Q)tools/deps build lab check
 	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only build@gcc --only unit@gcc --only cts@cpu \
 		--only tool@list --only tool@formats --only tool@style
+
+check-changed:
+	$(Q)tools/deps build lab check
+	$(Q)steps=$$(tests/run/changed $(SINCE)) && if [ -z "$$steps" ]; then echo 'no step concerns what has changed'; \
+		else tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) $$(printf -- '--only %s ' $$steps); fi
 
 # Needs nothing but a compiler, make and Python: no network, no root.
 check-gpu:
@@ -581,6 +586,7 @@ help:
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
 	'make check-quick     the tests for every change, in a few minutes' \
+	'make check-changed   what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
 	'make check-gpu       the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
