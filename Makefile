@@ -473,7 +473,7 @@ check-quick:
 
 check-changed:
 	$(Q)tools/deps build lab check
-	$(Q)steps=$$(tests/run/changed $(SINCE)) && if [ -z "$$steps" ]; then echo 'no step concerns what has changed'; \
+	$(Q)set -f; steps=$$(tests/run/changed $(SINCE)) && if [ -z "$$steps" ]; then echo 'no step concerns what has changed'; \
 		else tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) $$(printf -- '--only %s ' $$steps); fi
 
 # Needs nothing but a compiler, make and Python: no network, no root.
