@@ -150,12 +150,12 @@ static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
 	const VkExternalMemoryImageCreateInfo *external = info->pNext;
 	const VkImageDrmFormatModifierExplicitCreateInfoEXT *e =
 		external->pNext;
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkCreateImage")
 	check(device, FAKE_DEVICE, "vkCreateImage");
 	check_image(info, external, e);
-	o = make(FAKE_IMAGE);
+	o = item_make(FAKE_IMAGE);
 	o->layout = info->initialLayout;
 	o->seen = fake.nimages < 4 ? &fake.images[fake.nimages++] :
 				     &nobody_looks;
@@ -185,7 +185,7 @@ static void GetImageMemoryRequirements2(VkDevice device,
 					VkMemoryRequirements2 *out)
 {
 	VkMemoryDedicatedRequirements *dedicated = out->pNext;
-	struct object *o;
+	struct item *o;
 
 	pthread_mutex_lock(&lock);
 	o = check(FROM_HANDLE(info->image), FAKE_IMAGE,
@@ -203,7 +203,7 @@ static void GetImageMemoryRequirements2(VkDevice device,
 static VkResult BindImageMemory(VkDevice device, VkImage image,
 				VkDeviceMemory memory, VkDeviceSize offset)
 {
-	struct object *o, *m;
+	struct item *o, *m;
 
 	BEGIN("vkBindImageMemory")
 	o = check(FROM_HANDLE(image), FAKE_IMAGE, "vkBindImageMemory");
@@ -215,7 +215,7 @@ static VkResult BindImageMemory(VkDevice device, VkImage image,
 	return end();
 }
 
-static void check_region(const struct object *image, const struct object *buffer,
+static void check_region(const struct item *image, const struct item *buffer,
 			 const VkBufferImageCopy *r)
 {
 	struct texels t = texels_of(image->seen->format);
@@ -243,7 +243,7 @@ static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
 				 VkImageLayout layout, VkBuffer buffer,
 				 uint32_t n, const VkBufferImageCopy *regions)
 {
-	struct object *c, *o, *b;
+	struct item *c, *o, *b;
 
 	pthread_mutex_lock(&lock);
 	c = check(cmd, FAKE_COMMANDS, "vkCmdCopyImageToBuffer");
@@ -264,9 +264,9 @@ static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
 }
 
 /* To the device or from it, with what is in it. */
-void image_barrier(struct object *cmd, const VkImageMemoryBarrier *b)
+void image_barrier(struct item *cmd, const VkImageMemoryBarrier *b)
 {
-	struct object *o = check(FROM_HANDLE(b->image), FAKE_IMAGE,
+	struct item *o = check(FROM_HANDLE(b->image), FAKE_IMAGE,
 				 "vkCmdPipelineBarrier");
 	bool acquire = b->dstQueueFamilyIndex == 1;
 
