@@ -51,7 +51,6 @@ int *capture_mode(void)
 
 static int needs_own(unsigned int needs)
 {
-	thread_begin();
 	if (needs & NEEDS_CONTEXT && !current())
 		return refuse(CUABI_INVALID_CONTEXT, "no context is current");
 	if (needs & NEEDS_CONTEXT && !current()->object.live)
@@ -84,6 +83,7 @@ const struct rules rules = {
 	.in_function = CUABI_NOT_PERMITTED,
 	.in_child = CUABI_NOT_INITIALIZED,
 	.before_init = CUABI_NOT_INITIALIZED,
+	.enter = thread_begin,
 	.own = needs_own,
 	.nkinds = FAKE_KINDS,
 	.destroy = destroy,
@@ -118,10 +118,7 @@ cuda_result cuDriverGetVersion(int *version)
 	return end(CUABI_SUCCESS);
 }
 
-static const struct {
-	cuda_result result;
-	const char *name, *text;
-} results[] = {
+static const struct result_text results[] = {
 	{ 0, "CUDA_SUCCESS", "no error" },
 	{ 1, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
 	{ 2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
@@ -186,26 +183,28 @@ static const struct {
 
 cuda_result cuGetErrorName(cuda_result code, const char **name)
 {
-	*name = NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
-		if (results[i].result == code)
-			*name = results[i].name;
-	return *name ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
+	const struct result_text *t = TEXT_OF(results, code);
+
+	*name = t ? t->name : NULL;
+	return t ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
 }
 
 cuda_result cuGetErrorString(cuda_result code, const char **text)
 {
-	*text = NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
-		if (results[i].result == code)
-			*text = results[i].text;
-	return *text ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
+	const struct result_text *t = TEXT_OF(results, code);
+
+	*text = t ? t->text : NULL;
+	return t ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
 }
 
 static bool no_device(cuda_device dev)
 {
 	return dev < 0 || (unsigned int)dev >= fake.ndevices;
 }
+
+#define HAS(dev)							\
+	if (no_device(dev))						\
+		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
 
 cuda_result cuDeviceGetCount(int *n)
 {
@@ -226,33 +225,25 @@ cuda_result cuDeviceGet(cuda_device *dev, int n)
 cuda_result cuDeviceGetName(char *name, int size, cuda_device dev)
 {
 	BEGIN(NEEDS_INIT)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	if (size <= 0)
 		return end(refuse(CUABI_INVALID_VALUE, "no room"));
 	snprintf(name, (size_t)size, "%s", fake.devices[dev].name);
 	return end(CUABI_SUCCESS);
 }
 
-static cuda_result get_uuid(struct cuda_uuid *uuid, cuda_device dev)
-{
-	if (no_device(dev))
-		return refuse(CUABI_INVALID_DEVICE, "no such device");
-	*uuid = (struct cuda_uuid){ .bytes[0] = (char)fake.devices[dev].uuid };
-	return CUABI_SUCCESS;
-}
-
-cuda_result cuDeviceGetUuid(struct cuda_uuid *uuid, cuda_device dev)
-{
-	BEGIN(NEEDS_INIT)
-	return end(get_uuid(uuid, dev));
-}
-
-cuda_result cuDeviceGetUuid_v2(struct cuda_uuid *uuid, cuda_device dev)
-{
-	BEGIN(NEEDS_INIT)
-	return end(get_uuid(uuid, dev));
-}
+#define GETS_UUID(name)							\
+	cuda_result name(struct cuda_uuid *uuid, cuda_device dev)	\
+	{								\
+		BEGIN(NEEDS_INIT)					\
+		HAS(dev)						\
+		*uuid = (struct cuda_uuid){				\
+			.bytes[0] = (char)fake.devices[dev].uuid,	\
+		};							\
+		return end(CUABI_SUCCESS);				\
+	}
+GETS_UUID(cuDeviceGetUuid)
+GETS_UUID(cuDeviceGetUuid_v2)
 
 /* -1 where there is no such attribute. */
 static int attribute_of(const struct fake_device *d, int attribute)
@@ -302,8 +293,7 @@ cuda_result cuDeviceGetAttribute(int *value, int attribute, cuda_device dev)
 	int v;
 
 	BEGIN(NEEDS_INIT)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	v = attribute_of(&fake.devices[dev], attribute);
 	if (v < 0)
 		return end(CUABI_INVALID_VALUE);
@@ -361,8 +351,7 @@ cuda_result cuDevicePrimaryCtxRetain(cuda_context *out, cuda_device dev)
 	struct context *ctx;
 
 	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	ctx = primary_of(dev);
 	ctx->retained++;
 	fake.live[FAKE_CONTEXT]++;
@@ -376,8 +365,7 @@ cuda_result cuDevicePrimaryCtxRelease_v2(cuda_device dev)
 	struct context *ctx;
 
 	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	ctx = primaries[dev];
 	if (!ctx || !ctx->retained)
 		return end(refuse(CUABI_INVALID_CONTEXT, "it is not retained"));
@@ -450,8 +438,7 @@ cuda_result cuCtxCreate_v2(cuda_context *out, unsigned int flags,
 	struct context *ctx;
 
 	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	ctx = context_make(dev, false);
 	*out = (cuda_context)ctx;
 	return end(push(ctx));

@@ -98,10 +98,7 @@ hip_result hipRuntimeGetVersion(int *version)
 	return result;
 }
 
-static const struct {
-	hip_result result;
-	const char *name, *text;
-} results[] = {
+static const struct result_text results[] = {
 	{ 0, "hipSuccess", "no error" },
 	{ 1, "hipErrorInvalidValue", "invalid argument" },
 	{ 2, "hipErrorOutOfMemory", "out of memory" },
@@ -114,28 +111,22 @@ static const struct {
 	{ 999, "hipErrorUnknown", "unknown error" },
 };
 
-static hip_result look_up(hip_result code, const char **name, const char **text)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(results); i++) {
-		if (results[i].result != code)
-			continue;
-		if (name)
-			*name = results[i].name;
-		if (text)
-			*text = results[i].text;
-		return HIPABI_SUCCESS;
-	}
-	return HIPABI_INVALID_VALUE;
-}
-
 hip_result hipDrvGetErrorName(hip_result code, const char **name)
 {
-	return look_up(code, name, NULL);
+	const struct result_text *t = TEXT_OF(results, code);
+
+	if (t)
+		*name = t->name;
+	return t ? HIPABI_SUCCESS : HIPABI_INVALID_VALUE;
 }
 
 hip_result hipDrvGetErrorString(hip_result code, const char **text)
 {
-	return look_up(code, NULL, text);
+	const struct result_text *t = TEXT_OF(results, code);
+
+	if (t)
+		*text = t->text;
+	return t ? HIPABI_SUCCESS : HIPABI_INVALID_VALUE;
 }
 
 CALLS(GetDeviceCount, (int *n), cuDeviceGetCount(n))

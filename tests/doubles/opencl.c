@@ -394,21 +394,7 @@ cl_context CL_API_CALL clCreateContext(
 	return end_make(context, CL_SUCCESS, errcode_ret);
 }
 
-cl_int CL_API_CALL clRetainContext(cl_context handle)
-{
-	BEGIN(NEEDS_ALL)
-	return end(retain(handle, FAKE_CONTEXT, CL_INVALID_CONTEXT));
-}
-
-cl_int CL_API_CALL clReleaseContext(cl_context handle)
-{
-	struct context *context;
-
-	BEGIN_FREE(NEEDS_ALL)
-	if (release(handle, FAKE_CONTEXT, CL_INVALID_CONTEXT, &context, &result))
-		unmake(&context->c.object);
-	return end(result);
-}
+COUNTED(Context, cl_context, context, FAKE_CONTEXT, CL_INVALID_CONTEXT, unmake)
 
 static cl_int get_context(const struct context *context, cl_context_info name,
 			  size_t size, void *out, size_t *size_ret)

@@ -361,24 +361,17 @@ cl_mem CL_API_CALL clImportMemoryARM(cl_context handle, cl_mem_flags flags,
 	return give_memory(m, result, errcode_ret);
 }
 
-cl_int CL_API_CALL clRetainMemObject(cl_mem memory)
+static void memory_release(struct object *o)
 {
-	BEGIN(NEEDS_ALL)
-	return end(retain(memory, FAKE_MEMORY, CL_INVALID_MEM_OBJECT));
+	struct memory *m = (struct memory *)o;
+
+	while (fake.release_waits && m->users && !fake.lost)
+		pthread_cond_wait(&changed, &lock);
+	memory_put(m);
 }
 
-cl_int CL_API_CALL clReleaseMemObject(cl_mem handle)
-{
-	struct memory *m;
-
-	BEGIN_FREE(NEEDS_ALL)
-	if (release(handle, FAKE_MEMORY, CL_INVALID_MEM_OBJECT, &m, &result)) {
-		while (fake.release_waits && m->users && !fake.lost)
-			pthread_cond_wait(&changed, &lock);
-		memory_put(m);
-	}
-	return end(result);
-}
+COUNTED(MemObject, cl_mem, memory, FAKE_MEMORY, CL_INVALID_MEM_OBJECT,
+	memory_release)
 
 cl_int CL_API_CALL
 clSetMemObjectDestructorCallback(cl_mem handle,
@@ -607,12 +600,8 @@ cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem memory,
 				       size_t bytes, void *host, cl_uint n,
 				       const cl_event *list, cl_event *out)
 {
-	struct event *e;
-
 	BEGIN(NEEDS_ALL)
-	e = command(queue, CL_COMMAND_READ_BUFFER, n, list, &result);
-	if (!e)
-		return end(result);
+	COMMAND(e, queue, CL_COMMAND_READ_BUFFER, n, list)
 	e->run = run_read;
 	return end(transfer(e, memory, offset, bytes, host, blocks, out));
 }
@@ -623,12 +612,8 @@ cl_int CL_API_CALL clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory,
 					cl_uint n, const cl_event *list,
 					cl_event *out)
 {
-	struct event *e;
-
 	BEGIN(NEEDS_ALL)
-	e = command(queue, CL_COMMAND_WRITE_BUFFER, n, list, &result);
-	if (!e)
-		return end(result);
+	COMMAND(e, queue, CL_COMMAND_WRITE_BUFFER, n, list)
 	e->run = run_write;
 	return end(transfer(e, memory, offset, bytes, host, blocks, out));
 }
@@ -638,12 +623,8 @@ cl_int CL_API_CALL clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from,
 				       size_t to_offset, size_t bytes, cl_uint n,
 				       const cl_event *list, cl_event *out)
 {
-	struct event *e;
-
 	BEGIN(NEEDS_ALL)
-	e = command(queue, CL_COMMAND_COPY_BUFFER, n, list, &result);
-	if (!e)
-		return end(result);
+	COMMAND(e, queue, CL_COMMAND_COPY_BUFFER, n, list)
 	result = use(e, 0, from, from_offset, bytes);
 	if (!result)
 		result = use(e, 1, to, to_offset, bytes);
@@ -659,12 +640,8 @@ cl_int CL_API_CALL clEnqueueFillBuffer(cl_command_queue queue, cl_mem memory,
 				       size_t offset, size_t bytes, cl_uint n,
 				       const cl_event *list, cl_event *out)
 {
-	struct event *e;
-
 	BEGIN(NEEDS_ALL)
-	e = command(queue, CL_COMMAND_FILL_BUFFER, n, list, &result);
-	if (!e)
-		return end(result);
+	COMMAND(e, queue, CL_COMMAND_FILL_BUFFER, n, list)
 	result = use(e, 0, memory, offset, bytes);
 	if (!result && (!pattern || !pattern_bytes ||
 			pattern_bytes > sizeof(e->pattern) ||
@@ -743,12 +720,9 @@ cl_int CL_API_CALL clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory
 					   const cl_event *list, cl_event *out)
 {
 	struct memory *m;
-	struct event *e;
 
 	BEGIN(NEEDS_ALL)
-	e = command(queue, CL_COMMAND_UNMAP_MEM_OBJECT, n, list, &result);
-	if (!e)
-		return end(result);
+	COMMAND(e, queue, CL_COMMAND_UNMAP_MEM_OBJECT, n, list)
 	result = command_uses(e, 0, memory);
 	if (result)
 		return end(command_drop(e, result));

@@ -136,6 +136,30 @@ void *end_make(void *object, cl_int result, cl_int *errcode);
 	if (!var)					\
 		return end(refuse(invalid, "no live " #type));
 
+/* The functions that count references; last() when the last one goes. */
+#define COUNTED(name, handles, type, kind, invalid, last)		\
+	cl_int CL_API_CALL clRetain##name(handles handle)		\
+	{								\
+		BEGIN(NEEDS_ALL)					\
+		return end(retain(handle, kind, invalid));		\
+	}								\
+	cl_int CL_API_CALL clRelease##name(handles handle)		\
+	{								\
+		struct type *o;						\
+									\
+		BEGIN_FREE(NEEDS_ALL)					\
+		if (release(handle, kind, invalid, &o, &result))	\
+			last(&o->c.object);				\
+		return end(result);					\
+	}
+
+/* Begins a command of a queue; or ends the call. */
+#define COMMAND(e, queue, type, n, list)				\
+	struct event *e = command(queue, type, n, list, &result);	\
+									\
+	if (!e)								\
+		return end(result);
+
 /* A function that asks about an object by get(). */
 #define GETTER(name, type, handles, kind, invalid, infos, get)		\
 	cl_int CL_API_CALL name(handles handle, infos info, size_t size, \

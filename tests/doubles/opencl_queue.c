@@ -473,22 +473,8 @@ cl_int CL_API_CALL clSetUserEventStatus(cl_event handle, cl_int status)
 	return end(result);
 }
 
-cl_int CL_API_CALL clRetainEvent(cl_event event)
-{
-	BEGIN(NEEDS_ALL)
-	return end(retain(event, FAKE_EVENT, CL_INVALID_EVENT));
-}
-
 /* Commands keep waiting for a released event. */
-cl_int CL_API_CALL clReleaseEvent(cl_event handle)
-{
-	struct event *e;
-
-	BEGIN_FREE(NEEDS_ALL)
-	if (release(handle, FAKE_EVENT, CL_INVALID_EVENT, &e, &result))
-		unmake(&e->c.object);
-	return end(result);
-}
+COUNTED(Event, cl_event, event, FAKE_EVENT, CL_INVALID_EVENT, unmake)
 
 static cl_int get_event(const struct event *e, cl_event_info name, size_t size,
 			void *out, size_t *size_ret)

@@ -108,22 +108,8 @@ clReImportSemaphoreSyncFdKHR(cl_semaphore_khr handle,
 	return end(CL_SUCCESS);
 }
 
-cl_int CL_API_CALL clRetainSemaphoreKHR(cl_semaphore_khr semaphore)
-{
-	BEGIN(NEEDS_ALL)
-	return end(retain(semaphore, FAKE_SEMAPHORE, CL_INVALID_SEMAPHORE_KHR));
-}
-
-cl_int CL_API_CALL clReleaseSemaphoreKHR(cl_semaphore_khr handle)
-{
-	struct semaphore *s;
-
-	BEGIN_FREE(NEEDS_ALL)
-	if (release(handle, FAKE_SEMAPHORE, CL_INVALID_SEMAPHORE_KHR, &s,
-		    &result))
-		semaphore_free(&s->c.object);
-	return end(result);
-}
+COUNTED(SemaphoreKHR, cl_semaphore_khr, semaphore, FAKE_SEMAPHORE,
+	CL_INVALID_SEMAPHORE_KHR, semaphore_free)
 
 static cl_int get_semaphore(const struct semaphore *s,
 			    cl_semaphore_info_khr name, size_t size, void *out,

@@ -28,20 +28,19 @@ struct item *item_make(enum fake_kind kind)
 	return o;
 }
 
-struct item *check(const void *handle, enum fake_kind kind, const char *who)
+struct item *check(const void *handle, enum fake_kind kind)
 {
 	struct item *o = object_of(handle, kind);
 
 	if (!o)
-		wrong("%s", who);
+		wrong("%s: not a live object", call);
 	return o;
 }
 
-void destroy(const void *handle, enum fake_kind kind, const char *who)
+void destroy(const void *handle, enum fake_kind kind)
 {
-	struct item *o = handle ? check(handle, kind, who) : NULL;
+	struct item *o = handle ? check(handle, kind) : NULL;
 
-	call = who;
 	if (!o)
 		return;
 	if (o->fd >= 0)
@@ -79,8 +78,8 @@ static VkResult CreateInstance(const VkInstanceCreateInfo *info,
 static void DestroyInstance(VkInstance instance,
 			    const VkAllocationCallbacks *alloc)
 {
-	pthread_mutex_lock(&lock);
-	destroy(instance, FAKE_INSTANCE, "vkDestroyInstance");
+	LOCK("vkDestroyInstance")
+	destroy(instance, FAKE_INSTANCE);
 	end();
 }
 
@@ -90,7 +89,7 @@ static VkResult EnumeratePhysicalDevices(VkInstance instance, uint32_t *n,
 					 VkPhysicalDevice *list)
 {
 	BEGIN("vkEnumeratePhysicalDevices")
-	check(instance, FAKE_INSTANCE, "vkEnumeratePhysicalDevices");
+	check(instance, FAKE_INSTANCE);
 	*n = fake.nphysical;
 	for (uint32_t i = 0; list && i < *n; i++)
 		list[i] = (VkPhysicalDevice)(void *)&fake.physical[i];
@@ -252,7 +251,7 @@ static void GetPhysicalDeviceExternalSemaphoreProperties(
 			VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT : 0;
 		return;
 	}
-	pthread_mutex_lock(&lock);
+	LOCK("vkGetPhysicalDeviceExternalSemaphoreProperties")
 	if (info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT)
 		wrong("vkGetPhysicalDeviceExternalSemaphoreProperties: not "
 		      "about SYNC_FD");
@@ -320,12 +319,12 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
 {
 	thread_end();
-	pthread_mutex_lock(&lock);
+	LOCK("vkDestroyDevice")
 	/* Whose they are is known of the last device. */
 	for (int kind = FAKE_BUFFER; kind < FAKE_KINDS; kind++)
 		if (fake.live[kind] && fake.live[FAKE_DEVICE] == 1)
 			wrong("vkDestroyDevice: it still has objects");
-	destroy(device, FAKE_DEVICE, "vkDestroyDevice");
+	destroy(device, FAKE_DEVICE);
 	end();
 }
 
@@ -343,7 +342,7 @@ static VkResult CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
 	struct item *o;
 
 	BEGIN("vkCreateBuffer")
-	check(device, FAKE_DEVICE, "vkCreateBuffer");
+	check(device, FAKE_DEVICE);
 	o = item_make(FAKE_BUFFER);
 	o->size = info->size;
 	if (!info->pNext)
@@ -371,9 +370,8 @@ GetBufferMemoryRequirements2(VkDevice device,
 	VkMemoryDedicatedRequirements *dedicated = out->pNext;
 	struct item *o;
 
-	pthread_mutex_lock(&lock);
-	o = check(FROM_HANDLE(info->buffer), FAKE_BUFFER,
-		  "vkGetBufferMemoryRequirements2");
+	LOCK("vkGetBufferMemoryRequirements2")
+	o = check(FROM_HANDLE(info->buffer), FAKE_BUFFER);
 	if (o)
 		out->memoryRequirements = (VkMemoryRequirements){
 			.size = needs_of(o),
@@ -461,8 +459,8 @@ static VkResult BindBufferMemory(VkDevice device, VkBuffer buffer,
 	struct item *b, *m;
 
 	BEGIN("vkBindBufferMemory")
-	b = check(FROM_HANDLE(buffer), FAKE_BUFFER, "vkBindBufferMemory");
-	m = check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindBufferMemory");
+	b = check(FROM_HANDLE(buffer), FAKE_BUFFER);
+	m = check(FROM_HANDLE(memory), FAKE_MEMORY);
 	if (b && m && (b->memory || offset || b->size > m->size ||
 		       b->handles != m->handles))
 		wrong("vkBindBufferMemory: where is the buffer");

@@ -54,7 +54,7 @@ static void GetPhysicalDeviceFormatProperties2(VkPhysicalDevice physical,
 	VkDrmFormatModifierPropertiesListEXT *list = out->pNext;
 	uint32_t n = 0, max = texels_of(format).nplanes ? p->nmodifiers : 0;
 
-	pthread_mutex_lock(&lock);
+	LOCK("vkGetPhysicalDeviceFormatProperties2")
 	for (; n < max && list->pDrmFormatModifierProperties &&
 	     n < list->drmFormatModifierCount; n++)
 		list->pDrmFormatModifierProperties[n] =
@@ -153,7 +153,7 @@ static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
 	struct item *o;
 
 	BEGIN("vkCreateImage")
-	check(device, FAKE_DEVICE, "vkCreateImage");
+	check(device, FAKE_DEVICE);
 	check_image(info, external, e);
 	o = item_make(FAKE_IMAGE);
 	o->layout = info->initialLayout;
@@ -187,9 +187,8 @@ static void GetImageMemoryRequirements2(VkDevice device,
 	VkMemoryDedicatedRequirements *dedicated = out->pNext;
 	struct item *o;
 
-	pthread_mutex_lock(&lock);
-	o = check(FROM_HANDLE(info->image), FAKE_IMAGE,
-		  "vkGetImageMemoryRequirements2");
+	LOCK("vkGetImageMemoryRequirements2")
+	o = check(FROM_HANDLE(info->image), FAKE_IMAGE);
 	if (o)
 		out->memoryRequirements = (VkMemoryRequirements){
 			.size = o->size,
@@ -206,8 +205,8 @@ static VkResult BindImageMemory(VkDevice device, VkImage image,
 	struct item *o, *m;
 
 	BEGIN("vkBindImageMemory")
-	o = check(FROM_HANDLE(image), FAKE_IMAGE, "vkBindImageMemory");
-	m = check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindImageMemory");
+	o = check(FROM_HANDLE(image), FAKE_IMAGE);
+	m = check(FROM_HANDLE(memory), FAKE_MEMORY);
 	if (o && m && (o->memory || offset || o->size > m->size))
 		wrong("vkBindImageMemory: where is the image");
 	if (o)
@@ -245,10 +244,10 @@ static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
 {
 	struct item *c, *o, *b;
 
-	pthread_mutex_lock(&lock);
-	c = check(cmd, FAKE_COMMANDS, "vkCmdCopyImageToBuffer");
-	o = check(FROM_HANDLE(image), FAKE_IMAGE, "vkCmdCopyImageToBuffer");
-	b = check(FROM_HANDLE(buffer), FAKE_BUFFER, "vkCmdCopyImageToBuffer");
+	LOCK("vkCmdCopyImageToBuffer")
+	c = check(cmd, FAKE_COMMANDS);
+	o = check(FROM_HANDLE(image), FAKE_IMAGE);
+	b = check(FROM_HANDLE(buffer), FAKE_BUFFER);
 	if (o && (!o->owned || o->layout != layout ||
 		  layout != VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL))
 		wrong("vkCmdCopyImageToBuffer: the image is not ready for it");
@@ -266,8 +265,7 @@ static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
 /* To the device or from it, with what is in it. */
 void image_barrier(struct item *cmd, const VkImageMemoryBarrier *b)
 {
-	struct item *o = check(FROM_HANDLE(b->image), FAKE_IMAGE,
-				 "vkCmdPipelineBarrier");
+	struct item *o = check(FROM_HANDLE(b->image), FAKE_IMAGE);
 	bool acquire = b->dstQueueFamilyIndex == 1;
 
 	if (!o)

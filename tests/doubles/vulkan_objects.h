@@ -66,9 +66,9 @@ extern bool semaphore_fd, modifiers, foreign; /* that has the extension */
 extern bool timelines, timelines_khr; /* that has the feature; by the extension */
 
 struct item *item_make(enum fake_kind kind);
-/* The object that it is, alive; else NULL, and who did wrong. */
-struct item *check(const void *handle, enum fake_kind kind, const char *who);
-void destroy(const void *handle, enum fake_kind kind, const char *who);
+/* The object that it is, alive; else NULL, and the call was wrong. */
+struct item *check(const void *handle, enum fake_kind kind);
+void destroy(const void *handle, enum fake_kind kind);
 
 #define TO_HANDLE(type, object) ((type)(uintptr_t)(object))
 #define FROM_HANDLE(handle) ((void *)(uintptr_t)(handle))
@@ -82,6 +82,11 @@ void destroy(const void *handle, enum fake_kind kind, const char *who);
 		return result_;				\
 	}
 
+/* Begins one that does not fail. */
+#define LOCK(name)					\
+	pthread_mutex_lock(&lock);			\
+	call = name;
+
 /* Ends one, well. */
 VkResult end(void);
 
@@ -90,8 +95,8 @@ VkResult end(void);
 	static void name(VkDevice device, type handle,			\
 			 const VkAllocationCallbacks *alloc)		\
 	{								\
-		pthread_mutex_lock(&lock);				\
-		destroy(FROM_HANDLE(handle), kind, "vk" #name);		\
+		LOCK("vk" #name)					\
+		destroy(FROM_HANDLE(handle), kind);		\
 		end();							\
 	}
 

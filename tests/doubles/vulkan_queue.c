@@ -28,8 +28,7 @@ static VkResult AllocateCommandBuffers(VkDevice device,
 				       VkCommandBuffer *out)
 {
 	BEGIN("vkAllocateCommandBuffers")
-	check(FROM_HANDLE(info->commandPool), FAKE_POOL,
-	      "vkAllocateCommandBuffers");
+	check(FROM_HANDLE(info->commandPool), FAKE_POOL);
 	for (uint32_t i = 0; i < info->commandBufferCount; i++)
 		out[i] = TO_HANDLE(VkCommandBuffer, item_make(FAKE_COMMANDS));
 	return end();
@@ -38,10 +37,10 @@ static VkResult AllocateCommandBuffers(VkDevice device,
 static void FreeCommandBuffers(VkDevice device, VkCommandPool pool, uint32_t n,
 			       const VkCommandBuffer *cmd)
 {
-	pthread_mutex_lock(&lock);
-	check(FROM_HANDLE(pool), FAKE_POOL, "vkFreeCommandBuffers");
+	LOCK("vkFreeCommandBuffers")
+	check(FROM_HANDLE(pool), FAKE_POOL);
 	for (uint32_t i = 0; i < n; i++)
-		destroy(cmd[i], FAKE_COMMANDS, "vkFreeCommandBuffers");
+		destroy(cmd[i], FAKE_COMMANDS);
 	end();
 }
 
@@ -51,7 +50,7 @@ static VkResult BeginCommandBuffer(VkCommandBuffer cmd,
 	struct item *o;
 
 	BEGIN("vkBeginCommandBuffer")
-	o = check(cmd, FAKE_COMMANDS, "vkBeginCommandBuffer");
+	o = check(cmd, FAKE_COMMANDS);
 	if (o)
 		o->once = info->flags ==
 			  VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
@@ -66,7 +65,7 @@ static VkResult EndCommandBuffer(VkCommandBuffer cmd)
 	struct item *o;
 
 	BEGIN("vkEndCommandBuffer")
-	o = check(cmd, FAKE_COMMANDS, "vkEndCommandBuffer");
+	o = check(cmd, FAKE_COMMANDS);
 	for (unsigned int i = 0; o && i < o->nimages; i++)
 		if (o->images[i]->owned)
 			wrong("vkEndCommandBuffer: an image is not given back");
@@ -85,8 +84,8 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 {
 	struct item *o;
 
-	pthread_mutex_lock(&lock);
-	o = check(cmd, FAKE_COMMANDS, "vkCmdPipelineBarrier");
+	LOCK("vkCmdPipelineBarrier")
+	o = check(cmd, FAKE_COMMANDS);
 	for (uint32_t i = 0; o && i < nimages; i++)
 		image_barrier(o, &images[i]);
 	if (o && nbuffers > 1)
@@ -95,8 +94,7 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 		o->barrier = *buffers;
 		o->src_stage = src;
 		o->dst_stage = dst;
-		o->buffer = check(FROM_HANDLE(buffers->buffer), FAKE_BUFFER,
-				  "vkCmdPipelineBarrier");
+		o->buffer = check(FROM_HANDLE(buffers->buffer), FAKE_BUFFER);
 		o->owned = buffers->dstQueueFamilyIndex == 1 &&
 			buffers->dstAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT;
 	}
@@ -213,8 +211,7 @@ static struct item *submit_wait(struct submission *s,
 
 	if (!info->waitSemaphoreCount)
 		return NULL;
-	o = check(FROM_HANDLE(info->pWaitSemaphores[0]), FAKE_SEMAPHORE,
-		  "vkQueueSubmit");
+	o = check(FROM_HANDLE(info->pWaitSemaphores[0]), FAKE_SEMAPHORE);
 	if (info->waitSemaphoreCount > 1 || !info->pWaitDstStageMask[0])
 		wrong("vkQueueSubmit: what waits where");
 	if (o && o->value) {
@@ -237,8 +234,7 @@ static struct item *submit_signal(struct submission *s,
 
 	if (!info->signalSemaphoreCount)
 		return NULL;
-	o = check(FROM_HANDLE(info->pSignalSemaphores[0]), FAKE_SEMAPHORE,
-		  "vkQueueSubmit");
+	o = check(FROM_HANDLE(info->pSignalSemaphores[0]), FAKE_SEMAPHORE);
 	if (o && o->value) {
 		s->signal = point_of(o, info, false);
 		if (s->signal.value <= o->last ||
@@ -274,7 +270,7 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 	    (!info->commandBufferCount && !timelines))
 		wrong("vkQueueSubmit: not one command buffer");
 	cmd = info->commandBufferCount ?
-	      check(info->pCommandBuffers[0], FAKE_COMMANDS, "vkQueueSubmit") :
+	      check(info->pCommandBuffers[0], FAKE_COMMANDS) :
 	      NULL;
 	if (cmd) {
 		s->cmd = cmd;
@@ -298,7 +294,7 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 		}
 	}
 	if (fence) {
-		f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkQueueSubmit");
+		f = check(FROM_HANDLE(fence), FAKE_FENCE);
 		if (f && (f->signalled || f->pending))
 			wrong("vkQueueSubmit: the fence was not reset");
 		if (f)
@@ -325,8 +321,8 @@ static VkResult QueueWaitIdle(VkQueue queue)
 
 static VkResult DeviceWaitIdle(VkDevice device)
 {
-	pthread_mutex_lock(&lock);
-	check(device, FAKE_DEVICE, "vkDeviceWaitIdle");
+	LOCK("vkDeviceWaitIdle")
+	check(device, FAKE_DEVICE);
 	work_until(NULL);
 	return end();
 }
@@ -346,7 +342,7 @@ static VkResult ResetFences(VkDevice device, uint32_t n, const VkFence *fences)
 	struct item *f;
 
 	BEGIN("vkResetFences")
-	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkResetFences");
+	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE);
 	if (f && f->pending)
 		wrong("vkResetFences: the fence is in use by the device");
 	if (f)
@@ -360,7 +356,7 @@ static VkResult WaitForFences(VkDevice device, uint32_t n, const VkFence *fences
 	struct item *f;
 
 	BEGIN("vkWaitForFences")
-	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkWaitForFences");
+	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE);
 	if (f && !f->submitted)
 		wrong("vkWaitForFences: this would wait for ever");
 	fake.waits++;
@@ -374,7 +370,7 @@ static VkResult GetFenceStatus(VkDevice device, VkFence fence)
 	bool signalled;
 
 	BEGIN("vkGetFenceStatus")
-	f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkGetFenceStatus");
+	f = check(FROM_HANDLE(fence), FAKE_FENCE);
 	if (f && !f->submitted)
 		wrong("vkGetFenceStatus: nothing was submitted with it");
 	if (!fake.busy)
@@ -429,8 +425,7 @@ static VkResult ImportSemaphoreFdKHR(VkDevice device,
 	struct item *o;
 
 	BEGIN("vkImportSemaphoreFdKHR")
-	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
-		  "vkImportSemaphoreFdKHR");
+	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE);
 	if (!semaphore_fd || !used->sync_fd_in)
 		wrong("vkImportSemaphoreFdKHR: the device cannot");
 	if (info->flags != VK_SEMAPHORE_IMPORT_TEMPORARY_BIT ||
@@ -480,8 +475,7 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 	struct item *o;
 
 	BEGIN("vkGetSemaphoreFdKHR")
-	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
-		  "vkGetSemaphoreFdKHR");
+	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE);
 	if (o && o->value && info->handleType ==
 	    VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT) {
 		if (!o->exportable)

@@ -38,13 +38,13 @@ void timeline_set(struct item *o, uint64_t value)
 	__atomic_store_n(o->value, value, __ATOMIC_RELEASE);
 }
 
-static struct item *check_timeline(VkSemaphore semaphore, const char *who)
+static struct item *check_timeline(VkSemaphore semaphore)
 {
-	struct item *o = check(FROM_HANDLE(semaphore), FAKE_SEMAPHORE, who);
+	struct item *o = check(FROM_HANDLE(semaphore), FAKE_SEMAPHORE);
 
 	if (o && o->value)
 		return o;
-	wrong("%s", who);
+	wrong("%s: not a timeline", call);
 	return NULL;
 }
 
@@ -53,7 +53,7 @@ static VkResult get_value(VkSemaphore semaphore, uint64_t *value)
 	struct item *o;
 
 	BEGIN("vkGetSemaphoreCounterValue")
-	o = check_timeline(semaphore, "vkGetSemaphoreCounterValue");
+	o = check_timeline(semaphore);
 	if (!fake.busy)
 		progress();
 	*value = o ? timeline_value(o) : 0;
@@ -65,7 +65,7 @@ static VkResult wait_for(const VkSemaphoreWaitInfo *info)
 	struct item *o;
 
 	BEGIN("vkWaitSemaphores")
-	o = check_timeline(info->pSemaphores[0], "vkWaitSemaphores");
+	o = check_timeline(info->pSemaphores[0]);
 	if (info->semaphoreCount != 1)
 		wrong("vkWaitSemaphores: more than one");
 	while (progress(), o && timeline_value(o) < info->pValues[0])
@@ -78,7 +78,7 @@ static VkResult signal_from_host(const VkSemaphoreSignalInfo *info)
 	struct item *o;
 
 	BEGIN("vkSignalSemaphore")
-	o = check_timeline(info->semaphore, "vkSignalSemaphore");
+	o = check_timeline(info->semaphore);
 	if (o && info->value <= o->last)
 		wrong("vkSignalSemaphore: the values of a timeline rise");
 	if (o) {
@@ -130,7 +130,7 @@ static VkResult GetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfoKHR *info
 	struct item *o;
 
 	BEGIN("vkGetMemoryFdKHR")
-	o = check(FROM_HANDLE(info->memory), FAKE_MEMORY, "vkGetMemoryFdKHR");
+	o = check(FROM_HANDLE(info->memory), FAKE_MEMORY);
 	if (o && (!o->exportable || o->handles != info->handleType))
 		wrong("vkGetMemoryFdKHR: it was not made for that");
 	*fd = o ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -149,8 +149,7 @@ static uint32_t family_of(const struct item *buffer)
 
 static void buffer_barrier(struct item *cmd, const VkBufferMemoryBarrier *b)
 {
-	struct item *o = check(FROM_HANDLE(b->buffer), FAKE_BUFFER,
-				 "vkCmdPipelineBarrier");
+	struct item *o = check(FROM_HANDLE(b->buffer), FAKE_BUFFER);
 	bool acquire = b->dstQueueFamilyIndex == 1;
 	struct item **held;
 
@@ -184,10 +183,10 @@ static void CmdCopyBuffer(VkCommandBuffer cmd, VkBuffer from, VkBuffer to,
 {
 	struct item *c, *a, *b;
 
-	pthread_mutex_lock(&lock);
-	c = check(cmd, FAKE_COMMANDS, "vkCmdCopyBuffer");
-	a = check(FROM_HANDLE(from), FAKE_BUFFER, "vkCmdCopyBuffer");
-	b = check(FROM_HANDLE(to), FAKE_BUFFER, "vkCmdCopyBuffer");
+	LOCK("vkCmdCopyBuffer")
+	c = check(cmd, FAKE_COMMANDS);
+	a = check(FROM_HANDLE(from), FAKE_BUFFER);
+	b = check(FROM_HANDLE(to), FAKE_BUFFER);
 	if (c && a && b) {
 		if (!a->memory || !b->memory || n != 1 ||
 		    regions->srcOffset || regions->dstOffset ||

@@ -18,6 +18,8 @@ int begin(const char *name, unsigned int needs)
 	int result;
 
 	refused = false;
+	if (rules.enter)
+		rules.enter();
 	if (in_host_function && !(needs & IN_FUNCTIONS))
 		return refuse(rules.in_function, "within a host function");
 	if (fails)

@@ -20,6 +20,7 @@ enum {
 extern const struct rules {
 	/* What calls return within a host function; in a child; before the first call. */
 	int in_function, in_child, before_init;
+	void (*enter)(void);	/* each call does it first; or NULL */
 	/* Why a call fails that needs something of the double's own; or NULL. */
 	int (*own)(unsigned int needs);
 	/* What destroys each kind when the double is reset, the last kind first. */

@@ -16,8 +16,8 @@ struct teller {
 };
 
 /*
- * A new fence, an eventfd if it is to be `plain`. `over`: it has signalled. -1 where the kernel has no vgem, or no fence:
- * then the work has to be waited for.
+ * A new fence, an eventfd if it is to be `plain`. `over`: it has signalled. -1 where the
+ * kernel has no vgem, or no fence: then the work has to be waited for.
  */
 int fence_new(bool plain, bool over, struct teller *t);
 /* It signals; nothing where there is none. */

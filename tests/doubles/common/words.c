@@ -28,3 +28,12 @@ void words_apply(const char *words, const struct word *table, size_t n,
 			other(w);
 	free(all);
 }
+
+const struct result_text *text_of(const struct result_text *table, size_t n,
+				  int result)
+{
+	for (; n; n--, table++)
+		if (table->result == result)
+			return table;
+	return NULL;
+}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The words of an environment variable that say what a double is to be. */
+/*
+ * The words of an environment variable that say what a double is to be; and what a
+ * driver says of its results.
+ */
 #ifndef FAKE_WORDS_H
 #define FAKE_WORDS_H
 
@@ -18,5 +21,17 @@ struct word {
  */
 void words_apply(const char *words, const struct word *table, size_t n,
 		 void (*other)(const char *word));
+
+/* What a driver says of a result. */
+struct result_text {
+	int result;
+	const char *name, *text;
+};
+
+/* NULL: it knows no such result. */
+const struct result_text *text_of(const struct result_text *table, size_t n,
+				  int result);
+#define TEXT_OF(table, result) \
+	text_of(table, sizeof(table) / sizeof(*(table)), result)
 
 #endif /* FAKE_WORDS_H */
