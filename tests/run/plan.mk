@@ -254,6 +254,17 @@ $(call step,cts@opencl+qcom): build@gcc
 $(call step,cts@opencl+userptr): build@gcc
 	$(call on-opencl-double,userptr,$(host-copy) $(fence-event) import/* path/* sync/*)
 
+# What the double promises as OpenCL does, of real drivers; and the double of CUDA's driver
+# on dma-bufs, which the host does not have.
+on-contract = $(ktap) -- $(lab) --env OPENCL_CONTRACT=$(1) $(3) -- env LD_PRELOAD=$(2) \
+	$(dir)/gcc/tests/unit/opencl_contract
+$(call step,contract@opencl+pocl): build@gcc
+	$(call on-contract,/etc/OpenCL/vendors/pocl.icd,libpocl.so.2)
+$(call step,contract@opencl+rusticl): build@gcc
+	$(call on-contract,/etc/OpenCL/vendors/rusticl.icd,libRusticlOpenCL.so.1,--env RUSTICL_ENABLE=llvmpipe)
+$(call step,contract@cuda): build@gcc
+	$(ktap) -- $(lab) -- $(dir)/gcc/tests/unit/cuda_double pfn_mappings_are_not_pinned udmabufs_out_and_in
+
 # A simulator waits beside the suite.
 $(call step,build@verilog): build@gcc
 	$(plain) -- sh -c 'tests/guest/lab --with verilog --sysroot > /dev/null || exit 4; \

@@ -101,11 +101,10 @@ TEST(maps)
 }
 
 /* The fd and the mapping are there until the map ends, which is of the same bytes. */
-TEST(ends_of_maps)
+RULES(ends_of_maps, "")
 {
 	int other;
 
-	begin("");
 	OK(map(CDSP, p, 0, BYTES, HEXAGON_MAP_FD));
 	BREAKS(1, 0, rpc.fastrpc_munmap(CDSP, fd, p, BYTES - 1));
 	OK(map(CDSP, p, 0, BYTES, HEXAGON_MAP_FD));
@@ -122,7 +121,6 @@ TEST(ends_of_maps)
 	munmap(p, BYTES);
 	BREAKS(1, 0, rpc.fastrpc_munmap(CDSP, fd, p, BYTES));
 	p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	end();
 }
 
 static void end_with_another_size(void)
@@ -131,9 +129,8 @@ static void end_with_another_size(void)
 	rpc.remote_register_buf_attr2(p, BYTES - 4096, -1, 0);
 }
 
-TEST(registrations)
+RULES(registrations, "")
 {
-	begin("");
 	rpc.remote_register_buf_attr2(p, BYTES, fd, 0);
 	rpc.remote_register_buf_attr2(p, BYTES, fd, 0);
 	CHECK_EQ(fake->live[FAKE_REGISTRATION], 1);
@@ -147,15 +144,13 @@ TEST(registrations)
 	rpc.remote_register_buf(p, BYTES, -1);
 	CHECK_EQ(fake->wrong, 1);
 	fake->wrong = 0;
-	end();
 }
 
 /* rpcmem's buffers are not zeroed, and not freed under a map. */
-TEST(rpcmem)
+RULES(rpcmem, "")
 {
 	char *m;
 
-	begin("");
 	m = rpc.rpcmem_alloc(25, 1, BYTES);
 	REQUIRE(m);
 	CHECK(m[0] && m[BYTES - 1]);
@@ -168,10 +163,9 @@ TEST(rpcmem)
 	CHECK_EQ(fake->wrong, 2);
 	fake->wrong = 0;
 	((fake_hexagon_end_fn)dlsym(fake_lib, "fake_hexagon_end"))(CDSP);
-	end();
 }
 #else
-KTAP_SKIPPED("the backend is not built")
+KTAP_SKIPPED("Hexagon is not built")
 #endif
 
 KTAP_MAIN()

@@ -104,9 +104,8 @@ static void finish(void)
 }
 
 /* Commands are in an order by barriers only. */
-TEST(order)
+RULES(order, "")
 {
-	begin("");
 	fill(1, 2);
 	fill(2, 1);
 	finish();
@@ -123,12 +122,10 @@ TEST(order)
 	OK(lz.EventHostSignal(gate));
 	finish();
 	CHECK_EQ(host[0], 3);
-	end();
 }
 
-TEST(events)
+RULES(events, "")
 {
-	begin("");
 	OK(lz.EventHostSignal(gate));
 	OK(lz.EventQueryStatus(gate));
 	BREAKS(1, 0, lz.EventHostSignal(gate));
@@ -150,7 +147,6 @@ TEST(events)
 	/* A place in a pool is one event's. */
 	BREAKS(1, FAILED(INVALID_ARGUMENT), lz.EventCreate(pool,
 	       &(ze_event_desc_t){ .stype = ZE_STRUCTURE_TYPE_EVENT_DESC }, &done));
-	end();
 }
 
 static ze_result_t import(int fd, ze_external_memory_type_flags_t flags, void **p)

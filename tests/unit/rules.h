@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the tests of doubles of drivers share: a call, what it returns, and how many
- * rules it breaks. `fake` is the double's struct.
+ * What tests of the rules of a driver share, whether it is a double or a real one: a
+ * call, what it returns, and how many rules it breaks. `fake` is the double's struct, or
+ * NULL for a real driver, which is asked for the results only.
  */
 #ifndef UNIT_RULES_H
 #define UNIT_RULES_H
@@ -14,12 +15,31 @@
 #define OK(call) CHECK_EQ(call, 0)
 #define BREAKS(wrongs, code, call)					\
 	do {								\
-		unsigned int wrong_ = fake->wrong;			\
+		unsigned int wrong_ = fake ? fake->wrong : 0;		\
 									\
 		CHECK_EQ(call, code);					\
+		if (!fake)						\
+			break;						\
 		CHECK_EQ(fake->wrong, wrong_ + (wrongs));		\
 		fake->wrong = wrong_;					\
 	} while (0)
+/* The API leaves it undefined, so that no real driver is asked. */
+#define UNDEFINED(code, call)						\
+	do {								\
+		if (fake)						\
+			BREAKS(1, code, call);				\
+	} while (0)
+
+/* A case between begin(), with these words, and end(). */
+#define RULES(name, ...)						\
+	static void name##_rules(void);					\
+	TEST(name)							\
+	{								\
+		begin(__VA_ARGS__);					\
+		name##_rules();						\
+		end();							\
+	}								\
+	static void name##_rules(void)
 
 /* The status of a child that does this. A child that returns exits with 7. */
 static inline int child(void (*fn)(void))

@@ -150,9 +150,8 @@ static VkResult submit(VkSemaphore wait, VkSemaphore signal, uint64_t value,
 }
 
 /* A fence is submitted once between resets, and is not destroyed under the device. */
-TEST(fences)
+RULES(fences)
 {
-	begin();
 	BREAKS(1, VK_NOT_READY, vk.GetFenceStatus(device, fence));
 	OK(submit(NULL, NULL, 0, fence));
 	BREAKS(1, 0, vk.ResetFences(device, 1, &fence));
@@ -173,7 +172,6 @@ TEST(fences)
 	forgive(1);
 	OK(vk.QueueWaitIdle(queue));
 	OK(vk.CreateFence(device, &(VkFenceCreateInfo){ 0 }, NULL, &fence));
-	end();
 }
 
 static VkResult import(VkSemaphore s, int fd, VkSemaphoreImportFlags flags)
@@ -308,11 +306,10 @@ TEST(memory)
 	dlclose(fake_lib);
 }
 
-TEST(calls_fail_when_told)
+RULES(calls_fail_when_told)
 {
 	VkSemaphore s;
 
-	begin();
 	fake->failing = "vkCreateSemaphore";
 	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
 	fake->spared = 1;
@@ -322,7 +319,6 @@ TEST(calls_fail_when_told)
 					    NULL, &s), VK_ERROR_OUT_OF_HOST_MEMORY);
 	CHECK_EQ(fake->made[FAKE_SEMAPHORE], 1);
 	vk.DestroySemaphore(device, s, NULL);
-	end();
 }
 #else
 KTAP_SKIPPED("the backend is not built")
