@@ -26,14 +26,10 @@ static char *p;
 
 static void begin(const char *words)
 {
-	setenv("FAKE_HEXAGON", words, 1);
-	fake_lib = double_open("libhexagon.so", "DLBUF_HEXAGON_LIBRARY");
-	fake_fn = (fake_hexagon_fn)dlsym(fake_lib, "fake_hexagon");
-	REQUIRE(fake_fn);
+	LOAD(hexagon, "HEXAGON", words);
 #define X(name, ...) rpc.name = (__typeof__(rpc.name))dlsym(fake_lib, #name);
 	HEXAGON_FUNCTIONS(X)
 #undef X
-	fake = fake_fn(true);
 	fd = memfd_create("a dma-buf", MFD_CLOEXEC);
 	REQUIRE(fd >= 0 && !ftruncate(fd, BYTES));
 	p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -44,11 +40,7 @@ static void end(void)
 {
 	munmap(p, BYTES);
 	close(fd);
-	CHECK_EQ(fake->wrong, 0);
-	for (int kind = 0; kind < FAKE_KINDS; kind++)
-		CHECK_EQ(fake->live[kind], 0);
-	fake_fn(true);
-	dlclose(fake_lib);
+	UNLOAD();
 }
 
 static int map(int domain, void *at, int offset, size_t size, int flags)

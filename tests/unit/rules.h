@@ -30,6 +30,28 @@
 			BREAKS(1, code, call);				\
 	} while (0)
 
+/* Loads the double NAME, a library of tests/doubles. */
+#define LOAD(name, NAME, words)						\
+	do {								\
+		setenv("FAKE_" NAME, words, 1);				\
+		fake_lib = double_open("lib" #name ".so",		\
+				       "DLBUF_" NAME "_LIBRARY");	\
+		fake_fn = (fake_##name##_fn)dlsym(fake_lib, "fake_" #name); \
+		REQUIRE(fake_fn);					\
+		fake = fake_fn(true);					\
+	} while (0)
+
+/* No rule was broken, and nothing is left. */
+#define UNLOAD()							\
+	do {								\
+		CHECK_EQ(fake->wrong, 0);				\
+		for (int kind_ = 0; kind_ < FAKE_KINDS; kind_++)	\
+			CHECK_MSG(!fake->live[kind_], "%u of kind %d",	\
+				  fake->live[kind_], kind_);		\
+		fake_fn(true);						\
+		dlclose(fake_lib);					\
+	} while (0)
+
 /* A case between begin(), with these words, and end(). */
 #define RULES(name, ...)						\
 	static void name##_rules(void);					\

@@ -67,11 +67,9 @@ static void begin(void)
 	VkPhysicalDevice physical;
 	uint32_t n = 1;
 
-	fake_lib = double_open("libvulkan.so", "DLBUF_VULKAN_LIBRARY");
-	fake_fn = (fake_vulkan_fn)dlsym(fake_lib, "fake_vulkan");
+	LOAD(vulkan, "VULKAN", "");
 	find = (PFN_vkGetInstanceProcAddr)dlsym(fake_lib, "vkGetInstanceProcAddr");
-	REQUIRE(fake_fn && find);
-	fake = fake_fn(true);
+	REQUIRE(find);
 	fake->physical[0].timeline = fake->physical[0].timeline_out = true;
 	fake->physical[0].sync_fd_in = fake->physical[0].sync_fd_out = true;
 #define X(name) vk.name = (PFN_vk##name)find(NULL, "vk" #name); REQUIRE(vk.name);
@@ -106,11 +104,7 @@ static void end(void)
 	vk.DestroyCommandPool(device, pool, NULL);
 	vk.DestroyDevice(device, NULL);
 	vk.DestroyInstance(instance, NULL);
-	forgive(0);
-	for (int kind = 0; kind < FAKE_KINDS; kind++)
-		CHECK_EQ(fake->live[kind], 0);
-	fake_fn(true);
-	dlclose(fake_lib);
+	UNLOAD();
 }
 
 static VkSemaphore semaphore_of(VkExternalSemaphoreHandleTypeFlags exports,
