@@ -409,8 +409,9 @@ RULES(captures_forbid, "")
 	void *p = map(PROT_READ | PROT_WRITE, -1);
 	int mode = RELAXED;
 
+	/* Of all threads, and of this one. */
 	for (int i = 0; i < 7; i++) {
-		OK(cux.StreamBeginCapture(s, 0));
+		OK(cux.StreamBeginCapture(s, i % 2));
 		WRONG(STREAM_CAPTURE_UNSUPPORTED, unsafe(i, p));
 		CHECK_STATUS(s, INVALIDATED);
 		WRONG(STREAM_CAPTURE_INVALIDATED, cu.EventRecord(e, s));
