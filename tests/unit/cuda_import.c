@@ -53,7 +53,7 @@ TEST(a_refusal_is_of_one_buffer)
 	import_finish(&f, -1);
 	fake->devices[0].dmabuf_in = true;
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -124,7 +124,7 @@ TEST(direct_is_asked_again)
 		CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 0);
 		heal();
 		import_ok(&f, dev, DLBUF_PATH_DIRECT);
-		finish(&f);
+		give_up(&f);
 		end();
 	}
 }
@@ -225,7 +225,7 @@ TEST(host_of_what_is_read_only)
 	CHECK_EQ(seen, 0);
 	import_finish(&f, -1);
 	import_ok(&f, f.dev, DLBUF_PATH_HOST);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -367,7 +367,7 @@ TEST(no_memory_to_map)
 	import_finish(&f, 0);
 	REQUIRE_OK(import_as(&f, dev, PATHS_SHARED, DLBUF_RW));
 	CHECK_STR(dlbuf_last_error(), "");
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -573,7 +573,6 @@ TEST(through_the_core)
 		.release = count_lease);
 	struct dlbuf_device *dev;
 	unsigned long calls;
-	struct gate gate;
 	struct app app;
 	uint32_t n = 0;
 
@@ -593,7 +592,7 @@ TEST(through_the_core)
 	tensor = tensors[0];
 	CHECK_EQ(tensor->dl_tensor.device.device_type, kDLCUDA);
 	CHECK_OK(dlbuf_acquire(tensor, DLBUF_RW, app.stream, NULL));
-	gate_close(&gate, app.stream);
+	gate_close(&app);
 	CHECK_EQ(cu.MemsetD8Async((uintptr_t)tensor->dl_tensor.data, 0x5c,
 				  IMPORT_BYTES, app.stream), 0);
 	CHECK_OK(dlbuf_release(tensor, app.stream, &fence));
@@ -602,13 +601,12 @@ TEST(through_the_core)
 	tensor->deleter(tensor);
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_RELAXED), 0);
 	CHECK_EQ(fake->synchronising, 0);
-	gate_open(&gate);
+	gate_open(&app);
 	until_signalled(fence);
 	close(fence);
 	settle();
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_RELAXED), 1);
 	drain(&app);
-	gate_end(&gate);
 	app_end(&app);
 	dlbuf_device_close(dev);
 	close(memfd);

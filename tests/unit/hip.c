@@ -415,7 +415,7 @@ TEST(host_by_the_memfd)
 	memory_remember(f.ci.base.fd, memfd);
 	CHECK_OK(path_import(&f.ci.base));
 	CHECK_EQ(((uint8_t *)f.ci.memory->map)[100], 0x5a);
-	finish(&f);
+	give_up(&f);
 	memory_forget(memfd);
 	close(memfd);
 	end();
@@ -438,7 +438,7 @@ TEST(trap_read_only_memory_is_not_registered)
 	fixture_make(&f, f.dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
 	f.ci.base.id.access = DLBUF_READ;
 	CHECK_OK(path_import(&f.ci.base));
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -462,7 +462,7 @@ TEST(the_first_path_that_serves)
 		break_call(cases[i].broken, HIPABI_UNKNOWN, 0);
 		REQUIRE_OK(import_as(&f, open_hip(), cases[i].paths, DLBUF_RW));
 		CHECK_EQ(f.ci.base.path, cases[i].path);
-		finish(&f);
+		give_up(&f);
 		end();
 	}
 }

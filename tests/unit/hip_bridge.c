@@ -116,7 +116,7 @@ TEST(copies)
 	drain(&app);
 	CHECK_EQ(vk->copies, 3);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 
@@ -140,7 +140,7 @@ TEST(a_copy_fails)
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	close(release(&f, DLBUF_READ, app.stream));
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 

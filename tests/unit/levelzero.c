@@ -244,7 +244,7 @@ TEST(direct)
 	drain(&app);
 	CHECK_EQ(f.bytes[4096 + 99], 0xee);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -261,7 +261,7 @@ TEST(direct_is_compared)
 	dlbuf_device_close(f.dev);
 	fake->preset("integrated");
 	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -281,7 +281,7 @@ TEST(direct_is_refused)
 	import_finish(&f, -1);
 	fake->no_import = false;
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -356,7 +356,7 @@ TEST(copy)
 	CHECK(signalled(fence));
 	close(fence);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -386,7 +386,7 @@ TEST(no_host_functions)
 	close(fence);
 	drain(&app);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 

@@ -21,7 +21,7 @@ static void begin_with_import(struct app *app, struct fixture *f,
 static void end_with_import(struct app *app, struct fixture *f)
 {
 	app_end(app);
-	finish(f);
+	give_up(f);
 	end();
 }
 
@@ -255,7 +255,7 @@ TEST(threads_on_one_list)
 		CHECK_EQ(users[i].ret, 0);
 		close(users[i].in);
 	}
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -434,7 +434,7 @@ TEST(lost)
 	close(in);
 	close(fence);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 

@@ -215,7 +215,7 @@ TEST(streams)
 	CHECK(strstr(dlbuf_last_error(), "another context or device"));
 	REQUIRE_OK(import_by(&f, dev, DLBUF_PATH_DIRECT, DLBUF_RW));
 	CHECK_ERR(acquire(&f, DLBUF_RW, t.queue, -1), -EINVAL);
-	finish(&f);
+	give_up(&f);
 	theirs_end(&t);
 }
 

@@ -108,7 +108,7 @@ TEST(read_only)
 		drain(&app);
 		CHECK(!memcmp(app.bytes, f.bytes, IMPORT_BYTES));
 		app_end(&app);
-		finish(&f);
+		give_up(&f);
 		end();
 	}
 }
@@ -125,7 +125,7 @@ TEST(handles)
 	CHECK_EQ(cl.GetMemObjectInfo(mem_of(&f), CL_MEM_SIZE, sizeof(bytes),
 				     &bytes, NULL), 0);
 	CHECK_EQ(bytes, IMPORT_BYTES);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 

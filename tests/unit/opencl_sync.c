@@ -42,7 +42,7 @@ static void row_end(struct fixture *f, struct app *app)
 {
 	drain(app);
 	app_end(app);
-	finish(f);
+	give_up(f);
 	end();
 }
 
@@ -190,7 +190,7 @@ TEST(lost)
 		until_signalled(out);
 		cl.ReleaseEvent(app.gate);
 		app_end(&app);
-		finish(&f);
+		give_up(&f);
 		end();
 	}
 }
@@ -246,7 +246,7 @@ TEST(threads)
 		}
 		for (int k = 0; k < 4; k++)
 			pthread_join(workers[k].thread, NULL);
-		finish(&f);
+		give_up(&f);
 		end();
 	}
 }
