@@ -87,6 +87,7 @@ TEST(copies)
 	begin_both("memfds");
 	import_ok(&f, open_hip(), DLBUF_PATH_BRIDGE);
 	app_begin(&app, f.dev);
+	gate_close(&app);
 	fake->synchronising = 0;
 	in = pending_fence();
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
@@ -94,10 +95,10 @@ TEST(copies)
 	gpu_sets(&app, &f, 4000, 200, 0x77);
 	out = release(&f, DLBUF_RW, app.stream);
 	CHECK_EQ(fake->synchronising, 0);
-	let_others_run(&app);
+	gate_pass(&app);
 	REQUIRE(out != -1 && !signalled(out));
 	fill(f.bytes, 5);
-	let_others_run(&app);
+	driver_call();
 	signal_fence(in);
 	until_signalled(out);
 	CHECK(filled(app.pinned, 5));
