@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The Level Zero backend against a double of a driver (tests/doubles/levelzero.h):
- * devices, and what it makes of a dma-buf. What lib/queue does is tested with CUDA's.
+ * devices, and what it makes of a dma-buf. What lib/queue does is in
+ * levelzero_queue.c.
  */
 #include "ktap.h"
 
@@ -335,61 +336,6 @@ TEST(host)
 	end();
 }
 
-TEST(copy)
-{
-	struct fixture f;
-	struct app app;
-	int fence;
-
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
-	app_begin(&app, f.dev);
-	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
-	gpu_reads(&app, &f);
-	CHECK_EQ(lz.CommandListAppendBarrier(app.stream, NULL, 0, NULL), 0);
-	gpu_sets(&app, &f, 0, 10, 0x77);
-	fence = release(&f, DLBUF_RW, app.stream);
-	drain(&app);
-	CHECK_EQ(app.pinned[5000], f.bytes[5000]);
-	CHECK_EQ(app.pinned[0], 1);
-	CHECK_EQ(f.bytes[9], 0x77);
-	CHECK(signalled(fence));
-	close(fence);
-	app_end(&app);
-	give_up(&f);
-	end();
-}
-
-/* A driver behind a newer loader lacks the function. */
-TEST(no_host_functions)
-{
-	struct fixture f;
-	struct app app;
-	int fence;
-
-	begin("nohost,memfds");
-	CHECK_ERR(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("its streams cannot call host functions");
-	import_finish(&f, -1);
-	/* The end of an access is polled. */
-	import_ok(&f, f.dev, DLBUF_PATH_DIRECT);
-	app_begin(&app, f.dev);
-	gate_close(&app);
-	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
-	fence = release(&f, DLBUF_RW, app.stream);
-	CHECK(!signalled(fence));
-	gate_open(&app);
-	while (!signalled(fence))
-		sched_yield();
-	CHECK_EQ(fake->host_functions, 0);
-	close(fence);
-	drain(&app);
-	app_end(&app);
-	give_up(&f);
-	end();
-}
-
 /* ---------------------------------------------------------------- streams */
 
 TEST(lists_that_are_no_streams)
@@ -426,61 +372,6 @@ TEST(lists_that_are_no_streams)
 	dlbuf_device_close(dev);
 	end();
 }
-
-/* ---------------------------------------------------------------- faults */
-
-#ifdef CONFIG_FAULT_INJECTION
-static const struct {
-	const char *words;
-	uint32_t paths;
-} walks[] = {
-	{ "memfds", PATH_BIT(DLBUF_PATH_DIRECT) },
-	{ "memfds,integrated,nohost", ALL },
-	{ "noimport", PATH_BIT(DLBUF_PATH_COPY) },
-	{ "noimport,nohostsync", PATH_BIT(DLBUF_PATH_COPY) },
-};
-static uint32_t walk_paths;
-
-static int walk_import(void)
-{
-	struct dlbuf_device *dev = NULL;
-	struct fixture f;
-	int ret, fence = -1, in;
-
-	ret = dlbuf_device_open("levelzero", NULL, &dev);
-	if (ret)
-		return ret;
-	ret = import_as(&f, dev, walk_paths, DLBUF_RW);
-	if (!ret) {
-		in = pending_fence();
-		/* Where a call fails, the caller may wait for it. */
-		signal_fence(in);
-		ret = acquire(&f, DLBUF_RW, NULL, in);
-		if (!ret)
-			ret = dev->backend->release(&f.ci.base, DLBUF_RW, NULL,
-						    &fence, NULL);
-		close(in);
-		if (fence >= 0)
-			close(fence);
-		dev->backend->unimport(&f.ci.base);
-		fixture_end(&f);
-	} else {
-		import_finish(&f, ret);
-	}
-	dlbuf_device_close(dev);
-	return ret;
-}
-
-TEST(every_call_fails_once)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(walks); i++) {
-		begin(walks[i].words);
-		walk_paths = walks[i].paths;
-		check_walks(walk_import);
-		end();
-	}
-}
-#endif
 
 #else
 KTAP_SKIPPED("the backend is not built")

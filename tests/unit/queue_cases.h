@@ -10,7 +10,8 @@
  *	begin(words), end()		a double of the driver, and what it saw
  *	try_open(&dev)
  *	app_begin(), app_end()		an application with a stream and memory; it outlives
- *					the device. app_away() makes nothing current for it
+ *					the device. app_away() makes nothing current on
+ *					a thread, or the application's context
  *	app_stream(), app_stream_end()	another stream of it
  *	gpu_reads(), gpu_sets()		puts work on app->stream, in order
  *	is_idle(), drain()		of that stream
@@ -30,7 +31,6 @@
 #include "memory.h"
 #include "queue_driver.h"
 
-static const struct queue_driver *on;
 static struct fixture f;
 static struct app app;
 
@@ -283,7 +283,7 @@ QUEUE_CASE(many_fences, SHARED, WAITS)
 			app_stream_end(&app, streams[i]);
 		}
 		if (on->reused && round)
-			CHECK_EQ(fake->made[on->reused], made);
+			CHECK(fake->made[on->reused] - made <= on->renewed * N);
 		made = fake->made[on->reused];
 	}
 	for (int i = 0; i < N; i++) {
@@ -1185,15 +1185,13 @@ static void use_once(struct app *own, int i)
 	pthread_rwlock_unlock(&order);
 }
 
-static void *use_often(void *arg)
+static void *use_often(void *own)
 {
-	struct app own;
-
-	app_begin(&own, f.dev);
+	app_away(own, false);
 	for (int i = 0; i < 60; i++)
-		use_once(&own, i);
-	drain(&own);
-	app_end(&own);
+		use_once(own, i);
+	drain(own);
+	app_away(own, true);
 	return NULL;
 }
 
@@ -1208,13 +1206,19 @@ static void *drain_often(void *arg)
 QUEUE_CASE(threads, EACH, NOTHING)
 {
 	pthread_t threads[4];
+	struct app apps[4];
 
 	for (int i = 0; i < 4; i++)
+		app_begin(&apps[i], f.dev);
+	for (int i = 0; i < 4; i++)
 		REQUIRE(!pthread_create(&threads[i], NULL,
-					i < 3 ? use_often : drain_often, NULL));
+					i < 3 ? use_often : drain_often, &apps[i]));
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
 	CHECK_EQ(f.ci.memory->open, 0);
+	/* That frees memory, for which drivers may wait for all streams. */
+	for (int i = 4; i--;)
+		app_end(&apps[i]);
 }
 
 static pthread_barrier_t together;

@@ -49,8 +49,13 @@ struct queue_driver {
 	bool blocks;		/* the caller waits for fences */
 	bool by_memfd;		/* path `host` needs the memfd behind a udmabuf */
 	void *no_order;
-	unsigned int reused;	/* objects of this kind are made once; 0: none */
+	uint64_t properties;	/* of the application's stream */
+	unsigned int reused;	/* objects of this kind serve again; 0: none ... */
+	unsigned int renewed;	/* ... but so many of each wait */
 	const struct queue_loss *losses;	/* up to one without an error */
 };
+
+/* That the case runs on. */
+static const struct queue_driver *on;
 
 #endif /* UNIT_QUEUE_DRIVER_H */
