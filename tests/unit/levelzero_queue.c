@@ -12,26 +12,29 @@ static const struct queue_loss losses[] = {
 };
 
 #define CALLS								\
-	.losses = losses, .no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,	\
+	.unknown = ZE_RESULT_ERROR_UNKNOWN, .losses = losses,		\
+	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,	\
 	.reused = FAKE_EVENT, .by_memfd = true,				\
 	.read_only = HOST | COPY, .renewed = 1,				\
 	.calls = { [EVENT_WAIT] = "zeEventHostSynchronize" }
+
+#define NO_BRIDGE "Level Zero imports no semaphores of other APIs"
 
 static const struct queue_driver drivers[] = {
 	{ "levelzero", CALLS,
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "",
 		     [DLBUF_PATH_COPY] = "noimport" },
-	  .why_not = { [DLBUF_PATH_BRIDGE] = "" } },
+	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
 	{ "nohostsync", CALLS,
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,nohostsync",
 		     [DLBUF_PATH_HOST] = "nohostsync",
 		     [DLBUF_PATH_COPY] = "noimport,nohostsync" },
-	  .why_not = { [DLBUF_PATH_BRIDGE] = "" } },
+	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
 	/* A driver behind a newer loader lacks host functions: ends are polled. */
 	{ "nohost", CALLS,
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,integrated,nohost",
 		     [DLBUF_PATH_HOST] = "nohost" },
-	  .why_not = { [DLBUF_PATH_BRIDGE] = "",
+	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE,
 		       [DLBUF_PATH_COPY] = "its streams cannot call host functions" } },
 };
 

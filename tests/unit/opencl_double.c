@@ -994,10 +994,7 @@ TEST(children)
 	end();
 }
 #else
-TEST(nothing)
-{
-	SKIP("the OpenCL backend is not built");
-}
+KTAP_SKIPPED("the OpenCL backend is not built")
 #endif
 
 KTAP_MAIN()
