@@ -18,8 +18,25 @@ static const struct queue_loss losses[] = {
 	{ 0 }
 };
 
+static const struct queue_failure opens[] = {
+	{ "cuInit", CUABI_STUB_LIBRARY, -ENODEV, "" },
+	{ "cuInit", CUABI_OUT_OF_MEMORY, -ENOMEM, "" },
+	{ "cuDeviceGetCount", CUABI_UNKNOWN, -EIO, "" },
+	/* A result that the driver itself has no name for. */
+	{ "cuDeviceGetCount", 12345, -EIO, "(12345)" },
+	{ "cuDeviceGet", CUABI_INVALID_DEVICE, -ENODEV, "" },
+	{ "cuDeviceGetName", CUABI_NOT_PERMITTED, -EOPNOTSUPP, "" },
+	{ "cuDriverGetVersion", CUABI_UNKNOWN, -EIO, "" },
+	{ "cuDeviceGetUuid_v2", CUABI_NOT_SUPPORTED, -EOPNOTSUPP, "" },
+	{ "cuDevicePrimaryCtxRetain", CUABI_DEVICE_UNAVAILABLE, -EIO, "" },
+	{ "cuCtxPushCurrent_v2", CUABI_DEINITIALIZED, -ENODEV, "" },
+	{ NULL }
+};
+
 #define CALLS								\
-	.unknown = CUABI_UNKNOWN, .losses = losses,			\
+	.device = "cuda", .unknown = CUABI_UNKNOWN,			\
+	.no_memory = CUABI_OUT_OF_MEMORY, .losses = losses,		\
+	.opens = opens, .two = "two", .compares = "memfds,imports,wrongpages", \
 	.no_order = DLBUF_CUDA_STREAM_NO_ORDER,				\
 	.calls = {							\
 		[ENTER] = "cuCtxPushCurrent_v2",			\
@@ -34,6 +51,13 @@ static const struct queue_loss losses[] = {
 		[EVENT_WAIT] = "cuEventSynchronize",			\
 		[FINISH] = "cuStreamSynchronize",			\
 		[UNREGISTER] = "cuMemHostUnregister",			\
+		[REGISTER] = "cuMemHostRegister_v2",			\
+		[ALLOC] = "cuMemAlloc_v2",				\
+		[ALLOC_HOST] = "cuMemHostAlloc",			\
+		[ADDRESS] = "cuMemHostGetDevicePointer_v2",		\
+		[COUNT] = "cuDeviceGetCount",				\
+		[NAME] = "cuDeviceGetName",				\
+		[STREAM_CREATE] = "cuStreamCreate",			\
 	}
 
 static const struct queue_driver drivers[] = {
@@ -42,10 +66,20 @@ static const struct queue_driver drivers[] = {
 		     [DLBUF_PATH_HOST] = "", [DLBUF_PATH_COPY] = "" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 	/* Callers wait for fences. */
-	{ "nomemops", .blocks = true, .read_only = COPY,
+	{ "nomemops", .device = "cuda", .blocks = true, .read_only = COPY,
 	  .words = { [DLBUF_PATH_COPY] = "nomemops,noregister" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_HOST] = "cannot register host memory",
+		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+	/* Registered memory has another address; there is no registered memory. */
+	{ "alias", .device = "cuda", .read_only = HOST,
+	  .words = { [DLBUF_PATH_HOST] = "alias", [DLBUF_PATH_COPY] = "alias" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
+		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+	{ "grace", .device = "cuda", .read_only = HOST,
+	  .words = { [DLBUF_PATH_HOST] = "grace,noregister",
+		     [DLBUF_PATH_COPY] = "grace" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 };
 

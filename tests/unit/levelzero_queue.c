@@ -12,11 +12,35 @@ static const struct queue_loss losses[] = {
 };
 
 #define CALLS								\
+	.device = "levelzero", .opens = opens, .two = "two",		\
+	.compares = "memfds,wrongpages",				\
 	.unknown = ZE_RESULT_ERROR_UNKNOWN, .losses = losses,		\
 	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,	\
 	.reused = FAKE_EVENT, .by_memfd = true,				\
 	.read_only = HOST | COPY, .renewed = 1,				\
-	.calls = { [EVENT_WAIT] = "zeEventHostSynchronize" }
+	.calls = { [EVENT_WAIT] = "zeEventHostSynchronize",		\
+		   [COUNT] = "zeDeviceGet", [NAME] = "zeDeviceGetProperties" }
+
+static const struct queue_failure opens[] = {
+	{ "zeInit", ZE_RESULT_ERROR_UNINITIALIZED, -ENODEV,
+	  "ZE_RESULT_ERROR_UNINITIALIZED (0x78000001), there is no driver" },
+	{ "zeInit", ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE, -ENODEV,
+	  "a library is missing" },
+	{ "zeInit", ZE_RESULT_ERROR_DEVICE_LOST, -EIO, "hung" },
+	{ "zeDriverGet", ZE_RESULT_ERROR_UNKNOWN, -EIO, "unknown" },
+	{ "zeDriverGetApiVersion", (ze_result_t)77, -EIO,
+	  "a ze_result_t (0x4d)" },
+	{ "zeDeviceGet", ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, -ENOMEM, "" },
+	{ "zeDeviceGetProperties", ZE_RESULT_ERROR_UNSUPPORTED_VERSION,
+	  -EOPNOTSUPP, "unsupported version" },
+	{ "zeDeviceGetCommandQueueGroupProperties",
+	  ZE_RESULT_ERROR_UNKNOWN, -EIO, "" },
+	{ "zeContextCreate", ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY,
+	  -ENOMEM, "out of device memory" },
+	{ "zeCommandListCreateImmediate", ZE_RESULT_ERROR_UNKNOWN, -EIO,
+	  "" },
+	{ NULL }
+};
 
 #define NO_BRIDGE "Level Zero imports no semaphores of other APIs"
 

@@ -21,7 +21,7 @@ static const struct queue_loss losses[] = {
 #define BY_EVENT "clSetUserEventStatus"
 
 #define MACHINE(called, order, waits_by, paths)				\
-	.name = called, .properties = order, .losses = losses,		\
+	.name = called, .device = "opencl", .properties = order, .losses = losses,		\
 	.by_memfd = true, .no_order = NULL, .read_only = paths,		\
 	.calls = { [WAIT_FENCE] = waits_by, [EVENT_WAIT] = "clWaitForEvents" }
 

@@ -150,17 +150,18 @@ static void gate_pass(struct app *app)
 }
 
 static const struct queue_driver drivers[] = {
-	{ "trial", .blocks = true, .read_only = HOST | COPY,
+	{ "trial", .device = "trial", .blocks = true, .read_only = HOST | COPY,
 	  .words = { [DLBUF_PATH_HOST] = "", [DLBUF_PATH_COPY] = "" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "the driver does not import dma-bufs",
 		       [DLBUF_PATH_BRIDGE] = "there is no bridge" } },
-	{ "quiet", .blocks = true, .read_only = HOST,
+	{ "quiet", .device = "trial", .blocks = true, .read_only = HOST,
 	  .words = { [DLBUF_PATH_HOST] = "quiet" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "the driver does not import dma-bufs",
 		       [DLBUF_PATH_BRIDGE] = "there is no bridge",
 		       [DLBUF_PATH_COPY] = "its streams cannot call host functions" } },
 };
 
+#define ONE_DEVICE
 #include "queue_cases.h"
 
 /* Who asks is told all the same: by a thread of the library's, which polls. */

@@ -8,7 +8,7 @@
  *
  *	drivers[]			what it runs the cases on
  *	begin(words), end()		a double of the driver, and what it saw
- *	try_open(&dev)
+ *	try_open(&dev)			the driver's device, or one that is wrapped
  *	app_begin(), app_end()		an application with a stream and memory; it outlives
  *					the device. app_away() makes nothing current on
  *					a thread, or the application's context
@@ -42,12 +42,14 @@ static struct dlbuf_device *open_device(void)
 	return dev;
 }
 
+/* By this path, or by any (0). */
 static int import_by(struct fixture *fixture, struct dlbuf_device *dev,
 		     enum dlbuf_path path, uint32_t access)
 {
 	int ret;
 
-	fixture_make(fixture, dev, PATH_BIT(path), access);
+	fixture_make(fixture, dev, path ? PATH_BIT(path) :
+		     PATHS_SHARED | PATHS_COPIED, access);
 	if (on->by_memfd)
 		memory_remember(fixture->ci.base.fd, fixture->memfd);
 	ret = path_import(&fixture->ci.base);
@@ -117,6 +119,12 @@ static bool has(const struct queue_driver *d, enum queue_call need)
 		return d->no_order;
 	case LOSES:
 		return d->losses;
+	case COMPARES:
+		return d->compares;
+	case TWO:
+		return d->two;
+	case OPENS:
+		return d->opens;
 	default:
 		return d->calls[need];
 	}
@@ -177,6 +185,29 @@ static int signalled_fence(void)
 	return fence;
 }
 
+/* The error's text begins with the call, without the version of its symbol. */
+static bool says_call(const char *name)
+{
+	const char *said = strstr(dlbuf_last_error(), ": ");
+
+	return said && !strncmp(said + 2, name, strcspn(name, "_"));
+}
+
+static void fail_call(const char *name, unsigned int spared)
+{
+	REQUIRE(name);
+	break_call(name, on->unknown, spared);
+}
+
+static void check_unknown(const char *name)
+{
+	char number[16];
+
+	snprintf(number, sizeof(number), "(%d)", on->unknown);
+	if (!CHECK(strstr(dlbuf_last_error(), number)))
+		ktap_note(NULL, 0, "%s: %s", name, dlbuf_last_error());
+}
+
 /* A path that a driver has not got is refused, so that none is lost unnoticed. */
 QUEUE_CASE(paths, ITSELF, NOTHING)
 {
@@ -199,6 +230,198 @@ QUEUE_CASE(paths, ITSELF, NOTHING)
 		dlbuf_device_close(f.dev);
 		end();
 	}
+}
+
+/* ---------------------------------------------------------------- devices */
+
+#ifndef ONE_DEVICE
+struct listed {
+	unsigned int n;
+	struct dlbuf_device_info infos[4];
+	int ret;
+};
+
+static int list(const struct dlbuf_device_info *info, void *data)
+{
+	struct listed *l = data;
+
+	if (strcmp(info->backend, on->device) || l->n == 4)
+		return 0;
+	l->infos[l->n++] = *info;
+	return l->ret;
+}
+
+/* A device is not opened to be listed. One that fails is listed with the reason. */
+QUEUE_CASE(each, ITSELF, TWO)
+{
+	struct listed l = { 0 };
+	char name[40];
+
+	begin(on->two);
+	snprintf(name, sizeof(name), "%s:1", on->device);
+	CHECK_OK(dlbuf_device_each(list, &l));
+	CHECK_EQ(l.n, 2);
+	CHECK_STR(l.infos[1].name, name);
+	CHECK_EQ(l.infos[1].uuid[0] & 0xf, 1);
+	CHECK_EQ(l.infos[1].device.device_id, 1);
+	CHECK_EQ(l.infos[1].acquire, DLBUF_SYNC_FENCE);
+	CHECK_EQ(l.infos[1].release, DLBUF_SYNC_EVENT);
+	CHECK_EQ(l.infos[1].status, 0);
+	CHECK_EQ(fake->made[FAKE_CONTEXT], 0);
+	l = (struct listed){ .ret = 5 };
+	CHECK_EQ(dlbuf_device_each(list, &l), 5);
+	CHECK_EQ(l.n, 1);
+	l = (struct listed){ 0 };
+	fail_call(on->calls[NAME], 0);
+	CHECK_OK(dlbuf_device_each(list, &l));
+	CHECK_EQ(l.n, 2);
+	CHECK_EQ(l.infos[0].status, -EIO);
+	CHECK(strstr(l.infos[0].reason, on->calls[NAME]));
+	heal();
+	end();
+}
+
+static void none_counted(const char *name)
+{
+	if (!strcmp(name, on->calls[COUNT]))
+		fake->ndevices = 0;
+}
+
+QUEUE_CASE(no_device_is_counted, ITSELF, COUNT)
+{
+	struct dlbuf_device *dev = NULL;
+
+	begin("");
+	fake->look = none_counted;
+	CHECK_ERR(dlbuf_device_open(on->device, NULL, &dev), -ENODEV);
+	CHECK_SAYS("no device");
+	CHECK(!dev);
+	end();
+}
+
+QUEUE_CASE(every_failure_of_an_open, ITSELF, OPENS)
+{
+	struct dlbuf_device *dev = NULL;
+
+	begin("");
+	for (const struct queue_failure *fails = on->opens; fails->call; fails++) {
+		break_call(fails->call, fails->result, 0);
+		CHECK_ERR(dlbuf_device_open(on->device, NULL, &dev), fails->ret);
+		heal();
+		CHECK(says_call(fails->call) || strstr(fails->says, ": "));
+		CHECK_SAYS(fails->says);
+		fake->wrong = 0;
+		if (!nothing_left())
+			ktap_note(NULL, 0, "%s", fails->call);
+	}
+	CHECK(!dev);
+	end();
+}
+#endif
+
+static void check_blocks(void)
+{
+	DLBUF_INFO(dlbuf_device_info, info);
+	struct dlbuf_device *dev = open_device();
+
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	CHECK_EQ(info.acquire, DLBUF_SYNC_BLOCKS);
+	CHECK_EQ(info.release, DLBUF_SYNC_EVENT);
+	CHECK(strstr(info.reason, "blocks: the driver's streams do not wait"));
+	dlbuf_device_close(dev);
+}
+
+QUEUE_CASE(streams_do_not_wait_for_memory, ITSELF, UNREGISTER)
+{
+	static const enum queue_call calls[] = {
+		STREAM_CREATE, WAIT_FENCE, FINISH, ALLOC_HOST, ADDRESS,
+	};
+
+	begin("nomemops");
+	check_blocks();
+	end();
+	begin("");
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		fail_call(on->calls[calls[i]], 0);
+		check_blocks();
+		heal();
+		nothing_left();
+	}
+	end();
+}
+
+/* ---------------------------------------------------------------- imports */
+
+/* A discrete GPU's bytes are compared, until they were right once. */
+QUEUE_CASE(direct_is_compared, ITSELF, COMPARES)
+{
+	begin(on->compares);
+	CHECK_ERR(import_by(&f, open_device(), DLBUF_PATH_DIRECT, DLBUF_RW),
+		  -EOPNOTSUPP);
+	CHECK_SAYS("reads other bytes than the CPU does");
+	import_finish(&f, -1);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+/* What the machine has not got is told as that, and a refusal is of one path. */
+QUEUE_CASE(every_failure_of_an_import, ITSELF, UNREGISTER)
+{
+	static const struct {
+		enum queue_call call;
+		enum dlbuf_path path;
+	} cases[] = {
+		{ REGISTER, DLBUF_PATH_HOST }, { ADDRESS, DLBUF_PATH_HOST },
+		{ ALLOC, DLBUF_PATH_COPY }, { ALLOC_HOST, DLBUF_PATH_COPY },
+		{ EVENT_CREATE, DLBUF_PATH_COPY },
+	};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+		const char *name = on->calls[cases[i / 2].call];
+		struct dlbuf_device *dev;
+
+		begin(on->words[cases[i / 2].path]);
+		dev = open_device();
+		break_call(name, i % 2 ? on->no_memory : on->unknown, 0);
+		CHECK_ERR(import_by(&f, dev, cases[i / 2].path, DLBUF_RW),
+			  i % 2 ? -ENOMEM : -EOPNOTSUPP);
+		CHECK(says_call(name));
+		import_finish(&f, -1);
+		heal();
+		dlbuf_device_close(dev);
+		end();
+	}
+}
+
+/* The memfd behind a udmabuf serves where the dma-buf's own mapping does not. */
+QUEUE_CASE(host_by_the_memfd, ITSELF, NOTHING)
+{
+	int memfd = memfd_create("behind it", MFD_CLOEXEC);
+	uint8_t byte = 0x5a;
+
+	REQUIRE(memfd >= 0 && !ftruncate(memfd, IMPORT_BYTES));
+	CHECK_EQ(pwrite(memfd, &byte, 1, 100), 1);
+	for (int i = 0; i < 2 && on->words[DLBUF_PATH_HOST]; i++) {
+		begin(on->words[DLBUF_PATH_HOST]);
+		fixture_make(&f, open_device(), HOST, DLBUF_RW);
+		memory_remember(f.ci.base.fd, memfd);
+		if (i && on->calls[REGISTER]) {
+			/* Its failures are not of the mapping. */
+			fail_call(on->calls[REGISTER], 0);
+			CHECK_ERR(path_import(&f.ci.base), -EOPNOTSUPP);
+			CHECK(!strstr(dlbuf_last_error(), "memfd"));
+			heal();
+			import_finish(&f, -1);
+			dlbuf_device_close(f.dev);
+		} else {
+			REQUIRE_OK(path_import(&f.ci.base));
+			CHECK_EQ(((uint8_t *)f.ci.memory->map)[100], 0x5a);
+			give_up(&f);
+		}
+		memory_forget(memfd);
+		end();
+	}
+	close(memfd);
 }
 
 /* ---------------------------------------------------------------- fences in */
@@ -467,21 +690,6 @@ QUEUE_CASE(no_event, HOST, UNREGISTER)
 	pthread_join(thread, NULL);
 	close(in);
 	CHECK(is_idle(&app));
-}
-
-static void fail_call(const char *name, unsigned int spared)
-{
-	REQUIRE(name);
-	break_call(name, on->unknown, spared);
-}
-
-static void check_unknown(const char *name)
-{
-	char number[16];
-
-	snprintf(number, sizeof(number), "(%d)", on->unknown);
-	if (!CHECK(strstr(dlbuf_last_error(), number)))
-		ktap_note(NULL, 0, "%s: %s", name, dlbuf_last_error());
 }
 
 /* The wait is not begun, or not told of: no stream is left hanging. */
@@ -1340,8 +1548,11 @@ QUEUE_CASE(every_call_fails_once, ITSELF, NOTHING)
 {
 	FOR_EACH_PATH(path) {
 		begin(on->words[path]);
-		walk_path = path;
-		check_walks(walk);
+		/* And that path, or the next one if a call of it fails. */
+		for (int any = 0; any < 2; any++) {
+			walk_path = any ? 0 : path;
+			check_walks(walk);
+		}
 		end();
 	}
 }
