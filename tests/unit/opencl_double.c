@@ -564,10 +564,7 @@ RULES(children, "")
 	CHECK(returned(child(flush)));
 }
 #else
-TEST(nothing)
-{
-	SKIP("the OpenCL backend is not built");
-}
+KTAP_SKIPPED("the OpenCL backend is not built")
 #endif
 
 KTAP_MAIN()
