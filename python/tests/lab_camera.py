@@ -78,7 +78,7 @@ def read(node, size, code):
 def camera(**options):
     options.setdefault("format", "NV12")
     options.setdefault("size", (320, 180))
-    options.setdefault("timeout", 60)   # for what is certain to come
+    options.setdefault("timeout", 600)  # for what is certain to come
     return dlbuf.Camera(vivid(), **options)
 
 
@@ -302,7 +302,7 @@ def camera_all_held():
         # In a loop the last frame is held while the next one is waited for.
         got.clear()
         frames.clear()
-        cam.timeout = 30
+        cam.timeout = 600
         for _, frame in zip(range(6), cam):
             assert cam.held <= 2
 

@@ -789,8 +789,7 @@ static void start_slow(void *arg)
 
 		CHECK_EQ(lab_begin(s.lab, s.fd, 0, 0, DLBUF_LAB_FOREVER), 0);
 		start(&c);
-		while (!counts(&s).holding)
-			sched_yield();
+		UNTIL(counts(&s).holding);
 		if (!i) {
 			pthread_kill(c.thread, SIGUSR1);
 			while (counts(&s).begin == n + 1 || !counts(&s).holding)

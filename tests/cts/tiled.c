@@ -6,10 +6,8 @@
  */
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "backend.h"
@@ -529,11 +527,7 @@ static void staging(void *arg)
 
 static bool fires(struct counter *c)
 {
-	time_t end = time(NULL) + 60;
-
-	while (!__atomic_load_n(&c->fired, __ATOMIC_ACQUIRE) &&
-	       time(NULL) < end)
-		sched_yield();
+	UNTIL(__atomic_load_n(&c->fired, __ATOMIC_ACQUIRE));
 	return __atomic_load_n(&c->fired, __ATOMIC_ACQUIRE);
 }
 

@@ -4,10 +4,11 @@
 
 #include <dirent.h>
 #include <fnmatch.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/time.h>
 
-struct ktap_state ktap = { .timeout = 600, .patience = 60, .fork = true };
+struct ktap_state ktap = { .timeout = 600, .fork = true };
 
 /* ---------------------------------------------------------------- printing */
 
@@ -96,6 +97,13 @@ bool ktap_check_err(const char *file, int line, int ret, int err, const char *te
 					  text, said);
 	return ktap_check(file, line, said[0], "%s failed without a sentence",
 			  text);
+}
+
+void ktap_wait(const struct ktap_place *here)
+{
+	__atomic_store_n(&ktap.result->waits, here, __ATOMIC_RELAXED);
+	if (here)
+		sched_yield();
 }
 
 void ktap_leave(void)
@@ -318,6 +326,7 @@ static bool ktap_has_threads(void)
 static void ktap_check_leaks(void)
 {
 	const struct ktap_holdings *a = &ktap.before, *b = &ktap.after;
+	unsigned int patience = ktap.patience ? ktap.patience : ktap.timeout * 2 / 3;
 	unsigned int keeps = ktap.result->keeps, n, *failures;
 	char text[400];
 
@@ -326,7 +335,7 @@ static void ktap_check_leaks(void)
 	 * A thread frees what is its own after the last that a case sees of it. What
 	 * is seen is final if there was no thread before the look.
 	 */
-	for (int64_t end = ktap_now_ns() + ktap.patience * 1000000000LL;;) {
+	for (int64_t end = ktap_now_ns() + patience * 1000000000LL;;) {
 		bool threads = ktap_has_threads();
 
 		ktap_look(&ktap.after);
@@ -431,6 +440,7 @@ static void ktap_run_child(const struct ktap_case_entry *c)
 		.it_interval = { .tv_sec = 1 }, /* it may come before waitpid() */
 		.it_value = { .tv_sec = ktap.timeout },
 	}, off = { .it_value = { .tv_sec = 0 } };
+	const struct ktap_place *waits;
 	bool killed = false;
 	int status;
 	pid_t pid;
@@ -461,7 +471,11 @@ static void ktap_run_child(const struct ktap_case_entry *c)
 	setitimer(ITIMER_REAL, &off, NULL);
 	/* Children of the case's own do not outlive it. */
 	kill(-pid, SIGKILL);
-	if (killed)
+	waits = ktap.result->waits;
+	if (killed && waits)
+		ktap_note(waits->file, waits->line, "did not end within %u s, waits until %s",
+			  ktap.timeout, waits->text);
+	else if (killed)
 		ktap_note(NULL, 0, "did not end within %u s", ktap.timeout);
 	else if (WIFSIGNALED(status))
 		ktap_note(NULL, 0, "killed by signal %d, %s", WTERMSIG(status),
@@ -543,7 +557,7 @@ int ktap_run(int argc, char **argv)
 			else
 				ktap_run_here(c);
 			bad = !r->finished || r->failures;
-			again = bad && r->lasts_ns && ktap_now_ns() > r->lasts_ns &&
+			again = r->finished && bad && r->lasts_ns && ktap_now_ns() > r->lasts_ns &&
 				++tries < 3;
 			if (again)
 				ktap_note(NULL, 0, "failed after something that it uses had expired: again");

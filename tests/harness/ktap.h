@@ -156,6 +156,20 @@ typedef void (*ktap_fn)(void *arg);
 			ktap_leave();                                        \
 	} while (0)
 
+/*
+ * Waits until the condition holds, on any thread. It has no limit of its own: the
+ * harness ends a case that takes too long, and then says which condition it waits for.
+ */
+#define UNTIL(cond)                                                          \
+	do {                                                                 \
+		static const struct ktap_place ktap_here = {                 \
+			__FILE__, __LINE__, #cond };                         \
+									     \
+		while (!(cond))                                              \
+			ktap_wait(&ktap_here);                               \
+		ktap_wait(NULL);                                             \
+	} while (0)
+
 /* Ends the case as skipped; the reason is a format and its arguments. */
 #define SKIP(...) ktap_skip(__VA_ARGS__)
 
@@ -194,12 +208,19 @@ struct ktap_holdings {
 	long heap_blocks, heap_bytes;
 };
 
+struct ktap_place {
+	const char *file;
+	int line;
+	const char *text;
+};
+
 /* What a case tells its parent, in memory that both see. */
 struct ktap_result {
 	unsigned int checks, failures;	/* atomic */
 	unsigned int keeps;
 	bool skipped, finished;
 	int64_t lasts_ns;	/* CLOCK_MONOTONIC, or 0 */
+	const struct ktap_place *waits;	/* atomic; of UNTIL(), or NULL */
 	char reason[256];
 };
 
@@ -208,7 +229,7 @@ struct ktap_state {
 	struct ktap_case_entry *cases;
 	unsigned int ncases;
 	unsigned int timeout;
-	unsigned int patience;	/* seconds, for threads that end */
+	unsigned int patience;	/* seconds, for threads that end; 0: most of timeout */
 	bool fork;
 	struct ktap_result *result;
 	void (*prepare)(void), (*tidy)(void);
@@ -248,6 +269,9 @@ bool ktap_check_ok(const char *file, int line, int ret, const char *text);
 void ktap_forget(void);
 bool ktap_check_err(const char *file, int line, int ret, int err, const char *text,
 		   const char *errtext);
+
+/* Lets others run; NULL: the wait is over. */
+void ktap_wait(const struct ktap_place *here);
 
 __attribute__((noreturn)) void ktap_leave(void);
 __attribute__((format(printf, 1, 2), noreturn))

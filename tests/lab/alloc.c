@@ -85,7 +85,7 @@ static void capture(int fd, int dmabuf)
 
 	CHECK_EQ(request(fd, V4L2_MEMORY_DMABUF, 1), 0);
 	if (ioctl(fd, VIDIOC_QBUF, &buf) || ioctl(fd, VIDIOC_STREAMON, &type) ||
-	    poll(&p, 1, 60000) <= 0 || ioctl(fd, VIDIOC_DQBUF, &buf))
+	    poll(&p, 1, -1) <= 0 || ioctl(fd, VIDIOC_DQBUF, &buf))
 		FATAL("no frame of the camera: %s", strerror(errno));
 	CHECK(!(buf.flags & V4L2_BUF_FLAG_ERROR));
 	CHECK_EQ(ioctl(fd, VIDIOC_STREAMOFF, &type), 0);

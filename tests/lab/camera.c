@@ -8,12 +8,12 @@
 #include <grp.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <dlbuf/dlbuf.h>
 
+#include "thread.h"
 #include "vivid.h"
 #ifdef CONFIG_FAULT_INJECTION
 #include "sys.h"
@@ -86,8 +86,7 @@ static struct dlbuf_camera_info info_of(struct dlbuf_camera *cam)
 /* Leases may be the event thread's. */
 static void until_held(struct dlbuf_camera *cam, uint32_t held)
 {
-	while (info_of(cam).held != held)
-		sched_yield();
+	UNTIL(info_of(cam).held == held);
 }
 
 /* ---- pixels */
@@ -412,24 +411,6 @@ static void *wait_for_frame(void *arg)
 	return NULL;
 }
 
-/* Until the thread sleeps. */
-static void asleep(struct waiter *w)
-{
-	char path[64], state = 0;
-	pid_t tid;
-
-	while (!(tid = __atomic_load_n(&w->tid, __ATOMIC_ACQUIRE)))
-		sched_yield();
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	while (state != 'S') {
-		FILE *f = fopen(path, "re");
-
-		if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-			FATAL("no %s", path);
-		fclose(f);
-	}
-}
-
 /* A thread that waits for a frame, and poll(), see the end. */
 static void stopped(void *arg)
 {
@@ -450,7 +431,8 @@ static void stopped(void *arg)
 	for (uint32_t i = 0; i < n; i++)
 		held[i] = frame_of(w.cam);
 	REQUIRE(!pthread_create(&thread, NULL, wait_for_frame, &w));
-	asleep(&w);
+	UNTIL(__atomic_load_n(&w.tid, __ATOMIC_ACQUIRE));
+	UNTIL(thread_polls(w.tid));
 	dlbuf_camera_stop(w.cam);
 	dlbuf_camera_stop(w.cam);
 	pthread_join(thread, NULL);

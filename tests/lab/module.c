@@ -2,7 +2,6 @@
 /* tests/guest/module, by the kernel's calls alone: what other tests build on. */
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -290,8 +289,7 @@ TEST(begin_holds)
 	CALL(lab_begin(lab, fd, 0, 0, DLBUF_LAB_FOREVER));
 	for (int i = 0; i < 2; i++) {
 		REQUIRE(!pthread_create(&thread, NULL, start_it, &s));
-		while (!count(lab, fd).holding)
-			sched_yield();
+		UNTIL(count(lab, fd).holding);
 		if (!i)
 			pthread_kill(thread, SIGUSR1);
 		else

@@ -26,6 +26,8 @@ lab := $(lab-2) --cpus 1
 
 $(call step,check@runner):
 	$(ktap) -- tests/run/runner
+$(call step,check@hollow):
+	$(ktap) -- tests/run/hollow
 
 # ---------------------------------------------------------------- builds
 #

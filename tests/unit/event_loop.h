@@ -85,23 +85,19 @@ static inline void add_one(void *data)
 	__atomic_add_fetch((unsigned int *)data, 1, __ATOMIC_ACQ_REL);
 }
 
-/* These end, or the case's time does. */
 static inline void wait_until(const unsigned int *n, unsigned int value)
 {
-	while (load(n) != value)
-		sched_yield();
+	UNTIL(load(n) == value);
 }
 
 static inline void wait_until_all_told(void)
 {
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 }
 
 static inline void wait_until_threads(unsigned int n)
 {
-	while (threads() != n)
-		sched_yield();
+	UNTIL(threads() == n);
 }
 
 static inline int status_of(pid_t pid)

@@ -343,8 +343,7 @@ TEST(notify_later)
 	CHECK_EQ(__atomic_load_n(&told.n, __ATOMIC_ACQUIRE), 0);
 	CHECK_EQ(event_pending(), 1);
 	signal_event(writer);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&told.n, __ATOMIC_ACQUIRE), 1);
 	CHECK(!pthread_equal(told.by, pthread_self()));
 	close(writer);

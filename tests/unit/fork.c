@@ -8,7 +8,6 @@
  */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -177,8 +176,7 @@ static void *keep_busy(void *arg)
 		remember(fd);
 		CHECK_OK(dlbuf_fence_notify(event, add_one, &told));
 		CHECK_OK(eventfd_write(event, 1));
-		while (load(&told) <= i)
-			sched_yield();
+		UNTIL(load(&told) > i);
 		CHECK_EQ(read(event, &n, sizeof(n)), sizeof(n));
 		dlbuf_device_trim(p->dev, i % 3);
 		if (i % 8)
@@ -292,8 +290,7 @@ static void check_own_device(int fd)
 		event = eventfd(0, EFD_CLOEXEC);
 		CHECK_OK(dlbuf_fence_notify(event, add_one, &told));
 		CHECK_OK(eventfd_write(event, 1));
-		while (!load(&told))
-			sched_yield();
+		UNTIL(load(&told));
 		close(event);
 	}
 }
@@ -390,8 +387,7 @@ TEST(children_of_busy_threads)
 	add_one(&stop);
 	for (unsigned int i = 0; i < n; i++)
 		parent_end(&parents[i]);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	if (cuda)
 		CHECK_EQ(cuda->wrong, 0);
 	if (vulkan)
@@ -406,8 +402,7 @@ static void stay_in_init(const char *call)
 	if (strcmp(call, "cuInit"))
 		return;
 	add_one(&inside);
-	while (!load(&let_go))
-		sched_yield();
+	UNTIL(load(&let_go));
 }
 
 static void *open_cuda(void *arg)
@@ -432,8 +427,7 @@ TEST(a_fork_while_a_driver_begins)
 	load_doubles();
 	cuda->look = stay_in_init;
 	REQUIRE(!pthread_create(&thread, NULL, open_cuda, NULL));
-	while (!load(&inside))
-		sched_yield();
+	UNTIL(load(&inside));
 	pid = fork();
 	if (!pid) {
 		cuda->look = NULL;

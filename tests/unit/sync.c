@@ -8,7 +8,6 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 
@@ -36,6 +35,7 @@ static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
 		     bool damaged);
 static int note_merge(int a, int b, int *out);
 static int note_check(int fence);
+static int note_fence_wait(int fence, uint64_t deadline_ns);
 static int note_idle(int fd, uint32_t access);
 #define fence_buffer_idle note_idle
 #define dlbuf_fence_export note_export
@@ -43,6 +43,7 @@ static int note_idle(int fd, uint32_t access);
 #define dlbuf_fence_merge note_merge
 #define fence_wait_buffer note_wait
 #define fence_check note_check
+#define dlbuf_fence_wait note_fence_wait
 #include "../../lib/pending.c"
 #include "../../lib/sync.c"
 #undef dlbuf_fence_export
@@ -50,6 +51,7 @@ static int note_idle(int fd, uint32_t access);
 #undef dlbuf_fence_merge
 #undef fence_wait_buffer
 #undef fence_check
+#undef dlbuf_fence_wait
 #undef fence_buffer_idle
 
 static int new_event(unsigned int value)
@@ -95,6 +97,14 @@ static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 		return fail(dmabuf.import_ret, "no import");
 	dmabuf.imported = fcntl(fence, F_DUPFD_CLOEXEC, 3);
 	return 0;
+}
+
+static unsigned int fence_waits; /* atomic; that have begun */
+
+static int note_fence_wait(int fence, uint64_t deadline_ns)
+{
+	__atomic_add_fetch(&fence_waits, 1, __ATOMIC_RELEASE);
+	return dlbuf_fence_wait(fence, deadline_ns);
 }
 
 static unsigned int buffer_waits;
@@ -450,8 +460,7 @@ TEST(the_lease_waits_for_the_work)
 	CHECK_EQ(event_pending(), 1);
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
 	signal_event(fence);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	close(fence);
 	end_with(&f);
@@ -482,12 +491,10 @@ TEST(the_lease_waits_for_the_device)
 	CHECK_EQ(fence_signalled(fence), 1);
 	/* Once through the thread: what was ready before has been fired. */
 	CHECK_OK(event_add(fence, note_round, NULL));
-	while (!__atomic_load_n(&rounds, __ATOMIC_ACQUIRE))
-		sched_yield();
+	UNTIL(__atomic_load_n(&rounds, __ATOMIC_ACQUIRE));
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
 	signal_event(end);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	close(fence);
 	close(end);
@@ -510,8 +517,7 @@ TEST(deletion_releases)
 	CHECK_EQ(device.access, DLBUF_WRITE);
 	CHECK(device.stream == &x);
 	CHECK_EQ(dmabuf.imports, 1);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	end_with(&f);
 	event_user_remove();
@@ -546,8 +552,7 @@ TEST(a_lease_waits_without_a_new_fd)
 	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, true);
 	event_user_add();
 	CHECK_OK(event_add(warm, lease_ends, NULL)); /* starts the thread */
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	close(warm);
 	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
 	device.out = new_event(0);
@@ -560,8 +565,7 @@ TEST(a_lease_waits_without_a_new_fd)
 	CHECK_EQ(event_pending(), 1);
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	signal_event(pending);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 2);
 	close(pending);
 	end_with(&f);
@@ -672,9 +676,9 @@ static void check_waits(int import_ret, int ret)
 	device.out = new_event(0);
 	writer = fcntl(device.out, F_DUPFD_CLOEXEC, 3);
 	REQUIRE(!pthread_create(&thread, NULL, release_it, &r));
-	/* Long after it could have been through, it is not. */
-	for (int i = 0; i < 1000; i++)
-		sched_yield();
+	/* Through, or waiting for the fence. */
+	UNTIL(__atomic_load_n(&r.done, __ATOMIC_ACQUIRE) ||
+	      __atomic_load_n(&fence_waits, __ATOMIC_ACQUIRE));
 	CHECK(!__atomic_load_n(&r.done, __ATOMIC_ACQUIRE));
 	signal_event(writer);
 	pthread_join(thread, NULL);

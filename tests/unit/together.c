@@ -6,7 +6,6 @@
  * does with them is in tests/cts.
  */
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 
 #include "common.h"
@@ -184,8 +183,7 @@ static void end(void)
 	for (size_t i = 0; i < f.n; i++)
 		if (f.t[i])
 			delete(i);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	event_user_remove();
 	for (int i = 0; i < NIMPORTS; i++) {
 		CHECK_EQ(f.imp[i].refs, 1);
@@ -461,8 +459,7 @@ static void one_fd_of(const struct one_row *r)
 		CHECK_EQ(fence_signalled(fence), 0);
 		signal_event(ends[*s - 'a']);
 		/* Through the library's thread, if it is in this. */
-		while (event_pending() > strlen(s + 1))
-			sched_yield();
+		UNTIL(event_pending() <= strlen(s + 1));
 	}
 	CHECK_EQ(fence_signalled(fence), 1);
 	close(fence);
@@ -541,8 +538,7 @@ TEST(leases_wait_for_the_bracket)
 	CHECK_EQ(device.releases, 2);
 	CHECK_EQ(fired(1), 1);
 	signal_event(pending);
-	while (event_awaits(&f.dev))
-		sched_yield();
+	UNTIL(!event_awaits(&f.dev));
 	CHECK_EQ(fired(0), 1);
 	close(pending);
 	end();
@@ -577,8 +573,7 @@ TEST(what_is_pending)
 	CHECK_OK(dlbuf_pending(f.t[0], DLBUF_RW, &fd));
 	/* Once through the thread: what was ready before this has fired. */
 	CHECK_OK(event_add(one, lease_ends, &leases[0]));
-	while (!fired(0))
-		sched_yield();
+	UNTIL(fired(0));
 	CHECK(!fence_signalled(fd));
 	CHECK_EQ(read(f.imp[0].fd, &all, sizeof(all)), sizeof(all));
 	CHECK_OK(dlbuf_fence_wait(fd, 0));
