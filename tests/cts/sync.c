@@ -376,7 +376,7 @@ static void merge(void *arg)
 {
 	struct cts_fence a AUTO_FENCE, b AUTO_FENCE;
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
-	int both_fd = -2, one = -2, none = -2;
+	int both_fd AUTO_FD = -2, one AUTO_FD = -2, none = -2;
 	int status = -2;
 
 	cts_fence_create(&a);
@@ -410,8 +410,6 @@ static void merge(void *arg)
 	CHECK_OK(dlbuf_fence_wait(-1, 1));
 	CHECK_OK(dlbuf_fence_status(-1, &status));
 	CHECK_EQ(status, 1);
-	close(both_fd);
-	close(one);
 }
 
 /* A fence of the caller's own is waited for as well. */

@@ -286,8 +286,8 @@ static void legacy(void *arg)
 /* The deleter gives back everything that the import took. */
 static void deleter(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t;
 	unsigned int fds = cts_count_fds();
 
@@ -305,8 +305,6 @@ static void deleter(void *arg)
 	CHECK_EQ(stats_of(dev).tensors, 0);
 	dlbuf_device_trim(dev, 0);
 	CHECK_EQ(cts_count_fds(), fds);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 /* A tensor outlives its device's handle, and the exporter's fd. */

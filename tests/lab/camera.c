@@ -13,6 +13,7 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "common.h"
 #include "thread.h"
 #include "vivid.h"
 #ifdef CONFIG_FAULT_INJECTION
@@ -209,7 +210,7 @@ static void frames(void *arg)
 	DLBUF_INFO(dlbuf_device_stats, stats);
 	DLBUF_INFO(dlbuf_frame, frame);
 	struct dlbuf_camera_info info;
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 	struct dlbuf_camera *cam;
 	uint64_t last = 0;
 
@@ -248,7 +249,6 @@ static void frames(void *arg)
 	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
 	CHECK_EQ(stats.misses, info.buffers * k->nfds);
 	dlbuf_camera_close(cam);
-	dlbuf_device_close(dev);
 }
 
 /* A smaller picture than the buffers is reported as the crop. */
@@ -304,7 +304,7 @@ static void outlives(void *arg)
 	DLManagedTensorVersioned *t[2][DLBUF_MAX_PLANES];
 	struct dlbuf_frame frame, bare;
 	struct dlbuf_camera *cam, *again;
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 	unsigned int fds, out;
 	uint32_t n = 0;
 
@@ -340,7 +340,6 @@ static void outlives(void *arg)
 		dlbuf_device_trim(dev, 0);
 		CHECK_EQ(cts_count_fds(), fds);
 	}
-	dlbuf_device_close(dev);
 }
 
 static void all_held(void *arg)

@@ -118,51 +118,6 @@ TEST(what_a_device_says)
 	end();
 }
 
-struct listed {
-	unsigned int n;
-	struct dlbuf_device_info infos[4];
-	int ret;
-};
-
-static int list(const struct dlbuf_device_info *info, void *data)
-{
-	struct listed *l = data;
-
-	if (strcmp(info->backend, "cuda") || l->n == 4)
-		return 0;
-	l->infos[l->n++] = *info;
-	return l->ret;
-}
-
-TEST(each)
-{
-	struct listed l = { 0 };
-
-	begin("two");
-	CHECK_OK(dlbuf_device_each(list, &l));
-	CHECK_EQ(l.n, 2);
-	CHECK_STR(l.infos[0].name, "cuda:0");
-	CHECK_STR(l.infos[1].name, "cuda:1");
-	CHECK_EQ(l.infos[1].uuid[0], 0xc1);
-	CHECK_EQ(l.infos[1].device.device_id, 1);
-	CHECK_EQ(l.infos[1].acquire, DLBUF_SYNC_FENCE);
-	CHECK_EQ(l.infos[1].release, DLBUF_SYNC_EVENT);
-	CHECK_EQ(l.infos[1].status, 0);
-	CHECK_EQ(fake->made[FAKE_CONTEXT], 0);
-	l = (struct listed){ .ret = 5 };
-	CHECK_EQ(dlbuf_device_each(list, &l), 5);
-	CHECK_EQ(l.n, 1);
-	/* A device that fails is listed with the reason. */
-	l = (struct listed){ 0 };
-	break_call("cuDeviceGetName", CUABI_UNKNOWN, 0);
-	CHECK_OK(dlbuf_device_each(list, &l));
-	CHECK_EQ(l.n, 2);
-	CHECK_EQ(l.infos[0].status, -EIO);
-	CHECK(strstr(l.infos[0].reason, "cuDeviceGetName"));
-	heal();
-	end();
-}
-
 static unsigned int warnings;
 
 static void count_warnings(void *data, enum dlbuf_log_level level,
@@ -209,70 +164,6 @@ TEST(another_drivers_library)
 	end();
 }
 
-static void none_counted(const char *call)
-{
-	if (!strcmp(call, "cuDeviceGetCount"))
-		fake->ndevices = 0;
-}
-
-TEST(no_device_is_counted)
-{
-	struct dlbuf_device *dev = NULL;
-
-	begin("");
-	fake->look = none_counted;
-	CHECK_ERR(dlbuf_device_open("cuda", NULL, &dev), -ENODEV);
-	CHECK_SAYS("no device");
-	end();
-}
-
-TEST(every_failure_of_an_open)
-{
-	static const struct {
-		const char *call;
-		cuda_result result;
-		int ret;
-	} cases[] = {
-		{ "cuInit", CUABI_STUB_LIBRARY, -ENODEV },
-		{ "cuInit", CUABI_OUT_OF_MEMORY, -ENOMEM },
-		{ "cuDeviceGetCount", CUABI_UNKNOWN, -EIO },
-		{ "cuDeviceGet", CUABI_INVALID_DEVICE, -ENODEV },
-		{ "cuDeviceGetName", CUABI_NOT_PERMITTED, -EOPNOTSUPP },
-		{ "cuDriverGetVersion", CUABI_UNKNOWN, -EIO },
-		{ "cuDeviceGetUuid_v2", CUABI_NOT_SUPPORTED, -EOPNOTSUPP },
-		{ "cuDevicePrimaryCtxRetain", CUABI_DEVICE_UNAVAILABLE, -EIO },
-		{ "cuCtxPushCurrent_v2", CUABI_DEINITIALIZED, -ENODEV },
-	};
-	struct dlbuf_device *dev = NULL;
-
-	begin("");
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		break_call(cases[i].call, cases[i].result, 0);
-		CHECK_ERR(dlbuf_device_open("cuda", NULL, &dev), cases[i].ret);
-		CHECK(!strncmp(dlbuf_last_error() + strlen("cuda: "),
-			       cases[i].call, strcspn(cases[i].call, "_")));
-		heal();
-		forgive(fake->wrong);
-		if (!nothing_left())
-			ktap_note(NULL, 0, "%s", cases[i].call);
-	}
-	CHECK(!dev);
-	end();
-}
-
-/* A result that the driver itself has no name for. */
-TEST(results_without_a_name)
-{
-	struct dlbuf_device *dev = NULL;
-
-	begin("");
-	break_call("cuDeviceGetCount", 12345, 0);
-	CHECK_ERR(dlbuf_device_open("cuda", NULL, &dev), -EIO);
-	CHECK_SAYS("(12345)");
-	heal();
-	end();
-}
-
 /* Attributes that a driver is too old for are what it has not got. */
 TEST(attributes_unknown)
 {
@@ -288,41 +179,11 @@ TEST(attributes_unknown)
 	end();
 }
 
-static void check_blocks(void)
+static int keep(const struct dlbuf_device_info *info, void *data)
 {
-	DLBUF_INFO(dlbuf_device_info, info);
-	struct dlbuf_device *dev = open_ok();
-
-	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	CHECK_EQ(info.acquire, DLBUF_SYNC_BLOCKS);
-	CHECK_EQ(info.release, DLBUF_SYNC_EVENT);
-	CHECK(strstr(info.reason, "blocks: the driver's streams do not wait"));
-	dlbuf_device_close(dev);
-}
-
-TEST(streams_do_not_wait_for_memory)
-{
-	begin("nomemops");
-	check_blocks();
-	end();
-}
-
-TEST(memory_ops_fail)
-{
-	static const char *const calls[] = {
-		"cuStreamCreate", "cuStreamWaitValue32_v2",
-		"cuStreamSynchronize", "cuMemHostAlloc",
-		"cuMemHostGetDevicePointer_v2",
-	};
-
-	begin("");
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		break_call(calls[i], CUABI_UNKNOWN, 0);
-		check_blocks();
-		heal();
-		nothing_left();
-	}
-	end();
+	if (!strcmp(info->backend, "cuda"))
+		*(struct dlbuf_device_info *)data = *info;
+	return 0;
 }
 
 TEST(an_old_driver)
@@ -330,21 +191,20 @@ TEST(an_old_driver)
 	struct dlbuf_exported out = { .size = sizeof(out) };
 	DLTensor t = { .data = &out, .device = { kDLCUDA, 0 } };
 	DLBUF_INFO(dlbuf_device_info, info);
-	struct listed l = { 0 };
 	struct dlbuf_device *dev;
 
 	begin_with("libcuda-old.so", "");
 	fake->version = 11020;
-	check_blocks();
 	dev = open_ok();
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	CHECK_EQ(info.acquire, DLBUF_SYNC_BLOCKS);
 	CHECK_STR(info.driver, "CUDA 11.2");
 	CHECK_EQ(info.uuid[0], 0xc0);
 	CHECK_ERR(dlbuf_export(dev, &t, NULL, &out), -EOPNOTSUPP);
 	CHECK_SAYS("CUDA 11.2 has no cuMemGetHandleForAddressRange()");
 	dlbuf_device_close(dev);
-	CHECK_OK(dlbuf_device_each(list, &l));
-	CHECK_EQ(l.infos[0].acquire, DLBUF_SYNC_BLOCKS);
+	CHECK_OK(dlbuf_device_each(keep, &info));
+	CHECK_EQ(info.acquire, DLBUF_SYNC_BLOCKS);
 	end();
 }
 

@@ -10,8 +10,6 @@
 #include "cuda_load.h"
 #include "emulated.h"
 
-#include <sys/resource.h>
-
 #include "backends/cuda/cuda.h"
 #include "fixture.h"
 
@@ -45,42 +43,11 @@ static inline struct dlbuf_device *open_ok(void)
 	return open_as("cuda");
 }
 
-/* A process that has no fd left. */
-static struct rlimit fds_before;
-static int held_fds[64], nheld;
-
-static inline void take_all_fds(void)
+static inline void driver_call(void)
 {
-	struct rlimit few;
-
-	REQUIRE(!getrlimit(RLIMIT_NOFILE, &fds_before));
-	few = fds_before;
-	few.rlim_cur = 64;
-	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
-	for (nheld = 0; (held_fds[nheld] = dup(0)) >= 0; nheld++)
-		;
-}
-
-static inline void give_back_fds(void)
-{
-	while (nheld--)
-		close(held_fds[nheld]);
-	CHECK(!setrlimit(RLIMIT_NOFILE, &fds_before));
-}
-
-/* ---------------------------------------------------------------- fences */
-
-/*
- * And what was before it has been seen: by the double's lock, as no sanitizer
- * knows that an eventfd orders anything.
- */
-static inline void until_signalled(int fence)
-{
-	struct pollfd p = { .fd = fence, .events = POLLIN };
 	int version;
 
-	CHECK_EQ(poll(&p, 1, -1), 1);
-	CHECK_EQ(cu.DriverGetVersion(&version), 0);
+	cu.DriverGetVersion(&version);
 }
 
 /* ---------------------------------------------------------------- imports */
@@ -97,7 +64,9 @@ struct app {
 	int ordinal;
 	cuda_context ctx;
 	cuda_stream stream;
-	uint8_t *pinned, *own;
+	uint8_t *pinned;
+	_Atomic(uint32_t) *gate;	/* the stream waits until it is 1 */
+	cuda_event passed;
 };
 
 /* Its context is current until app_end(). */
@@ -106,7 +75,7 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 	struct dlbuf_cuda_device cuda = { .size = sizeof(cuda) };
 	cuda_context ctx;
 
-	app->ordinal = dev->dl.device_id;
+	*app = (struct app){ .ordinal = dev->dl.device_id };
 	/* It outlives the device. */
 	REQUIRE(!cu.DevicePrimaryCtxRetain(&ctx, app->ordinal));
 	app->ctx = ctx;
@@ -117,8 +86,6 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 	REQUIRE(!cu.MemHostAlloc((void **)&app->pinned, IMPORT_BYTES,
 				 CUABI_MEMHOSTALLOC_PORTABLE));
 	memset(app->pinned, 0, IMPORT_BYTES);
-	REQUIRE(!cu.MemHostAlloc((void **)&app->own, 16,
-				 CUABI_MEMHOSTALLOC_PORTABLE));
 }
 
 /* With an import by this path. */
@@ -135,15 +102,37 @@ static inline void app_end(struct app *app)
 	cu.StreamSynchronize(app->stream);
 	CHECK_EQ(cu.StreamDestroy(app->stream), fake->lost);
 	CHECK_EQ(cu.MemFreeHost(app->pinned), fake->lost);
-	CHECK_EQ(cu.MemFreeHost(app->own), fake->lost);
+	if (app->gate) {
+		CHECK_EQ(cu.MemFreeHost((void *)app->gate), fake->lost);
+		CHECK_EQ(cu.EventDestroy(app->passed), fake->lost);
+	}
 	CHECK_EQ(cu.CtxPopCurrent(&app->ctx), 0);
 	CHECK_EQ(cu.DevicePrimaryCtxRelease(app->ordinal), fake->lost);
+}
+
+/* No context is current, or the application's again. */
+static inline void app_away(struct app *app, bool away)
+{
+	CHECK_EQ(away ? cux.CtxSetCurrent(NULL) : cu.CtxPushCurrent(app->ctx), 0);
+}
+
+static inline void *app_stream(struct app *app)
+{
+	cuda_stream stream;
+
+	REQUIRE(!cu.StreamCreate(&stream, CUABI_STREAM_NON_BLOCKING));
+	return stream;
+}
+
+static inline void app_stream_end(struct app *app, void *stream)
+{
+	CHECK_EQ(cu.StreamDestroy(stream), 0);
 }
 
 static inline void app_finish(struct app *app, struct fixture *f)
 {
 	app_end(app);
-	finish(f);
+	give_up(f);
 	end();
 }
 
@@ -166,76 +155,49 @@ static inline void drain(struct app *app)
 	CHECK_EQ(cu.StreamSynchronize(app->stream), 0);
 }
 
-/* Any other stream that can go on has had its turn. */
-static inline void let_others_run(struct app *app)
+static inline bool is_idle(struct app *app)
 {
-	cuda_stream other;
-
-	REQUIRE(!cu.StreamCreate(&other, CUABI_STREAM_NON_BLOCKING));
-	for (int i = 0; i < 20; i++) {
-		CHECK_EQ(cu.MemcpyHtoDAsync((uintptr_t)app->own, app->own + 8,
-					    1, other), 0);
-		CHECK_EQ(cu.StreamSynchronize(other), 0);
-	}
-	CHECK_EQ(cu.StreamDestroy(other), 0);
+	return !cux.StreamQuery(app->stream);
 }
 
-/* A word that streams wait for, until the application sets it. */
-struct gate {
-	_Atomic(uint32_t) *word;
-};
-
-static inline void gate_close(struct gate *gate, cuda_stream stream)
+/* The stream waits until the application opens the gate, and nobody else does. */
+static inline void gate_close(struct app *app)
 {
+	bool no_mem_ops = fake->devices[0].no_mem_ops;
 	cuda_pointer p;
 
-	REQUIRE(!cu.MemHostAlloc((void **)&gate->word, 4096,
-				 CUABI_MEMHOSTALLOC_PORTABLE |
-				 CUABI_MEMHOSTALLOC_DEVICEMAP));
-	*gate->word = 0;
-	REQUIRE(!cu.MemHostGetDevicePointer(&p, (void *)gate->word, 0));
-	REQUIRE(!cu.StreamWaitValue32(stream, p, 1, 0));
+	if (!app->gate) {
+		REQUIRE(!cu.MemHostAlloc((void **)&app->gate, 4096,
+					 CUABI_MEMHOSTALLOC_PORTABLE |
+					 CUABI_MEMHOSTALLOC_DEVICEMAP));
+		REQUIRE(!cu.EventCreate(&app->passed, CUABI_EVENT_DISABLE_TIMING));
+	}
+	*app->gate = 0;
+	REQUIRE(!cu.MemHostGetDevicePointer(&p, (void *)app->gate, 0));
+	fake->devices[0].no_mem_ops = false; /* which are dlbuf's */
+	REQUIRE(!cu.StreamWaitValue32(app->stream, p, 1, 0));
+	fake->devices[0].no_mem_ops = no_mem_ops;
+	REQUIRE(!cu.EventRecord(app->passed, app->stream));
 }
 
-static inline void gate_open(struct gate *gate)
+static inline void gate_open(struct app *app)
 {
-	*gate->word = 1;
+	*app->gate = 1;
 }
 
-static inline void gate_end(struct gate *gate)
+/*
+ * On return the stream has come as far as it can: the double's streams hold its lock from
+ * job to job, until one has to wait.
+ */
+static inline void gate_pass(struct app *app)
 {
-	CHECK_EQ(cu.MemFreeHost((void *)gate->word), fake->lost);
+	gate_open(app);
+	CHECK_EQ(cu.EventSynchronize(app->passed), 0);
 }
 
-/* ---------------------------------------------------------------- waiting */
-
-struct waiter {
-	struct fixture *f;
-	uint32_t access;
-	int ret;
-	bool done; /* atomic */
-};
-
-static inline void *wait_for(void *arg)
+static inline void lose(int result)
 {
-	struct waiter *w = arg;
-
-	w->ret = w->f->dev->backend->wait(&w->f->ci.base, w->access, 0);
-	__atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
-	return NULL;
-}
-
-static inline bool is_done(struct waiter *w)
-{
-	return __atomic_load_n(&w->done, __ATOMIC_ACQUIRE);
-}
-
-static struct gate *later;
-
-static inline void open_later(const char *call)
-{
-	if (!strcmp(call, "cuEventQuery") && ++seen > 5)
-		gate_open(later);
+	fake->lose(result);
 }
 
 #endif /* UNIT_CUDA_BACKEND_H */

@@ -100,7 +100,7 @@ TEST(the_first_path_that_serves)
 	REQUIRE_OK(import_as(&f, open_ok(), PATHS_SHARED | PATHS_COPIED,
 			     DLBUF_RW));
 	CHECK_EQ(f.ci.base.path, DLBUF_PATH_BRIDGE);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 
@@ -116,6 +116,7 @@ TEST(copy_in)
 	begin_both("");
 	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
 	app_begin(&app, f.dev);
+	gate_close(&app);
 	watch("cuStreamWaitValue32_v2");
 	fake->synchronising = 0;
 	in = pending_fence();
@@ -124,7 +125,7 @@ TEST(copy_in)
 	out = release(&f, DLBUF_READ, app.stream);
 	/* Not before it has been read, whoever is waiting for whom. */
 	CHECK_EQ(fake->synchronising, 0);
-	let_others_run(&app);
+	gate_pass(&app);
 	REQUIRE(out != -1 && !signalled(out));
 	fill(f.bytes, 5);
 	signal_fence(in);
@@ -143,7 +144,7 @@ TEST(copy_in)
 	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
 	CHECK_EQ(stats.copied_bytes, 2 * IMPORT_BYTES);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	CHECK_EQ(vk->copies, 2);
 	end_both();
 }
@@ -151,7 +152,6 @@ TEST(copy_in)
 /* What is not written stays as it was. */
 TEST(copy_out)
 {
-	struct gate gate;
 	struct fixture f;
 	struct app app;
 	int out;
@@ -160,15 +160,14 @@ TEST(copy_out)
 	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
 	app_begin(&app, f.dev);
 	CHECK_OK(acquire(&f, DLBUF_WRITE, app.stream, -1));
-	gate_close(&gate, app.stream);
+	gate_close(&app);
 	gpu_sets(&app, &f, 4000, 200, 0x77);
 	fake->synchronising = 0;
 	out = release(&f, DLBUF_WRITE, app.stream);
 	CHECK_EQ(fake->synchronising, 0);
-	let_others_run(&app);
 	REQUIRE(out != -1 && !signalled(out));
 	CHECK(filled(f.bytes, 1));
-	gate_open(&gate);
+	gate_open(&app);
 	until_signalled(out);
 	close(out);
 	for (size_t i = 4000; i < 4200; i++) {
@@ -178,9 +177,8 @@ TEST(copy_out)
 	}
 	CHECK(filled(f.bytes, 1));
 	drain(&app);
-	gate_end(&gate);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 
@@ -196,7 +194,6 @@ static void *acquire_again(void *arg)
 TEST(copies_in_order)
 {
 	pthread_t thread;
-	struct gate gate;
 	struct fixture f;
 	struct app app;
 
@@ -205,7 +202,7 @@ TEST(copies_in_order)
 	app_begin(&app, f.dev);
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	drain(&app);
-	gate_close(&gate, app.stream);
+	gate_close(&app);
 	gpu_reads(&app, &f);
 	close(release(&f, DLBUF_READ, app.stream));
 	fill(f.bytes, 8);
@@ -213,15 +210,14 @@ TEST(copies_in_order)
 	REQUIRE(!pthread_create(&thread, NULL, acquire_again, &f));
 	while (!seen)
 		sched_yield();
-	gate_open(&gate);
+	gate_open(&app);
 	pthread_join(thread, NULL);
 	drain(&app);
 	CHECK(filled(app.pinned, 1));
 	close(release(&f, DLBUF_READ, app.stream));
 	drain(&app);
-	gate_end(&gate);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 
@@ -251,7 +247,7 @@ TEST(without_fences)
 	CHECK(filled(app.pinned, 1));
 	drain(&app);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 
@@ -259,7 +255,6 @@ TEST(without_fences)
 
 TEST(fences_alone)
 {
-	struct gate gate;
 	struct fixture f;
 	struct app app;
 	int in, out, own = -1;
@@ -267,11 +262,10 @@ TEST(fences_alone)
 	begin_both("nomemops");
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	app_begin(&app, f.dev);
-	fake->devices[0].no_mem_ops = false; /* for the gate */
 	fake->synchronising = 0;
 	in = pending_fence();
+	gate_close(&app);
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
-	gate_close(&gate, app.stream);
 	gpu_reads(&app, &f);
 	/* A lease has an event of its own: the driver's fences time out. */
 	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_READ, app.stream, &out,
@@ -279,9 +273,8 @@ TEST(fences_alone)
 	CHECK_EQ(fake->synchronising, 0);
 	REQUIRE(out != -1 && !signalled(out));
 	REQUIRE(own != -1 && !signalled(own));
-	gate_open(&gate);
-	let_others_run(&app);
-	CHECK_EQ(cux.StreamQuery(app.stream), CUABI_NOT_READY);
+	gate_pass(&app);
+	CHECK(!is_idle(&app));
 	CHECK(!signalled(out));
 	fill(f.bytes, 2);
 	signal_fence(in);
@@ -292,7 +285,6 @@ TEST(fences_alone)
 	close(own);
 	CHECK(filled(app.pinned, 2));
 	drain(&app);
-	gate_end(&gate);
 	/* The two links serve for ever. */
 	for (int i = 0; i < 20; i++) {
 		in = pending_fence();
@@ -306,7 +298,7 @@ TEST(fences_alone)
 	}
 	CHECK(fake->made[FAKE_EXTERNAL_SEMAPHORE] <= 3);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 
@@ -396,7 +388,6 @@ TEST(every_failure)
 /* What streams were to signal nobody will: others do not wait for that. */
 static void check_lost(enum dlbuf_path path)
 {
-	struct gate gate;
 	struct fixture f;
 	struct app app;
 	int out;
@@ -405,7 +396,7 @@ static void check_lost(enum dlbuf_path path)
 	import_ok(&f, open_ok(), path);
 	app_begin(&app, f.dev);
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
-	gate_close(&gate, app.stream);
+	gate_close(&app);
 	out = release(&f, DLBUF_RW, app.stream);
 	REQUIRE(out != -1 && !signalled(out));
 	fake->lose(CUABI_ILLEGAL_ADDRESS);
@@ -414,9 +405,8 @@ static void check_lost(enum dlbuf_path path)
 	CHECK_SAYS("CUDA_ERROR_ILLEGAL_ADDRESS (700)");
 	until_signalled(out);
 	close(out);
-	finish(&f);
+	give_up(&f);
 	settle();
-	gate_end(&gate);
 	app_end(&app);
 	end_both();
 }
@@ -465,7 +455,7 @@ static void check_threads(enum dlbuf_path path)
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	CHECK_EQ(f.ci.memory->open, 0);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 

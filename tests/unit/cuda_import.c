@@ -17,27 +17,6 @@
 
 /* ---------------------------------------------------------------- direct */
 
-TEST(direct)
-{
-	struct fixture f;
-	struct app app;
-
-	begin("thor,memfds");
-	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
-	CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 1);
-	CHECK_EQ(fake->live[FAKE_MAPPED_BUFFER], 1);
-	app_begin(&app, f.dev);
-	gpu_reads(&app, &f);
-	drain(&app);
-	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
-	app_end(&app);
-	import_finish(&f, 0);
-	CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 0);
-	dlbuf_device_close(f.dev);
-	end();
-}
-
-/* A discrete GPU's driver does not look at which dma-buf it is. */
 /* It depends on who has made the dma-buf: the driver is asked each time. */
 TEST(a_refusal_is_of_one_buffer)
 {
@@ -53,7 +32,7 @@ TEST(a_refusal_is_of_one_buffer)
 	import_finish(&f, -1);
 	fake->devices[0].dmabuf_in = true;
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -124,80 +103,12 @@ TEST(direct_is_asked_again)
 		CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 0);
 		heal();
 		import_ok(&f, dev, DLBUF_PATH_DIRECT);
-		finish(&f);
+		give_up(&f);
 		end();
 	}
 }
 
 /* ---------------------------------------------------------------- host */
-
-TEST(host_by_a_mapping)
-{
-	struct fixture f;
-	struct app app;
-
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	CHECK_EQ(fake->live[FAKE_REGISTRATION], 1);
-	CHECK(f.ci.base.data == f.ci.memory->map);
-	app_begin(&app, f.dev);
-	gpu_reads(&app, &f);
-	gpu_sets(&app, &f, 4096, 100, 0xee);
-	drain(&app);
-	CHECK_EQ(app.pinned[4096], (uint8_t)(4096 * 7 + 13 + 1));
-	CHECK_EQ(f.bytes[4096 + 99], 0xee);
-	app_end(&app);
-	import_finish(&f, 0);
-	CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
-	dlbuf_device_close(f.dev);
-	end();
-}
-
-TEST(host_where_pointers_differ)
-{
-	struct fixture f;
-	struct app app;
-
-	begin("alias");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	CHECK(f.ci.base.data != f.ci.memory->map);
-	app_begin(&app, f.dev);
-	gpu_reads(&app, &f);
-	drain(&app);
-	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
-	app_finish(&app, &f);
-}
-
-/* What the mapping of a udmabuf does not give, the memfd behind it does. */
-TEST(host_by_the_memfd)
-{
-	int memfd = memfd_create("behind it", MFD_CLOEXEC);
-	struct dlbuf_device *dev;
-	struct fixture f;
-	uint8_t byte = 0x5a;
-
-	REQUIRE(memfd >= 0 && !ftruncate(memfd, IMPORT_BYTES));
-	CHECK_EQ(pwrite(memfd, &byte, 1, 100), 1);
-	begin("");
-	dev = open_ok();
-	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
-	memory_remember(f.ci.base.fd, memfd);
-	CHECK_OK(path_import(&f.ci.base));
-	CHECK_EQ(((uint8_t *)f.ci.memory->map)[100], 0x5a);
-	import_finish(&f, 0);
-	/* Its failures are not of the mapping. */
-	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
-	memory_remember(f.ci.base.fd, memfd);
-	break_call("cuMemHostRegister_v2", CUABI_UNKNOWN, 0);
-	CHECK_ERR(path_import(&f.ci.base), -EOPNOTSUPP);
-	CHECK(!strstr(dlbuf_last_error(), "memfd"));
-	heal();
-	import_finish(&f, -1);
-	memory_forget(memfd);
-	dlbuf_device_close(dev);
-	close(memfd);
-	end();
-}
 
 TEST(host_of_what_is_read_only)
 {
@@ -225,7 +136,7 @@ TEST(host_of_what_is_read_only)
 	CHECK_EQ(seen, 0);
 	import_finish(&f, -1);
 	import_ok(&f, f.dev, DLBUF_PATH_HOST);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -367,7 +278,7 @@ TEST(no_memory_to_map)
 	import_finish(&f, 0);
 	REQUIRE_OK(import_as(&f, dev, PATHS_SHARED, DLBUF_RW));
 	CHECK_STR(dlbuf_last_error(), "");
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -468,32 +379,6 @@ TEST(no_fds)
 	end();
 }
 
-TEST(copies_that_cannot_be)
-{
-	static const char *const calls[] = {
-		"cuMemHostAlloc", "cuMemAlloc_v2", "cuEventCreate",
-	};
-	struct dlbuf_device *dev;
-	struct fixture f;
-
-	begin("");
-	dev = open_ok();
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		unsigned int live = fake->live[FAKE_HOST_MEMORY];
-
-		break_call(calls[i], CUABI_OUT_OF_MEMORY, 0);
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_COPY),
-				    DLBUF_RW), -ENOMEM);
-		CHECK_SAYS("CUDA_ERROR_OUT_OF_MEMORY");
-		import_finish(&f, -1);
-		CHECK_EQ(fake->live[FAKE_HOST_MEMORY], live);
-		CHECK_EQ(fake->live[FAKE_DEVICE_MEMORY], 0);
-	}
-	heal();
-	dlbuf_device_close(dev);
-	end();
-}
-
 struct probed {
 	unsigned int n;
 	struct dlbuf_path_info infos[4];
@@ -573,7 +458,6 @@ TEST(through_the_core)
 		.release = count_lease);
 	struct dlbuf_device *dev;
 	unsigned long calls;
-	struct gate gate;
 	struct app app;
 	uint32_t n = 0;
 
@@ -593,7 +477,7 @@ TEST(through_the_core)
 	tensor = tensors[0];
 	CHECK_EQ(tensor->dl_tensor.device.device_type, kDLCUDA);
 	CHECK_OK(dlbuf_acquire(tensor, DLBUF_RW, app.stream, NULL));
-	gate_close(&gate, app.stream);
+	gate_close(&app);
 	CHECK_EQ(cu.MemsetD8Async((uintptr_t)tensor->dl_tensor.data, 0x5c,
 				  IMPORT_BYTES, app.stream), 0);
 	CHECK_OK(dlbuf_release(tensor, app.stream, &fence));
@@ -602,61 +486,18 @@ TEST(through_the_core)
 	tensor->deleter(tensor);
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_RELAXED), 0);
 	CHECK_EQ(fake->synchronising, 0);
-	gate_open(&gate);
+	gate_open(&app);
 	until_signalled(fence);
 	close(fence);
 	settle();
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_RELAXED), 1);
 	drain(&app);
-	gate_end(&gate);
 	app_end(&app);
 	dlbuf_device_close(dev);
 	close(memfd);
 	end();
 }
 
-/* ---------------------------------------------------------------- faults */
-
-#ifdef CONFIG_FAULT_INJECTION
-static uint32_t walk_paths;
-
-static int walk_import(void)
-{
-	struct dlbuf_device *dev = NULL;
-	struct fixture f;
-	int ret;
-
-	ret = dlbuf_device_open("cuda", NULL, &dev);
-	if (ret)
-		return ret;
-	ret = import_as(&f, dev, walk_paths, DLBUF_RW);
-	import_finish(&f, ret);
-	dlbuf_device_close(dev);
-	return ret;
-}
-
-TEST(every_call_fails_once)
-{
-	static const struct {
-		const char *words;
-		uint32_t paths;
-	} cases[] = {
-		{ "thor,memfds", PATH_BIT(DLBUF_PATH_DIRECT) },
-		{ "", PATH_BIT(DLBUF_PATH_HOST) },
-		{ "grace", PATH_BIT(DLBUF_PATH_HOST) },
-		{ "", PATH_BIT(DLBUF_PATH_COPY) },
-		{ "", ALL },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		begin(cases[i].words);
-		walk_paths = cases[i].paths;
-		check_walks(walk_import);
-		end();
-	}
-}
-
-#endif
 #else
 KTAP_SKIPPED("the backend is not built")
 #endif

@@ -61,19 +61,4 @@ static inline void end_both(void)
 	end();
 }
 
-/* As fixture_make() fills a buffer, with another seed than 1. */
-static inline bool filled(const uint8_t *p, unsigned int seed)
-{
-	for (size_t i = 0; i < IMPORT_BYTES; i++)
-		if (p[i] != (uint8_t)(i * 7 + i / 4096 * 13 + seed))
-			return false;
-	return true;
-}
-
-static inline void fill(uint8_t *p, unsigned int seed)
-{
-	for (size_t i = 0; i < IMPORT_BYTES; i++)
-		p[i] = (uint8_t)(i * 7 + i / 4096 * 13 + seed);
-}
-
 #endif /* UNIT_CUDA_VULKAN_H */

@@ -207,7 +207,7 @@ TEST(minus_one_has_signalled)
 TEST(no_room_for_a_merged_fence)
 {
 	static const int errors[] = { EMFILE, ENFILE, ENOMEM };
-	int fd = event(1), out = 77;
+	int fd AUTO_FD = event(1), out = 77;
 
 	need_machine();
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
@@ -217,7 +217,6 @@ TEST(no_room_for_a_merged_fence)
 		CHECK_SAYS("SYNC_IOC_MERGE");
 	}
 	CHECK_EQ(out, 77);
-	close(fd);
 }
 
 TEST(a_closed_fence)
@@ -352,7 +351,7 @@ TEST(notify_later)
 
 TEST(a_file_that_says_again_for_ever)
 {
-	int fd = event(1), out = -2, status = -2;
+	int fd AUTO_FD = event(1), out = -2, status = -2;
 
 	refuse = 1000;
 	CHECK_ERR(dlbuf_fence_merge(fd, fd, &out), -EINVAL);
@@ -362,7 +361,6 @@ TEST(a_file_that_says_again_for_ever)
 	CHECK_EQ(refuse, 997);
 	CHECK_EQ(out, -2);
 	refuse = 0;
-	close(fd);
 }
 
 TEST(notify_refusals)

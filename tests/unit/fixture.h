@@ -2,7 +2,8 @@
 /*
  * What the tests of a backend with streams share: an import as the core would ask for
  * it, and a driver whose calls fail. The includer has `fake`, the controls of the
- * driver's double, and nothing_left(), which looks at its objects.
+ * driver's double; nothing_left(), which looks at its objects; and driver_call(), a call
+ * that takes the double's lock.
  */
 #ifndef UNIT_FIXTURE_H
 #define UNIT_FIXTURE_H
@@ -10,6 +11,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <dlbuf/dlbuf.h>
@@ -60,9 +62,9 @@ static inline void heal(void)
 static const char *watched;
 static _Atomic(unsigned int) seen;
 
-static inline void look_for_watched(const char *call)
+static inline void look_for_watched(const char *name)
 {
-	if (watched && !strcmp(call, watched))
+	if (watched && !strcmp(name, watched))
 		seen++;
 }
 
@@ -80,9 +82,69 @@ static inline bool signalled(int fence)
 	return fence == -1 || poll(&p, 1, 0) == 1;
 }
 
+static inline void driver_call(void);
+
+/*
+ * And what was before it has been seen: by the double's lock, as no sanitizer
+ * knows that an eventfd orders anything.
+ */
+static inline void until_signalled(int fence)
+{
+	struct pollfd p = { .fd = fence, .events = POLLIN };
+
+	CHECK(fence == -1 || poll(&p, 1, -1) == 1);
+	driver_call();
+}
+
+/* The same, and nobody needs it any more. */
+static inline void until_over(int fence)
+{
+	until_signalled(fence);
+	if (fence != -1)
+		close(fence);
+}
+
+/* A process that has no fd left. */
+static struct rlimit fds_before;
+static int held_fds[64], nheld;
+
+static inline void take_all_fds(void)
+{
+	struct rlimit few;
+
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &fds_before));
+	few = fds_before;
+	few.rlim_cur = 64;
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+	for (nheld = 0; (held_fds[nheld] = dup(0)) >= 0; nheld++)
+		;
+}
+
+static inline void give_back_fds(void)
+{
+	while (nheld--)
+		close(held_fds[nheld]);
+	CHECK(!setrlimit(RLIMIT_NOFILE, &fds_before));
+}
+
 /* ---------------------------------------------------------------- imports */
 
 #define IMPORT_BYTES 12288
+
+/* The bytes of a buffer, which differ with the seed. */
+static inline void fill(uint8_t *p, unsigned int seed)
+{
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		p[i] = (uint8_t)(i * 7 + i / 4096 * 13 + seed);
+}
+
+static inline bool filled(const uint8_t *p, unsigned int seed)
+{
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		if (p[i] != (uint8_t)(i * 7 + i / 4096 * 13 + seed))
+			return false;
+	return true;
+}
 
 /* An import as the core would ask for it; a memfd stands for the dma-buf. */
 struct fixture {
@@ -116,8 +178,7 @@ static inline void fixture_make(struct fixture *f, struct dlbuf_device *dev,
 	};
 	f->ci.base.paths = paths;
 	f->ci.base.bytes = IMPORT_BYTES;
-	for (size_t i = 0; i < IMPORT_BYTES; i++)
-		f->bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + 1);
+	fill(f->bytes, 1);
 }
 
 static inline int import_as(struct fixture *f, struct dlbuf_device *dev,
@@ -151,7 +212,7 @@ static inline void import_ok(struct fixture *f, struct dlbuf_device *dev,
 }
 
 /* Gives up the import and its device. */
-static inline void finish(struct fixture *f)
+static inline void give_up(struct fixture *f)
 {
 	import_finish(f, 0);
 	dlbuf_device_close(f->dev);

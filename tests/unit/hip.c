@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * The HIP backend against a double of the driver (tests/doubles/hip.h): devices, and
- * what it makes of a dma-buf. What lib/queue does is tested with CUDA's.
+ * what it makes of a dma-buf. What lib/queue does is in hip_queue.c.
  */
 #include "common.h"
 #include "ktap.h"
@@ -10,7 +10,6 @@
 #include <sys/wait.h>
 
 #include "hip_backend.h"
-#include "memory.h"
 
 /* ---------------------------------------------------------------- devices */
 
@@ -97,46 +96,6 @@ TEST(another_backends_device)
 }
 #endif
 
-struct listed {
-	unsigned int n;
-	struct dlbuf_device_info infos[4];
-	int ret;
-};
-
-static int list(const struct dlbuf_device_info *info, void *data)
-{
-	struct listed *l = data;
-
-	if (strcmp(info->backend, "hip") || l->n == 4)
-		return 0;
-	l->infos[l->n++] = *info;
-	return l->ret;
-}
-
-TEST(each)
-{
-	struct listed l = { 0 };
-
-	begin("two");
-	CHECK_OK(dlbuf_device_each(list, &l));
-	CHECK_EQ(l.n, 2);
-	CHECK_STR(l.infos[1].name, "hip:1");
-	CHECK_EQ(l.infos[1].uuid[0], 0xc1);
-	CHECK_EQ(l.infos[1].acquire, DLBUF_SYNC_FENCE);
-	CHECK_EQ(l.infos[1].release, DLBUF_SYNC_EVENT);
-	l = (struct listed){ .ret = 5 };
-	CHECK_EQ(dlbuf_device_each(list, &l), 5);
-	l = (struct listed){ 0 };
-	break_call("hipDeviceGetName", HIPABI_UNKNOWN, 0);
-	CHECK_OK(dlbuf_device_each(list, &l));
-	CHECK_EQ(l.n, 2);
-	CHECK_EQ(l.infos[0].status, -EIO);
-	CHECK(strstr(l.infos[0].reason, "hipDeviceGetName: hipErrorUnknown (999), "
-		     "unknown error"));
-	heal();
-	end();
-}
-
 TEST(no_device)
 {
 	struct dlbuf_device *dev = NULL;
@@ -178,54 +137,6 @@ TEST(a_child)
 	}
 }
 
-static void none_counted(const char *call)
-{
-	if (!strcmp(call, "hipGetDeviceCount"))
-		fake->ndevices = 0;
-}
-
-TEST(no_device_is_counted)
-{
-	struct dlbuf_device *dev = NULL;
-
-	begin("");
-	fake->look = none_counted;
-	CHECK_ERR(dlbuf_device_open("hip", NULL, &dev), -ENODEV);
-	CHECK_SAYS("no device");
-	end();
-}
-
-TEST(every_failure_of_an_open)
-{
-	static const struct {
-		const char *call;
-		hip_result result;
-		int ret;
-	} cases[] = {
-		{ "hipInit", HIPABI_INSUFFICIENT_DRIVER, -ENODEV },
-		{ "hipInit", HIPABI_UNKNOWN, -EIO },
-		{ "hipGetDeviceCount", 12345, -EIO },
-		{ "hipDeviceGetName", HIPABI_INVALID_DEVICE, -ENODEV },
-		{ "hipRuntimeGetVersion", HIPABI_OUT_OF_MEMORY, -ENOMEM },
-		{ "hipDeviceGetUuid", HIPABI_NOT_SUPPORTED, -EOPNOTSUPP },
-		{ "hipGetDevice", HIPABI_DEINITIALIZED, -ENODEV },
-	};
-	struct dlbuf_device *dev = NULL;
-
-	begin("");
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		break_call(cases[i].call, cases[i].result, 0);
-		CHECK_ERR(dlbuf_device_open("hip", NULL, &dev), cases[i].ret);
-		heal();
-		if (cases[i].result == 12345)
-			CHECK_SAYS("hip: hipGetDeviceCount: a hipError_t (12345), "
-				   "unknown");
-		nothing_left();
-	}
-	CHECK(!dev);
-	end();
-}
-
 /* Without an attribute the device is found by its other names. */
 TEST(attributes_fail)
 {
@@ -236,38 +147,6 @@ TEST(attributes_fail)
 	CHECK_ERR(dlbuf_device_open("hip:pci=0010:01:03.0", NULL, &dev), -ENODEV);
 	dlbuf_device_close(open_hip());
 	heal();
-	end();
-}
-
-static void check_blocks(void)
-{
-	DLBUF_INFO(dlbuf_device_info, info);
-	struct dlbuf_device *dev = open_hip();
-
-	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	CHECK_EQ(info.acquire, DLBUF_SYNC_BLOCKS);
-	CHECK(strstr(info.reason, "blocks: the driver's streams do not wait"));
-	dlbuf_device_close(dev);
-}
-
-TEST(streams_do_not_wait_for_memory)
-{
-	static const char *const calls[] = {
-		"hipStreamCreateWithFlags", "hipStreamWaitValue32",
-		"hipStreamSynchronize", "hipHostMalloc",
-		"hipHostGetDevicePointer",
-	};
-
-	begin("nomemops");
-	check_blocks();
-	end();
-	begin("");
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		break_call(calls[i], HIPABI_UNKNOWN, 0);
-		check_blocks();
-		heal();
-		nothing_left();
-	}
 	end();
 }
 
@@ -303,47 +182,6 @@ TEST(the_thread_is_left_as_it_was)
 }
 
 /* ---------------------------------------------------------------- direct */
-
-TEST(direct)
-{
-	static const char *const words[] = {
-		"5.7,amdgpu,memfds", "6.4,amdgpu,memfds", "7.1,amdgpu,memfds",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-		struct fixture f;
-		struct app app;
-
-		begin(words[i]);
-		import_ok(&f, open_hip(), DLBUF_PATH_DIRECT);
-		CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 1);
-		CHECK_EQ(fake->live[FAKE_MAPPED_BUFFER], 1);
-		app_begin(&app, f.dev);
-		gpu_reads(&app, &f);
-		gpu_sets(&app, &f, 5000, 1, 0xee);
-		drain(&app);
-		CHECK_EQ(app.pinned[4999], (uint8_t)(4999 * 7 + 13 + 1));
-		CHECK_EQ(f.bytes[5000], 0xee);
-		app_end(&app);
-		import_finish(&f, 0);
-		CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 0);
-		dlbuf_device_close(f.dev);
-		end();
-	}
-}
-
-TEST(direct_is_compared)
-{
-	struct fixture f;
-
-	begin("amdgpu,memfds,wrongpages");
-	CHECK_ERR(import_as(&f, open_hip(), PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("reads other bytes than the CPU does");
-	import_finish(&f, -1);
-	dlbuf_device_close(f.dev);
-	end();
-}
 
 /* The driver's error is not the machine's: nothing idle is dropped because of it. */
 TEST(trap_foreign_dma_bufs_are_reported_as_no_memory)
@@ -386,41 +224,6 @@ TEST(trap_the_fd_stays_ours)
 
 /* ---------------------------------------------------------------- other paths */
 
-TEST(host)
-{
-	struct fixture f;
-	struct app app;
-
-	begin("alias");
-	import_ok(&f, open_hip(), DLBUF_PATH_HOST);
-	CHECK_EQ(fake->live[FAKE_REGISTRATION], 1);
-	CHECK(f.ci.base.data != f.ci.memory->map);
-	app_begin(&app, f.dev);
-	gpu_reads(&app, &f);
-	drain(&app);
-	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
-	app_finish(&app, &f);
-}
-
-TEST(host_by_the_memfd)
-{
-	int memfd = memfd_create("behind it", MFD_CLOEXEC);
-	struct fixture f;
-	uint8_t byte = 0x5a;
-
-	REQUIRE(memfd >= 0 && !ftruncate(memfd, IMPORT_BYTES));
-	CHECK_EQ(pwrite(memfd, &byte, 1, 100), 1);
-	begin("");
-	fixture_make(&f, open_hip(), PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
-	memory_remember(f.ci.base.fd, memfd);
-	CHECK_OK(path_import(&f.ci.base));
-	CHECK_EQ(((uint8_t *)f.ci.memory->map)[100], 0x5a);
-	finish(&f);
-	memory_forget(memfd);
-	close(memfd);
-	end();
-}
-
 /* The driver's flag for read-only memory does nothing, so it is not asked. */
 TEST(trap_read_only_memory_is_not_registered)
 {
@@ -438,7 +241,7 @@ TEST(trap_read_only_memory_is_not_registered)
 	fixture_make(&f, f.dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
 	f.ci.base.id.access = DLBUF_READ;
 	CHECK_OK(path_import(&f.ci.base));
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -462,85 +265,10 @@ TEST(the_first_path_that_serves)
 		break_call(cases[i].broken, HIPABI_UNKNOWN, 0);
 		REQUIRE_OK(import_as(&f, open_hip(), cases[i].paths, DLBUF_RW));
 		CHECK_EQ(f.ci.base.path, cases[i].path);
-		finish(&f);
+		give_up(&f);
 		end();
 	}
 }
-
-TEST(every_failure_of_an_import)
-{
-	static const struct {
-		const char *call;
-		uint32_t path;
-		hip_result result;
-		int ret;
-	} cases[] = {
-		{ "hipHostRegister", DLBUF_PATH_HOST, HIPABI_UNKNOWN, -EOPNOTSUPP },
-		{ "hipHostRegister", DLBUF_PATH_HOST, HIPABI_OUT_OF_MEMORY, -ENOMEM },
-		{ "hipHostGetDevicePointer", DLBUF_PATH_HOST, HIPABI_UNKNOWN,
-		  -EOPNOTSUPP },
-		{ "hipMalloc", DLBUF_PATH_COPY, HIPABI_OUT_OF_MEMORY, -ENOMEM },
-		{ "hipHostMalloc", DLBUF_PATH_COPY, HIPABI_OUT_OF_MEMORY, -ENOMEM },
-		{ "hipEventCreateWithFlags", DLBUF_PATH_COPY, HIPABI_OUT_OF_MEMORY,
-		  -ENOMEM },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct fixture f;
-		struct dlbuf_device *dev;
-
-		begin("");
-		dev = open_hip();
-		break_call(cases[i].call, cases[i].result, 0);
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(cases[i].path), DLBUF_RW),
-			  cases[i].ret);
-		CHECK_SAYS(cases[i].call);
-		import_finish(&f, -1);
-		heal();
-		dlbuf_device_close(dev);
-		end();
-	}
-}
-
-/* ---------------------------------------------------------------- faults */
-
-#ifdef CONFIG_FAULT_INJECTION
-static uint32_t walk_paths;
-
-static int walk_import(void)
-{
-	struct dlbuf_device *dev = NULL;
-	struct fixture f;
-	int ret;
-
-	ret = dlbuf_device_open("hip:1", NULL, &dev);
-	if (ret)
-		return ret;
-	ret = import_as(&f, dev, walk_paths, DLBUF_RW);
-	import_finish(&f, ret);
-	dlbuf_device_close(dev);
-	return ret;
-}
-
-TEST(every_call_fails_once)
-{
-	static const struct {
-		const char *words;
-		uint32_t paths;
-	} cases[] = {
-		{ "two,amdgpu,memfds", PATH_BIT(DLBUF_PATH_DIRECT) },
-		{ "two,5", PATH_BIT(DLBUF_PATH_HOST) },
-		{ "two,7", PATH_BIT(DLBUF_PATH_COPY) },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		begin(cases[i].words);
-		walk_paths = cases[i].paths;
-		check_walks(walk_import);
-		end();
-	}
-}
-#endif
 #else
 KTAP_SKIPPED("the backend is not built")
 #endif

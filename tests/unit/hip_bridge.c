@@ -87,6 +87,7 @@ TEST(copies)
 	begin_both("memfds");
 	import_ok(&f, open_hip(), DLBUF_PATH_BRIDGE);
 	app_begin(&app, f.dev);
+	gate_close(&app);
 	fake->synchronising = 0;
 	in = pending_fence();
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
@@ -94,10 +95,10 @@ TEST(copies)
 	gpu_sets(&app, &f, 4000, 200, 0x77);
 	out = release(&f, DLBUF_RW, app.stream);
 	CHECK_EQ(fake->synchronising, 0);
-	let_others_run(&app);
+	gate_pass(&app);
 	REQUIRE(out != -1 && !signalled(out));
 	fill(f.bytes, 5);
-	let_others_run(&app);
+	driver_call();
 	signal_fence(in);
 	until_signalled(out);
 	CHECK(filled(app.pinned, 5));
@@ -116,7 +117,7 @@ TEST(copies)
 	drain(&app);
 	CHECK_EQ(vk->copies, 3);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 
@@ -140,7 +141,7 @@ TEST(a_copy_fails)
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	close(release(&f, DLBUF_READ, app.stream));
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	end_both();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Accesses of the HIP backend against a double of the driver (tests/doubles/hip.h): its
- * streams and the driver's traps. What lib/queue does is tested with CUDA's.
+ * streams and the driver's traps. What lib/queue does is in hip_queue.c.
  */
 #include "ktap.h"
 
@@ -88,46 +88,6 @@ TEST(captures)
 	app_end(&app);
 	dlbuf_device_close(dev);
 	end();
-}
-
-/* Before and behind the application's work, by each path. */
-TEST(an_access)
-{
-	static const struct {
-		const char *words;
-		enum dlbuf_path path;
-	} cases[] = {
-		{ "5.7,amdgpu,memfds", DLBUF_PATH_DIRECT },
-		{ "6.4", DLBUF_PATH_HOST },
-		{ "7.1", DLBUF_PATH_COPY },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		int pending, event;
-		struct fixture f;
-		struct app app;
-
-		app_import(&app, &f, cases[i].words, cases[i].path);
-		pending = pending_fence();
-		f.bytes[0] = 1;
-		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, pending));
-		gpu_reads(&app, &f);
-		gpu_sets(&app, &f, 4096, 100, 0xee);
-		event = release(&f, DLBUF_RW, app.stream);
-		let_others_run(&app);
-		CHECK(!signalled(event));
-		CHECK_EQ(app.pinned[0], 0);
-		f.bytes[0] = 2;
-		/* By the double's lock: see until_signalled(). */
-		let_others_run(&app);
-		signal_fence(pending);
-		until_signalled(event);
-		CHECK_EQ(app.pinned[0], 2);
-		CHECK_EQ(f.bytes[4096 + 99], 0xee);
-		close(event);
-		close(pending);
-		app_finish(&app, &f);
-	}
 }
 
 /* ---------------------------------------------------------------- traps */
@@ -281,24 +241,6 @@ TEST(trap_words_do_not_wrap)
 		close(fence);
 	}
 	CHECK(q->free_words != word);
-	app_finish(&app, &f);
-}
-
-TEST(lost)
-{
-	struct fixture f;
-	struct app app;
-	int event;
-
-	app_import(&app, &f, "", DLBUF_PATH_HOST);
-	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
-	fake->lose(HIPABI_LAUNCH_FAILURE);
-	event = -1;
-	CHECK_ERR(f.dev->backend->release(&f.ci.base, DLBUF_RW, app.stream, &event,
-					  NULL), -EIO);
-	CHECK_SAYS("hipErrorLaunchFailure (719)");
-	CHECK(hip_device_of(f.dev)->queue.lost);
-	CHECK_EQ(event, -1);
 	app_finish(&app, &f);
 }
 #else

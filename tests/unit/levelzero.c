@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The Level Zero backend against a double of a driver (tests/doubles/levelzero.h):
- * devices, and what it makes of a dma-buf. What lib/queue does is tested with CUDA's.
+ * devices, and what it makes of a dma-buf. What lib/queue does is in
+ * levelzero_queue.c.
  */
 #include "ktap.h"
 
@@ -81,86 +82,6 @@ TEST(what_a_device_says)
 	end();
 }
 
-static int count_devices(const struct dlbuf_device_info *info, void *n)
-{
-	if (!strcmp(info->backend, "levelzero") && !info->status)
-		++*(int *)n;
-	return 0;
-}
-
-TEST(each)
-{
-	int n = 0;
-
-	begin("two");
-	CHECK_OK(dlbuf_device_each(count_devices, &n));
-	CHECK_EQ(n, 2);
-	CHECK_EQ(fake->made[FAKE_CONTEXT], 0);
-	end();
-}
-
-TEST(every_failure_of_an_open)
-{
-	static const struct {
-		const char *call;
-		ze_result_t result;
-		int ret;
-		const char *says;
-	} cases[] = {
-		{ "zeInit", ZE_RESULT_ERROR_UNINITIALIZED, -ENODEV,
-		  "ZE_RESULT_ERROR_UNINITIALIZED (0x78000001), there is no driver" },
-		{ "zeInit", ZE_RESULT_ERROR_DEPENDENCY_UNAVAILABLE, -ENODEV,
-		  "a library is missing" },
-		{ "zeInit", ZE_RESULT_ERROR_DEVICE_LOST, -EIO, "hung" },
-		{ "zeDriverGet", ZE_RESULT_ERROR_UNKNOWN, -EIO, "unknown" },
-		{ "zeDriverGetApiVersion", (ze_result_t)77, -EIO,
-		  "a ze_result_t (0x4d)" },
-		{ "zeDeviceGet", ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY, -ENOMEM, "" },
-		{ "zeDeviceGetProperties", ZE_RESULT_ERROR_UNSUPPORTED_VERSION,
-		  -EOPNOTSUPP, "unsupported version" },
-		{ "zeDeviceGetCommandQueueGroupProperties",
-		  ZE_RESULT_ERROR_UNKNOWN, -EIO, "" },
-		{ "zeContextCreate", ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY,
-		  -ENOMEM, "out of device memory" },
-		{ "zeCommandListCreateImmediate", ZE_RESULT_ERROR_UNKNOWN, -EIO,
-		  "" },
-	};
-	struct dlbuf_device *dev = NULL;
-
-	begin("");
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		break_call(cases[i].call, cases[i].result, 0);
-		CHECK_ERR(dlbuf_device_open("levelzero", NULL, &dev),
-			  cases[i].ret);
-		CHECK_SAYS(cases[i].call);
-		CHECK_SAYS(cases[i].says);
-		heal();
-		if (!nothing_left())
-			ktap_note(NULL, 0, "%s", cases[i].call);
-	}
-	fake->ndevices = 0;
-	CHECK_ERR(dlbuf_device_open("levelzero", NULL, &dev), -ENODEV);
-	CHECK(!dev);
-	end();
-}
-
-static void no_devices(const char *call)
-{
-	if (!strcmp(call, "zeDeviceGet"))
-		fake->ndevices = 0;
-}
-
-TEST(drivers_without_devices)
-{
-	struct dlbuf_device *dev = NULL;
-
-	begin("");
-	fake->look = no_devices;
-	CHECK_ERR(dlbuf_device_open("levelzero", NULL, &dev), -ENODEV);
-	CHECK_SAYS("the driver has no device");
-	end();
-}
-
 static void in_child(void)
 {
 	struct dlbuf_device *dev = NULL;
@@ -230,38 +151,14 @@ TEST(wrap)
 
 /* ---------------------------------------------------------------- paths */
 
-TEST(direct)
-{
-	struct fixture f;
-	struct app app;
-
-	begin("memfds");
-	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
-	app_begin(&app, f.dev);
-	read_all(&app, &f);
-	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
-	gpu_sets(&app, &f, 4096, 100, 0xee);
-	drain(&app);
-	CHECK_EQ(f.bytes[4096 + 99], 0xee);
-	app_end(&app);
-	finish(&f);
-	end();
-}
-
-/* A discrete GPU's bytes are compared once; those of an integrated one never. */
-TEST(direct_is_compared)
+/* Those of an integrated GPU are never compared. */
+TEST(direct_is_not_compared)
 {
 	struct fixture f;
 
-	begin("memfds,wrongpages");
-	CHECK_ERR(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_DIRECT),
-			    DLBUF_RW), -EOPNOTSUPP);
-	CHECK_SAYS("reads other bytes than the CPU does");
-	import_finish(&f, -1);
-	dlbuf_device_close(f.dev);
-	fake->preset("integrated");
+	begin("memfds,wrongpages,integrated");
 	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -281,7 +178,7 @@ TEST(direct_is_refused)
 	import_finish(&f, -1);
 	fake->no_import = false;
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
-	finish(&f);
+	give_up(&f);
 	end();
 }
 
@@ -335,61 +232,6 @@ TEST(host)
 	end();
 }
 
-TEST(copy)
-{
-	struct fixture f;
-	struct app app;
-	int fence;
-
-	begin("");
-	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
-	app_begin(&app, f.dev);
-	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
-	gpu_reads(&app, &f);
-	CHECK_EQ(lz.CommandListAppendBarrier(app.stream, NULL, 0, NULL), 0);
-	gpu_sets(&app, &f, 0, 10, 0x77);
-	fence = release(&f, DLBUF_RW, app.stream);
-	drain(&app);
-	CHECK_EQ(app.pinned[5000], f.bytes[5000]);
-	CHECK_EQ(app.pinned[0], 1);
-	CHECK_EQ(f.bytes[9], 0x77);
-	CHECK(signalled(fence));
-	close(fence);
-	app_end(&app);
-	finish(&f);
-	end();
-}
-
-/* A driver behind a newer loader lacks the function. */
-TEST(no_host_functions)
-{
-	struct fixture f;
-	struct app app;
-	int fence;
-
-	begin("nohost,memfds");
-	CHECK_ERR(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("its streams cannot call host functions");
-	import_finish(&f, -1);
-	/* The end of an access is polled. */
-	import_ok(&f, f.dev, DLBUF_PATH_DIRECT);
-	app_begin(&app, f.dev);
-	gate_close(&app);
-	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
-	fence = release(&f, DLBUF_RW, app.stream);
-	CHECK(!signalled(fence));
-	gate_open(&app);
-	while (!signalled(fence))
-		sched_yield();
-	CHECK_EQ(fake->host_functions, 0);
-	close(fence);
-	drain(&app);
-	app_end(&app);
-	finish(&f);
-	end();
-}
-
 /* ---------------------------------------------------------------- streams */
 
 TEST(lists_that_are_no_streams)
@@ -426,61 +268,6 @@ TEST(lists_that_are_no_streams)
 	dlbuf_device_close(dev);
 	end();
 }
-
-/* ---------------------------------------------------------------- faults */
-
-#ifdef CONFIG_FAULT_INJECTION
-static const struct {
-	const char *words;
-	uint32_t paths;
-} walks[] = {
-	{ "memfds", PATH_BIT(DLBUF_PATH_DIRECT) },
-	{ "memfds,integrated,nohost", ALL },
-	{ "noimport", PATH_BIT(DLBUF_PATH_COPY) },
-	{ "noimport,nohostsync", PATH_BIT(DLBUF_PATH_COPY) },
-};
-static uint32_t walk_paths;
-
-static int walk_import(void)
-{
-	struct dlbuf_device *dev = NULL;
-	struct fixture f;
-	int ret, fence = -1, in;
-
-	ret = dlbuf_device_open("levelzero", NULL, &dev);
-	if (ret)
-		return ret;
-	ret = import_as(&f, dev, walk_paths, DLBUF_RW);
-	if (!ret) {
-		in = pending_fence();
-		/* Where a call fails, the caller may wait for it. */
-		signal_fence(in);
-		ret = acquire(&f, DLBUF_RW, NULL, in);
-		if (!ret)
-			ret = dev->backend->release(&f.ci.base, DLBUF_RW, NULL,
-						    &fence, NULL);
-		close(in);
-		if (fence >= 0)
-			close(fence);
-		dev->backend->unimport(&f.ci.base);
-		fixture_end(&f);
-	} else {
-		import_finish(&f, ret);
-	}
-	dlbuf_device_close(dev);
-	return ret;
-}
-
-TEST(every_call_fails_once)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(walks); i++) {
-		begin(walks[i].words);
-		walk_paths = walks[i].paths;
-		check_walks(walk_import);
-		end();
-	}
-}
-#endif
 
 #else
 KTAP_SKIPPED("the backend is not built")

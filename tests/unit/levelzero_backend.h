@@ -78,7 +78,8 @@ struct app {
 	void *stream;
 	uint8_t *pinned;
 	ze_event_pool_handle_t pool;
-	ze_event_handle_t gate, done;
+	ze_event_handle_t gate, passed, done, idle;
+	bool asked;	/* `idle` is on the list */
 };
 
 static inline void *list_make(const struct dlbuf_levelzero_device *dev)
@@ -100,7 +101,7 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 	const ze_event_pool_desc_t pool = {
 		.stype = ZE_STRUCTURE_TYPE_EVENT_POOL_DESC,
 		.flags = ZE_EVENT_POOL_FLAG_HOST_VISIBLE,
-		.count = 2,
+		.count = 4,
 	};
 	const ze_host_mem_alloc_desc_t host = {
 		.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC,
@@ -114,9 +115,17 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 				 (void **)&app->pinned));
 	REQUIRE(!lz.EventPoolCreate(app->dev.context, &pool, 0, NULL,
 				    &app->pool));
-	REQUIRE(!lz.EventCreate(app->pool, &event, &app->gate));
-	event.index = 1;
-	REQUIRE(!lz.EventCreate(app->pool, &event, &app->done));
+	for (ze_event_handle_t *e = &app->gate; e <= &app->idle; e++) {
+		REQUIRE(!lz.EventCreate(app->pool, &event, e));
+		event.index++;
+	}
+}
+
+static inline void app_away(struct app *app, bool away) { }
+
+static inline void *app_stream(struct app *app)
+{
+	return list_make(&app->dev);
 }
 
 static inline void list_drain(struct app *app, void *list)
@@ -132,16 +141,34 @@ static inline void list_end(struct app *app, void *list)
 	CHECK_EQ(lz.CommandListDestroy(list), 0);
 }
 
+static inline void app_stream_end(struct app *app, void *list)
+{
+	list_end(app, list);
+}
+
 /* Waits for the application's list. */
 static inline void drain(struct app *app)
 {
 	list_drain(app, app->stream);
+	if (app->asked)
+		CHECK_EQ(lz.EventHostReset(app->idle), 0);
+	app->asked = false;
+}
+
+/* It may say no of a list that has just ended. */
+static inline bool is_idle(struct app *app)
+{
+	if (!app->asked)
+		CHECK_EQ(lz.CommandListAppendBarrier(app->stream, app->idle, 0,
+						     NULL), 0);
+	app->asked = true;
+	return !lz.EventQueryStatus(app->idle);
 }
 
 static inline void app_end(struct app *app)
 {
-	CHECK_EQ(lz.EventDestroy(app->gate), fake->lost);
-	CHECK_EQ(lz.EventDestroy(app->done), fake->lost);
+	for (ze_event_handle_t *e = &app->gate; e <= &app->idle; e++)
+		CHECK_EQ(lz.EventDestroy(*e), fake->lost);
 	CHECK_EQ(lz.EventPoolDestroy(app->pool), fake->lost);
 	CHECK_EQ(lz.MemFree(app->dev.context, app->pinned), fake->lost);
 	CHECK_EQ(lz.CommandListDestroy(app->stream), fake->lost);
@@ -150,7 +177,10 @@ static inline void app_end(struct app *app)
 /* The list waits until the application opens the gate. */
 static inline void gate_close(struct app *app)
 {
+	CHECK_EQ(lz.EventHostReset(app->gate), 0);
+	CHECK_EQ(lz.EventHostReset(app->passed), 0);
 	CHECK_EQ(lz.CommandListAppendBarrier(app->stream, NULL, 1, &app->gate), 0);
+	CHECK_EQ(lz.CommandListAppendBarrier(app->stream, app->passed, 0, NULL), 0);
 }
 
 static inline void gate_open(struct app *app)
@@ -158,8 +188,30 @@ static inline void gate_open(struct app *app)
 	CHECK_EQ(lz.EventHostSignal(app->gate), 0);
 }
 
+/* See cuda_backend.h. */
+static inline void gate_pass(struct app *app)
+{
+	gate_open(app);
+	CHECK_EQ(lz.EventHostSynchronize(app->passed, UINT64_MAX), 0);
+}
+
+static inline void driver_call(void)
+{
+	ze_driver_handle_t driver;
+	uint32_t n = 1;
+
+	CHECK_EQ(lz.DriverGet(&n, &driver), fake->lost);
+}
+
+static inline void lose(int result)
+{
+	fake->lose(result);
+}
+
+/* These come after what is on the list. */
 static inline void gpu_reads(struct app *app, struct fixture *f)
 {
+	CHECK_EQ(lz.CommandListAppendBarrier(app->stream, NULL, 0, NULL), 0);
 	CHECK_EQ(lz.CommandListAppendMemoryCopy(app->stream, app->pinned,
 						f->ci.base.data, IMPORT_BYTES,
 						NULL, 0, NULL), 0);
@@ -168,6 +220,7 @@ static inline void gpu_reads(struct app *app, struct fixture *f)
 static inline void gpu_sets(struct app *app, struct fixture *f, size_t from,
 			    size_t bytes, uint8_t value)
 {
+	CHECK_EQ(lz.CommandListAppendBarrier(app->stream, NULL, 0, NULL), 0);
 	CHECK_EQ(lz.CommandListAppendMemoryFill(app->stream,
 						(uint8_t *)f->ci.base.data + from,
 						&value, 1, bytes, NULL, 0, NULL),

@@ -82,7 +82,7 @@ TEST(validation)
 	close(fence);
 	drain(&app);
 	app_end(&app);
-	finish(&f);
+	give_up(&f);
 	settle();
 	CHECK_EQ(fake->wrong, 0);
 	nothing_left();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * The OpenCL backend against a double of a driver (tests/doubles/opencl.h): devices, those
- * of an application, and the handles of tensors.
+ * of an application, the handles of tensors, and imports that one driver makes in its own
+ * way. What lib/queue does is in opencl_queue.c.
  */
 #include "common.h"
 #include "ktap.h"
@@ -157,13 +158,13 @@ TEST(wrapping)
 	CHECK(got.context == t.context && got.device == t.devices[1] &&
 	      got.queue == t.queue && got.platform == (void *)platform);
 	/* In a context of two devices, each object says which one it is of. */
-	REQUIRE_OK(import_by(&f, dev, DLBUF_PATH_DIRECT, DLBUF_RW));
+	import_ok(&f, dev, DLBUF_PATH_DIRECT);
 	theirs = fence = pending_fence();
 	CHECK_OK(acquire(&f, DLBUF_RW, NULL, fence));
 	fence = release(&f, DLBUF_RW, NULL);
 	CHECK(!signalled(fence));
 	signal_fence(theirs);
-	until_signalled(fence);
+	until_over(fence);
 	close(theirs);
 	import_finish(&f, 0);
 	dlbuf_device_close(dev);
@@ -213,9 +214,9 @@ TEST(streams)
 	CHECK_OK(opencl_backend.stream(dev, NULL, false));
 	CHECK_ERR(opencl_backend.stream(dev, t.queue, false), -EINVAL);
 	CHECK(strstr(dlbuf_last_error(), "another context or device"));
-	REQUIRE_OK(import_by(&f, dev, DLBUF_PATH_DIRECT, DLBUF_RW));
+	import_ok(&f, dev, DLBUF_PATH_DIRECT);
 	CHECK_ERR(acquire(&f, DLBUF_RW, t.queue, -1), -EINVAL);
-	finish(&f);
+	give_up(&f);
 	theirs_end(&t);
 }
 
@@ -260,11 +261,80 @@ TEST(tensors)
 	}
 	close(fd);
 }
-#else
-TEST(nothing)
+
+/* ---------------------------------------------------------------- imports */
+
+/* The driver's cl_mem is the tensor's data, and the offset is apart. */
+TEST(handles)
 {
-	SKIP("the OpenCL backend is not built");
+	struct fixture f;
+	size_t bytes;
+
+	begin("khr,memfds");
+	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
+	CHECK(f.ci.base.opaque);
+	CHECK_EQ(cl.GetMemObjectInfo(mem_of(&f), CL_MEM_SIZE, sizeof(bytes),
+				     &bytes, NULL), 0);
+	CHECK_EQ(bytes, IMPORT_BYTES);
+	give_up(&f);
+	end();
 }
+
+/* Qualcomm's driver wants bytes behind the buffer. */
+TEST(padding)
+{
+	struct dlbuf_device *dev;
+	struct fixture f;
+	size_t bytes;
+
+	begin("qcom,padding,memfds");
+	dev = open_ok();
+	CHECK_EQ(dev->slack, 4096);
+	import_ok(&f, dev, DLBUF_PATH_DIRECT);
+	CHECK_EQ(cl.GetMemObjectInfo(mem_of(&f), CL_MEM_SIZE, sizeof(bytes),
+				     &bytes, NULL), 0);
+	CHECK_EQ(bytes, IMPORT_BYTES - 4096);
+	import_finish(&f, 0);
+	fake->padding = 3 * 4096;
+	dlbuf_device_close(dev);
+	dev = open_ok();
+	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
+		  -EOPNOTSUPP);
+	CHECK(strstr(dlbuf_last_error(), "no room"));
+	import_finish(&f, -1);
+	dlbuf_device_close(dev);
+	end();
+}
+
+/* A driver that names an extension and lacks its functions. */
+TEST(extensions_without_functions)
+{
+	static const struct {
+		const char *words, *named;
+		bool imports;
+	} cases[] = {
+		/* Neither import nor semaphores are tried. */
+		{ "userptr,memfds", "cl_arm_import_memory_dma_buf ", false },
+		{ "userptr,memfds", "cl_khr_external_semaphore_sync_fd ", false },
+	};
+
+	for (size_t i = 0; i < 2; i++) {
+		struct dlbuf_device *dev;
+		struct fixture f;
+
+		begin(cases[i].words);
+		fake->machine.extensions = cases[i].named;
+		fake->no_functions = true;
+		dev = open_ok();
+		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT),
+				    DLBUF_RW), -EOPNOTSUPP);
+		import_finish(&f, -1);
+		dlbuf_device_close(dev);
+		end();
+	}
+}
+#else
+KTAP_SKIPPED("the OpenCL backend is not built")
 #endif
 
 KTAP_MAIN()

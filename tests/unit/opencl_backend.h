@@ -40,22 +40,6 @@ static inline struct dlbuf_device *open_ok(void)
 
 /* ---------------------------------------------------------------- imports */
 
-/*
- * An import by this path. GPUs take the memory of path `host` from the memfd behind a
- * udmabuf only; here one memfd stands for both.
- */
-static inline int import_by(struct fixture *f, struct dlbuf_device *dev,
-			    enum dlbuf_path path, uint32_t access)
-{
-	int ret;
-
-	fixture_make(f, dev, PATH_BIT(path), access);
-	memory_remember(f->ci.base.fd, f->memfd);
-	ret = path_import(&f->ci.base);
-	memory_forget(f->memfd);
-	return ret;
-}
-
 static inline cl_mem mem_of(const struct fixture *f)
 {
 	return (cl_mem)f->ci.base.data;
@@ -65,73 +49,127 @@ static inline cl_mem mem_of(const struct fixture *f)
 
 struct app {
 	struct dlbuf_opencl_device cl;
-	cl_command_queue queue;
-	uint8_t bytes[IMPORT_BYTES];
-	cl_event gate;
+	cl_command_queue stream;
+	uint8_t pinned[IMPORT_BYTES];
+	cl_event gate, passed;
 };
 
-static inline void app_begin(struct app *app, struct dlbuf_device *dev,
-			     cl_command_queue_properties properties)
+/* Of the application's queues. */
+static cl_command_queue_properties app_properties;
+
+static inline void *app_stream(struct app *app)
 {
+	cl_command_queue queue;
 	cl_int result;
 
+	queue = cl.CreateCommandQueue(app->cl.context, app->cl.device,
+				      app_properties, &result);
+	REQUIRE(!result);
+	return queue;
+}
+
+static inline void app_stream_end(struct app *app, void *stream)
+{
+	CHECK_EQ(cl.ReleaseCommandQueue(stream), fake->lost);
+}
+
+static inline void app_begin(struct app *app, struct dlbuf_device *dev)
+{
 	*app = (struct app){ .cl.size = sizeof(app->cl) };
 	REQUIRE_OK(dlbuf_opencl_get_device(dev, &app->cl));
 	REQUIRE(!cl.RetainContext(app->cl.context));
-	app->queue = cl.CreateCommandQueue(app->cl.context, app->cl.device,
-					   properties, &result);
-	REQUIRE(!result);
+	app->stream = app_stream(app);
+}
+
+static inline void app_away(struct app *app, bool away) { }
+
+static inline void gate_end(struct app *app)
+{
+	if (!app->gate)
+		return;
+	CHECK_EQ(cl.ReleaseEvent(app->gate), fake->lost);
+	CHECK_EQ(cl.ReleaseEvent(app->passed), fake->lost);
+	app->gate = NULL;
 }
 
 static inline void app_end(struct app *app)
 {
-	CHECK_EQ(cl.ReleaseCommandQueue(app->queue), fake->lost);
+	gate_end(app);
+	app_stream_end(app, app->stream);
 	CHECK_EQ(cl.ReleaseContext(app->cl.context), fake->lost);
 }
 
-/* What is on the queue now waits until the gate opens. */
+/* What comes to the queue from now on waits until the gate opens. */
 static inline void gate_close(struct app *app)
 {
 	cl_int result;
 
+	gate_end(app);
 	app->gate = cl.CreateUserEvent(app->cl.context, &result);
 	REQUIRE(!result);
-	CHECK_EQ(cl.EnqueueBarrierWithWaitList(app->queue, 1, &app->gate, NULL), 0);
+	CHECK_EQ(cl.EnqueueBarrierWithWaitList(app->stream, 1, &app->gate, NULL), 0);
+	CHECK_EQ(cl.EnqueueMarkerWithWaitList(app->stream, 0, NULL, &app->passed), 0);
+	CHECK_EQ(cl.EnqueueBarrierWithWaitList(app->stream, 0, NULL, NULL), 0);
 }
 
 static inline void gate_open(struct app *app)
 {
 	CHECK_EQ(cl.SetUserEventStatus(app->gate, CL_COMPLETE), 0);
-	CHECK_EQ(cl.ReleaseEvent(app->gate), 0);
 }
 
+/* See cuda_backend.h. */
+static inline void gate_pass(struct app *app)
+{
+	CHECK_EQ(cl.Flush(app->stream), 0);
+	gate_open(app);
+	CHECK_EQ(cl.WaitForEvents(1, &app->passed), 0);
+}
+
+/* These come after what is on the queue, which may be out of order. */
 static inline void gpu_reads(struct app *app, struct fixture *f)
 {
-	CHECK_EQ(cl.EnqueueReadBuffer(app->queue, mem_of(f), CL_FALSE, 0,
-				      IMPORT_BYTES, app->bytes, 0, NULL, NULL), 0);
+	CHECK_EQ(cl.EnqueueBarrierWithWaitList(app->stream, 0, NULL, NULL), 0);
+	CHECK_EQ(cl.EnqueueReadBuffer(app->stream, mem_of(f), CL_FALSE, 0,
+				      IMPORT_BYTES, app->pinned, 0, NULL, NULL), 0);
 }
 
 static inline void gpu_sets(struct app *app, struct fixture *f, size_t from,
 			    size_t bytes, uint8_t value)
 {
-	CHECK_EQ(cl.EnqueueFillBuffer(app->queue, mem_of(f), &value, 1, from,
+	CHECK_EQ(cl.EnqueueBarrierWithWaitList(app->stream, 0, NULL, NULL), 0);
+	CHECK_EQ(cl.EnqueueFillBuffer(app->stream, mem_of(f), &value, 1, from,
 				      bytes, 0, NULL, NULL), 0);
 }
 
 static inline void drain(struct app *app)
 {
-	CHECK_EQ(cl.Finish(app->queue), fake->lost);
+	CHECK_EQ(cl.Finish(app->stream), fake->lost);
 }
 
-/* And what was before it has been seen: by the double's lock. */
-static inline void until_signalled(int fence)
+/* It may say no of a queue that has just ended. */
+static inline bool is_idle(struct app *app)
 {
-	struct pollfd p = { .fd = fence, .events = POLLIN };
+	cl_int status = CL_QUEUED;
+	cl_event end;
 
-	CHECK(fence == -1 || poll(&p, 1, -1) == 1);
+	CHECK_EQ(cl.EnqueueMarkerWithWaitList(app->stream, 0, NULL, &end), 0);
+	CHECK_EQ(cl.Flush(app->stream), 0);
+	CHECK_EQ(cl.GetEventInfo(end, CL_EVENT_COMMAND_EXECUTION_STATUS,
+				 sizeof(status), &status, NULL), 0);
+	CHECK_EQ(cl.ReleaseEvent(end), 0);
+	return status == CL_COMPLETE;
+}
+
+static inline void driver_call(void)
+{
 	cl.GetPlatformInfo(platform, CL_PLATFORM_NAME, 0, NULL, NULL);
-	if (fence >= 0)
-		close(fence);
+}
+
+/* Callbacks come after a loss, too, and use the memory: they have come on return. */
+static inline void lose(int result)
+{
+	fake->lose(result);
+	fake->settle();
 }
 
 #endif /* UNIT_OPENCL_BACKEND_H */

@@ -1,31 +1,42 @@
 // SPDX-License-Identifier: MIT
 /*
- * lib/queue on the trial backend (tests/trial): what CUDA's double does not show.
- * A driver that calls no functions, that takes and gives sync_files, and one of
- * which every call fails once. Memfds stand for dma-bufs, eventfds for sync_files.
+ * lib/queue on the trial backend (tests/trial): a driver with the least that one can
+ * have, that takes and gives sync_files, or that calls no functions.
  */
 #include "common.h"
 #include "ktap.h"
 
 #ifdef CONFIG_QUEUE
-#include <poll.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <sys/eventfd.h>
-
 #include "../trial/trial.c"
-#include "bracket.h"
-#include "path.h"
 
-#define BYTES 8192
+static struct driver *const fake = &controls;
 
-struct fixture {
-	struct queue_import qi;
-	struct dlbuf_device *dev;
-	uint8_t *bytes;		/* of the buffer */
-};
+static bool nothing_left(void)
+{
+	return CHECK_EQ(fake->pending, 0);
+}
 
-static int open_with(const struct queue_ops *ops, struct dlbuf_device **dev)
+#include "double.h"
+#include "fixture.h"
+#include "queue_driver.h"
+
+static const struct queue_ops quiet_ops = { OPS };	/* calls no functions */
+static const struct queue_ops *ops;
+
+static void begin(const char *words)
+{
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	ops = *words ? &quiet_ops : &trial_ops;
+}
+
+static void end(void)
+{
+	settle();
+	nothing_left();
+	CHECK_EQ(fake->wrong, 0);
+}
+
+static int try_open(struct dlbuf_device **dev)
 {
 	DLBUF_OPTS(dlbuf_device_opts, opts);
 	int ret = queue_open(&trial_backend, ops, "", &opts, dev);
@@ -35,193 +46,147 @@ static int open_with(const struct queue_ops *ops, struct dlbuf_device **dev)
 	return ret;
 }
 
-/* quiet: of a driver that calls no functions. */
-static int open_trial(bool quiet, struct dlbuf_device **dev)
+static inline void driver_call(void)
 {
-	static const struct queue_ops quiet_ops = { OPS };
-
-	return open_with(quiet ? &quiet_ops : &trial_ops, dev);
+	pthread_mutex_lock(&lock);
+	pthread_mutex_unlock(&lock);
 }
 
-static int import(struct fixture *f, struct dlbuf_device *dev, uint32_t paths)
-{
-	struct import *imp = &f->qi.base;
-	struct stat st;
+/* ---------------------------------------------------------------- the user */
 
-	*f = (struct fixture){ .dev = dev };
-	imp->dev = dev;
-	imp->fd = memfd_create("a dma-buf", MFD_CLOEXEC);
-	REQUIRE(imp->fd >= 0 && !ftruncate(imp->fd, BYTES) &&
-		!fstat(imp->fd, &st));
-	f->bytes = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, imp->fd,
-			0);
-	REQUIRE(f->bytes != MAP_FAILED);
-	memset(f->bytes, 7, BYTES);
-	imp->id = (struct buffer_id){ .dev = st.st_dev, .ino = st.st_ino,
-				      .access = DLBUF_RW };
-	imp->paths = paths;
-	imp->bytes = BYTES;
-	return path_import(imp);
+struct app {
+	void *stream;
+	uint8_t *pinned;
+	struct record *passed;
+	_Atomic(uint32_t) open;
+};
+
+static void app_adds(struct app *app, struct job job)
+{
+	pthread_mutex_lock(&lock);
+	CHECK_EQ(stream_add(app->stream, &job), 0);
+	pthread_mutex_unlock(&lock);
 }
 
-static void import_end(struct fixture *f, int ret)
+static void *app_stream(struct app *app)
 {
-	if (!ret)
-		trial_backend.unimport(&f->qi.base);
-	munmap(f->bytes, BYTES);
-	close(f->qi.base.fd);
+	void *s = NULL;
+
+	REQUIRE_OK(stream_create(NULL, &s));
+	return s;
 }
 
-static void settle(void)
+static void app_stream_end(struct app *app, void *s)
 {
-	while (event_pending())
-		sched_yield();
-	event_user_add();
-	event_user_remove();
+	stream_destroy(NULL, s);
 }
 
-static bool signalled(int fd)
+static void app_begin(struct app *app, struct dlbuf_device *dev)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return poll(&p, 1, 0) == 1;
+	*app = (struct app){ .stream = app_stream(app) };
+	app->pinned = calloc(1, IMPORT_BYTES);
 }
 
-static void until_signalled(int fd)
+static void app_end(struct app *app)
 {
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	CHECK_EQ(poll(&p, 1, -1), 1);
+	app_stream_end(app, app->stream);
+	record_put(app->passed);
+	free(app->pinned);
 }
 
-static sem_t gate;
+static void app_away(struct app *app, bool away) { }
 
-static void pass_gate(void *data)
+static void gpu_reads(struct app *app, struct fixture *f)
 {
-	sem_wait(&gate);
+	app_adds(app, (struct job){ .run = job_copy, .to = app->pinned,
+				    .from = f->ci.base.data, .bytes = IMPORT_BYTES });
 }
 
-static void begin(void)
+static void gpu_sets(struct app *app, struct fixture *f, size_t from, size_t bytes,
+		     uint8_t value)
 {
-	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	sem_init(&gate, 0, 0);
+	app_adds(app, (struct job){ .run = job_set, .bytes = bytes, .value = value,
+				    .to = (uint8_t *)f->ci.base.data + from });
 }
+
+static bool is_idle(struct app *app)
+{
+	bool idle;
+
+	pthread_mutex_lock(&lock);
+	idle = stream_is_idle(app->stream);
+	pthread_mutex_unlock(&lock);
+	return idle;
+}
+
+static void drain(struct app *app)
+{
+	finish(NULL, app->stream);
+}
+
+static void gate_close(struct app *app)
+{
+	app->open = 0;
+	pthread_mutex_lock(&lock);
+	record_put(app->passed);
+	app->passed = record_make();
+	pthread_mutex_unlock(&lock);
+	app_adds(app, (struct job){ .run = job_wait_word, .bytes = 4, .value = 1,
+				    .to = (uint8_t *)&app->open });
+	app_adds(app, (struct job){ .run = job_record, .record = app->passed });
+}
+
+static void gate_open(struct app *app)
+{
+	app->open = 1;
+}
+
+static void gate_pass(struct app *app)
+{
+	gate_open(app);
+	pthread_mutex_lock(&lock);
+	record_finish(app->passed);
+	pthread_mutex_unlock(&lock);
+}
+
+static const struct queue_driver drivers[] = {
+	{ "trial", .device = "trial", .blocks = true, .read_only = HOST | COPY,
+	  .words = { [DLBUF_PATH_HOST] = "", [DLBUF_PATH_COPY] = "" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "the driver does not import dma-bufs",
+		       [DLBUF_PATH_BRIDGE] = "there is no bridge" } },
+	{ "quiet", .device = "trial", .blocks = true, .read_only = HOST,
+	  .words = { [DLBUF_PATH_HOST] = "quiet" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "the driver does not import dma-bufs",
+		       [DLBUF_PATH_BRIDGE] = "there is no bridge",
+		       [DLBUF_PATH_COPY] = "its streams cannot call host functions" } },
+};
+
+#define ONE_DEVICE
+#include "queue_cases.h"
 
 /* Who asks is told all the same: by a thread of the library's, which polls. */
-TEST(a_driver_that_calls_nobody)
+QUEUE_CASE(ends_are_polled, HOST, NOTHING)
 {
-	struct dlbuf_device *dev;
-	struct fixture f;
 	int ends[3];
 
-	begin();
-	REQUIRE_OK(open_trial(true, &dev));
-	CHECK_ERR(import(&f, dev, PATH_BIT(DLBUF_PATH_COPY)), -EOPNOTSUPP);
-	CHECK_SAYS("its streams cannot call host functions");
-	import_end(&f, -1);
-	CHECK_ERR(import(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT)), -EOPNOTSUPP);
-	CHECK_SAYS("the driver does not import dma-bufs");
-	import_end(&f, -1);
-	REQUIRE_OK(import(&f, dev, PATH_BIT(DLBUF_PATH_HOST)));
-	CHECK_OK(call_host(NULL, ((struct trial_device *)dev)->own, pass_gate, NULL));
+	gate_close(&app);
 	for (int i = 0; i < 3; i++) {
-		CHECK_OK(trial_backend.acquire(&f.qi.base, DLBUF_RW, NULL, -1));
-		CHECK_OK(trial_backend.release(&f.qi.base, DLBUF_RW, NULL,
-					       &ends[i], NULL));
+		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+		ends[i] = release(&f, DLBUF_RW, app.stream);
 		CHECK(!signalled(ends[i]));
 	}
-	CHECK_ERR(trial_backend.wait(&f.qi.base, DLBUF_READ, 1), -ETIME);
-	sem_post(&gate);
-	CHECK_OK(trial_backend.wait(&f.qi.base, DLBUF_READ, 0));
-	for (int i = 0; i < 3; i++) {
-		until_signalled(ends[i]);
-		close(ends[i]);
-	}
-	/* Nobody asks: nothing polls, and the end waits for it. */
-	CHECK_OK(call_host(NULL, ((struct trial_device *)dev)->own, pass_gate, NULL));
-	CHECK_OK(trial_backend.release(&f.qi.base, DLBUF_RW, NULL, NULL, NULL));
-	import_end(&f, 0);
-	dlbuf_device_close(dev);
-	CHECK(event_pending());
-	sem_post(&gate);
+	CHECK_EQ(event_pending(), !ops->call_host);
+	CHECK_ERR(wait_until(DLBUF_READ, 1), -ETIME);
+	gate_open(&app);
+	CHECK_OK(wait_until(DLBUF_READ, 0));
+	for (int i = 0; i < 3; i++)
+		until_over(ends[i]);
 	settle();
-}
-
-/*
- * An fd for what wait() would wait for, whoever asks for it; and the end of all of
- * the device, its memory included.
- */
-static void post(void *semaphore)
-{
-	sem_post(semaphore);
-}
-
-/* The library's thread has looked at what was posted to it before. */
-static void let_the_thread_look(void)
-{
-	int fd AUTO_FD = eventfd(1, EFD_CLOEXEC);
-	sem_t seen;
-
-	sem_init(&seen, 0, 0);
-	REQUIRE_OK(event_add(fd, post, &seen));
-	sem_wait(&seen);
-	sem_destroy(&seen);
-}
-
-TEST(what_is_under_way)
-{
-	struct dlbuf_device *dev;
-	struct fixture f;
-	int reader, writer, fd = 77;
-	struct import *imp = &f.qi.base;
-
-	begin();
-	REQUIRE_OK(open_trial(false, &dev));
-	REQUIRE_OK(import(&f, dev, PATH_BIT(DLBUF_PATH_HOST)));
-	CHECK_OK(trial_backend.pending(imp, DLBUF_RW, &fd));
-	CHECK_EQ(fd, -1);
-	CHECK_OK(call_host(NULL, ((struct trial_device *)dev)->own, pass_gate, NULL));
-	for (int i = 0; i < 2; i++)
-		CHECK_OK(trial_backend.release(imp, DLBUF_READ, NULL, NULL,
-					       NULL));
-	CHECK_OK(trial_backend.pending(imp, DLBUF_READ, &reader));
-	CHECK_EQ(reader, -1);
-	CHECK_OK(trial_backend.pending(imp, DLBUF_WRITE, &writer));
-	let_the_thread_look();
-	CHECK(writer >= 3 && !signalled(writer));
-	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
-	CHECK_SAYS("not complete at the deadline");
-#ifdef CONFIG_FAULT_INJECTION
-	reader = -1;
-	for (unsigned long n = 1; reader; n++) {
-		fault_at(n);
-		reader = trial_backend.pending(imp, DLBUF_WRITE, &fd);
-		fault_at(0);
-		CHECK_EQ(!reader, fd >= 3);
-		CHECK_EQ(!reader, n > 5);
-	}
-	close(fd);
-#endif
-	/* Work that comes later is not in it. */
-	CHECK_OK(call_host(NULL, ((struct trial_device *)dev)->own, pass_gate, NULL));
-	CHECK_OK(trial_backend.release(imp, DLBUF_RW, NULL, NULL, NULL));
-	CHECK_OK(trial_backend.pending(imp, DLBUF_READ, &reader));
-	sem_post(&gate);
-	until_signalled(writer);
-	CHECK(!signalled(reader));
-	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
-	/* Its memory has to wait for it, and is drained, too. */
-	import_end(&f, 0);
-	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
-	sem_post(&gate);
-	CHECK_OK(dlbuf_device_drain(dev, 0));
-	CHECK_EQ(queue_device_of(dev)->leftovers, 0);
-	until_signalled(reader);
-	close(reader);
-	close(writer);
-	CHECK_OK(dlbuf_device_drain(dev, 1));
-	dlbuf_device_close(dev);
-	settle();
+	/* Nobody asks: nothing polls. */
+	gate_close(&app);
+	CHECK_OK(release_to(NULL));
+	CHECK_EQ(event_pending(), 0);
+	gate_open(&app);
 }
 
 /* ---------------------------------------------------------------- fences */
@@ -251,94 +216,25 @@ TEST(a_driver_with_fences)
 {
 	struct queue_ops with = { OPS, .call_host = call_host,
 		.wait_fence = wait_fence, .export_fence = export_fence };
-	struct dlbuf_device *dev;
-	struct fixture f;
-	int fence, end = -1;
+	int fence, end_of = -1;
 
-	begin();
+	begin("");
 	with.start = start_with_fences;
-	REQUIRE_OK(open_with(&with, &dev));
-	CHECK_EQ(dev->acquire_sync, DLBUF_SYNC_FENCE);
-	CHECK_EQ(dev->release_sync, DLBUF_SYNC_FENCE);
-	REQUIRE_OK(import(&f, dev, PATH_BIT(DLBUF_PATH_HOST)));
-	CHECK_OK(trial_backend.acquire(&f.qi.base, DLBUF_RW, NULL, f.qi.base.fd));
-	CHECK_EQ(waited, f.qi.base.fd);
-	CHECK_OK(trial_backend.release(&f.qi.base, DLBUF_RW, NULL, &fence, &end));
+	ops = &with;
+	on = &drivers[0];
+	REQUIRE_OK(import_by(&f, open_device(), DLBUF_PATH_HOST, DLBUF_RW));
+	CHECK_EQ(f.dev->acquire_sync, DLBUF_SYNC_FENCE);
+	CHECK_EQ(f.dev->release_sync, DLBUF_SYNC_FENCE);
+	CHECK_OK(acquire(&f, DLBUF_RW, NULL, f.memfd));
+	CHECK_EQ(waited, f.memfd);
+	CHECK_OK(trial_backend.release(&f.ci.base, DLBUF_RW, NULL, &fence, &end_of));
 	CHECK_EQ(fence, given);
-	CHECK(end >= 3);
-	until_signalled(end);
+	CHECK(end_of >= 3);
+	until_over(end_of);
 	close(fence);
-	close(end);
-	import_end(&f, 0);
-	dlbuf_device_close(dev);
-	settle();
+	give_up(&f);
+	end();
 }
-
-/* ---------------------------------------------------------------- faults */
-
-static int walk(bool quiet, enum dlbuf_path path)
-{
-	struct dlbuf_device *dev;
-	struct fixture f;
-	int fence = -1, ret = open_trial(quiet, &dev);
-
-	if (ret)
-		return ret;
-	ret = import(&f, dev, PATH_BIT(path));
-	if (!ret) {
-		ret = trial_backend.acquire(&f.qi.base, DLBUF_RW, NULL, -1);
-		if (!ret)
-			ret = trial_backend.release(&f.qi.base, DLBUF_RW, NULL,
-						    &fence, NULL);
-		if (fence != -1) {
-			until_signalled(fence);
-			close(fence);
-		}
-		import_end(&f, 0);
-	} else {
-		import_end(&f, ret);
-	}
-	dlbuf_device_close(dev);
-	settle();
-	return ret;
-}
-
-TEST(each_path)
-{
-	begin();
-	CHECK_OK(walk(false, DLBUF_PATH_HOST));
-	CHECK_OK(walk(false, DLBUF_PATH_COPY));
-	CHECK_OK(walk(true, DLBUF_PATH_HOST));
-}
-
-#ifdef CONFIG_FAULT_INJECTION
-static void check_walks(bool quiet, enum dlbuf_path path)
-{
-	unsigned long calls;
-
-	fault_at(0);
-	CHECK_OK(walk(quiet, path));
-	calls = fault_count();
-	CHECK(calls > 5);
-	for (unsigned long n = 1; n <= calls; n++) {
-		int ret;
-
-		ktap_forget();
-		fault_at(n);
-		ret = walk(quiet, path);
-		fault_at(0);
-		CHECK(!ret || dlbuf_last_error()[0]);
-	}
-}
-
-TEST(every_call_fails_once)
-{
-	begin();
-	check_walks(false, DLBUF_PATH_HOST);
-	check_walks(false, DLBUF_PATH_COPY);
-	check_walks(true, DLBUF_PATH_HOST);
-}
-#endif
 #else
 KTAP_SKIPPED("no device with queues is built")
 #endif

@@ -248,7 +248,7 @@ TEST(one_bracket_per_import)
 /* The device waits for what is pending of all of them, merged. */
 TEST(one_merged_fence)
 {
-	int one = new_event(0), two = new_event(0);
+	int one AUTO_FD = new_event(0), two AUTO_FD = new_event(0);
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = new_event(0));
 
 	begin_with(DLBUF_SYNC_FENCE, "aabc");
@@ -260,8 +260,6 @@ TEST(one_merged_fence)
 	CHECK(fcntl(device.fence, F_GETFD) < 0);
 	CHECK_OK(dlbuf_release_all(f.t, f.n, &x, NULL));
 	end();
-	close(one);
-	close(two);
 	close(opts.fence);
 }
 

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT
+/* lib/queue on CUDA, against the double of its driver (tests/doubles/cuda.h). */
+#include "common.h"
+#include "ktap.h"
+
+#ifdef CONFIG_BACKEND_CUDA
+#include "cuda_backend.h"
+#include "queue_driver.h"
+
+static const struct queue_loss losses[] = {
+	{ CUABI_LAUNCH_FAILED, -EIO, "CUDA_ERROR_LAUNCH_FAILED (719)" },
+	{ CUABI_ILLEGAL_ADDRESS, -EIO, "CUDA_ERROR_ILLEGAL_ADDRESS (700)" },
+	{ CUABI_ASSERT, -EIO, "CUDA_ERROR_ASSERT (710)" },
+	{ CUABI_ECC_UNCORRECTABLE, -EIO, "CUDA_ERROR_ECC_UNCORRECTABLE (214)" },
+	{ CUABI_DEINITIALIZED, -ENODEV, "CUDA_ERROR_DEINITIALIZED (4)" },
+	{ CUABI_CONTAINED, -EIO, "CUDA_ERROR_" },
+	{ CUABI_TENSOR_MEMORY_LEAK, -EIO, "CUDA_ERROR_" },
+	{ 0 }
+};
+
+static const struct queue_failure opens[] = {
+	{ "cuInit", CUABI_STUB_LIBRARY, -ENODEV, "" },
+	{ "cuInit", CUABI_OUT_OF_MEMORY, -ENOMEM, "" },
+	{ "cuDeviceGetCount", CUABI_UNKNOWN, -EIO, "" },
+	/* A result that the driver itself has no name for. */
+	{ "cuDeviceGetCount", 12345, -EIO, "(12345)" },
+	{ "cuDeviceGet", CUABI_INVALID_DEVICE, -ENODEV, "" },
+	{ "cuDeviceGetName", CUABI_NOT_PERMITTED, -EOPNOTSUPP, "" },
+	{ "cuDriverGetVersion", CUABI_UNKNOWN, -EIO, "" },
+	{ "cuDeviceGetUuid_v2", CUABI_NOT_SUPPORTED, -EOPNOTSUPP, "" },
+	{ "cuDevicePrimaryCtxRetain", CUABI_DEVICE_UNAVAILABLE, -EIO, "" },
+	{ "cuCtxPushCurrent_v2", CUABI_DEINITIALIZED, -ENODEV, "" },
+	{ NULL }
+};
+
+#define CALLS								\
+	.device = "cuda", .unknown = CUABI_UNKNOWN,			\
+	.no_memory = CUABI_OUT_OF_MEMORY, .losses = losses,		\
+	.opens = opens, .two = "two", .compares = "memfds,imports,wrongpages", \
+	.no_order = DLBUF_CUDA_STREAM_NO_ORDER,				\
+	.calls = {							\
+		[ENTER] = "cuCtxPushCurrent_v2",			\
+		[STREAM_WAIT] = "cuStreamWaitEvent",			\
+		[WAIT_FENCE] = "cuStreamWaitValue32_v2",		\
+		[CALL_HOST] = "cuLaunchHostFunc",			\
+		[COPY_IN] = "cuMemcpyHtoDAsync_v2",			\
+		[COPY_OUT] = "cuMemcpyDtoHAsync_v2",			\
+		[RECORD] = "cuEventRecord",				\
+		[EVENT_CREATE] = "cuEventCreate",			\
+		[EVENT_QUERY] = "cuEventQuery",				\
+		[EVENT_WAIT] = "cuEventSynchronize",			\
+		[FINISH] = "cuStreamSynchronize",			\
+		[UNREGISTER] = "cuMemHostUnregister",			\
+		[REGISTER] = "cuMemHostRegister_v2",			\
+		[ALLOC] = "cuMemAlloc_v2",				\
+		[ALLOC_HOST] = "cuMemHostAlloc",			\
+		[ADDRESS] = "cuMemHostGetDevicePointer_v2",		\
+		[COUNT] = "cuDeviceGetCount",				\
+		[NAME] = "cuDeviceGetName",				\
+		[STREAM_CREATE] = "cuStreamCreate",			\
+	}
+
+static const struct queue_driver drivers[] = {
+	{ "cuda", CALLS, .read_only = HOST | COPY, .reused = FAKE_HOST_MEMORY,
+	  .words = { [DLBUF_PATH_DIRECT] = "thor,memfds",
+		     [DLBUF_PATH_HOST] = "", [DLBUF_PATH_COPY] = "" },
+	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+	/* Callers wait for fences. */
+	{ "nomemops", .device = "cuda", .blocks = true, .read_only = COPY,
+	  .words = { [DLBUF_PATH_COPY] = "nomemops,noregister" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
+		       [DLBUF_PATH_HOST] = "cannot register host memory",
+		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+	/* Registered memory has another address; there is no registered memory. */
+	{ "alias", .device = "cuda", .read_only = HOST,
+	  .words = { [DLBUF_PATH_HOST] = "alias", [DLBUF_PATH_COPY] = "alias" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
+		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+	{ "grace", .device = "cuda", .read_only = HOST,
+	  .words = { [DLBUF_PATH_HOST] = "grace,noregister",
+		     [DLBUF_PATH_COPY] = "grace" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
+		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+};
+
+static int try_open(struct dlbuf_device **dev)
+{
+	return dlbuf_device_open("cuda", NULL, dev);
+}
+
+#include "queue_cases.h"
+
+/* So does each stream that CUDA has by itself. */
+QUEUE_CASE(streams_without_a_handle_wait, HOST, WAITS)
+{
+	void *const handles[] = {
+		NULL, DLBUF_CUDA_STREAM_LEGACY, DLBUF_CUDA_STREAM_PER_THREAD,
+	};
+	cuda_stream own = app.stream;
+
+	for (size_t i = 0; i < ARRAY_SIZE(handles); i++) {
+		fill(f.bytes, 1);
+		memset(app.pinned, 0, IMPORT_BYTES);
+		app.stream = handles[i];
+		a_stream_waits_on();
+		app.stream = own;
+	}
+}
+#else
+KTAP_SKIPPED("the backend is not built")
+#endif
+
+KTAP_MAIN()

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+/*
+ * lib/queue on OpenCL, against a double of a driver (tests/doubles/opencl.h): on each
+ * machine, with the application's queue in order and out of order.
+ */
+#include "common.h"
+#include "ktap.h"
+
+#ifdef CONFIG_BACKEND_OPENCL
+#include "opencl_backend.h"
+#include "queue_driver.h"
+
+static const struct queue_loss losses[] = {
+	{ CL_DEVICE_NOT_AVAILABLE, -ENODEV, "CL_DEVICE_NOT_AVAILABLE" },
+	{ 0 }
+};
+
+#define IN_ORDER 0
+#define ANY_ORDER CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
+#define BY_SEMAPHORE "clEnqueueWaitSemaphoresKHR"
+#define BY_EVENT "clSetUserEventStatus"
+
+#define MACHINE(called, order, waits_by, paths)				\
+	.name = called, .device = "opencl", .properties = order, .losses = losses,		\
+	.by_memfd = true, .no_order = NULL, .read_only = paths,		\
+	.calls = { [WAIT_FENCE] = waits_by, [EVENT_WAIT] = "clWaitForEvents" }
+
+#define NO_BRIDGE [DLBUF_PATH_BRIDGE] = "OpenCL has no bridge"
+#define NO_IMPORT [DLBUF_PATH_DIRECT] = "does not import"
+#define NO_REGISTER [DLBUF_PATH_HOST] = "cannot register"
+
+#define KHR(words_)							\
+	.words = { [DLBUF_PATH_DIRECT] = words_, [DLBUF_PATH_HOST] = words_, \
+		   [DLBUF_PATH_COPY] = words_ },			\
+	.why_not = { NO_BRIDGE }
+#define ARM(words_)							\
+	.words = { [DLBUF_PATH_DIRECT] = words_, [DLBUF_PATH_COPY] = words_ }, \
+	.why_not = { NO_REGISTER, NO_BRIDGE }
+#define USERPTR								\
+	.words = { [DLBUF_PATH_HOST] = "userptr,memfds",		\
+		   [DLBUF_PATH_COPY] = "userptr,memfds" },		\
+	.why_not = { NO_IMPORT, NO_BRIDGE }
+#define NEITHER(words_, why)						\
+	.words = { [DLBUF_PATH_COPY] = words_ },			\
+	.why_not = { [DLBUF_PATH_DIRECT] = why, NO_REGISTER, NO_BRIDGE }
+
+static const struct queue_driver drivers[] = {
+	{ MACHINE("khr", IN_ORDER, BY_SEMAPHORE, EACH), KHR("khr,memfds") },
+	{ MACHINE("khr-any", ANY_ORDER, BY_SEMAPHORE, EACH), KHR("khr,memfds") },
+	{ MACHINE("nosync", ANY_ORDER, BY_EVENT, EACH),
+	  KHR("khr,memfds,noimport,noexport") },
+	{ MACHINE("intel", IN_ORDER, BY_EVENT, EACH), KHR("intel,memfds") },
+	{ MACHINE("arm", IN_ORDER, BY_EVENT, EACH), ARM("arm,memfds") },
+	{ MACHINE("arm-any", ANY_ORDER, BY_EVENT, EACH), ARM("arm,memfds") },
+	{ MACHINE("armold", IN_ORDER, BY_EVENT, EACH),
+	  NEITHER("arm,armold,memfds", "clEnqueueReadBuffer") },
+	{ MACHINE("qcom", ANY_ORDER, BY_EVENT, EACH), ARM("qcom,memfds") },
+	{ MACHINE("userptr", IN_ORDER, BY_EVENT, EACH), USERPTR },
+	{ MACHINE("userptr-any", ANY_ORDER, BY_EVENT, EACH), USERPTR },
+	{ MACHINE("shadow", IN_ORDER, BY_EVENT, EACH),
+	  NEITHER("shadow,memfds", "does not import") },
+	{ MACHINE("old", ANY_ORDER, NULL, EACH),
+	  NEITHER("old,memfds", "does not import") },
+};
+
+static int try_open(struct dlbuf_device **dev)
+{
+	app_properties = on->properties;
+	return dlbuf_device_open("opencl:0", NULL, dev);
+}
+
+/* Other threads make calls meanwhile. */
+#define FAIL_LATER(n) fake->fail_later(n)
+
+#include "queue_cases.h"
+#else
+KTAP_SKIPPED("the OpenCL backend is not built")
+#endif
+
+KTAP_MAIN()

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* What queue_cases.h has to know of a driver, and of how it is configured. */
+#ifndef UNIT_QUEUE_DRIVER_H
+#define UNIT_QUEUE_DRIVER_H
+
+#include "path.h"
+
+#define DIRECT PATH_BIT(DLBUF_PATH_DIRECT)
+#define HOST PATH_BIT(DLBUF_PATH_HOST)
+#define COPY PATH_BIT(DLBUF_PATH_COPY)
+#define SHARED (DIRECT | HOST)
+#define EACH (SHARED | COPY)
+#define ITSELF 0	/* runs once, and begins by itself */
+
+/* What a case needs of a driver: a function of its own behind this, or a property. */
+enum queue_call {
+	NOTHING,
+	ENTER,
+	STREAM_WAIT,
+	WAIT_FENCE,
+	CALL_HOST,
+	COPY_IN,
+	COPY_OUT,
+	RECORD,
+	EVENT_CREATE,
+	EVENT_QUERY,
+	EVENT_WAIT,
+	FINISH,
+	UNREGISTER,
+	REGISTER,
+	ALLOC,
+	ALLOC_HOST,
+	ADDRESS,
+	COUNT,
+	NAME,
+	STREAM_CREATE,
+	QUEUE_CALLS,
+	WAITS,		/* streams wait for fences, not callers */
+	NO_ORDER,
+	LOSES,
+	COMPARES,
+	TWO,
+	OPENS,
+};
+
+/* A result after which the device is lost. */
+struct queue_loss {
+	int result, ret;
+	const char *says;
+};
+
+/* What a failure of a call makes of the device's open. */
+struct queue_failure {
+	const char *call;
+	int result, ret;
+	const char *says;	/* beside the call */
+};
+
+struct queue_driver {
+	const char *name;
+	const char *device;	/* of dlbuf_device_open() */
+	/* Of a double that has the path. A path without words is refused: why. */
+	const char *words[DLBUF_PATH_COPY + 1], *why_not[DLBUF_PATH_COPY + 1];
+	const char *calls[QUEUE_CALLS];
+	int unknown;		/* the result of calls that fail; its number is said */
+	int no_memory;		/* and that of a lack of memory */
+	uint32_t read_only;	/* paths of buffers that may not be written */
+	bool blocks;		/* the caller waits for fences */
+	bool by_memfd;		/* path `host` needs the memfd behind a udmabuf */
+	void *no_order;
+	uint64_t properties;	/* of the application's stream */
+	unsigned int reused;	/* objects of this kind serve again; 0: none ... */
+	unsigned int renewed;	/* ... but so many of each wait */
+	const char *compares;	/* words with path `direct` to other pages than the CPU's */
+	const char *two;	/* words with two devices */
+	const struct queue_failure *opens;	/* up to one without a call */
+	const struct queue_loss *losses;	/* up to one without an error */
+};
+
+/* That the case runs on. */
+static const struct queue_driver *on;
+
+#endif /* UNIT_QUEUE_DRIVER_H */
