@@ -81,7 +81,40 @@ static const struct queue_driver drivers[] = {
 		     [DLBUF_PATH_COPY] = "grace" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+#ifdef CONFIG_BACKEND_VULKAN
+	{ "bridge", .device = "cuda", .losses = losses, .read_only = BRIDGE,
+	  .words = { [DLBUF_PATH_BRIDGE] = "noregister", [DLBUF_PATH_COPY] = "noregister" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
+		       [DLBUF_PATH_HOST] = "cannot register host memory" } },
+#endif
 };
+
+#ifdef CONFIG_BACKEND_VULKAN
+#include "cuda_vulkan.h"
+
+static bool is_bridged(void)
+{
+	return on->words[DLBUF_PATH_BRIDGE];
+}
+
+static void begin_one_or_both(const char *words)
+{
+	if (is_bridged())
+		begin_both(words);
+	else
+		begin(words);
+}
+
+static void end_one_or_both(void)
+{
+	if (is_bridged())
+		end_both();
+	else
+		end();
+}
+#define begin begin_one_or_both
+#define end end_one_or_both
+#endif
 
 static int try_open(struct dlbuf_device **dev)
 {
