@@ -64,7 +64,7 @@ endif
 # ---------------------------------------------------------------- targets
 # that need no configuration
 
-no-config := help clean deps run check check-quick mutate lab lab-shell menuconfig defconfig \
+no-config := help clean deps run check check-quick check-changed mutate lab lab-shell menuconfig defconfig \
 	setconfig savedefconfig uninstall bench check-gpu example-vpi
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
@@ -331,28 +331,32 @@ $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 
 define link-test
 	$(call say,LD,$@)
-	$(Q)$(CC) -o $@ $(filter %.o,$^) $(test-a) $(all-ldflags) -ldl -lpthread
+	$(Q)$(CC) -o $@ $(filter %.o $(fake-common),$^) $(test-a) $(all-ldflags) -ldl -lpthread
 endef
 
 $(unit): $(O)/%: $(O)/%.o $(test-a)
 	$(link-test)
 # Doubles of driver libraries, which tests load in their place. NAME-old is the
-# same driver without what its map hides.
+# same driver without what its map hides. What they share is in common, of which each
+# takes what it uses.
 fake-src := $(wildcard $(backends:%=tests/doubles/%.c) $(backends:%=tests/doubles/%-old.map))
 doubles := $(foreach f,$(fake-src),$(O)/tests/doubles/lib$(basename $(notdir $(f))).so)
 fake-parts = $(foreach f,$(fake-of-$(1)) $(1),$(wildcard tests/doubles/$(f).c tests/doubles/$(f)_*.c))
-fake-streams = $(if $(shell grep -ls '"streams.h"' $(patsubst %,tests/doubles/%*.[ch],$(fake-of-$(1)) $(1))),tests/doubles/streams.c)
 # HIP's is CUDA's with other names and rules. The old one is HSA's library, too.
 fake-of-hip := cuda
 $(O)/tests/doubles/libhip-old.so: fake-soname := -Wl,-soname,libhsa-runtime64.so.1
-fake-obj = $(patsubst %.c,$(O)/%.o,$(fake-parts) $(fake-streams))
+fake-obj = $(patsubst %.c,$(O)/%.o,$(fake-parts))
 $(foreach b,$(backends),$(eval $(filter %/lib$(b).so %/lib$(b)-old.so,$(doubles)): $(call fake-obj,$(b))))
 $(filter %-old.so,$(doubles)): $(O)/tests/doubles/lib%.so: tests/doubles/%.map
-$(O)/tests/unit/queue: $(if $(CONFIG_QUEUE),$(O)/tests/doubles/streams.o)
-$(doubles):
+fake-common := $(O)/tests/doubles/common.a
+$(fake-common): $(patsubst %.c,$(O)/%.o,$(wildcard tests/doubles/common/*.c))
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+$(O)/tests/unit/queue: $(if $(CONFIG_QUEUE),$(fake-common))
+$(doubles): $(fake-common)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared -o $@ $(filter %.o,$^) $(all-ldflags) $(fake-soname) -lpthread \
+	$(Q)$(CC) -shared -o $@ $(filter %.o,$^) $(fake-common) $(all-ldflags) $(fake-soname) -lpthread \
 		$(patsubst %,-Xlinker --version-script=%,$(filter %.map,$^))
 $(unit) $(cts): | $(doubles)
 $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
@@ -360,7 +364,7 @@ $(cts): $(cts-src:%.c=$(O)/%.o) $(test-a)
 # The suite with a backend of the tests' own in the registry.
 trial := $(if $(CONFIG_QUEUE),$(O)/tests/trial/cts)
 $(O)/tests/trial/access.o: cflags-tests += -iquote tests/trial
-$(trial): $(patsubst %.c,$(O)/%.o,tests/doubles/streams.c $(wildcard tests/trial/*.c) $(filter-out %/main.c,$(cts-src))) $(test-a)
+$(trial): $(patsubst %.c,$(O)/%.o,$(wildcard tests/trial/*.c) $(filter-out %/main.c,$(cts-src))) $(test-a) $(fake-common)
 	$(link-test)
 $(lab): $(O)/%: $(O)/%.o $(access) $(test-a)
 	$(link-test)
@@ -369,6 +373,7 @@ gpu-src := $(filter-out tests/gpu/gpu.c,$(wildcard tests/gpu/*.c))
 gpu := $(if $(CONFIG_BACKEND_CUDA),$(gpu-src:%.c=$(O)/%))
 $(gpu): $(O)/%: $(O)/%.o $(O)/tests/gpu/gpu.o $(access) $(test-a)
 	$(link-test)
+$(unit) $(cts) $(trial) $(lab) $(gpu): $(O)/tests/harness/ktap.o
 # Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link.
 fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
@@ -452,7 +457,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -469,6 +474,11 @@ check-quick:
 	$(Q)tools/deps build lab check
 	$(Q)tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only build@gcc --only unit@gcc --only cts@cpu \
 		--only tool@list --only tool@formats --only tool@style
+
+check-changed:
+	$(Q)tools/deps build lab check
+	$(Q)set -f; steps=$$(tests/run/changed $(SINCE)) && if [ -z "$$steps" ]; then echo 'no step concerns what has changed'; \
+		else tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) $$(printf -- '--only %s ' $$steps); fi
 
 # Needs nothing but a compiler, make and Python: no network, no root.
 check-gpu:
@@ -580,6 +590,7 @@ help:
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
 	'make check-quick     the tests for every change, in a few minutes' \
+	'make check-changed   what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
 	'make check-gpu       the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \

@@ -40,7 +40,7 @@ import lab_vpi  # noqa: F401
 # here is written through np.asarray(), which is the buffer protocol.
 
 
-BOUND = 60      # seconds, for what is certain to come
+BOUND = 600     # seconds, for what is certain to come
 
 
 # ------------------------------------------------------------------ tensors

@@ -507,7 +507,7 @@ def asyncio_ends():
 
     with vivids("n_devs=1") as (node,):
         signal.alarm(600)
-        with dlbuf.Camera(node, timeout=60) as cam:
+        with dlbuf.Camera(node, timeout=500) as cam:
             asyncio.run(unplug(cam, node))
             assert cam.held == 0
         signal.alarm(0)

@@ -115,7 +115,7 @@ os._exit(3)
 def opencl_in_a_child():
     device().close()
     status = subprocess.run([sys.executable, "-c", CHILD], env=os.environ,
-                            timeout=300).returncode
+                            timeout=600).returncode
     assert status == 0, status
 
 
@@ -146,7 +146,7 @@ def with_double(backend, number):
         raise Skip(f"there is no double of {backend}")
     p = subprocess.run(
         [sys.executable, "-c", DOUBLE, f"{backend}:0", str(number)], text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600,
         env={**os.environ, f"DLBUF_{backend.upper()}_LIBRARY": double,
              "DLBUF_VULKAN_LIBRARY": "none"})
     assert not p.returncode, p.stdout

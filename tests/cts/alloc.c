@@ -78,7 +78,7 @@ static void nothing_stays(void *arg)
 	struct dlbuf_device_stats stats = { .size = sizeof(stats) };
 	int64_t bytes = 16 << 20;
 	const DLTensor layout = LAYOUT8(1, &bytes);
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = NULL;
 	DLBUF_OPTS(dlbuf_alloc_opts, udmabuf, .exporter = "udmabuf");
 	DLBUF_INFO(dlbuf_tensor_info, info);
@@ -102,7 +102,6 @@ static void nothing_stays(void *arg)
 	cts_delete(t);
 	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
 	CHECK_EQ(stats.idle, 1);
-	dlbuf_device_close(dev);
 }
 
 static void refusals(void *arg)

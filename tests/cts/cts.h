@@ -116,19 +116,24 @@ void cts_release(DLManagedTensorVersioned *t);
 /* Waits until the library's threads have nothing left to do: devices close there. */
 void cts_settle(void);
 
+struct dlbuf_device_stats cts_stats(struct dlbuf_device *dev);
+
 /* Open fds of this process, without those that a driver keeps. */
 unsigned int cts_count_fds(void);
 
 /*
- * Until there are so many, for a minute at most: the library's event thread
- * puts its own away when it ends, after its last callback or device.
+ * Until there are so many: the library's event thread puts its own away when it
+ * ends, after its last callback or device.
  */
 void cts_until_fds(unsigned int fds);
 
 /*
- * Until the kernel has the thread sleep, in the wait, where else, or *over is set. Both
- * are atomic, and *tid becomes the thread's.
+ * Until the thread waits in ppoll(), or *over is set. Both are atomic, and *tid becomes
+ * the thread's.
  */
+void cts_until_polls(const pid_t *tid, const bool *over);
+
+/* The same, or it sleeps for whatever reason: drivers wait in ways of their own. */
 void cts_until_asleep(const pid_t *tid, const bool *over);
 
 /* ---- system calls of a function, by tracing a child that runs it */

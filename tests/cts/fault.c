@@ -153,7 +153,7 @@ static void silent(void *data, enum dlbuf_log_level level, const char *text)
 
 static void every_call(void *arg)
 {
-	int fd = cts_alloc("udmabuf", BYTES);
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	unsigned int fds;
 	unsigned long calls, failed = 0;
 	struct ktap_holdings before, after;
@@ -194,7 +194,6 @@ static void every_call(void *arg)
 	ktap_note(NULL, 0, "%lu calls, %lu of their failures ended the walk",
 		  calls, failed);
 	CHECK(failed > 5);
-	close(fd);
 }
 #endif
 

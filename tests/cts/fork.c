@@ -6,7 +6,6 @@
  * could fail.
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -196,8 +195,7 @@ static void check_child(void *own)
 		CHECK(!memcmp(want, got, sizeof(want)));
 	}
 	give_up(&p);
-	while (!__atomic_load_n(&fired, __ATOMIC_SEQ_CST))
-		sched_yield();
+	UNTIL(__atomic_load_n(&fired, __ATOMIC_SEQ_CST));
 	CHECK_EQ(fired, 1);
 	/* The device ends behind the lease, and the driver may not outlive main(). */
 	cts_settle();

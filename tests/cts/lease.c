@@ -8,12 +8,10 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cts.h"
@@ -27,14 +25,10 @@
 #define BYTES (W * H * 3 / 2)
 #define NFENCES 4
 
-/* Longer than a fence of vgem's lasts: what is waited for does come. */
-#define BOUND 60
-
 /* ---- what a lease tells */
 
 struct holder {
 	pthread_mutex_t lock;
-	pthread_cond_t cond;
 	unsigned int fired;
 	pthread_t thread;	/* the last one's */
 	void (*then)(void *);	/* what else the callback does */
@@ -43,7 +37,7 @@ struct holder {
 
 #define HOLDER(...)                                     \
 	{ .lock = PTHREAD_MUTEX_INITIALIZER,            \
-	  .cond = PTHREAD_COND_INITIALIZER, __VA_ARGS__ }
+	  __VA_ARGS__ }
 
 static void fire(void *data)
 {
@@ -54,7 +48,6 @@ static void fire(void *data)
 	pthread_mutex_lock(&h->lock);
 	h->fired++;
 	h->thread = pthread_self();
-	pthread_cond_broadcast(&h->cond);
 	pthread_mutex_unlock(&h->lock);
 }
 
@@ -68,20 +61,11 @@ static unsigned int fired(struct holder *h)
 	return n;
 }
 
-/* Waits until it has fired, if it does at all. */
+/* Waits until it has fired. */
 static bool fires(struct holder *h)
 {
-	struct timespec end;
-	bool yes;
-
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += BOUND;
-	pthread_mutex_lock(&h->lock);
-	while (!h->fired && !pthread_cond_timedwait(&h->cond, &h->lock, &end))
-		;
-	yes = h->fired;
-	pthread_mutex_unlock(&h->lock);
-	return yes;
+	UNTIL(fired(h));
+	return fired(h);
 }
 
 static bool fired_here(struct holder *h)
@@ -115,11 +99,7 @@ static void settle(void)
 /* An event that has been told is pending still until its callback is back. */
 static void until_pending(unsigned int n)
 {
-	time_t end = time(NULL) + BOUND;
-
-	while (event_pending() != n && time(NULL) < end)
-		sched_yield();
-	CHECK_EQ(event_pending(), n);
+	UNTIL(event_pending() == n);
 }
 
 /* ---- a frame on a device */
@@ -829,22 +809,6 @@ static void *release_with_fault(void *arg)
 	return NULL;
 }
 
-static bool asleep(pid_t tid)
-{
-	char path[64], stat[512] = "", *state;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	file = fopen(path, "re");
-	if (!file)
-		return false; /* has ended */
-	if (!fgets(stat, sizeof(stat), file))
-		stat[0] = '\0';
-	fclose(file);
-	state = strrchr(stat, ')');
-	return state && state[1] && state[2] == 'S';
-}
-
 /*
  * One call of a release with a pending fence fails: of the event, its thread
  * or the dma-buf's ioctl. Whoever waits then, the lease is not early.
@@ -861,11 +825,8 @@ static bool failing_event(unsigned long n, unsigned int *waited)
 	fence_after_open(&r.f, &fence);
 	REQUIRE_OK(dlbuf_acquire_fence(r.f.t[0], DLBUF_READ, &before));
 	CHECK_EQ(pthread_create(&thread, NULL, release_with_fault, &r), 0);
-	/* It is through, or waits for the fence: on the CPU's time, not ours. */
-	while (!__atomic_load_n(&r.done, __ATOMIC_ACQUIRE) &&
-	       (!__atomic_load_n(&r.tid, __ATOMIC_ACQUIRE) ||
-		!asleep(__atomic_load_n(&r.tid, __ATOMIC_ACQUIRE))))
-		sched_yield();
+	/* It is through, or waits for the fence. */
+	cts_until_polls(&r.tid, &r.done);
 	*waited += !__atomic_load_n(&r.done, __ATOMIC_ACQUIRE);
 	CHECK_MSG(!fired(&h), "with failure %lu", n);
 	cts_fence_signal(&fence);

@@ -128,7 +128,7 @@ static void late(void *arg)
 {
 	const enum dlbuf_path *path = arg;
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = by_path(dev, fd, *path);
 	static unsigned char old[BYTES], want[BYTES], got[BYTES];
 	DLBUF_INFO(dlbuf_device_info, info);
@@ -157,7 +157,6 @@ static void late(void *arg)
 		CHECK_OK(dlbuf_release(t, NULL, NULL));
 	CHECK(!memcmp(want, got, BYTES));
 	cts_delete(t);
-	dlbuf_device_close(dev);
 }
 
 static bool gives_events(const struct dlbuf_device_info *info,
@@ -174,7 +173,7 @@ static void elsewhere(void *arg)
 {
 	const enum dlbuf_path *path = arg;
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
-	struct dlbuf_device *dev = cts_open(), *cpu = NULL;
+	struct dlbuf_device *dev AUTO_DEV = cts_open(), *cpu AUTO_DEV = NULL;
 	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *c;
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLBUF_OPTS(dlbuf_acquire_opts, after, .fence = -1);
@@ -205,8 +204,6 @@ static void elsewhere(void *arg)
 	CHECK_OK(cts_access->finish_read(job, got, sizeof(got)));
 	cts_delete(c);
 	cts_delete(t);
-	dlbuf_device_close(cpu);
-	dlbuf_device_close(dev);
 }
 
 /* What the dma-buf has for a reader to wait for: 0 pending, 1 signalled. */
@@ -229,7 +226,7 @@ static void fenced(void *arg)
 {
 	const enum dlbuf_path *path = arg;
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), out = -1;
-	struct dlbuf_device *dev = cts_open(), *cpu = NULL;
+	struct dlbuf_device *dev AUTO_DEV = cts_open(), *cpu AUTO_DEV = NULL;
 	DLManagedTensorVersioned *t = by_path(dev, fd, *path), *c;
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLBUF_OPTS(dlbuf_acquire_opts, after, .fence = -1);
@@ -267,8 +264,6 @@ static void fenced(void *arg)
 	CHECK_OK(cts_access->finish_read(job, got, sizeof(got)));
 	cts_delete(c);
 	cts_delete(t);
-	dlbuf_device_close(cpu);
-	dlbuf_device_close(dev);
 }
 
 /* ---------------------------------------------------------------- probing */

@@ -102,7 +102,7 @@ static void before_it_is_made(void *arg)
 	DLBUF_OPTS(dlbuf_pool_opts, opts, .width = 100, .height = 50,
 		   .code = CC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM,
 		   .buffers = 2);
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLBUF_INFO(dlbuf_device_info, device);
 	DLBUF_INFO(dlbuf_device_stats, stats);
 	DLBUF_INFO(dlbuf_pool_info, before);
@@ -129,7 +129,6 @@ static void before_it_is_made(void *arg)
 	CHECK(!memcmp(&before, &info,
 		      offsetof(struct dlbuf_pool_info, exporter)));
 	dlbuf_pool_destroy(pool);
-	dlbuf_device_close(dev);
 }
 
 /* A frame of the pool is imported without a word to the driver. */

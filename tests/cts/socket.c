@@ -603,95 +603,6 @@ static void read_only(void *arg)
 	close(heap.fd);
 }
 
-static uint32_t random_of(uint32_t *rng)
-{
-	*rng ^= *rng << 13;
-	*rng ^= *rng >> 17;
-	*rng ^= *rng << 5;
-	return *rng;
-}
-
-/*
- * Messages with some bytes changed, about a real dma-buf: what is still made of
- * them lies inside it, and nothing is left of the others.
- */
-static void random_lies(void *arg)
-{
-	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
-	struct pair p = pair_open(SOCK_SEQPACKET);
-	unsigned int made = 0, refused = 0, fds;
-	uint32_t rng = 20251121;
-
-	CHECK_OK(told(&p, lie(4, 0, DLBUF_RW, 0), fd, -1));
-	fds = cts_count_fds();
-	for (int i = 0; i < 5000; i++) {
-		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
-		struct packet packet = i % 2 ? frame_lie(fd, 0) :
-					       lie(4, 64, DLBUF_RW, 0);
-		uint32_t n = 0;
-		int ret;
-
-		for (uint32_t c = random_of(&rng) % 4; c; c--)
-			packet.data[24 + random_of(&rng) %
-				    (packet.bytes - 24)] ^=
-				1u << random_of(&rng) % 8;
-		send_raw(p.sock[0], &packet, &fd, 1);
-		ret = dlbuf_recv(p.dev, p.sock[1], NULL, t, &n, NULL);
-		refused += ret != 0;
-		made += !ret;
-		for (uint32_t j = 0; j < n; j++) {
-			DLBUF_INFO(dlbuf_tensor_info, info);
-
-			CHECK_OK(dlbuf_tensor_get_info(t[j], &info));
-			CHECK(info.first <= info.end && info.end <= info.bytes);
-			cts_delete(t[j]);
-		}
-	}
-	ktap_note(NULL, 0, "%u refused, %u made", refused, made);
-	CHECK(refused > 500 && made > 500);
-	cts_until_fds(fds);
-	pair_close(&p);
-}
-
-/* ---------------------------------------------------------------- counts */
-
-static void counts(void *arg)
-{
-	static const int types[] = { SOCK_SEQPACKET, SOCK_DGRAM };
-	static struct ktap_holdings before, after;
-	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
-
-	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
-	for (int i = 0; i < 2; i++) {
-		struct pair p = pair_open(types[i]);
-		unsigned int fds = 0;
-
-		fired = 0;
-		for (unsigned int n = 0; n < 1000; n++) {
-			DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
-			struct dlbuf_frame f = nv12(fd);
-			uint32_t nt;
-
-			CHECK_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
-			REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, t, &nt,
-					      NULL));
-			CHECK_EQ(fires(), n);
-			while (nt)
-				cts_delete(t[--nt]);
-			until_fired(n + 1);
-			/* With the event thread, which stays. */
-			if (!n) {
-				fds = cts_count_fds();
-				ktap_look(&before);
-			}
-		}
-		cts_until_fds(fds);
-		ktap_look(&after);
-		CHECK_EQ(after.map_bytes, before.map_bytes);
-		pair_close(&p);
-	}
-}
-
 void cts_cases_socket(void)
 {
 	static bool luma_only;
@@ -707,6 +618,4 @@ void cts_cases_socket(void)
 	ktap_case("socket/fence", fence, NULL);
 	ktap_case("socket/lies", lies, NULL);
 	ktap_case("socket/read-only", read_only, NULL);
-	ktap_case("socket/random-lies", random_lies, NULL);
-	ktap_case("socket/counts", counts, NULL);
 }

@@ -376,7 +376,7 @@ static void merge(void *arg)
 {
 	struct cts_fence a AUTO_FENCE, b AUTO_FENCE;
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
-	int both_fd = -2, one = -2, none = -2;
+	int both_fd AUTO_FD = -2, one AUTO_FD = -2, none = -2;
 	int status = -2;
 
 	cts_fence_create(&a);
@@ -410,8 +410,6 @@ static void merge(void *arg)
 	CHECK_OK(dlbuf_fence_wait(-1, 1));
 	CHECK_OK(dlbuf_fence_status(-1, &status));
 	CHECK_EQ(status, 1);
-	close(both_fd);
-	close(one);
 }
 
 /* A fence of the caller's own is waited for as well. */
@@ -503,8 +501,11 @@ static void *wait_for_it(void *arg)
 	return NULL;
 }
 
+static unsigned int signals; /* atomic */
+
 static void on_signal(int sig)
 {
+	__atomic_add_fetch(&signals, 1, __ATOMIC_RELEASE);
 }
 
 /* Without a deadline it waits for the producer, whatever signals come. */
@@ -525,12 +526,14 @@ static void waits(void *arg)
 	cts_fence_create(&f);
 	CHECK_OK(dlbuf_fence_import(fd, DLBUF_WRITE, f.sync_file));
 	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &w), 0);
-	for (int i = 0; i < 5; i++) {
-		cts_until_asleep(&w.tid, &w.acquired);
+	for (unsigned int i = 0; i < 5; i++) {
+		cts_until_polls(&w.tid, &w.acquired);
 		CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
 		pthread_kill(thread, SIGUSR1);
+		UNTIL(__atomic_load_n(&signals, __ATOMIC_ACQUIRE) == i + 1);
 	}
-	cts_until_asleep(&w.tid, &w.acquired);
+	/* Each has interrupted it, and it waits again. */
+	cts_until_polls(&w.tid, &w.acquired);
 	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
 	cts_fence_signal(&f);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
@@ -663,7 +666,7 @@ static void pending_without_ioctls(void *arg)
 	CHECK_OK(dlbuf_pending(w.t, DLBUF_WRITE, &later));
 	CHECK(later >= 3 && !polls(later, POLLIN));
 	CHECK_EQ(pthread_create(&thread, NULL, wait_for_it, &w), 0);
-	cts_until_asleep(&w.tid, &w.acquired);
+	cts_until_polls(&w.tid, &w.acquired);
 	CHECK(!__atomic_load_n(&w.acquired, __ATOMIC_ACQUIRE));
 	cts_fence_signal(&f);
 	CHECK_EQ(pthread_join(thread, NULL), 0);

@@ -237,9 +237,9 @@ static void unfenced(void *arg)
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLBUF_OPTS(dlbuf_acquire_opts, behind);
 	DLBUF_INFO(dlbuf_device_info, info);
-	struct dlbuf_device *cpu;
+	struct dlbuf_device *cpu AUTO_DEV = NULL;
 	DLManagedTensorVersioned *t, *u;
-	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct pollfd p = { .events = POLLIN };
 	struct cts_fence f;
 	int fd;
@@ -276,8 +276,6 @@ static void unfenced(void *arg)
 	CHECK_OK(dlbuf_release(u, NULL, NULL));
 	cts_delete(t);
 	cts_delete(u);
-	dlbuf_device_close(cpu);
-	dlbuf_device_close(dev);
 	cts_fence_destroy(&f);
 	close(fd);
 }

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
@@ -23,6 +21,7 @@
 #include "cts.h"
 #include "event.h"
 #include "memory.h"
+#include "thread.h"
 #include "vgem.h"
 
 const char *cts_name(const char *fmt, ...)
@@ -94,8 +93,6 @@ static unsigned int nkept;
 
 void cts_tidy(void)
 {
-	time_t end = time(NULL) + 60;
-
 	while (nkept) {
 		memory_forget(kept[--nkept]);
 		close(kept[nkept]);
@@ -104,8 +101,7 @@ void cts_tidy(void)
 	if (cts_access && cts_access->keeps_fds && !driver_fds)
 		return;
 	/* The event thread puts its own away after its last callback. */
-	while (cts_count_fds() > ktap.before.nfds && time(NULL) < end)
-		sched_yield();
+	UNTIL(cts_count_fds() <= ktap.before.nfds);
 	if (driver_fds)
 		CHECK_EQ(cts_count_fds(), ktap.before.nfds);
 }
@@ -240,6 +236,14 @@ DLManagedTensorVersioned *cts_import(struct dlbuf_device *dev, int fd,
 	return t;
 }
 
+struct dlbuf_device_stats cts_stats(struct dlbuf_device *dev)
+{
+	DLBUF_INFO(dlbuf_device_stats, stats);
+
+	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
+	return stats;
+}
+
 void cts_delete(DLManagedTensorVersioned *t)
 {
 	if (t)
@@ -326,8 +330,8 @@ void cts_release(DLManagedTensorVersioned *t)
 	CHECK_EQ(dlbuf_release(t, NULL, &wait.fd), 0);
 	if (wait.fd < 0)
 		return;
-	if (poll(&wait, 1, 60000) != 1)
-		FATAL("the release's fence has not signalled");
+	if (poll(&wait, 1, -1) != 1)
+		FATAL("poll() of the release's fence: %s", strerror(errno));
 	close(wait.fd);
 }
 
@@ -347,45 +351,48 @@ unsigned int cts_count_fds(void)
 
 void cts_settle(void)
 {
-	time_t end = time(NULL) + 60;
-
-	while (event_pending() && time(NULL) < end)
-		sched_yield();
+	UNTIL(!event_pending());
 }
 
 void cts_until_fds(unsigned int fds)
 {
-	time_t end = time(NULL) + 60;
+	UNTIL(cts_count_fds() == fds);
+}
 
-	while (cts_count_fds() != fds && time(NULL) < end)
-		sched_yield();
-	CHECK_EQ(cts_count_fds(), fds);
+static bool asleep(pid_t tid)
+{
+	char path[64], line[256] = "", *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "re");
+	if (!f)
+		return false; /* has ended */
+	if (!fgets(line, sizeof(line), f))
+		line[0] = '\0';
+	fclose(f);
+	state = strrchr(line, ')');
+	return state && state[1] && state[2] == 'S';
+}
+
+static pid_t tid_of(const pid_t *tid)
+{
+	UNTIL(__atomic_load_n(tid, __ATOMIC_ACQUIRE));
+	return __atomic_load_n(tid, __ATOMIC_ACQUIRE);
 }
 
 void cts_until_asleep(const pid_t *tid, const bool *over)
 {
-	char path[64], line[256];
-	pid_t id;
+	pid_t id = tid_of(tid);
 
-	while (!(id = __atomic_load_n(tid, __ATOMIC_ACQUIRE)))
-		sched_yield();
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", id);
-	for (time_t end = time(NULL) + 60; time(NULL) < end;) {
-		FILE *f = fopen(path, "re");
-		char *state;
+	UNTIL(__atomic_load_n(over, __ATOMIC_ACQUIRE) || asleep(id));
+}
 
-		if (!f)
-			return;
-		if (!fgets(line, sizeof(line), f))
-			line[0] = '\0';
-		fclose(f);
-		state = strrchr(line, ')');
-		if (__atomic_load_n(over, __ATOMIC_ACQUIRE) ||
-		    (state && state[2] == 'S'))
-			return;
-		sched_yield();
-	}
-	FATAL("the thread never slept");
+void cts_until_polls(const pid_t *tid, const bool *over)
+{
+	pid_t id = tid_of(tid);
+
+	UNTIL(__atomic_load_n(over, __ATOMIC_ACQUIRE) || thread_polls(id));
 }
 
 /* ---- fences */

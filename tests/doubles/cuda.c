@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT
 /* See cuda.h: devices, contexts, what all calls begin with, and the controls. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/words.h"
 #include "cuda_objects.h"
 
 struct fake_cuda fake;
 struct driver *const driver = &fake.driver;
 const char driver_name[] = "cuda";
-__thread bool refused;
-__thread const char *called_as;
 
 static struct context *primaries[2];
 static unsigned int resets;
@@ -30,13 +28,6 @@ static __thread struct {
 static unsigned int threads;
 
 /* ---------------------------------------------------------------- calls */
-
-cuda_result refuse(cuda_result result, const char *why)
-{
-	wrong("%s: %s", call, why);
-	refused = true;
-	return result;
-}
 
 static void thread_begin(void)
 {
@@ -58,21 +49,8 @@ int *capture_mode(void)
 	return &thread.capture_mode;
 }
 
-cuda_result begin(const char *name, unsigned int needs)
+static int needs_own(unsigned int needs)
 {
-	bool fails = call_begin(called_as ? called_as : name);
-
-	refused = false;
-	thread_begin();
-	if (in_host_function)
-		return refuse(CUABI_NOT_PERMITTED, "within a host function");
-	if (fails)
-		return fake.result;
-	if (forked)
-		return refuse(CUABI_NOT_INITIALIZED,
-			      "in a child of who initialised it");
-	if (needs & NEEDS_INIT && !initialised)
-		return refuse(CUABI_NOT_INITIALIZED, "before cuInit()");
 	if (needs & NEEDS_CONTEXT && !current())
 		return refuse(CUABI_INVALID_CONTEXT, "no context is current");
 	if (needs & NEEDS_CONTEXT && !current()->object.live)
@@ -84,12 +62,6 @@ cuda_result begin(const char *name, unsigned int needs)
 		return refuse(CUABI_STREAM_CAPTURE_UNSUPPORTED,
 			      "while a stream captures");
 	return CUABI_SUCCESS;
-}
-
-cuda_result end(cuda_result result)
-{
-	pthread_mutex_unlock(&lock);
-	return result;
 }
 
 /* ---------------------------------------------------------------- objects */
@@ -107,15 +79,15 @@ static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_GRAPH] = unmake,
 };
 
-/* Everything that lives in a context, or in any; how many. */
-static unsigned int destroy_all_of(struct context *ctx)
-{
-	unsigned int n = 0;
-
-	for (unsigned int kind = FAKE_KINDS - 1; kind > FAKE_CONTEXT; kind--)
-		n += destroy_all(kind, ctx, destroy[kind]);
-	return n;
-}
+const struct rules rules = {
+	.in_function = CUABI_NOT_PERMITTED,
+	.in_child = CUABI_NOT_INITIALIZED,
+	.before_init = CUABI_NOT_INITIALIZED,
+	.enter = thread_begin,
+	.own = needs_own,
+	.nkinds = FAKE_KINDS,
+	.destroy = destroy,
+};
 
 /* ---------------------------------------------------------------- devices */
 
@@ -146,10 +118,7 @@ cuda_result cuDriverGetVersion(int *version)
 	return end(CUABI_SUCCESS);
 }
 
-static const struct {
-	cuda_result result;
-	const char *name, *text;
-} results[] = {
+static const struct result_text results[] = {
 	{ 0, "CUDA_SUCCESS", "no error" },
 	{ 1, "CUDA_ERROR_INVALID_VALUE", "invalid argument" },
 	{ 2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory" },
@@ -214,26 +183,28 @@ static const struct {
 
 cuda_result cuGetErrorName(cuda_result code, const char **name)
 {
-	*name = NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
-		if (results[i].result == code)
-			*name = results[i].name;
-	return *name ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
+	const struct result_text *t = TEXT_OF(results, code);
+
+	*name = t ? t->name : NULL;
+	return t ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
 }
 
 cuda_result cuGetErrorString(cuda_result code, const char **text)
 {
-	*text = NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(results); i++)
-		if (results[i].result == code)
-			*text = results[i].text;
-	return *text ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
+	const struct result_text *t = TEXT_OF(results, code);
+
+	*text = t ? t->text : NULL;
+	return t ? CUABI_SUCCESS : CUABI_INVALID_VALUE;
 }
 
 static bool no_device(cuda_device dev)
 {
 	return dev < 0 || (unsigned int)dev >= fake.ndevices;
 }
+
+#define HAS(dev)							\
+	if (no_device(dev))						\
+		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
 
 cuda_result cuDeviceGetCount(int *n)
 {
@@ -254,33 +225,25 @@ cuda_result cuDeviceGet(cuda_device *dev, int n)
 cuda_result cuDeviceGetName(char *name, int size, cuda_device dev)
 {
 	BEGIN(NEEDS_INIT)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	if (size <= 0)
 		return end(refuse(CUABI_INVALID_VALUE, "no room"));
 	snprintf(name, (size_t)size, "%s", fake.devices[dev].name);
 	return end(CUABI_SUCCESS);
 }
 
-static cuda_result get_uuid(struct cuda_uuid *uuid, cuda_device dev)
-{
-	if (no_device(dev))
-		return refuse(CUABI_INVALID_DEVICE, "no such device");
-	*uuid = (struct cuda_uuid){ .bytes[0] = (char)fake.devices[dev].uuid };
-	return CUABI_SUCCESS;
-}
-
-cuda_result cuDeviceGetUuid(struct cuda_uuid *uuid, cuda_device dev)
-{
-	BEGIN(NEEDS_INIT)
-	return end(get_uuid(uuid, dev));
-}
-
-cuda_result cuDeviceGetUuid_v2(struct cuda_uuid *uuid, cuda_device dev)
-{
-	BEGIN(NEEDS_INIT)
-	return end(get_uuid(uuid, dev));
-}
+#define GETS_UUID(name)							\
+	cuda_result name(struct cuda_uuid *uuid, cuda_device dev)	\
+	{								\
+		BEGIN(NEEDS_INIT)					\
+		HAS(dev)						\
+		*uuid = (struct cuda_uuid){				\
+			.bytes[0] = (char)fake.devices[dev].uuid,	\
+		};							\
+		return end(CUABI_SUCCESS);				\
+	}
+GETS_UUID(cuDeviceGetUuid)
+GETS_UUID(cuDeviceGetUuid_v2)
 
 /* -1 where there is no such attribute. */
 static int attribute_of(const struct fake_device *d, int attribute)
@@ -330,8 +293,7 @@ cuda_result cuDeviceGetAttribute(int *value, int attribute, cuda_device dev)
 	int v;
 
 	BEGIN(NEEDS_INIT)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	v = attribute_of(&fake.devices[dev], attribute);
 	if (v < 0)
 		return end(CUABI_INVALID_VALUE);
@@ -389,8 +351,7 @@ cuda_result cuDevicePrimaryCtxRetain(cuda_context *out, cuda_device dev)
 	struct context *ctx;
 
 	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	ctx = primary_of(dev);
 	ctx->retained++;
 	fake.live[FAKE_CONTEXT]++;
@@ -404,8 +365,7 @@ cuda_result cuDevicePrimaryCtxRelease_v2(cuda_device dev)
 	struct context *ctx;
 
 	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	ctx = primaries[dev];
 	if (!ctx || !ctx->retained)
 		return end(refuse(CUABI_INVALID_CONTEXT, "it is not retained"));
@@ -478,8 +438,7 @@ cuda_result cuCtxCreate_v2(cuda_context *out, unsigned int flags,
 	struct context *ctx;
 
 	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
-	if (no_device(dev))
-		return end(refuse(CUABI_INVALID_DEVICE, "no such device"));
+	HAS(dev)
 	ctx = context_make(dev, false);
 	*out = (cuda_context)ctx;
 	return end(push(ctx));
@@ -503,84 +462,58 @@ cuda_result cuCtxDestroy_v2(cuda_context handle)
 
 /* ---------------------------------------------------------------- controls */
 
-static const struct {
-	const char *word;
-	size_t offset;	/* of a bool of the devices' */
-} switches[] = {
-	{ "nomemops", offsetof(struct fake_device, no_mem_ops) },
-	{ "noregister", offsetof(struct fake_device, no_register) },
-	{ "alias", offsetof(struct fake_device, alias) },
-	{ "noreadonly", offsetof(struct fake_device, no_read_only) },
-	{ "noexport", offsetof(struct fake_device, no_export) },
-	{ "imports", offsetof(struct fake_device, dmabuf_in) },
-	{ "wrongpages", offsetof(struct fake_device, wrong_pages) },
-	{ "notimeline", offsetof(struct fake_device, no_timeline) },
+#define BOTH(word, field) \
+	{ word, .sets = { &fake.devices[0].field, &fake.devices[1].field } }
+#define FAULT(word, which) { word, .number = &fake.fault, .value = which }
+static const struct word words[] = {
+	BOTH("nomemops", no_mem_ops),
+	BOTH("noregister", no_register),
+	BOTH("alias", alias),
+	BOTH("noreadonly", no_read_only),
+	BOTH("noexport", no_export),
+	BOTH("imports", dmabuf_in),
+	BOTH("wrongpages", wrong_pages),
+	BOTH("notimeline", no_timeline),
+	FAULT("page7", FAKE_PAGE7),
+	FAULT("half", FAKE_HALF),
+	FAULT("hang", FAKE_HANG),
+	FAULT("crash", FAKE_CRASH),
+	FAULT("leak", FAKE_LEAK),
+	FAULT("inithang", FAKE_INIT_HANG),
+	FAULT("initcrash", FAKE_INIT_CRASH),
+	FAULT("initexit", FAKE_INIT_EXIT),
+	{ "memfds", .sets = { &fake.memfd_exports } },
+	{ "privileged", .sets = { &fake.privileged } },
+	{ "strict", .sets = { &fake.strict } },
+	{ "two", .number = &fake.ndevices, .value = 2 },
+	{ "thor", .sets = { &fake.devices[0].integrated,
+			    &fake.devices[0].dmabuf_in } },
+	{ "grace", .sets = { &fake.devices[0].pageable,
+			     &fake.devices[0].host_page_tables } },
 };
 
-static bool is_word(const char *text, size_t n, const char *word)
+static void other_word(const char *word)
 {
-	return strlen(word) == n && !memcmp(text, word, n);
-}
-
-static void apply(const char *word, size_t n)
-{
-	static const char *const faults[] = {
-		[FAKE_PAGE7] = "page7", [FAKE_HALF] = "half", [FAKE_HANG] = "hang",
-		[FAKE_CRASH] = "crash", [FAKE_LEAK] = "leak",
-		[FAKE_INIT_HANG] = "inithang", [FAKE_INIT_CRASH] = "initcrash",
-		[FAKE_INIT_EXIT] = "initexit",
-	};
-	struct fake_device *d = fake.devices;
-
-	for (size_t i = 1; i < ARRAY_SIZE(faults); i++)
-		if (is_word(word, n, faults[i]))
-			fake.fault = i;
-
-	for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
-		for (int k = 0; k < 2; k++)
-			if (is_word(word, n, switches[i].word))
-				*((bool *)((char *)&d[k] + switches[i].offset)) =
-					true;
-	if (is_word(word, n, "thor")) {
-		d->name = "Fake Thor";
-		d->integrated = d->dmabuf_in = true;
-	} else if (is_word(word, n, "grace")) {
-		d->name = "Fake Grace";
-		d->pageable = d->host_page_tables = true;
-	} else if (is_word(word, n, "two")) {
-		fake.ndevices = 2;
-	} else if (is_word(word, n, "none")) {
+	if (!strcmp(word, "none"))
 		fake.init = CUABI_NO_DEVICE;
-	} else if (is_word(word, n, "mismatch")) {
+	else if (!strcmp(word, "mismatch"))
 		fake.init = CUABI_SYSTEM_DRIVER_MISMATCH;
-	} else if (is_word(word, n, "memfds")) {
-		fake.memfd_exports = true;
-	} else if (is_word(word, n, "privileged")) {
-		fake.privileged = true;
-	} else if (is_word(word, n, "strict")) {
-		fake.strict = true;
-	} else if (n == 7 && !memcmp(word, "uuid=", 5)) {
-		d->uuid = (uint8_t)strtoul(word + 5, NULL, 16);
-	}
+	else if (!strncmp(word, "uuid=", 5))
+		fake.devices[0].uuid = (uint8_t)strtoul(word + 5, NULL, 16);
 }
 
-static void preset(const char *words)
+static void preset(const char *text)
 {
-	while (*words) {
-		size_t n = strcspn(words, ",");
-
-		apply(words, n);
-		words += n;
-		words += *words == ',';
-	}
+	words_apply(text, words, ARRAY_SIZE(words), other_word);
+	if (fake.devices[0].integrated)
+		fake.devices[0].name = "Fake Thor";
+	if (fake.devices[0].pageable)
+		fake.devices[0].name = "Fake Grace";
 }
 
 static void clear(void)
 {
-	streams_reset();
-	call = "the reset";
-	destroy_all_of(NULL);
-	objects_free();
+	clear_objects();
 	memset(primaries, 0, sizeof(primaries));
 	resets++;
 }
@@ -588,8 +521,6 @@ static void clear(void)
 EXPORT struct fake_cuda *fake_cuda(bool reset);
 EXPORT struct fake_cuda *fake_cuda(bool reset)
 {
-	const char *words = getenv("FAKE_CUDA");
-
 	if (!reset)
 		return &fake;
 	clear();
@@ -605,17 +536,8 @@ EXPORT struct fake_cuda *fake_cuda(bool reset)
 		.lose = lose,
 		.preset = preset,
 	};
-	if (words)
-		preset(words);
+	preset(getenv("FAKE_CUDA"));
 	return &fake;
 }
 
-__attribute__((constructor)) static void loaded(void)
-{
-	fake_cuda(true);
-}
-
-__attribute__((destructor)) static void unloaded(void)
-{
-	clear();
-}
+LOADED(fake_cuda, clear)

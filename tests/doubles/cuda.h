@@ -31,7 +31,7 @@
 #define FAKE_CUDA_H
 
 #include "backends/cuda/abi.h"
-#include "driver.h"
+#include "common/driver.h"
 
 /* Numbers of CUDA's that dlbuf has no use for; compared by tests/abi/cuda, too. */
 enum {

@@ -12,10 +12,10 @@
 static struct external *external_make(enum fake_kind kind, int fd, int type,
 				      size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *p = map_fd(fd, bytes, PROT_READ | PROT_WRITE);
 	struct external *e;
 
-	if (p == MAP_FAILED)
+	if (!p)
 		return NULL;
 	e = make(kind, sizeof(*e), current(), false);
 	e->fd = fd;
@@ -32,9 +32,7 @@ void external_free(struct object *o)
 
 	unmake(o);
 	munmap(e->map, e->mapped);
-	if (inode_of(e->fd) != e->inode || close(e->fd))
-		wrong("%s: an fd that it was given was closed by somebody else",
-		      call);
+	close_given(e->fd, e->inode);
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -56,7 +54,7 @@ static cuda_result check_memory(const struct cuda_memory_desc *desc)
 			return refuse(CUABI_INVALID_VALUE, "flags");
 		if (!device_of(current())->dmabuf_in)
 			return fake.dmabuf_result;
-		if (!is_dma_buf(fd) && !(fake.memfd_exports && is_memfd(fd)))
+		if (!is_fit(fd, fake.memfd_exports))
 			return refuse(CUABI_INVALID_VALUE, "no dma-buf");
 	} else {
 		if (desc->flags & ~(unsigned int)CUABI_EXTERNAL_MEMORY_DEDICATED)
@@ -67,12 +65,6 @@ static cuda_result check_memory(const struct cuda_memory_desc *desc)
 	if (!desc->size || desc->size > (unsigned long long)size)
 		return refuse(CUABI_INVALID_VALUE, "larger than it is");
 	return CUABI_SUCCESS;
-}
-
-static void spoil_page(struct external *e, size_t at)
-{
-	mmap(e->map + at, page_up(1), PROT_READ | PROT_WRITE,
-	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
 cuda_result cuImportExternalMemory(cuda_external_memory *memory,
@@ -97,9 +89,9 @@ cuda_result cuImportExternalMemory(cuda_external_memory *memory,
 	}
 	if (desc->type == CUABI_MEMORY_DMABUF_FD &&
 	    device_of(current())->wrong_pages)
-		spoil_page(e, page_up(e->bytes) - page_up(1));
+		spoil_page(e->map + page_up(e->bytes) - page_up(1));
 	if (fake.fault == FAKE_PAGE7 && e->bytes > 7 * page_up(1))
-		spoil_page(e, 7 * page_up(1));
+		spoil_page(e->map + 7 * page_up(1));
 	if (fake.fault == FAKE_LEAK)
 		fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	*memory = (cuda_external_memory)e;
@@ -141,12 +133,8 @@ cuExternalMemoryGetMappedBuffer(cuda_pointer *p, cuda_external_memory memory,
 
 cuda_result cuDestroyExternalMemory(cuda_external_memory memory)
 {
-	struct external *e;
-
 	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
-	e = object_of(memory, FAKE_EXTERNAL_MEMORY);
-	if (!e)
-		return end(refuse(CUABI_INVALID_HANDLE, "no live memory"));
+	OBJECT(external, e, memory, FAKE_EXTERNAL_MEMORY, CUABI_INVALID_HANDLE)
 	if (e->nbuffers) {
 		wrong("%s: buffers of it are not freed", call);
 		for (struct range *r = ranges, *next; r; r = next) {
@@ -190,12 +178,8 @@ cuda_result cuImportExternalSemaphore(cuda_external_semaphore *semaphore,
 
 cuda_result cuDestroyExternalSemaphore(cuda_external_semaphore semaphore)
 {
-	struct external *e;
-
 	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
-	e = object_of(semaphore, FAKE_EXTERNAL_SEMAPHORE);
-	if (!e)
-		return end(refuse(CUABI_INVALID_HANDLE, "no live semaphore"));
+	OBJECT(external, e, semaphore, FAKE_EXTERNAL_SEMAPHORE, CUABI_INVALID_HANDLE)
 	external_free(&e->object);
 	return end(result);
 }

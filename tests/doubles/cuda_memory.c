@@ -2,11 +2,9 @@
 /* See cuda.h: memory of the device, of the host, and who may touch it. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/udmabuf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -34,33 +32,6 @@ static struct block *blocks;
 static size_t page_bytes(void)
 {
 	return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static size_t align_up(size_t bytes, size_t align)
-{
-	return (bytes + align - 1) / align * align;
-}
-
-size_t page_up(size_t bytes)
-{
-	return align_up(bytes, page_bytes());
-}
-
-void *reserve(size_t bytes, size_t align)
-{
-	size_t all = bytes + align;
-	uintptr_t p, from;
-
-	p = (uintptr_t)mmap(NULL, all, PROT_NONE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == (uintptr_t)MAP_FAILED)
-		return NULL;
-	from = align_up(p, align);
-	if (from > p)
-		munmap((void *)p, from - p);
-	if (p + all > from + bytes)
-		munmap((void *)(from + bytes), p + all - from - bytes);
-	return (void *)from;
 }
 
 /* ---------------------------------------------------------------- ranges */
@@ -140,25 +111,9 @@ void range_free(struct object *o)
 
 /* ---------------------------------------------------------------- cuMemAlloc */
 
-/* A memfd that can be a udmabuf. */
-static int memory_fd(const char *name, size_t bytes)
-{
-	int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	if (fd < 0)
-		return -1;
-	if (!ftruncate(fd, (off_t)bytes) &&
-	    !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
-		return fd;
-	close(fd);
-	return -1;
-}
-
 static void *map(int fd, size_t bytes)
 {
-	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	return p == MAP_FAILED ? NULL : p;
+	return map_fd(fd, bytes, PROT_READ | PROT_WRITE);
 }
 
 static struct block *block_make(struct context *ctx, size_t size, bool shared)
@@ -634,18 +589,9 @@ static cuda_result export_memfd(int fd, size_t at, size_t bytes, int *out)
 
 static cuda_result export(int fd, size_t at, size_t bytes, int *out)
 {
-	struct udmabuf_create create = {
-		.memfd = (uint32_t)fd,
-		.flags = UDMABUF_FLAGS_CLOEXEC,
-		.offset = at,
-		.size = bytes,
-	};
-	int dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-
-	if (dev < 0)
+	*out = udmabuf_of(fd, at, bytes);
+	if (*out == NO_UDMABUF)
 		return export_memfd(fd, at, bytes, out);
-	*out = ioctl(dev, UDMABUF_CREATE, &create);
-	close(dev);
 	return *out < 0 ? CUABI_OPERATING_SYSTEM : CUABI_SUCCESS;
 }
 

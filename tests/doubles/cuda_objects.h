@@ -7,9 +7,7 @@
 
 #include "backends/cuda/api.h"
 #include "cuda.h"
-#include "streams.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "common/calls.h"
 
 /* The compiler compares the definitions with what dlbuf will call. */
 #define X(name, symbol, needed, params) EXPORT cuda_result symbol params;
@@ -76,41 +74,13 @@ struct external {
 
 /* ---------------------------------------------------------------- calls */
 
-/* What a call needs before it is looked at any further. */
 enum {
-	NEEDS_INIT = 1,
-	NEEDS_DEVICE = 2,	/* that is not lost */
-	NEEDS_CONTEXT = 4,
-	UNSAFE = 8,		/* while a stream captures */
+	NEEDS_CONTEXT = NEEDS_OWN,
+	UNSAFE = NEEDS_OWN << 1,	/* while a stream captures */
 };
 
 #define NEEDS_ALL (NEEDS_INIT | NEEDS_DEVICE | NEEDS_CONTEXT)
 
-/* Against the rules, by the call that is being made; what it is to return. */
-cuda_result refuse(cuda_result result, const char *why);
-
-/* Takes the lock. Why the call fails, or 0. */
-cuda_result begin(const char *name, unsigned int needs);
-/* Gives it back. */
-cuda_result end(cuda_result result);
-
-/* Begins a call that does nothing if it fails. */
-#define BEGIN(needs)					\
-	cuda_result result = begin(__func__, needs);	\
-							\
-	if (result)					\
-		return end(result);
-
-/* Begins one that frees: it does so whatever it returns, unless it is refused. */
-#define BEGIN_FREE(needs)				\
-	cuda_result result = begin(__func__, needs);	\
-							\
-	if (refused)					\
-		return end(result);
-
-extern __thread bool refused;
-/* The name of the call where another API's double makes it; see hip.c. */
-extern __thread const char *called_as;
 unsigned int this_thread(void);
 int *capture_mode(void);
 /* Whether a stream's capture forbids a call, which ends the capture. */
@@ -123,15 +93,11 @@ struct context *current(void);
 /* For an API without contexts: the primary one of the device. Needs the lock. */
 void be_current(int dev);
 const struct fake_device *device_of(const struct context *ctx);
-void contexts_reset(void);
 
 /* ---------------------------------------------------------------- memory */
 
 extern struct range *ranges;
 
-size_t page_up(size_t bytes);
-/* Addresses that nobody can touch, or NULL. */
-void *reserve(size_t bytes, size_t align);
 struct range *range_of_device(uintptr_t address);
 struct range *range_of_host(uintptr_t pointer);
 struct range *range_make(enum fake_kind kind, uintptr_t address, size_t bytes);

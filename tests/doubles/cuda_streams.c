@@ -215,12 +215,8 @@ cuda_result cuStreamEndCapture(cuda_stream stream, void **graph)
 
 cuda_result cuGraphDestroy(void *graph)
 {
-	struct object *o;
-
 	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
-	o = object_of(graph, FAKE_GRAPH);
-	if (!o)
-		return end(refuse(CUABI_INVALID_VALUE, "no live graph"));
+	OBJECT(object, o, graph, FAKE_GRAPH, CUABI_INVALID_VALUE)
 	unmake(o);
 	return end(result);
 }
@@ -489,12 +485,8 @@ void event_free(struct object *o)
 
 cuda_result cuEventDestroy_v2(cuda_event event)
 {
-	struct event *e;
-
 	BEGIN_FREE(NEEDS_ALL)
-	e = object_of(event, FAKE_EVENT);
-	if (!e)
-		return end(refuse(CUABI_INVALID_HANDLE, "no live event"));
+	OBJECT(event, e, event, FAKE_EVENT, CUABI_INVALID_HANDLE)
 	event_free(&e->object);
 	return end(result);
 }
@@ -525,12 +517,9 @@ cuda_result cuStreamWaitEvent(cuda_stream stream, cuda_event event,
 			      unsigned int flags)
 {
 	struct job job = { .run = job_wait_record };
-	struct event *e;
 
 	BEGIN_ON(stream, NEEDS_ALL)
-	e = object_of(event, FAKE_EVENT);
-	if (!e)
-		return end(refuse(CUABI_INVALID_HANDLE, "no live event"));
+	OBJECT(event, e, event, FAKE_EVENT, CUABI_INVALID_HANDLE)
 	if (flags)
 		return end(refuse(CUABI_INVALID_VALUE, "flags"));
 	/* With CUDA the stream would take part in that capture. */

@@ -14,10 +14,16 @@
 
 #include <linux/dma-heap.h>
 
+#include "backends/hexagon/api.h"
+#include "common/memory.h"
+#include "common/objects.h"
+#include "common/words.h"
 #include "hexagon.h"
-#include "streams.h"
 
-#define EXPORT __attribute__((visibility("default")))
+/* The compiler compares the definitions with what dlbuf will call. */
+#define X(name, needed, result, params) EXPORT result name params;
+HEXAGON_FUNCTIONS(X)
+#undef X
 
 static struct fake_hexagon fake;
 struct driver *const driver = &fake.driver;
@@ -162,10 +168,8 @@ static int add_map(const struct entry *model, int offset, int flags)
 	return 0;
 }
 
-EXPORT int fastrpc_mmap(int domain, int fd, void *p, int offset, size_t size,
-			int flags);
-EXPORT int fastrpc_mmap(int domain, int fd, void *p, int offset, size_t size,
-			int flags)
+int fastrpc_mmap(int domain, int fd, void *p, int offset, size_t size,
+		 uint32_t flags)
 {
 	int ret = begin(__func__);
 
@@ -173,7 +177,7 @@ EXPORT int fastrpc_mmap(int domain, int fd, void *p, int offset, size_t size,
 					  flags != HEXAGON_MAP_FD &&
 					  flags != HEXAGON_MAP_FD_DELAYED &&
 					  flags != HEXAGON_MAP_FD_NOMAP))) {
-		wrong("fastrpc_mmap(): fd %d, offset %d, flags %d", fd, offset,
+		wrong("fastrpc_mmap(): fd %d, offset %d, flags %u", fd, offset,
 		      flags);
 		ret = AEE_EBADPARM;
 	}
@@ -181,12 +185,11 @@ EXPORT int fastrpc_mmap(int domain, int fd, void *p, int offset, size_t size,
 		ret = add_map(&(struct entry){
 			.domain = domain, .fd = fd, .p = p, .size = size, .refs = 1,
 			.ino = inode_of(fd),
-		}, offset, flags);
+		}, offset, (int)flags);
 	return end(ret);
 }
 
-EXPORT int fastrpc_munmap(int domain, int fd, void *p, size_t size);
-EXPORT int fastrpc_munmap(int domain, int fd, void *p, size_t size)
+int fastrpc_munmap(int domain, int fd, void *p, size_t size)
 {
 	struct entry *e;
 	int ret = begin(__func__);
@@ -207,10 +210,8 @@ EXPORT int fastrpc_munmap(int domain, int fd, void *p, size_t size)
 	return end(0);
 }
 
-EXPORT int remote_mem_map(int domain, int fd, int flags, uint64_t p, size_t size,
-			  uint64_t *dsp);
-EXPORT int remote_mem_map(int domain, int fd, int flags, uint64_t p, size_t size,
-			  uint64_t *dsp)
+int remote_mem_map(int domain, int fd, int flags, uint64_t p, size_t size,
+		   uint64_t *dsp)
 {
 	struct entry model = {
 		.domain = domain, .fd = fd, .p = (void *)(uintptr_t)p,
@@ -236,8 +237,7 @@ EXPORT int remote_mem_map(int domain, int fd, int flags, uint64_t p, size_t size
 	return end(ret);
 }
 
-EXPORT int remote_mem_unmap(int domain, uint64_t dsp, size_t size);
-EXPORT int remote_mem_unmap(int domain, uint64_t dsp, size_t size)
+int remote_mem_unmap(int domain, uint64_t dsp, size_t size)
 {
 	int ret = begin(__func__);
 
@@ -301,24 +301,21 @@ static void register_buffer(void *p, size_t size, int fd, int attr)
 }
 
 /* A failure of these is not visible. */
-EXPORT void remote_register_buf(void *p, int size, int fd);
-EXPORT void remote_register_buf(void *p, int size, int fd)
+void remote_register_buf(void *p, int size, int fd)
 {
 	begin(__func__);
 	register_buffer(p, (size_t)size, fd, 0);
 	end(0);
 }
 
-EXPORT void remote_register_buf_attr(void *p, int size, int fd, int attr);
-EXPORT void remote_register_buf_attr(void *p, int size, int fd, int attr)
+void remote_register_buf_attr(void *p, int size, int fd, int attr)
 {
 	begin(__func__);
 	register_buffer(p, (size_t)size, fd, attr);
 	end(0);
 }
 
-EXPORT void remote_register_buf_attr2(void *p, size_t size, int fd, int attr);
-EXPORT void remote_register_buf_attr2(void *p, size_t size, int fd, int attr)
+void remote_register_buf_attr2(void *p, size_t size, int fd, int attr)
 {
 	begin(__func__);
 	register_buffer(p, size, fd, attr);
@@ -340,8 +337,7 @@ static int new_buffer(size_t size)
 		close(heap);
 		return fd;
 	}
-	fd = memfd_create("rpcmem", MFD_CLOEXEC);
-	return fd < 0 || ftruncate(fd, size) ? -1 : fd;
+	return memory_fd("rpcmem", size);
 }
 
 EXPORT void *rpcmem_alloc2(int heap, uint32_t flags, size_t size);
@@ -363,14 +359,12 @@ EXPORT void *rpcmem_alloc2(int heap, uint32_t flags, size_t size)
 	return e.p;
 }
 
-EXPORT void *rpcmem_alloc(int heap, uint32_t flags, int size);
-EXPORT void *rpcmem_alloc(int heap, uint32_t flags, int size)
+void *rpcmem_alloc(int heap, uint32_t flags, int size)
 {
 	return rpcmem_alloc2(heap, flags, size);
 }
 
-EXPORT int rpcmem_to_fd(void *p);
-EXPORT int rpcmem_to_fd(void *p)
+int rpcmem_to_fd(void *p)
 {
 	int fd = -1;
 
@@ -381,8 +375,7 @@ EXPORT int rpcmem_to_fd(void *p)
 	return end(fd);
 }
 
-EXPORT void rpcmem_free(void *p);
-EXPORT void rpcmem_free(void *p)
+void rpcmem_free(void *p)
 {
 	struct entry *e;
 
@@ -405,8 +398,7 @@ EXPORT void rpcmem_free(void *p)
 
 /* ---------------------------------------------------------------- sessions, calls */
 
-EXPORT int remote_handle_control(uint32_t request, void *data, uint32_t size);
-EXPORT int remote_handle_control(uint32_t request, void *data, uint32_t size)
+int remote_handle_control(uint32_t request, void *data, uint32_t size)
 {
 	struct hexagon_capability *cap = data;
 	int ret = begin(__func__);
@@ -545,18 +537,14 @@ static void reset(void)
 	memset(sessions, 0, sizeof(sessions));
 }
 
-static bool has_word(const char *word)
-{
-	const char *words = getenv("FAKE_HEXAGON");
-	size_t n = strlen(word);
-
-	for (const char *w = words; w; w = strchr(w, ',')) {
-		w += *w == ',';
-		if (!strncmp(w, word, n) && (!w[n] || w[n] == ','))
-			return true;
-	}
-	return false;
-}
+static const struct word words[] = {
+	{ "none", .sets = { &fake.none } },
+	{ "adsp", .sets = { &fake.adsp } },
+	{ "unsupported", .sets = { &fake.unsupported } },
+	{ "linux", .sets = { &fake.linux_driver } },
+	{ "nosession", .sets = { &fake.nosession } },
+	{ "strict", .sets = { &fake.strict } },
+};
 
 EXPORT struct fake_hexagon *fake_hexagon(bool anew);
 EXPORT struct fake_hexagon *fake_hexagon(bool anew)
@@ -564,15 +552,8 @@ EXPORT struct fake_hexagon *fake_hexagon(bool anew)
 	if (!anew)
 		return &fake;
 	reset();
-	fake = (struct fake_hexagon){
-		.result = AEE_EFAILED,
-		.none = has_word("none"),
-		.adsp = has_word("adsp"),
-		.unsupported = has_word("unsupported"),
-		.linux_driver = has_word("linux"),
-		.nosession = has_word("nosession"),
-		.strict = has_word("strict"),
-	};
+	fake = (struct fake_hexagon){ .result = AEE_EFAILED };
+	words_apply(getenv("FAKE_HEXAGON"), words, ARRAY_SIZE(words), NULL);
 	initialised = false;
 	return &fake;
 }

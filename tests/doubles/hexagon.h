@@ -27,7 +27,7 @@
 #define FAKE_HEXAGON_H
 
 #include "backends/hexagon/abi.h"
-#include "driver.h"
+#include "common/driver.h"
 
 enum { FAKE_MAP, FAKE_REGISTRATION, FAKE_RPCMEM, FAKE_KINDS };
 

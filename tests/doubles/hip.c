@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* See hip.h. */
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "backends/hip/api.h"
+#include "common/words.h"
 #include "cuda_objects.h"
 #include "hip.h"
 
@@ -44,6 +44,13 @@ static hip_result end_call(hip_result result)
 
 /* The same call of CUDA's. */
 #define AS(call) (begin_call(__func__), end_call(call))
+
+/* A function that is this one of CUDA's. */
+#define CALLS(name, params, call)					\
+	hip_result hip##name params					\
+	{								\
+		return AS(call);					\
+	}
 
 /* What the driver's own process would not survive. */
 __attribute__((noreturn)) static void crash(const char *name, const char *why)
@@ -91,10 +98,7 @@ hip_result hipRuntimeGetVersion(int *version)
 	return result;
 }
 
-static const struct {
-	hip_result result;
-	const char *name, *text;
-} results[] = {
+static const struct result_text results[] = {
 	{ 0, "hipSuccess", "no error" },
 	{ 1, "hipErrorInvalidValue", "invalid argument" },
 	{ 2, "hipErrorOutOfMemory", "out of memory" },
@@ -107,44 +111,29 @@ static const struct {
 	{ 999, "hipErrorUnknown", "unknown error" },
 };
 
-static hip_result look_up(hip_result code, const char **name, const char **text)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(results); i++) {
-		if (results[i].result != code)
-			continue;
-		if (name)
-			*name = results[i].name;
-		if (text)
-			*text = results[i].text;
-		return HIPABI_SUCCESS;
-	}
-	return HIPABI_INVALID_VALUE;
-}
-
 hip_result hipDrvGetErrorName(hip_result code, const char **name)
 {
-	return look_up(code, name, NULL);
+	const struct result_text *t = TEXT_OF(results, code);
+
+	if (t)
+		*name = t->name;
+	return t ? HIPABI_SUCCESS : HIPABI_INVALID_VALUE;
 }
 
 hip_result hipDrvGetErrorString(hip_result code, const char **text)
 {
-	return look_up(code, NULL, text);
+	const struct result_text *t = TEXT_OF(results, code);
+
+	if (t)
+		*text = t->text;
+	return t ? HIPABI_SUCCESS : HIPABI_INVALID_VALUE;
 }
 
-hip_result hipGetDeviceCount(int *n)
-{
-	return AS(cuDeviceGetCount(n));
-}
-
-hip_result hipDeviceGetName(char *name, int size, hip_device_ordinal dev)
-{
-	return AS(cuDeviceGetName(name, size, dev));
-}
-
-hip_result hipDeviceGetUuid(struct hip_uuid *uuid, hip_device_ordinal dev)
-{
-	return AS(cuDeviceGetUuid((struct cuda_uuid *)uuid, dev));
-}
+CALLS(GetDeviceCount, (int *n), cuDeviceGetCount(n))
+CALLS(DeviceGetName, (char *name, int size, hip_device_ordinal dev),
+      cuDeviceGetName(name, size, dev))
+CALLS(DeviceGetUuid, (struct hip_uuid *uuid, hip_device_ordinal dev),
+      cuDeviceGetUuid((struct cuda_uuid *)uuid, dev))
 
 hip_result hipDeviceGetAttribute(int *value, int attribute, int dev)
 {
@@ -160,10 +149,7 @@ hip_result hipDeviceGetAttribute(int *value, int attribute, int dev)
 	return result;
 }
 
-hip_result hipGetDevice(int *dev)
-{
-	return AS(cuCtxGetDevice(dev));
-}
+CALLS(GetDevice, (int *dev), cuCtxGetDevice(dev))
 
 hip_result hipSetDevice(int dev)
 {
@@ -174,10 +160,7 @@ hip_result hipSetDevice(int dev)
 	return end(result);
 }
 
-hip_result hipDeviceSynchronize(void)
-{
-	return AS(cuCtxSynchronize());
-}
+CALLS(DeviceSynchronize, (void), cuCtxSynchronize())
 
 /* ---------------------------------------------------------------- memory */
 
@@ -190,24 +173,19 @@ static hip_result pointer(hip_result result, const cuda_pointer *p, void **out)
 
 #define POINTER(call) pointer(AS(call), &p, out)
 
-hip_result hipMalloc(void **out, size_t bytes)
-{
-	cuda_pointer p;
+/* One that is of CUDA's, which gives p, where HIP gives a pointer. */
+#define MAKES(name, params, call)					\
+	hip_result hip##name params					\
+	{								\
+		cuda_pointer p;						\
+									\
+		return POINTER(call);					\
+	}
 
-	return POINTER(cuMemAlloc_v2(&p, bytes));
-}
-
-hip_result hipMallocManaged(void **out, size_t bytes, unsigned int flags)
-{
-	cuda_pointer p;
-
-	return POINTER(cuMemAllocManaged(&p, bytes, flags));
-}
-
-hip_result hipFree(void *p)
-{
-	return AS(cuMemFree_v2((uintptr_t)p));
-}
+MAKES(Malloc, (void **out, size_t bytes), cuMemAlloc_v2(&p, bytes))
+MAKES(MallocManaged, (void **out, size_t bytes, unsigned int flags),
+      cuMemAllocManaged(&p, bytes, flags))
+CALLS(Free, (void *p), cuMemFree_v2((uintptr_t)p))
 
 hip_result hipHostMalloc(void **p, size_t bytes, unsigned int flags)
 {
@@ -225,10 +203,7 @@ hip_result hipHostMalloc(void **p, size_t bytes, unsigned int flags)
 	return result;
 }
 
-hip_result hipHostFree(void *p)
-{
-	return AS(cuMemFreeHost(p));
-}
+CALLS(HostFree, (void *p), cuMemFreeHost(p))
 
 /* There is a flag for read-only memory, which the driver does not use. */
 hip_result hipHostRegister(void *p, size_t bytes, unsigned int flags)
@@ -237,23 +212,11 @@ hip_result hipHostRegister(void *p, size_t bytes, unsigned int flags)
 		HIPABI_HOST_REGISTER_PORTABLE | HIPABI_HOST_REGISTER_MAPPED)));
 }
 
-hip_result hipHostUnregister(void *p)
-{
-	return AS(cuMemHostUnregister(p));
-}
-
-hip_result hipHostGetDevicePointer(void **out, void *host, unsigned int flags)
-{
-	cuda_pointer p;
-
-	return POINTER(cuMemHostGetDevicePointer_v2(&p, host, flags));
-}
-
-hip_result hipMemsetD8Async(hip_pointer p, unsigned char byte, size_t bytes,
-			    hip_stream s)
-{
-	return AS(cuMemsetD8Async((uintptr_t)p, byte, bytes, ON(s)));
-}
+CALLS(HostUnregister, (void *p), cuMemHostUnregister(p))
+MAKES(HostGetDevicePointer, (void **out, void *host, unsigned int flags),
+      cuMemHostGetDevicePointer_v2(&p, host, flags))
+CALLS(MemsetD8Async, (hip_pointer p, unsigned char byte, size_t bytes, hip_stream s),
+      cuMemsetD8Async((uintptr_t)p, byte, bytes, ON(s)))
 
 /* One byte says whether memory is managed, and types have the version's numbers. */
 hip_result hipPointerGetAttribute(void *value, int attribute, hip_pointer p)
@@ -273,22 +236,12 @@ hip_result hipPointerGetAttribute(void *value, int attribute, hip_pointer p)
 	return result;
 }
 
-hip_result hipMemGetAddressRange(hip_pointer *out, size_t *bytes, hip_pointer of)
-{
-	cuda_pointer p;
-
-	return POINTER(cuMemGetAddressRange_v2(&p, bytes, (uintptr_t)of));
-}
-
-hip_result hipMemcpyHtoDAsync(hip_pointer to, void *from, size_t bytes, hip_stream s)
-{
-	return AS(cuMemcpyHtoDAsync_v2((uintptr_t)to, from, bytes, ON(s)));
-}
-
-hip_result hipMemcpyDtoHAsync(void *to, hip_pointer from, size_t bytes, hip_stream s)
-{
-	return AS(cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, ON(s)));
-}
+MAKES(MemGetAddressRange, (hip_pointer *out, size_t *bytes, hip_pointer of),
+      cuMemGetAddressRange_v2(&p, bytes, (uintptr_t)of))
+CALLS(MemcpyHtoDAsync, (hip_pointer to, void *from, size_t bytes, hip_stream s),
+      cuMemcpyHtoDAsync_v2((uintptr_t)to, from, bytes, ON(s)))
+CALLS(MemcpyDtoHAsync, (void *to, hip_pointer from, size_t bytes, hip_stream s),
+      cuMemcpyDtoHAsync_v2(to, (uintptr_t)from, bytes, ON(s)))
 
 /* ---------------------------------------------------------------- exports */
 
@@ -408,10 +361,8 @@ hip_result hipExternalMemoryGetMappedBuffer(void **out, hip_external_memory memo
 	return POINTER(cuExternalMemoryGetMappedBuffer(&p, memory, &cuda));
 }
 
-hip_result hipDestroyExternalMemory(hip_external_memory memory)
-{
-	return AS(cuDestroyExternalMemory(memory));
-}
+CALLS(DestroyExternalMemory, (hip_external_memory memory),
+      cuDestroyExternalMemory(memory))
 
 /* ShouldNotReachHere(), with assertions. */
 hip_result hipImportExternalSemaphore(void **semaphore, const void *desc)
@@ -431,20 +382,10 @@ hip_result hipMemImportFromShareableHandle(void **handle, void *fd, int type)
 
 /* ---------------------------------------------------------------- streams */
 
-hip_result hipStreamCreateWithFlags(hip_stream *s, unsigned int flags)
-{
-	return AS(cuStreamCreate((cuda_stream *)s, flags));
-}
-
-hip_result hipStreamDestroy(hip_stream s)
-{
-	return AS(cuStreamDestroy_v2(ON(s)));
-}
-
-hip_result hipStreamSynchronize(hip_stream s)
-{
-	return AS(cuStreamSynchronize(ON(s)));
-}
+CALLS(StreamCreateWithFlags, (hip_stream *s, unsigned int flags),
+      cuStreamCreate((cuda_stream *)s, flags))
+CALLS(StreamDestroy, (hip_stream s), cuStreamDestroy_v2(ON(s)))
+CALLS(StreamSynchronize, (hip_stream s), cuStreamSynchronize(ON(s)))
 
 /* The one call that looks at the stream first. */
 hip_result hipStreamGetDevice(hip_stream s, hip_device_ordinal *dev)
@@ -458,35 +399,17 @@ hip_result hipStreamGetDevice(hip_stream s, hip_device_ordinal *dev)
 	return result;
 }
 
-hip_result hipStreamIsCapturing(hip_stream s, int *status)
-{
-	return AS(cuStreamIsCapturing(ON(s), status));
-}
-
-hip_result hipThreadExchangeStreamCaptureMode(int *mode)
-{
-	return AS(cuThreadExchangeStreamCaptureMode(mode));
-}
-
-hip_result hipStreamBeginCapture(hip_stream s, int mode)
-{
-	return AS(cuStreamBeginCapture_v2(ON(s), mode));
-}
-
-hip_result hipStreamEndCapture(hip_stream s, void **graph)
-{
-	return AS(cuStreamEndCapture(ON(s), graph));
-}
-
-hip_result hipGraphDestroy(void *graph)
-{
-	return AS(cuGraphDestroy(graph));
-}
-
-hip_result hipStreamWaitEvent(hip_stream s, hip_event event, unsigned int flags)
-{
-	return AS(cuStreamWaitEvent(ON(s), (cuda_event)event, flags));
-}
+CALLS(StreamIsCapturing, (hip_stream s, int *status),
+      cuStreamIsCapturing(ON(s), status))
+CALLS(ThreadExchangeStreamCaptureMode, (int *mode),
+      cuThreadExchangeStreamCaptureMode(mode))
+CALLS(StreamBeginCapture, (hip_stream s, int mode),
+      cuStreamBeginCapture_v2(ON(s), mode))
+CALLS(StreamEndCapture, (hip_stream s, void **graph),
+      cuStreamEndCapture(ON(s), graph))
+CALLS(GraphDestroy, (void *graph), cuGraphDestroy(graph))
+CALLS(StreamWaitEvent, (hip_stream s, hip_event event, unsigned int flags),
+      cuStreamWaitEvent(ON(s), (cuda_event)event, flags))
 
 /* The CPU's stores are seen in memory that is coherent. */
 hip_result hipStreamWaitValue32(hip_stream s, void *p, uint32_t value,
@@ -502,54 +425,39 @@ hip_result hipStreamWaitValue32(hip_stream s, void *p, uint32_t value,
 	return AS(cuStreamWaitValue32_v2(ON(s), (uintptr_t)p, value, flags));
 }
 
-hip_result hipLaunchHostFunc(hip_stream s, hip_host_fn fn, void *data)
-{
-	return AS(cuLaunchHostFunc(ON(s), fn, data));
-}
+CALLS(LaunchHostFunc, (hip_stream s, hip_host_fn fn, void *data),
+      cuLaunchHostFunc(ON(s), fn, data))
 
 /* ---------------------------------------------------------------- events */
 
-hip_result hipEventCreateWithFlags(hip_event *event, unsigned int flags)
-{
-	return AS(cuEventCreate((cuda_event *)event, flags));
-}
-
-hip_result hipEventDestroy(hip_event event)
-{
-	return AS(cuEventDestroy_v2((cuda_event)event));
-}
-
-hip_result hipEventRecord(hip_event event, hip_stream s)
-{
-	return AS(cuEventRecord((cuda_event)event, ON(s)));
-}
-
-hip_result hipEventQuery(hip_event event)
-{
-	return AS(cuEventQuery((cuda_event)event));
-}
-
-hip_result hipEventSynchronize(hip_event event)
-{
-	return AS(cuEventSynchronize((cuda_event)event));
-}
+CALLS(EventCreateWithFlags, (hip_event *event, unsigned int flags),
+      cuEventCreate((cuda_event *)event, flags))
+CALLS(EventDestroy, (hip_event event), cuEventDestroy_v2((cuda_event)event))
+CALLS(EventRecord, (hip_event event, hip_stream s),
+      cuEventRecord((cuda_event)event, ON(s)))
+CALLS(EventQuery, (hip_event event), cuEventQuery((cuda_event)event))
+CALLS(EventSynchronize, (hip_event event),
+      cuEventSynchronize((cuda_event)event))
 
 /* ---------------------------------------------------------------- controls */
 
-static void apply(const char *word, size_t n)
+static const struct word words[] = {
+	{ "amdgpu", .sets = { &hip.amdgpu } },
+	{ "block", .sets = { &hip.block } },
+};
+
+static void version(const char *word)
 {
 	int major, minor = 0;
 
 	if (sscanf(word, "%d.%d", &major, &minor) >= 1)
 		hip.version = major * 10000000 + minor * 100000;
-	hip.amdgpu |= n == 6 && !memcmp(word, "amdgpu", n);
-	hip.block |= n == 5 && !memcmp(word, "block", n);
 }
 
 EXPORT struct fake_hip *fake_hip(bool reset);
 struct fake_hip *fake_hip(bool reset)
 {
-	const char *words = getenv("FAKE_HIP");
+	const char *env = getenv("FAKE_HIP");
 
 	if (!reset)
 		return &hip;
@@ -558,14 +466,8 @@ struct fake_hip *fake_hip(bool reset)
 	fake.dmabuf_result = HIPABI_OUT_OF_MEMORY;
 	for (int i = 0; i < 2; i++)
 		fake.devices[i].name = "Fake Radeon";
-	fake.preset(words ? words : "");
-	while (words && *words) {
-		size_t n = strcspn(words, ",");
-
-		apply(words, n);
-		words += n;
-		words += *words == ',';
-	}
+	fake.preset(env);
+	words_apply(env, words, ARRAY_SIZE(words), version);
 	return &hip;
 }
 

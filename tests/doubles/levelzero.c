@@ -4,58 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/words.h"
 #include "levelzero_objects.h"
 
 struct fake_levelzero fake;
 struct driver *const driver = &fake.driver;
 const char driver_name[] = "levelzero";
-__thread bool refused;
 
 static int the_driver;	/* its address is the handle */
 static struct device tiles[2][2];
 struct device devices[2];
 
-/* ---------------------------------------------------------------- calls */
-
-ze_result_t refuse(ze_result_t result, const char *why)
-{
-	wrong("%s: %s", call, why);
-	refused = true;
-	return result;
-}
-
-ze_result_t begin(const char *name, bool needs_init)
-{
-	bool fails = call_begin(name);
-
-	refused = false;
-	if (in_host_function)
-		return refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT,
-			      "within a host function");
-	if (fails)
-		return fake.result;
-	if (forked)
-		return refuse(ZE_RESULT_ERROR_UNINITIALIZED,
-			      "in a child of who initialised it");
-	if (needs_init && !initialised)
-		return refuse(ZE_RESULT_ERROR_UNINITIALIZED, "before zeInit()");
-	return fake.lost;
-}
-
-ze_result_t end(ze_result_t result)
-{
-	pthread_mutex_unlock(&lock);
-	return result;
-}
-
 /* ---------------------------------------------------------------- devices */
 
 ze_result_t zeInit(ze_init_flags_t flags)
 {
-	ze_result_t result = begin(__func__, false);
-
-	if (result)
-		return end(result);
+	BEGIN(NEEDS_DEVICE)
 	if (flags & ~ZE_INIT_FLAG_GPU_ONLY)
 		return end(refuse(ZE_RESULT_ERROR_INVALID_ENUMERATION, "flags"));
 	if (!fake.ndevices)
@@ -74,7 +38,7 @@ static bool list_some(uint32_t *n, uint32_t all, const void *list)
 
 ze_result_t zeDriverGet(uint32_t *n, ze_driver_handle_t *drivers)
 {
-	BEGIN
+	BEGIN(NEEDS_ALL)
 	if (list_some(n, 1, drivers))
 		*drivers = (ze_driver_handle_t)&the_driver;
 	return end(ZE_RESULT_SUCCESS);
@@ -89,7 +53,7 @@ static ze_result_t check_driver(ze_driver_handle_t handle)
 ze_result_t zeDriverGetApiVersion(ze_driver_handle_t handle,
 				  ze_api_version_t *version)
 {
-	BEGIN
+	BEGIN(NEEDS_ALL)
 	result = check_driver(handle);
 	*version = fake.version;
 	return end(result);
@@ -133,7 +97,7 @@ struct device *device_of(ze_device_handle_t handle)
 ze_result_t zeDeviceGet(ze_driver_handle_t handle, uint32_t *n,
 			ze_device_handle_t *list)
 {
-	BEGIN
+	BEGIN(NEEDS_ALL)
 	result = check_driver(handle);
 	if (!result && list_some(n, fake.ndevices, list))
 		for (uint32_t i = 0; i < *n; i++)
@@ -144,7 +108,7 @@ ze_result_t zeDeviceGet(ze_driver_handle_t handle, uint32_t *n,
 ze_result_t zeDeviceGetSubDevices(ze_device_handle_t handle, uint32_t *n,
 				  ze_device_handle_t *list)
 {
-	BEGIN
+	BEGIN(NEEDS_ALL)
 	DEVICE(d, handle)
 	if (list_some(n, d->parts ? 2 : 0, list))
 		for (uint32_t i = 0; i < *n; i++)
@@ -155,7 +119,7 @@ ze_result_t zeDeviceGetSubDevices(ze_device_handle_t handle, uint32_t *n,
 ze_result_t zeDeviceGetProperties(ze_device_handle_t handle,
 				  ze_device_properties_t *props)
 {
-	BEGIN
+	BEGIN(NEEDS_ALL)
 	DEVICE(d, handle)
 	if (props->stype != ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES)
 		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT, "stype"));
@@ -173,7 +137,7 @@ ze_result_t
 zeDeviceGetCommandQueueGroupProperties(ze_device_handle_t handle, uint32_t *n,
 				       ze_command_queue_group_properties_t *list)
 {
-	BEGIN
+	BEGIN(NEEDS_ALL)
 	DEVICE(d, handle)
 	(void)d;
 	if (list_some(n, 2, list))
@@ -188,7 +152,7 @@ zeDeviceGetCommandQueueGroupProperties(ze_device_handle_t handle, uint32_t *n,
 ze_result_t zeDevicePciGetPropertiesExt(ze_device_handle_t handle,
 					ze_pci_ext_properties_t *pci)
 {
-	BEGIN
+	BEGIN(NEEDS_ALL)
 	DEVICE(d, handle)
 	if (fake.no_pci)
 		return end(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
@@ -202,7 +166,7 @@ ze_result_t zeContextCreate(ze_driver_handle_t handle,
 			    const ze_context_desc_t *desc,
 			    ze_context_handle_t *out)
 {
-	BEGIN
+	BEGIN(NEEDS_ALL)
 	result = check_driver(handle);
 	if (desc->stype != ZE_STRUCTURE_TYPE_CONTEXT_DESC || desc->flags)
 		result = refuse(ZE_RESULT_ERROR_INVALID_ENUMERATION, "desc");
@@ -220,19 +184,18 @@ static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_EVENT] = event_free,
 };
 
-static unsigned int destroy_all_of(struct context *ctx)
-{
-	unsigned int n = 0;
-
-	for (unsigned int kind = FAKE_KINDS - 1; kind > FAKE_CONTEXT; kind--)
-		n += destroy_all(kind, ctx, destroy[kind]);
-	return n;
-}
+const struct rules rules = {
+	.in_function = ZE_RESULT_ERROR_INVALID_ARGUMENT,
+	.in_child = ZE_RESULT_ERROR_UNINITIALIZED,
+	.before_init = ZE_RESULT_ERROR_UNINITIALIZED,
+	.nkinds = FAKE_KINDS,
+	.destroy = destroy,
+};
 
 ze_result_t zeContextDestroy(ze_context_handle_t handle)
 {
-	BEGIN_FREE
-	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	BEGIN_FREE(NEEDS_ALL)
+	LIVE(context, ctx, handle, FAKE_CONTEXT)
 	if (destroy_all_of(ctx))
 		wrong("%s: the context still has objects", call);
 	unmake(&ctx->object);
@@ -241,7 +204,7 @@ ze_result_t zeContextDestroy(ze_context_handle_t handle)
 
 ze_result_t zeContextGetStatus(ze_context_handle_t handle)
 {
-	BEGIN
+	BEGIN(NEEDS_ALL)
 	if (!object_of(handle, FAKE_CONTEXT))
 		return end(ZE_RESULT_ERROR_INVALID_ARGUMENT);
 	return end(ZE_RESULT_SUCCESS);
@@ -311,115 +274,60 @@ TABLE(Event, ze_event_dditable_t,
 /* Of "ze", ze_ddi.h declares them. */
 #define NOTHING(group, table) TABLE(group, table)
 NOTHING(CommandQueue, ze_command_queue_dditable_t)
-NOTHING(DeviceExp, ze_device_exp_dditable_t)
-NOTHING(EventExp, ze_event_exp_dditable_t)
+NOTHING(DeviceExp, ze_device_exp_dditable_t) NOTHING(EventExp, ze_event_exp_dditable_t)
 NOTHING(FabricEdgeExp, ze_fabric_edge_exp_dditable_t)
 NOTHING(FabricVertexExp, ze_fabric_vertex_exp_dditable_t)
-NOTHING(Fence, ze_fence_dditable_t)
-NOTHING(Image, ze_image_dditable_t)
-NOTHING(ImageExp, ze_image_exp_dditable_t)
-NOTHING(Kernel, ze_kernel_dditable_t)
-NOTHING(KernelExp, ze_kernel_exp_dditable_t)
-NOTHING(Module, ze_module_dditable_t)
+NOTHING(Fence, ze_fence_dditable_t) NOTHING(Image, ze_image_dditable_t)
+NOTHING(ImageExp, ze_image_exp_dditable_t) NOTHING(Kernel, ze_kernel_dditable_t)
+NOTHING(KernelExp, ze_kernel_exp_dditable_t) NOTHING(Module, ze_module_dditable_t)
 NOTHING(ModuleBuildLog, ze_module_build_log_dditable_t)
-NOTHING(PhysicalMem, ze_physical_mem_dditable_t)
-NOTHING(Sampler, ze_sampler_dditable_t)
+NOTHING(PhysicalMem, ze_physical_mem_dditable_t) NOTHING(Sampler, ze_sampler_dditable_t)
 NOTHING(VirtualMem, ze_virtual_mem_dditable_t)
-EMPTY(zet, CommandList)
-EMPTY(zet, Context)
-EMPTY(zet, Debug)
-EMPTY(zet, Device)
-EMPTY(zet, Kernel)
-EMPTY(zet, Metric)
-EMPTY(zet, MetricGroup)
-EMPTY(zet, MetricGroupExp)
-EMPTY(zet, MetricQuery)
-EMPTY(zet, MetricQueryPool)
-EMPTY(zet, MetricStreamer)
-EMPTY(zet, Module)
-EMPTY(zet, TracerExp)
-EMPTY(zes, Device)
-EMPTY(zes, Diagnostics)
-EMPTY(zes, Driver)
-EMPTY(zes, Engine)
-EMPTY(zes, FabricPort)
-EMPTY(zes, Fan)
-EMPTY(zes, Firmware)
-EMPTY(zes, Frequency)
-EMPTY(zes, Led)
-EMPTY(zes, Memory)
-EMPTY(zes, PerformanceFactor)
-EMPTY(zes, Power)
-EMPTY(zes, Psu)
-EMPTY(zes, Ras)
-EMPTY(zes, Scheduler)
-EMPTY(zes, Standby)
-EMPTY(zes, Temperature)
+EMPTY(zet, CommandList) EMPTY(zet, Context) EMPTY(zet, Debug) EMPTY(zet, Device)
+EMPTY(zet, Kernel) EMPTY(zet, Metric) EMPTY(zet, MetricGroup)
+EMPTY(zet, MetricGroupExp) EMPTY(zet, MetricQuery) EMPTY(zet, MetricQueryPool)
+EMPTY(zet, MetricStreamer) EMPTY(zet, Module) EMPTY(zet, TracerExp)
+EMPTY(zes, Device) EMPTY(zes, Diagnostics) EMPTY(zes, Driver) EMPTY(zes, Engine)
+EMPTY(zes, FabricPort) EMPTY(zes, Fan) EMPTY(zes, Firmware)
+EMPTY(zes, Frequency) EMPTY(zes, Led) EMPTY(zes, Memory)
+EMPTY(zes, PerformanceFactor) EMPTY(zes, Power) EMPTY(zes, Psu) EMPTY(zes, Ras)
+EMPTY(zes, Scheduler) EMPTY(zes, Standby) EMPTY(zes, Temperature)
 
 /* ---------------------------------------------------------------- controls */
 
-static const struct {
-	const char *word;
-	size_t offset;	/* of a bool */
-} switches[] = {
-#define SWITCH(word, field) { word, offsetof(struct fake_levelzero, field) },
-	SWITCH("integrated", integrated)
-	SWITCH("tiles", tiles)
-	SWITCH("noimport", no_import)
-	SWITCH("wrongpages", wrong_pages)
-	SWITCH("nohost", no_host)
-	SWITCH("nohostsync", no_host_sync)
-	SWITCH("nosysmem", no_sysmem)
-	SWITCH("ignoresysmem", ignore_sysmem)
-	SWITCH("keepsfd", keeps_fd)
-	SWITCH("pools", pools)
-	SWITCH("noexport", no_export)
-	SWITCH("memfds", memfds)
-	SWITCH("nopci", no_pci)
-	SWITCH("strict", strict)
+#define SWITCH(word, field) { word, .sets = { &fake.field } }
+static const struct word words[] = {
+	SWITCH("integrated", integrated),
+	SWITCH("tiles", tiles),
+	SWITCH("noimport", no_import),
+	SWITCH("wrongpages", wrong_pages),
+	SWITCH("nohost", no_host),
+	SWITCH("nohostsync", no_host_sync),
+	SWITCH("nosysmem", no_sysmem),
+	SWITCH("ignoresysmem", ignore_sysmem),
+	SWITCH("keepsfd", keeps_fd),
+	SWITCH("pools", pools),
+	SWITCH("noexport", no_export),
+	SWITCH("memfds", memfds),
+	SWITCH("nopci", no_pci),
+	SWITCH("strict", strict),
+	{ "two", .number = &fake.ndevices, .value = 2 },
+	{ "none", .number = &fake.ndevices, .value = 0 },
 };
 
-static bool is_word(const char *text, size_t n, const char *word)
+static void preset(const char *text)
 {
-	return strlen(word) == n && !memcmp(text, word, n);
-}
-
-static void preset(const char *words)
-{
-	while (*words) {
-		size_t n = strcspn(words, ",");
-
-		for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
-			if (is_word(words, n, switches[i].word))
-				*((bool *)((char *)&fake + switches[i].offset)) =
-					true;
-		if (is_word(words, n, "two"))
-			fake.ndevices = 2;
-		else if (is_word(words, n, "none"))
-			fake.ndevices = 0;
-		words += n;
-		words += *words == ',';
-	}
+	words_apply(text, words, ARRAY_SIZE(words), NULL);
 	for (unsigned int i = 0; i < 2; i++)
 		devices[i].parts = fake.tiles ? tiles[i] : NULL;
-}
-
-static void clear(void)
-{
-	streams_reset();
-	call = "the reset";
-	destroy_all_of(NULL);
-	objects_free();
 }
 
 EXPORT struct fake_levelzero *fake_levelzero(bool reset);
 EXPORT struct fake_levelzero *fake_levelzero(bool reset)
 {
-	const char *words = getenv("FAKE_LEVELZERO");
-
 	if (!reset)
 		return &fake;
-	clear();
+	clear_objects();
 	fake = (struct fake_levelzero){
 		.version = ZE_API_VERSION_1_4,
 		.ndevices = 1,
@@ -430,16 +338,8 @@ EXPORT struct fake_levelzero *fake_levelzero(bool reset)
 	for (unsigned int i = 0; i < 2; i++)
 		for (unsigned int k = 0; k < 2; k++)
 			devices[i].number = tiles[i][k].number = i;
-	preset(words ? words : "");
+	preset(getenv("FAKE_LEVELZERO"));
 	return &fake;
 }
 
-__attribute__((constructor)) static void loaded(void)
-{
-	fake_levelzero(true);
-}
-
-__attribute__((destructor)) static void unloaded(void)
-{
-	clear();
-}
+LOADED(fake_levelzero, clear_objects)

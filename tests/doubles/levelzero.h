@@ -26,7 +26,7 @@
 #define FAKE_LEVELZERO_H
 
 #include "backends/levelzero/abi.h"
-#include "driver.h"
+#include "common/driver.h"
 
 enum fake_kind {
 	FAKE_CONTEXT,

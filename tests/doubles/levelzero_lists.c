@@ -14,8 +14,8 @@ ze_result_t zeCommandListCreateImmediate(ze_context_handle_t handle,
 	struct device *device = device_of(on);
 	struct list *l;
 
-	BEGIN
-	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	BEGIN(NEEDS_ALL)
+	LIVE(context, ctx, handle, FAKE_CONTEXT)
 	if (!device || desc->stype != ZE_STRUCTURE_TYPE_COMMAND_QUEUE_DESC ||
 	    desc->ordinal != 1 || desc->index ||
 	    desc->mode != ZE_COMMAND_QUEUE_MODE_ASYNCHRONOUS)
@@ -39,8 +39,8 @@ void list_free(struct object *o)
 
 ze_result_t zeCommandListDestroy(ze_command_list_handle_t handle)
 {
-	BEGIN_FREE
-	OBJECT(list, l, handle, FAKE_LIST)
+	BEGIN_FREE(NEEDS_ALL)
+	LIVE(list, l, handle, FAKE_LIST)
 	list_free(&l->object);
 	return end(result);
 }
@@ -48,8 +48,8 @@ ze_result_t zeCommandListDestroy(ze_command_list_handle_t handle)
 ze_result_t zeCommandListIsImmediate(ze_command_list_handle_t handle,
 				     ze_bool_t *is)
 {
-	BEGIN
-	OBJECT(list, l, handle, FAKE_LIST)
+	BEGIN(NEEDS_ALL)
+	LIVE(list, l, handle, FAKE_LIST)
 	*is = !fake.no_immediate;
 	return end(ZE_RESULT_SUCCESS);
 }
@@ -57,8 +57,8 @@ ze_result_t zeCommandListIsImmediate(ze_command_list_handle_t handle,
 ze_result_t zeCommandListGetDeviceHandle(ze_command_list_handle_t handle,
 					 ze_device_handle_t *device)
 {
-	BEGIN
-	OBJECT(list, l, handle, FAKE_LIST)
+	BEGIN(NEEDS_ALL)
+	LIVE(list, l, handle, FAKE_LIST)
 	*device = (ze_device_handle_t)l->device;
 	return end(ZE_RESULT_SUCCESS);
 }
@@ -93,8 +93,8 @@ static ze_result_t hold(struct list *l, const struct job *job)
 ze_result_t zeCommandListHostSynchronize(ze_command_list_handle_t handle,
 					 uint64_t timeout)
 {
-	BEGIN
-	OBJECT(list, l, handle, FAKE_LIST)
+	BEGIN(NEEDS_ALL)
+	LIVE(list, l, handle, FAKE_LIST)
 	if (fake.no_host_sync)
 		return end(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
 	result = flush(l);
@@ -122,18 +122,18 @@ ze_result_t zeCommandListAppendBarrier(ze_command_list_handle_t handle,
 				       ze_event_handle_t signal, uint32_t n,
 				       ze_event_handle_t *waits)
 {
-	BEGIN
-	OBJECT(list, l, handle, FAKE_LIST)
+	BEGIN(NEEDS_ALL)
+	LIVE(list, l, handle, FAKE_LIST)
 	/* With waits, commands before the barrier need not have ended. */
 	if (!n)
 		result = flush(l);
 	for (uint32_t i = 0; i < n && !result; i++) {
-		OBJECT(event, e, waits[i], FAKE_EVENT)
+		LIVE(event, e, waits[i], FAKE_EVENT)
 		result = add(l, &(struct job){ .run = wait_event,
 					       .uses[0] = &e->object });
 	}
 	if (signal && !result) {
-		OBJECT(event, e, signal, FAKE_EVENT)
+		LIVE(event, e, signal, FAKE_EVENT)
 		if (e->object.pending || e->signalled)
 			wrong("%s: the event to signal is in use", call);
 		result = add(l, &(struct job){ .run = signal_event,
@@ -162,8 +162,8 @@ ze_result_t zeCommandListAppendMemoryCopy(ze_command_list_handle_t handle,
 			   .bytes = bytes };
 	struct range *a, *b;
 
-	BEGIN
-	OBJECT(list, l, handle, FAKE_LIST)
+	BEGIN(NEEDS_ALL)
+	LIVE(list, l, handle, FAKE_LIST)
 	a = usable(l, to, bytes, true);
 	b = usable(l, from, bytes, false);
 	if (!a || !b || signal || n)
@@ -183,8 +183,8 @@ ze_result_t zeCommandListAppendMemoryFill(ze_command_list_handle_t handle,
 	struct job job = { .run = job_set, .to = to, .bytes = bytes };
 	struct range *r;
 
-	BEGIN
-	OBJECT(list, l, handle, FAKE_LIST)
+	BEGIN(NEEDS_ALL)
+	LIVE(list, l, handle, FAKE_LIST)
 	r = usable(l, to, bytes, true);
 	if (!r || size != 1 || signal || n)
 		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT,
@@ -200,8 +200,8 @@ ze_result_t zeCommandListAppendHostFunction(ze_command_list_handle_t handle,
 					    ze_event_handle_t signal, uint32_t n,
 					    ze_event_handle_t *waits)
 {
-	BEGIN
-	OBJECT(list, l, handle, FAKE_LIST)
+	BEGIN(NEEDS_ALL)
+	LIVE(list, l, handle, FAKE_LIST)
 	if (fake.no_host)
 		return end(ZE_RESULT_ERROR_UNSUPPORTED_FEATURE);
 	if (!fn || next || signal || n)
@@ -218,8 +218,8 @@ ze_result_t zeEventPoolCreate(ze_context_handle_t handle,
 {
 	struct pool *p;
 
-	BEGIN
-	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	BEGIN(NEEDS_ALL)
+	LIVE(context, ctx, handle, FAKE_CONTEXT)
 	if (desc->stype != ZE_STRUCTURE_TYPE_EVENT_POOL_DESC ||
 	    desc->flags != ZE_EVENT_POOL_FLAG_HOST_VISIBLE ||
 	    !desc->count || desc->count > 256)
@@ -232,8 +232,8 @@ ze_result_t zeEventPoolCreate(ze_context_handle_t handle,
 
 ze_result_t zeEventPoolDestroy(ze_event_pool_handle_t handle)
 {
-	BEGIN_FREE
-	OBJECT(pool, p, handle, FAKE_EVENT_POOL)
+	BEGIN_FREE(NEEDS_ALL)
+	LIVE(pool, p, handle, FAKE_EVENT_POOL)
 	for (uint32_t i = 0; i < p->n; i++)
 		if (p->events[i])
 			wrong("%s: it still has events", call);
@@ -246,8 +246,8 @@ ze_result_t zeEventCreate(ze_event_pool_handle_t handle,
 {
 	struct event *e;
 
-	BEGIN
-	OBJECT(pool, p, handle, FAKE_EVENT_POOL)
+	BEGIN(NEEDS_ALL)
+	LIVE(pool, p, handle, FAKE_EVENT_POOL)
 	if (desc->stype != ZE_STRUCTURE_TYPE_EVENT_DESC || desc->index >= p->n ||
 	    p->events[desc->index])
 		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT,
@@ -270,16 +270,16 @@ void event_free(struct object *o)
 
 ze_result_t zeEventDestroy(ze_event_handle_t handle)
 {
-	BEGIN_FREE
-	OBJECT(event, e, handle, FAKE_EVENT)
+	BEGIN_FREE(NEEDS_ALL)
+	LIVE(event, e, handle, FAKE_EVENT)
 	event_free(&e->object);
 	return end(result);
 }
 
 ze_result_t zeEventHostSignal(ze_event_handle_t handle)
 {
-	BEGIN_FREE
-	OBJECT(event, e, handle, FAKE_EVENT)
+	BEGIN_FREE(NEEDS_ALL)
+	LIVE(event, e, handle, FAKE_EVENT)
 	if (e->signalled)
 		wrong("%s: it is signalled", call);
 	e->signalled = true;
@@ -289,8 +289,8 @@ ze_result_t zeEventHostSignal(ze_event_handle_t handle)
 
 ze_result_t zeEventHostReset(ze_event_handle_t handle)
 {
-	BEGIN
-	OBJECT(event, e, handle, FAKE_EVENT)
+	BEGIN(NEEDS_ALL)
+	LIVE(event, e, handle, FAKE_EVENT)
 	if (e->object.pending)
 		return end(refuse(ZE_RESULT_ERROR_INVALID_SYNCHRONIZATION_OBJECT,
 				  "a command uses it"));
@@ -300,15 +300,15 @@ ze_result_t zeEventHostReset(ze_event_handle_t handle)
 
 ze_result_t zeEventQueryStatus(ze_event_handle_t handle)
 {
-	BEGIN
-	OBJECT(event, e, handle, FAKE_EVENT)
+	BEGIN(NEEDS_ALL)
+	LIVE(event, e, handle, FAKE_EVENT)
 	return end(e->signalled ? ZE_RESULT_SUCCESS : ZE_RESULT_NOT_READY);
 }
 
 ze_result_t zeEventHostSynchronize(ze_event_handle_t handle, uint64_t timeout)
 {
-	BEGIN
-	OBJECT(event, e, handle, FAKE_EVENT)
+	BEGIN(NEEDS_ALL)
+	LIVE(event, e, handle, FAKE_EVENT)
 	fake.synchronising++;
 	while (!e->signalled && !fake.lost && timeout)
 		pthread_cond_wait(&changed, &lock);

@@ -1,34 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* See levelzero.h: USM memory, imports and exports of dma-bufs. */
 #include <fcntl.h>
-#include <linux/magic.h>
-#include <linux/udmabuf.h>
-#include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "levelzero_objects.h"
 
-#define DMA_BUF 0x444d4142	/* DMA_BUF_MAGIC of newer headers */
 #define PAGE ((size_t)64 << 10)	/* of the device */
 #define POOL_BYTES ((size_t)2 << 20)
 
 struct range *ranges;
 static struct range *pool;	/* that small allocations are parts of */
-
-static size_t page_up(size_t bytes)
-{
-	return (bytes + PAGE - 1) / PAGE * PAGE;
-}
-
-bool is_on(int fd, long magic)
-{
-	struct statfs st;
-
-	return !fstatfs(fd, &st) && (long)st.f_type == magic;
-}
 
 struct range *range_of(const void *p)
 {
@@ -80,24 +62,14 @@ void range_free(struct object *o)
 static struct range *memory_make(enum fake_kind kind, struct context *ctx,
 				 size_t bytes)
 {
-	int fd = memfd_create("usm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	size_t all = page_up(bytes);
-	uint8_t *room, *at;
+	size_t all = align_up(bytes, PAGE);
+	int fd = memory_fd("usm", all);
+	void *at = fd < 0 ? NULL : reserve(all, PAGE);
 	struct range *r;
 
-	if (fd < 0 || ftruncate(fd, (off_t)all) ||
-	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK))
+	if (!at || mmap(at, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+			fd, 0) != at)
 		return NULL;
-	room = mmap(NULL, all + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0);
-	at = (uint8_t *)page_up((uintptr_t)room);
-	if (mmap(at, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-		 0) != at)
-		return NULL;
-	if (at > room)
-		munmap(room, (size_t)(at - room));
-	if (room + PAGE > at)
-		munmap(at + all, (size_t)(room + PAGE - at));
 	r = range_make(kind, ctx, at, bytes);
 	r->mapped = all;
 	r->fd = fd;
@@ -136,18 +108,14 @@ static ze_result_t import(struct context *ctx,
 			      "not exactly one type, or not a dma-buf");
 	if (fake.no_import)
 		return ZE_RESULT_ERROR_INVALID_ARGUMENT;
-	if (fcntl(desc->fd, F_GETFD) != FD_CLOEXEC || desc->fd < 3)
-		wrong("%s: the fd is not fit to be kept", call);
-	if (!is_on(desc->fd, DMA_BUF) &&
-	    !(fake.memfds && is_on(desc->fd, TMPFS_MAGIC)))
+	look_at_fd(desc->fd);
+	if (!is_fit(desc->fd, fake.memfds))
 		return refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT, "no dma-buf");
-	at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
-		  desc->fd, 0);
-	if (at == MAP_FAILED)
+	at = map_fd(desc->fd, (size_t)bytes, PROT_READ | PROT_WRITE);
+	if (!at)
 		return ZE_RESULT_ERROR_INVALID_ARGUMENT;
 	if (fake.wrong_pages)
-		mmap(at + bytes - 4096, 4096, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		spoil_page(at + bytes - page_up(1));
 	*out = range_make(FAKE_DEVICE_MEMORY, ctx, at, (size_t)bytes);
 	(*out)->mapped = (size_t)bytes;
 	(*out)->imported = true;
@@ -163,8 +131,8 @@ ze_result_t zeMemAllocDevice(ze_context_handle_t handle,
 	struct device *device = device_of(on);
 	struct range *r = NULL;
 
-	BEGIN
-	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	BEGIN(NEEDS_ALL)
+	LIVE(context, ctx, handle, FAKE_CONTEXT)
 	if (!device || !bytes || alignment & (alignment - 1))
 		return end(refuse(ZE_RESULT_ERROR_UNSUPPORTED_SIZE,
 				  "no device, no bytes, or the alignment"));
@@ -211,8 +179,8 @@ ze_result_t zeMemAllocHost(ze_context_handle_t handle,
 	const struct lzabi_memmap_sysmem *next = desc->pNext;
 	struct range *r = NULL;
 
-	BEGIN
-	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	BEGIN(NEEDS_ALL)
+	LIVE(context, ctx, handle, FAKE_CONTEXT)
 	if (!bytes || alignment & (alignment - 1))
 		return end(refuse(ZE_RESULT_ERROR_UNSUPPORTED_SIZE,
 				  "no bytes, or the alignment"));
@@ -233,8 +201,8 @@ ze_result_t zeMemFree(ze_context_handle_t handle, void *p)
 {
 	struct range *r;
 
-	BEGIN_FREE
-	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	BEGIN_FREE(NEEDS_ALL)
+	LIVE(context, ctx, handle, FAKE_CONTEXT)
 	r = range_of(p);
 	if (!r || r->at != p || r->object.ctx != ctx)
 		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT,
@@ -246,22 +214,10 @@ ze_result_t zeMemFree(ze_context_handle_t handle, void *p)
 
 /* ---------------------------------------------------------------- queries */
 
-static int export_fd(struct range *r)
+static int export_fd(const struct range *r)
 {
-	struct udmabuf_create create = {
-		.memfd = (uint32_t)r->fd,
-		.flags = UDMABUF_FLAGS_CLOEXEC,
-		.size = r->mapped,
-	};
-	int dev, fd;
-
-	if (fake.memfds)
-		return fcntl(r->fd, F_DUPFD_CLOEXEC, 0);
-	dev = open("/dev/udmabuf", O_RDWR | O_CLOEXEC);
-	fd = dev < 0 ? -1 : ioctl(dev, UDMABUF_CREATE, &create);
-	if (dev >= 0)
-		close(dev);
-	return fd;
+	return fake.memfds ? fcntl(r->fd, F_DUPFD_CLOEXEC, 0) :
+			     udmabuf_of(r->fd, 0, r->mapped);
 }
 
 static ze_result_t export(struct range *r, ze_external_memory_export_fd_t *out)
@@ -285,8 +241,8 @@ ze_result_t zeMemGetAllocProperties(ze_context_handle_t handle, const void *p,
 {
 	struct range *r;
 
-	BEGIN
-	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	BEGIN(NEEDS_ALL)
+	LIVE(context, ctx, handle, FAKE_CONTEXT)
 	r = range_of(p);
 	if (r && r->object.ctx != ctx)
 		r = NULL;
@@ -305,8 +261,8 @@ ze_result_t zeMemGetAddressRange(ze_context_handle_t handle, const void *p,
 {
 	struct range *r;
 
-	BEGIN
-	OBJECT(context, ctx, handle, FAKE_CONTEXT)
+	BEGIN(NEEDS_ALL)
+	LIVE(context, ctx, handle, FAKE_CONTEXT)
 	r = range_of(p);
 	if (!r || r->object.ctx != ctx)
 		return end(ZE_RESULT_ERROR_INVALID_ARGUMENT);

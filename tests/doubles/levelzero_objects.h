@@ -7,9 +7,7 @@
 
 #include "backends/levelzero/api.h"
 #include "levelzero.h"
-#include "streams.h"
-
-#define EXPORT __attribute__((visibility("default")))
+#include "common/calls.h"
 
 /* The compiler compares the definitions with what dlbuf will call. */
 #define X(name, needed, type) \
@@ -66,43 +64,15 @@ struct event {
 	bool signalled;
 };
 
-/* Against the rules, by the call that is being made; what it is to return. */
-ze_result_t refuse(ze_result_t result, const char *why);
-
-/* Takes the lock. Why the call fails, or 0. */
-ze_result_t begin(const char *name, bool needs_init);
-/* Gives it back. */
-ze_result_t end(ze_result_t result);
-extern __thread bool refused;
-
-/* Begins a call that does nothing if it fails. */
-#define BEGIN						\
-	ze_result_t result = begin(__func__, true);	\
-							\
-	if (result)					\
-		return end(result);
-
-/* Begins one that frees: it does so whatever it returns, unless it is refused. */
-#define BEGIN_FREE					\
-	ze_result_t result = begin(__func__, true);	\
-							\
-	if (refused)					\
-		return end(result);
-
-/* The live object of a handle; or ends the call. */
-#define OBJECT(type, var, handle, kind)					\
-	struct type *var = object_of(handle, kind);			\
-									\
-	if (!var)							\
-		return end(refuse(ZE_RESULT_ERROR_INVALID_NULL_HANDLE,	\
-				  "no live " #type));
+#define NEEDS_ALL (NEEDS_INIT | NEEDS_DEVICE)
+#define LIVE(type, var, handle, kind) \
+	OBJECT(type, var, handle, kind, ZE_RESULT_ERROR_INVALID_NULL_HANDLE)
 
 struct device *device_of(ze_device_handle_t handle);
 
 extern struct range *ranges;
 void range_free(struct object *o);
 struct range *range_of(const void *p);
-bool is_on(int fd, long magic);
 
 void list_free(struct object *o);
 void event_free(struct object *o);

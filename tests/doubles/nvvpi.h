@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A double of NVIDIA's libnvvpi, major version 3 or 4, written from its documentation.
- * No header of NVIDIA is used: what both sides agree on is dlbuf's reading of it.
+ * No header of NVIDIA is used: what both sides agree on is dlbuf's reading of it. So it
+ * checks lifetimes and order, and no arguments.
  *
- * Work is what submit() adds to a stream: it inverts the bytes of a
- * pitch-linear image of the host. An image is locked while a stream has work of it.
+ * Work is what submit() adds to a stream: it inverts the bytes of a pitch-linear image
+ * of the host.
  *
  * Counted as wrong, since NVIDIA calls it undefined or forbids it: memory that is gone
  * while it is wrapped; an image destroyed while it is locked or used by a stream; any
@@ -39,16 +40,14 @@ enum { NVVPI_IMAGE, NVVPI_STREAM, NVVPI_KINDS };
 struct fake_nvvpi {
 	DRIVER;
 	int major;
-	bool jetson;		/* NvBuffers are supported */
 	bool held;		/* streams stand still; set it with hold() */
 	ino_t surface;		/* the fd of this dma-buf has NvBufSurface metadata */
-	unsigned int created, set;	/* calls that succeeded */
 	const void *last;	/* the first plane that a stream worked on last */
 	void (*hold)(bool held);
 	int (*submit)(void *stream, void *image);
 };
 
-/* The one there is; anew after a reset. */
-typedef struct fake_nvvpi *(*fake_nvvpi_fn)(bool reset);
+/* The one there is, reset. */
+typedef struct fake_nvvpi *(*fake_nvvpi_fn)(void);
 
 #endif /* FAKE_NVVPI_H */

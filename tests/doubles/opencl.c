@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/words.h"
 #include "opencl_objects.h"
 #include <CL/cl_icd.h>
 
@@ -21,34 +22,6 @@ static const struct device devices[] = {
 };
 
 /* ---------------------------------------------------------------- calls */
-
-cl_int refuse(cl_int result, const char *why)
-{
-	wrong("%s: %s", call, why);
-	return result;
-}
-
-cl_int begin(const char *name, unsigned int flags)
-{
-	bool fails = call_begin(name);
-
-	if (in_host_function && flags & BLOCKS)
-		return refuse(CL_INVALID_OPERATION, "within a callback");
-	if (fails)
-		return fake.result;
-	if (forked)
-		return refuse(CL_OUT_OF_HOST_MEMORY,
-			      "in a child of who has made a context");
-	if (flags & NEW_2_0 && strstr(fake.machine.version, "1.2"))
-		return refuse(CL_INVALID_OPERATION, "not in OpenCL 1.2");
-	return fake.lost;
-}
-
-cl_int end(cl_int result)
-{
-	pthread_mutex_unlock(&lock);
-	return result;
-}
 
 void *end_make(void *object, cl_int result, cl_int *errcode)
 {
@@ -155,33 +128,25 @@ static const struct fake_machine machines[] = {
 	  .host_ptr = HOST_PTR_COPIED },
 };
 
-static const struct {
-	const char *word;
-	bool *is_set;
-} switches[] = {
-	{ "none", &fake.no_platform },
-	{ "memfds", &fake.memfds },
-	{ "strict", &fake.strict },
-	{ "armold", &fake.arm_old },
-	{ "noreimport", &fake.no_reimport },
-	{ "noimport", &fake.no_sync_in },
-	{ "noexport", &fake.no_sync_out },
-	{ "waits", &fake.release_waits },
-	{ "images", &fake.images },
+static const struct word words[] = {
+	{ "none", .sets = { &fake.no_platform } },
+	{ "memfds", .sets = { &fake.memfds } },
+	{ "strict", .sets = { &fake.strict } },
+	{ "armold", .sets = { &fake.arm_old } },
+	{ "noreimport", .sets = { &fake.no_reimport } },
+	{ "noimport", .sets = { &fake.no_sync_in } },
+	{ "noexport", .sets = { &fake.no_sync_out } },
+	{ "waits", .sets = { &fake.release_waits } },
+	{ "images", .sets = { &fake.images } },
+	{ "two", .number = &fake.ndevices, .value = 2 },
+	{ "padding", .number = &fake.padding, .value = 4096 },
 };
 
-static void apply(const char *word)
+static void other_word(const char *word)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(machines); i++)
 		if (!strcmp(word, machines[i].word))
 			fake.machine = machines[i];
-	for (size_t i = 0; i < ARRAY_SIZE(switches); i++)
-		if (!strcmp(word, switches[i].word))
-			*switches[i].is_set = true;
-	if (!strcmp(word, "two"))
-		fake.ndevices = 2;
-	if (!strcmp(word, "padding"))
-		fake.padding = 4096;
 }
 
 /* ---------------------------------------------------------------- platform */
@@ -300,7 +265,7 @@ const struct device *device_of(const void *handle)
 cl_int CL_API_CALL clGetDeviceIDs(cl_platform_id handle, cl_device_type type,
 				  cl_uint n, cl_device_id *out, cl_uint *found)
 {
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	if (handle && (void *)handle != &platform)
 		return end(refuse(CL_INVALID_PLATFORM, "no platform"));
 	if ((!n && out) || (!out && !found))
@@ -384,7 +349,7 @@ cl_int CL_API_CALL clGetDeviceInfo(cl_device_id handle, cl_device_info name,
 {
 	const struct device *dev;
 
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	dev = device_of(handle);
 	if (!dev)
 		return end(refuse(CL_INVALID_DEVICE, "no device"));
@@ -407,7 +372,7 @@ cl_context CL_API_CALL clCreateContext(
 {
 	struct context *context;
 
-	BEGIN_MAKE(BLOCKS)
+	BEGIN_MAKE(NEEDS_ALL | BLOCKS)
 	for (; properties && *properties; properties += 2)
 		if (*properties != CL_CONTEXT_PLATFORM ||
 		    (void *)properties[1] != &platform)
@@ -429,21 +394,7 @@ cl_context CL_API_CALL clCreateContext(
 	return end_make(context, CL_SUCCESS, errcode_ret);
 }
 
-cl_int CL_API_CALL clRetainContext(cl_context handle)
-{
-	BEGIN(0)
-	return end(retain(handle, FAKE_CONTEXT, CL_INVALID_CONTEXT));
-}
-
-cl_int CL_API_CALL clReleaseContext(cl_context handle)
-{
-	struct context *context;
-
-	BEGIN(RELEASES)
-	if (release(handle, FAKE_CONTEXT, CL_INVALID_CONTEXT, &context, &result))
-		unmake(&context->c.object);
-	return end(result);
-}
+COUNTED(Context, cl_context, context, FAKE_CONTEXT, CL_INVALID_CONTEXT, unmake)
 
 static cl_int get_context(const struct context *context, cl_context_info name,
 			  size_t size, void *out, size_t *size_ret)
@@ -463,17 +414,8 @@ static cl_int get_context(const struct context *context, cl_context_info name,
 	}
 }
 
-cl_int CL_API_CALL clGetContextInfo(cl_context handle, cl_context_info name,
-				    size_t size, void *out, size_t *size_ret)
-{
-	const struct context *context;
-
-	BEGIN(0)
-	context = live(handle, FAKE_CONTEXT);
-	if (!context)
-		return end(refuse(CL_INVALID_CONTEXT, "no live context"));
-	return end(get_context(context, name, size, out, size_ret));
-}
+GETTER(clGetContextInfo, context, cl_context, FAKE_CONTEXT,
+       CL_INVALID_CONTEXT, cl_context_info, get_context)
 
 /* ---------------------------------------------------------------- names */
 
@@ -531,6 +473,15 @@ static const cl_icd_dispatch dispatch = {
 
 /* ---------------------------------------------------------------- controls */
 
+static int needs_own(unsigned int needs)
+{
+	if (in_host_function && needs & BLOCKS)
+		return refuse(CL_INVALID_OPERATION, "within a callback");
+	if (needs & NEW_2_0 && strstr(fake.machine.version, "1.2"))
+		return refuse(CL_INVALID_OPERATION, "not in OpenCL 1.2");
+	return CL_SUCCESS;
+}
+
 /* The last first: commands go before what they use. */
 static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_CONTEXT] = unmake,
@@ -538,6 +489,13 @@ static void (*const destroy[FAKE_KINDS])(struct object *o) = {
 	[FAKE_MEMORY] = memory_free,
 	[FAKE_EVENT] = unmake,
 	[FAKE_SEMAPHORE] = semaphore_free,
+};
+
+const struct rules rules = {
+	.in_child = CL_OUT_OF_HOST_MEMORY,
+	.own = needs_own,
+	.nkinds = FAKE_KINDS,
+	.destroy = destroy,
 };
 
 static unsigned long fail_later(unsigned long n)
@@ -562,20 +520,13 @@ static void settle(void)
 static void clear(void)
 {
 	queues_reset(true);
-	streams_reset();
-	call = "the reset";
-	for (unsigned int kind = FAKE_KINDS; kind--;)
-		destroy_all(kind, NULL, destroy[kind]);
-	objects_free();
+	clear_objects();
 	queues_reset(false);
 }
 
 EXPORT struct fake_opencl *fake_opencl(bool reset);
 struct fake_opencl *fake_opencl(bool reset)
 {
-	const char *env = getenv("FAKE_OPENCL");
-	char words[128], *word, *rest = NULL;
-
 	if (!reset)
 		return &fake;
 	clear();
@@ -587,19 +538,8 @@ struct fake_opencl *fake_opencl(bool reset)
 		.fail_later = fail_later,
 		.settle = settle,
 	};
-	snprintf(words, sizeof(words), "%s", env ? env : "");
-	for (word = strtok_r(words, ",", &rest); word;
-	     word = strtok_r(NULL, ",", &rest))
-		apply(word);
+	words_apply(getenv("FAKE_OPENCL"), words, ARRAY_SIZE(words), other_word);
 	return &fake;
 }
 
-__attribute__((constructor)) static void loaded(void)
-{
-	fake_opencl(true);
-}
-
-__attribute__((destructor)) static void unloaded(void)
-{
-	clear();
-}
+LOADED(fake_opencl, clear)

@@ -50,7 +50,7 @@
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 
-#include "driver.h"
+#include "common/driver.h"
 
 /* Names that older headers lack, or no public header has. */
 enum {
@@ -100,7 +100,7 @@ struct fake_opencl {
 	bool no_platform;
 	bool memfds;
 	bool arm_old;
-	size_t padding;			/* of qcom's imports */
+	unsigned int padding;			/* of qcom's imports */
 	bool no_reimport, no_sync_in, no_sync_out;
 	bool images;
 	bool no_functions;		/* of extensions */

@@ -40,9 +40,8 @@ void memory_free(struct object *o)
 		munmap(m->map, m->mapped);
 	if (m->dirty)
 		munmap(m->dirty, m->size);
-	if (m->fd >= 0 && (inode_of(m->fd) != m->inode || close(m->fd)))
-		wrong("%s: an fd that it was given was closed by somebody else",
-		      call);
+	if (m->fd >= 0)
+		close_given(m->fd, m->inode);
 }
 
 static void call_destructors(struct memory *m)
@@ -95,20 +94,17 @@ static bool is_importable(int fd, size_t size)
 {
 	off_t bytes = lseek(fd, 0, SEEK_END);
 
-	return (is_dma_buf(fd) || (fake.memfds && is_memfd(fd))) &&
-	       bytes >= 0 && size <= (size_t)bytes;
+	return is_fit(fd, fake.memfds) && bytes >= 0 && size <= (size_t)bytes;
 }
 
 /* Memory of a dma-buf. The fd is its own from now on, unless this fails. */
 static cl_int memory_import(struct memory *m, int fd)
 {
 	m->read_only = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
-	m->map = mmap(NULL, m->size, PROT_READ |
-		      (m->read_only ? 0 : PROT_WRITE), MAP_SHARED, fd, 0);
-	if (m->map == MAP_FAILED) {
-		m->map = NULL;
+	m->map = map_fd(fd, m->size, PROT_READ |
+			(m->read_only ? 0 : PROT_WRITE));
+	if (!m->map)
 		return CL_OUT_OF_RESOURCES;
-	}
 	m->mapped = m->size;
 	m->bytes = m->map;
 	m->fd = fd;
@@ -248,7 +244,7 @@ cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags,
 				  size_t size, void *host_ptr,
 				  cl_int *errcode_ret)
 {
-	BEGIN_MAKE(0)
+	BEGIN_MAKE(NEEDS_ALL)
 	return make_buffer(context, flags, size, host_ptr, errcode_ret);
 }
 
@@ -294,7 +290,7 @@ clCreateBufferWithProperties(cl_context handle,
 	struct memory *m = NULL;
 	int fd;
 
-	BEGIN_MAKE(NEW_2_0)
+	BEGIN_MAKE(NEEDS_ALL | NEW_2_0)
 	context = live(handle, FAKE_CONTEXT);
 	if (!context)
 		return end_make(NULL, refuse(CL_INVALID_CONTEXT,
@@ -339,7 +335,7 @@ cl_mem CL_API_CALL clImportMemoryARM(cl_context handle, cl_mem_flags flags,
 	struct memory *m = NULL;
 	bool dma_buf = false;
 
-	BEGIN_MAKE(0)
+	BEGIN_MAKE(NEEDS_ALL)
 	context = live(handle, FAKE_CONTEXT);
 	if (!context)
 		result = refuse(CL_INVALID_CONTEXT, "no live context");
@@ -365,24 +361,17 @@ cl_mem CL_API_CALL clImportMemoryARM(cl_context handle, cl_mem_flags flags,
 	return give_memory(m, result, errcode_ret);
 }
 
-cl_int CL_API_CALL clRetainMemObject(cl_mem memory)
+static void memory_release(struct object *o)
 {
-	BEGIN(0)
-	return end(retain(memory, FAKE_MEMORY, CL_INVALID_MEM_OBJECT));
+	struct memory *m = (struct memory *)o;
+
+	while (fake.release_waits && m->users && !fake.lost)
+		pthread_cond_wait(&changed, &lock);
+	memory_put(m);
 }
 
-cl_int CL_API_CALL clReleaseMemObject(cl_mem handle)
-{
-	struct memory *m;
-
-	BEGIN(RELEASES)
-	if (release(handle, FAKE_MEMORY, CL_INVALID_MEM_OBJECT, &m, &result)) {
-		while (fake.release_waits && m->users && !fake.lost)
-			pthread_cond_wait(&changed, &lock);
-		memory_put(m);
-	}
-	return end(result);
-}
+COUNTED(MemObject, cl_mem, memory, FAKE_MEMORY, CL_INVALID_MEM_OBJECT,
+	memory_release)
 
 cl_int CL_API_CALL
 clSetMemObjectDestructorCallback(cl_mem handle,
@@ -390,12 +379,8 @@ clSetMemObjectDestructorCallback(cl_mem handle,
 							void *data),
 				 void *data)
 {
-	struct memory *m;
-
-	BEGIN(0)
-	m = live(handle, FAKE_MEMORY);
-	if (!m)
-		return end(refuse(CL_INVALID_MEM_OBJECT, "no live buffer"));
+	BEGIN(NEEDS_ALL)
+	LIVE(memory, m, handle, FAKE_MEMORY, CL_INVALID_MEM_OBJECT)
 	if (!fn)
 		return end(refuse(CL_INVALID_VALUE, "nothing to call"));
 	if (m->ndestructors == ARRAY_SIZE(m->destructors))
@@ -436,17 +421,8 @@ static cl_int get_memory(const struct memory *m, cl_mem_info name, size_t size,
 	}
 }
 
-cl_int CL_API_CALL clGetMemObjectInfo(cl_mem handle, cl_mem_info name,
-				      size_t size, void *out, size_t *size_ret)
-{
-	const struct memory *m;
-
-	BEGIN(0)
-	m = live(handle, FAKE_MEMORY);
-	if (!m)
-		return end(refuse(CL_INVALID_MEM_OBJECT, "no live buffer"));
-	return end(get_memory(m, name, size, out, size_ret));
-}
+GETTER(clGetMemObjectInfo, memory, cl_mem, FAKE_MEMORY,
+       CL_INVALID_MEM_OBJECT, cl_mem_info, get_memory)
 
 /* ---------------------------------------------------------------- commands */
 
@@ -624,12 +600,8 @@ cl_int CL_API_CALL clEnqueueReadBuffer(cl_command_queue queue, cl_mem memory,
 				       size_t bytes, void *host, cl_uint n,
 				       const cl_event *list, cl_event *out)
 {
-	struct event *e;
-
-	BEGIN(0)
-	e = command(queue, CL_COMMAND_READ_BUFFER, n, list, &result);
-	if (!e)
-		return end(result);
+	BEGIN(NEEDS_ALL)
+	COMMAND(e, queue, CL_COMMAND_READ_BUFFER, n, list)
 	e->run = run_read;
 	return end(transfer(e, memory, offset, bytes, host, blocks, out));
 }
@@ -640,12 +612,8 @@ cl_int CL_API_CALL clEnqueueWriteBuffer(cl_command_queue queue, cl_mem memory,
 					cl_uint n, const cl_event *list,
 					cl_event *out)
 {
-	struct event *e;
-
-	BEGIN(0)
-	e = command(queue, CL_COMMAND_WRITE_BUFFER, n, list, &result);
-	if (!e)
-		return end(result);
+	BEGIN(NEEDS_ALL)
+	COMMAND(e, queue, CL_COMMAND_WRITE_BUFFER, n, list)
 	e->run = run_write;
 	return end(transfer(e, memory, offset, bytes, host, blocks, out));
 }
@@ -655,12 +623,8 @@ cl_int CL_API_CALL clEnqueueCopyBuffer(cl_command_queue queue, cl_mem from,
 				       size_t to_offset, size_t bytes, cl_uint n,
 				       const cl_event *list, cl_event *out)
 {
-	struct event *e;
-
-	BEGIN(0)
-	e = command(queue, CL_COMMAND_COPY_BUFFER, n, list, &result);
-	if (!e)
-		return end(result);
+	BEGIN(NEEDS_ALL)
+	COMMAND(e, queue, CL_COMMAND_COPY_BUFFER, n, list)
 	result = use(e, 0, from, from_offset, bytes);
 	if (!result)
 		result = use(e, 1, to, to_offset, bytes);
@@ -676,12 +640,8 @@ cl_int CL_API_CALL clEnqueueFillBuffer(cl_command_queue queue, cl_mem memory,
 				       size_t offset, size_t bytes, cl_uint n,
 				       const cl_event *list, cl_event *out)
 {
-	struct event *e;
-
-	BEGIN(0)
-	e = command(queue, CL_COMMAND_FILL_BUFFER, n, list, &result);
-	if (!e)
-		return end(result);
+	BEGIN(NEEDS_ALL)
+	COMMAND(e, queue, CL_COMMAND_FILL_BUFFER, n, list)
 	result = use(e, 0, memory, offset, bytes);
 	if (!result && (!pattern || !pattern_bytes ||
 			pattern_bytes > sizeof(e->pattern) ||
@@ -740,7 +700,7 @@ void *CL_API_CALL clEnqueueMapBuffer(cl_command_queue queue, cl_mem memory,
 	struct memory *m;
 	struct event *e;
 
-	BEGIN_MAKE(0)
+	BEGIN_MAKE(NEEDS_ALL)
 	e = command(queue, CL_COMMAND_MAP_BUFFER, n, list, &result);
 	if (!e)
 		return end_make(NULL, result, errcode_ret);
@@ -760,12 +720,9 @@ cl_int CL_API_CALL clEnqueueUnmapMemObject(cl_command_queue queue, cl_mem memory
 					   const cl_event *list, cl_event *out)
 {
 	struct memory *m;
-	struct event *e;
 
-	BEGIN(0)
-	e = command(queue, CL_COMMAND_UNMAP_MEM_OBJECT, n, list, &result);
-	if (!e)
-		return end(result);
+	BEGIN(NEEDS_ALL)
+	COMMAND(e, queue, CL_COMMAND_UNMAP_MEM_OBJECT, n, list)
 	result = command_uses(e, 0, memory);
 	if (result)
 		return end(command_drop(e, result));
@@ -812,7 +769,7 @@ clEnqueueAcquireExternalMemObjectsKHR(cl_command_queue queue, cl_uint n,
 				      const cl_mem *list, cl_uint nwaits,
 				      const cl_event *waits, cl_event *out)
 {
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	return end(pass(queue, CL_COMMAND_ACQUIRE_EXTERNAL_MEM_OBJECTS_KHR, n,
 			list, nwaits, waits, out));
 }
@@ -822,7 +779,7 @@ clEnqueueReleaseExternalMemObjectsKHR(cl_command_queue queue, cl_uint n,
 				      const cl_mem *list, cl_uint nwaits,
 				      const cl_event *waits, cl_event *out)
 {
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	return end(pass(queue, CL_COMMAND_RELEASE_EXTERNAL_MEM_OBJECTS_KHR, n,
 			list, nwaits, waits, out));
 }

@@ -11,10 +11,11 @@
 #include "opencl.h"
 #pragma GCC visibility pop
 
-#include "streams.h"
+#include "common/calls.h"
+#include "common/fences.h"
 
+#undef EXPORT
 #define EXPORT __attribute__((visibility("protected")))
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
 extern struct fake_opencl fake;
 
@@ -109,39 +110,67 @@ struct event {
 	size_t pattern_bytes;
 	struct mapping *mapping;
 	int wait;			/* a sync_file that the command waits for */
-	int tell;			/* the double's end of one that waits for it */
-	uint32_t fence;			/* where that is a vgem node: which, else 0 */
+	struct teller tell;		/* of one that waits for it */
 };
 
 /* ---------------------------------------------------------------- calls */
 
-/* The call breaks a rule; what it is to return. */
-cl_int refuse(cl_int result, const char *why);
-
 enum {
-	BLOCKS = 1,		/* so it is not for a callback */
-	RELEASES = 2,		/* has its effect even if it is made to fail */
-	NEW_2_0 = 4,		/* not in OpenCL 1.2 */
+	BLOCKS = NEEDS_OWN,		/* so it is not for a callback */
+	NEW_2_0 = NEEDS_OWN << 1,	/* not in OpenCL 1.2 */
 };
 
-/* Takes the lock. Why the call fails, or 0. */
-cl_int begin(const char *name, unsigned int flags);
-/* Gives it back. */
-cl_int end(cl_int result);
 /* The same for a call that makes an object. */
 void *end_make(void *object, cl_int result, cl_int *errcode);
 
-#define BEGIN(flags)					\
-	cl_int result = begin(__func__, flags);		\
-							\
-	if (result && (!((flags) & RELEASES) || forked))	\
-		return end(result);
-
 #define BEGIN_MAKE(flags)				\
-	cl_int result = begin(__func__, flags);		\
+	int result = begin(__func__, flags);		\
 							\
 	if (result)					\
 		return end_make(NULL, result, errcode_ret);
+
+/* The live object of a handle; or ends the call. */
+#define LIVE(type, var, handle, kind, invalid)		\
+	struct type *var = live(handle, kind);		\
+							\
+	if (!var)					\
+		return end(refuse(invalid, "no live " #type));
+
+/* The functions that count references; last() when the last one goes. */
+#define COUNTED(name, handles, type, kind, invalid, last)		\
+	cl_int CL_API_CALL clRetain##name(handles handle)		\
+	{								\
+		BEGIN(NEEDS_ALL)					\
+		return end(retain(handle, kind, invalid));		\
+	}								\
+	cl_int CL_API_CALL clRelease##name(handles handle)		\
+	{								\
+		struct type *o;						\
+									\
+		BEGIN_FREE(NEEDS_ALL)					\
+		if (release(handle, kind, invalid, &o, &result))	\
+			last(&o->c.object);				\
+		return end(result);					\
+	}
+
+/* Begins a command of a queue; or ends the call. */
+#define COMMAND(e, queue, type, n, list)				\
+	struct event *e = command(queue, type, n, list, &result);	\
+									\
+	if (!e)								\
+		return end(result);
+
+/* A function that asks about an object by get(). */
+#define GETTER(name, type, handles, kind, invalid, infos, get)		\
+	cl_int CL_API_CALL name(handles handle, infos info, size_t size, \
+				void *out, size_t *size_ret)		\
+	{								\
+		BEGIN(NEEDS_ALL)					\
+		LIVE(type, o, handle, kind, invalid)			\
+		return end(get(o, info, size, out, size_ret));		\
+	}
+
+#define NEEDS_ALL (NEEDS_DEVICE | IN_FUNCTIONS)
 
 /* Gives a value of a query. */
 cl_int give(const void *value, size_t bytes, size_t size, void *out,
@@ -196,7 +225,5 @@ void memory_free(struct object *o);
 /* ---------------------------------------------------------------- semaphores */
 
 void semaphore_free(struct object *o);
-/* Signals the sync_file of a command that is complete. */
-void sync_files_end(struct event *e);
 
 #endif /* FAKE_OPENCL_OBJECTS_H */

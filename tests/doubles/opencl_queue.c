@@ -82,7 +82,7 @@ static void let_go(struct event *e)
 
 static void complete(struct event *e, cl_int status)
 {
-	sync_files_end(e);
+	fence_tell(&e->tell);
 	let_go(e);
 	set_status(e, status);
 }
@@ -191,7 +191,7 @@ static struct event *event_make(cl_command_type type, struct queue *q,
 	e->type = type;
 	e->queue = q;
 	e->status = q ? CL_QUEUED : CL_SUBMITTED;
-	e->wait = e->tell = -1;
+	e->wait = e->tell.fd = -1;
 	return e;
 }
 
@@ -330,7 +330,7 @@ clCreateCommandQueue(cl_context context, cl_device_id device,
 		     cl_command_queue_properties properties,
 		     cl_int *errcode_ret)
 {
-	BEGIN_MAKE(BLOCKS)
+	BEGIN_MAKE(NEEDS_ALL | BLOCKS)
 	return make_queue(context, device, properties, errcode_ret);
 }
 
@@ -341,7 +341,7 @@ clCreateCommandQueueWithProperties(cl_context context, cl_device_id device,
 {
 	cl_command_queue_properties properties = 0;
 
-	BEGIN_MAKE(BLOCKS | NEW_2_0)
+	BEGIN_MAKE(NEEDS_ALL | BLOCKS | NEW_2_0)
 	for (; list && *list; list += 2) {
 		if (*list != CL_QUEUE_PROPERTIES)
 			return end_make(NULL, refuse(CL_INVALID_VALUE,
@@ -353,7 +353,7 @@ clCreateCommandQueueWithProperties(cl_context context, cl_device_id device,
 
 cl_int CL_API_CALL clRetainCommandQueue(cl_command_queue queue)
 {
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	return end(retain(queue, FAKE_QUEUE, CL_INVALID_COMMAND_QUEUE));
 }
 
@@ -372,7 +372,7 @@ cl_int CL_API_CALL clReleaseCommandQueue(cl_command_queue handle)
 {
 	struct queue *q;
 
-	BEGIN(RELEASES)
+	BEGIN_FREE(NEEDS_ALL)
 	if (release(handle, FAKE_QUEUE, CL_INVALID_COMMAND_QUEUE, &q, &result))
 		queue_free(&q->c.object);
 	else if (q)
@@ -397,27 +397,13 @@ static cl_int get_queue(const struct queue *q, cl_command_queue_info name,
 	}
 }
 
-cl_int CL_API_CALL clGetCommandQueueInfo(cl_command_queue handle,
-					 cl_command_queue_info name, size_t size,
-					 void *out, size_t *size_ret)
-{
-	const struct queue *q;
-
-	BEGIN(0)
-	q = live(handle, FAKE_QUEUE);
-	if (!q)
-		return end(refuse(CL_INVALID_COMMAND_QUEUE, "no live queue"));
-	return end(get_queue(q, name, size, out, size_ret));
-}
+GETTER(clGetCommandQueueInfo, queue, cl_command_queue, FAKE_QUEUE,
+       CL_INVALID_COMMAND_QUEUE, cl_command_queue_info, get_queue)
 
 cl_int CL_API_CALL clFlush(cl_command_queue handle)
 {
-	struct queue *q;
-
-	BEGIN(0)
-	q = live(handle, FAKE_QUEUE);
-	if (!q)
-		return end(refuse(CL_INVALID_COMMAND_QUEUE, "no live queue"));
+	BEGIN(NEEDS_ALL)
+	LIVE(queue, q, handle, FAKE_QUEUE, CL_INVALID_COMMAND_QUEUE)
 	fake.flushes++;
 	queue_flush(q);
 	return end(CL_SUCCESS);
@@ -425,12 +411,8 @@ cl_int CL_API_CALL clFlush(cl_command_queue handle)
 
 cl_int CL_API_CALL clFinish(cl_command_queue handle)
 {
-	struct queue *q;
-
-	BEGIN(BLOCKS)
-	q = live(handle, FAKE_QUEUE);
-	if (!q)
-		return end(refuse(CL_INVALID_COMMAND_QUEUE, "no live queue"));
+	BEGIN(NEEDS_ALL | BLOCKS)
+	LIVE(queue, q, handle, FAKE_QUEUE, CL_INVALID_COMMAND_QUEUE)
 	queue_flush(q);
 	return end(stream_finish(&q->stream));
 }
@@ -450,7 +432,7 @@ cl_int CL_API_CALL clEnqueueMarkerWithWaitList(cl_command_queue queue, cl_uint n
 					       const cl_event *list,
 					       cl_event *out)
 {
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	return end(enqueue_nothing(queue, CL_COMMAND_MARKER, n, list, out));
 }
 
@@ -458,7 +440,7 @@ cl_int CL_API_CALL clEnqueueBarrierWithWaitList(cl_command_queue queue,
 						cl_uint n, const cl_event *list,
 						cl_event *out)
 {
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	return end(enqueue_nothing(queue, CL_COMMAND_BARRIER, n, list, out));
 }
 
@@ -466,7 +448,7 @@ cl_event CL_API_CALL clCreateUserEvent(cl_context handle, cl_int *errcode_ret)
 {
 	struct context *context;
 
-	BEGIN_MAKE(0)
+	BEGIN_MAKE(NEEDS_ALL)
 	context = live(handle, FAKE_CONTEXT);
 	if (!context)
 		return end_make(NULL, refuse(CL_INVALID_CONTEXT,
@@ -479,7 +461,7 @@ cl_int CL_API_CALL clSetUserEventStatus(cl_event handle, cl_int status)
 {
 	struct event *e;
 
-	BEGIN(RELEASES)
+	BEGIN_FREE(NEEDS_ALL)
 	e = live(handle, FAKE_EVENT);
 	if (!e || e->queue)
 		return end(refuse(CL_INVALID_EVENT, "no live user event"));
@@ -491,22 +473,8 @@ cl_int CL_API_CALL clSetUserEventStatus(cl_event handle, cl_int status)
 	return end(result);
 }
 
-cl_int CL_API_CALL clRetainEvent(cl_event event)
-{
-	BEGIN(0)
-	return end(retain(event, FAKE_EVENT, CL_INVALID_EVENT));
-}
-
 /* Commands keep waiting for a released event. */
-cl_int CL_API_CALL clReleaseEvent(cl_event handle)
-{
-	struct event *e;
-
-	BEGIN(RELEASES)
-	if (release(handle, FAKE_EVENT, CL_INVALID_EVENT, &e, &result))
-		unmake(&e->c.object);
-	return end(result);
-}
+COUNTED(Event, cl_event, event, FAKE_EVENT, CL_INVALID_EVENT, unmake)
 
 static cl_int get_event(const struct event *e, cl_event_info name, size_t size,
 			void *out, size_t *size_ret)
@@ -527,29 +495,16 @@ static cl_int get_event(const struct event *e, cl_event_info name, size_t size,
 	}
 }
 
-cl_int CL_API_CALL clGetEventInfo(cl_event handle, cl_event_info name,
-				  size_t size, void *out, size_t *size_ret)
-{
-	const struct event *e;
-
-	BEGIN(0)
-	e = live(handle, FAKE_EVENT);
-	if (!e)
-		return end(refuse(CL_INVALID_EVENT, "no live event"));
-	return end(get_event(e, name, size, out, size_ret));
-}
+GETTER(clGetEventInfo, event, cl_event, FAKE_EVENT,
+       CL_INVALID_EVENT, cl_event_info, get_event)
 
 cl_int CL_API_CALL
 clSetEventCallback(cl_event handle, cl_int type,
 		   void (CL_CALLBACK *fn)(cl_event event, cl_int status,
 					  void *data), void *data)
 {
-	struct event *e;
-
-	BEGIN(0)
-	e = live(handle, FAKE_EVENT);
-	if (!e)
-		return end(refuse(CL_INVALID_EVENT, "no live event"));
+	BEGIN(NEEDS_ALL)
+	LIVE(event, e, handle, FAKE_EVENT, CL_INVALID_EVENT)
 	if (!fn || type < CL_COMPLETE || type > CL_SUBMITTED)
 		return end(refuse(CL_INVALID_VALUE, "what to call when"));
 	if (e->ncallbacks == ARRAY_SIZE(e->callbacks))
@@ -562,7 +517,7 @@ clSetEventCallback(cl_event handle, cl_int type,
 
 cl_int CL_API_CALL clWaitForEvents(cl_uint n, const cl_event *list)
 {
-	BEGIN(BLOCKS)
+	BEGIN(NEEDS_ALL | BLOCKS)
 	if (!n || !list)
 		return end(refuse(CL_INVALID_VALUE, "no events"));
 	for (cl_uint i = 0; i < n; i++) {

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: MIT
 /* See opencl.h: semaphores, and sync_files in and out. */
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <stdlib.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "opencl_objects.h"
-#include "vgem.h"
 
 /* ---------------------------------------------------------------- objects */
 
@@ -77,7 +72,7 @@ clCreateSemaphoreWithPropertiesKHR(cl_context handle,
 	struct semaphore model = { .fd = -1 }, *s;
 	struct context *context;
 
-	BEGIN_MAKE(0)
+	BEGIN_MAKE(NEEDS_ALL)
 	context = live(handle, FAKE_CONTEXT);
 	result = context ? look_at_properties(context, properties, &model) :
 			   refuse(CL_INVALID_CONTEXT, "no live context");
@@ -97,7 +92,7 @@ clReImportSemaphoreSyncFdKHR(cl_semaphore_khr handle,
 {
 	struct semaphore *s;
 
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	s = live(handle, FAKE_SEMAPHORE);
 	if (!s || !s->imports)
 		return end(refuse(CL_INVALID_SEMAPHORE_KHR, "no import"));
@@ -113,22 +108,8 @@ clReImportSemaphoreSyncFdKHR(cl_semaphore_khr handle,
 	return end(CL_SUCCESS);
 }
 
-cl_int CL_API_CALL clRetainSemaphoreKHR(cl_semaphore_khr semaphore)
-{
-	BEGIN(0)
-	return end(retain(semaphore, FAKE_SEMAPHORE, CL_INVALID_SEMAPHORE_KHR));
-}
-
-cl_int CL_API_CALL clReleaseSemaphoreKHR(cl_semaphore_khr handle)
-{
-	struct semaphore *s;
-
-	BEGIN(RELEASES)
-	if (release(handle, FAKE_SEMAPHORE, CL_INVALID_SEMAPHORE_KHR, &s,
-		    &result))
-		semaphore_free(&s->c.object);
-	return end(result);
-}
+COUNTED(SemaphoreKHR, cl_semaphore_khr, semaphore, FAKE_SEMAPHORE,
+	CL_INVALID_SEMAPHORE_KHR, semaphore_free)
 
 static cl_int get_semaphore(const struct semaphore *s,
 			    cl_semaphore_info_khr name, size_t size, void *out,
@@ -151,32 +132,15 @@ static cl_int get_semaphore(const struct semaphore *s,
 	}
 }
 
-cl_int CL_API_CALL clGetSemaphoreInfoKHR(cl_semaphore_khr handle,
-					 cl_semaphore_info_khr name, size_t size,
-					 void *out, size_t *size_ret)
-{
-	const struct semaphore *s;
-
-	BEGIN(0)
-	s = live(handle, FAKE_SEMAPHORE);
-	if (!s)
-		return end(refuse(CL_INVALID_SEMAPHORE_KHR, "no semaphore"));
-	return end(get_semaphore(s, name, size, out, size_ret));
-}
+GETTER(clGetSemaphoreInfoKHR, semaphore, cl_semaphore_khr, FAKE_SEMAPHORE,
+       CL_INVALID_SEMAPHORE_KHR, cl_semaphore_info_khr, get_semaphore)
 
 /* ---------------------------------------------------------------- commands */
-
-static bool readable(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return poll(&p, 1, 0) == 1;
-}
 
 /* Without an fd, the command waits for the event of the signalling command. */
 static enum progress run_wait(struct event *e)
 {
-	return e->wait < 0 || readable(e->wait) ? JOB_DONE : JOB_POLLS;
+	return e->wait < 0 || is_readable(e->wait) ? JOB_DONE : JOB_POLLS;
 }
 
 /* One semaphore per command is enough for the tests. */
@@ -228,7 +192,7 @@ clEnqueueWaitSemaphoresKHR(cl_command_queue queue, cl_uint n,
 			   const cl_semaphore_payload_khr *payloads,
 			   cl_uint nwaits, const cl_event *waits, cl_event *out)
 {
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	return end(semaphore_command(queue, CL_COMMAND_SEMAPHORE_WAIT_KHR, n,
 				     list, nwaits, waits, out));
 }
@@ -240,69 +204,23 @@ clEnqueueSignalSemaphoresKHR(cl_command_queue queue, cl_uint n,
 			     cl_uint nwaits, const cl_event *waits,
 			     cl_event *out)
 {
-	BEGIN(0)
+	BEGIN(NEEDS_ALL)
 	return end(semaphore_command(queue, CL_COMMAND_SEMAPHORE_SIGNAL_KHR, n,
 				     list, nwaits, waits, out));
 }
 
 /* ---------------------------------------------------------------- sync_files */
 
-/* A vgem fence signals by itself after ten seconds; then ETIMEDOUT is no error here. */
-void sync_files_end(struct event *e)
-{
-	uint64_t one = 1;
-	int ret;
-
-	if (e->tell < 0)
-		return;
-	ret = e->fence ? vgem_fence_signal(e->tell, e->fence) :
-			 (int)write(e->tell, &one, sizeof(one));
-	if (close(e->tell) || (ret < 0 && errno != ETIMEDOUT))
-		wrong("a sync_file of ours was closed by somebody else");
-	e->tell = -1;
-}
-
-/*
- * Makes a sync_file with a vgem node of its own. If the kernel has no vgem, waits for
- * the command, and returns -1, which stands for a complete signal.
- */
-static int sync_file_of(struct event *e)
-{
-	int drm = vgem_open(), fd = -1;
-
-	if (drm < 0 || vgem_fence_create(drm, &e->fence, &fd)) {
-		if (drm >= 0)
-			close(drm);
-		queue_flush(e->queue);
-		event_finish(e);
-		return -1;
-	}
-	e->tell = drm;
-	return fd;
-}
-
-static int eventfd_of(struct event *e)
-{
-	int fd = eventfd(0, EFD_CLOEXEC);
-
-	e->fence = 0;
-	e->tell = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	return fd;
-}
-
 cl_int CL_API_CALL
 clGetSemaphoreHandleForTypeKHR(cl_semaphore_khr handle, cl_device_id device,
 			       cl_external_semaphore_handle_type_khr type,
 			       size_t size, void *out, size_t *size_ret)
 {
-	struct semaphore *s;
 	struct event *e;
 	int fd = -1;
 
-	BEGIN(0)
-	s = live(handle, FAKE_SEMAPHORE);
-	if (!s)
-		return end(refuse(CL_INVALID_SEMAPHORE_KHR, "no semaphore"));
+	BEGIN(NEEDS_ALL)
+	LIVE(semaphore, s, handle, FAKE_SEMAPHORE, CL_INVALID_SEMAPHORE_KHR)
 	if (!has_device(s->c.context, device_of(device)))
 		return end(refuse(CL_INVALID_DEVICE, "not of the context"));
 	if (!s->exports || type != CL_SEMAPHORE_HANDLE_SYNC_FD_KHR)
@@ -318,6 +236,11 @@ clGetSemaphoreHandleForTypeKHR(cl_semaphore_khr handle, cl_device_id device,
 	s->payload = false;
 	s->signal = NULL;
 	if (e->status > CL_COMPLETE)
-		fd = fake.memfds ? eventfd_of(e) : sync_file_of(e);
+		fd = fence_new(fake.memfds, false, &e->tell);
+	/* Without one, -1 stands for a complete signal. */
+	if (fd < 0 && e->status > CL_COMPLETE) {
+		queue_flush(e->queue);
+		event_finish(e);
+	}
 	return end(give(&fd, sizeof(fd), size, out, size_ret));
 }

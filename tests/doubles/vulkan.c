@@ -11,86 +11,43 @@
 #include "vgem.h"
 #include "vulkan_objects.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
 struct fake_vulkan fake;
-pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+struct driver *const driver = &fake.driver;
+const char driver_name[] = "vulkan";
 
-static struct object *objects;
 struct submission submissions[4096];
 const struct fake_physical *used;
 bool semaphore_fd, modifiers, foreign, timelines, timelines_khr;
-static struct object the_queues[2];
+static struct item the_queues[2];
 
-void wrong(const char *what)
+struct item *item_make(enum fake_kind kind)
 {
-	fake.wrong++;
-	fprintf(stderr, "# fake vulkan: %s\n", what);
-}
+	struct item *o = make(kind, sizeof(*o), NULL, false);
 
-struct object *make(enum fake_kind kind)
-{
-	struct object *o = calloc(1, sizeof(*o));
-
-	o->kind = kind;
-	o->live = true;
 	o->fd = -1;
-	o->next = objects;
-	objects = o;
-	fake.live[kind]++;
-	fake.made[kind]++;
 	return o;
 }
 
-struct object *check(const void *handle, enum fake_kind kind, const char *who)
+struct item *check(const void *handle, enum fake_kind kind)
 {
-	struct object *o = objects;
+	struct item *o = object_of(handle, kind);
 
-	while (o && o != handle)
-		o = o->next;
-	if (o && o->kind == kind && o->live)
-		return o;
-	wrong(who);
-	return NULL;
+	if (!o)
+		wrong("%s: not a live object", call);
+	return o;
 }
 
-ino_t inode_of(int fd)
+void destroy(const void *handle, enum fake_kind kind)
 {
-	struct stat st;
+	struct item *o = handle ? check(handle, kind) : NULL;
 
-	return fstat(fd, &st) ? 0 : st.st_ino;
-}
-
-void destroy(const void *handle, enum fake_kind kind, const char *who)
-{
-	struct object *o;
-
-	if (!handle)
-		return;
-	o = check(handle, kind, who);
 	if (!o)
 		return;
-	if (o->pending) {
-		wrong(who);
-		fprintf(stderr, "# it is in use by the device\n");
-	}
-	if (o->fd >= 0 && (inode_of(o->fd) != o->inode || close(o->fd)))
-		wrong("an fd that it was given was closed by somebody else");
+	if (o->fd >= 0)
+		close_given(o->fd, o->inode);
 	if (o->value)
 		timeline_end(o);
-	o->live = false;
-	fake.live[kind]--;
-}
-
-bool fails(const char *name)
-{
-	if (!fake.failing || strcmp(fake.failing, name))
-		return false;
-	if (fake.spared) {
-		fake.spared--;
-		return false;
-	}
-	return true;
+	unmake(&o->object);
 }
 
 VkResult end(void)
@@ -114,15 +71,15 @@ static VkResult CreateInstance(const VkInstanceCreateInfo *info,
 {
 	BEGIN("vkCreateInstance")
 	fake.api_version = info->pApplicationInfo->apiVersion;
-	*out = TO_HANDLE(VkInstance, make(FAKE_INSTANCE));
+	*out = TO_HANDLE(VkInstance, item_make(FAKE_INSTANCE));
 	return end();
 }
 
 static void DestroyInstance(VkInstance instance,
 			    const VkAllocationCallbacks *alloc)
 {
-	pthread_mutex_lock(&lock);
-	destroy(instance, FAKE_INSTANCE, "vkDestroyInstance");
+	LOCK("vkDestroyInstance")
+	destroy(instance, FAKE_INSTANCE);
 	end();
 }
 
@@ -132,7 +89,7 @@ static VkResult EnumeratePhysicalDevices(VkInstance instance, uint32_t *n,
 					 VkPhysicalDevice *list)
 {
 	BEGIN("vkEnumeratePhysicalDevices")
-	check(instance, FAKE_INSTANCE, "vkEnumeratePhysicalDevices");
+	check(instance, FAKE_INSTANCE);
 	*n = fake.nphysical;
 	for (uint32_t i = 0; list && i < *n; i++)
 		list[i] = (VkPhysicalDevice)(void *)&fake.physical[i];
@@ -173,7 +130,7 @@ static void GetPhysicalDeviceProperties2(VkPhysicalDevice physical,
 	out->properties.limits.optimalBufferCopyRowPitchAlignment = 1;
 	out->properties.limits.optimalBufferCopyOffsetAlignment = p->copy_align;
 	for (; s; s = s->pNext) {
-		VkPhysicalDeviceDriverProperties *driver = (void *)s;
+		VkPhysicalDeviceDriverProperties *names = (void *)s;
 		VkPhysicalDevicePCIBusInfoPropertiesEXT *pci = (void *)s;
 		VkPhysicalDeviceDrmPropertiesEXT *drm = (void *)s;
 
@@ -198,8 +155,8 @@ static void GetPhysicalDeviceProperties2(VkPhysicalDevice physical,
 		if (s->sType !=
 		    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES)
 			continue;
-		strcpy(driver->driverName, "fake");
-		strcpy(driver->driverInfo, "1.0");
+		strcpy(names->driverName, "fake");
+		strcpy(names->driverInfo, "1.0");
 	}
 }
 
@@ -294,7 +251,7 @@ static void GetPhysicalDeviceExternalSemaphoreProperties(
 			VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT : 0;
 		return;
 	}
-	pthread_mutex_lock(&lock);
+	LOCK("vkGetPhysicalDeviceExternalSemaphoreProperties")
 	if (info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT)
 		wrong("vkGetPhysicalDeviceExternalSemaphoreProperties: not "
 		      "about SYNC_FD");
@@ -353,7 +310,7 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 	    physical_of(physical)->version < VK_API_VERSION_1_2)
 		wrong("vkCreateDevice: a feature without its extension");
 	used = physical_of(physical);
-	*out = TO_HANDLE(VkDevice, make(FAKE_DEVICE));
+	*out = TO_HANDLE(VkDevice, item_make(FAKE_DEVICE));
 	if (fake.threaded)
 		thread_begin();
 	return end();
@@ -362,12 +319,12 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
 {
 	thread_end();
-	pthread_mutex_lock(&lock);
+	LOCK("vkDestroyDevice")
 	/* Whose they are is known of the last device. */
 	for (int kind = FAKE_BUFFER; kind < FAKE_KINDS; kind++)
 		if (fake.live[kind] && fake.live[FAKE_DEVICE] == 1)
 			wrong("vkDestroyDevice: it still has objects");
-	destroy(device, FAKE_DEVICE, "vkDestroyDevice");
+	destroy(device, FAKE_DEVICE);
 	end();
 }
 
@@ -382,11 +339,11 @@ static void GetDeviceQueue(VkDevice device, uint32_t family, uint32_t index,
 static VkResult CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
 			     const VkAllocationCallbacks *alloc, VkBuffer *out)
 {
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkCreateBuffer")
-	check(device, FAKE_DEVICE, "vkCreateBuffer");
-	o = make(FAKE_BUFFER);
+	check(device, FAKE_DEVICE);
+	o = item_make(FAKE_BUFFER);
 	o->size = info->size;
 	if (!info->pNext)
 		wrong("vkCreateBuffer: not external");
@@ -399,7 +356,7 @@ static VkResult CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
 
 DESTROYS(DestroyBuffer, VkBuffer, FAKE_BUFFER)
 
-static uint64_t needs_of(const struct object *buffer)
+static uint64_t needs_of(const struct item *buffer)
 {
 	return (buffer->size + used->prefetch + used->granularity - 1) /
 	       used->granularity * used->granularity;
@@ -411,11 +368,10 @@ GetBufferMemoryRequirements2(VkDevice device,
 			     VkMemoryRequirements2 *out)
 {
 	VkMemoryDedicatedRequirements *dedicated = out->pNext;
-	struct object *o;
+	struct item *o;
 
-	pthread_mutex_lock(&lock);
-	o = check(FROM_HANDLE(info->buffer), FAKE_BUFFER,
-		  "vkGetBufferMemoryRequirements2");
+	LOCK("vkGetBufferMemoryRequirements2")
+	o = check(FROM_HANDLE(info->buffer), FAKE_BUFFER);
 	if (o)
 		out->memoryRequirements = (VkMemoryRequirements){
 			.size = needs_of(o),
@@ -442,8 +398,8 @@ static VkResult GetMemoryFdPropertiesKHR(VkDevice device,
 static void check_dedicated(const VkMemoryDedicatedAllocateInfo *info,
 			    uint64_t bytes)
 {
-	const struct object *image = FROM_HANDLE(info->image);
-	const struct object *buffer = FROM_HANDLE(info->buffer);
+	const struct item *image = FROM_HANDLE(info->image);
+	const struct item *buffer = FROM_HANDLE(info->buffer);
 
 	fake.dedicated = true;
 	if (bytes != (image ? image->size : needs_of(buffer)))
@@ -458,7 +414,7 @@ static VkResult AllocateMemory(VkDevice device,
 	const VkBaseInStructure *s = info->pNext;
 	VkExternalMemoryHandleTypeFlags handles =
 		VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
-	struct object *o;
+	struct item *o;
 	bool exportable = false;
 	int fd = -1;
 
@@ -471,8 +427,8 @@ static VkResult AllocateMemory(VkDevice device,
 		if (s->sType == VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO) {
 			handles = ((const VkExportMemoryAllocateInfo *)s)->
 				  handleTypes;
-			fd = shared_memory("shared memory",
-					   info->allocationSize - fake.shrinks);
+			fd = memory_fd("shared memory",
+				       info->allocationSize - fake.shrinks);
 			exportable = handles ==
 				VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ?
 				used->memory_out : used->dma_buf_out;
@@ -484,9 +440,8 @@ static VkResult AllocateMemory(VkDevice device,
 		if (s->sType == VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO)
 			fake.address_memory = true;
 	}
-	if (fcntl(fd, F_GETFD) != FD_CLOEXEC || fd < 3)
-		wrong("vkAllocateMemory: the fd is not fit to be kept");
-	o = make(FAKE_MEMORY);
+	look_at_fd(fd);
+	o = item_make(FAKE_MEMORY);
 	o->size = info->allocationSize;
 	o->handles = handles;
 	o->exportable = exportable;
@@ -501,11 +456,11 @@ DESTROYS(FreeMemory, VkDeviceMemory, FAKE_MEMORY)
 static VkResult BindBufferMemory(VkDevice device, VkBuffer buffer,
 				 VkDeviceMemory memory, VkDeviceSize offset)
 {
-	struct object *b, *m;
+	struct item *b, *m;
 
 	BEGIN("vkBindBufferMemory")
-	b = check(FROM_HANDLE(buffer), FAKE_BUFFER, "vkBindBufferMemory");
-	m = check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindBufferMemory");
+	b = check(FROM_HANDLE(buffer), FAKE_BUFFER);
+	m = check(FROM_HANDLE(memory), FAKE_MEMORY);
 	if (b && m && (b->memory || offset || b->size > m->size ||
 		       b->handles != m->handles))
 		wrong("vkBindBufferMemory: where is the buffer");
@@ -583,6 +538,13 @@ vkGetInstanceProcAddr(VkInstance instance, const char *name)
 	return find(name);
 }
 
+/* What a reset leaves nothing of. */
+static void item_end(struct object *o)
+{
+	if (((struct item *)o)->value)
+		timeline_end((struct item *)o);
+}
+
 EXPORT struct fake_vulkan *fake_vulkan(bool reset);
 EXPORT struct fake_vulkan *fake_vulkan(bool reset)
 {
@@ -591,17 +553,12 @@ EXPORT struct fake_vulkan *fake_vulkan(bool reset)
 	for (unsigned int i = 0; i < fake.pending; i++) {
 		if (submissions[i].wait >= 0)
 			close(submissions[i].wait);
-		if (submissions[i].tell >= 0)
-			close(submissions[i].tell);
+		if (submissions[i].tell.fd >= 0)
+			close(submissions[i].tell.fd);
 	}
-	while (objects) {
-		struct object *o = objects;
-
-		if (o->live && o->value)
-			timeline_end(o);
-		objects = o->next;
-		free(o);
-	}
+	for (int kind = 0; kind < FAKE_KINDS; kind++)
+		destroy_all(kind, NULL, item_end);
+	objects_free();
 	fake = (struct fake_vulkan){
 		.run = run,
 		.loader_version = VK_API_VERSION_1_2,

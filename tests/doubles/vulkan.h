@@ -23,9 +23,9 @@
 #ifndef FAKE_VULKAN_H
 #define FAKE_VULKAN_H
 
-#include <stdbool.h>
-
 #include <vulkan/vulkan_core.h>
+
+#include "common/driver.h"
 
 enum fake_kind {
 	FAKE_INSTANCE,
@@ -93,14 +93,12 @@ struct fake_image {
 };
 
 struct fake_vulkan {
+	DRIVER;
 	/* What it is to be. */
 	uint32_t loader_version;	/* 0: no vkEnumerateInstanceVersion */
 	unsigned int nphysical;
 	struct fake_physical physical[4];
 	const char *without;		/* this function there is not */
-	const char *failing;		/* this function returns result */
-	VkResult result;
-	unsigned int spared;		/* so many calls of it before */
 	bool busy;			/* done with nothing before a wait */
 	bool no_fd;			/* vkGetSemaphoreFdKHR gives -1 */
 	bool sync_files;		/* SYNC_FDs are sync_files, by vgem */
@@ -111,11 +109,7 @@ struct fake_vulkan {
 	uint64_t shrinks;		/* its shared memory is so much smaller */
 
 	/* What it saw. */
-	unsigned int live[FAKE_KINDS];
-	unsigned int made[FAKE_KINDS];
-	unsigned int wrong;		/* calls against the rules */
 	unsigned int submits, waits, drains;
-	unsigned int pending;		/* submits that are not over */
 	unsigned int imports, exports;	/* of semaphores */
 	unsigned int semaphores_in, semaphores_out; /* of the last submit */
 	VkBufferMemoryBarrier barrier;	/* the last that was submitted */
@@ -132,8 +126,6 @@ struct fake_vulkan {
 	bool dedicated, address_memory;
 	/* Has the device do what it can do without waiting. */
 	void (*run)(void);
-	/* Called within a submit, a wait and a drain, with a letter for it. */
-	void (*look)(char what);
 };
 
 /* The one there is; all zero but for one able device after a reset. */

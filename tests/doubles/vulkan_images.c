@@ -54,7 +54,7 @@ static void GetPhysicalDeviceFormatProperties2(VkPhysicalDevice physical,
 	VkDrmFormatModifierPropertiesListEXT *list = out->pNext;
 	uint32_t n = 0, max = texels_of(format).nplanes ? p->nmodifiers : 0;
 
-	pthread_mutex_lock(&lock);
+	LOCK("vkGetPhysicalDeviceFormatProperties2")
 	for (; n < max && list->pDrmFormatModifierProperties &&
 	     n < list->drmFormatModifierCount; n++)
 		list->pDrmFormatModifierProperties[n] =
@@ -150,12 +150,12 @@ static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
 	const VkExternalMemoryImageCreateInfo *external = info->pNext;
 	const VkImageDrmFormatModifierExplicitCreateInfoEXT *e =
 		external->pNext;
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkCreateImage")
-	check(device, FAKE_DEVICE, "vkCreateImage");
+	check(device, FAKE_DEVICE);
 	check_image(info, external, e);
-	o = make(FAKE_IMAGE);
+	o = item_make(FAKE_IMAGE);
 	o->layout = info->initialLayout;
 	o->seen = fake.nimages < 4 ? &fake.images[fake.nimages++] :
 				     &nobody_looks;
@@ -185,11 +185,10 @@ static void GetImageMemoryRequirements2(VkDevice device,
 					VkMemoryRequirements2 *out)
 {
 	VkMemoryDedicatedRequirements *dedicated = out->pNext;
-	struct object *o;
+	struct item *o;
 
-	pthread_mutex_lock(&lock);
-	o = check(FROM_HANDLE(info->image), FAKE_IMAGE,
-		  "vkGetImageMemoryRequirements2");
+	LOCK("vkGetImageMemoryRequirements2")
+	o = check(FROM_HANDLE(info->image), FAKE_IMAGE);
 	if (o)
 		out->memoryRequirements = (VkMemoryRequirements){
 			.size = o->size,
@@ -203,11 +202,11 @@ static void GetImageMemoryRequirements2(VkDevice device,
 static VkResult BindImageMemory(VkDevice device, VkImage image,
 				VkDeviceMemory memory, VkDeviceSize offset)
 {
-	struct object *o, *m;
+	struct item *o, *m;
 
 	BEGIN("vkBindImageMemory")
-	o = check(FROM_HANDLE(image), FAKE_IMAGE, "vkBindImageMemory");
-	m = check(FROM_HANDLE(memory), FAKE_MEMORY, "vkBindImageMemory");
+	o = check(FROM_HANDLE(image), FAKE_IMAGE);
+	m = check(FROM_HANDLE(memory), FAKE_MEMORY);
 	if (o && m && (o->memory || offset || o->size > m->size))
 		wrong("vkBindImageMemory: where is the image");
 	if (o)
@@ -215,7 +214,7 @@ static VkResult BindImageMemory(VkDevice device, VkImage image,
 	return end();
 }
 
-static void check_region(const struct object *image, const struct object *buffer,
+static void check_region(const struct item *image, const struct item *buffer,
 			 const VkBufferImageCopy *r)
 {
 	struct texels t = texels_of(image->seen->format);
@@ -243,12 +242,12 @@ static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
 				 VkImageLayout layout, VkBuffer buffer,
 				 uint32_t n, const VkBufferImageCopy *regions)
 {
-	struct object *c, *o, *b;
+	struct item *c, *o, *b;
 
-	pthread_mutex_lock(&lock);
-	c = check(cmd, FAKE_COMMANDS, "vkCmdCopyImageToBuffer");
-	o = check(FROM_HANDLE(image), FAKE_IMAGE, "vkCmdCopyImageToBuffer");
-	b = check(FROM_HANDLE(buffer), FAKE_BUFFER, "vkCmdCopyImageToBuffer");
+	LOCK("vkCmdCopyImageToBuffer")
+	c = check(cmd, FAKE_COMMANDS);
+	o = check(FROM_HANDLE(image), FAKE_IMAGE);
+	b = check(FROM_HANDLE(buffer), FAKE_BUFFER);
 	if (o && (!o->owned || o->layout != layout ||
 		  layout != VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL))
 		wrong("vkCmdCopyImageToBuffer: the image is not ready for it");
@@ -264,10 +263,9 @@ static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
 }
 
 /* To the device or from it, with what is in it. */
-void image_barrier(struct object *cmd, const VkImageMemoryBarrier *b)
+void image_barrier(struct item *cmd, const VkImageMemoryBarrier *b)
 {
-	struct object *o = check(FROM_HANDLE(b->image), FAKE_IMAGE,
-				 "vkCmdPipelineBarrier");
+	struct item *o = check(FROM_HANDLE(b->image), FAKE_IMAGE);
 	bool acquire = b->dstQueueFamilyIndex == 1;
 
 	if (!o)

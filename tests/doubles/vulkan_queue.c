@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* See vulkan.h: commands, what is submitted, fences and semaphores. */
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "vgem.h"
 #include "vulkan_objects.h"
 
 /* ---------------------------------------------------------------- commands */
@@ -20,7 +17,7 @@ static VkResult CreateCommandPool(VkDevice device,
 				  VkCommandPool *out)
 {
 	BEGIN("vkCreateCommandPool")
-	*out = TO_HANDLE(VkCommandPool, make(FAKE_POOL));
+	*out = TO_HANDLE(VkCommandPool, item_make(FAKE_POOL));
 	return end();
 }
 
@@ -31,30 +28,29 @@ static VkResult AllocateCommandBuffers(VkDevice device,
 				       VkCommandBuffer *out)
 {
 	BEGIN("vkAllocateCommandBuffers")
-	check(FROM_HANDLE(info->commandPool), FAKE_POOL,
-	      "vkAllocateCommandBuffers");
+	check(FROM_HANDLE(info->commandPool), FAKE_POOL);
 	for (uint32_t i = 0; i < info->commandBufferCount; i++)
-		out[i] = TO_HANDLE(VkCommandBuffer, make(FAKE_COMMANDS));
+		out[i] = TO_HANDLE(VkCommandBuffer, item_make(FAKE_COMMANDS));
 	return end();
 }
 
 static void FreeCommandBuffers(VkDevice device, VkCommandPool pool, uint32_t n,
 			       const VkCommandBuffer *cmd)
 {
-	pthread_mutex_lock(&lock);
-	check(FROM_HANDLE(pool), FAKE_POOL, "vkFreeCommandBuffers");
+	LOCK("vkFreeCommandBuffers")
+	check(FROM_HANDLE(pool), FAKE_POOL);
 	for (uint32_t i = 0; i < n; i++)
-		destroy(cmd[i], FAKE_COMMANDS, "vkFreeCommandBuffers");
+		destroy(cmd[i], FAKE_COMMANDS);
 	end();
 }
 
 static VkResult BeginCommandBuffer(VkCommandBuffer cmd,
 				   const VkCommandBufferBeginInfo *info)
 {
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkBeginCommandBuffer")
-	o = check(cmd, FAKE_COMMANDS, "vkBeginCommandBuffer");
+	o = check(cmd, FAKE_COMMANDS);
 	if (o)
 		o->once = info->flags ==
 			  VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
@@ -66,10 +62,10 @@ static VkResult BeginCommandBuffer(VkCommandBuffer cmd,
 
 static VkResult EndCommandBuffer(VkCommandBuffer cmd)
 {
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkEndCommandBuffer")
-	o = check(cmd, FAKE_COMMANDS, "vkEndCommandBuffer");
+	o = check(cmd, FAKE_COMMANDS);
 	for (unsigned int i = 0; o && i < o->nimages; i++)
 		if (o->images[i]->owned)
 			wrong("vkEndCommandBuffer: an image is not given back");
@@ -86,10 +82,10 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 			       uint32_t nimages,
 			       const VkImageMemoryBarrier *images)
 {
-	struct object *o;
+	struct item *o;
 
-	pthread_mutex_lock(&lock);
-	o = check(cmd, FAKE_COMMANDS, "vkCmdPipelineBarrier");
+	LOCK("vkCmdPipelineBarrier")
+	o = check(cmd, FAKE_COMMANDS);
 	for (uint32_t i = 0; o && i < nimages; i++)
 		image_barrier(o, &images[i]);
 	if (o && nbuffers > 1)
@@ -98,8 +94,7 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 		o->barrier = *buffers;
 		o->src_stage = src;
 		o->dst_stage = dst;
-		o->buffer = check(FROM_HANDLE(buffers->buffer), FAKE_BUFFER,
-				  "vkCmdPipelineBarrier");
+		o->buffer = check(FROM_HANDLE(buffers->buffer), FAKE_BUFFER);
 		o->owned = buffers->dstQueueFamilyIndex == 1 &&
 			buffers->dstAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT;
 	}
@@ -108,33 +103,12 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 
 /* ---------------------------------------------------------------- queue */
 
-static void use(struct submission *s, struct object *o)
+static void use(struct submission *s, struct item *o)
 {
 	if (!o)
 		return;
 	o->pending++;
 	s->uses[s->nuses++] = o;
-}
-
-static bool readable(int fd)
-{
-	struct pollfd p = { .fd = fd, .events = POLLIN };
-
-	return poll(&p, 1, 0) == 1;
-}
-
-/* A vgem fence that has signalled by itself was too late already. */
-static void tell(struct submission *s)
-{
-	uint64_t one = 1;
-	int ret;
-
-	if (s->tell < 0)
-		return;
-	ret = s->fence ? vgem_fence_signal(s->tell, s->fence) :
-			 write(s->tell, &one, sizeof(one));
-	if (close(s->tell) || (ret < 0 && errno != ETIMEDOUT))
-		wrong("a sync_file of ours was closed by somebody else");
 }
 
 static void complete(struct submission *s)
@@ -149,7 +123,7 @@ static void complete(struct submission *s)
 		timeline_set(s->signal.timeline, s->signal.value);
 	if (s->wait >= 0)
 		close(s->wait);
-	tell(s);
+	fence_tell(&s->tell);
 	memmove(s, s + 1, (--fake.pending - (s - submissions)) * sizeof(*s));
 }
 
@@ -162,7 +136,7 @@ static bool ready(const struct submission *s)
 	if (s->after.timeline &&
 	    timeline_value(s->after.timeline) < s->after.value)
 		return false;
-	return s->wait < 0 || readable(s->wait);
+	return s->wait < 0 || is_readable(s->wait);
 }
 
 /* The device does what it can do without waiting. */
@@ -206,20 +180,14 @@ void pause_briefly(int fd)
  * The device works until o, of a submission, is done with, or without one until
  * everything is. Under the lock, which is let go while it waits itself.
  */
-static void work_until(const struct object *o)
+static void work_until(const struct item *o)
 {
 	while (progress(), o ? !o->signalled && o->pending : fake.pending)
 		pause_briefly(submissions[0].wait);
 }
 
-void look(char what)
-{
-	if (fake.look)
-		fake.look(what);
-}
-
 /* What a timeline's semaphore of a submit is about. */
-static struct point point_of(struct object *o, const VkSubmitInfo *info,
+static struct point point_of(struct item *o, const VkSubmitInfo *info,
 			     bool wait)
 {
 	const VkTimelineSemaphoreSubmitInfo *t = info->pNext;
@@ -236,15 +204,14 @@ static struct point point_of(struct object *o, const VkSubmitInfo *info,
 }
 
 /* The semaphore that a submit waits for; a binary one's payload goes with it. */
-static struct object *submit_wait(struct submission *s,
+static struct item *submit_wait(struct submission *s,
 				  const VkSubmitInfo *info)
 {
-	struct object *o;
+	struct item *o;
 
 	if (!info->waitSemaphoreCount)
 		return NULL;
-	o = check(FROM_HANDLE(info->pWaitSemaphores[0]), FAKE_SEMAPHORE,
-		  "vkQueueSubmit");
+	o = check(FROM_HANDLE(info->pWaitSemaphores[0]), FAKE_SEMAPHORE);
 	if (info->waitSemaphoreCount > 1 || !info->pWaitDstStageMask[0])
 		wrong("vkQueueSubmit: what waits where");
 	if (o && o->value) {
@@ -260,15 +227,14 @@ static struct object *submit_wait(struct submission *s,
 	return o;
 }
 
-static struct object *submit_signal(struct submission *s,
+static struct item *submit_signal(struct submission *s,
 				    const VkSubmitInfo *info)
 {
-	struct object *o;
+	struct item *o;
 
 	if (!info->signalSemaphoreCount)
 		return NULL;
-	o = check(FROM_HANDLE(info->pSignalSemaphores[0]), FAKE_SEMAPHORE,
-		  "vkQueueSubmit");
+	o = check(FROM_HANDLE(info->pSignalSemaphores[0]), FAKE_SEMAPHORE);
 	if (o && o->value) {
 		s->signal = point_of(o, info, false);
 		if (s->signal.value <= o->last ||
@@ -290,22 +256,21 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 			    VkFence fence)
 {
 	struct submission *s;
-	struct object *cmd, *f = NULL;
+	struct item *cmd, *f = NULL;
 
-	look('s');
 	BEGIN("vkQueueSubmit")
 	if (fake.pending == sizeof(submissions) / sizeof(submissions[0])) {
 		fprintf(stderr, "# fake vulkan: nobody waits\n");
 		abort();
 	}
 	s = &submissions[fake.pending];
-	*s = (struct submission){ .wait = -1, .tell = -1, .queue = queue };
+	*s = (struct submission){ .wait = -1, .tell.fd = -1, .queue = queue };
 	/* Only what turns a fence into a value or back has none. */
 	if (n != 1 || info->commandBufferCount > 1 ||
 	    (!info->commandBufferCount && !timelines))
 		wrong("vkQueueSubmit: not one command buffer");
 	cmd = info->commandBufferCount ?
-	      check(info->pCommandBuffers[0], FAKE_COMMANDS, "vkQueueSubmit") :
+	      check(info->pCommandBuffers[0], FAKE_COMMANDS) :
 	      NULL;
 	if (cmd) {
 		s->cmd = cmd;
@@ -329,7 +294,7 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 		}
 	}
 	if (fence) {
-		f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkQueueSubmit");
+		f = check(FROM_HANDLE(fence), FAKE_FENCE);
 		if (f && (f->signalled || f->pending))
 			wrong("vkQueueSubmit: the fence was not reset");
 		if (f)
@@ -348,8 +313,7 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 
 static VkResult QueueWaitIdle(VkQueue queue)
 {
-	look('d');
-	pthread_mutex_lock(&lock);
+	BEGIN("vkQueueWaitIdle")
 	fake.drains++;
 	work_until(NULL);
 	return end();
@@ -357,8 +321,8 @@ static VkResult QueueWaitIdle(VkQueue queue)
 
 static VkResult DeviceWaitIdle(VkDevice device)
 {
-	pthread_mutex_lock(&lock);
-	check(device, FAKE_DEVICE, "vkDeviceWaitIdle");
+	LOCK("vkDeviceWaitIdle")
+	check(device, FAKE_DEVICE);
 	work_until(NULL);
 	return end();
 }
@@ -367,7 +331,7 @@ static VkResult CreateFence(VkDevice device, const VkFenceCreateInfo *info,
 			    const VkAllocationCallbacks *alloc, VkFence *out)
 {
 	BEGIN("vkCreateFence")
-	*out = TO_HANDLE(VkFence, make(FAKE_FENCE));
+	*out = TO_HANDLE(VkFence, item_make(FAKE_FENCE));
 	return end();
 }
 
@@ -375,10 +339,10 @@ DESTROYS(DestroyFence, VkFence, FAKE_FENCE)
 
 static VkResult ResetFences(VkDevice device, uint32_t n, const VkFence *fences)
 {
-	struct object *f;
+	struct item *f;
 
 	BEGIN("vkResetFences")
-	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkResetFences");
+	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE);
 	if (f && f->pending)
 		wrong("vkResetFences: the fence is in use by the device");
 	if (f)
@@ -389,11 +353,10 @@ static VkResult ResetFences(VkDevice device, uint32_t n, const VkFence *fences)
 static VkResult WaitForFences(VkDevice device, uint32_t n, const VkFence *fences,
 			      VkBool32 all, uint64_t timeout)
 {
-	struct object *f;
+	struct item *f;
 
-	look('w');
 	BEGIN("vkWaitForFences")
-	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE, "vkWaitForFences");
+	f = check(FROM_HANDLE(fences[0]), FAKE_FENCE);
 	if (f && !f->submitted)
 		wrong("vkWaitForFences: this would wait for ever");
 	fake.waits++;
@@ -403,11 +366,11 @@ static VkResult WaitForFences(VkDevice device, uint32_t n, const VkFence *fences
 
 static VkResult GetFenceStatus(VkDevice device, VkFence fence)
 {
-	struct object *f;
+	struct item *f;
 	bool signalled;
 
 	BEGIN("vkGetFenceStatus")
-	f = check(FROM_HANDLE(fence), FAKE_FENCE, "vkGetFenceStatus");
+	f = check(FROM_HANDLE(fence), FAKE_FENCE);
 	if (f && !f->submitted)
 		wrong("vkGetFenceStatus: nothing was submitted with it");
 	if (!fake.busy)
@@ -427,10 +390,10 @@ static VkResult CreateSemaphore(VkDevice device,
 	const VkSemaphoreTypeCreateInfo *type = info->pNext;
 	const VkExportSemaphoreCreateInfo *export = info->pNext;
 	VkExternalSemaphoreHandleTypeFlags handles;
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkCreateSemaphore")
-	o = make(FAKE_SEMAPHORE);
+	o = item_make(FAKE_SEMAPHORE);
 	if (!type ||
 	    type->sType != VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO)
 		type = NULL;
@@ -459,18 +422,16 @@ DESTROYS(DestroySemaphore, VkSemaphore, FAKE_SEMAPHORE)
 static VkResult ImportSemaphoreFdKHR(VkDevice device,
 				     const VkImportSemaphoreFdInfoKHR *info)
 {
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkImportSemaphoreFdKHR")
-	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
-		  "vkImportSemaphoreFdKHR");
+	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE);
 	if (!semaphore_fd || !used->sync_fd_in)
 		wrong("vkImportSemaphoreFdKHR: the device cannot");
 	if (info->flags != VK_SEMAPHORE_IMPORT_TEMPORARY_BIT ||
 	    info->handleType != VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT)
 		wrong("vkImportSemaphoreFdKHR: SYNC_FD is imported temporarily");
-	if (fcntl(info->fd, F_GETFD) != FD_CLOEXEC || info->fd < 3)
-		wrong("vkImportSemaphoreFdKHR: the fd is not fit to be kept");
+	look_at_fd(info->fd);
 	if (o && (o->pending || o->fd >= 0 || o->signal || o->value))
 		wrong("vkImportSemaphoreFdKHR: the semaphore is not free");
 	if (o) {
@@ -482,7 +443,7 @@ static VkResult ImportSemaphoreFdKHR(VkDevice device,
 }
 
 /* The submit that will signal o; NULL when that is over. */
-static struct submission *submission_of(const struct object *o)
+static struct submission *submission_of(const struct item *o)
 {
 	for (unsigned int i = 0; i < fake.pending; i++)
 		for (unsigned int j = 0; j < submissions[i].nuses; j++)
@@ -491,38 +452,19 @@ static struct submission *submission_of(const struct object *o)
 	return NULL;
 }
 
-static int eventfd_of(struct submission *s)
+/* A fence of a submit (NULL: it is over). Without one its work is waited for. */
+static int fence_of(struct item *o, struct submission *s)
 {
-	int fd = eventfd(!s || fake.export_early, EFD_CLOEXEC);
+	struct teller tell = { -1, 0 };
+	bool over = !s || (!fake.sync_files && fake.export_early);
+	int fd = fence_new(!fake.sync_files, over, &tell);
 
-	if (s && !fake.export_late)
-		s->tell = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	return fd;
-}
-
-/*
- * A vgem node for each, so that closing it is all there is to do. Where the
- * kernel makes none (any more) the work is waited for, as without a fence.
- */
-static int sync_file_of(struct object *o, struct submission *s)
-{
-	int drm = vgem_open(), fd = -1;
-	uint32_t fence;
-
-	if (drm < 0 || vgem_fence_create(drm, &fence, &fd)) {
+	if (fd < 0)
 		work_until(o);
-		if (drm >= 0)
-			close(drm);
-		return -1;
-	}
-	if (!s) {
-		vgem_fence_signal(drm, fence);
-		close(drm);
-		return fd;
-	}
-	s->tell = fcntl(drm, F_DUPFD_CLOEXEC, 3);
-	s->fence = fence;
-	close(drm);
+	else if (fake.export_late && tell.fd >= 0)
+		close(tell.fd);
+	else if (s)
+		s->tell = tell;
 	return fd;
 }
 
@@ -530,11 +472,10 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 				  const VkSemaphoreGetFdInfoKHR *info, int *fd)
 {
 	struct submission *s = NULL;
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkGetSemaphoreFdKHR")
-	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE,
-		  "vkGetSemaphoreFdKHR");
+	o = check(FROM_HANDLE(info->semaphore), FAKE_SEMAPHORE);
 	if (o && o->value && info->handleType ==
 	    VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT) {
 		if (!o->exportable)
@@ -559,7 +500,7 @@ static VkResult GetSemaphoreFdKHR(VkDevice device,
 	}
 	*fd = -1;
 	if (!fake.no_fd)
-		*fd = fake.sync_files ? sync_file_of(o, s) : eventfd_of(s);
+		*fd = fence_of(o, s);
 	fake.exports++;
 	return end();
 }

@@ -10,63 +10,50 @@
 
 #define TIMELINE_BYTES 4096
 
-/* Its own fds are not those that others mistake for something else. */
-int shared_memory(const char *name, uint64_t bytes)
-{
-	int fd = memfd_create(name, MFD_CLOEXEC);
-	int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-
-	close(fd);
-	if (high < 0 || ftruncate(high, bytes))
-		wrong("there is no memory to share");
-	return high;
-}
-
 /* ---------------------------------------------------------------- timelines */
 
-void timeline_begin(struct object *o, bool shared)
+void timeline_begin(struct item *o, bool shared)
 {
-	o->fd = shared_memory("a timeline", TIMELINE_BYTES);
+	o->fd = memory_fd("a timeline", TIMELINE_BYTES);
 	o->inode = inode_of(o->fd);
 	o->exportable = shared;
-	o->value = mmap(NULL, TIMELINE_BYTES, PROT_READ | PROT_WRITE,
-			MAP_SHARED, o->fd, 0);
+	o->value = map_fd(o->fd, TIMELINE_BYTES, PROT_READ | PROT_WRITE);
 }
 
-void timeline_end(struct object *o)
+void timeline_end(struct item *o)
 {
 	munmap(o->value, TIMELINE_BYTES);
 	o->value = NULL;
 }
 
-uint64_t timeline_value(const struct object *o)
+uint64_t timeline_value(const struct item *o)
 {
 	return __atomic_load_n(o->value, __ATOMIC_ACQUIRE);
 }
 
-void timeline_set(struct object *o, uint64_t value)
+void timeline_set(struct item *o, uint64_t value)
 {
 	if (value <= timeline_value(o))
 		wrong("the values of a timeline rise");
 	__atomic_store_n(o->value, value, __ATOMIC_RELEASE);
 }
 
-static struct object *check_timeline(VkSemaphore semaphore, const char *who)
+static struct item *check_timeline(VkSemaphore semaphore)
 {
-	struct object *o = check(FROM_HANDLE(semaphore), FAKE_SEMAPHORE, who);
+	struct item *o = check(FROM_HANDLE(semaphore), FAKE_SEMAPHORE);
 
 	if (o && o->value)
 		return o;
-	wrong(who);
+	wrong("%s: not a timeline", call);
 	return NULL;
 }
 
 static VkResult get_value(VkSemaphore semaphore, uint64_t *value)
 {
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkGetSemaphoreCounterValue")
-	o = check_timeline(semaphore, "vkGetSemaphoreCounterValue");
+	o = check_timeline(semaphore);
 	if (!fake.busy)
 		progress();
 	*value = o ? timeline_value(o) : 0;
@@ -75,11 +62,10 @@ static VkResult get_value(VkSemaphore semaphore, uint64_t *value)
 
 static VkResult wait_for(const VkSemaphoreWaitInfo *info)
 {
-	struct object *o;
+	struct item *o;
 
-	look('w');
 	BEGIN("vkWaitSemaphores")
-	o = check_timeline(info->pSemaphores[0], "vkWaitSemaphores");
+	o = check_timeline(info->pSemaphores[0]);
 	if (info->semaphoreCount != 1)
 		wrong("vkWaitSemaphores: more than one");
 	while (progress(), o && timeline_value(o) < info->pValues[0])
@@ -89,10 +75,10 @@ static VkResult wait_for(const VkSemaphoreWaitInfo *info)
 
 static VkResult signal_from_host(const VkSemaphoreSignalInfo *info)
 {
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkSignalSemaphore")
-	o = check_timeline(info->semaphore, "vkSignalSemaphore");
+	o = check_timeline(info->semaphore);
 	if (o && info->value <= o->last)
 		wrong("vkSignalSemaphore: the values of a timeline rise");
 	if (o) {
@@ -114,59 +100,37 @@ static void check_core(bool core)
 	pthread_mutex_unlock(&lock);
 }
 
-static VkResult GetSemaphoreCounterValue(VkDevice device, VkSemaphore semaphore,
-					 uint64_t *value)
-{
-	check_core(true);
-	return get_value(semaphore, value);
-}
+/* A function of Vulkan 1.2, and the extension's. */
+#define BOTH(name, params, call)					\
+	static VkResult name params					\
+	{								\
+		check_core(true);					\
+		return call;						\
+	}								\
+	static VkResult name##KHR params				\
+	{								\
+		check_core(false);					\
+		return call;						\
+	}
 
-static VkResult GetSemaphoreCounterValueKHR(VkDevice device,
-					    VkSemaphore semaphore,
-					    uint64_t *value)
-{
-	check_core(false);
-	return get_value(semaphore, value);
-}
-
-static VkResult WaitSemaphores(VkDevice device, const VkSemaphoreWaitInfo *info,
-			       uint64_t timeout)
-{
-	check_core(true);
-	return wait_for(info);
-}
-
-static VkResult WaitSemaphoresKHR(VkDevice device,
-				  const VkSemaphoreWaitInfo *info,
-				  uint64_t timeout)
-{
-	check_core(false);
-	return wait_for(info);
-}
-
-static VkResult SignalSemaphore(VkDevice device,
-				const VkSemaphoreSignalInfo *info)
-{
-	check_core(true);
-	return signal_from_host(info);
-}
-
-static VkResult SignalSemaphoreKHR(VkDevice device,
-				   const VkSemaphoreSignalInfo *info)
-{
-	check_core(false);
-	return signal_from_host(info);
-}
+BOTH(GetSemaphoreCounterValue,
+     (VkDevice device, VkSemaphore semaphore, uint64_t *value),
+     get_value(semaphore, value))
+BOTH(WaitSemaphores,
+     (VkDevice device, const VkSemaphoreWaitInfo *info, uint64_t timeout),
+     wait_for(info))
+BOTH(SignalSemaphore, (VkDevice device, const VkSemaphoreSignalInfo *info),
+     signal_from_host(info))
 
 /* ---------------------------------------------------------------- memory */
 
 static VkResult GetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfoKHR *info,
 			       int *fd)
 {
-	struct object *o;
+	struct item *o;
 
 	BEGIN("vkGetMemoryFdKHR")
-	o = check(FROM_HANDLE(info->memory), FAKE_MEMORY, "vkGetMemoryFdKHR");
+	o = check(FROM_HANDLE(info->memory), FAKE_MEMORY);
 	if (o && (!o->exportable || o->handles != info->handleType))
 		wrong("vkGetMemoryFdKHR: it was not made for that");
 	*fd = o ? fcntl(o->fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -176,19 +140,18 @@ static VkResult GetMemoryFdKHR(VkDevice device, const VkMemoryGetFdInfoKHR *info
 /* ---------------------------------------------------------------- copies */
 
 /* Whom a buffer is of when it is not the device's. */
-static uint32_t family_of(const struct object *buffer)
+static uint32_t family_of(const struct item *buffer)
 {
 	return buffer->handles == VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ||
 	       !foreign ? VK_QUEUE_FAMILY_EXTERNAL :
 			  VK_QUEUE_FAMILY_FOREIGN_EXT;
 }
 
-static void buffer_barrier(struct object *cmd, const VkBufferMemoryBarrier *b)
+static void buffer_barrier(struct item *cmd, const VkBufferMemoryBarrier *b)
 {
-	struct object *o = check(FROM_HANDLE(b->buffer), FAKE_BUFFER,
-				 "vkCmdPipelineBarrier");
+	struct item *o = check(FROM_HANDLE(b->buffer), FAKE_BUFFER);
 	bool acquire = b->dstQueueFamilyIndex == 1;
-	struct object **held;
+	struct item **held;
 
 	if (!o)
 		return;
@@ -208,7 +171,7 @@ static void buffer_barrier(struct object *cmd, const VkBufferMemoryBarrier *b)
 		wrong("vkCmdPipelineBarrier: what was written is not flushed");
 }
 
-void buffer_barriers(struct object *cmd, uint32_t n,
+void buffer_barriers(struct item *cmd, uint32_t n,
 		     const VkBufferMemoryBarrier *barriers)
 {
 	for (uint32_t i = 0; i < n; i++)
@@ -218,12 +181,12 @@ void buffer_barriers(struct object *cmd, uint32_t n,
 static void CmdCopyBuffer(VkCommandBuffer cmd, VkBuffer from, VkBuffer to,
 			  uint32_t n, const VkBufferCopy *regions)
 {
-	struct object *c, *a, *b;
+	struct item *c, *a, *b;
 
-	pthread_mutex_lock(&lock);
-	c = check(cmd, FAKE_COMMANDS, "vkCmdCopyBuffer");
-	a = check(FROM_HANDLE(from), FAKE_BUFFER, "vkCmdCopyBuffer");
-	b = check(FROM_HANDLE(to), FAKE_BUFFER, "vkCmdCopyBuffer");
+	LOCK("vkCmdCopyBuffer")
+	c = check(cmd, FAKE_COMMANDS);
+	a = check(FROM_HANDLE(from), FAKE_BUFFER);
+	b = check(FROM_HANDLE(to), FAKE_BUFFER);
 	if (c && a && b) {
 		if (!a->memory || !b->memory || n != 1 ||
 		    regions->srcOffset || regions->dstOffset ||
@@ -240,16 +203,16 @@ static void CmdCopyBuffer(VkCommandBuffer cmd, VkBuffer from, VkBuffer to,
 	end();
 }
 
-static void *map(const struct object *buffer, uint64_t bytes, int prot)
+static void *map(const struct item *buffer, uint64_t bytes, int prot)
 {
-	void *p = mmap(NULL, bytes, prot, MAP_SHARED, buffer->memory->fd, 0);
+	void *p = map_fd(buffer->memory->fd, bytes, prot);
 
-	if (p == MAP_FAILED)
+	if (!p)
 		wrong("a copy of what cannot be mapped");
-	return p == MAP_FAILED ? NULL : p;
+	return p;
 }
 
-void execute_copy(const struct object *cmd)
+void execute_copy(const struct item *cmd)
 {
 	void *from, *to;
 

@@ -167,12 +167,6 @@ static inline const char *driver_load(struct driver *cu)
 	       NULL : "the library lacks functions of CUDA 11";
 }
 
-/* The tests' double of the driver, which has no kernels and no hardware. */
-static inline bool driver_is_double(const struct driver *cu)
-{
-	return dlsym(cu->library, "fake_cuda");
-}
-
 /* "CUDA_ERROR_INVALID_VALUE (1): invalid argument", until the next call. */
 static inline const char *driver_says(const struct driver *cu,
 				      cuda_result result)

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/ioctl.h>
 
-#include "lab/module/dlbuf_lab.h"
+#include "../guest/module/dlbuf_lab.h"
 
 /* An fd of the node, new, or -1: the lab runs without --module. */
 static inline int lab_open(void)

@@ -36,7 +36,6 @@ struct vgem_prime_handle {
 };
 #define VGEM_VERSION _IOWR('d', 0x00, struct vgem_version)
 #define VGEM_PRIME_HANDLE_TO_FD _IOWR('d', 0x2d, struct vgem_prime_handle)
-#define VGEM_PRIME_FD_TO_HANDLE _IOWR('d', 0x2e, struct vgem_prime_handle)
 #define VGEM_CREATE_DUMB _IOWR('d', 0xb2, struct vgem_create_dumb)
 
 /* drm/vgem_drm.h, which no package of user space installs. */

@@ -18,7 +18,7 @@
 #include <dlbuf/interop/ffmpeg.h>
 
 #include "doubles/va.h"
-#include "ktap.h"
+#include "interop/picture.h"
 
 #define DRM(a, b, c, d) DLBUF_FOURCC(a, b, c, d)
 #define R8 DRM('R', '8', ' ', ' ')
@@ -26,6 +26,7 @@
 #define RG88 DRM('R', 'G', '8', '8')
 #define R16 DRM('R', '1', '6', ' ')
 #define GR1616 DRM('G', 'R', '3', '2')
+#define NV12 DRM('N', 'V', '1', '2')
 #define NONE AV_PIX_FMT_NONE
 
 /* ---- descriptors */
@@ -37,7 +38,7 @@ static AVDRMFrameDescriptor one_layer(void)
 		.objects = { { .fd = 7 } },
 		.nb_layers = 1,
 		.layers = { {
-			.format = DRM('N', 'V', '1', '2'),
+			.format = NV12,
 			.nb_planes = 2,
 			.planes = { { .offset = 64, .pitch = 64 },
 				    { .offset = 4096, .pitch = 128 } },
@@ -76,37 +77,28 @@ static AVFrame *frame_of(AVDRMFrameDescriptor *d)
 	return av;
 }
 
+/* The frame of one_layer(). */
+static const struct dlbuf_frame nv12 = PICTURE(60, 32, NV12, DLBUF_CODE_DRM, 2,
+	.planes = { { .fd = 7, .offset = 64, .pitch = 64 },
+		    { .fd = 7, .offset = 4096, .pitch = 128 } },
+	.field = DLBUF_FIELD_NONE, .fence = -1);
+
 TEST(layer)
 {
 	AVDRMFrameDescriptor d = one_layer();
 	AVFrame *av = frame_of(&d);
-	struct dlbuf_frame f;
+	struct dlbuf_frame f, want = nv12;
 
 	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.size, sizeof(f));
-	CHECK_EQ(f.width, 60);
-	CHECK_EQ(f.height, 32);
-	CHECK_EQ(f.code, DRM('N', 'V', '1', '2'));
-	CHECK_EQ(f.code_space, DLBUF_CODE_DRM);
-	CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
-	CHECK_EQ(f.nplanes, 2);
-	CHECK_EQ(f.planes[0].fd, 7);
-	CHECK_EQ(f.planes[0].offset, 64);
-	CHECK_EQ(f.planes[0].pitch, 64);
-	CHECK_EQ(f.planes[1].offset, 4096);
-	CHECK_EQ(f.planes[1].pitch, 128);
-	CHECK_EQ(f.crop.x + f.crop.y + f.crop.width + f.crop.height, 0);
-	CHECK_EQ(f.order, DLBUF_ORDER_UNKNOWN);
-	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
-	CHECK_EQ(f.field, DLBUF_FIELD_NONE);
-	CHECK_EQ(f.flags, 0);
+	CHECK_FRAME(&f, want);
 	CHECK(!f.release);
 	/* A pitch may be negative: FFmpeg turns pictures over that way. */
 	d.layers[0].planes[1].pitch = -128;
+	want.planes[1].pitch = -128;
 	d.objects[0].format_modifier = DLBUF_MOD_INVALID;
+	want.modifier = DLBUF_MOD_INVALID;
 	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.planes[1].pitch, -128);
-	CHECK_EQ(f.modifier, DLBUF_MOD_INVALID);
+	CHECK_FRAME(&f, want);
 	av_frame_free(&av);
 }
 
@@ -119,8 +111,8 @@ TEST(layers)
 		int n;
 		uint32_t codes[3];
 	} rows[] = {
-		{ AV_PIX_FMT_NV12, DRM('N', 'V', '1', '2'), 2, { R8, GR88 } },
-		{ AV_PIX_FMT_NV12, DRM('N', 'V', '1', '2'), 2, { R8, RG88 } },
+		{ AV_PIX_FMT_NV12, NV12, 2, { R8, GR88 } },
+		{ AV_PIX_FMT_NV12, NV12, 2, { R8, RG88 } },
 		{ AV_PIX_FMT_NV21, DRM('N', 'V', '2', '1'), 2, { R8, GR88 } },
 		{ AV_PIX_FMT_NV16, DRM('N', 'V', '1', '6'), 2, { R8, GR88 } },
 		{ AV_PIX_FMT_NV24, DRM('N', 'V', '2', '4'), 2, { R8, GR88 } },
@@ -153,22 +145,28 @@ TEST(layers)
 
 TEST(refused)
 {
+	static const struct {
+		enum AVPixelFormat sw;
+		uint32_t second;
+		int err;
+		const char *says;
+	} rows[] = {
+		/* It could be NV12, NV21, NV16 ... */
+		{ NONE, GR88, -EOPNOTSUPP, "sw_format" },
+		{ AV_PIX_FMT_GBRP, GR88, -EOPNOTSUPP, "gbrp" },
+		{ AV_PIX_FMT_YUV420P, GR88, -EINVAL, "3 planes" },
+		{ AV_PIX_FMT_P010, GR88, -EINVAL, "layer 0" },
+		{ AV_PIX_FMT_NV12, R8, -EINVAL, "layer 1" },
+	};
 	AVDRMFrameDescriptor d = LAYERS(R8, GR88);
 	struct dlbuf_frame f = { .width = 77 };
 	AVFrame *av = frame_of(&d);
 
-	/* It could be NV12, NV21, NV16 ... */
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EOPNOTSUPP);
-	CHECK_SAYS("sw_format");
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_GBRP, &f), -EOPNOTSUPP);
-	CHECK_SAYS("gbrp");
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_YUV420P, &f), -EINVAL);
-	CHECK_SAYS("3 planes");
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_P010, &f), -EINVAL);
-	CHECK_SAYS("layer 0");
-	d.layers[1].format = R8;
-	CHECK_ERR(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NV12, &f), -EINVAL);
-	CHECK_SAYS("layer 1");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		d = LAYERS(R8, rows[i].second);
+		CHECK_ERR(dlbuf_ffmpeg_frame(av, rows[i].sw, &f), rows[i].err);
+		CHECK_SAYS(rows[i].says);
+	}
 	d = LAYERS(R8, GR88);
 	d.nb_objects = 2;
 	d.objects[1] = (AVDRMObjectDescriptor){ .fd = 8, .format_modifier = 1 };
@@ -219,17 +217,15 @@ TEST(crops)
 {
 	AVDRMFrameDescriptor d = one_layer();
 	AVFrame *av = frame_of(&d);
-	struct dlbuf_frame f;
+	struct dlbuf_frame f, want = nv12;
 
 	av->crop_left = 2;
 	av->crop_right = 4;
 	av->crop_top = 6;
 	av->crop_bottom = 8;
 	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.crop.x, 2);
-	CHECK_EQ(f.crop.y, 6);
-	CHECK_EQ(f.crop.width, 54);
-	CHECK_EQ(f.crop.height, 18);
+	want.crop = (struct dlbuf_rect){ 2, 6, 54, 18 };
+	CHECK_FRAME(&f, want);
 	av->crop_right = 58;
 	CHECK_ERR(dlbuf_ffmpeg_frame(av, NONE, &f), -EINVAL);
 	/* A sum that wraps. */
@@ -243,48 +239,37 @@ TEST(crops)
 
 TEST(colours)
 {
+	static const struct {
+		int primaries, transfer, space, range, location;
+		struct dlbuf_colour want;
+	} rows[] = {
+		{ AVCOL_PRI_UNSPECIFIED, AVCOL_TRC_UNSPECIFIED,
+		  AVCOL_SPC_UNSPECIFIED, 0, 0, { 0 } },
+		{ AVCOL_PRI_BT2020, AVCOL_TRC_SMPTE2084, AVCOL_SPC_BT2020_NCL,
+		  AVCOL_RANGE_MPEG, AVCHROMA_LOC_TOPLEFT,
+		  COLOUR(9, 16, 9 + 1, DLBUF_RANGE_LIMITED, 2 + 1) },
+		{ AVCOL_PRI_BT709, AVCOL_TRC_BT709, AVCOL_SPC_RGB,
+		  AVCOL_RANGE_JPEG, 0, COLOUR(1, 1, 0 + 1, DLBUF_RANGE_FULL, 0) },
+		{ AVCOL_PRI_RESERVED, AVCOL_TRC_RESERVED0, AVCOL_SPC_RESERVED,
+		  0, AVCHROMA_LOC_NB, { 0 } },
+	};
 	AVDRMFrameDescriptor d = one_layer();
 	AVFrame *av = frame_of(&d);
 	struct dlbuf_frame f;
 
 	/* av_frame_alloc() says that nothing is specified. */
 	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.colour.primaries, 0);
-	CHECK_EQ(f.colour.transfer, 0);
-	CHECK_EQ(f.colour.matrix, 0);
-	CHECK_EQ(f.colour.range, DLBUF_RANGE_UNKNOWN);
-	CHECK_EQ(f.colour.chroma_site, 0);
-	av->color_primaries = AVCOL_PRI_BT2020;
-	av->color_trc = AVCOL_TRC_SMPTE2084;
-	av->colorspace = AVCOL_SPC_BT2020_NCL;
-	av->color_range = AVCOL_RANGE_MPEG;
-	av->chroma_location = AVCHROMA_LOC_TOPLEFT;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.colour.primaries, 9);
-	CHECK_EQ(f.colour.transfer, 16);
-	CHECK_EQ(f.colour.matrix, 9 + 1);
-	CHECK_EQ(f.colour.range, DLBUF_RANGE_LIMITED);
-	CHECK_EQ(f.colour.chroma_site, 2 + 1);
-	av->color_primaries = AVCOL_PRI_BT709;
-	av->color_trc = AVCOL_TRC_BT709;
-	av->colorspace = AVCOL_SPC_RGB;
-	av->color_range = AVCOL_RANGE_JPEG;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.colour.primaries, 1);
-	CHECK_EQ(f.colour.transfer, 1);
-	CHECK_EQ(f.colour.matrix, 0 + 1);
-	CHECK_EQ(f.colour.range, DLBUF_RANGE_FULL);
-	av->color_primaries = AVCOL_PRI_RESERVED;
-	av->color_trc = AVCOL_TRC_RESERVED0;
-	av->colorspace = AVCOL_SPC_RESERVED;
-	av->chroma_location = AVCHROMA_LOC_NB;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.colour.primaries, 0);
-	CHECK_EQ(f.colour.transfer, 0);
-	CHECK_EQ(f.colour.matrix, 0);
-	CHECK_EQ(f.colour.chroma_site, 0);
+	CHECK_COLOUR(-1, &f.colour, rows[0].want);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		av->color_primaries = rows[i].primaries;
+		av->color_trc = rows[i].transfer;
+		av->colorspace = rows[i].space;
+		av->color_range = rows[i].range;
+		av->chroma_location = rows[i].location;
+		CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+		CHECK_COLOUR(i, &f.colour, rows[i].want);
+	}
 	d = LAYERS(R8, R8, R8);
-	av->color_range = AVCOL_RANGE_UNSPECIFIED;
 	CHECK_OK(dlbuf_ffmpeg_frame(av, AV_PIX_FMT_YUVJ420P, &f));
 	CHECK_EQ(f.code, DRM('Y', 'U', '1', '2'));
 	CHECK_EQ(f.colour.range, DLBUF_RANGE_FULL);
@@ -293,43 +278,46 @@ TEST(colours)
 
 TEST(time_fields_damage)
 {
+	enum {
+		I = AV_FRAME_FLAG_INTERLACED,
+		TOP = AV_FRAME_FLAG_TOP_FIELD_FIRST,
+	};
+	static const struct {
+		int64_t pts;
+		int base, flags, errors;
+		int64_t ns;
+		enum dlbuf_field field;
+		uint32_t damaged;
+	} rows[] = {
+		/* Without a base ticks are no time. */
+		{ 90090, 0, 0, 0, 0, DLBUF_FIELD_NONE, 0 },
+		{ 90090, 90000, 0, 0, 1001000000, DLBUF_FIELD_NONE, 0 },
+		{ -90000, 90000, 0, 0, -1000000000, DLBUF_FIELD_NONE, 0 },
+		{ AV_NOPTS_VALUE, 90000, 0, 0, 0, DLBUF_FIELD_NONE, 0 },
+		{ AV_NOPTS_VALUE, 1, TOP, 0, 0, DLBUF_FIELD_NONE, 0 },
+		{ AV_NOPTS_VALUE, 1, I, 0, 0, DLBUF_FIELD_INTERLACED_BT, 0 },
+		{ AV_NOPTS_VALUE, 1, I | TOP, 0, 0, DLBUF_FIELD_INTERLACED_TB, 0 },
+		{ AV_NOPTS_VALUE, 1, AV_FRAME_FLAG_CORRUPT, 0, 0,
+		  DLBUF_FIELD_NONE, DLBUF_FRAME_DAMAGED },
+		{ AV_NOPTS_VALUE, 1, 0, FF_DECODE_ERROR_MISSING_REFERENCE, 0,
+		  DLBUF_FIELD_NONE, DLBUF_FRAME_DAMAGED },
+	};
 	AVDRMFrameDescriptor d = one_layer();
 	AVFrame *av = frame_of(&d);
-	struct dlbuf_frame f;
+	struct dlbuf_frame f, want = nv12;
 
-	/* Without a base ticks are no time. */
-	av->pts = 90090;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
-	CHECK_EQ(f.timestamp_ns, 0);
-	av->time_base = (AVRational){ 1, 90000 };
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.clock, DLBUF_CLOCK_STREAM);
-	CHECK_EQ(f.timestamp_ns, 1001000000);
-	av->pts = -90000;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.timestamp_ns, -1000000000);
-	av->pts = AV_NOPTS_VALUE;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
-
-	av->flags = AV_FRAME_FLAG_TOP_FIELD_FIRST;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.field, DLBUF_FIELD_NONE);
-	av->flags = AV_FRAME_FLAG_INTERLACED;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.field, DLBUF_FIELD_INTERLACED_BT);
-	av->flags |= AV_FRAME_FLAG_TOP_FIELD_FIRST;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.field, DLBUF_FIELD_INTERLACED_TB);
-	CHECK_EQ(f.flags, 0);
-	av->flags = AV_FRAME_FLAG_CORRUPT;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.flags, DLBUF_FRAME_DAMAGED);
-	av->flags = 0;
-	av->decode_error_flags = FF_DECODE_ERROR_MISSING_REFERENCE;
-	CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
-	CHECK_EQ(f.flags, DLBUF_FRAME_DAMAGED);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		av->pts = rows[i].pts;
+		av->time_base = (AVRational){ !!rows[i].base, rows[i].base };
+		av->flags = rows[i].flags;
+		av->decode_error_flags = rows[i].errors;
+		want.timestamp_ns = rows[i].ns;
+		want.clock = rows[i].ns ? DLBUF_CLOCK_STREAM : DLBUF_CLOCK_NONE;
+		want.field = rows[i].field;
+		want.flags = rows[i].damaged;
+		CHECK_OK(dlbuf_ffmpeg_frame(av, NONE, &f));
+		CHECK_FRAME(&f, want);
+	}
 	av_frame_free(&av);
 }
 
@@ -436,15 +424,11 @@ static uint64_t differ(DLManagedTensorVersioned *const *t, const AVFrame *want)
 
 	for (int i = 0; i < 2; i++) {
 		const DLTensor *d = &t[i]->dl_tensor;
-		int64_t row = d->shape[1] * (i + 1);
 
 		CHECK_OK(dlbuf_acquire(t[i], DLBUF_READ, NULL, NULL));
 		CHECK_EQ(d->shape[0], i ? (want->height + 1) / 2 : want->height);
-		CHECK_EQ(row, (want->width + 1) / 2 * 2);
-		for (int64_t y = 0; y < d->shape[0]; y++)
-			bad += !!memcmp((uint8_t *)d->data + y * d->strides[0],
-					want->data[i] + y * want->linesize[i],
-					row);
+		CHECK_EQ(d->shape[1] * (i + 1), (want->width + 1) / 2 * 2);
+		bad += rows_differ(d, want->data[i], want->linesize[i]);
 		CHECK_OK(dlbuf_release(t[i], NULL, NULL));
 	}
 	return bad;
@@ -469,7 +453,7 @@ static void against_ffmpeg(int layers, const char *node)
 	real_open(&r, layers, node);
 	REQUIRE(map && copy);
 	REQUIRE_OK(dlbuf_ffmpeg_frame(r.av, NONE, &frame));
-	CHECK_EQ(frame.code, DRM('N', 'V', '1', '2'));
+	CHECK_EQ(frame.code, NV12);
 	import(r.cpu, &frame, t);
 
 	map->format = AV_PIX_FMT_NV12;
@@ -483,8 +467,7 @@ static void against_ffmpeg(int layers, const char *node)
 	copy->data[1][copy->linesize[1] * 24 + 99] ^= 1;
 	CHECK_EQ(differ(t, copy), 1);
 
-	for (int i = 0; i < 2; i++)
-		t[i]->deleter(t[i]);
+	delete_tensors(t, 2);
 	av_frame_free(&map);
 	av_frame_free(&copy);
 	real_close(&r);
@@ -539,8 +522,7 @@ TEST(swscale_reads_the_tensors)
 			   HEIGHT, (uint8_t *[]){ rgb[1] }, &out), HEIGHT);
 	CHECK(!memcmp(rgb[0], rgb[1], sizeof(rgb[0])));
 	CHECK(rgb[0][0] || rgb[0][1] || rgb[0][2]);
-	for (int i = 0; i < 2; i++)
-		t[i]->deleter(t[i]);
+	delete_tensors(t, 2);
 	sws_freeContext(sws);
 	av_frame_free(&map);
 	real_close(&r);
@@ -564,8 +546,7 @@ TEST(cropped)
 	CHECK_EQ(*(uint8_t *)t[0]->dl_tensor.data, va_pattern(4 * PITCH + 10));
 	CHECK_EQ(*(uint8_t *)t[1]->dl_tensor.data,
 		 va_pattern(PITCH * HEIGHT + 2 * PITCH + 10));
-	for (int i = 0; i < 2; i++)
-		t[i]->deleter(t[i]);
+	delete_tensors(t, 2);
 	real_close(&r);
 }
 
@@ -706,7 +687,7 @@ TEST(vaapi)
 	REQUIRE(!av_hwframe_transfer_data(av, fill, 0));
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	REQUIRE_OK(dlbuf_ffmpeg_map(av, DLBUF_READ, &frame));
-	CHECK_EQ(frame.code, DRM('N', 'V', '1', '2'));
+	CHECK_EQ(frame.code, NV12);
 	CHECK_EQ(frame.nplanes, 2);
 	map = frame.release_data;
 	CHECK(!map->hw_frames_ctx);
@@ -715,8 +696,7 @@ TEST(vaapi)
 	av_frame_free(&av);
 	CHECK_EQ(t[0]->dl_tensor.strides[0], PITCH);
 	CHECK_EQ(differ(t, fill), 0);
-	for (int i = 0; i < 2; i++)
-		t[i]->deleter(t[i]);
+	delete_tensors(t, 2);
 	av_frame_free(&fill);
 	dlbuf_device_close(cpu);
 }
@@ -773,8 +753,7 @@ TEST(vulkan)
 	REQUIRE(n == 2);
 	av_frame_free(&av);
 	CHECK_EQ(differ(t, fill), 0);
-	for (uint32_t i = 0; i < n; i++)
-		t[i]->deleter(t[i]);
+	delete_tensors(t, n);
 	av_frame_free(&fill);
 	dlbuf_device_close(cpu);
 }

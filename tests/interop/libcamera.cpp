@@ -17,7 +17,7 @@
 #include <dlbuf/interop/libcamera.hpp>
 
 #include "doubles/uvc.h"
-#include "ktap.h"
+#include "interop/picture.h"
 
 using namespace libcamera;
 using Plane = FrameBuffer::Plane;
@@ -67,25 +67,11 @@ TEST(planes)
 
 	CHECK_OK(dlbuf_libcamera_frame(stream_of(formats::NV12, 64), buffer,
 				       nullptr, &f));
-	CHECK_EQ(f.size, sizeof(f));
-	CHECK_EQ(f.width, 60);
-	CHECK_EQ(f.height, 32);
-	CHECK_EQ(f.code, formats::NV12.fourcc());
-	CHECK_EQ(f.code_space, DLBUF_CODE_LIBCAMERA);
-	CHECK_EQ(f.modifier, 0);
-	CHECK_EQ(f.nplanes, 2);
-	CHECK_EQ(f.planes[0].fd, fd.get());
-	CHECK_EQ(f.planes[0].offset, 0);
-	CHECK_EQ(f.planes[0].pitch, 64);
-	CHECK_EQ(f.planes[0].bytes, 500);
-	CHECK_EQ(f.planes[1].fd, fd.get());
-	CHECK_EQ(f.planes[1].offset, 4096);
-	CHECK_EQ(f.planes[1].pitch, 64);
-	CHECK_EQ(f.order, DLBUF_ORDER_UNKNOWN);
-	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
-	CHECK_EQ(f.field, DLBUF_FIELD_NONE);
-	CHECK_EQ(f.flags, 0);
-	CHECK_EQ(f.colour.matrix, 0);
+	CHECK_FRAME(&f, FRAME(60, 32, formats::NV12.fourcc(),
+		DLBUF_CODE_LIBCAMERA, 2,
+		.planes = { PLANE(fd.get(), 0, 64, 500),
+			    PLANE(fd.get(), 4096, 64, 500) },
+		.field = DLBUF_FIELD_NONE, .fence = -1));
 	CHECK(!f.release);
 }
 
@@ -211,14 +197,14 @@ TEST(colours)
 {
 	static const struct {
 		const ColorSpace *space;
-		uint8_t primaries, transfer, matrix, range;
+		struct dlbuf_colour want;
 	} rows[] = {
-		{ &ColorSpace::Raw, 0, 8, 0, DLBUF_RANGE_FULL },
-		{ &ColorSpace::Srgb, 1, 13, 0 + 1, DLBUF_RANGE_FULL },
-		{ &ColorSpace::Sycc, 1, 13, 6 + 1, DLBUF_RANGE_FULL },
-		{ &ColorSpace::Smpte170m, 6, 1, 6 + 1, DLBUF_RANGE_LIMITED },
-		{ &ColorSpace::Rec709, 1, 1, 1 + 1, DLBUF_RANGE_LIMITED },
-		{ &ColorSpace::Rec2020, 9, 1, 9 + 1, DLBUF_RANGE_LIMITED },
+		{ &ColorSpace::Raw, COLOUR(0, 8, 0, DLBUF_RANGE_FULL, 0) },
+		{ &ColorSpace::Srgb, COLOUR(1, 13, 0 + 1, DLBUF_RANGE_FULL, 0) },
+		{ &ColorSpace::Sycc, COLOUR(1, 13, 6 + 1, DLBUF_RANGE_FULL, 0) },
+		{ &ColorSpace::Smpte170m, COLOUR(6, 1, 6 + 1, DLBUF_RANGE_LIMITED, 0) },
+		{ &ColorSpace::Rec709, COLOUR(1, 1, 1 + 1, DLBUF_RANGE_LIMITED, 0) },
+		{ &ColorSpace::Rec2020, COLOUR(9, 1, 9 + 1, DLBUF_RANGE_LIMITED, 0) },
 	};
 	SharedFD fd = some_fd();
 	FrameBuffer buffer(planes_of(fd, { 0, 4096 }));
@@ -228,10 +214,7 @@ TEST(colours)
 	for (const auto &row : rows) {
 		c.colorSpace = *row.space;
 		CHECK_OK(dlbuf_libcamera_frame(c, buffer, nullptr, &f));
-		CHECK_EQ(f.colour.primaries, row.primaries);
-		CHECK_EQ(f.colour.transfer, row.transfer);
-		CHECK_EQ(f.colour.matrix, row.matrix);
-		CHECK_EQ(f.colour.range, row.range);
+		CHECK_COLOUR(&row - rows, &f.colour, row.want);
 	}
 }
 
@@ -283,8 +266,7 @@ TEST(pixels_of_a_frame_buffer)
 		}
 	}
 	/* The FrameBuffer and its fds are gone. */
-	for (uint32_t i = 0; i < n; i++)
-		t[i]->deleter(t[i]);
+	delete_tensors(t, n);
 	dlbuf_udmabuf_close(&buf);
 	dlbuf_device_close(cpu);
 }
@@ -411,8 +393,7 @@ static void import(Capture &c, Request *request, bool captured, Shown *s)
 
 static void drop(Shown *s)
 {
-	for (uint32_t i = 0; i < s->n; i++)
-		s->t[i]->deleter(s->t[i]);
+	delete_tensors(s->t, s->n);
 }
 
 /* Bytes of the tensors that are not frame `number` of the USB camera's. */

@@ -11,12 +11,17 @@
 #include <dlbuf/dlbuf.h>
 #include <dlbuf/interop/v4l2.h>
 
-#include "ktap.h"
+#include "interop/picture.h"
 
 #define NBUFFERS 4u
 #define SECOND 1000000000ll
 
 /* ---- words */
+
+/* The frame of nv12. */
+static const struct dlbuf_frame frame = PICTURE(64, 32, V4L2_PIX_FMT_NV12,
+	DLBUF_CODE_V4L2, 1, .planes = { { .fd = 7, .pitch = 128 } },
+	.order = DLBUF_ORDER_COMPLETE, .field = DLBUF_FIELD_NONE, .fence = -1);
 
 static const struct v4l2_format nv12 = {
 	.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
@@ -48,51 +53,43 @@ TEST(without_a_buffer)
 	struct dlbuf_frame f;
 
 	CHECK_EQ(dlbuf_v4l2_frame(&nv12, NULL, fds, &f), 0);
-	CHECK_EQ(f.size, sizeof(f));
-	CHECK_EQ(f.width, 64);
-	CHECK_EQ(f.height, 32);
-	CHECK_EQ(f.code, V4L2_PIX_FMT_NV12);
-	CHECK_EQ(f.code_space, DLBUF_CODE_V4L2);
-	CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
-	CHECK_EQ(f.nplanes, 1);
-	CHECK_EQ(f.planes[0].fd, 7);
-	CHECK_EQ(f.planes[0].pitch, 128);
-	CHECK_EQ(f.planes[0].bytes, 0);
-	CHECK_EQ(f.order, DLBUF_ORDER_COMPLETE);
-	CHECK_EQ(f.clock, DLBUF_CLOCK_NONE);
-	CHECK_EQ(f.field, DLBUF_FIELD_NONE);
-	CHECK_EQ(f.flags, 0);
+	CHECK_FRAME(&f, frame);
 	CHECK(!f.release);
 }
 
 TEST(buffer)
 {
+	static const struct {
+		uint32_t flags;
+		enum dlbuf_clock clock;
+		uint32_t damaged;
+	} rows[] = {
+		{ V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC | V4L2_BUF_FLAG_ERROR,
+		  DLBUF_CLOCK_MONOTONIC, DLBUF_FRAME_DAMAGED },
+		{ V4L2_BUF_FLAG_TIMESTAMP_COPY, DLBUF_CLOCK_UNKNOWN, 0 },
+		{ V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN, DLBUF_CLOCK_UNKNOWN, 0 },
+	};
 	struct v4l2_buffer buf = {
 		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 		.bytesused = 6000,
-		.flags = V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC |
-			 V4L2_BUF_FLAG_ERROR,
 		.timestamp = { 3, 250000 },
 		.sequence = 41,
 		.field = V4L2_FIELD_BOTTOM,
 	};
 	const int fds[] = { 7 };
-	struct dlbuf_frame f;
+	struct dlbuf_frame f, want = frame;
 
-	CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), 0);
-	CHECK_EQ(f.planes[0].bytes, 6000);
-	CHECK_EQ(f.timestamp_ns, 3250000000);
-	CHECK_EQ(f.clock, DLBUF_CLOCK_MONOTONIC);
-	CHECK_EQ(f.sequence, 41);
-	CHECK_EQ(f.flags, DLBUF_FRAME_SEQUENCE | DLBUF_FRAME_DAMAGED);
-	CHECK_EQ(f.field, DLBUF_FIELD_BOTTOM);
-	buf.flags = V4L2_BUF_FLAG_TIMESTAMP_COPY;
-	CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), 0);
-	CHECK_EQ(f.clock, DLBUF_CLOCK_UNKNOWN);
-	CHECK_EQ(f.flags, DLBUF_FRAME_SEQUENCE);
-	buf.flags = V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN;
-	CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), 0);
-	CHECK_EQ(f.clock, DLBUF_CLOCK_UNKNOWN);
+	want.planes[0].bytes = 6000;
+	want.timestamp_ns = 3250000000;
+	want.sequence = 41;
+	want.field = DLBUF_FIELD_BOTTOM;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		buf.flags = rows[i].flags;
+		want.clock = rows[i].clock;
+		want.flags = DLBUF_FRAME_SEQUENCE | rows[i].damaged;
+		CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), 0);
+		CHECK_FRAME(&f, want);
+	}
 }
 
 TEST(fields)
@@ -209,110 +206,92 @@ TEST(crop)
 	CHECK_EQ(f.crop.width, 0);
 	CHECK_EQ(dlbuf_v4l2_crop(&(struct v4l2_rect){ 2, 4, 1918, 1080 }, &f),
 		 0);
-	CHECK_EQ(f.crop.x, 2);
-	CHECK_EQ(f.crop.y, 4);
-	CHECK_EQ(f.crop.width, 1918);
-	CHECK_EQ(f.crop.height, 1080);
+	CHECK(!memcmp(&f.crop, &(struct dlbuf_rect){ 2, 4, 1918, 1080 },
+		      sizeof(f.crop)));
 }
 
 /* ---- colour: H.273's numbers, matrix by its own plus one */
 
-struct colour_case {
-	uint32_t code;
-	uint8_t colorspace, enc, quantization, xfer;
-	uint8_t primaries, transfer, matrix, range;
-};
-
 TEST(colour)
 {
-	static const struct colour_case cases[] = {
+	static const struct {
+		uint32_t code;
+		uint8_t colorspace, enc, quantization, xfer;
+		struct dlbuf_colour want;
+	} cases[] = {
 		/* All said. */
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_BT2020,
 		  V4L2_YCBCR_ENC_BT2020, V4L2_QUANTIZATION_FULL_RANGE,
-		  V4L2_XFER_FUNC_SMPTE2084, 9, 16, 10, DLBUF_RANGE_FULL },
+		  V4L2_XFER_FUNC_SMPTE2084, COLOUR(9, 16, 10, DLBUF_RANGE_FULL, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SRGB, V4L2_YCBCR_ENC_601,
 		  V4L2_QUANTIZATION_LIM_RANGE, V4L2_XFER_FUNC_SRGB,
-		  1, 13, 7, DLBUF_RANGE_LIMITED },
+		  COLOUR(1, 13, 7, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_REC709,
 		  V4L2_YCBCR_ENC_XV709, V4L2_QUANTIZATION_LIM_RANGE,
-		  V4L2_XFER_FUNC_709, 1, 11, 2, DLBUF_RANGE_LIMITED },
+		  V4L2_XFER_FUNC_709, COLOUR(1, 11, 2, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE170M,
 		  V4L2_YCBCR_ENC_XV601, V4L2_QUANTIZATION_LIM_RANGE,
-		  V4L2_XFER_FUNC_NONE, 6, 8, 6, DLBUF_RANGE_LIMITED },
+		  V4L2_XFER_FUNC_NONE, COLOUR(6, 8, 6, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_470_SYSTEM_BG,
 		  V4L2_YCBCR_ENC_BT2020_CONST_LUM, V4L2_QUANTIZATION_LIM_RANGE,
-		  V4L2_XFER_FUNC_709, 5, 1, 11, DLBUF_RANGE_LIMITED },
+		  V4L2_XFER_FUNC_709, COLOUR(5, 1, 11, DLBUF_RANGE_LIMITED, 0) },
 		/* V4L2's defaults of a colorspace. */
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE170M, 0, 0, 0,
-		  6, 1, 7, DLBUF_RANGE_LIMITED },
+		  COLOUR(6, 1, 7, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_REC709, 0, 0, 0,
-		  1, 1, 2, DLBUF_RANGE_LIMITED },
+		  COLOUR(1, 1, 2, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_SMPTE240M, 0, 0, 0,
-		  7, 7, 8, DLBUF_RANGE_LIMITED },
+		  COLOUR(7, 7, 8, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_BT2020, 0, 0, 0,
-		  9, 1, 10, DLBUF_RANGE_LIMITED },
+		  COLOUR(9, 1, 10, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DCI_P3, 0, 0, 0,
-		  11, 17, 2, DLBUF_RANGE_LIMITED },
+		  COLOUR(11, 17, 2, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  1, 13, 7, DLBUF_RANGE_LIMITED },
+		  COLOUR(1, 13, 7, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_GREY, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  1, 13, 7, DLBUF_RANGE_LIMITED },
+		  COLOUR(1, 13, 7, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_JPEG, 0, 0, 0,
-		  1, 13, 7, DLBUF_RANGE_FULL },
+		  COLOUR(1, 13, 7, DLBUF_RANGE_FULL, 0) },
 		/* RGB has no encoding, and the full range. */
 		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  1, 13, 1, DLBUF_RANGE_FULL },
+		  COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
 		{ V4L2_PIX_FMT_XBGR32, V4L2_COLORSPACE_REC709,
 		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_LIM_RANGE, 0,
-		  1, 1, 1, DLBUF_RANGE_LIMITED },
+		  COLOUR(1, 1, 1, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_SRGGB10, V4L2_COLORSPACE_RAW, 0, 0, 0,
-		  0, 8, 1, DLBUF_RANGE_FULL },
+		  COLOUR(0, 8, 1, DLBUF_RANGE_FULL, 0) },
 		{ V4L2_PIX_FMT_HSV24, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_256, 0,
-		  0, 1, 13, 0, DLBUF_RANGE_FULL },
+		  0, { .primaries = 1, .transfer = 13, .matrix = 0,
+		    .range = DLBUF_RANGE_FULL, .hue = DLBUF_HUE_256 } },
+		{ V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_180, 0,
+		  0, { .primaries = 1, .transfer = 13, .matrix = 0,
+		    .range = DLBUF_RANGE_FULL, .hue = DLBUF_HUE_180 } },
+		{ V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB, 0, 0, 0,
+		  COLOUR(1, 13, 0, DLBUF_RANGE_FULL, 0) },
+		/* HSV's encoding is in the field of YCbCr's, and no other format's. */
+		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_180, 0,
+		  0, COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
 		/* No code point: Adobe's. */
 		{ V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_OPRGB, 0, 0, 0,
-		  0, 0, 1, DLBUF_RANGE_FULL },
+		  COLOUR(0, 0, 1, DLBUF_RANGE_FULL, 0) },
 		/* Neither RGB nor YUV of its own: only what was said. */
 		{ V4L2_PIX_FMT_MJPEG, V4L2_COLORSPACE_JPEG, 0, 0, 0,
-		  1, 13, 0, DLBUF_RANGE_UNKNOWN },
+		  COLOUR(1, 13, 0, DLBUF_RANGE_UNKNOWN, 0) },
 		/* Nobody said. */
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT, 0, 0, 0,
-		  0, 0, 0, DLBUF_RANGE_UNKNOWN },
+		  COLOUR(0, 0, 0, DLBUF_RANGE_UNKNOWN, 0) },
 		{ V4L2_PIX_FMT_NV12, V4L2_COLORSPACE_DEFAULT,
 		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_FULL_RANGE, 0,
-		  0, 0, 2, DLBUF_RANGE_FULL },
+		  COLOUR(0, 0, 2, DLBUF_RANGE_FULL, 0) },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		const struct colour_case *c = &cases[i];
-		struct dlbuf_colour got = dlbuf_v4l2_colour(c->code,
-			c->colorspace, c->enc, c->quantization, c->xfer);
+		struct dlbuf_colour got = dlbuf_v4l2_colour(cases[i].code,
+			cases[i].colorspace, cases[i].enc,
+			cases[i].quantization, cases[i].xfer);
 
-		CHECK_MSG(got.primaries == c->primaries, "case %zu: %u", i,
-			  got.primaries);
-		CHECK_MSG(got.transfer == c->transfer, "case %zu: %u", i,
-			  got.transfer);
-		CHECK_MSG(got.matrix == c->matrix, "case %zu: %u", i,
-			  got.matrix);
-		CHECK_MSG(got.range == c->range, "case %zu: %u", i, got.range);
-		CHECK_EQ(got.chroma_site, 0);
-		CHECK(!got.hue || strchr(dlbuf_format_channels(c->code, 0,
-				DLBUF_CODE_V4L2), 'H'));
+		CHECK_COLOUR(i, &got, cases[i].want);
 	}
-}
-
-/* HSV's encoding is in the field of YCbCr's, and no other format's. */
-TEST(hue)
-{
-	CHECK_EQ(dlbuf_v4l2_colour(V4L2_PIX_FMT_HSV24, V4L2_COLORSPACE_SRGB,
-				   V4L2_HSV_ENC_256, 0, 0).hue, DLBUF_HUE_256);
-	CHECK_EQ(dlbuf_v4l2_colour(V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB,
-				   V4L2_HSV_ENC_180, 0, 0).hue, DLBUF_HUE_180);
-	CHECK_EQ(dlbuf_v4l2_colour(V4L2_PIX_FMT_HSV32, V4L2_COLORSPACE_SRGB,
-				   0, 0, 0).hue, DLBUF_HUE_UNKNOWN);
-	CHECK_EQ(dlbuf_v4l2_colour(V4L2_PIX_FMT_RGB24, V4L2_COLORSPACE_SRGB,
-				   V4L2_HSV_ENC_180, 0, 0).hue,
-		 DLBUF_HUE_UNKNOWN);
 }
 
 /* ---- vivid */
@@ -510,27 +489,6 @@ static void on_release(void *data)
 	queue(l->cam, l->index);
 }
 
-/* Every byte of every row that the tensor shows, against the mapping. */
-static void compare(const DLTensor *t, const uint8_t *map, uint64_t offset,
-		    uint64_t pitch)
-{
-	uint64_t row = t->shape[1], bad = 0, sum = 0;
-
-	for (int i = 2; i < t->ndim; i++)
-		row *= t->shape[i];
-	row *= t->dtype.bits / 8;
-	for (int64_t y = 0; y < t->shape[0]; y++) {
-		const uint8_t *got = (uint8_t *)t->data + t->byte_offset +
-				     y * t->strides[0] * (t->dtype.bits / 8);
-
-		bad += !!memcmp(got, map + offset + y * pitch, row);
-		for (uint64_t x = 0; x < row; x++)
-			sum += got[x];
-	}
-	CHECK_EQ(bad, 0);
-	CHECK(sum > 0);
-}
-
 static int64_t monotonic(void)
 {
 	struct timespec now;
@@ -574,8 +532,8 @@ static void one_frame(struct cam *c, struct dlbuf_device *dev,
 		uint32_t p = c->nplanes == 1 ? 0 : i;
 
 		CHECK_OK(dlbuf_acquire(t[i], DLBUF_READ, NULL, NULL));
-		compare(&t[i]->dl_tensor, c->map[buf.index][p],
-			f.planes[p].offset + end, f.planes[p].pitch);
+		check_rows(&t[i]->dl_tensor, c->map[buf.index][p] +
+			   f.planes[p].offset + end, f.planes[p].pitch);
 		/* Of semi-planar formats all planes have one pitch. */
 		if (c->nplanes == 1)
 			end += t[i]->dl_tensor.shape[0] * f.planes[p].pitch;
@@ -661,10 +619,8 @@ TEST(vivid_colour)
 	set_format(&c, V4L2_PIX_FMT_NV12, 64, 32);
 	CHECK_EQ(c.fmt.fmt.pix.colorspace, V4L2_COLORSPACE_BT2020);
 	REQUIRE(!dlbuf_v4l2_frame(&c.fmt, NULL, fds, &f));
-	CHECK_EQ(f.colour.primaries, 9);
-	CHECK_EQ(f.colour.transfer, 1);
-	CHECK_EQ(f.colour.matrix, 9 + 1);
-	CHECK_EQ(f.colour.range, DLBUF_RANGE_LIMITED);
+	CHECK_COLOUR(0, &f.colour,
+		     (struct dlbuf_colour)COLOUR(9, 1, 9 + 1, DLBUF_RANGE_LIMITED, 0));
 	control(&c, "Colorspace", 2);
 	close(c.fd);
 }
@@ -705,13 +661,12 @@ TEST(vivid_composed)
 	CHECK_EQ(t[0]->dl_tensor.shape[0], sel.r.height);
 	CHECK_EQ(t[0]->dl_tensor.shape[1], sel.r.width);
 	CHECK_EQ(t[1]->dl_tensor.shape[0], sel.r.height / 2);
-	compare(&t[0]->dl_tensor, c.map[buf.index][0],
-		sel.r.top * f.planes[0].pitch + sel.r.left, f.planes[0].pitch);
-	compare(&t[1]->dl_tensor, c.map[buf.index][0],
-		(c.fmt.fmt.pix.height + sel.r.top / 2) * f.planes[0].pitch +
-		sel.r.left, f.planes[0].pitch);
-	for (uint32_t i = 0; i < n; i++)
-		t[i]->deleter(t[i]);
+	check_rows(&t[0]->dl_tensor, c.map[buf.index][0] +
+		   sel.r.top * f.planes[0].pitch + sel.r.left, f.planes[0].pitch);
+	check_rows(&t[1]->dl_tensor, c.map[buf.index][0] +
+		   (c.fmt.fmt.pix.height + sel.r.top / 2) * f.planes[0].pitch +
+		   sel.r.left, f.planes[0].pitch);
+	delete_tensors(t, n);
 	dlbuf_device_close(dev);
 	stop(&c);
 }

@@ -85,7 +85,7 @@ static void capture(int fd, int dmabuf)
 
 	CHECK_EQ(request(fd, V4L2_MEMORY_DMABUF, 1), 0);
 	if (ioctl(fd, VIDIOC_QBUF, &buf) || ioctl(fd, VIDIOC_STREAMON, &type) ||
-	    poll(&p, 1, 60000) <= 0 || ioctl(fd, VIDIOC_DQBUF, &buf))
+	    poll(&p, 1, -1) <= 0 || ioctl(fd, VIDIOC_DQBUF, &buf))
 		FATAL("no frame of the camera: %s", strerror(errno));
 	CHECK(!(buf.flags & V4L2_BUF_FLAG_ERROR));
 	CHECK_EQ(ioctl(fd, VIDIOC_STREAMOFF, &type), 0);
@@ -194,7 +194,7 @@ static void one_buffer(void *arg)
 	const int which = *(const int *)arg;
 	struct dlbuf_device *devs[NDEVS];
 	DLManagedTensorVersioned *t[NDEVS];
-	int fd = open_node(which);
+	int fd AUTO_FD = open_node(which);
 	struct v4l2_format fmt =
 		set_format(fd, V4L2_BUF_TYPE_VIDEO_CAPTURE, 0);
 	int64_t bytes = fmt.fmt.pix.sizeimage;
@@ -224,7 +224,6 @@ static void one_buffer(void *arg)
 	if (which == SINGLE || !strcmp(trials[1].of[0].exporter, "v4l2"))
 		CHECK_EQ(trials[1].n, 1);
 	close_devices(devs);
-	close(fd);
 }
 
 static const int single = SINGLE, contiguous = CONTIGUOUS;
@@ -236,7 +235,7 @@ static void pool(void *arg)
 {
 	struct dlbuf_device *devs[NDEVS];
 	DLManagedTensorVersioned *t[NDEVS][DLBUF_MAX_PLANES];
-	int fd = open_node(SINGLE);
+	int fd AUTO_FD = open_node(SINGLE);
 	struct trials trials = { 0 };
 	DLBUF_OPTS(dlbuf_pool_opts, opts, .width = 320, .height = 180,
 		   .code = NV12, .code_space = DLBUF_CODE_V4L2, .buffers = 2,
@@ -309,7 +308,6 @@ static void pool(void *arg)
 	for (size_t i = 0; i < NDEVS; i++)
 		dlbuf_device_trim(devs[i], 0);
 	close_devices(devs);
-	close(fd);
 }
 
 /* Both cameras, and a dma-buf per plane for the one that has several. */
@@ -347,7 +345,7 @@ static void pool_of_planes(void *arg)
 /* The node takes each buffer, and not only the first one, by whatever exporter. */
 static void pool_contiguous(void *arg)
 {
-	int fd = open_node(CONTIGUOUS);
+	int fd AUTO_FD = open_node(CONTIGUOUS);
 	struct trials trials = { 0 };
 	DLBUF_OPTS(dlbuf_pool_opts, opts, .width = WIDTH, .height = HEIGHT,
 		   .code = NV12, .code_space = DLBUF_CODE_V4L2, .buffers = 6,
@@ -365,7 +363,6 @@ static void pool_contiguous(void *arg)
 		capture(fd, frame.planes[0].fd);
 	}
 	dlbuf_pool_destroy(p);
-	close(fd);
 }
 
 /* ---- refusals */
@@ -377,7 +374,7 @@ static void busy(void *arg)
 	DLManagedTensorVersioned *t = NULL;
 	int64_t bytes = 4096;
 	const DLTensor layout = LAYOUT8(1, &bytes);
-	int fd = open_node(SINGLE), other = open_node(SINGLE);
+	int fd AUTO_FD = open_node(SINGLE), other AUTO_FD = open_node(SINGLE);
 	struct trials trials = { 0 };
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .v4l2 = &other, .nv4l2 = 1,
 		   .report = note, .report_data = &trials);
@@ -405,8 +402,6 @@ static void busy(void *arg)
 	CHECK_EQ(trials.n, 0);
 	REQUIRE_OK(dlbuf_alloc(&cpu, 1, &layout, &opts, &t));
 	cts_delete(t);
-	close(fd);
-	close(other);
 }
 
 static void arguments(void *arg)
@@ -462,11 +457,11 @@ static void arguments(void *arg)
  */
 static void all_refuse(void *arg)
 {
-	struct dlbuf_device *cuda = NULL;
+	struct dlbuf_device *cuda AUTO_DEV = NULL;
 	DLManagedTensorVersioned *t = NULL;
 	int64_t bytes = 1 << 20;
 	const DLTensor layout = LAYOUT8(1, &bytes);
-	int fd = open_node(CONTIGUOUS);
+	int fd AUTO_FD = open_node(CONTIGUOUS);
 	struct v4l2_format fmt = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
 	struct trials trials[3] = { { 0 } };
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .v4l2 = &fd, .nv4l2 = 1,
@@ -504,8 +499,6 @@ static void all_refuse(void *arg)
 	CHECK(dlbuf_alloc(&cuda, 1, &layout, &alone, &t) < 0);
 	CHECK_EQ(trials[2].n, 1);
 	CHECK_STR(trials[2].of[0].party, "cuda:0");
-	dlbuf_device_close(cuda);
-	close(fd);
 }
 #endif
 
@@ -532,8 +525,8 @@ static void *allocate(void *arg)
 /* Others allocate meanwhile. One camera is tried by one at a time. */
 static void threads_and_fork(void *arg)
 {
-	struct dlbuf_device *cpu = NULL;
-	int fd = open_node(SINGLE), got, status;
+	struct dlbuf_device *cpu AUTO_DEV = NULL;
+	int fd AUTO_FD = open_node(SINGLE), got, status;
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .v4l2 = &fd, .nv4l2 = 1);
 	pthread_t threads[4];
 	void *failed;
@@ -566,8 +559,6 @@ static void threads_and_fork(void *arg)
 		CHECK_EQ(pthread_join(threads[i], &failed), 0);
 		CHECK(!failed);
 	}
-	dlbuf_device_close(cpu);
-	close(fd);
 }
 
 /* ---- every call fails once */
@@ -603,8 +594,8 @@ static int walk(struct dlbuf_device *cpu, int fd)
 
 static void every_call(void *arg)
 {
-	struct dlbuf_device *cpu = NULL;
-	int fd = open_node(SINGLE);
+	struct dlbuf_device *cpu AUTO_DEV = NULL;
+	int fd AUTO_FD = open_node(SINGLE);
 	unsigned long calls, failed = 0;
 	unsigned int fds;
 
@@ -635,8 +626,6 @@ static void every_call(void *arg)
 	}
 	ktap_note(NULL, 0, "%lu of %lu failures came back", failed, calls);
 	CHECK_OK(walk(cpu, fd));
-	dlbuf_device_close(cpu);
-	close(fd);
 }
 #endif
 

@@ -6,6 +6,8 @@
  *
  *	env BROKER=build/examples/broker broker [--seed N] [--kills N] [CASE...]
  */
+#include <dirent.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 

@@ -8,12 +8,13 @@
 #include <grp.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <dlbuf/dlbuf.h>
 
+#include "common.h"
+#include "thread.h"
 #include "vivid.h"
 #ifdef CONFIG_FAULT_INJECTION
 #include "sys.h"
@@ -86,8 +87,7 @@ static struct dlbuf_camera_info info_of(struct dlbuf_camera *cam)
 /* Leases may be the event thread's. */
 static void until_held(struct dlbuf_camera *cam, uint32_t held)
 {
-	while (info_of(cam).held != held)
-		sched_yield();
+	UNTIL(info_of(cam).held == held);
 }
 
 /* ---- pixels */
@@ -210,7 +210,7 @@ static void frames(void *arg)
 	DLBUF_INFO(dlbuf_device_stats, stats);
 	DLBUF_INFO(dlbuf_frame, frame);
 	struct dlbuf_camera_info info;
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 	struct dlbuf_camera *cam;
 	uint64_t last = 0;
 
@@ -249,7 +249,6 @@ static void frames(void *arg)
 	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
 	CHECK_EQ(stats.misses, info.buffers * k->nfds);
 	dlbuf_camera_close(cam);
-	dlbuf_device_close(dev);
 }
 
 /* A smaller picture than the buffers is reported as the crop. */
@@ -305,7 +304,7 @@ static void outlives(void *arg)
 	DLManagedTensorVersioned *t[2][DLBUF_MAX_PLANES];
 	struct dlbuf_frame frame, bare;
 	struct dlbuf_camera *cam, *again;
-	struct dlbuf_device *dev = NULL;
+	struct dlbuf_device *dev AUTO_DEV = NULL;
 	unsigned int fds, out;
 	uint32_t n = 0;
 
@@ -341,7 +340,6 @@ static void outlives(void *arg)
 		dlbuf_device_trim(dev, 0);
 		CHECK_EQ(cts_count_fds(), fds);
 	}
-	dlbuf_device_close(dev);
 }
 
 static void all_held(void *arg)
@@ -412,24 +410,6 @@ static void *wait_for_frame(void *arg)
 	return NULL;
 }
 
-/* Until the thread sleeps. */
-static void asleep(struct waiter *w)
-{
-	char path[64], state = 0;
-	pid_t tid;
-
-	while (!(tid = __atomic_load_n(&w->tid, __ATOMIC_ACQUIRE)))
-		sched_yield();
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	while (state != 'S') {
-		FILE *f = fopen(path, "re");
-
-		if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-			FATAL("no %s", path);
-		fclose(f);
-	}
-}
-
 /* A thread that waits for a frame, and poll(), see the end. */
 static void stopped(void *arg)
 {
@@ -450,7 +430,8 @@ static void stopped(void *arg)
 	for (uint32_t i = 0; i < n; i++)
 		held[i] = frame_of(w.cam);
 	REQUIRE(!pthread_create(&thread, NULL, wait_for_frame, &w));
-	asleep(&w);
+	UNTIL(__atomic_load_n(&w.tid, __ATOMIC_ACQUIRE));
+	UNTIL(thread_polls(w.tid));
 	dlbuf_camera_stop(w.cam);
 	dlbuf_camera_stop(w.cam);
 	pthread_join(thread, NULL);

@@ -6,8 +6,6 @@
  *
  *	held [--width N] [--height N] [CASE...]
  */
-#include <sched.h>
-#include <time.h>
 
 #include "vivid.h"
 
@@ -127,14 +125,11 @@ static unsigned int fired(const struct shown *f)
 
 static void give_back(struct shown *f)
 {
-	time_t end = time(NULL) + 60;
-
 	cts_delete(f->t[0]);
 	CHECK_EQ(fired(f), 0);
 	cts_delete(f->t[1]);
 	/* A device's last fence may be pending; then it is the event thread's. */
-	while (!fired(f) && time(NULL) < end)
-		sched_yield();
+	UNTIL(fired(f));
 	CHECK_EQ(fired(f), 1);
 	CHECK_EQ(f->lease.ret, 0);
 }

@@ -19,7 +19,6 @@
 #define NDEVICES 2u
 #define NPLACES 6u
 #define NPLANES 2u
-#define BOUND 60
 
 const char *cts_device = "cpu";
 const struct access *cts_access;
@@ -599,14 +598,9 @@ static void stop_consumers(struct stress *s)
 /* The last leases may be the event thread's. */
 static void wait_for_leases(struct stress *s, uint32_t n)
 {
-	struct timespec end;
-
-	clock_gettime(CLOCK_REALTIME, &end);
-	end.tv_sec += BOUND;
 	pthread_mutex_lock(&s->lock);
-	while (s->returned < n &&
-	       !pthread_cond_timedwait(&s->cond, &s->lock, &end))
-		;
+	while (s->returned < n)
+		pthread_cond_wait(&s->cond, &s->lock);
 	CHECK_EQ(s->returned, n);
 	pthread_mutex_unlock(&s->lock);
 }

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
-/* tests/guest/module, by the kernel's calls alone: what other tests build on. */
+/*
+ * tests/guest/module, by the kernel's calls alone: what the cases of sync/failed and
+ * sync/start (tests/cts/failed.c) do not show by building on it.
+ */
 #include <poll.h>
-#include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 
 #include <linux/dma-buf.h>
-#include <linux/dma-heap.h>
 #include <linux/sync_file.h>
-#include <linux/videodev2.h>
 
+#include "common.h"
 #include "ktap.h"
 #include "lab_module.h"
-#include "vgem.h"
 
 #define BYTES 8192
 
@@ -99,12 +98,8 @@ static struct dlbuf_lab_count count(int lab, int fd)
 
 TEST(arguments)
 {
-	struct dma_heap_allocation_data other = {
-		.len = BYTES,
-		.fd_flags = O_RDWR | O_CLOEXEC,
-	};
-	int lab = open_lab(), fence = CALL(lab_fence(lab)), heap;
-	int fd = CALL(lab_buffer(lab, 1, 0));
+	int lab AUTO_FD = open_lab(), fence AUTO_FD = CALL(lab_fence(lab));
+	int fd AUTO_FD = CALL(lab_buffer(lab, 1, 0));
 	struct dlbuf_lab_count c;
 
 	CHECK_EQ(lseek(fd, 0, SEEK_END), sysconf(_SC_PAGESIZE));
@@ -127,20 +122,11 @@ TEST(arguments)
 	FAILS(lab_begin(lab, fd, -EIO, 0, 0), EINVAL);
 	FAILS(lab_begin(lab, fd, EIO, 1, 0), EINVAL);
 	FAILS(lab_begin(lab, fd, 0, 1, 0), EINVAL);
-	/* Another exporter's. */
-	heap = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
-	CALL(ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &other));
-	FAILS(lab_revoke(lab, other.fd), EINVAL);
-	close(other.fd);
-	close(heap);
-	close(fence);
-	close(fd);
-	close(lab);
 }
 
 TEST(fence_signals)
 {
-	int lab = open_lab(), f = CALL(lab_fence(lab));
+	int lab AUTO_FD = open_lab(), f AUTO_FD = CALL(lab_fence(lab));
 
 	CHECK_EQ(status(f), 0);
 	CHECK(!polls(f, POLLIN));
@@ -149,14 +135,12 @@ TEST(fence_signals)
 	CHECK_EQ(status(f), 1);
 	FAILS(lab_signal(lab, f, -EIO), EALREADY);
 	CHECK_EQ(status(f), 1);
-	close(f);
-	close(lab);
 }
 
 TEST(fence_fails)
 {
 	static const int errors[] = { -EIO, -ENODEV, -ECANCELED, -4095 };
-	int lab = open_lab();
+	int lab AUTO_FD = open_lab();
 
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		int f = CALL(lab_fence(lab));
@@ -166,38 +150,13 @@ TEST(fence_fails)
 		CHECK_EQ(status(f), errors[i]);
 		close(f);
 	}
-	close(lab);
-}
-
-/* Both of a merged sync_file, and the error of the one. */
-TEST(fences_merge)
-{
-	int lab = open_lab(), a = CALL(lab_fence(lab)), b = CALL(lab_fence(lab));
-	struct sync_merge_data merge = { .fd2 = b };
-	struct sync_file_info info = { .num_fences = 0 };
-
-	CALL(ioctl(a, SYNC_IOC_MERGE, &merge));
-	CALL(ioctl(merge.fence, SYNC_IOC_FILE_INFO, &info));
-	CHECK_EQ(info.num_fences, 2);
-	FAILS(lab_signal(lab, merge.fence, 0), EINVAL);
-	CALL(lab_signal(lab, a, -EIO));
-	CHECK(!polls(merge.fence, POLLIN));
-	CALL(lab_signal(lab, b, 0));
-	CHECK(polls(merge.fence, POLLIN));
-	info.num_fences = 0;
-	CALL(ioctl(merge.fence, SYNC_IOC_FILE_INFO, &info));
-	CHECK_EQ(info.status, -EIO);
-	close(merge.fence);
-	close(a);
-	close(b);
-	close(lab);
 }
 
 /* On a buffer, as a reader's and a writer's, of this exporter and another one. */
 TEST(fence_on_buffers)
 {
-	int lab = open_lab(), fd = CALL(lab_buffer(lab, BYTES, 0));
-	int r = CALL(lab_fence(lab)), w = CALL(lab_fence(lab));
+	int lab AUTO_FD = open_lab(), fd AUTO_FD = CALL(lab_buffer(lab, BYTES, 0));
+	int r AUTO_FD = CALL(lab_fence(lab)), w AUTO_FD = CALL(lab_fence(lab));
 
 	CHECK(polls(fd, POLLOUT));
 	CALL(import(fd, DMA_BUF_SYNC_READ, r));
@@ -208,18 +167,14 @@ TEST(fence_on_buffers)
 	CHECK(polls(fd, POLLIN) && !polls(fd, POLLOUT));
 	CALL(lab_signal(lab, r, 0));
 	CHECK(polls(fd, POLLOUT));
-	close(r);
-	close(w);
-	close(fd);
-	close(lab);
 }
 
 /* Nobody waits for an owner who has gone. */
 TEST(owner_closes)
 {
 	int lab = open_lab(), second = open_lab();
-	int fd = CALL(lab_buffer(lab, BYTES, 0));
-	int f = CALL(lab_fence(lab)), kept = CALL(lab_fence(second));
+	int fd AUTO_FD = CALL(lab_buffer(lab, BYTES, 0));
+	int f AUTO_FD = CALL(lab_fence(lab)), kept AUTO_FD = CALL(lab_fence(second));
 	int gone = CALL(lab_fence(lab));
 
 	CALL(import(fd, DMA_BUF_SYNC_WRITE, f));
@@ -231,85 +186,12 @@ TEST(owner_closes)
 	CALL(start(fd));
 	close(second);
 	CHECK_EQ(status(kept), -ECANCELED);
-	close(kept);
-	close(f);
-	close(fd);
-}
-
-TEST(begin_fails)
-{
-	static const int errors[] = { EAGAIN, EINTR, EIO };
-	int lab = open_lab(), fd = CALL(lab_buffer(lab, BYTES, 0));
-
-	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
-		CALL(lab_begin(lab, fd, -errors[i], 2, 0));
-		FAILS(start(fd), errors[i]);
-		FAILS(start(fd), errors[i]);
-		CALL(start(fd));
-	}
-	CALL(lab_begin(lab, fd, -EAGAIN, DLBUF_LAB_FOREVER, 0));
-	for (int i = 0; i < 20; i++)
-		FAILS(start(fd), EAGAIN);
-	CALL(lab_begin(lab, fd, 0, 0, 0));
-	CALL(start(fd));
-	CALL(sync_cpu(fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ));
-	CHECK_EQ(count(lab, fd).begin, 30);
-	CHECK_EQ(count(lab, fd).end, 1);
-	CHECK_EQ(count(lab, fd).holding, 0);
-	close(fd);
-	close(lab);
-}
-
-static void on_signal(int sig)
-{
-}
-
-struct starter {
-	int fd, ret, err;
-};
-
-static void *start_it(void *arg)
-{
-	struct starter *s = arg;
-
-	s->ret = start(s->fd);
-	s->err = errno;
-	return NULL;
-}
-
-/* Until it is let go, a signal comes, or the time is over. */
-TEST(begin_holds)
-{
-	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
-	int lab = open_lab(), fd = CALL(lab_buffer(lab, BYTES, 0));
-	struct starter s = { .fd = fd };
-	pthread_t thread;
-
-	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	sigaction(SIGUSR1, &sa, NULL);
-	CALL(lab_begin(lab, fd, 0, 0, DLBUF_LAB_FOREVER));
-	for (int i = 0; i < 2; i++) {
-		REQUIRE(!pthread_create(&thread, NULL, start_it, &s));
-		while (!count(lab, fd).holding)
-			sched_yield();
-		if (!i)
-			pthread_kill(thread, SIGUSR1);
-		else
-			CALL(lab_begin(lab, fd, -EIO, 1, 0));
-		REQUIRE(!pthread_join(thread, NULL));
-		CHECK_EQ(s.ret, -1);
-		CHECK_EQ(s.err, i ? EIO : EINTR);
-	}
-	CALL(lab_begin(lab, fd, 0, 0, 1));
-	CALL(start(fd));
-	close(fd);
-	close(lab);
 }
 
 /* Zeroes, shared memory, in each mapping and in a child. */
 TEST(maps)
 {
-	int lab = open_lab(), fd = CALL(lab_buffer(lab, BYTES, 0));
+	int lab AUTO_FD = open_lab(), fd = CALL(lab_buffer(lab, BYTES, 0));
 	char *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	char *q = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 4096);
 
@@ -326,19 +208,6 @@ TEST(maps)
 	close(fd);
 	p[1] = 1;
 	munmap(p, BYTES);
-	close(lab);
-}
-
-TEST(unmappable)
-{
-	int lab = open_lab(), fd = CALL(lab_buffer(lab, BYTES, DLBUF_LAB_NO_MMAP));
-
-	errno = 0;
-	CHECK(mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0) == MAP_FAILED);
-	CHECK_EQ(errno, EOPNOTSUPP);
-	CALL(start(fd));
-	close(fd);
-	close(lab);
 }
 
 static sigjmp_buf bus;
@@ -359,7 +228,7 @@ static bool faults(volatile char *p)
 TEST(revoked)
 {
 	struct sigaction sa = { .sa_handler = on_bus };
-	int lab = open_lab(), fd = CALL(lab_buffer(lab, BYTES, 0));
+	int lab AUTO_FD = open_lab(), fd AUTO_FD = CALL(lab_buffer(lab, BYTES, 0));
 	char *p = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 	sigaction(SIGBUS, &sa, NULL);
@@ -375,93 +244,6 @@ TEST(revoked)
 	CHECK_EQ(errno, ENODEV);
 	CALL(lab_revoke(lab, fd));
 	munmap(p, BYTES);
-	close(fd);
-	close(lab);
-}
-
-/* vivid's node that captures: it vmaps what it is given. */
-static int capture_node(void)
-{
-	for (int i = 0; i < 8; i++) {
-		struct v4l2_capability cap;
-		char path[32];
-		int fd;
-
-		snprintf(path, sizeof(path), "/dev/video%d", i);
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		if (fd >= 0 && !ioctl(fd, VIDIOC_QUERYCAP, &cap) &&
-		    cap.device_caps & V4L2_CAP_VIDEO_CAPTURE)
-			return fd;
-		if (fd >= 0)
-			close(fd);
-	}
-	SKIP("there is no vivid");
-}
-
-static int queue(int node, int fd, uint64_t bytes)
-{
-	struct v4l2_buffer buf = {
-		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
-		.memory = V4L2_MEMORY_DMABUF,
-		.m.fd = fd,
-		.length = bytes,
-	};
-
-	return ioctl(node, VIDIOC_QBUF, &buf);
-}
-
-/* The kernel's own mapping, by a driver that takes dma-bufs. */
-TEST(vmaps)
-{
-	struct v4l2_format format = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE };
-	struct v4l2_requestbuffers want = {
-		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
-		.memory = V4L2_MEMORY_DMABUF,
-		.count = 1,
-	};
-	int lab = open_lab(), node = capture_node(), fd;
-	uint64_t bytes;
-
-	CALL(ioctl(node, VIDIOC_G_FMT, &format));
-	CALL(ioctl(node, VIDIOC_REQBUFS, &want));
-	bytes = format.fmt.pix.sizeimage;
-	fd = CALL(lab_buffer(lab, bytes, DLBUF_LAB_NO_VMAP));
-	CHECK_EQ(queue(node, fd, bytes), -1);
-	CHECK_EQ(count(lab, fd).vmap, 1);
-	close(fd);
-	fd = CALL(lab_buffer(lab, bytes, 0));
-	CALL(queue(node, fd, bytes));
-	CHECK_EQ(count(lab, fd).vmap, 1);
-	want.count = 0;
-	CALL(ioctl(node, VIDIOC_REQBUFS, &want));
-	CHECK_EQ(count(lab, fd).vunmap, 1);
-	CALL(lab_revoke(lab, fd));
-	want.count = 1;
-	CALL(ioctl(node, VIDIOC_REQBUFS, &want));
-	CHECK_EQ(queue(node, fd, bytes), -1);
-	close(fd);
-	close(node);
-	close(lab);
-}
-
-/* A driver that maps it for its device. */
-TEST(maps_for_devices)
-{
-	int lab = open_lab(), drm = vgem_open(), fd;
-	struct vgem_prime_handle prime = { .handle = 0 };
-
-	if (drm < 0)
-		SKIP("there is no vgem");
-	fd = prime.fd = CALL(lab_buffer(lab, BYTES, DLBUF_LAB_NO_MAP));
-	FAILS(ioctl(drm, VGEM_PRIME_FD_TO_HANDLE, &prime), EOPNOTSUPP);
-	close(fd);
-	fd = prime.fd = CALL(lab_buffer(lab, BYTES, 0));
-	CALL(ioctl(drm, VGEM_PRIME_FD_TO_HANDLE, &prime));
-	CHECK_EQ(count(lab, fd).map, 1);
-	close(drm);
-	CHECK_EQ(count(lab, fd).unmap, 1);
-	close(fd);
-	close(lab);
 }
 
 KTAP_MAIN()

@@ -15,7 +15,7 @@
 #include "select.h"
 
 #define BYTES 4096
-#define BOUND 60000 /* milliseconds, for what is certain to come */
+#define BOUND -1 /* for what is certain to come: the harness's limit */
 
 const char *cts_device = "cpu";
 const struct access *cts_access;

@@ -8,7 +8,6 @@
  */
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -21,7 +20,6 @@ const char *cts_device = "cpu";
 const struct access *cts_access;
 
 #define BYTES 8192
-#define WAIT_MS 60000
 
 struct simulator {
 	const char *name;
@@ -77,7 +75,7 @@ static bool hear(struct run *r, const char *text)
 	ssize_t n = 1;
 
 	while (n > 0 && !(text && strstr(r->text, text)) &&
-	       r->n < sizeof(r->text) - 1 && poll(&p, 1, WAIT_MS) == 1) {
+	       r->n < sizeof(r->text) - 1 && poll(&p, 1, -1) == 1) {
 		n = read(r->out, r->text + r->n, sizeof(r->text) - 1 - r->n);
 		r->n += n > 0 ? n : 0;
 	}
@@ -331,8 +329,7 @@ static void killed(void *arg)
 	CHECK(!kill(r.pid, SIGKILL));
 	CHECK_OK(dlbuf_fence_wait(fence, 0));
 	close(fence);
-	while (!__atomic_load_n(&fired, __ATOMIC_SEQ_CST))
-		sched_yield();
+	UNTIL(__atomic_load_n(&fired, __ATOMIC_SEQ_CST));
 	finish(&r, false);
 }
 

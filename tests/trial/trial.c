@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
 /*
  * A backend to show how little one takes. Its driver is what the doubles share
- * (tests/doubles/streams.h), its memory the host's; it gives events, waits for no
+ * (tests/doubles/common/streams.h), its memory the host's; it gives events, waits for no
  * fence and takes no dma-buf. So lib/queue brings its buffers by the paths `host`
  * and `copy`.
  */
 #include <errno.h>
 #include <string.h>
 
-#include "doubles/streams.h"
+#include "doubles/common/streams.h"
 #include "queue/queue.h"
 
 struct event {

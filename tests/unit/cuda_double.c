@@ -30,20 +30,18 @@ TEST(nothing_before_init)
 	end_cold();
 }
 
-TEST(devices)
+RULES(devices, "two")
 {
 	struct cuda_uuid uuid;
 	char name[32];
 	int n;
 
-	begin("two");
 	WRONG(INVALID_DEVICE, cu.DeviceGet(&n, 2));
 	WRONG(INVALID_DEVICE, cu.DeviceGetName(name, sizeof(name), -1));
 	WRONG(INVALID_VALUE, cu.DeviceGetName(name, 0, 0));
 	WRONG(INVALID_DEVICE, cu.DeviceGetUuid(&uuid, 2));
 	WRONG(INVALID_DEVICE, cu.DeviceGetAttribute(&n, 18, -1));
 	FAILS(INVALID_VALUE, cu.DeviceGetAttribute(&n, 9999, 0));
-	end();
 }
 
 TEST(contexts)
@@ -107,12 +105,11 @@ static void look(const char *symbol)
 	CHECK(fake_fn(false) == fake);
 }
 
-TEST(calls_fail_when_told)
+RULES(calls_fail_when_told, "")
 {
 	cuda_pointer p;
 	void *h;
 
-	begin("");
 	fake->look = look;
 	fake->failing = "cuMemAlloc_v2";
 	fake->result = CUABI_OUT_OF_MEMORY;
@@ -132,7 +129,6 @@ TEST(calls_fail_when_told)
 	CHECK_EQ(fake->live[FAKE_HOST_MEMORY], 1);
 	CHECK_EQ(fake->calls, 2);
 	CHECK_EQ(fake->made[FAKE_DEVICE_MEMORY], 2);
-	end();
 }
 
 TEST(lost_for_good)
@@ -188,21 +184,6 @@ TEST(old_drivers_lack_functions)
 	dlclose(fake_lib);
 }
 
-/* What a child does, and the status that it exits with. */
-static int child(void (*fn)(void))
-{
-	int status = 0;
-	pid_t pid = fork();
-
-	REQUIRE(pid >= 0);
-	if (!pid) {
-		fn();
-		_exit(7);
-	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	return status;
-}
-
 static void use_cuda(void)
 {
 	WRONG(NOT_INITIALIZED, cu.CtxSynchronize());
@@ -219,28 +200,21 @@ static void do_wrong(void)
 	cu.Init(1);
 }
 
-TEST(children)
+RULES(children, "")
 {
-	int status;
-
-	begin("");
 	add(NULL, 'a');
 	OK(cu.StreamSynchronize(NULL));
-	status = child(use_cuda);
-	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
-	status = child(do_wrong);
-	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
-	end();
+	CHECK(returned(child(use_cuda)));
+	CHECK(aborted(child(do_wrong)));
 }
 
 /* ---------------------------------------------------------------- memory */
 
-TEST(device_memory)
+RULES(device_memory, "")
 {
 	cuda_pointer p[3], base;
 	char in[64] = { 7 };
 
-	begin("");
 	for (int i = 0; i < 3; i++)
 		OK(cu.MemAlloc(&p[i], i == 2 ? 5 << 20 : 1000));
 	/* Small ones share a block, 512 bytes apart; large ones do not. */
@@ -263,15 +237,13 @@ TEST(device_memory)
 	WRONG(INVALID_VALUE, cu.MemFree(p[0]));
 	WRONG(INVALID_VALUE, cux.MemcpyHtoD(p[0], in, 4));
 	OK(cu.MemFree(0));
-	end();
 }
 
-TEST(host_memory)
+RULES(host_memory, "")
 {
 	cuda_pointer p;
 	void *h;
 
-	begin("");
 	OK(cu.MemHostAlloc(&h, 100, 0));
 	WRONG(INVALID_VALUE, cu.MemHostGetDevicePointer(&p, h, 0));
 	WRONG(INVALID_VALUE, cu.MemHostGetDevicePointer(&p, (void *)flag, 1));
@@ -283,16 +255,14 @@ TEST(host_memory)
 	WRONG(HOST_MEMORY_NOT_REGISTERED, cu.MemHostUnregister(h));
 	OK(cu.MemFreeHost(h));
 	WRONG(INVALID_VALUE, cu.MemFreeHost(h));
-	end();
 }
 
-TEST(registration)
+RULES(registration, "")
 {
 	unsigned int flags = CUABI_MEMHOSTREGISTER_DEVICEMAP;
 	char *p, *read_only;
 	cuda_pointer q;
 
-	begin("");
 	p = map(PROT_READ | PROT_WRITE, -1);
 	read_only = map(PROT_READ, -1);
 	WRONG(INVALID_VALUE, cu.MemHostRegister(NULL, 8, flags));
@@ -325,16 +295,14 @@ TEST(registration)
 	WRONG(INVALID_VALUE, cu.MemHostRegister(p, BYTES, flags));
 	munmap(p, BYTES);
 	munmap(read_only, BYTES);
-	end();
 }
 
 /* What the device has at another address is not at the CPU's. */
-TEST(aliases)
+RULES(aliases, "alias")
 {
 	char *p = map(PROT_READ | PROT_WRITE, -1), out[8];
 	cuda_pointer q;
 
-	begin("alias");
 	OK(cu.MemHostRegister(p + 16, 4096, CUABI_MEMHOSTREGISTER_DEVICEMAP));
 	OK(cu.MemHostGetDevicePointer(&q, p + 20, 0));
 	CHECK(q != (uintptr_t)p + 20);
@@ -343,14 +311,12 @@ TEST(aliases)
 	OK(cu.MemHostUnregister(p + 16));
 	CHECK(!is_mapped(q));
 	munmap(p, BYTES);
-	end();
 }
 
-TEST(registration_that_a_device_lacks)
+RULES(registration_that_a_device_lacks, "noregister")
 {
 	char *p = map(PROT_READ | PROT_WRITE, -1);
 
-	begin("noregister");
 	FAILS(NOT_SUPPORTED, cu.MemHostRegister(p, 8, 0));
 	end();
 	begin("noreadonly");
@@ -363,7 +329,6 @@ TEST(registration_that_a_device_lacks)
 	FAILS(INVALID_VALUE,
 	      cu.MemHostRegister(p, 8, CUABI_MEMHOSTREGISTER_IOMEMORY));
 	munmap(p, BYTES);
-	end();
 }
 
 /* A udmabuf's mapping has no pages that can be pinned; its memfd's has. */
@@ -423,13 +388,12 @@ TEST(any_memory_is_the_devices_on_grace)
 	munmap(read_only, BYTES);
 }
 
-TEST(pointers)
+RULES(pointers, "")
 {
 	cuda_pointer m, q;
 	unsigned int is;
 	void *v;
 
-	begin("");
 	WRONG(INVALID_VALUE, cux.MemAllocManaged(&m, 100, 2));
 	OK(cux.MemAllocManaged(&m, 100, CUABI_MEM_ATTACH_GLOBAL));
 	CHECK(cpu_can_read(m));
@@ -447,10 +411,9 @@ TEST(pointers)
 	FAILS(INVALID_VALUE, cu.PointerGetAttribute(&v, CUABI_POINTER_CONTEXT,
 						    (uintptr_t)&v));
 	OK(cu.MemFree(m));
-	end();
 }
 
-TEST(memory_of_another_device)
+RULES(memory_of_another_device, "two")
 {
 	unsigned int portable = CUABI_MEMHOSTREGISTER_PORTABLE |
 				CUABI_MEMHOSTREGISTER_DEVICEMAP;
@@ -458,7 +421,6 @@ TEST(memory_of_another_device)
 	cuda_pointer q = (uintptr_t)p;
 	cuda_context other;
 
-	begin("two");
 	OK(cu.MemHostRegister(p, 64, 2));
 	OK(cu.MemHostRegister(p + 64, 64, portable));
 	OK(cux.CtxCreate(&other, 0, 1));
@@ -473,7 +435,6 @@ TEST(memory_of_another_device)
 	OK(cu.MemHostUnregister(p));
 	OK(cu.MemHostUnregister(p + 64));
 	munmap(p, BYTES);
-	end();
 }
 
 /* ---------------------------------------------------------------- externals */
@@ -542,12 +503,11 @@ TEST(opaque_memory)
 	close(pipes[1]);
 }
 
-TEST(dma_bufs_in)
+RULES(dma_bufs_in, "memfds")
 {
 	int fd = memfd_of(BYTES), type = CUABI_MEMORY_DMABUF_FD;
 	cuda_external_memory m;
 
-	begin("memfds");
 	FAILS(NOT_SUPPORTED, import(type, fd, BYTES, 0, &m));
 	fake->dmabuf_result = CUABI_INVALID_VALUE;
 	FAILS(INVALID_VALUE, import(type, fd, BYTES, 0, &m));
@@ -562,7 +522,6 @@ TEST(dma_bufs_in)
 	OK(cu.DestroyExternalMemory(m));
 	/* It stays the caller's. */
 	OK(close(fd));
-	end();
 }
 
 static cuda_result import_semaphore(int type, int fd, unsigned int flags,
@@ -646,13 +605,12 @@ static bool has_udmabuf(void)
 	return !access("/dev/udmabuf", R_OK | W_OK);
 }
 
-TEST(dma_bufs_out)
+RULES(dma_bufs_out, "memfds")
 {
 	cuda_pointer p, h;
 	int fd = -1;
 	void *host;
 
-	begin("memfds");
 	OK(cu.MemAlloc(&p, BYTES));
 	OK(cu.MemHostAlloc(&host, BYTES, 0));
 	h = (uintptr_t)host;
@@ -687,7 +645,6 @@ TEST(dma_bufs_out)
 	end();
 	begin("noexport");
 	FAILS(NOT_SUPPORTED, export(d & -4096ul, 4096, 0, &fd));
-	end();
 }
 
 /* Real ones, where there are: the pages around a small allocation. */

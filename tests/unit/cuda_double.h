@@ -7,19 +7,11 @@
 
 #include "common.h"
 #include "cuda_load.h"
+#include "rules.h"
 
 /* Returns this; against the rules; or as it may happen to anybody. */
-#define OK(call) CHECK_EQ(call, 0)
-#define REFUSED(code, call, wrongs)					\
-	do {								\
-		unsigned int wrong_ = fake->wrong;			\
-									\
-		CHECK_EQ(call, code);					\
-		CHECK_EQ(fake->wrong, wrong_ + (wrongs));		\
-		fake->wrong = wrong_;					\
-	} while (0)
-#define WRONG(code, call) REFUSED(CUABI_##code, call, 1)
-#define FAILS(code, call) REFUSED(CUABI_##code, call, 0)
+#define WRONG(code, call) BREAKS(1, CUABI_##code, call)
+#define FAILS(code, call) BREAKS(0, CUABI_##code, call)
 
 #define NONBLOCKING CUABI_STREAM_NON_BLOCKING
 #define PER_THREAD CUABI_STREAM_PER_THREAD

@@ -11,11 +11,10 @@
 
 /* ---------------------------------------------------------------- streams */
 
-TEST(streams_are_queues)
+RULES(streams_are_queues, "")
 {
 	cuda_stream other;
 
-	begin("");
 	OK(cu.StreamCreate(&other, NONBLOCKING));
 	wait_for(s, 3);
 	add(s, 'c');
@@ -46,17 +45,15 @@ TEST(streams_are_queues)
 	*flag = 8;
 	OK(cu.CtxSynchronize());
 	CHECK_STR(told, "abcde");
-	end();
 }
 
 /* Whatever is said to a stream, or an event, that there is not. */
-TEST(streams_that_are_not)
+RULES(streams_that_are_not, "")
 {
 	cuda_stream gone;
 	cuda_context ctx;
 	void *graph;
 
-	begin("");
 	WRONG(INVALID_VALUE, cu.StreamCreate(&gone, 2));
 	WRONG(INVALID_VALUE, cu.EventCreate(&e, 8));
 	WRONG(INVALID_VALUE, cu.LaunchHostFunc(NULL, NULL, NULL));
@@ -77,14 +74,12 @@ TEST(streams_that_are_not)
 	WRONG(INVALID_HANDLE, cu.StreamWaitEvent(NULL, NULL, 0));
 	WRONG(INVALID_HANDLE, cu.EventRecord(NULL, NULL));
 	WRONG(INVALID_HANDLE, cu.StreamGetCtx((cuda_stream)&ctx, &ctx));
-	end();
 }
 
-TEST(waits_for_values_have_rules)
+RULES(waits_for_values_have_rules, "")
 {
 	cuda_pointer m;
 
-	begin("");
 	OK(cux.MemAllocManaged(&m, 4, CUABI_MEM_ATTACH_GLOBAL));
 	WRONG(INVALID_VALUE, cu.StreamWaitValue32(NULL, word + 2, 0, 0));
 	WRONG(INVALID_VALUE, cu.StreamWaitValue32(NULL, word, 0, 9));
@@ -94,15 +89,13 @@ TEST(waits_for_values_have_rules)
 	end();
 	begin("nomemops");
 	FAILS(NOT_SUPPORTED, cu.StreamWaitValue32(NULL, word, 0, 0));
-	end();
 }
 
 /* The legacy stream waits for blocking streams, and they for it. */
-TEST(legacy_stream)
+RULES(legacy_stream, "")
 {
 	cuda_stream blocking;
 
-	begin("");
 	OK(cu.StreamCreate(&blocking, 0));
 	wait_for(blocking, 1);
 	add(blocking, 'c');
@@ -125,7 +118,6 @@ TEST(legacy_stream)
 	OK(cu.StreamSynchronize(NULL));
 	OK(cux.StreamQuery(blocking));
 	OK(cu.StreamDestroy(blocking));
-	end();
 }
 
 static void *thread_stream(void *data)
@@ -137,9 +129,8 @@ static void *thread_stream(void *data)
 	return NULL;
 }
 
-TEST(each_thread_has_a_stream)
+RULES(each_thread_has_a_stream, "")
 {
-	begin("");
 	wait_for(PER_THREAD, 1);
 	in_thread(thread_stream, NULL);
 	*flag = 1;
@@ -148,14 +139,12 @@ TEST(each_thread_has_a_stream)
 	*flag = 2;
 	OK(cu.CtxSynchronize());
 	CHECK_EQ(fake->pending, 0);
-	end();
 }
 
-TEST(pageable_copies_wait)
+RULES(pageable_copies_wait, "")
 {
 	char in[16] = "pageable", out[16];
 
-	begin("");
 	OK(cu.MemsetD8Async(d, 0, 16, s));
 	CHECK_EQ(fake->synchronising, 0);
 	OK(cu.MemcpyHtoDAsync(d, in, 9, s));
@@ -170,15 +159,13 @@ TEST(pageable_copies_wait)
 	CHECK_EQ(fake->pageable_copies, 2);
 	CHECK_EQ(fake->synchronising, 2);
 	OK(cu.CtxSynchronize());
-	end();
 }
 
-TEST(freed_under_the_device)
+RULES(freed_under_the_device, "")
 {
 	cuda_pointer q;
 	char *p;
 
-	begin("");
 	p = map(PROT_READ | PROT_WRITE, -1);
 	OK(cu.MemAlloc(&q, 64));
 	OK(cu.MemHostRegister(p, 64, 2));
@@ -190,7 +177,6 @@ TEST(freed_under_the_device)
 	CHECK_EQ(fake->synchronising, 0);
 	*flag = 1;
 	OK(cu.StreamSynchronize(s));
-	end();
 }
 
 static _Atomic(unsigned int) freeing;
@@ -210,14 +196,13 @@ static void *open_while_freeing(void *data)
 }
 
 /* Whatever a stream does: it need not use what is freed. */
-TEST(frees_wait_for_every_stream)
+RULES(frees_wait_for_every_stream, "")
 {
 	pthread_t thread;
 	cuda_pointer q;
 	char *p;
 	void *h;
 
-	begin("");
 	p = map(PROT_READ | PROT_WRITE, -1);
 	fake->look = look_for_frees;
 	for (int which = 0; which < 3; which++) {
@@ -234,17 +219,15 @@ TEST(frees_wait_for_every_stream)
 		pthread_join(thread, NULL);
 	}
 	munmap(p, BYTES);
-	end();
 }
 
 /* Memory may go without a word to CUDA, which is found when it is used. */
-TEST(unmapped_under_the_device)
+RULES(unmapped_under_the_device, "")
 {
 	int fd = memfd_of(BYTES);
 	cuda_pointer q;
 	char *p;
 
-	begin("");
 	p = map(PROT_READ | PROT_WRITE, fd);
 	q = (uintptr_t)p;
 	OK(cu.MemHostRegister(p, 64, 2));
@@ -260,16 +243,14 @@ TEST(unmapped_under_the_device)
 	WRONG(SUCCESS, cu.MemHostUnregister(p));
 	munmap(p, BYTES);
 	close(fd);
-	end();
 }
 
-TEST(events)
+RULES(events, "")
 {
 	cuda_event early, foreign;
 	cuda_context other;
 	cuda_stream b;
 
-	begin("");
 	OK(cu.StreamCreate(&b, NONBLOCKING));
 	OK(cu.EventCreate(&early, 0));
 	/* One that was never recorded is over. */
@@ -309,7 +290,6 @@ TEST(events)
 	OK(cux.CtxDestroy(other));
 	OK(cu.StreamSynchronize(s));
 	OK(cu.StreamDestroy(b));
-	end();
 }
 
 static cuda_result in_function;
@@ -319,21 +299,18 @@ static void call_cuda(void *data)
 	in_function = cu.EventQuery(data);
 }
 
-TEST(host_functions_call_nothing)
+RULES(host_functions_call_nothing, "")
 {
-	begin("");
 	OK(cu.LaunchHostFunc(NULL, call_cuda, e));
 	OK(cu.StreamSynchronize(NULL));
 	forgive(1);
 	CHECK_EQ(in_function, CUABI_NOT_PERMITTED);
-	end();
 }
 
-TEST(streams_have_contexts)
+RULES(streams_have_contexts, "")
 {
 	cuda_context ctx, other;
 
-	begin("");
 	OK(cux.CtxCreate(&other, 0, 0));
 	OK(cu.StreamGetCtx(s, &ctx));
 	CHECK(ctx == primary);
@@ -342,7 +319,6 @@ TEST(streams_have_contexts)
 	OK(cu.StreamGetCtx(PER_THREAD, &ctx));
 	CHECK(ctx == other);
 	OK(cux.CtxDestroy(other));
-	end();
 }
 
 /* ---------------------------------------------------------------- captures */
@@ -369,11 +345,10 @@ static cuda_result end_capture(void)
 	return result;
 }
 
-TEST(captures_record)
+RULES(captures_record, "")
 {
 	void *graph;
 
-	begin("");
 	CHECK_STATUS(s, NONE);
 	WRONG(INVALID_VALUE, end_capture());
 	WRONG(INVALID_VALUE, cux.StreamBeginCapture(NULL, 0));
@@ -399,7 +374,6 @@ TEST(captures_record)
 	/* A stream may go while it captures. */
 	OK(cux.StreamBeginCapture(s, 0));
 	add(s, 'b');
-	end();
 }
 
 /* One call of each kind that a capture may forbid. */
@@ -430,14 +404,14 @@ static cuda_result unsafe(int which, void *p)
 	}
 }
 
-TEST(captures_forbid)
+RULES(captures_forbid, "")
 {
 	void *p = map(PROT_READ | PROT_WRITE, -1);
 	int mode = RELAXED;
 
-	begin("");
+	/* Of all threads, and of this one. */
 	for (int i = 0; i < 7; i++) {
-		OK(cux.StreamBeginCapture(s, 0));
+		OK(cux.StreamBeginCapture(s, i % 2));
 		WRONG(STREAM_CAPTURE_UNSUPPORTED, unsafe(i, p));
 		CHECK_STATUS(s, INVALIDATED);
 		WRONG(STREAM_CAPTURE_INVALIDATED, cu.EventRecord(e, s));
@@ -455,7 +429,6 @@ TEST(captures_forbid)
 	mode = 3;
 	WRONG(INVALID_VALUE, cu.ThreadExchangeStreamCaptureMode(&mode));
 	munmap(p, BYTES);
-	end();
 }
 
 static cuda_result other_result;
@@ -479,7 +452,7 @@ static void *allocate_elsewhere(void *data)
 }
 
 /* Who has begun one ends it, unless it is relaxed; whom one forbids what. */
-TEST(captures_and_threads)
+RULES(captures_and_threads, "")
 {
 	static const struct {
 		int capture, thread;
@@ -491,7 +464,6 @@ TEST(captures_and_threads)
 	cuda_stream first;
 	void *graph;
 
-	begin("");
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		OK(cux.StreamBeginCapture(s, cases[i].capture));
 		in_thread(allocate_elsewhere, (void *)&cases[i].thread);
@@ -513,14 +485,12 @@ TEST(captures_and_threads)
 	WRONG(STREAM_CAPTURE_UNSUPPORTED, cu.CtxSynchronize());
 	FAILS(STREAM_CAPTURE_INVALIDATED, cux.StreamEndCapture(first, &graph));
 	OK(cu.StreamDestroy(first));
-	end();
 }
 
-TEST(legacy_stream_and_captures)
+RULES(legacy_stream_and_captures, "")
 {
 	int status;
 
-	begin("");
 	/* One that does not block is none of its business. */
 	OK(cux.StreamBeginCapture(s, RELAXED));
 	CHECK_STATUS(NULL, NONE);
@@ -532,7 +502,6 @@ TEST(legacy_stream_and_captures)
 	WRONG(STREAM_CAPTURE_IMPLICIT, cu.LaunchHostFunc(NULL, tell, NULL));
 	CHECK_STATUS(s, INVALIDATED);
 	FAILS(STREAM_CAPTURE_INVALIDATED, end_capture());
-	end();
 }
 #else
 KTAP_SKIPPED("the backend is not built")

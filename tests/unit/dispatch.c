@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* dlbuf_dispatch(): the application runs the loop of the events. */
+#include "common.h"
 #include "event_loop.h"
 
 static unsigned int inside; /* atomic */
@@ -46,7 +47,7 @@ static void note_where(void *data)
 
 TEST(callbacks_run_where_they_are_dispatched)
 {
-	int fd = unsignalled(), word_fd = unsignalled(), poll_fd, other;
+	int fd AUTO_FD = unsignalled(), word_fd AUTO_FD = unsignalled(), poll_fd, other;
 	unsigned int nfds = fds(), told = 0;
 	uint32_t word = 0;
 
@@ -85,13 +86,11 @@ TEST(callbacks_run_where_they_are_dispatched)
 	CHECK(!pthread_equal(ran_on, pthread_self()));
 	wait_until_threads(0);
 	CHECK_ERR(dlbuf_dispatch(), -EINVAL);
-	close(fd);
-	close(word_fd);
 }
 
 TEST(dispatch_beside_the_thread)
 {
-	int fd = unsignalled(), poll_fd = 77;
+	int fd AUTO_FD = unsignalled(), poll_fd = 77;
 	unsigned int told = 0;
 
 	THREADS();
@@ -108,7 +107,6 @@ TEST(dispatch_beside_the_thread)
 	CHECK_ERR(dlbuf_dispatch_fd(NULL), -EBUSY);
 	event_user_remove();
 	end_dispatch(poll_fd);
-	close(fd);
 }
 
 static bool repeat_by_hand(struct event_call *call)
@@ -160,7 +158,7 @@ static void other_thread(void *data)
 
 TEST(one_thread_dispatches)
 {
-	int fd = unsignalled(), poll_fd, ret = 77;
+	int fd AUTO_FD = unsignalled(), poll_fd, ret = 77;
 	unsigned int told = 0;
 
 	THREADS();
@@ -174,7 +172,6 @@ TEST(one_thread_dispatches)
 	CHECK_EQ(dlbuf_dispatch(), 1);
 	CHECK_EQ(told, 1);
 	end_dispatch(poll_fd);
-	close(fd);
 	close(due_too);
 }
 
@@ -191,7 +188,7 @@ static void drain(void *dev)
 TEST(drain_dispatches)
 {
 	struct dlbuf_device *dev;
-	int fd = unsignalled(), poll_fd;
+	int fd AUTO_FD = unsignalled(), poll_fd;
 
 	CHECK_OK(dlbuf_dispatch_fd(&poll_fd));
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
@@ -202,7 +199,6 @@ TEST(drain_dispatches)
 	CHECK_EQ(load(&inside), 1);
 	dlbuf_device_close(dev);
 	end_dispatch(poll_fd);
-	close(fd);
 }
 #endif
 
@@ -218,7 +214,7 @@ static void fork_by_hand(void *data)
 /* A child has its own thread, and nothing of its parent's. */
 TEST(a_child_is_not_dispatched)
 {
-	int fd = unsignalled(), other = unsignalled(), poll_fd;
+	int fd AUTO_FD = unsignalled(), other AUTO_FD = unsignalled(), poll_fd;
 	unsigned int told = 0;
 
 	THREADS();
@@ -236,8 +232,6 @@ TEST(a_child_is_not_dispatched)
 	CHECK_EQ(dlbuf_dispatch(), 1);
 	CHECK_EQ(told, 1);
 	end_dispatch(poll_fd);
-	close(fd);
-	close(other);
 }
 
 TEST(dispatch_without_the_librarys_fds)

@@ -441,6 +441,7 @@ TEST(it_sleeps)
 		if (i % 50 == 0) {
 			*f = unsignalled();
 			CHECK_OK(event_add(*f, add_one, &told));
+			sched_yield(); /* let it run if it can */
 		}
 		event_user_add();
 		event_user_remove();
@@ -451,7 +452,6 @@ TEST(it_sleeps)
 		CHECK_OK(dlbuf_fence_notify(-1, add_one, &told));
 		CHECK_ERR(dlbuf_fence_wait(*f, 1), -ETIME);
 		CHECK_ERR(event_add(-1, add_one, &told), -EBADF);
-		sched_yield(); /* let it run if it can */
 	}
 	CHECK_EQ(event_wakeups(), wakeups);
 	CHECK_EQ(load(&told), 5000);
@@ -503,8 +503,7 @@ TEST(the_childs_events_are_its_own)
 	CHECK_EQ(status_of(pid), 0);
 	wait_until(&told, 1);
 	/* It is pending until its callback has returned. */
-	while (event_pending() > 1)
-		sched_yield();
+	UNTIL(event_pending() <= 1);
 	CHECK_EQ(event_pending(), 1);
 	signal_fd(other);
 	wait_until_all_told();
@@ -698,13 +697,13 @@ TEST(standard_fds_stay_free)
 	int fd AUTO_FD = unsignalled();
 	unsigned int told = 0, word = 0;
 	bool free = true;
-	int out, err;
+	int std[3];
 
 	if (KTAP_TSAN)
 		SKIP("TSan does not follow an fd that fcntl() has duplicated");
 	ktap_forget();
-	out = dup(1);
-	err = dup(2);
+	for (int i = 0; i < 3; i++)
+		std[i] = fcntl(i, F_DUPFD_CLOEXEC, 3);
 	for (int i = 0; i < 3; i++)
 		close(i);
 	CHECK_OK(event_add_word(fd, &word, 1, add_one, &told));
@@ -715,11 +714,10 @@ TEST(standard_fds_stay_free)
 	wait_until_threads(0);
 	for (int i = 0; i < 3; i++)
 		free &= fcntl(i, F_GETFD) < 0;
-	open("/dev/null", O_RDWR | O_CLOEXEC);
-	dup2(out, 1);
-	dup2(err, 2);
-	close(out);
-	close(err);
+	for (int i = 0; i < 3; i++) {
+		dup2(std[i], i);
+		close(std[i]);
+	}
 	CHECK(free);
 }
 

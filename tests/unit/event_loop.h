@@ -3,20 +3,20 @@
 #ifndef UNIT_EVENT_LOOP_H
 #define UNIT_EVENT_LOOP_H
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include <dlbuf/dlbuf.h>
 
 #include "common.h"
 #include "emulated.h"
-#include "ktap.h"
+#include "eventfd.h"
 
 #include "event.h"
 #include "internal.h"
@@ -61,17 +61,12 @@ static inline unsigned int fds(void)
 
 static inline int unsignalled(void)
 {
-	int fd = eventfd(0, EFD_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	return fd;
+	return new_event(0);
 }
 
 static inline void signal_fd(int fd)
 {
-	uint64_t one = 1;
-
-	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
+	signal_event(fd);
 }
 
 static inline unsigned int load(const unsigned int *n)
@@ -84,23 +79,19 @@ static inline void add_one(void *data)
 	__atomic_add_fetch((unsigned int *)data, 1, __ATOMIC_ACQ_REL);
 }
 
-/* These end, or the case's time does. */
 static inline void wait_until(const unsigned int *n, unsigned int value)
 {
-	while (load(n) != value)
-		sched_yield();
+	UNTIL(load(n) == value);
 }
 
 static inline void wait_until_all_told(void)
 {
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 }
 
 static inline void wait_until_threads(unsigned int n)
 {
-	while (threads() != n)
-		sched_yield();
+	UNTIL(threads() == n);
 }
 
 static inline int status_of(pid_t pid)

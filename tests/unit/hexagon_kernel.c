@@ -5,6 +5,7 @@
  * arguments, and nothing of the kernel's driver. What the bracket does to a real dma-buf
  * is in tests/cts.
  */
+#include "common.h"
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_HEXAGON
@@ -105,11 +106,11 @@ static struct dlbuf_device *wrap_null(void)
 
 TEST(arguments_of_MEM_MAP_and_MEM_UNMAP)
 {
-	struct dlbuf_device *dev = wrap_null();
+	struct dlbuf_device *dev AUTO_DEV = wrap_null();
 	DLBUF_INFO(dlbuf_device_info, info);
 	struct dlbuf_hexagon_buffer of;
 	DLManagedTensorVersioned *t, *share;
-	int fd = new_memfd();
+	int fd AUTO_FD = new_memfd();
 
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
 	CHECK_EQ(info.device.device_type, kDLHexagon);
@@ -141,8 +142,6 @@ TEST(arguments_of_MEM_MAP_and_MEM_UNMAP)
 	CHECK_EQ(noted[1].unmap.fd, of.fd);
 	CHECK_EQ(noted[1].unmap.vaddr, DSP_ADDRESS);
 	CHECK_EQ(noted[1].unmap.length, BYTES);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 static const struct {
@@ -197,7 +196,7 @@ TEST(wrong_arguments_of_a_wrap)
 	DLBUF_OPTS(dlbuf_device_opts, address, .flags = DLBUF_HEXAGON_ADDRESS);
 	DLBUF_OPTS(dlbuf_device_opts, unknown, .flags = 0x40000);
 	struct dlbuf_device *dev;
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), fd = new_memfd();
+	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), fd = new_memfd();
 	const struct {
 		int fd, domain;
 		const struct dlbuf_device_opts *opts;
@@ -220,14 +219,13 @@ TEST(wrong_arguments_of_a_wrap)
 			  cases[i].ret);
 		CHECK_SAYS(cases[i].says);
 	}
-	close(null);
 	close(fd);
 }
 
 #ifdef CONFIG_FAULT_INJECTION
 TEST(faults_of_a_wrap)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	for (int n = 1; n <= 4; n++) {
 		struct dlbuf_device *dev = NULL;
@@ -239,7 +237,6 @@ TEST(faults_of_a_wrap)
 		CHECK(!ret == !!dev && (n > 3) == !ret);
 		dlbuf_device_close(dev);
 	}
-	close(null);
 }
 #endif
 
@@ -265,10 +262,10 @@ TEST(brackets)
 			      DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ,
 			      DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ } },
 	};
-	struct dlbuf_device *dev = wrap_null();
+	struct dlbuf_device *dev AUTO_DEV = wrap_null();
 	DLManagedTensorVersioned *t;
 	DLBUF_INFO(dlbuf_tensor_info, info);
-	int fd = new_memfd();
+	int fd AUTO_FD = new_memfd();
 
 	t = import_ok(dev, fd);
 	CHECK_OK(dlbuf_tensor_get_info(t, &info));
@@ -294,8 +291,6 @@ TEST(brackets)
 	refused = 0;
 	nnoted = 0;
 	t->deleter(t);
-	dlbuf_device_close(dev);
-	close(fd);
 }
 
 #else

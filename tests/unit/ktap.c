@@ -5,6 +5,7 @@
  * what the harness says of it.
  */
 #include <pthread.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 
 #include "ktap.h"
@@ -190,9 +191,19 @@ TEST(sees_a_heap_leak)
 		SKIP("nothing looks after the heap in this build");
 }
 
+static bool looked; /* atomic */
+
+/* The harness's, between two looks at what the process holds. */
+int usleep(useconds_t us)
+{
+	__atomic_store_n(&looked, true, __ATOMIC_RELEASE);
+	sched_yield();
+	return 0;
+}
+
 static void *lets_go_late(void *arg)
 {
-	usleep(20000);
+	UNTIL(__atomic_load_n(&looked, __ATOMIC_ACQUIRE));
 	close((int)(intptr_t)arg);
 	return NULL;
 }
@@ -203,6 +214,7 @@ static void slow_end(void *arg)
 	pthread_t thread;
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
+	ktap.patience = 0;
 	CHECK(fd >= 0);
 	CHECK_EQ(pthread_create(&thread, NULL, lets_go_late,
 				(void *)(intptr_t)fd), 0);
@@ -270,9 +282,32 @@ TEST(ends_a_hang)
 	CHECK_FAILS(hang, "--timeout", "did not end within 1 s\n");
 }
 
+static void waits(void *arg)
+{
+	const volatile bool never = false;
+
+	UNTIL(true);
+	UNTIL(never);
+}
+
+TEST(says_what_a_hang_waits_for)
+{
+	/* On a slow machine the second may be over before it waits. */
+	for (int i = 0; i < 60 && !strstr(output, "waits until"); i++)
+		CHECK_EQ(run(waits, "--timeout"), KTAP_FAIL);
+	CHECK_MSG(strstr(output, "did not end within 1 s, waits until never\n"),
+		  "%s", output);
+}
+
 static void skips(void *arg)
 {
 	SKIP("there is no %s #5\n", "moon");
+}
+
+TEST(no_such_case)
+{
+	CHECK_EQ(run(good, "inner"), KTAP_PASS);
+	CHECK_EQ(run(good, "in"), KTAP_USAGE);
 }
 
 TEST(skips_with_a_reason)

@@ -30,6 +30,15 @@ static inline void load_extensions(void)
 #undef X
 }
 
+static inline void load_functions(void *loader)
+{
+#define X(name)								\
+	cl.name = (__typeof__(cl.name))dlsym(loader, "cl" #name);	\
+	REQUIRE(cl.name);
+	FAKE_OPENCL_FUNCTIONS(X)
+#undef X
+}
+
 /* With a driver of these words. */
 static inline void load(const char *words)
 {
@@ -45,11 +54,7 @@ static inline void load(const char *words)
 		loader = icd;
 		setenv("DLBUF_OPENCL_LIBRARY", getenv("OCL_ICD_VENDORS"), 1);
 	}
-#define X(name)								\
-	cl.name = (__typeof__(cl.name))dlsym(loader, "cl" #name);	\
-	REQUIRE(cl.name);
-	FAKE_OPENCL_FUNCTIONS(X)
-#undef X
+	load_functions(loader);
 	fake = fake_fn(true);
 	if (!cl.GetPlatformIDs(1, &platform, NULL))
 		load_extensions();

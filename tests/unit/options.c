@@ -309,8 +309,13 @@ TEST(every_function_looks_at_the_size)
 TEST(unknown_flags)
 {
 	DLBUF_OPTS(dlbuf_device_opts, device, .flags = 0x80000000);
-	DLBUF_OPTS(dlbuf_import_opts, importing, .flags = 8);
-	DLBUF_OPTS(dlbuf_import_opts, access, .access = 4);
+	struct dlbuf_import_opts imports[] = {
+		{ .flags = 8 },
+		{ .flags = DLBUF_IMPORT_UNCROPPED },
+		{ .access = 4 },
+		{ .paths = 1 },
+		{ .paths = DLBUF_PATH_BIT(DLBUF_PATH_COPY) },
+	};
 	DLBUF_OPTS(dlbuf_alloc_opts, alloc, .exporter = "udmabuf", .flags = 1);
 	struct dlbuf_device *dev = NULL;
 	int fd = 77;
@@ -323,8 +328,10 @@ TEST(unknown_flags)
 	CHECK_SAYS("cpu does not know device flags 0x10000");
 	CHECK(!dev);
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
-	CHECK_ERR(import(&importing), -EINVAL);
-	CHECK_ERR(import(&access), -EINVAL);
+	for (size_t i = 0; i < ARRAY_SIZE(imports); i++) {
+		imports[i].size = sizeof(imports[i]);
+		CHECK_ERR(import(&imports[i]), -EINVAL);
+	}
 	CHECK_ERR(dlbuf_alloc_fd(4096, &alloc, &fd), -EINVAL);
 	CHECK_EQ(fd, 77);
 	dlbuf_device_close(cpu);

@@ -3,6 +3,7 @@
  * The shared library opens nothing, starts nothing and loads nothing until it
  * is asked to: not when it is loaded, and not when the CPU device is opened.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <libgen.h>
 

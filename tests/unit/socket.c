@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -851,10 +850,7 @@ static unsigned int releases(void)
 
 static void until_released(unsigned int n)
 {
-	time_t end = time(NULL) + 60;
-
-	while (releases() < n && time(NULL) < end)
-		sched_yield();
+	UNTIL(releases() >= n);
 	CHECK_EQ(releases(), n);
 }
 
@@ -906,8 +902,7 @@ TEST(a_lease_ends_with_the_receiver)
 		until_released(n + 2);
 		/* Not sent: not released. */
 		CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EPIPE);
-		while (event_pending())
-			sched_yield();
+		UNTIL(!event_pending());
 		CHECK_EQ(releases(), n + 2);
 		peers_close(&p);
 	}
@@ -936,14 +931,12 @@ TEST(a_lease_of_several_receivers)
 		dlbuf_lease_drop(f.lease);
 		close(fds[0][0]);
 		close(fds[0][1]);
-		while (event_pending() > 1)
-			sched_yield();
+		UNTIL(event_pending() <= 1);
 		CHECK_EQ(releases(), n);
 		close(fds[1][0]);
 		close(fds[1][1]);
 		until_released(n + 1);
-		while (event_pending())
-			sched_yield();
+		UNTIL(!event_pending());
 		CHECK_EQ(releases(), n + 1);
 		for (int j = 0; j < 2; j++)
 			peers_close(&p[j]);
@@ -991,8 +984,7 @@ static int walk(int type)
 	if (!ret)
 		ret = dlbuf_recv(p.dev, p.them, NULL, t, &n, NULL);
 	peers_close(&p);
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	return ret;
 }
 

@@ -8,7 +8,6 @@
 
 #if defined(CONFIG_BACKEND_VPI) && defined(CONFIG_BACKEND_CPU)
 #include <poll.h>
-#include <sched.h>
 #include <stddef.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -80,8 +79,7 @@ static void begin(struct fixture *f)
 
 static void settle(void)
 {
-	while (event_pending())
-		sched_yield();
+	UNTIL(!event_pending());
 	event_user_add();
 	event_user_remove();
 }
@@ -123,7 +121,7 @@ static void until_readable(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 
-	CHECK_EQ(poll(&p, 1, 60000), 1);
+	CHECK_EQ(poll(&p, 1, -1), 1);
 	CHECK(p.revents & POLLIN);
 }
 
@@ -337,8 +335,7 @@ static void count(void *data)
 
 static void until(const int *n)
 {
-	while (!__atomic_load_n(n, __ATOMIC_SEQ_CST))
-		sched_yield();
+	UNTIL(__atomic_load_n(n, __ATOMIC_SEQ_CST));
 }
 
 /* The import outlives tensor and device until the simulator is done. */

@@ -365,11 +365,11 @@ static void unlock_queue(void *data, VkQueue queue)
 	locked--;
 }
 
-static void look(char what)
+static void look(const char *call)
 {
-	if (what == 's')
+	if (!strcmp(call, "vkQueueSubmit"))
 		submits_locked += locked;
-	if (what == 'w')
+	if (!strcmp(call, "vkWaitForFences"))
 		waits_locked += locked;
 }
 

@@ -521,9 +521,9 @@ TEST(no_fences_in)
 
 static bool waiting, finished; /* atomic */
 
-static void look_for_waits(char what)
+static void look_for_waits(const char *call)
 {
-	if (what == 'w' || what == 'd')
+	if (strstr(call, "vkWait") || !strcmp(call, "vkQueueWaitIdle"))
 		__atomic_store_n(&waiting, true, __ATOMIC_RELEASE);
 }
 

@@ -471,9 +471,9 @@ TEST(drained)
 
 static bool waiting, finished; /* atomic */
 
-static void look_for_waits(char what)
+static void look_for_waits(const char *call)
 {
-	if (what == 'w' || what == 'd')
+	if (strstr(call, "vkWait") || !strcmp(call, "vkQueueWaitIdle"))
 		__atomic_store_n(&waiting, true, __ATOMIC_RELEASE);
 }
 

@@ -16,7 +16,7 @@
 #include "frame.h"
 #include "import.h"
 
-#define WAIT_NS 120000000000ull
+#define WAIT_NS 500000000000ull
 
 /*
  * Gives bytes of a dma-buf to the bench. The tensor shares the import of the tensor under

@@ -8,18 +8,14 @@
  */
 #include <linux/dma-buf.h>
 #include <linux/dma-fence.h>
-#include <linux/dma-mapping.h>
 #include <linux/fs.h>
-#include <linux/iosys-map.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <linux/sync_file.h>
 #include <linux/uaccess.h>
 #include <linux/version.h>
-#include <linux/vmalloc.h>
 #include <linux/wait.h>
 
 #include "dlbuf_lab.h"
@@ -241,67 +237,16 @@ static int lab_mmap(struct dma_buf *dmabuf, struct vm_area_struct *vma)
 	return 0;
 }
 
-static int lab_vmap(struct dma_buf *dmabuf, struct iosys_map *map)
-{
-	struct lab_buffer *b = dmabuf->priv;
-	int ret = lab_enter(b, &b->count.vmap, DLBUF_LAB_NO_VMAP);
-	void *addr;
-
-	if (ret)
-		return ret;
-	addr = vmap(b->pages, b->npages, VM_MAP, PAGE_KERNEL);
-	if (!addr)
-		return -ENOMEM;
-	iosys_map_set_vaddr(map, addr);
-	return 0;
-}
-
-static void lab_vunmap(struct dma_buf *dmabuf, struct iosys_map *map)
-{
-	struct lab_buffer *b = dmabuf->priv;
-
-	lab_enter(b, &b->count.vunmap, 0);
-	vunmap(map->vaddr);
-}
-
+/* Which a dma-buf has to have: no device of the lab maps one. */
 static struct sg_table *lab_map(struct dma_buf_attachment *at,
 				enum dma_data_direction dir)
 {
-	struct lab_buffer *b = at->dmabuf->priv;
-	int ret = lab_enter(b, &b->count.map, DLBUF_LAB_NO_MAP);
-	struct sg_table *sg;
-
-	if (ret)
-		return ERR_PTR(ret);
-	sg = kzalloc(sizeof(*sg), GFP_KERNEL);
-	if (!sg)
-		return ERR_PTR(-ENOMEM);
-	ret = sg_alloc_table_from_pages(sg, b->pages, b->npages, 0,
-					(size_t)b->npages << PAGE_SHIFT,
-					GFP_KERNEL);
-	if (ret)
-		goto err_free;
-	ret = dma_map_sgtable(at->dev, sg, dir, 0);
-	if (ret)
-		goto err_table;
-	return sg;
-
-err_table:
-	sg_free_table(sg);
-err_free:
-	kfree(sg);
-	return ERR_PTR(ret);
+	return ERR_PTR(-EOPNOTSUPP);
 }
 
 static void lab_unmap(struct dma_buf_attachment *at, struct sg_table *sg,
 		      enum dma_data_direction dir)
 {
-	struct lab_buffer *b = at->dmabuf->priv;
-
-	lab_enter(b, &b->count.unmap, 0);
-	dma_unmap_sgtable(at->dev, sg, dir, 0);
-	sg_free_table(sg);
-	kfree(sg);
 }
 
 static void lab_free(struct lab_buffer *b)
@@ -327,8 +272,6 @@ static const struct dma_buf_ops lab_ops = {
 	.begin_cpu_access = lab_begin_cpu_access,
 	.end_cpu_access = lab_end_cpu_access,
 	.mmap = lab_mmap,
-	.vmap = lab_vmap,
-	.vunmap = lab_vunmap,
 	.release = lab_release_buffer,
 };
 
@@ -344,8 +287,7 @@ static long lab_make_buffer(struct lab_owner *owner, void __user *arg)
 	if (copy_from_user(&want, arg, sizeof(want)))
 		return -EFAULT;
 	if (!want.bytes || want.bytes > DLBUF_LAB_MAX || want.pad ||
-	    want.flags & ~(DLBUF_LAB_NO_MMAP | DLBUF_LAB_NO_VMAP |
-			   DLBUF_LAB_NO_MAP))
+	    want.flags & ~DLBUF_LAB_NO_MMAP)
 		return -EINVAL;
 	n = DIV_ROUND_UP(want.bytes, PAGE_SIZE);
 	b = kvzalloc(struct_size(b, pages, n), GFP_KERNEL);

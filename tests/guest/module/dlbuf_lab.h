@@ -25,11 +25,7 @@ struct dlbuf_lab_buffer {
 	__u32 pad;
 };
 #define DLBUF_LAB_MAX	(64u << 20)
-/* What the exporter refuses, with -EOPNOTSUPP: mmap(), and the kernel's vmap
- * and mapping for a device. */
-#define DLBUF_LAB_NO_MMAP	(1u << 0)
-#define DLBUF_LAB_NO_VMAP	(1u << 1)
-#define DLBUF_LAB_NO_MAP	(1u << 2)
+#define DLBUF_LAB_NO_MMAP	(1u << 0)	/* mmap() fails: -EOPNOTSUPP */
 #define DLBUF_LAB_BUFFER	_IOW('L', 0, struct dlbuf_lab_buffer)
 
 /*
@@ -66,8 +62,8 @@ struct dlbuf_lab_begin {
 
 /*
  * Takes the memory away from a dma-buf, for good: what is mapped raises
- * SIGBUS, and begin_cpu_access, mmap() and new mappings fail with -ENODEV.
- * The argument points to the fd. Devices that have it mapped keep it.
+ * SIGBUS, and begin_cpu_access and mmap() fail with -ENODEV. The argument
+ * points to the fd.
  */
 #define DLBUF_LAB_REVOKE	_IOW('L', 4, __s32)
 
@@ -75,7 +71,7 @@ struct dlbuf_lab_begin {
  * begin_cpu_access now; `mapped`: how many mmap()s there are now. */
 struct dlbuf_lab_count {
 	__s32 fd;
-	__u32 begin, end, mmap, map, unmap, vmap, vunmap;
+	__u32 begin, end, mmap;
 	__u32 holding, mapped;
 };
 #define DLBUF_LAB_COUNT		_IOWR('L', 5, struct dlbuf_lab_count)

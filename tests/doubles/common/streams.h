@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the doubles of drivers share: calls that can be made to fail, objects
- * whose use is watched, and streams that run. No driver is named here. A double
- * embeds these structs, checks arguments, and says what a call returns.
+ * Streams that run, for the doubles of drivers that have such.
  *
  * One lock is held by each call and by streams. It is free while a call waits
  * for a stream, and while a stream calls a function of the user. A call that
@@ -11,77 +9,8 @@
 #ifndef FAKE_STREAMS_H
 #define FAKE_STREAMS_H
 
-#include <pthread.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
-#include "driver.h"
-
-/* The double defines them. */
-extern struct driver *const driver;
-extern const char driver_name[];
-
-/* ---------------------------------------------------------------- calls */
-
-extern pthread_mutex_t lock;	/* of all of this */
-extern pthread_cond_t changed;	/* a job came or went, or an object */
-/*
- * In the static block: the thread sanitizer of GCC 12 dies in __tls_get_addr() if a
- * thread of a library that was opened later asks for such a variable first.
- */
-#define STATIC_TLS __thread __attribute__((tls_model("initial-exec")))
-extern STATIC_TLS bool in_host_function;
-extern STATIC_TLS const char *call;	/* that is being made */
-extern bool initialised;	/* which the double sets */
-extern bool forked;		/* since then: the parent's threads are not here */
-
-/* Against the rules: counted, and said. */
-__attribute__((format(printf, 1, 2))) void wrong(const char *fmt, ...);
-/* Takes the lock for a call. Whether the test wants it to fail. */
-bool call_begin(const char *name);
-/* The driver is lost: all calls return this from now on, and jobs are dropped. */
-void lose(int result);
-
-/* ---------------------------------------------------------------- objects */
-
-/*
- * An object is never given back to the allocator, so that a handle that was
- * destroyed is still known as one.
- */
-struct object {
-	const void *dispatch;	/* for a loader of drivers that looks there first */
-	struct object *next;
-	struct context *ctx;	/* the double's, or NULL */
-	/* The CPU's side of it is there, which an application may unmap; or NULL. */
-	bool (*is_there)(const struct object *o);
-	unsigned int kind;
-	bool live;
-	bool ours;		/* made by the double, not counted */
-	unsigned int pending;	/* jobs that use it */
-};
-
-void *make(unsigned int kind, size_t size, struct context *ctx, bool ours);
-/* The object that it is, live, or NULL. */
-void *object_of(const void *handle, unsigned int kind);
-/* Whether it is one that is gone. */
-bool was(const void *handle, unsigned int kind);
-/* It is gone; said if a stream still uses it. */
-void unmake(struct object *o);
-/* Destroys all of a kind that live in a context (NULL: any), or only counts. */
-unsigned int destroy_all(unsigned int kind, struct context *ctx,
-			 void (*destroy)(struct object *o));
-void objects_free(void);
-/* All of it is mapped. */
-bool is_mapped(const void *p, size_t bytes);
-/* Whether the kernel pins the page of an address: 1, 0, or -1 for not known. */
-int is_pinned(uintptr_t p);
-
-bool is_memfd(int fd);
-bool is_dma_buf(int fd);
-ino_t inode_of(int fd);
-/* Counts an fd as wrong that a driver must not keep: not CLOEXEC, or one of 0 to 2. */
-void look_at_fd(int fd);
+#include "memory.h"
+#include "objects.h"
 
 /* ---------------------------------------------------------------- streams */
 

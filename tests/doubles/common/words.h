@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The words of an environment variable that say what a double is to be; and what a
+ * driver says of its results.
+ */
+#ifndef FAKE_WORDS_H
+#define FAKE_WORDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct word {
+	const char *name;
+	bool *sets[2];			/* to true */
+	unsigned int *number, value;	/* or this to that */
+};
+
+/*
+ * Applies words, separated by commas (NULL: none). Those that are not in the table go to
+ * other(), if there is one, and mean nothing else.
+ */
+void words_apply(const char *words, const struct word *table, size_t n,
+		 void (*other)(const char *word));
+
+/* What a driver says of a result. */
+struct result_text {
+	int result;
+	const char *name, *text;
+};
+
+/* NULL: it knows no such result. */
+const struct result_text *text_of(const struct result_text *table, size_t n,
+				  int result);
+#define TEXT_OF(table, result) \
+	text_of(table, sizeof(table) / sizeof(*(table)), result)
+
+#endif /* FAKE_WORDS_H */
