@@ -28,6 +28,9 @@ $(call step,check@runner):
 	$(ktap) -- tests/run/runner
 $(call step,check@hollow):
 	$(ktap) -- tests/run/hollow
+# Whether the mutations fit the source; to run them takes an hour.
+$(call step,check@mutations):
+	$(ktap) -- tests/run/mutate --list
 
 # ---------------------------------------------------------------- builds
 #
