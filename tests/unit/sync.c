@@ -8,3 +8,714 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/resource.h>
+
+#include "common.h"
+#include "eventfd.h"
+
+#include "event.h"
+#include "fence.h"
+#include "lease.h"
+
+/* What would be asked of the kernel, and what it answers. */
+static struct {
+	int fences;		/* the dma-buf's, lent, or -1: signalled */
+	int export_ret, import_ret;
+	int idle;		/* what poll() says: 1, 0 or an error */
+	unsigned int exports, imports;
+	uint32_t export_access, import_access;
+	int imported;		/* a duplicate of what was put on it, or -1 */
+} dmabuf;
+
+static int note_export(int fd, uint32_t access, int *fence);
+static int note_import(int fd, const struct buffer_id *id, uint32_t access,
+		       int fence);
+static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
+		     bool damaged);
+static int note_merge(int a, int b, int *out);
+static int note_check(int fence);
+static int note_fence_wait(int fence, uint64_t deadline_ns);
+static int note_idle(int fd, uint32_t access);
+#define fence_buffer_idle note_idle
+#define dlbuf_fence_export note_export
+#define fence_import note_import
+#define dlbuf_fence_merge note_merge
+#define fence_wait_buffer note_wait
+#define fence_check note_check
+#define dlbuf_fence_wait note_fence_wait
+#include "../../lib/pending.c"
+#include "../../lib/sync.c"
+#undef dlbuf_fence_export
+#undef fence_import
+#undef dlbuf_fence_merge
+#undef fence_wait_buffer
+#undef fence_check
+#undef dlbuf_fence_wait
+#undef fence_buffer_idle
+
+static int note_export(int fd, uint32_t access, int *fence)
+{
+	CHECK(fd >= 3);
+	dmabuf.exports++;
+	dmabuf.export_access = access;
+	if (dmabuf.export_ret)
+		return fail(dmabuf.export_ret, "no export");
+	*fence = dmabuf.fences == -1 ? new_event(1) :
+		 fcntl(dmabuf.fences, F_DUPFD_CLOEXEC, 3);
+	return 0;
+}
+
+static int note_idle(int fd, uint32_t access)
+{
+	CHECK(fd >= 3 && access);
+	return dmabuf.idle < 0 ? fail(dmabuf.idle, "no poll") : dmabuf.idle;
+}
+
+static int note_import(int fd, const struct buffer_id *id, uint32_t access,
+		       int fence)
+{
+	CHECK(fd >= 3);
+	dmabuf.imports++;
+	dmabuf.import_access = access;
+	if (dmabuf.import_ret)
+		return fail(dmabuf.import_ret, "no import");
+	dmabuf.imported = fcntl(fence, F_DUPFD_CLOEXEC, 3);
+	return 0;
+}
+
+static unsigned int fence_waits; /* atomic; that have begun */
+
+static int note_fence_wait(int fence, uint64_t deadline_ns)
+{
+	__atomic_add_fetch(&fence_waits, 1, __ATOMIC_RELEASE);
+	return dlbuf_fence_wait(fence, deadline_ns);
+}
+
+static unsigned int buffer_waits;
+static uint64_t buffer_deadline;
+static int wait_ret;
+
+static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
+		     bool damaged)
+{
+	CHECK(fd >= 3);
+	buffer_waits++;
+	buffer_deadline = deadline_ns;
+	return wait_ret ? fail(wait_ret, "no wait") : 0;
+}
+
+static int failed_fence = -1;
+
+static int note_check(int fence)
+{
+	return fence == -1 || fence != failed_fence ? 0 :
+	       fail(-EIO, "the fence ended with an error");
+}
+
+/* Two eventfds make no third; with itself, as release_fence does, one. */
+static int note_merge(int a, int b, int *out)
+{
+	CHECK_EQ(a, b);
+	if (a != -1 && fcntl(a, F_GETFD) < 0)
+		return fail(-EBADF, "not open");
+	*out = a == -1 ? -1 : fcntl(a, F_DUPFD_CLOEXEC, 3);
+	return 0;
+}
+
+/* ---------------------------------------------------------------- a backend */
+
+static struct {
+	int acquire_ret, release_ret;
+	unsigned int acquires, releases;
+	uint32_t access;	/* of the last call */
+	void *stream;
+	int fence;		/* of the last acquire: pending, or -1 */
+	int out, end;		/* what release gives, taken; -1 */
+} device = { .fence = -1, .out = -1, .end = -1 };
+
+static int fake_acquire(struct import *imp, uint32_t access, void *stream,
+			int fence)
+{
+	device.acquires++;
+	device.access = access;
+	device.stream = stream;
+	device.fence = fence;
+	if (fence != -1)
+		CHECK_EQ(fence_signalled(fence), 0);
+	return device.acquire_ret ? fail(device.acquire_ret, "no acquire") : 0;
+}
+
+static int fake_release(struct import *imp, uint32_t access, void *stream,
+			int *fence, int *end)
+{
+	device.releases++;
+	if (end) {
+		*end = device.end;
+		device.end = -1;
+	}
+	device.access = access;
+	device.stream = stream;
+	*fence = device.out;
+	device.out = -1;
+	return device.release_ret ? fail(device.release_ret, "no release") : 0;
+}
+
+static int fake_stream(struct dlbuf_device *dev, void *stream, bool ends)
+{
+	return 0;
+}
+
+static const struct backend fake_backend = {
+	.name = "fake",
+	.stream = fake_stream,
+	.acquire = fake_acquire,
+	.release = fake_release,
+};
+
+struct fixture {
+	struct dlbuf_device dev;
+	struct import imp;
+	DLManagedTensorVersioned *t;
+	struct tensor *tensor;
+};
+
+static unsigned int leases; /* atomic */
+
+static void lease_ends(void *data)
+{
+	__atomic_add_fetch(&leases, 1, __ATOMIC_ACQ_REL);
+}
+
+static void begin_with(struct fixture *f, enum dlbuf_sync in,
+		       enum dlbuf_sync out, bool leased)
+{
+	int64_t shape = 1;
+	DLTensor layout = LAYOUT8(1, &shape);
+	struct lease *lease = NULL;
+
+	*f = (struct fixture){
+		.dev = {
+			.backend = &fake_backend,
+			.name = "fake",
+			.acquire_sync = in,
+			.release_sync = out,
+			.refs = 1,
+			.generation = fork_generation,
+		},
+		.imp = {
+			.dev = &f->dev,
+			.id.access = DLBUF_RW,
+			.release_sync = out,
+			.refs = 2, /* ours too: the cache has no part in this */
+			.fd = memfd_create("a dma-buf", MFD_CLOEXEC),
+		},
+	};
+	dmabuf.fences = dmabuf.imported = -1;
+	cache_init(&f->dev.cache, &(struct dlbuf_device_opts){ 0 });
+	if (leased) {
+		lease = calloc(1, sizeof(*lease));
+		lease->release = lease_ends;
+	}
+	REQUIRE_OK(tensor_create(&f->imp, &layout, 0, 1, lease, NULL,
+				 &f->tensor));
+	f->t = &f->tensor->versioned;
+}
+
+static void delete(struct fixture *f)
+{
+	if (f->t)
+		f->t->deleter(f->t);
+	f->t = NULL;
+}
+
+static void end_with(struct fixture *f)
+{
+	delete(f);
+	CHECK_EQ(f->imp.refs, 1);
+	cache_finish(&f->dev.cache);
+	close(f->imp.fd);
+	if (dmabuf.imported != -1)
+		close(dmabuf.imported);
+}
+
+static uint32_t acquired(struct fixture *f)
+{
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+
+	CHECK_OK(dlbuf_tensor_get_info(f->t, &info));
+	return info.acquired;
+}
+
+/* ---------------------------------------------------------------- in */
+
+/* One call tells that nothing is pending. */
+TEST(an_idle_dma_buf)
+{
+	struct fixture f;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.idle = 1;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	CHECK_EQ(dmabuf.exports, 0);
+	CHECK_EQ(device.fence, -1);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	dmabuf.idle = -EIO;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EIO);
+	CHECK_EQ(acquired(&f), 0);
+	end_with(&f);
+}
+
+TEST(the_dma_bufs_fences_go_to_the_device)
+{
+	struct fixture f;
+	int pending = new_event(0), x;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.fences = pending;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_WRITE, &x, NULL));
+	CHECK_EQ(dmabuf.export_access, DLBUF_WRITE);
+	CHECK_EQ(device.access, DLBUF_WRITE);
+	CHECK(device.stream == &x);
+	CHECK(device.fence >= 3 && device.fence != pending);
+	/* The tensor keeps it for its error; nobody has waited. */
+	CHECK_EQ(f.tensor->before, device.fence);
+	CHECK_EQ(buffer_waits, 0);
+	CHECK_EQ(acquired(&f), DLBUF_WRITE);
+	CHECK_OK(dlbuf_release(f.t, &x, NULL));
+	/* What has signalled is nothing to wait for. */
+	dmabuf.fences = -1;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+	CHECK_EQ(device.fence, -1);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	close(pending);
+	end_with(&f);
+}
+
+/* The access has not begun; and nobody waits, which the harness would end. */
+TEST(a_negative_fence)
+{
+	static const enum dlbuf_sync devices[] = {
+		DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT, DLBUF_SYNC_FENCE,
+	};
+
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(devices); i++) {
+		struct dlbuf_acquire_opts opts = {
+			.size = sizeof(opts),
+			.fence = i & 1 ? INT_MIN : -5,
+		};
+		struct fixture f;
+
+		begin_with(&f, devices[i / 2], DLBUF_SYNC_FENCE, false);
+		CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EBADF);
+		CHECK_EQ(acquired(&f), 0);
+		CHECK_EQ(device.acquires, 0);
+		end_with(&f);
+	}
+}
+
+TEST(the_callers_fence_too)
+{
+	struct fixture f;
+	int pending = new_event(0);
+	struct dlbuf_acquire_opts opts = {
+		.size = sizeof(opts),
+		.fence = pending,
+	};
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts));
+	CHECK(device.fence >= 3 && device.fence != pending);
+	CHECK_EQ(fcntl(pending, F_GETFD), FD_CLOEXEC); /* borrowed */
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	close(pending);
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EBADF);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.acquires, 1);
+	end_with(&f);
+}
+
+TEST(a_device_that_blocks_is_waited_for)
+{
+	struct fixture f;
+	int pending = new_event(0);
+	struct dlbuf_acquire_opts opts = {
+		.size = sizeof(opts),
+		.deadline_ns = 1,
+	};
+
+	begin_with(&f, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_BLOCKS, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts));
+	CHECK_EQ(buffer_waits, 1);
+	CHECK_EQ(buffer_deadline, 1);
+	CHECK_EQ(dmabuf.exports, 0);
+	CHECK_EQ(device.fence, -1);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	CHECK_EQ(dmabuf.imports, 0);
+	opts.fence = pending;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -ETIME);
+	CHECK_EQ(acquired(&f), 0);
+	opts.fence = -1;
+	wait_ret = -ETIME;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -ETIME);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.acquires, 1);
+	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_READ, &pending), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_release_fence(f.t, -1), -EOPNOTSUPP);
+	close(pending);
+	end_with(&f);
+}
+
+/* Before 6.0 there is no telling the device; so it is waited for here. */
+TEST(a_kernel_without_the_ioctl)
+{
+	struct fixture f;
+	int fence = 77;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.export_ret = dmabuf.import_ret = -EOPNOTSUPP;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+	CHECK_EQ(buffer_waits, 1);
+	CHECK_EQ(device.fence, -1);
+	device.out = new_event(1);
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK_EQ(fence_signalled(fence), 1);
+	close(fence);
+	end_with(&f);
+}
+
+/* ---------------------------------------------------------------- out */
+
+TEST(the_fence_of_the_work_goes_on_the_dma_buf)
+{
+	struct fixture f;
+	int out, fence = -1;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	out = new_event(0);
+	device.out = out;
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK_EQ(dmabuf.imports, 1);
+	CHECK_EQ(dmabuf.import_access, DLBUF_RW);
+	CHECK_EQ(acquired(&f), 0);
+	/* The caller's, and the dma-buf's, is the device's. */
+	CHECK_EQ(fence, out);
+	CHECK_EQ(fence_signalled(dmabuf.imported), 0);
+	signal_event(fence);
+	CHECK_EQ(fence_signalled(dmabuf.imported), 1);
+	close(fence);
+	/* Work that is complete needs no fence. */
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK_EQ(fence, -1);
+	CHECK_EQ(dmabuf.imports, 1);
+	CHECK_ERR(dlbuf_release(f.t, NULL, &fence), -EINVAL);
+	end_with(&f);
+}
+
+/* An eventfd is no fence that the kernel would take. */
+TEST(an_event_stays_off_the_dma_buf)
+{
+	struct fixture f;
+	int fence = -1;
+
+	begin_with(&f, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.out = new_event(0);
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	CHECK_EQ(fence_signalled(fence), 0);
+	CHECK_EQ(dmabuf.imports, 0);
+	close(fence);
+	end_with(&f);
+}
+
+TEST(the_lease_waits_for_the_work)
+{
+	struct fixture f;
+	int fence = -1;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+	event_user_add();
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.out = new_event(0);
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	delete(&f);
+	CHECK_EQ(event_pending(), 1);
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
+	signal_event(fence);
+	UNTIL(!event_pending());
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
+	close(fence);
+	end_with(&f);
+	event_user_remove();
+}
+
+static unsigned int rounds;	/* atomic */
+
+static void note_round(void *data)
+{
+	__atomic_add_fetch(&rounds, 1, __ATOMIC_ACQ_REL);
+}
+
+/* A fence may signal early; the device's own event does not. */
+TEST(the_lease_waits_for_the_device)
+{
+	int fence = -1, end = new_event(0);
+	struct fixture f;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+	event_user_add();
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.out = new_event(1);
+	device.end = dup(end);
+	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
+	delete(&f);
+	CHECK_EQ(fence_signalled(fence), 1);
+	/* Once through the thread: what was ready before has been fired. */
+	CHECK_OK(event_add(fence, note_round, NULL));
+	UNTIL(__atomic_load_n(&rounds, __ATOMIC_ACQUIRE));
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
+	signal_event(end);
+	UNTIL(!event_pending());
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
+	close(fence);
+	close(end);
+	end_with(&f);
+	event_user_remove();
+}
+
+TEST(deletion_releases)
+{
+	struct fixture f;
+	int x;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+	event_user_add();
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_WRITE, &x, NULL));
+	device.out = new_event(1);
+	delete(&f);
+	CHECK_EQ(device.releases, 1);
+	CHECK_EQ(device.access, DLBUF_WRITE);
+	CHECK(device.stream == &x);
+	CHECK_EQ(dmabuf.imports, 1);
+	UNTIL(!event_pending());
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
+	end_with(&f);
+	event_user_remove();
+}
+
+/* The application's own work is complete, and no stream is asked about it. */
+TEST(deletion_after_acquire_fence)
+{
+	struct fixture f;
+	int fence = 77;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+	CHECK_OK(dlbuf_acquire_fence(f.t, DLBUF_RW, &fence));
+	CHECK_EQ(fence, -1);
+	delete(&f);
+	CHECK_EQ(device.releases, 0);
+	CHECK_EQ(dmabuf.imports, 0);
+	CHECK_EQ(leases, 1);
+	end_with(&f);
+}
+
+/* ---------------------------------------------------------------- failures */
+
+/* A deleter, on the event thread even, does not block for want of an fd. */
+TEST(a_lease_waits_without_a_new_fd)
+{
+	struct rlimit files, none;
+	int warm = new_event(1), pending;
+	struct fixture f;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, true);
+	event_user_add();
+	CHECK_OK(event_add(warm, lease_ends, NULL)); /* starts the thread */
+	UNTIL(!event_pending());
+	close(warm);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.out = new_event(0);
+	pending = dup(device.out);
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &files));
+	none = (struct rlimit){ 0, files.rlim_max };
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &none));
+	delete(&f);
+	REQUIRE(!setrlimit(RLIMIT_NOFILE, &files));
+	CHECK_EQ(event_pending(), 1);
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
+	signal_event(pending);
+	UNTIL(!event_pending());
+	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 2);
+	close(pending);
+	end_with(&f);
+	event_user_remove();
+}
+
+TEST(a_fence_that_ended_with_an_error)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = new_event(1));
+	struct fixture f;
+
+	failed_fence = opts.fence;
+	for (int i = 0; i < 2; i++) {
+		begin_with(&f, i ? DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS,
+			   DLBUF_SYNC_FENCE, false);
+		opts.flags = 0;
+		CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EIO);
+		CHECK_SAYS("ended with an error");
+		CHECK_EQ(acquired(&f), 0);
+		opts.flags = DLBUF_ACQUIRE_DAMAGED;
+		CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts));
+		CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+		end_with(&f);
+	}
+	opts.flags = 2;
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EINVAL);
+	end_with(&f);
+	close(opts.fence);
+}
+
+TEST(a_failed_acquire_has_not_begun)
+{
+	struct fixture f;
+	int pending = new_event(0);
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.fences = pending;
+	device.acquire_ret = -EIO;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EIO);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.releases, 0);
+	device.acquire_ret = 0;
+	dmabuf.export_ret = -EMFILE;
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EMFILE);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.acquires, 1);
+	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_RW, &pending), -EMFILE);
+	CHECK_EQ(acquired(&f), 0);
+	dmabuf.export_ret = 0;
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL), -EBUSY);
+	CHECK_EQ(acquired(&f), DLBUF_RW);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	close(pending);
+	end_with(&f);
+}
+
+TEST(a_failed_release_has_ended)
+{
+	struct fixture f;
+	int fence = 77;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	device.release_ret = -EIO;
+	CHECK_ERR(dlbuf_release(f.t, NULL, &fence), -EIO);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(fence, 77);
+	CHECK_EQ(dmabuf.imports, 0);
+	device.release_ret = 0;
+	/* What does not get onto the dma-buf has been waited for. */
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	dmabuf.import_ret = -EIO;
+	device.out = new_event(1);
+	CHECK_ERR(dlbuf_release(f.t, NULL, &fence), -EIO);
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(fence, 77);
+	end_with(&f);
+}
+
+struct releaser {
+	struct fixture *f;
+	int ret;
+	bool done; /* atomic */
+};
+
+static void *release_it(void *arg)
+{
+	struct releaser *r = arg;
+
+	r->ret = dlbuf_release(r->f->t, NULL, NULL);
+	__atomic_store_n(&r->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void check_waits(int import_ret, int ret)
+{
+	struct fixture f;
+	struct releaser r = { .f = &f };
+	pthread_t thread;
+	int writer;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
+	dmabuf.import_ret = import_ret;
+	device.out = new_event(0);
+	writer = fcntl(device.out, F_DUPFD_CLOEXEC, 3);
+	REQUIRE(!pthread_create(&thread, NULL, release_it, &r));
+	/* Through, or waiting for the fence. */
+	UNTIL(__atomic_load_n(&r.done, __ATOMIC_ACQUIRE) ||
+	      __atomic_load_n(&fence_waits, __ATOMIC_ACQUIRE));
+	CHECK(!__atomic_load_n(&r.done, __ATOMIC_ACQUIRE));
+	signal_event(writer);
+	pthread_join(thread, NULL);
+	CHECK_EQ(r.ret, ret);
+	close(writer);
+	end_with(&f);
+}
+
+TEST(a_fence_that_the_kernel_cannot_take_is_waited_for)
+{
+	check_waits(-EOPNOTSUPP, 0);
+}
+
+TEST(a_fence_that_the_kernel_refuses_is_waited_for)
+{
+	check_waits(-EIO, -EIO);
+}
+
+/* ---------------------------------------------------------------- by hand */
+
+TEST(fences_by_hand)
+{
+	struct fixture f;
+	int pending = new_event(0), in = 77;
+
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	dmabuf.fences = pending;
+	CHECK_OK(dlbuf_acquire_fence(f.t, DLBUF_READ, &in));
+	CHECK(in >= 3 && in != pending);
+	CHECK_EQ(fence_signalled(in), 0);
+	CHECK_EQ(acquired(&f), DLBUF_READ);
+	CHECK_EQ(device.acquires, 0);
+	/* What is no fence has not ended it. */
+	CHECK_ERR(dlbuf_release_fence(f.t, 9999), -EBADF);
+	CHECK_EQ(acquired(&f), DLBUF_READ);
+	CHECK_OK(dlbuf_release_fence(f.t, in));
+	CHECK_EQ(fcntl(in, F_GETFD), FD_CLOEXEC); /* borrowed */
+	CHECK_EQ(acquired(&f), 0);
+	CHECK_EQ(device.releases, 0);
+	CHECK_EQ(dmabuf.imports, 1);
+	CHECK_EQ(dmabuf.import_access, DLBUF_READ);
+	CHECK_EQ(fence_signalled(dmabuf.imported), 0);
+	CHECK_ERR(dlbuf_release_fence(f.t, in), -EINVAL);
+	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_READ, NULL), -EINVAL);
+	close(in);
+	/* Nothing to wait for, nothing to tell. */
+	dmabuf.fences = -1;
+	CHECK_OK(dlbuf_acquire_fence(f.t, DLBUF_RW, &in));
+	CHECK_EQ(in, -1);
+	CHECK_OK(dlbuf_release_fence(f.t, -1));
+	CHECK_EQ(dmabuf.imports, 1);
+	close(pending);
+	end_with(&f);
+}
+
+KTAP_MAIN()
