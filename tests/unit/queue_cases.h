@@ -1244,6 +1244,54 @@ QUEUE_CASE(overlapping_accesses, EACH | BRIDGE, NOTHING)
 	app_end(&other);
 }
 
+static struct app *beside;
+static int beside_out;
+
+/* As the first release has ended its access, and begins to tell of its own work. */
+static void release_beside(const char *name)
+{
+	struct app *with;
+
+	if (strcmp(name, on->calls[TELL]) || !beside)
+		return;
+	seen++;
+	with = beside;
+	beside = NULL;
+	gate_close(with);
+	beside_out = release(&f, DLBUF_READ, with->stream);
+}
+
+/* The last of several ends waits for the work of all, also of one that is not told yet. */
+QUEUE_CASE(a_release_during_another, SHARED, TELL)
+{
+	struct app other;
+	int out;
+
+	app_begin(&other, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
+	drain(&other);
+	gate_close(&app);
+	gpu_reads(&app, &f);
+	beside = &other;
+	seen = 0;
+	fake->look = release_beside;
+	out = release(&f, DLBUF_READ, app.stream);
+	CHECK_EQ(seen, 1);
+	look_no_more();
+	gate_pass(&other);
+	CHECK(!signalled(out));
+	if (f.ci.memory->passes)
+		CHECK(!signalled(beside_out));
+	gate_open(&app);
+	until_over(out);
+	until_over(beside_out);
+	CHECK(filled(app.pinned, 1));
+	drain(&app);
+	drain(&other);
+	app_end(&other);
+}
+
 /* ---------------------------------------------------------------- the end */
 
 /*
@@ -1389,16 +1437,17 @@ static pthread_rwlock_t order = PTHREAD_RWLOCK_INITIALIZER;
 static void use_once(struct app *own, int i)
 {
 	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
-	uint32_t access = accesses[i % 3];
+	/* At last only readers, which go beside each other. */
+	uint32_t access = i < 60 ? accesses[i % 3] : DLBUF_READ;
 	int in = on->blocks ? signalled_fence() : pending_fence(), out = -1;
 	/* Only a fence tells of the bridge's copy out. */
-	bool asks = i % 4 || f.ci.base.path == DLBUF_PATH_BRIDGE;
+	bool asks = i % 4 || i > 60 || f.ci.base.path == DLBUF_PATH_BRIDGE;
 
 	if (access & DLBUF_WRITE)
 		pthread_rwlock_wrlock(&order);
 	else
 		pthread_rwlock_rdlock(&order);
-	CHECK_OK(acquire(&f, access, own->stream, i % 2 ? in : -1));
+	CHECK_OK(acquire(&f, access, own->stream, i < 60 && i % 2 ? in : -1));
 	if (access == DLBUF_READ)
 		gpu_reads(own, &f);
 	else
@@ -1420,7 +1469,7 @@ static void use_once(struct app *own, int i)
 static void *use_often(void *own)
 {
 	app_away(own, false);
-	for (int i = 0; i < 60; i++)
+	for (int i = 0; i < 100; i++)
 		use_once(own, i);
 	drain(own);
 	app_away(own, true);
