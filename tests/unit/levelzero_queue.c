@@ -8,7 +8,7 @@
 
 static const struct queue_loss losses[] = {
 	{ ZE_RESULT_ERROR_DEVICE_LOST, -EIO, "ZE_RESULT_ERROR_DEVICE_LOST" },
-	{ 0 }
+	{ .ret = 0 }
 };
 
 #define CALLS								\
@@ -39,7 +39,7 @@ static const struct queue_failure opens[] = {
 	  -ENOMEM, "out of device memory" },
 	{ "zeCommandListCreateImmediate", ZE_RESULT_ERROR_UNKNOWN, -EIO,
 	  "" },
-	{ NULL }
+	{ .call = NULL }
 };
 
 #define NO_BRIDGE "Level Zero imports no semaphores of other APIs"

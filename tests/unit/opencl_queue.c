@@ -12,7 +12,7 @@
 
 static const struct queue_loss losses[] = {
 	{ CL_DEVICE_NOT_AVAILABLE, -ENODEV, "CL_DEVICE_NOT_AVAILABLE" },
-	{ 0 }
+	{ .ret = 0 }
 };
 
 #define IN_ORDER 0

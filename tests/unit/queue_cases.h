@@ -140,14 +140,16 @@ static void add_case(const char *name, void (*fn)(void), uint32_t paths,
 		     enum queue_call need)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
-		struct queue_case *c = malloc(sizeof(*c));
+		uint32_t its = paths & paths_of(&drivers[i]);
+		struct queue_case *c;
 		char full[100];
 
-		*c = (struct queue_case){ &drivers[i], fn,
-					  paths & paths_of(&drivers[i]) };
+		if (!has(&drivers[i], need) || !paths != !its)
+			continue;
+		c = malloc(sizeof(*c));
+		*c = (struct queue_case){ &drivers[i], fn, its };
 		snprintf(full, sizeof(full), "%s/%s", drivers[i].name, name);
-		if (has(&drivers[i], need) && !paths == !c->paths)
-			ktap_case(full, run_case, c);
+		ktap_case(full, run_case, c);
 	}
 }
 
@@ -971,7 +973,7 @@ static void check_under_way(enum dlbuf_path path)
 		reader = f.dev->backend->pending(imp, DLBUF_WRITE, &fd);
 		fault_at(0);
 		CHECK_EQ(!reader, fd >= 3);
-		CHECK(reader || n > 5);
+		CHECK(reader || n > 1);
 	}
 	close(fd);
 #endif
@@ -1547,7 +1549,12 @@ static int walk(void)
 	int in, out = -1, ret;
 	pthread_t thread;
 
+	/* Not a wrapped one, whose context the application keeps. */
+#ifdef ONE_DEVICE
 	ret = try_open(&dev);
+#else
+	ret = dlbuf_device_open(on->device, NULL, &dev);
+#endif
 	if (ret)
 		return ret;
 	ret = import_by(&f, dev, walk_path, DLBUF_RW);
