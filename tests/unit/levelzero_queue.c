@@ -46,18 +46,18 @@ static const struct queue_failure opens[] = {
 
 static const struct queue_driver drivers[] = {
 	{ "levelzero", CALLS,
-	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "",
-		     [DLBUF_PATH_COPY] = "noimport" },
+	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "memfds",
+		     [DLBUF_PATH_COPY] = "memfds,noimport" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
 	{ "nohostsync", CALLS,
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,nohostsync",
-		     [DLBUF_PATH_HOST] = "nohostsync",
-		     [DLBUF_PATH_COPY] = "noimport,nohostsync" },
+		     [DLBUF_PATH_HOST] = "memfds,nohostsync",
+		     [DLBUF_PATH_COPY] = "memfds,noimport,nohostsync" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
 	/* A driver behind a newer loader lacks host functions: ends are polled. */
 	{ "nohost", CALLS,
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,integrated,nohost",
-		     [DLBUF_PATH_HOST] = "nohost" },
+		     [DLBUF_PATH_HOST] = "memfds,nohost" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE,
 		       [DLBUF_PATH_COPY] = "its streams cannot call host functions" } },
 };
