@@ -15,7 +15,7 @@ static const struct queue_loss losses[] = {
 	{ CUABI_DEINITIALIZED, -ENODEV, "CUDA_ERROR_DEINITIALIZED (4)" },
 	{ CUABI_CONTAINED, -EIO, "CUDA_ERROR_" },
 	{ CUABI_TENSOR_MEMORY_LEAK, -EIO, "CUDA_ERROR_" },
-	{ 0 }
+	{ .ret = 0 }
 };
 
 static const struct queue_failure opens[] = {
@@ -30,7 +30,7 @@ static const struct queue_failure opens[] = {
 	{ "cuDeviceGetUuid_v2", CUABI_NOT_SUPPORTED, -EOPNOTSUPP, "" },
 	{ "cuDevicePrimaryCtxRetain", CUABI_DEVICE_UNAVAILABLE, -EIO, "" },
 	{ "cuCtxPushCurrent_v2", CUABI_DEINITIALIZED, -ENODEV, "" },
-	{ NULL }
+	{ .call = NULL }
 };
 
 #define CALLS								\

@@ -291,7 +291,7 @@ static inline void check_walks(int (*walk)(void))
 	CHECK_OK(walk());
 	settle();
 	calls = fault_count();
-	CHECK(calls > 20);
+	CHECK(calls > 5);
 	for (unsigned long n = 1; n <= calls; n++) {
 		int ret;
 

@@ -9,7 +9,7 @@
 
 static const struct queue_loss losses[] = {
 	{ HIPABI_LAUNCH_FAILURE, -EIO, "hipErrorLaunchFailure (719)" },
-	{ 0 }
+	{ .ret = 0 }
 };
 
 static const struct queue_failure opens[] = {
@@ -21,7 +21,7 @@ static const struct queue_failure opens[] = {
 	{ "hipRuntimeGetVersion", HIPABI_OUT_OF_MEMORY, -ENOMEM, "" },
 	{ "hipDeviceGetUuid", HIPABI_NOT_SUPPORTED, -EOPNOTSUPP, "" },
 	{ "hipGetDevice", HIPABI_DEINITIALIZED, -ENODEV, "hip: hipSetDevice" },
-	{ NULL }
+	{ .call = NULL }
 };
 
 #define CALLS								\

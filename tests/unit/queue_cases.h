@@ -140,14 +140,16 @@ static void add_case(const char *name, void (*fn)(void), uint32_t paths,
 		     enum queue_call need)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
-		struct queue_case *c = malloc(sizeof(*c));
+		uint32_t its = paths & paths_of(&drivers[i]);
+		struct queue_case *c;
 		char full[100];
 
-		*c = (struct queue_case){ &drivers[i], fn,
-					  paths & paths_of(&drivers[i]) };
+		if (!has(&drivers[i], need) || !paths != !its)
+			continue;
+		c = malloc(sizeof(*c));
+		*c = (struct queue_case){ &drivers[i], fn, its };
 		snprintf(full, sizeof(full), "%s/%s", drivers[i].name, name);
-		if (has(&drivers[i], need) && !paths == !c->paths)
-			ktap_case(full, run_case, c);
+		ktap_case(full, run_case, c);
 	}
 }
 
@@ -971,7 +973,10 @@ static void check_under_way(enum dlbuf_path path)
 		reader = f.dev->backend->pending(imp, DLBUF_WRITE, &fd);
 		fault_at(0);
 		CHECK_EQ(!reader, fd >= 3);
+#ifdef ONE_DEVICE
+		/* Elsewhere calls of the driver may fail, too, which changes nothing. */
 		CHECK(reader || n > 5);
+#endif
 	}
 	close(fd);
 #endif
@@ -1244,6 +1249,54 @@ QUEUE_CASE(overlapping_accesses, EACH | BRIDGE, NOTHING)
 	app_end(&other);
 }
 
+static struct app *beside;
+static int beside_out;
+
+/* As the first release has ended its access, and begins to tell of its own work. */
+static void release_beside(const char *name)
+{
+	struct app *with;
+
+	if (strcmp(name, on->calls[TELL]) || !beside)
+		return;
+	seen++;
+	with = beside;
+	beside = NULL;
+	gate_close(with);
+	beside_out = release(&f, DLBUF_READ, with->stream);
+}
+
+/* The last of several ends waits for the work of all, also of one that is not told yet. */
+QUEUE_CASE(a_release_during_another, SHARED, TELL)
+{
+	struct app other;
+	int out;
+
+	app_begin(&other, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
+	drain(&other);
+	gate_close(&app);
+	gpu_reads(&app, &f);
+	beside = &other;
+	seen = 0;
+	fake->look = release_beside;
+	out = release(&f, DLBUF_READ, app.stream);
+	CHECK_EQ(seen, 1);
+	look_no_more();
+	gate_pass(&other);
+	CHECK(!signalled(out));
+	if (f.ci.memory->passes)
+		CHECK(!signalled(beside_out));
+	gate_open(&app);
+	until_over(out);
+	until_over(beside_out);
+	CHECK(filled(app.pinned, 1));
+	drain(&app);
+	drain(&other);
+	app_end(&other);
+}
+
 /* ---------------------------------------------------------------- the end */
 
 /*
@@ -1389,16 +1442,17 @@ static pthread_rwlock_t order = PTHREAD_RWLOCK_INITIALIZER;
 static void use_once(struct app *own, int i)
 {
 	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
-	uint32_t access = accesses[i % 3];
+	/* At last only readers, which go beside each other. */
+	uint32_t access = i < 60 ? accesses[i % 3] : DLBUF_READ;
 	int in = on->blocks ? signalled_fence() : pending_fence(), out = -1;
 	/* Only a fence tells of the bridge's copy out. */
-	bool asks = i % 4 || f.ci.base.path == DLBUF_PATH_BRIDGE;
+	bool asks = i % 4 || i > 60 || f.ci.base.path == DLBUF_PATH_BRIDGE;
 
 	if (access & DLBUF_WRITE)
 		pthread_rwlock_wrlock(&order);
 	else
 		pthread_rwlock_rdlock(&order);
-	CHECK_OK(acquire(&f, access, own->stream, i % 2 ? in : -1));
+	CHECK_OK(acquire(&f, access, own->stream, i < 60 && i % 2 ? in : -1));
 	if (access == DLBUF_READ)
 		gpu_reads(own, &f);
 	else
@@ -1420,7 +1474,7 @@ static void use_once(struct app *own, int i)
 static void *use_often(void *own)
 {
 	app_away(own, false);
-	for (int i = 0; i < 60; i++)
+	for (int i = 0; i < 100; i++)
 		use_once(own, i);
 	drain(own);
 	app_away(own, true);
@@ -1498,7 +1552,12 @@ static int walk(void)
 	int in, out = -1, ret;
 	pthread_t thread;
 
+	/* Not a wrapped one, whose context the application keeps. */
+#ifdef ONE_DEVICE
 	ret = try_open(&dev);
+#else
+	ret = dlbuf_device_open(on->device, NULL, &dev);
+#endif
 	if (ret)
 		return ret;
 	ret = import_by(&f, dev, walk_path, DLBUF_RW);

@@ -35,6 +35,7 @@ enum queue_call {
 	COUNT,
 	NAME,
 	STREAM_CREATE,
+	TELL,
 	QUEUE_CALLS,
 	WAITS,		/* streams wait for fences, not callers */
 	NO_ORDER,
