@@ -575,14 +575,64 @@ def asyncio_loops():
 
 # ------------------------------------------------------------------ the command
 
-def run(*args, status=0, **options):
+def checked(args, got, out, err, status):
+    """What it printed; a failure is one line on standard error."""
+    assert got == status, (args, got, out, err)
+    assert len(err.splitlines()) == bool(status), (args, err)
+    assert "Traceback" not in err, (args, err)
+    return err if status else out
+
+
+def command(*args, status=0, **options):
     options.setdefault("stdout", subprocess.PIPE)
     p = subprocess.run([sys.executable, "-m", "dlbuf", *args], text=True,
                        stderr=subprocess.PIPE, **options)
-    assert p.returncode == status, (args, p)
-    lines = p.stderr.splitlines()
-    assert len(lines) == bool(status) and "Traceback" not in p.stderr, p
-    return p.stderr if status else p.stdout
+    return checked(args, p.returncode, p.stdout, p.stderr, status)
+
+
+COMMANDS = """
+import json, os, sys, traceback
+import dlbuf.__main__ as command
+for line in sys.stdin:
+    pid = os.fork()
+    if not pid:
+        for fd, name in (1, "out"), (2, "err"):
+            os.dup2(os.open(f"{sys.argv[1]}/{name}",
+                            os.O_WRONLY | os.O_CREAT | os.O_TRUNC), fd)
+        status = 99
+        try:
+            sys.argv[1:] = json.loads(line)
+            status = command.main()
+        except SystemExit as e:
+            status = e.code
+        except BaseException:
+            traceback.print_exc()
+        sys.stdout.flush()
+        os._exit(status)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+def commands(fn):
+    """A case with a run() that does what command() does, in a fork of a process
+    that has imported the package, which takes seconds here."""
+    def wrapper():
+        with tempfile.TemporaryDirectory() as d, subprocess.Popen(
+                [sys.executable, "-c", COMMANDS, d], text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+            assert p.stdin and p.stdout
+
+            def run(*args, status=0):
+                print(json.dumps(args), file=p.stdin, flush=True)
+                got, said = int(p.stdout.readline()), []
+                for name in "out", "err":
+                    with open(f"{d}/{name}") as f:
+                        said.append(f.read())
+                return checked(args, got, *said, status)
+
+            fn(run)
+    wrapper.__name__ = fn.__name__
+    return wrapper
 
 
 def decode(data):
@@ -621,7 +671,8 @@ def from_nv12(raw, width, height, colour):
 
 
 @case
-def command_camera():
+@commands
+def command_camera(run):
     node = vivid()
     for code, view in (("RGB3", None), ("BGR3", None), ("XR24", None),
                        ("GREY", None), ("NV12", None), ("YUYV", "rows"),
@@ -667,7 +718,8 @@ def command_camera():
 
 
 @case
-def command_says():
+@commands
+def command_says(run):
     node = vivid()
     d = tempfile.mkdtemp()
     for args, status, words in (
@@ -691,14 +743,14 @@ def command_says():
             (["nonesuch"], 2, "invalid choice"), ([], 2, "required")):
         assert words in run(*args, status=status), (words, args)
     # A file that cannot be finished is removed.
-    assert "cannot be written: File too large" in run(
+    assert "cannot be written: File too large" in command(
         "camera", "-n1", "-fGREY", "-p", f"{d}/a.png", node, status=3,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8)))
     assert os.listdir(d) == []
     os.rmdir(d)
     with open("/dev/full", "w") as full:
         for args in ["formats"], ["list", "--json"], ["--help"]:
-            assert "No space left" in run(*args, status=3, stdout=full), args
+            assert "No space left" in command(*args, status=3, stdout=full)
     # The reader of a pipe goes: the signal ends it, without a word.
     read_end, write_end = os.pipe()
     os.close(read_end)
@@ -733,9 +785,10 @@ def readme_asyncio():
 
 
 @case
-def command_lists():
+@commands
+def command_lists(run):
     node = vivid()
-    out = run("list")
+    out = command("list")
     assert node in out and "udmabuf" in out and "cpu" in out and "\033" not in out
     got = json.loads(run("list", "-j"))
     assert [c["node"] for c in got["cameras"]] == [node]

@@ -438,7 +438,7 @@ def cuda_counts_return():
                 len(fds()), maps())
 
     before = None
-    for i in range(300):
+    for i in range(150):
         u = dlbuf.from_fd(t.fd, (64, 64), "uint8", device=device)
         c = u.__dlpack__(stream=s, max_version=(1, 3))
         u.__dlpack__(stream=2)
@@ -458,7 +458,7 @@ def cuda_counts_return():
         except ValueError:
             pass
         del u, c, w, k
-        if i == 100:
+        if i == 50:
             before = counts()
     after = once_equal(counts, before)
     assert after == before, (before, after)

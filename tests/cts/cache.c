@@ -11,14 +11,6 @@
 
 #include "cts.h"
 
-static struct dlbuf_device_stats stats_of(struct dlbuf_device *dev)
-{
-	DLBUF_INFO(dlbuf_device_stats, s);
-
-	CHECK_EQ(dlbuf_device_get_stats(dev, &s), 0);
-	return s;
-}
-
 static struct dlbuf_device *open_with(uint32_t max_idle)
 {
 	DLBUF_OPTS(dlbuf_device_opts, opts, .cache_max_idle = max_idle);
@@ -42,7 +34,7 @@ static void hit(void *arg)
 	CHECK(u->dl_tensor.data == data);
 	cts_delete(u);
 	cts_delete(t);
-	s = stats_of(dev);
+	s = cts_stats(dev);
 	CHECK_EQ(s.live, 0);
 	CHECK_EQ(s.idle, 1);
 	CHECK_EQ(s.idle_bytes, 4096);
@@ -51,7 +43,7 @@ static void hit(void *arg)
 	close(fd);
 	t = cts_import(dev, dup, 4096);
 	CHECK(t->dl_tensor.data == data);
-	s = stats_of(dev);
+	s = cts_stats(dev);
 	CHECK_EQ(s.misses, 1);
 	CHECK_EQ(s.hits, 2);
 	CHECK_EQ(s.live, 1);
@@ -130,7 +122,7 @@ static void fd_number_reused(void *arg)
 	t = cts_import(dev, other, 4096);
 	cts_read(t, 0, got, sizeof(got));
 	CHECK(!memcmp(got, b, sizeof(got)));
-	CHECK_EQ(stats_of(dev).misses, 2);
+	CHECK_EQ(cts_stats(dev).misses, 2);
 	cts_delete(t);
 	close(other);
 }
@@ -157,9 +149,9 @@ static void pool(void *arg)
 			CHECK(t->dl_tensor.data == data[i]);
 			cts_delete(t);
 		}
-	CHECK_EQ(stats_of(dev).misses, N);
-	CHECK_EQ(stats_of(dev).hits, 3 * N);
-	CHECK_EQ(stats_of(dev).idle, N);
+	CHECK_EQ(cts_stats(dev).misses, N);
+	CHECK_EQ(cts_stats(dev).hits, 3 * N);
+	CHECK_EQ(cts_stats(dev).idle, N);
 	for (uint32_t i = 0; i < N; i += 37) {
 		uint32_t got = ~0u;
 
@@ -187,10 +179,10 @@ static void trim(void *arg)
 		cts_delete(cts_import(dev, fds[i], 4096));
 	CHECK(cts_count_fds() > before);
 	dlbuf_device_trim(dev, 1);
-	CHECK_EQ(stats_of(dev).idle, 1);
+	CHECK_EQ(cts_stats(dev).idle, 1);
 	dlbuf_device_trim(dev, 0);
-	CHECK_EQ(stats_of(dev).idle, 0);
-	CHECK_EQ(stats_of(dev).live, 1);
+	CHECK_EQ(cts_stats(dev).idle, 0);
+	CHECK_EQ(cts_stats(dev).live, 1);
 	CHECK_EQ(cts_count_fds(), before);
 	cts_delete(live);
 	dlbuf_device_trim(NULL, 0);
@@ -280,7 +272,7 @@ static void number_changes_hands(void *arg)
 		CHECK_EQ(got, in[second]);
 		cts_delete(t);
 	}
-	CHECK_EQ(stats_of(dev).misses, 4);
+	CHECK_EQ(cts_stats(dev).misses, 4);
 }
 
 /* ---- threads */
@@ -325,9 +317,9 @@ static void threads(void *arg)
 	for (int i = 0; i < 4; i++)
 		pthread_join(t[i], NULL);
 	CHECK_EQ(s.failures, 0);
-	CHECK_EQ(stats_of(s.dev).live, 0);
-	CHECK_EQ(stats_of(s.dev).tensors, 0);
-	CHECK(stats_of(s.dev).idle <= 2);
+	CHECK_EQ(cts_stats(s.dev).live, 0);
+	CHECK_EQ(cts_stats(s.dev).tensors, 0);
+	CHECK(cts_stats(s.dev).idle <= 2);
 	for (int i = 0; i < 4; i++)
 		close(s.fds[i]);
 	dlbuf_device_close(s.dev);
@@ -351,8 +343,8 @@ static void memory(void *arg)
 
 	REQUIRE_OK(dlbuf_device_open(cts_device, &opts, &dev));
 	pass_by(dev, 8, 300 << 10);
-	CHECK_EQ(stats_of(dev).idle, 3);
-	CHECK_EQ(stats_of(dev).evictions, 5);
+	CHECK_EQ(cts_stats(dev).idle, 3);
+	CHECK_EQ(cts_stats(dev).evictions, 5);
 }
 
 /* What idles does not starve the process of fds, by default or when asked to. */
@@ -396,14 +388,14 @@ static void forget(void *arg)
 	DLManagedTensorVersioned *t = cts_import(dev, fd, 4096);
 
 	CHECK_OK(dlbuf_device_forget(dev, fd));
-	CHECK_EQ(stats_of(dev).live, 1);
+	CHECK_EQ(cts_stats(dev).live, 1);
 	cts_delete(t);
-	CHECK_EQ(stats_of(dev).idle, 0);
+	CHECK_EQ(cts_stats(dev).idle, 0);
 	cts_delete(cts_import(dev, fd, 4096));
-	CHECK_EQ(stats_of(dev).idle, 1);
+	CHECK_EQ(cts_stats(dev).idle, 1);
 	CHECK_OK(dlbuf_device_forget(dev, fd));
 	CHECK_OK(dlbuf_device_forget(dev, fd)); /* not having it is no error */
-	CHECK_EQ(stats_of(dev).idle, 0);
+	CHECK_EQ(cts_stats(dev).idle, 0);
 	close(fd);
 	CHECK_ERR(dlbuf_device_forget(dev, fd), -EBADF);
 }

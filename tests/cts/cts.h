@@ -116,6 +116,8 @@ void cts_release(DLManagedTensorVersioned *t);
 /* Waits until the library's threads have nothing left to do: devices close there. */
 void cts_settle(void);
 
+struct dlbuf_device_stats cts_stats(struct dlbuf_device *dev);
+
 /* Open fds of this process, without those that a driver keeps. */
 unsigned int cts_count_fds(void);
 

@@ -640,6 +640,7 @@ struct started {
 	DLManagedTensorVersioned *t;
 };
 
+/* Imported, if its exporter refuses nothing. */
 static void open_start(struct started *s, uint32_t flags)
 {
 	if (strcmp(cts_access->backend, "cpu"))
@@ -649,11 +650,8 @@ static void open_start(struct started *s, uint32_t flags)
 	s->fd = lab_buffer(s->lab, BYTES, flags);
 	REQUIRE(s->fd >= 3);
 	s->dev = cts_open();
-}
-
-static void import_start(struct started *s)
-{
-	s->t = cts_import(s->dev, s->fd, BYTES);
+	if (!flags)
+		s->t = cts_import(s->dev, s->fd, BYTES);
 }
 
 static struct dlbuf_lab_count counts(const struct started *s)
@@ -692,7 +690,6 @@ static void start_again(void *arg)
 	unsigned int n = 0;
 
 	open_start(&s, 0);
-	import_start(&s);
 	for (size_t i = 0; i < 4; i++) {
 		CHECK_EQ(lab_begin(s.lab, s.fd, again[i / 2], 3, 0), 0);
 		if (i % 2)
@@ -716,7 +713,6 @@ static void start_again_for_ever(void *arg)
 	unsigned int n;
 
 	open_start(&s, 0);
-	import_start(&s);
 	for (size_t i = 0; i < 2; i++) {
 		CHECK_EQ(lab_begin(s.lab, s.fd, again[i], DLBUF_LAB_FOREVER, 0), 0);
 		n = counts(&s).begin;
@@ -749,7 +745,6 @@ static void start_fails(void *arg)
 	struct started s;
 
 	open_start(&s, 0);
-	import_start(&s);
 	CHECK_EQ(lab_begin(s.lab, s.fd, -EIO, 3, 0), 0);
 	CHECK_ERR(dlbuf_acquire(s.t, DLBUF_READ, NULL, NULL), -EIO);
 	CHECK_SAYS("START");
@@ -780,7 +775,6 @@ static void start_slow(void *arg)
 	struct started s;
 
 	open_start(&s, 0);
-	import_start(&s);
 	sigaction(SIGUSR1, &sa, NULL);
 	for (int i = 0; i < 2; i++) {
 		struct call c = { .t = &s.t, .n = 1, .access = DLBUF_READ,
@@ -832,7 +826,6 @@ static void needs_nothing(void *arg)
 	int fence, last;
 
 	open_start(&s, 0);
-	import_start(&s);
 	fence = lab_fence(s.lab);
 	REQUIRE(fence >= 3);
 	/* A fence that has ended is no different. */
@@ -865,7 +858,6 @@ static void no_thread(void *arg)
 	int fence;
 
 	open_start(&s, 0);
-	import_start(&s);
 	fence = lab_fence(s.lab);
 	REQUIRE(fence >= 3);
 	CHECK_EQ(kernel_import(s.fd, DLBUF_WRITE, fence), 0);
@@ -908,7 +900,6 @@ static void revoked(void *arg)
 	struct started s;
 
 	open_start(&s, 0);
-	import_start(&s);
 	CHECK_OK(dlbuf_acquire(s.t, DLBUF_WRITE, NULL, NULL));
 	CHECK_EQ(lab_revoke(s.lab, s.fd), 0);
 	CHECK_OK(dlbuf_release(s.t, NULL, NULL));

@@ -10,14 +10,6 @@
 
 #define BYTES 8192
 
-static struct dlbuf_device_stats stats_of(struct dlbuf_device *dev)
-{
-	DLBUF_INFO(dlbuf_device_stats, s);
-
-	CHECK_EQ(dlbuf_device_get_stats(dev, &s), 0);
-	return s;
-}
-
 /* A share has its own life, and the same bytes. */
 static void share(void *arg)
 {
@@ -49,7 +41,7 @@ static void share(void *arg)
 	CHECK_EQ(dlbuf_tensor_get_info(b, &ib), 0);
 	CHECK_EQ(ia.first, ib.first);
 	CHECK_EQ(ia.end, ib.end);
-	CHECK_EQ(stats_of(dev).tensors, 2);
+	CHECK_EQ(cts_stats(dev).tensors, 2);
 	cts_delete(a);
 	CHECK_EQ(dlbuf_tensor_share(b, &c), 0);
 	cts_pattern(want, sizeof(want), 1);
@@ -57,10 +49,10 @@ static void share(void *arg)
 	cts_read(c, 1234, got, sizeof(got));
 	CHECK(!memcmp(want, got, sizeof(got)));
 	cts_delete(c);
-	CHECK_EQ(stats_of(dev).live, 1);
+	CHECK_EQ(cts_stats(dev).live, 1);
 	cts_delete(b);
-	CHECK_EQ(stats_of(dev).live, 0);
-	CHECK_EQ(stats_of(dev).tensors, 0);
+	CHECK_EQ(cts_stats(dev).live, 0);
+	CHECK_EQ(cts_stats(dev).tensors, 0);
 }
 
 #define PITCH 64
@@ -123,7 +115,7 @@ static void view(void *arg)
 	CHECK_OK(dlbuf_tensor_get_info(u, &info));
 	CHECK_EQ(info.first, 1024 + 24);
 	CHECK_EQ(info.end, 1024 + 2 * PITCH + 32);
-	CHECK_EQ(stats_of(dev).tensors, 3);
+	CHECK_EQ(cts_stats(dev).tensors, 3);
 	/* Byte 0 of a view with negative strides is not its first element. */
 	layout.ndim = 1;
 	layout.byte_offset = PITCH;
@@ -273,9 +265,9 @@ static void legacy(void *arg)
 	CHECK_EQ(old->dl_tensor.strides[0], 1);
 	CHECK(old->deleter != NULL);
 	cts_delete(t);
-	CHECK_EQ(stats_of(dev).live, 1);
+	CHECK_EQ(cts_stats(dev).live, 1);
 	old->deleter(old);
-	CHECK_EQ(stats_of(dev).live, 0);
+	CHECK_EQ(cts_stats(dev).live, 0);
 	/* It has no flag for read-only. */
 	CHECK_EQ(dlbuf_import(dev, fd, &layout, &opts, &ro), 0);
 	CHECK_ERR(dlbuf_tensor_share_legacy(ro, &none), -EOPNOTSUPP);
@@ -297,12 +289,12 @@ static void deleter(void *arg)
 	CHECK_EQ(cts_count_fds(), fds);
 	t = cts_import(dev, fd, BYTES);
 	CHECK(cts_count_fds() > fds);
-	CHECK_EQ(stats_of(dev).live, 1);
-	CHECK_EQ(stats_of(dev).live_bytes, BYTES);
+	CHECK_EQ(cts_stats(dev).live, 1);
+	CHECK_EQ(cts_stats(dev).live_bytes, BYTES);
 	t->deleter(t);
-	CHECK_EQ(stats_of(dev).live, 0);
-	CHECK_EQ(stats_of(dev).live_bytes, 0);
-	CHECK_EQ(stats_of(dev).tensors, 0);
+	CHECK_EQ(cts_stats(dev).live, 0);
+	CHECK_EQ(cts_stats(dev).live_bytes, 0);
+	CHECK_EQ(cts_stats(dev).tensors, 0);
 	dlbuf_device_trim(dev, 0);
 	CHECK_EQ(cts_count_fds(), fds);
 }

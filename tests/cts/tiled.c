@@ -223,7 +223,7 @@ static void pixels(void *arg)
 	const struct kind *kind = arg;
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct dlbuf_frame f;
-	int fd;
+	int fd AUTO_FD = -1;
 
 	need_copies(dev);
 	fd = buffer(kind->code);
@@ -234,8 +234,6 @@ static void pixels(void *arg)
 	compare(dev, &f, kind->view);
 	f.crop = (struct dlbuf_rect){ 2, 4, 32, 24 };
 	compare(dev, &f, kind->view);
-	close(fd);
-	detile_linear = false;
 }
 
 /* Sizes that cut a chroma sample in two, and planes in several dma-bufs. */
@@ -256,7 +254,6 @@ static void planes_apart(void *arg)
 	compare(dev, &f, DLBUF_VIEW_PLANES);
 	for (int i = 0; i < 3; i++)
 		close(fds[i]);
-	detile_linear = false;
 }
 
 /* Luma and chroma as one tensor, which a copy has without gaps. */
@@ -268,7 +265,7 @@ static void stacked(void *arg)
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
 	uint32_t n = 0;
-	int fd;
+	int fd AUTO_FD = -1;
 
 	need_copies(dev);
 	fd = buffer(1);
@@ -280,8 +277,6 @@ static void stacked(void *arg)
 	CHECK_EQ(n, 1);
 	CHECK_EQ(t[0]->dl_tensor.shape[0], H * 3 / 2);
 	cts_delete(t[0]);
-	close(fd);
-	detile_linear = false;
 }
 
 /* A copy is the caller's own: what is written to it stays there. */
@@ -292,7 +287,7 @@ static void written(void *arg)
 	unsigned char before[64], after[64], got[64];
 	struct dlbuf_frame f;
 	uint32_t n = 0;
-	int fd;
+	int fd AUTO_FD = -1;
 
 	need_copies(dev);
 	fd = buffer(1);
@@ -312,8 +307,6 @@ static void written(void *arg)
 	CHECK(!memcmp(before, got, sizeof(got)));
 	cts_delete(t[0]);
 	cts_delete(t[1]);
-	close(fd);
-	detile_linear = false;
 }
 
 /* ---- refusals */
@@ -358,7 +351,16 @@ static void refusals(void *arg)
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), pipes[2];
 	bool can = dev->backend->can_detile;
-	struct dlbuf_frame f = nv12(&fd);
+	struct dlbuf_frame f = nv12(&fd), bad[8];
+	static const struct {
+		int err;
+		const char *says;
+	} wants[] = {
+		{ -EINVAL, "planes" }, { -EOPNOTSUPP, "planes" },
+		{ -EINVAL, "pixels" }, { -EINVAL, "pitch" },
+		{ -ERANGE, "plane 1" }, { -ERANGE, "needs" },
+		{ -EINVAL, "crop" }, { -EBADF, "pipe" },
+	};
 	uint32_t n = 0;
 
 	/* Nobody allowed a copy. */
@@ -380,37 +382,24 @@ static void refusals(void *arg)
 	CHECK_SAYS("INVALID");
 	if (!can_copy(dev))
 		return;
-	f = nv12(&fd);
-	f.nplanes = 1;
-	refused(dev, f, 0, -EINVAL);
-	f = nv12(&fd);
-	f.nplanes = 3;
-	f.planes[2] = f.planes[1];
-	refused(dev, f, 0, -EOPNOTSUPP);
-	CHECK_SAYS("planes");
-	f = nv12(&fd);
-	f.width = 0;
-	refused(dev, f, 0, -EINVAL);
-	f = nv12(&fd);
-	f.planes[1].pitch = -f.planes[1].pitch;
-	refused(dev, f, 0, -EINVAL);
-	f = nv12(&fd);
-	f.planes[1].offset = BYTES;
-	refused(dev, f, 0, -ERANGE);
-	f = nv12(&fd);
-	f.height = 4096; /* where it ends, the driver says */
-	refused(dev, f, 0, -ERANGE);
-	CHECK_SAYS("needs");
-	f = nv12(&fd);
-	f.crop = (struct dlbuf_rect){ 0, 0, W + 2, H };
-	refused(dev, f, 0, -EINVAL);
 	CHECK_EQ(pipe(pipes), 0);
-	f = nv12(&fd);
-	f.planes[1].fd = pipes[0];
-	refused(dev, f, 0, -EBADF);
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		bad[i] = nv12(&fd);
+	bad[0].nplanes = 1;
+	bad[1].nplanes = 3;
+	bad[1].planes[2] = f.planes[1];
+	bad[2].width = 0;
+	bad[3].planes[1].pitch = -f.planes[1].pitch;
+	bad[4].planes[1].offset = BYTES;
+	bad[5].height = 4096; /* where it ends, the driver says */
+	bad[6].crop = (struct dlbuf_rect){ 0, 0, W + 2, H };
+	bad[7].planes[1].fd = pipes[0];
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		refused(dev, bad[i], 0, wants[i].err);
+		CHECK_SAYS(wants[i].says);
+	}
 	close(pipes[0]);
 	close(pipes[1]);
-	detile_linear = false;
 }
 
 /* The list has what is imported, and nothing else. */
@@ -454,14 +443,6 @@ static void modifiers(void *arg)
 
 /* ---- the buffers of the copies */
 
-static struct dlbuf_device_stats stats_of(struct dlbuf_device *dev)
-{
-	DLBUF_INFO(dlbuf_device_stats, s);
-
-	CHECK_OK(dlbuf_device_get_stats(dev, &s));
-	return s;
-}
-
 static uint64_t inode_of(DLManagedTensorVersioned *t)
 {
 	DLBUF_INFO(dlbuf_tensor_info, info);
@@ -479,14 +460,14 @@ static void staging(void *arg)
 	unsigned int fds;
 	uint64_t inode;
 	uint32_t n = 0;
-	int fd;
+	int fd AUTO_FD = -1;
 
 	need_copies(dev);
 	fd = buffer(1);
 	f = nv12(&fd);
 	dlbuf_device_trim(dev, 0);
 	fds = cts_count_fds();
-	before = stats_of(dev);
+	before = cts_stats(dev);
 	for (int i = 0; i < 20; i++) {
 		copies_of(dev, &f, t[i], &n);
 		CHECK_EQ(n, 2);
@@ -494,7 +475,7 @@ static void staging(void *arg)
 		for (int j = 0; j < i; j++)
 			CHECK(inode_of(t[i][0]) != inode_of(t[j][0]));
 	}
-	after = stats_of(dev);
+	after = cts_stats(dev);
 	CHECK_EQ(after.copies - before.copies, 20);
 	/* Rows of 64 bytes, and as many as the device wants them to have. */
 	CHECK((after.copied_bytes - before.copied_bytes) / 20 >= W * H * 3 / 2);
@@ -503,7 +484,7 @@ static void staging(void *arg)
 		cts_delete(t[i][0]);
 		cts_delete(t[i][1]);
 	}
-	after = stats_of(dev);
+	after = cts_stats(dev);
 	CHECK_EQ(after.live, 0);
 	CHECK_EQ(after.idle, CACHE_MAX_STAGING);
 	/* One after another: one buffer. */
@@ -519,8 +500,6 @@ static void staging(void *arg)
 	cts_delete(t[0][1]);
 	dlbuf_device_trim(dev, 0);
 	CHECK_EQ(cts_count_fds(), fds);
-	close(fd);
-	detile_linear = false;
 }
 
 /* ---- order */
@@ -568,7 +547,6 @@ static void lease(void *arg)
 	dlbuf_device_close(dev);
 	CHECK_EQ(c.fired, 1);
 	close(fd);
-	detile_linear = false;
 	cts_until_fds(fds);
 }
 
@@ -632,7 +610,6 @@ static void fenced(void *arg)
 	cts_delete(t[1]);
 	CHECK_EQ(c.fired, 1);
 	close(p.fd);
-	detile_linear = false;
 	dlbuf_device_close(dev);
 	cts_fence_destroy(&p.fence);
 }

@@ -236,6 +236,14 @@ DLManagedTensorVersioned *cts_import(struct dlbuf_device *dev, int fd,
 	return t;
 }
 
+struct dlbuf_device_stats cts_stats(struct dlbuf_device *dev)
+{
+	DLBUF_INFO(dlbuf_device_stats, stats);
+
+	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
+	return stats;
+}
+
 void cts_delete(DLManagedTensorVersioned *t)
 {
 	if (t)

@@ -149,39 +149,6 @@ TEST(copy_in)
 	end_both();
 }
 
-/* What is not written stays as it was. */
-TEST(copy_out)
-{
-	struct fixture f;
-	struct app app;
-	int out;
-
-	begin_both("");
-	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
-	app_begin(&app, f.dev);
-	CHECK_OK(acquire(&f, DLBUF_WRITE, app.stream, -1));
-	gate_close(&app);
-	gpu_sets(&app, &f, 4000, 200, 0x77);
-	fake->synchronising = 0;
-	out = release(&f, DLBUF_WRITE, app.stream);
-	CHECK_EQ(fake->synchronising, 0);
-	REQUIRE(out != -1 && !signalled(out));
-	CHECK(filled(f.bytes, 1));
-	gate_open(&app);
-	until_signalled(out);
-	close(out);
-	for (size_t i = 4000; i < 4200; i++) {
-		if (!CHECK_EQ(f.bytes[i], 0x77))
-			break;
-		f.bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + 1);
-	}
-	CHECK(filled(f.bytes, 1));
-	drain(&app);
-	app_end(&app);
-	give_up(&f);
-	end_both();
-}
-
 /* Vulkan's copy in does not overwrite what a stream still reads. */
 static void *acquire_again(void *arg)
 {
@@ -381,88 +348,6 @@ TEST(every_failure)
 		CHECK_MSG(failures, "%s was never called", call);
 		end_both();
 	}
-}
-
-/* ---------------------------------------------------------------- lost */
-
-/* What streams were to signal nobody will: others do not wait for that. */
-static void check_lost(enum dlbuf_path path)
-{
-	struct fixture f;
-	struct app app;
-	int out;
-
-	begin_both("");
-	import_ok(&f, open_ok(), path);
-	app_begin(&app, f.dev);
-	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
-	gate_close(&app);
-	out = release(&f, DLBUF_RW, app.stream);
-	REQUIRE(out != -1 && !signalled(out));
-	fake->lose(CUABI_ILLEGAL_ADDRESS);
-	CHECK(!signalled(out));
-	CHECK_ERR(cuda_backend.stream(f.dev, app.stream, false), -EIO);
-	CHECK_SAYS("CUDA_ERROR_ILLEGAL_ADDRESS (700)");
-	until_signalled(out);
-	close(out);
-	give_up(&f);
-	settle();
-	app_end(&app);
-	end_both();
-}
-
-TEST(lost)
-{
-	check_lost(DLBUF_PATH_HOST);
-	check_lost(DLBUF_PATH_BRIDGE);
-}
-
-/* ---------------------------------------------------------------- threads */
-
-static void *accesses(void *arg)
-{
-	struct fixture *f = arg;
-
-	for (int i = 0; i < 30; i++) {
-		uint32_t access = 1 + i % 3;
-		int in = eventfd(0, EFD_CLOEXEC), out = -1;
-
-		if (i % 2)
-			signal_fence(in);
-		CHECK_OK(acquire(f, access, DLBUF_CUDA_STREAM_PER_THREAD, in));
-		signal_fence(in);
-		CHECK_OK(cuda_backend.release(&f->ci.base, access,
-					      DLBUF_CUDA_STREAM_PER_THREAD,
-					      &out, NULL));
-		if (out != -1) {
-			until_signalled(out);
-			close(out);
-		}
-		close(in);
-	}
-	return NULL;
-}
-
-static void check_threads(enum dlbuf_path path)
-{
-	pthread_t threads[3];
-	struct fixture f;
-
-	begin_both("");
-	import_ok(&f, open_ok(), path);
-	for (int i = 0; i < 3; i++)
-		REQUIRE(!pthread_create(&threads[i], NULL, accesses, &f));
-	for (int i = 0; i < 3; i++)
-		pthread_join(threads[i], NULL);
-	CHECK_EQ(f.ci.memory->open, 0);
-	give_up(&f);
-	end_both();
-}
-
-TEST(threads)
-{
-	check_threads(DLBUF_PATH_HOST);
-	check_threads(DLBUF_PATH_BRIDGE);
 }
 
 /* ---------------------------------------------------------------- faults */

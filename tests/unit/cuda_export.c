@@ -11,35 +11,11 @@
 
 /* ---------------------------------------------------------------- export */
 
-static int export_at(struct dlbuf_device *dev, void *data, int64_t bytes,
-		     DLDeviceType type, uint32_t flags,
-		     struct dlbuf_exported *out)
-{
-	DLBUF_OPTS(dlbuf_export_opts, opts, .flags = flags);
-	int64_t strides = 1;
-	DLTensor t = {
-		.data = data, .device = { type, 0 }, .ndim = 1,
-		.dtype = { kDLUInt, 8, 1 }, .shape = &bytes,
-		.strides = &strides,
-	};
-
-	*out = (struct dlbuf_exported){ .size = sizeof(*out), .fd = 77 };
-	return dlbuf_export(dev, &t, &opts, out);
-}
-
 #define EXPORT_BYTES (2 << 20)
 
-/* As the CPU sees the dma-buf; -1: not at all. */
-static int byte_at(const struct dlbuf_exported *out, size_t i)
+static void *at(cuda_pointer p)
 {
-	uint8_t *p = mmap(NULL, out->bytes, PROT_READ, MAP_SHARED, out->fd, 0);
-	int byte = -1;
-
-	if (p != MAP_FAILED) {
-		byte = p[i];
-		munmap(p, out->bytes);
-	}
-	return byte;
+	return (void *)(uintptr_t)p;
 }
 
 TEST(export)
@@ -57,7 +33,7 @@ TEST(export)
 	CHECK_EQ(cu.MemsetD8Async(p + 5000, 0x77, 1, app.stream), 0);
 	drain(&app);
 	/* All of it, since a memfd has no part of it. */
-	REQUIRE_OK(export_at(dev, (void *)(uintptr_t)p, EXPORT_BYTES, kDLCUDA, 0,
+	REQUIRE_OK(export_at(dev, at(p), EXPORT_BYTES, kDLCUDA, 0,
 			     &out));
 	CHECK_EQ(out.offset, 0);
 	CHECK_EQ(out.bytes, EXPORT_BYTES);
@@ -72,11 +48,11 @@ TEST(export)
 	watch("cuMemGetHandleForAddressRange");
 	if (access("/dev/udmabuf", R_OK | W_OK)) {
 		/* A memfd is a dma-buf from its begin to its end. */
-		CHECK_ERR(export_at(dev, (void *)(uintptr_t)small, 100, kDLCUDA,
+		CHECK_ERR(export_at(dev, at(small), 100, kDLCUDA,
 				    0, &out), -EOPNOTSUPP);
 		CHECK_EQ(out.fd, 77);
 	} else {
-		CHECK_OK(export_at(dev, (void *)(uintptr_t)small, 100, kDLCUDA,
+		CHECK_OK(export_at(dev, at(small), 100, kDLCUDA,
 				   0, &out));
 		CHECK_EQ(out.offset, small % sysconf(_SC_PAGESIZE));
 		CHECK_EQ(out.bytes, sysconf(_SC_PAGESIZE));
@@ -111,43 +87,36 @@ TEST(every_refusal_of_an_export)
 	REQUIRE(!cu.MemAlloc(&p, EXPORT_BYTES));
 	REQUIRE(!cux.MemAllocManaged(&managed, 4096, CUABI_MEM_ATTACH_GLOBAL));
 	REQUIRE(!cu.MemHostAlloc(&host, 4096, CUABI_MEMHOSTALLOC_PORTABLE));
-#define REFUSES(pointer, bytes, type, ret, says)			\
-	do {								\
-		CHECK_ERR(export_at(dev, (void *)(uintptr_t)(pointer),	\
-				    bytes, type, 0, &out), ret);	\
-		CHECK_SAYS(says);					\
-		CHECK_EQ(out.fd, 77);					\
-	} while (0)
-	REFUSES(p, 4096, kDLCPU, -EINVAL, "type 1");
-	REFUSES(&byte, 1, kDLCUDA, -EINVAL, "is not CUDA memory");
-	REFUSES(p, EXPORT_BYTES + 1, kDLCUDA, -EINVAL,
+	REFUSES(dev, p, 4096, kDLCPU, 0, -EINVAL, "type 1");
+	REFUSES(dev, &byte, 1, kDLCUDA, 0, -EINVAL, "is not CUDA memory");
+	REFUSES(dev, p, EXPORT_BYTES + 1, kDLCUDA, 0, -EINVAL,
 		"ends 1 bytes after its allocation of 2097152");
-	REFUSES(managed, 4096, kDLCUDA, -EOPNOTSUPP,
+	REFUSES(dev, managed, 4096, kDLCUDA, 0, -EOPNOTSUPP,
 		"managed memory has no dma-buf");
-	REFUSES(other, 4096, kDLCUDA, -EINVAL,
+	REFUSES(dev, other, 4096, kDLCUDA, 0, -EINVAL,
 		"the memory is of cuda:1, not of cuda:0");
-	REFUSES(host, 4096, kDLCUDAHost, -EOPNOTSUPP,
+	REFUSES(dev, host, 4096, kDLCUDAHost, 0, -EOPNOTSUPP,
 		"exports no host memory (attribute 146)");
 	break_call("cuPointerGetAttribute", CUABI_INVALID_VALUE, 3);
 	/* There are two ways to ask, one of them for memory of any kind. */
-	CHECK_OK(export_at(dev, (void *)(uintptr_t)p, EXPORT_BYTES, kDLCUDA, 0,
+	CHECK_OK(export_at(dev, at(p), EXPORT_BYTES, kDLCUDA, 0,
 			   &out));
 	close(out.fd);
 	out.fd = 77;
 	break_call("cuMemGetHandleForAddressRange", CUABI_UNKNOWN, 0);
-	REFUSES(p, 4096, kDLCUDA, -EIO, "cuMemGetHandleForAddressRange: "
+	REFUSES(dev, p, 4096, kDLCUDA, 0, -EIO, "cuMemGetHandleForAddressRange: "
 		"CUDA_ERROR_UNKNOWN (999)");
 	break_call("cuCtxGetDevice", CUABI_UNKNOWN, 0);
 	break_call("cuPointerGetAttribute", CUABI_INVALID_VALUE, 1);
-	REFUSES(p, 4096, kDLCUDA, -EINVAL, "is not CUDA memory");
+	REFUSES(dev, p, 4096, kDLCUDA, 0, -EINVAL, "is not CUDA memory");
 	heal();
 	CHECK_EQ(cu.MemFree(p), 0);
-	REFUSES(p, 4096, kDLCUDA, -EINVAL, "is not CUDA memory");
+	REFUSES(dev, p, 4096, kDLCUDA, 0, -EINVAL, "is not CUDA memory");
 	CHECK_EQ(cu.MemFree(managed), 0);
 	CHECK_EQ(cu.MemFreeHost(host), 0);
 	app_end(&app);
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
-	REFUSES(p, 4096, kDLCUDA, -EIO, "cuCtxPushCurrent");
+	REFUSES(dev, p, 4096, kDLCUDA, 0, -EIO, "cuCtxPushCurrent");
 	heal();
 	dlbuf_device_close(dev);
 	CHECK_EQ(cu.MemFree(other), 0);
@@ -168,7 +137,7 @@ TEST(export_of_memory_mapped_in_pieces)
 	dev = open_ok();
 	app_begin(&app, dev);
 	REQUIRE(!cu.MemAlloc(&p, EXPORT_BYTES));
-	REQUIRE_OK(export_at(dev, (void *)(uintptr_t)p, EXPORT_BYTES, kDLCUDA, 0,
+	REQUIRE_OK(export_at(dev, at(p), EXPORT_BYTES, kDLCUDA, 0,
 			     &out));
 	CHECK_EQ(out.bytes, EXPORT_BYTES);
 	close(out.fd);
@@ -214,7 +183,7 @@ TEST(export_where_there_is_none)
 	dev = open_ok();
 	app_begin(&app, dev);
 	REQUIRE(!cu.MemAlloc(&p, EXPORT_BYTES));
-	CHECK_ERR(export_at(dev, (void *)(uintptr_t)p, 1, kDLCUDA, 0, &out),
+	CHECK_ERR(export_at(dev, at(p), 1, kDLCUDA, 0, &out),
 		  -EOPNOTSUPP);
 	CHECK_SAYS("CUDA 13.0 exports no device memory (attribute 124)");
 	CHECK_EQ(cu.MemFree(p), 0);
@@ -273,13 +242,13 @@ TEST(export_over_pcie)
 	dev = open_ok();
 	app_begin(&app, dev);
 	REQUIRE(!cu.MemAlloc(&p, EXPORT_BYTES));
-	CHECK_ERR(export_at(dev, (void *)(uintptr_t)p, EXPORT_BYTES, kDLCUDA,
+	CHECK_ERR(export_at(dev, at(p), EXPORT_BYTES, kDLCUDA,
 			    DLBUF_EXPORT_PCIE, &out), -EOPNOTSUPP);
 	fake->devices[0].pcie = true;
-	CHECK_OK(export_at(dev, (void *)(uintptr_t)p, EXPORT_BYTES, kDLCUDA,
+	CHECK_OK(export_at(dev, at(p), EXPORT_BYTES, kDLCUDA,
 			   DLBUF_EXPORT_PCIE, &out));
 	close(out.fd);
-	CHECK_ERR(export_at(dev, (void *)(uintptr_t)p, EXPORT_BYTES, kDLCUDA, 2,
+	CHECK_ERR(export_at(dev, at(p), EXPORT_BYTES, kDLCUDA, 2,
 			    &out), -EINVAL);
 	CHECK_EQ(cu.MemFree(p), 0);
 	app_end(&app);

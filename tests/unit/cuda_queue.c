@@ -15,7 +15,7 @@ static const struct queue_loss losses[] = {
 	{ CUABI_DEINITIALIZED, -ENODEV, "CUDA_ERROR_DEINITIALIZED (4)" },
 	{ CUABI_CONTAINED, -EIO, "CUDA_ERROR_" },
 	{ CUABI_TENSOR_MEMORY_LEAK, -EIO, "CUDA_ERROR_" },
-	{ 0 }
+	{ .ret = 0 }
 };
 
 static const struct queue_failure opens[] = {
@@ -30,7 +30,7 @@ static const struct queue_failure opens[] = {
 	{ "cuDeviceGetUuid_v2", CUABI_NOT_SUPPORTED, -EOPNOTSUPP, "" },
 	{ "cuDevicePrimaryCtxRetain", CUABI_DEVICE_UNAVAILABLE, -EIO, "" },
 	{ "cuCtxPushCurrent_v2", CUABI_DEINITIALIZED, -ENODEV, "" },
-	{ NULL }
+	{ .call = NULL }
 };
 
 #define CALLS								\
@@ -81,7 +81,40 @@ static const struct queue_driver drivers[] = {
 		     [DLBUF_PATH_COPY] = "grace" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+#ifdef CONFIG_BACKEND_VULKAN
+	{ "bridge", .device = "cuda", .losses = losses, .read_only = BRIDGE,
+	  .words = { [DLBUF_PATH_BRIDGE] = "noregister", [DLBUF_PATH_COPY] = "noregister" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
+		       [DLBUF_PATH_HOST] = "cannot register host memory" } },
+#endif
 };
+
+#ifdef CONFIG_BACKEND_VULKAN
+#include "cuda_vulkan.h"
+
+static bool is_bridged(void)
+{
+	return on->words[DLBUF_PATH_BRIDGE];
+}
+
+static void begin_one_or_both(const char *words)
+{
+	if (is_bridged())
+		begin_both(words);
+	else
+		begin(words);
+}
+
+static void end_one_or_both(void)
+{
+	if (is_bridged())
+		end_both();
+	else
+		end();
+}
+#define begin begin_one_or_both
+#define end end_one_or_both
+#endif
 
 static int try_open(struct dlbuf_device **dev)
 {

@@ -3,11 +3,10 @@
 #ifndef UNIT_DOUBLE_H
 #define UNIT_DOUBLE_H
 
-#include "ktap.h"
-
 #include <dlfcn.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
+
+#include "eventfd.h"
 
 /* Loads tests/doubles/NAME, which the library finds by a variable, too. */
 static inline void *double_open(const char *name, const char *variable)
@@ -27,20 +26,14 @@ static inline void *double_open(const char *name, const char *variable)
 	return lib;
 }
 
-/* What stands for a sync_file: an eventfd that nobody has written to. */
 static inline int pending_fence(void)
 {
-	int fd = eventfd(0, EFD_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	return fd;
+	return new_event(0);
 }
 
 static inline void signal_fence(int fd)
 {
-	uint64_t one = 1;
-
-	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
+	signal_event(fd);
 }
 
 #endif /* UNIT_DOUBLE_H */

@@ -10,14 +10,13 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include <dlbuf/dlbuf.h>
 
 #include "common.h"
 #include "emulated.h"
-#include "ktap.h"
+#include "eventfd.h"
 
 #include "event.h"
 #include "internal.h"
@@ -62,17 +61,12 @@ static inline unsigned int fds(void)
 
 static inline int unsignalled(void)
 {
-	int fd = eventfd(0, EFD_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	return fd;
+	return new_event(0);
 }
 
 static inline void signal_fd(int fd)
 {
-	uint64_t one = 1;
-
-	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
+	signal_event(fd);
 }
 
 static inline unsigned int load(const unsigned int *n)

@@ -11,7 +11,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
-#include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -21,7 +20,7 @@
 
 #include "common.h"
 #include "emulated.h"
-#include "ktap.h"
+#include "eventfd.h"
 
 #include "event.h"
 #include "fence.h"
@@ -158,24 +157,9 @@ TEST(closed)
 
 /* ---------------------------------------------------------------- the helpers */
 
-static int event(unsigned int value)
-{
-	int fd = eventfd(value, EFD_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	return fd;
-}
-
-static void signal_event(int fd)
-{
-	uint64_t one = 1;
-
-	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
-}
-
 TEST(an_eventfd_is_waited_for)
 {
-	int fd AUTO_FD = event(0), status = 77;
+	int fd AUTO_FD = new_event(0), status = 77;
 
 	CHECK_ERR(dlbuf_fence_wait(fd, 1), -ETIME);
 	CHECK_ERR(dlbuf_fence_wait(fd, now()), -ETIME);
@@ -207,7 +191,7 @@ TEST(minus_one_has_signalled)
 TEST(no_room_for_a_merged_fence)
 {
 	static const int errors[] = { EMFILE, ENFILE, ENOMEM };
-	int fd AUTO_FD = event(1), out = 77;
+	int fd AUTO_FD = new_event(1), out = 77;
 
 	need_machine();
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
@@ -221,7 +205,7 @@ TEST(no_room_for_a_merged_fence)
 
 TEST(a_closed_fence)
 {
-	int fd = event(1), status = 77, out = 77;
+	int fd = new_event(1), status = 77, out = 77;
 
 	need_machine();
 	close(fd);
@@ -264,7 +248,7 @@ TEST(a_negative_number_is_no_fence)
 
 TEST(what_is_no_sync_file)
 {
-	int fd AUTO_FD = event(1), memfd AUTO_FD = memfd_create("a file", MFD_CLOEXEC);
+	int fd AUTO_FD = new_event(1), memfd AUTO_FD = memfd_create("a file", MFD_CLOEXEC);
 	int out = 77;
 
 	need_machine();
@@ -288,7 +272,7 @@ TEST(what_is_no_sync_file)
 
 TEST(wrong_arguments)
 {
-	int fd AUTO_FD = event(1), out = 77;
+	int fd AUTO_FD = new_event(1), out = 77;
 
 	CHECK_ERR(dlbuf_fence_status(fd, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_fence_merge(fd, fd, NULL), -EINVAL);
@@ -318,7 +302,7 @@ static void tell(void *data)
 TEST(notify_at_once)
 {
 	struct told told = { 0 };
-	int fd AUTO_FD = event(1);
+	int fd AUTO_FD = new_event(1);
 
 	CHECK_OK(dlbuf_fence_notify(fd, tell, &told));
 	CHECK_EQ(told.n, 1);
@@ -333,7 +317,7 @@ TEST(notify_at_once)
 TEST(notify_later)
 {
 	struct told told = { 0 };
-	int fd = event(0), writer = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int fd = new_event(0), writer = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	event_user_add();
@@ -351,7 +335,7 @@ TEST(notify_later)
 
 TEST(a_file_that_says_again_for_ever)
 {
-	int fd AUTO_FD = event(1), out = -2, status = -2;
+	int fd AUTO_FD = new_event(1), out = -2, status = -2;
 
 	refuse = 1000;
 	CHECK_ERR(dlbuf_fence_merge(fd, fd, &out), -EINVAL);
@@ -366,7 +350,7 @@ TEST(a_file_that_says_again_for_ever)
 TEST(notify_refusals)
 {
 	struct told told = { 0 };
-	int fd = event(1);
+	int fd = new_event(1);
 
 	CHECK_ERR(dlbuf_fence_notify(fd, NULL, &told), -EINVAL);
 	CHECK_ERR(dlbuf_fence_notify(-1, NULL, &told), -EINVAL);

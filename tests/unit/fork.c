@@ -6,9 +6,7 @@
  * them hangs, which the harness ends. Doubles stand for the drivers and memfds
  * for dma-bufs; real ones are in tests/cts.
  */
-#include <dlfcn.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -19,6 +17,7 @@
 
 #ifdef CONFIG_BACKEND_CPU
 #include "cuda_memfds.h"
+#include "double.h"
 #include "emulated.h"
 #include "event.h"
 #include "doubles/cuda.h"
@@ -58,19 +57,9 @@ __attribute__((unused))
 static void *load_double(const char *library, const char *variable,
 			 const char *function)
 {
-	char path[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 40);
-	void *handle, *(*get)(bool reset);
+	void *(*get)(bool reset);
 
-	REQUIRE(n > 0);
-	path[n] = '\0';
-	snprintf(strrchr(path, '/'), 40, "/../doubles/%s", library);
-	setenv(variable, path, 1);
-	handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	if (!handle)
-		ktap_note(NULL, 0, "%s", dlerror());
-	REQUIRE(handle);
-	get = (void *(*)(bool))dlsym(handle, function);
+	get = (void *(*)(bool))dlsym(double_open(library, variable), function);
 	REQUIRE(get);
 	return get(true);
 }

@@ -77,50 +77,6 @@ TEST(no_bridge_wanted)
 	end_both();
 }
 
-/* Behind the fence and the stream's work, without the caller or a call of HIP's. */
-TEST(copies)
-{
-	int in, out;
-	struct fixture f;
-	struct app app;
-
-	begin_both("memfds");
-	import_ok(&f, open_hip(), DLBUF_PATH_BRIDGE);
-	app_begin(&app, f.dev);
-	gate_close(&app);
-	fake->synchronising = 0;
-	in = pending_fence();
-	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
-	gpu_reads(&app, &f);
-	gpu_sets(&app, &f, 4000, 200, 0x77);
-	out = release(&f, DLBUF_RW, app.stream);
-	CHECK_EQ(fake->synchronising, 0);
-	gate_pass(&app);
-	REQUIRE(out != -1 && !signalled(out));
-	fill(f.bytes, 5);
-	driver_call();
-	signal_fence(in);
-	until_signalled(out);
-	CHECK(filled(app.pinned, 5));
-	CHECK_EQ(vk->copies, 2);
-	for (size_t i = 4000; i < 4200; i++) {
-		if (!CHECK_EQ(f.bytes[i], 0x77))
-			break;
-		f.bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + 5);
-	}
-	CHECK(filled(f.bytes, 5));
-	close(in);
-	close(out);
-	/* A reader copies nothing out. */
-	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
-	close(release(&f, DLBUF_READ, app.stream));
-	drain(&app);
-	CHECK_EQ(vk->copies, 3);
-	app_end(&app);
-	give_up(&f);
-	end_both();
-}
-
 /* A copy that fails has no caller: the next call is told, and only that. */
 TEST(a_copy_fails)
 {
@@ -165,38 +121,6 @@ TEST(memory_that_is_smaller)
 	end_both();
 }
 
-#ifdef CONFIG_FAULT_INJECTION
-static int walk_bridge(void)
-{
-	struct dlbuf_device *dev = NULL;
-	struct fixture f;
-	int ret;
-
-	ret = dlbuf_device_open("hip", NULL, &dev);
-	if (ret)
-		return ret;
-	ret = import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW);
-	if (!ret) {
-		ret = acquire(&f, DLBUF_RW, NULL, -1);
-		if (!ret)
-			dev->backend->release(&f.ci.base, DLBUF_RW, NULL, NULL,
-					      NULL);
-		import_finish(&f, 0);
-	} else {
-		import_finish(&f, ret);
-	}
-	dlbuf_device_close(dev);
-	return ret;
-}
-
-TEST(every_call_fails_once)
-{
-	begin_both("memfds");
-	check_walks(walk_bridge);
-	CHECK_EQ(vk->wrong, 0);
-	end_both();
-}
-#endif
 #else
 KTAP_SKIPPED("the backends are not built")
 #endif

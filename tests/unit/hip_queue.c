@@ -9,7 +9,7 @@
 
 static const struct queue_loss losses[] = {
 	{ HIPABI_LAUNCH_FAILURE, -EIO, "hipErrorLaunchFailure (719)" },
-	{ 0 }
+	{ .ret = 0 }
 };
 
 static const struct queue_failure opens[] = {
@@ -21,7 +21,7 @@ static const struct queue_failure opens[] = {
 	{ "hipRuntimeGetVersion", HIPABI_OUT_OF_MEMORY, -ENOMEM, "" },
 	{ "hipDeviceGetUuid", HIPABI_NOT_SUPPORTED, -EOPNOTSUPP, "" },
 	{ "hipGetDevice", HIPABI_DEINITIALIZED, -ENODEV, "hip: hipSetDevice" },
-	{ NULL }
+	{ .call = NULL }
 };
 
 #define CALLS								\
@@ -61,7 +61,40 @@ static const struct queue_driver drivers[] = {
 	  .words = { [DLBUF_PATH_DIRECT] = "7.1,amdgpu,memfds",
 		     [DLBUF_PATH_HOST] = "7.1,alias", [DLBUF_PATH_COPY] = "7.1" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+#ifdef CONFIG_BACKEND_VULKAN
+	{ "bridge", .device = "hip", .losses = losses, .read_only = BRIDGE,
+	  .words = { [DLBUF_PATH_BRIDGE] = "memfds", [DLBUF_PATH_HOST] = "memfds",
+		     [DLBUF_PATH_COPY] = "memfds" },
+	  .why_not = { [DLBUF_PATH_DIRECT] = "hipImportExternalMemory" } },
+#endif
 };
+
+#ifdef CONFIG_BACKEND_VULKAN
+#include "cuda_vulkan.h"
+
+static bool is_bridged(void)
+{
+	return on->words[DLBUF_PATH_BRIDGE];
+}
+
+static void begin_one_or_both(const char *words)
+{
+	if (is_bridged())
+		begin_both(words);
+	else
+		begin(words);
+}
+
+static void end_one_or_both(void)
+{
+	if (is_bridged())
+		end_both();
+	else
+		end();
+}
+#define begin begin_one_or_both
+#define end end_one_or_both
+#endif
 
 static int try_open(struct dlbuf_device **dev)
 {

@@ -8,7 +8,7 @@
 
 static const struct queue_loss losses[] = {
 	{ ZE_RESULT_ERROR_DEVICE_LOST, -EIO, "ZE_RESULT_ERROR_DEVICE_LOST" },
-	{ 0 }
+	{ .ret = 0 }
 };
 
 #define CALLS								\
@@ -39,25 +39,25 @@ static const struct queue_failure opens[] = {
 	  -ENOMEM, "out of device memory" },
 	{ "zeCommandListCreateImmediate", ZE_RESULT_ERROR_UNKNOWN, -EIO,
 	  "" },
-	{ NULL }
+	{ .call = NULL }
 };
 
 #define NO_BRIDGE "Level Zero imports no semaphores of other APIs"
 
 static const struct queue_driver drivers[] = {
 	{ "levelzero", CALLS,
-	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "",
-		     [DLBUF_PATH_COPY] = "noimport" },
+	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "memfds",
+		     [DLBUF_PATH_COPY] = "memfds,noimport" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
 	{ "nohostsync", CALLS,
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,nohostsync",
-		     [DLBUF_PATH_HOST] = "nohostsync",
-		     [DLBUF_PATH_COPY] = "noimport,nohostsync" },
+		     [DLBUF_PATH_HOST] = "memfds,nohostsync",
+		     [DLBUF_PATH_COPY] = "memfds,noimport,nohostsync" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
 	/* A driver behind a newer loader lacks host functions: ends are polled. */
 	{ "nohost", CALLS,
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,integrated,nohost",
-		     [DLBUF_PATH_HOST] = "nohost" },
+		     [DLBUF_PATH_HOST] = "memfds,nohost" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE,
 		       [DLBUF_PATH_COPY] = "its streams cannot call host functions" } },
 };

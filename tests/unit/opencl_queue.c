@@ -12,18 +12,20 @@
 
 static const struct queue_loss losses[] = {
 	{ CL_DEVICE_NOT_AVAILABLE, -ENODEV, "CL_DEVICE_NOT_AVAILABLE" },
-	{ 0 }
+	{ .ret = 0 }
 };
 
 #define IN_ORDER 0
 #define ANY_ORDER CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE
 #define BY_SEMAPHORE "clEnqueueWaitSemaphoresKHR"
 #define BY_EVENT "clSetUserEventStatus"
+#define BY_CALLBACK "clCreateUserEvent"	/* where releases give events */
 
-#define MACHINE(called, order, waits_by, paths)				\
+#define MACHINE(called, order, waits_by, tells, paths)			\
 	.name = called, .device = "opencl", .properties = order, .losses = losses,		\
 	.by_memfd = true, .no_order = NULL, .read_only = paths,		\
-	.calls = { [WAIT_FENCE] = waits_by, [EVENT_WAIT] = "clWaitForEvents" }
+	.calls = { [WAIT_FENCE] = waits_by, [EVENT_WAIT] = "clWaitForEvents",	\
+		   [TELL] = tells }
 
 #define NO_BRIDGE [DLBUF_PATH_BRIDGE] = "OpenCL has no bridge"
 #define NO_IMPORT [DLBUF_PATH_DIRECT] = "does not import"
@@ -45,21 +47,21 @@ static const struct queue_loss losses[] = {
 	.why_not = { [DLBUF_PATH_DIRECT] = why, NO_REGISTER, NO_BRIDGE }
 
 static const struct queue_driver drivers[] = {
-	{ MACHINE("khr", IN_ORDER, BY_SEMAPHORE, EACH), KHR("khr,memfds") },
-	{ MACHINE("khr-any", ANY_ORDER, BY_SEMAPHORE, EACH), KHR("khr,memfds") },
-	{ MACHINE("nosync", ANY_ORDER, BY_EVENT, EACH),
+	{ MACHINE("khr", IN_ORDER, BY_SEMAPHORE, NULL, EACH), KHR("khr,memfds") },
+	{ MACHINE("khr-any", ANY_ORDER, BY_SEMAPHORE, NULL, EACH), KHR("khr,memfds") },
+	{ MACHINE("nosync", ANY_ORDER, BY_EVENT, BY_CALLBACK, EACH),
 	  KHR("khr,memfds,noimport,noexport") },
-	{ MACHINE("intel", IN_ORDER, BY_EVENT, EACH), KHR("intel,memfds") },
-	{ MACHINE("arm", IN_ORDER, BY_EVENT, EACH), ARM("arm,memfds") },
-	{ MACHINE("arm-any", ANY_ORDER, BY_EVENT, EACH), ARM("arm,memfds") },
-	{ MACHINE("armold", IN_ORDER, BY_EVENT, EACH),
+	{ MACHINE("intel", IN_ORDER, BY_EVENT, BY_CALLBACK, EACH), KHR("intel,memfds") },
+	{ MACHINE("arm", IN_ORDER, BY_EVENT, BY_CALLBACK, EACH), ARM("arm,memfds") },
+	{ MACHINE("arm-any", ANY_ORDER, BY_EVENT, BY_CALLBACK, EACH), ARM("arm,memfds") },
+	{ MACHINE("armold", IN_ORDER, BY_EVENT, BY_CALLBACK, EACH),
 	  NEITHER("arm,armold,memfds", "clEnqueueReadBuffer") },
-	{ MACHINE("qcom", ANY_ORDER, BY_EVENT, EACH), ARM("qcom,memfds") },
-	{ MACHINE("userptr", IN_ORDER, BY_EVENT, EACH), USERPTR },
-	{ MACHINE("userptr-any", ANY_ORDER, BY_EVENT, EACH), USERPTR },
-	{ MACHINE("shadow", IN_ORDER, BY_EVENT, EACH),
+	{ MACHINE("qcom", ANY_ORDER, BY_EVENT, BY_CALLBACK, EACH), ARM("qcom,memfds") },
+	{ MACHINE("userptr", IN_ORDER, BY_EVENT, BY_CALLBACK, EACH), USERPTR },
+	{ MACHINE("userptr-any", ANY_ORDER, BY_EVENT, BY_CALLBACK, EACH), USERPTR },
+	{ MACHINE("shadow", IN_ORDER, BY_EVENT, BY_CALLBACK, EACH),
 	  NEITHER("shadow,memfds", "does not import") },
-	{ MACHINE("old", ANY_ORDER, NULL, EACH),
+	{ MACHINE("old", ANY_ORDER, NULL, NULL, EACH),
 	  NEITHER("old,memfds", "does not import") },
 };
 

@@ -61,6 +61,7 @@ static int import_by(struct fixture *fixture, struct dlbuf_device *dev,
 static void begin_as(enum dlbuf_path path, uint32_t access)
 {
 	begin(on->words[path]);
+	watch(NULL);
 	REQUIRE_OK(import_by(&f, open_device(), path, access));
 	app_begin(&app, f.dev);
 }
@@ -139,14 +140,16 @@ static void add_case(const char *name, void (*fn)(void), uint32_t paths,
 		     enum queue_call need)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
-		struct queue_case *c = malloc(sizeof(*c));
+		uint32_t its = paths & paths_of(&drivers[i]);
+		struct queue_case *c;
 		char full[100];
 
-		*c = (struct queue_case){ &drivers[i], fn,
-					  paths & paths_of(&drivers[i]) };
+		if (!has(&drivers[i], need) || !paths != !its)
+			continue;
+		c = malloc(sizeof(*c));
+		*c = (struct queue_case){ &drivers[i], fn, its };
 		snprintf(full, sizeof(full), "%s/%s", drivers[i].name, name);
-		if (has(&drivers[i], need) && !paths == !c->paths)
-			ktap_case(full, run_case, c);
+		ktap_case(full, run_case, c);
 	}
 }
 
@@ -167,6 +170,14 @@ static int release_to(int *fence)
 static int wait_until(uint32_t access, uint64_t deadline)
 {
 	return f.dev->backend->wait(&f.ci.base, access, deadline);
+}
+
+/* Or, instead of a function of the case, when the library's thread makes no call. */
+static void look_no_more(void)
+{
+	if (fake->look != look_for_watched)
+		settle();
+	watch(NULL);
 }
 
 /* After what was done before, for a sanitizer, too. */
@@ -430,7 +441,7 @@ QUEUE_CASE(host_by_the_memfd, ITSELF, NOTHING)
  * The stream waits, and not the caller; its work is on what is there then, and so are
  * those who wait for the end.
  */
-QUEUE_CASE(a_stream_waits, EACH, WAITS)
+QUEUE_CASE(a_stream_waits, EACH | BRIDGE, WAITS)
 {
 	int in = pending_fence(), out;
 
@@ -461,7 +472,7 @@ QUEUE_CASE(a_stream_waits, EACH, WAITS)
 	memcpy(f.bytes + 4096, app.pinned + 4096, 100);
 	CHECK(filled(f.bytes, 5));
 	CHECK(seen || !on->calls[WAIT_FENCE]);
-	fake->look = NULL;
+	look_no_more();
 }
 
 /* Nothing to say to the driver: the usual case costs no call. */
@@ -649,7 +660,7 @@ static void gated_end(void)
 	CHECK_EQ(gated.waits, 1);
 	signal_now(gated.fence);
 	drain(&app);
-	fake->look = NULL;
+	look_no_more();
 }
 
 QUEUE_CASE(no_wait_begins_during_a_free, HOST, UNREGISTER)
@@ -718,7 +729,7 @@ QUEUE_CASE(every_failure_of_a_wait, ITSELF, UNREGISTER)
 /* ---------------------------------------------------------------- releases */
 
 /* Readable after the work, for everybody who waits, however often. */
-QUEUE_CASE(release_gives_an_event, EACH, NOTHING)
+QUEUE_CASE(release_gives_an_event, EACH | BRIDGE, NOTHING)
 {
 	int out, again;
 	uint64_t n = 0;
@@ -753,7 +764,7 @@ QUEUE_CASE(release_nobody_asks, SHARED, CALL_HOST)
 		CHECK_OK(f.dev->backend->release(&f.ci.base, DLBUF_READ, NULL,
 						 NULL, NULL));
 	CHECK_EQ(seen, 0);
-	fake->look = NULL;
+	look_no_more();
 }
 
 QUEUE_CASE(events_are_used_again, SHARED, EVENT_CREATE)
@@ -764,7 +775,7 @@ QUEUE_CASE(events_are_used_again, SHARED, EVENT_CREATE)
 		drain(&app);
 	}
 	CHECK_EQ(seen, 1);
-	fake->look = NULL;
+	look_no_more();
 }
 
 /* No event: the work is over when the release returns. */
@@ -868,7 +879,7 @@ QUEUE_CASE(wait, EACH, NOTHING)
 		CHECK_OK(w.ret);
 		if (cases[i].released & DLBUF_WRITE)
 			CHECK_EQ(f.bytes[7], 0x20 + i);
-		fake->look = NULL;
+		look_no_more();
 		drain(&app);
 		CHECK_OK(wait_until(DLBUF_RW, 1));
 		CHECK_OK(f.dev->backend->drain(f.dev, 0));
@@ -893,7 +904,7 @@ QUEUE_CASE(wait_with_a_deadline, HOST, EVENT_QUERY)
 			fake->synchronising = 0;
 			CHECK_OK(wait_until(DLBUF_RW, UINT64_MAX));
 			CHECK_EQ(fake->synchronising, 0);
-			fake->look = NULL;
+			look_no_more();
 			drain(&app);
 			continue;
 		}
@@ -962,7 +973,10 @@ static void check_under_way(enum dlbuf_path path)
 		reader = f.dev->backend->pending(imp, DLBUF_WRITE, &fd);
 		fault_at(0);
 		CHECK_EQ(!reader, fd >= 3);
+#ifdef ONE_DEVICE
+		/* Elsewhere calls of the driver may fail, too, which changes nothing. */
 		CHECK(reader || n > 5);
+#endif
 	}
 	close(fd);
 #endif
@@ -992,7 +1006,8 @@ static void check_under_way(enum dlbuf_path path)
 QUEUE_CASE(what_is_under_way, ITSELF, NOTHING)
 {
 	FOR_EACH_PATH(path)
-		check_under_way(path);
+		if (path != DLBUF_PATH_BRIDGE)
+			check_under_way(path);
 }
 
 /* ---------------------------------------------------------------- copies */
@@ -1007,7 +1022,7 @@ static void check_copied(unsigned int copies, unsigned int times)
 }
 
 /* Each access is of what is there then. */
-QUEUE_CASE(copy_in, COPY, NOTHING)
+QUEUE_CASE(copy_in, COPY | BRIDGE, NOTHING)
 {
 	for (unsigned int i = 1; i <= 2; i++) {
 		fill(f.bytes, i + 4);
@@ -1022,7 +1037,7 @@ QUEUE_CASE(copy_in, COPY, NOTHING)
 }
 
 /* What is not written stays as it was. */
-QUEUE_CASE(copy_out, COPY, NOTHING)
+QUEUE_CASE(copy_out, COPY | BRIDGE, NOTHING)
 {
 	CHECK_OK(acquire(&f, DLBUF_WRITE, app.stream, -1));
 	gpu_sets(&app, &f, 4000, 200, 0x77);
@@ -1184,9 +1199,9 @@ QUEUE_CASE(streams_in_turn, EACH, WAITS)
  * Accesses at the same time share a copy, or what the driver is told at their begin and
  * end. A later stream waits for that.
  */
-QUEUE_CASE(overlapping_accesses, EACH, NOTHING)
+QUEUE_CASE(overlapping_accesses, EACH | BRIDGE, NOTHING)
 {
-	int first = on->blocks ? signalled_fence() : pending_fence(), out[2];
+	int first = on->blocks ? signalled_fence() : pending_fence(), out[3];
 	bool copied = f.ci.memory->copied;
 	struct app other;
 
@@ -1207,13 +1222,22 @@ QUEUE_CASE(overlapping_accesses, EACH, NOTHING)
 	CHECK(filled(other.pinned, copied && !on->blocks ? 3 : 1));
 	fill(f.bytes, copied ? 4 : 1);
 	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
+	/* The last one ends after the work of all, whose streams come to that later. */
+	gate_close(&app);
+	gpu_reads(&app, &f);
+	gate_close(&other);
 	out[0] = release(&f, DLBUF_READ, app.stream);
 	out[1] = release(&f, DLBUF_READ, other.stream);
-	until_over(out[0]);
-	until_over(out[1]);
+	out[2] = release(&f, DLBUF_READ, other.stream);
+	gate_pass(&other);
+	CHECK(!signalled(out[0]));
+	gate_open(&app);
+	for (int i = 0; i < 3; i++)
+		until_over(out[i]);
+	drain(&app);
+	CHECK(filled(app.pinned, copied && !on->blocks ? 3 : 1));
 	if (copied)
 		check_copied(3, 1);
-	until_over(release(&f, DLBUF_READ, other.stream));
 	/* All are over: the next one is a new copy. */
 	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
 	gpu_reads(&other, &f);
@@ -1222,6 +1246,54 @@ QUEUE_CASE(overlapping_accesses, EACH, NOTHING)
 	CHECK(filled(other.pinned, copied ? 4 : 1));
 	if (copied)
 		check_copied(4, 2);
+	app_end(&other);
+}
+
+static struct app *beside;
+static int beside_out;
+
+/* As the first release has ended its access, and begins to tell of its own work. */
+static void release_beside(const char *name)
+{
+	struct app *with;
+
+	if (strcmp(name, on->calls[TELL]) || !beside)
+		return;
+	seen++;
+	with = beside;
+	beside = NULL;
+	gate_close(with);
+	beside_out = release(&f, DLBUF_READ, with->stream);
+}
+
+/* The last of several ends waits for the work of all, also of one that is not told yet. */
+QUEUE_CASE(a_release_during_another, SHARED, TELL)
+{
+	struct app other;
+	int out;
+
+	app_begin(&other, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
+	drain(&other);
+	gate_close(&app);
+	gpu_reads(&app, &f);
+	beside = &other;
+	seen = 0;
+	fake->look = release_beside;
+	out = release(&f, DLBUF_READ, app.stream);
+	CHECK_EQ(seen, 1);
+	look_no_more();
+	gate_pass(&other);
+	CHECK(!signalled(out));
+	if (f.ci.memory->passes)
+		CHECK(!signalled(beside_out));
+	gate_open(&app);
+	until_over(out);
+	until_over(beside_out);
+	CHECK(filled(app.pinned, 1));
+	drain(&app);
+	drain(&other);
 	app_end(&other);
 }
 
@@ -1283,10 +1355,10 @@ QUEUE_CASE(unimport_without_fds, ITSELF, UNREGISTER)
 	fake->look = open_at_the_wait;
 	take_all_fds();
 	f.dev->backend->unimport(&f.ci.base);
-	fake->look = NULL;
 	CHECK_EQ(seen, 1);
 	CHECK_EQ(f.bytes[77], 0x31);
 	CHECK_EQ(queue_device_of(f.dev)->leftovers, 0);
+	look_no_more();
 	fixture_end(&f);
 	app_end(&app);
 	dlbuf_device_close(f.dev);
@@ -1298,11 +1370,12 @@ QUEUE_CASE(unimport_without_fds, ITSELF, UNREGISTER)
 /* Whoever waits is told, whatever is asked next, and nothing stays behind. */
 static void check_lost(enum dlbuf_path path, int result, int error, const char *says)
 {
-	int out[3], in, ret;
+	/* The bridge's next acquire waits for the work before. */
+	int n = path == DLBUF_PATH_BRIDGE ? 1 : 3, out[3], in, ret;
 
 	begin_on(path);
 	gate_close(&app);
-	for (int i = 0; i < 3; i++) {
+	for (int i = 0; i < n; i++) {
 		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 		out[i] = release(&f, DLBUF_RW, app.stream);
 		CHECK(!signalled(out[i]));
@@ -1311,7 +1384,7 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 	in = pending_fence();
 	CHECK_ERR(acquire(&f, DLBUF_RW, app.stream, in), error);
 	CHECK_SAYS(says);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < n; i++)
 		until_over(out[i]);
 	signal_fence(in);
 	close(in);
@@ -1369,22 +1442,25 @@ static pthread_rwlock_t order = PTHREAD_RWLOCK_INITIALIZER;
 static void use_once(struct app *own, int i)
 {
 	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
-	uint32_t access = accesses[i % 3];
+	/* At last only readers, which go beside each other. */
+	uint32_t access = i < 60 ? accesses[i % 3] : DLBUF_READ;
 	int in = on->blocks ? signalled_fence() : pending_fence(), out = -1;
+	/* Only a fence tells of the bridge's copy out. */
+	bool asks = i % 4 || i > 60 || f.ci.base.path == DLBUF_PATH_BRIDGE;
 
 	if (access & DLBUF_WRITE)
 		pthread_rwlock_wrlock(&order);
 	else
 		pthread_rwlock_rdlock(&order);
-	CHECK_OK(acquire(&f, access, own->stream, i % 2 ? in : -1));
+	CHECK_OK(acquire(&f, access, own->stream, i < 60 && i % 2 ? in : -1));
 	if (access == DLBUF_READ)
 		gpu_reads(own, &f);
 	else
 		gpu_sets(own, &f, 0, IMPORT_BYTES, i);
 	signal_now(in);
 	CHECK_OK(f.dev->backend->release(&f.ci.base, access, own->stream,
-					 i % 4 ? &out : NULL, NULL));
-	if (i % 4 == 0)
+					 asks ? &out : NULL, NULL));
+	if (!asks)
 		CHECK_OK(wait_until(access | DLBUF_WRITE, 0));
 	else
 		until_over(out);
@@ -1398,7 +1474,7 @@ static void use_once(struct app *own, int i)
 static void *use_often(void *own)
 {
 	app_away(own, false);
-	for (int i = 0; i < 60; i++)
+	for (int i = 0; i < 100; i++)
 		use_once(own, i);
 	drain(own);
 	app_away(own, true);
@@ -1413,7 +1489,7 @@ static void *drain_often(void *arg)
 	return NULL;
 }
 
-QUEUE_CASE(threads, EACH, NOTHING)
+QUEUE_CASE(threads, EACH | BRIDGE, NOTHING)
 {
 	pthread_t threads[4];
 	struct app apps[4];
@@ -1476,7 +1552,12 @@ static int walk(void)
 	int in, out = -1, ret;
 	pthread_t thread;
 
+	/* Not a wrapped one, whose context the application keeps. */
+#ifdef ONE_DEVICE
 	ret = try_open(&dev);
+#else
+	ret = dlbuf_device_open(on->device, NULL, &dev);
+#endif
 	if (ret)
 		return ret;
 	ret = import_by(&f, dev, walk_path, DLBUF_RW);
@@ -1517,6 +1598,7 @@ static void check_calls(const char *words)
 	begin(words);
 	CHECK_OK(walk());
 	settle();
+	nothing_left();
 	calls = fake->calls;
 	CHECK(calls > 20);
 	for (unsigned long n = 1; n <= calls; n++) {

@@ -9,7 +9,8 @@
 #define HOST PATH_BIT(DLBUF_PATH_HOST)
 #define COPY PATH_BIT(DLBUF_PATH_COPY)
 #define SHARED (DIRECT | HOST)
-#define EACH (SHARED | COPY)
+#define BRIDGE PATH_BIT(DLBUF_PATH_BRIDGE)
+#define EACH (SHARED | COPY)	/* but the bridge's acquires wait for earlier work */
 #define ITSELF 0	/* runs once, and begins by itself */
 
 /* What a case needs of a driver: a function of its own behind this, or a property. */
@@ -34,6 +35,7 @@ enum queue_call {
 	COUNT,
 	NAME,
 	STREAM_CREATE,
+	TELL,
 	QUEUE_CALLS,
 	WAITS,		/* streams wait for fences, not callers */
 	NO_ORDER,

@@ -8,11 +8,10 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 
 #include "common.h"
-#include "ktap.h"
+#include "eventfd.h"
 
 #include "event.h"
 #include "fence.h"
@@ -53,21 +52,6 @@ static int note_idle(int fd, uint32_t access);
 #undef fence_check
 #undef dlbuf_fence_wait
 #undef fence_buffer_idle
-
-static int new_event(unsigned int value)
-{
-	int fd = eventfd(value, EFD_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	return fd;
-}
-
-static void signal_event(int fd)
-{
-	uint64_t one = 1;
-
-	CHECK_EQ(write(fd, &one, sizeof(one)), sizeof(one));
-}
 
 static int note_export(int fd, uint32_t access, int *fence)
 {

@@ -6,10 +6,9 @@
  * does with them is in tests/cts.
  */
 #include <fcntl.h>
-#include <sys/eventfd.h>
 
 #include "common.h"
-#include "ktap.h"
+#include "eventfd.h"
 
 #include "event.h"
 #include "fence.h"
@@ -57,19 +56,6 @@ struct fixture {
 
 static struct fixture f;
 static int x;			/* its address is a stream */
-
-static int new_event(unsigned int value)
-{
-	int fd = eventfd(value, EFD_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	return fd;
-}
-
-static void signal_event(int fd)
-{
-	CHECK_EQ(eventfd_write(fd, 1), 0);
-}
 
 static int note_export(int fd, uint32_t access, int *fence)
 {
