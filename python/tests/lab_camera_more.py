@@ -620,9 +620,8 @@ def commands(fn):
         with tempfile.TemporaryDirectory() as d, subprocess.Popen(
                 [sys.executable, "-c", COMMANDS, d], text=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
-            assert p.stdin and p.stdout
-
             def run(*args, status=0):
+                assert p.stdin and p.stdout
                 print(json.dumps(args), file=p.stdin, flush=True)
                 got, said = int(p.stdout.readline()), []
                 for name in "out", "err":

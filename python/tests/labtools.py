@@ -69,7 +69,7 @@ class Vgem:
     """A dma-buf with a fence that signals when the test says so, and by itself
     after ten seconds. A case that fails later runs again."""
 
-    expires = None      # when the first fence of the case does
+    expires: float | None = None   # when the first fence of the case does
     STATUS = 75         # of a case in a process of its own that failed later
 
     @staticmethod
