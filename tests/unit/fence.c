@@ -26,6 +26,7 @@
 #include "fence.h"
 #include "internal.h"
 #include "ioctl.h"
+#include "thread.h"
 
 /* So many of the next ioctl()s are refused: with EAGAIN, as by the server of a FUSE file. */
 static unsigned int refuse;
@@ -90,6 +91,7 @@ struct waiter {
 	uint64_t deadline;
 	int ret;
 	bool done; /* atomic */
+	pid_t tid; /* atomic */
 	pthread_t thread;
 };
 
@@ -97,6 +99,7 @@ static void *wait_for_it(void *arg)
 {
 	struct waiter *w = arg;
 
+	__atomic_store_n(&w->tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
 	w->ret = fence_wait_buffer(w->fd, DLBUF_READ, w->deadline, false);
 	__atomic_store_n(&w->done, true, __ATOMIC_RELEASE);
 	return NULL;
@@ -125,6 +128,8 @@ static void check_signals(uint64_t deadline)
 		sched_yield();
 	}
 	/* Interrupted again and again, it is waiting still. */
+	UNTIL(__atomic_load_n(&w.done, __ATOMIC_ACQUIRE) ||
+	      thread_polls(__atomic_load_n(&w.tid, __ATOMIC_ACQUIRE)));
 	CHECK(!__atomic_load_n(&w.done, __ATOMIC_ACQUIRE));
 	CHECK_EQ(write(fds[1], "x", 1), 1);
 	pthread_join(w.thread, NULL);

@@ -147,19 +147,19 @@ static VkResult submit(VkSemaphore wait, VkSemaphore signal, uint64_t value,
 RULES(fences)
 {
 	BREAKS(1, VK_NOT_READY, vk.GetFenceStatus(device, fence));
-	OK(submit(NULL, NULL, 0, fence));
+	OK(submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, fence));
 	BREAKS(1, 0, vk.ResetFences(device, 1, &fence));
 	OK(vk.QueueWaitIdle(queue));
-	OK(submit(NULL, NULL, 0, VK_NULL_HANDLE));
+	OK(submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, VK_NULL_HANDLE));
 	BREAKS(1, 0, vk.WaitForFences(device, 1, &fence, VK_TRUE, 0));
 	OK(vk.ResetFences(device, 1, &fence));
-	OK(submit(NULL, NULL, 0, fence));
+	OK(submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, fence));
 	OK(vk.WaitForFences(device, 1, &fence, VK_TRUE, UINT64_MAX));
-	BREAKS(1, 0, submit(NULL, NULL, 0, fence));
+	BREAKS(1, 0, submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, fence));
 	OK(vk.QueueWaitIdle(queue));
 	OK(vk.GetFenceStatus(device, fence));
 	OK(vk.ResetFences(device, 1, &fence));
-	OK(submit(NULL, NULL, 0, fence));
+	OK(submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, fence));
 	vk.DestroyFence(device, fence, NULL);
 	forgive(1);
 	vk.DestroyFence(device, fence, NULL);
@@ -196,7 +196,7 @@ TEST(binary_semaphores)
 	begin();
 	in = semaphore_of(0, false);
 	out = semaphore_of(SYNC_FD, false);
-	BREAKS(1, 0, submit(in, NULL, 0, VK_NULL_HANDLE));
+	BREAKS(1, 0, submit(in, VK_NULL_HANDLE, 0, VK_NULL_HANDLE));
 	OK(vk.QueueWaitIdle(queue));
 	BREAKS(1, 0, export(out, SYNC_FD, &given));
 	close(given);
@@ -231,13 +231,13 @@ TEST(timelines)
 	begin();
 	at.semaphore = semaphore_of(OPAQUE_FD, true);
 	OK(vk.SignalSemaphore(device, &at));
-	OK(submit(NULL, at.semaphore, 5, VK_NULL_HANDLE));
+	OK(submit(VK_NULL_HANDLE, at.semaphore, 5, VK_NULL_HANDLE));
 	OK(vk.GetSemaphoreCounterValue(device, at.semaphore, &value));
 	CHECK_EQ(value, 5);
 	/* It rises. What is behind that is undefined: told of the call, and of the value. */
 	at.value = 5;
 	BREAKS(2, 0, vk.SignalSemaphore(device, &at));
-	OK(submit(NULL, at.semaphore, 4, VK_NULL_HANDLE));
+	OK(submit(VK_NULL_HANDLE, at.semaphore, 4, VK_NULL_HANDLE));
 	OK(vk.QueueWaitIdle(queue));
 	forgive(2);
 	OK(export(at.semaphore, OPAQUE_FD, &fd));
