@@ -9,6 +9,8 @@
 #include "double.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <dlbuf/dlbuf.h>
 
@@ -127,6 +129,48 @@ static inline int release(struct fixture *f, uint32_t access)
 static inline int acquire_after(struct fixture *f, uint32_t access, int fence)
 {
 	return vulkan_backend.acquire(&f->vi.base, access, NULL, fence);
+}
+
+/* ---------------------------------------------------------------- waits */
+
+/* A call on a thread of its own. */
+static struct {
+	void (*fn)(void *arg);
+	void *arg;
+	pthread_t thread;
+	_Atomic(bool) waits, over;
+} beside;
+
+static inline void look_for_waits(const char *call)
+{
+	if (strstr(call, "vkWait") || !strcmp(call, "vkQueueWaitIdle"))
+		beside.waits = true;
+}
+
+static inline void *run_beside(void *arg)
+{
+	beside.fn(beside.arg);
+	beside.over = true;
+	return arg;
+}
+
+/* On return the call waits for the device. */
+static inline void begin_to_wait(void (*fn)(void *arg), void *arg)
+{
+	beside.fn = fn;
+	beside.arg = arg;
+	beside.waits = beside.over = false;
+	fake->look = look_for_waits;
+	REQUIRE(!pthread_create(&beside.thread, NULL, run_beside, NULL));
+	while (!beside.waits && !beside.over)
+		sched_yield();
+	CHECK(!beside.over);
+}
+
+static inline void end_of_wait(void)
+{
+	pthread_join(beside.thread, NULL);
+	fake->look = NULL;
 }
 
 /* ---------------------------------------------------------------- faults */
