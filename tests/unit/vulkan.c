@@ -205,8 +205,6 @@ TEST(old_loaders)
 
 TEST(what_is_imported)
 {
-	struct fixture f;
-
 	begin();
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK(f.vi.base.data == &f.vi.buffer);
@@ -217,38 +215,32 @@ TEST(what_is_imported)
 	CHECK(!fake->dedicated);
 	CHECK_EQ(fake->memory_type, 1); /* 0 is protected */
 	CHECK_EQ(fake->enabled, 3);
-	end_import(&f);
+	end_import();
 }
 
 TEST(address_of_a_1_1_device)
 {
-	struct fixture f;
-
 	begin();
 	fake->physical[0].version = VK_API_VERSION_1_1;
 	fake->physical[0].extensions[3] =
 		VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME;
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK_EQ(f.vi.buffer.address, 0x2000);
-	end_import(&f);
+	end_import();
 }
 
 TEST(no_address_where_imports_have_none)
 {
-	struct fixture f;
-
 	begin();
 	fake->physical[0].no_import_with_address = true;
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK_EQ(f.vi.buffer.address, 0);
 	CHECK(!fake->address_enabled && !fake->address_memory);
-	end_import(&f);
+	end_import();
 }
 
 TEST(dedicated_allocations)
 {
-	struct fixture f;
-
 	begin();
 	fake->physical[0].dedicated_only = true;
 	REQUIRE_OK(import_into(&f, open_ok()));
@@ -261,13 +253,12 @@ TEST(dedicated_allocations)
 	fake->physical[0].granularity = fake->physical[0].prefetch = 1;
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK(fake->dedicated);
-	end_import(&f);
+	end_import();
 }
 
 TEST(memory_that_does_not_fit)
 {
 	struct dlbuf_device *dev;
-	struct fixture f;
 
 	begin();
 	dev = open_ok();
@@ -291,7 +282,6 @@ TEST(memory_that_does_not_fit)
 TEST(a_driver_that_reads_behind_a_buffer)
 {
 	struct dlbuf_device *dev;
-	struct fixture f;
 
 	begin();
 	fake->physical[0].prefetch = 64;
@@ -332,8 +322,6 @@ TEST(every_refusal_of_an_import)
 	dev = open_ok();
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
-			struct fixture f;
-
 			fake->failing = calls[i];
 			fake->result = results[j].result;
 			CHECK_ERR(import_into(&f, dev), results[j].ret);
@@ -399,7 +387,6 @@ TEST(wrap)
 	struct dlbuf_vulkan_device vk, again = { .size = sizeof(again) };
 	struct dlbuf_device *app, *dev = NULL;
 	DLBUF_INFO(dlbuf_device_info, info);
-	struct fixture f;
 
 	begin();
 	fake->nphysical = 2;
@@ -421,9 +408,9 @@ TEST(wrap)
 	CHECK(again.device == vk.device && again.queue == vk.queue);
 
 	REQUIRE_OK(import_into(&f, dev));
-	CHECK_OK(acquire(&f, DLBUF_READ));
+	CHECK_OK(acquire(DLBUF_READ));
 	CHECK_EQ(fake->barrier.srcQueueFamilyIndex, VK_QUEUE_FAMILY_FOREIGN_EXT);
-	CHECK_OK(release(&f, DLBUF_READ));
+	CHECK_OK(release(DLBUF_READ));
 	CHECK_EQ(submits_locked, 2);
 	CHECK_EQ(waits_locked, 0);
 	CHECK_OK(dlbuf_vulkan_lock_queue(dev, vk.queue));
@@ -492,7 +479,6 @@ TEST(wrap_without_a_list)
 {
 	struct dlbuf_vulkan_device vk;
 	struct dlbuf_device *app, *dev = NULL;
-	struct fixture f;
 
 	begin();
 	app = open_to_wrap(&vk);
@@ -500,11 +486,11 @@ TEST(wrap_without_a_list)
 	REQUIRE_OK(dlbuf_device_wrap_vulkan(&vk, NULL, &dev));
 	REQUIRE_OK(import_into(&f, dev));
 	CHECK_EQ(f.vi.buffer.address, 0);
-	CHECK_OK(acquire(&f, DLBUF_READ));
+	CHECK_OK(acquire(DLBUF_READ));
 	CHECK_EQ(fake->barrier.srcQueueFamilyIndex, VK_QUEUE_FAMILY_EXTERNAL);
 	/* Its own lock may be taken again by the thread that holds it. */
 	CHECK_OK(dlbuf_vulkan_lock_queue(dev, vk.queue));
-	CHECK_OK(release(&f, DLBUF_READ));
+	CHECK_OK(release(DLBUF_READ));
 	CHECK_OK(dlbuf_vulkan_unlock_queue(dev, vk.queue));
 	import_finish(&f, 0);
 	dlbuf_device_close(dev);
