@@ -281,21 +281,16 @@ TEST(memory_that_does_not_fit)
 /* V3DV of Mesa 25: a buffer of all of a dma-buf needs a page more than that. */
 TEST(a_driver_that_reads_behind_a_buffer)
 {
-	struct dlbuf_device *dev;
-
 	begin();
 	fake->physical[0].prefetch = 64;
-	dev = open_ok();
-	CHECK_EQ(dev->slack, 4096);
-	REQUIRE_OK(import_into(&f, dev));
+	REQUIRE_OK(import_into(&f, open_ok()));
+	CHECK_EQ(f.dev->slack, 4096);
 	CHECK_EQ(f.vi.buffer.size, IMPORT_BYTES - 64);
 	CHECK_OK(import_fits(&f.vi.base, IMPORT_BYTES - 64));
 	CHECK_ERR(import_fits(&f.vi.base, IMPORT_BYTES - 63), -ERANGE);
 	CHECK_SAYS("cannot use the last 64: allocate a page more");
 	CHECK_ERR(import_fits(&f.vi.base, IMPORT_BYTES + 1), -ERANGE);
-	import_finish(&f, 0);
-	dlbuf_device_close(dev);
-	end();
+	end_import();
 }
 
 TEST(every_refusal_of_an_import)

@@ -310,7 +310,6 @@ TEST(what_a_driver_can)
 /* The one that is meant, and one that breaks on the way may be it. */
 TEST(which_device)
 {
-
 	begin_able();
 	fake->nphysical = 3;
 	fake->physical[2] = fake->physical[0];
@@ -331,7 +330,6 @@ TEST(which_device)
 /* What looks like waiting may be a machine that has no time. */
 TEST(a_slow_machine)
 {
-
 	begin_able();
 	fake->export_blocks = 2;
 	bridge_ok();
@@ -456,36 +454,33 @@ TEST(fences_alone)
 }
 
 /* What goes out waits for the other API, and what goes in does not wait for it. */
-static void check_queues(uint32_t queues, bool held_up)
-{
-	struct bridge_link *a, *b;
-	VkQueue queue;
-	int fence = 7;
-
-	begin_able();
-	fake->physical[0].queues = queues;
-	bridge_ok();
-	a = link_ok();
-	b = link_ok();
-	CHECK_OK(bridge_out(bridge, NULL, a, &fence));
-	queue = fake->queue;
-	CHECK_OK(bridge_in(bridge, NULL, -1, b));
-	CHECK_EQ(queue == fake->queue, held_up);
-	fake->run();
-	CHECK_EQ(value_of(b), !held_up);
-	other_signals(a);
-	fake->run();
-	CHECK_EQ(value_of(b), 1);
-	close(fence);
-	bridge_link_put(bridge, a);
-	bridge_link_put(bridge, b);
-	end_bridge();
-}
-
 TEST(queues)
 {
-	check_queues(2, false);
-	check_queues(1, true);
+	for (uint32_t queues = 1; queues <= 2; queues++) {
+		bool held_up = queues == 1;
+		struct bridge_link *a, *b;
+		VkQueue queue;
+		int fence = 7;
+
+		begin_able();
+		fake->physical[0].queues = queues;
+		bridge_ok();
+		a = link_ok();
+		b = link_ok();
+		CHECK_OK(bridge_out(bridge, NULL, a, &fence));
+		queue = fake->queue;
+		CHECK_OK(bridge_in(bridge, NULL, -1, b));
+		CHECK_EQ(queue == fake->queue, held_up);
+		fake->run();
+		CHECK_EQ(value_of(b), !held_up);
+		other_signals(a);
+		fake->run();
+		CHECK_EQ(value_of(b), 1);
+		close(fence);
+		bridge_link_put(bridge, a);
+		bridge_link_put(bridge, b);
+		end_bridge();
+	}
 }
 
 /* A fence that nobody can wait for on the device is the caller's. */

@@ -10,7 +10,7 @@
 
 /* ---------------------------------------------------------------- order */
 
-static void barriers(uint32_t foreign)
+static void check_barriers(uint32_t foreign)
 {
 	static const struct {
 		uint32_t access;
@@ -23,7 +23,6 @@ static void barriers(uint32_t foreign)
 		  VK_ACCESS_MEMORY_WRITE_BIT },
 	};
 
-	REQUIRE_OK(import_into(&f, open_ok()));
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		CHECK_OK(acquire(cases[i].access));
 		CHECK_EQ(fake->waits, i);
@@ -41,20 +40,20 @@ static void barriers(uint32_t foreign)
 		CHECK_EQ(fake->barrier.srcAccessMask, cases[i].ends);
 		CHECK_EQ(fake->src_stage, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT);
 	}
-	end_import();
 }
 
-TEST(handed_over_with_foreign)
+/* With VK_EXT_queue_family_foreign, and without it. */
+TEST(handed_over)
 {
-	begin();
-	barriers(VK_QUEUE_FAMILY_FOREIGN_EXT);
-}
-
-TEST(handed_over_without_foreign)
-{
-	begin();
-	fake->physical[0].extensions[2] = NULL;
-	barriers(VK_QUEUE_FAMILY_EXTERNAL);
+	for (int with = 0; with < 2; with++) {
+		begin();
+		if (!with)
+			fake->physical[0].extensions[2] = NULL;
+		REQUIRE_OK(import_into(&f, open_ok()));
+		check_barriers(with ? VK_QUEUE_FAMILY_FOREIGN_EXT :
+				      VK_QUEUE_FAMILY_EXTERNAL);
+		end_import();
+	}
 }
 
 TEST(streams)
