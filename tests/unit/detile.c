@@ -482,8 +482,7 @@ TEST(walk_of_formats)
 	}
 	CHECK_ERR(dlbuf_device_formats(NULL, note_format, &w), -EINVAL);
 	CHECK_ERR(dlbuf_device_formats(dev, NULL, &w), -EINVAL);
-	fake->failing = "vkGetPhysicalDeviceImageFormatProperties2";
-	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_OUT_OF_HOST_MEMORY);
 	CHECK_ERR(dlbuf_device_formats(dev, note_format, &w), -ENOMEM);
 	fake->failing = NULL;
 	dlbuf_device_close(dev);
@@ -521,8 +520,7 @@ TEST(lists_of_modifiers)
 		p->modifiers[1].no_import = cases[i].no_import;
 		check_list(dev, cases[i].fourcc, cases[i].want);
 	}
-	fake->failing = "vkGetPhysicalDeviceImageFormatProperties2";
-	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_OUT_OF_HOST_MEMORY);
 	CHECK_ERR(dlbuf_device_modifiers(dev, XR24, &got, &n), -ENOMEM);
 	CHECK_EQ(n, 1);
 	fake->failing = NULL;
@@ -590,8 +588,7 @@ TEST(every_refusal_of_a_copy)
 	}
 	/* What fails behind the submit: the copy is over, and refused too. */
 	frame(NV12, X_TILED, 16, 16, 2);
-	fake->result = VK_ERROR_DEVICE_LOST;
-	fake->failing = "vkWaitForFences";
+	fail_call("vkWaitForFences", VK_ERROR_DEVICE_LOST);
 	CHECK_ERR(detile(), -EIO);
 	CHECK_EQ(fake->drains, 1);
 	CHECK_EQ(fake->pending, 0);
@@ -672,8 +669,7 @@ TEST(every_failure_with_fences)
 
 		tiled_open();
 		frame(NV12, X_TILED, 16, 16, 2);
-		fake->result = VK_ERROR_DEVICE_LOST;
-		fake->failing = calls[i];
+		fail_call(calls[i], VK_ERROR_DEVICE_LOST);
 		CHECK_ERR(vulkan_backend.detile(&tiled.d, in, &out), -EIO);
 		CHECK_SAYS(calls[i]);
 		CHECK_EQ(fake->live[FAKE_IMAGE], 0);

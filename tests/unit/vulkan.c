@@ -164,8 +164,7 @@ TEST(absent_is_not_broken)
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_WARN);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		warnings = 0;
-		fake->failing = cases[i].failing;
-		fake->result = cases[i].result;
+		fail_call(cases[i].failing, cases[i].result);
 		CHECK_ERR(dlbuf_device_open("vulkan", NULL, &dev), cases[i].ret);
 		CHECK_SAYS(cases[i].failing);
 		CHECK_EQ(warnings, cases[i].warnings);
@@ -317,8 +316,7 @@ TEST(every_refusal_of_an_import)
 	dev = open_ok();
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
-			fake->failing = calls[i];
-			fake->result = results[j].result;
+			fail_call(calls[i], results[j].result);
 			CHECK_ERR(import_into(&f, dev), results[j].ret);
 			CHECK_SAYS(calls[i]);
 			CHECK_SAYS(results[j].name);

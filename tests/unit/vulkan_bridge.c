@@ -232,13 +232,11 @@ static void no_vulkan(void)
 static void fails_export(void)
 {
 	/* Of the trial: the first that is exported. */
-	fake->failing = "vkGetSemaphoreFdKHR";
-	fake->result = VK_ERROR_INVALID_EXTERNAL_HANDLE;
+	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_INVALID_EXTERNAL_HANDLE);
 }
 static void breaks_export(void)
 {
-	fake->failing = "vkGetSemaphoreFdKHR";
-	fake->result = VK_ERROR_TOO_MANY_OBJECTS;
+	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_TOO_MANY_OBJECTS);
 }
 static void nothing(void)
 {
@@ -319,8 +317,7 @@ TEST(which_device)
 	CHECK(caps.buffers && caps.fences_out);
 	CHECK_EQ(bridge->dev->physical.index, 2);
 	close_bridge();
-	fake->failing = "vkEnumerateDeviceExtensionProperties";
-	fake->result = VK_ERROR_UNKNOWN;
+	fail_call("vkEnumerateDeviceExtensionProperties", VK_ERROR_UNKNOWN);
 	CHECK_ERR(bridge_open(uuid, &bridge, &caps), -EIO);
 	CHECK_SAYS("vkEnumerateDeviceExtensionProperties");
 	fake->failing = NULL;
@@ -619,8 +616,7 @@ TEST(abandoned)
 
 	begin_pair();
 	link = link_ok();
-	fake->failing = "vkQueueSubmit";
-	fake->result = VK_ERROR_DEVICE_LOST;
+	fail_call("vkQueueSubmit", VK_ERROR_DEVICE_LOST);
 	CHECK_ERR(bridge_in(bridge, pair.buffer, -1, link), -EIO);
 	CHECK_SAYS("vkQueueSubmit");
 	fake->failing = NULL;
@@ -693,8 +689,7 @@ TEST(links_of_a_lost_device)
 	begin_bridge();
 	link = link_ok();
 	bridge_link_put(bridge, link);
-	fake->failing = "vkGetSemaphoreCounterValue";
-	fake->result = VK_ERROR_DEVICE_LOST;
+	fail_call("vkGetSemaphoreCounterValue", VK_ERROR_DEVICE_LOST);
 	other = link_ok();
 	CHECK(other != link);
 	bridge_link_put(bridge, other);
@@ -845,8 +840,7 @@ TEST(every_failure)
 		for (unsigned int spared = 0; spared < 20; spared++) {
 			int ret;
 
-			fake->failing = calls[i];
-			fake->result = VK_ERROR_DEVICE_LOST;
+			fail_call(calls[i], VK_ERROR_DEVICE_LOST);
 			fake->spared = spared;
 			ktap_forget();
 			ret = walk();
@@ -875,8 +869,7 @@ TEST(no_fence_comes_out)
 
 	begin_bridge();
 	link = link_ok();
-	fake->failing = "vkGetSemaphoreFdKHR";
-	fake->result = VK_ERROR_TOO_MANY_OBJECTS;
+	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_TOO_MANY_OBJECTS);
 	CHECK_ERR(bridge_link_get(bridge, &other), -EIO);
 	CHECK(!other);
 	other_signals(link);

@@ -68,6 +68,13 @@ static inline void able(bool in, bool out)
 	fake->physical[0].sync_fd_out = out;
 }
 
+/* All calls of this function, after fake->spared ones; NULL: no calls any more. */
+static inline void fail_call(const char *call, VkResult result)
+{
+	fake->result = result;
+	fake->failing = call;
+}
+
 /* ---------------------------------------------------------------- imports */
 
 #define IMPORT_BYTES 8192

@@ -296,8 +296,7 @@ TEST(every_failure_of_an_access)
 		begin_import(cases[i].fences, cases[i].fences);
 		/* With fences the release needs a job of its own. */
 		fake->busy = cases[i].fences;
-		fake->failing = cases[i].call;
-		fake->result = VK_ERROR_DEVICE_LOST;
+		fail_call(cases[i].call, VK_ERROR_DEVICE_LOST);
 		fake->spared = cases[i].spared;
 		ktap_forget();
 		ret = acquire_after(DLBUF_RW, cases[i].fences ? in : -1);
@@ -333,8 +332,7 @@ TEST(a_fence_without_a_status)
 	begin_import(true, true);
 	in = pending_fence();
 	CHECK_OK(acquire_after(DLBUF_READ, in));
-	fake->failing = "vkGetFenceStatus";
-	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+	fail_call("vkGetFenceStatus", VK_ERROR_OUT_OF_HOST_MEMORY);
 	out = release_fence(DLBUF_READ);
 	fake->failing = NULL;
 	CHECK_EQ(fake->pending, 2);
@@ -371,8 +369,7 @@ TEST(drained)
 	CHECK_SAYS("not complete at the deadline");
 	close(release_fence(DLBUF_RW));
 	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
-	fake->failing = "vkGetFenceStatus";
-	fake->result = VK_ERROR_DEVICE_LOST;
+	fail_call("vkGetFenceStatus", VK_ERROR_DEVICE_LOST);
 	CHECK_OK(dlbuf_device_drain(f.dev, 1));
 	fake->failing = NULL;
 	signal_fence(in);
@@ -399,8 +396,7 @@ TEST(unimport_waits_for_what_is_under_way)
 		begin_import(true, true);
 		CHECK_OK(acquire_after(DLBUF_RW, in));
 		close(release_fence(DLBUF_RW));
-		fake->failing = failing[i];
-		fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+		fail_call(failing[i], VK_ERROR_OUT_OF_HOST_MEMORY);
 		begin_to_wait(unimport, NULL);
 		signal_fence(in);
 		end_of_wait();
