@@ -82,10 +82,7 @@ static void tiled_finish(void)
 
 static void tiled_open(void)
 {
-	if (tiled_init()) {
-		ktap_note(NULL, 0, "%s", dlbuf_last_error());
-		REQUIRE(false);
-	}
+	REQUIRE_OK(tiled_init());
 }
 
 static void begin_open(void)
