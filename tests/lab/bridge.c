@@ -98,17 +98,6 @@ static void caps(void *arg)
 	destroy(bridge);
 }
 
-static void no_such_device(void *arg)
-{
-	static const uint8_t nobody[16] = { 1, 2, 3 };
-	struct bridge_caps caps;
-	struct bridge *bridge;
-
-	KTAP_KEEPS(KTAP_HEAP | KTAP_FDS, "Mesa keeps caches");
-	CHECK_ERR(bridge_open(nobody, &bridge, &caps), -ENODEV);
-	CHECK_SAYS("01020300000000000000000000000000");
-}
-
 /* ---- bytes */
 
 struct pair {
@@ -317,66 +306,17 @@ static void waits(void *arg)
 	pair_destroy(&p);
 }
 
-/* ---- many at once */
-
-#define DEEP 16
-
-/* Values of several links in one queue, and none of them out of turn. */
-static void deep(void *arg)
-{
-	struct bridge_link *links[DEEP];
-	struct pair p;
-
-	pair_create(&p, arg);
-	write_ours(&p, 9);
-	for (int round = 0; round < 3; round++) {
-		for (int i = 0; i < DEEP; i++) {
-			links[i] = link_get(&p);
-			REQUIRE_OK(bridge_in(p.bridge, p.buffer, -1,
-						    links[i]));
-			for (int j = 0; j < i; j++)
-				CHECK(links[j] != links[i]);
-		}
-		for (int i = DEEP; i--;)
-			wait_for(&p, links[i]);
-	}
-	for (int i = 0; i < DEEP; i++) {
-		CHECK_EQ(links[i]->value >= 3, true);
-		CHECK_EQ(reached(&p, links[i]), links[i]->value);
-	}
-	CHECK(theirs_are(&p, 9));
-	pair_destroy(&p);
-}
-
-/* A value that nobody signals is signalled from the host. */
-static void abandoned(void *arg)
-{
-	struct bridge_caps caps;
-	struct pair p = { .bridge = create(&caps) };
-	struct bridge_link *link = link_get(&p);
-
-	bridge_link_abandon(p.bridge, link);
-	CHECK_EQ(reached(&p, link), link->value);
-	CHECK(link_get(&p) == link);
-	bridge_link_abandon(p.bridge, link);
-	CHECK_EQ(link->value, 2);
-	destroy(p.bridge);
-}
-
 int main(int argc, char **argv)
 {
 	static const char *const exporters[] = { "udmabuf", "heap" };
 
 	ktap_prefix("%s", "bridge");
 	ktap_case("caps", caps, NULL);
-	ktap_case("no-such-device", no_such_device, NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(exporters); i++) {
 		void *exporter = (void *)exporters[i];
 
 		ktap_case(cts_name("copies@%s", exporters[i]), copies, exporter);
 		ktap_case(cts_name("waits@%s", exporters[i]), waits, exporter);
 	}
-	ktap_case("deep", deep, (void *)exporters[0]);
-	ktap_case("abandoned", abandoned, NULL);
 	return ktap_run(argc, argv);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Leases under stress: a camera, and consumers that lag, drop, hold, share and
- * delete in any order on any thread, on the CPU and on Vulkan.
+ * delete in any order on any thread, on the CPU and on Vulkan. And a frame by
+ * itself: held for three seconds, and of a camera that is closed.
  *
  *	lease [--seed N] [--frames N] [CASE...]
  *
@@ -541,11 +542,14 @@ static bool one_frame(struct stress *s, struct frame *f, uint32_t number,
 	return true;
 }
 
+static const struct device devices[NDEVICES] = {
+	{ .name = "cpu", .access = &access_cpu },
+	{ .name = "vulkan:0", .access = &access_vulkan },
+};
+
 static void open_devices(struct stress *s)
 {
-	s->devices[0] = (struct device){ .name = "cpu", .access = &access_cpu };
-	s->devices[1] = (struct device){ .name = "vulkan:0",
-					 .access = &access_vulkan };
+	memcpy(s->devices, devices, sizeof(devices));
 	for (uint32_t i = 0; i < NDEVICES; i++) {
 		struct device *d = &s->devices[i];
 		DLBUF_INFO(dlbuf_device_info, info);
@@ -663,21 +667,130 @@ static void stress(void *arg)
 	free(frames);
 }
 
-/* ---- the camera goes first */
+/* ---- a frame by itself */
 
 struct late {
 	struct vivid *cam;
 	uint32_t index;
-	unsigned int fired;
+	uint64_t ns;		/* the camera's time */
+	unsigned int fired;	/* atomic */
 	int ret;		/* of queueing it */
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 };
 
 static void on_late(void *data)
 {
 	struct late *l = data;
 
-	l->fired++;
 	l->ret = vivid_queue(l->cam, l->index);
+	__atomic_add_fetch(&l->fired, 1, __ATOMIC_RELEASE);
+}
+
+static unsigned int fired(const struct late *l)
+{
+	return __atomic_load_n(&l->fired, __ATOMIC_ACQUIRE);
+}
+
+static void late_begin(struct late *l, struct vivid *cam, struct dlbuf_device *dev)
+{
+	struct dlbuf_frame frame;
+	struct v4l2_buffer buf;
+	uint32_t n = 0;
+
+	REQUIRE(vivid_dequeue(cam, &buf));
+	*l = (struct late){
+		.cam = cam, .index = buf.index,
+		.ns = buf.timestamp.tv_sec * 1000000000ull +
+		      buf.timestamp.tv_usec * 1000ull,
+	};
+	frame = vivid_frame(cam, buf.index);
+	frame.release = on_late;
+	frame.release_data = l;
+	REQUIRE_OK(dlbuf_import_frame(dev, &frame, NULL, l->t, &n));
+	REQUIRE(n == NPLANES);
+}
+
+static void late_end(struct late *l)
+{
+	cts_delete(l->t[0]);
+	CHECK_EQ(fired(l), 0);
+	cts_delete(l->t[1]);
+	/* The device's last fence may be pending: then the library's thread fires it. */
+	UNTIL(fired(l));
+	CHECK_EQ(fired(l), 1);
+	CHECK_EQ(l->ret, 0);
+}
+
+/* As the kernel maps it, without dlbuf. */
+static bool shows(struct vivid *cam, uint32_t index, const uint8_t *picture)
+{
+	bool same;
+
+	vivid_sync(cam, index, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
+	same = !memcmp(cam->map[index], picture, cam->bytes);
+	vivid_sync(cam, index, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
+	return same;
+}
+
+/*
+ * A consumer holds one frame for three seconds of the camera's time, at 30 frames a
+ * second with four buffers: the other three go round, the held frame never shows later
+ * pixels, and given back it is used again.
+ */
+static void held(void *arg)
+{
+	const struct device *d = arg;
+	unsigned int fds = cts_count_fds(), frames = 0, changed = 0, back = 0;
+	struct dlbuf_device *dev = NULL;
+	uint8_t *then, *got;
+	struct late mine, other;
+	struct vivid cam;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	REQUIRE_OK(dlbuf_device_open(d->name, NULL, &dev));
+	vivid_open(&cam, 640, 360, 30, 4);
+	CHECK_EQ(cam.fps, 30);
+	late_begin(&mine, &cam, dev);
+	then = malloc(cam.bytes);
+	got = malloc(cam.bytes);
+	REQUIRE(then && got);
+	vivid_sync(&cam, mine.index, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
+	memcpy(then, cam.map[mine.index], cam.bytes);
+	vivid_sync(&cam, mine.index, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
+	do {
+		late_begin(&other, &cam, dev);
+		CHECK(other.index != mine.index);
+		/* vivid draws a picture again when it is late. */
+		changed += !shows(&cam, other.index, then);
+		late_end(&other);
+		frames++;
+	} while (frames < 90 || other.ns - mine.ns < 3000000000ull);
+	CHECK(changed);
+	CHECK(shows(&cam, mine.index, then));
+	for (uint32_t i = 0; i < NPLANES; i++) {
+		DLBUF_INFO(dlbuf_tensor_info, info);
+
+		CHECK_OK(dlbuf_tensor_get_info(mine.t[i], &info));
+		CHECK_OK(dlbuf_acquire(mine.t[i], DLBUF_READ, NULL, NULL));
+		CHECK_EQ(d->access->read(mine.t[i], info.first, got,
+					 info.end - info.first), 0);
+		CHECK(!memcmp(got, then + info.first, info.end - info.first));
+		CHECK_OK(dlbuf_release(mine.t[i], NULL, NULL));
+	}
+	ktap_note(NULL, 0, "%u frames on %s in %.2f s of the camera's time", frames,
+		  d->name, (other.ns - mine.ns) / 1e9);
+	late_end(&mine);
+	do {
+		late_begin(&other, &cam, dev);
+		CHECK(!shows(&cam, other.index, then));
+		late_end(&other);
+	} while (other.index != mine.index && ++back < 8);
+	CHECK_EQ(other.index, mine.index);
+	dlbuf_device_close(dev);
+	vivid_close(&cam);
+	cts_until_fds(fds);
+	free(then);
+	free(got);
 }
 
 /*
@@ -686,38 +799,30 @@ static void on_late(void *data)
  */
 static void camera_closed(void *arg)
 {
-	DLManagedTensorVersioned *t[3][DLBUF_MAX_PLANES] = { { NULL } };
-	struct late late[3];
-	struct v4l2_buffer buf;
 	struct dlbuf_device *dev;
-	struct vivid cam;
 	uint64_t sum[3], after;
-	uint32_t n;
+	struct late late[3];
+	struct vivid cam;
 
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
 	vivid_open(&cam, 320, 180, 120, 4);
 	for (int i = 0; i < 3; i++) {
-		struct dlbuf_frame frame;
-
-		REQUIRE(vivid_dequeue(&cam, &buf));
-		late[i] = (struct late){ .cam = &cam, .index = buf.index };
-		frame = vivid_frame(&cam, buf.index);
-		frame.release = on_late;
-		frame.release_data = &late[i];
-		REQUIRE_OK(dlbuf_import_frame(dev, &frame, NULL, t[i], &n));
-		memcpy(&sum[i], t[i][0]->dl_tensor.data, sizeof(sum[i]));
+		late_begin(&late[i], &cam, dev);
+		memcpy(&sum[i], late[i].t[0]->dl_tensor.data, sizeof(sum[i]));
 		sum[i] += i;
-		memcpy(t[i][0]->dl_tensor.data, &sum[i], sizeof(sum[i]));
+		memcpy(late[i].t[0]->dl_tensor.data, &sum[i], sizeof(sum[i]));
 	}
 	vivid_stop(&cam);
 	for (int i = 2; i >= 0; i--) {
-		cts_delete(t[i][1]);
-		CHECK_OK(dlbuf_acquire(t[i][0], DLBUF_READ, NULL, NULL));
-		memcpy(&after, t[i][0]->dl_tensor.data, sizeof(after));
+		DLManagedTensorVersioned **t = late[i].t;
+
+		cts_delete(t[1]);
+		CHECK_OK(dlbuf_acquire(t[0], DLBUF_READ, NULL, NULL));
+		memcpy(&after, t[0]->dl_tensor.data, sizeof(after));
 		CHECK_EQ(after, sum[i]);
-		CHECK_EQ(late[i].fired, 0);
-		cts_delete(t[i][0]);
-		CHECK_EQ(late[i].fired, 1);
+		CHECK_EQ(fired(&late[i]), 0);
+		cts_delete(t[0]);
+		CHECK_EQ(fired(&late[i]), 1);
 		CHECK_EQ(late[i].ret, -EBADF);
 	}
 	dlbuf_device_close(dev);
@@ -737,6 +842,8 @@ int main(int argc, char **argv)
 	}
 	ktap_prefix("%s", "lease");
 	ktap_case("camera-closed", camera_closed, NULL);
+	ktap_case("held@cpu", held, (void *)&devices[0]);
+	ktap_case("held@vulkan", held, (void *)&devices[1]);
 	ktap_case("stress", stress, NULL);
 	return ktap_run(argc, argv);
 }

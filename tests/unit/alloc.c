@@ -246,59 +246,51 @@ TEST(sizes_and_names)
 }
 
 #ifdef CONFIG_EXPORTER_UDMABUF
-static int list(int memfd, uint64_t offset, uint64_t bytes)
+static int sealed_memfd(int seals)
 {
-	struct dlbuf_udmabuf_item item = {
-		.memfd = memfd,
-		.offset = offset,
-		.bytes = bytes,
-	};
-	int fd = 77, ret = dlbuf_udmabuf_create_list(&item, 1, NULL, &fd);
+	int fd = memfd_create("m", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	CHECK_EQ(fd, 77);
-	return ret;
+	REQUIRE(fd >= 0 && !ftruncate(fd, 4 * sysconf(_SC_PAGESIZE)));
+	REQUIRE(!seals || !fcntl(fd, F_ADD_SEALS, seals));
+	return fd;
 }
 
 TEST(items_of_a_list)
 {
 	uint64_t page = sysconf(_SC_PAGESIZE);
-	int memfd AUTO_FD = memfd_create("m", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int sealed AUTO_FD = memfd_create("s", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct dlbuf_udmabuf_item item = { .memfd = memfd };
-	int fds[2], fd = 77;
+	int unsealed AUTO_FD = sealed_memfd(0);
+	int memfd AUTO_FD = sealed_memfd(F_SEAL_SHRINK);
+	int sealed AUTO_FD = sealed_memfd(F_SEAL_SHRINK | F_SEAL_WRITE);
+	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), fd = 77;
+	const struct {
+		struct dlbuf_udmabuf_item item;
+		int ret;
+		const char *says;
+	} cases[] = {
+		{ { -1, 0, 0, page }, -EBADF, "item 0" },
+		{ { null, 0, 0, page }, -EBADF, "item 0" },
+		{ { 1 << 20, 0, 0, page }, -EBADF, "item 0" },
+		{ { unsealed, 0, 0, page }, -EINVAL, "F_SEAL_SHRINK" },
+		{ { sealed, 0, 0, page }, -EINVAL, "writing" },
+		{ { memfd, 0, 0, 0 }, -EINVAL, "whole pages" },
+		{ { memfd, 0, 1, page }, -EINVAL, "whole pages" },
+		{ { memfd, 0, 0, page - 1 }, -EINVAL, "whole pages" },
+		{ { memfd, 0, 4 * page, page }, -EINVAL, "ends after" },
+		{ { memfd, 0, 0, 5 * page }, -EINVAL, "ends after" },
+		{ { memfd, 0, -page, page }, -EINVAL, "ends after" },
+		{ { memfd, 0, page, -page }, -EINVAL, "ends after" },
+	};
+	const struct dlbuf_udmabuf_item *one = &cases[0].item;
 
-	REQUIRE(memfd >= 0 && sealed >= 0);
-	REQUIRE(!pipe(fds));
-	REQUIRE(!ftruncate(memfd, 4 * page) && !ftruncate(sealed, 4 * page));
-	CHECK_ERR(list(-1, 0, page), -EBADF);
-	CHECK_SAYS("item 0");
-	CHECK_ERR(list(fds[0], 0, page), -EBADF);
-	close(fds[0]);
-	close(fds[1]);
-	CHECK_ERR(list(fds[0], 0, page), -EBADF);
-
-	CHECK_ERR(list(memfd, 0, page), -EINVAL);
-	CHECK_SAYS("F_SEAL_SHRINK");
-	REQUIRE(!fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK));
-	REQUIRE(!fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_WRITE));
-	CHECK_ERR(list(sealed, 0, page), -EINVAL);
-	CHECK_SAYS("writing");
-
-	CHECK_ERR(list(memfd, 0, 0), -EINVAL);
-	CHECK_ERR(list(memfd, 1, page), -EINVAL);
-	CHECK_ERR(list(memfd, 0, page - 1), -EINVAL);
-	CHECK_SAYS("whole pages");
-	CHECK_ERR(list(memfd, 4 * page, page), -EINVAL);
-	CHECK_ERR(list(memfd, 0, 5 * page), -EINVAL);
-	CHECK_SAYS("ends after");
-	CHECK_ERR(list(memfd, -page, page), -EINVAL);
-	CHECK_ERR(list(memfd, page, -page), -EINVAL);
-
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		CHECK_ERR(dlbuf_udmabuf_create_list(&cases[i].item, 1, NULL, &fd),
+			  cases[i].ret);
+		CHECK_SAYS(cases[i].says);
+	}
 	CHECK_ERR(dlbuf_udmabuf_create_list(NULL, 1, NULL, &fd), -EINVAL);
-	CHECK_ERR(dlbuf_udmabuf_create_list(&item, 0, NULL, &fd), -EINVAL);
-	CHECK_ERR(dlbuf_udmabuf_create_list(&item, SIZE_MAX, NULL, &fd),
-		  -EINVAL);
-	CHECK_ERR(dlbuf_udmabuf_create_list(&item, 1, NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_udmabuf_create_list(one, 0, NULL, &fd), -EINVAL);
+	CHECK_ERR(dlbuf_udmabuf_create_list(one, SIZE_MAX, NULL, &fd), -EINVAL);
+	CHECK_ERR(dlbuf_udmabuf_create_list(one, 1, NULL, NULL), -EINVAL);
 	CHECK_EQ(fd, 77);
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
- * CUDA's half of the bridge to Vulkan, against doubles of both (tests/doubles):
- * they share timelines and memory as the two drivers of one GPU do.
+ * CUDA's half of the bridge to Vulkan, against doubles of both (tests/doubles): they share
+ * timelines and memory as the two drivers of one GPU do. What lib/queue does with a bridge
+ * is in cuda_queue, driver `bridge`.
  */
 #include "ktap.h"
 
@@ -12,25 +13,33 @@
 
 #include "cuda_vulkan.h"
 
-/* ---------------------------------------------------------------- opening */
+static struct fixture f;
+static struct app app;
 
-static void check_device(enum dlbuf_sync in, enum dlbuf_sync out,
-			 const char *why)
+/* Between begin_both() and end_all(). */
+static void import_by(enum dlbuf_path path)
 {
-	struct dlbuf_device *dev = open_ok();
-	struct fixture f;
-	int ret;
-
-	CHECK_EQ(dev->acquire_sync, in);
-	CHECK_EQ(dev->release_sync, out);
-	ktap_forget();
-	ret = import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW);
-	CHECK_EQ(ret, why ? -EOPNOTSUPP : 0);
-	if (why)
-		CHECK_SAYS(why);
-	import_finish(&f, ret);
-	dlbuf_device_close(dev);
+	import_ok(&f, open_ok(), path);
+	app_begin(&app, f.dev);
 }
+
+static void end_all(void)
+{
+	drain(&app);
+	app_end(&app);
+	give_up(&f);
+	end_both();
+}
+
+static int signalled_fence(void)
+{
+	int fence = pending_fence();
+
+	signal_fence(fence);
+	return fence;
+}
+
+/* ---------------------------------------------------------------- opening */
 
 static void all(void) { }
 static void another(void) { vk->physical[0].uuid = 0xcd; }
@@ -49,53 +58,51 @@ TEST(what_a_bridge_can)
 		void (*lacks)(void);
 		enum dlbuf_sync in, out;
 		const char *why;
+		uint32_t flags;
 	} cases[] = {
-		{ "", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, NULL },
-		{ "nomemops", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, NULL },
-		{ "", another, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, "c00000" },
-		{ "", absent, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, "vulkan: " },
+		{ "", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, NULL, 0 },
+		{ "nomemops", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, NULL, 0 },
+		{ "", another, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, "c00000", 0 },
+		{ "", absent, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, "vulkan: ", 0 },
 		{ "nomemops", absent, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT,
-		  "vulkan: " },
+		  "vulkan: ", 0 },
 		{ "", no_memory, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE,
-		  "memory is not exportable" },
-		{ "", no_in, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, NULL },
-		{ "nomemops", no_in, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_FENCE, NULL },
-		{ "", no_out, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, NULL },
+		  "memory is not exportable", 0 },
+		{ "", no_in, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, NULL, 0 },
+		{ "nomemops", no_in, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_FENCE, NULL, 0 },
+		{ "", no_out, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT, NULL, 0 },
 		{ "notimeline", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT,
-		  "the driver shares no timeline semaphores" },
+		  "the driver shares no timeline semaphores", 0 },
+		{ "", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT,
+		  "DLBUF_CUDA_NO_BRIDGE", DLBUF_CUDA_NO_BRIDGE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		DLBUF_OPTS(dlbuf_device_opts, opts, .flags = cases[i].flags);
+		struct dlbuf_device *dev = NULL;
+		int ret;
+
 		begin_both(cases[i].words);
 		cases[i].lacks();
-		check_device(cases[i].in, cases[i].out, cases[i].why);
+		REQUIRE_OK(dlbuf_device_open("cuda", &opts, &dev));
+		CHECK_EQ(dev->acquire_sync, cases[i].in);
+		CHECK_EQ(dev->release_sync, cases[i].out);
+		ktap_forget();
+		ret = import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW);
+		CHECK_EQ(ret, cases[i].why ? -EOPNOTSUPP : 0);
+		if (cases[i].why)
+			CHECK_SAYS(cases[i].why);
+		if (cases[i].flags)
+			CHECK_EQ(vk->made[FAKE_INSTANCE], 0);
+		import_finish(&f, ret);
+		dlbuf_device_close(dev);
 		end_both();
 	}
-}
-
-TEST(no_bridge_is_wanted)
-{
-	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = DLBUF_CUDA_NO_BRIDGE);
-	struct dlbuf_device *dev = NULL;
-	struct fixture f;
-
-	begin_both("");
-	REQUIRE_OK(dlbuf_device_open("cuda", &opts, &dev));
-	CHECK_EQ(dev->release_sync, DLBUF_SYNC_EVENT);
-	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("DLBUF_CUDA_NO_BRIDGE");
-	import_finish(&f, -1);
-	CHECK_EQ(vk->made[FAKE_INSTANCE], 0);
-	dlbuf_device_close(dev);
-	end_both();
 }
 
 /* Before the copy by the CPU. */
 TEST(the_first_path_that_serves)
 {
-	struct fixture f;
-
 	begin_both("noregister");
 	REQUIRE_OK(import_as(&f, open_ok(), PATHS_SHARED | PATHS_COPIED,
 			     DLBUF_RW));
@@ -106,67 +113,19 @@ TEST(the_first_path_that_serves)
 
 /* ---------------------------------------------------------------- copies */
 
-TEST(copy_in)
+static void *acquire_again(void *arg)
 {
-	DLBUF_INFO(dlbuf_device_stats, stats);
-	struct fixture f;
-	struct app app;
-	int in, out;
-
-	begin_both("");
-	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
-	app_begin(&app, f.dev);
-	gate_close(&app);
-	watch("cuStreamWaitValue32_v2");
-	fake->synchronising = 0;
-	in = pending_fence();
-	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
-	gpu_reads(&app, &f);
-	out = release(&f, DLBUF_READ, app.stream);
-	/* Not before it has been read, whoever is waiting for whom. */
-	CHECK_EQ(fake->synchronising, 0);
-	gate_pass(&app);
-	REQUIRE(out != -1 && !signalled(out));
-	fill(f.bytes, 5);
-	signal_fence(in);
-	until_signalled(out);
-	drain(&app);
-	CHECK(filled(app.pinned, 5));
-	CHECK_EQ(seen, 0);
-	close(in);
-	close(out);
-	fill(f.bytes, 6);
-	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
-	gpu_reads(&app, &f);
-	close(release(&f, DLBUF_READ, app.stream));
-	drain(&app);
-	CHECK(filled(app.pinned, 6));
-	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
-	CHECK_EQ(stats.copied_bytes, 2 * IMPORT_BYTES);
-	app_end(&app);
-	give_up(&f);
-	CHECK_EQ(vk->copies, 2);
-	end_both();
+	CHECK_OK(acquire(&f, DLBUF_READ, DLBUF_CUDA_STREAM_PER_THREAD, -1));
+	return arg;
 }
 
 /* Vulkan's copy in does not overwrite what a stream still reads. */
-static void *acquire_again(void *arg)
-{
-	struct fixture *f = arg;
-
-	CHECK_OK(acquire(f, DLBUF_READ, DLBUF_CUDA_STREAM_PER_THREAD, -1));
-	return NULL;
-}
-
 TEST(copies_in_order)
 {
 	pthread_t thread;
-	struct fixture f;
-	struct app app;
 
 	begin_both("");
-	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
-	app_begin(&app, f.dev);
+	import_by(DLBUF_PATH_BRIDGE);
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
 	drain(&app);
 	gate_close(&app);
@@ -174,7 +133,7 @@ TEST(copies_in_order)
 	close(release(&f, DLBUF_READ, app.stream));
 	fill(f.bytes, 8);
 	watch("cuEventSynchronize");
-	REQUIRE(!pthread_create(&thread, NULL, acquire_again, &f));
+	REQUIRE(!pthread_create(&thread, NULL, acquire_again, NULL));
 	while (!seen)
 		sched_yield();
 	gate_open(&app);
@@ -182,26 +141,18 @@ TEST(copies_in_order)
 	drain(&app);
 	CHECK(filled(app.pinned, 1));
 	close(release(&f, DLBUF_READ, app.stream));
-	drain(&app);
-	app_end(&app);
-	give_up(&f);
-	end_both();
+	end_all();
 }
 
 /* Where Vulkan waits for no fence and gives none: its callers do. */
 TEST(without_fences)
 {
-	struct fixture f;
-	struct app app;
-	int in, out;
+	int in = signalled_fence(), out;
 
 	begin_both("");
 	no_in();
 	no_out();
-	import_ok(&f, open_ok(), DLBUF_PATH_BRIDGE);
-	app_begin(&app, f.dev);
-	in = pending_fence();
-	signal_fence(in);
+	import_by(DLBUF_PATH_BRIDGE);
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
 	close(in);
 	gpu_reads(&app, &f);
@@ -209,28 +160,20 @@ TEST(without_fences)
 	out = release(&f, DLBUF_RW, app.stream);
 	/* The copy out has been waited for; the stream's own work tells. */
 	CHECK_EQ(f.bytes[IMPORT_BYTES - 1], 0x21);
-	until_signalled(out);
-	close(out);
+	until_over(out);
 	CHECK(filled(app.pinned, 1));
-	drain(&app);
-	app_end(&app);
-	give_up(&f);
-	end_both();
+	end_all();
 }
 
 /* ---------------------------------------------------------------- fences */
 
 TEST(fences_alone)
 {
-	struct fixture f;
-	struct app app;
-	int in, out, own = -1;
+	int in = pending_fence(), out, own = -1;
 
 	begin_both("nomemops");
-	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
-	app_begin(&app, f.dev);
+	import_by(DLBUF_PATH_HOST);
 	fake->synchronising = 0;
-	in = pending_fence();
 	gate_close(&app);
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
 	gpu_reads(&app, &f);
@@ -245,58 +188,47 @@ TEST(fences_alone)
 	CHECK(!signalled(out));
 	fill(f.bytes, 2);
 	signal_fence(in);
-	until_signalled(out);
-	until_signalled(own);
 	close(in);
-	close(out);
-	close(own);
+	until_over(out);
+	until_over(own);
 	CHECK(filled(app.pinned, 2));
 	drain(&app);
 	/* The two links serve for ever. */
 	for (int i = 0; i < 20; i++) {
-		in = pending_fence();
-		signal_fence(in);
+		in = signalled_fence();
 		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
-		out = release(&f, DLBUF_READ, app.stream);
-		until_signalled(out);
+		until_over(release(&f, DLBUF_READ, app.stream));
 		drain(&app);
 		close(in);
-		close(out);
 	}
 	CHECK(fake->made[FAKE_EXTERNAL_SEMAPHORE] <= 3);
-	app_end(&app);
-	give_up(&f);
-	end_both();
+	end_all();
 }
 
 /* ---------------------------------------------------------------- failures */
 
-static int walk_path(enum dlbuf_path path)
-{
-	int in = pending_fence(), out = -1, ret;
-	struct dlbuf_device *dev = NULL;
-	struct fixture f;
+static enum dlbuf_path walk_path = DLBUF_PATH_BRIDGE;
 
-	signal_fence(in);
+static int walk(void)
+{
+	int in = signalled_fence(), out = -1, ret;
+	struct dlbuf_device *dev = NULL;
+
 	ret = dlbuf_device_open("cuda", NULL, &dev);
 	if (ret)
 		goto out;
-	ret = import_as(&f, dev, PATH_BIT(path), DLBUF_RW);
-	if (!ret) {
+	ret = import_as(&f, dev, PATH_BIT(walk_path), DLBUF_RW);
+	if (ret) {
+		import_finish(&f, ret);
+	} else {
 		ret = acquire(&f, DLBUF_RW, NULL, in);
-		if (!ret) {
+		if (!ret)
 			ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL,
 						   &out, NULL);
-			CHECK(!ret || out == -1);
-		}
+		CHECK(!ret || out == -1);
 		CHECK_EQ(f.ci.memory->open, 0);
 		import_finish(&f, 0);
-		if (out != -1) {
-			until_signalled(out);
-			close(out);
-		}
-	} else {
-		import_finish(&f, ret);
+		until_over(out);
 	}
 	dlbuf_device_close(dev);
 	settle();
@@ -305,76 +237,50 @@ out:
 	return ret;
 }
 
-/* Whatever of either driver fails, and goes on failing. */
+/* Whatever fails of what CUDA does for the bridge, and goes on failing. */
 TEST(every_failure)
 {
-	static const char *const cuda[] = {
+	static const char *const calls[] = {
 		"cuImportExternalMemory", "cuExternalMemoryGetMappedBuffer",
 		"cuEventCreate", "cuImportExternalSemaphore",
 		"cuWaitExternalSemaphoresAsync",
 		"cuSignalExternalSemaphoresAsync", "cuStreamWaitEvent",
 	};
-	static const char *const vulkan[] = {
-		"vkCreateBuffer", "vkAllocateMemory", "vkGetMemoryFdKHR",
-		"vkQueueSubmit", "vkImportSemaphoreFdKHR",
-	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(cuda) + ARRAY_SIZE(vulkan); i++) {
-		const char *call = i < ARRAY_SIZE(cuda) ? cuda[i] :
-				   vulkan[i - ARRAY_SIZE(cuda)];
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		unsigned int failures = 0;
+		int ret = -1;
 
 		begin_both("");
-		for (unsigned int spared = 0; spared < 16; spared++) {
-			int ret;
-
-			if (i < ARRAY_SIZE(cuda))
-				break_call(call, CUABI_UNKNOWN, spared);
-			vk->spared = spared;
-			vk->result = VK_ERROR_OUT_OF_HOST_MEMORY;
-			vk->failing = i < ARRAY_SIZE(cuda) ? NULL : call;
-			ret = walk_path(DLBUF_PATH_BRIDGE);
+		for (unsigned int spared = 0; ret && spared < 16; spared++) {
+			break_call(calls[i], CUABI_UNKNOWN, spared);
+			ret = walk();
 			heal();
-			vk->failing = NULL;
 			settle();
 			if (!nothing_left() || !no_objects() || fake->wrong ||
 			    vk->wrong)
-				ktap_note(NULL, 0, "%s, %u: %s", call, spared,
+				ktap_note(NULL, 0, "%s, %u: %s", calls[i], spared,
 					  dlbuf_last_error());
-			if (!ret)
-				break;
-			failures++;
+			failures += !!ret;
 		}
-		CHECK_MSG(failures, "%s was never called", call);
+		CHECK_MSG(failures, "%s was never called", calls[i]);
 		end_both();
 	}
 }
 
-/* ---------------------------------------------------------------- faults */
-
 #ifdef CONFIG_FAULT_INJECTION
-static int walk_bridge(void)
-{
-	return walk_path(DLBUF_PATH_BRIDGE);
-}
-
-static int walk_host(void)
-{
-	return walk_path(DLBUF_PATH_HOST);
-}
-
+/* Of fences alone, and of copies without them. */
 TEST(every_call_fails_once)
 {
 	begin_both("");
-	check_walks(walk_bridge);
-	end_both();
-	begin_both("");
-	check_walks(walk_host);
+	walk_path = DLBUF_PATH_HOST;
+	check_walks(walk);
 	end_both();
 	begin_both("nomemops");
 	no_in();
 	no_out();
-	check_walks(walk_bridge);
+	walk_path = DLBUF_PATH_BRIDGE;
+	check_walks(walk);
 	end_both();
 }
 #endif

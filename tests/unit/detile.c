@@ -32,13 +32,13 @@ static void begin_tiled(void)
 }
 
 /* A copy as the core would ask for it; memfds stand for the dma-bufs. */
-struct tiled {
+static struct tiled {
 	struct dlbuf_device *dev;
 	struct vulkan_import rows;
 	struct dlbuf_frame from;
 	struct detile d;
 	int fds[2];
-};
+} tiled;
 
 static int memfd(uint64_t bytes)
 {
@@ -49,87 +49,96 @@ static int memfd(uint64_t bytes)
 }
 
 /* A device and its buffer of rows. */
-static int tiled_init(struct tiled *f)
+static int tiled_init(void)
 {
 	int ret;
 
-	*f = (struct tiled){ .fds = { memfd(BYTES), memfd(BYTES) } };
-	f->rows.base.fd = memfd(ROWS_BYTES);
-	ret = dlbuf_device_open("vulkan", NULL, &f->dev);
+	tiled = (struct tiled){ .fds = { memfd(BYTES), memfd(BYTES) } };
+	tiled.rows.base.fd = memfd(ROWS_BYTES);
+	ret = dlbuf_device_open("vulkan", NULL, &tiled.dev);
 	if (ret)
 		return ret;
-	f->rows.base.dev = f->dev;
-	f->rows.base.id.access = DLBUF_RW;
-	f->rows.base.bytes = ROWS_BYTES;
-	ret = vulkan_backend.import(&f->rows.base);
+	tiled.rows.base.dev = tiled.dev;
+	tiled.rows.base.id.access = DLBUF_RW;
+	tiled.rows.base.bytes = ROWS_BYTES;
+	ret = vulkan_backend.import(&tiled.rows.base);
 	if (ret) {
-		dlbuf_device_close(f->dev);
-		f->dev = NULL;
+		dlbuf_device_close(tiled.dev);
+		tiled.dev = NULL;
 	}
 	return ret;
 }
 
-static void tiled_finish(struct tiled *f)
+static void tiled_finish(void)
 {
-	if (f->dev) {
-		vulkan_backend.unimport(&f->rows.base);
-		dlbuf_device_close(f->dev);
+	if (tiled.dev) {
+		vulkan_backend.unimport(&tiled.rows.base);
+		dlbuf_device_close(tiled.dev);
 	}
-	close(f->fds[0]);
-	close(f->fds[1]);
-	close(f->rows.base.fd);
+	close(tiled.fds[0]);
+	close(tiled.fds[1]);
+	close(tiled.rows.base.fd);
 }
 
-static void tiled_open(struct tiled *f)
+static void tiled_open(void)
 {
-	if (tiled_init(f)) {
-		ktap_note(NULL, 0, "%s", dlbuf_last_error());
-		REQUIRE(false);
-	}
+	REQUIRE_OK(tiled_init());
+}
+
+static void begin_open(void)
+{
+	begin_tiled();
+	tiled_open();
+}
+
+static void end_open(void)
+{
+	tiled_finish();
+	end();
 }
 
 /* Planes of 256 bytes a row at 4096, 12288 ..., rows of 128 from 0 on. */
-static void frame(struct tiled *f, uint32_t code, uint64_t modifier,
-		  uint32_t width, uint32_t height, uint32_t nplanes)
+static void frame(uint32_t code, uint64_t modifier, uint32_t width, uint32_t height,
+		  uint32_t nplanes)
 {
 	uint64_t at = 0;
 	bool alias;
 
-	f->from = (struct dlbuf_frame)PICTURE(width, height, code, DLBUF_CODE_DRM,
+	tiled.from = (struct dlbuf_frame)PICTURE(width, height, code, DLBUF_CODE_DRM,
 		nplanes, .modifier = modifier);
 	for (uint32_t i = 0; i < nplanes; i++)
-		f->from.planes[i] = (struct dlbuf_plane){
-			.fd = f->fds[0],
+		tiled.from.planes[i] = (struct dlbuf_plane){
+			.fd = tiled.fds[0],
 			.offset = 4096 + 8192 * i,
 			.pitch = 256,
 			.bytes = BYTES,
 		};
-	f->d = (struct detile){
+	tiled.d = (struct detile){
 		.format = format_find(code, 0, DLBUF_CODE_DRM, &alias),
-		.from = &f->from,
+		.from = &tiled.from,
 		.one_buffer = true,
-		.imp = &f->rows.base,
+		.imp = &tiled.rows.base,
 	};
-	REQUIRE(f->d.format);
-	f->d.to = f->from;
-	f->d.to.modifier = DLBUF_MOD_LINEAR;
-	f->d.to.nplanes = format_planes(f->d.format, f->d.planes);
-	for (uint32_t i = 0; i < f->d.to.nplanes; i++) {
-		struct dlbuf_format_plane p = f->d.planes[i];
+	REQUIRE(tiled.d.format);
+	tiled.d.to = tiled.from;
+	tiled.d.to.modifier = DLBUF_MOD_LINEAR;
+	tiled.d.to.nplanes = format_planes(tiled.d.format, tiled.d.planes);
+	for (uint32_t i = 0; i < tiled.d.to.nplanes; i++) {
+		struct dlbuf_format_plane p = tiled.d.planes[i];
 
-		f->d.to.planes[i] = (struct dlbuf_plane){ -1, 0, at, 128, 0 };
+		tiled.d.to.planes[i] = (struct dlbuf_plane){ -1, 0, at, 128, 0 };
 		at += 128 * ((height + p.vsub - 1) / p.vsub);
 	}
 	fake->nimages = 0;
 }
 
-static int detile(struct tiled *f)
+static int detile(void)
 {
 	int done = 7, ret;
 
-	ret = vulkan_backend.can_detile(f->dev, &f->d);
+	ret = vulkan_backend.can_detile(tiled.dev, &tiled.d);
 	if (!ret)
-		ret = vulkan_backend.detile(&f->d, -1, &done);
+		ret = vulkan_backend.detile(&tiled.d, -1, &done);
 	CHECK(ret || done == -1);
 	return ret;
 }
@@ -139,13 +148,11 @@ static int detile(struct tiled *f)
 TEST(one_plane)
 {
 	const struct fake_image *i;
-	struct tiled f;
 
-	begin_tiled();
-	tiled_open(&f);
+	begin_open();
 	i = &fake->images[0];
-	frame(&f, XR24, X_TILED, 30, 20, 1);
-	CHECK_OK(detile(&f));
+	frame(XR24, X_TILED, 30, 20, 1);
+	CHECK_OK(detile());
 	REQUIRE(fake->nimages == 1);
 	CHECK_EQ(i->format, VK_FORMAT_B8G8R8A8_UNORM);
 	CHECK_EQ(i->width, 30);
@@ -165,35 +172,28 @@ TEST(one_plane)
 	CHECK_EQ(fake->live[FAKE_COMMANDS], 0);
 	CHECK(!fake->dedicated);
 	CHECK(!fake->address_memory);
-	tiled_finish(&f);
-	end();
+	end_open();
 }
 
 TEST(packed_chroma)
 {
-	struct tiled f;
-
-	begin_tiled();
-	tiled_open(&f);
-	frame(&f, CC('Y', 'U', 'Y', 'V'), X_TILED, 40, 8, 1);
-	CHECK_OK(detile(&f));
+	begin_open();
+	frame(CC('Y', 'U', 'Y', 'V'), X_TILED, 40, 8, 1);
+	CHECK_OK(detile());
 	/* In texels, of which four bytes have two. */
 	CHECK_EQ(fake->images[0].format, VK_FORMAT_G8B8G8R8_422_UNORM);
 	CHECK_EQ(fake->images[0].width, 40);
 	CHECK_EQ(fake->images[0].regions[0].bufferRowLength, 64);
-	tiled_finish(&f);
-	end();
+	end_open();
 }
 
 TEST(planes_in_one_image)
 {
 	const struct fake_image *i;
-	struct tiled f;
 
-	begin_tiled();
-	tiled_open(&f);
-	frame(&f, NV12, X_TILED, 64, 16, 2);
-	CHECK_OK(detile(&f));
+	begin_open();
+	frame(NV12, X_TILED, 64, 16, 2);
+	CHECK_OK(detile());
 	REQUIRE(fake->nimages == 1);
 	i = &fake->images[0];
 	CHECK_EQ(i->format, VK_FORMAT_G8_B8R8_2PLANE_420_UNORM);
@@ -209,8 +209,7 @@ TEST(planes_in_one_image)
 	CHECK_EQ(i->regions[1].bufferOffset, 128 * 16);
 	CHECK_EQ(i->regions[1].imageExtent.width, 32);
 	CHECK_EQ(i->regions[1].imageExtent.height, 8);
-	tiled_finish(&f);
-	end();
+	end_open();
 }
 
 static void check_apart(void)
@@ -231,70 +230,58 @@ static void check_apart(void)
 
 TEST(planes_as_images)
 {
-	struct tiled f;
-
-	begin_tiled();
-	tiled_open(&f);
+	begin_open();
 	/* Half a sample of chroma at the end. */
-	frame(&f, NV12, X_TILED, 63, 15, 2);
-	CHECK_OK(detile(&f));
+	frame(NV12, X_TILED, 63, 15, 2);
+	CHECK_OK(detile());
 	check_apart();
 	/* Not in one dma-buf. */
-	frame(&f, NV12, X_TILED, 64, 16, 2);
-	f.from.planes[1].fd = f.fds[1];
-	f.d.one_buffer = false;
-	CHECK_OK(detile(&f));
+	frame(NV12, X_TILED, 64, 16, 2);
+	tiled.from.planes[1].fd = tiled.fds[1];
+	tiled.d.one_buffer = false;
+	CHECK_OK(detile());
 	check_apart();
 	/* A driver that lists what it does not make. */
 	fake->physical[0].no_planar = true;
-	frame(&f, NV12, X_TILED, 64, 16, 2);
-	CHECK_OK(detile(&f));
+	frame(NV12, X_TILED, 64, 16, 2);
+	CHECK_OK(detile());
 	check_apart();
-	tiled_finish(&f);
-	end();
+	end_open();
 }
 
 TEST(compression)
 {
-	struct tiled f;
-
-	begin_tiled();
-	tiled_open(&f);
-	frame(&f, XR24, CCS, 16, 16, 2);
-	CHECK_OK(detile(&f));
+	begin_open();
+	frame(XR24, CCS, 16, 16, 2);
+	CHECK_OK(detile());
 	REQUIRE(fake->nimages == 1);
 	CHECK_EQ(fake->images[0].nlayouts, 2);
 	CHECK_EQ(fake->images[0].layouts[1].offset, 12288);
 	CHECK_EQ(fake->images[0].nregions, 1);
-	frame(&f, NV12, CCS, 16, 16, 3);
-	CHECK_OK(detile(&f));
+	frame(NV12, CCS, 16, 16, 3);
+	CHECK_OK(detile());
 	CHECK_EQ(fake->images[0].nlayouts, 3);
 	CHECK_EQ(fake->images[0].nregions, 2);
 	/* Planes of compression are not images by themselves. */
-	f.from.planes[2].fd = f.fds[1];
-	f.d.one_buffer = false;
-	CHECK_ERR(detile(&f), -EOPNOTSUPP);
+	tiled.from.planes[2].fd = tiled.fds[1];
+	tiled.d.one_buffer = false;
+	CHECK_ERR(detile(), -EOPNOTSUPP);
 	CHECK_SAYS("several dma-bufs");
-	tiled_finish(&f);
-	end();
+	end_open();
 }
 
 TEST(dedicated_images)
 {
-	struct tiled f;
-
-	begin_tiled();
-	tiled_open(&f);
-	frame(&f, XR24, X_TILED, 16, 16, 1);
+	begin_open();
+	frame(XR24, X_TILED, 16, 16, 1);
 	fake->physical[0].image_dedicated_only = true;
-	CHECK_OK(detile(&f));
+	CHECK_OK(detile());
 	CHECK(fake->dedicated);
 	fake->physical[0].image_dedicated_only = false;
 	fake->physical[0].image_prefers_dedicated = true;
-	CHECK_OK(detile(&f));
+	CHECK_OK(detile());
 	CHECK(fake->dedicated);
-	tiled_finish(&f);
-	end();
+	end_open();
 }
 
 TEST(rows_as_the_device_wants_them)
@@ -320,11 +307,11 @@ TEST(rows_as_the_device_wants_them)
 
 /* ---------------------------------------------------------------- refusals */
 
-static void refused(struct tiled *f, int err, const char *says)
+static void refused(int err, const char *says)
 {
 	unsigned int submits = fake->submits;
 
-	CHECK_ERR(detile(f), err);
+	CHECK_ERR(detile(), err);
 	CHECK_SAYS(says);
 	CHECK_EQ(fake->submits, submits);
 	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
@@ -335,94 +322,86 @@ static void refused(struct tiled *f, int err, const char *says)
 TEST(what_the_list_lacks)
 {
 	struct fake_physical *p;
-	struct tiled f;
 
-	begin_tiled();
-	tiled_open(&f);
+	begin_open();
 	p = &fake->physical[0];
-	frame(&f, XR24, 0x0200000000000009ull, 16, 16, 1);
-	refused(&f, -EOPNOTSUPP, "Able reads plane 0 of XRGB8888 with LINEAR, "
+	frame(XR24, 0x0200000000000009ull, 16, 16, 1);
+	refused(-EOPNOTSUPP, "Able reads plane 0 of XRGB8888 with LINEAR, "
 		"0x0100000000000001, 0x0100000000000004, not with modifier "
 		"0x0200000000000009");
 	/* A long list is not told to its end. */
 	p->nmodifiers = 9;
 	for (uint32_t i = 3; i < 9; i++)
 		p->modifiers[i].modifier = 0x0300000000000000ull | i;
-	refused(&f, -EOPNOTSUPP, "0x0300000000000005 and 3 more, not with");
+	refused(-EOPNOTSUPP, "0x0300000000000005 and 3 more, not with");
 	p->nmodifiers = 0;
-	refused(&f, -EOPNOTSUPP, "with no modifier, not with");
-	tiled_finish(&f);
-	end();
+	refused(-EOPNOTSUPP, "with no modifier, not with");
+	end_open();
 }
 
 TEST(what_the_driver_cannot)
 {
 	struct fake_physical *p;
-	struct tiled f;
 
-	begin_tiled();
-	tiled_open(&f);
+	begin_open();
 	p = &fake->physical[0];
 	/* AYUV has no VkFormat; XRGB8888_A8 has none of its planes. */
-	frame(&f, CC('A', 'Y', 'U', 'V'), X_TILED, 16, 16, 1);
-	refused(&f, -EOPNOTSUPP, "no VkFormat for AYUV");
-	frame(&f, CC('X', 'R', 'A', '8'), X_TILED, 16, 16, 2);
-	refused(&f, -EOPNOTSUPP, "no VkFormat for plane 0 of XRGB8888_A8");
-	frame(&f, XR24, X_TILED, 16, 16, 2);
-	refused(&f, -EOPNOTSUPP, "has 1 planes in memory, the frame says 2");
-	frame(&f, XR24, CCS, 16, 16, 1);
-	refused(&f, -EOPNOTSUPP, "has 2 planes in memory, the frame says 1");
-	frame(&f, NV12, X_TILED, 16, 16, 3);
-	refused(&f, -EOPNOTSUPP, "has 2 planes in memory, the frame says 3");
-	frame(&f, XR24, X_TILED, 16, 16, 1);
+	frame(CC('A', 'Y', 'U', 'V'), X_TILED, 16, 16, 1);
+	refused(-EOPNOTSUPP, "no VkFormat for AYUV");
+	frame(CC('X', 'R', 'A', '8'), X_TILED, 16, 16, 2);
+	refused(-EOPNOTSUPP, "no VkFormat for plane 0 of XRGB8888_A8");
+	frame(XR24, X_TILED, 16, 16, 2);
+	refused(-EOPNOTSUPP, "has 1 planes in memory, the frame says 2");
+	frame(XR24, CCS, 16, 16, 1);
+	refused(-EOPNOTSUPP, "has 2 planes in memory, the frame says 1");
+	frame(NV12, X_TILED, 16, 16, 3);
+	refused(-EOPNOTSUPP, "has 2 planes in memory, the frame says 3");
+	frame(XR24, X_TILED, 16, 16, 1);
 	p->modifiers[1].no_copy = true;
-	refused(&f, -EOPNOTSUPP, "does not copy from");
+	refused(-EOPNOTSUPP, "does not copy from");
 	p->modifiers[1].no_copy = false;
 	p->modifiers[1].no_import = true;
-	refused(&f, -EOPNOTSUPP, "not importable");
+	refused(-EOPNOTSUPP, "not importable");
 	p->modifiers[1].no_import = false;
 	p->max_image = 15;
-	refused(&f, -EOPNOTSUPP, "15x15 at most");
+	refused(-EOPNOTSUPP, "15x15 at most");
 	p->max_image = 16;
 	/* Where the planes end is the driver's to say. */
-	f.from.planes[0].bytes = 4096 + 256 * 16 - 1;
-	refused(&f, -ERANGE, "needs 8192 bytes, the dma-buf has 8191");
-	f.from.planes[0].bytes++;
+	tiled.from.planes[0].bytes = 4096 + 256 * 16 - 1;
+	refused(-ERANGE, "needs 8192 bytes, the dma-buf has 8191");
+	tiled.from.planes[0].bytes++;
 	p->fd_types = 0x09;
-	refused(&f, -EOPNOTSUPP, "no memory type");
+	refused(-EOPNOTSUPP, "no memory type");
 	p->fd_types = 0xff;
 	p->image_types = 0x04;
-	CHECK_OK(detile(&f));
+	CHECK_OK(detile());
 	CHECK_EQ(fake->memory_type, 2);
-	tiled_finish(&f);
-	end();
+	end_open();
 }
 
 TEST(without_the_extension)
 {
 	struct fake_physical *p;
-	struct tiled f;
 
 	begin_tiled();
 	p = &fake->physical[0];
 	p->extensions[3] = NULL;
-	tiled_open(&f);
-	frame(&f, XR24, X_TILED, 16, 16, 1);
-	refused(&f, -EOPNOTSUPP, "VK_EXT_image_drm_format_modifier");
-	tiled_finish(&f);
+	tiled_open();
+	frame(XR24, X_TILED, 16, 16, 1);
+	refused(-EOPNOTSUPP, "VK_EXT_image_drm_format_modifier");
+	tiled_finish();
 	/* On 1.1 it needs another one. */
 	p->version = VK_API_VERSION_1_1;
 	p->extensions[3] = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
-	tiled_open(&f);
-	frame(&f, XR24, X_TILED, 16, 16, 1);
-	refused(&f, -EOPNOTSUPP, "VK_EXT_image_drm_format_modifier");
-	tiled_finish(&f);
+	tiled_open();
+	frame(XR24, X_TILED, 16, 16, 1);
+	refused(-EOPNOTSUPP, "VK_EXT_image_drm_format_modifier");
+	tiled_finish();
 	p->extensions[4] = VK_KHR_IMAGE_FORMAT_LIST_EXTENSION_NAME;
-	tiled_open(&f);
-	frame(&f, XR24, X_TILED, 16, 16, 1);
-	CHECK_OK(detile(&f));
-	tiled_finish(&f);
-	end();
+	tiled_open();
+	frame(XR24, X_TILED, 16, 16, 1);
+	CHECK_OK(detile());
+	end_open();
 }
 
 /* ---------------------------------------------------------------- lists */
@@ -462,17 +441,17 @@ struct walked {
 	int calls;
 };
 
-static int note_format(const struct dlbuf_device_format *f, void *data)
+static int note_format(const struct dlbuf_device_format *got, void *data)
 {
 	struct walked *w = data;
 
-	CHECK(f->size == sizeof(*f) && f->name && f->code && f->nplanes);
-	CHECK_EQ(f->flags, f->modifier == DLBUF_MOD_LINEAR ?
+	CHECK(got->size == sizeof(*got) && got->name && got->code && got->nplanes);
+	CHECK_EQ(got->flags, got->modifier == DLBUF_MOD_LINEAR ?
 		 DLBUF_DEVICE_FORMAT_DIRECT : DLBUF_DEVICE_FORMAT_COPY);
-	if (f->code_space == DLBUF_CODE_DRM && f->code == w->fourcc &&
+	if (got->code_space == DLBUF_CODE_DRM && got->code == w->fourcc &&
 	    w->n < 4) {
-		w->modifiers[w->n] = f->modifier;
-		w->nplanes[w->n++] = f->nplanes;
+		w->modifiers[w->n] = got->modifier;
+		w->nplanes[w->n++] = got->nplanes;
 	}
 	return ++w->calls == w->stop_at ? 77 : 0;
 }
@@ -500,8 +479,7 @@ TEST(walk_of_formats)
 	}
 	CHECK_ERR(dlbuf_device_formats(NULL, note_format, &w), -EINVAL);
 	CHECK_ERR(dlbuf_device_formats(dev, NULL, &w), -EINVAL);
-	fake->failing = "vkGetPhysicalDeviceImageFormatProperties2";
-	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_OUT_OF_HOST_MEMORY);
 	CHECK_ERR(dlbuf_device_formats(dev, note_format, &w), -ENOMEM);
 	fake->failing = NULL;
 	dlbuf_device_close(dev);
@@ -539,8 +517,7 @@ TEST(lists_of_modifiers)
 		p->modifiers[1].no_import = cases[i].no_import;
 		check_list(dev, cases[i].fourcc, cases[i].want);
 	}
-	fake->failing = "vkGetPhysicalDeviceImageFormatProperties2";
-	fake->result = VK_ERROR_OUT_OF_HOST_MEMORY;
+	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_OUT_OF_HOST_MEMORY);
 	CHECK_ERR(dlbuf_device_modifiers(dev, XR24, &got, &n), -ENOMEM);
 	CHECK_EQ(n, 1);
 	fake->failing = NULL;
@@ -591,50 +568,45 @@ TEST(every_refusal_of_a_copy)
 		  "VK_ERROR_OUT_OF_DEVICE_MEMORY" },
 		{ VK_ERROR_DEVICE_LOST, -EIO, "VK_ERROR_DEVICE_LOST" },
 	};
-	struct tiled f;
 
-	begin_tiled();
-	tiled_open(&f);
+	begin_open();
 	fake->physical[0].no_planar = true;
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
 			/* Two images, so that the second can fail. */
-			frame(&f, NV12, X_TILED, 16, 16, 2);
+			frame(NV12, X_TILED, 16, 16, 2);
 			fake->result = results[j].result;
 			fake->spared = calls[i].spared;
 			fake->failing = calls[i].call;
-			refused(&f, results[j].ret, calls[i].call);
+			refused(results[j].ret, calls[i].call);
 			CHECK_SAYS(results[j].name);
 			fake->failing = NULL;
 		}
 	}
 	/* What fails behind the submit: the copy is over, and refused too. */
-	frame(&f, NV12, X_TILED, 16, 16, 2);
-	fake->result = VK_ERROR_DEVICE_LOST;
-	fake->failing = "vkWaitForFences";
-	CHECK_ERR(detile(&f), -EIO);
+	frame(NV12, X_TILED, 16, 16, 2);
+	fail_call("vkWaitForFences", VK_ERROR_DEVICE_LOST);
+	CHECK_ERR(detile(), -EIO);
 	CHECK_EQ(fake->drains, 1);
 	CHECK_EQ(fake->pending, 0);
 	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 	fake->failing = NULL;
-	CHECK_OK(detile(&f));
-	tiled_finish(&f);
-	end();
+	CHECK_OK(detile());
+	end_open();
 }
 
 /* ---------------------------------------------------------------- order */
 
 TEST(the_device_waits)
 {
-	struct tiled f;
 	int in, out = -1;
 
 	begin_tiled();
 	able(true, true);
-	tiled_open(&f);
-	frame(&f, NV12, X_TILED, 16, 16, 2);
+	tiled_open();
+	frame(NV12, X_TILED, 16, 16, 2);
 	in = eventfd(0, EFD_CLOEXEC);
-	CHECK_OK(vulkan_backend.detile(&f.d, in, &out));
+	CHECK_OK(vulkan_backend.detile(&tiled.d, in, &out));
 	CHECK_EQ(fake->semaphores_in, 1);
 	CHECK_EQ(fake->semaphores_out, 1);
 	CHECK(out >= 3);
@@ -650,34 +622,32 @@ TEST(the_device_waits)
 	close(in);
 	close(out);
 	/* The first access to the rows puts them away. */
-	CHECK_OK(vulkan_backend.acquire(&f.rows.base, DLBUF_READ, NULL, -1));
+	CHECK_OK(vulkan_backend.acquire(&tiled.rows.base, DLBUF_READ, NULL, -1));
 	CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 	CHECK_EQ(fake->live[FAKE_MEMORY], 1);
-	CHECK_OK(vulkan_backend.release(&f.rows.base, DLBUF_READ, NULL, &out, NULL));
+	CHECK_OK(vulkan_backend.release(&tiled.rows.base, DLBUF_READ, NULL, &out, NULL));
 	if (out != -1)
 		close(out);
-	tiled_finish(&f);
-	end();
+	end_open();
 }
 
 /* Rows that go, with a copy into them under way. */
 TEST(unimport_waits_for_the_copy)
 {
-	struct tiled f;
 	int in, out = -1;
 
 	begin_tiled();
 	able(true, true);
-	tiled_open(&f);
+	tiled_open();
 	fake->busy = true;
-	frame(&f, NV12, X_TILED, 16, 16, 2);
+	frame(NV12, X_TILED, 16, 16, 2);
 	in = eventfd(0, EFD_CLOEXEC);
-	CHECK_OK(vulkan_backend.detile(&f.d, in, &out));
+	CHECK_OK(vulkan_backend.detile(&tiled.d, in, &out));
 	close(out);
 	signal_fence(in);
 	close(in);
 	CHECK_EQ(fake->pending, 1);
-	tiled_finish(&f);
+	tiled_finish();
 	CHECK_EQ(fake->pending, 0);
 	end();
 }
@@ -693,18 +663,16 @@ TEST(every_failure_with_fences)
 	able(true, true);
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		int in = eventfd(1, EFD_CLOEXEC), out = 7;
-		struct tiled f;
 
-		tiled_open(&f);
-		frame(&f, NV12, X_TILED, 16, 16, 2);
-		fake->result = VK_ERROR_DEVICE_LOST;
-		fake->failing = calls[i];
-		CHECK_ERR(vulkan_backend.detile(&f.d, in, &out), -EIO);
+		tiled_open();
+		frame(NV12, X_TILED, 16, 16, 2);
+		fail_call(calls[i], VK_ERROR_DEVICE_LOST);
+		CHECK_ERR(vulkan_backend.detile(&tiled.d, in, &out), -EIO);
 		CHECK_SAYS(calls[i]);
 		CHECK_EQ(fake->live[FAKE_IMAGE], 0);
 		CHECK_EQ(fake->pending, 0);
 		fake->failing = NULL;
-		tiled_finish(&f);
+		tiled_finish();
 		close(in);
 	}
 	end();
@@ -716,16 +684,15 @@ TEST(every_failure_with_fences)
 static int walk(void)
 {
 	int in = eventfd(1, EFD_CLOEXEC), out = -1, ret;
-	struct tiled f;
 
-	ret = tiled_init(&f);
+	ret = tiled_init();
 	if (!ret) {
-		frame(&f, NV12, X_TILED, 16, 16, 2);
-		ret = vulkan_backend.can_detile(f.dev, &f.d);
+		frame(NV12, X_TILED, 16, 16, 2);
+		ret = vulkan_backend.can_detile(tiled.dev, &tiled.d);
 		if (!ret)
-			ret = vulkan_backend.detile(&f.d, in, &out);
+			ret = vulkan_backend.detile(&tiled.d, in, &out);
 	}
-	tiled_finish(&f);
+	tiled_finish();
 	if (out != -1)
 		close(out);
 	close(in);

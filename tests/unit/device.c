@@ -104,101 +104,6 @@ static void count_warnings(void *data, enum dlbuf_log_level level,
 	}
 }
 
-/* Opening with this file as the driver's library. */
-static int opened_from(const char *backend, const char *variable,
-		       const char *file)
-{
-	KTAP_KEEPS(KTAP_HEAP, "the environment, dlerror()'s text");
-	setenv(variable, file, 1);
-	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_DEBUG);
-	warnings = 0;
-	return opened(backend);
-}
-
-static int vulkan_from(const char *file)
-{
-	return opened_from("vulkan", "DLBUF_VULKAN_LIBRARY", file);
-}
-
-static int cuda_from(const char *file)
-{
-	return opened_from("cuda", "DLBUF_CUDA_LIBRARY", file);
-}
-
-#ifndef CONFIG_BACKEND_VULKAN
-TEST(vulkan_not_built)
-{
-	CHECK_ERR(vulkan_from("libvulkan.so.1"), -ENOSYS);
-	CHECK_SAYS("vulkan is not built");
-	CHECK_ERR(opened("vulkan:0"), -ENOSYS);
-	CHECK_ERR(opened("vulkan:"), -ENOSYS);
-	CHECK_EQ(warnings, 0);
-}
-#else
-/* Absent is silence: the machine has no such driver, nothing is broken. */
-TEST(vulkan_library_absent)
-{
-	CHECK_ERR(vulkan_from("/nonexistent/libvulkan.so.1"), -ENODEV);
-	CHECK_SAYS("/nonexistent/libvulkan.so.1");
-	CHECK_EQ(warnings, 0);
-	/* And is so again. */
-	CHECK_ERR(opened("vulkan:0"), -ENODEV);
-	CHECK_ERR(opened("vulkan:llvmpipe"), -ENODEV);
-}
-
-/* Present and broken is a warning. */
-TEST(vulkan_library_broken)
-{
-	CHECK_ERR(vulkan_from("libc.so.6"), -EIO);
-	CHECK_SAYS("vk");
-	CHECK_EQ(warnings, 1);
-	CHECK_MSG(strstr(warning, "libc.so.6"), "%s", warning);
-}
-
-TEST(vulkan_without_a_driver)
-{
-	setenv("VK_DRIVER_FILES", "/nonexistent.json", 1);
-	setenv("VK_ICD_FILENAMES", "/nonexistent.json", 1);
-	/* The name that the loader has; without it the library is absent. */
-	CHECK_ERR(vulkan_from("libvulkan.so.1"), -ENODEV);
-	CHECK_SAYS("vulkan");
-	CHECK_EQ(warnings, 0);
-}
-#endif
-
-#ifndef CONFIG_BACKEND_CUDA
-TEST(cuda_not_built)
-{
-	CHECK_ERR(cuda_from("libcuda.so.1"), -ENOSYS);
-	CHECK_SAYS("cuda is not built");
-	CHECK_ERR(opened("cuda:0"), -ENOSYS);
-	CHECK_EQ(warnings, 0);
-}
-#else
-TEST(cuda_library_absent)
-{
-	CHECK_ERR(cuda_from("/nonexistent/libcuda.so.1"), -ENODEV);
-	CHECK_SAYS("cuda: /nonexistent/libcuda.so.1");
-	CHECK_EQ(warnings, 0);
-	CHECK_ERR(opened("cuda:0"), -ENODEV);
-	CHECK_ERR(opened("cuda:GeForce"), -ENODEV);
-}
-
-TEST(cuda_library_broken)
-{
-	CHECK_ERR(cuda_from("libc.so.6"), -EIO);
-	CHECK_SAYS("cuda: libc.so.6 has no cu");
-	CHECK_EQ(warnings, 1);
-	CHECK_MSG(strstr(warning, "libc.so.6"), "%s", warning);
-}
-#endif
-
-/* ---------------------------------------------------------------- each */
-
-struct seen {
-	int n, absent;
-};
-
 /* Of this build. */
 static const char *const backends[] = {
 #define BACKEND(name) #name,
@@ -208,6 +113,82 @@ static const char *const backends[] = {
 };
 
 #define BACKENDS ((int)ARRAY_SIZE(backends) - 1)
+
+static bool is_built(const char *name)
+{
+	for (int i = 0; i < BACKENDS; i++)
+		if (!strcmp(backends[i], name))
+			return true;
+	return false;
+}
+
+static const struct driver {
+	const char *name, *variable, *library, *broken;
+} drivers[] = {
+	{ "vulkan", "DLBUF_VULKAN_LIBRARY", "libvulkan.so.1", "vk" },
+	{ "cuda", "DLBUF_CUDA_LIBRARY", "libcuda.so.1", "cuda: libc.so.6 has no cu" },
+};
+
+/* The device of this number, with this file as the driver's library. */
+static int opened_from(const struct driver *d, const char *file, const char *number)
+{
+	char name[40];
+
+	KTAP_KEEPS(KTAP_HEAP, "the environment, dlerror()'s text");
+	setenv(d->variable, file, 1);
+	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_DEBUG);
+	warnings = 0;
+	snprintf(name, sizeof(name), "%s%s", d->name, number);
+	return opened(name);
+}
+
+/* Absent is silence: the machine has no such driver. Present and broken is a warning. */
+TEST(libraries)
+{
+	static const char *const numbers[] = { "", ":0", ":", ":llvmpipe" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(drivers); i++) {
+		const struct driver *d = &drivers[i];
+		bool built = is_built(d->name);
+		char file[60], says[80];
+
+		snprintf(file, sizeof(file), "/nonexistent/%s", d->library);
+		if (built)
+			snprintf(says, sizeof(says), "%s: %s", d->name, file);
+		else
+			snprintf(says, sizeof(says), "%s is not built", d->name);
+		for (size_t n = 0; n < ARRAY_SIZE(numbers); n++) {
+			CHECK_ERR(opened_from(d, file, numbers[n]),
+				  built ? -ENODEV : -ENOSYS);
+			CHECK_SAYS(says);
+			CHECK_EQ(warnings, 0);
+		}
+		if (!built)
+			continue;
+		CHECK_ERR(opened_from(d, "libc.so.6", ""), -EIO);
+		CHECK_SAYS(d->broken);
+		CHECK_EQ(warnings, 1);
+		CHECK_MSG(strstr(warning, "libc.so.6"), "%s", warning);
+	}
+}
+
+#ifdef CONFIG_BACKEND_VULKAN
+TEST(vulkan_without_a_driver)
+{
+	setenv("VK_DRIVER_FILES", "/nonexistent.json", 1);
+	setenv("VK_ICD_FILENAMES", "/nonexistent.json", 1);
+	/* The name that the loader has; without it the library is absent. */
+	CHECK_ERR(opened_from(&drivers[0], "libvulkan.so.1", ""), -ENODEV);
+	CHECK_SAYS("vulkan");
+	CHECK_EQ(warnings, 0);
+}
+#endif
+
+/* ---------------------------------------------------------------- each */
+
+struct seen {
+	int n, absent;
+};
 
 static void drivers_absent(void)
 {

@@ -10,6 +10,68 @@
 
 #include <dlbuf/interop/hexagon.h>
 
+/* What most cases need: a device, a dma-buf, and a tensor of it or NULL. */
+static struct dlbuf_device *dev;
+static int fd;
+static DLManagedTensorVersioned *t;
+
+static void begin_device(const char *library, const char *words, uint32_t flags)
+{
+	begin_with(library, words);
+	fd = new_memfd();
+	dev = open_flags("hexagon:cdsp", flags);
+	t = NULL;
+}
+
+static void begin_cdsp(void)
+{
+	begin_device("libhexagon.so", "", 0);
+}
+
+static void begin_tensor(void)
+{
+	begin_cdsp();
+	t = import_ok(dev, fd);
+}
+
+/* The tensor and the device go. */
+static void close_device(void)
+{
+	if (t)
+		t->deleter(t);
+	t = NULL;
+	dlbuf_device_close(dev);
+	dev = NULL;
+}
+
+static void end_device(void)
+{
+	close_device();
+	close(fd);
+	end();
+}
+
+static int unmap(int of, void *address, size_t bytes)
+{
+	return ((int (*)(int, int, void *, size_t))
+		dlsym(fake_lib, "fastrpc_munmap"))(3, of, address, bytes);
+}
+
+static uint64_t open_session(void)
+{
+	uint64_t handle = 0;
+
+	CHECK_EQ(((fake_open_fn)dlsym(fake_lib, "remote_handle64_open"))(
+		"file:///libcopy_skel.so&_dom=cdsp", &handle), 0);
+	return handle;
+}
+
+static void close_session(uint64_t handle)
+{
+	CHECK_EQ(((fake_close_fn)dlsym(fake_lib, "remote_handle64_close"))(handle),
+		 0);
+}
+
 /* ---------------------------------------------------------------- devices */
 
 TEST(selectors)
@@ -40,9 +102,9 @@ TEST(selectors)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_device *dev = NULL;
 		DLBUF_INFO(dlbuf_device_info, info);
 
+		dev = NULL;
 		begin(cases[i].words);
 		ktap_forget();
 		CHECK_EQ(dlbuf_device_open(cases[i].name, NULL, &dev),
@@ -108,10 +170,8 @@ TEST(lists)
 TEST(what_a_device_says)
 {
 	DLBUF_INFO(dlbuf_device_info, info);
-	struct dlbuf_device *dev;
 
-	begin("");
-	dev = open_flags("hexagon:cdsp", 0);
+	begin_cdsp();
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
 	CHECK_STR(info.description, "Hexagon cdsp, domain 3");
 	CHECK_EQ(info.acquire, DLBUF_SYNC_BLOCKS);
@@ -119,8 +179,7 @@ TEST(what_a_device_says)
 	CHECK(strstr(info.reason, "remote call returns") &&
 	      strstr(info.reason, "callback"));
 	CHECK_EQ(info.pitch_align, 128);
-	dlbuf_device_close(dev);
-	end();
+	end_device();
 }
 
 /* The process's sessions on a kind of DSP are in the library of that kind. */
@@ -137,7 +196,6 @@ TEST(a_library_for_each_kind)
 		{ "hexagon", "libcdsprpc.so" },
 	};
 	struct listed l = { 0 };
-	struct dlbuf_device *dev;
 
 	if (dlopen("libcdsprpc.so.1", RTLD_LAZY) ||
 	    dlopen("libcdsprpc.so", RTLD_LAZY))
@@ -161,7 +219,6 @@ TEST(children)
 	} cases[] = { { false, 0 }, { true, ESTALE } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_device *dev = NULL;
 		int status;
 		pid_t pid;
 
@@ -184,10 +241,9 @@ TEST(one_map_of_the_whole_buffer)
 {
 	DLManagedTensorVersioned *a, *b, *share;
 	struct dlbuf_hexagon_buffer of;
-	struct dlbuf_device *dev;
-	int fd = new_memfd();
 
 	begin("");
+	fd = new_memfd();
 	dev = open_flags("hexagon:cdsp1", 0);
 	a = import_ok(dev, fd);
 	CHECK_EQ(fake->map.domain, 4);
@@ -221,37 +277,28 @@ TEST(one_map_of_the_whole_buffer)
 	CHECK_EQ(fake->live[FAKE_MAP], 1);
 	dlbuf_device_trim(dev, 0);
 	CHECK_EQ(fake->live[FAKE_MAP], 0);
-	dlbuf_device_close(dev);
-	close(fd);
-	end();
+	end_device();
 }
 
 /* The application maps its own fd, before and after. */
 TEST(the_application_s_own_map)
 {
-	int fd = new_memfd(), (*map)(int, int, void *, int, size_t, int);
-	int (*unmap)(int, int, void *, size_t);
-	DLManagedTensorVersioned *t;
-	struct dlbuf_device *dev;
-	void *p = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	int (*map)(int, int, void *, int, size_t, int);
+	void *p;
 
-	begin("");
+	begin_cdsp();
+	p = mmap(NULL, BYTES, PROT_READ, MAP_SHARED, fd, 0);
 	map = (int (*)(int, int, void *, int, size_t, int))
 		dlsym(fake_lib, "fastrpc_mmap");
-	unmap = (int (*)(int, int, void *, size_t))
-		dlsym(fake_lib, "fastrpc_munmap");
-	REQUIRE(map && unmap && p != MAP_FAILED);
+	REQUIRE(map && p != MAP_FAILED);
 	CHECK_EQ(map(3, fd, p, 0, BYTES, HEXAGON_MAP_FD), 0);
-	dev = open_flags("hexagon:cdsp", 0);
 	t = import_ok(dev, fd);
 	CHECK_EQ(fake->live[FAKE_MAP], 2);
-	t->deleter(t);
-	dlbuf_device_close(dev);
+	close_device();
 	CHECK_EQ(fake->live[FAKE_MAP], 1);
-	CHECK_EQ(unmap(3, fd, p, BYTES), 0);
+	CHECK_EQ(unmap(fd, p, BYTES), 0);
 	munmap(p, BYTES);
-	close(fd);
-	end();
+	end_device();
 }
 
 /*
@@ -263,17 +310,11 @@ TEST(a_number_that_is_still_mapped)
 	static const int counts[] = { 1, 3, 8 };
 
 	for (size_t i = 0; i < ARRAY_SIZE(counts); i++) {
-		int fd = new_memfd(), in, next;
-		DLManagedTensorVersioned *t;
-		struct dlbuf_device *dev;
 		fake_hexagon_stale_fn stale;
-		fake_hexagon_end_fn end_session;
+		int in, next;
 
-		begin("");
+		begin_cdsp();
 		stale = (fake_hexagon_stale_fn)dlsym(fake_lib, "fake_hexagon_stale");
-		end_session = (fake_hexagon_end_fn)dlsym(fake_lib,
-							 "fake_hexagon_end");
-		dev = open_flags("hexagon:cdsp", 0);
 		in = dup(0);
 		next = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		close(next);
@@ -286,52 +327,36 @@ TEST(a_number_that_is_still_mapped)
 		CHECK_EQ(fake->registration.fd, next + counts[i]);
 		dup2(in, 0);
 		close(in);
-		t->deleter(t);
-		dlbuf_device_trim(dev, 0);
+		close_device();
 		CHECK_EQ(fake->live[FAKE_MAP], counts[i]);
-		end_session(3);
-		dlbuf_device_close(dev);
-		close(fd);
-		end();
+		((fake_hexagon_end_fn)dlsym(fake_lib, "fake_hexagon_end"))(3);
+		end_device();
 	}
 }
 
 /* Too many of them. */
 TEST(all_numbers_are_still_mapped)
 {
-	DLManagedTensorVersioned *t;
-	struct dlbuf_device *dev;
-	int fd = new_memfd();
-
-	begin("");
-	dev = open_flags("hexagon:cdsp", 0);
+	begin_cdsp();
 	fake->failing = "fastrpc_mmap";
 	fake->result = AEE_EALREADY;
 	CHECK_ERR(import(dev, fd, &t), -EBUSY);
 	CHECK_SAYS("hexagon:cdsp: fastrpc_mmap(): another buffer is mapped by this fd "
 		   "number");
-	dlbuf_device_close(dev);
-	close(fd);
-	end();
+	end_device();
 }
 
 /* dspqueue has a reference: then the number must not come again for another file. */
 TEST(a_map_that_cannot_end)
 {
-	DLManagedTensorVersioned *t;
 	struct dlbuf_hexagon_buffer of;
-	struct dlbuf_device *dev;
 	fake_hexagon_ref_fn ref;
-	int fd = new_memfd();
 
-	begin("");
+	begin_tensor();
 	ref = (fake_hexagon_ref_fn)dlsym(fake_lib, "fake_hexagon_ref");
-	dev = open_flags("hexagon:cdsp", 0);
-	t = import_ok(dev, fd);
 	of = buffer_of(t);
 	CHECK_EQ(ref(3, of.fd, 1), 0);
-	t->deleter(t);
-	dlbuf_device_close(dev);
+	close_device();
 	CHECK_MSG(strstr(warned, "stays open"), "%s", warned);
 	CHECK(fcntl(of.fd, F_GETFD) == FD_CLOEXEC);
 	CHECK_EQ(*(volatile char *)of.address, 0);
@@ -339,12 +364,10 @@ TEST(a_map_that_cannot_end)
 	CHECK_EQ(fake->live[FAKE_MAP], 1);
 	CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
 	CHECK_EQ(ref(3, of.fd, -1), 0);
-	CHECK_EQ(((int (*)(int, int, void *, size_t))
-		  dlsym(fake_lib, "fastrpc_munmap"))(3, of.fd, of.address, BYTES), 0);
+	CHECK_EQ(unmap(of.fd, of.address, BYTES), 0);
 	munmap(of.address, BYTES);
 	close(of.fd);
-	close(fd);
-	end();
+	end_device();
 }
 
 /* The session ends with a tensor alive: its maps are gone, which is no failure. */
@@ -353,23 +376,15 @@ TEST(a_session_that_ends)
 	static const char *const words[] = { "", "nosession" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
-		int fd = new_memfd();
-		DLManagedTensorVersioned *t;
-		struct dlbuf_device *dev;
 		uint64_t handle;
 
-		begin(words[i]);
-		dev = open_flags("hexagon:cdsp", 0);
-		CHECK_EQ(((fake_open_fn)dlsym(fake_lib, "remote_handle64_open"))(
-			"file:///libcopy_skel.so&_dom=cdsp", &handle), 0);
+		begin_device("libhexagon.so", words[i], 0);
+		handle = open_session();
 		t = import_ok(dev, fd);
-		CHECK_EQ(((fake_close_fn)dlsym(fake_lib, "remote_handle64_close"))(
-			handle), 0);
-		t->deleter(t);
-		dlbuf_device_close(dev);
+		close_session(handle);
+		close_device();
 		CHECK_STR(warned, "");
-		close(fd);
-		end();
+		end_device();
 	}
 }
 
@@ -385,16 +400,12 @@ TEST(without_fastrpc_mmap)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		int fd = new_memfd();
 		char to[8] = "", *from;
 		fake_remote_arg args[2];
 		fake_invoke_fn invoke;
-		DLManagedTensorVersioned *t;
-		struct dlbuf_device *dev;
 
-		begin_with(cases[i].library, cases[i].words);
+		begin_device(cases[i].library, cases[i].words, 0);
 		invoke = (fake_invoke_fn)dlsym(fake_lib, "remote_handle64_invoke");
-		dev = open_flags("hexagon:cdsp", 0);
 		t = import_ok(dev, fd);
 		CHECK_EQ(fake->made[FAKE_MAP], 0);
 		CHECK_EQ(fake->live[FAKE_REGISTRATION], 1);
@@ -407,60 +418,41 @@ TEST(without_fastrpc_mmap)
 		CHECK_EQ(invoke(1, FAKE_COPY, args), 0);
 		CHECK_STR(to, "by fd");
 		CHECK_EQ(fake->by_fd, 1);
-		t->deleter(t);
-		dlbuf_device_close(dev);
-		close(fd);
-		end();
+		end_device();
 	}
 }
 
 /* Its size is an int. */
 TEST(an_old_library_and_a_large_buffer)
 {
-	DLManagedTensorVersioned *t;
-	struct dlbuf_device *dev;
-	int fd = new_memfd();
-
 	if (sizeof(size_t) < 8)
 		SKIP("no buffer is that large");
+	begin_device("libhexagon-old.so", "", 0);
 	REQUIRE(!ftruncate(fd, 1ll << 31));
-	begin_with("libhexagon-old.so", "");
-	dev = open_flags("hexagon:cdsp", 0);
 	CHECK_ERR(import(dev, fd, &t), -EOPNOTSUPP);
 	CHECK_SAYS("registers 2147483647 at most");
-	dlbuf_device_close(dev);
-	end();
-	begin("");
-	dev = open_flags("hexagon:cdsp", 0);
+	end_device();
+	begin_cdsp();
+	REQUIRE(!ftruncate(fd, 1ll << 31));
 	t = import_ok(dev, fd);
 	CHECK_EQ(fake->registration.size, 1ll << 31);
-	t->deleter(t);
-	dlbuf_device_close(dev);
-	close(fd);
-	end();
+	end_device();
 }
 
 /* ---------------------------------------------------------------- the DSP's address */
 
 TEST(the_address_on_the_dsp)
 {
-	DLManagedTensorVersioned *t;
 	struct dlbuf_hexagon_buffer of;
-	struct dlbuf_device *dev;
-	int fd = new_memfd();
 
-	begin("");
-	dev = open_flags("hexagon:cdsp", DLBUF_HEXAGON_ADDRESS);
+	begin_device("libhexagon.so", "", DLBUF_HEXAGON_ADDRESS);
 	t = import_ok(dev, fd);
 	of = buffer_of(t);
 	CHECK(of.dsp_address && of.dsp_address == fake->map.dsp);
 	CHECK_EQ(fake->map.flags, 0);
 	CHECK_EQ(fake->map.size, BYTES);
 	CHECK_EQ(fake->live[FAKE_REGISTRATION], 1);
-	t->deleter(t);
-	dlbuf_device_close(dev);
-	close(fd);
-	end();
+	end_device();
 }
 
 static const struct {
@@ -474,17 +466,11 @@ static const struct {
 TEST(no_address_on_the_dsp)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
-		int fd = new_memfd();
-		DLManagedTensorVersioned *t;
-		struct dlbuf_device *dev;
-
-		begin_with(addresses[i].library, addresses[i].words);
-		dev = open_flags("hexagon:cdsp", DLBUF_HEXAGON_ADDRESS);
+		begin_device(addresses[i].library, addresses[i].words,
+			     DLBUF_HEXAGON_ADDRESS);
 		CHECK_ERR(import(dev, fd, &t), addresses[i].ret);
 		CHECK_SAYS(addresses[i].says);
-		dlbuf_device_close(dev);
-		close(fd);
-		end();
+		end_device();
 	}
 }
 
@@ -515,14 +501,9 @@ TEST(results)
 		{ 0x777, -EIO, "(AEE 0x777)" },
 		{ -1, -EIO, "(AEE 0xffffffff)" },
 	};
-	struct dlbuf_device *dev;
-	int fd = new_memfd();
 
-	begin("");
-	dev = open_flags("hexagon:cdsp", 0);
+	begin_cdsp();
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		DLManagedTensorVersioned *t;
-
 		fake->failing = "fastrpc_mmap";
 		fake->result = cases[i].aee;
 		CHECK_ERR(import(dev, fd, &t), cases[i].ret);
@@ -530,19 +511,16 @@ TEST(results)
 		CHECK_SAYS(cases[i].says);
 		CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
 	}
-	dlbuf_device_close(dev);
-	close(fd);
-	end();
+	end_device();
 }
 
 /* The kernel's own answer, of a node that is none of fastrpc's. */
 TEST(a_wrapped_node_of_another_driver)
 {
-	DLManagedTensorVersioned *t;
-	struct dlbuf_device *dev;
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC), fd = new_memfd();
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 	need_machine();
+	fd = new_memfd();
 	REQUIRE_OK(dlbuf_device_wrap_hexagon(null, 3, NULL, &dev));
 	CHECK_ERR(import(dev, fd, &t), -EOPNOTSUPP);
 	CHECK_SAYS("older than 5.18, or it is no fastrpc node");
@@ -554,51 +532,35 @@ TEST(a_wrapped_node_of_another_driver)
 /* dlbuf opens no session: which rights it has is the application's business. */
 TEST(no_session)
 {
-	DLManagedTensorVersioned *t;
-	struct dlbuf_device *dev;
-	int fd = new_memfd();
 	uint64_t handle;
 
-	begin("nosession");
-	dev = open_flags("hexagon:cdsp", 0);
+	begin_device("libhexagon.so", "nosession", 0);
 	CHECK_ERR(import(dev, fd, &t), -EOPNOTSUPP);
 	CHECK_SAYS("open a remote handle first");
-	CHECK_EQ(((fake_open_fn)dlsym(fake_lib, "remote_handle64_open"))(
-		"file:///libcopy_skel.so&_dom=cdsp", &handle), 0);
+	handle = open_session();
 	t = import_ok(dev, fd);
-	t->deleter(t);
-	dlbuf_device_close(dev);
-	((fake_close_fn)dlsym(fake_lib, "remote_handle64_close"))(handle);
-	close(fd);
-	end();
+	close_device();
+	close_session(handle);
+	end_device();
 }
 
 TEST(of_another_device)
 {
 	DLBUF_INFO(dlbuf_hexagon_buffer, b);
-	int fd = new_memfd();
-	struct dlbuf_device *dev;
-	DLManagedTensorVersioned *t;
 
-	begin("");
 	CHECK_ERR(dlbuf_hexagon_get_buffer(NULL, &b), -EINVAL);
-	dev = open_flags("hexagon:cdsp", 0);
-	t = import_ok(dev, fd);
+	begin_tensor();
 	b.size = 0;
 	CHECK_ERR(dlbuf_hexagon_get_buffer(t, &b), -EINVAL);
-	t->deleter(t);
-	dlbuf_device_close(dev);
 #ifdef CONFIG_BACKEND_CPU
+	close_device();
 	dev = open_flags("cpu", 0);
 	t = import_ok(dev, fd);
 	b.size = sizeof(b);
 	CHECK_ERR(dlbuf_hexagon_get_buffer(t, &b), -EINVAL);
 	CHECK_SAYS("on cpu, which is not a Hexagon device");
-	t->deleter(t);
-	dlbuf_device_close(dev);
 #endif
-	close(fd);
-	end();
+	end_device();
 }
 
 /* ---------------------------------------------------------------- dspqueue, QNN, LiteRT */
@@ -631,11 +593,7 @@ static const struct {
 
 TEST(packed_or_refused)
 {
-	struct dlbuf_device *dev;
-	int fd = new_memfd();
-
-	begin("");
-	dev = open_flags("hexagon:cdsp", 0);
+	begin_cdsp();
 	for (size_t i = 0; i < ARRAY_SIZE(packings); i++) {
 		DLTensor layout = {
 			.ndim = packings[i].ndim, .dtype = packings[i].dtype,
@@ -644,7 +602,6 @@ TEST(packed_or_refused)
 			.byte_offset = 512,
 		};
 		struct dlbuf_hexagon_packed p = { .fd = -7 };
-		DLManagedTensorVersioned *t;
 
 		REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
 		ktap_forget();
@@ -665,12 +622,11 @@ TEST(packed_or_refused)
 			CHECK_EQ(p.fd, -7);
 		}
 		t->deleter(t);
+		t = NULL;
 	}
 	CHECK_ERR(dlbuf_hexagon_packed(NULL, &(struct dlbuf_hexagon_packed){ 0 }),
 		  -EINVAL);
-	dlbuf_device_close(dev);
-	close(fd);
-	end();
+	end_device();
 }
 
 /* As dspqueue.h of qualcomm/fastrpc declares it; and what is known of QNN's. */
@@ -697,12 +653,8 @@ TEST(fields_of_dspqueue_and_qnn)
 	struct htp_descriptor d;
 	int64_t shape = 100;
 	DLTensor layout = LAYOUT8(1, &shape, .byte_offset = 256);
-	DLManagedTensorVersioned *t;
-	struct dlbuf_device *dev;
-	int fd = new_memfd();
 
-	begin("");
-	dev = open_flags("hexagon:cdsp", 0);
+	begin_cdsp();
 	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
 	REQUIRE_OK(dlbuf_hexagon_packed(t, &p));
 	DLBUF_DSPQUEUE_SET(&b, &p, 0x10);
@@ -715,50 +667,41 @@ TEST(fields_of_dspqueue_and_qnn)
 	CHECK_EQ(d.size, BYTES);
 	CHECK_EQ(d.sharedBufferConfig.fd, fake->map.fd);
 	CHECK_EQ(d.sharedBufferConfig.offset, 256);
-	t->deleter(t);
-	dlbuf_device_close(dev);
+	close_device();
 	/* dspqueue does not know a map by address. */
 	dev = open_flags("hexagon:cdsp", DLBUF_HEXAGON_ADDRESS);
 	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
 	REQUIRE_OK(dlbuf_hexagon_packed(t, &p));
 	CHECK_EQ(p.mapped, 0);
-	t->deleter(t);
-	dlbuf_device_close(dev);
 #ifdef CONFIG_BACKEND_CPU
+	close_device();
 	dev = open_flags("cpu", 0);
 	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
 	REQUIRE_OK(dlbuf_hexagon_packed(t, &p));
 	CHECK(!p.mapped && !p.address && p.fd > 2);
 	CHECK_EQ(p.offset, 256);
-	t->deleter(t);
-	dlbuf_device_close(dev);
 #endif
-	close(fd);
-	end();
+	end_device();
 }
 
 /* ---------------------------------------------------------------- rpcmem */
 
-static int alloc(struct dlbuf_device *dev, uint64_t bytes,
-		 DLManagedTensorVersioned **t)
+static int alloc(uint64_t bytes)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");
 	int64_t shape = (int64_t)bytes;
 	DLTensor layout = LAYOUT8(1, &shape);
 
-	return dlbuf_alloc(&dev, 1, &layout, &opts, t);
+	return dlbuf_alloc(&dev, 1, &layout, &opts, &t);
 }
 
 /* rpcmem has registered the buffer; its fd is that of the map; it has the last word. */
 TEST(rpcmem)
 {
-	DLManagedTensorVersioned *t = NULL;
-	struct dlbuf_device *dev;
 	DLBUF_INFO(dlbuf_tensor_info, info);
 
-	begin("");
-	dev = open_flags("hexagon:cdsp", DLBUF_HEXAGON_RPCMEM);
-	REQUIRE_OK(alloc(dev, 5000, &t));
+	begin_device("libhexagon.so", "", DLBUF_HEXAGON_RPCMEM);
+	REQUIRE_OK(alloc(5000));
 	CHECK_EQ(fake->map.size, 8192);
 	CHECK_EQ(fake->registrations, 1);
 	CHECK_EQ(fake->live[FAKE_RPCMEM], 1);
@@ -769,9 +712,7 @@ TEST(rpcmem)
 	CHECK_EQ(info.bytes, 8192);
 	CHECK(info.fd > 2 && info.fd != buffer_of(t).fd);
 	CHECK_EQ(fake->map.fd, buffer_of(t).fd);
-	t->deleter(t);
-	dlbuf_device_close(dev);
-	end();
+	end_device();
 }
 
 static const struct {
@@ -802,44 +743,34 @@ static const struct {
 TEST(rpcmem_refuses)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rpcmems); i++) {
-		struct dlbuf_device *dev;
-		DLManagedTensorVersioned *t;
-
-		begin_with(rpcmems[i].library, "");
-		dev = open_flags("hexagon:cdsp", rpcmems[i].flags);
+		begin_device(rpcmems[i].library, "", rpcmems[i].flags);
 		fake->failing = rpcmems[i].failing;
 		fake->result = rpcmems[i].aee;
 		fake->low_fd = rpcmems[i].low_fd;
-		CHECK_ERR(alloc(dev, rpcmems[i].bytes, &t), rpcmems[i].ret);
+		CHECK_ERR(alloc(rpcmems[i].bytes), rpcmems[i].ret);
 		CHECK_SAYS(rpcmems[i].says);
-		dlbuf_device_close(dev);
-		end();
+		end_device();
 	}
 }
 
 TEST(rpcmem_that_cannot_be_unmapped)
 {
-	DLManagedTensorVersioned *t = NULL;
-	struct dlbuf_device *dev;
 	struct dlbuf_hexagon_buffer of;
 
-	begin("");
-	dev = open_flags("hexagon:cdsp", DLBUF_HEXAGON_RPCMEM);
-	REQUIRE_OK(alloc(dev, 4096, &t));
+	begin_device("libhexagon.so", "", DLBUF_HEXAGON_RPCMEM);
+	REQUIRE_OK(alloc(4096));
 	of = buffer_of(t);
 	fake->failing = "fastrpc_munmap";
 	fake->result = AEE_EFAILED;
-	t->deleter(t);
-	dlbuf_device_close(dev);
+	close_device();
 	CHECK_MSG(strstr(warned, "stays open"), "%s", warned);
 	/* rpcmem still has it. */
 	CHECK_EQ(fake->live[FAKE_RPCMEM], 1);
 	CHECK_EQ(*(volatile char *)of.address, 0);
 	fake->failing = NULL;
-	CHECK_EQ(((int (*)(int, int, void *, size_t))
-		  dlsym(fake_lib, "fastrpc_munmap"))(3, of.fd, of.address, 4096), 0);
+	CHECK_EQ(unmap(of.fd, of.address, 4096), 0);
 	((void (*)(void *))dlsym(fake_lib, "rpcmem_free"))(of.address);
-	end();
+	end_device();
 }
 
 #ifdef CONFIG_FAULT_INJECTION
@@ -852,18 +783,13 @@ static int walk(void)
 
 	for (size_t i = 0; !ret && i < ARRAY_SIZE(flags); i++) {
 		DLBUF_OPTS(dlbuf_device_opts, opts, .flags = flags[i]);
-		DLManagedTensorVersioned *t = NULL;
-		struct dlbuf_device *dev;
-		int fd = new_memfd();
 
 		ret = dlbuf_device_open("hexagon:cdsp", &opts, &dev);
-		if (!ret) {
-			ret = i == 2 ? alloc(dev, BYTES, &t) :
-				       import(dev, fd, &t);
-			if (t)
-				t->deleter(t);
-			dlbuf_device_close(dev);
-		}
+		if (ret)
+			break;
+		fd = new_memfd();
+		ret = i == 2 ? alloc(BYTES) : import(dev, fd, &t);
+		close_device();
 		close(fd);
 	}
 	return ret;

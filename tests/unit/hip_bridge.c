@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * HIP's half of the bridge to Vulkan, against doubles of both (tests/doubles): Vulkan's
- * memory leaves as a dma-buf, and host functions of the stream make the copies.
+ * memory leaves as a dma-buf, and host functions of the stream make the copies. What
+ * lib/queue does with it is in hip_queue, driver `bridge`.
  */
 #include "ktap.h"
 
@@ -9,9 +10,11 @@
 #include "hip_backend.h"
 #include "cuda_vulkan.h"
 
-static int try_bridge(struct fixture *f)
+static struct fixture f;
+
+static int try_bridge(struct dlbuf_device *dev)
 {
-	return import_as(f, open_hip(), PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW);
+	return import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW);
 }
 
 static void all(void) { }
@@ -30,57 +33,45 @@ TEST(what_a_bridge_needs)
 	static const struct {
 		void (*lacks)(void);
 		const char *why;
+		uint32_t flags;
 	} cases[] = {
-		{ all, NULL },
-		{ no_timelines_shared, NULL },
-		{ no_fences, NULL },
+		{ all, NULL, 0 },
+		{ no_timelines_shared, NULL, 0 },
+		{ no_fences, NULL, 0 },
 		{ elsewhere,
-		  "vulkan: none of 1 devices is at PCI address 0010:01:03" },
-		{ keeps_memory, "memory is not exportable as a dma-buf" },
-		{ imports_nothing, "vulkan: " },
+		  "vulkan: none of 1 devices is at PCI address 0010:01:03", 0 },
+		{ keeps_memory, "memory is not exportable as a dma-buf", 0 },
+		{ imports_nothing, "vulkan: ", 0 },
+		{ all, "DLBUF_HIP_NO_BRIDGE", DLBUF_HIP_NO_BRIDGE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct fixture f;
+		DLBUF_OPTS(dlbuf_device_opts, opts, .flags = cases[i].flags);
+		struct dlbuf_device *dev = NULL;
 		int ret;
 
 		begin_both("memfds");
 		vk->physical[0].uuid = 0x11;
 		cases[i].lacks();
+		REQUIRE_OK(dlbuf_device_open("hip", &opts, &dev));
 		ktap_forget();
-		ret = try_bridge(&f);
+		ret = try_bridge(dev);
 		CHECK_EQ(ret, cases[i].why ? -EOPNOTSUPP : 0);
 		if (cases[i].why)
 			CHECK_SAYS(cases[i].why);
-		CHECK_EQ(f.dev->acquire_sync, DLBUF_SYNC_FENCE);
-		CHECK_EQ(f.dev->release_sync, DLBUF_SYNC_EVENT);
+		if (cases[i].flags)
+			CHECK_EQ(vk->made[FAKE_INSTANCE], 0);
+		CHECK_EQ(dev->acquire_sync, DLBUF_SYNC_FENCE);
+		CHECK_EQ(dev->release_sync, DLBUF_SYNC_EVENT);
 		import_finish(&f, ret);
-		dlbuf_device_close(f.dev);
+		dlbuf_device_close(dev);
 		end_both();
 	}
-}
-
-TEST(no_bridge_wanted)
-{
-	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = DLBUF_HIP_NO_BRIDGE);
-	struct dlbuf_device *dev;
-	struct fixture f;
-
-	begin_both("");
-	REQUIRE_OK(dlbuf_device_open("hip", &opts, &dev));
-	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("DLBUF_HIP_NO_BRIDGE");
-	import_finish(&f, -1);
-	CHECK_EQ(vk->made[FAKE_INSTANCE], 0);
-	dlbuf_device_close(dev);
-	end_both();
 }
 
 /* A copy that fails has no caller: the next call is told, and only that. */
 TEST(a_copy_fails)
 {
-	struct fixture f;
 	struct app app;
 
 	begin_both("memfds");
@@ -104,17 +95,14 @@ TEST(a_copy_fails)
 /* The driver would believe the size. */
 TEST(memory_that_is_smaller)
 {
-	struct fixture f;
-
 	begin_both("memfds");
 	break_call("hipExternalMemoryGetMappedBuffer", HIPABI_UNKNOWN, 0);
-	CHECK_ERR(try_bridge(&f), -EOPNOTSUPP);
+	CHECK_ERR(try_bridge(open_hip()), -EOPNOTSUPP);
 	CHECK_SAYS("hipExternalMemoryGetMappedBuffer");
 	import_finish(&f, -1);
 	heal();
 	vk->shrinks = 4096;
-	CHECK_ERR(import_as(&f, f.dev, PATH_BIT(DLBUF_PATH_BRIDGE), DLBUF_RW),
-		  -EOPNOTSUPP);
+	CHECK_ERR(try_bridge(f.dev), -EOPNOTSUPP);
 	CHECK_SAYS("vulkan: the exported dma-buf has 8192 bytes, not 12288");
 	import_finish(&f, -1);
 	dlbuf_device_close(f.dev);

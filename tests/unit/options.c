@@ -24,48 +24,28 @@ static int get(struct ours *o, const void *src)
 	return opts_get(o, sizeof(*o), src, "test_opts");
 }
 
-TEST(null_is_all_defaults)
+/* An older caller's struct is shorter, a newer one's has a tail of zeros. */
+TEST(sizes_of_callers)
 {
-	static const struct ours zero;
+	static const struct ours none, cases[] = {
+		{ sizeof(size_t), 0, 0, NULL },
+		{ offsetof(struct ours, b), 1, 0, NULL },
+		{ sizeof(struct ours), 1, 2, "three" },
+		{ sizeof(struct newer), 1, 2, "three" },
+	};
+	struct newer src = { .ours = { 0, 1, 2, "three" } };
 	struct ours o;
 
 	CHECK_OK(get(&o, NULL));
-	CHECK(!memcmp(&o, &zero, sizeof(o)));
-}
-
-TEST(the_same_size)
-{
-	struct ours src = { sizeof(src), 1, 2, "three" }, o;
-
-	CHECK_OK(get(&o, &src));
-	CHECK_EQ(o.size, sizeof(o));
-	CHECK_EQ(o.a, 1);
-	CHECK_EQ(o.b, 2);
-	CHECK_STR(o.c, "three");
-}
-
-TEST(an_older_caller_s_is_shorter)
-{
-	struct ours src = { offsetof(struct ours, b), 1, 2, "three" }, o;
-
-	CHECK_OK(get(&o, &src));
-	CHECK_EQ(o.size, sizeof(o));
-	CHECK_EQ(o.a, 1);
-	CHECK_EQ(o.b, 0);
-	CHECK(!o.c);
-	src.size = sizeof(src.size);
-	CHECK_OK(get(&o, &src));
-	CHECK_EQ(o.a, 0);
-}
-
-TEST(a_newer_caller_s_tail_of_zeros)
-{
-	struct newer src = { .ours = { sizeof(src), 1, 2, "three" } };
-	struct ours o;
-
-	CHECK_OK(get(&o, &src));
-	CHECK_EQ(o.size, sizeof(o));
-	CHECK_EQ(o.b, 2);
+	CHECK(!memcmp(&o, &none, sizeof(o)));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		src.ours.size = cases[i].size;
+		CHECK_OK(get(&o, &src));
+		CHECK_EQ(o.size, sizeof(o));
+		CHECK_EQ(o.a, cases[i].a);
+		CHECK_EQ(o.b, cases[i].b);
+		CHECK_STR(o.c ? o.c : "", cases[i].c ? cases[i].c : "");
+	}
 }
 
 TEST(a_newer_caller_s_unknown_option)
@@ -96,39 +76,27 @@ TEST(a_size_that_is_not_set)
 
 /* ---------------------------------------------------------------- results */
 
-TEST(results_of_the_same_size)
+/* Of an older, of the same and of a newer caller: what has no room is left as it is. */
+TEST(sizes_of_results)
 {
-	struct ours mine = { 0, 1, 2, "three" }, dst = { sizeof(dst), 9, 9, "" };
+	static const struct ours mine = { 0, 1, 2, "three" }, cases[] = {
+		{ offsetof(struct ours, b), 1, 9, "untouched" },
+		{ sizeof(struct ours), 1, 2, "three" },
+		{ sizeof(struct newer), 1, 2, "three" },
+	};
 
-	CHECK_OK(INFO_PUT(&dst, &mine, "test_info"));
-	CHECK_EQ(dst.size, sizeof(dst));
-	CHECK_EQ(dst.a, 1);
-	CHECK_EQ(dst.b, 2);
-	CHECK_STR(dst.c, "three");
-}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct newer dst = { { cases[i].size, 9, 9, "untouched" }, 9, 9 };
+		uint64_t tail = cases[i].size == sizeof(dst) ? 0 : 9;
 
-TEST(results_for_an_older_caller)
-{
-	struct ours mine = { 0, 1, 2, "three" };
-	struct ours dst = { offsetof(struct ours, b), 9, 9, "untouched" };
-
-	CHECK_OK(INFO_PUT(&dst, &mine, "test_info"));
-	CHECK_EQ(dst.size, offsetof(struct ours, b));
-	CHECK_EQ(dst.a, 1);
-	CHECK_EQ(dst.b, 9);
-	CHECK_STR(dst.c, "untouched");
-}
-
-TEST(results_for_a_newer_caller)
-{
-	struct ours mine = { 0, 1, 2, "three" };
-	struct newer dst = { { sizeof(dst), 9, 9, "" }, 9, 9 };
-
-	CHECK_OK(info_put(&dst, &mine, sizeof(mine), "test_info"));
-	CHECK_EQ(dst.ours.size, sizeof(dst));
-	CHECK_EQ(dst.ours.b, 2);
-	CHECK_EQ(dst.d, 0);
-	CHECK_EQ(dst.e, 0);
+		CHECK_OK(info_put(&dst, &mine, sizeof(mine), "test_info"));
+		CHECK_EQ(dst.ours.size, cases[i].size);
+		CHECK_EQ(dst.ours.a, cases[i].a);
+		CHECK_EQ(dst.ours.b, cases[i].b);
+		CHECK_STR(dst.ours.c, cases[i].c);
+		CHECK_EQ(dst.d, tail);
+		CHECK_EQ(dst.e, tail);
+	}
 }
 
 TEST(results_without_a_size)

@@ -23,12 +23,12 @@
 
 static const int64_t shape[] = { 4, 6 }, strides[] = { 16, 2 };
 
-struct fixture {
+static struct {
 	struct dlbuf_device *sim, *cpu;
 	DLManagedTensorVersioned *t;
 	int memfd;
 	int sock;		/* the simulator's */
-};
+} f = { .sock = -1 };
 
 static DLManagedTensorVersioned *import(struct dlbuf_device *dev, int fd)
 {
@@ -66,15 +66,22 @@ static const char *name(void)
 	return device() + strlen("vpi:");
 }
 
-/* A device with a simulator, and a tensor that is acquired. */
-static void begin(struct fixture *f)
+/* A tensor that is acquired; `opened` is the result of what has opened f.sim. */
+static void begin_with(int opened, uint32_t access)
 {
-	*f = (struct fixture){ .memfd = buffer() };
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &f->cpu));
-	REQUIRE_OK(dlbuf_device_open(device(), NULL, &f->sim));
-	REQUIRE_OK(dlbuf_vpi_connect(name(), &f->sock));
-	f->t = import(f->sim, f->memfd);
-	REQUIRE_OK(dlbuf_acquire(f->t, DLBUF_RW, NULL, NULL));
+	REQUIRE_OK(opened);
+	f.memfd = buffer();
+	f.t = import(f.sim, f.memfd);
+	REQUIRE_OK(dlbuf_acquire(f.t, access, NULL, NULL));
+}
+
+/* And a simulator. */
+static void begin(void)
+{
+	need_machine();
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &f.cpu));
+	begin_with(dlbuf_device_open(device(), NULL, &f.sim), DLBUF_RW);
+	REQUIRE_OK(dlbuf_vpi_connect(name(), &f.sock));
 }
 
 static void settle(void)
@@ -84,23 +91,23 @@ static void settle(void)
 	event_user_remove();
 }
 
-static void end(struct fixture *f)
+static void end(void)
 {
-	if (f->t)
-		f->t->deleter(f->t);
-	dlbuf_device_close(f->sim);
-	dlbuf_device_close(f->cpu);
-	if (f->sock >= 0)
-		close(f->sock);
-	close(f->memfd);
+	if (f.t)
+		f.t->deleter(f.t);
+	dlbuf_device_close(f.sim);
+	dlbuf_device_close(f.cpu);
+	if (f.sock >= 0)
+		close(f.sock);
+	close(f.memfd);
 	settle();
 }
 
-static struct dlbuf_vpi_arrival receive(struct fixture *f)
+static struct dlbuf_vpi_arrival receive(void)
 {
 	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
 
-	REQUIRE_OK(dlbuf_vpi_recv(f->cpu, f->sock, NULL, &a));
+	REQUIRE_OK(dlbuf_vpi_recv(f.cpu, f.sock, NULL, &a));
 	return a;
 }
 
@@ -123,6 +130,12 @@ static void until_readable(int fd)
 
 	CHECK_EQ(poll(&p, 1, -1), 1);
 	CHECK(p.revents & POLLIN);
+}
+
+static void until_over(int fence)
+{
+	until_readable(fence);
+	close(fence);
 }
 
 /* ---------------------------------------------------------------- devices */
@@ -202,7 +215,6 @@ TEST(arguments)
 	};
 	struct dlbuf_vpi_arrival a = { .size = 0 };
 	DLManagedTensorVersioned *other;
-	struct fixture f;
 	int sock;
 
 	need_machine();
@@ -210,7 +222,7 @@ TEST(arguments)
 	CHECK_ERR(dlbuf_vpi_connect("a", NULL), -EINVAL);
 	CHECK_ERR(dlbuf_vpi_connect("a/b", &sock), -EINVAL);
 	CHECK_ERR(dlbuf_vpi_connect("nobody", &sock), -ECONNREFUSED);
-	begin(&f);
+	begin();
 	other = import(f.cpu, f.memfd);
 	CHECK_ERR(dlbuf_vpi_send(NULL, "a", NULL), -EINVAL);
 	CHECK_ERR(dlbuf_vpi_send(other, "a", NULL), -EINVAL);
@@ -227,7 +239,7 @@ TEST(arguments)
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, &a), -EINVAL);
 	a.size = sizeof(a);
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, &now, &a), -EAGAIN);
-	end(&f);
+	end();
 }
 
 /* ---------------------------------------------------------------- order */
@@ -236,15 +248,13 @@ TEST(arrival)
 {
 	struct dlbuf_vpi_arrival a;
 	DLBUF_INFO(dlbuf_tensor_info, info);
-	struct fixture f;
 	int fence;
 
-	need_machine();
-	begin(&f);
+	begin();
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "frame~0", NULL));
 	REQUIRE_OK(dlbuf_release(f.t, NULL, &fence));
 	CHECK(!readable(fence));
-	a = receive(&f);
+	a = receive();
 	CHECK(!strcmp(a.name, "frame~0"));
 	CHECK_EQ(a.access, DLBUF_RW);
 	CHECK_EQ(a.tensor->dl_tensor.ndim, 2);
@@ -255,13 +265,12 @@ TEST(arrival)
 	*(char *)a.tensor->dl_tensor.data = 42;
 	CHECK_EQ(*(char *)f.t->dl_tensor.data, 42);
 	hand_back(&a);
-	until_readable(fence);
-	close(fence);
+	until_over(fence);
 	/* Nothing is pending any more. */
 	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
 	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
 	CHECK_EQ(fence, -1);
-	end(&f);
+	end();
 }
 
 /* Other devices wait, and readers only for writers. */
@@ -270,11 +279,9 @@ TEST(others_wait)
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLManagedTensorVersioned *cpu;
 	struct dlbuf_vpi_arrival a;
-	struct fixture f;
 	int fence;
 
-	need_machine();
-	begin(&f);
+	begin();
 	cpu = import(f.cpu, f.memfd);
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
 	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
@@ -287,33 +294,30 @@ TEST(others_wait)
 	CHECK_OK(dlbuf_pending(cpu, DLBUF_WRITE, &fence));
 	REQUIRE(fence >= 0);
 	CHECK(!readable(fence));
-	a = receive(&f);
+	a = receive();
 	CHECK_EQ(a.access, DLBUF_READ);
 	hand_back(&a);
-	until_readable(fence);
-	close(fence);
+	until_over(fence);
 	CHECK_OK(dlbuf_device_drain(f.sim, 0));
 	CHECK_OK(dlbuf_pending(cpu, DLBUF_WRITE, &fence));
 	CHECK_EQ(fence, -1);
 	cpu->deleter(cpu);
-	end(&f);
+	end();
 }
 
 /* One fd stands for all that was sent before. */
 TEST(passes_end_in_order)
 {
 	struct dlbuf_vpi_arrival a[3];
-	struct fixture f;
 	int fence[3];
 
-	need_machine();
-	begin(&f);
+	begin();
 	for (int i = 0; i < 3; i++) {
 		if (i)
 			REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_WRITE, NULL, NULL));
 		REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
 		REQUIRE_OK(dlbuf_release(f.t, NULL, &fence[i]));
-		a[i] = receive(&f);
+		a[i] = receive();
 	}
 	hand_back(&a[2]);
 	hand_back(&a[0]);
@@ -321,11 +325,10 @@ TEST(passes_end_in_order)
 	CHECK(!readable(fence[1]));
 	CHECK(!readable(fence[2]));
 	hand_back(&a[1]);
-	until_readable(fence[1]);
-	until_readable(fence[2]);
-	for (int i = 0; i < 3; i++)
-		close(fence[i]);
-	end(&f);
+	until_over(fence[1]);
+	until_over(fence[2]);
+	close(fence[0]);
+	end();
 }
 
 static void count(void *data)
@@ -333,24 +336,17 @@ static void count(void *data)
 	__atomic_add_fetch((int *)data, 1, __ATOMIC_SEQ_CST);
 }
 
-static void until(const int *n)
-{
-	UNTIL(__atomic_load_n(n, __ATOMIC_SEQ_CST));
-}
-
 /* The import outlives tensor and device until the simulator is done. */
 TEST(lease)
 {
 	struct dlbuf_vpi_arrival a;
-	struct fixture f;
 	struct dlbuf_frame frame = PICTURE(64, 64, DLBUF_FOURCC('R', '8', ' ', ' '),
 		DLBUF_CODE_DRM, 1, .modifier = DLBUF_MOD_LINEAR, .release = count);
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	int fired = 0;
 	uint32_t n;
 
-	need_machine();
-	begin(&f);
+	begin();
 	frame.planes[0].fd = f.memfd;
 	frame.planes[0].pitch = 64;
 	frame.release_data = &fired;
@@ -363,12 +359,12 @@ TEST(lease)
 	f.t = NULL;
 	dlbuf_device_close(f.sim);
 	f.sim = NULL;
-	a = receive(&f);
+	a = receive();
 	close(a.done);
 	CHECK_EQ(__atomic_load_n(&fired, __ATOMIC_SEQ_CST), 0);
 	a.tensor->deleter(a.tensor);
-	until(&fired);
-	end(&f);
+	UNTIL(__atomic_load_n(&fired, __ATOMIC_SEQ_CST));
+	end();
 }
 
 /* ---------------------------------------------------------------- simulators that come and go */
@@ -413,14 +409,11 @@ TEST(simulator_dies)
 {
 	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
 	DLBUF_OPTS(dlbuf_socket_opts, past, .deadline_ns = 1);
-	struct fixture f = { .memfd = buffer(), .sock = -1 };
 	int fence, says;
 	pid_t pid;
 
 	need_machine();
-	REQUIRE_OK(dlbuf_device_open(device(), NULL, &f.sim));
-	f.t = import(f.sim, f.memfd);
-	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+	begin_with(dlbuf_device_open(device(), NULL, &f.sim), DLBUF_READ);
 	CHECK_ERR(dlbuf_vpi_send(f.t, "a", &now), -EAGAIN);
 	CHECK_SAYS("no simulator is attached to vpi:unit.");
 	CHECK_ERR(dlbuf_vpi_send(f.t, "a", &past), -ETIME);
@@ -430,56 +423,50 @@ TEST(simulator_dies)
 		REQUIRE_OK(dlbuf_release(f.t, NULL, &fence));
 		CHECK(!readable(fence));
 		kill_simulator(pid, says);
-		until_readable(fence);
-		close(fence);
+		until_over(fence);
 		REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
 		CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EPIPE);
 		CHECK_SAYS("the simulator has ended");
 	}
-	end(&f);
+	end();
 }
 
 /* The end of a simulator that has the other end of a socket pair is final. */
 TEST(child_dies)
 {
-	struct fixture f = { .memfd = buffer(), .sock = -1 };
 	int s[2], says;
 	pid_t pid;
 
 	need_machine();
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s));
-	REQUIRE_OK(dlbuf_device_wrap_vpi(s[0], NULL, &f.sim));
+	begin_with(dlbuf_device_wrap_vpi(s[0], NULL, &f.sim), DLBUF_READ);
 	close(s[0]);
-	f.t = import(f.sim, f.memfd);
-	REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
 	pid = simulator(s[1], &says);
 	close(s[1]);
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
 	kill_simulator(pid, says);
 	for (int i = 0; i < 2; i++)
 		CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EPIPE);
-	end(&f);
+	end();
 }
 
 TEST(one_simulator_at_a_time)
 {
 	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
-	struct fixture f;
 	int second;
 
-	need_machine();
-	begin(&f);
+	begin();
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
 	REQUIRE_OK(dlbuf_vpi_connect(name(), &second));
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "b", NULL));
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, second, NULL, &a), -EPIPE);
 	close(second);
 	for (int i = 0; i < 2; i++) {
-		a = receive(&f);
+		a = receive();
 		CHECK_EQ(a.name[0], 'a' + i);
 		hand_back(&a);
 	}
-	end(&f);
+	end();
 }
 
 /* ---------------------------------------------------------------- hostile peers */
@@ -538,11 +525,9 @@ TEST(letters)
 		{ "no socket", GOOD, 1, 0, PIPE },
 	};
 	struct dlbuf_vpi_arrival a;
-	struct fixture f;
 	int s[2], end_of[2], pipes[2];
 
-	need_machine();
-	begin(&f);
+	begin();
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s));
 	for (size_t i = 0; i <= ARRAY_SIZE(letters); i++) {
 		const struct letter *l = &letters[i], fine = { "", GOOD, 1, 0, BOTH };
@@ -573,12 +558,12 @@ TEST(letters)
 	close(s[0]);
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, s[1], NULL, &a), -EPIPE);
 	close(s[1]);
-	end(&f);
+	end();
 }
 
 #ifdef CONFIG_FAULT_INJECTION
 /* Each call fails once; everything is given back, and the pass ends. */
-static int once_each(struct fixture *f)
+static int once_each(void)
 {
 	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
 	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
@@ -594,7 +579,7 @@ static int once_each(struct fixture *f)
 	if (!ret)
 		ret = dlbuf_vpi_connect(name(), &sock);
 	if (!ret)
-		ret = dlbuf_import(dev, f->memfd, &layout, NULL, &t);
+		ret = dlbuf_import(dev, f.memfd, &layout, NULL, &t);
 	for (int i = 0; !ret && i < 2; i++) {
 		ret = dlbuf_acquire(t, DLBUF_RW, NULL, NULL);
 		if (!ret)
@@ -603,7 +588,7 @@ static int once_each(struct fixture *f)
 			ret = dlbuf_release(t, NULL, i ? NULL : &fence);
 	}
 	if (!ret)
-		ret = dlbuf_vpi_recv(f->cpu, sock, &now, &a);
+		ret = dlbuf_vpi_recv(f.cpu, sock, &now, &a);
 	if (a.tensor)
 		hand_back(&a);
 	if (t)
@@ -622,21 +607,21 @@ static int once_each(struct fixture *f)
 
 TEST(every_call)
 {
-	struct fixture f = { .memfd = buffer(), .sock = -1 };
 	unsigned long n = 0, failed = 0;
 	int ret;
 
 	need_machine();
+	f.memfd = buffer();
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &f.cpu));
 	do {
 		fault_at(++n);
-		ret = once_each(&f);
+		ret = once_each();
 		failed += !!ret;
 	} while (fault_count() >= n);
 	fault_at(0);
 	CHECK_OK(ret);
 	CHECK(failed > 20);
-	end(&f);
+	end();
 }
 #endif
 #else

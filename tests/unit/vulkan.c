@@ -164,8 +164,7 @@ TEST(absent_is_not_broken)
 	dlbuf_log_set(count_warnings, NULL, DLBUF_LOG_WARN);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		warnings = 0;
-		fake->failing = cases[i].failing;
-		fake->result = cases[i].result;
+		fail_call(cases[i].failing, cases[i].result);
 		CHECK_ERR(dlbuf_device_open("vulkan", NULL, &dev), cases[i].ret);
 		CHECK_SAYS(cases[i].failing);
 		CHECK_EQ(warnings, cases[i].warnings);
@@ -205,8 +204,6 @@ TEST(old_loaders)
 
 TEST(what_is_imported)
 {
-	struct fixture f;
-
 	begin();
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK(f.vi.base.data == &f.vi.buffer);
@@ -217,38 +214,32 @@ TEST(what_is_imported)
 	CHECK(!fake->dedicated);
 	CHECK_EQ(fake->memory_type, 1); /* 0 is protected */
 	CHECK_EQ(fake->enabled, 3);
-	end_import(&f);
+	end_import();
 }
 
 TEST(address_of_a_1_1_device)
 {
-	struct fixture f;
-
 	begin();
 	fake->physical[0].version = VK_API_VERSION_1_1;
 	fake->physical[0].extensions[3] =
 		VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME;
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK_EQ(f.vi.buffer.address, 0x2000);
-	end_import(&f);
+	end_import();
 }
 
 TEST(no_address_where_imports_have_none)
 {
-	struct fixture f;
-
 	begin();
 	fake->physical[0].no_import_with_address = true;
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK_EQ(f.vi.buffer.address, 0);
 	CHECK(!fake->address_enabled && !fake->address_memory);
-	end_import(&f);
+	end_import();
 }
 
 TEST(dedicated_allocations)
 {
-	struct fixture f;
-
 	begin();
 	fake->physical[0].dedicated_only = true;
 	REQUIRE_OK(import_into(&f, open_ok()));
@@ -261,13 +252,12 @@ TEST(dedicated_allocations)
 	fake->physical[0].granularity = fake->physical[0].prefetch = 1;
 	REQUIRE_OK(import_into(&f, open_ok()));
 	CHECK(fake->dedicated);
-	end_import(&f);
+	end_import();
 }
 
 TEST(memory_that_does_not_fit)
 {
 	struct dlbuf_device *dev;
-	struct fixture f;
 
 	begin();
 	dev = open_ok();
@@ -290,22 +280,16 @@ TEST(memory_that_does_not_fit)
 /* V3DV of Mesa 25: a buffer of all of a dma-buf needs a page more than that. */
 TEST(a_driver_that_reads_behind_a_buffer)
 {
-	struct dlbuf_device *dev;
-	struct fixture f;
-
 	begin();
 	fake->physical[0].prefetch = 64;
-	dev = open_ok();
-	CHECK_EQ(dev->slack, 4096);
-	REQUIRE_OK(import_into(&f, dev));
+	REQUIRE_OK(import_into(&f, open_ok()));
+	CHECK_EQ(f.dev->slack, 4096);
 	CHECK_EQ(f.vi.buffer.size, IMPORT_BYTES - 64);
 	CHECK_OK(import_fits(&f.vi.base, IMPORT_BYTES - 64));
 	CHECK_ERR(import_fits(&f.vi.base, IMPORT_BYTES - 63), -ERANGE);
 	CHECK_SAYS("cannot use the last 64: allocate a page more");
 	CHECK_ERR(import_fits(&f.vi.base, IMPORT_BYTES + 1), -ERANGE);
-	import_finish(&f, 0);
-	dlbuf_device_close(dev);
-	end();
+	end_import();
 }
 
 TEST(every_refusal_of_an_import)
@@ -332,10 +316,7 @@ TEST(every_refusal_of_an_import)
 	dev = open_ok();
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		for (size_t j = 0; j < ARRAY_SIZE(results); j++) {
-			struct fixture f;
-
-			fake->failing = calls[i];
-			fake->result = results[j].result;
+			fail_call(calls[i], results[j].result);
 			CHECK_ERR(import_into(&f, dev), results[j].ret);
 			CHECK_SAYS(calls[i]);
 			CHECK_SAYS(results[j].name);
@@ -399,7 +380,6 @@ TEST(wrap)
 	struct dlbuf_vulkan_device vk, again = { .size = sizeof(again) };
 	struct dlbuf_device *app, *dev = NULL;
 	DLBUF_INFO(dlbuf_device_info, info);
-	struct fixture f;
 
 	begin();
 	fake->nphysical = 2;
@@ -421,9 +401,9 @@ TEST(wrap)
 	CHECK(again.device == vk.device && again.queue == vk.queue);
 
 	REQUIRE_OK(import_into(&f, dev));
-	CHECK_OK(acquire(&f, DLBUF_READ));
+	CHECK_OK(acquire(DLBUF_READ));
 	CHECK_EQ(fake->barrier.srcQueueFamilyIndex, VK_QUEUE_FAMILY_FOREIGN_EXT);
-	CHECK_OK(release(&f, DLBUF_READ));
+	CHECK_OK(release(DLBUF_READ));
 	CHECK_EQ(submits_locked, 2);
 	CHECK_EQ(waits_locked, 0);
 	CHECK_OK(dlbuf_vulkan_lock_queue(dev, vk.queue));
@@ -492,7 +472,6 @@ TEST(wrap_without_a_list)
 {
 	struct dlbuf_vulkan_device vk;
 	struct dlbuf_device *app, *dev = NULL;
-	struct fixture f;
 
 	begin();
 	app = open_to_wrap(&vk);
@@ -500,11 +479,11 @@ TEST(wrap_without_a_list)
 	REQUIRE_OK(dlbuf_device_wrap_vulkan(&vk, NULL, &dev));
 	REQUIRE_OK(import_into(&f, dev));
 	CHECK_EQ(f.vi.buffer.address, 0);
-	CHECK_OK(acquire(&f, DLBUF_READ));
+	CHECK_OK(acquire(DLBUF_READ));
 	CHECK_EQ(fake->barrier.srcQueueFamilyIndex, VK_QUEUE_FAMILY_EXTERNAL);
 	/* Its own lock may be taken again by the thread that holds it. */
 	CHECK_OK(dlbuf_vulkan_lock_queue(dev, vk.queue));
-	CHECK_OK(release(&f, DLBUF_READ));
+	CHECK_OK(release(DLBUF_READ));
 	CHECK_OK(dlbuf_vulkan_unlock_queue(dev, vk.queue));
 	import_finish(&f, 0);
 	dlbuf_device_close(dev);

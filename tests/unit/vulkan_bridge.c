@@ -8,8 +8,6 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_VULKAN
-#include <pthread.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include "backends/vulkan/bridge_device.h"
@@ -119,14 +117,14 @@ static void end_bridge(void)
 
 /* ---------------------------------------------------------------- buffers */
 
-struct pair {
+static struct pair {
 	struct bridge_buffer *buffer;
 	int dma_buf;
 	uint8_t *ours;		/* the dma-buf, mapped */
 	uint8_t *theirs;	/* the memory */
 	uint64_t allocated;
 	bool dedicated;
-};
+} pair;
 
 static uint8_t *map(int fd, uint64_t bytes)
 {
@@ -137,47 +135,38 @@ static uint8_t *map(int fd, uint64_t bytes)
 	return p;
 }
 
-static int pair_create(struct pair *pair)
+static int pair_create(void)
 {
 	int fd, ret;
 
-	*pair = (struct pair){ .dma_buf = -1 };
+	pair = (struct pair){ .dma_buf = -1 };
 	fd = memfd_create("a dma-buf", MFD_CLOEXEC);
-	pair->dma_buf = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	REQUIRE(pair->dma_buf >= 0 && !ftruncate(fd, BYTES));
+	pair.dma_buf = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	REQUIRE(pair.dma_buf >= 0 && !ftruncate(fd, BYTES));
 	close(fd);
 	fd = -7;
-	ret = bridge_buffer_create(bridge, pair->dma_buf, BYTES,
-					  &pair->buffer, &fd, &pair->allocated,
-					  &pair->dedicated);
+	ret = bridge_buffer_create(bridge, pair.dma_buf, BYTES, &pair.buffer, &fd,
+				   &pair.allocated, &pair.dedicated);
 	if (ret) {
 		CHECK_EQ(fd, -7);
-		CHECK(!pair->buffer);
-		close(pair->dma_buf);
+		CHECK(!pair.buffer);
+		close(pair.dma_buf);
 		return ret;
 	}
 	CHECK(fd >= 3 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
-	CHECK_EQ(lseek(fd, 0, SEEK_END), pair->allocated);
-	pair->ours = map(pair->dma_buf, BYTES);
-	pair->theirs = map(fd, BYTES);
+	CHECK_EQ(lseek(fd, 0, SEEK_END), pair.allocated);
+	pair.ours = map(pair.dma_buf, BYTES);
+	pair.theirs = map(fd, BYTES);
 	close(fd);
 	return 0;
 }
 
-static struct pair pair_ok(void)
+static void pair_destroy(void)
 {
-	struct pair pair;
-
-	REQUIRE_OK(pair_create(&pair));
-	return pair;
-}
-
-static void pair_destroy(struct pair *pair)
-{
-	bridge_buffer_destroy(pair->buffer);
-	munmap(pair->ours, BYTES);
-	munmap(pair->theirs, BYTES);
-	close(pair->dma_buf);
+	bridge_buffer_destroy(pair.buffer);
+	munmap(pair.ours, BYTES);
+	munmap(pair.theirs, BYTES);
+	close(pair.dma_buf);
 }
 
 static void fill(uint8_t *p, uint32_t seed)
@@ -192,6 +181,21 @@ static bool filled(const uint8_t *p, uint32_t seed)
 		if (p[i] != ((i * 7 + i / 4096 * 13 + seed) & 0xff))
 			return false;
 	return true;
+}
+
+/* A bridge with a pair, whose bytes are 1 and 2. */
+static void begin_pair(void)
+{
+	begin_bridge();
+	REQUIRE_OK(pair_create());
+	fill(pair.ours, 1);
+	fill(pair.theirs, 2);
+}
+
+static void end_pair(void)
+{
+	pair_destroy();
+	end_bridge();
 }
 
 /* ---------------------------------------------------------------- opening */
@@ -228,13 +232,11 @@ static void no_vulkan(void)
 static void fails_export(void)
 {
 	/* Of the trial: the first that is exported. */
-	fake->failing = "vkGetSemaphoreFdKHR";
-	fake->result = VK_ERROR_INVALID_EXTERNAL_HANDLE;
+	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_INVALID_EXTERNAL_HANDLE);
 }
 static void breaks_export(void)
 {
-	fake->failing = "vkGetSemaphoreFdKHR";
-	fake->result = VK_ERROR_TOO_MANY_OBJECTS;
+	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_TOO_MANY_OBJECTS);
 }
 static void nothing(void)
 {
@@ -306,7 +308,6 @@ TEST(what_a_driver_can)
 /* The one that is meant, and one that breaks on the way may be it. */
 TEST(which_device)
 {
-
 	begin_able();
 	fake->nphysical = 3;
 	fake->physical[2] = fake->physical[0];
@@ -316,8 +317,7 @@ TEST(which_device)
 	CHECK(caps.buffers && caps.fences_out);
 	CHECK_EQ(bridge->dev->physical.index, 2);
 	close_bridge();
-	fake->failing = "vkEnumerateDeviceExtensionProperties";
-	fake->result = VK_ERROR_UNKNOWN;
+	fail_call("vkEnumerateDeviceExtensionProperties", VK_ERROR_UNKNOWN);
 	CHECK_ERR(bridge_open(uuid, &bridge, &caps), -EIO);
 	CHECK_SAYS("vkEnumerateDeviceExtensionProperties");
 	fake->failing = NULL;
@@ -327,7 +327,6 @@ TEST(which_device)
 /* What looks like waiting may be a machine that has no time. */
 TEST(a_slow_machine)
 {
-
 	begin_able();
 	fake->export_blocks = 2;
 	bridge_ok();
@@ -339,14 +338,13 @@ TEST(a_slow_machine)
 TEST(vulkan_1_1)
 {
 	struct bridge_link *link;
-	struct pair pair;
 
 	begin_able();
 	fake->physical[0].version = VK_API_VERSION_1_1;
 	fake->physical[0].extensions[2] =
 		VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME;
 	bridge_ok();
-	pair = pair_ok();
+	REQUIRE_OK(pair_create());
 	fill(pair.ours, 1);
 	link = link_ok();
 	CHECK_OK(bridge_in(bridge, pair.buffer, -1, link));
@@ -354,23 +352,17 @@ TEST(vulkan_1_1)
 	CHECK_EQ(value_of(link), 1);
 	CHECK(filled(pair.theirs, 1));
 	bridge_link_put(bridge, link);
-	pair_destroy(&pair);
-	end_bridge();
+	end_pair();
 }
 
 /* ---------------------------------------------------------------- copies */
 
 TEST(in)
 {
+	int fence = pending_fence();
 	struct bridge_link *link;
-	struct pair pair;
-	int fence;
 
-	begin_bridge();
-	pair = pair_ok();
-	fill(pair.ours, 1);
-	fill(pair.theirs, 2);
-	fence = pending_fence();
+	begin_pair();
 	link = link_ok();
 	CHECK_EQ(link->value, 1);
 	CHECK_OK(bridge_in(bridge, pair.buffer, fence, link));
@@ -399,7 +391,7 @@ TEST(in)
 	CHECK_EQ(fake->imports, 1);
 	CHECK_EQ(fake->copies, 2);
 	bridge_link_put(bridge, link);
-	pair_destroy(&pair);
+	pair_destroy();
 	CHECK_EQ(close_bridge(), 1);
 	end();
 }
@@ -407,17 +399,13 @@ TEST(in)
 TEST(out)
 {
 	struct bridge_link *link;
-	struct pair pair;
 	int fence = 7;
 
-	begin_bridge();
-	pair = pair_ok();
-	fill(pair.ours, 1);
+	begin_pair();
 	link = link_ok();
 	CHECK_OK(bridge_out(bridge, pair.buffer, link, &fence));
 	CHECK(fence >= 3 && fcntl(fence, F_GETFD) == FD_CLOEXEC);
 	/* The other API has been told to, and has not done so yet. */
-	fill(pair.theirs, 2);
 	fake->run();
 	CHECK_EQ(fence_signalled(fence), 0);
 	CHECK(filled(pair.ours, 1));
@@ -427,74 +415,42 @@ TEST(out)
 	CHECK(filled(pair.ours, 2));
 	close(fence);
 	bridge_link_put(bridge, link);
-	pair_destroy(&pair);
-	CHECK_EQ(close_bridge(), 1);
-	end();
+	end_pair();
 }
 
-/* Without a copy the one becomes the other. */
-TEST(fences_alone)
-{
-	struct bridge_link *a, *b;
-	int in, out = 7;
-
-	begin_bridge();
-	in = pending_fence();
-	a = link_ok();
-	b = link_ok();
-	CHECK(a != b);
-	CHECK_OK(bridge_in(bridge, NULL, in, a));
-	CHECK_OK(bridge_out(bridge, NULL, b, &out));
-	fake->run();
-	CHECK_EQ(value_of(a), 0);
-	CHECK_EQ(fence_signalled(out), 0);
-	signal_fence(in);
-	fake->run();
-	CHECK_EQ(value_of(a), 1);
-	CHECK_EQ(fence_signalled(out), 0);
-	other_signals(b);
-	fake->run();
-	CHECK_EQ(fence_signalled(out), 1);
-	CHECK_EQ(fake->copies, 0);
-	close(in);
-	close(out);
-	bridge_link_put(bridge, a);
-	bridge_link_put(bridge, b);
-	CHECK_EQ(close_bridge(), 2);
-	end();
-}
-
-/* What goes out waits for the other API, and what goes in does not wait for it. */
-static void check_queues(uint32_t queues, bool held_up)
-{
-	struct bridge_link *a, *b;
-	VkQueue queue;
-	int fence = 7;
-
-	begin_able();
-	fake->physical[0].queues = queues;
-	bridge_ok();
-	a = link_ok();
-	b = link_ok();
-	CHECK_OK(bridge_out(bridge, NULL, a, &fence));
-	queue = fake->queue;
-	CHECK_OK(bridge_in(bridge, NULL, -1, b));
-	CHECK_EQ(queue == fake->queue, held_up);
-	fake->run();
-	CHECK_EQ(value_of(b), !held_up);
-	other_signals(a);
-	fake->run();
-	CHECK_EQ(value_of(b), 1);
-	close(fence);
-	bridge_link_put(bridge, a);
-	bridge_link_put(bridge, b);
-	end_bridge();
-}
-
+/*
+ * Fences alone. What goes out waits for the other API, and what goes in does not wait
+ * for it, unless there is one queue only.
+ */
 TEST(queues)
 {
-	check_queues(2, false);
-	check_queues(1, true);
+	for (uint32_t queues = 1; queues <= 2; queues++) {
+		bool held_up = queues == 1;
+		struct bridge_link *a, *b;
+		VkQueue queue;
+		int fence = 7;
+
+		begin_able();
+		fake->physical[0].queues = queues;
+		bridge_ok();
+		a = link_ok();
+		b = link_ok();
+		CHECK_OK(bridge_out(bridge, NULL, a, &fence));
+		queue = fake->queue;
+		CHECK_OK(bridge_in(bridge, NULL, -1, b));
+		CHECK_EQ(queue == fake->queue, held_up);
+		fake->run();
+		CHECK_EQ(value_of(b), !held_up);
+		other_signals(a);
+		fake->run();
+		CHECK_EQ(value_of(b), 1);
+		CHECK_EQ(fence_signalled(fence), 1);
+		CHECK_EQ(fake->copies, 0);
+		close(fence);
+		bridge_link_put(bridge, a);
+		bridge_link_put(bridge, b);
+		end_bridge();
+	}
 }
 
 /* A fence that nobody can wait for on the device is the caller's. */
@@ -519,104 +475,68 @@ TEST(no_fences_in)
 
 /* ---------------------------------------------------------------- waiting */
 
-static bool waiting, finished; /* atomic */
-
-static void look_for_waits(const char *call)
-{
-	if (strstr(call, "vkWait") || !strcmp(call, "vkQueueWaitIdle"))
-		__atomic_store_n(&waiting, true, __ATOMIC_RELEASE);
-}
-
 struct call {
 	struct bridge_link *link;
-	struct pair *pair;
 	int ret, fence;
 };
 
-static void *out_of(void *arg)
+static void out_of(void *arg)
 {
 	struct call *c = arg;
 
-	c->ret = bridge_out(bridge, c->pair->buffer, c->link, &c->fence);
-	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
-	return NULL;
-}
-
-static void until_waiting(void)
-{
-	while (!__atomic_load_n(&waiting, __ATOMIC_ACQUIRE) &&
-	       !__atomic_load_n(&finished, __ATOMIC_ACQUIRE))
-		sched_yield();
-	CHECK(!__atomic_load_n(&finished, __ATOMIC_ACQUIRE));
+	c->ret = bridge_out(bridge, pair.buffer, c->link, &c->fence);
 }
 
 /* No fence to give: it waits, and others go on meanwhile. */
-static void check_waits(void (*lacks)(void))
-{
-	struct bridge_link *other;
-	pthread_t thread;
-	struct pair pair;
-	struct call c;
-
-	begin_able();
-	lacks();
-	REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
-	CHECK(!caps.fences_out);
-	pair = pair_ok();
-	c = (struct call){ link_ok(), &pair, -7, 7 };
-	fake->look = look_for_waits;
-	waiting = finished = false;
-	REQUIRE(!pthread_create(&thread, NULL, out_of, &c));
-	until_waiting();
-	other = link_ok();
-	CHECK(other != c.link);
-	CHECK_OK(bridge_in(bridge, NULL, -1, other));
-	bridge_link_put(bridge, other);
-	fill(pair.theirs, 4);
-	other_signals(c.link);
-	pthread_join(thread, NULL);
-	CHECK_OK(c.ret);
-	CHECK_EQ(c.fence, -1);
-	CHECK(filled(pair.ours, 4));
-	bridge_link_put(bridge, c.link);
-	pair_destroy(&pair);
-	end_bridge();
-}
-
 TEST(out_waits_where_the_export_would)
 {
-	check_waits(blocks);
-	check_waits(no_sync_out);
+	static void (*const lacks[])(void) = { blocks, no_sync_out };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lacks); i++) {
+		struct bridge_link *other;
+		struct call c = { .ret = -7, .fence = 7 };
+
+		begin_able();
+		lacks[i]();
+		REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
+		CHECK(!caps.fences_out);
+		REQUIRE_OK(pair_create());
+		c.link = link_ok();
+		begin_to_wait(out_of, &c);
+		other = link_ok();
+		CHECK(other != c.link);
+		CHECK_OK(bridge_in(bridge, NULL, -1, other));
+		bridge_link_put(bridge, other);
+		fill(pair.theirs, 4);
+		other_signals(c.link);
+		end_of_wait();
+		CHECK_OK(c.ret);
+		CHECK_EQ(c.fence, -1);
+		CHECK(filled(pair.ours, 4));
+		bridge_link_put(bridge, c.link);
+		end_pair();
+	}
 }
 
-static void *destroy(void *arg)
+static void destroy(void *arg)
 {
-	pair_destroy(arg);
-	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
-	return NULL;
+	pair_destroy();
 }
 
 TEST(a_buffer_waits_for_its_copies)
 {
+	int fence = pending_fence(), done = 7;
 	struct bridge_link *in, *out;
-	pthread_t thread;
-	struct pair pair;
-	int fence, done = 7;
 
-	begin_bridge();
-	pair = pair_ok();
-	fence = pending_fence();
+	begin_pair();
 	in = link_ok();
 	out = link_ok();
 	CHECK_OK(bridge_in(bridge, pair.buffer, fence, in));
 	CHECK_OK(bridge_out(bridge, pair.buffer, out, &done));
-	fake->look = look_for_waits;
-	waiting = finished = false;
-	REQUIRE(!pthread_create(&thread, NULL, destroy, &pair));
-	until_waiting();
+	begin_to_wait(destroy, NULL);
 	other_signals(out);
 	signal_fence(fence);
-	pthread_join(thread, NULL);
+	end_of_wait();
 	CHECK_EQ(fence_signalled(done), 1);
 	CHECK_EQ(fake->pending, 0);
 	close(fence);
@@ -666,13 +586,10 @@ TEST(links_are_used_again_when_reached)
 TEST(abandoned)
 {
 	struct bridge_link *link;
-	struct pair pair;
 
-	begin_bridge();
-	pair = pair_ok();
+	begin_pair();
 	link = link_ok();
-	fake->failing = "vkQueueSubmit";
-	fake->result = VK_ERROR_DEVICE_LOST;
+	fail_call("vkQueueSubmit", VK_ERROR_DEVICE_LOST);
 	CHECK_ERR(bridge_in(bridge, pair.buffer, -1, link), -EIO);
 	CHECK_SAYS("vkQueueSubmit");
 	fake->failing = NULL;
@@ -700,51 +617,41 @@ TEST(abandoned)
 #endif
 	CHECK_OK(bridge_in(bridge, pair.buffer, -1, link));
 	bridge_link_put(bridge, link);
-	pair_destroy(&pair);
+	pair_destroy();
 	CHECK_EQ(close_bridge(), 1);
 	end();
 }
 
-static void *free_links(void *arg)
+static void free_links(void *n)
 {
-	bridge_links_free(bridge, forget_link, arg);
-	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
-	return NULL;
+	bridge_links_free(bridge, forget_link, n);
 }
 
 /* Whether Vulkan is to wait for it, too, or the other API alone knows. */
-static void check_links_wait(bool submitted)
-{
-	struct bridge_link *link;
-	pthread_t thread;
-	unsigned int n = 0;
-	uint64_t *value;
-	int fence = -1;
-
-	begin_bridge();
-	link = link_ok();
-	if (submitted)
-		CHECK_OK(bridge_out(bridge, NULL, link, &fence));
-	value = timeline(link);
-	bridge_link_put(bridge, link);
-	fake->look = look_for_waits;
-	waiting = finished = false;
-	REQUIRE(!pthread_create(&thread, NULL, free_links, &n));
-	until_waiting();
-	__atomic_store_n(value, 1, __ATOMIC_RELEASE);
-	pthread_join(thread, NULL);
-	CHECK_EQ(n, 1);
-	CHECK_EQ(fence_signalled(fence), 1);
-	if (fence != -1)
-		close(fence);
-	bridge_close(bridge);
-	end();
-}
-
 TEST(links_wait)
 {
-	check_links_wait(true);
-	check_links_wait(false);
+	for (int submitted = 0; submitted < 2; submitted++) {
+		struct bridge_link *link;
+		unsigned int n = 0;
+		uint64_t *value;
+		int fence = -1;
+
+		begin_bridge();
+		link = link_ok();
+		if (submitted)
+			CHECK_OK(bridge_out(bridge, NULL, link, &fence));
+		value = timeline(link);
+		bridge_link_put(bridge, link);
+		begin_to_wait(free_links, &n);
+		__atomic_store_n(value, 1, __ATOMIC_RELEASE);
+		end_of_wait();
+		CHECK_EQ(n, 1);
+		CHECK_EQ(fence_signalled(fence), 1);
+		if (submitted)
+			close(fence);
+		bridge_close(bridge);
+		end();
+	}
 }
 
 /* Their values have been reached, or nobody can say. */
@@ -755,8 +662,7 @@ TEST(links_of_a_lost_device)
 	begin_bridge();
 	link = link_ok();
 	bridge_link_put(bridge, link);
-	fake->failing = "vkGetSemaphoreCounterValue";
-	fake->result = VK_ERROR_DEVICE_LOST;
+	fail_call("vkGetSemaphoreCounterValue", VK_ERROR_DEVICE_LOST);
 	other = link_ok();
 	CHECK(other != link);
 	bridge_link_put(bridge, other);
@@ -771,21 +677,30 @@ TEST(links_of_a_lost_device)
 
 TEST(memory_is_on_the_device)
 {
-	struct pair pair;
+	static const struct {
+		uint32_t types;
+		int type;	/* -1: none fits */
+	} cases[] = {
+		{ 0, 5 },
+		/* Where none of those can be shared it is the host's. */
+		{ 0x1f, 1 },
+		{ 0x9, -1 },
+	};
 
 	begin_able();
 	fake->physical[0].host_memory = true;
 	bridge_ok();
-	pair = pair_ok();
-	CHECK_EQ(fake->memory_type, 5);
-	pair_destroy(&pair);
-	/* Where none of those can be shared it is the host's. */
-	fake->physical[0].buffer_types = 0x1f;
-	pair = pair_ok();
-	CHECK_EQ(fake->memory_type, 1);
-	pair_destroy(&pair);
-	fake->physical[0].buffer_types = 0x9;
-	CHECK_ERR(pair_create(&pair), -EOPNOTSUPP);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		if (cases[i].types)
+			fake->physical[0].buffer_types = cases[i].types;
+		if (cases[i].type < 0) {
+			CHECK_ERR(pair_create(), -EOPNOTSUPP);
+			continue;
+		}
+		REQUIRE_OK(pair_create());
+		CHECK_EQ(fake->memory_type, cases[i].type);
+		pair_destroy();
+	}
 	end_bridge();
 }
 
@@ -802,20 +717,16 @@ TEST(dedicated)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct pair pair;
-
 		begin_able();
 		fake->physical[0].dedicated_only = cases[i].only;
 		fake->physical[0].shared_dedicated_only = cases[i].shared_only;
 		fake->physical[0].prefers_dedicated = cases[i].prefers;
 		bridge_ok();
-		pair = pair_ok();
+		REQUIRE_OK(pair_create());
 		CHECK_EQ(pair.dedicated, cases[i].dedicated);
 		CHECK_EQ(fake->dedicated, cases[i].dedicated);
 		CHECK_EQ(pair.allocated, BYTES);
-		pair_destroy(&pair);
-		close_bridge();
-		end();
+		end_pair();
 	}
 }
 
@@ -834,14 +745,13 @@ static int walk(void)
 {
 	struct bridge_link *link;
 	int fence = pending_fence(), out = -1, ret;
-	struct pair pair;
 
 	ret = bridge_open(uuid, &bridge, &caps);
 	if (ret) {
 		close(fence);
 		return ret;
 	}
-	ret = pair_create(&pair);
+	ret = pair_create();
 	if (ret)
 		goto close;
 	fill(pair.ours, 5);
@@ -874,7 +784,7 @@ static int walk(void)
 		close(out);
 	bridge_link_put(bridge, link);
 destroy:
-	pair_destroy(&pair);
+	pair_destroy();
 close:
 	close_bridge();
 	close(fence);
@@ -903,8 +813,7 @@ TEST(every_failure)
 		for (unsigned int spared = 0; spared < 20; spared++) {
 			int ret;
 
-			fake->failing = calls[i];
-			fake->result = VK_ERROR_DEVICE_LOST;
+			fail_call(calls[i], VK_ERROR_DEVICE_LOST);
 			fake->spared = spared;
 			ktap_forget();
 			ret = walk();
@@ -933,8 +842,7 @@ TEST(no_fence_comes_out)
 
 	begin_bridge();
 	link = link_ok();
-	fake->failing = "vkGetSemaphoreFdKHR";
-	fake->result = VK_ERROR_TOO_MANY_OBJECTS;
+	fail_call("vkGetSemaphoreFdKHR", VK_ERROR_TOO_MANY_OBJECTS);
 	CHECK_ERR(bridge_link_get(bridge, &other), -EIO);
 	CHECK(!other);
 	other_signals(link);
@@ -951,12 +859,11 @@ TEST(no_fence_is_standard_input)
 {
 	int kept = fcntl(0, F_DUPFD_CLOEXEC, 3), out = 7;
 	struct bridge_link *link;
-	struct pair pair;
 
 	begin_bridge();
 	REQUIRE(kept >= 3);
 	close(0);
-	pair = pair_ok(); /* looks at its fd */
+	REQUIRE_OK(pair_create()); /* looks at its fd */
 	CHECK(fcntl(0, F_GETFD) < 0);
 	link = link_ok();
 	CHECK(link->fd >= 3);
@@ -968,8 +875,7 @@ TEST(no_fence_is_standard_input)
 	close(out);
 	other_signals(link);
 	bridge_link_put(bridge, link);
-	pair_destroy(&pair);
-	end_bridge();
+	end_pair();
 }
 
 #ifdef CONFIG_FAULT_INJECTION
@@ -982,63 +888,6 @@ TEST(every_call_fails_once)
 	end();
 }
 #endif
-
-/* ---------------------------------------------------------------- threads */
-
-#define ROUNDS 50
-
-/* Waits for a value as the other API does: it never looks at Vulkan. */
-static void wait_value(struct bridge_link *link)
-{
-	while (value_of(link) < link->value)
-		sched_yield();
-}
-
-static void *rounds(void *arg)
-{
-	struct pair pair = pair_ok();
-	struct bridge_link *link;
-	int in = -1, out;
-
-	for (uint32_t i = 0; i < ROUNDS; i++) {
-		if (in == -1)
-			fill(pair.ours, 0);
-		REQUIRE_OK(bridge_link_get(bridge, &link));
-		CHECK_OK(bridge_in(bridge, pair.buffer, in, link));
-		wait_value(link);
-		CHECK(filled(pair.theirs, i));
-		bridge_link_put(bridge, link);
-		if (in != -1)
-			close(in);
-		REQUIRE_OK(bridge_link_get(bridge, &link));
-		CHECK_OK(bridge_out(bridge, pair.buffer, link, &out));
-		CHECK_EQ(fence_signalled(out), 0);
-		fill(pair.theirs, i + 1);
-		other_signals(link);
-		bridge_link_put(bridge, link);
-		/* The next copy waits for this one on the device. */
-		in = out;
-	}
-	close(in);
-	pair_destroy(&pair);
-	return NULL;
-}
-
-TEST(threads)
-{
-	pthread_t threads[2];
-
-	begin_able();
-	fake->threaded = true;
-	bridge_ok();
-	for (int i = 0; i < 2; i++)
-		REQUIRE(!pthread_create(&threads[i], NULL, rounds, NULL));
-	for (int i = 0; i < 2; i++)
-		pthread_join(threads[i], NULL);
-	CHECK_EQ(fake->copies, 4 * ROUNDS);
-	CHECK(close_bridge() <= 4);
-	end();
-}
 #else
 KTAP_SKIPPED("the backend is not built")
 #endif

@@ -9,6 +9,8 @@
 #include "double.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <dlbuf/dlbuf.h>
 
@@ -66,6 +68,13 @@ static inline void able(bool in, bool out)
 	fake->physical[0].sync_fd_out = out;
 }
 
+/* All calls of this function, after fake->spared ones; NULL: no calls any more. */
+static inline void fail_call(const char *call, VkResult result)
+{
+	fake->result = result;
+	fake->failing = call;
+}
+
 /* ---------------------------------------------------------------- imports */
 
 #define IMPORT_BYTES 8192
@@ -75,58 +84,101 @@ struct fixture {
 	struct dlbuf_device *dev;
 	struct vulkan_import vi;
 };
+static struct fixture f;	/* what most cases need */
 
-static inline int import_into(struct fixture *f, struct dlbuf_device *dev)
+static inline int import_into(struct fixture *of, struct dlbuf_device *dev)
 {
-	*f = (struct fixture){ .dev = dev };
-	f->vi.base.dev = dev;
-	f->vi.base.id.access = DLBUF_RW;
-	f->vi.base.bytes = IMPORT_BYTES;
-	f->vi.base.fd = memfd_create("a dma-buf", MFD_CLOEXEC);
-	if (f->vi.base.fd < 0 || ftruncate(f->vi.base.fd, IMPORT_BYTES))
+	*of = (struct fixture){ .dev = dev };
+	of->vi.base.dev = dev;
+	of->vi.base.id.access = DLBUF_RW;
+	of->vi.base.bytes = IMPORT_BYTES;
+	of->vi.base.fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	if (of->vi.base.fd < 0 || ftruncate(of->vi.base.fd, IMPORT_BYTES))
 		return -errno;
-	return vulkan_backend.import(&f->vi.base);
+	return vulkan_backend.import(&of->vi.base);
 }
 
-static inline void import_finish(struct fixture *f, int ret)
+static inline void import_finish(struct fixture *of, int ret)
 {
 	if (!ret)
-		vulkan_backend.unimport(&f->vi.base);
-	close(f->vi.base.fd);
+		vulkan_backend.unimport(&of->vi.base);
+	close(of->vi.base.fd);
 }
 
 /* A device that is able, and an import of it. */
-static inline void begin_import(struct fixture *f, bool in, bool out)
+static inline void begin_import(bool in, bool out)
 {
 	begin();
 	able(in, out);
-	REQUIRE_OK(import_into(f, open_ok()));
+	REQUIRE_OK(import_into(&f, open_ok()));
 }
 
-static inline void end_import(struct fixture *f)
+static inline void end_import(void)
 {
-	import_finish(f, 0);
-	dlbuf_device_close(f->dev);
+	import_finish(&f, 0);
+	dlbuf_device_close(f.dev);
 	end();
 }
 
-static inline int acquire(struct fixture *f, uint32_t access)
+static inline int acquire_after(uint32_t access, int fence)
 {
-	return vulkan_backend.acquire(&f->vi.base, access, NULL, -1);
+	return vulkan_backend.acquire(&f.vi.base, access, NULL, fence);
 }
 
-static inline int release(struct fixture *f, uint32_t access)
+static inline int acquire(uint32_t access)
+{
+	return acquire_after(access, -1);
+}
+
+static inline int release(uint32_t access)
 {
 	int fence = 7, ret;
 
-	ret = vulkan_backend.release(&f->vi.base, access, NULL, &fence, NULL);
+	ret = vulkan_backend.release(&f.vi.base, access, NULL, &fence, NULL);
 	CHECK_EQ(fence, -1);
 	return ret;
 }
 
-static inline int acquire_after(struct fixture *f, uint32_t access, int fence)
+/* ---------------------------------------------------------------- waits */
+
+/* A call on a thread of its own. */
+static struct {
+	void (*fn)(void *arg);
+	void *arg;
+	pthread_t thread;
+	_Atomic(bool) waits, over;
+} beside;
+
+static inline void look_for_waits(const char *call)
 {
-	return vulkan_backend.acquire(&f->vi.base, access, NULL, fence);
+	if (strstr(call, "vkWait") || !strcmp(call, "vkQueueWaitIdle"))
+		beside.waits = true;
+}
+
+static inline void *run_beside(void *arg)
+{
+	beside.fn(beside.arg);
+	beside.over = true;
+	return arg;
+}
+
+/* On return the call waits for the device. */
+static inline void begin_to_wait(void (*fn)(void *arg), void *arg)
+{
+	beside.fn = fn;
+	beside.arg = arg;
+	beside.waits = beside.over = false;
+	fake->look = look_for_waits;
+	REQUIRE(!pthread_create(&beside.thread, NULL, run_beside, NULL));
+	while (!beside.waits && !beside.over)
+		sched_yield();
+	CHECK(!beside.over);
+}
+
+static inline void end_of_wait(void)
+{
+	pthread_join(beside.thread, NULL);
+	fake->look = NULL;
 }
 
 /* ---------------------------------------------------------------- faults */
