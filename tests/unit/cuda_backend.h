@@ -32,6 +32,7 @@ static inline void end(void)
 {
 	settle();
 	CHECK_EQ(fake->wrong, 0);
+	CHECK_EQ(fake->pageable_copies, 0);
 	nothing_left();
 	fake_fn(true);
 	dlclose(fake_lib);

@@ -366,15 +366,15 @@ static int walk_host(void)
 TEST(every_call_fails_once)
 {
 	begin_both("");
-	check_walks(walk_bridge);
+	check_walks(walk_bridge, 20);
 	end_both();
 	begin_both("");
-	check_walks(walk_host);
+	check_walks(walk_host, 20);
 	end_both();
 	begin_both("nomemops");
 	no_in();
 	no_out();
-	check_walks(walk_bridge);
+	check_walks(walk_bridge, 20);
 	end_both();
 }
 #endif

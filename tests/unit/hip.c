@@ -13,89 +13,6 @@
 
 /* ---------------------------------------------------------------- devices */
 
-TEST(selectors)
-{
-	static const struct {
-		const char *name, *is;
-		int ret;
-	} cases[] = {
-		{ "hip", "hip:0", 0 },
-		{ "hip:1", "hip:1", 0 },
-		{ "hip:2", NULL, -ENODEV },
-		{ "hip:RADEON", "hip:0", 0 },
-		{ "hip:uuid=c1000000000000000000000000000000", "hip:1", 0 },
-		{ "hip:pci=0010:02:03.0", "hip:1", 0 },
-	};
-
-	begin("two");
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_device *dev = NULL;
-		DLBUF_INFO(dlbuf_device_info, info);
-
-		ktap_forget();
-		CHECK_EQ(dlbuf_device_open(cases[i].name, NULL, &dev), cases[i].ret);
-		if (cases[i].ret) {
-			CHECK(!dev && dlbuf_last_error()[0]);
-			continue;
-		}
-		CHECK_OK(dlbuf_device_get_info(dev, &info));
-		CHECK_STR(info.name, cases[i].is);
-		CHECK_EQ(info.device.device_type, kDLROCM);
-		CHECK_EQ(info.device.device_id, cases[i].is[4] - '0');
-		dlbuf_device_close(dev);
-	}
-	end();
-}
-
-TEST(what_a_device_says)
-{
-	static const struct {
-		const char *words, *driver;
-		int runtime;
-	} cases[] = {
-		{ "5.7,uuid=a7", "HIP 5.7", 50700000 },
-		{ "6.4,uuid=a7", "HIP 6.4", 60400000 },
-		{ "7,uuid=a7", "HIP 7.0", 70000000 },
-		{ "10.1,uuid=a7", "HIP 10.1", 100100000 },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_hip_device of = { .size = sizeof(of) };
-		DLBUF_INFO(dlbuf_device_info, info);
-		struct dlbuf_device *dev;
-
-		begin(cases[i].words);
-		dev = open_hip();
-		CHECK_OK(dlbuf_device_get_info(dev, &info));
-		CHECK_STR(info.description, "Fake Radeon");
-		CHECK_STR(info.driver, cases[i].driver);
-		CHECK_EQ(info.uuid[0], 0xa7);
-		CHECK_EQ(info.acquire, DLBUF_SYNC_FENCE);
-		CHECK_EQ(info.release, DLBUF_SYNC_EVENT);
-		CHECK_OK(dlbuf_hip_get_device(dev, &of));
-		CHECK_EQ(of.ordinal, 0);
-		CHECK_EQ(of.runtime, cases[i].runtime);
-		of.size = 0;
-		CHECK_ERR(dlbuf_hip_get_device(dev, &of), -EINVAL);
-		CHECK_ERR(dlbuf_hip_get_device(NULL, &of), -EINVAL);
-		dlbuf_device_close(dev);
-		end();
-	}
-}
-
-#ifdef CONFIG_BACKEND_CPU
-TEST(another_backends_device)
-{
-	struct dlbuf_hip_device of = { .size = sizeof(of) };
-	struct dlbuf_device *cpu;
-
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
-	CHECK_ERR(dlbuf_hip_get_device(cpu, &of), -EINVAL);
-	CHECK_SAYS("cpu is not a HIP device");
-	dlbuf_device_close(cpu);
-}
-#endif
-
 TEST(no_device)
 {
 	struct dlbuf_device *dev = NULL;
@@ -253,6 +170,7 @@ TEST(the_first_path_that_serves)
 		enum dlbuf_path path;
 	} cases[] = {
 		{ "amdgpu,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
+		{ "6.4,amdgpu,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
 		{ "", NULL, ALL, DLBUF_PATH_HOST },
 		{ "", "hipHostRegister", ALL, DLBUF_PATH_COPY },
 		{ "amdgpu,memfds", NULL, PATHS_COPIED, DLBUF_PATH_COPY },

@@ -24,8 +24,48 @@ static const struct queue_failure opens[] = {
 	{ .call = NULL }
 };
 
-#define CALLS								\
-	.device = "hip", .unknown = HIPABI_UNKNOWN,			\
+static const char *const selects[] = {
+	"1", "uuid=c1000000000000000000000000000000", "pci=0010:02:03.0", NULL
+};
+
+static const struct queue_says infos[] = {
+	{ "5.7,uuid=a7", "Fake Radeon", "HIP 5.7", 50700000, 0xa7, DLBUF_SYNC_EVENT, 256 },
+	{ "6.4,uuid=a7", "Fake Radeon", "HIP 6.4", 60400000, 0xa7, DLBUF_SYNC_EVENT, 256 },
+	{ "7,uuid=a7", "Fake Radeon", "HIP 7.0", 70000000, 0xa7, DLBUF_SYNC_EVENT, 256 },
+	{ "10.1,uuid=a7", "Fake Radeon", "HIP 10.1", 100100000, 0xa7, DLBUF_SYNC_EVENT,
+	  256 },
+	{ .words = NULL }
+};
+
+static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
+{
+	struct dlbuf_hip_device of = { .size = whole ? sizeof(of) : 0, .ordinal = 7 };
+	int ret = dlbuf_hip_get_device(dev, &of);
+
+	CHECK(ret || !of.ordinal);
+	*version = of.runtime;
+	return ret;
+}
+
+static void *alloc_device(struct app *app, size_t bytes)
+{
+	cuda_pointer p;
+
+	REQUIRE(!cu.MemAlloc(&p, bytes));
+	return (void *)(uintptr_t)p;
+}
+
+static void free_device(struct app *app, void *p)
+{
+	CHECK_EQ(cu.MemFree((uintptr_t)p), 0);
+}
+
+#define EXPORTS_ALL							\
+	.exports_all = true, .alloc = alloc_device, .free = free_device,	\
+	.memory = FAKE_DEVICE_MEMORY
+
+#define CALLS(export_call)							\
+	.device = "hip", .walks = 20, .unknown = HIPABI_UNKNOWN,			\
 	.no_memory = HIPABI_OUT_OF_MEMORY, .losses = losses,		\
 	.opens = opens, .two = "two", .compares = "amdgpu,memfds,wrongpages", \
 	.no_order = DLBUF_HIP_STREAM_NO_ORDER,				\
@@ -50,24 +90,38 @@ static const struct queue_failure opens[] = {
 		[COUNT] = "hipGetDeviceCount",				\
 		[NAME] = "hipDeviceGetName",				\
 		[STREAM_CREATE] = "hipStreamCreateWithFlags",		\
+		[CLEAR] = "hipMemsetD8Async",				\
+		[EXPORT_FD] = export_call,					\
 	}
 
 static const struct queue_driver drivers[] = {
-	{ "hip", CALLS,
+	{ "hip", CALLS(NULL), .selects = selects, .says = infos, .get = get_device,
 	  .words = { [DLBUF_PATH_DIRECT] = "5.7,amdgpu,memfds",
 		     [DLBUF_PATH_HOST] = "6.4", [DLBUF_PATH_COPY] = "5" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
-	{ "hip-7", CALLS,
+	{ "hip-7", CALLS("hipMemGetHandleForAddressRange"), EXPORTS_ALL,
+	  .exports = "memfds,7.1,block",
+	  .no_pcie = "hipMemGetHandleForAddressRange: hipErrorNotSupported (801)",
 	  .words = { [DLBUF_PATH_DIRECT] = "7.1,amdgpu,memfds",
 		     [DLBUF_PATH_HOST] = "7.1,alias", [DLBUF_PATH_COPY] = "7.1" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+	/* By HSA's call, as HIP has none. */
+	{ "hsa", CALLS(NULL), EXPORTS_ALL, .library = "libhip-old.so",
+	  .exports = "memfds,6.4,block",
+	  .no_pcie = "HIP 6.4 exports no device memory over PCI Express" },
 #ifdef CONFIG_BACKEND_VULKAN
-	{ "bridge", .device = "hip", .losses = losses, .read_only = BRIDGE,
+	{ "bridge", .device = "hip", .walks = 20, .losses = losses, .read_only = BRIDGE,
 	  .words = { [DLBUF_PATH_BRIDGE] = "memfds", [DLBUF_PATH_HOST] = "memfds",
 		     [DLBUF_PATH_COPY] = "memfds" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "hipImportExternalMemory" } },
 #endif
 };
+
+static void begin_of_library(const char *words)
+{
+	begin_with(on->library ? on->library : "libhip.so", words);
+}
+#define begin begin_of_library
 
 #ifdef CONFIG_BACKEND_VULKAN
 #include "cuda_vulkan.h"
@@ -92,6 +146,7 @@ static void end_one_or_both(void)
 	else
 		end();
 }
+#undef begin
 #define begin begin_one_or_both
 #define end end_one_or_both
 #endif

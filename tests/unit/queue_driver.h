@@ -36,13 +36,17 @@ enum queue_call {
 	NAME,
 	STREAM_CREATE,
 	TELL,
+	CLEAR,
+	EXPORT_FD,
 	QUEUE_CALLS,
 	WAITS,		/* streams wait for fences, not callers */
 	NO_ORDER,
 	LOSES,
 	COMPARES,
-	TWO,
+	SELECTS,
+	SAYS,
 	OPENS,
+	EXPORTS,
 };
 
 /* A result after which the device is lost. */
@@ -58,8 +62,20 @@ struct queue_failure {
 	const char *says;	/* beside the call */
 };
 
+/* What a device says of itself. */
+struct queue_says {
+	const char *words, *description, *driver;
+	int64_t version;	/* of the driver's structure */
+	uint8_t uuid;		/* its first byte */
+	enum dlbuf_sync release;
+	uint32_t align;		/* of offsets */
+};
+
+struct app;
+
 struct queue_driver {
 	const char *name;
+	const char *library;	/* of the double; NULL: the usual one */
 	const char *device;	/* of dlbuf_device_open() */
 	/* Of a double that has the path. A path without words is refused: why. */
 	const char *words[DLBUF_PATH_COPY + 1], *why_not[DLBUF_PATH_COPY + 1];
@@ -75,6 +91,19 @@ struct queue_driver {
 	unsigned int renewed;	/* ... but so many of each wait */
 	const char *compares;	/* words with path `direct` to other pages than the CPU's */
 	const char *two;	/* words with two devices */
+	const char *const *selects;	/* the second of them, up to NULL */
+	const struct queue_says *says;	/* up to one without words */
+	/* The public function that gives the driver's handles; false: of no size. */
+	int (*get)(struct dlbuf_device *dev, bool whole, int64_t *version);
+	bool quiet;		/* calls no functions of the host */
+	unsigned int walks;	/* so many calls at least can fail */
+	/* Words with exports; the application's memory for them. */
+	const char *exports;
+	void *(*alloc)(struct app *app, size_t bytes);
+	void (*free)(struct app *app, void *p);
+	unsigned int memory;	/* the kind of such objects */
+	bool exports_all;	/* also for a part of an allocation: the dma-buf is all */
+	const char *no_pcie;	/* why not over PCI Express */
 	const struct queue_failure *opens;	/* up to one without a call */
 	const struct queue_loss *losses;	/* up to one without an error */
 };
