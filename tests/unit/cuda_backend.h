@@ -130,6 +130,20 @@ static inline void app_stream_end(struct app *app, void *stream)
 	CHECK_EQ(cu.StreamDestroy(stream), 0);
 }
 
+/* Memory of the application on the device. */
+static inline void *app_alloc(struct app *app, size_t bytes)
+{
+	cuda_pointer p;
+
+	REQUIRE(!cu.MemAlloc(&p, bytes));
+	return (void *)(uintptr_t)p;
+}
+
+static inline void app_free(struct app *app, void *p)
+{
+	CHECK_EQ(cu.MemFree((uintptr_t)p), 0);
+}
+
 static inline void app_finish(struct app *app, struct fixture *f)
 {
 	app_end(app);

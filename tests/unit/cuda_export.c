@@ -1,34 +1,21 @@
 // SPDX-License-Identifier: MIT
 /*
  * The CUDA backend against a double of the driver (tests/doubles/cuda.h): memory
- * that becomes a dma-buf.
+ * that becomes a dma-buf. What lib/queue does is in cuda_queue.c.
  */
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_CUDA
 #include "cuda_backend.h"
-#include "cuda_memfds.h"
-
-/* ---------------------------------------------------------------- export */
-
-#define EXPORT_BYTES (2 << 20)
-
-static void *at(cuda_pointer p)
-{
-	return (void *)(uintptr_t)p;
-}
+#include "cuda_exports.h"
 
 /* Whole pages around a part of a block, and where it is in them. */
-TEST(export)
+TEST(export_of_a_part)
 {
 	cuda_pointer before, small;
-	struct dlbuf_exported out;
-	struct dlbuf_device *dev;
-	struct app app;
 
 	begin("memfds");
-	dev = open_ok();
-	app_begin(&app, dev);
+	exports_begin("cuda");
 	REQUIRE(!cu.MemAlloc(&before, 100) && !cu.MemAlloc(&small, 100));
 	CHECK(small % sysconf(_SC_PAGESIZE));
 	CHECK_EQ(cu.MemsetD8Async(small, 0x66, 1, app.stream), 0);
@@ -38,7 +25,7 @@ TEST(export)
 		/* A memfd is a dma-buf from its begin to its end. */
 		REFUSES(dev, small, 100, kDLCUDA, 0, -EOPNOTSUPP, "");
 	} else {
-		CHECK_OK(export_at(dev, at(small), 100, kDLCUDA, 0, &out));
+		CHECK_OK(export_at(dev, (void *)(uintptr_t)small, 100, kDLCUDA, 0, &out));
 		CHECK_EQ(out.offset, small % sysconf(_SC_PAGESIZE));
 		CHECK_EQ(out.bytes, sysconf(_SC_PAGESIZE));
 		CHECK_EQ(byte_at(&out, out.offset), 0x66);
@@ -47,30 +34,20 @@ TEST(export)
 	CHECK_EQ(seen, 1);
 	CHECK_EQ(cu.MemFree(small), 0);
 	CHECK_EQ(cu.MemFree(before), 0);
-	app_end(&app);
-	dlbuf_device_close(dev);
-	end();
+	exports_end();
 }
 
 TEST(every_refusal_of_an_export)
 {
-	struct dlbuf_exported out;
-	struct dlbuf_device *dev;
-	cuda_pointer p, managed, other;
 	cuda_context second;
-	struct app app;
-	void *host;
+	cuda_pointer managed;
 	char byte;
+	void *other;
 
 	begin("two,memfds");
-	CHECK_EQ(cu.Init(0), 0);
-	REQUIRE(!cux.CtxCreate(&second, 0, 1));
-	REQUIRE(!cu.MemAlloc(&other, EXPORT_BYTES));
-	dev = open_as("cuda:0");
-	app_begin(&app, dev);
-	REQUIRE(!cu.MemAlloc(&p, EXPORT_BYTES));
+	exports_begin("cuda:0");
+	other = alloc_on_the_second(&second);
 	REQUIRE(!cux.MemAllocManaged(&managed, 4096, CUABI_MEM_ATTACH_GLOBAL));
-	REQUIRE(!cu.MemHostAlloc(&host, 4096, CUABI_MEMHOSTALLOC_PORTABLE));
 	REFUSES(dev, &byte, 1, kDLCUDA, 0, -EINVAL, "is not CUDA memory");
 	REFUSES(dev, managed, 4096, kDLCUDA, 0, -EOPNOTSUPP,
 		"managed memory has no dma-buf");
@@ -80,169 +57,90 @@ TEST(every_refusal_of_an_export)
 		"exports no host memory (attribute 146)");
 	break_call("cuPointerGetAttribute", CUABI_INVALID_VALUE, 3);
 	/* There are two ways to ask, one of them for memory of any kind. */
-	CHECK_OK(export_at(dev, at(p), EXPORT_BYTES, kDLCUDA, 0,
-			   &out));
+	CHECK_OK(export_at(dev, p, EXPORT_BYTES, kDLCUDA, 0, &out));
 	close(out.fd);
-	out.fd = 77;
 	break_call("cuMemGetHandleForAddressRange", CUABI_UNKNOWN, 0);
 	REFUSES(dev, p, 4096, kDLCUDA, 0, -EIO, "cuMemGetHandleForAddressRange: "
 		"CUDA_ERROR_UNKNOWN (999)");
-	break_call("cuCtxGetDevice", CUABI_UNKNOWN, 0);
 	break_call("cuPointerGetAttribute", CUABI_INVALID_VALUE, 1);
 	REFUSES(dev, p, 4096, kDLCUDA, 0, -EINVAL, "is not CUDA memory");
 	heal();
-	CHECK_EQ(cu.MemFree(p), 0);
 	CHECK_EQ(cu.MemFree(managed), 0);
-	CHECK_EQ(cu.MemFreeHost(host), 0);
-	app_end(&app);
-	dlbuf_device_close(dev);
-	CHECK_EQ(cu.MemFree(other), 0);
+	app_free(&app, other);
 	CHECK_EQ(cux.CtxDestroy(second), 0);
-	end();
+	exports_end();
 }
 
 /* PyTorch's expandable segments: one range of addresses, many handles. */
 TEST(export_of_memory_mapped_in_pieces)
 {
-	struct dlbuf_device *dev;
-	struct dlbuf_exported out;
-	cuda_pointer p;
-	struct app app;
-
 	begin("memfds");
 	fake->piece = EXPORT_BYTES / 4;
-	dev = open_ok();
-	app_begin(&app, dev);
-	REQUIRE(!cu.MemAlloc(&p, EXPORT_BYTES));
-	REQUIRE_OK(export_at(dev, at(p), EXPORT_BYTES, kDLCUDA, 0,
-			     &out));
+	exports_begin("cuda");
+	REQUIRE_OK(export_at(dev, p, EXPORT_BYTES, kDLCUDA, 0, &out));
 	CHECK_EQ(out.bytes, EXPORT_BYTES);
 	close(out.fd);
-	CHECK_EQ(cu.MemFree(p), 0);
-	app_end(&app);
-	dlbuf_device_close(dev);
-	end();
-}
-
-static int alloc_of(struct dlbuf_device *dev, uint64_t bytes)
-{
-	struct queue_import ci = { .base.dev = dev, .base.bytes = bytes };
-	int ret = cuda_backend.alloc(&ci.base);
-
-	if (ret)
-		return ret;
-	cuda_backend.unimport(&ci.base);
-	close(ci.base.fd);
-	return 0;
+	exports_end();
 }
 
 TEST(export_where_there_is_none)
 {
-	struct dlbuf_device *dev;
-	struct dlbuf_exported out;
-	cuda_pointer p;
-	struct app app;
+	struct queue_import ci;
 
 	begin("noexport");
-	dev = open_ok();
-	app_begin(&app, dev);
-	REQUIRE(!cu.MemAlloc(&p, EXPORT_BYTES));
-	CHECK_ERR(export_at(dev, at(p), 1, kDLCUDA, 0, &out),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("CUDA 13.0 exports no device memory (attribute 124)");
-	CHECK_ERR(alloc_of(dev, 4096), -EOPNOTSUPP);
+	exports_begin("cuda");
+	REFUSES(dev, p, 1, kDLCUDA, 0, -EOPNOTSUPP,
+		"CUDA 13.0 exports no device memory (attribute 124)");
+	CHECK_ERR(alloc_import(&ci, 4096), -EOPNOTSUPP);
 	CHECK_SAYS("attribute 124");
-	CHECK_EQ(cu.MemFree(p), 0);
-	app_end(&app);
-	dlbuf_device_close(dev);
-	end();
+	exports_end();
+	begin_with("libcuda-old.so", "");
+	exports_begin("cuda");
+	CHECK_ERR(alloc_import(&ci, 4096), -EOPNOTSUPP);
+	CHECK_SAYS("cuMemGetHandleForAddressRange");
+	exports_end();
 }
 
 /* Before 13.0 nobody knows whether the host's memory can be exported: tries. */
 TEST(export_of_host_memory)
 {
-	struct dlbuf_device *dev;
-	struct dlbuf_exported out;
-	struct app app;
-	void *host;
-
 	begin("memfds");
 	fake->devices[0].host_export = true;
-	dev = open_ok();
-	app_begin(&app, dev);
-	REQUIRE(!cu.MemHostAlloc(&host, 8192, CUABI_MEMHOSTALLOC_PORTABLE));
-	REQUIRE_OK(export_at(dev, (uint8_t *)host + 10, 5000, kDLCUDAHost, 0,
-			     &out));
-	CHECK_EQ(out.offset, 10);
-	CHECK_EQ(out.bytes, 8192);
-	close(out.fd);
-	CHECK_EQ(cu.MemFreeHost(host), 0);
-	app_end(&app);
-	dlbuf_device_close(dev);
-	end();
+	exports_begin("cuda");
+	check_host_export(kDLCUDAHost);
+	exports_end();
 	begin("memfds");
 	fake->version = 12040;
-	dev = open_ok();
-	app_begin(&app, dev);
-	REQUIRE(!cu.MemHostAlloc(&host, 8192, CUABI_MEMHOSTALLOC_PORTABLE));
+	exports_begin("cuda");
 	watch("cuMemGetHandleForAddressRange");
-	CHECK_ERR(export_at(dev, host, 8192, kDLCUDAHost, 0, &out),
-		  -EOPNOTSUPP);
-	CHECK_SAYS("cuMemGetHandleForAddressRange");
+	REFUSES(dev, host, HOST_BYTES, kDLCUDAHost, 0, -EOPNOTSUPP,
+		"cuMemGetHandleForAddressRange");
 	CHECK_EQ(seen, 1);
-	CHECK_EQ(cu.MemFreeHost(host), 0);
-	app_end(&app);
-	dlbuf_device_close(dev);
-	end();
+	exports_end();
 }
 
 /* The flag is the driver's to take: only a machine with C2C does. */
 TEST(export_over_pcie)
 {
-	struct dlbuf_device *dev;
-	struct dlbuf_exported out;
-	cuda_pointer p;
-	struct app app;
-
 	begin("memfds");
-	dev = open_ok();
-	app_begin(&app, dev);
-	REQUIRE(!cu.MemAlloc(&p, EXPORT_BYTES));
 	fake->devices[0].pcie = true;
-	CHECK_OK(export_at(dev, at(p), EXPORT_BYTES, kDLCUDA,
-			   DLBUF_EXPORT_PCIE, &out));
+	exports_begin("cuda");
+	CHECK_OK(export_at(dev, p, EXPORT_BYTES, kDLCUDA, DLBUF_EXPORT_PCIE, &out));
 	close(out.fd);
-	CHECK_EQ(cu.MemFree(p), 0);
-	app_end(&app);
-	dlbuf_device_close(dev);
-	end();
-}
-
-/* ---------------------------------------------------------------- alloc */
-
-TEST(an_old_driver_allocates_nothing)
-{
-	struct dlbuf_device *dev;
-
-	begin_with("libcuda-old.so", "");
-	dev = open_ok();
-	CHECK_ERR(alloc_of(dev, 4096), -EOPNOTSUPP);
-	CHECK_SAYS("cuMemGetHandleForAddressRange");
-	dlbuf_device_close(dev);
-	end();
+	exports_end();
 }
 
 /* What another device has written is seen by work behind the acquire. */
 TEST(peers_writes_are_flushed)
 {
-	struct queue_import ci = { .base.bytes = EXPORT_BYTES };
+	struct queue_import ci;
 	int fence, flushes = 0;
 
 	for (int unordered = 0; unordered < 2; unordered++) {
 		begin("memfds");
 		fake->devices[0].unordered = unordered;
-		ci.base.dev = open_ok();
-		REQUIRE_OK(cuda_backend.alloc(&ci.base));
+		exports_begin("cuda");
+		REQUIRE_OK(alloc_import(&ci, EXPORT_BYTES));
 		watch("cuFlushGPUDirectRDMAWrites");
 		CHECK_OK(cuda_backend.acquire(&ci.base, DLBUF_READ, NULL, -1));
 		flushes += unordered;
@@ -257,11 +155,8 @@ TEST(peers_writes_are_flushed)
 		CHECK_EQ(cuda_backend.acquire(&ci.base, DLBUF_READ, NULL, -1),
 			 unordered ? -EIO : 0);
 		heal();
-		cuda_backend.unimport(&ci.base);
-		close(ci.base.fd);
-		dlbuf_device_close(ci.base.dev);
-		end();
-		ci.base.bytes = EXPORT_BYTES;
+		alloc_end(&ci);
+		exports_end();
 	}
 }
 

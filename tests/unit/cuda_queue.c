@@ -53,19 +53,6 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 	return ret;
 }
 
-static void *alloc_device(struct app *app, size_t bytes)
-{
-	cuda_pointer p;
-
-	REQUIRE(!cu.MemAlloc(&p, bytes));
-	return (void *)(uintptr_t)p;
-}
-
-static void free_device(struct app *app, void *p)
-{
-	CHECK_EQ(cu.MemFree((uintptr_t)p), 0);
-}
-
 #define CALLS								\
 	.device = "cuda", .walks = 20, .unknown = CUABI_UNKNOWN,			\
 	.no_memory = CUABI_OUT_OF_MEMORY, .losses = losses,		\
@@ -98,7 +85,7 @@ static void free_device(struct app *app, void *p)
 static const struct queue_driver drivers[] = {
 	{ "cuda", CALLS, .read_only = HOST | COPY, .reused = FAKE_HOST_MEMORY,
 	  .selects = selects, .says = infos, .get = get_device,
-	  .exports = "memfds", .alloc = alloc_device, .free = free_device, .memory = FAKE_DEVICE_MEMORY,
+	  .exports = "memfds", .alloc = app_alloc, .free = app_free, .memory = FAKE_DEVICE_MEMORY,
 	  .no_pcie = "cuMemGetHandleForAddressRange: CUDA_ERROR_",
 	  .words = { [DLBUF_PATH_DIRECT] = "thor,memfds",
 		     [DLBUF_PATH_HOST] = "", [DLBUF_PATH_COPY] = "" },
@@ -127,32 +114,7 @@ static const struct queue_driver drivers[] = {
 #endif
 };
 
-#ifdef CONFIG_BACKEND_VULKAN
-#include "cuda_vulkan.h"
-
-static bool is_bridged(void)
-{
-	return on->words[DLBUF_PATH_BRIDGE];
-}
-
-static void begin_one_or_both(const char *words)
-{
-	if (is_bridged())
-		begin_both(words);
-	else
-		begin(words);
-}
-
-static void end_one_or_both(void)
-{
-	if (is_bridged())
-		end_both();
-	else
-		end();
-}
-#define begin begin_one_or_both
-#define end end_one_or_both
-#endif
+#include "queue_bridge.h"
 
 static int try_open(struct dlbuf_device **dev)
 {

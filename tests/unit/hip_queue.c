@@ -47,21 +47,8 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 	return ret;
 }
 
-static void *alloc_device(struct app *app, size_t bytes)
-{
-	cuda_pointer p;
-
-	REQUIRE(!cu.MemAlloc(&p, bytes));
-	return (void *)(uintptr_t)p;
-}
-
-static void free_device(struct app *app, void *p)
-{
-	CHECK_EQ(cu.MemFree((uintptr_t)p), 0);
-}
-
 #define EXPORTS_ALL							\
-	.exports_all = true, .alloc = alloc_device, .free = free_device,	\
+	.exports_all = true, .alloc = app_alloc, .free = app_free,	\
 	.memory = FAKE_DEVICE_MEMORY
 
 #define CALLS(export_call)							\
@@ -123,33 +110,7 @@ static void begin_of_library(const char *words)
 }
 #define begin begin_of_library
 
-#ifdef CONFIG_BACKEND_VULKAN
-#include "cuda_vulkan.h"
-
-static bool is_bridged(void)
-{
-	return on->words[DLBUF_PATH_BRIDGE];
-}
-
-static void begin_one_or_both(const char *words)
-{
-	if (is_bridged())
-		begin_both(words);
-	else
-		begin(words);
-}
-
-static void end_one_or_both(void)
-{
-	if (is_bridged())
-		end_both();
-	else
-		end();
-}
-#undef begin
-#define begin begin_one_or_both
-#define end end_one_or_both
-#endif
+#include "queue_bridge.h"
 
 static int try_open(struct dlbuf_device **dev)
 {
