@@ -69,45 +69,6 @@ TEST(direct_is_compared_once)
 	}
 }
 
-/* No memory is no answer, and an integrated GPU's is of that dma-buf. */
-TEST(direct_is_asked_again)
-{
-	static const struct {
-		const char *words;
-		cuda_result result;
-		int ret;
-	} cases[] = {
-		{ "memfds", CUABI_OUT_OF_MEMORY, -ENOMEM },
-		{ "thor,memfds", CUABI_OUT_OF_MEMORY, -ENOMEM },
-		{ "thor,memfds", CUABI_INVALID_VALUE, -EOPNOTSUPP },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_device *dev;
-		struct fixture f;
-
-		begin(cases[i].words);
-		fake->devices[0].dmabuf_in = true;
-		dev = open_ok();
-		break_call("cuImportExternalMemory", cases[i].result, 0);
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT),
-				    DLBUF_RW), cases[i].ret);
-		CHECK_SAYS("cuImportExternalMemory");
-		import_finish(&f, -1);
-		break_call("cuExternalMemoryGetMappedBuffer", cases[i].result,
-			   0);
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT),
-				    DLBUF_RW), cases[i].ret);
-		CHECK_SAYS("cuExternalMemoryGetMappedBuffer");
-		import_finish(&f, -1);
-		CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 0);
-		heal();
-		import_ok(&f, dev, DLBUF_PATH_DIRECT);
-		give_up(&f);
-		end();
-	}
-}
-
 /* ---------------------------------------------------------------- host */
 
 TEST(host_of_what_is_read_only)
@@ -158,10 +119,6 @@ TEST(host_is_refused)
 		  "(of the dma-buf's mapping; the memfd behind it is not known)" },
 		{ "", "cuMemHostRegister_v2", CUABI_NOT_PERMITTED, -EOPNOTSUPP,
 		  "CUDA_ERROR_NOT_PERMITTED (800)" },
-		{ "", "cuMemHostRegister_v2", CUABI_OUT_OF_MEMORY, -ENOMEM,
-		  "CUDA_ERROR_OUT_OF_MEMORY (2)" },
-		{ "", "cuMemHostGetDevicePointer_v2", CUABI_UNKNOWN,
-		  -EOPNOTSUPP, "cuMemHostGetDevicePointer" },
 		/* That one is not of page tables. */
 		{ "grace", "cuMemHostGetDevicePointer_v2", CUABI_UNKNOWN,
 		  -EOPNOTSUPP, "cuMemHostGetDevicePointer" },
@@ -340,22 +297,6 @@ TEST(none_serves)
 	CHECK_SAYS("; copy: cuMemHostAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)");
 	import_finish(&f, -1);
 	heal();
-	dlbuf_device_close(dev);
-	end();
-}
-
-TEST(no_context_no_import)
-{
-	struct dlbuf_device *dev;
-	struct fixture f;
-
-	begin("");
-	dev = open_ok();
-	break_call("cuCtxPushCurrent_v2", CUABI_DEINITIALIZED, 0);
-	CHECK_ERR(import_as(&f, dev, ALL, DLBUF_RW), -ENODEV);
-	CHECK_SAYS("cuCtxPushCurrent");
-	heal();
-	import_finish(&f, -1);
 	dlbuf_device_close(dev);
 	end();
 }

@@ -79,6 +79,8 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 		[NAME] = "cuDeviceGetName",				\
 		[STREAM_CREATE] = "cuStreamCreate",			\
 		[CLEAR] = "cuMemsetD8Async",				\
+		[IMPORT_FD] = "cuImportExternalMemory",			\
+		[MAP_FD] = "cuExternalMemoryGetMappedBuffer",		\
 		[EXPORT_FD] = "cuMemGetHandleForAddressRange",		\
 	}
 

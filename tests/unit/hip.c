@@ -7,8 +7,6 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_HIP
-#include <sys/wait.h>
-
 #include "hip_backend.h"
 
 /* ---------------------------------------------------------------- devices */
@@ -24,34 +22,6 @@ TEST(no_device)
 			  "no ROCm-capable device is detected");
 	}
 	end();
-}
-
-static int open_fails(void)
-{
-	struct dlbuf_device *dev = NULL;
-
-	return dlbuf_device_open("hip", NULL, &dev);
-}
-
-/* A child has none of the driver's threads. */
-TEST(a_child)
-{
-	int status = 0;
-	pid_t child;
-
-	for (int used = 0; used < 2; used++) {
-		begin(used ? "" : "none");
-		if (used)
-			dlbuf_device_close(open_hip());
-		else
-			CHECK_ERR(open_fails(), -ENODEV);
-		child = fork();
-		if (!child)
-			_exit(-open_fails());
-		REQUIRE(waitpid(child, &status, 0) == child);
-		CHECK_EQ(WEXITSTATUS(status), used ? ESTALE : ENODEV);
-		end();
-	}
 }
 
 /* Without an attribute the device is found by its other names. */
@@ -112,30 +82,6 @@ TEST(trap_foreign_dma_bufs_are_reported_as_no_memory)
 		   "driver also reports for dma-bufs that are not amdgpu's");
 	import_finish(&f, -1);
 	dlbuf_device_close(f.dev);
-	end();
-}
-
-/* Whether the driver had the fd or not, it is ours: the case counts fds. */
-TEST(trap_the_fd_stays_ours)
-{
-	static const char *const calls[] = {
-		"hipImportExternalMemory", "hipExternalMemoryGetMappedBuffer",
-	};
-	struct dlbuf_device *dev;
-	struct fixture f;
-
-	begin("amdgpu,memfds");
-	dev = open_hip();
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		break_call(calls[i], HIPABI_UNKNOWN, 0);
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
-			  -EOPNOTSUPP);
-		CHECK_SAYS(calls[i]);
-		import_finish(&f, -1);
-		CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 0);
-	}
-	heal();
-	dlbuf_device_close(dev);
 	end();
 }
 

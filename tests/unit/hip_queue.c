@@ -56,7 +56,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 	.no_memory = HIPABI_OUT_OF_MEMORY, .losses = losses,		\
 	.opens = opens, .two = "two", .compares = "amdgpu,memfds,wrongpages", \
 	.no_order = DLBUF_HIP_STREAM_NO_ORDER,				\
-	.reused = FAKE_HOST_MEMORY, .read_only = COPY,		\
+	.lies = true, .stale = 1, .reused = FAKE_HOST_MEMORY, .read_only = COPY,		\
 	.calls = {							\
 		[ENTER] = "hipGetDevice",				\
 		[STREAM_WAIT] = "hipStreamWaitEvent",			\
@@ -78,6 +78,8 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 		[NAME] = "hipDeviceGetName",				\
 		[STREAM_CREATE] = "hipStreamCreateWithFlags",		\
 		[CLEAR] = "hipMemsetD8Async",				\
+		[IMPORT_FD] = "hipImportExternalMemory",		\
+		[MAP_FD] = "hipExternalMemoryGetMappedBuffer",		\
 		[EXPORT_FD] = export_call,					\
 	}
 

@@ -10,32 +10,6 @@
 #include "levelzero_backend.h"
 #include "memory.h"
 
-/* ---------------------------------------------------------------- devices */
-
-static void in_child(void)
-{
-	struct dlbuf_device *dev = NULL;
-	int status, pid = fork();
-
-	if (!pid) {
-		_exit(dlbuf_device_open("levelzero", NULL, &dev) == -ESTALE ?
-		      0 : 1);
-	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	CHECK_EQ(status, 0);
-}
-
-TEST(not_in_children)
-{
-	struct dlbuf_device *dev;
-
-	begin("");
-	dev = open_ok();
-	in_child();
-	dlbuf_device_close(dev);
-	end();
-}
-
 /* ---------------------------------------------------------------- contexts */
 
 TEST(wrap)

@@ -15,6 +15,7 @@ static const struct queue_loss losses[] = {
 	.device = "levelzero", .opens = opens, .two = "two",		\
 	.compares = "memfds,wrongpages",				\
 	.unknown = ZE_RESULT_ERROR_UNKNOWN, .losses = losses,		\
+	.no_memory = ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY,		\
 	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,	\
 	.reused = FAKE_EVENT, .by_memfd = true,				\
 	.read_only = HOST | COPY, .renewed = 1,				\
@@ -25,6 +26,7 @@ static const struct queue_loss losses[] = {
 		   [ALLOC] = "zeMemAllocDevice",			\
 		   [STREAM_CREATE] = "zeCommandListCreateImmediate",	\
 		   [CLEAR] = "zeCommandListAppendMemoryFill",		\
+		   [IMPORT_FD] = "zeMemAllocDevice",			\
 		   [EXPORT_FD] = "zeMemGetAllocProperties",		\
 		   [COUNT] = "zeDeviceGet", [NAME] = "zeDeviceGetProperties" }
 
@@ -83,7 +85,7 @@ static void free_usm(struct app *app, void *p)
 #define NO_BRIDGE "Level Zero imports no semaphores of other APIs"
 
 static const struct queue_driver drivers[] = {
-	{ "levelzero", CALLS, .selects = selects, .says = infos, .get = get_device,
+	{ "levelzero", CALLS, .stale = 2, .selects = selects, .says = infos, .get = get_device,
 	  /* Where only memory is exported that was allocated for that. */
 	  .exports = "memfds,noexport,pools",
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "memfds",

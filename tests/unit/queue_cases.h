@@ -26,6 +26,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/wait.h>
 
 #include "cuda_memfds.h"
 #include "fixture.h"
@@ -133,6 +134,8 @@ static bool has(const struct queue_driver *d, enum queue_call need)
 		return d->opens;
 	case EXPORTS:
 		return d->exports;
+	case STALE:
+		return d->stale;
 	default:
 		return d->calls[need];
 	}
@@ -352,6 +355,36 @@ QUEUE_CASE(what_a_device_says, ITSELF, SAYS)
 		check_says(&on->says[i]);
 }
 
+static int try_open_again(void)
+{
+	struct dlbuf_device *dev = NULL;
+
+	return dlbuf_device_open(on->device, NULL, &dev);
+}
+
+/* A child has none of the driver's threads. */
+QUEUE_CASE(a_child, ITSELF, STALE)
+{
+	for (int used = 0; used < 2; used++) {
+		int status = 0;
+		pid_t child;
+
+		begin(used ? "" : "none");
+		if (used)
+			dlbuf_device_close(open_as(on->device));
+		else
+			CHECK_ERR(try_open_again(), -ENODEV);
+		child = fork();
+		if (!child)
+			_exit(-try_open_again());
+		REQUIRE(waitpid(child, &status, 0) == child);
+		CHECK(WIFEXITED(status));
+		CHECK_EQ(WEXITSTATUS(status),
+			 used || on->stale == 2 ? ESTALE : ENODEV);
+		end();
+	}
+}
+
 #ifdef CONFIG_BACKEND_CPU
 QUEUE_CASE(another_backends_device, ITSELF, SAYS)
 {
@@ -477,33 +510,47 @@ QUEUE_CASE(direct_is_compared, ITSELF, COMPARES)
 	end();
 }
 
+static void check_import_fails(enum queue_call broken, enum dlbuf_path path, bool no_memory)
+{
+	int ret = -EOPNOTSUPP;
+	const char *name = on->calls[broken];
+	unsigned int live[ARRAY_SIZE(fake->live)];
+	struct dlbuf_device *dev;
+
+	if (no_memory && (broken != IMPORT_FD || !on->lies))
+		ret = -ENOMEM;
+	begin(on->words[path]);
+	dev = open_device();
+	memcpy(live, fake->live, sizeof(live));
+	break_call(name, no_memory ? on->no_memory : on->unknown, 0);
+	if (!CHECK_ERR(import_by(&f, dev, path, DLBUF_RW), ret))
+		ktap_note(NULL, 0, "%s", name);
+	CHECK(says_call(name) || broken == ENTER);
+	import_finish(&f, -1);
+	CHECK(!memcmp(live, fake->live, sizeof(live)));
+	heal();
+	/* The driver is asked again each time. */
+	CHECK_OK(import_by(&f, dev, path, DLBUF_RW));
+	give_up(&f);
+	end();
+}
+
 /* What the machine has not got is told as that, and a refusal is of one path. */
-QUEUE_CASE(every_failure_of_an_import, ITSELF, UNREGISTER)
+QUEUE_CASE(every_failure_of_an_import, ITSELF, OPENS)
 {
 	static const struct {
 		enum queue_call call;
 		enum dlbuf_path path;
 	} cases[] = {
+		{ IMPORT_FD, DLBUF_PATH_DIRECT }, { MAP_FD, DLBUF_PATH_DIRECT },
 		{ REGISTER, DLBUF_PATH_HOST }, { ADDRESS, DLBUF_PATH_HOST },
 		{ ALLOC, DLBUF_PATH_COPY }, { ALLOC_HOST, DLBUF_PATH_COPY },
-		{ EVENT_CREATE, DLBUF_PATH_COPY },
+		{ EVENT_CREATE, DLBUF_PATH_COPY }, { ENTER, DLBUF_PATH_COPY },
 	};
 
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
-		const char *name = on->calls[cases[i / 2].call];
-		struct dlbuf_device *dev;
-
-		begin(on->words[cases[i / 2].path]);
-		dev = open_device();
-		break_call(name, i % 2 ? on->no_memory : on->unknown, 0);
-		CHECK_ERR(import_by(&f, dev, cases[i / 2].path, DLBUF_RW),
-			  i % 2 ? -ENOMEM : -EOPNOTSUPP);
-		CHECK(says_call(name));
-		import_finish(&f, -1);
-		heal();
-		dlbuf_device_close(dev);
-		end();
-	}
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++)
+		if (on->calls[cases[i / 2].call] && on->words[cases[i / 2].path])
+			check_import_fails(cases[i / 2].call, cases[i / 2].path, i % 2);
 }
 
 /* The memfd behind a udmabuf serves where the dma-buf's own mapping does not. */

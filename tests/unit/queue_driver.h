@@ -38,6 +38,8 @@ enum queue_call {
 	TELL,
 	CLEAR,
 	EXPORT_FD,
+	IMPORT_FD,
+	MAP_FD,
 	QUEUE_CALLS,
 	WAITS,		/* streams wait for fences, not callers */
 	NO_ORDER,
@@ -47,6 +49,7 @@ enum queue_call {
 	SAYS,
 	OPENS,
 	EXPORTS,
+	STALE,
 };
 
 /* A result after which the device is lost. */
@@ -84,6 +87,8 @@ struct queue_driver {
 	int no_memory;		/* and that of a lack of memory */
 	uint32_t read_only;	/* paths of buffers that may not be written */
 	bool blocks;		/* the caller waits for fences */
+	int stale;		/* in a child, after a device was open; 2: or none found */
+	bool lies;		/* also of foreign dma-bufs it says that it lacks memory */
 	bool by_memfd;		/* path `host` needs the memfd behind a udmabuf */
 	void *no_order;
 	uint64_t properties;	/* of the application's stream */
