@@ -241,38 +241,6 @@ TEST(no_memory_to_map)
 
 /* ---------------------------------------------------------------- paths */
 
-#define ALL (PATHS_SHARED | PATHS_COPIED)
-
-TEST(the_first_path_that_serves)
-{
-	static const struct {
-		const char *words;
-		uint32_t paths;
-		enum dlbuf_path path;
-	} cases[] = {
-		{ "thor,memfds", ALL, DLBUF_PATH_DIRECT },
-		{ "thor,memfds", PATH_BIT(DLBUF_PATH_HOST), DLBUF_PATH_HOST },
-		{ "thor,memfds", PATHS_COPIED, DLBUF_PATH_COPY },
-		{ "", ALL, DLBUF_PATH_HOST },
-		{ "", PATHS_SHARED, DLBUF_PATH_HOST },
-		{ "noregister", ALL, DLBUF_PATH_COPY },
-		{ "grace,noregister", ALL, DLBUF_PATH_HOST },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct fixture f;
-		int ret;
-
-		begin(cases[i].words);
-		ret = import_as(&f, open_ok(), cases[i].paths, DLBUF_RW);
-		CHECK_OK(ret);
-		CHECK_EQ(f.ci.base.path, cases[i].path);
-		import_finish(&f, ret);
-		dlbuf_device_close(f.dev);
-		end();
-	}
-}
-
 TEST(none_serves)
 {
 	struct dlbuf_device *dev;

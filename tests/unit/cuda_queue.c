@@ -43,6 +43,17 @@ static const struct queue_says infos[] = {
 	{ .words = NULL }
 };
 
+static const struct queue_first serve[] = {
+	{ "thor,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
+	{ "thor,memfds", NULL, HOST, DLBUF_PATH_HOST },
+	{ "thor,memfds", NULL, COPY | BRIDGE, DLBUF_PATH_COPY },
+	{ "", NULL, ALL, DLBUF_PATH_HOST },
+	{ "", NULL, SHARED, DLBUF_PATH_HOST },
+	{ "noregister", NULL, ALL, DLBUF_PATH_COPY },
+	{ "grace,noregister", NULL, ALL, DLBUF_PATH_HOST },
+	{ .words = NULL }
+};
+
 static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 {
 	struct dlbuf_cuda_device of = { .size = whole ? sizeof(of) : 0 };
@@ -86,7 +97,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 
 static const struct queue_driver drivers[] = {
 	{ "cuda", CALLS, .read_only = HOST | COPY, .reused = FAKE_HOST_MEMORY,
-	  .selects = selects, .says = infos, .get = get_device,
+	  .first = serve, .selects = selects, .says = infos, .get = get_device,
 	  .exports = "memfds", .alloc = app_alloc, .free = app_free, .memory = FAKE_DEVICE_MEMORY,
 	  .no_pcie = "cuMemGetHandleForAddressRange: CUDA_ERROR_",
 	  .words = { [DLBUF_PATH_DIRECT] = "thor,memfds",
@@ -109,7 +120,9 @@ static const struct queue_driver drivers[] = {
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 #ifdef CONFIG_BACKEND_VULKAN
-	{ "bridge", .device = "cuda", .walks = 20, .losses = losses, .read_only = BRIDGE,
+	/* Before the copy by the CPU. */
+	{ "bridge", .first = (const struct queue_first[]) {
+	  { "noregister", NULL, ALL, DLBUF_PATH_BRIDGE }, { .words = NULL } }, .device = "cuda", .walks = 20, .losses = losses, .read_only = BRIDGE,
 	  .words = { [DLBUF_PATH_BRIDGE] = "noregister", [DLBUF_PATH_COPY] = "noregister" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_HOST] = "cannot register host memory" } },

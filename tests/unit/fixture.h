@@ -134,6 +134,7 @@ static inline void give_back_fds(void)
 /* ---------------------------------------------------------------- imports */
 
 #define IMPORT_BYTES 12288
+#define ALL (PATHS_SHARED | PATHS_COPIED)
 
 /* The bytes of a buffer, which differ with the seed. */
 static inline void fill(uint8_t *p, unsigned int seed)

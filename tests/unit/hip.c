@@ -108,31 +108,6 @@ TEST(trap_read_only_memory_is_not_registered)
 	end();
 }
 
-TEST(the_first_path_that_serves)
-{
-	static const struct {
-		const char *words, *broken;
-		uint32_t paths;
-		enum dlbuf_path path;
-	} cases[] = {
-		{ "amdgpu,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
-		{ "6.4,amdgpu,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
-		{ "", NULL, ALL, DLBUF_PATH_HOST },
-		{ "", "hipHostRegister", ALL, DLBUF_PATH_COPY },
-		{ "amdgpu,memfds", NULL, PATHS_COPIED, DLBUF_PATH_COPY },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct fixture f;
-
-		begin(cases[i].words);
-		break_call(cases[i].broken, HIPABI_UNKNOWN, 0);
-		REQUIRE_OK(import_as(&f, open_hip(), cases[i].paths, DLBUF_RW));
-		CHECK_EQ(f.ci.base.path, cases[i].path);
-		give_up(&f);
-		end();
-	}
-}
 #else
 KTAP_SKIPPED("the backend is not built")
 #endif

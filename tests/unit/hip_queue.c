@@ -37,6 +37,15 @@ static const struct queue_says infos[] = {
 	{ .words = NULL }
 };
 
+static const struct queue_first serve[] = {
+	{ "amdgpu,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
+	{ "6.4,amdgpu,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
+	{ "", NULL, ALL, DLBUF_PATH_HOST },
+	{ "", "hipHostRegister", ALL, DLBUF_PATH_COPY },
+	{ "amdgpu,memfds", NULL, COPY | BRIDGE, DLBUF_PATH_COPY },
+	{ .words = NULL }
+};
+
 static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 {
 	struct dlbuf_hip_device of = { .size = whole ? sizeof(of) : 0, .ordinal = 7 };
@@ -84,7 +93,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 	}
 
 static const struct queue_driver drivers[] = {
-	{ "hip", CALLS(NULL), .selects = selects, .says = infos, .get = get_device,
+	{ "hip", CALLS(NULL), .first = serve, .selects = selects, .says = infos, .get = get_device,
 	  .words = { [DLBUF_PATH_DIRECT] = "5.7,amdgpu,memfds",
 		     [DLBUF_PATH_HOST] = "6.4", [DLBUF_PATH_COPY] = "5" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },

@@ -68,8 +68,6 @@ static inline void forgive(unsigned int n)
 	fake->wrong = 0;
 }
 
-#define ALL (PATHS_SHARED | PATHS_COPIED)
-
 /* ---------------------------------------------------------------- the user */
 
 /* An application's list and memory, in the context of a device. */

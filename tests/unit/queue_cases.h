@@ -134,6 +134,8 @@ static bool has(const struct queue_driver *d, enum queue_call need)
 		return d->opens;
 	case EXPORTS:
 		return d->exports;
+	case SERVES:
+		return d->first;
 	case STALE:
 		return d->stale;
 	default:
@@ -498,6 +500,18 @@ QUEUE_CASE(streams_do_not_wait_for_memory, ITSELF, UNREGISTER)
 
 /* ---------------------------------------------------------------- imports */
 
+QUEUE_CASE(the_first_path_that_serves, ITSELF, SERVES)
+{
+	for (const struct queue_first *first = on->first; first->words; first++) {
+		begin(first->words);
+		break_call(first->broken, on->unknown, 0);
+		REQUIRE_OK(import_as(&f, open_device(), first->paths, DLBUF_RW));
+		CHECK_EQ(f.ci.base.path, first->path);
+		give_up(&f);
+		end();
+	}
+}
+
 /* A discrete GPU's bytes are compared, until they were right once. */
 QUEUE_CASE(direct_is_compared, ITSELF, COMPARES)
 {
@@ -825,6 +839,28 @@ QUEUE_CASE(no_free_begins_during_a_wait, HOST, UNREGISTER)
 	gated_begin(free_inside_a_wait);
 	acquire_beside(NULL);
 	gated_end();
+}
+
+/* Memory is freed by the library's thread, when no stream waits for a fence. */
+QUEUE_CASE(frees_wait_for_all_streams, EACH, UNREGISTER)
+{
+	unsigned int live[ARRAY_SIZE(fake->live)];
+	enum dlbuf_path path = f.ci.base.path;
+	int in = pending_fence();
+	struct fixture other;
+
+	REQUIRE_OK(import_by(&other, f.dev, path, DLBUF_RW));
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
+	memcpy(live, fake->live, sizeof(live));
+	import_finish(&other, 0);
+	CHECK(!memcmp(live, fake->live, sizeof(live)));
+	CHECK_EQ(queue_device_of(f.dev)->leftovers, 1);
+	signal_now(in);
+	settle();
+	CHECK(memcmp(live, fake->live, sizeof(live)));
+	CHECK_EQ(queue_device_of(f.dev)->leftovers, 0);
+	close(release(&f, DLBUF_READ, app.stream));
+	drain(&app);
 }
 
 static void *signal_soon(void *arg)

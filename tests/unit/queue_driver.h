@@ -50,6 +50,7 @@ enum queue_call {
 	OPENS,
 	EXPORTS,
 	STALE,
+	SERVES,
 };
 
 /* A result after which the device is lost. */
@@ -72,6 +73,13 @@ struct queue_says {
 	uint8_t uuid;		/* its first byte */
 	enum dlbuf_sync release;
 	uint32_t align;		/* of offsets */
+};
+
+/* The path that serves first, of those that may. */
+struct queue_first {
+	const char *words, *broken;
+	uint32_t paths;
+	enum dlbuf_path path;
 };
 
 struct app;
@@ -101,6 +109,7 @@ struct queue_driver {
 	/* The public function that gives the driver's handles; false: of no size. */
 	int (*get)(struct dlbuf_device *dev, bool whole, int64_t *version);
 	bool quiet;		/* calls no functions of the host */
+	const struct queue_first *first;	/* up to one without words */
 	unsigned int walks;	/* so many calls at least can fail */
 	/* Words with exports; the application's memory for them. */
 	const char *exports;
