@@ -17,25 +17,6 @@
 
 /* ---------------------------------------------------------------- direct */
 
-/* It depends on who has made the dma-buf: the driver is asked each time. */
-TEST(a_refusal_is_of_one_buffer)
-{
-	struct dlbuf_device *dev;
-	struct fixture f;
-
-	begin("memfds");
-	dev = open_ok();
-	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
-		  -EOPNOTSUPP);
-	CHECK_STR(dlbuf_last_error(), "cuda: cuImportExternalMemory: "
-		  "CUDA_ERROR_NOT_SUPPORTED (801), operation not supported");
-	import_finish(&f, -1);
-	fake->devices[0].dmabuf_in = true;
-	import_ok(&f, dev, DLBUF_PATH_DIRECT);
-	give_up(&f);
-	end();
-}
-
 /* Until a discrete GPU has read what the CPU does, of other than one byte. */
 TEST(direct_is_compared_once)
 {
@@ -80,9 +61,6 @@ TEST(host_of_what_is_read_only)
 	REQUIRE_OK(import_as(&f, open_ok(), PATH_BIT(DLBUF_PATH_HOST),
 			     DLBUF_READ));
 	app_begin(&app, f.dev);
-	gpu_reads(&app, &f);
-	drain(&app);
-	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
 	/* The driver knows that nobody may write there. */
 	CHECK_EQ(cu.MemsetD8Async(pointer_of(&f), 1, 1, app.stream),
 		 CUABI_INVALID_VALUE);
@@ -166,7 +144,6 @@ static int pages_present(const void *map, size_t bytes)
 TEST(host_is_coherent)
 {
 	struct fixture f;
-	struct app app;
 
 	begin("grace");
 	break_call("cuMemHostRegister_v2", CUABI_INVALID_VALUE, 0);
@@ -178,11 +155,8 @@ TEST(host_is_coherent)
 	if (!is_emulated())
 		CHECK_EQ(pages_present(f.ci.memory->map, IMPORT_BYTES),
 			 IMPORT_BYTES / sysconf(_SC_PAGESIZE));
-	app_begin(&app, f.dev);
-	gpu_reads(&app, &f);
-	drain(&app);
-	CHECK(!memcmp(app.pinned, f.bytes, IMPORT_BYTES));
-	app_finish(&app, &f);
+	give_up(&f);
+	end();
 }
 
 /* A file of which there is no mapping at all. */

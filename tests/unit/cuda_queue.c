@@ -106,7 +106,8 @@ static const struct queue_driver drivers[] = {
 	/* Callers wait for fences. */
 	{ "nomemops", .device = "cuda", .walks = 20, .blocks = true, .read_only = COPY,
 	  .words = { [DLBUF_PATH_COPY] = "nomemops,noregister" },
-	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
+	  .why_not = { [DLBUF_PATH_DIRECT] = "cuda: cuImportExternalMemory: "
+				"CUDA_ERROR_NOT_SUPPORTED (801), operation not supported",
 		       [DLBUF_PATH_HOST] = "cannot register host memory",
 		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 	/* Registered memory has another address; there is no registered memory. */

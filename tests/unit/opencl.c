@@ -136,22 +136,6 @@ TEST(streams)
 
 /* ---------------------------------------------------------------- tensors */
 
-/* A tensor of the core, whose rows are padded to `pitch` elements. */
-static DLManagedTensorVersioned *tensor_on(struct dlbuf_device *dev, int fd,
-					   uint64_t offset, int64_t pitch,
-					   int64_t channels)
-{
-	int64_t shape[] = { 4, 32, channels }, strides[] = { pitch, channels, 1 };
-	DLTensor layout = LAYOUT8(3, shape, .byte_offset = offset,
-				  .strides = strides);
-	struct dlbuf_import_opts opts = { .size = sizeof(opts),
-					  .flags = DLBUF_IMPORT_MAY_COPY };
-	DLManagedTensorVersioned *tensor = NULL;
-
-	REQUIRE_OK(dlbuf_import(dev, fd, &layout, &opts, &tensor));
-	return tensor;
-}
-
 TEST(tensors)
 {
 	int fd = memfd_create("a dma-buf", MFD_CLOEXEC);
@@ -159,12 +143,15 @@ TEST(tensors)
 	REQUIRE(fd >= 0 && !ftruncate(fd, IMPORT_BYTES));
 	for (uint64_t offset = 0; offset <= 128; offset += 64) {
 		struct dlbuf_opencl_buffer b = { .size = sizeof(b) };
+		int64_t shape[] = { 4, 32, 4 }, strides[] = { 128, 4, 1 };
+		DLTensor layout = LAYOUT8(3, shape, .byte_offset = offset,
+					  .strides = strides);
+		DLManagedTensorVersioned *t = NULL;
 		struct dlbuf_device *dev;
-		DLManagedTensorVersioned *t;
 
 		begin("khr,memfds");
 		dev = open_ok();
-		t = tensor_on(dev, fd, offset, 128, 4);
+		REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
 		CHECK_EQ(t->dl_tensor.byte_offset, offset);
 		CHECK_OK(dlbuf_opencl_get_buffer(t, &b));
 		CHECK(b.buffer == t->dl_tensor.data && !b.svm);
