@@ -39,7 +39,7 @@ static const char *const selects[] = {
 };
 
 static const struct queue_says infos[] = {
-	{ "uuid=a7", "Fake PC", "CUDA 13.0", 13000, 0xa7, DLBUF_SYNC_EVENT, 256 },
+	{ "uuid=a7", "Fake PC", "CUDA 13.0", 13000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
 	{ .words = NULL }
 };
 
@@ -54,6 +54,14 @@ static const struct queue_first serve[] = {
 	{ .words = NULL }
 };
 
+#ifdef CONFIG_BACKEND_VULKAN
+/* Before the copy by the CPU. */
+static const struct queue_first bridge_serves[] = {
+	{ "noregister", NULL, ALL, DLBUF_PATH_BRIDGE },
+	{ .words = NULL }
+};
+#endif
+
 static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 {
 	struct dlbuf_cuda_device of = { .size = whole ? sizeof(of) : 0 };
@@ -65,7 +73,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 }
 
 #define CALLS								\
-	.device = "cuda", .walks = 20, .unknown = CUABI_UNKNOWN,			\
+	.device = "cuda", .walks = 20, .unknown = CUABI_UNKNOWN,	\
 	.no_memory = CUABI_OUT_OF_MEMORY, .losses = losses,		\
 	.opens = opens, .two = "two", .compares = "memfds,imports,wrongpages", \
 	.no_order = DLBUF_CUDA_STREAM_NO_ORDER,				\
@@ -121,9 +129,8 @@ static const struct queue_driver drivers[] = {
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 #ifdef CONFIG_BACKEND_VULKAN
-	/* Before the copy by the CPU. */
-	{ "bridge", .first = (const struct queue_first[]) {
-	  { "noregister", NULL, ALL, DLBUF_PATH_BRIDGE }, { .words = NULL } }, .device = "cuda", .walks = 20, .losses = losses, .read_only = BRIDGE,
+	{ "bridge", .device = "cuda", .walks = 20, .losses = losses, .read_only = BRIDGE,
+	  .first = bridge_serves,
 	  .words = { [DLBUF_PATH_BRIDGE] = "noregister", [DLBUF_PATH_COPY] = "noregister" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_HOST] = "cannot register host memory" } },

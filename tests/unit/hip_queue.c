@@ -29,11 +29,11 @@ static const char *const selects[] = {
 };
 
 static const struct queue_says infos[] = {
-	{ "5.7,uuid=a7", "Fake Radeon", "HIP 5.7", 50700000, 0xa7, DLBUF_SYNC_EVENT, 256 },
-	{ "6.4,uuid=a7", "Fake Radeon", "HIP 6.4", 60400000, 0xa7, DLBUF_SYNC_EVENT, 256 },
-	{ "7,uuid=a7", "Fake Radeon", "HIP 7.0", 70000000, 0xa7, DLBUF_SYNC_EVENT, 256 },
+	{ "5.7,uuid=a7", "Fake Radeon", "HIP 5.7", 50700000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
+	{ "6.4,uuid=a7", "Fake Radeon", "HIP 6.4", 60400000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
+	{ "7,uuid=a7", "Fake Radeon", "HIP 7.0", 70000000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
 	{ "10.1,uuid=a7", "Fake Radeon", "HIP 10.1", 100100000, 0xa7, DLBUF_SYNC_EVENT,
-	  256 },
+	  256, 256 },
 	{ .words = NULL }
 };
 
@@ -60,12 +60,12 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 	.exports_all = true, .alloc = app_alloc, .free = app_free,	\
 	.memory = FAKE_DEVICE_MEMORY
 
-#define CALLS(export_call)							\
-	.device = "hip", .walks = 20, .unknown = HIPABI_UNKNOWN,			\
+#define CALLS(export_call)						\
+	.device = "hip", .walks = 20, .unknown = HIPABI_UNKNOWN,	\
 	.no_memory = HIPABI_OUT_OF_MEMORY, .losses = losses,		\
 	.opens = opens, .two = "two", .compares = "amdgpu,memfds,wrongpages", \
 	.no_order = DLBUF_HIP_STREAM_NO_ORDER,				\
-	.lies = true, .stale = 1, .reused = FAKE_HOST_MEMORY, .read_only = COPY,		\
+	.lies = true, .stale = 1, .reused = FAKE_HOST_MEMORY, .read_only = COPY, \
 	.calls = {							\
 		[ENTER] = "hipGetDevice",				\
 		[STREAM_WAIT] = "hipStreamWaitEvent",			\

@@ -57,7 +57,7 @@ static const char *const selects[] = {
 
 static const struct queue_says infos[] = {
 	{ "integrated,nopci", "Fake iGPU 0", "Level Zero 1.4", ZE_API_VERSION_1_4, 0xe0,
-	  DLBUF_SYNC_EVENT, 64 },
+	  DLBUF_SYNC_EVENT, 64, 64 },
 	{ .words = NULL }
 };
 

@@ -50,11 +50,11 @@ static const struct queue_loss losses[] = {
 static const char *const selects[] = { "1", "0.1", NULL };
 
 static const struct queue_says infos[] = {
-	{ "khr", "Fake: Fake GPU", "OpenCL 3.0 fake, 1.0", 0, 0, DLBUF_SYNC_FENCE, 128 },
+	{ "khr", "Fake: Fake GPU", "OpenCL 3.0 fake, 1.0", 0, 0, DLBUF_SYNC_FENCE, 128, 64 },
 	{ "khr,noexport", "Fake: Fake GPU", "OpenCL 3.0 fake, 1.0", 0, 0,
-	  DLBUF_SYNC_EVENT, 128 },
-	{ "arm", "Fake: Fake Mali", "OpenCL 3.0 fake, 1.0", 0, 0, DLBUF_SYNC_EVENT, 128 },
-	{ "old", "Fake: Fake GPU", "OpenCL 1.2 fake, 1.0", 0, 0, DLBUF_SYNC_EVENT, 128 },
+	  DLBUF_SYNC_EVENT, 128, 64 },
+	{ "arm", "Fake: Fake Mali", "OpenCL 3.0 fake, 1.0", 0, 0, DLBUF_SYNC_EVENT, 128, 64 },
+	{ "old", "Fake: Fake GPU", "OpenCL 1.2 fake, 1.0", 0, 0, DLBUF_SYNC_EVENT, 128, 64 },
 	{ .words = NULL }
 };
 

@@ -340,7 +340,8 @@ static void check_says(const struct queue_says *says)
 		CHECK_EQ(info.uuid[0], says->uuid);
 		CHECK_EQ(info.acquire, DLBUF_SYNC_FENCE);
 		CHECK_EQ(info.release, says->release);
-		CHECK_EQ(info.offset_align, says->align);
+		CHECK_EQ(info.offset_align, says->offset_align);
+		CHECK_EQ(info.pitch_align, says->pitch_align);
 		info = l.infos[0];
 	}
 	CHECK_OK(on->get(dev, true, &version));

@@ -72,7 +72,7 @@ struct queue_says {
 	int64_t version;	/* of the driver's structure */
 	uint8_t uuid;		/* its first byte */
 	enum dlbuf_sync release;
-	uint32_t align;		/* of offsets */
+	uint32_t offset_align, pitch_align;
 };
 
 /* The path that serves first, of those that may. */
