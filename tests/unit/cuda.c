@@ -28,96 +28,6 @@ TEST(the_toolkits_library_says_what_it_is)
 	CHECK_SAYS("cuInit: a CUresult (999), unknown");
 }
 
-TEST(selectors)
-{
-	static const struct {
-		const char *name, *is;
-		int ret;
-	} cases[] = {
-		{ "cuda", "cuda:0", 0 },
-		{ "cuda:0", "cuda:0", 0 },
-		{ "cuda:1", "cuda:1", 0 },
-		{ "cuda:2", NULL, -ENODEV },
-		{ "cuda:fake", "cuda:0", 0 },
-		{ "cuda:THOR", "cuda:1", 0 },
-		{ "cuda:nobody", NULL, -ENODEV },
-		{ "cuda:1x", NULL, -ENODEV },
-		{ "cuda:uuid=c1000000000000000000000000000000", "cuda:1", 0 },
-		{ "cuda:uuid=C1000000000000000000000000000000", "cuda:1", 0 },
-		{ "cuda:uuid=00000000000000000000000000000000", NULL, -ENODEV },
-		{ "cuda:uuid=c1", NULL, -EINVAL },
-		{ "cuda:uuid=zz000000000000000000000000000000", NULL, -EINVAL },
-		{ "cuda:pci=02:00.0", "cuda:1", 0 },
-		{ "cuda:pci=0000:01:00.0", "cuda:0", 0 },
-		{ "cuda:pci=0001:01:00.0", NULL, -ENODEV },
-		{ "cuda:pci=01:00", NULL, -EINVAL },
-		{ "cuda:drm=/dev/null", NULL, -EINVAL },
-	};
-
-	begin("two");
-	fake->devices[1].name = "The Other Thor";
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_device *dev = NULL;
-		DLBUF_INFO(dlbuf_device_info, info);
-		int ret;
-
-		ktap_forget();
-		ret = dlbuf_device_open(cases[i].name, NULL, &dev);
-		if (!CHECK_EQ(ret, cases[i].ret))
-			ktap_note(NULL, 0, "%s: %s", cases[i].name,
-				  dlbuf_last_error());
-		if (ret) {
-			CHECK(!dev && dlbuf_last_error()[0]);
-			continue;
-		}
-		CHECK_OK(dlbuf_device_get_info(dev, &info));
-		CHECK_STR(info.name, cases[i].is);
-		CHECK_EQ(info.device.device_type, kDLCUDA);
-		CHECK_EQ(info.device.device_id, cases[i].is[5] - '0');
-		dlbuf_device_close(dev);
-	}
-	CHECK_EQ(fake->made[FAKE_CONTEXT], 9);
-	end();
-}
-
-TEST(what_a_device_says)
-{
-	struct dlbuf_cuda_device cuda = { .size = sizeof(cuda) };
-	DLBUF_INFO(dlbuf_device_info, info);
-	struct dlbuf_device *dev, *cpu = NULL;
-	cuda_context ctx;
-
-	begin("uuid=a7");
-	dev = open_ok();
-	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	CHECK_STR(info.description, "Fake PC");
-	CHECK_STR(info.driver, "CUDA 13.0");
-	CHECK_STR(info.backend, "cuda");
-	CHECK_EQ(info.uuid[0], 0xa7);
-	CHECK_EQ(info.pitch_align, 256);
-	CHECK_EQ(info.offset_align, 256);
-	CHECK_EQ(info.acquire, DLBUF_SYNC_FENCE);
-	CHECK_EQ(info.release, DLBUF_SYNC_EVENT);
-	CHECK_OK(dlbuf_cuda_get_device(dev, &cuda));
-	CHECK_EQ(cu.DevicePrimaryCtxRetain(&ctx, 0), 0);
-	CHECK(cuda.context == (void *)ctx);
-	CHECK_EQ(cu.DevicePrimaryCtxRelease(0), 0);
-	CHECK_EQ(cuda.ordinal, 0);
-	CHECK_EQ(cuda.driver, 13000);
-	CHECK_ERR(dlbuf_cuda_get_device(NULL, &cuda), -EINVAL);
-	cuda.size = 0;
-	CHECK_ERR(dlbuf_cuda_get_device(dev, &cuda), -EINVAL);
-	dlbuf_device_close(dev);
-#ifdef CONFIG_BACKEND_CPU
-	cuda.size = sizeof(cuda);
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
-	CHECK_ERR(dlbuf_cuda_get_device(cpu, &cuda), -EINVAL);
-	CHECK_SAYS("cpu");
-#endif
-	dlbuf_device_close(cpu);
-	end();
-}
-
 static unsigned int warnings;
 
 static void count_warnings(void *data, enum dlbuf_log_level level,
@@ -229,7 +139,7 @@ static cuda_context current(void)
 TEST(the_current_context_is_taken)
 {
 	struct dlbuf_device *a, *b;
-	cuda_context ctx;
+	cuda_context ctx, primary;
 
 	begin("two");
 	CHECK_EQ(cu.Init(0), 0);
@@ -239,7 +149,9 @@ TEST(the_current_context_is_taken)
 	CHECK_EQ(fake->made[FAKE_CONTEXT], 1);
 	/* One of another device is not. */
 	b = open_as("cuda:0");
-	CHECK(context_of(b) != (void *)ctx);
+	CHECK_EQ(cu.DevicePrimaryCtxRetain(&primary, 0), 0);
+	CHECK(context_of(b) == (void *)primary && primary != ctx);
+	CHECK_EQ(cu.DevicePrimaryCtxRelease(0), 0);
 	CHECK(current() == ctx);
 	dlbuf_device_close(a);
 	dlbuf_device_close(b);

@@ -32,6 +32,7 @@ static inline void end(void)
 {
 	settle();
 	CHECK_EQ(fake->wrong, 0);
+	CHECK_EQ(fake->pageable_copies, 0);
 	nothing_left();
 	fake_fn(true);
 	dlclose(fake_lib);
@@ -127,6 +128,20 @@ static inline void *app_stream(struct app *app)
 static inline void app_stream_end(struct app *app, void *stream)
 {
 	CHECK_EQ(cu.StreamDestroy(stream), 0);
+}
+
+/* Memory of the application on the device. */
+static inline void *app_alloc(struct app *app, size_t bytes)
+{
+	cuda_pointer p;
+
+	REQUIRE(!cu.MemAlloc(&p, bytes));
+	return (void *)(uintptr_t)p;
+}
+
+static inline void app_free(struct app *app, void *p)
+{
+	CHECK_EQ(cu.MemFree((uintptr_t)p), 0);
 }
 
 static inline void app_finish(struct app *app, struct fixture *f)

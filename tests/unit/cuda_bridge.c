@@ -100,17 +100,6 @@ TEST(what_a_bridge_can)
 	}
 }
 
-/* Before the copy by the CPU. */
-TEST(the_first_path_that_serves)
-{
-	begin_both("noregister");
-	REQUIRE_OK(import_as(&f, open_ok(), PATHS_SHARED | PATHS_COPIED,
-			     DLBUF_RW));
-	CHECK_EQ(f.ci.base.path, DLBUF_PATH_BRIDGE);
-	give_up(&f);
-	end_both();
-}
-
 /* ---------------------------------------------------------------- copies */
 
 static void *acquire_again(void *arg)

@@ -33,8 +33,47 @@ static const struct queue_failure opens[] = {
 	{ .call = NULL }
 };
 
+static const char *const selects[] = {
+	"1", "uuid=c1000000000000000000000000000000",
+	"uuid=C1000000000000000000000000000000", "pci=02:00.0", "pci=0000:02:00.0", NULL
+};
+
+static const struct queue_says infos[] = {
+	{ "uuid=a7", "Fake PC", "CUDA 13.0", 13000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
+	{ .words = NULL }
+};
+
+static const struct queue_first serve[] = {
+	{ "thor,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
+	{ "thor,memfds", NULL, HOST, DLBUF_PATH_HOST },
+	{ "thor,memfds", NULL, COPY | BRIDGE, DLBUF_PATH_COPY },
+	{ "", NULL, ALL, DLBUF_PATH_HOST },
+	{ "", NULL, SHARED, DLBUF_PATH_HOST },
+	{ "noregister", NULL, ALL, DLBUF_PATH_COPY },
+	{ "grace,noregister", NULL, ALL, DLBUF_PATH_HOST },
+	{ .words = NULL }
+};
+
+#ifdef CONFIG_BACKEND_VULKAN
+/* Before the copy by the CPU. */
+static const struct queue_first bridge_serves[] = {
+	{ "noregister", NULL, ALL, DLBUF_PATH_BRIDGE },
+	{ .words = NULL }
+};
+#endif
+
+static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
+{
+	struct dlbuf_cuda_device of = { .size = whole ? sizeof(of) : 0 };
+	int ret = dlbuf_cuda_get_device(dev, &of);
+
+	CHECK(ret || (of.context && !of.ordinal));
+	*version = of.driver;
+	return ret;
+}
+
 #define CALLS								\
-	.device = "cuda", .unknown = CUABI_UNKNOWN,			\
+	.device = "cuda", .walks = 20, .unknown = CUABI_UNKNOWN,	\
 	.no_memory = CUABI_OUT_OF_MEMORY, .losses = losses,		\
 	.opens = opens, .two = "two", .compares = "memfds,imports,wrongpages", \
 	.no_order = DLBUF_CUDA_STREAM_NO_ORDER,				\
@@ -58,63 +97,47 @@ static const struct queue_failure opens[] = {
 		[COUNT] = "cuDeviceGetCount",				\
 		[NAME] = "cuDeviceGetName",				\
 		[STREAM_CREATE] = "cuStreamCreate",			\
+		[CLEAR] = "cuMemsetD8Async",				\
+		[IMPORT_FD] = "cuImportExternalMemory",			\
+		[MAP_FD] = "cuExternalMemoryGetMappedBuffer",		\
+		[EXPORT_FD] = "cuMemGetHandleForAddressRange",		\
 	}
 
 static const struct queue_driver drivers[] = {
 	{ "cuda", CALLS, .read_only = HOST | COPY, .reused = FAKE_HOST_MEMORY,
+	  .first = serve, .selects = selects, .says = infos, .get = get_device,
+	  .exports = "memfds", .alloc = app_alloc, .free = app_free, .memory = FAKE_DEVICE_MEMORY,
+	  .no_pcie = "cuMemGetHandleForAddressRange: CUDA_ERROR_",
 	  .words = { [DLBUF_PATH_DIRECT] = "thor,memfds",
 		     [DLBUF_PATH_HOST] = "", [DLBUF_PATH_COPY] = "" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 	/* Callers wait for fences. */
-	{ "nomemops", .device = "cuda", .blocks = true, .read_only = COPY,
+	{ "nomemops", .device = "cuda", .walks = 20, .blocks = true, .read_only = COPY,
 	  .words = { [DLBUF_PATH_COPY] = "nomemops,noregister" },
-	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
+	  .why_not = { [DLBUF_PATH_DIRECT] = "cuda: cuImportExternalMemory: "
+				"CUDA_ERROR_NOT_SUPPORTED (801), operation not supported",
 		       [DLBUF_PATH_HOST] = "cannot register host memory",
 		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 	/* Registered memory has another address; there is no registered memory. */
-	{ "alias", .device = "cuda", .read_only = HOST,
+	{ "alias", .device = "cuda", .walks = 20, .read_only = HOST,
 	  .words = { [DLBUF_PATH_HOST] = "alias", [DLBUF_PATH_COPY] = "alias" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
-	{ "grace", .device = "cuda", .read_only = HOST,
+	{ "grace", .device = "cuda", .walks = 20, .read_only = HOST,
 	  .words = { [DLBUF_PATH_HOST] = "grace,noregister",
 		     [DLBUF_PATH_COPY] = "grace" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 #ifdef CONFIG_BACKEND_VULKAN
-	{ "bridge", .device = "cuda", .losses = losses, .read_only = BRIDGE,
+	{ "bridge", .device = "cuda", .walks = 20, .losses = losses, .read_only = BRIDGE,
+	  .first = bridge_serves,
 	  .words = { [DLBUF_PATH_BRIDGE] = "noregister", [DLBUF_PATH_COPY] = "noregister" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "cuImportExternalMemory",
 		       [DLBUF_PATH_HOST] = "cannot register host memory" } },
 #endif
 };
 
-#ifdef CONFIG_BACKEND_VULKAN
-#include "cuda_vulkan.h"
-
-static bool is_bridged(void)
-{
-	return on->words[DLBUF_PATH_BRIDGE];
-}
-
-static void begin_one_or_both(const char *words)
-{
-	if (is_bridged())
-		begin_both(words);
-	else
-		begin(words);
-}
-
-static void end_one_or_both(void)
-{
-	if (is_bridged())
-		end_both();
-	else
-		end();
-}
-#define begin begin_one_or_both
-#define end end_one_or_both
-#endif
+#include "queue_bridge.h"
 
 static int try_open(struct dlbuf_device **dev)
 {

@@ -7,94 +7,9 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_HIP
-#include <sys/wait.h>
-
 #include "hip_backend.h"
 
 /* ---------------------------------------------------------------- devices */
-
-TEST(selectors)
-{
-	static const struct {
-		const char *name, *is;
-		int ret;
-	} cases[] = {
-		{ "hip", "hip:0", 0 },
-		{ "hip:1", "hip:1", 0 },
-		{ "hip:2", NULL, -ENODEV },
-		{ "hip:RADEON", "hip:0", 0 },
-		{ "hip:uuid=c1000000000000000000000000000000", "hip:1", 0 },
-		{ "hip:pci=0010:02:03.0", "hip:1", 0 },
-	};
-
-	begin("two");
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_device *dev = NULL;
-		DLBUF_INFO(dlbuf_device_info, info);
-
-		ktap_forget();
-		CHECK_EQ(dlbuf_device_open(cases[i].name, NULL, &dev), cases[i].ret);
-		if (cases[i].ret) {
-			CHECK(!dev && dlbuf_last_error()[0]);
-			continue;
-		}
-		CHECK_OK(dlbuf_device_get_info(dev, &info));
-		CHECK_STR(info.name, cases[i].is);
-		CHECK_EQ(info.device.device_type, kDLROCM);
-		CHECK_EQ(info.device.device_id, cases[i].is[4] - '0');
-		dlbuf_device_close(dev);
-	}
-	end();
-}
-
-TEST(what_a_device_says)
-{
-	static const struct {
-		const char *words, *driver;
-		int runtime;
-	} cases[] = {
-		{ "5.7,uuid=a7", "HIP 5.7", 50700000 },
-		{ "6.4,uuid=a7", "HIP 6.4", 60400000 },
-		{ "7,uuid=a7", "HIP 7.0", 70000000 },
-		{ "10.1,uuid=a7", "HIP 10.1", 100100000 },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct dlbuf_hip_device of = { .size = sizeof(of) };
-		DLBUF_INFO(dlbuf_device_info, info);
-		struct dlbuf_device *dev;
-
-		begin(cases[i].words);
-		dev = open_hip();
-		CHECK_OK(dlbuf_device_get_info(dev, &info));
-		CHECK_STR(info.description, "Fake Radeon");
-		CHECK_STR(info.driver, cases[i].driver);
-		CHECK_EQ(info.uuid[0], 0xa7);
-		CHECK_EQ(info.acquire, DLBUF_SYNC_FENCE);
-		CHECK_EQ(info.release, DLBUF_SYNC_EVENT);
-		CHECK_OK(dlbuf_hip_get_device(dev, &of));
-		CHECK_EQ(of.ordinal, 0);
-		CHECK_EQ(of.runtime, cases[i].runtime);
-		of.size = 0;
-		CHECK_ERR(dlbuf_hip_get_device(dev, &of), -EINVAL);
-		CHECK_ERR(dlbuf_hip_get_device(NULL, &of), -EINVAL);
-		dlbuf_device_close(dev);
-		end();
-	}
-}
-
-#ifdef CONFIG_BACKEND_CPU
-TEST(another_backends_device)
-{
-	struct dlbuf_hip_device of = { .size = sizeof(of) };
-	struct dlbuf_device *cpu;
-
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
-	CHECK_ERR(dlbuf_hip_get_device(cpu, &of), -EINVAL);
-	CHECK_SAYS("cpu is not a HIP device");
-	dlbuf_device_close(cpu);
-}
-#endif
 
 TEST(no_device)
 {
@@ -107,34 +22,6 @@ TEST(no_device)
 			  "no ROCm-capable device is detected");
 	}
 	end();
-}
-
-static int open_fails(void)
-{
-	struct dlbuf_device *dev = NULL;
-
-	return dlbuf_device_open("hip", NULL, &dev);
-}
-
-/* A child has none of the driver's threads. */
-TEST(a_child)
-{
-	int status = 0;
-	pid_t child;
-
-	for (int used = 0; used < 2; used++) {
-		begin(used ? "" : "none");
-		if (used)
-			dlbuf_device_close(open_hip());
-		else
-			CHECK_ERR(open_fails(), -ENODEV);
-		child = fork();
-		if (!child)
-			_exit(-open_fails());
-		REQUIRE(waitpid(child, &status, 0) == child);
-		CHECK_EQ(WEXITSTATUS(status), used ? ESTALE : ENODEV);
-		end();
-	}
 }
 
 /* Without an attribute the device is found by its other names. */
@@ -198,30 +85,6 @@ TEST(trap_foreign_dma_bufs_are_reported_as_no_memory)
 	end();
 }
 
-/* Whether the driver had the fd or not, it is ours: the case counts fds. */
-TEST(trap_the_fd_stays_ours)
-{
-	static const char *const calls[] = {
-		"hipImportExternalMemory", "hipExternalMemoryGetMappedBuffer",
-	};
-	struct dlbuf_device *dev;
-	struct fixture f;
-
-	begin("amdgpu,memfds");
-	dev = open_hip();
-	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-		break_call(calls[i], HIPABI_UNKNOWN, 0);
-		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
-			  -EOPNOTSUPP);
-		CHECK_SAYS(calls[i]);
-		import_finish(&f, -1);
-		CHECK_EQ(fake->live[FAKE_EXTERNAL_MEMORY], 0);
-	}
-	heal();
-	dlbuf_device_close(dev);
-	end();
-}
-
 /* ---------------------------------------------------------------- other paths */
 
 /* The driver's flag for read-only memory does nothing, so it is not asked. */
@@ -245,30 +108,6 @@ TEST(trap_read_only_memory_is_not_registered)
 	end();
 }
 
-TEST(the_first_path_that_serves)
-{
-	static const struct {
-		const char *words, *broken;
-		uint32_t paths;
-		enum dlbuf_path path;
-	} cases[] = {
-		{ "amdgpu,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
-		{ "", NULL, ALL, DLBUF_PATH_HOST },
-		{ "", "hipHostRegister", ALL, DLBUF_PATH_COPY },
-		{ "amdgpu,memfds", NULL, PATHS_COPIED, DLBUF_PATH_COPY },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct fixture f;
-
-		begin(cases[i].words);
-		break_call(cases[i].broken, HIPABI_UNKNOWN, 0);
-		REQUIRE_OK(import_as(&f, open_hip(), cases[i].paths, DLBUF_RW));
-		CHECK_EQ(f.ci.base.path, cases[i].path);
-		give_up(&f);
-		end();
-	}
-}
 #else
 KTAP_SKIPPED("the backend is not built")
 #endif

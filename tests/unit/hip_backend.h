@@ -66,6 +66,4 @@ static inline void app_import(struct app *app, struct fixture *f,
 	app_begin(app, f->dev);
 }
 
-#define ALL (PATHS_SHARED | PATHS_COPIED)
-
 #endif /* UNIT_HIP_BACKEND_H */

@@ -24,12 +24,48 @@ static const struct queue_failure opens[] = {
 	{ .call = NULL }
 };
 
-#define CALLS								\
-	.device = "hip", .unknown = HIPABI_UNKNOWN,			\
+static const char *const selects[] = {
+	"1", "uuid=c1000000000000000000000000000000", "pci=0010:02:03.0", NULL
+};
+
+static const struct queue_says infos[] = {
+	{ "5.7,uuid=a7", "Fake Radeon", "HIP 5.7", 50700000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
+	{ "6.4,uuid=a7", "Fake Radeon", "HIP 6.4", 60400000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
+	{ "7,uuid=a7", "Fake Radeon", "HIP 7.0", 70000000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
+	{ "10.1,uuid=a7", "Fake Radeon", "HIP 10.1", 100100000, 0xa7, DLBUF_SYNC_EVENT,
+	  256, 256 },
+	{ .words = NULL }
+};
+
+static const struct queue_first serve[] = {
+	{ "amdgpu,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
+	{ "6.4,amdgpu,memfds", NULL, ALL, DLBUF_PATH_DIRECT },
+	{ "", NULL, ALL, DLBUF_PATH_HOST },
+	{ "", "hipHostRegister", ALL, DLBUF_PATH_COPY },
+	{ "amdgpu,memfds", NULL, COPY | BRIDGE, DLBUF_PATH_COPY },
+	{ .words = NULL }
+};
+
+static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
+{
+	struct dlbuf_hip_device of = { .size = whole ? sizeof(of) : 0, .ordinal = 7 };
+	int ret = dlbuf_hip_get_device(dev, &of);
+
+	CHECK(ret || !of.ordinal);
+	*version = of.runtime;
+	return ret;
+}
+
+#define EXPORTS_ALL							\
+	.exports_all = true, .alloc = app_alloc, .free = app_free,	\
+	.memory = FAKE_DEVICE_MEMORY
+
+#define CALLS(export_call)						\
+	.device = "hip", .walks = 20, .unknown = HIPABI_UNKNOWN,	\
 	.no_memory = HIPABI_OUT_OF_MEMORY, .losses = losses,		\
 	.opens = opens, .two = "two", .compares = "amdgpu,memfds,wrongpages", \
 	.no_order = DLBUF_HIP_STREAM_NO_ORDER,				\
-	.reused = FAKE_HOST_MEMORY, .read_only = COPY,		\
+	.lies = true, .stale = 1, .reused = FAKE_HOST_MEMORY, .read_only = COPY, \
 	.calls = {							\
 		[ENTER] = "hipGetDevice",				\
 		[STREAM_WAIT] = "hipStreamWaitEvent",			\
@@ -50,51 +86,42 @@ static const struct queue_failure opens[] = {
 		[COUNT] = "hipGetDeviceCount",				\
 		[NAME] = "hipDeviceGetName",				\
 		[STREAM_CREATE] = "hipStreamCreateWithFlags",		\
+		[CLEAR] = "hipMemsetD8Async",				\
+		[IMPORT_FD] = "hipImportExternalMemory",		\
+		[MAP_FD] = "hipExternalMemoryGetMappedBuffer",		\
+		[EXPORT_FD] = export_call,					\
 	}
 
 static const struct queue_driver drivers[] = {
-	{ "hip", CALLS,
+	{ "hip", CALLS(NULL), .first = serve, .selects = selects, .says = infos, .get = get_device,
 	  .words = { [DLBUF_PATH_DIRECT] = "5.7,amdgpu,memfds",
 		     [DLBUF_PATH_HOST] = "6.4", [DLBUF_PATH_COPY] = "5" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
-	{ "hip-7", CALLS,
+	{ "hip-7", CALLS("hipMemGetHandleForAddressRange"), EXPORTS_ALL,
+	  .exports = "memfds,7.1,block",
+	  .no_pcie = "hipMemGetHandleForAddressRange: hipErrorNotSupported (801)",
 	  .words = { [DLBUF_PATH_DIRECT] = "7.1,amdgpu,memfds",
 		     [DLBUF_PATH_HOST] = "7.1,alias", [DLBUF_PATH_COPY] = "7.1" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
+	/* By HSA's call, as HIP has none. */
+	{ "hsa", CALLS(NULL), EXPORTS_ALL, .library = "libhip-old.so",
+	  .exports = "memfds,6.4,block",
+	  .no_pcie = "HIP 6.4 exports no device memory over PCI Express" },
 #ifdef CONFIG_BACKEND_VULKAN
-	{ "bridge", .device = "hip", .losses = losses, .read_only = BRIDGE,
+	{ "bridge", .device = "hip", .walks = 20, .losses = losses, .read_only = BRIDGE,
 	  .words = { [DLBUF_PATH_BRIDGE] = "memfds", [DLBUF_PATH_HOST] = "memfds",
 		     [DLBUF_PATH_COPY] = "memfds" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "hipImportExternalMemory" } },
 #endif
 };
 
-#ifdef CONFIG_BACKEND_VULKAN
-#include "cuda_vulkan.h"
-
-static bool is_bridged(void)
+static void begin_of_library(const char *words)
 {
-	return on->words[DLBUF_PATH_BRIDGE];
+	begin_with(on->library ? on->library : "libhip.so", words);
 }
+#define begin begin_of_library
 
-static void begin_one_or_both(const char *words)
-{
-	if (is_bridged())
-		begin_both(words);
-	else
-		begin(words);
-}
-
-static void end_one_or_both(void)
-{
-	if (is_bridged())
-		end_both();
-	else
-		end();
-}
-#define begin begin_one_or_both
-#define end end_one_or_both
-#endif
+#include "queue_bridge.h"
 
 static int try_open(struct dlbuf_device **dev)
 {

@@ -181,42 +181,6 @@ TEST(trap_calls_that_are_never_made)
 #undef X
 }
 
-/*
- * hipFree() and hipHostUnregister() wait for all streams. One of these waits for a
- * fence, so memory is freed later, by the library's thread.
- */
-TEST(trap_frees_wait_for_all_streams)
-{
-	static const struct {
-		const char *words, *call;
-		enum dlbuf_path path;
-	} cases[] = {
-		{ "amdgpu,memfds", "hipFree", DLBUF_PATH_DIRECT },
-		{ "", "hipHostUnregister", DLBUF_PATH_HOST },
-		{ "", "hipHostFree", DLBUF_PATH_COPY },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct fixture f, other;
-		struct app app;
-		int fence;
-
-		app_import(&app, &f, cases[i].words, cases[i].path);
-		import_ok(&other, f.dev, cases[i].path);
-		fence = pending_fence();
-		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
-		watch(cases[i].call);
-		import_finish(&other, 0);
-		CHECK_EQ(seen, 0);
-		signal_fence(fence);
-		settle();
-		CHECK_EQ(seen, 1);
-		close(fence);
-		close(release(&f, DLBUF_READ, app.stream));
-		app_finish(&app, &f);
-	}
-}
-
 /* The driver compares words as unsigned numbers. */
 TEST(trap_words_do_not_wrap)
 {

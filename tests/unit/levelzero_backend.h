@@ -68,8 +68,6 @@ static inline void forgive(unsigned int n)
 	fake->wrong = 0;
 }
 
-#define ALL (PATHS_SHARED | PATHS_COPIED)
-
 /* ---------------------------------------------------------------- the user */
 
 /* An application's list and memory, in the context of a device. */
@@ -119,6 +117,24 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 		REQUIRE(!lz.EventCreate(app->pool, &event, e));
 		event.index++;
 	}
+}
+
+/* Memory of the application on the device. */
+static inline void *usm(const struct app *app, size_t bytes, bool exports)
+{
+	const ze_external_memory_export_desc_t for_export = {
+		.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_DESC,
+		.flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
+	};
+	const ze_device_mem_alloc_desc_t desc = {
+		.stype = ZE_STRUCTURE_TYPE_DEVICE_MEM_ALLOC_DESC,
+		.pNext = exports ? &for_export : NULL,
+	};
+	void *p = NULL;
+
+	REQUIRE(!lz.MemAllocDevice(app->dev.context, &desc, bytes, 0,
+				   app->dev.device, &p));
+	return p;
 }
 
 static inline void app_away(struct app *app, bool away) { }

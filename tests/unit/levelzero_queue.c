@@ -15,10 +15,19 @@ static const struct queue_loss losses[] = {
 	.device = "levelzero", .opens = opens, .two = "two",		\
 	.compares = "memfds,wrongpages",				\
 	.unknown = ZE_RESULT_ERROR_UNKNOWN, .losses = losses,		\
+	.no_memory = ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY,		\
 	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,	\
 	.reused = FAKE_EVENT, .by_memfd = true,				\
 	.read_only = HOST | COPY, .renewed = 1,				\
+	.exports_all = true, .no_pcie = "does not choose",		\
+	.alloc = alloc_usm, .free = free_usm, .walks = 20,		\
+	.memory = FAKE_DEVICE_MEMORY,					\
 	.calls = { [EVENT_WAIT] = "zeEventHostSynchronize",		\
+		   [ALLOC] = "zeMemAllocDevice",			\
+		   [STREAM_CREATE] = "zeCommandListCreateImmediate",	\
+		   [CLEAR] = "zeCommandListAppendMemoryFill",		\
+		   [IMPORT_FD] = "zeMemAllocDevice",			\
+		   [EXPORT_FD] = "zeMemGetAllocProperties",		\
 		   [COUNT] = "zeDeviceGet", [NAME] = "zeDeviceGetProperties" }
 
 static const struct queue_failure opens[] = {
@@ -42,20 +51,54 @@ static const struct queue_failure opens[] = {
 	{ .call = NULL }
 };
 
+static const char *const selects[] = {
+	"1", "arc 1", "uuid=e1000000000000000000000000000000", "pci=02:00.0", NULL
+};
+
+static const struct queue_says infos[] = {
+	{ "integrated,nopci", "Fake iGPU 0", "Level Zero 1.4", ZE_API_VERSION_1_4, 0xe0,
+	  DLBUF_SYNC_EVENT, 64, 64 },
+	{ .words = NULL }
+};
+
+static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
+{
+	struct dlbuf_levelzero_device of = { .size = whole ? sizeof(of) : 0 };
+	int ret = dlbuf_levelzero_get_device(dev, &of);
+
+	CHECK(ret || (of.driver && of.device && of.list && !of.ordinal));
+	CHECK(ret || !lz.ContextGetStatus(of.context));
+	*version = of.version;
+	return ret;
+}
+
+static void *alloc_usm(struct app *app, size_t bytes)
+{
+	return usm(app, bytes, true);
+}
+
+static void free_usm(struct app *app, void *p)
+{
+	CHECK_EQ(lz.MemFree(app->dev.context, p), 0);
+}
+
 #define NO_BRIDGE "Level Zero imports no semaphores of other APIs"
 
 static const struct queue_driver drivers[] = {
-	{ "levelzero", CALLS,
+	{ "levelzero", CALLS, .stale = 2, .selects = selects, .says = infos, .get = get_device,
+	  /* Where only memory is exported that was allocated for that. */
+	  .exports = "memfds,noexport,pools",
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "memfds",
 		     [DLBUF_PATH_COPY] = "memfds,noimport" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
-	{ "nohostsync", CALLS,
+	/* Some drivers keep the fd that they gave. */
+	{ "nohostsync", CALLS, .exports = "memfds,keepsfd,nohostsync",
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,nohostsync",
 		     [DLBUF_PATH_HOST] = "memfds,nohostsync",
 		     [DLBUF_PATH_COPY] = "memfds,noimport,nohostsync" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
 	/* A driver behind a newer loader lacks host functions: ends are polled. */
-	{ "nohost", CALLS,
+	{ "nohost", CALLS, .quiet = true, .exports = "memfds,nohost",
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,integrated,nohost",
 		     [DLBUF_PATH_HOST] = "memfds,nohost" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE,

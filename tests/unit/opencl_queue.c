@@ -22,7 +22,8 @@ static const struct queue_loss losses[] = {
 #define BY_CALLBACK "clCreateUserEvent"	/* where releases give events */
 
 #define MACHINE(called, order, waits_by, tells, paths)			\
-	.name = called, .device = "opencl", .properties = order, .losses = losses,		\
+	.name = called, .device = "opencl", .properties = order, .losses = losses, \
+	.walks = 20,							\
 	.by_memfd = true, .no_order = NULL, .read_only = paths,		\
 	.calls = { [WAIT_FENCE] = waits_by, [EVENT_WAIT] = "clWaitForEvents",	\
 		   [TELL] = tells }
@@ -46,8 +47,27 @@ static const struct queue_loss losses[] = {
 	.words = { [DLBUF_PATH_COPY] = words_ },			\
 	.why_not = { [DLBUF_PATH_DIRECT] = why, NO_REGISTER, NO_BRIDGE }
 
+static const char *const selects[] = { "1", "0.1", NULL };
+
+static const struct queue_says infos[] = {
+	{ "khr", "Fake: Fake GPU", "OpenCL 3.0 fake, 1.0", 0, 0, DLBUF_SYNC_FENCE, 128, 64 },
+	{ "khr,noexport", "Fake: Fake GPU", "OpenCL 3.0 fake, 1.0", 0, 0,
+	  DLBUF_SYNC_EVENT, 128, 64 },
+	{ "arm", "Fake: Fake Mali", "OpenCL 3.0 fake, 1.0", 0, 0, DLBUF_SYNC_EVENT, 128, 64 },
+	{ "old", "Fake: Fake GPU", "OpenCL 1.2 fake, 1.0", 0, 0, DLBUF_SYNC_EVENT, 128, 64 },
+	{ .words = NULL }
+};
+
+static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
+{
+	struct dlbuf_opencl_device of = { .size = whole ? sizeof(of) : 0 };
+
+	return dlbuf_opencl_get_device(dev, &of);
+}
+
 static const struct queue_driver drivers[] = {
-	{ MACHINE("khr", IN_ORDER, BY_SEMAPHORE, NULL, EACH), KHR("khr,memfds") },
+	{ MACHINE("khr", IN_ORDER, BY_SEMAPHORE, NULL, EACH), KHR("khr,memfds"),
+	  .two = "two", .selects = selects, .says = infos, .get = get_device },
 	{ MACHINE("khr-any", ANY_ORDER, BY_SEMAPHORE, NULL, EACH), KHR("khr,memfds") },
 	{ MACHINE("nosync", ANY_ORDER, BY_EVENT, BY_CALLBACK, EACH),
 	  KHR("khr,memfds,noimport,noexport") },

@@ -150,11 +150,11 @@ static void gate_pass(struct app *app)
 }
 
 static const struct queue_driver drivers[] = {
-	{ "trial", .device = "trial", .blocks = true, .read_only = HOST | COPY,
+	{ "trial", .device = "trial", .walks = 5, .blocks = true, .read_only = HOST | COPY,
 	  .words = { [DLBUF_PATH_HOST] = "", [DLBUF_PATH_COPY] = "" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "the driver does not import dma-bufs",
 		       [DLBUF_PATH_BRIDGE] = "there is no bridge" } },
-	{ "quiet", .device = "trial", .blocks = true, .read_only = HOST,
+	{ "quiet", .device = "trial", .quiet = true, .walks = 5, .blocks = true, .read_only = HOST,
 	  .words = { [DLBUF_PATH_HOST] = "quiet" },
 	  .why_not = { [DLBUF_PATH_DIRECT] = "the driver does not import dma-bufs",
 		       [DLBUF_PATH_BRIDGE] = "there is no bridge",

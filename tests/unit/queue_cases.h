@@ -26,7 +26,9 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/wait.h>
 
+#include "cuda_memfds.h"
 #include "fixture.h"
 #include "memory.h"
 #include "queue_driver.h"
@@ -75,6 +77,8 @@ static void end_on(void)
 {
 	app_end(&app);
 	give_up(&f);
+	if (on->quiet)
+		CHECK_EQ(fake->host_functions, 0);
 	end();
 }
 
@@ -122,10 +126,18 @@ static bool has(const struct queue_driver *d, enum queue_call need)
 		return d->losses;
 	case COMPARES:
 		return d->compares;
-	case TWO:
-		return d->two;
+	case SELECTS:
+		return d->selects;
+	case SAYS:
+		return d->says;
 	case OPENS:
 		return d->opens;
+	case EXPORTS:
+		return d->exports;
+	case SERVES:
+		return d->first;
+	case STALE:
+		return d->stale;
 	default:
 		return d->calls[need];
 	}
@@ -145,6 +157,9 @@ static void add_case(const char *name, void (*fn)(void), uint32_t paths,
 		char full[100];
 
 		if (!has(&drivers[i], need) || !paths != !its)
+			continue;
+		/* One may be there for its exports only. */
+		if (need != EXPORTS && !paths_of(&drivers[i]))
 			continue;
 		c = malloc(sizeof(*c));
 		*c = (struct queue_case){ &drivers[i], fn, its };
@@ -262,8 +277,131 @@ static int list(const struct dlbuf_device_info *info, void *data)
 	return l->ret;
 }
 
+/* Not the texts, which unit/select.c has, but what they find of the driver's devices. */
+static void check_selector(const char *text, int ret, int n)
+{
+	unsigned int contexts = fake->made[FAKE_CONTEXT];
+	DLBUF_INFO(dlbuf_device_info, info);
+	struct dlbuf_device *dev = NULL;
+	char name[80], is[20];
+
+	snprintf(name, sizeof(name), "%s%s%s", on->device, *text ? ":" : "", text);
+	snprintf(is, sizeof(is), "%s:%d", on->device, n);
+	ktap_forget();
+	if (!CHECK_EQ(dlbuf_device_open(name, NULL, &dev), ret))
+		ktap_note(NULL, 0, "%s: %s", name, dlbuf_last_error());
+	CHECK(fake->made[FAKE_CONTEXT] - contexts <= !ret);
+	CHECK_EQ(!dev, ret != 0);
+	if (!dev) {
+		CHECK_SAYS(on->device);
+		return;
+	}
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	CHECK_STR(info.name, is);
+	CHECK_EQ(info.device.device_type, dev->backend->type);
+	CHECK_EQ(info.device.device_id, n);
+	dlbuf_device_close(dev);
+}
+
+QUEUE_CASE(selectors, ITSELF, SELECTS)
+{
+	begin(on->two);
+	check_selector("", 0, 0);
+	check_selector("0", 0, 0);
+	check_selector("FAKE", 0, 0);
+	for (size_t i = 0; on->selects[i]; i++)
+		check_selector(on->selects[i], 0, 1);
+	check_selector("2", -ENODEV, 0);
+	check_selector("1.0", -ENODEV, 0);
+	check_selector("nobody", -ENODEV, 0);
+	check_selector("uuid=12345678123456781234567812345678", -ENODEV, 0);
+	check_selector("uuid=c1", -EINVAL, 0);
+	check_selector("pci=abcd:01:00.0", -ENODEV, 0);
+	check_selector("pci=01:00", -EINVAL, 0);
+	check_selector("drm=/dev/null", -EINVAL, 0);
+	end();
+}
+
+static void check_says(const struct queue_says *says)
+{
+	DLBUF_INFO(dlbuf_device_info, info);
+	struct listed l = { .ret = 5 };
+	struct dlbuf_device *dev;
+	int64_t version = 0;
+
+	begin(says->words);
+	CHECK_EQ(dlbuf_device_each(list, &l), 5);
+	dev = open_as(on->device);
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	for (int i = 0; i < 2; i++) {
+		CHECK_STR(info.backend, on->device);
+		CHECK_STR(info.description, says->description);
+		CHECK_STR(info.driver, says->driver);
+		CHECK_EQ(info.uuid[0], says->uuid);
+		CHECK_EQ(info.acquire, DLBUF_SYNC_FENCE);
+		CHECK_EQ(info.release, says->release);
+		CHECK_EQ(info.offset_align, says->offset_align);
+		CHECK_EQ(info.pitch_align, says->pitch_align);
+		info = l.infos[0];
+	}
+	CHECK_OK(on->get(dev, true, &version));
+	CHECK_EQ(version, says->version);
+	CHECK_ERR(on->get(dev, false, &version), -EINVAL);
+	CHECK_ERR(on->get(NULL, true, &version), -EINVAL);
+	dlbuf_device_close(dev);
+	end();
+}
+
+QUEUE_CASE(what_a_device_says, ITSELF, SAYS)
+{
+	for (size_t i = 0; on->says[i].words; i++)
+		check_says(&on->says[i]);
+}
+
+static int try_open_again(void)
+{
+	struct dlbuf_device *dev = NULL;
+
+	return dlbuf_device_open(on->device, NULL, &dev);
+}
+
+/* A child has none of the driver's threads. */
+QUEUE_CASE(a_child, ITSELF, STALE)
+{
+	for (int used = 0; used < 2; used++) {
+		int status = 0;
+		pid_t child;
+
+		begin(used ? "" : "none");
+		if (used)
+			dlbuf_device_close(open_as(on->device));
+		else
+			CHECK_ERR(try_open_again(), -ENODEV);
+		child = fork();
+		if (!child)
+			_exit(-try_open_again());
+		REQUIRE(waitpid(child, &status, 0) == child);
+		CHECK(WIFEXITED(status));
+		CHECK_EQ(WEXITSTATUS(status),
+			 used || on->stale == 2 ? ESTALE : ENODEV);
+		end();
+	}
+}
+
+#ifdef CONFIG_BACKEND_CPU
+QUEUE_CASE(another_backends_device, ITSELF, SAYS)
+{
+	struct dlbuf_device *cpu = open_as("cpu");
+	int64_t version;
+
+	CHECK_ERR(on->get(cpu, true, &version), -EINVAL);
+	CHECK_SAYS("cpu is not a");
+	dlbuf_device_close(cpu);
+}
+#endif
+
 /* A device is not opened to be listed. One that fails is listed with the reason. */
-QUEUE_CASE(each, ITSELF, TWO)
+QUEUE_CASE(each, ITSELF, NAME)
 {
 	struct listed l = { 0 };
 	char name[40];
@@ -363,6 +501,18 @@ QUEUE_CASE(streams_do_not_wait_for_memory, ITSELF, UNREGISTER)
 
 /* ---------------------------------------------------------------- imports */
 
+QUEUE_CASE(the_first_path_that_serves, ITSELF, SERVES)
+{
+	for (const struct queue_first *first = on->first; first->words; first++) {
+		begin(first->words);
+		break_call(first->broken, on->unknown, 0);
+		REQUIRE_OK(import_as(&f, open_device(), first->paths, DLBUF_RW));
+		CHECK_EQ(f.ci.base.path, first->path);
+		give_up(&f);
+		end();
+	}
+}
+
 /* A discrete GPU's bytes are compared, until they were right once. */
 QUEUE_CASE(direct_is_compared, ITSELF, COMPARES)
 {
@@ -375,33 +525,47 @@ QUEUE_CASE(direct_is_compared, ITSELF, COMPARES)
 	end();
 }
 
+static void check_import_fails(enum queue_call broken, enum dlbuf_path path, bool no_memory)
+{
+	int ret = -EOPNOTSUPP;
+	const char *name = on->calls[broken];
+	unsigned int live[ARRAY_SIZE(fake->live)];
+	struct dlbuf_device *dev;
+
+	if (no_memory && (broken != IMPORT_FD || !on->lies))
+		ret = -ENOMEM;
+	begin(on->words[path]);
+	dev = open_device();
+	memcpy(live, fake->live, sizeof(live));
+	break_call(name, no_memory ? on->no_memory : on->unknown, 0);
+	if (!CHECK_ERR(import_by(&f, dev, path, DLBUF_RW), ret))
+		ktap_note(NULL, 0, "%s", name);
+	CHECK(says_call(name) || broken == ENTER);
+	import_finish(&f, -1);
+	CHECK(!memcmp(live, fake->live, sizeof(live)));
+	heal();
+	/* The driver is asked again each time. */
+	CHECK_OK(import_by(&f, dev, path, DLBUF_RW));
+	give_up(&f);
+	end();
+}
+
 /* What the machine has not got is told as that, and a refusal is of one path. */
-QUEUE_CASE(every_failure_of_an_import, ITSELF, UNREGISTER)
+QUEUE_CASE(every_failure_of_an_import, ITSELF, OPENS)
 {
 	static const struct {
 		enum queue_call call;
 		enum dlbuf_path path;
 	} cases[] = {
+		{ IMPORT_FD, DLBUF_PATH_DIRECT }, { MAP_FD, DLBUF_PATH_DIRECT },
 		{ REGISTER, DLBUF_PATH_HOST }, { ADDRESS, DLBUF_PATH_HOST },
 		{ ALLOC, DLBUF_PATH_COPY }, { ALLOC_HOST, DLBUF_PATH_COPY },
-		{ EVENT_CREATE, DLBUF_PATH_COPY },
+		{ EVENT_CREATE, DLBUF_PATH_COPY }, { ENTER, DLBUF_PATH_COPY },
 	};
 
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
-		const char *name = on->calls[cases[i / 2].call];
-		struct dlbuf_device *dev;
-
-		begin(on->words[cases[i / 2].path]);
-		dev = open_device();
-		break_call(name, i % 2 ? on->no_memory : on->unknown, 0);
-		CHECK_ERR(import_by(&f, dev, cases[i / 2].path, DLBUF_RW),
-			  i % 2 ? -ENOMEM : -EOPNOTSUPP);
-		CHECK(says_call(name));
-		import_finish(&f, -1);
-		heal();
-		dlbuf_device_close(dev);
-		end();
-	}
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++)
+		if (on->calls[cases[i / 2].call] && on->words[cases[i / 2].path])
+			check_import_fails(cases[i / 2].call, cases[i / 2].path, i % 2);
 }
 
 /* The memfd behind a udmabuf serves where the dma-buf's own mapping does not. */
@@ -676,6 +840,28 @@ QUEUE_CASE(no_free_begins_during_a_wait, HOST, UNREGISTER)
 	gated_begin(free_inside_a_wait);
 	acquire_beside(NULL);
 	gated_end();
+}
+
+/* Memory is freed by the library's thread, when no stream waits for a fence. */
+QUEUE_CASE(frees_wait_for_all_streams, EACH, UNREGISTER)
+{
+	unsigned int live[ARRAY_SIZE(fake->live)];
+	enum dlbuf_path path = f.ci.base.path;
+	int in = pending_fence();
+	struct fixture other;
+
+	REQUIRE_OK(import_by(&other, f.dev, path, DLBUF_RW));
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
+	memcpy(live, fake->live, sizeof(live));
+	import_finish(&other, 0);
+	CHECK(!memcmp(live, fake->live, sizeof(live)));
+	CHECK_EQ(queue_device_of(f.dev)->leftovers, 1);
+	signal_now(in);
+	settle();
+	CHECK(memcmp(live, fake->live, sizeof(live)));
+	CHECK_EQ(queue_device_of(f.dev)->leftovers, 0);
+	close(release(&f, DLBUF_READ, app.stream));
+	drain(&app);
 }
 
 static void *signal_soon(void *arg)
@@ -1169,6 +1355,189 @@ QUEUE_CASE(every_failure_of_a_copy, ITSELF, COPY_IN)
 	}
 }
 
+/* ---------------------------------------------------------------- exports */
+
+#ifndef ONE_DEVICE
+
+#define EXPORT_BYTES (2 << 20)
+
+/* An application with memory that can be exported, as an import's would be used. */
+static uint8_t *begin_export(void)
+{
+	begin(on->exports);
+	f = (struct fixture){ .dev = open_as(on->device) };
+	app_begin(&app, f.dev);
+	f.ci.base.data = on->alloc(&app, EXPORT_BYTES);
+	return f.ci.base.data;
+}
+
+/* Again and again, and a part, where the driver exports all of it. */
+QUEUE_CASE(export, ITSELF, EXPORTS)
+{
+	uint8_t *p = begin_export();
+	struct dlbuf_exported out;
+
+	gpu_sets(&app, &f, 0, EXPORT_BYTES, 0x11);
+	gpu_sets(&app, &f, 5000, 1, 0x77);
+	drain(&app);
+	for (int i = 0; i < (on->exports_all ? 3 : 2); i++) {
+		int first = i == 2 ? 5000 : 0;
+
+		REQUIRE_OK(export_at(f.dev, p + first, first ? 100 : EXPORT_BYTES,
+				     f.dev->dl.device_type, 0, &out));
+		CHECK_EQ(out.offset, first);
+		CHECK_EQ(out.bytes, EXPORT_BYTES);
+		CHECK(out.fd >= 3 && fcntl(out.fd, F_GETFD) == FD_CLOEXEC);
+		CHECK_EQ(byte_at(&out, 4999), 0x11);
+		CHECK_EQ(byte_at(&out, 5000), 0x77);
+		close(out.fd);
+	}
+	on->free(&app, p);
+	app_end(&app);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
+{
+	uint8_t *p = begin_export(), byte;
+	DLDeviceType type = f.dev->dl.device_type;
+	struct dlbuf_device *dev = f.dev;
+	struct dlbuf_exported out;
+
+	REFUSES(dev, p, 1, kDLCPU, 0, -EINVAL, "type 1");
+	REFUSES(dev, &byte, 1, type, 0, -EINVAL, "freed, or never allocated");
+	REFUSES(dev, p, EXPORT_BYTES + 1, type, 0, -EINVAL,
+		"ends 1 bytes after its allocation of 2097152");
+	REFUSES(dev, p, EXPORT_BYTES, type, DLBUF_EXPORT_PCIE, -EOPNOTSUPP,
+		on->no_pcie);
+	REFUSES(dev, p, EXPORT_BYTES, type, 2, -EINVAL, "");
+	/* Whether it is a layout is the layout's to say. */
+	REFUSES(dev, p, -1, type, 0, -EINVAL, "shape");
+	if (on->calls[EXPORT_FD]) {
+		fail_call(on->calls[EXPORT_FD], 0);
+		REFUSES(dev, p, 1, type, 0, -EIO, "");
+		CHECK(says_call(on->calls[EXPORT_FD]));
+		heal();
+	}
+	if (on->calls[ENTER]) {
+		app_away(&app, true);
+		fail_call(on->calls[ENTER], 0);
+		REFUSES(dev, p, 1, type, 0, -EIO, "");
+		check_unknown(on->calls[ENTER]);
+		heal();
+		app_away(&app, false);
+	}
+	on->free(&app, p);
+	REFUSES(dev, p, 1, type, 0, -EINVAL, "freed, or never allocated");
+	app_end(&app);
+	dlbuf_device_close(dev);
+	end();
+}
+
+static int try_alloc(struct dlbuf_device *dev, DLManagedTensorVersioned **tensor)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");
+	int64_t bytes = IMPORT_BYTES, strides = 1;
+	DLTensor layout = {
+		.ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &bytes,
+		.strides = &strides,
+	};
+
+	return dlbuf_alloc(&dev, 1, &layout, &opts, tensor);
+}
+
+/* It is zero, and nobody finds it again when it has gone. */
+QUEUE_CASE(alloc, ITSELF, EXPORTS)
+{
+	DLManagedTensorVersioned *tensor = NULL, *again = NULL;
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	uint8_t *p = begin_export();
+	unsigned int before;
+	DLTensor layout;
+
+	/* So that what is given out next is not zero by itself. */
+	gpu_sets(&app, &f, 0, EXPORT_BYTES, 0x11);
+	drain(&app);
+	on->free(&app, p);
+	before = fake->live[on->memory];
+	watch(on->calls[CLEAR]);
+	REQUIRE_OK(try_alloc(f.dev, &tensor));
+	CHECK_EQ(seen, 1);
+	CHECK_EQ(fake->live[on->memory], before + 1);
+	REQUIRE_OK(dlbuf_tensor_get_info(tensor, &info));
+	CHECK_EQ(lseek(info.fd, 0, SEEK_END), EXPORT_BYTES);
+	CHECK_EQ(info.path, DLBUF_PATH_DIRECT);
+	f.ci.base.data = tensor->dl_tensor.data;
+	memset(app.pinned, 7, IMPORT_BYTES);
+	gpu_reads(&app, &f);
+	drain(&app);
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		if (!CHECK_EQ(app.pinned[i], 0))
+			break;
+	/* By its own fd it is the same one, whatever the driver imports. */
+	layout = tensor->dl_tensor;
+	layout.data = NULL;
+	CHECK_OK(dlbuf_import(f.dev, info.fd, &layout, NULL, &again));
+	CHECK(!again || again->dl_tensor.data == tensor->dl_tensor.data);
+	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+	CHECK_EQ(stats.hits, 1);
+	CHECK_EQ(stats.misses, 0);
+	if (again)
+		again->deleter(again);
+	tensor->deleter(tensor);
+	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+	CHECK_EQ(stats.idle, 0);
+	CHECK_EQ(fake->live[on->memory], before);
+	app_end(&app);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+static int alloc_of(struct dlbuf_device *dev, uint64_t bytes)
+{
+	struct queue_import ci = { .base.dev = dev, .base.bytes = bytes };
+	int ret = dev->backend->alloc(&ci.base);
+
+	if (ret)
+		return ret;
+	dev->backend->unimport(&ci.base);
+	close(ci.base.fd);
+	return 0;
+}
+
+QUEUE_CASE(every_failure_of_an_alloc, ITSELF, EXPORTS)
+{
+	static const enum queue_call calls[] = {
+		ALLOC, STREAM_CREATE, CLEAR, FINISH, EXPORT_FD, ENTER,
+	};
+	unsigned int live[ARRAY_SIZE(fake->live)];
+	struct dlbuf_device *dev;
+
+	begin(on->exports);
+	dev = open_as(on->device);
+	/* Two blocks, if the double has as many. */
+	CHECK_OK(alloc_of(dev, on->exports_all ? 1 : EXPORT_BYTES + 1));
+	memcpy(live, fake->live, sizeof(live));
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		const char *name = on->calls[calls[i]];
+
+		if (!name)
+			continue;
+		fail_call(name, 0);
+		CHECK_ERR(alloc_of(dev, 4096), -EIO);
+		CHECK(says_call(name) || calls[i] == ENTER);
+		heal();
+		CHECK(!memcmp(live, fake->live, sizeof(live)));
+	}
+	CHECK_ERR(alloc_of(dev, UINT64_MAX - 1), -EOVERFLOW);
+	CHECK_ERR(alloc_of(dev, INT64_MAX), -ENOMEM);
+	dlbuf_device_close(dev);
+	end();
+}
+#endif
+
 /* ---------------------------------------------------------------- several streams */
 
 /* Accesses of two streams in a row, without the application's help. */
@@ -1334,6 +1703,28 @@ QUEUE_CASE(unimport_waits_for_nothing, ITSELF, NOTHING)
 		end();
 	}
 }
+
+#ifndef ONE_DEVICE
+/* All that an import had, when nothing is under way. */
+QUEUE_CASE(unimport_frees, ITSELF, NOTHING)
+{
+	FOR_EACH_PATH(path) {
+		unsigned int live[ARRAY_SIZE(fake->live)];
+		struct dlbuf_device *dev;
+
+		begin(on->words[path]);
+		dev = open_device();
+		for (int i = 0; i < 2; i++) {
+			memcpy(live, fake->live, sizeof(live));
+			REQUIRE_OK(import_by(&f, dev, path, DLBUF_RW));
+			import_finish(&f, 0);
+		}
+		CHECK(!memcmp(live, fake->live, sizeof(live)));
+		dlbuf_device_close(dev);
+		end();
+	}
+}
+#endif
 
 static void open_at_the_wait(const char *name)
 {
@@ -1633,11 +2024,42 @@ QUEUE_CASE(every_call_fails_once, ITSELF, NOTHING)
 		/* And that path, or the next one if a call of it fails. */
 		for (int any = 0; any < 2; any++) {
 			walk_path = any ? 0 : path;
-			check_walks(walk);
+			check_walks(walk, on->walks);
 		}
 		end();
 	}
 }
+
+#ifndef ONE_DEVICE
+static int walk_export(void)
+{
+	DLManagedTensorVersioned *tensor = NULL;
+	struct dlbuf_device *dev = NULL;
+	struct dlbuf_exported out;
+	int ret;
+
+	ret = dlbuf_device_open(on->device, NULL, &dev);
+	if (ret)
+		return ret;
+	ret = try_alloc(dev, &tensor);
+	if (!ret)
+		ret = export_at(dev, tensor->dl_tensor.data, EXPORT_BYTES,
+				dev->dl.device_type, 0, &out);
+	if (!ret)
+		close(out.fd);
+	if (tensor)
+		tensor->deleter(tensor);
+	dlbuf_device_close(dev);
+	return ret;
+}
+
+QUEUE_CASE(every_call_of_an_export_fails_once, ITSELF, EXPORTS)
+{
+	begin(on->exports);
+	check_walks(walk_export, on->walks);
+	end();
+}
+#endif
 #endif
 
 #endif /* UNIT_QUEUE_CASES_H */

@@ -36,13 +36,21 @@ enum queue_call {
 	NAME,
 	STREAM_CREATE,
 	TELL,
+	CLEAR,
+	EXPORT_FD,
+	IMPORT_FD,
+	MAP_FD,
 	QUEUE_CALLS,
 	WAITS,		/* streams wait for fences, not callers */
 	NO_ORDER,
 	LOSES,
 	COMPARES,
-	TWO,
+	SELECTS,
+	SAYS,
 	OPENS,
+	EXPORTS,
+	STALE,
+	SERVES,
 };
 
 /* A result after which the device is lost. */
@@ -58,8 +66,27 @@ struct queue_failure {
 	const char *says;	/* beside the call */
 };
 
+/* What a device says of itself. */
+struct queue_says {
+	const char *words, *description, *driver;
+	int64_t version;	/* of the driver's structure */
+	uint8_t uuid;		/* its first byte */
+	enum dlbuf_sync release;
+	uint32_t offset_align, pitch_align;
+};
+
+/* The path that serves first, of those that may. */
+struct queue_first {
+	const char *words, *broken;
+	uint32_t paths;
+	enum dlbuf_path path;
+};
+
+struct app;
+
 struct queue_driver {
 	const char *name;
+	const char *library;	/* of the double; NULL: the usual one */
 	const char *device;	/* of dlbuf_device_open() */
 	/* Of a double that has the path. A path without words is refused: why. */
 	const char *words[DLBUF_PATH_COPY + 1], *why_not[DLBUF_PATH_COPY + 1];
@@ -68,6 +95,8 @@ struct queue_driver {
 	int no_memory;		/* and that of a lack of memory */
 	uint32_t read_only;	/* paths of buffers that may not be written */
 	bool blocks;		/* the caller waits for fences */
+	int stale;		/* in a child, after a device was open; 2: or none found */
+	bool lies;		/* also of foreign dma-bufs it says that it lacks memory */
 	bool by_memfd;		/* path `host` needs the memfd behind a udmabuf */
 	void *no_order;
 	uint64_t properties;	/* of the application's stream */
@@ -75,6 +104,20 @@ struct queue_driver {
 	unsigned int renewed;	/* ... but so many of each wait */
 	const char *compares;	/* words with path `direct` to other pages than the CPU's */
 	const char *two;	/* words with two devices */
+	const char *const *selects;	/* the second of them, up to NULL */
+	const struct queue_says *says;	/* up to one without words */
+	/* The public function that gives the driver's handles; false: of no size. */
+	int (*get)(struct dlbuf_device *dev, bool whole, int64_t *version);
+	bool quiet;		/* calls no functions of the host */
+	const struct queue_first *first;	/* up to one without words */
+	unsigned int walks;	/* so many calls at least can fail */
+	/* Words with exports; the application's memory for them. */
+	const char *exports;
+	void *(*alloc)(struct app *app, size_t bytes);
+	void (*free)(struct app *app, void *p);
+	unsigned int memory;	/* the kind of such objects */
+	bool exports_all;	/* also for a part of an allocation: the dma-buf is all */
+	const char *no_pcie;	/* why not over PCI Express */
 	const struct queue_failure *opens;	/* up to one without a call */
 	const struct queue_loss *losses;	/* up to one without an error */
 };
