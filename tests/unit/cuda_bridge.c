@@ -110,17 +110,24 @@ static void end_by(void)
 	end_both();
 }
 
-/* What is read only is not copied back, and no stream waits for a word. */
+/* What is only read is not copied back, and has a fence; no stream waits for a word. */
 TEST(copy_in)
 {
-	int in = pending_fence();
+	int in = pending_fence(), out;
 
 	begin_by("", DLBUF_PATH_BRIDGE);
 	watch("cuStreamWaitValue32_v2");
+	gate_close(&app);
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
+	gpu_reads(&app, &f);
+	out = release(&f, DLBUF_READ, app.stream);
+	gate_pass(&app);
+	CHECK(out != -1 && !signalled(out));
+	fill(f.bytes, 5);
 	signal_fence(in);
-	until_over(release(&f, DLBUF_READ, app.stream));
+	until_over(out);
 	drain(&app);
+	CHECK(filled(app.pinned, 5));
 	close(in);
 	CHECK_EQ(seen, 0);
 	CHECK_EQ(vk->copies, 1);
