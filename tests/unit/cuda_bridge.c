@@ -116,8 +116,8 @@ TEST(copy_in)
 	int in = pending_fence(), out;
 
 	begin_by("", DLBUF_PATH_BRIDGE);
-	watch("cuStreamWaitValue32_v2");
 	gate_close(&app);
+	watch("cuStreamWaitValue32_v2");
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
 	gpu_reads(&app, &f);
 	out = release(&f, DLBUF_READ, app.stream);
