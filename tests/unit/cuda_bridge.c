@@ -130,8 +130,10 @@ TEST(copy_in)
 	CHECK(filled(app.pinned, 5));
 	close(in);
 	CHECK_EQ(seen, 0);
+	app_end(&app);
+	give_up(&f);
 	CHECK_EQ(vk->copies, 1);
-	end_by();
+	end_both();
 }
 
 /* Vulkan's copy in does not overwrite what a stream still reads. */
