@@ -89,15 +89,6 @@ static inline void app_begin(struct app *app, struct dlbuf_device *dev)
 	memset(app->pinned, 0, IMPORT_BYTES);
 }
 
-/* With an import by this path. */
-static inline void app_import(struct app *app, struct fixture *f,
-			      const char *words, enum dlbuf_path path)
-{
-	begin(words);
-	import_ok(f, open_ok(), path);
-	app_begin(app, f->dev);
-}
-
 static inline void app_end(struct app *app)
 {
 	cu.StreamSynchronize(app->stream);

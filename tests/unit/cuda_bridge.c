@@ -263,13 +263,13 @@ TEST(every_call_fails_once)
 {
 	begin_both("");
 	walk_path = DLBUF_PATH_HOST;
-	check_walks(walk);
+	check_walks(walk, 20);
 	end_both();
 	begin_both("nomemops");
 	no_in();
 	no_out();
 	walk_path = DLBUF_PATH_BRIDGE;
-	check_walks(walk);
+	check_walks(walk, 20);
 	end_both();
 }
 #endif

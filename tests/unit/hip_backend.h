@@ -10,11 +10,9 @@
 #define DOUBLE_OF "HIP"
 #define begin_with begin_double
 #define begin begin_cuda
-#define app_import app_import_cuda
 #include "cuda_backend.h"
 #undef begin_with
 #undef begin
-#undef app_import
 
 #include <dlbuf/hip.h>
 

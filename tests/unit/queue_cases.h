@@ -1532,7 +1532,8 @@ QUEUE_CASE(every_failure_of_an_alloc, ITSELF, EXPORTS)
 		CHECK(!memcmp(live, fake->live, sizeof(live)));
 	}
 	CHECK_ERR(alloc_of(dev, UINT64_MAX - 1), -EOVERFLOW);
-	CHECK_ERR(alloc_of(dev, INT64_MAX), -ENOMEM);
+	if (sizeof(size_t) == 8)	/* there are no such drivers for less */
+		CHECK_ERR(alloc_of(dev, INT64_MAX), -ENOMEM);
 	dlbuf_device_close(dev);
 	end();
 }
