@@ -519,10 +519,23 @@ int ktap_run(int argc, char **argv)
 			list = true;
 		else if (!strcmp(*argv, "--no-fork"))
 			ktap.fork = false;
-		else if (!strcmp(*argv, "--timeout") && argv[1])
-			ktap.timeout = atoi(*++argv);
+		else if (!strcmp(*argv, "--timeout")) {
+			ktap.timeout = argv[1] ? atoi(*++argv) : 0;
+			if ((int)ktap.timeout < 1)
+				return ktap_usage("--timeout is a number of seconds", "");
+		}
 		else
 			return ktap_usage("no such option: ", *argv);
+	}
+	for (char **p = argv; *p; p++) {
+		char *one[] = { *p, NULL };
+		unsigned int i = 0;
+
+		while (i < ktap.ncases && !ktap_chosen(ktap.cases[i].name, one))
+			i++;
+		if (i == ktap.ncases)
+			return ktap_usage(**p == '-' ? "options come before cases: " :
+					  "no such case: ", *p);
 	}
 	for (unsigned int i = 0; i < ktap.ncases; i++) {
 		if (!ktap_chosen(ktap.cases[i].name, argv))
@@ -534,7 +547,7 @@ int ktap_run(int argc, char **argv)
 	if (list)
 		return KTAP_PASS;
 	if (!chosen)
-		return ktap_usage("no such case: ", *argv ? *argv : "none");
+		return ktap_usage("there is no case", "");
 
 	ktap.result = (struct ktap_result *)
 		mmap(NULL, sizeof(*ktap.result), PROT_READ | PROT_WRITE,

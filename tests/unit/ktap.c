@@ -14,6 +14,8 @@ static char output[16384];
 /* Reachable still, as LeakSanitizer wants it. */
 static struct ktap_case_entry *outer_cases;
 
+static const char *pattern;	/* of cases, behind the option */
+
 /* Runs fn as the only case; the exit status, with what was printed. */
 static int run(ktap_fn fn, const char *option)
 {
@@ -38,7 +40,7 @@ static int run(ktap_fn fn, const char *option)
 		ktap.prefix[0] = '\0';
 		ktap_case("inner", fn, NULL);
 		if (!option || strcmp(option, "--timeout"))
-			argv[option ? 2 : 1] = NULL;
+			argv[option ? 2 : 1] = (char *)pattern;
 		_exit(ktap_run(option ? 2 : 1, argv));
 	}
 	close(fds[1]);
@@ -392,6 +394,19 @@ TEST(runs_again)
 	CHECK_FAILS(not_expired, NULL, "false");
 	CHECK_EQ(*tries, 1);
 	munmap(tries, sizeof(*tries));
+}
+
+/* A name that fits nothing, beside one that does, and an option that is too late. */
+TEST(refuses_wrong_words)
+{
+	CHECK_EQ(run(not_expired, "--timeout=1"), KTAP_USAGE);
+	CHECK_EQ(run(not_expired, "nosuch"), KTAP_USAGE);
+	pattern = "nosuch";
+	CHECK_EQ(run(not_expired, "inner"), KTAP_USAGE);
+	pattern = "--list";
+	CHECK_EQ(run(not_expired, "inner"), KTAP_USAGE);
+	CHECK_STR(output, "");
+	pattern = NULL;
 }
 
 TEST(counts_over_threads)
