@@ -75,8 +75,6 @@ static void device_names(void *arg)
 	struct dlbuf_device *dev = NULL;
 	char name[64];
 
-	if (cts_access->second)
-		return;
 	snprintf(name, sizeof(name), "%s:4711", cts_access->backend);
 	CHECK_ERR(dlbuf_device_open(name, NULL, &dev), -ENODEV);
 	snprintf(name, sizeof(name), "%s:no such device", cts_access->backend);
@@ -88,5 +86,7 @@ void cts_cases_input(void)
 {
 	ktap_case("input/sync-file", sync_file, NULL);
 	ktap_case("input/layouts", layouts, NULL);
-	ktap_case("input/device-names", device_names, NULL);
+	/* A simulator has the name that a program waits for, whatever it is. */
+	if (!cts_access->second)
+		ktap_case("input/device-names", device_names, NULL);
 }
