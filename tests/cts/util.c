@@ -361,16 +361,9 @@ void cts_until_fds(unsigned int fds)
 
 static bool asleep(pid_t tid)
 {
-	char path[64], line[256] = "", *state;
-	FILE *f;
+	char line[256], *state;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	f = fopen(path, "re");
-	if (!f)
-		return false; /* has ended */
-	if (!fgets(line, sizeof(line), f))
-		line[0] = '\0';
-	fclose(f);
+	thread_line(tid, "stat", line, sizeof(line));
 	state = strrchr(line, ')');
 	return state && state[1] && state[2] == 'S';
 }

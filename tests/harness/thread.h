@@ -9,23 +9,32 @@
 #include <sys/syscall.h>
 #include <sys/types.h>
 
+/* The first line of the thread's file in /proc; nothing of one that has ended. */
+static inline void thread_line(pid_t tid, const char *file, char *line, size_t size)
+{
+	char path[64];
+	FILE *f;
+
+	line[0] = '\0';
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, file);
+	f = fopen(path, "re");
+	if (!f)
+		return;
+	if (!fgets(line, size, f))
+		line[0] = '\0';
+	fclose(f);
+}
+
 /*
  * Whether the thread sleeps in ppoll(). There the library waits for fences, messages and
  * frames, and nowhere else. A thread that waits for a lock or for its turn does not.
  */
 static inline bool thread_polls(pid_t tid)
 {
-	char path[64], line[256] = "", *end;
-	FILE *f;
+	char line[256], *end;
 	long nr;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
-	f = fopen(path, "re");
-	if (!f)
-		return false; /* has ended */
-	if (!fgets(line, sizeof(line), f))
-		line[0] = '\0';
-	fclose(f);
+	thread_line(tid, "syscall", line, sizeof(line));
 	nr = strtol(line, &end, 10);	/* or "running" */
 #ifdef SYS_ppoll_time64
 	if (end != line && nr == SYS_ppoll_time64)

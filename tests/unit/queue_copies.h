@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* Path `copy`, and what path `bridge` does like it. Cases of queue_cases.h. */
+#ifndef UNIT_QUEUE_COPIES_H
+#define UNIT_QUEUE_COPIES_H
+
+/* ---------------------------------------------------------------- copies */
+
+static void check_copied(unsigned int copies, unsigned int times)
+{
+	DLBUF_INFO(dlbuf_device_stats, stats);
+
+	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+	CHECK_EQ(stats.copies, copies);
+	CHECK_EQ(stats.copied_bytes, (uint64_t)times * IMPORT_BYTES);
+}
+
+/* Each access is of what is there then. */
+QUEUE_CASE(copy_in, COPY | BRIDGE, NOTHING)
+{
+	for (unsigned int i = 1; i <= 2; i++) {
+		fill(f.bytes, i + 4);
+		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+		gpu_reads(&app, &f);
+		until_over(release(&f, DLBUF_READ, app.stream));
+		drain(&app);
+		CHECK(filled(app.pinned, i + 4));
+		CHECK(filled(f.bytes, i + 4));
+		check_copied(i, i);
+	}
+}
+
+/* What is not written stays as it was. */
+QUEUE_CASE(copy_out, COPY | BRIDGE, NOTHING)
+{
+	CHECK_OK(acquire(&f, DLBUF_WRITE, app.stream, -1));
+	gpu_sets(&app, &f, 4000, 200, 0x77);
+	fake->synchronising = 0;
+	until_over(release(&f, DLBUF_WRITE, app.stream));
+	CHECK_EQ(fake->synchronising, 0);
+	for (size_t i = 4000; i < 4200; i++)
+		if (!CHECK_EQ(f.bytes[i], 0x77))
+			break;
+	drain(&app);
+	gpu_reads(&app, &f);
+	drain(&app);
+	CHECK(!memcmp(f.bytes, app.pinned, IMPORT_BYTES));
+	for (size_t i = 4000; i < 4200; i++)
+		f.bytes[i] = (uint8_t)(i * 7 + i / 4096 * 13 + 1);
+	CHECK(filled(f.bytes, 1));
+}
+
+/* What may not be written is imported for reading, and a reader's bytes do not return. */
+QUEUE_CASE(read_only, ITSELF, NOTHING)
+{
+	FOR_EACH_PATH(path) {
+		if (!(on->read_only & PATH_BIT(path)))
+			continue;
+		begin_as(path, DLBUF_READ);
+		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+		gpu_reads(&app, &f);
+		drain(&app);
+		CHECK(filled(app.pinned, 1));
+		fill(f.bytes, 9);
+		until_over(release(&f, DLBUF_READ, app.stream));
+		drain(&app);
+		CHECK(filled(f.bytes, 9));
+		end_on();
+	}
+}
+
+/* The next copy in does not overwrite what an earlier stream still reads. */
+QUEUE_CASE(copies_in_order, COPY, NOTHING)
+{
+	struct app other;
+
+	app_begin(&other, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	drain(&app);
+	gate_close(&app);
+	gpu_reads(&app, &f);
+	close(release(&f, DLBUF_READ, app.stream));
+	fill(f.bytes, 8);
+	gate_close(&other);
+	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
+	gpu_reads(&other, &f);
+	gate_pass(&other);
+	CHECK(!is_idle(&other));
+	gate_open(&app);
+	drain(&app);
+	CHECK(filled(app.pinned, 1));
+	close(release(&f, DLBUF_READ, other.stream));
+	drain(&other);
+	CHECK(filled(other.pinned, 8));
+	app_end(&other);
+}
+
+/* A copy is made on a stream, and written back on one. */
+QUEUE_CASE(copies_need_an_order, COPY, NO_ORDER)
+{
+	int out = 7;
+
+	CHECK_ERR(acquire(&f, DLBUF_READ, on->no_order, -1), -EINVAL);
+	CHECK_SAYS("this handle is none");
+	/* It ends all the same: the next one is a new copy. */
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	CHECK_EQ(release(&f, DLBUF_READ, on->no_order), -1);
+	drain(&app);
+	fill(f.bytes, 2);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	gpu_reads(&app, &f);
+	CHECK_ERR(f.dev->backend->release(&f.ci.base, DLBUF_RW, on->no_order,
+					  &out, NULL), -EINVAL);
+	CHECK_EQ(out, -1);
+	drain(&app);
+	CHECK(filled(app.pinned, 2));
+	/* Nothing of it is left for the next one to copy out. */
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	close(release(&f, DLBUF_READ, app.stream));
+	drain(&app);
+	CHECK(filled(f.bytes, 2));
+}
+
+/* Whatever of a copy has begun is waited for before its memory goes. */
+QUEUE_CASE(every_failure_of_a_copy, ITSELF, COPY_IN)
+{
+	static const struct {
+		enum queue_call call;
+		unsigned int spared;
+		bool acquired;
+	} cases[] = {
+		{ STREAM_WAIT, 0, false }, { WAIT_FENCE, 0, false },
+		{ CALL_HOST, 0, false }, { COPY_IN, 0, false },
+		{ RECORD, 1, false }, { ENTER, 0, false },
+		{ COPY_OUT, 0, true }, { CALL_HOST, 1, true },
+		{ ENTER, 1, true },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int in = signalled_fence(), out = 7, ret;
+
+		begin_on(DLBUF_PATH_COPY);
+		app_away(&app, true);
+		fail_call(on->calls[cases[i].call], cases[i].spared);
+		ret = acquire(&f, DLBUF_RW, app.stream, in);
+		if (!CHECK_EQ(ret, cases[i].acquired ? 0 : -EIO))
+			ktap_note(NULL, 0, "%s: %s", on->calls[cases[i].call],
+				  dlbuf_last_error());
+		if (!ret) {
+			CHECK_ERR(release_to(&out), -EIO);
+			CHECK_EQ(out, -1);
+		}
+		heal();
+		CHECK_EQ(f.ci.memory->open, 0);
+		/* Its memory goes before anybody has waited. */
+		import_finish(&f, 0);
+		close(in);
+		app_away(&app, false);
+		drain(&app);
+		app_end(&app);
+		dlbuf_device_close(f.dev);
+		end();
+	}
+}
+
+#endif /* UNIT_QUEUE_COPIES_H */

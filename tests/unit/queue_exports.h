@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+/* Exports, and memory that the driver allocates. Cases of queue_cases.h. */
+#ifndef UNIT_QUEUE_EXPORTS_H
+#define UNIT_QUEUE_EXPORTS_H
+
+/* ---------------------------------------------------------------- exports */
+
+#ifndef ONE_DEVICE
+
+#define EXPORT_BYTES (2 << 20)
+
+/* An application with memory that can be exported, as an import's would be used. */
+static uint8_t *begin_export(void)
+{
+	begin(on->exports);
+	f = (struct fixture){ .dev = open_as(on->device) };
+	app_begin(&app, f.dev);
+	f.ci.base.data = on->alloc(&app, EXPORT_BYTES);
+	return f.ci.base.data;
+}
+
+/* Again and again, and a part, where the driver exports all of it. */
+QUEUE_CASE(export, ITSELF, EXPORTS)
+{
+	uint8_t *p = begin_export();
+	struct dlbuf_exported out;
+
+	gpu_sets(&app, &f, 0, EXPORT_BYTES, 0x11);
+	gpu_sets(&app, &f, 5000, 1, 0x77);
+	drain(&app);
+	for (int i = 0; i < (on->exports_all ? 3 : 2); i++) {
+		int first = i == 2 ? 5000 : 0;
+
+		REQUIRE_OK(export_at(f.dev, p + first, first ? 100 : EXPORT_BYTES,
+				     f.dev->dl.device_type, 0, &out));
+		CHECK_EQ(out.offset, first);
+		CHECK_EQ(out.bytes, EXPORT_BYTES);
+		CHECK(out.fd >= 3 && fcntl(out.fd, F_GETFD) == FD_CLOEXEC);
+		CHECK_EQ(byte_at(&out, 4999), 0x11);
+		CHECK_EQ(byte_at(&out, 5000), 0x77);
+		close(out.fd);
+	}
+	on->free(&app, p);
+	app_end(&app);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
+{
+	uint8_t *p = begin_export(), byte;
+	DLDeviceType type = f.dev->dl.device_type;
+	struct dlbuf_device *dev = f.dev;
+	struct dlbuf_exported out;
+
+	REFUSES(dev, p, 1, kDLCPU, 0, -EINVAL, "type 1");
+	REFUSES(dev, &byte, 1, type, 0, -EINVAL, "freed, or never allocated");
+	REFUSES(dev, p, EXPORT_BYTES + 1, type, 0, -EINVAL,
+		"ends 1 bytes after its allocation of 2097152");
+	REFUSES(dev, p, EXPORT_BYTES, type, DLBUF_EXPORT_PCIE, -EOPNOTSUPP,
+		on->no_pcie);
+	REFUSES(dev, p, EXPORT_BYTES, type, 2, -EINVAL, "");
+	/* Whether it is a layout is the layout's to say. */
+	REFUSES(dev, p, -1, type, 0, -EINVAL, "shape");
+	if (on->calls[EXPORT_FD]) {
+		fail_call(on->calls[EXPORT_FD], 0);
+		REFUSES(dev, p, 1, type, 0, -EIO, "");
+		CHECK(says_call(on->calls[EXPORT_FD]));
+		heal();
+	}
+	if (on->calls[ENTER]) {
+		app_away(&app, true);
+		fail_call(on->calls[ENTER], 0);
+		REFUSES(dev, p, 1, type, 0, -EIO, "");
+		check_unknown(on->calls[ENTER]);
+		heal();
+		app_away(&app, false);
+	}
+	on->free(&app, p);
+	REFUSES(dev, p, 1, type, 0, -EINVAL, "freed, or never allocated");
+	app_end(&app);
+	dlbuf_device_close(dev);
+	end();
+}
+
+static int try_alloc(struct dlbuf_device *dev, DLManagedTensorVersioned **tensor)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");
+	int64_t bytes = IMPORT_BYTES, strides = 1;
+	DLTensor layout = {
+		.ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &bytes,
+		.strides = &strides,
+	};
+
+	return dlbuf_alloc(&dev, 1, &layout, &opts, tensor);
+}
+
+/* It is zero, and nobody finds it again when it has gone. */
+QUEUE_CASE(alloc, ITSELF, EXPORTS)
+{
+	DLManagedTensorVersioned *tensor = NULL, *again = NULL;
+	DLBUF_INFO(dlbuf_device_stats, stats);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	uint8_t *p = begin_export();
+	unsigned int before;
+	DLTensor layout;
+
+	/* So that what is given out next is not zero by itself. */
+	gpu_sets(&app, &f, 0, EXPORT_BYTES, 0x11);
+	drain(&app);
+	on->free(&app, p);
+	before = fake->live[on->memory];
+	watch(on->calls[CLEAR]);
+	REQUIRE_OK(try_alloc(f.dev, &tensor));
+	CHECK_EQ(seen, 1);
+	CHECK_EQ(fake->live[on->memory], before + 1);
+	REQUIRE_OK(dlbuf_tensor_get_info(tensor, &info));
+	CHECK_EQ(lseek(info.fd, 0, SEEK_END), EXPORT_BYTES);
+	CHECK_EQ(info.path, DLBUF_PATH_DIRECT);
+	f.ci.base.data = tensor->dl_tensor.data;
+	memset(app.pinned, 7, IMPORT_BYTES);
+	gpu_reads(&app, &f);
+	drain(&app);
+	for (size_t i = 0; i < IMPORT_BYTES; i++)
+		if (!CHECK_EQ(app.pinned[i], 0))
+			break;
+	/* By its own fd it is the same one, whatever the driver imports. */
+	layout = tensor->dl_tensor;
+	layout.data = NULL;
+	CHECK_OK(dlbuf_import(f.dev, info.fd, &layout, NULL, &again));
+	CHECK(!again || again->dl_tensor.data == tensor->dl_tensor.data);
+	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+	CHECK_EQ(stats.hits, 1);
+	CHECK_EQ(stats.misses, 0);
+	if (again)
+		again->deleter(again);
+	tensor->deleter(tensor);
+	CHECK_OK(dlbuf_device_get_stats(f.dev, &stats));
+	CHECK_EQ(stats.idle, 0);
+	CHECK_EQ(fake->live[on->memory], before);
+	app_end(&app);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+static int alloc_of(struct dlbuf_device *dev, uint64_t bytes)
+{
+	struct queue_import ci = { .base.dev = dev, .base.bytes = bytes };
+	int ret = dev->backend->alloc(&ci.base);
+
+	if (ret)
+		return ret;
+	dev->backend->unimport(&ci.base);
+	close(ci.base.fd);
+	return 0;
+}
+
+QUEUE_CASE(every_failure_of_an_alloc, ITSELF, EXPORTS)
+{
+	static const enum queue_call calls[] = {
+		ALLOC, STREAM_CREATE, CLEAR, FINISH, EXPORT_FD, ENTER,
+	};
+	unsigned int live[ARRAY_SIZE(fake->live)];
+	struct dlbuf_device *dev;
+
+	begin(on->exports);
+	dev = open_as(on->device);
+	/* Two blocks, if the double has as many. */
+	CHECK_OK(alloc_of(dev, on->exports_all ? 1 : EXPORT_BYTES + 1));
+	memcpy(live, fake->live, sizeof(live));
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		const char *name = on->calls[calls[i]];
+
+		if (!name)
+			continue;
+		fail_call(name, 0);
+		CHECK_ERR(alloc_of(dev, 4096), -EIO);
+		CHECK(says_call(name) || calls[i] == ENTER);
+		heal();
+		CHECK(!memcmp(live, fake->live, sizeof(live)));
+	}
+	CHECK_ERR(alloc_of(dev, UINT64_MAX - 1), -EOVERFLOW);
+	if (sizeof(size_t) == 8)	/* there are no such drivers for less */
+		CHECK_ERR(alloc_of(dev, INT64_MAX), -ENOMEM);
+	dlbuf_device_close(dev);
+	end();
+}
+#endif
+
+#endif /* UNIT_QUEUE_EXPORTS_H */

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: MIT */
+/* Several streams and threads, the end of a device, and its loss. Cases of queue_cases.h. */
+#ifndef UNIT_QUEUE_STREAMS_H
+#define UNIT_QUEUE_STREAMS_H
+
+/* ---------------------------------------------------------------- several streams */
+
+/* Accesses of two streams in a row, without the application's help. */
+QUEUE_CASE(streams_in_turn, EACH, WAITS)
+{
+	struct app other;
+	int out[2];
+
+	app_begin(&other, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	gate_close(&app);
+	gpu_sets(&app, &f, 0, 8, 0x11);
+	out[0] = release(&f, DLBUF_RW, app.stream);
+	CHECK_OK(acquire(&f, DLBUF_RW, other.stream, out[0]));
+	gpu_reads(&other, &f);
+	out[1] = release(&f, DLBUF_RW, other.stream);
+	CHECK(!signalled(out[1]));
+	gate_open(&app);
+	until_over(out[0]);
+	until_over(out[1]);
+	CHECK_EQ(other.pinned[7], 0x11);
+	drain(&other);
+	app_end(&other);
+	drain(&app);
+}
+
+/*
+ * Accesses at the same time share a copy, or what the driver is told at their begin and
+ * end. A later stream waits for that.
+ */
+QUEUE_CASE(overlapping_accesses, EACH | BRIDGE, NOTHING)
+{
+	int first = on->blocks ? signalled_fence() : pending_fence(), out[3];
+	bool copied = f.ci.memory->copied;
+	struct app other;
+
+	app_begin(&other, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, first));
+	gate_close(&other);
+	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
+	gpu_reads(&other, &f);
+	gate_pass(&other);
+	if (!on->blocks && (copied || f.ci.memory->passes))
+		CHECK(!is_idle(&other));
+	fill(f.bytes, copied && !on->blocks ? 3 : 1);
+	if (on->blocks)
+		close(first);
+	else
+		signal_now(first);
+	drain(&other);
+	CHECK(filled(other.pinned, copied && !on->blocks ? 3 : 1));
+	fill(f.bytes, copied ? 4 : 1);
+	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
+	/* The last one ends after the work of all, whose streams come to that later. */
+	gate_close(&app);
+	gpu_reads(&app, &f);
+	gate_close(&other);
+	out[0] = release(&f, DLBUF_READ, app.stream);
+	out[1] = release(&f, DLBUF_READ, other.stream);
+	out[2] = release(&f, DLBUF_READ, other.stream);
+	gate_pass(&other);
+	CHECK(!signalled(out[0]));
+	gate_open(&app);
+	for (int i = 0; i < 3; i++)
+		until_over(out[i]);
+	drain(&app);
+	CHECK(filled(app.pinned, copied && !on->blocks ? 3 : 1));
+	if (copied)
+		check_copied(3, 1);
+	/* All are over: the next one is a new copy. */
+	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
+	gpu_reads(&other, &f);
+	until_over(release(&f, DLBUF_READ, other.stream));
+	drain(&other);
+	CHECK(filled(other.pinned, copied ? 4 : 1));
+	if (copied)
+		check_copied(4, 2);
+	app_end(&other);
+}
+
+static struct app *beside;
+static int beside_out;
+
+/* As the first release has ended its access, and begins to tell of its own work. */
+static void release_beside(const char *name)
+{
+	struct app *with;
+
+	if (strcmp(name, on->calls[TELL]) || !beside)
+		return;
+	seen++;
+	with = beside;
+	beside = NULL;
+	gate_close(with);
+	beside_out = release(&f, DLBUF_READ, with->stream);
+}
+
+/* The last of several ends waits for the work of all, also of one that is not told yet. */
+QUEUE_CASE(a_release_during_another, SHARED, TELL)
+{
+	struct app other;
+	int out;
+
+	app_begin(&other, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
+	drain(&other);
+	gate_close(&app);
+	gpu_reads(&app, &f);
+	beside = &other;
+	seen = 0;
+	fake->look = release_beside;
+	out = release(&f, DLBUF_READ, app.stream);
+	CHECK_EQ(seen, 1);
+	look_no_more();
+	gate_pass(&other);
+	CHECK(!signalled(out));
+	if (f.ci.memory->passes)
+		CHECK(!signalled(beside_out));
+	gate_open(&app);
+	until_over(out);
+	until_over(beside_out);
+	CHECK(filled(app.pinned, 1));
+	drain(&app);
+	drain(&other);
+	app_end(&other);
+}
+
+/* ---------------------------------------------------------------- the end */
+
+/*
+ * Nobody waits for what is under way: neither who gives up the import nor who
+ * closes the device. The memory is there until that is over.
+ */
+QUEUE_CASE(unimport_waits_for_nothing, ITSELF, NOTHING)
+{
+	for (int i = 0; i < 2 * (DLBUF_PATH_COPY + 1); i++) {
+		enum dlbuf_path path = i / 2;
+		int in = pending_fence(), out;
+
+		if (!on->words[path] || (i % 2 && on->blocks)) {
+			close(in);
+			continue;
+		}
+		begin_on(path);
+		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, i % 2 ? in : -1));
+		if (i % 2 == 0)
+			gate_close(&app);
+		gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x31);
+		out = release(&f, DLBUF_RW, app.stream);
+		f.dev->backend->unimport(&f.ci.base);
+		dlbuf_device_close(f.dev);
+		CHECK(!signalled(out) && !is_idle(&app));
+		signal_now(in);
+		if (i % 2 == 0)
+			gate_open(&app);
+		until_over(out);
+		settle();
+		CHECK_EQ(f.bytes[77], 0x31);
+		drain(&app);
+		app_end(&app);
+		fixture_end(&f);
+		end();
+	}
+}
+
+#ifndef ONE_DEVICE
+/* All that an import had, when nothing is under way. */
+QUEUE_CASE(unimport_frees, ITSELF, NOTHING)
+{
+	FOR_EACH_PATH(path) {
+		unsigned int live[ARRAY_SIZE(fake->live)];
+		struct dlbuf_device *dev;
+
+		begin(on->words[path]);
+		dev = open_device();
+		for (int i = 0; i < 2; i++) {
+			memcpy(live, fake->live, sizeof(live));
+			REQUIRE_OK(import_by(&f, dev, path, DLBUF_RW));
+			import_finish(&f, 0);
+		}
+		CHECK(!memcmp(live, fake->live, sizeof(live)));
+		dlbuf_device_close(dev);
+		end();
+	}
+}
+#endif
+
+static void open_at_the_wait(const char *name)
+{
+	if (!strcmp(name, on->calls[EVENT_WAIT])) {
+		seen++;
+		give_back_fds(); /* the double needs some */
+		gate_open(&app);
+	}
+}
+
+/* Without a thread that could do it later it is waited for. */
+QUEUE_CASE(unimport_without_fds, ITSELF, UNREGISTER)
+{
+	begin_on(DLBUF_PATH_HOST);
+	gate_close(&app);
+	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x31);
+	CHECK_OK(release_to(NULL));
+	seen = 0;
+	fake->look = open_at_the_wait;
+	take_all_fds();
+	f.dev->backend->unimport(&f.ci.base);
+	CHECK_EQ(seen, 1);
+	CHECK_EQ(f.bytes[77], 0x31);
+	CHECK_EQ(queue_device_of(f.dev)->leftovers, 0);
+	look_no_more();
+	fixture_end(&f);
+	app_end(&app);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
+/* ---------------------------------------------------------------- lost */
+
+/* Whoever waits is told, whatever is asked next, and nothing stays behind. */
+static void check_lost(enum dlbuf_path path, int result, int error, const char *says)
+{
+	/* The bridge's next acquire waits for the work before. */
+	int n = path == DLBUF_PATH_BRIDGE ? 1 : 3, out[3], in, ret;
+
+	begin_on(path);
+	gate_close(&app);
+	for (int i = 0; i < n; i++) {
+		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+		out[i] = release(&f, DLBUF_RW, app.stream);
+		CHECK(!signalled(out[i]));
+	}
+	lose(result);
+	in = pending_fence();
+	CHECK_ERR(acquire(&f, DLBUF_RW, app.stream, in), error);
+	CHECK_SAYS(says);
+	for (int i = 0; i < n; i++)
+		until_over(out[i]);
+	signal_fence(in);
+	close(in);
+	ktap_forget();
+	out[0] = 7;
+	ret = f.dev->backend->release(&f.ci.base, DLBUF_READ, app.stream, &out[0],
+				      NULL);
+	CHECK(ret < 0);
+	CHECK_EQ(out[0], -1);
+	CHECK_SAYS(says);
+	CHECK_OK(wait_until(DLBUF_RW, 0));
+	give_up(&f);
+	settle();
+	app_end(&app);
+	end();
+}
+
+QUEUE_CASE(lost, ITSELF, LOSES)
+{
+	FOR_EACH_PATH(path)
+		for (int i = 0; on->losses[i].ret; i++)
+			check_lost(path, on->losses[i].result,
+				   on->losses[i].ret, on->losses[i].says);
+}
+
+/* While somebody waits for it. */
+QUEUE_CASE(lost_while_waiting, ITSELF, UNREGISTER)
+{
+	struct waiter w = { .access = DLBUF_RW };
+	pthread_t thread;
+	int out;
+
+	begin_on(DLBUF_PATH_HOST);
+	gate_close(&app);
+	out = release(&f, DLBUF_RW, app.stream);
+	watch(on->calls[EVENT_WAIT]);
+	REQUIRE(!pthread_create(&thread, NULL, wait_for, &w));
+	while (!seen)
+		sched_yield();
+	lose(on->losses[0].result);
+	pthread_join(thread, NULL);
+	CHECK_EQ(w.ret, on->losses[0].ret);
+	CHECK(signalled(out));
+	close(out);
+	give_up(&f);
+	app_end(&app);
+	end();
+}
+
+/* ---------------------------------------------------------------- threads */
+
+/* Writers on streams without an order between them keep it themselves. */
+static pthread_rwlock_t order = PTHREAD_RWLOCK_INITIALIZER;
+
+static void use_once(struct app *own, int i)
+{
+	static const uint32_t accesses[] = { DLBUF_READ, DLBUF_WRITE, DLBUF_RW };
+	/* At last only readers, which go beside each other. */
+	uint32_t access = i < 60 ? accesses[i % 3] : DLBUF_READ;
+	int in = on->blocks ? signalled_fence() : pending_fence(), out = -1;
+	/* Only a fence tells of the bridge's copy out. */
+	bool asks = i % 4 || i > 60 || f.ci.base.path == DLBUF_PATH_BRIDGE;
+
+	if (access & DLBUF_WRITE)
+		pthread_rwlock_wrlock(&order);
+	else
+		pthread_rwlock_rdlock(&order);
+	CHECK_OK(acquire(&f, access, own->stream, i < 60 && i % 2 ? in : -1));
+	if (access == DLBUF_READ)
+		gpu_reads(own, &f);
+	else
+		gpu_sets(own, &f, 0, IMPORT_BYTES, i);
+	signal_now(in);
+	CHECK_OK(f.dev->backend->release(&f.ci.base, access, own->stream,
+					 asks ? &out : NULL, NULL));
+	if (!asks)
+		CHECK_OK(wait_until(access | DLBUF_WRITE, 0));
+	else
+		until_over(out);
+	if (access != DLBUF_READ)
+		CHECK_EQ(f.bytes[IMPORT_BYTES - 1], (uint8_t)i);
+	else
+		CHECK(!memcmp(own->pinned, f.bytes, IMPORT_BYTES));
+	pthread_rwlock_unlock(&order);
+}
+
+static void *use_often(void *own)
+{
+	app_away(own, false);
+	for (int i = 0; i < 100; i++)
+		use_once(own, i);
+	drain(own);
+	app_away(own, true);
+	return NULL;
+}
+
+/* Asks about events that others record. */
+static void *drain_often(void *arg)
+{
+	for (int i = 0; i < 200; i++)
+		CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	return NULL;
+}
+
+QUEUE_CASE(threads, EACH | BRIDGE, NOTHING)
+{
+	pthread_t threads[4];
+	struct app apps[4];
+
+	for (int i = 0; i < 4; i++)
+		app_begin(&apps[i], f.dev);
+	for (int i = 0; i < 4; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL,
+					i < 3 ? use_often : drain_often, &apps[i]));
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQ(f.ci.memory->open, 0);
+	/* That frees memory, for which drivers may wait for all streams. */
+	for (int i = 4; i--;)
+		app_end(&apps[i]);
+}
+
+static pthread_barrier_t together;
+
+static void *acquire_together(void *stream)
+{
+	pthread_barrier_wait(&together);
+	CHECK_OK(acquire(&f, DLBUF_READ, stream, -1));
+	pthread_barrier_wait(&together);
+	close(release(&f, DLBUF_READ, stream));
+	return NULL;
+}
+
+/* However they meet: those that overlap are one copy. */
+QUEUE_CASE(threads_overlap, COPY, NOTHING)
+{
+	pthread_t threads[4];
+	void *streams[4];
+
+	for (int i = 0; i < 4; i++)
+		streams[i] = app_stream(&app);
+	pthread_barrier_init(&together, NULL, 4);
+	for (int round = 1; round <= 50; round++) {
+		for (int i = 0; i < 4; i++)
+			REQUIRE(!pthread_create(&threads[i], NULL,
+						acquire_together, streams[i]));
+		for (int i = 0; i < 4; i++)
+			pthread_join(threads[i], NULL);
+		check_copied(4 * round, round);
+	}
+	pthread_barrier_destroy(&together);
+	CHECK_OK(f.dev->backend->drain(f.dev, 0));
+	for (int i = 0; i < 4; i++)
+		app_stream_end(&app, streams[i]);
+}
+
+#endif /* UNIT_QUEUE_STREAMS_H */
