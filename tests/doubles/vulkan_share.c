@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* See vulkan.h: what is shared with another API. */
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -231,14 +232,21 @@ void execute_copy(const struct item *cmd)
 
 /* ---------------------------------------------------------------- a thread */
 
-static pthread_t thread;
-static bool running, stop; /* under the lock */
-static unsigned int working; /* devices that it works for, likewise */
+struct worker {
+	pthread_t thread;
+	bool stop;		/* under the lock */
+};
+
+/* Under the lock. One that was told to stop may still run beside its successor. */
+static struct worker *worker;
+static unsigned int working; /* devices that it works for */
 
 static void *work(void *arg)
 {
+	const struct worker *w = arg;
+
 	pthread_mutex_lock(&lock);
-	while (!stop) {
+	while (!w->stop) {
 		progress();
 		pause_briefly(-1);
 	}
@@ -250,25 +258,29 @@ void thread_begin(void)
 {
 	if (working++)
 		return;
-	stop = false;
-	running = !pthread_create(&thread, NULL, work, NULL);
-	if (!running)
-		wrong("there is no thread for the device");
+	worker = calloc(1, sizeof(*worker));
+	if (!pthread_create(&worker->thread, NULL, work, worker))
+		return;
+	wrong("there is no thread for the device");
+	free(worker);
+	worker = NULL;
 }
 
 void thread_end(void)
 {
-	bool was;
+	struct worker *w = NULL;
 
 	pthread_mutex_lock(&lock);
-	was = running && !--working;
-	if (was) {
-		stop = true;
-		running = false;
+	if (worker && !--working) {
+		w = worker;
+		w->stop = true;
+		worker = NULL;
 	}
 	pthread_mutex_unlock(&lock);
-	if (was)
-		pthread_join(thread, NULL);
+	if (!w)
+		return;
+	pthread_join(w->thread, NULL);
+	free(w);
 }
 
 const struct function share_functions[] = {

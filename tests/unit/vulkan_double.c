@@ -5,6 +5,7 @@
 #ifdef CONFIG_BACKEND_VULKAN
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 
 #define VK_NO_PROTOTYPES
 #include "doubles/vulkan.h"
@@ -39,13 +40,14 @@ static struct {
 #undef X
 } vk;
 static VkInstance instance;
+static VkPhysicalDevice physical;
 static VkDevice device;
 static VkQueue queue;
 static VkCommandPool pool;
 static VkCommandBuffer commands;
 static VkFence fence;
 
-static void begin(void)
+static VkDevice device_new(void)
 {
 	static const char *const extensions[] = {
 		VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME,
@@ -62,9 +64,16 @@ static void begin(void)
 		.pQueueCreateInfos = &queues, .enabledExtensionCount = 1,
 		.ppEnabledExtensionNames = extensions,
 	};
+	VkDevice made = NULL;
+
+	OK(vk.CreateDevice(physical, &info, NULL, &made));
+	return made;
+}
+
+static void begin(void)
+{
 	VkCommandBufferAllocateInfo buffers = { .commandBufferCount = 1 };
 	PFN_vkGetInstanceProcAddr find;
-	VkPhysicalDevice physical;
 	uint32_t n = 1;
 
 	LOAD(vulkan, "VULKAN", "");
@@ -79,7 +88,7 @@ static void begin(void)
 		.pApplicationInfo = &(VkApplicationInfo){ .apiVersion = 1 } },
 		NULL, &instance));
 	OK(vk.EnumeratePhysicalDevices(instance, &n, &physical));
-	OK(vk.CreateDevice(physical, &info, NULL, &device));
+	device = device_new();
 	vk.GetDeviceQueue(device, 1, 0, &queue);
 	OK(vk.CreateCommandPool(device, NULL, NULL, &pool));
 	buffers.commandPool = pool;
@@ -298,6 +307,29 @@ TEST(memory)
 	fake->wrong = 0;
 	fake_fn(true);
 	dlclose(fake_lib);
+}
+
+static void *close_device(void *made)
+{
+	vk.DestroyDevice(made, NULL);
+	return NULL;
+}
+
+/* The thread that works for the last device ends, also if there is a device again. */
+RULES(a_device_closes_while_another_opens)
+{
+	VkDevice last, next;
+	pthread_t closer;
+
+	fake->threaded = true;
+	for (int i = 0; i < 100; i++) {
+		last = device_new();
+		REQUIRE(!pthread_create(&closer, NULL, close_device, last));
+		next = device_new();
+		pthread_join(closer, NULL);
+		vk.DestroyDevice(next, NULL);
+	}
+	fake->threaded = false;
 }
 
 RULES(calls_fail_when_told)
