@@ -50,7 +50,9 @@ $(call step,build@asan):
 	$(build) 'WERROR=y SANITIZE_ADDRESS=y SANITIZE_UNDEFINED=y FAULT_INJECTION=y COVERAGE=y DEBUG=y' -- lib unit
 $(call step,build@tsan):
 	$(build) 'WERROR=y SANITIZE_THREAD=y' -- CFLAGS='-O1 -g' $(build-tests) lib unit
+# Counts of an earlier run are nobody's.
 $(call step,unit@gcc unit@clang unit@asan unit@tsan): unit@%: build@%
+	@find $(dir)/$*/lib -name '*.gcda' -delete
 	$(call units)
 
 # What can be left out: all but the CPU, and about half of it, six times. Each option is left out of
@@ -139,7 +141,7 @@ $(call step,unit@musl): unit@%: build@%
 $(call step,build@trixie):
 	$(plain) -- tests/abi/root trixie sh -c 'tools/deps --check build && exec make -s -j2 O=/tmp/build SET=WERROR=y TESTS_CFLAGS=-O0 all tests'
 
-# Another run of the CUDA and HIP tests, after which the counts are theirs alone.
+# Of the units' run: unit@asan begins without counts.
 $(call step,unit@coverage): build@asan | unit@asan
 	$(ktap) --has gcov -- tests/run/coverage $(dir)/asan
 
@@ -441,8 +443,13 @@ $(call step,bindings@julia): build@gcc | bindings@build
 pycache := PYTHONPYCACHEPREFIX=/tmp/pycache
 python := env PYTHONPATH=$(b)/python/site $(pycache)
 $(call step,python@lab): | python@host build@gcc
-	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab-2) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
 		python3 python/tests/lab.py
+# Those whose threads and processes meet, where they run at once.
+$(call step,python@lab+threads): | python@host build@gcc
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab-2) $(media) -- $(python) python3 python/tests/lab.py \
+		one_thread_keeps_order closed_by_another_thread threads_leave_nothing many_threads_send \
+		released_after_put a_receiver_that_dies_before_it_reads camera_all_held forked_while_another_waits
 $(call step,lab@broker+python): build@gcc | python@host interop@build
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) -- $(python) $(in-broker) $(dir)/gcc/tests/lab/broker python
 # The extension that is linked with the installed library.
