@@ -185,7 +185,7 @@ $(call step,python@host): | build@gcc
 		wheel pip-install sdist system abi3 types asan tsan 'numpy-*' free-threaded
 # In a folder of its own, so that it needs nobody.
 $(call step,python@fuzz):
-	$(ktap) -- python/tests/host $(dir)/python-fuzz fuzz
+	$(ktap) -- env FUZZ_SECONDS=8 python/tests/host $(dir)/python-fuzz fuzz
 $(call step,python@libraries): | python@host
 	$(ktap) -- env CUDA_DOUBLE=$(cuda-double) python/tests/host $(dir)/python $(libraries) peers docs
 
