@@ -3,6 +3,14 @@
  * Frames of a camera or a decoder. dlbuf_import_frame() makes a tensor per plane,
  * or reports why it cannot. The headers in dlbuf/interop/ fill in a struct
  * dlbuf_frame from the producers' own structs.
+ *
+ * Not all buffers of a producer are pictures. The adapters and dlbuf_camera treat them by
+ * one rule:
+ *   nothing in it         -ENODATA, and no frame: the producer says that the buffer is
+ *                         empty, was cancelled, or is the last one and only says so
+ *   marked as in error    a frame with DLBUF_FRAME_DAMAGED, of all the plane's memory
+ *   shorter than the      dlbuf_import_frame() refuses it, -ERANGE: a plane goes beyond
+ *   picture, not marked   dlbuf_plane.bytes
  */
 #ifndef DLBUF_FRAME_H
 #define DLBUF_FRAME_H
@@ -22,7 +30,11 @@ struct dlbuf_plane {
 	uint32_t reserved;
 	uint64_t offset;	/* bytes from its start to the first row */
 	int64_t pitch;		/* bytes from one row to the next, may be < 0 */
-	uint64_t bytes;		/* bytes available from offset; 0: unknown */
+	/*
+	 * Bytes from offset that are the plane's: those that the producer filled, or its
+	 * part of the memory. No view shows more. 0: unknown, up to the dma-buf's end.
+	 */
+	uint64_t bytes;
 };
 
 struct dlbuf_rect {
@@ -94,7 +106,7 @@ enum dlbuf_field {
 };
 
 /* Flags of a frame. */
-#define DLBUF_FRAME_DAMAGED	(1u << 0)	/* the producer reports an error */
+#define DLBUF_FRAME_DAMAGED	(1u << 0)	/* some pixels may be old or wrong */
 #define DLBUF_FRAME_SEQUENCE	(1u << 1)	/* sequence is valid */
 
 struct dlbuf_lease;
@@ -246,6 +258,8 @@ DLBUF_API int dlbuf_lease_result(void);
  *              - an unknown modifier
  *              - a pitch that is not a whole number of elements
  *              - a crop that splits a chroma sample
+ * -ERANGE      a view has more bytes of a plane than dlbuf_plane.bytes says, or than the
+ *              dma-buf has
  * -ENODEV, -ENOSYS  no exporter has a dma-buf for the copy, see dlbuf_alloc()
  * and the errors of dlbuf_import(), per plane.
  */
@@ -317,10 +331,11 @@ struct dlbuf_frame_layout {
 
 /*
  * Computes the layouts that dlbuf_import_frame() would import. Pure: it does not
- * look at the fds, so it does not check bounds. Of the options it uses only view
+ * look at the fds. So it knows no bounds but dlbuf_plane.bytes, and different fds are
+ * different dma-bufs to it (DLBUF_VIEW_STACKED). Of the options it uses only view
  * and DLBUF_IMPORT_UNCROPPED. On failure layouts is undefined and *nlayouts is
  * unchanged.
- * -EINVAL, -EOPNOTSUPP, -EOVERFLOW as for dlbuf_import_frame()
+ * -EINVAL, -EOPNOTSUPP, -EOVERFLOW, -ERANGE as for dlbuf_import_frame()
  */
 DLBUF_API int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
 				  const struct dlbuf_import_opts *opts,
