@@ -760,6 +760,9 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	struct dlbuf_frame one;
 	int ret, before = 0;
 
+	if (f->flags & DLBUF_FRAME_READ_ONLY && o->access & DLBUF_WRITE)
+		return fail(-EACCES, "the frame is read-only: its producer lets others read "
+			    "the buffer too");
 	if (wants_copy(f, o, &format))
 		return detile_import(dev, f, format, o, tensors, ntensors);
 	if (o->view == DLBUF_VIEW_STACKED) {
@@ -777,7 +780,7 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
-		access[i] = o->access;
+		access[i] = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : o->access;
 	ret = frame_tensors(dev, layouts, access, paths, n, f->release,
 			    f->release_data, tensors);
 	if (ret) {

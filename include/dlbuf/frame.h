@@ -108,6 +108,7 @@ enum dlbuf_field {
 /* Flags of a frame. */
 #define DLBUF_FRAME_DAMAGED	(1u << 0)	/* some pixels may be old or wrong */
 #define DLBUF_FRAME_SEQUENCE	(1u << 1)	/* sequence is valid */
+#define DLBUF_FRAME_READ_ONLY	(1u << 2)	/* others have the buffer too: only read */
 
 struct dlbuf_lease;
 
@@ -258,6 +259,7 @@ DLBUF_API int dlbuf_lease_result(void);
  *              - an unknown modifier
  *              - a pitch that is not a whole number of elements
  *              - a crop that splits a chroma sample
+ * -EACCES      opts->access has DLBUF_WRITE, and the frame is READ_ONLY
  * -ERANGE      a view has more bytes of a plane than dlbuf_plane.bytes says, or than the
  *              dma-buf has
  * -ENODEV, -ENOSYS  no exporter has a dma-buf for the copy, see dlbuf_alloc()
@@ -268,6 +270,20 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
 				 const struct dlbuf_import_opts *opts,
 				 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 				 uint32_t *ntensors);
+
+/*
+ * Gives a frame back that was not imported: calls its release, if it has one, and clears
+ * it, so that a second call does nothing. Also after a failure of an adapter, which leaves
+ * nothing to release. A lease is dropped with dlbuf_lease_drop().
+ */
+static inline void dlbuf_frame_drop(struct dlbuf_frame *frame)
+{
+	void (*release)(void *release_data) = frame->release;
+
+	frame->release = NULL;
+	if (release)
+		release(frame->release_data);
+}
 
 /*
  * Lists the modifiers with which dlbuf_import_frame() on this device accepts frames

@@ -115,11 +115,14 @@ TEST(formats)
 		const GstVideoFormatInfo *info = gst_video_format_get_info(f[i]);
 		DLBUF_INFO(dlbuf_format_info, ours);
 		enum dlbuf_code_space space;
-		uint32_t code = dlbuf_gstreamer_code_(f[i], &space);
+		uint32_t code = dlbuf_code_named_(info->name, DLBUF_CODE_GSTREAMER, &space);
 		guint32 drm = gst_video_dma_drm_fourcc_from_format(f[i]);
 
-		/* GRAY16_BE is DRM's R16 to it, which is little-endian. */
-		if (f[i] == GST_VIDEO_FORMAT_GRAY16_BE)
+		/*
+		 * GRAY16_BE is DRM's R16 to it, which is little-endian; and GRAY8 R8, as
+		 * long as it does not know Y8.
+		 */
+		if (f[i] == GST_VIDEO_FORMAT_GRAY16_BE || f[i] == GST_VIDEO_FORMAT_GRAY8)
 			drm = 0;
 		if (!code) {
 			none++;
@@ -208,6 +211,13 @@ TEST(modifiers)
 		{ "video/x-raw(memory:DMABuf),format=NV12" SIZE, nv12, 2,
 		  DLBUF_MOD_INVALID },
 		{ DMA_DRM "NV12" SIZE, nv12, 2, DLBUF_MOD_LINEAR },
+		/* Features that say nothing of memory. */
+		{ "video/x-raw(format:Interlaced),format=NV12,interlace-mode=alternate" SIZE,
+		  nv12, 2, DLBUF_MOD_LINEAR },
+		{ "video/x-raw(memory:SystemMemory,meta:GstVideoOverlayComposition),format=NV12"
+		  SIZE, nv12, 2, DLBUF_MOD_LINEAR },
+		{ "video/x-raw(meta:GstVideoOverlayComposition,memory:DMABuf),format=NV12"
+		  SIZE, nv12, 2, DLBUF_MOD_INVALID },
 		{ DMA_DRM "NV12:0x0100000000000002" SIZE, nv12, 0,
 		  0x0100000000000002 },
 		/* A code that GStreamer has no format for. */
@@ -256,6 +266,9 @@ TEST(caps_of_a_device)
 	}
 	gst_caps_unref(made);
 	CHECK_EQ(dlbuf_gstreamer_device_caps(NULL, 0, &made), -EINVAL);
+	/* The CPU makes no copies. */
+	CHECK_EQ(dlbuf_gstreamer_device_caps(dev, DLBUF_DEVICE_FORMAT_COPY, &made),
+		 -EOPNOTSUPP);
 	dlbuf_device_close(dev);
 }
 
@@ -276,6 +289,7 @@ TEST(refused_caps)
 		{ "video/x-raw,format=GRAY16_BE,width=6,height=2",
 		  -EOPNOTSUPP },
 		{ NV12_CAPS ",interlace-mode=fields", -EOPNOTSUPP },
+		{ NV12_CAPS ",multiview-mode=separated,views=2", -EOPNOTSUPP },
 		{ "video/x-bayer,format=rggb16be,width=2,height=2",
 		  -EOPNOTSUPP },
 		{ "video/x-bayer,format=rgbg,width=2,height=2", -EOPNOTSUPP },
@@ -300,20 +314,19 @@ TEST(bayer)
 	static const struct {
 		const char *format, *channels;
 		uint8_t bits, depth;
-		int stride;
 	} cases[] = {
-		{ "bggr", "BG/GR", 8, 8, 324 },
-		{ "gbrg", "GB/RG", 8, 8, 324 },
-		{ "grbg", "GR/BG", 8, 8, 324 },
-		{ "rggb", "RG/GB", 8, 8, 324 },
-		{ "bggr10le", "BG/GR", 16, 10, 644 },
-		{ "gbrg10le", "GB/RG", 16, 10, 644 },
-		{ "grbg10le", "GR/BG", 16, 10, 644 },
-		{ "rggb10le", "RG/GB", 16, 10, 644 },
-		{ "grbg12le", "GR/BG", 16, 12, 644 },
-		{ "rggb14le", "RG/GB", 16, 14, 644 },
-		{ "bggr16le", "BG/GR", 16, 16, 644 },
-		{ "rggb16le", "RG/GB", 16, 16, 644 },
+		{ "bggr", "BG/GR", 8, 8 },
+		{ "gbrg", "GB/RG", 8, 8 },
+		{ "grbg", "GR/BG", 8, 8 },
+		{ "rggb", "RG/GB", 8, 8 },
+		{ "bggr10le", "BG/GR", 16, 10 },
+		{ "gbrg10le", "GB/RG", 16, 10 },
+		{ "grbg10le", "GR/BG", 16, 10 },
+		{ "rggb10le", "RG/GB", 16, 10 },
+		{ "grbg12le", "GR/BG", 16, 12 },
+		{ "rggb14le", "RG/GB", 16, 14 },
+		{ "bggr16le", "BG/GR", 16, 16 },
+		{ "rggb16le", "RG/GB", 16, 16 },
 	};
 
 	init();
@@ -330,13 +343,16 @@ TEST(bayer)
 		CHECK_STR(info.channels, cases[i].channels);
 		CHECK_EQ(info.dtype.bits, cases[i].bits);
 		CHECK_EQ(info.depth, cases[i].depth);
-		CHECK_EQ(GST_VIDEO_INFO_PLANE_STRIDE(&f.info, 0),
-			 cases[i].stride);
 		CHECK_EQ(f.modifier, DLBUF_MOD_LINEAR);
-		/* Of colour its caps say nothing. */
+		/* Of colour these caps say nothing. */
 		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).matrix, 1);
 		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).primaries, 0);
 		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).range, 0);
+		strcat(text, ",colorimetry=1:1:5:1");
+		REQUIRE(!caps(text, &f));
+		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).matrix, 1);
+		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).primaries, 1);
+		CHECK_EQ(dlbuf_gstreamer_colour_(&f.info).range, DLBUF_RANGE_FULL);
 	}
 }
 
@@ -359,7 +375,136 @@ static GstMemory *memory(struct mem *m, size_t bytes)
 
 static void drop(struct dlbuf_frame *f)
 {
-	f->release(f->release_data);
+	dlbuf_frame_drop(f);
+	CHECK(!f->release);
+	dlbuf_frame_drop(f);
+}
+
+static bool is_clear(const struct dlbuf_frame *f)
+{
+	static const struct dlbuf_frame none;
+
+	return !memcmp(f, &none, sizeof(none));
+}
+
+/* Elements differ in the pitch of a mosaic, and only the buffer's size says which it is. */
+TEST(pitch_of_bayer)
+{
+	static const struct {
+		const char *format;
+		gsize bytes;
+		int64_t pitch;	/* 0: refused */
+	} cases[] = {
+		{ "rggb", 642 * 362, 642 },
+		{ "rggb", 644 * 362, 644 },	/* a multiple of 4 */
+		{ "rggb", 768 * 362, 768 },
+		{ "rggb", 642 * 362 + 100, 0 },
+		{ "rggb", 641 * 362, 0 },
+		{ "rggb10le", 1284 * 362, 1284 },
+		{ "rggb10le", 1288 * 362, 1288 },
+		{ "rggb10le", 642 * 362, 0 },
+	};
+	struct dlbuf_gstreamer_format format;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_frame f;
+	struct mem m;
+	uint32_t n;
+
+	init();
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	m.allocator = gst_dmabuf_allocator_new();
+	for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+		GstBuffer *b = gst_buffer_new();
+		GstVideoMeta *meta;
+		char text[128];
+
+		snprintf(text, sizeof(text), "video/x-bayer,format=%s,width=642,height=362",
+			 cases[i / 2].format);
+		REQUIRE(!caps(text, &format));
+		gst_buffer_append_memory(b, memory(&m, cases[i / 2].bytes));
+		/* As v4l2src makes it: GStreamer has no such format, so there are no planes. */
+		if (i % 2) {
+			meta = gst_buffer_add_video_meta(b, GST_VIDEO_FRAME_FLAG_NONE,
+							 GST_VIDEO_FORMAT_ENCODED, 642, 362);
+			REQUIRE(meta && !meta->n_planes);
+		}
+		if (!cases[i / 2].pitch) {
+			CHECK_EQ(dlbuf_gstreamer_frame(b, &format, &f), -EOPNOTSUPP);
+			CHECK_SAYS("nobody says the pitch");
+			CHECK(is_clear(&f));
+		} else if (CHECK_OK(dlbuf_gstreamer_frame(b, &format, &f))) {
+			CHECK_EQ(f.planes[0].pitch, cases[i / 2].pitch);
+			CHECK_OK(dlbuf_import_frame(cpu, &f, NULL, t, &n));
+			t[0]->deleter(t[0]);
+		}
+		gst_buffer_unref(b);
+		close(m.buf.memfd);
+	}
+	gst_object_unref(m.allocator);
+	dlbuf_device_close(cpu);
+}
+
+/* What caps offer has to be taken: each linear format of them, at a size of no round numbers. */
+TEST(offered_formats)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_gstreamer_format format;
+	struct dlbuf_device *cpu = NULL;
+	const GValue *list;
+	GstCaps *made = NULL;
+	struct dlbuf_frame f;
+	struct mem m;
+	uint32_t n;
+
+	init();
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	REQUIRE_OK(dlbuf_gstreamer_device_caps(cpu, 0, &made));
+	m.allocator = gst_dmabuf_allocator_new();
+	list = gst_structure_get_value(gst_caps_get_structure(made, 1), "format");
+	REQUIRE(gst_value_list_get_size(list) > 40);
+	for (guint i = 0; i < gst_value_list_get_size(list); i++) {
+		const char *name = g_value_get_string(gst_value_list_get_value(list, i));
+		GstBuffer *b = gst_buffer_new();
+		char text[128];
+
+		snprintf(text, sizeof(text), "video/x-raw,format=%s,width=322,height=181", name);
+		REQUIRE(!caps(text, &format));
+		gst_buffer_append_memory(b, memory(&m, GST_VIDEO_INFO_SIZE(&format.info)));
+		CHECK_OK(dlbuf_gstreamer_frame(b, &format, &f));
+		if (CHECK_MSG(!dlbuf_import_frame(cpu, &f, NULL, t, &n), "%s: %s", name,
+			      dlbuf_last_error()))
+			while (n--)
+				t[n]->deleter(t[n]);
+		else
+			dlbuf_frame_drop(&f);
+		gst_buffer_unref(b);
+		close(m.buf.memfd);
+	}
+	gst_caps_unref(made);
+	gst_object_unref(m.allocator);
+	dlbuf_device_close(cpu);
+}
+
+TEST(allocation)
+{
+	GstQuery *query;
+	GstCaps *c;
+
+	init();
+	c = gst_caps_from_string(NV12_CAPS);
+	query = gst_query_new_allocation(c, FALSE);
+	CHECK_OK(dlbuf_gstreamer_allocation(query));
+	CHECK_OK(dlbuf_gstreamer_allocation(query));
+	CHECK_EQ(gst_query_get_n_allocation_metas(query), 2);
+	CHECK(gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL));
+	CHECK(gst_query_find_allocation_meta(query, GST_VIDEO_CROP_META_API_TYPE, NULL));
+	gst_query_unref(query);
+	query = gst_query_new_caps(c);
+	CHECK_ERR(dlbuf_gstreamer_allocation(query), -EINVAL);
+	CHECK_ERR(dlbuf_gstreamer_allocation(NULL), -EINVAL);
+	gst_query_unref(query);
+	gst_caps_unref(c);
 }
 
 /* What a buffer says besides where it is. */
@@ -442,12 +587,91 @@ TEST(memories)
 			    PLANE(uv.buf.fd, 8192, 640, (1 << 17) - 8192) },
 		.colour = COLOUR(6, 6, 6 + 1, DLBUF_RANGE_LIMITED, 2),
 		.field = DLBUF_FIELD_NONE, .order = DLBUF_ORDER_IMPLICIT,
-		.fence = -1));
+		.fence = -1,
+		/* gst_memory_share() makes it so. */
+		.flags = DLBUF_FRAME_READ_ONLY));
 	drop(&f);
 	gst_buffer_unref(b);
 	gst_object_unref(y.allocator);
 	close(y.buf.memfd);
 	close(uv.buf.memfd);
+}
+
+/* A plane ends with its memory: what is after it is another plane's, or nobody's. */
+TEST(planes_in_parts)
+{
+	static const gsize rows[][2] = { { 24, 48 }, { 36, 30 }, { 48, 24 }, { 48, 23 } };
+	static const int want[] = { -ERANGE, -ERANGE, 0, -ERANGE };
+	const gsize offset[GST_VIDEO_MAX_PLANES] = { 0, 64 * 48 };
+	const gint stride[GST_VIDEO_MAX_PLANES] = { 64, 64 };
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_gstreamer_format format;
+	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_frame f;
+	struct mem a, b;
+	uint32_t n;
+
+	init();
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	a.allocator = b.allocator = gst_dmabuf_allocator_new();
+	REQUIRE(!caps("video/x-raw,format=NV12,width=62,height=48", &format));
+	for (size_t i = 0; i < 2 * sizeof(want) / sizeof(want[0]); i++) {
+		GstBuffer *buffer = gst_buffer_new();
+
+		gst_buffer_append_memory(buffer, memory(&a, 64 * rows[i / 2][0]));
+		gst_buffer_append_memory(buffer, memory(&b, 64 * rows[i / 2][1]));
+		if (i % 2)
+			gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE,
+				GST_VIDEO_FORMAT_NV12, 62, 48, 2, offset, stride);
+		if (CHECK_OK(dlbuf_gstreamer_frame(buffer, &format, &f))) {
+			CHECK_EQ(dlbuf_import_frame(cpu, &f, NULL, t, &n), want[i / 2]);
+			for (uint32_t p = 0; !want[i / 2] && p < 2; p++)
+				t[p]->deleter(t[p]);
+			if (want[i / 2])
+				drop(&f);
+		}
+		CHECK_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(buffer), 1);
+		gst_buffer_unref(buffer);
+		close(a.buf.memfd);
+		close(b.buf.memfd);
+	}
+	gst_object_unref(a.allocator);
+	dlbuf_device_close(cpu);
+}
+
+/* Memory that others have too: its tensors cannot be written. */
+TEST(read_only_memory)
+{
+	DLBUF_OPTS(dlbuf_import_opts, write, .access = DLBUF_RW);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_gstreamer_format format;
+	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_frame f;
+	struct mem m;
+	GstMemory *mem;
+	GstBuffer *b;
+	uint32_t n;
+
+	init();
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	m.allocator = gst_dmabuf_allocator_new();
+	REQUIRE(!caps("video/x-raw,format=GRAY8,width=62,height=48", &format));
+	mem = memory(&m, 1 << 13);
+	GST_MINI_OBJECT_FLAG_SET(mem, GST_MEMORY_FLAG_READONLY);
+	b = gst_buffer_new();
+	gst_buffer_append_memory(b, mem);
+	REQUIRE_OK(dlbuf_gstreamer_frame(b, &format, &f));
+	CHECK_EQ(f.flags, DLBUF_FRAME_READ_ONLY);
+	CHECK_ERR(dlbuf_import_frame(cpu, &f, &write, t, &n), -EACCES);
+	if (CHECK_OK(dlbuf_import_frame(cpu, &f, NULL, t, &n))) {
+		CHECK(t[0]->flags & DLPACK_FLAG_BITMASK_READ_ONLY);
+		CHECK_ERR(dlbuf_acquire(t[0], DLBUF_WRITE, NULL, NULL), -EACCES);
+		t[0]->deleter(t[0]);
+	}
+	gst_buffer_unref(b);
+	gst_object_unref(m.allocator);
+	dlbuf_device_close(cpu);
+	close(m.buf.memfd);
 }
 
 TEST(refused_buffers)
@@ -462,8 +686,12 @@ TEST(refused_buffers)
 	init();
 	m.allocator = gst_dmabuf_allocator_new();
 	REQUIRE(!caps(NV12_CAPS, &format));
+	b = gst_buffer_new();
+	CHECK_EQ(dlbuf_gstreamer_frame(b, &format, &f), -ENODATA);
+	gst_buffer_unref(b);
 	b = gst_buffer_new_allocate(NULL, 1 << 17, NULL);
 	CHECK_EQ(dlbuf_gstreamer_frame(b, &format, &f), -EBADF);
+	CHECK(is_clear(&f));
 	CHECK_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(b), 1);
 	gst_buffer_unref(b);
 
@@ -478,7 +706,7 @@ TEST(refused_buffers)
 				       offset, stride);
 	CHECK_EQ(dlbuf_gstreamer_frame(b, &format, &f), -ERANGE);
 	CHECK_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(b), 1);
-	CHECK_EQ(f.width, 1);
+	CHECK(is_clear(&f));
 	gst_buffer_unref(b);
 	gst_object_unref(m.allocator);
 	close(m.buf.memfd);

@@ -162,12 +162,26 @@ TEST(names)
 	CHECK_EQ(f.drm_code, DLBUF_FOURCC('N', 'V', '1', '2'));
 	CHECK_OK(dlbuf_format_find_name("NV12M", 0, &f));
 	CHECK_STR(f.drm_name, "NV12");
-	CHECK_OK(dlbuf_format_find_name("YUV444", 0, &f));
+	CHECK_ERR(dlbuf_format_find_name("YUV444", 0, &f), -EINVAL);
+	CHECK_SAYS("Y,U,V in DRM, packed in V4L2");
+	CHECK_ERR(dlbuf_format_find_name("ayuv", 0, &f), -EINVAL);
+	CHECK_SAYS("VUYA in DRM, AYUV in GStreamer, AYUV in FFmpeg");
+	CHECK_OK(dlbuf_format_find_name("YUV444", DLBUF_CODE_DRM, &f));
 	CHECK_EQ(f.nplanes, 3);
 	CHECK_OK(dlbuf_format_find_name("YUV444", DLBUF_CODE_V4L2, &f));
 	CHECK_EQ(f.nplanes, 1);
 	CHECK_ERR(dlbuf_format_find_name("RGB24", DLBUF_CODE_DRM, &f), -EINVAL);
 	CHECK_SAYS("RGB24");
+	CHECK_OK(dlbuf_format_find_name("I420", 0, &f));
+	CHECK_STR(f.drm_name, "YUV420");
+	CHECK_OK(dlbuf_format_find_name("rggb10le", DLBUF_CODE_GSTREAMER, &f));
+	CHECK_STR(f.v4l2_name, "SRGGB10");
+	CHECK_OK(dlbuf_format_find_name("bayer_rggb16le", DLBUF_CODE_FFMPEG, &f));
+	CHECK_STR(f.v4l2_name, "SRGGB16");
+	CHECK_ERR(dlbuf_format_find_name("yuv420p", DLBUF_CODE_GSTREAMER, &f), -EINVAL);
+	CHECK_ERR(dlbuf_format_find_name("NV12", DLBUF_CODE_FFMPEG + 1, &f), -EINVAL);
+	CHECK_ERR(dlbuf_format_find(DLBUF_FOURCC('N', 'V', '1', '2'), 0,
+				    DLBUF_CODE_GSTREAMER, &f), -EINVAL);
 	CHECK_ERR(dlbuf_format_find_name("", 0, &f), -EINVAL);
 	CHECK_ERR(dlbuf_format_find_name(NULL, 0, &f), -EINVAL);
 	CHECK_ERR(dlbuf_format_find_name("NV12", DLBUF_CODE_LIBCAMERA, &f),

@@ -7,8 +7,10 @@
  *
  *	... avcodec_receive_frame(codec, av) ...
  *	if (dlbuf_ffmpeg_map(av, DLBUF_READ, &frame) ||
- *	    dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors))
+ *	    dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors)) {
+ *		dlbuf_frame_drop(&frame);
  *		errx(1, "%s", dlbuf_last_error());
+ *	}
  *	av_frame_unref(av);
  *
  * dlbuf_ffmpeg_map() accepts each hardware frame that FFmpeg can map to dma-bufs,
@@ -37,56 +39,11 @@ extern "C" {
 #endif
 
 #include <dlbuf/frame.h>
-#include <dlbuf/interop/layers.h>
+#include <dlbuf/interop/shared.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/*
- * Returns DRM's code of an FFmpeg format with several planes; 0: DRM has no such
- * format. Formats with one plane have one layer, which has the code.
- */
-static inline uint32_t dlbuf_ffmpeg_code_(enum AVPixelFormat format)
-{
-	switch (format) {
-	case AV_PIX_FMT_NV12:
-		return DLBUF_FOURCC('N', 'V', '1', '2');
-	case AV_PIX_FMT_NV21:
-		return DLBUF_FOURCC('N', 'V', '2', '1');
-	case AV_PIX_FMT_NV16:
-		return DLBUF_FOURCC('N', 'V', '1', '6');
-	case AV_PIX_FMT_NV24:
-		return DLBUF_FOURCC('N', 'V', '2', '4');
-	case AV_PIX_FMT_NV42:
-		return DLBUF_FOURCC('N', 'V', '4', '2');
-	case AV_PIX_FMT_P010:
-		return DLBUF_FOURCC('P', '0', '1', '0');
-#ifdef AV_PIX_FMT_P012
-	case AV_PIX_FMT_P012:
-		return DLBUF_FOURCC('P', '0', '1', '2');
-#endif
-	case AV_PIX_FMT_P016:
-		return DLBUF_FOURCC('P', '0', '1', '6');
-	case AV_PIX_FMT_P210:
-		return DLBUF_FOURCC('P', '2', '1', '0');
-	case AV_PIX_FMT_YUV420P:
-	case AV_PIX_FMT_YUVJ420P:
-		return DLBUF_FOURCC('Y', 'U', '1', '2');
-	case AV_PIX_FMT_YUV422P:
-	case AV_PIX_FMT_YUVJ422P:
-		return DLBUF_FOURCC('Y', 'U', '1', '6');
-	case AV_PIX_FMT_YUV444P:
-	case AV_PIX_FMT_YUVJ444P:
-		return DLBUF_FOURCC('Y', 'U', '2', '4');
-	case AV_PIX_FMT_YUV411P:
-		return DLBUF_FOURCC('Y', 'U', '1', '1');
-	case AV_PIX_FMT_YUV410P:
-		return DLBUF_FOURCC('Y', 'U', 'V', '9');
-	default:
-		return 0;
-	}
-}
 
 static inline const char *dlbuf_ffmpeg_name_(enum AVPixelFormat format)
 {
@@ -125,6 +82,13 @@ static inline int dlbuf_ffmpeg_plane_(const AVDRMFrameDescriptor *desc,
 	plane->fd = object->fd;
 	plane->offset = (uint64_t)p->offset;
 	plane->pitch = p->pitch;
+	/* 0 means that the size is unknown. */
+	if (object->size && plane->offset >= object->size)
+		return dlbuf_fail(-ERANGE, "plane %u of the AVFrame begins at byte %llu of "
+				  "an object of %zu", f->nplanes,
+				  (unsigned long long)plane->offset, object->size);
+	if (object->size)
+		plane->bytes = object->size - plane->offset;
 	f->nplanes++;
 	return 0;
 }
@@ -135,6 +99,7 @@ static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
 				       struct dlbuf_frame *f)
 {
 	struct dlbuf_format_info info;
+	enum dlbuf_code_space space;
 	int i, j, ret;
 
 	memset(&info, 0, sizeof(info));
@@ -162,8 +127,9 @@ static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
 		return dlbuf_fail(-EOPNOTSUPP, "the AVFrame has %d layers and no "
 				  "hw_frames_ctx whose sw_format says what they "
 				  "are together", desc->nb_layers);
-	f->code = dlbuf_ffmpeg_code_(sw_format);
-	if (!f->code || dlbuf_format_find(f->code, f->modifier, DLBUF_CODE_DRM,
+	f->code = dlbuf_code_named_(dlbuf_ffmpeg_name_(sw_format), DLBUF_CODE_FFMPEG,
+				    &space);
+	if (!f->code || space != DLBUF_CODE_DRM || dlbuf_format_find(f->code, f->modifier, DLBUF_CODE_DRM,
 					  &info))
 		return dlbuf_fail(-EOPNOTSUPP, "no DRM format has the planes of "
 				  "FFmpeg's %s", dlbuf_ffmpeg_name_(sw_format));
@@ -250,7 +216,7 @@ static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
  * several layers and no hw_frames_ctx: pass the sw_format of the source.
  *
  * av is borrowed. *frame borrows its fds: keep av until the frame is imported.
- * *frame is written completely, and on success only. It has no lease: set one with
+ * *frame is written completely, on failure with zeroes. It has no lease: set one with
  * dlbuf_ffmpeg_lease(). The order is UNKNOWN: FFmpeg leaves it to each decoder, and
  * some return the frame before the hardware is done. An acquire always waits for
  * the fences of the dma-buf.
@@ -259,13 +225,14 @@ static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
  * -EINVAL      not DRM_PRIME; no, or more than 4, layers, planes or objects; a
  *              plane in no object or before its start; a crop that leaves no
  *              pixels; layers that are not the planes of sw_format
+ * -ERANGE      a plane begins after its object
  * -EOPNOTSUPP  objects with different modifiers; several layers and sw_format is
  *              unknown or has no format of DRM
  * dlbuf_import_frame() checks the format itself.
  *
  * Units: offsets and pitches of AVDRMFrameDescriptor are signed bytes. A negative
- * pitch is passed on; a negative offset is refused. The size of an object is
- * ignored: it may be 0 for unknown, and the kernel knows it.
+ * pitch is passed on; a negative offset is refused. A plane ends with its object. The
+ * size of an object is 0 if the decoder does not know it.
  *
  * Specification: libavutil/hwcontext_drm.h, libavutil/frame.h; ITU-T H.273.
  */
@@ -278,6 +245,7 @@ static inline int dlbuf_ffmpeg_frame(const AVFrame *av,
 	uint64_t x, y;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	if (av->format != AV_PIX_FMT_DRM_PRIME || !av->data[0])
 		return dlbuf_fail(-EINVAL, "the AVFrame is of %s, not of "
 				  "drm_prime", dlbuf_ffmpeg_name_(
@@ -339,16 +307,22 @@ static inline void dlbuf_ffmpeg_release_(void *av)
  *
  * av is borrowed: you may unref or free it afterwards. The lease drops the
  * reference. If dlbuf_import_frame() fails it does not call the lease: call
- * frame->release(frame->release_data). FFmpeg frees the buffer when its last
+ * dlbuf_frame_drop(frame). FFmpeg frees the buffer when its last
  * reference is dropped, on the thread that calls the lease; its own pools and
  * decoders allow any thread.
- * -ENOMEM  *frame is unchanged
+ * -EINVAL  av has no reference to its data (buf[0]), so that nobody could free it
+ * -ENOMEM
+ * On failure *frame is unchanged.
  */
 static inline int dlbuf_ffmpeg_lease(const AVFrame *av,
 				     struct dlbuf_frame *frame)
 {
-	AVFrame *ref = av_frame_clone(av);
+	AVFrame *ref;
 
+	if (!av->buf[0])
+		return dlbuf_fail(-EINVAL, "the AVFrame has no reference to its data "
+				  "(buf[0]): a lease cannot keep it");
+	ref = av_frame_clone(av);
 	if (!ref)
 		return dlbuf_fail(-ENOMEM, "av_frame_clone failed");
 	frame->release = dlbuf_ffmpeg_release_;
@@ -376,8 +350,8 @@ static inline int dlbuf_ffmpeg_fail_(int err, const char *call, const char *what
  * lease holds the mapping and a reference to av.
  *
  * av is borrowed, as for dlbuf_ffmpeg_lease(). The fds in *frame live until the
- * lease is called: call it yourself if dlbuf_import_frame() fails. May block in
- * the driver. *frame is written on success only. access is DLBUF_READ, DLBUF_WRITE
+ * lease is called: dlbuf_frame_drop() if dlbuf_import_frame() fails. May block in
+ * the driver. On failure *frame is all zeroes. access is DLBUF_READ, DLBUF_WRITE
  * or DLBUF_RW: the access of the mapping. A frame of DRM_PRIME has the access of
  * its fds.
  * -EOPNOTSUPP  also: FFmpeg cannot map this kind of frame to DRM_PRIME
@@ -392,6 +366,7 @@ static inline int dlbuf_ffmpeg_map(const AVFrame *av, uint32_t access,
 	AVFrame *map;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	if (av->format == AV_PIX_FMT_DRM_PRIME) {
 		ret = dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NONE, &f);
 		if (!ret)

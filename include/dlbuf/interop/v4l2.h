@@ -9,10 +9,14 @@
  *	ioctl(video, VIDIOC_G_FMT, &fmt);
  *	... VIDIOC_EXPBUF with O_RDWR, once per buffer ...
  *	ioctl(video, VIDIOC_DQBUF, &buf);
- *	dlbuf_v4l2_frame(&fmt, &buf, &fds[buf.index], &frame);
+ *	if (dlbuf_v4l2_frame(&fmt, &buf, &fds[buf.index], &frame))
+ *		errx(1, "%s", dlbuf_last_error());
  *	frame.release = queue_again;	// VIDIOC_QBUF
  *	frame.release_data = &buffers[buf.index];
- *	dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors);
+ *	if (dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors)) {
+ *		dlbuf_frame_drop(&frame);
+ *		errx(1, "%s", dlbuf_last_error());
+ *	}
  *
  * V4L2 adds no fences to its dma-bufs. VIDIOC_DQBUF returns when the pixels are
  * complete; nothing else orders the capture. Do not queue the buffer before the
@@ -185,32 +189,54 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 	return c;
 }
 
+/*
+ * The bytes of a plane: what is filled from data_offset on, or, where that says nothing,
+ * what the memory has. bytesused counts from the start of the buffer.
+ */
+static inline int dlbuf_v4l2_bytes_(const struct v4l2_buffer *buf, uint32_t used,
+				    uint32_t data_offset, uint32_t length,
+				    struct dlbuf_plane *plane)
+{
+	int is_output = buf->type == V4L2_BUF_TYPE_VIDEO_OUTPUT ||
+			buf->type == V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE;
+
+	/* An application that sets bytesused of an output to 0 means all of it. */
+	if (used <= data_offset && !is_output)
+		return dlbuf_fail(-ENODATA, "the buffer is empty%s",
+				  buf->flags & V4L2_BUF_FLAG_LAST ?
+				  ", it is the decoder's last" : "");
+	if (buf->flags & V4L2_BUF_FLAG_ERROR || used <= data_offset)
+		used = length;
+	plane->offset = data_offset;
+	if (used > data_offset)
+		plane->bytes = used - data_offset;
+	return 0;
+}
+
 /* Fills in the part of a frame that comes from the buffer. */
 static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
 				     const struct v4l2_buffer *buf,
 				     struct dlbuf_frame *frame)
 {
+	int multi = dlbuf_v4l2_is_multi_(fmt->type), ret;
 	uint32_t i;
 
 	if (buf->type != fmt->type)
 		return dlbuf_fail(-EINVAL, "the buffer is of type %u, the format "
 				  "of %u", buf->type, fmt->type);
-	if (dlbuf_v4l2_is_multi_(fmt->type)) {
-		if (!buf->m.planes || buf->length < frame->nplanes)
-			return dlbuf_fail(-EINVAL, "the buffer has %u planes, the "
-					  "format %u", buf->m.planes ?
-					  buf->length : 0, frame->nplanes);
-		for (i = 0; i < frame->nplanes; i++) {
-			const struct v4l2_plane *p = &buf->m.planes[i];
+	if (multi && (!buf->m.planes || buf->length < frame->nplanes))
+		return dlbuf_fail(-EINVAL, "the buffer has %u planes, the "
+				  "format %u", buf->m.planes ?
+				  buf->length : 0, frame->nplanes);
+	for (i = 0; i < frame->nplanes; i++) {
+		const struct v4l2_plane *p = multi ? &buf->m.planes[i] : NULL;
 
-			frame->planes[i].offset = p->data_offset;
-			/* bytesused counts from the start of the buffer. */
-			if (p->bytesused > p->data_offset)
-				frame->planes[i].bytes = p->bytesused -
-							 p->data_offset;
-		}
-	} else {
-		frame->planes[0].bytes = buf->bytesused;
+		ret = dlbuf_v4l2_bytes_(buf, p ? p->bytesused : buf->bytesused,
+					p ? p->data_offset : 0,
+					p ? p->length : buf->length,
+					&frame->planes[i]);
+		if (ret)
+			return ret;
 	}
 	frame->timestamp_ns = (int64_t)buf->timestamp.tv_sec * 1000000000 +
 			      (int64_t)buf->timestamp.tv_usec * 1000;
@@ -240,12 +266,19 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
  *
  * fmt, buf and fds are borrowed. *frame borrows the fds: keep them open until the
  * frame is imported. fds has one entry per memory plane, in order. *frame is
- * written completely, and on success only: set the lease afterwards, and the crop
+ * written completely, on failure with zeroes: set the lease afterwards, and the crop
  * with dlbuf_v4l2_crop().
+ *
+ * A plane has the bytes that the driver has filled, or without buf those of an image. A
+ * buffer with V4L2_BUF_FLAG_ERROR is DAMAGED, and its planes have all bytes of the buffer.
+ *
+ * Before the buffers are freed (VIDIOC_REQBUFS, a change of the format, a source-change
+ * event): dlbuf_device_trim(dev, 0), or the device keeps its imports, and their memory.
  *
  * Pure. Returns 0, or
  * -EINVAL  fmt is not of a video capture or output queue, or has no or more
  *          memory planes than a frame; buf has another type or fewer planes
+ * -ENODATA nothing is in buf: the last buffer of a decoder, or one without a picture
  * dlbuf_import_frame() checks the format itself.
  *
  * Units: the timestamps of V4L2 are microseconds. The clock is CLOCK_MONOTONIC if
@@ -265,6 +298,7 @@ static inline int dlbuf_v4l2_frame(const struct v4l2_format *fmt,
 	uint32_t i;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	if (!multi && fmt->type != V4L2_BUF_TYPE_VIDEO_CAPTURE &&
 	    fmt->type != V4L2_BUF_TYPE_VIDEO_OUTPUT)
 		return dlbuf_fail(-EINVAL, "a format of buffer type %u is no "
@@ -284,6 +318,7 @@ static inline int dlbuf_v4l2_frame(const struct v4l2_format *fmt,
 		f.planes[i].fd = fds[i];
 		f.planes[i].pitch = multi ? mp->plane_fmt[i].bytesperline :
 					    pix->bytesperline;
+		f.planes[i].bytes = multi ? mp->plane_fmt[i].sizeimage : pix->sizeimage;
 	}
 	if (multi)
 		f.colour = dlbuf_v4l2_colour(f.code, mp->colorspace,
