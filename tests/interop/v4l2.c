@@ -63,15 +63,19 @@ TEST(buffer)
 		uint32_t flags;
 		enum dlbuf_clock clock;
 		uint32_t damaged;
+		uint64_t bytes;
 	} rows[] = {
+		/* In error: who knows what is filled, so it is all of the memory. */
 		{ V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC | V4L2_BUF_FLAG_ERROR,
-		  DLBUF_CLOCK_MONOTONIC, DLBUF_FRAME_DAMAGED },
-		{ V4L2_BUF_FLAG_TIMESTAMP_COPY, DLBUF_CLOCK_UNKNOWN, 0 },
-		{ V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN, DLBUF_CLOCK_UNKNOWN, 0 },
+		  DLBUF_CLOCK_MONOTONIC, DLBUF_FRAME_DAMAGED, 8192 },
+		{ V4L2_BUF_FLAG_TIMESTAMP_COPY, DLBUF_CLOCK_UNKNOWN, 0, 6000 },
+		{ V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN | V4L2_BUF_FLAG_LAST, DLBUF_CLOCK_UNKNOWN,
+		  0, 6000 },
 	};
 	struct v4l2_buffer buf = {
 		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 		.bytesused = 6000,
+		.length = 8192,
 		.timestamp = { 3, 250000 },
 		.sequence = 41,
 		.field = V4L2_FIELD_BOTTOM,
@@ -79,16 +83,57 @@ TEST(buffer)
 	const int fds[] = { 7 };
 	struct dlbuf_frame f, want = frame;
 
-	want.planes[0].bytes = 6000;
 	want.timestamp_ns = 3250000000;
 	want.sequence = 41;
 	want.field = DLBUF_FIELD_BOTTOM;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		buf.flags = rows[i].flags;
+		want.planes[0].bytes = rows[i].bytes;
 		want.clock = rows[i].clock;
 		want.flags = DLBUF_FRAME_SEQUENCE | rows[i].damaged;
 		CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), 0);
 		CHECK_FRAME(&f, want);
+	}
+}
+
+/* No picture, or less than one. */
+TEST(short_buffers)
+{
+	static const struct dlbuf_frame none;
+	DLBUF_OPTS(dlbuf_import_opts, plain, .view = DLBUF_VIEW_PLANES);
+	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .length = 8192 };
+	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
+	const int fds[] = { 7 };
+	struct dlbuf_frame f;
+	uint32_t n;
+
+	/* The last one of a stateful decoder, and one without a word. */
+	for (int i = 0; i < 2; i++) {
+		buf.flags = i ? 0 : V4L2_BUF_FLAG_LAST;
+		f = frame;
+		CHECK_ERR(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), -ENODATA);
+		CHECK_SAYS("is empty");
+		CHECK(!memcmp(&f, &none, sizeof(f)));
+	}
+	/* 128 x 48 bytes, but for the padding of the last row. */
+	buf.bytesused = 128 * 47 + 64;
+	CHECK_OK(dlbuf_v4l2_frame(&nv12, &buf, fds, &f));
+	CHECK_OK(dlbuf_frame_layouts(&f, &plain, l, &n));
+	buf.bytesused--;
+	CHECK_OK(dlbuf_v4l2_frame(&nv12, &buf, fds, &f));
+	CHECK_ERR(dlbuf_frame_layouts(&f, &plain, l, &n), -ERANGE);
+	buf.flags = V4L2_BUF_FLAG_ERROR;
+	CHECK_OK(dlbuf_v4l2_frame(&nv12, &buf, fds, &f));
+	CHECK_EQ(f.flags & DLBUF_FRAME_DAMAGED, DLBUF_FRAME_DAMAGED);
+	CHECK_OK(dlbuf_frame_layouts(&f, &plain, l, &n));
+	/* What an application gives a codec: all of it. */
+	buf = (struct v4l2_buffer){ .type = V4L2_BUF_TYPE_VIDEO_OUTPUT, .length = 8192 };
+	{
+		struct v4l2_format out = nv12;
+
+		out.type = buf.type;
+		CHECK_OK(dlbuf_v4l2_frame(&out, &buf, fds, &f));
+		CHECK_EQ(f.planes[0].bytes, 8192);
 	}
 }
 
@@ -113,6 +158,7 @@ TEST(fields)
 		struct v4l2_format fmt = nv12;
 		struct v4l2_buffer buf = {
 			.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+			.bytesused = 1,
 			.field = want[i][0],
 		};
 		struct dlbuf_frame f;
@@ -130,7 +176,7 @@ TEST(fields)
 TEST(memory_planes)
 {
 	struct v4l2_plane planes[2] = {
-		{ .bytesused = 4096 + 64, .data_offset = 64 },
+		{ .bytesused = 6144 + 64, .data_offset = 64 },
 		{ .bytesused = 10, .data_offset = 32 },
 	};
 	struct v4l2_buffer buf = {
@@ -147,7 +193,7 @@ TEST(memory_planes)
 	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), 0);
 	CHECK_EQ(f.nplanes, 1);
 	CHECK_EQ(f.planes[0].offset, 64);
-	CHECK_EQ(f.planes[0].bytes, 4096);
+	CHECK_EQ(f.planes[0].bytes, 6144);
 	CHECK_OK(dlbuf_frame_layouts(&f, NULL, layouts, &n));
 	CHECK_EQ(n, 2);
 	CHECK_EQ(layouts[1].fd, 7);
@@ -189,8 +235,7 @@ TEST(refused)
 	buf.m.planes = (struct v4l2_plane[2]){ { .bytesused = 1 } };
 	buf.length = 1;
 	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), -EINVAL);
-	/* Written on success only. */
-	CHECK_EQ(f.width, 1);
+	CHECK_EQ(f.width, 0);
 	buf.length = 2;
 	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), 0);
 }
@@ -258,6 +303,10 @@ TEST(colour)
 		{ V4L2_PIX_FMT_XBGR32, V4L2_COLORSPACE_REC709,
 		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_LIM_RANGE, 0,
 		  COLOUR(1, 1, 1, DLBUF_RANGE_LIMITED, 0) },
+		{ V4L2_PIX_FMT_RGB565, V4L2_COLORSPACE_SRGB, 0, 0, 0,
+		  COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
+		{ V4L2_PIX_FMT_YUV565, V4L2_COLORSPACE_REC709, 0, 0, 0,
+		  COLOUR(1, 1, 2, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_SRGGB10, V4L2_COLORSPACE_RAW, 0, 0, 0,
 		  COLOUR(0, 8, 1, DLBUF_RANGE_FULL, 0) },
 		{ V4L2_PIX_FMT_HSV24, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_256, 0,

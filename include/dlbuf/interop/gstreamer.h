@@ -392,7 +392,8 @@ static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, gsize offset,
 static inline int dlbuf_gstreamer_bayer_pitch_(GstBuffer *buffer, const GstVideoInfo *info,
 					       int *pitch)
 {
-	gsize bytes = gst_buffer_get_size(buffer), rows = GST_VIDEO_INFO_HEIGHT(info);
+	gsize bytes = gst_buffer_get_size(buffer);
+	gsize rows = (gsize)GST_VIDEO_INFO_HEIGHT(info);
 	gsize row = (gsize)GST_VIDEO_INFO_WIDTH(info) *
 		    (gsize)GST_VIDEO_INFO_COMP_PSTRIDE(info, 0);
 

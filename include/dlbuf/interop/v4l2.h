@@ -155,10 +155,17 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 {
 	const char *channels = dlbuf_format_channels(code, DLBUF_MOD_LINEAR,
 						     DLBUF_CODE_V4L2);
+	struct dlbuf_format_info info;
 	struct dlbuf_colour c;
 	int rgb, yuv, hsv;
 
 	memset(&c, 0, sizeof(c));
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	/* Of words of bit fields the name says what is in them: "RGB565". */
+	if (channels && !strcmp(channels, "W") &&
+	    !dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_V4L2, &info))
+		channels = info.v4l2_name;
 	yuv = channels && strchr(channels, 'Y');
 	rgb = channels && strchr(channels, 'G');
 	hsv = channels && strchr(channels, 'H');
@@ -189,36 +196,12 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 	return c;
 }
 
-/*
- * The bytes of a plane: what is filled from data_offset on, or, where that says nothing,
- * what the memory has. bytesused counts from the start of the buffer.
- */
-static inline int dlbuf_v4l2_bytes_(const struct v4l2_buffer *buf, uint32_t used,
-				    uint32_t data_offset, uint32_t length,
-				    struct dlbuf_plane *plane)
-{
-	int is_output = buf->type == V4L2_BUF_TYPE_VIDEO_OUTPUT ||
-			buf->type == V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE;
-
-	/* An application that sets bytesused of an output to 0 means all of it. */
-	if (used <= data_offset && !is_output)
-		return dlbuf_fail(-ENODATA, "the buffer is empty%s",
-				  buf->flags & V4L2_BUF_FLAG_LAST ?
-				  ", it is the decoder's last" : "");
-	if (buf->flags & V4L2_BUF_FLAG_ERROR || used <= data_offset)
-		used = length;
-	plane->offset = data_offset;
-	if (used > data_offset)
-		plane->bytes = used - data_offset;
-	return 0;
-}
-
 /* Fills in the part of a frame that comes from the buffer. */
 static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
 				     const struct v4l2_buffer *buf,
 				     struct dlbuf_frame *frame)
 {
-	int multi = dlbuf_v4l2_is_multi_(fmt->type), ret;
+	int multi = dlbuf_v4l2_is_multi_(fmt->type), empty = 1;
 	uint32_t i;
 
 	if (buf->type != fmt->type)
@@ -230,14 +213,22 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
 				  buf->length : 0, frame->nplanes);
 	for (i = 0; i < frame->nplanes; i++) {
 		const struct v4l2_plane *p = multi ? &buf->m.planes[i] : NULL;
+		uint32_t used = p ? p->bytesused : buf->bytesused;
+		uint32_t offset = p ? p->data_offset : 0;
 
-		ret = dlbuf_v4l2_bytes_(buf, p ? p->bytesused : buf->bytesused,
-					p ? p->data_offset : 0,
-					p ? p->length : buf->length,
-					&frame->planes[i]);
-		if (ret)
-			return ret;
+		/* bytesused counts from the start of the buffer. */
+		empty &= used <= offset;
+		if (used <= offset || buf->flags & V4L2_BUF_FLAG_ERROR)
+			used = p ? p->length : buf->length;
+		frame->planes[i].offset = offset;
+		frame->planes[i].bytes = used > offset ? used - offset : 0;
 	}
+	/* An application that sets bytesused of an output to 0 means all of it. */
+	if (empty && (fmt->type == V4L2_BUF_TYPE_VIDEO_CAPTURE ||
+		      fmt->type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE))
+		return dlbuf_fail(-ENODATA, "the buffer is empty%s",
+				  buf->flags & V4L2_BUF_FLAG_LAST ?
+				  ", it is the last one" : "");
 	frame->timestamp_ns = (int64_t)buf->timestamp.tv_sec * 1000000000 +
 			      (int64_t)buf->timestamp.tv_usec * 1000;
 	/* A copied timestamp is what the application gave the codec. */
