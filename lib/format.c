@@ -514,3 +514,47 @@ int dlbuf_format_each(dlbuf_format_fn fn, void *data)
 	}
 	return 0;
 }
+
+/* The names that a row has itself. */
+static int own_names(const struct dlbuf_format_info *info, dlbuf_format_name_fn fn,
+		     void *data)
+{
+	int ret = info->drm_name ? fn(info->drm_name, DLBUF_CODE_DRM, info, data) : 0;
+
+	if (!ret && info->v4l2_name)
+		ret = fn(info->v4l2_name, DLBUF_CODE_V4L2, info, data);
+	if (!ret && info->v4l2_multi_name)
+		ret = fn(info->v4l2_multi_name, DLBUF_CODE_V4L2, info, data);
+	return ret;
+}
+
+static int foreign_names(const struct foreign *list, size_t n, enum dlbuf_code_space space,
+			 dlbuf_format_name_fn fn, void *data)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct dlbuf_format_info info = info_of(&formats[list[i].row]);
+		int ret = fn(list[i].name, space, &info, data);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int dlbuf_format_names(dlbuf_format_name_fn fn, void *data)
+{
+	int ret = 0;
+
+	if (!fn)
+		return fail(-EINVAL, "fn is NULL");
+	for (size_t i = 0; i < ARRAY_SIZE(formats) && !ret; i++) {
+		struct dlbuf_format_info info = info_of(&formats[i]);
+
+		ret = own_names(&info, fn, data);
+	}
+	if (!ret)
+		ret = foreign_names(gstreamer, ARRAY_SIZE(gstreamer), DLBUF_CODE_GSTREAMER,
+				    fn, data);
+	return ret ? ret : foreign_names(ffmpeg, ARRAY_SIZE(ffmpeg), DLBUF_CODE_FFMPEG, fn,
+					 data);
+}

@@ -159,6 +159,15 @@ DLBUF_API int dlbuf_format_find_name(const char *name,
 				     struct dlbuf_format_info *info);
 
 /*
+ * Calls fn for each name that dlbuf_format_find_name() finds: its space, and the format.
+ * If fn returns non-zero, the walk ends and this function returns that value.
+ * -EINVAL  fn is NULL
+ */
+typedef int (*dlbuf_format_name_fn)(const char *name, enum dlbuf_code_space space,
+				    const struct dlbuf_format_info *info, void *data);
+DLBUF_API int dlbuf_format_names(dlbuf_format_name_fn fn, void *data);
+
+/*
  * Calls fn for each format of DRM and V4L2: first the formats that PLANES shows,
  * then those that it refuses. If fn returns non-zero, the walk ends and this
  * function returns that value.

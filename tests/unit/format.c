@@ -154,6 +154,45 @@ TEST(libcamera)
 	CHECK_ERR(dlbuf_format_find(rg10, 0, DLBUF_CODE_DRM, &f), -EINVAL);
 }
 
+/* Each is found in its space; without one too, unless another space means another format. */
+static int check_name(const char *with_name, enum dlbuf_code_space space,
+		      const struct dlbuf_format_info *info, void *data)
+{
+	struct dlbuf_format_info got = { .size = sizeof(got) };
+	unsigned int *n = data;
+
+	n[space]++;
+	CHECK_OK(dlbuf_format_find_name(with_name, space, &got));
+	CHECK_STR(name(&got), name(info));
+	if (dlbuf_format_find_name(with_name, 0, &got)) {
+		n[0]++;
+		CHECK_SAYS("is ambiguous");
+		CHECK_SAYS(dlbuf_code_space_name(space));
+	} else {
+		CHECK_STR(name(&got), name(info));
+	}
+	return 0;
+}
+
+static int stop_at_nv12(const char *with_name, enum dlbuf_code_space space,
+			const struct dlbuf_format_info *info, void *data)
+{
+	return !strcmp(with_name, "nv12") ? 7 : 0;
+}
+
+TEST(every_name)
+{
+	unsigned int n[DLBUF_CODE_FFMPEG + 1] = { 0 };
+
+	CHECK_OK(dlbuf_format_names(check_name, n));
+	CHECK(n[DLBUF_CODE_DRM] > 100 && n[DLBUF_CODE_V4L2] > 100);
+	CHECK(n[DLBUF_CODE_GSTREAMER] > 80 && n[DLBUF_CODE_FFMPEG] > 60);
+	/* YUV444 of two, AYUV of three, and no other. */
+	CHECK_EQ(n[0], 2 + 3);
+	CHECK_EQ(dlbuf_format_names(stop_at_nv12, NULL), 7);
+	CHECK_ERR(dlbuf_format_names(NULL, NULL), -EINVAL);
+}
+
 TEST(names)
 {
 	struct dlbuf_format_info f = { .size = sizeof(f) };
