@@ -11,8 +11,8 @@ from typing import Any, overload
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import InvalidError
-from ._types import (MOD_LINEAR, Access, CodeSpace, DeviceInfo, FormatInfo,
-                     FormatPlane, Frame, Order, Plane, View)
+from ._types import (MOD_LINEAR, Access, Clock, CodeSpace, Colour, DeviceInfo, Field,
+                     FormatInfo, FormatPlane, Frame, Order, Plane, View)
 
 _EINVAL = 22
 MAY_COPY, UNCROPPED, KEEP = 1, 2, 4
@@ -258,6 +258,13 @@ def from_frame(
     fence: int | None = None,
     may_copy: bool = False,
     release: Callable[[], object] | None = None,
+    sequence: int | None = None,
+    timestamp_ns: int | None = None,
+    clock: Clock | int = Clock.UNKNOWN,
+    field: Field | int = Field.UNKNOWN,
+    order: Order | int | None = None,
+    damaged: bool = False,
+    colour: Colour = Colour(),
 ) -> list[Tensor]:
     """Makes the tensors of a camera's or decoder's frame, one per plane by
     default.
@@ -269,7 +276,8 @@ def from_frame(
     which the tensors are made; uncropped=True makes them of the whole frame.
     view says which tensors, see View. access and may_copy are as in from_fd().
     fence: a sync_file that the pixels wait for, borrowed, -1 if it has
-    signalled.
+    signalled. sequence, timestamp_ns with its clock, field, order, damaged and
+    colour are what Tensor.frame says; the import does not use them.
 
     release() is the frame's lease. It is called once, when the last tensor of
     this frame, and what was made of it, is gone and the last access to it is
@@ -318,8 +326,9 @@ def from_frame(
             "another in one dma-buf")
     frame = Frame(
         width, height, name_in(info, code, where), code, where, modifier,
-        info.channels, each, crop, view,
-        order=Order.UNKNOWN if fence is None else Order.FENCE)
+        info.channels, each, crop, view, sequence, timestamp_ns,
+        Clock.NONE if timestamp_ns is None else Clock(clock), Field(field),
+        Order.FENCE if fence is not None else Order(order or 0), damaged, colour)
     for p in frame.planes:
         _unsigned(64, "a plane's offset or bytes", p.offset, p.bytes)
     return _dlbuf.import_frame(

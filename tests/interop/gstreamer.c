@@ -4,6 +4,11 @@
  * layouts, and a camera's buffers, its own and imported ones, against
  * gst_video_frame_map() of the same.
  */
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
+#include <linux/videodev2.h>
+
 #include <gst/app/gstappsink.h>
 
 #include <dlbuf/dlbuf.h>
@@ -1049,6 +1054,54 @@ TEST(camera_frames)
 	       "width=640,height=360");
 	camera("video/x-raw,format=YUY2,width=320,height=180");
 	camera("video/x-raw,format=RGB,width=320,height=180");
+}
+
+/* vivid's HDMI, which has pictures of any size. */
+static bool has_hdmi(const char *node)
+{
+	struct v4l2_capability caps = { .capabilities = 0 };
+	int fd = open(node, O_RDWR | O_CLOEXEC), hdmi = 3;
+	bool has = fd >= 0 && !ioctl(fd, VIDIOC_QUERYCAP, &caps) &&
+		   !strcmp((const char *)caps.driver, "vivid") &&
+		   caps.device_caps & V4L2_CAP_VIDEO_CAPTURE && !ioctl(fd, VIDIOC_S_INPUT, &hdmi);
+
+	if (fd >= 0)
+		close(fd);
+	return has;
+}
+
+/*
+ * A pitch that is not GStreamer's own: the frames stay dma-bufs, because the sink has
+ * announced that it reads GstVideoMeta.
+ */
+TEST(camera_of_odd_width)
+{
+	static const char *const texts[] = {
+		"video/x-raw,format=NV12,width=642,height=362",
+		"video/x-raw,format=GRAY8,width=642,height=362",
+		"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=642,height=362",
+	};
+	char source[64], node[32] = "";
+	struct stream s;
+	GstElement *fake;
+
+	init();
+	for (int i = 0; i < 16 && !has_hdmi(node); i++)
+		snprintf(node, sizeof(node), "/dev/video%d", i);
+	if (!has_hdmi(node))
+		SKIP("there is no vivid camera");
+	snprintf(source, sizeof(source), "v4l2src io-mode=dmabuf device=%s", node);
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		start(&s, source, texts[i]);
+		CHECK_OK(dlbuf_gstreamer_announce(s.sink));
+		play(&s);
+		for (int j = 0; j < 3; j++)
+			one_sample(&s, pull(&s));
+		stop(&s);
+	}
+	fake = gst_element_factory_make("fakesrc", NULL);
+	CHECK_ERR(dlbuf_gstreamer_announce(fake), -EINVAL);
+	gst_object_unref(fake);
 }
 
 /* A tensor holds the buffer: the pool waits for it, and works when it is gone. */

@@ -21,7 +21,7 @@
  *   - caps of dma-bufs, see dlbuf_gstreamer_device_caps(). With format=DMA_DRM an
  *     element never falls back to memory of the system; with plain caps v4l2src does,
  *     when its pool is low because you hold frames
- *   - that you read GstVideoMeta, see dlbuf_gstreamer_allocation(). Without it v4l2src
+ *   - that you read GstVideoMeta: dlbuf_gstreamer_announce(sink). Without it v4l2src
  *     copies each frame whose pitch is not GStreamer's own into memory of the system
  *   - dlbuf_device_trim(dev, 0) when the caps have changed or the pipeline has stopped: a
  *     device keeps imports of the old buffers, and with them their memory, until it is told
@@ -408,15 +408,9 @@ static inline int dlbuf_gstreamer_bayer_pitch_(GstBuffer *buffer, const GstVideo
 
 /*
  * Answers an ALLOCATION query: whoever fills the buffers may use any pitch and offset, and
- * crop, because their GstVideoMeta and GstVideoCropMeta are read. Call it for each such
- * query: from appsink's signal propose-allocation (1.24), or from a probe for
- * GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM on your sink pad.
- *
- *	static gboolean propose(GstElement *sink, GstQuery *query, gpointer data)
- *	{
- *		return !dlbuf_gstreamer_allocation(query);
- *	}
- *	g_signal_connect(sink, "propose-allocation", G_CALLBACK(propose), NULL);
+ * crop, because their GstVideoMeta and GstVideoCropMeta are read. For an element's
+ * propose_allocation() or an appsink's callback of that name; otherwise see
+ * dlbuf_gstreamer_announce().
  *
  * query is borrowed. Pure. Returns 0, or
  * -EINVAL  query is another one
@@ -431,6 +425,34 @@ static inline int dlbuf_gstreamer_allocation(GstQuery *query)
 		gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
 	if (!gst_query_find_allocation_meta(query, GST_VIDEO_CROP_META_API_TYPE, &i))
 		gst_query_add_allocation_meta(query, GST_VIDEO_CROP_META_API_TYPE, NULL);
+	return 0;
+}
+
+static inline GstPadProbeReturn dlbuf_gstreamer_probe_(GstPad *pad, GstPadProbeInfo *info,
+						       gpointer data)
+{
+	(void)pad, (void)data;
+	if (GST_QUERY_TYPE(GST_PAD_PROBE_INFO_QUERY(info)) == GST_QUERY_ALLOCATION)
+		dlbuf_gstreamer_allocation(GST_PAD_PROBE_INFO_QUERY(info));
+	return GST_PAD_PROBE_OK;
+}
+
+/*
+ * Answers each ALLOCATION query of a sink, an appsink for example. Call it once, before
+ * the pipeline plays. The probe that it adds stays as long as the sink's pad.
+ *
+ * sink is borrowed. Does not block. Returns 0, or
+ * -EINVAL  sink has no pad called "sink"
+ */
+static inline int dlbuf_gstreamer_announce(GstElement *sink)
+{
+	GstPad *pad = gst_element_get_static_pad(sink, "sink");
+
+	if (!pad)
+		return dlbuf_fail(-EINVAL, "the element has no pad called sink");
+	gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, dlbuf_gstreamer_probe_,
+			  NULL, NULL);
+	gst_object_unref(pad);
 	return 0;
 }
 
