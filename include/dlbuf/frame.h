@@ -272,6 +272,42 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
 				 uint32_t *ntensors);
 
 /*
+ * The way back: describes tensors as a frame, for whoever takes frames: an encoder, a
+ * display, another process (dlbuf_send_frame()). The adapters of dlbuf/interop/ make the
+ * consumers' own structs of it. tensors are as DLBUF_VIEW_PLANES makes them, one for each
+ * plane of the format, in rows from top to bottom, for example those of a buffer of a pool.
+ *
+ * Before the call set frame->size, code, code_space, and what you know of colour, time
+ * and crop; modifier stays LINEAR. width and height may be 0, or say how many of the
+ * pixels of the last group are in the picture: chroma of 321 pixels has 161 columns. The
+ * call sets the planes, the order, the fence and the release.
+ *
+ * Order. If work that writes to the tensors' memory has fences, frame->fence is a
+ * sync_file of all of it: the consumer has to wait for it, or you, with
+ * dlbuf_fence_wait(). The dma-bufs have these fences too. For work without fences
+ * (DLBUF_SYNC_EVENT) the call waits, until deadline_ns (CLOCK_MONOTONIC, 0: none).
+ *
+ * Lease. The frame holds a share of each tensor, and the fence, until you call its
+ * release once, when the consumer is done: dlbuf_frame_drop(). The fds are peeked and
+ * valid until then. Delete your own tensors when you like. Nobody stops you from
+ * writing to them meanwhile: an acquire does not wait for a consumer without fences.
+ *
+ * tensors are borrowed. On failure *frame is unchanged.
+ * -EINVAL      not tensors of dlbuf; no such format; not a tensor for each of its planes;
+ *              another type or size than they have; the modifier is not LINEAR
+ * -EOPNOTSUPP  strides that are no rows of a picture; a format without PLANES; a tensor
+ *              that is the library's own copy of a frame
+ * -EBUSY       a tensor is acquired
+ * -ETIME       the deadline passed
+ * -EIO         the work failed, or the kernel
+ * -ENOMEM, -EMFILE
+ * -ENOSYS      this build of the library does not have the function
+ */
+DLBUF_API int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[],
+				       size_t n, uint64_t deadline_ns,
+				       struct dlbuf_frame *frame);
+
+/*
  * Gives a frame back that was not imported: calls its release, if it has one, and clears
  * it, so that a second call does nothing. Also after a failure of an adapter, which leaves
  * nothing to release. A lease is dropped with dlbuf_lease_drop().
