@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include <dlbuf/fence.h>
 #include <dlbuf/frame.h>
 
 #ifdef __cplusplus
@@ -56,6 +57,53 @@ static inline int dlbuf_plane_pitch_(const struct dlbuf_format_info *info, int64
 		return dlbuf_fail(-EOPNOTSUPP, "a pitch of %lld gives no whole bytes for "
 				  "plane %u", (long long)first, i);
 	*pitch = first * num / den;
+	return 0;
+}
+
+/* Waits for the work on a frame, for a consumer that knows no fences. */
+static inline int dlbuf_frame_complete_(const struct dlbuf_frame *f)
+{
+	int status, ret;
+
+	if (f->order != DLBUF_ORDER_FENCE || f->fence == -1 || !f->fence)
+		return 0;
+	ret = dlbuf_fence_wait(f->fence, 0);
+	if (!ret)
+		ret = dlbuf_fence_status(f->fence, &status);
+	if (!ret && status < 0)
+		return dlbuf_fail(-EIO, "the work on the frame ended with %d", status);
+	return ret;
+}
+
+/*
+ * Whether the planes of a frame are where V4L2 expects those of one buffer: in one dma-buf,
+ * each after the one before, with the pitches of dlbuf_plane_pitch_(). Returns 0, or
+ * -EOPNOTSUPP with the plane that is not.
+ */
+static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
+				       const struct dlbuf_format_info *info)
+{
+	uint64_t end = f->planes[0].offset;
+	uint32_t i;
+	int ret;
+
+	for (i = 0; i < f->nplanes; i++) {
+		const struct dlbuf_plane *p = &f->planes[i];
+		uint64_t rows = ((uint64_t)f->height + info->planes[i].vsub - 1) /
+				info->planes[i].vsub;
+		int64_t pitch;
+
+		ret = dlbuf_plane_pitch_(info, f->planes[0].pitch, i, &pitch);
+		if (ret)
+			return ret;
+		if (p->fd != f->planes[0].fd || p->offset != end || p->pitch != pitch ||
+		    pitch <= 0)
+			return dlbuf_fail(-EOPNOTSUPP, "plane %u has a pitch of %lld at byte "
+					  "%llu: in one buffer it is %lld at %llu", i,
+					  (long long)p->pitch, (unsigned long long)p->offset,
+					  (long long)pitch, (unsigned long long)end);
+		end += (uint64_t)pitch * rows;
+	}
 	return 0;
 }
 

@@ -28,10 +28,12 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h> /* for videodev2.h under -std=c11 */
+#include <unistd.h>
 
 #include <linux/videodev2.h>
 
 #include <dlbuf/frame.h>
+#include <dlbuf/interop/shared.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -350,6 +352,142 @@ static inline int dlbuf_v4l2_crop(const struct v4l2_rect *rect,
 	frame->crop.y = (uint32_t)rect->top;
 	frame->crop.width = rect->width;
 	frame->crop.height = rect->height;
+	return 0;
+}
+
+/* ---- the way back */
+
+static inline uint32_t dlbuf_v4l2_field_of_(enum dlbuf_field field)
+{
+	uint32_t f;
+
+	for (f = V4L2_FIELD_NONE; f <= V4L2_FIELD_INTERLACED_BT; f++)
+		if (field && dlbuf_v4l2_field_(f) == field)
+			return f;
+	return V4L2_FIELD_NONE;
+}
+
+/* Memory plane i of a buffer, or the only one. */
+static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
+				     const struct dlbuf_frame *f, uint32_t i,
+				     struct v4l2_buffer *buf)
+{
+	const struct v4l2_pix_format_mplane *mp = &fmt->fmt.pix_mp;
+	const struct v4l2_pix_format *pix = &fmt->fmt.pix;
+	int multi = dlbuf_v4l2_is_multi_(fmt->type);
+	uint32_t line = multi ? mp->plane_fmt[i].bytesperline : pix->bytesperline;
+	uint32_t image = multi ? mp->plane_fmt[i].sizeimage : pix->sizeimage;
+	uint64_t offset = f->planes[i].offset;
+	int64_t bytes = lseek(f->planes[i].fd, 0, SEEK_END);
+
+	if (f->planes[i].pitch != (int64_t)line)
+		return dlbuf_fail(-EINVAL, "plane %u has a pitch of %lld, the queue's format of "
+				  "%u", i, (long long)f->planes[i].pitch, line);
+	/* Before the picture only a multi-planar buffer may have bytes. */
+	if (offset && !multi)
+		return dlbuf_fail(-EOPNOTSUPP, "plane %u begins at byte %llu: a single-planar "
+				  "buffer has the picture at its start", i,
+				  (unsigned long long)offset);
+	if (bytes < 0 || (uint64_t)bytes > UINT32_MAX || (uint64_t)bytes < offset + image)
+		return dlbuf_fail(-ERANGE, "the dma-buf of plane %u has %lld bytes, the queue's "
+				  "format wants %llu", i, (long long)bytes,
+				  (unsigned long long)offset + image);
+	if (!multi) {
+		buf->m.fd = f->planes[i].fd;
+		buf->length = (uint32_t)bytes;
+		buf->bytesused = image;
+		return 0;
+	}
+	memset(&buf->m.planes[i], 0, sizeof(buf->m.planes[i]));
+	buf->m.planes[i].m.fd = f->planes[i].fd;
+	buf->m.planes[i].length = (uint32_t)bytes;
+	buf->m.planes[i].data_offset = (uint32_t)offset;
+	buf->m.planes[i].bytesused = (uint32_t)offset + image;
+	return 0;
+}
+
+/*
+ * Fills in a buffer that puts out a frame, for VIDIOC_QBUF with V4L2_MEMORY_DMABUF on the
+ * OUTPUT queue of a display, an encoder or another memory-to-memory device. fmt is the
+ * queue's format (VIDIOC_G_FMT): the frame must have its format, size and pitches.
+ *
+ *	DLBUF_INFO(dlbuf_frame, frame);
+ *	frame.code = V4L2_PIX_FMT_NV12;
+ *	frame.code_space = DLBUF_CODE_V4L2;
+ *	if (dlbuf_frame_from_tensors(tensors, 2, 0, &frame) ||
+ *	    dlbuf_v4l2_output(&fmt, &frame, &buf))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	ioctl(video, VIDIOC_QBUF, &buf);
+ *	... VIDIOC_DQBUF gives the index back: dlbuf_frame_drop(&frames[buf.index]) ...
+ *
+ * Set buf->index before, and for a multi-planar queue m.planes and length, the number of
+ * its elements. The timestamp is the frame's.
+ *
+ * V4L2 knows no fences, so the call blocks until the frame's fence has signalled. fmt and
+ * frame are borrowed; buf borrows the fds. The frame is yours until VIDIOC_DQBUF.
+ * Returns 0, or, with buf as it was but for its planes,
+ * -EINVAL      fmt is not of an output queue; another format, size or pitch; too few planes
+ * -EOPNOTSUPP  planes that V4L2 cannot describe: not one after the other in the one dma-buf
+ *              of this format, or not at its start
+ * -ERANGE      a dma-buf is smaller than the format's sizeimage
+ * -EIO         the work on the frame failed
+ */
+static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
+				    const struct dlbuf_frame *frame,
+				    struct v4l2_buffer *buf)
+{
+	int multi = dlbuf_v4l2_is_multi_(fmt->type), ret;
+	uint32_t code = multi ? fmt->fmt.pix_mp.pixelformat : fmt->fmt.pix.pixelformat;
+	uint32_t width = multi ? fmt->fmt.pix_mp.width : fmt->fmt.pix.width;
+	uint32_t height = multi ? fmt->fmt.pix_mp.height : fmt->fmt.pix.height;
+	uint32_t memories = multi ? fmt->fmt.pix_mp.num_planes : 1, i;
+	struct dlbuf_format_info want, info;
+	struct v4l2_buffer b = *buf;
+
+	memset(&want, 0, sizeof(want));
+	memset(&info, 0, sizeof(info));
+	want.size = info.size = sizeof(info);
+	if (fmt->type != V4L2_BUF_TYPE_VIDEO_OUTPUT &&
+	    fmt->type != V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE)
+		return dlbuf_fail(-EINVAL, "a format of buffer type %u is not of an output",
+				  fmt->type);
+	ret = dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_V4L2, &want);
+	if (!ret)
+		ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
+	if (ret)
+		return ret;
+	if (want.drm_code != info.drm_code || want.v4l2_code != info.v4l2_code ||
+	    width != frame->width || height != frame->height)
+		return dlbuf_fail(-EINVAL, "the frame is %s of %ux%u, the queue takes %s of "
+				  "%ux%u", info.v4l2_name ? info.v4l2_name : info.drm_name,
+				  frame->width, frame->height, want.v4l2_name, width, height);
+	if (multi && (!buf->m.planes || buf->length < memories))
+		return dlbuf_fail(-EINVAL, "the buffer has %u planes, the format %u",
+				  buf->m.planes ? buf->length : 0, memories);
+	if (memories != frame->nplanes && memories != 1)
+		return dlbuf_fail(-EINVAL, "the frame has %u planes, the format %u",
+				  frame->nplanes, memories);
+	if (memories == 1) {
+		ret = dlbuf_planes_follow_(frame, &info);
+		if (ret)
+			return ret;
+	}
+	for (i = 0; i < memories; i++) {
+		ret = dlbuf_v4l2_memory_(fmt, frame, i, &b);
+		if (ret)
+			return ret;
+	}
+	ret = dlbuf_frame_complete_(frame);
+	if (ret)
+		return ret;
+	b.type = fmt->type;
+	b.memory = V4L2_MEMORY_DMABUF;
+	b.field = dlbuf_v4l2_field_of_(frame->field);
+	if (multi)
+		b.length = memories;
+	b.timestamp.tv_sec = frame->timestamp_ns / 1000000000;
+	b.timestamp.tv_usec = frame->timestamp_ns % 1000000000 / 1000;
+	*buf = b;
 	return 0;
 }
 
