@@ -33,7 +33,9 @@
 #define DLBUF_INTEROP_GSTREAMER_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <gst/allocators/gstdmabuf.h>
 #include <gst/gst.h>
@@ -562,6 +564,219 @@ static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 	f.release = dlbuf_gstreamer_release_;
 	f.release_data = gst_buffer_ref(buffer);
 	*frame = f;
+	return 0;
+}
+
+/* ---- the way back */
+
+static inline GstVideoFormat dlbuf_gstreamer_format_of_(const struct dlbuf_frame *frame)
+{
+	struct dlbuf_device_format f;
+	struct dlbuf_format_info info;
+	const GstVideoFormat *formats;
+	guint i, n;
+
+	memset(&info, 0, sizeof(info));
+	memset(&f, 0, sizeof(f));
+	info.size = sizeof(info);
+	if (dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info))
+		return GST_VIDEO_FORMAT_UNKNOWN;
+	f.code_space = info.drm_code ? DLBUF_CODE_DRM : DLBUF_CODE_V4L2;
+	f.code = info.drm_code ? info.drm_code : info.v4l2_code;
+	formats = gst_video_formats_raw(&n);
+	for (i = 0; i < n; i++)
+		if (dlbuf_is_named_(&f, gst_video_format_to_string(formats[i]),
+				    DLBUF_CODE_GSTREAMER))
+			return formats[i];
+	return GST_VIDEO_FORMAT_UNKNOWN;
+}
+
+/*
+ * Makes the caps of frames as this one, for an appsrc: video/x-raw with its format, size,
+ * colour and interlacing, and the rate fps_n/fps_d (0/1: none). With is_drm they are
+ * video/x-raw(memory:DMABuf) with format=DMA_DRM (1.24), for elements that import dma-bufs.
+ *
+ * frame is borrowed, *caps is new: gst_caps_unref(). Pure. Returns 0, or
+ * -EOPNOTSUPP  GStreamer has no such format; DMA_DRM before 1.24
+ * -EINVAL      GStreamer refuses the size
+ */
+static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, int fps_n,
+					     int fps_d, int is_drm, GstCaps **caps)
+{
+	GstVideoFormat format = dlbuf_gstreamer_format_of_(frame);
+	const struct dlbuf_colour *c = &frame->colour;
+	GstVideoInfo info;
+
+	if (format == GST_VIDEO_FORMAT_UNKNOWN)
+		return dlbuf_fail(-EOPNOTSUPP, "GStreamer has no format with these bytes");
+	gst_video_info_init(&info);
+	if (!gst_video_info_set_format(&info, format, frame->width, frame->height))
+		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %ux%u",
+				  frame->width, frame->height);
+	info.fps_n = fps_n;
+	info.fps_d = fps_d;
+	if (c->primaries)
+		info.colorimetry.primaries = gst_video_color_primaries_from_iso(c->primaries);
+	if (c->transfer)
+		info.colorimetry.transfer = gst_video_transfer_function_from_iso(c->transfer);
+	if (c->matrix)
+		info.colorimetry.matrix = gst_video_color_matrix_from_iso(c->matrix - 1u);
+	if (c->range)
+		info.colorimetry.range = c->range == DLBUF_RANGE_FULL ?
+			GST_VIDEO_COLOR_RANGE_0_255 : GST_VIDEO_COLOR_RANGE_16_235;
+	if (frame->field >= DLBUF_FIELD_INTERLACED && frame->field <= DLBUF_FIELD_INTERLACED_BT) {
+		info.interlace_mode = GST_VIDEO_INTERLACE_MODE_INTERLEAVED;
+		GST_VIDEO_INFO_FIELD_ORDER(&info) =
+			frame->field == DLBUF_FIELD_INTERLACED_TB ?
+			GST_VIDEO_FIELD_ORDER_TOP_FIELD_FIRST :
+			frame->field == DLBUF_FIELD_INTERLACED_BT ?
+			GST_VIDEO_FIELD_ORDER_BOTTOM_FIELD_FIRST :
+			GST_VIDEO_FIELD_ORDER_UNKNOWN;
+	}
+	if (is_drm) {
+#if GST_CHECK_VERSION(1, 24, 0)
+		GstVideoInfoDmaDrm drm;
+
+		if (gst_video_info_dma_drm_from_video_info(&drm, &info, DLBUF_MOD_LINEAR)) {
+			*caps = gst_video_info_dma_drm_to_caps(&drm);
+			return 0;
+		}
+#endif
+		return dlbuf_fail(-EOPNOTSUPP, "GStreamer has no DMA_DRM for this format");
+	}
+	*caps = gst_video_info_to_caps(&info);
+	return 0;
+}
+
+/* What the memories of a frame hold together. */
+struct dlbuf_gstreamer_held_ {
+	gint refs;
+	void (*release)(void *release_data);
+	void *release_data;
+};
+
+static inline void dlbuf_gstreamer_unhold_(gpointer data)
+{
+	struct dlbuf_gstreamer_held_ *held = (struct dlbuf_gstreamer_held_ *)data;
+
+	if (!g_atomic_int_dec_and_test(&held->refs))
+		return;
+	if (held->release)
+		held->release(held->release_data);
+	g_free(held);
+}
+
+/* Adds a dma-buf to the buffer; its place there is the buffer's size before. */
+static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator, int fd,
+					      struct dlbuf_gstreamer_held_ *held,
+					      GstBuffer *buffer)
+{
+	int64_t bytes = lseek(fd, 0, SEEK_END);
+	int dup = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	GstMemory *memory;
+
+	if (bytes < 0 || dup < 0) {
+		bytes = -errno;
+		if (dup >= 0)
+			close(dup);
+		return dlbuf_fail((int)bytes, "fd %d: %s", fd, strerror((int)-bytes));
+	}
+	memory = gst_dmabuf_allocator_alloc(allocator, dup, (gsize)bytes);
+	g_atomic_int_inc(&held->refs);
+	gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory),
+				  g_quark_from_static_string("dlbuf-frame"), held,
+				  dlbuf_gstreamer_unhold_);
+	gst_buffer_append_memory(buffer, memory);
+	return 0;
+}
+
+/*
+ * Makes a buffer of a frame, for an appsrc: its dma-bufs as GstMemory, a GstVideoMeta with
+ * the places of the planes, the crop, the PTS if the clock is STREAM, the sequence as
+ * offset, and the flags of interlaced and damaged frames. Without a copy.
+ *
+ *	DLBUF_INFO(dlbuf_frame, frame);
+ *	frame.code = DLBUF_FOURCC('N', 'V', '1', '2');
+ *	frame.code_space = DLBUF_CODE_DRM;
+ *	if (dlbuf_frame_from_tensors(tensors, 2, 0, &frame) ||
+ *	    dlbuf_gstreamer_buffer(&frame, &buffer))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	gst_app_src_push_buffer(src, buffer);
+ *
+ * On success the frame is taken: its release is called when GStreamer has freed the last
+ * of the memories, on any thread, and frame->release is cleared. On failure it is yours.
+ * *buffer is new: gst_buffer_unref(). The fds are duplicated.
+ *
+ * Blocks until the frame's fence has signalled, because elements that map or import a
+ * dma-buf need not wait. Call gst_init() before. Returns 0, or
+ * -EOPNOTSUPP  GStreamer has no such format; a pitch beyond its numbers
+ * -EIO         the work on the frame failed
+ * -EBADF, -EMFILE, -ESPIPE  a plane has no dma-buf, or no fd is left
+ */
+static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **buffer)
+{
+	GstVideoFormat format = dlbuf_gstreamer_format_of_(frame);
+	gsize offset[GST_VIDEO_MAX_PLANES] = { 0 }, at[DLBUF_MAX_PLANES] = { 0 };
+	gint stride[GST_VIDEO_MAX_PLANES] = { 0 };
+	struct dlbuf_gstreamer_held_ *held;
+	GstAllocator *allocator;
+	GstVideoCropMeta *crop;
+	GstBuffer *b;
+	uint32_t i, j;
+	int ret;
+
+	if (format == GST_VIDEO_FORMAT_UNKNOWN || frame->nplanes > DLBUF_MAX_PLANES)
+		return dlbuf_fail(-EOPNOTSUPP, "GStreamer has no format with these bytes");
+	ret = dlbuf_frame_complete_(frame);
+	if (ret)
+		return ret;
+	allocator = gst_dmabuf_allocator_new();
+	held = g_new0(struct dlbuf_gstreamer_held_, 1);
+	held->refs = 1;
+	b = gst_buffer_new();
+	for (i = 0; !ret && i < frame->nplanes; i++) {
+		const struct dlbuf_plane *p = &frame->planes[i];
+
+		for (j = 0; j < i && frame->planes[j].fd != p->fd; j++)
+			;
+		at[i] = j < i ? at[j] : gst_buffer_get_size(b);
+		offset[i] = at[i] + (gsize)p->offset;
+		stride[i] = (gint)p->pitch;
+		if (p->pitch > G_MAXINT || p->pitch < G_MININT)
+			ret = dlbuf_fail(-EOPNOTSUPP, "a pitch of %lld", (long long)p->pitch);
+		else if (j == i)
+			ret = dlbuf_gstreamer_add_memory_(allocator, p->fd, held, b);
+	}
+	gst_object_unref(allocator);
+	if (ret) {
+		gst_buffer_unref(b);
+		dlbuf_gstreamer_unhold_(held);
+		return ret;
+	}
+	gst_buffer_add_video_meta_full(b, GST_VIDEO_FRAME_FLAG_NONE, format, frame->width,
+				       frame->height, frame->nplanes, offset, stride);
+	if (frame->crop.width && frame->crop.height) {
+		crop = gst_buffer_add_video_crop_meta(b);
+		crop->x = frame->crop.x;
+		crop->y = frame->crop.y;
+		crop->width = frame->crop.width;
+		crop->height = frame->crop.height;
+	}
+	if (frame->clock == DLBUF_CLOCK_STREAM)
+		GST_BUFFER_PTS(b) = (GstClockTime)frame->timestamp_ns;
+	if (frame->flags & DLBUF_FRAME_SEQUENCE)
+		GST_BUFFER_OFFSET(b) = frame->sequence;
+	if (frame->flags & DLBUF_FRAME_DAMAGED)
+		GST_BUFFER_FLAG_SET(b, GST_BUFFER_FLAG_CORRUPTED);
+	if (frame->field >= DLBUF_FIELD_INTERLACED)
+		GST_BUFFER_FLAG_SET(b, GST_VIDEO_BUFFER_FLAG_INTERLACED);
+	if (frame->field == DLBUF_FIELD_INTERLACED_TB)
+		GST_BUFFER_FLAG_SET(b, GST_VIDEO_BUFFER_FLAG_TFF);
+	held->release = frame->release;
+	held->release_data = frame->release_data;
+	frame->release = NULL;
+	dlbuf_gstreamer_unhold_(held);
+	*buffer = b;
 	return 0;
 }
 
