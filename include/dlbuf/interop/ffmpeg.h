@@ -21,7 +21,9 @@
 #define DLBUF_INTEROP_FFMPEG_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -408,6 +410,164 @@ static inline int dlbuf_ffmpeg_map(const AVFrame *av, uint32_t access,
 	f.release = dlbuf_ffmpeg_release_;
 	f.release_data = map;
 	*frame = f;
+	return 0;
+}
+
+/* ---- the way back */
+
+/* What an AVFrame of ours holds. */
+struct dlbuf_ffmpeg_held_ {
+	AVDRMFrameDescriptor desc;
+	void (*release)(void *release_data);
+	void *release_data;
+};
+
+static inline void dlbuf_ffmpeg_unhold_(void *opaque, uint8_t *data)
+{
+	struct dlbuf_ffmpeg_held_ *held = (struct dlbuf_ffmpeg_held_ *)opaque;
+	int i;
+
+	(void)data;
+	for (i = 0; i < held->desc.nb_objects; i++)
+		close(held->desc.objects[i].fd);
+	if (held->release)
+		held->release(held->release_data);
+	av_free(held);
+}
+
+/* The object of plane i, which is new unless one before has the same fd. */
+static inline int dlbuf_ffmpeg_object_(const struct dlbuf_frame *f, uint32_t i,
+				       AVDRMFrameDescriptor *desc)
+{
+	AVDRMObjectDescriptor *object = &desc->objects[desc->nb_objects];
+	AVDRMPlaneDescriptor *plane = &desc->layers[0].planes[i];
+	int64_t bytes;
+	uint32_t j;
+
+	for (j = 0; j < i && f->planes[j].fd != f->planes[i].fd; j++)
+		;
+	plane->object_index = j < i ? desc->layers[0].planes[j].object_index :
+				      desc->nb_objects;
+	plane->offset = (ptrdiff_t)f->planes[i].offset;
+	plane->pitch = (ptrdiff_t)f->planes[i].pitch;
+	if (j < i)
+		return 0;
+	bytes = lseek(f->planes[i].fd, 0, SEEK_END);
+	object->fd = bytes < 0 ? -1 : fcntl(f->planes[i].fd, F_DUPFD_CLOEXEC, 3);
+	if (object->fd < 0)
+		return dlbuf_fail(-errno, "fd %d: %s", f->planes[i].fd, strerror(errno));
+	object->size = (size_t)bytes;
+	object->format_modifier = f->modifier;
+	desc->nb_objects++;
+	return 0;
+}
+
+static inline void dlbuf_ffmpeg_props_(const struct dlbuf_frame *f, AVFrame *av)
+{
+	const struct dlbuf_colour *c = &f->colour;
+	int interlaced = f->field >= DLBUF_FIELD_INTERLACED &&
+			 f->field <= DLBUF_FIELD_INTERLACED_BT;
+
+	av->width = (int)f->width;
+	av->height = (int)f->height;
+	if (f->crop.width && f->crop.height) {
+		av->crop_left = f->crop.x;
+		av->crop_top = f->crop.y;
+		av->crop_right = f->width - f->crop.x - f->crop.width;
+		av->crop_bottom = f->height - f->crop.y - f->crop.height;
+	}
+	/* 2 is "unspecified" in H.273, and 0 in struct dlbuf_colour. */
+	av->color_primaries = (enum AVColorPrimaries)(c->primaries ? c->primaries : 2);
+	av->color_trc = (enum AVColorTransferCharacteristic)(c->transfer ? c->transfer : 2);
+	av->colorspace = (enum AVColorSpace)(c->matrix ? c->matrix - 1 : 2);
+	if (c->range)
+		av->color_range = c->range == DLBUF_RANGE_FULL ? AVCOL_RANGE_JPEG :
+								AVCOL_RANGE_MPEG;
+	av->chroma_location = (enum AVChromaLocation)c->chroma_site;
+	if (f->clock == DLBUF_CLOCK_STREAM) {
+		av->pts = f->timestamp_ns;
+		av->time_base.num = 1;
+		av->time_base.den = 1000000000;
+	}
+	if (f->flags & DLBUF_FRAME_DAMAGED)
+		av->flags |= AV_FRAME_FLAG_CORRUPT;
+#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
+	if (interlaced)
+		av->flags |= AV_FRAME_FLAG_INTERLACED;
+	if (f->field == DLBUF_FIELD_INTERLACED_TB)
+		av->flags |= AV_FRAME_FLAG_TOP_FIELD_FIRST;
+#else
+	av->interlaced_frame = interlaced;
+	av->top_field_first = f->field == DLBUF_FIELD_INTERLACED_TB;
+#endif
+}
+
+/*
+ * Makes an AVFrame of AV_PIX_FMT_DRM_PRIME of a frame, with one layer of its format, its
+ * crop, colour, field, and its time in nanoseconds if the clock is STREAM. Without a copy,
+ * for encoders, filters and mappings that take DRM_PRIME. An encoder may want a
+ * hw_frames_ctx, which is yours to set.
+ *
+ * On success the frame is taken: its release is called when FFmpeg has dropped the last
+ * reference to the data, on any thread, and frame->release is cleared. On failure it is
+ * yours. *av is new: av_frame_free(). The fds are duplicated.
+ *
+ * Blocks until the frame's fence has signalled, because FFmpeg knows no fences. Returns
+ * 0, or
+ * -EOPNOTSUPP  DRM has no code for the format
+ * -EINVAL      no planes; a crop outside the frame
+ * -EIO         the work on the frame failed
+ * -EBADF, -EMFILE, -ESPIPE  a plane has no dma-buf, or no fd is left
+ * -ENOMEM
+ */
+static inline int dlbuf_ffmpeg_avframe(struct dlbuf_frame *frame, AVFrame **av)
+{
+	struct dlbuf_ffmpeg_held_ *held;
+	struct dlbuf_format_info info;
+	AVFrame *out;
+	uint32_t i;
+	int ret;
+
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
+	if (ret)
+		return ret;
+	if (!info.drm_code)
+		return dlbuf_fail(-EOPNOTSUPP, "DRM has no code for %s", info.v4l2_name);
+	if (!frame->nplanes || frame->nplanes > AV_DRM_MAX_PLANES ||
+	    frame->width > INT32_MAX || frame->height > INT32_MAX ||
+	    (uint64_t)frame->crop.x + frame->crop.width > frame->width ||
+	    (uint64_t)frame->crop.y + frame->crop.height > frame->height)
+		return dlbuf_fail(-EINVAL, "a frame of %u planes and %ux%u pixels, or its crop",
+				  frame->nplanes, frame->width, frame->height);
+	ret = dlbuf_frame_complete_(frame);
+	if (ret)
+		return ret;
+	held = (struct dlbuf_ffmpeg_held_ *)av_mallocz(sizeof(*held));
+	if (!held)
+		return dlbuf_fail(-ENOMEM, "no memory for a descriptor");
+	held->desc.nb_layers = 1;
+	held->desc.layers[0].format = info.drm_code;
+	held->desc.layers[0].nb_planes = (int)frame->nplanes;
+	for (i = 0; !ret && i < frame->nplanes; i++)
+		ret = dlbuf_ffmpeg_object_(frame, i, &held->desc);
+	out = ret ? NULL : av_frame_alloc();
+	if (out)
+		out->buf[0] = av_buffer_create((uint8_t *)&held->desc, sizeof(held->desc),
+					       dlbuf_ffmpeg_unhold_, held, 0);
+	if (!out || !out->buf[0]) {
+		av_frame_free(&out);
+		dlbuf_ffmpeg_unhold_(held, NULL);
+		return ret ? ret : dlbuf_fail(-ENOMEM, "no memory for an AVFrame");
+	}
+	held->release = frame->release;
+	held->release_data = frame->release_data;
+	frame->release = NULL;
+	out->format = AV_PIX_FMT_DRM_PRIME;
+	out->data[0] = (uint8_t *)&held->desc;
+	dlbuf_ffmpeg_props_(frame, out);
+	*av = out;
 	return 0;
 }
 
