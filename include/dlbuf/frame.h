@@ -4,10 +4,10 @@
  * or reports why it cannot. The headers in dlbuf/interop/ fill in a struct
  * dlbuf_frame from the producers' own structs.
  *
- * Not all buffers of a producer are pictures. The adapters and dlbuf_camera treat them by
- * one rule:
+ * Not all buffers of a producer are pictures. The adapters treat them by one rule:
  *   nothing in it         -ENODATA, and no frame: the producer says that the buffer is
- *                         empty, was cancelled, or is the last one and only says so
+ *                         empty, was cancelled, or is the last one and only says so.
+ *                         dlbuf_camera_frame() goes on to the next
  *   marked as in error    a frame with DLBUF_FRAME_DAMAGED, of all the plane's memory
  *   shorter than the      dlbuf_import_frame() refuses it, -ERANGE: a plane goes beyond
  *   picture, not marked   dlbuf_plane.bytes
