@@ -36,7 +36,7 @@ static void show(struct dlbuf_device *dev, GstSample *sample)
 
 	if (dlbuf_gstreamer_caps(gst_sample_get_caps(sample), &format) ||
 	    dlbuf_gstreamer_frame(gst_sample_get_buffer(sample), &format, &frame))
-		errx(1, "not a dma-buf, or of no format that is a tensor");
+		errx(1, "%s", dlbuf_last_error());
 	if (dlbuf_import_frame(dev, &frame, &luma, t, &n) ||
 	    dlbuf_acquire(t[0], DLBUF_READ, NULL, NULL))
 		errx(1, "%s", dlbuf_last_error());
@@ -60,7 +60,8 @@ int main(int argc, char **argv)
 	if (!sink || dlbuf_device_open("cpu", NULL, &cpu))
 		errx(1, "no pipeline with an appsink called sink");
 	/* The pipeline negotiates a format that the device imports. */
-	if (dlbuf_gstreamer_device_caps(cpu, DLBUF_DEVICE_FORMAT_DIRECT, &caps))
+	if (dlbuf_gstreamer_announce(sink) ||
+	    dlbuf_gstreamer_device_caps(cpu, DLBUF_DEVICE_FORMAT_DIRECT, &caps))
 		errx(1, "%s", dlbuf_last_error());
 	gst_app_sink_set_caps(GST_APP_SINK(sink), caps);
 	gst_caps_unref(caps);

@@ -48,7 +48,7 @@ static void on_process(void *data)
 	if (!b)
 		return;
 	if (dlbuf_pipewire_frame(c->pw, b, &c->info, &frame))
-		errx(1, "not a dma-buf, or of no format that is a tensor");
+		errx(1, "%s", dlbuf_last_error());
 	if (dlbuf_import_frame(c->cpu, &frame, &luma, t, &n) ||
 	    dlbuf_acquire(t[0], DLBUF_READ, NULL, NULL))
 		errx(1, "%s", dlbuf_last_error());

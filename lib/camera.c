@@ -542,7 +542,10 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 	ret = describe(cam, buf.index, &buf, frame);
 	if (ret) {
 		queue(cam, buf.index);
-		return ret;
+		/* An empty buffer is a gap in the sequence, and the next may have a picture. */
+		if (ret == -ENODATA)
+			forget_failure();
+		return ret == -ENODATA ? -EAGAIN : ret;
 	}
 	frame->sequence = extend(cam, buf.sequence);
 	frame->release = release;

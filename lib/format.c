@@ -2,6 +2,7 @@
 /* Looks up formats in the table of formats.h. */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -101,6 +102,18 @@ static const struct alias {
 	uint64_t modifier;
 } aliases[] = {
 #define L(name, code, modifier, r) { code, ROW_##r, modifier },
+#include "formats.h"
+};
+
+/* The names of frameworks that have no codes. */
+static const struct foreign {
+	char name[16];
+	uint16_t row;
+} gstreamer[] = {
+#define G(name, r) { name, ROW_##r },
+#include "formats.h"
+}, ffmpeg[] = {
+#define A(name, r) { name, ROW_##r },
 #include "formats.h"
 };
 
@@ -319,6 +332,10 @@ const char *dlbuf_code_space_name(enum dlbuf_code_space space)
 		return "V4L2";
 	case DLBUF_CODE_LIBCAMERA:
 		return "libcamera";
+	case DLBUF_CODE_GSTREAMER:
+		return "GStreamer";
+	case DLBUF_CODE_FFMPEG:
+		return "FFmpeg";
 	}
 	return "unknown";
 }
@@ -401,9 +418,22 @@ const char *dlbuf_format_channels(uint32_t code, uint64_t modifier,
 	return f ? string(f->channels) : NULL;
 }
 
+static const struct format *find_foreign(const char *name,
+					 const struct foreign *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcasecmp(name, list[i].name))
+			return &formats[list[i].row];
+	return NULL;
+}
+
 static const struct format *find_name(const char *name,
 				      enum dlbuf_code_space space)
 {
+	if (space == DLBUF_CODE_GSTREAMER)
+		return find_foreign(name, gstreamer, ARRAY_SIZE(gstreamer));
+	if (space == DLBUF_CODE_FFMPEG)
+		return find_foreign(name, ffmpeg, ARRAY_SIZE(ffmpeg));
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
 		const struct format *f = &formats[i];
 
@@ -418,20 +448,51 @@ static const struct format *find_name(const char *name,
 	return NULL;
 }
 
+/* The one format that all spaces that have the name mean by it. */
+static int find_anywhere(const char *name, const struct format **out)
+{
+	static const enum dlbuf_code_space spaces[] = {
+		DLBUF_CODE_DRM, DLBUF_CODE_V4L2, DLBUF_CODE_GSTREAMER, DLBUF_CODE_FFMPEG,
+	};
+	const struct format *all[ARRAY_SIZE(spaces)];
+	bool differ = false;
+	char list[160] = "";
+	size_t n = 0;
+
+	*out = NULL;
+	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
+		all[i] = find_name(name, spaces[i]);
+		differ |= *out && all[i] && all[i] != *out;
+		*out = *out ? *out : all[i];
+	}
+	for (size_t i = 0; differ && i < ARRAY_SIZE(spaces); i++)
+		if (all[i])
+			n += snprintf(list + n, sizeof(list) - n, "%s%s in %s",
+				      n ? ", " : "", all[i]->reason ? "packed" :
+				      string(all[i]->channels),
+				      dlbuf_code_space_name(spaces[i]));
+	return differ ? fail(-EINVAL, "%s is ambiguous: in memory it is %s; say which",
+			     name, list) : 0;
+}
+
 int dlbuf_format_find_name(const char *name, enum dlbuf_code_space space,
 			   struct dlbuf_format_info *info)
 {
 	struct dlbuf_format_info out;
 	const struct format *f;
+	int ret = 0;
 
 	if (!name)
 		return fail(-EINVAL, "name is NULL");
-	if (space && space != DLBUF_CODE_DRM && space != DLBUF_CODE_V4L2)
-		return fail(-EINVAL, "code space %d has no names of its own: "
-			    "say DRM, V4L2 or 0", space);
-	f = find_name(name, space ? space : DLBUF_CODE_DRM);
-	if (!f && !space)
-		f = find_name(name, DLBUF_CODE_V4L2);
+	if (space == DLBUF_CODE_LIBCAMERA || (unsigned int)space > DLBUF_CODE_FFMPEG)
+		return fail(-EINVAL, "code space %d has no names of its own: say DRM, "
+			    "V4L2, GStreamer, FFmpeg, or 0 for all", space);
+	if (space)
+		f = find_name(name, space);
+	else
+		ret = find_anywhere(name, &f);
+	if (ret)
+		return ret;
 	if (!f)
 		return fail(-EINVAL, "there is no format %s%s%s", name,
 			    space ? " of " : "",
@@ -452,4 +513,48 @@ int dlbuf_format_each(dlbuf_format_fn fn, void *data)
 			return ret;
 	}
 	return 0;
+}
+
+/* The names that a row has itself. */
+static int own_names(const struct dlbuf_format_info *info, dlbuf_format_name_fn fn,
+		     void *data)
+{
+	int ret = info->drm_name ? fn(info->drm_name, DLBUF_CODE_DRM, info, data) : 0;
+
+	if (!ret && info->v4l2_name)
+		ret = fn(info->v4l2_name, DLBUF_CODE_V4L2, info, data);
+	if (!ret && info->v4l2_multi_name)
+		ret = fn(info->v4l2_multi_name, DLBUF_CODE_V4L2, info, data);
+	return ret;
+}
+
+static int foreign_names(const struct foreign *list, size_t n, enum dlbuf_code_space space,
+			 dlbuf_format_name_fn fn, void *data)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct dlbuf_format_info info = info_of(&formats[list[i].row]);
+		int ret = fn(list[i].name, space, &info, data);
+
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+int dlbuf_format_names(dlbuf_format_name_fn fn, void *data)
+{
+	int ret = 0;
+
+	if (!fn)
+		return fail(-EINVAL, "fn is NULL");
+	for (size_t i = 0; i < ARRAY_SIZE(formats) && !ret; i++) {
+		struct dlbuf_format_info info = info_of(&formats[i]);
+
+		ret = own_names(&info, fn, data);
+	}
+	if (!ret)
+		ret = foreign_names(gstreamer, ARRAY_SIZE(gstreamer), DLBUF_CODE_GSTREAMER,
+				    fn, data);
+	return ret ? ret : foreign_names(ffmpeg, ARRAY_SIZE(ffmpeg), DLBUF_CODE_FFMPEG, fn,
+					 data);
 }

@@ -12,6 +12,8 @@
  *	R, RD, RV: the same and a reason, for what is no tensor of its values
  *	M(v4l2, code, row)	V4L2's code for planes in buffers of their own
  *	L(libcamera, code, modifier, row)	where libcamera's code is not DRM's
+ *	G(name, row)	GStreamer's name, and PipeWire's
+ *	A(name, row)	FFmpeg's name
  *
  * channels are the values in memory order, as dlbuf/format.h has them, planes
  * apart by commas; planes after the first are subsampled by hsub and vsub. A
@@ -44,6 +46,12 @@
 #endif
 #ifndef L
 #define L(...)
+#endif
+#ifndef G
+#define G(...)
+#endif
+#ifndef A
+#define A(...)
 #endif
 
 /* What cameras and decoders give most, first: a search goes from the top. */
@@ -496,6 +504,57 @@ L(BGGR_PISP_COMP1, CC('B','Y','R','2'), PISP_COMP1, V4L2_PISP_COMP1_BGGR)
 L(MONO_PISP_COMP1, CC('R','1','6',' '), PISP_COMP1, V4L2_PISP_COMP1_MONO)
 #endif
 
+/*
+ * GStreamer's names, those that only PipeWire has, and those of video/x-bayer. RGB and
+ * the like are in the order of the bytes; words of bit fields go from the highest bit down.
+ */
+G("NV12", NV12) G("NV21", NV21) G("NV16", NV16) G("NV61", NV61) G("NV24", NV24)
+G("P010_10LE", P010) G("P012_LE", P012) G("P016_LE", P016) G("NV12_10LE40", NV15)
+G("I420", YUV420) G("YV12", YVU420) G("Y41B", YUV411) G("Y42B", YUV422) G("Y444", YUV444)
+G("YUV9", YUV410) G("YVU9", YVU410) G("I420_10LE", S010) G("I422_10LE", S210)
+G("Y444_10LE", S410) G("I420_12LE", S012) G("I422_12LE", S212) G("Y444_12LE", S412)
+G("Y444_16LE", S416) G("YUY2", YUYV) G("YVYU", YVYU) G("UYVY", UYVY) G("VYUY", VYUY)
+G("Y210", Y210) G("Y212_LE", Y212) G("Y410", Y410) G("Y412_LE", Y412) G("Y216_LE", Y216)
+G("Y416_LE", Y416) G("VUYA", AYUV) G("v308", VUY888) G("RGB", BGR888) G("BGR", RGB888)
+G("BGRx", XRGB8888) G("RGBx", XBGR8888) G("xRGB", BGRX8888) G("xBGR", RGBX8888)
+G("BGRA", ARGB8888) G("RGBA", ABGR8888) G("ARGB", BGRA8888) G("ABGR", RGBA8888)
+G("RGBA64_LE", ABGR16161616) G("BGRA64_LE", ARGB16161616) G("BGR10A2_LE", ARGB2101010)
+G("RGB10A2_LE", ABGR2101010) G("RGB16", RGB565) G("BGR16", BGR565) G("RGB15", XRGB1555)
+G("BGR15", XBGR1555) G("GRAY8", Y8) G("GRAY16_LE", R16) G("GRAY10_LE16", R10)
+G("AYUV", V4L2_AYUV32) G("RGBA_F16", ABGR16161616F) G("RGBA_F32", ABGR32323232F)
+G("xRGB_210LE", XRGB2101010) G("xBGR_210LE", XBGR2101010) G("RGBx_102LE", RGBX1010102)
+G("BGRx_102LE", BGRX1010102) G("ARGB_210LE", ARGB2101010) G("ABGR_210LE", ABGR2101010)
+G("RGBA_102LE", RGBA1010102) G("BGRA_102LE", BGRA1010102) G("bggr", V4L2_SBGGR8)
+G("bggr10le", V4L2_SBGGR10) G("bggr12le", V4L2_SBGGR12) G("bggr14le", V4L2_SBGGR14)
+G("bggr16le", V4L2_SBGGR16) G("gbrg", V4L2_SGBRG8) G("gbrg10le", V4L2_SGBRG10)
+G("gbrg12le", V4L2_SGBRG12) G("gbrg14le", V4L2_SGBRG14) G("gbrg16le", V4L2_SGBRG16)
+G("grbg", V4L2_SGRBG8) G("grbg10le", V4L2_SGRBG10) G("grbg12le", V4L2_SGRBG12)
+G("grbg14le", V4L2_SGRBG14) G("grbg16le", V4L2_SGRBG16) G("rggb", V4L2_SRGGB8)
+G("rggb10le", V4L2_SRGGB10) G("rggb12le", V4L2_SRGGB12) G("rggb14le", V4L2_SRGGB14)
+G("rggb16le", V4L2_SRGGB16)
+
+/* FFmpeg's names: likewise. */
+A("nv12", NV12) A("nv21", NV21) A("nv16", NV16) A("nv24", NV24) A("nv42", NV42)
+A("p010le", P010) A("p012le", P012) A("p016le", P016) A("p210le", P210) A("yuv420p", YUV420)
+A("yuvj420p", YUV420) A("yuv422p", YUV422) A("yuvj422p", YUV422) A("yuv444p", YUV444)
+A("yuvj444p", YUV444) A("yuv411p", YUV411) A("yuvj411p", YUV411) A("yuv410p", YUV410)
+A("yuv420p10le", S010) A("yuv422p10le", S210) A("yuv444p10le", S410) A("yuv420p12le", S012)
+A("yuv422p12le", S212) A("yuv444p12le", S412) A("yuv420p16le", S016) A("yuv422p16le", S216)
+A("yuv444p16le", S416) A("yuyv422", YUYV) A("uyvy422", UYVY) A("yvyu422", YVYU)
+A("y210le", Y210) A("y212le", Y212) A("vuya", AYUV) A("vuyx", XYUV8888) A("ayuv", V4L2_AYUV32)
+A("xv30le", XVYU2101010) A("xv36le", XVYU12_16161616) A("rgb24", BGR888) A("bgr24", RGB888)
+A("rgba", ABGR8888) A("bgra", ARGB8888) A("argb", BGRA8888) A("abgr", RGBA8888)
+A("rgb0", XBGR8888) A("bgr0", XRGB8888) A("0rgb", BGRX8888) A("0bgr", RGBX8888)
+A("rgb565le", RGB565) A("bgr565le", BGR565) A("rgb555le", XRGB1555) A("bgr555le", XBGR1555)
+A("rgb444le", XRGB4444) A("bgr444le", XBGR4444) A("x2rgb10le", XRGB2101010)
+A("x2bgr10le", XBGR2101010) A("rgb48le", BGR161616) A("bgr48le", RGB161616)
+A("rgba64le", ABGR16161616) A("bgra64le", ARGB16161616) A("rgbaf16le", ABGR16161616F)
+A("gray", Y8) A("gray10le", R10) A("gray12le", R12) A("gray14le", V4L2_Y14) A("gray16le", R16)
+A("bayer_bggr8", V4L2_SBGGR8) A("bayer_gbrg8", V4L2_SGBRG8) A("bayer_grbg8", V4L2_SGRBG8)
+A("bayer_rggb8", V4L2_SRGGB8) A("bayer_bggr16le", V4L2_SBGGR16)
+A("bayer_gbrg16le", V4L2_SGBRG16) A("bayer_grbg16le", V4L2_SGRBG16)
+A("bayer_rggb16le", V4L2_SRGGB16)
+
 #undef F
 #undef FD
 #undef FV
@@ -504,3 +563,5 @@ L(MONO_PISP_COMP1, CC('R','1','6',' '), PISP_COMP1, V4L2_PISP_COMP1_MONO)
 #undef RV
 #undef M
 #undef L
+#undef G
+#undef A

@@ -496,12 +496,70 @@ static int view_bytes(const struct dlbuf_frame *f,
 	return 0;
 }
 
+/*
+ * No tensor shows more than the producer says is there. A plane that plane_of() derived
+ * lies in the bytes of the frame's only one.
+ */
+static int check_bytes(const struct dlbuf_frame *f,
+		       const struct dlbuf_frame_layout *layouts, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t plane = layouts[i].plane;
+		const struct dlbuf_plane *p = &f->planes[plane < f->nplanes ? plane : 0];
+		uint64_t first, end, limit;
+		int ret;
+
+		if (!p->bytes || __builtin_add_overflow(p->offset, p->bytes, &limit))
+			continue;
+		ret = layout_extent(&layouts[i].layout, &first, &end);
+		if (ret)
+			return ret;
+		if (end > limit)
+			return fail(-ERANGE, "plane %u ends at byte %llu of its dma-buf, "
+				    "the frame's bytes at %llu", plane,
+				    (unsigned long long)end, (unsigned long long)limit);
+	}
+	return 0;
+}
+
+static int view_of(const struct dlbuf_frame *f, const struct picture *p,
+		   enum dlbuf_view view, struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	int ret;
+
+	switch (view) {
+	case DLBUF_VIEW_PLANES:
+		return view_planes(p, out, n);
+	case DLBUF_VIEW_COLOUR:
+		return view_colour(p, out, n);
+	case DLBUF_VIEW_LUMA:
+		return view_luma(p, out, n);
+	case DLBUF_VIEW_COMPONENTS:
+		return view_components(p, out, n);
+	case DLBUF_VIEW_CFA:
+		return view_cfa(p, out, n);
+	case DLBUF_VIEW_STACKED:
+		/* Its one tensor has several planes. */
+		ret = view_planes(p, out, n);
+		if (!ret)
+			ret = check_bytes(f, out, *n);
+		return ret ? ret : view_stacked(p, out, n);
+	case DLBUF_VIEW_WORDS:
+		return view_words(p, out, n);
+	case DLBUF_VIEW_ROWS:
+	case DLBUF_VIEW_BYTES:
+		break;
+	}
+	return view_rows(f, p, out, n);
+}
+
 int frame_layouts(const struct dlbuf_frame *frame,
 		  const struct dlbuf_import_opts *opts,
 		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
 {
 	bool uncropped = opts->flags & DLBUF_IMPORT_UNCROPPED;
 	struct picture p;
+	uint32_t made;
 	int ret = check_frame(frame, opts->view, &p);
 
 	if (ret)
@@ -509,28 +567,13 @@ int frame_layouts(const struct dlbuf_frame *frame,
 	if (opts->view == DLBUF_VIEW_BYTES)
 		return view_bytes(frame, out, n);
 	ret = picture_of(frame, uncropped, &p);
-	if (ret)
-		return ret;
-	switch ((enum dlbuf_view)opts->view) {
-	case DLBUF_VIEW_PLANES:
-		return view_planes(&p, out, n);
-	case DLBUF_VIEW_COLOUR:
-		return view_colour(&p, out, n);
-	case DLBUF_VIEW_LUMA:
-		return view_luma(&p, out, n);
-	case DLBUF_VIEW_COMPONENTS:
-		return view_components(&p, out, n);
-	case DLBUF_VIEW_CFA:
-		return view_cfa(&p, out, n);
-	case DLBUF_VIEW_STACKED:
-		return view_stacked(&p, out, n);
-	case DLBUF_VIEW_WORDS:
-		return view_words(&p, out, n);
-	case DLBUF_VIEW_ROWS:
-	case DLBUF_VIEW_BYTES:
-		break;
-	}
-	return view_rows(frame, &p, out, n);
+	if (!ret)
+		ret = view_of(frame, &p, opts->view, out, &made);
+	if (!ret && opts->view != DLBUF_VIEW_STACKED)
+		ret = check_bytes(frame, out, made);
+	if (!ret)
+		*n = made;
+	return ret;
 }
 
 int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
@@ -672,6 +715,29 @@ err:
 }
 
 /*
+ * The frame with one fd for each dma-buf. A socket, and some exporters, give each plane an
+ * fd of its own.
+ */
+static int same_fds(const struct dlbuf_frame *f, struct dlbuf_frame *out)
+{
+	struct buffer_id ids[DLBUF_MAX_PLANES];
+
+	*out = *f;
+	for (uint32_t i = 0; i < f->nplanes && i < DLBUF_MAX_PLANES; i++) {
+		uint32_t j = 0;
+		int ret = buffer_identify(f->planes[i].fd, &ids[i]);
+
+		if (ret)
+			return ret;
+		while (ids[j].ino != ids[i].ino || ids[j].dev != ids[i].dev ||
+		       ids[j].access != ids[i].access)
+			j++;
+		out->planes[i].fd = f->planes[j].fd;
+	}
+	return 0;
+}
+
+/*
  * The dma-bufs forget a fence when it signals, also with an error. So the tensors' lease
  * keeps the frame's fence, unless all is well already: then *out stays as it is.
  */
@@ -691,10 +757,20 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
 	uint32_t n, access[DLBUF_MAX_PLANES];
 	const struct format *format = NULL;
+	struct dlbuf_frame one;
 	int ret, before = 0;
 
+	if (f->flags & DLBUF_FRAME_READ_ONLY && o->access & DLBUF_WRITE)
+		return fail(-EACCES, "the frame is read-only: its producer lets others read "
+			    "the buffer too");
 	if (wants_copy(f, o, &format))
 		return detile_import(dev, f, format, o, tensors, ntensors);
+	if (o->view == DLBUF_VIEW_STACKED) {
+		ret = same_fds(f, &one);
+		if (ret)
+			return ret;
+		f = &one;
+	}
 	ret = frame_layouts(f, o, layouts, &n);
 	if (!ret && frame_fence(f) != -1) {
 		ret = frame_attach_fence(f);
@@ -704,7 +780,7 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; i < n; i++)
-		access[i] = o->access;
+		access[i] = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : o->access;
 	ret = frame_tensors(dev, layouts, access, paths, n, f->release,
 			    f->release_data, tensors);
 	if (ret) {

@@ -165,8 +165,7 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 
 /* ---------------------------------------------------------------- before, after */
 
-/* Merges all fences into one sync_file, for a device that waits by itself. */
-static int collect(const struct use *uses, uint32_t n, const struct wait *wait,
+int pending_fences(const struct use *uses, uint32_t n, const struct wait *wait,
 		   int *out)
 {
 	int sum = -1, ret = 0;
@@ -220,7 +219,7 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 		ret = pending_wait_unfenced(&uses[i], dev, wait->deadline_ns);
 	if (!ret)
 		ret = dev->acquire_sync == DLBUF_SYNC_FENCE ?
-		      collect(uses, n, wait, &out) :
+		      pending_fences(uses, n, wait, &out) :
 		      wait_here(uses, n, wait);
 	if (!ret)
 		ret = check(wait->fence, wait);

@@ -40,6 +40,14 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 		   const struct wait *wait, int *fence);
 
 /*
+ * Merges the fences that conflict with the uses, and wait->fence, into one sync_file:
+ * *fence is new, or -1 if nothing is pending. On a kernel without sync_file it waits for
+ * them. Errors as for pending_before().
+ */
+int pending_fences(const struct use *uses, uint32_t n, const struct wait *wait,
+		   int *fence);
+
+/*
  * Calls fn for each import of a dma-buf by a device whose work has no fences, up to the
  * first error. Leaves out the device `but`, which may be NULL. If the process has no
  * such device, this is one load.

@@ -374,7 +374,8 @@ static void collect_planes(const struct dlbuf_frame *f,
 		if (b < head->nbuffers)
 			continue;
 		fds[b] = f->planes[i].fd;
-		head->access[b] = DLBUF_RW;
+		head->access[b] = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ :
+								     DLBUF_RW;
 		head->nbuffers++;
 	}
 }

@@ -28,9 +28,12 @@ enum dlbuf_code_space {
 	 * modifiers, which differ from those of drm_fourcc.h, distinguish them.
 	 */
 	DLBUF_CODE_LIBCAMERA = 3,
+	/* These have names and no codes: for dlbuf_format_find_name() only. */
+	DLBUF_CODE_GSTREAMER = 4,	/* PipeWire has the same names */
+	DLBUF_CODE_FFMPEG = 5,
 };
 
-/* "DRM", "V4L2", "libcamera"; "unknown" for another number. Static. */
+/* "DRM", "V4L2", "libcamera", "GStreamer", "FFmpeg"; "unknown" for another number. Static. */
 DLBUF_API const char *dlbuf_code_space_name(enum dlbuf_code_space space);
 
 #define DLBUF_FOURCC(a, b, c, d)                                      \
@@ -142,13 +145,27 @@ DLBUF_API const char *dlbuf_format_channels(uint32_t code, uint64_t modifier,
 					    enum dlbuf_code_space space);
 
 /*
- * dlbuf_format_find() by name, "NV12", ignoring case. space 0 searches the names
- * of DRM, then those of V4L2. The two agree on common names, except for YUV444,
- * which is planar in DRM.
+ * dlbuf_format_find() by name, "NV12", ignoring case. space says whose name it is: that of
+ * DRM, V4L2, GStreamer ("I420", and "rggb" of video/x-bayer) or FFmpeg ("yuv420p"). A code
+ * for a frame is info->drm_code, or info->v4l2_code if that is 0.
+ *
+ * space 0 searches all of them. Most names mean the same wherever they are known; a name
+ * that does not is refused: YUV444 is planar in DRM and packed in V4L2, AYUV has another
+ * order of bytes in DRM and in GStreamer.
+ * -EINVAL  no such name in that space; it is ambiguous; libcamera has no names of its own
  */
 DLBUF_API int dlbuf_format_find_name(const char *name,
 				     enum dlbuf_code_space space,
 				     struct dlbuf_format_info *info);
+
+/*
+ * Calls fn for each name that dlbuf_format_find_name() finds: its space, and the format.
+ * If fn returns non-zero, the walk ends and this function returns that value.
+ * -EINVAL  fn is NULL
+ */
+typedef int (*dlbuf_format_name_fn)(const char *name, enum dlbuf_code_space space,
+				    const struct dlbuf_format_info *info, void *data);
+DLBUF_API int dlbuf_format_names(dlbuf_format_name_fn fn, void *data);
 
 /*
  * Calls fn for each format of DRM and V4L2: first the formats that PLANES shows,

@@ -3,6 +3,14 @@
  * Frames of a camera or a decoder. dlbuf_import_frame() makes a tensor per plane,
  * or reports why it cannot. The headers in dlbuf/interop/ fill in a struct
  * dlbuf_frame from the producers' own structs.
+ *
+ * Not all buffers of a producer are pictures. The adapters treat them by one rule:
+ *   nothing in it         -ENODATA, and no frame: the producer says that the buffer is
+ *                         empty, was cancelled, or is the last one and only says so.
+ *                         dlbuf_camera_frame() goes on to the next
+ *   marked as in error    a frame with DLBUF_FRAME_DAMAGED, of all the plane's memory
+ *   shorter than the      dlbuf_import_frame() refuses it, -ERANGE: a plane goes beyond
+ *   picture, not marked   dlbuf_plane.bytes
  */
 #ifndef DLBUF_FRAME_H
 #define DLBUF_FRAME_H
@@ -22,7 +30,11 @@ struct dlbuf_plane {
 	uint32_t reserved;
 	uint64_t offset;	/* bytes from its start to the first row */
 	int64_t pitch;		/* bytes from one row to the next, may be < 0 */
-	uint64_t bytes;		/* bytes available from offset; 0: unknown */
+	/*
+	 * Bytes from offset that are the plane's: those that the producer filled, or its
+	 * part of the memory. No view shows more. 0: unknown, up to the dma-buf's end.
+	 */
+	uint64_t bytes;
 };
 
 struct dlbuf_rect {
@@ -94,8 +106,9 @@ enum dlbuf_field {
 };
 
 /* Flags of a frame. */
-#define DLBUF_FRAME_DAMAGED	(1u << 0)	/* the producer reports an error */
+#define DLBUF_FRAME_DAMAGED	(1u << 0)	/* some pixels may be old or wrong */
 #define DLBUF_FRAME_SEQUENCE	(1u << 1)	/* sequence is valid */
+#define DLBUF_FRAME_READ_ONLY	(1u << 2)	/* others have the buffer too: only read */
 
 struct dlbuf_lease;
 
@@ -246,6 +259,9 @@ DLBUF_API int dlbuf_lease_result(void);
  *              - an unknown modifier
  *              - a pitch that is not a whole number of elements
  *              - a crop that splits a chroma sample
+ * -EACCES      opts->access has DLBUF_WRITE, and the frame is READ_ONLY
+ * -ERANGE      a view has more bytes of a plane than dlbuf_plane.bytes says, or than the
+ *              dma-buf has
  * -ENODEV, -ENOSYS  no exporter has a dma-buf for the copy, see dlbuf_alloc()
  * and the errors of dlbuf_import(), per plane.
  */
@@ -254,6 +270,56 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
 				 const struct dlbuf_import_opts *opts,
 				 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 				 uint32_t *ntensors);
+
+/*
+ * The way back: describes tensors as a frame, for whoever takes frames: an encoder, a
+ * display, another process (dlbuf_send_frame()). The adapters of dlbuf/interop/ make the
+ * consumers' own structs of it. tensors are as DLBUF_VIEW_PLANES makes them, one for each
+ * plane of the format, in rows from top to bottom, for example those of a buffer of a pool.
+ *
+ * Before the call set frame->size, code, code_space, and what you know of colour, time
+ * and crop; modifier stays LINEAR. width and height may be 0, or say how many of the
+ * pixels of the last group are in the picture: chroma of 321 pixels has 161 columns. The
+ * call sets the planes, the order, the fence and the release.
+ *
+ * Order. If work that writes to the tensors' memory has fences, frame->fence is a
+ * sync_file of all of it: the consumer has to wait for it, or you, with
+ * dlbuf_fence_wait(). The dma-bufs have these fences too. For work without fences
+ * (DLBUF_SYNC_EVENT) the call waits, until deadline_ns (CLOCK_MONOTONIC, 0: none).
+ *
+ * Lease. The frame holds a share of each tensor, and the fence, until you call its
+ * release once, when the consumer is done: dlbuf_frame_drop(). The fds are peeked and
+ * valid until then. Delete your own tensors when you like. Nobody stops you from
+ * writing to them meanwhile: an acquire does not wait for a consumer without fences.
+ *
+ * tensors are borrowed. On failure *frame is unchanged.
+ * -EINVAL      not tensors of dlbuf; no such format; not a tensor for each of its planes;
+ *              another type or size than they have; the modifier is not LINEAR
+ * -EOPNOTSUPP  strides that are no rows of a picture; a format without PLANES; a tensor
+ *              that is the library's own copy of a frame
+ * -EBUSY       a tensor is acquired
+ * -ETIME       the deadline passed
+ * -EIO         the work failed, or the kernel
+ * -ENOMEM, -EMFILE
+ * -ENOSYS      this build of the library does not have the function
+ */
+DLBUF_API int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[],
+				       size_t n, uint64_t deadline_ns,
+				       struct dlbuf_frame *frame);
+
+/*
+ * Gives a frame back that was not imported: calls its release, if it has one, and clears
+ * it, so that a second call does nothing. Also after a failure of an adapter, which leaves
+ * nothing to release. A lease is dropped with dlbuf_lease_drop().
+ */
+static inline void dlbuf_frame_drop(struct dlbuf_frame *frame)
+{
+	void (*release)(void *release_data) = frame->release;
+
+	frame->release = NULL;
+	if (release)
+		release(frame->release_data);
+}
 
 /*
  * Lists the modifiers with which dlbuf_import_frame() on this device accepts frames
@@ -317,10 +383,11 @@ struct dlbuf_frame_layout {
 
 /*
  * Computes the layouts that dlbuf_import_frame() would import. Pure: it does not
- * look at the fds, so it does not check bounds. Of the options it uses only view
+ * look at the fds. So it knows no bounds but dlbuf_plane.bytes, and different fds are
+ * different dma-bufs to it (DLBUF_VIEW_STACKED). Of the options it uses only view
  * and DLBUF_IMPORT_UNCROPPED. On failure layouts is undefined and *nlayouts is
  * unchanged.
- * -EINVAL, -EOPNOTSUPP, -EOVERFLOW as for dlbuf_import_frame()
+ * -EINVAL, -EOPNOTSUPP, -EOVERFLOW, -ERANGE as for dlbuf_import_frame()
  */
 DLBUF_API int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
 				  const struct dlbuf_import_opts *opts,

@@ -11,8 +11,8 @@ from typing import Any, overload
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import InvalidError
-from ._types import (MOD_LINEAR, Access, CodeSpace, DeviceInfo, FormatInfo,
-                     FormatPlane, Frame, Order, Plane, View)
+from ._types import (MOD_LINEAR, Access, Clock, CodeSpace, Colour, DeviceInfo, Field,
+                     FormatInfo, FormatPlane, Frame, Order, Plane, View)
 
 _EINVAL = 22
 MAY_COPY, UNCROPPED, KEEP = 1, 2, 4
@@ -55,39 +55,29 @@ def exporters() -> list[tuple[str, str, int, str]]:
     return _dlbuf.exporters()
 
 
-# The names of GStreamer, FFmpeg and others -> the name in DRM, else in
-# V4L2. A name that these two have means what it means there: FFmpeg's rgb24 is
-# V4L2's RGB24. RGB and the like are in the order of the bytes in memory, as
-# GStreamer and FFmpeg mean them, and DRM does not.
+# Names of nobody's table -> the name in DRM.
 _ALIASES: dict[str, str] = {a: b for a, _, b in (w.partition("=") for w in """
-    I420=YUV420 IYUV=YUV420 YUV420P=YUV420 YUVJ420P=YUV420 YU12=YUV420
-    YV12=YVU420 Y42B=YUV422 YUVJ422P=YUV422
-    YUV444P=YUV444 YUVJ444P=YUV444 Y41B=YUV411 YUV410P=YUV410
-    YUY2=YUYV YUYV422=YUYV YUNV=YUYV UYVY422=UYVY YVYU422=YVYU V308=VUY888
-    GRAY=Y8 GRAY8=Y8 GREY8=Y8 Y800=Y8 MONO8=Y8 GRAY10LE=R10 GRAY12LE=R12
-    GRAY16=R16 GRAY16LE=R16 GRAY16_LE=R16 MONO16=R16
-    P010LE=P010 P010_10LE=P010 P012LE=P012 P012_LE=P012 P016LE=P016 P016_LE=P016
-    I420_10LE=S010 YUV420P10LE=S010 YUV422P10LE=S210 YUV444P10LE=S410
-    RGB16=RGB565 RGB565LE=RGB565 BGR16=BGR565 BGR565LE=BGR565
-    RGB=BGR888 BGR=RGB888 RGB48LE=BGR161616 BGR48LE=RGB161616
-    RGBA=ABGR8888 BGRA=ARGB8888 ARGB=BGRA8888 ABGR=RGBA8888
-    RGBX=XBGR8888 BGRX=XRGB8888 XRGB=BGRX8888 XBGR=RGBX8888
-    RGB0=XBGR8888 BGR0=XRGB8888 0RGB=BGRX8888 0BGR=RGBX8888
-    RGGB=SRGGB8 BGGR=SBGGR8 GBRG=SGBRG8 GRBG=SGRBG8
-    BAYER_RGGB8=SRGGB8 BAYER_BGGR8=SBGGR8 BAYER_GBRG8=SGBRG8 BAYER_GRBG8=SGRBG8
-    MJPG=MJPEG JPG=JPEG""".split())}
+    IYUV=YUV420 YUNV=YUYV GREY8=Y8 Y800=Y8 MONO8=Y8 GRAY16=R16 MONO16=R16
+    JPG=JPEG""".split())}
+
+
+@functools.lru_cache(maxsize=None)
+def _all_names() -> dict[tuple[str, CodeSpace], FormatInfo]:
+    """By name, in capitals, and whose name it is."""
+    by_codes = {(f.drm_code, f.v4l2_code): f for f in formats()}
+    return {(name.upper(), CodeSpace(space)): by_codes[drm, v4l2]
+            for name, space, drm, v4l2 in _dlbuf.format_names()}
 
 
 def find_format(format: str | int, space: CodeSpace | str | None = None
                 ) -> tuple[FormatInfo, int, CodeSpace]:
     """Finds a format by name or code: (what it is, its code, the code's space).
 
-    Names are looked for in DRM first, then in V4L2, unless space says where;
-    then among those of GStreamer and FFmpeg ("I420", "YUY2", "BGR", "GRAY8",
-    "yuv420p"), which mean the order of the bytes in memory; then as the four
-    letters of a code ("XR24"). A number needs a space: DRM and V4L2 share
-    numbers that mean different things. Raises InvalidError if there is no such
-    format.
+    A name is one of DRM, V4L2, GStreamer ("I420", "YUY2", "BGR", "rggb10le") or
+    FFmpeg ("yuv420p"), or the four letters of a code ("XR24"). space says whose,
+    if it means different formats: AYUV is another order of bytes in DRM than in
+    GStreamer. A number needs a space, DRM, V4L2 or libcamera. Raises
+    InvalidError if there is no such format, or more than one.
 
     >>> info, code, space = dlbuf.find_format("NV12")
     >>> code.to_bytes(4, "little"), space
@@ -141,38 +131,45 @@ def _find_format(format: str | int, space: CodeSpace | None
 
 def _by_code(code: int, space: CodeSpace
              ) -> tuple[FormatInfo, int, CodeSpace] | None:
-    for f in formats():
+    for f in formats() if space not in _FRAMEWORKS else ():
         for _, known in _names(f, space):
             if known == code:
                 return f, code, space
     return None
 
 
+_FRAMEWORKS = (CodeSpace.GSTREAMER, CodeSpace.FFMPEG)
+_CODED = (CodeSpace.DRM, CodeSpace.V4L2)
+
+
 def _by_name(format: str, space: CodeSpace | None
              ) -> tuple[FormatInfo, int, CodeSpace] | None:
-    name = format.upper()
-    spaces = [space] if space else [CodeSpace.DRM, CodeSpace.V4L2]
-    for where in spaces:
-        for f in formats():
-            for label, code in _names(f, where):
-                if label and label.upper() == name:
-                    return f, code, where
-    if name in _ALIASES:
-        info = find_format(_ALIASES[name])[0]
-        for where in spaces:
-            for _, code in _names(info, where):
-                return info, code, where
-        return None
-    if len(format) != 4 or not format.isascii():
-        return None
-    code = int.from_bytes(format.encode(), "little")
-    found = [x for where in spaces if (x := _by_code(code, where))]
-    if len(found) > 1 and found[0][0] != found[1][0]:
-        raise InvalidError(_EINVAL, f"the letters {format} are "
-                           f"{found[0][0].drm_name} in DRM and "
-                           f"{found[1][0].v4l2_name} in V4L2: give its name, "
-                           "or a space")
-    return found[0] if found else None
+    name = _ALIASES.get(format.upper(), format.upper())
+    places = [space] if space else [*_CODED, *_FRAMEWORKS]
+    found = {p: f for p in places if (f := _all_names().get((name, p)))}
+    codes = {}
+    if len(format) == 4 and format.isascii():
+        letters = int.from_bytes(format.encode(), "little")
+        codes = {p: by for p in places if p not in found
+                 if (by := _by_code(letters, p))}
+        found |= {p: by[0] for p, by in codes.items()}
+    if not found and space and space not in _FRAMEWORKS:
+        # A name of DRM or a framework, for a code of that space.
+        found = {p: f for p in (CodeSpace.DRM, *_FRAMEWORKS)
+                 if (f := _all_names().get((name, p))) and _names(f, space)}
+    if len({id(f) for f in found.values()}) > 1:
+        where = ", ".join(f"{name_in(f, -1, p)} ({'packed' if f.reason else f.channels}) "
+                          f"in {p.name}" for p, f in found.items())
+        raise InvalidError(_EINVAL, f"{format} is ambiguous, it is {where}: give its "
+                           "name, or a space")
+    for info in found.values():
+        spaces = _CODED if space in (None, *_FRAMEWORKS) else (space,)
+        of = [(label, code, p) for p in spaces for label, code in _names(info, p)]
+        for label, code, p in of:
+            if label and label.upper() == name:
+                return info, code, p
+        return next(iter(codes.values()), (info, *of[0][1:]) if of else None)
+    return None
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
@@ -183,8 +180,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _every_name() -> set[str]:
-    return {label for f in formats() for space in CodeSpace
-            for label, _ in _names(f, space) if label} | set(_ALIASES)
+    return {name for name, _ in _all_names()} | set(_ALIASES)
 
 
 def _names(f: FormatInfo, space: CodeSpace) -> list[tuple[str | None, int]]:
@@ -262,6 +258,13 @@ def from_frame(
     fence: int | None = None,
     may_copy: bool = False,
     release: Callable[[], object] | None = None,
+    sequence: int | None = None,
+    timestamp_ns: int | None = None,
+    clock: Clock | int = Clock.UNKNOWN,
+    field: Field | int = Field.UNKNOWN,
+    order: Order | int | None = None,
+    damaged: bool = False,
+    colour: Colour = Colour(),
 ) -> list[Tensor]:
     """Makes the tensors of a camera's or decoder's frame, one per plane by
     default.
@@ -273,7 +276,8 @@ def from_frame(
     which the tensors are made; uncropped=True makes them of the whole frame.
     view says which tensors, see View. access and may_copy are as in from_fd().
     fence: a sync_file that the pixels wait for, borrowed, -1 if it has
-    signalled.
+    signalled. sequence, timestamp_ns with its clock, field, order, damaged and
+    colour are what Tensor.frame says; the import does not use them.
 
     release() is the frame's lease. It is called once, when the last tensor of
     this frame, and what was made of it, is gone and the last access to it is
@@ -322,8 +326,9 @@ def from_frame(
             "another in one dma-buf")
     frame = Frame(
         width, height, name_in(info, code, where), code, where, modifier,
-        info.channels, each, crop, view,
-        order=Order.UNKNOWN if fence is None else Order.FENCE)
+        info.channels, each, crop, view, sequence, timestamp_ns,
+        Clock.NONE if timestamp_ns is None else Clock(clock), Field(field),
+        Order.FENCE if fence is not None else Order(order or 0), damaged, colour)
     for p in frame.planes:
         _unsigned(64, "a plane's offset or bytes", p.offset, p.bytes)
     return _dlbuf.import_frame(

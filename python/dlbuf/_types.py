@@ -164,16 +164,20 @@ explain(
 
 
 class CodeSpace(_Enum):
-    """Whose four-character codes a format is written in. The same number means
-    different formats in DRM and V4L2.
+    """Whose code or name a format is written in. The same number or name may mean
+    different formats.
 
-    >>> dlbuf.find_format("RGB24", dlbuf.CodeSpace.V4L2)[0].drm_name
-    'BGR888'
+    >>> dlbuf.find_format("AYUV", "GStreamer")[0].channels
+    'AYUV'
+    >>> dlbuf.find_format("AYUV", dlbuf.CodeSpace.DRM)[0].channels
+    'VUYA'
     """
 
     DRM = 1
     V4L2 = 2
     LIBCAMERA = 3
+    GSTREAMER = 4
+    FFMPEG = 5
 
 
 explain(
@@ -181,6 +185,8 @@ explain(
     DRM="the codes of drm_fourcc.h",
     V4L2="the codes of videodev2.h",
     LIBCAMERA="the codes of libcamera, which are those of DRM and a few more",
+    GSTREAMER="the names of GStreamer, which PipeWire has too: no codes",
+    FFMPEG="the names of FFmpeg's pixel formats: no codes",
 )
 
 

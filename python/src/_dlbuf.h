@@ -184,6 +184,7 @@ void device_end(struct device *d);
 int devices_forked(void);
 PyObject *list_devices(PyObject *module, PyObject *none);
 PyObject *list_formats(PyObject *module, PyObject *none);
+PyObject *list_format_names(PyObject *module, PyObject *none);
 PyObject *list_exporters(PyObject *module, PyObject *none);
 int device_init_type(PyObject *module);
 

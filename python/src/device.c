@@ -668,6 +668,23 @@ static int take_format(const struct dlbuf_format_info *info, void *list)
 		info->channels, info->views, info->reason)));
 }
 
+static int take_name(const char *name, enum dlbuf_code_space space,
+		     const struct dlbuf_format_info *info, void *list)
+{
+	return take(list, Py_BuildValue("(siII)", name, (int)space, info->drm_code,
+					info->v4l2_code));
+}
+
+PyObject *list_format_names(PyObject *module, PyObject *none)
+{
+	PyObject *list = PyList_New(0);
+
+	(void)module, (void)none;
+	if (list && dlbuf_format_names(take_name, list))
+		Py_CLEAR(list);
+	return list;
+}
+
 PyObject *list_formats(PyObject *module, PyObject *none)
 {
 	PyObject *list = PyList_New(0);

@@ -588,6 +588,7 @@ static PyMethodDef methods[] = {
 	{ "version", version, METH_NOARGS, DOC_version },
 	{ "devices", list_devices, METH_NOARGS, NULL },
 	{ "formats", list_formats, METH_NOARGS, NULL },
+	{ "format_names", list_format_names, METH_NOARGS, NULL },
 	{ "exporters", list_exporters, METH_NOARGS, NULL },
 	{ "from_fd", (PyCFunction)(void (*)(void))from_fd,
 	  METH_FASTCALL | METH_KEYWORDS, DOC_from_fd },

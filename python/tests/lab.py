@@ -28,6 +28,7 @@ import lab_camera  # noqa: F401
 import lab_camera_more  # noqa: F401
 import lab_cuda  # noqa: F401
 import lab_doc  # noqa: F401
+import lab_gstreamer  # noqa: F401
 import lab_loops  # noqa: F401
 import lab_multiprocessing  # noqa: F401
 import lab_opencl  # noqa: F401

@@ -46,9 +46,8 @@ def test_names(name, channels, hsub, vsub):
 def test_names_mean_formats_that_exist():
     for alias, name in _producers._ALIASES.items():
         assert dlbuf.find_format(alias)[0] == dlbuf.find_format(name)[0]
-        # No name of the headers is hidden by one of others.
-        for f in dlbuf.formats():
-            assert alias not in (f.drm_name, f.v4l2_name, f.v4l2_multi_name)
+        # No name of a table is hidden by one of others.
+        assert not [s for s in CodeSpace if (alias, s) in _producers._all_names()]
     # In a space, the code belongs to that space.
     assert dlbuf.find_format("I420", CodeSpace.V4L2)[1:] == (
         int.from_bytes(b"YU12", "little"), CodeSpace.V4L2)
@@ -56,10 +55,24 @@ def test_names_mean_formats_that_exist():
         b"BGR3", "little")
 
 
+@pytest.mark.parametrize("name, space, channels", [
+    ("AYUV", "DRM", "VUYA"), ("AYUV", "V4L2", "AYUV"), ("AYUV", "gstreamer", "AYUV"),
+    ("ayuv", "ffmpeg", "AYUV"), ("Y444", "GStreamer", "Y,U,V"), ("Y444", "V4L2", "W"),
+    ("RGBA64_LE", "gstreamer", "RGBA"), ("I422_10LE", None, "Y,U,V"),
+    ("RGB15", "gstreamer", "W"), ("rggb10le", None, "RG/GB"),
+    ("YUV444", "DRM", "Y,U,V"), ("NV12", "libcamera", "Y,UV"),
+])
+def test_names_of_a_space(name, space, channels):
+    assert dlbuf.find_format(name, space)[0].channels == channels
+
+
 @pytest.mark.parametrize("name, words", [
     ("I4200", "no format 'I4200'; near it: I420"),
     ("YUYW", "no format 'YUYW'; near it: "), ("qqqqqq", "no format 'qqqqqq'; dlbuf.formats\\(\\) lists"),
-    ("RG16", "RG16 are RGB565 in DRM and SRGGB16 in V4L2"), ("", "no format ''; dlbuf"),
+    ("RG16", "RG16 is ambiguous, it is RGB565 \\(packed\\) in DRM, SRGGB16 \\(RG/GB\\) in V4L2"),
+    ("AYUV", "AYUV is ambiguous, it is AYUV \\(VUYA\\) in DRM, AYUV32 \\(AYUV\\) in GSTREAMER"),
+    ("Y444", "ambiguous, it is YUV444 \\(Y,U,V\\) in GSTREAMER, YUV444 \\(packed\\) in V4L2"),
+    ("YUV444", "ambiguous"), ("", "no format ''; dlbuf"),
 ])
 def test_no_names(name, words):
     with pytest.raises(ValueError, match=words):

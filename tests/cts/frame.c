@@ -285,6 +285,172 @@ static void fence(void *arg)
 	dlbuf_device_close(dev);
 }
 
+/* ---- the way back */
+
+#define OUT_W 33
+#define OUT_H 17
+#define OUT_PITCH 48
+#define OUT_UV (OUT_PITCH * OUT_H)
+#define OUT_BYTES (OUT_UV + OUT_PITCH * ((OUT_H + 1) / 2))
+
+/* NV12 of an odd size in one dma-buf, and its tensors. */
+static struct dlbuf_frame out_frame(int fd)
+{
+	struct dlbuf_frame f = {
+		.size = sizeof(f), .width = OUT_W, .height = OUT_H,
+		.code = DLBUF_FOURCC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM,
+		.nplanes = 2, .planes = { { .fd = fd, .pitch = OUT_PITCH },
+			{ .fd = fd, .offset = OUT_UV, .pitch = OUT_PITCH } },
+		.fence = -1,
+	};
+
+	return f;
+}
+
+static struct dlbuf_frame asked(void)
+{
+	struct dlbuf_frame f = {
+		.size = sizeof(f), .width = OUT_W, .height = OUT_H, .sequence = 7,
+		.code = DLBUF_FOURCC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM,
+	};
+
+	return f;
+}
+
+/* A frame of tensors has their bytes, after their work, and keeps them. */
+static void out(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", OUT_BYTES);
+	uint8_t want[OUT_PITCH], got[OUT_PITCH];
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES], *u[DLBUF_MAX_PLANES];
+	struct dlbuf_frame f = out_frame(fd), o = asked();
+	struct counter c = { 0 };
+	uint32_t n;
+
+	f.release = fire;
+	f.release_data = &c;
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	cts_pattern(want, sizeof(want), 41);
+	CHECK_OK(dlbuf_acquire(t[1], DLBUF_WRITE, NULL, NULL));
+	CHECK_ERR(dlbuf_frame_from_tensors(t, 2, 0, &o), -EBUSY);
+	CHECK_EQ(cts_access->write(t[1], OUT_UV, want, 34), 0);
+	CHECK_OK(dlbuf_release(t[1], NULL, NULL));
+	REQUIRE_OK(dlbuf_frame_from_tensors(t, 2, 0, &o));
+	CHECK_EQ(o.nplanes, 2);
+	CHECK_EQ(o.planes[0].offset, 0);
+	CHECK_EQ(o.planes[0].bytes, OUT_PITCH * (OUT_H - 1) + OUT_W);
+	CHECK_EQ(o.planes[1].offset, OUT_UV);
+	CHECK_EQ(o.planes[1].pitch, OUT_PITCH);
+	CHECK_EQ(o.planes[1].bytes, OUT_PITCH * 8 + OUT_W + 1);
+	CHECK_EQ(o.sequence, 7);
+	CHECK_OK(dlbuf_fence_wait(o.fence, 0));
+	cts_peek(fd, OUT_UV, got, 34);
+	CHECK(!memcmp(got, want, 34));
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+	CHECK_EQ(c.fired, 0);
+	/* It is a frame as any other. */
+	REQUIRE_OK(dlbuf_import_frame(dev, &o, NULL, u, &n));
+	CHECK_EQ(u[1]->dl_tensor.shape[1], OUT_W / 2 + 1);
+	CHECK_EQ(c.fired, 0);
+	cts_delete(u[0]);
+	cts_delete(u[1]);
+	cts_settle();
+	CHECK_EQ(c.fired, 1);
+}
+
+/* What is in the dma-buf's fences is in the frame's. */
+static void out_fence(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", OUT_BYTES), status;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame f = out_frame(fd), o = asked();
+	struct cts_fence v;
+	uint32_t n;
+
+	if (cts_no_sync_file(fd))
+		SKIP("this kernel has no sync_files");
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	cts_fence_create(&v);
+	REQUIRE_OK(dlbuf_fence_import(fd, DLBUF_WRITE, v.sync_file));
+	REQUIRE_OK(dlbuf_frame_from_tensors(t, 2, 0, &o));
+	CHECK_EQ(o.order, DLBUF_ORDER_FENCE);
+	CHECK_OK(dlbuf_fence_status(o.fence, &status));
+	CHECK_EQ(status, 0);
+	cts_fence_signal(&v);
+	CHECK_OK(dlbuf_fence_wait(o.fence, 0));
+	dlbuf_frame_drop(&o);
+	o = asked();
+	REQUIRE_OK(dlbuf_frame_from_tensors(t, 2, 0, &o));
+	CHECK_EQ(o.order, DLBUF_ORDER_COMPLETE);
+	CHECK_EQ(o.fence, -1);
+	dlbuf_frame_drop(&o);
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+	cts_fence_destroy(&v);
+}
+
+/* What is no picture: nothing is kept, and the frame stays as it was. */
+static void out_refused(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", OUT_BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES], *odd[2], *flat;
+	struct dlbuf_frame f = out_frame(fd), o = asked(), before = o;
+	int64_t shape[] = { OUT_H, OUT_W }, strides[] = { OUT_PITCH, 1 };
+	DLTensor layout = { .ndim = 2, .dtype = { kDLUInt, 8, 1 }, .shape = shape,
+			    .strides = strides };
+	uint32_t n;
+
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL);
+	CHECK_SAYS("2 planes");
+	odd[0] = t[1];
+	odd[1] = t[0];
+	CHECK_ERR(dlbuf_frame_from_tensors(odd, 2, 0, &o), -EINVAL);
+	odd[0] = t[0];
+	CHECK_ERR(dlbuf_frame_from_tensors(odd, 2, 0, &o), -EINVAL);
+	CHECK_SAYS("[rows, columns, 2]");
+	o.width = before.width = OUT_W + 2;
+	CHECK_ERR(dlbuf_frame_from_tensors(t, 2, 0, &o), -EINVAL);
+	CHECK_SAYS("35x17 pixels");
+	/* Every second pixel; and values of another type. */
+	o.code = before.code = DLBUF_FOURCC('R', '8', ' ', ' ');
+	o.width = o.height = before.width = before.height = 0;
+	shape[1] = OUT_W / 2;
+	strides[1] = 2;
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &flat));
+	CHECK_ERR(dlbuf_frame_from_tensors(&flat, 1, 0, &o), -EOPNOTSUPP);
+	CHECK_SAYS("no rows of a picture");
+	cts_delete(flat);
+	layout.dtype.code = kDLInt;
+	strides[1] = 1;
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &flat));
+	CHECK_ERR(dlbuf_frame_from_tensors(&flat, 1, 0, &o), -EINVAL);
+	cts_delete(flat);
+	/* From the bottom up. */
+	layout.dtype.code = kDLUInt;
+	layout.byte_offset = OUT_PITCH * (OUT_H - 1);
+	strides[0] = -OUT_PITCH;
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &flat));
+	CHECK_ERR(dlbuf_frame_from_tensors(&flat, 1, 0, &o), -EOPNOTSUPP);
+	cts_delete(flat);
+	CHECK(!memcmp(&o, &before, sizeof(o)));
+	o.code = DLBUF_FOURCC('R', 'G', '1', '6');
+	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EOPNOTSUPP);
+	o.code = DLBUF_FOURCC('!', '!', '!', '!');
+	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL);
+	o = asked();
+	o.modifier = 1;
+	CHECK_ERR(dlbuf_frame_from_tensors(t, 2, 0, &o), -EINVAL);
+	CHECK_ERR(dlbuf_frame_from_tensors(NULL, 2, 0, &o), -EINVAL);
+	CHECK_ERR(dlbuf_frame_from_tensors(t, 2, 0, NULL), -EINVAL);
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+}
+
 void cts_cases_frame(void)
 {
 	ktap_case("frame/two-planes", two_planes, NULL);
@@ -292,4 +458,7 @@ void cts_cases_frame(void)
 	ktap_case("frame/refusals", refusals, NULL);
 	ktap_case("frame/views", views, NULL);
 	ktap_case("frame/fence", fence, NULL);
+	ktap_case("frame/out", out, NULL);
+	ktap_case("frame/out/fence", out_fence, NULL);
+	ktap_case("frame/out/refused", out_refused, NULL);
 }

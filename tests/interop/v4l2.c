@@ -63,15 +63,19 @@ TEST(buffer)
 		uint32_t flags;
 		enum dlbuf_clock clock;
 		uint32_t damaged;
+		uint64_t bytes;
 	} rows[] = {
+		/* In error: who knows what is filled, so it is all of the memory. */
 		{ V4L2_BUF_FLAG_TIMESTAMP_MONOTONIC | V4L2_BUF_FLAG_ERROR,
-		  DLBUF_CLOCK_MONOTONIC, DLBUF_FRAME_DAMAGED },
-		{ V4L2_BUF_FLAG_TIMESTAMP_COPY, DLBUF_CLOCK_UNKNOWN, 0 },
-		{ V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN, DLBUF_CLOCK_UNKNOWN, 0 },
+		  DLBUF_CLOCK_MONOTONIC, DLBUF_FRAME_DAMAGED, 8192 },
+		{ V4L2_BUF_FLAG_TIMESTAMP_COPY, DLBUF_CLOCK_UNKNOWN, 0, 6000 },
+		{ V4L2_BUF_FLAG_TIMESTAMP_UNKNOWN | V4L2_BUF_FLAG_LAST, DLBUF_CLOCK_UNKNOWN,
+		  0, 6000 },
 	};
 	struct v4l2_buffer buf = {
 		.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
 		.bytesused = 6000,
+		.length = 8192,
 		.timestamp = { 3, 250000 },
 		.sequence = 41,
 		.field = V4L2_FIELD_BOTTOM,
@@ -79,16 +83,57 @@ TEST(buffer)
 	const int fds[] = { 7 };
 	struct dlbuf_frame f, want = frame;
 
-	want.planes[0].bytes = 6000;
 	want.timestamp_ns = 3250000000;
 	want.sequence = 41;
 	want.field = DLBUF_FIELD_BOTTOM;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		buf.flags = rows[i].flags;
+		want.planes[0].bytes = rows[i].bytes;
 		want.clock = rows[i].clock;
 		want.flags = DLBUF_FRAME_SEQUENCE | rows[i].damaged;
 		CHECK_EQ(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), 0);
 		CHECK_FRAME(&f, want);
+	}
+}
+
+/* No picture, or less than one. */
+TEST(short_buffers)
+{
+	static const struct dlbuf_frame none;
+	DLBUF_OPTS(dlbuf_import_opts, plain, .view = DLBUF_VIEW_PLANES);
+	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE, .length = 8192 };
+	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
+	const int fds[] = { 7 };
+	struct dlbuf_frame f;
+	uint32_t n;
+
+	/* The last one of a stateful decoder, and one without a word. */
+	for (int i = 0; i < 2; i++) {
+		buf.flags = i ? 0 : V4L2_BUF_FLAG_LAST;
+		f = frame;
+		CHECK_ERR(dlbuf_v4l2_frame(&nv12, &buf, fds, &f), -ENODATA);
+		CHECK_SAYS("is empty");
+		CHECK(!memcmp(&f, &none, sizeof(f)));
+	}
+	/* 128 x 48 bytes, but for the padding of the last row. */
+	buf.bytesused = 128 * 47 + 64;
+	CHECK_OK(dlbuf_v4l2_frame(&nv12, &buf, fds, &f));
+	CHECK_OK(dlbuf_frame_layouts(&f, &plain, l, &n));
+	buf.bytesused--;
+	CHECK_OK(dlbuf_v4l2_frame(&nv12, &buf, fds, &f));
+	CHECK_ERR(dlbuf_frame_layouts(&f, &plain, l, &n), -ERANGE);
+	buf.flags = V4L2_BUF_FLAG_ERROR;
+	CHECK_OK(dlbuf_v4l2_frame(&nv12, &buf, fds, &f));
+	CHECK_EQ(f.flags & DLBUF_FRAME_DAMAGED, DLBUF_FRAME_DAMAGED);
+	CHECK_OK(dlbuf_frame_layouts(&f, &plain, l, &n));
+	/* What an application gives a codec: all of it. */
+	buf = (struct v4l2_buffer){ .type = V4L2_BUF_TYPE_VIDEO_OUTPUT, .length = 8192 };
+	{
+		struct v4l2_format out = nv12;
+
+		out.type = buf.type;
+		CHECK_OK(dlbuf_v4l2_frame(&out, &buf, fds, &f));
+		CHECK_EQ(f.planes[0].bytes, 8192);
 	}
 }
 
@@ -113,6 +158,7 @@ TEST(fields)
 		struct v4l2_format fmt = nv12;
 		struct v4l2_buffer buf = {
 			.type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+			.bytesused = 1,
 			.field = want[i][0],
 		};
 		struct dlbuf_frame f;
@@ -130,7 +176,7 @@ TEST(fields)
 TEST(memory_planes)
 {
 	struct v4l2_plane planes[2] = {
-		{ .bytesused = 4096 + 64, .data_offset = 64 },
+		{ .bytesused = 6144 + 64, .data_offset = 64 },
 		{ .bytesused = 10, .data_offset = 32 },
 	};
 	struct v4l2_buffer buf = {
@@ -147,7 +193,7 @@ TEST(memory_planes)
 	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), 0);
 	CHECK_EQ(f.nplanes, 1);
 	CHECK_EQ(f.planes[0].offset, 64);
-	CHECK_EQ(f.planes[0].bytes, 4096);
+	CHECK_EQ(f.planes[0].bytes, 6144);
 	CHECK_OK(dlbuf_frame_layouts(&f, NULL, layouts, &n));
 	CHECK_EQ(n, 2);
 	CHECK_EQ(layouts[1].fd, 7);
@@ -189,8 +235,7 @@ TEST(refused)
 	buf.m.planes = (struct v4l2_plane[2]){ { .bytesused = 1 } };
 	buf.length = 1;
 	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), -EINVAL);
-	/* Written on success only. */
-	CHECK_EQ(f.width, 1);
+	CHECK_EQ(f.width, 0);
 	buf.length = 2;
 	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), 0);
 }
@@ -258,6 +303,10 @@ TEST(colour)
 		{ V4L2_PIX_FMT_XBGR32, V4L2_COLORSPACE_REC709,
 		  V4L2_YCBCR_ENC_709, V4L2_QUANTIZATION_LIM_RANGE, 0,
 		  COLOUR(1, 1, 1, DLBUF_RANGE_LIMITED, 0) },
+		{ V4L2_PIX_FMT_RGB565, V4L2_COLORSPACE_SRGB, 0, 0, 0,
+		  COLOUR(1, 13, 1, DLBUF_RANGE_FULL, 0) },
+		{ V4L2_PIX_FMT_YUV565, V4L2_COLORSPACE_REC709, 0, 0, 0,
+		  COLOUR(1, 1, 2, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_SRGGB10, V4L2_COLORSPACE_RAW, 0, 0, 0,
 		  COLOUR(0, 8, 1, DLBUF_RANGE_FULL, 0) },
 		{ V4L2_PIX_FMT_HSV24, V4L2_COLORSPACE_SRGB, V4L2_HSV_ENC_256, 0,
@@ -577,6 +626,194 @@ TEST(vivid)
 		set_format(&c, formats[i].code, 322, 180);
 		frames(&c, formats[i].ntensors);
 	}
+}
+
+/* ---- the way back */
+
+#define HDMI_W 1280
+#define HDMI_H 720
+
+/* A picture of ours, as tensors and as a frame. */
+struct sent {
+	int fd;
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame frame;
+};
+
+static void make_sent(struct sent *s, struct dlbuf_device *dev, const struct v4l2_format *fmt,
+		      uint8_t seed)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, udmabuf, .exporter = "udmabuf");
+	uint32_t pitch = fmt->fmt.pix.bytesperline, rows = fmt->fmt.pix.height, n;
+	struct dlbuf_frame f = PICTURE(fmt->fmt.pix.width, rows, fmt->fmt.pix.pixelformat,
+		DLBUF_CODE_V4L2, 1, .fence = -1);
+
+	*s = (struct sent){ .fd = -1 };
+	REQUIRE_OK(dlbuf_alloc_fd(fmt->fmt.pix.sizeimage, &udmabuf, &s->fd));
+	f.planes[0] = (struct dlbuf_plane){ .fd = s->fd, .pitch = pitch };
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, s->t, &n));
+	for (uint32_t i = 0; i < n; i++) {
+		const DLTensor *l = &s->t[i]->dl_tensor;
+
+		CHECK_OK(dlbuf_acquire(s->t[i], DLBUF_WRITE, NULL, NULL));
+		for (int64_t y = 0; y < l->shape[0]; y++)
+			for (int64_t x = 0; x < pitch; x++)
+				((uint8_t *)l->data)[y * pitch + x] = seed + 40 * i + x / 8 + y / 4;
+		CHECK_OK(dlbuf_release(s->t[i], NULL, NULL));
+	}
+	s->frame = (struct dlbuf_frame){ .size = sizeof(f), .code = f.code,
+					 .code_space = f.code_space, .timestamp_ns = 3250000000 };
+	REQUIRE_OK(dlbuf_frame_from_tensors(s->t, n, 0, &s->frame));
+	while (n--)
+		s->t[n]->deleter(s->t[n]);
+}
+
+static bool shows(struct cam *c, uint32_t index, const struct sent *s)
+{
+	uint32_t bytes = c->fmt.fmt.pix.sizeimage;
+	void *map = mmap(NULL, bytes, PROT_READ, MAP_SHARED, s->fd, 0);
+	bool same;
+
+	REQUIRE(map != MAP_FAILED);
+	same = !memcmp(map, c->map[index][0], bytes);
+	munmap(map, bytes);
+	return same;
+}
+
+/* Tensors into vivid's HDMI output, which its HDMI input shows: each byte. */
+TEST(vivid_output)
+{
+	struct v4l2_format fmt = { .type = V4L2_BUF_TYPE_VIDEO_OUTPUT };
+	struct v4l2_requestbuffers req = { .count = 2, .type = fmt.type,
+					   .memory = V4L2_MEMORY_DMABUF };
+	struct v4l2_buffer buf;
+	struct dlbuf_device *cpu;
+	struct sent sent[2];
+	struct cam c, out = { .fd = cam_node(V4L2_CAP_VIDEO_OUTPUT) };
+	struct v4l2_selection crop = { .type = V4L2_BUF_TYPE_VIDEO_CAPTURE,
+				       .target = V4L2_SEL_TGT_CROP_DEFAULT };
+	int type = fmt.type, hdmi = 1;
+
+	if (out.fd < 0)
+		SKIP("there is no vivid with an output");
+	cam_open(&c, V4L2_CAP_VIDEO_CAPTURE);
+	control(&c, "HDMI 000-0 Is Connected To", 2);
+	set_format(&c, V4L2_PIX_FMT_NV12, HDMI_W, HDMI_H);
+	/* A smaller format before has left a smaller crop, which is scaled. */
+	IOCTL(&c, VIDIOC_G_SELECTION, &crop);
+	crop.target = V4L2_SEL_TGT_CROP;
+	IOCTL(&c, VIDIOC_S_SELECTION, &crop);
+	crop.target = V4L2_SEL_TGT_COMPOSE;
+	IOCTL(&c, VIDIOC_S_SELECTION, &crop);
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	IOCTL(&out, VIDIOC_S_OUTPUT, &hdmi);
+	fmt.fmt.pix.pixelformat = V4L2_PIX_FMT_NV12;
+	fmt.fmt.pix.width = HDMI_W;
+	fmt.fmt.pix.height = HDMI_H;
+	fmt.fmt.pix.field = V4L2_FIELD_NONE;
+	IOCTL(&out, VIDIOC_S_FMT, &fmt);
+	IOCTL(&out, VIDIOC_REQBUFS, &req);
+	REQUIRE(req.count == 2);
+	start(&c);
+	for (uint32_t i = 0; i < 2; i++) {
+		bool shown = false;
+
+		make_sent(&sent[i], cpu, &fmt, 100 * i);
+		buf = (struct v4l2_buffer){ .index = i };
+		CHECK_OK(dlbuf_v4l2_output(&fmt, &sent[i].frame, &buf));
+		CHECK_EQ(buf.timestamp.tv_usec, 250000);
+		IOCTL(&out, VIDIOC_QBUF, &buf);
+		if (!i)
+			IOCTL(&out, VIDIOC_STREAMON, &type);
+		/* The output shows the last one until there is another. */
+		for (int j = 0; j < 100 && !shown; j++) {
+			struct v4l2_buffer in = buffer(&c, 0);
+
+			IOCTL(&c, VIDIOC_DQBUF, &in);
+			shown = shows(&c, in.index, &sent[i]);
+			queue(&c, in.index);
+		}
+		CHECK_MSG(shown, "picture %u is not shown", i);
+	}
+	buf = (struct v4l2_buffer){ .type = fmt.type, .memory = V4L2_MEMORY_DMABUF };
+	IOCTL(&out, VIDIOC_DQBUF, &buf);
+	CHECK_EQ(buf.index, 0);
+	stop(&c);
+	IOCTL(&out, VIDIOC_STREAMOFF, &type);
+	close(out.fd);
+	for (int i = 0; i < 2; i++) {
+		dlbuf_frame_drop(&sent[i].frame);
+		close(sent[i].fd);
+	}
+	c.fd = cam_node(V4L2_CAP_VIDEO_CAPTURE);
+	control(&c, "HDMI 000-0 Is Connected To", 0);
+	close(c.fd);
+	dlbuf_device_close(cpu);
+}
+
+/* What a queue does not take; each is one sentence, and the buffer is not touched. */
+TEST(output_refused)
+{
+	struct v4l2_format fmt = nv12, mp = multi(V4L2_PIX_FMT_NV12M, 2);
+	struct v4l2_plane planes[2] = { { .length = 1 } };
+	struct v4l2_buffer buf = { .index = 3 }, before = buf;
+	struct dlbuf_udmabuf u;
+	struct dlbuf_frame f;
+	static const struct {
+		uint32_t width, code, nplanes;
+		uint64_t offset[2];
+		int64_t pitch[2];
+		int single, multi;
+	} cases[] = {
+		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { 128, 128 }, 0, 0 },
+		{ 66, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { 128, 128 }, -EINVAL, -EINVAL },
+		{ 64, V4L2_PIX_FMT_NV21, 2, { 0, 4096 }, { 128, 128 }, -EINVAL, -EINVAL },
+		{ 64, V4L2_PIX_FMT_NV12, 1, { 0 }, { 128 }, 0, -EINVAL },
+		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { 64, 64 }, -EOPNOTSUPP, -EINVAL },
+		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4224 }, { 128, 128 }, -EOPNOTSUPP, 0 },
+		{ 64, V4L2_PIX_FMT_NV12, 2, { 128, 4224 }, { 128, 128 }, -EOPNOTSUPP, 0 },
+		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { 128, 256 }, -EOPNOTSUPP, -EINVAL },
+		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 1 << 20 }, { 128, 128 }, -EOPNOTSUPP, -ERANGE },
+		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { -128, -128 }, -EOPNOTSUPP, -EINVAL },
+	};
+
+	if (dlbuf_udmabuf_create(16384, NULL, &u))
+		SKIP("%s", dlbuf_last_error());
+	fmt.type = V4L2_BUF_TYPE_VIDEO_OUTPUT;
+	fmt.fmt.pix.sizeimage = 128 * 48;
+	mp.type = V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE;
+	mp.fmt.pix_mp.plane_fmt[0].sizeimage = 4096;
+	mp.fmt.pix_mp.plane_fmt[1].sizeimage = 2048;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		f = (struct dlbuf_frame)PICTURE(cases[i].width, 32, cases[i].code, DLBUF_CODE_V4L2,
+			    cases[i].nplanes, .fence = -1);
+		for (int p = 0; p < 2; p++)
+			f.planes[p] = (struct dlbuf_plane){ .fd = u.fd,
+				.offset = cases[i].offset[p], .pitch = cases[i].pitch[p] };
+		buf = before;
+		CHECK_MSG(dlbuf_v4l2_output(&fmt, &f, &buf) == cases[i].single, "case %zu: %s", i,
+			  dlbuf_last_error());
+		if (cases[i].single)
+			CHECK(!memcmp(&buf, &before, sizeof(buf)));
+		else
+			CHECK(buf.m.fd == u.fd && buf.bytesused == 128 * 48 && buf.index == 3);
+		buf = before;
+		CHECK_ERR(dlbuf_v4l2_output(&mp, &f, &buf), -EINVAL);
+		buf.m.planes = planes;
+		buf.length = 2;
+		CHECK_MSG(dlbuf_v4l2_output(&mp, &f, &buf) == cases[i].multi, "case %zu: %s", i,
+			  dlbuf_last_error());
+		if (!cases[i].multi)
+			CHECK(planes[1].m.fd == u.fd &&
+			      planes[1].data_offset == cases[i].offset[1] &&
+			      planes[1].bytesused == cases[i].offset[1] + 2048);
+	}
+	CHECK_ERR(dlbuf_v4l2_output(&nv12, &f, &buf), -EINVAL);
+	fmt.fmt.pix.sizeimage = 16385;
+	f = (struct dlbuf_frame)PICTURE(64, 32, V4L2_PIX_FMT_NV12, DLBUF_CODE_V4L2, 1, .fence = -1,
+		    .planes = { { .fd = u.fd, .pitch = 128 } });
+	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -ERANGE);
+	dlbuf_udmabuf_close(&u);
 }
 
 TEST(vivid_damaged)

@@ -154,6 +154,45 @@ TEST(libcamera)
 	CHECK_ERR(dlbuf_format_find(rg10, 0, DLBUF_CODE_DRM, &f), -EINVAL);
 }
 
+/* Each is found in its space; without one too, unless another space means another format. */
+static int check_name(const char *with_name, enum dlbuf_code_space space,
+		      const struct dlbuf_format_info *info, void *data)
+{
+	struct dlbuf_format_info got = { .size = sizeof(got) };
+	unsigned int *n = data;
+
+	n[space]++;
+	CHECK_OK(dlbuf_format_find_name(with_name, space, &got));
+	CHECK_STR(name(&got), name(info));
+	if (dlbuf_format_find_name(with_name, 0, &got)) {
+		n[0]++;
+		CHECK_SAYS("is ambiguous");
+		CHECK_SAYS(dlbuf_code_space_name(space));
+	} else {
+		CHECK_STR(name(&got), name(info));
+	}
+	return 0;
+}
+
+static int stop_at_nv12(const char *with_name, enum dlbuf_code_space space,
+			const struct dlbuf_format_info *info, void *data)
+{
+	return !strcmp(with_name, "nv12") ? 7 : 0;
+}
+
+TEST(every_name)
+{
+	unsigned int n[DLBUF_CODE_FFMPEG + 1] = { 0 };
+
+	CHECK_OK(dlbuf_format_names(check_name, n));
+	CHECK(n[DLBUF_CODE_DRM] > 100 && n[DLBUF_CODE_V4L2] > 100);
+	CHECK(n[DLBUF_CODE_GSTREAMER] > 80 && n[DLBUF_CODE_FFMPEG] > 60);
+	/* YUV444 of two, AYUV of three, and no other. */
+	CHECK_EQ(n[0], 2 + 3);
+	CHECK_EQ(dlbuf_format_names(stop_at_nv12, NULL), 7);
+	CHECK_ERR(dlbuf_format_names(NULL, NULL), -EINVAL);
+}
+
 TEST(names)
 {
 	struct dlbuf_format_info f = { .size = sizeof(f) };
@@ -162,12 +201,26 @@ TEST(names)
 	CHECK_EQ(f.drm_code, DLBUF_FOURCC('N', 'V', '1', '2'));
 	CHECK_OK(dlbuf_format_find_name("NV12M", 0, &f));
 	CHECK_STR(f.drm_name, "NV12");
-	CHECK_OK(dlbuf_format_find_name("YUV444", 0, &f));
+	CHECK_ERR(dlbuf_format_find_name("YUV444", 0, &f), -EINVAL);
+	CHECK_SAYS("Y,U,V in DRM, packed in V4L2");
+	CHECK_ERR(dlbuf_format_find_name("ayuv", 0, &f), -EINVAL);
+	CHECK_SAYS("VUYA in DRM, AYUV in GStreamer, AYUV in FFmpeg");
+	CHECK_OK(dlbuf_format_find_name("YUV444", DLBUF_CODE_DRM, &f));
 	CHECK_EQ(f.nplanes, 3);
 	CHECK_OK(dlbuf_format_find_name("YUV444", DLBUF_CODE_V4L2, &f));
 	CHECK_EQ(f.nplanes, 1);
 	CHECK_ERR(dlbuf_format_find_name("RGB24", DLBUF_CODE_DRM, &f), -EINVAL);
 	CHECK_SAYS("RGB24");
+	CHECK_OK(dlbuf_format_find_name("I420", 0, &f));
+	CHECK_STR(f.drm_name, "YUV420");
+	CHECK_OK(dlbuf_format_find_name("rggb10le", DLBUF_CODE_GSTREAMER, &f));
+	CHECK_STR(f.v4l2_name, "SRGGB10");
+	CHECK_OK(dlbuf_format_find_name("bayer_rggb16le", DLBUF_CODE_FFMPEG, &f));
+	CHECK_STR(f.v4l2_name, "SRGGB16");
+	CHECK_ERR(dlbuf_format_find_name("yuv420p", DLBUF_CODE_GSTREAMER, &f), -EINVAL);
+	CHECK_ERR(dlbuf_format_find_name("NV12", DLBUF_CODE_FFMPEG + 1, &f), -EINVAL);
+	CHECK_ERR(dlbuf_format_find(DLBUF_FOURCC('N', 'V', '1', '2'), 0,
+				    DLBUF_CODE_GSTREAMER, &f), -EINVAL);
 	CHECK_ERR(dlbuf_format_find_name("", 0, &f), -EINVAL);
 	CHECK_ERR(dlbuf_format_find_name(NULL, 0, &f), -EINVAL);
 	CHECK_ERR(dlbuf_format_find_name("NV12", DLBUF_CODE_LIBCAMERA, &f),

@@ -605,7 +605,7 @@ TEST(packed_or_refused)
 
 		REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
 		ktap_forget();
-		CHECK_EQ(dlbuf_hexagon_packed(t, &p),
+		CHECK_EQ(dlbuf_hexagon_describe(t, &p),
 			 packings[i].bytes ? 0 : -EOPNOTSUPP);
 		if (packings[i].bytes) {
 			CHECK_EQ(p.bytes, packings[i].bytes);
@@ -624,7 +624,7 @@ TEST(packed_or_refused)
 		t->deleter(t);
 		t = NULL;
 	}
-	CHECK_ERR(dlbuf_hexagon_packed(NULL, &(struct dlbuf_hexagon_packed){ 0 }),
+	CHECK_ERR(dlbuf_hexagon_describe(NULL, &(struct dlbuf_hexagon_packed){ 0 }),
 		  -EINVAL);
 	end_device();
 }
@@ -656,7 +656,7 @@ TEST(fields_of_dspqueue_and_qnn)
 
 	begin_cdsp();
 	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
-	REQUIRE_OK(dlbuf_hexagon_packed(t, &p));
+	REQUIRE_OK(dlbuf_hexagon_describe(t, &p));
 	DLBUF_DSPQUEUE_SET(&b, &p, 0x10);
 	CHECK_EQ(b.fd, fake->map.fd);
 	CHECK_EQ(b.size, 100);
@@ -671,13 +671,13 @@ TEST(fields_of_dspqueue_and_qnn)
 	/* dspqueue does not know a map by address. */
 	dev = open_flags("hexagon:cdsp", DLBUF_HEXAGON_ADDRESS);
 	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
-	REQUIRE_OK(dlbuf_hexagon_packed(t, &p));
+	REQUIRE_OK(dlbuf_hexagon_describe(t, &p));
 	CHECK_EQ(p.mapped, 0);
 #ifdef CONFIG_BACKEND_CPU
 	close_device();
 	dev = open_flags("cpu", 0);
 	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
-	REQUIRE_OK(dlbuf_hexagon_packed(t, &p));
+	REQUIRE_OK(dlbuf_hexagon_describe(t, &p));
 	CHECK(!p.mapped && !p.address && p.fd > 2);
 	CHECK_EQ(p.offset, 256);
 #endif

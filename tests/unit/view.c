@@ -4,6 +4,7 @@
 #include "ktap.h"
 
 #include <dlbuf/frame.h>
+#include <dlbuf/layout.h>
 
 #include "internal.h"
 
@@ -97,6 +98,13 @@ static const struct row rows[] = {
 	{ "NV12 stacked", DRM, CC('N', 'V', '1', '2'), DLBUF_VIEW_STACKED,
 	  6, 4, 2, { { 16, 8, 0 }, { 48, 8, 0 } }, { 0 }, 0,
 	  1, { { 2, { 6, 6 }, { 8, 1 }, 16, 8 } } },
+	{ "NV12 stacked, to the last byte", DRM, CC('N', 'V', '1', '2'), DLBUF_VIEW_STACKED,
+	  6, 4, 2, { { 16, 8, 30 }, { 48, 8, 14 } }, { 0 }, 0,
+	  1, { { 2, { 6, 6 }, { 8, 1 }, 16, 8 } } },
+	{ "NV12 stacked, short of luma", DRM, CC('N', 'V', '1', '2'), DLBUF_VIEW_STACKED,
+	  6, 4, 2, { { 16, 8, 29 }, { 48, 8, 14 } }, { 0 }, 0, 0, { { 0 } } },
+	{ "NV12 stacked, short of chroma", DRM, CC('N', 'V', '1', '2'), DLBUF_VIEW_STACKED,
+	  6, 4, 2, { { 16, 8, 30 }, { 48, 8, 13 } }, { 0 }, 0, 0, { { 0 } } },
 	{ "NV12 stacked, of V4L2", V4L2, CC('N', 'V', '1', '2'),
 	  DLBUF_VIEW_STACKED, 6, 4, 1, { { 0, 8, 0 } }, { 0 }, 0,
 	  1, { { 2, { 6, 6 }, { 8, 1 }, 0, 8 } } },
@@ -192,6 +200,36 @@ static const struct row rows[] = {
 	  8, 4, 1, { { 0, 16, 0 } }, { 4, 0, 0, 2 }, 0, 0, { { 0 } } },
 };
 
+/*
+ * Each plane may have just the bytes that its tensors show, and none less. Planes that are
+ * derived lie in the first.
+ */
+static void check_bytes(const struct dlbuf_frame *frame, const struct dlbuf_import_opts *opts,
+			const struct dlbuf_frame_layout *layouts, uint32_t n)
+{
+	struct dlbuf_frame_layout out[DLBUF_MAX_PLANES];
+	struct dlbuf_frame f = *frame;
+	uint64_t first, end, bytes;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct dlbuf_plane *p = &f.planes[layouts[i].plane < f.nplanes ?
+						  layouts[i].plane : 0];
+
+		CHECK_OK(dlbuf_layout_extent(&layouts[i].layout, &first, &end));
+		bytes = end > p->offset ? end - p->offset : 0;
+		p->bytes = bytes > p->bytes ? bytes : p->bytes;
+	}
+	CHECK_OK(dlbuf_frame_layouts(&f, opts, out, &n));
+	for (uint32_t i = 0; i < f.nplanes; i++) {
+		if (f.planes[i].bytes < 2)
+			continue;
+		f.planes[i].bytes--;
+		CHECK_ERR(dlbuf_frame_layouts(&f, opts, out, &n), -ERANGE);
+		CHECK_SAYS("the frame's bytes");
+		f.planes[i].bytes++;
+	}
+}
+
 static void check_row(const struct row *r)
 {
 	struct dlbuf_import_opts opts = {
@@ -235,6 +273,8 @@ static void check_row(const struct row *r)
 			CHECK_EQ(l->strides[d], w->strides[d]);
 		}
 	}
+	if (r->view != DLBUF_VIEW_BYTES && r->view != DLBUF_VIEW_STACKED)
+		check_bytes(&f, &opts, out, n);
 }
 
 TEST(views)

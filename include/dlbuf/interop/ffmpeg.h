@@ -7,8 +7,10 @@
  *
  *	... avcodec_receive_frame(codec, av) ...
  *	if (dlbuf_ffmpeg_map(av, DLBUF_READ, &frame) ||
- *	    dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors))
+ *	    dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors)) {
+ *		dlbuf_frame_drop(&frame);
  *		errx(1, "%s", dlbuf_last_error());
+ *	}
  *	av_frame_unref(av);
  *
  * dlbuf_ffmpeg_map() accepts each hardware frame that FFmpeg can map to dma-bufs,
@@ -19,7 +21,9 @@
 #define DLBUF_INTEROP_FFMPEG_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,56 +41,11 @@ extern "C" {
 #endif
 
 #include <dlbuf/frame.h>
-#include <dlbuf/interop/layers.h>
+#include <dlbuf/interop/shared.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/*
- * Returns DRM's code of an FFmpeg format with several planes; 0: DRM has no such
- * format. Formats with one plane have one layer, which has the code.
- */
-static inline uint32_t dlbuf_ffmpeg_code_(enum AVPixelFormat format)
-{
-	switch (format) {
-	case AV_PIX_FMT_NV12:
-		return DLBUF_FOURCC('N', 'V', '1', '2');
-	case AV_PIX_FMT_NV21:
-		return DLBUF_FOURCC('N', 'V', '2', '1');
-	case AV_PIX_FMT_NV16:
-		return DLBUF_FOURCC('N', 'V', '1', '6');
-	case AV_PIX_FMT_NV24:
-		return DLBUF_FOURCC('N', 'V', '2', '4');
-	case AV_PIX_FMT_NV42:
-		return DLBUF_FOURCC('N', 'V', '4', '2');
-	case AV_PIX_FMT_P010:
-		return DLBUF_FOURCC('P', '0', '1', '0');
-#ifdef AV_PIX_FMT_P012
-	case AV_PIX_FMT_P012:
-		return DLBUF_FOURCC('P', '0', '1', '2');
-#endif
-	case AV_PIX_FMT_P016:
-		return DLBUF_FOURCC('P', '0', '1', '6');
-	case AV_PIX_FMT_P210:
-		return DLBUF_FOURCC('P', '2', '1', '0');
-	case AV_PIX_FMT_YUV420P:
-	case AV_PIX_FMT_YUVJ420P:
-		return DLBUF_FOURCC('Y', 'U', '1', '2');
-	case AV_PIX_FMT_YUV422P:
-	case AV_PIX_FMT_YUVJ422P:
-		return DLBUF_FOURCC('Y', 'U', '1', '6');
-	case AV_PIX_FMT_YUV444P:
-	case AV_PIX_FMT_YUVJ444P:
-		return DLBUF_FOURCC('Y', 'U', '2', '4');
-	case AV_PIX_FMT_YUV411P:
-		return DLBUF_FOURCC('Y', 'U', '1', '1');
-	case AV_PIX_FMT_YUV410P:
-		return DLBUF_FOURCC('Y', 'U', 'V', '9');
-	default:
-		return 0;
-	}
-}
 
 static inline const char *dlbuf_ffmpeg_name_(enum AVPixelFormat format)
 {
@@ -125,6 +84,13 @@ static inline int dlbuf_ffmpeg_plane_(const AVDRMFrameDescriptor *desc,
 	plane->fd = object->fd;
 	plane->offset = (uint64_t)p->offset;
 	plane->pitch = p->pitch;
+	/* 0 means that the size is unknown. */
+	if (object->size && plane->offset >= object->size)
+		return dlbuf_fail(-ERANGE, "plane %u of the AVFrame begins at byte %llu of "
+				  "an object of %zu", f->nplanes,
+				  (unsigned long long)plane->offset, object->size);
+	if (object->size)
+		plane->bytes = object->size - plane->offset;
 	f->nplanes++;
 	return 0;
 }
@@ -135,6 +101,7 @@ static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
 				       struct dlbuf_frame *f)
 {
 	struct dlbuf_format_info info;
+	enum dlbuf_code_space space;
 	int i, j, ret;
 
 	memset(&info, 0, sizeof(info));
@@ -162,8 +129,9 @@ static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
 		return dlbuf_fail(-EOPNOTSUPP, "the AVFrame has %d layers and no "
 				  "hw_frames_ctx whose sw_format says what they "
 				  "are together", desc->nb_layers);
-	f->code = dlbuf_ffmpeg_code_(sw_format);
-	if (!f->code || dlbuf_format_find(f->code, f->modifier, DLBUF_CODE_DRM,
+	f->code = dlbuf_code_named_(dlbuf_ffmpeg_name_(sw_format), DLBUF_CODE_FFMPEG,
+				    &space);
+	if (!f->code || space != DLBUF_CODE_DRM || dlbuf_format_find(f->code, f->modifier, DLBUF_CODE_DRM,
 					  &info))
 		return dlbuf_fail(-EOPNOTSUPP, "no DRM format has the planes of "
 				  "FFmpeg's %s", dlbuf_ffmpeg_name_(sw_format));
@@ -250,7 +218,7 @@ static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
  * several layers and no hw_frames_ctx: pass the sw_format of the source.
  *
  * av is borrowed. *frame borrows its fds: keep av until the frame is imported.
- * *frame is written completely, and on success only. It has no lease: set one with
+ * *frame is written completely, on failure with zeroes. It has no lease: set one with
  * dlbuf_ffmpeg_lease(). The order is UNKNOWN: FFmpeg leaves it to each decoder, and
  * some return the frame before the hardware is done. An acquire always waits for
  * the fences of the dma-buf.
@@ -259,13 +227,14 @@ static inline enum dlbuf_field dlbuf_ffmpeg_field_(const AVFrame *av)
  * -EINVAL      not DRM_PRIME; no, or more than 4, layers, planes or objects; a
  *              plane in no object or before its start; a crop that leaves no
  *              pixels; layers that are not the planes of sw_format
+ * -ERANGE      a plane begins after its object
  * -EOPNOTSUPP  objects with different modifiers; several layers and sw_format is
  *              unknown or has no format of DRM
  * dlbuf_import_frame() checks the format itself.
  *
  * Units: offsets and pitches of AVDRMFrameDescriptor are signed bytes. A negative
- * pitch is passed on; a negative offset is refused. The size of an object is
- * ignored: it may be 0 for unknown, and the kernel knows it.
+ * pitch is passed on; a negative offset is refused. A plane ends with its object. The
+ * size of an object is 0 if the decoder does not know it.
  *
  * Specification: libavutil/hwcontext_drm.h, libavutil/frame.h; ITU-T H.273.
  */
@@ -278,6 +247,7 @@ static inline int dlbuf_ffmpeg_frame(const AVFrame *av,
 	uint64_t x, y;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	if (av->format != AV_PIX_FMT_DRM_PRIME || !av->data[0])
 		return dlbuf_fail(-EINVAL, "the AVFrame is of %s, not of "
 				  "drm_prime", dlbuf_ffmpeg_name_(
@@ -339,16 +309,22 @@ static inline void dlbuf_ffmpeg_release_(void *av)
  *
  * av is borrowed: you may unref or free it afterwards. The lease drops the
  * reference. If dlbuf_import_frame() fails it does not call the lease: call
- * frame->release(frame->release_data). FFmpeg frees the buffer when its last
+ * dlbuf_frame_drop(frame). FFmpeg frees the buffer when its last
  * reference is dropped, on the thread that calls the lease; its own pools and
  * decoders allow any thread.
- * -ENOMEM  *frame is unchanged
+ * -EINVAL  av has no reference to its data (buf[0]), so that nobody could free it
+ * -ENOMEM
+ * On failure *frame is unchanged.
  */
 static inline int dlbuf_ffmpeg_lease(const AVFrame *av,
 				     struct dlbuf_frame *frame)
 {
-	AVFrame *ref = av_frame_clone(av);
+	AVFrame *ref;
 
+	if (!av->buf[0])
+		return dlbuf_fail(-EINVAL, "the AVFrame has no reference to its data "
+				  "(buf[0]): a lease cannot keep it");
+	ref = av_frame_clone(av);
 	if (!ref)
 		return dlbuf_fail(-ENOMEM, "av_frame_clone failed");
 	frame->release = dlbuf_ffmpeg_release_;
@@ -376,8 +352,8 @@ static inline int dlbuf_ffmpeg_fail_(int err, const char *call, const char *what
  * lease holds the mapping and a reference to av.
  *
  * av is borrowed, as for dlbuf_ffmpeg_lease(). The fds in *frame live until the
- * lease is called: call it yourself if dlbuf_import_frame() fails. May block in
- * the driver. *frame is written on success only. access is DLBUF_READ, DLBUF_WRITE
+ * lease is called: dlbuf_frame_drop() if dlbuf_import_frame() fails. May block in
+ * the driver. On failure *frame is all zeroes. access is DLBUF_READ, DLBUF_WRITE
  * or DLBUF_RW: the access of the mapping. A frame of DRM_PRIME has the access of
  * its fds.
  * -EOPNOTSUPP  also: FFmpeg cannot map this kind of frame to DRM_PRIME
@@ -392,6 +368,7 @@ static inline int dlbuf_ffmpeg_map(const AVFrame *av, uint32_t access,
 	AVFrame *map;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	if (av->format == AV_PIX_FMT_DRM_PRIME) {
 		ret = dlbuf_ffmpeg_frame(av, AV_PIX_FMT_NONE, &f);
 		if (!ret)
@@ -433,6 +410,164 @@ static inline int dlbuf_ffmpeg_map(const AVFrame *av, uint32_t access,
 	f.release = dlbuf_ffmpeg_release_;
 	f.release_data = map;
 	*frame = f;
+	return 0;
+}
+
+/* ---- the way back */
+
+/* What an AVFrame of ours holds. */
+struct dlbuf_ffmpeg_held_ {
+	AVDRMFrameDescriptor desc;
+	void (*release)(void *release_data);
+	void *release_data;
+};
+
+static inline void dlbuf_ffmpeg_unhold_(void *opaque, uint8_t *data)
+{
+	struct dlbuf_ffmpeg_held_ *held = (struct dlbuf_ffmpeg_held_ *)opaque;
+	int i;
+
+	(void)data;
+	for (i = 0; i < held->desc.nb_objects; i++)
+		close(held->desc.objects[i].fd);
+	if (held->release)
+		held->release(held->release_data);
+	av_free(held);
+}
+
+/* The object of plane i, which is new unless one before has the same fd. */
+static inline int dlbuf_ffmpeg_object_(const struct dlbuf_frame *f, uint32_t i,
+				       AVDRMFrameDescriptor *desc)
+{
+	AVDRMObjectDescriptor *object = &desc->objects[desc->nb_objects];
+	AVDRMPlaneDescriptor *plane = &desc->layers[0].planes[i];
+	int64_t bytes;
+	uint32_t j;
+
+	for (j = 0; j < i && f->planes[j].fd != f->planes[i].fd; j++)
+		;
+	plane->object_index = j < i ? desc->layers[0].planes[j].object_index :
+				      desc->nb_objects;
+	plane->offset = (ptrdiff_t)f->planes[i].offset;
+	plane->pitch = (ptrdiff_t)f->planes[i].pitch;
+	if (j < i)
+		return 0;
+	bytes = lseek(f->planes[i].fd, 0, SEEK_END);
+	object->fd = bytes < 0 ? -1 : fcntl(f->planes[i].fd, F_DUPFD_CLOEXEC, 3);
+	if (object->fd < 0)
+		return dlbuf_fail(-errno, "fd %d: %s", f->planes[i].fd, strerror(errno));
+	object->size = (size_t)bytes;
+	object->format_modifier = f->modifier;
+	desc->nb_objects++;
+	return 0;
+}
+
+static inline void dlbuf_ffmpeg_props_(const struct dlbuf_frame *f, AVFrame *av)
+{
+	const struct dlbuf_colour *c = &f->colour;
+	int interlaced = f->field >= DLBUF_FIELD_INTERLACED &&
+			 f->field <= DLBUF_FIELD_INTERLACED_BT;
+
+	av->width = (int)f->width;
+	av->height = (int)f->height;
+	if (f->crop.width && f->crop.height) {
+		av->crop_left = f->crop.x;
+		av->crop_top = f->crop.y;
+		av->crop_right = f->width - f->crop.x - f->crop.width;
+		av->crop_bottom = f->height - f->crop.y - f->crop.height;
+	}
+	/* 2 is "unspecified" in H.273, and 0 in struct dlbuf_colour. */
+	av->color_primaries = (enum AVColorPrimaries)(c->primaries ? c->primaries : 2);
+	av->color_trc = (enum AVColorTransferCharacteristic)(c->transfer ? c->transfer : 2);
+	av->colorspace = (enum AVColorSpace)(c->matrix ? c->matrix - 1 : 2);
+	if (c->range)
+		av->color_range = c->range == DLBUF_RANGE_FULL ? AVCOL_RANGE_JPEG :
+								AVCOL_RANGE_MPEG;
+	av->chroma_location = (enum AVChromaLocation)c->chroma_site;
+	if (f->clock == DLBUF_CLOCK_STREAM) {
+		av->pts = f->timestamp_ns;
+		av->time_base.num = 1;
+		av->time_base.den = 1000000000;
+	}
+	if (f->flags & DLBUF_FRAME_DAMAGED)
+		av->flags |= AV_FRAME_FLAG_CORRUPT;
+#if LIBAVUTIL_VERSION_INT >= AV_VERSION_INT(58, 7, 100)
+	if (interlaced)
+		av->flags |= AV_FRAME_FLAG_INTERLACED;
+	if (f->field == DLBUF_FIELD_INTERLACED_TB)
+		av->flags |= AV_FRAME_FLAG_TOP_FIELD_FIRST;
+#else
+	av->interlaced_frame = interlaced;
+	av->top_field_first = f->field == DLBUF_FIELD_INTERLACED_TB;
+#endif
+}
+
+/*
+ * Makes an AVFrame of AV_PIX_FMT_DRM_PRIME of a frame, with one layer of its format, its
+ * crop, colour, field, and its time in nanoseconds if the clock is STREAM. Without a copy,
+ * for encoders, filters and mappings that take DRM_PRIME. An encoder may want a
+ * hw_frames_ctx, which is yours to set.
+ *
+ * On success the frame is taken: its release is called when FFmpeg has dropped the last
+ * reference to the data, on any thread, and frame->release is cleared. On failure it is
+ * yours. *av is new: av_frame_free(). The fds are duplicated.
+ *
+ * Blocks until the frame's fence has signalled, because FFmpeg knows no fences. Returns
+ * 0, or
+ * -EOPNOTSUPP  DRM has no code for the format
+ * -EINVAL      no planes; a crop outside the frame
+ * -EIO         the work on the frame failed
+ * -EBADF, -EMFILE, -ESPIPE  a plane has no dma-buf, or no fd is left
+ * -ENOMEM
+ */
+static inline int dlbuf_ffmpeg_avframe(struct dlbuf_frame *frame, AVFrame **av)
+{
+	struct dlbuf_ffmpeg_held_ *held;
+	struct dlbuf_format_info info;
+	AVFrame *out;
+	uint32_t i;
+	int ret;
+
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
+	if (ret)
+		return ret;
+	if (!info.drm_code)
+		return dlbuf_fail(-EOPNOTSUPP, "DRM has no code for %s", info.v4l2_name);
+	if (!frame->nplanes || frame->nplanes > AV_DRM_MAX_PLANES ||
+	    frame->width > INT32_MAX || frame->height > INT32_MAX ||
+	    (uint64_t)frame->crop.x + frame->crop.width > frame->width ||
+	    (uint64_t)frame->crop.y + frame->crop.height > frame->height)
+		return dlbuf_fail(-EINVAL, "a frame of %u planes and %ux%u pixels, or its crop",
+				  frame->nplanes, frame->width, frame->height);
+	ret = dlbuf_frame_complete_(frame);
+	if (ret)
+		return ret;
+	held = (struct dlbuf_ffmpeg_held_ *)av_mallocz(sizeof(*held));
+	if (!held)
+		return dlbuf_fail(-ENOMEM, "no memory for a descriptor");
+	held->desc.nb_layers = 1;
+	held->desc.layers[0].format = info.drm_code;
+	held->desc.layers[0].nb_planes = (int)frame->nplanes;
+	for (i = 0; !ret && i < frame->nplanes; i++)
+		ret = dlbuf_ffmpeg_object_(frame, i, &held->desc);
+	out = ret ? NULL : av_frame_alloc();
+	if (out)
+		out->buf[0] = av_buffer_create((uint8_t *)&held->desc, sizeof(held->desc),
+					       dlbuf_ffmpeg_unhold_, held, 0);
+	if (!out || !out->buf[0]) {
+		av_frame_free(&out);
+		dlbuf_ffmpeg_unhold_(held, NULL);
+		return ret ? ret : dlbuf_fail(-ENOMEM, "no memory for an AVFrame");
+	}
+	held->release = frame->release;
+	held->release_data = frame->release_data;
+	frame->release = NULL;
+	out->format = AV_PIX_FMT_DRM_PRIME;
+	out->data[0] = (uint8_t *)&held->desc;
+	dlbuf_ffmpeg_props_(frame, out);
+	*av = out;
 	return 0;
 }
 

@@ -8,11 +8,23 @@
  *	struct dlbuf_gstreamer_format format;
  *	struct dlbuf_frame frame;
  *
- *	dlbuf_gstreamer_caps(gst_sample_get_caps(sample), &format);
- *	dlbuf_gstreamer_frame(gst_sample_get_buffer(sample), &format, &frame);
+ *	if (dlbuf_gstreamer_caps(gst_sample_get_caps(sample), &format) ||
+ *	    dlbuf_gstreamer_frame(gst_sample_get_buffer(sample), &format, &frame))
+ *		errx(1, "%s", dlbuf_last_error());
  *	gst_sample_unref(sample);
- *	if (dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors))
- *		frame.release(frame.release_data);
+ *	if (dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors)) {
+ *		dlbuf_frame_drop(&frame);
+ *		errx(1, "%s", dlbuf_last_error());
+ *	}
+ *
+ * What to tell the pipeline:
+ *   - caps of dma-bufs, see dlbuf_gstreamer_device_caps(). With format=DMA_DRM an
+ *     element never falls back to memory of the system; with plain caps v4l2src does,
+ *     when its pool is low because you hold frames
+ *   - that you read GstVideoMeta: dlbuf_gstreamer_announce(sink). Without it v4l2src
+ *     copies each frame whose pitch is not GStreamer's own into memory of the system
+ *   - dlbuf_device_trim(dev, 0) when the caps have changed or the pipeline has stopped: a
+ *     device keeps imports of the old buffers, and with them their memory, until it is told
  *
  * The lease is a reference to the GstBuffer. The buffer returns to its pool, and
  * to the camera, when the last tensor is deleted and its work is complete.
@@ -21,13 +33,16 @@
 #define DLBUF_INTEROP_GSTREAMER_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <gst/allocators/gstdmabuf.h>
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
 #include <dlbuf/frame.h>
+#include <dlbuf/interop/shared.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -40,216 +55,51 @@ struct dlbuf_gstreamer_format {
 	enum dlbuf_code_space code_space;
 	/* You may set it if you know it, see dlbuf_gstreamer_caps(). */
 	uint64_t modifier;
+	int is_bayer;		/* each buffer says its own pitch */
 };
-
-/*
- * Returns DRM's code of the same bytes. If DRM has none, or means another format
- * by it (AYUV), returns V4L2's. 0: neither has one.
- */
-static inline uint32_t dlbuf_gstreamer_code_(GstVideoFormat format,
-					     enum dlbuf_code_space *space)
-{
-	*space = DLBUF_CODE_DRM;
-	switch (format) {
-	case GST_VIDEO_FORMAT_NV12:
-		return DLBUF_FOURCC('N', 'V', '1', '2');
-	case GST_VIDEO_FORMAT_NV21:
-		return DLBUF_FOURCC('N', 'V', '2', '1');
-	case GST_VIDEO_FORMAT_NV16:
-		return DLBUF_FOURCC('N', 'V', '1', '6');
-	case GST_VIDEO_FORMAT_NV61:
-		return DLBUF_FOURCC('N', 'V', '6', '1');
-	case GST_VIDEO_FORMAT_NV24:
-		return DLBUF_FOURCC('N', 'V', '2', '4');
-	case GST_VIDEO_FORMAT_P010_10LE:
-		return DLBUF_FOURCC('P', '0', '1', '0');
-	case GST_VIDEO_FORMAT_P012_LE:
-		return DLBUF_FOURCC('P', '0', '1', '2');
-	case GST_VIDEO_FORMAT_P016_LE:
-		return DLBUF_FOURCC('P', '0', '1', '6');
-	case GST_VIDEO_FORMAT_NV12_10LE40:
-		return DLBUF_FOURCC('N', 'V', '1', '5');
-
-	case GST_VIDEO_FORMAT_I420:
-		return DLBUF_FOURCC('Y', 'U', '1', '2');
-	case GST_VIDEO_FORMAT_YV12:
-		return DLBUF_FOURCC('Y', 'V', '1', '2');
-	case GST_VIDEO_FORMAT_Y41B:
-		return DLBUF_FOURCC('Y', 'U', '1', '1');
-	case GST_VIDEO_FORMAT_Y42B:
-		return DLBUF_FOURCC('Y', 'U', '1', '6');
-	case GST_VIDEO_FORMAT_Y444:
-		return DLBUF_FOURCC('Y', 'U', '2', '4');
-	case GST_VIDEO_FORMAT_YUV9:
-		return DLBUF_FOURCC('Y', 'U', 'V', '9');
-	case GST_VIDEO_FORMAT_YVU9:
-		return DLBUF_FOURCC('Y', 'V', 'U', '9');
-	case GST_VIDEO_FORMAT_I420_10LE:
-		return DLBUF_FOURCC('S', '0', '1', '0');
-	case GST_VIDEO_FORMAT_I422_10LE:
-		return DLBUF_FOURCC('S', '2', '1', '0');
-	case GST_VIDEO_FORMAT_Y444_10LE:
-		return DLBUF_FOURCC('S', '4', '1', '0');
-	case GST_VIDEO_FORMAT_I420_12LE:
-		return DLBUF_FOURCC('S', '0', '1', '2');
-	case GST_VIDEO_FORMAT_I422_12LE:
-		return DLBUF_FOURCC('S', '2', '1', '2');
-	case GST_VIDEO_FORMAT_Y444_12LE:
-		return DLBUF_FOURCC('S', '4', '1', '2');
-	case GST_VIDEO_FORMAT_Y444_16LE:
-		return DLBUF_FOURCC('S', '4', '1', '6');
-
-	case GST_VIDEO_FORMAT_YUY2:
-		return DLBUF_FOURCC('Y', 'U', 'Y', 'V');
-	case GST_VIDEO_FORMAT_YVYU:
-		return DLBUF_FOURCC('Y', 'V', 'Y', 'U');
-	case GST_VIDEO_FORMAT_UYVY:
-		return DLBUF_FOURCC('U', 'Y', 'V', 'Y');
-	case GST_VIDEO_FORMAT_VYUY:
-		return DLBUF_FOURCC('V', 'Y', 'U', 'Y');
-	case GST_VIDEO_FORMAT_Y210:
-		return DLBUF_FOURCC('Y', '2', '1', '0');
-	case GST_VIDEO_FORMAT_Y212_LE:
-		return DLBUF_FOURCC('Y', '2', '1', '2');
-	case GST_VIDEO_FORMAT_Y410:
-		return DLBUF_FOURCC('Y', '4', '1', '0');
-	case GST_VIDEO_FORMAT_Y412_LE:
-		return DLBUF_FOURCC('Y', '4', '1', '2');
-#if GST_CHECK_VERSION(1, 26, 0)
-	case GST_VIDEO_FORMAT_Y216_LE:
-		return DLBUF_FOURCC('Y', '2', '1', '6');
-	case GST_VIDEO_FORMAT_Y416_LE:
-		return DLBUF_FOURCC('Y', '4', '1', '6');
-#endif
-	case GST_VIDEO_FORMAT_VUYA:
-		return DLBUF_FOURCC('A', 'Y', 'U', 'V');
-	case GST_VIDEO_FORMAT_v308:
-		return DLBUF_FOURCC('V', 'U', '2', '4');
-
-	/* DRM names the channels from the highest bit down. */
-	case GST_VIDEO_FORMAT_RGB:
-		return DLBUF_FOURCC('B', 'G', '2', '4');
-	case GST_VIDEO_FORMAT_BGR:
-		return DLBUF_FOURCC('R', 'G', '2', '4');
-	case GST_VIDEO_FORMAT_BGRx:
-		return DLBUF_FOURCC('X', 'R', '2', '4');
-	case GST_VIDEO_FORMAT_RGBx:
-		return DLBUF_FOURCC('X', 'B', '2', '4');
-	case GST_VIDEO_FORMAT_xRGB:
-		return DLBUF_FOURCC('B', 'X', '2', '4');
-	case GST_VIDEO_FORMAT_xBGR:
-		return DLBUF_FOURCC('R', 'X', '2', '4');
-	case GST_VIDEO_FORMAT_BGRA:
-		return DLBUF_FOURCC('A', 'R', '2', '4');
-	case GST_VIDEO_FORMAT_RGBA:
-		return DLBUF_FOURCC('A', 'B', '2', '4');
-	case GST_VIDEO_FORMAT_ARGB:
-		return DLBUF_FOURCC('B', 'A', '2', '4');
-	case GST_VIDEO_FORMAT_ABGR:
-		return DLBUF_FOURCC('R', 'A', '2', '4');
-	case GST_VIDEO_FORMAT_RGBA64_LE:
-		return DLBUF_FOURCC('A', 'B', '4', '8');
-	case GST_VIDEO_FORMAT_BGRA64_LE:
-		return DLBUF_FOURCC('A', 'R', '4', '8');
-	case GST_VIDEO_FORMAT_BGR10A2_LE:
-		return DLBUF_FOURCC('A', 'R', '3', '0');
-	case GST_VIDEO_FORMAT_RGB10A2_LE:
-		return DLBUF_FOURCC('A', 'B', '3', '0');
-	case GST_VIDEO_FORMAT_RGB16:
-		return DLBUF_FOURCC('R', 'G', '1', '6');
-	case GST_VIDEO_FORMAT_BGR16:
-		return DLBUF_FOURCC('B', 'G', '1', '6');
-	case GST_VIDEO_FORMAT_RGB15:
-		return DLBUF_FOURCC('X', 'R', '1', '5');
-	case GST_VIDEO_FORMAT_BGR15:
-		return DLBUF_FOURCC('X', 'B', '1', '5');
-	default:
-		break;
-	}
-	*space = DLBUF_CODE_V4L2;
-	switch (format) {
-	case GST_VIDEO_FORMAT_GRAY8:
-		return DLBUF_FOURCC('G', 'R', 'E', 'Y');
-	case GST_VIDEO_FORMAT_GRAY16_LE:
-		return DLBUF_FOURCC('Y', '1', '6', ' ');
-#if GST_CHECK_VERSION(1, 26, 0)
-	case GST_VIDEO_FORMAT_GRAY10_LE16:
-		return DLBUF_FOURCC('Y', '1', '0', ' ');
-#endif
-	case GST_VIDEO_FORMAT_AYUV:
-		return DLBUF_FOURCC('A', 'Y', 'U', 'V');
-	default:
-		return 0;
-	}
-}
-
-/* The format of video/x-bayer: the first two rows of the mosaic, and the depth. */
-static inline uint32_t dlbuf_gstreamer_bayer_(const char *name,
-					      GstVideoFormat *like)
-{
-	static const struct {
-		char name[8];
-		char code[5][4];	/* of 8, 10, 12, 14 and 16 bits */
-	} patterns[] = {
-		{ "bggr", { { 'B', 'A', '8', '1' }, { 'B', 'G', '1', '0' },
-			    { 'B', 'G', '1', '2' }, { 'B', 'G', '1', '4' },
-			    { 'B', 'Y', 'R', '2' } } },
-		{ "gbrg", { { 'G', 'B', 'R', 'G' }, { 'G', 'B', '1', '0' },
-			    { 'G', 'B', '1', '2' }, { 'G', 'B', '1', '4' },
-			    { 'G', 'B', '1', '6' } } },
-		{ "grbg", { { 'G', 'R', 'B', 'G' }, { 'B', 'A', '1', '0' },
-			    { 'B', 'A', '1', '2' }, { 'G', 'R', '1', '4' },
-			    { 'G', 'R', '1', '6' } } },
-		{ "rggb", { { 'R', 'G', 'G', 'B' }, { 'R', 'G', '1', '0' },
-			    { 'R', 'G', '1', '2' }, { 'R', 'G', '1', '4' },
-			    { 'R', 'G', '1', '6' } } },
-	};
-	static const char depths[][8] = { "", "10le", "12le", "14le", "16le" };
-	size_t i, j;
-
-	if (!name)
-		return 0;
-	for (i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-		if (strncmp(name, patterns[i].name, 4))
-			continue;
-		for (j = 0; j < sizeof(depths) / sizeof(depths[0]); j++) {
-			const char *c = patterns[i].code[j];
-
-			if (strcmp(name + 4, depths[j]))
-				continue;
-			*like = j ? GST_VIDEO_FORMAT_GRAY16_LE :
-				    GST_VIDEO_FORMAT_GRAY8;
-			return DLBUF_FOURCC(c[0], c[1], c[2], c[3]);
-		}
-	}
-	return 0;
-}
 
 static inline int dlbuf_gstreamer_bayer_caps_(const GstStructure *s,
 					      struct dlbuf_gstreamer_format *f)
 {
-	GstVideoFormat like = GST_VIDEO_FORMAT_UNKNOWN;
+	const char *name = gst_structure_get_string(s, "format");
+	const char *colour = gst_structure_get_string(s, "colorimetry");
 	int width, height;
 
-	f->code_space = DLBUF_CODE_V4L2;
-	f->code = dlbuf_gstreamer_bayer_(gst_structure_get_string(s, "format"),
-					 &like);
+	f->code = dlbuf_code_named_(name, DLBUF_CODE_GSTREAMER, &f->code_space);
 	if (!f->code)
 		return dlbuf_fail(-EOPNOTSUPP, "V4L2 has no code for "
-				  "video/x-bayer,format=%s",
-				  gst_structure_get_string(s, "format"));
+				  "video/x-bayer,format=%s", name ? name : "(none)");
 	if (!gst_structure_get_int(s, "width", &width) ||
 	    !gst_structure_get_int(s, "height", &height) || width <= 0 ||
 	    height <= 0)
 		return dlbuf_fail(-EINVAL, "the caps say no size");
-	/* Rows of a mosaic have the layout of rows of a grey picture. */
-	if (!gst_video_info_set_format(&f->info, like, (guint)width,
-				       (guint)height))
+	/* A mosaic has rows like a grey picture, but with the pitch of the producer. */
+	if (!gst_video_info_set_format(&f->info, strlen(name) > 4 ?
+				       GST_VIDEO_FORMAT_GRAY16_LE : GST_VIDEO_FORMAT_GRAY8,
+				       (guint)width, (guint)height))
 		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %dx%d",
 				  width, height);
+	f->is_bayer = 1;
 	memset(&f->info.colorimetry, 0, sizeof(f->info.colorimetry));
+	if (colour)
+		gst_video_colorimetry_from_string(&f->info.colorimetry, colour);
 	f->info.colorimetry.matrix = GST_VIDEO_COLOR_MATRIX_RGB;
 	return 0;
+}
+
+/* Caps that name memory, other than the system's, do not say how it is laid out. */
+static inline uint64_t dlbuf_gstreamer_modifier_(const GstCapsFeatures *features)
+{
+	guint i, n = features ? gst_caps_features_get_size(features) : 0;
+
+	for (i = 0; i < n; i++) {
+		const gchar *name = gst_caps_features_get_nth(features, i);
+
+		if (g_str_has_prefix(name, "memory:") &&
+		    strcmp(name, GST_CAPS_FEATURE_MEMORY_SYSTEM_MEMORY))
+			return DLBUF_MOD_INVALID;
+	}
+	return DLBUF_MOD_LINEAR;
 }
 
 /*
@@ -270,8 +120,8 @@ static inline int dlbuf_gstreamer_bayer_caps_(const GstStructure *s,
  * -EINVAL      not caps of one raw picture: not fixed, not video/x-raw or
  *              video/x-bayer, or without a size
  * -EOPNOTSUPP  neither DRM nor V4L2 has a code for the format (planar RGB,
- *              big-endian, v210); or each field in a buffer has an id of its own
- *              (interlace-mode=fields)
+ *              big-endian, v210); or a buffer is more than one picture
+ *              (interlace-mode=fields, multiview-mode=separated)
  *
  * Specification: GStreamer's "Raw Video Media Types" and "DMA buffers".
  */
@@ -279,7 +129,6 @@ static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
 				       struct dlbuf_gstreamer_format *format)
 {
 	struct dlbuf_gstreamer_format f;
-	const GstCapsFeatures *features;
 	const GstStructure *s;
 	int ret;
 
@@ -288,10 +137,7 @@ static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
 	memset(&f, 0, sizeof(f));
 	gst_video_info_init(&f.info);
 	s = gst_caps_get_structure(caps, 0);
-	features = gst_caps_get_features(caps, 0);
-	f.modifier = !features || gst_caps_features_is_equal(features,
-			GST_CAPS_FEATURES_MEMORY_SYSTEM_MEMORY) ?
-		     DLBUF_MOD_LINEAR : DLBUF_MOD_INVALID;
+	f.modifier = dlbuf_gstreamer_modifier_(gst_caps_get_features(caps, 0));
 	if (gst_structure_has_name(s, "video/x-bayer")) {
 		ret = dlbuf_gstreamer_bayer_caps_(s, &f);
 		if (ret)
@@ -322,8 +168,9 @@ static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
 		if (!gst_video_info_from_caps(&f.info, caps))
 			return dlbuf_fail(-EINVAL, "GStreamer cannot read the "
 					  "caps of video/x-raw");
-		f.code = dlbuf_gstreamer_code_(GST_VIDEO_INFO_FORMAT(&f.info),
-					       &f.code_space);
+		f.code = dlbuf_code_named_(gst_video_format_to_string(
+						   GST_VIDEO_INFO_FORMAT(&f.info)),
+					   DLBUF_CODE_GSTREAMER, &f.code_space);
 	}
 	if (!f.code)
 		return dlbuf_fail(-EOPNOTSUPP, "neither DRM nor V4L2 has a code "
@@ -333,6 +180,9 @@ static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
 	    GST_VIDEO_INTERLACE_MODE_FIELDS)
 		return dlbuf_fail(-EOPNOTSUPP, "a buffer of interlace-mode=fields "
 				  "is more than one picture");
+	if (GST_VIDEO_INFO_MULTIVIEW_MODE(&f.info) == GST_VIDEO_MULTIVIEW_MODE_SEPARATED)
+		return dlbuf_fail(-EOPNOTSUPP, "a buffer of multiview-mode=separated is "
+				  "more than one picture");
 	*format = f;
 	return 0;
 }
@@ -376,15 +226,10 @@ dlbuf_gstreamer_add_(const struct dlbuf_device_format *f, void *data)
 		return 0;
 	formats = gst_video_formats_raw(&n);
 	for (i = 0; i < n; i++) {
-		struct dlbuf_format_info info;
-		enum dlbuf_code_space space;
-		uint32_t code = dlbuf_gstreamer_code_(formats[i], &space);
+		const char *name = gst_video_format_to_string(formats[i]);
 
-		info.size = sizeof(info);
-		if (code && !dlbuf_format_find(code, 0, space, &info) &&
-		    f->code == (info.drm_code ? info.drm_code : info.v4l2_code))
-			dlbuf_gstreamer_append_(&lists->raw,
-				gst_video_format_to_string(formats[i]));
+		if (dlbuf_is_named_(f, name, DLBUF_CODE_GSTREAMER))
+			dlbuf_gstreamer_append_(&lists->raw, name);
 	}
 	return 0;
 }
@@ -397,7 +242,8 @@ dlbuf_gstreamer_add_(const struct dlbuf_device_format *f, void *data)
  *
  * flags: DLBUF_DEVICE_FORMAT_... that are wanted; 0: all. With COPY the import needs
  * DLBUF_IMPORT_MAY_COPY. *caps is new: gst_caps_unref(). Call gst_init() before. Calls the
- * driver. Returns 0, or the errors of dlbuf_device_formats().
+ * driver. Returns 0, or the errors of dlbuf_device_formats(), or
+ * -EOPNOTSUPP  the device imports none in the way that flags ask for
  *
  * Specification: GStreamer's "DMA buffers".
  */
@@ -414,6 +260,9 @@ static inline int dlbuf_gstreamer_device_caps(struct dlbuf_device *dev,
 	g_value_init(&lists.drm, GST_TYPE_LIST);
 	g_value_init(&lists.raw, GST_TYPE_LIST);
 	ret = dlbuf_device_formats(dev, dlbuf_gstreamer_add_, &lists);
+	if (!ret && !gst_value_list_get_size(&lists.drm) &&
+	    !gst_value_list_get_size(&lists.raw))
+		ret = dlbuf_fail(-EOPNOTSUPP, "the device imports no frames in this way");
 	if (!ret) {
 		c = gst_caps_new_empty();
 		s = gst_structure_new_empty("video/x-raw");
@@ -513,7 +362,8 @@ dlbuf_gstreamer_field_(const GstVideoInfo *info, GstBuffer *buffer)
 }
 
 static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, gsize offset,
-					 int stride, struct dlbuf_plane *plane)
+					 int stride, struct dlbuf_frame *frame,
+					 struct dlbuf_plane *plane)
 {
 	guint index, length;
 	GstMemory *mem;
@@ -532,6 +382,79 @@ static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, gsize offset,
 	plane->offset = mem->offset + skip;
 	plane->pitch = stride;
 	plane->bytes = mem->size - skip;
+	if (GST_MEMORY_IS_READONLY(mem))
+		frame->flags |= DLBUF_FRAME_READ_ONLY;
+	return 0;
+}
+
+/*
+ * The pitch of a mosaic without a GstVideoMeta: elements differ in it (v4l2src has the
+ * driver's, others a multiple of 4), but all have whole rows and nothing after them.
+ */
+static inline int dlbuf_gstreamer_bayer_pitch_(GstBuffer *buffer, const GstVideoInfo *info,
+					       int *pitch)
+{
+	gsize bytes = gst_buffer_get_size(buffer);
+	gsize rows = (gsize)GST_VIDEO_INFO_HEIGHT(info);
+	gsize row = (gsize)GST_VIDEO_INFO_WIDTH(info) *
+		    (gsize)GST_VIDEO_INFO_COMP_PSTRIDE(info, 0);
+
+	if (bytes % rows || bytes / rows < row || bytes / rows > G_MAXINT)
+		return dlbuf_fail(-EOPNOTSUPP, "nobody says the pitch: the GstBuffer has "
+				  "no GstVideoMeta, and its %zu bytes are not %zu rows of "
+				  "%zu bytes or more", (size_t)bytes, (size_t)rows,
+				  (size_t)row);
+	*pitch = (int)(bytes / rows);
+	return 0;
+}
+
+/*
+ * Answers an ALLOCATION query: whoever fills the buffers may use any pitch and offset, and
+ * crop, because their GstVideoMeta and GstVideoCropMeta are read. For an element's
+ * propose_allocation() or an appsink's callback of that name; otherwise see
+ * dlbuf_gstreamer_announce().
+ *
+ * query is borrowed. Pure. Returns 0, or
+ * -EINVAL  query is another one
+ */
+static inline int dlbuf_gstreamer_allocation(GstQuery *query)
+{
+	guint i;
+
+	if (!query || GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION)
+		return dlbuf_fail(-EINVAL, "the query is not ALLOCATION");
+	if (!gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, &i))
+		gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, NULL);
+	if (!gst_query_find_allocation_meta(query, GST_VIDEO_CROP_META_API_TYPE, &i))
+		gst_query_add_allocation_meta(query, GST_VIDEO_CROP_META_API_TYPE, NULL);
+	return 0;
+}
+
+static inline GstPadProbeReturn dlbuf_gstreamer_probe_(GstPad *pad, GstPadProbeInfo *info,
+						       gpointer data)
+{
+	(void)pad, (void)data;
+	if (GST_QUERY_TYPE(GST_PAD_PROBE_INFO_QUERY(info)) == GST_QUERY_ALLOCATION)
+		dlbuf_gstreamer_allocation(GST_PAD_PROBE_INFO_QUERY(info));
+	return GST_PAD_PROBE_OK;
+}
+
+/*
+ * Answers each ALLOCATION query of a sink, an appsink for example. Call it once, before
+ * the pipeline plays. The probe that it adds stays as long as the sink's pad.
+ *
+ * sink is borrowed. Does not block. Returns 0, or
+ * -EINVAL  sink has no pad called "sink"
+ */
+static inline int dlbuf_gstreamer_announce(GstElement *sink)
+{
+	GstPad *pad = gst_element_get_static_pad(sink, "sink");
+
+	if (!pad)
+		return dlbuf_fail(-EINVAL, "the element has no pad called sink");
+	gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, dlbuf_gstreamer_probe_,
+			  NULL, NULL);
+	gst_object_unref(pad);
 	return 0;
 }
 
@@ -552,18 +475,20 @@ static inline void dlbuf_gstreamer_release_(void *buffer)
  *   height     with interlace-mode=alternate that of one field
  *
  * The lease is a reference to the buffer; release() drops it. If the frame is not
- * imported, or dlbuf_import_frame() fails, call frame.release(frame.release_data).
+ * imported, or dlbuf_import_frame() fails, call dlbuf_frame_drop(&frame).
  * The fds belong to the memories and are borrowed as long as the lease is held.
  * buffer and format are borrowed for the call. The thread that fires the lease
  * returns the buffer to its pool, which means VIDIOC_QBUF for a camera; the pools
  * of GStreamer do not block there.
  *
- * Pure, except for the reference. *frame is written completely, and on success
- * only. Returns 0, or
+ * Pure, except for the reference. *frame is written completely; on failure it is all
+ * zeroes. Returns 0, or
+ * -ENODATA     the buffer is empty
  * -EBADF       a plane is in memory that is not a dma-buf
  * -ERANGE      a plane begins after the buffer
  * -EOPNOTSUPP  the planes' places are unknown: the buffer has no GstVideoMeta, and
- *              the format is not linear or not one of GStreamer
+ *              the format is not linear or not one of GStreamer, or it is Bayer and
+ *              the size of the buffer is not a whole number of rows
  */
 static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 					const struct dlbuf_gstreamer_format *format,
@@ -573,11 +498,17 @@ static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 	const GstVideoCropMeta *crop = gst_buffer_get_video_crop_meta(buffer);
 	const GstVideoInfo *info = &format->info;
 	struct dlbuf_frame f;
+	int pitch = 0, ret;
 	uint32_t i;
-	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	memset(&f, 0, sizeof(f));
 	f.size = sizeof(f);
+	if (!gst_buffer_get_size(buffer))
+		return dlbuf_fail(-ENODATA, "the GstBuffer is empty");
+	/* That of a format which GStreamer does not know has no planes: it says nothing. */
+	if (meta && !meta->n_planes)
+		meta = NULL;
 	f.width = meta ? meta->width : (uint32_t)GST_VIDEO_INFO_WIDTH(info);
 	f.height = meta ? meta->height : (uint32_t)GST_VIDEO_INFO_HEIGHT(info);
 	if (GST_VIDEO_INFO_INTERLACE_MODE(info) ==
@@ -595,13 +526,18 @@ static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 	if (!f.nplanes || f.nplanes > DLBUF_MAX_PLANES)
 		return dlbuf_fail(-EOPNOTSUPP, "a GstBuffer of %u planes",
 				  f.nplanes);
+	if (format->is_bayer && !meta) {
+		ret = dlbuf_gstreamer_bayer_pitch_(buffer, info, &pitch);
+		if (ret)
+			return ret;
+	}
 	for (i = 0; i < f.nplanes; i++) {
 		ret = dlbuf_gstreamer_plane_(buffer,
 			meta ? meta->offset[i] :
 			       GST_VIDEO_INFO_PLANE_OFFSET(info, i),
-			meta ? meta->stride[i] :
+			meta ? meta->stride[i] : pitch ? pitch :
 			       GST_VIDEO_INFO_PLANE_STRIDE(info, i),
-			&f.planes[i]);
+			&f, &f.planes[i]);
 		if (ret)
 			return ret;
 	}
@@ -628,6 +564,219 @@ static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 	f.release = dlbuf_gstreamer_release_;
 	f.release_data = gst_buffer_ref(buffer);
 	*frame = f;
+	return 0;
+}
+
+/* ---- the way back */
+
+static inline GstVideoFormat dlbuf_gstreamer_format_of_(const struct dlbuf_frame *frame)
+{
+	struct dlbuf_device_format f;
+	struct dlbuf_format_info info;
+	const GstVideoFormat *formats;
+	guint i, n;
+
+	memset(&info, 0, sizeof(info));
+	memset(&f, 0, sizeof(f));
+	info.size = sizeof(info);
+	if (dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info))
+		return GST_VIDEO_FORMAT_UNKNOWN;
+	f.code_space = info.drm_code ? DLBUF_CODE_DRM : DLBUF_CODE_V4L2;
+	f.code = info.drm_code ? info.drm_code : info.v4l2_code;
+	formats = gst_video_formats_raw(&n);
+	for (i = 0; i < n; i++)
+		if (dlbuf_is_named_(&f, gst_video_format_to_string(formats[i]),
+				    DLBUF_CODE_GSTREAMER))
+			return formats[i];
+	return GST_VIDEO_FORMAT_UNKNOWN;
+}
+
+/*
+ * Makes the caps of frames as this one, for an appsrc: video/x-raw with its format, size,
+ * colour and interlacing, and the rate fps_n/fps_d (0/1: none). With is_drm they are
+ * video/x-raw(memory:DMABuf) with format=DMA_DRM (1.24), for elements that import dma-bufs.
+ *
+ * frame is borrowed, *caps is new: gst_caps_unref(). Pure. Returns 0, or
+ * -EOPNOTSUPP  GStreamer has no such format; DMA_DRM before 1.24
+ * -EINVAL      GStreamer refuses the size
+ */
+static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, int fps_n,
+					     int fps_d, int is_drm, GstCaps **caps)
+{
+	GstVideoFormat format = dlbuf_gstreamer_format_of_(frame);
+	const struct dlbuf_colour *c = &frame->colour;
+	GstVideoInfo info;
+
+	if (format == GST_VIDEO_FORMAT_UNKNOWN)
+		return dlbuf_fail(-EOPNOTSUPP, "GStreamer has no format with these bytes");
+	gst_video_info_init(&info);
+	if (!gst_video_info_set_format(&info, format, frame->width, frame->height))
+		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %ux%u",
+				  frame->width, frame->height);
+	info.fps_n = fps_n;
+	info.fps_d = fps_d;
+	if (c->primaries)
+		info.colorimetry.primaries = gst_video_color_primaries_from_iso(c->primaries);
+	if (c->transfer)
+		info.colorimetry.transfer = gst_video_transfer_function_from_iso(c->transfer);
+	if (c->matrix)
+		info.colorimetry.matrix = gst_video_color_matrix_from_iso(c->matrix - 1u);
+	if (c->range)
+		info.colorimetry.range = c->range == DLBUF_RANGE_FULL ?
+			GST_VIDEO_COLOR_RANGE_0_255 : GST_VIDEO_COLOR_RANGE_16_235;
+	if (frame->field >= DLBUF_FIELD_INTERLACED && frame->field <= DLBUF_FIELD_INTERLACED_BT) {
+		info.interlace_mode = GST_VIDEO_INTERLACE_MODE_INTERLEAVED;
+		GST_VIDEO_INFO_FIELD_ORDER(&info) =
+			frame->field == DLBUF_FIELD_INTERLACED_TB ?
+			GST_VIDEO_FIELD_ORDER_TOP_FIELD_FIRST :
+			frame->field == DLBUF_FIELD_INTERLACED_BT ?
+			GST_VIDEO_FIELD_ORDER_BOTTOM_FIELD_FIRST :
+			GST_VIDEO_FIELD_ORDER_UNKNOWN;
+	}
+	if (is_drm) {
+#if GST_CHECK_VERSION(1, 24, 0)
+		GstVideoInfoDmaDrm drm;
+
+		if (gst_video_info_dma_drm_from_video_info(&drm, &info, DLBUF_MOD_LINEAR)) {
+			*caps = gst_video_info_dma_drm_to_caps(&drm);
+			return 0;
+		}
+#endif
+		return dlbuf_fail(-EOPNOTSUPP, "GStreamer has no DMA_DRM for this format");
+	}
+	*caps = gst_video_info_to_caps(&info);
+	return 0;
+}
+
+/* What the memories of a frame hold together. */
+struct dlbuf_gstreamer_held_ {
+	gint refs;
+	void (*release)(void *release_data);
+	void *release_data;
+};
+
+static inline void dlbuf_gstreamer_unhold_(gpointer data)
+{
+	struct dlbuf_gstreamer_held_ *held = (struct dlbuf_gstreamer_held_ *)data;
+
+	if (!g_atomic_int_dec_and_test(&held->refs))
+		return;
+	if (held->release)
+		held->release(held->release_data);
+	g_free(held);
+}
+
+/* Adds a dma-buf to the buffer; its place there is the buffer's size before. */
+static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator, int fd,
+					      struct dlbuf_gstreamer_held_ *held,
+					      GstBuffer *buffer)
+{
+	int64_t bytes = lseek(fd, 0, SEEK_END);
+	int dup = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	GstMemory *memory;
+
+	if (bytes < 0 || dup < 0) {
+		bytes = -errno;
+		if (dup >= 0)
+			close(dup);
+		return dlbuf_fail((int)bytes, "fd %d: %s", fd, strerror((int)-bytes));
+	}
+	memory = gst_dmabuf_allocator_alloc(allocator, dup, (gsize)bytes);
+	g_atomic_int_inc(&held->refs);
+	gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory),
+				  g_quark_from_static_string("dlbuf-frame"), held,
+				  dlbuf_gstreamer_unhold_);
+	gst_buffer_append_memory(buffer, memory);
+	return 0;
+}
+
+/*
+ * Makes a buffer of a frame, for an appsrc: its dma-bufs as GstMemory, a GstVideoMeta with
+ * the places of the planes, the crop, the PTS if the clock is STREAM, the sequence as
+ * offset, and the flags of interlaced and damaged frames. Without a copy.
+ *
+ *	DLBUF_INFO(dlbuf_frame, frame);
+ *	frame.code = DLBUF_FOURCC('N', 'V', '1', '2');
+ *	frame.code_space = DLBUF_CODE_DRM;
+ *	if (dlbuf_frame_from_tensors(tensors, 2, 0, &frame) ||
+ *	    dlbuf_gstreamer_buffer(&frame, &buffer))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	gst_app_src_push_buffer(src, buffer);
+ *
+ * On success the frame is taken: its release is called when GStreamer has freed the last
+ * of the memories, on any thread, and frame->release is cleared. On failure it is yours.
+ * *buffer is new: gst_buffer_unref(). The fds are duplicated.
+ *
+ * Blocks until the frame's fence has signalled, because elements that map or import a
+ * dma-buf need not wait. Call gst_init() before. Returns 0, or
+ * -EOPNOTSUPP  GStreamer has no such format; a pitch beyond its numbers
+ * -EIO         the work on the frame failed
+ * -EBADF, -EMFILE, -ESPIPE  a plane has no dma-buf, or no fd is left
+ */
+static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **buffer)
+{
+	GstVideoFormat format = dlbuf_gstreamer_format_of_(frame);
+	gsize offset[GST_VIDEO_MAX_PLANES] = { 0 }, at[DLBUF_MAX_PLANES] = { 0 };
+	gint stride[GST_VIDEO_MAX_PLANES] = { 0 };
+	struct dlbuf_gstreamer_held_ *held;
+	GstAllocator *allocator;
+	GstVideoCropMeta *crop;
+	GstBuffer *b;
+	uint32_t i, j;
+	int ret;
+
+	if (format == GST_VIDEO_FORMAT_UNKNOWN || frame->nplanes > DLBUF_MAX_PLANES)
+		return dlbuf_fail(-EOPNOTSUPP, "GStreamer has no format with these bytes");
+	ret = dlbuf_frame_complete_(frame);
+	if (ret)
+		return ret;
+	allocator = gst_dmabuf_allocator_new();
+	held = g_new0(struct dlbuf_gstreamer_held_, 1);
+	held->refs = 1;
+	b = gst_buffer_new();
+	for (i = 0; !ret && i < frame->nplanes; i++) {
+		const struct dlbuf_plane *p = &frame->planes[i];
+
+		for (j = 0; j < i && frame->planes[j].fd != p->fd; j++)
+			;
+		at[i] = j < i ? at[j] : gst_buffer_get_size(b);
+		offset[i] = at[i] + (gsize)p->offset;
+		stride[i] = (gint)p->pitch;
+		if (p->pitch > G_MAXINT || p->pitch < G_MININT)
+			ret = dlbuf_fail(-EOPNOTSUPP, "a pitch of %lld", (long long)p->pitch);
+		else if (j == i)
+			ret = dlbuf_gstreamer_add_memory_(allocator, p->fd, held, b);
+	}
+	gst_object_unref(allocator);
+	if (ret) {
+		gst_buffer_unref(b);
+		dlbuf_gstreamer_unhold_(held);
+		return ret;
+	}
+	gst_buffer_add_video_meta_full(b, GST_VIDEO_FRAME_FLAG_NONE, format, frame->width,
+				       frame->height, frame->nplanes, offset, stride);
+	if (frame->crop.width && frame->crop.height) {
+		crop = gst_buffer_add_video_crop_meta(b);
+		crop->x = frame->crop.x;
+		crop->y = frame->crop.y;
+		crop->width = frame->crop.width;
+		crop->height = frame->crop.height;
+	}
+	if (frame->clock == DLBUF_CLOCK_STREAM)
+		GST_BUFFER_PTS(b) = (GstClockTime)frame->timestamp_ns;
+	if (frame->flags & DLBUF_FRAME_SEQUENCE)
+		GST_BUFFER_OFFSET(b) = frame->sequence;
+	if (frame->flags & DLBUF_FRAME_DAMAGED)
+		GST_BUFFER_FLAG_SET(b, GST_BUFFER_FLAG_CORRUPTED);
+	if (frame->field >= DLBUF_FIELD_INTERLACED)
+		GST_BUFFER_FLAG_SET(b, GST_VIDEO_BUFFER_FLAG_INTERLACED);
+	if (frame->field == DLBUF_FIELD_INTERLACED_TB)
+		GST_BUFFER_FLAG_SET(b, GST_VIDEO_BUFFER_FLAG_TFF);
+	held->release = frame->release;
+	held->release_data = frame->release_data;
+	frame->release = NULL;
+	dlbuf_gstreamer_unhold_(held);
+	*buffer = b;
 	return 0;
 }
 

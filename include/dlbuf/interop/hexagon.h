@@ -8,7 +8,7 @@
  *	struct dlbuf_hexagon_packed p;
  *	struct dspqueue_buffer b;
  *
- *	if (dlbuf_hexagon_packed(tensor, &p))
+ *	if (dlbuf_hexagon_describe(tensor, &p))
  *		errx(1, "%s", dlbuf_last_error());
  *	DLBUF_DSPQUEUE_SET(&b, &p, DSPQUEUE_BUFFER_FLAG_FLUSH_SENDER);
  *
@@ -99,7 +99,7 @@ static inline int dlbuf_hexagon_dims_(const DLTensor *t,
  * -EOPNOTSUPP  padded rows or other gaps, more than 8 dimensions, a dimension without
  *	    elements. The error text has the dimension
  */
-static inline int dlbuf_hexagon_packed(const DLManagedTensorVersioned *tensor,
+static inline int dlbuf_hexagon_describe(const DLManagedTensorVersioned *tensor,
 				       struct dlbuf_hexagon_packed *out)
 {
 	struct dlbuf_hexagon_packed p;

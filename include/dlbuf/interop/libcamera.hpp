@@ -10,13 +10,21 @@
  *		struct dlbuf_frame frame;
  *
  *		lease->frames = 1;
- *		if (!dlbuf_libcamera_frame(stream->configuration(), *buffer,
- *					   &buffer->metadata(), &frame)) {
- *			frame.release = dlbuf_libcamera_release;
- *			frame.release_data = lease;
- *			... to the thread that calls dlbuf_import_frame() ...
+ *		if (dlbuf_libcamera_frame(stream->configuration(), *buffer,
+ *					  &buffer->metadata(), &frame)) {
+ *			warnx("%s", dlbuf_last_error());
+ *			dlbuf_libcamera_release(lease);	// queues it again
+ *			return;
  *		}
+ *		frame.release = dlbuf_libcamera_release;
+ *		frame.release_data = lease;
+ *		... to the thread that calls dlbuf_import_frame() ...
  *	}
+ *
+ * After Camera::stop(), before the camera is configured or started again:
+ * dlbuf_libcamera_disarm() of each lease, so that a tensor which is still held does not
+ * queue an old request; and dlbuf_device_trim(dev, 0), because the device keeps its
+ * imports of the old buffers, and their memory, until it is told.
  */
 #ifndef DLBUF_INTEROP_LIBCAMERA_HPP
 #define DLBUF_INTEROP_LIBCAMERA_HPP
@@ -25,6 +33,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include <libcamera/camera.h>
 #include <libcamera/framebuffer.h>
@@ -32,6 +41,7 @@
 #include <libcamera/stream.h>
 
 #include <dlbuf/frame.h>
+#include <dlbuf/interop/shared.h>
 
 /*
  * Translates libcamera's ColorSpace, which follows V4L2, into the code points of
@@ -89,27 +99,6 @@ inline struct dlbuf_colour dlbuf_libcamera_colour(const libcamera::ColorSpace &s
 	return c;
 }
 
-/*
- * A StreamConfiguration has one stride, that of the first plane. libcamera derives
- * the strides of the other planes from the bytes that their samples have for the
- * same pixels: NV12's chroma has the same, YUV420's half, NV24's twice.
- */
-inline int dlbuf_libcamera_pitch_(const struct dlbuf_format_info &info,
-				  unsigned int stride, std::size_t i,
-				  int64_t *pitch)
-{
-	const struct dlbuf_format_plane &luma = info.planes[0];
-	const struct dlbuf_format_plane &p = info.planes[i];
-	uint64_t num = (uint64_t)p.channels * p.bits * luma.hsub;
-	uint64_t den = (uint64_t)luma.channels * luma.bits * p.hsub;
-
-	if (stride * num % den)
-		return dlbuf_fail(-EOPNOTSUPP, "a stride of %u gives no whole "
-				  "bytes for plane %zu", stride, i);
-	*pitch = static_cast<int64_t>(stride * num / den);
-	return 0;
-}
-
 /* Fills in the part of a frame that comes from one capture. */
 inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
 				     struct dlbuf_frame *f)
@@ -117,7 +106,7 @@ inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
 	const auto &planes = metadata.planes();
 
 	if (metadata.status == libcamera::FrameMetadata::FrameCancelled)
-		return dlbuf_fail(-EINVAL, "the capture was cancelled, nothing "
+		return dlbuf_fail(-ENODATA, "the capture was cancelled, nothing "
 				  "is in the buffer");
 	f->sequence = metadata.sequence;
 	f->flags |= DLBUF_FRAME_SEQUENCE;
@@ -147,7 +136,7 @@ inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
  *
  * config, buffer and metadata are borrowed. *frame borrows the fds of the
  * SharedFDs: keep the FrameBuffer until the frame is imported. *frame is written
- * completely, and on success only: set the lease afterwards,
+ * completely, on failure with zeroes: set the lease afterwards,
  * dlbuf_libcamera_release() or your own.
  *
  * With metadata the order is COMPLETE: libcamera completes a buffer when the
@@ -158,7 +147,8 @@ inline int dlbuf_libcamera_metadata_(const libcamera::FrameMetadata &metadata,
  * Pure; may be called on libcamera's thread. Throws nothing. Returns 0, or, with an
  * error text in dlbuf_last_error(),
  * -EINVAL      no planes, or more than a frame or the format has; an offset that
- *              was never set; a capture that was cancelled
+ *              was never set
+ * -ENODATA     the capture was cancelled, so that nothing is in the buffer
  * -EOPNOTSUPP  the stride gives another plane a pitch that is not a whole number
  * and the errors of dlbuf_format_find(). dlbuf_import_frame() checks the rest.
  *
@@ -180,6 +170,7 @@ inline int dlbuf_libcamera_frame(const libcamera::StreamConfiguration &config,
 	struct dlbuf_frame f = {};
 	int ret;
 
+	*frame = {};
 	info.size = sizeof(info);
 	f.size = sizeof(f);
 	f.width = config.size.width;
@@ -210,8 +201,8 @@ inline int dlbuf_libcamera_frame(const libcamera::StreamConfiguration &config,
 		f.planes[i].fd = plane.fd.get();
 		f.planes[i].offset = plane.offset;
 		f.planes[i].bytes = plane.length;
-		ret = dlbuf_libcamera_pitch_(info, config.stride, i,
-					     &f.planes[i].pitch);
+		ret = dlbuf_plane_pitch_(&info, config.stride, static_cast<uint32_t>(i),
+					 &f.planes[i].pitch);
 		if (ret)
 			return ret;
 	}
@@ -230,12 +221,13 @@ inline int dlbuf_libcamera_frame(const libcamera::StreamConfiguration &config,
  * release_data of each of its frames.
  */
 struct dlbuf_libcamera_lease {
-	libcamera::Camera *camera;	/* borrowed, outlives the lease */
-	libcamera::Request *request;	/* borrowed too, with its buffers */
+	libcamera::Camera *camera;	/* borrowed until dlbuf_libcamera_disarm() */
+	libcamera::Request *request;	/* borrowed too, with its buffers; nullptr then */
 	/* How many frames will be released. Set it before the first import. */
 	std::atomic<uint32_t> frames;
 	/* Last result of Camera::queueRequest(): 0 or a negative errno. */
 	std::atomic<int> status;
+	std::mutex lock;		/* of camera and request, the adapter's */
 };
 
 /*
@@ -246,8 +238,7 @@ struct dlbuf_libcamera_lease {
  * Does not block: the camera's own thread queues the request. May be called on any
  * thread: queueRequest() is documented as thread-safe, and a completed request
  * belongs to the application. If the camera was stopped, the request stays as it
- * is and status is -EACCES. Free requests, buffers and the camera only after all
- * leases have fired. reuse() resets the controls.
+ * is and status is -EACCES. reuse() resets the controls.
  */
 inline void dlbuf_libcamera_release(void *lease)
 {
@@ -255,8 +246,28 @@ inline void dlbuf_libcamera_release(void *lease)
 
 	if (l->frames.fetch_sub(1) != 1)
 		return;
+	std::lock_guard<std::mutex> hold(l->lock);
+	if (!l->request) {
+		l->status = -ECANCELED;
+		return;
+	}
 	l->request->reuse(libcamera::Request::ReuseBuffers);
 	l->status = l->camera->queueRequest(l->request);
+}
+
+/*
+ * Ends the lease's session: it will not queue its request again, and its status becomes
+ * -ECANCELED when it fires. Call it for each lease after Camera::stop(). Without it a
+ * tensor that is held over stop(), configure() and start() would queue a request of the
+ * old session into the new one. After it you may free the request, its buffers and the
+ * camera; the lease itself must live until its frames are released. May be called on any
+ * thread.
+ */
+inline void dlbuf_libcamera_disarm(struct dlbuf_libcamera_lease *lease)
+{
+	std::lock_guard<std::mutex> hold(lease->lock);
+
+	lease->request = nullptr;
 }
 
 #endif /* DLBUF_INTEROP_LIBCAMERA_HPP */

@@ -11,13 +11,20 @@
  *		struct pw_buffer *b = pw_stream_dequeue_buffer(stream);
  *		struct dlbuf_frame frame;
  *
- *		dlbuf_pipewire_frame(pw, b, &info, &frame);
+ *		if (!b)
+ *			return;
+ *		if (dlbuf_pipewire_frame(pw, b, &info, &frame)) {
+ *			warnx("%s", dlbuf_last_error());
+ *			pw_stream_queue_buffer(stream, b);
+ *			return;
+ *		}
  *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n))
- *			frame.release(frame.release_data);
+ *			dlbuf_frame_drop(&frame);
  *	}
  *	static void on_remove_buffer(void *data, struct pw_buffer *b)
  *	{
  *		dlbuf_pipewire_remove_buffer(pw, b);
+ *		dlbuf_device_trim(dev, 0);
  *	}
  *
  * The lease may fire on any thread, but pw_stream_queue_buffer() must run on the
@@ -46,140 +53,27 @@
 #include <spa/buffer/meta.h>
 #include <spa/param/format.h>
 #include <spa/param/video/raw.h>
+#include <spa/param/video/type-info.h>
 #include <spa/pod/builder.h>
 
 #include <dlbuf/fence.h>
 #include <dlbuf/frame.h>
+#include <dlbuf/interop/shared.h>
 #include <dlbuf/syncobj.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/*
- * Returns DRM's code of the same bytes. If DRM has none, or means another format
- * by it (AYUV), returns V4L2's. 0: neither has one.
- */
-static inline uint32_t dlbuf_pipewire_code_(enum spa_video_format format,
-					    enum dlbuf_code_space *space)
+/* SPA's name of a format, which is GStreamer's: "NV12". NULL: SPA has no such format. */
+static inline const char *dlbuf_pipewire_name_(uint32_t format)
 {
-	*space = DLBUF_CODE_DRM;
-	switch (format) {
-	case SPA_VIDEO_FORMAT_NV12:
-		return DLBUF_FOURCC('N', 'V', '1', '2');
-	case SPA_VIDEO_FORMAT_NV21:
-		return DLBUF_FOURCC('N', 'V', '2', '1');
-	case SPA_VIDEO_FORMAT_NV16:
-		return DLBUF_FOURCC('N', 'V', '1', '6');
-	case SPA_VIDEO_FORMAT_NV61:
-		return DLBUF_FOURCC('N', 'V', '6', '1');
-	case SPA_VIDEO_FORMAT_NV24:
-		return DLBUF_FOURCC('N', 'V', '2', '4');
-	case SPA_VIDEO_FORMAT_P010_10LE:
-		return DLBUF_FOURCC('P', '0', '1', '0');
+	const struct spa_type_info *t;
 
-	case SPA_VIDEO_FORMAT_I420:
-		return DLBUF_FOURCC('Y', 'U', '1', '2');
-	case SPA_VIDEO_FORMAT_YV12:
-		return DLBUF_FOURCC('Y', 'V', '1', '2');
-	case SPA_VIDEO_FORMAT_Y41B:
-		return DLBUF_FOURCC('Y', 'U', '1', '1');
-	case SPA_VIDEO_FORMAT_Y42B:
-		return DLBUF_FOURCC('Y', 'U', '1', '6');
-	case SPA_VIDEO_FORMAT_Y444:
-		return DLBUF_FOURCC('Y', 'U', '2', '4');
-	case SPA_VIDEO_FORMAT_YUV9:
-		return DLBUF_FOURCC('Y', 'U', 'V', '9');
-	case SPA_VIDEO_FORMAT_YVU9:
-		return DLBUF_FOURCC('Y', 'V', 'U', '9');
-	case SPA_VIDEO_FORMAT_I420_10LE:
-		return DLBUF_FOURCC('S', '0', '1', '0');
-	case SPA_VIDEO_FORMAT_I422_10LE:
-		return DLBUF_FOURCC('S', '2', '1', '0');
-	case SPA_VIDEO_FORMAT_Y444_10LE:
-		return DLBUF_FOURCC('S', '4', '1', '0');
-	case SPA_VIDEO_FORMAT_I420_12LE:
-		return DLBUF_FOURCC('S', '0', '1', '2');
-	case SPA_VIDEO_FORMAT_I422_12LE:
-		return DLBUF_FOURCC('S', '2', '1', '2');
-	case SPA_VIDEO_FORMAT_Y444_12LE:
-		return DLBUF_FOURCC('S', '4', '1', '2');
-
-	case SPA_VIDEO_FORMAT_YUY2:
-		return DLBUF_FOURCC('Y', 'U', 'Y', 'V');
-	case SPA_VIDEO_FORMAT_YVYU:
-		return DLBUF_FOURCC('Y', 'V', 'Y', 'U');
-	case SPA_VIDEO_FORMAT_UYVY:
-		return DLBUF_FOURCC('U', 'Y', 'V', 'Y');
-	case SPA_VIDEO_FORMAT_VYUY:
-		return DLBUF_FOURCC('V', 'Y', 'U', 'Y');
-	case SPA_VIDEO_FORMAT_v308:
-		return DLBUF_FOURCC('V', 'U', '2', '4');
-
-	/* DRM names the channels from the highest bit down. */
-	case SPA_VIDEO_FORMAT_RGB:
-		return DLBUF_FOURCC('B', 'G', '2', '4');
-	case SPA_VIDEO_FORMAT_BGR:
-		return DLBUF_FOURCC('R', 'G', '2', '4');
-	case SPA_VIDEO_FORMAT_BGRx:
-		return DLBUF_FOURCC('X', 'R', '2', '4');
-	case SPA_VIDEO_FORMAT_RGBx:
-		return DLBUF_FOURCC('X', 'B', '2', '4');
-	case SPA_VIDEO_FORMAT_xRGB:
-		return DLBUF_FOURCC('B', 'X', '2', '4');
-	case SPA_VIDEO_FORMAT_xBGR:
-		return DLBUF_FOURCC('R', 'X', '2', '4');
-	case SPA_VIDEO_FORMAT_BGRA:
-		return DLBUF_FOURCC('A', 'R', '2', '4');
-	case SPA_VIDEO_FORMAT_RGBA:
-		return DLBUF_FOURCC('A', 'B', '2', '4');
-	case SPA_VIDEO_FORMAT_ARGB:
-		return DLBUF_FOURCC('B', 'A', '2', '4');
-	case SPA_VIDEO_FORMAT_ABGR:
-		return DLBUF_FOURCC('R', 'A', '2', '4');
-	case SPA_VIDEO_FORMAT_RGBA_F16:
-		return DLBUF_FOURCC('A', 'B', '4', 'H');
-	case SPA_VIDEO_FORMAT_RGBA_F32:
-		return DLBUF_FOURCC('A', 'B', '8', 'F');
-	/* Words of bit fields, also named from the highest bit down. */
-	case SPA_VIDEO_FORMAT_RGB16:
-		return DLBUF_FOURCC('R', 'G', '1', '6');
-	case SPA_VIDEO_FORMAT_BGR16:
-		return DLBUF_FOURCC('B', 'G', '1', '6');
-	case SPA_VIDEO_FORMAT_RGB15:
-		return DLBUF_FOURCC('X', 'R', '1', '5');
-	case SPA_VIDEO_FORMAT_BGR15:
-		return DLBUF_FOURCC('X', 'B', '1', '5');
-	case SPA_VIDEO_FORMAT_xRGB_210LE:
-		return DLBUF_FOURCC('X', 'R', '3', '0');
-	case SPA_VIDEO_FORMAT_xBGR_210LE:
-		return DLBUF_FOURCC('X', 'B', '3', '0');
-	case SPA_VIDEO_FORMAT_RGBx_102LE:
-		return DLBUF_FOURCC('R', 'X', '3', '0');
-	case SPA_VIDEO_FORMAT_BGRx_102LE:
-		return DLBUF_FOURCC('B', 'X', '3', '0');
-	case SPA_VIDEO_FORMAT_ARGB_210LE:
-		return DLBUF_FOURCC('A', 'R', '3', '0');
-	case SPA_VIDEO_FORMAT_ABGR_210LE:
-		return DLBUF_FOURCC('A', 'B', '3', '0');
-	case SPA_VIDEO_FORMAT_RGBA_102LE:
-		return DLBUF_FOURCC('R', 'A', '3', '0');
-	case SPA_VIDEO_FORMAT_BGRA_102LE:
-		return DLBUF_FOURCC('B', 'A', '3', '0');
-	default:
-		break;
-	}
-	*space = DLBUF_CODE_V4L2;
-	switch (format) {
-	case SPA_VIDEO_FORMAT_GRAY8:
-		return DLBUF_FOURCC('G', 'R', 'E', 'Y');
-	case SPA_VIDEO_FORMAT_GRAY16_LE:
-		return DLBUF_FOURCC('Y', '1', '6', ' ');
-	case SPA_VIDEO_FORMAT_AYUV:
-		return DLBUF_FOURCC('A', 'Y', 'U', 'V');
-	default:
-		return 0;
-	}
+	for (t = spa_type_video_format; t->name; t++)
+		if (t->type == format && strrchr(t->name, ':'))
+			return strrchr(t->name, ':') + 1;
+	return NULL;
 }
 
 /* Pods that are being built. */
@@ -188,6 +82,7 @@ struct dlbuf_pipewire_pods_ {
 	const struct spa_pod **params;
 	uint32_t n, room, flags;
 	struct spa_pod_frame object, choice;
+	uint32_t format;	/* whose modifiers come now, or UNKNOWN */
 	int is_open;
 	uint32_t formats[128];	/* those with linear rows */
 	uint32_t nformats;
@@ -223,17 +118,9 @@ dlbuf_pipewire_format_(const struct dlbuf_device_format *f)
 {
 	uint32_t i;
 
-	for (i = SPA_VIDEO_FORMAT_ENCODED + 1; i < 128; i++) {
-		struct dlbuf_format_info info;
-		enum dlbuf_code_space space;
-		uint32_t code = dlbuf_pipewire_code_((enum spa_video_format)i,
-						     &space);
-
-		info.size = sizeof(info);
-		if (code && !dlbuf_format_find(code, 0, space, &info) &&
-		    f->code == (info.drm_code ? info.drm_code : info.v4l2_code))
+	for (i = SPA_VIDEO_FORMAT_ENCODED + 1; i < 128; i++)
+		if (dlbuf_is_named_(f, dlbuf_pipewire_name_(i), DLBUF_CODE_GSTREAMER))
 			return i;
-	}
 	return SPA_VIDEO_FORMAT_UNKNOWN;
 }
 
@@ -242,21 +129,26 @@ static inline int dlbuf_pipewire_add_(const struct dlbuf_device_format *f,
 				      void *data)
 {
 	struct dlbuf_pipewire_pods_ *p = (struct dlbuf_pipewire_pods_ *)data;
-	uint32_t format;
 	int ret;
 
 	if (f->modifier == DLBUF_MOD_LINEAR) {
 		ret = dlbuf_pipewire_end_(p);
-		format = dlbuf_pipewire_format_(f);
-		if (ret || format == SPA_VIDEO_FORMAT_UNKNOWN)
+		if (ret)
 			return ret;
+		p->format = dlbuf_pipewire_format_(f);
+	}
+	if (p->format == SPA_VIDEO_FORMAT_UNKNOWN || (p->flags && !(f->flags & p->flags)))
+		return 0;
+	if (f->modifier == DLBUF_MOD_LINEAR)
+		p->formats[p->nformats++] = p->format;
+	if (!p->is_open) {
 		if (p->n + 2 > p->room)
 			return dlbuf_fail(-ENOSPC, "the array of %u params has no "
 					  "room for those of all formats",
 					  p->room);
 		dlbuf_pipewire_begin_(p);
 		spa_pod_builder_add(p->b, SPA_FORMAT_VIDEO_format,
-				    SPA_POD_Id(format), 0);
+				    SPA_POD_Id(p->format), 0);
 		spa_pod_builder_prop(p->b, SPA_FORMAT_VIDEO_modifier,
 				     SPA_POD_PROP_FLAG_MANDATORY |
 				     SPA_POD_PROP_FLAG_DONT_FIXATE);
@@ -265,10 +157,8 @@ static inline int dlbuf_pipewire_add_(const struct dlbuf_device_format *f,
 		/* The first value of a choice is its default. */
 		spa_pod_builder_long(p->b, (int64_t)f->modifier);
 		p->is_open = 1;
-		p->formats[p->nformats++] = format;
 	}
-	if (p->is_open && (!p->flags || f->flags & p->flags))
-		spa_pod_builder_long(p->b, (int64_t)f->modifier);
+	spa_pod_builder_long(p->b, (int64_t)f->modifier);
 	return 0;
 }
 
@@ -285,6 +175,7 @@ static inline int dlbuf_pipewire_add_(const struct dlbuf_device_format *f,
  *
  * Returns 0, or the errors of dlbuf_device_formats(), or
  * -ENOSPC  the buffer or the array is too small
+ * -EOPNOTSUPP  the device imports none in the way that flags ask for
  *
  * Specification: PipeWire's "DMA-BUF Sharing".
  */
@@ -308,7 +199,9 @@ static inline int dlbuf_pipewire_device_params(struct dlbuf_device *dev,
 	ret = dlbuf_device_formats(dev, dlbuf_pipewire_add_, &p);
 	if (!ret)
 		ret = dlbuf_pipewire_end_(&p);
-	if (!ret) {
+	if (!ret && !p.n)
+		ret = dlbuf_fail(-EOPNOTSUPP, "the device imports no frames in this way");
+	if (!ret && p.nformats) {
 		dlbuf_pipewire_begin_(&p);
 		spa_pod_builder_prop(b, SPA_FORMAT_VIDEO_format, 0);
 		spa_pod_builder_push_choice(b, &p.choice, SPA_CHOICE_Enum, 0);
@@ -393,8 +286,9 @@ static inline int dlbuf_pipewire_handle_(int drm_fd, const struct spa_data *d,
 	memset(&arg, 0, sizeof(arg));
 	arg.fd = (int)d->fd;
 	if (ioctl(drm_fd, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &arg))
-		return errno == EINVAL || errno == EBADF ? -EBADF :
-							   -EOPNOTSUPP;
+		return dlbuf_fail(errno == EINVAL || errno == EBADF ? -EBADF : -EOPNOTSUPP,
+				  "DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE of fd %d: %s", arg.fd,
+				  strerror(errno));
 	*handle = arg.handle;
 	return 0;
 }
@@ -408,15 +302,72 @@ static inline void dlbuf_pipewire_forget_(int drm_fd, uint32_t handle)
 	ioctl(drm_fd, DRM_IOCTL_SYNCOBJ_DESTROY, &arg);
 }
 
-static inline int dlbuf_pipewire_planes_(const struct spa_buffer *buffer,
+/*
+ * The bytes and the pitch of a plane. A size of 0 means that there is no picture. A size
+ * below a row is no size: compositors fill in 1 or 9 for dma-bufs.
+ */
+static inline int dlbuf_pipewire_chunk_(const struct spa_data *d, uint32_t i, uint32_t rows,
+					struct dlbuf_frame *f, struct dlbuf_plane *p)
+{
+	const struct spa_chunk *c = d->chunk;
+	uint32_t offset = d->maxsize ? c->offset % d->maxsize : c->offset;
+	uint32_t flags = (uint32_t)c->flags;
+
+	if (!c->size || flags & SPA_CHUNK_FLAG_EMPTY)
+		return dlbuf_fail(-ENODATA, "data %u of the buffer is empty", i);
+	p->fd = (int)d->fd;
+	p->offset = (uint64_t)d->mapoffset + offset;
+	p->pitch = c->stride;
+	if (!p->pitch && rows && c->size % rows == 0)
+		p->pitch = c->size / rows;
+	if (c->size >= (p->pitch < 0 ? -p->pitch : p->pitch))
+		p->bytes = c->size;
+	if (flags & SPA_CHUNK_FLAG_CORRUPTED) {
+		f->flags |= DLBUF_FRAME_DAMAGED;
+		p->bytes = 0;
+	}
+	return 0;
+}
+
+/* The other planes of a format follow the one that there is. */
+static inline int dlbuf_pipewire_derive_(const struct dlbuf_format_info *info,
 					 struct dlbuf_frame *f)
 {
+	const struct dlbuf_plane first = f->planes[0];
+	uint64_t end = first.offset;
 	uint32_t i;
+	int ret;
+
+	for (i = 0; i < info->nplanes; i++) {
+		struct dlbuf_plane *p = &f->planes[i];
+
+		*p = first;
+		p->offset = end;
+		ret = dlbuf_plane_pitch_(info, first.pitch, i, &p->pitch);
+		if (ret)
+			return ret;
+		if (first.bytes && end - first.offset >= first.bytes)
+			return dlbuf_fail(-ERANGE, "the buffer's %llu bytes end before "
+					  "plane %u", (unsigned long long)first.bytes, i);
+		if (first.bytes)
+			p->bytes = first.bytes - (end - first.offset);
+		/* Positive pitches of 32 bits and at most 2^32 rows. */
+		end += (uint64_t)(p->pitch > 0 ? p->pitch : 0) *
+		       (((uint64_t)f->height + info->planes[i].vsub - 1) / info->planes[i].vsub);
+	}
+	f->nplanes = info->nplanes;
+	return 0;
+}
+
+static inline int dlbuf_pipewire_planes_(const struct spa_buffer *buffer,
+					 const struct dlbuf_format_info *info,
+					 struct dlbuf_frame *f)
+{
+	uint32_t i, rows;
+	int ret;
 
 	for (i = 0; i < buffer->n_datas; i++) {
 		const struct spa_data *d = &buffer->datas[i];
-		struct dlbuf_plane *p = &f->planes[f->nplanes];
-		uint32_t offset;
 
 		if (d->type == SPA_DATA_SyncObj)
 			continue;
@@ -426,20 +377,24 @@ static inline int dlbuf_pipewire_planes_(const struct spa_buffer *buffer,
 		if (f->nplanes == DLBUF_MAX_PLANES || !d->chunk)
 			return dlbuf_fail(-EINVAL, "data %u of the buffer has no "
 					  "chunk or is one too many", i);
-		offset = d->maxsize ? d->chunk->offset % d->maxsize :
-				      d->chunk->offset;
-		p->fd = (int)d->fd;
-		p->offset = (uint64_t)d->mapoffset + offset;
-		p->pitch = d->chunk->stride;
-		p->bytes = d->chunk->size;
-		if ((uint32_t)d->chunk->flags & SPA_CHUNK_FLAG_CORRUPTED)
-			f->flags |= DLBUF_FRAME_DAMAGED;
+		rows = f->nplanes < info->nplanes ? info->planes[f->nplanes].vsub : 1;
+		rows = (f->height + rows - 1) / rows;
+		ret = dlbuf_pipewire_chunk_(d, i, rows, f, &f->planes[f->nplanes]);
+		if (ret)
+			return ret;
 		/* Memory that can be mapped has linear rows. */
 		if (!(d->flags & SPA_DATA_FLAG_MAPPABLE))
 			f->modifier = DLBUF_MOD_INVALID;
 		f->nplanes++;
 	}
-	return f->nplanes ? 0 : dlbuf_fail(-EINVAL, "the buffer has no data");
+	if (!f->nplanes)
+		return dlbuf_fail(-EINVAL, "the buffer has no data");
+	if (f->nplanes > 1 || info->nplanes == 1)
+		return 0;
+	/* Its size is that of all planes, so that it does not say the pitch of one. */
+	if (!buffer->datas[0].chunk->stride)
+		f->planes[0].pitch = 0;
+	return dlbuf_pipewire_derive_(info, f);
 }
 
 static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
@@ -479,7 +434,10 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
  * Describes a buffer as a frame without a lease, for callers that queue the buffer
  * themselves.
  *
- * Planes: the dma-bufs in order, at mapoffset plus the offset of the chunk.
+ * Planes: the dma-bufs in order, at mapoffset plus the offset of the chunk. If there
+ * is one for a format of several planes, they follow one another in it. A chunk without
+ * a stride has the rows of the picture in its size. A size below one row is ignored:
+ * compositors do not know it.
  * Modifier: the negotiated one. Without one it is LINEAR if the buffer says that
  * its dma-bufs can be mapped, otherwise INVALID, which dlbuf_import_frame()
  * refuses: set LINEAR if you know it. Clock: UNKNOWN, because producers do not
@@ -490,8 +448,10 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
  * point when the use of the buffer is over. Otherwise the order is IMPLICIT, and
  * drm_fd, a DRM node with timelines, may be -1.
  *
- * buffer and info are borrowed. *frame borrows the fds. It is written completely,
- * and on success only. Does not block. Returns 0, or
+ * buffer and info are borrowed. *frame borrows the fds. It is written completely, on
+ * failure with zeroes. Does not block. Returns 0, or
+ * -ENODATA     the buffer has no picture: an empty chunk, as for a cursor that moves
+ * -ERANGE      its bytes end before its last plane
  * -EINVAL      no planes, or more than a frame has; a crop that begins outside;
  *              a modifier that is not fixed yet; a SyncTimeline without a drm_fd
  *              or without SPA_DATA_SyncObj
@@ -514,12 +474,16 @@ static inline int dlbuf_pipewire_describe(const struct spa_buffer *buffer,
 	uint32_t handle;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	memset(&f, 0, sizeof(f));
 	f.size = sizeof(f);
 	f.width = info->size.width;
 	f.height = info->size.height;
-	f.code = dlbuf_pipewire_code_(info->format, &f.code_space);
-	if (!f.code)
+	f.code = dlbuf_code_named_(dlbuf_pipewire_name_(info->format),
+				   DLBUF_CODE_GSTREAMER, &f.code_space);
+	memset(&format, 0, sizeof(format));
+	format.size = sizeof(format);
+	if (!f.code || dlbuf_format_find(f.code, DLBUF_MOD_LINEAR, f.code_space, &format))
 		return dlbuf_fail(-EOPNOTSUPP, "neither DRM nor V4L2 has a code "
 				  "for SPA's video format %u", info->format);
 	if (info->interlace_mode == SPA_VIDEO_INTERLACE_MODE_FIELDS)
@@ -529,22 +493,16 @@ static inline int dlbuf_pipewire_describe(const struct spa_buffer *buffer,
 		return dlbuf_fail(-EINVAL, "the format's modifier is not fixed "
 				  "yet");
 	f.modifier = DLBUF_MOD_LINEAR;
-	ret = dlbuf_pipewire_planes_(buffer, &f);
+	/* That of tiled pictures has planes which only the driver can derive. */
+	if (info->flags & SPA_VIDEO_FLAG_MODIFIER && info->modifier != DLBUF_MOD_LINEAR)
+		format.nplanes = 1;
+	ret = dlbuf_pipewire_planes_(buffer, &format, &f);
 	if (!ret)
 		ret = dlbuf_pipewire_metas_(buffer, &f);
 	if (ret)
 		return ret;
 	if (info->flags & SPA_VIDEO_FLAG_MODIFIER)
 		f.modifier = info->modifier;
-	/* In V4L2's formats the planes of one buffer follow one another. */
-	memset(&format, 0, sizeof(format));
-	format.size = sizeof(format);
-	if (f.nplanes == 1 && f.code_space == DLBUF_CODE_DRM &&
-	    !dlbuf_format_find(f.code, f.modifier, f.code_space, &format) &&
-	    format.nplanes > 1 && format.v4l2_code) {
-		f.code = format.v4l2_code;
-		f.code_space = DLBUF_CODE_V4L2;
-	}
 	f.colour = dlbuf_pipewire_colour_(info);
 	if (info->interlace_mode == SPA_VIDEO_INTERLACE_MODE_PROGRESSIVE)
 		f.field = DLBUF_FIELD_NONE;
@@ -676,19 +634,22 @@ static inline int dlbuf_pipewire_open(struct pw_stream *stream,
 				      struct dlbuf_pipewire **out)
 {
 	struct dlbuf_pipewire *pw;
-	int ret = -ENOMEM;
+	int ret;
 
 	pw = (struct dlbuf_pipewire *)calloc(1, sizeof(*pw));
 	if (!pw)
 		return dlbuf_fail(-ENOMEM, "no memory for a stream");
 	pw->drm_fd = -1;
 	pw->event = pw_loop_add_event(loop, dlbuf_pipewire_queue_, pw);
-	if (!pw->event)
+	if (!pw->event) {
+		ret = dlbuf_fail(-ENOMEM, "pw_loop_add_event() failed");
 		goto err;
+	}
 	if (drm_fd >= 0) {
 		pw->drm_fd = fcntl(drm_fd, F_DUPFD_CLOEXEC, 3);
 		if (pw->drm_fd < 0) {
-			ret = errno == EBADF ? -EBADF : -EMFILE;
+			ret = dlbuf_fail(errno == EBADF ? -EBADF : -EMFILE,
+					 "drm_fd %d: %s", drm_fd, strerror(errno));
 			goto err;
 		}
 	}
@@ -709,7 +670,8 @@ err:
 /*
  * Removes a buffer. Always call it from the stream's remove_buffer event. Leases of
  * the buffer that fire later queue nothing. Tensors keep the memory of the
- * dma-bufs, but the producer may overwrite it.
+ * dma-bufs, but the producer may overwrite it. Then call dlbuf_device_trim(dev, 0): the
+ * device keeps its import of the buffer, and with it the memory, until it is told.
  */
 static inline void dlbuf_pipewire_remove_buffer(struct dlbuf_pipewire *pw,
 						const struct pw_buffer *buffer)
@@ -761,7 +723,7 @@ static inline void dlbuf_pipewire_close(struct dlbuf_pipewire *pw)
  * belongs to the lease, which closes it.
  *
  * If the frame is not imported, or dlbuf_import_frame() fails, return the buffer
- * with frame.release(frame.release_data). If this function fails, you must queue
+ * with dlbuf_frame_drop(&frame). If this function fails, you must queue
  * the buffer yourself. buffer stays the stream's. info is borrowed.
  *
  * Errors: those of dlbuf_pipewire_describe(), -ENOMEM
@@ -777,12 +739,13 @@ static inline int dlbuf_pipewire_frame(struct dlbuf_pipewire *pw,
 	struct dlbuf_frame f;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	ret = dlbuf_pipewire_describe(buffer->buffer, info, pw->drm_fd, &f);
 	if (ret)
 		return ret;
 	lease = (struct dlbuf_pipewire_lease_ *)calloc(1, sizeof(*lease));
 	if (!lease) {
-		ret = -ENOMEM;
+		ret = dlbuf_fail(-ENOMEM, "no memory for a lease");
 		goto err;
 	}
 	sync = (struct spa_meta_sync_timeline *)

@@ -9,10 +9,14 @@
  *	ioctl(video, VIDIOC_G_FMT, &fmt);
  *	... VIDIOC_EXPBUF with O_RDWR, once per buffer ...
  *	ioctl(video, VIDIOC_DQBUF, &buf);
- *	dlbuf_v4l2_frame(&fmt, &buf, &fds[buf.index], &frame);
+ *	if (dlbuf_v4l2_frame(&fmt, &buf, &fds[buf.index], &frame))
+ *		errx(1, "%s", dlbuf_last_error());
  *	frame.release = queue_again;	// VIDIOC_QBUF
  *	frame.release_data = &buffers[buf.index];
- *	dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors);
+ *	if (dlbuf_import_frame(dev, &frame, NULL, tensors, &ntensors)) {
+ *		dlbuf_frame_drop(&frame);
+ *		errx(1, "%s", dlbuf_last_error());
+ *	}
  *
  * V4L2 adds no fences to its dma-bufs. VIDIOC_DQBUF returns when the pixels are
  * complete; nothing else orders the capture. Do not queue the buffer before the
@@ -24,10 +28,12 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h> /* for videodev2.h under -std=c11 */
+#include <unistd.h>
 
 #include <linux/videodev2.h>
 
 #include <dlbuf/frame.h>
+#include <dlbuf/interop/shared.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -151,10 +157,17 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 {
 	const char *channels = dlbuf_format_channels(code, DLBUF_MOD_LINEAR,
 						     DLBUF_CODE_V4L2);
+	struct dlbuf_format_info info;
 	struct dlbuf_colour c;
 	int rgb, yuv, hsv;
 
 	memset(&c, 0, sizeof(c));
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	/* Of words of bit fields the name says what is in them: "RGB565". */
+	if (channels && !strcmp(channels, "W") &&
+	    !dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_V4L2, &info))
+		channels = info.v4l2_name;
 	yuv = channels && strchr(channels, 'Y');
 	rgb = channels && strchr(channels, 'G');
 	hsv = channels && strchr(channels, 'H');
@@ -190,28 +203,34 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
 				     const struct v4l2_buffer *buf,
 				     struct dlbuf_frame *frame)
 {
+	int multi = dlbuf_v4l2_is_multi_(fmt->type), empty = 1;
 	uint32_t i;
 
 	if (buf->type != fmt->type)
 		return dlbuf_fail(-EINVAL, "the buffer is of type %u, the format "
 				  "of %u", buf->type, fmt->type);
-	if (dlbuf_v4l2_is_multi_(fmt->type)) {
-		if (!buf->m.planes || buf->length < frame->nplanes)
-			return dlbuf_fail(-EINVAL, "the buffer has %u planes, the "
-					  "format %u", buf->m.planes ?
-					  buf->length : 0, frame->nplanes);
-		for (i = 0; i < frame->nplanes; i++) {
-			const struct v4l2_plane *p = &buf->m.planes[i];
+	if (multi && (!buf->m.planes || buf->length < frame->nplanes))
+		return dlbuf_fail(-EINVAL, "the buffer has %u planes, the "
+				  "format %u", buf->m.planes ?
+				  buf->length : 0, frame->nplanes);
+	for (i = 0; i < frame->nplanes; i++) {
+		const struct v4l2_plane *p = multi ? &buf->m.planes[i] : NULL;
+		uint32_t used = p ? p->bytesused : buf->bytesused;
+		uint32_t offset = p ? p->data_offset : 0;
 
-			frame->planes[i].offset = p->data_offset;
-			/* bytesused counts from the start of the buffer. */
-			if (p->bytesused > p->data_offset)
-				frame->planes[i].bytes = p->bytesused -
-							 p->data_offset;
-		}
-	} else {
-		frame->planes[0].bytes = buf->bytesused;
+		/* bytesused counts from the start of the buffer. */
+		empty &= used <= offset;
+		if (used <= offset || buf->flags & V4L2_BUF_FLAG_ERROR)
+			used = p ? p->length : buf->length;
+		frame->planes[i].offset = offset;
+		frame->planes[i].bytes = used > offset ? used - offset : 0;
 	}
+	/* An application that sets bytesused of an output to 0 means all of it. */
+	if (empty && (fmt->type == V4L2_BUF_TYPE_VIDEO_CAPTURE ||
+		      fmt->type == V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE))
+		return dlbuf_fail(-ENODATA, "the buffer is empty%s",
+				  buf->flags & V4L2_BUF_FLAG_LAST ?
+				  ", it is the last one" : "");
 	frame->timestamp_ns = (int64_t)buf->timestamp.tv_sec * 1000000000 +
 			      (int64_t)buf->timestamp.tv_usec * 1000;
 	/* A copied timestamp is what the application gave the codec. */
@@ -240,12 +259,19 @@ static inline int dlbuf_v4l2_buffer_(const struct v4l2_format *fmt,
  *
  * fmt, buf and fds are borrowed. *frame borrows the fds: keep them open until the
  * frame is imported. fds has one entry per memory plane, in order. *frame is
- * written completely, and on success only: set the lease afterwards, and the crop
+ * written completely, on failure with zeroes: set the lease afterwards, and the crop
  * with dlbuf_v4l2_crop().
+ *
+ * A plane has the bytes that the driver has filled, or without buf those of an image. A
+ * buffer with V4L2_BUF_FLAG_ERROR is DAMAGED, and its planes have all bytes of the buffer.
+ *
+ * Before the buffers are freed (VIDIOC_REQBUFS, a change of the format, a source-change
+ * event): dlbuf_device_trim(dev, 0), or the device keeps its imports, and their memory.
  *
  * Pure. Returns 0, or
  * -EINVAL  fmt is not of a video capture or output queue, or has no or more
  *          memory planes than a frame; buf has another type or fewer planes
+ * -ENODATA nothing is in buf: the last buffer of a decoder, or one without a picture
  * dlbuf_import_frame() checks the format itself.
  *
  * Units: the timestamps of V4L2 are microseconds. The clock is CLOCK_MONOTONIC if
@@ -265,6 +291,7 @@ static inline int dlbuf_v4l2_frame(const struct v4l2_format *fmt,
 	uint32_t i;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	if (!multi && fmt->type != V4L2_BUF_TYPE_VIDEO_CAPTURE &&
 	    fmt->type != V4L2_BUF_TYPE_VIDEO_OUTPUT)
 		return dlbuf_fail(-EINVAL, "a format of buffer type %u is no "
@@ -284,6 +311,7 @@ static inline int dlbuf_v4l2_frame(const struct v4l2_format *fmt,
 		f.planes[i].fd = fds[i];
 		f.planes[i].pitch = multi ? mp->plane_fmt[i].bytesperline :
 					    pix->bytesperline;
+		f.planes[i].bytes = multi ? mp->plane_fmt[i].sizeimage : pix->sizeimage;
 	}
 	if (multi)
 		f.colour = dlbuf_v4l2_colour(f.code, mp->colorspace,
@@ -324,6 +352,142 @@ static inline int dlbuf_v4l2_crop(const struct v4l2_rect *rect,
 	frame->crop.y = (uint32_t)rect->top;
 	frame->crop.width = rect->width;
 	frame->crop.height = rect->height;
+	return 0;
+}
+
+/* ---- the way back */
+
+static inline uint32_t dlbuf_v4l2_field_of_(enum dlbuf_field field)
+{
+	uint32_t f;
+
+	for (f = V4L2_FIELD_NONE; f <= V4L2_FIELD_INTERLACED_BT; f++)
+		if (field && dlbuf_v4l2_field_(f) == field)
+			return f;
+	return V4L2_FIELD_NONE;
+}
+
+/* Memory plane i of a buffer, or the only one. */
+static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
+				     const struct dlbuf_frame *f, uint32_t i,
+				     struct v4l2_buffer *buf)
+{
+	const struct v4l2_pix_format_mplane *mp = &fmt->fmt.pix_mp;
+	const struct v4l2_pix_format *pix = &fmt->fmt.pix;
+	int multi = dlbuf_v4l2_is_multi_(fmt->type);
+	uint32_t line = multi ? mp->plane_fmt[i].bytesperline : pix->bytesperline;
+	uint32_t image = multi ? mp->plane_fmt[i].sizeimage : pix->sizeimage;
+	uint64_t offset = f->planes[i].offset;
+	int64_t bytes = lseek(f->planes[i].fd, 0, SEEK_END);
+
+	if (f->planes[i].pitch != (int64_t)line)
+		return dlbuf_fail(-EINVAL, "plane %u has a pitch of %lld, the queue's format of "
+				  "%u", i, (long long)f->planes[i].pitch, line);
+	/* Before the picture only a multi-planar buffer may have bytes. */
+	if (offset && !multi)
+		return dlbuf_fail(-EOPNOTSUPP, "plane %u begins at byte %llu: a single-planar "
+				  "buffer has the picture at its start", i,
+				  (unsigned long long)offset);
+	if (bytes < 0 || (uint64_t)bytes > UINT32_MAX || (uint64_t)bytes < offset + image)
+		return dlbuf_fail(-ERANGE, "the dma-buf of plane %u has %lld bytes, the queue's "
+				  "format wants %llu", i, (long long)bytes,
+				  (unsigned long long)offset + image);
+	if (!multi) {
+		buf->m.fd = f->planes[i].fd;
+		buf->length = (uint32_t)bytes;
+		buf->bytesused = image;
+		return 0;
+	}
+	memset(&buf->m.planes[i], 0, sizeof(buf->m.planes[i]));
+	buf->m.planes[i].m.fd = f->planes[i].fd;
+	buf->m.planes[i].length = (uint32_t)bytes;
+	buf->m.planes[i].data_offset = (uint32_t)offset;
+	buf->m.planes[i].bytesused = (uint32_t)offset + image;
+	return 0;
+}
+
+/*
+ * Fills in a buffer that puts out a frame, for VIDIOC_QBUF with V4L2_MEMORY_DMABUF on the
+ * OUTPUT queue of a display, an encoder or another memory-to-memory device. fmt is the
+ * queue's format (VIDIOC_G_FMT): the frame must have its format, size and pitches.
+ *
+ *	DLBUF_INFO(dlbuf_frame, frame);
+ *	frame.code = V4L2_PIX_FMT_NV12;
+ *	frame.code_space = DLBUF_CODE_V4L2;
+ *	if (dlbuf_frame_from_tensors(tensors, 2, 0, &frame) ||
+ *	    dlbuf_v4l2_output(&fmt, &frame, &buf))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	ioctl(video, VIDIOC_QBUF, &buf);
+ *	... VIDIOC_DQBUF gives the index back: dlbuf_frame_drop(&frames[buf.index]) ...
+ *
+ * Set buf->index before, and for a multi-planar queue m.planes and length, the number of
+ * its elements. The timestamp is the frame's.
+ *
+ * V4L2 knows no fences, so the call blocks until the frame's fence has signalled. fmt and
+ * frame are borrowed; buf borrows the fds. The frame is yours until VIDIOC_DQBUF.
+ * Returns 0, or, with buf as it was but for its planes,
+ * -EINVAL      fmt is not of an output queue; another format, size or pitch; too few planes
+ * -EOPNOTSUPP  planes that V4L2 cannot describe: not one after the other in the one dma-buf
+ *              of this format, or not at its start
+ * -ERANGE      a dma-buf is smaller than the format's sizeimage
+ * -EIO         the work on the frame failed
+ */
+static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
+				    const struct dlbuf_frame *frame,
+				    struct v4l2_buffer *buf)
+{
+	int multi = dlbuf_v4l2_is_multi_(fmt->type), ret;
+	uint32_t code = multi ? fmt->fmt.pix_mp.pixelformat : fmt->fmt.pix.pixelformat;
+	uint32_t width = multi ? fmt->fmt.pix_mp.width : fmt->fmt.pix.width;
+	uint32_t height = multi ? fmt->fmt.pix_mp.height : fmt->fmt.pix.height;
+	uint32_t memories = multi ? fmt->fmt.pix_mp.num_planes : 1, i;
+	struct dlbuf_format_info want, info;
+	struct v4l2_buffer b = *buf;
+
+	memset(&want, 0, sizeof(want));
+	memset(&info, 0, sizeof(info));
+	want.size = info.size = sizeof(info);
+	if (fmt->type != V4L2_BUF_TYPE_VIDEO_OUTPUT &&
+	    fmt->type != V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE)
+		return dlbuf_fail(-EINVAL, "a format of buffer type %u is not of an output",
+				  fmt->type);
+	ret = dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_V4L2, &want);
+	if (!ret)
+		ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
+	if (ret)
+		return ret;
+	if (want.drm_code != info.drm_code || want.v4l2_code != info.v4l2_code ||
+	    width != frame->width || height != frame->height)
+		return dlbuf_fail(-EINVAL, "the frame is %s of %ux%u, the queue takes %s of "
+				  "%ux%u", info.v4l2_name ? info.v4l2_name : info.drm_name,
+				  frame->width, frame->height, want.v4l2_name, width, height);
+	if (multi && (!buf->m.planes || buf->length < memories))
+		return dlbuf_fail(-EINVAL, "the buffer has %u planes, the format %u",
+				  buf->m.planes ? buf->length : 0, memories);
+	if (memories != frame->nplanes && memories != 1)
+		return dlbuf_fail(-EINVAL, "the frame has %u planes, the format %u",
+				  frame->nplanes, memories);
+	if (memories == 1) {
+		ret = dlbuf_planes_follow_(frame, &info);
+		if (ret)
+			return ret;
+	}
+	for (i = 0; i < memories; i++) {
+		ret = dlbuf_v4l2_memory_(fmt, frame, i, &b);
+		if (ret)
+			return ret;
+	}
+	ret = dlbuf_frame_complete_(frame);
+	if (ret)
+		return ret;
+	b.type = fmt->type;
+	b.memory = V4L2_MEMORY_DMABUF;
+	b.field = dlbuf_v4l2_field_of_(frame->field);
+	if (multi)
+		b.length = memories;
+	b.timestamp.tv_sec = frame->timestamp_ns / 1000000000;
+	b.timestamp.tv_usec = frame->timestamp_ns % 1000000000 / 1000;
+	*buf = b;
 	return 0;
 }
 

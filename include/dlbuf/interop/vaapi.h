@@ -33,7 +33,7 @@
 #include <va/va_drmcommon.h>
 
 #include <dlbuf/frame.h>
-#include <dlbuf/interop/layers.h>
+#include <dlbuf/interop/shared.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -119,6 +119,17 @@ static inline int dlbuf_vaapi_planes_(const VADRMPRIMESurfaceDescriptor *desc,
 			plane->fd = desc->objects[object].fd;
 			plane->offset = desc->layers[i].offset[j];
 			plane->pitch = desc->layers[i].pitch[j];
+			/* 0 means that the size is unknown. */
+			if (desc->objects[object].size &&
+			    plane->offset >= desc->objects[object].size)
+				return dlbuf_fail(-ERANGE, "plane %u of the surface "
+						  "begins at byte %llu of an object of "
+						  "%u", f->nplanes,
+						  (unsigned long long)plane->offset,
+						  desc->objects[object].size);
+			if (desc->objects[object].size)
+				plane->bytes = desc->objects[object].size -
+					       plane->offset;
 		}
 	}
 	return 0;
@@ -130,7 +141,7 @@ static inline int dlbuf_vaapi_planes_(const VADRMPRIMESurfaceDescriptor *desc,
  * is an image of one plane, and VA's fourcc has the format of all together.
  *
  * desc is borrowed. *frame borrows its fds: keep them open until the frame is
- * imported. *frame is written completely, and on success only; set the lease
+ * imported. *frame is written completely, on failure with zeroes; set the lease
  * afterwards. Colour, time, crop and field belong to the stream and not to the
  * surface: set what you know.
  *
@@ -142,6 +153,7 @@ static inline int dlbuf_vaapi_planes_(const VADRMPRIMESurfaceDescriptor *desc,
  * Pure. Returns 0, or, with an error text in dlbuf_last_error(),
  * -EINVAL      no, or more than 4, layers, planes or objects; a plane in no
  *              object; layers that are not the planes of the fourcc
+ * -ERANGE      a plane begins after its object
  * -EOPNOTSUPP  objects with different modifiers; separate layers of a fourcc that
  *              DRM does not have
  * dlbuf_import_frame() checks the format itself.
@@ -159,6 +171,7 @@ static inline int dlbuf_vaapi_frame(const VADRMPRIMESurfaceDescriptor *desc,
 	uint32_t i;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	if (desc->num_objects < 1 || desc->num_objects > 4 ||
 	    desc->num_layers < 1 || desc->num_layers > 4)
 		return dlbuf_fail(-EINVAL, "the surface has %u objects and %u "
@@ -263,7 +276,7 @@ static inline int dlbuf_vaapi_fail_(VAStatus status, const char *call)
  * for separate ones if the driver has none.
  *
  * display is borrowed. The fds in *desc are new, see the top of this file; *frame
- * borrows them. Both are written on success only; on failure no fd is left open.
+ * borrows them. On failure no fd is left open, *desc is unchanged, and *frame is zeroes.
  * access is DLBUF_READ, DLBUF_WRITE or DLBUF_RW: the access that the fds will
  * allow. Blocks until the surface is complete. The order is COMPLETE. VA-API
  * allows one call at a time per display, on any thread, unless the driver allows
@@ -282,6 +295,7 @@ static inline int dlbuf_vaapi_export(VADisplay display, VASurfaceID surface,
 	VAStatus status;
 	int ret;
 
+	memset(frame, 0, sizeof(*frame));
 	/* VA_EXPORT_SURFACE_READ_ONLY and _WRITE_ONLY have the same values. */
 	if (!access || access & ~(uint32_t)DLBUF_RW)
 		return dlbuf_fail(-EINVAL, "access %u is not READ, WRITE or RW",

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the adapters of dlbuf/interop/ share: codes by the names of frameworks, and
+ * pictures that are described as several layers or as one plane.
+ */
+#ifndef DLBUF_INTEROP_SHARED_H
+#define DLBUF_INTEROP_SHARED_H
+
+#include <errno.h>
+#include <string.h>
+
+#include <dlbuf/fence.h>
+#include <dlbuf/frame.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The code of the format with this name, for a frame. 0: neither DRM nor V4L2 has one. */
+static inline uint32_t dlbuf_code_named_(const char *name, enum dlbuf_code_space names,
+					 enum dlbuf_code_space *space)
+{
+	struct dlbuf_format_info info;
+
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	*space = DLBUF_CODE_DRM;
+	if (!name || dlbuf_format_find_name(name, names, &info))
+		return 0;
+	if (!info.drm_code)
+		*space = DLBUF_CODE_V4L2;
+	return info.drm_code ? info.drm_code : info.v4l2_code;
+}
+
+/* Whether that name means the format of a device. A code alone does not say which. */
+static inline int dlbuf_is_named_(const struct dlbuf_device_format *f, const char *name,
+				  enum dlbuf_code_space names)
+{
+	enum dlbuf_code_space space;
+	uint32_t code = dlbuf_code_named_(name, names, &space);
+
+	return code && code == f->code && space == f->code_space;
+}
+
+/*
+ * The pitch of plane i where a producer says that of the first one only: in the ratio of
+ * the bytes that the same pixels have. NV12's chroma has the same, I420's half, NV24's twice.
+ */
+static inline int dlbuf_plane_pitch_(const struct dlbuf_format_info *info, int64_t first,
+				     uint32_t i, int64_t *pitch)
+{
+	const struct dlbuf_format_plane *luma = &info->planes[0], *p = &info->planes[i];
+	int64_t num = (int64_t)p->channels * p->bits * luma->hsub;
+	int64_t den = (int64_t)luma->channels * luma->bits * p->hsub;
+
+	if (first > INT64_MAX / num || first < INT64_MIN / num || first * num % den)
+		return dlbuf_fail(-EOPNOTSUPP, "a pitch of %lld gives no whole bytes for "
+				  "plane %u", (long long)first, i);
+	*pitch = first * num / den;
+	return 0;
+}
+
+/* Waits for the work on a frame, for a consumer that knows no fences. */
+static inline int dlbuf_frame_complete_(const struct dlbuf_frame *f)
+{
+	int status, ret;
+
+	if (f->order != DLBUF_ORDER_FENCE || f->fence == -1 || !f->fence)
+		return 0;
+	ret = dlbuf_fence_wait(f->fence, 0);
+	if (!ret)
+		ret = dlbuf_fence_status(f->fence, &status);
+	if (!ret && status < 0)
+		return dlbuf_fail(-EIO, "the work on the frame ended with %d", status);
+	return ret;
+}
+
+/*
+ * Whether the planes of a frame are where V4L2 expects those of one buffer: in one dma-buf,
+ * each after the one before, with the pitches of dlbuf_plane_pitch_(). Returns 0, or
+ * -EOPNOTSUPP with the plane that is not.
+ */
+static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
+				       const struct dlbuf_format_info *info)
+{
+	uint64_t end = f->planes[0].offset;
+	uint32_t i;
+	int ret;
+
+	for (i = 0; i < f->nplanes; i++) {
+		const struct dlbuf_plane *p = &f->planes[i];
+		uint64_t rows = ((uint64_t)f->height + info->planes[i].vsub - 1) /
+				info->planes[i].vsub;
+		int64_t pitch;
+
+		ret = dlbuf_plane_pitch_(info, f->planes[0].pitch, i, &pitch);
+		if (ret)
+			return ret;
+		if (p->fd != f->planes[0].fd || p->offset != end || p->pitch != pitch ||
+		    pitch <= 0)
+			return dlbuf_fail(-EOPNOTSUPP, "plane %u has a pitch of %lld at byte "
+					  "%llu: in one buffer it is %lld at %llu", i,
+					  (long long)p->pitch, (unsigned long long)p->offset,
+					  (long long)pitch, (unsigned long long)end);
+		end += (uint64_t)pitch * rows;
+	}
+	return 0;
+}
+
+/*
+ * Returns 1 if a layer of the DRM format `layer` has the samples of plane `plane`
+ * of the DRM format `code`: the same number, of the same size. Otherwise 0. The
+ * names of the channels are ignored, because drivers disagree: the chroma of NV12
+ * is GR88 to most and RG88 to some, for the same bytes. Pure.
+ */
+static inline int dlbuf_layer_is_plane_(uint32_t layer, uint32_t code,
+					uint32_t plane)
+{
+	struct dlbuf_format_info l, f;
+
+	memset(&l, 0, sizeof(l));
+	memset(&f, 0, sizeof(f));
+	l.size = f.size = sizeof(f);
+	return !dlbuf_format_find(layer, DLBUF_MOD_LINEAR, DLBUF_CODE_DRM,
+				  &l) &&
+	       !dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_DRM, &f) &&
+	       l.nplanes == 1 && plane < f.nplanes &&
+	       l.planes[0].channels == f.planes[plane].channels &&
+	       l.planes[0].bits == f.planes[plane].bits &&
+	       l.planes[0].hsub == 1 && l.planes[0].vsub == 1;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_INTEROP_SHARED_H */

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""dlbuf.gstreamer on vivid's frames, each byte compared with the camera's own rows."""
+
+import fcntl
+import glob
+import mmap
+import os
+import struct
+
+import numpy as np
+
+import dlbuf
+from dlbuf import Clock, Field
+
+from labtools import Skip, case, fds, raises
+
+V4L2SRC = "v4l2src io-mode=dmabuf device={node} num-buffers={n} ! {caps} ! appsink sync=false"
+
+
+def gi():
+    try:
+        import gi  # noqa: F401
+    except ImportError as e:
+        raise Skip("there is no PyGObject") from e
+    import dlbuf.gstreamer
+    return dlbuf.gstreamer._gi()
+
+
+def scaled():
+    """A vivid node whose input is HDMI, which has pictures of any size."""
+    for path in sorted(glob.glob("/dev/video*")):
+        with open(path, "r+b", buffering=0) as node:
+            caps = bytearray(104)
+            fcntl.ioctl(node, 0x80685600, caps)
+            if caps[:6] == b"vivid\0" and struct.unpack_from("I", caps, 88)[0] & 1:
+                fcntl.ioctl(node, 0xC0045627, struct.pack("i", 3))
+                return path
+    raise Skip("there is no vivid camera")
+
+
+def bytes_per_line(path):
+    fmt = bytearray(208)
+    struct.pack_into("I", fmt, 0, 1)
+    with open(path, "r+b", buffering=0) as node:
+        fcntl.ioctl(node, 0xC0D05604, fmt)
+    return struct.unpack_from("I", fmt, 8 + 4 * 4)[0]
+
+
+def rows_of(fd, offset, pitch, rows, width):
+    """By another way than the library's: the dma-buf's mapping."""
+    size = os.lseek(fd, 0, os.SEEK_END)
+    with mmap.mmap(fd, size, prot=mmap.PROT_READ) as m:
+        whole = np.frombuffer(m[offset:offset + pitch * rows], np.uint8)
+    return whole.reshape(rows, pitch)[:, :width]
+
+
+def dma_drm(code):
+    return f"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format={code}"
+
+
+# Caps, and the bytes of a row of each plane, as pixels per row.
+PICTURES = [
+    ("video/x-raw,format=NV12", 1, (1, 1)),
+    ("video/x-raw,format=YUY2", 2, ()),
+    ("video/x-bayer,format=rggb", 1, ()),
+    (dma_drm("NV12"), 1, (1, 1)),
+    (dma_drm("YUYV"), 2, ()),
+]
+
+
+@case
+def gstreamer_pictures():
+    """Widths that are no multiple of 4: with the pitch of the driver."""
+    gi()
+    node, before = scaled(), []
+    for caps, pixel, chroma in PICTURES:
+        text = V4L2SRC.format(node=node, n=3, caps=f"{caps},width=642,height=362")
+        n = 0
+        try:
+            for frame in dlbuf.gstreamer.frames(text):
+                pitch = bytes_per_line(node)
+                i = frame.info
+                assert (i.width, i.height) == (642, 362), i
+                assert i.clock is Clock.STREAM and i.timestamp_ns is not None
+                assert i.sequence is not None and i.field is Field.NONE
+                assert i.planes[0].pitch == pitch >= 642 * pixel, (caps, i.planes)
+                want = rows_of(i.planes[0].fd, i.planes[0].offset, pitch, 362, 642 * pixel)
+                got = np.asarray(frame[0]).reshape(362, -1)
+                assert len(np.unique(got)) > 1, (caps, "not a picture")
+                assert (got == want).all(), caps
+                if chroma:
+                    want = rows_of(i.planes[1].fd, 362 * pitch, pitch, 181, 642)
+                    assert (np.asarray(frame[1]).reshape(181, -1) == want).all(), caps
+                n += 1
+                del frame, got
+        except dlbuf.Error as e:
+            if "not-negotiated" in str(e) and "DMA_DRM" in caps:
+                raise Skip(f"v4l2src has no {caps}") from e
+            raise
+        assert n == 3, (caps, n)
+        # What GStreamer opens once stays.
+        assert fds() == before or not before, caps
+        before = fds()
+
+
+@case
+def gstreamer_leases():
+    """A frame that is held is not overwritten, and the camera goes on with the others."""
+    gi()
+    node = scaled()
+    text = V4L2SRC.format(node=node, n=12, caps="video/x-raw,format=GRAY8,width=642,height=362")
+    frames = dlbuf.gstreamer.frames(text, view="luma")
+    held = next(frames)
+    kept = np.array(held[0])
+    numbers = [frame.info.sequence for frame in frames]
+    assert len(numbers) == 11 and numbers == sorted(set(numbers)), numbers
+    # The pipeline has stopped; the memory is the frame's still.
+    assert (np.asarray(held[0]) == kept).all()
+    held.release()
+    # One that is closed in the middle stops the pipeline.
+    frames = dlbuf.gstreamer.frames(text)
+    next(frames)
+    frames.close()
+    raises(StopIteration, lambda: next(frames))
+
+
+@case
+def gstreamer_by_hand():
+    """One sample, and a buffer with its caps; a crop, and memory of others."""
+    repository = gi()
+    gst, video, allocators = repository.Gst, repository.GstVideo, repository.GstAllocators
+    caps = gst.Caps.from_string("video/x-raw,format=NV12,width=62,height=48,"
+                                "colorimetry=bt709,interlace-mode=mixed")
+    t = dlbuf.alloc(64 * 48 * 3 // 2, "uint8")
+    np.asarray(t)[...] = np.arange(t.nbytes) % 251
+    allocator = allocators.DmaBufAllocator.new()
+    memory = allocators.DmaBufAllocator.alloc(allocator, os.dup(t.fd), t.nbytes)
+    buffer = gst.Buffer.new()
+    buffer.append_memory(memory)
+    buffer.pts, buffer.offset = 40_000_000, 7
+    y, uv = dlbuf.gstreamer.frame(buffer, caps)
+    assert (np.asarray(y) == np.asarray(t)[:64 * 48].reshape(48, 64)[:, :62]).all()
+    i = y.frame
+    assert (i.sequence, i.timestamp_ns, i.clock) == (7, 40_000_000, Clock.STREAM)
+    assert i.colour == dlbuf.Colour(1, 1, 2, 1, 2) and not i.damaged, i.colour
+    del y, uv
+    whole = dlbuf.gstreamer.frame(gst.Sample.new(buffer, caps, None, None), view="stacked")
+    assert whole[0].shape == (72, 62)
+    del whole
+    # Memory that others have too is for reading.
+    memory = buffer.peek_memory(0).share(0, -1)
+    shared = gst.Buffer.new()
+    shared.append_memory(memory)
+    assert dlbuf.gstreamer.frame(shared, caps)[0].read_only
+    raises(dlbuf.AccessError, lambda: dlbuf.gstreamer.frame(shared, caps, access="rw"),
+           "others have it")
+    part = gst.Buffer.new()
+    part.append_memory(buffer.peek_memory(0))
+    for flag, field in ((0, Field.NONE), (int(video.VideoBufferFlags.INTERLACED),
+                                          Field.INTERLACED_BT)):
+        part.set_flags(gst.BufferFlags(flag))
+        assert dlbuf.gstreamer.frame(part, caps).info.field is field
+    raises(dlbuf.Error, lambda: dlbuf.gstreamer.frame(gst.Buffer.new(), caps), "empty")
+    plain = gst.Buffer.new_allocate(None, 62 * 48 * 2, None)
+    raises(dlbuf.Error, lambda: dlbuf.gstreamer.frame(plain, caps), "no dma-buf")
+    for text, kind, words in (
+            ("video/x-raw,format=v210,width=6,height=4", dlbuf.UnsupportedError, "v210"),
+            ("video/x-raw,format=NV12", dlbuf.InvalidError, "no size"),
+            ("audio/x-raw", dlbuf.InvalidError, "audio/x-raw"),
+            ("video/x-bayer,format=rggb,width=61,height=47", dlbuf.UnsupportedError,
+             "nobody says the pitch"),
+            ("video/x-raw(memory:DMABuf),format=NV12,width=62,height=48",
+             dlbuf.UnsupportedError, "unknown"),
+            ("video/x-raw,format=NV12,width=62,height=48,multiview-mode=separated",
+             dlbuf.UnsupportedError, "more than one picture")):
+        raises(kind, lambda text=text: dlbuf.gstreamer.frame(
+            buffer, gst.Caps.from_string(text)), words)
+
+
+@case
+def gstreamer_errors():
+    """A pipeline that fails says what the element says."""
+    gi()
+    raises(dlbuf.InvalidError, lambda: next(dlbuf.gstreamer.frames("v4l2src ! nothing")),
+           "no element")
+    raises(dlbuf.InvalidError, lambda: next(dlbuf.gstreamer.frames("fakesrc ! fakesink")),
+           "no appsink")
+    raises(dlbuf.Error, lambda: next(dlbuf.gstreamer.frames(
+        "v4l2src device=/dev/video99 ! appsink")), "/dev/video99")
+    raises(dlbuf.Error, lambda: next(dlbuf.gstreamer.frames(
+        "videotestsrc ! video/x-raw,format=NV12 ! appsink")), "no dma-buf")
+    raises(dlbuf.UnsupportedError, lambda: next(dlbuf.gstreamer.frames(
+        "videotestsrc ! video/x-raw,format=v210 ! appsink")), "v210")
+    assert list(dlbuf.gstreamer.frames("videotestsrc num-buffers=0 ! appsink")) == []
