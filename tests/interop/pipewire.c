@@ -939,6 +939,278 @@ TEST(removed_on_the_way)
 	pw_deinit();
 }
 
+/* ---- the way back: a source of ours into a sink of ours */
+
+#define OUR_W 318
+#define OUR_H 182
+#define OUR_PITCH 384
+#define OUR_BYTES (OUR_PITCH * (OUR_H + OUR_H / 2))
+#define OUR_BUFFERS 4
+#define OUR_FRAMES 12
+
+static struct source {
+	struct pw_stream *stream;
+	struct dlbuf_device *dev;
+	struct spa_source *timer;
+	unsigned int nbuffers, number, dropped;
+	struct ours {
+		struct dlbuf_udmabuf buf;
+		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+		struct dlbuf_frame frame;	/* that the sink may have */
+	} buffers[16];
+} source;
+
+static uint8_t shade(int64_t x, int64_t y, uint32_t plane, uint64_t number)
+{
+	return (uint8_t)(x + 3 * y + 90 * plane + 7 * number);
+}
+
+static struct dlbuf_frame our_frame(int fd)
+{
+	struct dlbuf_frame f = PICTURE(OUR_W, OUR_H, DLBUF_FOURCC('N', 'V', '1', '2'),
+		DLBUF_CODE_DRM, 2, .fence = -1,
+		.planes = { { .fd = fd, .pitch = OUR_PITCH },
+			    { .fd = fd, .offset = OUR_PITCH * OUR_H, .pitch = OUR_PITCH } });
+
+	return f;
+}
+
+static void on_our_param(void *data, uint32_t id, const struct spa_pod *param)
+{
+	uint8_t space[1024];
+	struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
+	const struct spa_pod *params[2];
+
+	if (id != SPA_PARAM_Format || !param)
+		return;
+	params[0] = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamBuffers,
+		SPA_PARAM_Buffers, SPA_PARAM_BUFFERS_buffers, SPA_POD_Int(OUR_BUFFERS),
+		SPA_PARAM_BUFFERS_blocks, SPA_POD_Int(1),
+		SPA_PARAM_BUFFERS_size, SPA_POD_Int(OUR_BYTES),
+		SPA_PARAM_BUFFERS_stride, SPA_POD_Int(OUR_PITCH),
+		SPA_PARAM_BUFFERS_dataType, SPA_POD_CHOICE_FLAGS_Int(1 << SPA_DATA_DmaBuf));
+	params[1] = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamMeta,
+		SPA_PARAM_Meta, SPA_PARAM_META_type, SPA_POD_Id(SPA_META_Header),
+		SPA_PARAM_META_size, SPA_POD_Int(sizeof(struct spa_meta_header)));
+	pw_stream_update_params(source.stream, params, 2);
+}
+
+static void on_our_add(void *data, struct pw_buffer *buffer)
+{
+	struct ours *o = &source.buffers[source.nbuffers++];
+	struct dlbuf_frame f;
+	uint32_t n;
+
+	REQUIRE(source.nbuffers <= 16);
+	REQUIRE_OK(dlbuf_udmabuf_create(OUR_BYTES, NULL, &o->buf));
+	f = our_frame(o->buf.fd);
+	REQUIRE_OK(dlbuf_import_frame(source.dev, &f, NULL, o->t, &n));
+	CHECK_OK(dlbuf_pipewire_add_buffer(&f, buffer));
+	buffer->user_data = o;
+}
+
+static void on_our_remove(void *data, struct pw_buffer *buffer)
+{
+	struct ours *o = buffer->user_data;
+
+	source.dropped += !!o->frame.release;
+	dlbuf_frame_drop(&o->frame);
+	delete_tensors(o->t, 2);
+	dlbuf_udmabuf_close(&o->buf);
+}
+
+static void on_our_process(void *data)
+{
+	struct pw_buffer *b = pw_stream_dequeue_buffer(source.stream);
+	struct ours *o;
+
+	if (!b)
+		return;
+	/* The sink is done with what was in it. */
+	o = b->user_data;
+	source.dropped += !!o->frame.release;
+	dlbuf_frame_drop(&o->frame);
+	for (uint32_t p = 0; p < 2; p++) {
+		const DLTensor *l = &o->t[p]->dl_tensor;
+
+		CHECK_OK(dlbuf_acquire(o->t[p], DLBUF_WRITE, NULL, NULL));
+		for (int64_t y = 0; y < l->shape[0]; y++)
+			for (int64_t x = 0; x < OUR_W; x++)
+				((uint8_t *)l->data)[y * OUR_PITCH + x] =
+					shade(x, y, p, source.number);
+		CHECK_OK(dlbuf_release(o->t[p], NULL, NULL));
+	}
+	o->frame = (struct dlbuf_frame){ .size = sizeof(o->frame),
+		.code = DLBUF_FOURCC('N', 'V', '1', '2'), .code_space = DLBUF_CODE_DRM,
+		.sequence = source.number++, .flags = DLBUF_FRAME_SEQUENCE };
+	CHECK_OK(dlbuf_frame_from_tensors(o->t, 2, 0, &o->frame));
+	CHECK_OK(dlbuf_pipewire_put(&o->frame, b));
+	pw_stream_queue_buffer(source.stream, b);
+}
+
+static void on_our_time(void *data, uint64_t expirations)
+{
+	pw_stream_trigger_process(source.stream);
+}
+
+static const struct pw_stream_events our_events = {
+	.version = PW_VERSION_STREAM_EVENTS,
+	.param_changed = on_our_param,
+	.add_buffer = on_our_add,
+	.remove_buffer = on_our_remove,
+	.process = on_our_process,
+};
+
+static const struct spa_pod *our_format(struct spa_pod_builder *b)
+{
+	return spa_pod_builder_add_object(b,
+		SPA_TYPE_OBJECT_Format, SPA_PARAM_EnumFormat,
+		SPA_FORMAT_mediaType, SPA_POD_Id(SPA_MEDIA_TYPE_video),
+		SPA_FORMAT_mediaSubtype, SPA_POD_Id(SPA_MEDIA_SUBTYPE_raw),
+		SPA_FORMAT_VIDEO_format, SPA_POD_Id(SPA_VIDEO_FORMAT_NV12),
+		SPA_FORMAT_VIDEO_size, SPA_POD_Rectangle(&SPA_RECTANGLE(OUR_W, OUR_H)),
+		SPA_FORMAT_VIDEO_framerate, SPA_POD_Fraction(&SPA_FRACTION(25, 1)));
+}
+
+static void on_sink_process(void *data)
+{
+	struct client *c = data;
+	struct pw_buffer *b = pw_stream_dequeue_buffer(c->stream);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	unsigned int wrong = 0;
+	struct dlbuf_frame f;
+	uint32_t n;
+
+	if (!b)
+		return;
+	if (!CHECK_OK(dlbuf_pipewire_frame(c->pw, b, &c->info, &f)))
+		goto quit;
+	CHECK_EQ(f.planes[1].offset, OUR_PITCH * OUR_H);
+	CHECK(!c->frames || f.sequence > c->sequence);
+	c->sequence = f.sequence;
+	if (!CHECK_OK(dlbuf_import_frame(c->dev, &f, NULL, t, &n))) {
+		dlbuf_frame_drop(&f);
+		goto quit;
+	}
+	for (uint32_t p = 0; p < n; p++) {
+		const DLTensor *l = &t[p]->dl_tensor;
+
+		CHECK_OK(dlbuf_acquire(t[p], DLBUF_READ, NULL, NULL));
+		for (int64_t y = 0; y < l->shape[0]; y++)
+			for (int64_t x = 0; x < OUR_W; x++)
+				wrong += ((uint8_t *)l->data)[y * OUR_PITCH + x] !=
+					 shade(x, y, p, f.sequence);
+		CHECK_OK(dlbuf_release(t[p], NULL, NULL));
+	}
+	CHECK_EQ(wrong, 0);
+	delete_tensors(t, n);
+	if (++c->frames < c->want)
+		return;
+quit:
+	pw_main_loop_quit(c->loop);
+}
+
+/* Tensors through PipeWire's daemon, each byte; and what is still out when all ends. */
+TEST(source_to_sink)
+{
+	static const struct pw_stream_events sink_events = {
+		.version = PW_VERSION_STREAM_EVENTS,
+		.param_changed = on_param,
+		.add_buffer = on_add,
+		.remove_buffer = on_remove,
+		.process = on_sink_process,
+	};
+	struct timespec limit = { .tv_sec = 300 }, period = { .tv_nsec = 40000000 };
+	struct client c = { .want = OUR_FRAMES };
+	struct pw_loop *loop;
+	uint8_t space[1024];
+	struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
+	const struct spa_pod *param = our_format(&b);
+
+	if (!getenv("DLBUF_SESSION"))
+		SKIP("there is no PipeWire (tests/interop/session)");
+	init();
+	source = (struct source){ .nbuffers = 0 };
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &c.dev));
+	source.dev = c.dev;
+	c.loop = pw_main_loop_new(NULL);
+	loop = pw_main_loop_get_loop(c.loop);
+	source.stream = pw_stream_new_simple(loop, "dlbuf-source",
+		pw_properties_new(PW_KEY_MEDIA_CLASS, "Video/Source", NULL), &our_events, NULL);
+	c.stream = pw_stream_new_simple(loop, "dlbuf-sink",
+		pw_properties_new(PW_KEY_MEDIA_TYPE, "Video", PW_KEY_MEDIA_CATEGORY, "Capture",
+				  NULL), &sink_events, &c);
+	REQUIRE(source.stream && c.stream);
+	REQUIRE(!dlbuf_pipewire_open(c.stream, loop, -1, &c.pw));
+	c.timer = pw_loop_add_timer(loop, on_late, &c);
+	pw_loop_update_timer(loop, c.timer, &limit, NULL, false);
+	source.timer = pw_loop_add_timer(loop, on_our_time, NULL);
+	pw_loop_update_timer(loop, source.timer, &period, &period, false);
+	REQUIRE(!pw_stream_connect(source.stream, PW_DIRECTION_OUTPUT, PW_ID_ANY,
+				   PW_STREAM_FLAG_DRIVER | PW_STREAM_FLAG_ALLOC_BUFFERS,
+				   &param, 1));
+	REQUIRE(!pw_stream_connect(c.stream, PW_DIRECTION_INPUT, PW_ID_ANY,
+				   PW_STREAM_FLAG_AUTOCONNECT, &param, 1));
+	pw_main_loop_run(c.loop);
+	CHECK(!c.late);
+	CHECK_EQ(c.frames, OUR_FRAMES);
+	CHECK(source.nbuffers > 0 && source.nbuffers < OUR_FRAMES);
+	pw_loop_destroy_source(loop, source.timer);
+	pw_stream_destroy(c.stream);
+	pw_stream_destroy(source.stream);
+	/* Each frame came back once, in its turn or at the end. */
+	CHECK_EQ(source.dropped, source.number);
+	dlbuf_pipewire_close(c.pw);
+	dlbuf_device_close(c.dev);
+	pw_main_loop_destroy(c.loop);
+	pw_deinit();
+}
+
+/* What a buffer cannot have. */
+TEST(put_refused)
+{
+	struct dlbuf_udmabuf a, other;
+	struct dlbuf_frame f;
+	struct made m;
+
+	if (dlbuf_udmabuf_create(OUR_BYTES, NULL, &a) ||
+	    dlbuf_udmabuf_create(OUR_BYTES, NULL, &other))
+		SKIP("%s", dlbuf_last_error());
+	make(&m, SPA_VIDEO_FORMAT_NV12, 1);
+	f = our_frame(a.fd);
+	m.datas[0].type = 1u << SPA_DATA_MemFd;
+	CHECK_ERR(dlbuf_pipewire_add_buffer(&f, &m.pw), -EOPNOTSUPP);
+	m.datas[0].type |= 1u << SPA_DATA_DmaBuf;
+	CHECK_OK(dlbuf_pipewire_add_buffer(&f, &m.pw));
+	CHECK_EQ(m.datas[0].maxsize, (OUR_BYTES + 4095) / 4096 * 4096);
+	m.crop.region = SPA_REGION(1, 1, 1, 1);
+	f.crop = (struct dlbuf_rect){ 2, 4, 20, 10 };
+	f.flags = DLBUF_FRAME_DAMAGED;
+	CHECK_OK(dlbuf_pipewire_put(&f, &m.pw));
+	CHECK_EQ(m.chunks[0].stride, OUR_PITCH);
+	CHECK_EQ(m.chunks[0].size, OUR_BYTES);
+	CHECK_EQ(m.chunks[0].flags, SPA_CHUNK_FLAG_CORRUPTED);
+	CHECK_EQ(m.crop.region.position.y, 4);
+	f.planes[1].offset += OUR_PITCH;
+	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
+	f = our_frame(other.fd);
+	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EINVAL);
+	CHECK_SAYS("another dma-buf");
+	/* A block for each plane, wherever it is. */
+	make(&m, SPA_VIDEO_FORMAT_NV12, 2);
+	m.datas[0].type = m.datas[1].type = 1u << SPA_DATA_DmaBuf;
+	f.planes[1] = (struct dlbuf_plane){ .fd = a.fd, .offset = 4096, .pitch = 512 };
+	CHECK_OK(dlbuf_pipewire_add_buffer(&f, &m.pw));
+	CHECK_OK(dlbuf_pipewire_put(&f, &m.pw));
+	CHECK_EQ(m.chunks[1].offset, 4096);
+	CHECK_EQ(m.chunks[1].size, 512 * OUR_H / 2);
+	make(&m, SPA_VIDEO_FORMAT_NV12, 3);
+	CHECK_ERR(dlbuf_pipewire_add_buffer(&f, &m.pw), -EINVAL);
+	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EINVAL);
+	dlbuf_udmabuf_close(&a);
+	dlbuf_udmabuf_close(&other);
+}
+
 int main(int argc, char **argv)
 {
 	ktap_prefix("%s", "pipewire");

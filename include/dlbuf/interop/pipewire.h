@@ -44,6 +44,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <drm.h>
@@ -779,6 +780,137 @@ err:
 	if (f.fence >= 0)
 		close(f.fence);
 	return ret;
+}
+
+/* ---- the way back: a source */
+
+/*
+ * Gives a buffer of an output stream its dma-bufs: those of a frame, of a pool for example.
+ * Call it in the stream's add_buffer event. The stream was connected with
+ * PW_STREAM_FLAG_ALLOC_BUFFERS, and its SPA_PARAM_Buffers has the dataType
+ * 1 << SPA_DATA_DmaBuf and as many blocks as the format has planes, or 1.
+ *
+ * frame is borrowed. The fds are borrowed until the remove_buffer event. Pure. Returns 0, or
+ * -EOPNOTSUPP  the other side takes no dma-bufs; with 1 block, planes that do not follow
+ *              one another in one dma-buf
+ * -EINVAL      no such format; neither 1 block nor one for each plane
+ * -EBADF, -ESPIPE  a plane has no dma-buf
+ */
+static inline int dlbuf_pipewire_add_buffer(const struct dlbuf_frame *frame,
+					    struct pw_buffer *buffer)
+{
+	struct spa_buffer *b = buffer->buffer;
+	struct dlbuf_format_info info;
+	uint32_t i;
+	int ret;
+
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
+	if (!ret && b->n_datas != 1 && b->n_datas != frame->nplanes)
+		ret = dlbuf_fail(-EINVAL, "the buffer has %u blocks, the frame %u planes",
+				 b->n_datas, frame->nplanes);
+	if (!ret && b->n_datas == 1)
+		ret = dlbuf_planes_follow_(frame, &info);
+	for (i = 0; !ret && i < b->n_datas; i++) {
+		struct spa_data *d = &b->datas[i];
+		int64_t bytes = lseek(frame->planes[i].fd, 0, SEEK_END);
+
+		/* The stream says by these bits what may be given. */
+		if (!(d->type & 1u << SPA_DATA_DmaBuf))
+			return dlbuf_fail(-EOPNOTSUPP, "the other side takes no dma-bufs, but "
+					  "data types 0x%x", d->type);
+		if (bytes < 0 || bytes > UINT32_MAX)
+			return dlbuf_fail(bytes < 0 ? -errno : -EOPNOTSUPP, "fd %d: %s",
+					  frame->planes[i].fd, bytes < 0 ? strerror(errno) :
+					  "larger than PipeWire can say");
+		d->type = SPA_DATA_DmaBuf;
+		d->flags = SPA_DATA_FLAG_READWRITE | SPA_DATA_FLAG_MAPPABLE;
+		d->fd = frame->planes[i].fd;
+		d->mapoffset = 0;
+		d->maxsize = (uint32_t)bytes;
+		d->data = NULL;
+	}
+	return ret;
+}
+
+static inline int dlbuf_pipewire_same_(int64_t a, int b)
+{
+	struct stat x, y;
+
+	return !fstat((int)a, &x) && !fstat(b, &y) && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+/*
+ * Describes a frame in the buffer that has its dma-bufs, for pw_stream_queue_buffer():
+ * offset, size and stride of each chunk, the header's sequence and PTS, and the crop. Keep
+ * the frame until pw_stream_dequeue_buffer() gives the buffer again, then
+ * dlbuf_frame_drop() it.
+ *
+ * frame and buffer are borrowed. Blocks until the frame's fence has signalled, because
+ * consumers without a SyncTimeline need not wait. Returns 0, or
+ * -EINVAL      the buffer has other dma-bufs, or another number of blocks
+ * -EOPNOTSUPP  with 1 block, planes that do not follow one another
+ * -EIO         the work on the frame failed
+ */
+static inline int dlbuf_pipewire_put(const struct dlbuf_frame *frame, struct pw_buffer *buffer)
+{
+	struct spa_buffer *b = buffer->buffer;
+	struct spa_meta_header *h;
+	struct spa_meta_region *crop;
+	struct dlbuf_format_info info;
+	uint32_t i;
+	int ret;
+
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
+	if (!ret && b->n_datas != 1 && b->n_datas != frame->nplanes)
+		ret = dlbuf_fail(-EINVAL, "the buffer has %u blocks, the frame %u planes",
+				 b->n_datas, frame->nplanes);
+	if (!ret && b->n_datas == 1)
+		ret = dlbuf_planes_follow_(frame, &info);
+	for (i = 0; !ret && i < b->n_datas; i++)
+		if (b->datas[i].type != SPA_DATA_DmaBuf ||
+		    !dlbuf_pipewire_same_(b->datas[i].fd, frame->planes[i].fd))
+			ret = dlbuf_fail(-EINVAL, "plane %u is in another dma-buf than the "
+					 "buffer", i);
+	if (!ret)
+		ret = dlbuf_frame_complete_(frame);
+	if (ret)
+		return ret;
+	for (i = 0; i < b->n_datas; i++) {
+		const struct dlbuf_plane *p = &frame->planes[i];
+		const struct dlbuf_plane *last =
+			&frame->planes[b->n_datas == 1 ? frame->nplanes - 1 : i];
+		uint32_t vsub = info.planes[b->n_datas == 1 ? frame->nplanes - 1 : i].vsub;
+		uint64_t rows = ((uint64_t)frame->height + vsub - 1) / vsub;
+
+		b->datas[i].chunk->offset = (uint32_t)p->offset;
+		b->datas[i].chunk->stride = (int32_t)p->pitch;
+		b->datas[i].chunk->size = (uint32_t)(last->offset - p->offset +
+						     (uint64_t)last->pitch * rows);
+		b->datas[i].chunk->flags = frame->flags & DLBUF_FRAME_DAMAGED ?
+			SPA_CHUNK_FLAG_CORRUPTED : SPA_CHUNK_FLAG_NONE;
+	}
+	h = (struct spa_meta_header *)spa_buffer_find_meta_data(b, SPA_META_Header, sizeof(*h));
+	if (h) {
+		memset(h, 0, sizeof(*h));
+		h->flags = frame->flags & DLBUF_FRAME_DAMAGED ?
+			SPA_META_HEADER_FLAG_CORRUPTED : 0;
+		h->seq = frame->sequence;
+		h->pts = frame->clock ? frame->timestamp_ns : SPA_TIME_INVALID;
+	}
+	crop = (struct spa_meta_region *)spa_buffer_find_meta_data(b, SPA_META_VideoCrop,
+								   sizeof(*crop));
+	if (crop) {
+		crop->region.position.x = (int32_t)frame->crop.x;
+		crop->region.position.y = (int32_t)frame->crop.y;
+		crop->region.size.width = frame->crop.width;
+		crop->region.size.height = frame->crop.height;
+	}
+	return 0;
 }
 
 #ifdef __cplusplus
