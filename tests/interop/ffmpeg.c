@@ -662,6 +662,64 @@ TEST(out)
 	dlbuf_udmabuf_close(&b);
 }
 
+/* Descriptors and frames of no decoder, both ways. */
+TEST(random)
+{
+	static const uint32_t layers[] = { R8, GR88, RG88, R16, GR1616, NV12, 0 };
+	unsigned int frames = 0, outs = 0, before = given_back;
+	struct dlbuf_udmabuf u;
+
+	if (dlbuf_udmabuf_create(1 << 20, NULL, &u))
+		SKIP("%s", dlbuf_last_error());
+	for (unsigned int i = 0; i < random_rounds(); i++) {
+		AVDRMFrameDescriptor d = dice(2) ? one_layer() : LAYERS(R8, GR88);
+		AVFrame *av = frame_of(&d), *made;
+		struct dlbuf_frame f;
+
+		MAY_CHANGE(d.nb_objects, (int)edge());
+		MAY_CHANGE(d.nb_layers, (int)edge());
+		for (int j = 0; j < AV_DRM_MAX_PLANES; j++) {
+			MAY_CHANGE(d.objects[j].size, edge());
+			MAY_CHANGE(d.objects[j].format_modifier, edge());
+			MAY_CHANGE(d.layers[j].nb_planes, (int)edge());
+			MAY_CHANGE(d.layers[j].format, layers[dice(7)]);
+			for (int k = 0; k < AV_DRM_MAX_PLANES; k++) {
+				AVDRMPlaneDescriptor *p = &d.layers[j].planes[k];
+
+				MAY_CHANGE(p->object_index, (int)dice(8) - 2);
+				MAY_CHANGE(p->offset, (int32_t)edge());
+				MAY_CHANGE(p->pitch, (int32_t)edge());
+			}
+		}
+		MAY_CHANGE(av->width, (int)edge());
+		MAY_CHANGE(av->height, (int)edge());
+		MAY_CHANGE(av->crop_left, edge());
+		MAY_CHANGE(av->crop_bottom, dice(2) ? edge() : SIZE_MAX - dice(64));
+		MAY_CHANGE(av->pts, (int64_t)edge() << dice(32));
+		MAY_CHANGE(av->time_base.num, (int)edge());
+		MAY_CHANGE(av->time_base.den, (int)edge());
+		MAY_CHANGE(av->color_primaries, (int)edge());
+		MAY_CHANGE(av->colorspace, (int)edge());
+		memset(&f, 0xff, sizeof(f));
+		frames += check_random(dlbuf_ffmpeg_frame(av, dice(2) ? AV_PIX_FMT_NV12 : NONE, &f),
+				       &f);
+		av->data[0] = NULL;
+		av_frame_free(&av);
+		f = FRAME(64, 32, NV12, DLBUF_CODE_DRM, 2, .fence = -1, .release = on_given_back,
+			.planes = { { .fd = u.fd, .pitch = 128 },
+				{ .fd = u.fd, .offset = 4096, .pitch = 128 } });
+		spoil(&f, u.fd);
+		if (!dlbuf_ffmpeg_avframe(&f, &made)) {
+			outs++;
+			av_frame_free(&made);
+		}
+	}
+	CHECK_MSG(frames > random_rounds() / 50 && outs > random_rounds() / 10, "%u, %u", frames,
+		  outs);
+	CHECK_EQ(given_back - before, outs);
+	dlbuf_udmabuf_close(&u);
+}
+
 /* ---- other hardware */
 
 TEST(no_mapping)

@@ -1273,6 +1273,76 @@ TEST(encoded)
 	dlbuf_device_close(cpu);
 }
 
+/* Metas and frames of no element, both ways: a tenth, because a GstBuffer costs. */
+TEST(random)
+{
+	static const char *const texts[] = {
+		"video/x-raw,format=NV12,width=62,height=48", "video/x-raw,format=I420,width=33,height=17",
+		"video/x-raw,format=YUY2,width=62,height=48,interlace-mode=mixed",
+		"video/x-bayer,format=rggb,width=62,height=48", DMA_DRM "NV12,width=62,height=48",
+		"video/x-raw(format:Interlaced),format=NV12,width=62,height=49,interlace-mode=alternate",
+	};
+	enum { NTEXTS = sizeof(texts) / sizeof(texts[0]) };
+	struct dlbuf_gstreamer_format formats[NTEXTS];
+	unsigned int frames = 0, outs = 0;
+	struct mem m;
+	GstMemory *mem;
+
+	init();
+	for (int i = 0; i < NTEXTS; i++)
+		REQUIRE(!caps(texts[i], &formats[i]));
+	m.allocator = gst_dmabuf_allocator_new();
+	mem = memory(&m, 1 << 16);
+	for (unsigned int i = 0; i < random_rounds() / 10; i++) {
+		struct dlbuf_gstreamer_format *format = &formats[dice(NTEXTS)];
+		GstBuffer *b = gst_buffer_new(), *made;
+		GstVideoCropMeta *crop;
+		struct dlbuf_frame f;
+		GstVideoMeta *meta;
+
+		for (uint32_t n = dice(8) ? 1 : dice(3); n; n--)
+			gst_buffer_append_memory(b, gst_memory_ref(mem));
+		if (dice(2)) {
+			meta = gst_buffer_add_video_meta(b, GST_VIDEO_FRAME_FLAG_NONE,
+				GST_VIDEO_INFO_FORMAT(&formats[0].info), 62, 48);
+			MAY_CHANGE(meta->width, edge());
+			MAY_CHANGE(meta->height, edge());
+			MAY_CHANGE(meta->n_planes, dice(6));
+			for (int p = 0; p < GST_VIDEO_MAX_PLANES; p++) {
+				MAY_CHANGE(meta->offset[p], edge());
+				MAY_CHANGE(meta->stride[p], (gint)edge());
+			}
+		}
+		if (!dice(4)) {
+			crop = gst_buffer_add_video_crop_meta(b);
+			crop->x = edge();
+			crop->y = edge();
+			crop->width = edge();
+			crop->height = edge();
+		}
+		GST_BUFFER_FLAG_SET(b, edge());
+		MAY_CHANGE(GST_BUFFER_PTS(b), edge());
+		memset(&f, 0xff, sizeof(f));
+		if (check_random(dlbuf_gstreamer_frame(b, format, &f), &f))
+			frames += !!f.release;
+		dlbuf_frame_drop(&f);
+		gst_buffer_unref(b);
+		f = FRAME(62, 48, DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2, .fence = -1,
+			.planes = { { .fd = m.buf.fd, .pitch = 64 },
+				{ .fd = m.buf.fd, .offset = 64 * 48, .pitch = 64 } });
+		spoil(&f, m.buf.fd);
+		if (!dlbuf_gstreamer_buffer(&f, &made)) {
+			outs++;
+			gst_buffer_unref(made);
+		}
+	}
+	CHECK_MSG(frames > random_rounds() / 100 && outs > random_rounds() / 100, "%u, %u", frames,
+		  outs);
+	gst_memory_unref(mem);
+	gst_object_unref(m.allocator);
+	close(m.buf.memfd);
+}
+
 /* vivid's HDMI, which has pictures of any size. */
 static bool has_hdmi(const char *node)
 {

@@ -3,7 +3,10 @@
 #ifndef TESTS_PICTURE_H
 #define TESTS_PICTURE_H
 
+#include <stdlib.h>
 #include <string.h>
+
+#include <dlbuf/layout.h>
 
 #include "common.h"
 #include "ktap.h"
@@ -103,5 +106,97 @@ static inline void delete_tensors(DLManagedTensorVersioned **t, uint32_t n)
 	for (uint32_t i = 0; i < n; i++)
 		t[i]->deleter(t[i]);
 }
+
+/* ---- at random */
+
+#ifndef __cplusplus
+
+/* How many descriptors; DLBUF_RANDOM is another number. */
+static inline unsigned int random_rounds(void)
+{
+	const char *n = getenv("DLBUF_RANDOM");
+
+	return n ? (unsigned int)atoi(n) : 100000;
+}
+
+static inline uint32_t dice(uint32_t sides)
+{
+	static uint64_t s = 88172645463325252ull;
+
+	s ^= s << 13;
+	s ^= s >> 7;
+	s ^= s << 17;
+	return (uint32_t)(s >> 16) % sides;
+}
+
+/* A number at which something changes; sometimes any other. */
+static inline uint32_t edge(void)
+{
+	static const uint32_t edges[] = { 0, 1, 2, 3, 4, 5, 7, 63, 64, 66, 128, 180, 322, 4096,
+		6144, 65535, 65536, 1u << 20, INT32_MAX, 1u << 31, UINT32_MAX };
+
+	return dice(8) ? edges[dice(sizeof(edges) / sizeof(edges[0]))] : dice(UINT32_MAX);
+}
+
+/* Mostly what it was. */
+#define MAY_CHANGE(field, value)						\
+	do {									\
+		if (!dice(4))							\
+			(field) = (value);					\
+	} while (0)
+
+/*
+ * What an adapter made: zeroes after a failure; else no view has bytes beyond its plane's.
+ * Returns whether it is a frame.
+ */
+static inline bool check_random(int ret, const struct dlbuf_frame *f)
+{
+	static const struct dlbuf_frame none;
+	DLBUF_OPTS(dlbuf_import_opts, opts, .view = dice(DLBUF_NVIEWS),
+		   .flags = dice(2) ? DLBUF_IMPORT_UNCROPPED : 0);
+	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
+	uint64_t first, end;
+	uint32_t n;
+
+	if (ret)
+		return !CHECK(ret < 0 && !memcmp(f, &none, sizeof(none)));
+	if (dlbuf_frame_layouts(f, &opts, l, &n) || opts.view == DLBUF_VIEW_STACKED)
+		return true;
+	for (uint32_t i = 0; i < n; i++) {
+		const struct dlbuf_plane *p = &f->planes[l[i].plane < f->nplanes ?
+							 l[i].plane : 0];
+
+		if (p->bytes && p->offset + p->bytes > p->offset &&
+		    !dlbuf_layout_extent(&l[i].layout, &first, &end))
+			CHECK(end <= p->offset + p->bytes);
+	}
+	return true;
+}
+
+/* Makes something of a frame that nobody would have sent out. */
+static inline void spoil(struct dlbuf_frame *f, int fd)
+{
+	uint32_t i = dice(DLBUF_MAX_PLANES);
+
+	MAY_CHANGE(f->planes[i].fd, dice(3) ? fd : -1);
+	MAY_CHANGE(f->planes[i].offset, edge());
+	MAY_CHANGE(f->planes[i].pitch, (int32_t)edge());
+	MAY_CHANGE(f->nplanes, dice(6));
+	MAY_CHANGE(f->width, edge());
+	MAY_CHANGE(f->height, edge());
+	MAY_CHANGE(f->crop.width, edge());
+	MAY_CHANGE(f->crop.x, edge());
+	MAY_CHANGE(f->timestamp_ns, (int64_t)edge() << dice(32));
+	MAY_CHANGE(f->clock, dice(6));
+	MAY_CHANGE(f->field, dice(9));
+	MAY_CHANGE(f->flags, dice(8));
+	MAY_CHANGE(f->colour.primaries, dice(256));
+	MAY_CHANGE(f->colour.transfer, dice(256));
+	MAY_CHANGE(f->colour.matrix, dice(256));
+	MAY_CHANGE(f->colour.range, dice(4));
+	MAY_CHANGE(f->colour.chroma_site, dice(256));
+}
+
+#endif /* __cplusplus */
 
 #endif /* TESTS_PICTURE_H */

@@ -1211,6 +1211,62 @@ TEST(put_refused)
 	dlbuf_udmabuf_close(&other);
 }
 
+/* Buffers and frames of no node, both ways. */
+TEST(random)
+{
+	unsigned int frames = 0, outs = 0;
+	struct dlbuf_udmabuf u;
+
+	if (dlbuf_udmabuf_create(1 << 20, NULL, &u))
+		SKIP("%s", dlbuf_last_error());
+	for (unsigned int i = 0; i < random_rounds(); i++) {
+		uint32_t n = dice(4) ? 1 + dice(3) : dice(6);
+		struct dlbuf_frame f;
+		struct made m;
+
+		make(&m, dice(4) ? SPA_VIDEO_FORMAT_NV12 : dice(100), n);
+		m.info.flags = dice(4) ? SPA_VIDEO_FLAG_MODIFIER : dice(16);
+		MAY_CHANGE(m.info.modifier, edge());
+		MAY_CHANGE(m.info.size.width, edge());
+		MAY_CHANGE(m.info.size.height, edge());
+		MAY_CHANGE(m.info.interlace_mode, dice(5));
+		MAY_CHANGE(m.info.color_matrix, edge());
+		MAY_CHANGE(m.info.color_primaries, edge());
+		MAY_CHANGE(m.info.chroma_site, edge());
+		MAY_CHANGE(m.crop.region.position.x, (int32_t)edge());
+		MAY_CHANGE(m.crop.region.size.width, edge());
+		MAY_CHANGE(m.header.pts, edge());
+		for (uint32_t j = 0; j < n && j < 4; j++) {
+			m.chunks[j].size = dice(2) ? 4096 : edge();
+			MAY_CHANGE(m.chunks[j].offset, edge());
+			MAY_CHANGE(m.chunks[j].stride, (int32_t)edge());
+			MAY_CHANGE(m.chunks[j].flags, dice(4));
+			MAY_CHANGE(m.datas[j].maxsize, edge());
+			MAY_CHANGE(m.datas[j].mapoffset, edge());
+			MAY_CHANGE(m.datas[j].flags, edge());
+			if (!dice(16))
+				m.datas[j].type = dice(8);
+			if (!dice(32))
+				m.datas[j].chunk = NULL;
+		}
+		memset(&f, 0xff, sizeof(f));
+		frames += check_random(dlbuf_pipewire_describe(&m.buffer, &m.info, -1, &f), &f);
+		make(&m, SPA_VIDEO_FORMAT_NV12, 1 + dice(2));
+		for (uint32_t j = 0; j < m.buffer.n_datas; j++)
+			m.datas[j].type = dice(8) ? ~0u : 1u << dice(6);
+		f = FRAME(64, 32, DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_DRM, 2, .fence = -1,
+			.planes = { { .fd = u.fd, .pitch = 128 },
+				{ .fd = u.fd, .offset = 4096, .pitch = 128 } });
+		if (dlbuf_pipewire_add_buffer(&f, &m.pw))
+			continue;
+		spoil(&f, u.fd);
+		outs += !dlbuf_pipewire_put(&f, &m.pw);
+	}
+	CHECK_MSG(frames > random_rounds() / 20 && outs > random_rounds() / 20, "%u, %u", frames,
+		  outs);
+	dlbuf_udmabuf_close(&u);
+}
+
 int main(int argc, char **argv)
 {
 	ktap_prefix("%s", "pipewire");

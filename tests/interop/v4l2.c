@@ -240,6 +240,66 @@ TEST(refused)
 	CHECK_EQ(dlbuf_v4l2_frame(&fmt, &buf, fds, &f), 0);
 }
 
+/* Formats, buffers and frames of no driver, both ways. */
+TEST(random)
+{
+	static const uint32_t codes[] = { V4L2_PIX_FMT_NV12, V4L2_PIX_FMT_NV12M,
+		V4L2_PIX_FMT_YUV420, V4L2_PIX_FMT_YUYV, V4L2_PIX_FMT_SRGGB8, V4L2_PIX_FMT_RGB565,
+		V4L2_PIX_FMT_MJPEG, V4L2_PIX_FMT_SRGGB10P, 0 };
+	int fds[DLBUF_MAX_PLANES] = { 7, 8, 9, 10 };
+	struct dlbuf_udmabuf u;
+	unsigned int frames = 0, outs = 0;
+
+	if (dlbuf_udmabuf_create(1 << 20, NULL, &u))
+		SKIP("%s", dlbuf_last_error());
+	for (unsigned int i = 0; i < random_rounds(); i++) {
+		uint32_t code = codes[dice(sizeof(codes) / sizeof(codes[0]))];
+		struct v4l2_format fmt = nv12, mp = multi(code, dice(4));
+		struct v4l2_plane planes[VIDEO_MAX_PLANES];
+		struct v4l2_buffer buf = { .bytesused = edge(), .length = edge(),
+			.flags = dice(4) ? 0 : edge(), .field = dice(12), .sequence = edge(),
+			.timestamp = { (int32_t)edge(), (int32_t)edge() } };
+		struct dlbuf_frame f;
+
+		fmt.fmt.pix.sizeimage = 128 * 48;
+		MAY_CHANGE(fmt.fmt.pix.pixelformat, code);
+		MAY_CHANGE(fmt.fmt.pix.width, edge());
+		MAY_CHANGE(fmt.fmt.pix.height, edge());
+		MAY_CHANGE(fmt.fmt.pix.bytesperline, edge());
+		MAY_CHANGE(fmt.fmt.pix.sizeimage, edge());
+		MAY_CHANGE(fmt.fmt.pix.colorspace, dice(14));
+		MAY_CHANGE(fmt.fmt.pix.ycbcr_enc, edge());
+		MAY_CHANGE(fmt.fmt.pix.quantization, edge());
+		for (int p = 0; p < VIDEO_MAX_PLANES; p++) {
+			planes[p] = (struct v4l2_plane){ .bytesused = edge(),
+				.data_offset = dice(2) ? 0 : edge(), .length = edge() };
+			MAY_CHANGE(mp.fmt.pix_mp.plane_fmt[p].bytesperline, edge());
+			mp.fmt.pix_mp.plane_fmt[p].sizeimage = edge();
+		}
+		if (dice(2)) {
+			fmt = mp;
+			buf.m.planes = dice(8) ? planes : NULL;
+			buf.length = dice(VIDEO_MAX_PLANES + 1);
+		}
+		if (!dice(8))
+			fmt.type = dice(16);
+		buf.type = dice(8) ? fmt.type : dice(16);
+		memset(&f, 0xff, sizeof(f));
+		frames += check_random(dlbuf_v4l2_frame(&fmt, dice(4) ? &buf : NULL, fds, &f), &f);
+		f = (struct dlbuf_frame)PICTURE(64, 32, V4L2_PIX_FMT_NV12, DLBUF_CODE_V4L2, 2,
+			.fence = -1, .planes = { { .fd = u.fd, .pitch = 128 },
+				{ .fd = u.fd, .offset = 4096, .pitch = 128 } });
+		if (dice(2))
+			spoil(&f, u.fd);
+		fmt.type = fmt.type == mp.type ? V4L2_BUF_TYPE_VIDEO_OUTPUT_MPLANE :
+						 V4L2_BUF_TYPE_VIDEO_OUTPUT;
+		outs += !dlbuf_v4l2_output(&fmt, &f, &buf);
+	}
+	CHECK_MSG(frames > random_rounds() / 20 && outs > random_rounds() / 200, "%u, %u", frames,
+		  outs);
+	dlbuf_udmabuf_close(&u);
+}
+
 TEST(crop)
 {
 	struct dlbuf_frame f = { .width = 1920, .height = 1088 };

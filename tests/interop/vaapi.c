@@ -194,6 +194,39 @@ TEST(refused)
 	CHECK(!f.width && !f.release);
 }
 
+/* Descriptors of no driver. */
+TEST(random)
+{
+	static const uint32_t layers[] = { R8, GR88, RG88, R16, GR1616, DRM('N', 'V', '1', '2'), 0 };
+	unsigned int frames = 0;
+
+	for (unsigned int i = 0; i < random_rounds(); i++) {
+		VADRMPRIMESurfaceDescriptor d = dice(2) ? composed() :
+			SEPARATE(VA_FOURCC_NV12, R8, GR88);
+		struct dlbuf_frame f;
+
+		MAY_CHANGE(d.fourcc, dice(2) ? VA_FOURCC_P010 : edge());
+		MAY_CHANGE(d.width, edge());
+		MAY_CHANGE(d.height, edge());
+		MAY_CHANGE(d.num_objects, edge());
+		MAY_CHANGE(d.num_layers, edge());
+		for (int j = 0; j < 4; j++) {
+			MAY_CHANGE(d.objects[j].size, edge());
+			MAY_CHANGE(d.objects[j].drm_format_modifier, edge());
+			MAY_CHANGE(d.layers[j].drm_format, layers[dice(7)]);
+			MAY_CHANGE(d.layers[j].num_planes, edge());
+			for (int k = 0; k < 4; k++) {
+				MAY_CHANGE(d.layers[j].object_index[k], edge());
+				MAY_CHANGE(d.layers[j].offset[k], edge());
+				MAY_CHANGE(d.layers[j].pitch[k], edge());
+			}
+		}
+		memset(&f, 0xff, sizeof(f));
+		frames += check_random(dlbuf_vaapi_frame(&d, &f), &f);
+	}
+	CHECK_MSG(frames > random_rounds() / 100, "%u", frames);
+}
+
 TEST(the_third_kind_of_descriptor)
 {
 #ifdef VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_3

@@ -364,6 +364,7 @@ static inline int dlbuf_pipewire_planes_(const struct spa_buffer *buffer,
 					 const struct dlbuf_format_info *info,
 					 struct dlbuf_frame *f)
 {
+	const struct spa_chunk *chunk = NULL;
 	uint32_t i, rows;
 	int ret;
 
@@ -386,14 +387,15 @@ static inline int dlbuf_pipewire_planes_(const struct spa_buffer *buffer,
 		/* Memory that can be mapped has linear rows. */
 		if (!(d->flags & SPA_DATA_FLAG_MAPPABLE))
 			f->modifier = DLBUF_MOD_INVALID;
+		chunk = d->chunk;
 		f->nplanes++;
 	}
-	if (!f->nplanes)
+	if (!chunk)
 		return dlbuf_fail(-EINVAL, "the buffer has no data");
 	if (f->nplanes > 1 || info->nplanes == 1)
 		return 0;
 	/* Its size is that of all planes, so that it does not say the pitch of one. */
-	if (!buffer->datas[0].chunk->stride)
+	if (!chunk->stride)
 		f->planes[0].pitch = 0;
 	return dlbuf_pipewire_derive_(info, f);
 }

@@ -78,7 +78,7 @@ static inline int dlbuf_frame_complete_(const struct dlbuf_frame *f)
 /*
  * Whether the planes of a frame are where V4L2 expects those of one buffer: in one dma-buf,
  * each after the one before, with the pitches of dlbuf_plane_pitch_(). Returns 0, or
- * -EOPNOTSUPP with the plane that is not.
+ * -EOPNOTSUPP with the plane that is not, or -EINVAL for another number of planes.
  */
 static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
 				       const struct dlbuf_format_info *info)
@@ -87,6 +87,9 @@ static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
 	uint32_t i;
 	int ret;
 
+	if (!f->nplanes || f->nplanes > info->nplanes)
+		return dlbuf_fail(-EINVAL, "the frame has %u planes, its format %u", f->nplanes,
+				  info->nplanes);
 	for (i = 0; i < f->nplanes; i++) {
 		const struct dlbuf_plane *p = &f->planes[i];
 		uint64_t rows = ((uint64_t)f->height + info->planes[i].vsub - 1) /
