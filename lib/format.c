@@ -105,16 +105,18 @@ static const struct alias {
 #include "formats.h"
 };
 
-/* The names of frameworks that have no codes. */
+/* The names of frameworks that have no codes, and an empty one at the end. */
 static const struct foreign {
 	char name[16];
 	uint16_t row;
 } gstreamer[] = {
 #define G(name, r) { name, ROW_##r },
 #include "formats.h"
+	{ "", 0 }
 }, ffmpeg[] = {
 #define A(name, r) { name, ROW_##r },
 #include "formats.h"
+	{ "", 0 }
 };
 
 static const char *string(uint16_t at)
@@ -418,22 +420,20 @@ const char *dlbuf_format_channels(uint32_t code, uint64_t modifier,
 	return f ? string(f->channels) : NULL;
 }
 
-static const struct format *find_foreign(const char *name,
-					 const struct foreign *list, size_t n)
+static const struct foreign *names_of(enum dlbuf_code_space space)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!strcasecmp(name, list[i].name))
-			return &formats[list[i].row];
-	return NULL;
+	return space == DLBUF_CODE_GSTREAMER ? gstreamer : ffmpeg;
 }
 
 static const struct format *find_name(const char *name,
 				      enum dlbuf_code_space space)
 {
-	if (space == DLBUF_CODE_GSTREAMER)
-		return find_foreign(name, gstreamer, ARRAY_SIZE(gstreamer));
-	if (space == DLBUF_CODE_FFMPEG)
-		return find_foreign(name, ffmpeg, ARRAY_SIZE(ffmpeg));
+	if (space >= DLBUF_CODE_GSTREAMER) {
+		for (const struct foreign *f = names_of(space); f->name[0]; f++)
+			if (!strcasecmp(name, f->name))
+				return &formats[f->row];
+		return NULL;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
 		const struct format *f = &formats[i];
 
@@ -528,17 +528,16 @@ static int own_names(const struct dlbuf_format_info *info, dlbuf_format_name_fn 
 	return ret;
 }
 
-static int foreign_names(const struct foreign *list, size_t n, enum dlbuf_code_space space,
-			 dlbuf_format_name_fn fn, void *data)
+static int foreign_names(enum dlbuf_code_space space, dlbuf_format_name_fn fn, void *data)
 {
-	for (size_t i = 0; i < n; i++) {
-		struct dlbuf_format_info info = info_of(&formats[list[i].row]);
-		int ret = fn(list[i].name, space, &info, data);
+	int ret = 0;
 
-		if (ret)
-			return ret;
+	for (const struct foreign *f = names_of(space); !ret && f->name[0]; f++) {
+		struct dlbuf_format_info info = info_of(&formats[f->row]);
+
+		ret = fn(f->name, space, &info, data);
 	}
-	return 0;
+	return ret;
 }
 
 int dlbuf_format_names(dlbuf_format_name_fn fn, void *data)
@@ -553,8 +552,6 @@ int dlbuf_format_names(dlbuf_format_name_fn fn, void *data)
 		ret = own_names(&info, fn, data);
 	}
 	if (!ret)
-		ret = foreign_names(gstreamer, ARRAY_SIZE(gstreamer), DLBUF_CODE_GSTREAMER,
-				    fn, data);
-	return ret ? ret : foreign_names(ffmpeg, ARRAY_SIZE(ffmpeg), DLBUF_CODE_FFMPEG, fn,
-					 data);
+		ret = foreign_names(DLBUF_CODE_GSTREAMER, fn, data);
+	return ret ? ret : foreign_names(DLBUF_CODE_FFMPEG, fn, data);
 }

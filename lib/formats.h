@@ -504,6 +504,7 @@ L(BGGR_PISP_COMP1, CC('B','Y','R','2'), PISP_COMP1, V4L2_PISP_COMP1_BGGR)
 L(MONO_PISP_COMP1, CC('R','1','6',' '), PISP_COMP1, V4L2_PISP_COMP1_MONO)
 #endif
 
+#ifdef CONFIG_FORMATS_ALL
 /*
  * GStreamer's names, those that only PipeWire has, and those of video/x-bayer. RGB and
  * the like are in the order of the bytes; words of bit fields go from the highest bit down.
@@ -554,6 +555,7 @@ A("bayer_bggr8", V4L2_SBGGR8) A("bayer_gbrg8", V4L2_SGBRG8) A("bayer_grbg8", V4L
 A("bayer_rggb8", V4L2_SRGGB8) A("bayer_bggr16le", V4L2_SBGGR16)
 A("bayer_gbrg16le", V4L2_SGBRG16) A("bayer_grbg16le", V4L2_SGRBG16)
 A("bayer_rggb16le", V4L2_SRGGB16)
+#endif
 
 #undef F
 #undef FD

@@ -28,7 +28,10 @@ enum dlbuf_code_space {
 	 * modifiers, which differ from those of drm_fourcc.h, distinguish them.
 	 */
 	DLBUF_CODE_LIBCAMERA = 3,
-	/* These have names and no codes: for dlbuf_format_find_name() only. */
+	/*
+	 * These have names and no codes: for dlbuf_format_find_name() only. A library
+	 * without FORMATS_ALL does not know them, and then some adapters know no format.
+	 */
 	DLBUF_CODE_GSTREAMER = 4,	/* PipeWire has the same names */
 	DLBUF_CODE_FFMPEG = 5,
 };
