@@ -79,7 +79,6 @@ static struct dlbuf_frame frame_of(const struct dlbuf_format_info *info,
 
 		f.planes[i].fd = -1;
 		f.planes[i].offset = offset;
-		f.planes[i].bytes = SOME_BYTES;
 		f.planes[i].pitch = known ? columns * p->channels *
 				    (p->bits / 8) : SOME_PITCH;
 		offset += known ? f.planes[i].pitch * rows : 0;
@@ -95,6 +94,9 @@ static void tensors_of(const struct dlbuf_format_info *info,
 	DLBUF_OPTS(dlbuf_import_opts, opts, .view = view);
 	struct dlbuf_frame frame = frame_of(info, width, height);
 
+	/* Only that view has as many as the frame says; for others it would be a limit. */
+	for (uint32_t i = 0; i < frame.nplanes && view == DLBUF_VIEW_BYTES; i++)
+		frame.planes[i].bytes = SOME_BYTES;
 	out->n = 0;
 	out->why = "";
 	if (dlbuf_frame_layouts(&frame, &opts, out->layouts, &out->n))

@@ -339,9 +339,11 @@ def allocate(sink: Any) -> None:
 
 
 def _sink_of(pipeline: Any, name: str | None) -> Any:
-    gst, found = _gi().Gst, [pipeline]
+    gst = _gi().Gst
+    found: list[Any] = [pipeline]
     if isinstance(pipeline, gst.Bin):
-        found, more = [], pipeline.iterate_recurse()
+        found.clear()
+        more = pipeline.iterate_recurse()
         while (step := more.next())[0] == gst.IteratorResult.OK:
             found.append(step[1])
     found = [e for e in found if name in (None, e.get_name()) and
