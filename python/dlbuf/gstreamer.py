@@ -270,6 +270,10 @@ def frame(
     ((480, 640), Clock.STREAM)
     >>> del y, uv; _ = p.set_state(Gst.State.NULL)
     """
+    gst = _gi().Gst
+    if not isinstance(sample, gst.Sample if caps is None else gst.Buffer):
+        raise TypeError("a frame is made of a Gst.Sample, or of a Gst.Buffer and its "
+                        f"Gst.Caps, not of {sample!r}")
     buffer = sample if caps is not None else sample.get_buffer()
     said = _read_caps(caps if caps is not None else sample.get_caps())
     if not buffer or not buffer.get_size():
@@ -283,7 +287,7 @@ def frame(
     c = _c()
     crop = c.gst.gst_buffer_get_meta(hash(buffer), c.metas[1])
     flags, kept = int(buffer.get_flags()), [sample]
-    none = _gi().Gst.CLOCK_TIME_NONE
+    none = gst.CLOCK_TIME_NONE
     tensors = from_frame(
         planes, width, height, said.code, space=said.space, modifier=said.modifier,
         view=view, device=device, access=access, may_copy=may_copy, uncropped=uncropped,
@@ -291,7 +295,7 @@ def frame(
         sequence=None if buffer.offset == none else buffer.offset,
         timestamp_ns=None if buffer.pts == none else buffer.pts, clock=Clock.STREAM,
         field=_field(said, flags), colour=_colour(said), order=Order.IMPLICIT,
-        damaged=bool(flags & int(_gi().Gst.BufferFlags.CORRUPTED)), release=kept.clear)
+        damaged=bool(flags & int(gst.BufferFlags.CORRUPTED)), release=kept.clear)
     info = tensors[0].frame
     assert info
     return TensorFrame(tensors, info)
@@ -331,6 +335,8 @@ def allocate(sink: Any) -> None:
     >>> _ = Gst.init(None)
     >>> dlbuf.gstreamer.allocate(Gst.ElementFactory.make("appsink"))
     """
+    if not isinstance(sink, _gi().Gst.Element):
+        raise TypeError(f"a sink is a Gst.Element, not {sink!r}")
     pad = sink.get_static_pad("sink")
     if pad is None:
         raise InvalidError(_EINVAL, f"{sink.get_name()} has no sink pad")
@@ -340,6 +346,8 @@ def allocate(sink: Any) -> None:
 
 def _sink_of(pipeline: Any, name: str | None) -> Any:
     gst = _gi().Gst
+    if not isinstance(pipeline, gst.Element):
+        raise TypeError(f"a pipeline is text or a Gst.Pipeline, not {pipeline!r}")
     found: list[Any] = [pipeline]
     if isinstance(pipeline, gst.Bin):
         found.clear()

@@ -192,3 +192,10 @@ def gstreamer_errors():
     raises(dlbuf.UnsupportedError, lambda: next(dlbuf.gstreamer.frames(
         "videotestsrc ! video/x-raw,format=v210 ! appsink")), "v210")
     assert list(dlbuf.gstreamer.frames("videotestsrc num-buffers=0 ! appsink")) == []
+    raises(dlbuf.InvalidError, lambda: next(dlbuf.gstreamer.frames(
+        "videotestsrc ! tee name=t ! appsink t. ! appsink")), "2 appsinks")
+    for call, words in ((lambda: next(dlbuf.gstreamer.frames(3)), "text or a Gst.Pipeline"),
+                        (lambda: dlbuf.gstreamer.frame(None), "a Gst.Sample"),
+                        (lambda: dlbuf.gstreamer.frame(3, 4), "a Gst.Buffer"),
+                        (lambda: dlbuf.gstreamer.allocate(3), "a Gst.Element")):
+        raises(TypeError, call, words)
