@@ -12,7 +12,7 @@
 #include "sys.h"
 #include "tensor.h"
 
-/* What keeps the memory of a frame: a share of each tensor. */
+/* A frame owns this: a share of each tensor keeps the memory. */
 struct hold {
 	uint32_t n;
 	int fence;

@@ -205,7 +205,7 @@ def _pitch_of_bayer(caps: _Caps, buffer: Any) -> int:
 def _layout(caps: _Caps, buffer: Any) -> tuple[int, int, list[tuple[int, int]]]:
     """Width, height, and (offset in the buffer, pitch) of each plane."""
     meta = _gi().GstVideo.buffer_get_video_meta(buffer)
-    # Of a format that GStreamer does not know it has no planes, and says nothing.
+    # Without planes the meta is of a format that GStreamer does not know: ignore it.
     if meta and meta.n_planes:
         planes = [(meta.offset[i], meta.stride[i]) for i in range(meta.n_planes)]
         return meta.width, meta.height, planes

@@ -415,7 +415,7 @@ static inline int dlbuf_ffmpeg_map(const AVFrame *av, uint32_t access,
 
 /* ---- the way back */
 
-/* What an AVFrame of ours holds. */
+/* The AVFrame owns this: the descriptor and the release of the dlbuf_frame. */
 struct dlbuf_ffmpeg_held_ {
 	AVDRMFrameDescriptor desc;
 	void (*release)(void *release_data);

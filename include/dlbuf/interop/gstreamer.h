@@ -17,7 +17,7 @@
  *		errx(1, "%s", dlbuf_last_error());
  *	}
  *
- * What to tell the pipeline:
+ * Tell the pipeline three things:
  *   - caps of dma-bufs, see dlbuf_gstreamer_device_caps(). With format=DMA_DRM an
  *     element never falls back to memory of the system; with plain caps v4l2src does,
  *     when its pool is low because you hold frames
@@ -506,7 +506,7 @@ static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 	f.size = sizeof(f);
 	if (!gst_buffer_get_size(buffer))
 		return dlbuf_fail(-ENODATA, "the GstBuffer is empty");
-	/* That of a format which GStreamer does not know has no planes: it says nothing. */
+	/* Without planes the meta is of a format that GStreamer does not know: ignore it. */
 	if (meta && !meta->n_planes)
 		meta = NULL;
 	f.width = meta ? meta->width : (uint32_t)GST_VIDEO_INFO_WIDTH(info);
@@ -648,7 +648,7 @@ static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, in
 	return 0;
 }
 
-/* What the memories of a frame hold together. */
+/* All memories of a frame share this; the last one that is freed calls release. */
 struct dlbuf_gstreamer_held_ {
 	gint refs;
 	void (*release)(void *release_data);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the adapters of dlbuf/interop/ share: codes by the names of frameworks, and
- * pictures that are described as several layers or as one plane.
+ * The adapters of dlbuf/interop/ share these functions. They find codes by the names that
+ * frameworks use, and describe pictures as several layers or as one plane.
  */
 #ifndef DLBUF_INTEROP_SHARED_H
 #define DLBUF_INTEROP_SHARED_H

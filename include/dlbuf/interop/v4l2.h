@@ -164,7 +164,7 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 	memset(&c, 0, sizeof(c));
 	memset(&info, 0, sizeof(info));
 	info.size = sizeof(info);
-	/* Of words of bit fields the name says what is in them: "RGB565". */
+	/* A word of bit fields has its channels in its name: "RGB565". */
 	if (channels && !strcmp(channels, "W") &&
 	    !dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_V4L2, &info))
 		channels = info.v4l2_name;
