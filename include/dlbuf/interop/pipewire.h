@@ -786,6 +786,24 @@ err:
 
 /* ---- the way back: a source */
 
+/* -EINVAL, -EOPNOTSUPP: the frame does not fit the number of blocks. info: its format. */
+static inline int dlbuf_pipewire_blocks_(const struct dlbuf_frame *frame,
+					 const struct spa_buffer *b,
+					 struct dlbuf_format_info *info)
+{
+	int ret;
+
+	memset(info, 0, sizeof(*info));
+	info->size = sizeof(*info);
+	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, info);
+	if (!ret && b->n_datas != 1 && b->n_datas != frame->nplanes)
+		ret = dlbuf_fail(-EINVAL, "the buffer has %u blocks, the frame %u planes",
+				 b->n_datas, frame->nplanes);
+	if (!ret && b->n_datas == 1)
+		ret = dlbuf_planes_follow_(frame, info);
+	return ret;
+}
+
 /*
  * Gives a buffer of an output stream its dma-bufs: those of a frame, of a pool for example.
  * Call it in the stream's add_buffer event. The stream was connected with
@@ -806,14 +824,7 @@ static inline int dlbuf_pipewire_add_buffer(const struct dlbuf_frame *frame,
 	uint32_t i;
 	int ret;
 
-	memset(&info, 0, sizeof(info));
-	info.size = sizeof(info);
-	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
-	if (!ret && b->n_datas != 1 && b->n_datas != frame->nplanes)
-		ret = dlbuf_fail(-EINVAL, "the buffer has %u blocks, the frame %u planes",
-				 b->n_datas, frame->nplanes);
-	if (!ret && b->n_datas == 1)
-		ret = dlbuf_planes_follow_(frame, &info);
+	ret = dlbuf_pipewire_blocks_(frame, b, &info);
 	for (i = 0; !ret && i < b->n_datas; i++) {
 		struct spa_data *d = &b->datas[i];
 		int64_t bytes = lseek(frame->planes[i].fd, 0, SEEK_END);
@@ -865,14 +876,7 @@ static inline int dlbuf_pipewire_put(const struct dlbuf_frame *frame, struct pw_
 	uint32_t i;
 	int ret;
 
-	memset(&info, 0, sizeof(info));
-	info.size = sizeof(info);
-	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
-	if (!ret && b->n_datas != 1 && b->n_datas != frame->nplanes)
-		ret = dlbuf_fail(-EINVAL, "the buffer has %u blocks, the frame %u planes",
-				 b->n_datas, frame->nplanes);
-	if (!ret && b->n_datas == 1)
-		ret = dlbuf_planes_follow_(frame, &info);
+	ret = dlbuf_pipewire_blocks_(frame, b, &info);
 	for (i = 0; !ret && i < b->n_datas; i++)
 		if (b->datas[i].type != SPA_DATA_DmaBuf ||
 		    !dlbuf_pipewire_same_(b->datas[i].fd, frame->planes[i].fd))
