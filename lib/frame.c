@@ -27,8 +27,8 @@ static uint32_t groups(uint32_t pixels, uint32_t per_group)
 	return pixels / per_group + (pixels % per_group != 0);
 }
 
-static int find_format(const struct dlbuf_frame *f, const struct format **out,
-		       bool *linear)
+int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
+		      bool *linear)
 {
 	bool alias;
 
@@ -76,7 +76,7 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 	bool linear;
 	int ret;
 
-	ret = find_format(f, &format, &linear);
+	ret = frame_find_format(f, &format, &linear);
 	if (ret)
 		return ret;
 	if (!(format_views(format) & 1u << view))
@@ -675,7 +675,7 @@ static bool wants_copy(const struct dlbuf_frame *f,
 	if (!(o->flags & DLBUF_IMPORT_MAY_COPY) ||
 	    o->view == DLBUF_VIEW_BYTES || f->modifier == DLBUF_MOD_INVALID)
 		return false;
-	if (find_format(f, format, &linear)) {
+	if (frame_find_format(f, format, &linear)) {
 		forget_failure();
 		return false;
 	}
@@ -829,7 +829,7 @@ int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
 		return fail(-EINVAL, "%s is NULL", n ? "modifiers" : "n");
 	ret = device_check(dev);
 	if (!ret)
-		ret = find_format(&f, &format, &linear);
+		ret = frame_find_format(&f, &format, &linear);
 	if (ret)
 		return ret;
 	m.room = *n;
@@ -886,7 +886,7 @@ static int walk_format(const struct dlbuf_format_info *info, void *data)
 	if (w->stopped || !info->drm_code)
 		return w->stopped;
 	frame.code = info->drm_code;
-	ret = find_format(&frame, &format, &linear);
+	ret = frame_find_format(&frame, &format, &linear);
 	if (!ret)
 		ret = detile_modifiers(w->dev, format, walk_modifier, w);
 	return ret ? ret : w->stopped;

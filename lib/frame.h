@@ -25,6 +25,9 @@ struct picture {
 	struct grid planes[DLBUF_MAX_PLANES];
 };
 
+/* Finds the frame's format; linear: tensors can describe its rows. -EINVAL, -EOPNOTSUPP. */
+int frame_find_format(const struct dlbuf_frame *f, const struct format **out, bool *linear);
+
 /*
  * Computes the layouts of a frame's tensors: pure arithmetic. frame and opts are the
  * core's copies, of full size.

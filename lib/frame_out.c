@@ -6,7 +6,7 @@
 #include <dlbuf/frame.h>
 
 #include "fork.h"
-#include "format.h"
+#include "frame.h"
 #include "internal.h"
 #include "pending.h"
 #include "sys.h"
@@ -37,16 +37,12 @@ static uint64_t groups(uint64_t pixels, uint32_t per_group)
 
 static int find_format(const struct dlbuf_frame *f, const struct format **out)
 {
-	bool alias;
+	bool linear;
+	int ret = frame_find_format(f, out, &linear);
 
-	if (f->code_space < DLBUF_CODE_DRM || f->code_space > DLBUF_CODE_LIBCAMERA)
-		return fail(-EINVAL, "the frame's code space %d is not DRM, V4L2 or "
-			    "libcamera", f->code_space);
-	*out = format_find(f->code, f->modifier, f->code_space, &alias);
-	if (!*out)
-		return fail(-EINVAL, "%s has no format %s that dlbuf knows",
-			    dlbuf_code_space_name(f->code_space), code_text(f->code).s);
-	if (f->modifier != DLBUF_MOD_LINEAR && !alias)
+	if (ret)
+		return ret;
+	if (!linear)
 		return fail(-EINVAL, "tensors have rows: the modifier is LINEAR");
 	if (!(format_views(*out) & 1u << DLBUF_VIEW_PLANES))
 		return fail(-EOPNOTSUPP, "%s is not made of such tensors: %s",
@@ -123,9 +119,9 @@ static int describe(const struct tensor *t, uint32_t i, const struct format *for
 		return fail(-EBUSY, "tensor %u is acquired: release it first", i);
 	ret = check_type(&l, i, format, p);
 	if (!ret)
-		ret = check_rows(&l, i, p, &pitch);
-	if (!ret)
 		ret = check_size(&l, i, p, f);
+	if (!ret)
+		ret = check_rows(&l, i, p, &pitch);
 	if (ret)
 		return ret;
 	f->planes[i] = (struct dlbuf_plane){
