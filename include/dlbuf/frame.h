@@ -280,7 +280,8 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  * Before the call set frame->size, code, code_space, and what you know of colour, time
  * and crop; modifier stays LINEAR. width and height may be 0, or say how many of the
  * pixels of the last group are in the picture: chroma of 321 pixels has 161 columns. The
- * call sets the planes, the order, the fence and the release.
+ * call sets the planes, the order, the fence and the release, and READ_ONLY in flags if a
+ * tensor is read-only.
  *
  * Order. If work that writes to the tensors' memory has fences, frame->fence is a
  * sync_file of all of it: the consumer has to wait for it, or you, with

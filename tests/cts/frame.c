@@ -324,7 +324,7 @@ static void out(void *arg)
 	uint8_t want[OUT_PITCH], got[OUT_PITCH];
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES], *u[DLBUF_MAX_PLANES];
-	struct dlbuf_frame f = out_frame(fd), o = asked();
+	struct dlbuf_frame f = out_frame(fd), o = asked(), again = asked();
 	struct counter c = { 0 };
 	uint32_t n;
 
@@ -350,8 +350,13 @@ static void out(void *arg)
 	cts_delete(t[0]);
 	cts_delete(t[1]);
 	CHECK_EQ(c.fired, 0);
-	/* It is a frame as any other. */
+	/* It is a frame as any other; one of read-only tensors is read-only. */
+	CHECK(!(o.flags & DLBUF_FRAME_READ_ONLY));
+	o.flags |= DLBUF_FRAME_READ_ONLY;
 	REQUIRE_OK(dlbuf_import_frame(dev, &o, NULL, u, &n));
+	REQUIRE_OK(dlbuf_frame_from_tensors(u, 2, 0, &again));
+	CHECK(again.flags & DLBUF_FRAME_READ_ONLY);
+	dlbuf_frame_drop(&again);
 	CHECK_EQ(u[1]->dl_tensor.shape[1], OUT_W / 2 + 1);
 	CHECK_EQ(c.fired, 0);
 	cts_delete(u[0]);
