@@ -408,7 +408,8 @@ lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
 example-vaapi := $(va)
-$(call step,$(addprefix interop@,$(call names,tests/interop/*.c tests/interop/*.cpp))): interop@%: build@gcc | interop@build
+# NAME_stream.c is a part of the program NAME.
+$(call step,$(addprefix interop@,$(filter-out %_stream,$(call names,tests/interop/*.c tests/interop/*.cpp)))): interop@%: build@gcc | interop@build
 	$(ktap) --has $(dir)/gcc/interop/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(dir)/gcc/interop/$*
 # lab@broker runs the broker.
 $(call step,$(addprefix examples@,$(filter-out broker,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
