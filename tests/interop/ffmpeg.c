@@ -646,8 +646,15 @@ TEST(out)
 	f.release = on_given_back;
 	REQUIRE_OK(dlbuf_ffmpeg_avframe(&f, &av));
 	CHECK_EQ(((AVDRMFrameDescriptor *)av->data[0])->nb_objects, 1);
+	CHECK(av_frame_is_writable(av));
 	av_frame_free(&av);
 	CHECK_EQ(given_back, 2);
+	f.release = on_given_back;
+	f.flags = DLBUF_FRAME_READ_ONLY;
+	REQUIRE_OK(dlbuf_ffmpeg_avframe(&f, &av));
+	CHECK(!av_frame_is_writable(av));
+	av_frame_free(&av);
+	CHECK_EQ(given_back, 3);
 	f.release = on_given_back;
 	f.crop.x = 14;
 	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EINVAL);
@@ -657,7 +664,7 @@ TEST(out)
 	f.code = DLBUF_FOURCC('R', 'G', 'G', 'B');
 	f.code_space = DLBUF_CODE_V4L2;
 	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EOPNOTSUPP);
-	CHECK(f.release && given_back == 2);
+	CHECK(f.release && given_back == 3);
 	dlbuf_udmabuf_close(&a);
 	dlbuf_udmabuf_close(&b);
 }

@@ -342,7 +342,7 @@ TEST(out)
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	make_ours(&o, cpu, 33, 17, 3);
 	o.frame.crop = (struct dlbuf_rect){ 2, 4, 20, 10 };
-	o.frame.colour = (struct dlbuf_colour)COLOUR(1, 1, 1 + 1, DLBUF_RANGE_LIMITED, 0);
+	o.frame.colour = (struct dlbuf_colour)COLOUR(1, 1, 1 + 1, DLBUF_RANGE_LIMITED, 2 + 1);
 	o.frame.field = DLBUF_FIELD_INTERLACED_TB;
 	REQUIRE_OK(dlbuf_gstreamer_frame_caps(&o.frame, 25, 1, 0, &c));
 	REQUIRE_OK(dlbuf_gstreamer_caps(c, &format));
@@ -363,6 +363,8 @@ TEST(out)
 	CHECK_EQ(back.colour.primaries, 1);
 	CHECK_EQ(back.colour.matrix, 2);
 	CHECK_EQ(back.colour.range, DLBUF_RANGE_LIMITED);
+	CHECK_EQ(back.colour.chroma_site, 3);
+	CHECK_EQ(back.flags, DLBUF_FRAME_SEQUENCE);
 	dlbuf_frame_drop(&back);
 	/* A part of the memory outlives the buffer. */
 	kept = gst_memory_share(gst_buffer_peek_memory(b, 0), 64, 64);
@@ -378,6 +380,20 @@ TEST(out)
 	CHECK_EQ(format.code, DLBUF_FOURCC('Y', 'U', '1', '2'));
 	CHECK_EQ(format.modifier, DLBUF_MOD_LINEAR);
 	gst_caps_unref(c);
+	o.frame.flags |= DLBUF_FRAME_READ_ONLY;
+	REQUIRE_OK(dlbuf_gstreamer_buffer(&o.frame, &b));
+	REQUIRE_OK(dlbuf_gstreamer_frame(b, &format, &back));
+	CHECK(back.flags & DLBUF_FRAME_READ_ONLY);
+	o.frame.modifier = 0x0100000000000001;	/* Intel's X tiles */
+	REQUIRE_OK(dlbuf_gstreamer_frame_caps(&o.frame, 0, 1, 1, &c));
+	REQUIRE_OK(dlbuf_gstreamer_caps(c, &format));
+	CHECK_EQ(format.modifier, o.frame.modifier);
+	gst_caps_unref(c);
+	CHECK_ERR(dlbuf_gstreamer_frame_caps(&o.frame, 0, 1, 0, &c), -EOPNOTSUPP);
+	gst_buffer_unref(b);
+	CHECK_EQ(o.released, 0);
+	o.frame = back;
+	o.frame.modifier = DLBUF_MOD_LINEAR;
 	o.frame.code = DLBUF_FOURCC('R', 'G', '8', '8');
 	CHECK_ERR(dlbuf_gstreamer_buffer(&o.frame, &b), -EOPNOTSUPP);
 	CHECK_ERR(dlbuf_gstreamer_frame_caps(&o.frame, 0, 1, 0, &c), -EOPNOTSUPP);

@@ -596,6 +596,17 @@ TEST(put_refused)
 	CHECK_OK(dlbuf_pipewire_put(&f, &m.pw));
 	CHECK_EQ(m.chunks[1].offset, 4096);
 	CHECK_EQ(m.chunks[1].size, 512 * OUR_H / 2);
+	CHECK_EQ(m.datas[1].flags, SPA_DATA_FLAG_READWRITE | SPA_DATA_FLAG_MAPPABLE);
+	f.planes[1].pitch = -512;
+	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
+	f.planes[1] = (struct dlbuf_plane){ .fd = a.fd, .offset = UINT32_MAX, .pitch = 512 };
+	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
+	CHECK_SAYS("a pitch of 512 at byte 4294967295");
+	f.planes[1].offset = 4096;
+	f.flags = DLBUF_FRAME_READ_ONLY;
+	m.datas[0].type = m.datas[1].type = 1u << SPA_DATA_DmaBuf;
+	CHECK_OK(dlbuf_pipewire_add_buffer(&f, &m.pw));
+	CHECK_EQ(m.datas[1].flags, SPA_DATA_FLAG_READABLE | SPA_DATA_FLAG_MAPPABLE);
 	make(&m, SPA_VIDEO_FORMAT_NV12, 3);
 	CHECK_ERR(dlbuf_pipewire_add_buffer(&f, &m.pw), -EINVAL);
 	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EINVAL);

@@ -131,8 +131,8 @@ static inline int dlbuf_ffmpeg_layers_(const AVDRMFrameDescriptor *desc,
 				  "are together", desc->nb_layers);
 	f->code = dlbuf_code_named_(dlbuf_ffmpeg_name_(sw_format), DLBUF_CODE_FFMPEG,
 				    &space);
-	if (!f->code || space != DLBUF_CODE_DRM || dlbuf_format_find(f->code, f->modifier, DLBUF_CODE_DRM,
-					  &info))
+	if (!f->code || space != DLBUF_CODE_DRM ||
+	    dlbuf_format_find(f->code, f->modifier, DLBUF_CODE_DRM, &info))
 		return dlbuf_fail(-EOPNOTSUPP, "no DRM format has the planes of "
 				  "FFmpeg's %s", dlbuf_ffmpeg_name_(sw_format));
 	if (info.nplanes != f->nplanes)
@@ -506,7 +506,8 @@ static inline void dlbuf_ffmpeg_props_(const struct dlbuf_frame *f, AVFrame *av)
  * Makes an AVFrame of AV_PIX_FMT_DRM_PRIME of a frame, with one layer of its format, its
  * crop, colour, field, and its time in nanoseconds if the clock is STREAM. Without a copy,
  * for encoders, filters and mappings that take DRM_PRIME. An encoder may want a
- * hw_frames_ctx, which is yours to set.
+ * hw_frames_ctx, which is yours to set. av_frame_is_writable() is false for a frame that is
+ * READ_ONLY.
  *
  * On success the frame is taken: its release is called when FFmpeg has dropped the last
  * reference to the data, on any thread, and frame->release is cleared. On failure it is
@@ -555,7 +556,9 @@ static inline int dlbuf_ffmpeg_avframe(struct dlbuf_frame *frame, AVFrame **av)
 	out = ret ? NULL : av_frame_alloc();
 	if (out)
 		out->buf[0] = av_buffer_create((uint8_t *)&held->desc, sizeof(held->desc),
-					       dlbuf_ffmpeg_unhold_, held, 0);
+					       dlbuf_ffmpeg_unhold_, held,
+					       frame->flags & DLBUF_FRAME_READ_ONLY ?
+					       AV_BUFFER_FLAG_READONLY : 0);
 	if (!out || !out->buf[0]) {
 		av_frame_free(&out);
 		dlbuf_ffmpeg_unhold_(held, NULL);

@@ -591,13 +591,31 @@ static inline GstVideoFormat dlbuf_gstreamer_format_of_(const struct dlbuf_frame
 	return GST_VIDEO_FORMAT_UNKNOWN;
 }
 
+static inline GstVideoChromaSite dlbuf_gstreamer_site_(uint8_t chroma_site)
+{
+	switch (chroma_site) {
+	case 0 + 1:
+		return GST_VIDEO_CHROMA_SITE_H_COSITED;
+	case 1 + 1:
+		return GST_VIDEO_CHROMA_SITE_NONE;
+	case 2 + 1:
+		return GST_VIDEO_CHROMA_SITE_COSITED;
+	case 3 + 1:
+		return GST_VIDEO_CHROMA_SITE_V_COSITED;
+	default:
+		return GST_VIDEO_CHROMA_SITE_UNKNOWN;
+	}
+}
+
 /*
  * Makes the caps of frames as this one, for an appsrc: video/x-raw with its format, size,
  * colour and interlacing, and the rate fps_n/fps_d (0/1: none). With is_drm they are
- * video/x-raw(memory:DMABuf) with format=DMA_DRM (1.24), for elements that import dma-bufs.
+ * video/x-raw(memory:DMABuf) with format=DMA_DRM and the frame's modifier (1.24), for
+ * elements that import dma-bufs.
  *
  * frame is borrowed, *caps is new: gst_caps_unref(). Pure. Returns 0, or
- * -EOPNOTSUPP  GStreamer has no such format; DMA_DRM before 1.24
+ * -EOPNOTSUPP  GStreamer has no such format; a modifier other than LINEAR without is_drm;
+ *              DMA_DRM before 1.24
  * -EINVAL      GStreamer refuses the size
  */
 static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, int fps_n,
@@ -609,6 +627,9 @@ static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, in
 
 	if (format == GST_VIDEO_FORMAT_UNKNOWN)
 		return dlbuf_fail(-EOPNOTSUPP, "GStreamer has no format with these bytes");
+	if (!is_drm && frame->modifier != DLBUF_MOD_LINEAR)
+		return dlbuf_fail(-EOPNOTSUPP, "the modifier 0x%llx needs caps of DMA_DRM",
+				  (unsigned long long)frame->modifier);
 	gst_video_info_init(&info);
 	if (!gst_video_info_set_format(&info, format, frame->width, frame->height))
 		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %ux%u",
@@ -624,6 +645,8 @@ static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, in
 	if (c->range)
 		info.colorimetry.range = c->range == DLBUF_RANGE_FULL ?
 			GST_VIDEO_COLOR_RANGE_0_255 : GST_VIDEO_COLOR_RANGE_16_235;
+	if (c->chroma_site)
+		info.chroma_site = dlbuf_gstreamer_site_(c->chroma_site);
 	if (frame->field >= DLBUF_FIELD_INTERLACED && frame->field <= DLBUF_FIELD_INTERLACED_BT) {
 		info.interlace_mode = GST_VIDEO_INTERLACE_MODE_INTERLEAVED;
 		GST_VIDEO_INFO_FIELD_ORDER(&info) =
@@ -637,7 +660,7 @@ static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, in
 #if GST_CHECK_VERSION(1, 24, 0)
 		GstVideoInfoDmaDrm drm;
 
-		if (gst_video_info_dma_drm_from_video_info(&drm, &info, DLBUF_MOD_LINEAR)) {
+		if (gst_video_info_dma_drm_from_video_info(&drm, &info, frame->modifier)) {
 			*caps = gst_video_info_dma_drm_to_caps(&drm);
 			return 0;
 		}
@@ -669,19 +692,17 @@ static inline void dlbuf_gstreamer_unhold_(gpointer data)
 /* Adds a dma-buf to the buffer; its place there is the buffer's size before. */
 static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator, int fd,
 					      struct dlbuf_gstreamer_held_ *held,
-					      GstBuffer *buffer)
+					      int is_read_only, GstBuffer *buffer)
 {
 	int64_t bytes = lseek(fd, 0, SEEK_END);
-	int dup = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	int dup = bytes < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	GstMemory *memory;
 
-	if (bytes < 0 || dup < 0) {
-		bytes = -errno;
-		if (dup >= 0)
-			close(dup);
-		return dlbuf_fail((int)bytes, "fd %d: %s", fd, strerror((int)-bytes));
-	}
+	if (dup < 0)
+		return dlbuf_fail(-errno, "fd %d: %s", fd, strerror(errno));
 	memory = gst_dmabuf_allocator_alloc(allocator, dup, (gsize)bytes);
+	if (is_read_only)
+		GST_MINI_OBJECT_FLAG_SET(memory, GST_MEMORY_FLAG_READONLY);
 	g_atomic_int_inc(&held->refs);
 	gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory),
 				  g_quark_from_static_string("dlbuf-frame"), held,
@@ -693,7 +714,8 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator, int fd,
 /*
  * Makes a buffer of a frame, for an appsrc: its dma-bufs as GstMemory, a GstVideoMeta with
  * the places of the planes, the crop, the PTS if the clock is STREAM, the sequence as
- * offset, and the flags of interlaced and damaged frames. Without a copy.
+ * offset, and the flags of interlaced and damaged frames. Without a copy. Memory of a frame
+ * that is READ_ONLY has GST_MEMORY_FLAG_READONLY.
  *
  *	DLBUF_INFO(dlbuf_frame, frame);
  *	frame.code = DLBUF_FOURCC('N', 'V', '1', '2');
@@ -745,7 +767,9 @@ static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **
 		if (p->pitch > G_MAXINT || p->pitch < G_MININT)
 			ret = dlbuf_fail(-EOPNOTSUPP, "a pitch of %lld", (long long)p->pitch);
 		else if (j == i)
-			ret = dlbuf_gstreamer_add_memory_(allocator, p->fd, held, b);
+			ret = dlbuf_gstreamer_add_memory_(
+				allocator, p->fd, held,
+				!!(frame->flags & DLBUF_FRAME_READ_ONLY), b);
 	}
 	gst_object_unref(allocator);
 	if (ret) {

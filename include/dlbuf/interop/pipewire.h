@@ -791,16 +791,32 @@ static inline int dlbuf_pipewire_blocks_(const struct dlbuf_frame *frame,
 					 const struct spa_buffer *b,
 					 struct dlbuf_format_info *info)
 {
+	uint32_t i;
 	int ret;
 
 	memset(info, 0, sizeof(*info));
 	info->size = sizeof(*info);
 	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, info);
+	if (!ret && (!frame->nplanes || frame->nplanes > info->nplanes))
+		ret = dlbuf_fail(-EINVAL, "the frame has %u planes, its format %u",
+				 frame->nplanes, info->nplanes);
 	if (!ret && b->n_datas != 1 && b->n_datas != frame->nplanes)
 		ret = dlbuf_fail(-EINVAL, "the buffer has %u blocks, the frame %u planes",
 				 b->n_datas, frame->nplanes);
 	if (!ret && b->n_datas == 1)
 		ret = dlbuf_planes_follow_(frame, info);
+	for (i = 0; !ret && i < frame->nplanes; i++) {
+		const struct dlbuf_plane *p = &frame->planes[i];
+		uint64_t rows = ((uint64_t)frame->height + info->planes[i].vsub - 1) /
+				info->planes[i].vsub;
+
+		/* A chunk has numbers of 32 bits, and begins with the first of its bytes. */
+		if (p->pitch <= 0 || p->pitch > INT32_MAX || p->offset > UINT32_MAX ||
+		    (uint64_t)p->pitch * rows > UINT32_MAX - p->offset)
+			ret = dlbuf_fail(-EOPNOTSUPP, "no chunk has %llu rows with a pitch of "
+					 "%lld at byte %llu", (unsigned long long)rows,
+					 (long long)p->pitch, (unsigned long long)p->offset);
+	}
 	return ret;
 }
 
@@ -812,7 +828,7 @@ static inline int dlbuf_pipewire_blocks_(const struct dlbuf_frame *frame,
  *
  * frame is borrowed. The fds are borrowed until the remove_buffer event. Pure. Returns 0, or
  * -EOPNOTSUPP  the other side takes no dma-bufs; with 1 block, planes that do not follow
- *              one another in one dma-buf
+ *              one another in one dma-buf; a pitch that is not positive, bytes above 4 GiB
  * -EINVAL      no such format; neither 1 block nor one for each plane
  * -EBADF, -ESPIPE  a plane has no dma-buf
  */
@@ -838,7 +854,9 @@ static inline int dlbuf_pipewire_add_buffer(const struct dlbuf_frame *frame,
 					  frame->planes[i].fd, bytes < 0 ? strerror(errno) :
 					  "larger than PipeWire can say");
 		d->type = SPA_DATA_DmaBuf;
-		d->flags = SPA_DATA_FLAG_READWRITE | SPA_DATA_FLAG_MAPPABLE;
+		d->flags = SPA_DATA_FLAG_READABLE | SPA_DATA_FLAG_MAPPABLE;
+		if (!(frame->flags & DLBUF_FRAME_READ_ONLY))
+			d->flags |= SPA_DATA_FLAG_WRITABLE;
 		d->fd = frame->planes[i].fd;
 		d->mapoffset = 0;
 		d->maxsize = (uint32_t)bytes;
@@ -864,7 +882,7 @@ static inline int dlbuf_pipewire_same_(int64_t a, int b)
  * frame and buffer are borrowed. Blocks until the frame's fence has signalled, because
  * consumers without a SyncTimeline need not wait. Returns 0, or
  * -EINVAL      the buffer has other dma-bufs, or another number of blocks
- * -EOPNOTSUPP  with 1 block, planes that do not follow one another
+ * -EOPNOTSUPP  as dlbuf_pipewire_add_buffer()
  * -EIO         the work on the frame failed
  */
 static inline int dlbuf_pipewire_put(const struct dlbuf_frame *frame, struct pw_buffer *buffer)
