@@ -365,6 +365,7 @@ with-hexagon := --env FAKE_HEXAGON=strict --env DLBUF_HEXAGON_LIBRARY=$(doubles)
 with-alloc = --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd --env FAKE_CUDA=pc --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so
 in-alloc := tests/guest/nodes --contiguous
 in-camera := tests/guest/nodes
+in-output := tests/guest/nodes
 guest-camera := $(lab-2)
 guest-lease := $(lab-2)
 in-vpi = tests/verilog/compiled $(dir)/gcc
