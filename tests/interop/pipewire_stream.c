@@ -2,10 +2,13 @@
 /*
  * dlbuf/interop/pipewire.h in streams (tests/interop/session). A daemon's camera: every
  * byte against the dma-buf's own mapping, leases that fire on other threads and too
- * late. The way back: a source of ours into a sink of ours.
+ * late. The way back: a source of ours into sinks of ours, one of which is killed.
  */
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
 
 #include <spa/param/buffers.h>
 #include <spa/param/video/format-utils.h>
@@ -340,11 +343,16 @@ TEST(removed_on_the_way)
 #define OUR_BUFFERS 4
 #define OUR_FRAMES 12
 
+/* Another size that the source has. */
+#define LESS_W 98
+#define LESS_H 66
+
 static struct source {
 	struct pw_stream *stream;
 	struct dlbuf_device *dev;
 	struct spa_source *timer;
-	unsigned int nbuffers, number, dropped;
+	struct spa_video_info_raw info;
+	unsigned int nbuffers, removed, number, dropped;
 	struct ours {
 		struct dlbuf_udmabuf buf;
 		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
@@ -357,12 +365,13 @@ static uint8_t shade(int64_t x, int64_t y, uint32_t plane, uint64_t number)
 	return (uint8_t)(x + 3 * y + 90 * plane + 7 * number);
 }
 
-static struct dlbuf_frame our_frame(int fd)
+static struct dlbuf_frame our_frame(int fd, struct spa_rectangle size)
 {
-	struct dlbuf_frame f = PICTURE(OUR_W, OUR_H, DLBUF_FOURCC('N', 'V', '1', '2'),
+	struct dlbuf_frame f = PICTURE(size.width, size.height, DLBUF_FOURCC('N', 'V', '1', '2'),
 		DLBUF_CODE_DRM, 2, .fence = -1,
 		.planes = { { .fd = fd, .pitch = OUR_PITCH },
-			    { .fd = fd, .offset = OUR_PITCH * OUR_H, .pitch = OUR_PITCH } });
+			    { .fd = fd, .offset = OUR_PITCH * size.height,
+			      .pitch = OUR_PITCH } });
 
 	return f;
 }
@@ -375,6 +384,7 @@ static void on_our_param(void *data, uint32_t id, const struct spa_pod *param)
 
 	if (id != SPA_PARAM_Format || !param)
 		return;
+	spa_format_video_raw_parse(param, &source.info);
 	params[0] = spa_pod_builder_add_object(&b, SPA_TYPE_OBJECT_ParamBuffers,
 		SPA_PARAM_Buffers, SPA_PARAM_BUFFERS_buffers, SPA_POD_Int(OUR_BUFFERS),
 		SPA_PARAM_BUFFERS_blocks, SPA_POD_Int(1),
@@ -395,7 +405,7 @@ static void on_our_add(void *data, struct pw_buffer *buffer)
 
 	REQUIRE(source.nbuffers <= 16);
 	REQUIRE_OK(dlbuf_udmabuf_create(OUR_BYTES, NULL, &o->buf));
-	f = our_frame(o->buf.fd);
+	f = our_frame(o->buf.fd, source.info.size);
 	REQUIRE_OK(dlbuf_import_frame(source.dev, &f, NULL, o->t, &n));
 	CHECK_OK(dlbuf_pipewire_add_buffer(&f, buffer));
 	buffer->user_data = o;
@@ -405,6 +415,7 @@ static void on_our_remove(void *data, struct pw_buffer *buffer)
 {
 	struct ours *o = buffer->user_data;
 
+	source.removed++;
 	source.dropped += !!o->frame.release;
 	dlbuf_frame_drop(&o->frame);
 	delete_tensors(o->t, 2);
@@ -427,7 +438,7 @@ static void on_our_process(void *data)
 
 		CHECK_OK(dlbuf_acquire(o->t[p], DLBUF_WRITE, NULL, NULL));
 		for (int64_t y = 0; y < l->shape[0]; y++)
-			for (int64_t x = 0; x < OUR_W; x++)
+			for (int64_t x = 0; x < source.info.size.width; x++)
 				((uint8_t *)l->data)[y * OUR_PITCH + x] =
 					shade(x, y, p, source.number);
 		CHECK_OK(dlbuf_release(o->t[p], NULL, NULL));
@@ -453,16 +464,59 @@ static const struct pw_stream_events our_events = {
 	.process = on_our_process,
 };
 
-static const struct spa_pod *our_format(struct spa_pod_builder *b)
+/* Of this size, or of any that the source has. */
+static const struct spa_pod *our_format(struct spa_pod_builder *b, struct spa_rectangle size)
 {
-	return spa_pod_builder_add_object(b,
-		SPA_TYPE_OBJECT_Format, SPA_PARAM_EnumFormat,
+	struct spa_rectangle all[] = { { OUR_W, OUR_H }, { OUR_W, OUR_H }, { LESS_W, LESS_H } };
+	struct spa_pod_frame object, choice;
+
+	spa_pod_builder_push_object(b, &object, SPA_TYPE_OBJECT_Format, SPA_PARAM_EnumFormat);
+	spa_pod_builder_add(b,
 		SPA_FORMAT_mediaType, SPA_POD_Id(SPA_MEDIA_TYPE_video),
 		SPA_FORMAT_mediaSubtype, SPA_POD_Id(SPA_MEDIA_SUBTYPE_raw),
 		SPA_FORMAT_VIDEO_format, SPA_POD_Id(SPA_VIDEO_FORMAT_NV12),
-		SPA_FORMAT_VIDEO_size, SPA_POD_Rectangle(&SPA_RECTANGLE(OUR_W, OUR_H)),
-		SPA_FORMAT_VIDEO_framerate, SPA_POD_Fraction(&SPA_FRACTION(25, 1)));
+		SPA_FORMAT_VIDEO_framerate, SPA_POD_Fraction(&SPA_FRACTION(25, 1)), 0);
+	spa_pod_builder_prop(b, SPA_FORMAT_VIDEO_size, 0);
+	if (!size.width)
+		spa_pod_builder_push_choice(b, &choice, SPA_CHOICE_Enum, 0);
+	for (int i = 0; i < (size.width ? 1 : 3); i++)
+		spa_pod_builder_rectangle(b, size.width ? size.width : all[i].width,
+					  size.width ? size.height : all[i].height);
+	if (!size.width)
+		spa_pod_builder_pop(b, &choice);
+	return spa_pod_builder_pop(b, &object);
 }
+
+/* The source, which plays as soon as it is linked. */
+static void start_source(struct pw_loop *loop, struct dlbuf_device *dev)
+{
+	struct timespec period = { .tv_nsec = 40000000 };
+	uint8_t space[1024];
+	struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
+	const struct spa_pod *param = our_format(&b, SPA_RECTANGLE(0, 0));
+
+	source = (struct source){ .dev = dev };
+	source.stream = pw_stream_new_simple(loop, "dlbuf-source",
+		pw_properties_new(PW_KEY_MEDIA_CLASS, "Video/Source", NULL), &our_events, NULL);
+	REQUIRE(source.stream);
+	source.timer = pw_loop_add_timer(loop, on_our_time, NULL);
+	pw_loop_update_timer(loop, source.timer, &period, &period, false);
+	REQUIRE(!pw_stream_connect(source.stream, PW_DIRECTION_OUTPUT, PW_ID_ANY,
+				   PW_STREAM_FLAG_DRIVER | PW_STREAM_FLAG_ALLOC_BUFFERS,
+				   &param, 1));
+}
+
+static void stop_source(struct pw_loop *loop)
+{
+	pw_loop_destroy_source(loop, source.timer);
+	pw_stream_destroy(source.stream);
+	/* Each frame came back once, in its turn or at the end. */
+	CHECK_EQ(source.dropped, source.number);
+	CHECK_EQ(source.removed, source.nbuffers);
+}
+
+/* The parent of a sink of its own process reads a byte here for each frame. */
+#define TOLD 3
 
 static void on_sink_process(void *data)
 {
@@ -477,7 +531,7 @@ static void on_sink_process(void *data)
 		return;
 	if (!CHECK_OK(dlbuf_pipewire_frame(c->pw, b, &c->info, &f)))
 		goto quit;
-	CHECK_EQ(f.planes[1].offset, OUR_PITCH * OUR_H);
+	CHECK_EQ(f.planes[1].offset, OUR_PITCH * c->info.size.height);
 	CHECK(!c->frames || f.sequence > c->sequence);
 	c->sequence = f.sequence;
 	if (!CHECK_OK(dlbuf_import_frame(c->dev, &f, NULL, t, &n))) {
@@ -489,21 +543,29 @@ static void on_sink_process(void *data)
 
 		CHECK_OK(dlbuf_acquire(t[p], DLBUF_READ, NULL, NULL));
 		for (int64_t y = 0; y < l->shape[0]; y++)
-			for (int64_t x = 0; x < OUR_W; x++)
+			for (int64_t x = 0; x < c->info.size.width; x++)
 				wrong += ((uint8_t *)l->data)[y * OUR_PITCH + x] !=
 					 shade(x, y, p, f.sequence);
 		CHECK_OK(dlbuf_release(t[p], NULL, NULL));
 	}
 	CHECK_EQ(wrong, 0);
-	delete_tensors(t, n);
-	if (++c->frames < c->want)
+	/* In a process of its own it has one frame when it is killed. */
+	if (getenv("DLBUF_SINK") && !c->frames) {
+		c->held[0].n = n;
+		memcpy(c->held[0].t, t, sizeof(t));
+	} else {
+		delete_tensors(t, n);
+	}
+	c->frames++;
+	if (getenv("DLBUF_SINK"))
+		CHECK_EQ(write(TOLD, "f", 1), 1);
+	if (c->frames < c->want)
 		return;
 quit:
 	pw_main_loop_quit(c->loop);
 }
 
-/* Tensors through PipeWire's daemon, each byte; and what is still out when all ends. */
-TEST(source_to_sink)
+static void start_sink(struct client *c, struct spa_rectangle size)
 {
 	static const struct pw_stream_events sink_events = {
 		.version = PW_VERSION_STREAM_EVENTS,
@@ -512,50 +574,148 @@ TEST(source_to_sink)
 		.remove_buffer = on_remove,
 		.process = on_sink_process,
 	};
-	struct timespec limit = { .tv_sec = 300 }, period = { .tv_nsec = 40000000 };
-	struct client c = { .want = OUR_FRAMES };
-	struct pw_loop *loop;
+	struct pw_loop *loop = pw_main_loop_get_loop(c->loop);
 	uint8_t space[1024];
 	struct spa_pod_builder b = SPA_POD_BUILDER_INIT(space, sizeof(space));
-	const struct spa_pod *param = our_format(&b);
+	const struct spa_pod *param = our_format(&b, size);
+
+	c->stream = pw_stream_new_simple(loop, "dlbuf-sink",
+		pw_properties_new(PW_KEY_MEDIA_TYPE, "Video", PW_KEY_MEDIA_CATEGORY, "Capture",
+				  NULL), &sink_events, c);
+	REQUIRE(c->stream);
+	REQUIRE(!dlbuf_pipewire_open(c->stream, loop, -1, &c->pw));
+	REQUIRE(!pw_stream_connect(c->stream, PW_DIRECTION_INPUT, PW_ID_ANY,
+				   PW_STREAM_FLAG_AUTOCONNECT, &param, 1));
+}
+
+static void start_loop(struct client *c, unsigned int want)
+{
+	struct timespec limit = { .tv_sec = 300 };
 
 	if (!getenv("DLBUF_SESSION"))
 		SKIP("there is no PipeWire (tests/interop/session)");
 	init();
-	source = (struct source){ .nbuffers = 0 };
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &c.dev));
-	source.dev = c.dev;
-	c.loop = pw_main_loop_new(NULL);
-	loop = pw_main_loop_get_loop(c.loop);
-	source.stream = pw_stream_new_simple(loop, "dlbuf-source",
-		pw_properties_new(PW_KEY_MEDIA_CLASS, "Video/Source", NULL), &our_events, NULL);
-	c.stream = pw_stream_new_simple(loop, "dlbuf-sink",
-		pw_properties_new(PW_KEY_MEDIA_TYPE, "Video", PW_KEY_MEDIA_CATEGORY, "Capture",
-				  NULL), &sink_events, &c);
-	REQUIRE(source.stream && c.stream);
-	REQUIRE(!dlbuf_pipewire_open(c.stream, loop, -1, &c.pw));
-	c.timer = pw_loop_add_timer(loop, on_late, &c);
-	pw_loop_update_timer(loop, c.timer, &limit, NULL, false);
-	source.timer = pw_loop_add_timer(loop, on_our_time, NULL);
-	pw_loop_update_timer(loop, source.timer, &period, &period, false);
-	REQUIRE(!pw_stream_connect(source.stream, PW_DIRECTION_OUTPUT, PW_ID_ANY,
-				   PW_STREAM_FLAG_DRIVER | PW_STREAM_FLAG_ALLOC_BUFFERS,
-				   &param, 1));
-	REQUIRE(!pw_stream_connect(c.stream, PW_DIRECTION_INPUT, PW_ID_ANY,
-				   PW_STREAM_FLAG_AUTOCONNECT, &param, 1));
+	*c = (struct client){ .want = want };
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &c->dev));
+	c->loop = pw_main_loop_new(NULL);
+	REQUIRE(c->loop);
+	c->timer = pw_loop_add_timer(pw_main_loop_get_loop(c->loop), on_late, c);
+	pw_loop_update_timer(pw_main_loop_get_loop(c->loop), c->timer, &limit, NULL, false);
+}
+
+/* Tensors through PipeWire's daemon, each byte; and what is still out when all ends. */
+TEST(source_to_sink)
+{
+	struct client c;
+
+	start_loop(&c, OUR_FRAMES);
+	start_source(pw_main_loop_get_loop(c.loop), c.dev);
+	start_sink(&c, SPA_RECTANGLE(OUR_W, OUR_H));
 	pw_main_loop_run(c.loop);
 	CHECK(!c.late);
 	CHECK_EQ(c.frames, OUR_FRAMES);
 	CHECK(source.nbuffers > 0 && source.nbuffers < OUR_FRAMES);
-	pw_loop_destroy_source(loop, source.timer);
 	pw_stream_destroy(c.stream);
-	pw_stream_destroy(source.stream);
-	/* Each frame came back once, in its turn or at the end. */
+	c.stream = NULL;
+	stop_source(pw_main_loop_get_loop(c.loop));
+	stop(&c);
+}
+
+/* What the case below runs in a process of its own, with a size in $DLBUF_SINK. */
+static void sink(void *arg)
+{
+	struct spa_rectangle size;
+	struct client c;
+
+	REQUIRE(sscanf(getenv("DLBUF_SINK"), "%ux%u", &size.width, &size.height) == 2);
+	start_loop(&c, OUR_FRAMES);
+	start_sink(&c, size);
+	pw_main_loop_run(c.loop);
+	CHECK_EQ(c.info.size.width, size.width);
+	CHECK_EQ(c.frames, OUR_FRAMES);
+	delete(&c.held[0]);
+	stop(&c);
+}
+
+static pid_t run_sink(const char *size, int told)
+{
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	setenv("DLBUF_SINK", size, 1);
+	/* What it says is no part of this program's KTAP. */
+	dup2(2, 1);
+	dup2(told, TOLD);
+	execl("/proc/self/exe", "pipewire", "sink", NULL);
+	_exit(127);
+}
+
+static void on_told(void *data, int fd, uint32_t mask)
+{
+	struct client *c = data;
+	char frames[16];
+	ssize_t n = read(fd, frames, sizeof(frames));
+
+	if (n > 0)
+		c->frames += n;
+	if (n <= 0 || c->frames >= c->want)
+		pw_main_loop_quit(c->loop);
+}
+
+static void on_removed(void *data, uint64_t expirations)
+{
+	if (source.removed == source.nbuffers)
+		pw_main_loop_quit(((struct client *)data)->loop);
+}
+
+/* A sink is killed while it has frames, and the next one wants another size. */
+TEST(sinks_come_and_go)
+{
+	struct timespec often = { .tv_nsec = 20000000 };
+	struct spa_source *told, *removed;
+	struct client c;
+	int fds[2], status;
+	pid_t pid;
+
+	start_loop(&c, 5);
+	REQUIRE(!pipe2(fds, O_CLOEXEC));
+	start_source(pw_main_loop_get_loop(c.loop), c.dev);
+	told = pw_loop_add_io(pw_main_loop_get_loop(c.loop), fds[0], SPA_IO_IN | SPA_IO_HUP,
+			      false, on_told, &c);
+	pid = run_sink("318x182", fds[1]);
+	pw_main_loop_run(c.loop);
+	CHECK_EQ(kill(pid, SIGKILL), 0);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(c.frames, 5);
+	CHECK_EQ(source.info.size.width, OUR_W);
+	/* The daemon takes the buffers back from the one that is gone. */
+	removed = pw_loop_add_timer(pw_main_loop_get_loop(c.loop), on_removed, &c);
+	pw_loop_update_timer(pw_main_loop_get_loop(c.loop), removed, &often, &often, false);
+	pw_main_loop_run(c.loop);
+	pw_loop_destroy_source(pw_main_loop_get_loop(c.loop), removed);
 	CHECK_EQ(source.dropped, source.number);
-	dlbuf_pipewire_close(c.pw);
-	dlbuf_device_close(c.dev);
-	pw_main_loop_destroy(c.loop);
-	pw_deinit();
+
+	pid = run_sink("98x66", fds[1]);
+	close(fds[1]);
+	c.want = UINT_MAX;
+	c.frames = 0;
+	pw_main_loop_run(c.loop);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	CHECK(!c.late);
+	CHECK_EQ(c.frames, OUR_FRAMES);
+	CHECK_EQ(source.info.size.width, LESS_W);
+	pw_loop_destroy_source(pw_main_loop_get_loop(c.loop), told);
+	close(fds[0]);
+	stop_source(pw_main_loop_get_loop(c.loop));
+	stop(&c);
+}
+
+__attribute__((constructor)) static void add_sink(void)
+{
+	if (getenv("DLBUF_SINK"))
+		ktap_case("sink", sink, NULL);
 }
 
 /* What a buffer cannot have. */
@@ -569,7 +729,7 @@ TEST(put_refused)
 	    dlbuf_udmabuf_create(OUR_BYTES, NULL, &other))
 		SKIP("%s", dlbuf_last_error());
 	make(&m, SPA_VIDEO_FORMAT_NV12, 1);
-	f = our_frame(a.fd);
+	f = our_frame(a.fd, SPA_RECTANGLE(OUR_W, OUR_H));
 	m.datas[0].type = 1u << SPA_DATA_MemFd;
 	CHECK_ERR(dlbuf_pipewire_add_buffer(&f, &m.pw), -EOPNOTSUPP);
 	m.datas[0].type |= 1u << SPA_DATA_DmaBuf;
@@ -585,7 +745,7 @@ TEST(put_refused)
 	CHECK_EQ(m.crop.region.position.y, 4);
 	f.planes[1].offset += OUR_PITCH;
 	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EOPNOTSUPP);
-	f = our_frame(other.fd);
+	f = our_frame(other.fd, SPA_RECTANGLE(OUR_W, OUR_H));
 	CHECK_ERR(dlbuf_pipewire_put(&f, &m.pw), -EINVAL);
 	CHECK_SAYS("another dma-buf");
 	/* A block for each plane, wherever it is. */
