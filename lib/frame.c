@@ -117,13 +117,12 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 	return 0;
 }
 
-static int check_crop(const struct dlbuf_frame *f, struct dlbuf_rect *crop,
-		      bool uncropped)
+int frame_crop(const struct dlbuf_frame *f, struct dlbuf_rect *crop)
 {
 	static const struct dlbuf_rect all;
 
 	*crop = f->crop;
-	if (uncropped || !memcmp(crop, &all, sizeof(all))) {
+	if (!memcmp(crop, &all, sizeof(all))) {
 		*crop = (struct dlbuf_rect){ 0, 0, f->width, f->height };
 		return 0;
 	}
@@ -250,9 +249,9 @@ static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
 static int picture_of(const struct dlbuf_frame *f, bool uncropped,
 		      struct picture *p)
 {
-	struct dlbuf_rect crop;
+	struct dlbuf_rect crop = { 0, 0, f->width, f->height };
 	uint32_t hsub;
-	int ret = check_crop(f, &crop, uncropped);
+	int ret = uncropped ? 0 : frame_crop(f, &crop);
 
 	if (ret)
 		return ret;
@@ -714,15 +713,10 @@ err:
 	return ret;
 }
 
-/*
- * The frame with one fd for each dma-buf. A socket, and some exporters, give each plane an
- * fd of its own.
- */
-static int same_fds(const struct dlbuf_frame *f, struct dlbuf_frame *out)
+int frame_one_fd_each(struct dlbuf_frame *f)
 {
 	struct buffer_id ids[DLBUF_MAX_PLANES];
 
-	*out = *f;
 	for (uint32_t i = 0; i < f->nplanes && i < DLBUF_MAX_PLANES; i++) {
 		uint32_t j = 0;
 		int ret = buffer_identify(f->planes[i].fd, &ids[i]);
@@ -732,7 +726,7 @@ static int same_fds(const struct dlbuf_frame *f, struct dlbuf_frame *out)
 		while (ids[j].ino != ids[i].ino || ids[j].dev != ids[i].dev ||
 		       ids[j].access != ids[i].access)
 			j++;
-		out->planes[i].fd = f->planes[j].fd;
+		f->planes[i].fd = f->planes[j].fd;
 	}
 	return 0;
 }
@@ -766,7 +760,8 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	if (wants_copy(f, o, &format))
 		return detile_import(dev, f, format, o, tensors, ntensors);
 	if (o->view == DLBUF_VIEW_STACKED) {
-		ret = same_fds(f, &one);
+		one = *f;
+		ret = frame_one_fd_each(&one);
 		if (ret)
 			return ret;
 		f = &one;

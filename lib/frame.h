@@ -28,6 +28,15 @@ struct picture {
 /* Finds the frame's format; linear: tensors can describe its rows. -EINVAL, -EOPNOTSUPP. */
 int frame_find_format(const struct dlbuf_frame *f, const struct format **out, bool *linear);
 
+/* Gets the crop, which may be all of the frame. -EINVAL: it is not inside. */
+int frame_crop(const struct dlbuf_frame *f, struct dlbuf_rect *crop);
+
+/*
+ * Gives the planes of a dma-buf one fd. A socket, some exporters, and the devices of a
+ * pool have an fd of their own for each.
+ */
+int frame_one_fd_each(struct dlbuf_frame *f);
+
 /*
  * Computes the layouts of a frame's tensors: pure arithmetic. frame and opts are the
  * core's copies, of full size.

@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT
-/* The way back: tensors as a frame, for consumers of frames. */
+/* The way back: tensors as a frame, and frames as their consumers want them. */
 #include <errno.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <linux/sync_file.h>
 
 #include <dlbuf/frame.h>
 
+#include "buffer.h"
+#include "fence.h"
 #include "fork.h"
 #include "frame.h"
 #include "internal.h"
+#include "layout.h"
+#include "lease.h"
 #include "pending.h"
 #include "sys.h"
 #include "tensor.h"
@@ -69,13 +76,18 @@ static int check_type(const DLTensor *l, uint32_t i, const struct format *format
 		    i, i, format_name(format), p.channels);
 }
 
-/* Rows with all that is in them one after the other, from top to bottom. */
+/*
+ * Rows with all that is in them one after the other, from top to bottom. One row has the
+ * pitch that its tensor was made with, if that is one.
+ */
 static int check_rows(const DLTensor *l, uint32_t i, struct dlbuf_format_plane p,
 		      int64_t *pitch)
 {
 	int64_t row = l->shape[1] * p.channels;
 
-	*pitch = l->shape[0] > 1 ? l->strides[0] : row;
+	*pitch = l->strides[0];
+	if (l->shape[0] == 1 && (*pitch < row || *pitch > INT32_MAX))
+		*pitch = row;
 	if ((p.channels > 1 && l->strides[2] != 1) ||
 	    (l->shape[1] > 1 && l->strides[1] != p.channels) || *pitch < row)
 		return fail(-EOPNOTSUPP, "tensor %u has no rows of a picture: strides of %lld "
@@ -204,6 +216,10 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 			f.flags |= DLBUF_FRAME_READ_ONLY;
 	}
 	if (!ret)
+		ret = frame_crop(&f, &(struct dlbuf_rect){ 0 });
+	if (!ret)
+		ret = frame_one_fd_each(&f);
+	if (!ret)
 		ret = hold(tensors, n, &h);
 	if (ret)
 		return ret;
@@ -218,4 +234,152 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 	f.release_data = h;
 	f.lease = NULL;
 	return INFO_PUT(frame, &f, "dlbuf_frame");
+}
+
+/* ---- for a consumer */
+
+/* The view whose tensors are the rows of each plane. */
+static int view_of_rows(const struct format *format, enum dlbuf_view *view)
+{
+	static const enum dlbuf_view views[] = { DLBUF_VIEW_PLANES, DLBUF_VIEW_WORDS,
+						 DLBUF_VIEW_ROWS };
+
+	for (uint32_t i = 0; i < ARRAY_SIZE(views); i++)
+		if (format_views(format) & 1u << views[i]) {
+			*view = views[i];
+			return 0;
+		}
+	return fail(-EOPNOTSUPP, "%s has no rows: %s", format_name(format),
+		    format_reason(format));
+}
+
+/* Each plane of a linear frame by itself, with the place of the crop. */
+static int expand_linear(const struct dlbuf_frame *f, const struct format *format,
+			 uint32_t flags, struct dlbuf_frame *out)
+{
+	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
+	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
+	int ret = view_of_rows(format, &opts.view);
+
+	if (!(flags & DLBUF_EXPAND_CROPPED))
+		opts.flags = DLBUF_IMPORT_UNCROPPED;
+	if (!ret)
+		ret = frame_layouts(f, &opts, l, &out->nplanes);
+	for (uint32_t i = 0; !ret && i < out->nplanes; i++) {
+		uint64_t first, end, bytes;
+
+		ret = buffer_size(l[i].fd, l[i].fd, &bytes);
+		if (!ret)
+			ret = layout_extent(&l[i].layout, &first, &end);
+		if (!ret && end > bytes)
+			ret = fail(-ERANGE, "plane %u ends at byte %llu, its dma-buf at %llu", i,
+				   (unsigned long long)end, (unsigned long long)bytes);
+		if (ret)
+			break;
+		out->planes[i] = (struct dlbuf_plane){
+			.fd = l[i].fd,
+			.offset = l[i].layout.byte_offset,
+			.pitch = l[i].strides[0] * (l[i].layout.dtype.bits / 8),
+			.bytes = bytes - l[i].layout.byte_offset,
+		};
+	}
+	return ret;
+}
+
+/* What is where in the planes is the modifier's affair. */
+static int expand_tiled(const struct dlbuf_frame *f, uint32_t flags, struct dlbuf_frame *out)
+{
+	if (f->modifier == DLBUF_MOD_INVALID)
+		return fail(-EOPNOTSUPP, "the frame's modifier is INVALID, which means "
+			    "unknown: say LINEAR if it is");
+	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES || !f->width || !f->height)
+		return fail(-EINVAL, "the frame has %u planes and %ux%u pixels", f->nplanes,
+			    f->width, f->height);
+	if (flags & DLBUF_EXPAND_CROPPED &&
+	    (out->crop.width != f->width || out->crop.height != f->height))
+		return fail(-EOPNOTSUPP, "a frame that is not linear cannot be cropped");
+	for (uint32_t i = 0; i < f->nplanes; i++) {
+		struct dlbuf_plane *p = &out->planes[i];
+		uint64_t bytes;
+		int ret = buffer_size(p->fd, p->fd, &bytes);
+
+		if (ret)
+			return ret;
+		if (p->offset >= bytes)
+			return fail(-ERANGE, "plane %u begins at byte %llu, its dma-buf ends at "
+				    "%llu", i, (unsigned long long)p->offset,
+				    (unsigned long long)bytes);
+		if (!p->bytes)
+			p->bytes = bytes - p->offset;
+	}
+	return 0;
+}
+
+/* Anything that can be polled looks like a fence. */
+static int check_fence(const struct dlbuf_frame *f)
+{
+	struct sync_file_info info = { 0 };
+
+	if (frame_fence(f) == -1 || !sys_ioctl(f->fence, SYNC_IOC_FILE_INFO, &info))
+		return 0;
+	return not_a_sync_file(f->fence);
+}
+
+static int access_of(const struct dlbuf_frame *f, uint32_t *flags)
+{
+	struct buffer_id id;
+	int ret = 0;
+
+	for (uint32_t i = 0; !ret && i < f->nplanes; i++) {
+		ret = buffer_identify(f->planes[i].fd, &id);
+		if (!ret && !(id.access & DLBUF_WRITE))
+			*flags |= DLBUF_FRAME_READ_ONLY;
+	}
+	return ret;
+}
+
+int dlbuf_frame_expand(const struct dlbuf_frame *frame, uint32_t flags, struct dlbuf_frame *out)
+{
+	const struct format *format;
+	struct dlbuf_frame f, e;
+	bool linear;
+	int ret;
+
+	if (!frame || !out)
+		return fail(-EINVAL, "%s is NULL", frame ? "out" : "frame");
+	if (flags & ~DLBUF_EXPAND_CROPPED)
+		return fail(-EINVAL, "flags 0x%x has unknown bits", flags);
+	ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (!ret)
+		ret = frame_find_format(&f, &format, &linear);
+	if (ret)
+		return ret;
+	e = f;
+	ret = frame_crop(&f, &e.crop);
+	if (!ret)
+		ret = linear ? expand_linear(&f, format, flags, &e) :
+			       expand_tiled(&f, flags, &e);
+	if (!ret)
+		ret = frame_one_fd_each(&e);
+	if (!ret)
+		ret = access_of(&e, &e.flags);
+	if (!ret)
+		ret = check_fence(&f);
+	if (!ret)
+		ret = lease_share(&e);
+	if (ret)
+		return ret;
+	if (!e.lease)
+		e.release = NULL;
+	e.lease = NULL;
+	if (flags & DLBUF_EXPAND_CROPPED) {
+		e.width = e.crop.width;
+		e.height = e.crop.height;
+	}
+	if (flags & DLBUF_EXPAND_CROPPED || !f.crop.width)
+		e.crop = (struct dlbuf_rect){ 0 };
+	ret = INFO_PUT(out, &e, "dlbuf_frame");
+	if (ret)
+		dlbuf_frame_drop(&e);
+	return ret;
 }

@@ -295,7 +295,8 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  *
  * tensors are borrowed. On failure *frame is unchanged.
  * -EINVAL      not tensors of dlbuf; no such format; not a tensor for each of its planes;
- *              another type or size than they have; the modifier is not LINEAR
+ *              another type or size than they have; the modifier is not LINEAR; a crop
+ *              outside the frame
  * -EOPNOTSUPP  strides that are no rows of a picture; a format without PLANES; a tensor
  *              that is the library's own copy of a frame
  * -EBUSY       a tensor is acquired
@@ -307,6 +308,36 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
 DLBUF_API int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[],
 				       size_t n, uint64_t deadline_ns,
 				       struct dlbuf_frame *frame);
+
+/*
+ * Prepares a frame for a consumer that is no device of dlbuf; the adapters of
+ * dlbuf/interop/ call it. *out is the same frame with each plane of its format by itself:
+ *   - its own fd, which planes of one dma-buf share, offset and pitch, also where the frame
+ *     has one plane of V4L2's for all
+ *   - checked: the dma-bufs have all the rows, the crop is inside, the fence is a sync_file
+ *   - READ_ONLY in flags if an fd is
+ *   - with DLBUF_EXPAND_CROPPED, of the pixels of the crop only: planes begin there, and
+ *     width and height are the crop's
+ *   - with a share of the frame's lease, if it has one, as its release. Drop it with
+ *     dlbuf_frame_drop(), or give it to the consumer. A release of the frame's own stays
+ *     in *frame
+ * Of a frame that is not linear, the planes are checked only for their beginning.
+ *
+ * frame is borrowed, and so are the fds and the fence of *out; set out->size before. Does
+ * not wait for the fence. On failure *out is unchanged.
+ * -EINVAL      no such format, size, planes or crop; the fence is no sync_file; both
+ *              release and lease are set
+ * -EBADF       an fd is no dma-buf, or not open
+ * -ERANGE      rows beyond the dma-buf or dlbuf_plane.bytes
+ * -EOVERFLOW   places that do not fit 64 bits
+ * -EOPNOTSUPP  an unknown modifier; a format without rows; with CROPPED a crop that
+ *              splits a sample, or of a frame that is not linear
+ * -ESTALE      the lease belongs to the parent process
+ * -ENOSYS      this build of the library does not have the function
+ */
+#define DLBUF_EXPAND_CROPPED	(1u << 0)
+DLBUF_API int dlbuf_frame_expand(const struct dlbuf_frame *frame, uint32_t flags,
+				 struct dlbuf_frame *out);
 
 /*
  * Gives a frame back that was not imported: calls its release, if it has one, and clears

@@ -456,6 +456,142 @@ static void out_refused(void *arg)
 	cts_delete(t[1]);
 }
 
+/* A small picture keeps its pitches; planes with fds of their own are of one dma-buf. */
+static void out_small(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", 4096), other AUTO_FD = dup(fd);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_frame f = out_frame(fd), o = asked();
+	uint32_t n;
+
+	f.width = o.width = 2;
+	f.height = o.height = 2;
+	f.planes[1] = (struct dlbuf_plane){ .fd = other, .offset = 2 * OUT_PITCH,
+					    .pitch = OUT_PITCH };
+	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
+	o.crop = (struct dlbuf_rect){ 0, 0, 3, 2 };
+	CHECK_ERR(dlbuf_frame_from_tensors(t, 2, 0, &o), -EINVAL);
+	CHECK_SAYS("crop of 3x2");
+	o.crop.width = 2;
+	REQUIRE_OK(dlbuf_frame_from_tensors(t, 2, 0, &o));
+	CHECK_EQ(o.planes[1].pitch, OUT_PITCH);
+	CHECK_EQ(o.planes[1].fd, o.planes[0].fd);
+	dlbuf_frame_drop(&o);
+	cts_delete(t[0]);
+	cts_delete(t[1]);
+}
+
+/* Each plane by itself, checked, for a consumer. */
+static void expand(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", OUT_BYTES), other AUTO_FD = dup(fd);
+	uint64_t bytes = (OUT_BYTES + 4095) / 4096 * 4096;
+	struct dlbuf_frame f = out_frame(fd), e, no_size = { 0 };
+	struct dlbuf_lease *lease;
+	struct counter c = { 0 };
+
+	/* V4L2's one plane for two; the lease is shared, a release stays where it is. */
+	f.code_space = DLBUF_CODE_V4L2;
+	f.nplanes = 1;
+	f.sequence = 7;
+	f.release = fire;
+	f.release_data = &c;
+	e = (struct dlbuf_frame){ .size = sizeof(e) };
+	REQUIRE_OK(dlbuf_frame_expand(&f, 0, &e));
+	CHECK_EQ(e.nplanes, 2);
+	CHECK_EQ(e.planes[1].offset, OUT_UV);
+	CHECK_EQ(e.planes[1].pitch, OUT_PITCH);
+	CHECK_EQ(e.planes[1].bytes, bytes - OUT_UV);
+	CHECK(e.sequence == 7 && e.width == OUT_W && !e.crop.width && !e.flags);
+	CHECK(!e.release && f.release);
+	f.release = NULL;
+	REQUIRE_OK(dlbuf_lease_create(fire, &c, &lease));
+	f.lease = lease;
+	REQUIRE_OK(dlbuf_frame_expand(&f, 0, &e));
+	CHECK(e.release && !e.lease);
+	dlbuf_lease_drop(lease);
+	CHECK_EQ(c.fired, 0);
+	dlbuf_frame_drop(&e);
+	CHECK_EQ(c.fired, 1);
+
+	/* The crop, and one fd for a dma-buf. */
+	f = out_frame(fd);
+	f.planes[1].fd = other;
+	f.crop = (struct dlbuf_rect){ 2, 4, 20, 9 };
+	REQUIRE_OK(dlbuf_frame_expand(&f, 0, &e));
+	CHECK(e.width == OUT_W && e.crop.width == 20 && e.planes[1].offset == OUT_UV);
+	CHECK(e.planes[0].fd == fd && e.planes[1].fd == fd);
+	REQUIRE_OK(dlbuf_frame_expand(&f, DLBUF_EXPAND_CROPPED, &e));
+	CHECK(e.width == 20 && e.height == 9 && !e.crop.width);
+	CHECK_EQ(e.planes[0].offset, 4 * OUT_PITCH + 2);
+	CHECK_EQ(e.planes[1].offset, OUT_UV + 2 * OUT_PITCH + 2);
+
+	/* Formats whose tensors are words, or rows of bits. */
+	f = out_frame(fd);
+	f.nplanes = 1;
+	f.code = DLBUF_FOURCC('R', 'G', '1', '6');
+	f.width = 16;
+	REQUIRE_OK(dlbuf_frame_expand(&f, 0, &e));
+	CHECK_EQ(e.planes[0].pitch, OUT_PITCH);
+	f.code = DLBUF_FOURCC('p', 'R', 'A', 'A');
+	f.code_space = DLBUF_CODE_V4L2;
+	REQUIRE_OK(dlbuf_frame_expand(&f, 0, &e));
+	CHECK_EQ(e.planes[0].pitch, OUT_PITCH);
+	CHECK_ERR(dlbuf_frame_expand(&f, 0, &no_size), -EINVAL);
+	CHECK_ERR(dlbuf_frame_expand(NULL, 0, &e), -EINVAL);
+	CHECK_ERR(dlbuf_frame_expand(&f, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_frame_expand(&f, 2, &e), -EINVAL);
+}
+
+/* What a consumer cannot have: one sentence each, and *out as it was. */
+static void expand_refused(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", OUT_BYTES), memfd AUTO_FD = memfd_create("m", 0);
+	struct dlbuf_frame good = out_frame(fd), f, e = { .size = sizeof(e) }, before = e;
+	uint32_t flags = DLBUF_EXPAND_CROPPED;
+
+#define REFUSED(err, text, ...)							\
+	do {									\
+		f = good;							\
+		__VA_ARGS__;							\
+		CHECK_ERR(dlbuf_frame_expand(&f, flags, &e), err);		\
+		CHECK_SAYS(text);						\
+		CHECK(!memcmp(&e, &before, sizeof(e)));				\
+	} while (0)
+	REFUSED(-EINVAL, "no format", f.code = DLBUF_FOURCC('!', '!', '!', '!'));
+	REFUSED(-EINVAL, "code space", f.code_space = DLBUF_CODE_GSTREAMER);
+	REFUSED(-EINVAL, "0x17 pixels", f.width = 0);
+	REFUSED(-EINVAL, "0 planes", f.nplanes = 0);
+	REFUSED(-EINVAL, "255 planes", f.nplanes = 255);
+	REFUSED(-EINVAL, "has 2 planes, the frame has 1", f.nplanes = 1);
+	REFUSED(-EINVAL, "is less than", f.planes[0].pitch = OUT_W - 1);
+	REFUSED(-ERANGE, "its dma-buf at", f.planes[1].offset = 4096);
+	REFUSED(-EOVERFLOW, "64 bits", f.planes[1].offset = UINT64_MAX - 64);
+	REFUSED(-ERANGE, "", f.planes[0].pitch = 1ll << 40);
+	REFUSED(-ERANGE, "the frame's bytes at", f.planes[0].bytes = OUT_UV - OUT_PITCH);
+	REFUSED(-ERANGE, "its dma-buf at", f.width = f.height = 100; f.planes[0].pitch =
+		f.planes[1].pitch = 100);
+	REFUSED(-EBADF, "fd -1", f.planes[1].fd = -1);
+	REFUSED(-EBADF, "not a dma-buf but '/memfd:m", f.planes[1].fd = memfd);
+	REFUSED(-EINVAL, "not inside", f.crop.width = OUT_W + 1; f.crop.height = 1);
+	REFUSED(-EOPNOTSUPP, "inside a sample", f.crop = (struct dlbuf_rect){ 1, 0, 4, 4 });
+	REFUSED(-EOPNOTSUPP, "INVALID", f.modifier = DLBUF_MOD_INVALID);
+	REFUSED(-EOPNOTSUPP, "no rows", f.code = DLBUF_FOURCC('M', 'J', 'P', 'G');
+		f.code_space = DLBUF_CODE_V4L2; f.nplanes = 1);
+	REFUSED(-EINVAL, "", f.order = DLBUF_ORDER_FENCE; f.fence = memfd);
+	REFUSED(-EBADF, "", f.order = DLBUF_ORDER_FENCE; f.fence = 999);
+	/* Tiles are looked at only where they begin. */
+	good.modifier = 0x0100000000000001;
+	good.planes[0].pitch = 512;
+	REFUSED(-ERANGE, "begins at byte 4096", f.planes[1].offset = 4096);
+	REFUSED(-EOPNOTSUPP, "cannot be cropped", f.crop = (struct dlbuf_rect){ 0, 0, 4, 4 });
+	REFUSED(-EBADF, "not a dma-buf", f.planes[1].fd = memfd);
+	CHECK_OK(dlbuf_frame_expand(&good, flags, &e));
+	CHECK(e.nplanes == 2 && e.planes[0].pitch == 512);
+#undef REFUSED
+}
+
 void cts_cases_frame(void)
 {
 	ktap_case("frame/two-planes", two_planes, NULL);
@@ -466,4 +602,7 @@ void cts_cases_frame(void)
 	ktap_case("frame/out", out, NULL);
 	ktap_case("frame/out/fence", out_fence, NULL);
 	ktap_case("frame/out/refused", out_refused, NULL);
+	ktap_case("frame/out/small", out_small, NULL);
+	ktap_case("frame/expand", expand, NULL);
+	ktap_case("frame/expand/refused", expand_refused, NULL);
 }

@@ -620,7 +620,7 @@ TEST(out)
 		.crop = { 2, 4, 20, 10 }, .colour = COLOUR(9, 16, 10, DLBUF_RANGE_LIMITED, 3),
 		.field = DLBUF_FIELD_INTERLACED_TB, .timestamp_ns = 1234567, .fence = -1,
 		.clock = DLBUF_CLOCK_STREAM, .flags = DLBUF_FRAME_DAMAGED,
-		.release = on_given_back), back, want = f;
+		.release = on_given_back), back, want = f, none = { 0 }, sent;
 	struct dlbuf_udmabuf a, b;
 	AVFrame *av, *clone;
 
@@ -628,8 +628,9 @@ TEST(out)
 		SKIP("%s", dlbuf_last_error());
 	f.planes[0] = (struct dlbuf_plane){ .fd = a.fd, .offset = 64, .pitch = 48 };
 	f.planes[1] = (struct dlbuf_plane){ .fd = b.fd, .pitch = 64 };
+	sent = f;
 	REQUIRE_OK(dlbuf_ffmpeg_avframe(&f, &av));
-	CHECK(!f.release);
+	CHECK(!memcmp(&f, &none, sizeof(f)));
 	REQUIRE_OK(dlbuf_ffmpeg_frame(av, NONE, &back));
 	want.planes[0] = (struct dlbuf_plane){ back.planes[0].fd, 0, 64, 48, 8192 - 64 };
 	want.planes[1] = (struct dlbuf_plane){ back.planes[1].fd, 0, 0, 64, 4096 };
@@ -642,27 +643,32 @@ TEST(out)
 	CHECK_EQ(given_back, 1);
 
 	/* Both in one object; and what FFmpeg cannot have. */
-	f.planes[1].fd = a.fd;
-	f.release = on_given_back;
+	sent.planes[1].fd = a.fd;
+	f = sent;
 	REQUIRE_OK(dlbuf_ffmpeg_avframe(&f, &av));
 	CHECK_EQ(((AVDRMFrameDescriptor *)av->data[0])->nb_objects, 1);
 	CHECK(av_frame_is_writable(av));
 	av_frame_free(&av);
 	CHECK_EQ(given_back, 2);
-	f.release = on_given_back;
+	f = sent;
 	f.flags = DLBUF_FRAME_READ_ONLY;
 	REQUIRE_OK(dlbuf_ffmpeg_avframe(&f, &av));
 	CHECK(!av_frame_is_writable(av));
 	av_frame_free(&av);
 	CHECK_EQ(given_back, 3);
-	f.release = on_given_back;
+	f = sent;
 	f.crop.x = 14;
 	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EINVAL);
 	f.crop.x = 2;
 	f.planes[1].fd = -1;
 	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EBADF);
+	f = sent;
+	f.field = DLBUF_FIELD_SEQ_TB;
+	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EOPNOTSUPP);
+	f.field = DLBUF_FIELD_NONE;
 	f.code = DLBUF_FOURCC('R', 'G', 'G', 'B');
 	f.code_space = DLBUF_CODE_V4L2;
+	f.nplanes = 1;
 	CHECK_ERR(dlbuf_ffmpeg_avframe(&f, &av), -EOPNOTSUPP);
 	CHECK(f.release && given_back == 3);
 	dlbuf_udmabuf_close(&a);

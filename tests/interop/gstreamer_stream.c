@@ -327,12 +327,13 @@ static void make_ours(struct ours *o, struct dlbuf_device *cpu, uint32_t width,
 	o->frame.release_data = o;
 }
 
-/* What goes in comes out: planes, crop, time; and the lease when the last memory goes. */
+/* What goes in comes out: the planes of the crop, time; and the lease with the last memory. */
 TEST(out)
 {
+	static const struct dlbuf_frame none;
 	struct dlbuf_gstreamer_format format;
 	struct dlbuf_device *cpu = NULL;
-	struct dlbuf_frame back;
+	struct dlbuf_frame back, sent;
 	GstMemory *kept;
 	GstBuffer *b;
 	GstCaps *c;
@@ -341,29 +342,29 @@ TEST(out)
 	init();
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	make_ours(&o, cpu, 33, 17, 3);
-	o.frame.crop = (struct dlbuf_rect){ 2, 4, 20, 10 };
+	o.frame.crop = (struct dlbuf_rect){ 2, 4, 20, 9 };
 	o.frame.colour = (struct dlbuf_colour)COLOUR(1, 1, 1 + 1, DLBUF_RANGE_LIMITED, 2 + 1);
 	o.frame.field = DLBUF_FIELD_INTERLACED_TB;
+	sent = o.frame;
 	REQUIRE_OK(dlbuf_gstreamer_frame_caps(&o.frame, 25, 1, 0, &c));
 	REQUIRE_OK(dlbuf_gstreamer_caps(c, &format));
 	gst_caps_unref(c);
 	REQUIRE_OK(dlbuf_gstreamer_buffer(&o.frame, &b));
-	CHECK(!o.frame.release);
+	CHECK(!memcmp(&o.frame, &none, sizeof(none)));
 	CHECK_EQ(gst_buffer_n_memory(b), 1);
 	REQUIRE_OK(dlbuf_gstreamer_frame(b, &format, &back));
 	CHECK_EQ(back.nplanes, 3);
+	CHECK(back.width == 20 && back.height == 9 && !back.crop.width);
+	CHECK_EQ(format.info.width, 20);
 	for (uint32_t p = 0; p < 3; p++) {
-		CHECK_EQ(back.planes[p].offset, o.frame.planes[p].offset);
-		CHECK_EQ(back.planes[p].pitch, o.frame.planes[p].pitch);
+		CHECK_EQ(back.planes[p].offset, sent.planes[p].offset +
+			 (p ? 2 * sent.planes[p].pitch + 1 : 4 * sent.planes[p].pitch + 2));
+		CHECK_EQ(back.planes[p].pitch, sent.planes[p].pitch);
 	}
-	CHECK(!memcmp(&back.crop, &o.frame.crop, sizeof(back.crop)));
 	CHECK_EQ(back.timestamp_ns, 120000000);
 	CHECK_EQ(back.sequence, 3);
 	CHECK_EQ(back.field, DLBUF_FIELD_INTERLACED_TB);
-	CHECK_EQ(back.colour.primaries, 1);
-	CHECK_EQ(back.colour.matrix, 2);
-	CHECK_EQ(back.colour.range, DLBUF_RANGE_LIMITED);
-	CHECK_EQ(back.colour.chroma_site, 3);
+	CHECK_COLOUR(0, &back.colour, sent.colour);
 	CHECK_EQ(back.flags, DLBUF_FRAME_SEQUENCE);
 	dlbuf_frame_drop(&back);
 	/* A part of the memory outlives the buffer. */
@@ -373,36 +374,100 @@ TEST(out)
 	gst_memory_unref(kept);
 	CHECK_EQ(o.released, 1);
 	dlbuf_udmabuf_close(&o.buf);
+	gst_object_unref(gst_dmabuf_allocator_new());
+	dlbuf_device_close(cpu);
+}
 
+/* DMA_DRM, memory for reading, fields; what the caps or the buffer cannot say. */
+TEST(out_of_other_kinds)
+{
+	static const struct {
+		enum dlbuf_field field, back;
+		int ret;
+	} fields[] = {
+		{ DLBUF_FIELD_UNKNOWN, DLBUF_FIELD_NONE, 0 },
+		{ DLBUF_FIELD_NONE, DLBUF_FIELD_NONE, 0 },
+		{ DLBUF_FIELD_TOP, 0, -EOPNOTSUPP },
+		{ DLBUF_FIELD_BOTTOM, 0, -EOPNOTSUPP },
+		{ DLBUF_FIELD_INTERLACED, DLBUF_FIELD_INTERLACED, 0 },
+		{ DLBUF_FIELD_INTERLACED_BT, DLBUF_FIELD_INTERLACED_BT, 0 },
+		{ DLBUF_FIELD_SEQ_TB, 0, -EOPNOTSUPP },
+	};
+	struct dlbuf_gstreamer_format format;
+	struct dlbuf_lease *lease = NULL;
+	struct dlbuf_device *cpu = NULL;
+	struct dlbuf_frame f, back;
+	GstBuffer *b;
+	GstCaps *c;
+	struct ours o;
+
+	init();
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	make_ours(&o, cpu, 62, 48, 0);
-	REQUIRE_OK(dlbuf_gstreamer_frame_caps(&o.frame, 0, 1, 1, &c));
+	REQUIRE_OK(dlbuf_lease_create(o.frame.release, o.frame.release_data, &lease));
+	o.frame.release = NULL;
+	o.frame.lease = lease;
+	for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+		f = o.frame;
+		f.field = fields[i].field;
+		f.timestamp_ns = i ? (int64_t)i : -5;
+		CHECK_EQ(dlbuf_gstreamer_frame_caps(&f, 0, 1, 0, &c), fields[i].ret);
+		CHECK_EQ(dlbuf_gstreamer_buffer(&f, &b), fields[i].ret);
+		if (fields[i].ret)
+			continue;
+		REQUIRE_OK(dlbuf_gstreamer_caps(c, &format));
+		REQUIRE_OK(dlbuf_gstreamer_frame(b, &format, &back));
+		CHECK_EQ(back.field, fields[i].back);
+		CHECK_EQ(back.clock, i ? DLBUF_CLOCK_STREAM : DLBUF_CLOCK_NONE);
+		dlbuf_frame_drop(&back);
+		gst_buffer_unref(b);
+		gst_caps_unref(c);
+	}
+	/* One lease for all of them, and this. */
+	f = o.frame;
+	f.flags |= DLBUF_FRAME_READ_ONLY;
+	REQUIRE_OK(dlbuf_gstreamer_frame_caps(&f, 0, 1, 1, &c));
 	REQUIRE_OK(dlbuf_gstreamer_caps(c, &format));
 	CHECK_EQ(format.code, DLBUF_FOURCC('Y', 'U', '1', '2'));
 	CHECK_EQ(format.modifier, DLBUF_MOD_LINEAR);
 	gst_caps_unref(c);
-	o.frame.flags |= DLBUF_FRAME_READ_ONLY;
-	REQUIRE_OK(dlbuf_gstreamer_buffer(&o.frame, &b));
+	REQUIRE_OK(dlbuf_gstreamer_buffer(&f, &b));
+	CHECK_ERR(dlbuf_gstreamer_buffer(&f, &b), -EINVAL);
 	REQUIRE_OK(dlbuf_gstreamer_frame(b, &format, &back));
 	CHECK(back.flags & DLBUF_FRAME_READ_ONLY);
-	o.frame.modifier = 0x0100000000000001;	/* Intel's X tiles */
-	REQUIRE_OK(dlbuf_gstreamer_frame_caps(&o.frame, 0, 1, 1, &c));
+	dlbuf_frame_drop(&back);
+	dlbuf_lease_drop(lease);
+	CHECK_EQ(o.released, 0);
+	f = o.frame;
+	f.lease = NULL;
+	f.modifier = 0x0100000000000001;	/* Intel's X tiles */
+	REQUIRE_OK(dlbuf_gstreamer_frame_caps(&f, 0, 1, 1, &c));
 	REQUIRE_OK(dlbuf_gstreamer_caps(c, &format));
-	CHECK_EQ(format.modifier, o.frame.modifier);
+	CHECK_EQ(format.modifier, f.modifier);
 	gst_caps_unref(c);
-	CHECK_ERR(dlbuf_gstreamer_frame_caps(&o.frame, 0, 1, 0, &c), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_gstreamer_frame_caps(&f, 0, 1, 0, &c), -EOPNOTSUPP);
+	f.modifier = DLBUF_MOD_INVALID;
+	CHECK_ERR(dlbuf_gstreamer_frame_caps(&f, 0, 1, 1, &c), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_gstreamer_buffer(&f, &b), -EOPNOTSUPP);
+	f.modifier = DLBUF_MOD_LINEAR;
+	CHECK_ERR(dlbuf_gstreamer_frame_caps(&f, 25, 0, 0, &c), -EINVAL);
+	CHECK_ERR(dlbuf_gstreamer_frame_caps(&f, -1, 1, 0, &c), -EINVAL);
+	f.code = DLBUF_FOURCC('R', 'G', '8', '8');
+	CHECK_ERR(dlbuf_gstreamer_buffer(&f, &b), -EINVAL);
+	CHECK_ERR(dlbuf_gstreamer_frame_caps(&f, 0, 1, 0, &c), -EOPNOTSUPP);
+	f.nplanes = 1;
+	f.width = 16;
+	CHECK_ERR(dlbuf_gstreamer_buffer(&f, &b), -EOPNOTSUPP);
+	/* The buffer was all that had a share of the lease. */
 	gst_buffer_unref(b);
-	CHECK_EQ(o.released, 0);
-	o.frame = back;
-	o.frame.modifier = DLBUF_MOD_LINEAR;
-	o.frame.code = DLBUF_FOURCC('R', 'G', '8', '8');
-	CHECK_ERR(dlbuf_gstreamer_buffer(&o.frame, &b), -EOPNOTSUPP);
-	CHECK_ERR(dlbuf_gstreamer_frame_caps(&o.frame, 0, 1, 0, &c), -EOPNOTSUPP);
-	o.frame.code = DLBUF_FOURCC('Y', 'U', '1', '2');
-	o.frame.planes[2].fd = -1;
-	CHECK_ERR(dlbuf_gstreamer_buffer(&o.frame, &b), -EBADF);
-	CHECK_EQ(o.released, 0);
-	dlbuf_frame_drop(&o.frame);
 	CHECK_EQ(o.released, 1);
+	/* V4L2's one plane for all three. */
+	f = (struct dlbuf_frame)PICTURE(62, 48, DLBUF_FOURCC('Y', 'U', '1', '2'), DLBUF_CODE_V4L2,
+		1, .fence = -1, .planes = { { .fd = o.buf.fd, .pitch = 64 } });
+	REQUIRE_OK(dlbuf_gstreamer_buffer(&f, &b));
+	CHECK_EQ(gst_buffer_get_video_meta(b)->n_planes, 3);
+	CHECK_EQ(gst_buffer_get_video_meta(b)->offset[2], 64 * 48 + 32 * 24);
+	gst_buffer_unref(b);
 	dlbuf_udmabuf_close(&o.buf);
 	gst_object_unref(gst_dmabuf_allocator_new());
 	dlbuf_device_close(cpu);

@@ -707,13 +707,14 @@ TEST(output_refused)
 		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { 128, 128 }, 0, 0 },
 		{ 66, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { 128, 128 }, -EINVAL, -EINVAL },
 		{ 64, V4L2_PIX_FMT_NV21, 2, { 0, 4096 }, { 128, 128 }, -EINVAL, -EINVAL },
-		{ 64, V4L2_PIX_FMT_NV12, 1, { 0 }, { 128 }, 0, -EINVAL },
+		{ 64, V4L2_PIX_FMT_NV12, 1, { 0, 4096 }, { 128 }, 0, 0 },
 		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { 64, 64 }, -EOPNOTSUPP, -EINVAL },
 		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4224 }, { 128, 128 }, -EOPNOTSUPP, 0 },
 		{ 64, V4L2_PIX_FMT_NV12, 2, { 128, 4224 }, { 128, 128 }, -EOPNOTSUPP, 0 },
 		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { 128, 256 }, -EOPNOTSUPP, -EINVAL },
-		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 1 << 20 }, { 128, 128 }, -EOPNOTSUPP, -ERANGE },
-		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 4096 }, { -128, -128 }, -EOPNOTSUPP, -EINVAL },
+		{ 64, V4L2_PIX_FMT_NV12, 2, { 0, 1 << 20 }, { 128, 128 }, -ERANGE, -ERANGE },
+		{ 64, V4L2_PIX_FMT_NV12, 2, { 3968, 8064 }, { -128, -128 }, -EOPNOTSUPP,
+		  -EINVAL },
 	};
 
 	if (dlbuf_udmabuf_create(16384, NULL, &u))
@@ -738,7 +739,8 @@ TEST(output_refused)
 			CHECK(buf.m.fd == u.fd && buf.bytesused == 128 * 48 && buf.index == 3 &&
 			      buf.timestamp.tv_sec == 3 && buf.timestamp.tv_usec == 250000);
 		buf = before;
-		CHECK_ERR(dlbuf_v4l2_output(&mp, &f, &buf), -EINVAL);
+		if (!cases[i].multi)
+			CHECK_ERR(dlbuf_v4l2_output(&mp, &f, &buf), -EINVAL);
 		buf.m.planes = planes;
 		buf.length = 2;
 		CHECK_MSG(dlbuf_v4l2_output(&mp, &f, &buf) == cases[i].multi, "case %zu: %s", i,
@@ -753,6 +755,18 @@ TEST(output_refused)
 	f = (struct dlbuf_frame)PICTURE(64, 32, V4L2_PIX_FMT_NV12, DLBUF_CODE_V4L2, 1, .fence = -1,
 		    .planes = { { .fd = u.fd, .pitch = 128 } });
 	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -ERANGE);
+	fmt.fmt.pix.sizeimage = 128 * 48;
+	f.crop = (struct dlbuf_rect){ 0, 0, 62, 32 };
+	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP);
+	CHECK_SAYS("no crop, and the frame one of 62x32");
+	f.crop.width = 64;
+	CHECK_OK(dlbuf_v4l2_output(&fmt, &f, &buf));
+	f.modifier = 0x0100000000000001;
+	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP);
+	CHECK_SAYS("no modifiers");
+	f.modifier = DLBUF_MOD_LINEAR;
+	f.planes[0].fd = -1;
+	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EBADF);
 	dlbuf_udmabuf_close(&u);
 }
 

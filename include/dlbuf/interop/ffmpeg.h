@@ -506,70 +506,80 @@ static inline void dlbuf_ffmpeg_props_(const struct dlbuf_frame *f, AVFrame *av)
  * Makes an AVFrame of AV_PIX_FMT_DRM_PRIME of a frame, with one layer of its format, its
  * crop, colour, field, and its time in nanoseconds if the clock is STREAM. Without a copy,
  * for encoders, filters and mappings that take DRM_PRIME. An encoder may want a
- * hw_frames_ctx, which is yours to set. av_frame_is_writable() is false for a frame that is
- * READ_ONLY.
+ * hw_frames_ctx, which is yours to set; with a crop call av_frame_apply_cropping(), or tell
+ * the consumer. av_frame_is_writable() is false for a frame that is READ_ONLY. An
+ * interlaced frame whose order is unknown has the bottom field first: FFmpeg knows only two.
  *
  * On success the frame is taken: its release is called when FFmpeg has dropped the last
- * reference to the data, on any thread, and frame->release is cleared. On failure it is
- * yours. *av is new: av_frame_free(). The fds are duplicated.
+ * reference to the data, on any thread, or a share of its lease is held until then, and
+ * *frame becomes all zeroes. On failure it is yours. *av is new: av_frame_free(). The fds
+ * are duplicated.
  *
  * Blocks until the frame's fence has signalled, because FFmpeg knows no fences. Returns
  * 0, or
- * -EOPNOTSUPP  DRM has no code for the format
- * -EINVAL      no planes; a crop outside the frame
+ * -EOPNOTSUPP  DRM has no code for the format; a single field, or fields one after the
+ *              other
+ * -EINVAL      a size beyond FFmpeg's numbers
  * -EIO         the work on the frame failed
- * -EBADF, -EMFILE, -ESPIPE  a plane has no dma-buf, or no fd is left
+ * -EMFILE      no fd is left
  * -ENOMEM
+ * and the errors of dlbuf_frame_expand()
  */
 static inline int dlbuf_ffmpeg_avframe(struct dlbuf_frame *frame, AVFrame **av)
 {
-	struct dlbuf_ffmpeg_held_ *held;
+	struct dlbuf_ffmpeg_held_ *held = NULL;
 	struct dlbuf_format_info info;
-	AVFrame *out;
+	struct dlbuf_frame e;
+	AVFrame *out = NULL;
 	uint32_t i;
 	int ret;
 
 	memset(&info, 0, sizeof(info));
 	info.size = sizeof(info);
-	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
+	ret = dlbuf_frame_expand_(frame, 0, &e);
 	if (ret)
 		return ret;
-	if (!info.drm_code)
-		return dlbuf_fail(-EOPNOTSUPP, "DRM has no code for %s", info.v4l2_name);
-	if (!frame->nplanes || frame->nplanes > AV_DRM_MAX_PLANES ||
-	    frame->width > INT32_MAX || frame->height > INT32_MAX ||
-	    (uint64_t)frame->crop.x + frame->crop.width > frame->width ||
-	    (uint64_t)frame->crop.y + frame->crop.height > frame->height)
-		return dlbuf_fail(-EINVAL, "a frame of %u planes and %ux%u pixels, or its crop",
-				  frame->nplanes, frame->width, frame->height);
-	ret = dlbuf_frame_complete_(frame);
-	if (ret)
+	ret = dlbuf_format_find(e.code, e.modifier, e.code_space, &info);
+	if (!ret && !info.drm_code)
+		ret = dlbuf_fail(-EOPNOTSUPP, "DRM has no code for %s", info.v4l2_name);
+	if (!ret && e.field > DLBUF_FIELD_NONE &&
+	    (e.field < DLBUF_FIELD_INTERLACED || e.field > DLBUF_FIELD_INTERLACED_BT))
+		ret = dlbuf_fail(-EOPNOTSUPP, "a single field, or fields one after the other "
+				 "(field %d), are no picture of FFmpeg's", (int)e.field);
+	if (!ret && (e.width > INT32_MAX || e.height > INT32_MAX))
+		ret = dlbuf_fail(-EINVAL, "%ux%u pixels", e.width, e.height);
+	if (!ret) {
+		held = (struct dlbuf_ffmpeg_held_ *)av_mallocz(sizeof(*held));
+		ret = held ? 0 : dlbuf_fail(-ENOMEM, "no memory for a descriptor");
+	}
+	if (ret) {
+		dlbuf_frame_drop(&e);
 		return ret;
-	held = (struct dlbuf_ffmpeg_held_ *)av_mallocz(sizeof(*held));
-	if (!held)
-		return dlbuf_fail(-ENOMEM, "no memory for a descriptor");
+	}
 	held->desc.nb_layers = 1;
 	held->desc.layers[0].format = info.drm_code;
-	held->desc.layers[0].nb_planes = (int)frame->nplanes;
-	for (i = 0; !ret && i < frame->nplanes; i++)
-		ret = dlbuf_ffmpeg_object_(frame, i, &held->desc);
-	out = ret ? NULL : av_frame_alloc();
+	held->desc.layers[0].nb_planes = (int)e.nplanes;
+	for (i = 0; !ret && i < e.nplanes; i++)
+		ret = dlbuf_ffmpeg_object_(&e, i, &held->desc);
+	if (!ret)
+		out = av_frame_alloc();
 	if (out)
 		out->buf[0] = av_buffer_create((uint8_t *)&held->desc, sizeof(held->desc),
 					       dlbuf_ffmpeg_unhold_, held,
-					       frame->flags & DLBUF_FRAME_READ_ONLY ?
+					       e.flags & DLBUF_FRAME_READ_ONLY ?
 					       AV_BUFFER_FLAG_READONLY : 0);
 	if (!out || !out->buf[0]) {
 		av_frame_free(&out);
 		dlbuf_ffmpeg_unhold_(held, NULL);
+		dlbuf_frame_drop(&e);
 		return ret ? ret : dlbuf_fail(-ENOMEM, "no memory for an AVFrame");
 	}
-	held->release = frame->release;
-	held->release_data = frame->release_data;
-	frame->release = NULL;
 	out->format = AV_PIX_FMT_DRM_PRIME;
 	out->data[0] = (uint8_t *)&held->desc;
-	dlbuf_ffmpeg_props_(frame, out);
+	dlbuf_ffmpeg_props_(&e, out);
+	dlbuf_frame_take_(frame, &e);
+	held->release = e.release;
+	held->release_data = e.release_data;
 	*av = out;
 	return 0;
 }

@@ -591,6 +591,17 @@ static inline GstVideoFormat dlbuf_gstreamer_format_of_(const struct dlbuf_frame
 	return GST_VIDEO_FORMAT_UNKNOWN;
 }
 
+#define dlbuf_gstreamer_no_format_ "GStreamer has no GstVideoFormat for the frame's format"
+
+static inline int dlbuf_gstreamer_one_picture_(const struct dlbuf_frame *frame)
+{
+	if (frame->field <= DLBUF_FIELD_NONE || (frame->field >= DLBUF_FIELD_INTERLACED &&
+						 frame->field <= DLBUF_FIELD_INTERLACED_BT))
+		return 0;
+	return dlbuf_fail(-EOPNOTSUPP, "a single field, or fields one after the other "
+			  "(field %d), are no picture of GStreamer's", (int)frame->field);
+}
+
 static inline GstVideoChromaSite dlbuf_gstreamer_site_(uint8_t chroma_site)
 {
 	switch (chroma_site) {
@@ -608,32 +619,42 @@ static inline GstVideoChromaSite dlbuf_gstreamer_site_(uint8_t chroma_site)
 }
 
 /*
- * Makes the caps of frames as this one, for an appsrc: video/x-raw with its format, size,
- * colour and interlacing, and the rate fps_n/fps_d (0/1: none). With is_drm they are
- * video/x-raw(memory:DMABuf) with format=DMA_DRM and the frame's modifier (1.24), for
- * elements that import dma-bufs.
+ * Makes the caps of frames as this one, for an appsrc: video/x-raw with its format, size
+ * (that of the crop), colour and interlacing, and the rate fps_n/fps_d (0/1: none). With
+ * is_drm they are video/x-raw(memory:DMABuf) with format=DMA_DRM and the frame's modifier
+ * (1.24), for elements that import dma-bufs.
  *
  * frame is borrowed, *caps is new: gst_caps_unref(). Pure. Returns 0, or
- * -EOPNOTSUPP  GStreamer has no such format; a modifier other than LINEAR without is_drm;
- *              DMA_DRM before 1.24
- * -EINVAL      GStreamer refuses the size
+ * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it (Bayer, for example); a modifier
+ *              other than LINEAR without is_drm; DMA_DRM before 1.24; a single field, or
+ *              fields one after the other
+ * -EINVAL      GStreamer refuses the size; a rate that is none
  */
 static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, int fps_n,
 					     int fps_d, int is_drm, GstCaps **caps)
 {
 	GstVideoFormat format = dlbuf_gstreamer_format_of_(frame);
+	uint32_t width = frame->crop.width ? frame->crop.width : frame->width;
+	uint32_t height = frame->crop.height ? frame->crop.height : frame->height;
 	const struct dlbuf_colour *c = &frame->colour;
 	GstVideoInfo info;
+	int ret;
 
 	if (format == GST_VIDEO_FORMAT_UNKNOWN)
-		return dlbuf_fail(-EOPNOTSUPP, "GStreamer has no format with these bytes");
-	if (!is_drm && frame->modifier != DLBUF_MOD_LINEAR)
-		return dlbuf_fail(-EOPNOTSUPP, "the modifier 0x%llx needs caps of DMA_DRM",
+		return dlbuf_fail(-EOPNOTSUPP, "%s", dlbuf_gstreamer_no_format_);
+	ret = dlbuf_gstreamer_one_picture_(frame);
+	if (ret)
+		return ret;
+	if (frame->modifier == DLBUF_MOD_INVALID ||
+	    (!is_drm && frame->modifier != DLBUF_MOD_LINEAR))
+		return dlbuf_fail(-EOPNOTSUPP, "caps%s do not say the modifier 0x%llx",
+				  is_drm ? "" : " without DMA_DRM",
 				  (unsigned long long)frame->modifier);
+	if (fps_n < 0 || fps_d <= 0)
+		return dlbuf_fail(-EINVAL, "%d/%d is no rate: 0/1 is none", fps_n, fps_d);
 	gst_video_info_init(&info);
-	if (!gst_video_info_set_format(&info, format, frame->width, frame->height))
-		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %ux%u",
-				  frame->width, frame->height);
+	if (!width || !height || !gst_video_info_set_format(&info, format, width, height))
+		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %ux%u", width, height);
 	info.fps_n = fps_n;
 	info.fps_d = fps_d;
 	if (c->primaries)
@@ -713,53 +734,62 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator, int fd,
 
 /*
  * Makes a buffer of a frame, for an appsrc: its dma-bufs as GstMemory, a GstVideoMeta with
- * the places of the planes, the crop, the PTS if the clock is STREAM, the sequence as
- * offset, and the flags of interlaced and damaged frames. Without a copy. Memory of a frame
- * that is READ_ONLY has GST_MEMORY_FLAG_READONLY.
+ * the places of the planes, the PTS if the clock is STREAM, the sequence as offset, and the
+ * flags of interlaced and damaged frames. Without a copy. Of a frame with a crop it is the
+ * picture inside, because most elements ignore GstVideoCropMeta. Memory of a frame that is
+ * READ_ONLY has GST_MEMORY_FLAG_READONLY.
  *
  *	DLBUF_INFO(dlbuf_frame, frame);
  *	frame.code = DLBUF_FOURCC('N', 'V', '1', '2');
  *	frame.code_space = DLBUF_CODE_DRM;
  *	if (dlbuf_frame_from_tensors(tensors, 2, 0, &frame) ||
+ *	    dlbuf_gstreamer_frame_caps(&frame, 25, 1, 0, &caps) ||
  *	    dlbuf_gstreamer_buffer(&frame, &buffer))
  *		errx(1, "%s", dlbuf_last_error());
+ *	gst_app_src_set_caps(src, caps);
  *	gst_app_src_push_buffer(src, buffer);
  *
  * On success the frame is taken: its release is called when GStreamer has freed the last
- * of the memories, on any thread, and frame->release is cleared. On failure it is yours.
- * *buffer is new: gst_buffer_unref(). The fds are duplicated.
+ * of the memories, on any thread, or a share of its lease is held until then, and *frame
+ * becomes all zeroes. On failure it is yours. *buffer is new: gst_buffer_unref(). The fds
+ * are duplicated.
  *
  * Blocks until the frame's fence has signalled, because elements that map or import a
  * dma-buf need not wait. Call gst_init() before. Returns 0, or
- * -EOPNOTSUPP  GStreamer has no such format; a pitch beyond its numbers
+ * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it; a pitch beyond its numbers; a
+ *              single field, or fields one after the other
  * -EIO         the work on the frame failed
- * -EBADF, -EMFILE, -ESPIPE  a plane has no dma-buf, or no fd is left
+ * -EMFILE      no fd is left
+ * and the errors of dlbuf_frame_expand()
  */
 static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **buffer)
 {
-	GstVideoFormat format = dlbuf_gstreamer_format_of_(frame);
 	gsize offset[GST_VIDEO_MAX_PLANES] = { 0 }, at[DLBUF_MAX_PLANES] = { 0 };
 	gint stride[GST_VIDEO_MAX_PLANES] = { 0 };
 	struct dlbuf_gstreamer_held_ *held;
 	GstAllocator *allocator;
-	GstVideoCropMeta *crop;
+	GstVideoFormat format;
+	struct dlbuf_frame e;
 	GstBuffer *b;
 	uint32_t i, j;
 	int ret;
 
-	if (format == GST_VIDEO_FORMAT_UNKNOWN || frame->nplanes > DLBUF_MAX_PLANES)
-		return dlbuf_fail(-EOPNOTSUPP, "GStreamer has no format with these bytes");
-	ret = dlbuf_frame_complete_(frame);
+	ret = dlbuf_gstreamer_one_picture_(frame);
+	if (!ret)
+		ret = dlbuf_frame_expand_(frame, DLBUF_EXPAND_CROPPED, &e);
 	if (ret)
 		return ret;
+	format = dlbuf_gstreamer_format_of_(&e);
+	if (format == GST_VIDEO_FORMAT_UNKNOWN)
+		ret = dlbuf_fail(-EOPNOTSUPP, "%s", dlbuf_gstreamer_no_format_);
 	allocator = gst_dmabuf_allocator_new();
 	held = g_new0(struct dlbuf_gstreamer_held_, 1);
 	held->refs = 1;
 	b = gst_buffer_new();
-	for (i = 0; !ret && i < frame->nplanes; i++) {
-		const struct dlbuf_plane *p = &frame->planes[i];
+	for (i = 0; !ret && i < e.nplanes; i++) {
+		const struct dlbuf_plane *p = &e.planes[i];
 
-		for (j = 0; j < i && frame->planes[j].fd != p->fd; j++)
+		for (j = 0; j < i && e.planes[j].fd != p->fd; j++)
 			;
 		at[i] = j < i ? at[j] : gst_buffer_get_size(b);
 		offset[i] = at[i] + (gsize)p->offset;
@@ -767,38 +797,33 @@ static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **
 		if (p->pitch > G_MAXINT || p->pitch < G_MININT)
 			ret = dlbuf_fail(-EOPNOTSUPP, "a pitch of %lld", (long long)p->pitch);
 		else if (j == i)
-			ret = dlbuf_gstreamer_add_memory_(
-				allocator, p->fd, held,
-				!!(frame->flags & DLBUF_FRAME_READ_ONLY), b);
+			ret = dlbuf_gstreamer_add_memory_(allocator, p->fd, held,
+							  !!(e.flags & DLBUF_FRAME_READ_ONLY),
+							  b);
 	}
 	gst_object_unref(allocator);
 	if (ret) {
 		gst_buffer_unref(b);
 		dlbuf_gstreamer_unhold_(held);
+		dlbuf_frame_drop(&e);
 		return ret;
 	}
-	gst_buffer_add_video_meta_full(b, GST_VIDEO_FRAME_FLAG_NONE, format, frame->width,
-				       frame->height, frame->nplanes, offset, stride);
-	if (frame->crop.width && frame->crop.height) {
-		crop = gst_buffer_add_video_crop_meta(b);
-		crop->x = frame->crop.x;
-		crop->y = frame->crop.y;
-		crop->width = frame->crop.width;
-		crop->height = frame->crop.height;
-	}
-	if (frame->clock == DLBUF_CLOCK_STREAM)
-		GST_BUFFER_PTS(b) = (GstClockTime)frame->timestamp_ns;
-	if (frame->flags & DLBUF_FRAME_SEQUENCE)
-		GST_BUFFER_OFFSET(b) = frame->sequence;
-	if (frame->flags & DLBUF_FRAME_DAMAGED)
+	gst_buffer_add_video_meta_full(b, GST_VIDEO_FRAME_FLAG_NONE, format, e.width, e.height,
+				       e.nplanes, offset, stride);
+	if (e.clock == DLBUF_CLOCK_STREAM && e.timestamp_ns >= 0)
+		GST_BUFFER_PTS(b) = (GstClockTime)e.timestamp_ns;
+	if (e.flags & DLBUF_FRAME_SEQUENCE)
+		GST_BUFFER_OFFSET(b) = e.sequence;
+	if (e.flags & DLBUF_FRAME_DAMAGED)
 		GST_BUFFER_FLAG_SET(b, GST_BUFFER_FLAG_CORRUPTED);
-	if (frame->field >= DLBUF_FIELD_INTERLACED)
+	/* Of an unknown order the caps say that it is interlaced; the flag would be BT. */
+	if (e.field == DLBUF_FIELD_INTERLACED_TB || e.field == DLBUF_FIELD_INTERLACED_BT)
 		GST_BUFFER_FLAG_SET(b, GST_VIDEO_BUFFER_FLAG_INTERLACED);
-	if (frame->field == DLBUF_FIELD_INTERLACED_TB)
+	if (e.field == DLBUF_FIELD_INTERLACED_TB)
 		GST_BUFFER_FLAG_SET(b, GST_VIDEO_BUFFER_FLAG_TFF);
-	held->release = frame->release;
-	held->release_data = frame->release_data;
-	frame->release = NULL;
+	dlbuf_frame_take_(frame, &e);
+	held->release = e.release;
+	held->release_data = e.release_data;
 	dlbuf_gstreamer_unhold_(held);
 	*buffer = b;
 	return 0;

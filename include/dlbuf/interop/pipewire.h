@@ -786,29 +786,42 @@ err:
 
 /* ---- the way back: a source */
 
-/* -EINVAL, -EOPNOTSUPP: the frame does not fit the number of blocks. info: its format. */
-static inline int dlbuf_pipewire_blocks_(const struct dlbuf_frame *frame,
-					 const struct spa_buffer *b,
+static inline uint64_t dlbuf_pipewire_rows_(const struct dlbuf_frame *f,
+					    const struct dlbuf_format_info *info, uint32_t i)
+{
+	uint32_t vsub = i < info->nplanes ? info->planes[i].vsub : 1;
+
+	return ((uint64_t)f->height + vsub - 1) / vsub;
+}
+
+/*
+ * dlbuf_frame_expand() of a frame for the blocks of a buffer. info: its format. The frame
+ * stays the caller's, so nothing of its lease is kept.
+ */
+static inline int dlbuf_pipewire_expand_(const struct dlbuf_frame *frame,
+					 const struct spa_buffer *b, struct dlbuf_frame *e,
 					 struct dlbuf_format_info *info)
 {
 	uint32_t i;
 	int ret;
 
+	memset(e, 0, sizeof(*e));
 	memset(info, 0, sizeof(*info));
+	e->size = sizeof(*e);
 	info->size = sizeof(*info);
-	ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, info);
-	if (!ret && (!frame->nplanes || frame->nplanes > info->nplanes))
-		ret = dlbuf_fail(-EINVAL, "the frame has %u planes, its format %u",
-				 frame->nplanes, info->nplanes);
-	if (!ret && b->n_datas != 1 && b->n_datas != frame->nplanes)
+	ret = dlbuf_frame_expand(frame, 0, e);
+	if (ret)
+		return ret;
+	dlbuf_frame_drop(e);
+	ret = dlbuf_format_find(e->code, e->modifier, e->code_space, info);
+	if (!ret && b->n_datas != 1 && b->n_datas != e->nplanes)
 		ret = dlbuf_fail(-EINVAL, "the buffer has %u blocks, the frame %u planes",
-				 b->n_datas, frame->nplanes);
-	if (!ret && b->n_datas == 1)
-		ret = dlbuf_planes_follow_(frame, info);
-	for (i = 0; !ret && i < frame->nplanes; i++) {
-		const struct dlbuf_plane *p = &frame->planes[i];
-		uint64_t rows = ((uint64_t)frame->height + info->planes[i].vsub - 1) /
-				info->planes[i].vsub;
+				 b->n_datas, e->nplanes);
+	if (!ret && b->n_datas == 1 && e->modifier == DLBUF_MOD_LINEAR)
+		ret = dlbuf_planes_follow_(e, info);
+	for (i = 0; !ret && i < e->nplanes; i++) {
+		const struct dlbuf_plane *p = &e->planes[i];
+		uint64_t rows = dlbuf_pipewire_rows_(e, info, i);
 
 		/* A chunk has numbers of 32 bits, and begins with the first of its bytes. */
 		if (p->pitch <= 0 || p->pitch > INT32_MAX || p->offset > UINT32_MAX ||
@@ -829,37 +842,38 @@ static inline int dlbuf_pipewire_blocks_(const struct dlbuf_frame *frame,
  * frame is borrowed. The fds are borrowed until the remove_buffer event. Pure. Returns 0, or
  * -EOPNOTSUPP  the other side takes no dma-bufs; with 1 block, planes that do not follow
  *              one another in one dma-buf; a pitch that is not positive, bytes above 4 GiB
- * -EINVAL      no such format; neither 1 block nor one for each plane
- * -EBADF, -ESPIPE  a plane has no dma-buf
+ * -EINVAL      neither 1 block nor one for each plane
+ * and the errors of dlbuf_frame_expand()
  */
 static inline int dlbuf_pipewire_add_buffer(const struct dlbuf_frame *frame,
 					    struct pw_buffer *buffer)
 {
 	struct spa_buffer *b = buffer->buffer;
 	struct dlbuf_format_info info;
+	struct dlbuf_frame e;
 	uint32_t i;
 	int ret;
 
-	ret = dlbuf_pipewire_blocks_(frame, b, &info);
+	ret = dlbuf_pipewire_expand_(frame, b, &e, &info);
+	for (i = 0; !ret && i < b->n_datas; i++) {
+		/* The stream says by these bits what may be given. */
+		if (!(b->datas[i].type & 1u << SPA_DATA_DmaBuf))
+			ret = dlbuf_fail(-EOPNOTSUPP, "the other side takes no dma-bufs, but data "
+					 "types 0x%x", b->datas[i].type);
+		else if (e.planes[i].offset + e.planes[i].bytes > UINT32_MAX)
+			ret = dlbuf_fail(-EOPNOTSUPP, "the dma-buf of plane %u is larger than "
+					 "PipeWire can say", i);
+	}
 	for (i = 0; !ret && i < b->n_datas; i++) {
 		struct spa_data *d = &b->datas[i];
-		int64_t bytes = lseek(frame->planes[i].fd, 0, SEEK_END);
 
-		/* The stream says by these bits what may be given. */
-		if (!(d->type & 1u << SPA_DATA_DmaBuf))
-			return dlbuf_fail(-EOPNOTSUPP, "the other side takes no dma-bufs, but "
-					  "data types 0x%x", d->type);
-		if (bytes < 0 || bytes > UINT32_MAX)
-			return dlbuf_fail(bytes < 0 ? -errno : -EOPNOTSUPP, "fd %d: %s",
-					  frame->planes[i].fd, bytes < 0 ? strerror(errno) :
-					  "larger than PipeWire can say");
 		d->type = SPA_DATA_DmaBuf;
 		d->flags = SPA_DATA_FLAG_READABLE | SPA_DATA_FLAG_MAPPABLE;
-		if (!(frame->flags & DLBUF_FRAME_READ_ONLY))
+		if (!(e.flags & DLBUF_FRAME_READ_ONLY))
 			d->flags |= SPA_DATA_FLAG_WRITABLE;
-		d->fd = frame->planes[i].fd;
+		d->fd = e.planes[i].fd;
 		d->mapoffset = 0;
-		d->maxsize = (uint32_t)bytes;
+		d->maxsize = (uint32_t)(e.planes[i].offset + e.planes[i].bytes);
 		d->data = NULL;
 	}
 	return ret;
@@ -875,15 +889,18 @@ static inline int dlbuf_pipewire_same_(int64_t a, int b)
 
 /*
  * Describes a frame in the buffer that has its dma-bufs, for pw_stream_queue_buffer():
- * offset, size and stride of each chunk, the header's sequence and PTS, and the crop. Keep
+ * offset, size and stride of each chunk, the header's sequence and PTS, and the crop. The
+ * format, size, modifier, colour and interlacing are what the stream has negotiated. Keep
  * the frame until pw_stream_dequeue_buffer() gives the buffer again, then
  * dlbuf_frame_drop() it.
  *
  * frame and buffer are borrowed. Blocks until the frame's fence has signalled, because
  * consumers without a SyncTimeline need not wait. Returns 0, or
  * -EINVAL      the buffer has other dma-bufs, or another number of blocks
- * -EOPNOTSUPP  as dlbuf_pipewire_add_buffer()
+ * -EOPNOTSUPP  as dlbuf_pipewire_add_buffer(); a crop, and the buffer has no
+ *              SPA_META_VideoCrop
  * -EIO         the work on the frame failed
+ * and the errors of dlbuf_frame_expand()
  */
 static inline int dlbuf_pipewire_put(const struct dlbuf_frame *frame, struct pw_buffer *buffer)
 {
@@ -891,48 +908,48 @@ static inline int dlbuf_pipewire_put(const struct dlbuf_frame *frame, struct pw_
 	struct spa_meta_header *h;
 	struct spa_meta_region *crop;
 	struct dlbuf_format_info info;
+	struct dlbuf_frame e;
 	uint32_t i;
 	int ret;
 
-	ret = dlbuf_pipewire_blocks_(frame, b, &info);
+	ret = dlbuf_pipewire_expand_(frame, b, &e, &info);
 	for (i = 0; !ret && i < b->n_datas; i++)
 		if (b->datas[i].type != SPA_DATA_DmaBuf ||
-		    !dlbuf_pipewire_same_(b->datas[i].fd, frame->planes[i].fd))
+		    !dlbuf_pipewire_same_(b->datas[i].fd, e.planes[i].fd))
 			ret = dlbuf_fail(-EINVAL, "plane %u is in another dma-buf than the "
 					 "buffer", i);
+	crop = (struct spa_meta_region *)spa_buffer_find_meta_data(b, SPA_META_VideoCrop,
+								   sizeof(*crop));
+	if (!ret && !crop && e.crop.width)
+		ret = dlbuf_fail(-EOPNOTSUPP, "the buffer has no SPA_META_VideoCrop, and the frame "
+				 "a crop of %ux%u", e.crop.width, e.crop.height);
 	if (!ret)
-		ret = dlbuf_frame_complete_(frame);
+		ret = dlbuf_frame_wait_(&e);
 	if (ret)
 		return ret;
 	for (i = 0; i < b->n_datas; i++) {
-		const struct dlbuf_plane *p = &frame->planes[i];
-		const struct dlbuf_plane *last =
-			&frame->planes[b->n_datas == 1 ? frame->nplanes - 1 : i];
-		uint32_t vsub = info.planes[b->n_datas == 1 ? frame->nplanes - 1 : i].vsub;
-		uint64_t rows = ((uint64_t)frame->height + vsub - 1) / vsub;
+		const struct dlbuf_plane *p = &e.planes[i];
+		uint32_t end = b->n_datas == 1 ? e.nplanes - 1 : i;
 
 		b->datas[i].chunk->offset = (uint32_t)p->offset;
 		b->datas[i].chunk->stride = (int32_t)p->pitch;
-		b->datas[i].chunk->size = (uint32_t)(last->offset - p->offset +
-						     (uint64_t)last->pitch * rows);
-		b->datas[i].chunk->flags = frame->flags & DLBUF_FRAME_DAMAGED ?
+		b->datas[i].chunk->size = (uint32_t)(e.planes[end].offset - p->offset +
+			(uint64_t)e.planes[end].pitch * dlbuf_pipewire_rows_(&e, &info, end));
+		b->datas[i].chunk->flags = e.flags & DLBUF_FRAME_DAMAGED ?
 			SPA_CHUNK_FLAG_CORRUPTED : SPA_CHUNK_FLAG_NONE;
 	}
 	h = (struct spa_meta_header *)spa_buffer_find_meta_data(b, SPA_META_Header, sizeof(*h));
 	if (h) {
 		memset(h, 0, sizeof(*h));
-		h->flags = frame->flags & DLBUF_FRAME_DAMAGED ?
-			SPA_META_HEADER_FLAG_CORRUPTED : 0;
-		h->seq = frame->sequence;
-		h->pts = frame->clock ? frame->timestamp_ns : SPA_TIME_INVALID;
+		h->flags = e.flags & DLBUF_FRAME_DAMAGED ? SPA_META_HEADER_FLAG_CORRUPTED : 0;
+		h->seq = e.sequence;
+		h->pts = e.clock ? e.timestamp_ns : SPA_TIME_INVALID;
 	}
-	crop = (struct spa_meta_region *)spa_buffer_find_meta_data(b, SPA_META_VideoCrop,
-								   sizeof(*crop));
 	if (crop) {
-		crop->region.position.x = (int32_t)frame->crop.x;
-		crop->region.position.y = (int32_t)frame->crop.y;
-		crop->region.size.width = frame->crop.width;
-		crop->region.size.height = frame->crop.height;
+		crop->region.position.x = (int32_t)e.crop.x;
+		crop->region.position.y = (int32_t)e.crop.y;
+		crop->region.size.width = e.crop.width;
+		crop->region.size.height = e.crop.height;
 	}
 	return 0;
 }

@@ -60,25 +60,55 @@ static inline int dlbuf_plane_pitch_(const struct dlbuf_format_info *info, int64
 	return 0;
 }
 
-/* Waits for the work on a frame, for a consumer that knows no fences. */
-static inline int dlbuf_frame_complete_(const struct dlbuf_frame *f)
+/* Waits for the work on an expanded frame, for a consumer that knows no fences. */
+static inline int dlbuf_frame_wait_(const struct dlbuf_frame *e)
 {
-	int status, ret;
+	int status = 1, ret;
 
-	if (f->order != DLBUF_ORDER_FENCE || f->fence == -1 || !f->fence)
+	if (e->order != DLBUF_ORDER_FENCE || e->fence == -1 || !e->fence)
 		return 0;
-	ret = dlbuf_fence_wait(f->fence, 0);
+	ret = dlbuf_fence_wait(e->fence, 0);
 	if (!ret)
-		ret = dlbuf_fence_status(f->fence, &status);
+		ret = dlbuf_fence_status(e->fence, &status);
 	if (!ret && status < 0)
-		return dlbuf_fail(-EIO, "the work on the frame ended with %d", status);
+		ret = dlbuf_fail(-EIO, "the work on the frame ended with %d", status);
 	return ret;
 }
 
 /*
+ * dlbuf_frame_expand(), then waits. On success e->release is a share of the frame's lease,
+ * or NULL.
+ */
+static inline int dlbuf_frame_expand_(const struct dlbuf_frame *frame, uint32_t flags,
+				      struct dlbuf_frame *e)
+{
+	int ret;
+
+	memset(e, 0, sizeof(*e));
+	e->size = sizeof(*e);
+	ret = dlbuf_frame_expand(frame, flags, e);
+	if (ret)
+		return ret;
+	ret = dlbuf_frame_wait_(e);
+	if (ret)
+		dlbuf_frame_drop(e);
+	return ret;
+}
+
+/* The consumer has the frame: *e keeps its release, and nobody can give it again. */
+static inline void dlbuf_frame_take_(struct dlbuf_frame *frame, struct dlbuf_frame *e)
+{
+	if (frame->release) {
+		e->release = frame->release;
+		e->release_data = frame->release_data;
+	}
+	memset(frame, 0, sizeof(*frame));
+}
+
+/*
  * Whether the planes of a frame are where V4L2 expects those of one buffer: in one dma-buf,
- * each after the one before, with the pitches of dlbuf_plane_pitch_(). Returns 0, or
- * -EOPNOTSUPP with the plane that is not, or -EINVAL for another number of planes.
+ * each after the one before, with the pitches of dlbuf_plane_pitch_(). f is expanded, info
+ * its format. Returns 0, or -EOPNOTSUPP with the plane that is not.
  */
 static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
 				       const struct dlbuf_format_info *info)
@@ -87,9 +117,6 @@ static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
 	uint32_t i;
 	int ret;
 
-	if (!f->nplanes || f->nplanes > info->nplanes)
-		return dlbuf_fail(-EINVAL, "the frame has %u planes, its format %u", f->nplanes,
-				  info->nplanes);
 	for (i = 0; i < f->nplanes; i++) {
 		const struct dlbuf_plane *p = &f->planes[i];
 		uint64_t rows = ((uint64_t)f->height + info->planes[i].vsub - 1) /

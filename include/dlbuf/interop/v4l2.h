@@ -378,7 +378,7 @@ static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
 	uint32_t line = multi ? mp->plane_fmt[i].bytesperline : pix->bytesperline;
 	uint32_t image = multi ? mp->plane_fmt[i].sizeimage : pix->sizeimage;
 	uint64_t offset = f->planes[i].offset;
-	int64_t bytes = lseek(f->planes[i].fd, 0, SEEK_END);
+	uint64_t bytes = offset + f->planes[i].bytes;
 
 	if (f->planes[i].pitch != (int64_t)line)
 		return dlbuf_fail(-EINVAL, "plane %u has a pitch of %lld, the queue's format of "
@@ -388,9 +388,9 @@ static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
 		return dlbuf_fail(-EOPNOTSUPP, "plane %u begins at byte %llu: a single-planar "
 				  "buffer has the picture at its start", i,
 				  (unsigned long long)offset);
-	if (bytes < 0 || (uint64_t)bytes > UINT32_MAX || (uint64_t)bytes < offset + image)
-		return dlbuf_fail(-ERANGE, "the dma-buf of plane %u has %lld bytes, the queue's "
-				  "format wants %llu", i, (long long)bytes,
+	if (bytes > UINT32_MAX || bytes < offset + image)
+		return dlbuf_fail(-ERANGE, "the dma-buf of plane %u has %llu bytes, the queue's "
+				  "format wants %llu", i, (unsigned long long)bytes,
 				  (unsigned long long)offset + image);
 	if (!multi) {
 		buf->m.fd = f->planes[i].fd;
@@ -428,9 +428,11 @@ static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
  * Returns 0, or, with buf as it was but for its planes,
  * -EINVAL      fmt is not of an output queue; another format, size or pitch; too few planes
  * -EOPNOTSUPP  planes that V4L2 cannot describe: not one after the other in the one dma-buf
- *              of this format, or not at its start
+ *              of this format, or not at its start; a crop, which is the queue's affair
+ *              (VIDIOC_S_SELECTION); a modifier
  * -ERANGE      a dma-buf is smaller than the format's sizeimage
  * -EIO         the work on the frame failed
+ * and the errors of dlbuf_frame_expand()
  */
 static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 				    const struct dlbuf_frame *frame,
@@ -443,6 +445,7 @@ static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 	uint32_t memories = multi ? fmt->fmt.pix_mp.num_planes : 1, i;
 	struct dlbuf_format_info want, info;
 	struct v4l2_buffer b = *buf;
+	struct dlbuf_frame e;
 
 	memset(&want, 0, sizeof(want));
 	memset(&info, 0, sizeof(info));
@@ -453,40 +456,44 @@ static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 				  fmt->type);
 	ret = dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_V4L2, &want);
 	if (!ret)
-		ret = dlbuf_format_find(frame->code, frame->modifier, frame->code_space, &info);
+		ret = dlbuf_frame_expand_(frame, 0, &e);
 	if (ret)
 		return ret;
+	/* It is the caller's until VIDIOC_DQBUF. */
+	dlbuf_frame_drop(&e);
+	ret = dlbuf_format_find(e.code, e.modifier, e.code_space, &info);
+	if (ret)
+		return ret;
+	if (e.modifier != DLBUF_MOD_LINEAR)
+		return dlbuf_fail(-EOPNOTSUPP, "V4L2 has no modifiers, and the frame has 0x%llx",
+				  (unsigned long long)e.modifier);
 	if (want.drm_code != info.drm_code || want.v4l2_code != info.v4l2_code ||
-	    width != frame->width || height != frame->height)
+	    width != e.width || height != e.height)
 		return dlbuf_fail(-EINVAL, "the frame is %s of %ux%u, the queue takes %s of "
 				  "%ux%u", info.v4l2_name ? info.v4l2_name : info.drm_name,
-				  frame->width, frame->height, want.v4l2_name, width, height);
+				  e.width, e.height, want.v4l2_name, width, height);
+	if (e.crop.width && (e.crop.width != width || e.crop.height != height))
+		return dlbuf_fail(-EOPNOTSUPP, "a buffer has no crop, and the frame one of "
+				  "%ux%u: VIDIOC_S_SELECTION sets the queue's", e.crop.width,
+				  e.crop.height);
 	if (multi && (!buf->m.planes || buf->length < memories))
 		return dlbuf_fail(-EINVAL, "the buffer has %u planes, the format %u",
 				  buf->m.planes ? buf->length : 0, memories);
-	if (memories != frame->nplanes && memories != 1)
-		return dlbuf_fail(-EINVAL, "the frame has %u planes, the format %u",
-				  frame->nplanes, memories);
-	if (memories == 1) {
-		ret = dlbuf_planes_follow_(frame, &info);
-		if (ret)
-			return ret;
-	}
-	for (i = 0; i < memories; i++) {
-		ret = dlbuf_v4l2_memory_(fmt, frame, i, &b);
-		if (ret)
-			return ret;
-	}
-	ret = dlbuf_frame_complete_(frame);
+	if (memories != e.nplanes && memories != 1)
+		return dlbuf_fail(-EINVAL, "the frame has %u planes, the format %u", e.nplanes,
+				  memories);
+	ret = memories == 1 ? dlbuf_planes_follow_(&e, &info) : 0;
+	for (i = 0; !ret && i < memories; i++)
+		ret = dlbuf_v4l2_memory_(fmt, &e, i, &b);
 	if (ret)
 		return ret;
 	b.type = fmt->type;
 	b.memory = V4L2_MEMORY_DMABUF;
-	b.field = dlbuf_v4l2_field_of_(frame->field);
+	b.field = dlbuf_v4l2_field_of_(e.field);
 	if (multi)
 		b.length = memories;
-	b.timestamp.tv_sec = frame->timestamp_ns / 1000000000;
-	b.timestamp.tv_usec = frame->timestamp_ns % 1000000000 / 1000;
+	b.timestamp.tv_sec = e.timestamp_ns / 1000000000;
+	b.timestamp.tv_usec = e.timestamp_ns % 1000000000 / 1000;
 	*buf = b;
 	return 0;
 }
