@@ -108,6 +108,10 @@ static int check_size(const DLTensor *l, uint32_t i, struct dlbuf_format_plane p
 		f->width = columns * p.hsub;
 	if (!f->height)
 		f->height = rows;
+	/* Packed 4:2:2 shares chroma between two pixels of one group. */
+	if (!i && f->width % p.hsub)
+		return fail(-EINVAL, "a width of %u is not a multiple of %u, as this format "
+			    "needs", f->width, p.hsub);
 	if (columns != groups(f->width, p.hsub) || rows != groups(f->height, p.vsub))
 		return fail(-EINVAL, "tensor %u has %llu rows and %llu columns, of %ux%u "
 			    "pixels there are %llu and %llu", i, (unsigned long long)rows,

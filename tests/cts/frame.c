@@ -405,6 +405,7 @@ static void out_refused(void *arg)
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES], *odd[2], *flat;
 	struct dlbuf_frame f = out_frame(fd), o = asked(), before = o;
 	int64_t shape[] = { OUT_H, OUT_W }, strides[] = { OUT_PITCH, 1 };
+	int64_t yuyv[] = { OUT_H, 5, 4 }, yuyv_strides[] = { OUT_PITCH, 4, 1 };
 	DLTensor layout = { .ndim = 2, .dtype = { kDLUInt, 8, 1 }, .shape = shape,
 			    .strides = strides };
 	uint32_t n;
@@ -447,6 +448,19 @@ static void out_refused(void *arg)
 	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EOPNOTSUPP);
 	o.code = DLBUF_FOURCC('!', '!', '!', '!');
 	CHECK_ERR(dlbuf_frame_from_tensors(t, 1, 0, &o), -EINVAL);
+	/* Half a group of pixels. */
+	layout = (DLTensor){ .ndim = 3, .dtype = { kDLUInt, 8, 1 }, .shape = yuyv,
+			     .strides = yuyv_strides };
+	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &flat));
+	o.code = DLBUF_FOURCC('Y', 'U', 'Y', 'V');
+	o.width = 2 * yuyv[1] - 1;
+	o.height = OUT_H;
+	CHECK_ERR(dlbuf_frame_from_tensors(&flat, 1, 0, &o), -EINVAL);
+	CHECK_SAYS("not a multiple of 2");
+	o.width = 0;
+	REQUIRE_OK(dlbuf_frame_from_tensors(&flat, 1, 0, &o));
+	dlbuf_frame_drop(&o);
+	cts_delete(flat);
 	o = asked();
 	o.modifier = 1;
 	CHECK_ERR(dlbuf_frame_from_tensors(t, 2, 0, &o), -EINVAL);

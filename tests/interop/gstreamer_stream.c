@@ -291,7 +291,7 @@ static uint8_t shade(uint32_t x, uint32_t y, uint32_t plane, uint32_t number)
 static void make_ours(struct ours *o, struct dlbuf_device *cpu, uint32_t width,
 		      uint32_t height, uint32_t number)
 {
-	uint32_t pitch = (width + 127) / 64 * 64, half = (height + 1) / 2, n;
+	uint32_t pitch = width % 64 ? (width + 127) / 64 * 64 : width, half = (height + 1) / 2, n;
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f = PICTURE(width, height, DLBUF_FOURCC('Y', 'U', '1', '2'),
 		DLBUF_CODE_DRM, 3, .fence = -1);
@@ -578,6 +578,72 @@ static bool has_hdmi(const char *node)
  * A pitch that is not GStreamer's own: the frames stay dma-bufs, because the sink has
  * announced that it reads GstVideoMeta.
  */
+/* An element that imports dma-bufs: whole pages are more than the picture's bytes. */
+TEST(out_to_v4l2sink)
+{
+	int fd = -1, hdmi = 1;
+	char text[256], node[32];
+	GstElement *pipeline, *src;
+	struct dlbuf_device *cpu = NULL;
+	GstMessage *message;
+	struct ours o[3];
+	GstBuffer *b;
+	GstCaps *c;
+	GstBus *bus;
+
+	init();
+	for (int i = 0; i < 16 && fd < 0; i++) {
+		struct v4l2_capability cap = { 0 };
+
+		snprintf(node, sizeof(node), "/dev/video%d", i);
+		fd = open(node, O_RDWR | O_CLOEXEC);
+		if (fd >= 0 && !ioctl(fd, VIDIOC_QUERYCAP, &cap) &&
+		    cap.device_caps & V4L2_CAP_VIDEO_OUTPUT)
+			break;
+		if (fd >= 0)
+			close(fd);
+		fd = -1;
+	}
+	if (fd < 0)
+		SKIP("there is no vivid with an output");
+	CHECK_EQ(ioctl(fd, VIDIOC_S_OUTPUT, &hdmi), 0);
+	close(fd);
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	snprintf(text, sizeof(text), "appsrc name=src format=time ! v4l2sink device=%s "
+		 "io-mode=dmabuf-import sync=false", node);
+	pipeline = gst_parse_launch(text, NULL);
+	REQUIRE(pipeline);
+	src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+	gst_element_set_state(pipeline, GST_STATE_PLAYING);
+	for (int i = 0; i < 3; i++) {
+		make_ours(&o[i], cpu, 1280, 720, i);
+		if (!i) {
+			REQUIRE_OK(dlbuf_gstreamer_frame_caps(&o[i].frame, 60, 1, 0, &c));
+			gst_app_src_set_caps(GST_APP_SRC(src), c);
+			gst_caps_unref(c);
+		}
+		REQUIRE_OK(dlbuf_gstreamer_buffer(&o[i].frame, &b));
+		CHECK_EQ(gst_buffer_get_size(b), 1280 * 720 * 3 / 2);
+		gst_app_src_push_buffer(GST_APP_SRC(src), b);
+	}
+	gst_app_src_end_of_stream(GST_APP_SRC(src));
+	bus = gst_element_get_bus(pipeline);
+	message = gst_bus_timed_pop_filtered(bus, 300 * GST_SECOND,
+					     GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
+	CHECK(message && GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS);
+	if (message)
+		gst_message_unref(message);
+	gst_object_unref(bus);
+	gst_element_set_state(pipeline, GST_STATE_NULL);
+	gst_object_unref(src);
+	gst_object_unref(pipeline);
+	for (int i = 0; i < 3; i++) {
+		CHECK_EQ(o[i].released, 1);
+		dlbuf_udmabuf_close(&o[i].buf);
+	}
+	dlbuf_device_close(cpu);
+}
+
 TEST(camera_of_odd_width)
 {
 	static const char *const texts[] = {

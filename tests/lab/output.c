@@ -7,6 +7,7 @@
  *	tests/guest/nodes output [CASE...]
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
@@ -229,6 +230,60 @@ static void through(void *arg)
 	free(want);
 }
 
+/* A producer with fences of its own: the output has none, so the call waits. */
+struct waiting {
+	pid_t tid;		/* atomic */
+	bool over;		/* atomic */
+	struct v4l2_format fmt;
+	struct dlbuf_frame f;
+	struct v4l2_buffer buf;
+	int ret;
+};
+
+static void *put_waiting(void *data)
+{
+	struct waiting *w = data;
+
+	__atomic_store_n(&w->tid, gettid(), __ATOMIC_RELEASE);
+	w->ret = dlbuf_v4l2_output(&w->fmt, &w->f, &w->buf);
+	__atomic_store_n(&w->over, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void waits(void *arg)
+{
+	enum dlbuf_order orders[] = { DLBUF_ORDER_UNKNOWN, DLBUF_ORDER_IMPLICIT,
+				      DLBUF_ORDER_FENCE, DLBUF_ORDER_COMPLETE };
+	int fd AUTO_FD = cts_alloc("udmabuf", 64 * 48);
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++) {
+		bool complete = orders[i] == DLBUF_ORDER_COMPLETE;
+		struct waiting w = { .fmt = { .type = V4L2_BUF_TYPE_VIDEO_OUTPUT } };
+		struct cts_fence fence;
+		pthread_t thread;
+
+		w.fmt.fmt.pix = (struct v4l2_pix_format){ .width = 64, .height = 32,
+			.pixelformat = NV12, .bytesperline = 64, .sizeimage = 64 * 48 };
+		w.f = (struct dlbuf_frame){ .size = sizeof(w.f), .width = 64, .height = 32,
+			.code = NV12, .code_space = DLBUF_CODE_V4L2, .nplanes = 1,
+			.planes = { { .fd = fd, .pitch = 64 } }, .order = orders[i] };
+		cts_fence_create(&fence);
+		REQUIRE_OK(dlbuf_fence_import(fd, DLBUF_WRITE, fence.sync_file));
+		w.f.fence = fence.sync_file;
+		CHECK_EQ(pthread_create(&thread, NULL, put_waiting, &w), 0);
+		cts_until_polls(&w.tid, &w.over);
+		if (complete)
+			CHECK_EQ(pthread_join(thread, NULL), 0);
+		CHECK_EQ(__atomic_load_n(&w.over, __ATOMIC_ACQUIRE), complete);
+		cts_fence_signal(&fence);
+		if (!complete)
+			CHECK_EQ(pthread_join(thread, NULL), 0);
+		CHECK_OK(w.ret);
+		cts_fence_destroy(&fence);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct kind kinds[] = {
@@ -241,5 +296,6 @@ int main(int argc, char **argv)
 	ktap_prefix("%s", "output");
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		ktap_case(kinds[i].name, through, (void *)&kinds[i]);
+	ktap_case("waits", waits, NULL);
 	return ktap_run(argc, argv);
 }

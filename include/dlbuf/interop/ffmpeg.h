@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * FFmpeg: makes a frame from an AVFrame in a device's memory. Header-only; needs
- * libavutil's headers (57 or newer: FFmpeg 5) and libavutil.
+ * libavutil's headers (57 or newer: FFmpeg 5), libavutil, and more than bare C11
+ * (-std=gnu11 or _GNU_SOURCE).
  *
  *	struct dlbuf_frame frame;
  *
@@ -515,8 +516,8 @@ static inline void dlbuf_ffmpeg_props_(const struct dlbuf_frame *f, AVFrame *av)
  * *frame becomes all zeroes. On failure it is yours. *av is new: av_frame_free(). The fds
  * are duplicated.
  *
- * Blocks until the frame's fence has signalled, because FFmpeg knows no fences. Returns
- * 0, or
+ * Blocks until the frame's fence has signalled, or the fences that its producer has added to
+ * the dma-bufs, because FFmpeg knows no fences. Returns 0, or
  * -EOPNOTSUPP  DRM has no code for the format; a single field, or fields one after the
  *              other
  * -EINVAL      a size beyond FFmpeg's numbers

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * GStreamer: makes a frame from a GstBuffer of dma-bufs and the caps of its pad.
- * Header-only; needs GStreamer 1.20 or newer (1.24 for caps with format=DMA_DRM)
- * and its libraries: pkg-config gstreamer-video-1.0 gstreamer-allocators-1.0.
+ * Header-only; needs GStreamer 1.20 or newer (1.24 for caps with format=DMA_DRM),
+ * its libraries, and more than bare C11 (-std=gnu11 or _GNU_SOURCE):
+ * pkg-config gstreamer-video-1.0 gstreamer-allocators-1.0.
  *
  *	GstSample *sample = gst_app_sink_pull_sample(sink);
  *	struct dlbuf_gstreamer_format format;
@@ -624,7 +625,7 @@ static inline GstVideoChromaSite dlbuf_gstreamer_site_(uint8_t chroma_site)
  * is_drm they are video/x-raw(memory:DMABuf) with format=DMA_DRM and the frame's modifier
  * (1.24), for elements that import dma-bufs.
  *
- * frame is borrowed, *caps is new: gst_caps_unref(). Pure. Returns 0, or
+ * frame is borrowed, *caps is new: gst_caps_unref(). Does not block. Returns 0, or
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it (Bayer, for example); a modifier
  *              other than LINEAR without is_drm; DMA_DRM before 1.24; a single field, or
  *              fields one after the other
@@ -710,19 +711,44 @@ static inline void dlbuf_gstreamer_unhold_(gpointer data)
 	g_free(held);
 }
 
-/* Adds a dma-buf to the buffer; its place there is the buffer's size before. */
-static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator, int fd,
-					      struct dlbuf_gstreamer_held_ *held,
-					      int is_read_only, GstBuffer *buffer)
+/*
+ * How much of the dma-buf of plane i is in the picture. v4l2sink gives the size of the memory
+ * as bytesused, and a driver refuses more than its sizeimage: a dma-buf has whole pages.
+ */
+static inline gsize dlbuf_gstreamer_bytes_(const struct dlbuf_frame *e, uint32_t i)
 {
-	int64_t bytes = lseek(fd, 0, SEEK_END);
-	int dup = bytes < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	uint64_t all = e->planes[i].offset + e->planes[i].bytes, used = 0;
+	struct dlbuf_format_info info;
+	uint32_t j;
+
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
+	if (e->modifier != DLBUF_MOD_LINEAR ||
+	    dlbuf_format_find(e->code, e->modifier, e->code_space, &info))
+		return (gsize)all;
+	for (j = 0; j < e->nplanes; j++) {
+		const struct dlbuf_plane *p = &e->planes[j];
+		uint64_t end = p->offset + (uint64_t)p->pitch * dlbuf_plane_rows_(e, &info, j);
+
+		if (p->fd == e->planes[i].fd && (p->pitch <= 0 || end > used))
+			used = p->pitch <= 0 ? all : end;
+	}
+	return (gsize)(used < all ? used : all);
+}
+
+/* Adds the dma-buf of plane i to the buffer; its place there is the buffer's size before. */
+static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator,
+					      const struct dlbuf_frame *e, uint32_t i,
+					      struct dlbuf_gstreamer_held_ *held,
+					      GstBuffer *buffer)
+{
+	int dup = fcntl(e->planes[i].fd, F_DUPFD_CLOEXEC, 3);
 	GstMemory *memory;
 
 	if (dup < 0)
-		return dlbuf_fail(-errno, "fd %d: %s", fd, strerror(errno));
-	memory = gst_dmabuf_allocator_alloc(allocator, dup, (gsize)bytes);
-	if (is_read_only)
+		return dlbuf_fail(-errno, "fd %d: %s", e->planes[i].fd, strerror(errno));
+	memory = gst_dmabuf_allocator_alloc(allocator, dup, dlbuf_gstreamer_bytes_(e, i));
+	if (e->flags & DLBUF_FRAME_READ_ONLY)
 		GST_MINI_OBJECT_FLAG_SET(memory, GST_MEMORY_FLAG_READONLY);
 	g_atomic_int_inc(&held->refs);
 	gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(memory),
@@ -754,8 +780,8 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator, int fd,
  * becomes all zeroes. On failure it is yours. *buffer is new: gst_buffer_unref(). The fds
  * are duplicated.
  *
- * Blocks until the frame's fence has signalled, because elements that map or import a
- * dma-buf need not wait. Call gst_init() before. Returns 0, or
+ * Blocks until the frame's fence has signalled, or the fences that its producer has added to
+ * the dma-bufs, because elements that map or import a dma-buf need not wait. Call gst_init() before. Returns 0, or
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it; a pitch beyond its numbers; a
  *              single field, or fields one after the other
  * -EIO         the work on the frame failed
@@ -797,9 +823,7 @@ static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **
 		if (p->pitch > G_MAXINT || p->pitch < G_MININT)
 			ret = dlbuf_fail(-EOPNOTSUPP, "a pitch of %lld", (long long)p->pitch);
 		else if (j == i)
-			ret = dlbuf_gstreamer_add_memory_(allocator, p->fd, held,
-							  !!(e.flags & DLBUF_FRAME_READ_ONLY),
-							  b);
+			ret = dlbuf_gstreamer_add_memory_(allocator, &e, i, held, b);
 	}
 	gst_object_unref(allocator);
 	if (ret) {

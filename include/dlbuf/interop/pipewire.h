@@ -786,14 +786,6 @@ err:
 
 /* ---- the way back: a source */
 
-static inline uint64_t dlbuf_pipewire_rows_(const struct dlbuf_frame *f,
-					    const struct dlbuf_format_info *info, uint32_t i)
-{
-	uint32_t vsub = i < info->nplanes ? info->planes[i].vsub : 1;
-
-	return ((uint64_t)f->height + vsub - 1) / vsub;
-}
-
 /*
  * dlbuf_frame_expand() of a frame for the blocks of a buffer. info: its format. The frame
  * stays the caller's, so nothing of its lease is kept.
@@ -821,7 +813,7 @@ static inline int dlbuf_pipewire_expand_(const struct dlbuf_frame *frame,
 		ret = dlbuf_planes_follow_(e, info);
 	for (i = 0; !ret && i < e->nplanes; i++) {
 		const struct dlbuf_plane *p = &e->planes[i];
-		uint64_t rows = dlbuf_pipewire_rows_(e, info, i);
+		uint64_t rows = dlbuf_plane_rows_(e, info, i);
 
 		/* A chunk has numbers of 32 bits, and begins with the first of its bytes. */
 		if (p->pitch <= 0 || p->pitch > INT32_MAX || p->offset > UINT32_MAX ||
@@ -839,7 +831,8 @@ static inline int dlbuf_pipewire_expand_(const struct dlbuf_frame *frame,
  * PW_STREAM_FLAG_ALLOC_BUFFERS, and its SPA_PARAM_Buffers has the dataType
  * 1 << SPA_DATA_DmaBuf and as many blocks as the format has planes, or 1.
  *
- * frame is borrowed. The fds are borrowed until the remove_buffer event. Pure. Returns 0, or
+ * frame is borrowed. The fds are borrowed until the remove_buffer event. Does not block.
+ * Returns 0, or
  * -EOPNOTSUPP  the other side takes no dma-bufs; with 1 block, planes that do not follow
  *              one another in one dma-buf; a pitch that is not positive, bytes above 4 GiB
  * -EINVAL      neither 1 block nor one for each plane
@@ -894,8 +887,9 @@ static inline int dlbuf_pipewire_same_(int64_t a, int b)
  * the frame until pw_stream_dequeue_buffer() gives the buffer again, then
  * dlbuf_frame_drop() it.
  *
- * frame and buffer are borrowed. Blocks until the frame's fence has signalled, because
- * consumers without a SyncTimeline need not wait. Returns 0, or
+ * frame and buffer are borrowed. Blocks until the frame's fence has signalled, or the fences
+ * that its producer has added to the dma-bufs, because consumers without a SyncTimeline need
+ * not wait. Returns 0, or
  * -EINVAL      the buffer has other dma-bufs, or another number of blocks
  * -EOPNOTSUPP  as dlbuf_pipewire_add_buffer(); a crop, and the buffer has no
  *              SPA_META_VideoCrop
@@ -934,7 +928,7 @@ static inline int dlbuf_pipewire_put(const struct dlbuf_frame *frame, struct pw_
 		b->datas[i].chunk->offset = (uint32_t)p->offset;
 		b->datas[i].chunk->stride = (int32_t)p->pitch;
 		b->datas[i].chunk->size = (uint32_t)(e.planes[end].offset - p->offset +
-			(uint64_t)e.planes[end].pitch * dlbuf_pipewire_rows_(&e, &info, end));
+			(uint64_t)e.planes[end].pitch * dlbuf_plane_rows_(&e, &info, end));
 		b->datas[i].chunk->flags = e.flags & DLBUF_FRAME_DAMAGED ?
 			SPA_CHUNK_FLAG_CORRUPTED : SPA_CHUNK_FLAG_NONE;
 	}

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <dlbuf/fence.h>
 #include <dlbuf/frame.h>
@@ -60,19 +61,54 @@ static inline int dlbuf_plane_pitch_(const struct dlbuf_format_info *info, int64
 	return 0;
 }
 
-/* Waits for the work on an expanded frame, for a consumer that knows no fences. */
-static inline int dlbuf_frame_wait_(const struct dlbuf_frame *e)
+/* Waits. -EIO: the work ended with an error. */
+static inline int dlbuf_fence_complete_(int fence)
 {
-	int status = 1, ret;
+	int status = 1, ret = dlbuf_fence_wait(fence, 0);
 
-	if (e->order != DLBUF_ORDER_FENCE || e->fence == -1 || !e->fence)
-		return 0;
-	ret = dlbuf_fence_wait(e->fence, 0);
 	if (!ret)
-		ret = dlbuf_fence_status(e->fence, &status);
+		ret = dlbuf_fence_status(fence, &status);
 	if (!ret && status < 0)
 		ret = dlbuf_fail(-EIO, "the work on the frame ended with %d", status);
 	return ret;
+}
+
+/*
+ * Waits for the work on an expanded frame, for a consumer that knows no fences: for its
+ * fence, or, unless the frame is complete, for those that the producer has added to the
+ * dma-bufs.
+ */
+static inline int dlbuf_frame_wait_(const struct dlbuf_frame *e)
+{
+	int fence, ret = 0;
+	uint32_t i;
+
+	if (e->order == DLBUF_ORDER_COMPLETE)
+		return 0;
+	if (e->order == DLBUF_ORDER_FENCE)
+		return e->fence == -1 || !e->fence ? 0 : dlbuf_fence_complete_(e->fence);
+	for (i = 0; !ret && i < e->nplanes; i++) {
+		if (i && e->planes[i].fd == e->planes[0].fd)
+			continue;
+		ret = dlbuf_fence_export(e->planes[i].fd, DLBUF_READ, &fence);
+		if (!ret) {
+			ret = dlbuf_fence_complete_(fence);
+			close(fence);
+		} else if (ret == -EOPNOTSUPP) {
+			/* Before Linux 6.0: poll() of a dma-buf waits for its writers. */
+			ret = dlbuf_fence_wait(e->planes[i].fd, 0);
+		}
+	}
+	return ret;
+}
+
+/* The rows of plane i, whose format is info; 1 of a plane that it does not have. */
+static inline uint64_t dlbuf_plane_rows_(const struct dlbuf_frame *f,
+					 const struct dlbuf_format_info *info, uint32_t i)
+{
+	uint32_t vsub = i < info->nplanes ? info->planes[i].vsub : 1;
+
+	return ((uint64_t)f->height + vsub - 1) / vsub;
 }
 
 /*
@@ -119,8 +155,6 @@ static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
 
 	for (i = 0; i < f->nplanes; i++) {
 		const struct dlbuf_plane *p = &f->planes[i];
-		uint64_t rows = ((uint64_t)f->height + info->planes[i].vsub - 1) /
-				info->planes[i].vsub;
 		int64_t pitch;
 
 		ret = dlbuf_plane_pitch_(info, f->planes[0].pitch, i, &pitch);
@@ -132,7 +166,7 @@ static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
 					  "%llu: in one buffer it is %lld at %llu", i,
 					  (long long)p->pitch, (unsigned long long)p->offset,
 					  (long long)pitch, (unsigned long long)end);
-		end += (uint64_t)pitch * rows;
+		end += (uint64_t)pitch * dlbuf_plane_rows_(f, info, i);
 	}
 	return 0;
 }

@@ -423,8 +423,9 @@ static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
  * Set buf->index before, and for a multi-planar queue m.planes and length, the number of
  * its elements. The timestamp is the frame's.
  *
- * V4L2 knows no fences, so the call blocks until the frame's fence has signalled. fmt and
- * frame are borrowed; buf borrows the fds. The frame is yours until VIDIOC_DQBUF.
+ * V4L2 knows no fences, so the call blocks until the frame's fence has signalled, or the
+ * fences that its producer has added to the dma-bufs. fmt and frame are borrowed; buf
+ * borrows the fds. The frame is yours until VIDIOC_DQBUF.
  * Returns 0, or, with buf as it was but for its planes,
  * -EINVAL      fmt is not of an output queue; another format, size or pitch; too few planes
  * -EOPNOTSUPP  planes that V4L2 cannot describe: not one after the other in the one dma-buf
