@@ -30,7 +30,8 @@ enum dlbuf_code_space {
 	DLBUF_CODE_LIBCAMERA = 3,
 	/*
 	 * These have names and no codes: for dlbuf_format_find_name() only. A library
-	 * without FORMATS_ALL does not know them, and then some adapters know no format.
+	 * without FORMATS_ALL does not know them: its adapters for GStreamer and PipeWire
+	 * find no format then, and FFmpeg's none of several layers.
 	 */
 	DLBUF_CODE_GSTREAMER = 4,	/* PipeWire has the same names */
 	DLBUF_CODE_FFMPEG = 5,

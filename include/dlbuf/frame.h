@@ -278,10 +278,10 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  * plane of the format, in rows from top to bottom, for example those of a buffer of a pool.
  *
  * Before the call set frame->size, code, code_space, and what you know of colour, time
- * and crop; modifier stays LINEAR. width and height may be 0, or say how many of the
- * pixels of the last group are in the picture: chroma of 321 pixels has 161 columns. The
- * call sets the planes, the order, the fence and the release, and READ_ONLY in flags if a
- * tensor is read-only.
+ * and crop; modifier stays LINEAR. width and height may be 0: they are those of the first
+ * tensor, times the pixels that share a value there. The call sets the planes, the order,
+ * the fence and the release, clears lease, and sets READ_ONLY in flags if a tensor is
+ * read-only. Tensors of a crop make a frame of the crop.
  *
  * Order. If work that writes to the tensors' memory has fences, frame->fence is a
  * sync_file of all of it: the consumer has to wait for it, or you, with
@@ -290,8 +290,8 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  *
  * Lease. The frame holds a share of each tensor, and the fence, until you call its
  * release once, when the consumer is done: dlbuf_frame_drop(). The fds are peeked and
- * valid until then. Delete your own tensors when you like. Nobody stops you from
- * writing to them meanwhile: an acquire does not wait for a consumer without fences.
+ * valid until then. Delete your own tensors when you like. Do not write to them before the
+ * release: most consumers have no fences, so an acquire does not wait for them.
  *
  * tensors are borrowed. On failure *frame is unchanged.
  * -EINVAL      not tensors of dlbuf; no such format; not a tensor for each of its planes;
@@ -302,6 +302,8 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  * -EBUSY       a tensor is acquired
  * -ETIME       the deadline passed
  * -EIO         the work failed, or the kernel
+ * -EPROTO      a tensor's version is none of DLPack's
+ * -ESTALE      a tensor belongs to the process that forked this one
  * -ENOMEM, -EMFILE
  * -ENOSYS      this build of the library does not have the function
  */

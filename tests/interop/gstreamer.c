@@ -251,6 +251,7 @@ TEST(refused_caps)
 		{ "audio/x-raw,format=S16LE,rate=8000,channels=1", -EINVAL },
 		{ "video/x-raw,format=NV12,width=[1,9],height=2", -EINVAL },
 		{ "video/x-raw,format=NV12", -EINVAL },
+		{ "video/x-raw,format=NV12,width=-5,height=2", -EINVAL },
 		{ "video/x-bayer,format=rggb,width=2,height=2;"
 		  "video/x-bayer,format=bggr,width=2,height=2", -EINVAL },
 		{ "image/jpeg,width=2,height=2", -EINVAL },
@@ -352,7 +353,8 @@ TEST(pitch_of_bayer)
 	} cases[] = {
 		{ "rggb", 642 * 362, 642 },
 		{ "rggb", 644 * 362, 644 },	/* a multiple of 4 */
-		{ "rggb", 768 * 362, 768 },
+		{ "rggb", 768 * 362, 768 },	/* of 256 */
+		{ "rggb", 896 * 362, 0 },	/* whole rows by chance: whole pages, perhaps */
 		{ "rggb", 642 * 362 + 100, 0 },
 		{ "rggb", 641 * 362, 0 },
 		{ "rggb10le", 1284 * 362, 1284 },
@@ -604,7 +606,7 @@ TEST(read_only_memory)
 	struct dlbuf_frame f;
 	struct mem m;
 	GstMemory *mem;
-	GstBuffer *b;
+	GstBuffer *b, *copy;
 	uint32_t n;
 
 	init();
@@ -623,6 +625,20 @@ TEST(read_only_memory)
 		CHECK_ERR(dlbuf_acquire(t[0], DLBUF_WRITE, NULL, NULL), -EACCES);
 		t[0]->deleter(t[0]);
 	}
+	gst_buffer_unref(b);
+	close(m.buf.memfd);
+
+	/* One memory of two buffers. */
+	b = gst_buffer_new();
+	gst_buffer_append_memory(b, memory(&m, 1 << 13));
+	REQUIRE_OK(dlbuf_gstreamer_frame(b, &format, &f));
+	CHECK_EQ(f.flags, 0);
+	dlbuf_frame_drop(&f);
+	copy = gst_buffer_copy(b);
+	REQUIRE_OK(dlbuf_gstreamer_frame(b, &format, &f));
+	CHECK_EQ(f.flags, DLBUF_FRAME_READ_ONLY);
+	dlbuf_frame_drop(&f);
+	gst_buffer_unref(copy);
 	gst_buffer_unref(b);
 	gst_object_unref(m.allocator);
 	dlbuf_device_close(cpu);

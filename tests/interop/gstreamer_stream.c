@@ -215,7 +215,7 @@ static void one_sample(struct stream *s, GstSample *sample)
 	CHECK_EQ(format.modifier, DLBUF_MOD_LINEAR);
 	REQUIRE(!dlbuf_gstreamer_frame(b, &format, &f));
 	CHECK_EQ(f.clock, DLBUF_CLOCK_STREAM);
-	CHECK(f.flags & DLBUF_FRAME_SEQUENCE);
+	CHECK(f.flags & DLBUF_FRAME_SEQUENCE && !(f.flags & DLBUF_FRAME_READ_ONLY));
 	l = count_lease(s, &f);
 	REQUIRE_OK(dlbuf_import_frame(s->dev, &f, NULL, t, &n));
 	CHECK_EQ(n, f.nplanes);

@@ -761,6 +761,15 @@ TEST(output_refused)
 	CHECK_SAYS("no crop, and the frame one of 62x32");
 	f.crop.width = 64;
 	CHECK_OK(dlbuf_v4l2_output(&fmt, &f, &buf));
+	/* The queue's field, unless the frame has one; of an alternating queue it must. */
+	fmt.fmt.pix.field = V4L2_FIELD_INTERLACED;
+	CHECK_OK(dlbuf_v4l2_output(&fmt, &f, &buf));
+	CHECK_EQ(buf.field, V4L2_FIELD_INTERLACED);
+	fmt.fmt.pix.field = V4L2_FIELD_ALTERNATE;
+	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EINVAL);
+	f.field = DLBUF_FIELD_BOTTOM;
+	CHECK_OK(dlbuf_v4l2_output(&fmt, &f, &buf));
+	CHECK_EQ(buf.field, V4L2_FIELD_BOTTOM);
 	f.modifier = 0x0100000000000001;
 	CHECK_ERR(dlbuf_v4l2_output(&fmt, &f, &buf), -EOPNOTSUPP);
 	CHECK_SAYS("no modifiers");

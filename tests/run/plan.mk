@@ -396,6 +396,8 @@ $(call step,interop@build): build@gcc
 	$(ktap) -- tests/interop/build $(dir)/gcc
 va := env LIBVA_DRIVER_NAME=dlbuf LIBVA_DRIVERS_PATH=$(b)/gcc/interop
 media := --with media
+lab-encode := $(media)
+args-encode := 'appsrc name=src ! jpegenc ! multifilesink location=/tmp/%d.jpg'
 lab-ffmpeg := $(media)
 example-ffmpeg := $(va)
 lab-gstreamer := $(media)
@@ -414,7 +416,7 @@ $(call step,$(addprefix interop@,$(filter-out %_stream,$(call names,tests/intero
 	$(ktap) --has $(dir)/gcc/interop/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(dir)/gcc/interop/$*
 # lab@broker runs the broker.
 $(call step,$(addprefix examples@,$(filter-out broker,$(call names,examples/*.c examples/*.cpp)))): examples@%: build@gcc | interop@build
-	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$*
+	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$* $(args-$*)
 
 # The programs of docs/vpi.md, with the wheel that python@host has built.
 $(call step,verilog@doc): build@verilog | python@host

@@ -506,8 +506,20 @@ static inline void dlbuf_ffmpeg_props_(const struct dlbuf_frame *f, AVFrame *av)
 /*
  * Makes an AVFrame of AV_PIX_FMT_DRM_PRIME of a frame, with one layer of its format, its
  * crop, colour, field, and its time in nanoseconds if the clock is STREAM. Without a copy,
- * for encoders, filters and mappings that take DRM_PRIME. An encoder may want a
- * hw_frames_ctx, which is yours to set; with a crop call av_frame_apply_cropping(), or tell
+ * for encoders, filters and mappings that take DRM_PRIME. Most of them want a hw_frames_ctx,
+ * which is yours to make once and to set:
+ *
+ *	av_hwdevice_ctx_create(&device, AV_HWDEVICE_TYPE_DRM, "/dev/dri/renderD128", NULL, 0);
+ *	pool = av_hwframe_ctx_alloc(device);
+ *	frames = (AVHWFramesContext *)pool->data;
+ *	frames->format = AV_PIX_FMT_DRM_PRIME;
+ *	frames->sw_format = AV_PIX_FMT_NV12;
+ *	frames->width = width;
+ *	frames->height = height;
+ *	av_hwframe_ctx_init(pool);
+ *	av->hw_frames_ctx = av_buffer_ref(pool);
+ *
+ * With a crop call av_frame_apply_cropping(), or tell
  * the consumer. av_frame_is_writable() is false for a frame that is READ_ONLY. An
  * interlaced frame whose order is unknown has the bottom field first: FFmpeg knows only two.
  *

@@ -116,7 +116,7 @@ static inline uint64_t dlbuf_gstreamer_modifier_(const GstCapsFeatures *features
  *                                      you know that the element, e.g. v4l2src,
  *                                      is linear
  *
- * Pure. *format is written on success only. Returns 0, or, with an error text in
+ * Does not block. *format is written on success only. Returns 0, or, with an error text in
  * dlbuf_last_error(),
  * -EINVAL      not caps of one raw picture: not fixed, not video/x-raw or
  *              video/x-bayer, or without a size
@@ -134,7 +134,7 @@ static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
 	int ret;
 
 	if (!caps || !gst_caps_is_fixed(caps))
-		return dlbuf_fail(-EINVAL, "the caps are not fixed");
+		return dlbuf_fail(-EINVAL, "the caps are %s", caps ? "not fixed" : "NULL");
 	memset(&f, 0, sizeof(f));
 	gst_video_info_init(&f.info);
 	s = gst_caps_get_structure(caps, 0);
@@ -173,6 +173,8 @@ static inline int dlbuf_gstreamer_caps(const GstCaps *caps,
 						   GST_VIDEO_INFO_FORMAT(&f.info)),
 					   DLBUF_CODE_GSTREAMER, &f.code_space);
 	}
+	if (GST_VIDEO_INFO_WIDTH(&f.info) <= 0 || GST_VIDEO_INFO_HEIGHT(&f.info) <= 0)
+		return dlbuf_fail(-EINVAL, "the caps say no size");
 	if (!f.code)
 		return dlbuf_fail(-EOPNOTSUPP, "neither DRM nor V4L2 has a code "
 				  "for GStreamer's %s", gst_video_format_to_string(
@@ -383,14 +385,18 @@ static inline int dlbuf_gstreamer_plane_(GstBuffer *buffer, gsize offset,
 	plane->offset = mem->offset + skip;
 	plane->pitch = stride;
 	plane->bytes = mem->size - skip;
-	if (GST_MEMORY_IS_READONLY(mem))
+	/* Also of memory that several buffers have, or that somebody reads at the moment. */
+	if (gst_memory_lock(mem, GST_LOCK_FLAG_WRITE))
+		gst_memory_unlock(mem, GST_LOCK_FLAG_WRITE);
+	else
 		frame->flags |= DLBUF_FRAME_READ_ONLY;
 	return 0;
 }
 
 /*
  * The pitch of a mosaic without a GstVideoMeta: elements differ in it (v4l2src has the
- * driver's, others a multiple of 4), but all have whole rows and nothing after them.
+ * driver's, others a multiple of 4), but all have whole rows and nothing after them. A
+ * buffer of whole pages may look like that, but then the pitch is seldom a round one.
  */
 static inline int dlbuf_gstreamer_bayer_pitch_(GstBuffer *buffer, const GstVideoInfo *info,
 					       int *pitch)
@@ -398,24 +404,27 @@ static inline int dlbuf_gstreamer_bayer_pitch_(GstBuffer *buffer, const GstVideo
 	gsize bytes = gst_buffer_get_size(buffer);
 	gsize rows = (gsize)GST_VIDEO_INFO_HEIGHT(info);
 	gsize row = (gsize)GST_VIDEO_INFO_WIDTH(info) *
-		    (gsize)GST_VIDEO_INFO_COMP_PSTRIDE(info, 0);
+		    (gsize)GST_VIDEO_INFO_COMP_PSTRIDE(info, 0), align;
 
-	if (bytes % rows || bytes / rows < row || bytes / rows > G_MAXINT)
-		return dlbuf_fail(-EOPNOTSUPP, "nobody says the pitch: the GstBuffer has "
-				  "no GstVideoMeta, and its %zu bytes are not %zu rows of "
-				  "%zu bytes or more", (size_t)bytes, (size_t)rows,
-				  (size_t)row);
-	*pitch = (int)(bytes / rows);
-	return 0;
+	for (align = 1; align <= 256; align *= 2)
+		if ((row + align - 1) / align * align * rows == bytes &&
+		    bytes / rows <= G_MAXINT) {
+			*pitch = (int)(bytes / rows);
+			return 0;
+		}
+	return dlbuf_fail(-EOPNOTSUPP, "nobody says the pitch: the GstBuffer has no "
+			  "GstVideoMeta, and its %zu bytes are not %zu rows of %zu bytes, "
+			  "alone or up to a multiple of 4 to 256", (size_t)bytes,
+			  (size_t)rows, (size_t)row);
 }
 
 /*
- * Answers an ALLOCATION query: whoever fills the buffers may use any pitch and offset, and
- * crop, because their GstVideoMeta and GstVideoCropMeta are read. For an element's
+ * Answers an ALLOCATION query: GstVideoMeta and GstVideoCropMeta are read here, so the
+ * element that fills the buffers may use any pitch and offset, and crop. For an element's
  * propose_allocation() or an appsink's callback of that name; otherwise see
  * dlbuf_gstreamer_announce().
  *
- * query is borrowed. Pure. Returns 0, or
+ * query is borrowed. Does not block. Returns 0, or
  * -EINVAL  query is another one
  */
 static inline int dlbuf_gstreamer_allocation(GstQuery *query)
@@ -482,14 +491,14 @@ static inline void dlbuf_gstreamer_release_(void *buffer)
  * returns the buffer to its pool, which means VIDIOC_QBUF for a camera; the pools
  * of GStreamer do not block there.
  *
- * Pure, except for the reference. *frame is written completely; on failure it is all
+ * Does not block. *frame is written completely; on failure it is all
  * zeroes. Returns 0, or
  * -ENODATA     the buffer is empty
  * -EBADF       a plane is in memory that is not a dma-buf
  * -ERANGE      a plane begins after the buffer
  * -EOPNOTSUPP  the planes' places are unknown: the buffer has no GstVideoMeta, and
  *              the format is not linear or not one of GStreamer, or it is Bayer and
- *              the size of the buffer is not a whole number of rows
+ *              the size of the buffer is not that of so many rows with a usual pitch
  */
 static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 					const struct dlbuf_gstreamer_format *format,
@@ -658,6 +667,9 @@ static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, in
 		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %ux%u", width, height);
 	info.fps_n = fps_n;
 	info.fps_d = fps_d;
+	/* What the frame does not know the caps do not say, instead of a guess. */
+	memset(&info.colorimetry, 0, sizeof(info.colorimetry));
+	info.chroma_site = GST_VIDEO_CHROMA_SITE_UNKNOWN;
 	if (c->primaries)
 		info.colorimetry.primaries = gst_video_color_primaries_from_iso(c->primaries);
 	if (c->transfer)
@@ -821,7 +833,8 @@ static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **
 		offset[i] = at[i] + (gsize)p->offset;
 		stride[i] = (gint)p->pitch;
 		if (p->pitch > G_MAXINT || p->pitch < G_MININT)
-			ret = dlbuf_fail(-EOPNOTSUPP, "a pitch of %lld", (long long)p->pitch);
+			ret = dlbuf_fail(-EOPNOTSUPP, "a pitch of %lld does not fit 32 bits, as "
+					 "GStreamer's", (long long)p->pitch);
 		else if (j == i)
 			ret = dlbuf_gstreamer_add_memory_(allocator, &e, i, held, b);
 	}

@@ -305,7 +305,7 @@ static inline void dlbuf_pipewire_forget_(int drm_fd, uint32_t handle)
 
 /*
  * The bytes and the pitch of a plane. A size of 0 means that there is no picture. A size
- * below a row is no size: compositors fill in 1 or 9 for dma-bufs.
+ * of less than a row is ignored: compositors fill in 1 or 9 for dma-bufs.
  */
 static inline int dlbuf_pipewire_chunk_(const struct spa_data *d, uint32_t i, uint32_t rows,
 					struct dlbuf_frame *f, struct dlbuf_plane *p)
@@ -439,8 +439,8 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
  *
  * Planes: the dma-bufs in order, at mapoffset plus the offset of the chunk. If there
  * is one for a format of several planes, they follow one another in it. A chunk without
- * a stride has the rows of the picture in its size. A size below one row is ignored:
- * compositors do not know it.
+ * a stride has the rows of the picture in its size. A size of less than a row is ignored:
+ * compositors do not know it, and fill in 1 or 9.
  * Modifier: the negotiated one. Without one it is LINEAR if the buffer says that
  * its dma-bufs can be mapped, otherwise INVALID, which dlbuf_import_frame()
  * refuses: set LINEAR if you know it. Clock: UNKNOWN, because producers do not
@@ -784,7 +784,39 @@ err:
 	return ret;
 }
 
-/* ---- the way back: a source */
+/*
+ * ---- the way back: a source
+ *
+ * A stream with PW_DIRECTION_OUTPUT and PW_STREAM_FLAG_ALLOC_BUFFERS, whose buffers are
+ * dma-bufs of the program, those of a pool for example. frames[] are what PipeWire has.
+ *
+ *	static void on_add_buffer(void *data, struct pw_buffer *b)
+ *	{
+ *		... i is a number that is free; frame is dlbuf_pool_frame() of it ...
+ *		if (dlbuf_pipewire_add_buffer(&frame, b))
+ *			warnx("%s", dlbuf_last_error());
+ *		b->user_data = &frames[i];
+ *	}
+ *	static void on_process(void *data)
+ *	{
+ *		struct pw_buffer *b = pw_stream_dequeue_buffer(stream);
+ *		struct dlbuf_frame *frame;
+ *
+ *		if (!b)
+ *			return;
+ *		frame = b->user_data;
+ *		dlbuf_frame_drop(frame);	// what was in it has been seen
+ *		... draw into the tensors of this buffer ...
+ *		if (dlbuf_frame_from_tensors(tensors, n, 0, frame) ||
+ *		    dlbuf_pipewire_put(frame, b))
+ *			warnx("%s", dlbuf_last_error());
+ *		pw_stream_queue_buffer(stream, b);
+ *	}
+ *	static void on_remove_buffer(void *data, struct pw_buffer *b)
+ *	{
+ *		dlbuf_frame_drop(b->user_data);	// the sink may have ended with it
+ *	}
+ */
 
 /*
  * dlbuf_frame_expand() of a frame for the blocks of a buffer. info: its format. The frame
@@ -884,8 +916,8 @@ static inline int dlbuf_pipewire_same_(int64_t a, int b)
  * Describes a frame in the buffer that has its dma-bufs, for pw_stream_queue_buffer():
  * offset, size and stride of each chunk, the header's sequence and PTS, and the crop. The
  * format, size, modifier, colour and interlacing are what the stream has negotiated. Keep
- * the frame until pw_stream_dequeue_buffer() gives the buffer again, then
- * dlbuf_frame_drop() it.
+ * the frame until pw_stream_dequeue_buffer() gives the buffer again, or the remove_buffer
+ * event takes it, then dlbuf_frame_drop() it.
  *
  * frame and buffer are borrowed. Blocks until the frame's fence has signalled, or the fences
  * that its producer has added to the dma-bufs, because consumers without a SyncTimeline need

@@ -160,8 +160,10 @@ static inline int dlbuf_planes_follow_(const struct dlbuf_frame *f,
 		ret = dlbuf_plane_pitch_(info, f->planes[0].pitch, i, &pitch);
 		if (ret)
 			return ret;
-		if (p->fd != f->planes[0].fd || p->offset != end || p->pitch != pitch ||
-		    pitch <= 0)
+		if (p->fd != f->planes[0].fd)
+			return dlbuf_fail(-EOPNOTSUPP, "plane %u is in another dma-buf: one "
+					  "buffer has all planes in one", i);
+		if (p->offset != end || p->pitch != pitch || pitch <= 0)
 			return dlbuf_fail(-EOPNOTSUPP, "plane %u has a pitch of %lld at byte "
 					  "%llu: in one buffer it is %lld at %llu", i,
 					  (long long)p->pitch, (unsigned long long)p->offset,

@@ -421,16 +421,19 @@ static inline int dlbuf_v4l2_memory_(const struct v4l2_format *fmt,
  *	... VIDIOC_DQBUF gives the index back: dlbuf_frame_drop(&frames[buf.index]) ...
  *
  * Set buf->index before, and for a multi-planar queue m.planes and length, the number of
- * its elements. The timestamp is the frame's.
+ * its elements. The timestamp is the frame's, and the field, or the queue's if the frame
+ * does not say it.
  *
  * V4L2 knows no fences, so the call blocks until the frame's fence has signalled, or the
  * fences that its producer has added to the dma-bufs. fmt and frame are borrowed; buf
  * borrows the fds. The frame is yours until VIDIOC_DQBUF.
- * Returns 0, or, with buf as it was but for its planes,
- * -EINVAL      fmt is not of an output queue; another format, size or pitch; too few planes
- * -EOPNOTSUPP  planes that V4L2 cannot describe: not one after the other in the one dma-buf
- *              of this format, or not at its start; a crop, which is the queue's affair
- *              (VIDIOC_S_SELECTION); a modifier
+ * Returns 0, or one of these; then only buf->m.planes may have changed:
+ * -EINVAL      fmt is not of an output queue; the frame has another format, size or pitch;
+ *              m.planes has too few elements
+ * -EOPNOTSUPP  V4L2 cannot describe the planes: with one memory plane they must follow one
+ *              another in one dma-buf, and in a single-planar buffer begin at its start. Or
+ *              the frame has a crop, which is the queue's affair (VIDIOC_S_SELECTION), or a
+ *              modifier
  * -ERANGE      a dma-buf is smaller than the format's sizeimage
  * -EIO         the work on the frame failed
  * and the errors of dlbuf_frame_expand()
@@ -444,6 +447,7 @@ static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 	uint32_t width = multi ? fmt->fmt.pix_mp.width : fmt->fmt.pix.width;
 	uint32_t height = multi ? fmt->fmt.pix_mp.height : fmt->fmt.pix.height;
 	uint32_t memories = multi ? fmt->fmt.pix_mp.num_planes : 1, i;
+	uint32_t field = multi ? fmt->fmt.pix_mp.field : fmt->fmt.pix.field;
 	struct dlbuf_format_info want, info;
 	struct v4l2_buffer b = *buf;
 	struct dlbuf_frame e;
@@ -477,6 +481,11 @@ static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 		return dlbuf_fail(-EOPNOTSUPP, "a buffer has no crop, and the frame one of "
 				  "%ux%u: VIDIOC_S_SELECTION sets the queue's", e.crop.width,
 				  e.crop.height);
+	if (e.field)
+		field = dlbuf_v4l2_field_of_(e.field);
+	if (field == V4L2_FIELD_ALTERNATE)
+		return dlbuf_fail(-EINVAL, "the queue alternates fields, and the frame does not "
+				  "say which one it is");
 	if (multi && (!buf->m.planes || buf->length < memories))
 		return dlbuf_fail(-EINVAL, "the buffer has %u planes, the format %u",
 				  buf->m.planes ? buf->length : 0, memories);
@@ -490,7 +499,7 @@ static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 		return ret;
 	b.type = fmt->type;
 	b.memory = V4L2_MEMORY_DMABUF;
-	b.field = dlbuf_v4l2_field_of_(e.field);
+	b.field = field;
 	if (multi)
 		b.length = memories;
 	b.timestamp.tv_sec = e.timestamp_ns / 1000000000;
