@@ -64,6 +64,8 @@ int main(int argc, char **argv)
 	    dlbuf_gstreamer_device_caps(cpu, DLBUF_DEVICE_FORMAT_DIRECT, &caps))
 		errx(1, "%s", dlbuf_last_error());
 	gst_app_sink_set_caps(GST_APP_SINK(sink), caps);
+	/* Else its queue takes all of the camera's buffers while we look at one. */
+	gst_app_sink_set_max_buffers(GST_APP_SINK(sink), 2);
 	gst_caps_unref(caps);
 	gst_element_set_state(pipeline, GST_STATE_PLAYING);
 	while ((sample = gst_app_sink_pull_sample(GST_APP_SINK(sink)))) {

@@ -194,6 +194,40 @@ TEST(captures)
 	CHECK(!f.width && !f.release);
 }
 
+/* Configurations and buffers of no camera. */
+TEST(random)
+{
+	static const PixelFormat some[] = { formats::NV12, formats::YUV420, formats::YUYV,
+		formats::SRGGB10_CSI2P, formats::RGB888, formats::MJPEG };
+	SharedFD fd = some_fd();
+	unsigned int frames = 0;
+
+	for (unsigned int i = 0; i < random_rounds(); i++) {
+		StreamConfiguration c = stream_of(some[dice(6)], 64);
+		std::vector<Plane> planes;
+		struct dlbuf_frame f;
+
+		MAY_CHANGE(c.pixelFormat, PixelFormat(edge(), dice(2) ? 0 : edge()));
+		MAY_CHANGE(c.size.width, edge());
+		MAY_CHANGE(c.size.height, edge());
+		MAY_CHANGE(c.stride, edge());
+		for (uint32_t n = dice(8) ? 1 + dice(3) : dice(6); n; n--)
+			planes.push_back({ fd, dice(4) ? 4096 * n : edge() % UINT32_MAX,
+					   dice(4) ? 4096 : edge() });
+		FrameBuffer buffer(planes);
+		FrameMetadata &m = metadata_of(buffer);
+		m.status = static_cast<FrameMetadata::Status>(dice(8) ? 0 : dice(3));
+		m.sequence = edge();
+		m.timestamp = edge();
+		for (FrameMetadata::Plane &p : m.planes())
+			p.bytesused = dice(2) ? 4096 : edge();
+		memset(static_cast<void *>(&f), 0xff, sizeof(f));
+		frames += check_random(dlbuf_libcamera_frame(c, buffer, dice(4) ? &m : nullptr,
+							     &f), &f);
+	}
+	CHECK_MSG(frames > random_rounds() / 20, "%u", frames);
+}
+
 TEST(colours)
 {
 	static const struct {

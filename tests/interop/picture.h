@@ -109,8 +109,6 @@ static inline void delete_tensors(DLManagedTensorVersioned **t, uint32_t n)
 
 /* ---- at random */
 
-#ifndef __cplusplus
-
 /* How many descriptors; DLBUF_RANDOM is another number. */
 static inline unsigned int random_rounds(void)
 {
@@ -151,13 +149,16 @@ static inline uint32_t edge(void)
  */
 static inline bool check_random(int ret, const struct dlbuf_frame *f)
 {
-	static const struct dlbuf_frame none;
-	DLBUF_OPTS(dlbuf_import_opts, opts, .view = dice(DLBUF_NVIEWS),
-		   .flags = dice(2) ? DLBUF_IMPORT_UNCROPPED : 0);
+	static const struct dlbuf_frame none = { .size = 0 };
+	struct dlbuf_import_opts opts;
 	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
 	uint64_t first, end;
 	uint32_t n;
 
+	memset(&opts, 0, sizeof(opts));
+	opts.size = sizeof(opts);
+	opts.view = (enum dlbuf_view)dice(DLBUF_NVIEWS);
+	opts.flags = dice(2) ? DLBUF_IMPORT_UNCROPPED : 0;
 	if (ret)
 		return !CHECK(ret < 0 && !memcmp(f, &none, sizeof(none)));
 	if (dlbuf_frame_layouts(f, &opts, l, &n) || opts.view == DLBUF_VIEW_STACKED)
@@ -172,6 +173,8 @@ static inline bool check_random(int ret, const struct dlbuf_frame *f)
 	}
 	return true;
 }
+
+#ifndef __cplusplus
 
 /* Makes something of a frame that nobody would have sent out. */
 static inline void spoil(struct dlbuf_frame *f, int fd)

@@ -18,12 +18,14 @@
  *		errx(1, "%s", dlbuf_last_error());
  *	}
  *
- * Tell the pipeline three things:
+ * Tell the pipeline four things:
  *   - caps of dma-bufs, see dlbuf_gstreamer_device_caps(). With format=DMA_DRM an
  *     element never falls back to memory of the system; with plain caps v4l2src does,
  *     when its pool is low because you hold frames
  *   - that you read GstVideoMeta: dlbuf_gstreamer_announce(sink). Without it v4l2src
  *     copies each frame whose pitch is not GStreamer's own into memory of the system
+ *   - max-buffers of an appsink, 1 for example: its queue has no limit, so it takes all of
+ *     a camera's buffers while you work, and v4l2src copies into memory of the system
  *   - dlbuf_device_trim(dev, 0) when the caps have changed or the pipeline has stopped: a
  *     device keeps imports of the old buffers, and with them their memory, until it is told
  *
