@@ -266,6 +266,7 @@ static int picture_of(const struct dlbuf_frame *f, bool uncropped,
 			    format_name(p->format), hsub);
 	p->width = crop.width;
 	p->height = crop.height;
+	p->cropped = crop.width != f->width || crop.height != f->height;
 	for (uint32_t i = 0; i < p->nplanes; i++) {
 		ret = grid_of(f, &crop, i, p);
 		if (ret)
@@ -400,9 +401,10 @@ static int view_stacked(const struct picture *p,
 		    __builtin_mul_overflow((uint64_t)g->pitch,
 					   (uint64_t)g->rows, &size) ||
 		    __builtin_add_overflow(end, size, &end))
-			return fail(-EOPNOTSUPP, "plane %u does not follow the "
+			return fail(-EOPNOTSUPP, "plane %u%s does not follow the "
 				    "one before in the same dma-buf, as view "
-				    "\"stacked\" needs", i);
+				    "\"stacked\" needs", i,
+				    p->cropped ? " of the crop" : "");
 		one_pitch &= g->pitch == first->pitch && row == width;
 		compact &= g->pitch == (int64_t)row;
 		rows += g->rows;

@@ -19,6 +19,7 @@ struct grid {
 struct picture {
 	const struct format *format;
 	uint32_t width, height;	/* size of the crop, pixels */
+	bool cropped;
 	uint32_t value;		/* bytes */
 	uint32_t nplanes;
 	struct dlbuf_format_plane format_planes[DLBUF_MAX_PLANES];
