@@ -33,7 +33,7 @@ def make_frame(
     flags, sequence, timestamp_ns, clock, field, order = said
     space = CodeSpace(number)
     try:
-        info = find_format(code, space)[0]
+        info = find_format(code, space, modifier)[0]
         name, channels = name_in(info, code, space), info.channels
     except InvalidError:
         name, channels = f"0x{code:08x}", ""
