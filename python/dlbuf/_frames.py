@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsFloat
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
 from ._errors import InvalidError, UnsupportedError
-from ._producers import find_format, name_in
+from ._producers import find_format, from_frame, name_in
 from ._types import (Access, Clock, CodeSpace, Colour, Field, Frame, Order, Plane,
                      View)
 
@@ -186,3 +186,11 @@ class TensorFrame(tuple[Tensor, ...]):
         i = self.info
         return (f"<dlbuf.TensorFrame {i.format} {i.width}x{i.height}, sequence "
                 f"{i.sequence}, {len(self)} tensors>")
+
+
+def import_frame(*args: Any, **kwargs: Any) -> TensorFrame:
+    """from_frame() for the adapters, whose frames are tuples with a lease."""
+    tensors = from_frame(*args, **kwargs)
+    info = tensors[0].frame
+    assert info
+    return TensorFrame(tensors, info)
