@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsFloat
 from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Tensor
 from ._errors import InvalidError, UnsupportedError
-from ._producers import find_format, name_in
+from ._producers import find_format, from_frame, name_in
 from ._types import (Access, Clock, CodeSpace, Colour, Field, Frame, Order, Plane,
                      View)
 
@@ -33,7 +33,7 @@ def make_frame(
     flags, sequence, timestamp_ns, clock, field, order = said
     space = CodeSpace(number)
     try:
-        info = find_format(code, space)[0]
+        info = find_format(code, space, modifier)[0]
         name, channels = name_in(info, code, space), info.channels
     except InvalidError:
         name, channels = f"0x{code:08x}", ""
@@ -186,3 +186,11 @@ class TensorFrame(tuple[Tensor, ...]):
         i = self.info
         return (f"<dlbuf.TensorFrame {i.format} {i.width}x{i.height}, sequence "
                 f"{i.sequence}, {len(self)} tensors>")
+
+
+def import_frame(*args: Any, **kwargs: Any) -> TensorFrame:
+    """from_frame() for the adapters, whose frames are tuples with a lease."""
+    tensors = from_frame(*args, **kwargs)
+    info = tensors[0].frame
+    assert info
+    return TensorFrame(tensors, info)

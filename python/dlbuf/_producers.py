@@ -62,22 +62,27 @@ _ALIASES: dict[str, str] = {a: b for a, _, b in (w.partition("=") for w in """
 
 
 @functools.lru_cache(maxsize=None)
+def _by_codes() -> dict[tuple[int, int], FormatInfo]:
+    return {(f.drm_code, f.v4l2_code): f for f in formats()}
+
+
+@functools.lru_cache(maxsize=None)
 def _all_names() -> dict[tuple[str, CodeSpace], FormatInfo]:
     """By name, in capitals, and whose name it is."""
-    by_codes = {(f.drm_code, f.v4l2_code): f for f in formats()}
-    return {(name.upper(), CodeSpace(space)): by_codes[drm, v4l2]
+    return {(name.upper(), CodeSpace(space)): _by_codes()[drm, v4l2]
             for name, space, drm, v4l2 in _dlbuf.format_names()}
 
 
-def find_format(format: str | int, space: CodeSpace | str | None = None
-                ) -> tuple[FormatInfo, int, CodeSpace]:
+def find_format(format: str | int, space: CodeSpace | str | None = None,
+                modifier: int = MOD_LINEAR) -> tuple[FormatInfo, int, CodeSpace]:
     """Finds a format by name or code: (what it is, its code, the code's space).
 
     A name is one of DRM, V4L2, GStreamer ("I420", "YUY2", "BGR", "rggb10le") or
     FFmpeg ("yuv420p"), or the four letters of a code ("XR24"). space says whose,
     if it means different formats: AYUV is another order of bytes in DRM than in
-    GStreamer. A number needs a space, DRM, V4L2 or libcamera. Raises
-    InvalidError if there is no such format, or more than one.
+    GStreamer. A number needs a space, DRM, V4L2 or libcamera; modifier is libcamera's,
+    whose packed Bayer has the code of the unpacked. Raises InvalidError if there is
+    no such format, or more than one.
 
     >>> info, code, space = dlbuf.find_format("NV12")
     >>> code.to_bytes(4, "little"), space
@@ -92,7 +97,10 @@ def find_format(format: str | int, space: CodeSpace | str | None = None
             raise TypeError("a format is a name or a code, not "
                             f"{format!r}") from None
         _unsigned(32, "the format's code", format)
-    return _find_format(format, _find_space(space))
+    _unsigned(64, "modifier", modifier)
+    where = _find_space(space)
+    return _find_format(format, where,
+                        modifier if where == CodeSpace.LIBCAMERA else MOD_LINEAR)
 
 
 def _find_space(space: Any) -> CodeSpace | None:
@@ -108,10 +116,10 @@ def _find_space(space: Any) -> CodeSpace | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _find_format(format: str | int, space: CodeSpace | None
+def _find_format(format: str | int, space: CodeSpace | None, modifier: int
                  ) -> tuple[FormatInfo, int, CodeSpace]:
     if isinstance(format, str):
-        found = _by_name(format.strip(), space)
+        found = _by_name(format.strip(), space, modifier)
         if found:
             return found
         raise InvalidError(_EINVAL, f"there is no format {format!r}"
@@ -122,27 +130,24 @@ def _find_format(format: str | int, space: CodeSpace | None
         raise InvalidError(_EINVAL, f"code 0x{format:08x} of which space? "
                            "DRM and V4L2 share numbers: say space=\"DRM\" or "
                            "\"V4L2\"")
-    found = _by_code(format, space)
+    found = _by_code(format, space, modifier)
     if found:
         return found
     raise InvalidError(_EINVAL, f"there is no code 0x{format:08x} of "
                        f"{space.name}; dlbuf.formats() lists all")
 
 
-def _by_code(code: int, space: CodeSpace
+def _by_code(code: int, space: CodeSpace, modifier: int
              ) -> tuple[FormatInfo, int, CodeSpace] | None:
-    for f in formats() if space not in _FRAMEWORKS else ():
-        for _, known in _names(f, space):
-            if known == code:
-                return f, code, space
-    return None
+    row = _dlbuf.find_code(code, modifier, int(space))
+    return (_by_codes()[row], code, space) if row else None
 
 
 _FRAMEWORKS = (CodeSpace.GSTREAMER, CodeSpace.FFMPEG)
 _CODED = (CodeSpace.DRM, CodeSpace.V4L2)
 
 
-def _by_name(format: str, space: CodeSpace | None
+def _by_name(format: str, space: CodeSpace | None, modifier: int
              ) -> tuple[FormatInfo, int, CodeSpace] | None:
     name = _ALIASES.get(format.upper(), format.upper())
     places = [space] if space else [*_CODED, *_FRAMEWORKS]
@@ -151,7 +156,7 @@ def _by_name(format: str, space: CodeSpace | None
     if len(format) == 4 and format.isascii():
         letters = int.from_bytes(format.encode(), "little")
         codes = {p: by for p in places if p not in found
-                 if (by := _by_code(letters, p))}
+                 if (by := _by_code(letters, p, modifier))}
         found |= {p: by[0] for p, by in codes.items()}
     if not found and space and space not in _FRAMEWORKS:
         # A name of DRM or a framework, for a code of that space.
@@ -298,7 +303,7 @@ def from_frame(
     >>> del y, uv
     released
     """
-    info, code, where = find_format(format, space)
+    info, code, where = find_format(format, space, modifier)
     view = find_view(view)
     if crop and not integers(crop, 4):
         raise InvalidError(_EINVAL, f"the crop {crop!r} is not (x, y, width, "
@@ -306,7 +311,6 @@ def from_frame(
     _unsigned(32, "width", width)
     _unsigned(32, "height", height)
     _unsigned(32, "crop", *(crop or ()))
-    _unsigned(64, "modifier", modifier)
     if release is not None and not callable(release):
         raise TypeError(f"release is a function, not {release!r}")
     try:

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from ._dlbuf import Device
 from ._errors import AccessError, Error, InvalidError, UnsupportedError
-from ._frames import TensorFrame
-from ._producers import find_format, from_frame
+from ._frames import TensorFrame, import_frame
+from ._producers import find_format
 from ._types import (MOD_INVALID, MOD_LINEAR, Access, Clock, CodeSpace, Colour, Field,
                      FormatInfo, Order, Plane, View)
 
@@ -288,7 +288,7 @@ def frame(
     crop = c.gst.gst_buffer_get_meta(hash(buffer), c.metas[1])
     flags, kept = int(buffer.get_flags()), [sample]
     none = gst.CLOCK_TIME_NONE
-    tensors = from_frame(
+    return import_frame(
         planes, width, height, said.code, space=said.space, modifier=said.modifier,
         view=view, device=device, access=access, may_copy=may_copy, uncropped=uncropped,
         crop=(crop[0].x, crop[0].y, crop[0].width, crop[0].height) if crop else None,
@@ -296,9 +296,6 @@ def frame(
         timestamp_ns=None if buffer.pts == none else buffer.pts, clock=Clock.STREAM,
         field=_field(said, flags), colour=_colour(said), order=Order.IMPLICIT,
         damaged=bool(flags & int(gst.BufferFlags.CORRUPTED)), release=kept.clear)
-    info = tensors[0].frame
-    assert info
-    return TensorFrame(tensors, info)
 
 
 def _read_only(access: Access | int | str | None) -> Access | int | str:

@@ -183,6 +183,7 @@ void device_end(struct device *d);
 /* In the child of os.fork(): opens what was opened by name anew. */
 int devices_forked(void);
 PyObject *list_devices(PyObject *module, PyObject *none);
+PyObject *find_code(PyObject *module, PyObject *args);
 PyObject *list_formats(PyObject *module, PyObject *none);
 PyObject *list_format_names(PyObject *module, PyObject *none);
 PyObject *list_exporters(PyObject *module, PyObject *none);

@@ -685,6 +685,21 @@ PyObject *list_format_names(PyObject *module, PyObject *none)
 	return list;
 }
 
+PyObject *find_code(PyObject *module, PyObject *args)
+{
+	struct dlbuf_format_info info = { .size = sizeof(info) };
+	unsigned long long modifier;
+	unsigned int code;
+	int space;
+
+	(void)module;
+	if (!PyArg_ParseTuple(args, "IKi", &code, &modifier, &space))
+		return NULL;
+	if (dlbuf_format_find(code, modifier, (enum dlbuf_code_space)space, &info))
+		Py_RETURN_NONE;
+	return Py_BuildValue("(II)", info.drm_code, info.v4l2_code);
+}
+
 PyObject *list_formats(PyObject *module, PyObject *none)
 {
 	PyObject *list = PyList_New(0);

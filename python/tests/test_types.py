@@ -253,6 +253,15 @@ def test_formats():
     assert drm.drm_name == "RGB565" and v4l2.v4l2_name == "SRGGB16"
     assert drm.reason and not v4l2.reason
     assert len(dlbuf.formats()) > 300
+    # libcamera's own: a modifier is packed Bayer's only difference.
+    rg10 = int.from_bytes(b"RG10", "little")
+    for modifier, name in (0, "SRGGB10"), (11 << 56 | 1, "SRGGB10P"):
+        f, code, space = dlbuf.find_format(rg10, "libcamera", modifier)
+        assert dlbuf.find_format("RG10", "libcamera", modifier)[0] is f
+        assert (f.v4l2_name, code, space) == (name, rg10, dlbuf.CodeSpace.LIBCAMERA)
+        got = dlbuf._frames.make_frame((64, 32, rg10, 3, modifier), (), (0,) * 4, 0,
+                                       (0,) * 6, bytes(8))
+        assert (got.format, got.channels) == (name, f.channels)
 
 
 def refused(call, bad):

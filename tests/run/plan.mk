@@ -466,6 +466,12 @@ $(call step,python@lab+torch): | python@host
 		DLBUF_PEERS=$(dir)/python/peers \
 		DLBUF_INTEROP_JSON=$(dir)/python/torch.json python3 python/tests/lab_torch.py'
 
+# Frames of other Python packages: PyAV of PyPI, libcamera on a USB camera.
+$(call step,python@lab+producers): | python@host interop@build
+	$(ktap) --has $(dir)/python/site/dlbuf --has $(dir)/gcc/interop/uvc -- sh -c 'python/tests/guest $(dir)/python-producers producers; \
+		exec $(lab) $(media) --gpu -- $(b)/gcc/interop/uvc env PYTHONPATH=$(b)/python/site:$(b)/python-producers \
+		$(pycache) python3 python/tests/lab_producers.py'
+
 # The recipes of its README and its examples, with what these need of PyPI.
 $(call step,examples@python): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/python-examples examples; \
