@@ -95,7 +95,7 @@ static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
 	if (!linear)
 		return fail(-EOPNOTSUPP, "modifier 0x%016llx is not linear: "
 			    "tensors need a copy, which "
-			    "DLBUF_IMPORT_MAY_COPY allows",
+			    "the option MAY_COPY allows",
 			    (unsigned long long)f->modifier);
 	if (!f->width || !f->height)
 		return fail(-EINVAL, "the frame is %ux%u pixels large", f->width,

@@ -22,7 +22,7 @@ static const char *reason(const struct backend *backend)
 static int none_serves(const struct import *imp, const char *said, int err)
 {
 	const char *more = imp->paths & PATHS_COPIED ? "" :
-			   "; DLBUF_IMPORT_MAY_COPY would allow a copy";
+			   "; the option MAY_COPY would allow a copy";
 
 	if (err != -ENOMEM && err != -EMFILE && err != -ENFILE)
 		err = -EOPNOTSUPP;

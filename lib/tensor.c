@@ -210,7 +210,7 @@ int import_opts_get(const struct dlbuf_import_opts *opts,
 			    o->paths & ~(PATHS_SHARED | PATHS_COPIED));
 	if (!import_paths(o))
 		return fail(-EINVAL, "opts.paths has only paths that copy, which "
-			    "DLBUF_IMPORT_MAY_COPY allows");
+			    "the option MAY_COPY allows");
 	return 0;
 }
 

@@ -124,8 +124,7 @@ def _find_format(format: str | int, space: CodeSpace | None, modifier: int
             return found
         raise InvalidError(_EINVAL, f"there is no format {format!r}"
                            f"{' of ' + space.name if space else ''}"
-                           f"{nearest(format.upper(), _every_name())}; "
-                           "dlbuf.formats() lists all")
+                           f"{_near(format.upper(), space)}; dlbuf.formats() lists all")
     if space is None:
         raise InvalidError(_EINVAL, f"code 0x{format:08x} of which space? "
                            "DRM and V4L2 share numbers: say space=\"DRM\" or "
@@ -184,8 +183,12 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; near it: {', '.join(found)}" if found else ""
 
 
-def _every_name() -> set[str]:
-    return {name for name, _ in _all_names()} | set(_ALIASES)
+def _near(name: str, space: CodeSpace | None) -> str:
+    """Who else has the name, or names near it."""
+    others = [s.name for n, s in _all_names() if n == name and s is not space]
+    return (f", but of {' and '.join(others)}" if others else
+            nearest(name, {n for n, s in _all_names() if space in (None, s)} |
+                    (set(_ALIASES) if space is None else set())))
 
 
 def _names(f: FormatInfo, space: CodeSpace) -> list[tuple[str | None, int]]:
@@ -228,14 +231,24 @@ def integers(values: Any, n: int) -> tuple[int, ...] | None:
     return numbers if len(numbers) == n else None
 
 
-def _unsigned(bits: int, what: str, *values: int) -> None:
+def _unsigned(bits: int, what: str, *values: int, signed: bool = False) -> None:
     """C's conversions take any number, and only some of its bits."""
+    half = 1 << bits - 1 if signed else 0
     for value in values:
         if not integers([value], 1):
             raise TypeError(f"{what} {value!r} is not a whole number")
-        if not 0 <= value < 1 << bits:
+        if not -half <= value < (1 << bits) - half:
             raise InvalidError(_EINVAL, f"{what} {value} does not fit {bits} "
-                               "bits without a sign")
+                               f"bits{'' if signed else ' without a sign'}")
+
+
+def _one_of(kind: Any, what: str, value: Any) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidError(_EINVAL, f"{what} is one of "
+                           f"{', '.join(f'{kind.__name__}.{k.name}' for k in kind)}, not "
+                           f"{value!r}") from None
 
 
 def several(what: str, values: Any, kind: str) -> tuple[Any, ...]:
@@ -322,24 +335,35 @@ def from_frame(
         raise TypeError("a plane is (fd, pitch), (fd, pitch, offset) or (fd, "
                         "pitch, offset, bytes), all integers, and planes are "
                         f"{planes!r}")
-    if (len(each) == 1 < len(info.planes) and where != CodeSpace.V4L2 and
+    if (len(each) == 1 < len(info.planes) and where == CodeSpace.DRM and
             info.v4l2_code):
         raise InvalidError(
             _EINVAL, f"{name_in(info, code, where)} has {len(info.planes)} planes, "
             "the frame has 1: give each, or say space=\"V4L2\" if they follow one "
             "another in one dma-buf")
+    when: Order = Order.FENCE if fence is not None else _one_of(Order, "order", order or 0)
+    if when is Order.FENCE and fence is None:
+        raise InvalidError(_EINVAL, "Order.FENCE wants a fence, -1 if it has signalled")
+    if (points := integers(colour, len(Colour()))) is None:
+        raise TypeError(f"colour is a dlbuf.Colour, not {colour!r}")
+    _unsigned(8, "colour", *points)
+    _unsigned(64, "sequence", *([] if sequence is None else [sequence]))
+    _unsigned(64, "timestamp_ns", *([] if timestamp_ns is None else [timestamp_ns]),
+              signed=True)
     frame = Frame(
         width, height, name_in(info, code, where), code, where, modifier,
-        info.channels, each, crop, view, sequence, timestamp_ns,
-        Clock.NONE if timestamp_ns is None else Clock(clock), Field(field),
-        Order.FENCE if fence is not None else Order(order or 0), damaged, colour)
+        info.channels, each, crop if crop and any(crop) else None, view, sequence,
+        timestamp_ns, _one_of(Clock, "clock", 0 if timestamp_ns is None else clock),
+        _one_of(Field, "field", field), when, bool(damaged), Colour(*points))
     for p in frame.planes:
+        _unsigned(32, "a plane's fd", p.fd, signed=True)
+        _unsigned(64, "a plane's pitch", p.pitch, signed=True)
         _unsigned(64, "a plane's offset or bytes", p.offset, p.bytes)
     return _dlbuf.import_frame(
         device, frame, (width, height, code, int(where), modifier),
         tuple((p.fd, p.pitch, p.offset, p.bytes) for p in frame.planes),
         crop or (0, 0, 0, 0), int(view), access,
-        may_copy * MAY_COPY | uncropped * UNCROPPED, fence, release)
+        bool(may_copy) * MAY_COPY | bool(uncropped) * UNCROPPED, fence, release)
 
 
 @overload

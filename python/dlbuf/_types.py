@@ -407,7 +407,7 @@ explain(
     space="whose code that is",
     modifier="the DRM modifier: MOD_LINEAR, or how the bytes are tiled",
     channels="the values in memory order: \"Y,UV\", \"BGRX\", \"YUYV\"",
-    planes="the planes, with fds of the tensors",
+    planes="the planes, with the fds that the producer gave",
     crop="the visible part: (x, y, width, height) in pixels; None: all",
     view="which tensors were made of the frame",
     sequence="the producer's count of frames, or None. A gap means lost frames",

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import os
 from collections.abc import Generator
 from typing import Any, NamedTuple
 
@@ -25,7 +26,7 @@ from ._types import (MOD_INVALID, MOD_LINEAR, Access, Clock, CodeSpace, Colour, 
                      FormatInfo, Order, Plane, View)
 
 _EIO, _EBADF, _EACCES, _EINVAL, _ERANGE, _ENODATA, _EOPNOTSUPP = 5, 9, 13, 22, 34, 61, 95
-_READONLY = 1 << 1  # GST_MEMORY_FLAG_READONLY
+_WRITE = 1 << 1  # GST_LOCK_FLAG_WRITE
 _MODULES = "Gst", "GstAllocators", "GstApp", "GstVideo"
 
 
@@ -81,6 +82,9 @@ def _c() -> _C:
     gst.gst_query_add_allocation_meta.restype = None
     gst.gst_pad_add_probe.argtypes = [pointer, ctypes.c_uint, _Probe, pointer, pointer]
     gst.gst_pad_add_probe.restype = ctypes.c_ulong
+    gst.gst_mini_object_lock.argtypes = [pointer, ctypes.c_uint]
+    gst.gst_mini_object_unlock.argtypes = [pointer, ctypes.c_uint]
+    gst.gst_mini_object_unlock.restype = None
     types = video.gst_video_meta_api_get_type, video.gst_video_crop_meta_api_get_type
     for f in types:
         f.restype = ctypes.c_size_t
@@ -112,10 +116,29 @@ def _modifier(features: Any) -> int:
     return MOD_INVALID if unknown else MOD_LINEAR
 
 
+def _drm_format(text: str | None) -> tuple[int, int]:
+    """Code and modifier of a drm-format."""
+    code, modifier = (_gi().GstVideo.video_dma_drm_fourcc_from_string(text)
+                      if text else (0, 0))
+    if not code:
+        raise InvalidError(_EINVAL, f"drm-format={text} is no format of DMA_DRM caps: "
+                           "they have a fourcc and a modifier, as NV12:0x0100000000000002")
+    return code, modifier
+
+
+def _video_info(caps: Any) -> Any:
+    try:
+        return _gi().GstVideo.VideoInfo.new_from_caps(caps)
+    except TypeError:  # of a constructor that gives NULL
+        raise InvalidError(_EINVAL, f"GStreamer cannot read the caps {caps.to_string()}"
+                           ) from None
+
+
 def _read_caps(caps: Any) -> _Caps:
     video = _gi().GstVideo
     if caps is None or not caps.is_fixed():
-        raise InvalidError(_EINVAL, "the caps are not fixed")
+        raise InvalidError(_EINVAL, "the caps are not fixed" if caps else
+                           "there are no caps")
     s = caps.get_structure(0)
     name, format = s.get_name(), s.get_string("format") or "(none)"
     if name not in ("video/x-raw", "video/x-bayer"):
@@ -133,7 +156,7 @@ def _read_caps(caps: Any) -> _Caps:
     colorimetry = video.VideoColorimetry()
     colorimetry.from_string(s.get_string("colorimetry") or "")
     if format == "DMA_DRM":
-        code, modifier = video.video_dma_drm_fourcc_from_string(s.get_string("drm-format"))
+        code, modifier = _drm_format(s.get_string("drm-format"))
         found = find_format(code, CodeSpace.DRM)
         kind = video.video_dma_drm_fourcc_to_format(code)
         if modifier == MOD_LINEAR and kind != video.VideoFormat.UNKNOWN:
@@ -146,7 +169,7 @@ def _read_caps(caps: Any) -> _Caps:
             raise UnsupportedError(_EOPNOTSUPP, "neither DRM nor V4L2 has a code for "
                                    f"{name},format={format}") from None
         if name == "video/x-raw":
-            info = video.VideoInfo.new_from_caps(caps)
+            info = _video_info(caps)
             colorimetry = info.colorimetry
     return _Caps(*found, modifier, width, height, info, colorimetry,
                  s.get_string("interlace-mode") or "progressive",
@@ -193,13 +216,16 @@ def _field(caps: _Caps, flags: int) -> Field:
 
 
 def _pitch_of_bayer(caps: _Caps, buffer: Any) -> int:
-    """Elements differ in it, but all have whole rows and nothing after them."""
+    """Elements differ in it, but all have whole rows and nothing after them. A buffer of
+    whole pages may look like that, but then the pitch is seldom a round one."""
     size, row = buffer.get_size(), caps.width * (1 + (caps.format.dtype != "uint8"))
-    if size % caps.height or size // caps.height < row:
-        raise UnsupportedError(_EOPNOTSUPP, "nobody says the pitch: the buffer has no "
-                               f"GstVideoMeta, and its {size} bytes are not "
-                               f"{caps.height} rows of {row} bytes or more")
-    return int(size // caps.height)
+    for align in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+        pitch = -(-row // align) * align
+        if pitch * caps.height == size:
+            return pitch
+    raise UnsupportedError(_EOPNOTSUPP, "nobody says the pitch: the buffer has no "
+                           f"GstVideoMeta, and its {size} bytes are not {caps.height} rows "
+                           f"of {row} bytes, alone or up to a multiple of 4 to 256")
 
 
 def _layout(caps: _Caps, buffer: Any) -> tuple[int, int, list[tuple[int, int]]]:
@@ -219,6 +245,10 @@ def _layout(caps: _Caps, buffer: Any) -> tuple[int, int, list[tuple[int, int]]]:
                                      for i in range(n)]
 
 
+_NO_DMABUF = (": v4l2src gives dma-bufs with io-mode=dmabuf, while it has buffers left. "
+              "Hold fewer frames, and let an appsink's queue be short (max-buffers=1)")
+
+
 def _plane(buffer: Any, offset: int, pitch: int) -> tuple[Plane, bool]:
     """A plane, and whether its memory is only for reading."""
     allocators = _gi().GstAllocators
@@ -228,11 +258,16 @@ def _plane(buffer: Any, offset: int, pitch: int) -> tuple[Plane, bool]:
     memory = buffer.peek_memory(index)
     if not allocators.is_dmabuf_memory(memory):
         kind = memory.allocator.mem_type if memory.allocator else "no allocator"
-        raise Error(_EBADF, f"the buffer's memory is of {kind}, no dma-buf: "
-                    "try io-mode=dmabuf, or another element")
+        # v4l2src copies when few of its buffers are left.
+        raise Error(_EBADF, f"the buffer's memory is of {kind}, no dma-buf"
+                    f"{_NO_DMABUF if kind == 'SystemMemory' else ''}")
+    # Fails for memory that is READONLY, that several buffers have, or that is read now.
+    gst, address = _c().gst, hash(memory)
+    writable = gst.gst_mini_object_lock(address, _WRITE)
+    if writable:
+        gst.gst_mini_object_unlock(address, _WRITE)
     return (Plane(allocators.dmabuf_memory_get_fd(memory), pitch, memory.offset + skip,
-                  memory.size - skip),
-            bool(memory.mini_object.flags & _READONLY))
+                  memory.size - skip), not writable)
 
 
 def frame(
@@ -244,17 +279,22 @@ def frame(
     access: Access | int | str | None = None,
     may_copy: bool = False,
     uncropped: bool = False,
+    modifier: int | None = None,
 ) -> TensorFrame:
     """Makes the tensors of a Gst.Sample, or of a Gst.Buffer and its Gst.Caps.
 
     The buffer goes back to its pool, and to the camera, when the last tensor is
     gone. Planes are where GstVideoMeta says, or the caps, in as many dma-bufs as
     there are; the crop is GstVideoCropMeta's. info has the PTS
-    (Clock.STREAM), the buffer's offset as sequence, field and colour. Memory
-    that others have too is for reading. The options are those of from_frame().
+    (Clock.STREAM), the buffer's offset as sequence, field and colour. The options are
+    those of from_frame().
+
+    The tensors are read-only if the memory is READONLY, or if several buffers have it.
+    Behind a tee it is one buffer, which dlbuf cannot see: say access="read" there.
 
     Caps with memory:DMABuf and without DMA_DRM (before GStreamer 1.24) do not say
-    whether the picture is linear, and are refused. Does not block. Raises Error
+    whether the picture is linear, and are refused unless you say modifier, MOD_LINEAR for
+    example. Does not block. Raises Error
     with EBADF if a plane is no dma-buf and ENODATA for an empty buffer,
     UnsupportedError if the format or its layout is unknown, and InvalidError for
     caps that are not of one picture.
@@ -271,11 +311,14 @@ def frame(
     >>> del y, uv; _ = p.set_state(Gst.State.NULL)
     """
     gst = _gi().Gst
-    if not isinstance(sample, gst.Sample if caps is None else gst.Buffer):
+    if caps is None and not isinstance(sample, gst.Sample) or caps is not None and not (
+            isinstance(sample, gst.Buffer) and isinstance(caps, gst.Caps)):
         raise TypeError("a frame is made of a Gst.Sample, or of a Gst.Buffer and its "
-                        f"Gst.Caps, not of {sample!r}")
+                        f"Gst.Caps, not of {sample!r}{f' and {caps!r}' if caps else ''}")
     buffer = sample if caps is not None else sample.get_buffer()
     said = _read_caps(caps if caps is not None else sample.get_caps())
+    if modifier is not None:
+        said = said._replace(modifier=modifier)
     if not buffer or not buffer.get_size():
         raise Error(_ENODATA, "the buffer is empty")
     width, height, layout = _layout(said, buffer)
@@ -341,16 +384,32 @@ def allocate(sink: Any) -> None:
     _c().gst.gst_pad_add_probe(hash(pad), kind, _answer_probe, None, None)
 
 
+def _pipeline_of(text: Any) -> Any:
+    """A pipeline: text, or what is one."""
+    gst, glib = _gi().Gst, _gi().GLib
+    found = text
+    if isinstance(text, str):
+        try:
+            found = gst.parse_launch(text)
+        except glib.Error as e:
+            raise InvalidError(_EINVAL, f"no pipeline: {e.message}") from None
+        if not isinstance(found, gst.Pipeline):
+            # One element, or a bin in parentheses.
+            found, element = gst.Pipeline.new(None), found
+            found.add(element)
+    if not isinstance(found, gst.Element):
+        raise TypeError(f"a pipeline is text or a Gst.Pipeline, not {found!r}")
+    if not isinstance(found, gst.Pipeline):
+        raise InvalidError(_EINVAL, f"{found.get_name()} is no Gst.Pipeline")
+    return found
+
+
 def _sink_of(pipeline: Any, name: str | None) -> Any:
     gst = _gi().Gst
-    if not isinstance(pipeline, gst.Element):
-        raise TypeError(f"a pipeline is text or a Gst.Pipeline, not {pipeline!r}")
-    found: list[Any] = [pipeline]
-    if isinstance(pipeline, gst.Bin):
-        found.clear()
-        more = pipeline.iterate_recurse()
-        while (step := more.next())[0] == gst.IteratorResult.OK:
-            found.append(step[1])
+    found: list[Any] = []
+    more = pipeline.iterate_recurse()
+    while (step := more.next())[0] == gst.IteratorResult.OK:
+        found.append(step[1])
     found = [e for e in found if name in (None, e.get_name()) and
              e.get_factory() and e.get_factory().get_name() == "appsink"]
     if len(found) != 1:
@@ -370,6 +429,14 @@ def _error_of(pipeline: Any) -> Error | None:
                  f"{f' ({debug})' if debug else ''}")
 
 
+def _has_ended(pipeline: Any, sink: Any) -> bool:
+    """EOS, or somebody has stopped it."""
+    gst = _gi().Gst
+    _, state, pending = pipeline.get_state(0)
+    return bool(sink.get_property("eos") or
+                state < gst.State.PAUSED and pending == gst.State.VOID_PENDING)
+
+
 def frames(
     pipeline: Any,
     *,
@@ -379,15 +446,21 @@ def frames(
     access: Access | int | str | None = None,
     may_copy: bool = False,
     uncropped: bool = False,
+    modifier: int | None = None,
 ) -> Generator[TensorFrame, None, None]:
-    """Iterates over the frames of a pipeline, until it ends.
+    """Iterates over the frames of a pipeline, until it ends or is stopped.
 
     pipeline is text, as for gst-launch-1.0, or a Gst.Pipeline; it has one appsink, or
     name says which. It begins to play at the first frame, and stops when the
-    iterator is closed, ends, or raises. The elements are told what allocate() says.
-    The options are those of frame(). Blocks for the next frame. A pipeline that waits
-    for a buffer which the program holds does so for ever: keep fewer than the
-    element has, or copy.
+    iterator is closed, ends, or raises. The elements learn that GstVideoMeta is read,
+    as by allocate(). An appsink without max-buffers gets 1: its queue would take all
+    the buffers of a camera while you work. Empty buffers are skipped. The options are
+    those of frame().
+
+    Blocks for the next frame. Another thread ends that by stopping the pipeline, not by
+    close(). If you hold frames, the element has fewer buffers: with caps of DMA_DRM it
+    waits for them, with others v4l2src copies into memory of the system, and that is
+    EBADF. In a child of os.fork() the iterator ends and does not touch the pipeline.
 
     Raises Error with the element's words if the pipeline fails, and what frame() raises.
 
@@ -400,31 +473,33 @@ def frames(
     (480, 640)
     (480, 640)
     """
-    gst, glib = _gi().Gst, _gi().GLib
-    if isinstance(pipeline, str):
-        try:
-            pipeline = gst.parse_launch(pipeline)
-        except glib.Error as e:
-            raise InvalidError(_EINVAL, f"no pipeline: {e.message}") from None
+    gst, process = _gi().Gst, os.getpid()
+    pipeline = _pipeline_of(pipeline)
     sink = _sink_of(pipeline, name)
     allocate(sink)
+    if not sink.get_property("max-buffers"):
+        sink.set_property("max-buffers", 1)
     if isinstance(device, str):
         device = Device(device)
     try:
         if pipeline.set_state(gst.State.PLAYING) == gst.StateChangeReturn.FAILURE:
             raise _error_of(pipeline) or Error(_EIO, "the pipeline does not play")
-        while True:
+        while os.getpid() == process:
             sample = sink.emit("try-pull-sample", gst.SECOND // 10)
+            if sample and not sample.get_buffer().get_size():
+                continue
             if sample:
                 made = frame(sample, device=device, view=view, access=access,
-                             may_copy=may_copy, uncropped=uncropped)
+                             may_copy=may_copy, uncropped=uncropped, modifier=modifier)
                 del sample
                 yield made
                 del made
             elif error := _error_of(pipeline):
                 raise error
-            elif sink.get_property("eos"):
+            elif _has_ended(pipeline, sink):
                 return
     finally:
-        pipeline.set_state(gst.State.NULL)
-        device.trim()
+        # A child has none of GStreamer's threads, which the pipeline would wait for.
+        if os.getpid() == process:
+            pipeline.set_state(gst.State.NULL)
+            device.trim()

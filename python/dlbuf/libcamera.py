@@ -21,7 +21,7 @@ from ._producers import find_format
 from ._types import (Access, CodeSpace, Colour, Field, FormatInfo, Order,
                      Plane, View)
 
-_EINVAL, _ERANGE, _ENODATA, _EOPNOTSUPP = 22, 34, 61, 95
+_EINVAL, _ENODATA, _EOPNOTSUPP = 22, 61, 95
 _NO_OFFSET = 0xffffffff  # FrameBuffer::Plane::kInvalidOffset
 
 # ColorSpace's words -> code points of H.273.
@@ -52,7 +52,7 @@ def _pitch(info: FormatInfo, first: int, i: int) -> int:
     return num // den if i else first
 
 
-def _planes(info: FormatInfo, stride: int, height: int, given: list[Any],
+def _planes(info: FormatInfo, stride: int, given: list[Any],
             used: list[int]) -> list[Plane]:
     # The virtual pipeline of 0.4 gives NV12 a third, empty plane.
     while len(given) > len(info.planes) and not given[-1].length:
@@ -66,15 +66,6 @@ def _planes(info: FormatInfo, stride: int, height: int, given: list[Any],
             raise InvalidError(_EINVAL, f"plane {i} of the FrameBuffer has no offset")
         planes.append(Plane(p.fd, _pitch(info, stride, i), p.offset,
                             used[i] if i < len(used) and used[i] else p.length))
-    # One for all planes, as Picamera2 allocates: each follows the one before.
-    while len(given) == 1 and len(planes) < len(info.planes):
-        i, last = len(planes), planes[-1]
-        size = last.pitch * -(-height // info.planes[i - 1].vsub)
-        if last.bytes and size >= last.bytes:
-            raise InvalidError(_ERANGE, f"the FrameBuffer ends before plane {i}, after "
-                               f"{planes[0].bytes} bytes")
-        planes.append(Plane(last.fd, _pitch(info, stride, i), last.offset + size,
-                            last.bytes - size if last.bytes else 0))
     return planes
 
 
@@ -140,7 +131,7 @@ def frame(
     # After an error the sizes are not valid.
     used = [p.bytes_used for p in said.planes] if said and status != "Error" else []
     return import_frame(
-        _planes(info, config.stride, size.height, given, used), size.width, size.height,
+        _planes(info, config.stride, given, used), size.width, size.height,
         pixels.fourcc, space=CodeSpace.LIBCAMERA, modifier=pixels.modifier, view=view,
         device=device, access=access, may_copy=may_copy, uncropped=uncropped,
         sequence=said.sequence if said else None,

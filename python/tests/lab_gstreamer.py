@@ -154,6 +154,12 @@ def gstreamer_by_hand():
     assert dlbuf.gstreamer.frame(shared, caps)[0].read_only
     raises(dlbuf.AccessError, lambda: dlbuf.gstreamer.frame(shared, caps, access="rw"),
            "others have it")
+    del memory, shared
+    copy = buffer.copy_region(gst.BufferCopyFlags.MEMORY, 0, buffer.get_size())
+    raises(dlbuf.AccessError, lambda: dlbuf.gstreamer.frame(buffer, caps, access="rw"),
+           "others have it")
+    del copy
+    assert not dlbuf.gstreamer.frame(buffer, caps, access="rw")[0].read_only
     part = gst.Buffer.new()
     part.append_memory(buffer.peek_memory(0))
     for flag, field in ((0, Field.NONE), (int(video.VideoBufferFlags.INTERLACED),
@@ -171,10 +177,77 @@ def gstreamer_by_hand():
              "nobody says the pitch"),
             ("video/x-raw(memory:DMABuf),format=NV12,width=62,height=48",
              dlbuf.UnsupportedError, "unknown"),
+            (dma_drm("NV12:zzz") + ",width=62,height=48", dlbuf.InvalidError,
+             "drm-format=NV12:zzz is no format"),
+            ("video/x-raw(memory:DMABuf),format=DMA_DRM,width=62,height=48",
+             dlbuf.InvalidError, "drm-format=None"),
+            ("video/x-raw,format=NV12,width=65536,height=65536", dlbuf.InvalidError,
+             "cannot read the caps"),
+            ("video/x-bayer,format=rggb,width=64,height=9", dlbuf.UnsupportedError,
+             "up to a multiple of 4 to 256"),
             ("video/x-raw,format=NV12,width=62,height=48,multiview-mode=separated",
              dlbuf.UnsupportedError, "more than one picture")):
         raises(kind, lambda text=text: dlbuf.gstreamer.frame(
             buffer, gst.Caps.from_string(text)), words)
+    # What those caps leave open can be said.
+    y, uv = dlbuf.gstreamer.frame(buffer, gst.Caps.from_string(
+        "video/x-raw(memory:DMABuf),format=NV12,width=62,height=48"), modifier=0)
+    assert y.shape == (48, 62) and uv.frame.modifier == 0
+
+
+@case
+def gstreamer_ends():
+    """A slow program, gaps, a pipeline that another thread stops, a child of fork()."""
+    repository = gi()
+    gst = repository.Gst
+    node = scaled()
+    # More frames than the camera has buffers, each looked at for longer than one takes.
+    text = V4L2SRC.format(node=node, n=60, caps="video/x-raw,format=GRAY8,width=642,height=362")
+    n = 0
+    for frame in dlbuf.gstreamer.frames(text, view="luma"):
+        with frame:
+            n += 1
+            for _ in range(6):
+                np.sort(np.asarray(frame[0]), axis=None)
+    assert n == 60, n
+
+    # Empty buffers are no frames, and no end.
+    pipeline = gst.parse_launch(
+        "appsrc name=src format=time caps=video/x-raw,format=GRAY8,width=64,height=48 ! "
+        "appsink sync=false")
+    src = pipeline.get_by_name("src")
+    t = dlbuf.alloc(64 * 48, "uint8")
+    allocator = repository.GstAllocators.DmaBufAllocator.new()
+    for empty in False, True, False:
+        buffer = gst.Buffer.new()
+        if not empty:
+            buffer.append_memory(repository.GstAllocators.DmaBufAllocator.alloc(
+                allocator, os.dup(t.fd), t.nbytes))
+        src.emit("push-buffer", buffer)
+    src.emit("end-of-stream")
+    assert len(list(dlbuf.gstreamer.frames(pipeline))) == 2
+
+    # READY is an end, too, after what was in the queue.
+    pipeline = gst.parse_launch(text.replace("num-buffers=60", ""))
+    frames = dlbuf.gstreamer.frames(pipeline)
+    next(frames).release()
+    pipeline.set_state(gst.State.READY)
+    assert len(list(frames)) <= 1
+
+    frames = dlbuf.gstreamer.frames(text)
+    next(frames).release()
+    child = os.fork()
+    if not child:
+        os._exit(next(frames, None) is not None)
+    assert os.waitpid(child, 0)[1] == 0
+    next(frames).release()
+    frames.close()
+
+    # What gst-launch-1.0 takes, and what is in no pipeline.
+    text = f"( v4l2src io-mode=dmabuf device={node} num-buffers=1 ! appsink )"
+    assert len(list(dlbuf.gstreamer.frames(text))) == 1
+    raises(dlbuf.InvalidError, lambda: next(dlbuf.gstreamer.frames(
+        gst.ElementFactory.make("appsink"))), "is no Gst.Pipeline")
 
 
 @case
@@ -197,5 +270,7 @@ def gstreamer_errors():
     for call, words in ((lambda: next(dlbuf.gstreamer.frames(3)), "text or a Gst.Pipeline"),
                         (lambda: dlbuf.gstreamer.frame(None), "a Gst.Sample"),
                         (lambda: dlbuf.gstreamer.frame(3, 4), "a Gst.Buffer"),
+                        (lambda: dlbuf.gstreamer.frame(
+                            gi().Gst.Buffer.new(), "video/x-raw"), "and 'video/x-raw'"),
                         (lambda: dlbuf.gstreamer.allocate(3), "a Gst.Element")):
         raises(TypeError, call, words)

@@ -289,6 +289,23 @@ def what_is_refused():
 
 
 @case
+def socket_fds_of_tensors():
+    """The producer's fds may be closed by now, and their numbers others'."""
+    t = dlbuf.alloc(64 * 72, "uint8")
+    fd = os.dup(t.fd)
+    planes = dlbuf.from_frame([(fd, 64), (fd, 64, 64 * 48)], 64, 48, "NV12")
+    os.close(fd)
+    others = os.pipe()
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        dlbuf.send(ours, dlbuf.TensorFrame(planes, planes[0].frame))
+        y, uv = dlbuf.recv_frame(theirs)
+        assert (y.shape, uv.shape) == ((48, 64), (24, 32, 2))
+    for other in others:
+        os.close(other)
+
+
+@case
 def socket_counts():
     a, b = pair()
     done = []

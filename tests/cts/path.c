@@ -343,7 +343,7 @@ static void leave(void *arg)
 	if (p.status[DLBUF_PATH_DIRECT] && p.status[DLBUF_PATH_HOST]) {
 		CHECK_ERR(dlbuf_import(dev, fd, &layout, NULL, &u),
 			  -EOPNOTSUPP);
-		CHECK_SAYS("DLBUF_IMPORT_MAY_COPY");
+		CHECK_SAYS("MAY_COPY");
 		CHECK_SAYS("no path to this dma-buf");
 		CHECK(!u);
 		/* Whose copy it is, is the acquire's business. */
