@@ -200,7 +200,8 @@ def _field(caps: _Caps, flags: int) -> Field:
     if caps.interlace == "progressive":
         return Field.NONE
     if caps.interlace == "alternate":
-        return Field.TOP if top else Field.BOTTOM
+        one = flags & int(kinds.ONEFIELD)
+        return (Field.TOP if top else Field.BOTTOM) if one else Field.UNKNOWN
     if caps.interlace == "mixed" and not interlaced:
         return Field.NONE
     # The caps say it for all buffers, or each buffer does.

@@ -710,6 +710,7 @@ TEST(fields)
 		  DLBUF_FIELD_INTERLACED_BT, 181 },
 		{ "alternate", I | TOP, DLBUF_FIELD_TOP, 91 },
 		{ "alternate", I | BOTTOM, DLBUF_FIELD_BOTTOM, 91 },
+		{ "alternate", I, DLBUF_FIELD_UNKNOWN, 91 },
 	};
 	struct mem m;
 

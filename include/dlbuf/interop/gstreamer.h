@@ -343,6 +343,8 @@ dlbuf_gstreamer_field_(const GstVideoInfo *info, GstBuffer *buffer)
 	case GST_VIDEO_INTERLACE_MODE_PROGRESSIVE:
 		return DLBUF_FIELD_NONE;
 	case GST_VIDEO_INTERLACE_MODE_ALTERNATE:
+		if (!GST_BUFFER_FLAG_IS_SET(buffer, GST_VIDEO_BUFFER_FLAG_ONEFIELD))
+			return DLBUF_FIELD_UNKNOWN;
 		return top ? DLBUF_FIELD_TOP : DLBUF_FIELD_BOTTOM;
 	case GST_VIDEO_INTERLACE_MODE_MIXED:
 		if (!is_interlaced)
