@@ -6,6 +6,7 @@
  *
  *	cc ffmpeg.c $(pkg-config --cflags --libs dlbuf libswscale)
  */
+#include <strings.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -602,6 +603,78 @@ TEST(lease_of_a_refused_frame)
 	frame.release(frame.release_data);
 	CHECK_EQ(r.freed, 1);
 	real_close(&r);
+}
+
+/* ---- names */
+
+/* Component k of FFmpeg's, which are R, G, B, A or Y, U, V, A, against ours. */
+static void check_component(const char *name, const AVPixFmtDescriptor *d, int k,
+			    const struct dlbuf_format_info *info)
+{
+	const char *letters = d->flags & AV_PIX_FMT_FLAG_RGB ? "RGBA" :
+			      d->nb_components == 1 ? "R" : "YUVA";
+	const AVComponentDescriptor *c = &d->comp[k];
+	const struct dlbuf_format_plane *p = &info->planes[c->plane];
+	const char *ours = info->channels;
+	int at = c->offset / (info->dtype.bits / 8);
+
+	for (int i = c->plane; i; i--)
+		ours = strchr(ours, ',') + 1;
+	CHECK_MSG(ours[at] == letters[k] || (d->nb_components == 1 && ours[at] == 'Y'),
+		  "%s: %s, component %d at %d", name, info->channels, k, at);
+	CHECK_MSG(c->depth == info->depth && c->shift == info->shift, "%s: %d bits, shift %d",
+		  name, c->depth, c->shift);
+	/* In packed 4:2:2 a group is of two pixels, and has Y twice. */
+	CHECK_MSG(c->step * p->hsub == p->channels * info->dtype.bits / 8 ||
+		  c->step * 8 == p->channels * info->dtype.bits, "%s: step %d", name, c->step);
+	if (info->nplanes > 1 && k && k < 3)
+		CHECK_MSG(p->hsub == 1 << d->log2_chroma_w && p->vsub == 1 << d->log2_chroma_h,
+			  "%s: %ux%u", name, p->hsub, p->vsub);
+}
+
+static int check_name(const char *name, enum dlbuf_code_space space,
+		      const struct dlbuf_format_info *info, void *data)
+{
+	enum AVPixelFormat id = av_get_pix_fmt(name);
+	const AVPixFmtDescriptor *d = av_pix_fmt_desc_get(id);
+	unsigned int *counts = data;
+	char pattern[8];
+
+	if (space != DLBUF_CODE_FFMPEG)
+		return 0;
+	/* FFmpeg 8 has ayuv. */
+	if (!d && !strcmp(name, "ayuv"))
+		return 0;
+	if (!CHECK_MSG(d, "FFmpeg has no %s", name))
+		return 0;
+	CHECK_MSG(av_pix_fmt_count_planes(id) == (int)info->nplanes, "%s: %u planes", name,
+		  info->nplanes);
+	CHECK_MSG(!(d->flags & AV_PIX_FMT_FLAG_BE), "%s is big-endian", name);
+	if (d->flags & AV_PIX_FMT_FLAG_BAYER) {
+		snprintf(pattern, sizeof(pattern), "%.2s/%.2s", name + 6, name + 8);
+		CHECK_MSG(!strcasecmp(pattern, info->channels), "%s: %s", name, info->channels);
+		counts[0]++;
+	} else if (info->reason) {
+		/* Words: their bits are in DRM's name. */
+		CHECK_MSG(av_get_padded_bits_per_pixel(d) ==
+			  info->planes[0].channels * info->planes[0].bits, "%s", name);
+		counts[1]++;
+	} else {
+		for (int k = 0; k < d->nb_components; k++)
+			check_component(name, d, k, info);
+		counts[2]++;
+	}
+	return 0;
+}
+
+/* Each name of FFmpeg's that the library knows means the same bytes to both. */
+TEST(names)
+{
+	unsigned int counts[3] = { 0 };
+
+	CHECK_OK(dlbuf_format_names(check_name, counts));
+	CHECK_MSG(counts[0] == 8 && counts[1] > 5 && counts[2] > 50, "%u, %u, %u", counts[0],
+		  counts[1], counts[2]);
 }
 
 /* ---- the way back */
