@@ -797,7 +797,8 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator,
  * are duplicated.
  *
  * Blocks until the frame's fence has signalled, or the fences that its producer has added to
- * the dma-bufs, because elements that map or import a dma-buf need not wait. Call gst_init() before. Returns 0, or
+ * the dma-bufs, because elements that map or import a dma-buf need not wait. Call gst_init()
+ * before. Returns 0, or
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it; a pitch beyond its numbers; a
  *              single field, or fields one after the other
  * -EIO         the work on the frame failed
