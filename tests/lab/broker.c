@@ -251,7 +251,16 @@ static void kill_consumer(struct consumers *c, unsigned int i)
 	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 }
 
-static void kill_at_random(struct consumers *c)
+/* What the broker has said so far: it stops when the pipe is full. */
+static void hear_all(struct broker *b)
+{
+	struct pollfd lines = { fileno(b->p.out), POLLIN, 0 };
+
+	while (poll(&lines, 1, 0) > 0)
+		hear(b);
+}
+
+static void kill_at_random(struct consumers *c, struct broker *b)
 {
 	char byte;
 
@@ -261,6 +270,7 @@ static void kill_at_random(struct consumers *c)
 	for (uint32_t kills = 0; kills < nkills;) {
 		unsigned int i = next(&c->rng) % CONSUMERS;
 
+		hear_all(b);
 		REQUIRE(read(c->tell[0], &byte, 1) == 1);
 		if (next(&c->rng) % 2)
 			continue;
@@ -302,16 +312,16 @@ static void killed_consumers(const char *node)
 	unsigned int before = count_buffers(), fds;
 	struct consumers c = { .rng = seed };
 	struct broker b = start_broker(node);
-	struct pollfd lines = { fileno(b.p.out), POLLIN, 0 };
 	int sock;
 
 	fds = count_fds(b.p.pid);
 	CHECK_EQ(count_buffers(), before + b.buffers);
-	kill_at_random(&c);
+	kill_at_random(&c, &b);
 	/* The broker accepts in order, and says so before it sends a frame. */
 	sock = to_broker();
 	CHECK_EQ(buffers_seen(sock, 1), 1);
-	while (poll(&lines, 1, 0) > 0 || b.gone + 1 != b.here)
+	hear_all(&b);
+	while (b.gone + 1 != b.here)
 		hear(&b);
 	CHECK_EQ(b.consumers, 1);
 	ktap_note(NULL, 0, "%u kills, %u connections", nkills, b.here);
