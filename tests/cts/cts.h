@@ -136,6 +136,9 @@ void cts_until_polls(const pid_t *tid, const bool *over);
 /* The same, or it sleeps for whatever reason: drivers wait in ways of their own. */
 void cts_until_asleep(const pid_t *tid, const bool *over);
 
+/* Until all threads of the process but this one sleep, or *over, atomic, is set. */
+void cts_until_idle(const bool *over);
+
 /* ---- system calls of a function, by tracing a child that runs it */
 
 struct cts_syscall {

@@ -381,6 +381,28 @@ void cts_until_asleep(const pid_t *tid, const bool *over)
 	UNTIL(__atomic_load_n(over, __ATOMIC_ACQUIRE) || asleep(id));
 }
 
+/* Also those of a driver, to which it may have given its work. */
+static bool all_others_asleep(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	bool idle = dir != NULL;
+	struct dirent *e;
+
+	while (idle && (e = readdir(dir))) {
+		pid_t tid = atoi(e->d_name);
+
+		idle = tid <= 0 || tid == gettid() || asleep(tid);
+	}
+	if (dir)
+		closedir(dir);
+	return idle;
+}
+
+void cts_until_idle(const bool *over)
+{
+	UNTIL(__atomic_load_n(over, __ATOMIC_ACQUIRE) || all_others_asleep());
+}
+
 void cts_until_polls(const pid_t *tid, const bool *over)
 {
 	pid_t id = tid_of(tid);
