@@ -10,6 +10,7 @@
 #include <err.h>
 #include <semaphore.h>
 #include <stdio.h>
+#include <time.h>
 
 #include <gst/app/gstappsrc.h>
 
@@ -53,15 +54,31 @@ static void draw(struct buffer *b, int number)
 		errx(1, "%s", dlbuf_last_error());
 }
 
-/* Blocks while GStreamer has the buffer. */
-static void push(GstAppSrc *src, struct buffer *b, int number)
+/* Blocks while GStreamer has the buffer. A pipeline that has failed keeps it for ever. */
+static void wait_for(struct buffer *b, GstBus *bus)
+{
+	struct timespec limit;
+	GstMessage *failed;
+
+	for (;;) {
+		clock_gettime(CLOCK_REALTIME, &limit);
+		limit.tv_sec++;
+		if (!sem_timedwait(&b->is_free, &limit))
+			return;
+		failed = gst_bus_pop_filtered(bus, GST_MESSAGE_ERROR);
+		if (failed)
+			errx(1, "the pipeline has failed in %s",
+			     GST_MESSAGE_SRC_NAME(failed));
+	}
+}
+
+static void push(GstAppSrc *src, GstBus *bus, struct buffer *b, int number)
 {
 	DLBUF_INFO(dlbuf_frame, frame);
 	GstBuffer *buffer;
 	GstCaps *caps;
 
-	while (sem_wait(&b->is_free))
-		;
+	wait_for(b, bus);
 	draw(b, number);
 	frame.code = DLBUF_FOURCC('N', 'V', '1', '2');
 	frame.code_space = DLBUF_CODE_DRM;
@@ -99,7 +116,7 @@ int main(int argc, char **argv)
 
 	gst_init(&argc, &argv);
 	pipeline = gst_parse_launch(text, NULL);
-	src = pipeline ? gst_bin_get_by_name(GST_BIN(pipeline), "src") : NULL;
+	src = pipeline && GST_IS_BIN(pipeline) ? gst_bin_get_by_name(GST_BIN(pipeline), "src") : NULL;
 	if (!src)
 		errx(1, "no pipeline with an appsrc called src");
 	if (dlbuf_device_open("cpu", NULL, &cpu) || dlbuf_pool_create(&cpu, 1, &opts, &pool))
@@ -113,11 +130,11 @@ int main(int argc, char **argv)
 			errx(1, "%s", dlbuf_last_error());
 	}
 	g_object_set(src, "format", GST_FORMAT_TIME, NULL);
+	bus = gst_element_get_bus(pipeline);
 	gst_element_set_state(pipeline, GST_STATE_PLAYING);
 	for (int i = 0; i < FRAMES; i++)
-		push(GST_APP_SRC(src), &buffers[i % BUFFERS], i);
+		push(GST_APP_SRC(src), bus, &buffers[i % BUFFERS], i);
 	gst_app_src_end_of_stream(GST_APP_SRC(src));
-	bus = gst_element_get_bus(pipeline);
 	end = gst_bus_timed_pop_filtered(bus, GST_CLOCK_TIME_NONE,
 					 GST_MESSAGE_EOS | GST_MESSAGE_ERROR);
 	ret = GST_MESSAGE_TYPE(end) != GST_MESSAGE_EOS;

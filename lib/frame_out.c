@@ -290,7 +290,7 @@ static int expand_linear(const struct dlbuf_frame *f, const struct format *forma
 	return ret;
 }
 
-/* What is where in the planes is the modifier's affair. */
+/* The modifier alone says what is where in the planes: only their beginning is checked. */
 static int expand_tiled(const struct dlbuf_frame *f, uint32_t flags, struct dlbuf_frame *out)
 {
 	if (f->modifier == DLBUF_MOD_INVALID)

@@ -323,7 +323,7 @@ DLBUF_API int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[]
  *   - with a share of the frame's lease, if it has one, as its release. Drop it with
  *     dlbuf_frame_drop(), or give it to the consumer. A release of the frame's own stays
  *     in *frame
- * Of a frame that is not linear, the planes are checked only for their beginning.
+ * The function checks only where the planes begin if the frame is not linear.
  *
  * frame is borrowed, and so are the fds and the fence of *out; set out->size before. Does
  * not wait for the fence. On failure *out is unchanged.

@@ -189,7 +189,7 @@ def gstreamer_by_hand():
              dlbuf.UnsupportedError, "more than one picture")):
         raises(kind, lambda text=text: dlbuf.gstreamer.frame(
             buffer, gst.Caps.from_string(text)), words)
-    # What those caps leave open can be said.
+    # The program can say what those caps leave open.
     y, uv = dlbuf.gstreamer.frame(buffer, gst.Caps.from_string(
         "video/x-raw(memory:DMABuf),format=NV12,width=62,height=48"), modifier=0)
     assert y.shape == (48, 62) and uv.frame.modifier == 0
@@ -243,7 +243,7 @@ def gstreamer_ends():
     next(frames).release()
     frames.close()
 
-    # What gst-launch-1.0 takes, and what is in no pipeline.
+    # A bin in parentheses, as gst-launch-1.0 takes it; an element in no pipeline.
     text = f"( v4l2src io-mode=dmabuf device={node} num-buffers=1 ! appsink )"
     assert len(list(dlbuf.gstreamer.frames(text))) == 1
     raises(dlbuf.InvalidError, lambda: next(dlbuf.gstreamer.frames(

@@ -496,7 +496,7 @@ def leaks_are_found():
             "fds: ": lambda w: fds.append(os.dup(w.fd)) if not fds else None,
             "dma-bufs: ": in_a_message,
     }.items():
-        # What measure() itself has freed by the end is less than half of these.
+        # measure() itself frees some twenty objects, far fewer than these.
         words = measure(name, leak, world, 2 * LOOPS, warm=0, bound=0)
         assert any(name in w for w in words), (name, words)
         assert name == "fds: " or len(words) <= 2, words

@@ -457,6 +457,23 @@ static void import(struct dlbuf_device *cpu, struct dlbuf_frame *frame,
 	REQUIRE(n == 2);
 }
 
+/* The way back: an AVFrame of the tensors, in the same pool, as FFmpeg downloads it. */
+static void back_to_ffmpeg(struct real *r, DLManagedTensorVersioned *const *t)
+{
+	AVFrame *made, *copy = av_frame_alloc();
+	DLBUF_INFO(dlbuf_frame, frame);
+
+	frame.code = NV12;
+	frame.code_space = DLBUF_CODE_DRM;
+	REQUIRE_OK(dlbuf_frame_from_tensors(t, 2, 0, &frame));
+	REQUIRE_OK(dlbuf_ffmpeg_avframe(&frame, &made));
+	made->hw_frames_ctx = av_buffer_ref(r->frames);
+	REQUIRE(!av_hwframe_transfer_data(copy, made, 0));
+	CHECK_EQ(differ(t, copy), 0);
+	av_frame_free(&made);
+	av_frame_free(&copy);
+}
+
 static void against_ffmpeg(int layers, const char *node)
 {
 	AVFrame *map = av_frame_alloc(), *copy = av_frame_alloc();
@@ -480,6 +497,7 @@ static void against_ffmpeg(int layers, const char *node)
 	/* And the comparison sees what differs. */
 	copy->data[1][copy->linesize[1] * 24 + 99] ^= 1;
 	CHECK_EQ(differ(t, copy), 1);
+	back_to_ffmpeg(&r, t);
 
 	delete_tensors(t, 2);
 	av_frame_free(&map);
@@ -725,8 +743,11 @@ TEST(out)
 	CHECK_EQ(given_back, 2);
 	f = sent;
 	f.flags = DLBUF_FRAME_READ_ONLY;
+	f.modifier = 0x0100000000000001;	/* Intel's X tiles */
 	REQUIRE_OK(dlbuf_ffmpeg_avframe(&f, &av));
 	CHECK(!av_frame_is_writable(av));
+	CHECK_EQ(((AVDRMFrameDescriptor *)av->data[0])->objects[0].format_modifier,
+		 0x0100000000000001);
 	av_frame_free(&av);
 	CHECK_EQ(given_back, 3);
 	f = sent;

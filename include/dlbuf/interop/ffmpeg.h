@@ -519,9 +519,10 @@ static inline void dlbuf_ffmpeg_props_(const struct dlbuf_frame *f, AVFrame *av)
  *	av_hwframe_ctx_init(pool);
  *	av->hw_frames_ctx = av_buffer_ref(pool);
  *
- * With a crop call av_frame_apply_cropping(), or tell
- * the consumer. av_frame_is_writable() is false for a frame that is READ_ONLY. An
- * interlaced frame whose order is unknown has the bottom field first: FFmpeg knows only two.
+ * The consumer has to honour crop_left and so on: av_frame_apply_cropping() cannot move the
+ * beginning of a hardware frame. av_frame_is_writable() is false for a frame that is
+ * READ_ONLY. An interlaced frame whose order is unknown has the bottom field first: FFmpeg
+ * knows only two.
  *
  * On success the frame is taken: its release is called when FFmpeg has dropped the last
  * reference to the data, on any thread, or a share of its lease is held until then, and

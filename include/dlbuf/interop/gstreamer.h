@@ -671,7 +671,7 @@ static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, in
 		return dlbuf_fail(-EINVAL, "GStreamer refuses pictures of %ux%u", width, height);
 	info.fps_n = fps_n;
 	info.fps_d = fps_d;
-	/* What the frame does not know the caps do not say, instead of a guess. */
+	/* Caps leave out the colour that the frame does not know: GStreamer would guess. */
 	memset(&info.colorimetry, 0, sizeof(info.colorimetry));
 	info.chroma_site = GST_VIDEO_CHROMA_SITE_UNKNOWN;
 	if (c->primaries)
@@ -858,7 +858,7 @@ static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **
 		GST_BUFFER_OFFSET(b) = e.sequence;
 	if (e.flags & DLBUF_FRAME_DAMAGED)
 		GST_BUFFER_FLAG_SET(b, GST_BUFFER_FLAG_CORRUPTED);
-	/* Of an unknown order the caps say that it is interlaced; the flag would be BT. */
+	/* The flag alone means bottom first, so a frame of unknown order has none. */
 	if (e.field == DLBUF_FIELD_INTERLACED_TB || e.field == DLBUF_FIELD_INTERLACED_BT)
 		GST_BUFFER_FLAG_SET(b, GST_VIDEO_BUFFER_FLAG_INTERLACED);
 	if (e.field == DLBUF_FIELD_INTERLACED_TB)
