@@ -562,6 +562,8 @@ static inline int dlbuf_ffmpeg_avframe(struct dlbuf_frame *frame, AVFrame **av)
 				 "(field %d), are no picture of FFmpeg's", (int)e.field);
 	if (!ret && (e.width > INT32_MAX || e.height > INT32_MAX))
 		ret = dlbuf_fail(-EINVAL, "%ux%u pixels", e.width, e.height);
+	if (!ret)
+		ret = dlbuf_frame_wait_(&e);
 	if (!ret) {
 		held = (struct dlbuf_ffmpeg_held_ *)av_mallocz(sizeof(*held));
 		ret = held ? 0 : dlbuf_fail(-ENOMEM, "no memory for a descriptor");

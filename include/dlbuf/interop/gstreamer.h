@@ -843,6 +843,8 @@ static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **
 		else if (j == i)
 			ret = dlbuf_gstreamer_add_memory_(allocator, &e, i, held, b);
 	}
+	if (!ret)
+		ret = dlbuf_frame_wait_(&e);
 	gst_object_unref(allocator);
 	if (ret) {
 		gst_buffer_unref(b);

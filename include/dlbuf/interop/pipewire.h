@@ -829,11 +829,9 @@ static inline int dlbuf_pipewire_expand_(const struct dlbuf_frame *frame,
 	uint32_t i;
 	int ret;
 
-	memset(e, 0, sizeof(*e));
 	memset(info, 0, sizeof(*info));
-	e->size = sizeof(*e);
 	info->size = sizeof(*info);
-	ret = dlbuf_frame_expand(frame, 0, e);
+	ret = dlbuf_frame_expand_(frame, 0, e);
 	if (ret)
 		return ret;
 	dlbuf_frame_drop(e);

@@ -111,24 +111,13 @@ static inline uint64_t dlbuf_plane_rows_(const struct dlbuf_frame *f,
 	return ((uint64_t)f->height + vsub - 1) / vsub;
 }
 
-/*
- * dlbuf_frame_expand(), then waits. On success e->release is a share of the frame's lease,
- * or NULL.
- */
+/* dlbuf_frame_expand() into a new frame. e->release is a share of the lease, or NULL. */
 static inline int dlbuf_frame_expand_(const struct dlbuf_frame *frame, uint32_t flags,
 				      struct dlbuf_frame *e)
 {
-	int ret;
-
 	memset(e, 0, sizeof(*e));
 	e->size = sizeof(*e);
-	ret = dlbuf_frame_expand(frame, flags, e);
-	if (ret)
-		return ret;
-	ret = dlbuf_frame_wait_(e);
-	if (ret)
-		dlbuf_frame_drop(e);
-	return ret;
+	return dlbuf_frame_expand(frame, flags, e);
 }
 
 /* The consumer has the frame: *e keeps its release, and nobody can give it again. */

@@ -495,6 +495,8 @@ static inline int dlbuf_v4l2_output(const struct v4l2_format *fmt,
 	ret = memories == 1 ? dlbuf_planes_follow_(&e, &info) : 0;
 	for (i = 0; !ret && i < memories; i++)
 		ret = dlbuf_v4l2_memory_(fmt, &e, i, &b);
+	if (!ret)
+		ret = dlbuf_frame_wait_(&e);
 	if (ret)
 		return ret;
 	b.type = fmt->type;
