@@ -608,8 +608,10 @@ int frame_attach_fence(const struct dlbuf_frame *f)
 		if (again)
 			continue;
 		ret = dlbuf_fence_import(f->planes[i].fd, DLBUF_WRITE, f->fence);
-		if (ret == -EOPNOTSUPP)
-			return dlbuf_fence_wait(f->fence, 0);
+		if (ret == -EOPNOTSUPP) {
+			ret = fence_check_file(f->fence);
+			return ret ? ret : dlbuf_fence_wait(f->fence, 0);
+		}
 		if (ret)
 			return ret;
 	}

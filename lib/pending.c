@@ -65,11 +65,16 @@ static int add_buffer(int *sum, const struct use *use, const struct wait *wait)
 
 static int add_callers(int *sum, const struct wait *wait)
 {
-	int dup = sys_dup(wait->fence);
+	int dup = sys_dup(wait->fence), ret;
 
-	return dup < 0 ? fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)",
-				    wait->fence) :
-			 add_fence(sum, dup, wait);
+	if (dup < 0)
+		return fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", wait->fence);
+	/* Again, because a thread may have replaced the number since the first check. */
+	ret = fence_check_file(dup);
+	if (!ret)
+		return add_fence(sum, dup, wait);
+	close(dup);
+	return ret;
 }
 
 /* ---------------------------------------------------------------- no fences */

@@ -225,17 +225,14 @@ static int wait_unfenced(const struct call *c, const struct message_head *head,
 }
 
 /* fds has room for two more. hold is taken; it may be NULL. */
-static int send_message(struct call *c, int sock,
-			const struct dlbuf_socket_opts *o, struct packet *p,
-			struct message_head *head, int fds[], struct hold *hold)
+static int send_message(struct call *c, struct packet *p, struct message_head *head,
+			int fds[], struct hold *hold)
 {
 	DLManagedTensorVersioned *shares[DLBUF_MAX_PLANES] = { NULL };
 	unsigned int nfds = message_fds(head);
 	int ret, end = -1;
 
-	ret = call_begin(c, sock, o);
-	if (!ret)
-		ret = wait_unfenced(c, head, fds);
+	ret = wait_unfenced(c, head, fds);
 	if (!ret && hold) {
 		ret = hold_open(hold, &end);
 		if (!ret) {
@@ -337,9 +334,10 @@ static int send_tensors(struct call *c, int sock,
 		holds |= wants_hold(t);
 	}
 	head.ntensors = ntensors;
-	if (holds)
+	ret = call_begin(c, sock, &o);
+	if (!ret && holds)
 		ret = hold_shares(tensors, ntensors, &hold);
-	return ret ? ret : send_message(c, sock, &o, &p, &head, fds, hold);
+	return ret ? ret : send_message(c, &p, &head, fds, hold);
 }
 
 int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
@@ -390,6 +388,34 @@ static int check_own(struct packet *p, struct message_head *head)
 	       -EINVAL : 0;
 }
 
+/* The receiver refuses these fds, but cannot tell the sender. */
+static int check_files(const struct dlbuf_frame *f, const struct message_head *head,
+		       const int fds[], const uint8_t buffer[])
+{
+	uint64_t bytes[MESSAGE_MAX_BUFFERS];
+	uint32_t access = DLBUF_RW;
+	struct buffer_id id;
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < head->nbuffers; i++) {
+		ret = buffer_size(fds[i], fds[i], &bytes[i]);
+		if (!ret)
+			ret = buffer_identify(fds[i], &id);
+		if (!ret)
+			access &= id.access & head->access[i];
+	}
+	if (!ret && !access)
+		ret = fail(-EACCES, "the frame's dma-bufs have no access in common");
+	for (uint32_t i = 0; !ret && i < f->nplanes; i++)
+		if (f->planes[i].offset >= bytes[buffer[i]])
+			ret = fail(-ERANGE, "plane %u begins at byte %llu, its dma-buf ends at "
+				   "%llu", i, (unsigned long long)f->planes[i].offset,
+				   (unsigned long long)bytes[buffer[i]]);
+	if (!ret && head->flags & MESSAGE_FENCE)
+		ret = fence_check_file(f->fence);
+	return ret;
+}
+
 static int hold_release(const struct dlbuf_frame *f, struct hold **out)
 {
 	struct hold *hold = sys_calloc(1, sizeof(*hold));
@@ -434,13 +460,17 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 	}
 	ret = check_own(&p, &head);
 	if (!ret)
+		ret = call_begin(&c, sock, &o);
+	if (!ret)
+		ret = check_files(&f, &head, fds, buffer);
+	if (!ret)
 		ret = lease_share(&f);
 	if (ret)
 		return ret;
 	if (f.release)
 		ret = hold_release(&f, &hold);
 	if (!ret)
-		ret = send_message(&c, sock, &o, &p, &head, fds, hold);
+		ret = send_message(&c, &p, &head, fds, hold);
 	if (ret)
 		dlbuf_lease_drop(f.lease);
 	return ret;
@@ -665,19 +695,6 @@ static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 	return ret;
 }
 
-/*
- * The frame's fence must be a sync_file, because the library may wait for it, and
- * another file may never become ready.
- */
-static int check_fence(int fence)
-{
-	int merged, ret = dlbuf_fence_merge(fence, -1, &merged);
-
-	if (!ret)
-		close(merged);
-	return ret ? -EPROTO : 0;
-}
-
 static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 			const struct dlbuf_import_opts *opts,
 			DLManagedTensorVersioned *tensors[], uint32_t *n)
@@ -696,7 +713,9 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 		f->planes[i].fd = a->fds[a->m.buffer[i]];
 	if (a->m.head.flags & MESSAGE_FENCE) {
 		f->fence = a->fds[a->m.head.nbuffers];
-		ret = check_fence(f->fence);
+		ret = fence_check_file(f->fence);
+		if (ret == -EINVAL)
+			ret = -EPROTO;
 	}
 	/* A copy cannot be written, so RW fails; leave the access to the import. */
 	if (!opts->access && o.access == DLBUF_RW)

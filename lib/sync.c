@@ -184,6 +184,8 @@ int sync_opts_get(const struct dlbuf_acquire_opts *opts,
 
 	if (!ret && o->flags & ~DLBUF_ACQUIRE_DAMAGED)
 		ret = unknown_flags("acquire", o->flags & ~DLBUF_ACQUIRE_DAMAGED);
+	if (!ret && o->fence && o->fence != -1)
+		ret = fence_check_file(o->fence);
 	return ret;
 }
 

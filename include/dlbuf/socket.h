@@ -115,10 +115,13 @@ DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
  * frame, its fds and its fence are borrowed. The lease is called exactly once,
  * when the receiver is done, on the library's event thread, perhaps before this
  * call returns. It is not called if this call fails. Blocks like dlbuf_send().
- * -EINVAL  also: no planes or too many, values that no frame can have, or release
- *          and lease. The format itself is checked by the receiver
+ * -EINVAL  also: no planes or too many, values that no frame can have, release and
+ *          lease, or a fence that is not a sync_file. The receiver checks that the
+ *          dma-bufs are large enough for the format
  * -ESTALE  the lease belongs to the parent process
- * -EBADF   also: a plane's fd or the fence is not open
+ * -EBADF   also: a plane's fd or the fence is not open, or a plane's fd is not a dma-buf
+ * -EACCES  the dma-bufs have no access in common: one is read-only, one write-only
+ * -ERANGE  a plane begins after the end of its dma-buf
  * and the errors of dlbuf_send().
  */
 DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,

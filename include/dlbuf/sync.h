@@ -58,7 +58,9 @@ struct dlbuf_acquire_opts {
 	/*
 	 * A sync_file to wait for, in addition to the fences of the dma-buf;
 	 * borrowed. 0 and -1 mean none, so zeroed options have no fence. If the
-	 * number of your sync_file is 0, duplicate it first.
+	 * number of your sync_file is 0, duplicate it first. The call checks that
+	 * it is a sync_file. The eventfd of a release (DLBUF_SYNC_EVENT) is not
+	 * one, and is not needed: an acquire waits for such work of this process.
 	 */
 	int fence;
 	uint32_t flags;		/* DLBUF_ACQUIRE_* */
@@ -108,7 +110,7 @@ struct dlbuf_acquire_opts {
  * A device that waits by itself ignores the deadline. On a kernel without
  * sync_file the call has to wait, and uses the deadline.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, a stream for a
- *          device without streams, bad opts
+ *          device without streams, bad opts, opts->fence is not a sync_file
  * -EBADF   opts->fence is not open
  * -EACCES  the tensor does not allow this access
  * -EBUSY   the tensor is already acquired

@@ -299,8 +299,8 @@ class Tensor:
         "read", "write" or "rw"; None is all that the tensor allows. stream is
         the handle of a queue of the device; None is its default stream. On the
         CPU the call blocks, without the GIL; on a GPU the stream waits.
-        deadline is in seconds of time.monotonic(). fence is a sync_file, that
-        the access waits for, too; it is borrowed.
+        deadline is in seconds of time.monotonic(). fence is a sync_file, for
+        which the access waits, too; it is borrowed.
 
         Raises AccessError for an access that the tensor does not allow, Error
         with EBUSY if it is acquired already, DeadlineError at the deadline, and

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT
 /* Bad input: one errno, one sentence, nothing left behind, nothing written. */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
@@ -70,6 +74,61 @@ static void layouts(void *arg)
 	}
 }
 
+/*
+ * All of these can be polled, and most are never readable. No thread waits for one, no
+ * driver gets one, and no message has one.
+ */
+static void fences(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), one_way[2], sock[2];
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { cts_import(dev, fd, BYTES),
+							  cts_import(dev, fd, BYTES) };
+	struct dlbuf_frame f = PICTURE(64, 64, DLBUF_FOURCC('R', '8', ' ', ' '),
+		DLBUF_CODE_DRM, 1, .modifier = DLBUF_MOD_LINEAR,
+		.planes = { { .fd = fd, .pitch = 64 } }, .order = DLBUF_ORDER_FENCE);
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = 1);
+	DLManagedTensorVersioned *none[DLBUF_MAX_PLANES] = { NULL };
+	uint32_t n = 77;
+
+	REQUIRE(!pipe(one_way) && !socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sock));
+	const struct {
+		int fd, err;
+	} files[] = {
+		{ eventfd(0, EFD_CLOEXEC), -EINVAL },
+		{ timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), -EINVAL },
+		{ memfd_create("no fence", MFD_CLOEXEC), -EINVAL },
+		{ open("/dev/zero", O_RDWR | O_CLOEXEC), -EINVAL },
+		{ one_way[0], -EINVAL },
+		{ sock[0], -EINVAL },
+		{ fd, -EINVAL },
+		{ 4711, -EBADF },
+		{ -5, -EBADF },
+	};
+
+	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+		f.fence = opts.fence = files[i].fd;
+		CHECK_ERR(dlbuf_acquire(t[0], DLBUF_READ, NULL, &opts), files[i].err);
+		CHECK_ERR(dlbuf_acquire_all(t, 2, DLBUF_RW, NULL, &opts), files[i].err);
+		CHECK_ERR(dlbuf_import_frame(dev, &f, NULL, none, &n), files[i].err);
+		CHECK_ERR(dlbuf_send_frame(sock[1], &f, NULL), files[i].err);
+		CHECK_ERR(dlbuf_recv(dev, sock[0], &(struct dlbuf_socket_opts){
+			.size = sizeof(struct dlbuf_socket_opts),
+			.flags = DLBUF_SOCKET_DONTWAIT }, none, &n, NULL), -EAGAIN);
+		if (i < 4)
+			close(files[i].fd);
+	}
+	for (int i = 0; i < 2; i++) {
+		CHECK_OK(dlbuf_acquire(t[i], DLBUF_RW, NULL, NULL));
+		CHECK_OK(dlbuf_release(t[i], NULL, NULL));
+		cts_delete(t[i]);
+		close(one_way[i]);
+		close(sock[i]);
+	}
+	CHECK(!none[0]);
+	CHECK_EQ(n, 77);
+}
+
 static void device_names(void *arg)
 {
 	struct dlbuf_device *dev = NULL;
@@ -86,6 +145,7 @@ void cts_cases_input(void)
 {
 	ktap_case("input/sync-file", sync_file, NULL);
 	ktap_case("input/layouts", layouts, NULL);
+	ktap_case("input/fences", fences, NULL);
 	/* A simulator has the name that a program waits for, whatever it is. */
 	if (!cts_access->second)
 		ktap_case("input/device-names", device_names, NULL);

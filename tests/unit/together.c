@@ -28,11 +28,13 @@ static int note_export(int fd, uint32_t access, int *fence);
 static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 		       int fence);
 static int note_merge(int a, int b, int *out);
+static int note_file(int fence);
 /* No dma-buf is idle, so the fences of each are asked for. */
 #define fence_buffer_idle(fd, access) 0
 #define dlbuf_fence_export note_export
 #define fence_import note_import
 #define dlbuf_fence_merge note_merge
+#define fence_check_file note_file
 #include "../../lib/pending.c"
 #include "../../lib/sync.c"
 #include "../../lib/together.c"
@@ -78,7 +80,13 @@ static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 	return 0;
 }
 
-/* Eventfds cannot be merged: the second stands for both. */
+/* Eventfds stand for sync_files here. */
+static int note_file(int fence)
+{
+	return fence == -5 ? fail(-EBADF, "not open") : 0;
+}
+
+/* They cannot be merged: the second stands for both. */
 static int note_merge(int a, int b, int *out)
 {
 	kernel.merges++;
