@@ -460,14 +460,13 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 	}
 	ret = check_own(&p, &head);
 	if (!ret)
-		ret = call_begin(&c, sock, &o);
-	if (!ret)
-		ret = check_files(&f, &head, fds, buffer);
-	if (!ret)
 		ret = lease_share(&f);
 	if (ret)
 		return ret;
-	if (f.release)
+	ret = call_begin(&c, sock, &o);
+	if (!ret)
+		ret = check_files(&f, &head, fds, buffer);
+	if (!ret && f.release)
 		ret = hold_release(&f, &hold);
 	if (!ret)
 		ret = send_message(&c, &p, &head, fds, hold);
