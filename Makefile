@@ -327,6 +327,10 @@ bench := $(bench-src:%.c=$(O)/%)
 # TESTS_CFLAGS: the tests' own code, other than the library's.
 TESTS_CFLAGS ?=
 cflags-tests = -Ilib -Itests -Itests/harness -Wno-unused-parameter $(TESTS_CFLAGS)
+# The second C block of README.md, which is a part of a program.
+$(O)/tests/lab/camera.o: $(gen)/readme.inc
+$(gen)/readme.inc: README.md | $(gen)/
+	$(Q)awk '/^```/ { on = 0 } on; /^```c$$/ { on = ++n == 2 }' $< > $@
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 
 define link-test
