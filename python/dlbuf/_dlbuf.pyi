@@ -463,6 +463,17 @@ class Tensor:
         >>> t.strides, t.copy().strides, t.copy().fd
         ((6, 1), (3, 1), None)
         """
+    def contiguous(self) -> Tensor:
+        """This tensor, if its rows have no gaps, its strides are positive and its first
+        element is at a multiple of 64 bytes. Otherwise copy(), whose is_copied is True.
+
+        For libraries that end the process on other tensors: PyTorch 2.6 and 2.12 on
+        negative strides, TensorFlow on memory that is not aligned.
+
+        >>> t = dlbuf.alloc((64, 64), "uint8")
+        >>> t.contiguous() is t, t[::-1].contiguous().is_copied
+        (True, True)
+        """
     def to(self, device: Device | str, may_copy: bool = False) -> Tensor:
         """A tensor of the same dma-buf on another device: the same layout, access,
         frame and lease, and an access of its own.

@@ -21,6 +21,8 @@ _EINVAL, _EOPNOTSUPP = 22, 95
 _TORCH = {DLDeviceType.CPU, DLDeviceType.CUDA, DLDeviceType.CUDA_HOST,
           DLDeviceType.CUDA_MANAGED, DLDeviceType.ROCM,
           DLDeviceType.ROCM_HOST, DLDeviceType.ONE_API}
+# Data of these is a handle, not an address.
+_HANDLES = {DLDeviceType.VULKAN, DLDeviceType.OPENCL}
 # The docstrings stand in _dlbuf.pyi, as those of methods in C do.
 _DOCS = {signature.partition("(")[0]: doc for signature, _, doc in (
     d.partition("\n--\n\n") for d in _dlbuf.docs)}
@@ -56,7 +58,7 @@ def torch(self: Tensor) -> Any:
         raise UnsupportedError(_EOPNOTSUPP, "PyTorch has no tensors on "
                                f"{device_name(kind, number)}: "
                                "t.to(\"cpu\").torch() has the same memory")
-    # PyTorch before 2.7 ends the process for a negative stride.
+    # PyTorch 2.6 and 2.12 end the process for a negative stride.
     if any(s < 0 for n, s in zip(self.shape, self.strides) if n > 1):
         raise UnsupportedError(_EOPNOTSUPP, "PyTorch has no negative strides: "
                                "t.copy().torch() has a copy")
@@ -70,6 +72,17 @@ def torch(self: Tensor) -> Any:
 
 def copy(self: Tensor) -> Tensor:
     return from_dlpack(self, device=(DLDeviceType.CPU, 0), copy=True)
+
+
+def contiguous(self: Tensor) -> Tensor:
+    packed, step = True, 1
+    for n, stride in zip(reversed(self.shape), reversed(self.strides)):
+        packed = packed and (n == 1 or stride == step)
+        step *= n
+    start = self.byte_offset
+    if self.__dlpack_device__()[0] not in _HANDLES:
+        start += self.data
+    return self if packed and not start % 64 or not step else self.copy()
 
 
 def to(self: Tensor, device: Device | str, may_copy: bool = False) -> Tensor:
@@ -201,7 +214,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> NoReturn:
 
 _ALL = "t.numpy() has them all"
 methods: list[Callable[..., Any]] = [
-    numpy, torch, copy, to, same_layout, item, tobytes, __array__,
+    numpy, torch, copy, contiguous, to, same_layout, item, tobytes, __array__,
     __reduce_ex__, __index__, __bytes__,
     _number(int, _ALL), _number(float, _ALL), _number(complex, _ALL),
     _number(bool, "t.numpy().any() or .all() asks all of them, and `t is not "
