@@ -86,6 +86,10 @@ endef
 quoted = '$(subst ','\'',$(1))'
 set = $(foreach word,$(SET),$(call quoted,$(word)))
 
+# For tools/absent: what cannot be built here is left out. pkg-config is for programs only.
+probes = CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' GLSLANG='$(GLSLANG)' \
+	PKG_CONFIG='$(if $(filter DMABUF_TEST=n,$(SET)),true,$(PKG_CONFIG))'
+
 .PHONY: menuconfig defconfig setconfig savedefconfig
 menuconfig:
 	$(need-kconfiglib)
@@ -96,28 +100,26 @@ defconfig:
 	$(need-kconfiglib)
 	@mkdir -p $(O)
 	$(Q)rm -f $(KCONFIG_CONFIG)
-	$(Q)$(PYTHON) tools/set-config $(set) >/dev/null
+	$(Q)$(probes) $(PYTHON) tools/set-config $(set) >/dev/null
 
 setconfig:
 	$(need-kconfiglib)
-	$(Q)$(PYTHON) tools/set-config $(set)
+	$(Q)$(probes) $(PYTHON) tools/set-config $(set)
 
 savedefconfig:
 	$(need-kconfiglib)
 	$(Q)$(PYTHON) -m savedefconfig --kconfig Kconfig --out $(O)/defconfig
 
-# Without kconfiglib: the defaults, less what cannot be built here.
 ifneq ($(PYTHON),)
 $(O)/.config: $(if $(SET),FORCE) | $(O)/
-	$(Q)out=$$($(PYTHON) tools/set-config $(set)) || exit; \
+	$(Q)out=$$($(probes) $(PYTHON) tools/set-config $(set)) || exit; \
 	[ -z "$$out" ] || printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET))
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
 else
 $(O)/.config: $(if $(SET),FORCE) | $(O)/
-	$(Q)CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' PKG_CONFIG='$(PKG_CONFIG)' \
-		GLSLANG='$(GLSLANG)' tools/plain-config $@ $(set) > $@.new
+	$(Q)$(probes) tools/plain-config $@ $(set) > $@.new
 	$(Q)cmp -s $@.new $@ && rm $@.new || { printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET)); mv $@.new $@; }
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
