@@ -17,8 +17,8 @@
  *   lease       a callback that the producer gives to dlbuf. dlbuf calls it once,
  *               when nothing uses the buffer any more: the lease fires.
  *
- * base.h defines four words of ownership: borrowed, new, taken and peeked. Read it
- * next. This file includes all headers of this list:
+ * base.h defines five words of ownership: borrowed, duplicated, taken, new and
+ * peeked. Read it next. This file includes all headers of this list:
  *
  *   base.h      version, error codes and error text, ownership, log
  *   dlpack.h    the structs of DLPack: the tensor

@@ -66,12 +66,12 @@ struct dlbuf_acquire_opts {
 
 /*
  * Accepts a buffer although work before the access failed: without this flag, fences
- * that end with an error are told.
+ * that end with an error are reported.
  *
- * Told by dlbuf_acquire() (-EIO, nothing is acquired): opts.fence and the frame's own
+ * Reported by dlbuf_acquire() (-EIO, nothing is acquired): opts.fence and the frame's own
  * fence, if they failed before; every fence that the call waited for on this thread; the
  * fences that dlbuf_pending() reported last; and the fences of an earlier access of
- * this tensor, if no other call has told them.
+ * this tensor, if no other call has reported them.
  *
  * Told by dlbuf_release() (-EIO, the access has ended): fences for which the device
  * waits (DLBUF_SYNC_FENCE) and which failed before the release. If they are still

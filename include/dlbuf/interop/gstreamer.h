@@ -27,7 +27,7 @@
  *   - max-buffers of an appsink, 1 for example: its queue has no limit, so it takes all of
  *     a camera's buffers while you work, and v4l2src copies into memory of the system
  *   - dlbuf_device_trim(dev, 0) when the caps have changed or the pipeline has stopped: a
- *     device keeps imports of the old buffers, and with them their memory, until it is told
+ *     device keeps imports of the old buffers, and with them their memory, until then
  *
  * The lease is a reference to the GstBuffer. The buffer returns to its pool, and
  * to the camera, when the last tensor is deleted and its work is complete.
@@ -642,7 +642,7 @@ static inline GstVideoChromaSite dlbuf_gstreamer_site_(uint8_t chroma_site)
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it (Bayer, for example); a modifier
  *              other than LINEAR without is_drm; DMA_DRM before 1.24; a single field, or
  *              fields one after the other
- * -EINVAL      GStreamer refuses the size; a rate that is none
+ * -EINVAL      GStreamer refuses the size; a rate that is not a number
  */
 static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, int fps_n,
 					     int fps_d, int is_drm, GstCaps **caps)
