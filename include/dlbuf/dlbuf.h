@@ -66,7 +66,7 @@
  *	    dlbuf_import(cpu, fd, &layout, NULL, &t) ||
  *	    dlbuf_acquire(t, DLBUF_READ, NULL, NULL))
  *		errx(1, "%s", dlbuf_last_error());
- *	... t->dl_tensor.data points to the pixels ...
+ *	printf("%p points to the pixels\n", t->dl_tensor.data);
  *	dlbuf_release(t, NULL, NULL);
  *	t->deleter(t);
  *	dlbuf_device_close(cpu);

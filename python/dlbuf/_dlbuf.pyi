@@ -188,8 +188,8 @@ class Tensor:
     A Tensor keeps its memory, its device and the lease of its frame until it is
     closed or collected. `with tensor:` acquires and releases it.
 
-    int(), float(), complex() and bool() of a tensor of one element are its value,
-    as item() has it; TypeError if there are more. `t == u` is whether two Tensors
+    int(), float(), complex() and bool() of a tensor of one element are the value that
+    item() returns; TypeError if there are more. `t == u` is whether two Tensors
     are the same object, so that `t in list` works. Elements are not compared: ==
     and < with a number raise TypeError, and NumPy's with an array are NumPy's.
 

@@ -98,7 +98,7 @@ def to(self: Tensor, device: Device | str, may_copy: bool = False) -> Tensor:
 def same_layout(self: Tensor, other: Any, /) -> bool:
     if not isinstance(other, Tensor):
         raise TypeError("same_layout() compares two Tensors, and "
-                        f"{type(other).__name__} is none: dlbuf.from_dlpack() "
+                        f"{type(other).__name__} is not one: dlbuf.from_dlpack() "
                         "makes one of an array")
     return ((self.shape, self.strides, self.dtype) ==
             (other.shape, other.strides, other.dtype))
@@ -146,7 +146,7 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _number(call: type, instead: str) -> Callable[[Tensor], Any]:
-    """What int(t) and its like call. Without it Python would read the bytes as
+    """The method of int(t) or another one. Without it Python would read the bytes as
     text."""
     name = call.__name__
 
@@ -180,7 +180,7 @@ def __bytes__(self: Tensor) -> bytes:
 
 def _comparison(sign: str, name: str, mirror: str
                 ) -> Callable[[Tensor, object], Any]:
-    """What t == x and its like call. Elements are not compared, and False for
+    """The method of t == x or another one. Elements are not compared, and False for
     "not the same object" would be read as an answer about them."""
     def compare(self: Tensor, other: object, /) -> Any:
         cls: Any = type(other)
@@ -228,4 +228,4 @@ for method in methods:
     method.__doc__ = _DOCS.get(method.__name__)
     setattr(Tensor, method.__name__, method)
 setattr(Tensor, "__numpy_dtype__", property(
-    lambda self: self.dtype.numpy, doc="What NumPy 2.4 asks for the dtype of."))
+    lambda self: self.dtype.numpy, doc="The dtype, for NumPy 2.4."))

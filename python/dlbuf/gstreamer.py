@@ -61,7 +61,7 @@ _Probe = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_ProbeIn
 
 
 class _C(NamedTuple):
-    """What is called by address. The hash of PyGObject's objects is their address."""
+    """Calls by address: the hash of PyGObject's objects is their address."""
 
     gst: ctypes.CDLL
     metas: tuple[int, int]  # the types of GstVideoMeta and GstVideoCropMeta
@@ -95,7 +95,7 @@ def _c() -> _C:
 
 
 class _Caps(NamedTuple):
-    """What caps say."""
+    """The format of caps."""
 
     format: FormatInfo
     code: int

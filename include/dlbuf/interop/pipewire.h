@@ -18,8 +18,10 @@
  *			pw_stream_queue_buffer(stream, b);
  *			return;
  *		}
- *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n))
+ *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n)) {
+ *			warnx("%s", dlbuf_last_error());
  *			dlbuf_frame_drop(&frame);
+ *		}
  *	}
  *	static void on_remove_buffer(void *data, struct pw_buffer *b)
  *	{
