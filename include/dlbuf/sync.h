@@ -9,8 +9,8 @@
  * Acquire waits for the fences of the dma-buf that conflict with the access (a
  * reader waits for writers, a writer for readers and writers) and for a fence of
  * the caller. Then it makes the memory visible to the device. Release makes your
- * writes visible to the other users and adds a fence of your work to the dma-buf,
- * for which they wait.
+ * writes visible to the other users. On a device whose release is FENCE (see below)
+ * it adds a fence of your work to the dma-buf, for which they wait.
  *
  * The device decides who waits. dlbuf_device_info.acquire and .release are one of:
  *

@@ -12,6 +12,7 @@ import itertools
 import re
 import os
 import socket
+from typing import Any
 
 import dlbuf
 
@@ -79,7 +80,7 @@ def program(block):
     test of their own, lab_examples.py."""
     def run():
         t = dlbuf.alloc((1080, 1920, 3), "uint8")
-        names = {"__name__": "__main__"}
+        names: dict[str, Any] = {"__name__": "__main__"}
         wanted = re.findall(r"(\w+):", block.text) if block.word else []
         if wanted:
             names |= {"dlbuf": dlbuf, "fd": t.fd}
