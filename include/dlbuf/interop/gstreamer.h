@@ -416,7 +416,7 @@ static inline int dlbuf_gstreamer_bayer_pitch_(GstBuffer *buffer, const GstVideo
 			*pitch = (int)(bytes / rows);
 			return 0;
 		}
-	return dlbuf_fail(-EOPNOTSUPP, "nobody says the pitch: the GstBuffer has no "
+	return dlbuf_fail(-EOPNOTSUPP, "the pitch is not known: the GstBuffer has no "
 			  "GstVideoMeta, and its %zu bytes are not %zu rows of %zu bytes, "
 			  "alone or up to a multiple of 4 to 256", (size_t)bytes,
 			  (size_t)rows, (size_t)row);
@@ -534,7 +534,7 @@ static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 	f.nplanes = meta ? meta->n_planes : GST_VIDEO_INFO_N_PLANES(info);
 #if GST_CHECK_VERSION(1, 24, 0)
 	if (!meta && GST_VIDEO_INFO_FORMAT(info) == GST_VIDEO_FORMAT_DMA_DRM)
-		return dlbuf_fail(-EOPNOTSUPP, "nobody says where the planes are: "
+		return dlbuf_fail(-EOPNOTSUPP, "the places of the planes are not known: "
 				  "the GstBuffer has no GstVideoMeta");
 #endif
 	if (!f.nplanes || f.nplanes > DLBUF_MAX_PLANES)
