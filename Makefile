@@ -595,9 +595,9 @@ help:
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
-	'make check-quick     the tests for every change, in a few minutes' \
-	'make check-changed   what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
-	'make check-gpu       the tests for a machine with an NVIDIA GPU, which write a report' \
+	'make check-quick      the tests for every change, in a few minutes' \
+	'make check-changed    what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
+	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
 	'make docs             docs/formats.md, its man page and docs/interop/python.md, from' \
