@@ -104,7 +104,7 @@ struct dlbuf_socket_opts {
  * -EPERM         the receiver accepts no fds (SO_PASSRIGHTS), or is connected to
  *                another socket
  * -ENOMEM        also: the thread that waits for the receiver cannot be started
- * -EMFILE, and other errors of sendmsg()
+ * -EIO, -ENOBUFS  the kernel failed, or has no room for the message
  */
 DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 			 uint32_t ntensors, const struct dlbuf_socket_opts *opts);
@@ -117,7 +117,6 @@ DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
  * call returns. It is not called if this call fails. Blocks like dlbuf_send().
  * -EINVAL  also: no planes or too many, values that no frame can have, or release
  *          and lease. The format itself is checked by the receiver
- * -ESTALE  the lease belongs to the parent process
  * -EBADF   also: a plane's fd or the fence is not open
  * and the errors of dlbuf_send().
  */
