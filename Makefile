@@ -160,6 +160,13 @@ $(gen)/accesses.h: list := $(call macros,ACCESS,$(accesses))
 $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h: FORCE | $(gen)/
 	@printf '%s\n' $(list) | cmp -s - $@ || printf '%s\n' $(list) > $@
 
+# The public functions that may fail, for tests/harness/ktap.h.
+$(gen)/seen.h: $(wildcard include/dlbuf/*.h include/dlbuf/interop/*.h) Makefile | $(gen)/
+	$(Q)sed -En -e 's/^#ifndef (DLBUF_[A-Z0-9_]*H)$$/#ifdef \1/p; s/^(#endif) .. DLBUF_[A-Z0-9_]*H .*/\1/p' \
+		-e 's/^(DLBUF_API|static inline) int (dlbuf_[a-z0-9_]*[a-z0-9])\(.*/#define \2(...) ktap_seen("\2", __FILE__, __LINE__, \2(__VA_ARGS__))/p' \
+		$(filter %.h,$^) | sed '/ dlbuf_fail(/d' > $@.new
+	$(Q)cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
 # ---------------------------------------------------------------- flags
 
 CFLAGS ?= -O2 -g
@@ -263,7 +270,7 @@ endif
 $(O)/.flags: FORCE | $(O)/
 	@echo '$(CC) $(all-cflags) $(hot) $(once)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(once)' > $@
 
-generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
+generated := $(gen)/autoconf.h $(gen)/seen.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
 
 $(O)/%.o: %.c $(O)/.flags $(generated)
 	@mkdir -p $(@D)

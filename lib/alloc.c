@@ -533,7 +533,7 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 
 	if (!devs || !ndevs || !tensors)
 		return fail(-EINVAL, "%s", !tensors ? "tensors is NULL" :
-			    "no device is named");
+			    !devs ? "devs is NULL" : "ndevs is 0");
 	for (size_t i = 0; i < ndevs; i++) {
 		ret = devs[i] ? device_check(devs[i]) :
 		      fail(-EINVAL, "devs[%zu] is NULL", i);

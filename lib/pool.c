@@ -343,8 +343,8 @@ static int lay_out(struct dlbuf_device *const devs[], size_t ndevs,
 	struct dlbuf_format_info format = { .size = sizeof(format) };
 	int ret;
 
-	if (ndevs && !devs)
-		return fail(-EINVAL, "devs is NULL");
+	if (!opts || (ndevs && !devs))
+		return fail(-EINVAL, "%s is NULL", opts ? "devs" : "opts");
 	*info = (struct dlbuf_pool_info){ .size = sizeof(*info) };
 	ret = OPTS_GET(o, opts, "dlbuf_pool_opts");
 	if (!ret)

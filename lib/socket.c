@@ -314,10 +314,11 @@ static int send_tensors(struct call *c, int sock,
 	bool holds = false;
 	struct packet p;
 
-	if (!tensors || !ntensors || ntensors > DLBUF_MAX_PLANES)
+	if (!tensors)
+		return fail(-EINVAL, "tensors is NULL");
+	if (!ntensors || ntensors > DLBUF_MAX_PLANES)
 		return fail(-EINVAL, "a message cannot have %u tensors, 1 to %d "
-			    "are possible",
-			    tensors ? ntensors : 0, DLBUF_MAX_PLANES);
+			    "are possible", ntensors, DLBUF_MAX_PLANES);
 	ret = opts_check(opts, &o);
 	if (ret)
 		return ret;

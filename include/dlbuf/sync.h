@@ -115,7 +115,6 @@ struct dlbuf_acquire_opts {
  * -EACCES  the tensor does not allow this access
  * -EBUSY   the tensor is already acquired
  * -ETIME   the deadline passed; nothing is acquired
- * -ENOMEM, -EMFILE  no memory or no fd to wait for a fence
  * -EIO     the kernel or the driver failed, the device is lost, or a fence ended
  *          with an error (DLBUF_ACQUIRE_DAMAGED says which); nothing is acquired
  */
@@ -170,8 +169,6 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
  * acquired after any of them:
  * -EINVAL  also: tensors of several devices
  * -EBUSY   also: a tensor is in the list twice
- * -ENOMEM  no memory
- * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
 				size_t n, uint32_t access, void *stream,
@@ -197,7 +194,6 @@ DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
  * -EBUSY   also: fence is not NULL, and the list has only some of the tensors that
  *          were acquired together, while others of them are still acquired
  * -EIO     as above
- * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
 				size_t n, void *stream, int *fence);
@@ -217,9 +213,7 @@ DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
  * Does not block.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, fd is NULL
  * -EACCES  the tensor does not allow this access
- * -ENOMEM, -EMFILE  no memory, no fd
  * -EIO     the kernel or the driver failed
- * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access,
 			    int *fd);
@@ -245,6 +239,7 @@ DLBUF_API int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor,
  * to the dma-buf, and the frame's lease waits for it.
  * -EINVAL  also: fence is not a sync_file; the access has not ended
  * -EBADF   fence is not open; the access has not ended
+ * -EIO     the kernel failed; the access has ended
  * -EOPNOTSUPP  the CPU, as above
  */
 DLBUF_API int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence);

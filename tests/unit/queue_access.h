@@ -394,6 +394,7 @@ QUEUE_CASE(release_fails, HOST, FINISH)
 	fail_call(on->calls[ENTER], 0);
 	CHECK_ERR(release_to(&out), -EIO);
 	CHECK_EQ(out, -1);
+	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -EIO);
 	heal();
 	app_away(&app, false);
 	/* The wait that is left when a call before it has failed, whichever that is. */

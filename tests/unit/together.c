@@ -5,6 +5,7 @@
  * dma-buf is needed: eventfds stand for dma-bufs and sync_files. What the kernel
  * does with them is in tests/cts.
  */
+#define KTAP_UNSEEN
 #include <fcntl.h>
 
 #include "common.h"

@@ -458,6 +458,8 @@ TEST(wrap_refusals)
 	fake->physical[0].no_import = true;
 	REFUSED(-EOPNOTSUPP, (void)0);
 	fake->physical[0].no_import = false;
+	REFUSED(-EIO, fail_call("vkEnumeratePhysicalDevices", VK_ERROR_UNKNOWN));
+	fake->failing = NULL;
 	CHECK_ERR(dlbuf_device_wrap_vulkan(NULL, NULL, &dev), -EINVAL);
 	CHECK_ERR(dlbuf_device_wrap_vulkan(&vk, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_device_wrap_vulkan(&vk, &opts, &dev), -EINVAL);

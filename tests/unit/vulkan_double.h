@@ -17,6 +17,7 @@
 #include "backends/vulkan/vulkan.h"
 #include "doubles/vulkan.h"
 #include "fence.h"
+#include <generated/seen.h>	/* of dlbuf/vulkan.h, too */
 
 static struct fake_vulkan *fake;
 static fake_vulkan_fn fake_fn;
