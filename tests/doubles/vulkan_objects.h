@@ -50,7 +50,7 @@ struct point {
 
 /* What was submitted and is not over. */
 struct submission {
-	struct item *uses[16];
+	struct item *uses[64];
 	unsigned int nuses;
 	VkQueue queue;
 	struct item *cmd;
@@ -61,6 +61,7 @@ struct submission {
 
 /* Oldest first: a queue does one thing after the other. */
 extern struct submission submissions[4096];
+extern struct item the_queues[2];
 extern const struct fake_physical *used; /* by the last device */
 extern bool semaphore_fd, modifiers, foreign; /* that has the extension */
 extern bool timelines, timelines_khr; /* that has the feature; by the extension */

@@ -252,11 +252,37 @@ static struct item *submit_signal(struct submission *s,
 	return o;
 }
 
-static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
-			    VkFence fence)
+/* What the device uses as it executes a command buffer. */
+static void execute(struct submission *s, struct item *cmd)
+{
+	if (!cmd)
+		return;
+	s->cmd = cmd;
+	fake.barrier = cmd->barrier;
+	fake.src_stage = cmd->src_stage;
+	fake.dst_stage = cmd->dst_stage;
+	if (cmd->once && cmd->submitted)
+		wrong("vkQueueSubmit: a command buffer for one submit");
+	cmd->submitted = true;
+	use(s, cmd);
+	use(s, cmd->buffer);
+	if (cmd->from && cmd->to) {
+		use(s, cmd->from);
+		use(s, cmd->from->memory);
+		use(s, cmd->to);
+		use(s, cmd->to->memory);
+	}
+	for (unsigned int i = 0; i < cmd->nimages; i++) {
+		use(s, cmd->images[i]);
+		use(s, cmd->images[i]->memory);
+	}
+}
+
+static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
+		       VkFence fence)
 {
 	struct submission *s;
-	struct item *cmd, *f = NULL;
+	struct item *f = NULL;
 
 	BEGIN("vkQueueSubmit")
 	if (fake.pending == sizeof(submissions) / sizeof(submissions[0])) {
@@ -266,33 +292,11 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 	s = &submissions[fake.pending];
 	*s = (struct submission){ .wait = -1, .tell.fd = -1, .queue = queue };
 	/* Only what turns a fence into a value or back has none. */
-	if (n != 1 || info->commandBufferCount > 1 ||
+	if (n != 1 || info->commandBufferCount > 16 ||
 	    (!info->commandBufferCount && !timelines))
-		wrong("vkQueueSubmit: not one command buffer");
-	cmd = info->commandBufferCount ?
-	      check(info->pCommandBuffers[0], FAKE_COMMANDS) :
-	      NULL;
-	if (cmd) {
-		s->cmd = cmd;
-		fake.barrier = cmd->barrier;
-		fake.src_stage = cmd->src_stage;
-		fake.dst_stage = cmd->dst_stage;
-		if (cmd->once && cmd->submitted)
-			wrong("vkQueueSubmit: a command buffer for one submit");
-		cmd->submitted = true;
-		use(s, cmd);
-		use(s, cmd->buffer);
-		if (cmd->from && cmd->to) {
-			use(s, cmd->from);
-			use(s, cmd->from->memory);
-			use(s, cmd->to);
-			use(s, cmd->to->memory);
-		}
-		for (unsigned int i = 0; i < cmd->nimages; i++) {
-			use(s, cmd->images[i]);
-			use(s, cmd->images[i]->memory);
-		}
-	}
+		wrong("vkQueueSubmit: no command buffer, or many");
+	for (uint32_t i = 0; i < info->commandBufferCount; i++)
+		execute(s, check(info->pCommandBuffers[i], FAKE_COMMANDS));
 	if (fence) {
 		f = check(FROM_HANDLE(fence), FAKE_FENCE);
 		if (f && (f->signalled || f->pending))
@@ -305,18 +309,49 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 	use(s, submit_signal(s, info));
 	fake.semaphores_in = info->waitSemaphoreCount;
 	fake.semaphores_out = info->signalSemaphoreCount;
+	fake.commands = info->commandBufferCount;
 	fake.pending++;
 	fake.submits++;
 	fake.queue = queue;
 	return end();
 }
 
-static VkResult QueueWaitIdle(VkQueue queue)
+static VkResult wait_idle(void)
 {
 	BEGIN("vkQueueWaitIdle")
 	fake.drains++;
 	work_until(NULL);
 	return end();
+}
+
+/* Only one thread at a time may use a queue. */
+static unsigned int *enter(VkQueue queue)
+{
+	static unsigned int users[2];	/* atomic */
+	unsigned int *u = &users[FROM_HANDLE(queue) == &the_queues[1]];
+
+	if (__atomic_fetch_add(u, 1, __ATOMIC_ACQ_REL))
+		wrong("a queue is used by two threads");
+	return u;
+}
+
+static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
+			    VkFence fence)
+{
+	unsigned int *users = enter(queue);
+	VkResult result = submit(queue, n, info, fence);
+
+	__atomic_sub_fetch(users, 1, __ATOMIC_ACQ_REL);
+	return result;
+}
+
+static VkResult QueueWaitIdle(VkQueue queue)
+{
+	unsigned int *users = enter(queue);
+	VkResult result = wait_idle();
+
+	__atomic_sub_fetch(users, 1, __ATOMIC_ACQ_REL);
+	return result;
 }
 
 static VkResult DeviceWaitIdle(VkDevice device)

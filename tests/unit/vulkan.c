@@ -421,6 +421,55 @@ TEST(wrap)
 	end();
 }
 
+static void yield(const char *call)
+{
+	if (!strcmp(call, "vkQueueSubmit"))
+		sched_yield();
+}
+
+static void *access_often(void *of)
+{
+	int fence;
+
+	for (int i = 0; i < 200; i++) {
+		CHECK_OK(vulkan_backend.acquire(of, DLBUF_RW, NULL, -1));
+		CHECK_OK(vulkan_backend.release(of, DLBUF_RW, NULL, &fence, NULL));
+	}
+	return of;
+}
+
+/* They have one lock, which lives as long as one of them. */
+TEST(two_wraps_of_one_device)
+{
+	struct dlbuf_device *app, *dev[2] = { NULL };
+	struct dlbuf_vulkan_device vk;
+	struct fixture two[2];
+	pthread_t thread;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin();
+	app = open_to_wrap(&vk);
+	for (int i = 0; i < 2; i++) {
+		REQUIRE_OK(dlbuf_device_wrap_vulkan(&vk, NULL, &dev[i]));
+		REQUIRE_OK(import_into(&two[i], dev[i]));
+	}
+	fake->look = yield;
+	REQUIRE(!pthread_create(&thread, NULL, access_often, &two[0].vi.base));
+	access_often(&two[1].vi.base);
+	pthread_join(thread, NULL);
+	fake->look = NULL;
+	CHECK_EQ(fake->submits, 800);
+	import_finish(&two[0], 0);
+	dlbuf_device_close(dev[0]);
+	access_often(&two[1].vi.base);
+	import_finish(&two[1], 0);
+	CHECK_OK(dlbuf_vulkan_lock_queue(app, vk.queue));
+	dlbuf_device_close(dev[1]);
+	CHECK_OK(dlbuf_vulkan_unlock_queue(app, vk.queue));
+	dlbuf_device_close(app);
+	end();
+}
+
 TEST(wrap_refusals)
 {
 	static const char *const too_few[] = {

@@ -68,68 +68,144 @@ static int vulkan_each(const struct backend *backend, dlbuf_device_fn fn,
 	return ret;
 }
 
+/* ---- the lock of queues */
+
+/*
+ * One for each VkDevice, because several devices of dlbuf may be wrapped around one, and
+ * then use the same queues.
+ */
+struct vulkan_queue_lock {
+	VkDevice device;
+	unsigned int users;	/* devices of dlbuf; under locks.lock */
+	pthread_mutex_t mutex;
+	struct vulkan_queue_lock *next;
+};
+
+static struct {
+	pthread_mutex_t lock;
+	struct vulkan_queue_lock *first;
+} locks = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* The parent's devices are not used in the child, so neither are their locks. */
+static void forked(void)
+{
+	pthread_mutex_init(&locks.lock, NULL);
+	locks.first = NULL;
+}
+
+static void watch(void)
+{
+	if (pthread_atfork(NULL, NULL, forked))
+		log_at(DLBUF_LOG_ERROR, "pthread_atfork(): no memory; a child "
+		       "of fork() must not use Vulkan");
+}
+
 static void lock_own(void *data, VkQueue queue)
 {
+	struct vulkan_queue_lock *l = data;
+
 	(void)queue;
-	pthread_mutex_lock(data);
+	pthread_mutex_lock(&l->mutex);
 }
 
 static void unlock_own(void *data, VkQueue queue)
 {
+	struct vulkan_queue_lock *l = data;
+
 	(void)queue;
-	pthread_mutex_unlock(data);
+	pthread_mutex_unlock(&l->mutex);
 }
 
 /*
  * The lock is recursive: the application may delete an acquired tensor while it holds
  * the queue, and the deleter then releases the tensor on that queue.
  */
-static int init_queue_lock(struct vulkan_device *dev)
+static int lock_create(VkDevice device, struct vulkan_queue_lock **out)
 {
+	struct vulkan_queue_lock *l = sys_calloc(1, sizeof(*l));
 	pthread_mutexattr_t attr;
-	int ret;
 
-	if (fault_hit() || pthread_mutexattr_init(&attr))
+	if (!l || pthread_mutexattr_init(&attr)) {
+		free(l);
 		return fail(-ENOMEM, "no memory for a mutex");
+	}
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-	ret = pthread_mutex_init(&dev->queue_lock, &attr);
+	pthread_mutex_init(&l->mutex, &attr);
 	pthread_mutexattr_destroy(&attr);
-	if (ret)
-		return fail(-ret, "pthread_mutex_init(): %s", strerror(ret));
-	dev->lock_queue = lock_own;
-	dev->unlock_queue = unlock_own;
-	dev->lock_data = &dev->queue_lock;
+	l->device = device;
+	*out = l;
 	return 0;
 }
+
+static int lock_get(struct vulkan_device *dev)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct vulkan_queue_lock *l;
+	int ret = 0;
+
+	pthread_once(&once, watch);
+	pthread_mutex_lock(&locks.lock);
+	for (l = locks.first; l && l->device != dev->handle; l = l->next)
+		;
+	if (!l) {
+		ret = lock_create(dev->handle, &l);
+		if (!ret) {
+			l->next = locks.first;
+			locks.first = l;
+		}
+	}
+	if (!ret)
+		l->users++;
+	pthread_mutex_unlock(&locks.lock);
+	if (ret)
+		return ret;
+	dev->queue_lock = l;
+	dev->lock_queue = lock_own;
+	dev->unlock_queue = unlock_own;
+	dev->lock_data = l;
+	return 0;
+}
+
+static void lock_put(struct vulkan_queue_lock *l)
+{
+	struct vulkan_queue_lock **p = &locks.first;
+
+	pthread_mutex_lock(&locks.lock);
+	if (!--l->users) {
+		while (*p != l)
+			p = &(*p)->next;
+		*p = l->next;
+		pthread_mutex_destroy(&l->mutex);
+		free(l);
+	}
+	pthread_mutex_unlock(&locks.lock);
+}
+
+/* ---- devices */
 
 int vulkan_device_alloc(struct vulkan_device **out)
 {
 	struct vulkan_device *dev = sys_calloc(1, sizeof(*dev));
-	int ret;
 
 	if (!dev)
 		return -ENOMEM;
-	ret = init_queue_lock(dev);
-	if (ret) {
-		free(dev);
-		return ret;
-	}
 	pthread_mutex_init(&dev->lock, NULL);
 	*out = dev;
 	return 0;
+}
+
+void vulkan_device_free(struct vulkan_device *dev)
+{
+	if (dev->queue_lock)
+		lock_put(dev->queue_lock);
+	pthread_mutex_destroy(&dev->lock);
+	free(dev);
 }
 
 static int vulkan_stream(struct dlbuf_device *dev, void *queue, bool ends)
 {
 	(void)dev, (void)queue, (void)ends;
 	return 0;
-}
-
-void vulkan_device_free(struct vulkan_device *dev)
-{
-	pthread_mutex_destroy(&dev->lock);
-	pthread_mutex_destroy(&dev->queue_lock);
-	free(dev);
 }
 
 static int create_device(struct vulkan_device *dev)
@@ -198,7 +274,9 @@ int vulkan_device_finish(struct vulkan_device *dev)
 	snprintf(dev->base.name, sizeof(dev->base.name), "vulkan:%u", p->index);
 	if (p->info.reason[0])
 		log_at(DLBUF_LOG_INFO, "%s %s", dev->base.name, p->info.reason);
-	ret = vulkan_find_slack(dev);
+	ret = dev->lock_queue ? 0 : lock_get(dev);
+	if (!ret)
+		ret = vulkan_find_slack(dev);
 	return ret ? ret : VULKAN_CALL(vk, CreateCommandPool, dev->handle, &pool,
 				       NULL, &dev->pool);
 }

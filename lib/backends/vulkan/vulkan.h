@@ -102,7 +102,7 @@ struct vulkan_device {
 	void (*lock_queue)(void *data, VkQueue queue);
 	void (*unlock_queue)(void *data, VkQueue queue);
 	void *lock_data;
-	pthread_mutex_t queue_lock;
+	struct vulkan_queue_lock *queue_lock;	/* ours, or NULL */
 
 	pthread_mutex_t lock;	/* protects what follows; not held during a submit */
 	VkCommandPool pool;
