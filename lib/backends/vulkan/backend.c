@@ -337,6 +337,7 @@ static void vulkan_close(struct dlbuf_device *base)
 	/* Our submits are complete; an application that used our queue may have more. */
 	if (!dev->wrapped)
 		vk->DeviceWaitIdle(dev->handle);
+	vulkan_jobs_finish(dev, &dev->together);
 	vulkan_jobs_free(dev);
 	vk->DestroyCommandPool(dev->handle, dev->pool, NULL);
 	if (!dev->wrapped) {
@@ -359,6 +360,8 @@ const struct backend vulkan_backend = {
 	.stream = vulkan_stream,
 	.acquire = vulkan_acquire,
 	.release = vulkan_release,
+	.acquire_all = vulkan_acquire_all,
+	.release_all = vulkan_release_all,
 	.drain = vulkan_drain_device,
 	.can_detile = vulkan_can_detile,
 	.detile = vulkan_detile,

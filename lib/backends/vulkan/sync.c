@@ -2,7 +2,8 @@
 /*
  * Acquire and release. An acquire is a submit that waits for the producers' fences and
  * transfers the buffer from the foreign queue family. A release is a submit that
- * transfers it back and exports a fence of the work before it. If the device has no
+ * transfers it back and exports a fence of the work before it. Several buffers are one
+ * submit, which executes the commands of each. If the device has no
  * SYNC_FD semaphores, the calling thread waits: in the core before an acquire, and here
  * after a release.
  *
@@ -147,12 +148,14 @@ void vulkan_sync_finish(struct vulkan_import *vi)
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
 
 	vulkan_jobs_finish(dev, &vi->jobs);
+	vulkan_jobs_finish_together(dev, vi);
 	barriers_free(dev, vi);
 }
 
 /* ---- begin and end */
 
-static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
+static int submit(struct vulkan_device *dev, VkQueue queue,
+		  const VkCommandBuffer *cmds, uint32_t ncmds,
 		  struct vulkan_job *job, VkSemaphore wait, VkSemaphore signal)
 {
 	VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
@@ -161,8 +164,8 @@ static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
 		.waitSemaphoreCount = wait != VK_NULL_HANDLE,
 		.pWaitSemaphores = &wait,
 		.pWaitDstStageMask = &all,
-		.commandBufferCount = 1,
-		.pCommandBuffers = &cmd,
+		.commandBufferCount = ncmds,
+		.pCommandBuffers = cmds,
 		.signalSemaphoreCount = signal != VK_NULL_HANDLE,
 		.pSignalSemaphores = &signal,
 	};
@@ -170,59 +173,88 @@ static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
 	return vulkan_job_submit(dev, job, queue, &info);
 }
 
-int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
-		   int fence)
+/* The list of the job that several imports share, or one has. */
+static struct vulkan_job **jobs_of(const struct bracket *b, uint32_t n)
 {
-	struct vulkan_device *dev = vulkan_device(imp->dev);
-	struct vulkan_import *vi = vulkan_import(imp);
+	return n > 1 ? &vulkan_device(b->imp->dev)->together :
+		       &vulkan_import(b->imp)->jobs;
+}
+
+static void put(const struct bracket *b, uint32_t n, struct vulkan_job *job)
+{
+	for (job->nimports = 0; n > 1 && job->nimports < n; job->nimports++)
+		job->imports[job->nimports] =
+			vulkan_import(b[job->nimports].imp);
+	vulkan_job_put(vulkan_device(b->imp->dev), jobs_of(b, n), job);
+}
+
+int vulkan_acquire_all(const struct bracket *b, uint32_t n, void *stream,
+		       int fence)
+{
+	struct vulkan_device *dev = vulkan_device(b->imp->dev);
+	VkCommandBuffer cmds[MAX_BRACKETS];
 	struct vulkan_barriers barriers;
 	struct vulkan_job *job;
-	int ret;
+	int ret = 0;
 
-	ret = get_barriers(dev, vi, access, &barriers);
+	for (uint32_t i = 0; !ret && i < n; i++) {
+		ret = get_barriers(dev, vulkan_import(b[i].imp), b[i].access,
+				   &barriers);
+		cmds[i] = barriers.acquire;
+	}
 	if (!ret)
-		ret = vulkan_job_get(dev, &vi->jobs, &job);
+		ret = vulkan_job_get(dev, jobs_of(b, n), &job);
 	if (ret)
 		return ret;
 	if (fence != -1)
 		ret = vulkan_import_fence(dev, fence, job->wait);
 	if (!ret)
-		ret = submit(dev, stream ? stream : dev->queue,
-			     barriers.acquire, job,
+		ret = submit(dev, stream ? stream : dev->queue, cmds, n, job,
 			     fence != -1 ? job->wait : VK_NULL_HANDLE,
 			     VK_NULL_HANDLE);
 	/* The semaphore has a payload that nothing will wait for: not usable again. */
 	if (ret)
 		vulkan_job_destroy(dev, job);
 	else
-		vulkan_job_put(dev, &vi->jobs, job);
+		put(b, n, job);
 	return ret;
 }
 
-int vulkan_release(struct import *imp, uint32_t access, void *stream,
-		   int *fence, int *end)
+int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
+		   int fence)
 {
-	struct vulkan_device *dev = vulkan_device(imp->dev);
-	struct vulkan_import *vi = vulkan_import(imp);
+	struct bracket one = { imp, access };
+
+	return vulkan_acquire_all(&one, 1, stream, fence);
+}
+
+int vulkan_release_all(const struct bracket *b, uint32_t n, void *stream,
+		       int *fence)
+{
+	struct vulkan_device *dev = vulkan_device(b->imp->dev);
 	VkQueue queue = stream ? stream : dev->queue;
+	VkCommandBuffer cmds[MAX_BRACKETS];
 	struct vulkan_barriers barriers;
 	struct vulkan_job *job = NULL;
-	int ret;
+	int ret = 0;
 
-	(void)end;
 	*fence = -1;
 	/* They are recorded already, unless dlbuf_acquire_fence() began the access. */
-	ret = get_barriers(dev, vi, access, &barriers);
+	for (uint32_t i = 0; !ret && i < n; i++) {
+		ret = get_barriers(dev, vulkan_import(b[i].imp), b[i].access,
+				   &barriers);
+		cmds[i] = barriers.release;
+	}
 	if (!ret)
-		ret = vulkan_job_get(dev, &vi->jobs, &job);
+		ret = vulkan_job_get(dev, jobs_of(b, n), &job);
 	if (!ret)
-		ret = submit(dev, queue, barriers.release, job, VK_NULL_HANDLE,
+		ret = submit(dev, queue, cmds, n, job, VK_NULL_HANDLE,
 			     job->signal);
 	if (!ret)
 		ret = job->signal ? vulkan_export_fence(dev, job, fence) :
 				    vulkan_job_wait(dev, job);
 	if (!ret) {
-		vulkan_job_put(dev, &vi->jobs, job);
+		put(b, n, job);
 		return 0;
 	}
 	/* The semaphore may be signalled with nothing that waits for it. */
@@ -232,16 +264,34 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 	return ret;
 }
 
-/* An error is an answer here: a device that is lost is done with everything. */
-static bool is_busy(struct vulkan_device *dev)
+int vulkan_release(struct import *imp, uint32_t access, void *stream,
+		   int *fence, int *end)
+{
+	struct bracket one = { imp, access };
+
+	(void)end;
+	return vulkan_release_all(&one, 1, stream, fence);
+}
+
+static bool any_busy(struct vulkan_device *dev, const struct vulkan_job *job)
 {
 	bool busy = false;
 
+	for (; job && !busy; job = job->next)
+		busy = dev->instance.vk.GetFenceStatus(
+			dev->handle, job->done) == VK_NOT_READY;
+	return busy;
+}
+
+/* An error is an answer here: a device that is lost is done with everything. */
+static bool is_busy(struct vulkan_device *dev)
+{
+	bool busy;
+
 	pthread_mutex_lock(&dev->lock);
+	busy = any_busy(dev, dev->together);
 	for (struct vulkan_import *vi = dev->imports; vi; vi = vi->next)
-		for (struct vulkan_job *job = vi->jobs; job; job = job->next)
-			busy |= dev->instance.vk.GetFenceStatus(
-				dev->handle, job->done) == VK_NOT_READY;
+		busy = busy || any_busy(dev, vi->jobs);
 	pthread_mutex_unlock(&dev->lock);
 	return busy;
 }
@@ -271,7 +321,7 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 	if (fence != -1)
 		ret = vulkan_import_fence(dev, fence, job->wait);
 	if (!ret)
-		ret = submit(dev, dev->queue, copy->cmd, job,
+		ret = submit(dev, dev->queue, &copy->cmd, 1, job,
 			     fence != -1 ? job->wait : VK_NULL_HANDLE,
 			     job->signal);
 	if (ret) {

@@ -86,6 +86,10 @@ struct vulkan_job {
 	VkQueue queue;
 	struct vulkan_copy *copy;	/* or NULL */
 	struct vulkan_job *next;
+	/* Of a submit for several imports. NULL: the import does not exist any more. */
+	struct vulkan_import *imports[MAX_BRACKETS];
+	uint32_t nimports;
+	uint32_t waiters;	/* threads in vulkan_jobs_finish_together() */
 };
 
 struct vulkan_device {
@@ -107,6 +111,7 @@ struct vulkan_device {
 	pthread_mutex_t lock;	/* protects what follows; not held during a submit */
 	VkCommandPool pool;
 	struct vulkan_job *free_jobs;	/* to use again */
+	struct vulkan_job *together;	/* running submits for several imports */
 	struct vulkan_import *imports;	/* all imports of the device */
 };
 
@@ -118,7 +123,7 @@ struct vulkan_import {
 		VkCommandBuffer acquire, release;
 	} barriers[DLBUF_RW];
 	/* Under dev->lock. */
-	struct vulkan_job *jobs;	/* running submits */
+	struct vulkan_job *jobs;	/* running submits for this import alone */
 	struct vulkan_import *next, **prev;	/* in the device's list */
 };
 
@@ -208,6 +213,10 @@ int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 		   int fence);
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
 		   int *fence, int *end);
+int vulkan_acquire_all(const struct bracket *brackets, uint32_t n, void *stream,
+		       int fence);
+int vulkan_release_all(const struct bracket *brackets, uint32_t n, void *stream,
+		       int *fence);
 int vulkan_drain_device(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /*
@@ -253,8 +262,9 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 void vulkan_sync_finish(struct vulkan_import *vi);
 
 /*
- * jobs.c: running submits. The import or buffer that they use has the list. These
- * functions take dev->lock, which protects jobs and lists.
+ * jobs.c: running submits. The import or buffer that they use has the list, or the device
+ * if they use several imports. These functions take dev->lock, which protects jobs and
+ * lists.
  */
 
 /* Gets a job to submit with, perhaps a completed one of the list. */
@@ -281,6 +291,10 @@ void vulkan_jobs_reap(struct vulkan_device *dev, struct vulkan_job **list);
 
 /* Waits for all jobs of a list that no other thread uses. */
 void vulkan_jobs_finish(struct vulkan_device *dev, struct vulkan_job **list);
+
+/* Waits for those jobs of dev->together that use the import. */
+void vulkan_jobs_finish_together(struct vulkan_device *dev,
+				 const struct vulkan_import *vi);
 
 /* Frees the jobs that were kept to be used again. */
 void vulkan_jobs_free(struct vulkan_device *dev);
