@@ -86,4 +86,10 @@ struct request {
  */
 int exporter_alloc(struct request *r, const char *exporter);
 
+/*
+ * Whether an error is a lack of resources, which says nothing about the next time. Such a
+ * failure is not remembered.
+ */
+bool exporter_transient(int err);
+
 #endif /* DLBUF_EXPORTER_H */
