@@ -397,6 +397,8 @@ TEST(wrap)
 	CHECK_STR(info.description, "Able");
 	CHECK_EQ(info.uuid[0], 0xab);
 	CHECK_EQ(info.device.device_id, 1);
+	CHECK_STR(info.reason, "blocks: VK_KHR_external_semaphore_fd is not "
+		  "among the extensions given");
 	CHECK_OK(dlbuf_vulkan_get_device(dev, &again));
 	CHECK(again.device == vk.device && again.queue == vk.queue);
 
@@ -500,7 +502,8 @@ TEST(wrap_refusals)
 	REFUSED(-EINVAL, bad.physical_device =
 		(VkPhysicalDevice)(void *)&fake->physical[1]);
 	REFUSED(-EOPNOTSUPP, bad.extensions = too_few, bad.nextensions = 1);
-	CHECK_SAYS(VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME);
+	CHECK_SAYS(VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME
+		   ", which imports dma-bufs, is not among the extensions given");
 	fake->without = "vkGetMemoryFdPropertiesKHR";
 	REFUSED(-EOPNOTSUPP, (void)0);
 	fake->without = NULL;

@@ -51,6 +51,7 @@ struct vulkan_physical {
 	uint32_t index;
 	uint32_t version;	/* the lower one of instance and device */
 	uint32_t extensions;	/* EXT_* */
+	bool given;		/* an application listed these; the driver may have more */
 	uint32_t family;	/* queue family of the queue */
 	uint32_t queues;	/* in that family */
 	uint32_t memory_types;	/* types that need no feature */
@@ -162,6 +163,10 @@ uint32_t vulkan_extension(const char *name);
 
 /* Gets the names to create a device with, of the bits; returns how many. */
 uint32_t vulkan_extension_names(uint32_t bits, const char **names);
+
+/* -EOPNOTSUPP: the device lacks an extension; `more` ends the sentence. */
+int vulkan_lacks(const struct vulkan_physical *p, const char *extension,
+		 const char *more);
 
 /* -EOPNOTSUPP: the function's answer is that the device cannot do what is named. */
 int vulkan_refuses(const struct vulkan_physical *p, size_t function,
