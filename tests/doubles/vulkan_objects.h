@@ -21,7 +21,8 @@ struct item {
 	bool signalled, submitted; /* a fence */
 	bool exportable;	/* a semaphore, memory */
 	bool signal;		/* a signal for it was submitted, nobody took it */
-	struct item *buffer;	/* of a command buffer's barrier */
+	struct item *buffers[16]; /* of a command buffer's barriers */
+	unsigned int nbuffers;
 	VkBufferMemoryBarrier barrier;
 	VkPipelineStageFlags src_stage, dst_stage;
 	struct item *images[4]; /* of a command buffer */

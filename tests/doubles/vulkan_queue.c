@@ -88,13 +88,15 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 	o = check(cmd, FAKE_COMMANDS);
 	for (uint32_t i = 0; o && i < nimages; i++)
 		image_barrier(o, &images[i]);
-	if (o && nbuffers > 1)
+	if (o && nbuffers > 1 && (src | dst) & VK_PIPELINE_STAGE_TRANSFER_BIT) {
 		buffer_barriers(o, nbuffers, buffers);
-	if (o && nbuffers == 1) {
+	} else if (o && nbuffers) {
 		o->barrier = *buffers;
 		o->src_stage = src;
 		o->dst_stage = dst;
-		o->buffer = check(FROM_HANDLE(buffers->buffer), FAKE_BUFFER);
+		for (o->nbuffers = 0; o->nbuffers < nbuffers; o->nbuffers++)
+			o->buffers[o->nbuffers] = check(FROM_HANDLE(
+				buffers[o->nbuffers].buffer), FAKE_BUFFER);
 		o->owned = buffers->dstQueueFamilyIndex == 1 &&
 			buffers->dstAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT;
 	}
@@ -259,13 +261,15 @@ static void execute(struct submission *s, struct item *cmd)
 		return;
 	s->cmd = cmd;
 	fake.barrier = cmd->barrier;
+	fake.barriers = cmd->nbuffers;
 	fake.src_stage = cmd->src_stage;
 	fake.dst_stage = cmd->dst_stage;
 	if (cmd->once && cmd->submitted)
 		wrong("vkQueueSubmit: a command buffer for one submit");
 	cmd->submitted = true;
 	use(s, cmd);
-	use(s, cmd->buffer);
+	for (unsigned int i = 0; i < cmd->nbuffers; i++)
+		use(s, cmd->buffers[i]);
 	if (cmd->from && cmd->to) {
 		use(s, cmd->from);
 		use(s, cmd->from->memory);
@@ -292,11 +296,11 @@ static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 	s = &submissions[fake.pending];
 	*s = (struct submission){ .wait = -1, .tell.fd = -1, .queue = queue };
 	/* Only what turns a fence into a value or back has none. */
-	if (n != 1 || info->commandBufferCount > 16 ||
+	if (n != 1 || info->commandBufferCount > 1 ||
 	    (!info->commandBufferCount && !timelines))
-		wrong("vkQueueSubmit: no command buffer, or many");
-	for (uint32_t i = 0; i < info->commandBufferCount; i++)
-		execute(s, check(info->pCommandBuffers[i], FAKE_COMMANDS));
+		wrong("vkQueueSubmit: not one command buffer");
+	if (info->commandBufferCount)
+		execute(s, check(info->pCommandBuffers[0], FAKE_COMMANDS));
 	if (fence) {
 		f = check(FROM_HANDLE(fence), FAKE_FENCE);
 		if (f && (f->signalled || f->pending))
@@ -309,7 +313,6 @@ static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 	use(s, submit_signal(s, info));
 	fake.semaphores_in = info->waitSemaphoreCount;
 	fake.semaphores_out = info->signalSemaphoreCount;
-	fake.commands = info->commandBufferCount;
 	fake.pending++;
 	fake.submits++;
 	fake.queue = queue;

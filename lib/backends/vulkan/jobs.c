@@ -200,6 +200,7 @@ void vulkan_jobs_finish_together(struct vulkan_device *dev,
 		while ((place = place_in(job, vi)))
 			*place = NULL;
 	}
+	reap(dev, &dev->together);
 	pthread_mutex_unlock(&dev->lock);
 }
 

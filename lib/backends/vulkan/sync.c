@@ -3,7 +3,7 @@
  * Acquire and release. An acquire is a submit that waits for the producers' fences and
  * transfers the buffer from the foreign queue family. A release is a submit that
  * transfers it back and exports a fence of the work before it. Several buffers are one
- * submit, which executes the commands of each. If the device has no
+ * submit. If the device has no
  * SYNC_FD semaphores, the calling thread waits: in the core before an acquire, and here
  * after a release.
  *
@@ -20,91 +20,86 @@ static VkAccessFlags accesses(uint32_t access)
 	       (access & DLBUF_WRITE ? VK_ACCESS_MEMORY_WRITE_BIT : 0);
 }
 
+static VkBufferMemoryBarrier barrier_of(const struct bracket *b, bool acquire)
+{
+	struct vulkan_device *dev = vulkan_device(b->imp->dev);
+	uint32_t own = dev->physical.family;
+
+	return (VkBufferMemoryBarrier){
+		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
+		/* Reads need no flush. */
+		.srcAccessMask = acquire ? 0 : accesses(b->access & DLBUF_WRITE),
+		.dstAccessMask = acquire ? accesses(b->access) : 0,
+		.srcQueueFamilyIndex = acquire ? dev->foreign : own,
+		.dstQueueFamilyIndex = acquire ? own : dev->foreign,
+		.buffer = vulkan_import(b->imp)->buffer.buffer,
+		.size = VK_WHOLE_SIZE,
+	};
+}
+
 /*
  * The barrier of the acquire must come after the submit's wait for the fences. It does
  * if it shares a stage with the wait, and both name all stages. So it also comes after
- * earlier work on the queue.
+ * earlier work on the queue. The barrier of the release comes after all work on the
+ * queue. Only the application knows which stages these are.
+ *
+ * SIMULTANEOUS_USE: the barriers of one buffer are recorded once, and are submitted
+ * again while the device is behind, or for a second tensor of the buffer.
  */
-static void record_acquire(struct vulkan_device *dev, struct vulkan_import *vi,
-			   uint32_t access, VkCommandBuffer cmd)
-{
-	VkBufferMemoryBarrier barrier = {
-		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
-		.dstAccessMask = accesses(access),
-		.srcQueueFamilyIndex = dev->foreign,
-		.dstQueueFamilyIndex = dev->physical.family,
-		.buffer = vi->buffer.buffer,
-		.size = VK_WHOLE_SIZE,
-	};
-
-	dev->instance.vk.CmdPipelineBarrier(cmd,
-		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 0, NULL, 1, &barrier, 0,
-		NULL);
-}
-
-/* The barrier of the release comes after all work on the queue. Reads need no flush. */
-static void record_release(struct vulkan_device *dev, struct vulkan_import *vi,
-			   uint32_t access, VkCommandBuffer cmd)
-{
-	VkBufferMemoryBarrier barrier = {
-		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
-		.srcAccessMask = accesses(access & DLBUF_WRITE),
-		.srcQueueFamilyIndex = dev->physical.family,
-		.dstQueueFamilyIndex = dev->foreign,
-		.buffer = vi->buffer.buffer,
-		.size = VK_WHOLE_SIZE,
-	};
-
-	dev->instance.vk.CmdPipelineBarrier(cmd,
-		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-		VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, 0, 0, NULL, 1, &barrier,
-		0, NULL);
-}
-
-typedef void (*record_fn)(struct vulkan_device *dev, struct vulkan_import *vi,
-			  uint32_t access, VkCommandBuffer cmd);
-
-static int record(struct vulkan_device *dev, struct vulkan_import *vi,
-		  uint32_t access, VkCommandBuffer cmd, record_fn fn)
+static int record(struct vulkan_device *dev, const struct bracket *b, uint32_t n,
+		  bool acquire, VkCommandBuffer cmd)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
-	/* SIMULTANEOUS_USE: two tensors of one buffer may be acquired at the same time. */
 	VkCommandBufferBeginInfo begin = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-		.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+		.flags = n > 1 ? VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT :
+				 VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
 	};
+	VkBufferMemoryBarrier list[MAX_BRACKETS];
 	int ret;
 
+	for (uint32_t i = 0; i < n; i++)
+		list[i] = barrier_of(&b[i], acquire);
 	ret = VULKAN_CALL(vk, BeginCommandBuffer, cmd, &begin);
 	if (ret)
 		return ret;
-	fn(dev, vi, access, cmd);
+	vk->CmdPipelineBarrier(cmd, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT :
+			  VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+		0, 0, NULL, n, list, 0, NULL);
 	return VULKAN_CALL(vk, EndCommandBuffer, cmd);
 }
 
 /* Under dev->lock, which protects the command pool. */
-static int record_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
-			   uint32_t access, struct vulkan_barriers *out)
+static int allocate(struct vulkan_device *dev, uint32_t n, VkCommandBuffer *cmd)
 {
-	struct vulkan_api *vk = &dev->instance.vk;
 	VkCommandBufferAllocateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
 		.commandPool = dev->pool,
 		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = 2,
+		.commandBufferCount = n,
 	};
+
+	return VULKAN_CALL(&dev->instance.vk, AllocateCommandBuffers,
+			   dev->handle, &info, cmd);
+}
+
+/* The same. */
+static int record_both(struct vulkan_device *dev, const struct bracket *b,
+		       struct vulkan_barriers *out)
+{
 	VkCommandBuffer cmd[2];
 	int ret;
 
-	ret = VULKAN_CALL(vk, AllocateCommandBuffers, dev->handle, &info, cmd);
+	ret = allocate(dev, 2, cmd);
 	if (ret)
 		return ret;
-	ret = record(dev, vi, access, cmd[0], record_acquire);
+	ret = record(dev, b, 1, true, cmd[0]);
 	if (!ret)
-		ret = record(dev, vi, access, cmd[1], record_release);
+		ret = record(dev, b, 1, false, cmd[1]);
 	if (ret) {
-		vk->FreeCommandBuffers(dev->handle, dev->pool, 2, cmd);
+		dev->instance.vk.FreeCommandBuffers(dev->handle, dev->pool, 2,
+						    cmd);
 		return ret;
 	}
 	*out = (struct vulkan_barriers){ .acquire = cmd[0], .release = cmd[1] };
@@ -112,19 +107,41 @@ static int record_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
 }
 
 /*
- * Gets the barriers of an access, which are recorded once. Those of the release are
- * recorded at the same time, so that the end of an access needs no memory.
+ * Gets the commands of a submit. The barriers of one import are recorded once, and those
+ * of the release at the same time, so that the end of an access needs no memory. Those of
+ * several imports are recorded for this submit: *once is new, otherwise NULL. A command
+ * buffer for each import would cost drivers more.
  */
-static int get_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
-			uint32_t access, struct vulkan_barriers *out)
+static int get_commands(struct vulkan_device *dev, const struct bracket *b,
+			uint32_t n, bool acquire, VkCommandBuffer *cmd,
+			struct vulkan_copy **once)
 {
-	struct vulkan_barriers *b = &vi->barriers[access - 1];
+	struct vulkan_barriers *both =
+		&vulkan_import(b->imp)->barriers[b->access - 1];
+	struct vulkan_copy *copy = NULL;
 	int ret = 0;
 
+	*once = NULL;
+	if (n > 1) {
+		copy = sys_calloc(1, sizeof(*copy));
+		if (!copy)
+			return -ENOMEM;
+	}
 	pthread_mutex_lock(&dev->lock);
-	if (!b->acquire)
-		ret = record_barriers(dev, vi, access, b);
-	*out = *b;
+	if (copy) {
+		ret = allocate(dev, 1, &copy->cmd);
+		if (!ret)
+			ret = record(dev, b, n, acquire, copy->cmd);
+		*cmd = copy->cmd;
+	} else {
+		if (!both->acquire)
+			ret = record_both(dev, b, both);
+		*cmd = acquire ? both->acquire : both->release;
+	}
+	if (ret)
+		vulkan_copy_free(dev, copy);
+	else
+		*once = copy;
 	pthread_mutex_unlock(&dev->lock);
 	return ret;
 }
@@ -154,8 +171,7 @@ void vulkan_sync_finish(struct vulkan_import *vi)
 
 /* ---- begin and end */
 
-static int submit(struct vulkan_device *dev, VkQueue queue,
-		  const VkCommandBuffer *cmds, uint32_t ncmds,
+static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
 		  struct vulkan_job *job, VkSemaphore wait, VkSemaphore signal)
 {
 	VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
@@ -164,8 +180,8 @@ static int submit(struct vulkan_device *dev, VkQueue queue,
 		.waitSemaphoreCount = wait != VK_NULL_HANDLE,
 		.pWaitSemaphores = &wait,
 		.pWaitDstStageMask = &all,
-		.commandBufferCount = ncmds,
-		.pCommandBuffers = cmds,
+		.commandBufferCount = 1,
+		.pCommandBuffers = &cmd,
 		.signalSemaphoreCount = signal != VK_NULL_HANDLE,
 		.pSignalSemaphores = &signal,
 	};
@@ -180,43 +196,49 @@ static struct vulkan_job **jobs_of(const struct bracket *b, uint32_t n)
 		       &vulkan_import(b->imp)->jobs;
 }
 
-static void put(const struct bracket *b, uint32_t n, struct vulkan_job *job)
+static void put(const struct bracket *b, uint32_t n, struct vulkan_job *job,
+		struct vulkan_copy *once)
 {
 	for (job->nimports = 0; n > 1 && job->nimports < n; job->nimports++)
 		job->imports[job->nimports] =
 			vulkan_import(b[job->nimports].imp);
+	job->copy = once;
 	vulkan_job_put(vulkan_device(b->imp->dev), jobs_of(b, n), job);
+}
+
+/* After a failure. The job's semaphores may have a payload: it is not usable again. */
+static void give_up(struct vulkan_device *dev, struct vulkan_job *job,
+		    struct vulkan_copy *once)
+{
+	if (job)
+		vulkan_job_destroy(dev, job);
+	pthread_mutex_lock(&dev->lock);
+	vulkan_copy_free(dev, once);
+	pthread_mutex_unlock(&dev->lock);
 }
 
 int vulkan_acquire_all(const struct bracket *b, uint32_t n, void *stream,
 		       int fence)
 {
 	struct vulkan_device *dev = vulkan_device(b->imp->dev);
-	VkCommandBuffer cmds[MAX_BRACKETS];
-	struct vulkan_barriers barriers;
-	struct vulkan_job *job;
-	int ret = 0;
+	struct vulkan_job *job = NULL;
+	struct vulkan_copy *once;
+	VkCommandBuffer cmd;
+	int ret;
 
-	for (uint32_t i = 0; !ret && i < n; i++) {
-		ret = get_barriers(dev, vulkan_import(b[i].imp), b[i].access,
-				   &barriers);
-		cmds[i] = barriers.acquire;
-	}
+	ret = get_commands(dev, b, n, true, &cmd, &once);
 	if (!ret)
 		ret = vulkan_job_get(dev, jobs_of(b, n), &job);
-	if (ret)
-		return ret;
-	if (fence != -1)
+	if (!ret && fence != -1)
 		ret = vulkan_import_fence(dev, fence, job->wait);
 	if (!ret)
-		ret = submit(dev, stream ? stream : dev->queue, cmds, n, job,
+		ret = submit(dev, stream ? stream : dev->queue, cmd, job,
 			     fence != -1 ? job->wait : VK_NULL_HANDLE,
 			     VK_NULL_HANDLE);
-	/* The semaphore has a payload that nothing will wait for: not usable again. */
 	if (ret)
-		vulkan_job_destroy(dev, job);
+		give_up(dev, job, once);
 	else
-		put(b, n, job);
+		put(b, n, job, once);
 	return ret;
 }
 
@@ -233,34 +255,26 @@ int vulkan_release_all(const struct bracket *b, uint32_t n, void *stream,
 {
 	struct vulkan_device *dev = vulkan_device(b->imp->dev);
 	VkQueue queue = stream ? stream : dev->queue;
-	VkCommandBuffer cmds[MAX_BRACKETS];
-	struct vulkan_barriers barriers;
 	struct vulkan_job *job = NULL;
-	int ret = 0;
+	struct vulkan_copy *once;
+	VkCommandBuffer cmd;
+	int ret;
 
 	*fence = -1;
-	/* They are recorded already, unless dlbuf_acquire_fence() began the access. */
-	for (uint32_t i = 0; !ret && i < n; i++) {
-		ret = get_barriers(dev, vulkan_import(b[i].imp), b[i].access,
-				   &barriers);
-		cmds[i] = barriers.release;
-	}
+	ret = get_commands(dev, b, n, false, &cmd, &once);
 	if (!ret)
 		ret = vulkan_job_get(dev, jobs_of(b, n), &job);
 	if (!ret)
-		ret = submit(dev, queue, cmds, n, job, VK_NULL_HANDLE,
-			     job->signal);
+		ret = submit(dev, queue, cmd, job, VK_NULL_HANDLE, job->signal);
 	if (!ret)
 		ret = job->signal ? vulkan_export_fence(dev, job, fence) :
 				    vulkan_job_wait(dev, job);
-	if (!ret) {
-		put(b, n, job);
-		return 0;
+	if (ret) {
+		vulkan_drain(dev, queue);
+		give_up(dev, job, once);
+	} else {
+		put(b, n, job, once);
 	}
-	/* The semaphore may be signalled with nothing that waits for it. */
-	vulkan_drain(dev, queue);
-	if (job)
-		vulkan_job_destroy(dev, job);
 	return ret;
 }
 
@@ -321,7 +335,7 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 	if (fence != -1)
 		ret = vulkan_import_fence(dev, fence, job->wait);
 	if (!ret)
-		ret = submit(dev, dev->queue, &copy->cmd, 1, job,
+		ret = submit(dev, dev->queue, copy->cmd, job,
 			     fence != -1 ? job->wait : VK_NULL_HANDLE,
 			     job->signal);
 	if (ret) {

@@ -65,7 +65,7 @@ struct vulkan_physical {
 
 #define VULKAN_MAX_DEVICES 32
 
-/* A copy of tiled planes. It lives until its submit is complete. */
+/* Commands for one submit, and the images of a tiled frame that they copy. */
 struct vulkan_copy {
 	VkCommandBuffer cmd;
 	uint32_t nimages;
