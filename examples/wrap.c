@@ -207,9 +207,9 @@ static void end_access(DLManagedTensorVersioned *tensor, VkSemaphore semaphore)
 /* ---- commands */
 
 /*
- * Transfers a buffer between queue families: to the family of `commands`, where `access`
- * follows, or from it, where `access` came before. All work of this program is copies; a
- * program with shaders has VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT here and at its wait.
+ * Transfers a buffer between queue families, after and before these accesses of `commands`;
+ * 0: the other queue's. All work of this program is copies; a program with shaders has
+ * VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT here, and where it waits for semaphores.
  */
 static void transfer(VkCommandBuffer commands, VkBuffer buffer, uint32_t from, uint32_t to, VkAccessFlags before,
 		     VkAccessFlags after)
@@ -220,8 +220,7 @@ static void transfer(VkCommandBuffer commands, VkBuffer buffer, uint32_t from, u
 		.srcAccessMask = before, .dstAccessMask = after,
 	};
 
-	vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-			     after ? VK_PIPELINE_STAGE_TRANSFER_BIT : VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, 0, 0, NULL, 1,
+	vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT, VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 0, NULL, 1,
 			     &barrier, 0, NULL);
 }
 
@@ -269,7 +268,7 @@ static struct slot {
 	VkDeviceMemory memory;
 	VkCommandBuffer read, write;
 	VkSemaphore in_ready, in_done, handed_over, out_ready, out_done;
-	VkFence done;
+	VkFence done[2];	/* of both submits */
 } slots[SLOTS];
 
 static void create_slot(struct slot *s, struct dlbuf_device *const devs[], const DLTensor *layout)
@@ -288,18 +287,20 @@ static void create_slot(struct slot *s, struct dlbuf_device *const devs[], const
 	s->handed_over = create_semaphore(0);
 	s->out_ready = create_semaphore(0);
 	s->out_done = create_semaphore(sync_fd);
-	CHECK(vkCreateFence(device, &info, NULL, &s->done));
+	for (int i = 0; i < 2; i++)
+		CHECK(vkCreateFence(device, &info, NULL, &s->done[i]));
 }
 
 static void destroy_slot(struct slot *s)
 {
 	const VkSemaphore list[] = { s->in_ready, s->in_done, s->handed_over, s->out_ready, s->out_done };
 
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		s->in[i]->deleter(s->in[i]);
+		vkDestroyFence(device, s->done[i], NULL);
+	}
 	for (int i = 0; i < 5; i++)
 		vkDestroySemaphore(device, list[i], NULL);
-	vkDestroyFence(device, s->done, NULL);
 	vkDestroyBuffer(device, s->own, NULL);
 	vkFreeMemory(device, s->memory, NULL);
 }
@@ -333,7 +334,7 @@ static void read_frame(struct slot *s)
 	transfer(s->read, buffer, reads.family, VK_QUEUE_FAMILY_FOREIGN_EXT, 0, 0);
 	transfer(s->read, s->own, reads.family, writes.family, VK_ACCESS_TRANSFER_WRITE_BIT, 0);
 	submit(reads.queue, s->read, &s->in_ready, nwaits, (VkSemaphore[]){ s->in_done, s->handed_over }, 2,
-	       VK_NULL_HANDLE);
+	       s->done[0]);
 	end_access(s->in[1], s->in_done);
 }
 
@@ -350,7 +351,7 @@ static void write_frame(struct slot *s, DLManagedTensorVersioned *t)
 	copy_rows(s->write, s->own, 0, buffer, out->byte_offset, 0);
 	transfer(s->write, buffer, writes.family, VK_QUEUE_FAMILY_FOREIGN_EXT, VK_ACCESS_TRANSFER_WRITE_BIT, 0);
 	submit(writes.queue, s->write, (VkSemaphore[]){ s->handed_over, s->out_ready }, 1 + nwaits, &s->out_done, 1,
-	       s->done);
+	       s->done[1]);
 	end_access(t, s->out_done);
 }
 
@@ -401,8 +402,8 @@ int main(int argc, char **argv)
 	for (int frame = 0; frame < FRAMES; frame++) {
 		struct slot *s = &slots[frame % SLOTS];
 
-		CHECK(vkWaitForFences(device, 1, &s->done, VK_TRUE, UINT64_MAX));
-		CHECK(vkResetFences(device, 1, &s->done));
+		CHECK(vkWaitForFences(device, 2, s->done, VK_TRUE, UINT64_MAX));
+		CHECK(vkResetFences(device, 2, s->done));
 		draw(s->in[0], frame);
 		read_frame(s);
 		write_frame(s, out[1]);

@@ -24,8 +24,7 @@
  *	before your commands  srcQueueFamilyIndex VK_QUEUE_FAMILY_FOREIGN_EXT,
  *			      dstQueueFamilyIndex your queue's family, srcAccessMask 0,
  *			      and a stage that the wait for the semaphore has too
- *	after them	      the other way, dstAccessMask 0,
- *			      VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT
+ *	after them	      the other way, dstAccessMask 0
  *
  * Both are for the whole VkBuffer. The family is that of the queue which you submit
  * to: one dlbuf device serves the queues of all families that way. Without
