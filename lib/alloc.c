@@ -292,12 +292,6 @@ static int attempt_quietly(struct request *r, const char *exporter, bool chosen)
 	return ret;
 }
 
-bool exporter_transient(int err)
-{
-	return err == -ENOMEM || err == -EMFILE || err == -ENFILE ||
-	       err == -EBUSY;
-}
-
 /* chosen: the library chose this exporter, not the caller. */
 static int attempt(struct request *r, const char *exporter, bool chosen)
 {

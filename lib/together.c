@@ -238,12 +238,19 @@ struct failure {
 	char said[256];
 };
 
-static void note_failure(struct failure *f, int ret)
+__attribute__((cold, noinline))
+static void note(struct failure *f, int ret)
 {
-	if (!ret || f->ret)
+	if (f->ret)
 		return;
 	f->ret = ret;
 	snprintf(f->said, sizeof(f->said), "%s", dlbuf_last_error());
+}
+
+static inline void note_failure(struct failure *f, int ret)
+{
+	if (ret)
+		note(f, ret);
 }
 
 static int report_failure(const struct failure *f)
@@ -631,17 +638,13 @@ static size_t release_some(DLManagedTensorVersioned *const tensors[], size_t n,
 	if (nlist)
 		ret = of[0]->imp->dev->backend->release_all(list, nlist, stream,
 							    &fence);
-	note_failure(failure, ret);
 	for (uint32_t j = 0; j < nlist; j++)
 		note_failure(failure, tensor_released(of[j], list[j].access, ret,
 						      fence));
 	for (size_t j = 0; !ret && j < i; j++)
 		note_failure(failure, tensor_release_before(
 			tensor_at(tensors, j), wanted ? &fence : NULL));
-	if (wanted)
-		ends_add(ends, fence, false);
-	else if (fence != -1)
-		close(fence);
+	ends_add(ends, fence, false);
 	return i;
 }
 

@@ -454,6 +454,9 @@ TEST(two_wraps_of_one_device)
 	for (int i = 0; i < 2; i++) {
 		REQUIRE_OK(dlbuf_device_wrap_vulkan(&vk, NULL, &dev[i]));
 		REQUIRE_OK(import_into(&two[i], dev[i]));
+		/* The threads below need not meet. */
+		CHECK(vulkan_device(dev[i])->lock_data ==
+		      vulkan_device(app)->lock_data);
 	}
 	fake->look = yield;
 	REQUIRE(!pthread_create(&thread, NULL, access_often, &two[0].vi.base));

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../memory.h"
 #include "vulkan.h"
 
 static void vulkan_describe(struct dlbuf_device *dev,
@@ -75,30 +76,17 @@ static int vulkan_each(const struct backend *backend, dlbuf_device_fn fn,
  * then use the same queues.
  */
 struct vulkan_queue_lock {
-	VkDevice device;
-	unsigned int users;	/* devices of dlbuf; under locks.lock */
 	pthread_mutex_t mutex;
+	VkDevice device;
+	unsigned int users;	/* devices of dlbuf */
 	struct vulkan_queue_lock *next;
 };
 
-static struct {
-	pthread_mutex_t lock;
-	struct vulkan_queue_lock *first;
-} locks = { .lock = PTHREAD_MUTEX_INITIALIZER };
-
-/* The parent's devices are not used in the child, so neither are their locks. */
-static void forked(void)
-{
-	pthread_mutex_init(&locks.lock, NULL);
-	locks.first = NULL;
-}
-
-static void watch(void)
-{
-	if (pthread_atfork(NULL, NULL, forked))
-		log_at(DLBUF_LOG_ERROR, "pthread_atfork(): no memory; a child "
-		       "of fork() must not use Vulkan");
-}
+/*
+ * Under memory_lock(), which is free again in a child of fork(). The child keeps the
+ * parent's entries, as it keeps the devices.
+ */
+static struct vulkan_queue_lock *queue_locks;
 
 static void lock_own(void *data, VkQueue queue)
 {
@@ -120,46 +108,37 @@ static void unlock_own(void *data, VkQueue queue)
  * The lock is recursive: the application may delete an acquired tensor while it holds
  * the queue, and the deleter then releases the tensor on that queue.
  */
-static int lock_create(VkDevice device, struct vulkan_queue_lock **out)
+static struct vulkan_queue_lock *lock_create(VkDevice device)
 {
 	struct vulkan_queue_lock *l = sys_calloc(1, sizeof(*l));
 	pthread_mutexattr_t attr;
 
-	if (!l || pthread_mutexattr_init(&attr)) {
-		free(l);
-		return fail(-ENOMEM, "no memory for a mutex");
-	}
+	if (!l)
+		return NULL;
+	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&l->mutex, &attr);
 	pthread_mutexattr_destroy(&attr);
 	l->device = device;
-	*out = l;
-	return 0;
+	l->next = queue_locks;
+	queue_locks = l;
+	return l;
 }
 
 static int lock_get(struct vulkan_device *dev)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct vulkan_queue_lock *l;
-	int ret = 0;
 
-	pthread_once(&once, watch);
-	pthread_mutex_lock(&locks.lock);
-	for (l = locks.first; l && l->device != dev->handle; l = l->next)
+	memory_lock();
+	for (l = queue_locks; l && l->device != dev->handle; l = l->next)
 		;
-	if (!l) {
-		ret = lock_create(dev->handle, &l);
-		if (!ret) {
-			l->next = locks.first;
-			locks.first = l;
-		}
-	}
-	if (!ret)
+	if (!l)
+		l = lock_create(dev->handle);
+	if (l)
 		l->users++;
-	pthread_mutex_unlock(&locks.lock);
-	if (ret)
-		return ret;
-	dev->queue_lock = l;
+	memory_unlock();
+	if (!l)
+		return -ENOMEM;
 	dev->lock_queue = lock_own;
 	dev->unlock_queue = unlock_own;
 	dev->lock_data = l;
@@ -168,9 +147,9 @@ static int lock_get(struct vulkan_device *dev)
 
 static void lock_put(struct vulkan_queue_lock *l)
 {
-	struct vulkan_queue_lock **p = &locks.first;
+	struct vulkan_queue_lock **p = &queue_locks;
 
-	pthread_mutex_lock(&locks.lock);
+	memory_lock();
 	if (!--l->users) {
 		while (*p != l)
 			p = &(*p)->next;
@@ -178,7 +157,7 @@ static void lock_put(struct vulkan_queue_lock *l)
 		pthread_mutex_destroy(&l->mutex);
 		free(l);
 	}
-	pthread_mutex_unlock(&locks.lock);
+	memory_unlock();
 }
 
 /* ---- devices */
@@ -196,8 +175,8 @@ int vulkan_device_alloc(struct vulkan_device **out)
 
 void vulkan_device_free(struct vulkan_device *dev)
 {
-	if (dev->queue_lock)
-		lock_put(dev->queue_lock);
+	if (dev->lock_queue == lock_own)
+		lock_put(dev->lock_data);
 	pthread_mutex_destroy(&dev->lock);
 	free(dev);
 }

@@ -173,32 +173,29 @@ void vulkan_jobs_finish(struct vulkan_device *dev, struct vulkan_job **list)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-static struct vulkan_import **place_in(struct vulkan_job *job,
-				       const struct vulkan_import *vi)
+static bool uses(const struct vulkan_job *job, const struct vulkan_import *vi)
 {
-	for (uint32_t i = 0; i < job->nimports; i++)
-		if (job->imports[i] == vi)
-			return &job->imports[i];
-	return NULL;
+	uint32_t i = 0;
+
+	while (i < job->nimports && job->imports[i] != vi)
+		i++;
+	return i < job->nimports;
 }
 
 void vulkan_jobs_finish_together(struct vulkan_device *dev,
 				 const struct vulkan_import *vi)
 {
-	struct vulkan_import **place;
 	struct vulkan_job *job;
 
 	pthread_mutex_lock(&dev->lock);
 	for (job = dev->together; job; job = job->next) {
-		if (!place_in(job, vi))
+		if (!uses(job, vi))
 			continue;
 		job->waiters++;
 		pthread_mutex_unlock(&dev->lock);
 		vulkan_job_finish(dev, job);
 		pthread_mutex_lock(&dev->lock);
 		job->waiters--;
-		while ((place = place_in(job, vi)))
-			*place = NULL;
 	}
 	reap(dev, &dev->together);
 	pthread_mutex_unlock(&dev->lock);

@@ -20,23 +20,6 @@ static VkAccessFlags accesses(uint32_t access)
 	       (access & DLBUF_WRITE ? VK_ACCESS_MEMORY_WRITE_BIT : 0);
 }
 
-static VkBufferMemoryBarrier barrier_of(const struct bracket *b, bool acquire)
-{
-	struct vulkan_device *dev = vulkan_device(b->imp->dev);
-	uint32_t own = dev->physical.family;
-
-	return (VkBufferMemoryBarrier){
-		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
-		/* Reads need no flush. */
-		.srcAccessMask = acquire ? 0 : accesses(b->access & DLBUF_WRITE),
-		.dstAccessMask = acquire ? accesses(b->access) : 0,
-		.srcQueueFamilyIndex = acquire ? dev->foreign : own,
-		.dstQueueFamilyIndex = acquire ? own : dev->foreign,
-		.buffer = vulkan_import(b->imp)->buffer.buffer,
-		.size = VK_WHOLE_SIZE,
-	};
-}
-
 /*
  * The barrier of the acquire must come after the submit's wait for the fences. It does
  * if it shares a stage with the wait, and both name all stages. So it also comes after
@@ -55,11 +38,22 @@ static int record(struct vulkan_device *dev, const struct bracket *b, uint32_t n
 		.flags = n > 1 ? VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT :
 				 VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
 	};
+	const uint32_t own = dev->physical.family;
 	VkBufferMemoryBarrier list[MAX_BRACKETS];
 	int ret;
 
+	/* Reads need no flush. */
 	for (uint32_t i = 0; i < n; i++)
-		list[i] = barrier_of(&b[i], acquire);
+		list[i] = (VkBufferMemoryBarrier){
+			.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
+			.srcAccessMask = acquire ? 0 :
+					 accesses(b[i].access & DLBUF_WRITE),
+			.dstAccessMask = acquire ? accesses(b[i].access) : 0,
+			.srcQueueFamilyIndex = acquire ? dev->foreign : own,
+			.dstQueueFamilyIndex = acquire ? own : dev->foreign,
+			.buffer = vulkan_import(b[i].imp)->buffer.buffer,
+			.size = VK_WHOLE_SIZE,
+		};
 	ret = VULKAN_CALL(vk, BeginCommandBuffer, cmd, &begin);
 	if (ret)
 		return ret;
@@ -70,40 +64,32 @@ static int record(struct vulkan_device *dev, const struct bracket *b, uint32_t n
 	return VULKAN_CALL(vk, EndCommandBuffer, cmd);
 }
 
-/* Under dev->lock, which protects the command pool. */
-static int allocate(struct vulkan_device *dev, uint32_t n, VkCommandBuffer *cmd)
+/*
+ * Under dev->lock, which protects the command pool: makes commands of one direction, or of
+ * both, of which that of the acquire comes first.
+ */
+static int make_commands(struct vulkan_device *dev, const struct bracket *b,
+			 uint32_t n, bool acquire, uint32_t ncmds,
+			 VkCommandBuffer *out)
 {
+	struct vulkan_api *vk = &dev->instance.vk;
 	VkCommandBufferAllocateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
 		.commandPool = dev->pool,
 		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = n,
+		.commandBufferCount = ncmds,
 	};
-
-	return VULKAN_CALL(&dev->instance.vk, AllocateCommandBuffers,
-			   dev->handle, &info, cmd);
-}
-
-/* The same. */
-static int record_both(struct vulkan_device *dev, const struct bracket *b,
-		       struct vulkan_barriers *out)
-{
-	VkCommandBuffer cmd[2];
 	int ret;
 
-	ret = allocate(dev, 2, cmd);
-	if (ret)
-		return ret;
-	ret = record(dev, b, 1, true, cmd[0]);
-	if (!ret)
-		ret = record(dev, b, 1, false, cmd[1]);
+	ret = VULKAN_CALL(vk, AllocateCommandBuffers, dev->handle, &info, out);
+	for (uint32_t i = 0; !ret && i < ncmds; i++)
+		ret = record(dev, b, n, acquire && !i, out[i]);
+	/* If they were not allocated, they are NULL, which may be freed. */
 	if (ret) {
-		dev->instance.vk.FreeCommandBuffers(dev->handle, dev->pool, 2,
-						    cmd);
-		return ret;
+		vk->FreeCommandBuffers(dev->handle, dev->pool, ncmds, out);
+		out[0] = NULL;
 	}
-	*out = (struct vulkan_barriers){ .acquire = cmd[0], .release = cmd[1] };
-	return 0;
+	return ret;
 }
 
 /*
@@ -116,32 +102,20 @@ static int get_commands(struct vulkan_device *dev, const struct bracket *b,
 			uint32_t n, bool acquire, VkCommandBuffer *cmd,
 			struct vulkan_copy **once)
 {
-	struct vulkan_barriers *both =
-		&vulkan_import(b->imp)->barriers[b->access - 1];
-	struct vulkan_copy *copy = NULL;
+	VkCommandBuffer *both = vulkan_import(b->imp)->barriers[b->access - 1];
 	int ret = 0;
 
-	*once = NULL;
 	if (n > 1) {
-		copy = sys_calloc(1, sizeof(*copy));
-		if (!copy)
+		*once = sys_calloc(1, sizeof(**once));
+		if (!*once)
 			return -ENOMEM;
 	}
 	pthread_mutex_lock(&dev->lock);
-	if (copy) {
-		ret = allocate(dev, 1, &copy->cmd);
-		if (!ret)
-			ret = record(dev, b, n, acquire, copy->cmd);
-		*cmd = copy->cmd;
-	} else {
-		if (!both->acquire)
-			ret = record_both(dev, b, both);
-		*cmd = acquire ? both->acquire : both->release;
-	}
-	if (ret)
-		vulkan_copy_free(dev, copy);
-	else
-		*once = copy;
+	if (n > 1)
+		ret = make_commands(dev, b, n, acquire, 1, &(*once)->cmd);
+	else if (!both[0])
+		ret = make_commands(dev, b, 1, true, 2, both);
+	*cmd = n > 1 ? (*once)->cmd : both[!acquire];
 	pthread_mutex_unlock(&dev->lock);
 	return ret;
 }
@@ -149,14 +123,10 @@ static int get_commands(struct vulkan_device *dev, const struct bracket *b,
 static void barriers_free(struct vulkan_device *dev, struct vulkan_import *vi)
 {
 	pthread_mutex_lock(&dev->lock);
-	for (size_t i = 0; i < ARRAY_SIZE(vi->barriers); i++) {
-		VkCommandBuffer both[] = { vi->barriers[i].acquire,
-					   vi->barriers[i].release };
-
-		if (both[0])
+	for (size_t i = 0; i < ARRAY_SIZE(vi->barriers); i++)
+		if (vi->barriers[i][0])
 			dev->instance.vk.FreeCommandBuffers(dev->handle,
-							    dev->pool, 2, both);
-	}
+				dev->pool, 2, vi->barriers[i]);
 	pthread_mutex_unlock(&dev->lock);
 }
 
@@ -189,57 +159,97 @@ static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
 	return vulkan_job_submit(dev, job, queue, &info);
 }
 
-/* The list of the job that several imports share, or one has. */
-static struct vulkan_job **jobs_of(const struct bracket *b, uint32_t n)
-{
-	return n > 1 ? &vulkan_device(b->imp->dev)->together :
-		       &vulkan_import(b->imp)->jobs;
-}
+/* A submit for several imports, or for one. */
+struct work {
+	const struct bracket *brackets;
+	uint32_t n;
+	VkQueue queue;
+	VkCommandBuffer cmd;
+	struct vulkan_copy *copy;	/* taken on success, or NULL */
+	bool ends;			/* the end of accesses: after a failure the queue is idle */
+};
 
-static void put(const struct bracket *b, uint32_t n, struct vulkan_job *job,
-		struct vulkan_copy *once)
+/*
+ * Submits after the fence `in`. If out is not NULL, *out is a fence of the work, or the
+ * work is complete. After a failure nothing runs.
+ */
+static int run(const struct work *w, int in, int *out)
 {
-	for (job->nimports = 0; n > 1 && job->nimports < n; job->nimports++)
-		job->imports[job->nimports] =
-			vulkan_import(b[job->nimports].imp);
-	job->copy = once;
-	vulkan_job_put(vulkan_device(b->imp->dev), jobs_of(b, n), job);
-}
+	struct vulkan_import *vi = vulkan_import(w->brackets->imp);
+	struct vulkan_device *dev = vulkan_device(vi->base.dev);
+	struct vulkan_job **list = w->n > 1 ? &dev->together : &vi->jobs;
+	struct vulkan_job *job = NULL;
+	bool submitted = false;
+	int ret;
 
-/* After a failure. The job's semaphores may have a payload: it is not usable again. */
-static void give_up(struct vulkan_device *dev, struct vulkan_job *job,
-		    struct vulkan_copy *once)
-{
+	ret = vulkan_job_get(dev, list, &job);
+	if (!ret && in != -1)
+		ret = vulkan_import_fence(dev, in, job->wait);
+	if (!ret) {
+		ret = submit(dev, w->queue, w->cmd, job,
+			     in != -1 ? job->wait : VK_NULL_HANDLE,
+			     out ? job->signal : VK_NULL_HANDLE);
+		submitted = !ret;
+	}
+	if (!ret && out)
+		ret = job->signal ? vulkan_export_fence(dev, job, out) :
+				    vulkan_job_wait(dev, job);
+	if (!ret) {
+		for (uint32_t i = 0; i < w->n; i++)
+			job->imports[i] = vulkan_import(w->brackets[i].imp);
+		job->nimports = w->n;
+		job->copy = w->copy;
+		vulkan_job_put(dev, list, job);
+		return 0;
+	}
+	if (submitted || w->ends)
+		vulkan_drain(dev, w->queue);
+	/* A semaphore may have a payload that nothing waits for: not usable again. */
 	if (job)
 		vulkan_job_destroy(dev, job);
+	return ret;
+}
+
+static void copy_free(struct vulkan_device *dev, struct vulkan_copy *copy)
+{
 	pthread_mutex_lock(&dev->lock);
-	vulkan_copy_free(dev, once);
+	vulkan_copy_free(dev, copy);
 	pthread_mutex_unlock(&dev->lock);
+}
+
+/* Begins accesses after the fence `in`, or with `out` ends them. */
+static int transfer(const struct bracket *b, uint32_t n, void *stream, int in,
+		    int *out)
+{
+	struct vulkan_device *dev = vulkan_device(b->imp->dev);
+	struct work w = {
+		.brackets = b, .n = n, .ends = out,
+		.queue = stream ? stream : dev->queue,
+	};
+	int ret;
+
+	/* Those of a release are recorded already, unless dlbuf_acquire_fence() began it. */
+	ret = get_commands(dev, b, n, !out, &w.cmd, &w.copy);
+	if (!ret)
+		ret = run(&w, in, out);
+	else if (out)
+		vulkan_drain(dev, w.queue);
+	if (ret)
+		copy_free(dev, w.copy);
+	return ret;
 }
 
 int vulkan_acquire_all(const struct bracket *b, uint32_t n, void *stream,
 		       int fence)
 {
-	struct vulkan_device *dev = vulkan_device(b->imp->dev);
-	struct vulkan_job *job = NULL;
-	struct vulkan_copy *once;
-	VkCommandBuffer cmd;
-	int ret;
+	return transfer(b, n, stream, fence, NULL);
+}
 
-	ret = get_commands(dev, b, n, true, &cmd, &once);
-	if (!ret)
-		ret = vulkan_job_get(dev, jobs_of(b, n), &job);
-	if (!ret && fence != -1)
-		ret = vulkan_import_fence(dev, fence, job->wait);
-	if (!ret)
-		ret = submit(dev, stream ? stream : dev->queue, cmd, job,
-			     fence != -1 ? job->wait : VK_NULL_HANDLE,
-			     VK_NULL_HANDLE);
-	if (ret)
-		give_up(dev, job, once);
-	else
-		put(b, n, job, once);
-	return ret;
+int vulkan_release_all(const struct bracket *b, uint32_t n, void *stream,
+		       int *fence)
+{
+	*fence = -1;
+	return transfer(b, n, stream, -1, fence);
 }
 
 int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
@@ -248,34 +258,6 @@ int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 	struct bracket one = { imp, access };
 
 	return vulkan_acquire_all(&one, 1, stream, fence);
-}
-
-int vulkan_release_all(const struct bracket *b, uint32_t n, void *stream,
-		       int *fence)
-{
-	struct vulkan_device *dev = vulkan_device(b->imp->dev);
-	VkQueue queue = stream ? stream : dev->queue;
-	struct vulkan_job *job = NULL;
-	struct vulkan_copy *once;
-	VkCommandBuffer cmd;
-	int ret;
-
-	*fence = -1;
-	ret = get_commands(dev, b, n, false, &cmd, &once);
-	if (!ret)
-		ret = vulkan_job_get(dev, jobs_of(b, n), &job);
-	if (!ret)
-		ret = submit(dev, queue, cmd, job, VK_NULL_HANDLE, job->signal);
-	if (!ret)
-		ret = job->signal ? vulkan_export_fence(dev, job, fence) :
-				    vulkan_job_wait(dev, job);
-	if (ret) {
-		vulkan_drain(dev, queue);
-		give_up(dev, job, once);
-	} else {
-		put(b, n, job, once);
-	}
-	return ret;
 }
 
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
@@ -287,25 +269,23 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 	return vulkan_release_all(&one, 1, stream, fence);
 }
 
-static bool any_busy(struct vulkan_device *dev, const struct vulkan_job *job)
-{
-	bool busy = false;
-
-	for (; job && !busy; job = job->next)
-		busy = dev->instance.vk.GetFenceStatus(
-			dev->handle, job->done) == VK_NOT_READY;
-	return busy;
-}
-
 /* An error is an answer here: a device that is lost is done with everything. */
 static bool is_busy(struct vulkan_device *dev)
 {
-	bool busy;
+	struct vulkan_import *vi;
+	struct vulkan_job *job;
+	bool busy = false;
 
 	pthread_mutex_lock(&dev->lock);
-	busy = any_busy(dev, dev->together);
-	for (struct vulkan_import *vi = dev->imports; vi; vi = vi->next)
-		busy = busy || any_busy(dev, vi->jobs);
+	for (job = dev->together, vi = dev->imports; job || vi;) {
+		for (; job; job = job->next)
+			busy |= dev->instance.vk.GetFenceStatus(
+				dev->handle, job->done) == VK_NOT_READY;
+		if (vi) {
+			job = vi->jobs;
+			vi = vi->next;
+		}
+	}
 	pthread_mutex_unlock(&dev->lock);
 	return busy;
 }
@@ -325,36 +305,20 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 		       int fence, int *done)
 {
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
-	struct vulkan_job *job;
+	struct bracket one = { &vi->base, DLBUF_WRITE };
+	struct work w = {
+		.brackets = &one, .n = 1, .queue = dev->queue, .cmd = copy->cmd,
+		.copy = copy,
+	};
 	int ret;
 
 	*done = -1;
-	ret = vulkan_job_get(dev, &vi->jobs, &job);
-	if (ret)
-		return ret;
-	if (fence != -1)
-		ret = vulkan_import_fence(dev, fence, job->wait);
-	if (!ret)
-		ret = submit(dev, dev->queue, copy->cmd, job,
-			     fence != -1 ? job->wait : VK_NULL_HANDLE,
-			     job->signal);
-	if (ret) {
-		vulkan_job_destroy(dev, job);
-		return ret;
-	}
-	ret = job->signal ? vulkan_export_fence(dev, job, done) :
-			    vulkan_job_wait(dev, job);
-	if (ret) {
-		vulkan_drain(dev, dev->queue);
-		vulkan_job_destroy(dev, job);
-		return ret;
-	}
-	job->copy = copy;
-	vulkan_job_put(dev, &vi->jobs, job);
+	ret = run(&w, fence, done);
 	/*
 	 * Some drivers complete the submit before they give a fence. Then its
 	 * images, which hold the producer's memory, can be destroyed now.
 	 */
-	vulkan_jobs_reap(dev, &vi->jobs);
-	return 0;
+	if (!ret)
+		vulkan_jobs_reap(dev, &vi->jobs);
+	return ret;
 }

@@ -87,7 +87,7 @@ struct vulkan_job {
 	VkQueue queue;
 	struct vulkan_copy *copy;	/* or NULL */
 	struct vulkan_job *next;
-	/* Of a submit for several imports. NULL: the import does not exist any more. */
+	/* Of a submit for several imports. Only compared: they may not exist any more. */
 	struct vulkan_import *imports[MAX_BRACKETS];
 	uint32_t nimports;
 	uint32_t waiters;	/* threads in vulkan_jobs_finish_together() */
@@ -107,7 +107,6 @@ struct vulkan_device {
 	void (*lock_queue)(void *data, VkQueue queue);
 	void (*unlock_queue)(void *data, VkQueue queue);
 	void *lock_data;
-	struct vulkan_queue_lock *queue_lock;	/* ours, or NULL */
 
 	pthread_mutex_t lock;	/* protects what follows; not held during a submit */
 	VkCommandPool pool;
@@ -119,10 +118,11 @@ struct vulkan_device {
 struct vulkan_import {
 	struct import base;
 	struct dlbuf_vulkan_buffer buffer;
-	/* Index: access - 1. Recorded when an access of that kind first begins. */
-	struct vulkan_barriers {
-		VkCommandBuffer acquire, release;
-	} barriers[DLBUF_RW];
+	/*
+	 * Of acquire and release. Index: access - 1. Recorded when an access of that
+	 * kind first begins.
+	 */
+	VkCommandBuffer barriers[DLBUF_RW][2];
 	/* Under dev->lock. */
 	struct vulkan_job *jobs;	/* running submits for this import alone */
 	struct vulkan_import *next, **prev;	/* in the device's list */
