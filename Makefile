@@ -562,7 +562,7 @@ bench:
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
 	$(Q)rm -f $(figures)
 	$(Q)$(icount) -- sh -c 'printf "kernel\tabout\t0\tLinux %s %s\n" $$(uname -rm) > $(figures) && \
-		$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl'
+		$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl && $(O)/bench/vulkan'
 	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-python bench-vpi
 
 # What links with GStreamer is compiled against the guest's.

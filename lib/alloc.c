@@ -292,13 +292,6 @@ static int attempt_quietly(struct request *r, const char *exporter, bool chosen)
 	return ret;
 }
 
-/* A lack of resources says nothing about the next time. */
-static bool transient(int err)
-{
-	return err == -ENOMEM || err == -EMFILE || err == -ENFILE ||
-	       err == -EBUSY;
-}
-
 /* chosen: the library chose this exporter, not the caller. */
 static int attempt(struct request *r, const char *exporter, bool chosen)
 {
@@ -310,7 +303,7 @@ static int attempt(struct request *r, const char *exporter, bool chosen)
 		if (exporter != r->exporter)
 			snprintf(r->exporter, sizeof(r->exporter), "%s",
 				 exporter);
-	} else if (r->who && !transient(ret)) {
+	} else if (r->who && !exporter_transient(ret)) {
 		note_refusal(r->who, exporter);
 	}
 	if (!r->report || (!ret && r->later))

@@ -43,7 +43,9 @@ static void check_backend(const struct backend *b)
 	assert(b->name && b->type && b->each && b->open && b->close &&
 	       b->describe && b->import && b->unimport && b->acquire &&
 	       b->release && b->import_size >= sizeof(struct import) &&
-	       !b->can_detile == !b->detile && !b->wait == !b->pending);
+	       !b->can_detile == !b->detile && !b->wait == !b->pending &&
+	       !b->acquire_all == !b->release_all &&
+	       !(b->acquire_all && b->wait));
 	(void)b;
 }
 

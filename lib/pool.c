@@ -280,8 +280,8 @@ static int fill_all(struct dlbuf_pool *pool, struct request *r,
 		r->later = false;
 		for (i = 0; !ret && i < pool->info.buffers; i++)
 			ret = fill(pool, &pool->buffers[i], r, exporter);
-		if (!ret || i < 2 || exporter || !r->who || ret == -ENOMEM ||
-		    round + 1 == MAX_ROUNDS)
+		if (!ret || i < 2 || exporter || !r->who ||
+		    exporter_transient(ret) || round + 1 == MAX_ROUNDS)
 			break;
 		while (i--)
 			empty(pool, &pool->buffers[i]);

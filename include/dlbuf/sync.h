@@ -78,7 +78,10 @@ struct dlbuf_acquire_opts {
  * Told by dlbuf_release() (-EIO, the access has ended): fences for which the device
  * waits (DLBUF_SYNC_FENCE) and which failed before the release. If they are still
  * pending then, a sync_file that the release returns ends with their error, the next
- * acquire of the tensor tells it, and so does dlbuf_lease_result().
+ * acquire of the tensor tells it, and so does dlbuf_lease_result(). On such a device the
+ * work has been submitted when a fence fails, and runs: its results are the caller's to
+ * discard. The fence that dlbuf_acquire_fence() gives is the caller's to look at, by
+ * dlbuf_fence_status(): if it fails later, no call of the tensor tells its error.
  *
  * Not told: a fence of the dma-buf that failed before the call, because the kernel
  * removes fences when they signal. And on the CPU, without a deadline, a fence of a
@@ -153,7 +156,8 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
 /*
  * dlbuf_acquire() for n tensors of one device, for example the planes of a frame:
  * all of them are acquired, or none. Waits once, for all of them together; a
- * device that waits by itself waits for one merged fence.
+ * device that waits by itself waits for one merged fence. On Vulkan it is one submit for
+ * each 16 dma-bufs.
  *
  * If the call acquires several tensors of the same frame and the same dma-buf, they
  * are one access of the device: on the CPU, one START and one END. This access ends
@@ -175,7 +179,8 @@ DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
 				const struct dlbuf_acquire_opts *opts);
 
 /*
- * dlbuf_release() for n tensors of one device, however each was acquired. All
+ * dlbuf_release() for n tensors of one device, however each was acquired. On Vulkan it
+ * is one submit for each 16 dma-bufs, whose fence is added to all of these. All
  * accesses end, also if the kernel or the driver fails for one of them; -EIO
  * reports the first failure, and *fence is not written. If an argument is refused,
  * all accesses continue.

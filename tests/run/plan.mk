@@ -418,6 +418,8 @@ behind-nvvpi := env LD_LIBRARY_PATH=$(b)/gcc/interop
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
+lab-wrap := --with validation
+behind-wrap := tests/interop/validated
 example-vaapi := $(va)
 # NAME_stream.c is a part of the program NAME.
 $(call step,$(addprefix interop@,$(filter-out %_stream,$(call names,tests/interop/*.c tests/interop/*.cpp)))): interop@%: build@gcc | interop@build

@@ -121,6 +121,15 @@ static inline void end_import(void)
 	end();
 }
 
+/* More imports by the device of the first one, and accesses of all. */
+static inline void import_more(struct fixture of[], struct bracket list[], uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		REQUIRE_OK(import_into(&of[i], f.dev));
+		list[i] = (struct bracket){ &of[i].vi.base, DLBUF_RW };
+	}
+}
+
 static inline int acquire_after(uint32_t access, int fence)
 {
 	return vulkan_backend.acquire(&f.vi.base, access, NULL, fence);

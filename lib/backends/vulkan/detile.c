@@ -334,9 +334,9 @@ static int make_plan(struct vulkan_device *dev, const struct detile *d,
 	int ret;
 
 	if (!(dev->physical.extensions & EXT_MODIFIER))
-		return fail(-EOPNOTSUPP, "vulkan: %s lacks %s, which reads "
-			    "tiled frames", dev->physical.info.description,
-			    VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME);
+		return vulkan_lacks(&dev->physical,
+				    VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME,
+				    "which reads tiled frames");
 	ret = plan_whole(dev, d, plan);
 	if (ret != -EOPNOTSUPP || d->to.nplanes == 1 ||
 	    d->from->nplanes != d->to.nplanes)

@@ -53,6 +53,7 @@ static int wrap(struct vulkan_device *dev, const struct dlbuf_vulkan_device *vk)
 	p->handle = vk->physical_device;
 	p->family = vk->queue_family;
 	p->extensions = wrap_extensions(vk);
+	p->given = true;
 	p->address = vk->buffer_device_address;
 
 	ret = vulkan_load(&inst->vk, VULKAN_INSTANCE, inst->handle, NULL);
