@@ -19,8 +19,8 @@ void memory_remember(int fd, int memfd);
 void memory_forget(int memfd);
 
 /*
- * Held around fork(), so that the child has the list. Its memfds are open too. Also
- * protects the list of Vulkan's queue locks. Nothing under it calls a driver.
+ * Held around fork(), so that the child has the list. Its memfds are open too. A backend
+ * may protect a list of its own with it. Nothing under it calls a driver.
  */
 void memory_lock(void);
 void memory_unlock(void);
