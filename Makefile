@@ -328,6 +328,8 @@ bench := $(bench-src:%.c=$(O)/%)
 TESTS_CFLAGS ?=
 cflags-tests = -Ilib -Itests -Itests/harness -Wno-unused-parameter $(TESTS_CFLAGS)
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
+$(O)/tests/lab/image.o: cflags-tests += -I$(O)/tests/lab
+$(O)/tests/lab/image.o: $(O)/tests/lab/image.spv.h
 
 define link-test
 	$(call say,LD,$@)
