@@ -341,6 +341,8 @@ $(O)/tests/lab/camera.o: $(gen)/readme.inc
 $(gen)/readme.inc: README.md | $(gen)/
 	$(Q)awk '/^```/ { on = 0 } on; /^```c$$/ { on = ++n == 2 }' $< > $@
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
+$(O)/tests/lab/image.o: cflags-tests += -I$(O)/tests/lab
+$(O)/tests/lab/image.o: $(O)/tests/lab/image.spv.h
 
 define link-test
 	$(call say,LD,$@)

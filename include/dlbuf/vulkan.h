@@ -138,6 +138,45 @@ DLBUF_API int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 DLBUF_API int dlbuf_vulkan_get_device(struct dlbuf_device *dev,
 				      struct dlbuf_vulkan_device *vk);
 
+/* An image of a tensor. */
+struct dlbuf_vulkan_image {
+	size_t size;			/* of this struct, set by the caller */
+	VkImage image;
+	VkDeviceMemory memory;		/* bound to image */
+	VkDevice device;
+	VkFormat format;		/* UNORM, SFLOAT for float16 */
+	uint32_t width, height;
+};
+
+/*
+ * Makes a VkImage of a tensor's memory, without a copy: for samplers, storage images and
+ * blits, with these usages. The tensor is [H, W] or [H, W, C], with C of 1, 2 or 4, of
+ * uint8 or uint16, or 4 of float16: for example a plane of NV12, an RGBA frame, or a
+ * crop of one. Channels are those of memory, so a view of BGRA needs a swizzle. The
+ * image has one level and layer, and VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT with the
+ * modifier LINEAR. Drivers may want the offset and pitch aligned (dlbuf_device_info).
+ *
+ * tensor is borrowed. image->image and image->memory are new: destroy them with
+ * vkDestroyImage() and vkFreeMemory() when your work is complete, before the VkDevice
+ * and after or before the tensor, which need not live as long. A frame's lease does not
+ * wait for the image.
+ *
+ * dlbuf_acquire() transfers the tensor's VkBuffer and not the image. Use the fence
+ * functions, and transfer the image in your submit: from VK_QUEUE_FAMILY_FOREIGN_EXT and
+ * VK_IMAGE_LAYOUT_GENERAL before your commands, and back to both after them.
+ * Never use VK_IMAGE_LAYOUT_UNDEFINED, which may discard the contents.
+ * Does not wait for the device.
+ * -EINVAL  not a tensor of dlbuf on a Vulkan device, no usage, size is not set
+ * -EOPNOTSUPP  the device lacks VK_EXT_image_drm_format_modifier, or makes no such
+ *          image of this shape, type, pitch or usage; the error text says which
+ * -ERANGE  the driver wants more bytes behind the image than the dma-buf has
+ * -ENOMEM, -EMFILE, -EIO  the driver failed
+ * -ENOSYS  this build of the library has no Vulkan
+ */
+DLBUF_API int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
+					VkImageUsageFlags usage,
+					struct dlbuf_vulkan_image *image);
+
 /*
  * Lock a queue. Only one thread at a time may use a VkQueue, so call these around
  * your own use of a queue if other threads may be inside dlbuf with the same

@@ -250,6 +250,13 @@ int vulkan_detile(const struct detile *d, int fence, int *done);
 int vulkan_modifiers(struct dlbuf_device *dev, const struct detile *d,
 		     modifier_fn fn, void *data);
 
+/*
+ * Makes an image over rows in a dma-buf: one plane, LINEAR, of a DRM code that has a
+ * VkFormat. Fills in out->image, memory and format.
+ */
+int vulkan_image_of_rows(struct vulkan_device *dev, const struct dlbuf_frame *rows,
+			 VkImageUsageFlags usage, struct dlbuf_vulkan_image *out);
+
 /* Under dev->lock: frees a copy; NULL does nothing. */
 void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy);
 
