@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
 /* Finds pending work on dma-bufs, waits for it, and adds fences of new work. */
 #include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <dlbuf/fence.h>
 
 #include "backend.h"
 #include "fence.h"
+#include "fork.h"
 #include "internal.h"
 #include "pending.h"
 #include "sys.h"
@@ -163,6 +167,76 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 	return pending_each_unfenced(use, but, wait_for, &u);
 }
 
+/* ---------------------------------------------------------------- failed work */
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned int n;		/* entries; atomic */
+	unsigned int next;
+	struct failed {
+		struct buffer_id id;	/* with the access of the work; 0: no entry */
+		char dev[32];
+	} at[32];
+} failed = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* An entry counts as a device without fences, so that every acquire looks. */
+static void drop(struct failed *f)
+{
+	if (!f->id.access)
+		return;
+	f->id.access = 0;
+	__atomic_sub_fetch(&failed.n, 1, __ATOMIC_RELEASE);
+	__atomic_sub_fetch(&devices_nunfenced, 1, __ATOMIC_RELEASE);
+}
+
+void pending_failed(const struct buffer_id *id, uint32_t access, const char *dev)
+{
+	struct failed *f;
+
+	pthread_mutex_lock(&failed.lock);
+	f = &failed.at[failed.next++ % ARRAY_SIZE(failed.at)];
+	drop(f);
+	f->id = *id;
+	f->id.access = access;
+	snprintf(f->dev, sizeof(f->dev), "%s", dev);
+	__atomic_add_fetch(&failed.n, 1, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&devices_nunfenced, 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&failed.lock);
+}
+
+int pending_tell(const struct use *use)
+{
+	const struct buffer_id *id = use->id;
+	struct buffer_id own;
+	char dev[32] = "";
+
+	if (!__atomic_load_n(&failed.n, __ATOMIC_ACQUIRE) ||
+	    (!id && buffer_identify(use->fd, &own)))
+		return 0;
+	id = id ? id : &own;
+	pthread_mutex_lock(&failed.lock);
+	for (size_t i = 0; i < ARRAY_SIZE(failed.at); i++) {
+		struct failed *f = &failed.at[i];
+
+		if (f->id.ino != id->ino || f->id.dev != id->dev ||
+		    !f->id.access || !((f->id.access | use->access) & DLBUF_WRITE))
+			continue;
+		memcpy(dev, f->dev, sizeof(dev));
+		drop(f);
+	}
+	pthread_mutex_unlock(&failed.lock);
+	return *dev ? fail(-EIO, "%s ended before it was done with the buffer: its "
+			   "work is not complete", dev) : 0;
+}
+
+void pending_forked(void)
+{
+	pthread_mutex_init(&failed.lock, NULL);
+	failed.n = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(failed.at); i++)
+		failed.at[i].id.access = 0;
+}
+
 /* ---------------------------------------------------------------- before, after */
 
 int pending_fences(const struct use *uses, uint32_t n, const struct wait *wait,
@@ -215,8 +289,13 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 {
 	int out = -1, ret = 0;
 
-	for (uint32_t i = 0; !ret && i < n; i++)
+	for (uint32_t i = 0; !ret && i < n; i++) {
+		if (dev->backend->look)
+			dev->backend->look(uses[i].imp);
 		ret = pending_wait_unfenced(&uses[i], dev, wait->deadline_ns);
+		if (!ret && pending_tell(&uses[i]) && !wait->damaged)
+			ret = -EIO;
+	}
 	if (!ret)
 		ret = dev->acquire_sync == DLBUF_SYNC_FENCE ?
 		      pending_fences(uses, n, wait, &out) :
