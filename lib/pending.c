@@ -174,7 +174,7 @@ static struct {
 	unsigned int n;		/* entries; atomic */
 	unsigned int next;
 	struct failed {
-		struct buffer_id id;	/* with the access of the work; 0: no entry */
+		struct buffer_id id;	/* access is 0: no entry */
 		char dev[32];
 	} at[32];
 } failed = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -189,7 +189,7 @@ static void drop(struct failed *f)
 	__atomic_sub_fetch(&devices_nunfenced, 1, __ATOMIC_RELEASE);
 }
 
-void pending_failed(const struct buffer_id *id, uint32_t access, const char *dev)
+void pending_failed(const struct buffer_id *id, const char *dev)
 {
 	struct failed *f;
 
@@ -197,21 +197,19 @@ void pending_failed(const struct buffer_id *id, uint32_t access, const char *dev
 	f = &failed.at[failed.next++ % ARRAY_SIZE(failed.at)];
 	drop(f);
 	f->id = *id;
-	f->id.access = access;
 	snprintf(f->dev, sizeof(f->dev), "%s", dev);
 	__atomic_add_fetch(&failed.n, 1, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&devices_nunfenced, 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&failed.lock);
 }
 
-int pending_tell(const struct use *use)
+int pending_tell(int fd, const struct buffer_id *id)
 {
-	const struct buffer_id *id = use->id;
 	struct buffer_id own;
 	char dev[32] = "";
 
 	if (!__atomic_load_n(&failed.n, __ATOMIC_ACQUIRE) ||
-	    (!id && buffer_identify(use->fd, &own)))
+	    (!id && buffer_identify(fd, &own)))
 		return 0;
 	id = id ? id : &own;
 	pthread_mutex_lock(&failed.lock);
@@ -219,7 +217,7 @@ int pending_tell(const struct use *use)
 		struct failed *f = &failed.at[i];
 
 		if (f->id.ino != id->ino || f->id.dev != id->dev ||
-		    !f->id.access || !((f->id.access | use->access) & DLBUF_WRITE))
+		    !f->id.access)
 			continue;
 		memcpy(dev, f->dev, sizeof(dev));
 		drop(f);
@@ -293,7 +291,7 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 		if (dev->backend->look)
 			dev->backend->look(uses[i].imp);
 		ret = pending_wait_unfenced(&uses[i], dev, wait->deadline_ns);
-		if (!ret && pending_tell(&uses[i]) && !wait->damaged)
+		if (!ret && pending_tell(uses[i].fd, uses[i].id) && !wait->damaged)
 			ret = -EIO;
 	}
 	if (!ret)

@@ -62,24 +62,23 @@ static int library_failed(void)
 /* ---------------------------------------------------------------- waiting */
 
 /*
- * Signals that end a program. If the simulator has a handler for one, as vvp has for
- * SIGINT, the handler notes it and returns: a call that waits would go on. So a wait has
- * handlers of its own, which call those. They stay as they are without a wait.
+ * Signals that end a program. If the simulator has a handler for one, as vvp has, the
+ * handler notes it and returns: a call that waits would go on. So a wait has a handler of
+ * its own, which ends the simulation. Vvp's must not run then: it would end with status 0.
  */
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 #define NSIGNALS (sizeof(signals) / sizeof(signals[0]))
 static struct sigaction before[NSIGNALS];
 
-static void on_signal(int number, siginfo_t *info, void *context)
+static void on_signal(int number)
 {
 	sim.signal = number;
-	for (size_t i = 0; i < NSIGNALS; i++)
-		if (signals[i] != number)
-			continue;
-		else if (before[i].sa_flags & SA_SIGINFO)
-			before[i].sa_sigaction(number, info, context);
-		else
-			before[i].sa_handler(number);
+}
+
+/* A handler with SA_SIGINFO is in the same union. */
+static bool is_handled(size_t i)
+{
+	return before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN;
 }
 
 static void wait_begin(void)
@@ -87,13 +86,11 @@ static void wait_begin(void)
 	struct sigaction ours;
 
 	memset(&ours, 0, sizeof(ours));
-	ours.sa_sigaction = on_signal;
-	ours.sa_flags = SA_SIGINFO;
+	ours.sa_handler = on_signal;
 	sim.signal = 0;
 	for (size_t i = 0; i < NSIGNALS; i++) {
 		sigaction(signals[i], NULL, &before[i]);
-		/* Also those of SA_SIGINFO: it is one union. */
-		if (before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN)
+		if (is_handled(i))
 			sigaction(signals[i], &ours, NULL);
 	}
 }
@@ -101,7 +98,7 @@ static void wait_begin(void)
 static void wait_end(void)
 {
 	for (size_t i = 0; i < NSIGNALS; i++)
-		if (before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN)
+		if (is_handled(i))
 			sigaction(signals[i], &before[i], NULL);
 }
 

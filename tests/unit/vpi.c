@@ -382,8 +382,7 @@ static const struct {
 } middles[] = {
 	{ DLBUF_WRITE, DLBUF_READ, false, false, -EIO },
 	{ DLBUF_RW, DLBUF_WRITE, false, false, -EIO },
-	{ DLBUF_READ, DLBUF_WRITE, false, false, -EIO },
-	{ DLBUF_READ, DLBUF_READ, false, false, 0 },
+	{ DLBUF_READ, DLBUF_WRITE, false, false, 0 },
 	{ DLBUF_WRITE, DLBUF_READ, false, true, 0 },
 	{ DLBUF_WRITE, DLBUF_READ, true, false, -EIO },
 	{ DLBUF_WRITE, DLBUF_READ, true, true, 0 },

@@ -131,15 +131,19 @@ static void pass_free(struct vpi_pass *pass)
 	free(pass);
 }
 
-/* Notes a pass that the simulator did not complete, once. Called with dev->lock. */
+/*
+ * Notes a pass that the simulator did not complete, once. One that only reads leaves the
+ * bytes as they are. Called with dev->lock.
+ */
 static void pass_check(struct vpi_pass *pass)
 {
 	struct import *imp = &pass->imp->base;
 
-	if (pass->noted || !(poll_until(pass->fd, POLLIN, 1) & POLLERR))
+	if (pass->noted || !(pass->access & DLBUF_WRITE) ||
+	    !(poll_until(pass->fd, POLLIN, 1) & POLLERR))
 		return;
 	pass->noted = true;
-	pending_failed(&imp->id, pass->access, imp->dev->name);
+	pending_failed(&imp->id, imp->dev->name);
 }
 
 /* Runs on the thread "dlbuf-events". */
@@ -303,11 +307,11 @@ static int vpi_release(struct import *imp, uint32_t access, void *stream,
 {
 	int ret = fence ? vpi_pending(imp, DLBUF_RW, fence) : 0;
 
-	(void)stream, (void)end;
+	(void)access, (void)stream, (void)end;
 	if (ret || !fence || *fence != -1)
 		return ret;
 	vpi_look(imp);
-	return pending_tell(&(struct use){ imp->fd, access, &imp->id, imp });
+	return pending_tell(imp->fd, &imp->id);
 }
 
 const struct backend vpi_backend = {
