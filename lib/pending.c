@@ -2,7 +2,6 @@
 /* Finds pending work on dma-bufs, waits for it, and adds fences of new work. */
 #include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -173,40 +172,31 @@ static struct {
 	pthread_mutex_t lock;
 	unsigned int n;		/* entries; atomic */
 	unsigned int next;
-	struct failed {
-		struct buffer_id id;	/* access is 0: no entry */
-		char dev[32];
-	} at[32];
+	struct buffer_id at[32];	/* access is 0: no entry */
 } failed = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* An entry counts as a device without fences, so that every acquire looks. */
-static void drop(struct failed *f)
+static void count(int n)
 {
-	if (!f->id.access)
-		return;
-	f->id.access = 0;
-	__atomic_sub_fetch(&failed.n, 1, __ATOMIC_RELEASE);
-	__atomic_sub_fetch(&devices_nunfenced, 1, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&failed.n, n, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&devices_nunfenced, n, __ATOMIC_RELEASE);
 }
 
-void pending_failed(const struct buffer_id *id, const char *dev)
+void pending_failed(const struct buffer_id *id)
 {
-	struct failed *f;
+	struct buffer_id *f;
 
 	pthread_mutex_lock(&failed.lock);
 	f = &failed.at[failed.next++ % ARRAY_SIZE(failed.at)];
-	drop(f);
-	f->id = *id;
-	snprintf(f->dev, sizeof(f->dev), "%s", dev);
-	__atomic_add_fetch(&failed.n, 1, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&devices_nunfenced, 1, __ATOMIC_RELEASE);
+	count(!f->access);
+	*f = *id;
 	pthread_mutex_unlock(&failed.lock);
 }
 
 int pending_tell(int fd, const struct buffer_id *id)
 {
 	struct buffer_id own;
-	char dev[32] = "";
+	bool any = false;
 
 	if (!__atomic_load_n(&failed.n, __ATOMIC_ACQUIRE) ||
 	    (!id && buffer_identify(fd, &own)))
@@ -214,25 +204,24 @@ int pending_tell(int fd, const struct buffer_id *id)
 	id = id ? id : &own;
 	pthread_mutex_lock(&failed.lock);
 	for (size_t i = 0; i < ARRAY_SIZE(failed.at); i++) {
-		struct failed *f = &failed.at[i];
+		struct buffer_id *f = &failed.at[i];
 
-		if (f->id.ino != id->ino || f->id.dev != id->dev ||
-		    !f->id.access)
-			continue;
-		memcpy(dev, f->dev, sizeof(dev));
-		drop(f);
+		if (f->ino == id->ino && f->dev == id->dev && f->access) {
+			any = true;
+			f->access = 0;
+			count(-1);
+		}
 	}
 	pthread_mutex_unlock(&failed.lock);
-	return *dev ? fail(-EIO, "%s ended before it was done with the buffer: its "
-			   "work is not complete", dev) : 0;
+	return any ? fail(-EIO, "a simulation ended before it was done with the buffer: "
+			  "its work is not complete") : 0;
 }
 
 void pending_forked(void)
 {
 	pthread_mutex_init(&failed.lock, NULL);
 	failed.n = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(failed.at); i++)
-		failed.at[i].id.access = 0;
+	memset(failed.at, 0, sizeof(failed.at));
 }
 
 /* ---------------------------------------------------------------- before, after */

@@ -61,10 +61,10 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 			  uint64_t deadline_ns);
 
 /*
- * Notes that work without a fence did not write all that it should. dev is the name of the
- * device. Of more than 32 buffers the oldest is forgotten.
+ * Notes that work without a fence did not write all that it should. Of more than 32
+ * buffers the oldest is forgotten.
  */
-void pending_failed(const struct buffer_id *id, const char *dev);
+void pending_failed(const struct buffer_id *id);
 
 /*
  * Tells it, once, after a wait for that work: 0, or -EIO with the error text. If there is

@@ -95,11 +95,14 @@ static void wait_begin(void)
 	}
 }
 
-static void wait_end(void)
+/* A signal that came when the wait was over is the simulator's. */
+static void wait_end(bool over)
 {
 	for (size_t i = 0; i < NSIGNALS; i++)
 		if (is_handled(i))
 			sigaction(signals[i], &before[i], NULL);
+	if (over && sim.signal)
+		raise(sim.signal);
 }
 
 /* A wait looks for signals ten times a second. */
@@ -324,7 +327,7 @@ int sim_open(const char *name, bool wait)
 		return ret;
 	wait_begin();
 	ret = arrive(name, true);
-	wait_end();
+	wait_end(ret != SIM_FAILED);
 	return ret;
 }
 
@@ -367,7 +370,7 @@ int sim_acquire(int handle, uint32_t access, bool wait)
 			opts.deadline_ns = soon();
 			ret = dlbuf_acquire(t->dl, access, NULL, &opts);
 		} while (ret == -ETIME && !sim.signal);
-		wait_end();
+		wait_end(ret != -ETIME);
 	}
 	if (ret == -ETIME)
 		return interrupted();

@@ -90,10 +90,9 @@ static void vpi_shut(struct dlbuf_device *base)
 
 	__atomic_store_n(&dev->shut, true, __ATOMIC_RELEASE);
 	pthread_mutex_lock(&dev->lock);
-	if (dev->sock >= 0)
-		shutdown(dev->sock, SHUT_RDWR);
-	if (dev->listener >= 0)
-		shutdown(dev->listener, SHUT_RDWR);
+	/* One of them may be -1. */
+	shutdown(dev->sock, SHUT_RDWR);
+	shutdown(dev->listener, SHUT_RDWR);
 	pthread_mutex_unlock(&dev->lock);
 	if (pthread_mutex_trylock(&dev->sending))
 		return;
@@ -143,7 +142,7 @@ static void pass_check(struct vpi_pass *pass)
 	    !(poll_until(pass->fd, POLLIN, 1) & POLLERR))
 		return;
 	pass->noted = true;
-	pending_failed(&imp->id, imp->dev->name);
+	pending_failed(&imp->id);
 }
 
 /* Runs on the thread "dlbuf-events". */
@@ -167,27 +166,26 @@ static void pass_over(void *data)
 /* fds[0] is ours. The byte for the simulator is in fds[1]. */
 static int socket_pair(int fds[2])
 {
-	int ret;
-
 	if (fault_hit()) {
 		errno = EMFILE;
 		return -1;
 	}
-	ret = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ? -1 :
-	      sys_high_pair(fds);
-	if (!ret && (fault_hit() || send(fds[0], "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)) {
-		close(fds[0]);
-		close(fds[1]);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ||
+	    sys_high_pair(fds))
+		return -1;
+	if (fault_hit())
 		errno = ENOMEM;
-		ret = -1;
-	}
-	return ret;
+	else if (write(fds[0], "", 1) == 1)
+		return 0;
+	close(fds[0]);
+	close(fds[1]);
+	return -1;
 }
 
 void vpi_pass_complete(int end)
 {
 	char byte;
-	ssize_t n = recv(end, &byte, 1, MSG_DONTWAIT);
+	ssize_t n = read(end, &byte, 1);
 
 	(void)n;
 }

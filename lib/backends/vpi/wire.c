@@ -157,7 +157,7 @@ static void drop_simulator(struct vpi_device *dev)
 /* A head without a name says why, so that the second simulator does not end as if served. */
 static void refuse(int sock)
 {
-	const struct vpi_head head = { .magic = VPI_MAGIC, .version = VPI_VERSION };
+	static const struct vpi_head head = { .magic = VPI_MAGIC, .version = VPI_VERSION };
 	ssize_t n = send(sock, &head, sizeof(head), MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	(void)n;
