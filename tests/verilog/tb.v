@@ -276,7 +276,8 @@ module bus #(parameter BITS = 32) (
 		done = 1;
 	end
 
-	reg [7:0] loaded [0:8191];
+	// Bytes of C: under Verilator these are copied at once, others one by one.
+	byte loaded [0:8191];
 endmodule
 
 module tb;
