@@ -116,7 +116,7 @@ static void finish(struct run *r, bool succeeds)
 	hear(r, NULL);
 	CHECK_EQ(waitpid(r->pid, &status, 0), r->pid);
 	close(r->out);
-	if (succeeds && !CHECK_EQ(status, 0))
+	if (succeeds && (!CHECK_EQ(status, 0) || !says(r, "passed")))
 		show(r);
 	if (!succeeds)
 		CHECK(WIFSIGNALED(status) || WEXITSTATUS(status));
