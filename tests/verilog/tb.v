@@ -219,7 +219,7 @@ module bus #(parameter BITS = 32) (
 	task test_axi;
 		integer bsize, burst, len, at, n;
 		begin
-			for (n = 0; n < 100; n = n + 1) begin
+			for (n = 0; n < (BITS == 32 ? 100 : 12); n = n + 1) begin
 				bsize = $urandom % ($clog2(BYTES) + 1);
 				burst = $urandom % 3;
 				len = burst == 2 ? (2 << $urandom % 4) - 1 : $urandom % 16;
