@@ -76,6 +76,12 @@ struct backend {
 	int (*open)(const char *selector, const struct dlbuf_device_opts *opts,
 		    struct dlbuf_device **out);
 
+	/*
+	 * The application closes the device, which may have imports for a long time
+	 * yet. Optional.
+	 */
+	void (*shut)(struct dlbuf_device *dev);
+
 	/* Frees the device, which has no imports any more. Required. */
 	void (*close)(struct dlbuf_device *dev);
 
@@ -143,6 +149,12 @@ struct backend {
 	 * EVENT.
 	 */
 	int (*wait)(struct import *imp, uint32_t access, uint64_t deadline_ns);
+
+	/*
+	 * Notes work on imp that failed, by pending_failed(). Does not wait. Called
+	 * before an acquire on the device itself, which does not call wait(). Optional.
+	 */
+	void (*look)(struct import *imp);
 
 	/*
 	 * Gives what wait() would wait for now, as a new eventfd that becomes

@@ -240,6 +240,8 @@ void dlbuf_device_close(struct dlbuf_device *dev)
 	NOT_CANCELLED;
 	if (!dev || device_inherited(dev))
 		return;
+	if (dev->backend->shut)
+		dev->backend->shut(dev);
 	/* From now on imports are destroyed when they become idle. */
 	pthread_mutex_lock(&dev->cache.lock);
 	dev->cache.max_idle = 0;

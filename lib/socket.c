@@ -219,6 +219,8 @@ static int wait_unfenced(const struct call *c, const struct message_head *head,
 
 		ret = pending_wait_unfenced(&use, c->but,
 					    c->wait ? c->deadline_ns : 1);
+		if (!ret && !c->but)
+			ret = pending_tell(fds[i], NULL);
 	}
 	return ret == -ETIME && !c->wait ?
 	       fail(-EAGAIN, "%s", dlbuf_last_error()) : ret;

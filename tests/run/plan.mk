@@ -284,7 +284,9 @@ $(call step,build@verilog): build@gcc
 		exec $(MAKE) -s O=$(dir)/gcc VPI_CC="tests/guest/cc --with verilog gcc" verilog'
 $(call step,build@verilator): build@gcc
 	$(plain) -- sh -c 'tests/verilog/verilate $(dir)/gcc bench bench tests/verilog/bench.v && \
-		tests/verilog/verilate $(dir)/gcc tb tb tests/verilog/tb.v verilog/dlbuf_mem.v verilog/dlbuf_axi.v'
+		tests/verilog/verilate $(dir)/gcc tb tb tests/verilog/tb.v verilog/dlbuf_mem.v verilog/dlbuf_axi.v && \
+		tests/verilog/doc --print > $(dir)/gcc/verilator/invert.v && \
+		tests/verilog/verilate $(dir)/gcc invert invert $(dir)/gcc/verilator/invert.v'
 on-simulator = $(ktap) -- $(lab-fails) --with verilog -- tests/verilog/simulate $(dir)/gcc $(1) $(dir)/gcc/$(cts) vpi:cts $(2:%='%')
 $(call step,cts@vpi): build@verilog
 	$(call on-simulator,icarus,$(direct) $(blocks-event))
@@ -429,7 +431,7 @@ $(call step,$(addprefix examples@,$(filter-out broker,$(call names,examples/*.c 
 	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$* $(args-$*)
 
 # The programs of docs/vpi.md, with the wheel that python@host has built.
-$(call step,verilog@doc): build@verilog | python@host
+$(call step,verilog@doc): build@verilog build@verilator | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with verilog,cocotb -- \
 		$(python) tests/verilog/doc $(dir)/gcc
 
