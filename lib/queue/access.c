@@ -164,7 +164,7 @@ int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
 		       fail(-EIO, "%s: DMA_BUF_IOCTL_SYNC START: %m",
 			    m->dev->base.name) : 0;
 	ret = queue_wait_fence(m->dev, stream, fence);
-	return ret ? ret : m->dev->ops->call_host(m->dev, stream, writes ?
+	return ret ? ret : queue_call_host(m->dev, stream, writes ?
 						  start_write : start_read, m);
 }
 
@@ -175,7 +175,7 @@ int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
 int queue_cpu_end(struct queue_memory *m, uint32_t access, void *stream)
 {
 	if (access & DLBUF_WRITE)
-		return m->dev->ops->call_host(m->dev, stream, end_write, m);
+		return queue_call_host(m->dev, stream, end_write, m);
 	bracket(m->fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
 	return 0;
 }

@@ -21,6 +21,7 @@
 #include "../select.h"
 #include "../sys.h"
 
+struct queue_function;
 struct queue_device;
 struct queue_memory;
 struct queue_work;
@@ -115,8 +116,9 @@ struct queue_ops {
 
 	/*
 	 * The stream calls fn, and continues after fn has returned. fn makes no
-	 * driver call. A lost device does not call it. Absent: the library polls
-	 * events instead, and there is no path `copy`.
+	 * driver call. A lost device calls it once or never; after a failure it is not
+	 * called. Absent: the library polls events instead, and there is no path
+	 * `copy`. The engine calls it by queue_call_host() only.
 	 */
 	int (*call_host)(struct queue_device *dev, void *stream,
 			 void (*fn)(void *data), void *data);
@@ -258,6 +260,7 @@ struct queue_device {
 	struct event_call closing, polling;
 
 	pthread_mutex_t lock;	/* protects what follows, and lists of work */
+	struct queue_function *calls;	/* host functions that have not returned */
 	struct queue_word *free_words;
 	struct queue_page *pages;	/* of words */
 	struct queue_work *free_works, *all_works;
@@ -394,8 +397,8 @@ void queue_enter_to_free(struct queue_device *dev, struct queue_scope *scope);
 void queue_leave(struct queue_device *dev, const struct queue_scope *scope);
 
 /*
- * Marks the device as lost. The driver calls no host function any more, so this
- * writes to all eventfds that still wait for one.
+ * Marks the device as lost, which ends all its work but the host functions that run now.
+ * After these, all eventfds of works are readable.
  */
 void queue_lost(struct queue_device *dev);
 
@@ -404,6 +407,21 @@ void queue_lost(struct queue_device *dev);
  * waits for all streams.
  */
 void queue_set_unsure(struct queue_device *dev);
+
+/* ---------------------------------------------------------------- call.c */
+
+/* ops->call_host(), with a function that does nothing if it begins after a loss. */
+int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *data),
+		    void *data);
+
+/* Under the lock, after the loss: those that have not begun do nothing. */
+void queue_calls_cancel(struct queue_device *dev);
+
+/* Whether the device is lost and no host function runs: it uses no memory any more. */
+bool queue_is_dead(struct queue_device *dev);
+
+/* If the device is lost, waits until it is dead. */
+void queue_wait_dead(struct queue_device *dev);
 
 /* ---------------------------------------------------------------- import.c */
 
@@ -457,7 +475,10 @@ void queue_work_put(struct queue_device *dev, struct queue_work *work);
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		   bool late, int *eventfd);
 
-/* Takes completed works off m->works or dev->waits; true: the list is empty. */
+/*
+ * Takes completed works off m->works or dev->waits; true: the list is empty, and a lost
+ * device runs no host function.
+ */
 bool queue_reap(struct queue_device *dev, struct queue_work **works);
 
 /* Makes the stream wait for all works of m; where it cannot, the caller waits. */
@@ -480,6 +501,7 @@ int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		     void *stream);
 
 void queue_works_free(struct queue_device *dev);
+/* Under the lock: writes to the eventfds of all works. */
 void queue_works_lost(struct queue_device *dev);
 
 /* mark.c: events for a driver that has mark(). */

@@ -6,8 +6,8 @@
  * on drivers without host functions the thread "dlbuf-events" polls the event.
  *
  * The host function is put on the stream before the event is recorded. So once the
- * event is complete, nothing uses the struct any more. A lost device does not call
- * the function; then queue_lost() writes to the eventfd.
+ * event is complete, nothing uses the struct any more. After a loss the function does
+ * nothing, and queue_works_lost() writes to the eventfd.
  *
  * The driver is called without dev->lock. A thread that asks the driver about a
  * work holds a reference to it.
@@ -38,11 +38,6 @@ static void tell(void *data)
 
 	fence_event_tell(__atomic_exchange_n(&work->eventfd, -1,
 					     __ATOMIC_ACQ_REL));
-}
-
-static bool is_lost(const struct queue_device *dev)
-{
-	return __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
 }
 
 static bool is_late(const struct queue_work *work)
@@ -148,8 +143,8 @@ static bool record_late(struct queue_device *dev, struct queue_work *work)
 /* Without the lock, with a reference. Returns 0, QUEUE_PENDING or an error. */
 static int query(struct queue_device *dev, struct queue_work *work)
 {
-	if (is_lost(dev))
-		return 0;
+	if (__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE))
+		return queue_is_dead(dev) ? 0 : QUEUE_PENDING;
 	if (is_late(work) && record_late(dev, work))
 		return 0;
 	return is_late(work) ? QUEUE_PENDING :
@@ -159,7 +154,7 @@ static int query(struct queue_device *dev, struct queue_work *work)
 static bool is_over(struct queue_device *dev, struct queue_work *work)
 {
 	/* After an error the work may still run, unless the device is lost. */
-	return !query(dev, work) || is_lost(dev);
+	return !query(dev, work) || queue_is_dead(dev);
 }
 
 /*
@@ -204,7 +199,7 @@ bool queue_reap(struct queue_device *dev, struct queue_work **works)
 
 	each(dev, works, over, NULL);
 	pthread_mutex_lock(&dev->lock);
-	none = !*works;
+	none = !*works && !(dev->lost && dev->calls);
 	pthread_mutex_unlock(&dev->lock);
 	return none;
 }
@@ -289,7 +284,7 @@ static int record(struct queue_device *dev, struct queue_work *work,
 	if (eventfd)
 		ret = make_eventfds(work, eventfd);
 	if (!ret && eventfd && calls)
-		ret = dev->ops->call_host(dev, stream, tell, work);
+		ret = queue_call_host(dev, stream, tell, work);
 	if (!ret && !late)
 		ret = dev->ops->event_record(dev, work->event, stream);
 	if (!ret && eventfd && !calls)
@@ -328,6 +323,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	ret = late ? dev->ops->finish_all(dev) : dev->ops->finish(dev, stream);
 	if (ret)
 		queue_set_unsure(dev);
+	queue_wait_dead(dev);
 	if (!work)
 		return ret;
 	tell(work);
@@ -587,18 +583,17 @@ static int finish(struct queue_device *dev, struct queue_work *work, void *data)
 	return QUEUE_OVER;
 }
 
-/* Errors do not matter here: a lost device runs nothing any more. */
+/* Errors do not matter here: a lost device runs nothing but host functions. */
 void queue_work_finish(struct queue_device *dev, struct queue_work **works)
 {
 	each(dev, works, finish, NULL);
+	queue_wait_dead(dev);
 }
 
 void queue_works_lost(struct queue_device *dev)
 {
-	pthread_mutex_lock(&dev->lock);
 	for (struct queue_work *w = dev->all_works; w; w = w->all)
 		tell(w);
-	pthread_mutex_unlock(&dev->lock);
 }
 
 void queue_works_free(struct queue_device *dev)

@@ -125,6 +125,8 @@ static bool has(const struct queue_driver *d, enum queue_call need)
 		return d->no_order;
 	case LOSES:
 		return d->losses;
+	case LOSES_COPIES:
+		return d->losses && d->words[DLBUF_PATH_COPY];
 	case COMPARES:
 		return d->compares;
 	case SELECTS:

@@ -266,6 +266,47 @@ QUEUE_CASE(lost, ITSELF, LOSES)
 				   on->losses[i].ret, on->losses[i].says);
 }
 
+static sem_t held, go;
+
+static void hold(void)
+{
+	hold_start = NULL;
+	sem_post(&held);
+	while (sem_wait(&go) && errno == EINTR)
+		;
+}
+
+/*
+ * A host function runs at the loss, of an import that is dropped then; and one that has not
+ * begun. OpenCL calls that, too. Neither may touch what is free.
+ */
+QUEUE_CASE(lost_while_a_function_runs, ITSELF, LOSES_COPIES)
+{
+	struct fixture later;
+
+	sem_init(&held, 0, 0);
+	sem_init(&go, 0, 0);
+	begin_on(DLBUF_PATH_COPY);
+	REQUIRE_OK(import_by(&later, f.dev, DLBUF_PATH_COPY, DLBUF_RW));
+	hold_start = hold;
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	while (sem_wait(&held) && errno == EINTR)
+		;
+	CHECK_OK(acquire(&later, DLBUF_RW, app.stream, -1));
+	lose(on->losses[0].result);
+	CHECK_ERR(acquire(&later, DLBUF_READ, app.stream, -1), on->losses[0].ret);
+	queue_access_over(f.ci.memory);
+	queue_access_over(later.ci.memory);
+	import_finish(&later, 0);
+	import_finish(&f, 0);
+	CHECK(event_pending());
+	sem_post(&go);
+	dlbuf_device_close(f.dev);
+	settle();
+	app_end(&app);
+	end();
+}
+
 /* While somebody waits for it. */
 QUEUE_CASE(lost_while_waiting, ITSELF, UNREGISTER)
 {
