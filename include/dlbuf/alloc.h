@@ -41,7 +41,7 @@ struct dlbuf_alloc_opts {
 	 * buffer without a copy:
 	 *   - "device", if one device is the only party
 	 *   - the one that a device prefers (Hexagon: "heap:system")
-	 *   - "udmabuf", whose pages also those reach who only register host memory
+	 *   - "udmabuf": devices that can only register host memory reach its pages, too
 	 *   - "heap:system", then the other dma-heaps by name, if the CPU can map
 	 *     their memory. Nodes without an IOMMU need one of physically
 	 *     contiguous memory (CMA)

@@ -3,18 +3,24 @@
  * Cameras: V4L2 capture nodes, single- and multi-planar. Each frame has a lease that
  * gives its buffer back to the camera.
  *
- *	DLBUF_OPTS(dlbuf_camera_opts, opts, .width = 640, .height = 360,
- *		   .code = DLBUF_FOURCC('N', 'V', '1', '2'));
+ *	DLBUF_OPTS(dlbuf_camera_opts, opts, .code = DLBUF_FOURCC('N', 'V', '1', '2'));
  *	DLBUF_INFO(dlbuf_frame, frame);
  *
- *	dlbuf_camera_open("/dev/video0", &opts, &cam);
+ *	if (dlbuf_camera_open("/dev/video0", &opts, &cam))
+ *		errx(1, "%s", dlbuf_last_error());
  *	while (!dlbuf_camera_frame(cam, 0, &frame)) {
- *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n)) {
- *			frame.release(frame.release_data);
+ *		if (dlbuf_import_frame(dev, &frame, NULL, t, &n)) {
+ *			frame.release(frame.release_data); // the lease is still yours
  *			break;
  *		}
- *		... the camera gets the buffer back with the last tensor ...
+ *		if (dlbuf_acquire(t[0], DLBUF_READ, NULL, NULL))
+ *			warnx("%s", dlbuf_last_error());
+ *		else
+ *			use(&t[0]->dl_tensor);
+ *		while (n--)
+ *			t[n]->deleter(t[n]); // the last one gives the buffer back
  *	}
+ *	warnx("%s", dlbuf_last_error());
  *	dlbuf_camera_close(cam);
  *
  * No library is needed for this, only the kernel. Some nodes need a media graph that

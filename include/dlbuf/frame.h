@@ -302,7 +302,7 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  * -EBUSY       a tensor is acquired
  * -ETIME       the deadline passed
  * -EIO         the work failed, or the kernel
- * -EPROTO      a tensor's version is none of DLPack's
+ * -EPROTO      a tensor has a version that DLPack does not have
  * -ESTALE      a tensor belongs to the process that forked this one
  * -ENOMEM, -EMFILE
  * -ENOSYS      this build of the library does not have the function

@@ -4,7 +4,7 @@
  * ran with a double of a driver behind the real loader, and not on hardware.
  *
  * A tensor's data is a USM pointer (kDLOneAPI), of the device's context. The number of
- * a device is its place in the list of all drivers' devices, as SYCL has it. A stream
+ * a device is its place in the list of all drivers' devices, as in SYCL. A stream
  * is one of these:
  *
  *   a ze_command_list_handle_t   an immediate command list of the device, in order or

@@ -9,8 +9,8 @@
  * Acquire waits for the fences of the dma-buf that conflict with the access (a
  * reader waits for writers, a writer for readers and writers) and for a fence of
  * the caller. Then it makes the memory visible to the device. Release makes your
- * writes visible to the other users and adds a fence of your work to the dma-buf,
- * for which they wait.
+ * writes visible to the other users. On a device whose release is FENCE (see below)
+ * it adds a fence of your work to the dma-buf, for which they wait.
  *
  * The device decides who waits. dlbuf_device_info.acquire and .release are one of:
  *
@@ -68,12 +68,12 @@ struct dlbuf_acquire_opts {
 
 /*
  * Accepts a buffer although work before the access failed: without this flag, fences
- * that end with an error are told.
+ * that end with an error are reported.
  *
- * Told by dlbuf_acquire() (-EIO, nothing is acquired): opts.fence and the frame's own
+ * Reported by dlbuf_acquire() (-EIO, nothing is acquired): opts.fence and the frame's own
  * fence, if they failed before; every fence that the call waited for on this thread; the
  * fences that dlbuf_pending() reported last; and the fences of an earlier access of
- * this tensor, if no other call has told them.
+ * this tensor, if no other call has reported them.
  *
  * Told by dlbuf_release() (-EIO, the access has ended): fences for which the device
  * waits (DLBUF_SYNC_FENCE) and which failed before the release. If they are still

@@ -18,8 +18,11 @@
  *   - dlbuf_import_frame(): once for the lease and all tensors of the frame. If the
  *     frame is copied: once for the lease and once per tensor
  *   - dlbuf_lease_create(): once
- *   - acquire and release on the CPU without a deadline: never. Other devices use
- *     their objects again, and allocate one for each piece of work in progress
+ *   - acquire and release of a tensor on the CPU without a deadline: never. Other
+ *     devices use their objects again, and allocate one for each piece of work in
+ *     progress
+ *   - dlbuf_acquire_all(): once for each dma-buf that several of its tensors share, such
+ *     as the planes of a frame; once more for more than 8 tensors
  *   - a fence that a lease, a notification or a stream waits for: once
  *   - the first failure on a thread, for the error text: once
  *

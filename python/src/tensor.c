@@ -864,9 +864,10 @@ static PyType_Spec tensor_spec = {
 static int add_docs(PyObject *module)
 {
 	PyObject *docs = Py_BuildValue(
-		"(ssssssss)", DOC_Tensor_numpy, DOC_Tensor_torch,
-		DOC_Tensor_copy, DOC_Tensor_to, DOC_Tensor_same_layout,
-		DOC_Tensor_item, DOC_Tensor_tobytes, DOC_Tensor___array__);
+		"(sssssssss)", DOC_Tensor_numpy, DOC_Tensor_torch,
+		DOC_Tensor_copy, DOC_Tensor_contiguous, DOC_Tensor_to,
+		DOC_Tensor_same_layout, DOC_Tensor_item, DOC_Tensor_tobytes,
+		DOC_Tensor___array__);
 	int ret = docs ? PyModule_AddObjectRef(module, "docs", docs) : -1;
 
 	Py_XDECREF(docs);

@@ -481,18 +481,3 @@ def camera_counts():
             n += 1
         assert counts() == before, (before, counts())
         print(f"# {n} frames")
-
-
-@case
-def readme_main():
-    """The main README's lines print what it shows."""
-    vivid()
-    path = os.path.join(os.path.dirname(__file__), "../../README.md")
-    with open(path) as f:
-        text = f.read().partition("## Python")[2]
-    code, _, rest = text.partition("```python\n")[2].partition("```")
-    want = rest.partition("```\n")[2].partition("```")[0]
-    assert len(code.splitlines()) <= 12 and want, "ten lines"
-    p = subprocess.run([sys.executable, "-c", code], capture_output=True,
-                       text=True)
-    assert (p.stdout, p.stderr) == (want, ""), p

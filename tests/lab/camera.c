@@ -8,6 +8,7 @@
 #include <grp.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -546,6 +547,68 @@ static void unplugged(void *arg)
 	}
 }
 
+/* README's loop, as it is printed, with a camera or imports that fail on the way. */
+static struct {
+	int frames, fails_at;
+	const char *how;
+	char said[256];
+} shown;
+
+static void use(const DLTensor *image)
+{
+	struct rlimit few = { 4, 4096 };
+
+	CHECK(image->data);
+	if (++shown.frames != shown.fails_at)
+		return;
+	if (strcmp(shown.how, "no fds"))
+		control(node[0], shown.how);
+	else
+		CHECK_OK(setrlimit(RLIMIT_NOFILE, &few));
+}
+
+#define errx(status, ...) FATAL(__VA_ARGS__)
+#define warnx(...) snprintf(shown.said, sizeof(shown.said), __VA_ARGS__)
+#define dlbuf_camera_close(c) (CHECK_EQ(info_of(c).held, 0), dlbuf_camera_close(c))
+static void run_shown(void)
+{
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_camera *cam;
+	uint32_t n;
+
+#include "generated/readme.inc"
+}
+#undef errx
+#undef warnx
+#undef dlbuf_camera_close
+
+static void readme(void *arg)
+{
+	static const struct {
+		const char *how, *says;
+		int fails_at;
+	} ways[] = {
+		{ "-c disconnect=1", " was unplugged after ", 7 },
+		{ "no fds", "Too many open files", 2 },
+	};
+	struct rlimit limit;
+
+	find_nodes();
+	REQUIRE(!strcmp(node[0], "/dev/video0"));
+	CHECK_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	for (int i = 0; i < 2; i++) {
+		shown.how = ways[i].how;
+		shown.fails_at = ways[i].fails_at;
+		shown.frames = 0;
+		run_shown();
+		CHECK_OK(setrlimit(RLIMIT_NOFILE, &limit));
+		CHECK(shown.frames >= shown.fails_at);
+		CHECK_MSG(strstr(shown.said, ways[i].says), "it printed '%s'",
+			  shown.said);
+	}
+}
+
 /* A lease that cannot queue its buffer tells the next caller. */
 static void not_queued(void *arg)
 {
@@ -790,6 +853,7 @@ int main(int argc, char **argv)
 		{ "races", races },
 		{ "forked", forked },
 		{ "unplugged", unplugged },
+		{ "readme", readme },
 		{ "not-queued", not_queued },
 		{ "refuses/nodes", refused_nodes },
 		{ "refuses/permission", no_permission },

@@ -492,5 +492,3 @@ $(call step,tool@results): build@gcc | tool@matrix tool@report
 	$(ktap) -- tests/tool/results_ $(dir)/gcc
 $(call step,lab@readme): build@gcc | abi@install
 	$(plain) -- $(lab) -- env LD_LIBRARY_PATH=$(dir)/gcc/install/usr/local/lib $(dir)/gcc/install/readme
-$(call step,python@readme): | python@host
-	$(plain) --has $(dir)/python/site/dlbuf -- $(lab) -- $(python) python3 tests/tool/readme.py

@@ -443,7 +443,7 @@ static inline int dlbuf_nvvpi_wrap(const struct dlbuf_nvvpi *vpi,
  *
  * The frame is complete already (DLBUF_ORDER_COMPLETE), because VPI waits for no fence.
  * frame is borrowed. Its fd is passed as it is, not as a duplicate, so that its
- * metadata is found: keep it open until frame->release. That is the lease, which fires
+ * metadata is found: keep it open until frame->release, the lease, which fires
  * when img is pointed at another frame or destroyed.
  * -EINVAL      not complete; frame->lease is set, use release; VPI refused the fd
  * -EBUSY       img is locked

@@ -18,8 +18,10 @@
  *			pw_stream_queue_buffer(stream, b);
  *			return;
  *		}
- *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n))
+ *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n)) {
+ *			warnx("%s", dlbuf_last_error());
  *			dlbuf_frame_drop(&frame);
+ *		}
  *	}
  *	static void on_remove_buffer(void *data, struct pw_buffer *b)
  *	{
@@ -674,7 +676,7 @@ err:
  * Removes a buffer. Always call it from the stream's remove_buffer event. Leases of
  * the buffer that fire later queue nothing. Tensors keep the memory of the
  * dma-bufs, but the producer may overwrite it. Then call dlbuf_device_trim(dev, 0): the
- * device keeps its import of the buffer, and with it the memory, until it is told.
+ * device keeps its import of the buffer, and with it the memory, until then.
  */
 static inline void dlbuf_pipewire_remove_buffer(struct dlbuf_pipewire *pw,
 						const struct pw_buffer *buffer)
