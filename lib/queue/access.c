@@ -74,7 +74,7 @@ int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 
 /*
  * The last access that ends gives the memory back, after the work of all the others: so
- * each of them adds its work before it is counted as ended.
+ * each of them adds its work before the next one ends.
  */
 int queue_access_end(struct queue_memory *m, void *stream)
 {
@@ -84,11 +84,10 @@ int queue_access_end(struct queue_memory *m, void *stream)
 
 	pthread_mutex_lock(&m->beginning);
 	pthread_mutex_lock(&dev->lock);
-	last = m->open == 1;
+	last = !--m->open;
 	pthread_mutex_unlock(&dev->lock);
 	if (!last)
 		ret = queue_work_add(m, DLBUF_READ, stream, false, NULL);
-	queue_access_over(m);
 	if (last && m->held) {
 		ret = queue_work_order(m, stream);
 		if (!ret)

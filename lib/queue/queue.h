@@ -270,7 +270,12 @@ struct queue_device {
 	/*
 	 * A driver's free may wait for all streams and block all other calls. So
 	 * no stream begins to wait for a fence during a free: see queue_wait_by().
+	 * With cameras there may always be a stream that waits. So when those waits
+	 * are over that stood at a drop, the threads that acquire wait themselves
+	 * (`closing_gate`) until a free has run.
 	 */
+	uint64_t nwaits;	/* waits for fences that have begun */
+	bool closing_gate;
 	unsigned int freeing;	/* threads inside a free */
 	unsigned int beginning;	/* threads that put a wait on a stream */
 	pthread_cond_t freed;
@@ -308,6 +313,7 @@ struct queue_memory {
 	struct queue_work *works;
 	unsigned int open;	/* accesses that have begun and not ended */
 	struct event_call leftover;	/* after the import is destroyed */
+	uint64_t dropped_at;	/* dev->nwaits then */
 };
 
 struct queue_import {
@@ -432,6 +438,9 @@ void queue_unimport(struct import *imp);
 /* Waits for a stream of the library. ret: of the calls before, returned if not 0. */
 int queue_finish_own(struct queue_device *dev, void *stream, int ret);
 
+/* Makes an empty struct. */
+int queue_memory_create(struct queue_device *dev, uint64_t bytes,
+			struct queue_memory **out);
 /* Makes the memory of imp; fill() is called with the device entered. */
 int queue_memory_new(struct import *imp, uint64_t bytes,
 		     int (*fill)(struct queue_memory *m, struct import *imp));
@@ -495,6 +504,9 @@ int queue_work_watch(struct queue_memory *m, uint32_t access, int *out);
 
 /* Waits for all work of the device. */
 int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns);
+
+/* Under the lock: whether a stream waits that did so when dev->nwaits was `then`. */
+bool queue_waits_stand(const struct queue_device *dev, uint64_t then);
 
 /* Call after a stream's wait: the event is complete after the wait. Takes work. */
 int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
@@ -573,5 +585,7 @@ void queue_bridge_close(struct queue_device *dev);
 
 /* leftover.c: takes m, and frees it after its work, perhaps later. */
 void queue_memory_drop(struct queue_memory *m);
+/* The same for m->staging alone. */
+void queue_staging_drop(struct queue_memory *m);
 
 #endif /* DLBUF_QUEUE_H */

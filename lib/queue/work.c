@@ -27,6 +27,7 @@ struct queue_work {
 	unsigned int refs;	/* the list's, and of threads that ask about it */
 	bool listed;
 	bool polled;		/* counted in dev->npolled */
+	uint64_t wait;		/* dev->nwaits when it was listed there */
 	struct queue_work *next;	/* in a list, or in the free list */
 	struct queue_work *all;	/* all works of the device, until it closes */
 };
@@ -569,8 +570,20 @@ int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		queue_work_put(dev, work);
 		return ret;
 	}
+	pthread_mutex_lock(&dev->lock);
+	work->wait = ++dev->nwaits;
+	pthread_mutex_unlock(&dev->lock);
 	list_add(dev, &dev->waits, work);
 	return 0;
+}
+
+bool queue_waits_stand(const struct queue_device *dev, uint64_t then)
+{
+	const struct queue_work *w = dev->waits;
+
+	while (w && w->wait > then)
+		w = w->next;
+	return w;
 }
 
 static int finish(struct queue_device *dev, struct queue_work *work, void *data)

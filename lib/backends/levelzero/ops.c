@@ -190,7 +190,8 @@ static int register_host(struct queue_memory *m, uint32_t access)
 	if (ret)
 		return ret;
 	if (host != m->map) {
-		free_host(m->dev, host);
+		m->staging = host;
+		queue_staging_drop(m);
 		return fail(-EOPNOTSUPP, "levelzero: the driver has no "
 			    "ZE_extension_external_memmap_sysmem");
 	}
