@@ -160,6 +160,13 @@ $(gen)/accesses.h: list := $(call macros,ACCESS,$(accesses))
 $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h: FORCE | $(gen)/
 	@printf '%s\n' $(list) | cmp -s - $@ || printf '%s\n' $(list) > $@
 
+# The public functions that may fail, for tests/harness/ktap.h.
+$(gen)/seen.h: $(wildcard include/dlbuf/*.h include/dlbuf/interop/*.h) Makefile | $(gen)/
+	$(Q)sed -En -e 's/^#ifndef (DLBUF_[A-Z0-9_]*H)$$/#ifdef \1/p; s/^(#endif) .. DLBUF_[A-Z0-9_]*H .*/\1/p' \
+		-e 's/^(DLBUF_API|static inline) int (dlbuf_[a-z0-9_]*[a-z0-9])\(.*/#define \2(...) ktap_seen("\2", __FILE__, __LINE__, \2(__VA_ARGS__))/p' \
+		$(filter %.h,$^) | sed '/ dlbuf_fail(/d' > $@.new
+	$(Q)cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
 # ---------------------------------------------------------------- flags
 
 CFLAGS ?= -O2 -g
@@ -263,7 +270,7 @@ endif
 $(O)/.flags: FORCE | $(O)/
 	@echo '$(CC) $(all-cflags) $(hot) $(once)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(once)' > $@
 
-generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
+generated := $(gen)/autoconf.h $(gen)/seen.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
 
 $(O)/%.o: %.c $(O)/.flags $(generated)
 	@mkdir -p $(@D)
@@ -334,6 +341,8 @@ $(O)/tests/lab/camera.o: $(gen)/readme.inc
 $(gen)/readme.inc: README.md | $(gen)/
 	$(Q)awk '/^```/ { on = 0 } on; /^```c$$/ { on = ++n == 2 }' $< > $@
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
+$(O)/tests/lab/image.o: cflags-tests += -I$(O)/tests/lab
+$(O)/tests/lab/image.o: $(O)/tests/lab/image.spv.h
 
 define link-test
 	$(call say,LD,$@)
@@ -555,7 +564,7 @@ bench:
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
 	$(Q)rm -f $(figures)
 	$(Q)$(icount) -- sh -c 'printf "kernel\tabout\t0\tLinux %s %s\n" $$(uname -rm) > $(figures) && \
-		$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl'
+		$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl && $(O)/bench/vulkan'
 	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-python bench-vpi
 
 # What links with GStreamer is compiled against the guest's.

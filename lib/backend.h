@@ -23,6 +23,15 @@
 
 struct detile;
 
+/* One of several accesses that begin or end together. */
+struct bracket {
+	struct import *imp;
+	uint32_t access;
+};
+
+/* How many at most. */
+#define MAX_BRACKETS 16
+
 typedef void (*modifier_fn)(uint64_t modifier, uint32_t nplanes, void *data);
 
 /*
@@ -66,6 +75,12 @@ struct backend {
 	 */
 	int (*open)(const char *selector, const struct dlbuf_device_opts *opts,
 		    struct dlbuf_device **out);
+
+	/*
+	 * The application closes the device, which may have imports for a long time
+	 * yet. Optional.
+	 */
+	void (*shut)(struct dlbuf_device *dev);
 
 	/* Frees the device, which has no imports any more. Required. */
 	void (*close)(struct dlbuf_device *dev);
@@ -117,12 +132,29 @@ struct backend {
 		       int *fence, int *end);
 
 	/*
+	 * acquire() and release() of 2 to MAX_BRACKETS imports of the device, one of
+	 * which may be in the list twice. All of them begin, or none does; all end, and
+	 * *fence is for all of them. Optional, together: without them the core calls
+	 * acquire() and release() for each. Not for backends with wait().
+	 */
+	int (*acquire_all)(const struct bracket *brackets, uint32_t n,
+			   void *stream, int fence);
+	int (*release_all)(const struct bracket *brackets, uint32_t n,
+			   void *stream, int *fence);
+
+	/*
 	 * Waits for released work on imp that conflicts with the access. With
 	 * release_sync EVENT the dma-buf has no fence to wait for. deadline_ns as
 	 * in dlbuf_acquire_opts. Required if release_sync of an import may be
 	 * EVENT.
 	 */
 	int (*wait)(struct import *imp, uint32_t access, uint64_t deadline_ns);
+
+	/*
+	 * Notes work on imp that failed, by pending_failed(). Does not wait. Called
+	 * before an acquire on the device itself, which does not call wait(). Optional.
+	 */
+	void (*look)(struct import *imp);
 
 	/*
 	 * Gives what wait() would wait for now, as a new eventfd that becomes

@@ -606,9 +606,10 @@ int dlbuf_camera_get_info(struct dlbuf_camera *cam,
 			  struct dlbuf_camera_info *info)
 {
 	struct dlbuf_camera_info i;
+	int ret = usable(cam);
 
-	if (!cam)
-		return fail(-EINVAL, "cam is NULL");
+	if (ret)
+		return ret;
 	i = cam->info;
 	i.held = __atomic_load_n(&cam->info.held, __ATOMIC_RELAXED);
 	return INFO_PUT(info, &i, "dlbuf_camera_info");

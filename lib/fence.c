@@ -78,7 +78,8 @@ int dlbuf_fence_wait(int fence, uint64_t deadline_ns)
 
 /*
  * The status of a sync_file that has signalled. One of several fences has no error if
- * its fences failed before anybody waited for it, so each of these is asked.
+ * its fences failed before anybody waited for it, so each of these is asked. A socket of
+ * backend vpi has an error if the simulator died.
  */
 static int status_of(int fence)
 {
@@ -92,8 +93,9 @@ static int status_of(int fence)
 	if (sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info)) {
 		/* EINVAL: there are more. An eventfd has no status. */
 		info = (struct sync_file_info){ 0 };
-		return errno != EINVAL ||
-		       sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info) ? 1 :
+		if (errno != EINVAL)
+			return poll_until(fence, POLLIN, 1) & POLLERR ? -EIO : 1;
+		return sys_ioctl(fence, SYNC_IOC_FILE_INFO, &info) ? 1 :
 		       info.status;
 	}
 	status = info.status;

@@ -29,6 +29,7 @@ static void in_child(void)
 	error_forked();
 	event_forked();
 	device_forked();
+	pending_forked();
 }
 
 static void watch(void)

@@ -36,6 +36,7 @@ int fork_use_driver(unsigned int *used, const char *backend);
 void device_forked(void);
 void event_forked(void);
 void error_forked(void);
+void pending_forked(void);
 
 /*
  * Two lists are locked around fork(): the events, so that the child can close its fds

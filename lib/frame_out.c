@@ -163,8 +163,10 @@ static int order(struct tensor *const t[], uint32_t n, uint64_t deadline_ns, int
 			uses[nuses++] = (struct use){ t[i]->imp->fd, DLBUF_READ,
 						      &t[i]->imp->id, NULL };
 	}
-	for (uint32_t i = 0; !ret && i < nuses; i++)
+	for (uint32_t i = 0; !ret && i < nuses; i++) {
 		ret = pending_wait_unfenced(&uses[i], NULL, deadline_ns);
+		ret = ret ? ret : pending_tell(uses[i].fd, uses[i].id);
+	}
 	return ret ? ret : pending_fences(uses, nuses, &wait, fence);
 }
 

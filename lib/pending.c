@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
 /* Finds pending work on dma-bufs, waits for it, and adds fences of new work. */
 #include <errno.h>
+#include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <dlbuf/fence.h>
 
 #include "backend.h"
 #include "fence.h"
+#include "fork.h"
 #include "internal.h"
 #include "pending.h"
 #include "sys.h"
@@ -168,6 +171,64 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 	return pending_each_unfenced(use, but, wait_for, &u);
 }
 
+/* ---------------------------------------------------------------- failed work */
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned int n;		/* entries; atomic */
+	unsigned int next;
+	struct buffer_id at[32];	/* access is 0: no entry */
+} failed = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* An entry counts as a device without fences, so that every acquire looks. */
+static void count(int n)
+{
+	__atomic_add_fetch(&failed.n, n, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&devices_nunfenced, n, __ATOMIC_RELEASE);
+}
+
+void pending_failed(const struct buffer_id *id)
+{
+	struct buffer_id *f;
+
+	pthread_mutex_lock(&failed.lock);
+	f = &failed.at[failed.next++ % ARRAY_SIZE(failed.at)];
+	count(!f->access);
+	*f = *id;
+	pthread_mutex_unlock(&failed.lock);
+}
+
+int pending_tell(int fd, const struct buffer_id *id)
+{
+	struct buffer_id own;
+	bool any = false;
+
+	if (!__atomic_load_n(&failed.n, __ATOMIC_ACQUIRE) ||
+	    (!id && buffer_identify(fd, &own)))
+		return 0;
+	id = id ? id : &own;
+	pthread_mutex_lock(&failed.lock);
+	for (size_t i = 0; i < ARRAY_SIZE(failed.at); i++) {
+		struct buffer_id *f = &failed.at[i];
+
+		if (f->ino == id->ino && f->dev == id->dev && f->access) {
+			any = true;
+			f->access = 0;
+			count(-1);
+		}
+	}
+	pthread_mutex_unlock(&failed.lock);
+	return any ? fail(-EIO, "a simulation ended before it was done with the buffer: "
+			  "its work is not complete") : 0;
+}
+
+void pending_forked(void)
+{
+	pthread_mutex_init(&failed.lock, NULL);
+	failed.n = 0;
+	memset(failed.at, 0, sizeof(failed.at));
+}
+
 /* ---------------------------------------------------------------- before, after */
 
 int pending_fences(const struct use *uses, uint32_t n, const struct wait *wait,
@@ -220,8 +281,13 @@ int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
 {
 	int out = -1, ret = 0;
 
-	for (uint32_t i = 0; !ret && i < n; i++)
+	for (uint32_t i = 0; !ret && i < n; i++) {
+		if (dev->backend->look)
+			dev->backend->look(uses[i].imp);
 		ret = pending_wait_unfenced(&uses[i], dev, wait->deadline_ns);
+		if (!ret && pending_tell(uses[i].fd, uses[i].id) && !wait->damaged)
+			ret = -EIO;
+	}
 	if (!ret)
 		ret = dev->acquire_sync == DLBUF_SYNC_FENCE ?
 		      pending_fences(uses, n, wait, &out) :

@@ -60,6 +60,18 @@ int pending_each_unfenced(const struct use *use, const struct dlbuf_device *but,
 int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 			  uint64_t deadline_ns);
 
+/*
+ * Notes that work without a fence did not write all that it should. Of more than 32
+ * buffers the oldest is forgotten.
+ */
+void pending_failed(const struct buffer_id *id);
+
+/*
+ * Tells it, once, after a wait for that work: 0, or -EIO with the error text. If there is
+ * none, this is one load. id may be NULL.
+ */
+int pending_tell(int fd, const struct buffer_id *id);
+
 /* Whether a release of the import gives an eventfd and no sync_file. */
 static inline bool pending_is_event(const struct import *imp)
 {

@@ -280,8 +280,8 @@ static int fill_all(struct dlbuf_pool *pool, struct request *r,
 		r->later = false;
 		for (i = 0; !ret && i < pool->info.buffers; i++)
 			ret = fill(pool, &pool->buffers[i], r, exporter);
-		if (!ret || i < 2 || exporter || !r->who || ret == -ENOMEM ||
-		    round + 1 == MAX_ROUNDS)
+		if (!ret || i < 2 || exporter || !r->who ||
+		    exporter_transient(ret) || round + 1 == MAX_ROUNDS)
 			break;
 		while (i--)
 			empty(pool, &pool->buffers[i]);
@@ -343,8 +343,8 @@ static int lay_out(struct dlbuf_device *const devs[], size_t ndevs,
 	struct dlbuf_format_info format = { .size = sizeof(format) };
 	int ret;
 
-	if (ndevs && !devs)
-		return fail(-EINVAL, "devs is NULL");
+	if (!opts || (ndevs && !devs))
+		return fail(-EINVAL, "%s is NULL", opts ? "devs" : "opts");
 	*info = (struct dlbuf_pool_info){ .size = sizeof(*info) };
 	ret = OPTS_GET(o, opts, "dlbuf_pool_opts");
 	if (!ret)

@@ -219,6 +219,8 @@ static int wait_unfenced(const struct call *c, const struct message_head *head,
 
 		ret = pending_wait_unfenced(&use, c->but,
 					    c->wait ? c->deadline_ns : 1);
+		if (!ret && !c->but)
+			ret = pending_tell(fds[i], NULL);
 	}
 	return ret == -ETIME && !c->wait ?
 	       fail(-EAGAIN, "%s", dlbuf_last_error()) : ret;
@@ -314,10 +316,11 @@ static int send_tensors(struct call *c, int sock,
 	bool holds = false;
 	struct packet p;
 
-	if (!tensors || !ntensors || ntensors > DLBUF_MAX_PLANES)
+	if (!tensors)
+		return fail(-EINVAL, "tensors is NULL");
+	if (!ntensors || ntensors > DLBUF_MAX_PLANES)
 		return fail(-EINVAL, "a message cannot have %u tensors, 1 to %d "
-			    "are possible",
-			    tensors ? ntensors : 0, DLBUF_MAX_PLANES);
+			    "are possible", ntensors, DLBUF_MAX_PLANES);
 	ret = opts_check(opts, &o);
 	if (ret)
 		return ret;

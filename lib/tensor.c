@@ -174,7 +174,7 @@ int tensor_refused(const DLManagedTensorVersioned *dl)
 	if (!dl)
 		return fail(-EINVAL, "the tensor is NULL");
 	if (dl->version.major != DLPACK_MAJOR_VERSION)
-		return fail(-EPROTO, "the tensor is of DLPack %u.%u, dlbuf "
+		return fail(-EINVAL, "the tensor is of DLPack %u.%u, dlbuf "
 			    "speaks %u.%u", dl->version.major,
 			    dl->version.minor, DLPACK_MAJOR_VERSION,
 			    DLPACK_MINOR_VERSION);

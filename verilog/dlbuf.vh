@@ -14,34 +14,42 @@
 `define DLBUF_MAX_BYTES 128
 
 `ifdef VERILATOR
-`define DLBUF_AT `__FILE__, `__LINE__
-`define DLBUF_attach(name) dlbuf_pkg::attach(name, `DLBUF_AT)
-`define DLBUF_open(name) dlbuf_pkg::open(name, 1, `DLBUF_AT)
-`define DLBUF_try_open(name) dlbuf_pkg::open(name, 0, `DLBUF_AT)
-`define DLBUF_acquire(h, access) dlbuf_pkg::acquire(h, access, `DLBUF_AT)
-`define DLBUF_try_acquire(h, access) dlbuf_pkg::try_acquire(h, access, `DLBUF_AT)
-`define DLBUF_release(h) dlbuf_pkg::release_(h, `DLBUF_AT)
-`define DLBUF_close(h) dlbuf_pkg::close(h, `DLBUF_AT)
-`define DLBUF_ndim(h) int'(dlbuf_pkg::query(h, 0, 0, `DLBUF_AT))
-`define DLBUF_shape(h, dim) dlbuf_pkg::query(h, 1, dim, `DLBUF_AT)
-`define DLBUF_stride(h, dim) dlbuf_pkg::query(h, 2, dim, `DLBUF_AT)
-`define DLBUF_code(h) int'(dlbuf_pkg::query(h, 3, 0, `DLBUF_AT))
-`define DLBUF_bits(h) int'(dlbuf_pkg::query(h, 4, 0, `DLBUF_AT))
-`define DLBUF_lanes(h) int'(dlbuf_pkg::query(h, 5, 0, `DLBUF_AT))
-`define DLBUF_bytes(h) dlbuf_pkg::query(h, 6, 0, `DLBUF_AT)
-`define DLBUF_get(h, index) dlbuf_pkg::get(h, index, `DLBUF_AT)
-`define DLBUF_put(h, index, value) dlbuf_pkg::put(h, index, value, `DLBUF_AT)
-`define DLBUF_read(h, offset, n, vector) dlbuf_pkg::read(h, offset, n, vector, `DLBUF_AT)
+`define DLBUF_attach(name) dlbuf_pkg::dlbuf_dpi_attach(name)
+`define DLBUF_open(name) dlbuf_pkg::dlbuf_dpi_open(name)
+`define DLBUF_try_open(name) dlbuf_pkg::dlbuf_dpi_try_open(name)
+`define DLBUF_acquire(h, access) dlbuf_pkg::dlbuf_dpi_acquire(int'(h), int'(access))
+`define DLBUF_try_acquire(h, access) dlbuf_pkg::dlbuf_dpi_try_acquire(int'(h), int'(access))
+`define DLBUF_release(h) dlbuf_pkg::dlbuf_dpi_release(int'(h))
+`define DLBUF_close(h) dlbuf_pkg::dlbuf_dpi_close(int'(h))
+`define DLBUF_ndim(h) int'(dlbuf_pkg::dlbuf_dpi_query(int'(h), 0, 0))
+`define DLBUF_shape(h, dim) dlbuf_pkg::dlbuf_dpi_query(int'(h), 1, longint'(dim))
+`define DLBUF_stride(h, dim) dlbuf_pkg::dlbuf_dpi_query(int'(h), 2, longint'(dim))
+`define DLBUF_code(h) int'(dlbuf_pkg::dlbuf_dpi_query(int'(h), 3, 0))
+`define DLBUF_bits(h) int'(dlbuf_pkg::dlbuf_dpi_query(int'(h), 4, 0))
+`define DLBUF_lanes(h) int'(dlbuf_pkg::dlbuf_dpi_query(int'(h), 5, 0))
+`define DLBUF_bytes(h) dlbuf_pkg::dlbuf_dpi_query(int'(h), 6, 0)
+`define DLBUF_get(h, index) dlbuf_pkg::dlbuf_dpi_get(int'(h), longint'(index))
+`define DLBUF_put(h, index, value) \
+	dlbuf_pkg::dlbuf_dpi_put(int'(h), longint'(index), longint'(value))
+// A vector of 64 bits or less does not pass by way of 1024.
+`define DLBUF_read(h, offset, n, vector) \
+	vector = $bits(vector) <= 64 ? \
+		($bits(vector))'(`DLBUF_READ_(h, offset, n, vector)) : \
+		($bits(vector))'(dlbuf_pkg::wide(`DLBUF_READ_(h, offset, n, vector)))
+`define DLBUF_READ_(h, offset, n, vector) \
+	dlbuf_pkg::dlbuf_dpi_read(int'(h), longint'(offset), longint'(n), $bits(vector))
 `define DLBUF_write(h, offset, n, vector) \
-	dlbuf_pkg::write(h, offset, n, vector, ~128'd0, `DLBUF_AT)
+	`DLBUF_write_strobe(h, offset, n, vector, ~128'd0)
 `define DLBUF_write_strobe(h, offset, n, vector, strobe) \
-	dlbuf_pkg::write(h, offset, n, vector, strobe, `DLBUF_AT)
+	dlbuf_pkg::done($bits(vector) <= 64 ? \
+		dlbuf_pkg::dlbuf_dpi_write64(int'(h), longint'(offset), longint'(n), \
+			$bits(vector), 64'(vector), int'(strobe)) : \
+		dlbuf_pkg::dlbuf_dpi_write(int'(h), longint'(offset), longint'(n), \
+			$bits(vector), 1024'(vector), 128'(strobe)))
 `define DLBUF_load(h, offset, memory, first, words) \
-	dlbuf_pkg::check(dlbuf_pkg::dlbuf_dpi_load(h, offset, memory, first, words), \
-		"dlbuf_load", `DLBUF_AT)
+	dlbuf_pkg::dlbuf_dpi_load(int'(h), longint'(offset), memory, longint'(first), longint'(words))
 `define DLBUF_store(h, offset, memory, first, words) \
-	dlbuf_pkg::check(dlbuf_pkg::dlbuf_dpi_store(h, offset, memory, first, words), \
-		"dlbuf_store", `DLBUF_AT)
+	dlbuf_pkg::dlbuf_dpi_store(int'(h), longint'(offset), memory, longint'(first), longint'(words))
 `else
 `define DLBUF_attach(name) $dlbuf_attach(name)
 `define DLBUF_open(name) $dlbuf_open(name)

@@ -9,14 +9,16 @@
 // written. A sentence on the standard output has the reason.
 //
 // `tensor` is the handle of a tensor that the test bench has acquired. An access that it is
-// not acquired for ends the simulation.
+// not acquired for ends the simulation. So does an x where it counts: in a valid or a ready,
+// with a valid in an address, a burst's kind, WLAST and WSTRB, and in bytes that are written.
 `include "dlbuf.vh"
 /* verilator lint_save */
 /* verilator lint_off BLKSEQ */
 /* verilator lint_off UNUSEDSIGNAL */
+/* verilator lint_off WIDTHCONCAT */
 
 module dlbuf_axi #(
-	parameter DATA_BITS = 64,	// 8, 16, 32 .. 1024
+	parameter [31:0] DATA_BITS = 32'd64,	// 8, 16, 32 .. 1024
 	parameter ADDR_BITS = 32,	// up to 63
 	parameter ID_BITS = 4
 ) (
@@ -58,7 +60,8 @@ module dlbuf_axi #(
 	output reg rvalid,
 	input wire rready
 );
-	localparam BYTES = DATA_BITS / 8;
+	// 64 bits wide, as all arithmetic here.
+	localparam signed [63:0] BYTES = $signed({32'd0, DATA_BITS}) / 64'sd8;
 	localparam [1:0] OKAY = 2'd0, SLVERR = 2'd2;
 	localparam [1:0] FIXED = 2'd0, INCR = 2'd1, WRAP = 2'd2;
 
@@ -118,15 +121,26 @@ module dlbuf_axi #(
 	endfunction
 
 	// Lanes that a beat uses.
-	function [127:0] lanes(input [63:0] addr, input [2:0] size);
+	function [BYTES - 1:0] lanes(input [63:0] addr, input [2:0] size);
 		reg [63:0] beat, from, to;
 		begin
 			beat = 64'd1 << size;
 			from = addr - word_of(addr);
 			to = (addr & ~(beat - 1)) + beat - word_of(addr);
-			lanes = (128'd1 << to) - (128'd1 << from);
+			lanes = ({BYTES{1'b1}} << from) & ~({BYTES{1'b1}} << to);
 		end
 	endfunction
+
+	wire undefined = ^{awvalid, wvalid, bready, arvalid, rready} ^
+		(awvalid & ^{awaddr, awlen, awsize, awburst}) ^ (wvalid & ^{wlast, wstrb}) ^
+		(arvalid & ^{araddr, arlen, arsize, arburst});
+	reg signed [63:0] none;
+
+	always @(posedge aclk)
+		if (aresetn && undefined === 1'bx) begin
+			$display("%m: a signal of the bus is x or z");
+			none = `DLBUF_bytes(32'bx);
+		end
 
 	// ------------------------------------------------------------ writes
 
@@ -136,8 +150,6 @@ module dlbuf_axi #(
 	reg [2:0] wsize;
 	reg [1:0] wburst;
 	reg signed [63:0] wbytes;
-	reg [127:0] wmask;
-	reg [8 * `DLBUF_MAX_BYTES - 1:0] wline;
 
 	assign awready = aresetn && !writing && !bvalid;
 	assign wready = aresetn && writing;
@@ -145,24 +157,19 @@ module dlbuf_axi #(
 	task write_beat;
 		begin
 			wbytes = usable(waddr);
-			wmask = 128'd0;
-			wmask[BYTES - 1:0] = wstrb;
-			if (|(wmask & ~lanes(waddr, wsize))) begin
+			if (|(wstrb & ~lanes(waddr, wsize))) begin
 				$display("%m: a strobe is outside the beat at 0x%0h", waddr);
 				wok = 1'b0;
-			end else if (wbytes <= 0 || |(wmask >> wbytes)) begin
+			end else if (wbytes <= 0 || |(wstrb >> wbytes)) begin
 				$display("%m: a write at 0x%0h is outside the tensor", waddr);
 				wok = 1'b0;
 			end
-			if (wlast != (wleft == 0)) begin
+			if (wlast !== (wleft == 0)) begin
 				$display("%m: WLAST is %b with %0d beats left", wlast, wleft);
 				wok = 1'b0;
 			end
-			if (wok) begin
-				wline = {8 * `DLBUF_MAX_BYTES{1'b0}};
-				wline[DATA_BITS - 1:0] = wdata;
-				`DLBUF_write_strobe(tensor, $signed(word_of(waddr)), wbytes, wline, wmask);
-			end
+			if (wok)
+				`DLBUF_write_strobe(tensor, $signed(word_of(waddr)), wbytes, wdata, wstrb);
 		end
 	endtask
 
@@ -203,22 +210,21 @@ module dlbuf_axi #(
 	reg [2:0] rsize;
 	reg [1:0] rburst;
 	reg signed [63:0] rbytes;
-	reg [8 * `DLBUF_MAX_BYTES - 1:0] rline;
+	reg [DATA_BITS - 1:0] rline;
 
 	assign arready = aresetn && !reading && !rvalid;
 
 	task read_beat;
 		begin
 			rbytes = usable(raddr);
-			rline = {8 * `DLBUF_MAX_BYTES{1'b0}};
+			rline = {DATA_BITS{1'b0}};
 			if (rok && (rbytes <= 0 || $signed(raddr - word_of(raddr)) >= rbytes)) begin
 				$display("%m: a read at 0x%0h is outside the tensor", raddr);
 				rok = 1'b0;
 			end
-			if (rok) begin
+			if (rok)
 				`DLBUF_read(tensor, $signed(word_of(raddr)), rbytes, rline);
-			end
-			rdata <= rline[DATA_BITS - 1:0];
+			rdata <= rline;
 			rresp <= rok ? OKAY : SLVERR;
 		end
 	endtask

@@ -5,14 +5,16 @@
 // the tensor read as 0.
 //
 // `tensor` is the handle of a tensor that the test bench has acquired. An access outside the
-// tensor, or one that the tensor is not acquired for, ends the simulation.
+// tensor, or one that the tensor is not acquired for, ends the simulation. So does an x: in
+// en, and with en in we, addr and the bytes of wdata that are written.
 `include "dlbuf.vh"
 /* verilator lint_save */
 /* verilator lint_off BLKSEQ */
 /* verilator lint_off UNUSEDSIGNAL */
+/* verilator lint_off WIDTHCONCAT */
 
 module dlbuf_mem #(
-	parameter DATA_BITS = 64,	// a multiple of 8, up to 1024
+	parameter [31:0] DATA_BITS = 32'd64,	// a multiple of 8, up to 1024
 	parameter ADDR_BITS = 32	// of the number of a word
 ) (
 	input wire clk,
@@ -23,14 +25,17 @@ module dlbuf_mem #(
 	input wire [DATA_BITS - 1:0] wdata,
 	output reg [DATA_BITS - 1:0] rdata
 );
-	localparam BYTES = DATA_BITS / 8;
+	// 64 bits wide, as all arithmetic here.
+	localparam signed [63:0] BYTES = $signed({32'd0, DATA_BITS}) / 64'sd8;
 
 	reg signed [63:0] first, n;
-	reg [8 * `DLBUF_MAX_BYTES - 1:0] line;
-	reg [127:0] strobe;
+	reg [DATA_BITS - 1:0] line;
 
 	always @(posedge clk)
-		if (en) begin
+		if (en !== 1'b0 && ^{en, we} === 1'bx) begin
+			$display("%m: en or we is x or z");
+			n = `DLBUF_bytes(32'bx);
+		end else if (en) begin
 			first = 64'd0;
 			first[ADDR_BITS - 1:0] = addr;
 			first = first * BYTES;
@@ -38,17 +43,13 @@ module dlbuf_mem #(
 			// Bytes after the tensor may not be written, and 1 is outside.
 			if (n >= BYTES || n <= 0)
 				n = BYTES;
-			strobe = 128'd0;
-			strobe[BYTES - 1:0] = we;
-			if (|(strobe >> n))
+			if (|(we >> n))
 				n = BYTES;
-			line = {8 * `DLBUF_MAX_BYTES{1'b0}};
-			line[DATA_BITS - 1:0] = wdata;
-			if (|we) begin
-				`DLBUF_write_strobe(tensor, first, n, line, strobe);
-			end else begin
+			if (|we)
+				`DLBUF_write_strobe(tensor, first, n, wdata, we);
+			else begin
 				`DLBUF_read(tensor, first, n, line);
-				rdata <= line[DATA_BITS - 1:0];
+				rdata <= line;
 			end
 		end
 endmodule

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
-/* The functions that dlbuf_dpi.sv imports. */
+/* The functions that dlbuf_dpi.sv imports. Verilator's make compiles it as C++, others as C. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#if defined(__cplusplus) && defined(VERILATOR)
+#include <verilated.h>
+#endif
 #include <svdpi.h>
 
 #include "sim.h"
@@ -10,123 +15,213 @@
 #define WRITE 2u
 #define VECTOR_BYTES 128
 
-const char *dlbuf_dpi_error(void);
-int dlbuf_dpi_attach(const char *name);
-int dlbuf_dpi_open(const char *name, int waits);
-int dlbuf_dpi_acquire(int h, int access, int waits);
-int dlbuf_dpi_release(int h);
-int dlbuf_dpi_close(int h);
-int dlbuf_dpi_query(int h, int what, long long dim, long long *value);
-int dlbuf_dpi_get(int h, long long index, long long *value);
-int dlbuf_dpi_put(int h, long long index, long long value);
-int dlbuf_dpi_read(int h, long long offset, long long n, svBitVecVal *vector);
-int dlbuf_dpi_write(int h, long long offset, long long n,
-		    const svBitVecVal *vector, const svBitVecVal *strobe);
-int dlbuf_dpi_load(int h, long long offset, const svOpenArrayHandle memory,
-		   long long first, long long words);
-int dlbuf_dpi_store(int h, long long offset, const svOpenArrayHandle memory,
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "a vector's words of 32 bits are copied as bytes"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+void dlbuf_dpi_attach(const char *name);
+int dlbuf_dpi_open(const char *name);
+int dlbuf_dpi_try_open(const char *name);
+void dlbuf_dpi_acquire(int h, int access);
+int dlbuf_dpi_try_acquire(int h, int access);
+void dlbuf_dpi_release(int h);
+void dlbuf_dpi_close(int h);
+long long dlbuf_dpi_query(int h, int what, long long dim);
+long long dlbuf_dpi_get(int h, long long index);
+void dlbuf_dpi_put(int h, long long index, long long value);
+long long dlbuf_dpi_read(int h, long long offset, long long n, int bits);
+void dlbuf_dpi_wide(svBitVecVal *data);
+int dlbuf_dpi_write64(int h, long long offset, long long n, int bits,
+		      long long data, int strobe);
+int dlbuf_dpi_write(int h, long long offset, long long n, int bits,
+		    const svBitVecVal *data, const svBitVecVal *strobe);
+void dlbuf_dpi_load(int h, long long offset, const svOpenArrayHandle memory,
 		    long long first, long long words);
+void dlbuf_dpi_store(int h, long long offset, const svOpenArrayHandle memory,
+		     long long first, long long words);
+#ifdef __cplusplus
+}
+#endif
 
-const char *dlbuf_dpi_error(void)
+/* Ends the simulation like $fatal, with the place of the call. */
+static void failed(const char *what)
 {
-	return sim_error();
+	const char *file = "?";
+	char text[1200];
+	int line = 0;
+
+	svGetCallerInfo(&file, &line);
+	snprintf(text, sizeof(text), "%s: %s", what, sim_error());
+#if defined(__cplusplus) && defined(VERILATOR)
+	vl_fatal(file, line, "", text);
+#else
+	fflush(stdout);
+	fprintf(stderr, "%s:%d: %s\n", file, line, text);
+	abort();
+#endif
 }
 
-int dlbuf_dpi_attach(const char *name)
+static int check(int ret, const char *what)
 {
-	return sim_attach(name);
-}
-
-int dlbuf_dpi_open(const char *name, int waits)
-{
-	return sim_open(name, waits);
-}
-
-int dlbuf_dpi_acquire(int h, int access, int waits)
-{
-	return sim_acquire(h, access, waits);
-}
-
-int dlbuf_dpi_release(int h)
-{
-	return sim_release(h);
-}
-
-int dlbuf_dpi_close(int h)
-{
-	return sim_close(h);
-}
-
-int dlbuf_dpi_query(int h, int what, long long dim, long long *value)
-{
-	int64_t v = 0;
-	int ret = sim_query(h, what, dim, &v);
-
-	*value = v;
+	if (__builtin_expect(ret == SIM_FAILED, 0))
+		failed(what);
 	return ret;
 }
 
-int dlbuf_dpi_get(int h, long long index, long long *value)
+void dlbuf_dpi_attach(const char *name)
 {
-	uint64_t v = 0;
-	int ret = sim_get(h, index, &v);
-
-	*value = v;
-	return ret;
+	check(sim_attach(name), "dlbuf_attach");
 }
 
-int dlbuf_dpi_put(int h, long long index, long long value)
+int dlbuf_dpi_open(const char *name)
 {
-	return sim_put(h, index, value);
+	return check(sim_open(name, true), "dlbuf_open");
 }
 
-static int range(int h, uint32_t access, long long offset, long long n,
+int dlbuf_dpi_try_open(const char *name)
+{
+	return check(sim_open(name, false), "dlbuf_try_open");
+}
+
+void dlbuf_dpi_acquire(int h, int access)
+{
+	check(sim_acquire(h, access, true), "dlbuf_acquire");
+}
+
+int dlbuf_dpi_try_acquire(int h, int access)
+{
+	return check(sim_acquire(h, access, false), "dlbuf_try_acquire");
+}
+
+void dlbuf_dpi_release(int h)
+{
+	check(sim_release(h), "dlbuf_release");
+}
+
+void dlbuf_dpi_close(int h)
+{
+	check(sim_close(h), "dlbuf_close");
+}
+
+long long dlbuf_dpi_query(int h, int what, long long dim)
+{
+	static const char *const names[] = {
+		"dlbuf_ndim", "dlbuf_shape", "dlbuf_stride", "dlbuf_code",
+		"dlbuf_bits", "dlbuf_lanes", "dlbuf_bytes",
+	};
+	int64_t value = 0;
+
+	check(sim_query(h, (enum sim_query)what, dim, &value), names[what]);
+	return value;
+}
+
+long long dlbuf_dpi_get(int h, long long index)
+{
+	uint64_t value = 0;
+
+	check(sim_get(h, index, &value), "dlbuf_get");
+	return value;
+}
+
+void dlbuf_dpi_put(int h, long long index, long long value)
+{
+	check(sim_put(h, index, value), "dlbuf_put");
+}
+
+/* What dlbuf_dpi_read() has found. */
+static const uint8_t *found;
+static size_t nfound;
+
+static int range(int h, uint32_t access, long long offset, long long n, int bits,
 		 uint8_t **at)
 {
 	int ret = sim_bytes(h, access, offset, n, at);
 
-	return ret || n <= VECTOR_BYTES ? ret :
-	       sim_fail("%lld bytes do not fit a vector of %d bits", n,
-			8 * VECTOR_BYTES);
+	if (bits > 8 * VECTOR_BYTES)
+		bits = 8 * VECTOR_BYTES;
+	return ret || n <= bits / 8 ? ret :
+	       sim_fail("%lld bytes do not fit a vector of %d bits", n, bits);
 }
 
-/* Vectors are words of 32 bits, the lowest first. */
-int dlbuf_dpi_read(int h, long long offset, long long n, svBitVecVal *vector)
+long long dlbuf_dpi_read(int h, long long offset, long long n, int bits)
 {
-	uint8_t *at;
-	int ret = range(h, READ, offset, n, &at);
+	unsigned long long low = 0;
+	uint8_t *at = NULL;
 
-	memset(vector, 0, VECTOR_BYTES);
-	for (int i = 0; !ret && i < n; i++)
-		vector[i / 4] |= (uint32_t)at[i] << i % 4 * 8;
-	return ret;
+	if (check(range(h, READ, offset, n, bits, &at), "dlbuf_read"))
+		n = 0;
+	found = at;
+	nfound = n;
+	memcpy(&low, at, nfound < sizeof(low) ? nfound : sizeof(low));
+	return low;
 }
 
-int dlbuf_dpi_write(int h, long long offset, long long n,
-		    const svBitVecVal *vector, const svBitVecVal *strobe)
+void dlbuf_dpi_wide(svBitVecVal *data)
+{
+	memcpy(data, found, nfound);
+	memset((char *)data + nfound, 0, VECTOR_BYTES - nfound);
+}
+
+static int put_bytes(int h, long long offset, long long n, int bits,
+		     const void *data, const svBitVecVal *strobe)
 {
 	uint8_t *at;
-	int ret = range(h, WRITE, offset, n, &at);
 
-	for (int i = 0; !ret && i < n; i++)
+	if (check(range(h, WRITE, offset, n, bits, &at), "dlbuf_write"))
+		return 0;
+	for (int i = 0; i < n; i++)
 		if (strobe[i / 32] >> i % 32 & 1)
-			at[i] = vector[i / 4] >> i % 4 * 8;
-	return ret;
+			at[i] = ((const uint8_t *)data)[i];
+	return 0;
+}
+
+int dlbuf_dpi_write64(int h, long long offset, long long n, int bits,
+		      long long data, int strobe)
+{
+	const svBitVecVal enabled = strobe;
+
+	return put_bytes(h, offset, n, bits, &data, &enabled);
+}
+
+int dlbuf_dpi_write(int h, long long offset, long long n, int bits,
+		    const svBitVecVal *data, const svBitVecVal *strobe)
+{
+	return put_bytes(h, offset, n, bits, data, strobe);
+}
+
+/* Where the bytes of an array of bytes are; NULL: not in one piece. */
+static uint8_t *piece(const svOpenArrayHandle memory, long long first,
+		      long long words)
+{
+	uint8_t *at = (uint8_t *)svGetArrElemPtr1(memory, first);
+	uint8_t *last = (uint8_t *)svGetArrElemPtr1(memory, first + words - 1);
+
+	return at && last == at + words - 1 ? at : NULL;
 }
 
 /* Bytes of an unpacked array of bytes. */
 static int burst(int h, long long offset, const svOpenArrayHandle memory,
-		 long long first, long long words, int load)
+		 long long first, long long words, bool load)
 {
 	int low = svLow(memory, 1), high = svHigh(memory, 1);
-	uint8_t *at;
+	uint8_t *at, *to;
 	int ret = sim_bytes(h, load ? READ : WRITE, offset, words, &at);
 
 	if (!ret && (first < low || first > (long long)high + 1 ||
 		     words > (long long)high + 1 - first))
 		ret = sim_fail("%lld bytes at %lld are not inside the array "
 			       "[%d:%d]", words, first, low, high);
-	for (long long i = 0; !ret && i < words; i++) {
+	if (ret || !words)
+		return ret;
+	to = piece(memory, first, words);
+	if (to) {
+		memcpy(load ? to : at, load ? at : to, words);
+		return 0;
+	}
+	for (long long i = 0; i < words; i++) {
 		svBitVecVal byte = at[i];
 
 		if (load) {
@@ -136,17 +231,17 @@ static int burst(int h, long long offset, const svOpenArrayHandle memory,
 			at[i] = byte;
 		}
 	}
-	return ret;
+	return 0;
 }
 
-int dlbuf_dpi_load(int h, long long offset, const svOpenArrayHandle memory,
-		   long long first, long long words)
-{
-	return burst(h, offset, memory, first, words, 1);
-}
-
-int dlbuf_dpi_store(int h, long long offset, const svOpenArrayHandle memory,
+void dlbuf_dpi_load(int h, long long offset, const svOpenArrayHandle memory,
 		    long long first, long long words)
 {
-	return burst(h, offset, memory, first, words, 0);
+	check(burst(h, offset, memory, first, words, true), "dlbuf_load");
+}
+
+void dlbuf_dpi_store(int h, long long offset, const svOpenArrayHandle memory,
+		     long long first, long long words)
+{
+	check(burst(h, offset, memory, first, words, false), "dlbuf_store");
 }

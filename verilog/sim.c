@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* The tensors of a simulation. */
+/* The tensors of a simulation. Valid C and C++, as Verilator's make compiles it. */
 #include "sim.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -33,8 +35,9 @@ static struct {
 	bool over;		/* the host has closed an inherited socket */
 	int last;		/* handle */
 	struct sim_tensor *tensors;	/* in the order of their arrival */
+	volatile sig_atomic_t signal;	/* that came while a call waited, or 0 */
 	char error[1024];
-} sim = { .sock = -1 };
+} sim = { NULL, "", -1, false, false, 0, NULL, 0, "" };
 
 const char *sim_error(void)
 {
@@ -56,6 +59,67 @@ static int library_failed(void)
 	return sim_fail("%s", dlbuf_last_error());
 }
 
+/* ---------------------------------------------------------------- waiting */
+
+/*
+ * Signals that end a program. If the simulator has a handler for one, as vvp has, the
+ * handler notes it and returns: a call that waits would go on. So a wait has a handler of
+ * its own, which ends the simulation. Vvp's must not run then: it would end with status 0.
+ */
+static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+#define NSIGNALS (sizeof(signals) / sizeof(signals[0]))
+static struct sigaction before[NSIGNALS];
+
+static void on_signal(int number)
+{
+	sim.signal = number;
+}
+
+/* A handler with SA_SIGINFO is in the same union. */
+static bool is_handled(size_t i)
+{
+	return before[i].sa_handler != SIG_DFL && before[i].sa_handler != SIG_IGN;
+}
+
+static void wait_begin(void)
+{
+	struct sigaction ours;
+
+	memset(&ours, 0, sizeof(ours));
+	ours.sa_handler = on_signal;
+	sim.signal = 0;
+	for (size_t i = 0; i < NSIGNALS; i++) {
+		sigaction(signals[i], NULL, &before[i]);
+		if (is_handled(i))
+			sigaction(signals[i], &ours, NULL);
+	}
+}
+
+/* A signal that came when the wait was over is the simulator's. */
+static void wait_end(bool over)
+{
+	for (size_t i = 0; i < NSIGNALS; i++)
+		if (is_handled(i))
+			sigaction(signals[i], &before[i], NULL);
+	if (over && sim.signal)
+		raise(sim.signal);
+}
+
+/* A wait looks for signals ten times a second. */
+static uint64_t soon(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000ull + now.tv_nsec + 100000000;
+}
+
+static int interrupted(void)
+{
+	return sim_fail("ended by signal %d (%s)", (int)sim.signal,
+			strsignal(sim.signal));
+}
+
 /* ---------------------------------------------------------------- the host */
 
 int sim_attach(const char *name)
@@ -69,7 +133,9 @@ int sim_attach(const char *name)
 
 static void pause_for(long ms)
 {
-	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
+	const struct timespec pause = { 0, ms * 1000000 };
+
+	nanosleep(&pause, NULL);
 }
 
 /* The host program may start after the simulator. */
@@ -86,11 +152,21 @@ static int connect_host(bool wait)
 			return library_failed();
 		if (!wait)
 			return -1;
+		if (sim.signal)
+			return interrupted();
 		if (waited == notice)
 			fprintf(stderr, "dlbuf: waiting for a program that opens "
 				"the device vpi:%s\n", sim.name);
 		pause_for(ms);
 	}
+}
+
+static void drop(struct sim_tensor *t)
+{
+	if (t->done >= 0)
+		close(t->done);
+	t->dl->deleter(t->dl);
+	free(t);
 }
 
 /* 1: attached. 0: the host has closed. -1: there is no host yet. */
@@ -103,7 +179,13 @@ static int attach(bool wait)
 	if (sim.sock >= 0 || sim.over)
 		return !sim.over;
 	if (!*sim.name && fd && *fd) {
-		sim.sock = atoi(fd);
+		char *end;
+		long number = strtol(fd, &end, 10);
+
+		if (*end || number < 0 || number > INT32_MAX)
+			return sim_fail("$DLBUF_VPI_FD is '%s' and not the number of a "
+					"socket", fd);
+		sim.sock = number;
 		sim.inherited = true;
 		return 1;
 	}
@@ -115,11 +197,21 @@ static int attach(bool wait)
 	return connect_host(wait);
 }
 
+/* Tensors that nobody has opened end with the program: its successor's are others. */
 static void detach(void)
 {
+	struct sim_tensor *t, **p = &sim.tensors;
+
 	close(sim.sock);
 	sim.sock = -1;
 	sim.over = sim.inherited;
+	while ((t = *p))
+		if (t->handle) {
+			p = &t->next;
+		} else {
+			*p = t->next;
+			drop(t);
+		}
 }
 
 /* ---------------------------------------------------------------- arrivals */
@@ -134,8 +226,10 @@ static void measure(struct sim_tensor *t)
 {
 	const DLTensor *l = &t->dl->dl_tensor;
 	uint64_t below = 0;
-	DLBUF_INFO(dlbuf_tensor_info, info);
+	struct dlbuf_tensor_info info;
 
+	memset(&info, 0, sizeof(info));
+	info.size = sizeof(info);
 	dlbuf_tensor_get_info(t->dl, &info);
 	t->item = (uint64_t)l->dtype.bits * l->dtype.lanes / 8;
 	t->bytes = info.end - info.first;
@@ -148,13 +242,27 @@ static void measure(struct sim_tensor *t)
 /* 1: a tensor has arrived. 0: the host has closed. -1: none yet. */
 static int receive(bool wait)
 {
-	const DLBUF_OPTS(dlbuf_import_opts, import, .flags = DLBUF_IMPORT_KEEP);
-	DLBUF_OPTS(dlbuf_socket_opts, opts, .import = &import,
-		   .flags = wait ? 0 : DLBUF_SOCKET_DONTWAIT);
-	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
 	struct sim_tensor *t, **p = &sim.tensors;
-	int ret = dlbuf_vpi_recv(sim.cpu, sim.sock, &opts, &a);
+	struct dlbuf_import_opts import;
+	struct dlbuf_socket_opts opts;
+	struct dlbuf_vpi_arrival a;
+	int ret;
 
+	memset(&import, 0, sizeof(import));
+	import.size = sizeof(import);
+	import.flags = DLBUF_IMPORT_KEEP;
+	memset(&opts, 0, sizeof(opts));
+	opts.size = sizeof(opts);
+	opts.import = &import;
+	opts.flags = DLBUF_SOCKET_DONTWAIT;
+	memset(&a, 0, sizeof(a));
+	a.size = sizeof(a);
+	do {
+		opts.deadline_ns = wait ? soon() : 0;
+		ret = dlbuf_vpi_recv(sim.cpu, sim.sock, &opts, &a);
+	} while (ret == -ETIME && !sim.signal);
+	if (ret == -ETIME)
+		return interrupted();
 	if (ret == -EAGAIN)
 		return -1;
 	if (ret == -EPIPE) {
@@ -163,9 +271,12 @@ static int receive(bool wait)
 	}
 	if (ret)
 		return library_failed();
-	t = calloc(1, sizeof(*t));
-	if (!t)
+	t = (struct sim_tensor *)calloc(1, sizeof(*t));
+	if (!t) {
+		close(a.done);
+		a.tensor->deleter(a.tensor);
 		return sim_fail("no memory");
+	}
 	t->dl = a.tensor;
 	t->done = a.done;
 	t->access = a.access;
@@ -177,18 +288,46 @@ static int receive(bool wait)
 	return 1;
 }
 
-int sim_open(const char *name, bool wait)
+static int open_arrived(const char *name)
 {
-	int ret;
+	for (struct sim_tensor *t = sim.tensors; t; t = t->next)
+		if (!t->handle && !strcmp(t->name, name))
+			return t->handle = ++sim.last;
+	return 0;
+}
 
-	do {
-		for (struct sim_tensor *t = sim.tensors; t; t = t->next)
-			if (!t->handle && !strcmp(t->name, name))
-				return t->handle = ++sim.last;
+static int arrive(const char *name, bool wait)
+{
+	int ret = open_arrived(name);
+
+	while (!ret) {
 		ret = attach(wait);
 		if (ret > 0)
 			ret = receive(wait);
-	} while (ret > 0);
+		if (ret <= 0)
+			return ret;
+		ret = open_arrived(name);
+	}
+	return ret;
+}
+
+int sim_open(const char *name, bool wait)
+{
+	size_t n = 0;
+	int ret;
+
+	while (name[n] > ' ' && name[n] <= '~')
+		n++;
+	if (!n || name[n] || n >= DLBUF_VPI_MAX_NAME)
+		return sim_fail("no program can send a tensor '%.64s': a name has 1 to "
+				"%d printable characters without spaces", name,
+				DLBUF_VPI_MAX_NAME - 1);
+	ret = arrive(name, false);
+	if (ret != -1 || !wait)
+		return ret;
+	wait_begin();
+	ret = arrive(name, true);
+	wait_end(ret != SIM_FAILED);
 	return ret;
 }
 
@@ -208,7 +347,7 @@ static struct sim_tensor *find(int handle)
 int sim_acquire(int handle, uint32_t access, bool wait)
 {
 	struct sim_tensor *t = find(handle);
-	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = !wait);
+	struct dlbuf_acquire_opts opts;
 	int ret;
 
 	if (!t)
@@ -219,24 +358,45 @@ int sim_acquire(int handle, uint32_t access, bool wait)
 	if (!access || access & ~t->access)
 		return sim_fail("tensor '%s': access %u is not in access %u, which "
 				"the host has acquired", t->name, access, t->access);
+	memset(&opts, 0, sizeof(opts));
+	opts.size = sizeof(opts);
+	opts.deadline_ns = 1;
 	ret = dlbuf_acquire(t->dl, access, NULL, &opts);
 	if (ret == -ETIME && !wait)
 		return 0;
+	if (ret == -ETIME) {
+		wait_begin();
+		do {
+			opts.deadline_ns = soon();
+			ret = dlbuf_acquire(t->dl, access, NULL, &opts);
+		} while (ret == -ETIME && !sim.signal);
+		wait_end(ret != -ETIME);
+	}
+	if (ret == -ETIME)
+		return interrupted();
 	if (ret)
 		return library_failed();
 	t->acquired = access;
 	return 1;
 }
 
+/* An end that is closed with its byte unread is a simulation that died. */
 static int release(struct sim_tensor *t)
 {
 	int ret = t->acquired ? dlbuf_release(t->dl, NULL, NULL) : 0;
+	char byte;
 
 	t->acquired = 0;
-	if (t->done >= 0)
+	if (ret)
+		return library_failed();
+	if (t->done >= 0) {
+		if (recv(t->done, &byte, 1, MSG_DONTWAIT) != 1)
+			ret = sim_fail("tensor '%s': the end of the access: %s", t->name,
+				       strerror(errno));
 		close(t->done);
+	}
 	t->done = -1;
-	return ret ? library_failed() : 0;
+	return ret;
 }
 
 int sim_release(int handle)
@@ -260,8 +420,7 @@ int sim_close(int handle)
 		p = &(*p)->next;
 	*p = t->next;
 	ret = release(t);
-	t->dl->deleter(t->dl);
-	free(t);
+	drop(t);
 	return ret;
 }
 
@@ -321,10 +480,9 @@ static int element(int handle, uint32_t access, int64_t index, uint8_t **at,
 	if (!t || check_access(t, access))
 		return SIM_FAILED;
 	l = &t->dl->dl_tensor;
-	if (t->item > sizeof(uint64_t))
-		return sim_fail("tensor '%s': elements of %llu bytes are read and "
-				"written as bytes", t->name,
-				(unsigned long long)t->item);
+	if (!t->item || t->item > sizeof(uint64_t))
+		return sim_fail("tensor '%s': elements of %u bits are read and written "
+				"as bytes", t->name, l->dtype.bits * l->dtype.lanes);
 	for (int i = l->ndim - 1; rest >= 0 && t->bytes && i >= 0; i--) {
 		offset += rest % l->shape[i] * l->strides[i];
 		rest /= l->shape[i];
@@ -354,10 +512,15 @@ int sim_get(int handle, int64_t index, uint64_t *value)
 
 int sim_put(int handle, int64_t index, uint64_t value)
 {
-	uint64_t item;
+	uint64_t item, bits;
 	uint8_t *at;
 	int ret = element(handle, DLBUF_WRITE, index, &at, &item);
 
+	/* Signed or unsigned: -1 and 255 are a byte, 256 is not. */
+	bits = ret ? 64 : 8 * item;
+	if (bits < 64 && value >> bits && ~value >> (bits - 1))
+		return sim_fail("0x%llx does not fit an element of %llu bits",
+				(unsigned long long)value, (unsigned long long)bits);
 	for (uint64_t i = 0; !ret && i < item; i++)
 		at[i] = value >> 8 * i;
 	return ret;

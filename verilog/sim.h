@@ -13,6 +13,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 const char *sim_error(void);
 
 /* Sets the sentence, and returns SIM_FAILED. */
@@ -27,8 +31,10 @@ int sim_attach(const char *name);
 
 /*
  * Gives the handle of the next tensor of that name. 0: the host has closed the device.
- * With `wait` simulated time stands still until there is one or the other, also while no
- * host has the device. Without it -1: there is none yet.
+ * Those of its tensors that are not open are dropped then. With `wait` simulated time
+ * stands still until there is one or the other, also while no host has the device; a
+ * signal for which the simulator has a handler ends the wait, as a failure. Without it
+ * -1: there is none yet.
  */
 int sim_open(const char *name, bool wait);
 
@@ -53,6 +59,7 @@ int sim_query(int handle, enum sim_query what, int64_t dim, int64_t *value);
 
 /* Element number `index` in row-major order, whatever the strides are. */
 int sim_get(int handle, int64_t index, uint64_t *value);
+/* A negative value is sign-extended. Bits above the element's fail. */
 int sim_put(int handle, int64_t index, uint64_t value);
 
 /*
@@ -63,4 +70,7 @@ int sim_put(int handle, int64_t index, uint64_t value);
 int sim_bytes(int handle, uint32_t access, int64_t offset, int64_t bytes,
 	      uint8_t **at);
 
+#ifdef __cplusplus
+}
+#endif
 #endif /* DLBUF_SIM_H */

@@ -21,27 +21,41 @@ struct task {
 
 /* ---------------------------------------------------------------- arguments */
 
-/* Reads at most 64 bits. */
+/* The bits of word `i` that the vector has. */
+static uint32_t mask_of(int bits, int i)
+{
+	return bits - 32 * i >= 32 ? ~0u : (1u << (bits - 32 * i)) - 1;
+}
+
+/* A number of 64 bits: in a wider vector, the others extend it. */
 static int number(vpiHandle arg, int64_t *value)
 {
 	s_vpi_value v = { .format = vpiVectorVal };
 	int bits = vpi_get(vpiSize, arg);
-	uint64_t n = 0, unknown = 0;
+	bool is_signed = vpi_get(vpiSigned, arg);
+	uint32_t unknown = 0, rest = 0;
+	uint64_t n = 0;
 
 	vpi_get_value(arg, &v);
 	if (v.format != vpiVectorVal)
 		return sim_fail("an argument is not a number");
-	for (int i = 0; i < 2 && i * 32 < bits; i++) {
-		n |= (uint64_t)(uint32_t)v.value.vector[i].aval << 32 * i;
-		unknown |= (uint32_t)v.value.vector[i].bval;
+	for (int i = 0; i * 32 < bits; i++) {
+		uint32_t word = v.value.vector[i].aval & mask_of(bits, i);
+
+		unknown |= v.value.vector[i].bval & mask_of(bits, i);
+		if (i < 2)
+			n |= (uint64_t)word << 32 * i;
+		else if (is_signed && n >> 63)
+			rest |= word ^ mask_of(bits, i);
+		else
+			rest |= word;
 	}
 	if (unknown)
 		return sim_fail("a number is x or z");
-	if (bits < 64) {
-		n &= (1ull << bits) - 1;
-		if (vpi_get(vpiSigned, arg) && n >> (bits - 1))
-			n |= ~0ull << bits;
-	}
+	if (rest)
+		return sim_fail("a number of %d bits does not fit 64", bits);
+	if (bits < 64 && is_signed && n >> (bits - 1))
+		n |= ~0ull << bits;
 	*value = n;
 	return 0;
 }
@@ -63,36 +77,60 @@ static const char *text(vpiHandle arg)
 	return v.value.str;
 }
 
-/* Bytes into a vector, little-endian; the bits above are 0. */
-static int put_vector(vpiHandle to, const uint8_t *from, uint64_t bytes)
+/* Bytes into a vector of `bits`, little-endian; the bits above are 0. */
+static int put_vector(vpiHandle to, int bits, const uint8_t *from, uint64_t bytes)
 {
-	unsigned int words = (vpi_get(vpiSize, to) + 31) / 32;
-	s_vpi_vecval *word = calloc(words, sizeof(*word));
-	s_vpi_value v = { .format = vpiVectorVal, .value.vector = word };
+	static s_vpi_vecval *word;
+	static size_t room;
+	size_t words = (bits + 31) / 32;
+	s_vpi_value v = { .format = vpiVectorVal };
 
+	if (words > room) {
+		free(word);
+		word = malloc(words * sizeof(*word));
+		room = word ? words : 0;
+	}
 	if (!word)
 		return sim_fail("no memory");
+	memset(word, 0, words * sizeof(*word));
 	for (uint64_t i = 0; i < bytes; i++)
 		word[i / 4].aval |= (uint32_t)from[i] << i % 4 * 8;
+	v.value.vector = word;
 	vpi_put_value(to, &v, NULL, vpiNoDelay);
-	free(word);
 	return 0;
 }
 
-/* `strobe` has a bit for each byte that is written, or is NULL. */
-static int get_vector(vpiHandle from, uint8_t *to, uint64_t bytes,
-		      vpiHandle strobe)
+/* Which bytes are written: a bit for each. There are none above the vector. */
+static int get_strobe(vpiHandle from, uint32_t enabled[], uint64_t bytes)
 {
 	s_vpi_value v = { .format = vpiVectorVal };
-	int64_t enabled = -1;
+	int bits = vpi_get(vpiSize, from);
 
-	if (strobe && number(strobe, &enabled))
-		return SIM_FAILED;
 	vpi_get_value(from, &v);
+	if (v.format != vpiVectorVal)
+		return sim_fail("the strobe is not a number");
+	for (int i = 0; i * 32 < bits; i++) {
+		if (v.value.vector[i].bval & mask_of(bits, i))
+			return sim_fail("the strobe is x or z");
+		if ((uint64_t)i * 32 < bytes)
+			enabled[i] = v.value.vector[i].aval & mask_of(bits, i);
+	}
+	return 0;
+}
+
+/* `enabled` has a bit for each byte that is written, or is NULL. */
+static int get_vector(vpiHandle from, uint8_t *to, uint64_t bytes,
+		      const uint32_t *enabled)
+{
+	s_vpi_value v = { .format = vpiVectorVal };
+
+	vpi_get_value(from, &v);
+	if (v.format != vpiVectorVal)
+		return sim_fail("the data is not a number");
 	for (uint64_t i = 0; i < bytes; i++) {
 		const s_vpi_vecval *word = &v.value.vector[i / 4];
 
-		if (strobe && (i > 63 || !(enabled >> i & 1)))
+		if (enabled && !(enabled[i / 32] >> i % 32 & 1))
 			continue;
 		if (word->bval >> i % 4 * 8 & 0xff)
 			return sim_fail("byte %llu of the data is x or z",
@@ -194,16 +232,20 @@ static int run_put(vpiHandle args[], int64_t *value)
 	return numbers(args, 3, n) ? SIM_FAILED : sim_put(n[0], n[1], n[2]);
 }
 
+#define MAX_BYTES 128
+
 /* Checks (handle, offset, bytes) against the tensor, and against a vector. */
 static int range(vpiHandle args[], uint32_t access, int64_t n[3], uint8_t **at)
 {
-	int ret = numbers(args, 3, n);
+	int ret = numbers(args, 3, n), bits = vpi_get(vpiSize, args[3]);
 
 	if (!ret)
 		ret = sim_bytes(n[0], access, n[1], n[2], at);
-	if (!ret && n[2] * 8 > vpi_get(vpiSize, args[3]))
+	if (bits > 8 * MAX_BYTES)
+		bits = 8 * MAX_BYTES;
+	if (!ret && n[2] > bits / 8)
 		ret = sim_fail("%lld bytes do not fit a vector of %d bits",
-			       (long long)n[2], (int)vpi_get(vpiSize, args[3]));
+			       (long long)n[2], bits);
 	return ret;
 }
 
@@ -214,7 +256,7 @@ static int run_read(vpiHandle args[], int64_t *value)
 
 	(void)value;
 	return range(args, READ, n, &at) ? SIM_FAILED :
-	       put_vector(args[3], at, n[2]);
+	       put_vector(args[3], vpi_get(vpiSize, args[3]), at, n[2]);
 }
 
 static int run_write(vpiHandle args[], int64_t *value)
@@ -229,12 +271,13 @@ static int run_write(vpiHandle args[], int64_t *value)
 
 static int run_write_strobe(vpiHandle args[], int64_t *value)
 {
+	uint32_t enabled[MAX_BYTES / 32] = { 0 };
 	uint8_t *at;
 	int64_t n[3];
 
 	(void)value;
-	return range(args, WRITE, n, &at) ? SIM_FAILED :
-	       get_vector(args[3], at, n[2], args[4]);
+	return range(args, WRITE, n, &at) || get_strobe(args[4], enabled, n[2]) ?
+	       SIM_FAILED : get_vector(args[3], at, n[2], enabled);
 }
 
 /* (handle, offset, memory, first word, words): whole words, little-endian */
@@ -242,6 +285,7 @@ static int burst(vpiHandle args[], bool load)
 {
 	vpiHandle memory = args[2], word;
 	int64_t n[2], words[2], bytes;
+	char why[1024];
 	uint8_t *at;
 	int ret;
 
@@ -265,8 +309,11 @@ static int burst(vpiHandle args[], bool load)
 		if (!word)
 			return sim_fail("the memory has no word %lld",
 					(long long)(words[0] + i));
-		ret = load ? put_vector(word, at, bytes) :
+		ret = load ? put_vector(word, 8 * bytes, at, bytes) :
 			     get_vector(word, at, bytes, NULL);
+		if (ret)
+			sim_fail("word %lld: %s", (long long)(words[0] + i),
+				 strcpy(why, sim_error()));
 	}
 	return ret;
 }

@@ -139,7 +139,6 @@ DLBUF_API int dlbuf_camera_get_info(struct dlbuf_camera *cam,
  * Fills in *frame; set its size before.
  * -EINVAL     NULL, size not set, or no buffer of that index
  * -ECANCELED  the camera was stopped
- * -ESTALE     see Fork in dlbuf/base.h
  */
 DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
 				  struct dlbuf_frame *frame);
@@ -169,7 +168,6 @@ DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
  * -EIO        the driver failed
  * -EINVAL     NULL, frame->size is not set, or the camera was opened with
  *             DLBUF_CAMERA_PROBE
- * -ESTALE     see Fork in dlbuf/base.h
  */
 DLBUF_API int dlbuf_camera_frame(struct dlbuf_camera *cam, uint64_t deadline_ns,
 				 struct dlbuf_frame *frame);

@@ -74,7 +74,6 @@ extern "C" {
  * dlbuf has appended. They come from the libze_loader.so.1 of this
  * process. opts are borrowed. *out is new.
  * -EINVAL  NULL, not a device of the machine, bad opts
- * -ENOSYS  Level Zero is not built in
  * -ENODEV, -EIO as for dlbuf_device_open()
  */
 DLBUF_API int dlbuf_device_wrap_levelzero(void *context, void *device,

@@ -95,6 +95,7 @@ struct dlbuf_pool_info {
  * they stream, and do not change.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW as for dlbuf_pool_create(), except an exporter
  * that does not exist
+ * -EBADF, -ENOTTY  as for dlbuf_alloc()
  */
 DLBUF_API int dlbuf_pool_layout(struct dlbuf_device *const devs[], size_t ndevs,
 				const struct dlbuf_pool_opts *opts,

@@ -104,7 +104,7 @@ struct dlbuf_socket_opts {
  * -EPERM         the receiver accepts no fds (SO_PASSRIGHTS), or is connected to
  *                another socket
  * -ENOMEM        also: the thread that waits for the receiver cannot be started
- * -EMFILE, and other errors of sendmsg()
+ * -EIO, -ENOBUFS  the kernel failed, or has no room for the message
  */
 DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 			 uint32_t ntensors, const struct dlbuf_socket_opts *opts);
@@ -118,7 +118,6 @@ DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
  * -EINVAL  also: no planes or too many, values that no frame can have, release and
  *          lease, or a fence that is not a sync_file. The receiver checks that the
  *          dma-bufs are large enough for the format
- * -ESTALE  the lease belongs to the parent process
  * -EBADF   also: a plane's fd or the fence is not open, or a plane's fd is not a dma-buf
  * -EACCES  the dma-bufs have no access in common: one is read-only, one write-only
  * -ERANGE  a plane begins after the end of its dma-buf

@@ -78,7 +78,10 @@ struct dlbuf_acquire_opts {
  * Told by dlbuf_release() (-EIO, the access has ended): fences for which the device
  * waits (DLBUF_SYNC_FENCE) and which failed before the release. If they are still
  * pending then, a sync_file that the release returns ends with their error, the next
- * acquire of the tensor tells it, and so does dlbuf_lease_result().
+ * acquire of the tensor tells it, and so does dlbuf_lease_result(). On such a device the
+ * work has been submitted when a fence fails, and runs: its results are the caller's to
+ * discard. The fence that dlbuf_acquire_fence() gives is the caller's to look at, by
+ * dlbuf_fence_status(): if it fails later, no call of the tensor tells its error.
  *
  * Not told: a fence of the dma-buf that failed before the call, because the kernel
  * removes fences when they signal. And on the CPU, without a deadline, a fence of a
@@ -115,7 +118,6 @@ struct dlbuf_acquire_opts {
  * -EACCES  the tensor does not allow this access
  * -EBUSY   the tensor is already acquired
  * -ETIME   the deadline passed; nothing is acquired
- * -ENOMEM, -EMFILE  no memory or no fd to wait for a fence
  * -EIO     the kernel or the driver failed, the device is lost, or a fence ended
  *          with an error (DLBUF_ACQUIRE_DAMAGED says which); nothing is acquired
  */
@@ -154,7 +156,8 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
 /*
  * dlbuf_acquire() for n tensors of one device, for example the planes of a frame:
  * all of them are acquired, or none. Waits once, for all of them together; a
- * device that waits by itself waits for one merged fence.
+ * device that waits by itself waits for one merged fence. On Vulkan it is one submit for
+ * each 16 dma-bufs.
  *
  * If the call acquires several tensors of the same frame and the same dma-buf, they
  * are one access of the device: on the CPU, one START and one END. This access ends
@@ -170,15 +173,14 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
  * acquired after any of them:
  * -EINVAL  also: tensors of several devices
  * -EBUSY   also: a tensor is in the list twice
- * -ENOMEM  no memory
- * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
 				size_t n, uint32_t access, void *stream,
 				const struct dlbuf_acquire_opts *opts);
 
 /*
- * dlbuf_release() for n tensors of one device, however each was acquired. All
+ * dlbuf_release() for n tensors of one device, however each was acquired. On Vulkan it
+ * is one submit for each 16 dma-bufs, whose fence is added to all of these. All
  * accesses end, also if the kernel or the driver fails for one of them; -EIO
  * reports the first failure, and *fence is not written. If an argument is refused,
  * all accesses continue.
@@ -197,7 +199,6 @@ DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
  * -EBUSY   also: fence is not NULL, and the list has only some of the tensors that
  *          were acquired together, while others of them are still acquired
  * -EIO     as above
- * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
 				size_t n, void *stream, int *fence);
@@ -217,9 +218,7 @@ DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
  * Does not block.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, fd is NULL
  * -EACCES  the tensor does not allow this access
- * -ENOMEM, -EMFILE  no memory, no fd
  * -EIO     the kernel or the driver failed
- * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access,
 			    int *fd);
@@ -245,6 +244,7 @@ DLBUF_API int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor,
  * to the dma-buf, and the frame's lease waits for it.
  * -EINVAL  also: fence is not a sync_file; the access has not ended
  * -EBADF   fence is not open; the access has not ended
+ * -EIO     the kernel failed; the access has ended
  * -EOPNOTSUPP  the CPU, as above
  */
 DLBUF_API int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence);

@@ -18,11 +18,11 @@
  *
  * Devices. "vpi:NAME" waits for a simulator that attaches with the same name and the
  * same user. NAME has 1 to 24 of the characters A-Z a-z 0-9 _ . - and is free again when
- * the device is freed. The name is an abstract Unix socket, so nothing is left behind in
+ * the device is closed. The name is an abstract Unix socket, so nothing is left behind in
  * a file system, and simulator and program must be in one network namespace. A program
  * that starts the simulator itself can give it one end of a socket instead, see
  * dlbuf_device_wrap_vpi(). A device has one simulator at a time; another one that
- * attaches meanwhile is refused at the next dlbuf_vpi_send(). After a simulator has
+ * attaches meanwhile is refused at the next dlbuf_vpi_send(), and ends with an error. After a simulator has
  * ended, a device with a name takes the next one.
  *
  * data of a tensor is the address of the bytes in this process (a mapping of the dma-buf).
@@ -40,9 +40,20 @@
  * If the test bench gets the same dma-buf several times, the fd becomes readable when all
  * that was sent before is released.
  *
- * The end of a simulator. If the simulator ends, or is killed, the kernel closes its fds:
- * everything that it had counts as released, and leases fire. What it has written until
- * then stays written. The next dlbuf_vpi_send() fails with -EPIPE.
+ * The end of a simulator. If the simulator ends before $dlbuf_release, by $finish, $fatal
+ * or a signal, the fd becomes readable and leases fire, but the work is not complete. What
+ * it has written until then stays written. This is told by
+ *	- the fd: poll() reports POLLERR too, and dlbuf_fence_status() says -EIO;
+ *	- dlbuf_lease_result(): -EIO;
+ *	- if it could write, the next acquire of the buffer in this process, on any device: it
+ *	  fails with -EIO, once, and acquires nothing (DLBUF_ACQUIRE_DAMAGED accepts it). So do
+ *	  dlbuf_send() and dlbuf_release(), if they are first;
+ *	- the next dlbuf_vpi_send(), which fails with -EPIPE.
+ *
+ * The end of the program. dlbuf_device_close() ends the connection, also if a test bench
+ * holds tensors, and frees the name: $dlbuf_open returns 0 when the test bench has taken
+ * what it asks for by name. What it has not opened then is dropped. Tensors of a closed
+ * device can be used, but not sent.
  *
  * Leases. A lease fires when the test bench has closed the tensor and the tensors here are
  * deleted. A test bench that never closes a tensor keeps the buffer.
@@ -78,8 +89,6 @@ extern "C" {
  * sock is duplicated, opts are borrowed, *out is new. Does not block.
  * -EINVAL  sock is not such a socket, out is NULL, bad opts
  * -EBADF   sock is not open
- * -ENOSYS  the backend is not built in
- * -ENOMEM, -EMFILE
  */
 DLBUF_API int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
 				    struct dlbuf_device **out);
@@ -97,11 +106,10 @@ DLBUF_API int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *op
  * simulator does not read, as opts say (dlbuf_send()); opts->import is not used. One
  * thread at a time sends; another one waits for it, deadline or not. On failure nothing
  * is sent.
- * -EPIPE   the simulator has ended, or was refused
+ * -EPIPE   the simulator has ended, or the device is closed
  * -EAGAIN  it would block
  * -ETIME   the deadline passed
  * -EINVAL  not a tensor of such a device, not acquired, a bad name, bad opts
- * -ENOSYS  the backend is not built in
  * and the errors of dlbuf_send().
  */
 DLBUF_API int dlbuf_vpi_send(DLManagedTensorVersioned *tensor, const char *name,
@@ -112,8 +120,6 @@ DLBUF_API int dlbuf_vpi_send(DLManagedTensorVersioned *tensor, const char *name,
  * dlbuf call this; call it to connect another simulator. *sock is new. Does not block.
  * -ECONNREFUSED  no process of this user has that device
  * -EINVAL        a bad name, sock is NULL
- * -ENOSYS        the backend is not built in
- * -EMFILE
  */
 DLBUF_API int dlbuf_vpi_connect(const char *name, int *sock);
 
@@ -121,8 +127,9 @@ struct dlbuf_vpi_arrival {
 	size_t size;			/* of this struct, set by the caller */
 	DLManagedTensorVersioned *tensor;	/* new */
 	/*
-	 * Close it to hand the bytes back, after the last access: the sender's
-	 * dlbuf_release() has the other end. New.
+	 * A socket with one byte. Read it and close the fd to hand the bytes back, after
+	 * the last access: the sender's dlbuf_release() has the other end. Without the
+	 * read the sender is told that the work is not complete. New.
 	 */
 	int done;
 	uint32_t access;		/* dlbuf_access that the sender has acquired */
@@ -133,10 +140,10 @@ struct dlbuf_vpi_arrival {
  * For the simulator: receives the next tensor and imports it on dev, usually "cpu".
  * Arguments, waiting and errors are those of dlbuf_recv(). A message that is refused is
  * handed back to the sender.
- * -EPIPE   the program has closed the device, or the device has another simulator
+ * -EPIPE   the program has closed the device
+ * -EBUSY   the device has another simulator
  * -EPROTO  also: it is not a message of dlbuf_vpi_send()
  * -EINVAL  also: arrival is NULL or its size is not set
- * -ENOSYS  the backend is not built in
  */
 DLBUF_API int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
 			     const struct dlbuf_socket_opts *opts,

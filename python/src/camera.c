@@ -21,12 +21,13 @@ struct capture_object {
 
 static PyTypeObject *capture_type;
 
-static struct dlbuf_camera_info info_of(PyObject *self)
+static int info_of(PyObject *self, struct dlbuf_camera_info *info)
 {
-	DLBUF_INFO(dlbuf_camera_info, info);
+	int ret;
 
-	dlbuf_camera_get_info(((struct capture_object *)self)->cam, &info);
-	return info;
+	*info = (struct dlbuf_camera_info){ .size = sizeof(*info) };
+	ret = dlbuf_camera_get_info(((struct capture_object *)self)->cam, info);
+	return ret ? raise_dlbuf(ret) : 0;
 }
 
 /* close(device): which forgets the buffers, so that their memory is free. */
@@ -165,15 +166,18 @@ static int wait_for_frame(PyObject *self, uint64_t deadline_ns,
 			  struct dlbuf_frame *frame)
 {
 	struct capture_object *cap = (struct capture_object *)self;
-	int fd = info_of(self).fd, came = 1, ret;
+	struct dlbuf_camera_info info;
+	int came = 1, ret;
 
+	if (info_of(self, &info))
+		return -1;
 	for (;;) {
 		ret = dlbuf_camera_frame(cap->cam, 1, frame);
 		if (ret == -ECANCELED)
 			return 0;
 		if (ret != -ETIME || !came)
 			return ret ? raise_dlbuf(ret) : 1;
-		came = wait_fd(fd, POLLIN, deadline_ns);
+		came = wait_fd(info.fd, POLLIN, deadline_ns);
 		if (came < 0)
 			return -1;
 	}
@@ -185,11 +189,15 @@ static int wait_for_frame(PyObject *self, uint64_t deadline_ns,
  */
 static int skip_older(struct capture_object *cap, struct dlbuf_frame *frame)
 {
-	uint32_t buffers = info_of((PyObject *)cap).buffers;
+	struct dlbuf_camera_info info;
 	DLBUF_INFO(dlbuf_frame, next);
 	int ret = 0;
 
-	for (uint32_t i = 0; cap->newest && i < buffers; i++) {
+	if (info_of((PyObject *)cap, &info)) {
+		frame->release(frame->release_data);
+		return -1;
+	}
+	for (uint32_t i = 0; cap->newest && i < info.buffers; i++) {
 		ret = dlbuf_camera_frame(cap->cam, 1, &next);
 		if (ret)
 			break;
@@ -264,9 +272,11 @@ static PyObject *text(const char *s)
 /* (code, width, height, fps, buffers, card, driver, bus) */
 static PyObject *capture_info(PyObject *self, void *closure)
 {
-	struct dlbuf_camera_info info = info_of(self);
+	struct dlbuf_camera_info info;
 
 	(void)closure;
+	if (info_of(self, &info))
+		return NULL;
 	return Py_BuildValue("(IIIdINNN)", info.code, info.width, info.height,
 			     info.rate, info.buffers, text(info.card),
 			     text(info.driver), text(info.bus));
@@ -282,8 +292,10 @@ static PyObject *capture_closed(PyObject *self, void *closure)
 
 static PyObject *capture_held(PyObject *self, void *closure)
 {
+	struct dlbuf_camera_info info;
+
 	(void)closure;
-	return PyLong_FromUnsignedLong(info_of(self).held);
+	return info_of(self, &info) ? NULL : PyLong_FromUnsignedLong(info.held);
 }
 
 static PyObject *capture_dropped(PyObject *self, void *closure)
@@ -297,8 +309,10 @@ static PyObject *capture_dropped(PyObject *self, void *closure)
 
 static PyObject *capture_fileno(PyObject *self, PyObject *none)
 {
+	struct dlbuf_camera_info info;
+
 	(void)none;
-	return PyLong_FromLong(info_of(self).fd);
+	return info_of(self, &info) ? NULL : PyLong_FromLong(info.fd);
 }
 
 static PyMethodDef capture_methods[] = {

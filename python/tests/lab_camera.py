@@ -381,6 +381,8 @@ def forked():
                 assert e.errno == errno.ESTALE
                 e = raises(dlbuf.Error, frames[0][0].acquire, "the process that")
                 assert e.errno == errno.ESTALE
+                e = raises(dlbuf.Error, cam.fileno, "the process that")
+                assert e.errno == errno.ESTALE
                 for use in (lambda: cam.formats, lambda: cam.controls.brightness,
                             lambda: controls.brightness,
                             lambda: controls.__setitem__("brightness", 77)):

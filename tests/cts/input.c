@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -141,8 +142,58 @@ static void device_names(void *arg)
 	CHECK(!dev);
 }
 
+static int count(const struct dlbuf_path_info *info, void *data)
+{
+	return ++*(int *)data, 0;
+}
+
+/* What no other case provokes: tests/abi/errors knows. */
+static void errors(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), ro AUTO_FD, got = -7, n = 0;
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	int memfd AUTO_FD = memfd_create("another size", 0), sock AUTO_FD;
+	DLBUF_OPTS(dlbuf_heap_opts, for_reading, .access = DLBUF_READ);
+	DLBUF_OPTS(dlbuf_import_opts, read, .access = DLBUF_READ);
+	DLBUF_OPTS(dlbuf_import_opts, copy, .flags = DLBUF_IMPORT_MAY_COPY,
+		   .paths = DLBUF_PATH_BIT(DLBUF_PATH_COPY));
+	DLBUF_OPTS(dlbuf_import_opts, rw, .access = DLBUF_RW);
+	DLManagedTensorVersioned *t = NULL, *u[DLBUF_MAX_PLANES] = { NULL };
+	DLTensor half = byte;
+	uint32_t nu = 0;
+	struct dlbuf_frame f = {
+		.size = sizeof(f), .width = 8, .height = 8, .nplanes = 1,
+		.code = DLBUF_FOURCC('R', '8', ' ', ' '), .code_space = DLBUF_CODE_DRM,
+		.flags = DLBUF_FRAME_READ_ONLY, .planes = { { .fd = fd, .pitch = 8 } },
+	};
+
+	half.dtype.bits = 4;
+	REQUIRE_OK(dlbuf_heap_alloc("system", BYTES, &for_reading, &ro));
+	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	REQUIRE(sock >= 0 && memfd >= 0);
+	REQUIRE_OK(dlbuf_import(dev, fd, &byte, &read, &t));
+	CHECK_ERR(dlbuf_buffer_query(fd, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_device_forget(NULL, fd), -EINVAL);
+	CHECK_ERR(dlbuf_probe(dev, ro, DLBUF_RW, count, &n), -EACCES);
+	CHECK_ERR(dlbuf_import_frame(dev, &f, &rw, u, &nu), -EACCES);
+	CHECK_ERR(dlbuf_tensor_view(t, &half, u), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_tensor_import(dev, t, &copy, u), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_pending(t, 0, &got), -EINVAL);
+	CHECK_ERR(dlbuf_pending(t, DLBUF_WRITE, &got), -EACCES);
+	CHECK_ERR(dlbuf_udmabuf_remember(memfd, memfd), -EBADF);
+	CHECK_ERR(dlbuf_udmabuf_remember(fd, fd), -EBADF);
+	CHECK_ERR(dlbuf_udmabuf_remember(fd, memfd), -EINVAL);
+	CHECK_ERR(dlbuf_heap_alloc("system", UINT64_MAX, NULL, &got), -ENOMEM);
+	CHECK_ERR(dlbuf_send(-1, &t, 1, NULL), -EBADF);
+	CHECK_ERR(dlbuf_send(sock, &t, 1, NULL), -ENOTCONN);
+	CHECK(!u[0] && got == -7 && !n);
+	cts_delete(t);
+}
+
 void cts_cases_input(void)
 {
+	if (!strcmp(cts_access->backend, "cpu"))
+		ktap_case("input/errors", errors, NULL);
 	ktap_case("input/sync-file", sync_file, NULL);
 	ktap_case("input/layouts", layouts, NULL);
 	ktap_case("input/fences", fences, NULL);

@@ -2,6 +2,7 @@
 /* Pools: how buffers are laid out, that devices know them, what is refused. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cts.h"
@@ -193,6 +194,39 @@ static void refused(struct dlbuf_device *dev, struct dlbuf_pool_opts opts,
 	CHECK_EQ(cts_count_fds(), fds);
 }
 
+static void count_failures(const struct dlbuf_alloc_report *report, void *data)
+{
+	*(unsigned int *)data += report->status == -EMFILE &&
+				 !strcmp(report->exporter, "udmabuf");
+}
+
+/* Without fds the buffers are not made again: each exporter is tried once. */
+static void out_of_fds(struct dlbuf_device *dev, struct dlbuf_pool_opts o)
+{
+	unsigned int failures, most = 0;
+	struct rlimit limit, few;
+	struct dlbuf_pool *pool;
+	int next;
+
+	o.buffers = 32;
+	o.report = count_failures;
+	o.report_data = &failures;
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &limit));
+	few = limit;
+	next = dup(0);
+	close(next);
+	for (int left = 12; left < 20; left++) {
+		failures = 0;
+		few.rlim_cur = next + left;
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+		CHECK_ERR(dlbuf_pool_create(&dev, 1, &o, &pool), -EMFILE);
+		if (failures > most)
+			most = failures;
+	}
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+	CHECK_EQ(most, 1);
+}
+
 static void refusals(void *arg)
 {
 	const struct dlbuf_pool_opts good = {
@@ -223,6 +257,9 @@ static void refusals(void *arg)
 	CHECK_ERR(dlbuf_pool_get_info(NULL, &info), -EINVAL);
 	dlbuf_pool_destroy(pool);
 	dlbuf_pool_destroy(NULL);
+	/* Other drivers' own errors say nothing of fds. */
+	if (!strcmp(cts_access->backend, "vulkan"))
+		out_of_fds(dev, good);
 	CHECK_ERR(dlbuf_pool_layout(NULL, 1, &good, &info), -EINVAL);
 	CHECK_ERR(dlbuf_pool_layout(&dev, 1, &good, NULL), -EINVAL);
 	info.size = 0;

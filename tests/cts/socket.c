@@ -578,6 +578,7 @@ static void read_only(void *arg)
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	struct dma_heap_allocation_data heap = { .len = BYTES,
 						 .fd_flags = O_CLOEXEC };
+	struct dma_heap_allocation_data wo = { .fd_flags = O_WRONLY | O_CLOEXEC };
 	int node = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
 	struct dlbuf_frame f;
 	uint32_t n;
@@ -587,9 +588,17 @@ static void read_only(void *arg)
 	if (node < 0)
 		ABSENT("there is no system heap");
 	REQUIRE(!ioctl(node, DMA_HEAP_IOCTL_ALLOC, &heap));
-	close(node);
 	f = nv12(heap.fd);
 	f.release = NULL;
+	/* One that may only be written has no access in common with it. */
+	wo.len = BYTES;
+	REQUIRE(!ioctl(node, DMA_HEAP_IOCTL_ALLOC, &wo));
+	close(node);
+	f.nplanes = 2;
+	f.planes[1] = (struct dlbuf_plane){ .fd = wo.fd, .pitch = 96 };
+	CHECK_ERR(dlbuf_send_frame(p.sock[0], &f, NULL), -EACCES);
+	close(wo.fd);
+	f.nplanes = 1;
 	REQUIRE_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
 	REQUIRE_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
 	REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, t, &n, NULL));

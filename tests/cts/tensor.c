@@ -310,6 +310,10 @@ static void outlives_device(void *arg)
 
 	close(fd);
 	dlbuf_device_close(dev);
+	if (!strncmp(cts_device, "vpi", 3)) {
+		cts_delete(t);
+		SKIP("a closed device sends nothing, so that its simulator learns of the end");
+	}
 	cts_pattern(want, sizeof(want), 1);
 	cts_poke(keep, 0, want, sizeof(want));
 	cts_read(t, 0, got, sizeof(got));

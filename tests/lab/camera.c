@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include <dlbuf/dlbuf.h>
@@ -486,8 +487,8 @@ static int in_child(struct dlbuf_camera *cam, const struct dlbuf_frame *held)
 
 	if (dlbuf_camera_frame(cam, 0, &frame) != -ESTALE ||
 	    dlbuf_camera_buffer(cam, 0, &frame) != -ESTALE ||
-	    !strstr(dlbuf_last_error(), "the process that forked") ||
-	    dlbuf_camera_get_info(cam, &info) || info.held != 1)
+	    dlbuf_camera_get_info(cam, &info) != -ESTALE ||
+	    !strstr(dlbuf_last_error(), "the process that forked"))
 		return 1;
 	give_back(held);
 	dlbuf_camera_stop(cam);
@@ -650,10 +651,14 @@ static void refused_nodes(void *arg)
 	find_nodes();
 	mkfifo(fifo, 0600);
 	REFUSE("/nonexistent/video0", -ENOENT, "there is no such camera");
-	REFUSE("/dev/null", -ENOTTY, "/dev/null is no camera (VIDIOC_QUERYCAP");
+	REFUSE("/dev/null", -ENOTTY, "/dev/null is not a V4L2 node (VIDIOC_QUERYCAP");
 	REFUSE("/", -ENOTTY, "not a device node");
 	REFUSE(fifo, -ENOTTY, "not a device node");
 	REFUSE("/proc/self/exe", -ENOTTY, "not a device node");
+	unlink(fifo);
+	/* A number that no driver has. */
+	mknod(fifo, S_IFCHR | 0600, makedev(81, 250));
+	REFUSE(fifo, -ENXIO, "there is no such camera");
 	unlink(fifo);
 	/* vivid's output is the node after its camera. */
 	snprintf(out, sizeof(out), "/dev/video%d",

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT
 /*
  * Test benches (tests/verilog/tb.v) under Icarus Verilog and under Verilator: the memory
- * models, elements of any layout, the sentences of failures, waiting, and a simulator that
- * is killed.
+ * models, elements of any layout, the sentences of failures, waiting, signals, and what is
+ * left when a program or a simulator ends.
  *
  *	tests/verilog/compiled BUILD vpi [CASE...]
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -40,8 +42,9 @@ struct run {
 	size_t n;
 };
 
-static void start(struct run *r, const struct simulator *s, const char *mode,
-		  int number)
+/* name: of a device that the bench attaches to, instead of a socket's. */
+static void start_named(struct run *r, const struct simulator *s, const char *mode,
+			int number, const char *name)
 {
 	char command[512];
 	int sock[2], out[2];
@@ -51,7 +54,8 @@ static void start(struct run *r, const struct simulator *s, const char *mode,
 		 s->command, mode, number);
 	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
 	REQUIRE(!pipe2(out, O_CLOEXEC));
-	REQUIRE_OK(dlbuf_device_wrap_vpi(sock[0], NULL, &r->dev));
+	REQUIRE_OK(name ? dlbuf_device_open(cts_name("vpi:%s", name), NULL, &r->dev) :
+			  dlbuf_device_wrap_vpi(sock[0], NULL, &r->dev));
 	close(sock[0]);
 	fflush(stdout);
 	r->pid = fork();
@@ -59,13 +63,22 @@ static void start(struct run *r, const struct simulator *s, const char *mode,
 	if (!r->pid) {
 		dup2(sock[1], 77);
 		dup2(out[1], 1);
-		setenv("DLBUF_VPI_FD", "77", 1);
+		if (name)
+			setenv("DLBUF_VPI", name, 1);
+		else
+			setenv("DLBUF_VPI_FD", "77", 1);
 		execl("/bin/sh", "sh", "-c", command, NULL);
 		_exit(127);
 	}
 	close(sock[1]);
 	close(out[1]);
 	r->out = out[0];
+}
+
+static void start(struct run *r, const struct simulator *s, const char *mode,
+		  int number)
+{
+	start_named(r, s, mode, number, NULL);
 }
 
 /* Reads output until it has this text, or to its end with NULL. */
@@ -258,7 +271,21 @@ static const char *const failures[] = {
 	"tensor 'src' is released: the host has to send it again",
 	"inside the array|the memory has no word 8192",
 	"the simulation is attached to",
+	"0x100 does not fit an element of 8 bits",
+	"8 bytes do not fit a vector of 16 bits",
+	"8 bytes do not fit a vector of 16 bits",
+	"no program can send a tensor 'a name'",
+	NULL, NULL,	/* $finish, $fatal */
+	"en or we is x",
+	"en or we is x",
+	"a number is x",
+	"a signal of the bus is x",
+	"a signal of the bus is x",
+	"the strobe is x",
+	"word 5: byte 0 of the data is x",
+	"a number of 72 bits does not fit 64",
 };
+#define FAILURES_OF_ALL 21	/* the others are x, which Verilator has not */
 
 static bool says_one_of(struct run *r, const char *list)
 {
@@ -277,25 +304,35 @@ static void failure(void *arg)
 	const int64_t shape[] = { 64, 64 };
 	const DLTensor layout = LAYOUT8(2, shape);
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	size_t n = arg == &simulators[0] ? sizeof(failures) / sizeof(failures[0]) :
+					   FAILURES_OF_ALL;
 
-	for (size_t i = 0; i < sizeof(failures) / sizeof(failures[0]); i++) {
+	for (size_t i = 0; i < n; i++) {
+		/* Up to 15 the tensor is for reading. */
+		uint32_t access = i < 15 ? DLBUF_READ : DLBUF_RW;
 		DLManagedTensorVersioned *t;
 		struct run r;
-		int fence;
+		int fence, status = -EIO;
 
 		start(&r, arg, "failure", i + 1);
 		t = import(&r, fd, &layout);
-		pass(t, DLBUF_READ, "src", &fence);
-		/* Handed back by the end of the simulation. */
+		pass(t, access, "src", &fence);
+		/* The end of the simulation is not the test bench's release; 13 has one. */
 		if (fence >= 0) {
 			CHECK_OK(dlbuf_fence_wait(fence, 0));
+			CHECK_OK(dlbuf_fence_status(fence, &status));
 			close(fence);
 		}
+		CHECK_EQ(status, i == 12 ? 1 : -EIO);
+		if (access == DLBUF_RW)
+			CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), -EIO);
 		t->deleter(t);
-		finish(&r, false);
-		if (!CHECK(says_one_of(&r, failures[i])) ||
-		    !CHECK(strstr(r.text, "tests/verilog/tb.v:")) ||
-		    !CHECK(!strstr(r.text, "did not end"))) {
+		/* $finish is a success of the simulator. */
+		finish(&r, i == 19);
+		if (failures[i] &&
+		    (!CHECK(says_one_of(&r, failures[i])) ||
+		     !CHECK(strstr(r.text, "/dlbuf_") || strstr(r.text, "tests/verilog/tb.v:")) ||
+		     !CHECK(!strstr(r.text, "did not end")))) {
 			ktap_note(NULL, 0, "failure %zu: %s", i + 1, failures[i]);
 			show(&r);
 		}
@@ -331,6 +368,98 @@ static void killed(void *arg)
 	close(fence);
 	UNTIL(__atomic_load_n(&fired, __ATOMIC_SEQ_CST));
 	finish(&r, false);
+}
+
+static const int64_t whole_shape = BYTES;
+static const DLTensor whole = LAYOUT8(1, &whole_shape);
+
+/* Whether a process sleeps in a wait of the library. */
+static bool polls(pid_t pid)
+{
+	long nr = -1;
+	FILE *f = fopen(cts_name("/proc/%d/syscall", pid), "re");
+
+	if (f && fscanf(f, "%ld", &nr) != 1)
+		nr = -1;
+	if (f)
+		fclose(f);
+	return nr == SYS_ppoll;
+}
+
+/* A signal ends a simulator that waits, whatever handlers it has. */
+static void signalled(void *arg)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), status;
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		DLManagedTensorVersioned *t;
+		struct run r;
+
+		start(&r, arg, "hang", 0);
+		t = import(&r, fd, &whole);
+		pass(t, DLBUF_RW, "src", NULL);
+		hear(&r, "has it");
+		UNTIL(polls(r.pid));
+		CHECK(!kill(r.pid, signals[i]));
+		CHECK_EQ(waitpid(r.pid, &status, 0), r.pid);
+		if (!CHECK(status))
+			hear(&r, NULL), show(&r);
+		if (WIFEXITED(status) && hear(&r, NULL))
+			says(&r, "ended by signal");
+		/* It was in the middle. */
+		CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), -EIO);
+		t->deleter(t);
+		dlbuf_device_close(r.dev);
+		close(r.out);
+		cts_settle();
+	}
+}
+
+/* What a program has sent, and the bench has not opened, is not its successor's. */
+static void next(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence;
+	char name[24];
+	DLManagedTensorVersioned *t;
+	unsigned char byte = 1;
+	struct run r;
+
+	snprintf(name, sizeof(name), "next.%d", getpid());
+	start_named(&r, arg, "next", 0, name);
+	for (; byte < 3; byte++) {
+		cts_poke(fd, 0, &byte, 1);
+		if (byte == 2)
+			REQUIRE_OK(dlbuf_device_open(cts_name("vpi:%s", name), NULL,
+						     &r.dev));
+		t = import(&r, fd, &whole);
+		pass(t, DLBUF_READ, "b", byte == 2 ? &fence : NULL);
+		t->deleter(t);
+		if (byte == 2)
+			break;
+		dlbuf_device_close(r.dev);
+		if (!CHECK(hear(&r, "a: 0")))
+			show(&r);
+	}
+	if (fence >= 0)
+		CHECK_OK(dlbuf_fence_wait(fence, 0));
+	close(fence);
+	finish(&r, true);
+	says(&r, "b: 2");
+}
+
+static void held(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	DLManagedTensorVersioned *t;
+	struct run r;
+
+	start(&r, arg, "held", 0);
+	t = import(&r, fd, &whole);
+	pass(t, DLBUF_READ, "src", NULL);
+	CHECK(hear(&r, "has it"));
+	finish(&r, true);
+	t->deleter(t);
 }
 
 /* Simulated time goes on: for a tensor, and for the fence of another device. */
@@ -446,7 +575,8 @@ int main(int argc, char **argv)
 		void (*fn)(void *arg);
 	} cases[] = {
 		{ "mem", mem }, { "elements", elements }, { "failure", failure },
-		{ "killed", killed }, { "try", try },
+		{ "killed", killed }, { "try", try }, { "signalled", signalled },
+		{ "next", next }, { "held", held },
 	};
 
 	for (size_t s = 0; s < 2; s++)

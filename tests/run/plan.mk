@@ -19,9 +19,11 @@ long := python@host lab@selftest tool@pictures python@lab python@libraries \
 
 b := $(abspath $(dir))
 names = $(sort $(basename $(notdir $(wildcard $(1)))))
+# Programs tell which calls failed and how, for abi@errors.
+export KTAP_SEEN := 1
 # The guest's time is not the machine's: its limit is little less than CHECK_LIMIT.
 # Emulating two processors costs a third more, so they are for programs whose threads meet.
-lab-2 := tests/guest/lab --timeout 1500
+lab-2 := tests/guest/lab --timeout 1500 --env KTAP_SEEN=1
 lab := $(lab-2) --cpus 1
 
 $(call step,check@runner):
@@ -282,7 +284,9 @@ $(call step,build@verilog): build@gcc
 		exec $(MAKE) -s O=$(dir)/gcc VPI_CC="tests/guest/cc --with verilog gcc" verilog'
 $(call step,build@verilator): build@gcc
 	$(plain) -- sh -c 'tests/verilog/verilate $(dir)/gcc bench bench tests/verilog/bench.v && \
-		tests/verilog/verilate $(dir)/gcc tb tb tests/verilog/tb.v verilog/dlbuf_mem.v verilog/dlbuf_axi.v'
+		tests/verilog/verilate $(dir)/gcc tb tb tests/verilog/tb.v verilog/dlbuf_mem.v verilog/dlbuf_axi.v && \
+		tests/verilog/doc --print > $(dir)/gcc/verilator/invert.v && \
+		tests/verilog/verilate $(dir)/gcc invert invert $(dir)/gcc/verilator/invert.v'
 on-simulator = $(ktap) -- $(lab-fails) --with verilog -- tests/verilog/simulate $(dir)/gcc $(1) $(dir)/gcc/$(cts) vpi:cts $(2:%='%')
 $(call step,cts@vpi): build@verilog
 	$(call on-simulator,icarus,$(direct) $(blocks-event))
@@ -329,6 +333,12 @@ $(call step,cts@levelzero+fault): build@gcc build@fault
 # A backend of the tests' own: what the next one costs.
 $(call step,cts@trial): build@gcc
 	$(ktap) -- $(lab-fails) -- $(dir)/gcc/tests/trial/cts --device trial:0 $(host-copy) $(blocks-event)
+
+# What the calls of all these have returned, and what the headers list.
+$(call step,abi@errors): | unit@gcc unit@asan unit@cpu-only cts@cpu cts@cuda cts@trial cts@cpu+fault cts@cuda+fault \
+		cts@vulkan+fault lab@alloc lab@camera lab@syncobj lab@alloc+fault lab@camera+fault \
+		interop@ffmpeg interop@gstreamer interop@nvvpi interop@pipewire interop@v4l2 interop@vaapi
+	$(ktap) -- tests/abi/errors $(dir) $(filter-out build@%,$|)
 
 # A kernel without sync_file. Not everywhere can the lab boot it. For Vulkan, whose
 # cases take a second each, those that fences are in: the core's run on the CPU.
@@ -410,6 +420,8 @@ behind-nvvpi := env LD_LIBRARY_PATH=$(b)/gcc/interop
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
+lab-wrap := --with validation
+behind-wrap := tests/interop/validated
 example-vaapi := $(va)
 # NAME_stream.c is a part of the program NAME.
 $(call step,$(addprefix interop@,$(filter-out %_stream,$(call names,tests/interop/*.c tests/interop/*.cpp)))): interop@%: build@gcc | interop@build
@@ -419,7 +431,7 @@ $(call step,$(addprefix examples@,$(filter-out broker,$(call names,examples/*.c 
 	$(plain) --has $(dir)/gcc/examples/$* -- $(lab) $(lab-$*) -- $(behind-$*) $(example-$*) $(dir)/gcc/examples/$* $(args-$*)
 
 # The programs of docs/vpi.md, with the wheel that python@host has built.
-$(call step,verilog@doc): build@verilog | python@host
+$(call step,verilog@doc): build@verilog build@verilator | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) --with verilog,cocotb -- \
 		$(python) tests/verilog/doc $(dir)/gcc
 

@@ -5,6 +5,7 @@
  * inode numbers of their own too. What needs the kernel's dma-bufs is in
  * tests/cts.
  */
+#define KTAP_UNSEEN
 #include <pthread.h>
 #include <sys/resource.h>
 

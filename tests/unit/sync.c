@@ -6,6 +6,7 @@
  * dma-buf on a build machine; eventfds stand for sync_files. What the kernel
  * does with them is in tests/cts.
  */
+#define KTAP_UNSEEN
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>

@@ -113,6 +113,9 @@ static struct dlbuf_vpi_arrival receive(void)
 
 static void hand_back(struct dlbuf_vpi_arrival *a)
 {
+	char byte;
+
+	CHECK_EQ(read(a->done, &byte, 1), 1);
 	close(a->done);
 	a->tensor->deleter(a->tensor);
 }
@@ -148,7 +151,7 @@ TEST(device_names)
 		int ret;
 	} cases[] = {
 		{ "vpi", -ENODEV },
-		{ "vpi:", -ENODEV },
+		{ "vpi:", -EINVAL },
 		{ "vpi:a b", -EINVAL },
 		{ "vpi:../a", -EINVAL },
 		{ "vpi:1234567890123456789012345", -EINVAL },
@@ -345,6 +348,7 @@ TEST(lease)
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	int fired = 0;
 	uint32_t n;
+	char byte;
 
 	begin();
 	frame.planes[0].fd = f.memfd;
@@ -360,10 +364,143 @@ TEST(lease)
 	dlbuf_device_close(f.sim);
 	f.sim = NULL;
 	a = receive();
+	CHECK_EQ(read(a.done, &byte, 1), 1);
 	close(a.done);
 	CHECK_EQ(__atomic_load_n(&fired, __ATOMIC_SEQ_CST), 0);
 	a.tensor->deleter(a.tensor);
 	UNTIL(__atomic_load_n(&fired, __ATOMIC_SEQ_CST));
+	end();
+}
+
+/* ---------------------------------------------------------------- in the middle */
+
+/* What the simulator had, who acquires then, and what that says. */
+static const struct {
+	uint32_t had, wants;
+	bool own, damaged;
+	int ret;
+} middles[] = {
+	{ DLBUF_WRITE, DLBUF_READ, false, false, -EIO },
+	{ DLBUF_RW, DLBUF_WRITE, false, false, -EIO },
+	{ DLBUF_READ, DLBUF_WRITE, false, false, 0 },
+	{ DLBUF_WRITE, DLBUF_READ, false, true, 0 },
+	{ DLBUF_WRITE, DLBUF_READ, true, false, -EIO },
+	{ DLBUF_WRITE, DLBUF_READ, true, true, 0 },
+};
+
+/*
+ * An end that is closed with its byte unread is a simulation that died: the fd says so, and
+ * the next acquire that conflicts, once, also if the event has been there before, and the
+ * device is closed.
+ */
+TEST(dies_in_the_middle)
+{
+	struct dlbuf_device *other;
+	struct dlbuf_vpi_arrival a;
+	int fence, status, s[2];
+
+	/* The CPU's brackets want a dma-buf: another simulator's device does as well. */
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, s));
+	REQUIRE_OK(dlbuf_device_wrap_vpi(s[0], NULL, &other));
+	for (size_t i = 0; i < 3 * ARRAY_SIZE(middles); i++) {
+		size_t c = i / 3, when = i % 3;
+		DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags =
+			   middles[c].damaged ? DLBUF_ACQUIRE_DAMAGED : 0);
+		DLManagedTensorVersioned *t;
+
+		begin();
+		t = import(middles[c].own ? f.sim : other, f.memfd);
+		CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+		REQUIRE_OK(dlbuf_acquire(f.t, middles[c].had, NULL, NULL));
+		REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
+		REQUIRE_OK(dlbuf_release(f.t, NULL, &fence));
+		a = receive();
+		if (when == 2) {
+			f.t->deleter(f.t);
+			f.t = NULL;
+			dlbuf_device_close(f.sim);
+			f.sim = NULL;
+		}
+		close(a.done);
+		a.tensor->deleter(a.tensor);
+		until_readable(fence);
+		CHECK_OK(dlbuf_fence_status(fence, &status));
+		CHECK_EQ(status, -EIO);
+		if (when)
+			UNTIL(!event_pending());
+		if (!CHECK_EQ(dlbuf_acquire(t, middles[c].wants, NULL, &opts),
+			      middles[c].ret))
+			ktap_note(NULL, 0, "case %zu, %zu", c, when);
+		if (middles[c].ret) {
+			CHECK_SAYS("ended before it was done with the buffer");
+			CHECK_OK(dlbuf_acquire(t, middles[c].wants, NULL, NULL));
+		}
+		CHECK_OK(dlbuf_release(t, NULL, NULL));
+		t->deleter(t);
+		close(fence);
+		end();
+	}
+	dlbuf_device_close(other);
+	close(s[0]);
+	close(s[1]);
+	settle();
+}
+
+static void result(void *data)
+{
+	__atomic_store_n((int *)data, 1 + -dlbuf_lease_result(), __ATOMIC_SEQ_CST);
+}
+
+/* A lease, a wait that has begun, and a release that comes after the death. */
+TEST(tells_of_the_death)
+{
+	struct dlbuf_frame frame = PICTURE(64, 64, DLBUF_FOURCC('R', '8', ' ', ' '),
+		DLBUF_CODE_DRM, 1, .modifier = DLBUF_MOD_LINEAR, .release = result);
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_vpi_arrival a;
+	int result = 0, fence = -1;
+	uint32_t n;
+
+	for (int late = 0; late < 2; late++) {
+		begin();
+		frame.planes[0].fd = f.memfd;
+		frame.planes[0].pitch = 64;
+		frame.release_data = &result;
+		REQUIRE_OK(dlbuf_import_frame(f.sim, &frame, NULL, t, &n));
+		REQUIRE_OK(dlbuf_acquire(t[0], DLBUF_WRITE, NULL, NULL));
+		REQUIRE_OK(dlbuf_vpi_send(t[0], "y", NULL));
+		if (!late)
+			CHECK_OK(dlbuf_release(t[0], NULL, &fence));
+		a = receive();
+		close(a.done);
+		a.tensor->deleter(a.tensor);
+		if (late)
+			CHECK_ERR(dlbuf_release(t[0], NULL, &fence), -EIO);
+		else
+			close(fence);
+		t[0]->deleter(t[0]);
+		UNTIL(__atomic_load_n(&result, __ATOMIC_SEQ_CST));
+		CHECK_EQ(result, 1 + EIO);
+		result = 0;
+		end();
+	}
+}
+
+/* Closing the device reaches who holds a tensor, and the name is free. */
+TEST(closed_while_in_use)
+{
+	struct dlbuf_vpi_arrival a, none = { .size = sizeof(none) };
+
+	begin();
+	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
+	a = receive();
+	dlbuf_device_close(f.sim);
+	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, &none), -EPIPE);
+	CHECK_ERR(dlbuf_vpi_send(f.t, "b", NULL), -EPIPE);
+	CHECK_SAYS("is closed");
+	REQUIRE_OK(dlbuf_device_open(device(), NULL, &f.sim));
+	hand_back(&a);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
 	end();
 }
 
@@ -424,7 +561,7 @@ TEST(simulator_dies)
 		CHECK(!readable(fence));
 		kill_simulator(pid, says);
 		until_over(fence);
-		REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
+		CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
 		CHECK_ERR(dlbuf_vpi_send(f.t, "a", NULL), -EPIPE);
 		CHECK_SAYS("the simulator has ended");
 	}
@@ -459,7 +596,8 @@ TEST(one_simulator_at_a_time)
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
 	REQUIRE_OK(dlbuf_vpi_connect(name(), &second));
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "b", NULL));
-	CHECK_ERR(dlbuf_vpi_recv(f.cpu, second, NULL, &a), -EPIPE);
+	CHECK_ERR(dlbuf_vpi_recv(f.cpu, second, NULL, &a), -EBUSY);
+	CHECK_SAYS("has another simulator");
 	close(second);
 	for (int i = 0; i < 2; i++) {
 		a = receive();
@@ -478,7 +616,7 @@ struct wire {
 };
 
 #define MAGIC 0x49505644u
-#define GOOD { MAGIC, 1, DLBUF_READ, "a" }
+#define GOOD { MAGIC, 2, DLBUF_READ, "a" }
 
 struct letter {
 	const char *what;
@@ -515,12 +653,12 @@ TEST(letters)
 		{ "the end only", GOOD, 1, 0, END },
 		{ "too many fds", GOOD, 1, 0, MORE },
 		{ "magic", { 1, 1, 1, "a" }, 1, 0, BOTH },
-		{ "version", { MAGIC, 2, 1, "a" }, 1, 0, BOTH },
-		{ "no access", { MAGIC, 1, 0, "a" }, 1, 0, BOTH },
-		{ "bad access", { MAGIC, 1, 4, "a" }, 1, 0, BOTH },
-		{ "no name", { MAGIC, 1, 1, "" }, 1, 0, BOTH },
-		{ "a space", { MAGIC, 1, 1, "a b" }, 1, 0, BOTH },
-		{ "endless name", { MAGIC, 1, 1, { [0 ... 47] = 'a' } }, 1, 0, BOTH },
+		{ "version", { MAGIC, 1, 1, "a" }, 1, 0, BOTH },
+		{ "no access", { MAGIC, 2, 0, "a" }, 1, 0, BOTH },
+		{ "bad access", { MAGIC, 2, 4, "a" }, 1, 0, BOTH },
+		{ "no name", { MAGIC, 2, 1, "" }, 1, 0, BOTH },
+		{ "a space", { MAGIC, 2, 1, "a b" }, 1, 0, BOTH },
+		{ "endless name", { MAGIC, 2, 1, { [0 ... 47] = 'a' } }, 1, 0, BOTH },
 		{ "two tensors", GOOD, 2, 0, BOTH },
 		{ "no socket", GOOD, 1, 0, PIPE },
 	};
@@ -533,7 +671,7 @@ TEST(letters)
 		const struct letter *l = &letters[i], fine = { "", GOOD, 1, 0, BOTH };
 
 		REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET, 0, end_of));
-		REQUIRE(!pipe(pipes));
+		REQUIRE(!pipe(pipes) && write(end_of[1], "", 1) == 1);
 		if (i == ARRAY_SIZE(letters))
 			l = &fine;
 		post(s[0], l, f.memfd, l->fds == PIPE ? pipes[0] : end_of[0]);
@@ -565,6 +703,7 @@ TEST(letters)
 /* Each call fails once; everything is given back, and the pass ends. */
 static int once_each(void)
 {
+	DLBUF_OPTS(dlbuf_acquire_opts, damaged, .flags = DLBUF_ACQUIRE_DAMAGED);
 	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
 	struct dlbuf_vpi_arrival a = { .size = sizeof(a) };
 	struct dlbuf_device *dev = NULL, *pair = NULL;
@@ -581,7 +720,8 @@ static int once_each(void)
 	if (!ret)
 		ret = dlbuf_import(dev, f.memfd, &layout, NULL, &t);
 	for (int i = 0; !ret && i < 2; i++) {
-		ret = dlbuf_acquire(t, DLBUF_RW, NULL, NULL);
+		/* The second of these is lost each time. */
+		ret = dlbuf_acquire(t, DLBUF_RW, NULL, &damaged);
 		if (!ret)
 			ret = dlbuf_vpi_send(t, "a", &now);
 		if (!ret)

@@ -802,7 +802,6 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator,
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it; a pitch beyond its numbers; a
  *              single field, or fields one after the other
  * -EIO         the work on the frame failed
- * -EMFILE      no fd is left
  * and the errors of dlbuf_frame_expand()
  */
 static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **buffer)

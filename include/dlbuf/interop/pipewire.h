@@ -632,7 +632,6 @@ static inline void dlbuf_pipewire_release_(void *data)
  * synchronisation, or -1; it is duplicated. *pw is new. Call it on the loop's
  * thread, or with the lock of the thread loop, or before the loop runs.
  * -EBADF   drm_fd is not open
- * -ENOMEM, -EMFILE
  */
 static inline int dlbuf_pipewire_open(struct pw_stream *stream,
 				      struct pw_loop *loop, int drm_fd,
@@ -731,7 +730,7 @@ static inline void dlbuf_pipewire_close(struct dlbuf_pipewire *pw)
  * with dlbuf_frame_drop(&frame). If this function fails, you must queue
  * the buffer yourself. buffer stays the stream's. info is borrowed.
  *
- * Errors: those of dlbuf_pipewire_describe(), -ENOMEM
+ * Errors of dlbuf_pipewire_describe().
  */
 static inline int dlbuf_pipewire_frame(struct dlbuf_pipewire *pw,
 				       struct pw_buffer *buffer,

@@ -4,13 +4,16 @@
  * pass: dlbuf_vpi_send() begins it, and the simulator ends it.
  */
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 #include <dlbuf/fence.h>
 
 #include "../../event.h"
 #include "../../fence.h"
 #include "../../path.h"
+#include "../../pending.h"
 #include "vpi.h"
 
 static int vpi_each(const struct backend *backend, dlbuf_device_fn fn, void *data)
@@ -46,6 +49,17 @@ int vpi_device_create(const char *name, int listener, int sock,
 	return 0;
 }
 
+void vpi_end(struct vpi_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	if (dev->sock >= 0)
+		close(dev->sock);
+	if (dev->listener >= 0)
+		close(dev->listener);
+	dev->sock = dev->listener = -1;
+	pthread_mutex_unlock(&dev->lock);
+}
+
 static int vpi_open(const char *selector, const struct dlbuf_device_opts *opts,
 		    struct dlbuf_device **out)
 {
@@ -66,14 +80,31 @@ static int vpi_open(const char *selector, const struct dlbuf_device_opts *opts,
 	return ret;
 }
 
+/*
+ * A test bench that holds a tensor learns it too, although the device lives as long as
+ * the tensor. The name is free at once, unless a sender waits, which ends now.
+ */
+static void vpi_shut(struct dlbuf_device *base)
+{
+	struct vpi_device *dev = vpi_device_of(base);
+
+	__atomic_store_n(&dev->shut, true, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&dev->lock);
+	/* One of them may be -1. */
+	shutdown(dev->sock, SHUT_RDWR);
+	shutdown(dev->listener, SHUT_RDWR);
+	pthread_mutex_unlock(&dev->lock);
+	if (pthread_mutex_trylock(&dev->sending))
+		return;
+	vpi_end(dev);
+	pthread_mutex_unlock(&dev->sending);
+}
+
 static void vpi_close(struct dlbuf_device *base)
 {
 	struct vpi_device *dev = vpi_device_of(base);
 
-	if (dev->sock >= 0)
-		close(dev->sock);
-	if (dev->listener >= 0)
-		close(dev->listener);
+	vpi_end(dev);
 	pthread_mutex_destroy(&dev->sending);
 	pthread_mutex_destroy(&dev->lock);
 	free(dev);
@@ -99,6 +130,21 @@ static void pass_free(struct vpi_pass *pass)
 	free(pass);
 }
 
+/*
+ * Notes a pass that the simulator did not complete, once. One that only reads leaves the
+ * bytes as they are. Called with dev->lock.
+ */
+static void pass_check(struct vpi_pass *pass)
+{
+	struct import *imp = &pass->imp->base;
+
+	if (pass->noted || !(pass->access & DLBUF_WRITE) ||
+	    !(poll_until(pass->fd, POLLIN, 1) & POLLERR))
+		return;
+	pass->noted = true;
+	pending_failed(&imp->id);
+}
+
 /* Runs on the thread "dlbuf-events". */
 static void pass_over(void *data)
 {
@@ -107,6 +153,7 @@ static void pass_over(void *data)
 	struct vpi_device *dev = vpi_device_of(imp->base.dev);
 
 	pthread_mutex_lock(&dev->lock);
+	pass_check(pass);
 	for (p = &imp->last; *p && *p != pass; p = &(*p)->before)
 		;
 	if (*p)
@@ -116,14 +163,31 @@ static void pass_over(void *data)
 	cache_unref(&imp->base);
 }
 
+/* fds[0] is ours. The byte for the simulator is in fds[1]. */
 static int socket_pair(int fds[2])
 {
 	if (fault_hit()) {
 		errno = EMFILE;
 		return -1;
 	}
-	return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ? -1 :
-	       sys_high_pair(fds);
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ||
+	    sys_high_pair(fds))
+		return -1;
+	if (fault_hit())
+		errno = ENOMEM;
+	else if (write(fds[0], "", 1) == 1)
+		return 0;
+	close(fds[0]);
+	close(fds[1]);
+	return -1;
+}
+
+void vpi_pass_complete(int end)
+{
+	char byte;
+	ssize_t n = read(end, &byte, 1);
+
+	(void)n;
 }
 
 /* Makes the new pass last until the one before it is over. */
@@ -157,7 +221,7 @@ int vpi_pass_begin(struct vpi_import *imp, uint32_t access, int *end)
 		free(pass);
 		return fail_errno("socketpair()");
 	}
-	*pass = (struct vpi_pass){ imp, NULL, access, fds[0], -1 };
+	*pass = (struct vpi_pass){ .imp = imp, .access = access, .fd = fds[0], .next_end = -1 };
 	cache_ref(&imp->base);
 	watched = sys_dup(pass->fd);
 	ret = watched < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") :
@@ -171,10 +235,12 @@ int vpi_pass_begin(struct vpi_import *imp, uint32_t access, int *end)
 		/* If this fails, the event frees the pass. */
 		ret = pass_link(pass, fds[1]);
 	}
-	if (ret)
-		close(fds[1]);
-	else
+	if (!ret) {
 		*end = fds[1];
+		return 0;
+	}
+	vpi_pass_complete(fds[1]);
+	close(fds[1]);
 	return ret;
 }
 
@@ -203,6 +269,17 @@ static int vpi_pending(struct import *imp, uint32_t access, int *fd)
 	return ret;
 }
 
+static void vpi_look(struct import *imp)
+{
+	struct vpi_device *dev = vpi_device_of(imp->dev);
+	struct vpi_pass *pass;
+
+	pthread_mutex_lock(&dev->lock);
+	for (pass = vpi_import_of(imp)->last; pass; pass = pass->before)
+		pass_check(pass);
+	pthread_mutex_unlock(&dev->lock);
+}
+
 static int vpi_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
 {
 	int fd, ret = vpi_pending(imp, access, &fd);
@@ -211,6 +288,8 @@ static int vpi_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
 		ret = dlbuf_fence_wait(fd, deadline_ns);
 		close(fd);
 	}
+	/* Now, because the event comes later. */
+	vpi_look(imp);
 	return ret;
 }
 
@@ -224,8 +303,13 @@ static int vpi_acquire(struct import *imp, uint32_t access, void *stream, int fe
 static int vpi_release(struct import *imp, uint32_t access, void *stream,
 		       int *fence, int *end)
 {
+	int ret = fence ? vpi_pending(imp, DLBUF_RW, fence) : 0;
+
 	(void)access, (void)stream, (void)end;
-	return fence ? vpi_pending(imp, DLBUF_RW, fence) : 0;
+	if (ret || !fence || *fence != -1)
+		return ret;
+	vpi_look(imp);
+	return pending_tell(imp->fd, &imp->id);
 }
 
 const struct backend vpi_backend = {
@@ -234,6 +318,7 @@ const struct backend vpi_backend = {
 	.import_size = sizeof(struct vpi_import),
 	.each = vpi_each,
 	.open = vpi_open,
+	.shut = vpi_shut,
 	.close = vpi_close,
 	.describe = vpi_describe,
 	.import = vpi_import,
@@ -241,5 +326,6 @@ const struct backend vpi_backend = {
 	.acquire = vpi_acquire,
 	.release = vpi_release,
 	.wait = vpi_wait,
+	.look = vpi_look,
 	.pending = vpi_pending,
 };

@@ -11,7 +11,11 @@
 #include "../../sys.h"
 
 /*
- * A tensor that the simulator has. The simulator holds the other end of fd, a socket,
+ * A tensor that the simulator has. There is a byte in its end of a socket, which it reads
+ * when the test bench is done. If it closes the end without that, the kernel reports
+ * ECONNRESET at this end (POLLERR): the simulation died in the middle.
+ *
+ * The simulator holds the other end of fd, a socket,
  * which is readable when all copies of that end are closed: when the simulator has closed
  * its copy or is gone, and when the pass before this one of the same import is over,
  * which holds a copy until then. So a pass is over after all earlier ones, and one fd
@@ -21,6 +25,7 @@ struct vpi_pass {
 	struct vpi_import *imp;
 	struct vpi_pass *before;	/* of the same import */
 	uint32_t access;
+	bool noted;			/* that it failed; under dev->lock */
 	int fd;
 	int next_end;			/* the end of the pass after this, or -1 */
 };
@@ -39,12 +44,14 @@ struct vpi_head {
 };
 
 #define VPI_MAGIC 0x49505644u	/* "DVPI" on little-endian machines */
-#define VPI_VERSION 1
+#define VPI_VERSION 2
 
 struct vpi_device {
 	struct dlbuf_device base;
 	pthread_mutex_t lock;		/* protects lists of passes */
+	bool shut;			/* atomic: the application has closed the device */
 	pthread_mutex_t sending;	/* protects what follows; held by a sender that waits */
+	/* These change under both locks. */
 	int listener;			/* where simulators attach, or -1 */
 	int sock;			/* the simulator's, or -1 */
 };
@@ -66,6 +73,12 @@ static inline struct vpi_import *vpi_import_of(struct import *imp)
  * pass is over.
  */
 int vpi_pass_begin(struct vpi_import *imp, uint32_t access, int *end);
+
+/* Reads the byte of an end: closing it is no failure then. */
+void vpi_pass_complete(int end);
+
+/* Closes the sockets. Called with dev->sending, or by the last user. */
+void vpi_end(struct vpi_device *dev);
 
 /* Makes a device. The fds are taken on success. */
 int vpi_device_create(const char *name, int listener, int sock,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/un.h>
 
 #include "../../fence.h"
@@ -147,8 +148,20 @@ static bool is_name(const char *name)
 
 static void drop_simulator(struct vpi_device *dev)
 {
+	pthread_mutex_lock(&dev->lock);
 	close(dev->sock);
 	dev->sock = -1;
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* A head without a name says why, so that the second simulator does not end as if served. */
+static void refuse(int sock)
+{
+	static const struct vpi_head head = { .magic = VPI_MAGIC, .version = VPI_VERSION };
+	ssize_t n = send(sock, &head, sizeof(head), MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	(void)n;
+	close(sock);
 }
 
 /* Refuses who attaches while there is a simulator, and takes who does while there is none. */
@@ -159,10 +172,18 @@ static void look_for_simulators(struct vpi_device *dev)
 	while (dev->listener >= 0 &&
 	       (sock = sys_high(accept4(dev->listener, NULL, NULL,
 					SOCK_CLOEXEC))) >= 0)
-		if (dev->sock < 0 && is_ours(sock))
+		if (dev->sock < 0 && is_ours(sock)) {
+			pthread_mutex_lock(&dev->lock);
 			dev->sock = sock;
-		else
-			close(sock);
+			pthread_mutex_unlock(&dev->lock);
+		} else {
+			refuse(sock);
+		}
+}
+
+static bool is_shut(const struct vpi_device *dev)
+{
+	return __atomic_load_n(&dev->shut, __ATOMIC_ACQUIRE);
 }
 
 /* Waits for a simulator. Called with dev->sending. */
@@ -172,13 +193,15 @@ static int find_simulator(struct vpi_device *dev,
 	bool wait = o->deadline_ns || !(o->flags & DLBUF_SOCKET_DONTWAIT);
 	int ret;
 
-	if (dev->sock >= 0 && poll_until(dev->sock, POLLRDHUP, 1)) {
+	if (!is_shut(dev) && dev->sock >= 0 && poll_until(dev->sock, POLLRDHUP, 1)) {
 		drop_simulator(dev);
 		return fail(-EPIPE, "%s: the simulator has ended",
 			    dev->base.name);
 	}
 	look_for_simulators(dev);
-	while (dev->sock < 0) {
+	while (dev->sock < 0 || is_shut(dev)) {
+		if (is_shut(dev))
+			return fail(-EPIPE, "%s is closed", dev->base.name);
 		if (dev->listener < 0)
 			return fail(-EPIPE, "%s: the simulator has ended",
 				    dev->base.name);
@@ -211,6 +234,8 @@ static int send_pass(struct vpi_device *dev, struct tensor *t, struct vpi_head *
 		return ret;
 	ret = socket_send(dev->sock, &t->versioned, opts, &envelope, &dev->base);
 	/* If nothing was sent, this ends the pass. */
+	if (ret)
+		vpi_pass_complete(envelope.fd);
 	close(envelope.fd);
 	if (ret == -EPIPE)
 		drop_simulator(dev);
@@ -242,6 +267,8 @@ int dlbuf_vpi_send(DLManagedTensorVersioned *dl, const char *name,
 	dev = vpi_device_of(t->imp->dev);
 	pthread_mutex_lock(&dev->sending);
 	ret = send_pass(dev, t, &head, opts);
+	if (is_shut(dev))
+		vpi_end(dev);
 	pthread_mutex_unlock(&dev->sending);
 	return ret;
 }
@@ -280,6 +307,8 @@ int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
 	ret = INFO_CHECK(arrival, "dlbuf_vpi_arrival");
 	if (!ret)
 		ret = socket_recv(dev, sock, opts, t, &n, &envelope);
+	if (ret == -EPROTO && head.magic == VPI_MAGIC && !head.access && !*head.name)
+		return fail(-EBUSY, "the program's device has another simulator");
 	if (ret)
 		return ret;
 	ret = check_head(&head, envelope.fd, n);
