@@ -22,7 +22,7 @@ void queue_leave(struct queue_device *dev, const struct queue_scope *scope)
 void queue_lost(struct queue_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	__atomic_store_n(&dev->lost, true, __ATOMIC_RELEASE);
+	__atomic_store_n(&dev->lost, true, __ATOMIC_SEQ_CST);
 	queue_calls_cancel(dev);
 	if (!dev->calls)
 		queue_works_lost(dev);
