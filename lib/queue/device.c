@@ -91,6 +91,7 @@ void queue_close(struct dlbuf_device *base)
 	struct queue_device *dev = queue_device_of(base);
 	struct queue_scope scope;
 
+	queue_poll_end(dev);
 	queue_enter_to_free(dev, &scope);
 	if (!queue_reap(dev, &dev->waits)) {
 		if (!event_promise()) {

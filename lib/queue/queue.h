@@ -502,6 +502,9 @@ void queue_work_finish(struct queue_device *dev, struct queue_work **works);
  */
 int queue_work_watch(struct queue_memory *m, uint32_t access, int *out);
 
+/* Ends the polling of eventfds that are all readable: nothing of the device is left. */
+int queue_poll_end(struct queue_device *dev);
+
 /* Waits for all work of the device. */
 int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns);
 

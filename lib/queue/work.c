@@ -13,6 +13,7 @@
  * work holds a reference to it.
  */
 #include <errno.h>
+#include <sched.h>
 
 #include "../fence.h"
 #include "queue.h"
@@ -217,7 +218,17 @@ static int make_eventfds(struct queue_work *work, int *out)
 	return ret;
 }
 
-/* On "dlbuf-events": polls the events of works that have an eventfd. */
+/* Whether the work has told already, or need not. */
+static bool has_told(const struct queue_work *work)
+{
+	return __atomic_load_n(&work->eventfd, __ATOMIC_ACQUIRE) < 0;
+}
+
+/*
+ * On "dlbuf-events": polls the events of works that have an eventfd. If host functions
+ * write to it, this is done slowly, and only to see the loss of a device: it drops the
+ * functions, and nobody else may ask it for anything.
+ */
 static bool poll_works(struct event_call *call)
 {
 	struct queue_device *dev = container_of(call, struct queue_device,
@@ -226,6 +237,7 @@ static bool poll_works(struct event_call *call)
 	struct queue_work *work;
 	bool none;
 
+	call->slow = true;
 	queue_enter_to_free(dev, &scope);
 	pthread_mutex_lock(&dev->lock);
 	for (work = dev->all_works; work; work = work->all) {
@@ -233,7 +245,7 @@ static bool poll_works(struct event_call *call)
 			continue;
 		work->refs++;
 		pthread_mutex_unlock(&dev->lock);
-		none = is_over(dev, work);
+		none = has_told(work) || is_over(dev, work);
 		if (none)
 			tell(work);
 		pthread_mutex_lock(&dev->lock);
@@ -241,6 +253,7 @@ static bool poll_works(struct event_call *call)
 			work->polled = false;
 			dev->npolled--;
 		}
+		call->slow &= !work->polled || (dev->ops->call_host && !is_late(work));
 		put_locked(dev, work);
 	}
 	none = !dev->npolled;
@@ -266,6 +279,8 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 			dev->polling.fn = poll_works;
 			event_post(&dev->polling);
 		}
+	} else if (dev->polling.slow && (!dev->ops->call_host || is_late(work))) {
+		event_kick();
 	}
 	work->polled = !ret;
 	dev->npolled += work->polled;
@@ -278,7 +293,7 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 static int record(struct queue_device *dev, struct queue_work *work,
 		  void *stream, int *eventfd)
 {
-	/* Late work has no host function: the thread that polls it writes. */
+	/* Late work has no host function: the thread that polls it writes the eventfd. */
 	bool late = is_late(work), calls = dev->ops->call_host && !late;
 	int ret = 0;
 
@@ -288,8 +303,33 @@ static int record(struct queue_device *dev, struct queue_work *work,
 		ret = queue_call_host(dev, stream, tell, work);
 	if (!ret && !late)
 		ret = dev->ops->event_record(dev, work->event, stream);
-	if (!ret && eventfd && !calls)
+	if (!ret && eventfd)
 		ret = begin_to_poll(dev, work);
+	return ret;
+}
+
+/* Whether it polls works that have all told, which is seen at the next look. */
+static bool polls_in_vain(struct queue_device *dev)
+{
+	bool vain;
+
+	pthread_mutex_lock(&dev->lock);
+	vain = dev->polls;
+	for (struct queue_work *w = dev->all_works; w && vain; w = w->all)
+		vain = !w->polled || has_told(w);
+	pthread_mutex_unlock(&dev->lock);
+	return vain;
+}
+
+int queue_poll_end(struct queue_device *dev)
+{
+	int ret = 0;
+
+	while (!ret && !event_is_here() && polls_in_vain(dev)) {
+		event_kick();
+		ret = event_turn();
+		sched_yield();
+	}
 	return ret;
 }
 

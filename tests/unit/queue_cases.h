@@ -193,8 +193,9 @@ static int wait_until(uint32_t access, uint64_t deadline)
 /* Or, instead of a function of the case, when the library's thread makes no call. */
 static void look_no_more(void)
 {
-	if (fake->look != look_for_watched)
-		settle();
+	while (fake->look != look_for_watched && event_pending() &&
+	       !queue_device_of(f.dev)->npolled)
+		sched_yield();
 	watch(NULL);
 }
 

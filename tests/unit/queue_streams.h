@@ -266,6 +266,18 @@ QUEUE_CASE(lost, ITSELF, LOSES)
 				   on->losses[i].ret, on->losses[i].says);
 }
 
+/* The program sleeps in poll() on the eventfd, and makes no call that could see the loss. */
+QUEUE_CASE(lost_in_silence, SHARED, LOSES)
+{
+	int out;
+
+	gate_close(&app);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	out = release(&f, DLBUF_RW, app.stream);
+	lose(on->losses[0].result);
+	until_over(out);
+}
+
 static sem_t held, go;
 
 static void hold(void)
