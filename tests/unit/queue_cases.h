@@ -33,6 +33,7 @@
 #include "fixture.h"
 #include "memory.h"
 #include "queue_driver.h"
+#include "thread.h"
 
 static struct fixture f;
 static struct app app;
