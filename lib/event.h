@@ -62,9 +62,11 @@ int event_add_word(int fd, uint32_t *word, uint32_t value,
 struct event_call {
 	/*
 	 * Returns true if it is finished; it may have freed `call`. Otherwise it is
-	 * called again after 1 to 8 milliseconds.
+	 * called again after 1 to 8 milliseconds, or after 250 if `slow` is set then;
+	 * and whenever the loop has something else to do.
 	 */
 	bool (*fn)(struct event_call *call);
+	bool slow;
 	struct event_call *next;
 };
 
@@ -76,6 +78,9 @@ int event_promise(void);
 
 /* Makes the loop call call->fn. Cannot fail, takes no lock. On any thread, also a driver's. */
 void event_post(struct event_call *call);
+
+/* Makes the loop run the calls that are to be repeated now. event_promise() came before. */
+void event_kick(void);
 
 /* Whether this is the thread of "dlbuf-events", which must not wait for its own calls. */
 bool event_is_here(void);

@@ -33,6 +33,8 @@ $(call step,check@hollow):
 # Whether the mutations fit the source; to run them takes an hour.
 $(call step,check@mutations):
 	$(ktap) -- tests/run/mutate --list
+$(call step,check@proof):
+	$(ktap) -- tests/proof/run
 
 # ---------------------------------------------------------------- builds
 #
