@@ -236,6 +236,7 @@ void dlbuf_log_set(dlbuf_log_fn fn, void *data, enum dlbuf_log_level level)
 
 void log_at(enum dlbuf_log_level level, const char *fmt, ...)
 {
+	NOT_CANCELLED;
 	int limit = __atomic_load_n(&log_level, __ATOMIC_ACQUIRE);
 	dlbuf_log_fn fn;
 	char text[512];

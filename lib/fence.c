@@ -78,8 +78,8 @@ int dlbuf_fence_wait(int fence, uint64_t deadline_ns)
 
 /*
  * The status of a sync_file that has signalled. One of several fences has no error if
- * its fences failed before anybody waited for it, so each of these is asked. A socket of
- * backend vpi has an error if the simulator died.
+ * its fences failed before anybody waited for it, so each of these is asked. An event that
+ * is a socket has an error if its other end died.
  */
 static int status_of(int fence)
 {

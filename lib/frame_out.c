@@ -215,7 +215,7 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 		ret = tensor_of(tensors[i], &t[i]);
 		if (!ret)
 			ret = describe(t[i], i, format, planes[i], &f);
-		if (!ret && tensors[i]->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+		if (!ret && !(t[i]->imp->id.access & DLBUF_WRITE))
 			f.flags |= DLBUF_FRAME_READ_ONLY;
 	}
 	if (!ret)

@@ -101,7 +101,7 @@ bool ktap_check_err(const char *file, int line, int ret, int err, const char *te
 
 int ktap_seen(const char *name, const char *file, int line, int ret)
 {
-	uint64_t what = (uint64_t)line << 32 | (uint32_t)-ret;
+	uint32_t what = (uint32_t)line << 12 | (-ret & 0xfff);
 
 	for (struct ktap_call *c = ktap.seen; ret < 0 && c && c < ktap.seen + KTAP_CALLS - 1; c++) {
 		const char *of = NULL;
@@ -608,8 +608,8 @@ int ktap_run(int argc, char **argv)
 		skipped += !bad && r->skipped;
 	}
 	for (struct ktap_call *c = ktap.seen; getenv("KTAP_SEEN") && c->name; c++)
-		printf("# seen %s %d %s:%d\n", c->name, (int)(uint32_t)c->what, c->file,
-		       (int)(c->what >> 32));
+		printf("# seen %s %d %s:%d\n", c->name, (int)(c->what & 0xfff), c->file,
+		       (int)(c->what >> 12));
 	printf("# Totals: pass:%u fail:%u skip:%u\n",
 	       done - failed - skipped, failed, skipped);
 	fflush(stdout);

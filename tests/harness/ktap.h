@@ -227,7 +227,7 @@ struct ktap_result {
 #define KTAP_CALLS 4096
 struct ktap_call {
 	const char *name, *file;
-	uint64_t what;	/* line and errno; atomic, as the others */
+	uint32_t what;	/* line and errno; atomic, as the others */
 };
 
 struct ktap_state {

@@ -518,6 +518,41 @@ TEST(deletion_releases)
 	event_user_remove();
 }
 
+static void *delete_cancelled(void *f)
+{
+	pthread_cancel(pthread_self());
+	delete(f);
+	pthread_testcancel();
+	return NULL;
+}
+
+static void log_cancelled(void *data, enum dlbuf_log_level level, const char *text)
+{
+	pthread_testcancel();
+}
+
+/* The log, by the library and by the application, does not end a cancelled thread. */
+TEST(a_cancelled_deletion_is_logged)
+{
+	struct fixture f;
+	pthread_t thread;
+	void *end;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	for (unsigned int i = 0; i < 2; i++) {
+		begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+		CHECK_OK(dlbuf_acquire(f.t, DLBUF_WRITE, NULL, NULL));
+		device.release_ret = -EIO;
+		dlbuf_log_set(i ? log_cancelled : NULL, NULL, DLBUF_LOG_ERROR);
+		REQUIRE(!pthread_create(&thread, NULL, delete_cancelled, &f));
+		REQUIRE(!pthread_join(thread, &end));
+		CHECK(end == PTHREAD_CANCELED);
+		CHECK_EQ(leases, i + 1);
+		f.t = NULL;
+		end_with(&f);
+	}
+}
+
 /* The application's own work is complete, and no stream is asked about it. */
 TEST(deletion_after_acquire_fence)
 {
