@@ -226,7 +226,10 @@ static void close_fds(struct loop *l)
 	l->by_hand = false;
 }
 
-/* Ends the loop if nothing needs it. True: the thread must return. */
+/*
+ * Ends the loop if nothing needs it. True: the thread must return. At the library's end the
+ * fds stay open while calls are promised: see event_stop().
+ */
 static bool end_if_unwanted(struct loop *l)
 {
 	bool end;
@@ -234,7 +237,8 @@ static bool end_if_unwanted(struct loop *l)
 	pthread_mutex_lock(&events.lock);
 	end = !wanted(l) && !__atomic_load_n(&l->wakes, __ATOMIC_RELAXED);
 	if (end) {
-		close_fds(l);
+		if (!l->pending)
+			close_fds(l);
 		l->running = false;
 		l->ended = true;
 		pthread_cond_broadcast(&events.changed);
@@ -334,10 +338,11 @@ static void forget_all(void)
 
 	while ((e = events.first)) {
 		list_remove(e);
+		events.calls.pending--;
 		close(e->fd);
 		free(e);
 	}
-	events.words.pending = events.calls.pending = 0;
+	events.words.pending = 0;
 	events.calls.posted = events.calls.later = NULL;
 }
 
@@ -364,6 +369,7 @@ static void forget_thread(struct loop *l)
 void event_forked(void)
 {
 	forget_all();
+	events.calls.pending = 0;
 	forget_thread(&events.words);
 	forget_thread(&events.calls);
 	events.changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
@@ -762,16 +768,22 @@ void event_user_remove(void)
 	pthread_mutex_unlock(&events.lock);
 }
 
-/* The library is unloaded: pending events do not fire. */
+/*
+ * The library's end, see event.h. If exit() was called in a callback, or beside a thread in
+ * dlbuf_dispatch(), all stays as it is: that thread goes on until the process ends. So do
+ * the fds while calls are promised: a driver's thread may yet write to `wake`.
+ */
 __attribute__((destructor))
 static void event_stop(void)
 {
 	pthread_mutex_lock(&events.lock);
 	events.stop = true;
 	end_threads();
-	if (!events.calls.running) {
+	if (!events.calls.running && !events.calls.dispatching) {
 		forget_all();
-		forget_thread(&events.calls);
+		forget_thread(&events.words);
+		if (!events.calls.pending)
+			forget_thread(&events.calls);
 	}
 	pthread_mutex_unlock(&events.lock);
 }

@@ -12,8 +12,22 @@
  * The application may run the second loop itself with dlbuf_dispatch(). Then there is no
  * "dlbuf-events", and a timerfd becomes readable when a call has to be repeated.
  *
- * Both threads sleep in epoll_wait(), and end with the last device or when the library
- * is unloaded. A child of fork() has none of the parent's events.
+ * Both threads sleep in epoll_wait(). A child of fork() has none of the parent's events.
+ *
+ * The end. This is what runs after the last dlbuf_device_close():
+ *
+ *   until the last event   a thread, while a lease, a dlbuf_fence_notify() or a free waits
+ *                          for a fence
+ *   after dlclose()        nothing. The library's destructor waits for the callback that
+ *                          runs, joins both threads, and drops the events that have not
+ *                          fired. No thread may be inside the library, and drivers must
+ *                          have made the calls that event_promise() counts, as they have
+ *                          after dlbuf_device_drain() of every device
+ *   after exit()           the same, but the program's other threads and the drivers' go
+ *                          on. A thread in dlbuf_dispatch() goes on with its callbacks; so
+ *                          does one that has called exit() in a callback. A driver's thread
+ *                          may call event_post(), whose call does not run any more. All that
+ *                          these use stays as it is
  */
 #ifndef DLBUF_LIB_EVENT_H
 #define DLBUF_LIB_EVENT_H

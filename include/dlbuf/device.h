@@ -84,6 +84,12 @@ DLBUF_API int dlbuf_device_open(const char *name,
 /*
  * Closes the device (taken; NULL does nothing) and drops its idle imports. Its
  * tensors stay valid: the device is freed with the last of them.
+ *
+ * Leases and notifications that wait for a fence still fire after this call, on the event
+ * thread. At exit(), and if the library is unloaded by dlclose(), a callback that runs is
+ * waited for, and no other begins. Before dlclose() delete all tensors, drain and close
+ * all devices, and let no thread be in a function of the library. A thread that is in
+ * dlbuf_dispatch() at exit() goes on with its callbacks.
  */
 DLBUF_API void dlbuf_device_close(struct dlbuf_device *dev);
 
