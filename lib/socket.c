@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Sends and receives tensors and frames, with their fds, over a Unix socket. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "buffer.h"
 #include "event.h"
 #include "fence.h"
+#include "fork.h"
 #include "frame.h"
 #include "internal.h"
 #include "lease.h"
@@ -120,6 +122,65 @@ static int call_failed(const struct call *c, const char *what)
 	return fail_errno("socket %d: %s", c->sock, what);
 }
 
+/* ---------------------------------------------------------------- pipes of leases */
+
+/*
+ * A child of fork() closes its duplicates of these pipes, because each one keeps the sender's
+ * buffer. A pipe is made and added under the lock, so that no child is forked between; the
+ * caller has called fork_watch(). A bit for each fd; without memory the child keeps it.
+ */
+static uint8_t few[128];
+static struct {
+	pthread_mutex_t lock;
+	uint8_t *bits;
+	size_t bytes;
+} owned = { PTHREAD_MUTEX_INITIALIZER, few, sizeof(few) };
+
+void socket_before_fork(void)
+{
+	pthread_mutex_lock(&owned.lock);
+}
+
+void socket_after_fork(bool child)
+{
+	for (size_t i = 0; child && i < 8 * owned.bytes; i++)
+		if (owned.bits[i / 8] & 1u << i % 8)
+			close(i);
+	if (child)
+		memset(owned.bits, 0, owned.bytes);
+	pthread_mutex_unlock(&owned.lock);
+}
+
+/* Under the lock. */
+static void own_pipe(int fd)
+{
+	size_t at = fd / 8;
+	uint8_t *bits;
+
+	if (at >= owned.bytes) {
+		bits = sys_calloc(2, at);
+		if (!bits)
+			return;
+		memcpy(bits, owned.bits, owned.bytes);
+		if (owned.bits != few)
+			free(owned.bits);
+		owned.bits = bits;
+		owned.bytes = 2 * at;
+	}
+	owned.bits[at] |= 1u << fd % 8;
+}
+
+/* Any fd: it need not be one of these. */
+static void close_fd(int fd)
+{
+	/* First, because the number may be another file's at once. */
+	pthread_mutex_lock(&owned.lock);
+	if ((size_t)fd / 8 < owned.bytes)
+		owned.bits[fd / 8] &= ~(1u << fd % 8);
+	pthread_mutex_unlock(&owned.lock);
+	close(fd);
+}
+
 /* ---------------------------------------------------------------- sending */
 
 union control {
@@ -197,12 +258,18 @@ static int hold_open(struct hold *hold, int *fd)
 {
 	int fds[2], ret;
 
-	if (sys_pipe(fds) < 0)
-		return fail_errno("pipe2()");
+	fork_watch();
+	pthread_mutex_lock(&owned.lock);
+	ret = sys_pipe(fds) < 0 ? fail_errno("pipe2()") : 0;
+	if (!ret)
+		own_pipe(fds[0]);
+	pthread_mutex_unlock(&owned.lock);
+	if (ret)
+		return ret;
 	ret = event_add(fds[1], hold_over, hold);
 	close(fds[1]);
 	if (ret)
-		close(fds[0]);
+		close_fd(fds[0]);
 	else
 		*fd = fds[0];
 	return ret;
@@ -256,7 +323,7 @@ static int send_message(struct call *c, struct packet *p, struct message_head *h
 		delete_all(shares);
 	}
 	if (end >= 0)
-		close(end);
+		close_fd(end);
 	return ret;
 }
 
@@ -487,7 +554,7 @@ struct parcel {
 static void close_fds(struct parcel *p)
 {
 	while (p->nfds)
-		close(p->fds[--p->nfds]);
+		close_fd(p->fds[--p->nfds]);
 }
 
 /* fd is taken. */
@@ -496,7 +563,7 @@ static int keep_fd(struct parcel *p, int fd)
 	int ret;
 
 	if (p->nfds == p->room) {
-		close(fd);
+		close_fd(fd);
 		return fail(-EPROTO, "a message came with more than %u fds",
 			    p->room);
 	}
@@ -535,6 +602,25 @@ static int take_fds(struct parcel *p, struct msghdr *msg)
 		}
 	}
 	return ret;
+}
+
+/*
+ * Under the lock. The lease is the last fd, or the last before the envelope's. Only a
+ * pipe: closing another file of a peer may block. An fd below 3 is moved later.
+ */
+static void own_lease(const struct call *call, struct msghdr *msg)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	size_t n = 1 + !!call->envelope;
+	int fd;
+
+	while (c && (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS))
+		c = CMSG_NXTHDR(msg, c);
+	if (!c || c->cmsg_len < CMSG_LEN(n * sizeof(fd)))
+		return;
+	memcpy(&fd, (char *)c + c->cmsg_len - n * sizeof(fd), sizeof(fd));
+	if (fd >= 3 && fcntl(fd, F_GETPIPE_SZ) >= 0)
+		own_pipe(fd);
 }
 
 /*
@@ -588,7 +674,11 @@ static int receive_packet(struct call *c, struct parcel *p)
 			.msg_control = &control,
 			.msg_controllen = sizeof(control),
 		};
+		pthread_mutex_lock(&owned.lock);
 		n = sys_recvmsg(c->sock, &msg);
+		if (n >= 0)
+			own_lease(c, &msg);
+		pthread_mutex_unlock(&owned.lock);
 		ret = n >= 0 ? 0 :
 		      errno == EAGAIN ? call_wait(c, POLLIN) :
 					call_failed(c, "recvmsg()");
@@ -665,7 +755,7 @@ static int check_fds(struct arrival *a, uint32_t want)
 /* Ends the lease on the receiver's side. */
 static void hold_close(void *data)
 {
-	close((int)(intptr_t)data);
+	close_fd((int)(intptr_t)data);
 }
 
 /* Imports are destroyed with the message's tensors, unless the caller keeps them. */

@@ -29,8 +29,13 @@
  * of the receiver closes that end when the last tensor is deleted and the last
  * access is complete; the kernel closes it if the receiver dies. Then the library
  * of the sender fires the lease, on its event thread. A receiver that keeps a
- * tensor keeps the buffer, and the sender cannot take it back. If one side forks,
- * the child keeps its end of the pipe open until it calls exec() or ends.
+ * tensor keeps the buffer, and the sender cannot take it back.
+ *
+ * Leases and fork(). A child has no part in its parent's leases, of either side: in the
+ * child the library closes the pipes. So a lease waits for the parent's tensors only. A
+ * child of a receiver that reads the memory, which it has inherited, must end or be done
+ * before the parent deletes them; better is a message to the child. A child of clone()
+ * or vfork(), of which the library does not know, keeps the pipes until exec().
  *
  * Order. The fences of a dma-buf belong to it, so the receiver acquires as usual.
  * The frame's own fence is sent too. Release what you wrote before you send it:

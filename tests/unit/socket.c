@@ -24,6 +24,7 @@
 #include "internal.h"
 #include "packet.h"
 #include "sys.h"
+#include "thread.h"
 
 #ifdef CONFIG_BACKEND_CPU
 #define DEVICE "cpu"
@@ -975,6 +976,65 @@ TEST(a_lease_of_several_receivers)
 		for (int j = 0; j < 2; j++)
 			peers_close(&p[j]);
 	}
+}
+
+struct sender {
+	const struct dlbuf_frame *f;
+	int sock, ret;
+	pid_t tid; /* atomic */
+};
+
+static void *send_frame(void *arg)
+{
+	struct sender *s = arg;
+
+	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
+	s->ret = dlbuf_send_frame(s->sock, s->f, NULL);
+	return NULL;
+}
+
+/* A child that is forked while the sender waits has no part in the lease. */
+TEST(a_lease_of_a_sender_that_forks)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, dontwait, .flags = DLBUF_SOCKET_DONTWAIT);
+	struct dlbuf_frame f = a_frame(picture), leased = f;
+	struct peers p = peers_open(SOCK_SEQPACKET);
+	struct sender s = { .f = &leased, .sock = p.us };
+	int fds[8], gate[2], status;
+	unsigned int sent = 0, n;
+	pthread_t thread;
+	pid_t child;
+	char c;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	/* Under qemu-user the kernel's word about a thread is in another machine's numbers. */
+	need_machine();
+	leased.release = count_release;
+	leased.release_data = &released;
+	while (!dlbuf_send_frame(p.us, &f, &dontwait))
+		sent++;
+	REQUIRE(!pthread_create(&thread, NULL, send_frame, &s));
+	UNTIL(__atomic_load_n(&s.tid, __ATOMIC_ACQUIRE) && thread_polls(s.tid));
+	REQUIRE(!pipe2(gate, O_CLOEXEC));
+	child = fork();
+	if (!child) {
+		close(gate[1]);
+		_exit(read(gate[0], &c, 1));
+	}
+	for (unsigned int i = 0; i <= sent; i++) {
+		n = take_fds(p.them, fds);
+		CHECK_EQ(n, i < sent ? 1 : 2);
+		while (n)
+			close(fds[--n]);
+	}
+	pthread_join(thread, NULL);
+	CHECK_EQ(s.ret, 0);
+	until_released(1);
+	close(gate[0]);
+	close(gate[1]);
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	peers_close(&p);
 }
 
 TEST(a_lease_that_is_no_pipe)
