@@ -161,7 +161,8 @@ DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
  * succeeds: otherwise call frame->release(frame->release_data) once. The release
  * queues the buffer again. It may be called on any thread, and also after
  * dlbuf_camera_close(): in this case it only closes the buffer's fds. If the buffer
- * cannot be queued, the next call of this function returns the error.
+ * cannot be queued, the capture stops: this function, in a thread that waits or in the next
+ * call, returns the error and starts the capture again.
  *
  * -ETIME      the deadline passed without a frame
  * -ECANCELED  the camera was stopped

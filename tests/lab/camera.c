@@ -609,23 +609,52 @@ static void readme(void *arg)
 	}
 }
 
-/* A lease that cannot queue its buffer tells the next caller. */
+/*
+ * A lease that cannot queue its buffer tells the next caller, and one who waits: here the
+ * camera has no other buffer. Then all buffers are used again.
+ */
 static void not_queued(void *arg)
 {
+	struct dlbuf_frame held[VIDEO_MAX_FRAME];
+	struct waiter w = { .ret = 1 };
 	DLBUF_INFO(dlbuf_frame, frame);
-	struct dlbuf_camera *cam;
-	struct dlbuf_frame held;
+	struct pollfd p = { .events = POLLIN };
+	pthread_t thread;
+	uint32_t n;
 
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
 	find_nodes();
-	cam = OPEN(node[0]);
-	held = frame_of(cam);
-	control(node[0], "-c inject_vidioc_qbuf_error=1");
-	give_back(&held);
-	CHECK_ERR(dlbuf_camera_frame(cam, 0, &frame), -EIO);
-	CHECK_SAYS(": VIDIOC_QBUF: Invalid argument");
-	frame = frame_of(cam);
-	give_back(&frame);
-	dlbuf_camera_close(cam);
+	for (int waits = 0; waits < 2; waits++) {
+		w = (struct waiter){ .cam = OPEN(node[0], .buffers = 2) };
+		p.fd = info_of(w.cam).fd;
+		n = info_of(w.cam).buffers;
+		for (uint32_t i = 0; i < n; i++)
+			held[i] = frame_of(w.cam);
+		if (waits) {
+			REQUIRE(!pthread_create(&thread, NULL, wait_for_frame, &w));
+			UNTIL(__atomic_load_n(&w.tid, __ATOMIC_ACQUIRE));
+			UNTIL(thread_polls(w.tid));
+		}
+		control(node[0], "-c inject_vidioc_qbuf_error=1");
+		give_back(&held[0]);
+		if (waits) {
+			pthread_join(thread, NULL);
+			CHECK_EQ(w.ret, -EIO);
+		} else {
+			CHECK_EQ(poll(&p, 1, -1), 1);
+			CHECK(p.revents & POLLERR);
+			CHECK_ERR(dlbuf_camera_frame(w.cam, 0, &frame), -EIO);
+			CHECK_SAYS(": VIDIOC_QBUF: Invalid argument");
+		}
+		for (uint32_t i = 1; i < n; i++)
+			give_back(&held[i]);
+		for (uint32_t i = 0; i < n; i++)
+			held[i] = frame_of(w.cam);
+		CHECK_EQ(info_of(w.cam).held, n);
+		for (uint32_t i = 0; i < n; i++)
+			give_back(&held[i]);
+		dlbuf_camera_close(w.cam);
+	}
 }
 
 /* ---- what is refused */
