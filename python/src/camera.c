@@ -99,7 +99,9 @@ static int check_crop(const struct capture_object *cap, uint32_t view)
 
 	if (!cap->crop.width)
 		return 0;
+	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_camera_buffer(cap->cam, 0, &frame);
+	Py_END_ALLOW_THREADS
 	if (!ret && crop(&frame, &cap->crop))
 		return -1;
 	if (!ret)
@@ -160,6 +162,27 @@ static PyObject *capture_crop(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+/*
+ * Calls of the camera take its lock, which dlbuf_camera_stop() holds while the hardware
+ * stops: they are made without the GIL.
+ */
+static int try_frame(struct capture_object *cap, struct dlbuf_frame *frame)
+{
+	int ret;
+
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_camera_frame(cap->cam, 1, frame);
+	Py_END_ALLOW_THREADS
+	return ret;
+}
+
+static void give_back(struct dlbuf_frame *frame)
+{
+	Py_BEGIN_ALLOW_THREADS
+	frame->release(frame->release_data);
+	Py_END_ALLOW_THREADS
+}
+
 /* 1 and a frame; 0 when the camera is closed, or was meanwhile. */
 static int wait_for_frame(PyObject *self, uint64_t deadline_ns,
 			  struct dlbuf_frame *frame)
@@ -168,7 +191,7 @@ static int wait_for_frame(PyObject *self, uint64_t deadline_ns,
 	int fd = info_of(self).fd, came = 1, ret;
 
 	for (;;) {
-		ret = dlbuf_camera_frame(cap->cam, 1, frame);
+		ret = try_frame(cap, frame);
 		if (ret == -ECANCELED)
 			return 0;
 		if (ret != -ETIME || !came)
@@ -190,10 +213,10 @@ static int skip_older(struct capture_object *cap, struct dlbuf_frame *frame)
 	int ret = 0;
 
 	for (uint32_t i = 0; cap->newest && i < buffers; i++) {
-		ret = dlbuf_camera_frame(cap->cam, 1, &next);
+		ret = try_frame(cap, &next);
 		if (ret)
 			break;
-		frame->release(frame->release_data);
+		give_back(frame);
 		*frame = next;
 		__atomic_add_fetch(&cap->dropped, 1, __ATOMIC_RELAXED);
 	}
@@ -201,7 +224,7 @@ static int skip_older(struct capture_object *cap, struct dlbuf_frame *frame)
 	if (!ret || ret == -ETIME || ret == -ECANCELED)
 		return 0;
 	raise_dlbuf(ret);
-	frame->release(frame->release_data);
+	give_back(frame);
 	return -1;
 }
 
@@ -249,7 +272,7 @@ static PyObject *capture_next(PyObject *self, PyObject *args)
 	Py_XDECREF(list);
 	Py_XDECREF(record);
 	if (!list && !imported)
-		frame.release(frame.release_data);
+		give_back(&frame);
 out:
 	device_end(device);
 	Py_DECREF((PyObject *)device);

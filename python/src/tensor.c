@@ -81,8 +81,12 @@ static void drop(struct tensor *t)
 	/* Another producer's deleter may be of Python, and is not our caller's. */
 	if (src)
 		PyErr_Fetch(&a, &b, &c);
-	/* The end of an access may clean the CPU's caches, byte by byte. */
-	saved = gil_release_unless(t->device && t->device->cpu && !t->was_acquired);
+	/*
+	 * The end of an access may clean the CPU's caches, byte by byte. A frame's lease
+	 * without a hold is the library's: a camera's waits while that is stopped.
+	 */
+	saved = gil_release_unless(t->device && t->device->cpu && !t->was_acquired &&
+				   (!t->frame || t->hold));
 	delete_versioned(dl);
 	gil_restore(saved);
 	if (src)
