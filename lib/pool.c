@@ -7,6 +7,8 @@
 #include <dlbuf/format.h>
 #include <dlbuf/pool.h>
 
+#include "backend.h"
+#include "buffer.h"
 #include "exporter.h"
 #include "internal.h"
 #include "sys.h"
@@ -251,8 +253,22 @@ static int fill(struct dlbuf_pool *pool, struct pool_buffer *b,
 	return 0;
 }
 
+/* Each import of the dma-buf is dropped, now or with its last tensor. */
+static void forget(int fd)
+{
+	struct dlbuf_device *dev = NULL;
+	struct buffer_id id;
+
+	while ((dev = device_next(dev)))
+		if (!buffer_identify(fd, &id))
+			cache_forget(dev, &id);
+}
+
 static void empty(struct dlbuf_pool *pool, struct pool_buffer *b)
 {
+	for (uint32_t j = 0; b->tensors && j < pool->info.nfds; j++)
+		if (b->fds[j] >= 0)
+			forget(b->fds[j]);
 	for (size_t j = 0; b->tensors && j < pool->info.nfds * pool->ndevs; j++)
 		if (b->tensors[j])
 			b->tensors[j]->deleter(b->tensors[j]);

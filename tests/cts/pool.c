@@ -172,6 +172,9 @@ static void known_to_devices(void *arg)
 	cts_read(t[0], 0, got, sizeof(got));
 	for (uint32_t p = 0; p < n; p++)
 		cts_delete(t[p]);
+	/* No device keeps memory of it, although its frames were imported. */
+	CHECK_OK(dlbuf_device_get_stats(dev, &after));
+	CHECK_EQ(after.idle, 0);
 	dlbuf_device_close(dev);
 	/* The frames' leases wait for the device's fences. */
 	cts_until_fds(fds);
