@@ -137,6 +137,13 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  *
  * Blocks in two cases: the device has DLBUF_SYNC_BLOCKS, or the kernel cannot add a
  * fence to a dma-buf (before 6.0).
+ *
+ * Vulkan with DLBUF_SYNC_FENCE: the work before the call may wait only for signals that
+ * are submitted already, because Vulkan makes a sync_file of such work only
+ * (VUID-VkSemaphoreGetFdInfoKHR-handleType-03254). If it waits for a timeline value that
+ * this thread signals later, the call may never return. In that case submit the signal
+ * first; or export a sync_file of your work when it is submitted, and end the access with
+ * dlbuf_release_fence(), which does not wait.
  * -EINVAL  not a tensor of dlbuf, not acquired, or not a stream of the device
  * -EINVAL  dlbuf_acquire_all() acquired the tensor together with others, and this is
  *          not the stream of that call; the access continues
