@@ -143,7 +143,7 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  * (VUID-VkSemaphoreGetFdInfoKHR-handleType-03254). If it waits for a timeline value that
  * this thread signals later, the call may never return. In that case submit the signal
  * first; or export a sync_file of your work when it is submitted, and end the access with
- * dlbuf_release_fence(), which does not wait.
+ * dlbuf_release_fence(), which submits nothing.
  * -EINVAL  not a tensor of dlbuf, not acquired, or not a stream of the device
  * -EINVAL  dlbuf_acquire_all() acquired the tensor together with others, and this is
  *          not the stream of that call; the access continues
