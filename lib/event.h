@@ -20,9 +20,9 @@
  *                          for a fence
  *   after dlclose()        nothing. The library's destructor waits for the callback that
  *                          runs, joins both threads, and drops the events that have not
- *                          fired. The program must not be inside the library, and a driver
- *                          must have made the calls that event_promise() counts; both are
- *                          so after dlbuf_device_drain() of every device
+ *                          fired. No thread may be inside the library, and drivers must
+ *                          have made the calls that event_promise() counts, as they have
+ *                          after dlbuf_device_drain() of every device
  *   after exit()           the same, but the program's other threads and the drivers' go
  *                          on. A thread in dlbuf_dispatch() goes on with its callbacks; so
  *                          does one that has called exit() in a callback. A driver's thread

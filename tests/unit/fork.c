@@ -148,19 +148,27 @@ struct parent {
 	pthread_t thread;
 };
 
-/* Imports, accesses, leases, events, memfds, evictions, and a device. */
+/* Imports, accesses, leases, events, messages, memfds, evictions, and a device. */
 static void *keep_busy(void *arg)
 {
 	struct parent *p = arg;
 	struct dlbuf_device *cpu;
 	unsigned int told = 0;
-	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	int event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), sock[2];
 
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
 	for (unsigned int i = 0; !load(&stop); i++) {
 		int fd = p->fds[i % BUFFERS];
-		DLManagedTensorVersioned *t = held(p->dev, fd);
+		DLManagedTensorVersioned *t = held(p->dev, fd), *got[DLBUF_MAX_PLANES];
+		uint32_t ngot = 0;
 		uint64_t n;
 
+		if (i % 8 == 1) {
+			CHECK_OK(dlbuf_send(sock[0], &t, 1, NULL));
+			CHECK_OK(dlbuf_recv(p->dev, sock[1], NULL, got, &ngot, NULL));
+			if (ngot)
+				got[0]->deleter(got[0]);
+		}
 		t->deleter(t);
 		remember(fd);
 		CHECK_OK(dlbuf_fence_notify(event, add_one, &told));
@@ -174,6 +182,8 @@ static void *keep_busy(void *arg)
 		dlbuf_device_close(cpu);
 	}
 	close(event);
+	close(sock[0]);
+	close(sock[1]);
 	return NULL;
 }
 
@@ -260,14 +270,20 @@ static void check_refusals(struct parent *p)
 
 static void check_own_device(int fd)
 {
-	DLManagedTensorVersioned *t = NULL;
+	DLManagedTensorVersioned *t = NULL, *got[DLBUF_MAX_PLANES];
 	DLBUF_INFO(dlbuf_device_stats, stats);
 	struct dlbuf_device *dev AUTO_DEV = NULL;
+	DLBUF_OPTS(dlbuf_socket_opts, past, .deadline_ns = 1);
 	unsigned int told = 0;
-	int event;
+	int event, sock[2];
+	uint32_t n;
 
 	if (!CHECK_OK(dlbuf_device_open("cpu", NULL, &dev)))
 		return;
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock), 0);
+	CHECK_ERR(dlbuf_recv(dev, sock[0], &past, got, &n, NULL), -ETIME);
+	close(sock[0]);
+	close(sock[1]);
 	if (CHECK_OK(dlbuf_import(dev, fd, &layout, NULL, &t)))
 		t->deleter(t);
 	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
