@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The functions of dlbuf/fence.h that the library does not call itself. */
 #include <errno.h>
+#include <fcntl.h>
 
 #include "event.h"
 #include "fence.h"
@@ -14,8 +15,9 @@ int dlbuf_fence_set_deadline(int fence, uint64_t deadline_ns)
 
 	if (fence == -1 || !sys_ioctl(fence, SYNC_IOC_SET_DEADLINE, &hint))
 		return 0;
-	if (errno == EBADF)
-		return not_a_sync_file(fence);
+	/* Also of a file that was opened with O_PATH. */
+	if (errno == EBADF && fcntl(fence, F_GETFD) < 0)
+		return fail(-EBADF, "fd %d is not open", fence);
 	return fail(-EOPNOTSUPP, "fd %d: SYNC_IOC_SET_DEADLINE: %m", fence);
 }
 

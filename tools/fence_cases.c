@@ -191,7 +191,7 @@ static struct fence *make_failing(struct fence_run *r)
 
 	if (r->lab < 0) {
 		skip(r, "no fences that fail: /dev/" DLBUF_LAB_NODE ", which "
-		     "makes them, is only in dlbuf's lab");
+		     "makes them, is in dlbuf's lab, with --module");
 		return NULL;
 	}
 	if (!r->sync_files) {

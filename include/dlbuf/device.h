@@ -170,7 +170,7 @@ DLBUF_API int dlbuf_device_forget(struct dlbuf_device *dev, int fd);
  * this call.
  * -EINVAL  dev is NULL
  * -ETIME   not complete at the deadline
- * -EBUSY   called in a callback of the library, for which it would wait
+ * -EBUSY   called in a callback on the library's event thread, or in dlbuf_dispatch()
  * -EBUSY   an access ended on a stream that is being captured, and there is no
  *          deadline
  * -EIO     the driver failed
@@ -197,7 +197,7 @@ DLBUF_API int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns)
  * eventfds in dlbuf_dispatch(): those of dlbuf_pending() and dlbuf_release_all(),
  * and those of devices whose driver has no host functions. So do not wait for such
  * an eventfd alone: poll *fd as well.
- * -EBUSY   the event thread runs, because a device is open or an event is pending;
+ * -EBUSY   the event thread runs already: it was needed since a device is open;
  *          with fd NULL: a device is open, or callbacks have not run yet
  * -EIO     epoll failed
  */

@@ -81,7 +81,8 @@ DLBUF_API int dlbuf_fence_export(int dmabuf, uint32_t access, int *fence);
 /*
  * Adds a fence to a dma-buf, as the fence of a reader or of a writer. Other users
  * then wait for it as for a driver's fence. It cannot be removed; it disappears
- * when it signals. dmabuf and fence are borrowed. A fence of -1 adds nothing.
+ * when it signals. dmabuf and fence are borrowed. A fence of -1 adds nothing, and then
+ * dmabuf is not checked.
  *
  * -EINVAL      access is not READ, WRITE or RW; fence is not a sync_file
  * -EBADF       also: fence is not open

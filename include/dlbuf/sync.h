@@ -26,7 +26,8 @@
  *	DLBUF_SYNC_BLOCKS  The calling thread waits. The CPU does this.
  *
  * `stream` is a queue of the device: a VkQueue for Vulkan, a CUstream for CUDA.
- * NULL is the default stream, and the only one of the CPU.
+ * NULL is the default stream, and the only one of the CPU. The handle is trusted: OpenCL
+ * and CUDA report a queue of another device, Vulkan cannot.
  *
  * Tensors and streams. Each tensor of a buffer is acquired on its own, or several
  * with dlbuf_acquire_all(). Two tensors of one buffer may be acquired at the same
@@ -137,8 +138,9 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  * otherwise a sync_file. It is -1 if the work is complete already, which is always
  * so on a device with DLBUF_SYNC_BLOCKS. Close it.
  *
- * Blocks in two cases: the device has DLBUF_SYNC_BLOCKS, or the kernel cannot add a
- * fence to a dma-buf (before 6.0).
+ * Blocks in three cases: the device has DLBUF_SYNC_BLOCKS, the kernel cannot add a
+ * fence to a dma-buf (before 6.0), or there is no fd or no memory for the eventfd of
+ * DLBUF_SYNC_EVENT; then the call waits for the work, and *fence is -1.
  *
  * Vulkan with DLBUF_SYNC_FENCE: the work before the call may wait only for signals that
  * are submitted already, because Vulkan makes a sync_file of such work only
@@ -175,7 +177,7 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
  *   - Only the last release gives a fence. For the others fence must be NULL.
  * Each tensor may be used and released on another thread.
  *
- * tensors and opts are borrowed. n may be 0, which does nothing. Blocks as
+ * tensors and opts are borrowed. n may be 0, which only checks opts. Blocks as
  * dlbuf_acquire() does. The errors are those of dlbuf_acquire(), and nothing is
  * acquired after any of them:
  * -EINVAL  also: tensors of several devices

@@ -119,8 +119,9 @@ struct dlbuf_vulkan_device {
  * Makes a dlbuf device of the application's VkDevice, so that the imported
  * VkBuffers belong to that VkDevice.
  *
- * The handles in vk are borrowed and must outlive the device and its tensors. vk
- * itself, with its extensions, is copied. opts are borrowed. *out is new; close it
+ * The handles in vk are borrowed and must outlive the device and its tensors. They are
+ * trusted, as is the queue family: Vulkan cannot check them. vk itself, with its
+ * extensions, is copied. opts are borrowed. *out is new; close it
  * with dlbuf_device_close(), which does not destroy your handles.
  * -EINVAL  a handle is missing, api_version is below 1.1, bad opts
  * -EOPNOTSUPP  the device lacks a feature; the error text names it
@@ -150,16 +151,17 @@ struct dlbuf_vulkan_image {
 
 /*
  * Makes a VkImage of a tensor's memory, without a copy: for samplers, storage images and
- * blits, with these usages. The tensor is [H, W] or [H, W, C], with C of 1, 2 or 4, of
+ * blits, with these usages (TRANSFER, SAMPLED, STORAGE, COLOR_ATTACHMENT, INPUT_ATTACHMENT).
+ * A read-only tensor has an image too: do not write to it. The tensor is [H, W] or [H, W, C], with C of 1, 2 or 4, of
  * uint8 or uint16, or 4 of float16: for example a plane of NV12, an RGBA frame, or a
  * crop of one. Channels are those of memory, so a view of BGRA needs a swizzle. The
  * image has one level and layer, and VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT with the
  * modifier LINEAR. Drivers may want the offset and pitch aligned (dlbuf_device_info).
  *
  * tensor is borrowed. image->image and image->memory are new: destroy them with
- * vkDestroyImage() and vkFreeMemory() when your work is complete, before the VkDevice
- * and after or before the tensor, which need not live as long. A frame's lease does not
- * wait for the image.
+ * vkDestroyImage() and vkFreeMemory() when your work is complete, and before you destroy
+ * the VkDevice. The tensor may be deleted earlier. A frame's lease does not wait for the
+ * image.
  *
  * dlbuf_acquire() transfers the tensor's VkBuffer and not the image. Use the fence
  * functions, and transfer the image in your submit: from VK_QUEUE_FAMILY_FOREIGN_EXT and

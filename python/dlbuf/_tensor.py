@@ -77,7 +77,7 @@ def copy(self: Tensor) -> Tensor:
 def contiguous(self: Tensor) -> Tensor:
     packed, step = True, 1
     for n, stride in zip(reversed(self.shape), reversed(self.strides)):
-        packed = packed and (n == 1 or stride == step)
+        packed = packed and (n == 1 and stride >= 0 or stride == step)
         step *= n
     start = self.byte_offset
     if self.__dlpack_device__()[0] not in _HANDLES:

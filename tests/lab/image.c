@@ -331,6 +331,9 @@ static void refused(void *arg)
 	}
 	t = tensor(H, W, 1, PITCH, 0, 8);
 	CHECK_ERR(dlbuf_vulkan_image_create(t, 0, &image), -EINVAL);
+	CHECK_ERR(dlbuf_vulkan_image_create(t, 0x80000000, &image), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_vulkan_image_create(t, VK_IMAGE_USAGE_DEPTH_STENCIL_ATTACHMENT_BIT,
+					    &image), -EOPNOTSUPP);
 	CHECK_ERR(dlbuf_vulkan_image_create(t, sampled, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_vulkan_image_create(NULL, sampled, &image), -EINVAL);
 	image.size = 0;

@@ -211,10 +211,16 @@ int vulkan_import_fence(struct vulkan_device *dev, int fence,
 		.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT,
 		.fd = sys_dup(fence),
 	};
-	int ret;
+	int spare = sys_dup(fence), ret;
 
-	if (info.fd < 0)
-		return fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence);
+	/* If no fd is left, lavapipe's import succeeds, and the device waits for ever. */
+	if (info.fd < 0 || spare < 0) {
+		ret = fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence);
+		if (info.fd >= 0)
+			close(info.fd);
+		return ret;
+	}
+	close(spare);
 	ret = VULKAN_CALL(&dev->instance.vk, ImportSemaphoreFdKHR, dev->handle,
 			  &info);
 	if (ret)

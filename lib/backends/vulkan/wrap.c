@@ -234,6 +234,11 @@ static int rows_of(const struct tensor *t, struct dlbuf_frame *rows)
 	return 0;
 }
 
+#define IMAGE_USAGES							\
+	(VK_IMAGE_USAGE_TRANSFER_SRC_BIT | VK_IMAGE_USAGE_TRANSFER_DST_BIT | \
+	 VK_IMAGE_USAGE_SAMPLED_BIT | VK_IMAGE_USAGE_STORAGE_BIT |	\
+	 VK_IMAGE_USAGE_COLOR_ATTACHMENT_BIT | VK_IMAGE_USAGE_INPUT_ATTACHMENT_BIT)
+
 int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
 			      VkImageUsageFlags usage,
 			      struct dlbuf_vulkan_image *out)
@@ -247,6 +252,10 @@ int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
 	if (!out || !out->size || !usage)
 		return fail(-EINVAL, "%s", !out ? "image is NULL" : usage ?
 			    "image->size is not set" : "an image needs a usage");
+	/* Drivers do not check it. */
+	if (usage & ~(VkImageUsageFlags)IMAGE_USAGES)
+		return fail(-EOPNOTSUPP, "an image of a tensor has no usage 0x%x",
+			    usage & ~(VkImageUsageFlags)IMAGE_USAGES);
 	ret = tensor_of(tensor, &t);
 	if (!ret)
 		ret = check_device(t->imp->dev);
