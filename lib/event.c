@@ -142,10 +142,17 @@ void event_post(struct event_call *call)
 	wake(&events.calls);
 }
 
+/* Under the lock, because a wake that no loop reads would keep the next one from its end. */
 void event_kick(void)
 {
-	announce_wake(&events.calls);
-	wake(&events.calls);
+	struct loop *l = &events.calls;
+
+	pthread_mutex_lock(&events.lock);
+	if (is_open(l)) {
+		announce_wake(l);
+		wake(l);
+	}
+	pthread_mutex_unlock(&events.lock);
 }
 
 /*

@@ -93,7 +93,7 @@ int event_promise(void);
 /* Makes the loop call call->fn. Cannot fail, takes no lock. On any thread, also a driver's. */
 void event_post(struct event_call *call);
 
-/* Makes the loop run the calls that are to be repeated now. event_promise() came before. */
+/* Makes the loop, if it runs, call those now that are to be repeated. */
 void event_kick(void);
 
 /* Whether this is the thread of "dlbuf-events", which must not wait for its own calls. */

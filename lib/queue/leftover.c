@@ -8,6 +8,9 @@
  */
 #include "queue.h"
 
+/* So many may wait for longer than the waits that stood when they were dropped. */
+#define FEW_LEFTOVERS 8
+
 /*
  * Returns true if the work on m is complete and no stream waits for a fence. Then
  * no stream begins such a wait before free_and_open().
@@ -20,7 +23,8 @@ static bool close_gate(struct queue_memory *m)
 	queue_reap(dev, &dev->waits);
 	pthread_mutex_lock(&dev->lock);
 	waits = dev->waits || dev->beginning;
-	if (over && waits && !queue_waits_stand(dev, m->dropped_at))
+	if (over && waits && !queue_waits_stand(dev, m->dropped_at) &&
+	    __atomic_load_n(&dev->leftovers, __ATOMIC_ACQUIRE) > FEW_LEFTOVERS)
 		dev->closing_gate = true;
 	over &= !waits;
 	dev->freeing += over;

@@ -270,9 +270,9 @@ struct queue_device {
 	/*
 	 * A driver's free may wait for all streams and block all other calls. So
 	 * no stream begins to wait for a fence during a free: see queue_wait_by().
-	 * With cameras there may always be a stream that waits. So when those waits
-	 * are over that stood at a drop, the threads that acquire wait themselves
-	 * (`closing_gate`) until a free has run.
+	 * With cameras there may always be a stream that waits. So when more than a few
+	 * frees wait, and those waits are over that stood at a drop, the threads that
+	 * acquire wait themselves (`closing_gate`) until a free has run.
 	 */
 	uint64_t nwaits;	/* waits for fences that have begun */
 	bool closing_gate;

@@ -3,6 +3,8 @@
  * lib/queue as a model: host functions, the loss of a device, and frees. spin checks all
  * orders of all steps; see run.
  *
+ * As in lib/queue, but that there the gate closes when more than a few frees wait.
+ *
  * Two imports. Each has one host function on a stream, and the event behind it. Two
  * cameras put waits for fences on streams, for ever. A free of the driver waits for all
  * streams, so the library frees only while no stream waits for a fence.

@@ -243,15 +243,17 @@ QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 	struct queue_device *q = queue_device_of(f.dev);
 	int in[2] = { pending_fence(), pending_fence() };
 	struct third third = { .fence = pending_fence() };
-	struct fixture gone;
+	struct fixture gone[10];
 	pthread_t thread;
 	struct app other;
 	bool closing = false;
 
 	app_begin(&other, f.dev);
-	REQUIRE_OK(import_by(&gone, f.dev, f.ci.base.path, DLBUF_RW));
+	for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
+		REQUIRE_OK(import_by(&gone[i], f.dev, f.ci.base.path, DLBUF_RW));
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in[0]));
-	import_finish(&gone, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
+		import_finish(&gone[i], 0);
 	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, in[1]));
 	signal_now(in[0]);
 	/* The driver waits for fences, or no free does. */
@@ -267,7 +269,7 @@ QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 	UNTIL(__atomic_load_n(&third.tid, __ATOMIC_ACQUIRE) &&
 	      (__atomic_load_n(&third.done, __ATOMIC_ACQUIRE) || thread_polls(third.tid)));
 	signal_now(in[1]);
-	UNTIL(!__atomic_load_n(&q->leftovers, __ATOMIC_ACQUIRE));
+	UNTIL(__atomic_load_n(&q->leftovers, __ATOMIC_ACQUIRE) < ARRAY_SIZE(gone));
 	signal_fence(third.fence);
 	pthread_join(thread, NULL);
 	close(third.fence);
