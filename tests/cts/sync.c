@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -412,6 +413,43 @@ static void merge(void *arg)
 	CHECK_EQ(status, 1);
 }
 
+/* With each number of free fds an acquire fails, or the release ends after the fence. */
+static void fence_with_few_fds(void *arg)
+{
+	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t AUTO_TENSOR = cts_import(dev, fd, BYTES);
+	DLBUF_OPTS(dlbuf_acquire_opts, opts);
+	DLBUF_INFO(dlbuf_device_info, info);
+	struct rlimit all, few;
+	int ret = -1, last;
+
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	/* Others wait for fences on a thread, or the caller waits where there is no fd. */
+	if (info.acquire != DLBUF_SYNC_FENCE || info.release != DLBUF_SYNC_FENCE)
+		SKIP("the device does not wait by itself");
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &all));
+	for (int n = 0; n < 16 && (n < 8 || ret); n++) {
+		struct cts_fence f;
+
+		cts_fence_create(&f);
+		opts.fence = f.sync_file;
+		last = dup(0);
+		close(last);
+		few = (struct rlimit){ .rlim_cur = last + n, .rlim_max = all.rlim_max };
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+		ret = dlbuf_acquire(t, DLBUF_READ, NULL, &opts);
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &all));
+		cts_fence_signal(&f);
+		if (ret)
+			CHECK_EQ(ret, -EMFILE);
+		else
+			CHECK_OK(dlbuf_release(t, NULL, NULL));
+		cts_fence_destroy(&f);
+	}
+	CHECK_EQ(ret, 0);
+}
+
 /* A fence of the caller's own is waited for as well. */
 static void explicit_fence(void *arg)
 {
@@ -750,6 +788,8 @@ void cts_cases_sync(void)
 		  (void *)"heap:system");
 	ktap_case("sync/merge", merge, NULL);
 	ktap_case("sync/explicit-fence", explicit_fence, NULL);
+	if (!strcmp(cts_access->backend, "vulkan"))
+		ktap_case("sync/few-fds", fence_with_few_fds, NULL);
 	ktap_case("sync/expiry", expiry, NULL);
 	ktap_case("sync/waits", waits, NULL);
 	ktap_case("sync/device-waits", device_waits, NULL);
