@@ -53,6 +53,19 @@ def test_costs():
             "np.from_dlpack(t), t kept and acquired")]
 
 
+def test_instructions():
+    """README's counts and ratios are those of docs/performance.md, but for round ones."""
+    root = os.path.join(os.path.dirname(__file__), "../..")
+    with open(root + "/docs/performance.md") as f:
+        page = set(re.findall(r"\| ([\d.]+) (?=\|)", f.read()))
+    with open(root + "/README.md") as f:
+        text = f.read().partition("\n## Why\n")[2].partition("\n## ")[0]
+    counts = re.findall(r"(?<!about )\b(\d+,\d{3})\b", text)
+    assert len(counts) > 5
+    for number in [n.replace(",", "") for n in counts] + re.findall(r"(\d\.\d\d) times", text):
+        assert number in page, number
+
+
 def test_names():
     """What the documents call exists: dlbuf.gstreamer.frames, dlbuf.from_fd."""
     root = os.path.join(os.path.dirname(__file__), "../..")
