@@ -27,12 +27,12 @@ static bool change(struct queue_function *call, int from, int to)
 					   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* Under the lock. */
-static void unlink_call(struct queue_function *call)
+/* Under the lock: takes out what is between prev and next. */
+static void join_list(struct queue_function **prev, struct queue_function *next)
 {
-	*call->prev = call->next;
-	if (call->next)
-		call->next->prev = call->prev;
+	*prev = next;
+	if (next)
+		next->prev = prev;
 }
 
 /* The driver calls this once at most. */
@@ -45,7 +45,7 @@ static void run(void *data)
 		dev = call->dev;
 		call->fn(call->data);
 		pthread_mutex_lock(&dev->lock);
-		unlink_call(call);
+		join_list(call->prev, call->next);
 		if (dev->lost && !dev->calls)
 			queue_works_lost(dev);
 		pthread_mutex_unlock(&dev->lock);
@@ -80,7 +80,7 @@ int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *dat
 	/* Not given to the driver. A loss meanwhile has cancelled it. */
 	pthread_mutex_lock(&dev->lock);
 	if (!lost && change(call, QUEUED, CANCELLED))
-		unlink_call(call);
+		join_list(call->prev, call->next);
 	pthread_mutex_unlock(&dev->lock);
 	free(call);
 	return ret;
@@ -88,13 +88,14 @@ int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *dat
 
 void queue_calls_cancel(struct queue_device *dev)
 {
-	struct queue_function *call, *next;
+	struct queue_function *call, *next, **prev;
 
 	for (call = dev->calls; call; call = next) {
 		next = call->next;
-		/* The driver owns it now, and frees it if it calls it. */
+		prev = call->prev;
+		/* The driver owns it then. If it calls it now, it is freed at once. */
 		if (change(call, QUEUED, CANCELLED))
-			unlink_call(call);
+			join_list(prev, next);
 	}
 }
 

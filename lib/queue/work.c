@@ -235,9 +235,8 @@ static bool poll_works(struct event_call *call)
 						polling);
 	struct queue_scope scope;
 	struct queue_work *work;
-	bool none;
+	bool none, slow = true;
 
-	call->slow = true;
 	queue_enter_to_free(dev, &scope);
 	pthread_mutex_lock(&dev->lock);
 	for (work = dev->all_works; work; work = work->all) {
@@ -253,9 +252,10 @@ static bool poll_works(struct event_call *call)
 			work->polled = false;
 			dev->npolled--;
 		}
-		call->slow &= !work->polled || (dev->ops->call_host && !is_late(work));
+		slow &= !work->polled || (dev->ops->call_host && !is_late(work));
 		put_locked(dev, work);
 	}
+	call->slow = slow;
 	none = !dev->npolled;
 	if (none)
 		dev->polls = false;

@@ -164,6 +164,17 @@ static const struct queue_driver drivers[] = {
 #define ONE_DEVICE
 #include "queue_cases.h"
 
+static bool polls_slowly(void)
+{
+	struct queue_device *q = queue_device_of(f.dev);
+	bool slow;
+
+	pthread_mutex_lock(&q->lock);
+	slow = q->polling.slow;
+	pthread_mutex_unlock(&q->lock);
+	return slow;
+}
+
 /* Who asks is told all the same: by a thread of the library's, which polls. */
 QUEUE_CASE(ends_are_polled, HOST, NOTHING)
 {
@@ -177,8 +188,7 @@ QUEUE_CASE(ends_are_polled, HOST, NOTHING)
 	}
 	/* Where functions of the host tell, too, but slowly: the device may be lost. */
 	CHECK_EQ(event_pending(), 1);
-	UNTIL(__atomic_load_n(&queue_device_of(f.dev)->polling.slow,
-			      __ATOMIC_RELAXED) == !!ops->call_host);
+	UNTIL(polls_slowly() == !!ops->call_host);
 	CHECK_ERR(wait_until(DLBUF_READ, 1), -ETIME);
 	gate_open(&app);
 	CHECK_OK(wait_until(DLBUF_READ, 0));

@@ -138,7 +138,7 @@ QUEUE_CASE(the_stream_looks_at_its_word_later, ITSELF, WAITS)
 		CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
 		signal_now(in);
 		end_if_begun();
-		while (event_pending() && !queue_device_of(f.dev)->npolled)
+		while (event_pending() && !is_polled())
 			sched_yield();
 		/* Nor does this thread wait for the stream. */
 		give_up(&f);

@@ -191,11 +191,22 @@ static int wait_until(uint32_t access, uint64_t deadline)
 	return f.dev->backend->wait(&f.ci.base, access, deadline);
 }
 
+/* The library's thread looks at works, again and again. */
+static bool is_polled(void)
+{
+	struct queue_device *q = queue_device_of(f.dev);
+	bool polled;
+
+	pthread_mutex_lock(&q->lock);
+	polled = q->npolled;
+	pthread_mutex_unlock(&q->lock);
+	return polled;
+}
+
 /* Or, instead of a function of the case, when the library's thread makes no call. */
 static void look_no_more(void)
 {
-	while (fake->look != look_for_watched && event_pending() &&
-	       !queue_device_of(f.dev)->npolled)
+	while (fake->look != look_for_watched && event_pending() && !is_polled())
 		sched_yield();
 	watch(NULL);
 }
