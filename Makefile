@@ -86,6 +86,10 @@ endef
 quoted = '$(subst ','\'',$(1))'
 set = $(foreach word,$(SET),$(call quoted,$(word)))
 
+# For tools/absent: what cannot be built here is left out. pkg-config is for programs only.
+probes = CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' GLSLANG='$(GLSLANG)' \
+	PKG_CONFIG='$(if $(filter DMABUF_TEST=n,$(SET)),true,$(PKG_CONFIG))'
+
 .PHONY: menuconfig defconfig setconfig savedefconfig
 menuconfig:
 	$(need-kconfiglib)
@@ -96,28 +100,26 @@ defconfig:
 	$(need-kconfiglib)
 	@mkdir -p $(O)
 	$(Q)rm -f $(KCONFIG_CONFIG)
-	$(Q)$(PYTHON) tools/set-config $(set) >/dev/null
+	$(Q)$(probes) $(PYTHON) tools/set-config $(set) >/dev/null
 
 setconfig:
 	$(need-kconfiglib)
-	$(Q)$(PYTHON) tools/set-config $(set)
+	$(Q)$(probes) $(PYTHON) tools/set-config $(set)
 
 savedefconfig:
 	$(need-kconfiglib)
 	$(Q)$(PYTHON) -m savedefconfig --kconfig Kconfig --out $(O)/defconfig
 
-# Without kconfiglib: the defaults, less what cannot be built here.
 ifneq ($(PYTHON),)
 $(O)/.config: $(if $(SET),FORCE) | $(O)/
-	$(Q)out=$$($(PYTHON) tools/set-config $(set)) || exit; \
+	$(Q)out=$$($(probes) $(PYTHON) tools/set-config $(set)) || exit; \
 	[ -z "$$out" ] || printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET))
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
 	$(Q)$(PYTHON) -m genconfig --header-path $@ --config-out $(O)/.config.full Kconfig
 else
 $(O)/.config: $(if $(SET),FORCE) | $(O)/
-	$(Q)CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' PKG_CONFIG='$(PKG_CONFIG)' \
-		GLSLANG='$(GLSLANG)' tools/plain-config $@ $(set) > $@.new
+	$(Q)$(probes) tools/plain-config $@ $(set) > $@.new
 	$(Q)cmp -s $@.new $@ && rm $@.new || { printf '  %-7s %s\n' CONFIG $(call quoted,$@ $(SET)); mv $@.new $@; }
 
 $(gen)/autoconf.h: $(O)/.config Kconfig | $(gen)/
@@ -157,6 +159,13 @@ $(gen)/reducers.h: list := $(call macros,REDUCER,$(reducers))
 $(gen)/accesses.h: list := $(call macros,ACCESS,$(accesses))
 $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h: FORCE | $(gen)/
 	@printf '%s\n' $(list) | cmp -s - $@ || printf '%s\n' $(list) > $@
+
+# The public functions that may fail, for tests/harness/ktap.h.
+$(gen)/seen.h: $(wildcard include/dlbuf/*.h include/dlbuf/interop/*.h) Makefile | $(gen)/
+	$(Q)sed -En -e 's/^#ifndef (DLBUF_[A-Z0-9_]*H)$$/#ifdef \1/p; s/^(#endif) .. DLBUF_[A-Z0-9_]*H .*/\1/p' \
+		-e 's/^(DLBUF_API|static inline) int (dlbuf_[a-z0-9_]*[a-z0-9])\(.*/#define \2(...) ktap_seen("\2", __FILE__, __LINE__, \2(__VA_ARGS__))/p' \
+		$(filter %.h,$^) | sed '/ dlbuf_fail(/d' > $@.new
+	$(Q)cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # ---------------------------------------------------------------- flags
 
@@ -261,7 +270,7 @@ endif
 $(O)/.flags: FORCE | $(O)/
 	@echo '$(CC) $(all-cflags) $(hot) $(once)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(once)' > $@
 
-generated := $(gen)/autoconf.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
+generated := $(gen)/autoconf.h $(gen)/seen.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
 
 $(O)/%.o: %.c $(O)/.flags $(generated)
 	@mkdir -p $(@D)
@@ -327,7 +336,13 @@ bench := $(bench-src:%.c=$(O)/%)
 # TESTS_CFLAGS: the tests' own code, other than the library's.
 TESTS_CFLAGS ?=
 cflags-tests = -Ilib -Itests -Itests/harness -Wno-unused-parameter $(TESTS_CFLAGS)
+# The second C block of README.md, which is a part of a program.
+$(O)/tests/lab/camera.o: $(gen)/readme.inc
+$(gen)/readme.inc: README.md | $(gen)/
+	$(Q)awk '/^```/ { on = 0 } on; /^```c$$/ { on = ++n == 2 }' $< > $@
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
+$(O)/tests/lab/image.o: cflags-tests += -I$(O)/tests/lab
+$(O)/tests/lab/image.o: $(O)/tests/lab/image.spv.h
 
 define link-test
 	$(call say,LD,$@)
@@ -549,7 +564,7 @@ bench:
 	$(Q)$(MAKE) --no-print-directory O=$(O) all benchmarks
 	$(Q)rm -f $(figures)
 	$(Q)$(icount) -- sh -c 'printf "kernel\tabout\t0\tLinux %s %s\n" $$(uname -rm) > $(figures) && \
-		$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl'
+		$(O)/bench/import && $(O)/bench/frame && $(O)/bench/fence && $(O)/bench/opencl && $(O)/bench/vulkan'
 	$(Q)$(MAKE) --no-print-directory O=$(O) bench-media bench-python bench-vpi
 
 # What links with GStreamer is compiled against the guest's.
@@ -589,9 +604,9 @@ help:
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
-	'make check-quick     the tests for every change, in a few minutes' \
-	'make check-changed   what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
-	'make check-gpu       the tests for a machine with an NVIDIA GPU, which write a report' \
+	'make check-quick      the tests for every change, in a few minutes' \
+	'make check-changed    what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
+	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
 	'make docs             docs/formats.md, its man page and docs/interop/python.md, from' \

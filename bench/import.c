@@ -9,9 +9,14 @@
  * the table repeats on any machine (make bench).
  */
 #include <err.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <linux/dma-buf.h>
 
 #include <dlbuf/dlbuf.h>
 
@@ -221,6 +226,153 @@ static void count(struct dlbuf_device *dev, const char *exporter)
 	dlbuf_device_trim(dev, 0);
 }
 
+/* ------------------------------------------------ one access of a loop */
+
+/* What a program by hand keeps of each buffer of its producer. */
+struct kept {
+	dev_t dev;
+	ino_t ino;
+	void *data;
+};
+
+struct loop {
+	struct dlbuf_device *dev;
+	DLManagedTensorVersioned *tensor;
+	struct kept kept[4];
+	uint64_t bytes;
+	int fd;			/* of the buffer, as the producer gave it */
+};
+
+static void sync_by_hand(int fd, uint64_t flags)
+{
+	struct dma_buf_sync sync = { .flags = flags };
+
+	if (ioctl(fd, DMA_BUF_IOCTL_SYNC, &sync))
+		err(1, "DMA_BUF_IOCTL_SYNC");
+}
+
+static void bracket_by_hand(void *arg)
+{
+	struct loop *l = arg;
+
+	sync_by_hand(l->fd, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
+	sync_by_hand(l->fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
+}
+
+static void map_and_access(void *arg)
+{
+	struct loop *l = arg;
+	void *p = mmap(NULL, l->bytes, PROT_READ, MAP_SHARED, l->fd, 0);
+
+	if (p == MAP_FAILED)
+		err(1, "mmap");
+	bracket_by_hand(l);
+	munmap(p, l->bytes);
+}
+
+/* A producer that makes its buffers again uses the numbers of its fds again. */
+static void find_and_access(void *arg)
+{
+	struct loop *l = arg;
+	struct stat st;
+
+	if (fstat(l->fd, &st))
+		err(1, "fstat");
+	for (size_t i = 0; i < 4; i++)
+		if (l->kept[i].ino == st.st_ino && l->kept[i].dev == st.st_dev) {
+			bracket_by_hand(l);
+			return;
+		}
+	errx(1, "the buffer is not known");
+}
+
+static void access_tensor(DLManagedTensorVersioned *t)
+{
+	if (dlbuf_acquire(t, DLBUF_READ, NULL, NULL) || dlbuf_release(t, NULL, NULL))
+		errx(1, "%s", dlbuf_last_error());
+}
+
+static void import_and_access(void *arg)
+{
+	struct loop *l = arg;
+	DLManagedTensorVersioned *t = import(l->dev, l->fd);
+
+	access_tensor(t);
+	t->deleter(t);
+}
+
+static void access_kept(void *arg)
+{
+	access_tensor(((struct loop *)arg)->tensor);
+}
+
+/* dup() and close() are the producer's. */
+static uint64_t cost_of(void (*fn)(void *arg), struct loop *l, bool new_fds, uint64_t clock)
+{
+	static uint64_t v[ROUNDS];
+	int old = l->fd;
+
+	/* The first ones look at the fences, see dlbuf_acquire(). */
+	for (int i = 0; i < 64; i++)
+		fn(l);
+	for (size_t i = 0; i < ROUNDS; i++) {
+		uint64_t t;
+
+		if (new_fds)
+			l->fd = fcntl(old, F_DUPFD_CLOEXEC, 500 + (int)i);
+		t = now();
+		fn(l);
+		v[i] = now() - t - clock;
+		if (new_fds)
+			close(l->fd);
+	}
+	l->fd = old;
+	return median(v, ROUNDS);
+}
+
+static void loop_table(struct dlbuf_device *dev, uint64_t clock)
+{
+	static const struct way {
+		const char *who, *what;
+		void (*fn)(void *arg);
+		bool new_fds;
+	} ways[] = {
+		{ "hand", "the mapping is kept: fstat(), a look into a table, START, END",
+		  find_and_access, false },
+		{ "hand", "the producer promises that buffer i is always the same: START, END",
+		  bracket_by_hand, false },
+		{ "hand", "nothing is kept: mmap(), START, END, munmap()", map_and_access, false },
+		{ "dlbuf", "import, acquire, release, deletion", import_and_access, false },
+		{ "dlbuf", "the same, a new fd number each time, or before Linux 6.10",
+		  import_and_access, true },
+		{ "dlbuf", "the tensor is kept: acquire, release", access_kept, false },
+	};
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");
+	struct loop l = { .dev = dev, .bytes = 1 << 20 };
+	struct stat st;
+	uint64_t hand = 0;
+
+	if (dlbuf_alloc_fd(l.bytes, &opts, &l.fd) || fstat(l.fd, &st))
+		errx(1, "no buffer: %s", dlbuf_last_error());
+	l.kept[3] = (struct kept){ st.st_dev, st.st_ino, NULL };
+	l.tensor = import(dev, l.fd);
+	printf("\n%-70s %8s %8s\n", "one access of a loop to a buffer that was seen before", "",
+	       "ratio");
+	for (const struct way *w = ways; w < ways + sizeof(ways) / sizeof(ways[0]); w++) {
+		uint64_t ns = cost_of(w->fn, &l, w->new_fds, clock);
+
+		if (w->fn == map_and_access)
+			ns = rounded(ns);
+		hand = hand ? hand : ns;
+		record(w->who, ns, "cpu: one access of a loop, 1 MiB of udmabuf", "%s", w->what);
+		printf("%-70s %8llu %8.2f\n", w->what, (unsigned long long)ns,
+		       (double)ns / hand);
+	}
+	l.tensor->deleter(l.tensor);
+	close(l.fd);
+	dlbuf_device_trim(dev, 0);
+}
+
 int main(int argc, char **argv)
 {
 	static char first[] = "cpu";
@@ -241,8 +393,10 @@ int main(int argc, char **argv)
 			errx(1, "%s", dlbuf_last_error());
 		table(dev, *name, "udmabuf", clock);
 		table(dev, *name, "heap:system", clock);
-		if (!strcmp(*name, "cpu"))
+		if (!strcmp(*name, "cpu")) {
 			count(dev, "udmabuf");
+			loop_table(dev, clock);
+		}
 		dlbuf_device_close(dev);
 	}
 	return 0;

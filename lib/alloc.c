@@ -292,13 +292,6 @@ static int attempt_quietly(struct request *r, const char *exporter, bool chosen)
 	return ret;
 }
 
-/* A lack of resources says nothing about the next time. */
-static bool transient(int err)
-{
-	return err == -ENOMEM || err == -EMFILE || err == -ENFILE ||
-	       err == -EBUSY;
-}
-
 /* chosen: the library chose this exporter, not the caller. */
 static int attempt(struct request *r, const char *exporter, bool chosen)
 {
@@ -310,7 +303,7 @@ static int attempt(struct request *r, const char *exporter, bool chosen)
 		if (exporter != r->exporter)
 			snprintf(r->exporter, sizeof(r->exporter), "%s",
 				 exporter);
-	} else if (r->who && !transient(ret)) {
+	} else if (r->who && !exporter_transient(ret)) {
 		note_refusal(r->who, exporter);
 	}
 	if (!r->report || (!ret && r->later))
@@ -533,7 +526,7 @@ int dlbuf_alloc(struct dlbuf_device *const devs[], size_t ndevs,
 
 	if (!devs || !ndevs || !tensors)
 		return fail(-EINVAL, "%s", !tensors ? "tensors is NULL" :
-			    "no device is named");
+			    !devs ? "devs is NULL" : "ndevs is 0");
 	for (size_t i = 0; i < ndevs; i++) {
 		ret = devs[i] ? device_check(devs[i]) :
 		      fail(-EINVAL, "devs[%zu] is NULL", i);

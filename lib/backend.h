@@ -23,6 +23,15 @@
 
 struct detile;
 
+/* One of several accesses that begin or end together. */
+struct bracket {
+	struct import *imp;
+	uint32_t access;
+};
+
+/* How many at most. */
+#define MAX_BRACKETS 16
+
 typedef void (*modifier_fn)(uint64_t modifier, uint32_t nplanes, void *data);
 
 /*
@@ -121,6 +130,17 @@ struct backend {
 	 */
 	int (*release)(struct import *imp, uint32_t access, void *stream,
 		       int *fence, int *end);
+
+	/*
+	 * acquire() and release() of 2 to MAX_BRACKETS imports of the device, one of
+	 * which may be in the list twice. All of them begin, or none does; all end, and
+	 * *fence is for all of them. Optional, together: without them the core calls
+	 * acquire() and release() for each. Not for backends with wait().
+	 */
+	int (*acquire_all)(const struct bracket *brackets, uint32_t n,
+			   void *stream, int fence);
+	int (*release_all)(const struct bracket *brackets, uint32_t n,
+			   void *stream, int *fence);
 
 	/*
 	 * Waits for released work on imp that conflicts with the access. With

@@ -36,8 +36,7 @@ int buffer_identify(int fd, struct buffer_id *id)
 	return 0;
 }
 
-/* Returns -EBADF. The error text has the kernel's name of the file, "pipe:[123]". */
-static int not_a_dma_buf(int fd, int callers)
+int wrong_file(int ret, int fd, int callers, const char *want)
 {
 	char path[32], name[128];
 	ssize_t n;
@@ -45,9 +44,9 @@ static int not_a_dma_buf(int fd, int callers)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	n = readlink(path, name, sizeof(name) - 1);
 	if (n < 0)
-		return fail(-EBADF, "fd %d is not a dma-buf", callers);
+		return fail(ret, "fd %d is not a %s", callers, want);
 	name[n] = '\0';
-	return fail(-EBADF, "fd %d is not a dma-buf but '%s'", callers, name);
+	return fail(ret, "fd %d is not a %s but '%s'", callers, want, name);
 }
 
 int buffer_size(int fd, int callers, uint64_t *bytes)
@@ -62,7 +61,7 @@ int buffer_size(int fd, int callers, uint64_t *bytes)
 	if (fault_hit() || fstatfs(fd, &fs) < 0)
 		return fail_errno("fd %d: fstatfs()", callers);
 	if ((unsigned long)fs.f_type != DMA_BUF_MAGIC_NUMBER)
-		return not_a_dma_buf(fd, callers);
+		return wrong_file(-EBADF, fd, callers, "dma-buf");
 	end = lseek(fd, 0, SEEK_END);
 	if (fault_hit() || end < 0)
 		return fail_errno("fd %d: lseek(SEEK_END)", callers);

@@ -28,12 +28,14 @@ struct dlbuf_camera {
 	/* Under the lock; a child of fork() has no other threads. */
 	unsigned int refs;		/* of the handle, and of frames that are out */
 	bool stopped;
-	int queue_error;		/* errno of a lease that could not queue */
+	/* errno of a lease that could not queue. The capture is stopped until it is told. */
+	int queue_error;
 	uint64_t sequence;		/* of the last frame */
 
 	struct node v4l2;
 	struct v4l2_rect crop;		/* width 0: the whole frame */
-	struct dlbuf_camera_info info;	/* held is atomic */
+	struct dlbuf_camera_info info;	/* without held */
+	uint32_t held;			/* atomic; frames that are out */
 	struct buffer buffers[VIDEO_MAX_FRAME];
 	char node[];
 };
@@ -206,10 +208,18 @@ static int start(struct dlbuf_camera *cam)
 	int type = cam->v4l2.fmt.type;
 
 	for (uint32_t i = 0; i < cam->info.buffers; i++)
-		if (queue(cam, i) < 0)
+		if (!cam->buffers[i].out && queue(cam, i) < 0)
 			return node_failed(&cam->v4l2, "VIDIOC_QBUF");
 	return sys_ioctl(cam->info.fd, VIDIOC_STREAMON, &type) < 0 ?
 	       node_failed(&cam->v4l2, "VIDIOC_STREAMON") : 0;
+}
+
+/* Gives all buffers back, and wakes the threads that wait in poll(). */
+static void stream_off(struct dlbuf_camera *cam)
+{
+	int type = cam->v4l2.fmt.type;
+
+	sys_ioctl(cam->info.fd, VIDIOC_STREAMOFF, &type);
 }
 
 /* Sets the options that the pool determines. *frame describes its buffers. */
@@ -392,7 +402,6 @@ static void close_node(struct dlbuf_camera *cam)
 static void stop(struct dlbuf_camera *cam)
 {
 	bool child = inherited(cam);
-	int type = cam->v4l2.fmt.type;
 
 	if (cam->stopped)
 		return;
@@ -401,8 +410,7 @@ static void stop(struct dlbuf_camera *cam)
 		if (child || !cam->buffers[i].out)
 			forget(&cam->buffers[i]);
 	if (!child && cam->info.buffers) {
-		/* Wakes the threads that wait in poll(). */
-		sys_ioctl(cam->info.fd, VIDIOC_STREAMOFF, &type);
+		stream_off(cam);
 		/* Linux before 4.20 refuses this while a frame is out. */
 		node_free(&cam->v4l2);
 	}
@@ -449,11 +457,13 @@ static void release(void *data)
 		return;
 	pthread_mutex_lock(&cam->lock);
 	b->out = false;
-	__atomic_sub_fetch(&cam->info.held, 1, __ATOMIC_RELAXED);
-	if (cam->stopped)
+	__atomic_sub_fetch(&cam->held, 1, __ATOMIC_RELAXED);
+	if (cam->stopped) {
 		forget(b);
-	else if (queue(cam, b - cam->buffers) < 0)
+	} else if (!cam->queue_error && queue(cam, b - cam->buffers) < 0) {
 		cam->queue_error = errno;
+		stream_off(cam);
+	}
 	unlock_unref(cam);
 }
 
@@ -530,8 +540,10 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 	if (ret)
 		return ret;
 	if (cam->queue_error) {
-		errno = cam->queue_error;
-		cam->queue_error = 0;
+		stream_off(cam); /* the last start may have failed in the middle */
+		ret = cam->queue_error;
+		cam->queue_error = start(cam) ? ret : 0;
+		errno = ret;
 		return node_failed(&cam->v4l2, "VIDIOC_QBUF");
 	}
 	if (sys_ioctl(cam->info.fd, VIDIOC_DQBUF, &buf) < 0)
@@ -553,13 +565,13 @@ static int dequeue(struct dlbuf_camera *cam, struct dlbuf_frame *frame)
 	cam->buffers[buf.index].out = true;
 	cam->v4l2.frames++;
 	cam->refs++;
-	__atomic_add_fetch(&cam->info.held, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&cam->held, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
 static int late(const struct dlbuf_camera *cam)
 {
-	uint32_t held = __atomic_load_n(&cam->info.held, __ATOMIC_RELAXED);
+	uint32_t held = __atomic_load_n(&cam->held, __ATOMIC_RELAXED);
 
 	if (held == cam->info.buffers)
 		return fail(-ETIME, "%s cannot capture: the program, or a receiver "
@@ -606,10 +618,11 @@ int dlbuf_camera_get_info(struct dlbuf_camera *cam,
 			  struct dlbuf_camera_info *info)
 {
 	struct dlbuf_camera_info i;
+	int ret = usable(cam);
 
-	if (!cam)
-		return fail(-EINVAL, "cam is NULL");
+	if (ret)
+		return ret;
 	i = cam->info;
-	i.held = __atomic_load_n(&cam->info.held, __ATOMIC_RELAXED);
+	i.held = __atomic_load_n(&cam->held, __ATOMIC_RELAXED);
 	return INFO_PUT(info, &i, "dlbuf_camera_info");
 }

@@ -43,15 +43,18 @@ static void check_backend(const struct backend *b)
 	assert(b->name && b->type && b->each && b->open && b->close &&
 	       b->describe && b->import && b->unimport && b->acquire &&
 	       b->release && b->import_size >= sizeof(struct import) &&
-	       !b->can_detile == !b->detile && !b->wait == !b->pending);
+	       !b->can_detile == !b->detile && !b->wait == !b->pending &&
+	       !b->acquire_all == !b->release_all &&
+	       !(b->acquire_all && b->wait));
 	(void)b;
 }
 
 static int no_such_backend(const char *name, size_t len)
 {
-	char known[128] = "";
+	char known[128];
 	size_t n = 0;
 
+	known[0] = '\0';
 	for (size_t i = 0; not_built[i]; i++)
 		if (strlen(not_built[i]) == len &&
 		    !strncmp(not_built[i], name, len))
@@ -60,8 +63,8 @@ static int no_such_backend(const char *name, size_t len)
 	for (size_t i = 0; backends[i] && n < sizeof(known); i++)
 		n += snprintf(known + n, sizeof(known) - n, " %s",
 			      backends[i]->name);
-	return fail(-EINVAL, "no backend is named '%.*s'; this library has%s",
-		    (int)(len > 64 ? 64 : len), name, known);
+	return fail(-EINVAL, "no backend is named '%.64s'; this library has%s",
+		    name, known);
 }
 
 int device_opts_get(const struct backend *backend,
@@ -176,6 +179,7 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 	const struct backend *const *b;
 	struct dlbuf_device_opts o;
 	struct dlbuf_device *dev;
+	const char *selector;
 	size_t len;
 	int ret;
 
@@ -185,12 +189,13 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 	for (b = backends; *b; b++)
 		if (strlen((*b)->name) == len && !strncmp((*b)->name, name, len))
 			break;
-	if (!*b)
+	selector = name + len;
+	if (!*b || (*selector && !*++selector))
 		return no_such_backend(name, len);
 	check_backend(*b);
 	ret = device_opts_get(*b, &o, opts);
 	if (!ret)
-		ret = (*b)->open(name[len] ? name + len + 1 : "", &o, &dev);
+		ret = (*b)->open(selector, &o, &dev);
 	if (ret)
 		return ret;
 	device_init(dev, *b, &o);

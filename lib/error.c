@@ -171,8 +171,8 @@ int fail_with_errno(const char *fmt, ...)
 	n = mine ? strlen(mine->text) : TEXT_BYTES;
 	if (n < TEXT_BYTES)
 		snprintf(mine->text + n, TEXT_BYTES - n, ": %s", strerror(err));
-	/* -EAGAIN would tell the caller to try again at once. */
-	return err == EAGAIN ? -ENOMEM : -err;
+	/* -EAGAIN would tell the caller to try again at once. ENOSPC: of epoll, of a memfd. */
+	return err == EAGAIN || err == ENOSPC ? -ENOMEM : -err;
 }
 
 int unknown_flags(const char *what, uint32_t flags)
@@ -236,6 +236,7 @@ void dlbuf_log_set(dlbuf_log_fn fn, void *data, enum dlbuf_log_level level)
 
 void log_at(enum dlbuf_log_level level, const char *fmt, ...)
 {
+	NOT_CANCELLED;
 	int limit = __atomic_load_n(&log_level, __ATOMIC_ACQUIRE);
 	dlbuf_log_fn fn;
 	char text[512];

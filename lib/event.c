@@ -16,6 +16,7 @@
 #include "sys.h"
 
 #define MAX_PAUSE 8		/* milliseconds */
+#define SLOW_PAUSE 250
 
 struct event {
 	struct event_call call;
@@ -48,6 +49,7 @@ struct loop {
 	unsigned int pending;	/* number of events and promised calls */
 	struct event_call *posted;	/* atomic; the last one first */
 	struct event_call *later;	/* used by the thread only; to be called again */
+	bool soon;		/* and one of them is not slow */
 	int timer;		/* by hand: timerfd, to call `later` again */
 	int nover;		/* calls completed since dlbuf_dispatch() began */
 };
@@ -140,6 +142,12 @@ void event_post(struct event_call *call)
 	wake(&events.calls);
 }
 
+void event_kick(void)
+{
+	announce_wake(&events.calls);
+	wake(&events.calls);
+}
+
 /*
  * The event counts as pending until fn has returned. It is removed from the list before,
  * because its fd is closed: a child of fork() must not close the number again.
@@ -184,6 +192,7 @@ static bool run(struct event_call *call)
 	} else {
 		call->next = l->later;
 		l->later = call;
+		l->soon |= !call->slow;
 	}
 	return true;
 }
@@ -206,6 +215,7 @@ static bool run_posted(struct loop *l)
 	struct event_call *call, *next, *again = l->later, *first = NULL;
 
 	l->later = NULL;
+	l->soon = false;
 	call = __atomic_exchange_n(&l->posted, NULL, __ATOMIC_ACQUIRE);
 	for (; call; call = next) {
 		next = call->next;
@@ -226,7 +236,10 @@ static void close_fds(struct loop *l)
 	l->by_hand = false;
 }
 
-/* Ends the loop if nothing needs it. True: the thread must return. */
+/*
+ * Ends the loop if nothing needs it. True: the thread must return. At the library's end the
+ * fds stay open while calls are promised: see event_stop().
+ */
 static bool end_if_unwanted(struct loop *l)
 {
 	bool end;
@@ -234,7 +247,8 @@ static bool end_if_unwanted(struct loop *l)
 	pthread_mutex_lock(&events.lock);
 	end = !wanted(l) && !__atomic_load_n(&l->wakes, __ATOMIC_RELAXED);
 	if (end) {
-		close_fds(l);
+		if (!l->pending)
+			close_fds(l);
 		l->running = false;
 		l->ended = true;
 		pthread_cond_broadcast(&events.changed);
@@ -313,14 +327,14 @@ static void *loop_thread(void *arg)
 	bool woken;
 
 	for (;;) {
-		n = turn(l, l->later ? pause : -1, &woken);
+		n = turn(l, l->soon ? pause : l->later ? SLOW_PAUSE : -1, &woken);
 		if (n < 0) {
 			if (errno)
 				break_off(l);
 			return NULL;
 		}
 		pause = n || pause == MAX_PAUSE ? pause : 2 * pause;
-		pause = l->later ? pause : 1;
+		pause = l->soon ? pause : 1;
 		/* "dlbuf-words" takes the lock only after it was woken. */
 		if (woken && end_if_unwanted(l))
 			return NULL;
@@ -334,10 +348,11 @@ static void forget_all(void)
 
 	while ((e = events.first)) {
 		list_remove(e);
+		events.calls.pending--;
 		close(e->fd);
 		free(e);
 	}
-	events.words.pending = events.calls.pending = 0;
+	events.words.pending = 0;
 	events.calls.posted = events.calls.later = NULL;
 }
 
@@ -364,6 +379,7 @@ static void forget_thread(struct loop *l)
 void event_forked(void)
 {
 	forget_all();
+	events.calls.pending = 0;
 	forget_thread(&events.words);
 	forget_thread(&events.calls);
 	events.changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
@@ -720,7 +736,8 @@ int dlbuf_dispatch(void)
 	if (!err)
 		return 0;
 	/* Makes the timer unreadable until the calls are due again. */
-	again.it_value.tv_nsec = l->later ? PAUSE_BY_HAND : 0;
+	again.it_value.tv_nsec = l->soon ? PAUSE_BY_HAND :
+				 l->later ? SLOW_PAUSE * 1000000 : 0;
 	timerfd_settime(l->timer, 0, &again, NULL);
 	ret = err < 0 ? l->nover :
 	      fail(-EIO, "epoll_wait(): %s; the application has closed fd %d of "
@@ -762,16 +779,22 @@ void event_user_remove(void)
 	pthread_mutex_unlock(&events.lock);
 }
 
-/* The library is unloaded: pending events do not fire. */
+/*
+ * The library's end, see event.h. If exit() was called in a callback, or beside a thread in
+ * dlbuf_dispatch(), all stays as it is: that thread goes on until the process ends. So do
+ * the fds while calls are promised: a driver's thread may yet write to `wake`.
+ */
 __attribute__((destructor))
 static void event_stop(void)
 {
 	pthread_mutex_lock(&events.lock);
 	events.stop = true;
 	end_threads();
-	if (!events.calls.running) {
+	if (!events.calls.running && !events.calls.dispatching) {
 		forget_all();
-		forget_thread(&events.calls);
+		forget_thread(&events.words);
+		if (!events.calls.pending)
+			forget_thread(&events.calls);
 	}
 	pthread_mutex_unlock(&events.lock);
 }

@@ -12,8 +12,22 @@
  * The application may run the second loop itself with dlbuf_dispatch(). Then there is no
  * "dlbuf-events", and a timerfd becomes readable when a call has to be repeated.
  *
- * Both threads sleep in epoll_wait(), and end with the last device or when the library
- * is unloaded. A child of fork() has none of the parent's events.
+ * Both threads sleep in epoll_wait(). A child of fork() has none of the parent's events.
+ *
+ * The end. This is what runs after the last dlbuf_device_close():
+ *
+ *   until the last event   a thread, while a lease, a dlbuf_fence_notify() or a free waits
+ *                          for a fence
+ *   after dlclose()        nothing. The library's destructor waits for the callback that
+ *                          runs, joins both threads, and drops the events that have not
+ *                          fired. The program must not be inside the library, and a driver
+ *                          must have made the calls that event_promise() counts; both are
+ *                          so after dlbuf_device_drain() of every device
+ *   after exit()           the same, but the program's other threads and the drivers' go
+ *                          on. A thread in dlbuf_dispatch() goes on with its callbacks; so
+ *                          does one that has called exit() in a callback. A driver's thread
+ *                          may call event_post(), whose call does not run any more. All that
+ *                          these use stays as it is
  */
 #ifndef DLBUF_LIB_EVENT_H
 #define DLBUF_LIB_EVENT_H
@@ -62,9 +76,11 @@ int event_add_word(int fd, uint32_t *word, uint32_t value,
 struct event_call {
 	/*
 	 * Returns true if it is finished; it may have freed `call`. Otherwise it is
-	 * called again after 1 to 8 milliseconds.
+	 * called again after 1 to 8 milliseconds, or after 250 if `slow` is set then;
+	 * and whenever the loop has something else to do.
 	 */
 	bool (*fn)(struct event_call *call);
+	bool slow;
 	struct event_call *next;
 };
 
@@ -76,6 +92,9 @@ int event_promise(void);
 
 /* Makes the loop call call->fn. Cannot fail, takes no lock. On any thread, also a driver's. */
 void event_post(struct event_call *call);
+
+/* Makes the loop run the calls that are to be repeated now. event_promise() came before. */
+void event_kick(void);
 
 /* Whether this is the thread of "dlbuf-events", which must not wait for its own calls. */
 bool event_is_here(void);

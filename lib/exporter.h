@@ -8,6 +8,7 @@
 #ifndef DLBUF_EXPORTER_H
 #define DLBUF_EXPORTER_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -85,5 +86,15 @@ struct request {
  * After a failure tensors and fds are as before.
  */
 int exporter_alloc(struct request *r, const char *exporter);
+
+/*
+ * Whether an error is a lack of resources, which says nothing about the next time. Such a
+ * failure is not remembered.
+ */
+static inline bool exporter_transient(int err)
+{
+	return err == -ENOMEM || err == -EMFILE || err == -ENFILE ||
+	       err == -EBUSY;
+}
 
 #endif /* DLBUF_EXPORTER_H */

@@ -78,8 +78,8 @@ int dlbuf_fence_wait(int fence, uint64_t deadline_ns)
 
 /*
  * The status of a sync_file that has signalled. One of several fences has no error if
- * its fences failed before anybody waited for it, so each of these is asked. A socket of
- * backend vpi has an error if the simulator died.
+ * its fences failed before anybody waited for it, so each of these is asked. An event that
+ * is a socket has an error if its other end died.
  */
 static int status_of(int fence)
 {
@@ -138,11 +138,30 @@ int fence_check(int fence)
 
 int not_a_sync_file(int fd)
 {
-	int err = errno == ENOENT ? EINVAL : errno;
-
 	if (fcntl(fd, F_GETFD) < 0)
 		return fail(-EBADF, "fd %d is not open", fd);
-	return fail(-EINVAL, "fd %d is not a sync_file: %s", fd, strerror(err));
+	return wrong_file(-EINVAL, fd, fd, "sync_file");
+}
+
+static bool no_room(void)
+{
+	return errno == EMFILE || errno == ENFILE || errno == ENOMEM;
+}
+
+/*
+ * A merge without a second file makes nothing: a sync_file returns ENOENT.
+ * SYNC_IOC_FILE_INFO is no test for pending fences, see dlbuf_fence_status().
+ */
+int fence_check_file(int fence)
+{
+	struct sync_merge_data merge = { .name = "dlbuf", .fd2 = -1 };
+
+	if (!sys_ioctl(fence, SYNC_IOC_MERGE, &merge))
+		close(merge.fence);
+	else if (errno != ENOENT)
+		return no_room() ? fail_errno("SYNC_IOC_MERGE") :
+				   not_a_sync_file(fence);
+	return 0;
 }
 
 int raise_fd(int fd, int *out)
@@ -220,8 +239,7 @@ int dlbuf_fence_merge(int a, int b, int *out)
 	if (b == -1)
 		merge.fd2 = a;
 	if (sys_ioctl(a, SYNC_IOC_MERGE, &merge) < 0)
-		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ?
-		       fail_errno("SYNC_IOC_MERGE") :
+		return no_room() ? fail_errno("SYNC_IOC_MERGE") :
 		       not_a_sync_file(errno == ENOENT ? merge.fd2 : a);
 	return raise_fd(merge.fence, out);
 }

@@ -80,6 +80,13 @@ int raise_fd(int fd, int *out);
 int not_a_sync_file(int fd);
 
 /*
+ * Returns 0 if fence is a sync_file, otherwise the error above, or that of a lack of
+ * memory or fds. Everything that polls looks like a fence, and a driver trusts what it
+ * gets, so a caller's fence is checked before it is used.
+ */
+int fence_check_file(int fence);
+
+/*
  * Makes an eventfd with two fds. *out is for readers. fence_event_tell() takes
  * *writer and makes the eventfd readable, for any number of readers. It may be called
  * on any thread; -1 does nothing.

@@ -14,10 +14,12 @@ static void before(void)
 {
 	event_before_fork();
 	memory_lock();
+	socket_before_fork();
 }
 
 static void in_parent(void)
 {
+	socket_after_fork(false);
 	memory_unlock();
 	event_after_fork();
 }
@@ -25,6 +27,7 @@ static void in_parent(void)
 static void in_child(void)
 {
 	fork_generation++;
+	socket_after_fork(true);
 	memory_unlock();
 	error_forked();
 	event_forked();

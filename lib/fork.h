@@ -11,6 +11,8 @@
 #ifndef DLBUF_LIB_FORK_H
 #define DLBUF_LIB_FORK_H
 
+#include <stdbool.h>
+
 /*
  * Installs the handlers of fork(), once. Called before the library makes anything that
  * a child must not use: a device, an event, a lease, a driver library, a remembered
@@ -39,11 +41,14 @@ void error_forked(void);
 void pending_forked(void);
 
 /*
- * Two lists are locked around fork(): the events, so that the child can close its fds
- * of them, and the remembered memfds (memory.h), which the child keeps. This is safe
- * because no driver and no callback runs under these locks.
+ * Three lists are locked around fork(): the events and the pipes of leases, so that the
+ * child can close its fds of them, and the remembered memfds (memory.h), which the child
+ * keeps. This is safe because no driver and no callback runs under these locks, and nothing
+ * waits.
  */
 void event_before_fork(void);
 void event_after_fork(void);
+void socket_before_fork(void);
+void socket_after_fork(bool child);
 
 #endif /* DLBUF_LIB_FORK_H */

@@ -608,8 +608,10 @@ int frame_attach_fence(const struct dlbuf_frame *f)
 		if (again)
 			continue;
 		ret = dlbuf_fence_import(f->planes[i].fd, DLBUF_WRITE, f->fence);
-		if (ret == -EOPNOTSUPP)
-			return dlbuf_fence_wait(f->fence, 0);
+		if (ret == -EOPNOTSUPP) {
+			ret = fence_check_file(f->fence);
+			return ret ? ret : dlbuf_fence_wait(f->fence, 0);
+		}
 		if (ret)
 			return ret;
 	}
@@ -718,7 +720,14 @@ err:
 int frame_one_fd_each(struct dlbuf_frame *f)
 {
 	struct buffer_id ids[DLBUF_MAX_PLANES];
+	uint32_t same = 1;
 
+	/* Usually all planes have one number, and no system call is needed. */
+	while (same < f->nplanes && same < DLBUF_MAX_PLANES &&
+	       f->planes[same].fd == f->planes[0].fd)
+		same++;
+	if (same >= f->nplanes)
+		return 0;
 	for (uint32_t i = 0; i < f->nplanes && i < DLBUF_MAX_PLANES; i++) {
 		uint32_t j = 0;
 		int ret = buffer_identify(f->planes[i].fd, &ids[i]);

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* The way back: tensors as a frame, and frames as their consumers want them. */
 #include <errno.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
-
-#include <linux/sync_file.h>
 
 #include <dlbuf/frame.h>
 
@@ -218,7 +215,7 @@ int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[], size_t n
 		ret = tensor_of(tensors[i], &t[i]);
 		if (!ret)
 			ret = describe(t[i], i, format, planes[i], &f);
-		if (!ret && tensors[i]->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+		if (!ret && !(t[i]->imp->id.access & DLBUF_WRITE))
 			f.flags |= DLBUF_FRAME_READ_ONLY;
 	}
 	if (!ret)
@@ -321,16 +318,6 @@ static int expand_tiled(const struct dlbuf_frame *f, uint32_t flags, struct dlbu
 	return 0;
 }
 
-/* Anything that can be polled looks like a fence. */
-static int check_fence(const struct dlbuf_frame *f)
-{
-	struct sync_file_info info = { 0 };
-
-	if (frame_fence(f) == -1 || !sys_ioctl(f->fence, SYNC_IOC_FILE_INFO, &info))
-		return 0;
-	return not_a_sync_file(f->fence);
-}
-
 static int access_of(const struct dlbuf_frame *f, uint32_t *flags)
 {
 	struct buffer_id id;
@@ -369,8 +356,8 @@ int dlbuf_frame_expand(const struct dlbuf_frame *frame, uint32_t flags, struct d
 		ret = frame_one_fd_each(&e);
 	if (!ret)
 		ret = access_of(&e, &e.flags);
-	if (!ret)
-		ret = check_fence(&f);
+	if (!ret && frame_fence(&f) != -1)
+		ret = fence_check_file(f.fence);
 	if (!ret)
 		ret = lease_share(&e);
 	if (ret)

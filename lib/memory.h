@@ -18,7 +18,10 @@ void memory_remember(int fd, int memfd);
 /* Call before that number is closed. */
 void memory_forget(int memfd);
 
-/* Held around fork(), so that the child has the list. Its memfds are open too. */
+/*
+ * Held around fork(), so that the child has the list. Its memfds are open too. A backend
+ * may protect a list of its own with it. Nothing under it calls a driver.
+ */
 void memory_lock(void);
 void memory_unlock(void);
 

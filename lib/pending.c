@@ -68,11 +68,16 @@ static int add_buffer(int *sum, const struct use *use, const struct wait *wait)
 
 static int add_callers(int *sum, const struct wait *wait)
 {
-	int dup = sys_dup(wait->fence);
+	int dup = sys_dup(wait->fence), ret;
 
-	return dup < 0 ? fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)",
-				    wait->fence) :
-			 add_fence(sum, dup, wait);
+	if (dup < 0)
+		return fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", wait->fence);
+	/* Again, because a thread may have replaced the number since the first check. */
+	ret = fence_check_file(dup);
+	if (!ret)
+		return add_fence(sum, dup, wait);
+	close(dup);
+	return ret;
 }
 
 /* ---------------------------------------------------------------- no fences */
@@ -173,12 +178,12 @@ static struct {
 	unsigned int n;		/* entries; atomic */
 	unsigned int next;
 	struct buffer_id at[32];	/* access is 0: no entry */
-} failed = { .lock = PTHREAD_MUTEX_INITIALIZER };
+} unfinished = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* An entry counts as a device without fences, so that every acquire looks. */
 static void count(int n)
 {
-	__atomic_add_fetch(&failed.n, n, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&unfinished.n, n, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&devices_nunfenced, n, __ATOMIC_RELEASE);
 }
 
@@ -186,11 +191,11 @@ void pending_failed(const struct buffer_id *id)
 {
 	struct buffer_id *f;
 
-	pthread_mutex_lock(&failed.lock);
-	f = &failed.at[failed.next++ % ARRAY_SIZE(failed.at)];
+	pthread_mutex_lock(&unfinished.lock);
+	f = &unfinished.at[unfinished.next++ % ARRAY_SIZE(unfinished.at)];
 	count(!f->access);
 	*f = *id;
-	pthread_mutex_unlock(&failed.lock);
+	pthread_mutex_unlock(&unfinished.lock);
 }
 
 int pending_tell(int fd, const struct buffer_id *id)
@@ -198,13 +203,13 @@ int pending_tell(int fd, const struct buffer_id *id)
 	struct buffer_id own;
 	bool any = false;
 
-	if (!__atomic_load_n(&failed.n, __ATOMIC_ACQUIRE) ||
+	if (!__atomic_load_n(&unfinished.n, __ATOMIC_ACQUIRE) ||
 	    (!id && buffer_identify(fd, &own)))
 		return 0;
 	id = id ? id : &own;
-	pthread_mutex_lock(&failed.lock);
-	for (size_t i = 0; i < ARRAY_SIZE(failed.at); i++) {
-		struct buffer_id *f = &failed.at[i];
+	pthread_mutex_lock(&unfinished.lock);
+	for (size_t i = 0; i < ARRAY_SIZE(unfinished.at); i++) {
+		struct buffer_id *f = &unfinished.at[i];
 
 		if (f->ino == id->ino && f->dev == id->dev && f->access) {
 			any = true;
@@ -212,16 +217,16 @@ int pending_tell(int fd, const struct buffer_id *id)
 			count(-1);
 		}
 	}
-	pthread_mutex_unlock(&failed.lock);
+	pthread_mutex_unlock(&unfinished.lock);
 	return any ? fail(-EIO, "a simulation ended before it was done with the buffer: "
 			  "its work is not complete") : 0;
 }
 
 void pending_forked(void)
 {
-	pthread_mutex_init(&failed.lock, NULL);
-	failed.n = 0;
-	memset(failed.at, 0, sizeof(failed.at));
+	pthread_mutex_init(&unfinished.lock, NULL);
+	unfinished.n = 0;
+	memset(unfinished.at, 0, sizeof(unfinished.at));
 }
 
 /* ---------------------------------------------------------------- before, after */

@@ -7,6 +7,8 @@
 #include <dlbuf/format.h>
 #include <dlbuf/pool.h>
 
+#include "backend.h"
+#include "buffer.h"
 #include "exporter.h"
 #include "internal.h"
 #include "sys.h"
@@ -251,8 +253,22 @@ static int fill(struct dlbuf_pool *pool, struct pool_buffer *b,
 	return 0;
 }
 
+/* Each import of the dma-buf is dropped, now or with its last tensor. */
+static void forget(int fd)
+{
+	struct dlbuf_device *dev = NULL;
+	struct buffer_id id;
+
+	while ((dev = device_next(dev)))
+		if (!buffer_identify(fd, &id))
+			cache_forget(dev, &id);
+}
+
 static void empty(struct dlbuf_pool *pool, struct pool_buffer *b)
 {
+	for (uint32_t j = 0; b->tensors && j < pool->info.nfds; j++)
+		if (b->fds[j] >= 0)
+			forget(b->fds[j]);
 	for (size_t j = 0; b->tensors && j < pool->info.nfds * pool->ndevs; j++)
 		if (b->tensors[j])
 			b->tensors[j]->deleter(b->tensors[j]);
@@ -280,8 +296,8 @@ static int fill_all(struct dlbuf_pool *pool, struct request *r,
 		r->later = false;
 		for (i = 0; !ret && i < pool->info.buffers; i++)
 			ret = fill(pool, &pool->buffers[i], r, exporter);
-		if (!ret || i < 2 || exporter || !r->who || ret == -ENOMEM ||
-		    round + 1 == MAX_ROUNDS)
+		if (!ret || i < 2 || exporter || !r->who ||
+		    exporter_transient(ret) || round + 1 == MAX_ROUNDS)
 			break;
 		while (i--)
 			empty(pool, &pool->buffers[i]);
@@ -343,8 +359,8 @@ static int lay_out(struct dlbuf_device *const devs[], size_t ndevs,
 	struct dlbuf_format_info format = { .size = sizeof(format) };
 	int ret;
 
-	if (ndevs && !devs)
-		return fail(-EINVAL, "devs is NULL");
+	if (!opts || (ndevs && !devs))
+		return fail(-EINVAL, "%s is NULL", opts ? "devs" : "opts");
 	*info = (struct dlbuf_pool_info){ .size = sizeof(*info) };
 	ret = OPTS_GET(o, opts, "dlbuf_pool_opts");
 	if (!ret)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Sends and receives tensors and frames, with their fds, over a Unix socket. */
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "buffer.h"
 #include "event.h"
 #include "fence.h"
+#include "fork.h"
 #include "frame.h"
 #include "internal.h"
 #include "lease.h"
@@ -120,6 +122,65 @@ static int call_failed(const struct call *c, const char *what)
 	return fail_errno("socket %d: %s", c->sock, what);
 }
 
+/* ---------------------------------------------------------------- pipes of leases */
+
+/*
+ * A child of fork() closes its duplicates of these pipes, because each one keeps the sender's
+ * buffer. A pipe is made and added under the lock, so that no child is forked between; the
+ * caller has called fork_watch(). A bit for each fd; without memory the child keeps it.
+ */
+static uint8_t few[128];
+static struct {
+	pthread_mutex_t lock;
+	uint8_t *bits;
+	size_t bytes;
+} owned = { PTHREAD_MUTEX_INITIALIZER, few, sizeof(few) };
+
+void socket_before_fork(void)
+{
+	pthread_mutex_lock(&owned.lock);
+}
+
+void socket_after_fork(bool child)
+{
+	for (size_t i = 0; child && i < 8 * owned.bytes; i++)
+		if (owned.bits[i / 8] & 1u << i % 8)
+			close(i);
+	if (child)
+		memset(owned.bits, 0, owned.bytes);
+	pthread_mutex_unlock(&owned.lock);
+}
+
+/* Under the lock. */
+static void own_pipe(int fd)
+{
+	size_t at = fd / 8;
+	uint8_t *bits;
+
+	if (at >= owned.bytes) {
+		bits = sys_calloc(2, at);
+		if (!bits)
+			return;
+		memcpy(bits, owned.bits, owned.bytes);
+		if (owned.bits != few)
+			free(owned.bits);
+		owned.bits = bits;
+		owned.bytes = 2 * at;
+	}
+	owned.bits[at] |= 1u << fd % 8;
+}
+
+/* Any fd: it need not be one of these. */
+static void close_fd(int fd)
+{
+	/* First, because the number may be another file's at once. */
+	pthread_mutex_lock(&owned.lock);
+	if ((size_t)fd / 8 < owned.bytes)
+		owned.bits[fd / 8] &= ~(1u << fd % 8);
+	pthread_mutex_unlock(&owned.lock);
+	close(fd);
+}
+
 /* ---------------------------------------------------------------- sending */
 
 union control {
@@ -197,12 +258,18 @@ static int hold_open(struct hold *hold, int *fd)
 {
 	int fds[2], ret;
 
-	if (sys_pipe(fds) < 0)
-		return fail_errno("pipe2()");
+	fork_watch();
+	pthread_mutex_lock(&owned.lock);
+	ret = sys_pipe(fds) < 0 ? fail_errno("pipe2()") : 0;
+	if (!ret)
+		own_pipe(fds[0]);
+	pthread_mutex_unlock(&owned.lock);
+	if (ret)
+		return ret;
 	ret = event_add(fds[1], hold_over, hold);
 	close(fds[1]);
 	if (ret)
-		close(fds[0]);
+		close_fd(fds[0]);
 	else
 		*fd = fds[0];
 	return ret;
@@ -227,17 +294,14 @@ static int wait_unfenced(const struct call *c, const struct message_head *head,
 }
 
 /* fds has room for two more. hold is taken; it may be NULL. */
-static int send_message(struct call *c, int sock,
-			const struct dlbuf_socket_opts *o, struct packet *p,
-			struct message_head *head, int fds[], struct hold *hold)
+static int send_message(struct call *c, struct packet *p, struct message_head *head,
+			int fds[], struct hold *hold)
 {
 	DLManagedTensorVersioned *shares[DLBUF_MAX_PLANES] = { NULL };
 	unsigned int nfds = message_fds(head);
 	int ret, end = -1;
 
-	ret = call_begin(c, sock, o);
-	if (!ret)
-		ret = wait_unfenced(c, head, fds);
+	ret = wait_unfenced(c, head, fds);
 	if (!ret && hold) {
 		ret = hold_open(hold, &end);
 		if (!ret) {
@@ -261,7 +325,7 @@ static int send_message(struct call *c, int sock,
 		delete_all(shares);
 	}
 	if (end >= 0)
-		close(end);
+		close_fd(end);
 	return ret;
 }
 
@@ -319,10 +383,11 @@ static int send_tensors(struct call *c, int sock,
 	bool holds = false;
 	struct packet p;
 
-	if (!tensors || !ntensors || ntensors > DLBUF_MAX_PLANES)
+	if (!tensors)
+		return fail(-EINVAL, "tensors is NULL");
+	if (!ntensors || ntensors > DLBUF_MAX_PLANES)
 		return fail(-EINVAL, "a message cannot have %u tensors, 1 to %d "
-			    "are possible",
-			    tensors ? ntensors : 0, DLBUF_MAX_PLANES);
+			    "are possible", ntensors, DLBUF_MAX_PLANES);
 	ret = opts_check(opts, &o);
 	if (ret)
 		return ret;
@@ -339,9 +404,10 @@ static int send_tensors(struct call *c, int sock,
 		holds |= wants_hold(t);
 	}
 	head.ntensors = ntensors;
-	if (holds)
+	ret = call_begin(c, sock, &o);
+	if (!ret && holds)
 		ret = hold_shares(tensors, ntensors, &hold);
-	return ret ? ret : send_message(c, sock, &o, &p, &head, fds, hold);
+	return ret ? ret : send_message(c, &p, &head, fds, hold);
 }
 
 int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
@@ -392,6 +458,34 @@ static int check_own(struct packet *p, struct message_head *head)
 	       -EINVAL : 0;
 }
 
+/* The receiver refuses these fds, but cannot tell the sender. */
+static int check_files(const struct dlbuf_frame *f, const struct message_head *head,
+		       const int fds[], const uint8_t buffer[])
+{
+	uint64_t bytes[MESSAGE_MAX_BUFFERS];
+	uint32_t access = DLBUF_RW;
+	struct buffer_id id;
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && i < head->nbuffers; i++) {
+		ret = buffer_size(fds[i], fds[i], &bytes[i]);
+		if (!ret)
+			ret = buffer_identify(fds[i], &id);
+		if (!ret)
+			access &= id.access & head->access[i];
+	}
+	if (!ret && !access)
+		ret = fail(-EACCES, "the frame's dma-bufs have no access in common");
+	for (uint32_t i = 0; !ret && i < f->nplanes; i++)
+		if (f->planes[i].offset >= bytes[buffer[i]])
+			ret = fail(-ERANGE, "plane %u begins at byte %llu, its dma-buf ends at "
+				   "%llu", i, (unsigned long long)f->planes[i].offset,
+				   (unsigned long long)bytes[buffer[i]]);
+	if (!ret && head->flags & MESSAGE_FENCE)
+		ret = fence_check_file(f->fence);
+	return ret;
+}
+
 static int hold_release(const struct dlbuf_frame *f, struct hold **out)
 {
 	struct hold *hold = sys_calloc(1, sizeof(*hold));
@@ -439,10 +533,13 @@ int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,
 		ret = lease_share(&f);
 	if (ret)
 		return ret;
-	if (f.release)
+	ret = call_begin(&c, sock, &o);
+	if (!ret)
+		ret = check_files(&f, &head, fds, buffer);
+	if (!ret && f.release)
 		ret = hold_release(&f, &hold);
 	if (!ret)
-		ret = send_message(&c, sock, &o, &p, &head, fds, hold);
+		ret = send_message(&c, &p, &head, fds, hold);
 	if (ret)
 		dlbuf_lease_drop(f.lease);
 	return ret;
@@ -460,7 +557,7 @@ struct parcel {
 static void close_fds(struct parcel *p)
 {
 	while (p->nfds)
-		close(p->fds[--p->nfds]);
+		close_fd(p->fds[--p->nfds]);
 }
 
 /* fd is taken. */
@@ -469,7 +566,7 @@ static int keep_fd(struct parcel *p, int fd)
 	int ret;
 
 	if (p->nfds == p->room) {
-		close(fd);
+		close_fd(fd);
 		return fail(-EPROTO, "a message came with more than %u fds",
 			    p->room);
 	}
@@ -508,6 +605,25 @@ static int take_fds(struct parcel *p, struct msghdr *msg)
 		}
 	}
 	return ret;
+}
+
+/*
+ * Under the lock. The lease is the last fd, or the last before the envelope's. Only a
+ * pipe: closing another file of a peer may block. An fd below 3 is moved later.
+ */
+static void own_lease(const struct call *call, struct msghdr *msg)
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	size_t n = 1 + !!call->envelope;
+	int fd;
+
+	while (c && (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS))
+		c = CMSG_NXTHDR(msg, c);
+	if (!c || c->cmsg_len < CMSG_LEN(n * sizeof(fd)))
+		return;
+	memcpy(&fd, (char *)c + c->cmsg_len - n * sizeof(fd), sizeof(fd));
+	if (fd >= 3 && fcntl(fd, F_GETPIPE_SZ) >= 0)
+		own_pipe(fd);
 }
 
 /*
@@ -561,7 +677,11 @@ static int receive_packet(struct call *c, struct parcel *p)
 			.msg_control = &control,
 			.msg_controllen = sizeof(control),
 		};
+		pthread_mutex_lock(&owned.lock);
 		n = sys_recvmsg(c->sock, &msg);
+		if (n >= 0)
+			own_lease(c, &msg);
+		pthread_mutex_unlock(&owned.lock);
 		ret = n >= 0 ? 0 :
 		      errno == EAGAIN ? call_wait(c, POLLIN) :
 					call_failed(c, "recvmsg()");
@@ -638,7 +758,7 @@ static int check_fds(struct arrival *a, uint32_t want)
 /* Ends the lease on the receiver's side. */
 static void hold_close(void *data)
 {
-	close((int)(intptr_t)data);
+	close_fd((int)(intptr_t)data);
 }
 
 /* Imports are destroyed with the message's tensors, unless the caller keeps them. */
@@ -667,19 +787,6 @@ static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 	return ret;
 }
 
-/*
- * The frame's fence must be a sync_file, because the library may wait for it, and
- * another file may never become ready.
- */
-static int check_fence(int fence)
-{
-	int merged, ret = dlbuf_fence_merge(fence, -1, &merged);
-
-	if (!ret)
-		close(merged);
-	return ret ? -EPROTO : 0;
-}
-
 static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 			const struct dlbuf_import_opts *opts,
 			DLManagedTensorVersioned *tensors[], uint32_t *n)
@@ -698,7 +805,9 @@ static int import_frame(struct dlbuf_device *dev, struct arrival *a,
 		f->planes[i].fd = a->fds[a->m.buffer[i]];
 	if (a->m.head.flags & MESSAGE_FENCE) {
 		f->fence = a->fds[a->m.head.nbuffers];
-		ret = check_fence(f->fence);
+		ret = fence_check_file(f->fence);
+		if (ret == -EINVAL)
+			ret = -EPROTO;
 	}
 	/* A copy cannot be written, so RW fails; leave the access to the import. */
 	if (!opts->access && o.access == DLBUF_RW)

@@ -3,6 +3,7 @@
 #include <dlbuf/socket.h>
 
 #include "absent.h"
+#include "fork.h"
 
 #define WHAT "dlbuf_send()"
 
@@ -15,3 +16,11 @@ ABSENT(WHAT, dlbuf_recv, (struct dlbuf_device *dev, int sock,
 			  const struct dlbuf_socket_opts *opts,
 			  DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
 			  uint32_t *ntensors, struct dlbuf_frame *frame))
+
+void socket_before_fork(void)
+{
+}
+
+void socket_after_fork(bool child)
+{
+}

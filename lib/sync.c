@@ -184,6 +184,8 @@ int sync_opts_get(const struct dlbuf_acquire_opts *opts,
 
 	if (!ret && o->flags & ~DLBUF_ACQUIRE_DAMAGED)
 		ret = unknown_flags("acquire", o->flags & ~DLBUF_ACQUIRE_DAMAGED);
+	if (!ret && o->fence && o->fence != -1)
+		ret = fence_check_file(o->fence);
 	return ret;
 }
 
@@ -273,11 +275,7 @@ static inline int release(struct tensor *t, uint32_t access, void *stream,
 	       release_whole(t, access, stream, out);
 }
 
-/*
- * Tells the error of a fence that the access waited for, once the wait is over. Until
- * then the lease waits for it too, and the next call of the tensor tells.
- */
-static int release_before(struct tensor *t, int *out)
+int tensor_release_before(struct tensor *t, int *out)
 {
 	NOT_CANCELLED;
 	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
@@ -308,11 +306,20 @@ static int release_told(struct tensor *t, uint32_t access, void *stream, int *ou
 	int fence = -1, ret = release(t, access, stream, out ? &fence : NULL);
 
 	if (!ret)
-		ret = release_before(t, out ? &fence : NULL);
+		ret = tensor_release_before(t, out ? &fence : NULL);
 	if (!ret && out)
 		*out = fence;
 	else if (fence != -1)
 		lease_hold_take(NULL, fence, NULL);
+	return ret;
+}
+
+int tensor_released(struct tensor *t, uint32_t access, int ret, int fence)
+{
+	if (!ret)
+		ret = pending_after(t->imp->fd, &t->imp->id, access, fence);
+	lease_hold(t->lease, fence, t->imp->dev);
+	lease_failed(t->lease, ret);
 	return ret;
 }
 

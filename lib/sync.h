@@ -21,6 +21,16 @@
  */
 int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out);
 
+/*
+ * Two parts of it. tensor_released() does what follows backend->release_all(), which
+ * returned ret and gave `fence`, borrowed.
+ * tensor_release_before() tells the error of a fence that the access waited for, once the
+ * wait is over. Until then the lease waits for it too, and the next call of the tensor
+ * tells; *out, a fence or -1, gets the error too. out may be NULL.
+ */
+int tensor_released(struct tensor *t, uint32_t access, int ret, int fence);
+int tensor_release_before(struct tensor *t, int *out);
+
 /* Checks a caller's options and copies them. */
 int sync_opts_get(const struct dlbuf_acquire_opts *opts,
 		  struct dlbuf_acquire_opts *ours);

@@ -88,7 +88,11 @@ bool fault_hit(void)
 {
 	unsigned long n = __atomic_add_fetch(&fault_counter, 1, __ATOMIC_RELAXED);
 
-	return n == __atomic_load_n(&fault_target, __ATOMIC_RELAXED);
+	if (n != __atomic_load_n(&fault_target, __ATOMIC_RELAXED))
+		return false;
+	/* For callers that set none. */
+	errno = EIO;
+	return true;
 }
 
 void fault_at(unsigned long n)

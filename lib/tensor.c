@@ -174,7 +174,7 @@ int tensor_refused(const DLManagedTensorVersioned *dl)
 	if (!dl)
 		return fail(-EINVAL, "the tensor is NULL");
 	if (dl->version.major != DLPACK_MAJOR_VERSION)
-		return fail(-EPROTO, "the tensor is of DLPack %u.%u, dlbuf "
+		return fail(-EINVAL, "the tensor is of DLPack %u.%u, dlbuf "
 			    "speaks %u.%u", dl->version.major,
 			    dl->version.minor, DLPACK_MAJOR_VERSION,
 			    DLPACK_MINOR_VERSION);
@@ -291,6 +291,20 @@ DLTensor tensor_layout(const struct tensor *t)
 	return layout;
 }
 
+/*
+ * DLPack's IS_COPIED promises a single owner. Threads may share a tensor at once; not every
+ * CPU has atomics of 64 bits, and the flag is in the lowest byte.
+ */
+static void owners_grow(struct tensor *t)
+{
+	const int low = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 7 : 0;
+	uint8_t *flags = (uint8_t *)&t->versioned.flags + low;
+
+	if (__atomic_load_n(flags, __ATOMIC_RELAXED) & DLPACK_FLAG_BITMASK_IS_COPIED)
+		__atomic_fetch_and(flags, (uint8_t)~DLPACK_FLAG_BITMASK_IS_COPIED,
+				   __ATOMIC_RELAXED);
+}
+
 /* Another tensor of t's import, over bytes that t covers. */
 static int share(struct tensor *t, const DLTensor *layout, uint64_t first,
 		 uint64_t end, DLManagedTensorVersioned **out)
@@ -301,8 +315,7 @@ static int share(struct tensor *t, const DLTensor *layout, uint64_t first,
 	ret = tensor_create(t->imp, layout, first, end, t->lease, NULL, &other);
 	if (ret)
 		return ret;
-	/* DLPack's IS_COPIED promises a single owner. */
-	t->versioned.flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
+	owners_grow(t);
 	cache_ref(t->imp);
 	*out = &other->versioned;
 	return 0;
@@ -408,7 +421,7 @@ int dlbuf_tensor_import(struct dlbuf_device *dev,
 			    "is not linear: import the frame itself",
 			    t->imp->dev->name);
 	paths = import_paths(&o);
-	if (t->imp->brief)
+	if (__atomic_load_n(&t->imp->brief, __ATOMIC_RELAXED))
 		paths |= PATHS_BRIEF;
 	do
 		ret = import_again(dev, t, o.access, paths, out);
@@ -428,7 +441,7 @@ int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
 	ret = tensor_of(tensor, &t);
 	if (ret)
 		return ret;
-	if (tensor->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+	if (!(t->imp->id.access & DLBUF_WRITE))
 		return fail(-EOPNOTSUPP, "the tensor is read-only, and a "
 			    "DLManagedTensor has no flag for that");
 	layout = tensor_layout(t);
@@ -436,7 +449,7 @@ int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
 			   &other);
 	if (ret)
 		return ret;
-	t->versioned.flags &= ~DLPACK_FLAG_BITMASK_IS_COPIED;
+	owners_grow(t);
 	other->legacy.manager_ctx = other;
 	other->legacy.deleter = delete_legacy;
 	fill_dl(other, &other->legacy.dl_tensor, &layout);

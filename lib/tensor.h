@@ -61,7 +61,7 @@ DLTensor tensor_layout(const struct tensor *t);
 /* The deleter of dlbuf's tensors. dlbuf recognises its tensors by this pointer. */
 void tensor_delete(DLManagedTensorVersioned *self);
 
-/* Returns why a tensor cannot be used: -EINVAL, -EPROTO, -ESTALE. */
+/* Returns why a tensor cannot be used: -EINVAL, -ESTALE. */
 int tensor_refused(const DLManagedTensorVersioned *dl);
 
 /* Gets the struct tensor. With another major version only the head may be read. */

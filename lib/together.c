@@ -238,12 +238,19 @@ struct failure {
 	char said[256];
 };
 
-static void note_failure(struct failure *f, int ret)
+__attribute__((cold, noinline))
+static void note(struct failure *f, int ret)
 {
-	if (!ret || f->ret)
+	if (f->ret)
 		return;
 	f->ret = ret;
 	snprintf(f->said, sizeof(f->said), "%s", dlbuf_last_error());
+}
+
+static inline void note_failure(struct failure *f, int ret)
+{
+	if (ret)
+		note(f, ret);
 }
 
 static int report_failure(const struct failure *f)
@@ -342,28 +349,55 @@ static int wait_before(const struct job *job, int *fence)
 	return ret;
 }
 
+/*
+ * Begins the brackets of the tensors from *at on: of one, or of as many as the backend
+ * begins together. *at is after these.
+ */
+static int begin_some(const struct job *job, size_t *at, int fence)
+{
+	const struct backend *backend = tensor_at(job->tensors, 0)->imp->dev->backend;
+	const uint32_t most = backend->acquire_all ? MAX_BRACKETS : 1;
+	struct bracket list[MAX_BRACKETS];
+	uint32_t n = 0;
+	size_t i;
+	int ret;
+
+	for (i = *at; i < job->n && n < most; i++)
+		if (is_first(job->tensors, i))
+			list[n++] = (struct bracket){
+				tensor_at(job->tensors, i)->imp, job->access
+			};
+	if (!n)
+		ret = 0;
+	else if (backend->acquire_all)
+		ret = backend->acquire_all(list, n, job->stream, fence);
+	else
+		ret = sync_begin(list[0].imp, job->access, job->stream, fence,
+				 job->opts);
+	if (!ret)
+		*at = i;
+	return ret;
+}
+
 /* Begins the brackets, or none of them. */
 static int begin_all(const struct job *job)
 {
 	struct failure failure;
 	int fence = -1, ret = 0;
-	size_t i;
+	size_t begun = 0;
 
 	failure.ret = 0;
 	if (job->ordered && !job->bracket_waits)
 		ret = wait_before(job, &fence);
 	if (ret)
 		return ret;
-	for (i = 0; !ret && i < job->n; i++)
-		if (is_first(job->tensors, i))
-			ret = sync_begin(tensor_at(job->tensors, i)->imp,
-					 job->access, job->stream, fence,
-					 job->opts);
+	while (!ret && begun < job->n)
+		ret = begin_some(job, &begun, fence);
 	if (fence != -1)
 		close(fence);
 	note_failure(&failure, ret);
-	/* The last bracket failed: ends the ones before it. */
-	for (i--; ret && i--;) {
+	/* A bracket failed: ends the ones before it. */
+	for (size_t i = begun; ret && i--;) {
 		struct tensor *t = tensor_at(job->tensors, i);
 		struct together *together = t->together;
 
@@ -466,15 +500,22 @@ int together_check(const struct tensor *t, unsigned int n, const void *stream,
 	return 0;
 }
 
-int together_release(struct tensor *t, uint32_t access, void *stream, int *out)
+/* Whether the bracket ends with this tensor. */
+static bool leave(struct tensor *t)
 {
 	struct together *together = t->together;
 
 	t->together = NULL;
-	if (!__atomic_sub_fetch(&together->left, 1, __ATOMIC_ACQ_REL)) {
-		free(together);
+	if (together && __atomic_sub_fetch(&together->left, 1, __ATOMIC_ACQ_REL))
+		return false;
+	free(together);
+	return true;
+}
+
+int together_release(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	if (leave(t))
 		return tensor_release(t, access, stream, out);
-	}
 	if (out)
 		*out = -1;
 	return 0;
@@ -559,23 +600,67 @@ static int ends_as_one(const struct ends *ends)
 	return one_fd_end(&one);
 }
 
+static uint32_t unmark(struct tensor *t)
+{
+	return __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL) & ~LEAVES;
+}
+
+static void release_by_one(struct tensor *t, void *stream, struct ends *ends,
+			bool wanted, struct failure *failure)
+{
+	int fence = -1;
+
+	note_failure(failure, tensor_release(t, unmark(t), stream,
+					     wanted ? &fence : NULL));
+	ends_add(ends, fence, pending_is_event(t->imp));
+}
+
+/* Releases as many tensors as the backend can at once; returns how many. */
+static size_t release_some(DLManagedTensorVersioned *const tensors[], size_t n,
+			   void *stream, struct ends *ends, bool wanted,
+			   struct failure *failure)
+{
+	struct bracket list[MAX_BRACKETS];
+	struct tensor *of[MAX_BRACKETS];
+	uint32_t nlist = 0;
+	int fence = -1, ret = 0;
+	size_t i;
+
+	for (i = 0; i < n && nlist < MAX_BRACKETS; i++) {
+		struct tensor *t = tensor_at(tensors, i);
+		uint32_t access = unmark(t);
+
+		if (!leave(t))
+			continue;
+		of[nlist] = t;
+		list[nlist++] = (struct bracket){ t->imp, access };
+	}
+	if (nlist)
+		ret = of[0]->imp->dev->backend->release_all(list, nlist, stream,
+							    &fence);
+	for (uint32_t j = 0; j < nlist; j++)
+		note_failure(failure, tensor_released(of[j], list[j].access, ret,
+						      fence));
+	for (size_t j = 0; !ret && j < i; j++)
+		note_failure(failure, tensor_release_before(
+			tensor_at(tensors, j), wanted ? &fence : NULL));
+	ends_add(ends, fence, false);
+	return i;
+}
+
 static int release_marked(DLManagedTensorVersioned *const tensors[], size_t n,
 			  void *stream, int *out)
 {
+	bool some = n && tensor_at(tensors, 0)->imp->dev->backend->release_all;
 	struct ends ends = { -1, -1 };
 	struct failure failure;
 
 	failure.ret = 0;
-	for (size_t i = 0; i < n; i++) {
-		struct tensor *t = tensor_at(tensors, i);
-		uint32_t access = __atomic_exchange_n(&t->acquired, 0,
-						      __ATOMIC_ACQ_REL);
-		int fence = -1;
-
-		note_failure(&failure, tensor_release(t, access & ~LEAVES, stream,
-						      out ? &fence : NULL));
-		ends_add(&ends, fence, pending_is_event(t->imp));
-	}
+	for (size_t i = 0; !some && i < n; i++)
+		release_by_one(tensor_at(tensors, i), stream, &ends, out, &failure);
+	for (size_t i = 0; some && i < n;)
+		i += release_some(tensors + i, n - i, stream, &ends, out,
+				  &failure);
 	if (out && !failure.ret) {
 		*out = ends_as_one(&ends);
 		return 0;

@@ -46,7 +46,8 @@ int node_query(struct node *node, bool outputs)
 	if (sys_ioctl(node->fd, VIDIOC_QUERYCAP, cap) < 0) {
 		if (errno == ENODEV)
 			return node_failed(node, "VIDIOC_QUERYCAP");
-		return fail(-ENOTTY, "%s is no camera (VIDIOC_QUERYCAP: %s)",
+		return fail(errno == EBADF ? -EBADF : -ENOTTY,
+			    "%s is not a V4L2 node (VIDIOC_QUERYCAP: %s)",
 			    node->name, strerror(errno));
 	}
 	/* capabilities describes all nodes of the hardware together. */

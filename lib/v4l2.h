@@ -34,6 +34,7 @@ int node_failed(const struct node *node, const char *call);
 /*
  * Reads the capabilities and chooses the queue: of captures, or with `outputs` the one
  * of outputs if the node captures nothing.
+ * -EBADF       the fd is not open
  * -ENOTTY      the node is no V4L2 device
  * -EOPNOTSUPP  it has no such queue, or no buffers to share
  */
@@ -101,7 +102,7 @@ int node_queue(const struct node *node, uint32_t index, const int fds[]);
 /*
  * Makes an array of n nodes for the fds of a caller, borrowed, with their formats. free()
  * it. n 0 gives NULL.
- * -EINVAL, -EBADF, and the errors of node_query()
+ * -EINVAL, and the errors of node_query()
  */
 int nodes_open(const int *fds, size_t n, struct node **nodes);
 

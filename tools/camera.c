@@ -70,7 +70,7 @@ static const struct opt options[] = {
 	  .call = set_format },
 	{ 0, "view", "VIEW", "planes, words, rows or bytes (the first one of\n"
 	  "them that the format has)", OPT_CALL, .call = set_view },
-	{ 'r', "rate", "FPS", "frames a second to ask the camera for (as it is)",
+	{ 'r', "rate", "FPS", "frames a second to ask the camera for (no change)",
 	  OPT_CALL, .call = set_rate },
 	{ 'b', "buffers", "N", "buffers that the camera cycles through (4)",
 	  OPT_NUMBER, TO(buffers), 1, VIDEO_MAX_FRAME },
@@ -102,7 +102,7 @@ static const struct cmdline usage = {
 "Takes frames from the V4L2 node NODE (/dev/video0), imports each into every\n"
 "device and reduces all of its bytes there. The result is compared with what the\n"
 "CPU reads afterwards, without dlbuf: in a mapping of the node, or with --exporter\n"
-"of the dma-buf. To the device cpu this is the same memory behind the same cache:\n"
+"of the dma-buf. For the device cpu this is the same memory behind the same cache:\n"
 "equal bytes show that the tensor is in the right place, not that the camera's\n"
 "writes are visible; --written shows that. A buffer goes back to the camera when\n"
 "its last tensor is deleted. Without --device each device is used that works and takes\n"

@@ -16,7 +16,7 @@
 bool verbose;
 
 static const struct opt common[] = {
-	{ 'v', "verbose", NULL, "what the library says on the way, too",
+	{ 'v', "verbose", NULL, "also print the messages of the library",
 	  .kind = OPT_FLAG },
 	{ 'h', "help", NULL, "this text", .kind = OPT_FLAG },
 	OPT_END,

@@ -52,11 +52,8 @@ static int make_memfd(uint64_t bytes, const struct dlbuf_udmabuf_opts *o,
 
 	if (fd < 0)
 		return fail_errno("memfd_create()");
-	if (bytes > INT64_MAX || sys_ftruncate(fd, bytes) < 0) {
-		ret = bytes > INT64_MAX ?
-		      fail(-EOPNOTSUPP, "%llu bytes are more than a file holds",
-			   (unsigned long long)bytes) :
-		      fail_errno("ftruncate() of a memfd to %llu bytes",
+	if (sys_ftruncate(fd, bytes) < 0) {
+		ret = fail_errno("ftruncate() of a memfd to %llu bytes",
 				 (unsigned long long)bytes);
 		goto err;
 	}
@@ -108,13 +105,10 @@ int dlbuf_udmabuf_create(uint64_t bytes, const struct dlbuf_udmabuf_opts *src,
 					    (uint64_t)sysconf(_SC_PAGESIZE);
 	if (!bytes)
 		return fail(-EINVAL, "a udmabuf cannot have 0 bytes");
-	if (__builtin_add_overflow(bytes, page - 1, &bytes))
-		return fail(-EOVERFLOW, "the size does not fit 64 bits in "
-			    "whole pages");
-	bytes &= ~(page - 1);
 	ret = exporter_check_size(bytes);
 	if (ret)
 		return ret;
+	bytes = (bytes + page - 1) & ~(page - 1);
 
 	ret = open_node(&node);
 	if (ret)

@@ -41,7 +41,7 @@ struct dlbuf_alloc_opts {
 	 * buffer without a copy:
 	 *   - "device", if one device is the only party
 	 *   - the one that a device prefers (Hexagon: "heap:system")
-	 *   - "udmabuf", whose pages also those reach who only register host memory
+	 *   - "udmabuf": devices that can only register host memory reach its pages, too
 	 *   - "heap:system", then the other dma-heaps by name, if the CPU can map
 	 *     their memory. Nodes without an IOMMU need one of physically
 	 *     contiguous memory (CMA)
@@ -94,8 +94,9 @@ struct dlbuf_alloc_opts {
  * -EINVAL      no device, bad layout or opts, no such exporter
  * -ENOSYS      the exporter, or V4L2 nodes, are not built into this library
  * -ENODEV      the exporter is absent; the error text names its device node
+ * -EACCES      the process may not open the exporter's node
  * -EBUSY       a V4L2 node has buffers, see opts
- * -ENOTTY      an fd of opts->v4l2 is no V4L2 node
+ * -EBADF, -ENOTTY  an fd of opts->v4l2 is not open, or not a V4L2 node
  * -EOPNOTSUPP, -EIO  an exporter is present and failed or makes too small buffers,
  *              or a party refused its buffer
  * and the errors of dlbuf_layout_extent() and dlbuf_import(). If every exporter
@@ -123,6 +124,7 @@ struct dlbuf_exporter_info {
  *
  * info is peeked and valid during the callback. If fn returns non-zero, the walk
  * ends and this function returns that value.
+ * -EINVAL  fn is NULL
  */
 typedef int (*dlbuf_exporter_fn)(const struct dlbuf_exporter_info *info,
 				 void *data);

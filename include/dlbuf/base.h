@@ -4,27 +4,42 @@
  * ownership, threads, fork(), option structs, access modes, log.
  *
  * Errors. A function returns 0 or a negative errno. It writes its results
- * through its last arguments, and only on success. Each code has one meaning:
+ * through its last arguments, and only on success. Its comment lists its codes.
+ * Not in every list: -ENOMEM, -EMFILE and -ENFILE of a function that makes
+ * something, -ENOSYS of one that was left out of this library, and -ESTALE.
+ * Each code has one meaning:
  *
  *   -EINVAL      an argument is wrong and can never be right
- *   -EBADF       the fd is not open, or is not a dma-buf
- *   -EACCES      the fd was not opened for this access
+ *   -EBADF       an fd is not open, or should be a dma-buf, a memfd or a syncobj
+ *                and is not
+ *   -ENOTTY      an fd or a node is not of V4L2
+ *   -EACCES      the access is not allowed: the fd was not opened for it, the owner
+ *                of the tensor or frame excludes it, or the process may not open
+ *                the device node
  *   -EBUSY       the object is in use, and that use excludes this one
  *   -ENOSYS      the feature was not built into this library
  *   -ENODEV      the driver library or the device is absent
+ *   -ENOENT, -ENXIO  the same, of a camera's node, as open() tells it
  *   -EOPNOTSUPP  the device, driver or kernel is present and cannot do it
- *   -EPROTO      the data has another protocol: a tensor of another DLPack
- *                major version, or a socket message of another program
+ *   -EPROTO      a message of a socket is of another program or version
  *   -EPIPE       the other end of the socket is closed
+ *   -ENOTCONN, -ECONNREFUSED  the socket has no other end
+ *   -EPERM, -ETOOMANYREFS  the kernel lets no fds through the socket, or no more
+ *   -ECANCELED   the camera was stopped
+ *   -ENODATA     a producer's buffer is empty (dlbuf/interop/)
+ *   -ENOSPC      an array of the caller is too small (dlbuf/interop/)
  *   -ERANGE      the bytes are outside the buffer
  *   -EOVERFLOW   a product or a sum does not fit 64 bits
  *   -EAGAIN      the call would block, and the caller asked it not to. It has
  *                no other meaning: a temporary lack of resources (no thread can
  *                be started) is -ENOMEM
- *   -ETIME       the deadline passed before the fences signalled
+ *   -ETIME       the deadline passed before the fences signalled, or a message or
+ *                a frame came
  *   -ESTALE      the object belongs to the parent process, see Fork
- *   -EIO         a driver failed
- *   -ENOMEM, -EMFILE and other codes of the system are returned unchanged
+ *   -EIO         a driver or the kernel failed, or work ended with an error
+ *   -ENOMEM      no memory is left
+ *   -ENOBUFS     the kernel has no memory for a message
+ *   -EMFILE, -ENFILE  no fd is left, of the process or of the machine
  *
  * Ownership. Five words have a fixed meaning:
  *

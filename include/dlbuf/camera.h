@@ -3,18 +3,24 @@
  * Cameras: V4L2 capture nodes, single- and multi-planar. Each frame has a lease that
  * gives its buffer back to the camera.
  *
- *	DLBUF_OPTS(dlbuf_camera_opts, opts, .width = 640, .height = 360,
- *		   .code = DLBUF_FOURCC('N', 'V', '1', '2'));
+ *	DLBUF_OPTS(dlbuf_camera_opts, opts, .code = DLBUF_FOURCC('N', 'V', '1', '2'));
  *	DLBUF_INFO(dlbuf_frame, frame);
  *
- *	dlbuf_camera_open("/dev/video0", &opts, &cam);
+ *	if (dlbuf_camera_open("/dev/video0", &opts, &cam))
+ *		errx(1, "%s", dlbuf_last_error());
  *	while (!dlbuf_camera_frame(cam, 0, &frame)) {
- *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n)) {
- *			frame.release(frame.release_data);
+ *		if (dlbuf_import_frame(dev, &frame, NULL, t, &n)) {
+ *			frame.release(frame.release_data); // the lease is still yours
  *			break;
  *		}
- *		... the camera gets the buffer back with the last tensor ...
+ *		if (dlbuf_acquire(t[0], DLBUF_READ, NULL, NULL))
+ *			warnx("%s", dlbuf_last_error());
+ *		else
+ *			use(&t[0]->dl_tensor);
+ *		while (n--)
+ *			t[n]->deleter(t[n]); // the last one gives the buffer back
  *	}
+ *	warnx("%s", dlbuf_last_error());
  *	dlbuf_camera_close(cam);
  *
  * No library is needed for this, only the kernel. Some nodes need a media graph that
@@ -133,7 +139,6 @@ DLBUF_API int dlbuf_camera_get_info(struct dlbuf_camera *cam,
  * Fills in *frame; set its size before.
  * -EINVAL     NULL, size not set, or no buffer of that index
  * -ECANCELED  the camera was stopped
- * -ESTALE     see Fork in dlbuf/base.h
  */
 DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
 				  struct dlbuf_frame *frame);
@@ -155,7 +160,8 @@ DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
  * succeeds: otherwise call frame->release(frame->release_data) once. The release
  * queues the buffer again. It may be called on any thread, and also after
  * dlbuf_camera_close(): in this case it only closes the buffer's fds. If the buffer
- * cannot be queued, the next call of this function returns the error.
+ * cannot be queued, the capture stops: this function, in a thread that waits or in the next
+ * call, returns the error and starts the capture again.
  *
  * -ETIME      the deadline passed without a frame
  * -ECANCELED  the camera was stopped
@@ -163,7 +169,6 @@ DLBUF_API int dlbuf_camera_buffer(struct dlbuf_camera *cam, uint32_t index,
  * -EIO        the driver failed
  * -EINVAL     NULL, frame->size is not set, or the camera was opened with
  *             DLBUF_CAMERA_PROBE
- * -ESTALE     see Fork in dlbuf/base.h
  */
 DLBUF_API int dlbuf_camera_frame(struct dlbuf_camera *cam, uint64_t deadline_ns,
 				 struct dlbuf_frame *frame);

@@ -86,7 +86,6 @@ extern "C" {
  * context is borrowed and must live until the last tensor of the device is
  * deleted. opts are borrowed. *out is new.
  * -EINVAL  NULL, not a context, bad opts
- * -ENOSYS  CUDA is not built in
  * -ENODEV, -EIO as for dlbuf_device_open()
  */
 DLBUF_API int dlbuf_device_wrap_cuda(void *context,

@@ -73,7 +73,7 @@ struct dlbuf_device_opts {
  * -ENODEV  the driver library, the device or the DRM node is absent, or the program is
  *          linked statically, so that no driver can be loaded
  * -EOPNOTSUPP  the device is present and cannot import dma-bufs
- * -EMFILE  no fd is left to open the driver library with
+ * -EBUSY   another device has the name (vpi)
  * -ESTALE  the driver works in no child of fork(), and a parent process has used it
  * -EIO     the driver failed; the error text has its call and code
  */
@@ -84,6 +84,12 @@ DLBUF_API int dlbuf_device_open(const char *name,
 /*
  * Closes the device (taken; NULL does nothing) and drops its idle imports. Its
  * tensors stay valid: the device is freed with the last of them.
+ *
+ * Leases and notifications that wait for a fence still fire after this call, on the event
+ * thread. At exit(), and if the library is unloaded by dlclose(), a callback that runs is
+ * waited for, and no other begins. Before dlclose() delete all tensors, drain and close
+ * all devices, and let no thread be in a function of the library. A thread that is in
+ * dlbuf_dispatch() at exit() goes on with its callbacks.
  */
 DLBUF_API void dlbuf_device_close(struct dlbuf_device *dev);
 
@@ -122,6 +128,7 @@ DLBUF_API int dlbuf_device_get_info(struct dlbuf_device *dev,
  *
  * If fn returns non-zero, the walk ends and this function returns that value;
  * otherwise it returns 0. Loads every driver library, so it may block.
+ * -EINVAL  fn is NULL
  */
 typedef int (*dlbuf_device_fn)(const struct dlbuf_device_info *info, void *data);
 DLBUF_API int dlbuf_device_each(dlbuf_device_fn fn, void *data);
@@ -192,7 +199,7 @@ DLBUF_API int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns)
  * an eventfd alone: poll *fd as well.
  * -EBUSY   the event thread runs, because a device is open or an event is pending;
  *          with fd NULL: a device is open, or callbacks have not run yet
- * -ENOMEM, -EMFILE  no memory, no fd
+ * -EIO     epoll failed
  */
 DLBUF_API int dlbuf_dispatch_fd(int *fd);
 

@@ -17,8 +17,8 @@
  *   lease       a callback that the producer gives to dlbuf. dlbuf calls it once,
  *               when nothing uses the buffer any more: the lease fires.
  *
- * base.h defines four words of ownership: borrowed, new, taken and peeked. Read it
- * next. This file includes all headers of this list:
+ * base.h defines five words of ownership: borrowed, duplicated, taken, new and
+ * peeked. Read it next. This file includes all headers of this list:
  *
  *   base.h      version, error codes and error text, ownership, log
  *   dlpack.h    the structs of DLPack: the tensor
@@ -66,7 +66,7 @@
  *	    dlbuf_import(cpu, fd, &layout, NULL, &t) ||
  *	    dlbuf_acquire(t, DLBUF_READ, NULL, NULL))
  *		errx(1, "%s", dlbuf_last_error());
- *	... t->dl_tensor.data points to the pixels ...
+ *	printf("%p points to the pixels\n", t->dl_tensor.data);
  *	dlbuf_release(t, NULL, NULL);
  *	t->deleter(t);
  *	dlbuf_device_close(cpu);

@@ -53,7 +53,6 @@ DLBUF_API int dlbuf_fence_status(int fence, int *status);
  * borrowed. *out is new; it is -1 if both are -1.
  * -EBADF   a or b is not open
  * -EINVAL  a or b is not a sync_file, or out is NULL
- * -EMFILE, -ENFILE, -ENOMEM  no fd or no memory is left
  */
 DLBUF_API int dlbuf_fence_merge(int a, int b, int *out);
 
@@ -102,7 +101,7 @@ DLBUF_API int dlbuf_fence_import(int dmabuf, uint32_t access, int fence);
  * -EBADF   fence is not open
  * -EINVAL  fn is NULL
  * -ENOMEM  also: no thread can be started
- * -EMFILE
+ * -EIO     epoll failed
  */
 DLBUF_API int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data);
 

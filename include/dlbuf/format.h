@@ -175,6 +175,7 @@ DLBUF_API int dlbuf_format_names(dlbuf_format_name_fn fn, void *data);
  * Calls fn for each format of DRM and V4L2: first the formats that PLANES shows,
  * then those that it refuses. If fn returns non-zero, the walk ends and this
  * function returns that value.
+ * -EINVAL  fn is NULL
  */
 typedef int (*dlbuf_format_fn)(const struct dlbuf_format_info *info, void *data);
 DLBUF_API int dlbuf_format_each(dlbuf_format_fn fn, void *data);

@@ -32,7 +32,8 @@ struct dlbuf_plane {
 	int64_t pitch;		/* bytes from one row to the next, may be < 0 */
 	/*
 	 * Bytes from offset that are the plane's: those that the producer filled, or its
-	 * part of the memory. No view shows more. 0: unknown, up to the dma-buf's end.
+	 * part of the memory. No view shows more. 0: unknown, up to the dma-buf's end;
+	 * DLBUF_VIEW_BYTES needs the number.
 	 */
 	uint64_t bytes;
 };
@@ -194,7 +195,6 @@ struct dlbuf_frame {
  * fork() the child cannot use the parent's leases: a frame with one is refused
  * (-ESTALE), and dlbuf_lease_drop() does not call release.
  * -EINVAL  release or lease is NULL
- * -ENOMEM
  */
 DLBUF_API int dlbuf_lease_create(void (*release)(void *data), void *data,
 				 struct dlbuf_lease **lease);
@@ -250,7 +250,8 @@ DLBUF_API int dlbuf_lease_result(void);
  *
  * -EINVAL      no such code in its space, too few planes, size 0, a width that
  *              the format cannot have, a crop outside the frame, no such view,
- *              both release and lease are set
+ *              both release and lease are set, BYTES of a plane whose number of
+ *              bytes is unknown
  * -ESTALE      the lease belongs to the parent process
  * -EOPNOTSUPP  - the view cannot show the format: see dlbuf_format_info.reason
  *              - a tiled modifier without DLBUF_IMPORT_MAY_COPY, or one that the
@@ -302,10 +303,6 @@ DLBUF_API int dlbuf_import_frame(struct dlbuf_device *dev,
  * -EBUSY       a tensor is acquired
  * -ETIME       the deadline passed
  * -EIO         the work failed, or the kernel
- * -EPROTO      a tensor's version is none of DLPack's
- * -ESTALE      a tensor belongs to the process that forked this one
- * -ENOMEM, -EMFILE
- * -ENOSYS      this build of the library does not have the function
  */
 DLBUF_API int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[],
 				       size_t n, uint64_t deadline_ns,
@@ -334,8 +331,6 @@ DLBUF_API int dlbuf_frame_from_tensors(DLManagedTensorVersioned *const tensors[]
  * -EOVERFLOW   places that do not fit 64 bits
  * -EOPNOTSUPP  an unknown modifier; a format without rows; with CROPPED a crop that
  *              splits a sample, or of a frame that is not linear
- * -ESTALE      the lease belongs to the parent process
- * -ENOSYS      this build of the library does not have the function
  */
 #define DLBUF_EXPAND_CROPPED	(1u << 0)
 DLBUF_API int dlbuf_frame_expand(const struct dlbuf_frame *frame, uint32_t flags,
@@ -372,7 +367,7 @@ static inline void dlbuf_frame_drop(struct dlbuf_frame *frame)
  * does not wait for the device.
  * -EINVAL      dev, n or modifiers is NULL; DRM has no such fourcc
  * -EOPNOTSUPP  the fourcc is big-endian
- * -ESTALE, -ENOMEM, -EIO
+ * -EIO         the driver failed
  */
 DLBUF_API int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
 				     uint64_t *modifiers, size_t *n);
@@ -400,7 +395,7 @@ struct dlbuf_device_format {
  * this function returns that value. Calls the driver for each format, and does not
  * wait for the device.
  * -EINVAL  dev or fn is NULL
- * -ESTALE, -ENOMEM, -EIO
+ * -EIO     the driver failed
  */
 typedef int (*dlbuf_device_format_fn)(const struct dlbuf_device_format *f,
 				      void *data);

@@ -91,7 +91,7 @@ extern "C" {
  * -EINVAL  out is NULL, fd is not a device node, the domain is not 0 to 31, bad opts, or
  *	    one of the flags above
  * -EBADF   fd is not open
- * -ENOSYS  Hexagon is not built in
+ * -EIO     the kernel failed
  * The first import fails with -EOPNOTSUPP if the node has no FASTRPC_IOCTL_MEM_MAP
  * (Linux before 5.18), or is no fastrpc node.
  */
@@ -119,8 +119,6 @@ struct dlbuf_hexagon_buffer {
  * Reports the buffer of a tensor on a Hexagon device. The fd and the addresses are valid
  * while the tensor lives. Do not unmap, deregister or close them. Does not block.
  * -EINVAL  not a tensor of dlbuf, not on a Hexagon device, or size not set
- * -ESTALE  the tensor belongs to the parent process
- * -ENOSYS  Hexagon is not built in
  */
 DLBUF_API int dlbuf_hexagon_get_buffer(const DLManagedTensorVersioned *tensor,
 				       struct dlbuf_hexagon_buffer *buffer);

@@ -96,7 +96,6 @@ struct dlbuf_hip_device {
 /*
  * Reports the HIP numbers of dev. Does not block.
  * -EINVAL  not a HIP device, or size not set
- * -ENOSYS  HIP is not built in
  */
 DLBUF_API int dlbuf_hip_get_device(struct dlbuf_device *dev,
 				   struct dlbuf_hip_device *hip);

@@ -4,7 +4,7 @@
  * ran with a double of a driver behind the real loader, and not on hardware.
  *
  * A tensor's data is a USM pointer (kDLOneAPI), of the device's context. The number of
- * a device is its place in the list of all drivers' devices, as SYCL has it. A stream
+ * a device is its place in the list of all drivers' devices, as in SYCL. A stream
  * is one of these:
  *
  *   a ze_command_list_handle_t   an immediate command list of the device, in order or
@@ -74,7 +74,6 @@ extern "C" {
  * dlbuf has appended. They come from the libze_loader.so.1 of this
  * process. opts are borrowed. *out is new.
  * -EINVAL  NULL, not a device of the machine, bad opts
- * -ENOSYS  Level Zero is not built in
  * -ENODEV, -EIO as for dlbuf_device_open()
  */
 DLBUF_API int dlbuf_device_wrap_levelzero(void *context, void *device,

@@ -79,10 +79,9 @@ struct dlbuf_opencl_device {
  * cl and opts are borrowed. The library retains the context and the queue until the
  * device is closed and its last tensor deleted. *out is new. May block.
  * -EINVAL  NULL, a device or queue that is not of the context, bad opts
- * -ENOSYS  OpenCL is not built in
  * -ENODEV  there is no OpenCL library
  * -ESTALE  a parent process has used OpenCL before fork()
- * -EIO, -ENOMEM  the driver failed
+ * -EIO     the driver failed
  */
 DLBUF_API int dlbuf_device_wrap_opencl(const struct dlbuf_opencl_device *cl,
 				       const struct dlbuf_device_opts *opts,
@@ -109,7 +108,7 @@ struct dlbuf_opencl_buffer {
 
 /*
  * Describes the memory of a tensor of dlbuf on an OpenCL device.
- * -EINVAL: not such a tensor, or size not set. -ESTALE: of a parent process.
+ * -EINVAL: not such a tensor, or size not set.
  */
 DLBUF_API int dlbuf_opencl_get_buffer(const DLManagedTensorVersioned *tensor,
 				      struct dlbuf_opencl_buffer *buffer);

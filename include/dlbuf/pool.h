@@ -95,6 +95,7 @@ struct dlbuf_pool_info {
  * they stream, and do not change.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW as for dlbuf_pool_create(), except an exporter
  * that does not exist
+ * -EBADF, -ENOTTY  as for dlbuf_alloc()
  */
 DLBUF_API int dlbuf_pool_layout(struct dlbuf_device *const devs[], size_t ndevs,
 				const struct dlbuf_pool_opts *opts,
@@ -123,7 +124,8 @@ DLBUF_API int dlbuf_pool_create(struct dlbuf_device *const devs[], size_t ndevs,
 
 /*
  * Destroys the pool (taken; NULL does nothing) and closes its fds. Tensors of its
- * buffers stay valid and keep the memory alive.
+ * buffers stay valid and keep the memory alive. Imports without a tensor are dropped from
+ * the caches of all devices, as by dlbuf_device_forget(). May block while drivers unmap.
  */
 DLBUF_API void dlbuf_pool_destroy(struct dlbuf_pool *pool);
 

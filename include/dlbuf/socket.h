@@ -29,8 +29,13 @@
  * of the receiver closes that end when the last tensor is deleted and the last
  * access is complete; the kernel closes it if the receiver dies. Then the library
  * of the sender fires the lease, on its event thread. A receiver that keeps a
- * tensor keeps the buffer, and the sender cannot take it back. If one side forks,
- * the child keeps its end of the pipe open until it calls exec() or ends.
+ * tensor keeps the buffer, and the sender cannot take it back.
+ *
+ * Leases and fork(). A child has no part in its parent's leases, of either side: in the
+ * child the library closes the pipes. So a lease waits for the parent's tensors only. A
+ * child of a receiver that reads the memory, which it has inherited, must end or be done
+ * before the parent deletes them; better is a message to the child. A child of clone()
+ * or vfork(), of which the library does not know, keeps the pipes until exec().
  *
  * Order. The fences of a dma-buf belong to it, so the receiver acquires as usual.
  * The frame's own fence is sent too. Release what you wrote before you send it:
@@ -104,7 +109,7 @@ struct dlbuf_socket_opts {
  * -EPERM         the receiver accepts no fds (SO_PASSRIGHTS), or is connected to
  *                another socket
  * -ENOMEM        also: the thread that waits for the receiver cannot be started
- * -EMFILE, and other errors of sendmsg()
+ * -EIO, -ENOBUFS  the kernel failed, or has no room for the message
  */
 DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
 			 uint32_t ntensors, const struct dlbuf_socket_opts *opts);
@@ -115,10 +120,12 @@ DLBUF_API int dlbuf_send(int sock, DLManagedTensorVersioned *const tensors[],
  * frame, its fds and its fence are borrowed. The lease is called exactly once,
  * when the receiver is done, on the library's event thread, perhaps before this
  * call returns. It is not called if this call fails. Blocks like dlbuf_send().
- * -EINVAL  also: no planes or too many, values that no frame can have, or release
- *          and lease. The format itself is checked by the receiver
- * -ESTALE  the lease belongs to the parent process
- * -EBADF   also: a plane's fd or the fence is not open
+ * -EINVAL  also: no planes or too many, values that no frame can have, release and
+ *          lease, or a fence that is not a sync_file. The receiver checks that the
+ *          dma-bufs are large enough for the format
+ * -EBADF   also: a plane's fd or the fence is not open, or a plane's fd is not a dma-buf
+ * -EACCES  the dma-bufs have no access in common: one is read-only, one write-only
+ * -ERANGE  a plane begins after the end of its dma-buf
  * and the errors of dlbuf_send().
  */
 DLBUF_API int dlbuf_send_frame(int sock, const struct dlbuf_frame *frame,

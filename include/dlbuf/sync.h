@@ -9,8 +9,8 @@
  * Acquire waits for the fences of the dma-buf that conflict with the access (a
  * reader waits for writers, a writer for readers and writers) and for a fence of
  * the caller. Then it makes the memory visible to the device. Release makes your
- * writes visible to the other users and adds a fence of your work to the dma-buf,
- * for which they wait.
+ * writes visible to the other users. On a device whose release is FENCE (see below)
+ * it adds a fence of your work to the dma-buf, for which they wait.
  *
  * The device decides who waits. dlbuf_device_info.acquire and .release are one of:
  *
@@ -58,7 +58,9 @@ struct dlbuf_acquire_opts {
 	/*
 	 * A sync_file to wait for, in addition to the fences of the dma-buf;
 	 * borrowed. 0 and -1 mean none, so zeroed options have no fence. If the
-	 * number of your sync_file is 0, duplicate it first.
+	 * number of your sync_file is 0, duplicate it first. The call checks that
+	 * it is a sync_file. The eventfd of a release (DLBUF_SYNC_EVENT) is not
+	 * one, and is not needed: an acquire waits for such work of this process.
 	 */
 	int fence;
 	uint32_t flags;		/* DLBUF_ACQUIRE_* */
@@ -66,17 +68,20 @@ struct dlbuf_acquire_opts {
 
 /*
  * Accepts a buffer although work before the access failed: without this flag, fences
- * that end with an error are told.
+ * that end with an error are reported.
  *
- * Told by dlbuf_acquire() (-EIO, nothing is acquired): opts.fence and the frame's own
+ * Reported by dlbuf_acquire() (-EIO, nothing is acquired): opts.fence and the frame's own
  * fence, if they failed before; every fence that the call waited for on this thread; the
  * fences that dlbuf_pending() reported last; and the fences of an earlier access of
- * this tensor, if no other call has told them.
+ * this tensor, if no other call has reported them.
  *
  * Told by dlbuf_release() (-EIO, the access has ended): fences for which the device
  * waits (DLBUF_SYNC_FENCE) and which failed before the release. If they are still
  * pending then, a sync_file that the release returns ends with their error, the next
- * acquire of the tensor tells it, and so does dlbuf_lease_result().
+ * acquire of the tensor tells it, and so does dlbuf_lease_result(). On such a device the
+ * work has been submitted when a fence fails, and runs: its results are the caller's to
+ * discard. The fence that dlbuf_acquire_fence() gives is the caller's to look at, by
+ * dlbuf_fence_status(): if it fails later, no call of the tensor tells its error.
  *
  * Not told: a fence of the dma-buf that failed before the call, because the kernel
  * removes fences when they signal. And on the CPU, without a deadline, a fence of a
@@ -108,12 +113,11 @@ struct dlbuf_acquire_opts {
  * A device that waits by itself ignores the deadline. On a kernel without
  * sync_file the call has to wait, and uses the deadline.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, a stream for a
- *          device without streams, bad opts
+ *          device without streams, bad opts, opts->fence is not a sync_file
  * -EBADF   opts->fence is not open
  * -EACCES  the tensor does not allow this access
  * -EBUSY   the tensor is already acquired
  * -ETIME   the deadline passed; nothing is acquired
- * -ENOMEM, -EMFILE  no memory or no fd to wait for a fence
  * -EIO     the kernel or the driver failed, the device is lost, or a fence ended
  *          with an error (DLBUF_ACQUIRE_DAMAGED says which); nothing is acquired
  */
@@ -135,6 +139,13 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  *
  * Blocks in two cases: the device has DLBUF_SYNC_BLOCKS, or the kernel cannot add a
  * fence to a dma-buf (before 6.0).
+ *
+ * Vulkan with DLBUF_SYNC_FENCE: the work before the call may wait only for signals that
+ * are submitted already, because Vulkan makes a sync_file of such work only
+ * (VUID-VkSemaphoreGetFdInfoKHR-handleType-03254). If it waits for a timeline value that
+ * this thread signals later, the call may never return. In that case submit the signal
+ * first; or export a sync_file of your work when it is submitted, and end the access with
+ * dlbuf_release_fence(), which submits nothing.
  * -EINVAL  not a tensor of dlbuf, not acquired, or not a stream of the device
  * -EINVAL  dlbuf_acquire_all() acquired the tensor together with others, and this is
  *          not the stream of that call; the access continues
@@ -152,7 +163,8 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
 /*
  * dlbuf_acquire() for n tensors of one device, for example the planes of a frame:
  * all of them are acquired, or none. Waits once, for all of them together; a
- * device that waits by itself waits for one merged fence.
+ * device that waits by itself waits for one merged fence. On Vulkan it is one submit for
+ * each 16 dma-bufs.
  *
  * If the call acquires several tensors of the same frame and the same dma-buf, they
  * are one access of the device: on the CPU, one START and one END. This access ends
@@ -168,15 +180,14 @@ DLBUF_API int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream,
  * acquired after any of them:
  * -EINVAL  also: tensors of several devices
  * -EBUSY   also: a tensor is in the list twice
- * -ENOMEM  no memory
- * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
 				size_t n, uint32_t access, void *stream,
 				const struct dlbuf_acquire_opts *opts);
 
 /*
- * dlbuf_release() for n tensors of one device, however each was acquired. All
+ * dlbuf_release() for n tensors of one device, however each was acquired. On Vulkan it
+ * is one submit for each 16 dma-bufs, whose fence is added to all of these. All
  * accesses end, also if the kernel or the driver fails for one of them; -EIO
  * reports the first failure, and *fence is not written. If an argument is refused,
  * all accesses continue.
@@ -195,7 +206,6 @@ DLBUF_API int dlbuf_acquire_all(DLManagedTensorVersioned *const tensors[],
  * -EBUSY   also: fence is not NULL, and the list has only some of the tensors that
  *          were acquired together, while others of them are still acquired
  * -EIO     as above
- * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
 				size_t n, void *stream, int *fence);
@@ -215,9 +225,7 @@ DLBUF_API int dlbuf_release_all(DLManagedTensorVersioned *const tensors[],
  * Does not block.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, fd is NULL
  * -EACCES  the tensor does not allow this access
- * -ENOMEM, -EMFILE  no memory, no fd
  * -EIO     the kernel or the driver failed
- * -ENOSYS  this build of the library does not have the function
  */
 DLBUF_API int dlbuf_pending(DLManagedTensorVersioned *tensor, uint32_t access,
 			    int *fd);
@@ -243,6 +251,7 @@ DLBUF_API int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor,
  * to the dma-buf, and the frame's lease waits for it.
  * -EINVAL  also: fence is not a sync_file; the access has not ended
  * -EBADF   fence is not open; the access has not ended
+ * -EIO     the kernel failed; the access has ended
  * -EOPNOTSUPP  the CPU, as above
  */
 DLBUF_API int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence);

@@ -7,8 +7,10 @@
  * drm_fd is a DRM node whose driver has syncobjs. handle is a syncobj of it. Both
  * are borrowed. Point 0 means the fence of a binary syncobj.
  *
- * Errors of all functions: -EBADF drm_fd is not open; -EINVAL no such handle;
- * -EOPNOTSUPP not a DRM node, or its driver has no syncobjs (or timelines).
+ * Errors of all functions:
+ * -EBADF       drm_fd is not open
+ * -EINVAL      no such handle
+ * -EOPNOTSUPP  not a DRM node, or its driver has no syncobjs (or timelines)
  *
  * Specification: drm/drm.h, drivers/gpu/drm/drm_syncobj.c.
  */

@@ -18,8 +18,11 @@
  *   - dlbuf_import_frame(): once for the lease and all tensors of the frame. If the
  *     frame is copied: once for the lease and once per tensor
  *   - dlbuf_lease_create(): once
- *   - acquire and release on the CPU without a deadline: never. Other devices use
- *     their objects again, and allocate one for each piece of work in progress
+ *   - acquire and release of a tensor on the CPU without a deadline: never. Other
+ *     devices use their objects again, and allocate one for each piece of work in
+ *     progress
+ *   - dlbuf_acquire_all(): once for each dma-buf that several of its tensors share, such
+ *     as the planes of a frame; once more for more than 8 tensors
  *   - a fence that a lease, a notification or a stream waits for: once
  *   - the first failure on a thread, for the error text: once
  *
@@ -51,9 +54,10 @@ DLBUF_API const char *dlbuf_path_name(enum dlbuf_path path);
 struct dlbuf_import_opts {
 	size_t size;
 	/*
-	 * dlbuf_access. 0 means all that the fd was opened for. Without
-	 * DLBUF_WRITE the tensor has DLPACK_FLAG_BITMASK_READ_ONLY set, and on
-	 * the CPU its pages cannot be written.
+	 * dlbuf_access. 0 means all that the fd was opened for. DLBUF_WRITE is as
+	 * DLBUF_RW, because memory for writing can be read too. Without DLBUF_WRITE
+	 * the tensor has DLPACK_FLAG_BITMASK_READ_ONLY set, and on the CPU its pages
+	 * cannot be written.
 	 */
 	uint32_t access;
 	uint32_t flags;		/* DLBUF_IMPORT_... */
@@ -97,7 +101,8 @@ struct dlbuf_import_opts {
  * -ERANGE  the layout is not inside the dma-buf
  * -EIO, -EOPNOTSUPP  the driver refused; the error text has its call and code, and
  *          with several paths the reason of each
- * -ENOMEM, -EMFILE
+ * -EBUSY   FastRPC has a map of the memory already
+ * -ENODEV  the exporter has revoked the dma-buf: its device is gone
  */
 DLBUF_API int dlbuf_import(struct dlbuf_device *dev, int fd,
 			   const DLTensor *layout,
@@ -110,7 +115,6 @@ DLBUF_API int dlbuf_import(struct dlbuf_device *dev, int fd,
  *
  * tensor is borrowed. *out is new and independent of it.
  * -EINVAL  not a tensor of dlbuf
- * -ENOMEM
  */
 DLBUF_API int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 				 DLManagedTensorVersioned **out);
@@ -134,7 +138,6 @@ DLBUF_API int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW  from dlbuf_layout_extent(), for byte_offset from the
  *          start of the dma-buf; or not a tensor of dlbuf
  * -ERANGE  the view is not inside the bytes of the tensor
- * -ENOMEM
  */
 DLBUF_API int dlbuf_tensor_view(const DLManagedTensorVersioned *tensor,
 				const DLTensor *layout,
@@ -160,7 +163,8 @@ DLBUF_API int dlbuf_tensor_import(struct dlbuf_device *dev,
 				  DLManagedTensorVersioned **out);
 
 /*
- * dlbuf_tensor_share() for consumers older than DLPack 1.0.
+ * dlbuf_tensor_share() for consumers older than DLPack 1.0. Errors of
+ * dlbuf_tensor_share(), and
  * -EOPNOTSUPP  the tensor is read-only, which the old struct cannot express
  */
 DLBUF_API int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,

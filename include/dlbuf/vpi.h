@@ -89,8 +89,6 @@ extern "C" {
  * sock is duplicated, opts are borrowed, *out is new. Does not block.
  * -EINVAL  sock is not such a socket, out is NULL, bad opts
  * -EBADF   sock is not open
- * -ENOSYS  the backend is not built in
- * -ENOMEM, -EMFILE
  */
 DLBUF_API int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
 				    struct dlbuf_device **out);
@@ -112,7 +110,6 @@ DLBUF_API int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *op
  * -EAGAIN  it would block
  * -ETIME   the deadline passed
  * -EINVAL  not a tensor of such a device, not acquired, a bad name, bad opts
- * -ENOSYS  the backend is not built in
  * and the errors of dlbuf_send().
  */
 DLBUF_API int dlbuf_vpi_send(DLManagedTensorVersioned *tensor, const char *name,
@@ -123,8 +120,6 @@ DLBUF_API int dlbuf_vpi_send(DLManagedTensorVersioned *tensor, const char *name,
  * dlbuf call this; call it to connect another simulator. *sock is new. Does not block.
  * -ECONNREFUSED  no process of this user has that device
  * -EINVAL        a bad name, sock is NULL
- * -ENOSYS        the backend is not built in
- * -EMFILE
  */
 DLBUF_API int dlbuf_vpi_connect(const char *name, int *sock);
 
@@ -149,7 +144,6 @@ struct dlbuf_vpi_arrival {
  * -EBUSY   the device has another simulator
  * -EPROTO  also: it is not a message of dlbuf_vpi_send()
  * -EINVAL  also: arrival is NULL or its size is not set
- * -ENOSYS  the backend is not built in
  */
 DLBUF_API int dlbuf_vpi_recv(struct dlbuf_device *dev, int sock,
 			     const struct dlbuf_socket_opts *opts,

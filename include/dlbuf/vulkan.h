@@ -15,6 +15,23 @@
  * release on another queue than you acquired on, order that queue after your work
  * on the first one.
  *
+ * Your own submits. A submit costs far more than the library does, so an application
+ * that submits by itself should use dlbuf_acquire_fence() and dlbuf_release_fence(),
+ * with the barriers in its own submit. On lavapipe such an access costs 1.03 times
+ * what it costs by hand, and 2.26 times with dlbuf_acquire() and dlbuf_release(),
+ * each of which is a submit (instructions, docs/performance.md). The barriers are:
+ *
+ *	before your commands  srcQueueFamilyIndex VK_QUEUE_FAMILY_FOREIGN_EXT,
+ *			      dstQueueFamilyIndex your queue's family, srcAccessMask 0,
+ *			      and a stage that the wait for the semaphore has too
+ *	after them	      the other way, dstAccessMask 0
+ *
+ * Both are for the whole VkBuffer. The family is that of the queue which you submit
+ * to: one dlbuf device serves the queues of all families that way. Without
+ * VK_EXT_queue_family_foreign it is VK_QUEUE_FAMILY_EXTERNAL. The program is
+ * examples/wrap.c. dlbuf_acquire_all() and dlbuf_release_all() are one submit each,
+ * for up to 16 buffers.
+ *
  * This header needs the Vulkan headers, 1.2 or newer. The library needs libvulkan
  * only when a Vulkan device is opened.
  *
@@ -59,19 +76,32 @@ struct dlbuf_vulkan_device {
 	uint32_t api_version;		/* VK_API_VERSION_1_1 or newer */
 	PFN_vkGetInstanceProcAddr get_instance_proc_addr;
 	/*
-	 * For wrapping only; may be NULL. The extensions that the device was
-	 * created with. dlbuf needs VK_KHR_external_memory_fd and
-	 * VK_EXT_external_memory_dma_buf. If they are listed, it also uses
-	 * VK_EXT_queue_family_foreign and VK_EXT_image_drm_format_modifier, which
-	 * tiled frames need. NULL: dlbuf assumes the first two. Devices that dlbuf
-	 * opens have all four and VK_KHR_external_semaphore_fd, if the driver has
-	 * them.
+	 * For wrapping only. The extensions that the device was created with:
+	 * dlbuf uses no others. NULL stands for the two that it requires. Devices
+	 * that dlbuf opens have all that the driver has.
+	 *
+	 *   VK_KHR_external_memory_fd, VK_EXT_external_memory_dma_buf
+	 *	required
+	 *   VK_KHR_external_semaphore_fd
+	 *	without it the device is DLBUF_SYNC_BLOCKS: your threads wait for
+	 *	fences, and dlbuf_acquire_fence() is refused
+	 *   VK_EXT_queue_family_foreign
+	 *	without it barriers name VK_QUEUE_FAMILY_EXTERNAL, which by the
+	 *	specification are users of the same driver only
+	 *   VK_EXT_image_drm_format_modifier, and VK_KHR_image_format_list before
+	 *   Vulkan 1.2
+	 *	without them the device reads no tiled frames
+	 *   VK_KHR_buffer_device_address before Vulkan 1.2, and its feature
+	 *	without them the buffers have no address; see
+	 *	buffer_device_address
+	 *   VK_KHR_driver_properties before Vulkan 1.2
+	 *	without it dlbuf_device_info.driver is empty
 	 */
 	const char *const *extensions;
 	uint32_t nextensions;
 	/*
-	 * Input: the feature bufferDeviceAddress is enabled. Output: the buffers
-	 * have addresses.
+	 * Input: the feature bufferDeviceAddress is enabled, the only feature that
+	 * dlbuf uses. Output: the buffers have addresses.
 	 */
 	VkBool32 buffer_device_address;
 	/*
@@ -108,12 +138,52 @@ DLBUF_API int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 DLBUF_API int dlbuf_vulkan_get_device(struct dlbuf_device *dev,
 				      struct dlbuf_vulkan_device *vk);
 
+/* An image of a tensor. */
+struct dlbuf_vulkan_image {
+	size_t size;			/* of this struct, set by the caller */
+	VkImage image;
+	VkDeviceMemory memory;		/* bound to image */
+	VkDevice device;
+	VkFormat format;		/* UNORM, SFLOAT for float16 */
+	uint32_t width, height;
+};
+
+/*
+ * Makes a VkImage of a tensor's memory, without a copy: for samplers, storage images and
+ * blits, with these usages. The tensor is [H, W] or [H, W, C], with C of 1, 2 or 4, of
+ * uint8 or uint16, or 4 of float16: for example a plane of NV12, an RGBA frame, or a
+ * crop of one. Channels are those of memory, so a view of BGRA needs a swizzle. The
+ * image has one level and layer, and VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT with the
+ * modifier LINEAR. Drivers may want the offset and pitch aligned (dlbuf_device_info).
+ *
+ * tensor is borrowed. image->image and image->memory are new: destroy them with
+ * vkDestroyImage() and vkFreeMemory() when your work is complete, before the VkDevice
+ * and after or before the tensor, which need not live as long. A frame's lease does not
+ * wait for the image.
+ *
+ * dlbuf_acquire() transfers the tensor's VkBuffer and not the image. Use the fence
+ * functions, and transfer the image in your submit: from VK_QUEUE_FAMILY_FOREIGN_EXT and
+ * VK_IMAGE_LAYOUT_GENERAL before your commands, and back to both after them.
+ * Never use VK_IMAGE_LAYOUT_UNDEFINED, which may discard the contents.
+ * Does not wait for the device.
+ * -EINVAL  not a tensor of dlbuf on a Vulkan device, no usage, size is not set
+ * -EOPNOTSUPP  the device lacks VK_EXT_image_drm_format_modifier, or makes no such
+ *          image of this shape, type, pitch or usage; the error text says which
+ * -ERANGE  the driver wants more bytes behind the image than the dma-buf has
+ * -ENOMEM, -EMFILE, -EIO  the driver failed
+ * -ENOSYS  this build of the library has no Vulkan
+ */
+DLBUF_API int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
+					VkImageUsageFlags usage,
+					struct dlbuf_vulkan_image *image);
+
 /*
  * Lock a queue. Only one thread at a time may use a VkQueue, so call these around
  * your own use of a queue if other threads may be inside dlbuf with the same
  * device. On a device that was wrapped with lock_queue they call lock_queue.
  *
- * Otherwise the lock is one for all queues of the device. The thread that holds it
+ * Otherwise the lock is one for all queues of the VkDevice, and for all dlbuf devices
+ * that were opened or wrapped around it without lock_queue. The thread that holds it
  * may take it again, so it may acquire, release and delete tensors inside. May
  * block while another thread submits. -EINVAL: not a Vulkan device.
  */

@@ -74,7 +74,7 @@ int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 
 /*
  * The last access that ends gives the memory back, after the work of all the others: so
- * each of them adds its work before it is counted as ended.
+ * each of them adds its work before the next one ends.
  */
 int queue_access_end(struct queue_memory *m, void *stream)
 {
@@ -84,11 +84,10 @@ int queue_access_end(struct queue_memory *m, void *stream)
 
 	pthread_mutex_lock(&m->beginning);
 	pthread_mutex_lock(&dev->lock);
-	last = m->open == 1;
+	last = !--m->open;
 	pthread_mutex_unlock(&dev->lock);
 	if (!last)
 		ret = queue_work_add(m, DLBUF_READ, stream, false, NULL);
-	queue_access_over(m);
 	if (last && m->held) {
 		ret = queue_work_order(m, stream);
 		if (!ret)
@@ -164,7 +163,7 @@ int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
 		       fail(-EIO, "%s: DMA_BUF_IOCTL_SYNC START: %m",
 			    m->dev->base.name) : 0;
 	ret = queue_wait_fence(m->dev, stream, fence);
-	return ret ? ret : m->dev->ops->call_host(m->dev, stream, writes ?
+	return ret ? ret : queue_call_host(m->dev, stream, writes ?
 						  start_write : start_read, m);
 }
 
@@ -175,7 +174,7 @@ int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
 int queue_cpu_end(struct queue_memory *m, uint32_t access, void *stream)
 {
 	if (access & DLBUF_WRITE)
-		return m->dev->ops->call_host(m->dev, stream, end_write, m);
+		return queue_call_host(m->dev, stream, end_write, m);
 	bracket(m->fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
 	return 0;
 }

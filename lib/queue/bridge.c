@@ -59,7 +59,7 @@ static int wait_by_value(struct queue_device *dev, void *stream, int fence,
 		bridge_link_abandon(dev->bridge, link);
 		return ret;
 	}
-	link->theirs = false;
+	__atomic_store_n(&link->theirs, false, __ATOMIC_SEQ_CST);
 	ret = dev->ops->semaphore_use(dev, stream, link->user, link->value,
 				      false);
 	bridge_link_put(dev->bridge, link);
@@ -82,9 +82,11 @@ int queue_bridge_out(struct queue_device *dev, struct bridge_buffer *buffer,
 	ret = link_get(dev, &link);
 	if (ret)
 		return ret;
-	link->theirs = true;
-	ret = dev->ops->semaphore_use(dev, stream, link->user, link->value,
-				      true);
+	/* A loss signals the value; or it came before, and is seen here. */
+	__atomic_store_n(&link->theirs, true, __ATOMIC_SEQ_CST);
+	ret = __atomic_load_n(&dev->lost, __ATOMIC_SEQ_CST) ?
+	      fail(-EIO, "%s is lost", dev->base.name) :
+	      dev->ops->semaphore_use(dev, stream, link->user, link->value, true);
 	if (ret) {
 		bridge_link_abandon(dev->bridge, link);
 		return ret;

@@ -70,7 +70,7 @@ static int copy_by_host(struct queue_memory *m, void *stream, int fence)
 	if (!ret)
 		ret = queue_wait_fence(dev, stream, fence);
 	if (!ret)
-		ret = dev->ops->call_host(dev, stream, m->buffer ?
+		ret = queue_call_host(dev, stream, m->buffer ?
 					  bridge_from_buffer : from_buffer, m);
 	return ret || m->buffer ? ret : dev->ops->copy(m, stream, false);
 }
@@ -107,6 +107,6 @@ int queue_copy_out(struct queue_memory *m, void *stream, int *fence)
 	if (m->buffer && ops->semaphore_use)
 		return queue_bridge_out(m->dev, m->buffer, stream, fence);
 	ret = m->buffer ? queue_access_check(m) : ops->copy(m, stream, true);
-	return ret ? ret : ops->call_host(m->dev, stream, m->buffer ?
+	return ret ? ret : queue_call_host(m->dev, stream, m->buffer ?
 					  bridge_to_buffer : to_buffer, m);
 }

@@ -21,8 +21,12 @@ void queue_leave(struct queue_device *dev, const struct queue_scope *scope)
 
 void queue_lost(struct queue_device *dev)
 {
-	__atomic_store_n(&dev->lost, true, __ATOMIC_RELEASE);
-	queue_works_lost(dev);
+	pthread_mutex_lock(&dev->lock);
+	__atomic_store_n(&dev->lost, true, __ATOMIC_SEQ_CST);
+	queue_calls_cancel(dev);
+	if (!dev->calls)
+		queue_works_lost(dev);
+	pthread_mutex_unlock(&dev->lock);
 	if (dev->bridge)
 		bridge_links_abandon(dev->bridge);
 }
@@ -87,6 +91,7 @@ void queue_close(struct dlbuf_device *base)
 	struct queue_device *dev = queue_device_of(base);
 	struct queue_scope scope;
 
+	queue_poll_end(dev);
 	queue_enter_to_free(dev, &scope);
 	if (!queue_reap(dev, &dev->waits)) {
 		if (!event_promise()) {

@@ -85,10 +85,8 @@ static int compare(struct queue_memory *m, const struct import *imp)
 	if (!ret && memcmp(map, (uint8_t *)map + 1, bytes - 1))
 		__atomic_store_n(&m->dev->believed, true, __ATOMIC_RELEASE);
 	/* After a failure the copy may still run, so queue_memory_free() frees it. */
-	if (!ret) {
-		m->dev->ops->free_host(m->dev, m->staging);
-		m->staging = NULL;
-	}
+	if (!ret)
+		queue_staging_drop(m);
 	munmap(map, m->bytes);
 	return ret;
 }
@@ -205,6 +203,21 @@ static int import_by(struct queue_memory *m, struct import *imp)
 	}
 }
 
+int queue_memory_create(struct queue_device *dev, uint64_t bytes,
+			struct queue_memory **out)
+{
+	struct queue_memory *m = sys_calloc(1, sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	m->dev = dev;
+	m->bytes = bytes;
+	m->fd = -1;
+	pthread_mutex_init(&m->beginning, NULL);
+	*out = m;
+	return 0;
+}
+
 int queue_memory_new(struct import *imp, uint64_t bytes,
 		     int (*fill)(struct queue_memory *m, struct import *imp))
 {
@@ -216,15 +229,9 @@ int queue_memory_new(struct import *imp, uint64_t bytes,
 	ret = queue_enter(dev, &scope);
 	if (ret)
 		return ret;
-	m = sys_calloc(1, sizeof(*m));
-	if (!m) {
-		ret = -ENOMEM;
-	} else {
-		m->dev = dev;
-		m->bytes = bytes;
+	ret = queue_memory_create(dev, bytes, &m);
+	if (!ret) {
 		m->access = imp->id.access;
-		m->fd = -1;
-		pthread_mutex_init(&m->beginning, NULL);
 		ret = fill(m, imp);
 		if (ret)
 			queue_memory_drop(m);

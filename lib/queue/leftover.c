@@ -3,7 +3,8 @@
  * Memory that cannot be freed yet. Its import is destroyed, but work on the memory
  * still runs, or streams wait for words. A driver may wait for these streams inside
  * the free, and block all other callers meanwhile. So the thread "dlbuf-events"
- * frees the memory after that work.
+ * frees the memory after that work. Cameras may keep some stream waiting at any time:
+ * see dev->closing_gate, and tests/proof/queue.pml.
  */
 #include "queue.h"
 
@@ -14,11 +15,14 @@
 static bool close_gate(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
-	bool over = queue_reap(dev, &dev->waits);
+	bool over = queue_reap(dev, &m->works), waits;
 
-	over &= queue_reap(dev, &m->works);
+	queue_reap(dev, &dev->waits);
 	pthread_mutex_lock(&dev->lock);
-	over &= !dev->waits && !dev->beginning;
+	waits = dev->waits || dev->beginning;
+	if (over && waits && !queue_waits_stand(dev, m->dropped_at))
+		dev->closing_gate = true;
+	over &= !waits;
 	dev->freeing += over;
 	pthread_mutex_unlock(&dev->lock);
 	return over;
@@ -31,6 +35,7 @@ static void free_and_open(struct queue_memory *m)
 	queue_memory_free(m);
 	pthread_mutex_lock(&dev->lock);
 	dev->freeing--;
+	dev->closing_gate = false;
 	pthread_cond_broadcast(&dev->freed);
 	pthread_mutex_unlock(&dev->lock);
 }
@@ -64,6 +69,9 @@ void queue_memory_drop(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 
+	pthread_mutex_lock(&dev->lock);
+	m->dropped_at = dev->nwaits;
+	pthread_mutex_unlock(&dev->lock);
 	if (close_gate(m)) {
 		free_and_open(m);
 		return;
@@ -78,4 +86,18 @@ void queue_memory_drop(struct queue_memory *m)
 	forget_failure();
 	queue_work_finish(dev, &m->works);
 	queue_memory_free(m);
+}
+
+void queue_staging_drop(struct queue_memory *m)
+{
+	struct queue_memory *s;
+
+	if (queue_memory_create(m->dev, m->bytes, &s)) {
+		/* It is freed with the import. */
+		forget_failure();
+		return;
+	}
+	s->staging = m->staging;
+	m->staging = NULL;
+	queue_memory_drop(s);
 }

@@ -21,6 +21,7 @@
 #include "../select.h"
 #include "../sys.h"
 
+struct queue_function;
 struct queue_device;
 struct queue_memory;
 struct queue_work;
@@ -115,8 +116,9 @@ struct queue_ops {
 
 	/*
 	 * The stream calls fn, and continues after fn has returned. fn makes no
-	 * driver call. A lost device does not call it. Absent: the library polls
-	 * events instead, and there is no path `copy`.
+	 * driver call. A lost device calls it once or never; after a failure it is not
+	 * called. Absent: the library polls events instead, and there is no path
+	 * `copy`. The engine calls it by queue_call_host() only.
 	 */
 	int (*call_host)(struct queue_device *dev, void *stream,
 			 void (*fn)(void *data), void *data);
@@ -258,6 +260,7 @@ struct queue_device {
 	struct event_call closing, polling;
 
 	pthread_mutex_t lock;	/* protects what follows, and lists of work */
+	struct queue_function *calls;	/* host functions that have not returned */
 	struct queue_word *free_words;
 	struct queue_page *pages;	/* of words */
 	struct queue_work *free_works, *all_works;
@@ -267,7 +270,12 @@ struct queue_device {
 	/*
 	 * A driver's free may wait for all streams and block all other calls. So
 	 * no stream begins to wait for a fence during a free: see queue_wait_by().
+	 * With cameras there may always be a stream that waits. So when those waits
+	 * are over that stood at a drop, the threads that acquire wait themselves
+	 * (`closing_gate`) until a free has run.
 	 */
+	uint64_t nwaits;	/* waits for fences that have begun */
+	bool closing_gate;
 	unsigned int freeing;	/* threads inside a free */
 	unsigned int beginning;	/* threads that put a wait on a stream */
 	pthread_cond_t freed;
@@ -305,6 +313,7 @@ struct queue_memory {
 	struct queue_work *works;
 	unsigned int open;	/* accesses that have begun and not ended */
 	struct event_call leftover;	/* after the import is destroyed */
+	uint64_t dropped_at;	/* dev->nwaits then */
 };
 
 struct queue_import {
@@ -394,8 +403,8 @@ void queue_enter_to_free(struct queue_device *dev, struct queue_scope *scope);
 void queue_leave(struct queue_device *dev, const struct queue_scope *scope);
 
 /*
- * Marks the device as lost. The driver calls no host function any more, so this
- * writes to all eventfds that still wait for one.
+ * Marks the device as lost, which ends all its work but the host functions that run now.
+ * After these, all eventfds of works are readable.
  */
 void queue_lost(struct queue_device *dev);
 
@@ -404,6 +413,21 @@ void queue_lost(struct queue_device *dev);
  * waits for all streams.
  */
 void queue_set_unsure(struct queue_device *dev);
+
+/* ---------------------------------------------------------------- call.c */
+
+/* ops->call_host(), with a function that does nothing if it begins after a loss. */
+int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *data),
+		    void *data);
+
+/* Under the lock, after the loss: those that have not begun do nothing. */
+void queue_calls_cancel(struct queue_device *dev);
+
+/* Whether the device is lost and no host function runs: it uses no memory any more. */
+bool queue_is_dead(struct queue_device *dev);
+
+/* If the device is lost, waits until it is dead. */
+void queue_wait_dead(struct queue_device *dev);
 
 /* ---------------------------------------------------------------- import.c */
 
@@ -414,6 +438,9 @@ void queue_unimport(struct import *imp);
 /* Waits for a stream of the library. ret: of the calls before, returned if not 0. */
 int queue_finish_own(struct queue_device *dev, void *stream, int ret);
 
+/* Makes an empty struct. */
+int queue_memory_create(struct queue_device *dev, uint64_t bytes,
+			struct queue_memory **out);
 /* Makes the memory of imp; fill() is called with the device entered. */
 int queue_memory_new(struct import *imp, uint64_t bytes,
 		     int (*fill)(struct queue_memory *m, struct import *imp));
@@ -457,7 +484,10 @@ void queue_work_put(struct queue_device *dev, struct queue_work *work);
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		   bool late, int *eventfd);
 
-/* Takes completed works off m->works or dev->waits; true: the list is empty. */
+/*
+ * Takes completed works off m->works or dev->waits; true: the list is empty, and a lost
+ * device runs no host function.
+ */
 bool queue_reap(struct queue_device *dev, struct queue_work **works);
 
 /* Makes the stream wait for all works of m; where it cannot, the caller waits. */
@@ -472,14 +502,21 @@ void queue_work_finish(struct queue_device *dev, struct queue_work **works);
  */
 int queue_work_watch(struct queue_memory *m, uint32_t access, int *out);
 
+/* Ends the polling of eventfds that are all readable: nothing of the device is left. */
+int queue_poll_end(struct queue_device *dev);
+
 /* Waits for all work of the device. */
 int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns);
+
+/* Under the lock: whether a stream waits that did so when dev->nwaits was `then`. */
+bool queue_waits_stand(const struct queue_device *dev, uint64_t then);
 
 /* Call after a stream's wait: the event is complete after the wait. Takes work. */
 int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		     void *stream);
 
 void queue_works_free(struct queue_device *dev);
+/* Under the lock: writes to the eventfds of all works. */
 void queue_works_lost(struct queue_device *dev);
 
 /* mark.c: events for a driver that has mark(). */
@@ -551,5 +588,7 @@ void queue_bridge_close(struct queue_device *dev);
 
 /* leftover.c: takes m, and frees it after its work, perhaps later. */
 void queue_memory_drop(struct queue_memory *m);
+/* The same for m->staging alone. */
+void queue_staging_drop(struct queue_memory *m);
 
 #endif /* DLBUF_QUEUE_H */

@@ -220,6 +220,8 @@ int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 		return ret;
 	ret = queue_work_drain(dev, deadline_ns);
 	queue_leave(dev, &scope);
+	if (!ret)
+		ret = queue_poll_end(dev);
 	while (!ret && __atomic_load_n(&dev->leftovers, __ATOMIC_ACQUIRE)) {
 		ret = event_turn();
 		if (!ret && !pause_until(&pause, deadline_ns))

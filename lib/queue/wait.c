@@ -178,6 +178,33 @@ static int wait_by_event(struct queue_device *dev, void *stream, int fence,
 	return ret ? ret : added ? 1 : 0;
 }
 
+static void begun(struct queue_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	dev->beginning--;
+	pthread_mutex_unlock(&dev->lock);
+}
+
+static void begun_at_last(void *data)
+{
+	begun(data);
+	queue_unref(data);
+}
+
+/*
+ * The stream may wait, and no event will tell when it does not any more. So nothing is
+ * freed before the fence has signalled. False: it has.
+ */
+static bool begins_until(struct queue_device *dev, int fence)
+{
+	queue_ref(dev);
+	if (!event_add(fence, begun_at_last, dev))
+		return true;
+	dlbuf_fence_wait(fence, 0);
+	queue_unref(dev);
+	return false;
+}
+
 int queue_wait_by(struct queue_device *dev,
 		  int (*wait)(struct queue_device *dev, void *stream, int fence,
 			      struct bridge_buffer *buffer),
@@ -189,19 +216,26 @@ int queue_wait_by(struct queue_device *dev,
 	pthread_mutex_lock(&dev->lock);
 	while (dev->freeing)
 		pthread_cond_wait(&dev->freed, &dev->lock);
+	if (dev->closing_gate && fence != -1) {
+		pthread_mutex_unlock(&dev->lock);
+		ret = dlbuf_fence_wait(fence, 0);
+		/* With a buffer its copy is left, which ends by itself. */
+		return ret || !buffer ? ret :
+		       queue_wait_by(dev, wait, stream, -1, buffer);
+	}
 	dev->beginning++;
 	pthread_mutex_unlock(&dev->lock);
 	ret = queue_work_get(dev, &work);
 	if (!ret) {
 		ret = wait(dev, stream, fence, buffer);
-		if (!ret)
-			ret = queue_wait_begun(dev, work, stream);
-		else
+		if (ret)
 			queue_work_put(dev, work);
+		else
+			ret = queue_wait_begun(dev, work, stream);
+		if (ret < 0 && fence != -1 && begins_until(dev, fence))
+			return ret;
 	}
-	pthread_mutex_lock(&dev->lock);
-	dev->beginning--;
-	pthread_mutex_unlock(&dev->lock);
+	begun(dev);
 	return ret < 0 ? ret : 0;
 }
 

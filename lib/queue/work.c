@@ -6,13 +6,14 @@
  * on drivers without host functions the thread "dlbuf-events" polls the event.
  *
  * The host function is put on the stream before the event is recorded. So once the
- * event is complete, nothing uses the struct any more. A lost device does not call
- * the function; then queue_lost() writes to the eventfd.
+ * event is complete, nothing uses the struct any more. After a loss the function does
+ * nothing, and queue_works_lost() writes to the eventfd.
  *
  * The driver is called without dev->lock. A thread that asks the driver about a
  * work holds a reference to it.
  */
 #include <errno.h>
+#include <sched.h>
 
 #include "../fence.h"
 #include "queue.h"
@@ -27,6 +28,7 @@ struct queue_work {
 	unsigned int refs;	/* the list's, and of threads that ask about it */
 	bool listed;
 	bool polled;		/* counted in dev->npolled */
+	uint64_t wait;		/* dev->nwaits when it was listed there */
 	struct queue_work *next;	/* in a list, or in the free list */
 	struct queue_work *all;	/* all works of the device, until it closes */
 };
@@ -38,11 +40,6 @@ static void tell(void *data)
 
 	fence_event_tell(__atomic_exchange_n(&work->eventfd, -1,
 					     __ATOMIC_ACQ_REL));
-}
-
-static bool is_lost(const struct queue_device *dev)
-{
-	return __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
 }
 
 static bool is_late(const struct queue_work *work)
@@ -148,8 +145,8 @@ static bool record_late(struct queue_device *dev, struct queue_work *work)
 /* Without the lock, with a reference. Returns 0, QUEUE_PENDING or an error. */
 static int query(struct queue_device *dev, struct queue_work *work)
 {
-	if (is_lost(dev))
-		return 0;
+	if (__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE))
+		return queue_is_dead(dev) ? 0 : QUEUE_PENDING;
 	if (is_late(work) && record_late(dev, work))
 		return 0;
 	return is_late(work) ? QUEUE_PENDING :
@@ -159,7 +156,7 @@ static int query(struct queue_device *dev, struct queue_work *work)
 static bool is_over(struct queue_device *dev, struct queue_work *work)
 {
 	/* After an error the work may still run, unless the device is lost. */
-	return !query(dev, work) || is_lost(dev);
+	return !query(dev, work) || queue_is_dead(dev);
 }
 
 /*
@@ -204,7 +201,7 @@ bool queue_reap(struct queue_device *dev, struct queue_work **works)
 
 	each(dev, works, over, NULL);
 	pthread_mutex_lock(&dev->lock);
-	none = !*works;
+	none = !*works && !(dev->lost && dev->calls);
 	pthread_mutex_unlock(&dev->lock);
 	return none;
 }
@@ -221,7 +218,17 @@ static int make_eventfds(struct queue_work *work, int *out)
 	return ret;
 }
 
-/* On "dlbuf-events": polls the events of works that have an eventfd. */
+/* Whether the work has told already, or need not. */
+static bool has_told(const struct queue_work *work)
+{
+	return __atomic_load_n(&work->eventfd, __ATOMIC_ACQUIRE) < 0;
+}
+
+/*
+ * On "dlbuf-events": polls the events of works that have an eventfd. If host functions
+ * write to it, this is done slowly, and only to see the loss of a device: it drops the
+ * functions, and nobody else may ask it for anything.
+ */
 static bool poll_works(struct event_call *call)
 {
 	struct queue_device *dev = container_of(call, struct queue_device,
@@ -230,6 +237,7 @@ static bool poll_works(struct event_call *call)
 	struct queue_work *work;
 	bool none;
 
+	call->slow = true;
 	queue_enter_to_free(dev, &scope);
 	pthread_mutex_lock(&dev->lock);
 	for (work = dev->all_works; work; work = work->all) {
@@ -237,7 +245,7 @@ static bool poll_works(struct event_call *call)
 			continue;
 		work->refs++;
 		pthread_mutex_unlock(&dev->lock);
-		none = is_over(dev, work);
+		none = has_told(work) || is_over(dev, work);
 		if (none)
 			tell(work);
 		pthread_mutex_lock(&dev->lock);
@@ -245,6 +253,7 @@ static bool poll_works(struct event_call *call)
 			work->polled = false;
 			dev->npolled--;
 		}
+		call->slow &= !work->polled || (dev->ops->call_host && !is_late(work));
 		put_locked(dev, work);
 	}
 	none = !dev->npolled;
@@ -270,6 +279,8 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 			dev->polling.fn = poll_works;
 			event_post(&dev->polling);
 		}
+	} else if (dev->polling.slow && (!dev->ops->call_host || is_late(work))) {
+		event_kick();
 	}
 	work->polled = !ret;
 	dev->npolled += work->polled;
@@ -282,18 +293,43 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 static int record(struct queue_device *dev, struct queue_work *work,
 		  void *stream, int *eventfd)
 {
-	/* Late work has no host function: the thread that polls it writes. */
+	/* Late work has no host function: the thread that polls it writes the eventfd. */
 	bool late = is_late(work), calls = dev->ops->call_host && !late;
 	int ret = 0;
 
 	if (eventfd)
 		ret = make_eventfds(work, eventfd);
 	if (!ret && eventfd && calls)
-		ret = dev->ops->call_host(dev, stream, tell, work);
+		ret = queue_call_host(dev, stream, tell, work);
 	if (!ret && !late)
 		ret = dev->ops->event_record(dev, work->event, stream);
-	if (!ret && eventfd && !calls)
+	if (!ret && eventfd)
 		ret = begin_to_poll(dev, work);
+	return ret;
+}
+
+/* Whether it polls works that have all told, which is seen at the next look. */
+static bool polls_in_vain(struct queue_device *dev)
+{
+	bool vain;
+
+	pthread_mutex_lock(&dev->lock);
+	vain = dev->polls;
+	for (struct queue_work *w = dev->all_works; w && vain; w = w->all)
+		vain = !w->polled || has_told(w);
+	pthread_mutex_unlock(&dev->lock);
+	return vain;
+}
+
+int queue_poll_end(struct queue_device *dev)
+{
+	int ret = 0;
+
+	while (!ret && !event_is_here() && polls_in_vain(dev)) {
+		event_kick();
+		ret = event_turn();
+		sched_yield();
+	}
 	return ret;
 }
 
@@ -328,6 +364,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	ret = late ? dev->ops->finish_all(dev) : dev->ops->finish(dev, stream);
 	if (ret)
 		queue_set_unsure(dev);
+	queue_wait_dead(dev);
 	if (!work)
 		return ret;
 	tell(work);
@@ -573,8 +610,20 @@ int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		queue_work_put(dev, work);
 		return ret;
 	}
+	pthread_mutex_lock(&dev->lock);
+	work->wait = ++dev->nwaits;
+	pthread_mutex_unlock(&dev->lock);
 	list_add(dev, &dev->waits, work);
 	return 0;
+}
+
+bool queue_waits_stand(const struct queue_device *dev, uint64_t then)
+{
+	const struct queue_work *w = dev->waits;
+
+	while (w && w->wait > then)
+		w = w->next;
+	return w;
 }
 
 static int finish(struct queue_device *dev, struct queue_work *work, void *data)
@@ -587,18 +636,17 @@ static int finish(struct queue_device *dev, struct queue_work *work, void *data)
 	return QUEUE_OVER;
 }
 
-/* Errors do not matter here: a lost device runs nothing any more. */
+/* Errors do not matter here: a lost device runs nothing but host functions. */
 void queue_work_finish(struct queue_device *dev, struct queue_work **works)
 {
 	each(dev, works, finish, NULL);
+	queue_wait_dead(dev);
 }
 
 void queue_works_lost(struct queue_device *dev)
 {
-	pthread_mutex_lock(&dev->lock);
 	for (struct queue_work *w = dev->all_works; w; w = w->all)
 		tell(w);
-	pthread_mutex_unlock(&dev->lock);
 }
 
 void queue_works_free(struct queue_device *dev)

@@ -102,7 +102,7 @@ def _put_json(args: argparse.Namespace, value: dict[str, Any]) -> None:
 # ------------------------------------------------------------------- list
 
 def _camera_formats(camera: dlbuf.CameraInfo) -> list[str]:
-    """Those that dlbuf maps, as dmabuf-test has them."""
+    """The formats that dlbuf maps, in the order of dmabuf-test."""
     if camera.status:
         return []
     try:

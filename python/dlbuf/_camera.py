@@ -338,7 +338,7 @@ class Camera(Iterator[TensorFrame], AsyncIterator[TensorFrame]):
 
         It is readable when next() has a frame or an error without a wait. From
         close() on it is another file, which is always readable, until the Camera
-        is collected. Never fails.
+        is collected. Fails only in a child of fork().
 
         >>> import select
         >>> with dlbuf.Camera(0) as camera:

@@ -188,8 +188,8 @@ class Tensor:
     A Tensor keeps its memory, its device and the lease of its frame until it is
     closed or collected. `with tensor:` acquires and releases it.
 
-    int(), float(), complex() and bool() of a tensor of one element are its value,
-    as item() has it; TypeError if there are more. `t == u` is whether two Tensors
+    int(), float(), complex() and bool() of a tensor of one element are the value that
+    item() returns; TypeError if there are more. `t == u` is whether two Tensors
     are the same object, so that `t in list` works. Elements are not compared: ==
     and < with a number raise TypeError, and NumPy's with an array are NumPy's.
 
@@ -299,8 +299,8 @@ class Tensor:
         "read", "write" or "rw"; None is all that the tensor allows. stream is
         the handle of a queue of the device; None is its default stream. On the
         CPU the call blocks, without the GIL; on a GPU the stream waits.
-        deadline is in seconds of time.monotonic(). fence is a sync_file, that
-        the access waits for, too; it is borrowed.
+        deadline is in seconds of time.monotonic(). fence is a sync_file, for
+        which the access waits, too; it is borrowed.
 
         Raises AccessError for an access that the tensor does not allow, Error
         with EBUSY if it is acquired already, DeadlineError at the deadline, and
@@ -462,6 +462,17 @@ class Tensor:
         >>> t = dlbuf.alloc((4, 6), "uint8")[:, :3]
         >>> t.strides, t.copy().strides, t.copy().fd
         ((6, 1), (3, 1), None)
+        """
+    def contiguous(self) -> Tensor:
+        """This tensor, if its rows have no gaps, its strides are positive and its first
+        element is at a multiple of 64 bytes. Otherwise copy(), whose is_copied is True.
+
+        For libraries that end the process on other tensors: PyTorch 2.6 and 2.12 on
+        negative strides, TensorFlow on memory that is not aligned.
+
+        >>> t = dlbuf.alloc((64, 64), "uint8")
+        >>> t.contiguous() is t, t[::-1].contiguous().is_copied
+        (True, True)
         """
     def to(self, device: Device | str, may_copy: bool = False) -> Tensor:
         """A tensor of the same dma-buf on another device: the same layout, access,

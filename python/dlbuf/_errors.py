@@ -35,8 +35,8 @@ class UnsupportedError(Error, BufferError):
 
 
 class AccessError(Error, PermissionError):
-    """The dma-buf was not opened for this access, or the tensor does not allow
-    it: EACCES, EPERM.
+    """The dma-buf was not opened for this access, the tensor does not allow it,
+    or the process may not open a device node: EACCES, EPERM.
 
     >>> t = dlbuf.alloc(16, "uint8")
     >>> dlbuf.from_fd(t.fd, 16, "uint8", access="read").acquire("write")

@@ -46,7 +46,7 @@ def make_frame(
 
 
 def frame_args(f: Frame) -> tuple[Any, ...]:
-    """The way back. What a fence was is on the dma-bufs by now."""
+    """The way back. The fences of the frame are on the dma-bufs by now."""
     order = Order.IMPLICIT if f.order == Order.FENCE else f.order
     flags = (_SEQUENCE * (f.sequence is not None) | _DAMAGED * f.damaged)
     return ((f.width, f.height, f.code, int(f.space), f.modifier),

@@ -184,7 +184,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 
 def _near(name: str, space: CodeSpace | None) -> str:
-    """Who else has the name, or names near it."""
+    """The other spaces that have the name, or names near it."""
     others = [s.name for n, s in _all_names() if n == name and s is not space]
     return (f", but of {' and '.join(others)}" if others else
             nearest(name, {n for n, s in _all_names() if space in (None, s)} |
@@ -202,7 +202,7 @@ def _names(f: FormatInfo, space: CodeSpace) -> list[tuple[str | None, int]]:
 
 
 def name_in(info: FormatInfo, code: int, space: CodeSpace) -> str:
-    """What that space calls the format."""
+    """The name of the format in that space."""
     if space != CodeSpace.V4L2:
         name = info.drm_name or info.v4l2_name
     elif code == info.v4l2_multi_code:

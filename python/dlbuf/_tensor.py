@@ -21,6 +21,8 @@ _EINVAL, _EOPNOTSUPP = 22, 95
 _TORCH = {DLDeviceType.CPU, DLDeviceType.CUDA, DLDeviceType.CUDA_HOST,
           DLDeviceType.CUDA_MANAGED, DLDeviceType.ROCM,
           DLDeviceType.ROCM_HOST, DLDeviceType.ONE_API}
+# Data of these is a handle, not an address.
+_HANDLES = {DLDeviceType.VULKAN, DLDeviceType.OPENCL}
 # The docstrings stand in _dlbuf.pyi, as those of methods in C do.
 _DOCS = {signature.partition("(")[0]: doc for signature, _, doc in (
     d.partition("\n--\n\n") for d in _dlbuf.docs)}
@@ -56,7 +58,7 @@ def torch(self: Tensor) -> Any:
         raise UnsupportedError(_EOPNOTSUPP, "PyTorch has no tensors on "
                                f"{device_name(kind, number)}: "
                                "t.to(\"cpu\").torch() has the same memory")
-    # PyTorch before 2.7 ends the process for a negative stride.
+    # PyTorch 2.6 and 2.12 end the process for a negative stride.
     if any(s < 0 for n, s in zip(self.shape, self.strides) if n > 1):
         raise UnsupportedError(_EOPNOTSUPP, "PyTorch has no negative strides: "
                                "t.copy().torch() has a copy")
@@ -72,6 +74,17 @@ def copy(self: Tensor) -> Tensor:
     return from_dlpack(self, device=(DLDeviceType.CPU, 0), copy=True)
 
 
+def contiguous(self: Tensor) -> Tensor:
+    packed, step = True, 1
+    for n, stride in zip(reversed(self.shape), reversed(self.strides)):
+        packed = packed and (n == 1 or stride == step)
+        step *= n
+    start = self.byte_offset
+    if self.__dlpack_device__()[0] not in _HANDLES:
+        start += self.data
+    return self if packed and not start % 64 or not step else self.copy()
+
+
 def to(self: Tensor, device: Device | str, may_copy: bool = False) -> Tensor:
     if self.buffer is not None:
         return _dlbuf.to(self, device, may_copy)
@@ -85,7 +98,7 @@ def to(self: Tensor, device: Device | str, may_copy: bool = False) -> Tensor:
 def same_layout(self: Tensor, other: Any, /) -> bool:
     if not isinstance(other, Tensor):
         raise TypeError("same_layout() compares two Tensors, and "
-                        f"{type(other).__name__} is none: dlbuf.from_dlpack() "
+                        f"{type(other).__name__} is not one: dlbuf.from_dlpack() "
                         "makes one of an array")
     return ((self.shape, self.strides, self.dtype) ==
             (other.shape, other.strides, other.dtype))
@@ -133,7 +146,7 @@ def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
 
 
 def _number(call: type, instead: str) -> Callable[[Tensor], Any]:
-    """What int(t) and its like call. Without it Python would read the bytes as
+    """The method of int(t) or another one. Without it Python would read the bytes as
     text."""
     name = call.__name__
 
@@ -167,7 +180,7 @@ def __bytes__(self: Tensor) -> bytes:
 
 def _comparison(sign: str, name: str, mirror: str
                 ) -> Callable[[Tensor, object], Any]:
-    """What t == x and its like call. Elements are not compared, and False for
+    """The method of t == x or another one. Elements are not compared, and False for
     "not the same object" would be read as an answer about them."""
     def compare(self: Tensor, other: object, /) -> Any:
         cls: Any = type(other)
@@ -201,7 +214,7 @@ def __reduce_ex__(self: Tensor, protocol: Any) -> NoReturn:
 
 _ALL = "t.numpy() has them all"
 methods: list[Callable[..., Any]] = [
-    numpy, torch, copy, to, same_layout, item, tobytes, __array__,
+    numpy, torch, copy, contiguous, to, same_layout, item, tobytes, __array__,
     __reduce_ex__, __index__, __bytes__,
     _number(int, _ALL), _number(float, _ALL), _number(complex, _ALL),
     _number(bool, "t.numpy().any() or .all() asks all of them, and `t is not "
@@ -215,4 +228,4 @@ for method in methods:
     method.__doc__ = _DOCS.get(method.__name__)
     setattr(Tensor, method.__name__, method)
 setattr(Tensor, "__numpy_dtype__", property(
-    lambda self: self.dtype.numpy, doc="What NumPy 2.4 asks for the dtype of."))
+    lambda self: self.dtype.numpy, doc="The dtype, for NumPy 2.4."))

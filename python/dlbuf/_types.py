@@ -314,7 +314,7 @@ explain(
 
 
 class Colour(NamedTuple):
-    """What the values mean, in code points of ITU-T H.273. 0 means that the
+    """The meaning of the values, in code points of ITU-T H.273. 0 means that the
     producer did not say.
 
     >>> dlbuf.Colour(primaries=1, range=2)._asdict()["range"]
@@ -486,7 +486,7 @@ explain(
 
 
 def make_device_info(*fields: Any) -> DeviceInfo:
-    """What the extension makes a DeviceInfo with."""
+    """The extension makes a DeviceInfo with this."""
     kind, number = fields[4]
     if kind in DLDeviceType.__members__.values():
         kind = DLDeviceType(kind)
@@ -831,7 +831,7 @@ class DType(str):
 
     @property
     def __numpy_dtype__(self) -> Any:
-        """What NumPy 2.4 asks a dtype of another library for: numpy."""
+        """For NumPy 2.4, which asks a dtype of another library for it: numpy."""
         return self.numpy
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a V4L2 node has: its formats, sizes and rates, and its controls."""
+"""The formats, sizes, rates and controls of a V4L2 node."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def read_formats(fd: int) -> list[CameraFormat]:
 # ------------------------------------------------------------------ controls
 
 class ControlFlag(enum.IntFlag):
-    """What V4L2 says about a control.
+    """The description of a control by V4L2.
 
     >>> with dlbuf.Camera(0) as camera:
     ...     camera.controls.info("brightness").flags == dlbuf.ControlFlag.SLIDER
@@ -280,7 +280,7 @@ class ControlInfo(NamedTuple):
 explain(
     ControlInfo,
     id="V4L2's number",
-    name="the name, as v4l2-ctl has it",
+    name="the name that v4l2-ctl prints",
     type='"int", "bool", "menu", "intmenu", "button", "int64", "str" or "bitmask"',
     minimum='the smallest value; of a "str" the smallest number of bytes',
     maximum='the largest value; of a "str" the largest number of bytes',

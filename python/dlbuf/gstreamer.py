@@ -61,7 +61,7 @@ _Probe = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_ProbeIn
 
 
 class _C(NamedTuple):
-    """What is called by address. The hash of PyGObject's objects is their address."""
+    """Calls by address: the hash of PyGObject's objects is their address."""
 
     gst: ctypes.CDLL
     metas: tuple[int, int]  # the types of GstVideoMeta and GstVideoCropMeta
@@ -95,7 +95,7 @@ def _c() -> _C:
 
 
 class _Caps(NamedTuple):
-    """What caps say."""
+    """The format of caps."""
 
     format: FormatInfo
     code: int
@@ -224,7 +224,7 @@ def _pitch_of_bayer(caps: _Caps, buffer: Any) -> int:
         pitch = -(-row // align) * align
         if pitch * caps.height == size:
             return pitch
-    raise UnsupportedError(_EOPNOTSUPP, "nobody says the pitch: the buffer has no "
+    raise UnsupportedError(_EOPNOTSUPP, "the pitch is not known: the buffer has no "
                            f"GstVideoMeta, and its {size} bytes are not {caps.height} rows "
                            f"of {row} bytes, alone or up to a multiple of 4 to 256")
 
@@ -239,7 +239,7 @@ def _layout(caps: _Caps, buffer: Any) -> tuple[int, int, list[tuple[int, int]]]:
     if "/" in caps.format.channels:
         return caps.width, caps.height, [(0, _pitch_of_bayer(caps, buffer))]
     if not caps.info:
-        raise UnsupportedError(_EOPNOTSUPP, "nobody says where the planes are: the "
+        raise UnsupportedError(_EOPNOTSUPP, "the places of the planes are not known: the "
                                "buffer has no GstVideoMeta")
     n = caps.info.finfo.n_planes
     return caps.width, caps.height, [(caps.info.offset[i], caps.info.stride[i])

@@ -42,7 +42,7 @@ def _colour(space: Any) -> Colour:
 
 
 def _pitch(info: FormatInfo, first: int, i: int) -> int:
-    """That of plane i, in the ratio of the bytes that the same pixels have."""
+    """The pitch of plane i, in the ratio of the bytes that the same pixels have."""
     luma, p = info.planes[0], info.planes[i]
     num = first * p.channels * p.bits * luma.hsub
     den = luma.channels * luma.bits * p.hsub

@@ -289,7 +289,7 @@ def _send_known_bytes(self: Any, buf: Any) -> Any:
 
 
 class _Pickled:
-    """An object in a Queue. Who receives it gets the object itself."""
+    """An object in a Queue. The receiver gets the object itself."""
 
     def __init__(self, obj: Any) -> None:
         self.data = bytes(reduction.ForkingPickler.dumps(obj))

@@ -21,12 +21,13 @@ struct capture_object {
 
 static PyTypeObject *capture_type;
 
-static struct dlbuf_camera_info info_of(PyObject *self)
+static int info_of(PyObject *self, struct dlbuf_camera_info *info)
 {
-	DLBUF_INFO(dlbuf_camera_info, info);
+	int ret;
 
-	dlbuf_camera_get_info(((struct capture_object *)self)->cam, &info);
-	return info;
+	*info = (struct dlbuf_camera_info){ .size = sizeof(*info) };
+	ret = dlbuf_camera_get_info(((struct capture_object *)self)->cam, info);
+	return ret ? raise_dlbuf(ret) : 0;
 }
 
 /* close(device): which forgets the buffers, so that their memory is free. */
@@ -99,7 +100,9 @@ static int check_crop(const struct capture_object *cap, uint32_t view)
 
 	if (!cap->crop.width)
 		return 0;
+	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_camera_buffer(cap->cam, 0, &frame);
+	Py_END_ALLOW_THREADS
 	if (!ret && crop(&frame, &cap->crop))
 		return -1;
 	if (!ret)
@@ -160,20 +163,44 @@ static PyObject *capture_crop(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+/*
+ * Calls of the camera take its lock, which dlbuf_camera_stop() holds while the hardware
+ * stops: they are made without the GIL.
+ */
+static int try_frame(struct capture_object *cap, struct dlbuf_frame *frame)
+{
+	int ret;
+
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_camera_frame(cap->cam, 1, frame);
+	Py_END_ALLOW_THREADS
+	return ret;
+}
+
+static void give_back(struct dlbuf_frame *frame)
+{
+	Py_BEGIN_ALLOW_THREADS
+	frame->release(frame->release_data);
+	Py_END_ALLOW_THREADS
+}
+
 /* 1 and a frame; 0 when the camera is closed, or was meanwhile. */
 static int wait_for_frame(PyObject *self, uint64_t deadline_ns,
 			  struct dlbuf_frame *frame)
 {
 	struct capture_object *cap = (struct capture_object *)self;
-	int fd = info_of(self).fd, came = 1, ret;
+	struct dlbuf_camera_info info;
+	int came = 1, ret;
 
+	if (info_of(self, &info))
+		return -1;
 	for (;;) {
-		ret = dlbuf_camera_frame(cap->cam, 1, frame);
+		ret = try_frame(cap, frame);
 		if (ret == -ECANCELED)
 			return 0;
 		if (ret != -ETIME || !came)
 			return ret ? raise_dlbuf(ret) : 1;
-		came = wait_fd(fd, POLLIN, deadline_ns);
+		came = wait_fd(info.fd, POLLIN, deadline_ns);
 		if (came < 0)
 			return -1;
 	}
@@ -185,15 +212,19 @@ static int wait_for_frame(PyObject *self, uint64_t deadline_ns,
  */
 static int skip_older(struct capture_object *cap, struct dlbuf_frame *frame)
 {
-	uint32_t buffers = info_of((PyObject *)cap).buffers;
+	struct dlbuf_camera_info info;
 	DLBUF_INFO(dlbuf_frame, next);
 	int ret = 0;
 
-	for (uint32_t i = 0; cap->newest && i < buffers; i++) {
-		ret = dlbuf_camera_frame(cap->cam, 1, &next);
+	if (info_of((PyObject *)cap, &info)) {
+		give_back(frame);
+		return -1;
+	}
+	for (uint32_t i = 0; cap->newest && i < info.buffers; i++) {
+		ret = try_frame(cap, &next);
 		if (ret)
 			break;
-		frame->release(frame->release_data);
+		give_back(frame);
 		*frame = next;
 		__atomic_add_fetch(&cap->dropped, 1, __ATOMIC_RELAXED);
 	}
@@ -201,7 +232,7 @@ static int skip_older(struct capture_object *cap, struct dlbuf_frame *frame)
 	if (!ret || ret == -ETIME || ret == -ECANCELED)
 		return 0;
 	raise_dlbuf(ret);
-	frame->release(frame->release_data);
+	give_back(frame);
 	return -1;
 }
 
@@ -249,7 +280,7 @@ static PyObject *capture_next(PyObject *self, PyObject *args)
 	Py_XDECREF(list);
 	Py_XDECREF(record);
 	if (!list && !imported)
-		frame.release(frame.release_data);
+		give_back(&frame);
 out:
 	device_end(device);
 	Py_DECREF((PyObject *)device);
@@ -264,9 +295,11 @@ static PyObject *text(const char *s)
 /* (code, width, height, fps, buffers, card, driver, bus) */
 static PyObject *capture_info(PyObject *self, void *closure)
 {
-	struct dlbuf_camera_info info = info_of(self);
+	struct dlbuf_camera_info info;
 
 	(void)closure;
+	if (info_of(self, &info))
+		return NULL;
 	return Py_BuildValue("(IIIdINNN)", info.code, info.width, info.height,
 			     info.rate, info.buffers, text(info.card),
 			     text(info.driver), text(info.bus));
@@ -282,8 +315,10 @@ static PyObject *capture_closed(PyObject *self, void *closure)
 
 static PyObject *capture_held(PyObject *self, void *closure)
 {
+	struct dlbuf_camera_info info;
+
 	(void)closure;
-	return PyLong_FromUnsignedLong(info_of(self).held);
+	return info_of(self, &info) ? NULL : PyLong_FromUnsignedLong(info.held);
 }
 
 static PyObject *capture_dropped(PyObject *self, void *closure)
@@ -297,8 +332,10 @@ static PyObject *capture_dropped(PyObject *self, void *closure)
 
 static PyObject *capture_fileno(PyObject *self, PyObject *none)
 {
+	struct dlbuf_camera_info info;
+
 	(void)none;
-	return PyLong_FromLong(info_of(self).fd);
+	return info_of(self, &info) ? NULL : PyLong_FromLong(info.fd);
 }
 
 static PyMethodDef capture_methods[] = {

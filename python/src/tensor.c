@@ -81,8 +81,12 @@ static void drop(struct tensor *t)
 	/* Another producer's deleter may be of Python, and is not our caller's. */
 	if (src)
 		PyErr_Fetch(&a, &b, &c);
-	/* The end of an access may clean the CPU's caches, byte by byte. */
-	saved = gil_release_unless(t->device && t->device->cpu && !t->was_acquired);
+	/*
+	 * The end of an access may clean the CPU's caches, byte by byte. A frame's lease
+	 * without a hold is the library's: a camera's waits while that is stopped.
+	 */
+	saved = gil_release_unless(t->device && t->device->cpu && !t->was_acquired &&
+				   (!t->frame || t->hold));
 	delete_versioned(dl);
 	gil_restore(saved);
 	if (src)
@@ -864,9 +868,10 @@ static PyType_Spec tensor_spec = {
 static int add_docs(PyObject *module)
 {
 	PyObject *docs = Py_BuildValue(
-		"(ssssssss)", DOC_Tensor_numpy, DOC_Tensor_torch,
-		DOC_Tensor_copy, DOC_Tensor_to, DOC_Tensor_same_layout,
-		DOC_Tensor_item, DOC_Tensor_tobytes, DOC_Tensor___array__);
+		"(sssssssss)", DOC_Tensor_numpy, DOC_Tensor_torch,
+		DOC_Tensor_copy, DOC_Tensor_contiguous, DOC_Tensor_to,
+		DOC_Tensor_same_layout, DOC_Tensor_item, DOC_Tensor_tobytes,
+		DOC_Tensor___array__);
 	int ret = docs ? PyModule_AddObjectRef(module, "docs", docs) : -1;
 
 	Py_XDECREF(docs);

@@ -4,12 +4,14 @@ python blocks of the Markdown files.
 
     documents.py FOLDER     writes each block as a module for type checkers
 
-A block that needs names has a line before it with their types. One that is not
-checked, or checked and not run in the lab, has the reason:
+A block that needs names has a line before it with their types; a loop without an
+end has what ends it. One that is not checked, or checked and not run in the lab, has
+the reason:
 
     <!-- given: fd: int, importer: Any -->
+    <!-- until: the camera is unplugged -->
     <!-- not checked: cocotb is not installed -->
-    <!-- not run: it has no end -->
+    <!-- not run: PyAV is not installed -->
 """
 
 import enum
@@ -26,7 +28,7 @@ from typing import Any, NamedTuple
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 PYTHON = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
-_BLOCK = re.compile(r"(?:<!-- (given|not checked|not run): ([^>]*) -->\n)?"
+_BLOCK = re.compile(r"(?:<!-- (given|until|not checked|not run): ([^>]*) -->\n)?"
                     r"```python\n(.*?)\n```\n((?:(?!```).)*?```\n.*?\n```)?",
                     re.S)
 

@@ -770,20 +770,6 @@ def command_says(run):
 
 
 @case
-def readme_asyncio():
-    """The block with asyncio prints what the text after it says."""
-    vivid()
-    path = os.path.join(os.path.dirname(__file__), "../README.md")
-    with open(path) as f:
-        text = f.read().partition("import asyncio")[2]
-    code, _, rest = text.partition("```")
-    p = subprocess.run([sys.executable, "-c", "import dlbuf, asyncio" + code],
-                       capture_output=True, text=True)
-    printed = " and ".join(f"`{line}`" for line in p.stdout.splitlines())
-    assert f"prints {printed}. " in rest and not p.stderr, p
-
-
-@case
 @commands
 def command_lists(run):
     node = vivid()

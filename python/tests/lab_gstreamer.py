@@ -174,7 +174,7 @@ def gstreamer_by_hand():
             ("video/x-raw,format=NV12", dlbuf.InvalidError, "no size"),
             ("audio/x-raw", dlbuf.InvalidError, "audio/x-raw"),
             ("video/x-bayer,format=rggb,width=61,height=47", dlbuf.UnsupportedError,
-             "nobody says the pitch"),
+             "the pitch is not known"),
             ("video/x-raw(memory:DMABuf),format=NV12,width=62,height=48",
              dlbuf.UnsupportedError, "unknown"),
             (dma_drm("NV12:zzz") + ",width=62,height=48", dlbuf.InvalidError,

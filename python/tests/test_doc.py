@@ -37,6 +37,41 @@ def test_stub():
     assert not wrong, " ".join(wrong)
 
 
+def test_costs():
+    """README's ratios are those of docs/performance.md."""
+    root = os.path.join(os.path.dirname(__file__), "../..")
+    with open(root + "/docs/performance.md") as f:
+        text = f.read().partition("## cpu: NumPy")[2].partition("\n## ")[0]
+    rows = {name: int(n) for name, n in re.findall(
+        r"^\| \w+ \| (np\..*?) \| (\d+) ", text, re.M)}
+    floor = rows["np.from_dlpack(array)"]
+    with open(root + "/python/README.md") as f:
+        text = f.read().partition("| conversion to a NumPy array |")[2]
+    assert re.findall(r"\| ([\d.]+) \|", text)[:3] == [
+        f"{rows[name] / floor:.2f}" for name in (
+            "np.from_dlpack(from_fd())", "np.from_dlpack(t), t kept",
+            "np.from_dlpack(t), t kept and acquired")]
+
+
+def test_names():
+    """What the documents call exists: dlbuf.gstreamer.frames, dlbuf.from_fd."""
+    root = os.path.join(os.path.dirname(__file__), "../..")
+    package = os.path.dirname(dlbuf.__file__)
+    named = set()
+    for path in ("README.md", "python/README.md", "docs/adapters.md",
+                 "docs/bindings.md", "docs/interop/libcamera.md", "docs/vpi.md"):
+        with open(f"{root}/{path}") as f:
+            named |= set(re.findall(r"\bdlbuf\.([a-z]\w+)(?:\.(\w+))?(?=\()", f.read()))
+    assert len(named) > 10
+    for name, member in named:
+        obj = getattr(dlbuf, name, None)
+        if member and not obj:
+            with open(f"{package}/{name}.py") as f:     # imports what is not here
+                assert f"\ndef {member}(" in f.read(), (name, member)
+        else:
+            assert obj and (not member or hasattr(obj, member)), (name, member)
+
+
 def test_module_lists_all():
     """help(dlbuf) names everything that is public."""
     listed = [word for line in (dlbuf.__doc__ or "").splitlines()

@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 import dlbuf
+from dlbuf.interop._libraries import LIBRARIES
 
 LAYOUTS = {
     "contiguous": lambda a: a,
@@ -223,6 +224,16 @@ def test_jax_asks_for_the_dtype():
         assert dlbuf.dtype(x) == dlbuf.dtype(x.dtype) == "float32"
     b = dlbuf.from_dlpack(a.astype(ml_dtypes.bfloat16))
     assert jnp.asarray(b, jnp.bfloat16).tolist() == a.tolist()
+
+
+def test_tensorflow_takes_contiguous(np):
+    """Its kernels end the process on memory that is not aligned."""
+    pytest.importorskip("tensorflow")
+    tf = LIBRARIES["tensorflow"]()
+    t = dlbuf.from_dlpack(np.arange(400, dtype="f4")).copy()
+    for u in t[1:], t[::-1], t[:16]:
+        y = tf.take(u.contiguous())
+        assert tf.values(y, None) == u.numpy().tolist()
 
 
 def test_pillow(np):

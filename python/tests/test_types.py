@@ -223,7 +223,7 @@ def sent(what):
     (lambda: sent([1]), TypeError, "several Tensors, not <class 'int'>"),
     (lambda: sent("x"), TypeError, "not <class 'str'>.*of an array"),
     (lambda: dlbuf.from_dlpack(b"abc").same_layout(b"abc"), TypeError,
-     "compares two Tensors, and bytes is none"),
+     "compares two Tensors, and bytes is not one"),
 ])
 def test_sentences_of_arguments(fails, kind, words):
     with pytest.raises(kind, match=words):

@@ -478,6 +478,18 @@ def test_copy(np):
     assert c.same_layout(c.copy()) and not c.same_layout(c.reshape(6))
 
 
+def test_contiguous(np):
+    """The tensor itself, or a copy that says so."""
+    t = tensor_of(bytearray(8192)).copy().reshape(64, 2, 64)    # aligned memory
+    for u in t, t[1:], t[:, :1], t[:0, ::-1], t[3, 1], t[5:6, 1:, 63:][..., :0]:
+        packed = u.numpy().flags.c_contiguous
+        assert (u.contiguous() is u) == packed, u
+    for u in t[::-1], t[..., ::2], t.T, t[:, ::-1], t[1, 1, 1:], t.permute(1, 0, 2):
+        c = u.contiguous()
+        assert c is not u and c.is_copied and not c.data % 64
+        assert c.strides == u.copy().strides and c.tobytes() == u.tobytes()
+
+
 def test_to():
     t = tensor_of(bytearray(4))
     assert t.to("cpu").shape == (4,)

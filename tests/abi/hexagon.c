@@ -87,3 +87,16 @@ NUMBER(sizeof(struct hexagon_capability), sizeof(struct remote_dsp_capability));
 						    __typeof__(name)),	\
 		       #name " has other parameters");
 HEXAGON_FUNCTIONS(X)
+
+/* The program of docs/accelerators.md, as it is printed. */
+#include <err.h>
+
+#include <dlbuf/dlbuf.h>
+
+#define my_URI "file:///libmine_skel.so?mine_skel_handle_invoke"
+int my_filter(remote_handle64 handle, void *data, size_t bytes);
+void use(remote_handle64 handle, int fd, DLTensor layout, size_t bytes);
+void use(remote_handle64 handle, int fd, DLTensor layout, size_t bytes)
+{
+#include "accelerators.inc"
+}

@@ -19,6 +19,8 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
+#include <dlbuf/interop/v4l2.h>
+
 #include "cts.h"
 #include "lab_module.h"
 
@@ -446,6 +448,25 @@ static void acquire_fence(void *arg)
 	close(fence);
 	dlbuf_release_fence(s.t[0], -1);
 	acquired(&s, 0);
+	close_scene(&s, ANY);
+}
+
+/* And by an adapter for a consumer that knows no fences. */
+static void output(void *arg)
+{
+	const struct v4l2_format fmt = {
+		.type = V4L2_BUF_TYPE_VIDEO_OUTPUT,
+		.fmt.pix = { .width = W, .height = H, .pixelformat = V4L2_PIX_FMT_NV12,
+			     .bytesperline = W, .sizeimage = BYTES },
+	};
+	struct v4l2_buffer buf = { .type = V4L2_BUF_TYPE_VIDEO_OUTPUT };
+	struct scene s;
+
+	open_scene(&s, false);
+	end_fence(&s, -EIO);
+	CHECK_ERR(dlbuf_v4l2_output(&fmt, &(struct dlbuf_frame)PICTURE(W, H,
+		V4L2_PIX_FMT_NV12, DLBUF_CODE_V4L2, 1, .order = DLBUF_ORDER_FENCE,
+		.fence = s.fence, .planes = { { .fd = s.fd, .pitch = W } }), &buf), -EIO);
 	close_scene(&s, ANY);
 }
 
@@ -928,6 +949,7 @@ void cts_cases_failed(void)
 	ktap_case("sync/failed/acquire-fence", acquire_fence, NULL);
 	ktap_case("sync/failed/merged", merged, NULL);
 	ktap_case("sync/failed/producer-gone", producer_gone, NULL);
+	ktap_case("sync/failed/output", output, NULL);
 	ktap_case("sync/failed/cancelled", cancelled, NULL);
 	ktap_case("sync/failed/forked", forked, NULL);
 	ktap_case("sync/start/again", start_again, NULL);

@@ -107,11 +107,16 @@ static int walk(int fd)
 	if (!ret) {
 		struct dlbuf_frame f = PICTURE(64, 32,
 			DLBUF_FOURCC('N', 'V', '1', '2'), DLBUF_CODE_V4L2, 1,
-			.planes = { { .fd = fd, .pitch = 64 } });
+			.planes = { { .fd = fd, .pitch = 64 } }, .release = no_lease);
+		struct dlbuf_frame out = f;
 
 		ret = dlbuf_import_frame(dev, &f, NULL, planes, &n);
 		if (!ret)
-			ret = walk_socket(dev, f, t);
+			ret = dlbuf_frame_from_tensors(planes, n, 0, &out);
+		if (!ret)
+			dlbuf_frame_drop(&out);
+		if (!ret)
+			ret = walk_socket(dev, f, planes[0]);
 	}
 	if (!ret && copies) {
 		struct dlbuf_frame f = PICTURE(64, 32,

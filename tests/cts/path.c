@@ -410,6 +410,8 @@ static void exported(void *arg)
 	/* Nobody else can have it imported: it is gone, not idle. */
 	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
 	CHECK_EQ(stats.live + stats.idle, 0);
+	if (map == MAP_FAILED)
+		SKIP("the CPU cannot map what was exported, so its bytes are unknown");
 }
 
 static void refused_exports(void *arg)

@@ -2,6 +2,7 @@
 /* Pools: how buffers are laid out, that devices know them, what is refused. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cts.h"
@@ -172,6 +173,9 @@ static void known_to_devices(void *arg)
 	cts_read(t[0], 0, got, sizeof(got));
 	for (uint32_t p = 0; p < n; p++)
 		cts_delete(t[p]);
+	/* No device keeps memory of it, although its frames were imported. */
+	CHECK_OK(dlbuf_device_get_stats(dev, &after));
+	CHECK_EQ(after.idle, 0);
 	dlbuf_device_close(dev);
 	/* The frames' leases wait for the device's fences. */
 	cts_until_fds(fds);
@@ -191,6 +195,39 @@ static void refused(struct dlbuf_device *dev, struct dlbuf_pool_opts opts,
 	CHECK_ERR(dlbuf_pool_create(&dev, 1, &opts, &pool), err);
 	CHECK(pool == (void *)&opts);
 	CHECK_EQ(cts_count_fds(), fds);
+}
+
+static void count_failures(const struct dlbuf_alloc_report *report, void *data)
+{
+	*(unsigned int *)data += report->status == -EMFILE &&
+				 !strcmp(report->exporter, "udmabuf");
+}
+
+/* Without fds the buffers are not made again: each exporter is tried once. */
+static void out_of_fds(struct dlbuf_device *dev, struct dlbuf_pool_opts o)
+{
+	unsigned int failures, most = 0;
+	struct rlimit limit, few;
+	struct dlbuf_pool *pool;
+	int next;
+
+	o.buffers = 32;
+	o.report = count_failures;
+	o.report_data = &failures;
+	REQUIRE(!getrlimit(RLIMIT_NOFILE, &limit));
+	few = limit;
+	next = dup(0);
+	close(next);
+	for (int left = 12; left < 20; left++) {
+		failures = 0;
+		few.rlim_cur = next + left;
+		REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+		CHECK_ERR(dlbuf_pool_create(&dev, 1, &o, &pool), -EMFILE);
+		if (failures > most)
+			most = failures;
+	}
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+	CHECK_EQ(most, 1);
 }
 
 static void refusals(void *arg)
@@ -223,6 +260,9 @@ static void refusals(void *arg)
 	CHECK_ERR(dlbuf_pool_get_info(NULL, &info), -EINVAL);
 	dlbuf_pool_destroy(pool);
 	dlbuf_pool_destroy(NULL);
+	/* Other drivers' own errors say nothing of fds. */
+	if (!strcmp(cts_access->backend, "vulkan"))
+		out_of_fds(dev, good);
 	CHECK_ERR(dlbuf_pool_layout(NULL, 1, &good, &info), -EINVAL);
 	CHECK_ERR(dlbuf_pool_layout(&dev, 1, &good, NULL), -EINVAL);
 	info.size = 0;

@@ -332,6 +332,44 @@ static void pair_close(struct pair *p)
 	dlbuf_device_close(p->dev);
 }
 
+/* A receiver's child has no part in the lease, however long it lives. */
+static void receiver_forks(void *arg)
+{
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct dlbuf_device *dev = cts_open();
+	struct dlbuf_frame f = PICTURE(64, 1, DLBUF_FOURCC('R', '8', ' ', ' '),
+		DLBUF_CODE_DRM, 1, .modifier = DLBUF_MOD_LINEAR, .fence = -1,
+		.release = fire);
+	int sock[2], gate[2], status;
+	uint32_t n = 0;
+	pid_t child;
+	char c;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	f.planes[0].fd = cts_alloc("udmabuf", 4096);
+	f.planes[0].pitch = 64;
+	REQUIRE(!socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sock));
+	REQUIRE(!pipe2(gate, O_CLOEXEC));
+	CHECK_OK(dlbuf_send_frame(sock[0], &f, NULL));
+	REQUIRE_OK(dlbuf_recv(dev, sock[1], NULL, t, &n, NULL));
+	child = fork();
+	if (!child) {
+		close(gate[1]);
+		_exit(read(gate[0], &c, 1));
+	}
+	CHECK_EQ(fires(), 0);
+	cts_delete(t[0]);
+	until_fired(1);
+	for (int i = 0; i < 2; i++) {
+		close(gate[i]);
+		close(sock[i]);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	close(f.planes[0].fd);
+	dlbuf_device_close(dev);
+}
+
 /* A tensor over a frame brings its lease, which waits for both sides. */
 static void tensor_lease(void *arg)
 {
@@ -578,6 +616,7 @@ static void read_only(void *arg)
 	DLBUF_INFO(dlbuf_tensor_info, info);
 	struct dma_heap_allocation_data heap = { .len = BYTES,
 						 .fd_flags = O_CLOEXEC };
+	struct dma_heap_allocation_data wo = { .fd_flags = O_WRONLY | O_CLOEXEC };
 	int node = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
 	struct dlbuf_frame f;
 	uint32_t n;
@@ -587,9 +626,17 @@ static void read_only(void *arg)
 	if (node < 0)
 		ABSENT("there is no system heap");
 	REQUIRE(!ioctl(node, DMA_HEAP_IOCTL_ALLOC, &heap));
-	close(node);
 	f = nv12(heap.fd);
 	f.release = NULL;
+	/* One that may only be written has no access in common with it. */
+	wo.len = BYTES;
+	REQUIRE(!ioctl(node, DMA_HEAP_IOCTL_ALLOC, &wo));
+	close(node);
+	f.nplanes = 2;
+	f.planes[1] = (struct dlbuf_plane){ .fd = wo.fd, .pitch = 96 };
+	CHECK_ERR(dlbuf_send_frame(p.sock[0], &f, NULL), -EACCES);
+	close(wo.fd);
+	f.nplanes = 1;
 	REQUIRE_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
 	REQUIRE_OK(dlbuf_send_frame(p.sock[0], &f, NULL));
 	REQUIRE_OK(dlbuf_recv(p.dev, p.sock[1], NULL, t, &n, NULL));
@@ -612,6 +659,7 @@ void cts_cases_socket(void)
 	ktap_case("socket/frame-luma", frame, &luma_only);
 	ktap_case("socket/killed", killed, NULL);
 	ktap_case("socket/tensor-lease", tensor_lease, NULL);
+	ktap_case("socket/receiver-forks", receiver_forks, NULL);
 	ktap_case("socket/nothing-stays", what_stays, NULL);
 	ktap_case("socket/keep", what_stays, &fired);
 	ktap_case("socket/copies", copies, NULL);

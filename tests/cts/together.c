@@ -111,6 +111,7 @@ static void parts(void *arg)
 	open_frame(&f);
 	CHECK_OK(dlbuf_acquire_all(f.t, 3, DLBUF_RW, NULL, NULL));
 	CHECK_ERR(dlbuf_release(f.t[0], NULL, &fence), -EBUSY);
+	CHECK_ERR(dlbuf_release_all(f.t, 1, NULL, &fence), -EBUSY);
 	all_acquired(&f, DLBUF_RW);
 	CHECK_OK(dlbuf_release(f.t[0], NULL, NULL));
 	CHECK_ERR(dlbuf_release_all(f.t, 3, NULL, &fence), -EINVAL);
@@ -241,6 +242,12 @@ static void unfenced(void *arg)
 	DLManagedTensorVersioned *t, *u;
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	struct pollfd p = { .events = POLLIN };
+	struct dlbuf_frame picture = {
+		.size = sizeof(picture), .code = DLBUF_FOURCC('R', '8', ' ', ' '),
+		.code_space = DLBUF_CODE_DRM,
+	};
+	int64_t shape[] = { 16, BYTES / 16 };
+	const DLTensor rows = LAYOUT8(2, shape);
 	struct cts_fence f;
 	int fd;
 
@@ -254,7 +261,7 @@ static void unfenced(void *arg)
 	cts_fence_create(&f);
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	t = cts_import(dev, fd, BYTES);
-	u = cts_import(cpu, fd, BYTES);
+	REQUIRE_OK(dlbuf_import(cpu, fd, &rows, NULL, &u));
 	CHECK_OK(dlbuf_pending(u, DLBUF_RW, &p.fd));
 	CHECK_EQ(p.fd, -1);
 	behind.fence = f.sync_file;
@@ -268,6 +275,9 @@ static void unfenced(void *arg)
 	CHECK_EQ(poll(&p, 1, 0), 0);
 	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
 	CHECK_OK(dlbuf_device_drain(cpu, 1));
+	CHECK_OK(dlbuf_acquire(t, DLBUF_WRITE, NULL, &behind));
+	CHECK_OK(dlbuf_release(t, NULL, NULL));
+	CHECK_ERR(dlbuf_frame_from_tensors(&u, 1, 1, &picture), -ETIME);
 	cts_fence_signal(&f);
 	CHECK_EQ(poll(&p, 1, -1), 1);
 	close(p.fd);

@@ -50,9 +50,9 @@ static cuda_result check_memory(const struct cuda_memory_desc *desc)
 		return refuse(CUABI_INVALID_VALUE, "no fd with a size");
 	look_at_fd(fd);
 	if (desc->type == CUABI_MEMORY_DMABUF_FD) {
-		if (desc->flags)
+		if (desc->flags && desc->flags != FAKE_FOREIGN)
 			return refuse(CUABI_INVALID_VALUE, "flags");
-		if (!device_of(current())->dmabuf_in)
+		if (!device_of(current())->dmabuf_in || desc->flags)
 			return fake.dmabuf_result;
 		if (!is_fit(fd, fake.memfd_exports))
 			return refuse(CUABI_INVALID_VALUE, "no dma-buf");

@@ -125,5 +125,7 @@ cuda_result enqueue(struct cuda_queue *q, const struct job *job);
 /* ---------------------------------------------------------------- externals */
 
 void external_free(struct object *o);
+/* In the flags of a description: a dma-buf that HIP cannot handle. */
+#define FAKE_FOREIGN ~0u
 
 #endif /* FAKE_CUDA_OBJECTS_H */

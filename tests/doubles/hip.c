@@ -245,7 +245,7 @@ CALLS(MemcpyDtoHAsync, (void *to, hip_pointer from, size_t bytes, hip_stream s),
 
 /* ---------------------------------------------------------------- exports */
 
-/* Inodes of the dma-bufs that the double has made: these are amdgpu's. */
+/* Inodes of the dma-bufs that the double has made: these are amdgpu's. Under the lock. */
 static ino_t exported[64];
 static unsigned int nexported;
 
@@ -255,23 +255,26 @@ static hip_result export(cuda_pointer p, size_t bytes, unsigned long long flags,
 	hip_result result = cuMemGetHandleForAddressRange(fd, p, bytes,
 		CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, flags);
 
+	pthread_mutex_lock(&lock);
 	if (!result)
 		exported[nexported++ % ARRAY_SIZE(exported)] = inode_of(*fd);
+	pthread_mutex_unlock(&lock);
 	return result;
 }
 
 static bool is_amdgpu(int fd)
 {
 	ino_t inode = inode_of(fd);
-
+	bool ours = hip.amdgpu;
 	char path[40], name[40] = "";
 
+	pthread_mutex_lock(&lock);
 	for (size_t i = 0; i < ARRAY_SIZE(exported); i++)
-		if (inode && exported[i] == inode)
-			return true;
+		ours |= inode && exported[i] == inode;
+	pthread_mutex_unlock(&lock);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return hip.amdgpu || (readlink(path, name, sizeof(name) - 1) > 0 &&
-			      strstr(name, "shared memory"));
+	return ours || (readlink(path, name, sizeof(name) - 1) > 0 &&
+			strstr(name, "shared memory"));
 }
 
 /* The memory's block of 2 MiB: the driver has more bytes there than were asked for. */
@@ -344,8 +347,8 @@ hip_result hipImportExternalMemory(hip_external_memory *memory,
 		wrong("%s: type or flags", __func__);
 	check_reserved(__func__, desc->reserved);
 	/* As GET_DMABUF_INFO does: it cannot handle others. */
-	fake.devices[0].dmabuf_in = is_amdgpu(desc->handle.fd);
-	fake.devices[1].dmabuf_in = fake.devices[0].dmabuf_in;
+	if (!is_amdgpu(desc->handle.fd))
+		cuda.flags = FAKE_FOREIGN;
 	return AS(cuImportExternalMemory((cuda_external_memory *)memory, &cuda));
 }
 
@@ -465,7 +468,7 @@ struct fake_hip *fake_hip(bool reset)
 	memset(exported, 0, sizeof(exported));
 	fake.dmabuf_result = HIPABI_OUT_OF_MEMORY;
 	for (int i = 0; i < 2; i++)
-		fake.devices[i].name = "Fake Radeon";
+		fake.devices[i].name = "Fake Radeon", fake.devices[i].dmabuf_in = true;
 	fake.preset(env);
 	words_apply(env, words, ARRAY_SIZE(words), version);
 	return &hip;

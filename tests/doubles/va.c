@@ -204,6 +204,8 @@ static VAStatus export_surface(VADriverContextP ctx, VASurfaceID id,
 
 	if (says("none"))
 		return VA_STATUS_ERROR_UNIMPLEMENTED;
+	if (says("broken"))
+		return VA_STATUS_ERROR_OPERATION_FAILED;
 	if (!s)
 		return VA_STATUS_ERROR_INVALID_SURFACE;
 	if (type != VA_SURFACE_ATTRIB_MEM_TYPE_DRM_PRIME_2 && !is_prime_3(type))

@@ -18,7 +18,7 @@ const char driver_name[] = "vulkan";
 struct submission submissions[4096];
 const struct fake_physical *used;
 bool semaphore_fd, modifiers, foreign, timelines, timelines_khr;
-static struct item the_queues[2];
+struct item the_queues[2];
 
 struct item *item_make(enum fake_kind kind)
 {

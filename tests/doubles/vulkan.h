@@ -112,6 +112,7 @@ struct fake_vulkan {
 	unsigned int submits, waits, drains;
 	unsigned int imports, exports;	/* of semaphores */
 	unsigned int semaphores_in, semaphores_out; /* of the last submit */
+	unsigned int barriers;		/* of its command buffer */
 	VkBufferMemoryBarrier barrier;	/* the last that was submitted */
 	VkPipelineStageFlags src_stage, dst_stage;
 	VkQueue queue;			/* of the last submit */

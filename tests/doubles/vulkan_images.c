@@ -251,7 +251,7 @@ static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
 	if (o && (!o->owned || o->layout != layout ||
 		  layout != VK_IMAGE_LAYOUT_TRANSFER_SRC_OPTIMAL))
 		wrong("vkCmdCopyImageToBuffer: the image is not ready for it");
-	if (c && (c->buffer != b || !c->owned))
+	if (c && (c->buffers[0] != b || !c->owned))
 		wrong("vkCmdCopyImageToBuffer: the buffer is not ours");
 	if (o)
 		o->seen->nregions = n;

@@ -21,7 +21,8 @@ struct item {
 	bool signalled, submitted; /* a fence */
 	bool exportable;	/* a semaphore, memory */
 	bool signal;		/* a signal for it was submitted, nobody took it */
-	struct item *buffer;	/* of a command buffer's barrier */
+	struct item *buffers[16]; /* of a command buffer's barriers */
+	unsigned int nbuffers;
 	VkBufferMemoryBarrier barrier;
 	VkPipelineStageFlags src_stage, dst_stage;
 	struct item *images[4]; /* of a command buffer */
@@ -50,7 +51,7 @@ struct point {
 
 /* What was submitted and is not over. */
 struct submission {
-	struct item *uses[16];
+	struct item *uses[64];
 	unsigned int nuses;
 	VkQueue queue;
 	struct item *cmd;
@@ -61,6 +62,7 @@ struct submission {
 
 /* Oldest first: a queue does one thing after the other. */
 extern struct submission submissions[4096];
+extern struct item the_queues[2];
 extern const struct fake_physical *used; /* by the last device */
 extern bool semaphore_fd, modifiers, foreign; /* that has the extension */
 extern bool timelines, timelines_khr; /* that has the feature; by the extension */

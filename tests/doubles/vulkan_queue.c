@@ -88,13 +88,15 @@ static void CmdPipelineBarrier(VkCommandBuffer cmd, VkPipelineStageFlags src,
 	o = check(cmd, FAKE_COMMANDS);
 	for (uint32_t i = 0; o && i < nimages; i++)
 		image_barrier(o, &images[i]);
-	if (o && nbuffers > 1)
+	if (o && nbuffers > 1 && (src | dst) & VK_PIPELINE_STAGE_TRANSFER_BIT) {
 		buffer_barriers(o, nbuffers, buffers);
-	if (o && nbuffers == 1) {
+	} else if (o && nbuffers) {
 		o->barrier = *buffers;
 		o->src_stage = src;
 		o->dst_stage = dst;
-		o->buffer = check(FROM_HANDLE(buffers->buffer), FAKE_BUFFER);
+		for (o->nbuffers = 0; o->nbuffers < nbuffers; o->nbuffers++)
+			o->buffers[o->nbuffers] = check(FROM_HANDLE(
+				buffers[o->nbuffers].buffer), FAKE_BUFFER);
 		o->owned = buffers->dstQueueFamilyIndex == 1 &&
 			buffers->dstAccessMask & VK_ACCESS_TRANSFER_WRITE_BIT;
 	}
@@ -252,11 +254,39 @@ static struct item *submit_signal(struct submission *s,
 	return o;
 }
 
-static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
-			    VkFence fence)
+/* What the device uses as it executes a command buffer. */
+static void execute(struct submission *s, struct item *cmd)
+{
+	if (!cmd)
+		return;
+	s->cmd = cmd;
+	fake.barrier = cmd->barrier;
+	fake.barriers = cmd->nbuffers;
+	fake.src_stage = cmd->src_stage;
+	fake.dst_stage = cmd->dst_stage;
+	if (cmd->once && cmd->submitted)
+		wrong("vkQueueSubmit: a command buffer for one submit");
+	cmd->submitted = true;
+	use(s, cmd);
+	for (unsigned int i = 0; i < cmd->nbuffers; i++)
+		use(s, cmd->buffers[i]);
+	if (cmd->from && cmd->to) {
+		use(s, cmd->from);
+		use(s, cmd->from->memory);
+		use(s, cmd->to);
+		use(s, cmd->to->memory);
+	}
+	for (unsigned int i = 0; i < cmd->nimages; i++) {
+		use(s, cmd->images[i]);
+		use(s, cmd->images[i]->memory);
+	}
+}
+
+static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
+		       VkFence fence)
 {
 	struct submission *s;
-	struct item *cmd, *f = NULL;
+	struct item *f = NULL;
 
 	BEGIN("vkQueueSubmit")
 	if (fake.pending == sizeof(submissions) / sizeof(submissions[0])) {
@@ -269,30 +299,8 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 	if (n != 1 || info->commandBufferCount > 1 ||
 	    (!info->commandBufferCount && !timelines))
 		wrong("vkQueueSubmit: not one command buffer");
-	cmd = info->commandBufferCount ?
-	      check(info->pCommandBuffers[0], FAKE_COMMANDS) :
-	      NULL;
-	if (cmd) {
-		s->cmd = cmd;
-		fake.barrier = cmd->barrier;
-		fake.src_stage = cmd->src_stage;
-		fake.dst_stage = cmd->dst_stage;
-		if (cmd->once && cmd->submitted)
-			wrong("vkQueueSubmit: a command buffer for one submit");
-		cmd->submitted = true;
-		use(s, cmd);
-		use(s, cmd->buffer);
-		if (cmd->from && cmd->to) {
-			use(s, cmd->from);
-			use(s, cmd->from->memory);
-			use(s, cmd->to);
-			use(s, cmd->to->memory);
-		}
-		for (unsigned int i = 0; i < cmd->nimages; i++) {
-			use(s, cmd->images[i]);
-			use(s, cmd->images[i]->memory);
-		}
-	}
+	if (info->commandBufferCount)
+		execute(s, check(info->pCommandBuffers[0], FAKE_COMMANDS));
 	if (fence) {
 		f = check(FROM_HANDLE(fence), FAKE_FENCE);
 		if (f && (f->signalled || f->pending))
@@ -311,12 +319,42 @@ static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
 	return end();
 }
 
-static VkResult QueueWaitIdle(VkQueue queue)
+static VkResult wait_idle(void)
 {
 	BEGIN("vkQueueWaitIdle")
 	fake.drains++;
 	work_until(NULL);
 	return end();
+}
+
+/* Only one thread at a time may use a queue. */
+static unsigned int *enter(VkQueue queue)
+{
+	static unsigned int users[2];	/* atomic */
+	unsigned int *u = &users[FROM_HANDLE(queue) == &the_queues[1]];
+
+	if (__atomic_fetch_add(u, 1, __ATOMIC_ACQ_REL))
+		wrong("a queue is used by two threads");
+	return u;
+}
+
+static VkResult QueueSubmit(VkQueue queue, uint32_t n, const VkSubmitInfo *info,
+			    VkFence fence)
+{
+	unsigned int *users = enter(queue);
+	VkResult result = submit(queue, n, info, fence);
+
+	__atomic_sub_fetch(users, 1, __ATOMIC_ACQ_REL);
+	return result;
+}
+
+static VkResult QueueWaitIdle(VkQueue queue)
+{
+	unsigned int *users = enter(queue);
+	VkResult result = wait_idle();
+
+	__atomic_sub_fetch(users, 1, __ATOMIC_ACQ_REL);
+	return result;
 }
 
 static VkResult DeviceWaitIdle(VkDevice device)

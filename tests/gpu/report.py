@@ -46,11 +46,11 @@ def lines_of(path):
 
 
 def left_out(log):
-    """What tools/plain-config has said."""
+    """What tools/set-config or tools/plain-config has said."""
     try:
         with open(log, errors="replace") as f:
             return [l.partition(": ")[2].strip() for l in f
-                    if l.startswith("plain-config: ")]
+                    if l.startswith(("set-config: ", "plain-config: "))]
     except OSError:
         return []
 

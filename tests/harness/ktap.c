@@ -99,6 +99,26 @@ bool ktap_check_err(const char *file, int line, int ret, int err, const char *te
 			  text);
 }
 
+int ktap_seen(const char *name, const char *file, int line, int ret)
+{
+	uint32_t what = (uint32_t)line << 12 | (-ret & 0xfff);
+
+	for (struct ktap_call *c = ktap.seen; ret < 0 && c && c < ktap.seen + KTAP_CALLS - 1; c++) {
+		const char *of = NULL;
+
+		if (__atomic_compare_exchange_n(&c->name, &of, name, false, __ATOMIC_RELAXED,
+						__ATOMIC_RELAXED)) {
+			__atomic_store_n(&c->file, file, __ATOMIC_RELAXED);
+			__atomic_store_n(&c->what, what, __ATOMIC_RELAXED);
+			break;
+		}
+		if (of == name && __atomic_load_n(&c->what, __ATOMIC_RELAXED) == what &&
+		    __atomic_load_n(&c->file, __ATOMIC_RELAXED) == file)
+			break;
+	}
+	return ret;
+}
+
 void ktap_wait(const struct ktap_place *here)
 {
 	__atomic_store_n(&ktap.result->waits, here, __ATOMIC_RELAXED);
@@ -511,6 +531,7 @@ static int ktap_usage(const char *said, const char *what)
 int ktap_run(int argc, char **argv)
 {
 	unsigned int chosen = 0, done = 0, failed = 0, skipped = 0;
+	size_t shared = sizeof(*ktap.result) + KTAP_CALLS * sizeof(*ktap.seen);
 	bool list = false;
 
 	(void)argc;
@@ -550,10 +571,11 @@ int ktap_run(int argc, char **argv)
 		return ktap_usage("there is no case", "");
 
 	ktap.result = (struct ktap_result *)
-		mmap(NULL, sizeof(*ktap.result), PROT_READ | PROT_WRITE,
+		mmap(NULL, shared, PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (ktap.result == MAP_FAILED)
 		return ktap_usage("mmap: ", strerror(errno));
+	ktap.seen = (struct ktap_call *)(ktap.result + 1);
 	printf("KTAP version 1\n1..%u\n", chosen);
 	for (unsigned int i = 0; i < ktap.ncases; i++) {
 		const struct ktap_case_entry *c = &ktap.cases[i];
@@ -585,10 +607,13 @@ int ktap_run(int argc, char **argv)
 		failed += bad;
 		skipped += !bad && r->skipped;
 	}
+	for (struct ktap_call *c = ktap.seen; getenv("KTAP_SEEN") && c->name; c++)
+		printf("# seen %s %d %s:%d\n", c->name, (int)(c->what & 0xfff), c->file,
+		       (int)(c->what >> 12));
 	printf("# Totals: pass:%u fail:%u skip:%u\n",
 	       done - failed - skipped, failed, skipped);
 	fflush(stdout);
-	munmap(ktap.result, sizeof(*ktap.result));
+	munmap(ktap.result, shared);
 	return failed ? KTAP_FAIL : skipped == done ? KTAP_SKIP : KTAP_PASS;
 }
 

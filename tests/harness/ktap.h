@@ -57,7 +57,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <dlbuf/base.h>
+#include <dlbuf/dlbuf.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -224,6 +224,12 @@ struct ktap_result {
 	char reason[256];
 };
 
+#define KTAP_CALLS 4096
+struct ktap_call {
+	const char *name, *file;
+	uint32_t what;	/* line and errno; atomic, as the others */
+};
+
 struct ktap_state {
 	char prefix[64];
 	struct ktap_case_entry *cases;
@@ -232,6 +238,7 @@ struct ktap_state {
 	unsigned int patience;	/* seconds, for threads that end; 0: most of timeout */
 	bool fork;
 	struct ktap_result *result;
+	struct ktap_call *seen;	/* KTAP_CALLS of them, or NULL */
 	void (*prepare)(void), (*tidy)(void);
 	struct ktap_holdings before, after;
 	long heap_blocks, heap_bytes;	/* atomic */
@@ -283,6 +290,13 @@ int64_t ktap_now_ns(void);
 void ktap_lasts(int64_t ns);
 void ktap_keeps(unsigned int what);
 
+/*
+ * A call of the library has returned this. With KTAP_SEEN in the environment the end of
+ * the run tells each function, negative errno and place: "# seen NAME ERRNO FILE:LINE".
+ * tests/abi/errors compares them with the headers. Returns ret.
+ */
+int ktap_seen(const char *name, const char *file, int line, int ret);
+
 /* Adds a case; name is copied. */
 void ktap_case(const char *name, ktap_fn fn, void *arg);
 /* Stands before every name in the output, with a slash. */
@@ -312,5 +326,13 @@ extern __thread unsigned long ktap_allocs;
 
 #ifdef __cplusplus
 }
+#endif
+
+/*
+ * Calls of the functions whose headers come before this one pass through ktap_seen(). A
+ * file that includes sources of the library behind this defines KTAP_UNSEEN.
+ */
+#if !defined(KTAP_UNSEEN) && __has_include(<generated/seen.h>)
+#include <generated/seen.h>
 #endif
 #endif /* DLBUF_TESTS_KTAP_H */

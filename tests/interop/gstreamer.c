@@ -388,7 +388,7 @@ TEST(pitch_of_bayer)
 		}
 		if (!cases[i / 2].pitch) {
 			CHECK_EQ(dlbuf_gstreamer_frame(b, &format, &f), -EOPNOTSUPP);
-			CHECK_SAYS("nobody says the pitch");
+			CHECK_SAYS("the pitch is not known");
 			CHECK(is_clear(&f));
 		} else if (CHECK_OK(dlbuf_gstreamer_frame(b, &format, &f))) {
 			CHECK_EQ(f.planes[0].pitch, cases[i / 2].pitch);

@@ -485,19 +485,44 @@ TEST(statuses)
 		{ NVVPI_INTERNAL, -EIO },
 		{ 999, -EIO },
 	};
+	struct dlbuf_nvvpi_image img = { 0 }, other = { 0 };
+	DLManagedTensorVersioned *t[2];
+	int fd = new_dma_buf();
+	struct dlbuf_frame f = frame_of(fd);
 	void *stream = NULL;
 
 	for (int major = 3; major <= 4; major++) {
 		begin(major);
-		fake->failing = "vpiStreamCreateWrapperCUDA";
 		for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+			fake->failing = "vpiStreamCreateWrapperCUDA";
 			fake->result = rows[i].status;
 			CHECK_ERR(dlbuf_nvvpi_stream(&vpi, &fired, 0, &stream),
 				  rows[i].err);
 			CHECK_SAYS("the test wants it");
+			fake->failing = "vpiImageCreateWrapper";
+			CHECK_ERR(dlbuf_nvvpi_wrap_frame(&vpi, &other, &f, 0), rows[i].err);
 		}
 		end();
 	}
+	begin(3);
+	import(cpu, t);
+	REQUIRE_OK(dlbuf_nvvpi_wrap(&vpi, &img, t, 2, NVVPI_NV12_ER, 0));
+	CHECK_OK(dlbuf_nvvpi_lock(&vpi, &img, DLBUF_READ));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		fake->result = rows[i].status;
+		fake->failing = "vpiImageCreateWrapper";
+		CHECK_ERR(dlbuf_nvvpi_wrap(&vpi, &other, t, 2, NVVPI_NV12_ER, 0), rows[i].err);
+		fake->failing = "vpiImageLock";
+		CHECK_ERR(dlbuf_nvvpi_lock(&vpi, &img, DLBUF_READ), rows[i].err);
+		fake->failing = "vpiImageUnlock";
+		CHECK_ERR(dlbuf_nvvpi_unlock(&vpi, &img), rows[i].err);
+	}
+	fake->failing = NULL;
+	CHECK_OK(dlbuf_nvvpi_unlock(&vpi, &img));
+	dlbuf_nvvpi_unwrap(&vpi, &img);
+	drop(t);
+	end();
+	close(fd);
 }
 
 /* All calls of one frame's way. -1: one of them failed. */

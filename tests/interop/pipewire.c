@@ -511,6 +511,8 @@ TEST(explicit_sync)
 	/* Without a stream of its own: nothing is queued. */
 	REQUIRE(!dlbuf_pipewire_open(NULL, pw_main_loop_get_loop(loop), drm,
 				     &pw));
+	CHECK_ERR(dlbuf_pipewire_open(NULL, pw_main_loop_get_loop(loop), 9999, &pw), -EBADF);
+	CHECK_EQ(dlbuf_pipewire_describe(&m.buffer, &m.info, drm, &f), -EAGAIN);
 	CHECK_EQ(dlbuf_pipewire_frame(pw, &m.pw, &m.info, &f), -EAGAIN);
 	CHECK_OK(dlbuf_syncobj_import(theirs, acquire, 5, -1));
 	REQUIRE(!dlbuf_pipewire_frame(pw, &m.pw, &m.info, &f));

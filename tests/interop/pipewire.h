@@ -7,13 +7,13 @@
 
 #include <pipewire/pipewire.h>
 
-#include "interop/picture.h"
-
 /* Who queues what where, which is the adapter's to get right. */
 static inline int queue_buffer(struct pw_stream *stream, struct pw_buffer *buffer);
 #define pw_stream_queue_buffer queue_buffer
 #include <dlbuf/interop/pipewire.h>
 #undef pw_stream_queue_buffer
+
+#include "interop/picture.h"
 
 #include <dlbuf/dlbuf.h>
 

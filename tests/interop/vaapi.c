@@ -443,6 +443,9 @@ TEST(drivers_that_refuse)
 	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
 				     &frame), -EOPNOTSUPP);
 	CHECK_SAYS("vaExportSurfaceHandle");
+	setenv("DLBUF_VA", "broken", 1);
+	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface, DLBUF_READ, &desc,
+				     &frame), -EIO);
 	setenv("DLBUF_VA", "", 1);
 	CHECK_ERR(dlbuf_vaapi_export(va.display, va.surface + 1, DLBUF_READ,
 				     &desc, &frame), -EINVAL);

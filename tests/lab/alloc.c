@@ -378,6 +378,10 @@ static void busy(void *arg)
 	struct trials trials = { 0 };
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .v4l2 = &other, .nv4l2 = 1,
 		   .report = note, .report_data = &trials);
+	DLBUF_OPTS(dlbuf_pool_opts, pool_opts, .v4l2 = &other, .nv4l2 = 1, .buffers = 1,
+		   .width = WIDTH, .height = HEIGHT, .code = V4L2_PIX_FMT_YUYV,
+		   .code_space = DLBUF_CODE_V4L2);
+	struct dlbuf_pool *pool;
 	struct v4l2_buffer buf;
 	struct vivid v;
 
@@ -389,6 +393,7 @@ static void busy(void *arg)
 		CHECK_EQ(request(owner, V4L2_MEMORY_MMAP, 2), 0);
 		CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EBUSY);
 		CHECK_SAYS(node[SINGLE]);
+		CHECK_ERR(dlbuf_pool_create(NULL, 0, &pool_opts, &pool), -EBUSY);
 		buf = (struct v4l2_buffer){ .type = 1 };
 		CHECK_EQ(ioctl(owner, VIDIOC_QUERYBUF, &buf), 0);
 		CHECK_EQ(request(owner, V4L2_MEMORY_MMAP, 0), 0);
@@ -404,6 +409,39 @@ static void busy(void *arg)
 	cts_delete(t);
 }
 
+/* Memory that is nobody's to make. */
+static void no_permission(void *arg)
+{
+	struct dlbuf_device *cpu AUTO_DEV = NULL;
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");
+	DLManagedTensorVersioned *t;
+	int64_t bytes = 4096;
+	const DLTensor layout = LAYOUT8(1, &bytes);
+	struct dlbuf_udmabuf u;
+	int fd;
+
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	REQUIRE(!seteuid(65534));
+	CHECK_ERR(dlbuf_udmabuf_create(1, NULL, &u), -EACCES);
+	CHECK_ERR(dlbuf_heap_alloc("system", 1, NULL, &fd), -EACCES);
+	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EACCES);
+	CHECK_SAYS("/dev/udmabuf");
+	CHECK_EQ(seteuid(0), 0);
+}
+
+/* One page more than the module's limit. */
+static void above_the_limit(void *arg)
+{
+	static const char path[] = "/sys/module/udmabuf/parameters/size_limit_mb";
+	struct dlbuf_udmabuf u;
+	unsigned long mb = 0;
+	FILE *f = fopen(path, "re");
+
+	REQUIRE(f && fscanf(f, "%lu", &mb) == 1 && !fclose(f));
+	CHECK_ERR(dlbuf_udmabuf_create(((uint64_t)mb << 20) + 1, NULL, &u), -EOPNOTSUPP);
+	CHECK_SAYS(path);
+}
+
 static void arguments(void *arg)
 {
 	struct dlbuf_device *cpu AUTO_DEV;
@@ -412,6 +450,10 @@ static void arguments(void *arg)
 	const DLTensor layout = LAYOUT8(1, &bytes);
 	int fd = open_node(SINGLE), bad = open("/dev/null", O_RDWR), got = -7;
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .nv4l2 = 1);
+	DLBUF_OPTS(dlbuf_pool_opts, frames, .v4l2 = &bad, .nv4l2 = 1, .buffers = 1,
+		   .width = WIDTH, .height = HEIGHT, .code = V4L2_PIX_FMT_YUYV,
+		   .code_space = DLBUF_CODE_V4L2);
+	DLBUF_INFO(dlbuf_pool_info, info);
 	struct trials trials = { 0 };
 	unsigned int fds;
 	struct stat st;
@@ -422,8 +464,10 @@ static void arguments(void *arg)
 	opts.v4l2 = &bad;
 	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -ENOTTY);
 	CHECK_SAYS("/dev/null");
+	CHECK_ERR(dlbuf_pool_layout(NULL, 0, &frames, &info), -ENOTTY);
 	close(bad);
-	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -ENOTTY);
+	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EBADF);
+	CHECK_ERR(dlbuf_pool_layout(NULL, 0, &frames, &info), -EBADF);
 	/* Without a device: for the camera only, and at least as it needs. */
 	opts.v4l2 = &fd;
 	set_format(fd, V4L2_BUF_TYPE_VIDEO_CAPTURE, 0);
@@ -575,6 +619,7 @@ static int walk(struct dlbuf_device *cpu, int fd)
 	DLManagedTensorVersioned *t;
 	int64_t bytes = 4096;
 	const DLTensor layout = LAYOUT8(1, &bytes);
+	struct dlbuf_udmabuf u;
 	struct dlbuf_pool *p;
 	int got, ret;
 
@@ -589,6 +634,14 @@ static int walk(struct dlbuf_device *cpu, int fd)
 		ret = dlbuf_pool_create(&cpu, 1, &pool_opts, &p);
 	if (!ret)
 		dlbuf_pool_destroy(p);
+	if (!ret)
+		ret = dlbuf_udmabuf_create(1, NULL, &u);
+	if (!ret)
+		dlbuf_udmabuf_close(&u);
+	if (!ret)
+		ret = dlbuf_heap_alloc("system", 1, NULL, &got);
+	if (!ret)
+		close(got);
 	return ret;
 }
 
@@ -639,6 +692,8 @@ int main(int argc, char **argv)
 	ktap_case("pool/contiguous", pool_contiguous, NULL);
 	ktap_case("busy", busy, NULL);
 	ktap_case("arguments", arguments, NULL);
+	ktap_case("no-permission", no_permission, NULL);
+	ktap_case("above-the-limit", above_the_limit, NULL);
 #ifdef CONFIG_BACKEND_CUDA
 	ktap_case("all-refuse", all_refuse, NULL);
 #endif

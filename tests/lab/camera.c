@@ -8,7 +8,9 @@
 #include <grp.h>
 #include <math.h>
 #include <pthread.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #include <dlbuf/dlbuf.h>
@@ -485,8 +487,8 @@ static int in_child(struct dlbuf_camera *cam, const struct dlbuf_frame *held)
 
 	if (dlbuf_camera_frame(cam, 0, &frame) != -ESTALE ||
 	    dlbuf_camera_buffer(cam, 0, &frame) != -ESTALE ||
-	    !strstr(dlbuf_last_error(), "the process that forked") ||
-	    dlbuf_camera_get_info(cam, &info) || info.held != 1)
+	    dlbuf_camera_get_info(cam, &info) != -ESTALE ||
+	    !strstr(dlbuf_last_error(), "the process that forked"))
 		return 1;
 	give_back(held);
 	dlbuf_camera_stop(cam);
@@ -546,23 +548,114 @@ static void unplugged(void *arg)
 	}
 }
 
-/* A lease that cannot queue its buffer tells the next caller. */
-static void not_queued(void *arg)
+/* README's loop, as it is printed, with a camera or imports that fail on the way. */
+static struct {
+	int frames, fails_at;
+	const char *how;
+	char said[256];
+} shown;
+
+static void use(const DLTensor *image)
 {
-	DLBUF_INFO(dlbuf_frame, frame);
+	struct rlimit few = { 4, 4096 };
+
+	CHECK(image->data);
+	if (++shown.frames != shown.fails_at)
+		return;
+	if (strcmp(shown.how, "no fds"))
+		control(node[0], shown.how);
+	else
+		CHECK_OK(setrlimit(RLIMIT_NOFILE, &few));
+}
+
+#define errx(status, ...) FATAL(__VA_ARGS__)
+#define warnx(...) snprintf(shown.said, sizeof(shown.said), __VA_ARGS__)
+#define dlbuf_camera_close(c) (CHECK_EQ(info_of(c).held, 0), dlbuf_camera_close(c))
+static void run_shown(void)
+{
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	struct dlbuf_camera *cam;
-	struct dlbuf_frame held;
+	uint32_t n;
+
+#include "generated/readme.inc"
+}
+#undef errx
+#undef warnx
+#undef dlbuf_camera_close
+
+static void readme(void *arg)
+{
+	static const struct {
+		const char *how, *says;
+		int fails_at;
+	} ways[] = {
+		{ "-c disconnect=1", " was unplugged after ", 7 },
+		{ "no fds", "Too many open files", 2 },
+	};
+	struct rlimit limit;
 
 	find_nodes();
-	cam = OPEN(node[0]);
-	held = frame_of(cam);
-	control(node[0], "-c inject_vidioc_qbuf_error=1");
-	give_back(&held);
-	CHECK_ERR(dlbuf_camera_frame(cam, 0, &frame), -EIO);
-	CHECK_SAYS(": VIDIOC_QBUF: Invalid argument");
-	frame = frame_of(cam);
-	give_back(&frame);
-	dlbuf_camera_close(cam);
+	REQUIRE(!strcmp(node[0], "/dev/video0"));
+	CHECK_OK(getrlimit(RLIMIT_NOFILE, &limit));
+	for (int i = 0; i < 2; i++) {
+		shown.how = ways[i].how;
+		shown.fails_at = ways[i].fails_at;
+		shown.frames = 0;
+		run_shown();
+		CHECK_OK(setrlimit(RLIMIT_NOFILE, &limit));
+		CHECK(shown.frames >= shown.fails_at);
+		CHECK_MSG(strstr(shown.said, ways[i].says), "it printed '%s'",
+			  shown.said);
+	}
+}
+
+/*
+ * A lease that cannot queue its buffer tells the next caller, and one who waits: here the
+ * camera has no other buffer. Then all buffers are used again.
+ */
+static void not_queued(void *arg)
+{
+	struct dlbuf_frame held[VIDEO_MAX_FRAME];
+	struct waiter w = { .ret = 1 };
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct pollfd p = { .events = POLLIN };
+	pthread_t thread;
+	uint32_t n;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
+	find_nodes();
+	for (int waits = 0; waits < 2; waits++) {
+		w = (struct waiter){ .cam = OPEN(node[0], .buffers = 2) };
+		p.fd = info_of(w.cam).fd;
+		n = info_of(w.cam).buffers;
+		for (uint32_t i = 0; i < n; i++)
+			held[i] = frame_of(w.cam);
+		if (waits) {
+			REQUIRE(!pthread_create(&thread, NULL, wait_for_frame, &w));
+			UNTIL(__atomic_load_n(&w.tid, __ATOMIC_ACQUIRE));
+			UNTIL(thread_polls(w.tid));
+		}
+		control(node[0], "-c inject_vidioc_qbuf_error=1");
+		give_back(&held[0]);
+		if (waits) {
+			pthread_join(thread, NULL);
+			CHECK_EQ(w.ret, -EIO);
+		} else {
+			CHECK_EQ(poll(&p, 1, -1), 1);
+			CHECK(p.revents & POLLERR);
+			CHECK_ERR(dlbuf_camera_frame(w.cam, 0, &frame), -EIO);
+			CHECK_SAYS(": VIDIOC_QBUF: Invalid argument");
+		}
+		for (uint32_t i = 1; i < n; i++)
+			give_back(&held[i]);
+		for (uint32_t i = 0; i < n; i++)
+			held[i] = frame_of(w.cam);
+		CHECK_EQ(info_of(w.cam).held, n);
+		for (uint32_t i = 0; i < n; i++)
+			give_back(&held[i]);
+		dlbuf_camera_close(w.cam);
+	}
 }
 
 /* ---- what is refused */
@@ -587,10 +680,14 @@ static void refused_nodes(void *arg)
 	find_nodes();
 	mkfifo(fifo, 0600);
 	REFUSE("/nonexistent/video0", -ENOENT, "there is no such camera");
-	REFUSE("/dev/null", -ENOTTY, "/dev/null is no camera (VIDIOC_QUERYCAP");
+	REFUSE("/dev/null", -ENOTTY, "/dev/null is not a V4L2 node (VIDIOC_QUERYCAP");
 	REFUSE("/", -ENOTTY, "not a device node");
 	REFUSE(fifo, -ENOTTY, "not a device node");
 	REFUSE("/proc/self/exe", -ENOTTY, "not a device node");
+	unlink(fifo);
+	/* A number that no driver has. */
+	mknod(fifo, S_IFCHR | 0600, makedev(81, 250));
+	REFUSE(fifo, -ENXIO, "there is no such camera");
 	unlink(fifo);
 	/* vivid's output is the node after its camera. */
 	snprintf(out, sizeof(out), "/dev/video%d",
@@ -790,6 +887,7 @@ int main(int argc, char **argv)
 		{ "races", races },
 		{ "forked", forked },
 		{ "unplugged", unplugged },
+		{ "readme", readme },
 		{ "not-queued", not_queued },
 		{ "refuses/nodes", refused_nodes },
 		{ "refuses/permission", no_permission },

@@ -10,8 +10,13 @@
  * tensor is deleted and while a release is unfinished: the camera writes whole
  * frames, so a buffer that it was given too early has lost its stamp.
  */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <libgen.h>
 #include <pthread.h>
 #include <time.h>
+
+#include <dlbuf/dlbuf.h>
 
 #include "vivid.h"
 
@@ -829,6 +834,91 @@ static void camera_closed(void *arg)
 	vivid_close(&cam);
 }
 
+/* ---- the library goes */
+
+/* build/libdlbuf.so.0 of build/tests/lab/lease: another one than this program's. */
+static void *load(void)
+{
+	char exe[PATH_MAX], path[PATH_MAX + 64];
+	ssize_t n = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
+
+	REQUIRE(n > 0);
+	exe[n] = '\0';
+	snprintf(path, sizeof(path), "%s/../../libdlbuf.so.%d", dirname(exe),
+		 DLBUF_VERSION_MAJOR);
+	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static unsigned int threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void never(void *data)
+{
+	CHECK(!"a lease has fired");
+}
+
+/*
+ * A plugin with the library in it is unloaded while a fence is pending: after an acquire
+ * that waited for it until its deadline, and with a lease that waits for it.
+ */
+static void unloaded(void *arg)
+{
+#define X(name) __typeof__(name) *name##_;
+#define EACH X(dlbuf_device_open) X(dlbuf_import_frame) X(dlbuf_acquire) X(dlbuf_device_close) \
+	X(dlbuf_fence_notify)
+	struct { EACH } lib;
+#undef X
+	DLBUF_OPTS(dlbuf_acquire_opts, soon, .deadline_ns = 0);
+	struct dlbuf_frame frame = {
+		.size = sizeof(frame), .width = 64, .height = 64,
+		.code = DLBUF_FOURCC('G', 'R', 'E', 'Y'), .code_space = DLBUF_CODE_V4L2,
+		.nplanes = 1, .order = DLBUF_ORDER_IMPLICIT, .fence = -1,
+	};
+	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+	struct cts_fence fence AUTO_FENCE;
+	unsigned int nfds, nthreads;
+	struct timespec now;
+	struct dlbuf_device *dev;
+	void *handle;
+	uint32_t n;
+
+	KTAP_KEEPS(KTAP_HEAP, "the dynamic loader's own");
+	cts_fence_create(&fence);
+	frame.planes[0].fd = cts_alloc("udmabuf", 4096);
+	frame.planes[0].pitch = 64;
+	CHECK_OK(dlbuf_fence_import(frame.planes[0].fd, DLBUF_WRITE, fence.sync_file));
+	nfds = cts_count_fds();
+	nthreads = threads();
+	handle = load();
+	REQUIRE(handle);
+#define X(name) lib.name##_ = (__typeof__(name) *)dlsym(handle, #name); REQUIRE(lib.name##_);
+	EACH
+#undef X
+	CHECK_EQ(lib.dlbuf_device_open_("cpu", NULL, &dev), 0);
+	CHECK_EQ(lib.dlbuf_import_frame_(dev, &frame, NULL, t, &n), 0);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	soon.deadline_ns = now.tv_sec * 1000000000ull + now.tv_nsec + 5000000;
+	CHECK_EQ(lib.dlbuf_acquire_(t[0], DLBUF_READ, NULL, &soon), -ETIME);
+	CHECK_EQ(threads(), nthreads);
+	CHECK_EQ(lib.dlbuf_fence_notify_(fence.sync_file, never, NULL), 0);
+	t[0]->deleter(t[0]);
+	lib.dlbuf_device_close_(dev);
+	CHECK_EQ(threads(), nthreads + 1);
+	dlclose(handle);
+	UNTIL(threads() == nthreads);
+	CHECK_EQ(cts_count_fds(), nfds);
+	cts_fence_signal(&fence);
+	close(frame.planes[0].fd);
+}
+
 int main(int argc, char **argv)
 {
 	while (argc > 2 && (!strcmp(argv[1], "--seed") ||
@@ -845,5 +935,6 @@ int main(int argc, char **argv)
 	ktap_case("held@cpu", held, (void *)&devices[0]);
 	ktap_case("held@vulkan", held, (void *)&devices[1]);
 	ktap_case("stress", stress, NULL);
+	ktap_case("unloaded", unloaded, NULL);
 	return ktap_run(argc, argv);
 }

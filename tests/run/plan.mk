@@ -19,9 +19,11 @@ long := python@host lab@selftest tool@pictures python@lab python@libraries \
 
 b := $(abspath $(dir))
 names = $(sort $(basename $(notdir $(wildcard $(1)))))
+# Programs tell which calls failed and how, for abi@errors.
+export KTAP_SEEN := 1
 # The guest's time is not the machine's: its limit is little less than CHECK_LIMIT.
 # Emulating two processors costs a third more, so they are for programs whose threads meet.
-lab-2 := tests/guest/lab --timeout 1500
+lab-2 := tests/guest/lab --timeout 1500 --env KTAP_SEEN=1
 lab := $(lab-2) --cpus 1
 
 $(call step,check@runner):
@@ -31,6 +33,8 @@ $(call step,check@hollow):
 # Whether the mutations fit the source; to run them takes an hour.
 $(call step,check@mutations):
 	$(ktap) -- tests/run/mutate --list
+$(call step,check@proof):
+	$(ktap) -- tests/proof/run
 
 # ---------------------------------------------------------------- builds
 #
@@ -332,6 +336,12 @@ $(call step,cts@levelzero+fault): build@gcc build@fault
 $(call step,cts@trial): build@gcc
 	$(ktap) -- $(lab-fails) -- $(dir)/gcc/tests/trial/cts --device trial:0 $(host-copy) $(blocks-event)
 
+# What the calls of all these have returned, and what the headers list.
+$(call step,abi@errors): | unit@gcc unit@asan unit@cpu-only cts@cpu cts@cuda cts@trial cts@cpu+fault cts@cuda+fault \
+		cts@vulkan+fault lab@alloc lab@camera lab@syncobj lab@alloc+fault lab@camera+fault \
+		interop@ffmpeg interop@gstreamer interop@nvvpi interop@pipewire interop@v4l2 interop@vaapi
+	$(ktap) -- tests/abi/errors $(dir) $(filter-out build@%,$|)
+
 # A kernel without sync_file. Not everywhere can the lab boot it. For Vulkan, whose
 # cases take a second each, those that fences are in: the core's run on the CPU.
 $(call step,lab@cloud):
@@ -412,6 +422,8 @@ behind-nvvpi := env LD_LIBRARY_PATH=$(b)/gcc/interop
 lab-pipewire := $(media) --gpu
 behind-pipewire := tests/interop/session
 lab-vaapi := $(media)
+lab-wrap := --with validation
+behind-wrap := tests/interop/validated
 example-vaapi := $(va)
 # NAME_stream.c is a part of the program NAME.
 $(call step,$(addprefix interop@,$(filter-out %_stream,$(call names,tests/interop/*.c tests/interop/*.cpp)))): interop@%: build@gcc | interop@build
@@ -494,5 +506,3 @@ $(call step,tool@results): build@gcc | tool@matrix tool@report
 	$(ktap) -- tests/tool/results_ $(dir)/gcc
 $(call step,lab@readme): build@gcc | abi@install
 	$(plain) -- $(lab) -- env LD_LIBRARY_PATH=$(dir)/gcc/install/usr/local/lib $(dir)/gcc/install/readme
-$(call step,python@readme): | python@host
-	$(plain) --has $(dir)/python/site/dlbuf -- $(lab) -- $(python) python3 tests/tool/readme.py

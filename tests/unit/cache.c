@@ -5,14 +5,17 @@
  * inode numbers of their own too. What needs the kernel's dma-bufs is in
  * tests/cts.
  */
+#define KTAP_UNSEEN
 #include <pthread.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 
 #include "common.h"
 #include "ktap.h"
 
 #include "buffer.h"
 #include "pending.h"
+#include "tensor.h"
 
 static int memfd_size(int fd, int callers, uint64_t *bytes);
 #define buffer_size memfd_size
@@ -859,6 +862,50 @@ TEST(many_threads)
 		close(shared_fds[i]);
 	CHECK_EQ(fake.imports, fake.unimports);
 	CHECK_EQ(fake.closes, 1);
+}
+
+static int shared_pipe[2];
+
+static void *share_and_forget(void *arg)
+{
+	DLManagedTensorVersioned *t = arg, *other;
+
+	CHECK_OK(dlbuf_tensor_share(t, &other));
+	/* Forgotten, the import is a brief one. */
+	cache_forget(shared_dev, &container_of(t, struct tensor, versioned)->imp->id);
+	CHECK_EQ(syscall(SYS_write, shared_pipe[1], "x", 1), 1);
+	return other;
+}
+
+/* One after the other; ThreadSanitizer knows of no order by system calls of which it is not told. */
+TEST(threads_share_a_tensor)
+{
+	DLManagedTensorVersioned *t, *other[3];
+	int64_t shape = 4096;
+	DLTensor layout = LAYOUT8(1, &shape);
+	pthread_t thread;
+	char c;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	shared_dev = device(3);
+	shared_fds[0] = buffer(4096);
+	REQUIRE(!pipe(shared_pipe));
+	REQUIRE_OK(dlbuf_import(shared_dev, shared_fds[0], &layout, NULL, &t));
+	t->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
+	REQUIRE(!pthread_create(&thread, NULL, share_and_forget, t));
+	CHECK_EQ(syscall(SYS_read, shared_pipe[0], &c, 1), 1);
+	CHECK_OK(dlbuf_tensor_share(t, &other[0]));
+	CHECK_OK(dlbuf_tensor_import(shared_dev, t, NULL, &other[1]));
+	pthread_join(thread, (void **)&other[2]);
+	CHECK_EQ(t->flags, 0);
+	for (int i = 0; i < 3; i++)
+		other[i]->deleter(other[i]);
+	t->deleter(t);
+	CHECK_EQ(fake.unimports, 1);
+	dlbuf_device_close(shared_dev);
+	close(shared_fds[0]);
+	close(shared_pipe[0]);
+	close(shared_pipe[1]);
 }
 
 /* ---------------------------------------------------------------- faults */

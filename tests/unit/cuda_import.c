@@ -333,13 +333,13 @@ static void check_send(DLManagedTensorVersioned *tensor)
 TEST(through_the_core)
 {
 	int memfd = memfd_create("a dma-buf", MFD_CLOEXEC), fence = -7;
-	DLManagedTensorVersioned *tensor;
+	DLManagedTensorVersioned *tensor, *other;
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
 	struct dlbuf_frame frame = PICTURE(4096, 3,
 		DLBUF_FOURCC('R', '8', ' ', ' '), DLBUF_CODE_DRM, 1,
 		.planes = { { .fd = memfd, .pitch = 4096 } },
 		.release = count_lease);
-	struct dlbuf_device *dev;
+	struct dlbuf_device *dev, *cpu;
 	unsigned long calls;
 	struct app app;
 	uint32_t n = 0;
@@ -365,6 +365,16 @@ TEST(through_the_core)
 				  IMPORT_BYTES, app.stream), 0);
 	CHECK_OK(dlbuf_release(tensor, app.stream, &fence));
 	CHECK(fence >= 3 && !signalled(fence));
+	/* Another device asks for the work. */
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
+	REQUIRE_OK(dlbuf_tensor_import(cpu, tensor, NULL, &other));
+	app_away(&app, true);
+	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
+	CHECK_ERR(dlbuf_pending(other, DLBUF_READ, &fence), -EIO);
+	heal();
+	app_away(&app, false);
+	other->deleter(other);
+	dlbuf_device_close(cpu);
 	check_send(tensor);
 	tensor->deleter(tensor);
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_RELAXED), 0);

@@ -481,6 +481,8 @@ TEST(walk_of_formats)
 	CHECK_ERR(dlbuf_device_formats(dev, NULL, &w), -EINVAL);
 	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_OUT_OF_HOST_MEMORY);
 	CHECK_ERR(dlbuf_device_formats(dev, note_format, &w), -ENOMEM);
+	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_UNKNOWN);
+	CHECK_ERR(dlbuf_device_formats(dev, note_format, &w), -EIO);
 	fake->failing = NULL;
 	dlbuf_device_close(dev);
 	end();
@@ -520,6 +522,8 @@ TEST(lists_of_modifiers)
 	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_OUT_OF_HOST_MEMORY);
 	CHECK_ERR(dlbuf_device_modifiers(dev, XR24, &got, &n), -ENOMEM);
 	CHECK_EQ(n, 1);
+	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_UNKNOWN);
+	CHECK_ERR(dlbuf_device_modifiers(dev, XR24, &got, &n), -EIO);
 	fake->failing = NULL;
 #ifdef CONFIG_FAULT_INJECTION
 	for (unsigned long i = 1; i; i = fault_count() < i ? 0 : i + 1) {

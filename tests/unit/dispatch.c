@@ -234,6 +234,90 @@ TEST(a_child_is_not_dispatched)
 	end_dispatch(poll_fd);
 }
 
+/* ---------------------------------------------------------------- exit() */
+
+static struct {
+	struct event_call call;
+	unsigned int inside, calls; /* atomic */
+	unsigned int nfds;
+	int gate;
+	bool begun;
+	pthread_t thread;
+} at_exit;
+
+static bool posted_late(struct event_call *call)
+{
+	return true;
+}
+
+static void block(void *data)
+{
+	struct pollfd p = { .fd = at_exit.gate, .events = POLLIN };
+
+	add_one(&at_exit.inside);
+	poll(&p, 1, -1);
+}
+
+static void *dispatch_once(void *data)
+{
+	dlbuf_dispatch();
+	return NULL;
+}
+
+/* Of an object before the library's, and so after its destructor. */
+__attribute__((destructor))
+static void after_the_library(void)
+{
+	if (!at_exit.begun)
+		return;
+	/* A driver's thread does what it has promised, into the library's eventfd. */
+	if (fds() != at_exit.nfds)
+		_exit(6);
+	event_post(&at_exit.call);
+	if (at_exit.inside) {
+		signal_fd(at_exit.gate);
+		pthread_join(at_exit.thread, NULL);
+	}
+	_exit(load(&at_exit.calls) == at_exit.inside ? 5 : 7);
+}
+
+/* The thread's first callback blocks, and the second is due. */
+static void begin_dispatch(void)
+{
+	int fd[2] = { unsignalled(), unsignalled() };
+
+	at_exit.gate = unsignalled();
+	CHECK_OK(event_add(fd[0], block, NULL));
+	CHECK_OK(event_add(fd[1], add_one, &at_exit.calls));
+	for (int i = 0; i < 2; i++)
+		signal_fd(fd[i]);
+	REQUIRE(!pthread_create(&at_exit.thread, NULL, dispatch_once, NULL));
+	wait_until(&at_exit.inside, 1);
+}
+
+/* Threads go on beside exit(): one of a driver, and one inside dlbuf_dispatch(). */
+TEST(exit_beside_other_threads)
+{
+	int poll_fd;
+
+	for (int way = 0; way < 3; way++) {
+		pid_t pid = fork();
+
+		if (!pid) {
+			if (way)
+				CHECK_OK(dlbuf_dispatch_fd(&poll_fd));
+			CHECK_OK(event_promise());
+			at_exit.call.fn = posted_late;
+			if (way > 1)
+				begin_dispatch();
+			at_exit.nfds = fds();
+			at_exit.begun = true;
+			exit(0);
+		}
+		CHECK_EQ(status_of(pid), 5);
+	}
+}
+
 TEST(dispatch_without_the_librarys_fds)
 {
 	int poll_fd;

@@ -46,6 +46,8 @@ TEST(the_system_s_text_is_appended)
 	CHECK_EQ(fail_errno("mmap()"), -ENOMEM);
 	CHECK_STR(dlbuf_last_error(),
 		  "mmap(): Resource temporarily unavailable");
+	errno = ENOSPC;
+	CHECK_EQ(fail_errno("epoll_ctl()"), -ENOMEM);
 }
 
 TEST(an_adapter_leaves_a_sentence)

@@ -26,6 +26,7 @@
 #include "fence.h"
 #include "internal.h"
 #include "ioctl.h"
+#include "sys.h"
 #include "thread.h"
 
 /* So many of the next ioctl()s are refused: with EAGAIN, as by the server of a FUSE file. */
@@ -366,5 +367,25 @@ TEST(notify_refusals)
 	CHECK_EQ(told.n, 0);
 	CHECK_EQ(event_pending(), 0);
 }
+
+#ifdef CONFIG_FAULT_INJECTION
+TEST(faults_of_a_notification)
+{
+	struct told told = { 0 };
+	int fd AUTO_FD = new_event(0), ret = -1;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	for (unsigned long n = 1; ret; n++) {
+		fault_at(n);
+		ret = dlbuf_fence_notify(fd, tell, &told);
+		fault_at(0);
+		CHECK(!ret || (ret < 0 && dlbuf_last_error()[0]));
+	}
+	CHECK_EQ(told.n, 0);
+	signal_event(fd);
+	UNTIL(!event_pending());
+	CHECK_EQ(told.n, 1);
+}
+#endif
 
 KTAP_MAIN()

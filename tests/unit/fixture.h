@@ -29,8 +29,10 @@ static inline void nobody_reads(void *data, enum dlbuf_log_level level,
 /* What the library's own thread has yet to do is done. */
 static inline void settle(void)
 {
-	while (event_pending())
+	while (event_pending()) {
+		event_kick();
 		sched_yield();
+	}
 	/* The last user waits for the thread. */
 	event_user_add();
 	event_user_remove();

@@ -3,12 +3,12 @@
  * The Hexagon backend against a double of FastRPC's library (tests/doubles/hexagon.h), which
  * has its rules: a case for each. tests/run/mutations breaks them in our code.
  */
+#include <dlbuf/interop/hexagon.h>
+
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_HEXAGON
 #include "hexagon_backend.h"
-
-#include <dlbuf/interop/hexagon.h>
 
 /* What most cases need: a device, a dma-buf, and a tensor of it or NULL. */
 static struct dlbuf_device *dev;

@@ -85,6 +85,56 @@ TEST(trap_foreign_dma_bufs_are_reported_as_no_memory)
 	end();
 }
 
+static struct hip_device *shared;
+static pthread_barrier_t meet[2];
+static int memfd;
+
+static void *import_and_export(void *p)
+{
+	const struct hip_memory_desc desc = {
+		.type = HIPABI_EXTERNAL_MEMORY_OPAQUE_FD, .handle.fd = memfd, .size = 4096,
+	};
+	hip_external_memory memory;
+	int out;
+
+	for (int i = 0; i < 2; i++) {
+		pthread_barrier_wait(&meet[i]);
+		if (i && p) {
+			CHECK_EQ(shared->hip.MemGetHandleForAddressRange(&out, p, 4096,
+				 HIPABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0), 0);
+			close(out);
+			continue;
+		}
+		CHECK_EQ(shared->hip.ImportExternalMemory(&memory, &desc), 0);
+		CHECK_EQ(shared->hip.DestroyExternalMemory(memory), 0);
+	}
+	return NULL;
+}
+
+/* ThreadSanitizer looks at the double, too. */
+TEST(threads_import_and_export)
+{
+	pthread_t threads[2];
+	void *p[2] = { NULL };
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin("memfds,amdgpu");
+	shared = hip_device_of(open_hip());
+	memfd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	CHECK_OK(ftruncate(memfd, 4096));
+	CHECK_EQ(shared->hip.Malloc(&p[1], 4096), 0);
+	for (int i = 0; i < 2; i++)
+		pthread_barrier_init(&meet[i], NULL, 2);
+	for (int i = 0; i < 2; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, import_and_export, p[i]));
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	CHECK_EQ(shared->hip.Free(p[1]), 0);
+	close(memfd);
+	dlbuf_device_close(&shared->queue.base);
+	end();
+}
+
 /* ---------------------------------------------------------------- other paths */
 
 /* The driver's flag for read-only memory does nothing, so it is not asked. */

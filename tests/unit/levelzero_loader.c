@@ -34,6 +34,7 @@ TEST(no_driver)
 			  "ZE_RESULT_ERROR_UNINITIALIZED (0x78000001), "
 			  "there is no driver or no device");
 	}
+	CHECK_ERR(dlbuf_device_wrap_levelzero(&dev, &dev, NULL, &dev), -ENODEV);
 	CHECK(!dev);
 }
 

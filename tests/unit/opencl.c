@@ -15,6 +15,7 @@
 
 TEST(no_loader_and_no_driver)
 {
+	struct dlbuf_opencl_device w = { .size = sizeof(w), .context = &w };
 	struct dlbuf_device *dev;
 
 	begin("none");
@@ -23,6 +24,7 @@ TEST(no_loader_and_no_driver)
 	end();
 	setenv("DLBUF_OPENCL_LIBRARY", "/nonexistent/libOpenCL.so.1", 1);
 	CHECK_ERR(dlbuf_device_open("opencl", NULL, &dev), -ENODEV);
+	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -ENODEV);
 }
 
 /* ---------------------------------------------------------------- wrapping */
@@ -99,6 +101,8 @@ TEST(wrapping_is_refused)
 	struct dlbuf_opencl_device w = { .size = sizeof(w) };
 	struct dlbuf_device *dev;
 	struct theirs t;
+	int status = -1;
+	pid_t pid;
 
 	theirs_begin(&t);
 	CHECK_ERR(dlbuf_device_wrap_opencl(NULL, NULL, &dev), -EINVAL);
@@ -113,6 +117,14 @@ TEST(wrapping_is_refused)
 	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -EINVAL);
 	w.context = t.other;
 	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -EINVAL);
+	break_call("clGetContextInfo", CL_OUT_OF_RESOURCES, 0);
+	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -EIO);
+	heal();
+	pid = fork();
+	if (!pid)
+		_exit(dlbuf_device_wrap_opencl(&w, NULL, &dev) != -ESTALE);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
 	theirs_end(&t);
 }
 
@@ -154,6 +166,7 @@ TEST(tensors)
 		REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
 		CHECK_EQ(t->dl_tensor.byte_offset, offset);
 		CHECK_OK(dlbuf_opencl_get_buffer(t, &b));
+		CHECK_ERR(dlbuf_opencl_get_buffer(t, NULL), -EINVAL);
 		CHECK(b.buffer == t->dl_tensor.data && !b.svm);
 		CHECK_EQ(b.offset, offset);
 		t->deleter(t);

@@ -44,6 +44,7 @@ enum queue_call {
 	WAITS,		/* streams wait for fences, not callers */
 	NO_ORDER,
 	LOSES,
+	LOSES_COPIES,
 	COMPARES,
 	SELECTS,
 	SAYS,

@@ -221,6 +221,64 @@ QUEUE_CASE(unimport_without_fds, ITSELF, UNREGISTER)
 	end();
 }
 
+struct third {
+	int fence;
+	pid_t tid;	/* atomic */
+	bool done;	/* atomic */
+};
+
+static void *acquire_third(void *arg)
+{
+	struct third *t = arg;
+
+	__atomic_store_n(&t->tid, gettid(), __ATOMIC_RELEASE);
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, t->fence));
+	__atomic_store_n(&t->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Of two cameras there is always a stream that waits for one's fence. */
+QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
+{
+	struct queue_device *q = queue_device_of(f.dev);
+	int in[2] = { pending_fence(), pending_fence() };
+	struct third third = { .fence = pending_fence() };
+	struct fixture gone;
+	pthread_t thread;
+	struct app other;
+	bool closing = false;
+
+	app_begin(&other, f.dev);
+	REQUIRE_OK(import_by(&gone, f.dev, f.ci.base.path, DLBUF_RW));
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in[0]));
+	import_finish(&gone, 0);
+	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, in[1]));
+	signal_now(in[0]);
+	/* The driver waits for fences, or no free does. */
+	if (!__atomic_load_n(&q->leftovers, __ATOMIC_ACQUIRE))
+		closing = true;
+	while (!closing) {
+		pthread_mutex_lock(&q->lock);
+		closing = q->closing_gate;
+		pthread_mutex_unlock(&q->lock);
+		sched_yield();
+	}
+	REQUIRE(!pthread_create(&thread, NULL, acquire_third, &third));
+	UNTIL(__atomic_load_n(&third.tid, __ATOMIC_ACQUIRE) &&
+	      (__atomic_load_n(&third.done, __ATOMIC_ACQUIRE) || thread_polls(third.tid)));
+	signal_now(in[1]);
+	UNTIL(!__atomic_load_n(&q->leftovers, __ATOMIC_ACQUIRE));
+	signal_fence(third.fence);
+	pthread_join(thread, NULL);
+	close(third.fence);
+	for (int i = 0; i < 3; i++)
+		CHECK_OK(f.dev->backend->release(&f.ci.base, DLBUF_READ,
+			 i == 1 ? other.stream : app.stream, NULL, NULL));
+	drain(&other);
+	drain(&app);
+	app_end(&other);
+}
+
 /* ---------------------------------------------------------------- lost */
 
 /* Whoever waits is told, whatever is asked next, and nothing stays behind. */
@@ -264,6 +322,59 @@ QUEUE_CASE(lost, ITSELF, LOSES)
 		for (int i = 0; on->losses[i].ret; i++)
 			check_lost(path, on->losses[i].result,
 				   on->losses[i].ret, on->losses[i].says);
+}
+
+/* The program sleeps in poll() on the eventfd, and makes no call that could see the loss. */
+QUEUE_CASE(lost_in_silence, SHARED, LOSES)
+{
+	int out;
+
+	gate_close(&app);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	out = release(&f, DLBUF_RW, app.stream);
+	lose(on->losses[0].result);
+	until_over(out);
+}
+
+static sem_t held, go;
+
+static void hold(void)
+{
+	hold_start = NULL;
+	sem_post(&held);
+	while (sem_wait(&go) && errno == EINTR)
+		;
+}
+
+/*
+ * A host function runs at the loss, of an import that is dropped then; and one that has not
+ * begun. OpenCL calls that, too. Neither may touch what is free.
+ */
+QUEUE_CASE(lost_while_a_function_runs, ITSELF, LOSES_COPIES)
+{
+	struct fixture later;
+
+	sem_init(&held, 0, 0);
+	sem_init(&go, 0, 0);
+	begin_on(DLBUF_PATH_COPY);
+	REQUIRE_OK(import_by(&later, f.dev, DLBUF_PATH_COPY, DLBUF_RW));
+	hold_start = hold;
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	while (sem_wait(&held) && errno == EINTR)
+		;
+	CHECK_OK(acquire(&later, DLBUF_RW, app.stream, -1));
+	lose(on->losses[0].result);
+	CHECK_ERR(acquire(&later, DLBUF_READ, app.stream, -1), on->losses[0].ret);
+	queue_access_over(f.ci.memory);
+	queue_access_over(later.ci.memory);
+	import_finish(&later, 0);
+	import_finish(&f, 0);
+	CHECK(event_pending());
+	sem_post(&go);
+	dlbuf_device_close(f.dev);
+	settle();
+	app_end(&app);
+	end();
 }
 
 /* While somebody waits for it. */

@@ -2,7 +2,8 @@
 /*
  * Messages over sockets, and what a hostile peer makes of them: every field,
  * every length, every kind of fd. There is no dma-buf here, so that the best of
- * messages ends with "is not a dma-buf"; what is behind that is in tests/cts.
+ * messages ends with "is not a dma-buf"; what is behind that is in tests/cts. A sender
+ * may send `picture`.
  */
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -11,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 
 #include <dlbuf/dlbuf.h>
 
@@ -22,6 +24,7 @@
 #include "internal.h"
 #include "packet.h"
 #include "sys.h"
+#include "thread.h"
 
 #ifdef CONFIG_BACKEND_CPU
 #define DEVICE "cpu"
@@ -42,6 +45,25 @@ static struct packet tensors_packet(unsigned int n)
 		.byte_offset = 7);
 
 	return tensors_of(&layout, n, DLBUF_RW, 0);
+}
+
+static int picture;
+
+__attribute__((constructor)) static void make_picture(void)
+{
+	picture = memfd_create("picture", MFD_CLOEXEC);
+	if (picture < 0 || ftruncate(picture, 460800))
+		abort();
+}
+
+/* By its number: what a receiver gets is none. */
+int fstatfs(int fd, struct statfs *fs)
+{
+	*fs = (struct statfs){ .f_type = fd == picture ? 0x444d4142 : 0 };
+	if (fcntl(fd, F_GETFD) >= 0)
+		return 0;
+	errno = EBADF;
+	return -1;
 }
 
 static struct dlbuf_frame a_frame(int fd)
@@ -192,7 +214,7 @@ static int memfd(void)
 static void check_socket(int sock, int err)
 {
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES] = { NULL };
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 	struct dlbuf_device *dev;
 	uint32_t n;
 
@@ -236,7 +258,7 @@ TEST(streams)
 	struct peers p = peers_open(SOCK_STREAM);
 	struct packet packet = tensors_packet(1);
 	char rest[sizeof(packet.data)];
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 	int fd = memfd();
 
 	raw_send(p.them, packet.data, 30, &fd, 1);
@@ -251,7 +273,7 @@ TEST(streams)
 
 TEST(not_connected)
 {
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 
 	for (int i = 0; i < NTYPES; i++) {
 		int sock = socket(AF_UNIX, types[i] | SOCK_CLOEXEC, 0);
@@ -269,7 +291,7 @@ TEST(wrong_arguments)
 	DLBUF_OPTS(dlbuf_socket_opts, flags, .flags = 2);
 	DLBUF_OPTS(dlbuf_import_opts, import, .flags = 8);
 	DLBUF_OPTS(dlbuf_socket_opts, bad, .import = &import);
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 	uint32_t n = 0;
 
 	CHECK_ERR(dlbuf_send(p.us, NULL, 1, NULL), -EINVAL);
@@ -285,13 +307,26 @@ TEST(wrong_arguments)
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
 	f.nplanes = 5;
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
-	f = a_frame(0);
+	f = a_frame(picture);
 	f.code_space = 0;
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
 	f = a_frame(1000000);
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
 	f.planes[0].fd = f.planes[1].fd = -1;
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
+	/* What the receiver would refuse, and could not tell us. */
+	f = a_frame(p.us);
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
+	CHECK_SAYS("is not a dma-buf but 'socket:");
+	f = a_frame(picture);
+	f.planes[1].offset = 460800;
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -ERANGE);
+	CHECK_SAYS("plane 1 begins at byte 460800");
+	f = a_frame(picture);
+	f.order = DLBUF_ORDER_FENCE;
+	f.fence = p.us;
+	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EINVAL);
+	CHECK_SAYS("not a sync_file");
 	CHECK_ERR(dlbuf_recv(NULL, p.us, NULL, t, &n, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_recv(p.dev, p.us, NULL, NULL, &n, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_recv(p.dev, p.us, NULL, t, NULL, NULL), -EINVAL);
@@ -316,7 +351,7 @@ TEST(nothing_there)
 
 TEST(the_other_side_is_gone)
 {
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 
 	for (int i = 0; i < NTYPES; i++) {
 		struct peers p = peers_open(types[i]);
@@ -337,7 +372,7 @@ TEST(messages_before_the_end)
 {
 	static const int hows[] = { -1, SHUT_WR, SHUT_RDWR };
 	struct packet packet = tensors_packet(1);
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 	int fd AUTO_FD = memfd();
 
 	for (size_t i = 0; i < ARRAY_SIZE(hows); i++) {
@@ -485,7 +520,7 @@ TEST(too_many_fds_on_their_way)
 	pid = fork();
 	if (!pid) {
 		const struct rlimit few = { 32, 32 };
-		struct dlbuf_frame f = a_frame(0);
+		struct dlbuf_frame f = a_frame(picture);
 		int ret = 0;
 
 		/* A device of the child's own. */
@@ -510,7 +545,7 @@ TEST(too_many_fds_on_their_way)
 
 TEST(a_full_socket)
 {
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 	DLBUF_OPTS(dlbuf_socket_opts, dontwait, .flags = DLBUF_SOCKET_DONTWAIT);
 	DLBUF_OPTS(dlbuf_socket_opts, past, .deadline_ns = 1);
 
@@ -876,7 +911,7 @@ static unsigned int take_fds(int sock, int fds[8])
 
 TEST(a_lease_ends_with_the_receiver)
 {
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 	int fds[8];
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
@@ -911,7 +946,7 @@ TEST(a_lease_ends_with_the_receiver)
 /* Two receivers of a frame with one lease, and one that is not there. */
 TEST(a_lease_of_several_receivers)
 {
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the thread's stack");
 	for (int i = 0; i < NTYPES; i++) {
@@ -943,6 +978,65 @@ TEST(a_lease_of_several_receivers)
 	}
 }
 
+struct sender {
+	const struct dlbuf_frame *f;
+	int sock, ret;
+	pid_t tid; /* atomic */
+};
+
+static void *send_frame(void *arg)
+{
+	struct sender *s = arg;
+
+	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
+	s->ret = dlbuf_send_frame(s->sock, s->f, NULL);
+	return NULL;
+}
+
+/* A child that is forked while the sender waits has no part in the lease. */
+TEST(a_lease_of_a_sender_that_forks)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, dontwait, .flags = DLBUF_SOCKET_DONTWAIT);
+	struct dlbuf_frame f = a_frame(picture), leased = f;
+	struct peers p = peers_open(SOCK_SEQPACKET);
+	struct sender s = { .f = &leased, .sock = p.us };
+	int fds[8], gate[2], status;
+	unsigned int sent = 0, n;
+	pthread_t thread;
+	pid_t child;
+	char c;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	/* Under qemu-user the kernel's word about a thread is in another machine's numbers. */
+	need_machine();
+	leased.release = count_release;
+	leased.release_data = &released;
+	while (!dlbuf_send_frame(p.us, &f, &dontwait))
+		sent++;
+	REQUIRE(!pthread_create(&thread, NULL, send_frame, &s));
+	UNTIL(__atomic_load_n(&s.tid, __ATOMIC_ACQUIRE) && thread_polls(s.tid));
+	REQUIRE(!pipe2(gate, O_CLOEXEC));
+	child = fork();
+	if (!child) {
+		close(gate[1]);
+		_exit(read(gate[0], &c, 1));
+	}
+	for (unsigned int i = 0; i <= sent; i++) {
+		n = take_fds(p.them, fds);
+		CHECK_EQ(n, i < sent ? 1 : 2);
+		while (n)
+			close(fds[--n]);
+	}
+	pthread_join(thread, NULL);
+	CHECK_EQ(s.ret, 0);
+	until_released(1);
+	close(gate[0]);
+	close(gate[1]);
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	peers_close(&p);
+}
+
 TEST(a_lease_that_is_no_pipe)
 {
 	struct packet p = tensors_packet(1);
@@ -967,7 +1061,7 @@ TEST(a_lease_that_is_no_pipe)
 static int walk(int type)
 {
 	struct peers p = { .us = -1 };
-	struct dlbuf_frame f = a_frame(0);
+	struct dlbuf_frame f = a_frame(picture);
 	uint32_t n;
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	int fds[2], ret;

@@ -6,6 +6,7 @@
  * dma-buf on a build machine; eventfds stand for sync_files. What the kernel
  * does with them is in tests/cts.
  */
+#define KTAP_UNSEEN
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -34,6 +35,7 @@ static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
 		     bool damaged);
 static int note_merge(int a, int b, int *out);
 static int note_check(int fence);
+static int note_file(int fence);
 static int note_fence_wait(int fence, uint64_t deadline_ns);
 static int note_idle(int fd, uint32_t access);
 #define fence_buffer_idle note_idle
@@ -42,6 +44,7 @@ static int note_idle(int fd, uint32_t access);
 #define dlbuf_fence_merge note_merge
 #define fence_wait_buffer note_wait
 #define fence_check note_check
+#define fence_check_file note_file
 #define dlbuf_fence_wait note_fence_wait
 #include "../../lib/pending.c"
 #include "../../lib/sync.c"
@@ -50,6 +53,7 @@ static int note_idle(int fd, uint32_t access);
 #undef dlbuf_fence_merge
 #undef fence_wait_buffer
 #undef fence_check
+#undef fence_check_file
 #undef dlbuf_fence_wait
 #undef fence_buffer_idle
 
@@ -104,12 +108,19 @@ static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
 	return wait_ret ? fail(wait_ret, "no wait") : 0;
 }
 
-static int failed_fence = -1;
+static int failed_fence = -1, not_a_fence = -1;
 
 static int note_check(int fence)
 {
 	return fence == -1 || fence != failed_fence ? 0 :
 	       fail(-EIO, "the fence ended with an error");
+}
+
+/* Eventfds stand for sync_files here. */
+static int note_file(int fence)
+{
+	return fcntl(fence, F_GETFD) < 0 ? fail(-EBADF, "not open") :
+	       fence == not_a_fence ? fail(-EINVAL, "no sync_file") : 0;
 }
 
 /* Two eventfds make no third; with itself, as release_fence does, one. */
@@ -507,6 +518,41 @@ TEST(deletion_releases)
 	event_user_remove();
 }
 
+static void *delete_cancelled(void *f)
+{
+	pthread_cancel(pthread_self());
+	delete(f);
+	pthread_testcancel();
+	return NULL;
+}
+
+static void log_cancelled(void *data, enum dlbuf_log_level level, const char *text)
+{
+	pthread_testcancel();
+}
+
+/* The log, by the library and by the application, does not end a cancelled thread. */
+TEST(a_cancelled_deletion_is_logged)
+{
+	struct fixture f;
+	pthread_t thread;
+	void *end;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	for (unsigned int i = 0; i < 2; i++) {
+		begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
+		CHECK_OK(dlbuf_acquire(f.t, DLBUF_WRITE, NULL, NULL));
+		device.release_ret = -EIO;
+		dlbuf_log_set(i ? log_cancelled : NULL, NULL, DLBUF_LOG_ERROR);
+		REQUIRE(!pthread_create(&thread, NULL, delete_cancelled, &f));
+		REQUIRE(!pthread_join(thread, &end));
+		CHECK(end == PTHREAD_CANCELED);
+		CHECK_EQ(leases, i + 1);
+		f.t = NULL;
+		end_with(&f);
+	}
+}
+
 /* The application's own work is complete, and no stream is asked about it. */
 TEST(deletion_after_acquire_fence)
 {
@@ -578,6 +624,27 @@ TEST(a_fence_that_ended_with_an_error)
 	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
 	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EINVAL);
 	end_with(&f);
+	close(opts.fence);
+}
+
+/* Before the wait, and before the driver gets it, also if the stream is not ordered. */
+TEST(a_fence_that_is_no_sync_file)
+{
+	static const enum dlbuf_sync devices[] = {
+		DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT, DLBUF_SYNC_FENCE,
+	};
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = new_event(0));
+	struct fixture f;
+
+	not_a_fence = opts.fence;
+	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
+		begin_with(&f, devices[i], DLBUF_SYNC_FENCE, false);
+		CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EINVAL);
+		CHECK_EQ(acquired(&f), 0);
+		CHECK_EQ(device.acquires, 0);
+		CHECK_EQ(fence_waits, 0);
+		end_with(&f);
+	}
 	close(opts.fence);
 }
 

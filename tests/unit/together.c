@@ -5,6 +5,7 @@
  * dma-buf is needed: eventfds stand for dma-bufs and sync_files. What the kernel
  * does with them is in tests/cts.
  */
+#define KTAP_UNSEEN
 #include <fcntl.h>
 
 #include "common.h"
@@ -14,13 +15,14 @@
 #include "fence.h"
 #include "lease.h"
 
-#define NIMPORTS 3
-#define NTENSORS 12
+#define NIMPORTS 20
+#define NTENSORS 40
 
 static struct {
 	int fences[NIMPORTS];	/* of each dma-buf, lent, or -1: signalled */
 	int export_ret;
-	unsigned int exports, merges;
+	unsigned int exports, merges, imports;
+	unsigned int import_fails;	/* the n-th; 0: none */
 	int merge_ret;
 } kernel;
 
@@ -28,11 +30,13 @@ static int note_export(int fd, uint32_t access, int *fence);
 static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 		       int fence);
 static int note_merge(int a, int b, int *out);
+static int note_file(int fence);
 /* No dma-buf is idle, so the fences of each are asked for. */
 #define fence_buffer_idle(fd, access) 0
 #define dlbuf_fence_export note_export
 #define fence_import note_import
 #define dlbuf_fence_merge note_merge
+#define fence_check_file note_file
 #include "../../lib/pending.c"
 #include "../../lib/sync.c"
 #include "../../lib/together.c"
@@ -41,11 +45,15 @@ static int note_merge(int a, int b, int *out);
 
 static struct {
 	unsigned int acquires, releases;
+	unsigned int calls;	/* of acquire_all() and release_all() */
 	unsigned int acquire_fails, release_fails;	/* the n-th; 0: none */
 	int fence;		/* of the last acquire */
 	void *stream;		/* of the last release */
 	int out[NIMPORTS];	/* what a release gives, taken; -1 */
+	int work;		/* what release_all() gives, lent; 0: -1 */
 } device;
+
+static unsigned int leases[2];	/* atomic; how often each has fired */
 
 struct fixture {
 	struct dlbuf_device dev, other;
@@ -75,10 +83,18 @@ static int note_export(int fd, uint32_t access, int *fence)
 static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 		       int fence)
 {
-	return 0;
+	kernel.imports++;
+	return kernel.imports == kernel.import_fails ?
+	       fail(-EIO, "no import %u", kernel.imports) : 0;
 }
 
-/* Eventfds cannot be merged: the second stands for both. */
+/* Eventfds stand for sync_files here. */
+static int note_file(int fence)
+{
+	return fence == -5 ? fail(-EBADF, "not open") : 0;
+}
+
+/* They cannot be merged: the second stands for both. */
 static int note_merge(int a, int b, int *out)
 {
 	kernel.merges++;
@@ -117,12 +133,58 @@ static int fake_stream(struct dlbuf_device *dev, void *stream, bool ends)
 	return 0;
 }
 
+static int fake_acquire_all(const struct bracket *b, uint32_t n, void *stream,
+			    int fence)
+{
+	unsigned int before = device.acquires;
+
+	CHECK(n >= 1 && n <= MAX_BRACKETS);
+	device.calls++;
+	for (uint32_t i = 0; i < n; i++)
+		if (fake_acquire(b[i].imp, b[i].access, stream, fence))
+			return device.acquires = before, -EIO;
+	return 0;
+}
+
+static int fake_release_all(const struct bracket *b, uint32_t n, void *stream,
+			    int *fence)
+{
+	int ret = 0;
+
+	CHECK(n >= 1 && n <= MAX_BRACKETS);
+	device.calls++;
+	for (uint32_t i = 0; !ret && i < n; i++)
+		ret = fake_release(b[i].imp, b[i].access, stream, NULL, NULL);
+	*fence = !ret && device.work ? dup(device.work) : -1;
+	return ret;
+}
+
 static const struct backend fake_backend = {
 	.name = "fake",
 	.stream = fake_stream,
 	.acquire = fake_acquire,
 	.release = fake_release,
+}, several_backend = {
+	.name = "several",
+	.stream = fake_stream,
+	.acquire = fake_acquire,
+	.release = fake_release,
+	.acquire_all = fake_acquire_all,
+	.release_all = fake_release_all,
 };
+static const struct backend *used = &fake_backend;
+
+/* Runs a case for both. */
+#define BOTH(fn)						\
+	static void fn##_with(void);				\
+	TEST(fn)						\
+	{							\
+		used = &fake_backend;				\
+		fn##_with();					\
+		used = &several_backend;			\
+		fn##_with();					\
+	}							\
+	static void fn##_with(void)
 
 static void add_tensor(struct dlbuf_device *dev, struct import *imp,
 		       struct lease *lease)
@@ -141,11 +203,14 @@ static void begin_with(enum dlbuf_sync in, const char *imports)
 {
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	f = (struct fixture){
-		.dev = { .backend = &fake_backend, .name = "fake", .refs = 1,
+		.dev = { .backend = used, .name = "fake", .refs = 1,
 			 .acquire_sync = in, .release_sync = DLBUF_SYNC_FENCE,
 			 .generation = fork_generation },
 	};
 	f.other = f.dev;
+	memset(&device, 0, sizeof(device));
+	memset(&kernel, 0, sizeof(kernel));
+	memset(leases, 0, sizeof(leases));
 	cache_init(&f.dev.cache, &(struct dlbuf_device_opts){ 0 });
 	for (int i = 0; i < NIMPORTS; i++) {
 		f.imp[i] = (struct import){ .dev = &f.dev, .refs = 1,
@@ -174,6 +239,8 @@ static void end(void)
 	for (int i = 0; i < NIMPORTS; i++) {
 		CHECK_EQ(f.imp[i].refs, 1);
 		close(f.imp[i].fd);
+		if (device.out[i] != -1)
+			close(device.out[i]);
 	}
 	cache_finish(&f.dev.cache);
 }
@@ -208,14 +275,13 @@ static const struct brackets {
 };
 
 /* One bracket and one look at the fences for each import, in any order. */
-TEST(one_bracket_per_import)
+BOTH(one_bracket_per_import)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(brackets); i++) {
 		const struct brackets *b = &brackets[i];
 		int fence = 77;
 
 		begin_with(DLBUF_SYNC_FENCE, b->imports);
-		device.acquires = device.releases = kernel.exports = 0;
 		CHECK_OK(acquire(NULL));
 		CHECK_EQ(device.acquires, b->brackets);
 		CHECK_EQ(kernel.exports, b->brackets);
@@ -232,7 +298,7 @@ TEST(one_bracket_per_import)
 }
 
 /* The device waits for what is pending of all of them, merged. */
-TEST(one_merged_fence)
+BOTH(one_merged_fence)
 {
 	int one AUTO_FD = new_event(0), two AUTO_FD = new_event(0);
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = new_event(0));
@@ -260,14 +326,13 @@ static void release_list(size_t i)
 }
 
 /* The last of them ends the bracket, however it ends itself. */
-TEST(the_last_one_ends_it)
+BOTH(the_last_one_ends_it)
 {
 	static void (*const ways[])(size_t i) = { release_one, release_list,
 						   delete };
 
 	for (int i = 0; i < 9; i++) {
 		begin_with(DLBUF_SYNC_FENCE, "aaa");
-		device.releases = 0;
 		CHECK_OK(acquire(NULL));
 		ways[i / 3](1);
 		ways[i % 3](0);
@@ -280,7 +345,7 @@ TEST(the_last_one_ends_it)
 	}
 }
 
-TEST(parts_end_on_the_stream_of_the_acquire)
+BOTH(parts_end_on_the_stream_of_the_acquire)
 {
 	int fence = 77;
 
@@ -308,7 +373,7 @@ TEST(parts_end_on_the_stream_of_the_acquire)
 }
 
 /* The caller's own fence of one tensor does not hide the work of the others. */
-TEST(release_fence_of_one)
+BOTH(release_fence_of_one)
 {
 	begin_with(DLBUF_SYNC_FENCE, "aa");
 	CHECK_OK(acquire(NULL));
@@ -369,7 +434,7 @@ TEST(a_failure_leaves_nothing)
 	end();
 }
 
-TEST(a_refused_release_changes_nothing)
+BOTH(a_refused_release_changes_nothing)
 {
 	int fence = 77;
 
@@ -407,6 +472,88 @@ TEST(nothing_at_all)
 	CHECK_EQ(fence, -1);
 }
 
+/* ---------------------------------------------------------------- several at once */
+
+static void lease_ends(void *data)
+{
+	__atomic_add_fetch((unsigned int *)data, 1, __ATOMIC_ACQ_REL);
+}
+
+static unsigned int fired(int i)
+{
+	return __atomic_load_n(&leases[i], __ATOMIC_ACQUIRE);
+}
+
+static const char *const letters = "abcdefghijklmnopqrst";
+
+static unsigned int calls_for(unsigned int n)
+{
+	return (n + MAX_BRACKETS - 1) / MAX_BRACKETS;
+}
+
+/* The fence is added to each dma-buf, and each lease waits for it. */
+TEST(calls_for_several)
+{
+	used = &several_backend;
+	for (unsigned int n = 1; n <= NIMPORTS; n++) {
+		int work = new_event(0), fence = -1;
+		struct lease *lease;
+
+		begin_with(DLBUF_SYNC_FENCE, letters + NIMPORTS - n);
+		lease = lease_create(0);
+		REQUIRE(lease);
+		lease->release = lease_ends;
+		lease->data = &leases[0];
+		add_tensor(&f.dev, &f.imp[NIMPORTS - n], lease);
+		lease_unref(lease);
+		CHECK_OK(acquire(NULL));
+		CHECK_EQ(device.calls, calls_for(n + 1));
+		CHECK_EQ(device.acquires, n + 1);
+		device.work = work;
+		CHECK_OK(dlbuf_release_all(f.t, f.n, &x, &fence));
+		CHECK_EQ(device.calls, 2 * calls_for(n + 1));
+		CHECK_EQ(kernel.imports, n + 1);
+		delete(n);
+		CHECK_EQ(fired(0), 0);
+		signal_event(work);
+		UNTIL(fired(0) == 1);
+		CHECK_EQ(fence_signalled(fence), 1);
+		close(fence);
+		close(work);
+		end();
+	}
+}
+
+/* What fails in one call, and for one dma-buf of several. */
+TEST(failures_of_several)
+{
+	int fence = 77;
+
+	used = &several_backend;
+	for (unsigned int i = 1; i <= NIMPORTS; i++) {
+		begin_with(DLBUF_SYNC_FENCE, letters);
+		device.acquire_fails = i;
+		CHECK_ERR(acquire(NULL), -EIO);
+		CHECK_SAYS("no acquire");
+		/* Those of the call before it have begun, and end. */
+		CHECK_EQ(device.acquires, i > MAX_BRACKETS ? MAX_BRACKETS : 0);
+		CHECK_EQ(device.releases, device.acquires);
+		all_acquired(0);
+		device.acquire_fails = device.releases = 0;
+		CHECK_OK(acquire(NULL));
+		device.work = f.imp[0].fd;
+		signal_event(device.work);
+		kernel.import_fails = i;
+		CHECK_ERR(dlbuf_release_all(f.t, f.n, &x, &fence), -EIO);
+		CHECK_SAYS("no import");
+		CHECK_EQ(device.releases, NIMPORTS);
+		CHECK_EQ(kernel.imports, NIMPORTS);
+		all_acquired(0);
+		end();
+	}
+	CHECK_EQ(fence, 77);
+}
+
 /* ---------------------------------------------------------------- one fd */
 
 static const struct one_row {
@@ -424,12 +571,12 @@ static const struct one_row {
 
 static void one_fd_of(const struct one_row *r)
 {
-	int ends[NIMPORTS], fence = -1;
+	int ends[3], fence = -1;
 
 	begin_with(DLBUF_SYNC_FENCE, "abc");
 	CHECK_OK(acquire(NULL));
 	kernel.merges = 0;
-	for (int i = 0; i < NIMPORTS; i++) {
+	for (int i = 0; i < 3; i++) {
 		ends[i] = new_event(0);
 		if (r->kinds[i] == '-')
 			continue;
@@ -447,7 +594,7 @@ static void one_fd_of(const struct one_row *r)
 	}
 	CHECK_EQ(fence_signalled(fence), 1);
 	close(fence);
-	for (int i = 0; i < NIMPORTS; i++)
+	for (int i = 0; i < 3; i++)
 		close(ends[i]);
 	end();
 }
@@ -476,23 +623,11 @@ TEST(without_a_merge)
 
 /* ---------------------------------------------------------------- leases */
 
-static unsigned int leases[2];	/* atomic */
-
-static void lease_ends(void *data)
-{
-	__atomic_add_fetch((unsigned int *)data, 1, __ATOMIC_ACQ_REL);
-}
-
-static unsigned int fired(int i)
-{
-	return __atomic_load_n(&leases[i], __ATOMIC_ACQUIRE);
-}
-
 /*
  * A lease fires when the bracket's work is complete, though its tensor was
  * released before that began. Two frames of one dma-buf have a bracket each.
  */
-TEST(leases_wait_for_the_bracket)
+BOTH(leases_wait_for_the_bracket)
 {
 	struct lease *lease[2];
 	int pending = new_event(0);
@@ -583,7 +718,9 @@ static int walk(unsigned long n, unsigned long *calls)
 	begin_with(DLBUF_SYNC_FENCE, "abab");
 	for (int i = 0; i < 2; i++)
 		device.out[i] = dup(ends[i] = new_event(1));
-	f.imp[1].release_sync = DLBUF_SYNC_EVENT;
+	device.work = ends[0];
+	if (used == &fake_backend)
+		f.imp[1].release_sync = DLBUF_SYNC_EVENT;
 	fault_at(n);
 	ret = acquire(NULL);
 	if (!ret)
@@ -598,11 +735,8 @@ static int walk(unsigned long n, unsigned long *calls)
 	all_acquired(0);
 	CHECK_EQ(!ret, fd >= 3 && later >= 3);
 	CHECK_OK(dlbuf_fence_wait(fd, 0));
-	for (int i = 0; i < 2; i++) {
-		if (device.out[i] != -1)
-			close(device.out[i]);
+	for (int i = 0; i < 2; i++)
 		close(ends[i]);
-	}
 	if (fd != -1)
 		close(fd);
 	if (later != -1)
@@ -611,7 +745,7 @@ static int walk(unsigned long n, unsigned long *calls)
 	return ret;
 }
 
-TEST(every_call_fails_once)
+BOTH(every_call_fails_once)
 {
 	unsigned long failed = 0, calls, some;
 

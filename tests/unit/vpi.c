@@ -151,7 +151,7 @@ TEST(device_names)
 		int ret;
 	} cases[] = {
 		{ "vpi", -ENODEV },
-		{ "vpi:", -ENODEV },
+		{ "vpi:", -EINVAL },
 		{ "vpi:a b", -EINVAL },
 		{ "vpi:../a", -EINVAL },
 		{ "vpi:1234567890123456789012345", -EINVAL },

@@ -397,6 +397,8 @@ TEST(wrap)
 	CHECK_STR(info.description, "Able");
 	CHECK_EQ(info.uuid[0], 0xab);
 	CHECK_EQ(info.device.device_id, 1);
+	CHECK_STR(info.reason, "blocks: VK_KHR_external_semaphore_fd is not "
+		  "among the extensions given");
 	CHECK_OK(dlbuf_vulkan_get_device(dev, &again));
 	CHECK(again.device == vk.device && again.queue == vk.queue);
 
@@ -417,6 +419,58 @@ TEST(wrap)
 	CHECK_EQ(fake->live[FAKE_DEVICE], 1);
 	CHECK_EQ(fake->live[FAKE_INSTANCE], 1);
 	fake->look = NULL;
+	dlbuf_device_close(app);
+	end();
+}
+
+static void yield(const char *call)
+{
+	if (!strcmp(call, "vkQueueSubmit"))
+		sched_yield();
+}
+
+static void *access_often(void *of)
+{
+	int fence;
+
+	for (int i = 0; i < 200; i++) {
+		CHECK_OK(vulkan_backend.acquire(of, DLBUF_RW, NULL, -1));
+		CHECK_OK(vulkan_backend.release(of, DLBUF_RW, NULL, &fence, NULL));
+	}
+	return of;
+}
+
+/* They have one lock, which lives as long as one of them. */
+TEST(two_wraps_of_one_device)
+{
+	struct dlbuf_device *app, *dev[2] = { NULL };
+	struct dlbuf_vulkan_device vk;
+	struct fixture two[2];
+	pthread_t thread;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin();
+	app = open_to_wrap(&vk);
+	for (int i = 0; i < 2; i++) {
+		REQUIRE_OK(dlbuf_device_wrap_vulkan(&vk, NULL, &dev[i]));
+		REQUIRE_OK(import_into(&two[i], dev[i]));
+		/* The threads below need not meet. */
+		CHECK(vulkan_device(dev[i])->lock_data ==
+		      vulkan_device(app)->lock_data);
+	}
+	fake->look = yield;
+	REQUIRE(!pthread_create(&thread, NULL, access_often, &two[0].vi.base));
+	access_often(&two[1].vi.base);
+	pthread_join(thread, NULL);
+	fake->look = NULL;
+	CHECK_EQ(fake->submits, 800);
+	import_finish(&two[0], 0);
+	dlbuf_device_close(dev[0]);
+	access_often(&two[1].vi.base);
+	import_finish(&two[1], 0);
+	CHECK_OK(dlbuf_vulkan_lock_queue(app, vk.queue));
+	dlbuf_device_close(dev[1]);
+	CHECK_OK(dlbuf_vulkan_unlock_queue(app, vk.queue));
 	dlbuf_device_close(app);
 	end();
 }
@@ -451,13 +505,16 @@ TEST(wrap_refusals)
 	REFUSED(-EINVAL, bad.physical_device =
 		(VkPhysicalDevice)(void *)&fake->physical[1]);
 	REFUSED(-EOPNOTSUPP, bad.extensions = too_few, bad.nextensions = 1);
-	CHECK_SAYS(VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME);
+	CHECK_SAYS(VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME
+		   ", which imports dma-bufs, is not among the extensions given");
 	fake->without = "vkGetMemoryFdPropertiesKHR";
 	REFUSED(-EOPNOTSUPP, (void)0);
 	fake->without = NULL;
 	fake->physical[0].no_import = true;
 	REFUSED(-EOPNOTSUPP, (void)0);
 	fake->physical[0].no_import = false;
+	REFUSED(-EIO, fail_call("vkEnumeratePhysicalDevices", VK_ERROR_UNKNOWN));
+	fake->failing = NULL;
 	CHECK_ERR(dlbuf_device_wrap_vulkan(NULL, NULL, &dev), -EINVAL);
 	CHECK_ERR(dlbuf_device_wrap_vulkan(&vk, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_device_wrap_vulkan(&vk, &opts, &dev), -EINVAL);

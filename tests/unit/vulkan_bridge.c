@@ -661,6 +661,12 @@ TEST(links_of_a_lost_device)
 
 	begin_bridge();
 	link = link_ok();
+	/* A release is about to wait for what the lost device should have signalled. */
+	link->theirs = true;
+	bridge_links_abandon(bridge);
+	CHECK_EQ(value_of(link), 1);
+	bridge_link_abandon(bridge, link);
+	CHECK(link_ok() == link);
 	bridge_link_put(bridge, link);
 	fail_call("vkGetSemaphoreCounterValue", VK_ERROR_DEVICE_LOST);
 	other = link_ok();

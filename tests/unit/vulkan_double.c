@@ -332,6 +332,21 @@ RULES(a_device_closes_while_another_opens)
 	fake->threaded = false;
 }
 
+/* As a second thread would do while the first one is in its call. */
+static void submit_again(const char *call)
+{
+	fake->look = NULL;
+	OK(submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, VK_NULL_HANDLE));
+}
+
+RULES(one_thread_uses_a_queue)
+{
+	fake->look = submit_again;
+	BREAKS(1, 0, submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, VK_NULL_HANDLE));
+	OK(submit(VK_NULL_HANDLE, VK_NULL_HANDLE, 0, VK_NULL_HANDLE));
+	OK(vk.QueueWaitIdle(queue));
+}
+
 RULES(calls_fail_when_told)
 {
 	VkSemaphore s;

@@ -17,6 +17,7 @@
 #include "backends/vulkan/vulkan.h"
 #include "doubles/vulkan.h"
 #include "fence.h"
+#include <generated/seen.h>	/* of dlbuf/vulkan.h, too */
 
 static struct fake_vulkan *fake;
 static fake_vulkan_fn fake_fn;
@@ -118,6 +119,15 @@ static inline void end_import(void)
 	import_finish(&f, 0);
 	dlbuf_device_close(f.dev);
 	end();
+}
+
+/* More imports by the device of the first one, and accesses of all. */
+static inline void import_more(struct fixture of[], struct bracket list[], uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		REQUIRE_OK(import_into(&of[i], f.dev));
+		list[i] = (struct bracket){ &of[i].vi.base, DLBUF_RW };
+	}
 }
 
 static inline int acquire_after(uint32_t access, int fence)

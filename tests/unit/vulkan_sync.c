@@ -138,6 +138,54 @@ TEST(without_a_fence_no_semaphore)
 	end_import();
 }
 
+/* Whatever the number: one submit and one semaphore each way. */
+TEST(several_at_once)
+{
+	struct fixture of[MAX_BRACKETS];
+	struct bracket list[MAX_BRACKETS];
+	struct vulkan_job *job;
+	int in, out;
+
+	begin_import(true, true);
+	import_more(of, list, MAX_BRACKETS);
+	for (uint32_t n = 1; n <= MAX_BRACKETS; n++) {
+		/* One buffer may be in the list twice, and not all write. */
+		list[n / 2].imp = list[0].imp;
+		list[n - 1].access = DLBUF_READ;
+		fake->submits = fake->imports = fake->exports = 0;
+		in = pending_fence();
+		CHECK_OK(vulkan_backend.acquire_all(list, n, NULL, in));
+		CHECK_EQ(fake->barriers, n);
+		CHECK_EQ(fake->submits, 1);
+		CHECK_EQ(fake->imports, 1);
+		CHECK_OK(vulkan_backend.release_all(list, n, NULL, &out));
+		CHECK_EQ(fake->barriers, n);
+		CHECK_EQ(fake->submits, 2);
+		CHECK_EQ(fake->exports, 1);
+		CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
+		CHECK_EQ(fence_signalled(out), 0);
+		signal_fence(in);
+		CHECK_OK(dlbuf_device_drain(f.dev, 0));
+		CHECK_EQ(fence_signalled(out), 1);
+		close(in);
+		close(out);
+		list[n / 2].imp = &of[n / 2].vi.base;
+	}
+	/* The jobs are used again: a list of one has those of the import. */
+	CHECK_EQ(fake->made[FAKE_FENCE], 4);
+	/* Not those that a thread waits for. */
+	job = vulkan_device(f.dev)->together;
+	job->waiters++;
+	fake->busy = true;
+	for (int i = 0; i < 2; i++)
+		CHECK_OK(vulkan_backend.acquire_all(list, 2, NULL, -1));
+	CHECK_EQ(fake->made[FAKE_FENCE], 5);
+	job->waiters--;
+	for (uint32_t i = 0; i < MAX_BRACKETS; i++)
+		import_finish(&of[i], 0);
+	end_import();
+}
+
 /* -1 from the driver is a fence that has signalled. */
 TEST(a_driver_that_has_no_fence_to_give)
 {
@@ -248,7 +296,7 @@ TEST(what_the_device_cannot)
 
 /*
  * A failed acquire has not begun: nothing was submitted. A failed release has
- * ended: nothing is under way.
+ * ended: nothing is under way. So it is with one buffer and with three.
  */
 TEST(every_failure_of_an_access)
 {
@@ -281,23 +329,30 @@ TEST(every_failure_of_an_access)
 		{ "vkGetSemaphoreFdKHR", 0, true, true, -EIO },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+	for (size_t j = 0; j < 2 * ARRAY_SIZE(cases); j++) {
+		const size_t i = j / 2, n = j % 2 ? 3 : 1;
 		int in = pending_fence(), out = 7, ret;
+		/* The commands of several are recorded when they are used. */
+		const bool acquired = cases[i].acquired || (n > 1 &&
+			cases[i].spared && strstr(cases[i].call, "Command"));
+		struct bracket list[3];
+		struct fixture of[3];
 
 		begin_import(cases[i].fences, cases[i].fences);
+		import_more(of, list, 3);
 		/* With fences the release needs a job of its own. */
 		fake->busy = cases[i].fences;
 		fail_call(cases[i].call, VK_ERROR_DEVICE_LOST);
 		fake->spared = cases[i].spared;
 		ktap_forget();
-		ret = acquire_after(DLBUF_RW, cases[i].fences ? in : -1);
+		ret = vulkan_backend.acquire_all(list, n, NULL,
+						 cases[i].fences ? in : -1);
 		signal_fence(in);
 		close(in);
-		CHECK_EQ(ret, cases[i].acquired ? 0 : -EIO);
-		CHECK_EQ(fake->submits, cases[i].acquired ? 1 : 0);
+		CHECK_EQ(ret, acquired ? 0 : -EIO);
+		CHECK_EQ(fake->submits, acquired ? 1 : 0);
 		if (!ret) {
-			ret = vulkan_backend.release(&f.vi.base, DLBUF_RW,
-						     NULL, &out, NULL);
+			ret = vulkan_backend.release_all(list, n, NULL, &out);
 			CHECK_EQ(ret, cases[i].ret);
 			CHECK_EQ(out, -1);
 			CHECK_EQ(fake->drains, cases[i].ret ? 1 : 0);
@@ -308,10 +363,10 @@ TEST(every_failure_of_an_access)
 			CHECK_SAYS("VK_ERROR_DEVICE_LOST");
 		}
 		fake->failing = NULL;
-		import_finish(&f, 0);
+		for (int k = 0; k < 3; k++)
+			import_finish(&of[k], 0);
 		CHECK_EQ(fake->live[FAKE_COMMANDS], 0);
-		dlbuf_device_close(f.dev);
-		end();
+		end_import();
 	}
 }
 
@@ -373,6 +428,55 @@ TEST(drained)
 static void unimport(void *arg)
 {
 	vulkan_backend.unimport(&f.vi.base);
+}
+
+static void *unimport_too(void *of)
+{
+	vulkan_backend.unimport(of);
+	return NULL;
+}
+
+/* Also if the wait itself fails; and two at once, for one submit. */
+TEST(unimport_waits_for_what_several_share)
+{
+	static const char *const failing[] = { NULL, "vkWaitForFences" };
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	for (size_t i = 0; i < ARRAY_SIZE(failing); i++) {
+		int in = pending_fence(), out;
+		struct bracket list[4];
+		struct fixture of[3];
+		pthread_t thread;
+
+		begin_import(true, true);
+		import_more(of, list + 1, 3);
+		list[0] = (struct bracket){ &f.vi.base, DLBUF_RW };
+		CHECK_OK(vulkan_backend.acquire_all(list, 3, NULL, in));
+		CHECK_OK(vulkan_backend.release_all(list, 3, NULL, &out));
+		close(out);
+		/* Not for what others share. */
+		import_finish(&of[2], 0);
+		CHECK_EQ(fake->waits + fake->drains, 0);
+		/* An access of another thread, meanwhile. */
+		list[3] = list[2];
+		fail_call(failing[i], VK_ERROR_OUT_OF_HOST_MEMORY);
+		begin_to_wait(unimport, NULL);
+		REQUIRE(!pthread_create(&thread, NULL, unimport_too, list[1].imp));
+		for (int k = 0; k < 2 && !failing[i]; k++)
+			CHECK_OK(vulkan_backend.acquire_all(list + 2, 2, NULL, -1));
+		signal_fence(in);
+		for (int k = 0; k < 2; k++)
+			CHECK_OK(vulkan_backend.acquire_all(list + 2, 2, NULL, -1));
+		pthread_join(thread, NULL);
+		end_of_wait();
+		fake->failing = NULL;
+		close(in);
+		import_finish(&f, -1);
+		import_finish(&of[0], -1);
+		import_finish(&of[1], 0);
+		dlbuf_device_close(f.dev);
+		end();
+	}
 }
 
 /* Also if the wait itself fails. */
@@ -487,10 +591,13 @@ TEST(threads)
 /* ---------------------------------------------------------------- faults */
 
 #ifdef CONFIG_FAULT_INJECTION
+static uint32_t together;
+
 static int walk(void)
 {
 	struct dlbuf_device *dev = NULL;
 	int in, out = -1, ret;
+	struct bracket twice[2];
 
 	ret = dlbuf_device_open("vulkan", NULL, &dev);
 	if (ret)
@@ -500,12 +607,13 @@ static int walk(void)
 	if (ret) {
 		import_finish(&f, ret);
 	} else {
-		ret = acquire_after(DLBUF_RW, in);
+		twice[0] = twice[1] = (struct bracket){ &f.vi.base, DLBUF_RW };
+		ret = vulkan_backend.acquire_all(twice, together, NULL, in);
 		if (in != -1)
 			signal_fence(in);
 		if (!ret) {
-			ret = vulkan_backend.release(&f.vi.base, DLBUF_RW,
-						     NULL, &out, NULL);
+			ret = vulkan_backend.release_all(twice, together, NULL,
+							 &out);
 			CHECK(!ret || (out == -1 && !fake->pending));
 		}
 		import_finish(&f, 0);
@@ -520,13 +628,15 @@ static int walk(void)
 
 TEST(every_call_fails_once)
 {
-	begin();
-	check_walks(walk);
-	able(true, true);
-	check_walks(walk);
-	fake->busy = true;
-	check_walks(walk);
-	end();
+	for (together = 1; together <= 2; together++) {
+		begin();
+		check_walks(walk);
+		able(true, true);
+		check_walks(walk);
+		fake->busy = true;
+		check_walks(walk);
+		end();
+	}
 }
 #endif
 #else

@@ -314,7 +314,6 @@ static inline void dlbuf_ffmpeg_release_(void *av)
  * reference is dropped, on the thread that calls the lease; its own pools and
  * decoders allow any thread.
  * -EINVAL  av has no reference to its data (buf[0]), so that nobody could free it
- * -ENOMEM
  * On failure *frame is unchanged.
  */
 static inline int dlbuf_ffmpeg_lease(const AVFrame *av,
@@ -535,8 +534,6 @@ static inline void dlbuf_ffmpeg_props_(const struct dlbuf_frame *f, AVFrame *av)
  *              other
  * -EINVAL      a size beyond FFmpeg's numbers
  * -EIO         the work on the frame failed
- * -EMFILE      no fd is left
- * -ENOMEM
  * and the errors of dlbuf_frame_expand()
  */
 static inline int dlbuf_ffmpeg_avframe(struct dlbuf_frame *frame, AVFrame **av)

@@ -27,7 +27,7 @@
  *   - max-buffers of an appsink, 1 for example: its queue has no limit, so it takes all of
  *     a camera's buffers while you work, and v4l2src copies into memory of the system
  *   - dlbuf_device_trim(dev, 0) when the caps have changed or the pipeline has stopped: a
- *     device keeps imports of the old buffers, and with them their memory, until it is told
+ *     device keeps imports of the old buffers, and with them their memory, until then
  *
  * The lease is a reference to the GstBuffer. The buffer returns to its pool, and
  * to the camera, when the last tensor is deleted and its work is complete.
@@ -416,7 +416,7 @@ static inline int dlbuf_gstreamer_bayer_pitch_(GstBuffer *buffer, const GstVideo
 			*pitch = (int)(bytes / rows);
 			return 0;
 		}
-	return dlbuf_fail(-EOPNOTSUPP, "nobody says the pitch: the GstBuffer has no "
+	return dlbuf_fail(-EOPNOTSUPP, "the pitch is not known: the GstBuffer has no "
 			  "GstVideoMeta, and its %zu bytes are not %zu rows of %zu bytes, "
 			  "alone or up to a multiple of 4 to 256", (size_t)bytes,
 			  (size_t)rows, (size_t)row);
@@ -534,7 +534,7 @@ static inline int dlbuf_gstreamer_frame(GstBuffer *buffer,
 	f.nplanes = meta ? meta->n_planes : GST_VIDEO_INFO_N_PLANES(info);
 #if GST_CHECK_VERSION(1, 24, 0)
 	if (!meta && GST_VIDEO_INFO_FORMAT(info) == GST_VIDEO_FORMAT_DMA_DRM)
-		return dlbuf_fail(-EOPNOTSUPP, "nobody says where the planes are: "
+		return dlbuf_fail(-EOPNOTSUPP, "the places of the planes are not known: "
 				  "the GstBuffer has no GstVideoMeta");
 #endif
 	if (!f.nplanes || f.nplanes > DLBUF_MAX_PLANES)
@@ -642,7 +642,7 @@ static inline GstVideoChromaSite dlbuf_gstreamer_site_(uint8_t chroma_site)
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it (Bayer, for example); a modifier
  *              other than LINEAR without is_drm; DMA_DRM before 1.24; a single field, or
  *              fields one after the other
- * -EINVAL      GStreamer refuses the size; a rate that is none
+ * -EINVAL      GStreamer refuses the size; a rate that is not a number
  */
 static inline int dlbuf_gstreamer_frame_caps(const struct dlbuf_frame *frame, int fps_n,
 					     int fps_d, int is_drm, GstCaps **caps)
@@ -802,7 +802,6 @@ static inline int dlbuf_gstreamer_add_memory_(GstAllocator *allocator,
  * -EOPNOTSUPP  GStreamer has no GstVideoFormat for it; a pitch beyond its numbers; a
  *              single field, or fields one after the other
  * -EIO         the work on the frame failed
- * -EMFILE      no fd is left
  * and the errors of dlbuf_frame_expand()
  */
 static inline int dlbuf_gstreamer_buffer(struct dlbuf_frame *frame, GstBuffer **buffer)

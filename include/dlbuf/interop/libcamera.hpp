@@ -24,7 +24,7 @@
  * After Camera::stop(), before the camera is configured or started again:
  * dlbuf_libcamera_disarm() of each lease, so that a tensor which is still held does not
  * queue an old request; and dlbuf_device_trim(dev, 0), because the device keeps its
- * imports of the old buffers, and their memory, until it is told.
+ * imports of the old buffers, and their memory, until then.
  */
 #ifndef DLBUF_INTEROP_LIBCAMERA_HPP
 #define DLBUF_INTEROP_LIBCAMERA_HPP

@@ -369,7 +369,7 @@ static inline int dlbuf_nvvpi_set_(const struct dlbuf_nvvpi *vpi,
  * dlbuf_nvvpi_wrap() with a VPIImageData that you have filled in, of VPI's own header
  * of the same major version as the library. data is borrowed. Its memory is that of
  * the tensors, which the image shares: at most DLBUF_NVVPI_MAX_PLANES. Use it for VPI
- * 4, see dlbuf_nvvpi_planes().
+ * 4, see dlbuf_nvvpi_planes(). Errors of dlbuf_nvvpi_wrap().
  */
 static inline int dlbuf_nvvpi_wrap_data(const struct dlbuf_nvvpi *vpi,
 					struct dlbuf_nvvpi_image *img,
@@ -405,7 +405,7 @@ static inline int dlbuf_nvvpi_wrap_data(const struct dlbuf_nvvpi *vpi,
  * -EINVAL      as dlbuf_nvvpi_planes(); a tensor that is not dlbuf's; VPI refused it
  * -EBUSY       img is locked
  * -EOPNOTSUPP  as dlbuf_nvvpi_planes(); VPI 4 or newer; VPI cannot do it here
- * -ESTALE, -ENOMEM, -EIO
+ * -EIO         VPI failed
  */
 static inline int dlbuf_nvvpi_wrap(const struct dlbuf_nvvpi *vpi,
 				   struct dlbuf_nvvpi_image *img,
@@ -443,12 +443,12 @@ static inline int dlbuf_nvvpi_wrap(const struct dlbuf_nvvpi *vpi,
  *
  * The frame is complete already (DLBUF_ORDER_COMPLETE), because VPI waits for no fence.
  * frame is borrowed. Its fd is passed as it is, not as a duplicate, so that its
- * metadata is found: keep it open until frame->release. That is the lease, which fires
+ * metadata is found: keep it open until frame->release, the lease, which fires
  * when img is pointed at another frame or destroyed.
  * -EINVAL      not complete; frame->lease is set, use release; VPI refused the fd
  * -EBUSY       img is locked
  * -EOPNOTSUPP  planes in several dma-bufs; VPI cannot do it on this platform
- * -ENOMEM, -EIO
+ * -EIO         VPI failed
  */
 static inline int dlbuf_nvvpi_wrap_frame(const struct dlbuf_nvvpi *vpi,
 					 struct dlbuf_nvvpi_image *img,
@@ -488,6 +488,7 @@ static inline int dlbuf_nvvpi_wrap_frame(const struct dlbuf_nvvpi *vpi,
  * -EBUSY       a stream of VPI uses the image
  * -EINVAL      there is no image; bad access; not locked
  * -EOPNOTSUPP  this VPI has no vpiImageLock()
+ * -EIO         VPI failed
  */
 static inline int dlbuf_nvvpi_lock(const struct dlbuf_nvvpi *vpi,
 				   struct dlbuf_nvvpi_image *img,
@@ -545,7 +546,7 @@ static inline void dlbuf_nvvpi_unwrap(const struct dlbuf_nvvpi *vpi,
  * after the VPIStream. The default stream, NULL, is not accepted by VPI. flags are VPI's,
  * VPI_BACKEND_... *stream is new: dlbuf_nvvpi_stream_destroy().
  * -EINVAL      cuda is NULL, or VPI refused it
- * -EOPNOTSUPP, -ENOMEM, -EIO
+ * -EBUSY, -EOPNOTSUPP, -EIO  VPI failed
  */
 static inline int dlbuf_nvvpi_stream(const struct dlbuf_nvvpi *vpi, void *cuda,
 				     uint64_t flags, void **stream)

@@ -18,8 +18,10 @@
  *			pw_stream_queue_buffer(stream, b);
  *			return;
  *		}
- *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n))
+ *		if (dlbuf_import_frame(dev, &frame, NULL, tensors, &n)) {
+ *			warnx("%s", dlbuf_last_error());
  *			dlbuf_frame_drop(&frame);
+ *		}
  *	}
  *	static void on_remove_buffer(void *data, struct pw_buffer *b)
  *	{
@@ -630,7 +632,6 @@ static inline void dlbuf_pipewire_release_(void *data)
  * synchronisation, or -1; it is duplicated. *pw is new. Call it on the loop's
  * thread, or with the lock of the thread loop, or before the loop runs.
  * -EBADF   drm_fd is not open
- * -ENOMEM, -EMFILE
  */
 static inline int dlbuf_pipewire_open(struct pw_stream *stream,
 				      struct pw_loop *loop, int drm_fd,
@@ -674,7 +675,7 @@ err:
  * Removes a buffer. Always call it from the stream's remove_buffer event. Leases of
  * the buffer that fire later queue nothing. Tensors keep the memory of the
  * dma-bufs, but the producer may overwrite it. Then call dlbuf_device_trim(dev, 0): the
- * device keeps its import of the buffer, and with it the memory, until it is told.
+ * device keeps its import of the buffer, and with it the memory, until then.
  */
 static inline void dlbuf_pipewire_remove_buffer(struct dlbuf_pipewire *pw,
 						const struct pw_buffer *buffer)
@@ -729,7 +730,7 @@ static inline void dlbuf_pipewire_close(struct dlbuf_pipewire *pw)
  * with dlbuf_frame_drop(&frame). If this function fails, you must queue
  * the buffer yourself. buffer stays the stream's. info is borrowed.
  *
- * Errors: those of dlbuf_pipewire_describe(), -ENOMEM
+ * Errors of dlbuf_pipewire_describe().
  */
 static inline int dlbuf_pipewire_frame(struct dlbuf_pipewire *pw,
 				       struct pw_buffer *buffer,

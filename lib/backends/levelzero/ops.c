@@ -74,8 +74,17 @@ static int stream_create(struct queue_device *base, void **out)
 static int call_host(struct queue_device *dev, void *s, void (*fn)(void *data),
 		     void *data)
 {
-	return APPEND(dev, s, CommandListAppendHostFunction, fn, data, NULL,
-		      NULL, 0, NULL);
+	int ret = levelzero_barrier(dev, s, NULL, NULL);
+
+	levelzero_append_begin(to_levelzero(dev), s);
+	if (!ret)
+		ret = LZ_DO(dev, CommandListAppendHostFunction, s, fn, data, NULL,
+			    NULL, 0, NULL);
+	levelzero_append_end(to_levelzero(dev), s);
+	/* From here on fn is called, so this does not fail. */
+	if (!ret && levelzero_barrier(dev, s, NULL, NULL) && levelzero_finish(dev, s))
+		queue_set_unsure(dev);
+	return ret;
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -181,7 +190,8 @@ static int register_host(struct queue_memory *m, uint32_t access)
 	if (ret)
 		return ret;
 	if (host != m->map) {
-		free_host(m->dev, host);
+		m->staging = host;
+		queue_staging_drop(m);
 		return fail(-EOPNOTSUPP, "levelzero: the driver has no "
 			    "ZE_extension_external_memmap_sysmem");
 	}

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../memory.h"
 #include "vulkan.h"
 
 static void vulkan_describe(struct dlbuf_device *dev,
@@ -68,68 +69,122 @@ static int vulkan_each(const struct backend *backend, dlbuf_device_fn fn,
 	return ret;
 }
 
+/* ---- the lock of queues */
+
+/*
+ * One for each VkDevice, because several devices of dlbuf may be wrapped around one, and
+ * then use the same queues.
+ */
+struct vulkan_queue_lock {
+	pthread_mutex_t mutex;
+	VkDevice device;
+	unsigned int users;	/* devices of dlbuf */
+	struct vulkan_queue_lock *next;
+};
+
+/*
+ * Under memory_lock(), which is free again in a child of fork(). The child keeps the
+ * parent's entries, as it keeps the devices.
+ */
+static struct vulkan_queue_lock *queue_locks;
+
 static void lock_own(void *data, VkQueue queue)
 {
+	struct vulkan_queue_lock *l = data;
+
 	(void)queue;
-	pthread_mutex_lock(data);
+	pthread_mutex_lock(&l->mutex);
 }
 
 static void unlock_own(void *data, VkQueue queue)
 {
+	struct vulkan_queue_lock *l = data;
+
 	(void)queue;
-	pthread_mutex_unlock(data);
+	pthread_mutex_unlock(&l->mutex);
 }
 
 /*
  * The lock is recursive: the application may delete an acquired tensor while it holds
  * the queue, and the deleter then releases the tensor on that queue.
  */
-static int init_queue_lock(struct vulkan_device *dev)
+static struct vulkan_queue_lock *lock_create(VkDevice device)
 {
+	struct vulkan_queue_lock *l = sys_calloc(1, sizeof(*l));
 	pthread_mutexattr_t attr;
-	int ret;
 
-	if (fault_hit() || pthread_mutexattr_init(&attr))
-		return fail(-ENOMEM, "no memory for a mutex");
+	if (!l)
+		return NULL;
+	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-	ret = pthread_mutex_init(&dev->queue_lock, &attr);
+	pthread_mutex_init(&l->mutex, &attr);
 	pthread_mutexattr_destroy(&attr);
-	if (ret)
-		return fail(-ret, "pthread_mutex_init(): %s", strerror(ret));
+	l->device = device;
+	l->next = queue_locks;
+	queue_locks = l;
+	return l;
+}
+
+static int lock_get(struct vulkan_device *dev)
+{
+	struct vulkan_queue_lock *l;
+
+	memory_lock();
+	for (l = queue_locks; l && l->device != dev->handle; l = l->next)
+		;
+	if (!l)
+		l = lock_create(dev->handle);
+	if (l)
+		l->users++;
+	memory_unlock();
+	if (!l)
+		return -ENOMEM;
 	dev->lock_queue = lock_own;
 	dev->unlock_queue = unlock_own;
-	dev->lock_data = &dev->queue_lock;
+	dev->lock_data = l;
 	return 0;
 }
+
+static void lock_put(struct vulkan_queue_lock *l)
+{
+	struct vulkan_queue_lock **p = &queue_locks;
+
+	memory_lock();
+	if (!--l->users) {
+		while (*p != l)
+			p = &(*p)->next;
+		*p = l->next;
+		pthread_mutex_destroy(&l->mutex);
+		free(l);
+	}
+	memory_unlock();
+}
+
+/* ---- devices */
 
 int vulkan_device_alloc(struct vulkan_device **out)
 {
 	struct vulkan_device *dev = sys_calloc(1, sizeof(*dev));
-	int ret;
 
 	if (!dev)
 		return -ENOMEM;
-	ret = init_queue_lock(dev);
-	if (ret) {
-		free(dev);
-		return ret;
-	}
 	pthread_mutex_init(&dev->lock, NULL);
 	*out = dev;
 	return 0;
+}
+
+void vulkan_device_free(struct vulkan_device *dev)
+{
+	if (dev->lock_queue == lock_own)
+		lock_put(dev->lock_data);
+	pthread_mutex_destroy(&dev->lock);
+	free(dev);
 }
 
 static int vulkan_stream(struct dlbuf_device *dev, void *queue, bool ends)
 {
 	(void)dev, (void)queue, (void)ends;
 	return 0;
-}
-
-void vulkan_device_free(struct vulkan_device *dev)
-{
-	pthread_mutex_destroy(&dev->lock);
-	pthread_mutex_destroy(&dev->queue_lock);
-	free(dev);
 }
 
 static int create_device(struct vulkan_device *dev)
@@ -198,7 +253,9 @@ int vulkan_device_finish(struct vulkan_device *dev)
 	snprintf(dev->base.name, sizeof(dev->base.name), "vulkan:%u", p->index);
 	if (p->info.reason[0])
 		log_at(DLBUF_LOG_INFO, "%s %s", dev->base.name, p->info.reason);
-	ret = vulkan_find_slack(dev);
+	ret = dev->lock_queue ? 0 : lock_get(dev);
+	if (!ret)
+		ret = vulkan_find_slack(dev);
 	return ret ? ret : VULKAN_CALL(vk, CreateCommandPool, dev->handle, &pool,
 				       NULL, &dev->pool);
 }
@@ -259,6 +316,7 @@ static void vulkan_close(struct dlbuf_device *base)
 	/* Our submits are complete; an application that used our queue may have more. */
 	if (!dev->wrapped)
 		vk->DeviceWaitIdle(dev->handle);
+	vulkan_jobs_finish(dev, &dev->together);
 	vulkan_jobs_free(dev);
 	vk->DestroyCommandPool(dev->handle, dev->pool, NULL);
 	if (!dev->wrapped) {
@@ -281,6 +339,8 @@ const struct backend vulkan_backend = {
 	.stream = vulkan_stream,
 	.acquire = vulkan_acquire,
 	.release = vulkan_release,
+	.acquire_all = vulkan_acquire_all,
+	.release_all = vulkan_release_all,
 	.drain = vulkan_drain_device,
 	.can_detile = vulkan_can_detile,
 	.detile = vulkan_detile,

@@ -27,6 +27,7 @@ struct bridge {
 	bool dedicated_only;	/* ... as dedicated allocations */
 	struct vulkan_job *jobs; /* submits of fences; a buffer has its own list */
 	struct link *idle;	/* links to use again; under dev->lock */
+	struct link *used;	/* links that a caller has; under dev->lock */
 };
 
 /*

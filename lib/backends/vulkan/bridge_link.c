@@ -152,6 +152,10 @@ int bridge_link_get(struct bridge *bridge, struct bridge_link **out)
 			return ret;
 	}
 	link->base.value++;
+	pthread_mutex_lock(&bridge->dev->lock);
+	link->next = bridge->used;
+	bridge->used = link;
+	pthread_mutex_unlock(&bridge->dev->lock);
 	*out = &link->base;
 	return 0;
 }
@@ -159,8 +163,12 @@ int bridge_link_get(struct bridge *bridge, struct bridge_link **out)
 void bridge_link_put(struct bridge *bridge, struct bridge_link *base)
 {
 	struct link *link = container_of(base, struct link, base);
+	struct link **p = &bridge->used;
 
 	pthread_mutex_lock(&bridge->dev->lock);
+	while (*p != link)
+		p = &(*p)->next;
+	*p = link->next;
 	link->next = bridge->idle;
 	bridge->idle = link;
 	pthread_mutex_unlock(&bridge->dev->lock);
@@ -169,8 +177,15 @@ void bridge_link_put(struct bridge *bridge, struct bridge_link *base)
 void bridge_link_abandon(struct bridge *bridge, struct bridge_link *base)
 {
 	struct link *link = container_of(base, struct link, base);
+	struct vulkan_device *dev = bridge->dev;
+	bool lost;
 
-	if (vulkan_timeline_signal(bridge->dev, link->timeline, base->value)) {
+	/* bridge_links_abandon() may signal the value at the same time. */
+	pthread_mutex_lock(&dev->lock);
+	lost = !reached(dev, link) &&
+	       vulkan_timeline_signal(dev, link->timeline, base->value);
+	pthread_mutex_unlock(&dev->lock);
+	if (lost) {
 		log_at(DLBUF_LOG_WARN, "%s; what waits for it stays",
 		       dlbuf_last_error());
 		/* The next use signals this value again. */
@@ -179,17 +194,23 @@ void bridge_link_abandon(struct bridge *bridge, struct bridge_link *base)
 	bridge_link_put(bridge, base);
 }
 
+static void abandon(struct vulkan_device *dev, struct link *link)
+{
+	for (; link; link = link->next)
+		if (__atomic_load_n(&link->base.theirs, __ATOMIC_SEQ_CST) &&
+		    !reached(dev, link) &&
+		    vulkan_timeline_signal(dev, link->timeline, link->base.value))
+			log_at(DLBUF_LOG_WARN, "%s; what waits for it stays",
+			       dlbuf_last_error());
+}
+
 void bridge_links_abandon(struct bridge *bridge)
 {
 	struct vulkan_device *dev = bridge->dev;
 
 	pthread_mutex_lock(&dev->lock);
-	for (struct link *link = bridge->idle; link; link = link->next)
-		if (link->base.theirs && !reached(dev, link) &&
-		    vulkan_timeline_signal(dev, link->timeline,
-					   link->base.value))
-			log_at(DLBUF_LOG_WARN, "%s; what waits for it stays",
-			       dlbuf_last_error());
+	abandon(dev, bridge->idle);
+	abandon(dev, bridge->used);
 	pthread_mutex_unlock(&dev->lock);
 }
 

@@ -91,6 +91,7 @@ struct texture {
 	uint32_t width, height;
 	uint32_t memory, nmemory;	/* the first one, and how many */
 	uint32_t plane, nplanes;
+	VkImageUsageFlags usage;
 	bool dedicated;
 };
 
@@ -206,7 +207,7 @@ static int check_image(struct vulkan_device *dev, const struct detile *d,
 		.format = t->format,
 		.type = VK_IMAGE_TYPE_2D,
 		.tiling = VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT,
-		.usage = VK_IMAGE_USAGE_TRANSFER_SRC_BIT,
+		.usage = t->usage,
 	};
 	VkExternalImageFormatProperties features = {
 		.sType = VK_STRUCTURE_TYPE_EXTERNAL_IMAGE_FORMAT_PROPERTIES,
@@ -256,7 +257,9 @@ static int check_texture(struct vulkan_device *dev, const struct detile *d,
 			    format_name(d->format),
 			    (unsigned long long)d->from->modifier,
 			    m.drmFormatModifierPlaneCount, t->nmemory);
-	if (!(m.drmFormatModifierTilingFeatures &
+	/* Of other usages the query below tells. */
+	if (t->usage == VK_IMAGE_USAGE_TRANSFER_SRC_BIT &&
+	    !(m.drmFormatModifierTilingFeatures &
 	      VK_FORMAT_FEATURE_TRANSFER_SRC_BIT))
 		return fail(-EOPNOTSUPP, "vulkan: %s does not copy from %s "
 			    "with modifier 0x%016llx",
@@ -282,6 +285,7 @@ static int plan_whole(struct vulkan_device *dev, const struct detile *d,
 		.height = d->from->height,
 		.nmemory = d->from->nplanes,
 		.nplanes = d->to.nplanes,
+		.usage = VK_IMAGE_USAGE_TRANSFER_SRC_BIT,
 	};
 	plan->n = 1;
 	if (!d->format->drm || !t->format)
@@ -316,6 +320,7 @@ static int plan_apart(struct vulkan_device *dev, const struct detile *d,
 			.nmemory = 1,
 			.plane = i,
 			.nplanes = 1,
+			.usage = VK_IMAGE_USAGE_TRANSFER_SRC_BIT,
 		};
 		if (!t->format)
 			return fail(-EOPNOTSUPP, "vulkan: there is no VkFormat "
@@ -328,16 +333,21 @@ static int plan_apart(struct vulkan_device *dev, const struct detile *d,
 	return 0;
 }
 
+static int has_modifiers(const struct vulkan_device *dev, const char *why)
+{
+	if (dev->physical.extensions & EXT_MODIFIER)
+		return 0;
+	return vulkan_lacks(&dev->physical,
+			    VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME, why);
+}
+
 static int make_plan(struct vulkan_device *dev, const struct detile *d,
 		     struct plan *plan)
 {
-	int ret;
+	int ret = has_modifiers(dev, "which reads tiled frames");
 
-	if (!(dev->physical.extensions & EXT_MODIFIER))
-		return fail(-EOPNOTSUPP, "vulkan: %s lacks %s, which reads "
-			    "tiled frames", dev->physical.info.description,
-			    VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME);
-	ret = plan_whole(dev, d, plan);
+	if (!ret)
+		ret = plan_whole(dev, d, plan);
 	if (ret != -EOPNOTSUPP || d->to.nplanes == 1 ||
 	    d->from->nplanes != d->to.nplanes)
 		return ret;
@@ -437,7 +447,7 @@ static int create_image(struct vulkan_device *dev, const struct detile *d,
 		.arrayLayers = 1,
 		.samples = VK_SAMPLE_COUNT_1_BIT,
 		.tiling = VK_IMAGE_TILING_DRM_FORMAT_MODIFIER_EXT,
-		.usage = VK_IMAGE_USAGE_TRANSFER_SRC_BIT,
+		.usage = t->usage,
 		.sharingMode = VK_SHARING_MODE_EXCLUSIVE,
 		.initialLayout = VK_IMAGE_LAYOUT_UNDEFINED,
 	};
@@ -691,4 +701,46 @@ int vulkan_detile(const struct detile *d, int fence, int *done)
 		pthread_mutex_unlock(&dev->lock);
 	}
 	return ret;
+}
+
+/* ---- images of tensors */
+
+int vulkan_image_of_rows(struct vulkan_device *dev, const struct dlbuf_frame *rows,
+			 VkImageUsageFlags usage, struct dlbuf_vulkan_image *out)
+{
+	bool alias;
+	struct detile d = {
+		.from = rows,
+		.format = format_find(rows->code, rows->modifier,
+				      DLBUF_CODE_DRM, &alias),
+	};
+	struct texture t = {
+		.format = format_of(rows->code),
+		.width = rows->width,
+		.height = rows->height,
+		.nmemory = 1,
+		.nplanes = 1,
+		.usage = usage,
+	};
+	VkDeviceMemory memory = VK_NULL_HANDLE;
+	VkImage image;
+	int ret;
+
+	ret = has_modifiers(dev, "which makes images of tensors");
+	if (!ret)
+		ret = check_texture(dev, &d, &t);
+	if (!ret)
+		ret = create_image(dev, &d, &t, &image);
+	if (ret)
+		return ret;
+	ret = bind_image(dev, &d, &t, image, &memory);
+	if (ret) {
+		dev->instance.vk.DestroyImage(dev->handle, image, NULL);
+		dev->instance.vk.FreeMemory(dev->handle, memory, NULL);
+		return ret;
+	}
+	out->image = image;
+	out->memory = memory;
+	out->format = t.format;
+	return 0;
 }

@@ -82,7 +82,8 @@ static void reap(struct vulkan_device *dev, struct vulkan_job **list)
 
 	while ((job = *p)) {
 		/* On an error the job stays: the jobs of a lost device go with the list. */
-		if (dev->instance.vk.GetFenceStatus(dev->handle, job->done) !=
+		if (job->waiters ||
+		    dev->instance.vk.GetFenceStatus(dev->handle, job->done) !=
 		    VK_SUCCESS) {
 			p = &job->next;
 			continue;
@@ -169,6 +170,34 @@ void vulkan_jobs_finish(struct vulkan_device *dev, struct vulkan_job **list)
 		*list = job->next;
 		job_recycle(dev, job);
 	}
+	pthread_mutex_unlock(&dev->lock);
+}
+
+static bool uses(const struct vulkan_job *job, const struct vulkan_import *vi)
+{
+	uint32_t i = 0;
+
+	while (i < job->nimports && job->imports[i] != vi)
+		i++;
+	return i < job->nimports;
+}
+
+void vulkan_jobs_finish_together(struct vulkan_device *dev,
+				 const struct vulkan_import *vi)
+{
+	struct vulkan_job *job;
+
+	pthread_mutex_lock(&dev->lock);
+	for (job = dev->together; job; job = job->next) {
+		if (!uses(job, vi))
+			continue;
+		job->waiters++;
+		pthread_mutex_unlock(&dev->lock);
+		vulkan_job_finish(dev, job);
+		pthread_mutex_lock(&dev->lock);
+		job->waiters--;
+	}
+	reap(dev, &dev->together);
 	pthread_mutex_unlock(&dev->lock);
 }
 

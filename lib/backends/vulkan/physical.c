@@ -151,6 +151,17 @@ uint32_t vulkan_extension_names(uint32_t bits, const char **names)
 	return n;
 }
 
+int vulkan_lacks(const struct vulkan_physical *p, const char *extension,
+		 const char *more)
+{
+	if (p->given)
+		return fail(-EOPNOTSUPP, "vulkan: %s: %s, %s, is not among the "
+			    "extensions given", p->info.description, extension,
+			    more);
+	return fail(-EOPNOTSUPP, "vulkan: %s lacks %s, %s", p->info.description,
+		    extension, more);
+}
+
 int vulkan_refuses(const struct vulkan_physical *p, size_t function,
 		   const char *what)
 {
@@ -368,8 +379,8 @@ int vulkan_physical_can_import(const struct vulkan_instance *inst,
 	VkExternalMemoryFeatureFlags features = 0;
 
 	if (lacking)
-		return fail(-EOPNOTSUPP, "vulkan: %s lacks %s",
-			    p->info.description, extension_name(lacking));
+		return vulkan_lacks(p, extension_name(lacking),
+				    "which imports dma-bufs");
 	if (p->address)
 		features = dma_buf_features(inst, p, VULKAN_USAGE |
 				VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT);
@@ -401,10 +412,13 @@ void vulkan_physical_say_why(struct vulkan_physical *p)
 	if (p->waits && p->signals)
 		return;
 	n = snprintf(reason, size, "blocks: %s",
-		     !(p->extensions & EXT_SEMAPHORE_FD) ?
+		     !(p->extensions & EXT_SEMAPHORE_FD) ? p->given ?
+		     VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME
+		     " is not among the extensions given" :
 		     "the driver has no VK_KHR_external_semaphore_fd" :
 		     "the driver's semaphores take or give no sync_files");
 	if (!strncmp(p->info.description, "llvmpipe", 8) &&
+	    (!p->given || p->extensions & EXT_SEMAPHORE_FD) &&
 	    access("/dev/udmabuf", R_OK | W_OK)) {
 		node_access("/dev/udmabuf", errno, who);
 		snprintf(reason + n, size - n, ", as /dev/udmabuf is not to be "

@@ -2,7 +2,8 @@
 /*
  * Acquire and release. An acquire is a submit that waits for the producers' fences and
  * transfers the buffer from the foreign queue family. A release is a submit that
- * transfers it back and exports a fence of the work before it. If the device has no
+ * transfers it back and exports a fence of the work before it. Several buffers are one
+ * submit. If the device has no
  * SYNC_FD semaphores, the calling thread waits: in the core before an acquire, and here
  * after a release.
  *
@@ -22,108 +23,99 @@ static VkAccessFlags accesses(uint32_t access)
 /*
  * The barrier of the acquire must come after the submit's wait for the fences. It does
  * if it shares a stage with the wait, and both name all stages. So it also comes after
- * earlier work on the queue.
+ * earlier work on the queue. The barrier of the release comes after all work on the
+ * queue. Only the application knows which stages these are.
+ *
+ * SIMULTANEOUS_USE: the barriers of one buffer are recorded once, and are submitted
+ * again while the device is behind, or for a second tensor of the buffer.
  */
-static void record_acquire(struct vulkan_device *dev, struct vulkan_import *vi,
-			   uint32_t access, VkCommandBuffer cmd)
-{
-	VkBufferMemoryBarrier barrier = {
-		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
-		.dstAccessMask = accesses(access),
-		.srcQueueFamilyIndex = dev->foreign,
-		.dstQueueFamilyIndex = dev->physical.family,
-		.buffer = vi->buffer.buffer,
-		.size = VK_WHOLE_SIZE,
-	};
-
-	dev->instance.vk.CmdPipelineBarrier(cmd,
-		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, 0, 0, NULL, 1, &barrier, 0,
-		NULL);
-}
-
-/* The barrier of the release comes after all work on the queue. Reads need no flush. */
-static void record_release(struct vulkan_device *dev, struct vulkan_import *vi,
-			   uint32_t access, VkCommandBuffer cmd)
-{
-	VkBufferMemoryBarrier barrier = {
-		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
-		.srcAccessMask = accesses(access & DLBUF_WRITE),
-		.srcQueueFamilyIndex = dev->physical.family,
-		.dstQueueFamilyIndex = dev->foreign,
-		.buffer = vi->buffer.buffer,
-		.size = VK_WHOLE_SIZE,
-	};
-
-	dev->instance.vk.CmdPipelineBarrier(cmd,
-		VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-		VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, 0, 0, NULL, 1, &barrier,
-		0, NULL);
-}
-
-typedef void (*record_fn)(struct vulkan_device *dev, struct vulkan_import *vi,
-			  uint32_t access, VkCommandBuffer cmd);
-
-static int record(struct vulkan_device *dev, struct vulkan_import *vi,
-		  uint32_t access, VkCommandBuffer cmd, record_fn fn)
+static int record(struct vulkan_device *dev, const struct bracket *b, uint32_t n,
+		  bool acquire, VkCommandBuffer cmd)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
-	/* SIMULTANEOUS_USE: two tensors of one buffer may be acquired at the same time. */
 	VkCommandBufferBeginInfo begin = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-		.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+		.flags = n > 1 ? VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT :
+				 VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
 	};
+	const uint32_t own = dev->physical.family;
+	VkBufferMemoryBarrier list[MAX_BRACKETS];
 	int ret;
 
+	/* Reads need no flush. */
+	for (uint32_t i = 0; i < n; i++)
+		list[i] = (VkBufferMemoryBarrier){
+			.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
+			.srcAccessMask = acquire ? 0 :
+					 accesses(b[i].access & DLBUF_WRITE),
+			.dstAccessMask = acquire ? accesses(b[i].access) : 0,
+			.srcQueueFamilyIndex = acquire ? dev->foreign : own,
+			.dstQueueFamilyIndex = acquire ? own : dev->foreign,
+			.buffer = vulkan_import(b[i].imp)->buffer.buffer,
+			.size = VK_WHOLE_SIZE,
+		};
 	ret = VULKAN_CALL(vk, BeginCommandBuffer, cmd, &begin);
 	if (ret)
 		return ret;
-	fn(dev, vi, access, cmd);
+	vk->CmdPipelineBarrier(cmd, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
+		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT :
+			  VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+		0, 0, NULL, n, list, 0, NULL);
 	return VULKAN_CALL(vk, EndCommandBuffer, cmd);
 }
 
-/* Under dev->lock, which protects the command pool. */
-static int record_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
-			   uint32_t access, struct vulkan_barriers *out)
+/*
+ * Under dev->lock, which protects the command pool: makes commands of one direction, or of
+ * both, of which that of the acquire comes first.
+ */
+static int make_commands(struct vulkan_device *dev, const struct bracket *b,
+			 uint32_t n, bool acquire, uint32_t ncmds,
+			 VkCommandBuffer *out)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
 	VkCommandBufferAllocateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
 		.commandPool = dev->pool,
 		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = 2,
+		.commandBufferCount = ncmds,
 	};
-	VkCommandBuffer cmd[2];
 	int ret;
 
-	ret = VULKAN_CALL(vk, AllocateCommandBuffers, dev->handle, &info, cmd);
-	if (ret)
-		return ret;
-	ret = record(dev, vi, access, cmd[0], record_acquire);
-	if (!ret)
-		ret = record(dev, vi, access, cmd[1], record_release);
+	ret = VULKAN_CALL(vk, AllocateCommandBuffers, dev->handle, &info, out);
+	for (uint32_t i = 0; !ret && i < ncmds; i++)
+		ret = record(dev, b, n, acquire && !i, out[i]);
+	/* If they were not allocated, they are NULL, which may be freed. */
 	if (ret) {
-		vk->FreeCommandBuffers(dev->handle, dev->pool, 2, cmd);
-		return ret;
+		vk->FreeCommandBuffers(dev->handle, dev->pool, ncmds, out);
+		out[0] = NULL;
 	}
-	*out = (struct vulkan_barriers){ .acquire = cmd[0], .release = cmd[1] };
-	return 0;
+	return ret;
 }
 
 /*
- * Gets the barriers of an access, which are recorded once. Those of the release are
- * recorded at the same time, so that the end of an access needs no memory.
+ * Gets the commands of a submit. The barriers of one import are recorded once, and those
+ * of the release at the same time, so that the end of an access needs no memory. Those of
+ * several imports are recorded for this submit: *once is new, otherwise NULL. A command
+ * buffer for each import would cost drivers more.
  */
-static int get_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
-			uint32_t access, struct vulkan_barriers *out)
+static int get_commands(struct vulkan_device *dev, const struct bracket *b,
+			uint32_t n, bool acquire, VkCommandBuffer *cmd,
+			struct vulkan_copy **once)
 {
-	struct vulkan_barriers *b = &vi->barriers[access - 1];
+	VkCommandBuffer *both = vulkan_import(b->imp)->barriers[b->access - 1];
 	int ret = 0;
 
+	if (n > 1) {
+		*once = sys_calloc(1, sizeof(**once));
+		if (!*once)
+			return -ENOMEM;
+	}
 	pthread_mutex_lock(&dev->lock);
-	if (!b->acquire)
-		ret = record_barriers(dev, vi, access, b);
-	*out = *b;
+	if (n > 1)
+		ret = make_commands(dev, b, n, acquire, 1, &(*once)->cmd);
+	else if (!both[0])
+		ret = make_commands(dev, b, 1, true, 2, both);
+	*cmd = n > 1 ? (*once)->cmd : both[!acquire];
 	pthread_mutex_unlock(&dev->lock);
 	return ret;
 }
@@ -131,14 +123,10 @@ static int get_barriers(struct vulkan_device *dev, struct vulkan_import *vi,
 static void barriers_free(struct vulkan_device *dev, struct vulkan_import *vi)
 {
 	pthread_mutex_lock(&dev->lock);
-	for (size_t i = 0; i < ARRAY_SIZE(vi->barriers); i++) {
-		VkCommandBuffer both[] = { vi->barriers[i].acquire,
-					   vi->barriers[i].release };
-
-		if (both[0])
+	for (size_t i = 0; i < ARRAY_SIZE(vi->barriers); i++)
+		if (vi->barriers[i][0])
 			dev->instance.vk.FreeCommandBuffers(dev->handle,
-							    dev->pool, 2, both);
-	}
+				dev->pool, 2, vi->barriers[i]);
 	pthread_mutex_unlock(&dev->lock);
 }
 
@@ -147,6 +135,7 @@ void vulkan_sync_finish(struct vulkan_import *vi)
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
 
 	vulkan_jobs_finish(dev, &vi->jobs);
+	vulkan_jobs_finish_together(dev, vi);
 	barriers_free(dev, vi);
 }
 
@@ -170,78 +159,133 @@ static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
 	return vulkan_job_submit(dev, job, queue, &info);
 }
 
-int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
-		   int fence)
-{
-	struct vulkan_device *dev = vulkan_device(imp->dev);
-	struct vulkan_import *vi = vulkan_import(imp);
-	struct vulkan_barriers barriers;
-	struct vulkan_job *job;
-	int ret;
+/* A submit for several imports, or for one. */
+struct work {
+	const struct bracket *brackets;
+	uint32_t n;
+	VkQueue queue;
+	VkCommandBuffer cmd;
+	struct vulkan_copy *copy;	/* taken on success, or NULL */
+	bool ends;			/* the end of accesses: after a failure the queue is idle */
+};
 
-	ret = get_barriers(dev, vi, access, &barriers);
-	if (!ret)
-		ret = vulkan_job_get(dev, &vi->jobs, &job);
-	if (ret)
-		return ret;
-	if (fence != -1)
-		ret = vulkan_import_fence(dev, fence, job->wait);
-	if (!ret)
-		ret = submit(dev, stream ? stream : dev->queue,
-			     barriers.acquire, job,
-			     fence != -1 ? job->wait : VK_NULL_HANDLE,
-			     VK_NULL_HANDLE);
-	/* The semaphore has a payload that nothing will wait for: not usable again. */
-	if (ret)
-		vulkan_job_destroy(dev, job);
-	else
-		vulkan_job_put(dev, &vi->jobs, job);
-	return ret;
-}
-
-int vulkan_release(struct import *imp, uint32_t access, void *stream,
-		   int *fence, int *end)
+/*
+ * Submits after the fence `in`. If out is not NULL, *out is a fence of the work, or the
+ * work is complete. After a failure nothing runs.
+ */
+static int run(const struct work *w, int in, int *out)
 {
-	struct vulkan_device *dev = vulkan_device(imp->dev);
-	struct vulkan_import *vi = vulkan_import(imp);
-	VkQueue queue = stream ? stream : dev->queue;
-	struct vulkan_barriers barriers;
+	struct vulkan_import *vi = vulkan_import(w->brackets->imp);
+	struct vulkan_device *dev = vulkan_device(vi->base.dev);
+	struct vulkan_job **list = w->n > 1 ? &dev->together : &vi->jobs;
 	struct vulkan_job *job = NULL;
+	bool submitted = false;
 	int ret;
 
-	(void)end;
-	*fence = -1;
-	/* They are recorded already, unless dlbuf_acquire_fence() began the access. */
-	ret = get_barriers(dev, vi, access, &barriers);
-	if (!ret)
-		ret = vulkan_job_get(dev, &vi->jobs, &job);
-	if (!ret)
-		ret = submit(dev, queue, barriers.release, job, VK_NULL_HANDLE,
-			     job->signal);
-	if (!ret)
-		ret = job->signal ? vulkan_export_fence(dev, job, fence) :
+	ret = vulkan_job_get(dev, list, &job);
+	if (!ret && in != -1)
+		ret = vulkan_import_fence(dev, in, job->wait);
+	if (!ret) {
+		ret = submit(dev, w->queue, w->cmd, job,
+			     in != -1 ? job->wait : VK_NULL_HANDLE,
+			     out ? job->signal : VK_NULL_HANDLE);
+		submitted = !ret;
+	}
+	if (!ret && out)
+		ret = job->signal ? vulkan_export_fence(dev, job, out) :
 				    vulkan_job_wait(dev, job);
 	if (!ret) {
-		vulkan_job_put(dev, &vi->jobs, job);
+		for (uint32_t i = 0; i < w->n; i++)
+			job->imports[i] = vulkan_import(w->brackets[i].imp);
+		job->nimports = w->n;
+		job->copy = w->copy;
+		vulkan_job_put(dev, list, job);
 		return 0;
 	}
-	/* The semaphore may be signalled with nothing that waits for it. */
-	vulkan_drain(dev, queue);
+	if (submitted || w->ends)
+		vulkan_drain(dev, w->queue);
+	/* A semaphore may have a payload that nothing waits for: not usable again. */
 	if (job)
 		vulkan_job_destroy(dev, job);
 	return ret;
 }
 
+static void copy_free(struct vulkan_device *dev, struct vulkan_copy *copy)
+{
+	pthread_mutex_lock(&dev->lock);
+	vulkan_copy_free(dev, copy);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* Begins accesses after the fence `in`, or with `out` ends them. */
+static int transfer(const struct bracket *b, uint32_t n, void *stream, int in,
+		    int *out)
+{
+	struct vulkan_device *dev = vulkan_device(b->imp->dev);
+	struct work w = {
+		.brackets = b, .n = n, .ends = out,
+		.queue = stream ? stream : dev->queue,
+	};
+	int ret;
+
+	/* Those of a release are recorded already, unless dlbuf_acquire_fence() began it. */
+	ret = get_commands(dev, b, n, !out, &w.cmd, &w.copy);
+	if (!ret)
+		ret = run(&w, in, out);
+	else if (out)
+		vulkan_drain(dev, w.queue);
+	if (ret)
+		copy_free(dev, w.copy);
+	return ret;
+}
+
+int vulkan_acquire_all(const struct bracket *b, uint32_t n, void *stream,
+		       int fence)
+{
+	return transfer(b, n, stream, fence, NULL);
+}
+
+int vulkan_release_all(const struct bracket *b, uint32_t n, void *stream,
+		       int *fence)
+{
+	*fence = -1;
+	return transfer(b, n, stream, -1, fence);
+}
+
+int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
+		   int fence)
+{
+	struct bracket one = { imp, access };
+
+	return vulkan_acquire_all(&one, 1, stream, fence);
+}
+
+int vulkan_release(struct import *imp, uint32_t access, void *stream,
+		   int *fence, int *end)
+{
+	struct bracket one = { imp, access };
+
+	(void)end;
+	return vulkan_release_all(&one, 1, stream, fence);
+}
+
 /* An error is an answer here: a device that is lost is done with everything. */
 static bool is_busy(struct vulkan_device *dev)
 {
+	struct vulkan_import *vi;
+	struct vulkan_job *job;
 	bool busy = false;
 
 	pthread_mutex_lock(&dev->lock);
-	for (struct vulkan_import *vi = dev->imports; vi; vi = vi->next)
-		for (struct vulkan_job *job = vi->jobs; job; job = job->next)
+	for (job = dev->together, vi = dev->imports; job || vi;) {
+		for (; job; job = job->next)
 			busy |= dev->instance.vk.GetFenceStatus(
 				dev->handle, job->done) == VK_NOT_READY;
+		if (vi) {
+			job = vi->jobs;
+			vi = vi->next;
+		}
+	}
 	pthread_mutex_unlock(&dev->lock);
 	return busy;
 }
@@ -261,36 +305,20 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 		       int fence, int *done)
 {
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
-	struct vulkan_job *job;
+	struct bracket one = { &vi->base, DLBUF_WRITE };
+	struct work w = {
+		.brackets = &one, .n = 1, .queue = dev->queue, .cmd = copy->cmd,
+		.copy = copy,
+	};
 	int ret;
 
 	*done = -1;
-	ret = vulkan_job_get(dev, &vi->jobs, &job);
-	if (ret)
-		return ret;
-	if (fence != -1)
-		ret = vulkan_import_fence(dev, fence, job->wait);
-	if (!ret)
-		ret = submit(dev, dev->queue, copy->cmd, job,
-			     fence != -1 ? job->wait : VK_NULL_HANDLE,
-			     job->signal);
-	if (ret) {
-		vulkan_job_destroy(dev, job);
-		return ret;
-	}
-	ret = job->signal ? vulkan_export_fence(dev, job, done) :
-			    vulkan_job_wait(dev, job);
-	if (ret) {
-		vulkan_drain(dev, dev->queue);
-		vulkan_job_destroy(dev, job);
-		return ret;
-	}
-	job->copy = copy;
-	vulkan_job_put(dev, &vi->jobs, job);
+	ret = run(&w, fence, done);
 	/*
 	 * Some drivers complete the submit before they give a fence. Then its
 	 * images, which hold the producer's memory, can be destroyed now.
 	 */
-	vulkan_jobs_reap(dev, &vi->jobs);
-	return 0;
+	if (!ret)
+		vulkan_jobs_reap(dev, &vi->jobs);
+	return ret;
 }

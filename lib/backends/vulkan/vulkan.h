@@ -51,6 +51,7 @@ struct vulkan_physical {
 	uint32_t index;
 	uint32_t version;	/* the lower one of instance and device */
 	uint32_t extensions;	/* EXT_* */
+	bool given;		/* an application listed these; the driver may have more */
 	uint32_t family;	/* queue family of the queue */
 	uint32_t queues;	/* in that family */
 	uint32_t memory_types;	/* types that need no feature */
@@ -64,7 +65,7 @@ struct vulkan_physical {
 
 #define VULKAN_MAX_DEVICES 32
 
-/* A copy of tiled planes. It lives until its submit is complete. */
+/* Commands for one submit, and the images of a tiled frame that they copy. */
 struct vulkan_copy {
 	VkCommandBuffer cmd;
 	uint32_t nimages;
@@ -86,6 +87,10 @@ struct vulkan_job {
 	VkQueue queue;
 	struct vulkan_copy *copy;	/* or NULL */
 	struct vulkan_job *next;
+	/* Of a submit for several imports. Only compared: they may not exist any more. */
+	struct vulkan_import *imports[MAX_BRACKETS];
+	uint32_t nimports;
+	uint32_t waiters;	/* threads in vulkan_jobs_finish_together() */
 };
 
 struct vulkan_device {
@@ -102,23 +107,24 @@ struct vulkan_device {
 	void (*lock_queue)(void *data, VkQueue queue);
 	void (*unlock_queue)(void *data, VkQueue queue);
 	void *lock_data;
-	pthread_mutex_t queue_lock;
 
 	pthread_mutex_t lock;	/* protects what follows; not held during a submit */
 	VkCommandPool pool;
 	struct vulkan_job *free_jobs;	/* to use again */
+	struct vulkan_job *together;	/* running submits for several imports */
 	struct vulkan_import *imports;	/* all imports of the device */
 };
 
 struct vulkan_import {
 	struct import base;
 	struct dlbuf_vulkan_buffer buffer;
-	/* Index: access - 1. Recorded when an access of that kind first begins. */
-	struct vulkan_barriers {
-		VkCommandBuffer acquire, release;
-	} barriers[DLBUF_RW];
+	/*
+	 * Of acquire and release. Index: access - 1. Recorded when an access of that
+	 * kind first begins.
+	 */
+	VkCommandBuffer barriers[DLBUF_RW][2];
 	/* Under dev->lock. */
-	struct vulkan_job *jobs;	/* running submits */
+	struct vulkan_job *jobs;	/* running submits for this import alone */
 	struct vulkan_import *next, **prev;	/* in the device's list */
 };
 
@@ -157,6 +163,10 @@ uint32_t vulkan_extension(const char *name);
 
 /* Gets the names to create a device with, of the bits; returns how many. */
 uint32_t vulkan_extension_names(uint32_t bits, const char **names);
+
+/* -EOPNOTSUPP: the device lacks an extension; `more` ends the sentence. */
+int vulkan_lacks(const struct vulkan_physical *p, const char *extension,
+		 const char *more);
 
 /* -EOPNOTSUPP: the function's answer is that the device cannot do what is named. */
 int vulkan_refuses(const struct vulkan_physical *p, size_t function,
@@ -208,6 +218,10 @@ int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 		   int fence);
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
 		   int *fence, int *end);
+int vulkan_acquire_all(const struct bracket *brackets, uint32_t n, void *stream,
+		       int fence);
+int vulkan_release_all(const struct bracket *brackets, uint32_t n, void *stream,
+		       int *fence);
 int vulkan_drain_device(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /*
@@ -236,6 +250,13 @@ int vulkan_detile(const struct detile *d, int fence, int *done);
 int vulkan_modifiers(struct dlbuf_device *dev, const struct detile *d,
 		     modifier_fn fn, void *data);
 
+/*
+ * Makes an image over rows in a dma-buf: one plane, LINEAR, of a DRM code that has a
+ * VkFormat. Fills in out->image, memory and format.
+ */
+int vulkan_image_of_rows(struct vulkan_device *dev, const struct dlbuf_frame *rows,
+			 VkImageUsageFlags usage, struct dlbuf_vulkan_image *out);
+
 /* Under dev->lock: frees a copy; NULL does nothing. */
 void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy);
 
@@ -253,8 +274,9 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 void vulkan_sync_finish(struct vulkan_import *vi);
 
 /*
- * jobs.c: running submits. The import or buffer that they use has the list. These
- * functions take dev->lock, which protects jobs and lists.
+ * jobs.c: running submits. The import or buffer that they use has the list, or the device
+ * if they use several imports. These functions take dev->lock, which protects jobs and
+ * lists.
  */
 
 /* Gets a job to submit with, perhaps a completed one of the list. */
@@ -281,6 +303,10 @@ void vulkan_jobs_reap(struct vulkan_device *dev, struct vulkan_job **list);
 
 /* Waits for all jobs of a list that no other thread uses. */
 void vulkan_jobs_finish(struct vulkan_device *dev, struct vulkan_job **list);
+
+/* Waits for those jobs of dev->together that use the import. */
+void vulkan_jobs_finish_together(struct vulkan_device *dev,
+				 const struct vulkan_import *vi);
 
 /* Frees the jobs that were kept to be used again. */
 void vulkan_jobs_free(struct vulkan_device *dev);

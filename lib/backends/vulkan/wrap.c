@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../../tensor.h"
 #include "vulkan.h"
 
 static uint32_t wrap_extensions(const struct dlbuf_vulkan_device *vk)
@@ -53,6 +54,7 @@ static int wrap(struct vulkan_device *dev, const struct dlbuf_vulkan_device *vk)
 	p->handle = vk->physical_device;
 	p->family = vk->queue_family;
 	p->extensions = wrap_extensions(vk);
+	p->given = true;
 	p->address = vk->buffer_device_address;
 
 	ret = vulkan_load(&inst->vk, VULKAN_INSTANCE, inst->handle, NULL);
@@ -174,4 +176,89 @@ int dlbuf_vulkan_unlock_queue(struct dlbuf_device *base, VkQueue queue)
 	if (!ret)
 		dev->unlock_queue(dev->lock_data, queue);
 	return ret;
+}
+
+/* The DRM code of texels with these values in memory order; 0: there is none. */
+static uint32_t texel_code(DLDataType type, int64_t channels)
+{
+	static const struct {
+		uint8_t type, bits, channels;
+		uint32_t code;
+	} codes[] = {
+		{ kDLUInt, 8, 1, DLBUF_FOURCC('R', '8', ' ', ' ') },
+		{ kDLUInt, 8, 2, DLBUF_FOURCC('G', 'R', '8', '8') },
+		{ kDLUInt, 8, 4, DLBUF_FOURCC('A', 'B', '2', '4') },
+		{ kDLUInt, 16, 1, DLBUF_FOURCC('R', '1', '6', ' ') },
+		{ kDLUInt, 16, 2, DLBUF_FOURCC('G', 'R', '3', '2') },
+		{ kDLUInt, 16, 4, DLBUF_FOURCC('X', 'B', '4', '8') },
+		{ kDLFloat, 16, 4, DLBUF_FOURCC('A', 'B', '4', 'H') },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (codes[i].type == type.code && codes[i].bits == type.bits &&
+		    codes[i].channels == channels && type.lanes == 1)
+			return codes[i].code;
+	return 0;
+}
+
+/* Describes the tensor as a frame of one plane. */
+static int rows_of(const struct tensor *t, struct dlbuf_frame *rows)
+{
+	const DLTensor l = tensor_layout(t);
+	int64_t n = l.ndim == 3 ? l.shape[2] : 1, step = l.dtype.bits / 8;
+	uint32_t code = l.ndim == 2 || l.ndim == 3 ? texel_code(l.dtype, n) : 0;
+
+	if (!code)
+		return fail(-EOPNOTSUPP, "vulkan: an image has the shape [H, W] "
+			    "or [H, W, C], with C of 1, 2 or 4, of uint8 or uint16, "
+			    "or 4 of float16");
+	if (!l.shape[0] || !l.shape[1] || l.shape[0] > UINT32_MAX ||
+	    l.shape[1] > UINT32_MAX)
+		return fail(-EOPNOTSUPP, "vulkan: no image has the size %lldx%lld",
+			    (long long)l.shape[1], (long long)l.shape[0]);
+	if ((l.shape[1] > 1 && l.strides[1] != n) ||
+	    (n > 1 && l.strides[2] != 1) ||
+	    (l.shape[0] > 1 && l.strides[0] < l.shape[1] * n))
+		return fail(-EOPNOTSUPP, "vulkan: the values of an image's row are "
+			    "side by side, and its rows follow each other");
+	*rows = (struct dlbuf_frame){
+		.size = sizeof(*rows), .code = code,
+		.width = l.shape[1], .height = l.shape[0], .nplanes = 1,
+		.planes = { {
+			.fd = t->imp->fd, .offset = t->first,
+			.pitch = (l.shape[0] > 1 ? l.strides[0] : l.shape[1] * n) *
+				 step,
+			.bytes = t->imp->bytes,
+		} },
+	};
+	return 0;
+}
+
+int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
+			      VkImageUsageFlags usage,
+			      struct dlbuf_vulkan_image *out)
+{
+	NOT_CANCELLED;
+	struct dlbuf_vulkan_image image = { .device = NULL };
+	struct dlbuf_frame rows;
+	struct tensor *t;
+	int ret;
+
+	if (!out || !out->size || !usage)
+		return fail(-EINVAL, "%s", !out ? "image is NULL" : usage ?
+			    "image->size is not set" : "an image needs a usage");
+	ret = tensor_of(tensor, &t);
+	if (!ret)
+		ret = check_device(t->imp->dev);
+	if (!ret)
+		ret = rows_of(t, &rows);
+	if (!ret)
+		ret = vulkan_image_of_rows(vulkan_device(t->imp->dev), &rows,
+					   usage, &image);
+	if (ret)
+		return ret;
+	image.device = vulkan_device(t->imp->dev)->handle;
+	image.width = rows.width;
+	image.height = rows.height;
+	return INFO_PUT(out, &image, "dlbuf_vulkan_image");
 }

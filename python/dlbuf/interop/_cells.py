@@ -25,7 +25,7 @@ WRONG, CRASHED, NONE = "wrong", "crashed", "-"
 
 
 class Cell(NamedTuple):
-    """What came of it. words: the library's own, or what was wrong."""
+    """The result. words: the library's own, or what was wrong."""
 
     producer: str
     consumer: str
@@ -47,7 +47,7 @@ def one_line(text: str) -> str:
 
 
 def words_of(e: BaseException) -> str:
-    """What a library said, and what kind it was."""
+    """The text of a library's error, and its kind."""
     return f"{type(e).__name__}: {one_line(str(e))}".rstrip(" :")
 
 
@@ -187,7 +187,7 @@ class Own(Source):
 
 def maker(name: str, library: Library | None
           ) -> Callable[[DType, Layout], Source]:
-    """What makes sources of a producer."""
+    """A function that makes sources of a producer."""
     if name == PLAIN:
         return Plain
     if name == DMABUF:
@@ -323,7 +323,7 @@ CAPSULES = ("never consumed", "consumed twice", "consumer raises")
 
 
 def _capsule_case(case: str, source: Plain, library: Library) -> str:
-    """What the library said, where it said something."""
+    """The text of the library's error, if there was one."""
     if case == "never consumed":
         for version in (None, (1, 3)):
             source.obj.__dlpack__(max_version=version)
@@ -353,7 +353,7 @@ def _capsule_case(case: str, source: Plain, library: Library) -> str:
 
 
 def try_capsule(case: str, library: Library) -> Cell:
-    """That the deleter runs once, however the capsule ends."""
+    """Tests that the deleter runs once, however the capsule ends."""
     # A dtype that nobody has: a handle of three lanes.
     source = Plain(DTYPES["int64"], LAYOUTS["contiguous"])
     if case == "consumer raises":

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Host functions. After a loss a driver may still call one that it was given, or never:
+ * CUDA and HIP drop them, OpenCL calls them, and each may have decided before the loss.
+ * So a function that has not begun at the loss will do nothing, and the memory of imports
+ * stays until those that have begun have returned. tests/proof/queue.pml is a model of
+ * this.
+ */
+#include <errno.h>
+
+#include "../fence.h"
+#include "queue.h"
+
+enum state { QUEUED, RUNNING, CANCELLED };
+
+struct queue_function {
+	struct queue_device *dev;	/* not if CANCELLED: it may not exist any more */
+	void (*fn)(void *data);
+	void *data;
+	int state;		/* atomic */
+	struct queue_function *next, **prev; /* in dev->calls, under dev->lock */
+};
+
+static bool change(struct queue_function *call, int from, int to)
+{
+	return __atomic_compare_exchange_n(&call->state, &from, to, false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* Under the lock. */
+static void unlink_call(struct queue_function *call)
+{
+	*call->prev = call->next;
+	if (call->next)
+		call->next->prev = call->prev;
+}
+
+/* The driver calls this once at most. */
+static void run(void *data)
+{
+	struct queue_function *call = data;
+	struct queue_device *dev;
+
+	if (change(call, QUEUED, RUNNING)) {
+		dev = call->dev;
+		call->fn(call->data);
+		pthread_mutex_lock(&dev->lock);
+		unlink_call(call);
+		if (dev->lost && !dev->calls)
+			queue_works_lost(dev);
+		pthread_mutex_unlock(&dev->lock);
+	}
+	free(call);
+}
+
+int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *data),
+		    void *data)
+{
+	struct queue_function *call = sys_calloc(1, sizeof(*call));
+	bool lost;
+	int ret;
+
+	if (!call)
+		return -ENOMEM;
+	*call = (struct queue_function){ .dev = dev, .fn = fn, .data = data };
+	pthread_mutex_lock(&dev->lock);
+	lost = dev->lost;
+	if (!lost) {
+		call->next = dev->calls;
+		call->prev = &dev->calls;
+		if (call->next)
+			call->next->prev = &call->next;
+		dev->calls = call;
+	}
+	pthread_mutex_unlock(&dev->lock);
+	ret = lost ? fail(-EIO, "%s is lost", dev->base.name) :
+		     dev->ops->call_host(dev, stream, run, call);
+	if (!ret)
+		return 0;
+	/* Not given to the driver. A loss meanwhile has cancelled it. */
+	pthread_mutex_lock(&dev->lock);
+	if (!lost && change(call, QUEUED, CANCELLED))
+		unlink_call(call);
+	pthread_mutex_unlock(&dev->lock);
+	free(call);
+	return ret;
+}
+
+void queue_calls_cancel(struct queue_device *dev)
+{
+	struct queue_function *call, *next;
+
+	for (call = dev->calls; call; call = next) {
+		next = call->next;
+		/* The driver owns it now, and frees it if it calls it. */
+		if (change(call, QUEUED, CANCELLED))
+			unlink_call(call);
+	}
+}
+
+bool queue_is_dead(struct queue_device *dev)
+{
+	bool dead;
+
+	if (!__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE))
+		return false;
+	pthread_mutex_lock(&dev->lock);
+	dead = !dev->calls;
+	pthread_mutex_unlock(&dev->lock);
+	return dead;
+}
+
+void queue_wait_dead(struct queue_device *dev)
+{
+	struct timespec pause = PAUSE_FIRST;
+
+	while (__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE) && !queue_is_dead(dev))
+		pause_until(&pause, 0);
+}
