@@ -52,8 +52,9 @@
  *
  * The end of the program. dlbuf_device_close() ends the connection, also if a test bench
  * holds tensors, and frees the name: $dlbuf_open returns 0 when the test bench has taken
- * what it asks for by name. What it has not opened then is dropped. Tensors of a closed
- * device can be used, but not sent.
+ * what it asks for by name. What it has not opened then is dropped, and its leases fire.
+ * Tensors of a closed device can be used, but not sent. The end of the process does the same,
+ * also by SIGKILL; children of fork() that live on have neither the name nor the connection.
  *
  * Leases. A lease fires when the test bench has closed the tensor and the tensors here are
  * deleted. A test bench that never closes a tensor keeps the buffer.
