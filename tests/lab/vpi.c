@@ -284,6 +284,7 @@ static const char *const failures[] = {
 	"the strobe is x",
 	"word 5: byte 0 of the data is x",
 	"a number of 72 bits does not fit 64",
+	"a signal of the bus is x",
 };
 #define FAILURES_OF_ALL 21	/* the others are x, which Verilator has not */
 

@@ -417,7 +417,7 @@ module tb;
 			21: $fatal;
 `ifndef VERILATOR
 			// What only Icarus Verilog knows of: x.
-			22, 23, 24, 25, 26: begin
+			22, 23, 24, 25, 26, 30: begin
 				dst = src;
 				`DLBUF_acquire(src, `DLBUF_RW);
 				size = 64;
@@ -429,6 +429,7 @@ module tb;
 				23: begin force narrow.we = 4'b0x00; force narrow.en = 1; end
 				24: begin force narrow.word = 16'hx; force narrow.en = 1; end
 				25: force narrow.wvalid = 1'bx;
+				30: force narrow.resetn = 1'bx;
 				default: begin force narrow.awvalid = 1; force narrow.awlen = 8'bx; end
 				endcase
 				@(negedge clk);
