@@ -41,8 +41,8 @@ void error_forked(void);
 void pending_forked(void);
 
 /*
- * Three lists are locked around fork(): the events and the pipes of leases, so that the
- * child can close its fds of them, and the remembered memfds (memory.h), which the child
+ * Three lists are locked around fork(): the events and the fds of owned_add() (socket.h), so that
+ * the child can close them, and the remembered memfds (memory.h), which the child
  * keeps. This is safe because no driver and no callback runs under these locks, and nothing
  * waits.
  */

@@ -122,13 +122,9 @@ static int call_failed(const struct call *c, const char *what)
 	return fail_errno("socket %d: %s", c->sock, what);
 }
 
-/* ---------------------------------------------------------------- pipes of leases */
+/* ---------------------------------------------------------------- fds that no child keeps */
 
-/*
- * A child of fork() closes its duplicates of these pipes, because each one keeps the sender's
- * buffer. A pipe is made and added under the lock, so that no child is forked between; the
- * caller has called fork_watch(). A bit for each fd; without memory the child keeps it.
- */
+/* A bit for each fd: the pipes of leases, which keep a sender's buffer, and those of backends. */
 static uint8_t few[128];
 static struct {
 	pthread_mutex_t lock;
@@ -151,12 +147,24 @@ void socket_after_fork(bool child)
 	pthread_mutex_unlock(&owned.lock);
 }
 
-/* Under the lock. */
-static void own_pipe(int fd)
+void owned_lock(void)
+{
+	fork_watch();
+	pthread_mutex_lock(&owned.lock);
+}
+
+void owned_unlock(void)
+{
+	pthread_mutex_unlock(&owned.lock);
+}
+
+void owned_add(int fd)
 {
 	size_t at = fd / 8;
 	uint8_t *bits;
 
+	if (fd < 0)
+		return;
 	if (at >= owned.bytes) {
 		bits = sys_calloc(2, at);
 		if (!bits)
@@ -170,8 +178,7 @@ static void own_pipe(int fd)
 	owned.bits[at] |= 1u << fd % 8;
 }
 
-/* Any fd: it need not be one of these. */
-static void close_fd(int fd)
+void owned_close(int fd)
 {
 	/* First, because the number may be another file's at once. */
 	pthread_mutex_lock(&owned.lock);
@@ -258,18 +265,17 @@ static int hold_open(struct hold *hold, int *fd)
 {
 	int fds[2], ret;
 
-	fork_watch();
-	pthread_mutex_lock(&owned.lock);
+	owned_lock();
 	ret = sys_pipe(fds) < 0 ? fail_errno("pipe2()") : 0;
 	if (!ret)
-		own_pipe(fds[0]);
-	pthread_mutex_unlock(&owned.lock);
+		owned_add(fds[0]);
+	owned_unlock();
 	if (ret)
 		return ret;
 	ret = event_add(fds[1], hold_over, hold);
 	close(fds[1]);
 	if (ret)
-		close_fd(fds[0]);
+		owned_close(fds[0]);
 	else
 		*fd = fds[0];
 	return ret;
@@ -325,7 +331,7 @@ static int send_message(struct call *c, struct packet *p, struct message_head *h
 		delete_all(shares);
 	}
 	if (end >= 0)
-		close_fd(end);
+		owned_close(end);
 	return ret;
 }
 
@@ -557,7 +563,7 @@ struct parcel {
 static void close_fds(struct parcel *p)
 {
 	while (p->nfds)
-		close_fd(p->fds[--p->nfds]);
+		owned_close(p->fds[--p->nfds]);
 }
 
 /* fd is taken. */
@@ -566,7 +572,7 @@ static int keep_fd(struct parcel *p, int fd)
 	int ret;
 
 	if (p->nfds == p->room) {
-		close_fd(fd);
+		owned_close(fd);
 		return fail(-EPROTO, "a message came with more than %u fds",
 			    p->room);
 	}
@@ -623,7 +629,7 @@ static void own_lease(const struct call *call, struct msghdr *msg)
 		return;
 	memcpy(&fd, (char *)c + c->cmsg_len - n * sizeof(fd), sizeof(fd));
 	if (fd >= 3 && fcntl(fd, F_GETPIPE_SZ) >= 0)
-		own_pipe(fd);
+		owned_add(fd);
 }
 
 /*
@@ -758,7 +764,7 @@ static int check_fds(struct arrival *a, uint32_t want)
 /* Ends the lease on the receiver's side. */
 static void hold_close(void *data)
 {
-	close_fd((int)(intptr_t)data);
+	owned_close((int)(intptr_t)data);
 }
 
 /* Imports are destroyed with the message's tensors, unless the caller keeps them. */

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Messages with something in front, for backends whose device is another process. */
+/* Messages with something in front, and fds, for backends whose device is another process. */
 #ifndef DLBUF_LIB_SOCKET_H
 #define DLBUF_LIB_SOCKET_H
 
 #include <dlbuf/socket.h>
+
+/*
+ * fds that a child of fork() closes, because its duplicate would keep the other side from
+ * seeing the end. One is made and added under the lock, so that no child is forked between;
+ * the lock is held for that only. Without memory the child keeps it. A negative fd is ignored.
+ */
+void owned_lock(void);
+void owned_add(int fd);
+void owned_unlock(void);
+
+/* Closes any fd: it need not be one of these. */
+void owned_close(int fd);
 
 /*
  * Bytes and an fd that travel in the packet of a message, the bytes before those of the

@@ -9,8 +9,9 @@
 // written. A sentence on the standard output has the reason.
 //
 // `tensor` is the handle of a tensor that the test bench has acquired. An access that it is
-// not acquired for ends the simulation. So does an x where it counts: in a valid or a ready,
-// with a valid in an address, a burst's kind, WLAST and WSTRB, and in bytes that are written.
+// not acquired for ends the simulation. So does an x where it counts at a clock edge: in
+// aresetn, and without reset in a valid or a ready, with a valid in an address, a burst's
+// kind, WLAST and WSTRB, and in bytes that are written.
 `include "dlbuf.vh"
 /* verilator lint_save */
 /* verilator lint_off BLKSEQ */
@@ -137,7 +138,7 @@ module dlbuf_axi #(
 	reg signed [63:0] none;
 
 	always @(posedge aclk)
-		if (aresetn && undefined === 1'bx) begin
+		if (aresetn !== 1'b0 && ^{aresetn, undefined} === 1'bx) begin
 			$display("%m: a signal of the bus is x or z");
 			none = `DLBUF_bytes(32'bx);
 		end

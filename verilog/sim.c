@@ -243,17 +243,12 @@ static void measure(struct sim_tensor *t)
 static int receive(bool wait)
 {
 	struct sim_tensor *t, **p = &sim.tensors;
-	struct dlbuf_import_opts import;
 	struct dlbuf_socket_opts opts;
 	struct dlbuf_vpi_arrival a;
 	int ret;
 
-	memset(&import, 0, sizeof(import));
-	import.size = sizeof(import);
-	import.flags = DLBUF_IMPORT_KEEP;
 	memset(&opts, 0, sizeof(opts));
 	opts.size = sizeof(opts);
-	opts.import = &import;
 	opts.flags = DLBUF_SOCKET_DONTWAIT;
 	memset(&a, 0, sizeof(a));
 	a.size = sizeof(a);

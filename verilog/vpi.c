@@ -280,6 +280,11 @@ static int run_write_strobe(vpiHandle args[], int64_t *value)
 	       SIM_FAILED : get_vector(args[3], at, n[2], enabled);
 }
 
+static vpiHandle word_of(vpiHandle memory, int64_t i)
+{
+	return i == (PLI_INT32)i ? vpi_handle_by_index(memory, i) : NULL;
+}
+
 /* (handle, offset, memory, first word, words): whole words, little-endian */
 static int burst(vpiHandle args[], bool load)
 {
@@ -294,7 +299,10 @@ static int burst(vpiHandle args[], bool load)
 	ret = numbers(args, 2, n);
 	if (!ret)
 		ret = numbers(args + 3, 2, words);
-	word = ret ? NULL : vpi_handle_by_index(memory, words[0]);
+	word = ret ? NULL : word_of(memory, words[0]);
+	/* There is a place for no words behind the last. */
+	if (!ret && !word && !words[1])
+		word = word_of(memory, words[0] - 1);
 	if (!word)
 		return ret ? ret : sim_fail("the memory has no word %lld",
 					    (long long)words[0]);
@@ -305,7 +313,7 @@ static int burst(vpiHandle args[], bool load)
 		return sim_fail("%lld words", (long long)words[1]);
 	ret = sim_bytes(n[0], load ? READ : WRITE, n[1], words[1] * bytes, &at);
 	for (int64_t i = 0; !ret && i < words[1]; i++, at += bytes) {
-		word = vpi_handle_by_index(memory, words[0] + i);
+		word = word_of(memory, words[0] + i);
 		if (!word)
 			return sim_fail("the memory has no word %lld",
 					(long long)(words[0] + i));

@@ -22,8 +22,8 @@
  * a file system, and simulator and program must be in one network namespace. A program
  * that starts the simulator itself can give it one end of a socket instead, see
  * dlbuf_device_wrap_vpi(). A device has one simulator at a time; another one that
- * attaches meanwhile is refused at the next dlbuf_vpi_send(), and ends with an error. After a simulator has
- * ended, a device with a name takes the next one.
+ * attaches meanwhile is refused at the next dlbuf_vpi_send(), and ends with an error. After a
+ * simulator has ended, a device with a name takes the next one.
  *
  * data of a tensor is the address of the bytes in this process (a mapping of the dma-buf).
  * The simulator has a mapping of its own. To use the bytes here, import the dma-buf on
@@ -48,12 +48,17 @@
  *	- if it could write, the next acquire of the buffer in this process, on any device: it
  *	  fails with -EIO, once, and acquires nothing (DLBUF_ACQUIRE_DAMAGED accepts it). So do
  *	  dlbuf_send() and dlbuf_release(), if they are first;
- *	- the next dlbuf_vpi_send(), which fails with -EPIPE.
+ *	- dlbuf_vpi_send(), which fails with -EPIPE once the process has ended. One directly after
+ *	  the fd's POLLERR may come before that: it succeeds, and its own fence tells the end.
+ *
+ * After any end of a simulator, also a clean one, the first dlbuf_vpi_send() to a device with a
+ * name fails with -EPIPE, and the next one waits for a new simulator.
  *
  * The end of the program. dlbuf_device_close() ends the connection, also if a test bench
  * holds tensors, and frees the name: $dlbuf_open returns 0 when the test bench has taken
- * what it asks for by name. What it has not opened then is dropped. Tensors of a closed
- * device can be used, but not sent.
+ * what it asks for by name. What it has not opened then is dropped, and its leases fire.
+ * Tensors of a closed device can be used, but not sent. The end of the process does the same,
+ * also by SIGKILL; children of fork() that live on have neither the name nor the connection.
  *
  * Leases. A lease fires when the test bench has closed the tensor and the tensors here are
  * deleted. A test bench that never closes a tensor keeps the buffer.
@@ -106,7 +111,9 @@ DLBUF_API int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *op
  * simulator does not read, as opts say (dlbuf_send()); opts->import is not used. One
  * thread at a time sends; another one waits for it, deadline or not. On failure nothing
  * is sent.
- * -EPIPE   the simulator has ended, or the device is closed
+ * -EPIPE   the simulator's process has ended, or the device is closed
+ * -EMFILE  no fds: a tensor that the test bench is not done with takes some, so this may come
+ *          before the socket is full
  * -EAGAIN  it would block
  * -ETIME   the deadline passed
  * -EINVAL  not a tensor of such a device, not acquired, a bad name, bad opts

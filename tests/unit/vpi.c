@@ -308,11 +308,35 @@ TEST(others_wait)
 	end();
 }
 
-/* One fd stands for all that was sent before. */
+/* A child that lives until the last stays[1] is closed, with what fork() leaves it. */
+static pid_t bystander(const int stays[2])
+{
+	pid_t pid = fork();
+	char byte = 0;
+
+	REQUIRE(pid >= 0);
+	if (pid) {
+		/* It has come out of fork(). */
+		REQUIRE(read(stays[1], &byte, 1) == 1);
+		return pid;
+	}
+	close(stays[1]);
+	_exit(write(stays[0], &byte, 1) != 1 || read(stays[0], &byte, 1));
+}
+
+static void end_bystander(pid_t pid, const int stays[2])
+{
+	close(stays[1]);
+	close(stays[0]);
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+}
+
+/* One fd stands for all that was sent before, also while a child lives. */
 TEST(passes_end_in_order)
 {
 	struct dlbuf_vpi_arrival a[3];
-	int fence[3];
+	int fence[3], stays[2];
+	pid_t child;
 
 	begin();
 	for (int i = 0; i < 3; i++) {
@@ -320,8 +344,11 @@ TEST(passes_end_in_order)
 			REQUIRE_OK(dlbuf_acquire(f.t, DLBUF_WRITE, NULL, NULL));
 		REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
 		REQUIRE_OK(dlbuf_release(f.t, NULL, &fence[i]));
-		a[i] = receive();
 	}
+	REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, stays));
+	child = bystander(stays);
+	for (int i = 0; i < 3; i++)
+		a[i] = receive();
 	hand_back(&a[2]);
 	hand_back(&a[0]);
 	until_readable(fence[0]);
@@ -331,6 +358,7 @@ TEST(passes_end_in_order)
 	until_over(fence[1]);
 	until_over(fence[2]);
 	close(fence[0]);
+	end_bystander(child, stays);
 	end();
 }
 
@@ -486,14 +514,18 @@ TEST(tells_of_the_death)
 	}
 }
 
-/* Closing the device reaches who holds a tensor, and the name is free. */
+/* Closing the device reaches who holds a tensor, and the name is free, whatever children live. */
 TEST(closed_while_in_use)
 {
 	struct dlbuf_vpi_arrival a, none = { .size = sizeof(none) };
+	int stays[2];
+	pid_t child;
 
 	begin();
 	REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
 	a = receive();
+	REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, stays));
+	child = bystander(stays);
 	dlbuf_device_close(f.sim);
 	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, NULL, &none), -EPIPE);
 	CHECK_ERR(dlbuf_vpi_send(f.t, "b", NULL), -EPIPE);
@@ -501,6 +533,45 @@ TEST(closed_while_in_use)
 	REQUIRE_OK(dlbuf_device_open(device(), NULL, &f.sim));
 	hand_back(&a);
 	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	end_bystander(child, stays);
+	end();
+}
+
+/* So does the program's sudden end: its child has neither the name nor the connection. */
+TEST(program_killed)
+{
+	DLBUF_OPTS(dlbuf_socket_opts, now, .flags = DLBUF_SOCKET_DONTWAIT);
+	struct dlbuf_vpi_arrival a, none = { .size = sizeof(none) };
+	int begun[2], stays[2], status;
+	char byte = 0;
+	pid_t host;
+
+	need_machine();
+	REQUIRE(device() && !pipe(begun));
+	REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, stays));
+	host = fork();
+	REQUIRE(host >= 0);
+	if (!host) {
+		begin_with(dlbuf_device_open(device(), NULL, &f.sim), DLBUF_READ);
+		REQUIRE(write(begun[1], &byte, 1) == 1);
+		REQUIRE_OK(dlbuf_vpi_send(f.t, "a", NULL));
+		bystander(stays);
+		raise(SIGKILL);
+	}
+	REQUIRE(read(begun[0], &byte, 1) == 1);
+	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &f.cpu));
+	REQUIRE_OK(dlbuf_vpi_connect(name(), &f.sock));
+	a = receive();
+	CHECK_EQ(waitpid(host, &status, 0), host);
+	CHECK(WIFSIGNALED(status));
+	CHECK_ERR(dlbuf_vpi_recv(f.cpu, f.sock, &now, &none), -EPIPE);
+	hand_back(&a);
+	begin_with(dlbuf_device_open(device(), NULL, &f.sim), DLBUF_READ);
+	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
+	close(begun[0]);
+	close(begun[1]);
+	close(stays[0]);
+	close(stays[1]);
 	end();
 }
 

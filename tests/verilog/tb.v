@@ -313,6 +313,8 @@ module tb;
 			while (!done[1])
 				@(negedge clk);
 			errors = narrow_errors + wide_errors;
+			test_strobes;
+			`DLBUF_load(dst, size, loaded, 8192, 0);
 			for (i = 0; i < size; i = i + 1)
 				loaded[i] = i * 5 + 1;
 			`DLBUF_store(dst, 0, loaded, 0, size);
@@ -322,6 +324,37 @@ module tb;
 	endtask
 
 	reg [7:0] loaded [0:8191];
+
+	// A strobe has the bits that it is written with, and no sign.
+`define STROBE(v, n, strobe, wanted) \
+	vector = 0; \
+	`DLBUF_write(dst, 0, 128, vector); \
+	v = -1; \
+	`DLBUF_write_strobe(dst, 0, n, v, strobe); \
+	`DLBUF_read(dst, 0, 128, vector); \
+	if (vector !== wanted) begin \
+		errors = errors + 1; \
+		$display("written, of %0d: 0x%0h", n, vector); \
+	end
+
+	reg [63:0] word;
+
+	task test_strobes;
+		begin
+			i = -1;
+			`STROBE(vector, 128, -1, 1024'd0 + {256{1'b1}})
+			`STROBE(vector, 64, i, 1024'd0 + {256{1'b1}})
+			`STROBE(vector, 128, '1, 1024'hff)
+			`STROBE(vector, 8, 4'sb1000, 1024'hff000000)
+			`STROBE(word, 8, 4'sb1000, 1024'hff000000)
+			`STROBE(word, 8, '1, 1024'hff)
+			`STROBE(word, 8, 128'h1_00000082, 1024'hff0000000000ff00)
+			// So has an index: a sum of 32 bits has no carry.
+			`DLBUF_put(dst, 32'hffffffff + 32'd1, 8'sh80);
+			if (`DLBUF_get(dst, 0) != 128)
+				errors = errors + 1;
+		end
+	endtask
 
 	// ------------------------------------------------------------ elements
 
@@ -384,7 +417,7 @@ module tb;
 			21: $fatal;
 `ifndef VERILATOR
 			// What only Icarus Verilog knows of: x.
-			22, 23, 24, 25, 26: begin
+			22, 23, 24, 25, 26, 30: begin
 				dst = src;
 				`DLBUF_acquire(src, `DLBUF_RW);
 				size = 64;
@@ -396,6 +429,7 @@ module tb;
 				23: begin force narrow.we = 4'b0x00; force narrow.en = 1; end
 				24: begin force narrow.word = 16'hx; force narrow.en = 1; end
 				25: force narrow.wvalid = 1'bx;
+				30: force narrow.resetn = 1'bx;
 				default: begin force narrow.awvalid = 1; force narrow.awlen = 8'bx; end
 				endcase
 				@(negedge clk);

@@ -14,6 +14,7 @@
 #include "../../fence.h"
 #include "../../path.h"
 #include "../../pending.h"
+#include "../../socket.h"
 #include "vpi.h"
 
 static int vpi_each(const struct backend *backend, dlbuf_device_fn fn, void *data)
@@ -53,9 +54,9 @@ void vpi_end(struct vpi_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
 	if (dev->sock >= 0)
-		close(dev->sock);
+		owned_close(dev->sock);
 	if (dev->listener >= 0)
-		close(dev->listener);
+		owned_close(dev->listener);
 	dev->sock = dev->listener = -1;
 	pthread_mutex_unlock(&dev->lock);
 }
@@ -74,7 +75,7 @@ static int vpi_open(const char *selector, const struct dlbuf_device_opts *opts,
 		return ret;
 	ret = vpi_device_create(selector, listener, -1, &dev);
 	if (ret)
-		close(listener);
+		owned_close(listener);
 	else
 		*out = &dev->base;
 	return ret;
@@ -125,7 +126,7 @@ static void vpi_unimport(struct import *imp)
 static void pass_free(struct vpi_pass *pass)
 {
 	if (pass->next_end >= 0)
-		close(pass->next_end);
+		owned_close(pass->next_end);
 	close(pass->fd);
 	free(pass);
 }
@@ -163,22 +164,29 @@ static void pass_over(void *data)
 	cache_unref(&imp->base);
 }
 
-/* fds[0] is ours. The byte for the simulator is in fds[1]. */
+/* fds[0] is ours. The byte for the simulator is in fds[1], which is owned. */
 static int socket_pair(int fds[2])
 {
+	int ret;
+
 	if (fault_hit()) {
 		errno = EMFILE;
 		return -1;
 	}
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ||
-	    sys_high_pair(fds))
-		return -1;
+	owned_lock();
+	ret = socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) ||
+	      sys_high_pair(fds) ? -1 : 0;
+	if (!ret)
+		owned_add(fds[1]);
+	owned_unlock();
+	if (ret)
+		return ret;
 	if (fault_hit())
 		errno = ENOMEM;
 	else if (write(fds[0], "", 1) == 1)
 		return 0;
 	close(fds[0]);
-	close(fds[1]);
+	owned_close(fds[1]);
 	return -1;
 }
 
@@ -200,7 +208,10 @@ static int pass_link(struct vpi_pass *pass, int end)
 	pthread_mutex_lock(&dev->lock);
 	pass->before = imp->last;
 	if (imp->last) {
+		owned_lock();
 		imp->last->next_end = sys_dup(end);
+		owned_add(imp->last->next_end);
+		owned_unlock();
 		if (imp->last->next_end < 0)
 			ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
 	}
@@ -240,7 +251,7 @@ int vpi_pass_begin(struct vpi_import *imp, uint32_t access, int *end)
 		return 0;
 	}
 	vpi_pass_complete(fds[1]);
-	close(fds[1]);
+	owned_close(fds[1]);
 	return ret;
 }
 

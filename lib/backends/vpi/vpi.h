@@ -27,7 +27,7 @@ struct vpi_pass {
 	uint32_t access;
 	bool noted;			/* that it failed; under dev->lock */
 	int fd;
-	int next_end;			/* the end of the pass after this, or -1 */
+	int next_end;			/* the end of the pass after this, owned, or -1 */
 };
 
 struct vpi_import {
@@ -51,7 +51,7 @@ struct vpi_device {
 	pthread_mutex_t lock;		/* protects lists of passes */
 	bool shut;			/* atomic: the application has closed the device */
 	pthread_mutex_t sending;	/* protects what follows; held by a sender that waits */
-	/* These change under both locks. */
+	/* These change under both locks; they are owned (socket.h). */
 	int listener;			/* where simulators attach, or -1 */
 	int sock;			/* the simulator's, or -1 */
 };
@@ -69,7 +69,7 @@ static inline struct vpi_import *vpi_import_of(struct import *imp)
 }
 
 /*
- * Begins a pass. *end is new: the simulator's end. When all copies of it are closed the
+ * Begins a pass. *end is new and owned: the simulator's end. When all copies of it are closed the
  * pass is over.
  */
 int vpi_pass_begin(struct vpi_import *imp, uint32_t access, int *end);
@@ -80,7 +80,7 @@ void vpi_pass_complete(int end);
 /* Closes the sockets. Called with dev->sending, or by the last user. */
 void vpi_end(struct vpi_device *dev);
 
-/* Makes a device. The fds are taken on success. */
+/* Makes a device. The fds, which are owned, are taken on success. */
 int vpi_device_create(const char *name, int listener, int sock,
 		      struct vpi_device **out);
 

@@ -50,8 +50,13 @@ int vpi_listen(const char *name, int *listener)
 	int ret, sock;
 
 	ret = address(name, &at, &size);
-	if (!ret)
+	if (!ret) {
+		owned_lock();
 		ret = open_socket(&sock);
+		if (!ret)
+			owned_add(sock);
+		owned_unlock();
+	}
 	if (ret)
 		return ret;
 	if (bind(sock, (struct sockaddr *)&at, size) || listen(sock, 8))
@@ -59,7 +64,7 @@ int vpi_listen(const char *name, int *listener)
 		      fail(-EBUSY, "vpi:%s is open already, here or in another "
 			   "process", name) : fail_errno("vpi:%s: bind()", name);
 	if (ret)
-		close(sock);
+		owned_close(sock);
 	else
 		*listener = sock;
 	return ret;
@@ -115,7 +120,10 @@ int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
 	ret = device_opts_get(&vpi_backend, &o, opts);
 	if (ret)
 		return ret;
+	owned_lock();
 	own = sys_dup(sock);
+	owned_add(own);
+	owned_unlock();
 	if (own < 0)
 		return errno == EBADF ? fail(-EBADF, "fd %d is not open", sock) :
 					fail_errno("fcntl(F_DUPFD_CLOEXEC)");
@@ -127,7 +135,7 @@ int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
 	if (!ret)
 		ret = vpi_device_create("socket", -1, own, &dev);
 	if (ret) {
-		close(own);
+		owned_close(own);
 		return ret;
 	}
 	device_init(&dev->base, &vpi_backend, &o);
@@ -149,7 +157,7 @@ static bool is_name(const char *name)
 static void drop_simulator(struct vpi_device *dev)
 {
 	pthread_mutex_lock(&dev->lock);
-	close(dev->sock);
+	owned_close(dev->sock);
 	dev->sock = -1;
 	pthread_mutex_unlock(&dev->lock);
 }
@@ -161,7 +169,19 @@ static void refuse(int sock)
 	ssize_t n = send(sock, &head, sizeof(head), MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	(void)n;
-	close(sock);
+	owned_close(sock);
+}
+
+/* The listener does not block. */
+static int accept_one(int listener)
+{
+	int sock;
+
+	owned_lock();
+	sock = sys_high(accept4(listener, NULL, NULL, SOCK_CLOEXEC));
+	owned_add(sock);
+	owned_unlock();
+	return sock;
 }
 
 /* Refuses who attaches while there is a simulator, and takes who does while there is none. */
@@ -169,9 +189,7 @@ static void look_for_simulators(struct vpi_device *dev)
 {
 	int sock;
 
-	while (dev->listener >= 0 &&
-	       (sock = sys_high(accept4(dev->listener, NULL, NULL,
-					SOCK_CLOEXEC))) >= 0)
+	while (dev->listener >= 0 && (sock = accept_one(dev->listener)) >= 0)
 		if (dev->sock < 0 && is_ours(sock)) {
 			pthread_mutex_lock(&dev->lock);
 			dev->sock = sock;
@@ -236,7 +254,7 @@ static int send_pass(struct vpi_device *dev, struct tensor *t, struct vpi_head *
 	/* If nothing was sent, this ends the pass. */
 	if (ret)
 		vpi_pass_complete(envelope.fd);
-	close(envelope.fd);
+	owned_close(envelope.fd);
 	if (ret == -EPIPE)
 		drop_simulator(dev);
 	return ret;
