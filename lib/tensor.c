@@ -293,15 +293,16 @@ DLTensor tensor_layout(const struct tensor *t)
 
 /*
  * DLPack's IS_COPIED promises a single owner. Threads may share a tensor at once; not every
- * CPU has atomics of 64 bits, and the flag is in the lowest byte.
+ * CPU has atomics of 64 or of 8 bits, and the flag is in the lower half.
  */
 static void owners_grow(struct tensor *t)
 {
-	const int low = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 7 : 0;
-	uint8_t *flags = (uint8_t *)&t->versioned.flags + low;
+	const int low = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+	uint32_t __attribute__((may_alias)) *flags =
+		(void *)((char *)&t->versioned.flags + 4 * low);
 
 	if (__atomic_load_n(flags, __ATOMIC_RELAXED) & DLPACK_FLAG_BITMASK_IS_COPIED)
-		__atomic_fetch_and(flags, (uint8_t)~DLPACK_FLAG_BITMASK_IS_COPIED,
+		__atomic_fetch_and(flags, ~(uint32_t)DLPACK_FLAG_BITMASK_IS_COPIED,
 				   __ATOMIC_RELAXED);
 }
 

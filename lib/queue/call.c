@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
  * Host functions. After a loss a driver may still call one that it was given, or never:
- * CUDA and HIP drop them, OpenCL calls them, and each may have decided before the loss.
+ * some APIs drop them, others call them, and each may have decided before the loss.
  * So a function that has not begun at the loss will do nothing, and the memory of imports
  * stays until those that have begun have returned. tests/proof/queue.pml is a model of
  * this.
@@ -18,13 +18,30 @@ struct queue_function {
 	void (*fn)(void *data);
 	void *data;
 	int state;		/* atomic */
-	struct queue_function *next, **prev; /* in dev->calls, under dev->lock */
+	/* In dev->calls, under dev->lock; or in `cancelled`, under its lock. */
+	struct queue_function *next, **prev;
 };
+
+/* For those that the driver may yet call, of all devices. The rest stays here. */
+static struct {
+	pthread_mutex_t lock;
+	struct queue_function *first;
+} cancelled = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static bool change(struct queue_function *call, int from, int to)
 {
 	return __atomic_compare_exchange_n(&call->state, &from, to, false,
 					   __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* Under the lock. */
+static void list_add(struct queue_function **list, struct queue_function *call)
+{
+	call->next = *list;
+	call->prev = list;
+	if (call->next)
+		call->next->prev = &call->next;
+	*list = call;
 }
 
 /* Under the lock: takes out what is between prev and next. */
@@ -49,6 +66,10 @@ static void run(void *data)
 		if (dev->lost && !dev->calls)
 			queue_works_lost(dev);
 		pthread_mutex_unlock(&dev->lock);
+	} else {
+		pthread_mutex_lock(&cancelled.lock);
+		join_list(call->prev, call->next);
+		pthread_mutex_unlock(&cancelled.lock);
 	}
 	free(call);
 }
@@ -65,13 +86,8 @@ int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *dat
 	*call = (struct queue_function){ .dev = dev, .fn = fn, .data = data };
 	pthread_mutex_lock(&dev->lock);
 	lost = dev->lost;
-	if (!lost) {
-		call->next = dev->calls;
-		call->prev = &dev->calls;
-		if (call->next)
-			call->next->prev = &call->next;
-		dev->calls = call;
-	}
+	if (!lost)
+		list_add(&dev->calls, call);
 	pthread_mutex_unlock(&dev->lock);
 	ret = lost ? fail(-EIO, "%s is lost", dev->base.name) :
 		     dev->ops->call_host(dev, stream, run, call);
@@ -79,8 +95,10 @@ int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *dat
 		return 0;
 	/* Not given to the driver. A loss meanwhile has cancelled it. */
 	pthread_mutex_lock(&dev->lock);
-	if (!lost && change(call, QUEUED, CANCELLED))
+	pthread_mutex_lock(&cancelled.lock);
+	if (!lost)
 		join_list(call->prev, call->next);
+	pthread_mutex_unlock(&cancelled.lock);
 	pthread_mutex_unlock(&dev->lock);
 	free(call);
 	return ret;
@@ -88,15 +106,18 @@ int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *dat
 
 void queue_calls_cancel(struct queue_device *dev)
 {
-	struct queue_function *call, *next, **prev;
+	struct queue_function *call, *next;
 
+	/* If the driver calls one now, it is freed after this. */
+	pthread_mutex_lock(&cancelled.lock);
 	for (call = dev->calls; call; call = next) {
 		next = call->next;
-		prev = call->prev;
-		/* The driver owns it then. If it calls it now, it is freed at once. */
-		if (change(call, QUEUED, CANCELLED))
-			join_list(prev, next);
+		if (!change(call, QUEUED, CANCELLED))
+			continue;
+		join_list(call->prev, next);
+		list_add(&cancelled.first, call);
 	}
+	pthread_mutex_unlock(&cancelled.lock);
 }
 
 bool queue_is_dead(struct queue_device *dev)

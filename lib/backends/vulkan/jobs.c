@@ -218,6 +218,8 @@ int vulkan_import_fence(struct vulkan_device *dev, int fence,
 		ret = fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence);
 		if (info.fd >= 0)
 			close(info.fd);
+		if (spare >= 0)
+			close(spare);
 		return ret;
 	}
 	close(spare);
