@@ -63,8 +63,8 @@ static int no_such_backend(const char *name, size_t len)
 	for (size_t i = 0; backends[i] && n < sizeof(known); i++)
 		n += snprintf(known + n, sizeof(known) - n, " %s",
 			      backends[i]->name);
-	return fail(-EINVAL, "no backend is named '%.64s'; this library has%s",
-		    name, known);
+	return fail(-EINVAL, "no backend is named '%.*s'; this library has%s",
+		    len < 64 ? (int)len : 64, name, known);
 }
 
 int device_opts_get(const struct backend *backend,
@@ -191,7 +191,7 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 			break;
 	selector = name + len;
 	if (!*b || (*selector && !*++selector))
-		return no_such_backend(name, len);
+		return no_such_backend(name, *b ? len + 1 : len);
 	check_backend(*b);
 	ret = device_opts_get(*b, &o, opts);
 	if (!ret)

@@ -78,7 +78,7 @@ static inline void watch(const char *symbol)
 	seen = 0;
 	/* Other threads may make calls from the second time on. */
 	if (fake->look != look_for_watched)
-		fake->look = look_for_watched;
+		__atomic_store_n(&fake->look, look_for_watched, __ATOMIC_RELEASE);
 }
 
 static inline bool signalled(int fence)

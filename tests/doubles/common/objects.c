@@ -34,8 +34,10 @@ void wrong(const char *fmt, ...)
 
 bool call_begin(const char *name)
 {
-	if (driver->look)
-		driver->look(name);
+	void (*look)(const char *call) = __atomic_load_n(&driver->look, __ATOMIC_ACQUIRE);
+
+	if (look)
+		look(name);
 	pthread_mutex_lock(&lock);
 	while (freeing && !in_host_function)
 		pthread_cond_wait(&changed, &lock);
