@@ -172,8 +172,7 @@ struct dlbuf_vulkan_image {
  * -EOPNOTSUPP  the device lacks VK_EXT_image_drm_format_modifier, or makes no such
  *          image of this shape, type, pitch or usage; the error text says which
  * -ERANGE  the driver wants more bytes behind the image than the dma-buf has
- * -ENOMEM, -EMFILE, -EIO  the driver failed
- * -ENOSYS  this build of the library has no Vulkan
+ * -EIO     the driver failed
  */
 DLBUF_API int dlbuf_vulkan_image_create(DLManagedTensorVersioned *tensor,
 					VkImageUsageFlags usage,

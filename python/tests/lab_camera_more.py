@@ -724,7 +724,7 @@ def command_says(run):
     for args, status, words in (
             (["camera", "/dev/nonesuch"], 4, "there is no such camera"),
             (["camera", "nonesuch"], 4, "there is no camera 'nonesuch'"),
-            (["camera", "/dev/null"], 3, "is no camera"),
+            (["camera", "/dev/null"], 3, "is not a V4L2 node"),
             (["camera", "-s", "big", node], 2, "the size 'big' is not"),
             (["camera", "-f", "I4200", node], 2, "near it: I420"),
             (["camera", "-f", "MJPG", node], 4, "does not capture in MJPG"),

@@ -42,6 +42,7 @@ def vpi_send():
     assert b"out\0" in data and len(fds) >= 2
     assert not readable(done)
     raises(TimeoutError, lambda: seen.acquire("read", deadline=time.monotonic() - 1))
+    assert len(os.read(fds[-1], 1)) == 1    # as $dlbuf_release does
     for fd in fds:
         os.close(fd)
     with seen:                          # waits for the simulator

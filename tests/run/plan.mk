@@ -338,7 +338,7 @@ $(call step,cts@trial): build@gcc
 
 # What the calls of all these have returned, and what the headers list.
 $(call step,abi@errors): | unit@gcc unit@asan unit@cpu-only cts@cpu cts@cuda cts@trial cts@cpu+fault cts@cuda+fault \
-		cts@vulkan+fault lab@alloc lab@camera lab@syncobj lab@alloc+fault lab@camera+fault \
+		cts@vulkan+fault lab@alloc lab@camera lab@image lab@syncobj lab@alloc+fault lab@camera+fault \
 		interop@ffmpeg interop@gstreamer interop@nvvpi interop@pipewire interop@v4l2 interop@vaapi
 	$(ktap) -- tests/abi/errors $(dir) $(filter-out build@%,$|)
 
