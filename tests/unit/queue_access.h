@@ -364,7 +364,8 @@ QUEUE_CASE(events_are_used_again, SHARED, EVENT_CREATE)
 		until_over(release(&f, DLBUF_READ, app.stream));
 		drain(&app);
 	}
-	CHECK_EQ(seen, 1);
+	/* And another one, if the library's thread looks at the first meanwhile. */
+	CHECK(seen == 1 || seen == 2);
 	look_no_more();
 }
 
