@@ -645,7 +645,8 @@ static void forked(void *arg)
 	if (!child) {
 		cts_delete(s.t[0]);
 		cts_delete(s.t[1]);
-		_exit(cts_count_fds() != fds);
+		/* Less: a child closes the sockets of simulators. */
+		_exit(cts_count_fds() > fds);
 	}
 	CHECK_EQ(waitpid(child, &status, 0), child);
 	CHECK_EQ(status, 0);
