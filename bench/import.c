@@ -228,7 +228,7 @@ static void count(struct dlbuf_device *dev, const char *exporter)
 
 /* ------------------------------------------------ one access of a loop */
 
-/* What a program by hand keeps of each buffer of its producer. */
+/* A program by hand keeps this for each buffer of its producer. */
 struct kept {
 	dev_t dev;
 	ino_t ino;

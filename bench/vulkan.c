@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What an access costs an application that submits to a VkQueue: by the fence functions,
+ * The cost of an access for an application that submits to a VkQueue: by the fence functions,
  * by dlbuf_acquire() and dlbuf_release(), and by hand. The work is a small fill.
  *
  *	bench/vulkan [DEVICE]		default: vulkan:0

@@ -34,7 +34,7 @@
 #define CHECK(call) do { VkResult r_ = (call); if (r_) errx(1, "%s: %d", #call, r_); } while (0)
 #define CHECK_DLBUF(call) do { if (call) errx(1, "%s", dlbuf_last_error()); } while (0)
 
-/* What dlbuf/vulkan.h asks for, of a device that works with fences. */
+/* The extensions that dlbuf/vulkan.h lists for a device with fences. */
 static const char *const extensions[] = {
 	VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME,
 	VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME,
@@ -261,7 +261,7 @@ static void submit(VkQueue queue, VkCommandBuffer commands, const VkSemaphore *w
 
 /* ---- frames */
 
-/* What a frame in flight has for itself. in[0] is the CPU's tensor, in[1] Vulkan's. */
+/* The objects of one frame in flight. in[0] is the CPU's tensor, in[1] Vulkan's. */
 static struct slot {
 	DLManagedTensorVersioned *in[2];
 	VkBuffer own;

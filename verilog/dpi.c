@@ -131,7 +131,7 @@ void dlbuf_dpi_put(int h, long long index, long long value)
 	check(sim_put(h, index, value), "dlbuf_put");
 }
 
-/* What dlbuf_dpi_read() has found. */
+/* The bytes that dlbuf_dpi_read() has found. */
 static const uint8_t *found;
 static size_t nfound;
 

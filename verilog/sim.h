@@ -31,7 +31,7 @@ int sim_attach(const char *name);
 
 /*
  * Gives the handle of the next tensor of that name. 0: the host has closed the device.
- * Those of its tensors that are not open are dropped then, and the next call is for the next
+ * Tensors of it that are not open are dropped then, and the next call is for the next
  * host, unless the socket is inherited. With `wait` simulated time stands still until there is
  * one or the other, also while no host has the device; a signal for which the simulator has a
  * handler ends the wait, as a failure. Without it -1: there is none yet.

@@ -9,6 +9,7 @@
 #include <errno.h>
 
 #include "../fence.h"
+#include "../memory.h"
 #include "queue.h"
 
 enum state { QUEUED, RUNNING, CANCELLED };
@@ -18,15 +19,15 @@ struct queue_function {
 	void (*fn)(void *data);
 	void *data;
 	int state;		/* atomic */
-	/* In dev->calls, under dev->lock; or in `cancelled`, under its lock. */
+	/* In dev->calls, under dev->lock; or in `cancelled`, under memory_lock(). */
 	struct queue_function *next, **prev;
 };
 
-/* For those that the driver may yet call, of all devices. The rest stays here. */
-static struct {
-	pthread_mutex_t lock;
-	struct queue_function *first;
-} cancelled = { .lock = PTHREAD_MUTEX_INITIALIZER };
+/*
+ * The cancelled functions of all devices. Each is freed when the driver calls it; one that
+ * the driver never calls stays. memory_lock() protects the list, because fork() takes it.
+ */
+static struct queue_function *cancelled;
 
 static bool change(struct queue_function *call, int from, int to)
 {
@@ -67,9 +68,9 @@ static void run(void *data)
 			queue_works_lost(dev);
 		pthread_mutex_unlock(&dev->lock);
 	} else {
-		pthread_mutex_lock(&cancelled.lock);
+		memory_lock();
 		join_list(call->prev, call->next);
-		pthread_mutex_unlock(&cancelled.lock);
+		memory_unlock();
 	}
 	free(call);
 }
@@ -95,10 +96,10 @@ int queue_call_host(struct queue_device *dev, void *stream, void (*fn)(void *dat
 		return 0;
 	/* Not given to the driver. A loss meanwhile has cancelled it. */
 	pthread_mutex_lock(&dev->lock);
-	pthread_mutex_lock(&cancelled.lock);
+	memory_lock();
 	if (!lost)
 		join_list(call->prev, call->next);
-	pthread_mutex_unlock(&cancelled.lock);
+	memory_unlock();
 	pthread_mutex_unlock(&dev->lock);
 	free(call);
 	return ret;
@@ -109,15 +110,15 @@ void queue_calls_cancel(struct queue_device *dev)
 	struct queue_function *call, *next;
 
 	/* If the driver calls one now, it is freed after this. */
-	pthread_mutex_lock(&cancelled.lock);
+	memory_lock();
 	for (call = dev->calls; call; call = next) {
 		next = call->next;
 		if (!change(call, QUEUED, CANCELLED))
 			continue;
 		join_list(call->prev, next);
-		list_add(&cancelled.first, call);
+		list_add(&cancelled, call);
 	}
-	pthread_mutex_unlock(&cancelled.lock);
+	memory_unlock();
 }
 
 bool queue_is_dead(struct queue_device *dev)

@@ -147,7 +147,7 @@ static int count(const struct dlbuf_path_info *info, void *data)
 	return ++*(int *)data, 0;
 }
 
-/* What no other case provokes: tests/abi/errors knows. */
+/* Errors that no other case provokes; see tests/abi/errors. */
 static void errors(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), ro AUTO_FD, got = -7, n = 0;

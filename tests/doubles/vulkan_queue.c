@@ -254,7 +254,7 @@ static struct item *submit_signal(struct submission *s,
 	return o;
 }
 
-/* What the device uses as it executes a command buffer. */
+/* Notes the objects that the device uses as it executes a command buffer. */
 static void execute(struct submission *s, struct item *cmd)
 {
 	if (!cmd)

@@ -263,7 +263,7 @@ static void elements(void *arg)
 		src->deleter(src);
 		dst->deleter(dst);
 	}
-	/* What it has closed it does not keep. */
+	/* The simulator keeps no memory of tensors that it has closed. */
 	UNTIL(!maps_dmabuf(r.pid));
 	finish(&r, true);
 	for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++)
@@ -433,7 +433,7 @@ static void signalled(void *arg)
 	}
 }
 
-/* What a program has sent, and the bench has not opened, is not its successor's. */
+/* The next program does not get tensors that the one before has sent and nobody opened. */
 static void next(void *arg)
 {
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), fence;

@@ -264,7 +264,7 @@ static void *dispatch_once(void *data)
 	return NULL;
 }
 
-/* Of an object before the library's, and so after its destructor. */
+/* A destructor that runs after that of the library, whose constructor ran later. */
 __attribute__((destructor))
 static void after_the_library(void)
 {

@@ -772,7 +772,7 @@ TEST(no_thread_can_be_started)
 
 static int too_late = -1;
 
-/* Of an object before the library's, and so after its destructor. */
+/* A destructor that runs after that of the library, whose constructor ran later. */
 __attribute__((destructor))
 static void add_too_late(void)
 {

@@ -237,7 +237,7 @@ static void *acquire_third(void *arg)
 	return NULL;
 }
 
-/* Of two cameras there is always a stream that waits for one's fence. */
+/* With two cameras some stream always waits for a fence. */
 QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 {
 	struct queue_device *q = queue_device_of(f.dev);

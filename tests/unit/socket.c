@@ -314,7 +314,7 @@ TEST(wrong_arguments)
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
 	f.planes[0].fd = f.planes[1].fd = -1;
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
-	/* What the receiver would refuse, and could not tell us. */
+	/* The receiver would refuse these, and cannot tell the sender. */
 	f = a_frame(p.us);
 	CHECK_ERR(dlbuf_send_frame(p.us, &f, NULL), -EBADF);
 	CHECK_SAYS("is not a dma-buf but 'socket:");

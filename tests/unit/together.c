@@ -524,7 +524,7 @@ TEST(calls_for_several)
 	}
 }
 
-/* What fails in one call, and for one dma-buf of several. */
+/* One call fails, or one dma-buf of several does. */
 TEST(failures_of_several)
 {
 	int fence = 77;
@@ -535,7 +535,7 @@ TEST(failures_of_several)
 		device.acquire_fails = i;
 		CHECK_ERR(acquire(NULL), -EIO);
 		CHECK_SAYS("no acquire");
-		/* Those of the call before it have begun, and end. */
+		/* The accesses of the call before it have begun, and end. */
 		CHECK_EQ(device.acquires, i > MAX_BRACKETS ? MAX_BRACKETS : 0);
 		CHECK_EQ(device.releases, device.acquires);
 		all_acquired(0);

@@ -402,7 +402,7 @@ TEST(lease)
 
 /* ---------------------------------------------------------------- in the middle */
 
-/* What the simulator had, who acquires then, and what that says. */
+/* The simulator's tensor, the device that acquires then, and its result. */
 static const struct {
 	uint32_t had, wants;
 	bool own, damaged;

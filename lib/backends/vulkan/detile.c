@@ -257,7 +257,7 @@ static int check_texture(struct vulkan_device *dev, const struct detile *d,
 			    format_name(d->format),
 			    (unsigned long long)d->from->modifier,
 			    m.drmFormatModifierPlaneCount, t->nmemory);
-	/* Of other usages the query below tells. */
+	/* The query below reports whether other usages are possible. */
 	if (t->usage == VK_IMAGE_USAGE_TRANSFER_SRC_BIT &&
 	    !(m.drmFormatModifierTilingFeatures &
 	      VK_FORMAT_FEATURE_TRANSFER_SRC_BIT))

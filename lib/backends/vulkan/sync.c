@@ -228,7 +228,7 @@ static int transfer(const struct bracket *b, uint32_t n, void *stream, int in,
 	};
 	int ret;
 
-	/* Those of a release are recorded already, unless dlbuf_acquire_fence() began it. */
+	/* A release finds its commands, unless dlbuf_acquire_fence() began the access. */
 	ret = get_commands(dev, b, n, !out, &w.cmd, &w.copy);
 	if (!ret)
 		ret = run(&w, in, out);

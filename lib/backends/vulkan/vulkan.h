@@ -87,7 +87,7 @@ struct vulkan_job {
 	VkQueue queue;
 	struct vulkan_copy *copy;	/* or NULL */
 	struct vulkan_job *next;
-	/* Of a submit for several imports. Only compared: they may not exist any more. */
+	/* Imports of a submit for several. They are compared only, and may be freed. */
 	struct vulkan_import *imports[MAX_BRACKETS];
 	uint32_t nimports;
 	uint32_t waiters;	/* threads in vulkan_jobs_finish_together() */
@@ -119,8 +119,8 @@ struct vulkan_import {
 	struct import base;
 	struct dlbuf_vulkan_buffer buffer;
 	/*
-	 * Of acquire and release. Index: access - 1. Recorded when an access of that
-	 * kind first begins.
+	 * The commands of acquire and release. Index: access - 1. They are recorded when
+	 * an access of that kind first begins.
 	 */
 	VkCommandBuffer barriers[DLBUF_RW][2];
 	/* Under dev->lock. */
