@@ -93,6 +93,14 @@ void *sys_calloc(size_t n, size_t size);
 int sys_dup(int fd);
 
 /*
+ * Closes a duplicate of like that a driver was given and refused. Drivers take an fd
+ * only on success, but some have closed what they refuse: NVIDIA's an opaque fd of
+ * another kind, lavapipe a dma-buf. Then the number may be another file's already, of
+ * another thread, and stays open.
+ */
+void sys_close_refused(int fd, int like);
+
+/*
  * Moves a new fd, taken, to a number of 3 or above. Returns -1 with errno on failure, or
  * if fd is -1.
  */
@@ -147,13 +155,22 @@ static inline int sys_ioctl_once(int fd, unsigned long request, void *arg)
 	return ioctl(fd, request, arg);
 }
 
+/*
+ * An exporter without mmap() says EINVAL, or ENOTSUPP (524), for which libc has no words:
+ * EOPNOTSUPP.
+ */
 static inline void *sys_mmap(size_t size, int prot, int fd)
 {
+	void *p;
+
 	if (fault_hit()) {
 		errno = ENOMEM;
 		return MAP_FAILED;
 	}
-	return mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+	p = mmap(NULL, size, prot, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED && (errno == EINVAL || errno == 524))
+		errno = EOPNOTSUPP;
+	return p;
 }
 
 static inline int sys_memfd(const char *name, unsigned int flags)

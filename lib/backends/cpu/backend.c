@@ -74,13 +74,7 @@ static int cpu_import(struct import *imp)
 		return fail(-ENOMEM, "a dma-buf of %llu bytes exceeds the "
 			    "address space", (unsigned long long)imp->bytes);
 	imp->data = sys_mmap(imp->bytes, prot, imp->fd);
-	if (imp->data == MAP_FAILED) {
-		/* An exporter without mmap() gives EINVAL or ENOTSUPP (524). */
-		if (errno != EINVAL && errno != EOPNOTSUPP && errno != 524)
-			return fail_errno("cpu: mmap() of the dma-buf");
-		return fail(-EOPNOTSUPP, "cpu: mmap() of the dma-buf: %m");
-	}
-	return 0;
+	return imp->data != MAP_FAILED ? 0 : fail_errno("cpu: mmap() of the dma-buf");
 }
 
 static void cpu_unimport(struct import *imp)
