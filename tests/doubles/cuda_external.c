@@ -59,8 +59,11 @@ static cuda_result check_memory(const struct cuda_memory_desc *desc)
 	} else {
 		if (desc->flags & ~(unsigned int)CUABI_EXTERNAL_MEMORY_DEDICATED)
 			return refuse(CUABI_INVALID_VALUE, "flags");
-		if (!is_memfd(fd))
+		/* Seen with driver 580: it closes what is not its own. */
+		if (!is_memfd(fd)) {
+			close(fd);
 			return CUABI_UNKNOWN;
+		}
 	}
 	if (!desc->size || desc->size > (unsigned long long)size)
 		return refuse(CUABI_INVALID_VALUE, "larger than it is");

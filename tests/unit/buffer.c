@@ -16,6 +16,7 @@
 
 #include "buffer.h"
 #include "internal.h"
+#include "sys.h"
 
 /* Every function that takes the fd of a dma-buf. */
 static void check_refused(int fd, const char *says)
@@ -239,5 +240,21 @@ TEST(two_mistakes_give_one_answer)
 	CHECK(!t);
 }
 #endif
+
+/* Drivers close what they refuse, or do not; another thread may have the number since. */
+TEST(given_to_a_driver_and_refused)
+{
+	int own AUTO_FD = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int other AUTO_FD = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	int given = sys_dup(own);
+
+	sys_close_refused(given, own);
+	CHECK_EQ(fcntl(given, F_GETFD), -1);
+	sys_close_refused(given, own);
+	REQUIRE(dup3(other, given, O_CLOEXEC) == given);
+	sys_close_refused(given, own);
+	CHECK_EQ(fcntl(given, F_GETFD), FD_CLOEXEC);
+	close(given);
+}
 
 KTAP_MAIN()

@@ -172,15 +172,37 @@ static int import(struct queue_memory *m)
 	});
 }
 
+/* What the driver is given; taken: whether it took it. */
+static int give(int fd)
+{
+	int given = sys_dup(fd);
+
+	return given < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : given;
+}
+
+static void given(int fd, int given, bool taken)
+{
+	if (taken)
+		close(fd);
+	else
+		sys_close_refused(given, fd);
+}
+
 static int import_shared(struct queue_memory *m, int fd, uint64_t allocated,
 			 bool dedicated)
 {
-	return import_external(m, &(struct cuda_memory_desc){
+	int dup = give(fd), ret;
+
+	if (dup < 0)
+		return dup;
+	ret = import_external(m, &(struct cuda_memory_desc){
 		.type = CUABI_MEMORY_OPAQUE_FD,
-		.handle.fd = fd,
+		.handle.fd = dup,
 		.size = allocated,
 		.flags = dedicated ? CUABI_EXTERNAL_MEMORY_DEDICATED : 0,
 	});
+	given(fd, dup, m->handle);
+	return ret;
 }
 
 static int address_of(struct queue_device *dev, void *host, uintptr_t *address)
@@ -256,12 +278,17 @@ static int clear(struct queue_memory *m, void *s)
 
 static int semaphore_import(struct queue_device *dev, int fd, void **out)
 {
-	return CUDA_DO(dev, ImportExternalSemaphore,
-		       (cuda_external_semaphore *)out,
-		       (&(struct cuda_semaphore_desc){
-			       .type = CUABI_SEMAPHORE_TIMELINE_FD,
-			       .handle.fd = fd,
-		       }));
+	int dup = give(fd), ret;
+
+	if (dup < 0)
+		return dup;
+	ret = CUDA_DO(dev, ImportExternalSemaphore, (cuda_external_semaphore *)out,
+		      (&(struct cuda_semaphore_desc){
+			      .type = CUABI_SEMAPHORE_TIMELINE_FD,
+			      .handle.fd = dup,
+		      }));
+	given(fd, dup, !ret);
+	return ret;
 }
 
 static int semaphore_use(struct queue_device *dev, void *s, void *semaphore,

@@ -123,7 +123,7 @@ static int import(struct queue_memory *m)
 		return fail_errno("fcntl(F_DUPFD_CLOEXEC)");
 	ret = alloc_device(m, &fd);
 	if (ret)
-		close(fd.fd);
+		sys_close_refused(fd.fd, m->fd);
 	return ret;
 }
 

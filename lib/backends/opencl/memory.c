@@ -48,7 +48,7 @@ static int import_khr(struct queue_memory *m)
 			 dev->context, properties, flags_of(m->access), m->bytes,
 			 NULL);
 	if (ret)
-		close(fd);
+		sys_close_refused(fd, m->fd);
 	m->data = (uintptr_t)mem;
 	m->passes = true;
 	return ret;

@@ -257,7 +257,7 @@ static int wait_fence(struct queue_device *dev, void *s, int fence)
 	ret = semaphore_create(dev, &semaphore, CL_SEMAPHORE_HANDLE_SYNC_FD_KHR,
 			       fd);
 	if (ret) {
-		close(fd);
+		sys_close_refused(fd, fence);
 		return ret;
 	}
 	ret = OPENCL_EXT(dev, EnqueueWaitSemaphoresKHR, s, 1, &semaphore, NULL,

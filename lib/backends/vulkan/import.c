@@ -145,7 +145,7 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	ret = VULKAN_CALL(&dev->instance.vk, AllocateMemory, dev->handle, &info,
 			  NULL, out);
 	if (ret)
-		close(import.fd); /* the driver takes the fd only on success */
+		sys_close_refused(import.fd, dma_buf);
 	return ret;
 }
 

@@ -226,7 +226,7 @@ int vulkan_import_fence(struct vulkan_device *dev, int fence,
 	ret = VULKAN_CALL(&dev->instance.vk, ImportSemaphoreFdKHR, dev->handle,
 			  &info);
 	if (ret)
-		close(info.fd); /* the driver takes the fd only on success */
+		sys_close_refused(info.fd, fence);
 	return ret;
 }
 
