@@ -20,11 +20,12 @@ int queue_stream(struct dlbuf_device *base, void *handle, bool ends)
 	if (is_no_order(dev, handle))
 		return STREAM_UNORDERED;
 	ret = queue_enter(dev, &scope);
-	if (ret)
-		return ret;
-	ret = dev->ops->stream(dev, handle, ends, &stream);
-	queue_leave(dev, &scope);
-	return ret;
+	if (!ret) {
+		ret = dev->ops->stream(dev, handle, ends, &stream);
+		queue_leave(dev, &scope);
+	}
+	/* A lost device refuses nothing: the access ends, and release() has the error. */
+	return ends && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE) ? 0 : ret;
 }
 
 static int acquire_on(struct queue_memory *m, uint32_t access, void *handle,

@@ -305,6 +305,8 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 	signal_fence(in);
 	close(in);
 	ktap_forget();
+	/* It ends the access, and refuses no stream. */
+	CHECK_EQ(f.dev->backend->stream(f.dev, app.stream, true), 0);
 	out[0] = 7;
 	ret = f.dev->backend->release(&f.ci.base, DLBUF_READ, app.stream, &out[0],
 				      NULL);
