@@ -560,7 +560,7 @@ int frame_layouts(const struct dlbuf_frame *frame,
 {
 	bool uncropped = opts->flags & DLBUF_IMPORT_UNCROPPED;
 	struct picture p;
-	uint32_t made;
+	uint32_t made = 0;
 	int ret = check_frame(frame, opts->view, &p);
 
 	if (ret)

@@ -38,7 +38,7 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 	NOT_CANCELLED;
 	struct dma_heap_allocation_data data = { .len = bytes };
 	struct dlbuf_heap_opts o;
-	int node, fd, ret;
+	int node = -1, fd, ret;
 
 	if (!out)
 		return fail(-EINVAL, "fd is NULL");
