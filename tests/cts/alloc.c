@@ -13,10 +13,10 @@
 static int64_t shape_1m[] = { 1024, 1024 };
 static const DLTensor layout_1m = LAYOUT8(2, shape_1m);
 
-/* Skips where no exporter is there at all. */
+/* Skips where no exporter is there at all; of several devices each has said why. */
 static void alloc_ok(int ret)
 {
-	if (ret == -ENODEV)
+	if (ret == -ENODEV || ret == -EOPNOTSUPP)
 		ABSENT("%s", dlbuf_last_error());
 	REQUIRE_OK(ret);
 }
@@ -96,7 +96,7 @@ static void nothing_stays(void *arg)
 	CHECK_EQ(stats.idle_bytes, 0);
 	CHECK_EQ(cts_count_fds(), fds);
 	/* Who imports it, too, has an import as any other. */
-	REQUIRE_OK(dlbuf_alloc(&dev, 1, &layout, &udmabuf, &t));
+	alloc_ok(dlbuf_alloc(&dev, 1, &layout, &udmabuf, &t));
 	CHECK_OK(dlbuf_tensor_get_info(t, &info));
 	cts_delete(cts_import(dev, info.fd, 4096));
 	cts_delete(t);

@@ -120,6 +120,8 @@ struct dlbuf_device_stats cts_stats(struct dlbuf_device *dev);
 
 /* Open fds of this process, without those that a driver keeps. */
 unsigned int cts_count_fds(void);
+/* The driver opens files when it likes: only dma-bufs, fences and memfds count. */
+extern bool cts_driver_keeps;
 
 /*
  * Until there are so many: the library's event thread puts its own away when it

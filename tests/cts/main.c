@@ -19,8 +19,10 @@ static const struct access *const accesses[] = {
 
 static void prepare(void)
 {
-	if (cts_access->prepare && cts_access->prepare())
-		KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "the driver's");
+	if (!cts_access->prepare || !cts_access->prepare())
+		return;
+	cts_driver_keeps = !cts_access->keeps_fds;
+	KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "the driver's");
 }
 
 /* "host,copy" */

@@ -7,7 +7,7 @@
 struct driver cu;
 cuda_device gpu;
 
-static cuda_context context;
+cuda_context gpu_context;
 
 void gpu_begin(void)
 {
@@ -22,8 +22,8 @@ void gpu_begin(void)
 		result = cu.DeviceGet(&gpu, 0);
 	if (result)
 		SKIP("%s", driver_says(&cu, result));
-	GPU_OK(DevicePrimaryCtxRetain, &context, gpu);
-	GPU_OK(CtxPushCurrent, context);
+	GPU_OK(DevicePrimaryCtxRetain, &gpu_context, gpu);
+	GPU_OK(CtxPushCurrent, gpu_context);
 }
 
 void gpu_end(void)
@@ -31,7 +31,7 @@ void gpu_end(void)
 	cuda_context popped;
 
 	GPU_OK(CtxPopCurrent, &popped);
-	CHECK(popped == context);
+	CHECK(popped == gpu_context);
 	GPU_OK(DevicePrimaryCtxRelease, gpu);
 }
 

@@ -14,6 +14,7 @@
 
 extern struct driver cu;
 extern cuda_device gpu;
+extern cuda_context gpu_context;
 
 /* Loads the driver; its device 0's context is current. Skips the case without. */
 void gpu_begin(void);

@@ -184,17 +184,20 @@ def lines_about(n):
 
 def steps(all_steps):
     yield from ["## What ran", ""]
-    rows, skipped = [], []
+    rows, skipped = [], {}
     for name, cases in all_steps.items():
         count = {k: sum(c["result"] == k for c in cases)
                  for k in ("ok", "not ok", "skip")}
         rows.append((name, *count.values()))
-        skipped += [(c["name"], c["reason"]) for c in cases
-                    if c["result"] == "skip"]
+        for c in cases:
+            if c["result"] == "skip":
+                skipped.setdefault((name, c["reason"]), []).append(c["name"])
     yield from table(["program", "passed", "failed", "skipped"], rows)
     if skipped:
         yield from ["Skipped:", ""]
-        yield from table(["case", "because"], skipped)
+        yield from table(["program", "cases", "because"],
+                         [(name, cases[0] if len(cases) == 1 else len(cases),
+                           reason) for (name, reason), cases in skipped.items()])
 
 
 def write(report, folder):
@@ -202,7 +205,7 @@ def write(report, folder):
     os.makedirs(folder, exist_ok=True)
     stem = os.path.join(folder, file_name(report["machine"]))
     with open(stem + ".json", "w") as f:
-        json.dump(report, f, indent=1, ensure_ascii=False)
+        json.dump(report, f, ensure_ascii=False)
         f.write("\n")
     with open(stem + ".md", "w") as f:
         f.write("\n".join(markdown(report)).rstrip() + "\n")

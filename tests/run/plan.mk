@@ -396,7 +396,7 @@ $(call step,lab@alloc+fault): build@fault
 $(call step,gpu@double): build@gcc
 	$(ktap) -- $(lab) --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so \
 		--env DLBUF_VULKAN_LIBRARY=$(doubles)/libvulkan.so --env FAKE_VULKAN=bridge -- \
-		tests/gpu/run --built --only probe --only order --only numbers O=$(b)/gcc
+		tests/gpu/run --built --only probe --only order --only lost --only numbers O=$(b)/gcc
 
 # ---------------------------------------------------------------- adapters to others' frames
 #
