@@ -207,7 +207,9 @@ ze_result_t zeMemFree(ze_context_handle_t handle, void *p)
 	if (!r || r->at != p || r->object.ctx != ctx)
 		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT,
 				  "no allocation of this context begins there"));
-	wait_to_free(&r->object);
+	/* As Intel's driver: memory of its own is freed at once, in use or not. */
+	if (r->imported)
+		wait_to_free(&r->object);
 	range_free(&r->object);
 	return end(result);
 }
