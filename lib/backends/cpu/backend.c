@@ -83,9 +83,11 @@ static int cpu_import(struct import *imp)
 	return 0;
 }
 
-static void cpu_unimport(struct import *imp)
+static bool cpu_unimport(struct import *imp, bool wait)
 {
+	(void)wait;
 	munmap(imp->data, imp->bytes);
+	return true;
 }
 
 /* START also waits for the fences. */
