@@ -113,11 +113,8 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 	imp->paths = paths;
 	imp->brief = brief;
 	imp->fd = sys_dup(fd);
-	if (imp->fd < 0) {
-		free(imp);
-		return fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
-	}
-	ret = check_duplicate(imp, fd, id, end);
+	ret = imp->fd < 0 ? fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd) :
+			    check_duplicate(imp, fd, id, end);
 	if (ret) {
 		close_and_free(imp);
 		return ret;

@@ -40,25 +40,24 @@ static int none_serves(const struct dlbuf_device *dev, uint32_t paths,
 static int begin_again(struct import **imp)
 {
 	struct import *failed = *imp, *fresh = import_new(failed->dev);
-	int ret = fresh ? 0 : -ENOMEM;
+	int ret;
 
-	if (fresh) {
-		fresh->id = failed->id;
-		fresh->fd_access = failed->fd_access;
-		fresh->paths = failed->paths;
-		fresh->bytes = failed->bytes;
-		fresh->brief = failed->brief;
-		fresh->fd = sys_dup(failed->fd);
-		if (fresh->fd < 0) {
-			ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
-			free(fresh);
-		}
+	if (!fresh)
+		return -ENOMEM;
+	fresh->id = failed->id;
+	fresh->fd_access = failed->fd_access;
+	fresh->paths = failed->paths;
+	fresh->bytes = failed->bytes;
+	fresh->brief = failed->brief;
+	fresh->fd = sys_dup(failed->fd);
+	if (fresh->fd < 0) {
+		ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
+		free(fresh);
+		return ret;
 	}
-	if (!ret) {
-		import_abandon(failed);
-		*imp = fresh;
-	}
-	return ret;
+	import_abandon(failed);
+	*imp = fresh;
+	return 0;
 }
 
 int path_import(struct import *imp, struct import **out)

@@ -267,9 +267,8 @@ static void free_memory(struct queue_memory *m)
 static void note_drop(struct queue_memory *m)
 {
 	pthread_mutex_lock(&m->dev->lock);
-	if (!m->dropped)
-		m->dropped_at = m->dev->nwaits;
-	m->dropped = true;
+	if (!m->dropped_at)
+		m->dropped_at = m->dev->nwaits + 1;
 	pthread_mutex_unlock(&m->dev->lock);
 }
 

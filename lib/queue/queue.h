@@ -305,8 +305,7 @@ struct queue_memory {
 	/* Under dev->lock. */
 	struct queue_work *works;
 	unsigned int open;	/* accesses that have begun and not ended */
-	bool dropped;		/* unimport() was called ... */
-	uint64_t dropped_at;	/* ... for the first time, and dev->nwaits then */
+	uint64_t dropped_at;	/* the number of the next wait when unimport() was first called */
 };
 
 static inline struct queue_device *queue_device_of(struct dlbuf_device *dev)
@@ -494,8 +493,8 @@ int queue_poll_end(struct queue_device *dev);
 /* Waits for all work of the device. */
 int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns);
 
-/* Under the lock: whether a stream waits that did so when dev->nwaits was `then`. */
-bool queue_waits_stand(const struct queue_device *dev, uint64_t then);
+/* Under the lock: whether a stream waits by a wait of a smaller number. */
+bool queue_waits_stand(const struct queue_device *dev, uint64_t next);
 
 /* Call after a stream's wait: the event is complete after the wait. Takes work. */
 int queue_wait_begun(struct queue_device *dev, struct queue_work *work,

@@ -653,6 +653,9 @@ TEST(work_is_found_after_the_import)
 	CHECK_EQ(dev->ndying, 2);
 	/* A child has its own. */
 	child = fork();
+	/* TSan lets no child of a process with threads start one. */
+	if (!child && KTAP_TSAN)
+		_exit(0);
 	if (!child) {
 		fake.imports = 0;
 		end_of_all(begin_to_go(fd));
