@@ -171,14 +171,15 @@ static void table_insert(struct cache *cache, struct import *imp)
 }
 
 /*
- * Its destruction follows. If its work has no fence, those who must wait for that work
- * find it until then.
+ * Its destruction follows, and is its user. If its work has no fence, those who must wait
+ * for that work find it until then.
  */
 static void take_out(struct cache *cache, struct import *imp)
 {
 	idle_remove(cache, imp);
 	cache->nimports--;
 	imp->gone = true;
+	__atomic_store_n(&imp->refs, 1, __ATOMIC_RELAXED);
 	if (!imp->staging)
 		forget(cache, imp);
 	if (!pending_is_event(imp))
@@ -191,7 +192,7 @@ bool cache_unlist(struct import *imp)
 	bool alone;
 
 	pthread_mutex_lock(&cache->lock);
-	alone = !imp->gone || !imp->refs;
+	alone = __atomic_load_n(&imp->refs, __ATOMIC_ACQUIRE) == 1;
 	if (alone)
 		table_remove(cache, imp);
 	pthread_mutex_unlock(&cache->lock);
@@ -266,7 +267,7 @@ static uint32_t destroy_all(struct import *gone)
 /* Under the lock: adds a user of imp, which may have been idle. */
 static void use(struct cache *cache, struct import *imp)
 {
-	if (!__atomic_fetch_add(&imp->refs, 1, __ATOMIC_RELAXED) && !imp->gone) {
+	if (!__atomic_fetch_add(&imp->refs, 1, __ATOMIC_RELAXED)) {
 		idle_remove(cache, imp);
 		cache->live_bytes += imp->bytes;
 		imp->dev->refs++;
@@ -512,7 +513,7 @@ void cache_unref(struct import *imp)
 	if (unref_not_last(imp))
 		return;
 	pthread_mutex_lock(&cache->lock);
-	if (__atomic_sub_fetch(&imp->refs, 1, __ATOMIC_ACQ_REL) || imp->gone) {
+	if (__atomic_sub_fetch(&imp->refs, 1, __ATOMIC_ACQ_REL)) {
 		pthread_mutex_unlock(&cache->lock);
 		return;
 	}
@@ -557,7 +558,7 @@ void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id)
 	pthread_mutex_lock(&cache->lock);
 	for (imp = *bucket(cache, id); imp; imp = next) {
 		next = imp->hash_next;
-		if (!same_buffer(&imp->id, id) || imp->gone)
+		if (!same_buffer(&imp->id, id))
 			continue;
 		__atomic_store_n(&imp->brief, true, __ATOMIC_RELAXED);
 		if (!__atomic_load_n(&imp->refs, __ATOMIC_RELAXED)) {
