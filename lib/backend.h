@@ -48,6 +48,7 @@ struct dlbuf_device {
 	uint32_t slack;		/* bytes to allocate after those of tensors */
 	unsigned int refs;	/* under cache.lock */
 	unsigned int generation;	/* fork_generation when it was opened */
+	unsigned int ndying;	/* atomic; see import_destroy() */
 	struct dlbuf_device *next;	/* list of the process's devices, see device.c */
 	struct cache cache;
 };
@@ -92,12 +93,19 @@ struct backend {
 	/*
 	 * Imports imp->fd by imp->path. The fd stays the core's: a driver that
 	 * takes fds gets a duplicate. On failure the error text has the reason,
-	 * and everything is undone. Required.
+	 * and everything is undone; but if the backend has `paths`, unimport()
+	 * undoes it. Required.
 	 */
 	int (*import)(struct import *imp);
 
-	/* Undoes import(). The core frees imp and closes imp->fd. Required. */
-	void (*unimport)(struct import *imp);
+	/*
+	 * Undoes import() and alloc(). The core then closes imp->fd and frees imp.
+	 * False: work of imp still runs, or the driver would wait in a free. Then
+	 * imp stays as it is, and the core calls again. wait: the call waits
+	 * instead. A backend with wait() first waits until cache_unlist() is true.
+	 * Required.
+	 */
+	bool (*unimport)(struct import *imp, bool wait);
 
 	/*
 	 * Checks a stream before an access begins or ends on it. -EINVAL, -EBUSY:
@@ -164,9 +172,8 @@ struct backend {
 
 	/*
 	 * Waits until the device has completed everything that the library has
-	 * submitted, and until the memory that waited for this is freed. -ETIME: the
-	 * deadline passed. -EBUSY: the application has to act first. Optional:
-	 * without it no work runs after release() has returned.
+	 * submitted. -ETIME: the deadline passed. -EBUSY: the application has to act
+	 * first. Optional: without it no work runs after release() has returned.
 	 */
 	int (*drain)(struct dlbuf_device *dev, uint64_t deadline_ns);
 
@@ -233,6 +240,9 @@ static inline bool device_inherited(const struct dlbuf_device *dev)
  * -ESTALE  a parent process opened the device
  */
 int device_check(const struct dlbuf_device *dev);
+
+/* Adds a reference to a device that has one. */
+void device_ref(struct dlbuf_device *dev);
 
 /* Drops a reference. The last one destroys the device. */
 void device_unref(struct dlbuf_device *dev);

@@ -8,6 +8,7 @@
 #include "cache.h"
 #include "internal.h"
 #include "layout.h"
+#include "pending.h"
 #include "sys.h"
 
 /* An eighth of the machine's memory. */
@@ -97,7 +98,7 @@ static struct import *table_find(struct cache *cache,
 {
 	struct import *imp = *bucket(cache, id);
 
-	while (imp && !(same_buffer(&imp->id, id) &&
+	while (imp && !(same_buffer(&imp->id, id) && !imp->gone &&
 			imp->id.access == id->access &&
 			PATH_BIT(imp->path) & paths))
 		imp = imp->hash_next;
@@ -123,13 +124,12 @@ static void table_remove(struct cache *cache, struct import *imp)
 {
 	struct import **p = bucket(cache, &imp->id);
 
-	cache->nimports--;
-	if (imp->staging)
+	if (!imp->listed)
 		return;
-	forget(cache, imp);
 	while (*p != imp)
 		p = &(*p)->hash_next;
 	*p = imp->hash_next;
+	imp->listed = false;
 }
 
 /* Keeps the chains short. Without memory the table stays, with longer chains. */
@@ -166,13 +166,37 @@ static void table_insert(struct cache *cache, struct import *imp)
 	p = bucket(cache, &imp->id);
 	imp->hash_next = *p;
 	*p = imp;
+	imp->listed = true;
 	cache->nimports++;
 }
 
+/*
+ * Its destruction follows, and is its user. If its work has no fence, those who must wait
+ * for that work find it until then.
+ */
 static void take_out(struct cache *cache, struct import *imp)
 {
 	idle_remove(cache, imp);
-	table_remove(cache, imp);
+	cache->nimports--;
+	imp->gone = true;
+	__atomic_store_n(&imp->refs, 1, __ATOMIC_RELAXED);
+	if (!imp->staging)
+		forget(cache, imp);
+	if (!pending_is_event(imp))
+		table_remove(cache, imp);
+}
+
+bool cache_unlist(struct import *imp)
+{
+	struct cache *cache = &imp->dev->cache;
+	bool alone;
+
+	pthread_mutex_lock(&cache->lock);
+	alone = __atomic_load_n(&imp->refs, __ATOMIC_ACQUIRE) == 1;
+	if (alone)
+		table_remove(cache, imp);
+	pthread_mutex_unlock(&cache->lock);
+	return alone;
 }
 
 static struct import *last_staging(struct cache *cache)

@@ -6,8 +6,10 @@
  * An import in use is in the table only. One without a user is idle: it stays
  * until it is used again, pushed out by a bound, or not used by the last
  * CACHE_STALE imports. A brief one, of dlbuf_recv() or dlbuf_alloc(), goes with
- * its last user. The import's fd keeps the kernel from giving the inode number to
- * another buffer, so that equal identity means the same buffer.
+ * its last user. One that goes stays in the table while it has work without a fence:
+ * those who must wait for that work find it, and nobody else. The import's fd keeps
+ * the kernel from giving the inode number to another buffer, so that equal identity
+ * means the same buffer.
  *
  * Staging buffers, which frames are copied into, are imports too. Only the
  * library knows them, so they are not in the table: an idle one serves the next
@@ -22,6 +24,7 @@
 #define DLBUF_CACHE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "buffer.h"
@@ -80,6 +83,12 @@ void cache_add(struct cache *cache, struct import *imp);
  */
 size_t cache_find_all(struct cache *cache, const struct buffer_id *id,
 		      struct import *found[], size_t room);
+
+/*
+ * For unimport(), when the work of imp is over: takes imp out of the table. False: a thread
+ * that has found it by cache_find_all() still uses it.
+ */
+bool cache_unlist(struct import *imp);
 
 /*
  * Takes an idle staging buffer of at least `bytes` and less than twice that. It then

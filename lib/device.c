@@ -216,12 +216,18 @@ int device_check(const struct dlbuf_device *dev)
 
 void device_destroy(struct dlbuf_device *dev)
 {
-	/* This was the last reference. */
+	/* This was the last reference, so no import is left. */
 	list_remove(dev);
-	cache_trim(dev, 0);
 	cache_finish(&dev->cache);
 	dev->backend->close(dev);
 	event_user_remove();
+}
+
+void device_ref(struct dlbuf_device *dev)
+{
+	pthread_mutex_lock(&dev->cache.lock);
+	dev->refs++;
+	pthread_mutex_unlock(&dev->cache.lock);
 }
 
 void device_unref(struct dlbuf_device *dev)
@@ -325,26 +331,42 @@ int dlbuf_device_each(dlbuf_device_fn fn, void *data)
 	return 0;
 }
 
+/* Waits for leases and frees, which may both add to the other. */
+static int drain_events(struct dlbuf_device *dev, uint64_t deadline_ns)
+{
+	struct timespec pause = PAUSE_FIRST;
+	bool leases;
+	int ret = 0;
+
+	while (!ret) {
+		import_destroy_again(dev);
+		leases = event_awaits(dev);
+		if (!leases && !__atomic_load_n(&dev->ndying, __ATOMIC_ACQUIRE))
+			break;
+		ret = event_turn();
+		if (!ret && !pause_until(&pause, deadline_ns))
+			ret = fail(-ETIME, "%s: not all %s at the deadline",
+				   dev->name, leases ? "leases had fired" :
+				   "memory was free");
+	}
+	return ret;
+}
+
 int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns)
 {
 	NOT_CANCELLED;
-	struct timespec pause = PAUSE_FIRST;
 	int ret = device_check(dev);
 
 	if (!ret && event_is_here())
 		return fail(-EBUSY, "dlbuf_device_drain() in a callback of the "
 			    "library: it would wait for this callback");
-	if (!ret && dev->backend->drain)
-		ret = dev->backend->drain(dev, deadline_ns);
-	while (!ret && event_awaits(dev)) {
-		ret = event_turn();
-		if (!ret && !pause_until(&pause, deadline_ns))
-			ret = fail(-ETIME, "%s: not all leases had fired at the "
-				   "deadline", dev->name);
+	/* The callbacks of leases may submit more. */
+	for (int i = 0; i < 2 && !ret; i++) {
+		if (dev->backend->drain)
+			ret = dev->backend->drain(dev, deadline_ns);
+		if (!ret)
+			ret = drain_events(dev, deadline_ns);
 	}
-	/* Leases may have posted more frees. */
-	if (!ret && dev->backend->drain)
-		ret = dev->backend->drain(dev, deadline_ns);
 	return ret;
 }
 

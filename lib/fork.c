@@ -33,6 +33,7 @@ static void in_child(void)
 	event_forked();
 	device_forked();
 	pending_forked();
+	import_forked();
 }
 
 static void watch(void)

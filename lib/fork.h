@@ -39,6 +39,7 @@ void device_forked(void);
 void event_forked(void);
 void error_forked(void);
 void pending_forked(void);
+void import_forked(void);
 
 /*
  * Three lists are locked around fork(): the events and the fds of owned_add() (socket.h), so that

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "backend.h"
+#include "event.h"
+#include "fence.h"
 #include "import.h"
 #include "internal.h"
 #include "layout.h"
@@ -69,17 +71,25 @@ int import_fits(const struct import *imp, uint64_t end)
 	return layout_fits(end, imp->bytes);
 }
 
-static struct import *new_import(struct dlbuf_device *dev)
+struct import *import_new(struct dlbuf_device *dev)
 {
 	struct import *imp = sys_calloc(1, dev->backend->import_size);
 
 	if (!imp)
 		return NULL;
 	imp->dev = dev;
+	imp->fd = -1;
 	imp->release_sync = dev->release_sync;
 	imp->last_fd = -1;
 	imp->refs = 1;
 	return imp;
+}
+
+static void close_and_free(struct import *imp)
+{
+	if (imp->fd >= 0)
+		close(imp->fd);
+	free(imp);
 }
 
 int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
@@ -95,7 +105,7 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 	if (!paths)
 		return fail(-EOPNOTSUPP, "%s has none of the paths that opts "
 			    "allow", dev->name);
-	imp = new_import(dev);
+	imp = import_new(dev);
 	if (!imp)
 		return -ENOMEM;
 	imp->id = *id;
@@ -103,28 +113,18 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 	imp->paths = paths;
 	imp->brief = brief;
 	imp->fd = sys_dup(fd);
-	if (imp->fd < 0) {
-		ret = fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd);
-		goto err_free;
+	ret = imp->fd < 0 ? fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd) :
+			    check_duplicate(imp, fd, id, end);
+	if (ret) {
+		close_and_free(imp);
+		return ret;
 	}
-	ret = check_duplicate(imp, fd, id, end);
-	if (!ret)
-		ret = path_import(imp);
-	if (ret)
-		goto err_close;
-	*out = imp;
-	return 0;
-
-err_close:
-	close(imp->fd);
-err_free:
-	free(imp);
-	return ret;
+	return path_import(imp, out);
 }
 
 int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
 {
-	struct import *imp = new_import(dev);
+	struct import *imp = import_new(dev);
 	int ret;
 
 	if (!imp)
@@ -133,7 +133,7 @@ int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
 	imp->own = true;
 	ret = dev->backend->alloc(imp);
 	if (ret) {
-		free(imp);
+		import_abandon(imp);
 		return ret;
 	}
 	ret = buffer_identify(imp->fd, &imp->id);
@@ -146,9 +146,135 @@ int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
 	return 0;
 }
 
+/* ---------------------------------------------------------------- the end */
+
+/*
+ * Imports of all devices whose work is not over. Each has a reference to its device, in
+ * which it is counted.
+ */
+static struct {
+	pthread_mutex_t lock;
+	struct import *first;
+	unsigned int n;		/* with those that a thread tries to free now */
+	struct event_call call;	/* posted if n is not 0 */
+} dying = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static bool free_import(struct import *imp, bool wait)
+{
+	if (!imp->dev->backend->unimport(imp, wait))
+		return false;
+	close_and_free(imp);
+	return true;
+}
+
+/* Under the lock. */
+static void dying_add(struct import *imp)
+{
+	imp->lru_next = dying.first;
+	dying.first = imp;
+}
+
+/* Takes those of dev out of the list, or with NULL all. */
+static struct import *dying_take(const struct dlbuf_device *dev)
+{
+	struct import *list = NULL, **p = &dying.first, *imp;
+
+	pthread_mutex_lock(&dying.lock);
+	while ((imp = *p)) {
+		if (dev && imp->dev != dev) {
+			p = &imp->lru_next;
+			continue;
+		}
+		*p = imp->lru_next;
+		imp->lru_next = list;
+		list = imp;
+	}
+	pthread_mutex_unlock(&dying.lock);
+	return list;
+}
+
+void import_destroy_again(struct dlbuf_device *dev)
+{
+	struct import *imp, *next = dying_take(dev);
+
+	while ((imp = next)) {
+		struct dlbuf_device *of = imp->dev;
+		bool freed;
+
+		next = imp->lru_next;
+		freed = free_import(imp, false);
+		pthread_mutex_lock(&dying.lock);
+		if (freed)
+			dying.n--;
+		else
+			dying_add(imp);
+		pthread_mutex_unlock(&dying.lock);
+		if (!freed)
+			continue;
+		__atomic_sub_fetch(&of->ndying, 1, __ATOMIC_ACQ_REL);
+		device_unref(of);
+	}
+}
+
+static bool destroy_later(struct event_call *call)
+{
+	bool none;
+
+	import_destroy_again(NULL);
+	pthread_mutex_lock(&dying.lock);
+	none = !dying.n;
+	call->fn = none ? NULL : call->fn;
+	pthread_mutex_unlock(&dying.lock);
+	return none;
+}
+
+/* The library's thread tries again to free it; or the result of event_promise(). */
+static int leave_to_thread(struct import *imp)
+{
+	int ret = 0;
+
+	device_ref(imp->dev);
+	pthread_mutex_lock(&dying.lock);
+	if (!dying.call.fn)
+		ret = event_promise();
+	if (!ret) {
+		__atomic_add_fetch(&imp->dev->ndying, 1, __ATOMIC_ACQ_REL);
+		dying.n++;
+		dying_add(imp);
+		if (!dying.call.fn) {
+			dying.call.fn = destroy_later;
+			event_post(&dying.call);
+		}
+	}
+	pthread_mutex_unlock(&dying.lock);
+	return ret;
+}
+
 void import_destroy(struct import *imp)
 {
-	imp->dev->backend->unimport(imp);
-	close(imp->fd);
-	free(imp);
+	struct timespec pause = PAUSE_FIRST;
+	struct dlbuf_device *dev = imp->dev;
+
+	if (free_import(imp, false) || !leave_to_thread(imp))
+		return;
+	forget_failure();
+	while (!free_import(imp, true))
+		pause_until(&pause, 0);
+	device_unref(dev);
+}
+
+void import_abandon(struct import *imp)
+{
+	if (imp->dev->backend->paths)
+		import_destroy(imp);
+	else
+		close_and_free(imp);
+}
+
+void import_forked(void)
+{
+	pthread_mutex_init(&dying.lock, NULL);
+	dying.first = NULL;
+	dying.n = 0;
+	dying.call.fn = NULL;
 }

@@ -44,6 +44,8 @@ struct import {
 	/* Counts tensors and calls that use it. Atomic; to and from 0 under cache.lock. */
 	unsigned int refs;
 	/* The cache's, under cache.lock. */
+	bool listed;		/* in the table */
+	bool gone;		/* nobody gets it any more, but for those who wait for its work */
 	bool staging;		/* made by the library for copies; found by its size */
 	bool own;		/* memory that the device allocated; never idle */
 	/*
@@ -54,7 +56,7 @@ struct import {
 	uint64_t used;		/* clock of the cache at the last use */
 	int last_fd;		/* number of the caller's fd at the last import, or -1 */
 	struct import *hash_next;
-	struct import *lru_prev, *lru_next;
+	struct import *lru_prev, *lru_next;	/* lru_next also in lists of gone ones */
 };
 
 /* Sets of paths. */
@@ -96,10 +98,26 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 /* Makes an import of device memory of at least so many bytes. */
 int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out);
 
+/* A zeroed struct with one user and without an fd. NULL: no memory. */
+struct import *import_new(struct dlbuf_device *dev);
+
+/*
+ * Destroys a struct whose import or allocation by the backend has failed, or was not
+ * tried.
+ */
+void import_abandon(struct import *imp);
+
 /* -ERANGE: tensors of the import may not use bytes up to `end`. */
 int import_fits(const struct import *imp, uint64_t end);
 
-/* Destroys an import. Calls the driver. */
+/*
+ * Destroys an import that nobody uses, now or on "dlbuf-events" when its work is over.
+ * Until then it holds a reference to its device. Calls the driver. If the library's thread
+ * cannot be started, it waits for the work.
+ */
 void import_destroy(struct import *imp);
+
+/* Tries again to destroy those of a device that wait for their work. */
+void import_destroy_again(struct dlbuf_device *dev);
 
 #endif /* DLBUF_LIB_IMPORT_H */

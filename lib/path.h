@@ -9,14 +9,15 @@
 struct import;
 
 /*
- * Tries imp->paths in order, and sets imp->path to the first one by which the backend
- * imports. If none works, the error text has the reason of each path.
+ * Tries imp->paths in order, and sets (*out)->path to the first one by which the backend
+ * imports. Takes imp: each further path is tried with a struct of its own. If none works,
+ * the error text has the reason of each path.
  * -EOPNOTSUPP  no path works
  * -ENOMEM, -EMFILE, -ENFILE
  * -ENODEV      the device is lost
  * With a single path the error is the backend's.
  */
-int path_import(struct import *imp);
+int path_import(struct import *imp, struct import **out);
 
 /*
  * Maps a whole dma-buf, for reading and imp->id.access. *map is new, for munmap().

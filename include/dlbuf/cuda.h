@@ -83,8 +83,8 @@ extern "C" {
  * dlbuf_device_open("cuda:0") takes the thread's current context if that belongs
  * to the device, otherwise the primary context.
  *
- * context is borrowed and must live until the last tensor of the device is
- * deleted. opts are borrowed. *out is new.
+ * context is borrowed and must live until the last tensor of the device is deleted
+ * and its work is over (dlbuf_device_drain()). opts are borrowed. *out is new.
  * -EINVAL  NULL, not a context, bad opts
  * -ENODEV, -EIO as for dlbuf_device_open()
  */

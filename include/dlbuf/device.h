@@ -83,7 +83,10 @@ DLBUF_API int dlbuf_device_open(const char *name,
 
 /*
  * Closes the device (taken; NULL does nothing) and drops its idle imports. Its
- * tensors stay valid: the device is freed with the last of them.
+ * tensors stay valid: the device is freed with the last of them, and not before the
+ * work of deleted ones is over. A wrapped Vulkan device waits for the latter here, and in
+ * later deletions, so it may block. On others call dlbuf_device_drain() before, if you
+ * destroy what was wrapped.
  *
  * Leases and notifications that wait for a fence still fire after this call, on the event
  * thread. At exit(), and if the library is unloaded by dlclose(), a callback that runs is
@@ -136,7 +139,8 @@ DLBUF_API int dlbuf_device_each(dlbuf_device_fn fn, void *data);
 /*
  * Drops idle imports until at most max_idle are left, for example after a camera
  * was reconfigured and will not send its old buffers again. Tensors are not
- * affected. NULL does nothing.
+ * affected. NULL does nothing. Does not wait for the work of imports: their memory is freed
+ * after it.
  */
 DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
 
@@ -147,7 +151,7 @@ DLBUF_API void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle);
  * dlbuf_import() is called for the dma-buf again. It is no error if the dma-buf is
  * not in the cache.
  *
- * fd is borrowed. May block while the driver unmaps.
+ * fd is borrowed. May block while the driver unmaps, but does not wait for work.
  * -EINVAL  dev is NULL
  * -EBADF   fd is not open or not a dma-buf
  */

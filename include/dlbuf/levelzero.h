@@ -70,8 +70,8 @@ extern "C" {
  *
  * device is a ze_device_handle_t of the context: of zeDeviceGet() or
  * zeDeviceGetSubDevices(). Both handles are borrowed and must live until the last
- * tensor of the device is deleted, and your command lists have passed the waits that
- * dlbuf has appended. They come from the libze_loader.so.1 of this
+ * tensor of the device is deleted, its work is over (dlbuf_device_drain()), and your
+ * command lists have passed the waits that dlbuf has appended. They come from the libze_loader.so.1 of this
  * process. opts are borrowed. *out is new.
  * -EINVAL  NULL, not a device of the machine, bad opts
  * -ENODEV, -EIO as for dlbuf_device_open()

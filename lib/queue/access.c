@@ -66,7 +66,7 @@ int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 		pthread_mutex_unlock(&dev->lock);
 		m->held_for |= access;
 		if (m->copied)
-			cache_count_copy(&dev->base.cache, first ? m->bytes : 0);
+			cache_count_copy(&dev->base.cache, first ? m->base.bytes : 0);
 	}
 	pthread_mutex_unlock(&m->beginning);
 	return ret;
@@ -126,7 +126,7 @@ void queue_access_over(struct queue_memory *m)
 
 void queue_bracket(struct queue_memory *m, uint64_t flags)
 {
-	if (!bracket(m->fd, flags))
+	if (!bracket(m->base.fd, flags))
 		return;
 	fail_errno("DMA_BUF_IOCTL_SYNC");
 	queue_access_failed(m);
@@ -158,7 +158,7 @@ int queue_cpu_begin(struct queue_memory *m, uint32_t access, void *stream,
 	if (ret)
 		return ret;
 	if (fence == -1)
-		return bracket(m->fd, DMA_BUF_SYNC_START | (writes ?
+		return bracket(m->base.fd, DMA_BUF_SYNC_START | (writes ?
 			       DMA_BUF_SYNC_RW : DMA_BUF_SYNC_READ)) ?
 		       fail(-EIO, "%s: DMA_BUF_IOCTL_SYNC START: %m",
 			    m->dev->base.name) : 0;
@@ -175,6 +175,6 @@ int queue_cpu_end(struct queue_memory *m, uint32_t access, void *stream)
 {
 	if (access & DLBUF_WRITE)
 		return queue_call_host(m->dev, stream, end_write, m);
-	bracket(m->fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
+	bracket(m->base.fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
 	return 0;
 }

@@ -105,7 +105,7 @@ int queue_bridge_import(struct queue_memory *m, int dma_buf)
 
 	if (!dev->caps.buffers)
 		return fail(-EOPNOTSUPP, "%s", dev->caps.why_not);
-	ret = bridge_buffer_create(dev->bridge, dma_buf, m->bytes, &m->buffer,
+	ret = bridge_buffer_create(dev->bridge, dma_buf, m->base.bytes, &m->buffer,
 				   &fd, &allocated, &dedicated);
 	if (ret) {
 		m->buffer = NULL;

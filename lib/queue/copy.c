@@ -24,7 +24,7 @@ static void copy_bytes(struct queue_memory *m, uint64_t access, void *to,
 		       const void *from)
 {
 	queue_bracket(m, DMA_BUF_SYNC_START | access);
-	memcpy(to, from, m->bytes);
+	memcpy(to, from, m->base.bytes);
 	queue_bracket(m, DMA_BUF_SYNC_END | access);
 }
 

@@ -71,7 +71,7 @@ int queue_export(struct dlbuf_device *base, const DLTensor *tensor,
 
 /* ---------------------------------------------------------------- ours */
 
-static int alloc(struct queue_memory *m, struct import *imp)
+static int alloc(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 	struct queue_range r;
@@ -89,28 +89,22 @@ static int alloc(struct queue_memory *m, struct import *imp)
 		ret = dev->ops->stream_create(dev, &stream);
 	if (!ret)
 		ret = queue_finish_own(dev, stream, dev->ops->clear(m, stream));
-	r = (struct queue_range){ m->data, m->bytes };
+	r = (struct queue_range){ m->data, m->base.bytes };
 	if (!ret)
-		ret = export(dev, &r, 0, &imp->fd);
-	if (ret || r.base == m->data)
-		return ret;
-	close(imp->fd);
-	return fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
+		ret = export(dev, &r, 0, &m->base.fd);
+	return ret || r.base == m->data ? ret :
+	       fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
 		    "allocation, too", dev->base.name);
 }
 
 int queue_alloc(struct import *imp)
 {
 	uint64_t bytes = (imp->bytes + BLOCK - 1) & ~(uint64_t)(BLOCK - 1);
-	int ret;
 
 	if (bytes < imp->bytes)
 		return fail(-EOVERFLOW, "the size does not fit 64 bits in blocks "
 			    "of the driver's");
-	ret = queue_memory_new(imp, bytes, alloc);
-	if (ret)
-		return ret;
 	imp->bytes = bytes;
 	imp->path = DLBUF_PATH_DIRECT;
-	return 0;
+	return queue_import_by(imp, alloc);
 }

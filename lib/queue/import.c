@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
-/* Imports a dma-buf into the device: the steps of each path. */
+/*
+ * Imports a dma-buf into the device: the steps of each path. And frees it. A driver may
+ * wait inside a free for all its streams, and block all other callers meanwhile. So memory
+ * is freed when no work on it runs, and no stream waits for a fence. Cameras may keep some
+ * stream waiting at any time: see dev->closing_gate, and tests/proof/queue.pml.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,33 +12,6 @@
 
 #include "../path.h"
 #include "queue.h"
-
-void queue_memory_free(struct queue_memory *m)
-{
-	struct queue_device *dev = m->dev;
-
-	if (__atomic_exchange_n(&dev->unsure, 0, __ATOMIC_ACQ_REL))
-		dev->ops->finish_all(dev);
-	if (m->begun)
-		dev->ops->event_destroy(dev, m->begun);
-	dev->ops->free(m);
-	if (m->staging)
-		dev->ops->free_host(dev, m->staging);
-	if (m->map)
-		munmap(m->map, m->bytes);
-	if (m->buffer)
-		bridge_buffer_destroy(m->buffer);
-	if (m->fd >= 0)
-		close(m->fd);
-	pthread_mutex_destroy(&m->beginning);
-	free(m);
-}
-
-static int keep_fd(struct queue_memory *m, const struct import *imp)
-{
-	m->fd = sys_dup(imp->fd);
-	return m->fd < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : 0;
-}
 
 /* ---------------------------------------------------------------- direct */
 
@@ -61,20 +39,20 @@ static int read_back(struct queue_memory *m)
  * are compared until one was equal. A buffer full of one byte value proves nothing,
  * and neither does a buffer that a producer writes during the comparison.
  */
-static int compare(struct queue_memory *m, const struct import *imp)
+static int compare(struct queue_memory *m)
 {
-	size_t bytes = m->bytes - m->unusable;
+	size_t bytes = m->base.bytes - m->base.unusable;
 	bool same = false;
 	void *map;
 	int ret;
 
-	if (host_map(imp, &map)) {
+	if (host_map(&m->base, &map)) {
 		log_at(DLBUF_LOG_INFO, "%s: direct without comparison: %s",
 		       m->dev->base.name, dlbuf_last_error());
 		forget_failure();
 		return 0;
 	}
-	ret = m->dev->ops->alloc_host(m->dev, m->bytes, &m->staging, NULL);
+	ret = m->dev->ops->alloc_host(m->dev, m->base.bytes, &m->staging, NULL);
 	for (int tries = 0; !ret && !same && tries < 3; tries++) {
 		ret = read_back(m);
 		same = !ret && !memcmp(m->staging, map, bytes);
@@ -84,25 +62,23 @@ static int compare(struct queue_memory *m, const struct import *imp)
 			   "CPU does");
 	if (!ret && memcmp(map, (uint8_t *)map + 1, bytes - 1))
 		__atomic_store_n(&m->dev->believed, true, __ATOMIC_RELEASE);
-	/* After a failure the copy may still run, so queue_memory_free() frees it. */
+	/* After a failure the copy may still run, so it is freed with the import. */
 	if (!ret)
 		queue_staging_drop(m);
-	munmap(map, m->bytes);
+	munmap(map, m->base.bytes);
 	return ret;
 }
 
-static int import_direct(struct queue_memory *m, const struct import *imp)
+static int import_direct(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 	int ret;
 
 	if (!dev->ops->import)
 		return fail(-EOPNOTSUPP, "the driver does not import dma-bufs");
-	ret = keep_fd(m, imp);
-	if (!ret)
-		ret = dev->ops->import(m);
+	ret = dev->ops->import(m);
 	if (!ret && !__atomic_load_n(&dev->believed, __ATOMIC_ACQUIRE))
-		ret = compare(m, imp);
+		ret = compare(m);
 	return ret;
 }
 
@@ -122,32 +98,30 @@ static int check_registers(const struct queue_device *dev, uint32_t access)
  * A device that cannot register read-only memory gets a writable mapping, if the fd
  * allows it. The tensor stays read-only.
  */
-static uint32_t access_to_map(const struct queue_device *dev,
-			      const struct import *imp)
+static uint32_t access_to_map(const struct queue_memory *m)
 {
-	int flags = dev->registers_read_only ? -1 : fcntl(imp->fd, F_GETFL);
+	int flags = m->dev->registers_read_only ? -1 :
+		    fcntl(m->base.fd, F_GETFL);
 
 	return flags >= 0 && (flags & O_ACCMODE) == O_RDWR ? DLBUF_RW :
-							     imp->id.access;
+							     m->base.id.access;
 }
 
-static int import_host(struct queue_memory *m, const struct import *imp)
+static int import_host(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
-	uint32_t access = access_to_map(dev, imp);
+	uint32_t access = access_to_map(m);
 	bool by_memfd, asked = false;
 	char said[200];
 	int ret;
 
-	ret = host_map_pages(imp, access, &m->map, &by_memfd);
+	ret = host_map_pages(&m->base, access, &m->map, &by_memfd);
 	if (ret)
 		return ret;
 	ret = check_registers(dev, access);
 	if (!ret && dev->memfds_only && !by_memfd)
 		ret = fail(-EOPNOTSUPP, "the driver needs memory that can be pinned");
 	m->synced = dev->is_cpu;
-	if (!ret && m->synced)
-		ret = keep_fd(m, imp);
 	if (!ret) {
 		asked = true;
 		ret = dev->ops->register_host(m, access);
@@ -156,7 +130,7 @@ static int import_host(struct queue_memory *m, const struct import *imp)
 		return 0;
 	/* A device that uses the CPU's page tables needs no registration. */
 	if (dev->coherent && !m->registered) {
-		host_prefault(imp, m->map);
+		host_prefault(&m->base, m->map);
 		m->data = (uintptr_t)m->map;
 		return 0;
 	}
@@ -167,88 +141,66 @@ static int import_host(struct queue_memory *m, const struct import *imp)
 		    "not known)", said);
 }
 
-static int import_copy(struct queue_memory *m, const struct import *imp)
+static int import_copy(struct queue_memory *m)
 {
 	const struct queue_ops *ops = m->dev->ops;
 	int ret;
 
 	if (!ops->call_host)
 		return fail(-EOPNOTSUPP, "its streams cannot call host functions");
-	ret = keep_fd(m, imp);
+	ret = host_map(&m->base, &m->map);
 	if (!ret)
-		ret = host_map(imp, &m->map);
-	if (!ret)
-		ret = ops->alloc_host(m->dev, m->bytes, &m->staging, NULL);
+		ret = ops->alloc_host(m->dev, m->base.bytes, &m->staging, NULL);
 	return ret ? ret : ops->alloc(m);
 }
 
-static int import_by(struct queue_memory *m, struct import *imp)
+static int import_path(struct queue_memory *m)
 {
 	int ret = 0;
 
-	m->copied = PATH_BIT(imp->path) & PATHS_COPIED;
+	m->copied = PATH_BIT(m->base.path) & PATHS_COPIED;
 	if (m->copied || m->dev->ops->begin)
 		ret = m->dev->ops->event_create(m->dev, &m->begun);
 	if (ret)
 		return ret;
-	switch (imp->path) {
+	switch (m->base.path) {
 	case DLBUF_PATH_DIRECT:
-		return import_direct(m, imp);
+		return import_direct(m);
 	case DLBUF_PATH_HOST:
-		return import_host(m, imp);
+		return import_host(m);
 	case DLBUF_PATH_BRIDGE:
-		return queue_bridge_import(m, imp->fd);
+		return queue_bridge_import(m, m->base.fd);
 	default:
-		return import_copy(m, imp);
+		return import_copy(m);
 	}
 }
 
-int queue_memory_create(struct queue_device *dev, uint64_t bytes,
-			struct queue_memory **out)
+static void prepare(struct queue_memory *m)
 {
-	struct queue_memory *m = sys_calloc(1, sizeof(*m));
-
-	if (!m)
-		return -ENOMEM;
-	m->dev = dev;
-	m->bytes = bytes;
-	m->fd = -1;
+	m->dev = queue_device_of(m->base.dev);
 	pthread_mutex_init(&m->beginning, NULL);
-	*out = m;
-	return 0;
 }
 
-int queue_memory_new(struct import *imp, uint64_t bytes,
-		     int (*fill)(struct queue_memory *m, struct import *imp))
+int queue_import_by(struct import *imp, int (*fill)(struct queue_memory *m))
 {
-	struct queue_device *dev = queue_device_of(imp->dev);
+	struct queue_memory *m = queue_memory_of(imp);
 	struct queue_scope scope;
-	struct queue_memory *m;
 	int ret;
 
-	ret = queue_enter(dev, &scope);
+	prepare(m);
+	ret = queue_enter(m->dev, &scope);
 	if (ret)
 		return ret;
-	ret = queue_memory_create(dev, bytes, &m);
-	if (!ret) {
-		m->access = imp->id.access;
-		ret = fill(m, imp);
-		if (ret)
-			queue_memory_drop(m);
-	}
-	queue_leave(dev, &scope);
-	if (ret)
-		return ret;
-	container_of(imp, struct queue_import, base)->memory = m;
+	ret = fill(m);
+	queue_leave(m->dev, &scope);
 	imp->data = (void *)m->data;
-	imp->opaque = dev->opaque;
-	imp->unusable = m->unusable;
-	return 0;
+	imp->opaque = m->dev->opaque;
+	return ret;
 }
 
 int queue_import(struct import *imp)
 {
-	int ret = queue_memory_new(imp, imp->bytes, import_by);
+	int ret = queue_import_by(imp, import_path);
 
 	/*
 	 * If a host function of the stream waits for fences, releases give events and
@@ -261,12 +213,101 @@ int queue_import(struct import *imp)
 	return ret;
 }
 
-void queue_unimport(struct import *imp)
-{
-	struct queue_device *dev = queue_device_of(imp->dev);
-	struct queue_scope scope;
+/* ---------------------------------------------------------------- frees */
 
+/* So many may wait for longer than the waits that stood when they were dropped. */
+#define FEW_WAIT 8
+
+/*
+ * If no stream waits for a fence: then no stream begins such a wait before open_gate().
+ */
+static bool close_gate(struct queue_memory *m)
+{
+	struct queue_device *dev = m->dev;
+	bool waits;
+
+	queue_reap(dev, &dev->waits);
+	pthread_mutex_lock(&dev->lock);
+	waits = dev->waits || dev->beginning;
+	if (waits && !queue_waits_stand(dev, m->dropped_at) &&
+	    __atomic_load_n(&dev->base.ndying, __ATOMIC_ACQUIRE) > FEW_WAIT)
+		dev->closing_gate = true;
+	dev->freeing += !waits;
+	pthread_mutex_unlock(&dev->lock);
+	return !waits;
+}
+
+static void open_gate(struct queue_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	dev->freeing--;
+	dev->closing_gate = false;
+	pthread_cond_broadcast(&dev->freed);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+static void free_memory(struct queue_memory *m)
+{
+	struct queue_device *dev = m->dev;
+
+	if (__atomic_exchange_n(&dev->unsure, 0, __ATOMIC_ACQ_REL))
+		dev->ops->finish_all(dev);
+	if (m->begun)
+		dev->ops->event_destroy(dev, m->begun);
+	dev->ops->free(m);
+	if (m->staging)
+		dev->ops->free_host(dev, m->staging);
+	if (m->map)
+		munmap(m->map, m->base.bytes);
+	if (m->buffer)
+		bridge_buffer_destroy(m->buffer);
+	pthread_mutex_destroy(&m->beginning);
+}
+
+static void note_drop(struct queue_memory *m)
+{
+	pthread_mutex_lock(&m->dev->lock);
+	if (!m->dropped_at)
+		m->dropped_at = m->dev->nwaits + 1;
+	pthread_mutex_unlock(&m->dev->lock);
+}
+
+/* If the caller waits, it does so in the driver's free, too, and not at the gate. */
+bool queue_unimport(struct import *imp, bool wait)
+{
+	struct queue_memory *m = queue_memory_of(imp);
+	struct queue_device *dev = m->dev;
+	struct queue_scope scope;
+	bool over;
+
+	/* queue_alloc() has refused. */
+	if (!dev)
+		return true;
+	note_drop(m);
 	queue_enter_to_free(dev, &scope);
-	queue_memory_drop(queue_memory_of(imp));
+	if (wait)
+		queue_work_finish(dev, &m->works);
+	over = queue_reap(dev, &m->works) && cache_unlist(imp) &&
+	       (wait || close_gate(m));
+	if (over)
+		free_memory(m);
+	if (over && !wait)
+		open_gate(dev);
 	queue_leave(dev, &scope);
+	return over;
+}
+
+void queue_staging_drop(struct queue_memory *m)
+{
+	struct import *imp = import_new(m->base.dev);
+
+	if (!imp) {
+		/* It is freed with the import. */
+		forget_failure();
+		return;
+	}
+	prepare(queue_memory_of(imp));
+	queue_memory_of(imp)->staging = m->staging;
+	m->staging = NULL;
+	import_destroy(imp);
 }

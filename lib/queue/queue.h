@@ -154,12 +154,12 @@ struct queue_ops {
 	/*
 	 * Memory. Each function sets m->data, which becomes the data of tensors,
 	 * and what free() needs. free() undoes each of them, also after a failure.
-	 * import(): imports the dma-buf m->fd, which stays open until after
+	 * import(): imports the dma-buf m->base.fd, which stays open until after
 	 * free(). Absent: no path `direct`.
 	 * register_host(): registers m->map, for path `host`. Used if
 	 * dev->registers; for read-only buffers, if dev->registers_read_only.
-	 * alloc(): allocates m->bytes on the device. Absent: no path `copy`.
-	 * import_shared(): imports m->bytes that the bridge has allocated, from an
+	 * alloc(): allocates m->base.bytes on the device. Absent: no path `copy`.
+	 * import_shared(): imports m->base.bytes that the bridge has allocated, from an
 	 * OPAQUE_FD or a dma-buf (bridge.h), which is taken on success. Absent: no
 	 * bridge.
 	 */
@@ -256,7 +256,6 @@ struct queue_device {
 	unsigned int refs;	/* atomic; see queue_ref() */
 	bool lost;		/* atomic; see queue_lost() */
 	int unsure;		/* atomic; see queue_set_unsure() */
-	unsigned int leftovers;	/* atomic; see queue_memory_drop() */
 	struct event_call closing, polling;
 
 	pthread_mutex_t lock;	/* protects what follows, and lists of work */
@@ -271,8 +270,8 @@ struct queue_device {
 	 * A driver's free may wait for all streams and block all other calls. So
 	 * no stream begins to wait for a fence during a free: see queue_wait_by().
 	 * With cameras there may always be a stream that waits. So when more than a few
-	 * frees wait, and those waits are over that stood at a drop, the threads that
-	 * acquire wait themselves (`closing_gate`) until a free has run.
+	 * frees wait, and those waits are over that stood when one began to wait, the
+	 * threads that acquire wait themselves (`closing_gate`) until a free has run.
 	 */
 	uint64_t nwaits;	/* waits for fences that have begun */
 	bool closing_gate;
@@ -281,15 +280,10 @@ struct queue_device {
 	pthread_cond_t freed;
 };
 
-/*
- * The memory of an import, and the work that uses it. It is an allocation of its
- * own, because it may outlive the import.
- */
+/* An import: memory, and the work that uses it. It lives until the memory is freed. */
 struct queue_memory {
+	struct import base;
 	struct queue_device *dev;
-	uint64_t bytes;
-	uint32_t access;	/* that the import allows */
-	int fd;			/* the dma-buf, a duplicate, or -1 */
 	void *map;		/* of the dma-buf, or of the memfd behind it */
 	void *staging;		/* pinned memory for path `copy` */
 	struct bridge_buffer *buffer;	/* for path `bridge` */
@@ -298,7 +292,6 @@ struct queue_memory {
 	void *handle;
 	bool registered, allocated;
 	bool passes;		/* begin() and end() are called */
-	uint64_t unusable;	/* bytes at the end that the device cannot use */
 
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */
@@ -312,13 +305,7 @@ struct queue_memory {
 	/* Under dev->lock. */
 	struct queue_work *works;
 	unsigned int open;	/* accesses that have begun and not ended */
-	struct event_call leftover;	/* after the import is destroyed */
-	uint64_t dropped_at;	/* dev->nwaits then */
-};
-
-struct queue_import {
-	struct import base;
-	struct queue_memory *memory;
+	uint64_t dropped_at;	/* the number of the next wait when unimport() was first called */
 };
 
 static inline struct queue_device *queue_device_of(struct dlbuf_device *dev)
@@ -328,7 +315,7 @@ static inline struct queue_device *queue_device_of(struct dlbuf_device *dev)
 
 static inline struct queue_memory *queue_memory_of(struct import *imp)
 {
-	return container_of(imp, struct queue_import, base)->memory;
+	return container_of(imp, struct queue_memory, base);
 }
 
 /* ---------------------------------------------------------------- open.c */
@@ -374,7 +361,7 @@ int queue_probe(struct queue_device *dev, unsigned int n);
 	}								\
 	const struct backend NAME##_backend = {				\
 		.name = #NAME,						\
-		.import_size = sizeof(struct queue_import),		\
+		.import_size = sizeof(struct queue_memory),		\
 		.each = NAME##_each,					\
 		.open = NAME##_open,					\
 		.close = queue_close,					\
@@ -433,19 +420,17 @@ void queue_wait_dead(struct queue_device *dev);
 
 /* backend->import(), which tries imp->path, and backend->unimport(). */
 int queue_import(struct import *imp);
-void queue_unimport(struct import *imp);
+bool queue_unimport(struct import *imp, bool wait);
+
+/* The part of import() and alloc() that they share; fill() is called on the device. */
+int queue_import_by(struct import *imp,
+		    int (*fill)(struct queue_memory *m));
+
+/* Frees m->staging, now or later. */
+void queue_staging_drop(struct queue_memory *m);
 
 /* Waits for a stream of the library. ret: of the calls before, returned if not 0. */
 int queue_finish_own(struct queue_device *dev, void *stream, int ret);
-
-/* Makes an empty struct. */
-int queue_memory_create(struct queue_device *dev, uint64_t bytes,
-			struct queue_memory **out);
-/* Makes the memory of imp; fill() is called with the device entered. */
-int queue_memory_new(struct import *imp, uint64_t bytes,
-		     int (*fill)(struct queue_memory *m, struct import *imp));
-/* The caller has entered the device. */
-void queue_memory_free(struct queue_memory *m);
 
 /* ---------------------------------------------------------------- export.c */
 
@@ -508,8 +493,8 @@ int queue_poll_end(struct queue_device *dev);
 /* Waits for all work of the device. */
 int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns);
 
-/* Under the lock: whether a stream waits that did so when dev->nwaits was `then`. */
-bool queue_waits_stand(const struct queue_device *dev, uint64_t then);
+/* Under the lock: whether a stream waits by a wait of a smaller number. */
+bool queue_waits_stand(const struct queue_device *dev, uint64_t next);
 
 /* Call after a stream's wait: the event is complete after the wait. Takes work. */
 int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
@@ -585,10 +570,5 @@ int queue_bridge_in(struct queue_device *dev, struct bridge_buffer *buffer,
 int queue_bridge_out(struct queue_device *dev, struct bridge_buffer *buffer,
 		     void *stream, int *fence);
 void queue_bridge_close(struct queue_device *dev);
-
-/* leftover.c: takes m, and frees it after its work, perhaps later. */
-void queue_memory_drop(struct queue_memory *m);
-/* The same for m->staging alone. */
-void queue_staging_drop(struct queue_memory *m);
 
 #endif /* DLBUF_QUEUE_H */

@@ -212,7 +212,6 @@ int queue_pending(struct import *imp, uint32_t access, int *fd)
 int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 {
 	struct queue_device *dev = queue_device_of(base);
-	struct timespec pause = PAUSE_FIRST;
 	struct queue_scope scope;
 	int ret;
 
@@ -221,13 +220,5 @@ int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 		return ret;
 	ret = queue_work_drain(dev, deadline_ns);
 	queue_leave(dev, &scope);
-	if (!ret)
-		ret = queue_poll_end(dev);
-	while (!ret && __atomic_load_n(&dev->leftovers, __ATOMIC_ACQUIRE)) {
-		ret = event_turn();
-		if (!ret && !pause_until(&pause, deadline_ns))
-			ret = fail(-ETIME, "%s: memory was not free at the "
-				   "deadline", base->name);
-	}
-	return ret;
+	return ret ? ret : queue_poll_end(dev);
 }

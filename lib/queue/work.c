@@ -617,11 +617,11 @@ int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 	return 0;
 }
 
-bool queue_waits_stand(const struct queue_device *dev, uint64_t then)
+bool queue_waits_stand(const struct queue_device *dev, uint64_t next)
 {
 	const struct queue_work *w = dev->waits;
 
-	while (w && w->wait > then)
+	while (w && w->wait >= next)
 		w = w->next;
 	return w;
 }

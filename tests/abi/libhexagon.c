@@ -165,7 +165,7 @@ TEST(imports)
 			dev->api.fastrpc_mmap = NULL;
 			REQUIRE_OK(hexagon_import(&hi.base));
 			CHECK(hi.registered && hi.base.data);
-			hexagon_unimport(&hi.base);
+			hexagon_unimport(&hi.base, false);
 		}
 		free(dev);
 	}

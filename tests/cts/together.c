@@ -229,6 +229,18 @@ static void bracket(void *arg)
 
 /* ---- work of this process that has no fence */
 
+static void need_unfenced(struct dlbuf_device *dev)
+{
+	DLBUF_INFO(dlbuf_device_info, info);
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	if (info.acquire == DLBUF_SYNC_FENCE && info.release == DLBUF_SYNC_EVENT)
+		return;
+	dlbuf_device_close(dev);
+	SKIP("the device's work has fences, or it does not wait");
+}
+
 /*
  * The device waits for a fence that is on no dma-buf, and its release gives an
  * event: only the library can tell another device that work is pending.
@@ -237,7 +249,6 @@ static void unfenced(void *arg)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
 	DLBUF_OPTS(dlbuf_acquire_opts, behind);
-	DLBUF_INFO(dlbuf_device_info, info);
 	struct dlbuf_device *cpu AUTO_DEV = NULL;
 	DLManagedTensorVersioned *t, *u;
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
@@ -252,11 +263,7 @@ static void unfenced(void *arg)
 	int fd;
 
 	(void)arg;
-	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	if (info.acquire != DLBUF_SYNC_FENCE || info.release != DLBUF_SYNC_EVENT) {
-		SKIP("the device's work has fences, or it does not wait");
-	}
+	need_unfenced(dev);
 	fd = cts_alloc("udmabuf", BYTES);
 	cts_fence_create(&f);
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
@@ -290,11 +297,105 @@ static void unfenced(void *arg)
 	close(fd);
 }
 
+/* How the import of the work goes, and who reads. */
+static const struct way {
+	const char *name, *reader;
+	uint32_t flags;		/* of the device */
+	bool alloc, trim, forget, another, close;
+} ways[] = {
+	{ "no-cache", "cpu", .flags = DLBUF_DEVICE_NO_CACHE },
+	{ "alloc", "cpu", .alloc = true },
+	{ "trim", "cpu", .trim = true },
+	{ "forget", "cpu", .forget = true },
+	{ "evict", "cpu", .another = true },
+	{ "close", "cpu", .close = true },
+	{ "vulkan", "vulkan", .trim = true },
+};
+
+/* Work without a fence is found although its import has gone. */
+static void unfenced_gone(void *arg)
+{
+	const struct way *way = arg;
+	DLBUF_OPTS(dlbuf_device_opts, opts, .flags = way->flags,
+		   .cache_max_idle = way->another);
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	DLBUF_OPTS(dlbuf_acquire_opts, behind);
+	DLBUF_OPTS(dlbuf_import_opts, may_copy, .flags = DLBUF_IMPORT_MAY_COPY);
+	int64_t shape[] = { BYTES };
+	const DLTensor bytes = LAYOUT8(1, shape);
+	struct dlbuf_device *devs[2] = { 0 };
+	DLManagedTensorVersioned *t[2];
+	struct cts_fence f;
+	uint64_t misses;
+	int fd, other, later;
+
+	REQUIRE_OK(dlbuf_device_open(cts_device, &opts, &devs[0]));
+	need_unfenced(devs[0]);
+	REQUIRE_OK(dlbuf_device_open(way->reader, NULL, &devs[1]));
+	fd = cts_alloc("udmabuf", BYTES);
+	other = cts_alloc("udmabuf", BYTES);
+	cts_fence_create(&f);
+	if (way->alloc)
+		REQUIRE_OK(dlbuf_alloc(devs, 2, &bytes, NULL, t));
+	for (int i = 0; i < 2 && !way->alloc; i++)
+		REQUIRE_OK(dlbuf_import(devs[i], fd, &bytes, &may_copy, &t[i]));
+	behind.fence = f.sync_file;
+	CHECK_OK(dlbuf_acquire(t[0], DLBUF_WRITE, NULL, &behind));
+	CHECK_OK(dlbuf_release(t[0], NULL, NULL));
+	if (way->forget)
+		CHECK_OK(dlbuf_device_forget(devs[0], fd));
+	cts_delete(t[0]);
+	if (way->trim)
+		dlbuf_device_trim(devs[0], 0);
+	if (way->another)
+		cts_delete(cts_import(devs[0], other, BYTES));
+	if (way->close)
+		dlbuf_device_close(devs[0]);
+	else
+		CHECK_EQ(cts_stats(devs[0]).live, 0);
+	CHECK_ERR(dlbuf_acquire(t[1], DLBUF_READ, NULL, &past), -ETIME);
+	CHECK_OK(dlbuf_pending(t[1], DLBUF_READ, &later));
+	CHECK_ERR(dlbuf_fence_wait(later, 1), -ETIME);
+	if (!way->close) {
+		CHECK_ERR(dlbuf_device_drain(devs[0], 1), -ETIME);
+		/* Whoever imports the dma-buf now gets another import. */
+		misses = cts_stats(devs[0]).misses;
+		REQUIRE_OK(dlbuf_import(devs[0], fd, &bytes, &may_copy, &t[0]));
+		CHECK_EQ(cts_stats(devs[0]).misses, misses + 1);
+		CHECK_EQ(cts_stats(devs[0]).live, 1);
+		cts_delete(t[0]);
+	}
+	cts_fence_signal(&f);
+	CHECK_OK(dlbuf_fence_wait(later, 0));
+	if (later != -1)
+		close(later);
+	CHECK_OK(dlbuf_acquire(t[1], DLBUF_READ, NULL, NULL));
+	CHECK_OK(dlbuf_release(t[1], NULL, NULL));
+	if (!way->close) {
+		CHECK_OK(dlbuf_device_drain(devs[0], 0));
+		dlbuf_device_close(devs[0]);
+	}
+	cts_settle();
+	CHECK_OK(dlbuf_pending(t[1], DLBUF_RW, &later));
+	CHECK_EQ(later, -1);
+	cts_delete(t[1]);
+	dlbuf_device_close(devs[1]);
+	cts_fence_destroy(&f);
+	close(fd);
+	close(other);
+}
+
 void cts_cases_together(void)
 {
+	bool opencl = !strcmp(cts_access->backend, "opencl");
+
 	ktap_case("together/accesses", accesses, NULL);
 	ktap_case("together/parts", parts, NULL);
 	ktap_case("together/nothing", nothing, NULL);
 	ktap_case("together/bracket", bracket, NULL);
 	ktap_case("pending/unfenced", unfenced, NULL);
+	for (const struct way *w = ways; w < ways + sizeof(ways) / sizeof(ways[0]); w++)
+		if (!strcmp(w->reader, "cpu") || opencl)
+			ktap_case(cts_name("pending/gone/%s", w->name),
+				  unfenced_gone, (void *)w);
 }

@@ -5,12 +5,14 @@
  *
  * As in lib/queue, but that there the gate closes when more than a few frees wait.
  *
- * Two imports. Each has one host function on a stream, and the event behind it. Two
- * cameras put waits for fences on streams, for ever. A free of the driver waits for all
- * streams, so the library frees only while no stream waits for a fence.
+ * Two imports. Each has one host function on a stream, and the event behind it, for which
+ * a reader on another device waits, if there is one import. Two cameras put waits for fences on streams, for ever.
+ * A free of the driver waits for all streams, so the library frees only while no stream
+ * waits for a fence.
  *
  * -DOLD_LOST: a lost device counts as one that runs nothing. -DOLD_GATE: frees wait until
- * no wait happens to stand. Both are how the library was, and both are found.
+ * no wait happens to stand. -DOLD_LIST: what is dropped is not found any more. All three
+ * are how the library was, and are found.
  */
 #ifndef IMPORTS
 #define IMPORTS 2
@@ -21,6 +23,8 @@ mtype = { none, queued, running, over, cancelled };
 mtype function[IMPORTS] = none;	/* struct queue_function */
 bool event[IMPORTS];		/* the event behind the function is complete */
 bool dropped[IMPORTS], freed[IMPORTS];
+bool listed[IMPORTS] = true;	/* in the table of the cache */
+byte users[IMPORTS];		/* readers that have found it there */
 bool lost;
 
 bool waits[CAMERAS];		/* a stream waits for this camera's fence */
@@ -59,6 +63,23 @@ proctype stream(byte i)
 end:	skip
 }
 
+/* pending_wait_unfenced(). The work is on the stream, and may be over. */
+proctype reader(byte i)
+{
+	function[i] != none;
+	atomic {
+		if
+		:: listed[i] -> users[i]++
+		:: else -> assert(ended(i)); goto end
+		fi
+	};
+	assert(!freed[i]);
+	ended(i);
+	assert(!freed[i]);
+	users[i]--;
+end:	skip
+}
+
 /* queue_lost(): a function that has not begun will do nothing. */
 active proctype loss()
 {
@@ -85,6 +106,9 @@ proctype application(byte i)
 	run stream(i);
 	atomic {
 		dropped[i] = true;	/* the last tensor is deleted, the cache is full */
+#ifdef OLD_LIST
+		listed[i] = false;
+#endif
 		if
 		:: i == 0 ->
 			stood[0] = waits[0];
@@ -116,8 +140,13 @@ active proctype events()
 	:: freed[0] && freed[IMPORTS - 1] -> break
 	:: else ->
 		if
+		:: atomic {		/* cache_unlist() */
+			dropped[i] && listed[i] && ended(i) && !users[i] ->
+			listed[i] = false
+		   }
 		:: atomic {
-			dropped[i] && !freed[i] && ended(i) && !any_waits && !beginning ->
+			dropped[i] && !listed[i] && !freed[i] && ended(i) &&
+			!any_waits && !beginning ->
 			freeing++
 		   };
 			freed[i] = true;	/* the driver waits for nothing */
@@ -125,7 +154,8 @@ active proctype events()
 			atomic { freeing--; closing = false }
 #ifndef OLD_GATE
 		:: atomic {
-			dropped[i] && !freed[i] && (any_waits || beginning) && !any_stood ->
+			dropped[i] && !listed[i] && !freed[i] && ended(i) &&
+			(any_waits || beginning) && !any_stood ->
 			closing = true
 		   }
 #endif
@@ -140,6 +170,8 @@ init {
 		run application(0);
 #if IMPORTS > 1
 		run application(1);
+#else
+		run reader(0);
 #endif
 		run camera(0);
 		run camera(1)

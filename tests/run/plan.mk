@@ -235,7 +235,7 @@ on-double = $(ktap) -- $(lab-fails) --env FAKE_CUDA=$(1) --env DLBUF_CUDA_LIBRAR
 $(call step,cts@cuda): build@gcc
 	$(call on-double,pc,$(host-copy) $(fence-event))
 $(call step,cts@cuda+thor): build@gcc
-	$(call on-double,thor,$(direct-host-copy) $(fence-event) import/* input/* path/* export/* sync/* socket/* alloc/*)
+	$(call on-double,thor,$(direct-host-copy) $(fence-event) import/* input/* path/* export/* sync/* socket/* alloc/* pending/*)
 $(call step,cts@cuda+grace): build@gcc
 	$(call on-double,grace,$(host-copy) $(fence-event) import/* path/*)
 $(call step,cts@cuda+nomemops): build@gcc
@@ -301,7 +301,7 @@ on-hip = $(ktap) -- $(lab-fails) --env FAKE_HIP=$(1) --env DLBUF_HIP_LIBRARY=$(d
 	--env DLBUF_VULKAN_LIBRARY=$(or $(5),none) --env FAKE_VULKAN=bridge -- \
 	$(dir)/$(or $(3),gcc)/$(cts) hip:0 $(2:%='%')
 $(call step,cts@hip): build@gcc
-	$(call on-hip,7.1,$(host-copy) $(fence-event) import/* path/* sync/* export/* alloc/* fork/*)
+	$(call on-hip,7.1,$(host-copy) $(fence-event) import/* path/* sync/* export/* alloc/* fork/* pending/*)
 $(call step,cts@hip+6): build@gcc
 	$(call on-hip,6.4$(comma)amdgpu,$(direct-host-copy) $(fence-event) import/* path/* export/*,,libhip-old.so)
 $(call step,cts@hip+bridge): build@gcc
@@ -326,7 +326,7 @@ ze-loader := --with levelzero --env ZE_ENABLE_ALT_DRIVERS=$(doubles)/liblevelzer
 	--env ZE_ENABLE_PARAMETER_VALIDATION=1
 on-ze = $(ktap) -- $(lab-fails) --env FAKE_LEVELZERO=$(1) $(3) -- $(dir)/$(or $(4),gcc)/$(cts) levelzero:0 $(2:%='%')
 $(call step,cts@levelzero): build@gcc
-	$(call on-ze,,$(direct) $(fence-event) import/* path/* sync/* together/* lease/* drain/* export/* alloc/* fork/*,$(ze-loader))
+	$(call on-ze,,$(direct) $(fence-event) import/* path/* sync/* together/* lease/* drain/* export/* alloc/* fork/* pending/*,$(ze-loader))
 $(call step,cts@levelzero+copy): build@gcc
 	$(call on-ze,,$(direct-copy) path/*,--env DLBUF_LEVELZERO_LIBRARY=$(doubles)/liblevelzero.so)
 $(call step,cts@levelzero+fault): build@gcc build@fault

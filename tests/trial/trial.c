@@ -146,7 +146,7 @@ static int alloc_host(struct queue_device *dev, size_t bytes, void **host,
 
 static int alloc(struct queue_memory *m)
 {
-	int ret = get(&m->handle, m->bytes);
+	int ret = get(&m->handle, m->base.bytes);
 
 	m->data = (uintptr_t)m->handle;
 	return ret;
@@ -158,7 +158,7 @@ static int copy(struct queue_memory *m, void *s, bool out)
 {
 	void *data = (void *)m->data;
 
-	return add(s, (struct job){ .run = job_copy, .bytes = m->bytes,
+	return add(s, (struct job){ .run = job_copy, .bytes = m->base.bytes,
 				    .to = out ? m->staging : data,
 				    .from = out ? data : m->staging });
 }

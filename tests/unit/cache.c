@@ -9,11 +9,13 @@
 #include <pthread.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "common.h"
 #include "ktap.h"
 
 #include "buffer.h"
+#include "event.h"
 #include "pending.h"
 #include "tensor.h"
 
@@ -42,6 +44,8 @@ static struct {
 	bool starved;		/* atomic: -ENOMEM until something is given back */
 	pthread_barrier_t *meet; /* inside import() */
 	void (*gone)(struct import *imp);
+	bool busy;		/* atomic: work of imports runs */
+	void (*at_wait)(struct import *imp);
 } fake;
 
 static int fake_import(struct import *imp)
@@ -60,12 +64,16 @@ static int fake_import(struct import *imp)
 	return 0;
 }
 
-static void fake_unimport(struct import *imp)
+static bool fake_unimport(struct import *imp, bool wait)
 {
+	if ((__atomic_load_n(&fake.busy, __ATOMIC_ACQUIRE) && !wait) ||
+	    !cache_unlist(imp))
+		return false;
 	__atomic_add_fetch(&fake.unimports, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&fake.starved, false, __ATOMIC_RELAXED);
 	if (fake.gone)
 		fake.gone(imp);
+	return true;
 }
 
 static void fake_close(struct dlbuf_device *dev)
@@ -77,6 +85,8 @@ static void fake_close(struct dlbuf_device *dev)
 static int fake_wait(struct import *imp, uint32_t access, uint64_t deadline_ns)
 {
 	fake.waits++;
+	if (fake.at_wait)
+		fake.at_wait(imp);
 	return 0;
 }
 
@@ -588,6 +598,88 @@ TEST(every_import_of_a_buffer_is_waited_for)
 	CHECK_EQ(fake.waits, 18 + 1);
 	for (size_t i = 0; i < ARRAY_SIZE(devs); i++)
 		dlbuf_device_close(devs[i]);
+}
+
+/* A thread that waits for its work has it; then nobody has. */
+static void end_of_work(struct import *imp)
+{
+	__atomic_store_n(&fake.busy, false, __ATOMIC_RELEASE);
+	import_destroy_again(imp->dev);
+	CHECK_EQ(fake.unimports, 0);
+}
+
+/* An import with work, which goes. */
+static struct dlbuf_device *begin_to_go(int fd)
+{
+	struct dlbuf_device *dev = device(0);
+
+	dev->release_sync = DLBUF_SYNC_EVENT;
+	__atomic_store_n(&fake.busy, true, __ATOMIC_RELEASE);
+	cache_unref(get(dev, fd));
+	CHECK_EQ(__atomic_load_n(&fake.unimports, __ATOMIC_RELAXED), 0);
+	CHECK_EQ(stats(dev).live, 0);
+	CHECK_EQ(dev->ndying, 1);
+	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
+	CHECK_SAYS("not all memory was free");
+	return dev;
+}
+
+static void end_of_all(struct dlbuf_device *dev)
+{
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.closes, 0);
+	__atomic_store_n(&fake.busy, false, __ATOMIC_RELEASE);
+	UNTIL(!event_pending());
+	CHECK_EQ(fake.unimports, fake.imports);
+	CHECK_EQ(fake.closes, 1);
+}
+
+TEST(work_is_found_after_the_import)
+{
+	int fd AUTO_FD = buffer(4096), status;
+	struct use use = { fd, DLBUF_READ, NULL, NULL };
+	struct dlbuf_device *dev = begin_to_go(fd);
+	struct import *next;
+	pid_t child;
+
+	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
+	CHECK_EQ(fake.waits, 1);
+	/* Nobody gets it, so that there is a second one. */
+	next = get(dev, fd);
+	CHECK_EQ(stats(dev).misses, 2);
+	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
+	CHECK_EQ(fake.waits, 3);
+	cache_unref(next);
+	CHECK_EQ(dev->ndying, 2);
+	/* A child has its own. */
+	child = fork();
+	/* TSan lets no child of a process with threads start one. */
+	if (!child && KTAP_TSAN)
+		_exit(0);
+	if (!child) {
+		fake.imports = 0;
+		end_of_all(begin_to_go(fd));
+		_exit(fake.unimports != 1 || fake.closes != 1);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
+	end_of_all(dev);
+}
+
+TEST(no_import_goes_under_those_who_wait)
+{
+	int fd AUTO_FD = buffer(4096);
+	struct use use = { fd, DLBUF_READ, NULL, NULL };
+	struct dlbuf_device *dev = begin_to_go(fd);
+
+	fake.at_wait = end_of_work;
+	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
+	fake.at_wait = NULL;
+	CHECK_OK(dlbuf_device_drain(dev, 0));
+	CHECK_EQ(fake.unimports, 1);
+	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
+	CHECK_EQ(fake.waits, 1);
+	dlbuf_device_close(dev);
 }
 
 /* The table grows twice, and every import is found again. */

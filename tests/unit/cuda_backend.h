@@ -55,7 +55,7 @@ static inline void driver_call(void)
 
 static inline cuda_pointer pointer_of(const struct fixture *f)
 {
-	return (uintptr_t)f->ci.base.data;
+	return (uintptr_t)f->imp->data;
 }
 
 /* ---------------------------------------------------------------- the user */

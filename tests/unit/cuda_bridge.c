@@ -167,7 +167,7 @@ TEST(fences_alone)
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
 	gpu_reads(&app, &f);
 	/* A lease has an event of its own: the driver's fences time out. */
-	CHECK_OK(cuda_backend.release(&f.ci.base, DLBUF_READ, app.stream, &out,
+	CHECK_OK(cuda_backend.release(f.imp, DLBUF_READ, app.stream, &out,
 				      &own));
 	CHECK_EQ(fake->synchronising, 0);
 	REQUIRE(out != -1 && !signalled(out));
@@ -212,10 +212,10 @@ static int walk(void)
 	} else {
 		ret = acquire(&f, DLBUF_RW, NULL, in);
 		if (!ret)
-			ret = cuda_backend.release(&f.ci.base, DLBUF_RW, NULL,
+			ret = cuda_backend.release(f.imp, DLBUF_RW, NULL,
 						   &out, NULL);
 		CHECK(!ret || out == -1);
-		CHECK_EQ(f.ci.memory->open, 0);
+		CHECK_EQ(queue_memory_of(f.imp)->open, 0);
 		import_finish(&f, 0);
 		until_over(out);
 	}

@@ -85,18 +85,18 @@ TEST(export_of_memory_mapped_in_pieces)
 
 TEST(export_where_there_is_none)
 {
-	struct queue_import ci;
+	struct import *imp;
 
 	begin("noexport");
 	exports_begin("cuda");
 	REFUSES(dev, p, 1, kDLCUDA, 0, -EOPNOTSUPP,
 		"CUDA 13.0 exports no device memory (attribute 124)");
-	CHECK_ERR(alloc_import(&ci, 4096), -EOPNOTSUPP);
+	CHECK_ERR(alloc_import(dev, 4096, &imp), -EOPNOTSUPP);
 	CHECK_SAYS("attribute 124");
 	exports_end();
 	begin_with("libcuda-old.so", "");
 	exports_begin("cuda");
-	CHECK_ERR(alloc_import(&ci, 4096), -EOPNOTSUPP);
+	CHECK_ERR(alloc_import(dev, 4096, &imp), -EOPNOTSUPP);
 	CHECK_SAYS("cuMemGetHandleForAddressRange");
 	exports_end();
 }
@@ -133,29 +133,29 @@ TEST(export_over_pcie)
 /* What another device has written is seen by work behind the acquire. */
 TEST(peers_writes_are_flushed)
 {
-	struct queue_import ci;
+	struct import *imp = NULL;
 	int fence, flushes = 0;
 
 	for (int unordered = 0; unordered < 2; unordered++) {
 		begin("memfds");
 		fake->devices[0].unordered = unordered;
 		exports_begin("cuda");
-		REQUIRE_OK(alloc_import(&ci, EXPORT_BYTES));
+		REQUIRE_OK(alloc_import(dev, EXPORT_BYTES, &imp));
 		watch("cuFlushGPUDirectRDMAWrites");
-		CHECK_OK(cuda_backend.acquire(&ci.base, DLBUF_READ, NULL, -1));
+		CHECK_OK(cuda_backend.acquire(imp, DLBUF_READ, NULL, -1));
 		flushes += unordered;
 		CHECK_EQ(seen, flushes);
 		fence = pending_fence();
 		signal_fence(fence);
-		CHECK_OK(cuda_backend.acquire(&ci.base, DLBUF_READ, NULL, fence));
+		CHECK_OK(cuda_backend.acquire(imp, DLBUF_READ, NULL, fence));
 		flushes += unordered;
 		CHECK_EQ(seen, flushes);
 		close(fence);
 		break_call("cuFlushGPUDirectRDMAWrites", CUABI_UNKNOWN, 0);
-		CHECK_EQ(cuda_backend.acquire(&ci.base, DLBUF_READ, NULL, -1),
+		CHECK_EQ(cuda_backend.acquire(imp, DLBUF_READ, NULL, -1),
 			 unordered ? -EIO : 0);
 		heal();
-		alloc_end(&ci);
+		import_destroy(imp);
 		exports_end();
 	}
 }

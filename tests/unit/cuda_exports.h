@@ -50,17 +50,4 @@ static inline void check_host_export(DLDeviceType type)
 	close(out.fd);
 }
 
-/* As the core asks for a new buffer. */
-static inline int alloc_import(struct queue_import *ci, uint64_t bytes)
-{
-	*ci = (struct queue_import){ .base.dev = dev, .base.bytes = bytes };
-	return dev->backend->alloc(&ci->base);
-}
-
-static inline void alloc_end(struct queue_import *ci)
-{
-	dev->backend->unimport(&ci->base);
-	close(ci->base.fd);
-}
-
 #endif /* UNIT_CUDA_EXPORTS_H */

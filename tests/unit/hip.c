@@ -152,8 +152,8 @@ TEST(trap_read_only_memory_is_not_registered)
 	import_finish(&f, -1);
 	/* An fd that is open for writing, too, has a mapping that can be registered. */
 	fixture_make(&f, f.dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
-	f.ci.base.id.access = DLBUF_READ;
-	CHECK_OK(path_import(&f.ci.base));
+	f.imp->id.access = DLBUF_READ;
+	CHECK_OK(import_now(&f));
 	give_up(&f);
 	end();
 }

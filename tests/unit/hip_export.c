@@ -100,21 +100,21 @@ TEST(every_refusal_of_an_export)
 static void allocs(const char *library)
 {
 	struct dlbuf_device *second;
-	struct queue_import ci;
+	struct import *imp = NULL;
 	struct fixture f;
 
 	begin_with(library, "two,memfds");
 	exports_begin("hip:0");
 	second = open_as("hip:1");
-	REQUIRE_OK(alloc_import(&ci, 4096));
-	CHECK_EQ(ci.base.bytes, EXPORT_BYTES);
-	CHECK_EQ(lseek(ci.base.fd, 0, SEEK_END), EXPORT_BYTES);
+	REQUIRE_OK(alloc_import(dev, 4096, &imp));
+	CHECK_EQ(imp->bytes, EXPORT_BYTES);
+	CHECK_EQ(lseek(imp->fd, 0, SEEK_END), EXPORT_BYTES);
 	fixture_make(&f, second, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW);
-	CHECK_EQ(dup2(ci.base.fd, f.ci.base.fd), f.ci.base.fd);
-	f.ci.base.bytes = EXPORT_BYTES;
-	CHECK_OK(path_import(&f.ci.base));
+	CHECK_EQ(dup3(imp->fd, f.imp->fd, O_CLOEXEC), f.imp->fd);
+	f.imp->bytes = EXPORT_BYTES;
+	CHECK_OK(import_now(&f));
 	import_finish(&f, 0);
-	alloc_end(&ci);
+	import_destroy(imp);
 	dlbuf_device_close(second);
 	exports_end();
 }
@@ -132,12 +132,12 @@ TEST(alloc_by_hip)
 /* Memory that shares its dma-buf with other memory is not given out. */
 TEST(alloc_within_a_block)
 {
-	struct queue_import ci;
+	struct import *imp;
 
 	begin_with(OLD, "memfds");
 	exports_begin("hip");
 	hip->before = 4096;
-	CHECK_ERR(alloc_import(&ci, 4096), -EOPNOTSUPP);
+	CHECK_ERR(alloc_import(dev, 4096, &imp), -EOPNOTSUPP);
 	CHECK_SAYS("hip:0: the driver exports memory before the allocation, too");
 	exports_end();
 }

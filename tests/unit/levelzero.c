@@ -105,8 +105,8 @@ TEST(host_is_refused)
 		fake->no_sysmem = fake->ignore_sysmem = false;
 		fake->preset(without[i]);
 		fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
-		memory_remember(f.ci.base.fd, memfd);
-		CHECK_ERR(path_import(&f.ci.base), -EOPNOTSUPP);
+		memory_remember(f.imp->fd, memfd);
+		CHECK_ERR(import_now(&f), -EOPNOTSUPP);
 		CHECK_SAYS(i ? "no ZE_extension_external_memmap_sysmem" :
 			       "ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION");
 		import_finish(&f, -1);

@@ -229,7 +229,7 @@ static inline void gpu_reads(struct app *app, struct fixture *f)
 {
 	CHECK_EQ(lz.CommandListAppendBarrier(app->stream, NULL, 0, NULL), 0);
 	CHECK_EQ(lz.CommandListAppendMemoryCopy(app->stream, app->pinned,
-						f->ci.base.data, IMPORT_BYTES,
+						f->imp->data, IMPORT_BYTES,
 						NULL, 0, NULL), 0);
 }
 
@@ -238,7 +238,7 @@ static inline void gpu_sets(struct app *app, struct fixture *f, size_t from,
 {
 	CHECK_EQ(lz.CommandListAppendBarrier(app->stream, NULL, 0, NULL), 0);
 	CHECK_EQ(lz.CommandListAppendMemoryFill(app->stream,
-						(uint8_t *)f->ci.base.data + from,
+						(uint8_t *)f->imp->data + from,
 						&value, 1, bytes, NULL, 0, NULL),
 		 0);
 }

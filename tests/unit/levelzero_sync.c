@@ -35,7 +35,7 @@ TEST(commands_are_in_order)
 	struct app app;
 
 	begin_with_import(&app, &f, "memfds");
-	m = f.ci.memory;
+	m = queue_memory_of(f.imp);
 	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x5c);
 	CHECK_OK(m->dev->ops->clear(m, app.stream));
 	read_all(&app, &f);
@@ -129,7 +129,7 @@ TEST(polled_work_is_found_by_the_caller)
 		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 		fence = release(&f, DLBUF_RW, app.stream);
 		drain(&app);
-		CHECK_OK(f.dev->backend->wait(&f.ci.base, DLBUF_RW, 0));
+		CHECK_OK(f.dev->backend->wait(f.imp, DLBUF_RW, 0));
 		/* The thread may be about to write to it. */
 		REQUIRE(fence >= 0);
 		CHECK_EQ(poll(&(struct pollfd){ fence, POLLIN, 0 }, 1, -1), 1);
@@ -153,7 +153,7 @@ static void *use(void *arg)
 	for (int i = 0; i < 20 && !u->ret; i++) {
 		u->ret = acquire(u->f, DLBUF_READ, NULL, i ? -1 : u->in);
 		if (!u->ret)
-			u->ret = u->f->dev->backend->release(&u->f->ci.base,
+			u->ret = u->f->dev->backend->release(u->f->imp,
 					DLBUF_READ, NULL, &fence, NULL);
 		if (!u->ret && fence >= 0)
 			close(fence);

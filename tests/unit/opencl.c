@@ -186,7 +186,7 @@ TEST(handles)
 
 	begin("khr,memfds");
 	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
-	CHECK(f.ci.base.opaque);
+	CHECK(f.imp->opaque);
 	CHECK_EQ(cl.GetMemObjectInfo(mem_of(&f), CL_MEM_SIZE, sizeof(bytes),
 				     &bytes, NULL), 0);
 	CHECK_EQ(bytes, IMPORT_BYTES);

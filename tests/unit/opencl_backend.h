@@ -42,7 +42,7 @@ static inline struct dlbuf_device *open_ok(void)
 
 static inline cl_mem mem_of(const struct fixture *f)
 {
-	return (cl_mem)f->ci.base.data;
+	return (cl_mem)f->imp->data;
 }
 
 /* ---------------------------------------------------------------- the user */

@@ -99,14 +99,14 @@ static void app_away(struct app *app, bool away) { }
 static void gpu_reads(struct app *app, struct fixture *f)
 {
 	app_adds(app, (struct job){ .run = job_copy, .to = app->pinned,
-				    .from = f->ci.base.data, .bytes = IMPORT_BYTES });
+				    .from = f->imp->data, .bytes = IMPORT_BYTES });
 }
 
 static void gpu_sets(struct app *app, struct fixture *f, size_t from, size_t bytes,
 		     uint8_t value)
 {
 	app_adds(app, (struct job){ .run = job_set, .bytes = bytes, .value = value,
-				    .to = (uint8_t *)f->ci.base.data + from });
+				    .to = (uint8_t *)f->imp->data + from });
 }
 
 static bool is_idle(struct app *app)
@@ -240,7 +240,7 @@ TEST(a_driver_with_fences)
 	CHECK_EQ(f.dev->release_sync, DLBUF_SYNC_FENCE);
 	CHECK_OK(acquire(&f, DLBUF_RW, NULL, f.memfd));
 	CHECK_EQ(waited, f.memfd);
-	CHECK_OK(trial_backend.release(&f.ci.base, DLBUF_RW, NULL, &fence, &end_of));
+	CHECK_OK(trial_backend.release(f.imp, DLBUF_RW, NULL, &fence, &end_of));
 	CHECK_EQ(fence, given);
 	CHECK(end_of >= 3);
 	until_over(end_of);

@@ -62,7 +62,7 @@ QUEUE_CASE(many_fences, SHARED, WAITS)
 {
 	enum { N = 80 };	/* more than there are words on a page, or events in a pool */
 	/* Those that share a begin are in order, and a command waits for few others. */
-	int n = f.ci.memory->passes ? 4 : N;
+	int n = queue_memory_of(f.imp)->passes ? 4 : N;
 	void *streams[N];
 	int in[N], out[N];
 	unsigned int made = 0;
@@ -105,7 +105,7 @@ QUEUE_CASE(many_fences, SHARED, WAITS)
 /* An access to memory that is not shared has to end before the memory is given up. */
 static void end_if_begun(void)
 {
-	if (f.ci.memory->open)
+	if (queue_memory_of(f.imp)->open)
 		CHECK_OK(release_to(NULL));
 }
 
@@ -250,7 +250,7 @@ QUEUE_CASE(no_free_begins_during_a_wait, HOST, UNREGISTER)
 QUEUE_CASE(frees_wait_for_all_streams, EACH, UNREGISTER)
 {
 	unsigned int live[ARRAY_SIZE(fake->live)];
-	enum dlbuf_path path = f.ci.base.path;
+	enum dlbuf_path path = f.imp->path;
 	int in = pending_fence();
 	struct fixture other;
 
@@ -259,11 +259,11 @@ QUEUE_CASE(frees_wait_for_all_streams, EACH, UNREGISTER)
 	memcpy(live, fake->live, sizeof(live));
 	import_finish(&other, 0);
 	CHECK(!memcmp(live, fake->live, sizeof(live)));
-	CHECK_EQ(queue_device_of(f.dev)->leftovers, 1);
+	CHECK_EQ(f.dev->ndying, 1);
 	signal_now(in);
 	settle();
 	CHECK(memcmp(live, fake->live, sizeof(live)));
-	CHECK_EQ(queue_device_of(f.dev)->leftovers, 0);
+	CHECK_EQ(f.dev->ndying, 0);
 	close(release(&f, DLBUF_READ, app.stream));
 	drain(&app);
 }
@@ -336,7 +336,7 @@ QUEUE_CASE(release_gives_an_event, EACH | BRIDGE, NOTHING)
 	until_signalled(out);
 	CHECK(f.bytes[0] == 0x42 && f.bytes[IMPORT_BYTES - 1] == 0x42);
 	again = dup(out);
-	for (int i = 0; i < 5 && f.ci.base.release_sync == DLBUF_SYNC_EVENT; i++) {
+	for (int i = 0; i < 5 && f.imp->release_sync == DLBUF_SYNC_EVENT; i++) {
 		CHECK_EQ(read(out, &n, sizeof(n)), sizeof(n));
 		CHECK_EQ(n, 1);
 		CHECK(signalled(out) && signalled(again));
@@ -351,7 +351,7 @@ QUEUE_CASE(release_nobody_asks, SHARED, CALL_HOST)
 {
 	watch(on->calls[CALL_HOST]);
 	for (int i = 0; i < 3; i++)
-		CHECK_OK(f.dev->backend->release(&f.ci.base, DLBUF_READ, NULL,
+		CHECK_OK(f.dev->backend->release(f.imp, DLBUF_READ, NULL,
 						 NULL, NULL));
 	CHECK_EQ(seen, 0);
 	look_no_more();
@@ -456,7 +456,7 @@ QUEUE_CASE(wait, EACH, NOTHING)
 		CHECK_OK(acquire(&f, cases[i].released, app.stream, -1));
 		gate_close(&app);
 		gpu_sets(&app, &f, 0, 8, 0x20 + i);
-		CHECK_OK(f.dev->backend->release(&f.ci.base, cases[i].released,
+		CHECK_OK(f.dev->backend->release(f.imp, cases[i].released,
 						 app.stream, NULL, NULL));
 		if (cases[i].waits)
 			CHECK_ERR(wait_until(cases[i].access, 1), -ETIME);
@@ -537,11 +537,12 @@ static void let_the_thread_look(void)
  */
 static void check_under_way(enum dlbuf_path path)
 {
-	struct import *imp = &f.ci.base;
 	int reader, writer, fd = 77;
+	struct import *imp;
 	struct app other;
 
 	begin_on(path);
+	imp = f.imp;
 	app_begin(&other, f.dev);
 	CHECK_OK(f.dev->backend->pending(imp, DLBUF_RW, &fd));
 	CHECK_EQ(fd, -1);
@@ -586,7 +587,7 @@ static void check_under_way(enum dlbuf_path path)
 	CHECK_ERR(dlbuf_device_drain(f.dev, 1), -ETIME);
 	gate_open(&other);
 	CHECK_OK(dlbuf_device_drain(f.dev, 0));
-	CHECK_EQ(queue_device_of(f.dev)->leftovers, 0);
+	CHECK_EQ(f.dev->ndying, 0);
 	until_over(reader);
 	CHECK_OK(dlbuf_device_drain(f.dev, 1));
 	app_end(&other);

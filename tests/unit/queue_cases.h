@@ -55,8 +55,8 @@ static int import_by(struct fixture *fixture, struct dlbuf_device *dev,
 	fixture_make(fixture, dev, path ? PATH_BIT(path) :
 		     PATHS_SHARED | PATHS_COPIED, access);
 	if (on->by_memfd)
-		memory_remember(fixture->ci.base.fd, fixture->memfd);
-	ret = path_import(&fixture->ci.base);
+		memory_remember(fixture->imp->fd, fixture->memfd);
+	ret = import_now(fixture);
 	if (on->by_memfd)
 		memory_forget(fixture->memfd);
 	return ret;
@@ -182,13 +182,13 @@ static void add_case(const char *name, void (*fn)(void), uint32_t paths,
 
 static int release_to(int *fence)
 {
-	return f.dev->backend->release(&f.ci.base, DLBUF_RW, app.stream, fence,
+	return f.dev->backend->release(f.imp, DLBUF_RW, app.stream, fence,
 				       NULL);
 }
 
 static int wait_until(uint32_t access, uint64_t deadline)
 {
-	return f.dev->backend->wait(&f.ci.base, access, deadline);
+	return f.dev->backend->wait(f.imp, access, deadline);
 }
 
 /* The library's thread looks at works, again and again. */

@@ -108,7 +108,7 @@ QUEUE_CASE(copies_need_an_order, COPY, NO_ORDER)
 	fill(f.bytes, 2);
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
 	gpu_reads(&app, &f);
-	CHECK_ERR(f.dev->backend->release(&f.ci.base, DLBUF_RW, on->no_order,
+	CHECK_ERR(f.dev->backend->release(f.imp, DLBUF_RW, on->no_order,
 					  &out, NULL), -EINVAL);
 	CHECK_EQ(out, -1);
 	drain(&app);
@@ -150,7 +150,7 @@ QUEUE_CASE(every_failure_of_a_copy, ITSELF, COPY_IN)
 			CHECK_EQ(out, -1);
 		}
 		heal();
-		CHECK_EQ(f.ci.memory->open, 0);
+		CHECK_EQ(queue_memory_of(f.imp)->open, 0);
 		/* Its memory goes before anybody has waited. */
 		import_finish(&f, 0);
 		close(in);

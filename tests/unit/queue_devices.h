@@ -252,7 +252,7 @@ QUEUE_CASE(the_first_path_that_serves, ITSELF, SERVES)
 		begin(first->words);
 		break_call(first->broken, on->unknown, 0);
 		REQUIRE_OK(import_as(&f, open_device(), first->paths, DLBUF_RW));
-		CHECK_EQ(f.ci.base.path, first->path);
+		CHECK_EQ(f.imp->path, first->path);
 		give_up(&f);
 		end();
 	}
@@ -324,18 +324,18 @@ QUEUE_CASE(host_by_the_memfd, ITSELF, NOTHING)
 	for (int i = 0; i < 2 && on->words[DLBUF_PATH_HOST]; i++) {
 		begin(on->words[DLBUF_PATH_HOST]);
 		fixture_make(&f, open_device(), HOST, DLBUF_RW);
-		memory_remember(f.ci.base.fd, memfd);
+		memory_remember(f.imp->fd, memfd);
 		if (i && on->calls[REGISTER]) {
 			/* Its failures are not of the mapping. */
 			fail_call(on->calls[REGISTER], 0);
-			CHECK_ERR(path_import(&f.ci.base), -EOPNOTSUPP);
+			CHECK_ERR(import_now(&f), -EOPNOTSUPP);
 			CHECK(!strstr(dlbuf_last_error(), "memfd"));
 			heal();
 			import_finish(&f, -1);
 			dlbuf_device_close(f.dev);
 		} else {
-			REQUIRE_OK(path_import(&f.ci.base));
-			CHECK_EQ(((uint8_t *)f.ci.memory->map)[100], 0x5a);
+			REQUIRE_OK(import_now(&f));
+			CHECK_EQ(((uint8_t *)queue_memory_of(f.imp)->map)[100], 0x5a);
 			give_up(&f);
 		}
 		memory_forget(memfd);

@@ -12,11 +12,13 @@
 /* An application with memory that can be exported, as an import's would be used. */
 static uint8_t *begin_export(void)
 {
+	static struct import theirs;
+
 	begin(on->exports);
-	f = (struct fixture){ .dev = open_as(on->device) };
+	f = (struct fixture){ .dev = open_as(on->device), .imp = &theirs };
 	app_begin(&app, f.dev);
-	f.ci.base.data = on->alloc(&app, EXPORT_BYTES);
-	return f.ci.base.data;
+	f.imp->data = on->alloc(&app, EXPORT_BYTES);
+	return f.imp->data;
 }
 
 /* Again and again, and a part, where the driver exports all of it. */
@@ -117,7 +119,7 @@ QUEUE_CASE(alloc, ITSELF, EXPORTS)
 	REQUIRE_OK(dlbuf_tensor_get_info(tensor, &info));
 	CHECK_EQ(lseek(info.fd, 0, SEEK_END), EXPORT_BYTES);
 	CHECK_EQ(info.path, DLBUF_PATH_DIRECT);
-	f.ci.base.data = tensor->dl_tensor.data;
+	f.imp->data = tensor->dl_tensor.data;
 	memset(app.pinned, 7, IMPORT_BYTES);
 	gpu_reads(&app, &f);
 	drain(&app);
@@ -145,14 +147,12 @@ QUEUE_CASE(alloc, ITSELF, EXPORTS)
 
 static int alloc_of(struct dlbuf_device *dev, uint64_t bytes)
 {
-	struct queue_import ci = { .base.dev = dev, .base.bytes = bytes };
-	int ret = dev->backend->alloc(&ci.base);
+	struct import *imp;
+	int ret = alloc_import(dev, bytes, &imp);
 
-	if (ret)
-		return ret;
-	dev->backend->unimport(&ci.base);
-	close(ci.base.fd);
-	return 0;
+	if (!ret)
+		import_destroy(imp);
+	return ret;
 }
 
 QUEUE_CASE(every_failure_of_an_alloc, ITSELF, EXPORTS)

@@ -34,13 +34,13 @@ static int walk(void)
 	ret = acquire(&f, DLBUF_RW, NULL, in);
 	pthread_join(thread, NULL);
 	if (!ret) {
-		ret = f.dev->backend->release(&f.ci.base, DLBUF_RW, NULL, &out,
+		ret = f.dev->backend->release(f.imp, DLBUF_RW, NULL, &out,
 					      NULL);
 		CHECK(!ret || out == -1);
 	}
 	if (!ret)
 		ret = wait_until(DLBUF_RW, 0);
-	CHECK_EQ(f.ci.memory->open, 0);
+	CHECK_EQ(queue_memory_of(f.imp)->open, 0);
 	import_finish(&f, 0);
 	if (out != -1)
 		until_over(out);

@@ -36,7 +36,7 @@ QUEUE_CASE(streams_in_turn, EACH, WAITS)
 QUEUE_CASE(overlapping_accesses, EACH | BRIDGE, NOTHING)
 {
 	int first = on->blocks ? signalled_fence() : pending_fence(), out[3];
-	bool copied = f.ci.memory->copied;
+	bool copied = queue_memory_of(f.imp)->copied;
 	struct app other;
 
 	app_begin(&other, f.dev);
@@ -45,7 +45,7 @@ QUEUE_CASE(overlapping_accesses, EACH | BRIDGE, NOTHING)
 	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, -1));
 	gpu_reads(&other, &f);
 	gate_pass(&other);
-	if (!on->blocks && (copied || f.ci.memory->passes))
+	if (!on->blocks && (copied || queue_memory_of(f.imp)->passes))
 		CHECK(!is_idle(&other));
 	fill(f.bytes, copied && !on->blocks ? 3 : 1);
 	if (on->blocks)
@@ -120,7 +120,7 @@ QUEUE_CASE(a_release_during_another, SHARED, TELL)
 	look_no_more();
 	gate_pass(&other);
 	CHECK(!signalled(out));
-	if (f.ci.memory->passes)
+	if (queue_memory_of(f.imp)->passes)
 		CHECK(!signalled(beside_out));
 	gate_open(&app);
 	until_over(out);
@@ -153,7 +153,7 @@ QUEUE_CASE(unimport_waits_for_nothing, ITSELF, NOTHING)
 			gate_close(&app);
 		gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x31);
 		out = release(&f, DLBUF_RW, app.stream);
-		f.dev->backend->unimport(&f.ci.base);
+		import_destroy(f.imp);
 		dlbuf_device_close(f.dev);
 		CHECK(!signalled(out) && !is_idle(&app));
 		signal_now(in);
@@ -210,10 +210,10 @@ QUEUE_CASE(unimport_without_fds, ITSELF, UNREGISTER)
 	seen = 0;
 	fake->look = open_at_the_wait;
 	take_all_fds();
-	f.dev->backend->unimport(&f.ci.base);
+	import_destroy(f.imp);
 	CHECK_EQ(seen, 1);
 	CHECK_EQ(f.bytes[77], 0x31);
-	CHECK_EQ(queue_device_of(f.dev)->leftovers, 0);
+	CHECK_EQ(f.dev->ndying, 0);
 	look_no_more();
 	fixture_end(&f);
 	app_end(&app);
@@ -250,14 +250,14 @@ QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 
 	app_begin(&other, f.dev);
 	for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
-		REQUIRE_OK(import_by(&gone[i], f.dev, f.ci.base.path, DLBUF_RW));
+		REQUIRE_OK(import_by(&gone[i], f.dev, f.imp->path, DLBUF_RW));
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in[0]));
 	for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
 		import_finish(&gone[i], 0);
 	CHECK_OK(acquire(&f, DLBUF_READ, other.stream, in[1]));
 	signal_now(in[0]);
 	/* The driver waits for fences, or no free does. */
-	if (!__atomic_load_n(&q->leftovers, __ATOMIC_ACQUIRE))
+	if (!__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE))
 		closing = true;
 	while (!closing) {
 		pthread_mutex_lock(&q->lock);
@@ -269,12 +269,12 @@ QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 	UNTIL(__atomic_load_n(&third.tid, __ATOMIC_ACQUIRE) &&
 	      (__atomic_load_n(&third.done, __ATOMIC_ACQUIRE) || thread_polls(third.tid)));
 	signal_now(in[1]);
-	UNTIL(__atomic_load_n(&q->leftovers, __ATOMIC_ACQUIRE) < ARRAY_SIZE(gone));
+	UNTIL(__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE) < ARRAY_SIZE(gone));
 	signal_fence(third.fence);
 	pthread_join(thread, NULL);
 	close(third.fence);
 	for (int i = 0; i < 3; i++)
-		CHECK_OK(f.dev->backend->release(&f.ci.base, DLBUF_READ,
+		CHECK_OK(f.dev->backend->release(f.imp, DLBUF_READ,
 			 i == 1 ? other.stream : app.stream, NULL, NULL));
 	drain(&other);
 	drain(&app);
@@ -308,7 +308,7 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 	/* It ends the access, and refuses no stream. */
 	CHECK_EQ(f.dev->backend->stream(f.dev, app.stream, true), 0);
 	out[0] = 7;
-	ret = f.dev->backend->release(&f.ci.base, DLBUF_READ, app.stream, &out[0],
+	ret = f.dev->backend->release(f.imp, DLBUF_READ, app.stream, &out[0],
 				      NULL);
 	CHECK(ret < 0);
 	CHECK_EQ(out[0], -1);
@@ -369,8 +369,8 @@ QUEUE_CASE(lost_while_a_function_runs, ITSELF, LOSES_COPIES)
 	CHECK_OK(acquire(&later, DLBUF_RW, app.stream, -1));
 	lose(on->losses[0].result);
 	CHECK_ERR(acquire(&later, DLBUF_READ, app.stream, -1), on->losses[0].ret);
-	queue_access_over(f.ci.memory);
-	queue_access_over(later.ci.memory);
+	queue_access_over(queue_memory_of(f.imp));
+	queue_access_over(queue_memory_of(later.imp));
 	import_finish(&later, 0);
 	import_finish(&f, 0);
 	CHECK(event_pending());
@@ -417,7 +417,7 @@ static void use_once(struct app *own, int i)
 	uint32_t access = i < 60 ? accesses[i % 3] : DLBUF_READ;
 	int in = on->blocks ? signalled_fence() : pending_fence(), out = -1;
 	/* Only a fence tells of the bridge's copy out. */
-	bool asks = i % 4 || i > 60 || f.ci.base.path == DLBUF_PATH_BRIDGE;
+	bool asks = i % 4 || i > 60 || f.imp->path == DLBUF_PATH_BRIDGE;
 
 	if (access & DLBUF_WRITE)
 		pthread_rwlock_wrlock(&order);
@@ -429,7 +429,7 @@ static void use_once(struct app *own, int i)
 	else
 		gpu_sets(own, &f, 0, IMPORT_BYTES, i);
 	signal_now(in);
-	CHECK_OK(f.dev->backend->release(&f.ci.base, access, own->stream,
+	CHECK_OK(f.dev->backend->release(f.imp, access, own->stream,
 					 asks ? &out : NULL, NULL));
 	if (!asks)
 		CHECK_OK(wait_until(access | DLBUF_WRITE, 0));
@@ -472,7 +472,7 @@ QUEUE_CASE(threads, EACH | BRIDGE, NOTHING)
 					i < 3 ? use_often : drain_often, &apps[i]));
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
-	CHECK_EQ(f.ci.memory->open, 0);
+	CHECK_EQ(queue_memory_of(f.imp)->open, 0);
 	/* That frees memory, for which drivers may wait for all streams. */
 	for (int i = 4; i--;)
 		app_end(&apps[i]);

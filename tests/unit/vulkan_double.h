@@ -16,6 +16,7 @@
 
 #include "backends/vulkan/vulkan.h"
 #include "doubles/vulkan.h"
+#include "event.h"
 #include "fence.h"
 #include <generated/seen.h>	/* of dlbuf/vulkan.h, too */
 
@@ -87,22 +88,27 @@ struct fixture {
 };
 static struct fixture f;	/* what most cases need */
 
+static inline int import_at(struct vulkan_import *vi, struct dlbuf_device *dev)
+{
+	vi->base.dev = dev;
+	vi->base.id.access = DLBUF_RW;
+	vi->base.bytes = IMPORT_BYTES;
+	vi->base.fd = memfd_create("a dma-buf", MFD_CLOEXEC);
+	if (vi->base.fd < 0 || ftruncate(vi->base.fd, IMPORT_BYTES))
+		return -errno;
+	return vulkan_backend.import(&vi->base);
+}
+
 static inline int import_into(struct fixture *of, struct dlbuf_device *dev)
 {
 	*of = (struct fixture){ .dev = dev };
-	of->vi.base.dev = dev;
-	of->vi.base.id.access = DLBUF_RW;
-	of->vi.base.bytes = IMPORT_BYTES;
-	of->vi.base.fd = memfd_create("a dma-buf", MFD_CLOEXEC);
-	if (of->vi.base.fd < 0 || ftruncate(of->vi.base.fd, IMPORT_BYTES))
-		return -errno;
-	return vulkan_backend.import(&of->vi.base);
+	return import_at(&of->vi, dev);
 }
 
 static inline void import_finish(struct fixture *of, int ret)
 {
 	if (!ret)
-		vulkan_backend.unimport(&of->vi.base);
+		vulkan_backend.unimport(&of->vi.base, true);
 	close(of->vi.base.fd);
 }
 

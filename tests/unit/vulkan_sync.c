@@ -427,12 +427,12 @@ TEST(drained)
 
 static void unimport(void *arg)
 {
-	vulkan_backend.unimport(&f.vi.base);
+	vulkan_backend.unimport(&f.vi.base, true);
 }
 
 static void *unimport_too(void *of)
 {
-	vulkan_backend.unimport(of);
+	vulkan_backend.unimport(of, true);
 	return NULL;
 }
 
@@ -505,6 +505,74 @@ TEST(unimport_waits_for_what_is_under_way)
 		dlbuf_device_close(f.dev);
 		end();
 	}
+}
+
+static int awaited;
+
+/* Or the case never ends. */
+static void signal_at_a_wait(const char *call)
+{
+	if (strstr(call, "vkWait") || !strcmp(call, "vkQueueWaitIdle"))
+		signal_fence(awaited);
+}
+
+/*
+ * Who gives up an import does not wait for its producers, but who may destroy the handles
+ * of a wrapped device next.
+ */
+TEST(imports_go_after_their_submits)
+{
+	static const char *const extensions[] = {
+		VK_KHR_EXTERNAL_MEMORY_FD_EXTENSION_NAME,
+		VK_EXT_EXTERNAL_MEMORY_DMA_BUF_EXTENSION_NAME,
+		VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME,
+	};
+	struct dlbuf_vulkan_device vk = { .size = sizeof(vk) };
+	struct dlbuf_device *dev = NULL;
+	struct import *imp[2];
+	struct bracket list[2];
+	int out;
+
+	begin_import(true, true);
+	REQUIRE_OK(dlbuf_vulkan_get_device(f.dev, &vk));
+	vk.extensions = extensions;
+	vk.nextensions = ARRAY_SIZE(extensions);
+	for (int i = 0; i < 4; i++) {
+		bool wrapped = i & 1, together = i & 2;
+
+		if (wrapped)
+			REQUIRE_OK(dlbuf_device_wrap_vulkan(&vk, NULL, &dev));
+		else
+			dev = open_ok();
+		for (int k = 0; k < 2; k++) {
+			imp[k] = calloc(1, sizeof(struct vulkan_import));
+			REQUIRE_OK(import_at(container_of(imp[k], struct vulkan_import, base), dev));
+			list[k] = (struct bracket){ imp[k], DLBUF_RW };
+		}
+		fake->look = signal_at_a_wait;
+		awaited = pending_fence();
+		if (together) {
+			CHECK_OK(vulkan_backend.acquire_all(list, 2, NULL, awaited));
+			CHECK_OK(vulkan_backend.release_all(list, 2, NULL, &out));
+		} else {
+			CHECK_OK(vulkan_backend.acquire(imp[0], DLBUF_RW, NULL, awaited));
+			CHECK_OK(vulkan_backend.release(imp[0], DLBUF_RW, NULL, &out, NULL));
+		}
+		close(out);
+		import_destroy(imp[0]);
+		import_destroy(imp[1]);
+		CHECK_EQ(dev->ndying, together ? 2 : 1);
+		CHECK_EQ(fence_signalled(awaited), 0);
+		CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
+		dlbuf_device_close(dev);
+		CHECK_EQ(fence_signalled(awaited), wrapped);
+		signal_fence(awaited);
+		UNTIL(!event_pending());
+		CHECK_EQ(fake->live[FAKE_BUFFER], 1);
+		close(awaited);
+	}
+	fake->look = NULL;
+	end_import();
 }
 
 /* A thousand accesses, each of them still waiting as the next one begins. */

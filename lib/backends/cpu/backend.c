@@ -77,9 +77,11 @@ static int cpu_import(struct import *imp)
 	return imp->data != MAP_FAILED ? 0 : fail_errno("cpu: mmap() of the dma-buf");
 }
 
-static void cpu_unimport(struct import *imp)
+static bool cpu_unimport(struct import *imp, bool wait)
 {
+	(void)wait;
 	munmap(imp->data, imp->bytes);
+	return true;
 }
 
 /* START also waits for the fences. */

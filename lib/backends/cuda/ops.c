@@ -148,7 +148,7 @@ static int event_query(struct queue_device *dev, void *event)
 static int import_external(struct queue_memory *m,
 			   const struct cuda_memory_desc *desc)
 {
-	const struct cuda_buffer_desc whole = { .size = m->bytes };
+	const struct cuda_buffer_desc whole = { .size = m->base.bytes };
 	cuda_pointer pointer = 0;
 	int ret;
 
@@ -162,13 +162,13 @@ static int import_external(struct queue_memory *m,
 	return ret;
 }
 
-/* The driver does not take the fd: m->fd is closed after the memory is freed. */
+/* The driver does not take the fd: m->base.fd is closed after the memory is freed. */
 static int import(struct queue_memory *m)
 {
 	return import_external(m, &(struct cuda_memory_desc){
 		.type = CUABI_MEMORY_DMABUF_FD,
-		.handle.fd = m->fd,
-		.size = m->bytes,
+		.handle.fd = m->base.fd,
+		.size = m->base.bytes,
 	});
 }
 
@@ -216,7 +216,7 @@ static int address_of(struct queue_device *dev, void *host, uintptr_t *address)
 
 static int register_host(struct queue_memory *m, uint32_t access)
 {
-	int ret = CUDA_DO(m->dev, MemHostRegister, m->map, m->bytes,
+	int ret = CUDA_DO(m->dev, MemHostRegister, m->map, m->base.bytes,
 			  CUABI_MEMHOSTREGISTER_PORTABLE |
 			  CUABI_MEMHOSTREGISTER_DEVICEMAP |
 			  (access & DLBUF_WRITE ? 0 :
@@ -229,7 +229,7 @@ static int register_host(struct queue_memory *m, uint32_t access)
 static int alloc(struct queue_memory *m)
 {
 	cuda_pointer pointer = 0;
-	int ret = CUDA_DO(m->dev, MemAlloc, &pointer, m->bytes);
+	int ret = CUDA_DO(m->dev, MemAlloc, &pointer, m->base.bytes);
 
 	m->allocated = !ret;
 	m->data = pointer;
@@ -266,14 +266,14 @@ static int alloc_host(struct queue_device *dev, size_t bytes, void **host,
 static int copy(struct queue_memory *m, void *s, bool out)
 {
 	return out ? CUDA_DO(m->dev, MemcpyDtoHAsync, m->staging, m->data,
-			     m->bytes, s) :
+			     m->base.bytes, s) :
 		     CUDA_DO(m->dev, MemcpyHtoDAsync, m->data, m->staging,
-			     m->bytes, s);
+			     m->base.bytes, s);
 }
 
 static int clear(struct queue_memory *m, void *s)
 {
-	return CUDA_DO(m->dev, MemsetD8Async, m->data, 0, m->bytes, s);
+	return CUDA_DO(m->dev, MemsetD8Async, m->data, 0, m->base.bytes, s);
 }
 
 static int semaphore_import(struct queue_device *dev, int fd, void **out)

@@ -55,7 +55,7 @@ struct hexagon_device *hexagon_device_new(const char *of, int domain);
 
 /* import.c */
 int hexagon_import(struct import *imp);
-void hexagon_unimport(struct import *imp);
+bool hexagon_unimport(struct import *imp, bool wait);
 int hexagon_alloc(struct import *imp);
 
 /* kernel.c: all ioctls */

@@ -177,10 +177,11 @@ static void keep(struct hexagon_import *hi)
 		hi->base.fd = -1;
 }
 
-void hexagon_unimport(struct import *imp)
+bool hexagon_unimport(struct import *imp, bool wait)
 {
 	struct hexagon_import *hi = hexagon_import_of(imp);
 
+	(void)wait;
 	if (hi->registered)
 		tell(hi, -1);
 	if (unmap(hi)) {
@@ -192,6 +193,7 @@ void hexagon_unimport(struct import *imp)
 		if (hi->fd != imp->fd)
 			close(hi->fd);
 	}
+	return true;
 }
 
 /* ---------------------------------------------------------------- allocation */

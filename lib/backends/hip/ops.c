@@ -148,9 +148,9 @@ static int import_external(struct queue_memory *m, int fd)
 	const struct hip_memory_desc desc = {
 		.type = HIPABI_EXTERNAL_MEMORY_OPAQUE_FD,
 		.handle.fd = fd,
-		.size = m->bytes,
+		.size = m->base.bytes,
 	};
-	const struct hip_buffer_desc whole = { .size = m->bytes };
+	const struct hip_buffer_desc whole = { .size = m->base.bytes };
 	void *pointer = NULL;
 	int ret;
 
@@ -171,7 +171,7 @@ static int import_external(struct queue_memory *m, int fd)
 
 static int import(struct queue_memory *m)
 {
-	return import_external(m, m->fd);
+	return import_external(m, m->base.fd);
 }
 
 /* The fd is a dma-buf of RADV's memory. It is taken once there is an m->handle. */
@@ -182,10 +182,10 @@ static int import_shared(struct queue_memory *m, int fd, uint64_t allocated,
 	int ret;
 
 	(void)allocated, (void)dedicated;
-	if (bytes < 0 || (uint64_t)bytes < m->bytes)
+	if (bytes < 0 || (uint64_t)bytes < m->base.bytes)
 		return fail(-EOPNOTSUPP, "vulkan: the exported dma-buf has %lld bytes, "
 			    "not %llu", (long long)bytes,
-			    (unsigned long long)m->bytes);
+			    (unsigned long long)m->base.bytes);
 	ret = import_external(m, fd);
 	if (m->handle)
 		close(fd);
@@ -206,7 +206,7 @@ static int register_host(struct queue_memory *m, uint32_t access)
 	int ret;
 
 	(void)access;
-	ret = HIP_DO(m->dev, HostRegister, m->map, m->bytes,
+	ret = HIP_DO(m->dev, HostRegister, m->map, m->base.bytes,
 		     HIPABI_HOST_REGISTER_PORTABLE |
 		     HIPABI_HOST_REGISTER_MAPPED);
 	m->registered = !ret;
@@ -216,7 +216,7 @@ static int register_host(struct queue_memory *m, uint32_t access)
 static int alloc(struct queue_memory *m)
 {
 	void *pointer = NULL;
-	int ret = HIP_DO(m->dev, Malloc, &pointer, m->bytes);
+	int ret = HIP_DO(m->dev, Malloc, &pointer, m->base.bytes);
 
 	m->allocated = !ret;
 	m->data = (uintptr_t)pointer;
@@ -255,14 +255,14 @@ static int alloc_host(struct queue_device *dev, size_t bytes, void **host,
 static int copy(struct queue_memory *m, void *s, bool out)
 {
 	return out ? HIP_DO(m->dev, MemcpyDtoHAsync, m->staging,
-			    (hip_pointer)m->data, m->bytes, s) :
+			    (hip_pointer)m->data, m->base.bytes, s) :
 		     HIP_DO(m->dev, MemcpyHtoDAsync, (hip_pointer)m->data,
-			    m->staging, m->bytes, s);
+			    m->staging, m->base.bytes, s);
 }
 
 static int clear(struct queue_memory *m, void *s)
 {
-	return HIP_DO(m->dev, MemsetD8Async, (hip_pointer)m->data, 0, m->bytes, s);
+	return HIP_DO(m->dev, MemsetD8Async, (hip_pointer)m->data, 0, m->base.bytes, s);
 }
 
 static void destroy(struct queue_device *dev)

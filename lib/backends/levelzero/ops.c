@@ -99,7 +99,7 @@ static int alloc_device(struct queue_memory *m, const void *next)
 	void *pointer = NULL;
 	int ret;
 
-	ret = LZ_DO(m->dev, MemAllocDevice, dev->context, &desc, m->bytes,
+	ret = LZ_DO(m->dev, MemAllocDevice, dev->context, &desc, m->base.bytes,
 		    sysconf(_SC_PAGESIZE), dev->handle, &pointer);
 	m->allocated = !ret;
 	m->data = (uintptr_t)pointer;
@@ -115,7 +115,7 @@ static int import(struct queue_memory *m)
 	ze_external_memory_import_fd_t fd = {
 		.stype = ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMPORT_FD,
 		.flags = ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF,
-		.fd = sys_dup(m->fd),
+		.fd = sys_dup(m->base.fd),
 	};
 	int ret;
 
@@ -181,11 +181,11 @@ static int register_host(struct queue_memory *m, uint32_t access)
 	const struct lzabi_memmap_sysmem map = {
 		.stype = (ze_structure_type_t)LZABI_STYPE_EXTERNAL_MEMMAP_SYSMEM,
 		.memory = m->map,
-		.bytes = m->bytes,
+		.bytes = m->base.bytes,
 	};
 	void *host = NULL;
 	int ret = alloc_host_as(m->dev, &map, access & DLBUF_WRITE ? 0 :
-				LZABI_HOST_MEM_READ_ONLY, m->bytes, &host);
+				LZABI_HOST_MEM_READ_ONLY, m->base.bytes, &host);
 
 	if (ret)
 		return ret;
@@ -211,7 +211,7 @@ static int copy(struct queue_memory *m, void *s, bool out)
 	void *data = (void *)m->data;
 
 	return APPEND(m->dev, s, CommandListAppendMemoryCopy,
-		      out ? m->staging : data, out ? data : m->staging, m->bytes,
+		      out ? m->staging : data, out ? data : m->staging, m->base.bytes,
 		      NULL, 0, NULL);
 }
 
@@ -220,7 +220,7 @@ static int clear(struct queue_memory *m, void *s)
 	const uint8_t zero = 0;
 
 	return APPEND(m->dev, s, CommandListAppendMemoryFill, (void *)m->data,
-		      &zero, sizeof(zero), m->bytes, NULL, 0, NULL);
+		      &zero, sizeof(zero), m->base.bytes, NULL, 0, NULL);
 }
 
 const struct queue_ops levelzero_ops = {

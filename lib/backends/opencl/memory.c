@@ -38,14 +38,14 @@ static int import_khr(struct queue_memory *m)
 		(uintptr_t)dev->device,
 		MEM_DEVICE_HANDLE_LIST_END, 0
 	};
-	int fd = sys_dup(m->fd), ret;
+	int fd = sys_dup(m->base.fd), ret;
 	cl_mem mem = NULL;
 
 	if (fd < 0)
 		return fail_errno("fcntl(F_DUPFD_CLOEXEC)");
 	properties[1] = fd;
 	ret = OPENCL_NEW(&dev->cl, &mem, CreateBufferWithProperties,
-			 dev->context, properties, flags_of(m->access), m->bytes,
+			 dev->context, properties, flags_of(m->base.id.access), m->base.bytes,
 			 NULL);
 	if (ret)
 		sys_close_refused(fd, m->fd);
@@ -70,8 +70,8 @@ static int import_arm(struct queue_memory *m)
 
 	if (!fault_hit())
 		m->data = (uintptr_t)dev->ext.ImportMemoryARM(
-			dev->context, flags_of(m->access), properties, &m->fd,
-			m->bytes, &result);
+			dev->context, flags_of(m->base.id.access), properties, &m->base.fd,
+			m->base.bytes, &result);
 	return opencl_check_ext(result, "clImportMemoryARM");
 }
 
@@ -101,9 +101,9 @@ static int over_mapping(struct queue_memory *m, cl_mem_flags flags, void *host,
 
 	if (!mapping)
 		return -ENOMEM;
-	*mapping = (struct mapping){ m->map, m->bytes };
+	*mapping = (struct mapping){ m->map, m->base.bytes };
 	ret = OPENCL_NEW(&dev->cl, &mem, CreateBuffer, dev->context,
-			 flags | flags_of(m->access) | CL_MEM_USE_HOST_PTR, bytes,
+			 flags | flags_of(m->base.id.access) | CL_MEM_USE_HOST_PTR, bytes,
 			 host);
 	if (!ret)
 		ret = OPENCL_DO(m->dev, SetMemObjectDestructorCallback, mem,
@@ -128,18 +128,18 @@ static int import_qcom(struct queue_memory *m)
 	struct opencl_device *dev = to_opencl(m->dev);
 	struct dmabuf_host_ptr_qcom ptr = {
 		.ext = { DMABUF_HOST_PTR_QCOM, CL_MEM_HOST_UNCACHED_QCOM },
-		.fd = m->fd,
+		.fd = m->base.fd,
 	};
-	uint64_t bytes = m->bytes - dev->padding;
+	uint64_t bytes = m->base.bytes - dev->padding;
 
 	bytes -= bytes % dev->page;
-	if (m->bytes <= dev->padding || !bytes)
+	if (m->base.bytes <= dev->padding || !bytes)
 		return fail(-EOPNOTSUPP, "the driver needs pages of %u bytes, and "
 			    "%u bytes after them, of which the dma-buf has no room",
 			    dev->page, dev->padding);
-	m->unusable = m->bytes - bytes;
-	m->map = sys_mmap(m->bytes, PROT_READ |
-			  (m->access & DLBUF_WRITE ? PROT_WRITE : 0), m->fd);
+	m->base.unusable = m->base.bytes - bytes;
+	m->map = sys_mmap(m->base.bytes, PROT_READ |
+			  (m->base.id.access & DLBUF_WRITE ? PROT_WRITE : 0), m->base.fd);
 	if (m->map == MAP_FAILED) {
 		m->map = NULL;
 		return fail_errno("mmap() of the dma-buf");
@@ -175,12 +175,12 @@ int opencl_register_host(struct queue_memory *m, uint32_t access)
 	int ret;
 
 	(void)access;
-	ret = over_mapping(m, 0, m->map, m->bytes);
+	ret = over_mapping(m, 0, m->map, m->base.bytes);
 	if (ret || m->dev->is_cpu)
 		return ret;
 	m->passes = true;
 	return OPENCL_NEW(&dev->cl, &map, EnqueueMapBuffer, dev->own, mem_of(m),
-			  CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, m->bytes, 0,
+			  CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, m->base.bytes, 0,
 			  NULL, NULL);
 }
 
@@ -209,7 +209,7 @@ int opencl_end(struct queue_memory *m, uint32_t access, void *stream)
 	return m->registered ?
 	       OPENCL_NEW(&dev->cl, &map, EnqueueMapBuffer, stream, mem, CL_FALSE,
 			  access & DLBUF_WRITE ? CL_MAP_READ | CL_MAP_WRITE :
-			  CL_MAP_WRITE_INVALIDATE_REGION, 0, m->bytes, 0, NULL,
+			  CL_MAP_WRITE_INVALIDATE_REGION, 0, m->base.bytes, 0, NULL,
 			  NULL) :
 	       OPENCL_EXT(m->dev, EnqueueReleaseExternalMemObjectsKHR, stream, 1,
 			  &mem, 0, NULL, NULL);
@@ -259,8 +259,8 @@ bool opencl_shares_host_memory(struct opencl_device *dev)
 {
 	struct queue_memory m = {
 		.dev = &dev->queue,
-		.bytes = TRIAL_BYTES,
-		.access = DLBUF_RW,
+		.base.bytes = TRIAL_BYTES,
+		.base.id.access = DLBUF_RW,
 		/* Shared, as the mappings of dma-bufs and memfds are. */
 		.map = mmap(NULL, TRIAL_BYTES, PROT_READ | PROT_WRITE,
 			    MAP_SHARED | MAP_ANONYMOUS, -1, 0),
@@ -292,7 +292,7 @@ int opencl_alloc(struct queue_memory *m)
 	cl_mem mem = NULL;
 	int ret = OPENCL_NEW(&to_opencl(m->dev)->cl, &mem, CreateBuffer,
 			     to_opencl(m->dev)->context, CL_MEM_READ_WRITE,
-			     m->bytes, NULL);
+			     m->base.bytes, NULL);
 
 	m->data = (uintptr_t)mem;
 	return ret;
@@ -300,7 +300,7 @@ int opencl_alloc(struct queue_memory *m)
 
 int opencl_copy(struct queue_memory *m, void *stream, bool out)
 {
-	size_t bytes = m->bytes - m->unusable;
+	size_t bytes = m->base.bytes - m->base.unusable;
 	int ret = opencl_in_order(m->dev, stream);
 
 	if (!ret)

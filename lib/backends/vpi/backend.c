@@ -116,9 +116,14 @@ static int vpi_import(struct import *imp)
 	return host_map(imp, &imp->data);
 }
 
-static void vpi_unimport(struct import *imp)
+/* Each pass is a user of its import. */
+static bool vpi_unimport(struct import *imp, bool wait)
 {
+	(void)wait;
+	if (!cache_unlist(imp))
+		return false;
 	munmap(imp->data, imp->bytes);
+	return true;
 }
 
 /* ---------------------------------------------------------------- passes */

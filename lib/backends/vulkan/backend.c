@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../../fence.h"
 #include "../../memory.h"
 #include "vulkan.h"
 
@@ -308,6 +309,21 @@ err_free:
 	return ret;
 }
 
+/* The application may destroy its handles next: nothing that it has deleted is left. */
+static void vulkan_shut(struct dlbuf_device *base)
+{
+	struct vulkan_device *dev = vulkan_device(base);
+	struct timespec pause = PAUSE_FIRST;
+
+	if (!dev->wrapped)
+		return;
+	__atomic_store_n(&dev->shut, true, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&base->ndying, __ATOMIC_ACQUIRE)) {
+		import_destroy_again(base);
+		pause_until(&pause, 0);
+	}
+}
+
 static void vulkan_close(struct dlbuf_device *base)
 {
 	struct vulkan_device *dev = vulkan_device(base);
@@ -332,6 +348,7 @@ const struct backend vulkan_backend = {
 	.import_size = sizeof(struct vulkan_import),
 	.each = vulkan_each,
 	.open = vulkan_open,
+	.shut = vulkan_shut,
 	.close = vulkan_close,
 	.describe = vulkan_describe,
 	.import = vulkan_import_buffer,

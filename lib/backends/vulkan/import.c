@@ -242,12 +242,16 @@ int vulkan_import_buffer(struct import *imp)
 	return 0;
 }
 
-void vulkan_unimport_buffer(struct import *imp)
+bool vulkan_unimport_buffer(struct import *imp, bool wait)
 {
 	struct vulkan_device *dev = vulkan_device(imp->dev);
 	struct vulkan_import *vi = vulkan_import(imp);
 	struct vulkan_api *vk = &dev->instance.vk;
 
+	/* The application's handles need not live longer than the device and its tensors. */
+	wait |= __atomic_load_n(&dev->shut, __ATOMIC_ACQUIRE);
+	if (!wait && vulkan_is_busy(dev, vi))
+		return false;
 	pthread_mutex_lock(&dev->lock);
 	*vi->prev = vi->next;
 	if (vi->next)
@@ -257,4 +261,5 @@ void vulkan_unimport_buffer(struct import *imp)
 	vk->DestroyBuffer(dev->handle, vi->buffer.buffer, NULL);
 	/* This also closes the driver's fd. */
 	vk->FreeMemory(dev->handle, vi->buffer.memory, NULL);
+	return true;
 }

@@ -182,6 +182,17 @@ static bool uses(const struct vulkan_job *job, const struct vulkan_import *vi)
 	return i < job->nimports;
 }
 
+bool vulkan_jobs_run(struct vulkan_device *dev, const struct vulkan_job *job,
+		     const struct vulkan_import *of)
+{
+	for (; job; job = job->next)
+		if ((!of || uses(job, of)) &&
+		    dev->instance.vk.GetFenceStatus(dev->handle, job->done) ==
+		    VK_NOT_READY)
+			return true;
+	return false;
+}
+
 void vulkan_jobs_finish_together(struct vulkan_device *dev,
 				 const struct vulkan_import *vi)
 {

@@ -269,23 +269,15 @@ int vulkan_release(struct import *imp, uint32_t access, void *stream,
 	return vulkan_release_all(&one, 1, stream, fence);
 }
 
-/* An error is an answer here: a device that is lost is done with everything. */
-static bool is_busy(struct vulkan_device *dev)
+bool vulkan_is_busy(struct vulkan_device *dev, const struct vulkan_import *of)
 {
-	struct vulkan_import *vi;
-	struct vulkan_job *job;
-	bool busy = false;
+	const struct vulkan_import *vi;
+	bool busy;
 
 	pthread_mutex_lock(&dev->lock);
-	for (job = dev->together, vi = dev->imports; job || vi;) {
-		for (; job; job = job->next)
-			busy |= dev->instance.vk.GetFenceStatus(
-				dev->handle, job->done) == VK_NOT_READY;
-		if (vi) {
-			job = vi->jobs;
-			vi = vi->next;
-		}
-	}
+	busy = vulkan_jobs_run(dev, dev->together, of);
+	for (vi = of ? of : dev->imports; vi && !busy; vi = of ? NULL : vi->next)
+		busy = vulkan_jobs_run(dev, vi->jobs, vi);
 	pthread_mutex_unlock(&dev->lock);
 	return busy;
 }
@@ -294,7 +286,7 @@ int vulkan_drain_device(struct dlbuf_device *base, uint64_t deadline_ns)
 {
 	struct timespec pause = PAUSE_FIRST;
 
-	while (is_busy(vulkan_device(base)))
+	while (vulkan_is_busy(vulkan_device(base), NULL))
 		if (!pause_until(&pause, deadline_ns))
 			return fail(-ETIME, "%s: work was not complete at the "
 				    "deadline", base->name);

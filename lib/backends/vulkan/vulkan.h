@@ -98,6 +98,7 @@ struct vulkan_device {
 	struct vulkan_instance instance;
 	struct vulkan_physical physical;
 	bool wrapped;		/* the handles are the application's */
+	bool shut;		/* atomic; wrapped, and closed */
 	VkDevice handle;
 	VkQueue queue;
 	VkBufferUsageFlags usage;
@@ -213,7 +214,7 @@ int vulkan_physical_select(const struct vulkan_instance *inst,
 
 /* import.c and sync.c: functions of struct backend. */
 int vulkan_import_buffer(struct import *imp);
-void vulkan_unimport_buffer(struct import *imp);
+bool vulkan_unimport_buffer(struct import *imp, bool wait);
 int vulkan_acquire(struct import *imp, uint32_t access, void *stream,
 		   int fence);
 int vulkan_release(struct import *imp, uint32_t access, void *stream,
@@ -273,6 +274,9 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
  */
 void vulkan_sync_finish(struct vulkan_import *vi);
 
+/* Whether a submit of the import runs, or with NULL one of the device. Does not wait. */
+bool vulkan_is_busy(struct vulkan_device *dev, const struct vulkan_import *of);
+
 /*
  * jobs.c: running submits. The import or buffer that they use has the list, or the device
  * if they use several imports. These functions take dev->lock, which protects jobs and
@@ -307,6 +311,13 @@ void vulkan_jobs_finish(struct vulkan_device *dev, struct vulkan_job **list);
 /* Waits for those jobs of dev->together that use the import. */
 void vulkan_jobs_finish_together(struct vulkan_device *dev,
 				 const struct vulkan_import *vi);
+
+/*
+ * Under dev->lock: whether a job of a list runs that uses the import, or with NULL any. An
+ * error is an answer here: a lost device runs nothing.
+ */
+bool vulkan_jobs_run(struct vulkan_device *dev, const struct vulkan_job *list,
+		     const struct vulkan_import *of);
 
 /* Frees the jobs that were kept to be used again. */
 void vulkan_jobs_free(struct vulkan_device *dev);
