@@ -12,8 +12,7 @@ void queue_memory_free(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 
-	if (__atomic_exchange_n(&dev->unsure, 0, __ATOMIC_ACQ_REL))
-		dev->ops->finish_all(dev);
+	queue_make_sure(dev);
 	if (m->begun)
 		dev->ops->event_destroy(dev, m->begun);
 	dev->ops->free(m);

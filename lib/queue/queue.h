@@ -79,8 +79,9 @@ struct queue_ops {
 	/*
 	 * Gives the stream of a caller's handle. NULL is the default stream. With
 	 * `ends`, an access ends, perhaps on another thread than it began on.
-	 * -EINVAL: the stream is destroyed or belongs to another device. -EBUSY:
-	 * it is being captured. Required.
+	 * -EINVAL: the stream is destroyed, with its work complete unless
+	 * dev->orphans; or it belongs to another device. -EBUSY: it is being
+	 * captured. Required.
 	 */
 	int (*stream)(struct queue_device *dev, void *handle, bool ends,
 		      void **stream);
@@ -231,6 +232,14 @@ struct queue_word {
 	struct queue_word *next;	/* in the free list */
 };
 
+/* Waits for all streams, by a thread: see finish.c. Under dev->lock. */
+struct queue_finish {
+	pthread_t thread;
+	bool runs;
+	bool started;		/* and not joined yet */
+	uint64_t begun, done, wanted;	/* the last wait that has begun, ... */
+};
+
 /* A backend embeds this as the first member of its own struct. */
 struct queue_device {
 	struct dlbuf_device base;
@@ -249,17 +258,19 @@ struct queue_device {
 	bool is_cpu;		/* uses host memory through the CPU's caches */
 	bool opaque;		/* m->data is a handle and no address */
 	bool flushes;		/* needs flush() before it sees writes of others */
+	bool orphans;		/* work may outlive its stream; finish_all() waits for it */
 	bool believed;		/* atomic; path `direct` once read the right bytes */
 
 	struct bridge *bridge;	/* or NULL */
 	struct bridge_caps caps;
 	unsigned int refs;	/* atomic; see queue_ref() */
 	bool lost;		/* atomic; see queue_lost() */
-	int unsure;		/* atomic; see queue_set_unsure() */
 	unsigned int leftovers;	/* atomic; see queue_memory_drop() */
 	struct event_call closing, polling;
 
 	pthread_mutex_t lock;	/* protects what follows, and lists of work */
+	struct queue_finish finish;
+	uint64_t unsure;	/* until this wait for all streams; 0: it is not */
 	struct queue_function *calls;	/* host functions that have not returned */
 	struct queue_word *free_words;
 	struct queue_page *pages;	/* of words */
@@ -408,11 +419,26 @@ void queue_leave(struct queue_device *dev, const struct queue_scope *scope);
  */
 void queue_lost(struct queue_device *dev);
 
+/* ---------------------------------------------------------------- finish.c */
+
 /*
- * A call has failed, and work may be on a stream without an event. The next free
- * waits for all streams.
+ * Under the lock: whether a wait for all streams has ended that was the n-th to begin. If
+ * not, it begins, and the caller asks again. The next one is dev->finish.begun + 1.
+ */
+bool queue_finished(struct queue_device *dev, uint64_t n);
+
+/* Whether no thread waits for streams, or runs its last instructions. */
+bool queue_finish_ended(struct queue_device *dev);
+
+/*
+ * A call has failed, and work may be on a stream without an event. The next free waits for
+ * all streams: queue_make_sure(), but on "dlbuf-events" queue_reap() before it.
  */
 void queue_set_unsure(struct queue_device *dev);
+void queue_make_sure(struct queue_device *dev);
+
+/* The end of a device. */
+void queue_finish_end(struct queue_device *dev);
 
 /* ---------------------------------------------------------------- call.c */
 
@@ -477,16 +503,17 @@ void queue_work_put(struct queue_device *dev, struct queue_work *work);
  * *eventfd is a new eventfd that becomes readable at that end, or -1 if the work is
  * complete. If no event can be made, the call waits for the stream.
  *
- * late: nothing can be put on this stream now; `stream` is the caller's handle. The
- * access ends when an event could be recorded there and is complete, or when all
- * work of the device is complete.
+ * late: 0, or why nothing can be put on this stream now; `stream` is the caller's
+ * handle. The access ends when an event could be recorded there and is complete. If the
+ * stream is destroyed, it ends at once; if dev->orphans, when all work of the device is
+ * complete.
  */
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   bool late, int *eventfd);
+		   int late, int *eventfd);
 
 /*
  * Takes completed works off m->works or dev->waits; true: the list is empty, and a lost
- * device runs no host function.
+ * device runs no host function. On "dlbuf-events" also: the device is not `unsure`.
  */
 bool queue_reap(struct queue_device *dev, struct queue_work **works);
 

@@ -95,7 +95,7 @@ static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 	if (ret || (shares && out != -1))
 		end = NULL;
 	/* Also after a failure: the stream may have the work already. */
-	ended = queue_work_add(m, access, stream, false, end);
+	ended = queue_work_add(m, access, stream, 0, end);
 	if (ret) {
 		dev->ops->finish(dev, stream);
 		return ret;
@@ -144,7 +144,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 	if (m->copied && access & DLBUF_WRITE)
 		log_at(DLBUF_LOG_ERROR, "%s: a copy is not written back: %s",
 		       m->dev->base.name, dlbuf_last_error());
-	ret = queue_work_add(m, access, handle, true, end);
+	ret = queue_work_add(m, access, handle, ret, end);
 	if (!ret)
 		forget_failure();
 	return ret;
@@ -222,7 +222,8 @@ int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 	queue_leave(dev, &scope);
 	if (!ret)
 		ret = queue_poll_end(dev);
-	while (!ret && __atomic_load_n(&dev->leftovers, __ATOMIC_ACQUIRE)) {
+	while (!ret && (__atomic_load_n(&dev->leftovers, __ATOMIC_ACQUIRE) ||
+			!queue_finish_ended(dev))) {
 		ret = event_turn();
 		if (!ret && !pause_until(&pause, deadline_ns))
 			ret = fail(-ETIME, "%s: memory was not free at the "

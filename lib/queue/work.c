@@ -22,16 +22,20 @@ struct queue_work {
 	void *event;
 	uint32_t access;
 	int eventfd;		/* atomic; written at the end, or -1: not asked, or done */
-	bool late;		/* atomic; the event could not be recorded yet */
+	int late;		/* atomic; the event could not be recorded yet */
 	void *handle;
 	/* Under dev->lock. */
 	unsigned int refs;	/* the list's, and of threads that ask about it */
 	bool listed;
+	uint64_t until;		/* GONE: over after this wait for all streams */
 	bool polled;		/* counted in dev->npolled */
 	uint64_t wait;		/* dev->nwaits when it was listed there */
 	struct queue_work *next;	/* in a list, or in the free list */
 	struct queue_work *all;	/* all works of the device, until it closes */
 };
+
+/* Why an event could not be recorded. */
+enum { LATE = 1, GONE };	/* the stream may take it later; it is destroyed */
 
 /* May run on a thread of the driver, so it makes no driver call. */
 static void tell(void *data)
@@ -42,9 +46,14 @@ static void tell(void *data)
 					     __ATOMIC_ACQ_REL));
 }
 
-static bool is_late(const struct queue_work *work)
+static int is_late(const struct queue_work *work)
 {
 	return __atomic_load_n(&work->late, __ATOMIC_ACQUIRE);
+}
+
+static void set_late(struct queue_work *work, int late)
+{
+	__atomic_store_n(&work->late, late, __ATOMIC_RELEASE);
 }
 
 int queue_work_get(struct queue_device *dev, struct queue_work **out)
@@ -85,7 +94,7 @@ static void put_locked(struct queue_device *dev, struct queue_work *work)
 {
 	if (--work->refs)
 		return;
-	__atomic_store_n(&work->late, false, __ATOMIC_RELAXED);
+	set_late(work, 0);
 	work->next = dev->free_works;
 	dev->free_works = work;
 }
@@ -121,25 +130,39 @@ static void list_remove(struct queue_device *dev, struct queue_work **list,
 	put_locked(dev, work);
 }
 
-/* Tries again to record the event on a stream that refused it. */
+/* The stream was destroyed. The handle is not used again: it may be that of another. */
+static void set_gone(struct queue_device *dev, struct queue_work *work)
+{
+	pthread_mutex_lock(&dev->lock);
+	if (is_late(work) != GONE)
+		work->until = dev->finish.begun + 1;
+	set_late(work, GONE);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+/* Tries again to record the event on a stream that refused it. True: the work is over. */
 static bool record_late(struct queue_device *dev, struct queue_work *work)
 {
 	void *stream;
-	int ret;
+	bool over;
+	int ret = 0;
 
-	ret = dev->ops->stream(dev, work->handle, true, &stream);
-	if (ret == -EBUSY) {
-		forget_failure();
-		return false;
+	if (is_late(work) != GONE) {
+		ret = dev->ops->stream(dev, work->handle, true, &stream);
+		if (!ret)
+			ret = dev->ops->event_record(dev, work->event, stream);
+		if (!ret)
+			set_late(work, 0);
+		else
+			forget_failure();
+		if (!ret || ret == -EBUSY || !dev->orphans)
+			return ret == -EINVAL;
+		set_gone(dev, work);
 	}
-	if (!ret)
-		ret = dev->ops->event_record(dev, work->event, stream);
-	if (!ret) {
-		__atomic_store_n(&work->late, false, __ATOMIC_RELEASE);
-		return false;
-	}
-	/* The stream is destroyed, but its work may still run. */
-	return !dev->ops->finish_all(dev);
+	pthread_mutex_lock(&dev->lock);
+	over = queue_finished(dev, work->until);
+	pthread_mutex_unlock(&dev->lock);
+	return over;
 }
 
 /* Without the lock, with a reference. Returns 0, QUEUE_PENDING or an error. */
@@ -195,13 +218,23 @@ static int over(struct queue_device *dev, struct queue_work *work, void *data)
 	return is_over(dev, work) ? QUEUE_OVER : 0;
 }
 
+/* Under the lock. */
+static bool stays_unsure(struct queue_device *dev)
+{
+	if (!dev->unsure || !event_is_here())
+		return false;
+	if (queue_finished(dev, dev->unsure))
+		dev->unsure = 0;
+	return dev->unsure;
+}
+
 bool queue_reap(struct queue_device *dev, struct queue_work **works)
 {
 	bool none;
 
 	each(dev, works, over, NULL);
 	pthread_mutex_lock(&dev->lock);
-	none = !*works && !(dev->lost && dev->calls);
+	none = !*works && !stays_unsure(dev) && !(dev->lost && dev->calls);
 	pthread_mutex_unlock(&dev->lock);
 	return none;
 }
@@ -334,7 +367,7 @@ int queue_poll_end(struct queue_device *dev)
 }
 
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   bool late, int *eventfd)
+		   int late, int *eventfd)
 {
 	struct queue_device *dev = m->dev;
 	struct queue_work *work;
@@ -347,7 +380,9 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	if (!ret) {
 		work->access = access;
 		work->handle = stream;
-		__atomic_store_n(&work->late, late, __ATOMIC_RELEASE);
+		set_late(work, late ? LATE : 0);
+		if (late && late != -EBUSY && dev->orphans)
+			set_gone(dev, work);
 		ret = record(dev, work, stream, eventfd);
 		if (!ret) {
 			list_add(dev, &m->works, work);
@@ -376,23 +411,10 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	return ret;
 }
 
-/* Tries to record the event of late work; true: the stream still refuses. */
-static bool stays_late(struct queue_device *dev, struct queue_work *work)
+/* Tries to record the event of late work. */
+static int stays_late(struct queue_device *dev, struct queue_work *work)
 {
-	return is_late(work) && !is_over(dev, work) && is_late(work);
-}
-
-static int order(struct queue_device *dev, struct queue_work *work, void *stream)
-{
-	if (stays_late(dev, work))
-		return fail(-EBUSY, "%s: an access ends on a stream that is "
-			    "being captured", dev->base.name);
-	return dev->ops->stream_wait(dev, stream, work->event);
-}
-
-int queue_work_order(struct queue_memory *m, void *stream)
-{
-	return each(m->dev, &m->works, order, stream);
+	return is_late(work) && !is_over(dev, work) ? is_late(work) : 0;
 }
 
 /* Few APIs have a wait with a timeout: polls, with growing pauses. */
@@ -408,7 +430,7 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 		ret = query(dev, work);
 		if (ret <= 0)
 			return ret;
-		if (!deadline_ns && is_late(work))
+		if (!deadline_ns && is_late(work) == LATE)
 			return fail(-EBUSY, "%s: work on the dma-buf ends on a "
 				    "stream that is being captured",
 				    dev->base.name);
@@ -417,6 +439,23 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 				    "was not complete at the deadline",
 				    dev->base.name);
 	}
+}
+
+static int order(struct queue_device *dev, struct queue_work *work, void *stream)
+{
+	int late = stays_late(dev, work);
+
+	if (late == LATE)
+		return fail(-EBUSY, "%s: an access ends on a stream that is "
+			    "being captured", dev->base.name);
+	if (late)
+		return wait_until(dev, work, 0);
+	return dev->ops->stream_wait(dev, stream, work->event);
+}
+
+int queue_work_order(struct queue_memory *m, void *stream)
+{
+	return each(m->dev, &m->works, order, stream);
 }
 
 struct waiting {
@@ -571,7 +610,7 @@ static int drain_work(struct queue_device *dev, struct queue_work *work,
 	int ret = 0;
 
 	while (!ret && !is_over(dev, work)) {
-		if (!deadline_ns && is_late(work))
+		if (!deadline_ns && is_late(work) == LATE)
 			return wait_until(dev, work, 0);
 		ret = event_turn();
 		if (!ret && !pause_until(&pause, deadline_ns))
@@ -629,7 +668,7 @@ bool queue_waits_stand(const struct queue_device *dev, uint64_t then)
 static int finish(struct queue_device *dev, struct queue_work *work, void *data)
 {
 	(void)data;
-	if (stays_late(dev, work))
+	if (stays_late(dev, work) == LATE)
 		queue_set_unsure(dev);
 	else
 		wait_until(dev, work, 0);

@@ -41,11 +41,18 @@ static void moment_put(struct levelzero_device *dev, struct moment *m)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* A lost device passes no wait any more, and nothing waits there. */
+/*
+ * A lost device passes no wait any more, and nothing waits there. It may be closed
+ * already, so the loss is not told.
+ */
 static bool is_over(struct levelzero_device *dev, const struct moment *m)
 {
-	return __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE) ||
-	       !LZ_RESULT(&dev->lz, EventQueryStatus, m->event);
+	ze_result_t result;
+
+	if (__atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE))
+		return true;
+	result = LZ_RESULT(&dev->lz, EventQueryStatus, m->event);
+	return !result || levelzero_is_lost(result);
 }
 
 /*
@@ -275,20 +282,14 @@ int levelzero_finish_all(struct queue_device *dev)
 }
 
 /* A list whose commands may still run is left alone. */
-static bool list_destroy(struct levelzero_device *dev, ze_command_list_handle_t list)
-{
-	bool over = __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE);
-
-	for (int tries = 0; !over && tries < 2; tries++)
-		over = !levelzero_finish(&dev->queue, list);
-	if (over)
-		dev->lz.CommandListDestroy(list);
-	return over;
-}
-
 void levelzero_list_destroy(struct queue_device *dev, void *list)
 {
-	list_destroy(to_levelzero(dev), list);
+	bool over = __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
+
+	for (int tries = 0; !over && tries < 2; tries++)
+		over = !levelzero_finish(dev, list);
+	if (over)
+		to_levelzero(dev)->lz.CommandListDestroy(list);
 }
 
 static void pools_free(struct levelzero_device *dev)
@@ -307,10 +308,10 @@ static void pools_free(struct levelzero_device *dev)
 
 static void device_free(struct levelzero_device *dev)
 {
-	bool over = !dev->own || list_destroy(dev, dev->own);
-
+	if (dev->over && dev->own)
+		dev->lz.CommandListDestroy(dev->own);
 	pools_free(dev);
-	if (over && dev->context && !dev->queue.wrapped)
+	if (dev->over && dev->context && !dev->queue.wrapped)
 		dev->lz.ContextDestroy(dev->context);
 	pthread_mutex_destroy(&dev->lock);
 	pthread_mutex_destroy(&dev->appending);
@@ -328,14 +329,34 @@ static bool free_later(struct event_call *call)
 	return true;
 }
 
+/* The end of the library's list: waits for it, or puts a moment there. */
+static bool list_ends(struct levelzero_device *dev, bool waits)
+{
+	void *last;
+
+	if (!dev->own || __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE))
+		return true;
+	if (waits)
+		return !levelzero_finish(&dev->queue, dev->own);
+	if (levelzero_mark(&dev->queue, dev->own, &last))
+		return false;
+	moment_put(dev, last);
+	return true;
+}
+
 /* Streams of the application may not have passed their waits yet. */
 void levelzero_destroy(struct queue_device *base)
 {
 	struct levelzero_device *dev = to_levelzero(base);
+	bool now = !event_is_here() && moments_reap(dev);
 
+	for (int tries = 0; !dev->over && tries < 2; tries++)
+		dev->over = list_ends(dev, now);
 	dev->ending.fn = free_later;
-	if (free_later(&dev->ending))
+	if (now) {
+		device_free(dev);
 		return;
+	}
 	if (!event_promise()) {
 		event_post(&dev->ending);
 		return;

@@ -31,6 +31,7 @@ struct levelzero_device {
 	struct moment *free, *ended;
 	struct moments *pools;
 	struct event_call ending;
+	bool over;		/* at the end: the own list ends with the moments */
 };
 
 static inline struct levelzero_device *to_levelzero(struct queue_device *dev)

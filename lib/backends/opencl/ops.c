@@ -43,6 +43,16 @@ static int stream(struct queue_device *base, void *handle, bool ends, void **out
 	return ret;
 }
 
+int opencl_keep(struct dlbuf_device *dev, void *s)
+{
+	return OPENCL_DO(queue_device_of(dev), RetainCommandQueue, s);
+}
+
+void opencl_drop(struct dlbuf_device *dev, void *s)
+{
+	opencl_device_of(dev)->cl.ReleaseCommandQueue(s);
+}
+
 static int stream_create(struct queue_device *base, void **out)
 {
 	struct opencl_device *dev = to_opencl(base);
