@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "fence.h"
 #include "fork.h"
 #include "internal.h"
 #include "memory.h"
@@ -33,6 +34,7 @@ static void in_child(void)
 	event_forked();
 	device_forked();
 	pending_forked();
+	fence_forked();
 }
 
 static void watch(void)

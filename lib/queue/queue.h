@@ -315,6 +315,7 @@ struct queue_memory {
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */
 	bool failed;		/* atomic; see queue_access_failed() */
+	bool unstarted;		/* atomic; START was left out */
 	/* With `copied` or `passes`: */
 	void *begun;		/* event behind the last copy in, begin() or end() */
 	pthread_mutex_t beginning; /* held while these are put on a stream */
@@ -595,8 +596,12 @@ int queue_access_end(struct queue_memory *m, void *stream);
  */
 void queue_access_failed(struct queue_memory *m);
 int queue_access_check(struct queue_memory *m);
-/* DMA_BUF_IOCTL_SYNC in a host function. */
-void queue_bracket(struct queue_memory *m, uint64_t flags);
+/*
+ * DMA_BUF_IOCTL_SYNC in a host function, for an access READ, WRITE or RW of the CPU. START
+ * is left out if the dma-buf has fences: see access.c.
+ */
+void queue_cpu_start(struct queue_memory *m, uint32_t access);
+void queue_cpu_stop(struct queue_memory *m, uint32_t access);
 /* Instead of queue_access_end(), if nothing can be put on a stream, and for copies. */
 void queue_access_over(struct queue_memory *m);
 
