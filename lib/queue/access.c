@@ -34,7 +34,7 @@ static int begin_first(struct queue_memory *m, void *stream, int fence)
 static int record(struct queue_memory *m, void *stream, int ret)
 {
 	if (!ret)
-		ret = m->dev->ops->event_record(m->dev, m->begun, stream);
+		ret = queue_work_mark(m->dev, &m->begun, stream);
 	/* Calls before the failed one may have put work on the stream. */
 	if (ret && queue_work_add(m, DLBUF_RW, stream, 0, NULL))
 		queue_set_unsure(m->dev);
@@ -56,7 +56,7 @@ int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 	pthread_mutex_lock(&dev->lock);
 	first = !m->open;
 	pthread_mutex_unlock(&dev->lock);
-	ret = dev->ops->stream_wait(dev, stream, m->begun);
+	ret = queue_work_await(dev, m->begun, stream);
 	if (!ret)
 		ret = first ? record(m, stream, begin_first(m, stream, fence)) :
 			      queue_wait_fence(dev, stream, fence);

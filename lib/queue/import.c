@@ -13,8 +13,7 @@ void queue_memory_free(struct queue_memory *m)
 	struct queue_device *dev = m->dev;
 
 	queue_make_sure(dev);
-	if (m->begun)
-		dev->ops->event_destroy(dev, m->begun);
+	queue_work_put(dev, m->begun);
 	dev->ops->free(m);
 	if (m->staging)
 		dev->ops->free_host(dev, m->staging);
@@ -183,13 +182,7 @@ static int import_copy(struct queue_memory *m, const struct import *imp)
 
 static int import_by(struct queue_memory *m, struct import *imp)
 {
-	int ret = 0;
-
 	m->copied = PATH_BIT(imp->path) & PATHS_COPIED;
-	if (m->copied || m->dev->ops->begin)
-		ret = m->dev->ops->event_create(m->dev, &m->begun);
-	if (ret)
-		return ret;
 	switch (imp->path) {
 	case DLBUF_PATH_DIRECT:
 		return import_direct(m, imp);

@@ -91,25 +91,20 @@ struct queue_ops {
 	int (*stream_create)(struct queue_device *dev, void **stream);
 	void (*stream_destroy)(struct queue_device *dev, void *stream);
 
-	/* Events. All are required but event_wait(): without it the library polls. */
+	/*
+	 * Events: a point of a stream. event_record() takes *event, which is NULL, or an
+	 * event of earlier that nobody asks about any more, and may replace it. Streams
+	 * may still wait for the former point then, and when the event is destroyed.
+	 * Absent event_create(): event_record() makes it. Absent event_wait(): the
+	 * library polls. The others are required.
+	 */
 	int (*event_create)(struct queue_device *dev, void **event);
 	void (*event_destroy)(struct queue_device *dev, void *event);
-	int (*event_record)(struct queue_device *dev, void *event, void *stream);
+	int (*event_record)(struct queue_device *dev, void **event, void *stream);
 	/* 0: complete. QUEUE_PENDING: not yet. */
 	int (*event_query)(struct queue_device *dev, void *event);
 	int (*event_wait)(struct queue_device *dev, void *event);
 	int (*stream_wait)(struct queue_device *dev, void *stream, void *event);
-
-	/*
-	 * Instead of events, with QUEUE_MARKS: mark() makes a user event that is
-	 * set when the work that is on the stream is complete. Several threads
-	 * ask about it; mark_ref() adds a reference, which user_event_destroy()
-	 * drops.
-	 */
-	int (*mark)(struct queue_device *dev, void *stream, void **mark);
-	int (*mark_ref)(struct queue_device *dev, void *mark);
-	int (*mark_query)(struct queue_device *dev, void *mark);
-	int (*mark_wait)(struct queue_device *dev, void *mark);
 
 	/* Waits for a stream, or for all streams of the device. Required. */
 	int (*finish)(struct queue_device *dev, void *stream);
@@ -317,7 +312,7 @@ struct queue_memory {
 	bool failed;		/* atomic; see queue_access_failed() */
 	bool unstarted;		/* atomic; START was left out */
 	/* With `copied` or `passes`: */
-	void *begun;		/* event behind the last copy in, begin() or end() */
+	struct queue_work *begun; /* behind the last copy in, begin() or end(), or NULL */
 	pthread_mutex_t beginning; /* held while these are put on a stream */
 	bool held;		/* under `beginning`: begin() was called, end() not */
 	uint32_t held_for;	/* and for which accesses */
@@ -495,9 +490,19 @@ int queue_drain(struct dlbuf_device *dev, uint64_t deadline_ns);
 /* ---------------------------------------------------------------- the engine's own
  * Callers have entered the device. */
 
-/* work.c: a work with its event. *out has one reference, for queue_work_put(). */
+/*
+ * work.c: a work with its event. *out has one reference, for queue_work_put(). Others may
+ * be NULL, which is complete.
+ */
 int queue_work_get(struct queue_device *dev, struct queue_work **out);
+struct queue_work *queue_work_ref(struct queue_device *dev, struct queue_work *work);
 void queue_work_put(struct queue_device *dev, struct queue_work *work);
+
+/* Replaces *at by what is on the stream now. */
+int queue_work_mark(struct queue_device *dev, struct queue_work **at, void *stream);
+/* The stream waits for the work; or the caller does, and puts it. */
+int queue_work_await(struct queue_device *dev, struct queue_work *work, void *stream);
+int queue_work_end(struct queue_device *dev, struct queue_work *work);
 
 /*
  * Ends an access after the work that is on the stream now. Unless eventfd is NULL,
@@ -546,21 +551,6 @@ int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 void queue_works_free(struct queue_device *dev);
 /* Under the lock: writes to the eventfds of all works. */
 void queue_works_lost(struct queue_device *dev);
-
-/* mark.c: events for a driver that has mark(). */
-int queue_mark_create(struct queue_device *dev, void **event);
-void queue_mark_destroy(struct queue_device *dev, void *event);
-int queue_mark_record(struct queue_device *dev, void *event, void *stream);
-int queue_mark_query(struct queue_device *dev, void *event);
-int queue_mark_wait(struct queue_device *dev, void *event);
-int queue_mark_stream_wait(struct queue_device *dev, void *stream, void *event);
-#define QUEUE_MARKS							\
-	.event_create = queue_mark_create,				\
-	.event_destroy = queue_mark_destroy,				\
-	.event_record = queue_mark_record,				\
-	.event_query = queue_mark_query,				\
-	.event_wait = queue_mark_wait,					\
-	.stream_wait = queue_mark_stream_wait
 
 /* wait.c: makes the stream wait for a sync_file, borrowed; -1: nothing to do. */
 int queue_wait_fence(struct queue_device *dev, void *stream, int fence);

@@ -111,13 +111,13 @@ static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 static int release_unordered(struct queue_memory *m, uint32_t access)
 {
 	struct queue_device *dev = m->dev;
-	int ret = 0;
+	struct queue_work *begun;
+	int ret;
 
-	do
-		ret = dev->ops->event_wait ?
-		      dev->ops->event_wait(dev, m->begun) :
-		      dev->ops->event_query(dev, m->begun);
-	while (ret == QUEUE_PENDING);
+	pthread_mutex_lock(&m->beginning);
+	begun = queue_work_ref(dev, m->begun);
+	pthread_mutex_unlock(&m->beginning);
+	ret = queue_work_end(dev, begun);
 	if (ret)
 		queue_set_unsure(dev);
 	return ret || !(access & DLBUF_WRITE) ? ret :
