@@ -117,6 +117,14 @@ struct backend {
 #define STREAM_UNORDERED 1
 
 	/*
+	 * Keeps a stream that is not NULL, from before an access begins on it until after
+	 * the access has ended, perhaps on another stream. Optional, together: without
+	 * them the application keeps it, or stream() sees that it is gone.
+	 */
+	int (*keep)(struct dlbuf_device *dev, void *stream);
+	void (*drop)(struct dlbuf_device *dev, void *stream);
+
+	/*
 	 * Begins an access. On a device with acquire_sync FENCE, `fence` is one
 	 * sync_file, borrowed, of all pending work, and the device must wait for
 	 * it; -1: nothing is pending. On other devices the core has waited, and
@@ -143,7 +151,7 @@ struct backend {
 	 * acquire() and release() of 2 to MAX_BRACKETS imports of the device, one of
 	 * which may be in the list twice. All of them begin, or none does; all end, and
 	 * *fence is for all of them. Optional, together: without them the core calls
-	 * acquire() and release() for each. Not for backends with wait().
+	 * acquire() and release() for each. Not for backends with wait() or keep().
 	 */
 	int (*acquire_all)(const struct bracket *brackets, uint32_t n,
 			   void *stream, int fence);

@@ -278,6 +278,34 @@ int bracket(int fd, uint64_t flags)
 	return ret;
 }
 
+/* Held while a fence is added, and while a START that must not wait is made. */
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+void fence_forked(void)
+{
+	pthread_mutex_init(&adding, NULL);
+}
+
+int bracket_idle(int fd, uint64_t flags)
+{
+	NOT_CANCELLED;
+	struct timespec pause = PAUSE_FIRST;
+	int idle, ret;
+
+	for (int i = 0; i < BRACKET_TRIES; i++) {
+		pthread_mutex_lock(&adding);
+		idle = fence_buffer_idle(fd, flags & DLBUF_RW);
+		ret = idle > 0 ? bracket_once(fd, flags) : 0;
+		pthread_mutex_unlock(&adding);
+		if (!ret)
+			return idle;
+		if (!bracket_refused())
+			break;
+		pause_until(&pause, 0);
+	}
+	return fail_errno("DMA_BUF_IOCTL_SYNC");
+}
+
 static int check_access(uint32_t access)
 {
 	if (!access || access & ~(uint32_t)DLBUF_RW)
@@ -351,7 +379,9 @@ int fence_import(int dmabuf, const struct buffer_id *id, uint32_t access,
 	ret = check_access(access);
 	if (ret || fence == -1)
 		return ret;
+	pthread_mutex_lock(&adding);
 	ret = sys_ioctl(dmabuf, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import);
+	pthread_mutex_unlock(&adding);
 	if (access & DLBUF_WRITE)
 		count_fence(id);
 	if (!ret)

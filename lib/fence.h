@@ -61,6 +61,15 @@ static inline bool bracket_refused(void)
 
 int bracket(int fd, uint64_t flags);
 
+/*
+ * START that waits for no fence: returns 0 without a call if the dma-buf has one, and 1
+ * after START. Meanwhile the process adds no fence to any dma-buf. Otherwise a negative errno.
+ */
+int bracket_idle(int fd, uint64_t flags);
+
+/* In a child of fork(). */
+void fence_forked(void);
+
 /* How often a bracket is tried without a deadline. */
 #define BRACKET_TRIES 1000
 

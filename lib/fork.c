@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+#include "fence.h"
 #include "fork.h"
 #include "internal.h"
 #include "memory.h"
@@ -34,6 +35,7 @@ static void in_child(void)
 	device_forked();
 	pending_forked();
 	import_forked();
+	fence_forked();
 }
 
 static void watch(void)

@@ -166,15 +166,29 @@ int sync_no_streams(const struct dlbuf_device *dev)
 	return fail(-EINVAL, "device %s has no streams", dev->name);
 }
 
-int sync_set_acquired(struct tensor *t, uint32_t access)
+int sync_set_acquired(struct tensor *t, uint32_t access, void *stream)
 {
+	const struct backend *backend = t->imp->dev->backend;
 	uint32_t none = 0;
+	int ret = 0;
 
-	if (__atomic_compare_exchange_n(&t->acquired, &none, access, false,
-					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return 0;
-	return fail(-EBUSY, "the tensor is acquired already: release it, or "
-		    "share it for a second user");
+	if (!__atomic_compare_exchange_n(&t->acquired, &none, access, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return fail(-EBUSY, "the tensor is acquired already: release it, or "
+			    "share it for a second user");
+	t->stream = stream;
+	t->by_fence = false;
+	if (stream && backend->keep)
+		ret = backend->keep(t->imp->dev, stream);
+	if (ret)
+		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
+	return ret;
+}
+
+void sync_drop(struct tensor *t)
+{
+	sync_drop_stream(t, t->stream);
+	__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
 }
 
 int sync_opts_get(const struct dlbuf_acquire_opts *opts,
@@ -210,16 +224,14 @@ int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
 	if (!ret)
 		ret = order = sync_check_stream(t, stream, false);
 	if (ret >= 0)
-		ret = sync_set_acquired(t, access);
+		ret = sync_set_acquired(t, access, stream);
 	if (ret)
 		return ret;
-	t->stream = stream;
-	t->by_fence = false;
 	do
 		ret = begin(t, access, stream, order != STREAM_UNORDERED, o);
 	while (ret && device_relieve(ret, &tried));
 	if (ret)
-		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
+		sync_drop(t);
 	return ret;
 }
 
@@ -334,6 +346,7 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 {
 	struct tensor *t;
 	uint32_t access;
+	void *kept;
 	int ret;
 
 	ret = tensor_of(tensor, &t);
@@ -343,10 +356,13 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 		ret = together_check(t, 1, stream, fence);
 	if (ret < 0)
 		return ret;
+	kept = t->stream;
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
 	if (!access)
 		return fail(-EINVAL, "the tensor is not acquired");
-	return tensor_release(t, access, stream, fence);
+	ret = tensor_release(t, access, stream, fence);
+	sync_drop_stream(t, kept);
+	return ret;
 }
 
 static int check_fences(const struct tensor *t)
@@ -379,10 +395,9 @@ int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
 	if (!ret)
 		ret = sync_check_access(t, access);
 	if (!ret)
-		ret = sync_set_acquired(t, access);
+		ret = sync_set_acquired(t, access, NULL);
 	if (ret)
 		return ret;
-	t->stream = NULL;
 	t->by_fence = true;
 	use = sync_use(t->imp, access);
 	do
@@ -405,6 +420,7 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 	struct tensor *t;
 	uint32_t access;
 	int both, ret, last = 0;
+	void *kept;
 
 	ret = tensor_of(tensor, &t);
 	if (!ret)
@@ -414,6 +430,7 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 		ret = dlbuf_fence_merge(fence, fence, &both);
 	if (ret)
 		return ret;
+	kept = t->stream;
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
 	if (!access) {
 		if (both != -1)
@@ -426,6 +443,7 @@ int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
 	lease_hold_take(t->lease, both, t->imp->dev);
 	/* Other tensors of the bracket may have work on the stream. */
 	if (t->together)
-		last = tensor_release(t, access, t->stream, NULL);
+		last = tensor_release(t, access, kept, NULL);
+	sync_drop_stream(t, kept);
 	return ret ? ret : last;
 }

@@ -55,8 +55,12 @@ static inline int sync_check_stream(const struct tensor *t, void *stream, bool e
 	return stream ? sync_no_streams(dev) : 0;
 }
 
-/* Marks the tensor as acquired. -EBUSY: it is already. */
-int sync_set_acquired(struct tensor *t, uint32_t access);
+/*
+ * Marks the tensor as acquired on this stream, which is kept. -EBUSY: it is already.
+ * sync_drop() ends this, if the access has not begun.
+ */
+int sync_set_acquired(struct tensor *t, uint32_t access, void *stream);
+void sync_drop(struct tensor *t);
 
 /*
  * Fences whose errors a tensor has yet to tell. before_add() takes a fence. before_check()
@@ -82,6 +86,13 @@ static inline bool before_any(const struct tensor *t)
 int together_check(const struct tensor *t, unsigned int n, const void *stream,
 		   bool fence);
 int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
+
+/* After an access: its tensor's stream need not be kept any more. */
+static inline void sync_drop_stream(const struct tensor *t, void *kept)
+{
+	if (kept && t->imp->dev->backend->drop)
+		t->imp->dev->backend->drop(t->imp->dev, kept);
+}
 
 /* Calls the backend's acquire(), after pending_before(), which gave `fence`. */
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,

@@ -71,6 +71,8 @@ static void tensor_destroy(struct tensor *t)
 	    tensor_release(t, acquired, t->stream, NULL))
 		log_at(DLBUF_LOG_ERROR, "%s: release at deletion: %s",
 		       imp->dev->name, dlbuf_last_error());
+	if (acquired)
+		sync_drop_stream(t, t->stream);
 	if (t->before)
 		before_drop(t, false);
 	cache_count_tensor(&imp->dev->cache, -1);

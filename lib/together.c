@@ -419,12 +419,8 @@ static int acquire_all(const struct job *job)
 	while (!ret && taken < job->n) {
 		struct tensor *t = tensor_at(job->tensors, taken);
 
-		ret = sync_set_acquired(t, job->access);
-		if (ret)
-			break;
-		t->stream = job->stream;
-		t->by_fence = false;
-		taken++;
+		ret = sync_set_acquired(t, job->access, job->stream);
+		taken += !ret;
 	}
 	if (!ret) {
 		do {
@@ -436,8 +432,7 @@ static int acquire_all(const struct job *job)
 		} while (ret && device_relieve(ret, &tried));
 	}
 	while (ret && taken--)
-		__atomic_store_n(&tensor_at(job->tensors, taken)->acquired, 0,
-				 __ATOMIC_RELEASE);
+		sync_drop(tensor_at(job->tensors, taken));
 	return ret;
 }
 
@@ -608,10 +603,12 @@ static uint32_t unmark(struct tensor *t)
 static void release_by_one(struct tensor *t, void *stream, struct ends *ends,
 			bool wanted, struct failure *failure)
 {
+	void *kept = t->stream;
 	int fence = -1;
 
 	note_failure(failure, tensor_release(t, unmark(t), stream,
 					     wanted ? &fence : NULL));
+	sync_drop_stream(t, kept);
 	ends_add(ends, fence, pending_is_event(t->imp));
 }
 

@@ -11,8 +11,8 @@
  * A stream is a cl_command_queue of the device's context, in order or out of order.
  * NULL is the device's default queue. An acquire puts its waits on the queue, for all
  * commands that you enqueue later. A release covers all commands that you have enqueued
- * before, and flushes the queue. The queue must exist until the tensor is released or
- * deleted.
+ * before, and flushes the queue. The library retains the queue from the acquire until the
+ * access has ended, so you may release it before.
  *
  * Paths. An import tries them in this order. dlbuf_probe() reports which of them work
  * for a dma-buf:

@@ -34,9 +34,9 @@ static int begin_first(struct queue_memory *m, void *stream, int fence)
 static int record(struct queue_memory *m, void *stream, int ret)
 {
 	if (!ret)
-		ret = m->dev->ops->event_record(m->dev, m->begun, stream);
+		ret = queue_work_mark(m->dev, &m->begun, stream);
 	/* Calls before the failed one may have put work on the stream. */
-	if (ret && queue_work_add(m, DLBUF_RW, stream, false, NULL))
+	if (ret && queue_work_add(m, DLBUF_RW, stream, 0, NULL))
 		queue_set_unsure(m->dev);
 	return ret;
 }
@@ -56,7 +56,7 @@ int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 	pthread_mutex_lock(&dev->lock);
 	first = !m->open;
 	pthread_mutex_unlock(&dev->lock);
-	ret = dev->ops->stream_wait(dev, stream, m->begun);
+	ret = queue_work_await(dev, m->begun, stream);
 	if (!ret)
 		ret = first ? record(m, stream, begin_first(m, stream, fence)) :
 			      queue_wait_fence(dev, stream, fence);
@@ -87,7 +87,7 @@ int queue_access_end(struct queue_memory *m, void *stream)
 	last = !--m->open;
 	pthread_mutex_unlock(&dev->lock);
 	if (!last)
-		ret = queue_work_add(m, DLBUF_READ, stream, false, NULL);
+		ret = queue_work_add(m, DLBUF_READ, stream, 0, NULL);
 	if (last && m->held) {
 		ret = queue_work_order(m, stream);
 		if (!ret)
@@ -124,9 +124,35 @@ void queue_access_over(struct queue_memory *m)
 
 /* ---------------------------------------------------------------- the CPU */
 
-void queue_bracket(struct queue_memory *m, uint64_t flags)
+#if defined(__x86_64__) || defined(__i386__)
+#define SHARED_CACHES true	/* devices read and write through the CPU's caches */
+#else
+#define SHARED_CACHES false
+#endif
+
+/*
+ * START begins with the CPU's caches, and then waits for all fences that the dma-buf has.
+ * The stream has waited for those of the acquire. Others came later, perhaps of work that
+ * waits for this function: then START would never return. So it is left out.
+ */
+void queue_cpu_start(struct queue_memory *m, uint32_t access)
 {
-	if (!bracket(m->base.fd, flags))
+	int ret = bracket_idle(m->base.fd, DMA_BUF_SYNC_START | access);
+
+	if (!ret)
+		__atomic_store_n(&m->unstarted, true, __ATOMIC_RELAXED);
+	if (!ret && access & DLBUF_READ && !SHARED_CACHES)
+		ret = fail(-EIO, "a fence of later work was on the dma-buf when this access "
+			   "began: the CPU's caches may have old bytes");
+	if (ret < 0)
+		queue_access_failed(m);
+}
+
+/* Without a START before, udmabuf refuses END (EINVAL). */
+void queue_cpu_stop(struct queue_memory *m, uint32_t access)
+{
+	if (!bracket(m->base.fd, DMA_BUF_SYNC_END | access) ||
+	    (errno == EINVAL && __atomic_load_n(&m->unstarted, __ATOMIC_RELAXED)))
 		return;
 	fail_errno("DMA_BUF_IOCTL_SYNC");
 	queue_access_failed(m);
@@ -135,17 +161,17 @@ void queue_bracket(struct queue_memory *m, uint64_t flags)
 /* The driver calls these on its own threads, so they make no driver call. */
 static void start_read(void *m)
 {
-	queue_bracket(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
+	queue_cpu_start(m, DLBUF_READ);
 }
 
 static void start_write(void *m)
 {
-	queue_bracket(m, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW);
+	queue_cpu_start(m, DLBUF_RW);
 }
 
 static void end_write(void *m)
 {
-	queue_bracket(m, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
+	queue_cpu_stop(m, DLBUF_RW);
 }
 
 /* With a fence, the producer has not written yet: then the stream makes the call. */

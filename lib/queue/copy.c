@@ -6,26 +6,25 @@
  * bridge shares no semaphores, the stream calls a host function, so that no thread of
  * the caller's waits.
  *
- * The functions of the CPU call DMA_BUF_IOCTL_SYNC, which waits for the fences of the
- * dma-buf. If the dma-buf had a fence of work that the same stream runs after the
- * function, the stream would wait for itself. So a release of these imports puts
- * no fence on the dma-buf.
+ * A copy waits for the fences that the dma-buf had at the acquire, before it copies in, and
+ * for no other: copying back waits for none. A fence that came later may be that of work
+ * behind the copy, on this stream or on one that waits for it: see queue_cpu_start(). So
+ * that the next copy does not find such a one, a release of these imports puts none on the
+ * dma-buf.
  */
 #include <errno.h>
 #include <string.h>
-
-#include <linux/dma-buf.h>
 
 #include "../fence.h"
 #include "queue.h"
 
 /* The bytes are copied in any case. */
-static void copy_bytes(struct queue_memory *m, uint64_t access, void *to,
+static void copy_bytes(struct queue_memory *m, uint32_t access, void *to,
 		       const void *from)
 {
-	queue_bracket(m, DMA_BUF_SYNC_START | access);
+	queue_cpu_start(m, access);
 	memcpy(to, from, m->base.bytes);
-	queue_bracket(m, DMA_BUF_SYNC_END | access);
+	queue_cpu_stop(m, access);
 }
 
 /* The driver calls these on its own threads, so they make no driver call. */
@@ -33,14 +32,14 @@ static void from_buffer(void *data)
 {
 	struct queue_memory *m = data;
 
-	copy_bytes(m, DMA_BUF_SYNC_READ, m->staging, m->map);
+	copy_bytes(m, DLBUF_READ, m->staging, m->map);
 }
 
 static void to_buffer(void *data)
 {
 	struct queue_memory *m = data;
 
-	copy_bytes(m, DMA_BUF_SYNC_WRITE, m->map, m->staging);
+	copy_bytes(m, DLBUF_WRITE, m->map, m->staging);
 }
 
 static void copy_by_bridge(struct queue_memory *m, bool in)

@@ -31,11 +31,6 @@ void queue_lost(struct queue_device *dev)
 		bridge_links_abandon(dev->bridge);
 }
 
-void queue_set_unsure(struct queue_device *dev)
-{
-	__atomic_store_n(&dev->unsure, 1, __ATOMIC_RELEASE);
-}
-
 int queue_finish_own(struct queue_device *dev, void *stream, int ret)
 {
 	if (!ret) {
@@ -59,8 +54,7 @@ void queue_unref(struct queue_device *dev)
 	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL))
 		return;
 	queue_enter_to_free(dev, &scope);
-	if (dev->unsure)
-		dev->ops->finish_all(dev);
+	queue_finish_end(dev);
 	queue_bridge_close(dev);
 	queue_works_free(dev);
 	queue_words_free(dev);

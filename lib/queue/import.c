@@ -156,13 +156,7 @@ static int import_copy(struct queue_memory *m)
 
 static int import_path(struct queue_memory *m)
 {
-	int ret = 0;
-
 	m->copied = PATH_BIT(m->base.path) & PATHS_COPIED;
-	if (m->copied || m->dev->ops->begin)
-		ret = m->dev->ops->event_create(m->dev, &m->begun);
-	if (ret)
-		return ret;
 	switch (m->base.path) {
 	case DLBUF_PATH_DIRECT:
 		return import_direct(m);
@@ -250,10 +244,8 @@ static void free_memory(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 
-	if (__atomic_exchange_n(&dev->unsure, 0, __ATOMIC_ACQ_REL))
-		dev->ops->finish_all(dev);
-	if (m->begun)
-		dev->ops->event_destroy(dev, m->begun);
+	queue_make_sure(dev);
+	queue_work_put(dev, m->begun);
 	dev->ops->free(m);
 	if (m->staging)
 		dev->ops->free_host(dev, m->staging);

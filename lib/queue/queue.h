@@ -79,8 +79,9 @@ struct queue_ops {
 	/*
 	 * Gives the stream of a caller's handle. NULL is the default stream. With
 	 * `ends`, an access ends, perhaps on another thread than it began on.
-	 * -EINVAL: the stream is destroyed or belongs to another device. -EBUSY:
-	 * it is being captured. Required.
+	 * -EINVAL: the stream is destroyed, with its work complete unless
+	 * dev->orphans; or it belongs to another device. -EBUSY: it is being
+	 * captured. Required.
 	 */
 	int (*stream)(struct queue_device *dev, void *handle, bool ends,
 		      void **stream);
@@ -90,25 +91,20 @@ struct queue_ops {
 	int (*stream_create)(struct queue_device *dev, void **stream);
 	void (*stream_destroy)(struct queue_device *dev, void *stream);
 
-	/* Events. All are required but event_wait(): without it the library polls. */
+	/*
+	 * Events: a point of a stream. event_record() takes *event, which is NULL, or an
+	 * event of earlier that nobody asks about any more, and may replace it. Streams
+	 * may still wait for the former point then, and when the event is destroyed.
+	 * Absent event_create(): event_record() makes it. Absent event_wait(): the
+	 * library polls. The others are required.
+	 */
 	int (*event_create)(struct queue_device *dev, void **event);
 	void (*event_destroy)(struct queue_device *dev, void *event);
-	int (*event_record)(struct queue_device *dev, void *event, void *stream);
+	int (*event_record)(struct queue_device *dev, void **event, void *stream);
 	/* 0: complete. QUEUE_PENDING: not yet. */
 	int (*event_query)(struct queue_device *dev, void *event);
 	int (*event_wait)(struct queue_device *dev, void *event);
 	int (*stream_wait)(struct queue_device *dev, void *stream, void *event);
-
-	/*
-	 * Instead of events, with QUEUE_MARKS: mark() makes a user event that is
-	 * set when the work that is on the stream is complete. Several threads
-	 * ask about it; mark_ref() adds a reference, which user_event_destroy()
-	 * drops.
-	 */
-	int (*mark)(struct queue_device *dev, void *stream, void **mark);
-	int (*mark_ref)(struct queue_device *dev, void *mark);
-	int (*mark_query)(struct queue_device *dev, void *mark);
-	int (*mark_wait)(struct queue_device *dev, void *mark);
 
 	/* Waits for a stream, or for all streams of the device. Required. */
 	int (*finish)(struct queue_device *dev, void *stream);
@@ -231,6 +227,14 @@ struct queue_word {
 	struct queue_word *next;	/* in the free list */
 };
 
+/* Waits for all streams, by a thread: see finish.c. Under dev->lock. */
+struct queue_finish {
+	pthread_t thread;
+	bool runs;
+	bool started;		/* and not joined yet */
+	uint64_t begun, done, wanted;	/* the last wait that has begun, ... */
+};
+
 /* A backend embeds this as the first member of its own struct. */
 struct queue_device {
 	struct dlbuf_device base;
@@ -249,16 +253,18 @@ struct queue_device {
 	bool is_cpu;		/* uses host memory through the CPU's caches */
 	bool opaque;		/* m->data is a handle and no address */
 	bool flushes;		/* needs flush() before it sees writes of others */
+	bool orphans;		/* work may outlive its stream; finish_all() waits for it */
 	bool believed;		/* atomic; path `direct` once read the right bytes */
 
 	struct bridge *bridge;	/* or NULL */
 	struct bridge_caps caps;
 	unsigned int refs;	/* atomic; see queue_ref() */
 	bool lost;		/* atomic; see queue_lost() */
-	int unsure;		/* atomic; see queue_set_unsure() */
 	struct event_call closing, polling;
 
 	pthread_mutex_t lock;	/* protects what follows, and lists of work */
+	struct queue_finish finish;
+	uint64_t unsure;	/* until this wait for all streams; 0: it is not */
 	struct queue_function *calls;	/* host functions that have not returned */
 	struct queue_word *free_words;
 	struct queue_page *pages;	/* of words */
@@ -297,8 +303,9 @@ struct queue_memory {
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */
 	bool failed;		/* atomic; see queue_access_failed() */
+	bool unstarted;		/* atomic; START was left out */
 	/* With `copied` or `passes`: */
-	void *begun;		/* event behind the last copy in, begin() or end() */
+	struct queue_work *begun; /* behind the last copy in, begin() or end(), or NULL */
 	pthread_mutex_t beginning; /* held while these are put on a stream */
 	bool held;		/* under `beginning`: begin() was called, end() not */
 	uint32_t held_for;	/* and for which accesses */
@@ -395,11 +402,26 @@ void queue_leave(struct queue_device *dev, const struct queue_scope *scope);
  */
 void queue_lost(struct queue_device *dev);
 
+/* ---------------------------------------------------------------- finish.c */
+
 /*
- * A call has failed, and work may be on a stream without an event. The next free
- * waits for all streams.
+ * Under the lock: whether a wait for all streams has ended that was the n-th to begin. If
+ * not, it begins, and the caller asks again. The next one is dev->finish.begun + 1.
+ */
+bool queue_finished(struct queue_device *dev, uint64_t n);
+
+/* Whether no thread waits for streams, or runs its last instructions. */
+bool queue_finish_ended(struct queue_device *dev);
+
+/*
+ * A call has failed, and work may be on a stream without an event. The next free waits for
+ * all streams: queue_make_sure(), but on "dlbuf-events" queue_reap() before it.
  */
 void queue_set_unsure(struct queue_device *dev);
+void queue_make_sure(struct queue_device *dev);
+
+/* The end of a device. */
+void queue_finish_end(struct queue_device *dev);
 
 /* ---------------------------------------------------------------- call.c */
 
@@ -453,25 +475,36 @@ int queue_drain(struct dlbuf_device *dev, uint64_t deadline_ns);
 /* ---------------------------------------------------------------- the engine's own
  * Callers have entered the device. */
 
-/* work.c: a work with its event. *out has one reference, for queue_work_put(). */
+/*
+ * work.c: a work with its event. *out has one reference, for queue_work_put(). Others may
+ * be NULL, which is complete.
+ */
 int queue_work_get(struct queue_device *dev, struct queue_work **out);
+struct queue_work *queue_work_ref(struct queue_device *dev, struct queue_work *work);
 void queue_work_put(struct queue_device *dev, struct queue_work *work);
+
+/* Replaces *at by what is on the stream now. */
+int queue_work_mark(struct queue_device *dev, struct queue_work **at, void *stream);
+/* The stream waits for the work; or the caller does, and puts it. */
+int queue_work_await(struct queue_device *dev, struct queue_work *work, void *stream);
+int queue_work_end(struct queue_device *dev, struct queue_work *work);
 
 /*
  * Ends an access after the work that is on the stream now. Unless eventfd is NULL,
  * *eventfd is a new eventfd that becomes readable at that end, or -1 if the work is
  * complete. If no event can be made, the call waits for the stream.
  *
- * late: nothing can be put on this stream now; `stream` is the caller's handle. The
- * access ends when an event could be recorded there and is complete, or when all
- * work of the device is complete.
+ * late: 0, or why nothing can be put on this stream now; `stream` is the caller's
+ * handle. The access ends when an event could be recorded there and is complete. If the
+ * stream is destroyed, it ends at once; if dev->orphans, when all work of the device is
+ * complete.
  */
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   bool late, int *eventfd);
+		   int late, int *eventfd);
 
 /*
  * Takes completed works off m->works or dev->waits; true: the list is empty, and a lost
- * device runs no host function.
+ * device runs no host function. On "dlbuf-events" also: the device is not `unsure`.
  */
 bool queue_reap(struct queue_device *dev, struct queue_work **works);
 
@@ -503,21 +536,6 @@ int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 void queue_works_free(struct queue_device *dev);
 /* Under the lock: writes to the eventfds of all works. */
 void queue_works_lost(struct queue_device *dev);
-
-/* mark.c: events for a driver that has mark(). */
-int queue_mark_create(struct queue_device *dev, void **event);
-void queue_mark_destroy(struct queue_device *dev, void *event);
-int queue_mark_record(struct queue_device *dev, void *event, void *stream);
-int queue_mark_query(struct queue_device *dev, void *event);
-int queue_mark_wait(struct queue_device *dev, void *event);
-int queue_mark_stream_wait(struct queue_device *dev, void *stream, void *event);
-#define QUEUE_MARKS							\
-	.event_create = queue_mark_create,				\
-	.event_destroy = queue_mark_destroy,				\
-	.event_record = queue_mark_record,				\
-	.event_query = queue_mark_query,				\
-	.event_wait = queue_mark_wait,					\
-	.stream_wait = queue_mark_stream_wait
 
 /* wait.c: makes the stream wait for a sync_file, borrowed; -1: nothing to do. */
 int queue_wait_fence(struct queue_device *dev, void *stream, int fence);
@@ -553,8 +571,12 @@ int queue_access_end(struct queue_memory *m, void *stream);
  */
 void queue_access_failed(struct queue_memory *m);
 int queue_access_check(struct queue_memory *m);
-/* DMA_BUF_IOCTL_SYNC in a host function. */
-void queue_bracket(struct queue_memory *m, uint64_t flags);
+/*
+ * DMA_BUF_IOCTL_SYNC in a host function, for an access READ, WRITE or RW of the CPU. START
+ * is left out if the dma-buf has fences: see access.c.
+ */
+void queue_cpu_start(struct queue_memory *m, uint32_t access);
+void queue_cpu_stop(struct queue_memory *m, uint32_t access);
 /* Instead of queue_access_end(), if nothing can be put on a stream, and for copies. */
 void queue_access_over(struct queue_memory *m);
 

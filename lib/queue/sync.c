@@ -96,7 +96,7 @@ static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 	if (ret || (shares && out != -1))
 		end = NULL;
 	/* Also after a failure: the stream may have the work already. */
-	ended = queue_work_add(m, access, stream, false, end);
+	ended = queue_work_add(m, access, stream, 0, end);
 	if (ret) {
 		dev->ops->finish(dev, stream);
 		return ret;
@@ -112,13 +112,13 @@ static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 static int release_unordered(struct queue_memory *m, uint32_t access)
 {
 	struct queue_device *dev = m->dev;
-	int ret = 0;
+	struct queue_work *begun;
+	int ret;
 
-	do
-		ret = dev->ops->event_wait ?
-		      dev->ops->event_wait(dev, m->begun) :
-		      dev->ops->event_query(dev, m->begun);
-	while (ret == QUEUE_PENDING);
+	pthread_mutex_lock(&m->beginning);
+	begun = queue_work_ref(dev, m->begun);
+	pthread_mutex_unlock(&m->beginning);
+	ret = queue_work_end(dev, begun);
 	if (ret)
 		queue_set_unsure(dev);
 	return ret || !(access & DLBUF_WRITE) ? ret :
@@ -145,7 +145,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 	if (m->copied && access & DLBUF_WRITE)
 		log_at(DLBUF_LOG_ERROR, "%s: a copy is not written back: %s",
 		       m->dev->base.name, dlbuf_last_error());
-	ret = queue_work_add(m, access, handle, true, end);
+	ret = queue_work_add(m, access, handle, ret, end);
 	if (!ret)
 		forget_failure();
 	return ret;
@@ -212,6 +212,7 @@ int queue_pending(struct import *imp, uint32_t access, int *fd)
 int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 {
 	struct queue_device *dev = queue_device_of(base);
+	struct timespec pause = PAUSE_FIRST;
 	struct queue_scope scope;
 	int ret;
 
@@ -220,5 +221,13 @@ int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 		return ret;
 	ret = queue_work_drain(dev, deadline_ns);
 	queue_leave(dev, &scope);
-	return ret ? ret : queue_poll_end(dev);
+	if (!ret)
+		ret = queue_poll_end(dev);
+	while (!ret && !queue_finish_ended(dev)) {
+		ret = event_turn();
+		if (!ret && !pause_until(&pause, deadline_ns))
+			ret = fail(-ETIME, "%s: a stream was not idle at the deadline",
+				   base->name);
+	}
+	return ret;
 }

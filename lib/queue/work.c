@@ -10,7 +10,8 @@
  * nothing, and queue_works_lost() writes to the eventfd.
  *
  * The driver is called without dev->lock. A thread that asks the driver about a
- * work holds a reference to it.
+ * work holds a reference to it. A work is a point of a stream that is recorded once: its
+ * event is used again when nobody has a reference.
  */
 #include <errno.h>
 #include <sched.h>
@@ -19,19 +20,26 @@
 #include "queue.h"
 
 struct queue_work {
-	void *event;
+	void *event;		/* the driver's; NULL: never recorded */
 	uint32_t access;
 	int eventfd;		/* atomic; written at the end, or -1: not asked, or done */
-	bool late;		/* atomic; the event could not be recorded yet */
+	int state;		/* atomic; whether the event is recorded */
 	void *handle;
 	/* Under dev->lock. */
 	unsigned int refs;	/* the list's, and of threads that ask about it */
 	bool listed;
+	uint64_t until;		/* GONE: over after this wait for all streams */
 	bool polled;		/* counted in dev->npolled */
 	uint64_t wait;		/* dev->nwaits when it was listed there */
 	struct queue_work *next;	/* in a list, or in the free list */
 	struct queue_work *all;	/* all works of the device, until it closes */
 };
+
+/*
+ * An event is recorded once, by the one thread that has the work then. LATE: the stream
+ * may take it later; TRIED: a thread tries. GONE: it never will.
+ */
+enum { RECORDED, NEW, LATE, TRIED, GONE };
 
 /* May run on a thread of the driver, so it makes no driver call. */
 static void tell(void *data)
@@ -42,15 +50,30 @@ static void tell(void *data)
 					     __ATOMIC_ACQ_REL));
 }
 
-static bool is_late(const struct queue_work *work)
+static int state_of(const struct queue_work *work)
 {
-	return __atomic_load_n(&work->late, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&work->state, __ATOMIC_ACQUIRE);
+}
+
+static void set_state(struct queue_work *work, int state)
+{
+	__atomic_store_n(&work->state, state, __ATOMIC_RELEASE);
+}
+
+static int record_event(struct queue_device *dev, struct queue_work *work,
+			void *stream)
+{
+	int ret = dev->ops->event_record(dev, &work->event, stream);
+
+	if (!ret)
+		set_state(work, RECORDED);
+	return ret;
 }
 
 int queue_work_get(struct queue_device *dev, struct queue_work **out)
 {
 	struct queue_work *work;
-	int ret;
+	int ret = 0;
 
 	pthread_mutex_lock(&dev->lock);
 	work = dev->free_works;
@@ -65,11 +88,13 @@ int queue_work_get(struct queue_device *dev, struct queue_work **out)
 	work = sys_calloc(1, sizeof(*work));
 	if (!work)
 		return -ENOMEM;
-	ret = dev->ops->event_create(dev, &work->event);
+	if (dev->ops->event_create)
+		ret = dev->ops->event_create(dev, &work->event);
 	if (ret) {
 		free(work);
 		return ret;
 	}
+	work->state = NEW;
 	work->eventfd = -1;
 	work->refs = 1;
 	pthread_mutex_lock(&dev->lock);
@@ -85,15 +110,25 @@ static void put_locked(struct queue_device *dev, struct queue_work *work)
 {
 	if (--work->refs)
 		return;
-	__atomic_store_n(&work->late, false, __ATOMIC_RELAXED);
+	set_state(work, NEW);
 	work->next = dev->free_works;
 	dev->free_works = work;
+}
+
+struct queue_work *queue_work_ref(struct queue_device *dev, struct queue_work *work)
+{
+	pthread_mutex_lock(&dev->lock);
+	if (work)
+		work->refs++;
+	pthread_mutex_unlock(&dev->lock);
+	return work;
 }
 
 void queue_work_put(struct queue_device *dev, struct queue_work *work)
 {
 	pthread_mutex_lock(&dev->lock);
-	put_locked(dev, work);
+	if (work)
+		put_locked(dev, work);
 	pthread_mutex_unlock(&dev->lock);
 }
 
@@ -121,25 +156,46 @@ static void list_remove(struct queue_device *dev, struct queue_work **list,
 	put_locked(dev, work);
 }
 
-/* Tries again to record the event on a stream that refused it. */
+/* The stream was destroyed. The handle is not used again: it may be that of another. */
+static void set_gone(struct queue_device *dev, struct queue_work *work)
+{
+	pthread_mutex_lock(&dev->lock);
+	work->until = dev->finish.begun + 1;
+	set_state(work, GONE);
+	pthread_mutex_unlock(&dev->lock);
+}
+
+static bool is_finished(struct queue_device *dev, struct queue_work *work)
+{
+	bool finished;
+
+	pthread_mutex_lock(&dev->lock);
+	finished = queue_finished(dev, work->until);
+	pthread_mutex_unlock(&dev->lock);
+	return finished;
+}
+
+/* Tries again to record the event on a stream that refused it. True: the work is over. */
 static bool record_late(struct queue_device *dev, struct queue_work *work)
 {
+	int late = LATE, ret;
 	void *stream;
-	int ret;
 
+	if (!__atomic_compare_exchange_n(&work->state, &late, TRIED, false,
+					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		return late == GONE && is_finished(dev, work);
 	ret = dev->ops->stream(dev, work->handle, true, &stream);
-	if (ret == -EBUSY) {
-		forget_failure();
-		return false;
-	}
 	if (!ret)
-		ret = dev->ops->event_record(dev, work->event, stream);
-	if (!ret) {
-		__atomic_store_n(&work->late, false, __ATOMIC_RELEASE);
+		ret = record_event(dev, work, stream);
+	if (!ret)
 		return false;
+	forget_failure();
+	if (ret != -EBUSY && dev->orphans) {
+		set_gone(dev, work);
+		return is_finished(dev, work);
 	}
-	/* The stream is destroyed, but its work may still run. */
-	return !dev->ops->finish_all(dev);
+	set_state(work, LATE);
+	return ret == -EINVAL;
 }
 
 /* Without the lock, with a reference. Returns 0, QUEUE_PENDING or an error. */
@@ -147,10 +203,10 @@ static int query(struct queue_device *dev, struct queue_work *work)
 {
 	if (__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE))
 		return queue_is_dead(dev) ? 0 : QUEUE_PENDING;
-	if (is_late(work) && record_late(dev, work))
+	if (state_of(work) != RECORDED && record_late(dev, work))
 		return 0;
-	return is_late(work) ? QUEUE_PENDING :
-			       dev->ops->event_query(dev, work->event);
+	return state_of(work) != RECORDED ? QUEUE_PENDING :
+		dev->ops->event_query(dev, work->event);
 }
 
 static bool is_over(struct queue_device *dev, struct queue_work *work)
@@ -195,13 +251,23 @@ static int over(struct queue_device *dev, struct queue_work *work, void *data)
 	return is_over(dev, work) ? QUEUE_OVER : 0;
 }
 
+/* Under the lock. */
+static bool stays_unsure(struct queue_device *dev)
+{
+	if (!dev->unsure || !event_is_here())
+		return false;
+	if (queue_finished(dev, dev->unsure))
+		dev->unsure = 0;
+	return dev->unsure;
+}
+
 bool queue_reap(struct queue_device *dev, struct queue_work **works)
 {
 	bool none;
 
 	each(dev, works, over, NULL);
 	pthread_mutex_lock(&dev->lock);
-	none = !*works && !(dev->lost && dev->calls);
+	none = !*works && !stays_unsure(dev) && !(dev->lost && dev->calls);
 	pthread_mutex_unlock(&dev->lock);
 	return none;
 }
@@ -252,7 +318,8 @@ static bool poll_works(struct event_call *call)
 			work->polled = false;
 			dev->npolled--;
 		}
-		slow &= !work->polled || (dev->ops->call_host && !is_late(work));
+		slow &= !work->polled ||
+			(dev->ops->call_host && state_of(work) == RECORDED);
 		put_locked(dev, work);
 	}
 	call->slow = slow;
@@ -279,7 +346,7 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 			dev->polling.fn = poll_works;
 			event_post(&dev->polling);
 		}
-	} else if (dev->polling.slow && (!dev->ops->call_host || is_late(work))) {
+	} else if (dev->polling.slow && (!dev->ops->call_host || state_of(work) != RECORDED)) {
 		event_kick();
 	}
 	work->polled = !ret;
@@ -294,7 +361,7 @@ static int record(struct queue_device *dev, struct queue_work *work,
 		  void *stream, int *eventfd)
 {
 	/* Late work has no host function: the thread that polls it writes the eventfd. */
-	bool late = is_late(work), calls = dev->ops->call_host && !late;
+	bool late = state_of(work) != NEW, calls = dev->ops->call_host && !late;
 	int ret = 0;
 
 	if (eventfd)
@@ -302,7 +369,7 @@ static int record(struct queue_device *dev, struct queue_work *work,
 	if (!ret && eventfd && calls)
 		ret = queue_call_host(dev, stream, tell, work);
 	if (!ret && !late)
-		ret = dev->ops->event_record(dev, work->event, stream);
+		ret = record_event(dev, work, stream);
 	if (!ret && eventfd)
 		ret = begin_to_poll(dev, work);
 	return ret;
@@ -334,7 +401,7 @@ int queue_poll_end(struct queue_device *dev)
 }
 
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   bool late, int *eventfd)
+		   int late, int *eventfd)
 {
 	struct queue_device *dev = m->dev;
 	struct queue_work *work;
@@ -347,7 +414,10 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	if (!ret) {
 		work->access = access;
 		work->handle = stream;
-		__atomic_store_n(&work->late, late, __ATOMIC_RELEASE);
+		if (late && late != -EBUSY && dev->orphans)
+			set_gone(dev, work);
+		else if (late)
+			set_state(work, LATE);
 		ret = record(dev, work, stream, eventfd);
 		if (!ret) {
 			list_add(dev, &m->works, work);
@@ -376,23 +446,11 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	return ret;
 }
 
-/* Tries to record the event of late work; true: the stream still refuses. */
-static bool stays_late(struct queue_device *dev, struct queue_work *work)
+/* Tries to record the event of late work. RECORDED: it could, or the work is over. */
+static int stays_late(struct queue_device *dev, struct queue_work *work)
 {
-	return is_late(work) && !is_over(dev, work) && is_late(work);
-}
-
-static int order(struct queue_device *dev, struct queue_work *work, void *stream)
-{
-	if (stays_late(dev, work))
-		return fail(-EBUSY, "%s: an access ends on a stream that is "
-			    "being captured", dev->base.name);
-	return dev->ops->stream_wait(dev, stream, work->event);
-}
-
-int queue_work_order(struct queue_memory *m, void *stream)
-{
-	return each(m->dev, &m->works, order, stream);
+	return state_of(work) != RECORDED && !is_over(dev, work) ? state_of(work) :
+								   RECORDED;
 }
 
 /* Few APIs have a wait with a timeout: polls, with growing pauses. */
@@ -402,13 +460,13 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 	struct timespec pause = PAUSE_FIRST;
 	int ret;
 
-	if (!deadline_ns && !is_late(work) && dev->ops->event_wait)
+	if (!deadline_ns && state_of(work) == RECORDED && dev->ops->event_wait)
 		return dev->ops->event_wait(dev, work->event);
 	for (;;) {
 		ret = query(dev, work);
 		if (ret <= 0)
 			return ret;
-		if (!deadline_ns && is_late(work))
+		if (!deadline_ns && state_of(work) == LATE)
 			return fail(-EBUSY, "%s: work on the dma-buf ends on a "
 				    "stream that is being captured",
 				    dev->base.name);
@@ -417,6 +475,51 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 				    "was not complete at the deadline",
 				    dev->base.name);
 	}
+}
+
+int queue_work_await(struct queue_device *dev, struct queue_work *work, void *stream)
+{
+	return work && state_of(work) == RECORDED ?
+	       dev->ops->stream_wait(dev, stream, work->event) : 0;
+}
+
+int queue_work_mark(struct queue_device *dev, struct queue_work **at, void *stream)
+{
+	struct queue_work *work, *last = *at;
+	int ret = queue_work_get(dev, &work);
+
+	if (ret)
+		return ret;
+	ret = record_event(dev, work, stream);
+	if (!ret)
+		*at = work;
+	queue_work_put(dev, ret ? work : last);
+	return ret;
+}
+
+int queue_work_end(struct queue_device *dev, struct queue_work *work)
+{
+	int ret = work ? wait_until(dev, work, 0) : 0;
+
+	queue_work_put(dev, work);
+	return ret;
+}
+
+static int order(struct queue_device *dev, struct queue_work *work, void *stream)
+{
+	int late = stays_late(dev, work);
+
+	if (late == LATE)
+		return fail(-EBUSY, "%s: an access ends on a stream that is "
+			    "being captured", dev->base.name);
+	if (late != RECORDED)
+		return wait_until(dev, work, 0);
+	return queue_work_await(dev, work, stream);
+}
+
+int queue_work_order(struct queue_memory *m, void *stream)
+{
+	return each(m->dev, &m->works, order, stream);
 }
 
 struct waiting {
@@ -513,10 +616,7 @@ static int watch_add(struct queue_device *dev, struct queue_work *work,
 	w = sys_calloc(1, sizeof(*w));
 	if (!w)
 		return fail(-ENOMEM, "no memory to wait for work");
-	pthread_mutex_lock(&dev->lock);
-	work->refs++;
-	pthread_mutex_unlock(&dev->lock);
-	*w = (struct watched){ work, waiting->watched };
+	*w = (struct watched){ queue_work_ref(dev, work), waiting->watched };
 	waiting->watched = w;
 	return 0;
 }
@@ -571,7 +671,7 @@ static int drain_work(struct queue_device *dev, struct queue_work *work,
 	int ret = 0;
 
 	while (!ret && !is_over(dev, work)) {
-		if (!deadline_ns && is_late(work))
+		if (!deadline_ns && state_of(work) == LATE)
 			return wait_until(dev, work, 0);
 		ret = event_turn();
 		if (!ret && !pause_until(&pause, deadline_ns))
@@ -603,7 +703,7 @@ int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns)
 int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		     void *stream)
 {
-	int ret = dev->ops->event_record(dev, work->event, stream);
+	int ret = record_event(dev, work, stream);
 
 	if (ret) {
 		queue_set_unsure(dev);
@@ -629,7 +729,7 @@ bool queue_waits_stand(const struct queue_device *dev, uint64_t next)
 static int finish(struct queue_device *dev, struct queue_work *work, void *data)
 {
 	(void)data;
-	if (stays_late(dev, work))
+	if (stays_late(dev, work) == LATE)
 		queue_set_unsure(dev);
 	else
 		wait_until(dev, work, 0);
@@ -655,7 +755,8 @@ void queue_works_free(struct queue_device *dev)
 
 	while ((work = dev->all_works)) {
 		dev->all_works = work->all;
-		dev->ops->event_destroy(dev, work->event);
+		if (work->event)
+			dev->ops->event_destroy(dev, work->event);
 		free(work);
 	}
 }

@@ -123,7 +123,10 @@ static bool releases_early(const struct dlbuf_device_info *info)
 	return info->release == DLBUF_SYNC_EVENT || cts_access->fences_early;
 }
 
-/* A producer that is late: its bytes come after everything was submitted. */
+/*
+ * A producer that is late: its bytes come after everything was submitted. And what gets a
+ * fence after the acquire is not waited for.
+ */
 static void late(void *arg)
 {
 	const enum dlbuf_path *path = arg;
@@ -132,7 +135,7 @@ static void late(void *arg)
 	DLManagedTensorVersioned *t = by_path(dev, fd, *path);
 	static unsigned char old[BYTES], want[BYTES], got[BYTES];
 	DLBUF_INFO(dlbuf_device_info, info);
-	struct cts_fence f AUTO_FENCE;
+	struct cts_fence f AUTO_FENCE, later AUTO_FENCE;
 	void *job;
 
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
@@ -140,6 +143,7 @@ static void late(void *arg)
 		SKIP("the device does not wait by itself");
 	}
 	cts_fence_create(&f);
+	cts_fence_create(&later);
 	cts_pattern(old, BYTES, 1);
 	cts_pattern(want, BYTES, 2);
 	cts_poke(fd, 0, old, BYTES);
@@ -147,12 +151,14 @@ static void late(void *arg)
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));
 	REQUIRE_OK(cts_access->submit_read(t, 0, BYTES, &job));
 	CHECK(!cts_access->job_done(job));
+	REQUIRE_OK(dlbuf_fence_import(fd, DLBUF_WRITE, later.sync_file));
 	if (releases_early(&info))
 		CHECK_OK(dlbuf_release(t, NULL, NULL));
 	cts_poke_raw(fd, 0, want, BYTES);
 	CHECK(!cts_access->job_done(job));
 	cts_fence_signal(&f);
 	CHECK_OK(cts_access->finish_read(job, got, BYTES));
+	cts_fence_signal(&later);
 	if (!releases_early(&info))
 		CHECK_OK(dlbuf_release(t, NULL, NULL));
 	CHECK(!memcmp(want, got, BYTES));

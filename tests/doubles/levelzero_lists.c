@@ -310,6 +310,8 @@ ze_result_t zeEventHostSynchronize(ze_event_handle_t handle, uint64_t timeout)
 	BEGIN(NEEDS_ALL)
 	LIVE(event, e, handle, FAKE_EVENT)
 	fake.synchronising++;
+	if (!e->signalled && !fake.lost && timeout)
+		begins_to_wait();
 	while (!e->signalled && !fake.lost && timeout)
 		pthread_cond_wait(&changed, &lock);
 	if (fake.lost)

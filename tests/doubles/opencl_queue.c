@@ -263,6 +263,8 @@ void queue_flush(struct queue *q)
 cl_int event_finish(struct event *e)
 {
 	fake.synchronising++;
+	if (!fake.lost && e->status > CL_COMPLETE)
+		begins_to_wait();
 	while (!fake.lost && e->status > CL_COMPLETE)
 		pthread_cond_wait(&changed, &lock);
 	if (fake.lost)

@@ -101,11 +101,11 @@ static void event_destroy(struct queue_device *dev, void *event)
 	free(event);
 }
 
-static int event_record(struct queue_device *dev, void *event, void *s)
+static int event_record(struct queue_device *dev, void **event, void *s)
 {
-	set_record(event, record_make());
+	set_record(*event, record_make());
 	return add(s, (struct job){ .run = job_record,
-				    .record = ((struct event *)event)->record });
+				    .record = ((struct event *)*event)->record });
 }
 
 static int event_query(struct queue_device *dev, void *event)

@@ -210,10 +210,14 @@ static int walk(void)
 	if (ret) {
 		import_finish(&f, ret);
 	} else {
-		ret = acquire(&f, DLBUF_RW, NULL, in);
-		if (!ret)
-			ret = cuda_backend.release(f.imp, DLBUF_RW, NULL,
-						   &out, NULL);
+		for (int i = 0; !ret && i < 2; i++) {
+			until_over(out);
+			out = -1;
+			ret = acquire(&f, DLBUF_RW, NULL, in);
+			if (!ret)
+				ret = cuda_backend.release(f.imp, DLBUF_RW,
+							   NULL, &out, NULL);
+		}
 		CHECK(!ret || out == -1);
 		CHECK_EQ(queue_memory_of(f.imp)->open, 0);
 		import_finish(&f, 0);

@@ -171,6 +171,8 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 		e.fence = release(&f, DLBUF_RW, e.handle);
 	}
 	CHECK(!signalled(e.fence));
+	/* Nor does a call wait longer than it may. */
+	CHECK_ERR(cuda_backend.wait(f.imp, DLBUF_RW, 1), -ETIME);
 	if (end_of == CAPTURED || end_of == CAPTURED_BY_LEGACY) {
 		/* Who has to wait for that could wait for ever. */
 		CHECK_ERR(cuda_backend.wait(f.imp, DLBUF_RW, 0), -EBUSY);

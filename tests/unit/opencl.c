@@ -176,6 +176,57 @@ TEST(tensors)
 	close(fd);
 }
 
+/*
+ * The application releases its queue during an access, which then ends in one of these
+ * ways. Meanwhile the default queue waits for what the library's thread does.
+ */
+TEST(queues_are_kept)
+{
+	enum { BY_ONE, ALL_ELSEWHERE, DELETED, ONE_DELETED, REFUSED, N };
+
+	for (int end_by = 0; end_by < N; end_by++) {
+		DLBUF_OPTS(dlbuf_import_opts, opts, .paths = PATH_BIT(DLBUF_PATH_DIRECT));
+		struct dlbuf_opencl_device of = { .size = sizeof(of) };
+		int64_t shape[] = { IMPORT_BYTES };
+		DLTensor layout = LAYOUT8(1, shape);
+		DLManagedTensorVersioned *t[2];
+		int in = pending_fence(), n = end_by == ONE_DELETED ? 1 : 2;
+		cl_command_queue queue;
+		unsigned int live;
+		struct fixture f;
+
+		begin("khr,memfds,noimport,noexport");
+		import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
+		CHECK_OK(dlbuf_opencl_get_device(f.dev, &of));
+		CHECK_OK(acquire(&f, DLBUF_READ, NULL, in));
+		live = fake->live[FAKE_QUEUE];
+		queue = cl.CreateCommandQueue(of.context, of.device, 0, NULL);
+		for (int i = 0; i < 2; i++)
+			REQUIRE_OK(dlbuf_import(f.dev, f.memfd, &layout, &opts, &t[i]));
+		if (end_by == REFUSED)
+			break_call("clEnqueueAcquireExternalMemObjectsKHR", CL_OUT_OF_RESOURCES, 0);
+		CHECK_EQ(n == 1 ? dlbuf_acquire(t[0], DLBUF_READ, queue, NULL) :
+			 dlbuf_acquire_all(t, n, DLBUF_READ, queue, NULL),
+			 end_by == REFUSED ? -EIO : 0);
+		heal();
+		CHECK_EQ(cl.ReleaseCommandQueue(queue), 0);
+		CHECK_EQ(fake->live[FAKE_QUEUE], live + (end_by != REFUSED));
+		for (int i = 0; i < 2 && end_by == BY_ONE; i++)
+			CHECK_OK(dlbuf_release(t[i], queue, NULL));
+		if (end_by == ALL_ELSEWHERE)
+			CHECK_OK(dlbuf_release_all(t, 2, NULL, NULL));
+		for (int i = 0; i < 2; i++)
+			t[i]->deleter(t[i]);
+		CHECK_EQ(fake->live[FAKE_QUEUE], live);
+		signal_fence(in);
+		close(in);
+		until_over(release(&f, DLBUF_READ, NULL));
+		CHECK_OK(dlbuf_device_drain(f.dev, 0));
+		give_up(&f);
+		end();
+	}
+}
+
 /* ---------------------------------------------------------------- imports */
 
 /* The driver's cl_mem is the tensor's data, and the offset is apart. */

@@ -29,6 +29,71 @@ QUEUE_CASE(copy_in, COPY | BRIDGE, NOTHING)
 	}
 }
 
+static unsigned int starts;
+static pthread_t adds;
+static pid_t adds_as;	/* atomic */
+
+static void *add_fence(void *arg)
+{
+	__atomic_store_n(&adds_as, gettid(), __ATOMIC_RELEASE);
+	dlbuf_fence_import(f.memfd, DLBUF_WRITE, f.memfd);
+	return arg;
+}
+
+static bool sleeps(pid_t tid)
+{
+	char line[256];
+
+	thread_line(tid, "syscall", line, sizeof(line));
+	return tid && strtol(line, NULL, 10) == SYS_futex;
+}
+
+/* Another thread adds a fence as START begins, which would wait for it. */
+static void count_start(void)
+{
+	if (starts++)
+		return;
+	added_fences = 0;
+	REQUIRE(!pthread_create(&adds, NULL, add_fence, NULL));
+	UNTIL(sleeps(__atomic_load_n(&adds_as, __ATOMIC_ACQUIRE)) ||
+	      __atomic_load_n(&added_fences, __ATOMIC_ACQUIRE));
+	CHECK_EQ(__atomic_load_n(&added_fences, __ATOMIC_ACQUIRE), 0);
+}
+
+/*
+ * A copy waits for no fence that came after its acquire: it may be that of work of the same
+ * stream, or of another that waits for this one.
+ */
+QUEUE_CASE(copies_wait_for_no_later_fence, COPY, NOTHING)
+{
+	int ret;
+
+	hold_start = count_start;
+	starts = 0;
+	for (unsigned int round = 0; round < 2; round++) {
+		fill(f.bytes, 5 + round);
+		gate_close(&app);
+		ret = acquire(&f, DLBUF_RW, app.stream, -1);
+		gpu_reads(&app, &f);
+		gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x77);
+		__atomic_store_n(&busy, !round, __ATOMIC_RELEASE);
+		gate_open(&app);
+		drain(&app);
+		until_over(release(&f, DLBUF_RW, app.stream));
+		drain(&app);
+		CHECK(filled(app.pinned, 5 + round));
+		CHECK_EQ(f.bytes[77], 0x77);
+		CHECK_EQ(starts, 2 * round);
+		CHECK_OK(ret);
+#if !defined(__x86_64__) && !defined(__i386__)
+		if (!round)
+			CHECK_EQ(queue_access_check(queue_memory_of(f.imp)), -EIO);
+#endif
+	}
+	hold_start = NULL;
+	pthread_join(adds, NULL);
+}
+
 /* What is not written stays as it was. */
 QUEUE_CASE(copy_out, COPY | BRIDGE, NOTHING)
 {
@@ -130,7 +195,7 @@ QUEUE_CASE(every_failure_of_a_copy, ITSELF, COPY_IN)
 	} cases[] = {
 		{ STREAM_WAIT, 0, false }, { WAIT_FENCE, 0, false },
 		{ CALL_HOST, 0, false }, { COPY_IN, 0, false },
-		{ RECORD, 1, false }, { ENTER, 0, false },
+		{ RECORD, 1, false }, { ENTER, 0, false }, { EVENT_CREATE, 1, false },
 		{ COPY_OUT, 0, true }, { CALL_HOST, 1, true },
 		{ ENTER, 1, true },
 	};
@@ -139,6 +204,11 @@ QUEUE_CASE(every_failure_of_a_copy, ITSELF, COPY_IN)
 		int in = signalled_fence(), out = 7, ret;
 
 		begin_on(DLBUF_PATH_COPY);
+		/* The next copy comes after it. */
+		if (cases[i].call == STREAM_WAIT) {
+			CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+			until_over(release(&f, DLBUF_READ, app.stream));
+		}
 		app_away(&app, true);
 		fail_call(on->calls[cases[i].call], cases[i].spared);
 		ret = acquire(&f, DLBUF_RW, app.stream, in);

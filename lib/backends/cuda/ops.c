@@ -69,8 +69,8 @@ CALL(flush, (struct queue_device *dev), FlushGPUDirectRDMAWrites,
 CALL(event_create, (struct queue_device *dev, void **out), EventCreate,
      (cuda_event *)out, CUABI_EVENT_DISABLE_TIMING | CUABI_EVENT_BLOCKING_SYNC)
 FREE(event_destroy, (struct queue_device *dev, void *event), EventDestroy, event)
-CALL(event_record, (struct queue_device *dev, void *event, void *s),
-     EventRecord, event, s)
+CALL(event_record, (struct queue_device *dev, void **event, void *s),
+     EventRecord, *event, s)
 CALL(event_wait, (struct queue_device *dev, void *event), EventSynchronize, event)
 CALL(stream_wait, (struct queue_device *dev, void *s, void *event),
      StreamWaitEvent, s, event, 0)

@@ -65,6 +65,7 @@ int hip_start(struct queue_device *base, uint32_t flags)
 	dev->hsa_export = hsa_export_find();
 	/* hipHostRegister() refuses read-only memory: its flag for it is unused. */
 	base->registers = true;
+	base->orphans = true;
 	base->waits_for_words = dev->hip.StreamWaitValue32;
 	if (flags & DLBUF_HIP_NO_BRIDGE)
 		base->no_bridge = "DLBUF_HIP_NO_BRIDGE";

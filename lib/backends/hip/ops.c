@@ -70,8 +70,8 @@ CALL(wait_word, (struct queue_device *dev, void *s, uintptr_t word, uint32_t val
 CALL(event_create, (struct queue_device *dev, void **out), EventCreateWithFlags,
      (hip_event *)out, HIPABI_EVENT_DISABLE_TIMING | HIPABI_EVENT_BLOCKING_SYNC)
 FREE(event_destroy, (struct queue_device *dev, void *event), EventDestroy, event)
-CALL(event_record, (struct queue_device *dev, void *event, void *s),
-     EventRecord, event, s)
+CALL(event_record, (struct queue_device *dev, void **event, void *s),
+     EventRecord, *event, s)
 CALL(event_wait, (struct queue_device *dev, void *event), EventSynchronize, event)
 CALL(stream_wait, (struct queue_device *dev, void *s, void *event),
      StreamWaitEvent, s, event, 0)

@@ -41,11 +41,18 @@ static void moment_put(struct levelzero_device *dev, struct moment *m)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* A lost device passes no wait any more, and nothing waits there. */
+/*
+ * A lost device passes no wait any more, and nothing waits there. It may be closed
+ * already, so the loss is not told.
+ */
 static bool is_over(struct levelzero_device *dev, const struct moment *m)
 {
-	return __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE) ||
-	       !LZ_RESULT(&dev->lz, EventQueryStatus, m->event);
+	ze_result_t result;
+
+	if (__atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE))
+		return true;
+	result = LZ_RESULT(&dev->lz, EventQueryStatus, m->event);
+	return !result || levelzero_is_lost(result);
 }
 
 /*
@@ -171,50 +178,40 @@ int levelzero_barrier(struct queue_device *base, void *stream,
 	return ret;
 }
 
-/* ---------------------------------------------------------------- marks */
+/* ---------------------------------------------------------------- events */
 
 /* The moment when all commands that are on the stream are complete. */
-int levelzero_mark(struct queue_device *dev, void *stream, void **out)
-{
-	struct moment *m;
-	int ret = moment_get(to_levelzero(dev), &m);
-
-	*out = m;
-	return ret ? ret : levelzero_barrier(dev, stream, m->event, NULL);
-}
-
-int levelzero_mark_ref(struct queue_device *base, void *mark)
+int levelzero_event_record(struct queue_device *base, void **event, void *stream)
 {
 	struct levelzero_device *dev = to_levelzero(base);
+	struct moment *m;
+	int ret = moment_get(dev, &m);
 
-	pthread_mutex_lock(&dev->lock);
-	((struct moment *)mark)->refs++;
-	pthread_mutex_unlock(&dev->lock);
+	if (!ret)
+		ret = levelzero_barrier(base, stream, m->event, NULL);
+	if (ret)
+		return ret;
+	moment_put(dev, *event);
+	*event = m;
 	return 0;
 }
 
-int levelzero_mark_query(struct queue_device *dev, void *mark)
+int levelzero_event_query(struct queue_device *dev, void *event)
 {
-	ze_event_handle_t event = ((struct moment *)mark)->event;
 	ze_result_t result = LZ_RESULT(&to_levelzero(dev)->lz, EventQueryStatus,
-				       event);
+				       ((struct moment *)event)->event);
 
 	return result == ZE_RESULT_NOT_READY ? QUEUE_PENDING :
 	       levelzero_done(dev, result, LZ_FUNCTION(EventQueryStatus));
 }
 
-int levelzero_mark_wait(struct queue_device *dev, void *mark)
+int levelzero_event_wait(struct queue_device *dev, void *event)
 {
-	return LZ_DO(dev, EventHostSynchronize, ((struct moment *)mark)->event,
+	return LZ_DO(dev, EventHostSynchronize, ((struct moment *)event)->event,
 		     UINT64_MAX);
 }
 
-int levelzero_user_event_create(struct queue_device *dev, void **event)
-{
-	return moment_get(to_levelzero(dev), (struct moment **)event);
-}
-
-int levelzero_user_event_wait(struct queue_device *base, void *stream, void *event)
+int levelzero_stream_wait(struct queue_device *base, void *stream, void *event)
 {
 	struct levelzero_device *dev = to_levelzero(base);
 	struct moment *m = event, *passed;
@@ -224,10 +221,22 @@ int levelzero_user_event_wait(struct queue_device *base, void *stream, void *eve
 		ret = levelzero_barrier(base, stream, passed->event, m->event);
 	if (ret)
 		return ret;
-	levelzero_mark_ref(base, m);
+	pthread_mutex_lock(&dev->lock);
+	m->refs++;
+	pthread_mutex_unlock(&dev->lock);
 	passed->awaits = m;
 	moment_put(dev, passed);
 	return 0;
+}
+
+void levelzero_event_destroy(struct queue_device *dev, void *event)
+{
+	moment_put(to_levelzero(dev), event);
+}
+
+int levelzero_user_event_create(struct queue_device *dev, void **event)
+{
+	return moment_get(to_levelzero(dev), (struct moment **)event);
 }
 
 /* No fault is injected here: a stream would wait for ever. */
@@ -239,11 +248,6 @@ void levelzero_user_event_set(struct queue_device *dev, void *event)
 		       LZ_FUNCTION(EventHostSignal));
 }
 
-void levelzero_user_event_destroy(struct queue_device *dev, void *event)
-{
-	moment_put(to_levelzero(dev), event);
-}
-
 /* ---------------------------------------------------------------- finish */
 
 /* Loaders since 1.10 have a function for it, if the driver has. */
@@ -251,7 +255,7 @@ int levelzero_finish(struct queue_device *base, void *stream)
 {
 	struct levelzero_device *dev = to_levelzero(base);
 	ze_result_t result = ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
-	void *m;
+	void *m = NULL;
 	int ret;
 
 	if (dev->lz.CommandListHostSynchronize)
@@ -260,10 +264,10 @@ int levelzero_finish(struct queue_device *base, void *stream)
 	if (result != ZE_RESULT_ERROR_UNSUPPORTED_FEATURE)
 		return levelzero_done(base, result,
 				      LZ_FUNCTION(CommandListHostSynchronize));
-	ret = levelzero_mark(base, stream, &m);
+	ret = levelzero_event_record(base, &m, stream);
 	if (ret)
 		return ret;
-	ret = levelzero_mark_wait(base, m);
+	ret = levelzero_event_wait(base, m);
 	moment_put(dev, m);
 	return ret;
 }
@@ -275,20 +279,14 @@ int levelzero_finish_all(struct queue_device *dev)
 }
 
 /* A list whose commands may still run is left alone. */
-static bool list_destroy(struct levelzero_device *dev, ze_command_list_handle_t list)
-{
-	bool over = __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE);
-
-	for (int tries = 0; !over && tries < 2; tries++)
-		over = !levelzero_finish(&dev->queue, list);
-	if (over)
-		dev->lz.CommandListDestroy(list);
-	return over;
-}
-
 void levelzero_list_destroy(struct queue_device *dev, void *list)
 {
-	list_destroy(to_levelzero(dev), list);
+	bool over = __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
+
+	for (int tries = 0; !over && tries < 2; tries++)
+		over = !levelzero_finish(dev, list);
+	if (over)
+		to_levelzero(dev)->lz.CommandListDestroy(list);
 }
 
 static void pools_free(struct levelzero_device *dev)
@@ -307,10 +305,10 @@ static void pools_free(struct levelzero_device *dev)
 
 static void device_free(struct levelzero_device *dev)
 {
-	bool over = !dev->own || list_destroy(dev, dev->own);
-
+	if (dev->over && dev->own)
+		dev->lz.CommandListDestroy(dev->own);
 	pools_free(dev);
-	if (over && dev->context && !dev->queue.wrapped)
+	if (dev->over && dev->context && !dev->queue.wrapped)
 		dev->lz.ContextDestroy(dev->context);
 	pthread_mutex_destroy(&dev->lock);
 	pthread_mutex_destroy(&dev->appending);
@@ -328,14 +326,34 @@ static bool free_later(struct event_call *call)
 	return true;
 }
 
+/* The end of the library's list: waits for it, or puts a moment there. */
+static bool list_ends(struct levelzero_device *dev, bool waits)
+{
+	void *last = NULL;
+
+	if (!dev->own || __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE))
+		return true;
+	if (waits)
+		return !levelzero_finish(&dev->queue, dev->own);
+	if (levelzero_event_record(&dev->queue, &last, dev->own))
+		return false;
+	moment_put(dev, last);
+	return true;
+}
+
 /* Streams of the application may not have passed their waits yet. */
 void levelzero_destroy(struct queue_device *base)
 {
 	struct levelzero_device *dev = to_levelzero(base);
+	bool now = !event_is_here() && moments_reap(dev);
 
+	for (int tries = 0; !dev->over && tries < 2; tries++)
+		dev->over = list_ends(dev, now);
 	dev->ending.fn = free_later;
-	if (free_later(&dev->ending))
+	if (now) {
+		device_free(dev);
 		return;
+	}
 	if (!event_promise()) {
 		event_post(&dev->ending);
 		return;

@@ -31,6 +31,7 @@ struct levelzero_device {
 	struct moment *free, *ended;
 	struct moments *pools;
 	struct event_call ending;
+	bool over;		/* at the end: the own list ends with the moments */
 };
 
 static inline struct levelzero_device *to_levelzero(struct queue_device *dev)
@@ -82,15 +83,14 @@ static inline void levelzero_append_end(struct levelzero_device *dev, void *stre
 int levelzero_barrier(struct queue_device *dev, void *stream,
 		      ze_event_handle_t signal, ze_event_handle_t wait);
 
-/* The marks of queue_ops, and its user events. */
-int levelzero_mark(struct queue_device *dev, void *stream, void **mark);
-int levelzero_mark_ref(struct queue_device *dev, void *mark);
-int levelzero_mark_query(struct queue_device *dev, void *mark);
-int levelzero_mark_wait(struct queue_device *dev, void *mark);
+/* The events of queue_ops, and its user events. */
+int levelzero_event_record(struct queue_device *dev, void **event, void *stream);
+int levelzero_event_query(struct queue_device *dev, void *event);
+int levelzero_event_wait(struct queue_device *dev, void *event);
+int levelzero_stream_wait(struct queue_device *dev, void *stream, void *event);
+void levelzero_event_destroy(struct queue_device *dev, void *event);
 int levelzero_user_event_create(struct queue_device *dev, void **event);
-int levelzero_user_event_wait(struct queue_device *dev, void *stream, void *event);
 void levelzero_user_event_set(struct queue_device *dev, void *event);
-void levelzero_user_event_destroy(struct queue_device *dev, void *event);
 
 int levelzero_finish(struct queue_device *dev, void *stream);
 int levelzero_finish_all(struct queue_device *dev);

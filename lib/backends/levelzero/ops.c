@@ -123,7 +123,7 @@ static int import(struct queue_memory *m)
 		return fail_errno("fcntl(F_DUPFD_CLOEXEC)");
 	ret = alloc_device(m, &fd);
 	if (ret)
-		sys_close_refused(fd.fd, m->fd);
+		sys_close_refused(fd.fd, m->base.fd);
 	return ret;
 }
 
@@ -232,18 +232,18 @@ const struct queue_ops levelzero_ops = {
 	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,
 	.stream_create = stream_create,
 	.stream_destroy = levelzero_list_destroy,
-	QUEUE_MARKS,
-	.mark = levelzero_mark,
-	.mark_ref = levelzero_mark_ref,
-	.mark_query = levelzero_mark_query,
-	.mark_wait = levelzero_mark_wait,
+	.event_destroy = levelzero_event_destroy,
+	.event_record = levelzero_event_record,
+	.event_query = levelzero_event_query,
+	.event_wait = levelzero_event_wait,
+	.stream_wait = levelzero_stream_wait,
 	.finish = levelzero_finish,
 	.finish_all = levelzero_finish_all,
 	.call_host = call_host,
 	.user_event_create = levelzero_user_event_create,
-	.user_event_wait = levelzero_user_event_wait,
+	.user_event_wait = levelzero_stream_wait,
 	.user_event_set = levelzero_user_event_set,
-	.user_event_destroy = levelzero_user_event_destroy,
+	.user_event_destroy = levelzero_event_destroy,
 	.import = import,
 	.register_host = register_host,
 	.alloc = alloc,

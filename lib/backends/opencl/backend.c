@@ -287,4 +287,6 @@ int opencl_start(struct queue_device *base, uint32_t flags)
 QUEUE_BACKEND(opencl,
 	.type = kDLOpenCL,
 	.paths = PATHS_SHARED | PATH_BIT(DLBUF_PATH_COPY),
+	.keep = opencl_keep,
+	.drop = opencl_drop,
 );

@@ -48,7 +48,7 @@ static int import_khr(struct queue_memory *m)
 			 dev->context, properties, flags_of(m->base.id.access), m->base.bytes,
 			 NULL);
 	if (ret)
-		sys_close_refused(fd, m->fd);
+		sys_close_refused(fd, m->base.fd);
 	m->data = (uintptr_t)mem;
 	m->passes = true;
 	return ret;

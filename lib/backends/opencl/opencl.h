@@ -95,6 +95,10 @@ int opencl_start(struct queue_device *dev, uint32_t flags);
 /* Puts a barrier on a queue that is out of order. */
 int opencl_in_order(struct queue_device *dev, cl_command_queue queue);
 
+/* ops.c: keeps queues of the application. */
+int opencl_keep(struct dlbuf_device *dev, void *s);
+void opencl_drop(struct dlbuf_device *dev, void *s);
+
 /* memory.c: operations of struct queue_ops. */
 int opencl_import(struct queue_memory *m);
 int opencl_register_host(struct queue_memory *m, uint32_t access);

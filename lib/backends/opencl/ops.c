@@ -43,6 +43,16 @@ static int stream(struct queue_device *base, void *handle, bool ends, void **out
 	return ret;
 }
 
+int opencl_keep(struct dlbuf_device *dev, void *s)
+{
+	return OPENCL_DO(queue_device_of(dev), RetainCommandQueue, s);
+}
+
+void opencl_drop(struct dlbuf_device *dev, void *s)
+{
+	opencl_device_of(dev)->cl.ReleaseCommandQueue(s);
+}
+
 static int stream_create(struct queue_device *base, void **out)
 {
 	struct opencl_device *dev = to_opencl(base);
@@ -91,7 +101,7 @@ static int user_event_create(struct queue_device *base, void **out)
 			  dev->context);
 }
 
-static int user_event_wait(struct queue_device *dev, void *s, void *event)
+static int stream_wait(struct queue_device *dev, void *s, void *event)
 {
 	return wait_for(dev, s, event);
 }
@@ -102,45 +112,39 @@ static void user_event_set(struct queue_device *dev, void *event)
 }
 
 /* The commands that wait for it have references of their own. */
-static void user_event_destroy(struct queue_device *dev, void *event)
+static void event_destroy(struct queue_device *dev, void *event)
 {
 	to_opencl(dev)->cl.ReleaseEvent(event);
 }
 
-/* Without the flush, another queue could wait for ever. */
-static int mark(struct queue_device *dev, void *s, void **out)
+/* Each record makes a marker. Without the flush, another queue could wait for ever. */
+static int event_record(struct queue_device *dev, void **event, void *s)
 {
 	cl_event marker;
 	int ret = OPENCL_DO(dev, EnqueueMarkerWithWaitList, s, 0, NULL, &marker);
 
 	if (ret)
 		return ret;
-	ret = OPENCL_DO(dev, Flush, s);
-	if (ret)
-		user_event_destroy(dev, marker);
-	*out = marker;
-	return ret;
-}
-
-static int mark_ref(struct queue_device *dev, void *marker)
-{
-	return OPENCL_DO(dev, RetainEvent, marker);
+	if (*event)
+		event_destroy(dev, *event);
+	*event = marker;
+	return OPENCL_DO(dev, Flush, s);
 }
 
 /* A command that failed is complete too. */
-static int mark_query(struct queue_device *dev, void *marker)
+static int event_query(struct queue_device *dev, void *event)
 {
 	cl_int status = CL_COMPLETE;
-	int ret = OPENCL_DO(dev, GetEventInfo, marker,
+	int ret = OPENCL_DO(dev, GetEventInfo, event,
 			    CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof(status),
 			    &status, NULL);
 
 	return ret ? ret : status > CL_COMPLETE ? QUEUE_PENDING : 0;
 }
 
-static int mark_wait(struct queue_device *dev, void *marker)
+static int event_wait(struct queue_device *dev, void *of)
 {
-	cl_event event = marker;
+	cl_event event = of;
 	cl_int result = opencl_note(dev, OPENCL_RESULT(&to_opencl(dev)->cl,
 						       WaitForEvents, 1, &event));
 
@@ -334,18 +338,18 @@ const struct queue_ops opencl_ops = {
 	.stream = stream,
 	.stream_create = stream_create,
 	.stream_destroy = stream_destroy,
-	QUEUE_MARKS,
-	.mark = mark,
-	.mark_ref = mark_ref,
-	.mark_query = mark_query,
-	.mark_wait = mark_wait,
+	.event_destroy = event_destroy,
+	.event_record = event_record,
+	.event_query = event_query,
+	.event_wait = event_wait,
+	.stream_wait = stream_wait,
 	.finish = finish,
 	.finish_all = finish_all,
 	.call_host = call_host,
 	.user_event_create = user_event_create,
-	.user_event_wait = user_event_wait,
+	.user_event_wait = stream_wait,
 	.user_event_set = user_event_set,
-	.user_event_destroy = user_event_destroy,
+	.user_event_destroy = event_destroy,
 	.wait_fence = wait_fence,
 	.export_fence = export_fence,
 	.import = opencl_import,

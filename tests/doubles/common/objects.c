@@ -58,6 +58,15 @@ bool call_begin(const char *name)
 	return false;
 }
 
+void begins_to_wait(void)
+{
+	char name[16] = "";
+
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	if (!freeing && !strcmp(name, "dlbuf-events"))
+		wrong("%s: %s waits for a stream", call, name);
+}
+
 void lose(int result)
 {
 	pthread_mutex_lock(&lock);

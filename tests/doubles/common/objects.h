@@ -39,6 +39,11 @@ extern bool freeing;		/* a call frees memory, and keeps others waiting */
 __attribute__((format(printf, 1, 2))) void wrong(const char *fmt, ...);
 /* Takes the lock for a call. Whether the test wants it to fail. */
 bool call_begin(const char *name);
+/*
+ * Call before a call waits for a stream. The library's thread may not: another stream may
+ * wait for what it does. A free waits as it likes.
+ */
+void begins_to_wait(void);
 /* The driver is lost: all calls return this from now on, and jobs are dropped. */
 void lose(int result);
 

@@ -324,6 +324,8 @@ static int wait_until(bool (*is_over)(const void *what, uint64_t until),
 	uint64_t until = sequence;
 
 	driver->synchronising++;
+	if (!driver->lost && !is_over(what, until))
+		begins_to_wait();
 	while (!driver->lost && !is_over(what, until))
 		pthread_cond_wait(&changed, &lock);
 	return driver->lost;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT
+/*
+ * Waits for all streams of a device: for work whose stream was destroyed, and after calls
+ * that have failed. "dlbuf-events" must not, because a stream may wait for what this
+ * thread does. So a thread of its own does it, which runs while somebody asks.
+ */
+#include "queue.h"
+
+static void *run(void *arg)
+{
+	struct queue_device *dev = arg;
+	struct queue_finish *f = &dev->finish;
+	struct queue_scope scope;
+	uint64_t n;
+	int ret = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	while (!ret && f->done < f->wanted) {
+		n = ++f->begun;
+		pthread_mutex_unlock(&dev->lock);
+		ret = queue_enter(dev, &scope);
+		if (!ret) {
+			ret = dev->ops->finish_all(dev);
+			queue_leave(dev, &scope);
+		}
+		pthread_mutex_lock(&dev->lock);
+		f->done = ret ? f->done : n;
+	}
+	/* After a failure the next one who asks tries again. */
+	f->runs = false;
+	pthread_mutex_unlock(&dev->lock);
+	return NULL;
+}
+
+/* Under the lock. A thread that does not run does not take the lock any more. */
+static void join(struct queue_finish *f)
+{
+	if (f->started)
+		pthread_join(f->thread, NULL);
+	f->started = false;
+}
+
+bool queue_finished(struct queue_device *dev, uint64_t n)
+{
+	struct queue_finish *f = &dev->finish;
+
+	if (f->done >= n || dev->lost)
+		return f->done >= n || !dev->calls;
+	f->wanted = f->wanted < n ? n : f->wanted;
+	if (f->runs)
+		return false;
+	join(f);
+	f->started = f->runs = !sys_thread(&f->thread, run, dev);
+	if (f->runs)
+		pthread_setname_np(f->thread, "dlbuf-finish");
+	else
+		forget_failure();
+	return false;
+}
+
+bool queue_finish_ended(struct queue_device *dev)
+{
+	bool ended;
+
+	pthread_mutex_lock(&dev->lock);
+	ended = !dev->finish.runs;
+	if (ended)
+		join(&dev->finish);
+	pthread_mutex_unlock(&dev->lock);
+	return ended;
+}
+
+void queue_set_unsure(struct queue_device *dev)
+{
+	pthread_mutex_lock(&dev->lock);
+	dev->unsure = dev->finish.begun + 1;
+	pthread_mutex_unlock(&dev->lock);
+}
+
+void queue_make_sure(struct queue_device *dev)
+{
+	bool unsure;
+
+	pthread_mutex_lock(&dev->lock);
+	unsure = dev->unsure;
+	dev->unsure = 0;
+	pthread_mutex_unlock(&dev->lock);
+	if (unsure)
+		dev->ops->finish_all(dev);
+}
+
+void queue_finish_end(struct queue_device *dev)
+{
+	queue_make_sure(dev);
+	join(&dev->finish);
+}
