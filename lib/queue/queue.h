@@ -253,6 +253,7 @@ struct queue_device {
 	bool is_cpu;		/* uses host memory through the CPU's caches */
 	bool opaque;		/* m->data is a handle and no address */
 	bool flushes;		/* needs flush() before it sees writes of others */
+	bool slow_query;	/* asking an event costs more than a stream's wait for it */
 	bool orphans;		/* work may outlive its stream; finish_all() waits for it */
 	bool believed;		/* atomic; path `direct` once read the right bytes */
 

@@ -400,15 +400,33 @@ int queue_poll_end(struct queue_device *dev)
 	return ret;
 }
 
+/*
+ * Takes off what ended on this stream before, as the new work comes after it. The handle
+ * may be that of another stream meanwhile, so the stream waits for the old one's work: on
+ * the same stream that is nothing.
+ */
+static int supersede(struct queue_device *dev, struct queue_work *old, void *data)
+{
+	const struct queue_work *by = data;
+
+	if (state_of(old) != RECORDED || !has_told(old) || old->handle != by->handle ||
+	    old->access & ~by->access)
+		return 0;
+	return dev->ops->stream_wait(dev, by->handle, old->event) ? 0 : QUEUE_OVER;
+}
+
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		   int late, int *eventfd)
 {
+	struct queue_work by = { .access = access, .handle = stream };
 	struct queue_device *dev = m->dev;
 	struct queue_work *work;
 	int ret;
 
 	if (eventfd)
 		*eventfd = -1;
+	if (dev->slow_query && !late)
+		each(dev, &m->works, supersede, &by);
 	queue_reap(dev, &m->works);
 	ret = queue_work_get(dev, &work);
 	if (!ret) {

@@ -101,6 +101,48 @@ TEST(captures)
 	end();
 }
 
+static unsigned int queries;
+
+static void count_queries(const char *call)
+{
+	queries += !strcmp(call, "cuEventQuery");
+}
+
+static int end_on(struct fixture *f, cuda_stream stream, uint32_t access)
+{
+	CHECK_OK(acquire(f, access, stream, -1));
+	return cuda_backend.release(f->imp, access, stream, NULL, NULL);
+}
+
+/* What a stream did before needs no question, which is dear: its next work comes later. */
+TEST(one_stream_is_not_asked)
+{
+	struct dlbuf_device *dev;
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	dev = open_ok();
+	app_begin(&app, dev);
+	import_ok(&f, dev, DLBUF_PATH_HOST);
+	gate_close(&app);
+	fake->look = count_queries;
+	CHECK_OK(end_on(&f, app.stream, DLBUF_RW));
+	for (int i = 0; i < 20; i++)
+		CHECK_OK(end_on(&f, app.stream, DLBUF_RW));
+	fake->look = NULL;
+	CHECK_EQ(queries, 0);
+	/* A reader's end says nothing about the writer before: both are waited for. */
+	CHECK_OK(end_on(&f, app.stream, DLBUF_READ));
+	CHECK_ERR(cuda_backend.wait(f.imp, DLBUF_READ, 1), -ETIME);
+	gate_open(&app);
+	CHECK_OK(cuda_backend.wait(f.imp, DLBUF_RW, 0));
+	import_finish(&f, 0);
+	app_end(&app);
+	dlbuf_device_close(dev);
+	end();
+}
+
 /*
  * Where an access ends that began on a stream of another kind of end: on another
  * thread's per-thread stream, on one that is being captured, on one that has been
