@@ -166,11 +166,21 @@ int sync_no_streams(const struct dlbuf_device *dev)
 	return fail(-EINVAL, "device %s has no streams", dev->name);
 }
 
+/* Not inline: the CPU has no streams. */
+__attribute__((noinline))
+static int keep_stream(struct tensor *t)
+{
+	struct dlbuf_device *dev = t->imp->dev;
+	int ret = dev->backend->keep ? dev->backend->keep(dev, t->stream) : 0;
+
+	if (ret)
+		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
+	return ret;
+}
+
 int sync_set_acquired(struct tensor *t, uint32_t access, void *stream)
 {
-	const struct backend *backend = t->imp->dev->backend;
 	uint32_t none = 0;
-	int ret = 0;
 
 	if (!__atomic_compare_exchange_n(&t->acquired, &none, access, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
@@ -178,11 +188,7 @@ int sync_set_acquired(struct tensor *t, uint32_t access, void *stream)
 			    "share it for a second user");
 	t->stream = stream;
 	t->by_fence = false;
-	if (stream && backend->keep)
-		ret = backend->keep(t->imp->dev, stream);
-	if (ret)
-		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
-	return ret;
+	return stream ? keep_stream(t) : 0;
 }
 
 void sync_drop(struct tensor *t)
@@ -342,6 +348,16 @@ int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
 	       release(t, access, stream, out);
 }
 
+__attribute__((noinline))
+static int release_kept(struct tensor *t, uint32_t access, void *stream, int *fence,
+			void *kept)
+{
+	int ret = tensor_release(t, access, stream, fence);
+
+	sync_drop_stream(t, kept);
+	return ret;
+}
+
 int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 {
 	struct tensor *t;
@@ -360,9 +376,8 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
 	if (!access)
 		return fail(-EINVAL, "the tensor is not acquired");
-	ret = tensor_release(t, access, stream, fence);
-	sync_drop_stream(t, kept);
-	return ret;
+	return kept ? release_kept(t, access, stream, fence, kept) :
+		      tensor_release(t, access, stream, fence);
 }
 
 static int check_fences(const struct tensor *t)

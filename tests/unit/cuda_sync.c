@@ -274,6 +274,11 @@ TEST(late_work_is_used_again)
 	while (event_pending())
 		sched_yield();
 	CHECK_OK(cuda_backend.wait(f.imp, DLBUF_RW, 0));
+	gate_close(&app);
+	fence = release(&f, DLBUF_RW, app.stream);
+	CHECK_ERR(cuda_backend.wait(f.imp, DLBUF_RW, 1), -ETIME);
+	gate_open(&app);
+	until_over(fence);
 	fence = pending_fence();
 	fake->synchronising = 0;
 	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, fence));
