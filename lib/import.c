@@ -148,6 +148,8 @@ int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
 
 void import_destroy(struct import *imp)
 {
+	NOT_CANCELLED;
+
 	imp->dev->backend->unimport(imp);
 	close(imp->fd);
 	free(imp);
