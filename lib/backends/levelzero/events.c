@@ -279,8 +279,10 @@ static bool list_destroy(struct levelzero_device *dev, ze_command_list_handle_t 
 {
 	bool over = __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE);
 
+	/* This call may be the one that sees the loss. */
 	for (int tries = 0; !over && tries < 2; tries++)
-		over = !levelzero_finish(&dev->queue, list);
+		over = !levelzero_finish(&dev->queue, list) ||
+		       __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE);
 	if (over)
 		dev->lz.CommandListDestroy(list);
 	return over;
