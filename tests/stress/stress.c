@@ -16,6 +16,7 @@
  * or thread is left. Some buffers have a counter, which each reader compares. If for
  * --patience seconds no operation ends, the program says what each thread does, and fails.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <fnmatch.h>
@@ -1189,6 +1190,7 @@ static void print_line(const char *path)
 
 static void *watch(void *arg)
 {
+	DIR *tasks = opendir("/proc/self/task");
 	unsigned long seen = 0;
 	int64_t since = now_ns();
 	char path[64];
@@ -1203,6 +1205,7 @@ static void *watch(void *arg)
 	}
 	ktap_note(NULL, 0, "nothing has ended for %u seconds: round %u, seed %llu, %s", opts.patience,
 		  round_.number, (unsigned long long)round_.seed, load(&phase));
+	rewinddir(tasks);
 	signal(SIGUSR2, trace);
 	for (unsigned int i = 0; i < NTHREADS; i++) {
 		struct worker *w = &workers[i];
@@ -1214,10 +1217,12 @@ static void *watch(void *arg)
 			  w->args[0], w->args[1], w->args[2], w->args[3], w->args[4], w->args[5], w->args[6],
 			  w->args[7]);
 	}
-	for (pid_t tid = getpid(); tid < getpid() + 4000; tid++) {
-		snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
-		if (access(path, F_OK))
+	for (struct dirent *e; (e = readdir(tasks));) {
+		pid_t tid = atoi(e->d_name);
+
+		if (!tid)
 			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%d/comm", tid);
 		print_line(path);
 		snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", tid);
 		print_line(path);
@@ -1384,7 +1389,8 @@ static void round_begin(uint64_t seed)
 		REQUIRE_OK(dlbuf_udmabuf_create(BYTES, NULL, &u));
 		round_.buffers[i].fd = u.fd;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d", u.fd);
-		round_.buffers[i].ro = open(path, O_RDONLY | O_CLOEXEC);
+		/* The kernel opens no dma-buf again. */
+		round_.buffers[i].ro = seam_stands_in ? open(path, O_RDONLY | O_CLOEXEC) : dup(u.fd);
 		REQUIRE(round_.buffers[i].ro >= 0);
 		round_.buffers[i].memfd = u.memfd;
 		round_.buffers[i].value = 0;
@@ -1604,7 +1610,7 @@ int main(int argc, char **argv)
 {
 	static const char *const lists[] = {
 		"cpu", "cuda", "hip", "levelzero", "opencl", "vulkan", "hexagon", "cuda+vulkan", "hip+vulkan",
-		"cpu+cuda+opencl", "cpu+cuda+hip+levelzero+opencl+vulkan+hexagon",
+		"cpu+vulkan+opencl", "cuda+hip+levelzero+hexagon", "cpu+cuda+hip+levelzero+opencl+vulkan+hexagon",
 	};
 	struct {
 		const char *name;
