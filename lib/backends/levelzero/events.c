@@ -41,11 +41,18 @@ static void moment_put(struct levelzero_device *dev, struct moment *m)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* A lost device passes no wait any more, and nothing waits there. */
+/*
+ * A lost device passes no wait any more, and nothing waits there. This may be the only call
+ * that sees the loss.
+ */
 static bool is_over(struct levelzero_device *dev, const struct moment *m)
 {
-	return __atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE) ||
-	       !LZ_RESULT(&dev->lz, EventQueryStatus, m->event);
+	ze_result_t result;
+
+	if (__atomic_load_n(&dev->queue.lost, __ATOMIC_ACQUIRE))
+		return true;
+	result = LZ_RESULT(&dev->lz, EventQueryStatus, m->event);
+	return !result || levelzero_is_lost(result);
 }
 
 /*
