@@ -383,12 +383,16 @@ $(trial): $(patsubst %.c,$(O)/%.o,$(wildcard tests/trial/*.c) $(filter-out %/mai
 	$(link-test)
 $(lab): $(O)/%: $(O)/%.o $(access) $(test-a)
 	$(link-test)
+# Random calls on all devices. Its symbols come before those of drivers, see tests/stress/seam.h.
+stress := $(if $(and $(CONFIG_BACKEND_CPU),$(CONFIG_QUEUE)),$(O)/tests/stress/stress)
+$(stress): $(patsubst %.c,$(O)/%.o,$(wildcard tests/stress/*.c)) $(access) $(test-a) | $(doubles)
+	$(link-test)
 # For a machine with a GPU, see docs/hardware: what they share is gpu.c.
 gpu-src := $(filter-out tests/gpu/gpu.c,$(wildcard tests/gpu/*.c))
 gpu := $(if $(CONFIG_BACKEND_CUDA),$(gpu-src:%.c=$(O)/%))
 $(gpu): $(O)/%: $(O)/%.o $(O)/tests/gpu/gpu.o $(access) $(test-a)
 	$(link-test)
-$(unit) $(cts) $(trial) $(lab) $(gpu): $(O)/tests/harness/ktap.o
+$(unit) $(cts) $(trial) $(lab) $(gpu) $(stress): $(O)/tests/harness/ktap.o
 # Fuzz targets, for builds by clang with -fsanitize=fuzzer-no-link.
 fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
@@ -402,18 +406,22 @@ $(bench): $(O)/%: $(O)/%.o $(lib-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -o $@ $< $(lib-a) $(all-ldflags) $(bench-ldflags) -ldl -lpthread
 
-.PHONY: tests unit cts lab-tests gpu-tests benchmarks fuzz fuzz-merge
+.PHONY: tests unit cts stress stress-tests lab-tests gpu-tests benchmarks fuzz fuzz-merge
 unit: $(unit) $(so)
 cts: $(cts) $(trial)
 lab-tests: $(lab)
+stress-tests: $(stress)
 gpu-tests: $(cts) $(gpu) $(O)/bench/cuda
 benchmarks: $(bench)
+# By hand, as long as wanted: make O=/tmp/tsan SET=SANITIZE_THREAD=y stress SECONDS=300
+stress: $(stress)
+	$(Q)$(stress) --seconds $(or $(SECONDS),10) $(STRESS)
 fuzz: $(fuzz)
 # After tests/fuzz/run has searched: keeps what reaches new code.
 fuzz-merge:
 	$(Q)for f in $(fuzz-src:tests/fuzz/%.c=%); do mkdir -p tests/fuzz/corpus/$$f && \
 		$(O)/tests/fuzz/$$f -merge=1 tests/fuzz/corpus/$$f $(O)/fuzz/$$f; done
-tests: unit cts lab-tests gpu-tests benchmarks
+tests: unit cts stress-tests lab-tests gpu-tests benchmarks
 
 # ---------------------------------------------------------------- Verilog simulators
 
@@ -604,6 +612,8 @@ help:
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \
 	'make tests            build the test programs only' \
+	'make stress           random calls from several threads, SECONDS=10 for each list of devices;' \
+	'                      STRESS="--seed N" are its options' \
 	'make check-quick      the tests for every change, in a few minutes' \
 	'make check-changed    what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
 	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \

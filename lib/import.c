@@ -252,6 +252,7 @@ static int leave_to_thread(struct import *imp)
 
 void import_destroy(struct import *imp)
 {
+	NOT_CANCELLED;
 	struct timespec pause = PAUSE_FIRST;
 	struct dlbuf_device *dev = imp->dev;
 

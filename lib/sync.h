@@ -11,6 +11,7 @@
 #include "backend.h"
 #include "lease.h"
 #include "pending.h"
+#include "sys.h"
 #include "tensor.h"
 
 /*
@@ -50,8 +51,10 @@ static inline int sync_check_stream(const struct tensor *t, void *stream, bool e
 {
 	struct dlbuf_device *dev = t->imp->dev;
 
-	if (dev->backend->stream)
+	if (dev->backend->stream) {
+		NOT_CANCELLED;
 		return dev->backend->stream(dev, stream, ends);
+	}
 	return stream ? sync_no_streams(dev) : 0;
 }
 

@@ -59,8 +59,7 @@ void queue_unref(struct queue_device *dev)
 	queue_works_free(dev);
 	queue_words_free(dev);
 	queue_leave(dev, &scope);
-	pthread_mutex_destroy(&dev->lock);
-	pthread_cond_destroy(&dev->freed);
+	/* It may see a loss, and take the lock: queue_lost(). Nothing is in a lock to free. */
 	dev->ops->destroy(dev);
 }
 

@@ -129,8 +129,6 @@ struct fake_cuda {
 	bool memfd_exports;		/* memfds stand for dma-bufs, both ways */
 	size_t piece;			/* memory is mapped in such pieces */
 	unsigned int pageable_copies;	/* that it saw */
-	/* Loses the context with this result. */
-	void (*lose)(cuda_result result);
 	void (*preset)(const char *words);
 };
 

@@ -58,7 +58,6 @@ struct fake_levelzero {
 	bool shared;		/* all its memory is */
 	bool no_immediate;	/* its lists are regular ones */
 	bool no_pci;		/* the device has no address */
-	void (*lose)(int result);
 	void (*preset)(const char *words);
 };
 

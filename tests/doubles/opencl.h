@@ -108,8 +108,6 @@ struct fake_opencl {
 	/* What it saw. */
 	unsigned int not_started;	/* commands of queues that are not flushed */
 	unsigned int flushes;
-	/* Loses the device with this result. */
-	void (*lose)(int result);
 	/* Sets fail_at while other threads make calls, and gives the old value. */
 	unsigned long (*fail_later)(unsigned long n);
 	/* Waits for all commands that were flushed, and for callbacks. */

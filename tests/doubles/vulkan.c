@@ -18,7 +18,6 @@ const char driver_name[] = "vulkan";
 struct submission submissions[4096];
 const struct fake_physical *used;
 bool semaphore_fd, modifiers, foreign, timelines, timelines_khr;
-struct item the_queues[2];
 
 struct item *item_make(enum fake_kind kind)
 {
@@ -273,7 +272,10 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 
 	BEGIN("vkCreateDevice")
 	fake.enabled = info->enabledExtensionCount;
-	fake.address_enabled = timelines = timelines_khr = false;
+	fake.address_enabled = false;
+	/* Those of several devices are not told apart. */
+	if (!fake.live[FAKE_DEVICE])
+		timelines = timelines_khr = semaphore_fd = modifiers = foreign = false;
 	for (; feature; feature = feature->pNext) {
 		if (feature->sType ==
 	VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES)
@@ -288,7 +290,6 @@ static VkResult CreateDevice(VkPhysicalDevice physical,
 	if (queue->queueCount > 1 &&
 	    queue->queueCount > physical_of(physical)->queues)
 		wrong("vkCreateDevice: more queues than there are");
-	semaphore_fd = modifiers = foreign = false;
 	for (uint32_t i = 0; i < info->enabledExtensionCount; i++) {
 		const char *name = info->ppEnabledExtensionNames[i];
 
@@ -331,7 +332,7 @@ static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
 static void GetDeviceQueue(VkDevice device, uint32_t family, uint32_t index,
 			   VkQueue *out)
 {
-	*out = TO_HANDLE(VkQueue, &the_queues[index]);
+	*out = TO_HANDLE(VkQueue, &check(device, FAKE_DEVICE)->users[index]);
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -545,6 +546,57 @@ static void item_end(struct object *o)
 		timeline_end((struct item *)o);
 }
 
+static bool has_vgem(void)
+{
+	int drm = vgem_open();
+
+	if (drm >= 0)
+		close(drm);
+	return drm >= 0;
+}
+
+/*
+ * For programs that do not know of the double: with FAKE_VULKAN=tiled it reads two
+ * of Intel's tilings. With FAKE_VULKAN=bridge it is the GPU of CUDA's and of HIP's
+ * double, as far as a bridge needs one. Where there is no vgem, or
+ * with bridge-event, its SYNC_FDs are eventfds, which the kernel would not take,
+ * so that it gives none before their time; with bridge-plain it does.
+ */
+static void preset(void)
+{
+	static const char semaphores[] =
+		VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
+	const char *word = getenv("FAKE_VULKAN");
+	struct fake_physical *p = &fake.physical[0];
+	const char **names = p->extensions;
+
+	if (!word || (strncmp(word, "bridge", 6) && strcmp(word, "tiled")))
+		return;
+	while (*names)
+		names++;
+	if (!strcmp(word, "tiled")) {
+		*names = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
+		p->modifiers[1].modifier = 0x0100000000000001ull;
+		p->modifiers[2] = (struct fake_modifier){
+			.modifier = 0x0100000000000004ull,
+			.compression = 1,
+		};
+		p->nmodifiers = 3;
+		return;
+	}
+	names[0] = semaphores;
+	names[1] = VK_EXT_PCI_BUS_INFO_EXTENSION_NAME;
+	p->pci = 1;
+	p->dma_buf_out = true;
+	p->uuid = 0xc0;
+	p->sync_fd_in = p->sync_fd_out = true;
+	p->timeline = p->timeline_out = p->memory_out = true;
+	p->queues = 16;
+	fake.threaded = true;
+	fake.sync_files = !strcmp(word, "bridge") && has_vgem();
+	fake.export_blocks = fake.sync_files || !strcmp(word, "bridge-plain") ? 0 : UINT_MAX;
+}
+
 EXPORT struct fake_vulkan *fake_vulkan(bool reset);
 EXPORT struct fake_vulkan *fake_vulkan(bool reset)
 {
@@ -584,58 +636,12 @@ EXPORT struct fake_vulkan *fake_vulkan(bool reset)
 	for (int i = 1; i < 4; i++)
 		fake.physical[i] = fake.physical[0];
 	used = &fake.physical[0];
+	preset();
 	return &fake;
 }
 
-static bool has_vgem(void)
-{
-	int drm = vgem_open();
-
-	if (drm >= 0)
-		close(drm);
-	return drm >= 0;
-}
-
-/*
- * For programs that do not know of the double: with FAKE_VULKAN=tiled it reads two
- * of Intel's tilings. With FAKE_VULKAN=bridge it is the GPU of CUDA's and of HIP's
- * double, as far as a bridge needs one. Where there is no vgem, or
- * with bridge-event, its SYNC_FDs are eventfds, which the kernel would not take,
- * so that it gives none before their time.
- */
 __attribute__((constructor)) static void loaded(void)
 {
-	static const char semaphores[] =
-		VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME;
-	const char *word = getenv("FAKE_VULKAN");
-	struct fake_physical *p = &fake.physical[0];
-	const char **names = p->extensions;
-
-	if (!word || (strcmp(word, "bridge") && strcmp(word, "bridge-event") &&
-		      strcmp(word, "tiled")))
-		return;
-	fake_vulkan(true);
-	while (*names)
-		names++;
-	if (!strcmp(word, "tiled")) {
-		*names = VK_EXT_IMAGE_DRM_FORMAT_MODIFIER_EXTENSION_NAME;
-		p->modifiers[1].modifier = 0x0100000000000001ull;
-		p->modifiers[2] = (struct fake_modifier){
-			.modifier = 0x0100000000000004ull,
-			.compression = 1,
-		};
-		p->nmodifiers = 3;
-		return;
-	}
-	names[0] = semaphores;
-	names[1] = VK_EXT_PCI_BUS_INFO_EXTENSION_NAME;
-	p->pci = 1;
-	p->dma_buf_out = true;
-	p->uuid = 0xc0;
-	p->sync_fd_in = p->sync_fd_out = true;
-	p->timeline = p->timeline_out = p->memory_out = true;
-	p->queues = 16;
-	fake.threaded = true;
-	fake.sync_files = !strcmp(word, "bridge") && has_vgem();
-	fake.export_blocks = fake.sync_files ? 0 : UINT_MAX;
+	if (getenv("FAKE_VULKAN"))
+		fake_vulkan(true);
 }

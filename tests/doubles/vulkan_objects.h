@@ -41,6 +41,7 @@ struct item {
 	struct item *from, *to; /* of a command buffer's copy */
 	uint64_t bytes;
 	struct item *held[2];	/* buffers that it has acquired */
+	unsigned int users[2];	/* of a device's queues, whose handles these are; atomic */
 };
 
 /* A value of a timeline. */
@@ -62,10 +63,9 @@ struct submission {
 
 /* Oldest first: a queue does one thing after the other. */
 extern struct submission submissions[4096];
-extern struct item the_queues[2];
 extern const struct fake_physical *used; /* by the last device */
-extern bool semaphore_fd, modifiers, foreign; /* that has the extension */
-extern bool timelines, timelines_khr; /* that has the feature; by the extension */
+extern bool semaphore_fd, modifiers, foreign; /* a device has the extension */
+extern bool timelines, timelines_khr; /* or the feature; by the extension */
 
 struct item *item_make(enum fake_kind kind);
 /* The object that it is, alive; else NULL, and the call was wrong. */

@@ -330,8 +330,7 @@ static VkResult wait_idle(void)
 /* Only one thread at a time may use a queue. */
 static unsigned int *enter(VkQueue queue)
 {
-	static unsigned int users[2];	/* atomic */
-	unsigned int *u = &users[FROM_HANDLE(queue) == &the_queues[1]];
+	unsigned int *u = FROM_HANDLE(queue);
 
 	if (__atomic_fetch_add(u, 1, __ATOMIC_ACQ_REL))
 		wrong("a queue is used by two threads");

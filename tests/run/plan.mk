@@ -51,13 +51,18 @@ $(call step,build@clang):
 # The library's own failures are injected where leaks are seen, and lines are
 # counted where the compiler has not moved them about: DEBUG is -O0.
 $(call step,build@asan):
-	$(build) 'WERROR=y SANITIZE_ADDRESS=y SANITIZE_UNDEFINED=y FAULT_INJECTION=y COVERAGE=y DEBUG=y' -- lib unit
+	$(build) 'WERROR=y SANITIZE_ADDRESS=y SANITIZE_UNDEFINED=y FAULT_INJECTION=y COVERAGE=y DEBUG=y' -- lib unit stress-tests
 $(call step,build@tsan):
-	$(build) 'WERROR=y SANITIZE_THREAD=y' -- CFLAGS='-O1 -g' $(build-tests) lib unit
+	$(build) 'WERROR=y SANITIZE_THREAD=y' -- CFLAGS='-O1 -g' $(build-tests) lib unit stress-tests
 # Counts of an earlier run are nobody's.
 $(call step,unit@gcc unit@clang unit@asan unit@tsan): unit@%: build@%
 	@find $(dir)/$*/lib -name '*.gcda' -delete
 	$(call units)
+
+# Random calls on the doubles of all drivers. The seed is always the same; by hand it need not be.
+stress = tests/stress/stress --seed 1 --seconds $(1)
+$(call step,stress@asan stress@tsan): stress@%: build@% | unit@asan
+	$(ktap) -- $(dir)/$*/$(call stress,1)
 
 # What can be left out: all but the CPU, and about half of it, six times. Each option is left out of
 # three of the six, no two of the same three: of any two, some build has the one and not the other.
@@ -279,6 +284,12 @@ $(call step,contract@opencl+rusticl): build@gcc
 		queries references order callbacks buffers releases_are_deferred host_pointers maps)
 $(call step,contract@cuda): build@gcc
 	$(ktap) -- $(lab) -- $(dir)/gcc/tests/unit/cuda_double pfn_mappings_are_not_pinned udmabufs_out_and_in
+
+# On real dma-bufs and fences: lavapipe, PoCL, and doubles.
+$(call step,stress@lab): build@gcc
+	$(ktap) -- $(lab-2) --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd \
+		--env DLBUF_OPENCL_LIBRARY=libOpenCL.so.1 --env DLBUF_VULKAN_LIBRARY=libvulkan.so.1 -- \
+		env LD_PRELOAD=libpocl.so.2 $(dir)/gcc/$(call stress,4) cpu+vulkan+opencl cuda+hip+levelzero+hexagon
 
 # A simulator waits beside the suite.
 $(call step,build@verilog): build@gcc

@@ -53,6 +53,18 @@ TEST(wrap)
 	end();
 }
 
+/* Its end is the first call that sees the loss. */
+TEST(lost_at_the_end)
+{
+	struct dlbuf_device *dev;
+
+	begin("");
+	dev = open_as("levelzero");
+	lose(ZE_RESULT_ERROR_DEVICE_LOST);
+	dlbuf_device_close(dev);
+	end();
+}
+
 /* ---------------------------------------------------------------- paths */
 
 /* Those of an integrated GPU are never compared. */

@@ -76,8 +76,8 @@ TEST(late_waiters)
 	end_with_import(&app, &f);
 }
 
-/* The library's events live until a list has passed its wait for them. */
-TEST(device_closes_before_a_wait_is_passed)
+/* The library's events live until a list has passed its wait for them, or is lost. */
+static void check_closes_before_a_wait(bool lost)
 {
 	const ze_context_desc_t desc = { .stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC };
 	struct dlbuf_levelzero_device of = { .size = sizeof(of) };
@@ -101,13 +101,27 @@ TEST(device_closes_before_a_wait_is_passed)
 	queue->ops->event_destroy(queue, event);
 	dlbuf_device_close(dev);
 	CHECK(fake->live[FAKE_EVENT] > 4);
-	gate_open(&app);
+	if (lost)
+		lose(ZE_RESULT_ERROR_DEVICE_LOST);
+	else
+		gate_open(&app);
 	settle();
 	CHECK_EQ(fake->live[FAKE_EVENT], 4);
-	drain(&app);
+	if (!lost)
+		drain(&app);
 	app_end(&app);
-	CHECK_EQ(lz.ContextDestroy(context), 0);
+	CHECK_EQ(lz.ContextDestroy(context), fake->lost);
 	end();
+}
+
+TEST(device_closes_before_a_wait_is_passed)
+{
+	check_closes_before_a_wait(false);
+}
+
+TEST(device_is_lost_before_a_wait_is_passed)
+{
+	check_closes_before_a_wait(true);
 }
 
 /* ---------------------------------------------------------------- polling */

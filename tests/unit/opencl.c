@@ -10,6 +10,7 @@
 #ifdef CONFIG_BACKEND_OPENCL
 #include "cuda_memfds.h"
 #include "opencl_backend.h"
+#include "memory.h"
 
 /* ---------------------------------------------------------------- devices */
 
@@ -25,6 +26,30 @@ TEST(no_loader_and_no_driver)
 	setenv("DLBUF_OPENCL_LIBRARY", "/nonexistent/libOpenCL.so.1", 1);
 	CHECK_ERR(dlbuf_device_open("opencl", NULL, &dev), -ENODEV);
 	CHECK_ERR(dlbuf_device_wrap_opencl(&w, NULL, &dev), -ENODEV);
+}
+
+/* ---------------------------------------------------------------- imports */
+
+/* An import waits for no fence, also where it maps what it has imported. */
+TEST(host_memory_beside_a_wait)
+{
+	struct fixture fs[2];
+	int fence = new_event(0);
+
+	begin("userptr,memfds");
+	for (int i = 0; i < 2; i++) {
+		fixture_make(&fs[i], i ? fs[0].dev : open_as("opencl"), PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW);
+		memory_remember(fs[i].imp->fd, fs[i].memfd);
+		REQUIRE_OK(import_now(&fs[i]));
+		if (!i)
+			CHECK_OK(acquire(&fs[0], DLBUF_RW, NULL, fence));
+	}
+	signal_event(fence);
+	until_over(release(&fs[0], DLBUF_RW, NULL));
+	close(fence);
+	import_finish(&fs[1], 0);
+	give_up(&fs[0]);
+	end();
 }
 
 /* ---------------------------------------------------------------- wrapping */

@@ -171,8 +171,10 @@ static int fake_release(struct import *imp, uint32_t access, void *stream,
 	return device.release_ret ? fail(device.release_ret, "no release") : 0;
 }
 
+/* A driver's calls may be cancellation points. */
 static int fake_stream(struct dlbuf_device *dev, void *stream, bool ends)
 {
+	pthread_testcancel();
 	return 0;
 }
 
@@ -188,6 +190,7 @@ struct fixture {
 	struct import imp;
 	DLManagedTensorVersioned *t;
 	struct tensor *tensor;
+	bool used;		/* atomic */
 };
 
 static unsigned int leases; /* atomic */
@@ -516,6 +519,36 @@ TEST(deletion_releases)
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	end_with(&f);
 	event_user_remove();
+}
+
+static void *use_cancelled(void *data)
+{
+	struct fixture *f = data;
+
+	pthread_cancel(pthread_self());
+	CHECK_OK(dlbuf_acquire(f->t, DLBUF_RW, NULL, NULL));
+	CHECK_OK(dlbuf_release(f->t, NULL, NULL));
+	CHECK_OK(dlbuf_acquire_all(&f->t, 1, DLBUF_RW, NULL, NULL));
+	CHECK_OK(dlbuf_release_all(&f->t, 1, NULL, NULL));
+	__atomic_store_n(&f->used, true, __ATOMIC_RELEASE);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* The check of a stream is a call of a driver. */
+TEST(a_cancelled_thread_checks_its_stream)
+{
+	struct fixture f;
+	pthread_t thread;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
+	REQUIRE(!pthread_create(&thread, NULL, use_cancelled, &f));
+	REQUIRE(!pthread_join(thread, NULL));
+	CHECK(__atomic_load_n(&f.used, __ATOMIC_ACQUIRE));
+	CHECK_EQ(device.acquires, 2);
+	CHECK_EQ(device.releases, 2);
+	end_with(&f);
 }
 
 static void *delete_cancelled(void *f)

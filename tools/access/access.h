@@ -24,12 +24,15 @@ struct access {
 	int (*write)(DLManagedTensorVersioned *t, uint64_t offset,
 		     const void *src, size_t bytes);
 	/*
-	 * A read that is only submitted, for devices that wait by themselves;
-	 * NULL for others. job_done() asks without waiting, finish_read()
-	 * waits, copies and frees the job.
+	 * A read, or a write, that is only submitted, for devices that wait by
+	 * themselves; NULL for others. job_done() asks without waiting,
+	 * finish_read() waits, copies and frees the job; for a write the bytes are
+	 * those that were written.
 	 */
 	int (*submit_read)(DLManagedTensorVersioned *t, uint64_t offset,
 			   size_t bytes, void **job);
+	int (*submit_write)(DLManagedTensorVersioned *t, uint64_t offset,
+			    const void *src, size_t bytes, void **job);
 	bool (*job_done)(void *job);
 	int (*finish_read)(void *job, void *dst, size_t bytes);
 	/*

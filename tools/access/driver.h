@@ -147,13 +147,17 @@ static int device_write(DLManagedTensorVersioned *t, uint64_t offset,
 	return ret;
 }
 
-static int device_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
-			      size_t bytes, void **job)
+/* What src points to goes in, and without src it comes out. */
+static int device_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
+			       const void *src, size_t bytes, void **job)
 {
 	struct copy *c = calloc(1, sizeof(*c));
 	int ret = c ? copy_begin(c, t, offset, bytes) : -ENOMEM;
 
-	if (!ret && (calls.from_device(c->staging, c->at, bytes, STREAM) ||
+	if (!ret && src)
+		memcpy(c->staging, src, bytes);
+	if (!ret && ((src ? calls.to_device(c->at, c->staging, bytes, STREAM) :
+			    calls.from_device(c->staging, c->at, bytes, STREAM)) ||
 		     calls.event_record(c->event, STREAM)))
 		ret = -EIO;
 	if (ret) {
@@ -166,6 +170,12 @@ static int device_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
 	c->entered = false;
 	*job = c;
 	return 0;
+}
+
+static int device_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
+			      size_t bytes, void **job)
+{
+	return device_submit_write(t, offset, NULL, bytes, job);
 }
 
 static bool device_job_done(void *job)
@@ -208,6 +218,7 @@ static bool device_prepare(void)
 		.read = device_read,					\
 		.write = device_write,					\
 		.submit_read = device_submit_read,			\
+		.submit_write = device_submit_write,			\
 		.job_done = device_job_done,				\
 		.finish_read = device_finish_read,			\
 		.prepare = device_prepare,				\

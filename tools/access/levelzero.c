@@ -155,14 +155,17 @@ static int levelzero_write(DLManagedTensorVersioned *t, uint64_t offset,
 	return ret;
 }
 
-static int levelzero_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
-				 size_t bytes, void **job)
+/* What src points to goes in, and without src it comes out. */
+static int levelzero_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
+				  const void *src, size_t bytes, void **job)
 {
 	struct copy *c = calloc(1, sizeof(*c));
 	int ret = c ? copy_begin(c, t, offset, bytes) : -ENOMEM;
 
+	if (!ret && src)
+		memcpy(c->staging, src, bytes);
 	if (!ret)
-		ret = copy_submit(c, true);
+		ret = copy_submit(c, !src);
 	if (ret && c)
 		copy_end(c);
 	if (ret)
@@ -170,6 +173,12 @@ static int levelzero_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
 	else
 		*job = c;
 	return ret;
+}
+
+static int levelzero_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
+				 size_t bytes, void **job)
+{
+	return levelzero_submit_write(t, offset, NULL, bytes, job);
 }
 
 static bool levelzero_job_done(void *job)
@@ -202,6 +211,7 @@ const struct access access_levelzero = {
 	.read = levelzero_read,
 	.write = levelzero_write,
 	.submit_read = levelzero_submit_read,
+	.submit_write = levelzero_submit_write,
 	.job_done = levelzero_job_done,
 	.finish_read = levelzero_finish_read,
 	.prepare = levelzero_prepare,

@@ -89,21 +89,32 @@ struct job {
 	uint8_t bytes[];
 };
 
-static int opencl_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
-			      size_t bytes, void **out)
+/* What src points to goes in, and without src it comes out. */
+static int opencl_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
+			       const void *src, size_t bytes, void **out)
 {
 	struct job *job = calloc(1, sizeof(*job) + bytes);
 	cl_command_queue queue;
 	cl_mem mem;
 	int ret = find(t, &queue, &mem);
 
-	if (!ret && (cl.read(queue, mem, CL_FALSE, offset, bytes, job->bytes, 0,
-			     NULL, &job->event) || cl.flush(queue)))
+	if (!ret && src)
+		memcpy(job->bytes, src, bytes);
+	if (!ret && ((src ? cl.write(queue, mem, CL_FALSE, offset, bytes, job->bytes, 0,
+				     NULL, &job->event) :
+			    cl.read(queue, mem, CL_FALSE, offset, bytes, job->bytes, 0,
+				    NULL, &job->event)) || cl.flush(queue)))
 		ret = -EIO;
 	if (ret)
 		free(job);
 	*out = job;
 	return ret;
+}
+
+static int opencl_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
+			      size_t bytes, void **out)
+{
+	return opencl_submit_write(t, offset, NULL, bytes, out);
 }
 
 static bool opencl_job_done(void *data)
@@ -138,6 +149,7 @@ const struct access access_opencl = {
 	.read = opencl_read,
 	.write = opencl_write,
 	.submit_read = opencl_submit_read,
+	.submit_write = opencl_submit_write,
 	.job_done = opencl_job_done,
 	.finish_read = opencl_finish_read,
 	.prepare = opencl_prepare,

@@ -283,8 +283,10 @@ void levelzero_list_destroy(struct queue_device *dev, void *list)
 {
 	bool over = __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
 
+	/* This call may be the one that sees the loss. */
 	for (int tries = 0; !over && tries < 2; tries++)
-		over = !levelzero_finish(dev, list);
+		over = !levelzero_finish(dev, list) ||
+		       __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
 	if (over)
 		to_levelzero(dev)->lz.CommandListDestroy(list);
 }

@@ -171,7 +171,7 @@ int opencl_import(struct queue_memory *m)
 int opencl_register_host(struct queue_memory *m, uint32_t access)
 {
 	struct opencl_device *dev = to_opencl(m->dev);
-	void *map;
+	void *map, *queue;
 	int ret;
 
 	(void)access;
@@ -179,9 +179,14 @@ int opencl_register_host(struct queue_memory *m, uint32_t access)
 	if (ret || m->dev->is_cpu)
 		return ret;
 	m->passes = true;
-	return OPENCL_NEW(&dev->cl, &map, EnqueueMapBuffer, dev->own, mem_of(m),
-			  CL_TRUE, CL_MAP_WRITE_INVALIDATE_REGION, 0, m->base.bytes, 0,
-			  NULL, NULL);
+	/* The map blocks, and the library's other queues may wait for fences. */
+	ret = dev->queue.ops->stream_create(m->dev, &queue);
+	if (ret)
+		return ret;
+	ret = OPENCL_NEW(&dev->cl, &map, EnqueueMapBuffer, queue, mem_of(m), CL_TRUE,
+			 CL_MAP_WRITE_INVALIDATE_REGION, 0, m->base.bytes, 0, NULL, NULL);
+	dev->queue.ops->stream_destroy(m->dev, queue);
+	return ret;
 }
 
 int opencl_begin(struct queue_memory *m, void *stream)

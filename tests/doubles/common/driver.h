@@ -13,6 +13,7 @@
 	unsigned int spared;	/* so many calls of it before */	\
 	unsigned long fail_at;	/* the n-th call from now does */	\
 	_Atomic(int) lost;	/* what all calls return from now on */	\
+	void (*lose)(int result);	/* loses the device, or NULL */	\
 	bool strict;		/* the first wrong call is the last */	\
 	/* Called as each call begins, without the lock. */		\
 	void (*look)(const char *call);					\
@@ -22,7 +23,8 @@
 	unsigned int synchronising;	/* that made the caller wait */	\
 	unsigned int host_functions;	/* that were called */		\
 	unsigned int pending;		/* jobs that are not over */	\
-	unsigned int live[16], made[16]; /* objects, by their kind */
+	_Atomic(unsigned int) live[16];	/* objects, by their kind */	\
+	unsigned int made[16];
 
 struct driver {
 	DRIVER_FIELDS

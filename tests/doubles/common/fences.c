@@ -10,13 +10,22 @@
 #include "objects.h"
 #include "vgem.h"
 
+/* The double's end of a fence; the fence, or -1 without room for it. */
+static int keep_end(int fence, int end, uint32_t number, struct teller *t)
+{
+	*t = (struct teller){ fcntl(end, F_DUPFD_CLOEXEC, 3), number };
+	if (t->fd >= 0)
+		return fence;
+	if (fence >= 0)
+		close(fence);
+	return -1;
+}
+
 static int eventfd_new(bool over, struct teller *t)
 {
 	int fd = eventfd(over, EFD_CLOEXEC);
 
-	if (!over)
-		*t = (struct teller){ fcntl(fd, F_DUPFD_CLOEXEC, 3), 0 };
-	return fd;
+	return over ? fd : keep_end(fd, fd, 0, t);
 }
 
 /* A vgem node for each, so that closing it is all there is to do. */
@@ -30,7 +39,7 @@ static int sync_file_new(bool over, struct teller *t)
 	if (fd >= 0 && over)
 		vgem_fence_signal(drm, fence);
 	else if (fd >= 0)
-		*t = (struct teller){ fcntl(drm, F_DUPFD_CLOEXEC, 3), fence };
+		fd = keep_end(fd, drm, fence, t);
 	if (drm >= 0)
 		close(drm);
 	return fd;

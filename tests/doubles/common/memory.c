@@ -134,21 +134,17 @@ void spoil_page(void *page)
 	     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 }
 
-static bool is_on(int fd, long magic)
-{
-	struct statfs st;
-
-	return !fstatfs(fd, &st) && (long)st.f_type == magic;
-}
-
+/* A program may let fstatfs() say that memfds are dma-bufs. */
 bool is_memfd(int fd)
 {
-	return is_on(fd, TMPFS_MAGIC);
+	return fcntl(fd, F_GET_SEALS) >= 0;
 }
 
 bool is_dma_buf(int fd)
 {
-	return is_on(fd, DMA_BUF_MAGIC);
+	struct statfs st;
+
+	return !fstatfs(fd, &st) && (long)st.f_type == DMA_BUF_MAGIC;
 }
 
 ino_t inode_of(int fd)

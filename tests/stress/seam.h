@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The seam between this process and the system. The program's symbols come before those
+ * of shared objects, so the library, the doubles and real drivers call these, too:
+ *
+ *   - pthread_mutex_lock(), ioctl(), poll(), ppoll(), close(), read() and write() take a
+ *     while now and then, by a generator that seam_seed() sets
+ *   - where there is no /dev/udmabuf, memfds stand for dma-bufs and eventfds for
+ *     sync_files. DMA_BUF_IOCTL_SYNC, EXPORT and IMPORT_SYNC_FILE, SYNC_IOC_MERGE and
+ *     poll() of a dma-buf do what the kernel does with fences; a "kernel" thread signals
+ *     the merged ones
+ */
+#ifndef STRESS_SEAM_H
+#define STRESS_SEAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* No dma-bufs here. */
+extern bool seam_stands_in;
+
+/* Begins; before other threads. */
+void seam_begin(void);
+/* One call of `rarely` is delayed; 0: none is. */
+void seam_seed(uint64_t seed, uint32_t rarely);
+/* A place for a delay: doubles call it as each call begins. */
+void seam_delay(const char *call);
+/* This thread sleeps, which is no cancellation point. */
+void seam_sleep(uint64_t ns);
+/* A new fence, not signalled, or -1; seam_signal() takes *node. */
+int seam_fence(int *node, uint32_t *id);
+void seam_signal(int node, uint32_t id);
+/* Fences of dma-bufs and merged fences that have not signalled. */
+unsigned int seam_pending(void);
+
+#endif /* STRESS_SEAM_H */
