@@ -166,6 +166,13 @@ int sync_no_streams(const struct dlbuf_device *dev)
 	return fail(-EINVAL, "device %s has no streams", dev->name);
 }
 
+/* Only devices with queues have streams to keep. */
+#ifdef CONFIG_QUEUE
+#define KEPT(stream) (stream)
+#else
+#define KEPT(stream) ((void *)NULL)
+#endif
+
 /* Not inline: the CPU has no streams. */
 __attribute__((noinline))
 static int keep_stream(struct tensor *t)
@@ -188,7 +195,15 @@ int sync_set_acquired(struct tensor *t, uint32_t access, void *stream)
 			    "share it for a second user");
 	t->stream = stream;
 	t->by_fence = false;
-	return stream ? keep_stream(t) : 0;
+	return KEPT(stream) ? keep_stream(t) : 0;
+}
+
+void sync_drop_stream(const struct tensor *t, void *kept)
+{
+	struct dlbuf_device *dev = t->imp->dev;
+
+	if (KEPT(kept) && dev->backend->drop)
+		dev->backend->drop(dev, kept);
 }
 
 void sync_drop(struct tensor *t)
@@ -376,7 +391,7 @@ int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
 	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
 	if (!access)
 		return fail(-EINVAL, "the tensor is not acquired");
-	return kept ? release_kept(t, access, stream, fence, kept) :
+	return KEPT(kept) ? release_kept(t, access, stream, fence, kept) :
 		      tensor_release(t, access, stream, fence);
 }
 

@@ -90,12 +90,8 @@ int together_check(const struct tensor *t, unsigned int n, const void *stream,
 		   bool fence);
 int together_release(struct tensor *t, uint32_t access, void *stream, int *out);
 
-/* After an access: its tensor's stream need not be kept any more. */
-static inline void sync_drop_stream(const struct tensor *t, void *kept)
-{
-	if (kept && t->imp->dev->backend->drop)
-		t->imp->dev->backend->drop(t->imp->dev, kept);
-}
+/* After an access: the stream that its tensor had, or NULL, need not be kept any more. */
+void sync_drop_stream(const struct tensor *t, void *kept);
 
 /* Calls the backend's acquire(), after pending_before(), which gave `fence`. */
 int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
