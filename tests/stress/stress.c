@@ -159,6 +159,11 @@ static struct {
 	unsigned int number, ndevs;
 	bool rough;		/* something goes wrong in it */
 	bool loses, lacks_fds, fails, by_hand;
+	/*
+	 * Who signals calls the driver first, so no free may wait for a stream: none of the
+	 * application, and none of another device of the same context.
+	 */
+	bool driven;
 	struct device devs[NDEVS];
 	struct {
 		int fd, ro, memfd;
@@ -231,6 +236,9 @@ static unsigned int fences_signal(bool all)
 		due = p;
 	}
 	pthread_mutex_unlock(&round_.fence_lock);
+	if (due && round_.driven && !all)
+		for (unsigned int i = 0; i < round_.ndevs; i++)
+			dlbuf_device_drain(round_.devs[i].dev, 1);
 	while ((p = due)) {
 		due = p->next;
 		seam_signal(p->node, p->id);
@@ -783,10 +791,10 @@ static int op_open(const uint32_t *r)
 	struct device *d = device_at(r[0]);
 	DLManagedTensorVersioned *t;
 	struct dlbuf_device *dev;
-	int ret = dlbuf_device_open(d->machine->name, &o, &dev);
+	int ret = round_.driven ? 1 : dlbuf_device_open(d->machine->name, &o, &dev);
 
 	if (ret)
-		return ret;
+		return ret < 0 ? ret : 0;
 	ret = dlbuf_import(dev, round_.buffers[buffer_at(r[2])].fd, &layout, &may_copy, &t);
 	if (!ret && r[3] % 2) {
 		if (!TURN(d, dlbuf_acquire(t, DLBUF_READ, NULL, NULL)) && r[3] / 2 % 2)
@@ -881,7 +889,7 @@ static int op_order(const uint32_t *r)
 	int ret, err = 0, fence = -1;
 	uint32_t n;
 
-	if (!d->access || pthread_mutex_trylock(&round_.buffers[b].order))
+	if (round_.driven || !d->access || pthread_mutex_trylock(&round_.buffers[b].order))
 		return 0;
 	if (!(r[3] % 3))
 		o.fence = fence_new(r[4]);
@@ -1370,12 +1378,14 @@ static void round_begin(uint64_t seed)
 	round_.loses = r % 8 == 1;
 	round_.lacks_fds = r % 8 == 2;
 	round_.fails = r % 8 == 3;
+	round_.driven = r % 8 > 5;
 	round_.rough = round_.loses || round_.lacks_fds || round_.fails;
 	round_.by_hand = r / 8 % 4 == 0;
 	store(&round_.stop, false);
-	ktap_note(NULL, 0, "round %u: --seed %llu%s%s%s%s", round_.number, (unsigned long long)seed,
+	ktap_note(NULL, 0, "round %u: --seed %llu%s%s%s%s%s", round_.number, (unsigned long long)seed,
 		  round_.loses ? ", loses" : "", round_.lacks_fds ? ", lacks fds" : "",
-		  round_.fails ? ", fails" : "", round_.by_hand ? ", by hand" : "");
+		  round_.fails ? ", fails" : "", round_.driven ? ", driven" : "",
+		  round_.by_hand ? ", by hand" : "");
 	for (unsigned int i = 0; i < round_.ndevs; i++)
 		device_configure(&round_.devs[i], mix(r + i));
 	if (round_.by_hand)
