@@ -422,9 +422,10 @@ EXPORT int remote_handle64_open(const char *uri, uint64_t *handle)
 
 	for (unsigned int i = 0; name && i < sizeof(names) / sizeof(*names); i++)
 		if (!strcmp(name + 6, names[i])) {
+			pthread_mutex_lock(&lock);
 			sessions[i]++;
 			*handle = i + 1;
-			return 0;
+			return end(0);
 		}
 	return AEE_EBADPARM;
 }

@@ -332,7 +332,9 @@ static void DestroyDevice(VkDevice device, const VkAllocationCallbacks *alloc)
 static void GetDeviceQueue(VkDevice device, uint32_t family, uint32_t index,
 			   VkQueue *out)
 {
+	LOCK("vkGetDeviceQueue")
 	*out = TO_HANDLE(VkQueue, &check(device, FAKE_DEVICE)->users[index]);
+	end();
 }
 
 /* ---------------------------------------------------------------- memory */

@@ -124,7 +124,7 @@ struct lease {
 	struct lease *next;
 	unsigned int fired;	/* atomic */
 	unsigned int tensors;	/* atomic; of the program, not yet being deleted */
-	bool armed;		/* the library has it */
+	bool armed;		/* atomic; the library has it */
 	uint32_t mode;		/* what it does */
 	struct job *jobs;
 };
@@ -159,6 +159,11 @@ static struct {
 	unsigned int number, ndevs;
 	bool rough;		/* something goes wrong in it */
 	bool loses, lacks_fds, fails, by_hand;
+	/*
+	 * Who signals calls the driver first, so no free may wait for a stream: none of the
+	 * application, and none of another device of the same context.
+	 */
+	bool driven;
 	struct device devs[NDEVS];
 	struct {
 		int fd, ro, memfd;
@@ -231,6 +236,9 @@ static unsigned int fences_signal(bool all)
 		due = p;
 	}
 	pthread_mutex_unlock(&round_.fence_lock);
+	if (due && round_.driven && !all)
+		for (unsigned int i = 0; i < round_.ndevs; i++)
+			dlbuf_device_drain(round_.devs[i].dev, 1);
 	while ((p = due)) {
 		due = p->next;
 		seam_signal(p->node, p->id);
@@ -302,9 +310,9 @@ static void fire(void *data)
 		break;
 	case 3:
 		other = lease_new(15);
-		other->armed = true;
+		store(&other->armed, true);
 		if (dlbuf_fence_notify(-1, fire, other))
-			CHECK(!(other->armed = !round_.rough));
+			store(&other->armed, !CHECK(round_.rough));
 		break;
 	case 4:
 		if (event_is_here())
@@ -436,9 +444,9 @@ static void fence_use(int fd, uint32_t r)
 	case 1: {
 		struct lease *l = lease_new(r / 5);
 
-		l->armed = true;
+		store(&l->armed, true);
 		if (dlbuf_fence_notify(fd, fire, l))
-			l->armed = !CHECK(round_.rough);
+			store(&l->armed, !CHECK(round_.rough));
 		break;
 	}
 	case 2:
@@ -487,20 +495,20 @@ static int op_frame(const uint32_t *r)
 		f.order = DLBUF_ORDER_FENCE;
 		f.fence = fence_new(r[6]);
 	}
-	l->armed = true;
+	store(&l->armed, true);
 	if (kind == 1) {
 		ret = dlbuf_lease_create(fire, l, &f.lease);
-		l->armed = !ret;
+		store(&l->armed, !ret);
 	} else {
 		f.release = fire;
 		f.release_data = l;
 	}
 	if (kind == 2) {
 		ret = dlbuf_send_frame(round_.socks[r[4] % NSOCKS][0], &f, &so);
-		l->armed = !ret;
+		store(&l->armed, !ret);
 	} else {
 		ret = dlbuf_import_frame(d->dev, &f, &may_copy, t, &n);
-		l->armed &= !ret || kind == 1;
+		store(&l->armed, load(\&l->armed) && (!ret || kind == 1));
 		keep(ret, t, &n, d, l, false);
 		if (f.lease) {
 			keep(dlbuf_import_frame(other->dev, &f, &may_copy, t, &n), t, &n, other, l, false);
@@ -783,10 +791,10 @@ static int op_open(const uint32_t *r)
 	struct device *d = device_at(r[0]);
 	DLManagedTensorVersioned *t;
 	struct dlbuf_device *dev;
-	int ret = dlbuf_device_open(d->machine->name, &o, &dev);
+	int ret = round_.driven ? 1 : dlbuf_device_open(d->machine->name, &o, &dev);
 
 	if (ret)
-		return ret;
+		return ret < 0 ? ret : 0;
 	ret = dlbuf_import(dev, round_.buffers[buffer_at(r[2])].fd, &layout, &may_copy, &t);
 	if (!ret && r[3] % 2) {
 		if (!TURN(d, dlbuf_acquire(t, DLBUF_READ, NULL, NULL)) && r[3] / 2 % 2)
@@ -881,14 +889,14 @@ static int op_order(const uint32_t *r)
 	int ret, err = 0, fence = -1;
 	uint32_t n;
 
-	if (!d->access || pthread_mutex_trylock(&round_.buffers[b].order))
+	if (round_.driven || !d->access || pthread_mutex_trylock(&round_.buffers[b].order))
 		return 0;
 	if (!(r[3] % 3))
 		o.fence = fence_new(r[4]);
 	f.release_data = l = lease_new(r[5]);
-	l->armed = true;
+	store(&l->armed, true);
 	ret = dlbuf_import_frame(d->dev, &f, &may_copy, t, &n);
-	l->armed = !ret;
+	store(&l->armed, !ret);
 	if (!ret)
 		ret = TURN(d, dlbuf_acquire(t[0], writes ? DLBUF_RW : DLBUF_READ, NULL, &o));
 	if (ret)
@@ -1287,7 +1295,7 @@ static bool all_fired(void)
 
 	pthread_mutex_lock(&round_.lock);
 	for (struct lease *l = round_.leases; l; l = l->next)
-		all &= load(&l->fired) >= l->armed;
+		all &= load(&l->fired) >= load(&l->armed);
 	pthread_mutex_unlock(&round_.lock);
 	return all;
 }
@@ -1370,12 +1378,14 @@ static void round_begin(uint64_t seed)
 	round_.loses = r % 8 == 1;
 	round_.lacks_fds = r % 8 == 2;
 	round_.fails = r % 8 == 3;
+	round_.driven = r % 8 > 5;
 	round_.rough = round_.loses || round_.lacks_fds || round_.fails;
 	round_.by_hand = r / 8 % 4 == 0;
 	store(&round_.stop, false);
-	ktap_note(NULL, 0, "round %u: --seed %llu%s%s%s%s", round_.number, (unsigned long long)seed,
+	ktap_note(NULL, 0, "round %u: --seed %llu%s%s%s%s%s", round_.number, (unsigned long long)seed,
 		  round_.loses ? ", loses" : "", round_.lacks_fds ? ", lacks fds" : "",
-		  round_.fails ? ", fails" : "", round_.by_hand ? ", by hand" : "");
+		  round_.fails ? ", fails" : "", round_.driven ? ", driven" : "",
+		  round_.by_hand ? ", by hand" : "");
 	for (unsigned int i = 0; i < round_.ndevs; i++)
 		device_configure(&round_.devs[i], mix(r + i));
 	if (round_.by_hand)
@@ -1468,7 +1478,7 @@ static void round_end(void)
 		close(round_.buffers[i].memfd);
 	}
 	while ((l = round_.leases)) {
-		CHECK_EQ(l->fired, l->armed);
+		CHECK_EQ(load(&l->fired), load(&l->armed));
 		round_.leases = l->next;
 		free(l);
 	}
