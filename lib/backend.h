@@ -91,10 +91,10 @@ struct backend {
 			 struct dlbuf_device_info *info);
 
 	/*
-	 * Imports imp->fd by imp->path. The fd stays the core's: a driver that
-	 * takes fds gets a duplicate. On failure the error text has the reason,
-	 * and everything is undone; but if the backend has `paths`, unimport()
-	 * undoes it. Required.
+	 * Imports imp->fd. A backend with `paths` tries those of imp->paths, and
+	 * sets imp->path, which is `direct` at first. The fd stays the core's: a
+	 * driver that takes fds gets a duplicate. On failure the error text has
+	 * the reason, and everything is undone. Required.
 	 */
 	int (*import)(struct import *imp);
 

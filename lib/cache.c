@@ -174,6 +174,7 @@ static void table_insert(struct cache *cache, struct import *imp)
  * Its destruction follows, and is its user. If its work has no fence, those who must wait
  * for that work find it until then.
  */
+__attribute__((noinline))
 static void take_out(struct cache *cache, struct import *imp)
 {
 	idle_remove(cache, imp);
@@ -214,6 +215,7 @@ static struct import *last_staging(struct cache *cache)
  * import. Returns a list by lru_next. destroy_all() destroys it without the lock,
  * because drivers may be slow.
  */
+__attribute__((noinline))
 static struct import *evict_some(struct cache *cache, uint32_t max)
 {
 	struct import *gone = NULL, **end = &gone, *imp;

@@ -339,7 +339,7 @@ static int drain_events(struct dlbuf_device *dev, uint64_t deadline_ns)
 	int ret = 0;
 
 	while (!ret) {
-		import_destroy_again(dev);
+		event_kick();
 		leases = event_awaits(dev);
 		if (!leases && !__atomic_load_n(&dev->ndying, __ATOMIC_ACQUIRE))
 			break;

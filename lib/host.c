@@ -6,7 +6,7 @@
 #include "backend.h"
 #include "internal.h"
 #include "memory.h"
-#include "path.h"
+#include "host.h"
 #include "sys.h"
 
 #ifndef MADV_POPULATE_READ

@@ -9,7 +9,6 @@
 #include "import.h"
 #include "internal.h"
 #include "layout.h"
-#include "path.h"
 #include "sys.h"
 
 static int not_opened_for(int fd, uint32_t access)
@@ -79,6 +78,7 @@ struct import *import_new(struct dlbuf_device *dev)
 		return NULL;
 	imp->dev = dev;
 	imp->fd = -1;
+	imp->path = DLBUF_PATH_DIRECT;
 	imp->release_sync = dev->release_sync;
 	imp->last_fd = -1;
 	imp->refs = 1;
@@ -115,11 +115,13 @@ int import_create(struct dlbuf_device *dev, int fd, const struct buffer_id *id,
 	imp->fd = sys_dup(fd);
 	ret = imp->fd < 0 ? fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fd) :
 			    check_duplicate(imp, fd, id, end);
-	if (ret) {
+	if (!ret)
+		ret = dev->backend->import(imp);
+	if (ret)
 		close_and_free(imp);
-		return ret;
-	}
-	return path_import(imp, out);
+	else
+		*out = imp;
+	return ret;
 }
 
 int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
@@ -133,7 +135,7 @@ int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
 	imp->own = true;
 	ret = dev->backend->alloc(imp);
 	if (ret) {
-		import_abandon(imp);
+		free(imp);
 		return ret;
 	}
 	ret = buffer_identify(imp->fd, &imp->id);
@@ -174,56 +176,41 @@ static void dying_add(struct import *imp)
 	dying.first = imp;
 }
 
-/* Takes those of dev out of the list, or with NULL all. */
-static struct import *dying_take(const struct dlbuf_device *dev)
+void import_destroy_again(void)
 {
-	struct import *list = NULL, **p = &dying.first, *imp;
+	struct import *imp, *next;
 
 	pthread_mutex_lock(&dying.lock);
-	while ((imp = *p)) {
-		if (dev && imp->dev != dev) {
-			p = &imp->lru_next;
-			continue;
-		}
-		*p = imp->lru_next;
-		imp->lru_next = list;
-		list = imp;
-	}
-	pthread_mutex_unlock(&dying.lock);
-	return list;
-}
-
-void import_destroy_again(struct dlbuf_device *dev)
-{
-	struct import *imp, *next = dying_take(dev);
-
+	next = dying.first;
+	dying.first = NULL;
 	while ((imp = next)) {
-		struct dlbuf_device *of = imp->dev;
+		struct dlbuf_device *dev = imp->dev;
 		bool freed;
 
+		pthread_mutex_unlock(&dying.lock);
 		next = imp->lru_next;
 		freed = free_import(imp, false);
+		if (freed) {
+			__atomic_sub_fetch(&dev->ndying, 1, __ATOMIC_ACQ_REL);
+			device_unref(dev);
+		}
 		pthread_mutex_lock(&dying.lock);
-		if (freed)
-			dying.n--;
-		else
-			dying_add(imp);
-		pthread_mutex_unlock(&dying.lock);
+		dying.n -= freed;
 		if (!freed)
-			continue;
-		__atomic_sub_fetch(&of->ndying, 1, __ATOMIC_ACQ_REL);
-		device_unref(of);
+			dying_add(imp);
 	}
+	pthread_mutex_unlock(&dying.lock);
 }
 
 static bool destroy_later(struct event_call *call)
 {
 	bool none;
 
-	import_destroy_again(NULL);
+	import_destroy_again();
 	pthread_mutex_lock(&dying.lock);
 	none = !dying.n;
-	call->fn = none ? NULL : call->fn;
+	if (none)
+		call->fn = NULL;
 	pthread_mutex_unlock(&dying.lock);
 	return none;
 }
@@ -262,14 +249,6 @@ void import_destroy(struct import *imp)
 	while (!free_import(imp, true))
 		pause_until(&pause, 0);
 	device_unref(dev);
-}
-
-void import_abandon(struct import *imp)
-{
-	if (imp->dev->backend->paths)
-		import_destroy(imp);
-	else
-		close_and_free(imp);
 }
 
 void import_forked(void)

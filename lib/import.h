@@ -101,12 +101,6 @@ int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out);
 /* A zeroed struct with one user and without an fd. NULL: no memory. */
 struct import *import_new(struct dlbuf_device *dev);
 
-/*
- * Destroys a struct whose import or allocation by the backend has failed, or was not
- * tried.
- */
-void import_abandon(struct import *imp);
-
 /* -ERANGE: tensors of the import may not use bytes up to `end`. */
 int import_fits(const struct import *imp, uint64_t end);
 
@@ -117,7 +111,7 @@ int import_fits(const struct import *imp, uint64_t end);
  */
 void import_destroy(struct import *imp);
 
-/* Tries again to destroy those of a device that wait for their work. */
-void import_destroy_again(struct dlbuf_device *dev);
+/* Tries again to destroy those that wait for their work. */
+void import_destroy_again(void);
 
 #endif /* DLBUF_LIB_IMPORT_H */

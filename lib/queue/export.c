@@ -92,8 +92,10 @@ static int alloc(struct queue_memory *m)
 	r = (struct queue_range){ m->data, m->base.bytes };
 	if (!ret)
 		ret = export(dev, &r, 0, &m->base.fd);
-	return ret || r.base == m->data ? ret :
-	       fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
+	if (ret || r.base == m->data)
+		return ret;
+	close(m->base.fd);
+	return fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
 		    "allocation, too", dev->base.name);
 }
 
@@ -105,6 +107,5 @@ int queue_alloc(struct import *imp)
 		return fail(-EOVERFLOW, "the size does not fit 64 bits in blocks "
 			    "of the driver's");
 	imp->bytes = bytes;
-	imp->path = DLBUF_PATH_DIRECT;
 	return queue_import_by(imp, alloc);
 }

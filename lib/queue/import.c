@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../path.h"
+#include "../host.h"
 #include "queue.h"
 
 /* ---------------------------------------------------------------- direct */
@@ -154,7 +154,7 @@ static int import_copy(struct queue_memory *m)
 	return ret ? ret : ops->alloc(m);
 }
 
-static int import_path(struct queue_memory *m)
+int queue_import_path(struct queue_memory *m)
 {
 	m->copied = PATH_BIT(m->base.path) & PATHS_COPIED;
 	switch (m->base.path) {
@@ -167,44 +167,6 @@ static int import_path(struct queue_memory *m)
 	default:
 		return import_copy(m);
 	}
-}
-
-static void prepare(struct queue_memory *m)
-{
-	m->dev = queue_device_of(m->base.dev);
-	pthread_mutex_init(&m->beginning, NULL);
-}
-
-int queue_import_by(struct import *imp, int (*fill)(struct queue_memory *m))
-{
-	struct queue_memory *m = queue_memory_of(imp);
-	struct queue_scope scope;
-	int ret;
-
-	prepare(m);
-	ret = queue_enter(m->dev, &scope);
-	if (ret)
-		return ret;
-	ret = fill(m);
-	queue_leave(m->dev, &scope);
-	imp->data = (void *)m->data;
-	imp->opaque = m->dev->opaque;
-	return ret;
-}
-
-int queue_import(struct import *imp)
-{
-	int ret = queue_import_by(imp, import_path);
-
-	/*
-	 * If a host function of the stream waits for fences, releases give events and
-	 * no fences: see copy.c.
-	 */
-	if (!ret)
-		imp->release_sync = imp->path == DLBUF_PATH_COPY ||
-				    queue_memory_of(imp)->synced ?
-				    DLBUF_SYNC_EVENT : imp->dev->release_sync;
-	return ret;
 }
 
 /* ---------------------------------------------------------------- frees */
@@ -272,9 +234,6 @@ bool queue_unimport(struct import *imp, bool wait)
 	struct queue_scope scope;
 	bool over;
 
-	/* queue_alloc() has refused. */
-	if (!dev)
-		return true;
 	note_drop(m);
 	queue_enter_to_free(dev, &scope);
 	if (wait)
@@ -287,6 +246,14 @@ bool queue_unimport(struct import *imp, bool wait)
 		open_gate(dev);
 	queue_leave(dev, &scope);
 	return over;
+}
+
+/* ---------------------------------------------------------------- memory */
+
+static void prepare(struct queue_memory *m)
+{
+	m->dev = queue_device_of(m->base.dev);
+	pthread_mutex_init(&m->beginning, NULL);
 }
 
 void queue_staging_drop(struct queue_memory *m)
@@ -302,4 +269,52 @@ void queue_staging_drop(struct queue_memory *m)
 	queue_memory_of(imp)->staging = m->staging;
 	m->staging = NULL;
 	import_destroy(imp);
+}
+
+/* All but the import, which a failed one leaves to be used again. */
+#define OWN(m) ((char *)(m) + sizeof((m)->base))
+#define OWN_BYTES (sizeof(struct queue_memory) - sizeof(struct import))
+
+/* Moves it to a struct of its own, which is destroyed when it can be. */
+static bool set_aside(struct queue_memory *m)
+{
+	struct import *left = import_new(m->base.dev);
+
+	if (!left)
+		return false;
+	left->bytes = m->base.bytes;
+	if (m->base.fd >= 0) {
+		left->fd = sys_dup(m->base.fd);
+		if (left->fd < 0) {
+			free(left);
+			return false;
+		}
+	}
+	memcpy(OWN(queue_memory_of(left)), OWN(m), OWN_BYTES);
+	import_destroy(left);
+	return true;
+}
+
+int queue_import_by(struct import *imp, int (*fill)(struct queue_memory *m))
+{
+	struct queue_memory *m = queue_memory_of(imp);
+	struct queue_scope scope;
+	int ret;
+
+	prepare(m);
+	ret = queue_enter(m->dev, &scope);
+	if (ret)
+		return ret;
+	ret = fill(m);
+	queue_leave(m->dev, &scope);
+	if (!ret) {
+		imp->data = (void *)m->data;
+		imp->opaque = m->dev->opaque;
+		return 0;
+	}
+	if (!queue_unimport(imp, false) && !set_aside(m))
+		queue_unimport(imp, true);
+	memset(OWN(m), 0, OWN_BYTES);
+	imp->unusable = 0;
+	return ret;
 }

@@ -441,13 +441,21 @@ void queue_wait_dead(struct queue_device *dev);
 
 /* ---------------------------------------------------------------- import.c */
 
-/* backend->import(), which tries imp->path, and backend->unimport(). */
+/* path.c: backend->import(). */
 int queue_import(struct import *imp);
+
+/* import.c: backend->unimport(). */
 bool queue_unimport(struct import *imp, bool wait);
 
-/* The part of import() and alloc() that they share; fill() is called on the device. */
+/*
+ * Calls fill() with the device entered. After a failure the import is undone, and can be
+ * used again.
+ */
 int queue_import_by(struct import *imp,
 		    int (*fill)(struct queue_memory *m));
+
+/* Imports by m->base.path. */
+int queue_import_path(struct queue_memory *m);
 
 /* Frees m->staging, now or later. */
 void queue_staging_drop(struct queue_memory *m);

@@ -606,7 +606,7 @@ TEST(every_import_of_a_buffer_is_waited_for)
 static void end_of_work(struct import *imp)
 {
 	__atomic_store_n(&fake.busy, false, __ATOMIC_RELEASE);
-	import_destroy_again(imp->dev);
+	import_destroy_again();
 	CHECK_EQ(fake.unimports, 0);
 }
 

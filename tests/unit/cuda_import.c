@@ -243,24 +243,6 @@ TEST(none_serves)
 	end();
 }
 
-TEST(no_fds)
-{
-	struct dlbuf_device *dev;
-	struct fixture f;
-
-	begin("");
-	dev = open_ok();
-	fixture_make(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT) |
-		     PATH_BIT(DLBUF_PATH_COPY), DLBUF_RW);
-	take_all_fds();
-	CHECK_ERR(import_now(&f), -EMFILE);
-	give_back_fds();
-	CHECK_SAYS("; copy: fcntl(F_DUPFD_CLOEXEC): Too many open files");
-	import_finish(&f, -1);
-	dlbuf_device_close(dev);
-	end();
-}
-
 struct probed {
 	unsigned int n;
 	struct dlbuf_path_info infos[4];

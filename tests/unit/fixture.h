@@ -18,7 +18,7 @@
 
 #include "bracket.h"
 #include "event.h"
-#include "path.h"
+#include "host.h"
 #include "queue/queue.h"
 
 static inline void nobody_reads(void *data, enum dlbuf_log_level level,
@@ -194,10 +194,14 @@ static inline void fixture_make(struct fixture *f, struct dlbuf_device *dev,
 /* If it fails, f->imp is NULL. */
 static inline int import_now(struct fixture *f)
 {
-	struct import *imp = f->imp;
+	int ret = f->dev->backend->import(f->imp);
 
-	f->imp = NULL;
-	return path_import(imp, &f->imp);
+	if (ret) {
+		close(f->imp->fd);
+		free(f->imp);
+		f->imp = NULL;
+	}
+	return ret;
 }
 
 static inline int import_as(struct fixture *f, struct dlbuf_device *dev,
@@ -267,7 +271,7 @@ static inline int alloc_import(struct dlbuf_device *dev, uint64_t bytes,
 	imp->bytes = bytes;
 	ret = dev->backend->alloc(imp);
 	if (ret)
-		import_abandon(imp);
+		free(imp);
 	else
 		*out = imp;
 	return ret;

@@ -12,7 +12,7 @@
 
 #include "../../event.h"
 #include "../../fence.h"
-#include "../../path.h"
+#include "../../host.h"
 #include "../../pending.h"
 #include "../../socket.h"
 #include "vpi.h"

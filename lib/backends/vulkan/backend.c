@@ -319,7 +319,7 @@ static void vulkan_shut(struct dlbuf_device *base)
 		return;
 	__atomic_store_n(&dev->shut, true, __ATOMIC_RELEASE);
 	while (__atomic_load_n(&base->ndying, __ATOMIC_ACQUIRE)) {
-		import_destroy_again(base);
+		import_destroy_again();
 		pause_until(&pause, 0);
 	}
 }

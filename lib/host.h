@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Imports by paths (path.c), and CPU mappings of dma-bufs (host.c). */
-#ifndef DLBUF_LIB_PATH_H
-#define DLBUF_LIB_PATH_H
+/* CPU mappings of dma-bufs. */
+#ifndef DLBUF_LIB_HOST_H
+#define DLBUF_LIB_HOST_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct import;
-
-/*
- * Tries imp->paths in order, and sets (*out)->path to the first one by which the backend
- * imports. Takes imp: each further path is tried with a struct of its own. If none works,
- * the error text has the reason of each path.
- * -EOPNOTSUPP  no path works
- * -ENOMEM, -EMFILE, -ENFILE
- * -ENODEV      the device is lost
- * With a single path the error is the backend's.
- */
-int path_import(struct import *imp, struct import **out);
 
 /*
  * Maps a whole dma-buf, for reading and imp->id.access. *map is new, for munmap().
@@ -36,4 +25,4 @@ int host_map_pages(const struct import *imp, uint32_t access, void **map,
 /* Touches each page of a mapping, for devices that cannot handle page faults. */
 void host_prefault(const struct import *imp, void *map);
 
-#endif /* DLBUF_LIB_PATH_H */
+#endif /* DLBUF_LIB_HOST_H */
