@@ -124,7 +124,7 @@ struct lease {
 	struct lease *next;
 	unsigned int fired;	/* atomic */
 	unsigned int tensors;	/* atomic; of the program, not yet being deleted */
-	bool armed;		/* the library has it */
+	bool armed;		/* atomic; the library has it */
 	uint32_t mode;		/* what it does */
 	struct job *jobs;
 };
@@ -310,9 +310,9 @@ static void fire(void *data)
 		break;
 	case 3:
 		other = lease_new(15);
-		other->armed = true;
+		store(&other->armed, true);
 		if (dlbuf_fence_notify(-1, fire, other))
-			CHECK(!(other->armed = !round_.rough));
+			store(&other->armed, !CHECK(round_.rough));
 		break;
 	case 4:
 		if (event_is_here())
@@ -444,9 +444,9 @@ static void fence_use(int fd, uint32_t r)
 	case 1: {
 		struct lease *l = lease_new(r / 5);
 
-		l->armed = true;
+		store(&l->armed, true);
 		if (dlbuf_fence_notify(fd, fire, l))
-			l->armed = !CHECK(round_.rough);
+			store(&l->armed, !CHECK(round_.rough));
 		break;
 	}
 	case 2:
@@ -495,20 +495,20 @@ static int op_frame(const uint32_t *r)
 		f.order = DLBUF_ORDER_FENCE;
 		f.fence = fence_new(r[6]);
 	}
-	l->armed = true;
+	store(&l->armed, true);
 	if (kind == 1) {
 		ret = dlbuf_lease_create(fire, l, &f.lease);
-		l->armed = !ret;
+		store(&l->armed, !ret);
 	} else {
 		f.release = fire;
 		f.release_data = l;
 	}
 	if (kind == 2) {
 		ret = dlbuf_send_frame(round_.socks[r[4] % NSOCKS][0], &f, &so);
-		l->armed = !ret;
+		store(&l->armed, !ret);
 	} else {
 		ret = dlbuf_import_frame(d->dev, &f, &may_copy, t, &n);
-		l->armed &= !ret || kind == 1;
+		store(&l->armed, load(&l->armed) && (!ret || kind == 1));
 		keep(ret, t, &n, d, l, false);
 		if (f.lease) {
 			keep(dlbuf_import_frame(other->dev, &f, &may_copy, t, &n), t, &n, other, l, false);
@@ -894,9 +894,9 @@ static int op_order(const uint32_t *r)
 	if (!(r[3] % 3))
 		o.fence = fence_new(r[4]);
 	f.release_data = l = lease_new(r[5]);
-	l->armed = true;
+	store(&l->armed, true);
 	ret = dlbuf_import_frame(d->dev, &f, &may_copy, t, &n);
-	l->armed = !ret;
+	store(&l->armed, !ret);
 	if (!ret)
 		ret = TURN(d, dlbuf_acquire(t[0], writes ? DLBUF_RW : DLBUF_READ, NULL, &o));
 	if (ret)
@@ -917,7 +917,7 @@ static int op_order(const uint32_t *r)
 		err = (writes ? d->access->write(t[0], COUNTER, two, sizeof(two)) :
 				d->access->read(t[0], COUNTER, two, sizeof(two)));
 	pthread_rwlock_unlock(&d->turn);
-	if (!round_.rough && !(CHECK_EQ(err, 0) & CHECK_EQ(j ? *value : two[0], *value) &
+	if (!round_.rough && !(CHECK_EQ(err, 0) && CHECK_EQ(j ? *value : two[0], *value) &&
 			       CHECK_EQ(j ? *value : two[1], *value)))
 		ktap_note(NULL, 0, "%s of buffer %u on %s, written by %s", writes ? "write" : "read", b,
 			  d->machine->name, round_.buffers[b].writer);
@@ -1295,7 +1295,7 @@ static bool all_fired(void)
 
 	pthread_mutex_lock(&round_.lock);
 	for (struct lease *l = round_.leases; l; l = l->next)
-		all &= load(&l->fired) >= l->armed;
+		all &= load(&l->fired) >= load(&l->armed);
 	pthread_mutex_unlock(&round_.lock);
 	return all;
 }
@@ -1306,7 +1306,7 @@ static bool none_lives(struct driver *driver)
 	unsigned int n = 0;
 
 	for (size_t kind = 0; kind < ARRAY_SIZE(driver->live); kind++)
-		n += load(&driver->live[kind]);
+		n += driver->live[kind];
 	return !n;
 }
 
@@ -1478,7 +1478,7 @@ static void round_end(void)
 		close(round_.buffers[i].memfd);
 	}
 	while ((l = round_.leases)) {
-		CHECK_EQ(l->fired, l->armed);
+		CHECK_EQ(load(&l->fired), load(&l->armed));
 		round_.leases = l->next;
 		free(l);
 	}
