@@ -508,7 +508,7 @@ static int op_frame(const uint32_t *r)
 		store(&l->armed, !ret);
 	} else {
 		ret = dlbuf_import_frame(d->dev, &f, &may_copy, t, &n);
-		store(&l->armed, load(\&l->armed) && (!ret || kind == 1));
+		store(&l->armed, load(&l->armed) && (!ret || kind == 1));
 		keep(ret, t, &n, d, l, false);
 		if (f.lease) {
 			keep(dlbuf_import_frame(other->dev, &f, &may_copy, t, &n), t, &n, other, l, false);
@@ -917,7 +917,7 @@ static int op_order(const uint32_t *r)
 		err = (writes ? d->access->write(t[0], COUNTER, two, sizeof(two)) :
 				d->access->read(t[0], COUNTER, two, sizeof(two)));
 	pthread_rwlock_unlock(&d->turn);
-	if (!round_.rough && !(CHECK_EQ(err, 0) & CHECK_EQ(j ? *value : two[0], *value) &
+	if (!round_.rough && !(CHECK_EQ(err, 0) && CHECK_EQ(j ? *value : two[0], *value) &&
 			       CHECK_EQ(j ? *value : two[1], *value)))
 		ktap_note(NULL, 0, "%s of buffer %u on %s, written by %s", writes ? "write" : "read", b,
 			  d->machine->name, round_.buffers[b].writer);
@@ -1306,7 +1306,7 @@ static bool none_lives(struct driver *driver)
 	unsigned int n = 0;
 
 	for (size_t kind = 0; kind < ARRAY_SIZE(driver->live); kind++)
-		n += load(&driver->live[kind]);
+		n += driver->live[kind];
 	return !n;
 }
 
