@@ -52,6 +52,30 @@ TEST(host_memory_beside_a_wait)
 	end();
 }
 
+/* An access that failed has begun nothing: the driver sees none that begins twice. */
+TEST(an_access_fails_and_begins_again)
+{
+	struct fixture f;
+	unsigned int failed = 0;
+	int ret;
+
+	begin("khr,memfds");
+	REQUIRE_OK(import_as(&f, open_as("opencl"), PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW));
+	for (unsigned int spared = 0; spared < 6; spared++) {
+		break_call("clGetCommandQueueInfo", CL_OUT_OF_RESOURCES, spared);
+		ret = acquire(&f, DLBUF_RW, NULL, -1);
+		heal();
+		if (!ret)
+			until_over(release(&f, DLBUF_RW, NULL));
+		failed += !!ret;
+	}
+	CHECK(failed);
+	CHECK_OK(acquire(&f, DLBUF_RW, NULL, -1));
+	until_over(release(&f, DLBUF_RW, NULL));
+	give_up(&f);
+	end();
+}
+
 /* ---------------------------------------------------------------- wrapping */
 
 /* An application's context with two devices, and a queue on the second one. */

@@ -192,13 +192,18 @@ int opencl_register_host(struct queue_memory *m, uint32_t access)
 int opencl_begin(struct queue_memory *m, void *stream)
 {
 	cl_mem mem = mem_of(m);
-	int ret = m->registered ?
-		  OPENCL_DO(m->dev, EnqueueUnmapMemObject, stream, mem, m->map, 0,
-			    NULL, NULL) :
-		  OPENCL_EXT(m->dev, EnqueueAcquireExternalMemObjectsKHR, stream,
-			     1, &mem, 0, NULL, NULL);
+	bool in_order;
+	/* What can fail comes first: what has begun would begin a second time. */
+	int ret = opencl_has_order(m->dev, stream, &in_order);
 
-	return ret ? ret : opencl_in_order(m->dev, stream);
+	if (!ret)
+		ret = m->registered ?
+		      OPENCL_DO(m->dev, EnqueueUnmapMemObject, stream, mem, m->map,
+				0, NULL, NULL) :
+		      OPENCL_EXT(m->dev, EnqueueAcquireExternalMemObjectsKHR, stream,
+				 1, &mem, 0, NULL, NULL);
+	return ret || in_order ? ret :
+	       OPENCL_DO(m->dev, EnqueueBarrierWithWaitList, stream, 0, NULL, NULL);
 }
 
 /* Where the device has written nothing, nothing has to be brought to the host. */

@@ -93,6 +93,7 @@ int opencl_probe(struct queue_device *dev, unsigned int n);
 int opencl_start(struct queue_device *dev, uint32_t flags);
 
 /* Puts a barrier on a queue that is out of order. */
+int opencl_has_order(struct queue_device *dev, cl_command_queue queue, bool *has);
 int opencl_in_order(struct queue_device *dev, cl_command_queue queue);
 
 /* ops.c: keeps queues of the application. */

@@ -10,15 +10,23 @@
  * Commands of a queue that is out of order need a barrier before and after those of the
  * library, which take no events.
  */
-int opencl_in_order(struct queue_device *dev, cl_command_queue queue)
+int opencl_has_order(struct queue_device *dev, cl_command_queue queue, bool *has)
 {
-	cl_command_queue_properties properties;
+	cl_command_queue_properties properties = 0;
 	int ret = OPENCL_DO(dev, GetCommandQueueInfo, queue, CL_QUEUE_PROPERTIES,
 			    sizeof(properties), &properties, NULL);
 
-	if (ret || !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE))
-		return ret;
-	return OPENCL_DO(dev, EnqueueBarrierWithWaitList, queue, 0, NULL, NULL);
+	*has = !(properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+	return ret;
+}
+
+int opencl_in_order(struct queue_device *dev, cl_command_queue queue)
+{
+	bool has;
+	int ret = opencl_has_order(dev, queue, &has);
+
+	return ret || has ? ret :
+	       OPENCL_DO(dev, EnqueueBarrierWithWaitList, queue, 0, NULL, NULL);
 }
 
 static int stream(struct queue_device *base, void *handle, bool ends, void **out)
