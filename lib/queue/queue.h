@@ -303,8 +303,6 @@ struct queue_memory {
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */
-	bool failed;		/* atomic; see queue_access_failed() */
-	bool unstarted;		/* atomic; START was left out */
 	/* With `copied` or `passes`: */
 	struct queue_work *begun; /* behind the last copy in, begin() or end(), or NULL */
 	pthread_mutex_t beginning; /* held while these are put on a stream */
@@ -313,6 +311,9 @@ struct queue_memory {
 	/* Under dev->lock. */
 	struct queue_work *works;
 	unsigned int open;	/* accesses that have begun and not ended */
+	/* Atomic. Apart from the flags above, which compilers read together. */
+	unsigned int failed;	/* see queue_access_failed() */
+	unsigned int unstarted;	/* START was left out */
 	uint64_t dropped_at;	/* the number of the next wait when unimport() was first called */
 };
 

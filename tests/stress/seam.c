@@ -506,6 +506,22 @@ SEAM int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, con
 	return !pending;
 }
 
+/* What headers make of calls in builds with _FORTIFY_SOURCE. */
+SEAM int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		     const sigset_t *mask, size_t bytes);
+SEAM int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
+		     const sigset_t *mask, size_t bytes)
+{
+	(void)bytes;
+	return ppoll(fds, n, timeout, mask);
+}
+
+SEAM int __open_2(const char *path, int flags);
+SEAM int __open_2(const char *path, int flags)
+{
+	return open(path, flags, 0);
+}
+
 /* ---------------------------------------------------------------- delayed calls */
 
 #define DELAYED(type, name, parameters, ...)				\
