@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Acquire and release on a stream. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "../fence.h"
 #include "queue.h"
@@ -129,6 +130,7 @@ static int release_unordered(struct queue_memory *m, uint32_t access)
 static int release(struct queue_memory *m, uint32_t access, void *handle,
 		   int *fence, int *end)
 {
+	char why[160];
 	void *stream;
 	int ret;
 
@@ -142,13 +144,13 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 	if (__atomic_load_n(&m->dev->lost, __ATOMIC_ACQUIRE))
 		return ret;
 	/* The core has checked the stream, so this is the deletion of a tensor. */
-	if (m->copied && access & DLBUF_WRITE)
-		log_at(DLBUF_LOG_ERROR, "%s: a copy is not written back: %s",
-		       m->dev->base.name, dlbuf_last_error());
+	snprintf(why, sizeof(why), "%s", dlbuf_last_error());
 	ret = queue_work_add(m, access, handle, ret, end);
 	if (!ret)
 		forget_failure();
-	return ret;
+	/* The core logs it, and tells the lease. */
+	return ret || !m->copied || !(access & DLBUF_WRITE) ? ret :
+	       fail(-EIO, "%s: a copy is not written back: %s", m->dev->base.name, why);
 }
 
 int queue_release(struct import *imp, uint32_t access, void *handle, int *fence,

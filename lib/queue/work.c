@@ -245,10 +245,11 @@ static int each(struct queue_device *dev, struct queue_work **list,
 	return ret < 0 ? ret : 0;
 }
 
-static int over(struct queue_device *dev, struct queue_work *work, void *data)
+/* keeps: what a lost device left stays, for those who have to be told. */
+static int over(struct queue_device *dev, struct queue_work *work, void *keeps)
 {
-	(void)data;
-	return is_over(dev, work) ? QUEUE_OVER : 0;
+	return is_over(dev, work) &&
+	       !(keeps && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE)) ? QUEUE_OVER : 0;
 }
 
 /* Under the lock. */
@@ -427,7 +428,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		*eventfd = -1;
 	if (dev->slow_query && !late)
 		each(dev, &m->works, supersede, &by);
-	queue_reap(dev, &m->works);
+	each(dev, &m->works, over, m);
 	ret = queue_work_get(dev, &work);
 	if (!ret) {
 		work->access = access;
@@ -544,6 +545,7 @@ struct waiting {
 	uint32_t access;
 	uint64_t deadline_ns;
 	struct watched *watched;
+	bool lost;
 };
 
 /* A reader waits for writers, a writer for readers and writers. */
@@ -554,23 +556,30 @@ static bool conflicts(const struct waiting *w, const struct queue_work *work)
 
 static int wait_for(struct queue_device *dev, struct queue_work *work, void *data)
 {
-	const struct waiting *w = data;
+	struct waiting *w = data;
 	int ret;
 
-	if (is_over(dev, work))
-		return QUEUE_OVER;
-	if (!conflicts(w, work))
-		return 0;
-	ret = wait_until(dev, work, w->deadline_ns);
-	return ret ? ret : QUEUE_OVER;
+	if (!is_over(dev, work)) {
+		if (!conflicts(w, work))
+			return 0;
+		ret = wait_until(dev, work, w->deadline_ns);
+		if (ret && !queue_is_dead(dev))
+			return ret;
+	}
+	/* It is over, done or not. The first one who waits for it is told. */
+	w->lost |= conflicts(w, work) && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
+	return QUEUE_OVER;
 }
 
 int queue_work_wait(struct queue_memory *m, uint32_t access,
 		    uint64_t deadline_ns)
 {
-	struct waiting w = { access, deadline_ns, NULL };
+	struct waiting w = { access, deadline_ns, NULL, false };
+	int ret = each(m->dev, &m->works, wait_for, &w);
 
-	return each(m->dev, &m->works, wait_for, &w);
+	return ret || !w.lost ? ret :
+	       fail(-EIO, "%s is lost: its work on the dma-buf may not be done",
+		    m->dev->base.name);
 }
 
 /* Works that somebody waits for by an eventfd, with a reference to each. */

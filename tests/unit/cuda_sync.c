@@ -209,6 +209,10 @@ static void check_end(enum end end_of, enum dlbuf_path path)
 	if (end_of == ON_ANOTHER_THREAD) {
 		REQUIRE(!pthread_create(&thread, NULL, end_access, &e));
 		pthread_join(thread, NULL);
+	} else if (path == DLBUF_PATH_COPY) {
+		CHECK_ERR(cuda_backend.release(f.imp, DLBUF_RW, e.handle, &e.fence, NULL),
+			  -EIO);
+		CHECK_SAYS("a copy is not written back");
 	} else {
 		e.fence = release(&f, DLBUF_RW, e.handle);
 	}

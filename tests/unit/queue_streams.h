@@ -313,6 +313,9 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 	CHECK(ret < 0);
 	CHECK_EQ(out[0], -1);
 	CHECK_SAYS(says);
+	/* A reader elsewhere is told once that the bytes may be old. */
+	CHECK_ERR(wait_until(DLBUF_READ, UINT64_MAX), -EIO);
+	CHECK_SAYS("is lost: its work");
 	CHECK_OK(wait_until(DLBUF_RW, 0));
 	give_up(&f);
 	settle();
