@@ -30,9 +30,9 @@
  *   -ENOSPC      an array of the caller is too small (dlbuf/interop/)
  *   -ERANGE      the bytes are outside the buffer
  *   -EOVERFLOW   a product or a sum does not fit 64 bits
- *   -EAGAIN      the call would block, and the caller asked it not to. It has
- *                no other meaning: a temporary lack of resources (no thread can
- *                be started) is -ENOMEM
+ *   -EAGAIN      the call would block, and the caller asked it not to; or a point
+ *                has no fence yet (dlbuf/syncobj.h). A temporary lack of resources
+ *                (no thread can be started) is -ENOMEM
  *   -ETIME       the deadline passed before the fences signalled, or a message or
  *                a frame came
  *   -ESTALE      the object belongs to the parent process, see Fork

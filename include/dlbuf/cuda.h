@@ -52,6 +52,14 @@
  *   the per-thread stream          after the per-thread streams of all threads,
  *                                  because another thread may delete the tensor
  *
+ * In the first two cases a writer on path `copy` or `bridge` is not copied back: the dma-buf
+ * keeps the old bytes, the log says so, and dlbuf_lease_result() is -EIO.
+ *
+ * Several devices of one context, or your own streams in it: cuMemFree() waits for all
+ * streams of the context. dlbuf frees when no stream of the same dlbuf device waits for a
+ * fence, and knows of no other stream. So use one dlbuf device for a context if the thread
+ * that frees (deletes, trims, closes) also signals fences for which streams wait.
+ *
  * Specification: CUDA driver API; the stream rules of DLPack and of the array
  * API standard.
  */

@@ -89,7 +89,7 @@ DLBUF_API int dlbuf_device_open(const char *name,
  * destroy what was wrapped.
  *
  * Leases and notifications that wait for a fence still fire after this call, on the event
- * thread. At exit(), and if the library is unloaded by dlclose(), a callback that runs is
+ * thread or in dlbuf_dispatch(). At exit(), and if the library is unloaded by dlclose(), a callback that runs is
  * waited for, and no other begins. Before dlclose() delete all tensors, drain and close
  * all devices, and let no thread be in a function of the library. A thread that is in
  * dlbuf_dispatch() at exit() goes on with its callbacks.

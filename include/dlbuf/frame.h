@@ -157,8 +157,8 @@ struct dlbuf_frame {
 	 *
 	 * release is called on the thread that deletes the last tensor. If the
 	 * device still works on the buffer then, release is called later on the
-	 * library's event thread, or in dlbuf_dispatch(). It may call dlbuf and
-	 * must not block. It is not called if
+	 * library's event thread, or in dlbuf_dispatch() or dlbuf_device_drain().
+	 * It may call dlbuf and must not block. It is not called if
 	 * dlbuf_import_frame() fails. NULL: no lease. Tensors of a copied frame do
 	 * not hold the lease, see dlbuf_import_frame().
 	 */

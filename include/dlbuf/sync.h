@@ -14,7 +14,8 @@
  *
  * The device decides who waits. dlbuf_device_info.acquire and .release are one of:
  *
- *	DLBUF_SYNC_FENCE   Acquire: the device waits, and the call does not block.
+ *	DLBUF_SYNC_FENCE   Acquire: the device waits, and the call does not block,
+ *			   but for the cases that dlbuf_acquire() names.
  *			   Release: the dma-buf gets a fence of your work, so the
  *			   CPU and every driver that uses the dma-buf's fences
  *			   wait for it; the call does not block. (On the path
@@ -111,8 +112,14 @@ struct dlbuf_acquire_opts {
  * the buffer from the foreign queue family. If the driver has no SYNC_FD
  * semaphores, the call blocks for the fences first.
  *
- * A device that waits by itself ignores the deadline. On a kernel without
- * sync_file the call has to wait, and uses the deadline.
+ * A device that waits by itself ignores the deadline. Nevertheless the call waits on
+ * the calling thread
+ *	- with the deadline: for work of another device of this process that gives no
+ *	  fence (DLBUF_SYNC_EVENT), and on a kernel without sync_file;
+ *	- without it: if there is no fd, memory or thread for the device's wait; and on
+ *	  CUDA, HIP and Level Zero, if more than eight imports are to be freed and the
+ *	  waits that stood when one of them was dropped are over. Drivers wait for all
+ *	  streams in a free, so streams begin no other wait until it is done.
  * -EINVAL  not a tensor of dlbuf, access not READ, WRITE or RW, a stream for a
  *          device without streams, bad opts, opts->fence is not a sync_file
  * -EBADF   opts->fence is not open
@@ -138,9 +145,10 @@ DLBUF_API int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
  * otherwise a sync_file. It is -1 if the work is complete already, which is always
  * so on a device with DLBUF_SYNC_BLOCKS. Close it.
  *
- * Blocks in three cases: the device has DLBUF_SYNC_BLOCKS, the kernel cannot add a
- * fence to a dma-buf (before 6.0), or there is no fd or no memory for the eventfd of
- * DLBUF_SYNC_EVENT; then the call waits for the work, and *fence is -1.
+ * Waits for the work, and *fence is -1, if the device has DLBUF_SYNC_BLOCKS, if the kernel
+ * cannot add a fence to a dma-buf (before 6.0), if a call fails (see above), or on a device
+ * with DLBUF_SYNC_EVENT if there is no fd or no memory for an eventfd. lavapipe waits in
+ * the export of the fence. The deletion of an acquired tensor is such a release.
  *
  * Vulkan with DLBUF_SYNC_FENCE: the work before the call may wait only for signals that
  * are submitted already, because Vulkan makes a sync_file of such work only
