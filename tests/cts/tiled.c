@@ -176,7 +176,7 @@ static void same_values(DLManagedTensorVersioned *a,
 	size_t na, nb;
 	unsigned char *va = values_of(a, &na), *vb = values_of(b, &nb);
 
-	if (CHECK_EQ(na, nb))
+	if (CHECK_EQ(na, nb) && cts_computes)
 		CHECK(!memcmp(va, vb, na));
 	free(va);
 	free(vb);
@@ -304,7 +304,8 @@ static void written(void *arg)
 	/* The buffer is used again, and written all over. */
 	copies_of(dev, &f, t, &n);
 	cts_read(t[0], 0, got, sizeof(got));
-	CHECK(!memcmp(before, got, sizeof(got)));
+	if (cts_computes)
+		CHECK(!memcmp(before, got, sizeof(got)));
 	cts_delete(t[0]);
 	cts_delete(t[1]);
 }
@@ -603,7 +604,8 @@ static void fenced(void *arg)
 	copies_of(dev, &f, t, &n);
 	__atomic_store_n(&p.imported, true, __ATOMIC_RELEASE);
 	cts_read(t[0], 0, got, sizeof(got));
-	CHECK(!memcmp(got, p.pixels, sizeof(got)));
+	if (cts_computes)
+		CHECK(!memcmp(got, p.pixels, sizeof(got)));
 	pthread_join(thread, NULL);
 	CHECK_EQ(p.early, 0);
 	CHECK(fires(&c));

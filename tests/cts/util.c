@@ -293,6 +293,11 @@ void cts_poke(int fd, uint64_t offset, const void *src, size_t bytes)
 	touch(fd, offset, NULL, src, bytes, true);
 }
 
+void cts_peek_raw(int fd, uint64_t offset, void *dst, size_t bytes)
+{
+	touch(fd, offset, dst, NULL, bytes, false);
+}
+
 void cts_poke_raw(int fd, uint64_t offset, const void *src, size_t bytes)
 {
 	touch(fd, offset, NULL, src, bytes, false);
