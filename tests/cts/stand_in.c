@@ -22,7 +22,7 @@ struct read {
 
 static int dma_buf_of(DLManagedTensorVersioned *t)
 {
-	struct tensor *own;
+	struct tensor *own = NULL;
 
 	REQUIRE_OK(tensor_of(t, &own));
 	return own->imp->fd;

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/syscall.h>
@@ -74,18 +75,18 @@ static uint64_t inode_of(int fd)
 
 /* ---- objects. Under the lock. */
 
+static struct file *file_by(uint64_t ino)
+{
+	struct file *f = files;
+
+	while (f && f->ino != ino)
+		f = f->next;
+	return f;
+}
+
 static struct file *file_of(int fd)
 {
-	uint64_t ino;
-	struct file *f;
-
-	if (!root[0] || !files)
-		return NULL;
-	ino = inode_of(fd);
-	for (f = files; ino && f; f = f->next)
-		if (f->ino == ino)
-			return f;
-	return NULL;
+	return files ? file_by(inode_of(fd)) : NULL;
 }
 
 static int node_open(int flags)
@@ -154,6 +155,25 @@ int bo_close(struct file *f, uint32_t handle)
 	return 0;
 }
 
+/*
+ * A duplicate out of the way of others, and of their limit: the kernel's handle holds a
+ * dma-buf without an fd.
+ */
+static int dup_high(int fd)
+{
+	struct rlimit old, more;
+	int high;
+
+	getrlimit(RLIMIT_NOFILE, &old);
+	more = (struct rlimit){ 1 << 16, old.rlim_max > 1 << 16 ? old.rlim_max : 1 << 16 };
+	setrlimit(RLIMIT_NOFILE, &more);
+	high = fcntl(fd, F_DUPFD_CLOEXEC, 4096);
+	if (high < 0)
+		abort();
+	setrlimit(RLIMIT_NOFILE, &old);
+	return high;
+}
+
 /* drm_gem_prime_fd_to_handle(): one handle for a dma-buf, however often it is imported. */
 static int bo_import(struct file *f, struct drm_prime_handle *p)
 {
@@ -175,12 +195,7 @@ static int bo_import(struct file *f, struct drm_prime_handle *p)
 	bo->ino = st.st_ino;
 	bo->size = lseek(p->fd, 0, SEEK_END);
 	bo->offset = IMPORTED | (uint64_t)bo->handle << 42;
-	/* The kernel's handle holds the dma-buf without an fd: out of the way of others. */
-	bo->fd = fcntl(p->fd, F_DUPFD_CLOEXEC, 400);
-	if (bo->fd < 0) {
-		bo->handle = 0;
-		return -errno;
-	}
+	bo->fd = dup_high(p->fd);
 	p->handle = bo->handle;
 	return 0;
 }
@@ -265,7 +280,7 @@ static int never(struct sync all)
 	int ret;
 
 	if (lab < 0)
-		lab = fcntl(lab_open(), F_DUPFD_CLOEXEC, 400);
+		lab = dup_high(lab_open());
 	h.fd = lab_fence(lab);
 	ret = syncobj_ioctl(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h);
 	if (!ret)
@@ -582,7 +597,7 @@ int fstat(int fd, struct stat *st)
 
 	if (!ret && root[0]) {
 		pthread_mutex_lock(&lock);
-		if (file_of(fd))
+		if (file_by(st->st_ino))
 			as_node(st);
 		pthread_mutex_unlock(&lock);
 	}
@@ -670,7 +685,7 @@ static void open_real(void)
 		if (fd < 0)
 			continue;
 		if (!sys_ioctl(fd, DRM_IOCTL_VERSION, &v) && !strcmp(name, "virtio_gpu"))
-			real = syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 400);
+			real = dup_high(fd);
 		close(fd);
 	}
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * nouveau of Linux 6.12 with a TU102 (10de:1e04) of 8 GiB, without tilings of VMAs. For
- * NVK. NVIF is the interface of the kernel's include/nvif, which libdrm installs.
+ * nouveau of Linux 6.12 with a TU102 (10de:1e04) of 8 GiB. For NVK. NVIF is the interface of the kernel's include/nvif, which libdrm installs.
  */
 #include <nouveau_drm.h>
 #include <nouveau/nvif/cl0080.h>
@@ -31,7 +30,7 @@ static int getparam(struct drm_nouveau_getparam *p)
 		p->value = 1;
 		return 0;
 	case NOUVEAU_GETPARAM_HAS_VMA_TILEMODE:	/* nouveau_abi16_ioctl_getparam() of 6.12 */
-		p->value = 0;
+		p->value = 1;
 		return 0;
 	}
 	unknown("NOUVEAU_GETPARAM", p->param);
