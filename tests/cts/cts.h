@@ -3,7 +3,8 @@
  * The conformance suite: the same cases for every backend. A backend is
  * supported when it passes; nothing else defines it.
  *
- *	cts --device vulkan:0 [--paths host,copy] [--sync fence,fence] [--computes no] [CASE...]
+ *	cts --device vulkan:0 [--paths host,copy] [--sync fence,fence] [--computes no]
+ *	    [--more 4096] [CASE...]
  *
  * With --paths the device has these paths and no others: each of their cases
  * has to pass. Without it, what the device has not got is skipped. --sync says how
@@ -59,6 +60,8 @@ extern enum dlbuf_sync cts_sync_in, cts_sync_out;
  * cts_stand_in() has the CPU move the bytes of its copies; those of frames are not compared.
  */
 extern bool cts_computes;
+/* --more: bytes that each dma-buf has beside those of a case, which the device reads ahead. */
+extern uint32_t cts_more;
 void cts_stand_in(void);
 
 /* Opens it; a failure fails the case. */

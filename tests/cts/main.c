@@ -2,6 +2,7 @@
 /* The conformance suite's driver: which device, which paths, which cases. */
 #include <getopt.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cts.h"
@@ -10,6 +11,7 @@ const char *cts_device = "cpu";
 const struct access *cts_access;
 uint32_t cts_paths;
 bool cts_computes = true;
+uint32_t cts_more;
 enum dlbuf_sync cts_sync_in, cts_sync_out;
 
 static const struct access *const accesses[] = {
@@ -69,7 +71,7 @@ int main(int argc, char **argv)
 {
 	size_t n;
 
-	/* --device, --paths, --sync and --computes come first; the rest is the harness's. */
+	/* What cts.h names comes first; the rest is the harness's. */
 	while (argc > 2 && !strncmp(argv[1], "--", 2)) {
 		bool known = true;
 
@@ -81,6 +83,8 @@ int main(int argc, char **argv)
 			known = read_sync(argv[2]);
 		else if (!strcmp(argv[1], "--computes"))
 			known = !(cts_computes = strcmp(argv[2], "no"));
+		else if (!strcmp(argv[1], "--more"))
+			known = (cts_more = atoi(argv[2]));
 		else
 			break;
 		if (!known) {

@@ -364,7 +364,7 @@ static void refusals(void *arg)
 		int err;
 		const char *says;
 	} wants[] = {
-		{ -EINVAL, "planes" }, { -EOPNOTSUPP, "planes" },
+		{ -EINVAL, "planes" }, { -EOPNOTSUPP, "plane" },
 		{ -EINVAL, "pixels" }, { -EINVAL, "pitch" },
 		{ -ERANGE, "plane 1" }, { -ERANGE, "needs" },
 		{ -EINVAL, "crop" }, { -EBADF, "pipe" },

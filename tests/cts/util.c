@@ -201,7 +201,7 @@ int cts_alloc(const char *exporter, uint64_t bytes)
 	if (cts_access && cts_access->wants_memfds &&
 	    !strncmp(exporter, "udmabuf", 7))
 		return alloc_known(exporter, bytes);
-	ret = dlbuf_alloc_fd(bytes, &opts, &fd);
+	ret = dlbuf_alloc_fd(bytes + cts_more, &opts, &fd);
 	if (ret == -ENODEV)
 		ABSENT("%s", dlbuf_last_error());
 	if (ret)

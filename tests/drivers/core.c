@@ -34,6 +34,7 @@
 #include "../doubles/common/words.h"
 
 #define DMA_BUF_MAGIC_NUMBER 0x444d4142 /* linux/magic.h */
+#define HIGH 4096			/* fds from here on are the stub's */
 #define MEMORY (1ull << 40)		/* of a node, of which little is used */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -42,7 +43,7 @@ static char root[256];		/* the folder; "": the preload does nothing */
 static struct file *files;
 static int real = -1;		/* a node with syncobjs */
 
-bool word_noprime, word_nomem, word_hang, word_lost;
+bool word_noprime, word_nomem, word_hang, word_lost, word_pi4;
 
 void unknown(const char *what, uint64_t number)
 {
@@ -102,6 +103,7 @@ static int node_open(int flags)
 		abort();
 	f = calloc(1, sizeof(*f));
 	f->ino = inode_of(fd);
+	f->end = 4096; /* the kernel's offsets are not 0 */
 	f->next = files;
 	files = f;
 	return fd;
@@ -167,7 +169,7 @@ static int dup_high(int fd)
 	getrlimit(RLIMIT_NOFILE, &old);
 	more = (struct rlimit){ 1 << 16, old.rlim_max > 1 << 16 ? old.rlim_max : 1 << 16 };
 	setrlimit(RLIMIT_NOFILE, &more);
-	high = fcntl(fd, F_DUPFD_CLOEXEC, 4096);
+	high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
 	if (high < 0)
 		abort();
 	setrlimit(RLIMIT_NOFILE, &old);
@@ -534,12 +536,29 @@ FILE *fopen(const char *path, const char *mode)
 }
 FILE *fopen64(const char *path, const char *mode) ALIAS(fopen);
 
+/* That thread reads its process's fds there: those of dup_high() are the kernel's. */
+static __thread DIR *fds;
+
 DIR *opendir(const char *path)
 {
 	char buf[PATH_MAX];
+	DIR *dir = NEXT(opendir)(inside(path, buf));
 
-	return NEXT(opendir)(inside(path, buf));
+	if (!strcmp(path, "/proc/self/fd"))
+		fds = dir;
+	return dir;
 }
+
+struct dirent *readdir(DIR *dir)
+{
+	struct dirent *e;
+
+	do
+		e = NEXT(readdir)(dir);
+	while (e && dir == fds && atoi(e->d_name) >= HIGH);
+	return e;
+}
+struct dirent64 *readdir64(DIR *dir) ALIAS(readdir);
 
 char *realpath(const char *path, char *resolved)
 {
@@ -662,7 +681,8 @@ void *mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off64_t offs
 /* ---- the beginning */
 
 static const struct kernel *const kernels[] = {
-	&kernel_i915, &kernel_nouveau, &kernel_amdgpu,
+	&kernel_i915, &kernel_nouveau, &kernel_amdgpu, &kernel_v3d, &kernel_msm,
+	&kernel_panthor,
 };
 
 static void other_word(const char *word)
@@ -697,6 +717,7 @@ __attribute__((constructor)) static void begin(void)
 		{ "nomem", { &word_nomem } },
 		{ "hang", { &word_hang } },
 		{ "lost", { &word_lost } },
+		{ "pi4", { &word_pi4 } },
 	};
 	const char *folder = getenv("FAKE_DRM_ROOT");
 

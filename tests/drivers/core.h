@@ -53,13 +53,15 @@ struct kernel {
 	/* A mapping that is no object's, or NULL. */
 	void *(*mmap)(struct file *f, size_t bytes, int prot, uint64_t offset);
 };
-extern const struct kernel kernel_i915, kernel_nouveau, kernel_amdgpu;
+extern const struct kernel kernel_i915, kernel_nouveau, kernel_amdgpu, kernel_v3d,
+	kernel_msm, kernel_panthor;
 
 /* The words of FAKE_DRM behind the name of the kernel driver. */
 extern bool word_noprime;	/* no dma-buf is imported: EINVAL */
 extern bool word_nomem;		/* no object is made: ENOMEM */
 extern bool word_hang;		/* no work ends */
 extern bool word_lost;		/* no work begins: the kernel driver says so */
+extern bool word_pi4;		/* v3d: the older GPU */
 
 /* A new object. NULL: out of memory. */
 struct bo *bo_new(struct file *f, uint64_t size);
