@@ -184,7 +184,7 @@ static int cs(struct file *f, union drm_amdgpu_cs *c)
 	uint32_t n[2] = { 0 };
 	int ret;
 
-	if (word_lost)
+	if (is_lost(f))
 		return -ECANCELED;
 	for (uint32_t i = 0; i < c->in.num_chunks; i++) {
 		const struct drm_amdgpu_cs_chunk *k = PTR(chunks[i]);

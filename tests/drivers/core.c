@@ -198,6 +198,7 @@ static int bo_import(struct file *f, struct drm_prime_handle *p)
 	bo->size = lseek(p->fd, 0, SEEK_END);
 	bo->offset = IMPORTED | (uint64_t)bo->handle << 42;
 	bo->fd = dup_high(p->fd);
+	f->imported = true;
 	p->handle = bo->handle;
 	return 0;
 }
@@ -313,7 +314,7 @@ int submit(struct file *f, const struct sync *waits, uint32_t nwaits,
 		f->all.point++;
 		ret = transfer(waits[i], f->all);
 	}
-	if (!ret && word_hang) {
+	if (!ret && word_hang && f->imported) {
 		f->all.point++;
 		ret = never(f->all);
 	}

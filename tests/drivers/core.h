@@ -41,6 +41,7 @@ struct file {
 	uint64_t end;		/* of the memory that is in use */
 	struct sync all;	/* all work so far: a timeline and its last point */
 	uint32_t ids;		/* contexts, VMs, queues: the last number */
+	bool imported;		/* a dma-buf, ever: the words act from here on */
 	struct file *next;
 };
 
@@ -59,9 +60,15 @@ extern const struct kernel kernel_i915, kernel_nouveau, kernel_amdgpu, kernel_v3
 /* The words of FAKE_DRM behind the name of the kernel driver. */
 extern bool word_noprime;	/* no dma-buf is imported: EINVAL */
 extern bool word_nomem;		/* no object is made: ENOMEM */
-extern bool word_hang;		/* no work ends */
-extern bool word_lost;		/* no work begins: the kernel driver says so */
+extern bool word_hang;		/* no work ends after the first import */
+extern bool word_lost;		/* nor begins, which the kernel driver says */
 extern bool word_pi4;		/* v3d: the older GPU */
+
+/* Drivers submit when a device is created, too. */
+static inline bool is_lost(const struct file *f)
+{
+	return word_lost && f->imported;
+}
 
 /* A new object. NULL: out of memory. */
 struct bo *bo_new(struct file *f, uint64_t size);

@@ -165,7 +165,7 @@ static int execbuffer(struct file *f, struct drm_i915_gem_execbuffer2 *e)
 	uint32_t n = 0, nwaits = 0, nsignals = 0;
 	uint64_t *points = NULL;
 
-	if (word_lost)
+	if (is_lost(f))
 		return -EIO;
 	if (e->flags & I915_EXEC_FENCE_ARRAY) {
 		fences = PTR(e->cliprects_ptr);

@@ -75,7 +75,7 @@ static int gem_submit(struct file *f, struct drm_msm_gem_submit *s)
 	uint32_t n[2] = { s->flags & MSM_SUBMIT_SYNCOBJ_IN ? s->nr_in_syncobjs : 0,
 			  s->flags & MSM_SUBMIT_SYNCOBJ_OUT ? s->nr_out_syncobjs : 0 };
 
-	if (word_lost)
+	if (is_lost(f))
 		return -EIO;
 	if (n[0] > 64 || n[1] > 64)
 		unknown("number of fences", n[0] + n[1]);

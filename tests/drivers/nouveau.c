@@ -170,11 +170,11 @@ static int nouveau_ioctl(struct file *f, unsigned int nr, void *arg)
 	case DRM_NOUVEAU_GEM_CPU_PREP:
 		return wait_all_for(f, -1);
 	case DRM_NOUVEAU_GEM_PUSHBUF:		/* of nothing: is the channel alive? */
-		return word_lost ? -ENODEV : 0;
+		return is_lost(f) ? -ENODEV : 0;
 	case DRM_NOUVEAU_VM_BIND:
 		return vm_bind(f, arg);
 	case DRM_NOUVEAU_EXEC:
-		return word_lost ? -ENODEV :
+		return is_lost(f) ? -ENODEV :
 		       run(f, e->wait_count, e->wait_ptr, e->sig_count, e->sig_ptr);
 	}
 	return -ENOSYS;

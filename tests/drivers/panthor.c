@@ -94,7 +94,7 @@ static int vm_bind(struct file *f, const struct drm_panthor_vm_bind *b)
 
 static int group_submit(struct file *f, const struct drm_panthor_group_submit *s)
 {
-	int ret = word_lost ? -ECANCELED : 0;
+	int ret = is_lost(f) ? -ECANCELED : 0;
 
 	for (uint32_t i = 0; !ret && i < s->queue_submits.count; i++) {
 		const struct drm_panthor_queue_submit *q =
@@ -141,8 +141,8 @@ static int panthor_ioctl(struct file *f, unsigned int nr, void *arg)
 	case DRM_PANTHOR_GROUP_SUBMIT:
 		return group_submit(f, arg);
 	case DRM_PANTHOR_GROUP_GET_STATE:
-		state->state = word_lost ? DRM_PANTHOR_GROUP_STATE_FATAL_FAULT : 0;
-		state->fatal_queues = word_lost;
+		state->state = is_lost(f) ? DRM_PANTHOR_GROUP_STATE_FATAL_FAULT : 0;
+		state->fatal_queues = is_lost(f);
 		return 0;
 	case DRM_PANTHOR_TILER_HEAP_CREATE:
 		heap->handle = ++f->ids;

@@ -47,7 +47,7 @@ static int submit_v3d(struct file *f, uint32_t flags, uint64_t extensions)
 	struct sync waits[64], signals[64];
 	uint32_t nwaits = 0, nsignals = 0;
 
-	if (word_lost)
+	if (is_lost(f))
 		return -EIO;
 	if (!(flags & DRM_V3D_SUBMIT_EXTENSION))
 		unknown("a submit without multisync, flags", flags);
