@@ -36,6 +36,7 @@ const char *cts_name(const char *fmt, ...)
 }
 
 bool cts_driver_keeps;
+uint32_t cts_more;
 
 /* What the driver keeps open: what is open after a device more than before it. */
 static unsigned int driver_fds;
