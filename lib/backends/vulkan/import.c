@@ -122,6 +122,24 @@ int vulkan_find_slack(struct vulkan_device *dev)
 }
 
 /*
+ * V3DV of Mesa 25 closes the kernel's handle of a dma-buf after it has forgotten the buffer,
+ * and a thread that imports the dma-buf meanwhile gets the same handle, which is then closed.
+ * So its imports and their ends do not run at once.
+ */
+static void serialise(struct vulkan_device *dev, int (*fn)(pthread_mutex_t *))
+{
+	if (dev->physical.driver == VK_DRIVER_ID_MESA_V3DV)
+		fn(&dev->lock);
+}
+
+void vulkan_free_memory(struct vulkan_device *dev, VkDeviceMemory memory)
+{
+	serialise(dev, pthread_mutex_lock);
+	dev->instance.vk.FreeMemory(dev->handle, memory, NULL);
+	serialise(dev, pthread_mutex_unlock);
+}
+
+/*
  * allocationSize is what the resource needs, and not the size of the dma-buf: V3DV of Mesa
  * 25 adds what its GPU reads ahead to allocationSize, and refuses a dma-buf that is smaller.
  */
@@ -151,8 +169,10 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	import.fd = sys_dup(dma_buf);
 	if (import.fd < 0)
 		return fail_errno("vulkan: fcntl(F_DUPFD_CLOEXEC)");
+	serialise(dev, pthread_mutex_lock);
 	result = VULKAN_RESULT(&dev->instance.vk, AllocateMemory, dev->handle, &info,
 			       NULL, out);
+	serialise(dev, pthread_mutex_unlock);
 	if (result == VK_SUCCESS)
 		return 0;
 	sys_close_refused(import.fd, dma_buf);
@@ -208,7 +228,7 @@ static int try_import(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	return 0;
 
 err_memory:
-	vk->FreeMemory(dev->handle, *memory, NULL);
+	vulkan_free_memory(dev, *memory);
 err_buffer:
 	vk->DestroyBuffer(dev->handle, *buffer, NULL);
 	return ret;
@@ -281,5 +301,5 @@ void vulkan_unimport_buffer(struct import *imp)
 	vulkan_sync_finish(vi);
 	vk->DestroyBuffer(dev->handle, vi->buffer.buffer, NULL);
 	/* This also closes the driver's fd. */
-	vk->FreeMemory(dev->handle, vi->buffer.memory, NULL);
+	vulkan_free_memory(dev, vi->buffer.memory);
 }

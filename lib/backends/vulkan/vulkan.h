@@ -235,6 +235,8 @@ int vulkan_memory_type(struct vulkan_device *dev, int dma_buf, uint32_t wanted,
 int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 			 uint32_t type, bool address, const void *next,
 			 VkDeviceMemory *out);
+/* Frees imported memory; not under dev->lock. vulkan_import_memory() takes it, too. */
+void vulkan_free_memory(struct vulkan_device *dev, VkDeviceMemory memory);
 /*
  * Whether an import that failed with ret is to be tried again, without a device address:
  * ANV refuses a dma-buf that was imported into the same VkDevice without one before, for
