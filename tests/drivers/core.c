@@ -149,8 +149,9 @@ int bo_close(struct file *f, uint32_t handle)
 {
 	struct bo *bo = bo_find(f, handle);
 
+	/* The kernel says EINVAL. The driver has closed it for another import before. */
 	if (!bo)
-		return -EINVAL;
+		unknown("GEM_CLOSE of a handle that is closed:", handle);
 	if (bo->fd >= 0)
 		close(bo->fd);
 	bo->handle = 0;
