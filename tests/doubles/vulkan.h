@@ -75,6 +75,7 @@ struct fake_physical {
 	bool no_offset;			/* NVK, Honeykrisp: it is ignored */
 	bool no_pitch;			/* VeriSilicon, Honeykrisp */
 	bool tells_no_offset;		/* Turnip: which it follows */
+	bool tells_first;		/* lavapipe: of all planes what the first has */
 	bool no_memory;			/* ANV's word for a pitch that it cannot read */
 	uint32_t max_image;		/* texels, each way */
 	uint32_t image_types;		/* as buffer_types */

@@ -233,7 +233,7 @@ static void GetImageSubresourceLayout(VkDevice device, VkImage image,
 	o = check(FROM_HANDLE(image), FAKE_IMAGE);
 	if (o && part->aspectMask >= VK_IMAGE_ASPECT_MEMORY_PLANE_0_BIT_EXT &&
 	    plane < 4 && !part->mipLevel && !part->arrayLayer)
-		*out = o->told[plane];
+		*out = o->told[used->tells_first ? 0 : plane];
 	else
 		wrong("vkGetImageSubresourceLayout: not a plane in memory");
 	end();

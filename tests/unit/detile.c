@@ -402,6 +402,13 @@ TEST(layouts_that_a_driver_does_not_follow)
 	tiled.from.planes[0].pitch = 1024;
 	refused(-EOPNOTSUPP, "at a pitch of 512 bytes, the frame has 1024");
 	p->no_pitch = false;
+	/* What is not told cannot differ. */
+	p->tells_first = true;
+	frame(NV12, DLBUF_MOD_LINEAR, 64, 16, 2);
+	tiled.from.planes[1].pitch = 128;
+	CHECK_OK(detile());
+	p->tells_first = false;
+	CHECK_OK(detile());
 	p->no_memory = true;
 	refused(-EOPNOTSUPP, "VK_ERROR_OUT_OF_DEVICE_MEMORY");
 	end_open();

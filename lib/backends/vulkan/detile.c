@@ -482,16 +482,22 @@ static int new_image(struct vulkan_device *dev, const struct detile *d,
 	return vulkan_check(result, VULKAN_FUNCTION(CreateImage));
 }
 
-static VkSubresourceLayout told_layout(struct vulkan_device *dev, VkImage image,
-				       uint32_t plane)
+/*
+ * What the driver tells of a plane in memory. False: nothing; lavapipe tells what it has for
+ * the first plane, of all of them.
+ */
+static bool told_layout(struct vulkan_device *dev, VkImage image, uint32_t plane,
+			VkSubresourceLayout *told)
 {
 	VkImageSubresource part = {
 		.aspectMask = VK_IMAGE_ASPECT_MEMORY_PLANE_0_BIT_EXT << plane,
 	};
-	VkSubresourceLayout told = { 0 };
+	VkSubresourceLayout first;
 
-	dev->instance.vk.GetImageSubresourceLayout(dev->handle, image, &part, &told);
-	return told;
+	*told = (VkSubresourceLayout){ 0 };
+	dev->instance.vk.GetImageSubresourceLayout(dev->handle, image, &part, told);
+	return !plane || !told_layout(dev, image, 0, &first) || told->size != first.size ||
+	       told->offset != first.offset;
 }
 
 static int wrong_pitch(const struct vulkan_device *dev, const struct detile *d,
@@ -532,10 +538,11 @@ static int check_own_pitch(struct vulkan_device *dev, const struct detile *d,
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; !ret && i < t->nmemory; i++) {
-		uint64_t told = told_layout(dev, image, i).rowPitch;
+		VkSubresourceLayout told;
 
-		if (told != (uint64_t)d->from->planes[t->memory + i].pitch)
-			ret = wrong_pitch(dev, d, t->memory + i, told);
+		if (told_layout(dev, image, i, &told) &&
+		    told.rowPitch != (uint64_t)d->from->planes[t->memory + i].pitch)
+			ret = wrong_pitch(dev, d, t->memory + i, told.rowPitch);
 	}
 	dev->instance.vk.DestroyImage(dev->handle, image, NULL);
 	return ret;
@@ -572,8 +579,10 @@ static bool reaches(struct vulkan_device *dev, const struct texture *t, VkImage 
 	*size = ask_needs(dev, t, image, &alone).size;
 	*told = true;
 	for (uint32_t i = 0; i < t->nmemory; i++) {
-		VkSubresourceLayout l = told_layout(dev, image, i);
+		VkSubresourceLayout l;
 
+		if (!told_layout(dev, image, i, &l))
+			continue;
 		*told &= l.offset == layouts[i].offset;
 		all &= *size >= layouts[i].offset + l.size;
 	}
@@ -642,10 +651,10 @@ static int create_image(struct vulkan_device *dev, const struct detile *d,
 	if (ret)
 		return ret;
 	for (uint32_t i = 0; !ret && i < t->nplanes; i++) {
-		uint64_t told = told_layout(dev, image, i).rowPitch;
+		VkSubresourceLayout told;
 
-		if (told != layouts[i].rowPitch)
-			ret = wrong_pitch(dev, d, t->memory + i, told);
+		if (told_layout(dev, image, i, &told) && told.rowPitch != layouts[i].rowPitch)
+			ret = wrong_pitch(dev, d, t->memory + i, told.rowPitch);
 	}
 	if (!ret)
 		ret = place_image(dev, d, t, layouts, &image);
