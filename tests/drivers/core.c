@@ -66,12 +66,12 @@ static void *sys_mmap(void *addr, size_t bytes, int prot, int flags, int fd,
 	return (void *)syscall(SYS_mmap, addr, bytes, prot, flags, fd, offset);
 }
 
-/* The inode of an fd; 0: it is none. */
+/* The file of an fd; 0: it is none. */
 static uint64_t inode_of(int fd)
 {
 	struct stat st;
 
-	return syscall(SYS_fstat, fd, &st) ? 0 : st.st_ino;
+	return syscall(SYS_fstat, fd, &st) ? 0 : inode_key(&st);
 }
 
 /* ---- objects. Under the lock. */
@@ -189,13 +189,13 @@ static int bo_import(struct file *f, struct drm_prime_handle *p)
 	if (syscall(SYS_fstat, p->fd, &st))
 		return -EBADF;
 	for (uint32_t i = 0; i < f->nbos; i++) {
-		if (f->bos[i].handle && f->bos[i].ino == st.st_ino) {
+		if (f->bos[i].handle && f->bos[i].ino == inode_key(&st)) {
 			p->handle = f->bos[i].handle;
 			return 0;
 		}
 	}
 	bo = bo_slot(f);
-	bo->ino = st.st_ino;
+	bo->ino = inode_key(&st);
 	bo->size = lseek(p->fd, 0, SEEK_END);
 	bo->offset = IMPORTED | (uint64_t)bo->handle << 42;
 	bo->fd = dup_high(p->fd);
@@ -618,7 +618,7 @@ int fstat(int fd, struct stat *st)
 
 	if (!ret && root[0]) {
 		pthread_mutex_lock(&lock);
-		if (file_by(st->st_ino))
+		if (file_by(inode_key(st)))
 			as_node(st);
 		pthread_mutex_unlock(&lock);
 	}

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <drm.h>
 
@@ -63,6 +64,12 @@ extern bool word_nomem;		/* no object is made: ENOMEM */
 extern bool word_hang;		/* no work ends after the first import */
 extern bool word_lost;		/* nor begins, which the kernel driver says */
 extern bool word_pi4;		/* v3d: the older GPU */
+
+/* Inodes of two file systems may have one number. */
+static inline uint64_t inode_key(const struct stat *st)
+{
+	return (uint64_t)st->st_dev << 44 ^ st->st_ino;
+}
 
 /* Drivers submit when a device is created, too. */
 static inline bool is_lost(const struct file *f)

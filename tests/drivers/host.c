@@ -34,7 +34,7 @@ static bool listed(const uint64_t *list, unsigned int n, int fd)
 		return false;
 	pthread_mutex_lock(&lock);
 	while (n && !found)
-		found = list[--n] == st.st_ino;
+		found = list[--n] == inode_key(&st);
 	pthread_mutex_unlock(&lock);
 	return found;
 }
@@ -50,7 +50,7 @@ static int add(uint64_t *list, unsigned int *n, unsigned int max, const char *na
 	pthread_mutex_lock(&lock);
 	if (*n == max)
 		abort();
-	list[(*n)++] = st.st_ino;
+	list[(*n)++] = inode_key(&st);
 	pthread_mutex_unlock(&lock);
 	return fd;
 }
