@@ -64,7 +64,7 @@ endif
 # ---------------------------------------------------------------- targets
 # that need no configuration
 
-no-config := help clean deps run check check-quick check-changed mutate lab lab-shell menuconfig defconfig \
+no-config := help clean deps run check check-quick check-changed check-drivers mutate lab lab-shell menuconfig defconfig \
 	setconfig savedefconfig uninstall bench check-gpu example-vpi
 ifneq ($(filter-out $(no-config),$(or $(MAKECMDGOALS),all)),)
 need-config := 1
@@ -480,7 +480,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-drivers check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -502,6 +502,12 @@ check-changed:
 	$(Q)tools/deps build lab check
 	$(Q)set -f; steps=$$(tests/run/changed $(SINCE)) && if [ -z "$$steps" ]; then echo 'no step concerns what has changed'; \
 		else tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) $$(printf -- '--only %s ' $$steps); fi
+
+# The whole suite on the drivers of tests/drivers, and their versions.
+check-drivers:
+	$(Q)tools/deps build lab check
+	$(Q)DRIVERS=all tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only 'cts@vulkan+[anptrv]*'; r=$$?; \
+		grep -aH '^# driver: ' $(O)/check/cts@vulkan+*.ktap; exit $$r
 
 # Needs nothing but a compiler, make and Python: no network, no root.
 check-gpu:
@@ -616,6 +622,7 @@ help:
 	'                      STRESS="--seed N" are its options' \
 	'make check-quick      the tests for every change, in a few minutes' \
 	'make check-changed    what a change since SINCE=COMMIT (HEAD) concerns, by folders' \
+	'make check-drivers    the suite on real drivers of GPUs over a stub of the kernel' \
 	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \

@@ -101,7 +101,8 @@ struct dlbuf_vulkan_device {
 	uint32_t nextensions;
 	/*
 	 * Input: the feature bufferDeviceAddress is enabled, the only feature that
-	 * dlbuf uses. Output: the buffers have addresses.
+	 * dlbuf uses. Output: the buffers have addresses, except those of dma-bufs that
+	 * the driver takes without one only (ANV, if it was imported so before).
 	 */
 	VkBool32 buffer_device_address;
 	/*

@@ -3,7 +3,8 @@
  * The conformance suite: the same cases for every backend. A backend is
  * supported when it passes; nothing else defines it.
  *
- *	cts --device vulkan:0 [--paths host,copy] [--sync fence,fence] [CASE...]
+ *	cts --device vulkan:0 [--paths host,copy] [--sync fence,fence] [--computes no]
+ *	    [--more 4096] [CASE...]
  *
  * With --paths the device has these paths and no others: each of their cases
  * has to pass. Without it, what the device has not got is skipped. --sync says how
@@ -54,6 +55,15 @@ extern uint32_t cts_paths;
 /* What --sync named, or 0. */
 extern enum dlbuf_sync cts_sync_in, cts_sync_out;
 
+/*
+ * Whether the device computes. --computes no: it is a driver over a stub of the kernel, and
+ * cts_stand_in() has the CPU move the bytes of its copies; those of frames are not compared.
+ */
+extern bool cts_computes;
+/* --more: bytes that each dma-buf has beside those of a case, which the device reads ahead. */
+extern uint32_t cts_more;
+void cts_stand_in(void);
+
 /* Opens it; a failure fails the case. */
 struct dlbuf_device *cts_open(void);
 
@@ -99,6 +109,7 @@ void cts_peek(int fd, uint64_t offset, void *dst, size_t bytes);
 void cts_poke(int fd, uint64_t offset, const void *src, size_t bytes);
 
 /* The same without the bracket, which would wait for fences. */
+void cts_peek_raw(int fd, uint64_t offset, void *dst, size_t bytes);
 void cts_poke_raw(int fd, uint64_t offset, const void *src, size_t bytes);
 
 /* Bytes that differ at every offset and for every seed. */

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "cts.h"
@@ -266,6 +267,61 @@ static void read_only_fd(void *arg)
 	cts_delete(t);
 }
 
+struct refusal {
+	struct dlbuf_device *dev;
+	int fd;
+};
+
+static void open_device(void *arg)
+{
+	struct refusal *r = arg;
+
+	r->dev = cts_open();
+}
+
+static void import_refused(void *arg)
+{
+	struct refusal *r = arg;
+	DLManagedTensorVersioned *t;
+	int64_t shape = 4096;
+	DLTensor layout = LAYOUT8(1, &shape);
+
+	dlbuf_import(r->dev, r->fd, &layout, NULL, &t);
+}
+
+/*
+ * A driver that refuses an fd may have closed it, as lavapipe of Mesa 25 does with one that is
+ * read-only: a second close() of the number could be of another thread's file.
+ */
+static void closed_once(void *arg)
+{
+	static const long harmless[] = { SYS_fstat, SYS_lseek, SYS_mmap, SYS_munmap, SYS_futex,
+					 SYS_madvise, SYS_mprotect, SYS_brk };
+	DLBUF_OPTS(dlbuf_heap_opts, hopts, .access = DLBUF_READ);
+	static struct cts_syscall calls[512];
+	struct refusal r = { .fd = -1 };
+	uint64_t closed = UINT64_MAX;
+	int n;
+
+	if (dlbuf_heap_alloc("system", 4096, &hopts, &r.fd))
+		ABSENT("%s", dlbuf_last_error());
+	n = cts_trace(open_device, import_refused, &r, calls, 512);
+	close(r.fd);
+	if (n < 0)
+		SKIP("this system does not let a child be traced");
+	CHECK(n <= 512);
+	for (int i = 0; i < n && i < 512; i++) {
+		bool same = calls[i].nr == SYS_close;
+
+		CHECK_MSG(!same || calls[i].args[0] != closed, "fd %llu is closed twice",
+			  (unsigned long long)closed);
+		for (size_t k = 0; !same && k < sizeof(harmless) / sizeof(harmless[0]); k++)
+			same = calls[i].nr == harmless[k];
+		/* After any other call the number may be a new file's. */
+		closed = calls[i].nr == SYS_close ? calls[i].args[0] : same ? closed : UINT64_MAX;
+	}
+}
+
 /* Read access to a writable fd gives a read-only tensor beside a writable one. */
 static void read_access(void *arg)
 {
@@ -321,6 +377,7 @@ void cts_cases_import(void)
 	ktap_case("import/fd-is-duplicated", fd_is_duplicated, NULL);
 	ktap_case("import/low-fd-numbers", low_fd_numbers, NULL);
 	ktap_case("import/read-only-fd", read_only_fd, NULL);
+	ktap_case("import/closed-once", closed_once, NULL);
 	ktap_case("import/read-access", read_access, NULL);
 	ktap_case("import/overlapping", overlapping, NULL);
 }

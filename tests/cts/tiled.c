@@ -17,9 +17,10 @@
 
 #define CC DLBUF_FOURCC
 #define X_TILED 0x0100000000000001ull	/* Intel's */
+#define NOBODYS 0x7f00000000000001ull	/* of no vendor */
 #define W 64u
 #define H 48u
-#define PAD 192u			/* bytes behind each row */
+#define PAD 256u			/* bytes behind each row, as AMD aligns them */
 #define BYTES (1u << 18)
 
 static const struct dlbuf_import_opts copy_opts = {
@@ -74,7 +75,7 @@ static struct dlbuf_frame frame_of(uint32_t code, uint32_t w, uint32_t h,
 		f.planes[i] = (struct dlbuf_plane){
 			.fd = fds[i < nfds ? i : nfds - 1],
 			.offset = at,
-			.pitch = (row + 63) / 64 * 64 + PAD,
+			.pitch = (row + 255) / 256 * 256 + PAD,
 		};
 		at += f.planes[i].pitch * ((h + p->vsub - 1) / p->vsub);
 	}
@@ -114,7 +115,8 @@ static bool can_copy(struct dlbuf_device *dev)
 	detile_linear = true;
 	ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &n);
 	close(fd);
-	if (ret && strstr(dlbuf_last_error(), " lacks ")) {
+	if (ret && (strstr(dlbuf_last_error(), " lacks ") ||
+		    strstr(dlbuf_last_error(), " ignores the offset "))) {
 		detile_linear = false;
 		SKIP("%s", dlbuf_last_error());
 	}
@@ -176,7 +178,7 @@ static void same_values(DLManagedTensorVersioned *a,
 	size_t na, nb;
 	unsigned char *va = values_of(a, &na), *vb = values_of(b, &nb);
 
-	if (CHECK_EQ(na, nb))
+	if (CHECK_EQ(na, nb) && cts_computes)
 		CHECK(!memcmp(va, vb, na));
 	free(va);
 	free(vb);
@@ -206,8 +208,13 @@ static void compare(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	REQUIRE_OK(dlbuf_import_frame(dev, f, &opts, a, &na));
 	opts.flags = DLBUF_IMPORT_MAY_COPY;
 	opts.access = DLBUF_READ;
-	if (dlbuf_import_frame(dev, f, &opts, b, &nb))
+	if (dlbuf_import_frame(dev, f, &opts, b, &nb)) {
+		for (uint32_t i = 0; i < na; i++)
+			cts_delete(a[i]);
+		if (!cts_computes && strstr(dlbuf_last_error(), " with no modifier, "))
+			SKIP("%s", dlbuf_last_error());
 		FATAL("dlbuf_import_frame: %s", dlbuf_last_error());
+	}
 	CHECK_EQ(na, nb);
 	for (uint32_t i = 0; i < na && i < nb; i++) {
 		CHECK(!(a[i]->flags & DLPACK_FLAG_BITMASK_IS_COPIED));
@@ -270,7 +277,7 @@ static void stacked(void *arg)
 	need_copies(dev);
 	fd = buffer(1);
 	f = nv12(&fd);
-	f.planes[1].offset += 64; /* which the frame itself does not have */
+	f.planes[1].offset += 256; /* which the frame itself does not have */
 	detile_linear = true;
 	if (dlbuf_import_frame(dev, &f, &opts, t, &n))
 		FATAL("dlbuf_import_frame: %s", dlbuf_last_error());
@@ -304,7 +311,8 @@ static void written(void *arg)
 	/* The buffer is used again, and written all over. */
 	copies_of(dev, &f, t, &n);
 	cts_read(t[0], 0, got, sizeof(got));
-	CHECK(!memcmp(before, got, sizeof(got)));
+	if (cts_computes)
+		CHECK(!memcmp(before, got, sizeof(got)));
 	cts_delete(t[0]);
 	cts_delete(t[1]);
 }
@@ -356,7 +364,7 @@ static void refusals(void *arg)
 		int err;
 		const char *says;
 	} wants[] = {
-		{ -EINVAL, "planes" }, { -EOPNOTSUPP, "planes" },
+		{ -EINVAL, "planes" }, { -EOPNOTSUPP, "plane" },
 		{ -EINVAL, "pixels" }, { -EINVAL, "pitch" },
 		{ -ERANGE, "plane 1" }, { -ERANGE, "needs" },
 		{ -EINVAL, "crop" }, { -EBADF, "pipe" },
@@ -364,15 +372,15 @@ static void refusals(void *arg)
 	uint32_t n = 0;
 
 	/* Nobody allowed a copy. */
-	f.modifier = X_TILED;
+	f.modifier = NOBODYS;
 	CHECK_ERR(dlbuf_import_frame(dev, &f, NULL, t, &n), -EOPNOTSUPP);
-	CHECK_SAYS("0x0100000000000001");
+	CHECK_SAYS("0x7f00000000000001");
 	CHECK_SAYS("MAY_COPY");
-	/* One that no device of the lab reads. */
+	/* One that no device reads. */
 	refused(dev, f, 0, -EOPNOTSUPP);
-	CHECK_SAYS("0x0100000000000001");
+	CHECK_SAYS("0x7f00000000000001");
 	if (can)
-		CHECK_SAYS("LINEAR");
+		CHECK_SAYS("reads plane 0 of NV12 with ");
 	else
 		CHECK_SAYS("cannot read tiled frames");
 	refused(dev, f, DLBUF_RW, -EOPNOTSUPP);
@@ -438,6 +446,72 @@ static void modifiers(void *arg)
 		CHECK(!ret ? has : all[i] != DLBUF_MOD_LINEAR);
 		while (!ret && nt)
 			cts_delete(t[--nt]);
+	}
+}
+
+/*
+ * Pitches and offsets that a driver may not have are taken or refused; also by NVK, which
+ * ends the process for a pitch and ignores all offsets, and by ANV, which is out of memory.
+ */
+static void layouts(void *arg)
+{
+	DLBUF_INFO(dlbuf_device_info, info);
+	static const int64_t pitches[] = { 400, 448, 512, 576, 4096 };
+	static const uint64_t offsets[] = { 0, 256, 65536 };
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	int fd AUTO_FD = -1;
+	uint64_t list[64];
+	size_t n = ARRAY_SIZE(list);
+
+	if (!dev->backend->can_detile)
+		SKIP("the device makes no copies");
+	detile_linear = true;
+	fd = buffer(1);
+	CHECK_OK(dlbuf_device_get_info(dev, &info));
+	CHECK_OK(dlbuf_device_modifiers(dev, CC('X', 'R', '2', '4'), list, &n));
+	for (size_t i = 0; i < n * ARRAY_SIZE(pitches) * ARRAY_SIZE(offsets); i++) {
+		uint64_t offset = offsets[i % ARRAY_SIZE(offsets)];
+		int64_t pitch = pitches[i / ARRAY_SIZE(offsets) % ARRAY_SIZE(pitches)];
+		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
+		struct dlbuf_frame f = frame_of(CC('X', 'R', '2', '4'), 100, 40, &fd, 1);
+		uint32_t nt = 0;
+		int ret;
+
+		f.modifier = list[i / ARRAY_SIZE(offsets) / ARRAY_SIZE(pitches)];
+		f.planes[0].pitch = pitch;
+		f.planes[0].offset = offset;
+		ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &nt);
+		CHECK_MSG(!ret || ret == -EOPNOTSUPP || ret == -ERANGE,
+			  "0x%016llx, pitch %lld, offset %llu: %s",
+			  (unsigned long long)f.modifier, (long long)pitch,
+			  (unsigned long long)offset, dlbuf_last_error());
+		if (offset && !strncmp(info.driver, "NVK", 3))
+			CHECK_EQ(ret, -EOPNOTSUPP);
+		while (!ret && nt)
+			cts_delete(t[--nt]);
+	}
+}
+
+/* One dma-buf as bytes and as a frame, in both orders. */
+static void bytes_too(void *arg)
+{
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+
+	need_copies(dev);
+	for (int i = 0; i < 2; i++) {
+		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES], *raw = NULL;
+		int fd AUTO_FD = buffer(i);
+		struct dlbuf_frame f = nv12(&fd);
+		uint32_t n = 0;
+
+		if (!i)
+			raw = cts_import(dev, fd, BYTES);
+		copies_of(dev, &f, t, &n);
+		if (i)
+			raw = cts_import(dev, fd, BYTES);
+		cts_delete(t[0]);
+		cts_delete(t[1]);
+		cts_delete(raw);
 	}
 }
 
@@ -603,7 +677,8 @@ static void fenced(void *arg)
 	copies_of(dev, &f, t, &n);
 	__atomic_store_n(&p.imported, true, __ATOMIC_RELEASE);
 	cts_read(t[0], 0, got, sizeof(got));
-	CHECK(!memcmp(got, p.pixels, sizeof(got)));
+	if (cts_computes)
+		CHECK(!memcmp(got, p.pixels, sizeof(got)));
 	pthread_join(thread, NULL);
 	CHECK_EQ(p.early, 0);
 	CHECK(fires(&c));
@@ -623,6 +698,8 @@ void cts_cases_tiled(void)
 		ktap_case(cts_name("tiled/pixels@%s", kinds[i].name), pixels,
 			  (void *)&kinds[i]);
 	ktap_case("tiled/planes-apart", planes_apart, NULL);
+	ktap_case("tiled/layouts", layouts, NULL);
+	ktap_case("tiled/bytes-too", bytes_too, NULL);
 	ktap_case("tiled/stacked", stacked, NULL);
 	ktap_case("tiled/written", written, NULL);
 	ktap_case("tiled/staging", staging, NULL);

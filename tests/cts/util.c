@@ -36,6 +36,7 @@ const char *cts_name(const char *fmt, ...)
 }
 
 bool cts_driver_keeps;
+uint32_t cts_more;
 
 /* What the driver keeps open: what is open after a device more than before it. */
 static unsigned int driver_fds;
@@ -201,7 +202,7 @@ int cts_alloc(const char *exporter, uint64_t bytes)
 	if (cts_access && cts_access->wants_memfds &&
 	    !strncmp(exporter, "udmabuf", 7))
 		return alloc_known(exporter, bytes);
-	ret = dlbuf_alloc_fd(bytes, &opts, &fd);
+	ret = dlbuf_alloc_fd(bytes + cts_more, &opts, &fd);
 	if (ret == -ENODEV)
 		ABSENT("%s", dlbuf_last_error());
 	if (ret)
@@ -291,6 +292,11 @@ void cts_peek(int fd, uint64_t offset, void *dst, size_t bytes)
 void cts_poke(int fd, uint64_t offset, const void *src, size_t bytes)
 {
 	touch(fd, offset, NULL, src, bytes, true);
+}
+
+void cts_peek_raw(int fd, uint64_t offset, void *dst, size_t bytes)
+{
+	touch(fd, offset, dst, NULL, bytes, false);
 }
 
 void cts_poke_raw(int fd, uint64_t offset, const void *src, size_t bytes)

@@ -359,9 +359,12 @@ static VkResult CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
 
 DESTROYS(DestroyBuffer, VkBuffer, FAKE_BUFFER)
 
+/* Mesa 25.0.7, get_buffer_memory_requirements() of v3dv_device.c, for prefetch */
 static uint64_t needs_of(const struct item *buffer)
 {
-	return (buffer->size + used->prefetch + used->granularity - 1) /
+	bool more = used->prefetch && buffer->size % 4096 == 0;
+
+	return (buffer->size + (more ? used->granularity : 0) + used->granularity - 1) /
 	       used->granularity * used->granularity;
 }
 
@@ -417,16 +420,19 @@ static VkResult AllocateMemory(VkDevice device,
 	const VkBaseInStructure *s = info->pNext;
 	VkExternalMemoryHandleTypeFlags handles =
 		VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT;
+	static struct item *last;
+	bool exportable = false, import = false;
 	struct item *o;
-	bool exportable = false;
 	int fd = -1;
 
 	BEGIN("vkAllocateMemory")
 	fake.memory_type = info->memoryTypeIndex;
 	fake.dedicated = fake.address_memory = false;
 	for (; s; s = s->pNext) {
-		if (s->sType == VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR)
+		if (s->sType == VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR) {
 			fd = ((const VkImportMemoryFdInfoKHR *)s)->fd;
+			import = true;
+		}
 		if (s->sType == VK_STRUCTURE_TYPE_EXPORT_MEMORY_ALLOCATE_INFO) {
 			handles = ((const VkExportMemoryAllocateInfo *)s)->
 				  handleTypes;
@@ -444,7 +450,18 @@ static VkResult AllocateMemory(VkDevice device,
 			fake.address_memory = true;
 	}
 	look_at_fd(fd);
+	/* v3dv_AllocateMemory(), anv_device_import_bo() */
+	if (import &&
+	    ((used->prefetch && (off_t)((info->allocationSize + used->prefetch + 4095) &
+					~4095ull) > lseek(fd, 0, SEEK_END)) ||
+	     (used->one_address && last && last->live && last->inode == inode_of(fd) &&
+	      last->address != fake.address_memory))) {
+		end();
+		return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+	}
 	o = item_make(FAKE_MEMORY);
+	o->address = fake.address_memory;
+	last = import ? o : last;
 	o->size = info->allocationSize;
 	o->handles = handles;
 	o->exportable = exportable;

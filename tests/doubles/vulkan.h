@@ -63,13 +63,20 @@ struct fake_physical {
 	bool no_compute;
 	bool sync_fd_in, sync_fd_out;	/* semaphores: into them, out of them */
 	uint64_t granularity;		/* of memory requirements */
-	uint64_t prefetch;		/* bytes that it wants behind a buffer */
+	uint64_t prefetch;		/* bytes that it reads ahead, as V3DV does */
+	bool one_address;		/* ANV: a dma-buf has an address, or none */
 	uint32_t buffer_types, fd_types; /* of the eight memory types */
 	struct fake_modifier modifiers[12]; /* with the extension */
 	unsigned int nmodifiers;
 	bool no_planar;			/* lists them and makes no such image */
 	bool image_dedicated_only;
 	bool image_prefers_dedicated;
+	bool own_pitch;			/* NVK: another one ends the process */
+	bool no_offset;			/* NVK, Honeykrisp: it is ignored */
+	bool no_pitch;			/* VeriSilicon, Honeykrisp */
+	bool tells_no_offset;		/* Turnip: which it follows */
+	bool tells_first;		/* lavapipe: of all planes what the first has */
+	bool no_memory;			/* ANV's word for a pitch that it cannot read */
 	uint32_t max_image;		/* texels, each way */
 	uint32_t image_types;		/* as buffer_types */
 	uint64_t copy_align;
@@ -88,6 +95,7 @@ struct fake_image {
 	uint64_t modifier;
 	uint32_t nlayouts;
 	VkSubresourceLayout layouts[4];
+	uint64_t bound;			/* where in the memory */
 	uint32_t nregions;
 	VkBufferImageCopy regions[4];
 };

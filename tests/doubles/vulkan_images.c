@@ -127,7 +127,8 @@ static void check_image(const VkImageCreateInfo *info,
 	if (external->handleTypes !=
 	    VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT)
 		wrong("vkCreateImage: not external");
-	if (!m || e->drmFormatModifierPlaneCount != t.nplanes + m->compression)
+	if (!m || (e->pPlaneLayouts &&
+		   e->drmFormatModifierPlaneCount != t.nplanes + m->compression))
 		wrong("vkCreateImage: the modifier has other planes");
 	if (used->no_planar && t.nplanes > 1)
 		wrong("vkCreateImage: the device has no such images");
@@ -137,7 +138,7 @@ static void check_image(const VkImageCreateInfo *info,
 	if (info->extent.width % (t.hsub * t.across) ||
 	    info->extent.height % t.vsub)
 		wrong("vkCreateImage: half a sample of chroma");
-	for (uint32_t i = 0; i < e->drmFormatModifierPlaneCount; i++)
+	for (uint32_t i = 0; e->pPlaneLayouts && i < e->drmFormatModifierPlaneCount; i++)
 		if (e->pPlaneLayouts[i].size || !e->pPlaneLayouts[i].rowPitch ||
 		    e->pPlaneLayouts[i].arrayPitch ||
 		    e->pPlaneLayouts[i].depthPitch)
@@ -150,15 +151,29 @@ static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
 	const VkExternalMemoryImageCreateInfo *external = info->pNext;
 	const VkImageDrmFormatModifierExplicitCreateInfoEXT *e =
 		external->pNext;
+	const VkImageDrmFormatModifierListCreateInfoEXT *list = external->pNext;
+	/* With a list the layout is the driver's: whole rows of 256 bytes. */
+	bool own = e->sType ==
+		VK_STRUCTURE_TYPE_IMAGE_DRM_FORMAT_MODIFIER_LIST_CREATE_INFO_EXT;
+	const VkImageDrmFormatModifierExplicitCreateInfoEXT any = {
+		.drmFormatModifier = own ? list->pDrmFormatModifiers[0] : 0,
+		.drmFormatModifierPlaneCount = !own ? 0 : texels_of(info->format).nplanes +
+			modifier_of(used, list->pDrmFormatModifiers[0])->compression,
+	};
 	struct item *o;
 
 	BEGIN("vkCreateImage")
 	check(device, FAKE_DEVICE);
+	e = own ? &any : e;
 	check_image(info, external, e);
+	if (!own && used->no_memory) {
+		end();
+		return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+	}
 	o = item_make(FAKE_IMAGE);
 	o->layout = info->initialLayout;
-	o->seen = fake.nimages < 4 ? &fake.images[fake.nimages++] :
-				     &nobody_looks;
+	o->seen = fake.nimages < 4 && !own ? &fake.images[fake.nimages++] :
+					     &nobody_looks;
 	*o->seen = (struct fake_image){
 		.format = info->format,
 		.width = info->extent.width,
@@ -167,12 +182,20 @@ static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
 		.nlayouts = e->drmFormatModifierPlaneCount,
 	};
 	for (uint32_t i = 0; i < o->seen->nlayouts; i++) {
-		uint64_t plane = e->pPlaneLayouts[i].offset +
-			e->pPlaneLayouts[i].rowPitch * info->extent.height /
-			(i ? texels_of(info->format).vsub : 1);
+		VkSubresourceLayout l = { .rowPitch = 256 };
 
-		o->seen->layouts[i] = e->pPlaneLayouts[i];
-		o->size = plane > o->size ? plane : o->size;
+		if (!own) {
+			l = o->seen->layouts[i] = e->pPlaneLayouts[i];
+			if (used->own_pitch && l.rowPitch != 256)
+				wrong("vkCreateImage: a pitch that ends the process");
+		}
+		l.offset = used->no_offset ? 0 : l.offset;
+		l.rowPitch = used->no_pitch ? 512 : l.rowPitch;
+		l.size = l.rowPitch * info->extent.height /
+			 (i ? texels_of(info->format).vsub : 1);
+		o->size = l.offset + l.size > o->size ? l.offset + l.size : o->size;
+		l.offset = used->tells_no_offset ? 0 : l.offset;
+		o->told[i] = l;
 	}
 	*out = TO_HANDLE(VkImage, o);
 	return end();
@@ -199,6 +222,23 @@ static void GetImageMemoryRequirements2(VkDevice device,
 	end();
 }
 
+static void GetImageSubresourceLayout(VkDevice device, VkImage image,
+				      const VkImageSubresource *part,
+				      VkSubresourceLayout *out)
+{
+	struct item *o;
+	int plane = __builtin_ctz(part->aspectMask / VK_IMAGE_ASPECT_MEMORY_PLANE_0_BIT_EXT);
+
+	LOCK("vkGetImageSubresourceLayout")
+	o = check(FROM_HANDLE(image), FAKE_IMAGE);
+	if (o && part->aspectMask >= VK_IMAGE_ASPECT_MEMORY_PLANE_0_BIT_EXT &&
+	    plane < 4 && !part->mipLevel && !part->arrayLayer)
+		*out = o->told[used->tells_first ? 0 : plane];
+	else
+		wrong("vkGetImageSubresourceLayout: not a plane in memory");
+	end();
+}
+
 static VkResult BindImageMemory(VkDevice device, VkImage image,
 				VkDeviceMemory memory, VkDeviceSize offset)
 {
@@ -207,10 +247,14 @@ static VkResult BindImageMemory(VkDevice device, VkImage image,
 	BEGIN("vkBindImageMemory")
 	o = check(FROM_HANDLE(image), FAKE_IMAGE);
 	m = check(FROM_HANDLE(memory), FAKE_MEMORY);
-	if (o && m && (o->memory || offset || o->size > m->size))
+	/* VUID-vkBindImageMemory-memory-02628, -memoryOffset-01048 */
+	if (o && m && (o->memory || (offset && fake.dedicated) ||
+		       offset % used->granularity || offset + o->size > m->size))
 		wrong("vkBindImageMemory: where is the image");
-	if (o)
+	if (o) {
 		o->memory = m;
+		o->seen->bound = offset;
+	}
 	return end();
 }
 
@@ -297,7 +341,8 @@ void image_barrier(struct item *cmd, const VkImageMemoryBarrier *b)
 const struct function image_functions[] = {
 	FN(GetPhysicalDeviceFormatProperties2),
 	FN(GetPhysicalDeviceImageFormatProperties2), FN(CreateImage),
-	FN(DestroyImage), FN(GetImageMemoryRequirements2), FN(BindImageMemory),
+	FN(DestroyImage), FN(GetImageMemoryRequirements2),
+	FN(GetImageSubresourceLayout), FN(BindImageMemory),
 	FN(CmdCopyImageToBuffer),
 	{ NULL, NULL }
 };

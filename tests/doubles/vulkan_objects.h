@@ -31,6 +31,8 @@ struct item {
 	bool owned;		/* by the device, a buffer or an image */
 	VkImageLayout layout;	/* of an image */
 	struct fake_image *seen;
+	VkSubresourceLayout told[4];
+	bool address;		/* memory that has a device address */
 	struct item *memory;	/* bound to an image */
 	uint64_t size;
 	int fd;			/* of memory; what was imported into a semaphore */

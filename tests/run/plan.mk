@@ -115,7 +115,8 @@ machine = $(word $(1),$(subst :, ,$(filter $*:%,$(machines))))
 cross = --has $(call machine,2)-gcc -- CROSS_COMPILE=$(call machine,2)-
 qemu = $(or $(shell command -v qemu-$(call machine,3)),qemu-$(call machine,3)-static) -L /usr/$(call machine,2)
 $(call step,build@arm64 build@armhf): build@%:
-	$(build) 'WERROR=y DMABUF_TEST=n' $(cross) CFLAGS='-O1 -g' $(build-tests) lib unit
+	$(build) 'WERROR=y DMABUF_TEST=n' $(cross) CFLAGS='-O1 -g' $(build-tests) lib unit \
+		$(if $(filter arm64,$*),$(dir)/$*/tests/cts/cts)
 # The engine of devices with queues has its cases on the trial backend here: emulated, the
 # other drivers' cost minutes. There are no CUDA and no HIP for 32 bits.
 $(call step,unit@arm64): unit@%: build@%
@@ -231,6 +232,33 @@ $(call step,cts@cpu+fault): build@fault
 	$(ktap) -- $(lab-fails) -- $(dir)/fault/$(cts) cpu 'fault/*'
 $(call step,cts@vulkan+fault): build@fault
 	$(ktap) -- $(lab-fails) -- $(call on-vulkan,fault/*,fault)
+
+# The real drivers of GPUs over a stub of the kernel's side, tests/drivers: those cases that
+# drivers differ in, or with DRIVERS=all (make check-drivers) all.
+$(call step,build@drivers): build@gcc
+	$(plain) -- tests/drivers/build $(dir)/drivers
+$(call step,build@drivers-arm64): build@arm64
+	$(plain) --has aarch64-linux-gnu-gcc -- tests/drivers/build $(dir)/drivers-arm64 aarch64-linux-gnu-gcc
+cases-of-drivers := $(if $(filter all,$(DRIVERS)),,import/* path/* sync/[!ms]* tiled/* lease/t*)
+on-driver = $(ktap) -- $(lab-fails) --gpu -- tests/drivers/run $(dir)/drivers $(1) \
+	$(dir)/gcc/$(cts) vulkan:0 --computes no $(direct) $(fence-fence) $(cases-of-drivers:%='%')
+$(call step,cts@vulkan+anv): build@gcc build@drivers
+	$(call on-driver,i915)
+$(call step,cts@vulkan+nvk): build@gcc build@drivers
+	$(call on-driver,nouveau)
+$(call step,cts@vulkan+radv): build@gcc build@drivers
+	$(call on-driver,amdgpu)
+# Debian builds these for arm64 only. There are no dma-bufs, and no fences that are pending.
+cases-of-arm64 := import/offset import/compact-strides import/fd-is-duplicated import/low-fd-numbers import/read-access \
+	import/overlapping cache/threads tiled/refusals tiled/modifiers tiled/layouts tiled/bytes-too tiled/pixels@NV12
+on-arm64 = $(ktap) --has qemu-aarch64 -- tests/drivers/arm64 $(dir)/drivers-arm64 $(1) \
+	$(dir)/arm64/$(cts) vulkan:0 --computes no $(2) $(direct) $(cases-of-arm64:%='%')
+$(call step,cts@vulkan+v3dv): build@arm64 build@drivers-arm64
+	$(call on-arm64,v3d,--more 4096)
+$(call step,cts@vulkan+turnip): build@arm64 build@drivers-arm64
+	$(call on-arm64,msm)
+$(call step,cts@vulkan+panvk): build@arm64 build@drivers-arm64
+	$(call on-arm64,panthor)
 
 # On CUDA's double as machines differ, the cases that a difference is for. Lavapipe
 # is not its GPU, and takes seconds to say so.

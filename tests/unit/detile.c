@@ -171,7 +171,8 @@ TEST(one_plane)
 	CHECK_EQ(fake->live[FAKE_MEMORY], 1);
 	CHECK_EQ(fake->live[FAKE_COMMANDS], 0);
 	CHECK(!fake->dedicated);
-	CHECK(!fake->address_memory);
+	/* As buffers: ANV takes a dma-buf in one way only. */
+	CHECK(fake->address_memory);
 	end_open();
 }
 
@@ -379,6 +380,91 @@ TEST(what_the_driver_cannot)
 	end_open();
 }
 
+/* Drivers that do other than what they were asked for: the rules of cts@nvk and others. */
+TEST(layouts_that_a_driver_does_not_follow)
+{
+	struct fake_physical *p;
+
+	begin_open();
+	p = &fake->physical[0];
+	/* NVK ends the process for another pitch than its own, which is asked for first. */
+	p->own_pitch = true;
+	frame(XR24, X_TILED, 30, 20, 1);
+	CHECK_OK(detile());
+	tiled.from.planes[0].pitch = 512;
+	refused(-EOPNOTSUPP, "reads plane 0 with modifier 0x0100000000000001 at a pitch of 256 "
+		"bytes, the frame has 512");
+	/* LINEAR has no pitch of its own. */
+	p->own_pitch = false;
+	tiled.from.modifier = DLBUF_MOD_LINEAR;
+	CHECK_OK(detile());
+	p->no_pitch = true;
+	tiled.from.planes[0].pitch = 1024;
+	refused(-EOPNOTSUPP, "at a pitch of 512 bytes, the frame has 1024");
+	p->no_pitch = false;
+	/* What is not told cannot differ. */
+	p->tells_first = true;
+	frame(NV12, DLBUF_MOD_LINEAR, 64, 16, 2);
+	tiled.from.planes[1].pitch = 128;
+	CHECK_OK(detile());
+	p->tells_first = false;
+	CHECK_OK(detile());
+	p->no_memory = true;
+	refused(-EOPNOTSUPP, "VK_ERROR_OUT_OF_DEVICE_MEMORY");
+	end_open();
+}
+
+TEST(offsets_that_a_driver_does_not_follow)
+{
+	struct fake_physical *p;
+
+	begin_open();
+	p = &fake->physical[0];
+	/* One plane is bound where it begins. */
+	p->no_offset = true;
+	frame(XR24, X_TILED, 30, 20, 1);
+	CHECK_OK(detile());
+	REQUIRE(fake->nimages == 2);
+	CHECK_EQ(fake->images[1].layouts[0].offset, 0);
+	CHECK_EQ(fake->images[1].bound, 4096);
+	tiled.from.planes[0].bytes = 4096 + 256 * 20 - 1;
+	refused(-ERANGE, "needs 9216 bytes, the dma-buf has 9215");
+	frame(XR24, X_TILED, 30, 20, 1);
+	tiled.from.planes[0].offset += 256;
+	refused(-EOPNOTSUPP, "ignores the offset of plane 0 with modifier 0x0100000000000001, "
+		"which is 4352");
+	frame(NV12, X_TILED, 64, 16, 2);
+	refused(-EOPNOTSUPP, "ignores the offset");
+	/* VUID-vkBindImageMemory-memory-02628 */
+	p->image_prefers_dedicated = true;
+	frame(XR24, X_TILED, 30, 20, 1);
+	refused(-EOPNOTSUPP, "ignores the offset of plane 0");
+	/* Turnip tells 0, and follows it. */
+	p->no_offset = false;
+	p->tells_no_offset = true;
+	fake->nimages = 0;
+	CHECK_OK(detile());
+	CHECK_EQ(fake->images[0].bound, 0);
+	frame(NV12, X_TILED, 64, 16, 2);
+	CHECK_OK(detile());
+	end_open();
+}
+
+TEST(an_image_that_fills_the_last_page)
+{
+	begin_tiled();
+	fake->physical[0].prefetch = 64;
+	fake->physical[0].granularity = 256;
+	tiled_open();
+	frame(XR24, X_TILED, 30, (BYTES - 4096) / 256, 1);
+	tiled.d.to.planes[0].pitch = 128;
+	refused(-EOPNOTSUPP, "an image of 65536 bytes, and 64 bytes of read-ahead, in a dma-buf "
+		"of 65536: allocate a page more");
+	frame(XR24, X_TILED, 30, (BYTES - 4096) / 256 - 1, 1);
+	CHECK_OK(detile());
+	end_open();
+}
+
 TEST(without_the_extension)
 {
 	struct fake_physical *p;
@@ -551,7 +637,8 @@ TEST(every_refusal_of_a_copy)
 		unsigned int spared;
 	} calls[] = {
 		{ "vkGetPhysicalDeviceImageFormatProperties2", 2 },
-		{ "vkCreateImage", 0 }, { "vkCreateImage", 1 },
+		/* Each image is made twice, first with the driver's own pitch. */
+		{ "vkCreateImage", 0 }, { "vkCreateImage", 1 }, { "vkCreateImage", 3 },
 		{ "vkGetMemoryFdPropertiesKHR", 1 }, { "vkAllocateMemory", 0 },
 		{ "vkAllocateMemory", 1 }, { "vkBindImageMemory", 0 },
 		{ "vkBindImageMemory", 1 }, { "vkAllocateCommandBuffers", 0 },
@@ -582,7 +669,9 @@ TEST(every_refusal_of_a_copy)
 			fake->result = results[j].result;
 			fake->spared = calls[i].spared;
 			fake->failing = calls[i].call;
-			refused(results[j].ret, calls[i].call);
+			/* An image has no memory: there it is about the layout. */
+			refused(results[j].ret == -ENOMEM && !strcmp(calls[i].call, "vkCreateImage") ?
+				-EOPNOTSUPP : results[j].ret, calls[i].call);
 			CHECK_SAYS(results[j].name);
 			fake->failing = NULL;
 		}

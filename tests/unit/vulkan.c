@@ -277,19 +277,43 @@ TEST(memory_that_does_not_fit)
 	end();
 }
 
-/* V3DV of Mesa 25: a buffer of all of a dma-buf needs a page more than that. */
-TEST(a_driver_that_reads_behind_a_buffer)
+/* V3DV of Mesa 25: the rules of vulkan.c of the doubles, as seen on cts@v3dv. */
+TEST(a_driver_that_reads_ahead)
 {
 	begin();
 	fake->physical[0].prefetch = 64;
+	fake->physical[0].granularity = 256;
 	REQUIRE_OK(import_into(&f, open_ok()));
-	CHECK_EQ(f.dev->slack, 4096);
-	CHECK_EQ(f.vi.buffer.size, IMPORT_BYTES - 64);
-	CHECK_OK(import_fits(&f.vi.base, IMPORT_BYTES - 64));
-	CHECK_ERR(import_fits(&f.vi.base, IMPORT_BYTES - 63), -ERANGE);
-	CHECK_SAYS("cannot use the last 64: allocate a page more");
+	CHECK_EQ(f.dev->slack, 256);
+	CHECK_EQ(f.vi.buffer.size, IMPORT_BYTES - 256);
+	CHECK_OK(import_fits(&f.vi.base, IMPORT_BYTES - 256));
+	CHECK_ERR(import_fits(&f.vi.base, IMPORT_BYTES - 255), -ERANGE);
+	CHECK_SAYS("cannot use the last 256: allocate a page more");
 	CHECK_ERR(import_fits(&f.vi.base, IMPORT_BYTES + 1), -ERANGE);
 	end_import();
+}
+
+/* ANV: a dma-buf that another part of the process has imported without an address. */
+TEST(the_other_choice_of_an_address)
+{
+	struct vulkan_device *dev;
+	VkDeviceMemory theirs;
+
+	begin();
+	fake->physical[0].one_address = true;
+	REQUIRE_OK(import_into(&f, open_ok()));
+	CHECK_EQ(f.vi.buffer.address, 0x1000);
+	CHECK(vulkan_backend.unimport(&f.vi.base, true));
+	f.vi.buffer.address = 0;
+	dev = vulkan_device(f.dev);
+	REQUIRE_OK(vulkan_import_memory(dev, f.vi.base.fd, IMPORT_BYTES, 0, false, NULL,
+					&theirs));
+	REQUIRE_OK(vulkan_backend.import(&f.vi.base));
+	CHECK_EQ(f.vi.buffer.address, 0);
+	import_finish(&f, 0);
+	dev->instance.vk.FreeMemory(dev->handle, theirs, NULL);
+	dlbuf_device_close(f.dev);
+	end();
 }
 
 TEST(every_refusal_of_an_import)

@@ -42,6 +42,7 @@
 	X(DEVICE, CreateImage, NEEDED)					\
 	X(DEVICE, DestroyImage, NEEDED)					\
 	X(DEVICE, GetImageMemoryRequirements2, NEEDED)			\
+	X(DEVICE, GetImageSubresourceLayout, NEEDED)			\
 	X(DEVICE, BindImageMemory, NEEDED)				\
 	X(DEVICE, GetMemoryFdPropertiesKHR, NEEDED)			\
 	X(DEVICE, GetMemoryFdKHR, OPTIONAL)				\

@@ -240,11 +240,12 @@ static int fill(struct bridge_buffer *buffer, int dma_buf, int *fd,
 		uint64_t *allocated, bool *dedicated)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;
+	bool address;
 	int ret;
 
 	ret = vulkan_import_dma_buf(dev, dma_buf, buffer->bytes, 0,
 				    &buffer->dma_buf.buffer,
-				    &buffer->dma_buf.memory);
+				    &buffer->dma_buf.memory, &address);
 	if (ret)
 		return ret;
 	ret = share(buffer, fd, allocated, dedicated);

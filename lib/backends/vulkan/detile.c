@@ -12,6 +12,11 @@
  *
  * The driver's list of modifiers is not enough: lavapipe lists LINEAR for NV12 and
  * then refuses to make such images. So each image is also queried.
+ *
+ * Nor is it enough that the driver takes a layout. NVK ends the process if a tiled image
+ * has another pitch than its own, and Mesa's NVK, Honeykrisp and VeriSilicon's driver
+ * ignore offsets or pitches without an error. So create_image() asks for the driver's own
+ * pitch first, and compares what the driver tells with what was asked for.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,6 +25,8 @@
 #include "vulkan.h"
 
 #define CC DLBUF_FOURCC
+/* Bytes that V3DV's GPU may read after an image; see vulkan_find_slack(). */
+#define READ_AHEAD 64
 
 /* VkFormats by DRM fourcc. Copies do not change texels, so channel order is free. */
 static const struct {
@@ -93,6 +100,7 @@ struct texture {
 	uint32_t plane, nplanes;
 	VkImageUsageFlags usage;
 	bool dedicated;
+	uint64_t at;		/* where in the dma-buf the image is bound */
 };
 
 struct plan {
@@ -420,12 +428,21 @@ int vulkan_modifiers(struct dlbuf_device *base, const struct detile *d,
 
 /* ---- images */
 
-static int create_image(struct vulkan_device *dev, const struct detile *d,
-			const struct texture *t, VkImage *out)
+/*
+ * Makes an image. layouts: of the planes in memory, or NULL for those that the driver
+ * would choose itself.
+ */
+static int new_image(struct vulkan_device *dev, const struct detile *d,
+		     const struct texture *t, const VkSubresourceLayout *layouts,
+		     VkImage *out)
 {
-	/* Only offset and rowPitch may be set: the rest has to be 0. */
-	VkSubresourceLayout layouts[DLBUF_MAX_PLANES] = { { 0 } };
-	VkImageDrmFormatModifierExplicitCreateInfoEXT modifier = {
+	VkImageDrmFormatModifierListCreateInfoEXT list = {
+		.sType =
+	VK_STRUCTURE_TYPE_IMAGE_DRM_FORMAT_MODIFIER_LIST_CREATE_INFO_EXT,
+		.drmFormatModifierCount = 1,
+		.pDrmFormatModifiers = &d->from->modifier,
+	};
+	VkImageDrmFormatModifierExplicitCreateInfoEXT given = {
 		.sType =
 	VK_STRUCTURE_TYPE_IMAGE_DRM_FORMAT_MODIFIER_EXPLICIT_CREATE_INFO_EXT,
 		.drmFormatModifier = d->from->modifier,
@@ -434,7 +451,7 @@ static int create_image(struct vulkan_device *dev, const struct detile *d,
 	};
 	VkExternalMemoryImageCreateInfo external = {
 		.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_IMAGE_CREATE_INFO,
-		.pNext = &modifier,
+		.pNext = layouts ? (void *)&given : &list,
 		.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
 	};
 	VkImageCreateInfo info = {
@@ -452,21 +469,89 @@ static int create_image(struct vulkan_device *dev, const struct detile *d,
 		.initialLayout = VK_IMAGE_LAYOUT_UNDEFINED,
 	};
 
-	for (uint32_t i = 0; i < t->nmemory; i++) {
-		const struct dlbuf_plane *p = &d->from->planes[t->memory + i];
+	VkResult result;
 
-		layouts[i].offset = p->offset;
-		layouts[i].rowPitch = p->pitch;
-	}
-	return VULKAN_CALL(&dev->instance.vk, CreateImage, dev->handle, &info,
-			   NULL, out);
+	result = VULKAN_RESULT(&dev->instance.vk, CreateImage, dev->handle, &info, NULL, out);
+	/* An image has no memory yet: ANV says this of a pitch or offset that it cannot read. */
+	if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY)
+		return fail(-EOPNOTSUPP, "vulkan: %s has no image of %ux%u texels with modifier "
+			    "0x%016llx and this layout: vkCreateImage: %s",
+			    dev->physical.info.description, t->width, t->height,
+			    (unsigned long long)d->from->modifier,
+			    vulkan_result_name(result));
+	return vulkan_check(result, VULKAN_FUNCTION(CreateImage));
 }
 
-static int bind_image(struct vulkan_device *dev, const struct detile *d,
-		      const struct texture *t, VkImage image,
-		      VkDeviceMemory *memory)
+/*
+ * What the driver tells of a plane in memory. False: nothing; lavapipe tells what it has for
+ * the first plane, of all of them.
+ */
+static bool told_layout(struct vulkan_device *dev, VkImage image, uint32_t plane,
+			VkSubresourceLayout *told)
 {
-	const struct dlbuf_plane *plane = &d->from->planes[t->memory];
+	VkImageSubresource part = {
+		.aspectMask = VK_IMAGE_ASPECT_MEMORY_PLANE_0_BIT_EXT << plane,
+	};
+	VkSubresourceLayout first;
+
+	*told = (VkSubresourceLayout){ 0 };
+	dev->instance.vk.GetImageSubresourceLayout(dev->handle, image, &part, told);
+	return !plane || !told_layout(dev, image, 0, &first) || told->size != first.size ||
+	       told->offset != first.offset;
+}
+
+static int wrong_pitch(const struct vulkan_device *dev, const struct detile *d,
+		       uint32_t plane, uint64_t told)
+{
+	return fail(-EOPNOTSUPP, "vulkan: %s reads plane %u with modifier 0x%016llx at a "
+		    "pitch of %llu bytes, the frame has %lld",
+		    dev->physical.info.description, plane,
+		    (unsigned long long)d->from->modifier, (unsigned long long)told,
+		    (long long)d->from->planes[plane].pitch);
+}
+
+/* Drivers that were seen to take or refuse each pitch; others are asked for theirs first. */
+static bool takes_pitches(const struct vulkan_device *dev)
+{
+	switch (dev->physical.driver) {
+	case VK_DRIVER_ID_MESA_RADV:
+	case VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA:
+	case VK_DRIVER_ID_MESA_LLVMPIPE:
+	case VK_DRIVER_ID_MESA_TURNIP:
+	case VK_DRIVER_ID_MESA_V3DV:
+	case VK_DRIVER_ID_MESA_PANVK:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int check_own_pitch(struct vulkan_device *dev, const struct detile *d,
+			   const struct texture *t)
+{
+	VkImage image;
+	int ret;
+
+	if (d->from->modifier == DLBUF_MOD_LINEAR || takes_pitches(dev))
+		return 0;
+	ret = new_image(dev, d, t, NULL, &image);
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; !ret && i < t->nmemory; i++) {
+		VkSubresourceLayout told;
+
+		if (told_layout(dev, image, i, &told) &&
+		    told.rowPitch != (uint64_t)d->from->planes[t->memory + i].pitch)
+			ret = wrong_pitch(dev, d, t->memory + i, told.rowPitch);
+	}
+	dev->instance.vk.DestroyImage(dev->handle, image, NULL);
+	return ret;
+}
+
+/* What an image needs; *alone: its memory is for it alone. */
+static VkMemoryRequirements ask_needs(struct vulkan_device *dev, const struct texture *t,
+				      VkImage image, bool *alone)
+{
 	VkImageMemoryRequirementsInfo2 info = {
 		.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_REQUIREMENTS_INFO_2,
 		.image = image,
@@ -478,38 +563,148 @@ static int bind_image(struct vulkan_device *dev, const struct detile *d,
 		.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2,
 		.pNext = &wants,
 	};
+
+	dev->instance.vk.GetImageMemoryRequirements2(dev->handle, &info, &reqs);
+	*alone = t->dedicated || wants.requiresDedicatedAllocation ||
+		 wants.prefersDedicatedAllocation;
+	return reqs.memoryRequirements;
+}
+
+/* Whether the image's memory reaches to the end of each plane; *told: at those offsets. */
+static bool reaches(struct vulkan_device *dev, const struct texture *t, VkImage image,
+		    const VkSubresourceLayout *layouts, uint64_t *size, bool *told)
+{
+	bool alone, all = true;
+
+	*size = ask_needs(dev, t, image, &alone).size;
+	*told = true;
+	for (uint32_t i = 0; i < t->nmemory; i++) {
+		VkSubresourceLayout l;
+
+		if (!told_layout(dev, image, i, &l))
+			continue;
+		*told &= l.offset == layouts[i].offset;
+		all &= *size >= layouts[i].offset + l.size;
+	}
+	return all;
+}
+
+/*
+ * Sees to it that the image begins where the frame does. The driver tells the offset; or
+ * it follows it all the same, as Turnip does, and needs more memory than without; or a
+ * single plane is bound there; or it is refused.
+ */
+static int place_image(struct vulkan_device *dev, const struct detile *d,
+		       struct texture *t, VkSubresourceLayout *layouts, VkImage *image)
+{
+	VkMemoryRequirements needs;
+	uint64_t size, offset = layouts->offset;
+	VkImage other;
+	bool told, alone, all = reaches(dev, t, *image, layouts, &size, &told);
+	int ret;
+
+	t->at = 0;
+	if (all && (told || t->nmemory > 1))
+		return 0;
+	if (t->nmemory == 1) {
+		layouts->offset = 0;
+		ret = new_image(dev, d, t, layouts, &other);
+		if (ret)
+			return ret;
+		needs = ask_needs(dev, t, other, &alone);
+		/* VUID-vkBindImageMemory-memory-02628 */
+		if (!alone && offset % needs.alignment == 0) {
+			VkImage first = *image;
+
+			*image = other;
+			other = first;
+			t->at = offset;
+		}
+		dev->instance.vk.DestroyImage(dev->handle, other, NULL);
+		if (t->at || (all && size > needs.size))
+			return 0;
+	}
+	return fail(-EOPNOTSUPP, "vulkan: %s ignores the offset of plane %u with modifier "
+		    "0x%016llx, which is %llu", dev->physical.info.description,
+		    t->plane, (unsigned long long)d->from->modifier,
+		    (unsigned long long)offset);
+}
+
+/* Makes the image of a frame's planes, and sets t->at. */
+static int create_image(struct vulkan_device *dev, const struct detile *d,
+			struct texture *t, VkImage *out)
+{
+	/* Only offset and rowPitch may be set: the rest has to be 0. */
+	VkSubresourceLayout layouts[DLBUF_MAX_PLANES] = { { 0 } };
+	VkImage image;
+	int ret;
+
+	for (uint32_t i = 0; i < t->nmemory; i++) {
+		const struct dlbuf_plane *p = &d->from->planes[t->memory + i];
+
+		layouts[i].offset = p->offset;
+		layouts[i].rowPitch = p->pitch;
+	}
+	ret = check_own_pitch(dev, d, t);
+	if (!ret)
+		ret = new_image(dev, d, t, layouts, &image);
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; !ret && i < t->nplanes; i++) {
+		VkSubresourceLayout told;
+
+		if (told_layout(dev, image, i, &told) && told.rowPitch != layouts[i].rowPitch)
+			ret = wrong_pitch(dev, d, t->memory + i, told.rowPitch);
+	}
+	if (!ret)
+		ret = place_image(dev, d, t, layouts, &image);
+	if (ret)
+		dev->instance.vk.DestroyImage(dev->handle, image, NULL);
+	else
+		*out = image;
+	return ret;
+}
+
+static int bind_image(struct vulkan_device *dev, const struct detile *d,
+		      const struct texture *t, VkImage image,
+		      VkDeviceMemory *memory)
+{
+	const struct dlbuf_plane *plane = &d->from->planes[t->memory];
 	VkMemoryDedicatedAllocateInfo dedicated = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
 		.image = image,
 	};
-	uint64_t bytes = plane->bytes;
-	bool alone;
+	bool alone, address = dev->physical.address;
+	VkMemoryRequirements needs = ask_needs(dev, t, image, &alone);
+	uint64_t bytes = t->at + needs.size;
 	uint32_t type;
 	int ret;
 
-	dev->instance.vk.GetImageMemoryRequirements2(dev->handle, &info, &reqs);
 	/* Only the driver knows where a tiled plane ends, so its size is checked here. */
-	if (reqs.memoryRequirements.size > plane->bytes)
+	if (bytes > plane->bytes)
 		return fail(-ERANGE, "vulkan: plane %u of %ux%u pixels with "
 			    "modifier 0x%016llx needs %llu bytes, the dma-buf "
 			    "has %llu", t->plane, d->from->width,
 			    d->from->height,
 			    (unsigned long long)d->from->modifier,
-			    (unsigned long long)reqs.memoryRequirements.size,
+			    (unsigned long long)bytes,
 			    (unsigned long long)plane->bytes);
-	ret = vulkan_memory_type(dev, plane->fd,
-				 reqs.memoryRequirements.memoryTypeBits, &type);
-	alone = t->dedicated || wants.requiresDedicatedAllocation ||
-		wants.prefersDedicatedAllocation;
-	/* VUID-VkMemoryDedicatedAllocateInfo-image-02964 */
-	if (alone)
-		bytes = reqs.memoryRequirements.size;
-	if (!ret)
-		ret = vulkan_import_memory(dev, plane->fd, bytes, type,
+	ret = vulkan_memory_type(dev, plane->fd, needs.memoryTypeBits, &type);
+	if (ret)
+		return ret;
+	/* The flags of buffers: a dma-buf may be imported as both. */
+	do
+		ret = vulkan_import_memory(dev, plane->fd, bytes, type, address,
 					   alone ? &dedicated : NULL, memory);
+	while (vulkan_import_again(ret, &address));
+	if (ret == -EOPNOTSUPP && dev->base.slack && bytes + READ_AHEAD > plane->bytes)
+		return fail(ret, "vulkan: vkAllocateMemory: an image of %llu bytes, and 64 "
+			    "bytes of read-ahead, in a dma-buf of %llu: allocate a page "
+			    "more", (unsigned long long)bytes,
+			    (unsigned long long)plane->bytes);
 	if (!ret)
 		ret = VULKAN_CALL(&dev->instance.vk, BindImageMemory,
-				  dev->handle, image, *memory, 0);
+				  dev->handle, image, *memory, t->at);
 	return ret;
 }
 
@@ -656,12 +851,12 @@ static int record(struct vulkan_device *dev, const struct detile *d,
 }
 
 static int prepare(struct vulkan_device *dev, const struct detile *d,
-		   const struct plan *plan, struct vulkan_copy *copy)
+		   struct plan *plan, struct vulkan_copy *copy)
 {
 	int ret;
 
 	for (uint32_t i = 0; i < plan->n; i++) {
-		const struct texture *t = &plan->textures[i];
+		struct texture *t = &plan->textures[i];
 		VkImage image;
 
 		ret = create_image(dev, d, t, &image);

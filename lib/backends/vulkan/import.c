@@ -4,11 +4,8 @@
 
 #include "vulkan.h"
 
-/* Bytes that V3DV reads after the end of a buffer; see vulkan_find_slack(). */
-#define V3DV_PREFETCH 64
-
 static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
-			 VkBuffer *out)
+			 bool address, VkBuffer *out)
 {
 	VkExternalMemoryBufferCreateInfo external = {
 		.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
@@ -22,6 +19,8 @@ static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
 		.sharingMode = VK_SHARING_MODE_EXCLUSIVE,
 	};
 
+	if (!address)
+		info.usage &= ~VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
 	return VULKAN_CALL(&dev->instance.vk, CreateBuffer, dev->handle, &info,
 			   NULL, out);
 }
@@ -30,7 +29,7 @@ static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
 struct needs {
 	uint32_t type;
 	bool dedicated;
-	uint64_t bytes;		/* of the dma-buf, for vkAllocateMemory() */
+	uint64_t bytes;
 };
 
 int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
@@ -94,8 +93,7 @@ static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
 	needs->dedicated = dev->physical.dedicated_only ||
 			   dedicated.requiresDedicatedAllocation ||
 			   dedicated.prefersDedicatedAllocation;
-	/* VUID-VkMemoryDedicatedAllocateInfo-buffer-02965 */
-	needs->bytes = needs->dedicated ? reqs.memoryRequirements.size : bytes;
+	needs->bytes = reqs.memoryRequirements.size;
 	return vulkan_memory_type(dev, dma_buf,
 				  reqs.memoryRequirements.memoryTypeBits,
 				  &needs->type);
@@ -103,14 +101,14 @@ static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
 
 /*
  * Finds how many bytes the memory must have more than a buffer of whole pages. With
- * V3DV of Mesa 25, which prefetches 64 bytes after a buffer, this is one page.
+ * V3DV of Mesa 25 these are 256, because its GPU reads up to 64 bytes after the end.
  */
 int vulkan_find_slack(struct vulkan_device *dev)
 {
 	VkMemoryRequirements2 reqs = { .pNext = NULL };
 	const uint64_t bytes = 1 << 16;
 	VkBuffer buffer;
-	int ret = create_buffer(dev, bytes, &buffer);
+	int ret = create_buffer(dev, bytes, false, &buffer);
 
 	if (ret)
 		return ret;
@@ -123,12 +121,40 @@ int vulkan_find_slack(struct vulkan_device *dev)
 	return 0;
 }
 
-int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
-			 uint32_t type, const void *next, VkDeviceMemory *out)
+/*
+ * V3DV of Mesa 25 closes the kernel's handle of a dma-buf after it has forgotten the buffer,
+ * and a thread that imports the dma-buf meanwhile gets the same handle, which is then closed.
+ * So its imports and their ends do not run at once.
+ */
+static void serialise(struct vulkan_device *dev, int (*fn)(pthread_mutex_t *))
 {
+	if (dev->physical.driver == VK_DRIVER_ID_MESA_V3DV)
+		fn(&dev->lock);
+}
+
+void vulkan_free_memory(struct vulkan_device *dev, VkDeviceMemory memory)
+{
+	serialise(dev, pthread_mutex_lock);
+	dev->instance.vk.FreeMemory(dev->handle, memory, NULL);
+	serialise(dev, pthread_mutex_unlock);
+}
+
+/*
+ * allocationSize is what the resource needs, and not the size of the dma-buf: V3DV of Mesa
+ * 25 adds what its GPU reads ahead to allocationSize, and refuses a dma-buf that is smaller.
+ */
+int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
+			 uint32_t type, bool address, const void *next,
+			 VkDeviceMemory *out)
+{
+	VkMemoryAllocateFlagsInfo flags = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+		.pNext = next,
+		.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
+	};
 	VkImportMemoryFdInfoKHR import = {
 		.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
-		.pNext = next,
+		.pNext = address ? &flags : next,
 		.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
 	};
 	VkMemoryAllocateInfo info = {
@@ -137,56 +163,62 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 		.allocationSize = bytes,
 		.memoryTypeIndex = type,
 	};
+	VkResult result;
 	int ret;
 
 	import.fd = sys_dup(dma_buf);
 	if (import.fd < 0)
 		return fail_errno("vulkan: fcntl(F_DUPFD_CLOEXEC)");
-	ret = VULKAN_CALL(&dev->instance.vk, AllocateMemory, dev->handle, &info,
-			  NULL, out);
-	if (ret)
-		sys_close_refused(import.fd, dma_buf);
+	serialise(dev, pthread_mutex_lock);
+	result = VULKAN_RESULT(&dev->instance.vk, AllocateMemory, dev->handle, &info,
+			       NULL, out);
+	serialise(dev, pthread_mutex_unlock);
+	if (result == VK_SUCCESS)
+		return 0;
+	sys_close_refused(import.fd, dma_buf);
+	ret = vulkan_check(result, VULKAN_FUNCTION(AllocateMemory));
+	if (ret == -EOPNOTSUPP && !address && dev->physical.address)
+		fail(ret, "vulkan: vkAllocateMemory: %s, with a device address and "
+		     "without", vulkan_result_name(result));
 	return ret;
 }
 
+bool vulkan_import_again(int ret, bool *address)
+{
+	if (ret != -EOPNOTSUPP || !*address)
+		return false;
+	forget_failure();
+	*address = false;
+	return true;
+}
+
 static int import_memory(struct vulkan_device *dev, VkBuffer buffer,
-			 int dma_buf, const struct needs *needs,
+			 int dma_buf, const struct needs *needs, bool address,
 			 VkDeviceMemory *out)
 {
 	VkMemoryDedicatedAllocateInfo dedicated = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
 		.buffer = buffer,
 	};
-	VkMemoryAllocateFlagsInfo flags = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
-		.flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT,
-	};
-	const void *next = NULL;
 
-	if (needs->dedicated)
-		next = &dedicated;
-	if (dev->physical.address) {
-		flags.pNext = next;
-		next = &flags;
-	}
-	return vulkan_import_memory(dev, dma_buf, needs->bytes, needs->type, next,
-				    out);
+	return vulkan_import_memory(dev, dma_buf, needs->bytes, needs->type, address,
+				    needs->dedicated ? &dedicated : NULL, out);
 }
 
-int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
-			  uint64_t bytes, uint64_t unusable, VkBuffer *buffer,
-			  VkDeviceMemory *memory)
+static int try_import(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
+		      uint64_t unusable, bool address, VkBuffer *buffer,
+		      VkDeviceMemory *memory)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
 	struct needs needs;
 	int ret;
 
-	ret = create_buffer(dev, bytes - unusable, buffer);
+	ret = create_buffer(dev, bytes - unusable, address, buffer);
 	if (ret)
 		return ret;
 	ret = find_needs(dev, *buffer, dma_buf, bytes, &needs);
 	if (!ret)
-		ret = import_memory(dev, *buffer, dma_buf, &needs, memory);
+		ret = import_memory(dev, *buffer, dma_buf, &needs, address, memory);
 	if (ret)
 		goto err_buffer;
 	ret = VULKAN_CALL(vk, BindBufferMemory, dev->handle, *buffer, *memory,
@@ -196,9 +228,22 @@ int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
 	return 0;
 
 err_memory:
-	vk->FreeMemory(dev->handle, *memory, NULL);
+	vulkan_free_memory(dev, *memory);
 err_buffer:
 	vk->DestroyBuffer(dev->handle, *buffer, NULL);
+	return ret;
+}
+
+int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
+			  uint64_t bytes, uint64_t unusable, VkBuffer *buffer,
+			  VkDeviceMemory *memory, bool *address)
+{
+	int ret;
+
+	*address = dev->usage & VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+	do
+		ret = try_import(dev, dma_buf, bytes, unusable, *address, buffer, memory);
+	while (vulkan_import_again(ret, address));
 	return ret;
 }
 
@@ -210,24 +255,24 @@ static void find_buffer_address(struct vulkan_device *dev,
 		.buffer = vi->buffer.buffer,
 	};
 
-	if (dev->physical.address)
-		vi->buffer.address = dev->instance.vk.GetBufferDeviceAddress(
-			dev->handle, &info);
+	vi->buffer.address = dev->instance.vk.GetBufferDeviceAddress(dev->handle, &info);
 }
 
 int vulkan_import_buffer(struct import *imp)
 {
 	struct vulkan_device *dev = vulkan_device(imp->dev);
 	struct vulkan_import *vi = vulkan_import(imp);
+	bool address;
 	int ret;
 
-	if (dev->base.slack && imp->bytes > V3DV_PREFETCH)
-		imp->unusable = V3DV_PREFETCH;
+	if (imp->bytes > dev->base.slack)
+		imp->unusable = dev->base.slack;
 	ret = vulkan_import_dma_buf(dev, imp->fd, imp->bytes, imp->unusable,
-				    &vi->buffer.buffer, &vi->buffer.memory);
+				    &vi->buffer.buffer, &vi->buffer.memory, &address);
 	if (ret)
 		return ret;
-	find_buffer_address(dev, vi);
+	if (address)
+		find_buffer_address(dev, vi);
 	vi->buffer.size = imp->bytes - imp->unusable;
 	vi->buffer.device = dev->handle;
 	imp->data = &vi->buffer;
@@ -260,6 +305,6 @@ bool vulkan_unimport_buffer(struct import *imp, bool wait)
 	vulkan_sync_finish(vi);
 	vk->DestroyBuffer(dev->handle, vi->buffer.buffer, NULL);
 	/* This also closes the driver's fd. */
-	vk->FreeMemory(dev->handle, vi->buffer.memory, NULL);
+	vulkan_free_memory(dev, vi->buffer.memory);
 	return true;
 }

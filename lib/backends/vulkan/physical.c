@@ -271,6 +271,7 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 		snprintf(info->driver, sizeof(info->driver), "%.63s%s%.63s",
 			 driver.driverName, driver.driverInfo[0] ? " " : "",
 			 driver.driverInfo);
+	p->driver = driver.driverID;
 	memcpy(info->uuid, id.deviceUUID, sizeof(info->uuid));
 	info->pitch_align = alignment(limits->optimalBufferCopyRowPitchAlignment);
 	info->offset_align =

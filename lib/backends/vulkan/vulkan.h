@@ -50,6 +50,7 @@ struct vulkan_physical {
 	VkPhysicalDevice handle;
 	uint32_t index;
 	uint32_t version;	/* the lower one of instance and device */
+	VkDriverId driver;	/* 0: the driver does not say */
 	uint32_t extensions;	/* EXT_* */
 	bool given;		/* an application listed these; the driver may have more */
 	uint32_t family;	/* queue family of the queue */
@@ -227,20 +228,31 @@ int vulkan_drain_device(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /*
  * Finds a memory type, of those wanted, that the dma-buf can be imported as; and
- * imports it. dma_buf is borrowed. next extends VkMemoryAllocateInfo.
+ * imports it, with a device address or without. dma_buf is borrowed. bytes is what the
+ * resource needs, and next extends VkMemoryAllocateInfo.
  */
 int vulkan_memory_type(struct vulkan_device *dev, int dma_buf, uint32_t wanted,
 		       uint32_t *type);
 int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
-			 uint32_t type, const void *next, VkDeviceMemory *out);
+			 uint32_t type, bool address, const void *next,
+			 VkDeviceMemory *out);
+/* Frees imported memory; not under dev->lock. vulkan_import_memory() takes it, too. */
+void vulkan_free_memory(struct vulkan_device *dev, VkDeviceMemory memory);
+/*
+ * Whether an import that failed with ret is to be tried again, without a device address:
+ * ANV refuses a dma-buf that was imported into the same VkDevice without one before, for
+ * example by the application.
+ */
+bool vulkan_import_again(int ret, bool *address);
 
 /*
  * Makes a buffer with dev->usage, bound to the imported dma-buf, which is borrowed. The
- * buffer covers the dma-buf but for the last `unusable` bytes.
+ * buffer covers the dma-buf but for the last `unusable` bytes. *address: whether it has a
+ * device address.
  */
 int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
 			  uint64_t bytes, uint64_t unusable, VkBuffer *buffer,
-			  VkDeviceMemory *memory);
+			  VkDeviceMemory *memory, bool *address);
 
 /* Sets dev->base.slack. */
 int vulkan_find_slack(struct vulkan_device *dev);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A preload that answers for the kernel's side of a GPU, so that the GPU's own user-space
+ * driver runs without it. core.c has what all kernel drivers share; a file per kernel
+ * driver has the rest, written from the kernel's uapi headers.
+ */
+#ifndef DRIVERS_CORE_H
+#define DRIVERS_CORE_H
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <drm.h>
+
+/* The node of the stub. It has a number of its own, beside the nodes that are real. */
+#define NODE "renderD190"
+#define NODE_MINOR 190
+
+/* A GEM object: a range of the memfd that is the node, or an imported dma-buf. */
+struct bo {
+	uint32_t handle;	/* 0: free */
+	int fd;			/* a duplicate of the dma-buf, or -1 */
+	uint64_t size, offset;	/* in the memfd; for an import IMPORTED and the handle */
+	uint64_t ino;		/* of the dma-buf that it is, or was exported as */
+};
+#define IMPORTED (1ull << 41)
+
+struct sync {
+	uint32_t handle;
+	uint64_t point;		/* 0: the syncobj is binary */
+};
+
+/* What a driver has opened: the inode of its memfd says which. */
+struct file {
+	uint64_t ino;
+	struct bo *bos;
+	uint32_t nbos;
+	uint64_t end;		/* of the memory that is in use */
+	struct sync all;	/* all work so far: a timeline and its last point */
+	uint32_t ids;		/* contexts, VMs, queues: the last number */
+	bool imported;		/* a dma-buf, ever: the words act from here on */
+	struct file *next;
+};
+
+/* A kernel driver. Its functions return 0 or a negative errno. */
+struct kernel {
+	const char *name;	/* of DRM_IOCTL_VERSION */
+	int major, minor;
+	/* nr counts from DRM_COMMAND_BASE. -ENOSYS: it is not known, which ends the run. */
+	int (*ioctl)(struct file *f, unsigned int nr, void *arg);
+	/* A mapping that is no object's, or NULL. */
+	void *(*mmap)(struct file *f, size_t bytes, int prot, uint64_t offset);
+};
+extern const struct kernel kernel_i915, kernel_nouveau, kernel_amdgpu, kernel_v3d,
+	kernel_msm, kernel_panthor;
+
+/* The words of FAKE_DRM behind the name of the kernel driver. */
+extern bool word_noprime;	/* no dma-buf is imported: EINVAL */
+extern bool word_nomem;		/* no object is made: ENOMEM */
+extern bool word_hang;		/* no work ends after the first import */
+extern bool word_lost;		/* nor begins, which the kernel driver says */
+extern bool word_pi4;		/* v3d: the older GPU */
+
+/* Inodes of two file systems may have one number. */
+static inline uint64_t inode_key(const struct stat *st)
+{
+	return (uint64_t)st->st_dev << 44 ^ st->st_ino;
+}
+
+/* Drivers submit when a device is created, too. */
+static inline bool is_lost(const struct file *f)
+{
+	return word_lost && f->imported;
+}
+
+/* A new object. NULL: out of memory. */
+struct bo *bo_new(struct file *f, uint64_t size);
+struct bo *bo_find(struct file *f, uint32_t handle);
+int bo_close(struct file *f, uint32_t handle);
+
+/*
+ * Work that runs after the syncobjs in waits and all earlier work of the file; its end
+ * signals those in signals. Nothing is computed: it ends at once if what it waits for has.
+ */
+int submit(struct file *f, const struct sync *waits, uint32_t nwaits,
+	   const struct sync *signals, uint32_t nsignals);
+
+/* Waits for all work of the file. timeout: absolute nanoseconds of CLOCK_MONOTONIC. */
+int wait_all(struct file *f, int64_t timeout);
+/* The same for a time from now; negative: without end. */
+int wait_all_for(struct file *f, int64_t nanoseconds);
+
+/* A pointer in a struct of the kernel's, which is an u64. */
+#define PTR(value) ((void *)(uintptr_t)(value))
+
+/* Ends the run: something that nobody has written an answer for. */
+void unknown(const char *what, uint64_t number) __attribute__((noreturn));
+
+#endif /* DRIVERS_CORE_H */

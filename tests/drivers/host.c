@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+/* See host.h. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <linux/dma-buf.h>
+#include <linux/dma-heap.h>
+#include <linux/udmabuf.h>
+
+#include "core.h"
+#include "host.h"
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- exporters: inodes of memfds */
+
+static uint64_t nodes[256], dma_bufs[4096];
+static unsigned int nnodes, ndma_bufs;
+
+static bool listed(const uint64_t *list, unsigned int n, int fd)
+{
+	struct stat st;
+	bool found = false;
+
+	if (syscall(SYS_fstat, fd, &st))
+		return false;
+	pthread_mutex_lock(&lock);
+	while (n && !found)
+		found = list[--n] == inode_key(&st);
+	pthread_mutex_unlock(&lock);
+	return found;
+}
+
+/* A new memfd whose inode is added to the list. */
+static int add(uint64_t *list, unsigned int *n, unsigned int max, const char *name, int flags)
+{
+	int fd = memfd_create(name, flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
+	struct stat st;
+
+	if (fd < 0 || syscall(SYS_fstat, fd, &st))
+		return -1;
+	pthread_mutex_lock(&lock);
+	if (*n == max)
+		abort();
+	list[(*n)++] = inode_key(&st);
+	pthread_mutex_unlock(&lock);
+	return fd;
+}
+
+int host_open(const char *path, int flags)
+{
+	return strcmp(path, "/dev/udmabuf") && strcmp(path, "/dev/dma_heap/system") ? -1 :
+	       add(nodes, &nnodes, 256, path, flags);
+}
+
+bool host_is_dma_buf(int fd)
+{
+	return listed(dma_bufs, ndma_bufs, fd);
+}
+
+static int new_dma_buf(uint64_t bytes)
+{
+	int fd = add(dma_bufs, &ndma_bufs, 4096, "dmabuf", O_CLOEXEC);
+
+	return fd < 0 || ftruncate(fd, (bytes + 4095) & ~4095ull) ? -errno : fd;
+}
+
+int host_ioctl(int fd, unsigned long request, void *arg, bool *ours)
+{
+	struct dma_heap_allocation_data *heap = arg;
+	int ret;
+
+	*ours = true;
+	/* 1: DMA_BUF_SET_NAME, of which there are two. The kernel has no sync_files. */
+	if (_IOC_TYPE(request) == DMA_BUF_BASE && host_is_dma_buf(fd))
+		return request == DMA_BUF_IOCTL_SYNC || _IOC_NR(request) == 1 ? 0 : -ENOTTY;
+	if (request == UDMABUF_CREATE && listed(nodes, nnodes, fd))
+		return new_dma_buf(((struct udmabuf_create *)arg)->size);
+	if (request == DMA_HEAP_IOCTL_ALLOC && listed(nodes, nnodes, fd)) {
+		ret = new_dma_buf(heap->len);
+		if (ret >= 0)
+			heap->fd = ret;
+		return ret < 0 ? ret : 0;
+	}
+	*ours = false;
+	return 0;
+}
+
+/* ---- syncobjs: the point that each has reached, or none */
+
+#define NONE UINT64_MAX
+
+static uint64_t *points;
+static uint32_t npoints;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+
+static bool reached(uint32_t handle, uint64_t point)
+{
+	if (!handle || handle > npoints)
+		unknown("a syncobj that is none:", handle);
+	return points[handle - 1] != NONE && points[handle - 1] >= point;
+}
+
+static void set(uint32_t handle, uint64_t point)
+{
+	reached(handle, 0);
+	points[handle - 1] = point;
+	pthread_cond_broadcast(&changed);
+}
+
+/* Numbers are not used again: a syncobj is 8 bytes. */
+static int create(struct drm_syncobj_create *c)
+{
+	points = realloc(points, (npoints + 1) * sizeof(*points));
+	points[npoints] = c->flags & DRM_SYNCOBJ_CREATE_SIGNALED ? 0 : NONE;
+	c->handle = ++npoints;
+	return 0;
+}
+
+static int wait(const uint32_t *handles, const uint64_t *at, uint32_t n, uint32_t flags,
+		int64_t timeout, uint32_t *first)
+{
+	struct timespec until = { timeout / 1000000000, timeout % 1000000000 };
+	uint32_t done;
+	int ret = 0;
+
+	for (;;) {
+		done = 0;
+		for (uint32_t i = 0; i < n; i++) {
+			if (!reached(handles[i], at ? at[i] : 0))
+				continue;
+			*first = i;
+			done++;
+		}
+		if (done == n || (done && !(flags & DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL)))
+			return 0;
+		/* There is no fence, and without these flags none is waited for. */
+		if (!(flags & (DRM_SYNCOBJ_WAIT_FLAGS_WAIT_FOR_SUBMIT |
+			       DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE)))
+			return -EINVAL;
+		if (ret)
+			return -ETIME;
+		ret = pthread_cond_clockwait(&changed, &lock, CLOCK_MONOTONIC, &until);
+	}
+}
+
+static int host_syncobj_locked(unsigned long request, void *arg)
+{
+	struct drm_syncobj_timeline_array *a = arg;
+	struct drm_syncobj_timeline_wait *tw = arg;
+	struct drm_syncobj_transfer *t = arg;
+	struct drm_syncobj_handle *h = arg;
+	struct drm_syncobj_wait *w = arg;
+	uint32_t *handles = PTR(a->handles);	/* the first member of all arrays */
+	uint64_t *at;
+
+	switch (_IOC_NR(request)) {
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_CREATE):
+		return create(arg);
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_DESTROY):
+		return 0;
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_SIGNAL):
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_RESET):
+		for (uint32_t i = 0; i < ((struct drm_syncobj_array *)arg)->count_handles; i++)
+			set(handles[i], _IOC_NR(request) == _IOC_NR(DRM_IOCTL_SYNCOBJ_RESET) ?
+			    NONE : 0);
+		return 0;
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_SIGNAL):
+		for (uint32_t i = 0; i < a->count_handles; i++)
+			set(handles[i], ((uint64_t *)PTR(a->points))[i]);
+		return 0;
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_QUERY):
+		at = PTR(a->points);
+		for (uint32_t i = 0; i < a->count_handles; i++)
+			at[i] = reached(handles[i], 0) ? points[handles[i] - 1] : 0;
+		return 0;
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_TRANSFER):
+		if (!reached(t->src_handle, t->src_point))
+			return -EINVAL;
+		set(t->dst_handle, t->dst_point);
+		return 0;
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_WAIT):
+		return wait(handles, NULL, w->count_handles, w->flags, w->timeout_nsec,
+			    &w->first_signaled);
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_TIMELINE_WAIT):
+		return wait(handles, PTR(tw->points), tw->count_handles, tw->flags,
+			    tw->timeout_nsec, &tw->first_signaled);
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_HANDLE_TO_FD):
+		/* Vulkan's word for a fence that has signalled, which drivers pass on. */
+		if (h->flags != DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE)
+			unknown("flags of HANDLE_TO_FD", h->flags);
+		h->fd = -1;
+		return reached(h->handle, 0) ? 0 : -EINVAL;
+	case _IOC_NR(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE):
+		return -EINVAL;
+	}
+	unknown("syncobj ioctl", _IOC_NR(request));
+}
+
+int host_syncobj(unsigned long request, void *arg)
+{
+	int ret;
+
+	pthread_mutex_lock(&lock);
+	ret = host_syncobj_locked(request, arg);
+	pthread_mutex_unlock(&lock);
+	return ret;
+}

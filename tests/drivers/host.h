@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stand-ins for what a machine has not got that is no lab: /dev/udmabuf and dma-heaps make
+ * memfds that say that they are dma-bufs, and syncobjs have no fences that are pending.
+ */
+#ifndef DRIVERS_HOST_H
+#define DRIVERS_HOST_H
+
+#include <stdbool.h>
+
+/* An fd, new, for a node of an exporter; or -1. */
+int host_open(const char *path, int flags);
+
+/* An ioctl of an exporter or a dma-buf, if *ours. */
+int host_ioctl(int fd, unsigned long request, void *arg, bool *ours);
+bool host_is_dma_buf(int fd);
+
+/* 0 or a negative errno. */
+int host_syncobj(unsigned long request, void *arg);
+
+#endif /* DRIVERS_HOST_H */
