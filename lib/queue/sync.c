@@ -132,6 +132,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 {
 	char why[160];
 	void *stream;
+	bool lost;
 	int ret;
 
 	if (is_no_order(m->dev, handle))
@@ -145,11 +146,12 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 		return ret;
 	/* The core has checked the stream, so this is the deletion of a tensor. */
 	snprintf(why, sizeof(why), "%s", dlbuf_last_error());
-	ret = queue_work_add(m, access, handle, ret, end);
+	lost = m->copied && access & DLBUF_WRITE;
+	ret = queue_work_add(m, access, handle, ret, lost ? NULL : end);
 	if (!ret)
 		forget_failure();
-	/* The core logs it, and tells the lease. */
-	return ret || !m->copied || !(access & DLBUF_WRITE) ? ret :
+	/* The core logs it, and tells the lease, which has nothing to wait for. */
+	return ret || !lost ? ret :
 	       fail(-EIO, "%s: a copy is not written back: %s", m->dev->base.name, why);
 }
 
