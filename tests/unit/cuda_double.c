@@ -653,7 +653,7 @@ TEST(udmabufs_out_and_in)
 	cuda_external_memory m;
 	size_t at = 0;
 	cuda_pointer p;
-	int fd;
+	int fd, same;
 
 	if (!has_udmabuf())
 		SKIP("no /dev/udmabuf");
@@ -662,7 +662,9 @@ TEST(udmabufs_out_and_in)
 	at = p % 4096;
 	CHECK(at);
 	OK(export(p - at, BYTES, 0, &fd));
-	FAILS(UNKNOWN, import(CUABI_MEMORY_OPAQUE_FD, fd, BYTES, 0, &m));
+	same = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	FAILS(UNKNOWN, import(CUABI_MEMORY_OPAQUE_FD, same, BYTES, 0, &m));
+	CHECK_EQ(fcntl(same, F_GETFD), -1); /* refused, and closed */
 	OK(import(CUABI_MEMORY_DMABUF_FD, fd, BYTES, 0, &m));
 	OK(cu.DestroyExternalMemory(m));
 	check_export(p, at, fd);
