@@ -147,7 +147,7 @@ static int device_write(DLManagedTensorVersioned *t, uint64_t offset,
 	return ret;
 }
 
-/* What src points to goes in, and without src it comes out. */
+/* Writes what src points to. If src is NULL, it reads. */
 static int device_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
 			       const void *src, size_t bytes, void **job)
 {

@@ -155,7 +155,7 @@ static int levelzero_write(DLManagedTensorVersioned *t, uint64_t offset,
 	return ret;
 }
 
-/* What src points to goes in, and without src it comes out. */
+/* Writes what src points to. If src is NULL, it reads. */
 static int levelzero_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
 				  const void *src, size_t bytes, void **job)
 {

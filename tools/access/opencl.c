@@ -89,7 +89,7 @@ struct job {
 	uint8_t bytes[];
 };
 
-/* What src points to goes in, and without src it comes out. */
+/* Writes what src points to. If src is NULL, it reads. */
 static int opencl_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
 			       const void *src, size_t bytes, void **out)
 {

@@ -172,36 +172,37 @@ static int import(struct queue_memory *m)
 	});
 }
 
-/* What the driver is given; taken: whether it took it. */
-static int give(int fd)
+/* The driver gets a duplicate of fd. */
+static int copy_fd(int fd)
 {
-	int given = sys_dup(fd);
+	int copy = sys_dup(fd);
 
-	return given < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : given;
+	return copy < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") : copy;
 }
 
-static void given(int fd, int given, bool taken)
+/* Closes fd if the driver has taken the copy, otherwise the copy. */
+static void close_other(int fd, int copy, bool taken)
 {
 	if (taken)
 		close(fd);
 	else
-		sys_close_refused(given, fd);
+		sys_close_refused(copy, fd);
 }
 
 static int import_shared(struct queue_memory *m, int fd, uint64_t allocated,
 			 bool dedicated)
 {
-	int dup = give(fd), ret;
+	int copy = copy_fd(fd), ret;
 
-	if (dup < 0)
-		return dup;
+	if (copy < 0)
+		return copy;
 	ret = import_external(m, &(struct cuda_memory_desc){
 		.type = CUABI_MEMORY_OPAQUE_FD,
-		.handle.fd = dup,
+		.handle.fd = copy,
 		.size = allocated,
 		.flags = dedicated ? CUABI_EXTERNAL_MEMORY_DEDICATED : 0,
 	});
-	given(fd, dup, m->handle);
+	close_other(fd, copy, m->handle);
 	return ret;
 }
 
@@ -278,16 +279,16 @@ static int clear(struct queue_memory *m, void *s)
 
 static int semaphore_import(struct queue_device *dev, int fd, void **out)
 {
-	int dup = give(fd), ret;
+	int copy = copy_fd(fd), ret;
 
-	if (dup < 0)
-		return dup;
+	if (copy < 0)
+		return copy;
 	ret = CUDA_DO(dev, ImportExternalSemaphore, (cuda_external_semaphore *)out,
 		      (&(struct cuda_semaphore_desc){
 			      .type = CUABI_SEMAPHORE_TIMELINE_FD,
-			      .handle.fd = dup,
+			      .handle.fd = copy,
 		      }));
-	given(fd, dup, !ret);
+	close_other(fd, copy, !ret);
 	return ret;
 }
 

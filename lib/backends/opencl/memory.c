@@ -193,7 +193,7 @@ int opencl_begin(struct queue_memory *m, void *stream)
 {
 	cl_mem mem = mem_of(m);
 	bool in_order;
-	/* What can fail comes first: what has begun would begin a second time. */
+	/* The query comes first: if it failed later, the access would begin twice. */
 	int ret = opencl_has_order(m->dev, stream, &in_order);
 
 	if (!ret)

@@ -483,8 +483,8 @@ static int new_image(struct vulkan_device *dev, const struct detile *d,
 }
 
 /*
- * What the driver tells of a plane in memory. False: nothing; lavapipe tells what it has for
- * the first plane, of all of them.
+ * Asks the driver for the layout of a plane in memory. False: it does not know. lavapipe
+ * gives the layout of the first plane for all planes.
  */
 static bool told_layout(struct vulkan_device *dev, VkImage image, uint32_t plane,
 			VkSubresourceLayout *told)
@@ -548,7 +548,7 @@ static int check_own_pitch(struct vulkan_device *dev, const struct detile *d,
 	return ret;
 }
 
-/* What an image needs; *alone: its memory is for it alone. */
+/* Asks what an image needs. *alone: the driver wants memory for this image only. */
 static VkMemoryRequirements ask_needs(struct vulkan_device *dev, const struct texture *t,
 				      VkImage image, bool *alone)
 {
