@@ -89,7 +89,9 @@ int queue_access_end(struct queue_memory *m, void *stream)
 	if (!last)
 		ret = queue_work_add(m, DLBUF_READ, stream, 0, NULL);
 	if (last && m->held) {
-		ret = queue_work_order(m, stream);
+		ret = queue_work_await(dev, m->begun, stream);
+		if (!ret)
+			ret = queue_work_order(m, stream);
 		if (!ret)
 			ret = dev->ops->end(m, m->held_for, stream);
 		m->held = ret;

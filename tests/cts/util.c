@@ -386,15 +386,6 @@ void cts_until_fds(unsigned int fds)
 	UNTIL(cts_count_fds() == fds);
 }
 
-static bool asleep(pid_t tid)
-{
-	char line[256], *state;
-
-	thread_line(tid, "stat", line, sizeof(line));
-	state = strrchr(line, ')');
-	return state && state[1] && state[2] == 'S';
-}
-
 static pid_t tid_of(const pid_t *tid)
 {
 	UNTIL(__atomic_load_n(tid, __ATOMIC_ACQUIRE));
@@ -405,7 +396,7 @@ void cts_until_asleep(const pid_t *tid, const bool *over)
 {
 	pid_t id = tid_of(tid);
 
-	UNTIL(__atomic_load_n(over, __ATOMIC_ACQUIRE) || asleep(id));
+	UNTIL(__atomic_load_n(over, __ATOMIC_ACQUIRE) || thread_sleeps(id));
 }
 
 /* Also those of a driver, to which it may have given its work. */
@@ -418,7 +409,7 @@ static bool all_others_asleep(void)
 	while (idle && (e = readdir(dir))) {
 		pid_t tid = atoi(e->d_name);
 
-		idle = tid <= 0 || tid == gettid() || asleep(tid);
+		idle = tid <= 0 || tid == gettid() || thread_sleeps(tid);
 	}
 	if (dir)
 		closedir(dir);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 
@@ -23,6 +24,15 @@ static inline void thread_line(pid_t tid, const char *file, char *line, size_t s
 	if (!fgets(line, size, f))
 		line[0] = '\0';
 	fclose(f);
+}
+
+static inline bool thread_sleeps(pid_t tid)
+{
+	char line[256], *state;
+
+	thread_line(tid, "stat", line, sizeof(line));
+	state = strrchr(line, ')');
+	return state && state[1] && state[2] == 'S';
 }
 
 /*

@@ -52,12 +52,12 @@ static inline void break_call(const char *symbol, int result,
 {
 	fake->result = result;
 	fake->spared = spared;
-	fake->failing = symbol;
+	__atomic_store_n(&fake->failing, symbol, __ATOMIC_RELEASE);
 }
 
 static inline void heal(void)
 {
-	fake->failing = NULL;
+	__atomic_store_n(&fake->failing, NULL, __ATOMIC_RELEASE);
 }
 
 /* How often a function was called since watch(). */

@@ -40,14 +40,6 @@ static void *add_fence(void *arg)
 	return arg;
 }
 
-static bool sleeps(pid_t tid)
-{
-	char line[256];
-
-	thread_line(tid, "syscall", line, sizeof(line));
-	return tid && strtol(line, NULL, 10) == SYS_futex;
-}
-
 /* Another thread adds a fence as START begins, which would wait for it. */
 static void count_start(void)
 {
@@ -55,7 +47,7 @@ static void count_start(void)
 		return;
 	added_fences = 0;
 	REQUIRE(!pthread_create(&adds, NULL, add_fence, NULL));
-	UNTIL(sleeps(__atomic_load_n(&adds_as, __ATOMIC_ACQUIRE)) ||
+	UNTIL(thread_sleeps(__atomic_load_n(&adds_as, __ATOMIC_ACQUIRE)) ||
 	      __atomic_load_n(&added_fences, __ATOMIC_ACQUIRE));
 	CHECK_EQ(__atomic_load_n(&added_fences, __ATOMIC_ACQUIRE), 0);
 }

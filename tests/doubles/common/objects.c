@@ -35,6 +35,7 @@ void wrong(const char *fmt, ...)
 bool call_begin(const char *name)
 {
 	void (*look)(const char *call) = __atomic_load_n(&driver->look, __ATOMIC_ACQUIRE);
+	const char *failing;
 
 	if (look)
 		look(name);
@@ -50,7 +51,8 @@ bool call_begin(const char *name)
 		return false;
 	if (driver->fail_at && !--driver->fail_at)
 		return true;
-	if (!driver->failing || strcmp(driver->failing, name))
+	failing = __atomic_load_n(&driver->failing, __ATOMIC_ACQUIRE);
+	if (!failing || strcmp(failing, name))
 		return false;
 	if (!driver->spared)
 		return true;
