@@ -148,6 +148,10 @@ static void GetPhysicalDeviceProperties2(VkPhysicalDevice physical,
 			drm->primaryMinor = p->primary;
 			drm->renderMinor = p->render;
 		}
+		if (s->sType ==
+		    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES)
+			((VkPhysicalDeviceMaintenance4Properties *)s)->maxBufferSize =
+				p->max_buffer;
 		if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES)
 			((VkPhysicalDeviceIDProperties *)s)->deviceUUID[0] =
 				p->uuid;
@@ -156,6 +160,7 @@ static void GetPhysicalDeviceProperties2(VkPhysicalDevice physical,
 			continue;
 		strcpy(names->driverName, "fake");
 		strcpy(names->driverInfo, "1.0");
+		names->driverID = p->driver;
 	}
 }
 
@@ -348,6 +353,8 @@ static VkResult CreateBuffer(VkDevice device, const VkBufferCreateInfo *info,
 	check(device, FAKE_DEVICE);
 	o = item_make(FAKE_BUFFER);
 	o->size = info->size;
+	if (used->max_buffer && o->size > used->max_buffer)
+		wrong("vkCreateBuffer: VUID-VkBufferCreateInfo-size-06409");
 	if (!info->pNext)
 		wrong("vkCreateBuffer: not external");
 	else
@@ -458,6 +465,10 @@ static VkResult AllocateMemory(VkDevice device,
 	      last->address != fake.address_memory))) {
 		end();
 		return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+	}
+	if (import && used->full_types & 1u << info->memoryTypeIndex) {
+		end();
+		return VK_ERROR_OUT_OF_DEVICE_MEMORY;
 	}
 	o = item_make(FAKE_MEMORY);
 	o->address = fake.address_memory;

@@ -273,7 +273,47 @@ TEST(memory_that_does_not_fit)
 	fake->physical[0].fd_types = 0x09; /* protected, or AMD's */
 	CHECK_ERR(import_into(&f, dev), -EOPNOTSUPP);
 	import_finish(&f, -1);
+	fake->physical[0].fd_types = 0x56;
+	fake->physical[0].full_types = 0x06;
+	REQUIRE_OK(import_into(&f, dev));
+	CHECK_EQ(fake->memory_type, 4);
+	import_finish(&f, 0);
+	fake->physical[0].full_types = 0x56;
+	CHECK_ERR(import_into(&f, dev), -ENOMEM);
+	CHECK_EQ(fake->memory_type, 6);
+	import_finish(&f, -1);
 	dlbuf_device_close(dev);
+	end();
+}
+
+TEST(the_largest_buffer)
+{
+	static const struct {
+		bool extension;
+		uint64_t found, max;
+		int ret;
+	} cases[] = {
+		{ true, 1 << 30, IMPORT_BYTES, 0 },
+		{ true, 1 << 30, IMPORT_BYTES - 1, -EOPNOTSUPP },
+		{ false, UINT64_MAX, UINT64_MAX, 0 },
+	};
+
+	begin();
+	fake->physical[0].max_buffer = 1 << 30;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct dlbuf_device *dev;
+
+		fake->physical[0].extensions[3] = cases[i].extension ?
+						  "VK_KHR_maintenance4" : NULL;
+		dev = open_ok();
+		CHECK_EQ(vulkan_device(dev)->physical.max_buffer, cases[i].found);
+		vulkan_device(dev)->physical.max_buffer = cases[i].max;
+		CHECK_EQ(import_into(&f, dev), cases[i].ret);
+		if (cases[i].ret)
+			CHECK_SAYS("a VkBuffer has");
+		import_finish(&f, cases[i].ret);
+		dlbuf_device_close(dev);
+	}
 	end();
 }
 
@@ -306,7 +346,7 @@ TEST(the_other_choice_of_an_address)
 	CHECK(vulkan_backend.unimport(&f.vi.base, true));
 	f.vi.buffer.address = 0;
 	dev = vulkan_device(f.dev);
-	REQUIRE_OK(vulkan_import_memory(dev, f.vi.base.fd, IMPORT_BYTES, 0, false, NULL,
+	REQUIRE_OK(vulkan_import_memory(dev, f.vi.base.fd, IMPORT_BYTES, 1, false, NULL,
 					&theirs));
 	REQUIRE_OK(vulkan_backend.import(&f.vi.base));
 	CHECK_EQ(f.vi.buffer.address, 0);

@@ -677,7 +677,7 @@ static int bind_image(struct vulkan_device *dev, const struct detile *d,
 	bool alone, address = dev->physical.address;
 	VkMemoryRequirements needs = ask_needs(dev, t, image, &alone);
 	uint64_t bytes = t->at + needs.size;
-	uint32_t type;
+	uint32_t types;
 	int ret;
 
 	/* Only the driver knows where a tiled plane ends, so its size is checked here. */
@@ -689,12 +689,12 @@ static int bind_image(struct vulkan_device *dev, const struct detile *d,
 			    (unsigned long long)d->from->modifier,
 			    (unsigned long long)bytes,
 			    (unsigned long long)plane->bytes);
-	ret = vulkan_memory_type(dev, plane->fd, needs.memoryTypeBits, &type);
+	ret = vulkan_memory_types(dev, plane->fd, needs.memoryTypeBits, &types);
 	if (ret)
 		return ret;
 	/* The flags of buffers: a dma-buf may be imported as both. */
 	do
-		ret = vulkan_import_memory(dev, plane->fd, bytes, type, address,
+		ret = vulkan_import_memory(dev, plane->fd, bytes, types, address,
 					   alone ? &dedicated : NULL, memory);
 	while (vulkan_import_again(ret, &address));
 	if (ret == -EOPNOTSUPP && dev->base.slack && bytes + READ_AHEAD > plane->bytes)

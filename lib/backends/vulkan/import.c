@@ -21,24 +21,29 @@ static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
 
 	if (!address)
 		info.usage &= ~VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+	/* RADV and Turnip do not check it. */
+	if (bytes > dev->physical.max_buffer)
+		return fail(-EOPNOTSUPP, "vulkan: a VkBuffer has %llu bytes at most, the "
+			    "dma-buf has %llu",
+			    (unsigned long long)dev->physical.max_buffer,
+			    (unsigned long long)bytes);
 	return VULKAN_CALL(&dev->instance.vk, CreateBuffer, dev->handle, &info,
 			   NULL, out);
 }
 
 /* Requirements of a buffer for its memory. */
 struct needs {
-	uint32_t type;
+	uint32_t types;
 	bool dedicated;
 	uint64_t bytes;
 };
 
-int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
-		       uint32_t wanted, uint32_t *type)
+int vulkan_memory_types(struct vulkan_device *dev, int dma_buf,
+			uint32_t wanted, uint32_t *types)
 {
 	VkMemoryFdPropertiesKHR fd = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_FD_PROPERTIES_KHR,
 	};
-	uint32_t types;
 	int ret;
 
 	/* This call does not take the fd. */
@@ -48,13 +53,12 @@ int vulkan_memory_type(struct vulkan_device *dev, int dma_buf,
 			  dma_buf, &fd);
 	if (ret)
 		return ret;
-	types = wanted & fd.memoryTypeBits & dev->physical.memory_types;
-	if (!types)
+	*types = wanted & fd.memoryTypeBits & dev->physical.memory_types;
+	if (!*types)
 		return fail(-EOPNOTSUPP, "vulkan: no memory type fits the "
 			    "resource (0x%x), the dma-buf (0x%x) and "
 			    "without a condition (0x%x)", wanted,
 			    fd.memoryTypeBits, dev->physical.memory_types);
-	*type = __builtin_ctz(types);
 	return 0;
 }
 
@@ -94,9 +98,9 @@ static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
 			   dedicated.requiresDedicatedAllocation ||
 			   dedicated.prefersDedicatedAllocation;
 	needs->bytes = reqs.memoryRequirements.size;
-	return vulkan_memory_type(dev, dma_buf,
-				  reqs.memoryRequirements.memoryTypeBits,
-				  &needs->type);
+	return vulkan_memory_types(dev, dma_buf,
+				   reqs.memoryRequirements.memoryTypeBits,
+				   &needs->types);
 }
 
 /*
@@ -142,9 +146,11 @@ void vulkan_free_memory(struct vulkan_device *dev, VkDeviceMemory memory)
 /*
  * allocationSize is what the resource needs, and not the size of the dma-buf: V3DV of Mesa
  * 25 adds what its GPU reads ahead to allocationSize, and refuses a dma-buf that is smaller.
+ * ANV takes it from the heap of the memory's type, wherever the dma-buf is: another type may
+ * have room.
  */
 int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
-			 uint32_t type, bool address, const void *next,
+			 uint32_t types, bool address, const void *next,
 			 VkDeviceMemory *out)
 {
 	VkMemoryAllocateFlagsInfo flags = {
@@ -161,7 +167,6 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
 		.pNext = &import,
 		.allocationSize = bytes,
-		.memoryTypeIndex = type,
 	};
 	VkResult result;
 	int ret;
@@ -169,6 +174,7 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	import.fd = sys_dup(dma_buf);
 	if (import.fd < 0)
 		return fail_errno("vulkan: fcntl(F_DUPFD_CLOEXEC)");
+	info.memoryTypeIndex = __builtin_ctz(types);
 	serialise(dev, pthread_mutex_lock);
 	result = VULKAN_RESULT(&dev->instance.vk, AllocateMemory, dev->handle, &info,
 			       NULL, out);
@@ -176,6 +182,9 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	if (result == VK_SUCCESS)
 		return 0;
 	sys_close_refused(import.fd, dma_buf);
+	types &= types - 1;
+	if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY && types)
+		return vulkan_import_memory(dev, dma_buf, bytes, types, address, next, out);
 	ret = vulkan_check(result, VULKAN_FUNCTION(AllocateMemory));
 	if (ret == -EOPNOTSUPP && !address && dev->physical.address)
 		fail(ret, "vulkan: vkAllocateMemory: %s, with a device address and "
@@ -201,7 +210,7 @@ static int import_memory(struct vulkan_device *dev, VkBuffer buffer,
 		.buffer = buffer,
 	};
 
-	return vulkan_import_memory(dev, dma_buf, needs->bytes, needs->type, address,
+	return vulkan_import_memory(dev, dma_buf, needs->bytes, needs->types, address,
 				    needs->dedicated ? &dedicated : NULL, out);
 }
 

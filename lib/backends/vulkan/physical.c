@@ -11,6 +11,9 @@
 #include "../../node.h"
 #include "vulkan.h"
 
+/* VK_DRIVER_ID_MESA_VENUS, newer than the oldest headers that dlbuf builds with. */
+#define DRIVER_VENUS 22
+
 static int loader_version(struct vulkan_instance *inst)
 {
 	uint32_t version = VK_API_VERSION_1_0;
@@ -121,6 +124,7 @@ static const struct {
 	  VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME },
 	{ EXT_PCI, false, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME },
 	{ EXT_DRM, false, "VK_EXT_physical_device_drm" },
+	{ EXT_MAINTENANCE4, false, "VK_KHR_maintenance4" },
 };
 
 uint32_t vulkan_extension(const char *name)
@@ -266,7 +270,22 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 	if (p->version >= VK_API_VERSION_1_2 ||
 	    p->extensions & EXT_DRIVER_PROPERTIES)
 		id.pNext = &driver;
+	p->max_buffer = UINT64_MAX;
+#ifdef VK_KHR_maintenance4 /* newer than the oldest headers that dlbuf builds with */
+	VkPhysicalDeviceMaintenance4PropertiesKHR limit = {
+		.sType =
+		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES_KHR,
+		.pNext = &id,
+		.maxBufferSize = UINT64_MAX,
+	};
+
+	if (p->extensions & EXT_MAINTENANCE4)
+		properties.pNext = &limit;
+#endif
 	inst->vk.GetPhysicalDeviceProperties2(p->handle, &properties);
+#ifdef VK_KHR_maintenance4
+	p->max_buffer = limit.maxBufferSize;
+#endif
 	if (driver.driverName[0])
 		snprintf(info->driver, sizeof(info->driver), "%.63s%s%.63s",
 			 driver.driverName, driver.driverInfo[0] ? " " : "",
@@ -417,6 +436,8 @@ void vulkan_physical_say_why(struct vulkan_physical *p)
 		     VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME
 		     " is not among the extensions given" :
 		     "the driver has no VK_KHR_external_semaphore_fd" :
+		     p->driver == DRIVER_VENUS ?
+		     "the driver waits for sync_files in vkQueueSubmit" :
 		     "the driver's semaphores take or give no sync_files");
 	if (!strncmp(p->info.description, "llvmpipe", 8) &&
 	    (!p->given || p->extensions & EXT_SEMAPHORE_FD) &&
@@ -445,7 +466,9 @@ void vulkan_physical_find_sync(const struct vulkan_instance *inst,
 			&info, &properties);
 		features = properties.externalSemaphoreFeatures;
 	}
-	p->waits = features & VK_EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT;
+	/* vkQueueSubmit of Mesa's venus waits for the sync_file, under our queue's lock. */
+	p->waits = features & VK_EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT &&
+		   p->driver != DRIVER_VENUS;
 	p->signals = features & VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT;
 	p->info.acquire = p->waits ? DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS;
 	p->info.release = p->signals ? DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS;

@@ -28,6 +28,7 @@ enum {
 	EXT_TIMELINE = 256,
 	EXT_PCI = 512,
 	EXT_DRM = 1024,
+	EXT_MAINTENANCE4 = 2048,
 };
 #define VULKAN_EXT_REQUIRED (EXT_MEMORY_FD | EXT_DMA_BUF)
 
@@ -57,6 +58,7 @@ struct vulkan_physical {
 	uint32_t queues;	/* in that family */
 	uint32_t memory_types;	/* types that need no feature */
 	uint32_t local_types;	/* those of them on the device */
+	uint64_t max_buffer;	/* bytes of a VkBuffer */
 	bool address;		/* bufferDeviceAddress */
 	bool dedicated_only;	/* imports must be dedicated allocations */
 	bool waits, signals;	/* imports, exports SYNC_FD semaphores */
@@ -227,14 +229,14 @@ int vulkan_release_all(const struct bracket *brackets, uint32_t n, void *stream,
 int vulkan_drain_device(struct dlbuf_device *dev, uint64_t deadline_ns);
 
 /*
- * Finds a memory type, of those wanted, that the dma-buf can be imported as; and
- * imports it, with a device address or without. dma_buf is borrowed. bytes is what the
- * resource needs, and next extends VkMemoryAllocateInfo.
+ * Finds the memory types, of those wanted, that the dma-buf can be imported as; and
+ * imports it as one of them, with a device address or without. dma_buf is borrowed. bytes
+ * is what the resource needs, and next extends VkMemoryAllocateInfo.
  */
-int vulkan_memory_type(struct vulkan_device *dev, int dma_buf, uint32_t wanted,
-		       uint32_t *type);
+int vulkan_memory_types(struct vulkan_device *dev, int dma_buf, uint32_t wanted,
+			uint32_t *types);
 int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
-			 uint32_t type, bool address, const void *next,
+			 uint32_t types, bool address, const void *next,
 			 VkDeviceMemory *out);
 /* Frees imported memory; not under dev->lock. vulkan_import_memory() takes it, too. */
 void vulkan_free_memory(struct vulkan_device *dev, VkDeviceMemory memory);
