@@ -283,10 +283,16 @@ on-opencl = $(ktap) -- $(lab-fails) --env OCL_ICD_VENDORS=$(1) $(2) -- env LD_PR
 	$(dir)/$(or $(5),gcc)/$(cts) opencl:0 $(3:%='%')
 $(call step,cts@opencl): build@gcc
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,$(host-copy) $(fence-event),libpocl.so.2)
-# It takes a second to begin in each case: what drivers differ in.
-on-rusticl := $(host-copy) $(fence-event) import/* path/* sync/* lease/* export/* drain/*
+# These take a second to begin in each case: what drivers differ in.
+differ := $(host-copy) $(fence-event) import/* path/* sync/* lease/* export/* drain/*
 $(call step,cts@opencl+rusticl): build@gcc
-	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe,$(on-rusticl),libRusticlOpenCL.so.1)
+	$(call on-opencl,/etc/OpenCL/vendors/rusticl.icd,--env RUSTICL_ENABLE=llvmpipe,$(differ),libRusticlOpenCL.so.1)
+# Intel's, of PyPI: $(1) is what the guest runs on it.
+on-intel = $(ktap) -- sh -c 'tests/drivers/intel $(b)/intel || exit; \
+	exec $(lab-fails) --env OCL_ICD_VENDORS=$(b)/intel/intel.icd --env OPENCL_CONTRACT=$(b)/intel/intel.icd \
+	--env LD_LIBRARY_PATH=$(b)/intel -- env LD_PRELOAD=libintelocl.so "$$@"' sh $(dir)/gcc/$(1)
+$(call step,cts@opencl+intel): build@gcc
+	$(call on-intel,$(cts) opencl:0 $(differ:%='%'))
 $(call step,cts@opencl+fault): build@gcc build@fault
 	$(call on-opencl,/etc/OpenCL/vendors/pocl.icd,,fault/*,libpocl.so.2,fault)
 on-opencl-double = $(call on-opencl,$(doubles)/libopencl.so,--env FAKE_OPENCL=$(1),$(2))
@@ -310,6 +316,10 @@ $(call step,contract@opencl+pocl): build@gcc
 $(call step,contract@opencl+rusticl): build@gcc
 	$(call on-contract,/etc/OpenCL/vendors/rusticl.icd,libRusticlOpenCL.so.1,--env RUSTICL_ENABLE=llvmpipe,\
 		queries references order callbacks buffers releases_are_deferred host_pointers maps)
+# Without callbacks, which it calls on the thread that sets the user event's status, and
+# user_events: the marker behind a failed event has no error as its status.
+$(call step,contract@opencl+intel): build@gcc | cts@opencl+intel
+	$(call on-intel,tests/unit/opencl_contract queries references order buffers releases_are_deferred host_pointers maps)
 $(call step,contract@cuda): build@gcc
 	$(ktap) -- $(lab) -- $(dir)/gcc/tests/unit/cuda_double pfn_mappings_are_not_pinned udmabufs_out_and_in
 
