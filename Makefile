@@ -180,12 +180,13 @@ cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
-hot := buffer cache device error format frame layout lease sync sys tensor together
+hot := system/error system/sys dmabuf/buffer import/cache import/device import/layout access/lease \
+	tensor/sync tensor/tensor tensor/together frame/format frame/frame
 $(hot:%=$(O)/lib/%.o): private cold-code :=
 # These call the kernel, or run once for a device: a tenth of their code.
-once := alloc camera detile dl export message node_access path pool select socket syncobj v4l2 \
-	$(patsubst lib/%.c,%,$(wildcard lib/queue/*.c) $(foreach f,api backend bridge bridge_copy \
-	bridge_link detile export import kernel memory physical wire wrap,$(wildcard lib/backends/*/$f.c)))
+once := $(patsubst lib/%.c,%,$(wildcard lib/alloc/*.c lib/capture/*.c lib/socket/*.c lib/bridge/*.c lib/queue/*.c) \
+	$(foreach f,system/dl system/node_access dmabuf/syncobj import/export import/select frame/detile,lib/$f.c) \
+	$(foreach f,api backend detile export import kernel memory physical wire wrap,$(wildcard lib/backends/*/$f.c)))
 $(once:%=$(O)/lib/%.o): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
@@ -205,11 +206,16 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 
 # ---------------------------------------------------------------- library
 
-# What is left out has its public functions in absent.c.
-lib-src-y := $(filter-out $(no-parts:%=lib/%.c) $(parts:%=lib/%_absent.c),$(wildcard lib/*.c)) \
+# The rooms of the library, each of which uses those before it (tests/abi/rooms). What is
+# left out has its public functions in absent.c.
+rooms := system dmabuf import access tensor alloc frame capture socket
+rooms-of-devices := backends/vulkan bridge queue backends
+lib-src-y := $(filter-out $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)), \
+	$(wildcard $(rooms:%=lib/%/*.c))) \
 	$(filter-out %/absent.c,$(wildcard $(backends:%=lib/backends/%/*.c))) \
 	$(wildcard $(no-backends:%=lib/backends/%/absent.c)) \
 	$(exporters:%=udmabuf/%.c) $(no-exporters:%=udmabuf/%_absent.c)
+lib-src-y += $(if $(CONFIG_BACKEND_VULKAN),$(filter-out %/absent.c,$(wildcard lib/bridge/*.c)),lib/bridge/absent.c)
 lib-src-$(CONFIG_QUEUE) += $(wildcard lib/queue/*.c)
 lib-obj := $(lib-src-y:%.c=$(O)/%.o)
 
@@ -293,7 +299,7 @@ tool-src-$(CONFIG_DMABUF_TEST) := $(reducers:%=tools/reduce_%.c) \
 	tools/json.c tools/matrix%.c $(tool-readers:%=tools/%.c)),$(wildcard tools/*.c)) $(accesses:%=tools/access/%.c)
 tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson) $(if $(CONFIG_TOOL_DRM),libdrm)
 tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=tools/reduce_%.comp))
-tool-obj := $(tool-src-y:%.c=$(O)/%.o) $(if $(tool-src-y),$(O)/lib/node_access.o)
+tool-obj := $(tool-src-y:%.c=$(O)/%.o) $(if $(tool-src-y),$(O)/lib/system/node_access.o)
 tool-spv := $(tool-shaders-y:%.comp=$(O)/%.spv.h)
 tool := $(if $(tool-src-y),$(O)/dmabuf-test)
 tool-flags = $(if $(strip $(tool-packages)),$(shell $(PKG_CONFIG) --$(1) $(tool-packages)))

@@ -10,10 +10,10 @@
 
 #include <dlbuf/heap.h>
 
-#include "../lib/exporter.h"
-#include "../lib/internal.h"
-#include "../lib/node.h"
-#include "../lib/sys.h"
+#include "../lib/alloc/exporter.h"
+#include "../lib/system/internal.h"
+#include "../lib/system/node.h"
+#include "../lib/system/sys.h"
 
 #define NODES "/dev/dma_heap"
 

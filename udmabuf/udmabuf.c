@@ -9,12 +9,12 @@
 
 #include <dlbuf/udmabuf.h>
 
-#include "../lib/buffer.h"
-#include "../lib/exporter.h"
-#include "../lib/internal.h"
-#include "../lib/memory.h"
-#include "../lib/node.h"
-#include "../lib/sys.h"
+#include "../lib/alloc/exporter.h"
+#include "../lib/dmabuf/buffer.h"
+#include "../lib/dmabuf/memory.h"
+#include "../lib/system/internal.h"
+#include "../lib/system/node.h"
+#include "../lib/system/sys.h"
 
 #ifndef MFD_HUGE_2MB
 #define MFD_HUGE_2MB (21u << 26)

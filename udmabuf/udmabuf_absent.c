@@ -2,7 +2,7 @@
 /* The functions of dlbuf/udmabuf.h in a library without udmabuf. */
 #include <dlbuf/udmabuf.h>
 
-#include "../lib/absent.h"
+#include "../lib/system/absent.h"
 
 #define WHAT "udmabuf"
 

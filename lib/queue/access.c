@@ -8,7 +8,7 @@
 
 #include <linux/dma-buf.h>
 
-#include "../fence.h"
+#include "../dmabuf/fence.h"
 #include "queue.h"
 
 /* ---------------------------------------------------------------- begin, end */

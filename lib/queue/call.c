@@ -8,8 +8,8 @@
  */
 #include <errno.h>
 
-#include "../fence.h"
-#include "../memory.h"
+#include "../dmabuf/fence.h"
+#include "../dmabuf/memory.h"
 #include "queue.h"
 
 enum state { QUEUED, RUNNING, CANCELLED };

@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../fence.h"
+#include "../dmabuf/fence.h"
 #include "queue.h"
 
 /* The bytes are copied in any case. */

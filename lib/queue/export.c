@@ -4,7 +4,7 @@
 
 #include <dlbuf/layout.h>
 
-#include "../fence.h"
+#include "../dmabuf/fence.h"
 #include "queue.h"
 
 /* Whole blocks of the driver, so that the dma-buf has no bytes of other users. */

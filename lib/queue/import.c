@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../host.h"
+#include "../import/host.h"
 #include "queue.h"
 
 /* ---------------------------------------------------------------- direct */

@@ -2,7 +2,7 @@
 /* Finds and opens devices with queues. */
 #include <stdio.h>
 
-#include "../select.h"
+#include "../import/select.h"
 #include "queue.h"
 
 /* A device that is not open yet. *n: how many the driver has. */

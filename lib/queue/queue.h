@@ -14,12 +14,12 @@
 
 #include <pthread.h>
 
-#include "../backend.h"
-#include "../bridge.h"
-#include "../event.h"
-#include "../internal.h"
-#include "../select.h"
-#include "../sys.h"
+#include "../bridge/bridge.h"
+#include "../import/backend.h"
+#include "../import/select.h"
+#include "../system/event.h"
+#include "../system/internal.h"
+#include "../system/sys.h"
 
 struct queue_function;
 struct queue_device;

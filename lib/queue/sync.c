@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "../fence.h"
+#include "../dmabuf/fence.h"
 #include "queue.h"
 
 static bool is_no_order(const struct queue_device *dev, const void *handle)

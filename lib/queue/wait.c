@@ -12,7 +12,7 @@
  */
 #include <errno.h>
 
-#include "../fence.h"
+#include "../dmabuf/fence.h"
 #include "queue.h"
 
 #define PAGE_BYTES 4096

@@ -16,7 +16,7 @@
 #include <errno.h>
 #include <sched.h>
 
-#include "../fence.h"
+#include "../dmabuf/fence.h"
 #include "queue.h"
 
 struct queue_work {

@@ -10,7 +10,7 @@
 
 #include "backends/hexagon/hexagon.h"
 #include "common.h"
-#include "host.h"
+#include "import/host.h"
 
 #define BYTES 12288
 

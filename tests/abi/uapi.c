@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * lib/uapi.h's copies of the kernel's interfaces against the headers that they
+ * lib/system/uapi.h's copies of the kernel's interfaces against the headers that they
  * are copies of. One of the parts below is defined by who compiles this; a
  * header that is too old for it says so.
  */
@@ -43,7 +43,7 @@ enum {
 #undef DMA_BUF_SET_NAME_B
 #define dma_buf_export_sync_file our_export
 #define dma_buf_import_sync_file our_import
-#include "uapi.h"
+#include "system/uapi.h"
 NUMBER(DMA_BUF_IOCTL_EXPORT_SYNC_FILE, (unsigned int)EXPORT);
 NUMBER(DMA_BUF_IOCTL_IMPORT_SYNC_FILE, (unsigned int)IMPORT);
 NUMBER(DMA_BUF_SET_NAME_B, (unsigned int)NAME);
@@ -65,7 +65,7 @@ FIELD(our_import, dma_buf_import_sync_file, fd);
 enum { DEADLINE = SYNC_IOC_SET_DEADLINE };
 #undef SYNC_IOC_SET_DEADLINE
 #define sync_set_deadline our_deadline
-#include "uapi.h"
+#include "system/uapi.h"
 NUMBER(SYNC_IOC_SET_DEADLINE, (unsigned int)DEADLINE);
 #undef sync_set_deadline
 STRUCT(our_deadline, sync_set_deadline);
@@ -75,7 +75,7 @@ FIELD(our_deadline, sync_set_deadline, pad);
 
 #ifdef PART_SYNCOBJ
 #include <drm.h>
-#include "uapi.h"
+#include "system/uapi.h"
 #ifndef DRM_IOCTL_SYNCOBJ_TRANSFER
 #error too old: drm.h has no DRM_IOCTL_SYNCOBJ_TRANSFER
 #endif
@@ -114,7 +114,7 @@ FIELD(uapi_syncobj_transfer, drm_syncobj_transfer, flags);
 
 #ifdef PART_EVENTFD
 #include <drm.h>
-#include "uapi.h"
+#include "system/uapi.h"
 #ifndef DRM_IOCTL_SYNCOBJ_EVENTFD
 #error too old: drm.h has no DRM_IOCTL_SYNCOBJ_EVENTFD
 #endif

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "import/backend.h"
 #include "cts.h"
 
 static int64_t shape_1m[] = { 1024, 1024 };

@@ -13,10 +13,10 @@
 
 #include "cts.h"
 #ifdef CONFIG_FAULT_INJECTION
-#include "backend.h"
-#include "detile.h"
-#include "event.h"
-#include "sys.h"
+#include "import/backend.h"
+#include "frame/detile.h"
+#include "system/event.h"
+#include "system/sys.h"
 
 #define BYTES 8192
 

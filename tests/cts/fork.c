@@ -13,7 +13,7 @@
 
 #include "cts.h"
 #ifdef CONFIG_FAULT_INJECTION
-#include "sys.h"
+#include "system/sys.h"
 #endif
 
 #define BYTES 8192

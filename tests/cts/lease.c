@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "cts.h"
-#include "event.h"
+#include "system/event.h"
 #ifdef CONFIG_FAULT_INJECTION
-#include "sys.h"
+#include "system/sys.h"
 #endif
 
 #define W 64u

@@ -18,9 +18,9 @@
 
 #include "cts.h"
 
-#include "backend.h"
-#include "detile.h"
-#include "event.h"
+#include "import/backend.h"
+#include "frame/detile.h"
+#include "system/event.h"
 #include "packet.h"
 
 #define BYTES 16384u

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 
 #include "cts.h"
-#include "import.h"
-#include "tensor.h"
+#include "import/import.h"
+#include "tensor/tensor.h"
 
 static const struct access *real;
 static struct access stand_in;

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend.h"
+#include "import/backend.h"
 #include "cts.h"
-#include "detile.h"
-#include "internal.h"
+#include "frame/detile.h"
+#include "system/internal.h"
 
 #define CC DLBUF_FOURCC
 #define X_TILED 0x0100000000000001ull	/* Intel's */

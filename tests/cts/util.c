@@ -19,8 +19,8 @@
 #include <linux/seccomp.h>
 
 #include "cts.h"
-#include "event.h"
-#include "memory.h"
+#include "system/event.h"
+#include "dmabuf/memory.h"
 #include "thread.h"
 #include "vgem.h"
 

@@ -11,9 +11,9 @@
 #include <dlbuf/dlbuf.h>
 
 #include "fuzz.h"
-#include "layout.h"
+#include "import/layout.h"
 #include "layout_model.h"
-#include "message.h"
+#include "socket/message.h"
 
 static void get_layout(struct input *in, DLTensor *l, int64_t shape[],
 		       int64_t strides[])

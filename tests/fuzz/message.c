@@ -11,7 +11,7 @@
 #include <dlbuf/dlbuf.h>
 
 #include "fuzz.h"
-#include "message.h"
+#include "socket/message.h"
 
 static void check_tensors(const struct message *m, struct packet *again)
 {

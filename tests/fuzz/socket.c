@@ -21,7 +21,7 @@
 
 #include <dlbuf/dlbuf.h>
 
-#include "event.h"
+#include "system/event.h"
 #include "common.h"
 #include "fuzz.h"
 #include "packet.h"

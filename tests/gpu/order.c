@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "../cts/cts.h"
-#include "event.h"
+#include "system/event.h"
 #include "gpu.h"
 
 #define PAGES 61

@@ -73,7 +73,7 @@ bool ktap_check_ok(const char *file, int line, int ret, const char *text)
 			  ret < 0 ? dlbuf_last_error() : "not 0");
 }
 
-/* lib/internal.h; not there for a program linked with the public library. */
+/* lib/system/internal.h; not there for a program linked with the public library. */
 extern void forget_failure(void) __attribute__((weak));
 
 void ktap_forget(void)

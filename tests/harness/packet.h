@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "message.h"
+#include "socket/message.h"
 
 /* sendmsg() with fds, up to the kernel's 253. */
 static inline ssize_t send_fds(int sock, const void *data, size_t bytes,

@@ -14,7 +14,7 @@
 
 #include "vivid.h"
 #ifdef CONFIG_FAULT_INJECTION
-#include "sys.h"
+#include "system/sys.h"
 #endif
 
 #define WIDTH 640u

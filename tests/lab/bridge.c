@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "../cts/cts.h"
-#include "backends/vulkan/bridge_device.h"
+#include "bridge/device.h"
 
 #define PAGES 777
 #define BYTES (PAGES * 4096ull)

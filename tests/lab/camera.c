@@ -19,7 +19,7 @@
 #include "thread.h"
 #include "vivid.h"
 #ifdef CONFIG_FAULT_INJECTION
-#include "sys.h"
+#include "system/sys.h"
 #endif
 
 #define WIDTH 320u

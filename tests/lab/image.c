@@ -10,7 +10,7 @@
 #include <dlbuf/vulkan.h>
 
 #include "cts/cts.h"
-#include "internal.h"
+#include "system/internal.h"
 #include "image.spv.h"
 
 #define W 60u

@@ -12,7 +12,7 @@
 #include <drm.h>
 
 #include "../cts/cts.h"
-#include "select.h"
+#include "import/select.h"
 
 #define BYTES 4096
 #define BOUND -1 /* for what is certain to come: the harness's limit */

@@ -16,7 +16,7 @@
 
 #include "cts/cts.h"
 
-#include "event.h"
+#include "system/event.h"
 
 const char *cts_device = "cpu";
 const struct access *cts_access;

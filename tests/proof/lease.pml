@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * lib/lease.c and lib/cache.c: two tensors of one frame, each with work until a fence
+ * lib/access/lease.c and lib/import/cache.c: two tensors of one frame, each with work until a fence
  * signals; the import is used again from the cache, and trimmed. On every way the lease fires
  * exactly once, after both fences, and the import is destroyed exactly once, unused.
  *

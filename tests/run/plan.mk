@@ -163,6 +163,8 @@ $(call step,abi@hip abi@debian): abi@%: build@gcc
 	$(ktap) -- tests/abi/$* $(dir)/gcc
 $(call step,abi@hexagon): build@arm64
 	$(ktap) -- tests/abi/hexagon $(dir)/arm64
+$(call step,abi@rooms): build@gcc
+	$(ktap) -- tests/abi/rooms $(dir)/gcc
 $(call step,abi@symbols): build@gcc build@clang build@cpu-only build@small
 	$(ktap) -- tests/abi/symbols $(^:build@%=$(dir)/%)
 $(call step,abi@formats): build@gcc

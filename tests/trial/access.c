@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* How the trial device touches a tensor's memory, and the registries with it. */
-#include "../../lib/device.c"
+#include "../../lib/import/device.c"
 #include "../cts/main.c"
 
 #include "queue/queue.h"

@@ -7,7 +7,7 @@
 
 #include <dlbuf/dlbuf.h>
 
-#include "internal.h"
+#include "system/internal.h"
 
 #ifdef CONFIG_EXPORTER_UDMABUF
 #define HAVE_UDMABUF 1

@@ -8,7 +8,7 @@
 #include <signal.h>
 
 #include "ioctl.h"
-#include "uapi.h"
+#include "system/uapi.h"
 
 /* A case may hold who calls START, as a fence of the dma-buf does. */
 static void (*hold_start)(void);

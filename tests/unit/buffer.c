@@ -14,9 +14,9 @@
 
 #include <dlbuf/dlbuf.h>
 
-#include "buffer.h"
-#include "internal.h"
-#include "sys.h"
+#include "dmabuf/buffer.h"
+#include "system/internal.h"
+#include "system/sys.h"
 
 /* Every function that takes the fd of a dma-buf. */
 static void check_refused(int fd, const char *says)

@@ -15,15 +15,15 @@
 #include "emulated.h"
 #include "ktap.h"
 
-#include "buffer.h"
-#include "event.h"
-#include "pending.h"
-#include "tensor.h"
+#include "dmabuf/buffer.h"
+#include "system/event.h"
+#include "access/pending.h"
+#include "tensor/tensor.h"
 
 static int memfd_size(int fd, int callers, uint64_t *bytes);
 #define buffer_size memfd_size
-#include "../../lib/cache.c"
-#include "../../lib/import.c"
+#include "../../lib/import/cache.c"
+#include "../../lib/import/import.c"
 #undef buffer_size
 
 static int memfd_size(int fd, int callers, uint64_t *bytes)

@@ -13,7 +13,7 @@
 
 #include "cuda_backend.h"
 #include "cuda_memfds.h"
-#include "memory.h"
+#include "dmabuf/memory.h"
 
 /* ---------------------------------------------------------------- direct */
 

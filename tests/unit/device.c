@@ -6,7 +6,7 @@
 
 #include <dlbuf/dlbuf.h>
 
-#include "internal.h"
+#include "system/internal.h"
 
 static int opened(const char *name)
 {

@@ -192,7 +192,7 @@ TEST(drain_dispatches)
 
 	CHECK_OK(dlbuf_dispatch_fd(&poll_fd));
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
-	CHECK_OK(event_add_take(dup(fd), drain, dev, dev));
+	CHECK_OK(event_add_take(dup(fd), drain, dev, dev, NULL));
 	CHECK_ERR(dlbuf_device_drain(dev, 1), -ETIME);
 	signal_fd(fd);
 	CHECK_OK(dlbuf_device_drain(dev, 0));

@@ -5,8 +5,8 @@
 
 #include "ktap.h"
 
-#include "dl.h"
-#include "internal.h"
+#include "system/dl.h"
+#include "system/internal.h"
 
 /* From the C library, which every machine has, and from nowhere. */
 struct table {

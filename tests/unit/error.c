@@ -7,7 +7,7 @@
 
 #include <dlbuf/tensor.h>
 
-#include "internal.h"
+#include "system/internal.h"
 
 TEST(no_failure_no_sentence)
 {

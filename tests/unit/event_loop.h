@@ -18,10 +18,10 @@
 #include "emulated.h"
 #include "eventfd.h"
 
-#include "event.h"
-#include "internal.h"
-#include "memory.h"
-#include "sys.h"
+#include "system/event.h"
+#include "system/internal.h"
+#include "dmabuf/memory.h"
+#include "system/sys.h"
 
 #define THREADS() KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks")
 

@@ -22,11 +22,11 @@
 #include "emulated.h"
 #include "eventfd.h"
 
-#include "event.h"
-#include "fence.h"
-#include "internal.h"
+#include "system/event.h"
+#include "dmabuf/fence.h"
+#include "system/internal.h"
 #include "ioctl.h"
-#include "sys.h"
+#include "system/sys.h"
 #include "thread.h"
 
 /* So many of the next ioctl()s are refused: with EAGAIN, as by the server of a FUSE file. */

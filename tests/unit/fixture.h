@@ -17,8 +17,8 @@
 #include <dlbuf/dlbuf.h>
 
 #include "bracket.h"
-#include "event.h"
-#include "host.h"
+#include "system/event.h"
+#include "import/host.h"
 #include "queue/queue.h"
 
 static inline void nobody_reads(void *data, enum dlbuf_log_level level,

@@ -19,12 +19,12 @@
 #include "cuda_memfds.h"
 #include "double.h"
 #include "emulated.h"
-#include "event.h"
+#include "system/event.h"
 #include "doubles/cuda.h"
 #define fake_kind fake_vulkan_kind
 #define FAKE_KINDS FAKE_VULKAN_KINDS
 #include "doubles/vulkan.h"
-#include "internal.h"
+#include "system/internal.h"
 
 #define BYTES 8192
 /* The optimized build and the one with TSan fork often; the others are slower. */

@@ -5,8 +5,8 @@
 
 #include <dlbuf/layout.h>
 
-#include "frame.h"
-#include "internal.h"
+#include "frame/frame.h"
+#include "system/internal.h"
 
 static struct dlbuf_format_info formats[512];
 static int nformats;

@@ -5,9 +5,9 @@
 
 #include <dlbuf/layout.h>
 
-#include "detile.h"
-#include "frame.h"
-#include "internal.h"
+#include "frame/detile.h"
+#include "frame/frame.h"
+#include "system/internal.h"
 
 #define DRM(a, b, c, d) DLBUF_CODE_DRM, DLBUF_FOURCC(a, b, c, d)
 #define V4L2(a, b, c, d) DLBUF_CODE_V4L2, DLBUF_FOURCC(a, b, c, d)

@@ -4,7 +4,7 @@
 
 #include <dlbuf/layout.h>
 
-#include "layout.h"
+#include "import/layout.h"
 #include "layout_model.h"
 
 #define MAX INT64_MAX

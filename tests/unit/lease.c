@@ -9,7 +9,7 @@
 #include "ktap.h"
 
 #include "emulated.h"
-#include "internal.h"
+#include "system/internal.h"
 
 static unsigned int released;	/* atomic */
 

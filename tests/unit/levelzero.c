@@ -8,7 +8,7 @@
 
 #ifdef CONFIG_BACKEND_LEVELZERO
 #include "levelzero_backend.h"
-#include "memory.h"
+#include "dmabuf/memory.h"
 
 /* ---------------------------------------------------------------- contexts */
 

@@ -10,7 +10,7 @@
 #ifdef CONFIG_BACKEND_OPENCL
 #include "cuda_memfds.h"
 #include "opencl_backend.h"
-#include "memory.h"
+#include "dmabuf/memory.h"
 
 /* ---------------------------------------------------------------- devices */
 

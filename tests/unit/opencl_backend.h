@@ -13,7 +13,7 @@
 
 #include "backends/opencl/opencl.h"
 #include "fixture.h"
-#include "memory.h"
+#include "dmabuf/memory.h"
 
 /* With a driver of these words; see doubles/opencl.h. */
 static inline void begin(const char *words)

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "common.h"
-#include "internal.h"
+#include "system/internal.h"
 #include "opencl_load.h"
 #include "rules.h"
 

@@ -5,7 +5,7 @@
 
 #include <dlbuf/dlbuf.h>
 
-#include "internal.h"
+#include "system/internal.h"
 
 struct ours {
 	size_t size;

@@ -31,7 +31,7 @@
 
 #include "cuda_memfds.h"
 #include "fixture.h"
-#include "memory.h"
+#include "dmabuf/memory.h"
 #include "queue_driver.h"
 #include "thread.h"
 

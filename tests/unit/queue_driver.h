@@ -3,7 +3,7 @@
 #ifndef UNIT_QUEUE_DRIVER_H
 #define UNIT_QUEUE_DRIVER_H
 
-#include "host.h"
+#include "import/host.h"
 
 #define DIRECT PATH_BIT(DLBUF_PATH_DIRECT)
 #define HOST PATH_BIT(DLBUF_PATH_HOST)

@@ -2,8 +2,8 @@
 /* Which device a selector means. DRM nodes: tests/lab/syncobj.c. */
 #include "ktap.h"
 
-#include "internal.h"
-#include "select.h"
+#include "system/internal.h"
+#include "import/select.h"
 
 /* Three devices; the second cannot be used, and the third is on no bus. */
 static const struct dlbuf_device_info infos[] = {

@@ -20,10 +20,10 @@
 #include "emulated.h"
 #include "ktap.h"
 
-#include "event.h"
-#include "internal.h"
+#include "system/event.h"
+#include "system/internal.h"
 #include "packet.h"
-#include "sys.h"
+#include "system/sys.h"
 #include "thread.h"
 
 #ifdef CONFIG_BACKEND_CPU

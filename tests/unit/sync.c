@@ -14,9 +14,9 @@
 #include "common.h"
 #include "eventfd.h"
 
-#include "event.h"
-#include "fence.h"
-#include "lease.h"
+#include "system/event.h"
+#include "dmabuf/fence.h"
+#include "access/lease.h"
 
 /* What would be asked of the kernel, and what it answers. */
 static struct {
@@ -46,8 +46,8 @@ static int note_idle(int fd, uint32_t access);
 #define fence_check note_check
 #define fence_check_file note_file
 #define dlbuf_fence_wait note_fence_wait
-#include "../../lib/pending.c"
-#include "../../lib/sync.c"
+#include "../../lib/access/pending.c"
+#include "../../lib/tensor/sync.c"
 #undef dlbuf_fence_export
 #undef fence_import
 #undef dlbuf_fence_merge

@@ -5,7 +5,7 @@
 #include <dlbuf/dlbuf.h>
 
 #include "common.h"
-#include "internal.h"
+#include "system/internal.h"
 
 /* Each function that takes a tensor says the same. */
 static void check_refused(DLManagedTensorVersioned *t, int err)

@@ -11,9 +11,9 @@
 #include "common.h"
 #include "eventfd.h"
 
-#include "event.h"
-#include "fence.h"
-#include "lease.h"
+#include "system/event.h"
+#include "dmabuf/fence.h"
+#include "access/lease.h"
 
 #define NIMPORTS 20
 #define NTENSORS 40
@@ -37,9 +37,9 @@ static int note_file(int fence);
 #define fence_import note_import
 #define dlbuf_fence_merge note_merge
 #define fence_check_file note_file
-#include "../../lib/pending.c"
-#include "../../lib/sync.c"
-#include "../../lib/together.c"
+#include "../../lib/access/pending.c"
+#include "../../lib/tensor/sync.c"
+#include "../../lib/tensor/together.c"
 
 /* ---------------------------------------------------------------- a device */
 

@@ -6,7 +6,7 @@
 #include <dlbuf/frame.h>
 #include <dlbuf/layout.h>
 
-#include "internal.h"
+#include "system/internal.h"
 
 #define CC DLBUF_FOURCC
 

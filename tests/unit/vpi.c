@@ -14,10 +14,10 @@
 
 #include "cuda_memfds.h"
 #include "emulated.h"
-#include "event.h"
-#include "internal.h"
+#include "system/event.h"
+#include "system/internal.h"
 #include "packet.h"
-#include "sys.h"
+#include "system/sys.h"
 
 #define BYTES 8192
 

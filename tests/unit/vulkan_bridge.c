@@ -10,7 +10,7 @@
 #ifdef CONFIG_BACKEND_VULKAN
 #include <sys/mman.h>
 
-#include "backends/vulkan/bridge_device.h"
+#include "bridge/device.h"
 #include "vulkan_double.h"
 
 #define PAGES 5

@@ -16,8 +16,8 @@
 
 #include "backends/vulkan/vulkan.h"
 #include "doubles/vulkan.h"
-#include "event.h"
-#include "fence.h"
+#include "system/event.h"
+#include "dmabuf/fence.h"
 #include <generated/seen.h>	/* of dlbuf/vulkan.h, too */
 
 static struct fake_vulkan *fake;

@@ -9,10 +9,10 @@
 
 #include <linux/dma-buf.h>
 
-#include "../../backend.h"
-#include "../../fence.h"
-#include "../../internal.h"
-#include "../../sys.h"
+#include "../../dmabuf/fence.h"
+#include "../../import/backend.h"
+#include "../../system/internal.h"
+#include "../../system/sys.h"
 
 BACKEND_DECLARE(cpu);
 

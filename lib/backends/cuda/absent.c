@@ -2,7 +2,7 @@
 /* The functions of dlbuf/cuda.h in a library without CUDA. */
 #include <dlbuf/cuda.h>
 
-#include "../../absent.h"
+#include "../../system/absent.h"
 
 #define WHAT "backend cuda"
 

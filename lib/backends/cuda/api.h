@@ -8,9 +8,9 @@
 
 #include <stdbool.h>
 
-#include "../../dl.h"
-#include "../../internal.h"
-#include "../../sys.h"
+#include "../../system/dl.h"
+#include "../../system/internal.h"
+#include "../../system/sys.h"
 #include "abi.h"
 
 /*

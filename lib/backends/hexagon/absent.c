@@ -2,7 +2,7 @@
 /* The functions of dlbuf/hexagon.h in a library without Hexagon. */
 #include <dlbuf/hexagon.h>
 
-#include "../../absent.h"
+#include "../../system/absent.h"
 
 ABSENT("backend hexagon", dlbuf_device_wrap_hexagon,
        (int fd, int domain, const struct dlbuf_device_opts *opts,

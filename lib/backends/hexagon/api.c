@@ -2,7 +2,7 @@
 /* Loads FastRPC's library, and turns its results into errnos. */
 #include <errno.h>
 
-#include "../../fork.h"
+#include "../../system/fork.h"
 #include "api.h"
 
 /* In the order of struct hexagon_api. */

@@ -3,9 +3,9 @@
 #ifndef DLBUF_HEXAGON_API_H
 #define DLBUF_HEXAGON_API_H
 
-#include "../../dl.h"
-#include "../../internal.h"
-#include "../../sys.h"
+#include "../../system/dl.h"
+#include "../../system/internal.h"
+#include "../../system/sys.h"
 #include "abi.h"
 
 /*

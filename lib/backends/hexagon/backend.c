@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "../../fence.h"
+#include "../../dmabuf/fence.h"
 #include "hexagon.h"
 
 /* The order in which "hexagon" looks: DSPs for computation first. */

@@ -5,7 +5,7 @@
 
 #include <dlbuf/hexagon.h>
 
-#include "../../backend.h"
+#include "../../import/backend.h"
 #include "api.h"
 
 struct hexagon_device {

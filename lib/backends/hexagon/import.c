@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <limits.h>
 
-#include "../../host.h"
+#include "../../import/host.h"
 #include "hexagon.h"
 
 /* Calls a function whose result is an AEE code, unless the fault injection makes it fail. */

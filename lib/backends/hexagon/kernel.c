@@ -4,7 +4,7 @@
 
 #include <linux/dma-buf.h>
 
-#include "../../fence.h"
+#include "../../dmabuf/fence.h"
 #include "hexagon.h"
 
 /*

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "../../tensor.h"
+#include "../../tensor/tensor.h"
 #include "hexagon.h"
 
 static int check_node(int fd)

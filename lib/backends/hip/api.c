@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../fork.h"
+#include "../../system/fork.h"
 #include "api.h"
 
 /* The newest first. The number is HIP's major version; after 7 comes 10. */

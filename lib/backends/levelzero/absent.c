@@ -2,7 +2,7 @@
 /* The functions of dlbuf/levelzero.h in a library without Level Zero. */
 #include <dlbuf/levelzero.h>
 
-#include "../../absent.h"
+#include "../../system/absent.h"
 
 #define WHAT "backend levelzero"
 

@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
-#include "../../fork.h"
+#include "../../system/fork.h"
 #include "api.h"
 
 /* In the order of struct levelzero_api. */

@@ -6,9 +6,9 @@
 #ifndef DLBUF_LEVELZERO_API_H
 #define DLBUF_LEVELZERO_API_H
 
-#include "../../dl.h"
-#include "../../internal.h"
-#include "../../sys.h"
+#include "../../system/dl.h"
+#include "../../system/internal.h"
+#include "../../system/sys.h"
 #include "abi.h"
 
 /*

@@ -2,7 +2,7 @@
 /* The functions of dlbuf/opencl.h in a library without OpenCL. */
 #include <dlbuf/opencl.h>
 
-#include "../../absent.h"
+#include "../../system/absent.h"
 
 #define WHAT "backend opencl"
 

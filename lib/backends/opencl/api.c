@@ -2,7 +2,7 @@
 /* Loads OpenCL's loader, and turns its results into errnos. */
 #include <errno.h>
 
-#include "../../fork.h"
+#include "../../system/fork.h"
 #include "api.h"
 
 /* In the order of struct opencl_api. */

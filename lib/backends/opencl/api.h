@@ -14,9 +14,9 @@
 #include <CL/cl.h>
 #include <CL/cl_ext.h>
 
-#include "../../dl.h"
-#include "../../internal.h"
-#include "../../sys.h"
+#include "../../system/dl.h"
+#include "../../system/internal.h"
+#include "../../system/sys.h"
 
 /* X(name, needed): its name without "cl". OpenCL 1.2 has the NEEDED functions. */
 #define OPENCL_FUNCTIONS(X)						\

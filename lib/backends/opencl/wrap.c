@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../../tensor.h"
+#include "../../tensor/tensor.h"
 #include "opencl.h"
 
 /* ---------------------------------------------------------------- devices */

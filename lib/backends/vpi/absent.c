@@ -2,7 +2,7 @@
 /* The functions of dlbuf/vpi.h in a library without simulators. */
 #include <dlbuf/vpi.h>
 
-#include "../../absent.h"
+#include "../../system/absent.h"
 
 #define WHAT "backend vpi"
 

@@ -10,11 +10,11 @@
 
 #include <dlbuf/fence.h>
 
-#include "../../event.h"
-#include "../../fence.h"
-#include "../../host.h"
-#include "../../pending.h"
-#include "../../socket.h"
+#include "../../access/pending.h"
+#include "../../dmabuf/fence.h"
+#include "../../import/host.h"
+#include "../../socket/socket.h"
+#include "../../system/event.h"
 #include "vpi.h"
 
 static int vpi_each(const struct backend *backend, dlbuf_device_fn fn, void *data)
@@ -241,7 +241,7 @@ int vpi_pass_begin(struct vpi_import *imp, uint32_t access, int *end)
 	cache_ref(&imp->base);
 	watched = sys_dup(pass->fd);
 	ret = watched < 0 ? fail_errno("fcntl(F_DUPFD_CLOEXEC)") :
-	      event_add_take(watched, pass_over, pass, imp->base.dev);
+	      event_add_take(watched, pass_over, pass, imp->base.dev, NULL);
 	if (ret) {
 		if (watched >= 0)
 			close(watched);

@@ -6,9 +6,9 @@
 
 #include <dlbuf/vpi.h>
 
-#include "../../backend.h"
-#include "../../internal.h"
-#include "../../sys.h"
+#include "../../import/backend.h"
+#include "../../system/internal.h"
+#include "../../system/sys.h"
 
 /*
  * A tensor that the simulator has. There is a byte in its end of a socket, which it reads

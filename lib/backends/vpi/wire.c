@@ -6,9 +6,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "../../fence.h"
-#include "../../socket.h"
-#include "../../tensor.h"
+#include "../../dmabuf/fence.h"
+#include "../../socket/socket.h"
+#include "../../tensor/tensor.h"
 #include "vpi.h"
 
 /* ---------------------------------------------------------------- attaching */

@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../dl.h"
-#include "../../internal.h"
+#include "../../system/dl.h"
+#include "../../system/internal.h"
 #include "api.h"
 
 /* In the order of struct vulkan_api: DL_OPTIONAL, the level, the name. */

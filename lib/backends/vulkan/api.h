@@ -10,7 +10,7 @@
 
 #include <vulkan/vulkan_core.h>
 
-#include "../../sys.h"
+#include "../../system/sys.h"
 
 /*
  * X(level, name, needed): what is required to look up vkName, and whether dlbuf

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../fence.h"
-#include "../../memory.h"
+#include "../../dmabuf/fence.h"
+#include "../../dmabuf/memory.h"
 #include "vulkan.h"
 
 static void vulkan_describe(struct dlbuf_device *dev,

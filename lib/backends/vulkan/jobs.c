@@ -2,7 +2,7 @@
 /* Running submits, and sync_files imported into and exported from semaphores. */
 #include <errno.h>
 
-#include "../../fence.h"
+#include "../../dmabuf/fence.h"
 #include "vulkan.h"
 
 void vulkan_job_destroy(struct vulkan_device *dev, struct vulkan_job *job)

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "../../dl.h"
-#include "../../node.h"
+#include "../../system/dl.h"
+#include "../../system/node.h"
 #include "vulkan.h"
 
 /* VK_DRIVER_ID_MESA_VENUS, newer than the oldest headers that dlbuf builds with. */

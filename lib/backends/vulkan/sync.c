@@ -11,7 +11,7 @@
  */
 #include <errno.h>
 
-#include "../../fence.h"
+#include "../../dmabuf/fence.h"
 #include "vulkan.h"
 
 static VkAccessFlags accesses(uint32_t access)

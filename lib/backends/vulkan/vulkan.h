@@ -8,11 +8,11 @@
 #include <dlbuf/format.h>
 #include <dlbuf/vulkan.h>
 
-#include "../../backend.h"
-#include "../../detile.h"
-#include "../../internal.h"
-#include "../../select.h"
-#include "../../sys.h"
+#include "../../frame/detile.h"
+#include "../../import/backend.h"
+#include "../../import/select.h"
+#include "../../system/internal.h"
+#include "../../system/sys.h"
 #include "api.h"
 
 /* The extensions that dlbuf uses. */

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../tensor.h"
+#include "../../tensor/tensor.h"
 #include "vulkan.h"
 
 static uint32_t wrap_extensions(const struct dlbuf_vulkan_device *vk)

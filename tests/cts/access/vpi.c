@@ -11,10 +11,10 @@
 
 #include "cts/cts.h"
 
-#include "backend.h"
-#include "event.h"
-#include "frame.h"
-#include "import.h"
+#include "import/backend.h"
+#include "system/event.h"
+#include "frame/frame.h"
+#include "import/import.h"
 
 #define WAIT_NS 500000000000ull
 

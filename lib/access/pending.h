@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pending work on dma-bufs: the fences of the kernel, and work of this process that has
+ * no fence. All code that waits before it uses a buffer, or adds a fence after it, calls
+ * these functions.
+ */
+#ifndef DLBUF_LIB_PENDING_H
+#define DLBUF_LIB_PENDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../dmabuf/fence.h"
+#include "../import/import.h"
+
+/* An intended access to a dma-buf. */
+struct use {
+	int fd;
+	uint32_t access;
+	const struct buffer_id *id;	/* NULL: the function identifies the buffer if it needs to */
+	struct import *imp;		/* its import by a device with waits_implicitly, or NULL */
+};
+
+/* Conditions of a wait. For a plain wait all fields are 0, and fence is -1. */
+struct wait {
+	int fence;		/* the caller's sync_file, borrowed, or -1 */
+	uint64_t deadline_ns;	/* CLOCK_MONOTONIC, 0: none */
+	bool damaged;		/* accept fences that ended with an error */
+};
+
+/*
+ * Orders work of dev after all pending work that conflicts with the uses. For a device
+ * that waits by itself, *fence is a new sync_file, or -1 if nothing is pending. For
+ * other devices the call waits, and *fence is -1.
+ * -ETIME  the deadline passed
+ * -EIO    a fence ended with an error, or the kernel failed
+ * -EBADF  wait->fence is not open
+ */
+int pending_before(struct dlbuf_device *dev, const struct use *uses, uint32_t n,
+		   const struct wait *wait, int *fence);
+
+/*
+ * Merges the fences that conflict with the uses, and wait->fence, into one sync_file:
+ * *fence is new, or -1 if nothing is pending. On a kernel without sync_file it waits for
+ * them. Errors as for pending_before().
+ */
+int pending_fences(const struct use *uses, uint32_t n, const struct wait *wait,
+		   int *fence);
+
+/*
+ * Calls fn for each import of a dma-buf by a device whose work has no fences, up to the
+ * first error. Leaves out the device `but`, which may be NULL. If the process has no
+ * such device, this is one load.
+ */
+typedef int (*pending_fn)(struct import *imp, void *data);
+int pending_each_unfenced(const struct use *use, const struct dlbuf_device *but,
+			  pending_fn fn, void *data);
+
+/* Waits for the work of such devices on a dma-buf. */
+int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
+			  uint64_t deadline_ns);
+
+/*
+ * Notes that work without a fence did not write all that it should. Of more than 32
+ * buffers the oldest is forgotten.
+ */
+void pending_failed(const struct buffer_id *id);
+
+/*
+ * Tells it, once, after a wait for that work: 0, or -EIO with the error text. If there is
+ * none, this is one load. id may be NULL.
+ */
+int pending_tell(int fd, const struct buffer_id *id);
+
+/*
+ * Adds the fence of work, borrowed, to a dma-buf, so that other users wait for it. If
+ * the kernel cannot add it, waits for it. -1: the work is complete. id may be NULL.
+ */
+int pending_after(int fd, const struct buffer_id *id, uint32_t access, int fence);
+
+/*
+ * Whether an acquire without a deadline looks at the fences before START. START waits for
+ * them, but does not tell their errors, and after it they are gone. To look costs as
+ * much as the whole bracket, and most dma-bufs never have a fence. So this is for the
+ * first acquires of an import, for those after one that had to wait or after this process
+ * added a writer's fence, and for one of 64 of the others.
+ */
+#define QUIET_LOOKS 32
+#define QUIET_ACQUIRES 63
+static inline bool pending_may_wait(struct import *imp)
+{
+	uint32_t n = __atomic_load_n(&imp->unlooked, __ATOMIC_RELAXED);
+
+	if (!n || fences_count(&imp->id) !=
+	    __atomic_load_n(&imp->added, __ATOMIC_RELAXED))
+		return true;
+	__atomic_store_n(&imp->unlooked, n - 1, __ATOMIC_RELAXED);
+	return false;
+}
+
+#endif /* DLBUF_LIB_PENDING_H */

@@ -1,0 +1,943 @@
+// SPDX-License-Identifier: MIT
+/* Makes tensors of a frame: the cropped planes, a view of them, the tensors. */
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <dlbuf/fence.h>
+
+#include "../access/lease.h"
+#include "../dmabuf/fence.h"
+#include "../import/backend.h"
+#include "../import/cache.h"
+#include "../import/layout.h"
+#include "../system/internal.h"
+#include "../system/sys.h"
+#include "../tensor/tensor.h"
+#include "detile.h"
+#include "format.h"
+#include "frame.h"
+
+#define NATIVE_BITS (__BYTE_ORDER == __LITTLE_ENDIAN ? 64 : 8)
+
+static uint32_t groups(uint32_t pixels, uint32_t per_group)
+{
+	return pixels / per_group + (pixels % per_group != 0);
+}
+
+int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
+		      bool *linear)
+{
+	bool alias;
+
+	if (f->code_space < DLBUF_CODE_DRM ||
+	    f->code_space > DLBUF_CODE_LIBCAMERA)
+		return fail(-EINVAL, "the frame's code space %d is not DRM, "
+			    "V4L2 or libcamera", f->code_space);
+	*out = format_find(f->code, f->modifier, f->code_space, &alias);
+	if (!*out && f->code & 1u << 31)
+		return fail(-EOPNOTSUPP, "format %s is big-endian, DLPack has "
+			    "native byte order only",
+			    code_text(f->code & ~(1u << 31)).s);
+	if (!*out)
+		return fail(-EINVAL, "%s has no format %s that dlbuf knows",
+			    dlbuf_code_space_name(f->code_space),
+			    code_text(f->code).s);
+	*linear = alias || f->modifier == DLBUF_MOD_LINEAR;
+	return 0;
+}
+
+/* The error for a view that the format does not have; lists those that it has. */
+static int no_view(const struct format *f, enum dlbuf_view view)
+{
+	const char *reason = format_reason(f);
+	uint32_t views = format_views(f);
+	char list[96] = "";
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < DLBUF_NVIEWS; i++) {
+		if (views & 1u << i)
+			n += snprintf(list + n, sizeof(list) - n, "%s%s",
+				      n ? ", " : "", dlbuf_view_name(i));
+	}
+	return fail(-EOPNOTSUPP, "format %s has no view \"%s\"%s%s, only: %s",
+		    format_name(f), dlbuf_view_name(view), reason ? ": " : "",
+		    reason ? reason : "", list);
+}
+
+/* Fills in the fields of p that depend on the format. picture_of() sets the rest. */
+static int check_frame(const struct dlbuf_frame *f, enum dlbuf_view view,
+		       struct picture *p)
+{
+	const struct format *format;
+	uint32_t hsub, bits;
+	bool linear;
+	int ret;
+
+	ret = frame_find_format(f, &format, &linear);
+	if (ret)
+		return ret;
+	if (!(format_views(format) & 1u << view))
+		return no_view(format, view);
+	if (!f->nplanes || f->nplanes > DLBUF_MAX_PLANES)
+		return fail(-EINVAL, "the frame has %u planes, 1 to %d "
+			    "are possible", f->nplanes, DLBUF_MAX_PLANES);
+	p->format = format;
+	p->value = format->bits / 8;
+	if (view == DLBUF_VIEW_BYTES)
+		return 0;
+	p->nplanes = format_planes(format, p->format_planes);
+	if (f->modifier == DLBUF_MOD_INVALID)
+		return fail(-EOPNOTSUPP, "the frame's modifier is INVALID, "
+			    "which means unknown: say LINEAR if it is");
+	if (!linear)
+		return fail(-EOPNOTSUPP, "modifier 0x%016llx is not linear: "
+			    "tensors need a copy, which "
+			    "the option MAY_COPY allows",
+			    (unsigned long long)f->modifier);
+	if (!f->width || !f->height)
+		return fail(-EINVAL, "the frame is %ux%u pixels large", f->width,
+			    f->height);
+	/* Packed 4:2:2 shares chroma between two pixels of one group. */
+	hsub = p->format_planes[0].hsub;
+	if (f->width % hsub)
+		return fail(-EINVAL, "a width of %u is not a multiple of %u, "
+			    "as %s needs", f->width, hsub, format_name(format));
+	if (f->nplanes > p->nplanes)
+		return fail(-EINVAL, "the frame has %u planes, %s has %u",
+			    f->nplanes, format_name(format), p->nplanes);
+	bits = format->bits;
+	if (view == DLBUF_VIEW_WORDS)
+		bits *= p->format_planes[0].channels;
+	if (bits > NATIVE_BITS && view != DLBUF_VIEW_ROWS)
+		return fail(-EOPNOTSUPP, "%s is little-endian, DLPack has "
+			    "native byte order only", format_name(format));
+	return 0;
+}
+
+int frame_crop(const struct dlbuf_frame *f, struct dlbuf_rect *crop)
+{
+	static const struct dlbuf_rect all;
+
+	*crop = f->crop;
+	if (!memcmp(crop, &all, sizeof(all))) {
+		*crop = (struct dlbuf_rect){ 0, 0, f->width, f->height };
+		return 0;
+	}
+	if (!crop->width || !crop->height || crop->x >= f->width ||
+	    crop->y >= f->height || crop->width > f->width - crop->x ||
+	    crop->height > f->height - crop->y)
+		return fail(-EINVAL, "the crop of %ux%u at %u,%u is not inside "
+			    "the frame of %ux%u", crop->width, crop->height,
+			    crop->x, crop->y, f->width, f->height);
+	return 0;
+}
+
+/*
+ * Gets plane i of the frame. If the frame has one plane for a format of several, the
+ * other planes follow it in memory: each begins where the previous one ends. The pitch of
+ * such a plane has the same ratio to the pitch of luma as the values of a row have. So
+ * NV12 has the pitch of luma, I420 half of it, and NV24 twice.
+ */
+static int plane_of(const struct dlbuf_frame *f, const struct picture *pic,
+		    uint32_t i, struct dlbuf_plane *out)
+{
+	const struct format *format = pic->format;
+	uint64_t end = f->planes[0].offset;
+	int64_t luma = f->planes[0].pitch;
+
+	if (i < f->nplanes) {
+		*out = f->planes[i];
+		return 0;
+	}
+	if (f->code_space == DLBUF_CODE_DRM || f->nplanes != 1)
+		return fail(-EINVAL, "format %s has %u planes, the frame "
+			    "has %u",
+			    format_name(format), pic->nplanes,
+			    f->nplanes);
+	if (luma <= 0)
+		return fail(-EINVAL, "the other planes of %s cannot follow one "
+			    "with a pitch of %lld", format_name(format),
+			    (long long)luma);
+	for (uint32_t j = 0; j <= i; j++) {
+		struct dlbuf_format_plane p = pic->format_planes[j];
+		uint64_t pitch, bytes;
+
+		if (__builtin_mul_overflow((uint64_t)luma, p.channels, &pitch) ||
+		    __builtin_mul_overflow(pitch / p.hsub, (uint64_t)
+				groups(f->height, p.vsub), &bytes) ||
+		    (int64_t)pitch < 0)
+			return fail(-EOVERFLOW, "the planes of %ux%u pixels "
+				    "with a pitch of %lld do not fit 64 bits",
+				    f->width, f->height, (long long)luma);
+		if (pitch % p.hsub)
+			return fail(-EOPNOTSUPP, "a pitch of %lld does not "
+				    "divide by %u for plane %u of %s",
+				    (long long)luma, p.hsub, j,
+				    format_name(format));
+		*out = (struct dlbuf_plane){
+			.fd = f->planes[0].fd,
+			.offset = end,
+			.pitch = pitch / p.hsub,
+		};
+		if (__builtin_add_overflow(end, bytes, &end))
+			return fail(-EOVERFLOW, "the planes of %ux%u pixels "
+				    "with a pitch of %lld do not fit 64 bits",
+				    f->width, f->height, (long long)luma);
+	}
+	return 0;
+}
+
+/* Moves the start of a plane to the first row and column of the crop. */
+static int plane_crop(const struct dlbuf_plane *plane, uint32_t i, uint32_t row,
+		      uint64_t column_bytes, uint64_t *offset)
+{
+	int64_t rows, at;
+
+	if (__builtin_mul_overflow(plane->pitch, (int64_t)row, &rows) ||
+	    __builtin_add_overflow(rows, (int64_t)column_bytes, &rows) ||
+	    plane->offset > INT64_MAX ||
+	    __builtin_add_overflow((int64_t)plane->offset, rows, &at))
+		return fail(-EOVERFLOW, "plane %u: the offset of the crop does "
+			    "not fit 64 bits", i);
+	if (at < 0)
+		return fail(-ERANGE, "plane %u: the crop begins %llu bytes "
+			    "before the buffer", i, -(unsigned long long)at);
+	*offset = at;
+	return 0;
+}
+
+static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
+		   uint32_t i, struct picture *pic)
+{
+	struct dlbuf_format_plane p = pic->format_planes[i];
+	uint32_t value = pic->value, group = p.channels * value;
+	struct dlbuf_plane plane = { 0 };
+	struct grid *out = &pic->planes[i];
+	uint64_t row;
+	int ret;
+
+	ret = plane_of(f, pic, i, &plane);
+	if (ret)
+		return ret;
+	if (value > 1 && (plane.pitch % value || plane.offset % value))
+		return fail(-EOPNOTSUPP, "plane %u: a pitch of %lld and an "
+			    "offset of %llu bytes are not whole %u-bit values",
+			    i, (long long)plane.pitch,
+			    (unsigned long long)plane.offset, p.bits);
+	row = (uint64_t)groups(f->width, p.hsub) * group;
+	if (plane.pitch < (int64_t)row && plane.pitch > -(int64_t)row)
+		return fail(-EINVAL, "plane %u: a pitch of %lld bytes is less "
+			    "than the %llu of a row", i, (long long)plane.pitch,
+			    (unsigned long long)row);
+	if ((crop->x | crop->y) && (crop->x % p.hsub || crop->y % p.vsub))
+		return fail(-EOPNOTSUPP, "the crop begins at %u,%u, inside a "
+			    "sample of plane %u that covers %ux%u pixels",
+			    crop->x, crop->y, i, p.hsub, p.vsub);
+	out->fd = plane.fd;
+	out->pitch = plane.pitch;
+	out->rows = groups(crop->height, p.vsub);
+	out->columns = groups(crop->width, p.hsub);
+	out->channels = p.channels;
+	out->hsub = p.hsub;
+	return plane_crop(&plane, i, crop->y / p.vsub,
+			  (uint64_t)(crop->x / p.hsub) * group, &out->offset);
+}
+
+static int picture_of(const struct dlbuf_frame *f, bool uncropped,
+		      struct picture *p)
+{
+	struct dlbuf_rect crop = { 0, 0, f->width, f->height };
+	uint32_t hsub;
+	int ret = uncropped ? 0 : frame_crop(f, &crop);
+
+	if (ret)
+		return ret;
+	if ((crop.x % 2 || crop.y % 2) && format_is_mosaic(p->format))
+		return fail(-EOPNOTSUPP, "the crop begins at %u,%u, where the "
+			    "mosaic of %s does not", crop.x, crop.y,
+			    format_name(p->format));
+	hsub = p->format_planes[0].hsub;
+	if (crop.width % hsub)
+		return fail(-EOPNOTSUPP, "the crop is %u pixels wide, %s comes "
+			    "in groups of %u", crop.width,
+			    format_name(p->format), hsub);
+	p->width = crop.width;
+	p->height = crop.height;
+	p->cropped = crop.width != f->width || crop.height != f->height;
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		ret = grid_of(f, &crop, i, p);
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/*
+ * Writes a layout with the shape [rows, columns], or [rows, columns, channels]. A value
+ * has `bytes` bytes, and `step` values are between two columns.
+ */
+static void put(struct dlbuf_frame_layout *out, const struct picture *p,
+		uint32_t plane, uint32_t first, uint64_t columns, uint32_t step,
+		uint32_t channels)
+{
+	const struct grid *g = &p->planes[plane];
+
+	memset(out, 0, sizeof(*out));
+	out->plane = plane;
+	out->fd = g->fd;
+	out->shape[0] = g->rows;
+	out->shape[1] = columns;
+	out->shape[2] = channels;
+	out->strides[0] = g->pitch / p->value;
+	out->strides[1] = step;
+	out->strides[2] = 1;
+	out->layout.ndim = channels ? 3 : 2;
+	out->layout.dtype = (DLDataType){ p->format->type, p->format->bits, 1 };
+	out->layout.shape = out->shape;
+	out->layout.strides = out->strides;
+	out->layout.byte_offset = g->offset + (uint64_t)first * p->value;
+}
+
+static int view_planes(const struct picture *p, struct dlbuf_frame_layout *out,
+		       uint32_t *n)
+{
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		const struct grid *g = &p->planes[i];
+
+		put(&out[i], p, i, 0, g->columns, g->channels,
+		    g->channels > 1 ? g->channels : 0);
+	}
+	*n = p->nplanes;
+	return 0;
+}
+
+static int view_colour(const struct picture *p, struct dlbuf_frame_layout *out,
+		       uint32_t *n)
+{
+	uint32_t letters;
+	const char *s = format_channels(p->format, 0, &letters);
+
+	put(out, p, 0, letters == 4 && strchr("AX", s[0]), p->planes[0].columns,
+	    letters, 3);
+	*n = 1;
+	return 0;
+}
+
+static void put_component(struct dlbuf_frame_layout *out,
+			  const struct picture *p, uint32_t plane, char which)
+{
+	uint32_t letters, first = 0, step = 1, count;
+	const char *s = format_channels(p->format, plane, &letters);
+
+	count = format_find_component(s, letters, which, &first, &step);
+	put(out, p, plane, first, (uint64_t)p->planes[plane].columns * count,
+	    step, 0);
+}
+
+static int view_luma(const struct picture *p, struct dlbuf_frame_layout *out,
+		     uint32_t *n)
+{
+	put_component(out, p, 0, 'Y');
+	*n = 1;
+	return 0;
+}
+
+static int view_components(const struct picture *p,
+			   struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	uint32_t total = 0, letters;
+
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		const char *s = format_channels(p->format, i, &letters);
+
+		for (uint32_t j = 0; j < letters; j++)
+			if (s[j] != 'X' && strchr(s, s[j]) == s + j)
+				put_component(&out[total++], p, i, s[j]);
+	}
+	*n = total;
+	return 0;
+}
+
+/* Cells of 2x2 values. The format has the pattern of a cell. */
+static int view_cfa(const struct picture *p, struct dlbuf_frame_layout *out,
+		    uint32_t *n)
+{
+	int64_t pitch = p->planes[0].pitch / p->value, two;
+
+	if (__builtin_mul_overflow(pitch, 2, &two))
+		return fail(-EOVERFLOW, "two rows of %lld bytes do not fit 64 "
+			    "bits", (long long)p->planes[0].pitch);
+	if (p->width % 2 || p->height % 2)
+		return fail(-EOPNOTSUPP, "%ux%u pixels are no whole number of "
+			    "2x2 cells", p->width, p->height);
+	put(out, p, 0, 0, p->width / 2, 2, 2);
+	out->layout.ndim = 4;
+	out->shape[0] = p->height / 2;
+	out->shape[3] = 2;
+	out->strides[0] = two;
+	out->strides[2] = pitch;
+	out->strides[3] = 1;
+	*n = 1;
+	return 0;
+}
+
+static int view_stacked(const struct picture *p,
+			struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	const struct grid *first = &p->planes[0];
+	uint64_t width = (uint64_t)first->columns * p->value;
+	bool one_pitch = true, compact = true;
+	uint64_t end = first->offset, rows = 0, bytes = 0;
+
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		const struct grid *g = &p->planes[i];
+		uint64_t row = (uint64_t)g->columns * g->channels * p->value;
+		uint64_t size;
+
+		if (g->fd != first->fd || g->offset != end || g->pitch < 0 ||
+		    __builtin_mul_overflow((uint64_t)g->pitch,
+					   (uint64_t)g->rows, &size) ||
+		    __builtin_add_overflow(end, size, &end))
+			return fail(-EOPNOTSUPP, "plane %u%s does not follow the "
+				    "one before in the same dma-buf, as view "
+				    "\"stacked\" needs", i,
+				    p->cropped ? " of the crop" : "");
+		one_pitch &= g->pitch == first->pitch && row == width;
+		compact &= g->pitch == (int64_t)row;
+		rows += g->rows;
+		bytes += size;
+	}
+	if (!one_pitch && compact && !(bytes % width))
+		rows = bytes / width;
+	else if (!one_pitch)
+		return fail(-EOPNOTSUPP, "the planes of %s have different "
+			    "pitches and padding, view \"stacked\" needs one "
+			    "pitch or none", format_name(p->format));
+	put(out, p, 0, 0, first->columns, 1, 0);
+	out->shape[0] = rows;
+	*n = 1;
+	return 0;
+}
+
+static int view_words(const struct picture *p, struct dlbuf_frame_layout *out,
+		      uint32_t *n)
+{
+	const struct grid *g = &p->planes[0];
+	uint32_t word = g->channels * p->value;
+
+	if (g->pitch % word || g->offset % word)
+		return fail(-EOPNOTSUPP, "a pitch of %lld and an offset of "
+			    "%llu bytes are not whole %u-bit words",
+			    (long long)g->pitch, (unsigned long long)g->offset,
+			    word * 8);
+	put(out, p, 0, 0, g->columns, 1, 0);
+	out->layout.dtype.bits = word * 8;
+	out->strides[0] = g->pitch / word;
+	*n = 1;
+	return 0;
+}
+
+/*
+ * If pixels share bytes, the table of formats does not say how many bytes a row has. So
+ * the tensor has the whole pitch, and rows cannot be cropped.
+ */
+static int view_rows(const struct dlbuf_frame *f, const struct picture *p,
+		     struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	bool whole = p->format->reason > BITS ||
+		     (p->format->reason && p->nplanes > 1);
+
+	if (whole && p->width != f->width)
+		return fail(-EOPNOTSUPP, "a row of %s cannot be cropped to %u "
+			    "of %u pixels: %s", format_name(p->format),
+			    p->width, f->width, format_reason(p->format));
+	for (uint32_t i = 0; i < p->nplanes; i++) {
+		const struct grid *g = &p->planes[i];
+
+		if (whole && g->pitch <= 0)
+			return fail(-EOPNOTSUPP, "plane %u: rows of %lld bytes "
+				    "cannot be shown whole", i,
+				    (long long)g->pitch);
+		put(&out[i], p, i, 0, whole ? (uint64_t)g->pitch :
+		    (uint64_t)g->columns * g->channels * p->value, 1, 0);
+		out[i].layout.dtype = (DLDataType){ kDLUInt, 8, 1 };
+		out[i].strides[0] = g->pitch;
+	}
+	*n = p->nplanes;
+	return 0;
+}
+
+static int view_bytes(const struct dlbuf_frame *f,
+		      struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	for (uint32_t i = 0; i < f->nplanes; i++) {
+		const struct dlbuf_plane *plane = &f->planes[i];
+
+		if (!plane->bytes || plane->bytes > INT64_MAX)
+			return fail(-EINVAL, "plane %u: the frame does not say "
+				    "how many bytes are in it", i);
+		out[i] = (struct dlbuf_frame_layout){
+			.plane = i,
+			.fd = plane->fd,
+			.shape = { plane->bytes },
+			.strides = { 1 },
+			.layout = {
+				.ndim = 1,
+				.dtype = { kDLUInt, 8, 1 },
+				.shape = out[i].shape,
+				.strides = out[i].strides,
+				.byte_offset = plane->offset,
+			},
+		};
+	}
+	*n = f->nplanes;
+	return 0;
+}
+
+/*
+ * No tensor shows more than the producer says is there. A plane that plane_of() derived
+ * lies in the bytes of the frame's only one.
+ */
+static int check_bytes(const struct dlbuf_frame *f,
+		       const struct dlbuf_frame_layout *layouts, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t plane = layouts[i].plane;
+		const struct dlbuf_plane *p = &f->planes[plane < f->nplanes ? plane : 0];
+		uint64_t first, end, limit;
+		int ret;
+
+		if (!p->bytes || __builtin_add_overflow(p->offset, p->bytes, &limit))
+			continue;
+		ret = layout_extent(&layouts[i].layout, &first, &end);
+		if (ret)
+			return ret;
+		if (end > limit)
+			return fail(-ERANGE, "plane %u ends at byte %llu of its dma-buf, "
+				    "the frame's bytes at %llu", plane,
+				    (unsigned long long)end, (unsigned long long)limit);
+	}
+	return 0;
+}
+
+static int view_of(const struct dlbuf_frame *f, const struct picture *p,
+		   enum dlbuf_view view, struct dlbuf_frame_layout *out, uint32_t *n)
+{
+	int ret;
+
+	switch (view) {
+	case DLBUF_VIEW_PLANES:
+		return view_planes(p, out, n);
+	case DLBUF_VIEW_COLOUR:
+		return view_colour(p, out, n);
+	case DLBUF_VIEW_LUMA:
+		return view_luma(p, out, n);
+	case DLBUF_VIEW_COMPONENTS:
+		return view_components(p, out, n);
+	case DLBUF_VIEW_CFA:
+		return view_cfa(p, out, n);
+	case DLBUF_VIEW_STACKED:
+		/* Its one tensor has several planes. */
+		ret = view_planes(p, out, n);
+		if (!ret)
+			ret = check_bytes(f, out, *n);
+		return ret ? ret : view_stacked(p, out, n);
+	case DLBUF_VIEW_WORDS:
+		return view_words(p, out, n);
+	case DLBUF_VIEW_ROWS:
+	case DLBUF_VIEW_BYTES:
+		break;
+	}
+	return view_rows(f, p, out, n);
+}
+
+int frame_layouts(const struct dlbuf_frame *frame,
+		  const struct dlbuf_import_opts *opts,
+		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
+{
+	bool uncropped = opts->flags & DLBUF_IMPORT_UNCROPPED;
+	struct picture p;
+	uint32_t made = 0;
+	int ret = check_frame(frame, opts->view, &p);
+
+	if (ret)
+		return ret;
+	if (opts->view == DLBUF_VIEW_BYTES)
+		return view_bytes(frame, out, n);
+	ret = picture_of(frame, uncropped, &p);
+	if (!ret)
+		ret = view_of(frame, &p, opts->view, out, &made);
+	if (!ret && opts->view != DLBUF_VIEW_STACKED)
+		ret = check_bytes(frame, out, made);
+	if (!ret)
+		*n = made;
+	return ret;
+}
+
+int dlbuf_frame_layouts(const struct dlbuf_frame *frame,
+			const struct dlbuf_import_opts *opts,
+			struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES],
+			uint32_t *nlayouts)
+{
+	struct dlbuf_import_opts o;
+	struct dlbuf_frame f;
+	int ret;
+
+	if (!frame || !layouts || !nlayouts)
+		return fail(-EINVAL, "%s is NULL", !frame ? "frame" :
+			    !layouts ? "layouts" : "nlayouts");
+	ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (!ret)
+		ret = import_opts_get(opts, &o);
+	return ret ? ret : frame_layouts(&f, &o, layouts, nlayouts);
+}
+
+int frame_attach_fence(const struct dlbuf_frame *f)
+{
+	if (frame_fence(f) == -1)
+		return 0;
+	for (uint32_t i = 0; i < f->nplanes; i++) {
+		bool again = false;
+		int ret;
+
+		for (uint32_t j = 0; j < i; j++)
+			again |= f->planes[j].fd == f->planes[i].fd;
+		if (again)
+			continue;
+		ret = dlbuf_fence_import(f->planes[i].fd, DLBUF_WRITE, f->fence);
+		if (ret == -EOPNOTSUPP) {
+			ret = fence_check_file(f->fence);
+			return ret ? ret : dlbuf_fence_wait(f->fence, 0);
+		}
+		if (ret)
+			return ret;
+	}
+	return 0;
+}
+
+/* State of frame_tensors(). */
+struct making {
+	struct lease *lease;
+	size_t room;		/* bytes in the lease for each tensor */
+	struct tensor *tensors[DLBUF_MAX_PLANES];
+};
+
+static int making_begin(struct making *m, uint32_t n)
+{
+	m->room = tensor_size(ARRAY_SIZE(((struct dlbuf_frame_layout *)0)->shape));
+	m->lease = lease_create(n * m->room);
+	return m->lease ? 0 : -ENOMEM;
+}
+
+/* Makes a tensor. If the one before has the same dma-buf, it shares the import. */
+static int make_tensor(struct making *m, struct dlbuf_device *dev,
+		       const struct dlbuf_frame_layout layouts[], uint32_t i,
+		       uint32_t access, uint32_t paths)
+{
+	const DLTensor *layout = &layouts[i].layout;
+	struct import *imp = NULL;
+	uint64_t first, end;
+	int ret = layout_extent(layout, &first, &end);
+
+	if (ret)
+		return ret;
+	for (uint32_t j = 0; j < i && !imp; j++)
+		if (layouts[j].fd == layouts[i].fd)
+			imp = m->tensors[j]->imp;
+	if (imp) {
+		ret = import_fits(imp, end);
+		if (!ret)
+			cache_ref(imp);
+	} else {
+		ret = cache_get(dev, layouts[i].fd, access, paths, end, &imp);
+	}
+	if (ret == -ERANGE)
+		return fail(ret, "plane %u, fd %d: %s", layouts[i].plane,
+			    layouts[i].fd, dlbuf_last_error());
+	if (ret)
+		return ret;
+	/* Cannot fail, because it has room. */
+	return tensor_create(imp, layout, first, end, m->lease,
+			     m->lease->room + i * m->room,
+			     &m->tensors[i]);
+}
+
+/*
+ * Whether the tensors need a copy, and opts allow one. Other errors of the frame are
+ * found later. The view BYTES never needs a copy.
+ */
+static bool wants_copy(const struct dlbuf_frame *f,
+		       const struct dlbuf_import_opts *o,
+		       const struct format **format)
+{
+	bool linear;
+
+	if (!(o->flags & DLBUF_IMPORT_MAY_COPY) ||
+	    o->view == DLBUF_VIEW_BYTES || f->modifier == DLBUF_MOD_INVALID)
+		return false;
+	if (frame_find_format(f, format, &linear)) {
+		forget_failure();
+		return false;
+	}
+	return !linear || detile_linear;
+}
+
+int frame_tensors(struct dlbuf_device *dev,
+		  const struct dlbuf_frame_layout layouts[],
+		  const uint32_t access[], uint32_t paths, uint32_t n,
+		  void (*release)(void *data), void *release_data,
+		  DLManagedTensorVersioned *tensors[])
+{
+	struct making m;
+	uint32_t i;
+	int ret = making_begin(&m, n);
+
+	if (ret)
+		return ret;
+	for (i = 0; i < n; i++) {
+		ret = make_tensor(&m, dev, layouts, i, access[i], paths);
+		if (ret)
+			goto err;
+	}
+	for (i = 0; i < n; i++)
+		tensors[i] = &m.tensors[i]->versioned;
+	m.lease->release = release;
+	m.lease->data = release_data;
+	lease_unref(m.lease);
+	return 0;
+
+err:
+	while (i--)
+		m.tensors[i]->versioned.deleter(&m.tensors[i]->versioned);
+	/* The tensors have dropped their references; this is the last one. */
+	free(m.lease);
+	return ret;
+}
+
+int frame_one_fd_each(struct dlbuf_frame *f)
+{
+	struct buffer_id ids[DLBUF_MAX_PLANES];
+	uint32_t same = 1;
+
+	/* Usually all planes have one number, and no system call is needed. */
+	while (same < f->nplanes && same < DLBUF_MAX_PLANES &&
+	       f->planes[same].fd == f->planes[0].fd)
+		same++;
+	if (same >= f->nplanes)
+		return 0;
+	for (uint32_t i = 0; i < f->nplanes && i < DLBUF_MAX_PLANES; i++) {
+		uint32_t j = 0;
+		int ret = buffer_identify(f->planes[i].fd, &ids[i]);
+
+		if (ret)
+			return ret;
+		while (ids[j].ino != ids[i].ino || ids[j].dev != ids[i].dev ||
+		       ids[j].access != ids[i].access)
+			j++;
+		f->planes[i].fd = f->planes[j].fd;
+	}
+	return 0;
+}
+
+/*
+ * The dma-bufs forget a fence when it signals, also with an error. So the tensors' lease
+ * keeps the frame's fence, unless all is well already: then *out stays as it is.
+ */
+static int keep_fence(int fence, int *out)
+{
+	if (fence_signalled(fence) > 0 && !fence_error(fence))
+		return 0;
+	*out = sys_dup(fence);
+	return *out < 0 ? fail_errno("fence %d: fcntl(F_DUPFD_CLOEXEC)", fence) : 0;
+}
+
+int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+		 const struct dlbuf_import_opts *o, uint32_t paths,
+		 DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+		 uint32_t *ntensors)
+{
+	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
+	uint32_t n, access[DLBUF_MAX_PLANES];
+	const struct format *format = NULL;
+	struct dlbuf_frame one;
+	int ret, before = 0;
+
+	if (f->flags & DLBUF_FRAME_READ_ONLY && o->access & DLBUF_WRITE)
+		return fail(-EACCES, "the frame is read-only: its producer lets others read "
+			    "the buffer too");
+	if (wants_copy(f, o, &format))
+		return detile_import(dev, f, format, o, tensors, ntensors);
+	if (o->view == DLBUF_VIEW_STACKED) {
+		one = *f;
+		ret = frame_one_fd_each(&one);
+		if (ret)
+			return ret;
+		f = &one;
+	}
+	ret = frame_layouts(f, o, layouts, &n);
+	if (!ret && frame_fence(f) != -1) {
+		ret = frame_attach_fence(f);
+		if (!ret)
+			ret = keep_fence(f->fence, &before);
+	}
+	if (ret)
+		return ret;
+	for (uint32_t i = 0; i < n; i++)
+		access[i] = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : o->access;
+	ret = frame_tensors(dev, layouts, access, paths, n, f->release,
+			    f->release_data, tensors);
+	if (ret) {
+		if (before)
+			close(before);
+		return ret;
+	}
+	*ntensors = n;
+	if (before)
+		container_of(tensors[0], struct tensor, versioned)->lease->before =
+			before;
+	return 0;
+}
+
+/* The caller's array of modifiers. */
+struct modifiers {
+	uint64_t *list;
+	size_t room, n;
+};
+
+static void add_modifier(uint64_t modifier, uint32_t nplanes, void *data)
+{
+	struct modifiers *m = data;
+
+	(void)nplanes;
+	if (m->n && modifier == DLBUF_MOD_LINEAR)
+		return; /* it is the first one already */
+	if (m->n < m->room)
+		m->list[m->n] = modifier;
+	m->n++;
+}
+
+int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
+			   uint64_t *modifiers, size_t *n)
+{
+	const struct dlbuf_frame f = {
+		.code = fourcc,
+		.code_space = DLBUF_CODE_DRM,
+	};
+	struct modifiers m = { .list = modifiers };
+	const struct format *format;
+	bool linear;
+	int ret;
+
+	if (!n || (*n && !modifiers))
+		return fail(-EINVAL, "%s is NULL", n ? "modifiers" : "n");
+	ret = device_check(dev);
+	if (!ret)
+		ret = frame_find_format(&f, &format, &linear);
+	if (ret)
+		return ret;
+	m.room = *n;
+	add_modifier(DLBUF_MOD_LINEAR, 0, &m);
+	ret = detile_modifiers(dev, format, add_modifier, &m);
+	if (!ret)
+		*n = m.n;
+	return ret;
+}
+
+/* The caller's walk over formats and modifiers. */
+struct walk {
+	struct dlbuf_device *dev;
+	dlbuf_device_format_fn fn;
+	void *data;
+	struct dlbuf_device_format f;
+	int stopped;		/* the value with which fn ended the walk */
+};
+
+static void walk_modifier(uint64_t modifier, uint32_t nplanes, void *data)
+{
+	struct walk *w = data;
+
+	if (w->stopped || modifier == DLBUF_MOD_LINEAR)
+		return;
+	w->f.modifier = modifier;
+	w->f.nplanes = nplanes;
+	w->f.flags = DLBUF_DEVICE_FORMAT_COPY;
+	w->stopped = w->fn(&w->f, w->data);
+}
+
+static int walk_format(const struct dlbuf_format_info *info, void *data)
+{
+	struct walk *w = data;
+	uint32_t paths = PATHS_OF(w->dev->backend);
+	struct dlbuf_frame frame = { .code_space = DLBUF_CODE_DRM };
+	const struct format *format;
+	bool linear;
+	int ret;
+
+	if (info->reason)
+		return 0;
+	w->f = (struct dlbuf_device_format){
+		.size = sizeof(w->f),
+		.name = info->drm_name ? info->drm_name : info->v4l2_name,
+		.code = info->drm_code ? info->drm_code : info->v4l2_code,
+		.code_space = info->drm_code ? DLBUF_CODE_DRM : DLBUF_CODE_V4L2,
+		.modifier = DLBUF_MOD_LINEAR,
+		.nplanes = info->nplanes,
+		.flags = paths & PATHS_SHARED ? DLBUF_DEVICE_FORMAT_DIRECT :
+						DLBUF_DEVICE_FORMAT_COPY,
+	};
+	w->stopped = w->fn(&w->f, w->data);
+	if (w->stopped || !info->drm_code)
+		return w->stopped;
+	frame.code = info->drm_code;
+	ret = frame_find_format(&frame, &format, &linear);
+	if (!ret)
+		ret = detile_modifiers(w->dev, format, walk_modifier, w);
+	return ret ? ret : w->stopped;
+}
+
+int dlbuf_device_formats(struct dlbuf_device *dev, dlbuf_device_format_fn fn,
+			 void *data)
+{
+	NOT_CANCELLED;
+	struct walk w = { .dev = dev, .fn = fn, .data = data };
+	int ret = device_check(dev);
+
+	if (!ret && !fn)
+		ret = fail(-EINVAL, "fn is NULL");
+	return ret ? ret : dlbuf_format_each(walk_format, &w);
+}
+
+int dlbuf_import_frame(struct dlbuf_device *dev,
+		       const struct dlbuf_frame *frame,
+		       const struct dlbuf_import_opts *opts,
+		       DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES],
+		       uint32_t *ntensors)
+{
+	struct dlbuf_import_opts o;
+	struct dlbuf_frame f;
+	bool tried = false;
+	int ret;
+
+	if (!frame || !tensors || !ntensors)
+		return fail(-EINVAL, "%s is NULL", !frame ? "frame" :
+			    !tensors ? "tensors" : "ntensors");
+	ret = device_check(dev);
+	if (!ret)
+		ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (!ret)
+		ret = import_opts_get(opts, &o);
+	if (!ret && f.lease)
+		ret = lease_share(&f);
+	if (ret)
+		return ret;
+	do
+		ret = frame_import(dev, &f, &o, import_paths(&o), tensors,
+				   ntensors);
+	while (ret && device_relieve(ret, &tried));
+	if (ret)
+		dlbuf_lease_drop(f.lease);
+	return ret;
+}

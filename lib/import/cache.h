@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The import cache of one device: a table of imports by the dma-buf's identity,
+ * and a list of the idle ones in the order of their last use.
+ *
+ * An import in use is in the table only. One without a user is idle: it stays
+ * until it is used again, pushed out by a bound, or not used by the last
+ * CACHE_STALE imports. A brief one, of dlbuf_recv() or dlbuf_alloc(), goes with
+ * its last user. One that goes stays in the table while it has work without a fence:
+ * those who must wait for that work find it, and nobody else. The import's fd keeps
+ * the kernel from giving the inode number to another buffer, so that equal identity
+ * means the same buffer.
+ *
+ * Staging buffers, which frames are copied into, are imports too. Only the
+ * library knows them, so they are not in the table: an idle one serves the next
+ * copy that fits.
+ *
+ * Before the identity is looked at, the cache guesses: an fd number that meant
+ * one import twice in a row probably means it again, and one system call
+ * (F_DUPFD_QUERY, Linux 6.10) confirms that. Otherwise fstat() and F_GETFL
+ * identify the buffer.
+ */
+#ifndef DLBUF_CACHE_H
+#define DLBUF_CACHE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "../dmabuf/buffer.h"
+
+struct dlbuf_device;
+struct dlbuf_device_opts;
+struct dlbuf_device_stats;
+struct import;
+
+#define CACHE_MAX_IDLE 256	/* default bound; less if RLIMIT_NOFILE is low */
+#define CACHE_MEMORY_SHARE 8	/* idle bytes by default: memory / this */
+#define CACHE_STALE 1024	/* imports */
+#define CACHE_MAX_STAGING 8	/* idle ones; part of the bound */
+#define CACHE_BUCKETS 64	/* of a new table */
+#define CACHE_RECENT 512	/* fd numbers that have a guess */
+
+struct cache {
+	pthread_mutex_t lock;
+	struct import **buckets;
+	size_t nbuckets;	/* power of two */
+	struct import *first_buckets[CACHE_BUCKETS];
+	struct import *recent[CACHE_RECENT];	/* guesses, by fd number */
+	struct import *idle_first, *idle_last; /* last used first */
+	uint32_t nidle, nimports, max_idle;
+	uint64_t max_idle_bytes;
+	uint32_t nstaging;	/* idle ones */
+	uint64_t clock;		/* counts imports */
+	uint64_t hits, misses, evictions;
+	uint64_t copies, copied_bytes;
+	size_t tensors;		/* atomic; size_t, because some CPUs lack 64-bit atomics */
+	uint64_t live_bytes, idle_bytes;
+};
+
+/* opts: the core's copy, checked. */
+void cache_init(struct cache *cache, const struct dlbuf_device_opts *opts);
+void cache_finish(struct cache *cache);
+
+/*
+ * Finds the import of a dma-buf, or makes it, and adds a user. fd is duplicated.
+ * access: what the import must allow; 0: all that fd allows. paths: PATH_BIT()s that
+ * are acceptable, and PATHS_BRIEF. end: least bytes of the buffer. Errors as for
+ * import_identify() and import_create().
+ */
+int cache_get(struct dlbuf_device *dev, int fd, uint32_t access, uint32_t paths,
+	      uint64_t end, struct import **out);
+
+/*
+ * Adds an import that import_create() or import_alloc() has made. A staging
+ * buffer is not in the table.
+ */
+void cache_add(struct cache *cache, struct import *imp);
+
+/*
+ * Finds all imports of a buffer and adds a user to each. Writes as many as fit, and
+ * returns how many there are.
+ */
+size_t cache_find_all(struct cache *cache, const struct buffer_id *id,
+		      struct import *found[], size_t room);
+
+/*
+ * For unimport(), when the work of imp is over: takes imp out of the table. False: a thread
+ * that has found it by cache_find_all() still uses it.
+ */
+bool cache_unlist(struct import *imp);
+
+/*
+ * Takes an idle staging buffer of at least `bytes` and less than twice that. It then
+ * has one user. NULL: there is none. Earlier work may still read the buffer, and the
+ * caller must wait for that work before writing.
+ */
+struct import *cache_take_staging(struct cache *cache, uint64_t bytes);
+
+/* Adds a user to an import that has one. */
+void cache_ref(struct import *imp);
+
+/* Removes a user. May destroy the import, and the device with it. */
+void cache_unref(struct import *imp);
+
+/*
+ * Drops idle imports, the least recently used first, until max_idle are left.
+ * Returns how many it dropped.
+ */
+uint32_t cache_trim(struct dlbuf_device *dev, uint32_t max_idle);
+
+/*
+ * Drops the imports of a buffer: idle ones now, those in use with their last
+ * user.
+ */
+void cache_forget(struct dlbuf_device *dev, const struct buffer_id *id);
+
+/* Counts a copied frame in the statistics. */
+void cache_count_copy(struct cache *cache, uint64_t bytes);
+
+/* Counts a tensor in the statistics: 1 or -1. */
+static inline void cache_count_tensor(struct cache *cache, int change)
+{
+	__atomic_add_fetch(&cache->tensors, change, __ATOMIC_RELAXED);
+}
+
+
+void cache_get_stats(struct cache *cache, struct dlbuf_device_stats *stats);
+
+#endif /* DLBUF_CACHE_H */

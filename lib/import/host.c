@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+/* Mappings of dma-bufs, and of the memfds of udmabufs. */
+#include <errno.h>
+#include <string.h>
+
+#include "../dmabuf/memory.h"
+#include "../system/internal.h"
+#include "../system/sys.h"
+#include "backend.h"
+#include "host.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+static int map_fd(const struct import *imp, int fd, uint32_t access, void **map)
+{
+	bool writes = access & DLBUF_WRITE;
+	void *p;
+
+	if (imp->bytes > SIZE_MAX)
+		return fail(-ENOMEM, "a dma-buf of %llu bytes exceeds the "
+			    "address space", (unsigned long long)imp->bytes);
+	p = sys_mmap(imp->bytes, PROT_READ | (writes ? PROT_WRITE : 0), fd);
+	if (p == MAP_FAILED)
+		return fail(errno == ENOMEM ? -ENOMEM : -EOPNOTSUPP,
+			    "mmap() of the dma-buf: %m");
+	*map = p;
+	return 0;
+}
+
+int host_map(const struct import *imp, void **map)
+{
+	return map_fd(imp, imp->fd, imp->id.access, map);
+}
+
+int host_map_pages(const struct import *imp, uint32_t access, void **map,
+		   bool *by_memfd)
+{
+	int memfd = memory_of(&imp->id), ret;
+
+	*by_memfd = memfd >= 0;
+	ret = map_fd(imp, memfd >= 0 ? memfd : imp->fd, access, map);
+	if (memfd >= 0)
+		close(memfd);
+	return ret;
+}
+
+void host_prefault(const struct import *imp, void *map)
+{
+	bool writes = imp->id.access & DLBUF_WRITE;
+	size_t page = sysconf(_SC_PAGESIZE);
+
+	if (!madvise(map, imp->bytes, writes ? MADV_POPULATE_WRITE :
+					       MADV_POPULATE_READ))
+		return;
+	/* For Linux before 5.14, and for mappings without struct pages. */
+	for (size_t i = 0; i < imp->bytes; i += page)
+		(void)*((volatile const char *)map + i);
+}

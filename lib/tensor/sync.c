@@ -1,0 +1,479 @@
+// SPDX-License-Identifier: MIT
+/* Acquire and release of one tensor. */
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <dlbuf/fence.h>
+#include <dlbuf/sync.h>
+
+#include "../access/lease.h"
+#include "../access/pending.h"
+#include "../import/backend.h"
+#include "../system/fork.h"
+#include "../system/internal.h"
+#include "../system/sys.h"
+#include "sync.h"
+#include "tensor.h"
+
+/* START was interrupted, or the exporter is busy: tries again until the deadline. */
+__attribute__((noinline))
+static int begin_again(struct import *imp, uint32_t access,
+		       const struct dlbuf_acquire_opts *o)
+{
+	NOT_CANCELLED;
+	const struct wait wait = sync_wait_of(o);
+	struct timespec pause = PAUSE_FIRST;
+	int ret;
+
+	for (int i = 1; o->deadline_ns || i < BRACKET_TRIES; i++) {
+		ret = fence_wait_buffer(imp->fd, access, wait.deadline_ns,
+					wait.damaged);
+		if (ret >= 0)
+			ret = imp->dev->backend->acquire(imp, access, NULL, -1);
+		if (ret != -EAGAIN)
+			return ret;
+		if (!pause_until(&pause, wait.deadline_ns))
+			return fail(-ETIME, "%s: DMA_BUF_IOCTL_SYNC START gave "
+				    "EINTR or EAGAIN until the deadline",
+				    imp->dev->name);
+	}
+	return fail(-EIO, "%s: DMA_BUF_IOCTL_SYNC START gave EINTR or EAGAIN %d "
+		    "times", imp->dev->name, BRACKET_TRIES);
+}
+
+static inline int begin_now(struct import *imp, uint32_t access, void *stream,
+			    int fence, const struct dlbuf_acquire_opts *o)
+{
+	const struct backend *backend = imp->dev->backend;
+	int ret = backend->acquire(imp, access, stream, fence);
+
+	return ret == -EAGAIN && backend->waits_implicitly ?
+	       begin_again(imp, access, o) : ret;
+}
+
+int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
+	       const struct dlbuf_acquire_opts *o)
+{
+	return begin_now(imp, access, stream, fence, o);
+}
+
+void before_add(struct tensor *t, int fence)
+{
+	int old;
+
+	/* Another thread may add one meanwhile, by dlbuf_pending(). */
+	do {
+		old = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
+		fence = fence_join(old ? old : -1, fence);
+		old = 0;
+	} while (!__atomic_compare_exchange_n(&t->before, &old, fence, false,
+					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
+/* Takes the fence if it has signalled, or in any case; -1: there is none. */
+static int before_take(struct tensor *t, bool in_any_case)
+{
+	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
+
+	if (!fence)
+		return -1;
+	if (in_any_case || fence_signalled(fence))
+		return fence;
+	before_add(t, fence);
+	return -1;
+}
+
+int before_check(struct tensor *t, bool damaged)
+{
+	/* The device waits for what is pending, so damage may come from it, too. */
+	int fence = before_take(t, damaged), ret = 0;
+
+	if (fence != -1) {
+		ret = damaged ? 0 : fence_check(fence);
+		close(fence);
+	}
+	return ret || damaged || !t->lease || !t->lease->before ? ret :
+	       fence_check(t->lease->before);
+}
+
+int before_told(struct tensor *t, int ret, bool damaged)
+{
+	int fence;
+
+	if (!ret)
+		return before_check(t, damaged);
+	/* The wait has told the same error. */
+	fence = ret == -EIO ? before_take(t, false) : -1;
+	if (fence != -1)
+		close(fence);
+	return ret;
+}
+
+/*
+ * Begins an access that may have to wait for fences. Not inline, so that the usual case
+ * of dlbuf_acquire() needs less stack.
+ */
+__attribute__((noinline))
+static int begin_after(struct tensor *t, uint32_t access, void *stream,
+		       const struct dlbuf_acquire_opts *o)
+{
+	NOT_CANCELLED;
+	struct import *imp = t->imp;
+	const struct use use = sync_use(imp, access);
+	const struct wait wait = sync_wait_of(o);
+	int fence = -1, ret = 0;
+
+	/* Once before the wait, and once for what has failed during it. */
+	if (before_any(t))
+		ret = before_check(t, wait.damaged);
+	if (!ret)
+		ret = pending_before(imp->dev, &use, 1, &wait, &fence);
+	if (before_any(t))
+		ret = before_told(t, ret, wait.damaged);
+	if (ret) {
+		if (fence != -1)
+			close(fence);
+		return ret;
+	}
+	ret = sync_begin(imp, access, stream, fence, o);
+	if (fence != -1 && (ret || wait.damaged))
+		close(fence);
+	else if (fence != -1)
+		before_add(t, fence);
+	return ret;
+}
+
+static inline int begin(struct tensor *t, uint32_t access, void *stream,
+			bool ordered, const struct dlbuf_acquire_opts *o)
+{
+	if (!ordered || (sync_backend_waits(t->imp->dev, o) && !sync_looks(t, NULL)))
+		return begin_now(t->imp, access, stream, -1, o);
+	return begin_after(t, access, stream, o);
+}
+
+int sync_bad_access(const struct tensor *t, uint32_t access)
+{
+	if (!access || access & ~(uint32_t)DLBUF_RW)
+		return fail(-EINVAL, "access %u is not READ, WRITE or RW",
+			    access);
+	return fail(-EACCES, "the tensor is %s", t->imp->id.access & DLBUF_READ ?
+		    "read-only" : "write-only");
+}
+
+int sync_no_streams(const struct dlbuf_device *dev)
+{
+	return fail(-EINVAL, "device %s has no streams", dev->name);
+}
+
+/* Only devices with queues have streams to keep. */
+#ifdef CONFIG_QUEUE
+#define KEPT(stream) (stream)
+#else
+#define KEPT(stream) ((void *)NULL)
+#endif
+
+/* Not inline: the CPU has no streams. */
+__attribute__((noinline))
+static int keep_stream(struct tensor *t)
+{
+	struct dlbuf_device *dev = t->imp->dev;
+	int ret = dev->backend->keep ? dev->backend->keep(dev, t->stream) : 0;
+
+	if (ret)
+		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
+	return ret;
+}
+
+int sync_set_acquired(struct tensor *t, uint32_t access, void *stream)
+{
+	uint32_t none = 0;
+
+	if (!__atomic_compare_exchange_n(&t->acquired, &none, access, false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return fail(-EBUSY, "the tensor is acquired already: release it, or "
+			    "share it for a second user");
+	t->stream = stream;
+	t->by_fence = false;
+	return KEPT(stream) ? keep_stream(t) : 0;
+}
+
+void sync_drop_stream(const struct tensor *t, void *kept)
+{
+	struct dlbuf_device *dev = t->imp->dev;
+
+	if (KEPT(kept) && dev->backend->drop)
+		dev->backend->drop(dev, kept);
+}
+
+void sync_drop(struct tensor *t)
+{
+	sync_drop_stream(t, t->stream);
+	__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
+}
+
+int sync_opts_get(const struct dlbuf_acquire_opts *opts,
+		  struct dlbuf_acquire_opts *o)
+{
+	int ret = OPTS_GET(o, opts, "dlbuf_acquire_opts");
+
+	if (!ret && o->flags & ~DLBUF_ACQUIRE_DAMAGED)
+		ret = unknown_flags("acquire", o->flags & ~DLBUF_ACQUIRE_DAMAGED);
+	if (!ret && o->fence && o->fence != -1)
+		ret = fence_check_file(o->fence);
+	return ret;
+}
+
+int dlbuf_acquire(DLManagedTensorVersioned *tensor, uint32_t access,
+		  void *stream, const struct dlbuf_acquire_opts *opts)
+{
+	static const struct dlbuf_acquire_opts none;
+	const struct dlbuf_acquire_opts *o = &none;
+	struct dlbuf_acquire_opts given;
+	bool tried = false;
+	struct tensor *t;
+	int ret, order = 0;
+
+	ret = tensor_of(tensor, &t);
+	if (!ret && opts) {
+		ret = sync_opts_get(opts, &given);
+		o = &given;
+	}
+	if (ret)
+		return ret;
+	ret = sync_check_access(t, access);
+	if (!ret)
+		ret = order = sync_check_stream(t, stream, false);
+	if (ret >= 0)
+		ret = sync_set_acquired(t, access, stream);
+	if (ret)
+		return ret;
+	do
+		ret = begin(t, access, stream, order != STREAM_UNORDERED, o);
+	while (ret && device_relieve(ret, &tried));
+	if (ret)
+		sync_drop(t);
+	return ret;
+}
+
+static inline int release_now(struct tensor *t, uint32_t access, void *stream,
+			      int *out)
+{
+	struct dlbuf_device *dev = t->imp->dev;
+	bool event = import_gives_event(t->imp);
+	bool asked = out || t->lease || !event;
+	int fence = -1, end = -1, ret;
+
+	ret = dev->backend->release(t->imp, access, stream,
+				    asked ? &fence : NULL,
+				    t->lease ? &end : NULL);
+	if (!ret && fence == -1 && end == -1) {
+		if (out)
+			*out = -1;
+		return 0;
+	}
+	if (!ret && !event)
+		ret = pending_after(t->imp->fd, &t->imp->id, access, fence);
+	/* If the fence may signal early, the lease waits for the device's own event. */
+	if (end != -1)
+		lease_hold_take(t->lease, end, dev);
+	if (ret || !out) {
+		if (fence != -1)
+			lease_hold_take(end != -1 ? NULL : t->lease, fence, dev);
+		lease_failed(t->lease, ret);
+		return ret;
+	}
+	if (end == -1)
+		lease_hold(t->lease, fence, dev);
+	*out = fence;
+	return 0;
+}
+
+/* Not inline: only this case pays for the cancellation state. */
+__attribute__((noinline))
+static int release_whole(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	NOT_CANCELLED;
+	return release_now(t, access, stream, out);
+}
+
+static inline int release(struct tensor *t, uint32_t access, void *stream,
+			  int *out)
+{
+	if (t->together)
+		return together_release(t, access, stream, out);
+	/* On the CPU only the bracket is called, which is not a cancellation point. */
+	return t->imp->dev->backend->waits_implicitly ?
+	       release_now(t, access, stream, out) :
+	       release_whole(t, access, stream, out);
+}
+
+int tensor_release_before(struct tensor *t, int *out)
+{
+	NOT_CANCELLED;
+	int fence = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
+	int ret = 0, dup;
+
+	/* The last of several tensors has been here already. */
+	if (!fence)
+		return 0;
+	if (fence_signalled(fence)) {
+		lease_failed(t->lease, fence_error(fence));
+		ret = fence_check(fence);
+		close(fence);
+		return ret;
+	}
+	lease_hold(t->lease, fence, t->imp->dev);
+	/* The caller's fence has the error, if it is no eventfd. */
+	dup = out && *out != -1 && !import_gives_event(t->imp) ? sys_dup(fence) : -1;
+	if (dup != -1)
+		*out = fence_join(*out, dup);
+	before_add(t, fence);
+	return 0;
+}
+
+__attribute__((noinline))
+static int release_told(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	NOT_CANCELLED;
+	int fence = -1, ret = release(t, access, stream, out ? &fence : NULL);
+
+	if (!ret)
+		ret = tensor_release_before(t, out ? &fence : NULL);
+	if (!ret && out)
+		*out = fence;
+	else if (fence != -1)
+		lease_hold_take(NULL, fence, NULL);
+	return ret;
+}
+
+int tensor_released(struct tensor *t, uint32_t access, int ret, int fence)
+{
+	if (!ret)
+		ret = pending_after(t->imp->fd, &t->imp->id, access, fence);
+	lease_hold(t->lease, fence, t->imp->dev);
+	lease_failed(t->lease, ret);
+	return ret;
+}
+
+int tensor_release(struct tensor *t, uint32_t access, void *stream, int *out)
+{
+	return __atomic_load_n(&t->before, __ATOMIC_RELAXED) ?
+	       release_told(t, access, stream, out) :
+	       release(t, access, stream, out);
+}
+
+__attribute__((noinline))
+static int release_kept(struct tensor *t, uint32_t access, void *stream, int *fence,
+			void *kept)
+{
+	int ret = tensor_release(t, access, stream, fence);
+
+	sync_drop_stream(t, kept);
+	return ret;
+}
+
+int dlbuf_release(DLManagedTensorVersioned *tensor, void *stream, int *fence)
+{
+	struct tensor *t;
+	uint32_t access;
+	void *kept;
+	int ret;
+
+	ret = tensor_of(tensor, &t);
+	if (!ret)
+		ret = sync_check_stream(t, stream, true);
+	if (ret >= 0 && t->together)
+		ret = together_check(t, 1, stream, fence);
+	if (ret < 0)
+		return ret;
+	kept = t->stream;
+	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
+	if (!access)
+		return fail(-EINVAL, "the tensor is not acquired");
+	return KEPT(kept) ? release_kept(t, access, stream, fence, kept) :
+		      tensor_release(t, access, stream, fence);
+}
+
+static int check_fences(const struct tensor *t)
+{
+	/* The import makes the copy of a tiled frame. Other copies are made by acquires. */
+	if (PATH_BIT(t->imp->path) & PATHS_COPIED && !t->imp->staging)
+		return fail(-EOPNOTSUPP, "the tensor is a copy, which "
+			    "dlbuf_acquire() makes");
+	if (t->imp->dev->acquire_sync == DLBUF_SYNC_FENCE)
+		return 0;
+	return fail(-EOPNOTSUPP, "device %s does not wait for fences by itself",
+		    t->imp->dev->name);
+}
+
+int dlbuf_acquire_fence(DLManagedTensorVersioned *tensor, uint32_t access,
+			int *fence)
+{
+	NOT_CANCELLED;
+	const struct wait wait = { .fence = -1 };
+	bool tried = false;
+	struct tensor *t;
+	struct use use;
+	int out = -1, ret;
+
+	if (!fence)
+		return fail(-EINVAL, "fence is NULL");
+	ret = tensor_of(tensor, &t);
+	if (!ret)
+		ret = check_fences(t);
+	if (!ret)
+		ret = sync_check_access(t, access);
+	if (!ret)
+		ret = sync_set_acquired(t, access, NULL);
+	if (ret)
+		return ret;
+	t->by_fence = true;
+	use = sync_use(t->imp, access);
+	do
+		ret = pending_before(t->imp->dev, &use, 1, &wait, &out);
+	while (device_relieve(ret, &tried));
+	if (before_any(t))
+		ret = before_told(t, ret, false);
+	if (ret && out != -1)
+		close(out);
+	if (ret)
+		__atomic_store_n(&t->acquired, 0, __ATOMIC_RELEASE);
+	else
+		*fence = out;
+	return ret;
+}
+
+int dlbuf_release_fence(DLManagedTensorVersioned *tensor, int fence)
+{
+	NOT_CANCELLED;
+	struct tensor *t;
+	uint32_t access;
+	int both, ret, last = 0;
+	void *kept;
+
+	ret = tensor_of(tensor, &t);
+	if (!ret)
+		ret = check_fences(t);
+	/* Checks the fence first, because a wrong fd must not end the access. */
+	if (!ret)
+		ret = dlbuf_fence_merge(fence, fence, &both);
+	if (ret)
+		return ret;
+	kept = t->stream;
+	access = __atomic_exchange_n(&t->acquired, 0, __ATOMIC_ACQ_REL);
+	if (!access) {
+		if (both != -1)
+			close(both);
+		return fail(-EINVAL, "the tensor is not acquired");
+	}
+	ret = pending_after(t->imp->fd, &t->imp->id, access, both);
+	/* A merged fence does not have an error that came before. */
+	lease_failed(t->lease, fence_error(fence));
+	lease_hold_take(t->lease, both, t->imp->dev);
+	/* Other tensors of the bracket may have work on the stream. */
+	if (t->together)
+		last = tensor_release(t, access, kept, NULL);
+	sync_drop_stream(t, kept);
+	return ret ? ret : last;
+}
