@@ -187,15 +187,16 @@ static void count(int n)
 	__atomic_add_fetch(&devices_nunfenced, n, __ATOMIC_RELEASE);
 }
 
-static void forked(bool child)
+static void forked(enum fork_side side)
 {
-	(void)child;
+	if (side != FORK_CHILD)
+		return;
 	pthread_mutex_init(&unfinished.lock, NULL);
 	unfinished.n = 0;
 	memset(unfinished.at, 0, sizeof(unfinished.at));
 }
 
-static struct fork_handler fork_handler = { .after = forked };
+static struct fork_handler fork_handler = { .fn = forked };
 
 void pending_failed(const struct buffer_id *id)
 {

@@ -282,13 +282,13 @@ int bracket(int fd, uint64_t flags)
 /* Held while a fence is added, and while a START that must not wait is made. */
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
-static void forked(bool child)
+static void forked(enum fork_side side)
 {
-	(void)child;
-	pthread_mutex_init(&adding, NULL);
+	if (side == FORK_CHILD)
+		pthread_mutex_init(&adding, NULL);
 }
 
-static struct fork_handler fork_handler = { .after = forked };
+static struct fork_handler fork_handler = { .fn = forked };
 
 static void lock_adding(void)
 {

@@ -31,13 +31,12 @@ static bool same_file(int fd, const struct memory *m)
 	       st.st_ino == m->memfd_ino;
 }
 
-static void after_fork(bool child)
+static void forked(enum fork_side side)
 {
-	(void)child;
-	memory_unlock();
+	(side == FORK_BEFORE ? memory_lock : memory_unlock)();
 }
 
-static struct fork_handler fork_handler = { .before = memory_lock, .after = after_fork };
+static struct fork_handler fork_handler = { .fn = forked };
 
 void memory_lock(void)
 {

@@ -112,15 +112,17 @@ static void list_remove(struct dlbuf_device *dev)
 	pthread_mutex_unlock(&devices.lock);
 }
 
-static void forked(bool child)
+static void forked(enum fork_side side)
 {
-	(void)child;
+	if (side != FORK_CHILD)
+		return;
+	import_forked();
 	pthread_mutex_init(&devices.lock, NULL);
 	devices.first = NULL;
 	devices_nunfenced = 0;
 }
 
-static struct fork_handler fork_handler = { .after = forked };
+static struct fork_handler fork_handler = { .fn = forked };
 
 /* Adds a reference. False: the device is being destroyed. */
 static bool ref_if_alive(struct dlbuf_device *dev)
@@ -171,7 +173,6 @@ void device_init(struct dlbuf_device *dev, const struct backend *backend,
 	dev->dl.device_type = backend->type;
 	dev->refs = 1;
 	fork_handle(&fork_handler);
-	fork_handle(&import_fork_handler);
 	dev->generation = fork_generation;
 	event_user_add();
 	cache_init(&dev->cache, opts);

@@ -266,13 +266,10 @@ void import_destroy(struct import *imp)
 	device_unref(dev);
 }
 
-static void forked(bool child)
+void import_forked(void)
 {
-	(void)child;
 	pthread_mutex_init(&dying.lock, NULL);
 	dying.first = NULL;
 	dying.n = 0;
 	dying.call.fn = NULL;
 }
-
-struct fork_handler import_fork_handler = { .after = forked };

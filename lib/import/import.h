@@ -9,7 +9,6 @@
 #include <dlbuf/tensor.h>
 
 #include "../dmabuf/buffer.h"
-#include "../system/fork.h"
 
 struct dlbuf_device;
 
@@ -121,7 +120,7 @@ void import_destroy(struct import *imp);
 /* Tries again to destroy those that wait for their work. */
 void import_destroy_again(void);
 
-/* device.c adds it, before there is an import. */
-extern struct fork_handler import_fork_handler;
+/* In the child of a fork(). */
+void import_forked(void);
 
 #endif /* DLBUF_LIB_IMPORT_H */

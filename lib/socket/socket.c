@@ -132,22 +132,21 @@ static struct {
 	size_t bytes;
 } owned = { PTHREAD_MUTEX_INITIALIZER, few, sizeof(few) };
 
-static void before_fork(void)
+static void forked(enum fork_side side)
 {
-	pthread_mutex_lock(&owned.lock);
-}
-
-static void after_fork(bool child)
-{
-	for (size_t i = 0; child && i < 8 * owned.bytes; i++)
+	if (side == FORK_BEFORE) {
+		pthread_mutex_lock(&owned.lock);
+		return;
+	}
+	for (size_t i = 0; side == FORK_CHILD && i < 8 * owned.bytes; i++)
 		if (owned.bits[i / 8] & 1u << i % 8)
 			close(i);
-	if (child)
+	if (side == FORK_CHILD)
 		memset(owned.bits, 0, owned.bytes);
 	pthread_mutex_unlock(&owned.lock);
 }
 
-static struct fork_handler fork_handler = { .before = before_fork, .after = after_fork };
+static struct fork_handler fork_handler = { .fn = forked };
 
 void owned_lock(void)
 {

@@ -67,8 +67,8 @@ static void make_key(void)
 	threads.made = !pthread_key_create(&threads.key, thread_ends);
 }
 
-static void forked(bool child);
-static struct fork_handler fork_handler = { .after = forked };
+static void forked(enum fork_side side);
+static struct fork_handler fork_handler = { .fn = forked };
 
 static void make_text(void)
 {
@@ -93,11 +93,12 @@ static void make_text(void)
 	mine = s;
 }
 
-static void forked(bool child)
+static void forked(enum fork_side side)
 {
 	struct error_text *s, *next;
 
-	(void)child;
+	if (side != FORK_CHILD)
+		return;
 	pthread_mutex_init(&threads.lock, NULL);
 	/* At the fork another thread may have been changing the `prev` pointers. */
 	for (s = threads.first; s; s = next) {

@@ -363,12 +363,6 @@ static void forget_all(void)
 	events.calls.posted = events.calls.later = NULL;
 }
 
-/* Around fork(), which copies the lists but not the threads. */
-static void before_fork(void)
-{
-	pthread_mutex_lock(&events.lock);
-}
-
 static void forget_thread(struct loop *l)
 {
 	if (is_open(l))
@@ -377,10 +371,17 @@ static void forget_thread(struct loop *l)
 	l->wakes = 0;
 }
 
-/* The child forgets the parent's events, with their callbacks and devices. */
-static void after_fork(bool child)
+/*
+ * Around fork(), which copies the lists but not the threads. The child forgets the parent's
+ * events, with their callbacks and devices.
+ */
+static void forked(enum fork_side side)
 {
-	if (child) {
+	if (side == FORK_BEFORE) {
+		pthread_mutex_lock(&events.lock);
+		return;
+	}
+	if (side == FORK_CHILD) {
 		forget_all();
 		events.calls.pending = 0;
 		forget_thread(&events.words);
@@ -392,7 +393,7 @@ static void after_fork(bool child)
 	pthread_mutex_unlock(&events.lock);
 }
 
-static struct fork_handler fork_handler = { .before = before_fork, .after = after_fork };
+static struct fork_handler fork_handler = { .fn = forked };
 
 /* Under the lock. */
 static int open_fds(struct loop *l)

@@ -14,31 +14,29 @@ static struct {
 	struct fork_handler *first;
 } handlers = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+static void call_handlers(enum fork_side side)
+{
+	for (struct fork_handler *h = handlers.first; h; h = h->next)
+		h->fn(side);
+}
+
 static void before(void)
 {
 	pthread_mutex_lock(&handlers.lock);
-	for (struct fork_handler *h = handlers.first; h; h = h->next)
-		if (h->before)
-			h->before();
-}
-
-static void after(bool child)
-{
-	for (struct fork_handler *h = handlers.first; h; h = h->next)
-		if (h->before || child)
-			h->after(child);
-	pthread_mutex_unlock(&handlers.lock);
+	call_handlers(FORK_BEFORE);
 }
 
 static void in_parent(void)
 {
-	after(false);
+	call_handlers(FORK_PARENT);
+	pthread_mutex_unlock(&handlers.lock);
 }
 
 static void in_child(void)
 {
 	fork_generation++;
-	after(true);
+	call_handlers(FORK_CHILD);
+	pthread_mutex_unlock(&handlers.lock);
 }
 
 static void watch(void)
@@ -55,8 +53,10 @@ void fork_watch(void)
 	pthread_once(&once, watch);
 }
 
-void fork_add(struct fork_handler *h)
+void fork_handle(struct fork_handler *h)
 {
+	if (__atomic_load_n(&h->added, __ATOMIC_ACQUIRE))
+		return;
 	fork_watch();
 	pthread_mutex_lock(&handlers.lock);
 	if (!h->added) {

@@ -33,28 +33,23 @@ int fork_use_driver(unsigned int *used, const char *backend);
 
 /*
  * What a file does around fork(). Static, and added before the file's lock is first taken.
- * The order in which handlers are called is that of no room.
+ * No handler relies on the order of the others.
  *
- * Most have after() only: in the child, which has one thread, it resets the file's static
- * variables and initialises their locks. Three lists are locked around fork(), by before()
- * and after(): the events and the fds of owned_add() (socket.h), so that the child can close
- * them, and the remembered memfds (memory.h), which the child keeps. This is safe because no
- * driver and no callback runs under these locks, and nothing waits.
+ * Most do something in the child only, which has one thread: they reset the file's static
+ * variables and initialise their locks. Three lists are locked around fork(): the events and
+ * the fds of owned_add() (socket.h), so that the child can close them, and the remembered
+ * memfds (memory.h), which the child keeps. This is safe because no driver and no callback
+ * runs under these locks, and nothing waits.
  */
+enum fork_side { FORK_BEFORE, FORK_PARENT, FORK_CHILD };
+
 struct fork_handler {
-	void (*before)(void);		/* or NULL: then after() is called in the child only */
-	void (*after)(bool child);
-	int added;			/* atomic */
+	void (*fn)(enum fork_side side);
 	struct fork_handler *next;
+	int added;			/* atomic */
 };
 
-/* Use fork_handle(). The caller holds no lock of the library. */
-void fork_add(struct fork_handler *h);
-
-static inline void fork_handle(struct fork_handler *h)
-{
-	if (!__atomic_load_n(&h->added, __ATOMIC_ACQUIRE))
-		fork_add(h);
-}
+/* Once, the first time. The caller holds no lock of the library but those of a device. */
+void fork_handle(struct fork_handler *h);
 
 #endif /* DLBUF_LIB_FORK_H */
