@@ -55,10 +55,9 @@
  * In the first two cases a writer on path `copy` or `bridge` is not copied back: the dma-buf
  * keeps the old bytes, the log says so, and dlbuf_lease_result() is -EIO.
  *
- * Several devices of one context, or your own streams in it: cuMemFree() waits for all
- * streams of the context. dlbuf frees when no stream of the same dlbuf device waits for a
- * fence, and knows of no other stream. So use one dlbuf device for a context if the thread
- * that frees (deletes, trims, closes) also signals fences for which streams wait.
+ * Frees: cuMemFree() waits for all streams of the context. dlbuf frees when no stream waits
+ * for a fence by an acquire of any dlbuf device of the context. It does not know for what
+ * your own commands wait.
  *
  * Specification: CUDA driver API; the stream rules of DLPack and of the array
  * API standard.
@@ -92,7 +91,9 @@ extern "C" {
  * to the device, otherwise the primary context.
  *
  * context is borrowed and must live until the last tensor of the device is deleted
- * and its work is over (dlbuf_device_drain()). opts are borrowed. *out is new.
+ * and its work is over (dlbuf_device_drain()). A device that is closed while a stream of
+ * another device of the context waits for a fence is freed after that: then drain the
+ * other device before the context ends. opts are borrowed. *out is new.
  * -EINVAL  NULL, not a context, bad opts
  * -ENODEV, -EIO as for dlbuf_device_open()
  */

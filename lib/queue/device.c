@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* Devices with queues: parts and lifetime. See open.c for their begin. */
+#include "../fence.h"
 #include "queue.h"
 
 int queue_enter(struct queue_device *dev, struct queue_scope *scope)
@@ -47,55 +48,51 @@ void queue_ref(struct queue_device *dev)
 	__atomic_fetch_add(&dev->refs, 1, __ATOMIC_RELAXED);
 }
 
-void queue_unref(struct queue_device *dev)
+/* Frees the words once all streams have read them, and no free waits for a fence. */
+static bool end(struct event_call *call)
 {
-	struct queue_scope scope;
-
-	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	queue_enter_to_free(dev, &scope);
-	queue_finish_end(dev);
-	queue_bridge_close(dev);
-	queue_works_free(dev);
-	queue_words_free(dev);
-	queue_leave(dev, &scope);
-	/* It may see a loss, and take the lock: queue_lost(). Nothing is in a lock to free. */
-	dev->ops->destroy(dev);
-}
-
-/* Frees the words once all streams have read them. */
-static bool close_later(struct event_call *call)
-{
-	struct queue_device *dev = container_of(call, struct queue_device,
-						closing);
+	struct queue_device *dev = container_of(call, struct queue_device, ending);
 	struct queue_scope scope;
 	bool none;
 
+	queue_gate_note(dev, &dev->ended);
 	queue_enter_to_free(dev, &scope);
-	none = queue_reap(dev, &dev->waits);
+	none = queue_reap(dev, &dev->waits) && queue_gate_close(dev, &dev->ended, false);
+	if (none) {
+		queue_finish_end(dev);
+		queue_bridge_close(dev);
+		queue_works_free(dev);
+		queue_words_free(dev);
+	}
 	queue_leave(dev, &scope);
-	if (none)
-		queue_unref(dev);
+	if (none) {
+		queue_gate_leave(dev);
+		/* It may see a loss, and take the lock. Nothing is in a lock to free. */
+		dev->ops->destroy(dev);
+	}
 	return none;
+}
+
+void queue_unref(struct queue_device *dev)
+{
+	struct timespec pause = PAUSE_FIRST;
+
+	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL) || end(&dev->ending))
+		return;
+	if (!event_promise()) {
+		dev->ending.fn = end;
+		event_post(&dev->ending);
+		return;
+	}
+	forget_failure();
+	while (!end(&dev->ending))
+		pause_until(&pause, 0);
 }
 
 void queue_close(struct dlbuf_device *base)
 {
 	struct queue_device *dev = queue_device_of(base);
-	struct queue_scope scope;
 
 	queue_poll_end(dev);
-	queue_enter_to_free(dev, &scope);
-	if (!queue_reap(dev, &dev->waits)) {
-		if (!event_promise()) {
-			queue_leave(dev, &scope);
-			dev->closing.fn = close_later;
-			event_post(&dev->closing);
-			return;
-		}
-		forget_failure();
-	}
-	queue_work_finish(dev, &dev->waits);
-	queue_leave(dev, &scope);
 	queue_unref(dev);
 }

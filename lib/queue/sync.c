@@ -227,7 +227,8 @@ int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 	queue_leave(dev, &scope);
 	if (!ret)
 		ret = queue_poll_end(dev);
-	while (!ret && !queue_finish_ended(dev)) {
+	/* The application may destroy the context next. */
+	while (!ret && (!queue_finish_ended(dev) || queue_gate_frees(dev))) {
 		ret = event_turn();
 		if (!ret && !pause_until(&pause, deadline_ns))
 			ret = fail(-ETIME, "%s: a stream was not idle at the deadline",

@@ -30,7 +30,7 @@ struct queue_work {
 	bool listed;
 	uint64_t until;		/* GONE: over after this wait for all streams */
 	bool polled;		/* counted in dev->npolled */
-	uint64_t wait;		/* dev->nwaits when it was listed there */
+	uint64_t wait;		/* its number, while it is in dev->waits; or 0 */
 	struct queue_work *next;	/* in a list, or in the free list */
 	struct queue_work *all;	/* all works of the device, until it closes */
 };
@@ -152,6 +152,9 @@ static void list_remove(struct queue_device *dev, struct queue_work **list,
 	work->listed = false;
 	dev->npolled -= work->polled;
 	work->polled = false;
+	if (work->wait)
+		queue_gate_passed(dev);
+	work->wait = 0;
 	tell(work);
 	put_locked(dev, work);
 }
@@ -727,8 +730,8 @@ int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns)
 	return ret;
 }
 
-int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
-		     void *stream)
+int queue_wait_begun(struct queue_device *dev, struct queue_work *work, void *stream,
+		     uint64_t n)
 {
 	int ret = record_event(dev, work, stream);
 
@@ -737,19 +740,20 @@ int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		queue_work_put(dev, work);
 		return ret;
 	}
-	pthread_mutex_lock(&dev->lock);
-	work->wait = ++dev->nwaits;
-	pthread_mutex_unlock(&dev->lock);
+	work->wait = n;
 	list_add(dev, &dev->waits, work);
 	return 0;
 }
 
-bool queue_waits_stand(const struct queue_device *dev, uint64_t next)
+bool queue_waits_stand(struct queue_device *dev, uint64_t next)
 {
-	const struct queue_work *w = dev->waits;
+	const struct queue_work *w;
 
-	while (w && w->wait >= next)
+	each(dev, &dev->waits, over, NULL);
+	pthread_mutex_lock(&dev->lock);
+	for (w = dev->waits; w && w->wait >= next; )
 		w = w->next;
+	pthread_mutex_unlock(&dev->lock);
 	return w;
 }
 

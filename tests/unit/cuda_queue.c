@@ -93,6 +93,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 		[REGISTER] = "cuMemHostRegister_v2",			\
 		[ALLOC] = "cuMemAlloc_v2",				\
 		[ALLOC_HOST] = "cuMemHostAlloc",			\
+		[FREE_HOST] = "cuMemFreeHost",				\
 		[ADDRESS] = "cuMemHostGetDevicePointer_v2",		\
 		[COUNT] = "cuDeviceGetCount",				\
 		[NAME] = "cuDeviceGetName",				\

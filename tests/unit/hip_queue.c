@@ -82,6 +82,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 		[REGISTER] = "hipHostRegister",				\
 		[ALLOC] = "hipMalloc",					\
 		[ALLOC_HOST] = "hipHostMalloc",				\
+		[FREE_HOST] = "hipHostFree",				\
 		[ADDRESS] = "hipHostGetDevicePointer",			\
 		[COUNT] = "hipGetDeviceCount",				\
 		[NAME] = "hipDeviceGetName",				\

@@ -260,9 +260,9 @@ QUEUE_CASE(cameras_do_not_hold_up_frees, SHARED, WAITS)
 	if (!__atomic_load_n(&f.dev->ndying, __ATOMIC_ACQUIRE))
 		closing = true;
 	while (!closing) {
-		pthread_mutex_lock(&q->lock);
-		closing = q->closing_gate;
-		pthread_mutex_unlock(&q->lock);
+		pthread_mutex_lock(&q->gate->lock);
+		closing = q->gate->closing;
+		pthread_mutex_unlock(&q->gate->lock);
 		sched_yield();
 	}
 	REQUIRE(!pthread_create(&thread, NULL, acquire_third, &third));

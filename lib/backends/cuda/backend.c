@@ -83,6 +83,7 @@ int cuda_start(struct queue_device *base, uint32_t flags)
 {
 	struct cuda_device *dev = to_cuda(base);
 	const struct cuda_api *cu = &dev->cu;
+	int ret = 0;
 
 	dev->exports = HAS(DMA_BUF_SUPPORTED);
 	dev->exports_host = HAS(HOST_ALLOC_DMA_BUF_SUPPORTED);
@@ -101,7 +102,10 @@ int cuda_start(struct queue_device *base, uint32_t flags)
 	base->no_bridge = flags & DLBUF_CUDA_NO_BRIDGE ? "DLBUF_CUDA_NO_BRIDGE" :
 		HAS(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) ? NULL :
 		"the driver shares no timeline semaphores";
-	return base->wrapped ? 0 : find_context(dev);
+	if (!base->wrapped)
+		ret = find_context(dev);
+	base->context = dev->context;
+	return ret;
 }
 
 QUEUE_BACKEND(cuda,
