@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Devices with queues: parts and lifetime. See open.c for their begin. */
+#include <errno.h>
+
 #include "../fence.h"
 #include "queue.h"
 
@@ -30,6 +32,26 @@ void queue_lost(struct queue_device *dev)
 	pthread_mutex_unlock(&dev->lock);
 	if (dev->bridge)
 		bridge_links_abandon(dev->bridge);
+}
+
+int queue_failed(struct queue_device *dev, int error)
+{
+	void *event;
+	int ret;
+
+	if ((error != -EIO && error != -ENODEV) || !dev->ops->event_create)
+		return error;
+	ret = dev->ops->event_create(dev, &event);
+	if (!ret)
+		dev->ops->event_destroy(dev, event);
+	else if (ret == error)
+		queue_lost(dev);
+	return error;
+}
+
+int queue_find_stream(struct queue_device *dev, void *handle, bool ends, void **stream)
+{
+	return queue_failed(dev, dev->ops->stream(dev, handle, ends, stream));
 }
 
 int queue_finish_own(struct queue_device *dev, void *stream, int ret)

@@ -20,7 +20,7 @@ static void *run(void *arg)
 		pthread_mutex_unlock(&dev->lock);
 		ret = queue_enter(dev, &scope);
 		if (!ret) {
-			ret = dev->ops->finish_all(dev);
+			ret = queue_failed(dev, dev->ops->finish_all(dev));
 			queue_leave(dev, &scope);
 		}
 		pthread_mutex_lock(&dev->lock);

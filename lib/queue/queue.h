@@ -422,6 +422,15 @@ void queue_leave(struct queue_device *dev, const struct queue_scope *scope);
  */
 void queue_lost(struct queue_device *dev);
 
+/*
+ * If no event can be made for the same reason as that of a failed call, the driver keeps the
+ * error, whatever its name: the device is lost. Returns error, which is that call's result.
+ */
+int queue_failed(struct queue_device *dev, int error);
+
+/* ops->stream() */
+int queue_find_stream(struct queue_device *dev, void *handle, bool ends, void **stream);
+
 /* ---------------------------------------------------------------- gate.c */
 
 /* Finds or makes the gate of dev->context. leave() opens it, too. */

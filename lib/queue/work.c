@@ -187,7 +187,7 @@ static bool record_late(struct queue_device *dev, struct queue_work *work)
 	if (!__atomic_compare_exchange_n(&work->state, &late, TRIED, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return late == GONE && is_finished(dev, work);
-	ret = dev->ops->stream(dev, work->handle, true, &stream);
+	ret = queue_find_stream(dev, work->handle, true, &stream);
 	if (!ret)
 		ret = record_event(dev, work, stream);
 	if (!ret)
@@ -209,7 +209,7 @@ static int query(struct queue_device *dev, struct queue_work *work)
 	if (state_of(work) != RECORDED && record_late(dev, work))
 		return 0;
 	return state_of(work) != RECORDED ? QUEUE_PENDING :
-		dev->ops->event_query(dev, work->event);
+		queue_failed(dev, dev->ops->event_query(dev, work->event));
 }
 
 static bool is_over(struct queue_device *dev, struct queue_work *work)
@@ -483,7 +483,7 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 	int ret;
 
 	if (!deadline_ns && state_of(work) == RECORDED && dev->ops->event_wait)
-		return dev->ops->event_wait(dev, work->event);
+		return queue_failed(dev, dev->ops->event_wait(dev, work->event));
 	for (;;) {
 		ret = query(dev, work);
 		if (ret <= 0)

@@ -290,6 +290,27 @@ TEST(ends_on_a_stream_that_is_gone)
 	check_end(DESTROYED, DLBUF_PATH_COPY);
 }
 
+/* Nor is it waited for when the context keeps an error, whatever its name. */
+TEST(ends_in_a_context_that_keeps_an_error)
+{
+	struct fixture f;
+	struct app app;
+	cuda_stream s;
+	int fence;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	gate_close(&app);
+	REQUIRE(!cu.StreamCreate(&s, CUABI_STREAM_NON_BLOCKING));
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	fence = release(&f, DLBUF_RW, s);
+	CHECK(!signalled(fence));
+	lose(CUABI_UNKNOWN);
+	until_over(fence);
+	app_finish(&app, &f);
+}
+
 /* It ends when the device is idle, and what is used again is not late. */
 TEST(late_work_is_used_again)
 {

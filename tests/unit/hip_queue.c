@@ -9,6 +9,7 @@
 
 static const struct queue_loss losses[] = {
 	{ HIPABI_LAUNCH_FAILURE, -EIO, "hipErrorLaunchFailure (719)" },
+	{ HIPABI_UNKNOWN, -EIO, "hipErrorUnknown (999)" },
 	{ .ret = 0 }
 };
 
