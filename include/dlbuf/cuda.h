@@ -7,7 +7,8 @@
  *   NULL, 1  the legacy default stream
  *   2        the per-thread default stream
  *   -1       no order: no call waits, and the caller waits for its own work
- *   other    a CUstream or cudaStream_t
+ *   other    a CUstream or cudaStream_t, also one of a green context of the device's
+ *            primary context (CUDA 12.6; NULL, 1 and 2 are the primary context's)
  *
  * Paths. An import tries them in this order. dlbuf_probe() reports which of
  * them work for a dma-buf:
@@ -88,7 +89,8 @@ extern "C" {
  * Makes a device around the application's CUcontext. Use it for a context that
  * is neither the primary context nor current on this thread:
  * dlbuf_device_open("cuda:0") takes the thread's current context if that belongs
- * to the device, otherwise the primary context.
+ * to the device, otherwise the primary context. A green context (cuCtxFromGreenCtx())
+ * stands for the primary one, here and there.
  *
  * context is borrowed and must live until the last tensor of the device is deleted
  * and its work is over (dlbuf_device_drain()). A device that is closed while a stream of

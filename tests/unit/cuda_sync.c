@@ -114,6 +114,55 @@ static int end_on(struct fixture *f, cuda_stream stream, uint32_t access)
 	return cuda_backend.release(f->imp, access, stream, NULL, NULL);
 }
 
+/* A green context's streams are those of the primary one, which has all memory and events. */
+TEST(green_contexts)
+{
+	struct dlbuf_device *devices[3];
+	cuda_context primary, ctx;
+	cuda_green green;
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	devices[0] = open_ok();
+	app_begin(&app, devices[0]);
+	primary = app.ctx;
+	CHECK_EQ(cu.StreamDestroy(app.stream), 0);
+	REQUIRE(!cux.GreenCtxCreate(&green, NULL, 0, 1));
+	REQUIRE(!cux.GreenCtxStreamCreate(&app.stream, green, CUABI_STREAM_NON_BLOCKING, 0));
+	REQUIRE(!cux.CtxFromGreenCtx(&ctx, green));
+	CHECK_EQ(cu.CtxPushCurrent(ctx), 0);
+	devices[1] = open_ok();
+	REQUIRE_OK(dlbuf_device_wrap_cuda(ctx, NULL, &devices[2]));
+	CHECK_EQ(cu.CtxPopCurrent(&ctx), 0);
+	for (int i = 0; i < 3; i++) {
+		int in = pending_fence(), out;
+
+		CHECK(cuda_device_of(devices[i])->context == primary);
+		import_ok(&f, devices[i], DLBUF_PATH_HOST);
+		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
+		gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x47);
+		out = release(&f, DLBUF_RW, app.stream);
+		CHECK(!signalled(out));
+		signal_fence(in);
+		close(in);
+		until_over(out);
+		CHECK_EQ(f.bytes[77], 0x47);
+		if (i == 2)
+			break;
+		import_finish(&f, 0);
+		dlbuf_device_close(devices[i]);
+	}
+	/* With the context go its streams, which is no loss. */
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	CHECK_EQ(cux.GreenCtxDestroy(green), 0);
+	CHECK_ERR(cuda_backend.stream(f.dev, app.stream, true), -EINVAL);
+	CHECK_SAYS("green context");
+	until_over(release(&f, DLBUF_READ, app.stream));
+	CHECK_OK(cuda_backend.stream(f.dev, NULL, true));
+	app_finish(&app, &f);
+}
+
 /* What a stream did before needs no question, which is dear: its next work comes later. */
 TEST(one_stream_is_not_asked)
 {
