@@ -173,7 +173,6 @@ static void free_memory(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 
-	queue_make_sure(dev);
 	queue_work_put(dev, m->begun);
 	dev->ops->free(m);
 	if (m->staging)

@@ -465,15 +465,15 @@ bool queue_gate_frees(struct queue_device *dev);
  */
 bool queue_finished(struct queue_device *dev, uint64_t n);
 
-/* Whether no thread waits for streams, or runs its last instructions. */
+/* Whether the device is sure, and no thread waits for streams or runs its last instructions. */
 bool queue_finish_ended(struct queue_device *dev);
 
 /*
- * A call has failed, and work may be on a stream without an event. The next free waits for
- * all streams: queue_make_sure(), but on "dlbuf-events" queue_reap() before it.
+ * A call has failed, and work may be on a stream without an event. Nothing is freed before
+ * a wait for all streams has ended that began later. is_unsure(): under the lock.
  */
 void queue_set_unsure(struct queue_device *dev);
-void queue_make_sure(struct queue_device *dev);
+bool queue_is_unsure(struct queue_device *dev);
 
 /* The end of a device. */
 void queue_finish_end(struct queue_device *dev);
@@ -567,7 +567,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 
 /*
  * Takes completed works off m->works or dev->waits; true: the list is empty, and a lost
- * device runs no host function. On "dlbuf-events" also: the device is not `unsure`.
+ * device runs no host function. And the device is not `unsure`.
  */
 bool queue_reap(struct queue_device *dev, struct queue_work **works);
 

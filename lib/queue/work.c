@@ -255,23 +255,13 @@ static int over(struct queue_device *dev, struct queue_work *work, void *keeps)
 	       !(keeps && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE)) ? QUEUE_OVER : 0;
 }
 
-/* Under the lock. */
-static bool stays_unsure(struct queue_device *dev)
-{
-	if (!dev->unsure || !event_is_here())
-		return false;
-	if (queue_finished(dev, dev->unsure))
-		dev->unsure = 0;
-	return dev->unsure;
-}
-
 bool queue_reap(struct queue_device *dev, struct queue_work **works)
 {
 	bool none;
 
 	each(dev, works, over, NULL);
 	pthread_mutex_lock(&dev->lock);
-	none = !*works && !stays_unsure(dev) && !(dev->lost && dev->calls);
+	none = !*works && !queue_is_unsure(dev) && !(dev->lost && dev->calls);
 	pthread_mutex_unlock(&dev->lock);
 	return none;
 }

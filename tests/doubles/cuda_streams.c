@@ -315,6 +315,10 @@ cuda_result cuStreamQuery(cuda_stream stream)
 cuda_result cuCtxSynchronize(void)
 {
 	BEGIN(NEEDS_ALL | UNSAFE)
+	/* Whatever the modes: the context has a stream that captures. Nobody can know before. */
+	for (size_t i = 0; i < ARRAY_SIZE(captures); i++)
+		if (captures[i] && captures[i]->object.ctx == current())
+			return end(CUABI_STREAM_CAPTURE_UNSUPPORTED);
 	return end(context_finish(current()));
 }
 

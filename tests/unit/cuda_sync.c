@@ -317,6 +317,60 @@ TEST(a_path_fails_beside_a_wait)
 	end();
 }
 
+static bool may_free;
+static struct app *late_app;
+
+static void look_for_frees(const char *name)
+{
+	look_for_watched(name);
+	/* Or this free waits for ever. */
+	if (!strcmp(name, "cuMemFree_v2") &&
+	    !CHECK(__atomic_exchange_n(&may_free, true, __ATOMIC_ACQ_REL)))
+		gate_open(late_app);
+}
+
+/*
+ * After a failed call work may be on a stream that the library knows nothing of. No wait for
+ * all streams is possible while one is captured: then nothing is freed, and nobody waits.
+ */
+TEST(a_free_beside_a_capture)
+{
+	struct fixture f;
+	struct app app;
+	void *graph;
+	cuda_stream s;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+	app_begin(&app, f.dev);
+	late_app = &app;
+	REQUIRE(!cu.StreamCreate(&s, CUABI_STREAM_NON_BLOCKING));
+	gate_close(&app);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
+	CHECK_ERR(cuda_backend.release(f.imp, DLBUF_RW, app.stream, NULL, NULL), -EIO);
+	heal();
+	CHECK_EQ(cux.StreamBeginCapture(s, CUABI_STREAM_CAPTURE_MODE_RELAXED), 0);
+	may_free = false;
+	watch("cuCtxSynchronize");
+	fake->look = look_for_frees;
+	import_finish(&f, 0);
+	/* It was tried, and again. */
+	UNTIL(seen > 1 || __atomic_load_n(&may_free, __ATOMIC_ACQUIRE));
+	CHECK_EQ(f.dev->ndying, 1);
+	CHECK_EQ(cux.StreamEndCapture(s, &graph), 0);
+	__atomic_store_n(&may_free, true, __ATOMIC_RELEASE);
+	gate_open(&app);
+	CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	CHECK_EQ(f.dev->ndying, 0);
+	CHECK_EQ(cux.GraphDestroy(graph), 0);
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	watch(NULL);
+	app_end(&app);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
 TEST(ends_on_another_threads_stream)
 {
 	check_end(ON_ANOTHER_THREAD, DLBUF_PATH_HOST);
