@@ -182,10 +182,10 @@ small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 endif
 hot := buffer cache device error format frame layout lease sync sys tensor together
 $(hot:%=$(O)/lib/%.o): private cold-code :=
-# These call the kernel, or run once for a device: a tenth of their code.
-once := alloc camera detile dl export message node_access path pool select socket syncobj v4l2 \
+# These call the kernel or a driver, or run once for a device: a tenth of their code.
+once := alloc camera detile dl event export fence_api host memory message node_access path pool select socket syncobj v4l2 \
 	$(patsubst lib/%.c,%,$(wildcard lib/queue/*.c) $(foreach f,api backend bridge bridge_copy \
-	bridge_link detile export import kernel memory physical wire wrap,$(wildcard lib/backends/*/$f.c)))
+	bridge_link detile events export import kernel memory ops physical wire wrap,$(wildcard lib/backends/*/$f.c)))
 $(once:%=$(O)/lib/%.o): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG

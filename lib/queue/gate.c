@@ -34,11 +34,13 @@ int queue_gate_join(struct queue_device *dev)
 			break;
 	if (!gate) {
 		gate = new;
-		gate->context = context;
-		gate->generation = fork_generation;
-		gate->next = gates;
-		pthread_mutex_init(&gate->lock, NULL);
-		pthread_cond_init(&gate->freed, NULL);
+		*gate = (struct queue_gate){
+			.context = context,
+			.generation = fork_generation,
+			.next = gates,
+			.lock = PTHREAD_MUTEX_INITIALIZER,
+			.freed = PTHREAD_COND_INITIALIZER,
+		};
 		gates = gate;
 		new = NULL;
 	}
