@@ -7,7 +7,8 @@
  *   NULL, 1  the legacy default stream
  *   2        the per-thread default stream
  *   -1       no order: no call waits, and the caller waits for its own work
- *   other    a CUstream or cudaStream_t
+ *   other    a CUstream or cudaStream_t, also one of a green context of the device's
+ *            primary context (CUDA 12.6; NULL, 1 and 2 are the primary context's)
  *
  * Paths. An import tries them in this order. dlbuf_probe() reports which of
  * them work for a dma-buf:
@@ -55,10 +56,9 @@
  * In the first two cases a writer on path `copy` or `bridge` is not copied back: the dma-buf
  * keeps the old bytes, the log says so, and dlbuf_lease_result() is -EIO.
  *
- * Several devices of one context, or your own streams in it: cuMemFree() waits for all
- * streams of the context. dlbuf frees when no stream of the same dlbuf device waits for a
- * fence, and knows of no other stream. So use one dlbuf device for a context if the thread
- * that frees (deletes, trims, closes) also signals fences for which streams wait.
+ * Frees: cuMemFree() waits for all streams of the context. dlbuf frees when no stream waits
+ * for a fence by an acquire of any dlbuf device of the context. It does not know for what
+ * your own commands wait.
  *
  * Specification: CUDA driver API; the stream rules of DLPack and of the array
  * API standard.
@@ -89,10 +89,13 @@ extern "C" {
  * Makes a device around the application's CUcontext. Use it for a context that
  * is neither the primary context nor current on this thread:
  * dlbuf_device_open("cuda:0") takes the thread's current context if that belongs
- * to the device, otherwise the primary context.
+ * to the device, otherwise the primary context. A green context (cuCtxFromGreenCtx())
+ * stands for the primary one, here and there.
  *
  * context is borrowed and must live until the last tensor of the device is deleted
- * and its work is over (dlbuf_device_drain()). opts are borrowed. *out is new.
+ * and its work is over (dlbuf_device_drain()). A device that is closed while a stream of
+ * another device of the context waits for a fence is freed after that: then drain the
+ * other device before the context ends. opts are borrowed. *out is new.
  * -EINVAL  NULL, not a context, bad opts
  * -ENODEV, -EIO as for dlbuf_device_open()
  */

@@ -18,9 +18,9 @@
  * for a dma-buf:
  *
  *   direct   the driver imports the dma-buf, by the first of these that it has:
- *            cl_khr_external_memory with the handle type DMA_BUF,
- *            cl_arm_import_memory_dma_buf, cl_qcom_dmabuf_host_ptr. The last one may
- *            need bytes after the buffer: allocate with dlbuf_alloc(), or a page more
+ *            cl_qcom_dmabuf_host_ptr, cl_khr_external_memory with the handle type
+ *            DMA_BUF, cl_arm_import_memory_dma_buf. The first one may need bytes after
+ *            the buffer: allocate with dlbuf_alloc(), or a page more
  *   host     CL_MEM_USE_HOST_PTR over the memory of the dma-buf. A CPU device uses the
  *            mapping of any dma-buf. A GPU needs the memfd of a udmabuf (see
  *            dlbuf_udmabuf_remember()). A driver that copies such memory, which the

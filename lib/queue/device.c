@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Devices with queues: parts and lifetime. See open.c for their begin. */
+#include <errno.h>
+
+#include "../dmabuf/fence.h"
 #include "queue.h"
 
 int queue_enter(struct queue_device *dev, struct queue_scope *scope)
@@ -31,6 +34,26 @@ void queue_lost(struct queue_device *dev)
 		bridge_links_abandon(dev->bridge);
 }
 
+int queue_failed(struct queue_device *dev, int error)
+{
+	void *event;
+	int ret;
+
+	if ((error != -EIO && error != -ENODEV) || !dev->ops->event_create)
+		return error;
+	ret = dev->ops->event_create(dev, &event);
+	if (!ret)
+		dev->ops->event_destroy(dev, event);
+	else if (ret == error)
+		queue_lost(dev);
+	return error;
+}
+
+int queue_find_stream(struct queue_device *dev, void *handle, bool ends, void **stream)
+{
+	return queue_failed(dev, dev->ops->stream(dev, handle, ends, stream));
+}
+
 int queue_finish_own(struct queue_device *dev, void *stream, int ret)
 {
 	if (!ret) {
@@ -47,55 +70,51 @@ void queue_ref(struct queue_device *dev)
 	__atomic_fetch_add(&dev->refs, 1, __ATOMIC_RELAXED);
 }
 
-void queue_unref(struct queue_device *dev)
+/* Frees the words once all streams have read them, and no free waits for a fence. */
+static bool end(struct event_call *call)
 {
-	struct queue_scope scope;
-
-	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL))
-		return;
-	queue_enter_to_free(dev, &scope);
-	queue_finish_end(dev);
-	queue_bridge_close(dev);
-	queue_works_free(dev);
-	queue_words_free(dev);
-	queue_leave(dev, &scope);
-	/* It may see a loss, and take the lock: queue_lost(). Nothing is in a lock to free. */
-	dev->ops->destroy(dev);
-}
-
-/* Frees the words once all streams have read them. */
-static bool close_later(struct event_call *call)
-{
-	struct queue_device *dev = container_of(call, struct queue_device,
-						closing);
+	struct queue_device *dev = container_of(call, struct queue_device, ending);
 	struct queue_scope scope;
 	bool none;
 
+	queue_gate_note(dev, &dev->ended);
 	queue_enter_to_free(dev, &scope);
-	none = queue_reap(dev, &dev->waits);
+	none = queue_reap(dev, &dev->waits) && queue_gate_close(dev, &dev->ended, false);
+	if (none) {
+		queue_finish_end(dev);
+		queue_bridge_close(dev);
+		queue_works_free(dev);
+		queue_words_free(dev);
+	}
 	queue_leave(dev, &scope);
-	if (none)
-		queue_unref(dev);
+	if (none) {
+		queue_gate_leave(dev);
+		/* It may see a loss, and take the lock. Nothing is in a lock to free. */
+		dev->ops->destroy(dev);
+	}
 	return none;
+}
+
+void queue_unref(struct queue_device *dev)
+{
+	struct timespec pause = PAUSE_FIRST;
+
+	if (__atomic_sub_fetch(&dev->refs, 1, __ATOMIC_ACQ_REL) || end(&dev->ending))
+		return;
+	if (!event_promise()) {
+		dev->ending.fn = end;
+		event_post(&dev->ending);
+		return;
+	}
+	forget_failure();
+	while (!end(&dev->ending))
+		pause_until(&pause, 0);
 }
 
 void queue_close(struct dlbuf_device *base)
 {
 	struct queue_device *dev = queue_device_of(base);
-	struct queue_scope scope;
 
 	queue_poll_end(dev);
-	queue_enter_to_free(dev, &scope);
-	if (!queue_reap(dev, &dev->waits)) {
-		if (!event_promise()) {
-			queue_leave(dev, &scope);
-			dev->closing.fn = close_later;
-			event_post(&dev->closing);
-			return;
-		}
-		forget_failure();
-	}
-	queue_work_finish(dev, &dev->waits);
-	queue_leave(dev, &scope);
 	queue_unref(dev);
 }

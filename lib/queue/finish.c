@@ -20,7 +20,7 @@ static void *run(void *arg)
 		pthread_mutex_unlock(&dev->lock);
 		ret = queue_enter(dev, &scope);
 		if (!ret) {
-			ret = dev->ops->finish_all(dev);
+			ret = queue_failed(dev, dev->ops->finish_all(dev));
 			queue_leave(dev, &scope);
 		}
 		pthread_mutex_lock(&dev->lock);
@@ -58,12 +58,19 @@ bool queue_finished(struct queue_device *dev, uint64_t n)
 	return false;
 }
 
+bool queue_is_unsure(struct queue_device *dev)
+{
+	if (dev->unsure && queue_finished(dev, dev->unsure))
+		dev->unsure = 0;
+	return dev->unsure;
+}
+
 bool queue_finish_ended(struct queue_device *dev)
 {
 	bool ended;
 
 	pthread_mutex_lock(&dev->lock);
-	ended = !dev->finish.runs;
+	ended = !queue_is_unsure(dev) && !dev->finish.runs;
 	if (ended)
 		join(&dev->finish);
 	pthread_mutex_unlock(&dev->lock);
@@ -77,20 +84,7 @@ void queue_set_unsure(struct queue_device *dev)
 	pthread_mutex_unlock(&dev->lock);
 }
 
-void queue_make_sure(struct queue_device *dev)
-{
-	bool unsure;
-
-	pthread_mutex_lock(&dev->lock);
-	unsure = dev->unsure;
-	dev->unsure = 0;
-	pthread_mutex_unlock(&dev->lock);
-	if (unsure)
-		dev->ops->finish_all(dev);
-}
-
 void queue_finish_end(struct queue_device *dev)
 {
-	queue_make_sure(dev);
 	join(&dev->finish);
 }

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 /*
- * Imports a dma-buf into the device: the steps of each path. And frees it. A driver may
- * wait inside a free for all its streams, and block all other callers meanwhile. So memory
- * is freed when no work on it runs, and no stream waits for a fence. Cameras may keep some
- * stream waiting at any time: see dev->closing_gate, and tests/proof/queue.pml.
+ * Imports a dma-buf into the device: the steps of each path. And frees it, when no work on
+ * it runs, and no stream waits for a fence: see gate.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -171,42 +169,10 @@ int queue_import_path(struct queue_memory *m)
 
 /* ---------------------------------------------------------------- frees */
 
-/* So many may wait for longer than the waits that stood when they were dropped. */
-#define FEW_WAIT 8
-
-/*
- * If no stream waits for a fence: then no stream begins such a wait before open_gate().
- */
-static bool close_gate(struct queue_memory *m)
-{
-	struct queue_device *dev = m->dev;
-	bool waits;
-
-	queue_reap(dev, &dev->waits);
-	pthread_mutex_lock(&dev->lock);
-	waits = dev->waits || dev->beginning;
-	if (waits && !queue_waits_stand(dev, m->dropped_at) &&
-	    __atomic_load_n(&dev->base.ndying, __ATOMIC_ACQUIRE) > FEW_WAIT)
-		dev->closing_gate = true;
-	dev->freeing += !waits;
-	pthread_mutex_unlock(&dev->lock);
-	return !waits;
-}
-
-static void open_gate(struct queue_device *dev)
-{
-	pthread_mutex_lock(&dev->lock);
-	dev->freeing--;
-	dev->closing_gate = false;
-	pthread_cond_broadcast(&dev->freed);
-	pthread_mutex_unlock(&dev->lock);
-}
-
 static void free_memory(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
 
-	queue_make_sure(dev);
 	queue_work_put(dev, m->begun);
 	dev->ops->free(m);
 	if (m->staging)
@@ -218,14 +184,6 @@ static void free_memory(struct queue_memory *m)
 	pthread_mutex_destroy(&m->beginning);
 }
 
-static void note_drop(struct queue_memory *m)
-{
-	pthread_mutex_lock(&m->dev->lock);
-	if (!m->dropped_at)
-		m->dropped_at = m->dev->nwaits + 1;
-	pthread_mutex_unlock(&m->dev->lock);
-}
-
 /* If the caller waits, it does so in the driver's free, too, and not at the gate. */
 bool queue_unimport(struct import *imp, bool wait)
 {
@@ -234,16 +192,16 @@ bool queue_unimport(struct import *imp, bool wait)
 	struct queue_scope scope;
 	bool over;
 
-	note_drop(m);
+	queue_gate_note(dev, &m->dropped);
 	queue_enter_to_free(dev, &scope);
 	if (wait)
 		queue_work_finish(dev, &m->works);
 	over = queue_reap(dev, &m->works) && cache_unlist(imp) &&
-	       (wait || close_gate(m));
-	if (over)
+	       queue_gate_close(dev, &m->dropped, wait);
+	if (over) {
 		free_memory(m);
-	if (over && !wait)
-		open_gate(dev);
+		queue_gate_open(dev);
+	}
 	queue_leave(dev, &scope);
 	return over;
 }

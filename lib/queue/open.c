@@ -101,13 +101,16 @@ static int start(struct queue_device *dev, uint32_t flags)
 	snprintf(dev->base.name, sizeof(dev->base.name), "%s", dev->info.name);
 	dev->refs = 1;
 	pthread_mutex_init(&dev->lock, NULL);
-	pthread_cond_init(&dev->freed, NULL);
 	ret = dev->ops->start(dev, flags);
 	if (!ret)
 		ret = queue_enter(dev, &scope);
+	if (!ret) {
+		ret = queue_gate_join(dev);
+		if (ret)
+			queue_leave(dev, &scope);
+	}
 	if (ret) {
 		pthread_mutex_destroy(&dev->lock);
-		pthread_cond_destroy(&dev->freed);
 		dev->ops->destroy(dev);
 		return ret;
 	}

@@ -235,6 +235,28 @@ struct queue_finish {
 	uint64_t begun, done, wanted;	/* the last wait that has begun, ... */
 };
 
+/* In front of frees: see gate.c. */
+struct queue_gate {
+	const void *context;
+	unsigned int generation;	/* see fork.h */
+	struct queue_gate *next;
+	pthread_mutex_t lock;	/* protects what follows; no other is taken under it */
+	pthread_cond_t freed;
+	struct queue_device *devices;
+	uint64_t nwaits;	/* waits for fences that have begun */
+	unsigned int busy;	/* waits that begin, or are in a device's list `waits` */
+	unsigned int freeing;	/* threads inside a free */
+	unsigned int reaping;	/* threads that look at the waits of all devices */
+	unsigned int held;	/* frees that wait for the gate only */
+	bool closing;
+};
+
+/* One that may wait for the gate. */
+struct queue_free {
+	uint64_t since;		/* the number of the next wait at that time */
+	bool held;
+};
+
 /* A backend embeds this as the first member of its own struct. */
 struct queue_device {
 	struct dlbuf_device base;
@@ -256,12 +278,13 @@ struct queue_device {
 	bool slow_query;	/* asking an event costs more than a stream's wait for it */
 	bool orphans;		/* work may outlive its stream; finish_all() waits for it */
 	bool believed;		/* atomic; path `direct` once read the right bytes */
+	const void *context;	/* frees wait for all its streams; NULL: for this device's */
 
 	struct bridge *bridge;	/* or NULL */
 	struct bridge_caps caps;
 	unsigned int refs;	/* atomic; see queue_ref() */
 	bool lost;		/* atomic; see queue_lost() */
-	struct event_call closing, polling;
+	struct event_call ending, polling;
 
 	pthread_mutex_t lock;	/* protects what follows, and lists of work */
 	struct queue_finish finish;
@@ -273,18 +296,10 @@ struct queue_device {
 	struct queue_work *waits;	/* streams that wait for words and semaphores */
 	unsigned int npolled;	/* works that the library polls */
 	bool polls;		/* `polling` is posted, also if npolled is 0 again */
-	/*
-	 * A driver's free may wait for all streams and block all other calls. So
-	 * no stream begins to wait for a fence during a free: see queue_wait_by().
-	 * With cameras there may always be a stream that waits. So when more than a few
-	 * frees wait, and those waits are over that stood when one began to wait, the
-	 * threads that acquire wait themselves (`closing_gate`) until a free has run.
-	 */
-	uint64_t nwaits;	/* waits for fences that have begun */
-	bool closing_gate;
-	unsigned int freeing;	/* threads inside a free */
-	unsigned int beginning;	/* threads that put a wait on a stream */
-	pthread_cond_t freed;
+
+	struct queue_gate *gate;
+	struct queue_device *sibling;	/* in gate->devices */
+	struct queue_free ended;
 };
 
 /* An import: memory, and the work that uses it. It lives until the memory is freed. */
@@ -314,7 +329,7 @@ struct queue_memory {
 	/* Atomic. Apart from the flags above, which compilers read together. */
 	unsigned int failed;	/* see queue_access_failed() */
 	unsigned int unstarted;	/* START was left out */
-	uint64_t dropped_at;	/* the number of the next wait when unimport() was first called */
+	struct queue_free dropped;	/* when unimport() was first called */
 };
 
 static inline struct queue_device *queue_device_of(struct dlbuf_device *dev)
@@ -388,7 +403,10 @@ int queue_probe(struct queue_device *dev, unsigned int n);
 
 /* ---------------------------------------------------------------- device.c */
 
-/* backend->close(). The struct lives until streams no longer wait for its words. */
+/*
+ * backend->close(). The struct lives until no stream waits for its words, nor any stream of
+ * its context for a fence.
+ */
 void queue_close(struct dlbuf_device *dev);
 
 void queue_ref(struct queue_device *dev);
@@ -404,6 +422,41 @@ void queue_leave(struct queue_device *dev, const struct queue_scope *scope);
  */
 void queue_lost(struct queue_device *dev);
 
+/*
+ * If no event can be made for the same reason as that of a failed call, the driver keeps the
+ * error, whatever its name: the device is lost. Returns error, which is that call's result.
+ */
+int queue_failed(struct queue_device *dev, int error);
+
+/* ops->stream() */
+int queue_find_stream(struct queue_device *dev, void *handle, bool ends, void **stream);
+
+/* ---------------------------------------------------------------- gate.c */
+
+/* Finds or makes the gate of dev->context. leave() opens it, too. */
+int queue_gate_join(struct queue_device *dev);
+void queue_gate_leave(struct queue_device *dev);
+
+/* The first time: the free waits at most for those waits that stand now. */
+void queue_gate_note(struct queue_device *dev, struct queue_free *f);
+
+/*
+ * If no stream waits for a fence, or with `wait`: then none begins such a wait before
+ * queue_gate_open().
+ */
+bool queue_gate_close(struct queue_device *dev, struct queue_free *f, bool wait);
+void queue_gate_open(struct queue_device *dev);
+
+/*
+ * Before a stream's wait: blocks during a free, and gives the wait's number, or 0 if the
+ * caller must wait for the fence. queue_gate_passed() when the stream no longer waits.
+ */
+uint64_t queue_gate_pass(struct queue_device *dev, bool for_fence);
+void queue_gate_passed(struct queue_device *dev);
+
+/* Whether "dlbuf-events" is about to free something of the context. */
+bool queue_gate_frees(struct queue_device *dev);
+
 /* ---------------------------------------------------------------- finish.c */
 
 /*
@@ -412,15 +465,15 @@ void queue_lost(struct queue_device *dev);
  */
 bool queue_finished(struct queue_device *dev, uint64_t n);
 
-/* Whether no thread waits for streams, or runs its last instructions. */
+/* Whether the device is sure, and no thread waits for streams or runs its last instructions. */
 bool queue_finish_ended(struct queue_device *dev);
 
 /*
- * A call has failed, and work may be on a stream without an event. The next free waits for
- * all streams: queue_make_sure(), but on "dlbuf-events" queue_reap() before it.
+ * A call has failed, and work may be on a stream without an event. Nothing is freed before
+ * a wait for all streams has ended that began later. is_unsure(): under the lock.
  */
 void queue_set_unsure(struct queue_device *dev);
-void queue_make_sure(struct queue_device *dev);
+bool queue_is_unsure(struct queue_device *dev);
 
 /* The end of a device. */
 void queue_finish_end(struct queue_device *dev);
@@ -514,7 +567,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 
 /*
  * Takes completed works off m->works or dev->waits; true: the list is empty, and a lost
- * device runs no host function. On "dlbuf-events" also: the device is not `unsure`.
+ * device runs no host function. And the device is not `unsure`.
  */
 bool queue_reap(struct queue_device *dev, struct queue_work **works);
 
@@ -536,12 +589,15 @@ int queue_poll_end(struct queue_device *dev);
 /* Waits for all work of the device. */
 int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns);
 
-/* Under the lock: whether a stream waits by a wait of a smaller number. */
-bool queue_waits_stand(const struct queue_device *dev, uint64_t next);
+/* Takes waits off that are over; true: one of a smaller number stands. */
+bool queue_waits_stand(struct queue_device *dev, uint64_t next);
 
-/* Call after a stream's wait: the event is complete after the wait. Takes work. */
-int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
-		     void *stream);
+/*
+ * Call after a stream's wait, with its number: the event is complete after the wait. Takes
+ * work.
+ */
+int queue_wait_begun(struct queue_device *dev, struct queue_work *work, void *stream,
+		     uint64_t n);
 
 void queue_works_free(struct queue_device *dev);
 /* Under the lock: writes to the eventfds of all works. */

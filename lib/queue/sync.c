@@ -22,7 +22,7 @@ int queue_stream(struct dlbuf_device *base, void *handle, bool ends)
 		return STREAM_UNORDERED;
 	ret = queue_enter(dev, &scope);
 	if (!ret) {
-		ret = dev->ops->stream(dev, handle, ends, &stream);
+		ret = queue_find_stream(dev, handle, ends, &stream);
 		queue_leave(dev, &scope);
 	}
 	/* A lost device refuses nothing: the access ends, and release() has the error. */
@@ -35,7 +35,7 @@ static int acquire_on(struct queue_memory *m, uint32_t access, void *handle,
 	void *stream;
 	int ret;
 
-	ret = m->dev->ops->stream(m->dev, handle, false, &stream);
+	ret = queue_find_stream(m->dev, handle, false, &stream);
 	if (ret)
 		return ret;
 	/* The flush has to come after the fence's work, and no stream can flush. */
@@ -137,7 +137,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 
 	if (is_no_order(m->dev, handle))
 		return release_unordered(m, access);
-	ret = m->dev->ops->stream(m->dev, handle, true, &stream);
+	ret = queue_find_stream(m->dev, handle, true, &stream);
 	if (!ret)
 		return release_on(m, access, stream, fence, end);
 	if (m->passes)
@@ -227,7 +227,8 @@ int queue_drain(struct dlbuf_device *base, uint64_t deadline_ns)
 	queue_leave(dev, &scope);
 	if (!ret)
 		ret = queue_poll_end(dev);
-	while (!ret && !queue_finish_ended(dev)) {
+	/* The application may destroy the context next. */
+	while (!ret && (!queue_finish_ended(dev) || queue_gate_frees(dev))) {
 		ret = event_turn();
 		if (!ret && !pause_until(&pause, deadline_ns))
 			ret = fail(-ETIME, "%s: a stream was not idle at the deadline",

@@ -178,16 +178,9 @@ static int wait_by_event(struct queue_device *dev, void *stream, int fence,
 	return ret ? ret : added ? 1 : 0;
 }
 
-static void begun(struct queue_device *dev)
+static void passed_at_last(void *data)
 {
-	pthread_mutex_lock(&dev->lock);
-	dev->beginning--;
-	pthread_mutex_unlock(&dev->lock);
-}
-
-static void begun_at_last(void *data)
-{
-	begun(data);
+	queue_gate_passed(data);
 	queue_unref(data);
 }
 
@@ -195,10 +188,10 @@ static void begun_at_last(void *data)
  * The stream may wait, and no event will tell when it does not any more. So nothing is
  * freed before the fence has signalled. False: it has.
  */
-static bool begins_until(struct queue_device *dev, int fence)
+static bool passes_until(struct queue_device *dev, int fence)
 {
 	queue_ref(dev);
-	if (!event_add(fence, begun_at_last, dev))
+	if (!event_add(fence, passed_at_last, dev))
 		return true;
 	dlbuf_fence_wait(fence, 0);
 	queue_unref(dev);
@@ -210,32 +203,27 @@ int queue_wait_by(struct queue_device *dev,
 			      struct bridge_buffer *buffer),
 		  void *stream, int fence, struct bridge_buffer *buffer)
 {
+	uint64_t n = queue_gate_pass(dev, fence != -1);
 	struct queue_work *work;
 	int ret;
 
-	pthread_mutex_lock(&dev->lock);
-	while (dev->freeing)
-		pthread_cond_wait(&dev->freed, &dev->lock);
-	if (dev->closing_gate && fence != -1) {
-		pthread_mutex_unlock(&dev->lock);
+	if (!n) {
 		ret = dlbuf_fence_wait(fence, 0);
 		/* With a buffer its copy is left, which ends by itself. */
 		return ret || !buffer ? ret :
 		       queue_wait_by(dev, wait, stream, -1, buffer);
 	}
-	dev->beginning++;
-	pthread_mutex_unlock(&dev->lock);
 	ret = queue_work_get(dev, &work);
 	if (!ret) {
 		ret = wait(dev, stream, fence, buffer);
 		if (ret)
 			queue_work_put(dev, work);
 		else
-			ret = queue_wait_begun(dev, work, stream);
-		if (ret < 0 && fence != -1 && begins_until(dev, fence))
+			ret = queue_wait_begun(dev, work, stream, n);
+		if (!ret || (ret < 0 && fence != -1 && passes_until(dev, fence)))
 			return ret;
 	}
-	begun(dev);
+	queue_gate_passed(dev);
 	return ret < 0 ? ret : 0;
 }
 

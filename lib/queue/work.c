@@ -30,7 +30,7 @@ struct queue_work {
 	bool listed;
 	uint64_t until;		/* GONE: over after this wait for all streams */
 	bool polled;		/* counted in dev->npolled */
-	uint64_t wait;		/* dev->nwaits when it was listed there */
+	uint64_t wait;		/* its number, while it is in dev->waits; or 0 */
 	struct queue_work *next;	/* in a list, or in the free list */
 	struct queue_work *all;	/* all works of the device, until it closes */
 };
@@ -152,6 +152,9 @@ static void list_remove(struct queue_device *dev, struct queue_work **list,
 	work->listed = false;
 	dev->npolled -= work->polled;
 	work->polled = false;
+	if (work->wait)
+		queue_gate_passed(dev);
+	work->wait = 0;
 	tell(work);
 	put_locked(dev, work);
 }
@@ -184,7 +187,7 @@ static bool record_late(struct queue_device *dev, struct queue_work *work)
 	if (!__atomic_compare_exchange_n(&work->state, &late, TRIED, false,
 					 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		return late == GONE && is_finished(dev, work);
-	ret = dev->ops->stream(dev, work->handle, true, &stream);
+	ret = queue_find_stream(dev, work->handle, true, &stream);
 	if (!ret)
 		ret = record_event(dev, work, stream);
 	if (!ret)
@@ -206,7 +209,7 @@ static int query(struct queue_device *dev, struct queue_work *work)
 	if (state_of(work) != RECORDED && record_late(dev, work))
 		return 0;
 	return state_of(work) != RECORDED ? QUEUE_PENDING :
-		dev->ops->event_query(dev, work->event);
+		queue_failed(dev, dev->ops->event_query(dev, work->event));
 }
 
 static bool is_over(struct queue_device *dev, struct queue_work *work)
@@ -252,23 +255,13 @@ static int over(struct queue_device *dev, struct queue_work *work, void *keeps)
 	       !(keeps && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE)) ? QUEUE_OVER : 0;
 }
 
-/* Under the lock. */
-static bool stays_unsure(struct queue_device *dev)
-{
-	if (!dev->unsure || !event_is_here())
-		return false;
-	if (queue_finished(dev, dev->unsure))
-		dev->unsure = 0;
-	return dev->unsure;
-}
-
 bool queue_reap(struct queue_device *dev, struct queue_work **works)
 {
 	bool none;
 
 	each(dev, works, over, NULL);
 	pthread_mutex_lock(&dev->lock);
-	none = !*works && !stays_unsure(dev) && !(dev->lost && dev->calls);
+	none = !*works && !queue_is_unsure(dev) && !(dev->lost && dev->calls);
 	pthread_mutex_unlock(&dev->lock);
 	return none;
 }
@@ -480,7 +473,7 @@ static int wait_until(struct queue_device *dev, struct queue_work *work,
 	int ret;
 
 	if (!deadline_ns && state_of(work) == RECORDED && dev->ops->event_wait)
-		return dev->ops->event_wait(dev, work->event);
+		return queue_failed(dev, dev->ops->event_wait(dev, work->event));
 	for (;;) {
 		ret = query(dev, work);
 		if (ret <= 0)
@@ -727,8 +720,8 @@ int queue_work_drain(struct queue_device *dev, uint64_t deadline_ns)
 	return ret;
 }
 
-int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
-		     void *stream)
+int queue_wait_begun(struct queue_device *dev, struct queue_work *work, void *stream,
+		     uint64_t n)
 {
 	int ret = record_event(dev, work, stream);
 
@@ -737,19 +730,20 @@ int queue_wait_begun(struct queue_device *dev, struct queue_work *work,
 		queue_work_put(dev, work);
 		return ret;
 	}
-	pthread_mutex_lock(&dev->lock);
-	work->wait = ++dev->nwaits;
-	pthread_mutex_unlock(&dev->lock);
+	work->wait = n;
 	list_add(dev, &dev->waits, work);
 	return 0;
 }
 
-bool queue_waits_stand(const struct queue_device *dev, uint64_t next)
+bool queue_waits_stand(struct queue_device *dev, uint64_t next)
 {
-	const struct queue_work *w = dev->waits;
+	const struct queue_work *w;
 
-	while (w && w->wait >= next)
+	each(dev, &dev->waits, over, NULL);
+	pthread_mutex_lock(&dev->lock);
+	for (w = dev->waits; w && w->wait >= next; )
 		w = w->next;
+	pthread_mutex_unlock(&dev->lock);
 	return w;
 }
 

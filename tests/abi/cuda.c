@@ -83,6 +83,13 @@ ERROR(STREAM_CAPTURE_INVALIDATED);
 ERROR(STREAM_CAPTURE_IMPLICIT);
 ERROR(UNKNOWN);
 ERROR(STREAM_CAPTURE_WRONG_THREAD);
+ERROR(EXTERNAL_DEVICE);
+#if CUDA_VERSION >= 11080
+ERROR(MPS_CLIENT_TERMINATED);
+#endif
+#if CUDA_VERSION >= 13050
+ERROR(STREAM_DETACHED);
+#endif
 
 #define ATTR(name) NUMBER(CUABI_ATTR_##name, CU_DEVICE_ATTRIBUTE_##name)
 ATTR(INTEGRATED);
@@ -219,6 +226,12 @@ SAME(cuda_host_fn, CUhostFn);
 LIKE(cuda_context, CUcontext);
 LIKE(cuda_stream, CUstream);
 LIKE(cuda_event, CUevent);
+#if CUDA_VERSION >= 12060
+LIKE(cuda_green, CUgreenCtx);
+#define cuda_green CUgreenCtx
+#else
+CUresult cuStreamGetCtx_v2(CUstream, CUcontext *, cuda_green *);
+#endif
 LIKE(cuda_external_memory, CUexternalMemory);
 LIKE(cuda_external_semaphore, CUexternalSemaphore);
 

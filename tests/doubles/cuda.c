@@ -303,9 +303,16 @@ cuda_result cuDeviceGetAttribute(int *value, int attribute, cuda_device dev)
 
 /* ---------------------------------------------------------------- contexts */
 
-struct context *current(void)
+struct context *top(void)
 {
 	return thread.depth ? thread.stack[thread.depth - 1] : NULL;
+}
+
+struct context *current(void)
+{
+	struct context *ctx = top();
+
+	return ctx && ctx->of ? ctx->of : ctx;
 }
 
 const struct fake_device *device_of(const struct context *ctx)
@@ -381,7 +388,7 @@ cuda_result cuDevicePrimaryCtxRelease_v2(cuda_device dev)
 cuda_result cuCtxGetCurrent(cuda_context *ctx)
 {
 	BEGIN(NEEDS_INIT)
-	*ctx = (cuda_context)current();
+	*ctx = (cuda_context)top();
 	return end(CUABI_SUCCESS);
 }
 
@@ -409,7 +416,7 @@ cuda_result cuCtxPopCurrent_v2(cuda_context *ctx)
 	if (!thread.depth)
 		return end(refuse(CUABI_INVALID_CONTEXT, "the stack is empty"));
 	if (ctx)
-		*ctx = (cuda_context)current();
+		*ctx = (cuda_context)top();
 	thread.depth--;
 	return end(result);
 }
@@ -458,6 +465,46 @@ cuda_result cuCtxDestroy_v2(cuda_context handle)
 	if (current() == ctx)
 		thread.depth--;
 	return end(result);
+}
+
+/*
+ * A green context is a part of a GPU. A stream is made for it, and as a CUcontext it is current;
+ * all that is made then is the primary context's. After its end each call with its streams but
+ * cuStreamDestroy() says that they are detached.
+ */
+cuda_result cuGreenCtxCreate(cuda_green *out, void *desc, cuda_device dev, unsigned int flags)
+{
+	struct context *green;
+
+	(void)desc;
+	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
+	HAS(dev)
+	if (flags != 1)
+		return end(refuse(CUABI_INVALID_VALUE, "flags"));
+	green = make(FAKE_CONTEXT, sizeof(*green), NULL, false);
+	green->device = dev;
+	green->of = primary_of(dev);
+	*out = (cuda_green)green;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuGreenCtxDestroy(cuda_green handle)
+{
+	struct context *green;
+
+	BEGIN_FREE(NEEDS_INIT | NEEDS_DEVICE)
+	green = object_of(handle, FAKE_CONTEXT);
+	if (!green || !green->of)
+		return end(refuse(CUABI_INVALID_CONTEXT, "it is no green context"));
+	unmake(&green->object);
+	return end(result);
+}
+
+cuda_result cuCtxFromGreenCtx(cuda_context *ctx, cuda_green green)
+{
+	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
+	*ctx = object_of(green, FAKE_CONTEXT);
+	return end(*ctx ? CUABI_SUCCESS : CUABI_INVALID_CONTEXT);
 }
 
 /* ---------------------------------------------------------------- controls */

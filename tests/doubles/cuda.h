@@ -144,6 +144,12 @@ typedef struct fake_cuda *(*fake_cuda_fn)(bool reset);
 	  (cuda_context *ctx, unsigned int flags, cuda_device dev))	\
 	X(CtxDestroy, cuCtxDestroy_v2, (cuda_context ctx))		\
 	X(CtxSetCurrent, cuCtxSetCurrent, (cuda_context ctx))		\
+	X(GreenCtxCreate, cuGreenCtxCreate,				\
+	  (cuda_green *green, void *desc, cuda_device dev, unsigned int flags)) \
+	X(GreenCtxDestroy, cuGreenCtxDestroy, (cuda_green green))	\
+	X(GreenCtxStreamCreate, cuGreenCtxStreamCreate,			\
+	  (cuda_stream *stream, cuda_green green, unsigned int flags, int priority)) \
+	X(CtxFromGreenCtx, cuCtxFromGreenCtx, (cuda_context *ctx, cuda_green green)) \
 	X(MemAllocManaged, cuMemAllocManaged,				\
 	  (cuda_pointer *p, size_t bytes, unsigned int flags))		\
 	X(MemcpyHtoD, cuMemcpyHtoD_v2,					\

@@ -25,6 +25,7 @@ struct context {
 	bool primary;
 	unsigned int retained;
 	struct cuda_queue *legacy;
+	struct context *of;	/* of a green one: the primary one, which has all objects */
 };
 
 /* Memory that a stream may use. */
@@ -50,6 +51,7 @@ struct cuda_queue {
 	struct object object;
 	struct stream stream;
 	unsigned int thread;	/* whose per-thread default stream it is */
+	struct context *green;	/* that it was made for, or NULL */
 	bool capturing, invalidated;
 	int mode;
 	unsigned int captor;	/* the thread that began it */
@@ -89,7 +91,9 @@ bool capture_forbids(void);
 /* ---------------------------------------------------------------- objects */
 
 /* The current context or NULL. */
+/* The context that has what is made now; and what is current, which may be a green one. */
 struct context *current(void);
+struct context *top(void);
 /* For an API without contexts: the primary one of the device. Needs the lock. */
 void be_current(int dev);
 const struct fake_device *device_of(const struct context *ctx);

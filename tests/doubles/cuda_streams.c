@@ -124,7 +124,8 @@ cuda_result stream_of(cuda_stream handle, struct cuda_queue **out)
 		if (!s || s->object.ours)
 			return refuse(CUABI_INVALID_HANDLE, "no live stream");
 		*out = s;
-		return CUABI_SUCCESS;
+		return !s->green || s->green->object.live ? CUABI_SUCCESS :
+		       CUABI_STREAM_DETACHED;
 	}
 	if (!current())
 		return refuse(CUABI_INVALID_CONTEXT, "no context is current");
@@ -168,8 +169,40 @@ cuda_result cuStreamGetCtx(cuda_stream stream, cuda_context *ctx)
 		return end(CUABI_CONTEXT_IS_DESTROYED);
 	result = stream_of(stream, &s);
 	if (!result)
-		*ctx = (cuda_context)s->object.ctx;
+		*ctx = (cuda_context)(s->object.ours ? top() :
+				      s->green ? s->green : s->object.ctx);
 	return end(result);
+}
+
+/* The regular context, and the green one. */
+cuda_result cuStreamGetCtx_v2(cuda_stream stream, cuda_context *ctx, cuda_green *out)
+{
+	struct context *green;
+
+	BEGIN_ON(stream, NEEDS_INIT | NEEDS_DEVICE)
+	green = s->object.ours && top()->of ? top() : s->green;
+	if (green && stream == CUABI_STREAM_PER_THREAD)
+		return end(refuse(CUABI_INVALID_HANDLE, "a green context is current"));
+	*ctx = (cuda_context)s->object.ctx;
+	*out = (cuda_green)green;
+	return end(CUABI_SUCCESS);
+}
+
+cuda_result cuGreenCtxStreamCreate(cuda_stream *stream, cuda_green handle,
+				   unsigned int flags, int priority)
+{
+	struct context *green;
+	struct cuda_queue *s;
+
+	(void)priority;
+	BEGIN(NEEDS_INIT | NEEDS_DEVICE)
+	green = object_of(handle, FAKE_CONTEXT);
+	if (!green || !green->of || flags != CUABI_STREAM_NON_BLOCKING)
+		return end(refuse(CUABI_INVALID_VALUE, "the context or the flags"));
+	s = queue_make(green->of, false, false, false);
+	s->green = green;
+	*stream = (cuda_stream)s;
+	return end(CUABI_SUCCESS);
 }
 
 cuda_result cuStreamBeginCapture_v2(cuda_stream stream, int mode)
@@ -282,6 +315,10 @@ cuda_result cuStreamQuery(cuda_stream stream)
 cuda_result cuCtxSynchronize(void)
 {
 	BEGIN(NEEDS_ALL | UNSAFE)
+	/* Whatever the modes: the context has a stream that captures. Nobody can know before. */
+	for (size_t i = 0; i < ARRAY_SIZE(captures); i++)
+		if (captures[i] && captures[i]->object.ctx == current())
+			return end(CUABI_STREAM_CAPTURE_UNSUPPORTED);
 	return end(context_finish(current()));
 }
 

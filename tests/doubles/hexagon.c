@@ -349,11 +349,15 @@ EXPORT void *rpcmem_alloc2(int heap, uint32_t flags, size_t size)
 	e.fd = fails ? -1 : new_buffer(size);
 	if (e.fd < 0)
 		return end(0), NULL;
-	e.p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, e.fd, 0);
+	/* The library looks for NULL only, and goes on with what it got. */
+	e.p = fake.failing && !strcmp(fake.failing, "mmap") ? MAP_FAILED :
+	      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, e.fd, 0);
 	e.ino = inode_of(e.fd);
 	/* Nothing promises zeros. */
-	memset(e.p, 0x5a, size);
-	register_buffer(e.p, (int)size, e.fd, 0);
+	if (e.p != MAP_FAILED) {
+		memset(e.p, 0x5a, size);
+		register_buffer(e.p, (int)size, e.fd, 0);
+	}
 	entry_add(FAKE_RPCMEM, &e);
 	end(0);
 	return e.p;
@@ -388,7 +392,8 @@ void rpcmem_free(void *p)
 		for (int i = 0; i < HEXAGON_EFFECTIVE_DOMAINS; i++)
 			if (map_of(i, e->fd))
 				wrong("rpcmem_free(): fd %d is still mapped", e->fd);
-		deregister(p, (int)e->size);
+		if (p != MAP_FAILED)
+			deregister(p, (int)e->size);
 		munmap(p, e->size);
 		close(e->fd);
 		entry_remove(FAKE_RPCMEM, e);

@@ -114,6 +114,11 @@ static const struct fake_machine machines[] = {
 			"cl_qcom_dmabuf_host_ptr ",
 	  .type = CL_DEVICE_TYPE_GPU, .host_ptr = HOST_PTR_COPIED,
 	  .qcom = true },
+	{ .word = "adreno8", .name = "Fake Adreno", .version = "OpenCL 3.0 fake",
+	  .extensions = KHR_MEMORY "cl_khr_external_memory_dma_buf "
+			"cl_qcom_ext_host_ptr cl_qcom_dmabuf_host_ptr ",
+	  .type = CL_DEVICE_TYPE_GPU, .host_ptr = HOST_PTR_COPIED,
+	  .dma_bufs = true, .qcom = true },
 	{ .word = "userptr", .name = "Fake GPU", .version = "OpenCL 3.0 fake",
 	  .extensions = "", .type = CL_DEVICE_TYPE_GPU,
 	  .host_ptr = HOST_PTR_PINNED },

@@ -27,6 +27,7 @@
  *		fd 0 means no handle; no semaphores
  *	arm	GPU: clImportMemoryARM()
  *	qcom	GPU: CL_MEM_EXT_HOST_PTR_QCOM
+ *	adreno8	the same; Khronos' import makes a buffer that shares nothing
  *	userptr	GPU: the memory of CL_MEM_USE_HOST_PTR is pinned and used in place;
  *		a map brings to the host what the device has written
  *	shadow	GPU: CL_MEM_USE_HOST_PTR makes a copy; a map and an unmap

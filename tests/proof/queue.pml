@@ -8,11 +8,11 @@
  * Two imports. Each has one host function on a stream, and the event behind it, for which
  * a reader on another device waits, if there is one import. Two cameras put waits for fences on streams, for ever.
  * A free of the driver waits for all streams, so the library frees only while no stream
- * waits for a fence.
+ * waits for a fence. The second camera is on another device of the same context.
  *
  * -DOLD_LOST: a lost device counts as one that runs nothing. -DOLD_GATE: frees wait until
- * no wait happens to stand. -DOLD_LIST: what is dropped is not found any more. All three
- * are how the library was, and are found.
+ * no wait happens to stand. -DOLD_LIST: what is dropped is not found any more. -DOLD_OWN:
+ * each device has a gate of its own. All are how the library was, and are found.
  */
 #ifndef IMPORTS
 #define IMPORTS 2
@@ -41,6 +41,11 @@ bool closing;			/* new waits are those of the calling threads */
 #define ended(i)	(event[i] || (lost && function[i] != running))
 #endif
 #define any_waits	(waits[0] || waits[1])
+#ifdef OLD_OWN
+#define seen_waits	waits[0]
+#else
+#define seen_waits	any_waits
+#endif
 #define any_stood	(stood[0] || stood[1])
 
 /* The stream of import i. The driver may have decided on the call before the loss. */
@@ -146,7 +151,7 @@ active proctype events()
 		   }
 		:: atomic {
 			dropped[i] && !listed[i] && !freed[i] && ended(i) &&
-			!any_waits && !beginning ->
+			!seen_waits && !beginning ->
 			freeing++
 		   };
 			freed[i] = true;	/* the driver waits for nothing */

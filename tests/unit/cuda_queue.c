@@ -15,6 +15,12 @@ static const struct queue_loss losses[] = {
 	{ CUABI_DEINITIALIZED, -ENODEV, "CUDA_ERROR_DEINITIALIZED (4)" },
 	{ CUABI_CONTAINED, -EIO, "CUDA_ERROR_" },
 	{ CUABI_TENSOR_MEMORY_LEAK, -EIO, "CUDA_ERROR_" },
+	{ CUABI_MPS_CLIENT_TERMINATED, -EIO, "(810)" },
+	{ CUABI_EXTERNAL_DEVICE, -EIO, "(911)" },
+	/* None by its name, but that the context keeps it. */
+	{ CUABI_UNKNOWN, -EIO, "CUDA_ERROR_UNKNOWN (999)" },
+	{ CUABI_DEVICE_UNAVAILABLE, -EIO, "CUDA_ERROR_DEVICE_UNAVAILABLE (46)" },
+	{ CUABI_INVALID_CONTEXT, -EIO, "CUDA_ERROR_INVALID_CONTEXT (201)" },
 	{ .ret = 0 }
 };
 
@@ -93,6 +99,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 		[REGISTER] = "cuMemHostRegister_v2",			\
 		[ALLOC] = "cuMemAlloc_v2",				\
 		[ALLOC_HOST] = "cuMemHostAlloc",			\
+		[FREE_HOST] = "cuMemFreeHost",				\
 		[ADDRESS] = "cuMemHostGetDevicePointer_v2",		\
 		[COUNT] = "cuDeviceGetCount",				\
 		[NAME] = "cuDeviceGetName",				\

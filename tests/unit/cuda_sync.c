@@ -114,6 +114,55 @@ static int end_on(struct fixture *f, cuda_stream stream, uint32_t access)
 	return cuda_backend.release(f->imp, access, stream, NULL, NULL);
 }
 
+/* A green context's streams are those of the primary one, which has all memory and events. */
+TEST(green_contexts)
+{
+	struct dlbuf_device *devices[3];
+	cuda_context primary, ctx;
+	cuda_green green;
+	struct fixture f;
+	struct app app;
+
+	begin("");
+	devices[0] = open_ok();
+	app_begin(&app, devices[0]);
+	primary = app.ctx;
+	CHECK_EQ(cu.StreamDestroy(app.stream), 0);
+	REQUIRE(!cux.GreenCtxCreate(&green, NULL, 0, 1));
+	REQUIRE(!cux.GreenCtxStreamCreate(&app.stream, green, CUABI_STREAM_NON_BLOCKING, 0));
+	REQUIRE(!cux.CtxFromGreenCtx(&ctx, green));
+	CHECK_EQ(cu.CtxPushCurrent(ctx), 0);
+	devices[1] = open_ok();
+	REQUIRE_OK(dlbuf_device_wrap_cuda(ctx, NULL, &devices[2]));
+	CHECK_EQ(cu.CtxPopCurrent(&ctx), 0);
+	for (int i = 0; i < 3; i++) {
+		int in = pending_fence(), out;
+
+		CHECK(cuda_device_of(devices[i])->context == primary);
+		import_ok(&f, devices[i], DLBUF_PATH_HOST);
+		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
+		gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x47);
+		out = release(&f, DLBUF_RW, app.stream);
+		CHECK(!signalled(out));
+		signal_fence(in);
+		close(in);
+		until_over(out);
+		CHECK_EQ(f.bytes[77], 0x47);
+		if (i == 2)
+			break;
+		import_finish(&f, 0);
+		dlbuf_device_close(devices[i]);
+	}
+	/* With the context go its streams, which is no loss. */
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, -1));
+	CHECK_EQ(cux.GreenCtxDestroy(green), 0);
+	CHECK_ERR(cuda_backend.stream(f.dev, app.stream, true), -EINVAL);
+	CHECK_SAYS("green context");
+	until_over(release(&f, DLBUF_READ, app.stream));
+	CHECK_OK(cuda_backend.stream(f.dev, NULL, true));
+	app_finish(&app, &f);
+}
+
 /* What a stream did before needs no question, which is dear: its next work comes later. */
 TEST(one_stream_is_not_asked)
 {
@@ -268,6 +317,60 @@ TEST(a_path_fails_beside_a_wait)
 	end();
 }
 
+static bool may_free;
+static struct app *late_app;
+
+static void look_for_frees(const char *name)
+{
+	look_for_watched(name);
+	/* Or this free waits for ever. */
+	if (!strcmp(name, "cuMemFree_v2") &&
+	    !CHECK(__atomic_exchange_n(&may_free, true, __ATOMIC_ACQ_REL)))
+		gate_open(late_app);
+}
+
+/*
+ * After a failed call work may be on a stream that the library knows nothing of. No wait for
+ * all streams is possible while one is captured: then nothing is freed, and nobody waits.
+ */
+TEST(a_free_beside_a_capture)
+{
+	struct fixture f;
+	struct app app;
+	void *graph;
+	cuda_stream s;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
+	app_begin(&app, f.dev);
+	late_app = &app;
+	REQUIRE(!cu.StreamCreate(&s, CUABI_STREAM_NON_BLOCKING));
+	gate_close(&app);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
+	CHECK_ERR(cuda_backend.release(f.imp, DLBUF_RW, app.stream, NULL, NULL), -EIO);
+	heal();
+	CHECK_EQ(cux.StreamBeginCapture(s, CUABI_STREAM_CAPTURE_MODE_RELAXED), 0);
+	may_free = false;
+	watch("cuCtxSynchronize");
+	fake->look = look_for_frees;
+	import_finish(&f, 0);
+	/* It was tried, and again. */
+	UNTIL(seen > 1 || __atomic_load_n(&may_free, __ATOMIC_ACQUIRE));
+	CHECK_EQ(f.dev->ndying, 1);
+	CHECK_EQ(cux.StreamEndCapture(s, &graph), 0);
+	__atomic_store_n(&may_free, true, __ATOMIC_RELEASE);
+	gate_open(&app);
+	CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	CHECK_EQ(f.dev->ndying, 0);
+	CHECK_EQ(cux.GraphDestroy(graph), 0);
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	watch(NULL);
+	app_end(&app);
+	dlbuf_device_close(f.dev);
+	end();
+}
+
 TEST(ends_on_another_threads_stream)
 {
 	check_end(ON_ANOTHER_THREAD, DLBUF_PATH_HOST);
@@ -288,6 +391,27 @@ TEST(ends_on_a_stream_that_is_gone)
 {
 	check_end(DESTROYED, DLBUF_PATH_HOST);
 	check_end(DESTROYED, DLBUF_PATH_COPY);
+}
+
+/* Nor is it waited for when the context keeps an error, whatever its name. */
+TEST(ends_in_a_context_that_keeps_an_error)
+{
+	struct fixture f;
+	struct app app;
+	cuda_stream s;
+	int fence;
+
+	begin("");
+	import_ok(&f, open_ok(), DLBUF_PATH_HOST);
+	app_begin(&app, f.dev);
+	gate_close(&app);
+	REQUIRE(!cu.StreamCreate(&s, CUABI_STREAM_NON_BLOCKING));
+	CHECK_EQ(cu.StreamDestroy(s), 0);
+	fence = release(&f, DLBUF_RW, s);
+	CHECK(!signalled(fence));
+	lose(CUABI_UNKNOWN);
+	until_over(fence);
+	app_finish(&app, &f);
 }
 
 /* It ends when the device is idle, and what is used again is not late. */

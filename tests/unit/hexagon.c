@@ -727,6 +727,8 @@ static const struct {
 	  0, -EOPNOTSUPP },
 	{ "libhexagon.so", "rpcmem_alloc2", "rpcmem_alloc() of 4096 bytes failed",
 	  DLBUF_HEXAGON_RPCMEM, 4096, 0, 0, -ENOMEM },
+	{ "libhexagon.so", "mmap", "rpcmem_alloc() of 4096 bytes failed",
+	  DLBUF_HEXAGON_RPCMEM, 4096, 0, 0, -ENOMEM },
 	/* Its size is an int. */
 	{ "libhexagon.so", NULL, "less than 2 GiB", DLBUF_HEXAGON_RPCMEM,
 	  0x7ffff001, 0, 0, -EOPNOTSUPP },

@@ -9,6 +9,7 @@
 
 static const struct queue_loss losses[] = {
 	{ HIPABI_LAUNCH_FAILURE, -EIO, "hipErrorLaunchFailure (719)" },
+	{ HIPABI_UNKNOWN, -EIO, "hipErrorUnknown (999)" },
 	{ .ret = 0 }
 };
 
@@ -82,6 +83,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 		[REGISTER] = "hipHostRegister",				\
 		[ALLOC] = "hipMalloc",					\
 		[ALLOC_HOST] = "hipHostMalloc",				\
+		[FREE_HOST] = "hipHostFree",				\
 		[ADDRESS] = "hipHostGetDevicePointer",			\
 		[COUNT] = "hipGetDeviceCount",				\
 		[NAME] = "hipDeviceGetName",				\

@@ -320,6 +320,24 @@ TEST(padding)
 	end();
 }
 
+/* Khronos' way of the same driver gives a buffer of its own. */
+TEST(the_vendors_import_comes_first)
+{
+	struct fixture f;
+	struct app app;
+
+	begin("adreno8,memfds");
+	import_ok(&f, open_ok(), DLBUF_PATH_DIRECT);
+	app_begin(&app, f.dev);
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x21);
+	until_over(release(&f, DLBUF_RW, app.stream));
+	CHECK_EQ(f.bytes[77], 0x21);
+	app_end(&app);
+	give_up(&f);
+	end();
+}
+
 /* A driver that names an extension and lacks its functions. */
 TEST(extensions_without_functions)
 {

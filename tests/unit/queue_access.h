@@ -204,6 +204,15 @@ static void acquire_inside_a_free(const char *name)
 		signal_fence(gated.fence);
 }
 
+static void signal_before_a_free(const char *name)
+{
+	/* Or this free waits for ever. */
+	if (!strcmp(name, on->calls[UNREGISTER]) || !strcmp(name, on->calls[FREE_HOST])) {
+		CHECK_MSG(signalled(gated.fence), "%s", name);
+		signal_fence(gated.fence);
+	}
+}
+
 static void free_inside_a_wait(const char *name)
 {
 	count_gated(name);
@@ -214,36 +223,48 @@ static void free_inside_a_wait(const char *name)
 	CHECK_EQ(__atomic_load_n(&gated.frees, __ATOMIC_ACQUIRE), 0);
 }
 
-static void gated_begin(void (*look)(const char *name))
+/* What is freed is of the same device, or of another one of the context. */
+static void gated_begin(struct dlbuf_device *dev, void (*look)(const char *name))
 {
 	memset(&gated, 0, sizeof(gated));
-	REQUIRE_OK(import_by(&gated.other, f.dev, DLBUF_PATH_HOST, DLBUF_RW));
+	REQUIRE_OK(import_by(&gated.other, dev, DLBUF_PATH_HOST, DLBUF_RW));
 	gated.fence = pending_fence();
-	gated.holds = &queue_device_of(f.dev)->freed;
+	gated.holds = &queue_device_of(f.dev)->gate->freed;
 	fake->look = look;
 }
 
-static void gated_end(void)
+static void gated_end(struct dlbuf_device *dev)
 {
 	CHECK_EQ(gated.waits, 1);
 	signal_now(gated.fence);
 	drain(&app);
+	CHECK_OK(dlbuf_device_drain(f.dev, 0));
 	look_no_more();
+	if (dev != f.dev)
+		dlbuf_device_close(dev);
 }
 
 QUEUE_CASE(no_wait_begins_during_a_free, HOST, UNREGISTER)
 {
-	gated_begin(acquire_inside_a_free);
-	import_finish(&gated.other, 0);
-	pthread_join(gated.thread, NULL);
-	gated_end();
+	for (int i = 0; i < 2; i++) {
+		struct dlbuf_device *dev = i ? open_device() : f.dev;
+
+		gated_begin(dev, acquire_inside_a_free);
+		import_finish(&gated.other, 0);
+		pthread_join(gated.thread, NULL);
+		gated_end(dev);
+	}
 }
 
 QUEUE_CASE(no_free_begins_during_a_wait, HOST, UNREGISTER)
 {
-	gated_begin(free_inside_a_wait);
-	acquire_beside(NULL);
-	gated_end();
+	for (int i = 0; i < 2; i++) {
+		struct dlbuf_device *dev = i ? open_device() : f.dev;
+
+		gated_begin(dev, free_inside_a_wait);
+		acquire_beside(NULL);
+		gated_end(dev);
+	}
 }
 
 /* Memory is freed by the library's thread, when no stream waits for a fence. */
@@ -274,6 +295,38 @@ static void *signal_soon(void *arg)
 	sched_yield();
 	signal_fence(*(int *)arg);
 	return NULL;
+}
+
+/*
+ * Nor does another device of the context free anything: an import, or what it has itself.
+ * This thread signals the fence later.
+ */
+QUEUE_CASE(frees_wait_for_the_context, HOST, UNREGISTER)
+{
+	struct dlbuf_device *dev = open_device();
+	int in = pending_fence();
+	struct fixture other;
+
+	REQUIRE_OK(import_by(&other, dev, DLBUF_PATH_HOST, DLBUF_RW));
+	CHECK_OK(acquire(&f, DLBUF_READ, app.stream, in));
+	fake->look = signal_before_a_free;
+	gated.fence = in;
+	import_finish(&other, 0);
+	CHECK_EQ(dev->ndying, 1);
+	dlbuf_device_close(dev);
+	dev = open_device();
+	/* Nor does who drains the device wait for that fence. */
+	CHECK_OK(dlbuf_device_drain(dev, 0));
+	dlbuf_device_close(dev);
+	signal_fence(in);
+	drain(&app);
+	/* After this the application may destroy the context. */
+	CHECK_OK(dlbuf_device_drain(f.dev, 0));
+	CHECK(!queue_device_of(f.dev)->sibling);
+	look_no_more();
+	close(in);
+	close(release(&f, DLBUF_READ, app.stream));
+	drain(&app);
 }
 
 /* Nobody can be told of the fence: whoever acquires waits for it. */

@@ -239,6 +239,7 @@ QUEUE_CASE(streams_do_not_wait_for_memory, ITSELF, UNREGISTER)
 		fail_call(on->calls[calls[i]], 0);
 		check_blocks();
 		heal();
+		settle();
 		nothing_left();
 	}
 	end();

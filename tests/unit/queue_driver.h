@@ -31,6 +31,7 @@ enum queue_call {
 	REGISTER,
 	ALLOC,
 	ALLOC_HOST,
+	FREE_HOST,
 	ADDRESS,
 	COUNT,
 	NAME,

@@ -177,6 +177,7 @@ QUEUE_CASE(every_failure_of_an_alloc, ITSELF, EXPORTS)
 		CHECK_ERR(alloc_of(dev, 4096), -EIO);
 		CHECK(says_call(name) || calls[i] == ENTER);
 		heal();
+		settle();
 		CHECK(!memcmp(live, fake->live, sizeof(live)));
 	}
 	CHECK_ERR(alloc_of(dev, UINT64_MAX - 1), -EOVERFLOW);

@@ -26,6 +26,7 @@ typedef int cuda_capture_mode;		/* CUstreamCaptureMode */
 typedef int cuda_flush_target;	/* CUflushGPUDirectRDMAWritesTarget */
 typedef int cuda_flush_scope;	/* CUflushGPUDirectRDMAWritesScope */
 typedef struct cuda_context_st *cuda_context;
+typedef struct cuda_green_st *cuda_green;
 typedef struct cuda_stream_st *cuda_stream;
 typedef struct cuda_event_st *cuda_event;
 typedef struct cuda_memory_st *cuda_external_memory;
@@ -66,7 +67,10 @@ enum {
 	CUABI_TENSOR_MEMORY_LEAK = 721,	/* since 12.8 */
 	CUABI_NOT_PERMITTED = 800,
 	CUABI_NOT_SUPPORTED = 801,
+	CUABI_MPS_CLIENT_TERMINATED = 810,	/* since 11.8 */
 	CUABI_STREAM_CAPTURE_IMPLICIT = 906,
+	CUABI_EXTERNAL_DEVICE = 911,
+	CUABI_STREAM_DETACHED = 917,	/* since 13.5 */
 };
 
 /* CU_DEVICE_ATTRIBUTE_* */

@@ -68,6 +68,8 @@
 	CU(X, StreamDestroy, _v2, (cuda_stream s))			\
 	CU(X, StreamSynchronize, , (cuda_stream s))			\
 	CU(X, StreamGetCtx, , (cuda_stream s, cuda_context *ctx))	\
+	CU_OPT(X, StreamGetCtx_v2, ,					\
+	  (cuda_stream s, cuda_context *ctx, cuda_green *green))	\
 	CU(X, StreamIsCapturing, ,					\
 	  (cuda_stream s, cuda_capture_status *status))			\
 	CU(X, ThreadExchangeStreamCaptureMode, , (cuda_capture_mode *mode)) \

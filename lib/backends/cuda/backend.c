@@ -64,15 +64,25 @@ int cuda_probe(struct queue_device *base, unsigned int n)
 	return 0;
 }
 
-/* Uses the thread's current context if it belongs to this GPU. */
+bool cuda_is_green(const struct cuda_api *cu)
+{
+	cuda_context regular;
+	cuda_green green;
+
+	return cu->StreamGetCtx_v2 &&
+	       !cu->StreamGetCtx_v2(CUABI_STREAM_LEGACY, &regular, &green) && green;
+}
+
+/* Opens the thread's current context, if it belongs to this GPU; or the primary one. */
 static int find_context(struct cuda_device *dev)
 {
 	const struct cuda_api *cu = &dev->cu;
 	cuda_device of;
 	int ret;
 
-	if (!cu->CtxGetCurrent(&dev->context) && dev->context &&
-	    !cu->CtxGetDevice(&of) && of == dev->handle)
+	if (!dev->queue.wrapped && !cu->CtxGetCurrent(&dev->context) && dev->context &&
+	    !cu->CtxGetDevice(&of) && of == dev->handle &&
+	    !cuda_is_green(cu))
 		return 0;
 	ret = CUDA_CALL(cu, DevicePrimaryCtxRetain, &dev->context, dev->handle);
 	dev->primary = !ret;
@@ -83,6 +93,7 @@ int cuda_start(struct queue_device *base, uint32_t flags)
 {
 	struct cuda_device *dev = to_cuda(base);
 	const struct cuda_api *cu = &dev->cu;
+	int ret = 0;
 
 	dev->exports = HAS(DMA_BUF_SUPPORTED);
 	dev->exports_host = HAS(HOST_ALLOC_DMA_BUF_SUPPORTED);
@@ -101,7 +112,10 @@ int cuda_start(struct queue_device *base, uint32_t flags)
 	base->no_bridge = flags & DLBUF_CUDA_NO_BRIDGE ? "DLBUF_CUDA_NO_BRIDGE" :
 		HAS(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) ? NULL :
 		"the driver shares no timeline semaphores";
-	return base->wrapped ? 0 : find_context(dev);
+	if (!dev->context)
+		ret = find_context(dev);
+	base->context = dev->context;
+	return ret;
 }
 
 QUEUE_BACKEND(cuda,

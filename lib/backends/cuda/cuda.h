@@ -42,6 +42,8 @@ int cuda_done(struct queue_device *dev, cuda_result result, size_t function);
 int cuda_count(struct queue_device *dev, unsigned int *n);
 int cuda_probe(struct queue_device *dev, unsigned int n);
 int cuda_start(struct queue_device *dev, uint32_t flags);
+/* Whether what is current is a green context, whose memory and events are the primary one's. */
+bool cuda_is_green(const struct cuda_api *cu);
 
 /* export.c */
 int cuda_range(struct queue_device *dev, DLDeviceType on, uintptr_t p,

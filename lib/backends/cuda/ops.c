@@ -89,10 +89,17 @@ static int check_context(struct cuda_device *dev, cuda_stream stream)
 {
 	cuda_context ctx;
 	cuda_result result;
+	cuda_green green;
 
 	if (stream == CUABI_STREAM_LEGACY || stream == CUABI_STREAM_PER_THREAD)
 		return 0;
 	result = CUDA_RESULT(&dev->cu, StreamGetCtx, stream, &ctx);
+	/* Of a green context's stream the first call does not give the context of memory. */
+	if (!result && ctx != dev->context && dev->cu.StreamGetCtx_v2)
+		result = dev->cu.StreamGetCtx_v2(stream, &ctx, &green);
+	if (result == CUABI_STREAM_DETACHED)
+		return fail(-EINVAL, "%s: the green context of stream %p was destroyed",
+			    dev->queue.base.name, (void *)stream);
 	if (result == CUABI_CONTEXT_IS_DESTROYED &&
 	    !dev->cu.StreamGetCtx(CUABI_STREAM_LEGACY, &ctx))
 		return fail(-EINVAL, "%s: stream %p was destroyed",

@@ -17,6 +17,9 @@ static int find(struct queue_device *base, unsigned int n, const void *theirs)
 	if (cu->CtxPushCurrent(dev->context))
 		return fail(-EINVAL, "context %p is not a CUcontext", theirs);
 	ret = CUDA_CALL(cu, CtxGetDevice, &of);
+	/* Its memory would be the primary context's: cuda_start() takes that. */
+	if (cuda_is_green(cu))
+		dev->context = NULL;
 	cu->CtxPopCurrent(&popped);
 	/* A CUdevice is a handle: the ordinal is the number whose cuDeviceGet() gives it. */
 	for (unsigned int i = 0; !ret && i < n; i++) {

@@ -214,6 +214,11 @@ static int alloc_rpcmem(struct hexagon_import *hi)
 			    dev->base.name);
 	imp->data = fault_hit() ? NULL :
 		    api->rpcmem_alloc(RPCMEM_HEAP_SYSTEM, RPCMEM_CACHED, hi->size);
+	/* rpcmem looks for NULL only, so it has the buffer nonetheless. */
+	if (imp->data == MAP_FAILED) {
+		api->rpcmem_free(imp->data);
+		imp->data = NULL;
+	}
 	if (!imp->data)
 		return fail(-ENOMEM, "%s: rpcmem_alloc() of %zu bytes failed",
 			    dev->base.name, hi->size);

@@ -63,6 +63,8 @@ int hip_start(struct queue_device *base, uint32_t flags)
 	struct hip_device *dev = to_hip(base);
 
 	dev->hsa_export = hsa_export_find();
+	/* The runtime waits for device 0 when an import of any device is freed. */
+	base->context = &hip_ops;
 	/* hipHostRegister() refuses read-only memory: its flag for it is unused. */
 	base->registers = true;
 	base->orphans = true;

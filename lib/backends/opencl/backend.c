@@ -95,14 +95,8 @@ static void find_imports(struct opencl_device *dev, const char *extensions)
 					"cl_khr_external_semaphore_sync_fd");
 
 	dev->imports = OPENCL_IMPORTS_NONE;
-	/* Intel's driver shows the type, and not the extension of this type. */
-	if (dev->cl.CreateBufferWithProperties &&
-	    has_type(dev, CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR,
-		     CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR)) {
-		dev->imports = OPENCL_IMPORTS_KHR;
-	} else if (has_extension(extensions, "cl_arm_import_memory_dma_buf")) {
-		dev->imports = OPENCL_IMPORTS_ARM;
-	} else if (has_extension(extensions, "cl_qcom_dmabuf_host_ptr")) {
+	/* First: Adreno's import by Khronos' extension was seen to share nothing. */
+	if (has_extension(extensions, "cl_qcom_dmabuf_host_ptr")) {
 		dev->imports = OPENCL_IMPORTS_QCOM;
 		dev->page = get_number(dev, CL_DEVICE_PAGE_SIZE_QCOM,
 				       sizeof(size_t));
@@ -111,6 +105,13 @@ static void find_imports(struct opencl_device *dev, const char *extensions)
 		dev->padding = get_number(dev,
 					  CL_DEVICE_EXT_MEM_PADDING_IN_BYTES_QCOM,
 					  sizeof(size_t));
+	/* Intel's driver shows the type, and not the extension of this type. */
+	} else if (dev->cl.CreateBufferWithProperties &&
+		   has_type(dev, CL_DEVICE_EXTERNAL_MEMORY_IMPORT_HANDLE_TYPES_KHR,
+			    CL_EXTERNAL_MEMORY_HANDLE_DMA_BUF_KHR)) {
+		dev->imports = OPENCL_IMPORTS_KHR;
+	} else if (has_extension(extensions, "cl_arm_import_memory_dma_buf")) {
+		dev->imports = OPENCL_IMPORTS_ARM;
 	}
 	dev->queue.takes_fences = semaphores &&
 		has_type(dev, CL_DEVICE_SEMAPHORE_IMPORT_HANDLE_TYPES_KHR,
