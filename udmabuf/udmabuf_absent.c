@@ -9,10 +9,6 @@
 ABSENT(WHAT, dlbuf_udmabuf_create, (uint64_t bytes,
 				    const struct dlbuf_udmabuf_opts *opts,
 				    struct dlbuf_udmabuf *out))
-ABSENT(WHAT, dlbuf_udmabuf_create_list, (const struct dlbuf_udmabuf_item *items,
-					 size_t nitems,
-					 const struct dlbuf_udmabuf_opts *opts,
-					 int *fd))
 ABSENT(WHAT, dlbuf_udmabuf_remember, (int fd, int memfd))
 
 void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf)

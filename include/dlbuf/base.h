@@ -81,7 +81,7 @@
  * otherwise it returns -EINVAL. A NULL pointer means all defaults.
  *
  * Structs without a size (dlbuf_plane, dlbuf_rect, dlbuf_frame_layout,
- * dlbuf_udmabuf, dlbuf_udmabuf_item, dlbuf_format_plane) do not change while the
+ * dlbuf_udmabuf, dlbuf_format_plane) do not change while the
  * soname stays the same. An addition needs a new struct or function.
  */
 #ifndef DLBUF_BASE_H

@@ -70,28 +70,6 @@ DLBUF_API void dlbuf_udmabuf_close(struct dlbuf_udmabuf *buf);
  */
 DLBUF_API int dlbuf_udmabuf_remember(int fd, int memfd);
 
-struct dlbuf_udmabuf_item {
-	int memfd;		/* sealed F_SEAL_SHRINK, not F_SEAL_WRITE */
-	uint32_t reserved;
-	uint64_t offset;	/* bytes, a multiple of the page size */
-	uint64_t bytes;		/* bytes, a multiple of the page size */
-};
-
-/*
- * Makes one dma-buf of pieces of memfds, in the given order: for an image whose
- * planes were allocated separately, or a ring buffer that is mapped twice. The
- * memfds are borrowed; the kernel keeps their pages. *fd is new, close-on-exec,
- * O_RDWR.
- * -EINVAL  no items, or an item breaks a rule above; the error text has the item
- *          and the rule
- * -EBADF   the memfd of an item is not open or not a memfd
- * and the errors of dlbuf_udmabuf_create().
- */
-DLBUF_API int dlbuf_udmabuf_create_list(const struct dlbuf_udmabuf_item *items,
-					size_t nitems,
-					const struct dlbuf_udmabuf_opts *opts,
-					int *fd);
-
 #ifdef __cplusplus
 }
 #endif

@@ -167,50 +167,6 @@ static void memfd(void *arg)
 	CHECK(!memcmp(want, got, sizeof(got)));
 }
 
-/* Pieces in the order given: the second half first. */
-static void list(void *arg)
-{
-	struct dlbuf_device *dev AUTO_DEV;
-	struct dlbuf_udmabuf a = { .fd = -1, .memfd = -1 };
-	struct dlbuf_udmabuf_item items[2];
-	DLManagedTensorVersioned *t;
-	unsigned char want[8192], got[8192];
-	int fd = -1;
-
-	cts_need_any();
-	dev = cts_open();
-	alloc_ok(dlbuf_udmabuf_create(8192, NULL, &a));
-	cts_pattern(want, sizeof(want), 1);
-	CHECK_EQ(pwrite(a.memfd, want, sizeof(want), 0), sizeof(want));
-	items[0] = (struct dlbuf_udmabuf_item){ .memfd = a.memfd,
-						.offset = 4096, .bytes = 4096 };
-	items[1] = (struct dlbuf_udmabuf_item){ .memfd = a.memfd,
-						.offset = 0, .bytes = 4096 };
-	REQUIRE_OK(dlbuf_udmabuf_create_list(items, 2, NULL, &fd));
-	t = cts_import(dev, fd, 8192);
-	cts_read(t, 0, got, sizeof(got));
-	CHECK(!memcmp(got, want + 4096, 4096));
-	CHECK(!memcmp(got + 4096, want, 4096));
-	cts_delete(t);
-	close(fd);
-	fd = -7;
-	items[1].offset = 8192;
-	CHECK_ERR(dlbuf_udmabuf_create_list(items, 2, NULL, &fd), -EINVAL);
-	items[1].offset = 100;
-	CHECK_ERR(dlbuf_udmabuf_create_list(items, 2, NULL, &fd), -EINVAL);
-	items[1].memfd = a.fd;
-	CHECK_ERR(dlbuf_udmabuf_create_list(items, 2, NULL, &fd), -EBADF);
-	CHECK_ERR(dlbuf_udmabuf_create_list(items, 0, NULL, &fd), -EINVAL);
-	items[1].memfd = memfd_create("unsealed", MFD_CLOEXEC);
-	items[1].offset = 0;
-	CHECK_EQ(ftruncate(items[1].memfd, 4096), 0);
-	CHECK(dlbuf_udmabuf_create_list(items, 2, NULL, &fd) < 0);
-	CHECK_SAYS("item 1");
-	close(items[1].memfd);
-	CHECK_EQ(fd, -7);
-	dlbuf_udmabuf_close(&a);
-}
-
 static void limits(void *arg)
 {
 	struct dlbuf_udmabuf buf = { .fd = -7 };
@@ -261,7 +217,6 @@ void cts_cases_alloc(void)
 	ktap_case("alloc/two-devices", two_devices, NULL);
 	ktap_case("alloc/refusals", refusals, NULL);
 	ktap_case("alloc/memfd", memfd, NULL);
-	ktap_case("alloc/list", list, NULL);
 	ktap_case("alloc/limits", limits, NULL);
 	ktap_case("alloc/exporters", exporters, NULL);
 }

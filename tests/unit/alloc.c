@@ -67,13 +67,10 @@ TEST(selectors)
 TEST(not_built)
 {
 	struct dlbuf_udmabuf buf = { .fd = 77 };
-	struct dlbuf_udmabuf_item item = { 0 };
 	int fd = 77;
 
 	if (!HAVE_UDMABUF) {
 		CHECK_ERR(dlbuf_udmabuf_create(4096, NULL, &buf), -ENOSYS);
-		CHECK_ERR(dlbuf_udmabuf_create_list(&item, 1, NULL, &fd),
-			  -ENOSYS);
 		CHECK_ERR(alloc_fd("udmabuf", 4096, NULL), -ENOSYS);
 		CHECK_ERR(alloc_fd("udmabuf:2M", 4096, NULL), -ENOSYS);
 		dlbuf_udmabuf_close(NULL);
@@ -244,54 +241,6 @@ TEST(sizes_and_names)
 }
 
 #ifdef CONFIG_EXPORTER_UDMABUF
-static int sealed_memfd(int seals)
-{
-	int fd = memfd_create("m", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	REQUIRE(fd >= 0 && !ftruncate(fd, 4 * sysconf(_SC_PAGESIZE)));
-	REQUIRE(!seals || !fcntl(fd, F_ADD_SEALS, seals));
-	return fd;
-}
-
-TEST(items_of_a_list)
-{
-	uint64_t page = sysconf(_SC_PAGESIZE);
-	int unsealed AUTO_FD = sealed_memfd(0);
-	int memfd AUTO_FD = sealed_memfd(F_SEAL_SHRINK);
-	int sealed AUTO_FD = sealed_memfd(F_SEAL_SHRINK | F_SEAL_WRITE);
-	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC), fd = 77;
-	const struct {
-		struct dlbuf_udmabuf_item item;
-		int ret;
-		const char *says;
-	} cases[] = {
-		{ { -1, 0, 0, page }, -EBADF, "item 0" },
-		{ { null, 0, 0, page }, -EBADF, "item 0" },
-		{ { 1 << 20, 0, 0, page }, -EBADF, "item 0" },
-		{ { unsealed, 0, 0, page }, -EINVAL, "F_SEAL_SHRINK" },
-		{ { sealed, 0, 0, page }, -EINVAL, "writing" },
-		{ { memfd, 0, 0, 0 }, -EINVAL, "whole pages" },
-		{ { memfd, 0, 1, page }, -EINVAL, "whole pages" },
-		{ { memfd, 0, 0, page - 1 }, -EINVAL, "whole pages" },
-		{ { memfd, 0, 4 * page, page }, -EINVAL, "ends after" },
-		{ { memfd, 0, 0, 5 * page }, -EINVAL, "ends after" },
-		{ { memfd, 0, -page, page }, -EINVAL, "ends after" },
-		{ { memfd, 0, page, -page }, -EINVAL, "ends after" },
-	};
-	const struct dlbuf_udmabuf_item *one = &cases[0].item;
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		CHECK_ERR(dlbuf_udmabuf_create_list(&cases[i].item, 1, NULL, &fd),
-			  cases[i].ret);
-		CHECK_SAYS(cases[i].says);
-	}
-	CHECK_ERR(dlbuf_udmabuf_create_list(NULL, 1, NULL, &fd), -EINVAL);
-	CHECK_ERR(dlbuf_udmabuf_create_list(one, 0, NULL, &fd), -EINVAL);
-	CHECK_ERR(dlbuf_udmabuf_create_list(one, SIZE_MAX, NULL, &fd), -EINVAL);
-	CHECK_ERR(dlbuf_udmabuf_create_list(one, 1, NULL, NULL), -EINVAL);
-	CHECK_EQ(fd, 77);
-}
-
 TEST(closing_twice)
 {
 	struct dlbuf_udmabuf buf = { -1, -1, 0 };

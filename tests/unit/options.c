@@ -196,15 +196,6 @@ static int udmabuf(void *opts)
 	return ret;
 }
 
-static int udmabuf_list(void *opts)
-{
-	struct dlbuf_udmabuf_item item = { .memfd = -1 };
-	int fd = 77, ret = dlbuf_udmabuf_create_list(&item, 1, opts, &fd);
-
-	CHECK_EQ(fd, 77);
-	return ret;
-}
-
 static int heap(void *opts)
 {
 	int fd = 77, ret = dlbuf_heap_alloc("system", 0, opts, &fd);
@@ -235,8 +226,6 @@ static const struct taker takers[] = {
 	{ "dlbuf_alloc_fd", sizeof(struct dlbuf_alloc_opts), alloc_fd, -EINVAL },
 	{ "dlbuf_udmabuf_create", sizeof(struct dlbuf_udmabuf_opts), udmabuf,
 	  UDMABUF(-EINVAL) },
-	{ "dlbuf_udmabuf_create_list", sizeof(struct dlbuf_udmabuf_opts),
-	  udmabuf_list, UDMABUF(-EBADF) },
 	{ "dlbuf_heap_alloc", sizeof(struct dlbuf_heap_opts), heap,
 	  HEAP(-EINVAL) },
 };
