@@ -19,7 +19,9 @@
  * them work for a dma-buf:
  *
  *   direct   hipImportExternalMemory() of the dma-buf. The driver accepts
- *            dma-bufs of amdgpu only, and reports hipErrorOutOfMemory for others
+ *            dma-bufs of amdgpu only, and reports hipErrorOutOfMemory for others.
+ *            A device tries it once per exporter, by the kernel's name of it,
+ *            because drivers of 2026 and before lose 264 bytes with each refusal
  *   host     hipHostRegister() of the pages behind the dma-buf. Works for a
  *            udmabuf whose memfd the library knows, and for a dma-buf whose
  *            mapping the driver can pin. The driver registers writable memory
@@ -58,12 +60,17 @@
  * Export (dlbuf/export.h): device memory by hsa_amd_portable_export_dmabuf() of
  * libhsa-runtime64, which reports where in the dma-buf the memory is, otherwise
  * by hipMemGetHandleForAddressRange() of HIP 7.0 and later. Host memory
- * (kDLROCMHost) and DLBUF_EXPORT_PCIE by the latter. Managed memory is refused.
+ * (kDLROCMHost) and DLBUF_EXPORT_PCIE by the latter. Refused are managed memory,
+ * memory that was imported or registered (the driver would crash), and allocations of
+ * less than 2 MiB: the driver exports 2 MiB around these, with other allocations.
+ * After hipFree() of 2 MiB or less the driver gives the same dma-buf's memory to the
+ * next hipMalloc(): whoever still has the dma-buf sees it. dlbuf_alloc() allocates 4 MiB
+ * at least, which the driver gives back to the kernel.
  *
  * There is no function that wraps a handle of the application. The runtime API has
  * one context per device, which all libraries of the process share, so "hip:0" is
  * the application's device 0. dlbuf restores the thread's current device
- * (hipSetDevice()) before each call returns.
+ * (hipSetDevice()) before each call returns, and leaves no error for hipGetLastError().
  *
  * Specification: HIP runtime API; the stream rules of DLPack and of the array API
  * standard.

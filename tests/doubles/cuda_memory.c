@@ -79,6 +79,9 @@ static void block_put(struct block *b)
 
 	if (--b->users)
 		return;
+	b->used = 0;
+	if (fake.keeps_blocks && b->shared)
+		return;
 	while (*link != b)
 		link = &(*link)->next;
 	*link = b->next;
@@ -141,15 +144,29 @@ static struct block *block_make(struct context *ctx, size_t size, bool shared)
 	return b;
 }
 
+void blocks_drop(void)
+{
+	struct block *b = blocks;
+
+	fake.keeps_blocks = false;
+	while (b && b->users)
+		b = b->next;
+	if (!b)
+		return;
+	b->users = 1;
+	block_put(b);
+	blocks_drop();
+}
+
 /* A block with room; one more user of it. */
 static struct block *block_get(struct context *ctx, size_t bytes)
 {
 	struct block *b = blocks;
 
 	/* A memfd that stands for a dma-buf begins and ends where that would. */
-	if (fake.memfd_exports && !(bytes % page_bytes()))
+	if (fake.memfd_exports && !fake.keeps_blocks && !(bytes % page_bytes()))
 		b = block_make(ctx, bytes, false);
-	else if (bytes >= BLOCK_BYTES)
+	else if (bytes >= BLOCK_BYTES + fake.keeps_blocks)
 		b = block_make(ctx, align_up(bytes, BLOCK_BYTES), false);
 	else
 		while (b && !(b->shared && b->ctx == ctx &&
@@ -602,6 +619,16 @@ static struct range *range_around(uintptr_t p)
 		if (r->block && covers(r->block->address, r->block->size, p))
 			return r;
 	return range_of_device(p);
+}
+
+cuda_pointer block_around(cuda_pointer p, size_t *bytes)
+{
+	struct range *r = range_around(p);
+
+	if (!r || !r->block)
+		return 0;
+	*bytes = r->block->size;
+	return r->block->address;
 }
 
 cuda_result cuMemGetHandleForAddressRange(void *handle, cuda_pointer p,

@@ -121,6 +121,8 @@ cuda_result stream_of(cuda_stream handle, struct cuda_queue **out)
 	if (handle && handle != CUABI_STREAM_LEGACY &&
 	    handle != CUABI_STREAM_PER_THREAD) {
 		s = object_of(handle, FAKE_STREAM);
+		if (!s && was(handle, FAKE_STREAM) && fake.stream_gone)
+			return fake.stream_gone;
 		if (!s || s->object.ours)
 			return refuse(CUABI_INVALID_HANDLE, "no live stream");
 		*out = s;
@@ -151,6 +153,8 @@ cuda_result cuStreamDestroy_v2(cuda_stream stream)
 	struct cuda_queue *s;
 
 	BEGIN_FREE(NEEDS_ALL)
+	if (was(stream, FAKE_STREAM) && fake.stream_gone)
+		return end(fake.stream_gone);
 	s = object_of(stream, FAKE_STREAM);
 	if (!s || s->object.ours)
 		return end(refuse(CUABI_INVALID_HANDLE, "no live stream"));

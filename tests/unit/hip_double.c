@@ -5,6 +5,7 @@
 #ifdef CONFIG_BACKEND_HIP
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #define DOUBLE_OF "HIP"
 #include "cuda_load.h"
@@ -55,6 +56,48 @@ static void query_a_destroyed_stream(void)
 	api.StreamIsCapturing(s, &status);
 }
 
+static void ask_device_of_stream_1(void)
+{
+	hip_device_ordinal dev;
+
+	api.StreamGetDevice((hip_stream)1, &dev);
+}
+
+static void query_a_destroyed_event(void)
+{
+	hip_event e;
+
+	OK(api.EventCreateWithFlags(&e, 0));
+	OK(api.EventDestroy(e));
+	api.EventQuery(e);
+}
+
+/* Memory that was imported: of an amdgpu, for the double. */
+static void *imported(hip_external_memory *m)
+{
+	struct hip_memory_desc desc = {
+		.type = HIPABI_EXTERNAL_MEMORY_OPAQUE_FD,
+		.handle.fd = memfd_create("a dma-buf", MFD_CLOEXEC), .size = BYTES,
+	};
+	struct hip_buffer_desc whole = { .size = BYTES };
+	void *p;
+
+	REQUIRE(!ftruncate(desc.handle.fd, BYTES));
+	OK(api.ImportExternalMemory(m, &desc));
+	OK(api.ExternalMemoryGetMappedBuffer(&p, *m, &whole));
+	OK(close(desc.handle.fd));
+	return p;
+}
+
+static void export_an_import(void)
+{
+	hip_external_memory m;
+	int fd;
+
+	api.MemGetHandleForAddressRange(&fd, imported(&m), BYTES,
+					HIPABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0);
+}
+
 static void import_a_semaphore(void)
 {
 	void *out;
@@ -85,6 +128,9 @@ static const struct {
 } crashes[] = {
 	{ "6.4", query_a_destroyed_stream, false },
 	{ "7", query_a_destroyed_stream, true },
+	{ "6.4", ask_device_of_stream_1, true },
+	{ "6.4", query_a_destroyed_event, true },
+	{ "7,memfds,amdgpu", export_an_import, true },
 	{ "6.4", import_a_semaphore, true },
 	{ "7", import_by_pointer, false },
 	{ "7", import_by_value, true },
@@ -169,6 +215,96 @@ TEST(imports)
 			OK(api.DestroyExternalMemory(again));
 		}
 		OK(close(desc.handle.fd));
+		end();
+	}
+}
+
+/* What is freed of a block is given out again; more than a block goes to the kernel. */
+TEST(blocks)
+{
+	static const struct {
+		size_t bytes;
+		bool again;
+	} cases[] = {
+		{ BYTES, true }, { 2 << 20, true }, { (2 << 20) + BYTES, false },
+	};
+	struct stat st[2];
+	void *p;
+	int fd;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		begin("7,memfds");
+		for (int j = 0; j < 2; j++) {
+			OK(api.Malloc(&p, cases[i].bytes));
+			OK(api.MemGetHandleForAddressRange(&fd, p, BYTES,
+				HIPABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD, 0));
+			REQUIRE(!fstat(fd, &st[j]));
+			CHECK_EQ(st[j].st_size, cases[i].again ? 2 << 20 : 4 << 20);
+			OK(close(fd));
+			OK(api.Free(p));
+		}
+		CHECK_EQ(st[0].st_ino == st[1].st_ino, cases[i].again);
+		end();
+	}
+}
+
+/* Where the driver has not allocated it, the base of memory is NULL. */
+TEST(memory_of_others)
+{
+	hip_external_memory m;
+	void *pages, *p, *base, *of_import;
+	size_t bytes;
+
+	begin("6.4,memfds,amdgpu");
+	OK(api.Malloc(&p, BYTES));
+	OK(api.MemGetAddressRange(&base, &bytes, (char *)p + 1));
+	CHECK(base == p && bytes == BYTES);
+	OK(api.Free(p));
+	of_import = imported(&m);
+	OK(api.MemGetAddressRange(&base, &bytes, of_import));
+	CHECK(!base && bytes == BYTES);
+	OK(api.Free(of_import));
+	OK(api.DestroyExternalMemory(m));
+	pages = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	OK(api.HostRegister(pages, BYTES, HIPABI_HOST_REGISTER_MAPPED));
+	OK(api.HostGetDevicePointer(&p, pages, 0));
+	CHECK(p != pages);
+	OK(api.MemGetAddressRange(&base, &bytes, p));
+	CHECK(!base);
+	/* Twice is once: the second time has nothing to undo it. */
+	BREAKS(1, 0, api.HostRegister(pages, BYTES, HIPABI_HOST_REGISTER_MAPPED));
+	OK(api.HostUnregister(pages));
+	BREAKS(1, 713, api.HostUnregister(pages));
+	munmap(pages, BYTES);
+	end();
+}
+
+TEST(destroyed_streams)
+{
+	hip_stream s;
+	int status;
+
+	begin("6.4");
+	OK(api.StreamCreateWithFlags(&s, 0));
+	OK(api.StreamDestroy(s));
+	CHECK_EQ(api.StreamIsCapturing(s, &status), HIPABI_CONTEXT_IS_DESTROYED);
+	CHECK_EQ(api.StreamSynchronize(s), HIPABI_CONTEXT_IS_DESTROYED);
+	CHECK_EQ(api.StreamDestroy(s), HIPABI_CONTEXT_IS_DESTROYED);
+	end();
+}
+
+/* Since 7.0 a success does not take an error away. */
+TEST(last_errors)
+{
+	int dev;
+
+	for (int i = 0; i < 2; i++) {
+		begin(i ? "7" : "6.4");
+		BREAKS(1, HIPABI_INVALID_DEVICE, api.SetDevice(7));
+		OK(api.GetDevice(&dev));
+		CHECK_EQ(api.PeekAtLastError(), i ? HIPABI_INVALID_DEVICE : 0);
+		CHECK_EQ(api.GetLastError(), i ? HIPABI_INVALID_DEVICE : 0);
+		OK(api.GetLastError());
 		end();
 	}
 }
