@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HIP (ROCm): streams and import paths. Tested with doubles of the driver and with
- * its headers and libraries; not run on hardware.
+ * HIP (ROCm): streams and import paths. Tested with doubles of the driver, with its
+ * headers, and with HIP 6.4.3 over a stub of the kernel; not run on hardware.
  *
  * dlbuf uses the libamdhip64 that the process has loaded, otherwise the first that
  * is installed of libamdhip64.so.10, .7, .6 and .5. Memory and streams of one
@@ -20,8 +20,8 @@
  *
  *   direct   hipImportExternalMemory() of the dma-buf. The driver accepts
  *            dma-bufs of amdgpu only, and reports hipErrorOutOfMemory for others.
- *            A device tries it once per exporter, by the kernel's name of it,
- *            because drivers of 2026 and before lose 264 bytes with each refusal
+ *            A device tries it once per exporter, by the kernel's name of it:
+ *            see "Leaks"
  *   host     hipHostRegister() of the pages behind the dma-buf. Works for a
  *            udmabuf whose memfd the library knows, and for a dma-buf whose
  *            mapping the driver can pin. The driver registers writable memory
@@ -63,9 +63,14 @@
  * (kDLROCMHost) and DLBUF_EXPORT_PCIE by the latter. Refused are managed memory,
  * memory that was imported or registered (the driver would crash), and allocations of
  * less than 2 MiB: the driver exports 2 MiB around these, with other allocations.
- * After hipFree() of 2 MiB or less the driver gives the same dma-buf's memory to the
+ * After hipFree() of less than 2 MiB the driver gives the same dma-buf's memory to the
  * next hipMalloc(): whoever still has the dma-buf sees it. dlbuf_alloc() allocates 4 MiB
  * at least, which the driver gives back to the kernel.
+ *
+ * Leaks of drivers, by AMD's own reports (rocm-systems): 264 bytes for each dma-buf that
+ * is refused (#11538, open in August 2026); the dma-buf and the addresses of each that is
+ * imported, until #3528 (February 2026); what hipMemGetHandleForAddressRange() exports of
+ * memory of hipMemMap(), until #10613 (August 2026).
  *
  * There is no function that wraps a handle of the application. The runtime API has
  * one context per device, which all libraries of the process share, so "hip:0" is

@@ -347,6 +347,12 @@ $(call step,cts@hip+bridge): build@gcc
 	$(call on-hip,7.1$(comma)memfds,$(host-bridge-copy) path/* frame/*,,,$(doubles)/libvulkan.so)
 $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
+# The driver over a stub that copies and fills; HIP 7 with make check-drivers. There is no lab.
+cases-of-kfd := import/*/udmabuf import/*/heap:system import/[cdflotv]* import/read-access cache/t* path/*/bytes \
+	path/*/overlapping path/[pl]* export/* alloc/[!l]* tensor/* sync/fence-out frame/two-planes frame/lease fork/*
+$(call step,cts@hip+kfd): build@gcc build@drivers
+	$(ktap) -- tests/drivers/hip $(if $(filter all,$(DRIVERS)),experimental,forky) $(dir)/drivers kfd \
+		$(dir)/gcc/$(cts) hip:0 $(host-copy) $(fence-event) $(cases-of-kfd:%='%')
 
 # On the double of FastRPC's library. The kernel's side of it, and a DSP, are on boards only.
 on-hexagon = $(ktap) -- $(lab-fails) --env FAKE_HEXAGON=$(1) --env DLBUF_HEXAGON_LIBRARY=$(doubles)/$(or $(4),libhexagon.so) -- \
