@@ -14,7 +14,8 @@
  *
  * Memory of 2 MiB and less is a part of a block, which is what is exported of it, and
  * which the driver keeps for what is allocated next. Registered memory has another address
- * on the device. 6.4.3 over tests/drivers/kfd.c does as this says and the comments in hip.c.
+ * on the device. 6.4.3 over tests/drivers/kfd.c does as this says and the comments in hip.c,
+ * but that it gives just 2 MiB back to the kernel.
  *
  * These end the process, as the driver's own do: any call but hipStreamGetDevice()
  * with a stream that was destroyed, since 7.0 (before, they return 709);

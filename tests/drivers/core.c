@@ -479,7 +479,7 @@ static int answer(int fd, unsigned long request, void *arg, bool *ours)
 /* Names inside the folder, where the stub's node and its files of /sys are. */
 static const char *inside(const char *path, char *buf)
 {
-	static const char *const ours[] = { "/dev/dri/" NODE, "/sys/dev/char/226:190",
+	static const char *const ours[] = { ("/dev/dri/" NODE), "/sys/dev/char/226:190",
 					    "/sys/devices/virtual/kfd" };
 	size_t i, n;
 

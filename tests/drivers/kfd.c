@@ -206,11 +206,11 @@ static int event_new(struct kfd_ioctl_create_event_args *e)
 	return 0;
 }
 
-static int event_put(uint32_t id, bool set)
+static int event_set(uint32_t id)
 {
 	if (id >= NEVENTS || !events[id].used)
 		return -EINVAL;
-	events[id].set = set;
+	events[id].set = true;
 	pthread_cond_broadcast(&signalled);
 	return 0;
 }
@@ -298,7 +298,7 @@ static bool wait_for(struct queue *q, const void *p, bool wide, uint64_t mask,
 static void interrupt(uint32_t event)
 {
 	pthread_mutex_lock(&lock);
-	event_put(event, true);
+	event_set(event);
 	pthread_mutex_unlock(&lock);
 }
 
@@ -343,15 +343,6 @@ static bool run_sdma(struct queue *q, const uint32_t *p, uint32_t *dwords)
 		if (p[0] >> 25 != 47)
 			unknown("atomic operation", p[0] >> 25);
 		__atomic_fetch_add((uint64_t *)cpu(at, 8), from, __ATOMIC_ACQ_REL);
-		return true;
-	case 11:	/* CONST_FILL, of dwords */
-		*dwords = 5;
-		for (uint32_t i = 0; i < (p[4] & 0x3fffffff) + 1; i += 4)
-			memcpy((uint8_t *)cpu(at, p[4] & 0x3fffffff) + i, &p[3], 4);
-		return true;
-	case 0x20d:	/* TIMESTAMP, global */
-		*dwords = 3;
-		*(uint64_t *)cpu(at, 8) = ticks();
 		return true;
 	case 0x111:	/* GCR: caches */
 		*dwords = 5;
@@ -624,12 +615,6 @@ static int answer(unsigned long request, void *arg)
 		return node ? 0 : -EINVAL;
 	case _IOC_NR(AMDKFD_IOC_SET_MEMORY_POLICY):
 	case _IOC_NR(AMDKFD_IOC_SET_SCRATCH_BACKING_VA):
-	case _IOC_NR(AMDKFD_IOC_SET_TRAP_HANDLER):
-	case _IOC_NR(AMDKFD_IOC_UPDATE_QUEUE):
-	case _IOC_NR(AMDKFD_IOC_SET_CU_MASK):
-		return 0;
-	case _IOC_NR(AMDKFD_IOC_RUNTIME_ENABLE):
-		((struct kfd_ioctl_runtime_enable_args *)arg)->capabilities_mask = 0;
 		return 0;
 	case _IOC_NR(AMDKFD_IOC_GET_CLOCK_COUNTERS):
 		clocks->gpu_clock_counter = clocks->cpu_clock_counter =
@@ -674,9 +659,7 @@ static int answer(unsigned long request, void *arg)
 		events[((struct kfd_ioctl_destroy_event_args *)arg)->event_id % NEVENTS].used = false;
 		return 0;
 	case _IOC_NR(AMDKFD_IOC_SET_EVENT):
-		return event_put(((struct kfd_ioctl_set_event_args *)arg)->event_id, true);
-	case _IOC_NR(AMDKFD_IOC_RESET_EVENT):
-		return event_put(((struct kfd_ioctl_reset_event_args *)arg)->event_id, false);
+		return event_set(((struct kfd_ioctl_set_event_args *)arg)->event_id);
 	case _IOC_NR(AMDKFD_IOC_WAIT_EVENTS):
 		return wait_events(arg);
 	case _IOC_NR(AMDKFD_IOC_CREATE_QUEUE):

@@ -5,6 +5,7 @@
  */
 #include <stdarg.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "common.h"
 #include "ktap.h"
@@ -86,6 +87,32 @@ TEST(trap_foreign_dma_bufs_are_reported_as_no_memory)
 	import_finish(&f, -1);
 	dlbuf_device_close(f.dev);
 	end();
+}
+
+static void nothing(void *data)
+{
+}
+
+/* After the handlers that were registered later than this one. */
+static void late(void)
+{
+	_exit(event_add(0, nothing, NULL) != -EOPNOTSUPP);
+}
+
+/* A driver's destructors are such handlers, and its calls crash after them. */
+TEST(trap_at_exit_the_driver_ends)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		atexit(late);
+		begin("");
+		open_hip();
+		exit(2);
+	}
+	REQUIRE(waitpid(child, &status, 0) == child);
+	CHECK_EQ(status, 0);
 }
 
 /* Since 7.0 errors stay until the application asks: it is not to find dlbuf's. */

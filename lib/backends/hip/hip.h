@@ -18,7 +18,7 @@ struct hip_device {
 	unsigned int nforeign;	/* atomic */
 };
 
-/* Memory up to this size is a part of a block of the driver's. */
+/* Less memory is a part of a block of the driver's. */
 #define FRAGMENT (2u << 20)
 
 static inline struct hip_device *to_hip(struct queue_device *dev)
