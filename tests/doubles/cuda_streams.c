@@ -38,6 +38,15 @@ bool capture_forbids(void)
 	return forbids;
 }
 
+bool anybody_captures(void)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(captures); i++)
+		any |= captures[i] != NULL;
+	return any;
+}
+
 /* A capture that the legacy stream would have to wait for. */
 static struct cuda_queue *implied(const struct cuda_queue *s)
 {

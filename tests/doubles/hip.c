@@ -191,7 +191,16 @@ hip_result hipSetDevice(int dev)
 	return end_call(end(result));
 }
 
-CALLS(DeviceSynchronize, (void), cuCtxSynchronize())
+/* Not while any stream captures, whatever the thread's mode is. */
+hip_result hipDeviceSynchronize(void)
+{
+	bool captures;
+
+	pthread_mutex_lock(&lock);
+	captures = anybody_captures();
+	pthread_mutex_unlock(&lock);
+	return captures ? end_call(HIPABI_STREAM_CAPTURE_UNSUPPORTED) : AS(cuCtxSynchronize());
+}
 
 /* ---------------------------------------------------------------- memory */
 

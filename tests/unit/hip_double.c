@@ -293,6 +293,25 @@ TEST(destroyed_streams)
 	end();
 }
 
+/* The device waits for all streams but while one captures, whatever the mode. */
+TEST(captures)
+{
+	int mode = HIPABI_STREAM_CAPTURE_MODE_RELAXED;
+	hip_stream s;
+	void *graph;
+
+	begin("6.4");
+	OK(api.StreamCreateWithFlags(&s, 0));
+	OK(apix.StreamBeginCapture(s, mode));
+	OK(api.ThreadExchangeStreamCaptureMode(&mode));
+	CHECK_EQ(api.DeviceSynchronize(), HIPABI_STREAM_CAPTURE_UNSUPPORTED);
+	OK(apix.StreamEndCapture(s, &graph));
+	OK(api.DeviceSynchronize());
+	OK(apix.GraphDestroy(graph));
+	OK(api.StreamDestroy(s));
+	end();
+}
+
 /* Since 7.0 a success does not take an error away. */
 TEST(last_errors)
 {
