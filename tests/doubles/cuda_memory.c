@@ -23,7 +23,7 @@ struct block {
 	uintptr_t address;
 	size_t size, used;
 	unsigned int users;
-	bool shared;
+	bool shared, exported;
 };
 
 struct range *ranges;
@@ -80,7 +80,8 @@ static void block_put(struct block *b)
 	if (--b->users)
 		return;
 	b->used = 0;
-	if (fake.keeps_blocks && b->shared)
+	/* Of others nobody can tell, and each has an fd. */
+	if (fake.keeps_blocks && b->shared && b->exported)
 		return;
 	while (*link != b)
 		link = &(*link)->next;
@@ -662,8 +663,11 @@ cuda_result cuMemGetHandleForAddressRange(void *handle, cuda_pointer p,
 		return end(refuse(CUABI_INVALID_VALUE,
 				  "beyond the allocation's block"));
 	result = export(r->block ? r->block->fd : r->fd, at, bytes, &fd);
-	if (!result)
+	if (!result) {
 		*(int *)handle = fd;
+		if (r->block)
+			r->block->exported = true;
+	}
 	return end(result);
 }
 
