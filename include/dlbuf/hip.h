@@ -57,6 +57,9 @@
  *   its stream is being captured   when the capture has ended
  *   its stream was destroyed       when all work of the device is complete
  *
+ * The latter, and a release after a call that has failed, call hipDeviceSynchronize().
+ * The driver refuses it while any stream is being captured, and ends that capture.
+ *
  * Export (dlbuf/export.h): device memory by hsa_amd_portable_export_dmabuf() of
  * libhsa-runtime64, which reports where in the dma-buf the memory is, otherwise
  * by hipMemGetHandleForAddressRange() of HIP 7.0 and later. Host memory

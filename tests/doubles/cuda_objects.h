@@ -85,8 +85,8 @@ unsigned int this_thread(void);
 int *capture_mode(void);
 /* Whether a stream's capture forbids a call, which ends the capture. */
 bool capture_forbids(void);
-/* In whatever mode. */
-bool anybody_captures(void);
+/* Ends all captures of whatever mode, if there are any. */
+bool captures_end(void);
 
 /* ---------------------------------------------------------------- objects */
 

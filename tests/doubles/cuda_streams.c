@@ -38,12 +38,13 @@ bool capture_forbids(void)
 	return forbids;
 }
 
-bool anybody_captures(void)
+bool captures_end(void)
 {
 	bool any = false;
 
 	for (size_t i = 0; i < ARRAY_SIZE(captures); i++)
-		any |= captures[i] != NULL;
+		if (captures[i])
+			any = captures[i]->invalidated = true;
 	return any;
 }
 

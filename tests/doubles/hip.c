@@ -191,13 +191,13 @@ hip_result hipSetDevice(int dev)
 	return end_call(end(result));
 }
 
-/* Not while any stream captures, whatever the thread's mode is. */
+/* Not while any stream captures, whatever the thread's mode is: that ends the capture. */
 hip_result hipDeviceSynchronize(void)
 {
 	bool captures;
 
 	pthread_mutex_lock(&lock);
-	captures = anybody_captures();
+	captures = captures_end();
 	pthread_mutex_unlock(&lock);
 	return captures ? end_call(HIPABI_STREAM_CAPTURE_UNSUPPORTED) : AS(cuCtxSynchronize());
 }

@@ -313,6 +313,11 @@ $(call step,contract@opencl+rusticl): build@gcc
 $(call step,contract@cuda): build@gcc
 	$(ktap) -- $(lab) -- $(dir)/gcc/tests/unit/cuda_double pfn_mappings_are_not_pinned udmabufs_out_and_in
 
+$(call step,contract@hip+kfd): build@gcc build@drivers
+	$(ktap) -- env HIP_REAL=libamdhip64.so tests/drivers/hip $(if $(filter all,$(DRIVERS)),experimental,forky) \
+		$(dir)/drivers kfd $(dir)/gcc/tests/unit/hip_double blocks memory_of_others captures last_errors words \
+		$(if $(filter all,$(DRIVERS)),,destroyed_streams)
+
 # On real dma-bufs and fences: lavapipe, PoCL, and doubles.
 $(call step,stress@lab): build@gcc
 	$(ktap) -- $(lab-2) --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd \
