@@ -56,8 +56,8 @@ struct dlbuf_exported {
  * (cudaMallocAsync) and managed memory. The driver's kernel module treats every
  * importer as a PCI device: never import such a dma-buf into a device that is not
  * one (vgem, udmabuf, a camera of a system-on-chip).
- * HIP: exports memory of hipMalloc(), and host memory if HIP 7 or later exports it.
- * It cannot export managed memory.
+ * HIP: exports memory of hipMalloc(), if the allocation has 2 MiB or more, and host
+ * memory if HIP 7 or later exports it. It cannot export managed memory: see dlbuf/hip.h.
  * -EINVAL      NULL, bad opts, a tensor of another device, or memory that is not
  *              the device's: freed, foreign, in two allocations
  * -EOPNOTSUPP  the device or its driver exports nothing, or not this memory

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HIP (ROCm): streams and import paths. Tested with doubles of the driver and with
- * its headers and libraries; not run on hardware.
+ * HIP (ROCm): streams and import paths. Tested with doubles of the driver, with its
+ * headers, and with HIP 6.4.3 over a stub of the kernel; not run on hardware.
  *
  * dlbuf uses the libamdhip64 that the process has loaded, otherwise the first that
  * is installed of libamdhip64.so.10, .7, .6 and .5. Memory and streams of one
@@ -19,7 +19,9 @@
  * them work for a dma-buf:
  *
  *   direct   hipImportExternalMemory() of the dma-buf. The driver accepts
- *            dma-bufs of amdgpu only, and reports hipErrorOutOfMemory for others
+ *            dma-bufs of amdgpu only, and reports hipErrorOutOfMemory for others.
+ *            A device tries it once per exporter, by the kernel's name of it:
+ *            see "Leaks"
  *   host     hipHostRegister() of the pages behind the dma-buf. Works for a
  *            udmabuf whose memfd the library knows, and for a dma-buf whose
  *            mapping the driver can pin. The driver registers writable memory
@@ -55,15 +57,28 @@
  *   its stream is being captured   when the capture has ended
  *   its stream was destroyed       when all work of the device is complete
  *
+ * The latter, and a release after a call that has failed, call hipDeviceSynchronize().
+ * The driver refuses it while any stream is being captured, and ends that capture.
+ *
  * Export (dlbuf/export.h): device memory by hsa_amd_portable_export_dmabuf() of
  * libhsa-runtime64, which reports where in the dma-buf the memory is, otherwise
  * by hipMemGetHandleForAddressRange() of HIP 7.0 and later. Host memory
- * (kDLROCMHost) and DLBUF_EXPORT_PCIE by the latter. Managed memory is refused.
+ * (kDLROCMHost) and DLBUF_EXPORT_PCIE by the latter. Refused are managed memory,
+ * memory that was imported or registered (the driver would crash), and allocations of
+ * less than 2 MiB: the driver exports 2 MiB around these, with other allocations.
+ * After hipFree() of less than 2 MiB the driver gives the same dma-buf's memory to the
+ * next hipMalloc(): whoever still has the dma-buf sees it. dlbuf_alloc() allocates 4 MiB
+ * at least, which the driver gives back to the kernel.
+ *
+ * Leaks of drivers, by AMD's own reports (rocm-systems): 264 bytes for each dma-buf that
+ * is refused (#11538, open in August 2026); the dma-buf and the addresses of each that is
+ * imported, until #3528 (February 2026); what hipMemGetHandleForAddressRange() exports of
+ * memory of hipMemMap(), until #10613 (August 2026).
  *
  * There is no function that wraps a handle of the application. The runtime API has
  * one context per device, which all libraries of the process share, so "hip:0" is
  * the application's device 0. dlbuf restores the thread's current device
- * (hipSetDevice()) before each call returns.
+ * (hipSetDevice()) before each call returns, and leaves no error for hipGetLastError().
  *
  * Specification: HIP runtime API; the stream rules of DLPack and of the array API
  * standard.

@@ -101,8 +101,10 @@ static int alloc(struct queue_memory *m)
 
 int queue_alloc(struct import *imp)
 {
-	uint64_t bytes = (imp->bytes + BLOCK - 1) & ~(uint64_t)(BLOCK - 1);
+	uint64_t bytes = queue_device_of(imp->dev)->least;
 
+	if (bytes < imp->bytes)
+		bytes = (imp->bytes + BLOCK - 1) & ~(uint64_t)(BLOCK - 1);
 	if (bytes < imp->bytes)
 		return fail(-EOVERFLOW, "the size does not fit 64 bits in blocks "
 			    "of the driver's");

@@ -34,7 +34,7 @@ struct queue_range {
 
 /* Changes made by enter(), for leave() to undo. */
 struct queue_scope {
-	bool entered;
+	bool entered, clean;
 	int mode;
 	int device;
 };
@@ -277,6 +277,7 @@ struct queue_device {
 	bool flushes;		/* needs flush() before it sees writes of others */
 	bool slow_query;	/* asking an event costs more than a stream's wait for it */
 	bool orphans;		/* work may outlive its stream; finish_all() waits for it */
+	uint64_t least;		/* smaller memory is given out again in the same dma-buf */
 	bool believed;		/* atomic; path `direct` once read the right bytes */
 	const void *context;	/* frees wait for all its streams; NULL: for this device's */
 

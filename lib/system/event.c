@@ -806,6 +806,14 @@ static void event_stop(void)
 	pthread_mutex_unlock(&events.lock);
 }
 
+void event_stop_before(void)
+{
+	static unsigned int once; /* atomic */
+
+	if (!__atomic_exchange_n(&once, 1, __ATOMIC_RELAXED))
+		atexit(event_stop);
+}
+
 unsigned int event_pending(void)
 {
 	unsigned int n;

@@ -36,6 +36,12 @@
 #include <stdint.h>
 
 /*
+ * At exit() the end comes before that of all libraries that have been loaded so far: a
+ * driver, in which a call of "dlbuf-events" would crash afterwards.
+ */
+void event_stop_before(void);
+
+/*
  * Calls fn(data) once on "dlbuf-events", when fd is readable. If fd is the writing end
  * of a pipe, calls it when the pipe has no reader any more. fd is duplicated.
  *

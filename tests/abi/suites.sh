@@ -5,12 +5,22 @@
 #
 #	suites NAME PACKAGE FILE OPTION...	what the cache NAME has: PACKAGE, what it depends on, by these options of
 #						mmdebstrap. FILE is one that has to be in it
+#	suites_hip				that of the steps with HIP
 #	unpacked SUITE [OPTION...]		sets $dir, or the case is skipped with the reason
 
 suites()
 {
 	cache=${DLBUF_CACHE:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/dlbuf}/$1-$(echo "$*" | sha256sum | cut -c1-12)
 	package=$2 file=$3 options=("${@:4}")
+}
+
+# HIP without the largest of what is in its packages: the last option that matches holds.
+suites_hip()
+{
+	suites hip libamdhip64-dev usr/include/hip/hip_runtime_api.h --architectures=amd64 \
+		--dpkgopt='path-include=/usr/include/hip/*' --dpkgopt='path-include=/usr/include/hsa/*' \
+		--dpkgopt='path-include=/usr/lib/x86_64-linux-gnu/*' --dpkgopt='path-include=/usr/lib64/*' \
+		--dpkgopt='path-exclude=/usr/lib/x86_64-linux-gnu/libgallium*' --dpkgopt='path-exclude=/usr/lib/x86_64-linux-gnu/perl*'
 }
 
 # No package is installed: what is unpacked is taken out before.

@@ -359,6 +359,24 @@ static void leave(void *arg)
 
 /* ---------------------------------------------------------------- export */
 
+/* Memory that is imported is exported, or refused by name. Some drivers would crash. */
+static void export_again(int fd, const DLTensor *layout)
+{
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLBUF_INFO(dlbuf_exported, out);
+	DLManagedTensorVersioned *t = NULL;
+	int ret = dlbuf_import(dev, fd, layout, NULL, &t);
+
+	CHECK(!ret || ret == -EOPNOTSUPP);
+	if (ret)
+		return;
+	ret = dlbuf_export(dev, &t->dl_tensor, NULL, &out);
+	CHECK(!ret || ret == -EOPNOTSUPP);
+	if (!ret)
+		close(out.fd);
+	cts_delete(t);
+}
+
 static void exported(void *arg)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, own, .exporter = "device");
@@ -370,8 +388,9 @@ static void exported(void *arg)
 	int64_t shape = 5000;
 	DLTensor layout = bytes_of(&shape), part;
 	unsigned char want[5000], got[5000] = { 1 };
+	struct stat before, after;
+	int ret, held;
 	void *map;
-	int ret;
 
 	ret = dlbuf_alloc(&dev, 1, &layout, &own, &t);
 	if (ret == -EOPNOTSUPP) {
@@ -396,6 +415,7 @@ static void exported(void *arg)
 	CHECK_OK(dlbuf_import(dev, info.fd, &layout, NULL, &same));
 	CHECK_EQ(same->dl_tensor.data == t->dl_tensor.data, 1);
 	cts_delete(same);
+	export_again(info.fd, &layout);
 
 	part = t->dl_tensor;
 	part.data = (char *)part.data + 100;
@@ -412,10 +432,19 @@ static void exported(void *arg)
 		munmap(map, out.bytes);
 	}
 	close(out.fd);
+	held = dup(info.fd);
 	cts_delete(t);
 	/* Nobody else can have it imported: it is gone, not idle. */
 	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
 	CHECK_EQ(stats.live + stats.idle, 0);
+	/* Who still has the dma-buf does not see the next owner's bytes. */
+	CHECK_OK(fstat(held, &before));
+	REQUIRE_OK(dlbuf_alloc(&dev, 1, &layout, &own, &t));
+	CHECK_OK(dlbuf_tensor_get_info(t, &info));
+	CHECK_OK(fstat(info.fd, &after));
+	CHECK(before.st_ino != after.st_ino);
+	cts_delete(t);
+	close(held);
 	if (map == MAP_FAILED)
 		SKIP("the CPU cannot map what was exported, so its bytes are unknown");
 }

@@ -561,6 +561,7 @@ static void preset(const char *text)
 static void clear(void)
 {
 	clear_objects();
+	blocks_drop();
 	memset(primaries, 0, sizeof(primaries));
 	resets++;
 }

@@ -128,6 +128,8 @@ struct fake_cuda {
 	enum fake_fault fault;
 	bool memfd_exports;		/* memfds stand for dma-bufs, both ways */
 	size_t piece;			/* memory is mapped in such pieces */
+	bool keeps_blocks;		/* small memory goes back to its block, not to the kernel */
+	cuda_result stream_gone;	/* what calls with a destroyed stream return, if not 0 */
 	unsigned int pageable_copies;	/* that it saw */
 	void (*preset)(const char *words);
 };

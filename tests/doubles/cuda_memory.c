@@ -23,7 +23,7 @@ struct block {
 	uintptr_t address;
 	size_t size, used;
 	unsigned int users;
-	bool shared;
+	bool shared, exported;
 };
 
 struct range *ranges;
@@ -78,6 +78,10 @@ static void block_put(struct block *b)
 	struct block **link = &blocks;
 
 	if (--b->users)
+		return;
+	b->used = 0;
+	/* Of others nobody can tell, and each has an fd. */
+	if (fake.keeps_blocks && b->shared && b->exported)
 		return;
 	while (*link != b)
 		link = &(*link)->next;
@@ -141,15 +145,29 @@ static struct block *block_make(struct context *ctx, size_t size, bool shared)
 	return b;
 }
 
+void blocks_drop(void)
+{
+	struct block *b = blocks;
+
+	fake.keeps_blocks = false;
+	while (b && b->users)
+		b = b->next;
+	if (!b)
+		return;
+	b->users = 1;
+	block_put(b);
+	blocks_drop();
+}
+
 /* A block with room; one more user of it. */
 static struct block *block_get(struct context *ctx, size_t bytes)
 {
 	struct block *b = blocks;
 
 	/* A memfd that stands for a dma-buf begins and ends where that would. */
-	if (fake.memfd_exports && !(bytes % page_bytes()))
+	if (fake.memfd_exports && !fake.keeps_blocks && !(bytes % page_bytes()))
 		b = block_make(ctx, bytes, false);
-	else if (bytes >= BLOCK_BYTES)
+	else if (bytes >= BLOCK_BYTES + fake.keeps_blocks)
 		b = block_make(ctx, align_up(bytes, BLOCK_BYTES), false);
 	else
 		while (b && !(b->shared && b->ctx == ctx &&
@@ -604,6 +622,16 @@ static struct range *range_around(uintptr_t p)
 	return range_of_device(p);
 }
 
+cuda_pointer block_around(cuda_pointer p, size_t *bytes)
+{
+	struct range *r = range_around(p);
+
+	if (!r || !r->block)
+		return 0;
+	*bytes = r->block->size;
+	return r->block->address;
+}
+
 cuda_result cuMemGetHandleForAddressRange(void *handle, cuda_pointer p,
 					  size_t bytes, int type,
 					  unsigned long long flags)
@@ -635,8 +663,11 @@ cuda_result cuMemGetHandleForAddressRange(void *handle, cuda_pointer p,
 		return end(refuse(CUABI_INVALID_VALUE,
 				  "beyond the allocation's block"));
 	result = export(r->block ? r->block->fd : r->fd, at, bytes, &fd);
-	if (!result)
+	if (!result) {
 		*(int *)handle = fd;
+		if (r->block)
+			r->block->exported = true;
+	}
 	return end(result);
 }
 

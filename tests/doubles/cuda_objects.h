@@ -87,6 +87,8 @@ unsigned int this_thread(void);
 int *capture_mode(void);
 /* Whether a stream's capture forbids a call, which ends the capture. */
 bool capture_forbids(void);
+/* Ends all captures of whatever mode, if there are any. */
+bool captures_end(void);
 
 /* ---------------------------------------------------------------- objects */
 
@@ -106,6 +108,10 @@ struct range *range_of_device(uintptr_t address);
 struct range *range_of_host(uintptr_t pointer);
 struct range *range_make(enum fake_kind kind, uintptr_t address, size_t bytes);
 void range_free(struct object *o);
+/* The block that has the memory at p: its address, 0 for memory without one. */
+cuda_pointer block_around(cuda_pointer p, size_t *bytes);
+/* Frees the blocks that nothing is in. */
+void blocks_drop(void);
 /* What the CPU sees of it is still there, and still the same file. */
 bool range_is_mapped(const struct object *o);
 

@@ -38,6 +38,16 @@ bool capture_forbids(void)
 	return forbids;
 }
 
+bool captures_end(void)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(captures); i++)
+		if (captures[i])
+			any = captures[i]->invalidated = true;
+	return any;
+}
+
 /* A capture that the legacy stream would have to wait for. */
 static struct cuda_queue *implied(const struct cuda_queue *s)
 {
@@ -121,6 +131,8 @@ cuda_result stream_of(cuda_stream handle, struct cuda_queue **out)
 	if (handle && handle != CUABI_STREAM_LEGACY &&
 	    handle != CUABI_STREAM_PER_THREAD) {
 		s = object_of(handle, FAKE_STREAM);
+		if (!s && was(handle, FAKE_STREAM) && fake.stream_gone)
+			return fake.stream_gone;
 		if (!s || s->object.ours)
 			return refuse(CUABI_INVALID_HANDLE, "no live stream");
 		*out = s;
@@ -152,6 +164,8 @@ cuda_result cuStreamDestroy_v2(cuda_stream stream)
 	struct cuda_queue *s;
 
 	BEGIN_FREE(NEEDS_ALL)
+	if (was(stream, FAKE_STREAM) && fake.stream_gone)
+		return end(fake.stream_gone);
 	s = object_of(stream, FAKE_STREAM);
 	if (!s || s->object.ours)
 		return end(refuse(CUABI_INVALID_HANDLE, "no live stream"));

@@ -36,9 +36,27 @@ static void begin_call(const char *name)
 	pthread_mutex_unlock(&lock);
 }
 
+/* Of the thread. 600, not ready, is no error since 7.0, and a success is none of before. */
+static __thread hip_result last_error;
+
 static hip_result end_call(hip_result result)
 {
 	called_as = NULL;
+	if (hip.version < 70000000 || (result && result != HIPABI_NOT_READY))
+		last_error = result;
+	return result;
+}
+
+hip_result hipPeekAtLastError(void)
+{
+	return last_error;
+}
+
+hip_result hipGetLastError(void)
+{
+	hip_result result = last_error;
+
+	last_error = 0;
 	return result;
 }
 
@@ -132,8 +150,20 @@ hip_result hipDrvGetErrorString(hip_result code, const char **text)
 CALLS(GetDeviceCount, (int *n), cuDeviceGetCount(n))
 CALLS(DeviceGetName, (char *name, int size, hip_device_ordinal dev),
       cuDeviceGetName(name, size, dev))
-CALLS(DeviceGetUuid, (struct hip_uuid *uuid, hip_device_ordinal dev),
-      cuDeviceGetUuid((struct cuda_uuid *)uuid, dev))
+
+/* 16 digits in ASCII. */
+hip_result hipDeviceGetUuid(struct hip_uuid *uuid, hip_device_ordinal dev)
+{
+	struct cuda_uuid bytes;
+	char digits[17];
+	hip_result result = AS(cuDeviceGetUuid(&bytes, dev));
+
+	if (!result) {
+		snprintf(digits, sizeof(digits), "%02x%014x", bytes.bytes[0] & 0xff, 0);
+		memcpy(uuid, digits, sizeof(*uuid));
+	}
+	return result;
+}
 
 hip_result hipDeviceGetAttribute(int *value, int attribute, int dev)
 {
@@ -155,12 +185,22 @@ hip_result hipSetDevice(int dev)
 {
 	BEGIN_FREE(NEEDS_INIT)
 	if (dev < 0 || (unsigned int)dev >= fake.ndevices)
-		return end(refuse(HIPABI_INVALID_DEVICE, "no such device"));
-	be_current(dev);
-	return end(result);
+		result = refuse(HIPABI_INVALID_DEVICE, "no such device");
+	else
+		be_current(dev);
+	return end_call(end(result));
 }
 
-CALLS(DeviceSynchronize, (void), cuCtxSynchronize())
+/* Not while any stream captures, whatever the thread's mode is: that ends the capture. */
+hip_result hipDeviceSynchronize(void)
+{
+	bool captures;
+
+	pthread_mutex_lock(&lock);
+	captures = captures_end();
+	pthread_mutex_unlock(&lock);
+	return captures ? end_call(HIPABI_STREAM_CAPTURE_UNSUPPORTED) : AS(cuCtxSynchronize());
+}
 
 /* ---------------------------------------------------------------- memory */
 
@@ -205,10 +245,22 @@ hip_result hipHostMalloc(void **p, size_t bytes, unsigned int flags)
 
 CALLS(HostFree, (void *p), cuMemFreeHost(p))
 
-/* There is a flag for read-only memory, which the driver does not use. */
+/*
+ * There is a flag for read-only memory, which the driver does not use. To register a
+ * range again is a success that nothing undoes: a handle of the kernel stays.
+ */
 hip_result hipHostRegister(void *p, size_t bytes, unsigned int flags)
 {
-	return AS(cuMemHostRegister_v2(p, bytes, flags_of(__func__, flags,
+	struct range *r;
+
+	pthread_mutex_lock(&lock);
+	r = range_of_host((uintptr_t)p);
+	if (r && (r->pointer != p || r->object.kind != FAKE_REGISTRATION))
+		r = NULL;
+	if (r)
+		wrong("%s: the range is registered", __func__);
+	pthread_mutex_unlock(&lock);
+	return r ? HIPABI_SUCCESS : AS(cuMemHostRegister_v2(p, bytes, flags_of(__func__, flags,
 		HIPABI_HOST_REGISTER_PORTABLE | HIPABI_HOST_REGISTER_MAPPED)));
 }
 
@@ -236,8 +288,31 @@ hip_result hipPointerGetAttribute(void *value, int attribute, hip_pointer p)
 	return result;
 }
 
-MAKES(MemGetAddressRange, (hip_pointer *out, size_t *bytes, hip_pointer of),
-      cuMemGetAddressRange_v2(&p, bytes, (uintptr_t)of))
+/* Whether p is in memory that the driver did not allocate: imported, or registered. */
+static bool is_theirs(const void *p)
+{
+	struct range *r;
+	bool theirs;
+
+	pthread_mutex_lock(&lock);
+	r = range_of_device((uintptr_t)p);
+	theirs = r && (r->object.kind == FAKE_MAPPED_BUFFER ||
+		       r->object.kind == FAKE_REGISTRATION);
+	pthread_mutex_unlock(&lock);
+	return theirs;
+}
+
+/* The base is where the driver allocated the memory. */
+hip_result hipMemGetAddressRange(hip_pointer *out, size_t *bytes, hip_pointer of)
+{
+	cuda_pointer p;
+	hip_result result = AS(cuMemGetAddressRange_v2(&p, bytes, (uintptr_t)of));
+
+	if (!result)
+		*out = is_theirs(of) ? NULL : (void *)(uintptr_t)p;
+	return result;
+}
+
 CALLS(MemcpyHtoDAsync, (hip_pointer to, void *from, size_t bytes, hip_stream s),
       cuMemcpyHtoDAsync_v2((uintptr_t)to, from, bytes, ON(s)))
 CALLS(MemcpyDtoHAsync, (void *to, hip_pointer from, size_t bytes, hip_stream s),
@@ -277,22 +352,29 @@ static bool is_amdgpu(int fd)
 			strstr(name, "shared memory"));
 }
 
-/* The memory's block of 2 MiB: the driver has more bytes there than were asked for. */
-static cuda_pointer block_of(cuda_pointer p, size_t *bytes)
+/*
+ * All of what the driver has of the kernel's there: memory of 2 MiB and less is a part
+ * of such a block. Memory that was imported has none, and the driver looks into it.
+ */
+static cuda_pointer block_of(const char *name, const void *p, size_t *bytes)
 {
-	*bytes = (size_t)2 << 20;
-	return p / *bytes * *bytes;
+	cuda_pointer block;
+
+	if (is_theirs(p))
+		crash(name, "the memory was imported");
+	pthread_mutex_lock(&lock);
+	block = block_around((uintptr_t)p, bytes);
+	pthread_mutex_unlock(&lock);
+	return block ? block : (uintptr_t)p;
 }
 
 hip_result hipMemGetHandleForAddressRange(void *handle, hip_pointer p, size_t bytes,
 					  int type, unsigned long long flags)
 {
-	cuda_pointer from = (uintptr_t)p;
+	cuda_pointer from = block_of(__func__, p, &bytes);
 
 	if (type != HIPABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD)
 		crash(__func__, "the type");
-	if (hip.block)
-		from = block_of(from, &bytes);
 	return AS(export(from, bytes, flags, handle));
 }
 
@@ -302,16 +384,14 @@ EXPORT hsa_result hsa_amd_portable_export_dmabuf(const void *p, size_t bytes, in
 hsa_result hsa_amd_portable_export_dmabuf(const void *p, size_t bytes, int *fd,
 					  uint64_t *offset)
 {
-	cuda_pointer from = (uintptr_t)p;
+	cuda_pointer from = block_of(__func__, p, &bytes);
 	struct range *r;
 
 	pthread_mutex_lock(&lock);
-	r = range_of_device(from);
+	r = range_of_device((uintptr_t)p);
 	pthread_mutex_unlock(&lock);
 	if (r && r->object.kind == FAKE_HOST_MEMORY)
 		return 0x1004;
-	if (hip.block)
-		from = block_of(from, &bytes);
 	*offset = (uintptr_t)p - from + hip.before;
 	if (hip.before) {
 		*fd = memfd_create("amdgpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -396,6 +476,8 @@ hip_result hipStreamGetDevice(hip_stream s, hip_device_ordinal *dev)
 	cuda_context ctx;
 	hip_result result;
 
+	if (s == HIPABI_STREAM_LEGACY)
+		crash(__func__, "it is no stream");
 	result = AS(cuStreamGetCtx((cuda_stream)s, &ctx));
 	if (!result)
 		*dev = ((struct context *)ctx)->device;
@@ -438,7 +520,19 @@ CALLS(EventCreateWithFlags, (hip_event *event, unsigned int flags),
 CALLS(EventDestroy, (hip_event event), cuEventDestroy_v2((cuda_event)event))
 CALLS(EventRecord, (hip_event event, hip_stream s),
       cuEventRecord((cuda_event)event, ON(s)))
-CALLS(EventQuery, (hip_event event), cuEventQuery((cuda_event)event))
+
+hip_result hipEventQuery(hip_event event)
+{
+	bool gone;
+
+	pthread_mutex_lock(&lock);
+	gone = was(event, FAKE_EVENT);
+	pthread_mutex_unlock(&lock);
+	if (gone)
+		crash(__func__, "the event was destroyed");
+	return AS(cuEventQuery((cuda_event)event));
+}
+
 CALLS(EventSynchronize, (hip_event event),
       cuEventSynchronize((cuda_event)event))
 
@@ -446,7 +540,6 @@ CALLS(EventSynchronize, (hip_event event),
 
 static const struct word words[] = {
 	{ "amdgpu", .sets = { &hip.amdgpu } },
-	{ "block", .sets = { &hip.block } },
 };
 
 static void version(const char *word)
@@ -467,8 +560,12 @@ struct fake_hip *fake_hip(bool reset)
 	hip = (struct fake_hip){ .cuda = fake_cuda(true), .version = 60400000 };
 	memset(exported, 0, sizeof(exported));
 	fake.dmabuf_result = HIPABI_OUT_OF_MEMORY;
-	for (int i = 0; i < 2; i++)
+	fake.keeps_blocks = true;
+	fake.stream_gone = HIPABI_CONTEXT_IS_DESTROYED;
+	for (int i = 0; i < 2; i++) {
 		fake.devices[i].name = "Fake Radeon", fake.devices[i].dmabuf_in = true;
+		fake.devices[i].alias = true;
+	}
 	fake.preset(env);
 	words_apply(env, words, ARRAY_SIZE(words), version);
 	return &hip;

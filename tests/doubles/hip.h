@@ -11,10 +11,16 @@
  *   amdgpu	all dma-bufs are amdgpu's. Without it only those are that the double or
  *		Vulkan's double (as RADV) has exported, and others are refused as the driver refuses them: by
  *		hipErrorOutOfMemory
- *   block	hipMemGetHandleForAddressRange() exports the block around the range
+ *
+ * Memory of 2 MiB and less is a part of a block, which is what is exported of it, and
+ * which the driver keeps for what is allocated next. Registered memory has another address
+ * on the device. 6.4.3 over tests/drivers/kfd.c does as this says and the comments in hip.c,
+ * but that it gives just 2 MiB back to the kernel.
  *
  * These end the process, as the driver's own do: any call but hipStreamGetDevice()
- * with a stream that was destroyed, since 7.0; hipImportExternalSemaphore();
+ * with a stream that was destroyed, since 7.0 (before, they return 709);
+ * hipStreamGetDevice() with stream 1; hipEventQuery() of a destroyed event; an export of
+ * memory that was imported; hipImportExternalSemaphore();
  * hipMemImportFromShareableHandle() with the fd as another version wants it.
  *
  * libhip-old.so is the same without hipMemGetHandleForAddressRange(), and is
@@ -39,7 +45,7 @@ enum {
 struct fake_hip {
 	struct fake_cuda *cuda;
 	int version;		/* as hipRuntimeGetVersion() has it */
-	bool amdgpu, block;
+	bool amdgpu;
 	uint64_t before;	/* HSA's exports have so many bytes of other memory */
 };
 

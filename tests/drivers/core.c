@@ -43,7 +43,7 @@ static char root[256];		/* the folder; "": the preload does nothing */
 static struct file *files;
 static int real = -1;		/* a node with syncobjs */
 
-bool word_noprime, word_nomem, word_hang, word_lost, word_pi4;
+bool word_noprime, word_nomem, word_hang, word_lost, word_pi4, word_kfd;
 
 void unknown(const char *what, uint64_t number)
 {
@@ -90,7 +90,7 @@ static struct file *file_of(int fd)
 	return files ? file_by(inode_of(fd)) : NULL;
 }
 
-static int node_open(int flags)
+static int node_open(int flags, bool kfd)
 {
 	int fd = memfd_create(NODE, (flags & O_CLOEXEC ? MFD_CLOEXEC : 0) |
 			      MFD_ALLOW_SEALING);
@@ -104,6 +104,7 @@ static int node_open(int flags)
 	f = calloc(1, sizeof(*f));
 	f->ino = inode_of(fd);
 	f->end = 4096; /* the kernel's offsets are not 0 */
+	f->kfd = kfd;
 	f->next = files;
 	files = f;
 	return fd;
@@ -177,12 +178,35 @@ static int dup_high(int fd)
 	return high;
 }
 
+struct bo *bo_of_fd(struct file *f, int fd)
+{
+	struct bo *bo = bo_slot(f);
+
+	bo->ino = inode_of(fd);
+	bo->size = lseek(fd, 0, SEEK_END);
+	bo->offset = IMPORTED | (uint64_t)bo->handle << 42;
+	bo->fd = dup_high(fd);
+	return bo;
+}
+
+struct file *file_by_fd(int fd)
+{
+	return file_of(fd);
+}
+
+void core_lock(bool on)
+{
+	if (on)
+		pthread_mutex_lock(&lock);
+	else
+		pthread_mutex_unlock(&lock);
+}
+
 /* drm_gem_prime_fd_to_handle(): one handle for a dma-buf, however often it is imported. */
 static int bo_import(struct file *f, struct drm_prime_handle *p)
 {
 	struct statfs fs;
 	struct stat st;
-	struct bo *bo;
 
 	if (fstatfs(p->fd, &fs) || fs.f_type != DMA_BUF_MAGIC_NUMBER || word_noprime)
 		return -EINVAL;
@@ -194,13 +218,8 @@ static int bo_import(struct file *f, struct drm_prime_handle *p)
 			return 0;
 		}
 	}
-	bo = bo_slot(f);
-	bo->ino = inode_key(&st);
-	bo->size = lseek(p->fd, 0, SEEK_END);
-	bo->offset = IMPORTED | (uint64_t)bo->handle << 42;
-	bo->fd = dup_high(p->fd);
+	p->handle = bo_of_fd(f, p->fd)->handle;
 	f->imported = true;
-	p->handle = bo->handle;
 	return 0;
 }
 
@@ -460,7 +479,8 @@ static int answer(int fd, unsigned long request, void *arg, bool *ours)
 /* Names inside the folder, where the stub's node and its files of /sys are. */
 static const char *inside(const char *path, char *buf)
 {
-	static const char *const ours[] = { "/dev/dri/" NODE, "/sys/dev/char/226:190" };
+	static const char *const ours[] = { ("/dev/dri/" NODE), "/sys/dev/char/226:190",
+					    "/sys/devices/virtual/kfd" };
 	size_t i, n;
 
 	if (!root[0] || !path)
@@ -469,7 +489,7 @@ static const char *inside(const char *path, char *buf)
 		snprintf(buf, PATH_MAX, "%s/dev/dri", root);
 		return buf;
 	}
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < 3; i++) {
 		n = strlen(ours[i]);
 		if (!strncmp(path, ours[i], n) && (!path[n] || path[n] == '/')) {
 			snprintf(buf, PATH_MAX, "%s%s", root, path);
@@ -484,14 +504,19 @@ static bool is_node(const char *path)
 	return root[0] && !strcmp(path, "/dev/dri/" NODE);
 }
 
+static bool is_kfd(const char *path)
+{
+	return root[0] && word_kfd && !strcmp(path, "/dev/kfd");
+}
+
 static int open_at(int dir, const char *path, int flags, mode_t mode)
 {
 	char buf[PATH_MAX];
 	int fd;
 
-	if (is_node(path)) {
+	if (is_node(path) || is_kfd(path)) {
 		pthread_mutex_lock(&lock);
-		fd = node_open(flags);
+		fd = node_open(flags, is_kfd(path));
 		pthread_mutex_unlock(&lock);
 		return fd;
 	}
@@ -576,6 +601,17 @@ ssize_t readlink(const char *path, char *to, size_t n)
 	return syscall(SYS_readlinkat, AT_FDCWD, inside(path, buf), to, n);
 }
 
+/* Who counts fds is not to take a node for a buffer. */
+ssize_t readlinkat(int dir, const char *path, char *to, size_t n)
+{
+	ssize_t len = syscall(SYS_readlinkat, dir, path, to, n);
+
+	if (root[0] && len >= 7 + (ssize_t)strlen(NODE) &&
+	    !memcmp(to, "/memfd:" NODE, 7 + strlen(NODE)))
+		memcpy(to, "/dev/./", 7);
+	return len;
+}
+
 int access(const char *path, int mode)
 {
 	char buf[PATH_MAX];
@@ -648,6 +684,12 @@ int ioctl(int fd, unsigned long request, ...)
 	va_end(ap);
 	if (root[0] && _IOC_TYPE(request) == DRM_IOCTL_BASE)
 		ret = answer(fd, request, arg, &ours);
+	if (root[0] && _IOC_TYPE(request) == 'K') {
+		pthread_mutex_lock(&lock);
+		ours = file_of(fd) && file_of(fd)->kfd;
+		pthread_mutex_unlock(&lock);
+		ret = ours ? kfd_ioctl(request, arg) : 0;
+	}
 	if (!ours && root[0] && real < 0)
 		ret = host_ioctl(fd, request, arg, &ours);
 	if (!ours)
@@ -667,6 +709,10 @@ void *mmap(void *addr, size_t bytes, int prot, int flags, int fd, off_t offset)
 	if (root[0] && fd >= 0) {
 		pthread_mutex_lock(&lock);
 		f = file_of(fd);
+		if (f && f->kfd) {
+			pthread_mutex_unlock(&lock);
+			return kfd_mmap(addr, bytes, prot, flags);
+		}
 		if (f && offset & IMPORTED)
 			bo = bo_find(f, (uint64_t)offset >> 42);
 		else if (f && kernel->mmap && (uint64_t)offset >= MEMORY)
@@ -720,6 +766,7 @@ __attribute__((constructor)) static void begin(void)
 		{ "hang", { &word_hang } },
 		{ "lost", { &word_lost } },
 		{ "pi4", { &word_pi4 } },
+		{ "kfd", { &word_kfd } },
 	};
 	const char *folder = getenv("FAKE_DRM_ROOT");
 

@@ -43,6 +43,7 @@ struct file {
 	struct sync all;	/* all work so far: a timeline and its last point */
 	uint32_t ids;		/* contexts, VMs, queues: the last number */
 	bool imported;		/* a dma-buf, ever: the words act from here on */
+	bool kfd;		/* it is /dev/kfd */
 	struct file *next;
 };
 
@@ -64,6 +65,7 @@ extern bool word_nomem;		/* no object is made: ENOMEM */
 extern bool word_hang;		/* no work ends after the first import */
 extern bool word_lost;		/* nor begins, which the kernel driver says */
 extern bool word_pi4;		/* v3d: the older GPU */
+extern bool word_kfd;		/* amdgpu: there is /dev/kfd */
 
 /* Inodes of two file systems may have one number. */
 static inline uint64_t inode_key(const struct stat *st)
@@ -81,6 +83,15 @@ static inline bool is_lost(const struct file *f)
 struct bo *bo_new(struct file *f, uint64_t size);
 struct bo *bo_find(struct file *f, uint32_t handle);
 int bo_close(struct file *f, uint32_t handle);
+/* A new object that is the file of an fd. Its offset is what maps it. */
+struct bo *bo_of_fd(struct file *f, int fd);
+struct file *file_by_fd(int fd);
+/* What is about objects needs it. */
+void core_lock(bool on);
+
+/* kfd.c: what is asked of /dev/kfd. */
+int kfd_ioctl(unsigned long request, void *arg);
+void *kfd_mmap(void *addr, size_t bytes, int prot, int flags);
 
 /*
  * Work that runs after the syncobjs in waits and all earlier work of the file; its end

@@ -39,10 +39,9 @@ static bool listed(const uint64_t *list, unsigned int n, int fd)
 	return found;
 }
 
-/* A new memfd whose inode is added to the list. */
-static int add(uint64_t *list, unsigned int *n, unsigned int max, const char *name, int flags)
+/* An fd whose inode is added to the list. */
+static int add(uint64_t *list, unsigned int *n, unsigned int max, int fd)
 {
-	int fd = memfd_create(name, flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
 	struct stat st;
 
 	if (fd < 0 || syscall(SYS_fstat, fd, &st))
@@ -58,7 +57,8 @@ static int add(uint64_t *list, unsigned int *n, unsigned int max, const char *na
 int host_open(const char *path, int flags)
 {
 	return strcmp(path, "/dev/udmabuf") && strcmp(path, "/dev/dma_heap/system") ? -1 :
-	       add(nodes, &nnodes, 256, path, flags);
+	       add(nodes, &nnodes, 256,
+		   memfd_create(path, flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
 }
 
 bool host_is_dma_buf(int fd)
@@ -66,11 +66,23 @@ bool host_is_dma_buf(int fd)
 	return listed(dma_bufs, ndma_bufs, fd);
 }
 
-static int new_dma_buf(uint64_t bytes)
+int host_dma_buf(const char *name, uint64_t bytes)
 {
-	int fd = add(dma_bufs, &ndma_bufs, 4096, "dmabuf", O_CLOEXEC);
+	int fd = add(dma_bufs, &ndma_bufs, 4096, memfd_create(name, MFD_CLOEXEC));
 
 	return fd < 0 || ftruncate(fd, (bytes + 4095) & ~4095ull) ? -errno : fd;
+}
+
+/* All of a memfd is the memfd itself, and a part is memory of its own. */
+static int udmabuf(const struct udmabuf_create *c)
+{
+	char path[32];
+
+	if (c->offset || lseek(c->memfd, 0, SEEK_END) != (off_t)c->size)
+		return host_dma_buf("dmabuf", c->size);
+	snprintf(path, sizeof(path), "/proc/self/fd/%u", c->memfd);
+	return add(dma_bufs, &ndma_bufs, 4096,
+		   syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
 }
 
 int host_ioctl(int fd, unsigned long request, void *arg, bool *ours)
@@ -83,9 +95,9 @@ int host_ioctl(int fd, unsigned long request, void *arg, bool *ours)
 	if (_IOC_TYPE(request) == DMA_BUF_BASE && host_is_dma_buf(fd))
 		return request == DMA_BUF_IOCTL_SYNC || _IOC_NR(request) == 1 ? 0 : -ENOTTY;
 	if (request == UDMABUF_CREATE && listed(nodes, nnodes, fd))
-		return new_dma_buf(((struct udmabuf_create *)arg)->size);
+		return udmabuf(arg);
 	if (request == DMA_HEAP_IOCTL_ALLOC && listed(nodes, nnodes, fd)) {
-		ret = new_dma_buf(heap->len);
+		ret = host_dma_buf("dmabuf", heap->len);
 		if (ret >= 0)
 			heap->fd = ret;
 		return ret < 0 ? ret : 0;

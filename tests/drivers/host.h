@@ -7,6 +7,7 @@
 #define DRIVERS_HOST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* An fd, new, for a node of an exporter; or -1. */
 int host_open(const char *path, int flags);
@@ -14,6 +15,8 @@ int host_open(const char *path, int flags);
 /* An ioctl of an exporter or a dma-buf, if *ours. */
 int host_ioctl(int fd, unsigned long request, void *arg, bool *ours);
 bool host_is_dma_buf(int fd);
+/* A new one of the stub's own. */
+int host_dma_buf(const char *name, uint64_t bytes);
 
 /* 0 or a negative errno. */
 int host_syncobj(unsigned long request, void *arg);

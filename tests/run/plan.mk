@@ -325,6 +325,11 @@ $(call step,contract@opencl+intel): build@gcc | cts@opencl+intel
 $(call step,contract@cuda): build@gcc
 	$(ktap) -- $(lab) -- $(dir)/gcc/tests/unit/cuda_double pfn_mappings_are_not_pinned udmabufs_out_and_in
 
+$(call step,contract@hip+kfd): build@gcc build@drivers
+	$(ktap) -- env HIP_REAL=libamdhip64.so tests/drivers/hip $(if $(filter all,$(DRIVERS)),experimental,forky) \
+		$(dir)/drivers kfd $(dir)/gcc/tests/unit/hip_double blocks memory_of_others captures last_errors words \
+		$(if $(filter all,$(DRIVERS)),,destroyed_streams)
+
 # On real dma-bufs and fences: lavapipe, PoCL, and doubles.
 $(call step,stress@lab): build@gcc
 	$(ktap) -- $(lab-2) --env OCL_ICD_VENDORS=/etc/OpenCL/vendors/pocl.icd \
@@ -359,6 +364,12 @@ $(call step,cts@hip+bridge): build@gcc
 	$(call on-hip,7.1$(comma)memfds,$(host-bridge-copy) path/* frame/*,,,$(doubles)/libvulkan.so)
 $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
+# The driver over a stub that copies and fills; HIP 7 with make check-drivers. There is no lab.
+cases-of-kfd := import/*/udmabuf import/*/heap:system import/[cdflotv]* import/read-access cache/t* path/*/bytes \
+	path/*/overlapping path/[pl]* export/* alloc/[!l]* tensor/* sync/fence-out frame/two-planes frame/lease lease/*acquired fork/*
+$(call step,cts@hip+kfd): build@gcc build@drivers
+	$(ktap) -- tests/drivers/hip $(if $(filter all,$(DRIVERS)),experimental,forky) $(dir)/drivers kfd \
+		$(dir)/gcc/$(cts) hip:0 $(host-copy) $(fence-event) $(cases-of-kfd:%='%')
 
 # On the double of FastRPC's library. The kernel's side of it, and a DSP, are on boards only.
 on-hexagon = $(ktap) -- $(lab-fails) --env FAKE_HEXAGON=$(1) --env DLBUF_HEXAGON_LIBRARY=$(doubles)/$(or $(4),libhexagon.so) -- \

@@ -3,6 +3,10 @@
  * The HIP backend against a double of the driver (tests/doubles/hip.h): devices, and
  * what it makes of a dma-buf. What lib/queue does is in hip_queue.c.
  */
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
 #include "common.h"
 #include "ktap.h"
 
@@ -82,6 +86,114 @@ TEST(trap_foreign_dma_bufs_are_reported_as_no_memory)
 		   "driver also reports for dma-bufs that are not amdgpu's");
 	import_finish(&f, -1);
 	dlbuf_device_close(f.dev);
+	end();
+}
+
+static void nothing(void *data)
+{
+}
+
+/* After the handlers that were registered later than this one. */
+static void late(void)
+{
+	_exit(event_add(0, nothing, NULL) != -EOPNOTSUPP);
+}
+
+/* A driver's destructors are such handlers, and its calls crash after them. */
+TEST(trap_at_exit_the_driver_ends)
+{
+	pid_t child = fork();
+	int status;
+
+	if (!child) {
+		atexit(late);
+		begin("");
+		open_hip();
+		exit(2);
+	}
+	REQUIRE(waitpid(child, &status, 0) == child);
+	CHECK_EQ(status, 0);
+}
+
+/* Since 7.0 errors stay until the application asks: it is not to find dlbuf's. */
+TEST(trap_last_error)
+{
+	static const struct {
+		const char *words;
+		hip_result theirs;
+	} cases[] = {
+		{ "memfds,7", HIPABI_SUCCESS },
+		{ "memfds,7", HIPABI_INVALID_DEVICE },
+		{ "memfds,6.4", HIPABI_SUCCESS },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct hip_device *dev;
+		struct fixture f;
+
+		begin(cases[i].words);
+		dev = hip_device_of(open_hip());
+		if (cases[i].theirs)
+			CHECK_EQ(dev->hip.SetDevice(7), HIPABI_INVALID_DEVICE);
+		CHECK_ERR(import_as(&f, &dev->queue.base, PATH_BIT(DLBUF_PATH_DIRECT),
+				    DLBUF_RW), -EOPNOTSUPP);
+		CHECK_EQ(!dev->hip.GetLastError(), !cases[i].theirs);
+		import_finish(&f, -1);
+		dlbuf_device_close(&dev->queue.base);
+		fake->wrong = 0;
+		end();
+	}
+}
+
+/* What the kernel says of a dma-buf, which the tests' memfds are not. */
+static const char *exporter;
+
+int open(const char *path, int flags, ...)
+{
+	unsigned int mode = 0;
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	if (flags & (O_CREAT | __O_TMPFILE))
+		mode = va_arg(ap, unsigned int);
+	va_end(ap);
+	if (!exporter || strncmp(path, "/proc/self/fdinfo/", 18))
+		return syscall(SYS_openat, AT_FDCWD, path, flags, mode);
+	fd = memfd_create("fdinfo", MFD_CLOEXEC);
+	dprintf(fd, "pos:\t0\nsize:\t12288\ncount:\t2\nexp_name:\t%s\nname:\tfrom me\n", exporter);
+	lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/* A driver loses memory with each refusal. Those of amdgpu are DRM's, too. */
+TEST(foreign_dma_bufs_are_tried_once_per_exporter)
+{
+	static const struct {
+		const char *exporter;
+		unsigned int asked;
+	} cases[] = {
+		{ "udmabuf", 1 }, { "udmabuf", 0 }, { "system", 1 }, { "udmabuf", 0 },
+		{ "system", 0 }, { "drm", 1 }, { "drm", 1 }, { NULL, 1 }, { NULL, 1 },
+	};
+	struct dlbuf_device *dev;
+
+	begin("memfds");
+	dev = open_hip();
+	watch("hipImportExternalMemory");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct fixture f;
+
+		exporter = cases[i].exporter;
+		seen = 0;
+		CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW),
+			  -EOPNOTSUPP);
+		CHECK_SAYS("dma-bufs that are not amdgpu's");
+		CHECK_EQ(seen, cases[i].asked);
+		import_finish(&f, -1);
+	}
+	exporter = NULL;
+	dlbuf_device_close(dev);
 	end();
 }
 

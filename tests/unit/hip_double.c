@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT
-/* The rules of HIP's own in its double (tests/doubles/hip.h): the rest is CUDA's double. */
+/*
+ * The rules of HIP's own in its double (tests/doubles/hip.h): the rest is CUDA's double.
+ * With HIP_REAL, the name of a library, the driver's own, see contract@hip+kfd.
+ */
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_HIP
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #define DOUBLE_OF "HIP"
 #include "cuda_load.h"
@@ -23,11 +27,24 @@ static struct {
 #undef X
 } apix;
 
+static hsa_export_fn hsa_export;
+
 static void begin(const char *words)
 {
-	load("libhip.so", words);
-	hip = ((fake_hip_fn)dlsym(fake_lib, "fake_hip"))(true);
-	fake = hip->cuda;
+	void *hsa;
+
+	if (getenv("HIP_REAL")) {
+		KTAP_KEEPS(KTAP_FDS | KTAP_MAPS | KTAP_HEAP, "the driver is not closed");
+		fake_lib = dlopen(getenv("HIP_REAL"), RTLD_NOW);
+		hsa = dlopen("libhsa-runtime64.so.1", RTLD_NOW | RTLD_NOLOAD);
+		REQUIRE(fake_lib && hsa);
+	} else {
+		load("libhip.so", words);
+		hip = ((fake_hip_fn)dlsym(fake_lib, "fake_hip"))(true);
+		fake = hip->cuda;
+		hsa = fake_lib;
+	}
+	hsa_export = (hsa_export_fn)dlsym(hsa, "hsa_amd_portable_export_dmabuf");
 #define X(name, ...) api.name = (__typeof__(api.name))dlsym(fake_lib, "hip" #name);
 	HIP_FUNCTIONS(X)
 #undef X
@@ -39,6 +56,8 @@ static void begin(const char *words)
 
 static void end(void)
 {
+	if (!fake)
+		return;
 	CHECK_EQ(fake->wrong, 0);
 	nothing_left();
 	fake_fn(true);
@@ -53,6 +72,53 @@ static void query_a_destroyed_stream(void)
 	OK(api.StreamCreateWithFlags(&s, 0));
 	OK(api.StreamDestroy(s));
 	api.StreamIsCapturing(s, &status);
+}
+
+static void ask_device_of_stream_1(void)
+{
+	hip_device_ordinal dev;
+
+	api.StreamGetDevice((hip_stream)1, &dev);
+}
+
+static void query_a_destroyed_event(void)
+{
+	hip_event e;
+
+	OK(api.EventCreateWithFlags(&e, 0));
+	OK(api.EventDestroy(e));
+	api.EventQuery(e);
+}
+
+#define WHOLE (4 << 20)
+
+/* Memory that was imported, of p, which was allocated. */
+static void *imported(void **p, hip_external_memory *m)
+{
+	struct hip_memory_desc desc = {
+		.type = HIPABI_EXTERNAL_MEMORY_OPAQUE_FD, .size = WHOLE,
+	};
+	struct hip_buffer_desc whole = { .size = WHOLE };
+	uint64_t offset;
+	void *again;
+
+	OK(api.Malloc(p, WHOLE));
+	OK(hsa_export(*p, WHOLE, &desc.handle.fd, &offset));
+	CHECK_EQ(offset, 0);
+	OK(api.ImportExternalMemory(m, &desc));
+	OK(api.ExternalMemoryGetMappedBuffer(&again, *m, &whole));
+	OK(close(desc.handle.fd));
+	return again;
+}
+
+static void export_an_import(void)
+{
+	hip_external_memory m;
+	uint64_t offset;
+	void *p;
+	int fd;
+
+	hsa_export(imported(&p, &m), BYTES, &fd, &offset);
 }
 
 static void import_a_semaphore(void)
@@ -85,6 +151,9 @@ static const struct {
 } crashes[] = {
 	{ "6.4", query_a_destroyed_stream, false },
 	{ "7", query_a_destroyed_stream, true },
+	{ "6.4", ask_device_of_stream_1, true },
+	{ "6.4", query_a_destroyed_event, true },
+	{ "6.4,memfds", export_an_import, true },
 	{ "6.4", import_a_semaphore, true },
 	{ "7", import_by_pointer, false },
 	{ "7", import_by_value, true },
@@ -97,6 +166,7 @@ static size_t row;
 static void make_call(void)
 {
 	CHECK(freopen("/dev/null", "w", stderr));
+	fake = NULL;
 	begin(crashes[row].words);
 	crashes[row].fn();
 }
@@ -169,6 +239,120 @@ TEST(imports)
 			OK(api.DestroyExternalMemory(again));
 		}
 		OK(close(desc.handle.fd));
+		end();
+	}
+}
+
+/*
+ * What is freed of a block is given out again; more than a block goes to the kernel. The
+ * driver gives a whole block back, too, but does not promise to.
+ */
+TEST(blocks)
+{
+	static const struct {
+		size_t bytes;
+		bool again;
+	} cases[] = {
+		{ BYTES, true }, { (2 << 20) + BYTES, false }, { 2 << 20, true },
+	};
+	uint64_t offset;
+	struct stat st[2];
+	void *p;
+	int fd;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		begin("6.4,memfds");
+		if (!fake && i == 2)
+			break;
+		for (int j = 0; j < 2; j++) {
+			OK(api.Malloc(&p, cases[i].bytes));
+			OK(hsa_export(p, cases[i].bytes, &fd, &offset));
+			REQUIRE(!fstat(fd, &st[j]));
+			CHECK_EQ(st[j].st_size, cases[i].again ? 2 << 20 : 4 << 20);
+			OK(close(fd));
+			OK(api.Free(p));
+		}
+		CHECK_EQ(st[0].st_ino == st[1].st_ino, cases[i].again);
+		end();
+	}
+}
+
+/* Where the driver has not allocated it, the base of memory is NULL. */
+TEST(memory_of_others)
+{
+	hip_external_memory m;
+	void *pages, *p, *base, *of_import;
+	size_t bytes;
+
+	begin("6.4,memfds");
+	of_import = imported(&p, &m);
+	OK(api.MemGetAddressRange(&base, &bytes, (char *)p + 1));
+	CHECK(base == p && bytes == WHOLE);
+	OK(api.MemGetAddressRange(&base, &bytes, of_import));
+	CHECK(!base && bytes == WHOLE);
+	OK(api.Free(of_import));
+	OK(api.DestroyExternalMemory(m));
+	OK(api.Free(p));
+	pages = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	OK(api.HostRegister(pages, BYTES, HIPABI_HOST_REGISTER_MAPPED));
+	OK(api.HostGetDevicePointer(&p, pages, 0));
+	CHECK(p != pages);
+	OK(api.MemGetAddressRange(&base, &bytes, p));
+	CHECK(!base);
+	/* Twice is once: the second time has nothing to undo it. */
+	BREAKS(1, 0, api.HostRegister(pages, BYTES, HIPABI_HOST_REGISTER_MAPPED));
+	OK(api.HostUnregister(pages));
+	BREAKS(1, 713, api.HostUnregister(pages));
+	munmap(pages, BYTES);
+	end();
+}
+
+TEST(destroyed_streams)
+{
+	hip_stream s;
+	int status;
+
+	begin("6.4");
+	OK(api.StreamCreateWithFlags(&s, 0));
+	OK(api.StreamDestroy(s));
+	CHECK_EQ(api.StreamIsCapturing(s, &status), HIPABI_CONTEXT_IS_DESTROYED);
+	CHECK_EQ(api.StreamSynchronize(s), HIPABI_CONTEXT_IS_DESTROYED);
+	CHECK_EQ(api.StreamDestroy(s), HIPABI_CONTEXT_IS_DESTROYED);
+	end();
+}
+
+/* Who waits for all streams ends the captures, whatever the mode. */
+TEST(captures)
+{
+	int mode = HIPABI_STREAM_CAPTURE_MODE_RELAXED;
+	hip_stream s;
+	void *graph;
+
+	begin("6.4");
+	OK(api.StreamCreateWithFlags(&s, 0));
+	OK(apix.StreamBeginCapture(s, mode));
+	OK(api.ThreadExchangeStreamCaptureMode(&mode));
+	CHECK_EQ(api.DeviceSynchronize(), HIPABI_STREAM_CAPTURE_UNSUPPORTED);
+	CHECK_EQ(apix.StreamEndCapture(s, &graph), 901);
+	OK(api.DeviceSynchronize());
+	OK(api.StreamDestroy(s));
+	end();
+}
+
+/* Since 7.0 a success does not take an error away. */
+TEST(last_errors)
+{
+	int dev, version, keeps;
+
+	for (int i = 0; i < 2; i++) {
+		begin(i ? "7" : "6.4");
+		OK(api.RuntimeGetVersion(&version));
+		keeps = version >= 70000000 ? HIPABI_INVALID_DEVICE : 0;
+		BREAKS(1, HIPABI_INVALID_DEVICE, api.SetDevice(7));
+		OK(api.GetDevice(&dev));
+		CHECK_EQ(api.PeekAtLastError(), keeps);
+		CHECK_EQ(api.GetLastError(), keeps);
+		OK(api.GetLastError());
 		end();
 	}
 }

@@ -13,30 +13,60 @@
 #define OLD "libhip-old.so"
 #define NEW "libhip.so"
 
-/* Only HSA's call reports where in the dma-buf memory is that is a part of it. */
-TEST(export_of_a_part_of_a_block)
+/* The driver exports the block that small memory shares with other memory. */
+TEST(trap_export_of_a_part_of_a_block)
 {
 	for (int by_hsa = 0; by_hsa < 2; by_hsa++) {
-		cuda_pointer small;
+		cuda_pointer small[2];
 
-		begin_with(by_hsa ? OLD : NEW, by_hsa ? "memfds,6.4,block" :
-							"memfds,7,block");
+		begin_with(by_hsa ? OLD : NEW, by_hsa ? "memfds,6.4" :
+							"memfds,7");
 		exports_begin("hip");
-		REQUIRE(!cu.MemAlloc(&small, 100));
-		CHECK_EQ(cu.MemsetD8Async(small, 0x77, 1, app.stream), 0);
-		drain(&app);
-		if (by_hsa) {
-			REQUIRE_OK(export_at(dev, (void *)(uintptr_t)small, 100,
-					     kDLROCM, 0, &out));
-			CHECK_EQ(out.offset, 0);
-			CHECK_EQ(out.bytes, EXPORT_BYTES);
-			CHECK_EQ(byte_at(&out, 0), 0x77);
-			close(out.fd);
-		} else {
-			REFUSES(dev, small, 100, kDLROCM, 0, -EOPNOTSUPP,
+		for (int i = 0; i < 2; i++) {
+			REQUIRE(!cu.MemAlloc(&small[i], 4096));
+			REFUSES(dev, small[i], 100, kDLROCM, 0, -EOPNOTSUPP,
+				by_hsa ? "exports 2097152 bytes around an allocation "
+					 "of 4096, which would show memory of others" :
 				"exports 2097152 bytes and does not report which");
 		}
-		CHECK_EQ(cu.MemFree(small), 0);
+		for (int i = 0; i < 2; i++)
+			CHECK_EQ(cu.MemFree(small[i]), 0);
+		exports_end();
+	}
+}
+
+/* Small memory that is freed is given out again, in the same dma-buf. */
+TEST(trap_no_second_owner)
+{
+	struct import *imp[2];
+	int fd[2];
+
+	begin("memfds");
+	exports_begin("hip");
+	for (int i = 0; i < 2; i++) {
+		REQUIRE_OK(alloc_import(dev, 4096, &imp[i]));
+		fd[i] = dup(imp[i]->fd);
+		import_destroy(imp[i]);
+	}
+	CHECK(!buffer_same_file(fd[0], fd[1]));
+	for (int i = 0; i < 2; i++)
+		close(fd[i]);
+	exports_end();
+}
+
+/* The driver crashes. */
+TEST(trap_export_of_an_import)
+{
+	for (int by_hsa = 0; by_hsa < 2; by_hsa++) {
+		struct fixture f;
+
+		begin_with(by_hsa ? OLD : NEW, "memfds,amdgpu");
+		exports_begin("hip");
+		import_ok(&f, dev, DLBUF_PATH_DIRECT);
+		REFUSES(dev, f.imp->data, 100, kDLROCM, 0, -EOPNOTSUPP,
+			"hip: the memory is of another dma-buf, or of the host, and "
+			"only registered");
+		import_finish(&f, 0);
 		exports_end();
 	}
 }
@@ -107,11 +137,11 @@ static void allocs(const char *library)
 	exports_begin("hip:0");
 	second = open_as("hip:1");
 	REQUIRE_OK(alloc_import(dev, 4096, &imp));
-	CHECK_EQ(imp->bytes, EXPORT_BYTES);
-	CHECK_EQ(lseek(imp->fd, 0, SEEK_END), EXPORT_BYTES);
+	CHECK_EQ(imp->bytes, 2 * EXPORT_BYTES);
+	CHECK_EQ(lseek(imp->fd, 0, SEEK_END), 2 * EXPORT_BYTES);
 	fixture_make(&f, second, PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW);
 	CHECK_EQ(dup3(imp->fd, f.imp->fd, O_CLOEXEC), f.imp->fd);
-	f.imp->bytes = EXPORT_BYTES;
+	f.imp->bytes = 2 * EXPORT_BYTES;
 	CHECK_OK(import_now(&f));
 	import_finish(&f, 0);
 	import_destroy(imp);

@@ -26,14 +26,14 @@ static const struct queue_failure opens[] = {
 };
 
 static const char *const selects[] = {
-	"1", "uuid=c1000000000000000000000000000000", "pci=0010:02:03.0", NULL
+	"1", "uuid=63313030303030303030303030303030", "pci=0010:02:03.0", NULL
 };
 
 static const struct queue_says infos[] = {
-	{ "5.7,uuid=a7", "Fake Radeon", "HIP 5.7", 50700000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
-	{ "6.4,uuid=a7", "Fake Radeon", "HIP 6.4", 60400000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
-	{ "7,uuid=a7", "Fake Radeon", "HIP 7.0", 70000000, 0xa7, DLBUF_SYNC_EVENT, 256, 256 },
-	{ "10.1,uuid=a7", "Fake Radeon", "HIP 10.1", 100100000, 0xa7, DLBUF_SYNC_EVENT,
+	{ "5.7,uuid=a7", "Fake Radeon", "HIP 5.7", 50700000, 0x61, DLBUF_SYNC_EVENT, 256, 256 },
+	{ "6.4,uuid=a7", "Fake Radeon", "HIP 6.4", 60400000, 0x61, DLBUF_SYNC_EVENT, 256, 256 },
+	{ "7,uuid=a7", "Fake Radeon", "HIP 7.0", 70000000, 0x61, DLBUF_SYNC_EVENT, 256, 256 },
+	{ "10.1,uuid=a7", "Fake Radeon", "HIP 10.1", 100100000, 0x61, DLBUF_SYNC_EVENT,
 	  256, 256 },
 	{ .words = NULL }
 };
@@ -58,7 +58,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 }
 
 #define EXPORTS_ALL							\
-	.exports_all = true, .alloc = app_alloc, .free = app_free,	\
+	.exports_all = true, .least = 4 << 20, .alloc = app_alloc, .free = app_free,	\
 	.memory = FAKE_DEVICE_MEMORY
 
 #define CALLS(export_call)						\
@@ -100,14 +100,14 @@ static const struct queue_driver drivers[] = {
 		     [DLBUF_PATH_HOST] = "6.4", [DLBUF_PATH_COPY] = "5" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 	{ "hip-7", CALLS("hipMemGetHandleForAddressRange"), EXPORTS_ALL,
-	  .exports = "memfds,7.1,block",
+	  .exports = "memfds,7.1",
 	  .no_pcie = "hipMemGetHandleForAddressRange: hipErrorNotSupported (801)",
 	  .words = { [DLBUF_PATH_DIRECT] = "7.1,amdgpu,memfds",
 		     [DLBUF_PATH_HOST] = "7.1,alias", [DLBUF_PATH_COPY] = "7.1" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = "vulkan: " } },
 	/* By HSA's call, as HIP has none. */
 	{ "hsa", CALLS(NULL), EXPORTS_ALL, .library = "libhip-old.so",
-	  .exports = "memfds,6.4,block",
+	  .exports = "memfds,6.4",
 	  .no_pcie = "HIP 6.4 exports no device memory over PCI Express" },
 #ifdef CONFIG_BACKEND_VULKAN
 	{ "bridge", .device = "hip", .walks = 20, .losses = losses, .read_only = BRIDGE,

@@ -118,6 +118,7 @@ struct queue_driver {
 	void *(*alloc)(struct app *app, size_t bytes);
 	void (*free)(struct app *app, void *p);
 	unsigned int memory;	/* the kind of such objects */
+	int least;		/* bytes of what dlbuf_alloc() allocates; 0: EXPORT_BYTES */
 	bool exports_all;	/* also for a part of an allocation: the dma-buf is all */
 	const char *no_pcie;	/* why not over PCI Express */
 	const struct queue_failure *opens;	/* up to one without a call */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../../system/event.h"
 #include "../../system/fork.h"
 #include "api.h"
 
@@ -53,6 +54,7 @@ int hip_load(struct hip_api *hip)
 	if (ret)
 		return ret;
 	ret = HIP_CALL(hip, Init, 0);
+	event_stop_before();
 	/* Without a device the driver has no threads that a child could miss. */
 	if (ret == -ENODEV)
 		__atomic_store_n(&used, 0, __ATOMIC_RELAXED);

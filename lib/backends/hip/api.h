@@ -27,6 +27,8 @@
 	X(RuntimeGetVersion, NEEDED, (int *version))			\
 	X(DrvGetErrorName, NEEDED, (hip_result result, const char **name)) \
 	X(DrvGetErrorString, NEEDED, (hip_result result, const char **text)) \
+	X(PeekAtLastError, NEEDED, (void))				\
+	X(GetLastError, NEEDED, (void))					\
 	X(GetDeviceCount, NEEDED, (int *n))				\
 	X(DeviceGetName, NEEDED,					\
 	  (char *name, int size, hip_device_ordinal dev))		\

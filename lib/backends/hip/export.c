@@ -50,6 +50,10 @@ int hip_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 	    !find_range(dev, p, r))
 		return fail(-EINVAL, "%#llx is not HIP memory: freed, or never "
 			    "allocated", (unsigned long long)p);
+	/* The driver would crash. */
+	if (!r->base)
+		return fail(-EOPNOTSUPP, "hip: the memory is of another dma-buf, or of "
+			    "the host, and only registered");
 	if (managed)
 		return fail(-EOPNOTSUPP, "hip: managed memory has no dma-buf");
 	if (!host && ordinal != dev->ordinal)
@@ -71,6 +75,19 @@ static int size_of(int fd, uint64_t least, uint64_t *bytes)
 	return fail(-EIO, "hip: the exported dma-buf ends before the memory");
 }
 
+/* Whether a dma-buf has one allocation only: more than FRAGMENT is never a part. */
+static int check_whole(struct hip_device *dev, uintptr_t p, uint64_t bytes)
+{
+	struct queue_range all = { 0 };
+
+	if (find_range(dev, p, &all) &&
+	    (all.bytes > FRAGMENT || bytes < all.bytes + sysconf(_SC_PAGESIZE)))
+		return 0;
+	return fail(-EOPNOTSUPP, "hip: the driver exports %llu bytes around an "
+		    "allocation of %llu, which would show memory of others",
+		    (unsigned long long)bytes, (unsigned long long)all.bytes);
+}
+
 /* HSA's call reports where in the dma-buf the memory is. */
 static int export_by_hsa(struct hip_device *dev, struct queue_range *pages, int *fd)
 {
@@ -84,7 +101,12 @@ static int export_by_hsa(struct hip_device *dev, struct queue_range *pages, int 
 		return fail(-EOPNOTSUPP, "hip: hsa_amd_portable_export_dmabuf: %#x",
 			    (unsigned int)result);
 	ret = size_of(*fd, offset + pages->bytes, &bytes);
-	if (!ret)
+	if (ret)
+		return ret;
+	ret = check_whole(dev, pages->base, bytes);
+	if (ret)
+		close(*fd);
+	else
 		*pages = (struct queue_range){ pages->base - offset, bytes };
 	return ret;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* The operations of struct queue_ops for HIP. */
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "hip.h"
 
@@ -22,10 +24,13 @@ static int enter(struct queue_device *base, struct queue_scope *scope,
 		 bool to_free)
 {
 	struct hip_device *dev = to_hip(base);
+	/* Since 7.0 a thread's errors stay: these of here are not the application's. */
+	bool clean = !dev->hip.PeekAtLastError();
 	/* No fault is injected here: on another device nothing could be freed. */
 	hip_result result = to_free ? dev->hip.GetDevice(&scope->device) :
 		HIP_RESULT(&dev->hip, GetDevice, &scope->device);
 
+	scope->clean = clean;
 	scope->entered = !result && scope->device != dev->ordinal;
 	if (scope->entered)
 		result = dev->hip.SetDevice(dev->ordinal);
@@ -46,6 +51,8 @@ static void leave(struct queue_device *base, const struct queue_scope *scope)
 	dev->hip.ThreadExchangeStreamCaptureMode(&mode);
 	if (scope->entered)
 		dev->hip.SetDevice(scope->device);
+	if (scope->clean)
+		dev->hip.GetLastError();
 }
 
 /* ---------------------------------------------------------------- one call each */
@@ -139,6 +146,12 @@ static int event_query(struct queue_device *dev, void *event)
 
 /* ---------------------------------------------------------------- memory */
 
+static int foreign(void)
+{
+	return fail(-EOPNOTSUPP, "hip: hipImportExternalMemory: hipErrorOutOfMemory (2), "
+		    "which the driver also reports for dma-bufs that are not amdgpu's");
+}
+
 /*
  * The driver imports dma-bufs of amdgpu only, and reports those of other drivers as a
  * lack of memory. It never closes the fd, and believes the size.
@@ -157,10 +170,7 @@ static int import_external(struct queue_memory *m, int fd)
 	ret = HIP_DO(m->dev, ImportExternalMemory, &m->handle, &desc);
 	if (ret) {
 		m->handle = NULL;
-		return ret != -ENOMEM ? ret :
-		       fail(-EOPNOTSUPP, "hip: hipImportExternalMemory: "
-			    "hipErrorOutOfMemory (2), which the driver also reports "
-			    "for dma-bufs that are not amdgpu's");
+		return ret != -ENOMEM ? ret : foreign();
 	}
 	ret = HIP_DO(m->dev, ExternalMemoryGetMappedBuffer, &pointer, m->handle,
 		     &whole);
@@ -169,9 +179,49 @@ static int import_external(struct queue_memory *m, int fd)
 	return ret;
 }
 
+/*
+ * A hash of the exporter's name of a dma-buf. 0: it is not known, or may be amdgpu's:
+ * the kernel has one name for many DRM drivers.
+ */
+static uint32_t exporter_of(int dma_buf)
+{
+	char path[40], info[256];
+	const char *name;
+	uint32_t hash = 0;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", dma_buf);
+	fd = sys_open(path, O_RDONLY);
+	if (fd < 0)
+		return 0;
+	n = read(fd, info, sizeof(info) - 1);
+	close(fd);
+	info[n > 0 ? n : 0] = '\0';
+	name = strstr(info, "exp_name:\t");
+	if (!name || !strncmp(name + 10, "drm\n", 4))
+		return 0;
+	while (*name && *name != '\n')
+		hash = hash * 31 + (unsigned char)*name++;
+	return hash;
+}
+
+/* Older drivers lose memory with each dma-buf that they refuse. */
 static int import(struct queue_memory *m)
 {
-	return import_external(m, m->base.fd);
+	struct hip_device *dev = to_hip(m->dev);
+	uint32_t exporter = exporter_of(m->base.fd);
+	int ret;
+
+	for (size_t i = 0; exporter && i < ARRAY_SIZE(dev->foreign); i++)
+		if (__atomic_load_n(&dev->foreign[i], __ATOMIC_RELAXED) == exporter)
+			return foreign();
+	ret = import_external(m, m->base.fd);
+	if (ret == -EOPNOTSUPP && exporter)
+		__atomic_store_n(&dev->foreign[__atomic_fetch_add(&dev->nforeign, 1,
+			__ATOMIC_RELAXED) % ARRAY_SIZE(dev->foreign)], exporter,
+				 __ATOMIC_RELAXED);
+	return ret;
 }
 
 /* The fd is a dma-buf of RADV's memory. It is taken once there is an m->handle. */
