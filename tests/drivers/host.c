@@ -22,7 +22,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- exporters: inodes of memfds */
 
-static uint64_t nodes[256], dma_bufs[4096];
+static uint64_t nodes[256], dma_bufs[1 << 14];
 static unsigned int nnodes, ndma_bufs;
 
 static bool listed(const uint64_t *list, unsigned int n, int fd)
@@ -68,7 +68,7 @@ bool host_is_dma_buf(int fd)
 
 static int new_dma_buf(uint64_t bytes)
 {
-	int fd = add(dma_bufs, &ndma_bufs, 4096, "dmabuf", O_CLOEXEC);
+	int fd = add(dma_bufs, &ndma_bufs, 1 << 14, "dmabuf", O_CLOEXEC);
 
 	return fd < 0 || ftruncate(fd, (bytes + 4095) & ~4095ull) ? -errno : fd;
 }
