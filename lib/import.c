@@ -185,15 +185,15 @@ void import_destroy_again(void)
 	dying.first = NULL;
 	while ((imp = next)) {
 		struct dlbuf_device *dev = imp->dev;
-		bool freed;
+		bool counted = !imp->held, freed;
 
 		pthread_mutex_unlock(&dying.lock);
 		next = imp->lru_next;
 		freed = free_import(imp, false);
-		if (freed) {
+		if (counted && (freed || imp->held))
 			__atomic_sub_fetch(&dev->ndying, 1, __ATOMIC_ACQ_REL);
+		if (freed)
 			device_unref(dev);
-		}
 		pthread_mutex_lock(&dying.lock);
 		dying.n -= freed;
 		if (!freed)
@@ -204,10 +204,13 @@ void import_destroy_again(void)
 
 static bool destroy_later(struct event_call *call)
 {
-	bool none;
+	bool none, slow = true;
 
 	import_destroy_again();
 	pthread_mutex_lock(&dying.lock);
+	for (struct import *imp = dying.first; imp; imp = imp->lru_next)
+		slow &= imp->held;
+	call->slow = slow;
 	none = !dying.n;
 	if (none)
 		call->fn = NULL;
@@ -225,7 +228,7 @@ static int leave_to_thread(struct import *imp)
 	if (!dying.call.fn)
 		ret = event_promise();
 	if (!ret) {
-		__atomic_add_fetch(&imp->dev->ndying, 1, __ATOMIC_ACQ_REL);
+		__atomic_add_fetch(&imp->dev->ndying, !imp->held, __ATOMIC_ACQ_REL);
 		dying.n++;
 		dying_add(imp);
 		if (!dying.call.fn) {

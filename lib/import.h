@@ -49,6 +49,11 @@ struct import {
 	bool staging;		/* made by the library for copies; found by its size */
 	bool own;		/* memory that the device allocated; never idle */
 	/*
+	 * unimport() found that others hold the dma-buf of such memory, whose work is
+	 * over. It is not counted in ndying, and is tried again at long intervals.
+	 */
+	bool held;
+	/*
 	 * Atomic. If set, the import is destroyed with its last user. Set when the
 	 * import is made or forgotten; cleared by a request without PATHS_BRIEF.
 	 */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Exports device memory as dma-bufs: the application's memory, and dlbuf_alloc()'s. */
 #include <errno.h>
+#include <stdio.h>
 
 #include <dlbuf/layout.h>
 
@@ -71,6 +72,33 @@ int queue_export(struct dlbuf_device *base, const DLTensor *tensor,
 
 /* ---------------------------------------------------------------- ours */
 
+/* How many fds, mappings and imports there are of the file; -1: with errno. */
+static long count_users(int fd)
+{
+	char path[40], text[512];
+	const char *count;
+	ssize_t n = -1;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	fd = sys_open(path, O_RDONLY);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	if (n < 0)
+		return -1;
+	text[n] = '\0';
+	count = strstr(text, "\ncount:");
+	return count ? strtol(count + 7, NULL, 10) : 0;
+}
+
+bool queue_is_held(const struct queue_memory *m)
+{
+	long n = m->users ? count_users(m->base.fd) : 0;
+
+	return n < 0 || n > m->users;
+}
+
 static int alloc(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
@@ -92,11 +120,19 @@ static int alloc(struct queue_memory *m)
 	r = (struct queue_range){ m->data, m->base.bytes };
 	if (!ret)
 		ret = export(dev, &r, 0, &m->base.fd);
-	if (ret || r.base == m->data)
+	if (ret)
 		return ret;
+	m->users = count_users(m->base.fd);
+	if (m->users >= 0 && r.base == m->data)
+		return 0;
+	ret = m->users < 0 ? fail(errno == ENOENT ? -EOPNOTSUPP : -errno, "whether "
+				  "others hold the dma-buf: /proc/self/fdinfo: %m") :
+	      fail(-EOPNOTSUPP, "%s: the driver exports memory before the allocation, "
+		   "too", dev->base.name);
+	m->users = 0;
 	close(m->base.fd);
-	return fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
-		    "allocation, too", dev->base.name);
+	m->base.fd = -1;
+	return ret;
 }
 
 int queue_alloc(struct import *imp)

@@ -238,8 +238,15 @@ bool queue_unimport(struct import *imp, bool wait)
 	queue_enter_to_free(dev, &scope);
 	if (wait)
 		queue_work_finish(dev, &m->works);
-	over = queue_reap(dev, &m->works) && cache_unlist(imp) &&
-	       (wait || close_gate(m));
+	over = queue_reap(dev, &m->works) && cache_unlist(imp);
+	if (over && queue_is_held(m)) {
+		/* A context of the application must not go before its memory: drain() waits. */
+		imp->held = !dev->wrapped;
+		/* Without a thread that tries again it is never freed. */
+		m->allocated &= !wait;
+		over = wait;
+	}
+	over = over && (wait || close_gate(m));
 	if (over)
 		free_memory(m);
 	if (over && !wait)

@@ -300,6 +300,7 @@ struct queue_memory {
 	bool registered, allocated;
 	bool passes;		/* begin() and end() are called */
 
+	long users;		/* of the exported dma-buf, which are ours; 0: not known */
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */
@@ -444,6 +445,12 @@ void queue_wait_dead(struct queue_device *dev);
 
 /* path.c: backend->import(). */
 int queue_import(struct import *imp);
+
+/*
+ * export.c: whether others use the dma-buf of memory that dlbuf_alloc() made. Drivers give
+ * freed memory out again with its dma-buf, so it is not freed meanwhile.
+ */
+bool queue_is_held(const struct queue_memory *m);
 
 /* import.c: backend->unimport(). */
 bool queue_unimport(struct import *imp, bool wait);

@@ -4,8 +4,10 @@
  * bytes, copies and order go; and what the device exports.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cts.h"
@@ -420,6 +422,41 @@ static void exported(void *arg)
 		SKIP("the CPU cannot map what was exported, so its bytes are unknown");
 }
 
+/* A receiver's fd shows nobody else's memory, however long it keeps it. */
+static void no_second_owner(void *arg)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, own, .exporter = "device");
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t = NULL;
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	int64_t shape = 5000;
+	DLTensor layout = bytes_of(&shape);
+	struct stat theirs, st;
+	unsigned int fds;
+	int fd = -1;
+
+	if (dlbuf_alloc(&dev, 1, &layout, &own, &t) == -EOPNOTSUPP)
+		SKIP("%s", dlbuf_last_error());
+	cts_delete(t);
+	fds = cts_count_fds();
+	for (int i = 0; i < 4; i++) {
+		REQUIRE_OK(dlbuf_alloc(&dev, 1, &layout, &own, &t));
+		CHECK_OK(dlbuf_tensor_get_info(t, &info));
+		CHECK(!fstat(info.fd, &st));
+		if (i) {
+			CHECK(st.st_ino != theirs.st_ino);
+		} else {
+			fd = fcntl(info.fd, F_DUPFD_CLOEXEC, 0);
+			theirs = st;
+		}
+		cts_delete(t);
+	}
+	/* It is nobody's work, so nothing waits for the receiver. */
+	CHECK_OK(dlbuf_device_drain(dev, 0));
+	close(fd);
+	UNTIL(cts_count_fds() <= fds);
+}
+
 static void refused_exports(void *arg)
 {
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
@@ -463,5 +500,6 @@ void cts_cases_path(void)
 	ktap_case("path/probe", probe, NULL);
 	ktap_case("path/leave", leave, NULL);
 	ktap_case("export/own", exported, NULL);
+	ktap_case("export/no-second-owner", no_second_owner, NULL);
 	ktap_case("export/refused", refused_exports, NULL);
 }
