@@ -39,9 +39,11 @@
  * host functions, a thread of dlbuf polls for the end of the work.
  *
  * Export. dlbuf_export() takes device and host allocations that were made with a
- * ze_external_memory_export_desc_t. A driver may refuse others; a small allocation that
- * the driver cut out of a larger one is refused by dlbuf. The dma-buf is the whole
- * allocation.
+ * ze_external_memory_export_desc_t. A driver may refuse others. dlbuf refuses those that
+ * may be a part of a larger one of the driver: of an allocation up to 2 MiB the dma-buf must not
+ * have 2 MiB, unless the allocation has. The dma-buf is the whole allocation.
+ *   Intel's driver gives exported memory that was freed out again, with the same dma-buf.
+ * So free it when the receivers have closed theirs. What dlbuf_alloc() made waits for that.
  *
  * A child of fork() cannot use Level Zero if its parent has: drivers do not work there.
  * It gets -ESTALE.

@@ -58,13 +58,13 @@ void range_free(struct object *o)
 
 /* ---------------------------------------------------------------- new memory */
 
-/* Aligned to the device's pages, of a memfd that can be a udmabuf. */
+/* Aligned to the device's pages, a large one to 2 MiB, of a memfd that can be a udmabuf. */
 static struct range *memory_make(enum fake_kind kind, struct context *ctx,
 				 size_t bytes)
 {
 	size_t all = align_up(bytes, PAGE);
 	int fd = memory_fd("usm", all);
-	void *at = fd < 0 ? NULL : reserve(all, PAGE);
+	void *at = fd < 0 ? NULL : reserve(all, all < POOL_BYTES ? PAGE : POOL_BYTES);
 	struct range *r;
 
 	if (!at || mmap(at, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
@@ -88,8 +88,10 @@ static struct range *part_make(struct context *ctx, size_t bytes)
 		fake.live[FAKE_DEVICE_MEMORY]--;
 		fake.made[FAKE_DEVICE_MEMORY]--;
 	}
-	r = range_make(FAKE_DEVICE_MEMORY, ctx, pool->at + 4096 * pool->parts,
-		       bytes);
+	if (bytes > POOL_BYTES - pool->used)
+		return memory_make(FAKE_DEVICE_MEMORY, ctx, bytes);
+	r = range_make(FAKE_DEVICE_MEMORY, ctx, pool->at + pool->used, bytes);
+	pool->used += align_up(bytes, 4096);
 	pool->parts++;
 	r->pool = pool;
 	return r;
@@ -143,7 +145,7 @@ ze_result_t zeMemAllocDevice(ze_context_handle_t handle,
 			  next->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF))
 		result = refuse(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION, "pNext");
 	else
-		r = fake.pools && !next && bytes <= 4096 ? part_make(ctx, bytes) :
+		r = fake.pools && !next && bytes < POOL_BYTES ? part_make(ctx, bytes) :
 			memory_make(FAKE_DEVICE_MEMORY, ctx, bytes);
 	if (!result && !r)
 		result = ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
