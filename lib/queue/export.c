@@ -72,31 +72,29 @@ int queue_export(struct dlbuf_device *base, const DLTensor *tensor,
 
 /* ---------------------------------------------------------------- ours */
 
-/* How many fds, mappings and imports there are of the file; -1: with errno. */
-static long count_users(int fd)
+/* How many fds, mappings and imports there are of the file. Not 0: with errno. */
+static int count_users(int fd, int *users)
 {
-	char path[40], text[512];
+	char text[512];
 	const char *count;
-	ssize_t n = -1;
 
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	fd = sys_open(path, O_RDONLY);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof(text) - 1);
-		close(fd);
-	}
-	if (n < 0)
-		return -1;
-	text[n] = '\0';
+	snprintf(text, sizeof(text), "/proc/self/fdinfo/%d", fd);
+	fd = sys_open(text, O_RDONLY);
+	if (fd < 0)
+		return fd;
+	memset(text, 0, sizeof(text));
+	(void)!read(fd, text, sizeof(text) - 1);
+	close(fd);
 	count = strstr(text, "\ncount:");
-	return count ? strtol(count + 7, NULL, 10) : 0;
+	*users = count ? atoi(count + 7) : 0;
+	return 0;
 }
 
 bool queue_is_held(const struct queue_memory *m)
 {
-	long n = m->users ? count_users(m->base.fd) : 0;
+	int users = m->users;
 
-	return n < 0 || n > m->users;
+	return users && (count_users(m->base.fd, &users) || users > m->users);
 }
 
 static int alloc(struct queue_memory *m)
@@ -122,14 +120,14 @@ static int alloc(struct queue_memory *m)
 		ret = export(dev, &r, 0, &m->base.fd);
 	if (ret)
 		return ret;
-	m->users = count_users(m->base.fd);
-	if (m->users >= 0 && r.base == m->data)
+	if (r.base != m->data)
+		ret = fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
+			   "allocation, too", dev->base.name);
+	else if (!count_users(m->base.fd, &m->users))
 		return 0;
-	ret = m->users < 0 ? fail(errno == ENOENT ? -EOPNOTSUPP : -errno, "whether "
-				  "others hold the dma-buf: /proc/self/fdinfo: %m") :
-	      fail(-EOPNOTSUPP, "%s: the driver exports memory before the allocation, "
-		   "too", dev->base.name);
-	m->users = 0;
+	else
+		ret = fail(-EOPNOTSUPP, "whether others hold the dma-buf: "
+			   "/proc/self/fdinfo: %m");
 	close(m->base.fd);
 	m->base.fd = -1;
 	return ret;

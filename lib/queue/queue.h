@@ -300,7 +300,7 @@ struct queue_memory {
 	bool registered, allocated;
 	bool passes;		/* begin() and end() are called */
 
-	long users;		/* of the exported dma-buf, which are ours; 0: not known */
+	int users;		/* of the exported dma-buf, which are ours; 0: not known */
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */

@@ -20,7 +20,7 @@
  * of a process that has initialised it.
  *
  * The environment's FAKE_LEVELZERO has words, as preset() takes them: integrated, two,
- * tiles, none, noimport, wrongpages, nohost, nohostsync, nosysmem, ignoresysmem, keepsfd, pools, noexport, memfds,
+ * tiles, none, noimport, wrongpages, nohost, nohostsync, nozex, nosysmem, ignoresysmem, keepsfd, pools, noexport, memfds,
  * nopci, strict. It is read when the library is loaded and on each reset.
  */
 #ifndef FAKE_LEVELZERO_H
@@ -49,6 +49,7 @@ struct fake_levelzero {
 	bool wrong_pages;	/* what it imports ends with a page of another buffer */
 	bool no_host;		/* functions */
 	bool no_host_sync;	/* lists are waited for by events */
+	bool no_zex;		/* Intel's functions for host memory */
 	bool no_sysmem;		/* ZE_extension_external_memmap_sysmem is refused ... */
 	bool ignore_sysmem;	/* ... or not known */
 	bool keeps_fd;		/* an exported fd stays the driver's */

@@ -40,10 +40,9 @@ static bool listed(const uint64_t *list, unsigned int n, int fd)
 	return found;
 }
 
-/* A new memfd whose inode is added to the list. */
-static int add(uint64_t *list, unsigned int *n, unsigned int max, const char *name, int flags)
+/* Adds the inode of a new fd to the list. */
+static int add(uint64_t *list, unsigned int *n, unsigned int max, int fd)
 {
-	int fd = memfd_create(name, flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
 	struct stat st;
 
 	if (fd < 0 || syscall(SYS_fstat, fd, &st))
@@ -91,7 +90,8 @@ int host_open(const char *path, int flags)
 	if (sscanf(path, "/proc/self/fdinfo/%d", &fd) == 1 && host_is_dma_buf(fd))
 		return fdinfo(fd);
 	return strcmp(path, "/dev/udmabuf") && strcmp(path, "/dev/dma_heap/system") ? -1 :
-	       add(nodes, &nnodes, 256, path, flags);
+	       add(nodes, &nnodes, 256,
+		   memfd_create(path, flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
 }
 
 bool host_is_dma_buf(int fd)
@@ -99,9 +99,14 @@ bool host_is_dma_buf(int fd)
 	return listed(dma_bufs, ndma_bufs, fd);
 }
 
+static int add_dma_buf(int fd)
+{
+	return add(dma_bufs, &ndma_bufs, 1 << 14, fd);
+}
+
 static int new_dma_buf(uint64_t bytes)
 {
-	int fd = add(dma_bufs, &ndma_bufs, 1 << 14, "dmabuf", O_CLOEXEC);
+	int fd = add_dma_buf(memfd_create("dmabuf", MFD_CLOEXEC));
 
 	return fd < 0 || ftruncate(fd, (bytes + 4095) & ~4095ull) ? -errno : fd;
 }
@@ -109,14 +114,19 @@ static int new_dma_buf(uint64_t bytes)
 int host_ioctl(int fd, unsigned long request, void *arg, bool *ours)
 {
 	struct dma_heap_allocation_data *heap = arg;
+	const struct udmabuf_create *udmabuf = arg;
 	int ret;
 
 	*ours = true;
 	/* 1: DMA_BUF_SET_NAME, of which there are two. The kernel has no sync_files. */
 	if (_IOC_TYPE(request) == DMA_BUF_BASE && host_is_dma_buf(fd))
 		return request == DMA_BUF_IOCTL_SYNC || _IOC_NR(request) == 1 ? 0 : -ENOTTY;
-	if (request == UDMABUF_CREATE && listed(nodes, nnodes, fd))
-		return new_dma_buf(((struct udmabuf_create *)arg)->size);
+	if (request == UDMABUF_CREATE && listed(nodes, nnodes, fd)) {
+		/* All of a memfd is the memfd itself, so that both show the same bytes. */
+		if (!udmabuf->offset && (uint64_t)lseek(udmabuf->memfd, 0, SEEK_END) == udmabuf->size)
+			return add_dma_buf(fcntl(udmabuf->memfd, F_DUPFD_CLOEXEC, 0));
+		return new_dma_buf(udmabuf->size);
+	}
 	if (request == DMA_HEAP_IOCTL_ALLOC && listed(nodes, nnodes, fd)) {
 		ret = new_dma_buf(heap->len);
 		if (ret >= 0)
