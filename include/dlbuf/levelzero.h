@@ -26,9 +26,11 @@
  *   direct   zeMemAllocDevice() of the dma-buf (ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF).
  *            On a discrete GPU the bytes are compared with those of the CPU until one
  *            import was equal
- *   host     zeMemAllocHost() of the memfd behind a udmabuf, if the library knows the
- *            memfd (see dlbuf/cuda.h) and the driver has
- *            ZE_extension_external_memmap_sysmem
+ *   host     the memfd behind a udmabuf, if the library knows the memfd (see
+ *            dlbuf/cuda.h) and the driver has zexDriverImportExternalPointer() or
+ *            ZE_extension_external_memmap_sysmem. Of what the first has registered,
+ *            zeMemGetAllocProperties() reports ZE_MEMORY_TYPE_UNKNOWN; read-only fds need
+ *            the second
  *   copy     the CPU and the GPU copy through host memory. Needs
  *            DLBUF_IMPORT_MAY_COPY, and a driver that calls host functions
  *            (zeCommandListAppendHostFunction(), new in 1.32)

@@ -167,9 +167,13 @@ static void own_memory(struct bo *bo)
 {
 	struct dma_heap_allocation_data a = { .len = bo->size, .fd_flags = O_RDWR | O_CLOEXEC };
 	static int heap = -1;
+	int fd;
 
-	if (heap < 0)
-		heap = dup_high(open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC));
+	if (heap < 0) {
+		fd = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
+		heap = dup_high(fd);
+		close(fd);
+	}
 	if (ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &a))
 		abort();
 	bo->fd = dup_high(a.fd);

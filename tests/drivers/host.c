@@ -122,8 +122,11 @@ int host_ioctl(int fd, unsigned long request, void *arg, bool *ours)
 	if (_IOC_TYPE(request) == DMA_BUF_BASE && host_is_dma_buf(fd))
 		return request == DMA_BUF_IOCTL_SYNC || _IOC_NR(request) == 1 ? 0 : -ENOTTY;
 	if (request == UDMABUF_CREATE && listed(nodes, nnodes, fd)) {
-		/* All of a memfd is the memfd itself, so that both show the same bytes. */
-		if (!udmabuf->offset && (uint64_t)lseek(udmabuf->memfd, 0, SEEK_END) == udmabuf->size)
+		/*
+		 * All of a memfd is the memfd itself, so that both show the same bytes. One of
+		 * large pages may have none here.
+		 */
+		if (fcntl(udmabuf->memfd, F_GET_SEALS) >= 0 && !udmabuf->offset && (uint64_t)lseek(udmabuf->memfd, 0, SEEK_END) == udmabuf->size)
 			return add_dma_buf(fcntl(udmabuf->memfd, F_DUPFD_CLOEXEC, 0));
 		return new_dma_buf(udmabuf->size);
 	}

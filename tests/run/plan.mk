@@ -260,6 +260,15 @@ $(call step,cts@vulkan+turnip): build@arm64 build@drivers-arm64
 $(call step,cts@vulkan+panvk): build@arm64 build@drivers-arm64
 	$(call on-arm64,panthor)
 
+# Intel's Level Zero computes: the stub runs its commands. memfds stand for dma-bufs.
+on-xe = $(ktap) -- $(1) tests/drivers/unpacked $(dir)/drivers xe $(dir)/gcc
+cases-of-xe := import/[!r]*[!M] import/read-access input/[ld]* cache/[!f]* tensor/* frame/[telrv]* frame/out frame/out/[rs]* path/direct/[bo]* \
+	path/copy/[bo]* path/[pl]* export/* alloc/[onte]* sync/states
+$(call step,cts@levelzero+xe): build@gcc build@drivers
+	$(call on-xe)/$(cts) levelzero:0 $(cases-of-xe:%='%')
+$(call step,contract@levelzero+xe): build@gcc build@drivers
+	$(call on-xe,env LEVELZERO_CONTRACT=driver)/tests/unit/levelzero_contract
+
 # On CUDA's double as machines differ, the cases that a difference is for. Lavapipe
 # is not its GPU, and takes seconds to say so.
 doubles := $(b)/gcc/tests/doubles
