@@ -146,7 +146,7 @@ QUEUE_CASE(alloc, ITSELF, EXPORTS)
 }
 
 /* What fdinfo counts of each file, if not 0: the doubles' are memfds, which have no count. */
-static int users;
+static _Atomic(int) users;
 
 int open(const char *path, int flags, ...)
 {
