@@ -11,7 +11,9 @@
  * reset before they are signalled again, and destroyed or reset when no command uses
  * them; an imported fd is the driver's on success, and closed at once. zeMemFree() of an
  * import waits for the streams of the context, and other calls wait meanwhile; of other
- * memory it returns at once, as Intel's driver 26.27 does.
+ * memory it returns at once, as Intel's driver 26.27 does. As that it keeps what was mapped by
+ * external_memmap_sysmem, above 2 MiB, and gives it out again; and its pools have 2 MiB.
+ * unit/levelzero_contract asks both.
  *
  * An immediate command list runs its commands in any order: those between two barriers
  * are kept until the second, and then run backwards.
