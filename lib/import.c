@@ -161,6 +161,8 @@ static struct {
 	struct event_call call;	/* posted if n is not 0 */
 } dying = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+unsigned int import_held;
+
 static bool free_import(struct import *imp, bool wait)
 {
 	if (!imp->dev->backend->unimport(imp, wait))
@@ -185,15 +187,15 @@ void import_destroy_again(void)
 	dying.first = NULL;
 	while ((imp = next)) {
 		struct dlbuf_device *dev = imp->dev;
-		bool counted = !imp->held, freed;
+		bool freed;
 
 		pthread_mutex_unlock(&dying.lock);
 		next = imp->lru_next;
 		freed = free_import(imp, false);
-		if (counted && (freed || imp->held))
+		if (freed) {
 			__atomic_sub_fetch(&dev->ndying, 1, __ATOMIC_ACQ_REL);
-		if (freed)
 			device_unref(dev);
+		}
 		pthread_mutex_lock(&dying.lock);
 		dying.n -= freed;
 		if (!freed)
@@ -204,18 +206,16 @@ void import_destroy_again(void)
 
 static bool destroy_later(struct event_call *call)
 {
-	bool none, slow = true;
+	unsigned int n;
 
 	import_destroy_again();
 	pthread_mutex_lock(&dying.lock);
-	for (struct import *imp = dying.first; imp; imp = imp->lru_next)
-		slow &= imp->held;
-	call->slow = slow;
-	none = !dying.n;
-	if (none)
+	n = dying.n;
+	call->slow = n == __atomic_load_n(&import_held, __ATOMIC_RELAXED);
+	if (!n)
 		call->fn = NULL;
 	pthread_mutex_unlock(&dying.lock);
-	return none;
+	return !n;
 }
 
 /* The library's thread tries again to free it; or the result of event_promise(). */
@@ -228,7 +228,7 @@ static int leave_to_thread(struct import *imp)
 	if (!dying.call.fn)
 		ret = event_promise();
 	if (!ret) {
-		__atomic_add_fetch(&imp->dev->ndying, !imp->held, __ATOMIC_ACQ_REL);
+		__atomic_add_fetch(&imp->dev->ndying, 1, __ATOMIC_ACQ_REL);
 		dying.n++;
 		dying_add(imp);
 		if (!dying.call.fn) {
@@ -258,6 +258,6 @@ void import_forked(void)
 {
 	pthread_mutex_init(&dying.lock, NULL);
 	dying.first = NULL;
-	dying.n = 0;
+	dying.n = import_held = 0;
 	dying.call.fn = NULL;
 }

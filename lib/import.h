@@ -49,11 +49,6 @@ struct import {
 	bool staging;		/* made by the library for copies; found by its size */
 	bool own;		/* memory that the device allocated; never idle */
 	/*
-	 * unimport() found that others hold the dma-buf of such memory, whose work is
-	 * over. It is not counted in ndying, and is tried again at long intervals.
-	 */
-	bool held;
-	/*
 	 * Atomic. If set, the import is destroyed with its last user. Set when the
 	 * import is made or forgotten; cleared by a request without PATHS_BRIEF.
 	 */
@@ -87,6 +82,13 @@ struct import {
  */
 int import_identify(int fd, uint32_t access, struct buffer_id *id,
 		    uint32_t *fd_access);
+
+/*
+ * Atomic. How many dying imports wait only for others that hold the dma-buf; a device has such
+ * a count, too. They are tried again at long intervals, and dlbuf_device_drain() does not wait
+ * for them.
+ */
+extern unsigned int import_held;
 
 /*
  * Makes an import with one user, outside the cache. fd is duplicated and must be the

@@ -298,6 +298,7 @@ struct queue_memory {
 	uintptr_t data;
 	void *handle;
 	bool registered, allocated;
+	bool asked, kept;	/* its free came too early: see is_held() */
 	bool passes;		/* begin() and end() are called */
 
 	int users;		/* of the exported dma-buf, which are ours; 0: not known */
