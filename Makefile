@@ -513,7 +513,7 @@ check-changed:
 # The whole suite on the drivers of tests/drivers, and their versions.
 check-drivers:
 	$(Q)tools/deps build lab check
-	$(Q)DRIVERS=all tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only 'cts@vulkan+[anptrv]*' --only '*@hip+kfd'; r=$$?; \
+	$(Q)DRIVERS=all tests/run/check O=$(O) $(if $(JOBS),--jobs $(JOBS)) --only 'cts@vulkan+[anptrv]*' --only '*@hip+kfd' --only '*@levelzero+xe' --only 'cts@opencl+intel'; r=$$?; \
 		grep -aH '^# driver: ' $(O)/check/cts@*+*.ktap; exit $$r
 
 # Needs nothing but a compiler, make and Python: no network, no root.

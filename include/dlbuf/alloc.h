@@ -87,9 +87,12 @@ struct dlbuf_alloc_opts {
  *
  * The dma-buf lives as long as the tensors; dlbuf_tensor_get_info() has its fd.
  * After the last tensor the devices do not keep the import, unless another call
- * imported the dma-buf in between. With the exporter "device" (CUDA) the memory
- * belongs to the first device, which does not import it; the other devices do.
- * Usually the CPU cannot map it.
+ * imported the dma-buf in between. With the exporter "device" (CUDA, HIP, Level Zero) the
+ * memory belongs to the first device, which does not import it; the other devices do.
+ * Usually the CPU cannot map it. It is freed when nobody else holds the dma-buf: no fd,
+ * mapping or import, in any process. Drivers give freed memory out again together with its
+ * dma-buf, and whoever holds that would see the next owner's bytes. Until then a thread of
+ * the library looks four times a second (/proc/self/fdinfo).
  * May block while drivers allocate and map.
  * -EINVAL      no device, bad layout or opts, no such exporter
  * -ENOSYS      the exporter, or V4L2 nodes, are not built into this library

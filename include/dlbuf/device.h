@@ -164,7 +164,8 @@ DLBUF_API int dlbuf_device_forget(struct dlbuf_device *dev, int fd);
  *   - The leases that waited only for this work have fired, and their callbacks
  *     have returned. A lease may also wait for a tensor, another device or another
  *     process; the call does not wait for such a lease.
- *   - Memory is freed whose free had to wait for this work.
+ *   - Memory is freed whose free had to wait for this work. Memory of a wrapped device
+ *     that dlbuf_alloc() made is freed: the call waits until nobody else holds its dma-buf.
  * If other threads submit more work during the call, the call may also wait for
  * that work.
  *

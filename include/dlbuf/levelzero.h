@@ -26,9 +26,11 @@
  *   direct   zeMemAllocDevice() of the dma-buf (ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF).
  *            On a discrete GPU the bytes are compared with those of the CPU until one
  *            import was equal
- *   host     zeMemAllocHost() of the memfd behind a udmabuf, if the library knows the
- *            memfd (see dlbuf/cuda.h) and the driver has
- *            ZE_extension_external_memmap_sysmem
+ *   host     the memfd behind a udmabuf, if the library knows the memfd (see
+ *            dlbuf/cuda.h) and the driver has zexDriverImportExternalPointer() or
+ *            ZE_extension_external_memmap_sysmem. Of what the first has registered,
+ *            zeMemGetAllocProperties() reports ZE_MEMORY_TYPE_UNKNOWN; read-only fds need
+ *            the second
  *   copy     the CPU and the GPU copy through host memory. Needs
  *            DLBUF_IMPORT_MAY_COPY, and a driver that calls host functions
  *            (zeCommandListAppendHostFunction(), new in 1.32)
@@ -39,9 +41,11 @@
  * host functions, a thread of dlbuf polls for the end of the work.
  *
  * Export. dlbuf_export() takes device and host allocations that were made with a
- * ze_external_memory_export_desc_t. A driver may refuse others; a small allocation that
- * the driver cut out of a larger one is refused by dlbuf. The dma-buf is the whole
- * allocation.
+ * ze_external_memory_export_desc_t. A driver may refuse others. dlbuf refuses those that
+ * may be a part of a larger one of the driver: of an allocation up to 2 MiB the dma-buf must not
+ * have 2 MiB, unless the allocation has. The dma-buf is the whole allocation.
+ *   Intel's driver gives exported memory that was freed out again, with the same dma-buf.
+ * So free it when the receivers have closed theirs. What dlbuf_alloc() made waits for that.
  *
  * A child of fork() cannot use Level Zero if its parent has: drivers do not work there.
  * It gets -ESTALE.

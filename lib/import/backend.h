@@ -49,6 +49,7 @@ struct dlbuf_device {
 	unsigned int refs;	/* under cache.lock */
 	unsigned int generation;	/* fork_generation when it was opened */
 	unsigned int ndying;	/* atomic; see import_destroy() */
+	unsigned int nheld;	/* atomic; of these; see import_held */
 	struct dlbuf_device *next;	/* list of the process's devices, see device.c */
 	struct cache cache;
 };

@@ -348,7 +348,8 @@ static int drain_events(struct dlbuf_device *dev, uint64_t deadline_ns)
 	while (!ret) {
 		event_kick();
 		leases = event_awaits(dev);
-		if (!leases && !__atomic_load_n(&dev->ndying, __ATOMIC_ACQUIRE))
+		if (!leases && __atomic_load_n(&dev->ndying, __ATOMIC_ACQUIRE) <=
+			       __atomic_load_n(&dev->nheld, __ATOMIC_ACQUIRE))
 			break;
 		ret = event_turn();
 		if (!ret && !pause_until(&pause, deadline_ns))

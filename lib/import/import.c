@@ -176,6 +176,8 @@ static struct {
 	struct event_call call;	/* posted if n is not 0 */
 } dying = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+unsigned int import_held;
+
 static bool free_import(struct import *imp, bool wait)
 {
 	if (!imp->dev->backend->unimport(imp, wait))
@@ -219,15 +221,16 @@ void import_destroy_again(void)
 
 static bool destroy_later(struct event_call *call)
 {
-	bool none;
+	unsigned int n;
 
 	import_destroy_again();
 	pthread_mutex_lock(&dying.lock);
-	none = !dying.n;
-	if (none)
+	n = dying.n;
+	call->slow = n == __atomic_load_n(&import_held, __ATOMIC_RELAXED);
+	if (!n)
 		call->fn = NULL;
 	pthread_mutex_unlock(&dying.lock);
-	return none;
+	return !n;
 }
 
 /* The library's thread tries again to free it; or the result of event_promise(). */
@@ -270,6 +273,6 @@ void import_forked(void)
 {
 	pthread_mutex_init(&dying.lock, NULL);
 	dying.first = NULL;
-	dying.n = 0;
+	dying.n = import_held = 0;
 	dying.call.fn = NULL;
 }

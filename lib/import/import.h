@@ -90,6 +90,13 @@ int import_identify(int fd, uint32_t access, struct buffer_id *id,
 		    uint32_t *fd_access);
 
 /*
+ * Atomic. How many dying imports wait only for others that hold the dma-buf; a device has such
+ * a count, too. They are tried again at long intervals, and dlbuf_device_drain() does not wait
+ * for them.
+ */
+extern unsigned int import_held;
+
+/*
  * Makes an import with one user, outside the cache. fd is duplicated and must be the
  * buffer `id`. paths: PATH_BIT()s that may be tried, and PATHS_BRIEF. end: least bytes
  * of the buffer.

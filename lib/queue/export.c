@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Exports device memory as dma-bufs: the application's memory, and dlbuf_alloc()'s. */
 #include <errno.h>
+#include <stdio.h>
 
 #include <dlbuf/layout.h>
 
@@ -71,6 +72,31 @@ int queue_export(struct dlbuf_device *base, const DLTensor *tensor,
 
 /* ---------------------------------------------------------------- ours */
 
+/* How many fds, mappings and imports there are of the file. Not 0: with errno. */
+static int count_users(int fd, int *users)
+{
+	char text[512];
+	const char *count;
+
+	snprintf(text, sizeof(text), "/proc/self/fdinfo/%d", fd);
+	fd = sys_open(text, O_RDONLY);
+	if (fd < 0)
+		return fd;
+	memset(text, 0, sizeof(text));
+	(void)!read(fd, text, sizeof(text) - 1);
+	close(fd);
+	count = strstr(text, "\ncount:");
+	*users = count ? atoi(count + 7) : 0;
+	return 0;
+}
+
+bool queue_is_held(const struct queue_memory *m)
+{
+	int users = m->users;
+
+	return users && (count_users(m->base.fd, &users) || users > m->users);
+}
+
 static int alloc(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
@@ -92,11 +118,19 @@ static int alloc(struct queue_memory *m)
 	r = (struct queue_range){ m->data, m->base.bytes };
 	if (!ret)
 		ret = export(dev, &r, 0, &m->base.fd);
-	if (ret || r.base == m->data)
+	if (ret)
 		return ret;
+	if (r.base != m->data)
+		ret = fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
+			   "allocation, too", dev->base.name);
+	else if (!count_users(m->base.fd, &m->users))
+		return 0;
+	else
+		ret = fail(-EOPNOTSUPP, "whether others hold the dma-buf: "
+			   "/proc/self/fdinfo: %m");
 	close(m->base.fd);
-	return fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
-		    "allocation, too", dev->base.name);
+	m->base.fd = -1;
+	return ret;
 }
 
 int queue_alloc(struct import *imp)

@@ -314,8 +314,10 @@ struct queue_memory {
 	uintptr_t data;
 	void *handle;
 	bool registered, allocated;
+	bool asked, kept;	/* its free came too early: see is_held() */
 	bool passes;		/* begin() and end() are called */
 
+	int users;		/* of the exported dma-buf, which are ours; 0: not known */
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */
@@ -498,6 +500,12 @@ void queue_wait_dead(struct queue_device *dev);
 
 /* path.c: backend->import(). */
 int queue_import(struct import *imp);
+
+/*
+ * export.c: whether others use the dma-buf of memory that dlbuf_alloc() made. Drivers give
+ * freed memory out again with its dma-buf, so it is not freed meanwhile.
+ */
+bool queue_is_held(const struct queue_memory *m);
 
 /* import.c: backend->unimport(). */
 bool queue_unimport(struct import *imp, bool wait);

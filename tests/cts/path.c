@@ -4,8 +4,10 @@
  * bytes, copies and order go; and what the device exports.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cts.h"
@@ -449,6 +451,50 @@ static void exported(void *arg)
 		SKIP("the CPU cannot map what was exported, so its bytes are unknown");
 }
 
+static bool is_open(const struct stat *file)
+{
+	struct stat st;
+
+	for (int fd = 0; fd < 1000; fd++)
+		if (!fstat(fd, &st) && st.st_ino == file->st_ino && st.st_dev == file->st_dev)
+			return true;
+	return false;
+}
+
+/* A receiver's fd shows nobody else's memory, however long it keeps it. */
+static void no_second_owner(void *arg)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, own, .exporter = "device");
+	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	DLManagedTensorVersioned *t = NULL;
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	int64_t shape = 5000;
+	DLTensor layout = bytes_of(&shape);
+	struct stat theirs, st;
+	int fd = -1;
+
+	for (int i = 0; i < 4; i++) {
+		int ret = dlbuf_alloc(&dev, 1, &layout, &own, &t);
+
+		if (ret == -EOPNOTSUPP)
+			SKIP("%s", dlbuf_last_error());
+		REQUIRE_OK(ret);
+		CHECK_OK(dlbuf_tensor_get_info(t, &info));
+		CHECK(!fstat(info.fd, &st));
+		if (i) {
+			CHECK(st.st_ino != theirs.st_ino);
+		} else {
+			fd = fcntl(info.fd, F_DUPFD_CLOEXEC, 0);
+			theirs = st;
+		}
+		cts_delete(t);
+	}
+	/* It is nobody's work, so nothing waits for the receiver. */
+	CHECK_OK(dlbuf_device_drain(dev, 0));
+	close(fd);
+	UNTIL(!is_open(&theirs));
+}
+
 static void refused_exports(void *arg)
 {
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
@@ -492,5 +538,6 @@ void cts_cases_path(void)
 	ktap_case("path/probe", probe, NULL);
 	ktap_case("path/leave", leave, NULL);
 	ktap_case("export/own", exported, NULL);
+	ktap_case("export/no-second-owner", no_second_owner, NULL);
 	ktap_case("export/refused", refused_exports, NULL);
 }

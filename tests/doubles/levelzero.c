@@ -75,6 +75,21 @@ static ze_result_t driver_extensions(ze_driver_handle_t handle, uint32_t *n,
 	return ZE_RESULT_SUCCESS;
 }
 
+ze_result_t zeDriverGetExtensionFunctionAddress(ze_driver_handle_t handle,
+						const char *name, void **fn)
+{
+	BEGIN(NEEDS_ALL)
+	result = check_driver(handle);
+	*fn = NULL;
+	if (!result && fake.no_zex)
+		result = ZE_RESULT_ERROR_INVALID_ARGUMENT;
+	else if (!strcmp(name, "zexDriverImportExternalPointer"))
+		*fn = (void *)zexDriverImportExternalPointer;
+	else if (!strcmp(name, "zexDriverReleaseImportedPointer"))
+		*fn = (void *)zexDriverReleaseImportedPointer;
+	return end(result);
+}
+
 struct device *device_of(ze_device_handle_t handle)
 {
 	for (unsigned int i = 0; i < fake.ndevices; i++) {
@@ -227,6 +242,7 @@ TABLE(Global, ze_global_dditable_t, HAS(Init, zeInit))
 TABLE(Driver, ze_driver_dditable_t,
       HAS(Get, zeDriverGet)
       HAS(GetApiVersion, zeDriverGetApiVersion)
+      HAS(GetExtensionFunctionAddress, zeDriverGetExtensionFunctionAddress)
       HAS(GetProperties, driver_properties)
       HAS(GetExtensionProperties, driver_extensions))
 TABLE(Device, ze_device_dditable_t,
@@ -303,6 +319,7 @@ static const struct word words[] = {
 	SWITCH("wrongpages", wrong_pages),
 	SWITCH("nohost", no_host),
 	SWITCH("nohostsync", no_host_sync),
+	SWITCH("nozex", no_zex),
 	SWITCH("nosysmem", no_sysmem),
 	SWITCH("ignoresysmem", ignore_sysmem),
 	SWITCH("keepsfd", keeps_fd),

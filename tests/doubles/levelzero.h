@@ -11,7 +11,9 @@
  * reset before they are signalled again, and destroyed or reset when no command uses
  * them; an imported fd is the driver's on success, and closed at once. zeMemFree() of an
  * import waits for the streams of the context, and other calls wait meanwhile; of other
- * memory it returns at once, as Intel's driver 26.27 does.
+ * memory it returns at once, as Intel's driver 26.27 does. As that it keeps what was mapped by
+ * external_memmap_sysmem, above 2 MiB, and gives it out again; and its pools have 2 MiB.
+ * unit/levelzero_contract asks both.
  *
  * An immediate command list runs its commands in any order: those between two barriers
  * are kept until the second, and then run backwards.
@@ -20,7 +22,7 @@
  * of a process that has initialised it.
  *
  * The environment's FAKE_LEVELZERO has words, as preset() takes them: integrated, two,
- * tiles, none, noimport, wrongpages, nohost, nohostsync, nosysmem, ignoresysmem, keepsfd, pools, noexport, memfds,
+ * tiles, none, noimport, wrongpages, nohost, nohostsync, nozex, nosysmem, ignoresysmem, keepsfd, pools, noexport, memfds,
  * nopci, strict. It is read when the library is loaded and on each reset.
  */
 #ifndef FAKE_LEVELZERO_H
@@ -49,6 +51,7 @@ struct fake_levelzero {
 	bool wrong_pages;	/* what it imports ends with a page of another buffer */
 	bool no_host;		/* functions */
 	bool no_host_sync;	/* lists are waited for by events */
+	bool no_zex;		/* Intel's functions for host memory */
 	bool no_sysmem;		/* ZE_extension_external_memmap_sysmem is refused ... */
 	bool ignore_sysmem;	/* ... or not known */
 	bool keeps_fd;		/* an exported fd stays the driver's */

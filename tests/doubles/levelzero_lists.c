@@ -148,7 +148,7 @@ static struct range *usable(const struct list *l, const void *p, size_t bytes,
 {
 	struct range *r = range_of(p);
 
-	return r && r->object.ctx == l->object.ctx &&
+	return r && (r->object.ctx == l->object.ctx || !r->object.ctx) &&
 	       bytes <= r->bytes - (size_t)((uint8_t *)p - r->at) &&
 	       !(write && r->read_only) ? r : NULL;
 }

@@ -58,13 +58,13 @@ void range_free(struct object *o)
 
 /* ---------------------------------------------------------------- new memory */
 
-/* Aligned to the device's pages, of a memfd that can be a udmabuf. */
+/* Aligned to the device's pages, a large one to 2 MiB, of a memfd that can be a udmabuf. */
 static struct range *memory_make(enum fake_kind kind, struct context *ctx,
 				 size_t bytes)
 {
 	size_t all = align_up(bytes, PAGE);
 	int fd = memory_fd("usm", all);
-	void *at = fd < 0 ? NULL : reserve(all, PAGE);
+	void *at = fd < 0 ? NULL : reserve(all, all < POOL_BYTES ? PAGE : POOL_BYTES);
 	struct range *r;
 
 	if (!at || mmap(at, all, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
@@ -88,8 +88,10 @@ static struct range *part_make(struct context *ctx, size_t bytes)
 		fake.live[FAKE_DEVICE_MEMORY]--;
 		fake.made[FAKE_DEVICE_MEMORY]--;
 	}
-	r = range_make(FAKE_DEVICE_MEMORY, ctx, pool->at + 4096 * pool->parts,
-		       bytes);
+	if (bytes > POOL_BYTES - pool->used)
+		return memory_make(FAKE_DEVICE_MEMORY, ctx, bytes);
+	r = range_make(FAKE_DEVICE_MEMORY, ctx, pool->at + pool->used, bytes);
+	pool->used += align_up(bytes, 4096);
 	pool->parts++;
 	r->pool = pool;
 	return r;
@@ -143,7 +145,7 @@ ze_result_t zeMemAllocDevice(ze_context_handle_t handle,
 			  next->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF))
 		result = refuse(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION, "pNext");
 	else
-		r = fake.pools && !next && bytes <= 4096 ? part_make(ctx, bytes) :
+		r = fake.pools && !next && bytes < POOL_BYTES ? part_make(ctx, bytes) :
 			memory_make(FAKE_DEVICE_MEMORY, ctx, bytes);
 	if (!result && !r)
 		result = ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
@@ -172,6 +174,32 @@ static ze_result_t map_sysmem(struct context *ctx,
 	return ZE_RESULT_SUCCESS;
 }
 
+/* Intel's. Neither a context's nor USM: queries do not know it, and zeMemFree() refuses it. */
+ze_result_t zexDriverImportExternalPointer(ze_driver_handle_t handle, void *p, size_t bytes)
+{
+	BEGIN(NEEDS_ALL)
+	if (!is_mapped(p, bytes) || range_of(p))
+		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT,
+				  "not mapped, or known already"));
+	range_make(FAKE_HOST_MEMORY, NULL, p, bytes);
+	return end(result);
+}
+
+ze_result_t zexDriverReleaseImportedPointer(ze_driver_handle_t handle, void *p)
+{
+	struct range *r;
+
+	BEGIN_FREE(NEEDS_ALL)
+	r = range_of(p);
+	if (!r || r->at != p || r->object.ctx)
+		return end(refuse(ZE_RESULT_ERROR_INVALID_ARGUMENT, "not imported"));
+	range_free(&r->object);
+	return end(result);
+}
+
+/* Above 2 MiB Intel's driver keeps what was mapped, and gives it out again, unmapped or not. */
+static struct range stale;
+
 ze_result_t zeMemAllocHost(ze_context_handle_t handle,
 			   const ze_host_mem_alloc_desc_t *desc, size_t bytes,
 			   size_t alignment, void **out)
@@ -188,6 +216,8 @@ ze_result_t zeMemAllocHost(ze_context_handle_t handle,
 	    !fake.ignore_sysmem)
 		result = map_sysmem(ctx, next,
 				    desc->flags & LZABI_HOST_MEM_READ_ONLY, &r);
+	else if (bytes > POOL_BYTES && bytes <= stale.bytes)
+		r = range_make(FAKE_HOST_MEMORY, ctx, stale.at, bytes);
 	else
 		r = memory_make(FAKE_HOST_MEMORY, ctx, bytes);
 	if (!result && !r)
@@ -210,6 +240,8 @@ ze_result_t zeMemFree(ze_context_handle_t handle, void *p)
 	/* As Intel's driver: memory of its own is freed at once, in use or not. */
 	if (r->imported)
 		wait_to_free(&r->object);
+	else if (!r->mapped && !r->pool)
+		stale = *r;
 	range_free(&r->object);
 	return end(result);
 }
@@ -267,7 +299,7 @@ ze_result_t zeMemGetAddressRange(ze_context_handle_t handle, const void *p,
 	LIVE(context, ctx, handle, FAKE_CONTEXT)
 	r = range_of(p);
 	if (!r || r->object.ctx != ctx)
-		return end(ZE_RESULT_ERROR_INVALID_ARGUMENT);
+		return end((ze_result_t)LZABI_RESULT_ADDRESS_NOT_FOUND);
 	*at = r->at;
 	*bytes = r->bytes;
 	return end(ZE_RESULT_SUCCESS);

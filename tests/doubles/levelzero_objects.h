@@ -41,6 +41,7 @@ struct range {
 	bool exportable, imported, read_only;
 	struct range *pool;	/* what it is a part of */
 	unsigned int parts;
+	size_t used;		/* of a pool, by parts that live or not */
 };
 
 struct list {

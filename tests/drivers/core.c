@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
+#include <linux/dma-heap.h>
 #include <linux/udmabuf.h>
 
 #include "core.h"
@@ -34,6 +35,7 @@
 #include "../doubles/common/words.h"
 
 #define DMA_BUF_MAGIC_NUMBER 0x444d4142 /* linux/magic.h */
+#define BY_PATH "/dev/dri/by-path/pci-0000:00:02.0-render"	/* Level Zero looks there */
 #define HIGH 4096			/* fds from here on are the stub's */
 #define MEMORY (1ull << 40)		/* of a node, of which little is used */
 
@@ -52,6 +54,8 @@ void unknown(const char *what, uint64_t number)
 		(unsigned long long)number);
 	abort();
 }
+
+#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 /* ---- the kernel, not this preload */
 
@@ -72,6 +76,14 @@ static uint64_t inode_of(int fd)
 	struct stat st;
 
 	return syscall(SYS_fstat, fd, &st) ? 0 : inode_key(&st);
+}
+
+int64_t core_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
 /* ---- objects. Under the lock. */
@@ -132,33 +144,6 @@ static struct bo *bo_slot(struct file *f)
 	return &f->bos[i];
 }
 
-struct bo *bo_new(struct file *f, uint64_t size)
-{
-	struct bo *bo;
-
-	size = (size + 4095) & ~4095ull;
-	if (word_nomem || !size || size > MEMORY - f->end)
-		return NULL;
-	bo = bo_slot(f);
-	bo->size = size;
-	bo->offset = f->end;
-	f->end += size;
-	return bo;
-}
-
-int bo_close(struct file *f, uint32_t handle)
-{
-	struct bo *bo = bo_find(f, handle);
-
-	/* The kernel says EINVAL. The driver has closed it for another import before. */
-	if (!bo)
-		unknown("GEM_CLOSE of a handle that is closed:", handle);
-	if (bo->fd >= 0)
-		close(bo->fd);
-	bo->handle = 0;
-	return 0;
-}
-
 /*
  * A duplicate out of the way of others, and of their limit: the kernel's handle holds a
  * dma-buf without an fd.
@@ -194,12 +179,62 @@ struct file *file_by_fd(int fd)
 	return file_of(fd);
 }
 
-void core_lock(bool on)
+/* As an import's: what is exported is the memory that the GPU computes in. */
+static void own_memory(struct bo *bo)
 {
-	if (on)
-		pthread_mutex_lock(&lock);
-	else
-		pthread_mutex_unlock(&lock);
+	struct dma_heap_allocation_data a = { .len = bo->size, .fd_flags = O_RDWR | O_CLOEXEC };
+	static int heap = -1;
+	int fd;
+
+	if (heap < 0) {
+		fd = open("/dev/dma_heap/system", O_RDWR | O_CLOEXEC);
+		heap = dup_high(fd);
+		close(fd);
+	}
+	if (ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &a))
+		abort();
+	bo->fd = dup_high(a.fd);
+	close(a.fd);
+	bo->ino = inode_of(bo->fd);
+	bo->offset = IMPORTED | (uint64_t)bo->handle << 42;
+}
+
+struct bo *bo_new(struct file *f, uint64_t size)
+{
+	struct bo *bo;
+
+	size = (size + 4095) & ~4095ull;
+	if (word_nomem || !size || size > MEMORY - f->end)
+		return NULL;
+	bo = bo_slot(f);
+	bo->size = size;
+	bo->offset = f->end;
+	f->end += size;
+	if (kernel->computes)
+		own_memory(bo);
+	return bo;
+}
+
+void *bo_map(const struct bo *bo, uint64_t offset, uint64_t bytes)
+{
+	void *p = sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bo->fd, offset);
+
+	if (p == MAP_FAILED)
+		abort();
+	return p;
+}
+
+int bo_close(struct file *f, uint32_t handle)
+{
+	struct bo *bo = bo_find(f, handle);
+
+	/* The kernel says EINVAL. The driver has closed it for another import before. */
+	if (!bo)
+		unknown("GEM_CLOSE of a handle that is closed:", handle);
+	if (bo->fd >= 0)
+		close(bo->fd);
+	bo->handle = 0;
+	return 0;
 }
 
 /* drm_gem_prime_fd_to_handle(): one handle for a dma-buf, however often it is imported. */
@@ -249,15 +284,32 @@ static int bo_export(struct file *f, int node, struct drm_prime_handle *p)
 	return 0;
 }
 
-/* ---- syncobjs */
-
-static int64_t now(void)
+void core_lock(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ll + t.tv_nsec;
+	pthread_mutex_lock(&lock);
 }
+
+void core_unlock(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+bool core_is_pfn_map(uint64_t address)
+{
+	FILE *maps = NEXT(fopen)("/proc/self/maps", "re");
+	unsigned long long first, end;
+	char line[512];
+	bool is = false;
+
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%llx-%llx", &first, &end) == 2 && address >= first &&
+		    address < end)
+			is = strstr(line, "/dmabuf:") || strstr(line, "/memfd:dmabuf ");
+	fclose(maps);
+	return is;
+}
+
+/* ---- syncobjs */
 
 static uint32_t syncobj_new(void)
 {
@@ -366,7 +418,7 @@ int wait_all(struct file *f, int64_t timeout)
 int wait_all_for(struct file *f, int64_t nanoseconds)
 {
 	return wait_all(f, nanoseconds < 0 || nanoseconds > INT64_MAX / 2 ? INT64_MAX :
-			now() + nanoseconds);
+			core_now() + nanoseconds);
 }
 
 /* ---- ioctls of all DRM drivers */
@@ -479,8 +531,10 @@ static int answer(int fd, unsigned long request, void *arg, bool *ours)
 /* Names inside the folder, where the stub's node and its files of /sys are. */
 static const char *inside(const char *path, char *buf)
 {
-	static const char *const ours[] = { ("/dev/dri/" NODE), "/sys/dev/char/226:190",
-					    "/sys/devices/virtual/kfd" };
+	static const char *const ours[] = {
+		"/dev/dri/" NODE, "/dev/dri/by-path", "/sys/dev/char/226:190",
+		"/sys/devices/virtual/kfd",
+	};
 	size_t i, n;
 
 	if (!root[0] || !path)
@@ -501,7 +555,7 @@ static const char *inside(const char *path, char *buf)
 
 static bool is_node(const char *path)
 {
-	return root[0] && !strcmp(path, "/dev/dri/" NODE);
+	return root[0] && (!strcmp(path, "/dev/dri/" NODE) || !strcmp(path, BY_PATH));
 }
 
 static bool is_kfd(const char *path)
@@ -552,8 +606,6 @@ int __open_2(const char *path, int flags)
 	return open_at(AT_FDCWD, path, flags, 0);
 }
 int __open64_2(const char *path, int flags) ALIAS(__open_2);
-
-#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 FILE *fopen(const char *path, const char *mode)
 {
@@ -730,7 +782,7 @@ void *mmap64(void *addr, size_t bytes, int prot, int flags, int fd, off64_t offs
 
 static const struct kernel *const kernels[] = {
 	&kernel_i915, &kernel_nouveau, &kernel_amdgpu, &kernel_v3d, &kernel_msm,
-	&kernel_panthor,
+	&kernel_panthor, &kernel_xe,
 };
 
 static void other_word(const char *word)

@@ -51,13 +51,14 @@ struct file {
 struct kernel {
 	const char *name;	/* of DRM_IOCTL_VERSION */
 	int major, minor;
+	bool computes;		/* an object's memory is its own, which bo_map() needs */
 	/* nr counts from DRM_COMMAND_BASE. -ENOSYS: it is not known, which ends the run. */
 	int (*ioctl)(struct file *f, unsigned int nr, void *arg);
 	/* A mapping that is no object's, or NULL. */
 	void *(*mmap)(struct file *f, size_t bytes, int prot, uint64_t offset);
 };
 extern const struct kernel kernel_i915, kernel_nouveau, kernel_amdgpu, kernel_v3d,
-	kernel_msm, kernel_panthor;
+	kernel_msm, kernel_panthor, kernel_xe;
 
 /* The words of FAKE_DRM behind the name of the kernel driver. */
 extern bool word_noprime;	/* no dma-buf is imported: EINVAL */
@@ -86,12 +87,11 @@ int bo_close(struct file *f, uint32_t handle);
 /* A new object that is the file of an fd. Its offset is what maps it. */
 struct bo *bo_of_fd(struct file *f, int fd);
 struct file *file_by_fd(int fd);
-/* What is about objects needs it. */
-void core_lock(bool on);
-
 /* kfd.c: what is asked of /dev/kfd. */
 int kfd_ioctl(unsigned long request, void *arg);
 void *kfd_mmap(void *addr, size_t bytes, int prot, int flags);
+/* A mapping of a part of it, where the kernel driver computes. */
+void *bo_map(const struct bo *bo, uint64_t offset, uint64_t bytes);
 
 /*
  * Work that runs after the syncobjs in waits and all earlier work of the file; its end
@@ -104,6 +104,14 @@ int submit(struct file *f, const struct sync *waits, uint32_t nwaits,
 int wait_all(struct file *f, int64_t timeout);
 /* The same for a time from now; negative: without end. */
 int wait_all_for(struct file *f, int64_t nanoseconds);
+
+/* CLOCK_MONOTONIC, in nanoseconds. */
+int64_t core_now(void);
+/* Whether the page is of a dma-buf's mapping, which has none that can be pinned. */
+bool core_is_pfn_map(uint64_t address);
+/* ioctl() is called with the lock; others submit while one waits without it. */
+void core_lock(void);
+void core_unlock(void);
 
 /* A pointer in a struct of the kernel's, which is an u64. */
 #define PTR(value) ((void *)(uintptr_t)(value))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 /* See host.h. */
+#include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -22,7 +23,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- exporters: inodes of memfds */
 
-static uint64_t nodes[256], dma_bufs[4096];
+static uint64_t nodes[256], dma_bufs[1 << 14];
 static unsigned int nnodes, ndma_bufs;
 
 static bool listed(const uint64_t *list, unsigned int n, int fd)
@@ -39,7 +40,7 @@ static bool listed(const uint64_t *list, unsigned int n, int fd)
 	return found;
 }
 
-/* An fd whose inode is added to the list. */
+/* Adds the inode of a new fd to the list. */
 static int add(uint64_t *list, unsigned int *n, unsigned int max, int fd)
 {
 	struct stat st;
@@ -54,8 +55,40 @@ static int add(uint64_t *list, unsigned int *n, unsigned int max, int fd)
 	return fd;
 }
 
+/*
+ * As dma_buf_show_fdinfo() counts: fds and mappings, those of other processes are left out. The
+ * slash keeps core.c's opendir() from hiding the stub's fds, which are the kernel's handles.
+ */
+static int fdinfo(int fd)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	DIR *dir = opendir("/proc/self/fd/");
+	int out = memfd_create("fdinfo", MFD_CLOEXEC), count = 0;
+	struct stat want, st;
+	unsigned long long ino;
+	struct dirent *e;
+	char line[512];
+
+	syscall(SYS_fstat, fd, &want);
+	while ((e = readdir(dir)))
+		count += !syscall(SYS_fstat, atoi(e->d_name), &st) &&
+			 inode_key(&st) == inode_key(&want);
+	while (fgets(line, sizeof(line), maps))
+		count += sscanf(line, "%*s %*s %*s %*s %llu", &ino) == 1 && ino == want.st_ino;
+	closedir(dir);
+	fclose(maps);
+	dprintf(out, "pos:\t0\nflags:\t02\nsize:\t%lld\ncount:\t%d\nexp_name:\tstub\n",
+		(long long)want.st_size, count);
+	lseek(out, 0, SEEK_SET);
+	return out;
+}
+
 int host_open(const char *path, int flags)
 {
+	int fd;
+
+	if (sscanf(path, "/proc/self/fdinfo/%d", &fd) == 1 && host_is_dma_buf(fd))
+		return fdinfo(fd);
 	return strcmp(path, "/dev/udmabuf") && strcmp(path, "/dev/dma_heap/system") ? -1 :
 	       add(nodes, &nnodes, 256,
 		   memfd_create(path, flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
@@ -66,23 +99,31 @@ bool host_is_dma_buf(int fd)
 	return listed(dma_bufs, ndma_bufs, fd);
 }
 
+static int add_dma_buf(int fd)
+{
+	return add(dma_bufs, &ndma_bufs, 1 << 14, fd);
+}
+
 int host_dma_buf(const char *name, uint64_t bytes)
 {
-	int fd = add(dma_bufs, &ndma_bufs, 4096, memfd_create(name, MFD_CLOEXEC));
+	int fd = add_dma_buf(memfd_create(name, MFD_CLOEXEC));
 
 	return fd < 0 || ftruncate(fd, (bytes + 4095) & ~4095ull) ? -errno : fd;
 }
 
-/* All of a memfd is the memfd itself, and a part is memory of its own. */
+/*
+ * All of a memfd is the memfd itself, so that both show the same bytes. A part is memory of its
+ * own, and so is one of large pages, which may have none here.
+ */
 static int udmabuf(const struct udmabuf_create *c)
 {
 	char path[32];
 
-	if (c->offset || lseek(c->memfd, 0, SEEK_END) != (off_t)c->size)
+	if (fcntl(c->memfd, F_GET_SEALS) < 0 || c->offset ||
+	    lseek(c->memfd, 0, SEEK_END) != (off_t)c->size)
 		return host_dma_buf("dmabuf", c->size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%u", c->memfd);
-	return add(dma_bufs, &ndma_bufs, 4096,
-		   syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
+	return add_dma_buf(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
 }
 
 int host_ioctl(int fd, unsigned long request, void *arg, bool *ours)

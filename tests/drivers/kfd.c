@@ -104,9 +104,9 @@ static int pin(uint64_t from, uint64_t bytes)
 /* The memory is that of a dma-buf. */
 static void adopt(struct memory *m, int fd)
 {
-	core_lock(true);
+	core_lock();
 	m->bo = *bo_of_fd(node, fd);
-	core_lock(false);
+	core_unlock();
 	m->size = m->bo.size;
 	m->cpu = mmap(NULL, m->size, PROT_READ | PROT_WRITE, MAP_SHARED, m->bo.fd, 0);
 }
@@ -145,9 +145,9 @@ static int free_memory(uint64_t handle)
 		return -EBUSY;
 	if (m->bo.handle) {
 		munmap(m->cpu, m->size);
-		core_lock(true);
+		core_lock();
 		bo_close(node, m->bo.handle);
-		core_lock(false);
+		core_unlock();
 	}
 	m->flags = 0;
 	return 0;
@@ -609,9 +609,9 @@ static int answer(unsigned long request, void *arg)
 	case _IOC_NR(AMDKFD_IOC_GET_PROCESS_APERTURES_NEW):
 		return apertures(arg);
 	case _IOC_NR(AMDKFD_IOC_ACQUIRE_VM):
-		core_lock(true);
+		core_lock();
 		node = file_by_fd(((struct kfd_ioctl_acquire_vm_args *)arg)->drm_fd);
-		core_lock(false);
+		core_unlock();
 		return node ? 0 : -EINVAL;
 	case _IOC_NR(AMDKFD_IOC_SET_MEMORY_POLICY):
 	case _IOC_NR(AMDKFD_IOC_SET_SCRATCH_BACKING_VA):

@@ -253,7 +253,7 @@ $(call step,cts@vulkan+radv): build@gcc build@drivers
 # Debian builds these for arm64 only. There are no dma-bufs, and no fences that are pending.
 cases-of-arm64 := import/offset import/compact-strides import/fd-is-duplicated import/low-fd-numbers import/read-access \
 	import/overlapping cache/threads tiled/refusals tiled/modifiers tiled/layouts tiled/bytes-too tiled/pixels@NV12
-on-arm64 = $(ktap) --has qemu-aarch64 -- tests/drivers/arm64 $(dir)/drivers-arm64 $(1) \
+on-arm64 = $(ktap) --has qemu-aarch64 -- tests/drivers/unpacked $(dir)/drivers-arm64 $(1) \
 	$(dir)/arm64/$(cts) vulkan:0 --computes no $(2) $(direct) $(cases-of-arm64:%='%')
 $(call step,cts@vulkan+v3dv): build@arm64 build@drivers-arm64
 	$(call on-arm64,v3d,--more 4096)
@@ -261,6 +261,15 @@ $(call step,cts@vulkan+turnip): build@arm64 build@drivers-arm64
 	$(call on-arm64,msm)
 $(call step,cts@vulkan+panvk): build@arm64 build@drivers-arm64
 	$(call on-arm64,panthor)
+
+# Intel's Level Zero computes: the stub runs its commands. memfds stand for dma-bufs.
+on-xe = $(ktap) -- $(1) tests/drivers/unpacked $(dir)/drivers xe $(dir)/gcc
+cases-of-xe := import/[!r]*[!M] import/read-access input/[ld]* cache/[!f]* tensor/* frame/[telrv]* frame/out frame/out/[rs]* path/direct/[bo]* \
+	path/copy/[bo]* path/[pl]* export/* alloc/[onte]* sync/states
+$(call step,cts@levelzero+xe): build@gcc build@drivers
+	$(call on-xe)/$(cts) levelzero:0 $(cases-of-xe:%='%')
+$(call step,contract@levelzero+xe): build@gcc build@drivers
+	$(call on-xe,env LEVELZERO_CONTRACT=driver)/tests/unit/levelzero_contract
 
 # On CUDA's double as machines differ, the cases that a difference is for. Lavapipe
 # is not its GPU, and takes seconds to say so.

@@ -106,7 +106,7 @@ TEST(host_is_refused)
 	struct fixture f;
 
 	REQUIRE(memfd >= 0 && !ftruncate(memfd, IMPORT_BYTES));
-	begin("");
+	begin("nozex");
 	dev = open_ok();
 	/* Not of a mapping that cannot be pinned. */
 	CHECK_ERR(import_as(&f, dev, PATH_BIT(DLBUF_PATH_HOST), DLBUF_RW),

@@ -18,7 +18,7 @@ static const struct queue_loss losses[] = {
 	.no_memory = ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY,		\
 	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,	\
 	.reused = FAKE_EVENT, .by_memfd = true,				\
-	.read_only = HOST | COPY, .renewed = 1,				\
+	.renewed = 1,				\
 	.exports_all = true, .no_pcie = "does not choose",		\
 	.alloc = alloc_usm, .free = free_usm, .walks = 20,		\
 	.memory = FAKE_DEVICE_MEMORY,					\
@@ -85,22 +85,22 @@ static void free_usm(struct app *app, void *p)
 #define NO_BRIDGE "Level Zero imports no semaphores of other APIs"
 
 static const struct queue_driver drivers[] = {
-	{ "levelzero", CALLS, .stale = 2, .selects = selects, .says = infos, .get = get_device,
+	{ "levelzero", CALLS, .read_only = COPY, .stale = 2, .selects = selects, .says = infos, .get = get_device,
 	  /* Where only memory is exported that was allocated for that. */
 	  .exports = "memfds,noexport,pools",
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds", [DLBUF_PATH_HOST] = "memfds",
 		     [DLBUF_PATH_COPY] = "memfds,noimport" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
 	/* Some drivers keep the fd that they gave. */
-	{ "nohostsync", CALLS, .exports = "memfds,keepsfd,nohostsync",
+	{ "nohostsync", CALLS, .read_only = COPY, .exports = "memfds,keepsfd,nohostsync",
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,nohostsync",
 		     [DLBUF_PATH_HOST] = "memfds,nohostsync",
 		     [DLBUF_PATH_COPY] = "memfds,noimport,nohostsync" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE } },
 	/* A driver behind a newer loader lacks host functions: ends are polled. */
-	{ "nohost", CALLS, .quiet = true, .exports = "memfds,nohost",
+	{ "nohost", CALLS, .read_only = HOST, .quiet = true, .exports = "memfds,nohost",
 	  .words = { [DLBUF_PATH_DIRECT] = "memfds,integrated,nohost",
-		     [DLBUF_PATH_HOST] = "memfds,nohost" },
+		     [DLBUF_PATH_HOST] = "memfds,nohost,nozex" },
 	  .why_not = { [DLBUF_PATH_BRIDGE] = NO_BRIDGE,
 		       [DLBUF_PATH_COPY] = "its streams cannot call host functions" } },
 };

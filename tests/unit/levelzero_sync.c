@@ -256,15 +256,16 @@ TEST(every_refusal_of_an_export)
 	p = usm(&app, 100000, false);
 	REFUSES(dev, p, 1, kDLOneAPI, 0, -EOPNOTSUPP,
 		"zeMemGetAllocProperties: ZE_RESULT_ERROR_UNSUPPORTED_FEATURE");
-	/* A part of what the driver would export. */
+	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
+	/* Parts of what the driver would export, one at its beginning. */
 	fake->no_export = false;
 	first = usm(&app, 4096, false);
-	small = usm(&app, 4096, false);
-	REFUSES(dev, small, 1, kDLOneAPI, 0, -EOPNOTSUPP,
+	small = usm(&app, (2 << 20) - 4096, false);
+	REFUSES(dev, first, 1, kDLOneAPI, 0, -EOPNOTSUPP,
 		"the dma-buf has 2097152 bytes, and the allocation 4096");
+	REFUSES(dev, small, 1, kDLOneAPI, 0, -EOPNOTSUPP, "it is a part of another one");
 	CHECK_EQ(lz.MemFree(app.dev.context, small), 0);
 	CHECK_EQ(lz.MemFree(app.dev.context, first), 0);
-	CHECK_EQ(lz.MemFree(app.dev.context, p), 0);
 	app_end(&app);
 	dlbuf_device_close(other);
 	dlbuf_device_close(dev);

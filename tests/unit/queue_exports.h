@@ -145,6 +145,70 @@ QUEUE_CASE(alloc, ITSELF, EXPORTS)
 	end();
 }
 
+/* What fdinfo counts of each file, if not 0: the doubles' are memfds, which have no count. */
+static _Atomic(int) users;
+
+int open(const char *path, int flags, ...)
+{
+	unsigned int mode;
+	va_list ap;
+	int fd;
+
+	va_start(ap, flags);
+	mode = flags & O_CREAT ? va_arg(ap, unsigned int) : 0;
+	va_end(ap);
+	if (!users || !strstr(path, "/fdinfo/"))
+		return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_LARGEFILE, mode);
+	if (users < 0) {
+		errno = ENOENT;
+		return -1;
+	}
+	fd = memfd_create("fdinfo", MFD_CLOEXEC);
+	dprintf(fd, "pos:\t0\ncount:\t%d\n", users);
+	lseek(fd, 0, SEEK_SET);
+	return fd;
+}
+
+/*
+ * Memory whose dma-buf others hold is not freed, because drivers give freed memory out again with
+ * its dma-buf. Nobody waits for them, and the device ends after them.
+ */
+QUEUE_CASE(no_second_owner, ITSELF, EXPORTS)
+{
+	DLManagedTensorVersioned *tensor = NULL;
+	struct dlbuf_device *dev;
+	unsigned int before;
+	void *held;
+
+	begin(on->exports);
+	dev = open_as(on->device);
+	before = fake->live[on->memory];
+	users = -1;
+	CHECK_ERR(try_alloc(dev, &tensor), -EOPNOTSUPP);
+	CHECK_SAYS("/proc/self/fdinfo");
+	for (int i = 0; i < 2; i++) {
+		users = 2;
+		REQUIRE_OK(try_alloc(dev, &tensor));
+		held = tensor->dl_tensor.data;
+		users = i ? -1 : 3;
+		tensor->deleter(tensor);
+		CHECK_OK(dlbuf_device_drain(dev, 0));
+		CHECK_EQ(fake->live[on->memory], before + 1);
+		users = 3;
+		REQUIRE_OK(try_alloc(dev, &tensor));
+		CHECK(tensor->dl_tensor.data != held);
+		tensor->deleter(tensor);
+		CHECK_EQ(fake->live[on->memory], before + 1);
+		if (i)
+			dlbuf_device_close(dev);
+		users = 2;
+		settle();
+		CHECK_EQ(fake->live[on->memory], i ? 0 : before);
+	}
+	users = 0;
+	end();
+}
+
 static int alloc_of(struct dlbuf_device *dev, uint64_t bytes)
 {
 	struct import *imp;

@@ -9,6 +9,8 @@
 #include <level_zero/ze_api.h>
 
 enum {
+	/* ze_result_t */
+	LZABI_RESULT_ADDRESS_NOT_FOUND = 0x78000021,
 	/* ze_structure_type_t */
 	LZABI_STYPE_EXTERNAL_MEMMAP_SYSMEM = 0x00020037,
 	/* ze_host_mem_alloc_flag_t */

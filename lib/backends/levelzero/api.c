@@ -38,6 +38,8 @@ int levelzero_load(struct levelzero_api *lz)
 	return ret;
 }
 
+#define ZE_RESULT_ERROR_ADDRESS_NOT_FOUND LZABI_RESULT_ADDRESS_NOT_FOUND
+
 /* The API has no function that gives the name of a result. X(name, errno, text) */
 #define RESULTS(X)							\
 	X(DEVICE_LOST, EIO, "the device hung, was reset or was removed") \
@@ -55,6 +57,7 @@ int levelzero_load(struct levelzero_api *lz)
 	X(UNSUPPORTED_ALIGNMENT, EOPNOTSUPP, "unsupported alignment")	\
 	X(INVALID_ENUMERATION, EIO, "invalid flags")			\
 	X(UNSUPPORTED_ENUMERATION, EOPNOTSUPP, "unsupported flags")	\
+	X(ADDRESS_NOT_FOUND, EINVAL, "no memory of the driver's")	\
 	X(UNKNOWN, EIO, "unknown error")
 
 static const struct {

@@ -49,6 +49,13 @@
 	LZ(X, EventHostSignal)						\
 	LZ(X, EventQueryStatus)						\
 	LZ(X, EventHostSynchronize)					\
+	LZ_OPT(X, DriverGetExtensionFunctionAddress,			\
+	       (ze_driver_handle_t driver, const char *name, void **fn)) \
+	/* Intel's, by that function. A loader has none of them. */	\
+	LZ_OPT(X, xDriverImportExternalPointer,				\
+	       (ze_driver_handle_t driver, void *at, size_t bytes))	\
+	LZ_OPT(X, xDriverReleaseImportedPointer,			\
+	       (ze_driver_handle_t driver, void *at))			\
 	LZ_OPT(X, CommandListHostSynchronize,				\
 	       (ze_command_list_handle_t list, uint64_t timeout))	\
 	LZ_OPT(X, CommandListIsImmediate,				\

@@ -112,6 +112,21 @@ static bool calls_host(struct levelzero_device *dev)
 	return !ret;
 }
 
+/* Both of Intel's functions that register host memory, or none. */
+static void find_extensions(struct levelzero_device *dev)
+{
+	struct levelzero_api *lz = &dev->lz;
+
+	if (!lz->DriverGetExtensionFunctionAddress ||
+	    LZ_RESULT(lz, DriverGetExtensionFunctionAddress, dev->driver,
+		      "zexDriverImportExternalPointer",
+		      (void **)&lz->xDriverImportExternalPointer) ||
+	    LZ_RESULT(lz, DriverGetExtensionFunctionAddress, dev->driver,
+		      "zexDriverReleaseImportedPointer",
+		      (void **)&lz->xDriverReleaseImportedPointer))
+		lz->xDriverImportExternalPointer = NULL;
+}
+
 int levelzero_start(struct queue_device *base, uint32_t flags)
 {
 	struct levelzero_device *dev = to_levelzero(base);
@@ -124,7 +139,8 @@ int levelzero_start(struct queue_device *base, uint32_t flags)
 	pthread_mutex_init(&dev->lock, NULL);
 	pthread_mutex_init(&dev->appending, NULL);
 	base->registers = true;
-	base->registers_read_only = true;
+	find_extensions(dev);
+	base->registers_read_only = !dev->lz.xDriverImportExternalPointer;
 	/* Intel's kernel drivers notice at the first access that pages cannot be pinned. */
 	base->memfds_only = true;
 	base->no_bridge = "Level Zero imports no semaphores of other APIs";

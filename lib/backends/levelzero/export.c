@@ -98,19 +98,17 @@ static int get_fd(struct queue_device *dev, uintptr_t p, int *fd)
 }
 
 /*
- * A small allocation is a part of a larger one that the driver keeps, and whose dma-buf
- * it exports, without the offset. It is the whole dma-buf if its address is a multiple
- * of a page of the device, and its size, rounded up to such pages, is the dma-buf's.
+ * A small allocation is a part of a pool that the driver keeps, and whose dma-buf it
+ * exports, without the offset. Intel's pools have 2 MiB: a dma-buf of just that has no bytes of others
+ * if the allocation has as many. A smaller one is no pool, and rounded up to 64 KiB at most; the
+ * parts of a larger one are not so large that 2 MiB would be missing.
  */
 static bool is_whole(const struct queue_range *r, uint64_t exported)
 {
-	const uint64_t pages[] = { sysconf(_SC_PAGESIZE), 64 << 10, 2 << 20 };
+	const uint64_t pool = 2 << 20;
+	uint64_t slack = exported > pool ? pool : exported < pool ? 64 << 10 : 1;
 
-	for (size_t i = 0; i < ARRAY_SIZE(pages); i++)
-		if (!(r->base & (pages[i] - 1)) &&
-		    ((r->bytes + pages[i] - 1) & ~(pages[i] - 1)) == exported)
-			return true;
-	return false;
+	return !(r->base & (sysconf(_SC_PAGESIZE) - 1)) && exported - r->bytes < slack;
 }
 
 int levelzero_export(struct queue_device *dev, struct queue_range *pages,

@@ -173,6 +173,10 @@ static void free_host(struct queue_device *base, void *host)
 }
 
 /*
+ * What zeMemFree() is given of memmap_sysmem Intel's driver 26.27 keeps, and gives out again
+ * by zeMemAllocHost(), when it is unmapped: so its older functions come first, which keep
+ * nothing. They know no memory that is read-only.
+ *
  * A driver without the extension refuses the struct, or ignores it and allocates other
  * memory.
  */
@@ -183,10 +187,16 @@ static int register_host(struct queue_memory *m, uint32_t access)
 		.memory = m->map,
 		.bytes = m->base.bytes,
 	};
-	void *host = NULL;
-	int ret = alloc_host_as(m->dev, &map, access & DLBUF_WRITE ? 0 :
-				LZABI_HOST_MEM_READ_ONLY, m->base.bytes, &host);
+	struct levelzero_device *dev = to_levelzero(m->dev);
+	void *host = m->map;
+	int ret;
 
+	if (dev->lz.xDriverImportExternalPointer)
+		ret = LZ_DO(m->dev, xDriverImportExternalPointer, dev->driver, host,
+			    m->base.bytes);
+	else
+		ret = alloc_host_as(m->dev, &map, access & DLBUF_WRITE ? 0 :
+				    LZABI_HOST_MEM_READ_ONLY, m->base.bytes, &host);
 	if (ret)
 		return ret;
 	if (host != m->map) {
@@ -202,7 +212,11 @@ static int register_host(struct queue_memory *m, uint32_t access)
 
 static void free_memory(struct queue_memory *m)
 {
-	if (m->allocated || m->registered)
+	struct levelzero_device *dev = to_levelzero(m->dev);
+
+	if (m->registered && dev->lz.xDriverImportExternalPointer)
+		dev->lz.xDriverReleaseImportedPointer(dev->driver, (void *)m->data);
+	else if (m->allocated || m->registered)
 		free_host(m->dev, (void *)m->data);
 }
 
