@@ -183,12 +183,11 @@ endif
 hot := system/error system/sys dmabuf/buffer import/cache import/device import/layout access/lease \
 	tensor/sync tensor/tensor tensor/together frame/format frame/frame
 $(hot:%=$(O)/lib/%.o): private cold-code :=
-# These call the kernel or a driver, or run once for a device: a tenth of their code.
-once := $(patsubst lib/%.c,%,$(wildcard lib/alloc/*.c lib/capture/*.c lib/socket/*.c lib/bridge/*.c lib/queue/*.c) \
-	$(foreach f,system/dl system/event system/node_access dmabuf/fence_api dmabuf/memory dmabuf/syncobj import/export \
-	import/host import/select frame/detile,lib/$f.c) \
-	$(foreach f,api backend detile events export import kernel memory ops physical wire wrap,$(wildcard lib/backends/*/$f.c)))
-$(once:%=$(O)/lib/%.o): private size := $(if $(filter -O2,$(CFLAGS)),-Os)
+# What calls the kernel or a driver, or runs once for a device, is small. The rest runs for
+# each frame, too.
+warm := $(hot) system/fork dmabuf/fence import/import access/pending
+$(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
+	$(if $(filter -O2,$(CFLAGS)),-Os)
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address

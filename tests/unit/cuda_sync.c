@@ -318,7 +318,7 @@ TEST(a_path_fails_beside_a_wait)
 }
 
 static bool may_free;
-static struct app *late_app;
+static struct app *gated_app;
 
 static void look_for_frees(const char *name)
 {
@@ -326,7 +326,7 @@ static void look_for_frees(const char *name)
 	/* Or this free waits for ever. */
 	if (!strcmp(name, "cuMemFree_v2") &&
 	    !CHECK(__atomic_exchange_n(&may_free, true, __ATOMIC_ACQ_REL)))
-		gate_open(late_app);
+		gate_open(gated_app);
 }
 
 /*
@@ -343,7 +343,7 @@ TEST(a_free_beside_a_capture)
 	begin("");
 	import_ok(&f, open_ok(), DLBUF_PATH_COPY);
 	app_begin(&app, f.dev);
-	late_app = &app;
+	gated_app = &app;
 	REQUIRE(!cu.StreamCreate(&s, CUABI_STREAM_NON_BLOCKING));
 	gate_close(&app);
 	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
@@ -363,6 +363,8 @@ TEST(a_free_beside_a_capture)
 	gate_open(&app);
 	CHECK_OK(dlbuf_device_drain(f.dev, 0));
 	CHECK_EQ(f.dev->ndying, 0);
+	/* Nor is "dlbuf-finish" left. */
+	CHECK(!queue_device_of(f.dev)->finish.started);
 	CHECK_EQ(cux.GraphDestroy(graph), 0);
 	CHECK_EQ(cu.StreamDestroy(s), 0);
 	watch(NULL);
