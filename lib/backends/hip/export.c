@@ -81,7 +81,7 @@ static int check_whole(struct hip_device *dev, uintptr_t p, uint64_t bytes)
 	struct queue_range all = { 0 };
 
 	if (find_range(dev, p, &all) &&
-	    (all.bytes > FRAGMENT || bytes < all.bytes + sysconf(_SC_PAGESIZE)))
+	    (all.bytes > FRAGMENT || bytes < all.bytes + GPU_PAGE))
 		return 0;
 	return fail(-EOPNOTSUPP, "hip: the driver exports %llu bytes around an "
 		    "allocation of %llu, which would show memory of others",

@@ -15,11 +15,11 @@ struct hip_device {
 	int version;		/* of the runtime, 10^7 * major + 10^5 * minor + patch */
 	hsa_export_fn hsa_export;	/* or NULL */
 	uint32_t foreign[8];	/* atomic; exporters whose dma-bufs were refused */
-	unsigned int nforeign;	/* atomic */
 };
 
 /* Less memory is a part of a block of the driver's. */
 #define FRAGMENT (2u << 20)
+#define GPU_PAGE 4096u
 
 static inline struct hip_device *to_hip(struct queue_device *dev)
 {

@@ -211,16 +211,14 @@ static int import(struct queue_memory *m)
 {
 	struct hip_device *dev = to_hip(m->dev);
 	uint32_t exporter = exporter_of(m->base.fd);
+	uint32_t *known = &dev->foreign[exporter % ARRAY_SIZE(dev->foreign)];
 	int ret;
 
-	for (size_t i = 0; exporter && i < ARRAY_SIZE(dev->foreign); i++)
-		if (__atomic_load_n(&dev->foreign[i], __ATOMIC_RELAXED) == exporter)
-			return foreign();
+	if (exporter && __atomic_load_n(known, __ATOMIC_RELAXED) == exporter)
+		return foreign();
 	ret = import_external(m, m->base.fd);
-	if (ret == -EOPNOTSUPP && exporter)
-		__atomic_store_n(&dev->foreign[__atomic_fetch_add(&dev->nforeign, 1,
-			__ATOMIC_RELAXED) % ARRAY_SIZE(dev->foreign)], exporter,
-				 __ATOMIC_RELAXED);
+	if (ret == -EOPNOTSUPP)
+		__atomic_store_n(known, exporter, __ATOMIC_RELAXED);
 	return ret;
 }
 
