@@ -185,7 +185,7 @@ hot := system/error system/sys dmabuf/buffer import/cache import/device import/l
 $(hot:%=$(O)/lib/%.o): private cold-code :=
 # What calls the kernel or a driver, or runs once for a device, is small. The rest runs for
 # each frame, too.
-warm := $(hot) system/fork dmabuf/fence import/import access/pending
+warm := $(hot) system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
 $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
 	$(if $(filter -O2,$(CFLAGS)),-Os)
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
