@@ -740,8 +740,8 @@ def parse_dtype(dtype: Any) -> tuple[int, int, int]:
 class DType(str):
     """The type of a tensor's elements: its name, and DLPack's numbers.
 
-    It is a str, so that it can be compared with a name and used as one. It also
-    equals a dtype of NumPy, PyTorch and others:
+    It is a str, so that it can be compared with a name and used as one; its hash is
+    the name's. It also equals a dtype of NumPy, PyTorch and others:
 
     >>> import numpy as np
     >>> t = dlbuf.alloc((4, 6), "uint8")

@@ -153,6 +153,17 @@ static void tensor_dealloc(PyObject *obj)
 	Py_DECREF(type);
 }
 
+void tensor_inherit(const struct tensor *t, DLManagedTensorVersioned *dl)
+{
+	dl->flags |= t->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+}
+
+uint32_t tensor_allows(const struct tensor *t, const struct dlbuf_tensor_info *info)
+{
+	return t->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? DLBUF_READ :
+	       info->access;
+}
+
 int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 {
 	int ret;
@@ -162,7 +173,10 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 		return *out ? 0 : -1;
 	}
 	ret = dlbuf_tensor_share(t->dl, out);
-	return ret ? raise_dlbuf(ret) : 0;
+	if (ret)
+		return raise_dlbuf(ret);
+	tensor_inherit(t, *out);
+	return 0;
 }
 
 int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
@@ -182,8 +196,8 @@ int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 		return 0;
 	Py_BEGIN_ALLOW_THREADS
 	if (!ret)
-		ret = dlbuf_acquire(dl, access ? access : info.access, stream,
-				    NULL);
+		ret = dlbuf_acquire(dl, access ? access :
+				    tensor_allows(t, &info), stream, NULL);
 	/* The error text belongs to this thread and lasts until its next failure. */
 	if (ret)
 		dl->deleter(dl);
@@ -234,7 +248,7 @@ static int do_acquire(struct tensor *t, uint32_t access, void *stream,
 		return -1;
 	ret = access ? 0 : dlbuf_tensor_get_info(t->dl, &info);
 	if (!access)
-		access = info.access;
+		access = tensor_allows(t, &info);
 	Py_BEGIN_ALLOW_THREADS
 	if (!ret)
 		ret = dlbuf_acquire(t->dl, access, stream, opts);
@@ -667,6 +681,8 @@ PyObject *to(PyObject *module, PyObject *args)
 	if (!device)
 		return NULL;
 	if (!tensor_begin(t)) {
+		if (t->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+			opts.access = DLBUF_READ;
 		if (!import_to(t, device, &opts, &dl))
 			ret = tensor_make(dl, NULL, device, t->frame, t->hold);
 		tensor_end(t);

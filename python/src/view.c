@@ -88,9 +88,12 @@ static DLManagedTensorVersioned *view_of_ours(struct tensor *t,
 		layout->byte_offset = (uint64_t)(elements_before(dl) + from) *
 				      dtype_bytes(dl->dtype);
 	err = dlbuf_tensor_view(t->dl, layout, &ret);
-	if (err)
+	if (err) {
 		raise_dlbuf(err);
-	return err ? NULL : ret;
+		return NULL;
+	}
+	tensor_inherit(t, ret);
+	return ret;
 }
 
 /*

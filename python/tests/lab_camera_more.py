@@ -326,11 +326,20 @@ def frame_planes():
         with frame.planes("read") as (y, uv):
             assert y.acquired == uv.acquired == Access.READ
             assert not frame[0].acquired and y.frame is frame.info
+            assert not frame[0].read_only
+            for t in y, uv, y[1:], y.share(), dlbuf.from_dlpack(y):
+                assert t.read_only and not t.numpy().flags.writeable
+                assert not np.from_dlpack(t).flags.writeable
+            with y[1:] as part:
+                assert part.acquired == Access.READ
+            part = y.to("cpu")
+            assert part.read_only and part.access == Access.READ
+            del t, part
             # Acquired together: one access, whose fence is the last one's.
             e = raises(dlbuf.Error, lambda: y.release(fence=True), "together")
             assert e.errno == errno.EBUSY
             with frame.planes() as other:
-                assert other[0].acquired == Access.RW
+                assert other[0].acquired == Access.RW and not other[0].read_only
             # It keeps the lease.
             frame.release()
             assert cam.held == 1
