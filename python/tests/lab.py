@@ -535,10 +535,13 @@ def devices_close_early():
     assert memoryview(t)[0] == 5
 
 
+INTEROP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "interop")
+
+
 @case
 def interop():
     """The matrix over dma-bufs, with what is in the guest."""
-    p = subprocess.run([sys.executable, "-m", "dlbuf.interop", "--only",
+    p = subprocess.run([sys.executable, INTEROP, "--only",
                         "dlbuf dma-buf/*/uint*"], capture_output=True,
                        text=True)
     assert p.returncode == 0 and not p.stderr, p

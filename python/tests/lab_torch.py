@@ -16,8 +16,8 @@ import warnings
 import torch
 
 import dlbuf
-from dlbuf.interop import _cells, _matrix
-from dlbuf.interop._libraries import LIBRARIES
+from interop import _cells, _matrix
+from interop._libraries import LIBRARIES
 
 import lab_examples
 import labtools

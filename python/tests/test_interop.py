@@ -10,11 +10,11 @@ import sys
 import pytest
 
 import dlbuf
-from dlbuf.interop import __main__ as program
-from dlbuf.interop import _cells, _matrix, _memory, _report
-from dlbuf.interop._cells import Cell, Plain, try_capsule, try_cell
-from dlbuf.interop._libraries import LIBRARIES, ArrayInterface, Cannot, Dlbuf
-from dlbuf.interop._memory import COMMON, DTYPES, LAYOUTS
+from interop import __main__ as program
+from interop import _cells, _matrix, _memory, _report
+from interop._cells import Cell, Plain, try_capsule, try_cell
+from interop._libraries import LIBRARIES, ArrayInterface, Cannot, Dlbuf
+from interop._memory import COMMON, DTYPES, LAYOUTS
 
 U16, ROWS = DTYPES["uint16"], LAYOUTS["padded pitch"]
 
@@ -299,7 +299,7 @@ def test_processes_that_do_not_begin(tmp_path, monkeypatch):
 
 
 def run(*args):
-    return subprocess.run([sys.executable, "-m", "dlbuf.interop", *args],
+    return subprocess.run([sys.executable, os.path.dirname(_matrix.__file__), *args],
                           capture_output=True, text=True)
 
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from dlbuf.interop import _matrix
-from dlbuf.interop._libraries import LIBRARIES
+from interop import _matrix
+from interop._libraries import LIBRARIES
 
 # EXPECTED lists, for the versions of tests/versions, the layouts of a float32
 # tensor that a library refuses or copies, or that crash it. It shares all

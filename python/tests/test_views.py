@@ -17,7 +17,7 @@ import pytest
 
 import dlbuf
 from dlbuf import _dlbuf
-from dlbuf.interop import _memory
+from interop import _memory
 
 SHAPES = [(), (5,), (1,), (0,), (4, 6), (3, 1, 4), (2, 3, 4), (2, 0, 3),
           (1, 1, 1), (2, 3, 1, 2, 2)]

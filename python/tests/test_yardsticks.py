@@ -16,7 +16,7 @@ import sys
 import pytest
 
 import dlbuf
-from dlbuf.interop._memory import COMMON, DTYPES, LAYOUTS, Block
+from interop._memory import COMMON, DTYPES, LAYOUTS, Block
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

@@ -14,8 +14,12 @@ import json
 import os
 import sys
 
-from . import _matrix, _report
-from ._libraries import LIBRARIES
+if not __package__:
+    # `python3 FOLDER` has the folder itself on the path, not where it is.
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.path[0]))
+
+from interop import _matrix, _report
+from interop._libraries import LIBRARIES
 
 
 def _progress(label: str, total: int, done: int) -> None:
@@ -31,7 +35,7 @@ def _quiet(label: str, total: int, done: int) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
-        prog="python -m dlbuf.interop", description=__doc__,
+        prog="python3 python/tests/interop", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Exit status: 1 where something fails that dlbuf owes: values, "
         "writes, addresses or\ndeleters that are wrong, or a refusal that a "

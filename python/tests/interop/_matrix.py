@@ -24,6 +24,7 @@ from ._cells import (COPIED, CRASHED, DMABUF, NONE, OURS, PLAIN, REFUSED,
 from ._libraries import LIBRARIES, Library
 from ._memory import COMMON
 
+_HERE = os.path.dirname(os.path.abspath(__file__))
 YARDSTICK = "numpy"
 
 
@@ -59,7 +60,7 @@ def versions() -> dict[str, str | None]:
         if importlib.util.find_spec(kind.module) is None:
             continue
         p = subprocess.run(
-            [sys.executable, "-m", "dlbuf.interop", "--version-of", name],
+            [sys.executable, _HERE, "--version-of", name],
             capture_output=True, text=True)
         lines = p.stdout.splitlines()
         if p.returncode or not lines:
@@ -128,7 +129,7 @@ def _run_child(producer: str, consumer: str, wanted: list[tuple[str, str]],
     last = -1
     with tempfile.TemporaryFile("w+", errors="replace") as err:
         with subprocess.Popen(
-                [sys.executable, "-m", "dlbuf.interop", "--work", producer,
+                [sys.executable, _HERE, "--work", producer,
                  consumer], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=err, text=True) as p:
             assert p.stdin and p.stdout
