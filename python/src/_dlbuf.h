@@ -298,15 +298,9 @@ int64_t elements_before(const DLTensor *dl);
 PyObject *tensor_getitem(PyObject *self, PyObject *key);
 Py_ssize_t tensor_len(PyObject *self);
 PyObject *tensor_iter(PyObject *self);
-PyObject *tensor_reshape(PyObject *self, PyObject *args);
-PyObject *tensor_permute(PyObject *self, PyObject *args);
-PyObject *tensor_transpose(PyObject *self, PyObject *args);
 PyObject *tensor_transposed(PyObject *self, void *closure);
-PyObject *tensor_unsqueeze(PyObject *self, PyObject *dim);
-PyObject *tensor_squeeze(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *tensor_share_method(PyObject *self, PyObject *none);
-PyObject *reverse(PyObject *module, PyObject *obj);
-PyObject *retype(PyObject *module, PyObject *args);
+PyObject *view(PyObject *module, PyObject *args);
 
 /* ------------------------------------------------------------ frame.c */
 

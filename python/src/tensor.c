@@ -803,12 +803,6 @@ static PyMethodDef tensor_methods[] = {
 	{ "vpi_send", METHOD(tensor_vpi_send), METH_VARARGS | METH_KEYWORDS,
 	  DOC_Tensor_vpi_send },
 	{ "share", tensor_share_method, METH_NOARGS, DOC_Tensor_share },
-	{ "reshape", tensor_reshape, METH_VARARGS, DOC_Tensor_reshape },
-	{ "transpose", tensor_transpose, METH_VARARGS, DOC_Tensor_transpose },
-	{ "permute", tensor_permute, METH_VARARGS, DOC_Tensor_permute },
-	{ "unsqueeze", tensor_unsqueeze, METH_O, DOC_Tensor_unsqueeze },
-	{ "squeeze", METHOD(tensor_squeeze), METH_VARARGS | METH_KEYWORDS,
-	  DOC_Tensor_squeeze },
 	{ "close", tensor_close, METH_NOARGS, DOC_Tensor_close },
 	{ "__enter__", tensor_enter, METH_NOARGS, DOC_Tensor___enter__ },
 	{ "__exit__", tensor_exit, METH_VARARGS, DOC_Tensor___exit__ },
@@ -880,14 +874,16 @@ static PyType_Spec tensor_spec = {
 	Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots
 };
 
-/* The docstrings of methods that _tensor.py adds, with their signatures. */
+/* The docstrings of methods that are in Python, with their signatures. */
 static int add_docs(PyObject *module)
 {
 	PyObject *docs = Py_BuildValue(
-		"(sssssssss)", DOC_Tensor_numpy, DOC_Tensor_torch,
+		"(ssssssssssssss)", DOC_Tensor_numpy, DOC_Tensor_torch,
 		DOC_Tensor_copy, DOC_Tensor_contiguous, DOC_Tensor_to,
 		DOC_Tensor_same_layout, DOC_Tensor_item, DOC_Tensor_tobytes,
-		DOC_Tensor___array__);
+		DOC_Tensor___array__, DOC_Tensor_reshape,
+		DOC_Tensor_transpose, DOC_Tensor_permute,
+		DOC_Tensor_unsqueeze, DOC_Tensor_squeeze);
 	int ret = docs ? PyModule_AddObjectRef(module, "docs", docs) : -1;
 
 	Py_XDECREF(docs);
