@@ -544,7 +544,7 @@ def interop():
     assert p.returncode == 0 and not p.stderr, p
     assert "new dma-bufs: yes" in p.stdout, p.stdout
     # 4 dtypes and 10 layouts; from_dlpack(), two doors of ours, two of NumPy.
-    assert p.stdout.endswith("200 shared; 0 that dlbuf owes\n"), p.stdout
+    assert p.stdout.endswith("200 shared; 0 that dlbuf owes.\n"), p.stdout
 
 
 @case
