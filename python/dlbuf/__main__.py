@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 import dlbuf
 
 from ._camera import parse_size
-from ._producers import find_view
 
 _USAGE, _FAILED, _ABSENT = 2, 3, 4
 _STATUS = ("Exit status: 0; 2 bad usage; 3 a camera, a device or a file failed, "
@@ -215,47 +214,6 @@ def _camera(args: argparse.Namespace) -> None:
         "frames": seen, "rate": rate, "dropped": dropped})
 
 
-# ------------------------------------------------------------------- formats
-
-def _code(name: str | None, code: int) -> dict[str, Any] | None:
-    return {"name": name, "fourcc": code} if code else None
-
-
-def _bits(f: dlbuf.FormatInfo) -> str:
-    return str(f.depth) if f.reason is None else "-"
-
-
-def _formats(args: argparse.Namespace) -> None:
-    view = find_view(args.view)
-    chosen: list[dlbuf.FormatInfo] = []
-    for name in args.formats:
-        spaces = dlbuf.CodeSpace.DRM, dlbuf.CodeSpace.V4L2
-        found: list[dlbuf.FormatInfo] = []
-        for space in spaces:
-            with contextlib.suppress(dlbuf.InvalidError):
-                found.append(dlbuf.find_format(name, space)[0])
-        # Its sentence, if neither has it.
-        chosen += dict.fromkeys(found) or [dlbuf.find_format(name)[0]]
-    rows = [f for f in (chosen if args.formats else dlbuf.formats())
-            if not (args.mapped or args.refused) or
-            (args.mapped if view in f.views else args.refused)]
-    if args.json != "-":
-        _table("", ("DRM", "V4L2", "in dma-bufs of their own", "channels",
-                    "bits", "dtype", "views, or why not as planes"),
-               [(f.drm_name or "-", f.v4l2_name or "-", f.v4l2_multi_name or "-",
-                 f.channels, _bits(f), f.dtype,
-                 f.reason or " ".join(v.name.lower() for v in f.views))
-                for f in rows])
-    _put_json(args, {"formats": [{
-        "drm": _code(f.drm_name, f.drm_code),
-        "v4l2": _code(f.v4l2_name, f.v4l2_code),
-        "v4l2_multiplanar": _code(f.v4l2_multi_name, f.v4l2_multi_code),
-        "channels": f.channels, "dtype": f.dtype, "depth": f.depth,
-        "shift": f.shift, "reason": f.reason,
-        "planes": [p._asdict() for p in f.planes],
-        "views": [v.name.lower() for v in f.views]} for f in rows]})
-
-
 # ------------------------------------------------------------------- options
 
 def _size(text: str) -> tuple[int, int]:
@@ -271,9 +229,8 @@ def _crop(text: str) -> tuple[int, ...]:
 
 def _parser() -> _Parser:
     p = _Parser(prog="python -m dlbuf", epilog=_STATUS,
-                description="Lists what this machine has for dma-bufs, takes "
-                "frames of a camera, lists pixel\nformats, and tests the "
-                "libraries that take tensors.")
+                description="Lists what this machine has for dma-bufs, and takes "
+                "frames of a camera.")
     p.add_argument("-V", "--version", action="version", version=dlbuf.version())
     sub = p.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
@@ -319,21 +276,6 @@ def _parser() -> _Parser:
                    help="print nothing: the exit status tells")
     c.add_argument("-t", "--timeout", type=float, default=60.0,
                    metavar="SECONDS", help="longest wait for a frame (60)")
-
-    c = command("formats", "the pixel formats of DRM and V4L2, and the tensors of "
-                "a frame in each, or why there are none")
-    c.set_defaults(run=_formats)
-    c.add_argument("formats", nargs="*", metavar="FORMAT",
-                   help="a name or a four-character code")
-    c.add_argument("--view", default="planes",
-                   help="the view that --mapped and --refused mean (planes)")
-    c.add_argument("-m", "--mapped", action="store_true",
-                   help="only formats that have this view")
-    c.add_argument("-r", "--refused", action="store_true",
-                   help="only formats that do not have it")
-
-    sub.add_parser("interop", add_help=False, help="tests each installed library "
-                   "with each dtype and layout: see interop --help")
     return p
 
 
@@ -346,9 +288,6 @@ def _status_of(e: dlbuf.Error) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    if argv[:1] == ["interop"]:
-        from .interop.__main__ import main as interop
-        return interop(argv[1:])
     # --json has a FILE only behind a "=", as dmabuf-test's.
     args = _parser().parse_args(["--json=-" if a in ("-j", "--json") else a
                                  for a in argv])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from numbers import Number
 from typing import Any, NoReturn
 
-from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
+from . import _dlbuf, _views  # pyright: ignore[reportPrivateUsage]
 from ._consumers import (
     _device_pair,  # pyright: ignore[reportPrivateUsage]
     from_dlpack)
@@ -42,14 +42,18 @@ def _on_cpu(t: Tensor) -> Tensor:
     return from_dlpack(t, device=(DLDeviceType.CPU, 0))
 
 
+def _retype(t: Tensor) -> Tensor:
+    """The same bytes as unsigned integers of the same size."""
+    return _dlbuf.view(t, t.shape, t.strides, f"uint{8 * t.dtype.itemsize}")
+
+
 def numpy(self: Tensor) -> Any:
     np: Any = importlib.import_module("numpy")
     kind = self.dtype.numpy
     t = _on_cpu(self)
     if kind.kind != "V" and kind.isbuiltin == 1:
         return np.asarray(t)
-    return np.asarray(_dlbuf.retype(t, f"uint{8 * t.dtype.itemsize}")
-                      ).view(kind)
+    return np.asarray(_retype(t)).view(kind)
 
 
 def torch(self: Tensor) -> Any:
@@ -63,7 +67,8 @@ def torch(self: Tensor) -> Any:
         raise UnsupportedError(_EOPNOTSUPP, "PyTorch has no negative strides: "
                                "t.copy().torch() has a copy")
     # Strides of dimensions of one element mean nothing.
-    self = self.reshape(self.shape)
+    if 1 in self.shape:
+        self = self.reshape(self.shape)
     torch: Any = importlib.import_module("torch")
     if hasattr(torch.Tensor, "__dlpack_c_exchange_api__"):
         return _dlbuf.exchange(self, torch.Tensor)
@@ -110,7 +115,7 @@ def item(self: Tensor) -> Any:
                            f"{self.size}: t.numpy().tolist() has them all")
     code = _CODES.get(self.dtype)
     if self.dtype == "bfloat16":
-        upper = _dlbuf.retype(self, "uint16").item()
+        upper = _retype(self).item()
         return struct.unpack("f", struct.pack("I", upper << 16))[0]
     if code is None:
         return self.numpy().item()
@@ -122,7 +127,7 @@ def item(self: Tensor) -> Any:
 def tobytes(self: Tensor) -> bytes:
     t = _on_cpu(self)
     if t.dtype not in _CODES:
-        t = _dlbuf.retype(t, f"uint{8 * t.dtype.itemsize}")
+        t = _retype(t)
     with memoryview(t) as m:
         return m.tobytes()
 
@@ -219,6 +224,7 @@ methods: list[Callable[..., Any]] = [
     _number(int, _ALL), _number(float, _ALL), _number(complex, _ALL),
     _number(bool, "t.numpy().any() or .all() asks all of them, and `t is not "
             "None` whether there is a tensor")]
+methods += _views.methods
 methods += [_comparison(sign, f"__{name}__", f"__{mirror}__")
             for sign, name, mirror in (
                 ("==", "eq", "eq"), ("!=", "ne", "ne"), ("<", "lt", "gt"),

@@ -8,22 +8,9 @@ import functools
 import importlib
 import re
 import sys
-import textwrap
 from typing import Any, NamedTuple
 
 from ._errors import InvalidError
-
-
-def explain(cls: type, /, **docs: str) -> None:
-    """Gives the members of an enum, or the fields of a record, their __doc__.
-    An enum's own __doc__ lists them, too, because editors show only that."""
-    for name, text in docs.items():
-        getattr(cls, name).__doc__ = text
-    if issubclass(cls, enum.Enum):
-        cls.__doc__ = "\n".join([(cls.__doc__ or "").rstrip(), "", *(
-            textwrap.fill(f"{name}: {text}", 80, initial_indent="    ",
-                          subsequent_indent="        ")
-            for name, text in docs.items())])
 
 
 class _Named:
@@ -57,44 +44,39 @@ class DLDeviceType(_Enum):
     """
 
     CPU = 1
+    """memory of the CPU"""
     CUDA = 2
+    """memory of an NVIDIA GPU"""
     CUDA_HOST = 3
+    """memory of the CPU that cudaMallocHost() has pinned"""
     CPU_PINNED = 3
+    """CUDA_HOST, as optype names it"""
     OPENCL = 4
+    """a buffer of OpenCL, a cl_mem"""
     VULKAN = 7
+    """a buffer of Vulkan, a VkBuffer"""
     METAL = 8
+    """a buffer of Metal, of an Apple GPU"""
     VPI = 9
+    """a buffer of a Verilog simulator"""
     ROCM = 10
+    """memory of an AMD GPU"""
     ROCM_HOST = 11
+    """memory of the CPU that hipHostMalloc() has pinned"""
     EXT_DEV = 12
+    """memory of another kind of device"""
     CUDA_MANAGED = 13
+    """memory that the CPU and CUDA share: cudaMallocManaged()"""
     ONE_API = 14
+    """memory of oneAPI, e.g. of an Intel GPU"""
     WEBGPU = 15
+    """a buffer of WebGPU"""
     HEXAGON = 16
+    """memory of a Qualcomm Hexagon DSP"""
     MAIA = 17
+    """memory of a Microsoft MAIA accelerator"""
     TRN = 18
-
-
-explain(
-    DLDeviceType,
-    CPU="memory of the CPU",
-    CUDA="memory of an NVIDIA GPU",
-    CUDA_HOST="memory of the CPU that cudaMallocHost() has pinned; CPU_PINNED is "
-              "the same, as optype names it",
-    OPENCL="a buffer of OpenCL, a cl_mem",
-    VULKAN="a buffer of Vulkan, a VkBuffer",
-    METAL="a buffer of Metal, of an Apple GPU",
-    VPI="a buffer of a Verilog simulator",
-    ROCM="memory of an AMD GPU",
-    ROCM_HOST="memory of the CPU that hipHostMalloc() has pinned",
-    EXT_DEV="memory of another kind of device",
-    CUDA_MANAGED="memory that the CPU and CUDA share: cudaMallocManaged()",
-    ONE_API="memory of oneAPI, e.g. of an Intel GPU",
-    WEBGPU="a buffer of WebGPU",
-    HEXAGON="memory of a Qualcomm Hexagon DSP",
-    MAIA="memory of a Microsoft MAIA accelerator",
-    TRN="memory of an AWS Trainium accelerator",
-)
+    """memory of an AWS Trainium accelerator"""
 
 
 class DLDataTypeCode(_Enum):
@@ -105,39 +87,41 @@ class DLDataTypeCode(_Enum):
     """
 
     INT = 0
+    """a signed integer"""
     UINT = 1
+    """an unsigned integer"""
     FLOAT = 2
+    """an IEEE 754 number"""
     OPAQUE_HANDLE = 3
+    """a handle, whose bits have no meaning for arithmetic"""
     BFLOAT = 4
+    """a bfloat: a float32 without its lower 16 bits"""
     COMPLEX = 5
+    """a real and an imaginary number, each of half the bits"""
     BOOL = 6
+    """a truth value in a byte"""
     FLOAT8_E3M4 = 7
+    """a number of 8 bits: 3 of exponent, 4 of mantissa"""
     FLOAT8_E4M3 = 8
+    """a number of 8 bits: 4 of exponent, 3 of mantissa"""
     FLOAT8_E4M3B11FNUZ = 9
+    """a number of 8 bits: 4 of exponent, 3 of mantissa, no infinity"""
     FLOAT8_E4M3FN = 10
+    """a number of 8 bits: 4 of exponent, 3 of mantissa, no infinity"""
     FLOAT8_E4M3FNUZ = 11
+    """a number of 8 bits: 4 of exponent, 3 of mantissa, no infinity"""
     FLOAT8_E5M2 = 12
+    """a number of 8 bits: 5 of exponent, 2 of mantissa"""
     FLOAT8_E5M2FNUZ = 13
+    """a number of 8 bits: 5 of exponent, 2 of mantissa, no infinity"""
     FLOAT8_E8M0FNU = 14
+    """a number of 8 bits: 8 of exponent, 0 of mantissa, no infinity"""
     FLOAT6_E2M3FN = 15
+    """a number of 6 bits: 2 of exponent, 3 of mantissa, no infinity"""
     FLOAT6_E3M2FN = 16
+    """a number of 6 bits: 3 of exponent, 2 of mantissa, no infinity"""
     FLOAT4_E2M1FN = 17
-
-
-explain(
-    DLDataTypeCode,
-    INT="a signed integer",
-    UINT="an unsigned integer",
-    FLOAT="an IEEE 754 number",
-    OPAQUE_HANDLE="a handle, whose bits have no meaning for arithmetic",
-    BFLOAT="a bfloat: a float32 without its lower 16 bits",
-    COMPLEX="a real and an imaginary number, each of half the bits",
-    BOOL="a truth value in a byte",
-    # E and M: the bits of exponent and mantissa. As ml_dtypes names them.
-    **{name: f"a number of {name[5]} bits: {name[8]} of exponent, {name[10]} of "
-             f"mantissa{', no infinity' if 'FN' in name else ''}"
-       for name in DLDataTypeCode.__members__ if "_E" in name},
-)
+    """a number of 4 bits: 2 of exponent, 1 of mantissa, no infinity"""
 
 
 class Access(_Named, enum.IntFlag):
@@ -148,19 +132,14 @@ class Access(_Named, enum.IntFlag):
     """
 
     READ = 1
+    """the memory is read"""
     WRITE = 2
+    """the memory is written"""
     RW = 3
+    """the memory is read and written"""
 
     def __repr__(self) -> str:
         return f"Access.{self.name}" if self else "Access(0)"
-
-
-explain(
-    Access,
-    READ="the memory is read",
-    WRITE="the memory is written",
-    RW="the memory is read and written",
-)
 
 
 class CodeSpace(_Enum):
@@ -174,20 +153,15 @@ class CodeSpace(_Enum):
     """
 
     DRM = 1
+    """the codes of drm_fourcc.h"""
     V4L2 = 2
+    """the codes of videodev2.h"""
     LIBCAMERA = 3
+    """the codes of libcamera, which are those of DRM and a few more"""
     GSTREAMER = 4
+    """the names of GStreamer, which PipeWire has too: no codes"""
     FFMPEG = 5
-
-
-explain(
-    CodeSpace,
-    DRM="the codes of drm_fourcc.h",
-    V4L2="the codes of videodev2.h",
-    LIBCAMERA="the codes of libcamera, which are those of DRM and a few more",
-    GSTREAMER="the names of GStreamer, which PipeWire has too: no codes",
-    FFMPEG="the names of FFmpeg's pixel formats: no codes",
-)
+    """the names of FFmpeg's pixel formats: no codes"""
 
 
 class View(_Enum):
@@ -202,30 +176,25 @@ class View(_Enum):
     """
 
     PLANES = 0
+    """a tensor per plane, in memory order: [H, W] for one value per pixel, [H,
+    W, C] for packed formats; NV12: [H, W] and [H/2, W/2, 2]"""
     COLOUR = 1
+    """one tensor [H, W, 3] of a packed format, without alpha or padding"""
     LUMA = 2
+    """one tensor [H, W]: the luma of a format that has Y"""
     COMPONENTS = 3
+    """a tensor per component, [H, W] or its subsampled size"""
     CFA = 4
+    """one tensor [H/2, W/2, 2, 2]: the cells of a Bayer mosaic"""
     STACKED = 5
+    """one tensor [rows, W] over all planes, [H*3/2, W] for NV12, as OpenCV
+    takes it; the planes must follow one another with one pitch"""
     WORDS = 6
+    """one tensor [H, W]: whole pixels as unsigned integers, e.g. RGB565"""
     ROWS = 7
+    """a tensor per plane: the bytes of its rows"""
     BYTES = 8
-
-
-explain(
-    View,
-    PLANES="a tensor per plane, in memory order: [H, W] for one value per pixel, "
-           "[H, W, C] for packed formats; NV12: [H, W] and [H/2, W/2, 2]",
-    COLOUR="one tensor [H, W, 3] of a packed format, without alpha or padding",
-    LUMA="one tensor [H, W]: the luma of a format that has Y",
-    COMPONENTS="a tensor per component, [H, W] or its subsampled size",
-    CFA="one tensor [H/2, W/2, 2, 2]: the cells of a Bayer mosaic",
-    STACKED="one tensor [rows, W] over all planes, [H*3/2, W] for NV12, as OpenCV "
-            "takes it; the planes must follow one another with one pitch",
-    WORDS="one tensor [H, W]: whole pixels as unsigned integers, e.g. RGB565",
-    ROWS="a tensor per plane: the bytes of its rows",
-    BYTES="a tensor [bytes] per plane: all its data, e.g. a JPEG",
-)
+    """a tensor [bytes] per plane: all its data, e.g. a JPEG"""
 
 
 # DRM format modifiers: rows one after another, or nobody knows.
@@ -241,22 +210,17 @@ class Clock(_Enum):
     """
 
     NONE = 0
+    """the frame has no timestamp"""
     MONOTONIC = 1
+    """that of time.monotonic()"""
     REALTIME = 2
+    """that of time.time()"""
     BOOTTIME = 3
+    """CLOCK_BOOTTIME, which also counts while the machine sleeps"""
     STREAM = 4
+    """time since the stream began"""
     UNKNOWN = 5
-
-
-explain(
-    Clock,
-    NONE="the frame has no timestamp",
-    MONOTONIC="that of time.monotonic()",
-    REALTIME="that of time.time()",
-    BOOTTIME="CLOCK_BOOTTIME, which also counts while the machine sleeps",
-    STREAM="time since the stream began",
-    UNKNOWN="the producer did not say",
-)
+    """the producer did not say"""
 
 
 class Field(_Enum):
@@ -267,28 +231,23 @@ class Field(_Enum):
     """
 
     UNKNOWN = 0
+    """the producer did not say"""
     NONE = 1
+    """all lines, taken at one time (progressive)"""
     TOP = 2
+    """the top field only"""
     BOTTOM = 3
+    """the bottom field only"""
     INTERLACED = 4
+    """both fields, line by line; which is older is not known"""
     INTERLACED_TB = 5
+    """both fields, line by line; the top field is older"""
     INTERLACED_BT = 6
+    """both fields, line by line; the bottom field is older"""
     SEQ_TB = 7
+    """the whole top field, then the whole bottom field"""
     SEQ_BT = 8
-
-
-explain(
-    Field,
-    UNKNOWN="the producer did not say",
-    NONE="all lines, taken at one time (progressive)",
-    TOP="the top field only",
-    BOTTOM="the bottom field only",
-    INTERLACED="both fields, line by line; which is older is not known",
-    INTERLACED_TB="both fields, line by line; the top field is older",
-    INTERLACED_BT="both fields, line by line; the bottom field is older",
-    SEQ_TB="the whole top field, then the whole bottom field",
-    SEQ_BT="the whole bottom field, then the whole top field",
-)
+    """the whole bottom field, then the whole top field"""
 
 
 class Order(_Enum):
@@ -299,18 +258,13 @@ class Order(_Enum):
     """
 
     UNKNOWN = 0
+    """the producer did not say"""
     COMPLETE = 1
+    """the pixels were complete when the frame came"""
     IMPLICIT = 2
+    """the fences of the dma-buf signal it"""
     FENCE = 3
-
-
-explain(
-    Order,
-    UNKNOWN="the producer did not say",
-    COMPLETE="the pixels were complete when the frame came",
-    IMPLICIT="the fences of the dma-buf signal it",
-    FENCE="a fence of the frame signals it",
-)
+    """a fence of the frame signals it"""
 
 
 class Colour(NamedTuple):
@@ -322,22 +276,17 @@ class Colour(NamedTuple):
     """
 
     primaries: int = 0
+    """ColourPrimaries of H.273"""
     transfer: int = 0
+    """TransferCharacteristics of H.273"""
     matrix: int = 0
+    """MatrixCoefficients of H.273, plus 1"""
     range: int = 0
+    """1: limited, 2: full"""
     chroma_site: int = 0
+    """Chroma420SampleLocType of H.273, plus 1"""
     hue: int = 0
-
-
-explain(
-    Colour,
-    primaries="ColourPrimaries of H.273",
-    transfer="TransferCharacteristics of H.273",
-    matrix="MatrixCoefficients of H.273, plus 1",
-    range="1: limited, 2: full",
-    chroma_site="Chroma420SampleLocType of H.273, plus 1",
-    hue="of HSV with 8 bits: 1 for 180 values a turn, 2 for 256",
-)
+    """of HSV with 8 bits: 1 for 180 values a turn, 2 for 256"""
 
 
 class Plane(NamedTuple):
@@ -348,19 +297,14 @@ class Plane(NamedTuple):
     """
 
     fd: int
+    """the dma-buf; borrowed, and -1 in a TensorFrame for a plane that no tensor
+    shows"""
     pitch: int
+    """bytes from one row to the next"""
     offset: int = 0
+    """bytes from the beginning of the dma-buf to the plane"""
     bytes: int = 0
-
-
-explain(
-    Plane,
-    fd="the dma-buf; borrowed, and -1 in a TensorFrame for a plane that no "
-       "tensor shows",
-    pitch="bytes from one row to the next",
-    offset="bytes from the beginning of the dma-buf to the plane",
-    bytes="bytes of the plane; 0: to the end of the dma-buf",
-)
+    """bytes of the plane; 0: to the end of the dma-buf"""
 
 
 class Frame(NamedTuple):
@@ -373,51 +317,46 @@ class Frame(NamedTuple):
     """
 
     width: int
+    """pixels of a row"""
     height: int
+    """rows of the picture"""
     format: str
+    """the name of the format in its code space"""
     code: int
+    """the four-character code as a number"""
     space: CodeSpace
+    """whose code that is"""
     modifier: int
+    """the DRM modifier: MOD_LINEAR, or how the bytes are tiled"""
     channels: str
+    """the values in memory order: "Y,UV", "BGRX", "YUYV"."""
     planes: tuple[Plane, ...]
+    """the planes, with the fds that the producer gave"""
     crop: tuple[int, int, int, int] | None
+    """the visible part: (x, y, width, height) in pixels; None: all"""
     view: View
+    """which tensors were made of the frame"""
     # What a camera, or who has sent the frame, says besides.
     sequence: int | None = None
+    """the producer's count of frames, or None. A gap means lost frames"""
     timestamp_ns: int | None = None
+    """when the picture was taken, in nanoseconds of clock, or None"""
     clock: Clock = Clock.NONE
+    """whose time timestamp_ns is"""
     field: Field = Field.UNKNOWN
+    """which lines of a picture the frame has"""
     order: Order = Order.UNKNOWN
+    """how a consumer knows that the pixels are complete"""
     damaged: bool = False
+    """whether the producer reported broken pixels"""
     colour: Colour = Colour()
+    """what the values mean"""
 
     @property
     def timestamp(self) -> float | None:
         """timestamp_ns in seconds: with Clock.MONOTONIC the time of
         time.monotonic(). None if there is no timestamp."""
         return None if self.timestamp_ns is None else self.timestamp_ns / 1e9
-
-
-explain(
-    Frame,
-    width="pixels of a row",
-    height="rows of the picture",
-    format="the name of the format in its code space",
-    code="the four-character code as a number",
-    space="whose code that is",
-    modifier="the DRM modifier: MOD_LINEAR, or how the bytes are tiled",
-    channels="the values in memory order: \"Y,UV\", \"BGRX\", \"YUYV\"",
-    planes="the planes, with the fds that the producer gave",
-    crop="the visible part: (x, y, width, height) in pixels; None: all",
-    view="which tensors were made of the frame",
-    sequence="the producer's count of frames, or None. A gap means lost frames",
-    timestamp_ns="when the picture was taken, in nanoseconds of clock, or None",
-    clock="whose time timestamp_ns is",
-    field="which lines of a picture the frame has",
-    order="how a consumer knows that the pixels are complete",
-    damaged="whether the producer reported broken pixels",
-    colour="what the values mean",
-)
 
 
 class DLDevice(NamedTuple):
@@ -430,17 +369,12 @@ class DLDevice(NamedTuple):
     """
 
     device_type: DLDeviceType | int
+    """the kind of memory; a plain int if DLPack 1.3 does not have it"""
     device_id: int
+    """the number of the device among its kind"""
 
     def __repr__(self) -> str:
         return device_name(self.device_type, self.device_id)
-
-
-explain(
-    DLDevice,
-    device_type="the kind of memory; a plain int if DLPack 1.3 does not have it",
-    device_id="the number of the device among its kind",
-)
 
 
 class DeviceInfo(NamedTuple):
@@ -452,37 +386,31 @@ class DeviceInfo(NamedTuple):
     """
 
     name: str
+    """the name that Device() takes"""
     backend: str
+    """the part of the library that drives it: "cpu", "vulkan"."""
     description: str
+    """the driver's name of the device"""
     driver: str
+    """the driver and its version, or ""."""
     device: DLDevice
+    """where its memory is, in DLPack's numbers"""
     uuid: bytes
+    """16 bytes; zeros if the driver has none"""
     acquire: str
+    """how acquire() waits. "fence": the device waits, the call does not block;
+    "blocks": the calling thread waits"""
     release: str
+    """how release() ends. "fence": the dma-buf gets a fence; "event": an event
+    of the device signals the end; "blocks": the calling thread waits"""
     status: int
+    """0, or the errno for which the device cannot be opened"""
     reason: str
+    """the error text of status; or why calls block that need not, or ""."""
     pitch_align: int
+    """the best alignment of rows for this device, in bytes"""
     offset_align: int
-
-
-explain(
-    DeviceInfo,
-    name="the name that Device() takes",
-    backend="the part of the library that drives it: \"cpu\", \"vulkan\"",
-    description="the driver's name of the device",
-    driver="the driver and its version, or \"\"",
-    device="where its memory is, in DLPack's numbers",
-    uuid="16 bytes; zeros if the driver has none",
-    acquire="how acquire() waits. \"fence\": the device waits, the call does not "
-            "block; \"blocks\": the calling thread waits",
-    release="how release() ends. \"fence\": the dma-buf gets a fence; \"event\": "
-            "an event of the device signals the end; \"blocks\": the calling "
-            "thread waits",
-    status="0, or the errno for which the device cannot be opened",
-    reason="the error text of status; or why calls block that need not, or \"\"",
-    pitch_align="the best alignment of rows for this device, in bytes",
-    offset_align="the best alignment of planes for this device, in bytes",
-)
+    """the best alignment of planes for this device, in bytes"""
 
 
 def make_device_info(*fields: Any) -> DeviceInfo:
@@ -501,18 +429,13 @@ class PathInfo(NamedTuple):
     """
 
     path: str
+    """how: "direct", the device's API imports the dma-buf; "host", its pages are
+    registered with the device; "bridge" and "copy", only with may_copy, the GPU
+    or the CPU copies"""
     status: int
+    """0, or the errno for which the path fails"""
     reason: str
-
-
-explain(
-    PathInfo,
-    path="\"direct\": the device's API imports the dma-buf; \"host\": its pages "
-         "are registered with the device; \"bridge\" and \"copy\", only with "
-         "may_copy: the GPU or the CPU copies",
-    status="0, or the errno for which the path fails",
-    reason="the error text of status, or \"\"",
-)
+    """the error text of status, or ""."""
 
 
 class DeviceStats(NamedTuple):
@@ -523,30 +446,25 @@ class DeviceStats(NamedTuple):
     """
 
     hits: int
+    """imports of a dma-buf that was imported before"""
     misses: int
+    """imports that called the driver"""
     evictions: int
+    """imports that the cache has dropped"""
     live: int
+    """imports that have a tensor now"""
     idle: int
+    """imports that the cache keeps without a tensor now"""
     live_bytes: int
+    """bytes of the dma-bufs of live"""
     idle_bytes: int
+    """bytes of the dma-bufs of idle"""
     tensors: int
+    """tensors that exist now"""
     copies: int
+    """frames that were copied into rows"""
     copied_bytes: int
-
-
-explain(
-    DeviceStats,
-    hits="imports of a dma-buf that was imported before",
-    misses="imports that called the driver",
-    evictions="imports that the cache has dropped",
-    live="imports that have a tensor now",
-    idle="imports that the cache keeps without a tensor now",
-    live_bytes="bytes of the dma-bufs of live",
-    idle_bytes="bytes of the dma-bufs of idle",
-    tensors="tensors that exist now",
-    copies="frames that were copied into rows",
-    copied_bytes="bytes that these copies wrote",
-)
+    """bytes that these copies wrote"""
 
 
 class FormatPlane(NamedTuple):
@@ -557,18 +475,13 @@ class FormatPlane(NamedTuple):
     """
 
     channels: int
+    """values of a group"""
     bits: int
+    """bits of one value"""
     hsub: int
+    """pixels of a group, horizontally"""
     vsub: int
-
-
-explain(
-    FormatPlane,
-    channels="values of a group",
-    bits="bits of one value",
-    hsub="pixels of a group, horizontally",
-    vsub="pixels of a group, vertically",
-)
+    """pixels of a group, vertically"""
 
 
 class FormatInfo(NamedTuple):
@@ -580,36 +493,31 @@ class FormatInfo(NamedTuple):
     """
 
     drm_name: str | None
+    """the name in drm_fourcc.h, or None"""
     drm_code: int
+    """the code in drm_fourcc.h, or 0"""
     v4l2_name: str | None
+    """the name in videodev2.h, or None"""
     v4l2_code: int
+    """the code in videodev2.h, or 0"""
     v4l2_multi_name: str | None
+    """the name of V4L2's variant with a buffer per plane, or None"""
     v4l2_multi_code: int
+    """the code of that variant, or 0"""
     planes: tuple[FormatPlane, ...]
+    """the planes of the format"""
     dtype: str
+    """the type of the elements, by name"""
     depth: int
+    """significant bits of a value"""
     shift: int
+    """unused bits below the value, in the element"""
     channels: str
+    """the values in memory order: "Y,UV", "BGRX", "YUYV"."""
     views: tuple[View, ...]
+    """the views that the format has"""
     reason: str | None
-
-
-explain(
-    FormatInfo,
-    drm_name="the name in drm_fourcc.h, or None",
-    drm_code="the code in drm_fourcc.h, or 0",
-    v4l2_name="the name in videodev2.h, or None",
-    v4l2_code="the code in videodev2.h, or 0",
-    v4l2_multi_name="the name of V4L2's variant with a buffer per plane, or None",
-    v4l2_multi_code="the code of that variant, or 0",
-    planes="the planes of the format",
-    dtype="the type of the elements, by name",
-    depth="significant bits of a value",
-    shift="unused bits below the value, in the element",
-    channels="the values in memory order: \"Y,UV\", \"BGRX\", \"YUYV\"",
-    views="the views that the format has",
-    reason="why the format is no tensor, or None",
-)
+    """why the format is no tensor, or None"""
 
 
 _BASES = {
@@ -740,8 +648,8 @@ def parse_dtype(dtype: Any) -> tuple[int, int, int]:
 class DType(str):
     """The type of a tensor's elements: its name, and DLPack's numbers.
 
-    It is a str, so that it can be compared with a name and used as one. It also
-    equals a dtype of NumPy, PyTorch and others:
+    It is a str, so that it can be compared with a name and used as one; its hash is
+    the name's. It also equals a dtype of NumPy, PyTorch and others:
 
     >>> import numpy as np
     >>> t = dlbuf.alloc((4, 6), "uint8")

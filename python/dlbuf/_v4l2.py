@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ._errors import AccessError, ClosedError, Error, InvalidError
 from ._producers import find_format, name_in, nearest
-from ._types import CodeSpace, explain
+from ._types import CodeSpace
 
 # The structs of linux/videodev2.h, in the struct module's words: "@" aligns as
 # C does, "=" is for those that are packed there.
@@ -98,32 +98,27 @@ class FrameSize(NamedTuple):
     """
 
     width: int
+    """the width, of a range the smallest one"""
     height: int
+    """the height, of a range the smallest one"""
     max_width: int
+    """the largest width; width, if it is one size"""
     max_height: int
+    """the largest height; height, if it is one size"""
     step_width: int
+    """pixels from one width of a range to the next; 0: one size"""
     step_height: int
+    """pixels from one height of a range to the next; 0: one size"""
     fps: tuple[float, ...]
+    """frames a second, fastest first; empty if the driver does not say"""
     fps_range: bool
+    """whether fps has the two ends of a range"""
 
     def __str__(self) -> str:
         text = f"{self.width}x{self.height}"
         if (self.width, self.height) != (self.max_width, self.max_height):
             text += f"..{self.max_width}x{self.max_height}"
         return text
-
-
-explain(
-    FrameSize,
-    width="the width, of a range the smallest one",
-    height="the height, of a range the smallest one",
-    max_width="the largest width; width, if it is one size",
-    max_height="the largest height; height, if it is one size",
-    step_width="pixels from one width of a range to the next; 0: one size",
-    step_height="pixels from one height of a range to the next; 0: one size",
-    fps="frames a second, fastest first; empty if the driver does not say",
-    fps_range="whether fps has the two ends of a range",
-)
 
 
 class CameraFormat(NamedTuple):
@@ -134,20 +129,15 @@ class CameraFormat(NamedTuple):
     """
 
     name: str
+    """what Camera(format=) takes, or the code if dlbuf does not know it"""
     code: int
+    """V4L2's code of four letters, as a number"""
     description: str
+    """the driver's words"""
     compressed: bool
+    """whether it is compressed, such as MJPEG"""
     sizes: tuple[FrameSize, ...]
-
-
-explain(
-    CameraFormat,
-    name="what Camera(format=) takes, or the code if dlbuf does not know it",
-    code="V4L2's code of four letters, as a number",
-    description="the driver's words",
-    compressed="whether it is compressed, such as MJPEG",
-    sizes="the sizes that the driver lists; may be empty",
-)
+    """the sizes that the driver lists; may be empty"""
 
 
 def _each(fd: int, number: int, layout: str, *head: int) -> Iterator[Any]:
@@ -223,34 +213,30 @@ class ControlFlag(enum.IntFlag):
     """
 
     DISABLED = 0x0001
+    """the control has no function"""
     GRABBED = 0x0002
+    """another user of the camera, or the stream, forbids a change"""
     READ_ONLY = 0x0004
+    """it cannot be set"""
     UPDATE = 0x0008
+    """setting it may change other controls"""
     INACTIVE = 0x0010
+    """it has no effect at present, as a manual value in automatic mode"""
     SLIDER = 0x0020
+    """a program would show it as a slider"""
     WRITE_ONLY = 0x0040
+    """it cannot be read"""
     VOLATILE = 0x0080
+    """the hardware changes the value"""
     HAS_PAYLOAD = 0x0100
+    """the value is in memory of its own, as a string"""
     EXECUTE_ON_WRITE = 0x0200
+    """setting it to its value has an effect, as a button"""
     MODIFY_LAYOUT = 0x0400
+    """setting it changes the layout of the buffers"""
     DYNAMIC_ARRAY = 0x0800
+    """an array whose length changes"""
 
-
-explain(
-    ControlFlag,
-    DISABLED="the control has no function",
-    GRABBED="another user of the camera, or the stream, forbids a change",
-    READ_ONLY="it cannot be set",
-    UPDATE="setting it may change other controls",
-    INACTIVE="it has no effect at present, as a manual value in automatic mode",
-    SLIDER="a program would show it as a slider",
-    WRITE_ONLY="it cannot be read",
-    VOLATILE="the hardware changes the value",
-    HAS_PAYLOAD="the value is in memory of its own, as a string",
-    EXECUTE_ON_WRITE="setting it to its value has an effect, as a button",
-    MODIFY_LAYOUT="setting it changes the layout of the buffers",
-    DYNAMIC_ARRAY="an array whose length changes",
-)
 
 # The keys are V4L2_CTRL_TYPE_..., the words are v4l2-ctl's.
 _TYPES = {1: "int", 2: "bool", 3: "menu", 4: "button", 5: "int64", 7: "str",
@@ -267,28 +253,24 @@ class ControlInfo(NamedTuple):
     """
 
     id: int
+    """V4L2's number"""
     name: str
+    """the name that v4l2-ctl prints"""
     type: str
+    """as v4l2-ctl has it: "int", "bool", "menu", "intmenu", "button", "int64",
+    "str" or "bitmask"."""
     minimum: int
+    """the smallest value; of a "str" the smallest number of bytes"""
     maximum: int
+    """the largest value; of a "str" the largest number of bytes"""
     step: int
+    """the difference of neighbouring values"""
     default: int
+    """the value that the driver begins with"""
     flags: ControlFlag
+    """a set of ControlFlag"""
     menu: Mapping[int, str | int]
-
-
-explain(
-    ControlInfo,
-    id="V4L2's number",
-    name="the name that v4l2-ctl prints",
-    type='"int", "bool", "menu", "intmenu", "button", "int64", "str" or "bitmask"',
-    minimum='the smallest value; of a "str" the smallest number of bytes',
-    maximum='the largest value; of a "str" the largest number of bytes',
-    step="the difference of neighbouring values",
-    default="the value that the driver begins with",
-    flags="a set of ControlFlag",
-    menu="the entries by number: names, or of an intmenu values; else empty",
-)
+    """the entries by number: names, or of an intmenu values; else empty"""
 
 
 def control_name(title: str) -> str:
@@ -536,12 +518,19 @@ class CameraInfo(NamedTuple):
     """
 
     node: str
+    """the device node, "/dev/video0"."""
     card: str
+    """the name of the hardware"""
     driver: str
+    """the name of the driver"""
     bus: str
+    """where the hardware is, "usb-0000:00:14.0-8"."""
     name: str
+    """the kernel's name of the node"""
     status: int
+    """0, or the errno with which the node cannot be opened"""
     reason: str
+    """why it cannot be opened and who may, or empty"""
 
     @property
     def formats(self) -> list[CameraFormat]:
@@ -550,18 +539,6 @@ class CameraInfo(NamedTuple):
         from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
         probe = _dlbuf.Capture(self.node, 1, 0, 0, 0, 0.0, 0, False)
         return read_formats(probe.fileno())
-
-
-explain(
-    CameraInfo,
-    node='the device node, "/dev/video0"',
-    card="the name of the hardware",
-    driver="the name of the driver",
-    bus='where the hardware is, "usb-0000:00:14.0-8"',
-    name="the kernel's name of the node",
-    status="0, or the errno with which the node cannot be opened",
-    reason="why it cannot be opened and who may, or empty",
-)
 
 
 def sysfs_name(node: str) -> str:

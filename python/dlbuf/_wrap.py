@@ -44,7 +44,7 @@ def wrap(x: Any, to_dlpack: Callable[[Any], Any] | None = None, /, *,
         raise TypeError(f"to_dlpack is a function, not {to_dlpack!r}")
     tensor = from_dlpack(x if to_dlpack is None else to_dlpack(x),
                          device=device, copy=copy)
-    return _dlbuf.reverse(tensor) if reverse else tensor
+    return tensor.T if reverse else tensor
 
 
 def share(owner: object, address: int, shape: Sequence[int] | int, dtype: Any,

@@ -267,6 +267,12 @@ PyObject *tensor_of_source(struct source *src);
 /* Between these two a tensor is not closed; -1: it is already. */
 int tensor_begin(struct tensor *t);
 void tensor_end(struct tensor *t);
+/*
+ * A tensor of a frame that was acquired for reading is read-only, although its import may
+ * be written, and so is each dl that is made of it. What an acquire of all is.
+ */
+void tensor_inherit(const struct tensor *t, DLManagedTensorVersioned *dl);
+uint32_t tensor_allows(const struct tensor *t, const struct dlbuf_tensor_info *info);
 /* The rest is called in between. Another tensor over the same memory, new. */
 int tensor_share(struct tensor *t, DLManagedTensorVersioned **out);
 /*
@@ -292,15 +298,9 @@ int64_t elements_before(const DLTensor *dl);
 PyObject *tensor_getitem(PyObject *self, PyObject *key);
 Py_ssize_t tensor_len(PyObject *self);
 PyObject *tensor_iter(PyObject *self);
-PyObject *tensor_reshape(PyObject *self, PyObject *args);
-PyObject *tensor_permute(PyObject *self, PyObject *args);
-PyObject *tensor_transpose(PyObject *self, PyObject *args);
 PyObject *tensor_transposed(PyObject *self, void *closure);
-PyObject *tensor_unsqueeze(PyObject *self, PyObject *dim);
-PyObject *tensor_squeeze(PyObject *self, PyObject *args, PyObject *kwargs);
 PyObject *tensor_share_method(PyObject *self, PyObject *none);
-PyObject *reverse(PyObject *module, PyObject *obj);
-PyObject *retype(PyObject *module, PyObject *args);
+PyObject *view(PyObject *module, PyObject *args);
 
 /* ------------------------------------------------------------ frame.c */
 

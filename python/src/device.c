@@ -76,32 +76,26 @@ static PyObject *text(const char *s)
 	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
 }
 
-/* By name, or around what an application has. */
-typedef int (*wrap_fn)(void *theirs, const struct dlbuf_device_opts *opts,
-		       struct dlbuf_device **out);
-
-static PyObject *device_open(PyTypeObject *type, const char *name, wrap_fn wrap,
-			     void *theirs, const struct dlbuf_device_opts *opts)
+/* Takes dev, which the library opened or wrapped with the result ret. */
+static PyObject *device_make(PyObject *type, int ret, struct dlbuf_device *dev)
 {
 	struct dlbuf_device_info info = { .size = sizeof(info) };
 	struct device *self;
-	int ret;
 
-	self = (struct device *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(
-		type, 0);
-	if (!self)
-		return NULL;
-	Py_BEGIN_ALLOW_THREADS
-	ret = name ? dlbuf_device_open(name, opts, &self->dev) :
-		     wrap(theirs, opts, &self->dev);
-	Py_END_ALLOW_THREADS
 	if (!ret)
-		ret = dlbuf_device_get_info(self->dev, &info);
+		ret = dlbuf_device_get_info(dev, &info);
 	if (ret) {
 		raise_dlbuf(ret);
-		Py_DECREF((PyObject *)self);
+		dlbuf_device_close(dev);
 		return NULL;
 	}
+	self = (struct device *)((allocfunc)PyType_GetSlot(
+		(PyTypeObject *)type, Py_tp_alloc))((PyTypeObject *)type, 0);
+	if (!self) {
+		dlbuf_device_close(dev);
+		return NULL;
+	}
+	self->dev = dev;
 	self->cpu = info.device.device_type == kDLCPU;
 	self->name = text(info.name);
 	if (!self->name)
@@ -127,7 +121,8 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args,
 	static char *names[] = { "name", "cache", "max_idle", "bridge", NULL };
 	PyObject *name_obj, *max_idle = NULL;
 	struct dlbuf_device_opts opts;
-	int cache = 1, bridge = 1;
+	struct dlbuf_device *dev = NULL;
+	int ret, cache = 1, bridge = 1;
 	const char *name;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pOp:Device", names,
@@ -135,7 +130,10 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args,
 	    parse_text(name_obj, &name, "a device's name") ||
 	    device_opts(&opts, cache, bridge, max_idle))
 		return NULL;
-	return device_open(type, name, NULL, NULL, &opts);
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_device_open(name, &opts, &dev);
+	Py_END_ALLOW_THREADS
+	return device_make((PyObject *)type, ret, dev);
 }
 
 static PyObject *device_wrap_cuda(PyObject *type, PyObject *args,
@@ -145,7 +143,8 @@ static PyObject *device_wrap_cuda(PyObject *type, PyObject *args,
 				 NULL };
 	PyObject *number, *max_idle = NULL;
 	struct dlbuf_device_opts opts;
-	int cache = 1, bridge = 1;
+	struct dlbuf_device *dev = NULL;
+	int ret, cache = 1, bridge = 1;
 	void *context;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pOp:wrap_cuda",
@@ -154,14 +153,10 @@ static PyObject *device_wrap_cuda(PyObject *type, PyObject *args,
 	    parse_address(number, &context, "context") ||
 	    device_opts(&opts, cache, bridge, max_idle))
 		return NULL;
-	return device_open((PyTypeObject *)type, NULL, dlbuf_device_wrap_cuda,
-			   context, &opts);
-}
-
-static int wrap_opencl(void *theirs, const struct dlbuf_device_opts *opts,
-		       struct dlbuf_device **out)
-{
-	return dlbuf_device_wrap_opencl(theirs, opts, out);
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_device_wrap_cuda(context, &opts, &dev);
+	Py_END_ALLOW_THREADS
+	return device_make(type, ret, dev);
 }
 
 static PyObject *device_wrap_opencl(PyObject *type, PyObject *args,
@@ -171,8 +166,9 @@ static PyObject *device_wrap_opencl(PyObject *type, PyObject *args,
 				 "max_idle", NULL };
 	struct dlbuf_opencl_device cl = { .size = sizeof(cl) };
 	PyObject *context, *device = NULL, *queue = NULL, *max_idle = NULL;
+	struct dlbuf_device *dev = NULL;
 	struct dlbuf_device_opts opts;
-	int cache = 1;
+	int ret, cache = 1;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|OO$pO:wrap_opencl",
 					 names, &context, &device, &queue,
@@ -182,19 +178,10 @@ static PyObject *device_wrap_opencl(PyObject *type, PyObject *args,
 	    (queue && parse_address(queue, &cl.queue, "queue")) ||
 	    device_opts(&opts, cache, 1, max_idle))
 		return NULL;
-	return device_open((PyTypeObject *)type, NULL, wrap_opencl, &cl, &opts);
-}
-
-struct levelzero {
-	void *context, *device;
-};
-
-static int wrap_levelzero(void *theirs, const struct dlbuf_device_opts *opts,
-			  struct dlbuf_device **out)
-{
-	const struct levelzero *ze = theirs;
-
-	return dlbuf_device_wrap_levelzero(ze->context, ze->device, opts, out);
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_device_wrap_opencl(&cl, &opts, &dev);
+	Py_END_ALLOW_THREADS
+	return device_make(type, ret, dev);
 }
 
 static PyObject *device_wrap_levelzero(PyObject *type, PyObject *args,
@@ -202,39 +189,41 @@ static PyObject *device_wrap_levelzero(PyObject *type, PyObject *args,
 {
 	static char *names[] = { "context", "device", "cache", "max_idle", NULL };
 	PyObject *context, *device, *max_idle = NULL;
+	struct dlbuf_device *dev = NULL;
 	struct dlbuf_device_opts opts;
-	struct levelzero ze;
-	int cache = 1;
+	void *their_context, *their_device;
+	int ret, cache = 1;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$pO:wrap_levelzero",
 					 names, &context, &device, &cache,
 					 &max_idle) ||
-	    parse_address(context, &ze.context, "context") ||
-	    parse_address(device, &ze.device, "device") ||
+	    parse_address(context, &their_context, "context") ||
+	    parse_address(device, &their_device, "device") ||
 	    device_opts(&opts, cache, 1, max_idle))
 		return NULL;
-	return device_open((PyTypeObject *)type, NULL, wrap_levelzero, &ze, &opts);
-}
-
-static int wrap_vpi(void *sock, const struct dlbuf_device_opts *opts,
-		    struct dlbuf_device **out)
-{
-	return dlbuf_device_wrap_vpi(*(int *)sock, opts, out);
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_device_wrap_levelzero(their_context, their_device, &opts, &dev);
+	Py_END_ALLOW_THREADS
+	return device_make(type, ret, dev);
 }
 
 static PyObject *device_wrap_vpi(PyObject *type, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "sock", "cache", "max_idle", NULL };
 	PyObject *obj, *max_idle = NULL;
+	struct dlbuf_device *dev = NULL;
 	struct dlbuf_device_opts opts;
-	int cache = 1, sock;
+	int ret, cache = 1, sock;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$pO:wrap_vpi", names,
 					 &obj, &cache, &max_idle) ||
 	    parse_fd(obj, &sock, "sock") ||
 	    device_opts(&opts, cache, 1, max_idle))
 		return NULL;
-	return device_open((PyTypeObject *)type, NULL, wrap_vpi, &sock, &opts);
+	Py_BEGIN_ALLOW_THREADS
+	ret = dlbuf_device_wrap_vpi(sock, &opts, &dev);
+	Py_END_ALLOW_THREADS
+	return device_make(type, ret, dev);
 }
 
 static PyObject *device_opencl(PyObject *self, void *closure)

@@ -122,6 +122,8 @@ PyObject *acquire_all(PyObject *module, PyObject *args)
 			delete_versioned(dl[n]);
 		return NULL;
 	}
+	for (int i = 0; access == DLBUF_READ && i < n; i++)
+		dl[i]->flags |= DLPACK_FLAG_BITMASK_READ_ONLY;
 	first = (struct tensor *)PyTuple_GetItem(tensors, 0);
 	list = tensor_list(dl, n, first->device, first->frame, first->hold);
 	for (int i = 0; list && i < n; i++)

@@ -170,12 +170,12 @@ static int on_cpu(struct tensor *t, uint32_t access,
 	/* On a device with addresses byte_offset is 0, wherever the tensor begins. */
 	layout.byte_offset = info.first + (uint64_t)elements_before(&layout) *
 			     dtype_bytes(layout.dtype);
-	opts.access = info.access;
+	opts.access = tensor_allows(t, &info);
 	Py_BEGIN_ALLOW_THREADS
 	if (!ret)
 		ret = dlbuf_import(cpu->dev, info.fd, &layout, &opts, &dl);
 	if (!ret) {
-		ret = dlbuf_acquire(dl, access ? access : info.access, NULL,
+		ret = dlbuf_acquire(dl, access ? access : opts.access, NULL,
 				    NULL);
 		if (ret)
 			dl->deleter(dl);

@@ -153,6 +153,17 @@ static void tensor_dealloc(PyObject *obj)
 	Py_DECREF(type);
 }
 
+void tensor_inherit(const struct tensor *t, DLManagedTensorVersioned *dl)
+{
+	dl->flags |= t->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
+}
+
+uint32_t tensor_allows(const struct tensor *t, const struct dlbuf_tensor_info *info)
+{
+	return t->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY ? DLBUF_READ :
+	       info->access;
+}
+
 int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 {
 	int ret;
@@ -162,7 +173,10 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 		return *out ? 0 : -1;
 	}
 	ret = dlbuf_tensor_share(t->dl, out);
-	return ret ? raise_dlbuf(ret) : 0;
+	if (ret)
+		return raise_dlbuf(ret);
+	tensor_inherit(t, *out);
+	return 0;
 }
 
 int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
@@ -182,8 +196,8 @@ int tensor_share_ordered(struct tensor *t, uint32_t access, void *stream,
 		return 0;
 	Py_BEGIN_ALLOW_THREADS
 	if (!ret)
-		ret = dlbuf_acquire(dl, access ? access : info.access, stream,
-				    NULL);
+		ret = dlbuf_acquire(dl, access ? access :
+				    tensor_allows(t, &info), stream, NULL);
 	/* The error text belongs to this thread and lasts until its next failure. */
 	if (ret)
 		dl->deleter(dl);
@@ -234,7 +248,7 @@ static int do_acquire(struct tensor *t, uint32_t access, void *stream,
 		return -1;
 	ret = access ? 0 : dlbuf_tensor_get_info(t->dl, &info);
 	if (!access)
-		access = info.access;
+		access = tensor_allows(t, &info);
 	Py_BEGIN_ALLOW_THREADS
 	if (!ret)
 		ret = dlbuf_acquire(t->dl, access, stream, opts);
@@ -667,6 +681,8 @@ PyObject *to(PyObject *module, PyObject *args)
 	if (!device)
 		return NULL;
 	if (!tensor_begin(t)) {
+		if (t->dl->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+			opts.access = DLBUF_READ;
 		if (!import_to(t, device, &opts, &dl))
 			ret = tensor_make(dl, NULL, device, t->frame, t->hold);
 		tensor_end(t);
@@ -787,12 +803,6 @@ static PyMethodDef tensor_methods[] = {
 	{ "vpi_send", METHOD(tensor_vpi_send), METH_VARARGS | METH_KEYWORDS,
 	  DOC_Tensor_vpi_send },
 	{ "share", tensor_share_method, METH_NOARGS, DOC_Tensor_share },
-	{ "reshape", tensor_reshape, METH_VARARGS, DOC_Tensor_reshape },
-	{ "transpose", tensor_transpose, METH_VARARGS, DOC_Tensor_transpose },
-	{ "permute", tensor_permute, METH_VARARGS, DOC_Tensor_permute },
-	{ "unsqueeze", tensor_unsqueeze, METH_O, DOC_Tensor_unsqueeze },
-	{ "squeeze", METHOD(tensor_squeeze), METH_VARARGS | METH_KEYWORDS,
-	  DOC_Tensor_squeeze },
 	{ "close", tensor_close, METH_NOARGS, DOC_Tensor_close },
 	{ "__enter__", tensor_enter, METH_NOARGS, DOC_Tensor___enter__ },
 	{ "__exit__", tensor_exit, METH_VARARGS, DOC_Tensor___exit__ },
@@ -864,14 +874,16 @@ static PyType_Spec tensor_spec = {
 	Py_TPFLAGS_DISALLOW_INSTANTIATION, tensor_slots
 };
 
-/* The docstrings of methods that _tensor.py adds, with their signatures. */
+/* The docstrings of methods that are in Python, with their signatures. */
 static int add_docs(PyObject *module)
 {
 	PyObject *docs = Py_BuildValue(
-		"(sssssssss)", DOC_Tensor_numpy, DOC_Tensor_torch,
+		"(ssssssssssssss)", DOC_Tensor_numpy, DOC_Tensor_torch,
 		DOC_Tensor_copy, DOC_Tensor_contiguous, DOC_Tensor_to,
 		DOC_Tensor_same_layout, DOC_Tensor_item, DOC_Tensor_tobytes,
-		DOC_Tensor___array__);
+		DOC_Tensor___array__, DOC_Tensor_reshape,
+		DOC_Tensor_transpose, DOC_Tensor_permute,
+		DOC_Tensor_unsqueeze, DOC_Tensor_squeeze);
 	int ret = docs ? PyModule_AddObjectRef(module, "docs", docs) : -1;
 
 	Py_XDECREF(docs);

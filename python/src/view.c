@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * Views: Tensors over a part of another one's memory, with its lease, device and
- * frame. Indexing and the calls that change a shape compute dimensions and where they
- * begin; tensor_view() makes the Tensor.
+ * frame. Indexing computes dimensions and where they begin, _views.py other dimensions of
+ * all elements; tensor_view() makes the Tensor.
  */
 #include "_dlbuf.h"
 
@@ -88,9 +88,12 @@ static DLManagedTensorVersioned *view_of_ours(struct tensor *t,
 		layout->byte_offset = (uint64_t)(elements_before(dl) + from) *
 				      dtype_bytes(dl->dtype);
 	err = dlbuf_tensor_view(t->dl, layout, &ret);
-	if (err)
+	if (err) {
 		raise_dlbuf(err);
-	return err ? NULL : ret;
+		return NULL;
+	}
+	tensor_inherit(t, ret);
+	return ret;
 }
 
 /*
@@ -292,313 +295,66 @@ PyObject *tensor_iter(PyObject *self)
 
 /* ---------------------------------------------------------------- shapes */
 
-/* Integers as f(1, 2), f((1, 2)) or f([1, 2]); the number of them, or -1. */
-static int parse_ints(PyObject *args, int64_t *out, const char *what)
-{
-	PyObject *first = PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) :
-			  NULL;
-
-	return parse_dims(first && PySequence_Check(first) ? first : args, out,
-			  what);
-}
-
-/* Replaces a -1 in the shape by what the count of elements leaves. */
-static int complete(int64_t *shape, int n, int64_t count)
-{
-	int64_t known = 1;
-	int open = -1;
-
-	for (int i = 0; i < n; i++) {
-		if (shape[i] == -1 && open < 0) {
-			open = i;
-			continue;
-		}
-		if (shape[i] < 0)
-			return raise_errno(EINVAL, "shape[%d] is %lld: one of a "
-					   "shape may be -1, and none below", i,
-					   (long long)shape[i]);
-		if (__builtin_mul_overflow(known, shape[i], &known))
-			return raise_errno(EINVAL, "the shape has more elements "
-					   "than the tensor, %lld",
-					   (long long)count);
-	}
-	if (open >= 0 && known && !(count % known)) {
-		shape[open] = count / known;
-		return 0;
-	}
-	if (open >= 0 || known != count)
-		return raise_errno(EINVAL, "a tensor of %lld elements has no such "
-				   "shape: the %sdimensions have %lld",
-				   (long long)count, open < 0 ? "" : "other ",
-				   (long long)known);
-	return 0;
-}
-
-/* The compact strides of l's shape. */
-static void make_compact(struct layout *l)
-{
-	uint64_t stride = 1;
-
-	for (int i = l->dl.ndim - 1; i >= 0; i--) {
-		l->strides[i] = stride;
-		stride *= l->shape[i] ? l->shape[i] : 1;
-	}
-}
-
-/*
- * Merges dimension d of dl, and those before it that follow it in memory, to one block
- * of n elements, `stride` apart. Returns the dimension before.
- */
-static int merge(const DLTensor *dl, int d, int64_t *n, int64_t *stride)
-{
-	int64_t next;
-
-	*n = dl->shape[d];
-	*stride = dl->strides[d];
-	while (--d >= 0) {
-		if (dl->shape[d] == 1)
-			continue;
-		if (*n == 1) {
-			*stride = dl->strides[d];
-		} else if (__builtin_mul_overflow(*n, *stride, &next) ||
-			   dl->strides[d] != next) {
-			break;
-		}
-		*n *= dl->shape[d];
-	}
-	return d;
-}
-
-/* Strides for l's shape, which has as many elements as dl, or -1: it needs a copy. */
-static int regroup(const DLTensor *dl, struct layout *l)
-{
-	int64_t left = 1, stride = 1;
-	int d = dl->ndim - 1;
-
-	for (int i = l->dl.ndim - 1; i >= 0; i--) {
-		int64_t n = l->shape[i];
-
-		if (n != 1 && left == 1 && d >= 0)
-			d = merge(dl, d, &left, &stride);
-		if (left % n)
-			return -1;
-		l->strides[i] = stride;
-		left /= n;
-		/* After the last element it may wrap. */
-		stride = (uint64_t)stride * n;
-	}
-	return 0;
-}
-
-static int do_reshape(const DLTensor *dl, PyObject *shape, struct layout *l)
-{
-	int n = parse_ints(shape, l->shape, "the shape");
-
-	if (n < 0 || complete(l->shape, n, count_of(dl)))
-		return -1;
-	l->dl.ndim = n;
-	if (!count_of(dl))
-		make_compact(l);
-	else if (regroup(dl, l))
-		return raise_errno(EOPNOTSUPP, "the tensor's elements are not one "
-				   "after another, so that this shape needs a "
-				   "copy: t.copy().reshape(...)");
-	return 0;
-}
-
-/* A dimension as Python counts it, of n; -1 with an exception. */
-static int find_dim(int64_t dim, int n)
-{
-	if (dim < -n || dim >= n)
-		return raise_errno(EINVAL, "there is no dimension %lld: they are "
-				   "%d to %d", (long long)dim, -n, n - 1);
-	return dim < 0 ? dim + n : dim;
-}
-
-static int do_permute(const DLTensor *dl, PyObject *args, struct layout *l)
-{
-	int64_t dims[DLBUF_MAX_NDIM];
-	int n = parse_ints(args, dims, "the list of dimensions");
-	uint64_t seen = 0;
-
-	if (n < 0)
-		return -1;
-	if (n != dl->ndim)
-		return raise_errno(EINVAL, "%d dimensions are named, and the tensor "
-				   "has %d", n, (int)dl->ndim);
-	for (int i = 0; i < n; i++) {
-		int d = find_dim(dims[i], n);
-
-		if (d < 0)
-			return -1;
-		if (seen >> d & 1)
-			return raise_errno(EINVAL, "dimension %d is named twice", d);
-		seen |= (uint64_t)1 << d;
-		if (add_dims(l, dl, d, d + 1))
-			return -1;
-	}
-	return 0;
-}
-
-static int do_reverse(const DLTensor *dl, PyObject *none, struct layout *l)
-{
-	(void)none;
-	for (int i = dl->ndim - 1; i >= 0; i--)
-		if (add_dims(l, dl, i, i + 1))
-			return -1;
-	return 0;
-}
-
-/* NumPy's: without axes, or with None, all in the other order. */
-static int do_transpose(const DLTensor *dl, PyObject *args, struct layout *l)
-{
-	Py_ssize_t n = PyTuple_Size(args);
-
-	if (!n || (n == 1 && PyTuple_GetItem(args, 0) == Py_None))
-		return do_reverse(dl, NULL, l);
-	return do_permute(dl, args, l);
-}
-
-static int do_unsqueeze(const DLTensor *dl, PyObject *arg, struct layout *l)
-{
-	long long dim = PyLong_AsLongLong(arg);
-	int d;
-
-	if (dim == -1 && PyErr_Occurred())
-		return bad_argument(arg, "dim", "an int");
-	d = find_dim(dim, dl->ndim + 1);
-	return d < 0 || add_dims(l, dl, 0, d) || add_dim(l, 1, 0) ||
-	       add_dims(l, dl, d, dl->ndim) ? -1 : 0;
-}
-
-/* dims is a tuple, or NULL: all of one element. */
-static int do_squeeze(const DLTensor *dl, PyObject *args, struct layout *l)
-{
-	int64_t dims[DLBUF_MAX_NDIM];
-	uint64_t leave = 0;
-	int n = args ? parse_ints(args, dims, "dim") : 0;
-
-	if (n < 0)
-		return -1;
-	for (int i = 0; i < n; i++) {
-		int d = find_dim(dims[i], dl->ndim);
-
-		if (d < 0)
-			return -1;
-		if (dl->shape[d] != 1)
-			return raise_errno(EINVAL, "dimension %d has %lld elements, "
-					   "not 1", d, (long long)dl->shape[d]);
-		leave |= (uint64_t)1 << d;
-	}
-	for (int i = 0; i < dl->ndim; i++)
-		if (args ? !(leave >> i & 1) : dl->shape[i] != 1)
-			if (add_dims(l, dl, i, i + 1))
-				return -1;
-	return 0;
-}
-
-static int do_nothing(const DLTensor *dl, PyObject *none, struct layout *l)
-{
-	(void)none;
-	return add_dims(l, dl, 0, dl->ndim);
-}
-
-typedef int (*shape_fn)(const DLTensor *dl, PyObject *args, struct layout *l);
-
-/* All elements of t, in other dimensions. */
-static PyObject *reshaped(PyObject *self, shape_fn fn, PyObject *args)
+/* All elements of t, its dimensions in their order or in the opposite one. */
+static PyObject *whole(PyObject *self, bool reversed)
 {
 	struct tensor *t = (struct tensor *)self;
 	PyObject *ret = NULL;
 	struct layout l;
+	int n, err = 0;
 
 	if (tensor_begin(t))
 		return NULL;
+	n = t->dl->dl_tensor.ndim;
 	begin_layout(&l, t);
-	if (!fn(&t->dl->dl_tensor, args, &l))
+	for (int i = 0; !err && i < n; i++) {
+		int d = reversed ? n - 1 - i : i;
+
+		err = add_dims(&l, &t->dl->dl_tensor, d, d + 1);
+	}
+	if (!err)
 		ret = tensor_view(t, &l, 0);
 	tensor_end(t);
 	return ret;
 }
 
-PyObject *tensor_reshape(PyObject *self, PyObject *args)
+PyObject *tensor_share_method(PyObject *self, PyObject *none)
 {
-	return reshaped(self, do_reshape, args);
-}
-
-PyObject *tensor_permute(PyObject *self, PyObject *args)
-{
-	return reshaped(self, do_permute, args);
-}
-
-PyObject *tensor_transpose(PyObject *self, PyObject *args)
-{
-	return reshaped(self, do_transpose, args);
+	(void)none;
+	return whole(self, false);
 }
 
 PyObject *tensor_transposed(PyObject *self, void *closure)
 {
 	(void)closure;
-	return reshaped(self, do_reverse, NULL);
+	return whole(self, true);
 }
 
-PyObject *tensor_unsqueeze(PyObject *self, PyObject *dim)
+/*
+ * view(tensor, shape, strides, dtype): from its first element on. Callers have computed
+ * dimensions inside the tensor's memory.
+ */
+PyObject *view(PyObject *module, PyObject *args)
 {
-	return reshaped(self, do_unsqueeze, dim);
-}
+	PyObject *obj, *shape, *strides, *dtype, *ret = NULL;
+	struct tensor *t;
+	struct layout l;
+	DLDataType from;
 
-PyObject *tensor_squeeze(PyObject *self, PyObject *args, PyObject *kwargs)
-{
-	static char *names[] = { "dim", NULL };
-	PyObject *dim = Py_None, *dims = NULL, *ret;
-
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:squeeze", names, &dim))
+	(void)module;
+	if (!PyArg_ParseTuple(args, "O!OOO", tensor_type, &obj, &shape, &strides,
+			      &dtype) ||
+	    parse_layout(&l, shape, dtype, strides, 0))
 		return NULL;
-	if (dim != Py_None) {
-		dims = PyTuple_Pack(1, dim);
-		if (!dims)
-			return NULL;
-	}
-	ret = reshaped(self, do_squeeze, dims);
-	Py_XDECREF(dims);
+	t = (struct tensor *)obj;
+	if (tensor_begin(t))
+		return NULL;
+	from = t->dl->dl_tensor.dtype;
+	if (l.dl.dtype.bits * l.dl.dtype.lanes == from.bits * from.lanes)
+		ret = tensor_view(t, &l, 0);
+	else
+		raise_errno(EOPNOTSUPP, "elements of %d bits are not whole bytes",
+			    from.bits * from.lanes);
+	tensor_end(t);
 	return ret;
-}
-
-PyObject *tensor_share_method(PyObject *self, PyObject *none)
-{
-	return reshaped(self, do_nothing, none);
-}
-
-/* reverse(tensor) */
-PyObject *reverse(PyObject *module, PyObject *obj)
-{
-	(void)module;
-	if (PyObject_TypeCheck(obj, tensor_type))
-		return reshaped(obj, do_reverse, NULL);
-	PyErr_SetString(PyExc_TypeError, "not a dlbuf.Tensor");
-	return NULL;
-}
-
-static int do_retype(const DLTensor *dl, PyObject *dtype, struct layout *l)
-{
-	DLDataType to;
-
-	if (parse_dtype(dtype, &to))
-		return -1;
-	if (to.bits * to.lanes != dl->dtype.bits * dl->dtype.lanes)
-		return raise_errno(EOPNOTSUPP, "elements of %d bits are not whole "
-				   "bytes", dl->dtype.bits * dl->dtype.lanes);
-	l->dl.dtype = to;
-	return add_dims(l, dl, 0, dl->ndim);
-}
-
-/* retype(tensor, dtype): the same bytes as another type of the same size */
-PyObject *retype(PyObject *module, PyObject *args)
-{
-	PyObject *obj, *dtype;
-
-	(void)module;
-	if (!PyArg_ParseTuple(args, "O!O", tensor_type, &obj, &dtype))
-		return NULL;
-	return reshaped(obj, do_retype, dtype);
 }

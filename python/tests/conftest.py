@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from dlbuf.interop import _memory
-from dlbuf.interop._memory import Versioned, py
+from interop import _memory
+from interop._memory import Versioned, py
 
 
 class Producer(_memory.Producer):

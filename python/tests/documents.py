@@ -14,7 +14,7 @@ the reason:
     <!-- not run: PyAV is not installed -->
 """
 
-import enum
+import ast
 import glob
 import inspect
 import json
@@ -84,6 +84,17 @@ def _kind(obj: Any) -> str:
     return "callable" if callable(obj) else "data"
 
 
+def _under_members(cls: type) -> dict[str, str]:
+    """The docstrings under the members of an enum, or the fields of a record."""
+    ret: dict[str, str] = {}
+    node = ast.parse(inspect.getsource(cls)).body[0]
+    assert isinstance(node, ast.ClassDef)
+    for member, doc in zip(node.body, node.body[1:]):
+        if isinstance(doc, ast.Expr) and isinstance(member, (ast.Assign, ast.AnnAssign)):
+            ret[re.findall(r"\w+", ast.unparse(member))[0]] = ast.unparse(doc)
+    return ret
+
+
 def items(module: ModuleType) -> Iterator[Item]:
     """Every public name of a module with its docstring, and its members."""
     for name in module.__all__:
@@ -93,12 +104,12 @@ def items(module: ModuleType) -> Iterator[Item]:
         yield Item(name, _kind(obj), inspect.getdoc(obj) or "")
         if not inspect.isclass(obj):
             continue
-        if issubclass(obj, enum.Enum):
-            for member in obj.__members__.values():
-                own = vars(member).get("__doc__") or ""
-                yield Item(f"{name}.{member.name}", "data", own)
+        fields: Any = getattr(obj, "__members__", getattr(obj, "_fields", ()))
+        under = _under_members(obj) if fields else {}
         for key, value in vars(obj).items():
-            if key[0] == "_" or isinstance(value, obj):
+            if key in fields:
+                yield Item(f"{name}.{key}", "data", under.get(key, ""))
+            if key[0] == "_" or key in fields:
                 continue
             if isinstance(value, (classmethod, staticmethod)):
                 value = value.__func__

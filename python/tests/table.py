@@ -4,7 +4,7 @@
 import ctypes
 
 import dlbuf
-from dlbuf.interop._memory import DLTensor, Versioned, py
+from interop._memory import DLTensor, Versioned, py
 
 
 class Table(ctypes.Structure):

@@ -533,10 +533,10 @@ pycache := PYTHONPYCACHEPREFIX=/tmp/pycache
 python := env PYTHONPATH=$(b)/python/site $(pycache)
 $(call step,python@lab): | python@host build@gcc
 	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab) $(media) -- $(python) CUDA_DOUBLE=$(cuda-double) \
-		python3 python/tests/lab.py
+		python3 python/tests/lab/lab.py
 # Those whose threads and processes meet, where they run at once.
 $(call step,python@lab+threads): | python@host build@gcc
-	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab-2) $(media) -- $(python) python3 python/tests/lab.py \
+	$(ktap) --has $(dir)/python/site/dlbuf -- $(lab-2) $(media) -- $(python) python3 python/tests/lab/lab.py \
 		one_thread_keeps_order closed_by_another_thread threads_leave_nothing many_threads_send \
 		released_after_put a_receiver_that_dies_before_it_reads camera_all_held forked_while_another_waits
 $(call step,lab@broker+python): build@gcc | python@host interop@build
@@ -544,24 +544,24 @@ $(call step,lab@broker+python): build@gcc | python@host interop@build
 # The extension that is linked with the installed library.
 $(call step,python@lab+system): | python@host
 	$(ktap) --has $(dir)/python/system/site/dlbuf -- $(lab) $(media) -- \
-		env PYTHONPATH=$(dir)/python/system/site $(pycache) python3 python/tests/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0
+		env PYTHONPATH=$(dir)/python/system/site $(pycache) python3 python/tests/lab/lab_system.py $(dir)/python/system/prefix/lib/libdlbuf.so.0
 $(call step,python@lab+torch): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/torch-tests $(dir)/python/peers; \
 		exec $(lab) --with torch -- $(python) PYTHONPYCACHEPREFIX= PYTHONDONTWRITEBYTECODE=1 \
 		DLBUF_PEERS=$(dir)/python/peers \
-		DLBUF_INTEROP_JSON=$(dir)/python/torch.json python3 python/tests/lab_torch.py'
+		DLBUF_INTEROP_JSON=$(dir)/python/torch.json python3 python/tests/lab/lab_torch.py'
 
 # Frames of other Python packages: PyAV of PyPI, libcamera on a USB camera.
 $(call step,python@lab+producers): | python@host interop@build
 	$(ktap) --has $(dir)/python/site/dlbuf --has $(dir)/gcc/interop/uvc -- sh -c 'python/tests/guest $(dir)/python-producers producers; \
 		exec $(lab) $(media) --gpu -- $(b)/gcc/interop/uvc env PYTHONPATH=$(b)/python/site:$(b)/python-producers \
-		$(pycache) python3 python/tests/lab_producers.py'
+		$(pycache) python3 python/tests/lab/lab_producers.py'
 
 # The recipes of its README and its examples, with what these need of PyPI.
 $(call step,examples@python): | python@host
 	$(ktap) --has $(dir)/python/site/dlbuf -- sh -c 'python/tests/guest $(dir)/python-examples examples; \
 		exec $(lab) $(media) -- env PYTHONPATH=$(b)/python/site:$(b)/python-examples \
-		$(pycache) python3 python/tests/lab_examples.py'
+		$(pycache) python3 python/tests/lab/lab_examples.py'
 
 # ---------------------------------------------------------------- the tool, the README
 

@@ -22,10 +22,10 @@ import numpy as np
 with atheris.instrument_imports(include=["dlbuf"]):
     import dlbuf
     from dlbuf import _cuda
-    from dlbuf.interop import _memory
-from dlbuf.interop._memory import Versioned
 
 sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from interop import _memory  # noqa: E402
+from interop._memory import Versioned  # noqa: E402
 from table import exchanged  # noqa: E402
 
 BITS = 8 * ctypes.sizeof(ctypes.c_void_p)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """PyTorch on real dma-bufs, for the lab. Prints KTAP.
 
-    PYTHONPATH=... python3 python/tests/lab_torch.py [NAME...]
+    PYTHONPATH=... python3 python/tests/lab/lab_torch.py [NAME...]
 
 A process of its own: importing it takes long where the CPU is emulated.
 """
@@ -16,12 +16,12 @@ import warnings
 import torch
 
 import dlbuf
-from dlbuf.interop import _cells, _matrix
-from dlbuf.interop._libraries import LIBRARIES
 
 import lab_examples
 import labtools
 from labtools import fds, maps, raises
+from interop import _cells, _matrix
+from interop._libraries import LIBRARIES
 
 CASES = []
 

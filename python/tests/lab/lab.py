@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The package on real dma-bufs, for the lab. Prints KTAP; needs NumPy.
 
-    PYTHONPATH=... python3 python/tests/lab.py [NAME...]
+    PYTHONPATH=... python3 python/tests/lab/lab.py [NAME...]
 """
 
 import errno
@@ -21,9 +21,9 @@ import numpy as np
 import dlbuf
 from dlbuf import Access, DLDeviceType
 
-from cycles import Loop, leases
-from labtools import (Skip, Vgem, Vivid, asleep, case, fds, main, maps, raises,
+from labtools import (TESTS, Skip, Vgem, Vivid, asleep, case, fds, main, maps, raises,
                       waits_without_the_gil)
+from cycles import Loop, leases
 import lab_camera  # noqa: F401
 import lab_camera_more  # noqa: F401
 import lab_cuda  # noqa: F401
@@ -538,13 +538,13 @@ def devices_close_early():
 @case
 def interop():
     """The matrix over dma-bufs, with what is in the guest."""
-    p = subprocess.run([sys.executable, "-m", "dlbuf.interop", "--only",
+    p = subprocess.run([sys.executable, f"{TESTS}/interop", "--only",
                         "dlbuf dma-buf/*/uint*"], capture_output=True,
                        text=True)
     assert p.returncode == 0 and not p.stderr, p
     assert "new dma-bufs: yes" in p.stdout, p.stdout
     # 4 dtypes and 10 layouts; from_dlpack(), two doors of ours, two of NumPy.
-    assert p.stdout.endswith("200 shared; 0 that dlbuf owes\n"), p.stdout
+    assert p.stdout.endswith("200 shared; 0 that dlbuf owes.\n"), p.stdout
 
 
 @case

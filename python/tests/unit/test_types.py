@@ -211,6 +211,8 @@ def sent(what):
     (lambda: dlbuf.alloc(4, "uint8", name=b"x"), TypeError, "text, not b'x'"),
     (lambda: dlbuf.alloc(4, "uint8", 5.5), TypeError,
      "device is a sequence of Devices or names, not 5.5"),
+    (lambda: dlbuf.from_fd(None, 4, "uint8"), TypeError,
+     r"fd is an int or an object with fileno\(\), not None"),
     (lambda: dlbuf.from_fd(0, 4, "uint8", device=5), TypeError,
      "a device is a Device or a name, not 5"),
     (lambda: dlbuf.from_fd(0, 4, "uint8", access=1.5), TypeError,

@@ -12,9 +12,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from fnmatch import fnmatch
-from functools import partial
 from typing import Any, NamedTuple
 
 import dlbuf
@@ -24,6 +23,7 @@ from ._cells import (COPIED, CRASHED, DMABUF, NONE, OURS, PLAIN, REFUSED,
 from ._libraries import LIBRARIES, Library
 from ._memory import COMMON
 
+_HERE = os.path.dirname(os.path.abspath(__file__))
 YARDSTICK = "numpy"
 
 
@@ -59,7 +59,7 @@ def versions() -> dict[str, str | None]:
         if importlib.util.find_spec(kind.module) is None:
             continue
         p = subprocess.run(
-            [sys.executable, "-m", "dlbuf.interop", "--version-of", name],
+            [sys.executable, _HERE, "--version-of", name],
             capture_output=True, text=True)
         lines = p.stdout.splitlines()
         if p.returncode or not lines:
@@ -122,13 +122,13 @@ class _Child(NamedTuple):
     said: str
 
 
-def _run_child(producer: str, consumer: str, wanted: list[tuple[str, str]],
-               progress: Callable[[int], None]) -> _Child:
+def _run_child(producer: str, consumer: str, wanted: list[tuple[str, str]]
+               ) -> _Child:
     cells: list[Cell] = []
     last = -1
     with tempfile.TemporaryFile("w+", errors="replace") as err:
         with subprocess.Popen(
-                [sys.executable, "-m", "dlbuf.interop", "--work", producer,
+                [sys.executable, _HERE, "--work", producer,
                  consumer], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                 stderr=err, text=True) as p:
             assert p.stdin and p.stdout
@@ -140,7 +140,6 @@ def _run_child(producer: str, consumer: str, wanted: list[tuple[str, str]],
                     last = int(data["next"])  # pyright: ignore
                 else:
                     cells.append(Cell(*data))
-                    progress(len(cells))
         err.seek(0)
         said = err.read()
     return _Child(cells, last, p.returncode, said)
@@ -158,15 +157,13 @@ def _why(child: _Child) -> str:
     return how
 
 
-def run_pair(producer: str, consumer: str, wanted: list[tuple[str, str]],
-             progress: Callable[[int], None]) -> list[Cell]:
+def run_pair(producer: str, consumer: str, wanted: list[tuple[str, str]]
+             ) -> list[Cell]:
     """Every cell of a pair, whatever becomes of the processes."""
     cells: list[Cell] = []
     left = list(wanted)
     while left:
-        done = len(cells)
-        child = _run_child(producer, consumer, left,
-                           lambda n: progress(done + n))
+        child = _run_child(producer, consumer, left)
         cells += child.cells
         if len(child.cells) == len(left) and not child.status:
             break
@@ -250,8 +247,7 @@ def machine_of(reason: str) -> dict[str, str]:
     }
 
 
-def run(only: list[str], everything: bool,
-        progress: Callable[[str, int, int], None]) -> Report:
+def run(only: list[str], everything: bool) -> Report:
     """only: wildcards of "producer/consumer/dtype/layout", from the left."""
     reason = exporter()
     libraries = versions()
@@ -262,8 +258,7 @@ def run(only: list[str], everything: bool,
         wanted = [(d, l) for d, l in plan(producer, LIBRARIES[consumer])
                   if _chosen(only, (producer, consumer, d, l))]
         if wanted:
-            cells += run_pair(producer, consumer, wanted, partial(
-                progress, f"{producer} -> {consumer}", len(wanted)))
+            cells += run_pair(producer, consumer, wanted)
     return Report(machine_of(reason), libraries, cells, faults(cells))
 
 

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Loops of every call: nothing is left behind. For the lab; prints KTAP.
 
-    PYTHONPATH=... LOOPS=100000 python3 python/tests/lab_loops.py [CALL...]
+    PYTHONPATH=... LOOPS=100000 python3 python/tests/lab/lab_loops.py [CALL...]
 
 CALL is a shell pattern of the names in CALLS. lab.py runs all of them with about
 a hundred loops: a leak of one Python object, of one malloc() or of one fd in
@@ -32,9 +32,9 @@ import numpy as np
 import dlbuf
 import dlbuf.multiprocessing
 
+from labtools import case, main, once_equal
 from cycles import Loop
 from lab_camera import vivid
-from labtools import case, main, once_equal
 
 LOOPS = int(os.environ.get("LOOPS", 120))
 THREADS, ROUNDS = 4, max(LOOPS // 4, 60)

@@ -3,7 +3,7 @@
 """dlbuf.pyav, libcamera and picamera2 on what is real: a screen, and the tests' USB
 camera (tests/doubles/uvc.c). Each byte is compared.
 
-    build/interop/uvc env PYTHONPATH=... python3 python/tests/lab_producers.py
+    build/interop/uvc env PYTHONPATH=... python3 python/tests/lab/lab_producers.py
 """
 
 import doctest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A report as text for a terminal, and as Markdown for the documentation."""
+"""A report as Markdown."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from ._matrix import STATES, Report
 from ._memory import DTYPES, LAYOUTS
 
 Table = list[list[str]]
-
-_COLOURS = {"shared": "32", "yes": "32", "copied": "33", "refused": "33",
-            "crashed": "31", "wrong": "31", "FAULT": "31"}
 
 
 def _consumers(report: Report) -> list[str]:
@@ -142,53 +139,6 @@ def _counts(report: Report) -> str:
                      if n)
 
 
-# ------------------------------------------------------------------ text
-
-def _paint(text: str, colours: bool) -> str:
-    code = _COLOURS.get(text.strip().split(",")[0]) if colours else None
-    return f"\033[{code}m{text}\033[0m" if code else text
-
-
-def _columns(rows: Table, colours: bool) -> list[str]:
-    widths = [max(len(r[i]) for r in rows) for i in range(len(rows[0]))]
-    return ["  ".join(_paint(v.ljust(w), colours)
-                      for v, w in zip(row, widths)).rstrip() for row in rows]
-
-
-def text(report: Report, colours: bool) -> str:
-    m = report.machine
-    lines = [f"dlbuf {m['dlbuf']}, Python {m['python']}, {m['system']}, "
-             f"{m['machine']}"]
-    lines.append("new dma-bufs: " + ("yes" if m["dma-bufs"] == "yes" else
-                                     f"none, {m['dma-bufs']}"))
-    lines.append("")
-    lines += _columns([[name, version or "not installed"] for name, version
-                       in report.libraries.items()], False)
-    lines += ["", "Shared, of what the producer can make:", ""]
-    lines += _columns(overview(report), False)
-    for title, table in _sections(report):
-        lines += ["", f"{title}:", "", *_columns(table, colours)]
-    said = words(report.cells)
-    if said:
-        lines += ["", "What they said:"]
-        last = ""
-        for pair, state, where, what in said:
-            if pair != last:
-                lines += ["", pair]
-                last = pair
-            lines.append(f"  {_paint(state, colours)}: {where}")
-            lines.append(f"    {what}")
-    lines.append("")
-    for pair, state, where, what in words([c for c, _ in report.faults],
-                                         STATES):
-        lines.append(f"{_paint('FAULT', colours)} {pair}: {state}: {where}: "
-                     f"{what}")
-    lines.append(f"{_counts(report)}; {len(report.faults)} that dlbuf owes")
-    return "\n".join(lines)
-
-
-# ------------------------------------------------------------------ Markdown
-
 def _markdown_table(rows: Table) -> list[str]:
     def line(cells: list[str]) -> str:
         return "| " + " | ".join(c.replace("|", "\\|") for c in cells) + " |"
@@ -198,7 +148,7 @@ def _markdown_table(rows: Table) -> list[str]:
 
 
 def markdown(report: Report) -> str:
-    """The generated part of docs/interop/python.md."""
+    """What the program prints, and the generated part of docs/interop/python.md."""
     installed = [[name, version] for name, version in report.libraries.items()
                  if version]
     lines = ["## Versions", "", *_markdown_table(
@@ -213,5 +163,7 @@ def markdown(report: Report) -> str:
         [pair, state, where, f"`{what.replace('`', chr(39))}`"]
         for pair, state, where, what in words(report.cells))])
     lines += ["", f"{_counts(report)}; {len(report.faults)} that dlbuf owes.",
-              ""]
+              "", *(f"FAULT {pair}: {state}: {where}: {what}" for
+                    pair, state, where, what in words(
+                        [c for c, _ in report.faults], STATES))]
     return "\n".join(lines)

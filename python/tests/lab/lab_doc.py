@@ -16,9 +16,9 @@ from typing import Any
 
 import dlbuf
 
+from labtools import Skip, case, fds, raises
 import documents
 from lab_camera import control, vivid
-from labtools import Skip, case, fds, raises
 
 
 # The examples of docstrings have imported these.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Other libraries' own DLPack tests, with dlbuf between producer and consumer.
 
-    python/tests/peers.py OUT.json LIBRARY FILE...
+    python/tests/interop/peers.py OUT.json LIBRARY FILE...
 
 Every exchange in these files goes through a dlbuf.Tensor. Their calls
 `from_dlpack(x)` become `from_dlpack(dlbuf.from_dlpack(x))`, and `x.__dlpack__()` becomes

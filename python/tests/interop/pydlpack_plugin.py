@@ -8,7 +8,7 @@ import dlpack
 import pytest
 
 import dlbuf
-from dlbuf.interop import _memory
+from interop import _memory
 
 
 class Object:

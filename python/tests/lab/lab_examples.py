@@ -2,7 +2,7 @@
 """The recipes of python/README.md and the programs of python/examples, as users
 start them. For the lab. Prints KTAP.
 
-    PYTHONPATH=... python3 python/tests/lab_examples.py [NAME...]
+    PYTHONPATH=... python3 python/tests/lab/lab_examples.py [NAME...]
 
 lab_torch.py runs those that need PyTorch, where it is installed.
 """
@@ -15,10 +15,9 @@ import sys
 import tempfile
 import zlib
 
-from labtools import Skip, main
+from labtools import TESTS, Skip, main
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-EXAMPLES = os.path.join(HERE, "../examples")
+EXAMPLES = os.path.join(TESTS, "../examples")
 
 # After a recipe, when its own names are gone, nothing may hold a frame.
 END = """
@@ -63,7 +62,7 @@ def start(*args, cwd=None):
 
 def recipes():
     """(number, code) of each."""
-    with open(os.path.join(HERE, "../README.md"), encoding="utf-8") as f:
+    with open(os.path.join(TESTS, "../README.md"), encoding="utf-8") as f:
         page = f.read().split("\n## Recipes\n")[1].split("\n## ")[0]
     return re.findall(r"^\*\*(\d+)\..*?```python\n(.*?)```", page,
                       re.DOTALL | re.MULTILINE)

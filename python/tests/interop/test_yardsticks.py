@@ -16,9 +16,9 @@ import sys
 import pytest
 
 import dlbuf
-from dlbuf.interop._memory import COMMON, DTYPES, LAYOUTS, Block
+from interop._memory import COMMON, DTYPES, LAYOUTS, Block
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 # ------------------------------------------------------------------ pydlpack
@@ -29,11 +29,11 @@ def test_of_pydlpack(np):
         pytest.skip("the module dlpack is not that of pydlpack")
     env = dict(os.environ)
     env["PYTHONPATH"] = os.pathsep.join(
-        [HERE, *filter(None, [env.get("PYTHONPATH")])])
+        [TESTS, *filter(None, [env.get("PYTHONPATH")])])
     p = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "pydlpack_plugin", "-p",
+        [sys.executable, "-m", "pytest", "-q", "-p", "interop.pydlpack_plugin", "-p",
          "no:cacheprovider", "--tb=line", "--pyargs", "dlpack.tests"],
-        capture_output=True, text=True, env=env, cwd=HERE)
+        capture_output=True, text=True, env=env, cwd=TESTS)
     failed = re.findall(r"^FAILED \S+::(\S+) - (.*)$", p.stdout, re.M)
     # It closes an mmap under a tensor that is still there; dlbuf holds the
     # buffer as long as there is one, and Python refuses to close it.

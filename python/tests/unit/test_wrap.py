@@ -107,13 +107,21 @@ def test_reversed_of_few_dimensions(source, shape):
     assert memoryview(r).tolist() == memoryview(t).tolist()
 
 
-def test_reverse_wants_a_tensor():
+def test_view_wants_a_tensor():
+    def view(t, dtype="uint8"):
+        return dlbuf._dlbuf.view(t, (3,), (1,), dtype)
+
     with pytest.raises(TypeError):
-        dlbuf._dlbuf.reverse(7)
+        view(7)
     t = dlbuf.wrap(b"abc")
+    assert view(t, "int8").tobytes() == b"abc"
+    with pytest.raises(BufferError, match="8 bits"):
+        view(t, "uint16")
     t.close()
     with pytest.raises(ValueError, match="closed"):
-        dlbuf._dlbuf.reverse(t)
+        view(t)
+    with pytest.raises(ValueError, match="closed"):
+        dlbuf.wrap(t, reverse=True)
 
 
 # ------------------------------------------------------------------ share

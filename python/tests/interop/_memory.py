@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .._types import parse_dtype
+from dlbuf._types import parse_dtype  # pyright: ignore[reportPrivateUsage]
 
 # ------------------------------------------------------------------ DLPack
 

@@ -4,7 +4,7 @@
 CUDA_DOUBLE names the double, tests/doubles/libcuda.so of a build. It is what its
 environment says when it is loaded, so each case is a process of its own:
 
-    python3 python/tests/lab_cuda.py NAME
+    python3 python/tests/lab/lab_cuda.py NAME
 """
 
 import ctypes

@@ -20,6 +20,10 @@ import numpy as np
 
 import dlbuf
 
+# Its modules are for the lab, too.
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.append(TESTS)
+
 
 class Skip(Exception):
     pass

@@ -17,7 +17,7 @@ import pytest
 
 import dlbuf
 from dlbuf import _dlbuf
-from dlbuf.interop import _memory
+from interop import _memory
 
 SHAPES = [(), (5,), (1,), (0,), (4, 6), (3, 1, 4), (2, 3, 4), (2, 0, 3),
           (1, 1, 1), (2, 3, 1, 2, 2)]
@@ -197,7 +197,7 @@ def test_arrays_as_indices(np):
     (lambda t: t.reshape(0, -1), "no such shape"),
     (lambda t: t.reshape(-2), "none below"),
     (lambda t: t.reshape(1 << 62, 4), "more elements"),
-    (lambda t: t.reshape([1] * 65), "65 dimensions"),
+    (lambda t: t[0, 0].reshape([1] * 65), "65 dimensions"),
     (lambda t: t.transpose(0), "1 dimensions are named"),
     (lambda t: t.transpose(0, 0), "named twice"),
     (lambda t: t.transpose(0, 2), "no dimension 2: they are -2 to 1"),

@@ -14,24 +14,17 @@ import json
 import os
 import sys
 
-from . import _matrix, _report
-from ._libraries import LIBRARIES
+if not __package__:
+    # `python3 FOLDER` has the folder itself on the path, not where it is.
+    sys.path[0] = os.path.dirname(os.path.abspath(sys.path[0]))
 
-
-def _progress(label: str, total: int, done: int) -> None:
-    """One line that changes, on a terminal only."""
-    end = "\r" if done < total else "\r" + " " * 60 + "\r"
-    text = f"{label}: {done}/{total}" if done < total else ""
-    print(f"{text:<60}", end=end, file=sys.stderr, flush=True)
-
-
-def _quiet(label: str, total: int, done: int) -> None:
-    pass
+from interop import _matrix, _report
+from interop._libraries import LIBRARIES
 
 
 def _parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(
-        prog="python -m dlbuf.interop", description=__doc__,
+        prog="python3 python/tests/interop", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="Exit status: 1 where something fails that dlbuf owes: values, "
         "writes, addresses or\ndeleters that are wrong, or a refusal that a "
@@ -43,14 +36,6 @@ def _parser() -> argparse.ArgumentParser:
                    "given several times")
     p.add_argument("--all", action="store_true",
                    help="pairs that dlbuf has no part in, too")
-    p.add_argument("--json", action="store_true", help="every cell, as JSON")
-    p.add_argument("--markdown", action="store_true",
-                   help="the tables of the documentation")
-    p.add_argument("--from", action="append", default=[], metavar="FILE",
-                   dest="files", help="nothing is run: reports that --json has "
-                   "written, as one")
-    p.add_argument("--list", action="store_true",
-                   help="the libraries that it knows")
     p.add_argument("--work", nargs=2, help=argparse.SUPPRESS)
     p.add_argument("--version-of", help=argparse.SUPPRESS)
     return p
@@ -66,30 +51,14 @@ def main(argv: list[str] | None = None) -> int:
     if args.version_of:
         print(LIBRARIES[args.version_of]().version)
         return 0
-    if args.list:
-        print("\n".join(LIBRARIES))
-        return 0
-    if args.files:
-        reports: list[_matrix.Report] = []
-        for name in args.files:
-            with open(name) as f:
-                reports.append(_matrix.Report.from_json(json.load(f)))
-        report = _matrix.merge(reports)
-    else:
-        report = _matrix.run(
-            args.only, args.all,
-            _progress if sys.stderr.isatty() else _quiet)
-        if not report.cells:
-            print(f"nothing is called {' or '.join(args.only)}, or it is not "
-                  "installed", file=sys.stderr)
-            return 2
-    if args.json:
-        print(json.dumps(report.to_json(), indent=1))
-    elif args.markdown:
-        print(_report.markdown(report))
-    else:
-        colours = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        print(_report.text(report, colours))
+    report = _matrix.run(args.only, args.all)
+    if not report.cells:
+        print(f"nothing is called {' or '.join(args.only)}, or it is not "
+              "installed", file=sys.stderr)
+        return 2
+    print("dlbuf {dlbuf}, Python {python}, {system}, {machine}; new dma-bufs: "
+          "{dma-bufs}\n".format_map(report.machine))
+    print(_report.markdown(report).rstrip())
     return 1 if report.faults else 0
 
 

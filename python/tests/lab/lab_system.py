@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """The package built with DLBUF_SYSTEM=1, and C code that uses the same library.
 
-    PYTHONPATH=... python3 python/tests/lab_system.py LIBDLBUF.SO
+    PYTHONPATH=... python3 python/tests/lab/lab_system.py LIBDLBUF.SO
 """
 
 import ctypes

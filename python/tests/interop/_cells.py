@@ -11,8 +11,9 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import dlbuf
+from dlbuf._types import (  # pyright: ignore[reportPrivateUsage]
+    dtype_name, parse_dtype)
 
-from .._types import dtype_name, parse_dtype
 from ._libraries import Cannot, Library
 from ._memory import (DTYPES, EXTENT, LAYOUTS, Block, DType, Layout,
                       tensor_of)

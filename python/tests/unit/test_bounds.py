@@ -11,8 +11,8 @@ import pytest
 
 import dlbuf
 from dlbuf import _dlbuf
-from dlbuf.interop import _memory
-from dlbuf.interop._memory import DLTensor, Versioned
+from interop import _memory
+from interop._memory import DLTensor, Versioned
 
 from table import API, exchanged
 

@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 import dlbuf
-from dlbuf.interop._libraries import LIBRARIES
+from interop._libraries import LIBRARIES
 
 LAYOUTS = {
     "contiguous": lambda a: a,

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: MIT
-"""The interop matrix: `python -m dlbuf.interop`."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""The interop matrix: `python3 python/tests/interop`."""
