@@ -47,9 +47,8 @@ def copy_library(folder):
     """What of the tree an extension is built from, and its licence."""
     patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h",
                 "include/dlbuf/interop/shared.h",
-                "include/dlbuf/interop/v4l2.h", "lib/*.[ch]",
-                "lib/queue/*.[ch]", "lib/backends/*/*.[ch]",
-                "udmabuf/*.[ch]"]
+                "include/dlbuf/interop/v4l2.h", "lib/*/*.[ch]",
+                "lib/backends/*/*.[ch]", "udmabuf/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):
             to = os.path.join(folder, os.path.relpath(f, ROOT))
@@ -165,10 +164,9 @@ class BuildExt(build_ext):
         copy = os.path.join(self.build_temp, COPY)
         shutil.rmtree(copy, ignore_errors=True)
         copy_library(copy)
-        for folder in ("lib", "lib/queue"):
-            ext.sources += sorted(
-                f for f in glob.glob(os.path.join(copy, folder, "*.c"))
-                if not f.endswith("_absent.c"))
+        ext.sources += sorted(
+            f for f in glob.glob(os.path.join(copy, "lib/*/*.c"))
+            if not f.endswith("absent.c") and "/bridge/" not in f)
         ext.include_dirs += [copy, os.path.join(copy, "include"),
                              os.path.join(copy, "lib")]
         for kind, symbol in symbols:
@@ -187,6 +185,8 @@ class BuildExt(build_ext):
             if kind == "BACKEND":
                 sources = glob.glob(
                     os.path.join(copy, "lib/backends", name, "*.c"))
+                if name == "vulkan":
+                    sources += glob.glob(os.path.join(copy, "lib/bridge/*.c"))
                 ext.sources += sorted(f for f in sources if on !=
                                       (os.path.basename(f) == "absent.c"))
             else:
