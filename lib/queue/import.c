@@ -13,8 +13,7 @@
 
 /* ---------------------------------------------------------------- direct */
 
-/* Copies the device's bytes to m->staging, and waits for the copy. */
-static int read_back(struct queue_memory *m)
+int queue_copy_now(struct queue_memory *m, bool back)
 {
 	const struct queue_ops *ops = m->dev->ops;
 	void *stream;
@@ -25,9 +24,9 @@ static int read_back(struct queue_memory *m)
 	if (m->passes)
 		ret = ops->begin(m, stream);
 	if (!ret)
-		ret = ops->copy(m, stream, true);
+		ret = ops->copy(m, stream, back);
 	if (!ret && m->passes)
-		ret = ops->end(m, DLBUF_READ, stream);
+		ret = ops->end(m, back ? DLBUF_READ : DLBUF_WRITE, stream);
 	return queue_finish_own(m->dev, stream, ret);
 }
 
@@ -52,7 +51,7 @@ static int compare(struct queue_memory *m)
 	}
 	ret = m->dev->ops->alloc_host(m->dev, m->base.bytes, &m->staging, NULL);
 	for (int tries = 0; !ret && !same && tries < 3; tries++) {
-		ret = read_back(m);
+		ret = queue_copy_now(m, true);
 		same = !ret && !memcmp(m->staging, map, bytes);
 	}
 	if (!ret && !same)
@@ -74,6 +73,9 @@ static int import_direct(struct queue_memory *m)
 
 	if (!dev->ops->import)
 		return fail(-EOPNOTSUPP, "the driver does not import dma-bufs");
+	if (__atomic_load_n(&dev->apart, __ATOMIC_ACQUIRE))
+		return fail(-EOPNOTSUPP, "the driver's imports share no memory with the "
+			    "dma-buf: a trial buffer kept other bytes");
 	ret = dev->ops->import(m);
 	if (!ret && !__atomic_load_n(&dev->believed, __ATOMIC_ACQUIRE))
 		ret = compare(m);

@@ -59,8 +59,12 @@ static int import(struct import *imp)
 
 int queue_import(struct import *imp)
 {
-	int ret = import(imp);
+	struct queue_device *dev = queue_device_of(imp->dev);
+	int ret;
 
+	if (dev->ops->import && PATH_BIT(DLBUF_PATH_DIRECT) & imp->paths)
+		queue_try_direct(dev);
+	ret = import(imp);
 	/*
 	 * If a host function of the stream waits for fences, releases give events and
 	 * no fences: see copy.c.

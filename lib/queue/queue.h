@@ -279,6 +279,8 @@ struct queue_device {
 	bool orphans;		/* work may outlive its stream; finish_all() waits for it */
 	uint64_t least;		/* smaller memory is given out again in the same dma-buf */
 	bool believed;		/* atomic; path `direct` once read the right bytes */
+	bool apart;		/* atomic; its imports are memory of their own: trial.c */
+	int tried;		/* atomic; the trial was begun */
 	const void *context;	/* frees wait for all its streams; NULL: for this device's */
 
 	struct bridge *bridge;	/* or NULL */
@@ -519,6 +521,10 @@ int queue_import_by(struct import *imp,
 
 /* Imports by m->base.path. */
 int queue_import_path(struct queue_memory *m);
+/* Copies between m->staging and the device's memory, and waits for that. */
+int queue_copy_now(struct queue_memory *m, bool back);
+/* trial.c: once for a device, sets dev->apart. */
+void queue_try_direct(struct queue_device *dev);
 
 /* Frees m->staging, now or later. */
 void queue_staging_drop(struct queue_memory *m);

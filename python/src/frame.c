@@ -9,7 +9,7 @@
 /* The system's library does not export it: leases in cycles are not collected. */
 #define tensor_lease_users(dl) NULL
 #else
-#include "lease.h"
+#include "access/lease.h"
 #endif
 
 /* ---------------------------------------------------------------- tensors */

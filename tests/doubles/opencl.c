@@ -118,7 +118,11 @@ static const struct fake_machine machines[] = {
 	  .extensions = KHR_MEMORY "cl_khr_external_memory_dma_buf "
 			"cl_qcom_ext_host_ptr cl_qcom_dmabuf_host_ptr ",
 	  .type = CL_DEVICE_TYPE_GPU, .host_ptr = HOST_PTR_COPIED,
-	  .dma_bufs = true, .qcom = true },
+	  .dma_bufs = true, .qcom = true, .apart = true },
+	{ .word = "apart", .name = "Fake GPU", .version = "OpenCL 3.0 fake",
+	  .extensions = KHR_MEMORY "cl_khr_external_memory_dma_buf ",
+	  .type = CL_DEVICE_TYPE_GPU, .host_ptr = HOST_PTR_PINNED, .dma_bufs = true,
+	  .apart = true },
 	{ .word = "userptr", .name = "Fake GPU", .version = "OpenCL 3.0 fake",
 	  .extensions = "", .type = CL_DEVICE_TYPE_GPU,
 	  .host_ptr = HOST_PTR_PINNED },

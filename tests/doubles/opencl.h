@@ -28,6 +28,7 @@
  *	arm	GPU: clImportMemoryARM()
  *	qcom	GPU: CL_MEM_EXT_HOST_PTR_QCOM
  *	adreno8	the same; Khronos' import makes a buffer that shares nothing
+ *	apart	Khronos' import only, which does so
  *	userptr	GPU: the memory of CL_MEM_USE_HOST_PTR is pinned and used in place;
  *		a map brings to the host what the device has written
  *	shadow	GPU: CL_MEM_USE_HOST_PTR makes a copy; a map and an unmap
@@ -88,6 +89,7 @@ struct fake_machine {
 	cl_device_type type;
 	enum fake_host_ptr host_ptr;
 	bool dma_bufs;		/* imports them as Khronos' extension does */
+	bool apart;		/* an import shares nothing with the dma-buf */
 	bool fd_0_is_none;
 	bool semaphores;
 	bool arm, qcom;

@@ -278,7 +278,7 @@ static cl_int import_khr(struct memory *m, int fd)
 	look_at_fd(fd);
 	m->external = true;
 	/* As a public study saw it: a buffer that shares nothing. */
-	if (fake.machine.qcom) {
+	if (fake.machine.apart) {
 		close(fd);
 		return memory_alloc(m);
 	}

@@ -313,6 +313,8 @@ $(call step,cts@opencl+arm): build@gcc
 	$(call on-opencl-double,arm,$(direct-copy) $(fence-event) import/* path/*)
 $(call step,cts@opencl+qcom): build@gcc
 	$(call on-opencl-double,qcom,$(direct-copy) $(fence-event) import/* path/* alloc/*)
+$(call step,cts@opencl+apart): build@gcc
+	$(call on-opencl-double,apart,$(host-copy) $(fence-event) path/*)
 $(call step,cts@opencl+userptr): build@gcc
 	$(call on-opencl-double,userptr,$(host-copy) $(fence-event) import/* path/* sync/*)
 
