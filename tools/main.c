@@ -43,12 +43,6 @@ static const struct command {
 	  "compares two matrices: what has become better, what worse" },
 	{ "report", report_main,
 	  "writes what a bug report needs, or a matrix as a page of HTML" },
-	{ "bench", bench_main,
-	  "measures imports, accesses and reads, beside the same by hand" },
-	{ "send", send_main,
-	  "sends frames of a pattern or a camera to another process" },
-	{ "recv", recv_main,
-	  "receives frames, imports them on a device and checks every byte" },
 };
 
 static int print_usage(void)

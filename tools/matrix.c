@@ -376,6 +376,7 @@ static int run_cell(struct command *cmd, const cJSON *e, const cJSON *i)
 	cJSON_AddNullToObject(cell, "signal");
 	cJSON_AddArrayToObject(cell, "checks");
 	cJSON_AddArrayToObject(cell, "costs");
+	cJSON_AddArrayToObject(cell, "by_hand");
 	cJSON_AddNullToObject(cell, "soak");
 	if (!why)
 		status = run_child(cmd, cell);

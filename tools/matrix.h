@@ -81,6 +81,7 @@ struct cell {
 
 	struct buffer buffer;
 	uint8_t *want, *got;	/* of buffer.bytes each */
+	uint8_t *hand;		/* a mapping without dlbuf */
 	struct dlbuf_device *dev;
 	const struct access *access;
 	uint32_t flags;		/* of imports */
@@ -110,7 +111,8 @@ struct timing {
 	uint64_t bytes, first_import, cached_import, acquire_release; /* ns */
 	uint64_t read, write;	/* ns */
 };
-void cell_costs(struct cell *c, const struct timing *timing);
+/* Sends them as an entry of the cell's list, "costs" or "by_hand". */
+void cell_costs(struct cell *c, const char *list, const struct timing *timing);
 /* Sets c->buffer, c->want, c->got. */
 int cell_open(struct cell *c, uint64_t bytes);
 

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -107,7 +108,7 @@ static uint64_t per_second(uint64_t bytes, uint64_t ns)
 	return ns ? bytes * 1e9 / ns : 0;
 }
 
-void cell_costs(struct cell *c, const struct timing *timing)
+void cell_costs(struct cell *c, const char *list, const struct timing *timing)
 {
 	cJSON *o = cJSON_CreateObject();
 
@@ -117,7 +118,7 @@ void cell_costs(struct cell *c, const struct timing *timing)
 	put_cost(o, "acquire_release_ns", timing->acquire_release);
 	put_cost(o, "read_bytes_per_s", per_second(timing->bytes, timing->read));
 	put_cost(o, "write_bytes_per_s", per_second(timing->bytes, timing->write));
-	cell_send(c, "costs", o);
+	cell_send(c, list, o);
 }
 
 /* ---------------------------------------------------------------- patterns */
@@ -653,6 +654,63 @@ static bool time_write(struct cell *c, DLManagedTensorVersioned *t)
 	return device_write(c, t, 0, c->buffer.bytes);
 }
 
+/* The same without dlbuf, by the CPU, in a mapping. */
+
+static bool map_by_hand(struct cell *c, DLManagedTensorVersioned *t)
+{
+	void *p = mmap(NULL, c->buffer.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       c->buffer.fd, 0);
+
+	(void)t;
+	return p != MAP_FAILED && !munmap(p, c->buffer.bytes);
+}
+
+static bool access_by_hand(struct cell *c, DLManagedTensorVersioned *t)
+{
+	(void)t;
+	return !bracket(c->buffer.fd, DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW) &&
+	       !bracket(c->buffer.fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW);
+}
+
+static bool copy_by_hand(struct cell *c, void *to, const void *from, uint64_t flags)
+{
+	if (bracket(c->buffer.fd, DMA_BUF_SYNC_START | flags))
+		return false;
+	memcpy(to, from, c->buffer.bytes);
+	return !bracket(c->buffer.fd, DMA_BUF_SYNC_END | flags);
+}
+
+static bool read_by_hand(struct cell *c, DLManagedTensorVersioned *t)
+{
+	(void)t;
+	return copy_by_hand(c, c->got, c->hand, DMA_BUF_SYNC_READ);
+}
+
+static bool write_by_hand(struct cell *c, DLManagedTensorVersioned *t)
+{
+	(void)t;
+	return copy_by_hand(c, c->hand, c->want, DMA_BUF_SYNC_WRITE);
+}
+
+/* Nothing is sent about a buffer that cannot be mapped. */
+static void measure_by_hand(struct cell *c)
+{
+	struct timing timing = { .bytes = c->buffer.bytes };
+	uint64_t start = now_ns();
+
+	c->hand = mmap(NULL, c->buffer.bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+		       c->buffer.fd, 0);
+	timing.first_import = now_ns() - start;
+	if (c->hand == MAP_FAILED)
+		return;
+	timing.cached_import = median_of(map_by_hand, c, NULL);
+	timing.acquire_release = median_of(access_by_hand, c, NULL);
+	timing.read = median_of(read_by_hand, c, NULL);
+	timing.write = median_of(write_by_hand, c, NULL);
+	munmap(c->hand, c->buffer.bytes);
+	cell_costs(c, "by_hand", &timing);
+}
+
 static void measure(struct cell *c, uint64_t bytes)
 {
 	struct timing timing = { 0 };
@@ -675,7 +733,9 @@ static void measure(struct cell *c, uint64_t bytes)
 		timing.acquire_release = median_of(time_access, c, t);
 		timing.read = median_of(time_read, c, t);
 		timing.write = median_of(time_write, c, t);
-		cell_costs(c, &timing);
+		cell_costs(c, "costs", &timing);
+		if (!strcmp(c->importer, "cpu"))
+			measure_by_hand(c);
 	} else {
 		cell_fail(c);
 	}

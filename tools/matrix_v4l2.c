@@ -266,7 +266,7 @@ static void import_check(struct cell *c)
 		return;
 	}
 	timing.first_import = (now_ns() - start) / stream.queued;
-	cell_costs(c, &timing);
+	cell_costs(c, "costs", &timing);
 	cell_send(c, "path", cJSON_CreateString("kernel"));
 }
 

@@ -66,8 +66,5 @@ int alloc_main(int argc, char **argv);
 int report_main(int argc, char **argv);
 int diff_main(int argc, char **argv);
 int matrix_main(int argc, char **argv);
-int bench_main(int argc, char **argv);
-int send_main(int argc, char **argv);
-int recv_main(int argc, char **argv);
 
 #endif /* DMABUF_TEST_TOOL_H */
