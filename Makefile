@@ -286,7 +286,7 @@ FORCE:
 # ---------------------------------------------------------------- dmabuf-test
 
 # Without cJSON, what is about a matrix is left out, too.
-tool-readers := machine grid html diff bugreport
+tool-readers := machine grid page diff bugreport
 tool-src-$(CONFIG_DMABUF_TEST) := $(reducers:%=tools/reduce_%.c) \
 	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c \
 	$(if $(CONFIG_TOOL_JSON),tools/json_absent.c tools/matrix_drm$(if $(CONFIG_TOOL_DRM),_absent).c,\
@@ -306,14 +306,14 @@ $(O)/%.spv.h: %.comp
 	$(call say,GLSL,$<)
 	$(Q)$(GLSLANG) -V --quiet --target-env vulkan1.1 --vn $(notdir $*)_spv -o $@ $<
 
-# What does not change of a page of HTML, as a string of C.
+# The template of a page of HTML, as a string of C.
 $(O)/%.html.h: %.html
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
 	$(Q)sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
 
 $(tool-obj): $(tool-spv)
-$(O)/tools/html.o: $(O)/tools/html_head.html.h
+$(O)/tools/page.o: $(O)/tools/page.html.h
 $(O)/dmabuf-test: $(tool-obj) $(lib-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -o $@ $(tool-obj) $(lib-a) $(all-ldflags) $(tool-libs) -ldl -lpthread -lm

@@ -24,7 +24,7 @@
 #include <dlbuf/dlbuf.h>
 
 #include "grid.h"
-#include "html.h"
+#include "page.h"
 #include "matrix.h"
 #include "opts.h"
 #include "tool.h"
@@ -630,7 +630,7 @@ static int write_all(const char *path, bool html, const char *output)
 		return status;
 	status = get_matrix(path, &matrix, &ended);
 	if (!status && html)
-		status = html_write(matrix, out.f);
+		status = page_write(matrix, out.f);
 	else if (!status)
 		status = write_report(matrix, ended, out.f);
 	cJSON_Delete(matrix);

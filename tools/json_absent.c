@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* --json in a tool without cJSON, and the commands that read JSON. */
-#include "html.h"
 #include "json.h"
 #include "tool.h"
 
@@ -16,11 +15,6 @@ int json_check(void)
 int json_write(const cJSON *json, FILE *f, const char *name)
 {
 	return json_check();
-}
-
-int html_write(const cJSON *matrix, FILE *f)
-{
-	return fail(STATUS_SYSTEM, "--html: dmabuf-test was built without cJSON");
 }
 
 int diff_main(int argc, char **argv)

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "child.h"
-#include "html.h"
 #include "matrix.h"
 #include "opts.h"
 #include "out.h"
+#include "page.h"
 #include "survey.h"
 
 struct command {
@@ -462,7 +462,7 @@ static int put_all(struct command *cmd)
 	int status = 0;
 
 	if (cmd->html_path)
-		status = html_write(cmd->root, cmd->html_out.f);
+		status = page_write(cmd->root, cmd->html_out.f);
 	if (!status && cmd->html_path)
 		status = outfile_commit(&cmd->html_out);
 	if (!status && cmd->json.want)
