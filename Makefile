@@ -33,6 +33,8 @@ zshdir ?= $(prefix)/share/zsh/site-functions
 # Where Icarus Verilog looks for modules, and what Verilator compiles.
 ivldir ?= $(libdir)/ivl
 verilogdir ?= $(prefix)/share/dlbuf/verilog
+# The page of a matrix without the matrix.
+pagedir ?= $(prefix)/share/dlbuf
 DESTDIR ?=
 
 CROSS_COMPILE ?=
@@ -286,11 +288,11 @@ FORCE:
 # ---------------------------------------------------------------- dmabuf-test
 
 # Without cJSON, what is about a matrix is left out, too.
-tool-readers := machine grid page diff bugreport
+tool-matrix := machine page
 tool-src-$(CONFIG_DMABUF_TEST) := $(reducers:%=tools/reduce_%.c) \
 	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c \
 	$(if $(CONFIG_TOOL_JSON),tools/json_absent.c tools/matrix_drm$(if $(CONFIG_TOOL_DRM),_absent).c,\
-	tools/json.c tools/matrix%.c $(tool-readers:%=tools/%.c)),$(wildcard tools/*.c)) $(accesses:%=tools/access/%.c)
+	tools/json.c tools/matrix%.c $(tool-matrix:%=tools/%.c)),$(wildcard tools/*.c)) $(accesses:%=tools/access/%.c)
 tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson) $(if $(CONFIG_TOOL_DRM),libdrm)
 tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=tools/reduce_%.comp))
 tool-obj := $(tool-src-y:%.c=$(O)/%.o) $(if $(tool-src-y),$(O)/lib/node_access.o)
@@ -450,6 +452,8 @@ headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
 	include/dlbuf/vulkan.h
 interop := $(wildcard include/dlbuf/interop/*.h include/dlbuf/interop/*.hpp)
 man := $(wildcard man/*.[1357])
+# Beside the tool, as dmabuf-NAME; they have its man page.
+scripts := matrix-diff report
 
 .PHONY: install uninstall
 install: all
@@ -462,6 +466,9 @@ install: all
 	$(if $(CONFIG_STATIC),install -m 644 $(lib-a) $(DESTDIR)$(libdir))
 	install -m 644 $(O)/dlbuf.pc $(DESTDIR)$(libdir)/pkgconfig
 	$(if $(tool),install -d $(DESTDIR)$(bindir) && install -m 755 $(tool) $(DESTDIR)$(bindir))
+	$(if $(tool),$(foreach s,$(scripts),install -m 755 tools/$(s) $(DESTDIR)$(bindir)/dmabuf-$(s) &&) :)
+	$(if $(tool),$(foreach s,$(scripts),install -d $(DESTDIR)$(mandir)/man1 && ln -sf dmabuf-test.1 $(DESTDIR)$(mandir)/man1/dmabuf-$(s).1 &&) :)
+	$(if $(tool),install -D -m 644 tools/page.html $(DESTDIR)$(pagedir)/matrix.html)
 	$(if $(tool),install -D -m 644 completions/dmabuf-test.bash $(DESTDIR)$(bashdir)/dmabuf-test)
 	$(if $(tool),install -D -m 644 completions/_dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test)
 	$(if $(has-vpi),$(if $(vpi),install -D -m 755 $(vpi) $(DESTDIR)$(ivldir)/dlbuf.vpi))
@@ -473,6 +480,7 @@ uninstall:
 	-rmdir $(DESTDIR)$(includedir)/dlbuf/interop $(DESTDIR)$(includedir)/dlbuf
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(so)) $(soname) libdlbuf.so libdlbuf.a pkgconfig/dlbuf.pc)
 	rm -f $(DESTDIR)$(bindir)/dmabuf-test $(DESTDIR)$(ivldir)/dlbuf.vpi
+	rm -f $(foreach s,$(scripts),$(DESTDIR)$(bindir)/dmabuf-$(s) $(DESTDIR)$(mandir)/man1/dmabuf-$(s).1) $(DESTDIR)$(pagedir)/matrix.html
 	rm -f $(DESTDIR)$(bashdir)/dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test
 	rm -f $(verilog:verilog/%=$(DESTDIR)$(verilogdir)/%)
 	-rmdir $(DESTDIR)$(verilogdir) $(DESTDIR)$(prefix)/share/dlbuf $(DESTDIR)$(ivldir)
@@ -536,8 +544,7 @@ docs-lines:
 # The picture in README.md: the lab's matrix, in Chromium. The page is O/matrix.html.
 docs-matrix: $(tool)
 	$(call say,GEN,docs/images/matrix.png)
-	$(Q)tests/guest/lab -- sh -c '$(tool) matrix --json > $(O)/matrix.json || [ $$? = 1 ]'
-	$(Q)$(tool) report --html -o $(O)/matrix.html $(O)/matrix.json
+	$(Q)tests/guest/lab -- sh -c '$(tool) matrix --quiet --html $(O)/matrix.html || [ $$? = 1 ]'
 	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x790 light
 
 docs-formats: $(tool)

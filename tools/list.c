@@ -117,6 +117,26 @@ static const char *sync_name(enum dlbuf_sync sync)
 	return "";
 }
 
+/* What the kernel says about a dma-buf of it. */
+static void add_fdinfo(cJSON *o, const struct dlbuf_exporter_info *info)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = info->name);
+	char path[64], text[1024] = "";
+	FILE *f;
+	int fd;
+
+	if (!info->status && !dlbuf_alloc_fd(1, &opts, &fd)) {
+		snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+		f = fopen(path, "re");
+		if (f) {
+			text[fread(text, 1, sizeof(text) - 1, f)] = '\0';
+			fclose(f);
+		}
+		close(fd);
+	}
+	cJSON_AddStringToObject(o, "fdinfo", text);
+}
+
 static int add_exporter(const struct dlbuf_exporter_info *info, void *data)
 {
 	struct listing *list = data;
@@ -126,6 +146,7 @@ static int add_exporter(const struct dlbuf_exporter_info *info, void *data)
 	cJSON_AddStringToObject(o, "node", info->node);
 	cJSON_AddNumberToObject(o, "status", info->status);
 	cJSON_AddStringToObject(o, "reason", info->reason);
+	add_fdinfo(o, info);
 	cJSON_AddItemToArray(list->json, o);
 	table_cell(&list->exporters, "%s", info->name);
 	table_cell(&list->exporters, "%s", info->node);

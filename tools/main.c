@@ -39,10 +39,6 @@ static const struct command {
 	  "lists the tensors of each pixel format, or why there are none" },
 	{ "alloc", alloc_main,
 	  "finds a buffer that devices and V4L2 nodes share, or who refuses" },
-	{ "diff", diff_main,
-	  "compares two matrices: what has become better, what worse" },
-	{ "report", report_main,
-	  "writes what a bug report needs, or a matrix as a page of HTML" },
 };
 
 static int print_usage(void)

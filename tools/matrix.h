@@ -10,7 +10,7 @@
 #include <dlbuf/dlbuf.h>
 
 #include "access/access.h"
-#include "grid.h"
+#include "json.h"
 #include "tool.h"
 
 /* ---- children and their messages */
@@ -130,8 +130,11 @@ void drm_cell(struct cell *c, const char *node);
 
 /* ---- what comes out (matrix_out.c) */
 
-/* A member of an object, 0 where there is none. */
+/* A member of an object; 0 or "" where there is none. */
+const cJSON *member(const cJSON *o, const char *name);
 double get_number(const cJSON *o, const char *name);
+const char *member_text(const cJSON *o, const char *name);
+bool member_true(const cJSON *o, const char *name);
 
 /* The exporter or importer of a list; NULL: none. */
 const cJSON *party_named(const cJSON *list, const char *name);

@@ -8,9 +8,26 @@
 
 #define COLUMNS 80
 
+const cJSON *member(const cJSON *o, const char *name)
+{
+	return cJSON_GetObjectItemCaseSensitive(o, name);
+}
+
+const char *member_text(const cJSON *o, const char *name)
+{
+	const char *s = cJSON_GetStringValue(member(o, name));
+
+	return s ? s : "";
+}
+
+bool member_true(const cJSON *o, const char *name)
+{
+	return cJSON_IsTrue(member(o, name));
+}
+
 double get_number(const cJSON *o, const char *name)
 {
-	const cJSON *n = cJSON_GetObjectItemCaseSensitive(o, name);
+	const cJSON *n = member(o, name);
 
 	return cJSON_IsNumber(n) ? n->valuedouble : 0;
 }

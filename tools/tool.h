@@ -63,8 +63,6 @@ int camera_main(int argc, char **argv);
 int fence_main(int argc, char **argv);
 int formats_main(int argc, char **argv);
 int alloc_main(int argc, char **argv);
-int report_main(int argc, char **argv);
-int diff_main(int argc, char **argv);
 int matrix_main(int argc, char **argv);
 
 #endif /* DMABUF_TEST_TOOL_H */
