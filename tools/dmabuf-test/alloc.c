@@ -11,7 +11,7 @@
 
 #include <dlbuf/dlbuf.h>
 
-#include "../lib/node.h"
+#include "../../lib/node.h"
 #include "names.h"
 #include "opts.h"
 #include "out.h"

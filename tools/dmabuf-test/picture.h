@@ -10,7 +10,7 @@
 #include <dlbuf/format.h>
 
 #include "out.h"
-#include "v4l2.h"
+#include "camera/v4l2.h"
 
 /* One of a pixel's values, for every pixel. */
 struct component {

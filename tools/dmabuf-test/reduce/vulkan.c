@@ -7,7 +7,7 @@
 #include <dlbuf/vulkan.h>
 
 #include "reduce.h"
-#include "reduce_vulkan.spv.h"
+#include "reduce/vulkan.spv.h"
 #include "tool.h"
 
 #define INSTANCE_FUNCTIONS(F)         \
@@ -132,8 +132,8 @@ static int make_pipeline(struct gpu *gpu)
 	};
 	VkShaderModuleCreateInfo shader_info = {
 		.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-		.codeSize = sizeof(reduce_vulkan_spv),
-		.pCode = reduce_vulkan_spv,
+		.codeSize = sizeof(vulkan_spv),
+		.pCode = vulkan_spv,
 	};
 	VkComputePipelineCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,

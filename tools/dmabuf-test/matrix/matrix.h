@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * dmabuf-test matrix: what its parts share. matrix.c is the command; it loads no driver and
- * starts this program anew for each cell, an exporter and an importer (matrix_cell.c), and
+ * dmabuf-test matrix: what its parts share. command.c is the command; it loads no driver and
+ * starts this program anew for each cell, an exporter and an importer (cell.c), and
  * for the lists of both. Such a child sends JSON objects to the command, which merges them.
  */
 #ifndef DMABUF_TEST_MATRIX_H
@@ -34,7 +34,7 @@ int matrix_list_main(int fd, char **argv);
 /* `matrix --cell FD EXPORTER IMPORTER QUICK SOAK` */
 int matrix_cell_main(int fd, char **argv);
 
-/* ---- an exporter's buffer (matrix_export.c) */
+/* ---- an exporter's buffer (buffer.c) */
 
 struct buffer {
 	int fd;			/* the dma-buf */
@@ -116,7 +116,7 @@ void cell_costs(struct cell *c, const char *list, const struct timing *timing);
 /* Sets c->buffer, c->want, c->got. */
 int cell_open(struct cell *c, uint64_t bytes);
 
-/* ---- V4L2 nodes (matrix_v4l2.c), DRM nodes (matrix_drm.c, a tool with libdrm) */
+/* ---- V4L2 nodes (v4l2.c), DRM nodes (drm.c, a tool with libdrm) */
 
 void v4l2_list(int fd, bool exporters);
 int v4l2_buffer_open(struct buffer *b, const char *node, bool output);
@@ -128,7 +128,7 @@ int drm_buffer_open(struct buffer *b, const char *node, uint64_t bytes);
 void drm_buffer_close(struct buffer *b);
 void drm_cell(struct cell *c, const char *node);
 
-/* ---- what comes out (matrix_out.c) */
+/* ---- what comes out (table.c) */
 
 /* A member of an object; 0 or "" where there is none. */
 const cJSON *member(const cJSON *o, const char *name);

@@ -23,15 +23,7 @@ struct command {
 	struct outfile png_out, json_out;
 };
 
-/* Files of one format below --save; those that are not committed disappear. */
-struct saved {
-	struct outfile raw, png;
-};
-int saved_open(struct saved *saved, const struct command *cmd,
-	       struct verify *v);
-int saved_flush(struct saved *saved);
-int saved_commit(struct saved *saved);
-void saved_abort(struct saved *saved);
+/* ---- take.c */
 
 /*
  * Frames of cmd's camera in v->format, asked for as `code`, on the devices
@@ -42,8 +34,10 @@ int camera_take(const struct command *cmd, uint32_t code, struct verify *v);
 /* The report of a run. */
 struct report camera_report(const struct command *cmd, struct verify *v);
 
+/* ---- formats.c */
+
 /*
- * Each format that the camera has (all.c): a line each, or json, which is new
+ * Each format that the camera has: a line each, or json, which is new
  * and to be freed. cmd->png_out gets the sheet of their pictures.
  */
 int all_formats(struct command *cmd, struct verify *v, cJSON **json);

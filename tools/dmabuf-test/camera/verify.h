@@ -11,7 +11,7 @@
 #include <dlbuf/dlbuf.h>
 
 #include "picture.h"
-#include "reduce.h"
+#include "reduce/reduce.h"
 #include "sheet.h"
 #include "v4l2.h"
 

@@ -9,7 +9,7 @@
 
 #include <dlbuf/base.h>
 
-#include "../lib/node.h"
+#include "../../../lib/node.h"
 #include "vgem.h"
 
 /*

@@ -9,7 +9,7 @@
 #include <dlbuf/device.h>
 #include <dlbuf/dlpack.h>
 
-#include "rows.h"
+#include "camera/rows.h"
 
 /*
  * Modulo 2^32, over byte b of row y at x:

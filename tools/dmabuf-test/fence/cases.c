@@ -20,7 +20,7 @@
 #include <linux/dma-buf.h>
 
 #include "fence.h"
-#include "../tests/harness/lab_module.h"
+#include "../../../tests/harness/lab_module.h"
 
 #ifndef DMA_BUF_IOCTL_EXPORT_SYNC_FILE /* before 6.0 */
 struct dma_buf_export_sync_file {

@@ -4,7 +4,7 @@
 #include "tool.h"
 
 static const char template[] =
-#include "page.html.h"
+#include "matrix/page.html.h"
 ;
 
 int page_write(const cJSON *matrix, FILE *f)

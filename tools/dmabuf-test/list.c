@@ -14,7 +14,7 @@
 #include "out.h"
 #include "survey.h"
 #include "tool.h"
-#include "v4l2.h"
+#include "camera/v4l2.h"
 
 struct command {
 	struct json_to json;

@@ -13,7 +13,7 @@
 #include <linux/dma-buf.h>
 
 #include "child.h"
-#include "fence.h"
+#include "fence/fence.h"
 #include "matrix.h"
 #include "out.h"
 

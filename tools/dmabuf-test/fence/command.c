@@ -12,7 +12,7 @@
 #include "opts.h"
 #include "out.h"
 #include "survey.h"
-#include "v4l2.h"
+#include "camera/v4l2.h"
 
 #define MAX_NAMES 32
 /* Silence of a case that is as good as a hang; the slow ones take 10 s. */
