@@ -41,7 +41,6 @@ struct listing {
 	/* The name that is looked for, and how well any format has it. */
 	const char *name;
 	enum name_match best;
-	unsigned int n;
 };
 
 /* What a frame in a format is as a view; n 0: nothing, with the sentence. */
@@ -253,78 +252,6 @@ static void add_row(struct listing *list, const struct dlbuf_format_info *info)
 	table_cell(&list->table, "%s", views);
 }
 
-static void print_view(const struct command *cmd,
-		       const struct dlbuf_format_info *info,
-		       enum dlbuf_view view)
-{
-	const char *head = dlbuf_view_name(view);
-	char layout[160], offset[64] = "";
-	struct tensors t;
-
-	text_tensors(cmd, info, view, &t);
-	if (!t.n)
-		printf("  %-10s  %s%s%s\n", head, style(STYLE_DIM),
-		       why_not(info, view, &t), style(STYLE_OFF));
-	for (uint32_t i = 0; i < t.n; i++, head = "") {
-		const DLTensor *dl = &t.layouts[i].layout;
-
-		put_layout(cmd, layout, sizeof(layout), dl);
-		/* A product of both symbols reads worse than "plane 1". */
-		if (cmd->width)
-			snprintf(offset, sizeof(offset), ", from byte %llu",
-				 (unsigned long long)dl->byte_offset);
-		else if (info->nplanes > 1 && t.n > 1)
-			snprintf(offset, sizeof(offset), ", of plane %u",
-				 t.layouts[i].plane);
-		else if (dl->byte_offset)
-			snprintf(offset, sizeof(offset), ", from byte %llu",
-				 (unsigned long long)dl->byte_offset);
-		printf("  %-10s  %s %s%s\n", head, text_dtype(dl->dtype).s,
-		       layout, offset);
-	}
-}
-
-static void print_planes(const struct dlbuf_format_info *info)
-{
-	printf("  channels    %s, in memory order\n", info->channels);
-	printf("  values      %s", text_dtype(info->dtype).s);
-	if (info->depth != info->dtype.bits)
-		printf(", of which the %s %u bits count", info->shift ?
-		       "upper" : "lower", info->depth);
-	putchar('\n');
-	for (uint32_t i = 0; i < info->nplanes; i++)
-		printf("  plane %u     %u value%s for %ux%u pixel%s\n", i,
-		       info->planes[i].channels,
-		       info->planes[i].channels > 1 ? "s" : "",
-		       info->planes[i].hsub, info->planes[i].vsub,
-		       info->planes[i].hsub * info->planes[i].vsub > 1 ?
-		       "s" : "");
-}
-
-static void print_detail(struct listing *list,
-			 const struct dlbuf_format_info *info)
-{
-	const struct command *cmd = list->cmd;
-
-	printf("%s%s%s%s\n", list->n ? "\n" : "", style(STYLE_BOLD),
-	       format_title(info), style(STYLE_OFF));
-	printf("  DRM         %s\n", text_name(info->drm_name,
-					       info->drm_code).s);
-	printf("  V4L2        %s\n", text_name(info->v4l2_name,
-					       info->v4l2_code).s);
-	if (info->v4l2_multi_name)
-		printf("  V4L2        %s, each plane in a dma-buf of its own\n",
-		       text_name(info->v4l2_multi_name,
-				 info->v4l2_multi_code).s);
-	if (info->reason)
-		printf("  refused     %s\n", info->reason);
-	else
-		print_planes(info);
-	for (int i = 0; i < DLBUF_NVIEWS; i++)
-		if (cmd->view < 0 ? has_view(info, i) : i == cmd->view)
-			print_view(cmd, info, i);
-}
-
 /* ---------------------------------------------------------------- JSON */
 
 static void add_code(cJSON *o, const char *key, const char *name, uint32_t code)
@@ -426,11 +353,8 @@ static int add(const struct dlbuf_format_info *info, void *data)
 		return 0;
 	if (list->array)
 		add_json(list, info);
-	else if (list->name)
-		print_detail(list, info);
 	else
 		add_row(list, info);
-	list->n++;
 	return 0;
 }
 
@@ -485,11 +409,10 @@ static void formats_text(const struct command *cmd)
 		"dtype", "shape / strides", "other views",
 	};
 
-	for (size_t i = 0; !cmd->nnames && i < ARRAY_SIZE(heads); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
 		table_cell(&list.table, "%s", heads[i]);
 	walk(&list);
-	if (list.table.ncells)
-		table_print(&list.table);
+	table_print(&list.table);
 }
 
 static int formats_json(const struct command *cmd)
@@ -546,9 +469,9 @@ static const struct cmdline usage = {
 	.operands = "[FORMAT]...",
 	.about =
 "Lists the pixel formats of DRM and V4L2, with the tensors that dlbuf makes of a\n"
-"frame in each format, or the reason why it makes none. FORMAT is a name or a\n"
-"four-character code: then all that dlbuf knows about this format is printed. No\n"
-"dma-buf is needed.\n",
+"frame in each format, or the reason why it makes none; those of a FORMAT only, which\n"
+"is a name or a four-character code. --json has all that dlbuf knows about a format.\n"
+"No dma-buf is needed.\n",
 	.end =
 "After each shape come the strides, in elements, of rows without padding. JSON is of\n"
 "1920x1080 pixels without --size, and of all views without --view.\n"

@@ -3,6 +3,7 @@
 #ifndef DMABUF_TEST_CAMERA_H
 #define DMABUF_TEST_CAMERA_H
 
+#include "names.h"
 #include "opts.h"
 #include "out.h"
 #include "report.h"
@@ -20,7 +21,7 @@ struct command {
 	bool moving, written, quiet;
 	struct json_to json;
 
-	struct outfile png_out, json_out;
+	struct outfile png_out, json_out;	/* png_out: of all formats, the page of pictures */
 };
 
 /* ---- take.c */
@@ -31,6 +32,9 @@ struct command {
  */
 int camera_take(const struct command *cmd, uint32_t code, struct verify *v);
 
+/* What a format's files are called. */
+struct camera_code file_code(uint32_t code);
+
 /* The report of a run. */
 struct report camera_report(const struct command *cmd, struct verify *v);
 
@@ -38,7 +42,7 @@ struct report camera_report(const struct command *cmd, struct verify *v);
 
 /*
  * Each format that the camera has: a line each, or json, which is new
- * and to be freed. cmd->png_out gets the sheet of their pictures.
+ * and to be freed. cmd->png_out gets the page of their pictures.
  */
 int all_formats(struct command *cmd, struct verify *v, cJSON **json);
 

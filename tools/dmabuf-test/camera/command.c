@@ -83,10 +83,11 @@ static const struct opt options[] = {
 	  "again; bytes that still have the filling are\n"
 	  "wrong: not written by the camera, or stale in a\n"
 	  "cache of the CPU", TO(written) },
-	{ 'p', "png", "FILE", "save the last frame as a picture; of all formats\n"
-	  "a sheet of small ones", OPT_TEXT, TO(png) },
+	{ 'p', "png", "FILE", "save the last frame as a picture", OPT_TEXT, TO(png) },
 	{ 'o', "save", "DIR", "save the last frame there, as a picture and as\n"
-	  "the bytes of its buffer, CODE.png and CODE.raw", OPT_TEXT, TO(save) },
+	  "the bytes of its buffer, CODE.png and CODE.raw;\n"
+	  "of all formats also a page of the pictures,\n"
+	  "index.html", OPT_TEXT, TO(save) },
 	OPT_JSON(struct command, json),
 	{ 'q', "quiet", NULL, "no table, no progress: the exit status tells",
 	  TO(quiet) },
@@ -125,10 +126,22 @@ static int parse(struct command *cmd, int argc, char **argv)
 			    argv[optind + 1]);
 	if (optind < argc)
 		cmd->node = argv[optind];
+	if (cmd->all && cmd->png)
+		return fail(STATUS_USAGE, "--png is one picture; of all formats --save DIR "
+			    "makes a page");
 	return cmd->code || cmd->all ? 0 : set_format(cmd, "NV12");
 }
 
 /* ---------------------------------------------------------------- the run */
+
+/* The page of the pictures is what --png would be. */
+static int index_open(struct command *cmd)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/index.html", cmd->save);
+	return outfile_open(&cmd->png_out, path);
+}
 
 /* Before the camera is: a path that cannot be written is known at once. */
 static int open_files(struct command *cmd)
@@ -140,6 +153,8 @@ static int open_files(struct command *cmd)
 			    strerror(errno));
 	if (cmd->png)
 		status = outfile_open(&cmd->png_out, cmd->png);
+	if (!status && cmd->save && cmd->all)
+		status = index_open(cmd);
 	if (!status && cmd->json.path)
 		status = outfile_open(&cmd->json_out, cmd->json.path);
 	return status;
@@ -161,11 +176,11 @@ static int write_files(struct command *cmd, const cJSON *json)
 {
 	int status = 0;
 
-	if (cmd->png)
+	if (cmd->png_out.f)
 		status = outfile_flush(&cmd->png_out);
 	if (!status && cmd->json.want)
 		status = write_json(cmd, json);
-	if (!status && cmd->png)
+	if (!status && cmd->png_out.f)
 		status = outfile_commit(&cmd->png_out);
 	if (!status && cmd->json.path)
 		status = outfile_commit(&cmd->json_out);

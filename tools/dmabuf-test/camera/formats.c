@@ -5,7 +5,6 @@
 
 #include "camera.h"
 #include "names.h"
-#include "sheet.h"
 #include "tool.h"
 
 #define MAX_FORMATS 512
@@ -14,10 +13,16 @@ enum result { RESULT_OK, RESULT_WRONG, RESULT_REFUSED, RESULT_FAILED };
 
 static const char *const result_names[] = { "ok", "wrong", "refused", "failed" };
 
+static const char page[] =
+"<!doctype html>\n<html lang=en>\n<meta charset=utf-8>\n<title>A camera's formats</title>\n"
+"<meta name=viewport content=\"width=device-width\">\n<style>\n"
+"body { background: #181818; color: #999; font: 14px system-ui, sans-serif; display: grid; gap: 12px;\n"
+"\tgrid-template-columns: repeat(auto-fill, minmax(160px, 1fr)); }\n"
+"figure { margin: 0 } img { width: 100%; display: block } b { color: #eee; display: block }\n</style>\n";
+
 struct run {
 	struct command *cmd;
 	struct verify *v;
-	struct sheet sheet;
 	cJSON *formats;
 	uint32_t count[ARRAY_SIZE(result_names)];
 	uint32_t by_view[DLBUF_NVIEWS];	/* of those that are ok */
@@ -101,22 +106,24 @@ static void add_json(struct run *run, uint32_t code, enum result result,
 	cJSON_AddItemToArray(run->formats, o);
 }
 
-/* The format's picture; none that is ok but cannot be drawn is the exception. */
-static int add_picture(struct run *run, uint32_t code, enum result result,
-		       struct thumb *thumb)
+/* The format's picture, on the page. What is ok but cannot be drawn has none. */
+static void add_picture(struct run *run, uint32_t code, enum result result)
 {
-	char below[64];
+	const struct camera_code name = file_code(code);
+	const char *title = format_title(&run->v->format);
+	FILE *f = run->cmd->png_out.f;
 
-	if (!run->cmd->png)
-		return 0;
-	snprintf(below, sizeof(below), "%s %s", camera_code(code).s,
-		 result == RESULT_OK ? dlbuf_view_name(run->v->view) :
-				       result_names[result]);
-	return sheet_add(&run->sheet, thumb, format_title(&run->v->format),
-			 below);
+	if (!f)
+		return;
+	fputs("<figure>", f);
+	if (result == RESULT_OK && !run->v->undrawn && run->v->view != DLBUF_VIEW_BYTES)
+		fprintf(f, "<img src=%s.png alt=\"\" loading=lazy>", name.s);
+	fprintf(f, "<figcaption><b>%s</b> %s %s</figcaption></figure>\n", *title ? title : name.s,
+		name.s, result == RESULT_OK ? dlbuf_view_name(run->v->view) :
+		result_names[result]);
 }
 
-static int take(struct run *run, uint32_t code, struct thumb *thumb)
+static int take(struct run *run, uint32_t code)
 {
 	struct verify *v = run->v;
 	int status;
@@ -125,28 +132,22 @@ static int take(struct run *run, uint32_t code, struct thumb *thumb)
 	v->format = (struct dlbuf_format_info){ .size = sizeof(v->format) };
 	v->view = DLBUF_VIEW_PLANES;
 	v->png = NULL;
-	v->thumb = run->cmd->png ? thumb : NULL;
 	if (dlbuf_format_find(code, 0, DLBUF_CODE_V4L2, &v->format))
 		return fail(STATUS_REFUSED, "%s", dlbuf_last_error());
 	status = camera_take(run->cmd, code, v);
-	v->thumb = NULL;
 	return status ? status : verify_status(v);
 }
 
 static int one_format(struct run *run, uint32_t code)
 {
 	char reason[512] = "";
-	struct thumb thumb = { 0 };
 	enum result result;
-	int status;
 
 	fail_divert(reason, sizeof(reason));
-	result = result_of(take(run, code, &thumb));
+	result = result_of(take(run, code));
 	fail_divert(NULL, 0);
-	if (interrupted) {
-		free(thumb.rgb);
+	if (interrupted)
 		return fail(STATUS_SYSTEM, "%s", reason);
-	}
 	run->count[result]++;
 	if (result == RESULT_OK)
 		run->by_view[run->v->view]++;
@@ -154,9 +155,8 @@ static int one_format(struct run *run, uint32_t code)
 	if (!run->cmd->quiet && !json_alone(&run->cmd->json))
 		print_line(run, code, result, reason);
 	add_json(run, code, result, reason);
-	status = add_picture(run, code, result, &thumb);
-	free(thumb.rgb);
-	return ferror(stdout) ? STATUS_SYSTEM : status;
+	add_picture(run, code, result);
+	return ferror(stdout) ? STATUS_SYSTEM : 0;
 }
 
 static void print_summary(const struct run *run, uint32_t n)
@@ -183,8 +183,8 @@ static void print_summary(const struct run *run, uint32_t n)
 		if (run->count[i])
 			printf("  %s  %u\n", result_names[i], run->count[i]);
 	report_left_out(v);
-	if (run->cmd->png)
-		printf("  pictures %s\n", run->cmd->png);
+	if (run->cmd->save)
+		printf("  pictures %s/index.html\n", run->cmd->save);
 }
 
 static cJSON *summary(const struct run *run, cJSON *formats)
@@ -237,11 +237,10 @@ int all_formats(struct command *cmd, struct verify *v, cJSON **json)
 		return fail(STATUS_ABSENT, "%s has no list of formats",
 			    cmd->node);
 	run.formats = cJSON_CreateArray();
+	if (cmd->png_out.f)
+		fputs(page, cmd->png_out.f);
 	for (uint32_t i = 0; !status && i < n; i++)
 		status = one_format(&run, codes[i]);
-	if (!status && cmd->png)
-		status = sheet_save(&run.sheet, &cmd->png_out);
-	sheet_free(&run.sheet);
 	if (status) {
 		cJSON_Delete(run.formats);
 		return status;

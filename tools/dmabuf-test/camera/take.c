@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* dmabuf-test camera: the frames of one format, and the files below --save. */
+#include <ctype.h>
+
 #include "camera.h"
-#include "names.h"
 #include "tool.h"
 
 /* Files of one format; those that are not committed disappear. */
@@ -9,20 +10,28 @@ struct saved {
 	struct outfile raw, png;
 };
 
+struct camera_code file_code(uint32_t code)
+{
+	struct camera_code name = camera_code(code);
+
+	/* The camera names it: no folders are to be had that way, and no HTML. */
+	for (char *c = name.s; *c; c++)
+		if (!isalnum((unsigned char)*c) && *c != '-')
+			*c = '_';
+	return name;
+}
+
 static int saved_open(struct saved *saved, const struct command *cmd,
 		      struct verify *v)
 {
-	struct camera_code name = camera_code(v->cam->info.code);
+	struct camera_code name;
 	char path[4096];
 	int status;
 
 	*saved = (struct saved){ 0 };
 	if (!cmd->save)
 		return 0;
-	/* The camera names it: no folders are to be had that way. */
-	for (char *c = name.s; *c; c++)
-		if (*c == '/' || *c == '.')
-			*c = '_';
+	name = file_code(v->cam->info.code);
 	snprintf(path, sizeof(path), "%s/%s.raw", cmd->save, name.s);
 	status = outfile_open(&saved->raw, path);
 	if (status)

@@ -530,16 +530,14 @@ static int draw(struct verify *v, const struct planes *p)
 {
 	struct picture picture;
 
-	if (v->drawn || (!v->png && !v->thumb) || v->done + 1 < v->frames)
+	if (v->drawn || !v->png || v->done + 1 < v->frames)
 		return 0;
 	v->drawn = true;
 	v->undrawn = picture_init(&picture, &v->format, v->cam, v->view, p->t,
 				  p->n);
 	if (v->undrawn)
 		return 0;
-	if (v->thumb && thumb_draw(v->thumb, &picture))
-		return fail(STATUS_SYSTEM, "no memory for a picture");
-	return v->png ? picture_save(&picture, v->png) : 0;
+	return picture_save(&picture, v->png);
 }
 
 /* What was acquired and is not released is so by the tensors' deleters. */

@@ -12,7 +12,6 @@
 
 #include "picture.h"
 #include "reduce/reduce.h"
-#include "sheet.h"
 #include "v4l2.h"
 
 #define MAX_DEVICES 8
@@ -65,7 +64,6 @@ struct verify {
 	/* Of the last frame; NULL: none. */
 	struct outfile *png;
 	struct outfile *raw;		/* the reference as it is */
-	struct thumb *thumb;
 
 	struct device devices[MAX_DEVICES];
 	uint32_t ndevices, nopen;	/* those left out stay open, at the end */
