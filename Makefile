@@ -33,6 +33,8 @@ zshdir ?= $(prefix)/share/zsh/site-functions
 # Where Icarus Verilog looks for modules, and what Verilator compiles.
 ivldir ?= $(libdir)/ivl
 verilogdir ?= $(prefix)/share/dlbuf/verilog
+# The page of a matrix without the matrix.
+pagedir ?= $(prefix)/share/dlbuf
 DESTDIR ?=
 
 CROSS_COMPILE ?=
@@ -148,8 +150,9 @@ no-parts := $(call left-out,PART)
 no-backends := $(call left-out,BACKEND)
 no-exporters := $(call left-out,EXPORTER)
 # Those that the tool can compute on, and those whose devices' memory it can touch.
-reducers := $(patsubst tools/reduce_%.c,%,$(wildcard $(backends:%=tools/reduce_%.c)))
-accesses := $(patsubst tools/access/%.c,%,$(wildcard $(backends:%=tools/access/%.c)))
+tool-dir := tools/dmabuf-test
+reducers := $(patsubst $(tool-dir)/reduce/%.c,%,$(wildcard $(backends:%=$(tool-dir)/reduce/%.c)))
+accesses := $(patsubst $(tool-dir)/access/%.c,%,$(wildcard $(backends:%=$(tool-dir)/access/%.c)))
 
 # The lists of the registries, as macros for what is built and for what is not.
 macros = $(foreach n,$(2),'$(1)($(n))')
@@ -292,34 +295,33 @@ FORCE:
 # ---------------------------------------------------------------- dmabuf-test
 
 # Without cJSON, what is about a matrix is left out, too.
-tool-readers := machine grid html diff bugreport
-tool-src-$(CONFIG_DMABUF_TEST) := $(reducers:%=tools/reduce_%.c) \
-	$(filter-out tools/reduce_%.c tools/png$(if $(CONFIG_TOOL_PNG),_absent).c \
-	$(if $(CONFIG_TOOL_JSON),tools/json_absent.c tools/matrix_drm$(if $(CONFIG_TOOL_DRM),_absent).c,\
-	tools/json.c tools/matrix%.c $(tool-readers:%=tools/%.c)),$(wildcard tools/*.c)) $(accesses:%=tools/access/%.c)
+tool-src-$(CONFIG_DMABUF_TEST) := $(filter-out $(addprefix $(tool-dir)/,png$(if $(CONFIG_TOOL_PNG),_absent).c \
+	json$(if $(CONFIG_TOOL_JSON),_absent).c matrix/drm$(if $(CONFIG_TOOL_DRM),_absent).c), \
+	$(wildcard $(addprefix $(tool-dir)/,*.c camera/*.c fence/*.c $(if $(CONFIG_TOOL_JSON),matrix/*.c)))) \
+	$(addprefix $(tool-dir)/,reduce/reduce.c $(reducers:%=reduce/%.c) $(accesses:%=access/%.c))
 tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson) $(if $(CONFIG_TOOL_DRM),libdrm)
-tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=tools/reduce_%.comp))
+tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=$(tool-dir)/reduce/%.comp))
 tool-obj := $(tool-src-y:%.c=$(O)/%.o) $(if $(tool-src-y),$(O)/lib/system/node_access.o)
 tool-spv := $(tool-shaders-y:%.comp=$(O)/%.spv.h)
 tool := $(if $(tool-src-y),$(O)/dmabuf-test)
 tool-flags = $(if $(strip $(tool-packages)),$(shell $(PKG_CONFIG) --$(1) $(tool-packages)))
 tool-libs = $(call tool-flags,libs)
-cflags-tools = $(call tool-flags,cflags) -I$(O)/tools -Iinclude
-$(O)/tools/access/%.o: cflags-tools += -iquote lib -Wno-unused-parameter
+cflags-tools = $(call tool-flags,cflags) -iquote $(tool-dir) -iquote $(O)/$(tool-dir) -Iinclude
+$(O)/$(tool-dir)/access/%.o: cflags-tools += -iquote lib -Wno-unused-parameter
 
 $(O)/%.spv.h: %.comp
 	@mkdir -p $(@D)
 	$(call say,GLSL,$<)
 	$(Q)$(GLSLANG) -V --quiet --target-env vulkan1.1 --vn $(notdir $*)_spv -o $@ $<
 
-# What does not change of a page of HTML, as a string of C.
+# The template of a page of HTML, as a string of C.
 $(O)/%.html.h: %.html
 	@mkdir -p $(@D)
 	$(call say,GEN,$@)
 	$(Q)sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
 
 $(tool-obj): $(tool-spv)
-$(O)/tools/html.o: $(O)/tools/html_head.html.h
+$(O)/$(tool-dir)/matrix/page.o: $(O)/$(tool-dir)/matrix/page.html.h
 $(O)/dmabuf-test: $(tool-obj) $(lib-a)
 	$(call say,LD,$@)
 	$(Q)$(CC) -o $@ $(tool-obj) $(lib-a) $(all-ldflags) $(tool-libs) -ldl -lpthread -lm
@@ -328,10 +330,10 @@ all: $(tool)
 # ---------------------------------------------------------------- tests, benchmarks
 
 # tests/unit, tests/lab, bench: one program per file; tests/cts: one program. How
-# the devices touch memory is in tools/access and tests/cts/access, which others share.
+# the devices touch memory is in tools/dmabuf-test/access and tests/cts/access, which others share.
 unit-src := $(wildcard tests/unit/*.c)
 unit := $(unit-src:%.c=$(O)/%)
-access-src := $(wildcard $(foreach b,$(backends),tools/access/$(b).c tests/cts/access/$(b).c))
+access-src := $(wildcard $(foreach b,$(backends),$(tool-dir)/access/$(b).c tests/cts/access/$(b).c))
 cts-src := $(wildcard tests/cts/*.c) $(access-src)
 cts := $(O)/tests/cts/cts
 access := $(O)/tests/cts/util.o $(access-src:%.c=$(O)/%.o)
@@ -456,6 +458,8 @@ headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
 	include/dlbuf/vulkan.h
 interop := $(wildcard include/dlbuf/interop/*.h include/dlbuf/interop/*.hpp)
 man := $(wildcard man/*.[1357])
+# Beside the tool, as dmabuf-NAME; they have its man page.
+scripts := matrix-diff report
 
 .PHONY: install uninstall
 install: all
@@ -468,6 +472,9 @@ install: all
 	$(if $(CONFIG_STATIC),install -m 644 $(lib-a) $(DESTDIR)$(libdir))
 	install -m 644 $(O)/dlbuf.pc $(DESTDIR)$(libdir)/pkgconfig
 	$(if $(tool),install -d $(DESTDIR)$(bindir) && install -m 755 $(tool) $(DESTDIR)$(bindir))
+	$(if $(tool),$(foreach s,$(scripts),install -m 755 tools/$(s) $(DESTDIR)$(bindir)/dmabuf-$(s) &&) :)
+	$(if $(tool),$(foreach s,$(scripts),install -d $(DESTDIR)$(mandir)/man1 && ln -sf dmabuf-test.1 $(DESTDIR)$(mandir)/man1/dmabuf-$(s).1 &&) :)
+	$(if $(tool),install -D -m 644 $(tool-dir)/matrix/page.html $(DESTDIR)$(pagedir)/matrix.html)
 	$(if $(tool),install -D -m 644 completions/dmabuf-test.bash $(DESTDIR)$(bashdir)/dmabuf-test)
 	$(if $(tool),install -D -m 644 completions/_dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test)
 	$(if $(has-vpi),$(if $(vpi),install -D -m 755 $(vpi) $(DESTDIR)$(ivldir)/dlbuf.vpi))
@@ -479,6 +486,7 @@ uninstall:
 	-rmdir $(DESTDIR)$(includedir)/dlbuf/interop $(DESTDIR)$(includedir)/dlbuf
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(so)) $(soname) libdlbuf.so libdlbuf.a pkgconfig/dlbuf.pc)
 	rm -f $(DESTDIR)$(bindir)/dmabuf-test $(DESTDIR)$(ivldir)/dlbuf.vpi
+	rm -f $(foreach s,$(scripts),$(DESTDIR)$(bindir)/dmabuf-$(s) $(DESTDIR)$(mandir)/man1/dmabuf-$(s).1) $(DESTDIR)$(pagedir)/matrix.html
 	rm -f $(DESTDIR)$(bashdir)/dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test
 	rm -f $(verilog:verilog/%=$(DESTDIR)$(verilogdir)/%)
 	-rmdir $(DESTDIR)$(verilogdir) $(DESTDIR)$(prefix)/share/dlbuf $(DESTDIR)$(ivldir)
@@ -528,37 +536,36 @@ docs: docs-lines docs-formats docs-python
 # After tests/run/check: what ran, by its results.
 docs-support:
 	$(call say,GEN,docs/support.md)
-	$(Q)tools/support-doc $(O)
+	$(Q)tools/docs/support $(O)
 
 # After make bench: what it measured.
 docs-performance:
 	$(call say,GEN,docs/performance.md)
-	$(Q)tools/performance-doc --write $(O)
+	$(Q)tools/docs/performance --write $(O)
 
 docs-lines:
 	$(call say,GEN,docs/architecture.md)
-	$(Q)tools/lines-doc
+	$(Q)tools/docs/lines
 
 # The picture in README.md: the lab's matrix, in Chromium. The page is O/matrix.html.
 docs-matrix: $(tool)
 	$(call say,GEN,docs/images/matrix.png)
-	$(Q)tests/guest/lab -- sh -c '$(tool) matrix --json > $(O)/matrix.json || [ $$? = 1 ]'
-	$(Q)$(tool) report --html -o $(O)/matrix.html $(O)/matrix.json
+	$(Q)tests/guest/lab -- sh -c '$(tool) matrix --quiet --html $(O)/matrix.html || [ $$? = 1 ]'
 	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x790 light
 
 docs-formats: $(tool)
 	$(call say,GEN,docs/formats.md man/dlbuf-formats.7 docs/bindings.md)
-	$(Q)tools/formats-doc $(O) > $(O)/formats.md
-	$(Q)tools/formats-doc --man $(O) > $(O)/formats.7
+	$(Q)tools/docs/formats $(O) > $(O)/formats.md
+	$(Q)tools/docs/formats --man $(O) > $(O)/formats.7
 	$(Q)mv $(O)/formats.md docs/formats.md
 	$(Q)mv $(O)/formats.7 man/dlbuf-formats.7
-	$(Q)tools/layouts-doc --write
+	$(Q)tools/docs/layouts --write
 
 # The page may say something else yet, which is a failure there.
 docs-python:
 	$(call say,GEN,docs/interop/python.md)
 	-$(Q)tests/run/check --only 'python@libraries' --only 'python@lab+torch' O=$(O)
-	$(Q)tools/interop-doc $(O)/check/python > $(O)/python.md
+	$(Q)tools/docs/interop $(O)/check/python > $(O)/python.md
 	$(Q)mv $(O)/python.md docs/interop/python.md
 
 # A frame of a camera through a design in Verilog; the pictures are in O/examples/vpi.

@@ -63,7 +63,7 @@ static inline uint64_t rounded(uint64_t v)
 }
 
 /*
- * Adds a line to the file that BENCH_FIGURES names, from which tools/performance-doc
+ * Adds a line to the file that BENCH_FIGURES names, from which tools/docs/performance
  * writes its page. `table` begins with the device and a colon. `who` is hand (what
  * the others of the table are divided by), dlbuf, today (what users take today) or
  * floor (the same step without a dma-buf, or without the access).

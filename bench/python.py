@@ -114,7 +114,7 @@ TVM = [
 
 
 def figure(table: str, name: str, cost: float) -> None:
-    """A line for tools/performance-doc, as record() of bench.h writes it."""
+    """A line for tools/docs/performance, as record() of bench.h writes it."""
     who = ("hand" if "by hand, with" in name else "today" if "by hand" in name
            else "dlbuf" if re.search(r"from_fd|\(t[,)]", name) else "floor")
     if os.environ.get("BENCH_FIGURES"):

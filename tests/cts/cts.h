@@ -23,11 +23,11 @@
 
 #include <dlbuf/dlbuf.h>
 
-#include "../tools/access/access.h"
+#include "../tools/dmabuf-test/access/access.h"
 #include "common.h"
 #include "ktap.h"
 
-/* Each backend of this build has one: tools/access/NAME.c, tests/cts/access/NAME.c. */
+/* Each backend of this build has one: tools/dmabuf-test/access/NAME.c, tests/cts/access/NAME.c. */
 #define BACKEND(name) extern const struct access access_##name;
 #define BACKEND_OFF(name)
 #include "generated/backends.h"

@@ -13,7 +13,7 @@
 
 #include <dlbuf/dlbuf.h>
 
-#include "../tools/access/access.h"
+#include "../tools/dmabuf-test/access/access.h"
 #include "common.h"
 #include "doubles/common/driver.h"
 #define KTAP_UNSEEN

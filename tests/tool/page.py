@@ -2,6 +2,7 @@
 """Opens a page in headless Chromium, through its pipe for debuggers.
 
     page.py check HTML              clicks and keys on a matrix of dmabuf-test; exit status 4: there is no Chromium
+    page.py survives HTML           a matrix that somebody has crafted: says something, and makes no element of it
     page.py picture HTML PNG WIDTHxHEIGHT light|dark [CELL]
                                     takes a picture of it, with the panel of a cell ("c0-1") open
 
@@ -98,10 +99,16 @@ class Page:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def value(self, expression):
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise SystemExit(f"{expression}: {answer['exceptionDetails']}")
         return answer["result"].get("value")
+
+    def follows(self, act, *args):
+        """Does what follows a link within the page, and waits until the page has seen it."""
+        self.value("{ window.followed = new Promise(done => addEventListener('hashchange', () => done(), { once: true })); 0 }")
+        act(*args)
+        self.value("followed")
 
     def click(self, selector):
         x, y = self.value(f"""(() => {{ const e = document.querySelector({json.dumps(selector)});
@@ -124,6 +131,10 @@ class Page:
 OPEN = "[...document.querySelectorAll('aside')].filter(e => e.getClientRects().length).map(e => e.innerText).join('|')"
 
 
+# What a template and strings cannot make.
+OTHERS = "script:not(#data, main ~ script), img, iframe, link, object, #injected"
+
+
 def check(page):
     wrong = []
 
@@ -139,18 +150,18 @@ def check(page):
 
     page.load()
     cells = page.value("""[...document.querySelectorAll('.cell')].map(a => ({ id: a.hash.slice(1), result: a.querySelector('b').innerText.trim(),
-        reason: a.title, row: a.closest('tr').querySelector('th').firstChild.textContent }))""")
-    panels = page.value("""Object.fromEntries([...document.querySelectorAll('aside')].map(a =>
-        [a.id, a.querySelector('.over').firstChild.textContent.split(' \u2192 ')]))""")
-    same("the cells' panels", sorted(panels), sorted(c["id"] for c in cells))
+        reason: a.title }))""")
+    matrix = page.value("JSON.parse(document.getElementById('data').textContent)")
+    for cell in cells:
+        e, i = map(int, cell["id"][1:].split("-"))
+        cell["exporter"], cell["importer"] = matrix["exporters"][e]["name"], matrix["importers"][i]["name"]
+    same("the cells", {(c["exporter"], c["importer"]): (c["result"], c["reason"]) for c in cells},
+         {(c["exporter"], c["importer"]): (c["result"], c["reason"]) for c in matrix["cells"]})
     same("what is open at first", page.value(OPEN), "")
-    bad = [c for c in cells if c["reason"]]
-    for cell in bad + cells[:1]:
-        cell["exporter"], cell["importer"] = panels[cell["id"]]
-    for cell in bad[:2]:
-        page.click(f"a.cell[href='#{cell['id']}']")
+    for cell in [c for c in cells if c["reason"]][:2]:
+        page.follows(page.click, f"a.cell[href='#{cell['id']}']")
         opened("a click", cell)
-        page.click(f"#{cell['id']} .close")
+        page.follows(page.click, "aside .close")
         same("what is open after a click on close", page.value(OPEN), "")
     # By keys: the first cell is behind the words, the table and whatever else has the focus.
     page.load()
@@ -159,20 +170,31 @@ def check(page):
         if page.value("document.activeElement.className").startswith("cell"):
             break
     same("the cell that Tab reaches", page.value("document.activeElement.hash"), "#" + cells[0]["id"])
-    page.key("Enter", "\r")
-    opened("Enter", {**cells[0]})
+    page.follows(page.key, "Enter", "\r")
+    opened("Enter", cells[0])
     # Nothing was injected, nothing is wider than the page, each mark is drawn.
     for width, height, scheme in (1280, 900, "light"), (1280, 900, "dark"), (360, 740, "dark"):
         page.view(width, height, scheme)
         page.load()
         same(f"the width of the page at {width}", page.value("document.documentElement.scrollWidth"),
              page.value("document.documentElement.clientWidth"))
-        same(f"scripts, images and others at {width}", page.value(
-            "document.querySelectorAll('script, img, iframe, link, object, #injected').length"), 0)
+        same(f"scripts, images and others at {width}", page.value(f"document.querySelectorAll({json.dumps(OTHERS)}).length"), 0)
         same(f"cells without a mark at {width}", page.value("""[...document.querySelectorAll('.cell .mark')].filter(
             m => !m.getClientRects().length || !(m.getBBox().width || m.getBBox().height)).length"""), 0)
     same("polylines that are not finite", page.value("""[...document.querySelectorAll('polyline')].filter(
         p => !/^([0-9.]+,[0-9.]+ )*$/.test(p.getAttribute('points'))).length"""), 0)
+    return wrong + page.said
+
+
+def survives(page):
+    wrong = []
+    page.load()
+    for fragment in "", "#c0-0", "#c1-0":
+        page.value(f"location.hash = '{fragment}'; 0")
+        if not page.value("document.querySelector('main').innerText"):
+            wrong.append("the page is empty")
+        if page.value(f"document.querySelectorAll({json.dumps(OTHERS)}).length"):
+            wrong.append("there are other elements")
     return wrong + page.said
 
 
@@ -183,8 +205,8 @@ def main(what, html, *args):
         return 4
     page = Page(program, html)
     try:
-        if what == "check":
-            wrong = check(page)
+        if what in ("check", "survives"):
+            wrong = (check if what == "check" else survives)(page)
             print("\n".join(wrong), end="\n" * bool(wrong))
             return bool(wrong)
         png, size, scheme, *cell = args

@@ -9,7 +9,7 @@ Every exchange in these files goes through a dlbuf.Tensor. Their calls
 `dlbuf.from_dlpack(x).__dlpack__()`; `super().__dlpack__()` stays, because it is
 part of a producer. What fails runs again as it is. A test that fails with dlbuf
 only must be in DIFFERENCES, and one that is there must fail. OUT.json has the
-counts and the reasons, for tools/interop-doc. Needs pytest.
+counts and the reasons, for tools/docs/interop. Needs pytest.
 """
 
 import ast
@@ -144,7 +144,7 @@ def run(tests, with_dlbuf):
 
 
 def compare(library, files):
-    """-> (what tools/interop-doc reads, a sentence for each surprise)."""
+    """-> (what tools/docs/interop reads, a sentence for each surprise)."""
     version = importlib.import_module(library).__version__
     paths = {os.path.basename(f): f for f in files}
     ours = run(files, True)

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How a device itself touches memory: access/NAME.c for each backend that has a way
+ * to do it without code of the application's. dmabuf-test and the conformance suite use it.
+ */
+#ifndef DMABUF_TEST_ACCESS_H
+#define DMABUF_TEST_ACCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <dlbuf/dlbuf.h>
+
+struct access {
+	const char *backend;
+	/*
+	 * Reads or writes `bytes` bytes at `offset` of the dma-buf behind t,
+	 * by work on the device itself, finished on return. The caller has
+	 * acquired t. 0 or a negative errno.
+	 */
+	int (*read)(DLManagedTensorVersioned *t, uint64_t offset, void *dst,
+		    size_t bytes);
+	int (*write)(DLManagedTensorVersioned *t, uint64_t offset,
+		     const void *src, size_t bytes);
+	/*
+	 * A read, or a write, that is only submitted, for devices that wait by
+	 * themselves; NULL for others. job_done() asks without waiting,
+	 * finish_read() waits, copies and frees the job; for a write the bytes are
+	 * those that were written.
+	 */
+	int (*submit_read)(DLManagedTensorVersioned *t, uint64_t offset,
+			   size_t bytes, void **job);
+	int (*submit_write)(DLManagedTensorVersioned *t, uint64_t offset,
+			    const void *src, size_t bytes, void **job);
+	bool (*job_done)(void *job);
+	int (*finish_read)(void *job, void *dst, size_t bytes);
+	/*
+	 * Called in each process before what it holds is counted; NULL: nothing.
+	 * True: the driver keeps fds, mappings and memory from its first use on.
+	 */
+	bool (*prepare)(void);
+	/*
+	 * The device registers host memory: of a udmabuf it has to know the
+	 * memfd, and of other exporters it may take nothing.
+	 */
+	bool wants_memfds;
+	/* The driver works in no child of a process that has used it. */
+	bool no_children;
+	/* The driver keeps fds from its first use on; not those of devices. */
+	bool keeps_fds;
+	/* The fence of a release is there before the work has begun. */
+	bool fences_early;
+	/*
+	 * The program names the devices, and one of a name can be open at a time:
+	 * this is another one. NULL: the driver names them.
+	 */
+	const char *second;
+};
+
+#endif /* DMABUF_TEST_ACCESS_H */

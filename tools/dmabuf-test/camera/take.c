@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+/* dmabuf-test camera: the frames of one format, and the files below --save. */
+#include <ctype.h>
+
+#include "camera.h"
+#include "tool.h"
+
+/* Files of one format; those that are not committed disappear. */
+struct saved {
+	struct outfile raw, png;
+};
+
+struct camera_code file_code(uint32_t code)
+{
+	struct camera_code name = camera_code(code);
+
+	/* The camera names it: no folders are to be had that way, and no HTML. */
+	for (char *c = name.s; *c; c++)
+		if (!isalnum((unsigned char)*c) && *c != '-')
+			*c = '_';
+	return name;
+}
+
+static int saved_open(struct saved *saved, const struct command *cmd,
+		      struct verify *v)
+{
+	struct camera_code name;
+	char path[4096];
+	int status;
+
+	*saved = (struct saved){ 0 };
+	if (!cmd->save)
+		return 0;
+	name = file_code(v->cam->info.code);
+	snprintf(path, sizeof(path), "%s/%s.raw", cmd->save, name.s);
+	status = outfile_open(&saved->raw, path);
+	if (status)
+		return status;
+	v->raw = &saved->raw;
+	/* What is only bytes is no picture. */
+	if (v->view == DLBUF_VIEW_BYTES || v->png)
+		return 0;
+	snprintf(path, sizeof(path), "%s/%s.png", cmd->save, name.s);
+	status = outfile_open(&saved->png, path);
+	if (!status)
+		v->png = &saved->png;
+	return status;
+}
+
+static int saved_flush(struct saved *saved)
+{
+	int status = saved->raw.f ? outfile_flush(&saved->raw) : 0;
+
+	if (!status && saved->png.f)
+		status = outfile_flush(&saved->png);
+	return status;
+}
+
+static int saved_commit(struct saved *saved)
+{
+	int status = saved->raw.f ? outfile_commit(&saved->raw) : 0;
+
+	if (!status && saved->png.f)
+		status = outfile_commit(&saved->png);
+	return status;
+}
+
+static void saved_abort(struct saved *saved)
+{
+	outfile_abort(&saved->raw);
+	outfile_abort(&saved->png);
+}
+
+static int take_open(const struct command *cmd, struct verify *v)
+{
+	struct saved saved = { 0 };
+	int status = saved_open(&saved, cmd, v);
+
+	if (!status)
+		status = verify_run(v);
+	/* Of many formats those that can be drawn are. */
+	if (!status && v->undrawn && cmd->all)
+		outfile_abort(&saved.png);
+	else if (!status && v->undrawn)
+		status = fail(STATUS_SYSTEM, "no picture of %s: %s",
+			      format_title(&v->format), v->undrawn);
+	if (!status)
+		status = saved_flush(&saved);
+	if (!status)
+		status = saved_commit(&saved);
+	saved_abort(&saved);
+	if (v->png == &saved.png)
+		v->png = NULL;
+	v->raw = NULL;
+	return status;
+}
+
+int camera_take(const struct command *cmd, uint32_t code, struct verify *v)
+{
+	DLBUF_OPTS(dlbuf_camera_opts, opts, .code = code, .width = cmd->width,
+		   .height = cmd->height, .buffers = cmd->buffers,
+		   .rate = cmd->rate, .exporter = cmd->exporter);
+	int status;
+
+	v->view = cmd->view >= 0 ? (enum dlbuf_view)cmd->view :
+		  verify_view(&v->format);
+	v->fds_before = count_fds();
+	status = camera_open(v->cam, cmd->node, &opts);
+	if (status)
+		return status;
+	verify_leave_out(v);
+	status = take_open(cmd, v);
+	camera_close(v->cam);
+	return status ? status : verify_finish(v);
+}
+
+struct report camera_report(const struct command *cmd, struct verify *v)
+{
+	return (struct report){
+		.verify = v,
+		.exporter = cmd->exporter,
+		.png = cmd->all ? NULL : cmd->png,
+		.asked_width = cmd->width,
+		.asked_height = cmd->height,
+		.asked_rate = cmd->rate,
+	};
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The run: each frame of a camera imported into each device, every byte
+ * reduced there and compared, and everything counted that a claim rests on.
+ */
+#ifndef DMABUF_TEST_VERIFY_H
+#define DMABUF_TEST_VERIFY_H
+
+#include <pthread.h>
+
+#include <dlbuf/dlbuf.h>
+
+#include "picture.h"
+#include "reduce/reduce.h"
+#include "v4l2.h"
+
+#define MAX_DEVICES 8
+#define MAX_LEFT_OUT 32
+
+/* What a duration was, over and over; nanoseconds. */
+struct series {
+	uint64_t *ns;
+	size_t n, max;
+};
+
+struct device {
+	struct dlbuf_device *dev;
+	struct dlbuf_device_info info;
+	const struct reducer *reducer;
+	void *ctx;
+
+	/* Of a run, from here on. */
+	struct dlbuf_device_stats before, stats;	/* at its end */
+	struct series first, cached;	/* imports of a frame, all planes */
+	struct series acquire, release, reduce;
+	uint64_t verified, mismatched;	/* frames */
+	uint64_t bytes_copied;
+	enum dlbuf_path path;		/* the worst of all tensors */
+
+	/* The tensors of the last frame; dl's pointers lead into dims. */
+	uint32_t nplanes;
+	DLTensor dl[DLBUF_MAX_PLANES];
+	int64_t dims[DLBUF_MAX_PLANES][6];
+	uint64_t first_byte[DLBUF_MAX_PLANES];	/* in the dma-buf */
+};
+
+/* A buffer that is queued again when its lease is released. */
+struct lease {
+	struct verify *verify;
+	uint32_t index;
+	struct dlbuf_frame frame;	/* with the camera's lease */
+	uint64_t filling;	/* of the buffer, see --written; 0: none */
+};
+
+struct verify {
+	struct camera *cam;
+	struct dlbuf_format_info format;
+	enum dlbuf_view view;
+	uint64_t frames;		/* wanted */
+	uint64_t timeout_ns;
+	bool quiet;			/* no progress */
+	bool moving;			/* a frame like the last one is wrong */
+	bool written;			/* bytes that were not written are, too */
+	/* Of the last frame; NULL: none. */
+	struct outfile *png;
+	struct outfile *raw;		/* the reference as it is */
+
+	struct device devices[MAX_DEVICES];
+	uint32_t ndevices, nopen;	/* those left out stay open, at the end */
+	bool all;			/* each device that works */
+	struct left_out {
+		char name[64], reason[256];
+		bool absent;
+	} left_out[MAX_LEFT_OUT];
+	uint32_t nleft_out;
+	struct lease leases[VIDEO_MAX_FRAME];
+
+	/* Of a run, from here on. */
+	uint32_t nplanes;		/* tensors of a frame */
+	const char *undrawn;		/* static; why there is no picture */
+	bool drawn;
+	uint64_t done;			/* frames */
+	uint64_t elapsed_ns;		/* first frame to last */
+	uint64_t granted;		/* leases, one per frame */
+	uint64_t repeated;		/* frames like the one before */
+	uint64_t filled, unwritten;	/* frames; bytes of these */
+	uint64_t mismatched;		/* planes of a device, all told */
+	struct checksum last[DLBUF_MAX_PLANES];	/* of the reference */
+	int fds_before, fds_after;
+
+	/* Leases may fire on the library's event thread. */
+	pthread_mutex_t lock;
+	pthread_cond_t came_back;
+	uint64_t released;		/* leases */
+	uint64_t requeued;		/* buffers, by their leases */
+	int status;			/* of a filling that failed */
+};
+
+/*
+ * names: separated by commas, or "all": each device that works, without those that refuse
+ * the camera's buffers. v->left_out has the others. v has been zeroed.
+ */
+int verify_open_devices(struct verify *v, const char *names);
+void verify_close_devices(struct verify *v);
+
+/* Forgets a run, so that there can be another one, of another format. */
+void verify_reset(struct verify *v);
+
+/*
+ * The view that shows most of a format: PLANES, or where that is refused
+ * WORDS, ROWS, BYTES.
+ */
+enum dlbuf_view verify_view(const struct dlbuf_format_info *info);
+
+/*
+ * Of "all" devices those that refuse the open camera's buffers are left out. If all do,
+ * the frame is the cause, and the run says so.
+ */
+void verify_leave_out(struct verify *v);
+
+/* v->frames frames of the open camera. */
+int verify_run(struct verify *v);
+
+/* After the camera is closed: what the run itself cannot see yet. */
+int verify_finish(struct verify *v);
+
+/* Whether every claim holds. */
+bool verify_good(const struct verify *v);
+/* The same as a status; says what has not been said. */
+int verify_status(const struct verify *v);
+
+uint64_t series_median(const struct series *s);
+
+/* Open files of this process. */
+int count_fds(void);
+
+#endif /* DMABUF_TEST_VERIFY_H */

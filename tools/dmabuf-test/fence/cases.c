@@ -1,0 +1,1180 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The cases. A reader waits for writers and a writer for everybody: in each
+ * state poll() on the dma-buf, the sync_file that the kernel exports, the one
+ * that dlbuf exports, and acquire have to say the same. After igt's
+ * dmabuf_sync_file and vgem_basic.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <linux/dma-buf.h>
+
+#include "fence.h"
+#include "../../../tests/harness/lab_module.h"
+
+#ifndef DMA_BUF_IOCTL_EXPORT_SYNC_FILE /* before 6.0 */
+struct dma_buf_export_sync_file {
+	__u32 flags;
+	__s32 fd;
+};
+struct dma_buf_import_sync_file {
+	__u32 flags;
+	__s32 fd;
+};
+#define DMA_BUF_IOCTL_EXPORT_SYNC_FILE \
+	_IOWR(DMA_BUF_BASE, 2, struct dma_buf_export_sync_file)
+#define DMA_BUF_IOCTL_IMPORT_SYNC_FILE \
+	_IOW(DMA_BUF_BASE, 3, struct dma_buf_import_sync_file)
+#endif
+
+#define BYTES 4096
+#define MS 1000000ull
+#define SECOND (1000 * MS)
+/* For what has no reason to take any time. */
+#define SOON (5 * SECOND)
+
+/* ---- what a case says */
+
+__attribute__((format(printf, 2, 3)))
+static void note(struct fence_run *r, const char *fmt, ...)
+{
+	char line[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	r->note(r->data, line);
+}
+
+__attribute__((format(printf, 3, 4)))
+static bool expect(struct fence_run *r, bool held, const char *fmt, ...)
+{
+	char line[400];
+	va_list ap;
+
+	if (held)
+		return true;
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	r->failures++;
+	r->note(r->data, line);
+	return false;
+}
+
+/* A call of dlbuf's, which returned ret and should have returned want. */
+static bool returned(struct fence_run *r, const char *call, int ret, int want)
+{
+	if (ret == want)
+		return expect(r, !ret || dlbuf_last_error()[0],
+			      "%s: %s, without an error text", call,
+			      strerrorname_np(-ret));
+	if (!want)
+		return expect(r, false, "%s: %s", call, dlbuf_last_error());
+	return expect(r, false, "%s: %s, not %s", call,
+		      ret ? strerrorname_np(-ret) : "0",
+		      strerrorname_np(-want));
+}
+
+__attribute__((format(printf, 2, 3)))
+static bool skip(struct fence_run *r, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(r->reason, sizeof(r->reason), fmt, ap);
+	va_end(ap);
+	r->skipped = true;
+	return false;
+}
+
+static const char *who(uint32_t access)
+{
+	return access & DLBUF_WRITE ? "a writer" : "a reader";
+}
+
+static const char *state_name(bool pending)
+{
+	return pending ? "pending" : "signalled";
+}
+
+/* ---- the kernel's side, without dlbuf */
+
+static bool polls(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+
+	return poll(&p, 1, 0) == 1 && p.revents & events;
+}
+
+static bool busy(const struct fence_run *r, uint32_t access)
+{
+	return !polls(r->buffer, access & DLBUF_WRITE ? POLLOUT : POLLIN);
+}
+
+/* A new sync_file, or -1 with errno. */
+static int kernel_export(int fd, uint32_t access)
+{
+	struct dma_buf_export_sync_file export = { .flags = access };
+
+	return ioctl(fd, DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &export) ? -1 :
+	       export.fd;
+}
+
+static int kernel_import(int fd, uint32_t access, int sync_file)
+{
+	struct dma_buf_import_sync_file import = {
+		.flags = access,
+		.fd = sync_file,
+	};
+
+	return ioctl(fd, DMA_BUF_IOCTL_IMPORT_SYNC_FILE, &import);
+}
+
+/* ---- fences of our own */
+
+static struct fence *new_fence(struct fence_run *r)
+{
+	struct fence *f = &r->fences[r->nfences];
+
+	if (r->vgem.fd < 0) {
+		skip(r, "%s", r->vgem.reason);
+		return NULL;
+	}
+	*f = (struct fence){ .sync_file = -1 };
+	return f;
+}
+
+/* On no buffer of the case's, as a sync_file. */
+static struct fence *make_fence(struct fence_run *r)
+{
+	struct fence *f = new_fence(r);
+	int fd, ret;
+
+	if (!f)
+		return NULL;
+	if (!r->sync_files) {
+		skip(r, "without DMA_BUF_IOCTL_EXPORT_SYNC_FILE vgem's fences "
+		     "stay on vgem's buffers: --exporter vgem");
+		return NULL;
+	}
+	ret = vgem_alloc(&r->vgem, BYTES, &f->handle, &fd);
+	if (!expect(r, !ret, "a buffer of vgem's: %s", strerror(-ret)))
+		return NULL;
+	f->own = true;
+	r->nfences++;
+	ret = vgem_attach(&r->vgem, f->handle, DLBUF_WRITE, &f->id);
+	if (expect(r, !ret, "a fence of vgem's: %s", strerror(-ret))) {
+		f->sync_file = kernel_export(fd, DLBUF_READ);
+		expect(r, f->sync_file >= 0, "DMA_BUF_IOCTL_EXPORT_SYNC_FILE "
+		       "of vgem's buffer: %s", strerror(errno));
+	}
+	close(fd);
+	return f->sync_file >= 0 ? f : NULL;
+}
+
+/* One that can fail; on no buffer of the case's either. */
+static struct fence *make_failing(struct fence_run *r)
+{
+	struct fence *f = &r->fences[r->nfences];
+
+	if (r->lab < 0) {
+		skip(r, "no fences that fail: /dev/" DLBUF_LAB_NODE ", which "
+		     "makes them, is in dlbuf's lab, with --module");
+		return NULL;
+	}
+	if (!r->sync_files) {
+		skip(r, "without DMA_BUF_IOCTL_IMPORT_SYNC_FILE no buffer "
+		     "gets a fence that fails");
+		return NULL;
+	}
+	*f = (struct fence){ .sync_file = lab_fence(r->lab) };
+	if (!expect(r, f->sync_file >= 0, "DLBUF_LAB_FENCE: %s",
+		    strerror(errno)))
+		return NULL;
+	r->nfences++;
+	return f;
+}
+
+static struct fence *import_fence(struct fence_run *r, uint32_t access,
+				  struct fence *f)
+{
+	if (f && !expect(r, !kernel_import(r->buffer, access, f->sync_file),
+			 "DMA_BUF_IOCTL_IMPORT_SYNC_FILE: %s", strerror(errno)))
+		return NULL;
+	return f;
+}
+
+static struct fence *put_failing(struct fence_run *r, uint32_t access)
+{
+	return import_fence(r, access, make_failing(r));
+}
+
+/*
+ * On the buffer, as a reader's or a writer's. vgem puts it on its own buffers
+ * like any driver does, if they are not busy, and the rest is imported.
+ */
+static struct fence *put_fence(struct fence_run *r, uint32_t access)
+{
+	struct fence *f;
+
+	if (r->handle && r->vgem.fd >= 0) {
+		f = new_fence(r);
+		if (!vgem_attach(&r->vgem, r->handle, access, &f->id)) {
+			f->handle = r->handle;
+			r->nfences++;
+			if (r->sync_files)
+				f->sync_file = kernel_export(r->buffer,
+							     DLBUF_WRITE);
+			return f;
+		}
+	}
+	return import_fence(r, access, make_fence(r));
+}
+
+/* Ends a fence of put_failing(): error 0 means success. */
+static bool end_failing(struct fence_run *r, struct fence *f, int error)
+{
+	return expect(r, !lab_signal(r->lab, f->sync_file, error),
+		      "DLBUF_LAB_SIGNAL: %s", strerror(errno));
+}
+
+static bool signal_fence(struct fence_run *r, struct fence *f)
+{
+	int ret;
+
+	if (!f->handle)
+		return end_failing(r, f, 0);
+	ret = f->signalled ? 0 : vgem_signal(&r->vgem, f->id);
+	f->signalled = true;
+	return expect(r, !ret, ret == -ETIMEDOUT ?
+		      "the fence expired: the machine is too slow" :
+		      "vgem's signal: %s", strerror(-ret));
+}
+
+/* ---- what everybody says about an access */
+
+/* With an error it has ended all the same: poll() and the wait say no more. */
+static void fence_ended(struct fence_run *r, const char *of, int fd, int want)
+{
+	int status = 0;
+
+	expect(r, polls(fd, POLLIN), "%s is not readable by poll()", of);
+	if (returned(r, "dlbuf_fence_status()",
+		     dlbuf_fence_status(fd, &status), 0))
+		expect(r, status == want, "%s has status %d, not %d", of,
+		       status, want);
+	returned(r, "dlbuf_fence_wait()", dlbuf_fence_wait(fd, 1), 0);
+}
+
+static void fence_is(struct fence_run *r, const char *of, int fd, bool pending)
+{
+	int status = -1;
+
+	expect(r, polls(fd, POLLIN) != pending, "%s is %s by poll(), not %s",
+	       of, state_name(!pending), state_name(pending));
+	if (!returned(r, "dlbuf_fence_status()",
+		      dlbuf_fence_status(fd, &status), 0))
+		return;
+	expect(r, status == !pending, "%s has status %d, not %d", of, status,
+	       !pending);
+	returned(r, "dlbuf_fence_wait() until now", dlbuf_fence_wait(fd, 1),
+		 pending ? -ETIME : 0);
+}
+
+static void agree_exports(struct fence_run *r, uint32_t access, bool pending)
+{
+	int fd = -1, ret = dlbuf_fence_export(r->buffer, access, &fd);
+
+	if (!r->sync_files) {
+		returned(r, "dlbuf_fence_export()", ret, -EOPNOTSUPP);
+		return;
+	}
+	if (returned(r, "dlbuf_fence_export()", ret, 0)) {
+		fence_is(r, "what dlbuf_fence_export() gives", fd, pending);
+		close(fd);
+	}
+	fd = kernel_export(r->buffer, access);
+	if (expect(r, fd >= 0, "DMA_BUF_IOCTL_EXPORT_SYNC_FILE: %s",
+		   strerror(errno))) {
+		fence_is(r, "what the kernel exports", fd, pending);
+		close(fd);
+	}
+}
+
+static void not_acquired(struct fence_run *r)
+{
+	struct dlbuf_tensor_info info = { .size = sizeof(info) };
+
+	if (returned(r, "dlbuf_tensor_get_info()",
+		     dlbuf_tensor_get_info(r->t, &info), 0))
+		expect(r, !info.acquired, "an acquire that failed left the "
+		       "tensor acquired");
+}
+
+/* Where the thread waits, an acquire until now tells. */
+static void agree_blocking(struct fence_run *r, uint32_t access, bool pending)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, past, .deadline_ns = 1);
+	int ret = dlbuf_acquire(r->t, access, NULL, &past);
+
+	returned(r, "dlbuf_acquire() until now", ret, pending ? -ETIME : 0);
+	if (!ret)
+		returned(r, "dlbuf_release()", dlbuf_release(r->t, NULL, NULL),
+			 0);
+	not_acquired(r);
+}
+
+/* Where the device waits, what it would wait for. */
+static void agree_fence(struct fence_run *r, uint32_t access, bool pending)
+{
+	int fence = -1;
+
+	if (!returned(r, "dlbuf_acquire_fence()",
+		      dlbuf_acquire_fence(r->t, access, &fence), 0))
+		return;
+	expect(r, (fence >= 0) == pending, "dlbuf_acquire_fence() gives %s to "
+	       "%s", fence >= 0 ? "a fence" : "no fence", who(access));
+	if (fence >= 0) {
+		fence_is(r, "what dlbuf_acquire_fence() gives", fence, true);
+		close(fence);
+	}
+	returned(r, "dlbuf_release_fence()", dlbuf_release_fence(r->t, -1), 0);
+}
+
+static bool device_waits(const struct fence_run *r)
+{
+	return r->info.acquire == DLBUF_SYNC_FENCE && r->sync_files;
+}
+
+static void agree(struct fence_run *r, uint32_t access, bool pending)
+{
+	expect(r, busy(r, access) == pending, "poll() on the dma-buf says %s "
+	       "to %s", pending ? "ready" : "busy", who(access));
+	agree_exports(r, access, pending);
+	if (device_waits(r))
+		agree_fence(r, access, pending);
+	else
+		agree_blocking(r, access, pending);
+}
+
+/* Of a buffer that may not be written to nobody is a writer. */
+static void agree_both(struct fence_run *r, bool reader, bool writer)
+{
+	agree(r, DLBUF_READ, reader);
+	if (r->access & DLBUF_WRITE)
+		agree(r, DLBUF_WRITE, writer);
+}
+
+/* ---- the truth table */
+
+static void state_case(struct fence_run *r, const struct fence_case *c)
+{
+	static const uint32_t kinds[] = { DLBUF_READ, DLBUF_WRITE };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (c->fences & kinds[i] &&
+		    !(c->failed ? put_failing : put_fence)(r, kinds[i]))
+			return;
+	for (size_t i = 0, n = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct fence *f = &r->fences[n];
+
+		if (!(c->fences & kinds[i]))
+			continue;
+		n++;
+		if (c->signalled & kinds[i] && !signal_fence(r, f))
+			return;
+		if (!(c->failed & kinds[i]))
+			continue;
+		if (!end_failing(r, f, -EIO))
+			return;
+		fence_ended(r, "the fence that failed", f->sync_file, -EIO);
+	}
+	agree(r, c->access, c->pending);
+}
+
+/* What was exported stays as it was: later fences are not in it. */
+static void snapshot_case(struct fence_run *r, const struct fence_case *c)
+{
+	struct fence *first, *second;
+	int idle = -1, one = -1;
+
+	(void)c;
+	if (!r->sync_files) {
+		skip(r, "the kernel exports no sync_files");
+		return;
+	}
+	if (!returned(r, "dlbuf_fence_export()",
+		      dlbuf_fence_export(r->buffer, DLBUF_READ, &idle), 0))
+		return;
+	first = put_fence(r, DLBUF_WRITE);
+	if (first && returned(r, "dlbuf_fence_export()",
+			      dlbuf_fence_export(r->buffer, DLBUF_READ, &one),
+			      0)) {
+		second = put_fence(r, DLBUF_WRITE);
+		fence_is(r, "what was exported before the fence", idle, false);
+		fence_is(r, "what was exported with the fence", one, true);
+		if (second && signal_fence(r, first)) {
+			fence_is(r, "what was exported with the first fence",
+				 one, false);
+			agree(r, DLBUF_READ, true);
+			if (signal_fence(r, second))
+				agree(r, DLBUF_READ, false);
+		}
+	}
+	close(idle);
+	if (one >= 0)
+		close(one);
+}
+
+static void merge_case(struct fence_run *r, const struct fence_case *c)
+{
+	struct fence *a = make_fence(r), *b = a ? make_fence(r) : NULL;
+	int both = -1;
+
+	(void)c;
+	if (!b || !returned(r, "dlbuf_fence_merge()",
+			    dlbuf_fence_merge(a->sync_file, b->sync_file,
+					      &both), 0))
+		return;
+	fence_is(r, "the merged fence", both, true);
+	/* On the buffer it is both again. */
+	if (returned(r, "dlbuf_fence_import()",
+		     dlbuf_fence_import(r->buffer, DLBUF_WRITE, both), 0) &&
+	    signal_fence(r, a)) {
+		fence_is(r, "the merged fence after the first", both, true);
+		agree_both(r, true, true);
+		if (signal_fence(r, b)) {
+			fence_is(r, "the merged fence after both", both, false);
+			agree_both(r, false, false);
+		}
+	}
+	close(both);
+}
+
+/* Several on one buffer: all of them have to signal. */
+static void import_case(struct fence_run *r, const struct fence_case *c)
+{
+	struct fence *f[2];
+
+	for (size_t i = 0; i < ARRAY_SIZE(f); i++) {
+		f[i] = make_fence(r);
+		if (!f[i] || !returned(r, "dlbuf_fence_import()",
+				dlbuf_fence_import(r->buffer, c->fences,
+						   f[i]->sync_file), 0))
+			return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(f); i++) {
+		agree_both(r, c->fences == DLBUF_WRITE, true);
+		if (!signal_fence(r, f[i]))
+			return;
+	}
+	agree_both(r, false, false);
+}
+
+/* ---- who waits */
+
+static void end_access(struct fence_run *r)
+{
+	int fence = -1;
+
+	if (!returned(r, "dlbuf_release()", dlbuf_release(r->t, NULL, &fence),
+		      0))
+		return;
+	returned(r, "the wait for what dlbuf_release() gave",
+		 dlbuf_fence_wait(fence, now_ns() + SOON), 0);
+	if (fence >= 0)
+		close(fence);
+}
+
+/*
+ * For an API by which dmabuf-test does not submit: the end of the access is behind
+ * the acquire on the queue, and what dlbuf_release() gives signals then.
+ */
+static void end_waits_for(struct fence_run *r, struct fence *f,
+			  const struct dlbuf_acquire_opts *opts)
+{
+	int end = -1;
+
+	if (!returned(r, "dlbuf_acquire()",
+		      dlbuf_acquire(r->t, DLBUF_READ, NULL, opts), 0) ||
+	    !returned(r, "dlbuf_release()", dlbuf_release(r->t, NULL, &end), 0))
+		return;
+	expect(r, end >= 0 && dlbuf_fence_wait(end, now_ns() + 200 * MS) == -ETIME,
+	       "the access was over before the fence had signalled");
+	expect(r, !polls(f->sync_file, POLLIN),
+	       "dlbuf_acquire() or dlbuf_release() waited itself");
+	if (signal_fence(r, f) && end >= 0)
+		returned(r, "the wait for what dlbuf_release() gave",
+			 dlbuf_fence_wait(end, now_ns() + SOON), 0);
+	if (end >= 0)
+		close(end);
+}
+
+/*
+ * An acquire that has to come after f, on a device that waits: the call does
+ * not, and work behind it on the queue does.
+ */
+static void queue_waits_for(struct fence_run *r, struct fence *f,
+			    const struct dlbuf_acquire_opts *opts)
+{
+	struct fence_mark *mark;
+	char sentence[256] = "";
+
+	if (!fence_mark_possible(&r->info)) {
+		end_waits_for(r, f, opts);
+		return;
+	}
+	if (!returned(r, "dlbuf_acquire()",
+		      dlbuf_acquire(r->t, DLBUF_READ, NULL, opts), 0))
+		return;
+	fail_divert(sentence, sizeof(sentence));
+	mark = fence_mark_submit(r->dev);
+	fail_divert(NULL, 0);
+	if (expect(r, mark, "%s", sentence)) {
+		/* A queue that does not wait is through by then. */
+		expect(r, !fence_mark_passed(mark, 200 * MS), "work behind the "
+		       "acquire ran before the fence had signalled");
+		expect(r, !polls(f->sync_file, POLLIN),
+		       "dlbuf_acquire() waited itself");
+	}
+	if (!signal_fence(r, f) || !mark)
+		return;
+	if (!expect(r, fence_mark_passed(mark, SOON), "work behind the acquire "
+		    "does not run although the fence has signalled"))
+		return;
+	fence_mark_free(mark);
+	end_access(r);
+}
+
+static void device_waits_case(struct fence_run *r, const struct fence_case *c)
+{
+	struct fence *f;
+
+	(void)c;
+	if (!device_waits(r)) {
+		skip(r, "the calling thread waits, not the device");
+		return;
+	}
+	f = put_fence(r, DLBUF_WRITE);
+	if (f)
+		queue_waits_for(r, f, NULL);
+}
+
+/* One that is on no buffer and only in the options. */
+static void explicit_case(struct fence_run *r, const struct fence_case *c)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = 1);
+	struct fence *f = make_fence(r);
+
+	(void)c;
+	if (!f)
+		return;
+	opts.fence = f->sync_file;
+	if (device_waits(r)) {
+		queue_waits_for(r, f, &opts);
+		return;
+	}
+	returned(r, "dlbuf_acquire() with a fence, until now",
+		 dlbuf_acquire(r->t, DLBUF_READ, NULL, &opts), -ETIME);
+	not_acquired(r);
+	if (signal_fence(r, f) &&
+	    returned(r, "dlbuf_acquire() with a signalled fence",
+		     dlbuf_acquire(r->t, DLBUF_READ, NULL, &opts), 0))
+		end_access(r);
+}
+
+static void deadline_case(struct fence_run *r, const struct fence_case *c)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = 0);
+	struct fence *f = put_fence(r, DLBUF_WRITE);
+	int ret;
+
+	(void)c;
+	if (!f)
+		return;
+	opts.deadline_ns = now_ns() + 20 * MS;
+	if (!device_waits(r)) {
+		returned(r, "dlbuf_acquire() with a deadline",
+			 dlbuf_acquire(r->t, DLBUF_READ, NULL, &opts), -ETIME);
+		expect(r, now_ns() >= opts.deadline_ns,
+		       "dlbuf_acquire() gave up before its deadline");
+		not_acquired(r);
+	}
+	if (f->sync_file >= 0) {
+		opts.deadline_ns = now_ns() + 20 * MS;
+		returned(r, "dlbuf_fence_wait() with a deadline",
+			 dlbuf_fence_wait(f->sync_file, opts.deadline_ns),
+			 -ETIME);
+		expect(r, now_ns() >= opts.deadline_ns,
+		       "dlbuf_fence_wait() gave up before its deadline");
+		/* The other deadline: a hint to the driver. */
+		ret = dlbuf_fence_set_deadline(f->sync_file, now_ns());
+		if (ret == -EOPNOTSUPP)
+			note(r, "no hint by when a fence is wanted: %s",
+			     dlbuf_last_error());
+		else
+			returned(r, "dlbuf_fence_set_deadline()", ret, 0);
+	}
+	if (!signal_fence(r, f))
+		return;
+	if (f->sync_file >= 0)
+		returned(r, "dlbuf_fence_wait()",
+			 dlbuf_fence_wait(f->sync_file, now_ns() + SOON), 0);
+	agree(r, DLBUF_READ, false);
+}
+
+/* ---- threads, for calls that may block */
+
+struct call {
+	struct fence_run *r;
+	int (*fn)(struct call *call);
+	uint32_t access;
+	const struct dlbuf_acquire_opts *opts;
+	int fence;		/* in or out */
+	pthread_t thread;
+	pid_t tid;		/* atomic */
+	bool done;		/* atomic */
+	int ret;
+	char sentence[256];
+};
+
+static void *call_thread(void *arg)
+{
+	struct call *call = arg;
+
+	__atomic_store_n(&call->tid, gettid(), __ATOMIC_RELEASE);
+	call->ret = call->fn(call);
+	snprintf(call->sentence, sizeof(call->sentence), "%s",
+		 dlbuf_last_error());
+	__atomic_store_n(&call->done, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static bool call_start(struct call *call)
+{
+	int ret = pthread_create(&call->thread, NULL, call_thread, call);
+
+	return expect(call->r, !ret, "pthread_create(): %s", strerror(ret));
+}
+
+static bool call_done(const struct call *call)
+{
+	return __atomic_load_n(&call->done, __ATOMIC_ACQUIRE);
+}
+
+/* Until it has returned, or the kernel has it sleep. */
+static bool call_settle(struct call *call)
+{
+	uint64_t end = now_ns() + SOON;
+	char path[64], line[256];
+	pid_t tid;
+
+	while (!(tid = __atomic_load_n(&call->tid, __ATOMIC_ACQUIRE)))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	while (!call_done(call) && now_ns() < end) {
+		FILE *f = fopen(path, "re");
+		const char *state;
+
+		if (!f)
+			break;
+		state = fgets(line, sizeof(line), f) ? strrchr(line, ')') :
+						       NULL;
+		fclose(f);
+		/* ") S": in a wait that signals interrupt, or in one that not. */
+		if (state && (state[2] == 'S' || state[2] == 'D'))
+			return true;
+		sched_yield();
+	}
+	return call_done(call);
+}
+
+static bool call_join(struct call *call)
+{
+	struct timespec end;
+	int ret;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += SOON / SECOND;
+	ret = pthread_timedjoin_np(call->thread, NULL, &end);
+	/* A thread that is stuck in a driver ends with the process. */
+	return expect(call->r, !ret, "a call does not return although the "
+		      "fence has signalled");
+}
+
+static int wait_for_access(struct call *call)
+{
+	struct fence_run *r = call->r;
+
+	if (device_waits(r))
+		return dlbuf_fence_wait(call->fence, 0);
+	return dlbuf_acquire(r->t, call->access, NULL, call->opts);
+}
+
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+/* Signals end no wait; the fence does. */
+static void interrupted_case(struct fence_run *r, const struct fence_case *c)
+{
+	struct sigaction sa = { .sa_handler = on_signal }; /* no SA_RESTART */
+	struct call call = { .r = r, .fn = wait_for_access,
+			     .access = DLBUF_READ };
+	struct fence *f = put_fence(r, DLBUF_WRITE);
+
+	(void)c;
+	if (!f)
+		return;
+	call.fence = f->sync_file;
+	sigaction(SIGUSR1, &sa, NULL);
+	if (!call_start(&call))
+		return;
+	for (int i = 0; i < 4; i++) {
+		expect(r, call_settle(&call), "the waiting thread never sleeps");
+		if (call_done(&call))
+			break;
+		pthread_kill(call.thread, SIGUSR1);
+	}
+	expect(r, call_settle(&call) && !call_done(&call), "a wait ended before "
+	       "its fence: %d, %s", call.ret, call.sentence);
+	if (!signal_fence(r, f) || !call_join(&call))
+		return;
+	if (expect(r, !call.ret, "an interrupted wait failed: %s",
+		   call.sentence) && !device_waits(r))
+		end_access(r);
+}
+
+/* ---- errors */
+
+/* The first call that returns tells, in its sentence. */
+static void tells(struct fence_run *r, const char *call, int ret,
+		  const char *sentence, int want)
+{
+	if (returned(r, call, ret, want) && want)
+		expect(r, strstr(sentence, "ended with error"), "%s: %s, and "
+		       "not that a fence ended with an error", call, sentence);
+}
+
+/* The device waits, and once the fence has ended the release tells. */
+static void device_is_told(struct fence_run *r, uint32_t access,
+			   const struct dlbuf_acquire_opts *opts,
+			   struct fence *f, int error, int want)
+{
+	int ret;
+
+	if (!returned(r, "dlbuf_acquire()",
+		      dlbuf_acquire(r->t, access, NULL, opts), 0) ||
+	    !end_failing(r, f, error))
+		return;
+	ret = dlbuf_release(r->t, NULL, NULL);
+	tells(r, "dlbuf_release()", ret, dlbuf_last_error(), want);
+}
+
+/* The thread waits in the acquire, which tells. */
+static void thread_is_told(struct fence_run *r, uint32_t access,
+			   const struct dlbuf_acquire_opts *opts,
+			   struct fence *f, int error, int want)
+{
+	struct call call = { .r = r, .fn = wait_for_access, .access = access,
+			     .opts = opts };
+
+	if (!call_start(&call))
+		return;
+	expect(r, call_settle(&call) && !call_done(&call), "dlbuf_acquire() "
+	       "does not wait for the fence: %d, %s", call.ret, call.sentence);
+	if (!end_failing(r, f, error) || !call_join(&call))
+		return;
+	tells(r, "dlbuf_acquire()", call.ret, call.sentence, want);
+	if (!call.ret)
+		end_access(r);
+}
+
+/*
+ * The acquire or the release tells the error of a fence of the buffer or of the options,
+ * once, and not with DLBUF_ACQUIRE_DAMAGED.
+ */
+static void held_case(struct fence_run *r, const struct fence_case *c)
+{
+	static const struct { int error; uint32_t flags; } ends[] = {
+		{ 0, 0 }, { -EIO, 0 }, { -EIO, DLBUF_ACQUIRE_DAMAGED },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends) && !r->failures; i++) {
+		DLBUF_OPTS(dlbuf_acquire_opts, opts, .flags = ends[i].flags);
+		struct fence *f = c->fences ? put_failing(r, c->fences) :
+					      make_failing(r);
+
+		if (!f)
+			return;
+		if (!c->fences)
+			opts.fence = f->sync_file;
+		(device_waits(r) ? device_is_told : thread_is_told)
+			(r, c->access, &opts, f, ends[i].error,
+			 ends[i].flags ? 0 : ends[i].error);
+		not_acquired(r);
+		agree(r, c->access, false);
+		/* A fence that has failed is known later only if the options have it. */
+		if (c->fences)
+			continue;
+		tells(r, "dlbuf_acquire() after the fence",
+		      dlbuf_acquire(r->t, c->access, NULL, &opts),
+		      dlbuf_last_error(), ends[i].flags ? 0 : ends[i].error);
+		if (!ends[i].error || ends[i].flags)
+			end_access(r);
+	}
+}
+
+/* dlbuf_pending() says when, and the acquire behind it what. */
+static void pending_case(struct fence_run *r, const struct fence_case *c)
+{
+	struct fence *f = put_failing(r, c->fences);
+	int fd = -1, ret;
+
+	if (!f || !returned(r, "dlbuf_pending()",
+			    dlbuf_pending(r->t, c->access, &fd), 0) ||
+	    !expect(r, fd >= 0, "dlbuf_pending() gives no fd of a busy dma-buf"))
+		return;
+	expect(r, !polls(fd, POLLIN), "dlbuf_pending() gives an fd that is "
+	       "readable before the fence has ended");
+	if (end_failing(r, f, -EIO)) {
+		expect(r, polls(fd, POLLIN), "what dlbuf_pending() gives is not "
+		       "readable although the fence has ended");
+		ret = dlbuf_acquire(r->t, c->access, NULL, NULL);
+		tells(r, "dlbuf_acquire()", ret, dlbuf_last_error(), -EIO);
+		agree(r, c->access, false);
+	}
+	close(fd);
+}
+
+/* ---- release */
+
+static int release(struct call *call)
+{
+	return dlbuf_release(call->r->t, NULL, &call->fence);
+}
+
+static void idle_after(struct fence_run *r)
+{
+	expect(r, !busy(r, DLBUF_READ) && !busy(r, DLBUF_WRITE),
+	       "the dma-buf is busy although the work is complete");
+}
+
+/*
+ * The work waits for a fence that is not on the dma-buf: what makes the
+ * dma-buf busy is release's own. A driver that finishes the work before it
+ * gives a fence has release wait, and nothing is pending then.
+ */
+static void release_waiting(struct fence_run *r, uint32_t access,
+			    struct fence *f)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = f->sync_file);
+	struct call call = { .r = r, .fn = release, .fence = -1 };
+
+	if (!returned(r, "dlbuf_acquire()",
+		      dlbuf_acquire(r->t, access, NULL, &opts), 0))
+		return;
+	expect(r, !busy(r, DLBUF_WRITE), "dlbuf_acquire() made the dma-buf "
+	       "busy");
+	if (!call_start(&call))
+		return;
+	/* Whoever gives a fence of what is to come has no reason to wait. */
+	for (uint64_t until = now_ns() + 300 * MS;
+	     !call_done(&call) && now_ns() < until;)
+		sched_yield();
+	if (!call_done(&call)) {
+		note(r, "%s finishes the work before it gives a fence, which "
+		     "is not pending then", r->info.name);
+	} else if (!call.ret && call.fence >= 0 && !polls(call.fence, POLLIN)) {
+		expect(r, busy(r, DLBUF_WRITE), "release's fence is pending "
+		       "and not on the dma-buf: a writer would not wait");
+		expect(r, busy(r, DLBUF_READ) == !!(access & DLBUF_WRITE),
+		       "release's fence of %s is on the dma-buf as that of %s",
+		       who(access), who(access ^ DLBUF_WRITE));
+		agree(r, DLBUF_READ, access & DLBUF_WRITE);
+	} else if (!call.ret) {
+		expect(r, false, "dlbuf_release() calls the work complete that "
+		       "still waits for a fence");
+	}
+	if (!signal_fence(r, f) || !call_join(&call) ||
+	    !expect(r, !call.ret, "dlbuf_release(): %s", call.sentence))
+		return;
+	returned(r, "the wait for release's fence",
+		 dlbuf_fence_wait(call.fence, now_ns() + SOON), 0);
+	if (call.fence >= 0)
+		close(call.fence);
+	idle_after(r);
+}
+
+static void release_case(struct fence_run *r, const struct fence_case *c)
+{
+	int fence = -1;
+
+	if (r->info.release == DLBUF_SYNC_FENCE && device_waits(r) &&
+	    r->vgem.fd >= 0) {
+		struct fence *f = make_fence(r);
+
+		if (f)
+			release_waiting(r, c->access, f);
+		return;
+	}
+	if (!returned(r, "dlbuf_acquire()",
+		      dlbuf_acquire(r->t, c->access, NULL, NULL), 0) ||
+	    !returned(r, "dlbuf_release()",
+		      dlbuf_release(r->t, NULL, &fence), 0))
+		return;
+	if (r->info.release == DLBUF_SYNC_BLOCKS)
+		expect(r, fence == -1, "release of a device that blocks gives "
+		       "fd %d, not -1", fence);
+	returned(r, "the wait for release's fence",
+		 dlbuf_fence_wait(fence, now_ns() + SOON), 0);
+	if (fence >= 0)
+		close(fence);
+	idle_after(r);
+}
+
+/* A fence that the application made of its own work. */
+static void release_fence_case(struct fence_run *r, const struct fence_case *c)
+{
+	struct fence *f;
+	int fence = -1;
+
+	if (r->info.acquire != DLBUF_SYNC_FENCE) {
+		skip(r, "%s waits for no fences by itself", r->info.name);
+		return;
+	}
+	f = make_fence(r);
+	if (!f || !returned(r, "dlbuf_acquire_fence()",
+			    dlbuf_acquire_fence(r->t, c->access, &fence), 0))
+		return;
+	expect(r, fence == -1, "dlbuf_acquire_fence() gives a fence of an idle "
+	       "dma-buf");
+	if (!returned(r, "dlbuf_release_fence()",
+		      dlbuf_release_fence(r->t, f->sync_file), 0))
+		return;
+	agree_both(r, c->access & DLBUF_WRITE, true);
+	if (signal_fence(r, f))
+		agree(r, DLBUF_READ, false);
+	idle_after(r);
+}
+
+/* ---- a producer that never comes back */
+
+static void expired_case(struct fence_run *r, const struct fence_case *c)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = 0);
+	struct fence *f = put_fence(r, DLBUF_WRITE);
+
+	(void)c;
+	if (!f)
+		return;
+	opts.deadline_ns = now_ns() + 4 * SOON;
+	if (device_waits(r))
+		returned(r, "dlbuf_fence_wait()",
+			 dlbuf_fence_wait(f->sync_file, opts.deadline_ns), 0);
+	else if (returned(r, "dlbuf_acquire()",
+			  dlbuf_acquire(r->t, DLBUF_READ, NULL, &opts), 0))
+		end_access(r);
+	expect(r, vgem_signal(&r->vgem, f->id) == -ETIMEDOUT,
+	       "the fence was waited for and had not expired");
+	f->signalled = true;
+	agree(r, DLBUF_READ, false);
+}
+
+/* ---- running */
+
+/* On whatever comes from elsewhere there may be fences. */
+static bool await_idle(struct fence_run *r)
+{
+	struct pollfd p = { .fd = r->buffer, .events = POLLOUT };
+
+	return expect(r, poll(&p, 1, SOON / MS) == 1 && p.revents & POLLOUT,
+		      "the dma-buf has been busy for %llu s with fences that "
+		      "are not this tool's", SOON / SECOND);
+}
+
+static bool get_buffer(struct fence_run *r)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = r->exporter,
+		   .name = "dmabuf-test");
+	int ret;
+
+	r->buffer = -1;
+	r->handle = 0;
+	if (r->lent >= 0) {
+		r->buffer = fcntl(r->lent, F_DUPFD_CLOEXEC, 3);
+		return expect(r, r->buffer >= 0, "fcntl(F_DUPFD_CLOEXEC): %s",
+			      strerror(errno));
+	}
+	if (strcmp(r->exporter, "vgem"))
+		return returned(r, "dlbuf_alloc_fd()",
+				dlbuf_alloc_fd(BYTES, &opts, &r->buffer), 0);
+	if (r->vgem.fd < 0)
+		return skip(r, "%s", r->vgem.reason);
+	ret = vgem_alloc(&r->vgem, BYTES, &r->handle, &r->buffer);
+	return expect(r, !ret, "a buffer of vgem's: %s", strerror(-ret));
+}
+
+static void look_for_ioctls(struct fence_run *r)
+{
+	int fd = kernel_export(r->buffer, DLBUF_READ);
+
+	r->sync_files = fd >= 0 || errno != ENOTTY;
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool get_tensor(struct fence_run *r)
+{
+	struct dlbuf_buffer_info info = { .size = sizeof(info) };
+	int64_t shape;
+	DLTensor layout = {
+		.ndim = 1,
+		.dtype = { kDLUInt, 8, 1 },
+		.shape = &shape,
+	};
+	int ret;
+
+	if (!returned(r, "dlbuf_buffer_query()",
+		      dlbuf_buffer_query(r->buffer, &info), 0))
+		return false;
+	shape = info.bytes;
+	r->access = info.access;
+	ret = dlbuf_import(r->dev, r->buffer, &layout, NULL, &r->t);
+	/* Not what this is about: the device takes no such buffers. */
+	if (ret == -EOPNOTSUPP)
+		return skip(r, "%s", dlbuf_last_error());
+	return returned(r, "dlbuf_import()", ret, 0);
+}
+
+static bool begin(struct fence_run *r)
+{
+	r->t = NULL;
+	r->nfences = 0;
+	r->failures = 0;
+	r->skipped = false;
+	r->reason[0] = '\0';
+	vgem_open(&r->vgem);
+	r->lab = lab_open();
+	if (!get_buffer(r))
+		return false;
+	look_for_ioctls(r);
+	return get_tensor(r) && await_idle(r);
+}
+
+static void end(struct fence_run *r)
+{
+	for (unsigned int i = 0; i < r->nfences; i++)
+		if (r->fences[i].sync_file >= 0)
+			close(r->fences[i].sync_file);
+	/* Signals what is left: nobody has to wait for it. */
+	vgem_close(&r->vgem);
+	if (r->lab >= 0)
+		close(r->lab);
+	if (r->t)
+		r->t->deleter(r->t);
+	if (r->buffer >= 0)
+		close(r->buffer);
+	dlbuf_device_trim(r->dev, 0);
+}
+
+void fence_case_run(struct fence_run *r, const struct fence_case *c)
+{
+	if (begin(r)) {
+		if (c->access & ~r->access)
+			skip(r, "the dma-buf was opened %s", r->access &
+			     DLBUF_READ ? "read-only" : "write-only");
+		else
+			c->fn(r, c);
+	}
+	end(r);
+}
+
+static const char *sync_word(enum dlbuf_sync sync)
+{
+	return sync == DLBUF_SYNC_FENCE ? "fence" :
+	       sync == DLBUF_SYNC_EVENT ? "event" : "blocks";
+}
+
+void fence_capabilities(struct fence_run *r)
+{
+	bool have = begin(r);
+
+	note(r, "acquire: %s, release: %s", sync_word(r->info.acquire),
+	     sync_word(r->info.release));
+	if (have || r->buffer >= 0)
+		note(r, r->sync_files ? "sync_file: the kernel exports and "
+		     "imports them" : "sync_file: none, "
+		     "DMA_BUF_IOCTL_EXPORT_SYNC_FILE: ENOTTY; dlbuf polls the "
+		     "dma-buf");
+	if (r->vgem.fd >= 0)
+		note(r, "fences that wait: of vgem, %s", r->vgem.node);
+	else
+		note(r, "fences that wait: none, %s", r->vgem.reason);
+	if (r->lab >= 0)
+		note(r, "fences that fail: of /dev/" DLBUF_LAB_NODE);
+	end(r);
+}
+
+#define R DLBUF_READ
+#define W DLBUF_WRITE
+#define RW DLBUF_RW
+
+/* In this order; what the access waits for is in the first ones. */
+const struct fence_case fence_cases[] = {
+	{ "idle-read", state_case, R, 0, 0, 0, false, false },
+	{ "idle-write", state_case, W, 0, 0, 0, false, false },
+	{ "read-fence-read", state_case, R, R, 0, 0, false, false },
+	{ "read-fence-write", state_case, W, R, 0, 0, true, false },
+	{ "write-fence-read", state_case, R, W, 0, 0, true, false },
+	{ "write-fence-write", state_case, W, W, 0, 0, true, false },
+	{ "both-fences-read", state_case, R, RW, 0, 0, true, false },
+	{ "both-fences-write", state_case, W, RW, 0, 0, true, false },
+	{ "write-signalled-read", state_case, R, RW, W, 0, false, false },
+	{ "write-signalled-write", state_case, W, RW, W, 0, true, false },
+	{ "read-signalled-read", state_case, R, RW, R, 0, true, false },
+	{ "read-signalled-write", state_case, W, RW, R, 0, true, false },
+	{ "signalled-read", state_case, R, RW, RW, 0, false, false },
+	{ "signalled-write", state_case, W, RW, RW, 0, false, false },
+	{ "write-failed-read", state_case, R, W, 0, W, false, false },
+	{ "write-failed-write", state_case, W, W, 0, W, false, false },
+	{ "read-failed-write", state_case, W, R, 0, R, false, false },
+	{ "both-write-failed-read", state_case, R, RW, 0, W, false, false },
+	{ "both-write-failed-write", state_case, W, RW, 0, W, true, false },
+	{ "both-read-failed-read", state_case, R, RW, 0, R, true, false },
+	{ "both-failed-write", state_case, W, RW, 0, RW, false, false },
+	{ "failed-signalled-write", state_case, W, RW, R, W, false, false },
+	{ "held-write-fence-read", held_case, R, W, 0, 0, false, false },
+	{ "held-write-fence-write", held_case, W, W, 0, 0, false, false },
+	{ "held-read-fence-write", held_case, W, R, 0, 0, false, false },
+	{ "held-explicit-fence", held_case, R, 0, 0, 0, false, false },
+	{ "pending-failed-read", pending_case, R, W, 0, 0, false, false },
+	{ "pending-failed-write", pending_case, W, RW, 0, 0, false, false },
+	{ "snapshot", snapshot_case, R, 0, 0, 0, false, false },
+	{ "import-read", import_case, R, R, 0, 0, false, false },
+	{ "import-write", import_case, R, W, 0, 0, false, false },
+	{ "merge", merge_case, R, 0, 0, 0, false, false },
+	{ "device-waits", device_waits_case, R, 0, 0, 0, false, false },
+	{ "explicit-fence", explicit_case, R, 0, 0, 0, false, false },
+	{ "deadline", deadline_case, R, 0, 0, 0, false, false },
+	{ "interrupted", interrupted_case, R, 0, 0, 0, false, false },
+	{ "release-read", release_case, R, 0, 0, 0, false, false },
+	{ "release-write", release_case, W, 0, 0, 0, false, false },
+	{ "release-fence-read", release_fence_case, R, 0, 0, 0, false, false },
+	{ "release-fence-write", release_fence_case, W, 0, 0, 0, false, false },
+	{ "expired", expired_case, R, 0, 0, 0, false, true },
+};
+const unsigned int fence_ncases = ARRAY_SIZE(fence_cases);

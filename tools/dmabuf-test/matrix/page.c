@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+/* A matrix as a page of HTML: the template, and behind it the matrix as JSON. */
+#include "page.h"
+#include "tool.h"
+
+static const char template[] =
+#include "matrix/page.html.h"
+;
+
+int page_write(const cJSON *matrix, FILE *f)
+{
+	char *text = cJSON_PrintUnformatted(matrix);
+
+	if (!text)
+		return fail(STATUS_SYSTEM, "no memory for the page");
+	fputs(template, f);
+	/* Else a string could end the script that the JSON is in. */
+	for (const char *s = text; *s; s++)
+		if (*s == '<')
+			fputs("\\u003c", f);
+		else
+			putc(*s, f);
+	fputs("\n</script>\n", f);
+	cJSON_free(text);
+	return 0;
+}

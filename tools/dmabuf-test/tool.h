@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the parts of dmabuf-test share. Functions return 0 or an exit status;
+ * the leaf that knows the cause has then printed the one sentence about it,
+ * with fail(), and callers pass the status on.
+ */
+#ifndef DMABUF_TEST_TOOL_H
+#define DMABUF_TEST_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+enum status {
+	STATUS_VERIFIED = 0,
+	STATUS_MISMATCH = 1,
+	STATUS_USAGE = 2,	/* the command line can never be right */
+	STATUS_SYSTEM = 3,	/* the camera, a device or a file failed */
+	STATUS_ABSENT = 4,	/* not on this machine; kselftest's SKIP */
+	/*
+	 * The library says why it does not take such a frame. Of a run of one
+	 * format that is a failure; see STATUS_SYSTEM.
+	 */
+	STATUS_REFUSED = 256,
+	STATUS_DONE = 257,	/* the help was printed; 0 to the shell */
+};
+
+/* Prints "dmabuf-test: " and the sentence; returns status. */
+__attribute__((format(printf, 2, 3)))
+int fail(int status, const char *fmt, ...);
+
+/* Sends the sentences into a buffer, the last one staying; NULL: out again. */
+void fail_divert(char *buffer, size_t size);
+
+/* The library's own sentence; err is the negative errno that it returned. */
+int fail_dlbuf(int err);
+
+/* A number of low..high for option `name`. */
+int parse_number(const char *name, const char *s, unsigned long low,
+		 unsigned long high, unsigned long *out);
+
+/* "1280x720" of option --size. */
+int parse_size(const char *s, unsigned long *width, unsigned long *height);
+
+/* The option that getopt_long() did not take; returns STATUS_USAGE. */
+int fail_option(int opt, const char *command, char **argv);
+
+/* DMA_BUF_IOCTL_SYNC of flags, DMA_BUF_SYNC_...; 0 or a status. */
+int bracket(int fd, uint64_t flags);
+
+/* CLOCK_MONOTONIC. */
+uint64_t now_ns(void);
+
+/* Set by SIGINT, SIGTERM and SIGHUP, so that whatever is held is given back. */
+extern volatile bool interrupted;
+
+/* The subcommands. */
+int list_main(int argc, char **argv);
+int camera_main(int argc, char **argv);
+int fence_main(int argc, char **argv);
+int formats_main(int argc, char **argv);
+int alloc_main(int argc, char **argv);
+int matrix_main(int argc, char **argv);
+
+#endif /* DMABUF_TEST_TOOL_H */
