@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/statfs.h>
 
-#include "buffer.h"
 #include "../system/internal.h"
 #include "../system/sys.h"
+#include "buffer.h"
 
 #define DMA_BUF_MAGIC_NUMBER 0x444d4142 /* linux/magic.h, "DMAB" */
 

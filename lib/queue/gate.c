@@ -11,8 +11,8 @@
  */
 #include <errno.h>
 
-#include "../system/fork.h"
 #include "../dmabuf/memory.h"
+#include "../system/fork.h"
 #include "queue.h"
 
 /* So many may wait for longer than the waits that stood when they were dropped. */
