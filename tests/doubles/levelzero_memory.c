@@ -58,11 +58,11 @@ void range_free(struct object *o)
 
 /* ---------------------------------------------------------------- new memory */
 
-/* Aligned to the device's pages, a large one to 2 MiB, of a memfd that can be a udmabuf. */
+/* Whole pages of the device, above 2 MiB whole pools, of a memfd that can be a udmabuf. */
 static struct range *memory_make(enum fake_kind kind, struct context *ctx,
 				 size_t bytes)
 {
-	size_t all = align_up(bytes, PAGE);
+	size_t all = align_up(bytes, bytes > POOL_BYTES ? POOL_BYTES : PAGE);
 	int fd = memory_fd("usm", all);
 	void *at = fd < 0 ? NULL : reserve(all, all < POOL_BYTES ? PAGE : POOL_BYTES);
 	struct range *r;
