@@ -300,13 +300,17 @@ RULES(khr_imports, "khr,memfds")
 static const struct {
 	const char *words;
 	unsigned int wrong;
-} fd_rows[] = { { "khr,memfds", 1 }, { "intel,memfds", 0 } };
+	cl_int refusal;
+} fd_rows[] = {
+	{ "khr,memfds", 1, CL_INVALID_PROPERTY }, { "intel,memfds", 0, CL_INVALID_MEM_OBJECT },
+};
 
-/* What one driver refuses another one takes for no handle at all. */
+/* What one driver refuses another one takes for no handle at all; and by which code. */
 TEST(fd_0)
 {
 	for (int i = 0; i < 2; i++) {
 		cl_mem m;
+		int fd;
 
 		begin(fd_rows[i].words);
 		m = import(0, BYTES);
@@ -314,6 +318,11 @@ TEST(fd_0)
 		forgive(fd_rows[i].wrong);
 		if (m)
 			OK(cl.ReleaseMemObject(m));
+		fd = pending_fence();
+		CHECK(!import(fd, BYTES));
+		CHECK_EQ(result, fd_rows[i].refusal);
+		OK(close(fd));
+		forgive(1);
 		end();
 	}
 }
