@@ -147,7 +147,7 @@ ze_result_t zeDeviceGetProperties(ze_device_handle_t handle,
 	return end(ZE_RESULT_SUCCESS);
 }
 
-/* The first group only copies, as Intel's do. */
+/* The first group only copies. Intel's 26.27 lists it behind the one that computes. */
 ze_result_t
 zeDeviceGetCommandQueueGroupProperties(ze_device_handle_t handle, uint32_t *n,
 				       ze_command_queue_group_properties_t *list)
