@@ -543,7 +543,7 @@ static const char *inside(const char *path, char *buf)
 		snprintf(buf, PATH_MAX, "%s/dev/dri", root);
 		return buf;
 	}
-	for (i = 0; i < 3; i++) {
+	for (i = 0; i < sizeof(ours) / sizeof(*ours); i++) {
 		n = strlen(ours[i]);
 		if (!strncmp(path, ours[i], n) && (!path[n] || path[n] == '/')) {
 			snprintf(buf, PATH_MAX, "%s%s", root, path);
