@@ -540,8 +540,9 @@ docs-support:
 
 # After make bench: what it measured.
 docs-performance:
-	$(call say,GEN,docs/performance.md)
+	$(call say,GEN,docs/performance.md docs/images/*.svg)
 	$(Q)tools/docs/performance --write $(O)
+	$(Q)tools/docs/charts --write
 
 docs-lines:
 	$(call say,GEN,docs/architecture.md)
@@ -645,7 +646,7 @@ help:
 	'                      backend in docs/architecture.md' \
 	'make docs-support     docs/support.md, from the results of the last make check' \
 	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
-	'make docs-performance docs/performance.md, from those of the last make bench' \
+	'make docs-performance docs/performance.md, its charts, from those of the last make bench' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \
