@@ -344,10 +344,10 @@ bench := $(bench-src:%.c=$(O)/%)
 # TESTS_CFLAGS: the tests' own code, other than the library's.
 TESTS_CFLAGS ?=
 cflags-tests = -Ilib -Itests -Itests/harness -Wno-unused-parameter $(TESTS_CFLAGS)
-# The second C block of README.md, which is a part of a program.
-$(O)/tests/lab/camera.o: $(gen)/readme.inc
-$(gen)/readme.inc: README.md | $(gen)/
-	$(Q)awk '/^```/ { on = 0 } on; /^```c$$/ { on = ++n == 2 }' $< > $@
+# The loop in the comment of camera.h, which is a part of a program.
+$(O)/tests/lab/camera.o: $(gen)/loop.inc
+$(gen)/loop.inc: include/dlbuf/camera.h | $(gen)/
+	$(Q)sed -n 's/^ \*\(\t\|$$\)//p' $< | sed '/^DLBUF_OPTS/,/^dlbuf_camera_close/!d' > $@
 $(lab:%=%.o): cflags-tests += $(shell $(PKG_CONFIG) --cflags libdrm)
 $(O)/tests/lab/image.o: cflags-tests += -I$(O)/tests/lab
 $(O)/tests/lab/image.o: $(O)/tests/lab/image.spv.h
@@ -540,8 +540,9 @@ docs-support:
 
 # After make bench: what it measured.
 docs-performance:
-	$(call say,GEN,docs/performance.md)
+	$(call say,GEN,docs/performance.md docs/images/*.svg)
 	$(Q)tools/docs/performance --write $(O)
+	$(Q)tools/docs/charts --write
 
 docs-lines:
 	$(call say,GEN,docs/architecture.md)
@@ -645,7 +646,7 @@ help:
 	'                      backend in docs/architecture.md' \
 	'make docs-support     docs/support.md, from the results of the last make check' \
 	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
-	'make docs-performance docs/performance.md, from those of the last make bench' \
+	'make docs-performance docs/performance.md, its charts, from those of the last make bench' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \

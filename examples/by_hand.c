@@ -96,8 +96,7 @@ int main(void)
 	DLManagedTensorVersioned *t = map(fd, 1080, 1920);
 
 	sync_buffer(fd, DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ);
-	printf("%lldx%lld pixels at %p\n", (long long)t->dl_tensor.shape[1],
-	       (long long)t->dl_tensor.shape[0], t->dl_tensor.data);
+	printf("the first pixel is %d\n", *(uint8_t *)t->dl_tensor.data);
 	sync_buffer(fd, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ);
 	t->deleter(t);
 	close(fd);

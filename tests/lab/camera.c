@@ -548,7 +548,7 @@ static void unplugged(void *arg)
 	}
 }
 
-/* README's loop, as it is printed, with a camera or imports that fail on the way. */
+/* The loop of camera.h, as it is printed, with a camera or imports that fail on the way. */
 static struct {
 	int frames, fails_at;
 	const char *how;
@@ -578,7 +578,7 @@ static void run_shown(void)
 	struct dlbuf_camera *cam;
 	uint32_t n;
 
-#include "generated/readme.inc"
+#include "generated/loop.inc"
 }
 #undef errx
 #undef warnx

@@ -4,6 +4,8 @@
 import ast
 import os
 import re
+import subprocess
+import sys
 
 import dlbuf
 from dlbuf import _dlbuf
@@ -58,11 +60,17 @@ def test_instructions():
     with open(root + "/docs/performance.md") as f:
         page = set(re.findall(r"\| ([\d.]+) (?=\|)", f.read()))
     with open(root + "/README.md") as f:
-        text = f.read().partition("\n## Why\n")[2].partition("\n## ")[0]
-    counts = re.findall(r"(?<!about )\b(\d+,\d{3})\b", text)
+        text = f.read()
+    counts = re.findall(r"(?<!about )\b\d+(?:,\d{3})+\b", text)
     assert len(counts) > 5
     for number in [n.replace(",", "") for n in counts] + re.findall(r"(\d\.\d\d) times", text):
         assert number in page, number
+
+
+def test_charts():
+    """The pictures of costs are those that docs/performance.md makes."""
+    root = os.path.join(os.path.dirname(__file__), "../../..")
+    assert not subprocess.run([sys.executable, f"{root}/tools/docs/charts"]).returncode
 
 
 def test_names():
