@@ -545,7 +545,7 @@ docs-performance:
 	$(Q)tools/docs/charts --write
 
 docs-lines:
-	$(call say,GEN,docs/architecture.md)
+	$(call say,GEN,docs/design/queue.md)
 	$(Q)tools/docs/lines
 
 # The picture in README.md: the lab's matrix, in Chromium. The page is O/matrix.html.
@@ -643,7 +643,7 @@ help:
 	'make docs             docs/formats.md, its man page and docs/interop/python.md, from' \
 	'                      what the tool prints and the tests ran, the offsets in' \
 	'                      docs/bindings.md, from the compilers, and the lines of each' \
-	'                      backend in docs/architecture.md' \
+	'                      backend in docs/design/queue.md' \
 	'make docs-support     docs/support.md, from the results of the last make check' \
 	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
 	'make docs-performance docs/performance.md, its charts, from those of the last make bench' \
