@@ -525,6 +525,8 @@ int queue_import_path(struct queue_memory *m);
 int queue_copy_now(struct queue_memory *m, bool back);
 /* trial.c: once for a device, sets dev->apart. */
 void queue_try_direct(struct queue_device *dev);
+/* Whether the import and the mapping of its dma-buf have the same memory, of a page or more. */
+int queue_try_memory(struct queue_memory *m, int fd, uint8_t *map, bool *shares);
 
 /* Frees m->staging, now or later. */
 void queue_staging_drop(struct queue_memory *m);

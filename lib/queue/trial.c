@@ -37,7 +37,7 @@ static int by_cpu(int fd, uint8_t *map, uint64_t access, uint8_t first, bool *sa
 	return bracket(fd, DMA_BUF_SYNC_END | access) || ret ? -EIO : 0;
 }
 
-static int try_memory(struct queue_memory *m, int fd, uint8_t *map, bool *shares)
+int queue_try_memory(struct queue_memory *m, int fd, uint8_t *map, bool *shares)
 {
 	uint8_t want[BYTES];
 	bool same = false;
@@ -75,7 +75,7 @@ static int try_buffer(struct queue_device *dev, int fd)
 		ret = import_create(&dev->base, fd, &id, DLBUF_RW,
 				    PATH_BIT(DLBUF_PATH_DIRECT), BYTES, &imp);
 	if (!ret) {
-		ret = try_memory(queue_memory_of(imp), fd, map, &shares);
+		ret = queue_try_memory(queue_memory_of(imp), fd, map, &shares);
 		import_destroy(imp);
 	}
 	munmap(map, BYTES);

@@ -338,6 +338,26 @@ TEST(the_vendors_import_comes_first)
 	end();
 }
 
+/* A fresh buffer is as such an import's own memory: it shows nothing. */
+TEST(imports_that_share_nothing)
+{
+	static const char *const words[] = { "apart,memfds", "khr,memfds" };
+
+	for (int i = 0; i < 2; i++) {
+		bool shares = !i;
+		struct fixture f;
+
+		begin(words[i]);
+		fixture_make(&f, open_ok(), PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW);
+		memset(f.bytes, 0, IMPORT_BYTES);
+		REQUIRE_OK(import_now(&f));
+		CHECK_OK(queue_try_memory(queue_memory_of(f.imp), f.memfd, f.bytes, &shares));
+		CHECK_EQ(shares, i);
+		give_up(&f);
+		end();
+	}
+}
+
 /* A driver that names an extension and lacks its functions. */
 TEST(extensions_without_functions)
 {
