@@ -314,7 +314,7 @@ $(call step,cts@opencl+arm): build@gcc
 $(call step,cts@opencl+qcom): build@gcc
 	$(call on-opencl-double,qcom,$(direct-copy) $(fence-event) import/* path/* alloc/*)
 $(call step,cts@opencl+apart): build@gcc
-	$(call on-opencl-double,apart,$(host-copy) $(fence-event) path/*)
+	$(call on-opencl-double,apart,$(fence-event) path/[dhc]*)
 $(call step,cts@opencl+userptr): build@gcc
 	$(call on-opencl-double,userptr,$(host-copy) $(fence-event) import/* path/* sync/*)
 
