@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 
+#include "../../system/fork.h"
 #include "api.h"
 
 /* In the order of struct cuda_api. */
@@ -34,6 +35,7 @@ static cuda_result init_once(const struct cuda_api *cu)
 
 int cuda_load(struct cuda_api *cu)
 {
+	static unsigned int used;
 	cuda_result result;
 	void *library;
 	int ret;
@@ -41,7 +43,15 @@ int cuda_load(struct cuda_api *cu)
 	ret = dl_open("cuda", "libcuda.so.1\0", symbols, cu, &library);
 	if (ret)
 		return ret;
+	ret = fork_use_driver(&used, "cuda");
+	if (ret) {
+		dlclose(library);
+		return ret;
+	}
 	result = init_once(cu);
+	/* Without a device the driver has nothing that a child could miss. */
+	if (result == CUABI_NO_DEVICE)
+		__atomic_store_n(&used, 0, __ATOMIC_RELAXED);
 	ret = cuda_check(cu, result, CUDA_FUNCTION(Init));
 	if (ret && ret != -ENODEV)
 		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
