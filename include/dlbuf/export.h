@@ -44,7 +44,9 @@ struct dlbuf_exported {
  * All arguments are borrowed. out->fd is new, close-on-exec. Each call makes
  * another dma-buf. The dma-buf keeps the memory alive, not the tensor: when the
  * tensor is deleted, its owner may use the memory for other data. The dma-buf has
- * whole pages of the device's allocation, so it may contain more than the tensor.
+ * whole pages of the device's allocation, so it may contain more than the tensor. If a page
+ * of the tensor may also be another allocation's, because the allocation is no multiple of
+ * the page size or begins inside a page, the export is refused.
  *
  * The dma-buf has no fences: an importer must wait for the stream by other means.
  * If another device writes into it, this device may need a flush

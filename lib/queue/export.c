@@ -45,6 +45,10 @@ static int find_pages(struct queue_device *dev, const DLTensor *t, uintptr_t p,
 	pages->base = (all.base + first) & ~(page - 1);
 	end = (all.base + end + page - 1) & ~(page - 1);
 	pages->bytes = end - pages->base;
+	/* The rest of such a page may be another allocation's. */
+	if (pages->base < all.base || end > all.base + all.bytes)
+		return fail(-EOPNOTSUPP, "the pages of the tensor are not its allocation's "
+			    "alone: allocate whole pages");
 	return 0;
 }
 

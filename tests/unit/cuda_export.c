@@ -9,29 +9,36 @@
 #include "cuda_backend.h"
 #include "cuda_exports.h"
 
-/* Whole pages around a part of a block, and where it is in them. */
+/* Whole pages of the allocation around a part of it, and where it is in them. */
 TEST(export_of_a_part)
 {
-	cuda_pointer before, small;
+	const uint64_t page = sysconf(_SC_PAGESIZE);
+	cuda_pointer before, small, large;
 
 	begin("memfds");
 	exports_begin("cuda");
-	REQUIRE(!cu.MemAlloc(&before, 100) && !cu.MemAlloc(&small, 100));
-	CHECK(small % sysconf(_SC_PAGESIZE));
-	CHECK_EQ(cu.MemsetD8Async(small, 0x66, 1, app.stream), 0);
-	drain(&app);
+	REQUIRE(!cu.MemAlloc(&before, 100) && !cu.MemAlloc(&small, 100) &&
+		!cu.MemAlloc(&large, 3 * page));
+	CHECK(small % page && !(large % page));
 	watch("cuMemGetHandleForAddressRange");
+	/* The rest of the page is the other allocation's. */
+	REFUSES(dev, small, 100, kDLCUDA, 0, -EOPNOTSUPP, "allocate whole pages");
+	CHECK_EQ(seen, 0);
+	CHECK_EQ(cu.MemsetD8Async(large + page + 100, 0x66, 1, app.stream), 0);
+	drain(&app);
 	if (access("/dev/udmabuf", R_OK | W_OK)) {
 		/* A memfd is a dma-buf from its begin to its end. */
-		REFUSES(dev, small, 100, kDLCUDA, 0, -EOPNOTSUPP, "");
+		REFUSES(dev, large + page + 100, 100, kDLCUDA, 0, -EOPNOTSUPP, "");
 	} else {
-		CHECK_OK(export_at(dev, (void *)(uintptr_t)small, 100, kDLCUDA, 0, &out));
-		CHECK_EQ(out.offset, small % sysconf(_SC_PAGESIZE));
-		CHECK_EQ(out.bytes, sysconf(_SC_PAGESIZE));
+		CHECK_OK(export_at(dev, (void *)(uintptr_t)(large + page + 100), 100, kDLCUDA,
+				   0, &out));
+		CHECK_EQ(out.offset, 100);
+		CHECK_EQ(out.bytes, page);
 		CHECK_EQ(byte_at(&out, out.offset), 0x66);
 		close(out.fd);
 	}
 	CHECK_EQ(seen, 1);
+	CHECK_EQ(cu.MemFree(large), 0);
 	CHECK_EQ(cu.MemFree(small), 0);
 	CHECK_EQ(cu.MemFree(before), 0);
 	exports_end();
