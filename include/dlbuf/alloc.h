@@ -92,7 +92,10 @@ struct dlbuf_alloc_opts {
  * Usually the CPU cannot map it. It is freed when nobody else holds the dma-buf: no fd,
  * mapping or import, in any process. Drivers give freed memory out again together with its
  * dma-buf, and whoever holds that would see the next owner's bytes. Until then a thread of
- * the library looks four times a second (/proc/self/fdinfo).
+ * the library looks four times a second (/proc/self/fdinfo, without which the exporter
+ * refuses). It knows how many users there are without others from the device's allocations
+ * so far: the first one of a device should not run beside a fork() of another thread. If the
+ * last tensor is deleted while the process has no free fd, the memory may stay for good.
  * May block while drivers allocate and map.
  * -EINVAL      no device, bad layout or opts, no such exporter
  * -ENOSYS      the exporter, or V4L2 nodes, are not built into this library

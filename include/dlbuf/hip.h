@@ -60,6 +60,11 @@
  * The latter, and a release after a call that has failed, call hipDeviceSynchronize().
  * The driver refuses it while any stream is being captured, and ends that capture.
  *
+ * At exit() dlbuf's thread ends before the runtime does, in a handler of atexit() that the
+ * first use of HIP registers. A handler of the application that was registered earlier runs
+ * later: there, closing a device and acquiring may wait for ever for a stream that waits for
+ * a fence. Drain or close before exit().
+ *
  * Export (dlbuf/export.h): device memory by hsa_amd_portable_export_dmabuf() of
  * libhsa-runtime64, which reports where in the dma-buf the memory is, otherwise
  * by hipMemGetHandleForAddressRange() of HIP 7.0 and later. Host memory

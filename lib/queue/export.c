@@ -94,11 +94,28 @@ static int count_users(int fd, int *users)
 	return 0;
 }
 
+/*
+ * How many there are if nobody else holds a dma-buf of the device: the least that was seen
+ * of any. While another thread is in fork() or posix_spawn() a child has the fd for a moment,
+ * too, and one count alone would be one too many.
+ */
+static int least_users(struct queue_device *dev, int users)
+{
+	int least = __atomic_load_n(&dev->users, __ATOMIC_RELAXED);
+
+	while ((!least || users < least) &&
+	       !__atomic_compare_exchange_n(&dev->users, &least, users, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	return least && least < users ? least : users;
+}
+
 bool queue_is_held(const struct queue_memory *m)
 {
-	int users = m->users;
+	int users;
 
-	return users && (count_users(m->base.fd, &users) || users > m->users);
+	return m->exported && (count_users(m->base.fd, &users) ||
+			       users > least_users(m->dev, users));
 }
 
 static int alloc(struct queue_memory *m)
@@ -106,7 +123,7 @@ static int alloc(struct queue_memory *m)
 	struct queue_device *dev = m->dev;
 	struct queue_range r;
 	void *stream;
-	int ret;
+	int users, ret;
 
 	m->flushes = dev->flushes;
 	ret = dev->ops->alloc(m);
@@ -127,9 +144,14 @@ static int alloc(struct queue_memory *m)
 	if (r.base != m->data)
 		ret = fail(-EOPNOTSUPP, "%s: the driver exports memory before the "
 			   "allocation, too", dev->base.name);
-	else if (!count_users(m->base.fd, &m->users))
-		return 0;
 	else
+		ret = count_users(m->base.fd, &users);
+	if (!ret) {
+		least_users(dev, users);
+		m->exported = true;
+		return 0;
+	}
+	if (r.base == m->data)
 		ret = fail(-EOPNOTSUPP, "whether others hold the dma-buf: "
 			   "/proc/self/fdinfo: %m");
 	close(m->base.fd);

@@ -281,6 +281,7 @@ struct queue_device {
 	bool believed;		/* atomic; path `direct` once read the right bytes */
 	bool apart;		/* atomic; its imports are memory of their own: trial.c */
 	int tried;		/* atomic; the trial was begun */
+	int users;		/* atomic; of an exported dma-buf, if nobody else holds it */
 	const void *context;	/* frees wait for all its streams; NULL: for this device's */
 
 	struct bridge *bridge;	/* or NULL */
@@ -319,7 +320,7 @@ struct queue_memory {
 	bool asked, kept;	/* its free came too early: see is_held() */
 	bool passes;		/* begin() and end() are called */
 
-	int users;		/* of the exported dma-buf, which are ours; 0: not known */
+	bool exported;		/* others may hold its dma-buf: queue_is_held() */
 	bool flushes;		/* exported, on a device that flushes */
 	bool synced;		/* host memory of a device that is_cpu */
 	bool copied;		/* the path is `bridge` or `copy` */
