@@ -546,6 +546,8 @@ static void version(const char *word)
 {
 	int major, minor = 0;
 
+	if (!strcmp(word, "noblocks"))
+		fake.keeps_blocks = false;
 	if (sscanf(word, "%d.%d", &major, &minor) >= 1)
 		hip.version = major * 10000000 + minor * 100000;
 }

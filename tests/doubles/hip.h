@@ -11,6 +11,7 @@
  *   amdgpu	all dma-bufs are amdgpu's. Without it only those are that the double or
  *		Vulkan's double (as RADV) has exported, and others are refused as the driver refuses them: by
  *		hipErrorOutOfMemory
+ *	noblocks	freed memory goes back to the kernel, so that its fds can be counted
  *
  * Memory of 2 MiB and less is a part of a block, which is what is exported of it, and
  * which the driver keeps for what is allocated next. Registered memory has another address

@@ -177,6 +177,7 @@ def their_own_tests():
     file = os.path.join(folder, "test_dlpack.py")
     if not os.path.exists(file):
         raise labtools.Skip("python/tests/torch-tests fetches them")
+    sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../interop"))
     import peers
     result, wrong = peers.compare("torch", [file])
     assert not wrong, "\n".join(wrong)
