@@ -32,7 +32,7 @@ extern unsigned int fork_generation;
 int fork_use_driver(unsigned int *used, const char *backend);
 
 /*
- * What a file does around fork(). Static, and added before the file's lock is first taken.
+ * A file's handler of fork(). It is static, and added before the file's lock is first taken.
  * No handler relies on the order of the others.
  *
  * Most do something in the child only, which has one thread: they reset the file's static

@@ -439,7 +439,7 @@ static void exported(void *arg)
 	/* Nobody else can have it imported: it is gone, not idle. */
 	CHECK_OK(dlbuf_device_get_stats(dev, &stats));
 	CHECK_EQ(stats.live + stats.idle, 0);
-	/* Who still has the dma-buf does not see the next owner's bytes. */
+	/* A process that still has the dma-buf does not see the next owner's bytes. */
 	CHECK_OK(fstat(held, &before));
 	REQUIRE_OK(dlbuf_alloc(&dev, 1, &layout, &own, &t));
 	CHECK_OK(dlbuf_tensor_get_info(t, &info));

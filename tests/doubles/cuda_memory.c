@@ -80,7 +80,7 @@ static void block_put(struct block *b)
 	if (--b->users)
 		return;
 	b->used = 0;
-	/* Of others nobody can tell, and each has an fd. */
+	/* Nobody can have the memory of other blocks, and each block has an fd. */
 	if (fake.keeps_blocks && b->shared && b->exported)
 		return;
 	while (*link != b)

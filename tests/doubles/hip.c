@@ -36,7 +36,7 @@ static void begin_call(const char *name)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Of the thread. 600, not ready, is no error since 7.0, and a success is none of before. */
+/* The thread's. Since 7.0 a success keeps an earlier error, and 600 (not ready) is none. */
 static __thread hip_result last_error;
 
 static hip_result end_call(hip_result result)

@@ -653,7 +653,7 @@ ssize_t readlink(const char *path, char *to, size_t n)
 	return syscall(SYS_readlinkat, AT_FDCWD, inside(path, buf), to, n);
 }
 
-/* Who counts fds is not to take a node for a buffer. */
+/* A test that counts buffers by their fds must not count a node. */
 ssize_t readlinkat(int dir, const char *path, char *to, size_t n)
 {
 	ssize_t len = syscall(SYS_readlinkat, dir, path, to, n);

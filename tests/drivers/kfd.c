@@ -65,7 +65,7 @@ static uint64_t memory_new(struct memory m)
 	unknown("number of memories", NMEMORIES);
 }
 
-/* What the CPU has at an address of the GPU's. */
+/* The CPU's address for an address of the GPU. */
 static void *cpu(uint64_t va, uint64_t bytes)
 {
 	void *p = NULL;

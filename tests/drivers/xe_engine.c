@@ -191,7 +191,7 @@ static void atomic(struct queue *q, const uint32_t *dw)
 	}
 }
 
-/* What comes after a flush, PIPE_CONTROL or a walker. */
+/* The write after a flush, a PIPE_CONTROL or a walker. */
 static void post_sync(struct queue *q, uint32_t op, uint64_t where, uint64_t value)
 {
 	if (op == 1)
@@ -219,7 +219,7 @@ static void mem_copy(struct queue *q, const uint32_t *dw)
 }
 
 /*
- * What a kernel does for one item: how many bytes it stores, and whether it has loaded them.
+ * One item of a kernel: how many bytes it stores, and whether it has loaded them.
  * Its messages to global memory say that (Xe2's SEND: bits 91:81 and 121:113 are the
  * descriptor's 10:0 and 19:11; operation, address, data, vector). The kernels of the driver that copy
  * and fill differ in that, whatever its version.

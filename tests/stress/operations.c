@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the threads of a round do: each operation is a row of a table. */
+/* The operations of a round's threads, each a row of a table. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +148,7 @@ static void slot_put(struct held *h)
 
 static const uint32_t one = 1;
 
-/* What call gave n tensors; they have the lease. */
+/* A call gave n tensors, which have the lease. */
 static int keep(int ret, DLManagedTensorVersioned **t, const uint32_t *n, struct device *d, struct lease *l,
 		bool stray)
 {

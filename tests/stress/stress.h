@@ -107,14 +107,14 @@ struct worker {
 	int64_t since;
 };
 
-/* What a round has. */
+/* The state of a round. */
 struct round {
 	uint64_t seed;
 	unsigned int number, ndevs;
 	bool rough;		/* something goes wrong in it */
 	bool loses, lacks_fds, fails, by_hand;
 	/*
-	 * Who signals calls the driver first, so no free may wait for a stream: none of the
+	 * The thread that signals calls the driver first, so no free may wait for a stream: none of the
 	 * application, and none of another device of the same context.
 	 */
 	bool driven;

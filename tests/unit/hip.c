@@ -148,7 +148,7 @@ TEST(trap_last_error)
 	}
 }
 
-/* What the kernel says of a dma-buf, which the tests' memfds are not. */
+/* The kernel's word for a dma-buf, which the tests' memfds are not. */
 static const char *exporter;
 
 int open(const char *path, int flags, ...)

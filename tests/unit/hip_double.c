@@ -244,7 +244,7 @@ TEST(imports)
 }
 
 /*
- * What is freed of a block is given out again; more than a block goes to the kernel. The
+ * Freed parts of a block are given out again; more than a block goes to the kernel. The
  * driver gives a whole block back, too, but does not promise to.
  */
 TEST(blocks)
@@ -321,7 +321,7 @@ TEST(destroyed_streams)
 	end();
 }
 
-/* Who waits for all streams ends the captures, whatever the mode. */
+/* A wait for all streams ends the captures, whatever the mode. */
 TEST(captures)
 {
 	int mode = HIPABI_STREAM_CAPTURE_MODE_RELAXED;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What dlbuf relies on, for the double of a driver and for Intel's own (with
+ * The rules that dlbuf relies on, for the double of a driver and for Intel's own (with
  * LEVELZERO_CONTRACT=driver, see tests/drivers): which memory comes back, which is a part of other
  * memory, what is refused and by which code.
  */

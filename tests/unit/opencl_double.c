@@ -305,7 +305,7 @@ static const struct {
 	{ "khr,memfds", 1, CL_INVALID_PROPERTY }, { "intel,memfds", 0, CL_INVALID_MEM_OBJECT },
 };
 
-/* What one driver refuses another one takes for no handle at all; and by which code. */
+/* One driver refuses fd 0, another one takes it for no handle; and by which code. */
 TEST(fd_0)
 {
 	for (int i = 0; i < 2; i++) {

@@ -223,7 +223,7 @@ static void free_inside_a_wait(const char *name)
 	CHECK_EQ(__atomic_load_n(&gated.frees, __ATOMIC_ACQUIRE), 0);
 }
 
-/* What is freed is of the same device, or of another one of the context. */
+/* The freed memory is of the same device, or of another one of the context. */
 static void gated_begin(struct dlbuf_device *dev, void (*look)(const char *name))
 {
 	memset(&gated, 0, sizeof(gated));

@@ -145,7 +145,7 @@ QUEUE_CASE(alloc, ITSELF, EXPORTS)
 	end();
 }
 
-/* What fdinfo counts of each file, if not 0: the doubles' are memfds, which have no count. */
+/* The count that fdinfo has, if not 0: the doubles' files are memfds, which have none. */
 static _Atomic(int) users;
 
 int open(const char *path, int flags, ...)

@@ -117,7 +117,7 @@ static const char *sync_name(enum dlbuf_sync sync)
 	return "";
 }
 
-/* What the kernel says about a dma-buf of it. */
+/* The kernel's fdinfo of a dma-buf of the exporter. */
 static void add_fdinfo(cJSON *o, const struct dlbuf_exporter_info *info)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = info->name);

@@ -173,7 +173,7 @@ static void free_host(struct queue_device *base, void *host)
 }
 
 /*
- * What zeMemFree() is given of memmap_sysmem Intel's driver 26.27 keeps, and gives out again
+ * Intel's driver 26.27 keeps memory of memmap_sysmem after zeMemFree(), and gives it out again
  * by zeMemAllocHost(), when it is unmapped: so its older functions come first, which keep
  * nothing. They know no memory that is read-only.
  *

@@ -32,7 +32,7 @@ struct command {
  */
 int camera_take(const struct command *cmd, uint32_t code, struct verify *v);
 
-/* What a format's files are called. */
+/* The names of a format's files. */
 struct camera_code file_code(uint32_t code);
 
 /* The report of a run. */

@@ -37,7 +37,7 @@ static int saved_open(struct saved *saved, const struct command *cmd,
 	if (status)
 		return status;
 	v->raw = &saved->raw;
-	/* What is only bytes is no picture. */
+	/* A format that is only bytes makes no picture. */
 	if (v->view == DLBUF_VIEW_BYTES || v->png)
 		return 0;
 	snprintf(path, sizeof(path), "%s/%s.png", cmd->save, name.s);
@@ -78,7 +78,7 @@ static int take_open(const struct command *cmd, struct verify *v)
 
 	if (!status)
 		status = verify_run(v);
-	/* Of many formats those that can be drawn are. */
+	/* With many formats, only those that can be drawn are drawn. */
 	if (!status && v->undrawn && cmd->all)
 		outfile_abort(&saved.png);
 	else if (!status && v->undrawn)
