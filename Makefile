@@ -183,14 +183,15 @@ cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
-hot := system/error system/sys dmabuf/buffer import/cache import/device import/layout access/lease \
+hot := prepare/kernels prepare/kernels_avx2 system/error system/sys dmabuf/buffer import/cache import/device import/layout access/lease \
 	tensor/sync tensor/tensor tensor/together frame/format frame/frame
 $(hot:%=$(O)/lib/%.o): private cold-code :=
 # What calls the kernel or a driver, or runs once for a device, is small. The rest runs for
 # each frame, too.
-warm := $(hot) system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
+warm := $(hot) prepare/rows system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
 $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
 	$(if $(filter -O2,$(CFLAGS)),-Os)
+$(O)/lib/prepare/kernels.o $(O)/lib/prepare/kernels_avx2.o: private size := $(if $(filter -O2,$(CFLAGS)),-O3) -fno-trapping-math
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
@@ -211,7 +212,7 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 
 # The rooms of the library, each of which uses those before it (tests/abi/rooms). What is
 # left out has its public functions in absent.c.
-rooms := system dmabuf import access tensor alloc frame capture socket
+rooms := system dmabuf import access tensor alloc frame prepare capture socket
 rooms-of-devices := backends/vulkan bridge queue backends
 lib-src-y := $(filter-out $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)), \
 	$(wildcard $(rooms:%=lib/%/*.c))) \
@@ -354,7 +355,7 @@ $(O)/tests/lab/image.o: $(O)/tests/lab/image.spv.h
 
 define link-test
 	$(call say,LD,$@)
-	$(Q)$(CC) -o $@ $(filter %.o $(fake-common),$^) $(test-a) $(all-ldflags) -ldl -lpthread
+	$(Q)$(CC) -o $@ $(filter %.o $(fake-common),$^) $(test-a) $(all-ldflags) -ldl -lpthread -lm
 endef
 
 $(unit): $(O)/%: $(O)/%.o $(test-a)

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Preparation: the pixels of a frame as a model's input. One call crops, scales, converts
+ * the colours, normalises and writes a tensor, in one pass over the pixels.
+ *
+ *	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 640, .height = 640,
+ *		   .fit = DLBUF_FIT_LETTERBOX);
+ *
+ *	if (dlbuf_prepare_create(cpu, &frame, &opts, &plan))
+ *		errx(1, "%s", dlbuf_last_error());
+ *	while (!dlbuf_camera_frame(cam, 0, &frame)) {
+ *		if (dlbuf_prepare_frame(plan, &frame, input, 0, NULL))
+ *			dlbuf_frame_drop(&frame);
+ *		run_model(input);
+ *	}
+ *
+ * docs/prepare.md defines the result: sample positions, filters, matrices, rounding.
+ */
+#ifndef DLBUF_PREPARE_H
+#define DLBUF_PREPARE_H
+
+#include <dlbuf/base.h>
+#include <dlbuf/device.h>
+#include <dlbuf/dlpack.h>
+#include <dlbuf/frame.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How samples are weighted. The last three become wider where the picture shrinks. */
+enum dlbuf_filter {
+	/* Two samples per axis: OpenCV's INTER_LINEAR, ONNX Runtime, YOLO. */
+	DLBUF_FILTER_BILINEAR = 0,
+	/* The sample that has the position: INTER_NEAREST_EXACT. */
+	DLBUF_FILTER_NEAREST = 1,
+	/* By overlap: INTER_AREA where the picture shrinks. */
+	DLBUF_FILTER_AREA = 2,
+	/* Pillow's BILINEAR; torchvision's with antialias. */
+	DLBUF_FILTER_TRIANGLE = 3,
+	/* Pillow's BICUBIC, a = -0.5: most image processors of Hugging Face, and timm. */
+	DLBUF_FILTER_CUBIC = 4,
+	/* Pillow's LANCZOS. */
+	DLBUF_FILTER_LANCZOS3 = 5,
+};
+
+/* How large the scaled picture is. The rules apply after the crop and the turn. */
+enum dlbuf_size_rule {
+	/* width x height, as `fit` says. */
+	DLBUF_SIZE_EXACT = 0,
+	/* The shorter side becomes `shortest`, the other follows, rounded down. */
+	DLBUF_SIZE_SHORTEST = 1,
+	/* The longer side becomes `longest`, the other follows, rounded down. */
+	DLBUF_SIZE_LONGEST = 2,
+	/* SHORTEST, or LONGEST if the longer side would be more than `longest`. */
+	DLBUF_SIZE_BOTH = 3,
+	/*
+	 * min_pixels to max_pixels (0: no limit), both sides a multiple of `multiple`:
+	 * smart_resize() of vision-language models.
+	 */
+	DLBUF_SIZE_PIXELS = 4,
+};
+
+/* How the picture fills width x height. */
+enum dlbuf_fit {
+	DLBUF_FIT_STRETCH = 0,
+	/* All of the picture, its aspect kept, bars of the pad colour beside it. */
+	DLBUF_FIT_LETTERBOX = 1,
+	/*
+	 * The centre of the picture, its aspect kept, with a margin that is cut off: the
+	 * shorter side is scaled to floor(size / crop_pct).
+	 */
+	DLBUF_FIT_CROP = 2,
+};
+
+enum dlbuf_channels {
+	DLBUF_CHANNELS_RGB = 0,
+	DLBUF_CHANNELS_BGR = 1,
+	DLBUF_CHANNELS_GREY = 2,
+};
+
+#define DLBUF_PREPARE_NHWC	(1u << 0)	/* [N, H, W, C] instead of [N, C, H, W] */
+#define DLBUF_PREPARE_TOP_LEFT	(1u << 1)	/* letterbox: all bars right and below */
+#define DLBUF_PREPARE_NO_ENLARGE (1u << 2)	/* letterbox: never larger than it is */
+#define DLBUF_PREPARE_FLIP_X	(1u << 3)	/* left and right exchanged, after the turn */
+#define DLBUF_PREPARE_FLIP_Y	(1u << 4)	/* top and bottom exchanged, after the turn */
+
+struct dlbuf_prepare_opts {
+	size_t size;
+	/*
+	 * The part of the visible picture, in pixels; fractions are allowed. Width 0: all
+	 * of it. Only pixels that the crop touches are read.
+	 */
+	double crop_x, crop_y, crop_width, crop_height;
+	enum dlbuf_size_rule rule;
+	enum dlbuf_fit fit;
+	uint32_t width, height;
+	uint32_t shortest, longest;
+	uint64_t min_pixels, max_pixels;
+	uint32_t multiple;		/* 0: 1 */
+	uint32_t turn;			/* quarter turns clockwise, 0 to 3 */
+	double crop_pct;		/* 0: 1 */
+	enum dlbuf_filter filter;
+	uint32_t flags;			/* DLBUF_PREPARE_... */
+	/*
+	 * The colour of the bars, 0 to 255, in the order of the tensor's channels, before
+	 * scale, mean and std. Ultralytics has 114 three times.
+	 */
+	double pad[3];
+	enum dlbuf_channels channels;
+	/*
+	 * Of the tensor: uint8, int8, float16, bfloat16 or float32; all 0 means float32.
+	 */
+	DLDataType dtype;
+	uint16_t reserved;
+	/*
+	 * A value v of 0 to 255 becomes (v * scale - mean) / std, per channel in the
+	 * tensor's order. scale 0 means 1/255 for a tensor of floats and 1 for integers;
+	 * std 0 means 1.
+	 */
+	double scale, mean[3], std[3];
+	/*
+	 * For integers: the value divided by quant_scale (0: 1), rounded half to even,
+	 * plus zero_point, saturated.
+	 */
+	double quant_scale;
+	int32_t zero_point;
+	uint32_t threads;		/* 0 and 1: the calling thread alone */
+	/* Fields that are not 0 are used instead of the frame's. */
+	struct dlbuf_colour colour;
+};
+
+/* What a plan does. The lengths are pixels. */
+struct dlbuf_prepare_info {
+	size_t size;
+	uint32_t width, height, channels;	/* of the tensor */
+	/* The picture in the tensor; left and top are negative if it is cut. */
+	uint32_t scaled_width, scaled_height;
+	int32_t left, top;
+	/* The crop of the visible picture, before the turn. */
+	double crop_x, crop_y, crop_width, crop_height;
+	uint32_t turn;
+	uint32_t flags;				/* DLBUF_PREPARE_FLIP_X, _Y */
+	uint32_t macs;				/* taps of luma, width times height */
+	uint32_t reserved;
+};
+
+struct dlbuf_prepare;
+
+/*
+ * Makes a plan: checks the options and computes the tables for frames like this one, of
+ * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
+ * not used. frame and opts are borrowed; *plan is new. A plan can be used by one thread at
+ * a time. Does not block.
+ * -EINVAL      a size of 0, or none for the rule; a crop outside the picture; an option
+ *              that is NaN, infinite or out of its range; a dtype that is not in the list
+ * -EOPNOTSUPP  a format without pixels (compressed, metadata, depth), or whose values are
+ *              not evenly spaced; a matrix that is not linear (ICtCp, BT.2020 with
+ *              constant luminance); a device that cannot prepare
+ * -E2BIG       a scaled side has more than 32768 pixels
+ * -ENOMEM
+ */
+DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+				   const struct dlbuf_prepare_opts *opts,
+				   struct dlbuf_prepare **plan);
+
+/* Frees a plan (taken; NULL does nothing). */
+DLBUF_API void dlbuf_prepare_destroy(struct dlbuf_prepare *plan);
+
+/* Describes a plan. -EINVAL: an argument is NULL, or info->size is not set. */
+DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
+				     struct dlbuf_prepare_info *info);
+
+/*
+ * Prepares a frame into image `index` of a tensor of the shape [N, C, H, W] or
+ * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0. Waits for the frame's producers,
+ * until deadline_ns (CLOCK_MONOTONIC, 0: none).
+ *
+ * The lease of the frame fires when its pixels have been read. out is borrowed. If it is a
+ * tensor of dlbuf, the call acquires and releases it for writing.
+ *
+ * frame's fds are borrowed. On failure the lease does not fire.
+ * -EINVAL      another kind of frame than the plan's; a tensor of another shape; index
+ *              outside
+ * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap; a tensor that
+ *              overlaps the frame
+ * -EACCES      out is read-only
+ * -ETIME       the deadline passed
+ * and the errors of dlbuf_import_frame() and dlbuf_acquire().
+ */
+DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf_frame *frame,
+				  DLManagedTensorVersioned *out, int64_t index,
+				  uint64_t deadline_ns);
+
+/*
+ * The same of pixels in plain memory, on the CPU: planes[i] points to the first row of
+ * plane i of the visible picture, and pitches[i] are the bytes from one row to the next.
+ * There are as many as the format has planes. The memory is borrowed.
+ * -EINVAL, -EOPNOTSUPP, -EACCES  as above
+ */
+DLBUF_API int dlbuf_prepare_pixels(struct dlbuf_prepare *plan, const void *const planes[],
+				   const int64_t pitches[], DLManagedTensorVersioned *out,
+				   int64_t index);
+
+/* Maps a place of the tensor to the visible picture of the frame; both in pixels. */
+static inline void dlbuf_prepare_map(const struct dlbuf_prepare_info *info, double x, double y,
+				     double *frame_x, double *frame_y)
+{
+	double w = info->scaled_width, h = info->scaled_height, u, v;
+
+	x -= info->left;
+	y -= info->top;
+	if (info->flags & DLBUF_PREPARE_FLIP_X)
+		x = w - x;
+	if (info->flags & DLBUF_PREPARE_FLIP_Y)
+		y = h - y;
+	x /= w;
+	y /= h;
+	u = info->turn == 0 ? x : info->turn == 1 ? y : info->turn == 2 ? 1 - x : 1 - y;
+	v = info->turn == 0 ? y : info->turn == 1 ? 1 - x : info->turn == 2 ? 1 - y : x;
+	*frame_x = info->crop_x + u * info->crop_width;
+	*frame_y = info->crop_y + v * info->crop_height;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* DLBUF_PREPARE_H */

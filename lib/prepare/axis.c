@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT
+/* The places and weights of the samples along one axis: docs/prepare.md, "Filters". */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "../system/internal.h"
+#include "prepare.h"
+
+double prepare_floor(double x)
+{
+	/* The values here are far below 2^63. */
+	double whole = (double)(int64_t)x;
+
+	return whole > x ? whole - 1 : whole;
+}
+
+double prepare_round(double x)
+{
+	double below = prepare_floor(x), part = x - below;
+
+	if (part != .5)
+		return part < .5 ? below : below + 1;
+	return (int64_t)below % 2 ? below + 1 : below;
+}
+
+/* sin(pi * x) for 0 <= x <= 3, to 1e-12 */
+static double sin_pi(double x)
+{
+	const double pi = 3.14159265358979323846;
+	double sign = 1, term, sum, square;
+
+	while (x > .5) {
+		x = x - 1;
+		sign = -sign;
+	}
+	x *= pi;
+	square = x * x;
+	term = sum = x;
+	for (int i = 2; i < 20; i += 2) {
+		term *= -square / (i * (i + 1));
+		sum += term;
+	}
+	return sign * sum;
+}
+
+static double sinc(double x)
+{
+	return x < 1e-9 ? 1 : sin_pi(x) / (3.14159265358979323846 * x);
+}
+
+static double kernel(enum dlbuf_filter filter, double x)
+{
+	const double a = -.5;
+
+	if (x < 0)
+		x = -x;
+	switch (filter) {
+	case DLBUF_FILTER_TRIANGLE:
+		return x < 1 ? 1 - x : 0;
+	case DLBUF_FILTER_CUBIC:
+		if (x < 1)
+			return ((a + 2) * x - (a + 3)) * x * x + 1;
+		return x < 2 ? (((x - 5) * x + 8) * x - 4) * a : 0;
+	case DLBUF_FILTER_LANCZOS3:
+		return x < 3 ? sinc(x) * sinc(x / 3) : 0;
+	default:
+		return 0;
+	}
+}
+
+static double support_of(enum dlbuf_filter filter)
+{
+	return filter == DLBUF_FILTER_TRIANGLE ? 1 : filter == DLBUF_FILTER_CUBIC ? 2 : 3;
+}
+
+static int64_t clamp(int64_t x, int64_t low, int64_t high)
+{
+	return x < low ? low : x > high ? high : x;
+}
+
+/* The samples begin..end of one output, and their weights, which are not normalised. */
+struct window {
+	int64_t begin, end, low, high;
+	double centre, scale, part;
+};
+
+static struct window window_of(enum dlbuf_filter filter, double from, double scale, uint32_t i,
+			       int64_t low, int64_t high)
+{
+	struct window w = { .low = low, .high = high, .centre = from + (i + .5) * scale,
+		.scale = scale > 1 ? scale : 1 };
+	double a, b;
+
+	switch (filter) {
+	case DLBUF_FILTER_NEAREST:
+		w.begin = clamp((int64_t)prepare_floor(w.centre), low, high - 1);
+		w.end = w.begin + 1;
+		return w;
+	case DLBUF_FILTER_BILINEAR:
+		w.begin = (int64_t)prepare_floor(w.centre - .5);
+		w.part = w.centre - .5 - w.begin;
+		if (w.begin < low || w.begin >= high - 1) {
+			w.begin = clamp(w.begin, low, high - 1);
+			w.part = 0;
+		}
+		w.end = w.begin + (w.part ? 2 : 1);
+		return w;
+	case DLBUF_FILTER_AREA:
+		a = prepare_floor(from + i * scale);
+		b = -prepare_floor(-(from + (i + 1) * scale));
+		break;
+	default:
+		a = prepare_floor(w.centre - support_of(filter) * w.scale + .5);
+		b = prepare_floor(w.centre + support_of(filter) * w.scale + .5);
+	}
+	w.begin = clamp((int64_t)a, low, high - 1);
+	w.end = clamp((int64_t)b, w.begin + 1, high);
+	return w;
+}
+
+static double weight_of(enum dlbuf_filter filter, const struct window *w, double from,
+			double scale, uint32_t i, int64_t j)
+{
+	double a, b;
+
+	switch (filter) {
+	case DLBUF_FILTER_NEAREST:
+		return 1;
+	case DLBUF_FILTER_BILINEAR:
+		return j == w->begin ? 1 - w->part : w->part;
+	case DLBUF_FILTER_AREA:
+		a = from + i * scale;
+		b = a + scale;
+		/* Beyond the border is the border's sample. */
+		return (b < j + 1 || j == w->high - 1 ? b : j + 1) - (a > j || j == w->low ? a : j);
+	default:
+		return kernel(filter, (j + .5 - w->centre) / w->scale);
+	}
+}
+
+int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t all,
+		 uint32_t begin, uint32_t n, uint32_t low, uint32_t high, struct axis *out)
+{
+	double scale = length / all;
+	uint32_t taps = 1, padded = (n + 7) & ~7u;
+	struct window w;
+
+	for (uint32_t i = 0; i < n; i++) {
+		w = window_of(filter, from, scale, begin + i, low, high);
+		if (w.end - w.begin > taps)
+			taps = w.end - w.begin;
+	}
+	*out = (struct axis){ .n = n, .taps = taps, .low = high, .high = low };
+	out->first = aligned_alloc(32, padded * sizeof(*out->first));
+	out->weights = aligned_alloc(32, (size_t)padded * taps * sizeof(*out->weights));
+	if (!out->first || !out->weights)
+		return fail(-ENOMEM, "no memory for the weights of %u samples", n * taps);
+	for (uint32_t i = 0; i < padded; i++) {
+		double sum = 0;
+		int64_t first;
+
+		w = window_of(filter, from, scale, begin + (i < n ? i : n - 1), low, high);
+		/* All outputs have `taps` samples; the last of the row begin earlier. */
+		first = w.begin < (int64_t)high - taps ? w.begin : (int64_t)high - taps;
+		out->first[i] = (int32_t)first;
+		for (int64_t j = w.begin; j < w.end; j++)
+			sum += weight_of(filter, &w, from, scale, begin + (i < n ? i : n - 1), j);
+		for (uint32_t k = 0; k < taps; k++) {
+			int64_t j = first + k;
+
+			out->weights[(size_t)k * padded + i] = j < w.begin || j >= w.end ? 0 :
+				(float)(weight_of(filter, &w, from, scale,
+						  begin + (i < n ? i : n - 1), j) / sum);
+		}
+		if (first < out->low)
+			out->low = (uint32_t)first;
+		if (first + taps > out->high)
+			out->high = (uint32_t)(first + taps);
+	}
+	return 0;
+}

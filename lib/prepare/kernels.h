@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The inner loops, in GNU C's vector extensions. A file that defines LANES and KERNELS
+ * includes it; GATHER and GATHER_BYTES may be the processor's own. The compiler makes vectors
+ * of the plain loops by itself (-O3).
+ */
+#include <string.h>
+
+#include "prepare.h"
+
+typedef float vf __attribute__((vector_size(LANES * 4), aligned(4)));
+typedef int32_t vi __attribute__((vector_size(LANES * 4), aligned(4)));
+
+static inline vf vf_load(const float *p)
+{
+	return *(const vf *)p;
+}
+
+#ifndef GATHER
+static inline vf GATHER(const float *row, vi at)
+{
+	vf v;
+
+	for (int i = 0; i < LANES; i++)
+		v[i] = row[at[i]];
+	return v;
+}
+
+/* Four bytes of each place. */
+static inline vi GATHER_BYTES(const uint8_t *row, vi at)
+{
+	vi v;
+
+	for (int i = 0; i < LANES; i++) {
+		int32_t word;
+
+		memcpy(&word, row + at[i], 4);
+		v[i] = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : (int32_t)__builtin_bswap32(word);
+	}
+	return v;
+}
+#endif
+
+/* A value of 16 bits as a float of DLPack's float16. */
+static inline float half_to_float(uint16_t h)
+{
+	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff, bits;
+	float f;
+
+	if (rest >= 0x7c00) {
+		bits = 0x7f800000 | (rest & 0x3ff) << 13;
+	} else {
+		/* The exponent's bias by a product, which makes subnormals right, too. */
+		bits = rest << 13;
+		memcpy(&f, &bits, 4);
+		f *= 0x1p112f;
+		memcpy(&bits, &f, 4);
+	}
+	bits |= sign;
+	memcpy(&f, &bits, 4);
+	return f;
+}
+
+/* The compiler makes better vectors of these loops than of conversions by hand. */
+#define BLEND_LOOP(type, value)							\
+	for (uint32_t k = 0; k < nrows; k++) {					\
+		const type *a = rows[k], *b = rows[k];				\
+		float wa = weights[k], wb = 0;					\
+										\
+		if (!k && nrows == 1) {						\
+			for (uint32_t i = 0; i < n; i++)			\
+				dst[i] = value(a[i]) * wa;			\
+			break;							\
+		}								\
+		if (!k) {							\
+			b = rows[++k];						\
+			wb = weights[k];					\
+			for (uint32_t i = 0; i < n; i++)			\
+				dst[i] = value(a[i]) * wa + value(b[i]) * wb;	\
+			continue;						\
+		}								\
+		for (uint32_t i = 0; i < n; i++)				\
+			dst[i] += value(a[i]) * wa;				\
+	}
+
+#define PLAIN(x) ((float)(x))
+#define SHIFTED(x) ((float)((x) >> shift))
+
+static void blend(float *restrict dst, uint32_t n, const void *const rows[],
+		  const float weights[], uint32_t nrows, enum sample sample, uint32_t shift)
+{
+	/* The rows have room behind them. */
+	n = (n + 7) & ~7u;
+	switch (sample) {
+	case SAMPLE_U8:
+		BLEND_LOOP(uint8_t, PLAIN)
+		break;
+	case SAMPLE_U16:
+		BLEND_LOOP(uint16_t, SHIFTED)
+		break;
+	case SAMPLE_F16:
+		BLEND_LOOP(uint16_t, half_to_float)
+		break;
+	case SAMPLE_F32:
+		BLEND_LOOP(float, PLAIN)
+		break;
+	}
+}
+
+static void scale(float *restrict dst, const struct axis *axis, const float *row, int32_t step)
+{
+	uint32_t padded = (axis->n + 7) & ~7u;
+
+	for (uint32_t i = 0; i < padded; i += LANES) {
+		vi at = *(const vi *)(axis->first + i) * step;
+		const float *w = axis->weights + i;
+		vf sum = GATHER(row, at);
+
+		if (axis->taps > 1) {
+			sum *= vf_load(w);
+			for (uint32_t k = 1; k < axis->taps; k++) {
+				w += padded;
+				sum += GATHER(row + (size_t)k * step, at) * vf_load(w);
+			}
+		}
+		*(vf *)(dst + i) = sum;
+	}
+}
+
+static inline vf byte_of(vi word, int n)
+{
+	return __builtin_convertvector(word >> 8 * n & 255, vf);
+}
+
+/* Between two samples of a row that are step bytes apart. */
+static inline vf across(vi word, int at, int step, vf weight, bool two)
+{
+	vf v = byte_of(word, at);
+
+	return two ? v + (byte_of(word, at + step) - v) * weight : v;
+}
+
+static inline void bilinear_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
+			       const uint8_t *a, const uint8_t *b, float weight_b, int32_t step,
+			       bool two_taps, bool two_rows, bool pair)
+{
+	uint32_t padded = (axis->n + 7) & ~7u;
+	const float *second = axis->weights + (two_taps ? padded : 0);
+
+	for (uint32_t i = 0; i < padded; i += LANES) {
+		vi at = *(const vi *)(axis->first + i) * step, word = GATHER_BYTES(a, at);
+		vf w = vf_load(second + i), v = across(word, 0, step, w, two_taps), v2 = v;
+
+		if (pair)
+			v2 = across(word, 1, 2, w, two_taps);
+		if (two_rows) {
+			word = GATHER_BYTES(b, at);
+			v += (across(word, 0, step, w, two_taps) - v) * weight_b;
+			if (pair)
+				v2 += (across(word, 1, 2, w, two_taps) - v2) * weight_b;
+		}
+		*(vf *)(dst + i) = v;
+		if (pair)
+			*(vf *)(dst2 + i) = v2;
+	}
+}
+
+static void bilinear(float *dst, float *dst2, const struct axis *axis, const uint8_t *a,
+		     const uint8_t *b, float weight_b, int32_t step)
+{
+#define CASE(taps, rows, pair, step_)							\
+	case (taps) * 4 + (rows) * 2 + (pair):						\
+		bilinear_of(dst, dst2, axis, a, b, weight_b, step_, taps, rows, pair);	\
+		break;
+	switch ((axis->taps > 1) * 4 + !!b * 2 + !!dst2) {
+	CASE(0, 0, 0, step)
+	CASE(0, 0, 1, 2)
+	CASE(0, 1, 0, step)
+	CASE(0, 1, 1, 2)
+	CASE(1, 0, 0, step)
+	CASE(1, 0, 1, 2)
+	CASE(1, 1, 0, step)
+	CASE(1, 1, 1, 2)
+	}
+#undef CASE
+}
+
+#ifndef CLAMP
+/* To 0..1; NaN becomes 0. */
+static inline vf CLAMP(vf x)
+{
+	const vf one = (vf){ 0 } + 1;
+	vi below;
+
+	x = (vf)((vi)x & (x > 0));
+	below = x < one;
+	return (vf)(((vi)x & below) | ((vi)one & ~below));
+}
+#endif
+
+/* One place of a channel's row. */
+static inline void put(float *out, uint32_t i, uint32_t n, vf v)
+{
+	if (n - i >= LANES)
+		*(vf *)(out + i) = v;
+	else
+		memcpy(out + i, &v, (n - i) * sizeof(float));
+}
+
+static void colours(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
+		    uint32_t n, const struct dlbuf_prepare *p)
+{
+	const float *a = in[0], *b = in[1], *d = in[2];
+	float *const o[3] = { out[0], out[nout > 1 ? 1 : 0], out[nout > 1 ? 2 : 0] };
+	float m[3][4], gain[3], bias[3];
+
+	memcpy(m, p->matrix, sizeof(m));
+	memcpy(gain, p->gain, sizeof(gain));
+	memcpy(bias, p->bias, sizeof(bias));
+	for (uint32_t i = 0; i < n && nin > 1 && nout > 1; i += LANES) {
+		vf x = vf_load(a + i), y = vf_load(b + i), z = vf_load(d + i);
+
+		for (int c = 0; c < 3; c++)
+			put(o[c], i, n, CLAMP(x * m[c][0] + y * m[c][1] + z * m[c][2] + m[c][3]) *
+			    gain[c] + bias[c]);
+	}
+	for (uint32_t c = 0; c < nout && (nin == 1 || nout == 1); c++) {
+		for (uint32_t i = 0; i < n; i += LANES) {
+			vf v = vf_load(a + i) * m[c][0] + m[c][3];
+
+			if (nin > 1)
+				v += vf_load(b + i) * m[c][1] + vf_load(d + i) * m[c][2];
+			put(o[c], i, n, CLAMP(v) * gain[c] + bias[c]);
+		}
+	}
+}
+
+/* Round half to even, saturated; x is far below 2^22. */
+static inline int32_t to_int(float x, float low, float high)
+{
+	const float magic = 0x1.8p23f;
+	float y;
+	int32_t bits;
+
+	x = x > low ? x : low;
+	x = x < high ? x : high;
+	y = x + magic;
+	memcpy(&bits, &y, 4);
+	return bits - 0x4b400000;
+}
+
+static inline uint16_t to_bfloat(float x)
+{
+	uint32_t bits;
+
+	memcpy(&bits, &x, 4);
+	return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+static inline uint16_t to_half(float x)
+{
+	uint32_t bits, sign, small;
+	float f;
+
+	memcpy(&bits, &x, 4);
+	sign = bits >> 16 & 0x8000;
+	bits &= 0x7fffffff;
+	/* Below 2^-14: a sum whose last place is that of a subnormal rounds it. */
+	memcpy(&f, &bits, 4);
+	f += 0.5f;
+	memcpy(&small, &f, 4);
+	small -= 0x3f000000;
+	bits = bits < 0x38800000 ? small :
+		bits >= 0x477ff000 ? 0x7c00 : (bits - 0x38000000 + 0xfff + (bits >> 13 & 1)) >> 13;
+	return (uint16_t)(sign | bits);
+}
+
+#define STORE_LOOP(type, value)						\
+	{								\
+		type *restrict d = dst;					\
+									\
+		if (step == 1)						\
+			for (uint32_t i = 0; i < n; i++)		\
+				d[i] = (type)(value);			\
+		else							\
+			for (uint32_t i = 0; i < n; i++)		\
+				d[(int64_t)i * step] = (type)(value);	\
+	}
+
+static void store_row(void *dst, int64_t step, const float *restrict row, uint32_t n,
+		      enum store store)
+{
+	switch (store) {
+	case STORE_U8:
+		STORE_LOOP(uint8_t, to_int(row[i], 0, 255))
+		break;
+	case STORE_I8:
+		STORE_LOOP(int8_t, to_int(row[i], -128, 127))
+		break;
+	case STORE_F16:
+		STORE_LOOP(uint16_t, to_half(row[i]))
+		break;
+	case STORE_BF16:
+		STORE_LOOP(uint16_t, to_bfloat(row[i]))
+		break;
+	case STORE_F32:
+		STORE_LOOP(float, row[i])
+		break;
+	}
+}
+
+const struct prepare_kernels KERNELS = { blend, scale, bilinear, colours, store_row };

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: MIT
+/* Plans: checks the options, and computes sizes, places, tables. docs/prepare.md has them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../frame/frame.h"
+#include "../import/backend.h"
+#include "../system/internal.h"
+#include "prepare.h"
+
+#define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
+		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y)
+
+/* NaN is in no range. */
+static int in_range(const char *what, double value, double low, double high)
+{
+	if (value >= low && value <= high)
+		return 0;
+	return fail(-EINVAL, "%s is %g; it can be %g to %g", what, value, low, high);
+}
+
+static int check_numbers(const struct dlbuf_prepare_opts *o)
+{
+	const double most = 1e9;
+	const struct {
+		const char *what;
+		double value, low, high;
+	} numbers[] = {
+		{ "crop_x", o->crop_x, 0, most }, { "crop_y", o->crop_y, 0, most },
+		{ "crop_width", o->crop_width, 0, most },
+		{ "crop_height", o->crop_height, 0, most },
+		{ "crop_pct", o->crop_pct, 0, 1 },
+		{ "scale", o->scale, -most, most }, { "quant_scale", o->quant_scale, 0, most },
+		{ "turn", o->turn, 0, 3 }, { "zero_point", o->zero_point, -256, 256 },
+		{ "filter", o->filter, 0, DLBUF_FILTER_LANCZOS3 },
+		{ "rule", o->rule, 0, DLBUF_SIZE_PIXELS }, { "fit", o->fit, 0, DLBUF_FIT_CROP },
+		{ "channels", o->channels, 0, DLBUF_CHANNELS_GREY },
+		{ "threads", o->threads, 0, 64 },
+	};
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers) && !ret; i++)
+		ret = in_range(numbers[i].what, numbers[i].value, numbers[i].low, numbers[i].high);
+	for (int i = 0; i < 3 && !ret; i++) {
+		ret = in_range("pad", o->pad[i], 0, 255);
+		if (!ret)
+			ret = in_range("mean", o->mean[i], -most, most);
+		if (!ret)
+			ret = in_range("std", o->std[i], 0, most);
+	}
+	if (!ret && o->flags & ~KNOWN_FLAGS)
+		return unknown_flags("prepare", o->flags & ~KNOWN_FLAGS);
+	return ret;
+}
+
+static int find_store(DLDataType t, enum store *store)
+{
+	static const struct {
+		uint8_t code, bits, store;
+	} types[] = {
+		{ kDLUInt, 8, STORE_U8 }, { kDLInt, 8, STORE_I8 }, { kDLFloat, 16, STORE_F16 },
+		{ kDLBfloat, 16, STORE_BF16 }, { kDLFloat, 32, STORE_F32 },
+	};
+
+	if (!t.code && !t.bits && !t.lanes)
+		t = (DLDataType){ kDLFloat, 32, 1 };
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		if (t.code == types[i].code && t.bits == types[i].bits && t.lanes == 1) {
+			*store = types[i].store;
+			return 0;
+		}
+	}
+	return fail(-EINVAL, "dtype %u:%u:%u is not uint8, int8, float16, bfloat16 or float32",
+		    t.code, t.bits, t.lanes);
+}
+
+/* A size by the rules, as a whole number of pixels. */
+struct scaled {
+	double width, height;
+};
+
+static int need(const char *rule, const char *field, uint64_t value)
+{
+	return value ? 0 : fail(-EINVAL, "the rule %s needs %s", rule, field);
+}
+
+static double at_least_one(double x)
+{
+	return x < 1 ? 1 : x;
+}
+
+static double root(double x)
+{
+	double r = x > 1 ? x : 1;
+
+	for (int i = 0; i < 80; i++)
+		r = (r + x / r) / 2;
+	return r;
+}
+
+/* The shorter side becomes `side`; the other is rounded down as int() of Python is. */
+static void shorter(struct scaled *s, double w, double h, double side)
+{
+	if (w <= h)
+		*s = (struct scaled){ side, prepare_floor(side * h / w) };
+	else
+		*s = (struct scaled){ prepare_floor(side * w / h), side };
+}
+
+static void longer(struct scaled *s, double w, double h, double side)
+{
+	if (w >= h)
+		*s = (struct scaled){ side, prepare_floor(side * h / w) };
+	else
+		*s = (struct scaled){ prepare_floor(side * w / h), side };
+}
+
+/* smart_resize() of vision-language models. */
+static void by_pixels(const struct dlbuf_prepare_opts *o, double w, double h, struct scaled *s)
+{
+	double m = o->multiple ? o->multiple : 1, beta;
+
+	s->width = prepare_round(w / m) * m;
+	s->height = prepare_round(h / m) * m;
+	if (o->max_pixels && s->width * s->height > (double)o->max_pixels) {
+		beta = root(w * h / (double)o->max_pixels);
+		s->width = prepare_floor(w / beta / m) * m;
+		s->height = prepare_floor(h / beta / m) * m;
+	} else if (s->width * s->height < (double)o->min_pixels) {
+		beta = root((double)o->min_pixels / (w * h));
+		s->width = -prepare_floor(-(w * beta / m)) * m;
+		s->height = -prepare_floor(-(h * beta / m)) * m;
+	}
+	if (s->width < m)
+		s->width = m;
+	if (s->height < m)
+		s->height = m;
+}
+
+/* How large the picture of w x h pixels becomes, and the tensor. */
+static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
+		      struct scaled *s, struct scaled *tensor)
+{
+	double r, pct = o->crop_pct ? o->crop_pct : 1;
+	int ret;
+
+	switch (o->rule) {
+	case DLBUF_SIZE_SHORTEST:
+		ret = need("SHORTEST", "shortest", o->shortest);
+		shorter(s, w, h, o->shortest);
+		break;
+	case DLBUF_SIZE_LONGEST:
+		ret = need("LONGEST", "longest", o->longest);
+		longer(s, w, h, o->longest);
+		break;
+	case DLBUF_SIZE_BOTH:
+		ret = need("BOTH", "shortest and longest", o->shortest && o->longest);
+		shorter(s, w, h, o->shortest);
+		if ((s->width > s->height ? s->width : s->height) > o->longest)
+			longer(s, w, h, o->longest);
+		break;
+	case DLBUF_SIZE_PIXELS:
+		ret = need("PIXELS", "min_pixels or max_pixels", o->min_pixels | o->max_pixels);
+		if (!ret && o->max_pixels && o->min_pixels > o->max_pixels)
+			ret = fail(-EINVAL, "min_pixels is more than max_pixels");
+		if (!ret)
+			by_pixels(o, w, h, s);
+		break;
+	default:
+		ret = need("EXACT", "width and height", (uint64_t)o->width * o->height);
+		*s = (struct scaled){ o->width, o->height };
+	}
+	if (ret)
+		return ret;
+	*tensor = (struct scaled){ at_least_one(s->width), at_least_one(s->height) };
+	if (o->rule != DLBUF_SIZE_EXACT) {
+		*s = *tensor;
+		if (!o->width && !o->height)
+			return 0;
+		/* Of the scaled picture, a part in the middle. */
+		ret = need("this", "both or none of width and height",
+			   (uint64_t)o->width * o->height);
+		*tensor = (struct scaled){ o->width, o->height };
+		return ret;
+	}
+	if (o->fit == DLBUF_FIT_LETTERBOX) {
+		r = o->width / w < o->height / h ? o->width / w : o->height / h;
+		if (o->flags & DLBUF_PREPARE_NO_ENLARGE && r > 1)
+			r = 1;
+		*s = (struct scaled){ at_least_one(prepare_round(w * r)),
+				      at_least_one(prepare_round(h * r)) };
+	} else if (o->fit == DLBUF_FIT_CROP) {
+		double side = o->width > o->height ? o->width : o->height;
+
+		shorter(s, w, h, prepare_floor(side / pct));
+	}
+	return 0;
+}
+
+/* Where the scaled picture begins in the tensor; negative: a part is cut. */
+static int32_t place(const struct dlbuf_prepare_opts *o, double tensor, double scaled)
+{
+	if (scaled <= tensor && o->flags & DLBUF_PREPARE_TOP_LEFT)
+		return 0;
+	return (int32_t)prepare_floor((tensor - scaled) / 2);
+}
+
+static int find_geometry(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
+{
+	struct dlbuf_prepare_info *i = &p->info;
+	double w = p->source.width, h = p->source.height, a, b;
+	struct scaled s = { 0 }, tensor = { 0 };
+	int ret;
+
+	i->crop_x = o->crop_x;
+	i->crop_y = o->crop_y;
+	i->crop_width = o->crop_width ? o->crop_width : w;
+	i->crop_height = o->crop_width ? o->crop_height : h;
+	if (!(i->crop_height > 0) || i->crop_x + i->crop_width > w ||
+	    i->crop_y + i->crop_height > h)
+		return fail(-EINVAL, "the crop of %gx%g at %g,%g is not inside the picture of "
+			    "%gx%g", i->crop_width, i->crop_height, i->crop_x, i->crop_y, w, h);
+	a = o->turn % 2 ? i->crop_height : i->crop_width;
+	b = o->turn % 2 ? i->crop_width : i->crop_height;
+	ret = find_sizes(o, a, b, &s, &tensor);
+	if (ret)
+		return ret;
+	if (s.width > PREPARE_MAX || s.height > PREPARE_MAX || tensor.width > PREPARE_MAX ||
+	    tensor.height > PREPARE_MAX)
+		return fail(-E2BIG, "the scaled picture is %.0fx%.0f pixels, %d a side are "
+			    "possible", s.width, s.height, PREPARE_MAX);
+	i->width = (uint32_t)tensor.width;
+	i->height = (uint32_t)tensor.height;
+	i->scaled_width = (uint32_t)s.width;
+	i->scaled_height = (uint32_t)s.height;
+	i->left = place(o, tensor.width, s.width);
+	i->top = place(o, tensor.height, s.height);
+	i->turn = o->turn;
+	i->flags = o->flags & (DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y);
+	i->channels = o->channels == DLBUF_CHANNELS_GREY ? 1 : 3;
+	return 0;
+}
+
+/* The part of an axis of the scaled picture that is in the tensor. */
+static void visible(int32_t at, uint32_t scaled, uint32_t tensor, bool reversed,
+		    uint32_t *begin, uint32_t *n)
+{
+	int64_t low = at < 0 ? -(int64_t)at : 0;
+	int64_t high = (int64_t)tensor - at < scaled ? (int64_t)tensor - at : scaled;
+
+	*begin = reversed ? scaled - high : low;
+	*n = high - low;
+}
+
+static uint32_t above(double x)
+{
+	return (uint32_t)-prepare_floor(-x);
+}
+
+/* The axes of luma and chroma in one direction. */
+static int find_axes(enum dlbuf_filter filter, double from, double length, uint32_t all,
+		     uint32_t begin, uint32_t n, uint32_t sub, double site, struct axis out[2])
+{
+	uint32_t low = (uint32_t)prepare_floor(from), high = above(from + length);
+	double move = site * (sub - 1) / 2;
+	int ret = prepare_axis(filter, from, length, all, begin, n, low, high, &out[0]);
+
+	if (!ret && sub)
+		ret = prepare_axis(filter, (from + move) / sub, length / sub, all, begin, n,
+				   low / sub, above((from + length) / sub), &out[1]);
+	return ret;
+}
+
+static int find_tables(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
+{
+	const struct dlbuf_prepare_info *i = &p->info;
+	const struct component *fine = NULL;
+	bool odd = i->turn % 2;
+	uint32_t begin[2], n[2];
+	double x, y;
+	int ret;
+
+	/* The axes of the tensor; turned by a quarter, its columns are rows of the frame. */
+	p->back_x = (i->turn == 1 || i->turn == 2) ^ !!(i->flags & DLBUF_PREPARE_FLIP_X);
+	p->back_y = (i->turn == 2 || i->turn == 3) ^ !!(i->flags & DLBUF_PREPARE_FLIP_Y);
+	visible(i->left, i->scaled_width, i->width, p->back_x, &begin[odd], &n[odd]);
+	visible(i->top, i->scaled_height, i->height, p->back_y, &begin[!odd], &n[!odd]);
+	p->left = begin[0];
+	p->top = begin[1];
+	p->width = n[0];
+	p->height = n[1];
+	for (uint32_t c = 0; c < p->source.ncomponents; c++)
+		if (p->source.components[c].fine)
+			fine = &p->source.components[c];
+	prepare_site(&p->like, &o->colour, &x, &y);
+	ret = find_axes(o->filter, i->crop_x, i->crop_width,
+			odd ? i->scaled_height : i->scaled_width, p->left, p->width,
+			fine ? fine->hsub : 0, x, p->x);
+	if (!ret)
+		ret = find_axes(o->filter, i->crop_y, i->crop_height,
+				odd ? i->scaled_width : i->scaled_height, p->top, p->height,
+				fine ? fine->vsub : 0, y, p->y);
+	p->info.macs = p->x[0].taps * p->y[0].taps;
+	return ret;
+}
+
+static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
+{
+	bool integer = p->store <= STORE_I8;
+	double scale = o->scale ? o->scale : integer ? 1 : 1 / 255.;
+	double quant = integer && o->quant_scale ? o->quant_scale : 1;
+	const struct source *s = &p->source;
+
+	p->nout = p->info.channels;
+	for (uint32_t c = 0; c < p->nout; c++) {
+		double std = o->std[c] ? o->std[c] : 1;
+		double gain = scale / std / quant;
+		double bias = -o->mean[c] / std / quant + (integer ? o->zero_point : 0);
+		uint32_t from = o->channels == DLBUF_CHANNELS_BGR ? 2 - c : c;
+
+		for (int j = 0; j < 4; j++)
+			p->matrix[c][j] = (float)(p->nout == 3 ? s->matrix[from][j] :
+				.299 * s->matrix[0][j] + .587 * s->matrix[1][j] +
+				.114 * s->matrix[2][j]);
+		p->gain[c] = (float)(255 * gain);
+		p->bias[c] = (float)bias;
+		p->pad[c] = (float)(o->pad[c] * gain + bias);
+	}
+}
+
+static int plan_init(const struct dlbuf_frame *f, const struct dlbuf_prepare_opts *o,
+		     struct dlbuf_prepare *p)
+{
+	struct dlbuf_rect crop;
+	bool linear;
+	int ret = check_numbers(o);
+
+	if (!ret)
+		ret = find_store(o->dtype, &p->store);
+	if (!ret)
+		ret = frame_find_format(f, &p->source.format, &linear);
+	if (!ret)
+		ret = frame_crop(f, &crop);
+	if (ret)
+		return ret;
+	if (!crop.width || !crop.height)
+		return fail(-EINVAL, "the frame is %ux%u pixels large", f->width, f->height);
+	p->like = *f;
+	p->nhwc = o->flags & DLBUF_PREPARE_NHWC;
+	p->source.width = crop.width;
+	p->source.height = crop.height;
+	ret = prepare_source(f, &o->colour, o->channels == DLBUF_CHANNELS_GREY, &p->source);
+	if (!ret)
+		ret = find_geometry(o, p);
+	if (!ret)
+		ret = find_tables(o, p);
+	if (ret)
+		return ret;
+	find_values(o, p);
+	return prepare_scratch(p);
+}
+
+int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+			 const struct dlbuf_prepare_opts *opts, struct dlbuf_prepare **plan)
+{
+	struct dlbuf_prepare_opts o;
+	struct dlbuf_frame f;
+	struct dlbuf_prepare *p;
+	int ret;
+
+	if (!frame || !plan)
+		return fail(-EINVAL, "frame or plan is NULL");
+	ret = OPTS_GET(&o, opts, "dlbuf_prepare_opts");
+	if (!ret)
+		ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (ret)
+		return ret;
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return fail(-ENOMEM, "no memory for a plan");
+	p->dev = dev;
+	p->kernels = prepare_choose();
+	ret = plan_init(&f, &o, p);
+	if (ret) {
+		dlbuf_prepare_destroy(p);
+		return ret;
+	}
+	*plan = p;
+	return 0;
+}
+
+void dlbuf_prepare_destroy(struct dlbuf_prepare *p)
+{
+	if (!p)
+		return;
+	for (int i = 0; i < 2; i++) {
+		free(p->x[i].first);
+		free(p->x[i].weights);
+		free(p->y[i].first);
+		free(p->y[i].weights);
+	}
+	free(p->scratch);
+	free(p);
+}
+
+int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan, struct dlbuf_prepare_info *info)
+{
+	if (!plan || !info)
+		return fail(-EINVAL, "plan or info is NULL");
+	return INFO_PUT(info, &plan->info, "dlbuf_prepare_info");
+}

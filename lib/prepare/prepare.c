@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: MIT
+/* Runs plans: checks the tensor, imports the frame, reads it, gives it back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <dlbuf/sync.h>
+#include <dlbuf/tensor.h>
+
+#include "../frame/frame.h"
+#include "../import/backend.h"
+#include "../system/internal.h"
+#include "../tensor/tensor.h"
+#include "prepare.h"
+
+/* The dtypes in the order of enum store. */
+static const DLDataType dtypes[] = {
+	{ kDLUInt, 8, 1 }, { kDLInt, 8, 1 }, { kDLFloat, 16, 1 }, { kDLBfloat, 16, 1 },
+	{ kDLFloat, 32, 1 },
+};
+
+static int check_shape(const struct dlbuf_prepare *p, const DLTensor *t, int64_t index,
+		       const int64_t wanted[3])
+{
+	int first = t->ndim - 3;
+	int64_t n = first ? t->shape[0] : 1;
+
+	for (int i = 0; i < 3; i++) {
+		if (t->shape[first + i] != wanted[i])
+			return fail(-EINVAL, "the tensor's images are %lld x %lld x %lld, the "
+				    "plan's %lld x %lld x %lld (%s)",
+				    (long long)t->shape[first], (long long)t->shape[first + 1],
+				    (long long)t->shape[first + 2], (long long)wanted[0],
+				    (long long)wanted[1], (long long)wanted[2],
+				    p->nhwc ? "H, W, C" : "C, H, W");
+	}
+	if (index < 0 || index >= n)
+		return fail(-EINVAL, "image %lld of a tensor of %lld", (long long)index,
+			    (long long)n);
+	return 0;
+}
+
+/* Rows, columns and channels must not share places: each step is beyond all smaller ones. */
+static int check_steps(const int64_t shape[3], const int64_t strides[3])
+{
+	uint64_t used = 1;
+	bool done[3] = { false };
+
+	for (int n = 0; n < 3; n++) {
+		uint64_t least = UINT64_MAX;
+		int next = 0;
+
+		for (int i = 0; i < 3; i++) {
+			uint64_t step = strides[i] < 0 ? -(uint64_t)strides[i] : (uint64_t)strides[i];
+
+			if (!done[i] && (shape[i] == 1 || step < least)) {
+				least = shape[i] == 1 ? 0 : step;
+				next = i;
+			}
+		}
+		done[next] = true;
+		if (shape[next] == 1)
+			continue;
+		if (least < used || least > INT32_MAX)
+			return fail(-EOPNOTSUPP, "the tensor's strides of %lld, %lld and %lld put "
+				    "two values into one place", (long long)strides[0],
+				    (long long)strides[1], (long long)strides[2]);
+		used = least * (uint64_t)shape[next];
+	}
+	return 0;
+}
+
+/* Finds image `index` of the tensor. */
+static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersioned *out,
+		      int64_t index, struct image *image)
+{
+	const DLTensor *t;
+	const int64_t c = p->nout, h = p->info.height, w = p->info.width;
+	const int64_t wanted[3] = { p->nhwc ? h : c, p->nhwc ? w : h, p->nhwc ? c : w };
+	int64_t strides[4] = { 0 };
+	int first, ret;
+
+	if (!out)
+		return fail(-EINVAL, "the tensor is NULL");
+	if (out->version.major != DLPACK_MAJOR_VERSION)
+		return fail(-EPROTO, "the tensor is of DLPack %u, this library has %d",
+			    out->version.major, DLPACK_MAJOR_VERSION);
+	t = &out->dl_tensor;
+	if (out->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
+		return fail(-EACCES, "the tensor is read-only");
+	if (t->device.device_type != kDLCPU && t->device.device_type != kDLCUDAHost &&
+	    t->device.device_type != kDLROCMHost)
+		return fail(-EOPNOTSUPP, "the tensor is on device %d of DLPack, the plan writes "
+			    "from the CPU", t->device.device_type);
+	if (memcmp(&t->dtype, &dtypes[p->store], sizeof(t->dtype)))
+		return fail(-EOPNOTSUPP, "the tensor's dtype is %u:%u:%u, the plan's %u:%u:%u",
+			    t->dtype.code, t->dtype.bits, t->dtype.lanes, dtypes[p->store].code,
+			    dtypes[p->store].bits, dtypes[p->store].lanes);
+	if (t->ndim != 3 && t->ndim != 4)
+		return fail(-EINVAL, "the tensor has %d dimensions; it needs 3, or 4 with a batch",
+			    t->ndim);
+	ret = check_shape(p, t, index, wanted);
+	if (ret)
+		return ret;
+	for (int i = t->ndim - 1; i >= 0; i--)
+		strides[i] = t->strides ? t->strides[i] :
+			i == t->ndim - 1 ? 1 : strides[i + 1] * t->shape[i + 1];
+	first = t->ndim - 3;
+	ret = check_steps(wanted, strides + first);
+	if (ret)
+		return ret;
+	image->steps = (struct steps){
+		.x = strides[first + (p->nhwc ? 1 : 2)],
+		.y = strides[first + (p->nhwc ? 0 : 1)],
+		.channel = strides[first + (p->nhwc ? 2 : 0)],
+	};
+	image->data = (char *)t->data + t->byte_offset +
+		(first ? index * strides[0] : 0) * (dtypes[p->store].bits / 8);
+	return 0;
+}
+
+/* The bytes that a set of rows or steps covers: [*low, *high). */
+static void cover(int64_t step, uint64_t n, uintptr_t *low, uintptr_t *high)
+{
+	int64_t length = step * (int64_t)(n - 1);
+
+	if (length < 0)
+		*low += length;
+	else
+		*high += length;
+}
+
+static int check_overlap(const struct dlbuf_prepare *p, const void *const planes[],
+			 const int64_t pitches[], const struct image *image)
+{
+	const struct source *s = &p->source;
+	int64_t bytes = dtypes[p->store].bits / 8;
+	uintptr_t low = (uintptr_t)image->data, high = low + bytes;
+
+	cover(image->steps.x * bytes, p->info.width, &low, &high);
+	cover(image->steps.y * bytes, p->info.height, &low, &high);
+	cover(image->steps.channel * bytes, p->nout, &low, &high);
+	for (uint32_t i = 0; i < s->nplanes; i++) {
+		const struct dlbuf_format_plane *f = &s->planes[i];
+		uintptr_t a = (uintptr_t)planes[i], b;
+
+		b = a + (uintptr_t)((s->width + f->hsub - 1) / f->hsub) * f->channels * f->bits / 8;
+		cover(pitches[i], (s->height + f->vsub - 1) / f->vsub, &a, &b);
+		if (a < high && low < b)
+			return fail(-EOPNOTSUPP, "the tensor overlaps plane %u of the frame", i);
+	}
+	return 0;
+}
+
+static int check_run(const struct dlbuf_prepare *p)
+{
+	return p ? 0 : fail(-EINVAL, "the plan is NULL");
+}
+
+int dlbuf_prepare_pixels(struct dlbuf_prepare *p, const void *const planes[],
+			 const int64_t pitches[], DLManagedTensorVersioned *out, int64_t index)
+{
+	struct image image;
+	int ret = check_run(p);
+
+	if (!ret)
+		ret = find_image(p, out, index, &image);
+	if (ret)
+		return ret;
+	if (!planes || !pitches)
+		return fail(-EINVAL, "planes or pitches is NULL");
+	for (uint32_t i = 0; i < p->source.nplanes; i++)
+		if (!planes[i])
+			return fail(-EINVAL, "plane %u is NULL; %s has %u", i,
+				    format_name(p->source.format), p->source.nplanes);
+	ret = check_overlap(p, planes, pitches, &image);
+	if (!ret)
+		prepare_rows(p, planes, pitches, &image);
+	return ret;
+}
+
+/* A plan is for frames of one kind. */
+static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f)
+{
+	const struct dlbuf_frame *like = &p->like;
+
+	if (f->width == like->width && f->height == like->height && f->code == like->code &&
+	    f->code_space == like->code_space && f->modifier == like->modifier &&
+	    !memcmp(&f->crop, &like->crop, sizeof(f->crop)) &&
+	    !memcmp(&f->colour, &like->colour, sizeof(f->colour)))
+		return 0;
+	return fail(-EINVAL, "the plan is for %ux%u pixels of %s, and the frame differs in size, "
+		    "format, crop or colour: it is %ux%u pixels of %s", like->width, like->height,
+		    code_text(like->code).s, f->width, f->height, code_text(f->code).s);
+}
+
+static int read_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const tensors[],
+			uint32_t n, const struct image *image)
+{
+	const void *planes[DLBUF_MAX_PLANES] = { NULL };
+	int64_t pitches[DLBUF_MAX_PLANES] = { 0 };
+	int ret;
+
+	for (uint32_t i = 0; i < n; i++) {
+		const DLTensor *t = &tensors[i]->dl_tensor;
+
+		planes[i] = (const char *)t->data + t->byte_offset;
+		pitches[i] = t->strides[0] * (t->dtype.bits / 8);
+	}
+	ret = check_overlap(p, planes, pitches, image);
+	if (!ret)
+		prepare_rows(p, planes, pitches, image);
+	return ret;
+}
+
+int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
+			DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns)
+{
+	DLBUF_OPTS(dlbuf_acquire_opts, wait, .deadline_ns = deadline_ns);
+	DLBUF_OPTS(dlbuf_import_opts, import, .access = DLBUF_READ);
+	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
+	struct dlbuf_frame f;
+	struct image image;
+	uint32_t n = 0, acquired = 0;
+	bool ours = out && out->deleter == tensor_delete;
+	int ret = check_run(p), err;
+
+	if (!ret && !p->dev)
+		ret = fail(-EINVAL, "the plan was made without a device: only "
+			   "dlbuf_prepare_pixels() can use it");
+	if (!ret)
+		ret = frame ? OPTS_GET(&f, frame, "dlbuf_frame") : fail(-EINVAL, "frame is NULL");
+	if (!ret)
+		ret = check_kind(p, &f);
+	if (!ret)
+		ret = find_image(p, out, index, &image);
+	if (ret)
+		return ret;
+	/* The lease fires below, when the pixels were read and not when an import failed. */
+	f.release = NULL;
+	f.lease = NULL;
+	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
+	if (ret)
+		return ret;
+	while (!ret && acquired < n) {
+		ret = dlbuf_acquire(tensors[acquired], DLBUF_READ, NULL, &wait);
+		acquired += !ret;
+	}
+	if (!ret && ours)
+		ret = dlbuf_acquire(out, DLBUF_WRITE, NULL, &wait);
+	if (!ret) {
+		ret = read_tensors(p, tensors, n, &image);
+		err = ours ? dlbuf_release(out, NULL, NULL) : 0;
+		ret = ret ? ret : err;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		err = i < acquired ? dlbuf_release(tensors[i], NULL, NULL) : 0;
+		ret = ret ? ret : err;
+		tensors[i]->deleter(tensors[i]);
+	}
+	if (!ret && frame->release)
+		frame->release(frame->release_data);
+	return ret;
+}

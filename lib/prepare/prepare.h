@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A plan: what to compute for each frame. plan.c makes it from the options, geometry.c the
+ * places of the samples, colour.c the matrix; rows.c runs it on the CPU.
+ */
+#ifndef DLBUF_LIB_PREPARE_H
+#define DLBUF_LIB_PREPARE_H
+
+#include <stdbool.h>
+
+#include <dlbuf/prepare.h>
+
+#include "../frame/format.h"
+
+/* Sides of scaled pictures; larger ones would need indices of 64 bits. */
+#define PREPARE_MAX 32768
+
+/* One axis of one component: for each output the first sample and the weights. */
+struct axis {
+	uint32_t n;		/* outputs */
+	uint32_t taps;		/* weights of each; those that are not needed are 0 */
+	uint32_t low, high;	/* the samples that the outputs read: [low, high) */
+	int32_t *first;		/* [n rounded up to 8] */
+	float *weights;		/* [taps][n rounded up to 8] */
+};
+
+/* Where a component's samples are in their plane. */
+struct component {
+	uint8_t plane;
+	uint8_t first, step;	/* values of a row: the first sample, and to the next */
+	uint8_t hsub, vsub;	/* pixels per sample */
+	uint8_t fine;		/* 0: axes of luma, 1: of chroma */
+};
+
+/* How the values of all planes are stored. */
+enum sample {
+	SAMPLE_U8,
+	SAMPLE_U16,
+	SAMPLE_F16,
+	SAMPLE_F32,
+};
+
+struct source {
+	enum sample sample;
+	uint8_t shift;			/* of SAMPLE_U16 */
+	bool mosaic;
+	char pattern[4];		/* of a mosaic: row 0, row 1 */
+	uint32_t width, height;		/* the visible picture, pixels */
+	uint32_t ncomponents;		/* 1 or 3 */
+	struct component components[3];
+	uint32_t nplanes;
+	struct dlbuf_format_plane planes[DLBUF_MAX_PLANES];
+	const struct format *format;
+	double matrix[3][4];		/* components to R, G, B of 0 to 1; the last: offset */
+};
+
+/* The types that a tensor can have. */
+enum store {
+	STORE_U8,
+	STORE_I8,
+	STORE_F16,
+	STORE_BF16,
+	STORE_F32,
+};
+
+/* Steps of an output, in elements of the tensor. */
+struct steps {
+	int64_t x, y, channel;
+};
+
+struct prepare_kernels;
+
+struct dlbuf_prepare {
+	struct dlbuf_device *dev;
+	struct dlbuf_frame like;	/* its planes and fences are not used */
+	struct dlbuf_prepare_info info;
+	struct source source;
+	enum store store;
+	bool nhwc;
+	bool back_x, back_y;		/* the tensor's columns and rows are reversed */
+	/* Before the turn: the outputs of the scaled picture that are in the tensor. */
+	uint32_t left, top, width, height;
+	struct axis x[2], y[2];		/* of luma, of chroma */
+	uint32_t nout;			/* channels of the tensor: 1 or 3 */
+	float matrix[3][4];		/* components to the tensor's channels, 0 to 1 */
+	float gain[3], bias[3];		/* then to its values, before rounding */
+	float pad[3];			/* in its values */
+	/* Of each plane, the values that are read, the last rows, and what row each is. */
+	struct ring {
+		uint32_t begin, n, slots, axis;
+		size_t bytes;		/* of a row */
+		char *rows;
+		int64_t *held;
+		bool direct;		/* outputs are sums of bytes, without a row of floats */
+	} rings[DLBUF_MAX_PLANES];
+	const void **window;			/* the rows of one output row, and their weights */
+	float *weights;
+	float *blended, *in[3], *out[3];	/* rows */
+	void *scratch;
+	const struct prepare_kernels *kernels;
+};
+
+/* Finds the components and the matrix; grey: of YCbCr, luma alone. Fields of colour that are 0
+ * are the frame's. */
+int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
+		   bool grey, struct source *out);
+
+/* Where a chroma sample is in its pixels: 0 in the middle, 1 on the first, -1 on the last. */
+void prepare_site(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
+		  double *x, double *y);
+
+/* libm's, which the library does not link. */
+double prepare_floor(double x);
+double prepare_round(double x);		/* half to even */
+
+/*
+ * Computes an axis: outputs begin..begin + n of `all` that cover `length` samples from
+ * `from`. The samples that may be read are low..high.
+ */
+int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t all,
+		 uint32_t begin, uint32_t n, uint32_t low, uint32_t high, struct axis *out);
+
+/* Allocates the rows that prepare_rows() needs. -ENOMEM. */
+int prepare_scratch(struct dlbuf_prepare *p);
+
+/* An image of the tensor in memory: its first byte, and the steps in it. */
+struct image {
+	char *data;
+	struct steps steps;
+};
+
+/* Runs a plan on the CPU. planes are those of the visible picture. */
+void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int64_t pitches[],
+		 const struct image *image);
+
+/*
+ * The code for one kind of processor. Rows of floats are aligned to 32 bytes, and have room
+ * for 8 more; so have rows of bytes.
+ */
+struct prepare_kernels {
+	/* dst = the sum of nrows rows of n values, weighted. */
+	void (*blend)(float *dst, uint32_t n, const void *const rows[], const float weights[],
+		      uint32_t nrows, enum sample sample, uint32_t shift);
+	/* dst[i] = the sum over k of row[(first[i] + k) * step] * weights[k][i] */
+	void (*scale)(float *dst, const struct axis *axis, const float *row, int32_t step);
+	/*
+	 * The same of the weighted sum of two rows of bytes, or with b NULL of one, where the
+	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component
+	 * one byte behind; step is 2 then.
+	 */
+	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const uint8_t *a,
+			 const uint8_t *b, float weight_b, int32_t step);
+	/* out[c][i] = clamp(matrix[c] * in[i]) * gain[c] + bias[c]; in has nin rows. */
+	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
+			uint32_t n, const struct dlbuf_prepare *p);
+	/* Rounds and stores n values, step elements apart. */
+	void (*store)(void *dst, int64_t step, const float *row, uint32_t n, enum store store);
+};
+
+/* The code for this processor. */
+const struct prepare_kernels *prepare_choose(void);
+
+extern const struct prepare_kernels prepare_kernels;
+#if defined(__x86_64__)
+extern const struct prepare_kernels prepare_kernels_avx2;
+#endif
+
+#endif /* DLBUF_LIB_PREPARE_H */

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+/* Runs a plan on the CPU: row after row of the scaled picture, each source row read once. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../system/internal.h"
+#include "prepare.h"
+
+const struct prepare_kernels *prepare_choose(void)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+		return &prepare_kernels_avx2;
+#endif
+	return &prepare_kernels;
+}
+
+static uint32_t value_bytes(enum sample sample)
+{
+	return sample == SAMPLE_U8 ? 1 : sample == SAMPLE_F32 ? 4 : 2;
+}
+
+/* The values of a plane's row that the components read, and how many rows are kept. */
+static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
+{
+	const struct source *s = &p->source;
+	struct ring *r = &p->rings[plane];
+	uint32_t begin = UINT32_MAX, end = 0;
+	bool narrow = s->sample == SAMPLE_U8 && !s->mosaic;
+	uint64_t outputs = 0;
+
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		const struct component *c = &s->components[i];
+		const struct axis *x = &p->x[c->fine];
+		uint32_t first = c->first + x->low * c->step;
+		uint32_t last = c->first + (x->high - 1) * c->step;
+
+		if (c->plane != plane)
+			continue;
+		begin = first < begin ? first : begin;
+		end = last + 1 > end ? last + 1 : end;
+		r->axis = c->fine;
+		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2 && c->step <= 3;
+		outputs += x->n;
+	}
+	if (!end)
+		return;
+	r->begin = begin;
+	r->n = end - begin;
+	r->slots = p->y[r->axis].taps;
+	r->bytes = (size_t)r->n * (s->mosaic ? 4 : value_bytes(s->sample));
+	r->bytes = (r->bytes + 32 + 31) & ~(size_t)31;
+	r->direct = narrow;
+	(void)outputs;
+}
+
+static size_t aligned(size_t n)
+{
+	return (n + 31) & ~(size_t)31;
+}
+
+int prepare_scratch(struct dlbuf_prepare *p)
+{
+	size_t widest = 0, total = 0, taps = 0, row = aligned((p->width + 8) * sizeof(float));
+	char *at;
+
+	for (uint32_t i = 0; i < p->source.nplanes; i++) {
+		struct ring *r = &p->rings[i];
+
+		find_ring(p, i);
+		total += r->slots * r->bytes + aligned(r->slots * sizeof(*r->held));
+		widest = r->n > widest ? r->n : widest;
+		taps = r->slots > taps ? r->slots : taps;
+	}
+	taps = aligned(taps * sizeof(*p->window));
+	widest = aligned((widest + 8) * sizeof(float));
+	total += widest + 6 * row + 2 * taps;
+	p->scratch = aligned_alloc(32, total);
+	if (!p->scratch)
+		return fail(-ENOMEM, "no memory for %zu bytes of rows", total);
+	/* The bytes behind a row are read, not used. */
+	memset(p->scratch, 0, total);
+	at = p->scratch;
+	for (uint32_t i = 0; i < p->source.nplanes; i++) {
+		struct ring *r = &p->rings[i];
+
+		r->rows = at;
+		at += r->slots * r->bytes;
+		r->held = (int64_t *)at;
+		at += aligned(r->slots * sizeof(*r->held));
+	}
+	p->window = (const void **)at;
+	p->weights = (float *)(at + taps);
+	at += 2 * taps;
+	p->blended = (float *)at;
+	at += widest;
+	for (int i = 0; i < 3; i++, at += 2 * row) {
+		p->in[i] = (float *)at;
+		p->out[i] = (float *)(at + row);
+	}
+	return 0;
+}
+
+/* Row or column j of a mosaic, mirrored at its borders, which keeps the pattern. */
+static int64_t mirror(int64_t j, int64_t n)
+{
+	if (n == 1)
+		return 0;
+	if (j < 0)
+		return -j;
+	return j < n ? j : 2 * (n - 1) - j;
+}
+
+/* A row of R, G, B from a mosaic: the nearest samples of each colour, in equal parts. */
+static void demosaic(const struct dlbuf_prepare *p, float *dst, const char *data, int64_t pitch,
+		     int64_t row)
+{
+	const struct source *s = &p->source;
+	const struct ring *r = &p->rings[0];
+	uint32_t value = value_bytes(s->sample);
+
+	for (uint32_t i = 0; i < r->n / 3; i++) {
+		int64_t x = r->begin / 3 + i;
+		float sum[3] = { 0 }, count[3] = { 0 };
+		char here = s->pattern[row % 2 * 2 + x % 2];
+
+		/* Neighbours at a side are nearer than those at a corner. */
+		for (int pass = 0; pass < 3; pass++) {
+			for (int dy = -1; dy <= 1; dy++) {
+				for (int dx = -1; dx <= 1; dx++) {
+					int64_t my = mirror(row + dy, s->height);
+					int64_t mx = mirror(x + dx, s->width);
+					char which = s->pattern[(row + dy + 2) % 2 * 2 + (x + dx + 2) % 2];
+					int c = which == 'R' ? 0 : which == 'G' ? 1 : 2;
+					const char *at = data + my * pitch + mx * value;
+					uint16_t v;
+
+					if ((dx != 0) + (dy != 0) != pass || (pass && which == here) ||
+					    (pass == 2 && which == 'G'))
+						continue;
+					if (value == 1)
+						v = *(const uint8_t *)at;
+					else
+						memcpy(&v, at, 2);
+					sum[c] += v >> s->shift;
+					count[c]++;
+				}
+			}
+		}
+		for (int c = 0; c < 3; c++)
+			dst[i * 3 + c] = count[c] ? sum[c] / count[c] : 0;
+	}
+}
+
+/* The values of a plane's row. The memory may be uncached, so it is read once, in order. */
+static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *data,
+			 int64_t pitch, int64_t row)
+{
+	struct ring *r = &p->rings[plane];
+	uint32_t slot = (uint32_t)(row % r->slots);
+	char *dst = r->rows + slot * r->bytes;
+	uint32_t value = value_bytes(p->source.sample);
+
+	if (r->held[slot] == row)
+		return dst;
+	r->held[slot] = row;
+	if (p->source.mosaic)
+		demosaic(p, (float *)dst, data, pitch, row);
+	else
+		memcpy(dst, (const char *)data + row * pitch + (size_t)r->begin * value,
+		       (size_t)r->n * value);
+	return dst;
+}
+
+/* The components of one plane, for output row y. */
+static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, uint32_t plane,
+		      const void *data, int64_t pitch, uint32_t y)
+{
+	const struct source *s = &p->source;
+	const struct ring *r = &p->rings[plane];
+	const struct axis *axis = &p->y[r->axis];
+	uint32_t padded = (axis->n + 7) & ~7u, nrows = 0;
+	const void **rows = p->window;
+	float *weights = p->weights;
+
+	for (uint32_t i = 0; i < axis->taps; i++) {
+		float w = axis->weights[(size_t)i * padded + y];
+
+		if (!w)
+			continue;
+		rows[nrows] = fetch(p, plane, data, pitch, axis->first[y] + i);
+		weights[nrows++] = w;
+	}
+	if (!r->direct)
+		k->blend(p->blended, r->n, rows, weights, nrows,
+			 s->mosaic ? SAMPLE_F32 : s->sample, s->shift);
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		const struct component *c = &s->components[i];
+		const struct axis *x = &p->x[c->fine];
+		int64_t at = (int64_t)c->first - r->begin;
+		const struct component *next = i + 1 < s->ncomponents ? c + 1 : NULL;
+		bool pair = next && next->plane == plane && c->step == 2 && next->step == 2 &&
+			(next->first ^ c->first) == 1 && next->fine == c->fine;
+
+		if (c->plane != plane)
+			continue;
+		if (!r->direct) {
+			k->scale(p->in[i], x, p->blended + at, c->step);
+		} else if (pair) {
+			bool swapped = next->first < c->first;
+			const uint8_t *a = (const uint8_t *)rows[0] + at - swapped;
+
+			k->bilinear(p->in[i + swapped], p->in[i + !swapped], x, a,
+				    nrows > 1 ? (const uint8_t *)rows[1] + at - swapped : NULL,
+				    nrows > 1 ? weights[1] : 0, 2);
+			i++;
+		} else {
+			k->bilinear(p->in[i], NULL, x, (const uint8_t *)rows[0] + at,
+				    nrows > 1 ? (const uint8_t *)rows[1] + at : NULL,
+				    nrows > 1 ? weights[1] : 0, c->step);
+		}
+	}
+}
+
+static uint32_t store_bytes(enum store store)
+{
+	return store <= STORE_I8 ? 1 : store == STORE_F32 ? 4 : 2;
+}
+
+/* Fills w x h places of the tensor from x, y with the colour of the bars. */
+static void fill(struct dlbuf_prepare *p, const struct prepare_kernels *k,
+		 const struct image *image, uint32_t x, uint32_t y, uint32_t w, uint32_t h)
+{
+	const struct steps *st = &image->steps;
+	uint32_t bytes = store_bytes(p->store), most = p->width;
+
+	for (uint32_t c = 0; c < p->nout && w && h; c++) {
+		for (uint32_t i = 0; i < most; i++)
+			p->out[0][i] = p->pad[c];
+		for (uint32_t j = 0; j < h; j++) {
+			for (uint32_t i = 0; i < w; i += most) {
+				int64_t at = c * st->channel + (y + j) * st->y + (x + i) * st->x;
+
+				k->store(image->data + at * bytes, st->x, p->out[0],
+					 w - i < most ? w - i : most, p->store);
+			}
+		}
+	}
+}
+
+void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int64_t pitches[],
+		  const struct image *image)
+{
+	const struct prepare_kernels *k = p->kernels;
+	const struct steps *st = &image->steps;
+	bool odd = p->info.turn % 2;
+	uint32_t w = odd ? p->height : p->width, h = odd ? p->width : p->height;
+	uint32_t x0 = p->info.left > 0 ? p->info.left : 0, y0 = p->info.top > 0 ? p->info.top : 0;
+	uint32_t bytes = store_bytes(p->store);
+	/* Steps from one output to the next, before the turn. */
+	int64_t sx = p->back_x ? -st->x : st->x, sy = p->back_y ? -st->y : st->y;
+	int64_t base = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y;
+	int64_t along = odd ? sy : sx, across = odd ? sx : sy;
+	bool plain = p->store == STORE_F32 && along == 1;
+
+	for (uint32_t i = 0; i < p->source.nplanes; i++)
+		for (uint32_t j = 0; j < p->rings[i].slots; j++)
+			p->rings[i].held[j] = -1;
+	fill(p, k, image, 0, 0, p->info.width, y0);
+	fill(p, k, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
+	fill(p, k, image, 0, y0, x0, h);
+	fill(p, k, image, x0 + w, y0, p->info.width - x0 - w, h);
+	for (uint32_t y = 0; y < p->height; y++) {
+		float *out[3];
+
+		for (uint32_t i = 0; i < p->source.nplanes; i++)
+			if (p->rings[i].slots)
+				plane_row(p, k, i, planes[i], pitches[i], y);
+		for (uint32_t c = 0; c < p->nout; c++)
+			out[c] = !plain ? p->out[c] : (float *)(void *)image->data + base +
+				c * st->channel + y * across;
+		k->colours(out, p->nout, (const float *const *)p->in, p->source.ncomponents,
+			   p->width, p);
+		for (uint32_t c = 0; c < p->nout && !plain; c++)
+			k->store(image->data + (base + c * st->channel + y * across) * bytes, along,
+				 p->out[c], p->width, p->store);
+	}
+}

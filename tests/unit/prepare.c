@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: MIT
+/* Preparation against docs/prepare.md, computed in double precision, pixel by pixel. */
+#include "ktap.h"
+
+#include <math.h>
+
+#include <dlbuf/prepare.h>
+
+#include "prepare/prepare.h"
+
+#include "system/internal.h"
+#define CC DLBUF_FOURCC
+
+/* Where a format has a value: which plane and element, given a component and its sample. */
+struct layout {
+	const char *name;
+	uint32_t code;
+	int space, depth, shift, bits;	/* bits < 0: floats */
+	int hsub, vsub;
+	bool yuv;
+	struct {
+		int plane, first, step;
+	} at[3];
+	int groups[3];	/* values of a group of plane i; 0: no plane */
+	const char *mosaic;
+};
+
+#define DRM DLBUF_CODE_DRM
+#define V4L2 DLBUF_CODE_V4L2
+
+static const struct layout layouts[] = {
+	{ "NV12", CC('N','V','1','2'), DRM, 8, 0, 8, 2, 2, true, { { 0, 0, 1 }, { 1, 0, 2 }, { 1, 1, 2 } }, { 1, 2 }, 0 },
+	{ "NV21", CC('N','V','2','1'), DRM, 8, 0, 8, 2, 2, true, { { 0, 0, 1 }, { 1, 1, 2 }, { 1, 0, 2 } }, { 1, 2 }, 0 },
+	{ "NV16", CC('N','V','1','6'), DRM, 8, 0, 8, 2, 1, true, { { 0, 0, 1 }, { 1, 0, 2 }, { 1, 1, 2 } }, { 1, 2 }, 0 },
+	{ "NV24", CC('N','V','2','4'), DRM, 8, 0, 8, 1, 1, true, { { 0, 0, 1 }, { 1, 0, 2 }, { 1, 1, 2 } }, { 1, 2 }, 0 },
+	{ "YUV420", CC('Y','U','1','2'), DRM, 8, 0, 8, 2, 2, true, { { 0, 0, 1 }, { 1, 0, 1 }, { 2, 0, 1 } }, { 1, 1, 1 }, 0 },
+	{ "YVU410", CC('Y','V','U','9'), DRM, 8, 0, 8, 4, 4, true, { { 0, 0, 1 }, { 2, 0, 1 }, { 1, 0, 1 } }, { 1, 1, 1 }, 0 },
+	{ "YUV411", CC('Y','U','1','1'), DRM, 8, 0, 8, 4, 1, true, { { 0, 0, 1 }, { 1, 0, 1 }, { 2, 0, 1 } }, { 1, 1, 1 }, 0 },
+	{ "P010", CC('P','0','1','0'), DRM, 10, 6, 16, 2, 2, true, { { 0, 0, 1 }, { 1, 0, 2 }, { 1, 1, 2 } }, { 1, 2 }, 0 },
+	{ "S012", CC('S','0','1','2'), DRM, 12, 0, 16, 2, 2, true, { { 0, 0, 1 }, { 1, 0, 1 }, { 2, 0, 1 } }, { 1, 1, 1 }, 0 },
+	{ "YUYV", CC('Y','U','Y','V'), DRM, 8, 0, 8, 2, 1, true, { { 0, 0, 2 }, { 0, 1, 4 }, { 0, 3, 4 } }, { 4 }, 0 },
+	{ "VYUY", CC('V','Y','U','Y'), DRM, 8, 0, 8, 2, 1, true, { { 0, 1, 2 }, { 0, 2, 4 }, { 0, 0, 4 } }, { 4 }, 0 },
+	{ "Y210", CC('Y','2','1','0'), DRM, 10, 6, 16, 2, 1, true, { { 0, 0, 2 }, { 0, 1, 4 }, { 0, 3, 4 } }, { 4 }, 0 },
+	{ "VUY888", CC('V','U','2','4'), DRM, 8, 0, 8, 1, 1, true, { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, { 3 }, 0 },
+	{ "AYUV", CC('A','Y','U','V'), DRM, 8, 0, 8, 1, 1, true, { { 0, 2, 4 }, { 0, 1, 4 }, { 0, 0, 4 } }, { 4 }, 0 },
+	{ "BGR888", CC('B','G','2','4'), DRM, 8, 0, 8, 1, 1, false, { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, { 3 }, 0 },
+	{ "XRGB8888", CC('X','R','2','4'), DRM, 8, 0, 8, 1, 1, false, { { 0, 2, 4 }, { 0, 1, 4 }, { 0, 0, 4 } }, { 4 }, 0 },
+	{ "RGB161616", CC('R','G','4','8'), DRM, 16, 0, 16, 1, 1, false, { { 0, 2, 3 }, { 0, 1, 3 }, { 0, 0, 3 } }, { 3 }, 0 },
+	{ "BGR161616F", CC('B','G','R','H'), DRM, 0, 0, -16, 1, 1, false, { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, { 3 }, 0 },
+	{ "BGR323232F", CC('B','G','R','F'), DRM, 0, 0, -32, 1, 1, false, { { 0, 0, 3 }, { 0, 1, 3 }, { 0, 2, 3 } }, { 3 }, 0 },
+	{ "GREY", CC('G','R','E','Y'), V4L2, 8, 0, 8, 1, 1, true, { { 0, 0, 1 }, { -1, 0, 0 } }, { 1 }, 0 },
+	{ "Y10", CC('Y','1','0',' '), V4L2, 10, 0, 16, 1, 1, true, { { 0, 0, 1 }, { -1, 0, 0 } }, { 1 }, 0 },
+	{ "SRGGB8", CC('R','G','G','B'), V4L2, 8, 0, 8, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "RGGB" },
+	{ "SGBRG10", CC('G','B','1','0'), V4L2, 10, 0, 16, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "GBRG" },
+	{ "SBGGR16", CC('B','Y','R','2'), V4L2, 16, 0, 16, 1, 1, false, { { 0, 0, 1 } }, { 1 }, "BGGR" },
+};
+
+/* ------------------------------------------------------------ the picture */
+
+#define MAX_BYTES (1 << 20)
+
+struct scene {
+	const struct layout *l;
+	uint32_t w, h;
+	char *planes[3];
+	int64_t pitches[3];
+	int nplanes;
+	struct dlbuf_frame frame;
+};
+
+static uint64_t state;
+
+static uint32_t noise(void)
+{
+	state = state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(state >> 33);
+}
+
+static uint16_t half_of(float f)
+{
+	uint32_t b;
+
+	/* Positive, normal. */
+	memcpy(&b, &f, 4);
+	return (uint16_t)((b >> 13) - (112 << 10));
+}
+
+static uint32_t up(uint32_t n, uint32_t by)
+{
+	return (n + by - 1) / by;
+}
+
+static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint32_t h)
+{
+	int bytes = abs(l->bits) / 8;
+
+	*s = (struct scene){ .l = l, .w = w, .h = h };
+	s->frame = (struct dlbuf_frame){ .size = sizeof(s->frame), .width = w, .height = h,
+		.code = l->code, .code_space = l->space };
+	for (int i = 0; i < 3 && l->groups[i]; i++) {
+		int hs = i || (l->groups[0] == 4 && l->at[0].step == 2) ? l->hsub : 1, vs = i ? l->vsub : 1;
+		uint32_t n = up(w, hs) * l->groups[i], rows = up(h, vs);
+
+		s->pitches[i] = (int64_t)n * bytes + bytes * (noise() % 5);
+		/* The last row ends at the end of the allocation, for the sanitizer. */
+		s->planes[i] = malloc(s->pitches[i] * (rows - 1) + (size_t)n * bytes);
+		s->nplanes++;
+		for (uint32_t y = 0; y < rows; y++) {
+			for (uint32_t x = 0; x < n; x++) {
+				char *at = s->planes[i] + y * s->pitches[i] + (size_t)x * bytes;
+				uint32_t v = noise() % (l->depth ? 1u << l->depth : 1) << l->shift;
+				uint16_t v16 = v;
+				uint8_t v8 = v;
+				float f = (noise() % 1000 + 1) / 1000.f;
+
+				if (l->bits == -16)
+					v16 = half_of(f);
+				memcpy(at, l->bits == 8 ? (void *)&v8 : l->bits == -32 ? (void *)&f :
+				       (void *)&v16, bytes);
+			}
+		}
+	}
+}
+
+static void scene_free(struct scene *s)
+{
+	for (int i = 0; i < 3; i++)
+		free(s->planes[i]);
+}
+
+static double value_at(const struct scene *s, int plane, uint32_t x, uint32_t y)
+{
+	const struct layout *l = s->l;
+	const char *at = s->planes[plane] + y * s->pitches[plane] + (size_t)x * (abs(l->bits) / 8);
+	uint16_t v;
+	float f;
+
+	if (l->bits == 8)
+		return *(const uint8_t *)at;
+	if (l->bits == -32) {
+		memcpy(&f, at, 4);
+		return (double)f;
+	}
+	memcpy(&v, at, 2);
+	if (l->bits == -16)
+		return ldexp(1 + (v & 1023) / 1024., (v >> 10) - 15);
+	return v >> l->shift;
+}
+
+static int64_t mirrored(int64_t j, int64_t n)
+{
+	return j < 0 ? -j : j >= n ? 2 * n - 2 - j : j;
+}
+
+/* docs/prepare.md, "Mosaics": the mean of the nearest samples of the colour. */
+static double mosaic_at(const struct scene *s, int c, int64_t x, int64_t y)
+{
+	static const int rings[3][4][2] = {
+		{ { 0, 0 } }, { { 0, -1 }, { 0, 1 }, { -1, 0 }, { 1, 0 } },
+		{ { -1, -1 }, { -1, 1 }, { 1, -1 }, { 1, 1 } },
+	};
+
+	for (int ring = 0; ring < 3; ring++) {
+		double sum = 0;
+		int n = 0;
+
+		for (int i = 0; i < (ring ? 4 : 1); i++) {
+			int64_t py = mirrored(y + rings[ring][i][0], s->h);
+			int64_t px = mirrored(x + rings[ring][i][1], s->w);
+
+			if (s->l->mosaic[py % 2 * 2 + px % 2] != "RGB"[c])
+				continue;
+			sum += value_at(s, 0, px, py);
+			n++;
+		}
+		if (n)
+			return sum / n;
+	}
+	return 0;
+}
+
+static double sample(const struct scene *s, int c, int64_t x, int64_t y)
+{
+	const struct layout *l = s->l;
+
+	if (l->mosaic)
+		return mosaic_at(s, c, x, y);
+	return value_at(s, l->at[c].plane, l->at[c].first + x * l->at[c].step, y);
+}
+
+/* ----------------------------------------------------------- the reference */
+
+static double filter_weight(int filter, double from, double scale, int i, int64_t j, int64_t low,
+			    int64_t high)
+{
+	double centre = from + (i + .5) * scale, wide = fmax(scale, 1), x, a = -.5;
+	double support = filter == DLBUF_FILTER_TRIANGLE ? 1 : filter == DLBUF_FILTER_CUBIC ? 2 : 3;
+
+	switch (filter) {
+	case DLBUF_FILTER_NEAREST:
+		return j == (int64_t)fmin(fmax(floor(centre), low), high - 1);
+	case DLBUF_FILTER_BILINEAR:
+		/* The border's sample is repeated. */
+		x = fmin(fmax(centre - .5, low), high - 1);
+		return fmax(0, 1 - fabs(x - j));
+	case DLBUF_FILTER_AREA:
+		return fmax(0, fmin(from + (i + 1) * scale, j == high - 1 ? INFINITY : j + 1) -
+			    fmax(from + i * scale, j == low ? -INFINITY : j));
+	}
+	if (j < floor(centre - support * wide + .5) || j >= floor(centre + support * wide + .5))
+		return 0;
+	x = fabs((j + .5 - centre) / wide);
+	if (filter == DLBUF_FILTER_TRIANGLE)
+		return fmax(0, 1 - x);
+	if (filter == DLBUF_FILTER_CUBIC)
+		return x < 1 ? (a + 2) * x * x * x - (a + 3) * x * x + 1 :
+			x < 2 ? a * x * x * x - 5 * a * x * x + 8 * a * x - 4 * a : 0;
+	if (x < 1e-9)
+		return 1;
+	return x < 3 ? sin(M_PI * x) / (M_PI * x) * sin(M_PI * x / 3) / (M_PI * x / 3) : 0;
+}
+
+/* One axis of one component. */
+struct place {
+	double from, scale;
+	int64_t low, high;
+};
+
+static struct place place_of(double from, double length, uint32_t all, int sub, double site)
+{
+	double move = site * (sub - 1) / 2.;
+
+	return (struct place){
+		.from = (from + move) / sub, .scale = length / sub / all,
+		.low = (int64_t)floor(from) / sub, .high = (int64_t)ceil((from + length) / sub),
+	};
+}
+
+static double scaled(const struct scene *s, int c, int filter, struct place x, struct place y,
+		     int i, int j)
+{
+	double sum = 0, total = 0;
+
+	for (int64_t v = y.low; v < y.high; v++) {
+		double wy = filter_weight(filter, y.from, y.scale, j, v, y.low, y.high);
+
+		for (int64_t u = x.low; wy && u < x.high; u++) {
+			double wx = filter_weight(filter, x.from, x.scale, i, u, x.low, x.high);
+
+			if (!wx)
+				continue;
+			sum += wx * wy * sample(s, c, u, v);
+			total += wx * wy;
+		}
+	}
+	return sum / total;
+}
+
+static double clamp01(double x)
+{
+	return fmin(fmax(x, 0), 1);
+}
+
+/* R, G, B of 0 to 1 of the scaled picture's pixel i, j. */
+static void reference(const struct scene *s, const struct dlbuf_prepare_opts *o,
+		      const struct dlbuf_prepare_info *info, int i, int j, double rgb[3])
+{
+	const struct layout *l = s->l;
+	bool odd = info->turn % 2;
+	uint32_t w = odd ? info->scaled_height : info->scaled_width;
+	uint32_t h = odd ? info->scaled_width : info->scaled_height;
+	int n = l->at[1].plane < 0 ? 1 : 3;
+	int range = o->colour.range, site = o->colour.chroma_site;
+	bool limited = range == DLBUF_RANGE_LIMITED || (!range && l->yuv && n == 3);
+	double step = l->depth ? ldexp(1, l->depth - 8) : 1 / 255.;
+	double max = l->depth ? ldexp(1, l->depth) - 1 : 1, v[3], kr = .299, kb = .114;
+	double sx, sy;
+
+	if (!site)
+		site = range == DLBUF_RANGE_FULL ? 2 : 1;
+	sx = site == 1 || site == 3 || site == 5;
+	sy = site <= 2 ? 0 : site <= 4 ? 1 : -1;
+	if (o->colour.matrix == 2) {
+		kr = .2126;
+		kb = .0722;
+	} else if (o->colour.matrix == 10) {
+		kr = .2627;
+		kb = .0593;
+	}
+	for (int c = 0; c < n; c++) {
+		bool chroma = l->yuv && c, sub = chroma && !l->mosaic;
+		int hs = sub ? l->hsub : 1, vs = sub ? l->vsub : 1;
+
+		v[c] = scaled(s, c, o->filter, place_of(info->crop_x, info->crop_width, w, hs, sx),
+			      place_of(info->crop_y, info->crop_height, h, vs, sy), i, j);
+		v[c] -= chroma ? 128 * step : limited ? 16 * step : 0;
+		v[c] /= limited ? (chroma ? 224 : 219) * step : max;
+	}
+	if (n == 1) {
+		rgb[0] = rgb[1] = rgb[2] = clamp01(v[0]);
+		return;
+	}
+	if (!l->yuv) {
+		memcpy(rgb, v, sizeof(v));
+	} else {
+		rgb[0] = v[0] + 2 * (1 - kr) * v[2];
+		rgb[2] = v[0] + 2 * (1 - kb) * v[1];
+		rgb[1] = (v[0] - kr * rgb[0] - kb * rgb[2]) / (1 - kr - kb);
+	}
+	if (o->channels == DLBUF_CHANNELS_GREY) {
+		double grey = l->yuv ? v[0] : .299 * v[0] + .587 * v[1] + .114 * v[2];
+
+		rgb[0] = rgb[1] = rgb[2] = grey;
+	}
+	for (int c = 0; c < 3; c++)
+		rgb[c] = clamp01(rgb[c]);
+}
+
+/* ---------------------------------------------------------- the comparison */
+
+static const DLDataType types[] = {
+	{ kDLFloat, 32, 1 }, { kDLUInt, 8, 1 }, { kDLInt, 8, 1 }, { kDLFloat, 16, 1 },
+	{ kDLBfloat, 16, 1 },
+};
+
+static double read_value(const char *at, DLDataType t)
+{
+	uint16_t v;
+	uint32_t b;
+	float f;
+
+	if (t.bits == 8)
+		return t.code == kDLInt ? (double)*(const int8_t *)at : *(const uint8_t *)at;
+	memcpy(&v, at, 2);
+	if (t.code == kDLBfloat) {
+		b = (uint32_t)v << 16;
+		memcpy(&f, &b, 4);
+		return (double)f;
+	}
+	if (t.bits == 16) {
+		double m = (v & 0x7c00) ? ldexp(1024 + (v & 1023), (v >> 10 & 31) - 25) :
+			ldexp(v & 1023, -24);
+
+		return v & 0x8000 ? -m : m;
+	}
+	memcpy(&f, at, 4);
+	return (double)f;
+}
+
+/* How far a value of the type may be from the real number r of the range `full`. */
+static double tolerance(DLDataType t, double r, double full)
+{
+	if (t.bits == 8)
+		return .5 + 1e-3;
+	if (t.code == kDLBfloat)
+		return fabs(r) / 256 + 1e-5 * full;
+	if (t.bits == 16)
+		return fabs(r) / 2048 + ldexp(1, -25) + 1e-5 * full;
+	return 1e-5 * full;
+}
+
+static void ignore(DLManagedTensorVersioned *t)
+{
+	(void)t;
+}
+
+struct run {
+	const struct layout *l;
+	uint32_t w, h;
+	struct dlbuf_prepare_opts o;
+	bool plain;	/* the code for every processor */
+};
+
+/* Runs it, and returns how many values are wrong; the largest error is *worst. */
+static int compare(const struct run *r, double *worst)
+{
+	struct dlbuf_prepare_info info = { .size = sizeof(info) };
+	struct dlbuf_prepare *plan;
+	const struct dlbuf_prepare_opts *o = &r->o;
+	DLDataType t = o->dtype.bits ? o->dtype : types[0];
+	int bytes = t.bits / 8, wrong = 0, c_n;
+	struct scene s;
+	double full;
+	char *data;
+
+	scene_make(&s, r->l, r->w, r->h);
+	if (dlbuf_prepare_create(NULL, &s.frame, o, &plan)) {
+		ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
+		scene_free(&s);
+		return 1;
+	}
+	dlbuf_prepare_get_info(plan, &info);
+	if (r->plain)
+		plan->kernels = &prepare_kernels;
+	c_n = info.channels;
+	bool nhwc = o->flags & DLBUF_PREPARE_NHWC;
+	int64_t C = c_n, H = info.height, W = info.width;
+	int64_t shape[4] = { 2, nhwc ? H : C, nhwc ? W : H, nhwc ? C : W };
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION }, .deleter = ignore,
+		.dl_tensor = { .device = { kDLCPU, 0 }, .ndim = 4, .dtype = t, .shape = shape },
+	};
+	size_t image = C * H * W * bytes;
+	data = malloc(2 * image);
+	memset(data, 0x5a, 2 * image);
+	out.dl_tensor.data = data;
+	if (dlbuf_prepare_pixels(plan, (const void *const *)s.planes, s.pitches, &out, 1)) {
+		ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
+		wrong = 1;
+	}
+	for (size_t i = 0; i < image && !wrong; i++)
+		wrong += data[i] != 0x5a;
+	for (int64_t y = 0; y < H && !wrong; y++) {
+		for (int64_t x = 0; x < W; x++) {
+			int64_t X = x - info.left, Y = y - info.top, i, j, wT = info.scaled_width,
+				hT = info.scaled_height;
+			double rgb[3] = { 0 };
+			bool bar = X < 0 || Y < 0 || X >= wT || Y >= hT;
+
+			if (o->flags & DLBUF_PREPARE_FLIP_X)
+				X = wT - 1 - X;
+			if (o->flags & DLBUF_PREPARE_FLIP_Y)
+				Y = hT - 1 - Y;
+			i = info.turn == 0 ? X : info.turn == 1 ? Y : info.turn == 2 ? wT - 1 - X : hT - 1 - Y;
+			j = info.turn == 0 ? Y : info.turn == 1 ? wT - 1 - X : info.turn == 2 ? hT - 1 - Y : X;
+			if (!bar)
+				reference(&s, o, &info, i, j, rgb);
+			for (int c = 0; c < c_n; c++) {
+				int64_t at = nhwc ? (y * W + x) * C + c : (c * H + y) * W + x;
+				double got = read_value(data + image + at * bytes, t), want, err;
+				double scale = o->scale ? o->scale : t.bits == 8 ? 1 : 1 / 255.;
+				double std = o->std[c] ? o->std[c] : 1;
+				int from = o->channels == DLBUF_CHANNELS_BGR ? 2 - c : c;
+
+				want = ((bar ? o->pad[c] : 255 * rgb[from]) * scale - o->mean[c]) / std;
+				full = fabs(255 * scale / std);
+				if (t.bits == 8) {
+					want = want / (o->quant_scale ? o->quant_scale : 1) + o->zero_point;
+					want = fmin(fmax(want, t.code == kDLInt ? -128 : 0),
+						    t.code == kDLInt ? 127 : 255);
+				}
+				err = fabs(got - want);
+				if (t.bits == 32 && err / full > *worst)
+					*worst = err / full;
+				if (!(err <= tolerance(t, want, full)) && wrong++ < 3)
+					ktap_note(NULL, 0, "%s %ux%u filter %d: %lld,%lld channel %d "
+						  "is %g, not %g", r->l->name, r->w, r->h, o->filter,
+						  (long long)x, (long long)y, c, got, want);
+			}
+		}
+	}
+	free(data);
+	dlbuf_prepare_destroy(plan);
+	scene_free(&s);
+	return wrong;
+}
+
+TEST(formats_and_filters)
+{
+	static const struct {
+		uint32_t w, h, ow, oh;
+	} sizes[] = { { 34, 22, 17, 11 }, { 46, 30, 13, 9 }, { 22, 10, 51, 37 }, { 36, 18, 36, 18 } };
+	double worst = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
+		for (int filter = 0; filter <= DLBUF_FILTER_LANCZOS3; filter++) {
+			for (size_t k = 0; k < ARRAY_SIZE(sizes); k++) {
+				/* Odd sizes where the format has them. */
+				uint32_t odd = layouts[i].at[0].step != 2;
+				struct run r = { &layouts[i], sizes[k].w + odd, sizes[k].h + odd, {
+					.size = sizeof(r.o), .width = sizes[k].ow,
+					.height = sizes[k].oh, .filter = filter } };
+
+				state = i * 1000 + filter * 10 + k;
+				CHECK(!compare(&r, &worst));
+				r.plain = true;
+				CHECK(!compare(&r, &worst));
+			}
+		}
+	}
+	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale", worst);
+}
+
+TEST(options)
+{
+	double worst = 0;
+
+	for (uint32_t seed = 0; seed < 400; seed++) {
+		struct run r = { .o.size = sizeof(r.o) };
+		struct dlbuf_prepare_opts *o = &r.o;
+
+		state = seed * 77777;
+		noise();
+		r.l = &layouts[noise() % ARRAY_SIZE(layouts)];
+		r.w = 8 + noise() % 40 * 2;
+		r.h = 8 + noise() % 60;
+		r.plain = noise() % 2;
+		o->width = 1 + noise() % 50;
+		o->height = 1 + noise() % 50;
+		o->fit = noise() % 3;
+		o->filter = noise() % 6;
+		o->turn = noise() % 4;
+		o->flags = noise() % 32;
+		o->channels = noise() % 3;
+		o->dtype = types[noise() % 5];
+		o->colour.matrix = (const uint8_t[]){ 0, 2, 7, 10 }[noise() % 4];
+		o->colour.range = noise() % 3;
+		o->colour.chroma_site = noise() % 7;
+		if (noise() % 2) {
+			o->crop_width = 1 + noise() % (r.w * 8 - 8) / 8.;
+			o->crop_height = 1 + noise() % (r.h * 8 - 8) / 8.;
+			o->crop_x = (r.w - o->crop_width) * (noise() % 9) / 8;
+			o->crop_y = (r.h - o->crop_height) * (noise() % 9) / 8;
+		}
+		if (noise() % 3 == 0)
+			o->crop_pct = .875;
+		for (int c = 0; c < 3; c++)
+			o->pad[c] = noise() % 256;
+		if (o->dtype.bits == 8) {
+			o->quant_scale = noise() % 2 ? 2 : 0;
+			o->zero_point = o->dtype.code == kDLInt ? -128 : 0;
+		} else if (noise() % 2) {
+			for (int c = 0; c < 3; c++) {
+				o->mean[c] = .4 + c * .05;
+				o->std[c] = .2 + c * .01;
+			}
+		}
+		if (!CHECK(!compare(&r, &worst)))
+			ktap_note(NULL, 0, "seed %u", seed);
+	}
+	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale", worst);
+}
+
+KTAP_MAIN()
