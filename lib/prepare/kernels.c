@@ -4,6 +4,7 @@
 #define KERNELS prepare_kernels
 #ifdef __SSE2__
 #include <emmintrin.h>
-#define CLAMP(x) ((vf)_mm_min_ps(_mm_max_ps((__m128)(x), _mm_setzero_ps()), _mm_set1_ps(1)))
+#define CLAMP(x, low, high) \
+	((vf)_mm_min_ps(_mm_max_ps((__m128)(x), (__m128)(low)), (__m128)(high)))
 #endif
 #include "kernels.h"

@@ -17,27 +17,24 @@ static inline vf vf_load(const float *p)
 }
 
 #ifndef GATHER
-static inline vf GATHER(const float *row, vi at)
+static inline vf GATHER(const float *row, const int32_t *at)
 {
-	vf v;
-
-	for (int i = 0; i < LANES; i++)
-		v[i] = row[at[i]];
-	return v;
+	return (vf){ row[at[0]], row[at[1]], row[at[2]], row[at[3]] };
 }
 
-/* Four bytes of each place. */
-static inline vi GATHER_BYTES(const uint8_t *row, vi at)
+/* Four bytes of a place; the first is the lowest. */
+static inline int32_t word_at(const uint8_t *at)
 {
-	vi v;
+	int32_t word;
 
-	for (int i = 0; i < LANES; i++) {
-		int32_t word;
+	memcpy(&word, at, 4);
+	return __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : (int32_t)__builtin_bswap32(word);
+}
 
-		memcpy(&word, row + at[i], 4);
-		v[i] = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? word : (int32_t)__builtin_bswap32(word);
-	}
-	return v;
+static inline vi GATHER_BYTES(const uint8_t *row, const int32_t *at)
+{
+	return (vi){ word_at(row + at[0]), word_at(row + at[1]), word_at(row + at[2]),
+		     word_at(row + at[3]) };
 }
 #endif
 
@@ -107,20 +104,20 @@ static void blend(float *restrict dst, uint32_t n, const void *const rows[],
 	}
 }
 
-static void scale(float *restrict dst, const struct axis *axis, const float *row, int32_t step)
+static void scale(float *restrict dst, const struct axis *axis, const int32_t *places,
+		  const float *row, int32_t step)
 {
 	uint32_t padded = (axis->n + 7) & ~7u;
 
 	for (uint32_t i = 0; i < padded; i += LANES) {
-		vi at = *(const vi *)(axis->first + i) * step;
 		const float *w = axis->weights + i;
-		vf sum = GATHER(row, at);
+		vf sum = GATHER(row, places + i);
 
 		if (axis->taps > 1) {
 			sum *= vf_load(w);
 			for (uint32_t k = 1; k < axis->taps; k++) {
 				w += padded;
-				sum += GATHER(row + (size_t)k * step, at) * vf_load(w);
+				sum += GATHER(row + (size_t)k * step, places + i) * vf_load(w);
 			}
 		}
 		*(vf *)(dst + i) = sum;
@@ -141,20 +138,20 @@ static inline vf across(vi word, int at, int step, vf weight, bool two)
 }
 
 static inline void bilinear_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
-			       const uint8_t *a, const uint8_t *b, float weight_b, int32_t step,
-			       bool two_taps, bool two_rows, bool pair)
+			       const int32_t *places, const uint8_t *a, const uint8_t *b,
+			       float weight_b, int32_t step, bool two_taps, bool two_rows, bool pair)
 {
 	uint32_t padded = (axis->n + 7) & ~7u;
 	const float *second = axis->weights + (two_taps ? padded : 0);
 
 	for (uint32_t i = 0; i < padded; i += LANES) {
-		vi at = *(const vi *)(axis->first + i) * step, word = GATHER_BYTES(a, at);
+		vi word = GATHER_BYTES(a, places + i);
 		vf w = vf_load(second + i), v = across(word, 0, step, w, two_taps), v2 = v;
 
 		if (pair)
 			v2 = across(word, 1, 2, w, two_taps);
 		if (two_rows) {
-			word = GATHER_BYTES(b, at);
+			word = GATHER_BYTES(b, places + i);
 			v += (across(word, 0, step, w, two_taps) - v) * weight_b;
 			if (pair)
 				v2 += (across(word, 1, 2, w, two_taps) - v2) * weight_b;
@@ -165,12 +162,13 @@ static inline void bilinear_of(float *restrict dst, float *restrict dst2, const 
 	}
 }
 
-static void bilinear(float *dst, float *dst2, const struct axis *axis, const uint8_t *a,
-		     const uint8_t *b, float weight_b, int32_t step)
+static void bilinear(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
+		     const uint8_t *a, const uint8_t *b, float weight_b, int32_t step)
 {
 #define CASE(taps, rows, pair, step_)							\
 	case (taps) * 4 + (rows) * 2 + (pair):						\
-		bilinear_of(dst, dst2, axis, a, b, weight_b, step_, taps, rows, pair);	\
+		bilinear_of(dst, dst2, axis, places, a, b, weight_b, step_, taps, rows,	\
+			    pair);							\
 		break;
 	switch ((axis->taps > 1) * 4 + !!b * 2 + !!dst2) {
 	CASE(0, 0, 0, step)
@@ -186,53 +184,61 @@ static void bilinear(float *dst, float *dst2, const struct axis *axis, const uin
 }
 
 #ifndef CLAMP
-/* To 0..1; NaN becomes 0. */
-static inline vf CLAMP(vf x)
+/* NaN becomes low. */
+static inline vf CLAMP(vf x, vf low, vf high)
 {
-	const vf one = (vf){ 0 } + 1;
-	vi below;
+	vi keep = x > low;
 
-	x = (vf)((vi)x & (x > 0));
-	below = x < one;
-	return (vf)(((vi)x & below) | ((vi)one & ~below));
+	x = (vf)(((vi)x & keep) | ((vi)low & ~keep));
+	keep = x < high;
+	return (vf)(((vi)x & keep) | ((vi)high & ~keep));
 }
 #endif
 
-/* One place of a channel's row. */
-static inline void put(float *out, uint32_t i, uint32_t n, vf v)
+/* One channel at LANES places. */
+static inline vf colour(const vf in[3], uint32_t nin, const struct values *to, uint32_t c)
 {
-	if (n - i >= LANES)
-		*(vf *)(out + i) = v;
-	else
-		memcpy(out + i, &v, (n - i) * sizeof(float));
+	const float *m = to->matrix[c];
+	const vf zero = { 0 };
+	vf v = in[0] * m[0] + m[3];
+
+	if (nin > 1)
+		v += in[1] * m[1] + in[2] * m[2];
+	return CLAMP(v, zero + to->low[c], zero + to->high[c]);
+}
+
+static inline void colours_of(float *const out[], uint32_t nout, const float *const in[],
+			      uint32_t nin, uint32_t n, const struct values *to)
+{
+	/* A copy, which no store to a row can change. */
+	const struct values copy = *to;
+	const float *a = in[0], *b = in[nin - 1 ? 1 : 0], *d = in[nin - 1 ? 2 : 0];
+	float *o[3] = { out[0], out[nout - 1 ? 1 : 0], out[nout - 1 ? 2 : 0] };
+	uint32_t i = 0;
+
+	for (; i + LANES <= n; i += LANES) {
+		const vf v[3] = { vf_load(a + i), vf_load(b + i), vf_load(d + i) };
+
+		for (uint32_t c = 0; c < nout; c++)
+			*(vf *)(o[c] + i) = colour(v, nin, &copy, c);
+	}
+	for (uint32_t c = 0; c < nout && i < n; c++) {
+		const vf v[3] = { vf_load(a + i), vf_load(b + i), vf_load(d + i) };
+		vf last = colour(v, nin, &copy, c);
+
+		memcpy(o[c] + i, &last, (n - i) * sizeof(float));
+	}
 }
 
 static void colours(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
-		    uint32_t n, const struct dlbuf_prepare *p)
+		    uint32_t n, const struct values *to)
 {
-	const float *a = in[0], *b = in[1], *d = in[2];
-	float *const o[3] = { out[0], out[nout > 1 ? 1 : 0], out[nout > 1 ? 2 : 0] };
-	float m[3][4], gain[3], bias[3];
-
-	memcpy(m, p->matrix, sizeof(m));
-	memcpy(gain, p->gain, sizeof(gain));
-	memcpy(bias, p->bias, sizeof(bias));
-	for (uint32_t i = 0; i < n && nin > 1 && nout > 1; i += LANES) {
-		vf x = vf_load(a + i), y = vf_load(b + i), z = vf_load(d + i);
-
-		for (int c = 0; c < 3; c++)
-			put(o[c], i, n, CLAMP(x * m[c][0] + y * m[c][1] + z * m[c][2] + m[c][3]) *
-			    gain[c] + bias[c]);
-	}
-	for (uint32_t c = 0; c < nout && (nin == 1 || nout == 1); c++) {
-		for (uint32_t i = 0; i < n; i += LANES) {
-			vf v = vf_load(a + i) * m[c][0] + m[c][3];
-
-			if (nin > 1)
-				v += vf_load(b + i) * m[c][1] + vf_load(d + i) * m[c][2];
-			put(o[c], i, n, CLAMP(v) * gain[c] + bias[c]);
-		}
-	}
+	if (nin == 3 && nout == 3)
+		colours_of(out, 3, in, 3, n, to);
+	else if (nin == 3)
+		colours_of(out, 1, in, 3, n, to);
+	else
+		colours_of(out, nout, in, 1, n, to);
 }
 
 /* Round half to even, saturated; x is far below 2^22. */

@@ -319,12 +319,14 @@ static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare
 		double bias = -o->mean[c] / std / quant + (integer ? o->zero_point : 0);
 		uint32_t from = o->channels == DLBUF_CHANNELS_BGR ? 2 - c : c;
 
-		for (int j = 0; j < 4; j++)
-			p->matrix[c][j] = (float)(p->nout == 3 ? s->matrix[from][j] :
-				.299 * s->matrix[0][j] + .587 * s->matrix[1][j] +
-				.114 * s->matrix[2][j]);
-		p->gain[c] = (float)(255 * gain);
-		p->bias[c] = (float)bias;
+		for (int j = 0; j < 4; j++) {
+			double m = p->nout == 3 ? s->matrix[from][j] : .299 * s->matrix[0][j] +
+				.587 * s->matrix[1][j] + .114 * s->matrix[2][j];
+
+			p->values.matrix[c][j] = (float)(m * 255 * gain + (j == 3 ? bias : 0));
+		}
+		p->values.low[c] = (float)(gain < 0 ? 255 * gain + bias : bias);
+		p->values.high[c] = (float)(gain < 0 ? bias : 255 * gain + bias);
 		p->pad[c] = (float)(o->pad[c] * gain + bias);
 	}
 }

@@ -68,6 +68,12 @@ struct steps {
 	int64_t x, y, channel;
 };
 
+/* From components to the tensor's values, before rounding. */
+struct values {
+	float matrix[3][4];
+	float low[3], high[3];	/* the values of 0 and 1, beyond which none is */
+};
+
 struct prepare_kernels;
 
 struct dlbuf_prepare {
@@ -82,8 +88,7 @@ struct dlbuf_prepare {
 	uint32_t left, top, width, height;
 	struct axis x[2], y[2];		/* of luma, of chroma */
 	uint32_t nout;			/* channels of the tensor: 1 or 3 */
-	float matrix[3][4];		/* components to the tensor's channels, 0 to 1 */
-	float gain[3], bias[3];		/* then to its values, before rounding */
+	struct values values;
 	float pad[3];			/* in its values */
 	/* Of each plane, the values that are read, the last rows, and what row each is. */
 	struct ring {
@@ -96,6 +101,7 @@ struct dlbuf_prepare {
 	const void **window;			/* the rows of one output row, and their weights */
 	float *weights;
 	float *blended, *in[3], *out[3];	/* rows */
+	int32_t *places[3];			/* of each component: the first value of a window */
 	void *scratch;
 	const struct prepare_kernels *kernels;
 };
@@ -141,18 +147,19 @@ struct prepare_kernels {
 	/* dst = the sum of nrows rows of n values, weighted. */
 	void (*blend)(float *dst, uint32_t n, const void *const rows[], const float weights[],
 		      uint32_t nrows, enum sample sample, uint32_t shift);
-	/* dst[i] = the sum over k of row[(first[i] + k) * step] * weights[k][i] */
-	void (*scale)(float *dst, const struct axis *axis, const float *row, int32_t step);
+	/* dst[i] = the sum over k of row[places[i] + k * step] * weights[k][i] */
+	void (*scale)(float *dst, const struct axis *axis, const int32_t *places,
+		      const float *row, int32_t step);
 	/*
 	 * The same of the weighted sum of two rows of bytes, or with b NULL of one, where the
 	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component
 	 * one byte behind; step is 2 then.
 	 */
-	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const uint8_t *a,
-			 const uint8_t *b, float weight_b, int32_t step);
-	/* out[c][i] = clamp(matrix[c] * in[i]) * gain[c] + bias[c]; in has nin rows. */
+	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
+			 const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
+	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
-			uint32_t n, const struct dlbuf_prepare *p);
+			uint32_t n, const struct values *to);
 	/* Rounds and stores n values, step elements apart. */
 	void (*store)(void *dst, int64_t step, const float *row, uint32_t n, enum store store);
 };

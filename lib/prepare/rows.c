@@ -75,7 +75,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	}
 	taps = aligned(taps * sizeof(*p->window));
 	widest = aligned((widest + 8) * sizeof(float));
-	total += widest + 6 * row + 2 * taps;
+	total += widest + 9 * row + 2 * taps;
 	p->scratch = aligned_alloc(32, total);
 	if (!p->scratch)
 		return fail(-ENOMEM, "no memory for %zu bytes of rows", total);
@@ -95,9 +95,14 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	at += 2 * taps;
 	p->blended = (float *)at;
 	at += widest;
-	for (int i = 0; i < 3; i++, at += 2 * row) {
+	for (uint32_t i = 0; i < 3; i++, at += 3 * row) {
+		const struct component *c = &p->source.components[i];
+
 		p->in[i] = (float *)at;
 		p->out[i] = (float *)(at + row);
+		p->places[i] = (int32_t *)(at + 2 * row);
+		for (uint32_t j = 0; i < p->source.ncomponents && j < (p->width + 7) / 8 * 8; j++)
+			p->places[i][j] = p->x[c->fine].first[j] * c->step;
 	}
 	return 0;
 }
@@ -206,17 +211,17 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 		if (c->plane != plane)
 			continue;
 		if (!r->direct) {
-			k->scale(p->in[i], x, p->blended + at, c->step);
+			k->scale(p->in[i], x, p->places[i], p->blended + at, c->step);
 		} else if (pair) {
 			bool swapped = next->first < c->first;
 			const uint8_t *a = (const uint8_t *)rows[0] + at - swapped;
 
-			k->bilinear(p->in[i + swapped], p->in[i + !swapped], x, a,
+			k->bilinear(p->in[i + swapped], p->in[i + !swapped], x, p->places[i], a,
 				    nrows > 1 ? (const uint8_t *)rows[1] + at - swapped : NULL,
 				    nrows > 1 ? weights[1] : 0, 2);
 			i++;
 		} else {
-			k->bilinear(p->in[i], NULL, x, (const uint8_t *)rows[0] + at,
+			k->bilinear(p->in[i], NULL, x, p->places[i], (const uint8_t *)rows[0] + at,
 				    nrows > 1 ? (const uint8_t *)rows[1] + at : NULL,
 				    nrows > 1 ? weights[1] : 0, c->step);
 		}
@@ -281,7 +286,7 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 			out[c] = !plain ? p->out[c] : (float *)(void *)image->data + base +
 				c * st->channel + y * across;
 		k->colours(out, p->nout, (const float *const *)p->in, p->source.ncomponents,
-			   p->width, p);
+			   p->width, &p->values);
 		for (uint32_t c = 0; c < p->nout && !plain; c++)
 			k->store(image->data + (base + c * st->channel + y * across) * bytes, along,
 				 p->out[c], p->width, p->store);

@@ -469,7 +469,7 @@ TEST(formats_and_filters)
 				uint32_t odd = layouts[i].at[0].step != 2;
 				struct run r = { &layouts[i], sizes[k].w + odd, sizes[k].h + odd, {
 					.size = sizeof(r.o), .width = sizes[k].ow,
-					.height = sizes[k].oh, .filter = filter } };
+					.height = sizes[k].oh, .filter = filter }, false };
 
 				state = i * 1000 + filter * 10 + k;
 				CHECK(!compare(&r, &worst));
