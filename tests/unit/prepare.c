@@ -531,4 +531,253 @@ TEST(options)
 	ktap_note(NULL, 0, "largest error of float32: %.1e of full scale", worst);
 }
 
+/* ------------------------------------------------------------- bad input */
+
+#define OPTS(...) { .size = sizeof(struct dlbuf_prepare_opts), .width = 8, .height = 8, __VA_ARGS__ }
+
+TEST(options_that_are_refused)
+{
+	static const struct {
+		int ret;
+		const char *why;
+		struct dlbuf_prepare_opts o;
+	} rows[] = {
+		{ -EINVAL, "width and height", { .size = sizeof(rows[0].o) } },
+		{ -EINVAL, "width and height", { .size = sizeof(rows[0].o), .width = 8 } },
+		{ -EINVAL, "crop_x", OPTS(.crop_x = -1, .crop_width = 4, .crop_height = 4) },
+		{ -EINVAL, "not inside", OPTS(.crop_x = 15, .crop_width = 4, .crop_height = 4) },
+		{ -EINVAL, "not inside", OPTS(.crop_width = 4) },
+		{ -EINVAL, "not inside", OPTS(.crop_x = .5) },
+		{ -EINVAL, "crop_width", OPTS(.crop_width = NAN, .crop_height = 4) },
+		{ -EINVAL, "crop_pct", OPTS(.crop_pct = 1.5) },
+		{ -EINVAL, "crop_pct", OPTS(.crop_pct = NAN) },
+		{ -EINVAL, "scale", OPTS(.scale = INFINITY) },
+		{ -EINVAL, "mean", OPTS(.mean = { 0, 0, NAN }) },
+		{ -EINVAL, "std", OPTS(.std = { -1 }) },
+		{ -EINVAL, "pad", OPTS(.pad = { 256 }) },
+		{ -EINVAL, "turn", OPTS(.turn = 4) },
+		{ -EINVAL, "filter", OPTS(.filter = 6) },
+		{ -EINVAL, "fit", OPTS(.fit = 3) },
+		{ -EINVAL, "rule", OPTS(.rule = 5) },
+		{ -EINVAL, "channels", OPTS(.channels = 3) },
+		{ -EINVAL, "quant_scale", OPTS(.quant_scale = -1) },
+		{ -EINVAL, "zero_point", OPTS(.zero_point = 1000) },
+		{ -EINVAL, "flags", OPTS(.flags = 1u << 31) },
+		{ -EINVAL, "dtype", OPTS(.dtype = { kDLFloat, 64, 1 }) },
+		{ -EINVAL, "dtype", OPTS(.dtype = { kDLFloat, 32, 2 }) },
+		{ -EINVAL, "shortest", OPTS(.rule = DLBUF_SIZE_SHORTEST) },
+		{ -EINVAL, "longest", OPTS(.rule = DLBUF_SIZE_LONGEST) },
+		{ -EINVAL, "shortest and longest", OPTS(.rule = DLBUF_SIZE_BOTH, .shortest = 3) },
+		{ -EINVAL, "min_pixels", OPTS(.rule = DLBUF_SIZE_PIXELS) },
+		{ -EINVAL, "min_pixels", OPTS(.rule = DLBUF_SIZE_PIXELS, .min_pixels = 9, .max_pixels = 8) },
+		{ -E2BIG, "32768", { .size = sizeof(rows[0].o), .width = 32769, .height = 8 } },
+		{ -E2BIG, "32768", OPTS(.rule = DLBUF_SIZE_SHORTEST, .shortest = 32768) },
+		{ -EOPNOTSUPP, "matrix", OPTS(.colour.matrix = 15) },
+	};
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+		.code = CC('N','V','1','2'), .code_space = DRM };
+	struct dlbuf_prepare *plan = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (!CHECK_ERR(dlbuf_prepare_create(NULL, &f, &rows[i].o, &plan), rows[i].ret) ||
+		    !CHECK(strstr(dlbuf_last_error(), rows[i].why)))
+			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
+	}
+	CHECK(!plan);
+	CHECK_ERR(dlbuf_prepare_create(NULL, NULL, &rows[0].o, &plan), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_create(NULL, &f, NULL, &plan), -EINVAL);
+	dlbuf_prepare_destroy(NULL);
+	CHECK_ERR(dlbuf_prepare_get_info(NULL, NULL), -EINVAL);
+}
+
+TEST(formats_that_are_refused)
+{
+	static const struct {
+		uint32_t code;
+		int space;
+		const char *why;
+	} rows[] = {
+		{ CC('M','J','P','G'), V4L2, "compressed" }, { CC('H','S','V','3'), V4L2, "hue" },
+		{ CC('Z','1','6',' '), V4L2, "no colours" }, { CC('Y','4','1','P'), V4L2, "spaced" },
+		{ CC('Y','8','I',' '), V4L2, "no colours" }, { CC('a','R','A','8'), V4L2, "A-law" },
+		{ CC('R','G','8','8'), DRM, "no colours" }, { CC('R','G','1','6'), DRM, "bit fields" },
+		{ CC('T','D','0','8'), V4L2, "signed" },
+	};
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_prepare *plan;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+			.code = rows[i].code, .code_space = rows[i].space };
+
+		if (!CHECK_ERR(dlbuf_prepare_create(NULL, &f, &o, &plan), -EOPNOTSUPP) ||
+		    !CHECK(strstr(dlbuf_last_error(), rows[i].why)))
+			ktap_note(NULL, 0, "%s: %s", rows[i].why, dlbuf_last_error());
+	}
+}
+
+/* Each row changes a tensor that fits. */
+TEST(tensors_that_are_refused)
+{
+	static const struct {
+		int ret;
+		const char *why;
+		int ndim;
+		int64_t shape[4], strides[4], index;
+		DLDataType dtype;
+		int device;
+		uint64_t flags;
+		uint32_t major;
+	} rows[] = {
+		{ 0, "", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 0 },
+		{ 0, "", 4, { 2, 3, 8, 8 }, { 0 }, 1, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "image 2", 4, { 2, 3, 8, 8 }, { 0 }, 2, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "image -1", 4, { 2, 3, 8, 8 }, { 0 }, -1, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "image 1", 3, { 3, 8, 8 }, { 0 }, 1, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "C, H, W", 3, { 8, 8, 3 }, { 0 }, 0, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "dimensions", 2, { 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "dtype", 3, { 3, 8, 8 }, { 0 }, 0, { kDLUInt, 8, 1 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "device 2", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, kDLCUDA, 0, 0 },
+		{ -EACCES, "read-only", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, DLPACK_FLAG_BITMASK_READ_ONLY, 0 },
+		{ -EPROTO, "DLPack", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 9 },
+		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { 0, 8, 1 }, 0, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { 64, 7, 1 }, 0, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { INT64_MIN, 8, 1 }, 0, { 0 }, 0, 0, 0 },
+		{ 0, "", 3, { 3, 8, 8 }, { 1, 24, 3 }, 0, { 0 }, 0, 0, 0 },
+		{ 0, "", 3, { 3, 8, 8 }, { -64, -8, -1 }, 0, { 0 }, 0, 0, 0 },
+	};
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+		.code = CC('B','G','2','4'), .code_space = DRM };
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	static float memory[3 * 192];
+	static uint8_t pixels[16 * 12 * 3];
+	const void *planes[] = { pixels };
+	int64_t pitches[] = { 48 };
+	struct dlbuf_prepare *plan;
+
+	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int64_t shape[4], strides[4];
+		DLManagedTensorVersioned t = {
+			.version = { rows[i].major ? rows[i].major : DLPACK_MAJOR_VERSION, 0 },
+			.flags = rows[i].flags, .deleter = ignore,
+			.dl_tensor = { .data = memory + 192, .ndim = rows[i].ndim,
+				.device = { rows[i].device ? rows[i].device : kDLCPU, 0 },
+				.dtype = rows[i].dtype.bits ? rows[i].dtype : types[0],
+				.shape = shape, .strides = rows[i].strides[2] ? strides : NULL },
+		};
+		int ret;
+
+		memcpy(shape, rows[i].shape, sizeof(shape));
+		memcpy(strides, rows[i].strides, sizeof(strides));
+		memset(memory, 0, sizeof(memory));
+		pixels[0] = 1;
+		ret = dlbuf_prepare_pixels(plan, planes, pitches, &t, rows[i].index);
+		if (!CHECK(ret == rows[i].ret) ||
+		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why))))
+			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
+		for (size_t k = 0; ret && k < ARRAY_SIZE(memory); k++)
+			CHECK(!memory[k]);
+	}
+	DLManagedTensorVersioned over = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
+	};
+	planes[0] = (char *)(memory + 191) + 3;
+	CHECK_ERR(dlbuf_prepare_pixels(plan, planes, pitches, &over, 0), -EOPNOTSUPP);
+	planes[0] = NULL;
+	CHECK_ERR(dlbuf_prepare_pixels(plan, planes, pitches, &over, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_pixels(plan, NULL, pitches, &over, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_pixels(plan, planes, pitches, NULL, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(plan, &f, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(NULL, &f, &over, 0, 0), -EINVAL);
+	dlbuf_prepare_destroy(plan);
+}
+
+/* The transform goes back: a place of the tensor is where its pixel came from. */
+TEST(places_of_the_tensor_map_to_the_frame)
+{
+	for (uint32_t turn = 0; turn < 4; turn++) {
+		for (uint32_t flip = 0; flip < 4; flip++) {
+			struct dlbuf_prepare_opts o = OPTS(.fit = DLBUF_FIT_LETTERBOX, .turn = turn,
+				.filter = DLBUF_FILTER_NEAREST, .scale = 1);
+			struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+				.code = CC('G','R','E','Y'), .code_space = V4L2 };
+			struct dlbuf_prepare_info info = { .size = sizeof(info) };
+			uint8_t pixels[12][16];
+			float out[32][32];
+			struct dlbuf_prepare *plan;
+			DLManagedTensorVersioned t = {
+				.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+				.dl_tensor = { .data = out, .ndim = 3, .device = { kDLCPU, 0 },
+					.dtype = types[0], .shape = (int64_t[]){ 1, 32, 32 } },
+			};
+
+			for (int i = 0; i < 12 * 16; i++)
+				pixels[i / 16][i % 16] = i + 1;
+			o.width = o.height = 32;
+			o.flags = flip * DLBUF_PREPARE_FLIP_X;
+			o.channels = DLBUF_CHANNELS_GREY;
+			REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+			REQUIRE(!dlbuf_prepare_get_info(plan, &info));
+			REQUIRE(!dlbuf_prepare_pixels(plan, (const void *[]){ pixels },
+						      (int64_t[]){ 16 }, &t, 0));
+			for (int y = 0; y < 32; y++) {
+				for (int x = 0; x < 32; x++) {
+					double u, v;
+
+					dlbuf_prepare_map(&info, x + .5, y + .5, &u, &v);
+					if (u < 0 || v < 0 || u >= 16 || v >= 12)
+						CHECK(out[y][x] == 0);
+					else
+						CHECK(lrintf(out[y][x]) == pixels[(int)v][(int)u]);
+				}
+			}
+			dlbuf_prepare_destroy(plan);
+		}
+	}
+}
+
+TEST(sizes_by_the_rules)
+{
+	static const struct {
+		uint32_t w, h, want_w, want_h, scaled_w, scaled_h;
+		int32_t left, top;
+		struct dlbuf_prepare_opts o;
+	} rows[] = {
+#define RULE(...) { .size = sizeof(struct dlbuf_prepare_opts), __VA_ARGS__ }
+		{ 1920, 1080, 640, 640, 640, 360, 0, 140, RULE(.width = 640, .height = 640, .fit = 1) },
+		{ 1920, 1080, 640, 640, 640, 360, 0, 0, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_TOP_LEFT) },
+		{ 320, 240, 640, 640, 320, 240, 160, 200, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_NO_ENLARGE) },
+		{ 1000, 667, 224, 224, 335, 224, -56, 0, RULE(.width = 224, .height = 224, .fit = 2) },
+		/* timm: 224 / .875 = 256; torchvision's resize of 256 makes 341 of 1000 x 750 */
+		{ 1000, 750, 224, 224, 341, 256, -59, -16, RULE(.width = 224, .height = 224, .fit = 2, .crop_pct = .875) },
+		{ 640, 480, 341, 256, 341, 256, 0, 0, RULE(.rule = DLBUF_SIZE_SHORTEST, .shortest = 256) },
+		{ 640, 480, 256, 192, 256, 192, 0, 0, RULE(.rule = DLBUF_SIZE_LONGEST, .longest = 256) },
+		{ 1920, 480, 1333, 333, 1333, 333, 0, 0, RULE(.rule = DLBUF_SIZE_BOTH, .shortest = 800, .longest = 1333) },
+		/* Qwen2-VL's smart_resize(height, width, 28, 56 * 56, 14 * 14 * 4 * 1280) */
+		{ 1920, 1080, 1316, 728, 1316, 728, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
+		{ 40, 30, 84, 56, 84, 56, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
+		{ 640, 480, 224, 224, 298, 224, -37, 0, RULE(.rule = DLBUF_SIZE_SHORTEST, .shortest = 224, .width = 224, .height = 224) },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_frame f = { .size = sizeof(f), .width = rows[i].w, .height = rows[i].h,
+			.code = CC('B','G','2','4'), .code_space = DRM };
+		struct dlbuf_prepare_info info = { .size = sizeof(info) };
+		struct dlbuf_prepare *plan;
+
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &rows[i].o, &plan));
+		REQUIRE(!dlbuf_prepare_get_info(plan, &info));
+		if (!CHECK(info.width == rows[i].want_w && info.height == rows[i].want_h &&
+			   info.scaled_width == rows[i].scaled_w && info.left == rows[i].left &&
+			   info.scaled_height == rows[i].scaled_h && info.top == rows[i].top))
+			ktap_note(NULL, 0, "row %zu: %ux%u, scaled %ux%u at %d,%d", i, info.width,
+				  info.height, info.scaled_width, info.scaled_height, info.left,
+				  info.top);
+		dlbuf_prepare_destroy(plan);
+	}
+}
+
 KTAP_MAIN()
