@@ -193,14 +193,19 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
 				  uint64_t deadline_ns);
 
 /*
- * The same of pixels in plain memory, on the CPU: planes[i] points to the first row of
- * plane i of the visible picture, and pitches[i] are the bytes from one row to the next.
- * There are as many as the format has planes. The memory is borrowed.
- * -EINVAL, -EOPNOTSUPP, -EACCES  as above
+ * The same of a frame that was imported: its n tensors, a plane each (DLBUF_VIEW_PLANES), on
+ * the CPU. They may be of any library that has DLPack: a decoder's planes in plain memory.
+ *
+ * planes are borrowed. Tensors of dlbuf are acquired for reading and released, if the caller
+ * has not acquired them; of others, the caller knows that the pixels are complete.
+ * -EINVAL      not a tensor for each plane of the format; another shape than they have
+ * -EOPNOTSUPP  another dtype; strides that are no rows; a tensor of another device
+ * and the errors above.
  */
-DLBUF_API int dlbuf_prepare_pixels(struct dlbuf_prepare *plan, const void *const planes[],
-				   const int64_t pitches[], DLManagedTensorVersioned *out,
-				   int64_t index);
+DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
+				    DLManagedTensorVersioned *const planes[], uint32_t n,
+				    DLManagedTensorVersioned *out, int64_t index,
+				    uint64_t deadline_ns);
 
 /* Maps a place of the tensor to the visible picture of the frame; both in pixels. */
 static inline void dlbuf_prepare_map(const struct dlbuf_prepare_info *info, double x, double y,

@@ -19,6 +19,12 @@ static const DLDataType dtypes[] = {
 	{ kDLFloat, 32, 1 },
 };
 
+static bool on_cpu(const DLTensor *t)
+{
+	return t->device.device_type == kDLCPU || t->device.device_type == kDLCUDAHost ||
+		t->device.device_type == kDLROCMHost;
+}
+
 static int check_shape(const struct dlbuf_prepare *p, const DLTensor *t, int64_t index,
 		       const int64_t wanted[3])
 {
@@ -88,8 +94,7 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	t = &out->dl_tensor;
 	if (out->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
 		return fail(-EACCES, "the tensor is read-only");
-	if (t->device.device_type != kDLCPU && t->device.device_type != kDLCUDAHost &&
-	    t->device.device_type != kDLROCMHost)
+	if (!on_cpu(t))
 		return fail(-EOPNOTSUPP, "the tensor is on device %d of DLPack, the plan writes "
 			    "from the CPU", t->device.device_type);
 	if (memcmp(&t->dtype, &dtypes[p->store], sizeof(t->dtype)))
@@ -152,31 +157,107 @@ static int check_overlap(const struct dlbuf_prepare *p, const void *const planes
 	return 0;
 }
 
-static int check_run(const struct dlbuf_prepare *p)
+/* The planes of the visible picture, in memory. */
+struct pixels {
+	const void *planes[DLBUF_MAX_PLANES];
+	int64_t pitches[DLBUF_MAX_PLANES];
+};
+
+static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersioned *dl, uint32_t i,
+		      struct pixels *px)
 {
-	return p ? 0 : fail(-EINVAL, "the plan is NULL");
+	const struct source *s = &p->source;
+	const struct dlbuf_format_plane *f = &s->planes[i];
+	const DLTensor *t;
+	const char *name = format_name(s->format);
+	int64_t rows = (s->height + f->vsub - 1) / f->vsub;
+	int64_t columns = (s->width + f->hsub - 1) / f->hsub, step;
+	int ndim = f->channels > 1 ? 3 : 2;
+
+	if (!dl)
+		return fail(-EINVAL, "plane %u is NULL", i);
+	if (dl->version.major != DLPACK_MAJOR_VERSION)
+		return fail(-EPROTO, "plane %u is of DLPack %u, this library has %d", i,
+			    dl->version.major, DLPACK_MAJOR_VERSION);
+	t = &dl->dl_tensor;
+	if (!on_cpu(t))
+		return fail(-EOPNOTSUPP, "plane %u is on device %d of DLPack, the plan reads on "
+			    "the CPU", i, t->device.device_type);
+	if (t->dtype.code != s->format->type || t->dtype.bits != s->format->bits ||
+	    t->dtype.lanes != 1)
+		return fail(-EOPNOTSUPP, "plane %u of %s has dtype %u:%u:%u, not %u:%u:1", i, name,
+			    t->dtype.code, t->dtype.bits, t->dtype.lanes, s->format->type,
+			    s->format->bits);
+	if (t->ndim != ndim || t->shape[0] != rows || t->shape[1] != columns ||
+	    (ndim == 3 && t->shape[2] != f->channels))
+		return fail(-EINVAL, "plane %u of %s has another shape than %lld x %lld values "
+			    "of %u", i, name, (long long)rows, (long long)columns, f->channels);
+	step = t->strides ? t->strides[0] : columns * f->channels;
+	if (t->strides && ((columns > 1 && t->strides[1] != f->channels) ||
+			   (ndim == 3 && t->strides[2] != 1)))
+		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i, name);
+	px->planes[i] = (const char *)t->data + t->byte_offset;
+	px->pitches[i] = step * (f->bits / 8);
+	return 0;
 }
 
-int dlbuf_prepare_pixels(struct dlbuf_prepare *p, const void *const planes[],
-			 const int64_t pitches[], DLManagedTensorVersioned *out, int64_t index)
+/* Acquires a tensor of dlbuf that the caller has not acquired. 1: it must be released. */
+static int begin(DLManagedTensorVersioned *dl, uint32_t access, uint64_t deadline_ns)
 {
-	struct image image;
-	int ret = check_run(p);
+	DLBUF_OPTS(dlbuf_acquire_opts, wait, .deadline_ns = deadline_ns);
+	struct tensor *t;
+	int ret;
 
-	if (!ret)
-		ret = find_image(p, out, index, &image);
+	if (dl->deleter != tensor_delete)
+		return 0;
+	ret = tensor_of(dl, &t);
 	if (ret)
 		return ret;
-	if (!planes || !pitches)
-		return fail(-EINVAL, "planes or pitches is NULL");
-	for (uint32_t i = 0; i < p->source.nplanes; i++)
-		if (!planes[i])
-			return fail(-EINVAL, "plane %u is NULL; %s has %u", i,
-				    format_name(p->source.format), p->source.nplanes);
-	ret = check_overlap(p, planes, pitches, &image);
+	if (__atomic_load_n(&t->acquired, __ATOMIC_RELAXED) & access)
+		return 0;
+	ret = dlbuf_acquire(dl, access, NULL, &wait);
+	return ret ? ret : 1;
+}
+
+static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
+	       DLManagedTensorVersioned *out, const struct image *image, uint64_t deadline_ns)
+{
+	bool begun[DLBUF_MAX_PLANES + 1] = { false };
+	struct pixels px = { 0 };
+	int ret = 0, err;
+
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = find_plane(p, planes[i], i, &px);
 	if (!ret)
-		prepare_rows(p, planes, pitches, &image);
+		ret = check_overlap(p, px.planes, px.pitches, image);
+	for (uint32_t i = 0; i <= n && !ret; i++) {
+		ret = begin(i < n ? planes[i] : out, i < n ? DLBUF_READ : DLBUF_WRITE, deadline_ns);
+		begun[i] = ret > 0;
+		ret = ret > 0 ? 0 : ret;
+	}
+	if (!ret)
+		prepare_rows(p, px.planes, px.pitches, image);
+	for (uint32_t i = 0; i <= n; i++) {
+		err = begun[i] ? dlbuf_release(i < n ? planes[i] : out, NULL, NULL) : 0;
+		ret = ret ? ret : err;
+	}
 	return ret;
+}
+
+int dlbuf_prepare_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
+			  uint32_t n, DLManagedTensorVersioned *out, int64_t index,
+			  uint64_t deadline_ns)
+{
+	struct image image;
+	int ret;
+
+	if (!p || !planes)
+		return fail(-EINVAL, "the plan or planes is NULL");
+	if (n != p->source.nplanes)
+		return fail(-EINVAL, "%u tensors, %s has %u planes", n,
+			    format_name(p->source.format), p->source.nplanes);
+	ret = find_image(p, out, index, &image);
+	return ret ? ret : run(p, planes, n, out, &image, deadline_ns);
 }
 
 /* A plan is for frames of one kind. */
@@ -194,42 +275,22 @@ static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f
 		    code_text(like->code).s, f->width, f->height, code_text(f->code).s);
 }
 
-static int read_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const tensors[],
-			uint32_t n, const struct image *image)
-{
-	const void *planes[DLBUF_MAX_PLANES] = { NULL };
-	int64_t pitches[DLBUF_MAX_PLANES] = { 0 };
-	int ret;
-
-	for (uint32_t i = 0; i < n; i++) {
-		const DLTensor *t = &tensors[i]->dl_tensor;
-
-		planes[i] = (const char *)t->data + t->byte_offset;
-		pitches[i] = t->strides[0] * (t->dtype.bits / 8);
-	}
-	ret = check_overlap(p, planes, pitches, image);
-	if (!ret)
-		prepare_rows(p, planes, pitches, image);
-	return ret;
-}
-
 int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
 			DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns)
 {
-	DLBUF_OPTS(dlbuf_acquire_opts, wait, .deadline_ns = deadline_ns);
 	DLBUF_OPTS(dlbuf_import_opts, import, .access = DLBUF_READ);
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
 	struct image image;
-	uint32_t n = 0, acquired = 0;
-	bool ours = out && out->deleter == tensor_delete;
-	int ret = check_run(p), err;
+	uint32_t n = 0;
+	int ret;
 
-	if (!ret && !p->dev)
-		ret = fail(-EINVAL, "the plan was made without a device: only "
-			   "dlbuf_prepare_pixels() can use it");
-	if (!ret)
-		ret = frame ? OPTS_GET(&f, frame, "dlbuf_frame") : fail(-EINVAL, "frame is NULL");
+	if (!p || !frame)
+		return fail(-EINVAL, "the plan or the frame is NULL");
+	if (!p->dev)
+		return fail(-EINVAL, "the plan was made without a device, for "
+			    "dlbuf_prepare_tensors() only");
+	ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = check_kind(p, &f);
 	if (!ret)
@@ -242,22 +303,9 @@ int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
 	if (ret)
 		return ret;
-	while (!ret && acquired < n) {
-		ret = dlbuf_acquire(tensors[acquired], DLBUF_READ, NULL, &wait);
-		acquired += !ret;
-	}
-	if (!ret && ours)
-		ret = dlbuf_acquire(out, DLBUF_WRITE, NULL, &wait);
-	if (!ret) {
-		ret = read_tensors(p, tensors, n, &image);
-		err = ours ? dlbuf_release(out, NULL, NULL) : 0;
-		ret = ret ? ret : err;
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		err = i < acquired ? dlbuf_release(tensors[i], NULL, NULL) : 0;
-		ret = ret ? ret : err;
-		tensors[i]->deleter(tensors[i]);
-	}
+	ret = run(p, tensors, n, out, &image, deadline_ns);
+	while (n--)
+		tensors[n]->deleter(tensors[n]);
 	if (!ret && frame->release)
 		frame->release(frame->release_data);
 	return ret;

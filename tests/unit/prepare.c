@@ -122,6 +122,39 @@ static void scene_make(struct scene *s, const struct layout *l, uint32_t w, uint
 	}
 }
 
+/* The scene's planes as tensors of another library. */
+struct plane_tensors {
+	DLManagedTensorVersioned t[3], *list[3];
+	int64_t shape[3][3], strides[3][3];
+};
+
+static void ignore(DLManagedTensorVersioned *t)
+{
+	(void)t;
+}
+
+static void scene_tensors(const struct scene *s, struct plane_tensors *p)
+{
+	const struct layout *l = s->l;
+
+	for (int i = 0; i < s->nplanes; i++) {
+		int hs = i || (l->groups[0] == 4 && l->at[0].step == 2) ? l->hsub : 1, vs = i ? l->vsub : 1;
+		int64_t shape[] = { up(s->h, vs), up(s->w, hs), l->groups[i] };
+		int64_t strides[] = { s->pitches[i] / (abs(l->bits) / 8), l->groups[i], 1 };
+
+		memcpy(p->shape[i], shape, sizeof(shape));
+		memcpy(p->strides[i], strides, sizeof(strides));
+		p->t[i] = (DLManagedTensorVersioned){
+			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+			.dl_tensor = { .data = s->planes[i], .device = { kDLCPU, 0 },
+				.ndim = l->groups[i] > 1 ? 3 : 2,
+				.dtype = { l->bits < 0 ? kDLFloat : kDLUInt, abs(l->bits), 1 },
+				.shape = p->shape[i], .strides = p->strides[i] },
+		};
+		p->list[i] = &p->t[i];
+	}
+}
+
 static void scene_free(struct scene *s)
 {
 	for (int i = 0; i < 3; i++)
@@ -359,11 +392,6 @@ static double tolerance(DLDataType t, double r, double full)
 	return 1e-5 * full;
 }
 
-static void ignore(DLManagedTensorVersioned *t)
-{
-	(void)t;
-}
-
 struct run {
 	const struct layout *l;
 	uint32_t w, h;
@@ -379,6 +407,7 @@ static int compare(const struct run *r, double *worst)
 	const struct dlbuf_prepare_opts *o = &r->o;
 	DLDataType t = o->dtype.bits ? o->dtype : types[0];
 	int bytes = t.bits / 8, wrong = 0, c_n;
+	struct plane_tensors planes;
 	struct scene s;
 	double full;
 	char *data;
@@ -404,7 +433,8 @@ static int compare(const struct run *r, double *worst)
 	data = malloc(2 * image);
 	memset(data, 0x5a, 2 * image);
 	out.dl_tensor.data = data;
-	if (dlbuf_prepare_pixels(plan, (const void *const *)s.planes, s.pitches, &out, 1)) {
+	scene_tensors(&s, &planes);
+	if (dlbuf_prepare_tensors(plan, planes.list, s.nplanes, &out, 1, 0)) {
 		ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
 		wrong = 1;
 	}
@@ -651,8 +681,12 @@ TEST(tensors_that_are_refused)
 	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
 	static float memory[3 * 192];
 	static uint8_t pixels[16 * 12 * 3];
-	const void *planes[] = { pixels };
-	int64_t pitches[] = { 48 };
+	int64_t picture[] = { 12, 16, 3 };
+	DLManagedTensorVersioned from = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = pixels, .ndim = 3, .device = { kDLCPU, 0 },
+			.dtype = { kDLUInt, 8, 1 }, .shape = picture },
+	}, *planes[] = { &from };
 	struct dlbuf_prepare *plan;
 
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
@@ -672,7 +706,7 @@ TEST(tensors_that_are_refused)
 		memcpy(strides, rows[i].strides, sizeof(strides));
 		memset(memory, 0, sizeof(memory));
 		pixels[0] = 1;
-		ret = dlbuf_prepare_pixels(plan, planes, pitches, &t, rows[i].index);
+		ret = dlbuf_prepare_tensors(plan, planes, 1, &t, rows[i].index, 0);
 		if (!CHECK(ret == rows[i].ret) ||
 		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why))))
 			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
@@ -684,12 +718,52 @@ TEST(tensors_that_are_refused)
 		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
 			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
 	};
-	planes[0] = (char *)(memory + 191) + 3;
-	CHECK_ERR(dlbuf_prepare_pixels(plan, planes, pitches, &over, 0), -EOPNOTSUPP);
+	static const struct {
+		int ret;
+		const char *why;
+		int ndim;
+		int64_t shape[3], strides[3];
+		DLDataType dtype;
+		int device;
+	} plane_rows[] = {
+		{ 0, "", 3, { 12, 16, 3 }, { -48, 3, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EINVAL, "shape", 3, { 12, 15, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EINVAL, "shape", 3, { 11, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EINVAL, "shape", 3, { 12, 16, 4 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EINVAL, "shape", 2, { 12, 16 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOPNOTSUPP, "rows", 3, { 12, 16, 3 }, { 64, 4, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOPNOTSUPP, "rows", 3, { 12, 16, 3 }, { 48, 3, 2 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOPNOTSUPP, "dtype", 3, { 12, 16, 3 }, { 0 }, { kDLInt, 8, 1 }, kDLCPU },
+		{ -EOPNOTSUPP, "device", 3, { 12, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLVulkan },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(plane_rows); i++) {
+		int64_t strides[3];
+
+		memcpy(picture, plane_rows[i].shape, sizeof(picture));
+		memcpy(strides, plane_rows[i].strides, sizeof(strides));
+		from.dl_tensor.data = plane_rows[i].strides[0] < 0 ? pixels + 11 * 48 : pixels;
+		from.dl_tensor.ndim = plane_rows[i].ndim;
+		from.dl_tensor.strides = strides[1] ? strides : NULL;
+		from.dl_tensor.dtype = plane_rows[i].dtype;
+		from.dl_tensor.device.device_type = plane_rows[i].device;
+		int ret = dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0);
+
+		if (!CHECK(ret == plane_rows[i].ret) ||
+		    (ret && !CHECK(strstr(dlbuf_last_error(), plane_rows[i].why))))
+			ktap_note(NULL, 0, "plane %zu, %s: %s", i, plane_rows[i].why, dlbuf_last_error());
+	}
+	picture[0] = 12;
+	picture[1] = 16;
+	from.dl_tensor = (DLTensor){ .data = (char *)(memory + 191) + 3, .ndim = 3, .shape = picture,
+		.device = { kDLCPU, 0 }, .dtype = { kDLUInt, 8, 1 } };
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOPNOTSUPP);
+	CHECK(strstr(dlbuf_last_error(), "overlaps"));
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 2, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, 0, 0), -EINVAL);
 	planes[0] = NULL;
-	CHECK_ERR(dlbuf_prepare_pixels(plan, planes, pitches, &over, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_pixels(plan, NULL, pitches, &over, 0), -EINVAL);
-	CHECK_ERR(dlbuf_prepare_pixels(plan, planes, pitches, NULL, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, NULL, 1, &over, 0, 0), -EINVAL);
 	CHECK_ERR(dlbuf_prepare_frame(plan, &f, &over, 0, 0), -EINVAL);
 	CHECK_ERR(dlbuf_prepare_frame(NULL, &f, &over, 0, 0), -EINVAL);
 	dlbuf_prepare_destroy(plan);
@@ -714,6 +788,12 @@ TEST(places_of_the_tensor_map_to_the_frame)
 					.dtype = types[0], .shape = (int64_t[]){ 1, 32, 32 } },
 			};
 
+			DLManagedTensorVersioned from = {
+				.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+				.dl_tensor = { .data = pixels, .ndim = 2, .device = { kDLCPU, 0 },
+					.dtype = types[1], .shape = (int64_t[]){ 12, 16 } },
+			};
+
 			for (int i = 0; i < 12 * 16; i++)
 				pixels[i / 16][i % 16] = i + 1;
 			o.width = o.height = 32;
@@ -721,8 +801,8 @@ TEST(places_of_the_tensor_map_to_the_frame)
 			o.channels = DLBUF_CHANNELS_GREY;
 			REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
 			REQUIRE(!dlbuf_prepare_get_info(plan, &info));
-			REQUIRE(!dlbuf_prepare_pixels(plan, (const void *[]){ pixels },
-						      (int64_t[]){ 16 }, &t, 0));
+			REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1,
+						       &t, 0, 0));
 			for (int y = 0; y < 32; y++) {
 				for (int x = 0; x < 32; x++) {
 					double u, v;
