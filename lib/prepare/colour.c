@@ -145,6 +145,7 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 	s->ncomponents = 0;
 	letters = format_channels(f, 0, &n);
 	s->mosaic = format_is_mosaic(f);
+	s->floats = s->mosaic || s->sample == SAMPLE_F16;
 	if (s->mosaic) {
 		if (strstr(format_name(f), "ALAW"))
 			return no_pixels(f, "its values are compressed (A-law)");

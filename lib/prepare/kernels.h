@@ -38,50 +38,23 @@ static inline vi GATHER_BYTES(const uint8_t *row, const int32_t *at)
 }
 #endif
 
-/* A value of 16 bits as a float of DLPack's float16. */
-static inline float half_to_float(uint16_t h)
-{
-	uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fff, bits;
-	float f;
-
-	if (rest >= 0x7c00) {
-		bits = 0x7f800000 | (rest & 0x3ff) << 13;
-	} else {
-		/* The exponent's bias by a product, which makes subnormals right, too. */
-		bits = rest << 13;
-		memcpy(&f, &bits, 4);
-		f *= 0x1p112f;
-		memcpy(&bits, &f, 4);
-	}
-	bits |= sign;
-	memcpy(&f, &bits, 4);
-	return f;
-}
-
 /* The compiler makes better vectors of these loops than of conversions by hand. */
-#define BLEND_LOOP(type, value)							\
-	for (uint32_t k = 0; k < nrows; k++) {					\
-		const type *a = rows[k], *b = rows[k];				\
-		float wa = weights[k], wb = 0;					\
-										\
-		if (!k && nrows == 1) {						\
-			for (uint32_t i = 0; i < n; i++)			\
-				dst[i] = value(a[i]) * wa;			\
-			break;							\
-		}								\
-		if (!k) {							\
-			b = rows[++k];						\
-			wb = weights[k];					\
-			for (uint32_t i = 0; i < n; i++)			\
-				dst[i] = value(a[i]) * wa + value(b[i]) * wb;	\
-			continue;						\
-		}								\
-		for (uint32_t i = 0; i < n; i++)				\
-			dst[i] += value(a[i]) * wa;				\
-	}
-
 #define PLAIN(x) ((float)(x))
 #define SHIFTED(x) ((float)((x) >> shift))
+#define BLEND(type, value)						\
+	{								\
+		const type *a = rows[0], *b;				\
+		float wa = weights[0], wb;				\
+									\
+		for (uint32_t i = 0; i < n; i++)			\
+			dst[i] = value(a[i]) * wa;			\
+		for (uint32_t k = 1; k < nrows; k++) {			\
+			b = rows[k];					\
+			wb = weights[k];				\
+			for (uint32_t i = 0; i < n; i++)		\
+				dst[i] += value(b[i]) * wb;		\
+		}							\
+	}
 
 static void blend(float *restrict dst, uint32_t n, const void *const rows[],
 		  const float weights[], uint32_t nrows, enum sample sample, uint32_t shift)
@@ -90,17 +63,13 @@ static void blend(float *restrict dst, uint32_t n, const void *const rows[],
 	n = (n + 7) & ~7u;
 	switch (sample) {
 	case SAMPLE_U8:
-		BLEND_LOOP(uint8_t, PLAIN)
+		BLEND(uint8_t, PLAIN)
 		break;
 	case SAMPLE_U16:
-		BLEND_LOOP(uint16_t, SHIFTED)
+		BLEND(uint16_t, SHIFTED)
 		break;
-	case SAMPLE_F16:
-		BLEND_LOOP(uint16_t, half_to_float)
-		break;
-	case SAMPLE_F32:
-		BLEND_LOOP(float, PLAIN)
-		break;
+	default:
+		BLEND(float, PLAIN)
 	}
 }
 
@@ -281,38 +250,23 @@ static inline uint16_t to_half(float x)
 	return (uint16_t)(sign | bits);
 }
 
-#define STORE_LOOP(type, value)						\
-	{								\
-		type *restrict d = dst;					\
-									\
-		if (step == 1)						\
-			for (uint32_t i = 0; i < n; i++)		\
-				d[i] = (type)(value);			\
-		else							\
-			for (uint32_t i = 0; i < n; i++)		\
-				d[(int64_t)i * step] = (type)(value);	\
-	}
-
-static void store_row(void *dst, int64_t step, const float *restrict row, uint32_t n,
-		      enum store store)
+/* Rows of the tensor's type; the steps between its values are rows.c's. */
+static void convert(void *restrict dst, const float *restrict row, uint32_t n, enum store store)
 {
-	switch (store) {
-	case STORE_U8:
-		STORE_LOOP(uint8_t, to_int(row[i], 0, 255))
-		break;
-	case STORE_I8:
-		STORE_LOOP(int8_t, to_int(row[i], -128, 127))
-		break;
-	case STORE_F16:
-		STORE_LOOP(uint16_t, to_half(row[i]))
-		break;
-	case STORE_BF16:
-		STORE_LOOP(uint16_t, to_bfloat(row[i]))
-		break;
-	case STORE_F32:
-		STORE_LOOP(float, row[i])
-		break;
-	}
+	float low = store == STORE_I8 ? -128 : 0, high = store == STORE_I8 ? 127 : 255;
+	uint8_t *bytes = dst;
+	uint16_t *words = dst;
+
+	n = (n + 7) & ~7u;
+	if (store <= STORE_I8)
+		for (uint32_t i = 0; i < n; i++)
+			bytes[i] = (uint8_t)to_int(row[i], low, high);
+	else if (store == STORE_F16)
+		for (uint32_t i = 0; i < n; i++)
+			words[i] = to_half(row[i]);
+	else
+		for (uint32_t i = 0; i < n; i++)
+			words[i] = to_bfloat(row[i]);
 }
 
-const struct prepare_kernels KERNELS = { blend, scale, bilinear, colours, store_row };
+const struct prepare_kernels KERNELS = { blend, scale, bilinear, colours, convert };

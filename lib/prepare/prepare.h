@@ -44,6 +44,7 @@ struct source {
 	enum sample sample;
 	uint8_t shift;			/* of SAMPLE_U16 */
 	bool mosaic;
+	bool floats;			/* kept as rows of floats: mosaics, SAMPLE_F16 */
 	char pattern[4];		/* of a mosaic: row 0, row 1 */
 	uint32_t width, height;		/* the visible picture, pixels */
 	uint32_t ncomponents;		/* 1 or 3 */
@@ -101,6 +102,7 @@ struct dlbuf_prepare {
 	const void **window;			/* the rows of one output row, and their weights */
 	float *weights;
 	float *blended, *in[3], *out[3];	/* rows */
+	void *converted;
 	int32_t *places[3];			/* of each component: the first value of a window */
 	void *scratch;
 	const struct prepare_kernels *kernels;
@@ -160,8 +162,8 @@ struct prepare_kernels {
 	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);
-	/* Rounds and stores n values, step elements apart. */
-	void (*store)(void *dst, int64_t step, const float *row, uint32_t n, enum store store);
+	/* Rounds n values to a type that is not float32. */
+	void (*convert)(void *dst, const float *row, uint32_t n, enum store store);
 };
 
 /* The code for this processor. */

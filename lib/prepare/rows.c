@@ -21,13 +21,18 @@ static uint32_t value_bytes(enum sample sample)
 	return sample == SAMPLE_U8 ? 1 : sample == SAMPLE_F32 ? 4 : 2;
 }
 
+static uint32_t store_bytes(enum store store)
+{
+	return store <= STORE_I8 ? 1 : store == STORE_F32 ? 4 : 2;
+}
+
 /* The values of a plane's row that the components read, and how many rows are kept. */
 static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 {
 	const struct source *s = &p->source;
 	struct ring *r = &p->rings[plane];
 	uint32_t begin = UINT32_MAX, end = 0;
-	bool narrow = s->sample == SAMPLE_U8 && !s->mosaic;
+	bool narrow = s->sample == SAMPLE_U8 && !s->floats;
 	uint64_t outputs = 0;
 
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
@@ -49,7 +54,7 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	r->begin = begin;
 	r->n = end - begin;
 	r->slots = p->y[r->axis].taps;
-	r->bytes = (size_t)r->n * (s->mosaic ? 4 : value_bytes(s->sample));
+	r->bytes = (size_t)r->n * (s->floats ? 4 : value_bytes(s->sample));
 	r->bytes = (r->bytes + 32 + 31) & ~(size_t)31;
 	r->direct = narrow;
 	(void)outputs;
@@ -75,7 +80,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	}
 	taps = aligned(taps * sizeof(*p->window));
 	widest = aligned((widest + 8) * sizeof(float));
-	total += widest + 9 * row + 2 * taps;
+	total += widest + 10 * row + 2 * taps;
 	p->scratch = aligned_alloc(32, total);
 	if (!p->scratch)
 		return fail(-ENOMEM, "no memory for %zu bytes of rows", total);
@@ -93,6 +98,8 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->window = (const void **)at;
 	p->weights = (float *)(at + taps);
 	at += 2 * taps;
+	p->converted = at;
+	at += row;
 	p->blended = (float *)at;
 	at += widest;
 	for (uint32_t i = 0; i < 3; i++, at += 3 * row) {
@@ -158,6 +165,26 @@ static void demosaic(const struct dlbuf_prepare *p, float *dst, const char *data
 	}
 }
 
+static void halves(float *dst, const uint16_t *from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t sign = (uint32_t)(from[i] & 0x8000) << 16, rest = from[i] & 0x7fff, bits;
+		float f;
+
+		if (rest >= 0x7c00) {
+			bits = 0x7f800000 | (rest & 0x3ff) << 13;
+		} else {
+			/* The exponent's bias by a product, which makes subnormals right, too. */
+			bits = rest << 13;
+			memcpy(&f, &bits, 4);
+			f *= 0x1p112f;
+			memcpy(&bits, &f, 4);
+		}
+		bits |= sign;
+		memcpy(dst + i, &bits, 4);
+	}
+}
+
 /* The values of a plane's row. The memory may be uncached, so it is read once, in order. */
 static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *data,
 			 int64_t pitch, int64_t row)
@@ -166,15 +193,17 @@ static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *da
 	uint32_t slot = (uint32_t)(row % r->slots);
 	char *dst = r->rows + slot * r->bytes;
 	uint32_t value = value_bytes(p->source.sample);
+	const char *from = (const char *)data + row * pitch + (size_t)r->begin * value;
 
 	if (r->held[slot] == row)
 		return dst;
 	r->held[slot] = row;
 	if (p->source.mosaic)
 		demosaic(p, (float *)dst, data, pitch, row);
+	else if (p->source.sample == SAMPLE_F16)
+		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
 	else
-		memcpy(dst, (const char *)data + row * pitch + (size_t)r->begin * value,
-		       (size_t)r->n * value);
+		memcpy(dst, from, (size_t)r->n * value);
 	return dst;
 }
 
@@ -199,7 +228,7 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	}
 	if (!r->direct)
 		k->blend(p->blended, r->n, rows, weights, nrows,
-			 s->mosaic ? SAMPLE_F32 : s->sample, s->shift);
+			 s->floats ? SAMPLE_F32 : s->sample, s->shift);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
@@ -228,14 +257,30 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	}
 }
 
-static uint32_t store_bytes(enum store store)
+/* Stores a row of the tensor's values, step elements apart. */
+static void store(struct dlbuf_prepare *p, char *dst, int64_t step, const float *row, uint32_t n)
 {
-	return store <= STORE_I8 ? 1 : store == STORE_F32 ? 4 : 2;
+	const void *from = row;
+
+	if (p->store != STORE_F32) {
+		p->kernels->convert(p->converted, row, n, p->store);
+		from = p->converted;
+	}
+	if (step == 1)
+		memcpy(dst, from, (size_t)n * store_bytes(p->store));
+	else if (p->store <= STORE_I8)
+		for (uint32_t i = 0; i < n; i++)
+			((uint8_t *)dst)[i * step] = ((const uint8_t *)from)[i];
+	else if (p->store != STORE_F32)
+		for (uint32_t i = 0; i < n; i++)
+			((uint16_t *)(void *)dst)[i * step] = ((const uint16_t *)from)[i];
+	else
+		for (uint32_t i = 0; i < n; i++)
+			((float *)(void *)dst)[i * step] = row[i];
 }
 
 /* Fills w x h places of the tensor from x, y with the colour of the bars. */
-static void fill(struct dlbuf_prepare *p, const struct prepare_kernels *k,
-		 const struct image *image, uint32_t x, uint32_t y, uint32_t w, uint32_t h)
+static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x, uint32_t y, uint32_t w, uint32_t h)
 {
 	const struct steps *st = &image->steps;
 	uint32_t bytes = store_bytes(p->store), most = p->width;
@@ -247,8 +292,8 @@ static void fill(struct dlbuf_prepare *p, const struct prepare_kernels *k,
 			for (uint32_t i = 0; i < w; i += most) {
 				int64_t at = c * st->channel + (y + j) * st->y + (x + i) * st->x;
 
-				k->store(image->data + at * bytes, st->x, p->out[0],
-					 w - i < most ? w - i : most, p->store);
+				store(p, image->data + at * bytes, st->x, p->out[0],
+				      w - i < most ? w - i : most);
 			}
 		}
 	}
@@ -272,10 +317,10 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
 			p->rings[i].held[j] = -1;
-	fill(p, k, image, 0, 0, p->info.width, y0);
-	fill(p, k, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
-	fill(p, k, image, 0, y0, x0, h);
-	fill(p, k, image, x0 + w, y0, p->info.width - x0 - w, h);
+	fill(p, image, 0, 0, p->info.width, y0);
+	fill(p, image, 0, y0 + h, p->info.width, p->info.height - y0 - h);
+	fill(p, image, 0, y0, x0, h);
+	fill(p, image, x0 + w, y0, p->info.width - x0 - w, h);
 	for (uint32_t y = 0; y < p->height; y++) {
 		float *out[3];
 
@@ -288,7 +333,7 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 		k->colours(out, p->nout, (const float *const *)p->in, p->source.ncomponents,
 			   p->width, &p->values);
 		for (uint32_t c = 0; c < p->nout && !plain; c++)
-			k->store(image->data + (base + c * st->channel + y * across) * bytes, along,
-				 p->out[c], p->width, p->store);
+			store(p, image->data + (base + c * st->channel + y * across) * bytes, along,
+			      p->out[c], p->width);
 	}
 }
