@@ -38,38 +38,38 @@ static inline vi GATHER_BYTES(const uint8_t *row, const int32_t *at)
 }
 #endif
 
-/* The compiler makes better vectors of these loops than of conversions by hand. */
-#define PLAIN(x) ((float)(x))
-#define SHIFTED(x) ((float)((x) >> shift))
-#define BLEND(type, value)						\
-	{								\
-		const type *a = rows[0], *b;				\
-		float wa = weights[0], wb;				\
-									\
-		for (uint32_t i = 0; i < n; i++)			\
-			dst[i] = value(a[i]) * wa;			\
-		for (uint32_t k = 1; k < nrows; k++) {			\
-			b = rows[k];					\
-			wb = weights[k];				\
-			for (uint32_t i = 0; i < n; i++)		\
-				dst[i] += value(b[i]) * wb;		\
-		}							\
+/*
+ * dst = or += a row, weighted. The compiler makes better vectors of these loops than of
+ * conversions by hand, if each is a function.
+ */
+#define ADD_ROW(name, type, value)								\
+	static __attribute__((noinline)) void name(float *restrict dst, const type *restrict row,	\
+						   uint32_t n, float w, uint32_t shift, bool first)	\
+	{											\
+		(void)shift;									\
+		if (first)									\
+			for (uint32_t i = 0; i < n; i++)					\
+				dst[i] = (float)(value) * w;					\
+		else										\
+			for (uint32_t i = 0; i < n; i++)					\
+				dst[i] += (float)(value) * w;					\
 	}
+ADD_ROW(add_bytes, uint8_t, row[i])
+ADD_ROW(add_words, uint16_t, row[i] >> shift)
+ADD_ROW(add_floats, float, row[i])
 
 static void blend(float *restrict dst, uint32_t n, const void *const rows[],
 		  const float weights[], uint32_t nrows, enum sample sample, uint32_t shift)
 {
 	/* The rows have room behind them. */
 	n = (n + 7) & ~7u;
-	switch (sample) {
-	case SAMPLE_U8:
-		BLEND(uint8_t, PLAIN)
-		break;
-	case SAMPLE_U16:
-		BLEND(uint16_t, SHIFTED)
-		break;
-	default:
-		BLEND(float, PLAIN)
+	for (uint32_t k = 0; k < nrows; k++) {
+		if (sample == SAMPLE_U8)
+			add_bytes(dst, rows[k], n, weights[k], 0, !k);
+		else if (sample == SAMPLE_U16)
+			add_words(dst, rows[k], n, weights[k], shift, !k);
+		else
+			add_floats(dst, rows[k], n, weights[k], 0, !k);
 	}
 }
 
