@@ -150,7 +150,7 @@ struct dlbuf_prepare;
 /*
  * Makes a plan: checks the options and computes the tables for frames like this one, of
  * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
- * not used. frame and opts are borrowed; *plan is new. A plan can be used by one thread at
+ * not used. dev may be NULL, for dlbuf_prepare_tensors() alone. frame and opts are borrowed; *plan is new. A plan can be used by one thread at
  * a time. Does not block.
  * -EINVAL      a size of 0, or none for the rule; a crop outside the picture; an option
  *              that is NaN, infinite or out of its range; a dtype that is not in the list

@@ -373,6 +373,8 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 
 	if (!frame || !plan)
 		return fail(-EINVAL, "frame or plan is NULL");
+	if (dev && dev->dl.device_type != kDLCPU)
+		return fail(-EOPNOTSUPP, "device %s cannot prepare frames, the CPU can", dev->name);
 	ret = OPTS_GET(&o, opts, "dlbuf_prepare_opts");
 	if (!ret)
 		ret = OPTS_GET(&f, frame, "dlbuf_frame");
