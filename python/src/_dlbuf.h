@@ -60,6 +60,9 @@ int signature_init(struct signature *s);
 int parse_args(struct signature *s, PyObject *const *args, Py_ssize_t n,
 	       PyObject *kwnames, PyObject *out[]);
 
+/* A function with other arguments than a PyCFunction's. */
+#define METHOD(fn) ((PyCFunction)(void (*)(void))(fn))
+
 /* The lock of a Python object, where the GIL is not held anyway. */
 #ifdef Py_GIL_DISABLED
 #define LOCK_OBJECT(obj) Py_BEGIN_CRITICAL_SECTION(obj)
@@ -180,6 +183,9 @@ struct device *device_of(PyObject *obj);
 /* Between these two a device is not closed. */
 int device_begin(struct device *d);
 void device_end(struct device *d);
+/* device_of() and device_begin(); NULL with an exception. Until device_unuse(). */
+struct device *device_use(PyObject *obj);
+void device_unuse(struct device *d);
 /* In the child of os.fork(): opens what was opened by name anew. */
 int devices_forked(void);
 PyObject *list_devices(PyObject *module, PyObject *none);
@@ -321,6 +327,13 @@ PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 		       uint32_t view);
 /* The rest of a record, as dlbuf._frames.frame_args() has it. */
 int parse_frame(PyObject *args, struct dlbuf_frame *frame);
+/*
+ * Fills dl with tensors over the memory of a tuple's Tensors. Returns how many, or -1 with
+ * an exception and none.
+ */
+int share_all(PyObject *tuple, DLManagedTensorVersioned *dl[]);
+/* Deletes n tensors. */
+void delete_all(DLManagedTensorVersioned *dl[], int n);
 PyObject *import_frame(PyObject *module, PyObject *args);
 PyObject *acquire_all(PyObject *module, PyObject *args);
 
@@ -351,6 +364,5 @@ PyObject *check_stream(PyObject *module, PyObject *args);
 
 PyObject *exchange_api_capsule(void);
 PyObject *exchange(PyObject *module, PyObject *const *args, Py_ssize_t n);
-PyObject *exchange_allocate(PyObject *module, PyObject *args);
 
 #endif /* PY_DLBUF_H */

@@ -257,11 +257,9 @@ static PyObject *capture_next(PyObject *self, PyObject *args)
 	    parse_deadline(deadline, &deadline_ns) ||
 	    parse_access(access, &opts.access))
 		return NULL;
-	device = device_of(device_obj);
-	if (!device || device_begin(device)) {
-		Py_XDECREF((PyObject *)device);
+	device = device_use(device_obj);
+	if (!device)
 		return NULL;
-	}
 	ret = wait_for_frame(self, deadline_ns, &frame);
 	if (ret > 0 && skip_older(cap, &frame))
 		ret = -1;
@@ -282,8 +280,7 @@ static PyObject *capture_next(PyObject *self, PyObject *args)
 	if (!list && !imported)
 		give_back(&frame);
 out:
-	device_end(device);
-	Py_DECREF((PyObject *)device);
+	device_unuse(device);
 	return result;
 }
 

@@ -27,6 +27,23 @@ void device_end(struct device *d)
 	use_end(&d->users);
 }
 
+struct device *device_use(PyObject *obj)
+{
+	struct device *d = device_of(obj);
+
+	if (d && device_begin(d)) {
+		Py_DECREF((PyObject *)d);
+		return NULL;
+	}
+	return d;
+}
+
+void device_unuse(struct device *d)
+{
+	device_end(d);
+	Py_DECREF((PyObject *)d);
+}
+
 /* New reference, or NULL, with an exception or without. */
 static PyObject *opened(PyObject *name)
 {
@@ -508,16 +525,15 @@ static PyMethodDef device_methods[] = {
 	{ "close", device_close, METH_NOARGS, DOC_Device_close },
 	{ "stats", device_stats, METH_NOARGS, DOC_Device_stats },
 	{ "trim", device_trim, METH_VARARGS, DOC_Device_trim },
-	{ "paths", (PyCFunction)(void (*)(void))device_paths,
-	  METH_VARARGS | METH_KEYWORDS, DOC_Device_paths },
-	{ "wrap_cuda", (PyCFunction)(void (*)(void))device_wrap_cuda,
+	{ "paths", METHOD(device_paths), METH_VARARGS | METH_KEYWORDS,
+	  DOC_Device_paths },
+	{ "wrap_cuda", METHOD(device_wrap_cuda),
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_cuda },
-	{ "wrap_levelzero", (PyCFunction)(void (*)(void))device_wrap_levelzero,
-	  METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-	  DOC_Device_wrap_levelzero },
-	{ "wrap_opencl", (PyCFunction)(void (*)(void))device_wrap_opencl,
+	{ "wrap_levelzero", METHOD(device_wrap_levelzero),
+	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_levelzero },
+	{ "wrap_opencl", METHOD(device_wrap_opencl),
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_opencl },
-	{ "wrap_vpi", (PyCFunction)(void (*)(void))device_wrap_vpi,
+	{ "wrap_vpi", METHOD(device_wrap_vpi),
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_vpi },
 	{ "__enter__", device_enter, METH_NOARGS, DOC_Device___enter__ },
 	{ "__exit__", device_exit, METH_VARARGS, DOC_Device___exit__ },
