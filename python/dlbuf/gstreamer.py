@@ -295,10 +295,9 @@ def frame(
 
     Caps with memory:DMABuf and without DMA_DRM (before GStreamer 1.24) do not say
     whether the picture is linear, and are refused unless you say modifier, MOD_LINEAR for
-    example. Does not block. Raises Error
-    with EBADF if a plane is no dma-buf and ENODATA for an empty buffer,
-    UnsupportedError if the format or its layout is unknown, and InvalidError for
-    caps that are not of one picture.
+    example. Does not block. Raises Error with EBADF if a plane is no dma-buf and ENODATA
+    for an empty buffer, UnsupportedError if the format or its layout is unknown, and
+    InvalidError for caps that are not of one picture.
 
     >>> import dlbuf.gstreamer
     >>> from gi.repository import Gst
