@@ -23,6 +23,8 @@
 int raise_dlbuf(int ret);
 /* The same with an error text of the extension. */
 int raise_errno(int err, const char *fmt, ...);
+/* What a driver says is not always UTF-8. */
+PyObject *text_of(const char *s);
 
 /*
  * For threads that may not have the GIL: false when the interpreter is about

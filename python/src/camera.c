@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 
 struct capture_object {
 	PyObject_HEAD
@@ -284,11 +283,6 @@ out:
 	return result;
 }
 
-static PyObject *text(const char *s)
-{
-	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
-}
-
 /* (code, width, height, fps, buffers, card, driver, bus) */
 static PyObject *capture_info(PyObject *self, void *closure)
 {
@@ -298,8 +292,8 @@ static PyObject *capture_info(PyObject *self, void *closure)
 	if (info_of(self, &info))
 		return NULL;
 	return Py_BuildValue("(IIIdINNN)", info.code, info.width, info.height,
-			     info.rate, info.buffers, text(info.card),
-			     text(info.driver), text(info.bus));
+			     info.rate, info.buffers, text_of(info.card),
+			     text_of(info.driver), text_of(info.bus));
 }
 
 static PyObject *capture_closed(PyObject *self, void *closure)

@@ -4,7 +4,6 @@
 #include "_doc.h"
 
 #include <errno.h>
-#include <string.h>
 
 PyTypeObject *device_type;
 /*
@@ -88,11 +87,6 @@ struct device *device_of(PyObject *obj)
 	return (struct device *)found;
 }
 
-static PyObject *text(const char *s)
-{
-	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
-}
-
 /* Takes dev, which the library opened or wrapped with the result ret. */
 static PyObject *device_make(PyObject *type, int ret, struct dlbuf_device *dev)
 {
@@ -114,7 +108,7 @@ static PyObject *device_make(PyObject *type, int ret, struct dlbuf_device *dev)
 	}
 	self->dev = dev;
 	self->cpu = info.device.device_type == kDLCPU;
-	self->name = text(info.name);
+	self->name = text_of(info.name);
 	if (!self->name)
 		Py_CLEAR(self);
 	return (PyObject *)self;
@@ -322,12 +316,12 @@ static PyObject *record(PyObject *type, PyObject *args)
 static PyObject *info_record(const struct dlbuf_device_info *info)
 {
 	return record(type_device_info, Py_BuildValue(
-		"(NNNN(ii)y#ssiNII)", text(info->name), text(info->backend),
-		text(info->description), text(info->driver),
+		"(NNNN(ii)y#ssiNII)", text_of(info->name), text_of(info->backend),
+		text_of(info->description), text_of(info->driver),
 		info->device.device_type, info->device.device_id,
 		(const char *)info->uuid, (Py_ssize_t)sizeof(info->uuid),
 		sync_name(info->acquire), sync_name(info->release),
-		-info->status, text(info->reason), info->pitch_align,
+		-info->status, text_of(info->reason), info->pitch_align,
 		info->offset_align));
 }
 
@@ -455,7 +449,7 @@ static int take_path(const struct dlbuf_path_info *info, void *list)
 	PyGILState_STATE state = PyGILState_Ensure();
 	int ret = take(list, record(type_path_info, Py_BuildValue(
 		"(siN)", dlbuf_path_name(info->path), -info->status,
-		text(info->reason))));
+		text_of(info->reason))));
 
 	PyGILState_Release(state);
 	return ret;
@@ -626,9 +620,9 @@ PyObject *list_devices(PyObject *module, PyObject *none)
 static int take_exporter(const struct dlbuf_exporter_info *info, void *list)
 {
 	PyGILState_STATE state = PyGILState_Ensure();
-	int ret = take(list, Py_BuildValue("(NNiN)", text(info->name),
-					   text(info->node), -info->status,
-					   text(info->reason)));
+	int ret = take(list, Py_BuildValue("(NNiN)", text_of(info->name),
+					   text_of(info->node), -info->status,
+					   text_of(info->reason)));
 
 	PyGILState_Release(state);
 	return ret;

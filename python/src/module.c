@@ -51,10 +51,14 @@ static int raise_text(int err, PyObject *text)
 	return -1;
 }
 
+PyObject *text_of(const char *s)
+{
+	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
+}
+
 int raise_dlbuf(int ret)
 {
-	return raise_text(-ret, PyUnicode_DecodeUTF8(dlbuf_last_error(),
-				strlen(dlbuf_last_error()), "replace"));
+	return raise_text(-ret, text_of(dlbuf_last_error()));
 }
 
 int raise_errno(int err, const char *fmt, ...)

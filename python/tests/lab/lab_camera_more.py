@@ -603,7 +603,7 @@ def run(*args, status=0):
                 sys.argv[1:] = args
                 code = dlbuf.__main__.main()
             except SystemExit as e:
-                code = e.code
+                code = int(e.code or 0)
             except BaseException:
                 traceback.print_exc()
             sys.stdout.flush()

@@ -209,11 +209,6 @@ def test_buffer_of_characters():
     assert dlbuf.from_dlpack(memoryview(b"ab").cast("c")).dtype == "uint8"
 
 
-def test_no_memory_at_all():
-    with pytest.raises(TypeError):
-        dlbuf.from_dlpack(7)
-
-
 def test_asdlpack_is_itself():
     p = Producer()
     assert dlbuf.asdlpack(p) is p
