@@ -10,6 +10,3 @@ ABSENT(WHAT, dlbuf_syncobj_export, (int drm_fd, uint32_t handle, uint64_t point,
 				    int *fence))
 ABSENT(WHAT, dlbuf_syncobj_import, (int drm_fd, uint32_t handle, uint64_t point,
 				    int fence))
-ABSENT(WHAT, dlbuf_syncobj_eventfd, (int drm_fd, uint32_t handle,
-				     uint64_t point, uint32_t flags,
-				     int eventfd))

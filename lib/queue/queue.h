@@ -14,6 +14,8 @@
 
 #include <pthread.h>
 
+#include <dlbuf/sync.h>
+
 #include "../bridge/bridge.h"
 #include "../import/backend.h"
 #include "../import/select.h"

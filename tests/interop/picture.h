@@ -158,7 +158,8 @@ static inline bool check_random(int ret, const struct dlbuf_frame *f)
 	memset(&opts, 0, sizeof(opts));
 	opts.size = sizeof(opts);
 	opts.view = (enum dlbuf_view)dice(DLBUF_NVIEWS);
-	opts.flags = dice(2) ? DLBUF_IMPORT_UNCROPPED : 0;
+	if (dice(2))
+		memset(&f->crop, 0, sizeof(f->crop));
 	if (ret)
 		return !CHECK(ret < 0 && !memcmp(f, &none, sizeof(none)));
 	if (dlbuf_frame_layouts(f, &opts, l, &n) || opts.view == DLBUF_VIEW_STACKED)
