@@ -209,18 +209,28 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 
 # ---------------------------------------------------------------- library
 
-# The rooms of the library, each of which uses those before it (tests/abi/rooms). What is
-# left out has its public functions in absent.c.
+# The rooms of the library, each of which uses those before it (tests/abi/rooms). Pools are
+# left out with what allocates. Of what is left out, lib/stubs makes the public functions,
+# and NAME_absent.c has the internal ones.
 rooms := system dmabuf import access tensor alloc frame capture socket
 rooms-of-devices := backends/vulkan bridge queue backends
-lib-src-y := $(filter-out $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)), \
-	$(wildcard $(rooms:%=lib/%/*.c))) \
-	$(filter-out %/absent.c,$(wildcard $(backends:%=lib/backends/%/*.c))) \
-	$(wildcard $(no-backends:%=lib/backends/%/absent.c)) \
-	$(exporters:%=udmabuf/%.c) $(no-exporters:%=udmabuf/%_absent.c)
-lib-src-y += $(if $(CONFIG_BACKEND_VULKAN),$(filter-out %/absent.c,$(wildcard lib/bridge/*.c)),lib/bridge/absent.c)
-lib-src-$(CONFIG_QUEUE) += $(wildcard lib/queue/*.c)
-lib-obj := $(lib-src-y:%.c=$(O)/%.o)
+lib-src-all := $(wildcard $(rooms:%=lib/%/*.c) lib/queue/*.c lib/bridge/*.c lib/backends/*/*.c udmabuf/*.c)
+lib-src-off := $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)) \
+	$(if $(CONFIG_PART_ALLOC),,lib/capture/pool.c) $(if $(CONFIG_QUEUE),,lib/queue/%) \
+	$(no-backends:%=lib/backends/%/%) $(no-exporters:%=udmabuf/%.c) \
+	$(if $(CONFIG_BACKEND_VULKAN),lib/bridge/absent.c,$(filter-out lib/bridge/absent.c,$(wildcard lib/bridge/*.c)))
+lib-src-y := $(filter-out $(lib-src-off),$(lib-src-all))
+lib-obj := $(lib-src-y:%.c=$(O)/%.o) $(O)/lib/stubs.o
+
+# A list that is the same as before makes nothing new.
+lib-stubs := $(filter-out $(lib-src-y) %absent.c,$(lib-src-all))
+$(O)/lib/stubs.c: lib/stubs lib/libdlbuf.map $(lib-stubs) $(gen)/auto.mk
+	@mkdir -p $(@D)
+	$(Q)lib/stubs lib/libdlbuf.map $(lib-stubs) > $@.new
+	$(Q)cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(O)/lib/stubs.o: $(O)/lib/stubs.c $(O)/.flags $(generated)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(all-cflags) -Os -iquote lib -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 soname := libdlbuf.so.$(MAJOR)
 so := $(O)/libdlbuf.so.$(VERSION)
