@@ -180,6 +180,9 @@ opt-$(CONFIG_DEBUG) += -O0 -g3
 cc-option = $(foreach f,$(1),$(shell $(CC) -Werror $(f) -E -x c /dev/null >/dev/null 2>&1 && echo '$(f)'))
 ifdef need-config
 cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves -fno-jump-tables)
+# A jump to a function at the end of another needs its epilogue, and its unwind table, once more.
+smallest := $(or $(call cc-option,-Oz),-Os) $(call cc-option,-fno-optimize-sibling-calls -fno-ivopts \
+	-fno-tree-dominator-opts -fno-tree-coalesce-vars)
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
@@ -190,7 +193,7 @@ $(hot:%=$(O)/lib/%.o): private cold-code :=
 # each frame, too.
 warm := $(hot) system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
 $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
-	$(if $(filter -O2,$(CFLAGS)),-Os)
+	$(if $(filter -O2,$(CFLAGS)),$(smallest))
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
@@ -287,7 +290,7 @@ endif
 
 # Objects depend on the flags they were made with.
 $(O)/.flags: FORCE | $(O)/
-	@echo '$(CC) $(all-cflags) $(hot) $(once)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(once)' > $@
+	@echo '$(CC) $(all-cflags) $(hot) $(smallest)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(smallest)' > $@
 
 generated := $(gen)/autoconf.h $(gen)/seen.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
 
