@@ -110,9 +110,3 @@ FIELD(uapi_syncobj_transfer, drm_syncobj_transfer, src_point);
 FIELD(uapi_syncobj_transfer, drm_syncobj_transfer, dst_point);
 FIELD(uapi_syncobj_transfer, drm_syncobj_transfer, flags);
 #endif
-
-#ifdef PART_EVENTFD
-#include <drm.h>
-#include "system/uapi.h"
-#endif
-#endif
