@@ -180,6 +180,9 @@ opt-$(CONFIG_DEBUG) += -O0 -g3
 cc-option = $(foreach f,$(1),$(shell $(CC) -Werror $(f) -E -x c /dev/null >/dev/null 2>&1 && echo '$(f)'))
 ifdef need-config
 cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves -fno-jump-tables)
+# A jump to a function at the end of another needs its epilogue, and its unwind table, once more.
+smallest := $(or $(call cc-option,-Oz),-Os) $(call cc-option,-fno-optimize-sibling-calls -fno-ivopts \
+	-fno-tree-dominator-opts -fno-tree-coalesce-vars)
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
@@ -190,7 +193,7 @@ $(hot:%=$(O)/lib/%.o): private cold-code :=
 # each frame, too.
 warm := $(hot) system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
 $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
-	$(if $(filter -O2,$(CFLAGS)),-Os)
+	$(if $(filter -O2,$(CFLAGS)),$(smallest))
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
@@ -209,18 +212,28 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 
 # ---------------------------------------------------------------- library
 
-# The rooms of the library, each of which uses those before it (tests/abi/rooms). What is
-# left out has its public functions in absent.c.
+# The rooms of the library, each of which uses those before it (tests/abi/rooms). Pools are
+# left out with what allocates. Of what is left out, lib/stubs makes the public functions,
+# and NAME_absent.c has the internal ones.
 rooms := system dmabuf import access tensor alloc frame capture socket
 rooms-of-devices := backends/vulkan bridge queue backends
-lib-src-y := $(filter-out $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)), \
-	$(wildcard $(rooms:%=lib/%/*.c))) \
-	$(filter-out %/absent.c,$(wildcard $(backends:%=lib/backends/%/*.c))) \
-	$(wildcard $(no-backends:%=lib/backends/%/absent.c)) \
-	$(exporters:%=udmabuf/%.c) $(no-exporters:%=udmabuf/%_absent.c)
-lib-src-y += $(if $(CONFIG_BACKEND_VULKAN),$(filter-out %/absent.c,$(wildcard lib/bridge/*.c)),lib/bridge/absent.c)
-lib-src-$(CONFIG_QUEUE) += $(wildcard lib/queue/*.c)
-lib-obj := $(lib-src-y:%.c=$(O)/%.o)
+lib-src-all := $(wildcard $(rooms:%=lib/%/*.c) lib/queue/*.c lib/bridge/*.c lib/backends/*/*.c udmabuf/*.c)
+lib-src-off := $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)) \
+	$(if $(CONFIG_PART_ALLOC),,lib/capture/pool.c) $(if $(CONFIG_QUEUE),,lib/queue/%) \
+	$(no-backends:%=lib/backends/%/%) $(no-exporters:%=udmabuf/%.c) \
+	$(if $(CONFIG_BACKEND_VULKAN),lib/bridge/absent.c,$(filter-out lib/bridge/absent.c,$(wildcard lib/bridge/*.c)))
+lib-src-y := $(filter-out $(lib-src-off),$(lib-src-all))
+lib-obj := $(lib-src-y:%.c=$(O)/%.o) $(O)/lib/stubs.o
+
+# A list that is the same as before makes nothing new.
+lib-stubs := $(filter-out $(lib-src-y) %absent.c,$(lib-src-all))
+$(O)/lib/stubs.c: lib/stubs lib/libdlbuf.map $(lib-stubs) $(gen)/auto.mk
+	@mkdir -p $(@D)
+	$(Q)lib/stubs lib/libdlbuf.map $(lib-stubs) > $@.new
+	$(Q)cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(O)/lib/stubs.o: $(O)/lib/stubs.c $(O)/.flags $(generated)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(all-cflags) -Os -iquote lib -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 soname := libdlbuf.so.$(MAJOR)
 so := $(O)/libdlbuf.so.$(VERSION)
@@ -277,7 +290,7 @@ endif
 
 # Objects depend on the flags they were made with.
 $(O)/.flags: FORCE | $(O)/
-	@echo '$(CC) $(all-cflags) $(hot) $(once)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(once)' > $@
+	@echo '$(CC) $(all-cflags) $(hot) $(smallest)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(smallest)' > $@
 
 generated := $(gen)/autoconf.h $(gen)/seen.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
 

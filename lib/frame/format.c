@@ -325,7 +325,7 @@ const struct format *format_find(uint32_t code, uint64_t modifier,
 	return NULL;
 }
 
-const char *dlbuf_code_space_name(enum dlbuf_code_space space)
+const char *code_space_name(enum dlbuf_code_space space)
 {
 	switch (space) {
 	case DLBUF_CODE_DRM:
@@ -406,7 +406,7 @@ int dlbuf_format_find(uint32_t code, uint64_t modifier,
 	f = format_find(code, modifier, space, &alias);
 	if (!f)
 		return fail(-EINVAL, "%s has no format %s that dlbuf knows",
-			    dlbuf_code_space_name(space), code_text(code).s);
+			    code_space_name(space), code_text(code).s);
 	out = info_of(f);
 	return INFO_PUT(info, &out, "dlbuf_format_info");
 }
@@ -448,55 +448,21 @@ static const struct format *find_name(const char *name,
 	return NULL;
 }
 
-/* The one format that all spaces that have the name mean by it. */
-static int find_anywhere(const char *name, const struct format **out)
-{
-	static const enum dlbuf_code_space spaces[] = {
-		DLBUF_CODE_DRM, DLBUF_CODE_V4L2, DLBUF_CODE_GSTREAMER, DLBUF_CODE_FFMPEG,
-	};
-	const struct format *all[ARRAY_SIZE(spaces)];
-	bool differ = false;
-	char list[160] = "";
-	size_t n = 0;
-
-	*out = NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
-		all[i] = find_name(name, spaces[i]);
-		differ |= *out && all[i] && all[i] != *out;
-		*out = *out ? *out : all[i];
-	}
-	for (size_t i = 0; differ && i < ARRAY_SIZE(spaces); i++)
-		if (all[i])
-			n += snprintf(list + n, sizeof(list) - n, "%s%s in %s",
-				      n ? ", " : "", all[i]->reason ? "packed" :
-				      string(all[i]->channels),
-				      dlbuf_code_space_name(spaces[i]));
-	return differ ? fail(-EINVAL, "%s is ambiguous: in memory it is %s; say which",
-			     name, list) : 0;
-}
-
 int dlbuf_format_find_name(const char *name, enum dlbuf_code_space space,
 			   struct dlbuf_format_info *info)
 {
 	struct dlbuf_format_info out;
 	const struct format *f;
-	int ret = 0;
 
 	if (!name)
 		return fail(-EINVAL, "name is NULL");
-	if (space == DLBUF_CODE_LIBCAMERA || (unsigned int)space > DLBUF_CODE_FFMPEG)
+	if (!space || space == DLBUF_CODE_LIBCAMERA || (unsigned int)space > DLBUF_CODE_FFMPEG)
 		return fail(-EINVAL, "code space %d has no names of its own: say DRM, "
-			    "V4L2, GStreamer, FFmpeg, or 0 for all", space);
-	if (space)
-		f = find_name(name, space);
-	else
-		ret = find_anywhere(name, &f);
-	if (ret)
-		return ret;
+			    "V4L2, GStreamer or FFmpeg", space);
+	f = find_name(name, space);
 	if (!f)
-		return fail(-EINVAL, "there is no format %s%s%s", name,
-			    space ? " of " : "",
-			    space ? dlbuf_code_space_name(space) : "");
+		return fail(-EINVAL, "there is no format %s of %s", name,
+			    code_space_name(space));
 	out = info_of(f);
 	return INFO_PUT(info, &out, "dlbuf_format_info");
 }

@@ -43,7 +43,7 @@ int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
 			    code_text(f->code & ~(1u << 31)).s);
 	if (!*out)
 		return fail(-EINVAL, "%s has no format %s that dlbuf knows",
-			    dlbuf_code_space_name(f->code_space),
+			    code_space_name(f->code_space),
 			    code_text(f->code).s);
 	*linear = alias || f->modifier == DLBUF_MOD_LINEAR;
 	return 0;
@@ -246,12 +246,11 @@ static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
 			  (uint64_t)(crop->x / p.hsub) * group, &out->offset);
 }
 
-static int picture_of(const struct dlbuf_frame *f, bool uncropped,
-		      struct picture *p)
+static int picture_of(const struct dlbuf_frame *f, struct picture *p)
 {
-	struct dlbuf_rect crop = { 0, 0, f->width, f->height };
+	struct dlbuf_rect crop;
 	uint32_t hsub;
-	int ret = uncropped ? 0 : frame_crop(f, &crop);
+	int ret = frame_crop(f, &crop);
 
 	if (ret)
 		return ret;
@@ -558,7 +557,6 @@ int frame_layouts(const struct dlbuf_frame *frame,
 		  const struct dlbuf_import_opts *opts,
 		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
 {
-	bool uncropped = opts->flags & DLBUF_IMPORT_UNCROPPED;
 	struct picture p;
 	uint32_t made = 0;
 	int ret = check_frame(frame, opts->view, &p);
@@ -567,7 +565,7 @@ int frame_layouts(const struct dlbuf_frame *frame,
 		return ret;
 	if (opts->view == DLBUF_VIEW_BYTES)
 		return view_bytes(frame, out, n);
-	ret = picture_of(frame, uncropped, &p);
+	ret = picture_of(frame, &p);
 	if (!ret)
 		ret = view_of(frame, &p, opts->view, out, &made);
 	if (!ret && opts->view != DLBUF_VIEW_STACKED)
@@ -799,51 +797,6 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		container_of(tensors[0], struct tensor, versioned)->lease->before =
 			before;
 	return 0;
-}
-
-/* The caller's array of modifiers. */
-struct modifiers {
-	uint64_t *list;
-	size_t room, n;
-};
-
-static void add_modifier(uint64_t modifier, uint32_t nplanes, void *data)
-{
-	struct modifiers *m = data;
-
-	(void)nplanes;
-	if (m->n && modifier == DLBUF_MOD_LINEAR)
-		return; /* it is the first one already */
-	if (m->n < m->room)
-		m->list[m->n] = modifier;
-	m->n++;
-}
-
-int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
-			   uint64_t *modifiers, size_t *n)
-{
-	const struct dlbuf_frame f = {
-		.code = fourcc,
-		.code_space = DLBUF_CODE_DRM,
-	};
-	struct modifiers m = { .list = modifiers };
-	const struct format *format;
-	bool linear;
-	int ret;
-
-	if (!n || (*n && !modifiers))
-		return fail(-EINVAL, "%s is NULL", n ? "modifiers" : "n");
-	ret = device_check(dev);
-	if (!ret)
-		ret = frame_find_format(&f, &format, &linear);
-	if (ret)
-		return ret;
-	m.room = *n;
-	add_modifier(DLBUF_MOD_LINEAR, 0, &m);
-	ret = detile_modifiers(dev, format, add_modifier, &m);
-	if (!ret)
-		*n = m.n;
-	return ret;
 }
 
 /* The caller's walk over formats and modifiers. */

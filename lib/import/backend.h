@@ -57,7 +57,6 @@ struct dlbuf_device {
 struct backend {
 	const char *name;
 	DLDeviceType type;
-	uint32_t flags;		/* its flags in dlbuf_device_opts: upper 16 bits */
 	uint32_t paths;		/* PATH_BIT()s that it has; 0: only `direct` */
 	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
 	const char *exporter;	/* dlbuf_alloc() tries it first; NULL: udmabuf */
@@ -280,8 +279,6 @@ static inline unsigned int devices_unfenced(void)
 bool device_relieve(int ret, bool *tried);
 
 /* Checks and copies a caller's options. The wrap functions use it too. */
-int device_opts_get(const struct backend *backend,
-		    struct dlbuf_device_opts *ours,
-		    const struct dlbuf_device_opts *src);
+int device_opts_get(struct dlbuf_device_opts *ours, const struct dlbuf_device_opts *src);
 
 #endif /* DLBUF_BACKEND_H */

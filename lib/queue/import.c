@@ -183,7 +183,7 @@ static void free_memory(struct queue_memory *m)
 		munmap(m->map, m->base.bytes);
 	if (m->buffer)
 		bridge_buffer_destroy(m->buffer);
-	pthread_mutex_destroy(&m->beginning);
+	pthread_mutex_destroy(&m->order_lock);
 }
 
 static void count_held(struct queue_device *dev, int n)
@@ -239,7 +239,7 @@ bool queue_unimport(struct import *imp, bool wait)
 static void prepare(struct queue_memory *m)
 {
 	m->dev = queue_device_of(m->base.dev);
-	pthread_mutex_init(&m->beginning, NULL);
+	pthread_mutex_init(&m->order_lock, NULL);
 }
 
 void queue_staging_drop(struct queue_memory *m)

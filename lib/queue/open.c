@@ -170,7 +170,7 @@ int queue_wrap(const struct backend *backend, const struct queue_ops *ops,
 	struct dlbuf_device_opts o;
 	struct queue_device *dev;
 	unsigned int n;
-	int ret = device_opts_get(backend, &o, opts);
+	int ret = device_opts_get(&o, opts);
 
 	if (!ret)
 		ret = load(backend, ops, &dev, &n);

@@ -14,6 +14,8 @@
 
 #include <pthread.h>
 
+#include <dlbuf/sync.h>
+
 #include "../bridge/bridge.h"
 #include "../import/backend.h"
 #include "../import/select.h"
@@ -326,8 +328,8 @@ struct queue_memory {
 	bool copied;		/* the path is `bridge` or `copy` */
 	/* With `copied` or `passes`: */
 	struct queue_work *begun; /* behind the last copy in, begin() or end(), or NULL */
-	pthread_mutex_t beginning; /* held while these are put on a stream */
-	bool held;		/* under `beginning`: begin() was called, end() not */
+	pthread_mutex_t order_lock; /* held while one of these is put on a stream */
+	bool held;		/* under `order_lock`: begin() was called, end() not */
 	uint32_t held_for;	/* and for which accesses */
 	/* Under dev->lock. */
 	struct queue_work *works;

@@ -116,9 +116,9 @@ static int release_unordered(struct queue_memory *m, uint32_t access)
 	struct queue_work *begun;
 	int ret;
 
-	pthread_mutex_lock(&m->beginning);
+	pthread_mutex_lock(&m->order_lock);
 	begun = queue_work_ref(dev, m->begun);
-	pthread_mutex_unlock(&m->beginning);
+	pthread_mutex_unlock(&m->order_lock);
 	ret = queue_work_end(dev, begun);
 	if (ret)
 		queue_set_unsure(dev);

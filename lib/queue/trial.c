@@ -10,8 +10,7 @@
 
 #include <linux/dma-buf.h>
 
-#include <dlbuf/heap.h>
-#include <dlbuf/udmabuf.h>
+#include <dlbuf/alloc.h>
 
 #include "../dmabuf/fence.h"
 #include "../import/cache.h"
@@ -86,18 +85,19 @@ static int try_buffer(struct queue_device *dev, int fd)
 
 void queue_try_direct(struct queue_device *dev)
 {
-	struct dlbuf_udmabuf u;
+	DLBUF_OPTS(dlbuf_alloc_opts, udmabuf, .exporter = "udmabuf");
+	DLBUF_OPTS(dlbuf_alloc_opts, heap, .exporter = "heap:system");
 	int fd, ret = -ENOSYS;
 
 	/* Another thread's import does not wait for the trial. */
 	if (__atomic_load_n(&dev->believed, __ATOMIC_ACQUIRE) ||
 	    __atomic_exchange_n(&dev->tried, 1, __ATOMIC_ACQ_REL))
 		return;
-	if (!dlbuf_udmabuf_create(BYTES, NULL, &u)) {
-		ret = try_buffer(dev, u.fd);
-		dlbuf_udmabuf_close(&u);
+	if (!dlbuf_alloc_fd(BYTES, &udmabuf, &fd)) {
+		ret = try_buffer(dev, fd);
+		close(fd);
 	}
-	if (ret && !dlbuf_heap_alloc("system", BYTES, NULL, &fd)) {
+	if (ret && !dlbuf_alloc_fd(BYTES, &heap, &fd)) {
 		ret = try_buffer(dev, fd);
 		close(fd);
 	}

@@ -354,7 +354,7 @@ static int hold_shares(DLManagedTensorVersioned *const tensors[], uint32_t n,
 	if (!hold)
 		return -ENOMEM;
 	for (uint32_t i = 0; !ret && i < n; i++)
-		ret = dlbuf_tensor_share(tensors[i], &hold->shares[i]);
+		ret = dlbuf_tensor_share(tensors[i], NULL, &hold->shares[i]);
 	if (ret) {
 		delete_all(hold->shares);
 		free(hold);

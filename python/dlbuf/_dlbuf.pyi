@@ -24,7 +24,8 @@ class Device:
 
     cache=False keeps no import after its last tensor. max_idle limits how many
     imports without a tensor the device keeps; 0 means 256, or a quarter of the
-    limit of fds. bridge=False opens no Vulkan device beside CUDA.
+    limit of fds. bridge=False opens no Vulkan device beside
+    CUDA or HIP.
 
     May block while a driver loads. Raises InvalidError for a bad name, Error
     with ENODEV where the driver or device is absent, Error with ENOSYS for a

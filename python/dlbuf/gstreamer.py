@@ -279,7 +279,6 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    uncropped: bool = False,
     modifier: int | None = None,
 ) -> TensorFrame:
     """Makes the tensors of a Gst.Sample, or of a Gst.Buffer and its Gst.Caps.
@@ -333,7 +332,7 @@ def frame(
     none = gst.CLOCK_TIME_NONE
     return import_frame(
         planes, width, height, said.code, space=said.space, modifier=said.modifier,
-        view=view, device=device, access=access, may_copy=may_copy, uncropped=uncropped,
+        view=view, device=device, access=access, may_copy=may_copy,
         crop=(crop[0].x, crop[0].y, crop[0].width, crop[0].height) if crop else None,
         sequence=None if buffer.offset == none else buffer.offset,
         timestamp_ns=None if buffer.pts == none else buffer.pts, clock=Clock.STREAM,
@@ -445,7 +444,6 @@ def frames(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    uncropped: bool = False,
     modifier: int | None = None,
 ) -> Generator[TensorFrame, None, None]:
     """Iterates over the frames of a pipeline, until it ends or is stopped.
@@ -490,7 +488,7 @@ def frames(
                 continue
             if sample:
                 made = frame(sample, device=device, view=view, access=access,
-                             may_copy=may_copy, uncropped=uncropped, modifier=modifier)
+                             may_copy=may_copy, modifier=modifier)
                 del sample
                 yield made
                 del made

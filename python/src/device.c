@@ -121,7 +121,7 @@ static int device_opts(struct dlbuf_device_opts *opts, int cache, int bridge,
 	*opts = (struct dlbuf_device_opts){
 		.size = sizeof(*opts),
 		.flags = (cache ? 0 : DLBUF_DEVICE_NO_CACHE) |
-			 (bridge ? 0 : DLBUF_CUDA_NO_BRIDGE),
+			 (bridge ? 0 : DLBUF_DEVICE_NO_BRIDGE),
 	};
 	return parse_count(max_idle, &opts->cache_max_idle, "max_idle");
 }

@@ -172,7 +172,7 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 		*out = source_export(t->src, &t->dl->dl_tensor);
 		return *out ? 0 : -1;
 	}
-	ret = dlbuf_tensor_share(t->dl, out);
+	ret = dlbuf_tensor_share(t->dl, NULL, out);
 	if (ret)
 		return raise_dlbuf(ret);
 	tensor_inherit(t, *out);

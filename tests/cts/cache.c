@@ -84,10 +84,10 @@ static void allocations(void *arg)
 
 	cts_delete(cts_import(dev, fd, 16384));
 	CHECK_EQ(KTAP_ALLOCS(dlbuf_import(dev, fd, &layout, NULL, t)), 1);
-	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share(t[0], &u)), 1);
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share(t[0], NULL, &u)), 1);
 	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share_legacy(t[0], &old)), 1);
 	cts_delete(u);
-	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_view(t[0], &layout, &u)), 1);
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share(t[0], &layout, &u)), 1);
 	if (!strcmp(cts_access->backend, "cpu")) {
 		CHECK_EQ(KTAP_ALLOCS(dlbuf_acquire(u, DLBUF_RW, NULL, NULL)), 0);
 		CHECK_EQ(KTAP_ALLOCS(dlbuf_release(u, NULL, NULL)), 0);
@@ -298,7 +298,7 @@ static void *importer(void *arg)
 		DLManagedTensorVersioned *t, *u;
 
 		if (dlbuf_import(s->dev, s->fds[i % 4], &layout, NULL, &t) ||
-		    dlbuf_tensor_share(t, &u)) {
+		    dlbuf_tensor_share(t, NULL, &u)) {
 			__atomic_add_fetch(&s->failures, 1, __ATOMIC_RELAXED);
 			continue;
 		}

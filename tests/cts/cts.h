@@ -84,6 +84,8 @@ struct dlbuf_device *cts_open_second(void);
 
 /* A new dma-buf; skips the case where the device cannot take such a one. */
 int cts_alloc(const char *exporter, uint64_t bytes);
+/* A dma-buf of heap:system, whose fd is for reading only. */
+int cts_alloc_read_only(uint64_t bytes);
 
 /*
  * Skips the case where the device takes a udmabuf only if it knows the memfd:

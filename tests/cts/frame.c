@@ -85,7 +85,7 @@ static void lease(void *arg)
 	uint32_t n = 0;
 
 	REQUIRE_OK(dlbuf_import_frame(dev, &f, NULL, t, &n));
-	REQUIRE_OK(dlbuf_tensor_share(t[1], &share));
+	REQUIRE_OK(dlbuf_tensor_share(t[1], NULL, &share));
 	CHECK_EQ(c.fired, 0);
 	cts_delete(t[0]);
 	CHECK_EQ(c.fired, 0);

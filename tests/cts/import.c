@@ -240,7 +240,6 @@ static void low_fd_numbers(void *arg)
 
 static void read_only_fd(void *arg)
 {
-	DLBUF_OPTS(dlbuf_heap_opts, hopts, .access = DLBUF_READ);
 	DLBUF_OPTS(dlbuf_import_opts, want_write, .access = DLBUF_RW);
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	DLManagedTensorVersioned *t = NULL;
@@ -248,10 +247,7 @@ static void read_only_fd(void *arg)
 	DLTensor layout = LAYOUT8(1, &shape);
 	int fd AUTO_FD, ret;
 
-	ret = dlbuf_heap_alloc("system", 4096, &hopts, &fd);
-	if (ret == -ENODEV)
-		ABSENT("%s", dlbuf_last_error());
-	REQUIRE_OK(ret);
+	fd = cts_alloc_read_only(4096);
 	CHECK_ERR(dlbuf_import(dev, fd, &layout, &want_write, &t), -EACCES);
 	CHECK(!t);
 	ret = dlbuf_import(dev, fd, &layout, NULL, &t);
@@ -297,14 +293,12 @@ static void closed_once(void *arg)
 {
 	static const long harmless[] = { SYS_fstat, SYS_lseek, SYS_mmap, SYS_munmap, SYS_futex,
 					 SYS_madvise, SYS_mprotect, SYS_brk };
-	DLBUF_OPTS(dlbuf_heap_opts, hopts, .access = DLBUF_READ);
 	static struct cts_syscall calls[512];
 	struct refusal r = { .fd = -1 };
 	uint64_t closed = UINT64_MAX;
 	int n;
 
-	if (dlbuf_heap_alloc("system", 4096, &hopts, &r.fd))
-		ABSENT("%s", dlbuf_last_error());
+	r.fd = cts_alloc_read_only(4096);
 	n = cts_trace(open_device, import_refused, &r, calls, 512);
 	close(r.fd);
 	if (n < 0)

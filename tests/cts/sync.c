@@ -48,7 +48,7 @@ static void states(void *arg)
 	CHECK_EQ(info.acquired, DLBUF_READ);
 	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), -EBUSY);
 	/* Another tensor over the same buffer is another access. */
-	CHECK_EQ(dlbuf_tensor_share(t, &u), 0);
+	CHECK_EQ(dlbuf_tensor_share(t, NULL, &u), 0);
 	CHECK_EQ(dlbuf_acquire(u, DLBUF_RW, NULL, NULL), 0);
 	CHECK_EQ(dlbuf_release(u, NULL, NULL), 0);
 	CHECK_EQ(dlbuf_release(t, NULL, &fence), 0);
@@ -123,7 +123,7 @@ static void *goes_on(void *arg)
 		CHECK_OK(dlbuf_fence_wait(fence, 0));
 		shut(fence);
 	}
-	CHECK_OK(dlbuf_tensor_share(t, &u));
+	CHECK_OK(dlbuf_tensor_share(t, NULL, &u));
 	CHECK_OK(dlbuf_acquire_all((DLManagedTensorVersioned *[]){ t, u }, 2,
 				   DLBUF_WRITE, NULL, &past));
 	CHECK_OK(dlbuf_release_all(&t, 1, NULL, NULL));

@@ -410,6 +410,26 @@ static void refusals(void *arg)
 	close(pipes[1]);
 }
 
+/* The modifiers that the device has for a fourcc. */
+struct modifiers {
+	uint32_t code;
+	uint64_t list[64];
+	size_t n;
+};
+
+static int note_modifier(const struct dlbuf_device_format *f, void *data)
+{
+	struct modifiers *m = data;
+
+	if (f->code_space == DLBUF_CODE_DRM && f->code == m->code) {
+		CHECK(f->modifier != DLBUF_MOD_INVALID &&
+		      !m->n == (f->modifier == DLBUF_MOD_LINEAR));
+		REQUIRE(m->n < ARRAY_SIZE(m->list));
+		m->list[m->n++] = f->modifier;
+	}
+	return 0;
+}
+
 /* The list has what is imported, and nothing else. */
 static void modifiers(void *arg)
 {
@@ -419,28 +439,17 @@ static void modifiers(void *arg)
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_frame f = nv12(&fd);
-	uint64_t list[64];
+	struct modifiers m = { .code = f.code };
 
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		size_t n = ARRAY_SIZE(list);
-
-		CHECK_OK(dlbuf_device_modifiers(dev, kinds[i].code, list, &n));
-		CHECK(n >= 1 && n <= ARRAY_SIZE(list));
-		CHECK_EQ(list[0], DLBUF_MOD_LINEAR);
-		for (size_t j = 1; j < n; j++)
-			CHECK(list[j] != DLBUF_MOD_LINEAR &&
-			      list[j] != DLBUF_MOD_INVALID);
-	}
+	CHECK_OK(dlbuf_device_formats(dev, note_modifier, &m));
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		size_t n = ARRAY_SIZE(list);
 		bool has = false;
 		uint32_t nt;
 		int ret;
 
 		f.modifier = all[i];
-		CHECK_OK(dlbuf_device_modifiers(dev, f.code, list, &n));
-		for (size_t j = 0; j < n; j++)
-			has |= list[j] == all[i];
+		for (size_t j = 0; j < m.n; j++)
+			has |= m.list[j] == all[i];
 		ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &nt);
 		/* A driver that lists it may want other memory. */
 		CHECK(!ret ? has : all[i] != DLBUF_MOD_LINEAR);
@@ -460,16 +469,15 @@ static void layouts(void *arg)
 	static const uint64_t offsets[] = { 0, 256, 65536 };
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	int fd AUTO_FD = -1;
-	uint64_t list[64];
-	size_t n = ARRAY_SIZE(list);
+	struct modifiers m = { .code = CC('X', 'R', '2', '4') };
 
 	if (!dev->backend->can_detile)
 		SKIP("the device makes no copies");
 	detile_linear = true;
 	fd = buffer(1);
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	CHECK_OK(dlbuf_device_modifiers(dev, CC('X', 'R', '2', '4'), list, &n));
-	for (size_t i = 0; i < n * ARRAY_SIZE(pitches) * ARRAY_SIZE(offsets); i++) {
+	CHECK_OK(dlbuf_device_formats(dev, note_modifier, &m));
+	for (size_t i = 0; i < m.n * ARRAY_SIZE(pitches) * ARRAY_SIZE(offsets); i++) {
 		uint64_t offset = offsets[i % ARRAY_SIZE(offsets)];
 		int64_t pitch = pitches[i / ARRAY_SIZE(offsets) % ARRAY_SIZE(pitches)];
 		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
@@ -477,7 +485,7 @@ static void layouts(void *arg)
 		uint32_t nt = 0;
 		int ret;
 
-		f.modifier = list[i / ARRAY_SIZE(offsets) / ARRAY_SIZE(pitches)];
+		f.modifier = m.list[i / ARRAY_SIZE(offsets) / ARRAY_SIZE(pitches)];
 		f.planes[0].pitch = pitch;
 		f.planes[0].offset = offset;
 		ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &nt);

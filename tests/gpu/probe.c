@@ -631,10 +631,11 @@ static void paths_udmabuf(void *arg)
 
 static void paths_heap(void *arg)
 {
+	DLBUF_OPTS(dlbuf_alloc_opts, heap, .exporter = "heap:system");
 	int fd;
 
 	gpu_begin();
-	if (dlbuf_heap_alloc("system", BYTES, NULL, &fd))
+	if (dlbuf_alloc_fd(BYTES, &heap, &fd))
 		SKIP("%s", dlbuf_last_error());
 	paths("heap", fd);
 	close(fd);
@@ -914,7 +915,7 @@ TEST(vulkan_import_udmabuf)
 	struct dlbuf_udmabuf buf;
 
 	gpu_begin();
-	dev = gpu_open(DLBUF_CUDA_NO_BRIDGE);
+	dev = gpu_open(DLBUF_DEVICE_NO_BRIDGE);
 	vk = open_same_vulkan(dev);
 	buf = gpu_udmabuf(BYTES);
 	compare_vulkan("vulkan/udmabuf", vk, buf.fd, fill_fd, &buf.fd);
@@ -931,7 +932,7 @@ TEST(vulkan_import_own)
 	int fd;
 
 	gpu_begin();
-	dev = gpu_open(DLBUF_CUDA_NO_BRIDGE);
+	dev = gpu_open(DLBUF_DEVICE_NO_BRIDGE);
 	vk = open_same_vulkan(dev);
 	fd = export_own(&p);
 	compare_vulkan("vulkan/own", vk, fd, fill_pointer, &p);

@@ -499,7 +499,7 @@ static void import_on(struct stress *s, const struct device *d,
 		items[nitems++]->t = t[i];
 		if (!at_once && one_in(rng, 3)) {
 			items[nitems] = new_item(lease, i);
-			CHECK_OK(dlbuf_tensor_share(t[i], &items[nitems++]->t));
+			CHECK_OK(dlbuf_tensor_share(t[i], NULL, &items[nitems++]->t));
 		}
 		if (!at_once && one_in(rng, 6)) {
 			items[nitems] = new_item(lease, i);

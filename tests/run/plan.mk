@@ -81,7 +81,7 @@ $(call step,unit@cpu-only): unit@%: build@%
 # Parts of the library, two by two, and all that a camera on a board does without.
 parts := $(shell sed -n 's/^config \(PART_[A-Z0-9_]*\|FORMATS_ALL\|SHARED\|STATIC\)$$/\1/p' Kconfig)
 no-gpu := WERROR=y DMABUF_TEST=n $(patsubst %,%=n,$(filter-out BACKEND_CPU,$(filter BACKEND_%,$(options))))
-no-alloc := EXPORTER_UDMABUF=n EXPORTER_HEAP=n PART_POOL=n PART_DETILE=n
+no-alloc := EXPORTER_UDMABUF=n EXPORTER_HEAP=n PART_DETILE=n
 no-part = $(if $(findstring part-alloc,$*),$(no-alloc)) $(if $(findstring part-v4l2,$*),PART_CAMERA=n)
 without := $(shell echo $(parts) | awk '{ h = int((NF + 1) / 2); for (i = 1; i <= h; i++) \
 	print tolower(i + h > NF ? $$i : $$i "+" $$(i + h)) }' | tr _ -)
@@ -98,7 +98,7 @@ $(call step,build@static):
 	$(build) 'WERROR=y SHARED=n TOOL_JSON=n TOOL_PNG=n TOOL_DRM=n' -- LDFLAGS=-static CFLAGS=-O1 all
 $(call step,tool@static): build@static
 	$(plain) -- tests/tool/static_ $(dir)/static/dmabuf-test
-small-set := $(no-gpu) UNWIND_TABLES=n $(no-alloc) $(patsubst %,%=n,$(filter-out PART_POOL PART_DETILE SHARED STATIC,$(parts)))
+small-set := $(no-gpu) UNWIND_TABLES=n $(no-alloc) $(patsubst %,%=n,$(filter-out PART_DETILE SHARED STATIC,$(parts)))
 small-cflags := CFLAGS=-Os
 $(call step,build@small):
 	$(build) '$(small-set)' -- $(small-cflags) lib

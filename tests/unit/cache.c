@@ -968,7 +968,7 @@ static void *share_and_forget(void *arg)
 {
 	DLManagedTensorVersioned *t = arg, *other;
 
-	CHECK_OK(dlbuf_tensor_share(t, &other));
+	CHECK_OK(dlbuf_tensor_share(t, NULL, &other));
 	/* Forgotten, the import is a brief one. */
 	cache_forget(shared_dev, &container_of(t, struct tensor, versioned)->imp->id);
 	CHECK_EQ(syscall(SYS_write, shared_pipe[1], "x", 1), 1);
@@ -992,7 +992,7 @@ TEST(threads_share_a_tensor)
 	t->flags |= DLPACK_FLAG_BITMASK_IS_COPIED;
 	REQUIRE(!pthread_create(&thread, NULL, share_and_forget, t));
 	CHECK_EQ(syscall(SYS_read, shared_pipe[0], &c, 1), 1);
-	CHECK_OK(dlbuf_tensor_share(t, &other[0]));
+	CHECK_OK(dlbuf_tensor_share(t, NULL, &other[0]));
 	CHECK_OK(dlbuf_tensor_import(shared_dev, t, NULL, &other[1]));
 	pthread_join(thread, (void **)&other[2]);
 	CHECK_EQ(t->flags, 0);

@@ -74,7 +74,7 @@ TEST(what_a_bridge_can)
 		{ "notimeline", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT,
 		  "the driver shares no timeline semaphores", 0 },
 		{ "", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT,
-		  "DLBUF_CUDA_NO_BRIDGE", DLBUF_CUDA_NO_BRIDGE },
+		  "DLBUF_DEVICE_NO_BRIDGE", DLBUF_DEVICE_NO_BRIDGE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

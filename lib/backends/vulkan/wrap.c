@@ -113,7 +113,7 @@ int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 	if (!ret)
 		ret = check_handles(&ours);
 	if (!ret)
-		ret = device_opts_get(&vulkan_backend, &o, opts);
+		ret = device_opts_get(&o, opts);
 	if (!ret)
 		ret = vulkan_device_alloc(&dev);
 	if (ret)

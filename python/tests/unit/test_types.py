@@ -138,8 +138,6 @@ def test_device_names():
     (lambda: dlbuf.from_fd(0, (1,), "uint8", access="x"), (ValueError,),
      errno.EINVAL),
     (lambda: dlbuf.Device("nonesuch"), (ValueError,), errno.EINVAL),
-    (lambda: dlbuf.Device("cpu", bridge=False), (ValueError,),
-     errno.EINVAL),
     (lambda: dlbuf.from_frame([(0, 64)], 8, 8, "NONE"), (ValueError,),
      errno.EINVAL),
     (lambda: dlbuf.from_frame([(0, 64)], 8, 8, 0x3231564E), (ValueError,),
