@@ -113,6 +113,9 @@ int bridge_buffer_create(struct bridge *bridge, int dma_buf,
  */
 int bridge_copy(struct bridge_buffer *buffer, bool in);
 
+/* Whether a copy of the buffer runs or waits. Does not wait. */
+bool bridge_copies(struct bridge_buffer *buffer);
+
 /* Waits for the buffer's copies, and destroys it. */
 void bridge_buffer_destroy(struct bridge_buffer *buffer);
 

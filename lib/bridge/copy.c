@@ -289,6 +289,17 @@ int bridge_buffer_create(struct bridge *bridge, int dma_buf,
 	return 0;
 }
 
+bool bridge_copies(struct bridge_buffer *buffer)
+{
+	struct vulkan_device *dev = buffer->bridge->dev;
+	bool runs;
+
+	pthread_mutex_lock(&dev->lock);
+	runs = vulkan_jobs_run(dev, buffer->jobs, NULL);
+	pthread_mutex_unlock(&dev->lock);
+	return runs;
+}
+
 void bridge_buffer_destroy(struct bridge_buffer *buffer)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;

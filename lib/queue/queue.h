@@ -579,9 +579,11 @@ int queue_work_end(struct queue_device *dev, struct queue_work *work);
  * handle. The access ends when an event could be recorded there and is complete. If the
  * stream is destroyed, it ends at once; if dev->orphans, when all work of the device is
  * complete.
+ * copies: the bridge copies after that work, and the access ends with the copy. Fences that
+ * it gives do not show that: drivers let them time out.
  */
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   int late, int *eventfd);
+		   int late, bool copies, int *eventfd);
 
 /*
  * Takes completed works off m->works or dev->waits; true: the list is empty, and a lost
