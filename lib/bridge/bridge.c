@@ -155,44 +155,10 @@ static int takes_fences(const struct vulkan_device *dev)
 			"SYNC_FD is not importable");
 }
 
-static int create_device(struct vulkan_device *dev)
-{
-	const struct vulkan_physical *p = &dev->physical;
-	VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
-		.sType =
-		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
-		.timelineSemaphore = VK_TRUE,
-	};
-	VkDeviceQueueCreateInfo queue = {
-		.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-		.queueFamilyIndex = p->family,
-		.queueCount = p->queues > 1 ? 2 : 1,
-		.pQueuePriorities = (float[]){ 1, 1 },
-	};
-	const char *names[16];
-	VkDeviceCreateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-		.pNext = &timeline,
-		.queueCreateInfoCount = 1,
-		.pQueueCreateInfos = &queue,
-		.enabledExtensionCount =
-			vulkan_extension_names(p->extensions & EXTENSIONS,
-					       names),
-		.ppEnabledExtensionNames = names,
-	};
-
-	return VULKAN_CALL(&dev->instance.vk, CreateDevice, p->handle, &info,
-			   NULL, &dev->handle);
-}
-
 static int find_functions(struct vulkan_device *dev)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
-	int ret;
 
-	ret = vulkan_load(vk, VULKAN_DEVICE, dev->instance.handle, dev->handle);
-	if (ret)
-		return ret;
 	/* Loaders return functions of Vulkan versions that the device does not have. */
 	if (dev->physical.version < VK_API_VERSION_1_2) {
 		vk->GetSemaphoreCounterValue = vk->GetSemaphoreCounterValueKHR;
@@ -285,6 +251,11 @@ static void destroy_device(struct vulkan_device *dev)
 static int open_device(struct bridge *bridge, const uint8_t *uuid, uint64_t pci,
 		       struct bridge_caps *caps)
 {
+	VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
+		.sType =
+		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
+		.timelineSemaphore = VK_TRUE,
+	};
 	struct vulkan_device *dev = bridge->dev;
 	int ret, imports;
 
@@ -297,7 +268,7 @@ static int open_device(struct bridge *bridge, const uint8_t *uuid, uint64_t pci,
 	if (!ret)
 		ret = has_timelines(dev);
 	if (!ret)
-		ret = create_device(dev);
+		ret = vulkan_device_create(dev, EXTENSIONS, &timeline, 2);
 	if (ret)
 		return ret;
 	ret = find_functions(dev);
@@ -306,8 +277,7 @@ static int open_device(struct bridge *bridge, const uint8_t *uuid, uint64_t pci,
 		ret = vulkan_device_finish(dev);
 	}
 	if (ret) {
-		if (dev->instance.vk.DestroyDevice)
-			dev->instance.vk.DestroyDevice(dev->handle, NULL);
+		dev->instance.vk.DestroyDevice(dev->handle, NULL);
 		return ret;
 	}
 	dev->usage = USAGE;

@@ -58,14 +58,4 @@ int vulkan_timeline_signal(struct vulkan_device *dev, VkSemaphore timeline,
 int vulkan_timeline_wait(struct vulkan_device *dev, VkSemaphore timeline,
 			 uint64_t value);
 
-/* Semaphores that a submit waits for and signals, or NULL, with timeline values. */
-struct vulkan_submit {
-	VkCommandBuffer cmd;
-	VkSemaphore wait, signal;
-	uint64_t wait_value, signal_value;
-};
-
-int vulkan_bridge_submit(struct bridge *bridge, struct vulkan_job *job,
-			 VkQueue queue, const struct vulkan_submit *s);
-
 #endif /* DLBUF_VULKAN_BRIDGE_DEVICE_H */

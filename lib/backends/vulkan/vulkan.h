@@ -149,6 +149,14 @@ BACKEND_DECLARE(vulkan);
 int vulkan_device_alloc(struct vulkan_device **out);
 void vulkan_device_free(struct vulkan_device *dev);
 
+/*
+ * Creates dev->handle, with the EXT_* of `extensions` that it has, a chain of features, or
+ * NULL, and up to two queues of its family; and loads its functions. After a failure there
+ * is no device.
+ */
+int vulkan_device_create(struct vulkan_device *dev, uint32_t extensions,
+			 const void *features, uint32_t nqueues);
+
 /* Fills in the rest, once handles, functions and p are set. */
 int vulkan_device_finish(struct vulkan_device *dev);
 
@@ -214,6 +222,18 @@ vulkan_memory_features(const struct vulkan_instance *inst,
 /* Finds the device of a selector; "" is the first one that can be used. */
 int vulkan_physical_select(const struct vulkan_instance *inst,
 			   const char *selector, struct vulkan_physical *p);
+
+/* Makes a buffer with dev->usage for memory of that kind. */
+int vulkan_buffer_create(struct vulkan_device *dev,
+			 VkExternalMemoryHandleTypeFlags handle, uint64_t bytes,
+			 bool address, VkBuffer *out);
+
+/*
+ * Asks what a buffer needs, or an image, the other one being NULL. Sets *alone if the
+ * driver wants memory for this one only.
+ */
+VkMemoryRequirements vulkan_needs(struct vulkan_device *dev, VkBuffer buffer,
+				  VkImage image, bool *alone);
 
 /* import.c and sync.c: functions of struct backend. */
 int vulkan_import_buffer(struct import *imp);
@@ -297,13 +317,42 @@ bool vulkan_is_busy(struct vulkan_device *dev, const struct vulkan_import *of);
  * lists.
  */
 
+/*
+ * Under dev->lock, which protects the command pool: makes n command buffers, and calls fn
+ * to record each. On failure out[0] is NULL.
+ */
+int vulkan_record(struct vulkan_device *dev, VkCommandBufferUsageFlags usage,
+		  void (*fn)(VkCommandBuffer cmd, uint32_t i, void *data),
+		  void *data, uint32_t n, VkCommandBuffer *out);
+
+/*
+ * Transfers a buffer from the queue family `other`, for that access, or back to it.
+ * Reads need no flush.
+ */
+VkBufferMemoryBarrier vulkan_barrier(const struct vulkan_device *dev, VkBuffer buffer,
+				     uint32_t other, bool acquire,
+				     VkAccessFlags access);
+
+/* Records such transfers. stages: of the work between acquire and release. */
+void vulkan_transfer(struct vulkan_device *dev, VkCommandBuffer cmd, bool acquire,
+		     VkPipelineStageFlags stages, uint32_t n,
+		     const VkBufferMemoryBarrier *buffers, uint32_t nimages,
+		     const VkImageMemoryBarrier *images);
+
 /* Gets a job to submit with, perhaps a completed one of the list. */
 int vulkan_job_get(struct vulkan_device *dev, struct vulkan_job **list,
 		   struct vulkan_job **out);
 
+/* Commands, and semaphores that a submit waits for and signals, or NULL. */
+struct vulkan_submit {
+	VkCommandBuffer cmd;
+	VkSemaphore wait, signal;
+	uint64_t wait_value, signal_value;	/* of timelines */
+};
+
 /* Submits; the job then runs until its fence is signalled. */
 int vulkan_job_submit(struct vulkan_device *dev, struct vulkan_job *job,
-		      VkQueue queue, const VkSubmitInfo *info);
+		      VkQueue queue, const struct vulkan_submit *s);
 void vulkan_job_put(struct vulkan_device *dev, struct vulkan_job **list,
 		    struct vulkan_job *job);
 
