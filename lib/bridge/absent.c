@@ -5,13 +5,8 @@
 
 #define WHAT "backend vulkan"
 
-int bridge_open(const uint8_t uuid[16], struct bridge **out,
+int bridge_open(const uint8_t *uuid, uint64_t pci, struct bridge **out,
 		struct bridge_caps *caps)
-{
-	return fail(-ENOSYS, WHAT " is not built into this library");
-}
-
-int bridge_open_pci(uint64_t pci, struct bridge **out, struct bridge_caps *caps)
 {
 	return fail(-ENOSYS, WHAT " is not built into this library");
 }

@@ -37,14 +37,13 @@ static void unbind(struct vulkan_device *dev, struct bound *b)
 static int shared_type(struct vulkan_device *dev, uint32_t wanted,
 		       uint32_t *type)
 {
-	uint32_t types = wanted & dev->physical.memory_types;
+	uint32_t types;
+	int ret = vulkan_types(dev, wanted, UINT32_MAX, &types);
 
+	if (ret)
+		return ret;
 	if (types & dev->physical.local_types)
 		types &= dev->physical.local_types;
-	if (!types)
-		return fail(-EOPNOTSUPP, "vulkan: no memory type fits a "
-			    "shared buffer (0x%x) and without a condition "
-			    "(0x%x)", wanted, dev->physical.memory_types);
 	*type = __builtin_ctz(types);
 	return 0;
 }
@@ -113,37 +112,22 @@ static int share(struct bridge_buffer *buffer, int *fd,
 
 /* ---- commands */
 
-/*
- * Transfers both buffers to our queue family, or from it. First comes the one that is
- * read.
- */
-static void hand_over(struct bridge_buffer *buffer, VkCommandBuffer cmd,
-		      bool in, bool acquire)
-{
-	struct vulkan_device *dev = buffer->bridge->dev;
-	VkBufferMemoryBarrier barriers[2];
-
-	barriers[!in] = vulkan_barrier(dev, buffer->dma_buf.buffer, dev->foreign, acquire,
-		in ? VK_ACCESS_TRANSFER_READ_BIT : VK_ACCESS_TRANSFER_WRITE_BIT);
-	barriers[in] = vulkan_barrier(dev, buffer->shared.buffer,
-		bridge_family(buffer->bridge), acquire,
-		in ? VK_ACCESS_TRANSFER_WRITE_BIT : VK_ACCESS_TRANSFER_READ_BIT);
-	vulkan_transfer(dev, cmd, acquire, VK_PIPELINE_STAGE_TRANSFER_BIT, 2, barriers, 0,
-			NULL);
-}
-
 /* The first command buffer copies in, the second one out. */
-static void record(VkCommandBuffer cmd, uint32_t i, void *data)
+static void record(VkCommandBuffer cmd, uint32_t n, void *data)
 {
-	struct bridge_buffer *buffer = data;
-	struct vulkan_api *vk = &buffer->bridge->dev->instance.vk;
-	VkBufferCopy all = { .size = buffer->bytes };
-	VkBuffer dma_buf = buffer->dma_buf.buffer;
-	VkBuffer shared = buffer->shared.buffer;
+	struct bridge_buffer *b = data;
+	struct vulkan_device *dev = b->bridge->dev;
+	const VkBufferCopy whole = { .size = b->bytes };
+	struct vulkan_owned both[] = {
+		{ b->dma_buf.buffer, dev->foreign, 0 },
+		{ b->shared.buffer, bridge_family(b->bridge), 0 },
+	};
 
-	hand_over(buffer, cmd, !i, true);
-	vk->CmdCopyBuffer(cmd, i ? shared : dma_buf, i ? dma_buf : shared, 1, &all);
-	hand_over(buffer, cmd, !i, false);
+	both[n].access = VK_ACCESS_TRANSFER_READ_BIT;
+	both[!n].access = VK_ACCESS_TRANSFER_WRITE_BIT;
+	vulkan_transfer(dev, cmd, true, VK_PIPELINE_STAGE_TRANSFER_BIT, both, 2, NULL, 0);
+	dev->instance.vk.CmdCopyBuffer(cmd, both[n].buffer, both[!n].buffer, 1, &whole);
+	vulkan_transfer(dev, cmd, false, VK_PIPELINE_STAGE_TRANSFER_BIT, both, 2, NULL, 0);
 }
 
 /* ---- buffers */

@@ -35,7 +35,7 @@ struct bridge {
  * what that is; caps says what another API can use. Tests act as that API on drivers
  * that share nothing; links then have no fd.
  */
-int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
+int vulkan_bridge_create(const uint8_t *uuid, uint64_t pci, struct bridge **out,
 			 struct bridge_caps *caps);
 
 /* Gives the queue family that owns the shared memory while the other API uses it. */

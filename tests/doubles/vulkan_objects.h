@@ -41,7 +41,7 @@ struct item {
 	uint64_t *value;	/* of a timeline */
 	uint64_t last;		/* that was submitted, or signalled */
 	struct item *from, *to; /* of a command buffer's copy */
-	uint64_t bytes;
+	VkBufferCopy region;
 	struct item *held[2];	/* buffers that it has acquired */
 	unsigned int users[2];	/* of a device's queues, whose handles these are; atomic */
 };

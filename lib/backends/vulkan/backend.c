@@ -281,8 +281,14 @@ static int open_device(struct vulkan_device *dev, const char *selector)
 		return ret;
 	vk->GetDeviceQueue(dev->handle, dev->physical.family, 0, &dev->queue);
 	ret = vulkan_device_finish(dev);
-	if (ret)
-		vk->DestroyDevice(dev->handle, NULL);
+	if (!ret) {
+		ret = vulkan_try_imports(dev);
+		if (!ret)
+			return 0;
+		vulkan_jobs_free(dev);
+		vk->DestroyCommandPool(dev->handle, dev->pool, NULL);
+	}
+	vk->DestroyDevice(dev->handle, NULL);
 	return ret;
 }
 

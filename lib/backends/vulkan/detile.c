@@ -235,10 +235,8 @@ static int check_image(struct vulkan_device *dev, const struct detile *d,
 		return ret;
 	f = features.externalMemoryProperties.externalMemoryFeatures;
 	if (!(f & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT))
-		return fail(-EOPNOTSUPP, "vulkan: "
-			    "vkGetPhysicalDeviceImageFormatProperties2: "
-			    "dma-bufs of %s with modifier 0x%016llx are not "
-			    "importable", format_name(d->format),
+		return fail(-EOPNOTSUPP, "vulkan: dma-bufs of %s with modifier "
+			    "0x%016llx are not importable", format_name(d->format),
 			    (unsigned long long)d->from->modifier);
 	max = properties.imageFormatProperties.maxExtent;
 	if (t->width > max.width || t->height > max.height)
@@ -737,13 +735,12 @@ static void record_barriers(struct vulkan_device *dev,
 			    VkBuffer buffer, bool acquire)
 {
 	VkImageMemoryBarrier images[DLBUF_MAX_PLANES];
-	VkBufferMemoryBarrier rows = vulkan_barrier(dev, buffer, dev->foreign, acquire,
-						    VK_ACCESS_TRANSFER_WRITE_BIT);
+	struct vulkan_owned rows = { buffer, dev->foreign, VK_ACCESS_TRANSFER_WRITE_BIT };
 
 	for (uint32_t i = 0; i < copy->nimages; i++)
 		images[i] = image_barrier(dev, copy->images[i].image, acquire);
-	vulkan_transfer(dev, cmd, acquire, VK_PIPELINE_STAGE_TRANSFER_BIT, 1, &rows,
-			copy->nimages, images);
+	vulkan_transfer(dev, cmd, acquire, VK_PIPELINE_STAGE_TRANSFER_BIT, &rows, 1,
+			images, copy->nimages);
 }
 
 static void record_texture(struct vulkan_device *dev, const struct detile *d,
@@ -800,16 +797,14 @@ static void record(VkCommandBuffer cmd, uint32_t n, void *data)
 	record_barriers(r->dev, r->copy, cmd, buffer, false);
 }
 
-static int prepare(struct vulkan_device *dev, const struct detile *d,
-		   struct plan *plan, struct vulkan_copy *copy)
+static int make_images(struct vulkan_device *dev, const struct detile *d,
+		       struct plan *plan, struct vulkan_copy *copy)
 {
-	int ret;
-
 	for (uint32_t i = 0; i < plan->n; i++) {
 		struct texture *t = &plan->textures[i];
 		VkImage image;
+		int ret = create_image(dev, d, t, &image);
 
-		ret = create_image(dev, d, t, &image);
 		if (ret)
 			return ret;
 		copy->images[copy->nimages++].image = image;
@@ -817,11 +812,7 @@ static int prepare(struct vulkan_device *dev, const struct detile *d,
 		if (ret)
 			return ret;
 	}
-	pthread_mutex_lock(&dev->lock);
-	ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, record,
-			    &(struct recording){ dev, d, plan, copy }, 1, &copy->cmd);
-	pthread_mutex_unlock(&dev->lock);
-	return ret;
+	return 0;
 }
 
 int vulkan_detile(const struct detile *d, int fence, int *done)
@@ -837,15 +828,12 @@ int vulkan_detile(const struct detile *d, int fence, int *done)
 	copy = sys_calloc(1, sizeof(*copy));
 	if (!copy)
 		return -ENOMEM;
-	ret = prepare(dev, d, &plan, copy);
+	ret = make_images(dev, d, &plan, copy);
 	if (!ret)
-		ret = vulkan_submit_copy(vulkan_import(d->imp), copy, fence,
-					 done);
-	if (ret) {
-		pthread_mutex_lock(&dev->lock);
-		vulkan_copy_free(dev, copy);
-		pthread_mutex_unlock(&dev->lock);
-	}
+		return vulkan_submit_copy(vulkan_import(d->imp), copy, record,
+			&(struct recording){ dev, d, &plan, copy }, fence, done);
+	/* It has no commands yet. */
+	vulkan_copy_free(dev, copy);
 	return ret;
 }
 

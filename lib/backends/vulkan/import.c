@@ -41,6 +41,16 @@ struct needs {
 	uint64_t bytes;
 };
 
+int vulkan_types(const struct vulkan_device *dev, uint32_t wanted, uint32_t memory,
+		 uint32_t *types)
+{
+	*types = wanted & memory & dev->physical.memory_types;
+	return *types ? 0 :
+	       fail(-EOPNOTSUPP, "vulkan: no memory type fits the resource (0x%x), its "
+		    "memory (0x%x) and without a condition (0x%x)", wanted, memory,
+		    dev->physical.memory_types);
+}
+
 int vulkan_memory_types(struct vulkan_device *dev, int dma_buf,
 			uint32_t wanted, uint32_t *types)
 {
@@ -52,15 +62,7 @@ int vulkan_memory_types(struct vulkan_device *dev, int dma_buf,
 	/* This call does not take the fd. */
 	ret = VULKAN_CALL(&dev->instance.vk, GetMemoryFdPropertiesKHR,
 			  dev->handle, DMA_BUF, dma_buf, &fd);
-	if (ret)
-		return ret;
-	*types = wanted & fd.memoryTypeBits & dev->physical.memory_types;
-	if (!*types)
-		return fail(-EOPNOTSUPP, "vulkan: no memory type fits the "
-			    "resource (0x%x), the dma-buf (0x%x) and "
-			    "without a condition (0x%x)", wanted,
-			    fd.memoryTypeBits, dev->physical.memory_types);
-	return 0;
+	return ret ? ret : vulkan_types(dev, wanted, fd.memoryTypeBits, types);
 }
 
 VkMemoryRequirements vulkan_needs(struct vulkan_device *dev, VkBuffer buffer,
@@ -202,15 +204,6 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	return ret;
 }
 
-bool vulkan_import_again(int ret, bool *address)
-{
-	if (ret != -EOPNOTSUPP || !*address)
-		return false;
-	forget_failure();
-	*address = false;
-	return true;
-}
-
 static int import_memory(struct vulkan_device *dev, VkBuffer buffer,
 			 int dma_buf, const struct needs *needs, bool address,
 			 VkDeviceMemory *out)
@@ -326,4 +319,62 @@ bool vulkan_unimport_buffer(struct import *imp, bool wait)
 	/* This also closes the driver's fd. */
 	vulkan_free_memory(dev, vi->buffer.memory);
 	return true;
+}
+
+/* ---- the trial */
+
+#define HALF (TRIAL_PAGE / 2)
+/* Less than a half by more than drivers leave at the end of a buffer. */
+#define TRIED (HALF / 2)
+
+static void copy_half(VkCommandBuffer cmd, uint32_t n, void *data)
+{
+	const struct vulkan_import *vi = data;
+	struct vulkan_device *dev = vulkan_device(vi->base.dev);
+	const VkBufferCopy region = { 0, HALF, TRIED };
+	const struct vulkan_owned all = {
+		vi->buffer.buffer, dev->foreign,
+		VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+	};
+
+	(void)n;
+	for (int acquire = 1; acquire >= 0; acquire--) {
+		if (!acquire)
+			dev->instance.vk.CmdCopyBuffer(cmd, all.buffer, all.buffer, 1,
+						       &region);
+		vulkan_transfer(dev, cmd, acquire, VK_PIPELINE_STAGE_TRANSFER_BIT, &all, 1,
+				NULL, 0);
+	}
+}
+
+/* The device copies what the CPU has written to where the CPU reads it. */
+int vulkan_try_buffer(struct dlbuf_device *dev, const struct trial_buffer *t, bool *shares)
+{
+	struct vulkan_import vi = {
+		.base = { .dev = dev, .fd = t->fd, .bytes = TRIAL_PAGE },
+	};
+	struct vulkan_copy *copy = sys_calloc(1, sizeof(*copy));
+	int done = -1, ret = copy ? vulkan_import_buffer(&vi.base) : -ENOMEM;
+
+	if (ret) {
+		free(copy);
+		return ret;
+	}
+	ret = trial_by_cpu(t, 0, TRIED, 1, NULL);
+	if (!ret)
+		ret = vulkan_submit_copy(&vi, copy, copy_half, &vi, -1, &done);
+	else
+		free(copy);
+	vulkan_unimport_buffer(&vi.base, true);
+	if (done != -1)
+		close(done);
+	return ret ? ret : trial_by_cpu(t, HALF, TRIED, 1, shares);
+}
+
+int vulkan_try_imports(struct vulkan_device *dev)
+{
+	bool apart = false;
+
+	trial_run(&dev->base, vulkan_try_buffer, &apart);
+	return apart ? trial_apart() : 0;
 }

@@ -8,8 +8,7 @@
 /* ---- commands */
 
 int vulkan_record(struct vulkan_device *dev, VkCommandBufferUsageFlags usage,
-		  void (*fn)(VkCommandBuffer cmd, uint32_t i, void *data),
-		  void *data, uint32_t n, VkCommandBuffer *out)
+		  record_fn fn, void *data, uint32_t n, VkCommandBuffer *out)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
 	VkCommandBufferAllocateInfo info = {
@@ -43,36 +42,33 @@ int vulkan_record(struct vulkan_device *dev, VkCommandBufferUsageFlags usage,
 	return ret;
 }
 
-VkBufferMemoryBarrier vulkan_barrier(const struct vulkan_device *dev, VkBuffer buffer,
-				     uint32_t other, bool acquire, VkAccessFlags access)
-{
-	const uint32_t own = dev->physical.family;
-
-	return (VkBufferMemoryBarrier){
-		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
-		.srcAccessMask = acquire ? 0 : access & (VK_ACCESS_MEMORY_WRITE_BIT |
-							 VK_ACCESS_TRANSFER_WRITE_BIT),
-		.dstAccessMask = acquire ? access : 0,
-		.srcQueueFamilyIndex = acquire ? other : own,
-		.dstQueueFamilyIndex = acquire ? own : other,
-		.buffer = buffer,
-		.size = VK_WHOLE_SIZE,
-	};
-}
-
 /*
  * The barrier of an acquire must come after the submit's wait for the fences. It does
- * if it shares a stage with the wait, and both name all stages.
+ * if it shares a stage with the wait, and both name all stages. Reads need no flush.
  */
 void vulkan_transfer(struct vulkan_device *dev, VkCommandBuffer cmd, bool acquire,
-		     VkPipelineStageFlags stages, uint32_t n,
-		     const VkBufferMemoryBarrier *buffers, uint32_t nimages,
-		     const VkImageMemoryBarrier *images)
+		     VkPipelineStageFlags stages, const struct vulkan_owned *buffers,
+		     uint32_t n, const VkImageMemoryBarrier *images, uint32_t nimages)
 {
+	const VkAccessFlags writes = VK_ACCESS_MEMORY_WRITE_BIT |
+				     VK_ACCESS_TRANSFER_WRITE_BIT;
+	const uint32_t own = dev->physical.family;
+	VkBufferMemoryBarrier list[MAX_BRACKETS];
+
+	for (uint32_t i = 0; i < n; i++)
+		list[i] = (VkBufferMemoryBarrier){
+			.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
+			.srcAccessMask = acquire ? 0 : buffers[i].access & writes,
+			.dstAccessMask = acquire ? buffers[i].access : 0,
+			.srcQueueFamilyIndex = acquire ? buffers[i].other : own,
+			.dstQueueFamilyIndex = acquire ? own : buffers[i].other,
+			.buffer = buffers[i].buffer,
+			.size = VK_WHOLE_SIZE,
+		};
 	dev->instance.vk.CmdPipelineBarrier(cmd,
 		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT : stages,
 		acquire ? stages : VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
-		0, 0, NULL, n, buffers, nimages, images);
+		0, 0, NULL, n, list, nimages, images);
 }
 
 /* ---- jobs */

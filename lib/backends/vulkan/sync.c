@@ -37,14 +37,15 @@ static void record(VkCommandBuffer cmd, uint32_t i, void *data)
 {
 	const struct barriers *s = data;
 	bool acquire = s->acquire && !i;
-	VkBufferMemoryBarrier list[MAX_BRACKETS];
+	struct vulkan_owned list[MAX_BRACKETS];
 
 	for (uint32_t k = 0; k < s->n; k++)
-		list[k] = vulkan_barrier(s->dev,
+		list[k] = (struct vulkan_owned){
 			vulkan_import(s->brackets[k].imp)->buffer.buffer,
-			s->dev->foreign, acquire, accesses(s->brackets[k].access));
-	vulkan_transfer(s->dev, cmd, acquire, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-			s->n, list, 0, NULL);
+			s->dev->foreign, accesses(s->brackets[k].access),
+		};
+	vulkan_transfer(s->dev, cmd, acquire, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, list,
+			s->n, NULL, 0);
 }
 
 /*
@@ -237,18 +238,25 @@ int vulkan_drain_device(struct dlbuf_device *base, uint64_t deadline_ns)
 }
 
 int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
-		       int fence, int *done)
+		       record_fn fn, void *data, int fence, int *done)
 {
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
 	struct bracket one = { &vi->base, DLBUF_WRITE };
 	struct work w = {
-		.brackets = &one, .n = 1, .queue = dev->queue, .cmd = copy->cmd,
-		.copy = copy,
+		.brackets = &one, .n = 1, .queue = dev->queue, .copy = copy,
 	};
 	int ret;
 
 	*done = -1;
-	ret = run(&w, fence, done);
+	pthread_mutex_lock(&dev->lock);
+	ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, fn, data, 1,
+			    &copy->cmd);
+	pthread_mutex_unlock(&dev->lock);
+	w.cmd = copy->cmd;
+	if (!ret)
+		ret = run(&w, fence, done);
+	if (ret)
+		copy_free(dev, copy);
 	/*
 	 * Some drivers complete the submit before they give a fence. Then its
 	 * images, which hold the producer's memory, can be destroyed now.
