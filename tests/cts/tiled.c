@@ -449,9 +449,32 @@ static void modifiers(void *arg)
 	}
 }
 
+/* The modifiers of XRGB8888, with how many planes each has in memory. */
+struct tilings {
+	size_t n;
+	struct {
+		uint64_t modifier;
+		uint32_t nplanes;
+	} list[64];
+};
+
+static int add_tiling(const struct dlbuf_device_format *f, void *data)
+{
+	struct tilings *t = data;
+
+	if (f->code_space == DLBUF_CODE_DRM && f->code == CC('X', 'R', '2', '4') &&
+	    t->n < ARRAY_SIZE(t->list)) {
+		t->list[t->n].modifier = f->modifier;
+		t->list[t->n++].nplanes = f->nplanes;
+	}
+	return 0;
+}
+
 /*
  * Pitches and offsets that a driver may not have are taken or refused; also by NVK, which
  * ends the process for a pitch and ignores all offsets, and by ANV, which is out of memory.
+ * Compressed frames have more planes in memory, all of which the driver gets. It takes one of
+ * these layouts if there are two, and none of a frame that lacks one.
  */
 static void layouts(void *arg)
 {
@@ -459,28 +482,34 @@ static void layouts(void *arg)
 	static const int64_t pitches[] = { 400, 448, 512, 576, 4096 };
 	static const uint64_t offsets[] = { 0, 256, 65536 };
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	struct tilings tilings = { 0 };
+	uint64_t taken = 0;
 	int fd AUTO_FD = -1;
-	uint64_t list[64];
-	size_t n = ARRAY_SIZE(list);
 
 	if (!dev->backend->can_detile)
 		SKIP("the device makes no copies");
 	detile_linear = true;
 	fd = buffer(1);
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	CHECK_OK(dlbuf_device_modifiers(dev, CC('X', 'R', '2', '4'), list, &n));
-	for (size_t i = 0; i < n * ARRAY_SIZE(pitches) * ARRAY_SIZE(offsets); i++) {
+	CHECK_OK(dlbuf_device_formats(dev, add_tiling, &tilings));
+	for (size_t i = 0; i < tilings.n * ARRAY_SIZE(pitches) * ARRAY_SIZE(offsets); i++) {
 		uint64_t offset = offsets[i % ARRAY_SIZE(offsets)];
 		int64_t pitch = pitches[i / ARRAY_SIZE(offsets) % ARRAY_SIZE(pitches)];
+		size_t k = i / ARRAY_SIZE(offsets) / ARRAY_SIZE(pitches);
 		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 		struct dlbuf_frame f = frame_of(CC('X', 'R', '2', '4'), 100, 40, &fd, 1);
 		uint32_t nt = 0;
 		int ret;
 
-		f.modifier = list[i / ARRAY_SIZE(offsets) / ARRAY_SIZE(pitches)];
-		f.planes[0].pitch = pitch;
-		f.planes[0].offset = offset;
+		f.modifier = tilings.list[k].modifier;
+		f.nplanes = tilings.list[k].nplanes;
+		for (uint32_t j = 0; j < f.nplanes; j++)
+			f.planes[j] = (struct dlbuf_plane){
+				.fd = fd, .offset = offset + (j << 16),
+				.pitch = j ? 128 : pitch,
+			};
 		ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &nt);
+		taken |= (uint64_t)!ret << k;
 		CHECK_MSG(!ret || ret == -EOPNOTSUPP || ret == -ERANGE,
 			  "0x%016llx, pitch %lld, offset %llu: %s",
 			  (unsigned long long)f.modifier, (long long)pitch,
@@ -489,7 +518,14 @@ static void layouts(void *arg)
 			CHECK_EQ(ret, -EOPNOTSUPP);
 		while (!ret && nt)
 			cts_delete(t[--nt]);
+		if (f.nplanes-- > 1) {
+			CHECK_ERR(dlbuf_import_frame(dev, &f, &copy_opts, t, &nt), -EOPNOTSUPP);
+			CHECK_SAYS(" planes in memory, the frame says ");
+		}
 	}
+	for (size_t k = 0; k < tilings.n; k++)
+		CHECK_MSG(tilings.list[k].nplanes != 2 || taken >> k & 1, "0x%016llx",
+			  (unsigned long long)tilings.list[k].modifier);
 }
 
 /* One dma-buf as bytes and as a frame, in both orders. */
