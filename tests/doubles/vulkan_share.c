@@ -206,9 +206,9 @@ static void CmdCopyBuffer(VkCommandBuffer cmd, VkBuffer from, VkBuffer to,
 	end();
 }
 
-static void *map(const struct item *buffer, uint64_t bytes, int prot)
+void *map_memory(const struct item *resource, uint64_t bytes, int prot)
 {
-	void *p = map_fd(buffer->memory->fd, bytes, prot);
+	void *p = map_fd(resource->memory->fd, bytes, prot);
 
 	if (!p)
 		wrong("a copy of what cannot be mapped");
@@ -223,8 +223,8 @@ void execute_copy(const struct item *cmd)
 
 	if (!cmd->from)
 		return;
-	from = map(cmd->from, nfrom, PROT_READ);
-	to = map(cmd->to, nto, PROT_READ | PROT_WRITE);
+	from = map_memory(cmd->from, nfrom, PROT_READ);
+	to = map_memory(cmd->to, nto, PROT_READ | PROT_WRITE);
 	if (from && to)
 		memcpy(to + r->dstOffset, from + r->srcOffset, r->size);
 	if (from)
