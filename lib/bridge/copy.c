@@ -27,10 +27,8 @@ struct bridge_buffer {
 
 static void unbind(struct vulkan_device *dev, struct bound *b)
 {
-	struct vulkan_api *vk = &dev->instance.vk;
-
-	vk->DestroyBuffer(dev->handle, b->buffer, NULL);
-	vk->FreeMemory(dev->handle, b->memory, NULL);
+	dev->instance.vk.DestroyBuffer(dev->handle, b->buffer, NULL);
+	vulkan_free_memory(dev, b->memory);
 }
 
 /* Prefers device memory, because the other API may read it often. */

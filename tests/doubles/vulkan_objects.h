@@ -89,6 +89,8 @@ void destroy(const void *handle, enum fake_kind kind);
 
 /* Begins one that does not fail. */
 #define LOCK(name)					\
+	if (fake.look)					\
+		fake.look(name);			\
 	pthread_mutex_lock(&lock);			\
 	call = name;
 

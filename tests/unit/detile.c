@@ -503,6 +503,41 @@ TEST(offsets_that_a_driver_does_not_follow)
 	end_open();
 }
 
+static unsigned int turns;
+
+static void count_turns(const char *call)
+{
+	if (strcmp(call, "vkAllocateMemory") && strcmp(call, "vkFreeMemory"))
+		return;
+	CHECK_EQ(pthread_mutex_trylock(&vulkan_device(tiled.dev)->lock), EBUSY);
+	turns++;
+}
+
+/* Imports and their ends take turns on V3DV: those of buffers, copies and images. */
+TEST(turns)
+{
+	struct dlbuf_vulkan_image image;
+
+	begin_tiled();
+	fake->physical[0].driver = VK_DRIVER_ID_MESA_V3DV;
+	tiled_open();
+	fake->look = count_turns;
+	frame(NV12, X_TILED, 63, 15, 2);
+	CHECK_OK(detile());
+	CHECK_EQ(turns, 4);
+	frame(XR24, X_TILED, 30, 20, 1);
+	fail_call("vkBindImageMemory", VK_ERROR_OUT_OF_HOST_MEMORY);
+	CHECK_ERR(vulkan_image_of_rows(vulkan_device(tiled.dev), &tiled.from,
+				       VK_IMAGE_USAGE_TRANSFER_SRC_BIT, &image), -ENOMEM);
+	fake->failing = NULL;
+	CHECK_EQ(turns, 6);
+	vulkan_backend.unimport(&tiled.rows.base, true);
+	CHECK_EQ(turns, 7);
+	fake->look = NULL;
+	REQUIRE_OK(vulkan_backend.import(&tiled.rows.base));
+	end_open();
+}
+
 TEST(an_image_that_fills_the_last_page)
 {
 	begin_tiled();

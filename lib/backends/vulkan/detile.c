@@ -870,7 +870,7 @@ int vulkan_image_of_rows(struct vulkan_device *dev, const struct dlbuf_frame *ro
 	ret = bind_image(dev, &d, &t, image, &memory);
 	if (ret) {
 		dev->instance.vk.DestroyImage(dev->handle, image, NULL);
-		dev->instance.vk.FreeMemory(dev->handle, memory, NULL);
+		vulkan_free_memory(dev, memory);
 		return ret;
 	}
 	out->image = image;
