@@ -509,7 +509,8 @@ static void count_turns(const char *call)
 {
 	if (strcmp(call, "vkAllocateMemory") && strcmp(call, "vkFreeMemory"))
 		return;
-	CHECK_EQ(pthread_mutex_trylock(&vulkan_device(tiled.dev)->lock), EBUSY);
+	if (!CHECK_EQ(pthread_mutex_trylock(&vulkan_device(tiled.dev)->lock), EBUSY))
+		pthread_mutex_unlock(&vulkan_device(tiled.dev)->lock);
 	turns++;
 }
 
