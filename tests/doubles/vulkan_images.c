@@ -334,7 +334,7 @@ static void copy_region(const struct item *image, const struct item *rows,
 		munmap(to, rows->size);
 }
 
-/* Of images that a test looks at. */
+/* Copies the images that a test looks at. */
 void execute_image_copies(const struct item *cmd)
 {
 	for (unsigned int i = 0; cmd->rows && i < cmd->nimages; i++)

@@ -359,7 +359,7 @@ TEST(the_other_choice_of_an_address)
 	end();
 }
 
-/* Whatever order the device's memory and the CPU's come in: a copy is not the dma-buf. */
+/* A copy is not the dma-buf: the CPU does not see there what the device writes. */
 TEST(imports_that_share_nothing)
 {
 	struct trial_buffer t;
