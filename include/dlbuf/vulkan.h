@@ -123,7 +123,9 @@ struct dlbuf_vulkan_device {
  * The handles in vk are borrowed and must outlive the device and its tensors. They are
  * trusted, as is the queue family: Vulkan cannot check them. vk itself, with its
  * extensions, is copied. opts are borrowed. *out is new; close it
- * with dlbuf_device_close(), which does not destroy your handles.
+ * with dlbuf_device_close(), which does not destroy your handles. The call submits
+ * nothing, so it does not try whether imports share the dma-bufs' memory, as
+ * dlbuf_device_open() does.
  * -EINVAL  a handle is missing, api_version is below 1.1, bad opts
  * -EOPNOTSUPP  the device lacks a feature; the error text names it
  * -EIO     the driver failed

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../import/cache.h"
 #include "../import/host.h"
 #include "queue.h"
 
@@ -66,6 +67,53 @@ static int compare(struct queue_memory *m)
 	return ret;
 }
 
+int queue_try_memory(struct queue_memory *m, const struct trial_buffer *t, bool *shares)
+{
+	uint8_t want[TRIAL_PAGE];
+	bool same = false;
+	int ret = trial_by_cpu(t, 0, TRIAL_PAGE, 1, NULL);
+
+	if (!ret)
+		ret = m->dev->ops->alloc_host(m->dev, m->base.bytes, &m->staging, NULL);
+	if (!ret)
+		ret = queue_copy_now(m, true);
+	if (ret)
+		return ret;
+	trial_fill(want, TRIAL_PAGE, 1);
+	*shares = !memcmp(m->staging, want, TRIAL_PAGE);
+	trial_fill(m->staging, TRIAL_PAGE, 2);
+	ret = queue_copy_now(m, false);
+	if (!ret)
+		ret = trial_by_cpu(t, 0, TRIAL_PAGE, 2, &same);
+	*shares &= same;
+	return ret;
+}
+
+/* compare() does not see a copy of the dma-buf. */
+static int try_buffer(struct dlbuf_device *dev, const struct trial_buffer *t, bool *shares)
+{
+	struct buffer_id id;
+	struct import *imp;
+	int ret = buffer_identify(t->fd, &id);
+
+	if (!ret)
+		ret = import_create(dev, t->fd, &id, DLBUF_RW, PATH_BIT(DLBUF_PATH_DIRECT),
+				    TRIAL_PAGE, &imp);
+	if (!ret) {
+		ret = queue_try_memory(queue_memory_of(imp), t, shares);
+		import_destroy(imp);
+	}
+	return ret;
+}
+
+void queue_try_direct(struct queue_device *dev)
+{
+	/* Another thread's import does not wait for the trial. */
+	if (!__atomic_load_n(&dev->believed, __ATOMIC_ACQUIRE) &&
+	    !__atomic_exchange_n(&dev->tried, 1, __ATOMIC_ACQ_REL))
+		trial_run(&dev->base, try_buffer, &dev->apart);
+}
+
 static int import_direct(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
@@ -74,8 +122,7 @@ static int import_direct(struct queue_memory *m)
 	if (!dev->ops->import)
 		return fail(-EOPNOTSUPP, "the driver does not import dma-bufs");
 	if (__atomic_load_n(&dev->apart, __ATOMIC_ACQUIRE))
-		return fail(-EOPNOTSUPP, "the driver's imports share no memory with the "
-			    "dma-buf: a trial buffer kept other bytes");
+		return trial_apart();
 	ret = dev->ops->import(m);
 	if (!ret && !__atomic_load_n(&dev->believed, __ATOMIC_ACQUIRE))
 		ret = compare(m);

@@ -76,9 +76,8 @@ static void open_bridge(struct queue_device *dev)
 	int ret = 0;
 
 	if (!why_not)
-		ret = dev->ops->semaphore_use ?
-		      bridge_open(dev->info.uuid, &dev->bridge, &dev->caps) :
-		      bridge_open_pci(dev->place.pci, &dev->bridge, &dev->caps);
+		ret = bridge_open(dev->ops->semaphore_use ? dev->info.uuid : NULL,
+				  dev->place.pci, &dev->bridge, &dev->caps);
 	if (ret) {
 		dev->caps = (struct bridge_caps){ 0 };
 		dev->bridge = NULL;

@@ -28,6 +28,7 @@ struct queue_work {
 	/* Under dev->lock. */
 	unsigned int refs;	/* the list's, and of threads that ask about it */
 	bool listed;
+	struct bridge_buffer *copies;	/* whose copies come after the event, or NULL */
 	uint64_t until;		/* GONE: over after this wait for all streams */
 	bool polled;		/* counted in dev->npolled */
 	uint64_t wait;		/* its number, while it is in dev->waits; or 0 */
@@ -150,6 +151,7 @@ static void list_remove(struct queue_device *dev, struct queue_work **list,
 		list = &(*list)->next;
 	*list = work->next;
 	work->listed = false;
+	work->copies = NULL;
 	dev->npolled -= work->polled;
 	work->polled = false;
 	if (work->wait)
@@ -201,15 +203,29 @@ static bool record_late(struct queue_device *dev, struct queue_work *work)
 	return ret == -EINVAL;
 }
 
+/* The buffer is freed after the work has left its list, so the lock keeps it. */
+static bool still_copies(struct queue_device *dev, const struct queue_work *work)
+{
+	bool copies;
+
+	pthread_mutex_lock(&dev->lock);
+	copies = work->copies && bridge_copies(work->copies);
+	pthread_mutex_unlock(&dev->lock);
+	return copies;
+}
+
 /* Without the lock, with a reference. Returns 0, QUEUE_PENDING or an error. */
 static int query(struct queue_device *dev, struct queue_work *work)
 {
+	int ret = QUEUE_PENDING;
+
 	if (__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE))
 		return queue_is_dead(dev) ? 0 : QUEUE_PENDING;
 	if (state_of(work) != RECORDED && record_late(dev, work))
 		return 0;
-	return state_of(work) != RECORDED ? QUEUE_PENDING :
-		queue_failed(dev, dev->ops->event_query(dev, work->event));
+	if (state_of(work) == RECORDED)
+		ret = queue_failed(dev, dev->ops->event_query(dev, work->event));
+	return !ret && still_copies(dev, work) ? QUEUE_PENDING : ret;
 }
 
 static bool is_over(struct queue_device *dev, struct queue_work *work)
@@ -284,6 +300,13 @@ static bool has_told(const struct queue_work *work)
 	return __atomic_load_n(&work->eventfd, __ATOMIC_ACQUIRE) < 0;
 }
 
+/* Whether a host function of the stream writes to the eventfd. */
+static bool is_called(const struct queue_device *dev, const struct queue_work *work,
+		      int state)
+{
+	return dev->ops->call_host && state_of(work) == state && !work->copies;
+}
+
 /*
  * On "dlbuf-events": polls the events of works that have an eventfd. If host functions
  * write to it, this is done slowly, and only to see the loss of a device: it drops the
@@ -312,8 +335,7 @@ static bool poll_works(struct event_call *call)
 			work->polled = false;
 			dev->npolled--;
 		}
-		slow &= !work->polled ||
-			(dev->ops->call_host && state_of(work) == RECORDED);
+		slow &= !work->polled || is_called(dev, work, RECORDED);
 		put_locked(dev, work);
 	}
 	call->slow = slow;
@@ -340,7 +362,7 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 			dev->polling.fn = poll_works;
 			event_post(&dev->polling);
 		}
-	} else if (dev->polling.slow && (!dev->ops->call_host || state_of(work) != RECORDED)) {
+	} else if (dev->polling.slow && !is_called(dev, work, RECORDED)) {
 		event_kick();
 	}
 	work->polled = !ret;
@@ -355,7 +377,7 @@ static int record(struct queue_device *dev, struct queue_work *work,
 		  void *stream, int *eventfd)
 {
 	/* Late work has no host function: the thread that polls it writes the eventfd. */
-	bool late = state_of(work) != NEW, calls = dev->ops->call_host && !late;
+	bool late = state_of(work) != NEW, calls = is_called(dev, work, NEW);
 	int ret = 0;
 
 	if (eventfd)
@@ -410,7 +432,7 @@ static int supersede(struct queue_device *dev, struct queue_work *old, void *dat
 }
 
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   int late, int *eventfd)
+		   int late, bool copies, int *eventfd)
 {
 	struct queue_work by = { .access = access, .handle = stream };
 	struct queue_device *dev = m->dev;
@@ -426,6 +448,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	if (!ret) {
 		work->access = access;
 		work->handle = stream;
+		work->copies = copies ? m->buffer : NULL;
 		if (late && late != -EBUSY && dev->orphans)
 			set_gone(dev, work);
 		else if (late)
@@ -449,6 +472,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	queue_wait_dead(dev);
 	if (!work)
 		return ret;
+	work->copies = NULL;
 	tell(work);
 	/* If the stream had the host function, it has called it by now. */
 	if (!ret)

@@ -414,6 +414,7 @@ static void refusals(void *arg)
 struct modifiers {
 	uint32_t code;
 	uint64_t list[64];
+	uint32_t nplanes[64];	/* in memory */
 	size_t n;
 };
 
@@ -425,6 +426,7 @@ static int note_modifier(const struct dlbuf_device_format *f, void *data)
 		CHECK(f->modifier != DLBUF_MOD_INVALID &&
 		      !m->n == (f->modifier == DLBUF_MOD_LINEAR));
 		REQUIRE(m->n < ARRAY_SIZE(m->list));
+		m->nplanes[m->n] = f->nplanes;
 		m->list[m->n++] = f->modifier;
 	}
 	return 0;
@@ -461,6 +463,8 @@ static void modifiers(void *arg)
 /*
  * Pitches and offsets that a driver may not have are taken or refused; also by NVK, which
  * ends the process for a pitch and ignores all offsets, and by ANV, which is out of memory.
+ * Compressed frames have more planes in memory, all of which the driver gets. It takes one of
+ * these layouts if there are two, and none of a frame that lacks one.
  */
 static void layouts(void *arg)
 {
@@ -468,6 +472,7 @@ static void layouts(void *arg)
 	static const int64_t pitches[] = { 400, 448, 512, 576, 4096 };
 	static const uint64_t offsets[] = { 0, 256, 65536 };
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	uint64_t taken = 0;
 	int fd AUTO_FD = -1;
 	struct modifiers m = { .code = CC('X', 'R', '2', '4') };
 
@@ -480,15 +485,21 @@ static void layouts(void *arg)
 	for (size_t i = 0; i < m.n * ARRAY_SIZE(pitches) * ARRAY_SIZE(offsets); i++) {
 		uint64_t offset = offsets[i % ARRAY_SIZE(offsets)];
 		int64_t pitch = pitches[i / ARRAY_SIZE(offsets) % ARRAY_SIZE(pitches)];
+		size_t k = i / ARRAY_SIZE(offsets) / ARRAY_SIZE(pitches);
 		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 		struct dlbuf_frame f = frame_of(CC('X', 'R', '2', '4'), 100, 40, &fd, 1);
 		uint32_t nt = 0;
 		int ret;
 
-		f.modifier = m.list[i / ARRAY_SIZE(offsets) / ARRAY_SIZE(pitches)];
-		f.planes[0].pitch = pitch;
-		f.planes[0].offset = offset;
+		f.modifier = m.list[k];
+		f.nplanes = m.nplanes[k];
+		for (uint32_t j = 0; j < f.nplanes; j++)
+			f.planes[j] = (struct dlbuf_plane){
+				.fd = fd, .offset = offset + (j << 16),
+				.pitch = j ? 128 : pitch,
+			};
 		ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &nt);
+		taken |= (uint64_t)!ret << k;
 		CHECK_MSG(!ret || ret == -EOPNOTSUPP || ret == -ERANGE,
 			  "0x%016llx, pitch %lld, offset %llu: %s",
 			  (unsigned long long)f.modifier, (long long)pitch,
@@ -497,7 +508,14 @@ static void layouts(void *arg)
 			CHECK_EQ(ret, -EOPNOTSUPP);
 		while (!ret && nt)
 			cts_delete(t[--nt]);
+		if (f.nplanes-- > 1) {
+			CHECK_ERR(dlbuf_import_frame(dev, &f, &copy_opts, t, &nt), -EOPNOTSUPP);
+			CHECK_SAYS(" planes in memory, the frame says ");
+		}
 	}
+	for (size_t k = 0; k < m.n; k++)
+		CHECK_MSG(m.nplanes[k] != 2 || taken >> k & 1, "0x%016llx",
+			  (unsigned long long)m.list[k]);
 }
 
 /* One dma-buf as bytes and as a frame, in both orders. */

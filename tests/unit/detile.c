@@ -7,6 +7,8 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_VULKAN
+#include <sys/mman.h>
+
 #include "vulkan_double.h"
 
 #define CC DLBUF_FOURCC
@@ -271,6 +273,57 @@ TEST(compression)
 	end_open();
 }
 
+/* The plane's rows in the frame, and in the buffer. */
+static void check_rows(const uint8_t *tiles, const uint8_t *rows, uint32_t i)
+{
+	struct dlbuf_format_plane p = tiled.d.planes[i];
+	uint32_t n = (tiled.from.width + p.hsub - 1) / p.hsub * p.channels * (p.bits / 8);
+
+	for (uint32_t y = 0; y < (tiled.from.height + p.vsub - 1) / p.vsub; y++)
+		CHECK(!memcmp(rows + tiled.d.to.planes[i].offset + 128 * y,
+			      tiles + tiled.from.planes[i].offset + 256 * y, n));
+}
+
+/* Also where a driver ignores offsets. */
+TEST(known_bytes)
+{
+	static const struct {
+		uint32_t code, width, height, nplanes;
+		uint64_t modifier;
+	} frames[] = {
+		{ XR24, 30, 20, 1, X_TILED }, { XR24, 30, 20, 2, CCS },
+		{ CC('Y', 'U', 'Y', 'V'), 40, 8, 1, X_TILED },
+		{ NV12, 64, 16, 2, X_TILED }, { NV12, 64, 16, 3, CCS },
+		{ NV12, 63, 15, 2, X_TILED },
+	};
+	uint8_t *tiles, *rows;
+
+	begin_open();
+	tiles = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, tiled.fds[0], 0);
+	rows = mmap(NULL, ROWS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, tiled.rows.base.fd, 0);
+	REQUIRE(tiles != MAP_FAILED && rows != MAP_FAILED);
+	for (size_t i = 0; i < BYTES; i++)
+		tiles[i] = i * 7 + i / 256 * 13;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(frames); i++) {
+		bool ignores = i % 2;
+		int ret;
+
+		frame(frames[i / 2].code, frames[i / 2].modifier, frames[i / 2].width,
+		      frames[i / 2].height, frames[i / 2].nplanes);
+		fake->physical[0].no_offset = ignores;
+		memset(rows, 0, ROWS_BYTES);
+		ret = detile();
+		/* An image of several planes cannot be bound elsewhere. */
+		CHECK_EQ(ret, ignores && frames[i / 2].nplanes > 1 &&
+			 frames[i / 2].width % 2 == 0 ? -EOPNOTSUPP : 0);
+		for (uint32_t k = 0; !ret && k < tiled.d.to.nplanes; k++)
+			check_rows(tiles, rows, k);
+	}
+	munmap(tiles, BYTES);
+	munmap(rows, ROWS_BYTES);
+	end_open();
+}
+
 TEST(dedicated_images)
 {
 	begin_open();
@@ -447,6 +500,42 @@ TEST(offsets_that_a_driver_does_not_follow)
 	CHECK_EQ(fake->images[0].bound, 0);
 	frame(NV12, X_TILED, 64, 16, 2);
 	CHECK_OK(detile());
+	end_open();
+}
+
+static unsigned int turns;
+
+static void count_turns(const char *call)
+{
+	if (strcmp(call, "vkAllocateMemory") && strcmp(call, "vkFreeMemory"))
+		return;
+	if (!CHECK_EQ(pthread_mutex_trylock(&vulkan_device(tiled.dev)->lock), EBUSY))
+		pthread_mutex_unlock(&vulkan_device(tiled.dev)->lock);
+	turns++;
+}
+
+/* Imports and their ends take turns on V3DV: those of buffers, copies and images. */
+TEST(turns)
+{
+	struct dlbuf_vulkan_image image;
+
+	begin_tiled();
+	fake->physical[0].driver = VK_DRIVER_ID_MESA_V3DV;
+	tiled_open();
+	fake->look = count_turns;
+	frame(NV12, X_TILED, 63, 15, 2);
+	CHECK_OK(detile());
+	CHECK_EQ(turns, 4);
+	frame(XR24, X_TILED, 30, 20, 1);
+	fail_call("vkBindImageMemory", VK_ERROR_OUT_OF_HOST_MEMORY);
+	CHECK_ERR(vulkan_image_of_rows(vulkan_device(tiled.dev), &tiled.from,
+				       VK_IMAGE_USAGE_TRANSFER_SRC_BIT, &image), -ENOMEM);
+	fake->failing = NULL;
+	CHECK_EQ(turns, 6);
+	vulkan_backend.unimport(&tiled.rows.base, true);
+	CHECK_EQ(turns, 7);
+	fake->look = NULL;
+	REQUIRE_OK(vulkan_backend.import(&tiled.rows.base));
 	end_open();
 }
 
