@@ -144,19 +144,27 @@ static struct bo *bo_slot(struct file *f)
 	return &f->bos[i];
 }
 
-/*
- * A duplicate out of the way of others, and of their limit: the kernel's handle holds a
- * dma-buf without an fd.
- */
-static int dup_high(int fd)
+/* The kernel needs no fds: the process's limit, which is put back, is not for the stub's. */
+static struct rlimit no_limit(void)
 {
 	struct rlimit old, more;
-	int high;
 
 	getrlimit(RLIMIT_NOFILE, &old);
-	more = (struct rlimit){ 1 << 16, old.rlim_max > 1 << 16 ? old.rlim_max : 1 << 16 };
+	/* To raise the hard limit is root's. */
+	more = old;
+	more.rlim_cur = old.rlim_max;
+	if (old.rlim_max < 2 * HIGH)
+		more = (struct rlimit){ 1 << 16, 1 << 16 };
 	setrlimit(RLIMIT_NOFILE, &more);
-	high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
+	return old;
+}
+
+/* A duplicate out of the way of others: the kernel's handle holds a dma-buf without an fd. */
+static int dup_high(int fd)
+{
+	struct rlimit old = no_limit();
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
+
 	if (high < 0)
 		abort();
 	setrlimit(RLIMIT_NOFILE, &old);
@@ -183,6 +191,7 @@ struct file *file_by_fd(int fd)
 static void own_memory(struct bo *bo)
 {
 	struct dma_heap_allocation_data a = { .len = bo->size, .fd_flags = O_RDWR | O_CLOEXEC };
+	struct rlimit old = no_limit();
 	static int heap = -1;
 	int fd;
 
@@ -195,6 +204,7 @@ static void own_memory(struct bo *bo)
 		abort();
 	bo->fd = dup_high(a.fd);
 	close(a.fd);
+	setrlimit(RLIMIT_NOFILE, &old);
 	bo->ino = inode_of(bo->fd);
 	bo->offset = IMPORTED | (uint64_t)bo->handle << 42;
 }
