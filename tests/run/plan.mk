@@ -252,7 +252,7 @@ $(call step,cts@vulkan+radv): build@gcc build@drivers
 	$(call on-driver,amdgpu)
 # Debian builds these for arm64 only. There are no dma-bufs, and no fences that are pending.
 cases-of-arm64 := import/offset import/compact-strides import/fd-is-duplicated import/low-fd-numbers import/read-access \
-	import/overlapping cache/threads tiled/refusals tiled/modifiers tiled/layouts tiled/bytes-too tiled/pixels@NV12 words/[nl]*
+	import/overlapping cache/threads tiled/refusals tiled/modifiers tiled/layouts tiled/bytes-too tiled/pixels@NV12 path/direct/[bo]* path/probe words/[nl]*
 on-arm64 = $(ktap) --has qemu-aarch64 -- tests/drivers/unpacked $(dir)/drivers-arm64 $(1) \
 	$(dir)/arm64/$(cts) vulkan:0 --computes no $(2) $(direct) $(cases-of-arm64:%='%')
 $(call step,cts@vulkan+v3dv): build@arm64 build@drivers-arm64
