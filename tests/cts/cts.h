@@ -210,5 +210,6 @@ void cts_cases_pool(void);
 void cts_cases_path(void);
 void cts_cases_fork(void);
 void cts_cases_fault(void);
+void cts_cases_words(void);
 
 #endif /* CTS_H */

@@ -130,5 +130,6 @@ int main(int argc, char **argv)
 	cts_cases_path();
 	cts_cases_fork();
 	cts_cases_fault();
+	cts_cases_words();
 	return ktap_run(argc, argv);
 }

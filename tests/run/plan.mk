@@ -241,7 +241,7 @@ $(call step,build@drivers): build@gcc
 	$(plain) -- tests/drivers/build $(dir)/drivers
 $(call step,build@drivers-arm64): build@arm64
 	$(plain) --has aarch64-linux-gnu-gcc -- tests/drivers/build $(dir)/drivers-arm64 aarch64-linux-gnu-gcc
-cases-of-drivers := $(if $(filter all,$(DRIVERS)),,import/* path/* sync/[!ms]* tiled/* lease/t*)
+cases-of-drivers := $(if $(filter all,$(DRIVERS)),,import/* path/* sync/[!ms]* tiled/* lease/t* words/*)
 on-driver = $(ktap) -- $(lab-fails) --gpu -- tests/drivers/run $(dir)/drivers $(1) \
 	$(dir)/gcc/$(cts) vulkan:0 --computes no $(direct) $(fence-fence) $(cases-of-drivers:%='%')
 $(call step,cts@vulkan+anv): build@gcc build@drivers
@@ -252,7 +252,7 @@ $(call step,cts@vulkan+radv): build@gcc build@drivers
 	$(call on-driver,amdgpu)
 # Debian builds these for arm64 only. There are no dma-bufs, and no fences that are pending.
 cases-of-arm64 := import/offset import/compact-strides import/fd-is-duplicated import/low-fd-numbers import/read-access \
-	import/overlapping cache/threads tiled/refusals tiled/modifiers tiled/layouts tiled/bytes-too tiled/pixels@NV12
+	import/overlapping cache/threads tiled/refusals tiled/modifiers tiled/layouts tiled/bytes-too tiled/pixels@NV12 path/direct/[bo]* path/probe words/[nl]*
 on-arm64 = $(ktap) --has qemu-aarch64 -- tests/drivers/unpacked $(dir)/drivers-arm64 $(1) \
 	$(dir)/arm64/$(cts) vulkan:0 --computes no $(2) $(direct) $(cases-of-arm64:%='%')
 $(call step,cts@vulkan+v3dv): build@arm64 build@drivers-arm64
@@ -264,8 +264,8 @@ $(call step,cts@vulkan+panvk): build@arm64 build@drivers-arm64
 
 # Intel's Level Zero computes: the stub runs its commands. memfds stand for dma-bufs.
 on-xe = $(ktap) -- $(1) tests/drivers/unpacked $(dir)/drivers xe $(dir)/gcc
-cases-of-xe := import/[!r]*[!M] import/read-access input/[ld]* cache/[!f]* tensor/* frame/[telrv]* frame/out frame/out/[rs]* path/direct/[bo]* \
-	path/copy/[bo]* path/[pl]* export/* alloc/[onte]* sync/states
+cases-of-xe := import/[!r]*[!M] import/read-access input/[ld]* cache/* lease/*acquired tensor/* frame/[telrv]* frame/out frame/out/[rs]* path/direct/[bo]* \
+	path/copy/[bo]* path/[pl]* export/* alloc/[onte]* sync/states words/*
 $(call step,cts@levelzero+xe): build@gcc build@drivers
 	$(call on-xe)/$(cts) levelzero:0 $(cases-of-xe:%='%')
 $(call step,contract@levelzero+xe): build@gcc build@drivers
@@ -377,7 +377,7 @@ $(call step,cts@hip+fault): build@gcc build@fault
 	$(call on-hip,6.4,fault/*,fault)
 # The driver over a stub that copies and fills; HIP 7 with make check-drivers. There is no lab.
 cases-of-kfd := import/*/udmabuf import/*/heap:system import/[cdflotv]* import/read-access cache/t* path/*/bytes \
-	path/*/overlapping path/[pl]* export/* alloc/[!l]* tensor/* sync/fence-out frame/two-planes frame/lease lease/*acquired fork/*
+	path/*/overlapping path/[pl]* export/* alloc/[!l]* tensor/* sync/fence-out frame/two-planes frame/lease lease/*acquired fork/* words/[nh]*
 $(call step,cts@hip+kfd): build@gcc build@drivers
 	$(ktap) -- tests/drivers/hip $(if $(filter all,$(DRIVERS)),experimental,forky) $(dir)/drivers kfd \
 		$(dir)/gcc/$(cts) hip:0 $(host-copy) $(fence-event) $(cases-of-kfd:%='%')
