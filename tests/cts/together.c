@@ -110,6 +110,7 @@ static void parts(void *arg)
 	(void)arg;
 	open_frame(&f);
 	CHECK_OK(dlbuf_acquire_all(f.t, 3, DLBUF_RW, NULL, NULL));
+	CHECK_ERR(dlbuf_acquire_all(f.t, 3, DLBUF_RW, NULL, NULL), -EBUSY);
 	CHECK_ERR(dlbuf_release(f.t[0], NULL, &fence), -EBUSY);
 	CHECK_ERR(dlbuf_release_all(f.t, 1, NULL, &fence), -EBUSY);
 	all_acquired(&f, DLBUF_RW);
