@@ -5,8 +5,6 @@
  */
 #include <poll.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
@@ -188,26 +186,12 @@ static void bracket(void *arg)
 		DMA_BUF_SYNC_START | DMA_BUF_SYNC_RW,
 		DMA_BUF_SYNC_END | DMA_BUF_SYNC_RW,
 	};
-	struct cts_syscall calls[64];
 	struct frame f;
-	int n, found = 0;
 
 	(void)arg;
 	if (strcmp(cts_access->backend, "cpu"))
 		SKIP("the bracket is the CPU's");
-	n = cts_trace(bracket_before, bracket_traced, &f, calls, 64);
-	if (n < 0)
-		SKIP("this system does not let a child be traced");
-	CHECK(n <= 64);
-	for (int i = 0; i < n && i < 64; i++) {
-		if (calls[i].nr != SYS_ioctl ||
-		    calls[i].args[1] != DMA_BUF_IOCTL_SYNC)
-			continue;
-		if (found < 6)
-			CHECK_EQ(calls[i].value, want[found]);
-		found++;
-	}
-	CHECK_EQ(found, 6);
+	cts_check_brackets(bracket_before, bracket_traced, &f, want);
 }
 
 /* ---- work of this process that has no fence */
