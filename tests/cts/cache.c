@@ -132,43 +132,6 @@ static void fd_number_reused(void *arg)
 	close(other);
 }
 
-/* Each buffer of a pool comes back as itself, beyond the first buckets. */
-static void pool(void *arg)
-{
-	enum { N = 200 };
-	struct dlbuf_device *dev AUTO_DEV = cts_open();
-	DLManagedTensorVersioned *t;
-	void *data[N];
-	int fds[N];
-
-	for (uint32_t i = 0; i < N; i++) {
-		fds[i] = cts_alloc("udmabuf", 4096);
-		cts_poke(fds[i], 0, &i, sizeof(i));
-		t = cts_import(dev, fds[i], 4096);
-		data[i] = t->dl_tensor.data;
-		cts_delete(t);
-	}
-	for (uint32_t round = 0; round < 3; round++)
-		for (uint32_t i = 0; i < N; i++) {
-			t = cts_import(dev, fds[i], 4096);
-			CHECK(t->dl_tensor.data == data[i]);
-			cts_delete(t);
-		}
-	CHECK_EQ(cts_stats(dev).misses, N);
-	CHECK_EQ(cts_stats(dev).hits, 3 * N);
-	CHECK_EQ(cts_stats(dev).idle, N);
-	for (uint32_t i = 0; i < N; i += 37) {
-		uint32_t got = ~0u;
-
-		t = cts_import(dev, fds[i], 4096);
-		cts_read(t, 0, &got, sizeof(got));
-		CHECK_EQ(got, i);
-		cts_delete(t);
-	}
-	for (uint32_t i = 0; i < N; i++)
-		close(fds[i]);
-}
-
 static void trim(void *arg)
 {
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
@@ -410,7 +373,6 @@ void cts_cases_cache(void)
 	ktap_case("cache/hit", hit, NULL);
 	ktap_case("cache/allocations", allocations, NULL);
 	ktap_case("cache/fd-number-reused", fd_number_reused, NULL);
-	ktap_case("cache/pool", pool, NULL);
 	ktap_case("cache/trim", trim, NULL);
 	ktap_case("cache/memory", memory, NULL);
 	ktap_case("cache/few-fds", few_fds, NULL);

@@ -169,6 +169,9 @@ struct cts_syscall {
  */
 int cts_trace(void (*before)(void *), void (*traced)(void *), void *arg,
 	      struct cts_syscall *calls, int max);
+/* traced() makes these six DMA_BUF_IOCTL_SYNC; skips the case where it cannot trace. */
+void cts_check_brackets(void (*before)(void *), void (*traced)(void *), void *arg,
+			const uint64_t want[6]);
 
 /* ---- real fences, made by vgem */
 

@@ -139,6 +139,8 @@ TEST(every_exporter_absent)
 
 TEST(bad_arguments_of_alloc)
 {
+	DLBUF_OPTS(dlbuf_alloc_opts, nobody, .exporter = "no-such");
+	DLBUF_OPTS(dlbuf_alloc_opts, no_heap, .exporter = "heap:no-such");
 	int64_t shape[] = { 4, -4 };
 	DLTensor layout = LAYOUT8(2, shape);
 	DLManagedTensorVersioned *t[2] = { NULL };
@@ -157,6 +159,10 @@ TEST(bad_arguments_of_alloc)
 	CHECK_SAYS("shape[1]");
 	shape[0] = shape[1] = INT64_MAX;
 	CHECK_ERR(dlbuf_alloc(devs, 1, &layout, NULL, t), -EOVERFLOW);
+	shape[0] = shape[1] = 4;
+	CHECK_ERR(dlbuf_alloc(devs, 1, &layout, &nobody, t), -EINVAL);
+	if (HAVE_HEAP)
+		CHECK_ERR(dlbuf_alloc(devs, 1, &layout, &no_heap, t), -ENODEV);
 	CHECK(!t[0] && !t[1]);
 	dlbuf_device_close(devs[0]);
 }

@@ -157,48 +157,6 @@ static struct dlbuf_device_stats stats(struct dlbuf_device *dev)
 
 /* ---------------------------------------------------------------- cases */
 
-TEST(the_same_buffer_is_the_same_import)
-{
-	struct dlbuf_device *dev = device(4);
-	int fd = buffer(8192), other = dup(fd);
-	struct import *a = get(dev, fd), *b = get(dev, other), *c;
-
-	CHECK(a == b);
-	CHECK(a->fd != fd && a->fd != other);
-	CHECK_EQ(a->bytes, 8192);
-	close(fd);
-	close(other);
-	cache_unref(a);
-	cache_unref(b);
-	CHECK_EQ(stats(dev).idle, 1);
-	CHECK_EQ(stats(dev).idle_bytes, 8192);
-	CHECK_EQ(stats(dev).live_bytes, 0);
-	c = get(dev, a->fd);
-	CHECK(c == a);
-	CHECK_EQ(stats(dev).idle, 0);
-	CHECK_EQ(stats(dev).live_bytes, 8192);
-	CHECK_EQ(stats(dev).hits, 2);
-	CHECK_EQ(stats(dev).misses, 1);
-	cache_unref(c);
-	dlbuf_device_close(dev);
-	CHECK_EQ(fake.imports, 1);
-	CHECK_EQ(fake.unimports, 1);
-	CHECK_EQ(fake.closes, 1);
-}
-
-TEST(another_access_is_another_import)
-{
-	struct dlbuf_device *dev AUTO_DEV = device(4);
-	int fd AUTO_FD = buffer(4096);
-	struct import *rw = get(dev, fd), *r = NULL;
-
-	CHECK_OK(cache_get(dev, fd, DLBUF_READ, PATHS_SHARED, 1, &r));
-	CHECK(r != rw);
-	CHECK_EQ(r->id.access, DLBUF_READ);
-	cache_unref(r);
-	cache_unref(rw);
-}
-
 /* ---- brief imports */
 
 static struct import *get_as(struct dlbuf_device *dev, int fd, uint32_t paths)
@@ -432,26 +390,6 @@ TEST(without_a_cache)
 	cache_unref(b);
 	CHECK_EQ(fake.unimports, 1);
 	CHECK_EQ(stats(dev).idle, 0);
-}
-
-TEST(the_device_outlives_its_closing)
-{
-	struct dlbuf_device *dev = device(4);
-	int fd = buffer(4096), other = buffer(4096);
-	struct import *live = get(dev, fd);
-
-	cache_unref(get(dev, other));
-	close(fd);
-	close(other);
-	dlbuf_device_close(dev);
-	CHECK_EQ(fake.unimports, 1); /* the idle one went at once */
-	CHECK_EQ(fake.closes, 0);
-	cache_ref(live);
-	cache_unref(live);
-	CHECK_EQ(fake.closes, 0);
-	cache_unref(live);
-	CHECK_EQ(fake.unimports, 2);
-	CHECK_EQ(fake.closes, 1);
 }
 
 TEST(unused_for_a_thousand_imports)

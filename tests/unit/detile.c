@@ -178,43 +178,6 @@ TEST(one_plane)
 	end_open();
 }
 
-TEST(packed_chroma)
-{
-	begin_open();
-	frame(CC('Y', 'U', 'Y', 'V'), X_TILED, 40, 8, 1);
-	CHECK_OK(detile());
-	/* In texels, of which four bytes have two. */
-	CHECK_EQ(fake->images[0].format, VK_FORMAT_G8B8G8R8_422_UNORM);
-	CHECK_EQ(fake->images[0].width, 40);
-	CHECK_EQ(fake->images[0].regions[0].bufferRowLength, 64);
-	end_open();
-}
-
-TEST(planes_in_one_image)
-{
-	const struct fake_image *i;
-
-	begin_open();
-	frame(NV12, X_TILED, 64, 16, 2);
-	CHECK_OK(detile());
-	REQUIRE(fake->nimages == 1);
-	i = &fake->images[0];
-	CHECK_EQ(i->format, VK_FORMAT_G8_B8R8_2PLANE_420_UNORM);
-	CHECK_EQ(i->nlayouts, 2);
-	CHECK_EQ(i->layouts[1].offset, 12288);
-	CHECK_EQ(i->nregions, 2);
-	CHECK_EQ(i->regions[0].imageSubresource.aspectMask,
-		 VK_IMAGE_ASPECT_PLANE_0_BIT);
-	CHECK_EQ(i->regions[1].imageSubresource.aspectMask,
-		 VK_IMAGE_ASPECT_PLANE_1_BIT);
-	CHECK_EQ(i->regions[0].bufferRowLength, 128);
-	CHECK_EQ(i->regions[1].bufferRowLength, 64);
-	CHECK_EQ(i->regions[1].bufferOffset, 128 * 16);
-	CHECK_EQ(i->regions[1].imageExtent.width, 32);
-	CHECK_EQ(i->regions[1].imageExtent.height, 8);
-	end_open();
-}
-
 static void check_apart(void)
 {
 	const struct fake_image *i = fake->images;

@@ -446,33 +446,6 @@ TEST(a_fork_while_a_driver_begins)
 	CHECK_EQ(cuda->wrong, 0);
 }
 #endif
-
-TEST(exec_works)
-{
-	struct dlbuf_device *dev AUTO_DEV = NULL;
-	pid_t pid;
-
-	need_machine();
-	CHECK_OK(dlbuf_device_open("cpu", NULL, &dev));
-	pid = fork();
-	if (!pid) {
-		/* Its results are not this program's. */
-		dup2(open("/dev/null", O_WRONLY), 1);
-		execl("/proc/self/exe", "fork", "after_exec", NULL);
-		_exit(9);
-	}
-	wait_for(pid);
-}
-
-/* Not inherited: exec() is a new process. */
-TEST(after_exec)
-{
-	struct dlbuf_device *dev AUTO_DEV = NULL;
-	DLBUF_INFO(dlbuf_device_info, info);
-
-	CHECK_OK(dlbuf_device_open("cpu", NULL, &dev));
-	CHECK_OK(dlbuf_device_get_info(dev, &info));
-}
 #else
 KTAP_SKIPPED("backend cpu is not built into this library")
 #endif
