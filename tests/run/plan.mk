@@ -452,7 +452,6 @@ in-alloc := tests/guest/nodes --contiguous
 in-camera := tests/guest/nodes
 in-output := tests/guest/nodes
 guest-camera := $(lab-2)
-guest-lease := $(lab-2)
 in-vpi = tests/verilog/compiled $(dir)/gcc
 in-broker := env BROKER=$(b)/gcc/examples/broker
 $(call step,$(addprefix lab@,$(call names,tests/lab/*.c))): lab@%: build@gcc
