@@ -555,7 +555,7 @@ docs-lines:
 docs-matrix: $(tool)
 	$(call say,GEN,docs/images/matrix.png)
 	$(Q)tests/guest/lab -- sh -c '$(tool) matrix --quiet --html $(O)/matrix.html || [ $$? = 1 ]'
-	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x790 light
+	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x830 light
 
 docs-formats: $(tool)
 	$(call say,GEN,docs/generated/formats.md docs/bindings.md)
