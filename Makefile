@@ -497,7 +497,7 @@ uninstall:
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-drivers check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-drivers check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -534,7 +534,7 @@ mutate:
 	$(Q)tools/deps build lab check
 	$(Q)tests/run/mutate O=$(O)
 
-docs: docs-lines docs-formats docs-python
+docs: docs-formats docs-python
 
 # After tests/run/check: what ran, by its results.
 docs-support:
@@ -547,10 +547,6 @@ docs-performance:
 	$(Q)tools/docs/performance --write $(O)
 	$(Q)tools/docs/charts --write
 
-docs-lines:
-	$(call say,GEN,docs/design/queue.md)
-	$(Q)tools/docs/lines
-
 # The picture in README.md: the lab's matrix, in Chromium. The page is O/matrix.html.
 docs-matrix: $(tool)
 	$(call say,GEN,docs/images/matrix.png)
@@ -558,10 +554,9 @@ docs-matrix: $(tool)
 	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x830 light
 
 docs-formats: $(tool)
-	$(call say,GEN,docs/generated/formats.md docs/bindings.md)
+	$(call say,GEN,docs/generated/formats.md)
 	$(Q)tools/docs/formats $(O) > $(O)/formats.md
 	$(Q)mv $(O)/formats.md docs/generated/formats.md
-	$(Q)tools/docs/layouts --write
 
 # The page may say something else yet, which is a failure there.
 docs-python:
@@ -642,9 +637,7 @@ help:
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
 	'make docs             formats.md and python.md in docs/generated, from' \
-	'                      what the tool prints and the tests ran, the offsets in' \
-	'                      docs/bindings.md, from the compilers, and the lines of each' \
-	'                      backend in docs/design/queue.md' \
+	'                      what the tool prints and the tests ran' \
 	'make docs-support     docs/generated/support.md, from the results of the last make check' \
 	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
 	'make docs-performance docs/generated/performance.md and charts, from the last make bench' \

@@ -568,11 +568,9 @@ $(call step,examples@python): | python@host
 
 # FFmpeg is who converts pictures besides the tool.
 with-pictures := $(media)
-with-cuda := --with cuda
 with-fence := --module
 $(call step,$(addprefix tool@,$(call names,$(filter-out %.py %.sh %.json %_,$(wildcard tests/tool/*))))): tool@%: build@gcc
 	$(ktap) -- $(lab) $(with-$*) -- tests/tool/$* $(dir)/gcc
-tool@cuda: lab@cuda
 # On the host, with a browser if there is one.
 $(call step,tool@results): build@gcc | tool@matrix tool@report
 	$(ktap) -- tests/tool/results_ $(dir)/gcc
