@@ -311,7 +311,7 @@ FORCE:
 tool-src-$(CONFIG_DMABUF_TEST) := $(filter-out $(addprefix $(tool-dir)/,png$(if $(CONFIG_TOOL_PNG),_absent).c \
 	json$(if $(CONFIG_TOOL_JSON),_absent).c matrix/drm$(if $(CONFIG_TOOL_DRM),_absent).c), \
 	$(wildcard $(addprefix $(tool-dir)/,*.c camera/*.c fence/*.c $(if $(CONFIG_TOOL_JSON),matrix/*.c)))) \
-	$(addprefix $(tool-dir)/,reduce/reduce.c $(reducers:%=reduce/%.c) $(accesses:%=access/%.c))
+	$(addprefix $(tool-dir)/,access/find.c reduce/reduce.c $(reducers:%=reduce/%.c) $(accesses:%=access/%.c))
 tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson) $(if $(CONFIG_TOOL_DRM),libdrm)
 tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=$(tool-dir)/reduce/%.comp))
 tool-obj := $(tool-src-y:%.c=$(O)/%.o) $(if $(tool-src-y),$(O)/lib/system/node_access.o)
@@ -471,6 +471,8 @@ headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
 	include/dlbuf/vulkan.h
 interop := $(wildcard include/dlbuf/interop/*.h include/dlbuf/interop/*.hpp)
 man := $(wildcard man/*.[1357])
+# The tool prints it, so it is left out if the tool is for another machine.
+formats-man = $(DESTDIR)$(mandir)/man7/dlbuf-formats.7
 # Beside the tool, as dmabuf-NAME; they have its man page.
 scripts := matrix-diff report
 
@@ -493,6 +495,7 @@ install: all
 	$(if $(has-vpi),$(if $(vpi),install -D -m 755 $(vpi) $(DESTDIR)$(ivldir)/dlbuf.vpi))
 	$(if $(vpi),install -d $(DESTDIR)$(verilogdir) && install -m 644 $(verilog) $(DESTDIR)$(verilogdir))
 	$(foreach m,$(man),install -D -m 644 $(m) $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)) &&) :
+	$(if $(tool),if tools/docs/formats --man $(O) > $(O)/formats.7; then install -D -m 644 $(O)/formats.7 $(formats-man); else echo 'without dlbuf-formats(7): $(tool) does not run here'; fi)
 
 uninstall:
 	rm -f $(foreach h,$(headers) $(interop),$(DESTDIR)$(includedir)/$(h:include/%=%))
@@ -503,11 +506,11 @@ uninstall:
 	rm -f $(DESTDIR)$(bashdir)/dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test
 	rm -f $(verilog:verilog/%=$(DESTDIR)$(verilogdir)/%)
 	-rmdir $(DESTDIR)$(verilogdir) $(DESTDIR)$(prefix)/share/dlbuf $(DESTDIR)$(ivldir)
-	rm -f $(foreach m,$(man),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
+	rm -f $(foreach m,$(man),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(formats-man)
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-drivers check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-drivers check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -544,43 +547,36 @@ mutate:
 	$(Q)tools/deps build lab check
 	$(Q)tests/run/mutate O=$(O)
 
-docs: docs-lines docs-formats docs-python
+docs: docs-formats docs-python
 
 # After tests/run/check: what ran, by its results.
 docs-support:
-	$(call say,GEN,docs/support.md)
+	$(call say,GEN,docs/generated/support.md)
 	$(Q)tools/docs/support $(O)
 
 # After make bench: what it measured.
 docs-performance:
-	$(call say,GEN,docs/performance.md docs/images/*.svg)
+	$(call say,GEN,docs/generated/performance.md docs/images/*.svg)
 	$(Q)tools/docs/performance --write $(O)
 	$(Q)tools/docs/charts --write
-
-docs-lines:
-	$(call say,GEN,docs/design/queue.md)
-	$(Q)tools/docs/lines
 
 # The picture in README.md: the lab's matrix, in Chromium. The page is O/matrix.html.
 docs-matrix: $(tool)
 	$(call say,GEN,docs/images/matrix.png)
 	$(Q)tests/guest/lab -- sh -c '$(tool) matrix --quiet --html $(O)/matrix.html || [ $$? = 1 ]'
-	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x790 light
+	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x830 light
 
 docs-formats: $(tool)
-	$(call say,GEN,docs/formats.md man/dlbuf-formats.7 docs/bindings.md)
+	$(call say,GEN,docs/generated/formats.md)
 	$(Q)tools/docs/formats $(O) > $(O)/formats.md
-	$(Q)tools/docs/formats --man $(O) > $(O)/formats.7
-	$(Q)mv $(O)/formats.md docs/formats.md
-	$(Q)mv $(O)/formats.7 man/dlbuf-formats.7
-	$(Q)tools/docs/layouts --write
+	$(Q)mv $(O)/formats.md docs/generated/formats.md
 
 # The page may say something else yet, which is a failure there.
 docs-python:
-	$(call say,GEN,docs/interop/python.md)
+	$(call say,GEN,docs/generated/python.md)
 	-$(Q)tests/run/check --only 'python@libraries' --only 'python@lab+torch' O=$(O)
 	$(Q)tools/docs/interop $(O)/check/python > $(O)/python.md
-	$(Q)mv $(O)/python.md docs/interop/python.md
+	$(Q)mv $(O)/python.md docs/generated/python.md
 
 # A frame of a camera through a design in Verilog; the pictures are in O/examples/vpi.
 .PHONY: example-vpi
@@ -597,7 +593,7 @@ lab:
 lab-shell:
 	$(Q)tests/guest/lab --shell
 
-# What docs/performance.md is written from.
+# What docs/generated/performance.md is written from.
 figures = $(O)/bench/figures
 icount = tests/guest/lab --env BENCH_FIGURES=$(figures) --timeout 900 --icount
 bench:
@@ -653,13 +649,11 @@ help:
 	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
-	'make docs             docs/formats.md, its man page and docs/interop/python.md, from' \
-	'                      what the tool prints and the tests ran, the offsets in' \
-	'                      docs/bindings.md, from the compilers, and the lines of each' \
-	'                      backend in docs/design/queue.md' \
-	'make docs-support     docs/support.md, from the results of the last make check' \
+	'make docs             formats.md and python.md in docs/generated, from' \
+	'                      what the tool prints and the tests ran' \
+	'make docs-support     docs/generated/support.md, from the results of the last make check' \
 	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
-	'make docs-performance docs/performance.md, its charts, from those of the last make bench' \
+	'make docs-performance docs/generated/performance.md and charts, from the last make bench' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \

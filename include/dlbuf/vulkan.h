@@ -18,8 +18,8 @@
  * Your own submits. A submit costs far more than the library does, so an application
  * that submits by itself should use dlbuf_acquire_fence() and dlbuf_release_fence(),
  * with the barriers in its own submit. On lavapipe such an access costs 1.03 times
- * what it costs by hand, and 2.26 times with dlbuf_acquire() and dlbuf_release(),
- * each of which is a submit (instructions, docs/performance.md). The barriers are:
+ * what it costs by hand, and 2.24 times with dlbuf_acquire() and dlbuf_release(),
+ * each of which is a submit (instructions, docs/generated/performance.md). The barriers are:
  *
  *	before your commands  srcQueueFamilyIndex VK_QUEUE_FAMILY_FOREIGN_EXT,
  *			      dstQueueFamilyIndex your queue's family, srcAccessMask 0,

@@ -455,7 +455,6 @@ in-alloc := tests/guest/nodes --contiguous
 in-camera := tests/guest/nodes
 in-output := tests/guest/nodes
 guest-camera := $(lab-2)
-guest-lease := $(lab-2)
 in-vpi = tests/verilog/compiled $(dir)/gcc
 in-broker := env BROKER=$(b)/gcc/examples/broker
 $(call step,$(addprefix lab@,$(call names,tests/lab/*.c))): lab@%: build@gcc
@@ -572,11 +571,9 @@ $(call step,examples@python): | python@host
 
 # FFmpeg is who converts pictures besides the tool.
 with-pictures := $(media)
-with-cuda := --with cuda
 with-fence := --module
 $(call step,$(addprefix tool@,$(call names,$(filter-out %.py %.sh %.json %_,$(wildcard tests/tool/*))))): tool@%: build@gcc
 	$(ktap) -- $(lab) $(with-$*) -- tests/tool/$* $(dir)/gcc
-tool@cuda: lab@cuda
 # On the host, with a browser if there is one.
 $(call step,tool@results): build@gcc | tool@matrix tool@report
 	$(ktap) -- tests/tool/results_ $(dir)/gcc
