@@ -14,7 +14,7 @@
 #include "buffer.h"
 #include "fence.h"
 
-static uint64_t now(void)
+uint64_t now_ns(void)
 {
 	struct timespec t;
 
@@ -36,7 +36,7 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 	do {
 		/* 1 is in the past: no need to ask the clock. */
 		if (deadline_ns > 1) {
-			uint64_t t = now();
+			uint64_t t = now_ns();
 
 			t = t < deadline_ns ? deadline_ns - t : 0;
 			left.tv_sec = t / 1000000000;
@@ -216,7 +216,7 @@ void fence_event_tell(int writer)
 
 bool pause_until(struct timespec *pause, uint64_t deadline_ns)
 {
-	if (deadline_ns && now() >= deadline_ns)
+	if (deadline_ns && now_ns() >= deadline_ns)
 		return false;
 	nanosleep(pause, NULL);
 	if (pause->tv_nsec < 1000000)

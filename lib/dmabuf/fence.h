@@ -105,6 +105,8 @@ void fence_event_tell(int writer);
  * false, without a sleep, if the deadline has passed; deadline_ns as above.
  */
 bool pause_until(struct timespec *pause, uint64_t deadline_ns);
+/* CLOCK_MONOTONIC */
+uint64_t now_ns(void);
 #define PAUSE_FIRST { .tv_nsec = 10000 }
 
 /* dlbuf_fence_import(), with the identity of the dma-buf; NULL: unknown. */

@@ -203,8 +203,46 @@ QUEUE_CASE(no_second_owner, ITSELF, EXPORTS)
 		if (i)
 			dlbuf_device_close(dev);
 		users = 2;
+		import_destroy_again(true);
 		settle();
 		CHECK_EQ(fake->live[on->memory], i ? 0 : before);
+	}
+	users = 0;
+	end();
+}
+
+/*
+ * Without a free fd nobody sees who holds the dma-buf, and the library's thread cannot begin. So the
+ * next call tries again that may free something.
+ */
+QUEUE_CASE(deleted_without_fds, ITSELF, EXPORTS)
+{
+	DLManagedTensorVersioned *tensor = NULL, *other = NULL;
+	struct dlbuf_device *dev;
+	unsigned int before;
+
+	begin(on->exports);
+	dev = open_as(on->device);
+	before = fake->live[on->memory];
+	users = 2;
+	for (int i = 0; i < 4; i++) {
+		REQUIRE_OK(try_alloc(dev, &tensor));
+		REQUIRE_OK(i == 2 ? try_alloc(dev, &other) : 0);
+		take_all_fds();
+		tensor->deleter(tensor);
+		CHECK_OK(dlbuf_device_drain(dev, 0));
+		CHECK_EQ(fake->live[on->memory], before + (i == 2 ? 2 : 1));
+		CHECK_EQ(event_pending(), 0);
+		give_back_fds();
+		if (!i)
+			CHECK_OK(dlbuf_device_drain(dev, 0));
+		else if (i == 1)
+			dlbuf_device_trim(dev, 0);
+		else if (i == 2)
+			other->deleter(other);
+		else
+			dlbuf_device_close(dev);
+		CHECK_EQ(fake->live[on->memory], i < 3 ? before : 0);
 	}
 	users = 0;
 	end();
