@@ -264,6 +264,18 @@ int fence_join(int a, int b)
 	return one;
 }
 
+void fence_join_at(int *at, int fence)
+{
+	int old;
+
+	do {
+		old = __atomic_exchange_n(at, 0, __ATOMIC_ACQ_REL);
+		fence = fence_join(old ? old : -1, fence);
+		old = 0;
+	} while (!__atomic_compare_exchange_n(at, &old, fence, false,
+					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+}
+
 int bracket(int fd, uint64_t flags)
 {
 	NOT_CANCELLED;

@@ -40,6 +40,8 @@ int fence_check(int fence);
  * they cannot be merged, waits for b and returns a.
  */
 int fence_join(int a, int b);
+/* The same with *at, a fence or 0, which other threads may change meanwhile. Takes fence. */
+void fence_join_at(int *at, int fence);
 
 /*
  * DMA_BUF_IOCTL_SYNC. The kernel's call may be interrupted, and linux/dma-buf.h advises

@@ -358,6 +358,38 @@ QUEUE_CASE(lost_by_a_result_that_stays, SHARED, LOSES)
 	lose_in_silence(last->result);
 }
 
+static _Atomic(int) lease_ended;	/* 1, and the error */
+
+static void end_lease(void *data)
+{
+	lease_ended = 1 + -dlbuf_lease_result();
+}
+
+/* The lease does not wait for a fence that the device waits for no more. */
+QUEUE_CASE(lost_behind_a_fence, SHARED, LOSES)
+{
+	struct lease *lease = lease_create(0);
+	struct tensor t = { .imp = f.imp, .lease = lease };
+	int in = pending_fence();
+
+	lease->release = end_lease;
+	lease_ended = 0;
+	if (!on->blocks)
+		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
+	gate_close(&app);
+	lease_follow(lease, in);
+	fence_join_at(&t.before, dup(in));
+	CHECK_OK(tensor_release(&t, DLBUF_RW, app.stream, NULL));
+	close(t.before);
+	lease_unref(lease);
+	CHECK_EQ(lease_ended, 0);
+	lose(on->losses[0].result);
+	UNTIL(lease_ended);
+	CHECK_EQ(lease_ended, 1 + EIO);
+	signal_fence(in);
+	close(in);
+}
+
 static sem_t held, go;
 
 static void hold(void)
