@@ -32,6 +32,7 @@
 #include "cuda_memfds.h"
 #include "fixture.h"
 #include "access/lease.h"
+#include "access/pending.h"
 #include "dmabuf/fence.h"
 #include "dmabuf/memory.h"
 #include "queue_driver.h"
