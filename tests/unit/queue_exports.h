@@ -48,10 +48,23 @@ QUEUE_CASE(export, ITSELF, EXPORTS)
 	end();
 }
 
+static int try_alloc(struct dlbuf_device *dev, DLManagedTensorVersioned **tensor)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");
+	int64_t bytes = IMPORT_BYTES, strides = 1;
+	DLTensor layout = {
+		.ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &bytes,
+		.strides = &strides,
+	};
+
+	return dlbuf_alloc(&dev, 1, &layout, &opts, tensor);
+}
+
 QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
 {
 	uint8_t *p = begin_export(), byte;
 	DLDeviceType type = f.dev->dl.device_type;
+	DLManagedTensorVersioned *tensor = NULL;
 	struct dlbuf_device *dev = f.dev;
 	struct dlbuf_exported out;
 
@@ -62,6 +75,11 @@ QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
 	REFUSES(dev, p, EXPORT_BYTES, type, DLBUF_EXPORT_PCIE, -EOPNOTSUPP,
 		on->no_pcie);
 	REFUSES(dev, p, EXPORT_BYTES, type, 2, -EINVAL, "");
+	take_all_fds();
+	REFUSES(dev, p, 1, type, 0, -EMFILE, "has no free fd");
+	CHECK_ERR(try_alloc(dev, &tensor), -EMFILE);
+	CHECK_SAYS("has no free fd");
+	give_back_fds();
 	/* Whether it is a layout is the layout's to say. */
 	REFUSES(dev, p, -1, type, 0, -EINVAL, "shape");
 	if (on->calls[EXPORT_FD]) {
@@ -83,18 +101,6 @@ QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
 	app_end(&app);
 	dlbuf_device_close(dev);
 	end();
-}
-
-static int try_alloc(struct dlbuf_device *dev, DLManagedTensorVersioned **tensor)
-{
-	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");
-	int64_t bytes = IMPORT_BYTES, strides = 1;
-	DLTensor layout = {
-		.ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &bytes,
-		.strides = &strides,
-	};
-
-	return dlbuf_alloc(&dev, 1, &layout, &opts, tensor);
 }
 
 /* It is zero, and nobody finds it again when it has gone. */
