@@ -210,7 +210,8 @@ DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
  * for. 0: without an error that dlbuf has seen. Otherwise the first error, a negative
  * errno: that of a fence (the frame's own; one that an access waited for, unless it
  * had DLBUF_ACQUIRE_DAMAGED or began with dlbuf_acquire_fence(); that of the work of an
- * access), or of a release that failed. Outside of a callback: 0.
+ * access), or of a release that failed. -EIO also if a lost device waited for a fence that is
+ * pending yet. Outside of a callback: 0.
  *
  * A device without fences (DLBUF_SYNC_EVENT) tells of failed work by the errors of its
  * calls instead, and a receiver of dlbuf_send_frame() tells nothing. Does not block.

@@ -62,6 +62,11 @@ static void fire(struct lease *lease)
 		lease_failed(lease, fence_error(lease->before));
 		close(lease->before);
 	}
+	if (lease->behind) {
+		lease_failed(lease, fence_signalled(lease->behind) ?
+			     fence_error(lease->behind) : -EIO);
+		close(lease->behind);
+	}
 	if (lease->release && lease->generation == fork_generation) {
 		result = lease->error;
 		lease->release(lease->data);
@@ -119,6 +124,14 @@ void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev)
 	}
 	fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fence);
 	wait_here(lease, fence);
+}
+
+void lease_follow(struct lease *lease, int fence)
+{
+	int dup = lease && fence != -1 ? sys_dup(fence) : -1;
+
+	if (dup >= 0)
+		fence_join_at(&lease->behind, dup);
 }
 
 /* ---- struct dlbuf_lease, which imports share: a struct lease without room */

@@ -237,14 +237,6 @@ struct trial {
 	bool signalled;		/* it was signalled at all */
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
 static int signal_value(struct trial *t)
 {
 	t->signalled = true;

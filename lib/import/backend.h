@@ -49,7 +49,8 @@ struct dlbuf_device {
 	unsigned int refs;	/* under cache.lock */
 	unsigned int generation;	/* fork_generation when it was opened */
 	unsigned int ndying;	/* atomic; see import_destroy() */
-	unsigned int nheld;	/* atomic; of these; see import_held */
+	unsigned int nheld;	/* atomic; of these, those that drain() does not wait for */
+	bool wrapped;		/* the context is the application's */
 	struct dlbuf_device *next;	/* list of the process's devices, see device.c */
 	struct cache cache;
 };
@@ -101,7 +102,7 @@ struct backend {
 	/*
 	 * Undoes import() and alloc(). The core then closes imp->fd and frees imp.
 	 * False: work of imp still runs, or the driver would wait in a free. Then
-	 * imp stays as it is, and the core calls again. wait: the call waits
+	 * imp stays as it is, and the core calls again; with imp->held later. wait: the call waits
 	 * instead. A backend with wait() first waits until cache_unlist() is true.
 	 * Required.
 	 */

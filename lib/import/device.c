@@ -257,6 +257,7 @@ void dlbuf_device_close(struct dlbuf_device *dev)
 	dev->cache.max_idle = 0;
 	pthread_mutex_unlock(&dev->cache.lock);
 	cache_trim(dev, 0);
+	import_destroy_again(true);
 	device_unref(dev);
 }
 
@@ -342,6 +343,7 @@ static int drain_events(struct dlbuf_device *dev, uint64_t deadline_ns)
 	bool leases;
 	int ret = 0;
 
+	import_destroy_again(true);
 	while (!ret) {
 		event_kick();
 		leases = event_awaits(dev);
@@ -378,8 +380,10 @@ int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns)
 void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle)
 {
 	NOT_CANCELLED;
-	if (dev && !device_inherited(dev))
-		cache_trim(dev, max_idle);
+	if (!dev || device_inherited(dev))
+		return;
+	cache_trim(dev, max_idle);
+	import_destroy_again(true);
 }
 
 int dlbuf_device_forget(struct dlbuf_device *dev, int fd)

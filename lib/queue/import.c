@@ -233,30 +233,6 @@ static void free_memory(struct queue_memory *m)
 	pthread_mutex_destroy(&m->order_lock);
 }
 
-static void count_held(struct queue_device *dev, int n)
-{
-	__atomic_add_fetch(&dev->base.nheld, n, __ATOMIC_ACQ_REL);
-	__atomic_add_fetch(&import_held, n, __ATOMIC_RELAXED);
-}
-
-/*
- * Whether the memory may not be freed because others hold its dma-buf. It is counted at the second
- * time, when it is among those that die. A context of the application must not go before its
- * memory, so that drain() waits. Without a thread that tries again it is never freed.
- */
-static bool is_held(struct queue_memory *m, bool wait)
-{
-	if (!queue_is_held(m))
-		return false;
-	m->allocated &= !wait;
-	if (m->asked && !m->kept && !m->dev->wrapped) {
-		m->kept = true;
-		count_held(m->dev, 1);
-	}
-	m->asked = true;
-	return !wait;
-}
-
 /* If the caller waits, it does so in the driver's free, too, and not at the gate. */
 bool queue_unimport(struct import *imp, bool wait)
 {
@@ -269,10 +245,9 @@ bool queue_unimport(struct import *imp, bool wait)
 	queue_enter_to_free(dev, &scope);
 	if (wait)
 		queue_work_finish(dev, &m->works);
-	over = queue_reap(dev, &m->works) && cache_unlist(imp) && !is_held(m, wait) &&
-	       queue_gate_close(dev, &m->dropped, wait);
-	if (over && m->kept)
-		count_held(dev, -1);
+	over = queue_reap(dev, &m->works) && cache_unlist(imp);
+	imp->held = over && queue_is_held(m);
+	over = over && !imp->held && queue_gate_close(dev, &m->dropped, wait);
 	if (over) {
 		free_memory(m);
 		queue_gate_open(dev);

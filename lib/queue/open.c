@@ -175,7 +175,7 @@ int queue_wrap(const struct backend *backend, const struct queue_ops *ops,
 		ret = load(backend, ops, &dev, &n);
 	if (ret)
 		return ret;
-	dev->wrapped = true;
+	dev->base.wrapped = true;
 	ret = find(dev, n, theirs);
 	if (ret)
 		free(dev);

@@ -267,7 +267,6 @@ struct queue_device {
 	/* The last probe() filled these in. */
 	struct dlbuf_device_info info;
 	struct device_place place;
-	bool wrapped;		/* the context is the application's */
 	/* Filled in by start(). */
 	const char *no_bridge;	/* why it has none; NULL: it may have one */
 	bool waits_for_words;
@@ -320,7 +319,6 @@ struct queue_memory {
 	uintptr_t data;
 	void *handle;
 	bool registered, allocated;
-	bool asked, kept;	/* its free came too early: see is_held() */
 	bool passes;		/* begin() and end() are called */
 
 	bool exported;		/* others may hold its dma-buf: queue_is_held() */

@@ -16,12 +16,14 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "../access/pending.h"
 #include "../dmabuf/fence.h"
 #include "queue.h"
 
 struct queue_work {
 	void *event;		/* the driver's; NULL: never recorded */
 	uint32_t access;
+	struct buffer_id id;	/* with access: what it works on */
 	int eventfd;		/* atomic; written at the end, or -1: not asked, or done */
 	int state;		/* atomic; whether the event is recorded */
 	void *handle;
@@ -112,6 +114,7 @@ static void put_locked(struct queue_device *dev, struct queue_work *work)
 	if (--work->refs)
 		return;
 	set_state(work, NEW);
+	work->access = 0;
 	work->next = dev->free_works;
 	dev->free_works = work;
 }
@@ -143,7 +146,11 @@ static void list_add(struct queue_device *dev, struct queue_work **list,
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* Under the lock. Takes a completed work off the list, with the list's reference. */
+/*
+ * Under the lock. Takes a work off the list that is over, with the list's reference. On a lost
+ * device its bytes may not be written: the next acquire of the dma-buf tells it, of whatever
+ * device, and also when this one is closed.
+ */
 static void list_remove(struct queue_device *dev, struct queue_work **list,
 			struct queue_work *work)
 {
@@ -157,6 +164,8 @@ static void list_remove(struct queue_device *dev, struct queue_work **list,
 	if (work->wait)
 		queue_gate_passed(dev);
 	work->wait = 0;
+	if (dev->lost && work->access & work->id.access & DLBUF_WRITE)
+		pending_failed(&work->id);
 	tell(work);
 	put_locked(dev, work);
 }
@@ -264,11 +273,10 @@ static int each(struct queue_device *dev, struct queue_work **list,
 	return ret < 0 ? ret : 0;
 }
 
-/* keeps: what a lost device left stays, for those who have to be told. */
-static int over(struct queue_device *dev, struct queue_work *work, void *keeps)
+static int over(struct queue_device *dev, struct queue_work *work, void *data)
 {
-	return is_over(dev, work) &&
-	       !(keeps && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE)) ? QUEUE_OVER : 0;
+	(void)data;
+	return is_over(dev, work) ? QUEUE_OVER : 0;
 }
 
 bool queue_reap(struct queue_device *dev, struct queue_work **works)
@@ -443,10 +451,11 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		*eventfd = -1;
 	if (dev->slow_query && !late)
 		each(dev, &m->works, supersede, &by);
-	each(dev, &m->works, over, m);
+	each(dev, &m->works, over, NULL);
 	ret = queue_work_get(dev, &work);
 	if (!ret) {
 		work->access = access;
+		work->id = m->base.id;
 		work->handle = stream;
 		work->copies = copies ? m->buffer : NULL;
 		if (late && late != -EBUSY && dev->orphans)
@@ -562,7 +571,6 @@ struct waiting {
 	uint32_t access;
 	uint64_t deadline_ns;
 	struct watched *watched;
-	bool lost;
 };
 
 /* A reader waits for writers, a writer for readers and writers. */
@@ -574,29 +582,22 @@ static bool conflicts(const struct waiting *w, const struct queue_work *work)
 static int wait_for(struct queue_device *dev, struct queue_work *work, void *data)
 {
 	struct waiting *w = data;
-	int ret;
+	int ret = 0;
 
 	if (!is_over(dev, work)) {
 		if (!conflicts(w, work))
 			return 0;
 		ret = wait_until(dev, work, w->deadline_ns);
-		if (ret && !queue_is_dead(dev))
-			return ret;
 	}
-	/* It is over, done or not. The first one who waits for it is told. */
-	w->lost |= conflicts(w, work) && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
-	return QUEUE_OVER;
+	return ret && !queue_is_dead(dev) ? ret : QUEUE_OVER;
 }
 
 int queue_work_wait(struct queue_memory *m, uint32_t access,
 		    uint64_t deadline_ns)
 {
-	struct waiting w = { access, deadline_ns, NULL, false };
-	int ret = each(m->dev, &m->works, wait_for, &w);
+	struct waiting w = { access, deadline_ns, NULL };
 
-	return ret || !w.lost ? ret :
-	       fail(-EIO, "%s is lost: its work on the dma-buf may not be done",
-		    m->dev->base.name);
+	return each(m->dev, &m->works, wait_for, &w);
 }
 
 /* Works that somebody waits for by an eventfd, with a reference to each. */

@@ -46,6 +46,8 @@ static struct {
 	pthread_barrier_t *meet; /* inside import() */
 	void (*gone)(struct import *imp);
 	bool busy;		/* atomic: work of imports runs */
+	bool held;		/* atomic: others hold their dma-bufs */
+	unsigned int looks;	/* atomic: how often that was seen */
 	void (*at_wait)(struct import *imp);
 } fake;
 
@@ -71,6 +73,10 @@ static bool fake_unimport(struct import *imp, bool wait)
 	pthread_testcancel();
 	if ((__atomic_load_n(&fake.busy, __ATOMIC_ACQUIRE) && !wait) ||
 	    !cache_unlist(imp))
+		return false;
+	imp->held = __atomic_load_n(&fake.held, __ATOMIC_ACQUIRE);
+	__atomic_add_fetch(&fake.looks, imp->held, __ATOMIC_RELAXED);
+	if (imp->held)
 		return false;
 	__atomic_add_fetch(&fake.unimports, 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&fake.starved, false, __ATOMIC_RELAXED);
@@ -545,7 +551,7 @@ TEST(every_import_of_a_buffer_is_waited_for)
 static void end_of_work(struct import *imp)
 {
 	__atomic_store_n(&fake.busy, false, __ATOMIC_RELEASE);
-	import_destroy_again();
+	import_destroy_again(true);
 	CHECK_EQ(fake.unimports, 0);
 }
 
@@ -621,6 +627,31 @@ TEST(no_import_goes_under_those_who_wait)
 	CHECK_OK(pending_wait_unfenced(&use, NULL, 0));
 	CHECK_EQ(fake.waits, 1);
 	dlbuf_device_close(dev);
+}
+
+/* Each look is three system calls, however often the thread wakes up. */
+TEST(few_looks_at_those_who_hold)
+{
+	int fd AUTO_FD = buffer(4096), n = 4 * MAX_LOOKS;
+	struct dlbuf_device *dev = device(0);
+	unsigned long wakes = event_wakeups();
+
+	__atomic_store_n(&fake.held, true, __ATOMIC_RELEASE);
+	for (int i = 0; i < n; i++)
+		cache_unref(get(dev, fd));
+	CHECK_OK(dlbuf_device_drain(dev, 0));	/* looks at each, and waits for none */
+	for (int i = 0; i < 20; i++)
+		import_destroy_again(false);
+	/* A pass may have begun before its wakeup was counted. */
+	wakes = event_wakeups() - wakes + 20 + 2;
+	CHECK(__atomic_load_n(&fake.looks, __ATOMIC_RELAXED) <= 2 * n + wakes * MAX_LOOKS);
+	dlbuf_device_close(dev);
+	CHECK_EQ(fake.closes, 0);
+	__atomic_store_n(&fake.held, false, __ATOMIC_RELEASE);
+	import_destroy_again(true);
+	UNTIL(!event_pending());
+	CHECK_EQ(fake.unimports, n);
+	CHECK_EQ(fake.closes, 1);
 }
 
 /* The table grows twice, and every import is found again. */

@@ -80,7 +80,7 @@ static int find_context(struct cuda_device *dev)
 	cuda_device of;
 	int ret;
 
-	if (!dev->queue.wrapped && !cu->CtxGetCurrent(&dev->context) && dev->context &&
+	if (!dev->queue.base.wrapped && !cu->CtxGetCurrent(&dev->context) && dev->context &&
 	    !cu->CtxGetDevice(&of) && of == dev->handle &&
 	    !cuda_is_green(cu))
 		return 0;

@@ -325,11 +325,11 @@ static void vulkan_shut(struct dlbuf_device *base)
 	struct vulkan_device *dev = vulkan_device(base);
 	struct timespec pause = PAUSE_FIRST;
 
-	if (!dev->wrapped)
+	if (!dev->base.wrapped)
 		return;
 	__atomic_store_n(&dev->shut, true, __ATOMIC_RELEASE);
 	while (__atomic_load_n(&base->ndying, __ATOMIC_ACQUIRE)) {
-		import_destroy_again();
+		import_destroy_again(false);
 		pause_until(&pause, 0);
 	}
 }
@@ -340,12 +340,12 @@ static void vulkan_close(struct dlbuf_device *base)
 	struct vulkan_api *vk = &dev->instance.vk;
 
 	/* Our submits are complete; an application that used our queue may have more. */
-	if (!dev->wrapped)
+	if (!dev->base.wrapped)
 		vk->DeviceWaitIdle(dev->handle);
 	vulkan_jobs_finish(dev, &dev->together);
 	vulkan_jobs_free(dev);
 	vk->DestroyCommandPool(dev->handle, dev->pool, NULL);
-	if (!dev->wrapped) {
+	if (!dev->base.wrapped) {
 		vk->DestroyDevice(dev->handle, NULL);
 		vulkan_instance_close(&dev->instance);
 	}

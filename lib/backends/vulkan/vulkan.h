@@ -102,7 +102,6 @@ struct vulkan_device {
 	struct dlbuf_device base;
 	struct vulkan_instance instance;
 	struct vulkan_physical physical;
-	bool wrapped;		/* the handles are the application's */
 	bool shut;		/* atomic; wrapped, and closed */
 	VkDevice handle;
 	VkQueue queue;

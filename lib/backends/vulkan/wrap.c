@@ -40,7 +40,7 @@ static int wrap(struct vulkan_device *dev, const struct dlbuf_vulkan_device *vk)
 	struct vulkan_physical *p = &dev->physical;
 	int ret;
 
-	dev->wrapped = true;
+	dev->base.wrapped = true;
 	dev->handle = vk->device;
 	dev->queue = vk->queue;
 	if (vk->lock_queue) {
