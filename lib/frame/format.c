@@ -175,34 +175,43 @@ bool format_is_mosaic(const struct format *f)
 	return strchr(string(f->channels), '/');
 }
 
-uint32_t format_planes(const struct format *f,
-		       struct dlbuf_format_plane planes[DLBUF_MAX_PLANES])
+/* Values in a group of each plane, 4 bits each, then pixels in a group of the first. */
+static uint32_t find_planes(const struct format *f)
 {
 	const char *first = string(f->channels), *s = first;
-	uint32_t n = 0, luma = 0;
+	uint32_t n = 0, luma = 0, packed = 0, channels;
 
 	do {
 		const char *plane = s;
 
 		while (*s && *s != ',')
 			s++;
-		planes[n].channels = s - plane;
-		planes[n].bits = f->bits;
-		planes[n].hsub = f->hsub;
-		planes[n].vsub = f->vsub;
-		n++;
+		channels = s - plane;
+		/* A group of packed 4:2:2 has several Y. A mosaic has one plane. */
+		for (uint32_t i = 0; !n && i < channels && channels > 1; i++) {
+			luma += first[i] == 'Y';
+			if (first[i] == '/')
+				channels = 1;
+		}
+		packed |= channels << 4 * n++;
 	} while (*s++);
-	/* The first plane is not subsampled. A group of packed 4:2:2 has several Y. */
-	planes[0].hsub = planes[0].vsub = 1;
-	if (planes[0].channels == 1)
-		return n;
-	for (uint32_t i = 0; i < planes[0].channels; i++) {
-		luma += first[i] == 'Y';
-		if (first[i] == '/')
-			planes[0].channels = 1; /* a mosaic has one plane */
+	return packed | (luma > 1 ? luma : 1) << 16;
+}
+
+/* Computed once per format, because every frame asks for it. */
+uint32_t format_planes(const struct format *f,
+		       struct dlbuf_format_plane planes[DLBUF_MAX_PLANES])
+{
+	static uint32_t known[ARRAY_SIZE(formats)]; /* atomic; 0: not yet */
+	uint32_t p = __atomic_load_n(&known[f - formats], __ATOMIC_RELAXED), n = 0;
+
+	if (!p) {
+		p = find_planes(f);
+		__atomic_store_n(&known[f - formats], p, __ATOMIC_RELAXED);
 	}
-	if (luma > 1)
-		planes[0].hsub = luma;
+	planes[0] = (struct dlbuf_format_plane){ p & 15, f->bits, p >> 16, 1 };
+	while (p >>= 4, ++n < DLBUF_MAX_PLANES && p & 15)
+		planes[n] = (struct dlbuf_format_plane){ p & 15, f->bits, f->hsub, f->vsub };
 	return n;
 }
 

@@ -196,6 +196,9 @@ static int plane_crop(const struct dlbuf_plane *plane, uint32_t i, uint32_t row,
 {
 	int64_t rows, at;
 
+	*offset = plane->offset;
+	if (!(row | column_bytes) && plane->offset <= INT64_MAX)
+		return 0;
 	if (__builtin_mul_overflow(plane->pitch, (int64_t)row, &rows) ||
 	    __builtin_add_overflow(rows, (int64_t)column_bytes, &rows) ||
 	    plane->offset > INT64_MAX ||
@@ -284,20 +287,19 @@ static void put(struct dlbuf_frame_layout *out, const struct picture *p,
 {
 	const struct grid *g = &p->planes[plane];
 
-	memset(out, 0, sizeof(*out));
-	out->plane = plane;
-	out->fd = g->fd;
-	out->shape[0] = g->rows;
-	out->shape[1] = columns;
-	out->shape[2] = channels;
-	out->strides[0] = g->pitch / p->value;
-	out->strides[1] = step;
-	out->strides[2] = 1;
-	out->layout.ndim = channels ? 3 : 2;
-	out->layout.dtype = (DLDataType){ p->format->type, p->format->bits, 1 };
-	out->layout.shape = out->shape;
-	out->layout.strides = out->strides;
-	out->layout.byte_offset = g->offset + (uint64_t)first * p->value;
+	*out = (struct dlbuf_frame_layout){
+		.layout = {
+			.ndim = channels ? 3 : 2,
+			.dtype = { p->format->type, p->format->bits, 1 },
+			.shape = out->shape,
+			.strides = out->strides,
+			.byte_offset = g->offset + (uint64_t)first * p->value,
+		},
+		.shape = { g->rows, columns, channels },
+		.strides = { g->pitch / p->value, step, 1 },
+		.plane = plane,
+		.fd = g->fd,
+	};
 }
 
 static int view_planes(const struct picture *p, struct dlbuf_frame_layout *out,
@@ -559,6 +561,7 @@ int frame_layouts(const struct dlbuf_frame *frame,
 {
 	struct picture p;
 	uint32_t made = 0;
+	uint64_t bytes = 0;
 	int ret = check_frame(frame, opts->view, &p);
 
 	if (ret)
@@ -568,7 +571,10 @@ int frame_layouts(const struct dlbuf_frame *frame,
 	ret = picture_of(frame, &p);
 	if (!ret)
 		ret = view_of(frame, &p, opts->view, out, &made);
-	if (!ret && opts->view != DLBUF_VIEW_STACKED)
+	/* Most producers do not say how many bytes a plane has. */
+	for (uint32_t i = 0; i < frame->nplanes; i++)
+		bytes |= frame->planes[i].bytes;
+	if (!ret && bytes && opts->view != DLBUF_VIEW_STACKED)
 		ret = check_bytes(frame, out, made);
 	if (!ret)
 		*n = made;
@@ -783,8 +789,9 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	}
 	if (ret)
 		return ret;
-	for (uint32_t i = 0; i < n; i++)
-		access[i] = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : o->access;
+	for (uint32_t i = 0, all = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : o->access;
+	     i < n; i++)
+		access[i] = all;
 	ret = frame_tensors(dev, layouts, access, paths, n, f->release,
 			    f->release_data, tensors);
 	if (ret) {

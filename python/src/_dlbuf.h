@@ -97,7 +97,7 @@ int parse_access(PyObject *obj, uint32_t *access);
  * is never.
  */
 int parse_deadline(PyObject *obj, uint64_t *ns);
-uint64_t now_ns(void);	/* CLOCK_MONOTONIC */
+uint64_t monotonic_ns(void);	/* CLOCK_MONOTONIC */
 /*
  * Waits for poll()'s events, without the GIL and with Python's signal handlers:
  * 1 when one came, 0 at the deadline (0: never).

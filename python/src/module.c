@@ -543,7 +543,7 @@ int parse_deadline(PyObject *obj, uint64_t *ns)
 	return 0;
 }
 
-uint64_t now_ns(void)
+uint64_t monotonic_ns(void)
 {
 	struct timespec now;
 
@@ -560,7 +560,7 @@ int wait_fd(int fd, short events, uint64_t deadline_ns)
 		struct timespec left = { 0 };
 
 		if (deadline_ns) {
-			uint64_t now = now_ns();
+			uint64_t now = monotonic_ns();
 
 			now = now < deadline_ns ? deadline_ns - now : 0;
 			left.tv_sec = now / 1000000000;

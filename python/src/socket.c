@@ -42,7 +42,7 @@ static int again(const struct wait *w, struct dlbuf_socket_opts *opts, int ret,
 		return ret ? raise_dlbuf(ret) : 0;
 	ret = wait_fd(w->sock, events, w->deadline_ns);
 	if (ret) {
-		opts->deadline_ns = now_ns() + SLICE_NS;
+		opts->deadline_ns = monotonic_ns() + SLICE_NS;
 		if (w->deadline_ns && w->deadline_ns < opts->deadline_ns)
 			opts->deadline_ns = w->deadline_ns;
 		return ret;

@@ -381,7 +381,7 @@ static PyObject *tensor_vpi_send(PyObject *self, PyObject *args, PyObject *kwarg
 	    parse_deadline(deadline, &until) || order_begin(t))
 		return NULL;
 	do {
-		opts.deadline_ns = now_ns() + SLICE_NS;
+		opts.deadline_ns = monotonic_ns() + SLICE_NS;
 		if (until && until < opts.deadline_ns)
 			opts.deadline_ns = until;
 		Py_BEGIN_ALLOW_THREADS
