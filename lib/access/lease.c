@@ -53,7 +53,7 @@ int dlbuf_lease_result(void)
 
 /* Not inline, so that a tensor without a lease costs less. */
 __attribute__((noinline))
-static void fire(struct lease *lease)
+static void end(struct lease *lease)
 {
 	NOT_CANCELLED;
 	int outer = result;
@@ -72,6 +72,13 @@ static void fire(struct lease *lease)
 		lease->release(lease->data);
 		result = outer;
 	}
+}
+
+static void fire(struct lease *lease)
+{
+	/* Tensors of a buffer that is no frame have nothing to tell. */
+	if (lease->before || lease->behind || lease->release)
+		end(lease);
 	free(lease);
 }
 

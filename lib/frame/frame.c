@@ -498,30 +498,37 @@ static int view_bytes(const struct dlbuf_frame *f,
 	return 0;
 }
 
-/*
- * No tensor shows more than the producer says is there. A plane that plane_of() derived
- * lies in the bytes of the frame's only one.
- */
+/* Where the frame's bytes of a layout end in the dma-buf; UINT64_MAX: not said. */
+static uint64_t limit_of(const struct dlbuf_frame *f, const struct dlbuf_frame_layout *layout)
+{
+	const struct dlbuf_plane *p = &f->planes[layout->plane < f->nplanes ? layout->plane : 0];
+	uint64_t limit;
+
+	return !p->bytes || __builtin_add_overflow(p->offset, p->bytes, &limit) ? UINT64_MAX : limit;
+}
+
+static int check_limit(uint32_t plane, uint64_t end, uint64_t limit)
+{
+	if (end > limit)
+		return fail(-ERANGE, "plane %u ends at byte %llu of its dma-buf, the frame's "
+			    "bytes at %llu", plane, (unsigned long long)end,
+			    (unsigned long long)limit);
+	return 0;
+}
+
 static int check_bytes(const struct dlbuf_frame *f,
 		       const struct dlbuf_frame_layout *layouts, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t plane = layouts[i].plane;
-		const struct dlbuf_plane *p = &f->planes[plane < f->nplanes ? plane : 0];
-		uint64_t first, end, limit;
-		int ret;
+	int ret = 0;
 
-		if (!p->bytes || __builtin_add_overflow(p->offset, p->bytes, &limit))
-			continue;
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		uint64_t first, end;
+
 		ret = layout_extent(&layouts[i].layout, &first, &end);
-		if (ret)
-			return ret;
-		if (end > limit)
-			return fail(-ERANGE, "plane %u ends at byte %llu of its dma-buf, "
-				    "the frame's bytes at %llu", plane,
-				    (unsigned long long)end, (unsigned long long)limit);
+		if (!ret)
+			ret = check_limit(layouts[i].plane, end, limit_of(f, &layouts[i]));
 	}
-	return 0;
+	return ret;
 }
 
 static int view_of(const struct dlbuf_frame *f, const struct picture *p,
@@ -555,13 +562,11 @@ static int view_of(const struct dlbuf_frame *f, const struct picture *p,
 	return view_rows(f, p, out, n);
 }
 
-int frame_layouts(const struct dlbuf_frame *frame,
-		  const struct dlbuf_import_opts *opts,
-		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
+/* frame_layouts() without the check of the planes' bytes. */
+static int find_layouts(const struct dlbuf_frame *frame, const struct dlbuf_import_opts *opts,
+			struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
 {
 	struct picture p;
-	uint32_t made = 0;
-	uint64_t bytes = 0;
 	int ret = check_frame(frame, opts->view, &p);
 
 	if (ret)
@@ -569,12 +574,23 @@ int frame_layouts(const struct dlbuf_frame *frame,
 	if (opts->view == DLBUF_VIEW_BYTES)
 		return view_bytes(frame, out, n);
 	ret = picture_of(frame, &p);
-	if (!ret)
-		ret = view_of(frame, &p, opts->view, out, &made);
-	/* Most producers do not say how many bytes a plane has. */
-	for (uint32_t i = 0; i < frame->nplanes; i++)
-		bytes |= frame->planes[i].bytes;
-	if (!ret && bytes && opts->view != DLBUF_VIEW_STACKED)
+	return ret ? ret : view_of(frame, &p, opts->view, out, n);
+}
+
+/* Whether the view has not looked at the planes' bytes itself. */
+static bool has_limits(const struct dlbuf_import_opts *opts)
+{
+	return opts->view != DLBUF_VIEW_BYTES && opts->view != DLBUF_VIEW_STACKED;
+}
+
+int frame_layouts(const struct dlbuf_frame *frame,
+		  const struct dlbuf_import_opts *opts,
+		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
+{
+	uint32_t made = 0;
+	int ret = find_layouts(frame, opts, out, &made);
+
+	if (!ret && has_limits(opts))
 		ret = check_bytes(frame, out, made);
 	if (!ret)
 		*n = made;
@@ -639,13 +655,15 @@ static int making_begin(struct making *m, uint32_t n)
 /* Makes a tensor. If the one before has the same dma-buf, it shares the import. */
 static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		       const struct dlbuf_frame_layout layouts[], uint32_t i,
-		       uint32_t access, uint32_t paths)
+		       const struct frame_part *part, uint32_t paths)
 {
 	const DLTensor *layout = &layouts[i].layout;
 	struct import *imp = NULL;
 	uint64_t first, end;
 	int ret = layout_extent(layout, &first, &end);
 
+	if (!ret)
+		ret = check_limit(layouts[i].plane, end, part->end);
 	if (ret)
 		return ret;
 	for (uint32_t j = 0; j < i && !imp; j++)
@@ -656,7 +674,7 @@ static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		if (!ret)
 			cache_ref(imp);
 	} else {
-		ret = cache_get(dev, layouts[i].fd, access, paths, end, &imp);
+		ret = cache_get(dev, layouts[i].fd, part->access, paths, end, &imp);
 	}
 	if (ret == -ERANGE)
 		return fail(ret, "plane %u, fd %d: %s", layouts[i].plane,
@@ -691,7 +709,7 @@ static bool wants_copy(const struct dlbuf_frame *f,
 
 int frame_tensors(struct dlbuf_device *dev,
 		  const struct dlbuf_frame_layout layouts[],
-		  const uint32_t access[], uint32_t paths, uint32_t n,
+		  const struct frame_part parts[], uint32_t paths, uint32_t n,
 		  void (*release)(void *data), void *release_data,
 		  DLManagedTensorVersioned *tensors[])
 {
@@ -702,7 +720,7 @@ int frame_tensors(struct dlbuf_device *dev,
 	if (ret)
 		return ret;
 	for (i = 0; i < n; i++) {
-		ret = make_tensor(&m, dev, layouts, i, access[i], paths);
+		ret = make_tensor(&m, dev, layouts, i, &parts[i], paths);
 		if (ret)
 			goto err;
 	}
@@ -764,7 +782,8 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 uint32_t *ntensors)
 {
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	uint32_t n, access[DLBUF_MAX_PLANES];
+	struct frame_part parts[DLBUF_MAX_PLANES];
+	uint32_t n, access = o->access;
 	const struct format *format = NULL;
 	struct dlbuf_frame one;
 	int ret, before = 0;
@@ -781,7 +800,7 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 			return ret;
 		f = &one;
 	}
-	ret = frame_layouts(f, o, layouts, &n);
+	ret = find_layouts(f, o, layouts, &n);
 	if (!ret && frame_fence(f) != -1) {
 		ret = frame_attach_fence(f);
 		if (!ret)
@@ -789,10 +808,14 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	}
 	if (ret)
 		return ret;
-	for (uint32_t i = 0, all = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : o->access;
-	     i < n; i++)
-		access[i] = all;
-	ret = frame_tensors(dev, layouts, access, paths, n, f->release,
+	if (f->flags & DLBUF_FRAME_READ_ONLY)
+		access = DLBUF_READ;
+	for (uint32_t i = 0; i < n; i++)
+		parts[i] = (struct frame_part){
+			.access = access,
+			.end = has_limits(o) ? limit_of(f, &layouts[i]) : UINT64_MAX,
+		};
+	ret = frame_tensors(dev, layouts, parts, paths, n, f->release,
 			    f->release_data, tensors);
 	if (ret) {
 		if (before)
