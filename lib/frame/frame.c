@@ -522,11 +522,13 @@ static int check_bytes(const struct dlbuf_frame *f,
 	int ret = 0;
 
 	for (uint32_t i = 0; i < n && !ret; i++) {
-		uint64_t first, end;
+		uint64_t first, end, limit = limit_of(f, &layouts[i]);
 
+		if (limit == UINT64_MAX)
+			continue;
 		ret = layout_extent(&layouts[i].layout, &first, &end);
 		if (!ret)
-			ret = check_limit(layouts[i].plane, end, limit_of(f, &layouts[i]));
+			ret = check_limit(layouts[i].plane, end, limit);
 	}
 	return ret;
 }
