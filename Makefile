@@ -180,6 +180,9 @@ opt-$(CONFIG_DEBUG) += -O0 -g3
 cc-option = $(foreach f,$(1),$(shell $(CC) -Werror $(f) -E -x c /dev/null >/dev/null 2>&1 && echo '$(f)'))
 ifdef need-config
 cold-code := $(call cc-option,-fno-inline-functions -fno-tree-ch -fno-gcse -fno-caller-saves -fno-jump-tables)
+# A jump to a function at the end of another needs its epilogue, and its unwind table, once more.
+smallest := $(or $(call cc-option,-Oz),-Os) $(call cc-option,-fno-optimize-sibling-calls -fno-ivopts \
+	-fno-tree-dominator-opts -fno-tree-coalesce-vars)
 small-code := $(call cc-option,-fno-align-functions -fno-align-jumps \
 	-fno-align-loops -freorder-blocks-algorithm=simple -fno-reorder-blocks-and-partition)
 endif
@@ -190,8 +193,7 @@ $(hot:%=$(O)/lib/%.o): private cold-code :=
 # each frame, too.
 warm := $(hot) prepare/rows system/fork dmabuf/fence import/import access/pending backends/vulkan/jobs backends/vulkan/sync
 $(filter-out $(warm:%=$(O)/lib/%.o),$(patsubst %.c,$(O)/%.o,$(wildcard lib/*/*.c lib/backends/*/*.c udmabuf/*.c))): private size := \
-	$(if $(filter -O2,$(CFLAGS)),-Os)
-$(O)/lib/prepare/kernels.o $(O)/lib/prepare/kernels_avx2.o: private size := $(if $(filter -O2,$(CFLAGS)),-O3) -fno-trapping-math
+	$(if $(filter -O2,$(CFLAGS)),$(smallest))
 tables-$(if $(CONFIG_UNWIND_TABLES),,y) := -fno-unwind-tables -fno-asynchronous-unwind-tables
 assertions-$(if $(CONFIG_DEBUG),,y) := -DNDEBUG
 sanitize-$(CONFIG_SANITIZE_ADDRESS) += -fsanitize=address
@@ -210,18 +212,28 @@ all-ldflags = $(CFLAGS) $(sanitize-y) $(LDFLAGS) -Wl,--gc-sections -Wl,--as-need
 
 # ---------------------------------------------------------------- library
 
-# The rooms of the library, each of which uses those before it (tests/abi/rooms). What is
-# left out has its public functions in absent.c.
+# The rooms of the library, each of which uses those before it (tests/abi/rooms). Pools are
+# left out with what allocates. Of what is left out, lib/stubs makes the public functions,
+# and NAME_absent.c has the internal ones.
 rooms := system dmabuf import access tensor alloc frame prepare capture socket
 rooms-of-devices := backends/vulkan bridge queue backends
-lib-src-y := $(filter-out $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)), \
-	$(wildcard $(rooms:%=lib/%/*.c))) \
-	$(filter-out %/absent.c,$(wildcard $(backends:%=lib/backends/%/*.c))) \
-	$(wildcard $(no-backends:%=lib/backends/%/absent.c)) \
-	$(exporters:%=udmabuf/%.c) $(no-exporters:%=udmabuf/%_absent.c)
-lib-src-y += $(if $(CONFIG_BACKEND_VULKAN),$(filter-out %/absent.c,$(wildcard lib/bridge/*.c)),lib/bridge/absent.c)
-lib-src-$(CONFIG_QUEUE) += $(wildcard lib/queue/*.c)
-lib-obj := $(lib-src-y:%.c=$(O)/%.o)
+lib-src-all := $(wildcard $(rooms:%=lib/%/*.c) lib/queue/*.c lib/bridge/*.c lib/backends/*/*.c udmabuf/*.c)
+lib-src-off := $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)) \
+	$(if $(CONFIG_PART_ALLOC),,lib/capture/pool.c) $(if $(CONFIG_PART_PREPARE),,lib/prepare/%) $(if $(CONFIG_QUEUE),,lib/queue/%) \
+	$(no-backends:%=lib/backends/%/%) $(no-exporters:%=udmabuf/%.c) \
+	$(if $(CONFIG_BACKEND_VULKAN),lib/bridge/absent.c,$(filter-out lib/bridge/absent.c,$(wildcard lib/bridge/*.c)))
+lib-src-y := $(filter-out $(lib-src-off),$(lib-src-all))
+lib-obj := $(lib-src-y:%.c=$(O)/%.o) $(O)/lib/stubs.o
+
+# A list that is the same as before makes nothing new.
+lib-stubs := $(filter-out $(lib-src-y) %absent.c,$(lib-src-all))
+$(O)/lib/stubs.c: lib/stubs lib/libdlbuf.map $(lib-stubs) $(gen)/auto.mk
+	@mkdir -p $(@D)
+	$(Q)lib/stubs lib/libdlbuf.map $(lib-stubs) > $@.new
+	$(Q)cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(O)/lib/stubs.o: $(O)/lib/stubs.c $(O)/.flags $(generated)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(all-cflags) -Os -iquote lib -MMD -MP -MF $(@:.o=.d) -c -o $@ $<
 
 soname := libdlbuf.so.$(MAJOR)
 so := $(O)/libdlbuf.so.$(VERSION)
@@ -278,7 +290,7 @@ endif
 
 # Objects depend on the flags they were made with.
 $(O)/.flags: FORCE | $(O)/
-	@echo '$(CC) $(all-cflags) $(hot) $(once)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(once)' > $@
+	@echo '$(CC) $(all-cflags) $(hot) $(smallest)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(smallest)' > $@
 
 generated := $(gen)/autoconf.h $(gen)/seen.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
 
@@ -299,7 +311,7 @@ FORCE:
 tool-src-$(CONFIG_DMABUF_TEST) := $(filter-out $(addprefix $(tool-dir)/,png$(if $(CONFIG_TOOL_PNG),_absent).c \
 	json$(if $(CONFIG_TOOL_JSON),_absent).c matrix/drm$(if $(CONFIG_TOOL_DRM),_absent).c), \
 	$(wildcard $(addprefix $(tool-dir)/,*.c camera/*.c fence/*.c $(if $(CONFIG_TOOL_JSON),matrix/*.c)))) \
-	$(addprefix $(tool-dir)/,reduce/reduce.c $(reducers:%=reduce/%.c) $(accesses:%=access/%.c))
+	$(addprefix $(tool-dir)/,access/find.c reduce/reduce.c $(reducers:%=reduce/%.c) $(accesses:%=access/%.c))
 tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson) $(if $(CONFIG_TOOL_DRM),libdrm)
 tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=$(tool-dir)/reduce/%.comp))
 tool-obj := $(tool-src-y:%.c=$(O)/%.o) $(if $(tool-src-y),$(O)/lib/system/node_access.o)
@@ -459,6 +471,8 @@ headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
 	include/dlbuf/vulkan.h
 interop := $(wildcard include/dlbuf/interop/*.h include/dlbuf/interop/*.hpp)
 man := $(wildcard man/*.[1357])
+# The tool prints it, so it is left out if the tool is for another machine.
+formats-man = $(DESTDIR)$(mandir)/man7/dlbuf-formats.7
 # Beside the tool, as dmabuf-NAME; they have its man page.
 scripts := matrix-diff report
 
@@ -481,6 +495,7 @@ install: all
 	$(if $(has-vpi),$(if $(vpi),install -D -m 755 $(vpi) $(DESTDIR)$(ivldir)/dlbuf.vpi))
 	$(if $(vpi),install -d $(DESTDIR)$(verilogdir) && install -m 644 $(verilog) $(DESTDIR)$(verilogdir))
 	$(foreach m,$(man),install -D -m 644 $(m) $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)) &&) :
+	$(if $(tool),if tools/docs/formats --man $(O) > $(O)/formats.7; then install -D -m 644 $(O)/formats.7 $(formats-man); else echo 'without dlbuf-formats(7): $(tool) does not run here'; fi)
 
 uninstall:
 	rm -f $(foreach h,$(headers) $(interop),$(DESTDIR)$(includedir)/$(h:include/%=%))
@@ -491,11 +506,11 @@ uninstall:
 	rm -f $(DESTDIR)$(bashdir)/dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test
 	rm -f $(verilog:verilog/%=$(DESTDIR)$(verilogdir)/%)
 	-rmdir $(DESTDIR)$(verilogdir) $(DESTDIR)$(prefix)/share/dlbuf $(DESTDIR)$(ivldir)
-	rm -f $(foreach m,$(man),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)))
+	rm -f $(foreach m,$(man),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(formats-man)
 
 # ---------------------------------------------------------------- the two commands
 
-.PHONY: deps run check check-quick check-changed check-drivers check-gpu mutate docs docs-matrix docs-support docs-lines docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
+.PHONY: deps run check check-quick check-changed check-drivers check-gpu mutate docs docs-matrix docs-support docs-formats docs-performance docs-python lab lab-shell bench bench-media bench-python bench-vpi clean help
 deps:
 	$(Q)tools/deps
 
@@ -532,43 +547,36 @@ mutate:
 	$(Q)tools/deps build lab check
 	$(Q)tests/run/mutate O=$(O)
 
-docs: docs-lines docs-formats docs-python
+docs: docs-formats docs-python
 
 # After tests/run/check: what ran, by its results.
 docs-support:
-	$(call say,GEN,docs/support.md)
+	$(call say,GEN,docs/generated/support.md)
 	$(Q)tools/docs/support $(O)
 
 # After make bench: what it measured.
 docs-performance:
-	$(call say,GEN,docs/performance.md docs/images/*.svg)
+	$(call say,GEN,docs/generated/performance.md docs/images/*.svg)
 	$(Q)tools/docs/performance --write $(O)
 	$(Q)tools/docs/charts --write
-
-docs-lines:
-	$(call say,GEN,docs/design/queue.md)
-	$(Q)tools/docs/lines
 
 # The picture in README.md: the lab's matrix, in Chromium. The page is O/matrix.html.
 docs-matrix: $(tool)
 	$(call say,GEN,docs/images/matrix.png)
 	$(Q)tests/guest/lab -- sh -c '$(tool) matrix --quiet --html $(O)/matrix.html || [ $$? = 1 ]'
-	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x790 light
+	$(Q)python3 tests/tool/page.py picture $(O)/matrix.html docs/images/matrix.png 1280x830 light
 
 docs-formats: $(tool)
-	$(call say,GEN,docs/formats.md man/dlbuf-formats.7 docs/bindings.md)
+	$(call say,GEN,docs/generated/formats.md)
 	$(Q)tools/docs/formats $(O) > $(O)/formats.md
-	$(Q)tools/docs/formats --man $(O) > $(O)/formats.7
-	$(Q)mv $(O)/formats.md docs/formats.md
-	$(Q)mv $(O)/formats.7 man/dlbuf-formats.7
-	$(Q)tools/docs/layouts --write
+	$(Q)mv $(O)/formats.md docs/generated/formats.md
 
 # The page may say something else yet, which is a failure there.
 docs-python:
-	$(call say,GEN,docs/interop/python.md)
+	$(call say,GEN,docs/generated/python.md)
 	-$(Q)tests/run/check --only 'python@libraries' --only 'python@lab+torch' O=$(O)
 	$(Q)tools/docs/interop $(O)/check/python > $(O)/python.md
-	$(Q)mv $(O)/python.md docs/interop/python.md
+	$(Q)mv $(O)/python.md docs/generated/python.md
 
 # A frame of a camera through a design in Verilog; the pictures are in O/examples/vpi.
 .PHONY: example-vpi
@@ -585,7 +593,7 @@ lab:
 lab-shell:
 	$(Q)tests/guest/lab --shell
 
-# What docs/performance.md is written from.
+# What docs/generated/performance.md is written from.
 figures = $(O)/bench/figures
 icount = tests/guest/lab --env BENCH_FIGURES=$(figures) --timeout 900 --icount
 bench:
@@ -641,13 +649,11 @@ help:
 	'make check-gpu        the tests for a machine with an NVIDIA GPU, which write a report' \
 	'                      into docs/hardware; OUT=DIR puts it there' \
 	'make mutate           break the source line by line: does a test notice?' \
-	'make docs             docs/formats.md, its man page and docs/interop/python.md, from' \
-	'                      what the tool prints and the tests ran, the offsets in' \
-	'                      docs/bindings.md, from the compilers, and the lines of each' \
-	'                      backend in docs/design/queue.md' \
-	'make docs-support     docs/support.md, from the results of the last make check' \
+	'make docs             formats.md and python.md in docs/generated, from' \
+	'                      what the tool prints and the tests ran' \
+	'make docs-support     docs/generated/support.md, from the results of the last make check' \
 	'make docs-matrix      the picture of a matrix in README.md, from the lab' \
-	'make docs-performance docs/performance.md, its charts, from those of the last make bench' \
+	'make docs-performance docs/generated/performance.md and charts, from the last make bench' \
 	'make deps             install the packages that all of this needs' \
 	'make clean            remove $(O)/' \
 	'' \

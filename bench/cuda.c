@@ -9,8 +9,6 @@
  * is measured in turn, depend less on it. Exit status 4 without a GPU.
  */
 #include <errno.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,51 +30,54 @@ static uint64_t took[MAX_ROUNDS];
 
 /* ---------------------------------------------------------------- results */
 
-static struct {
-	struct figure {
-		char name[80];
-		double value;
-		const char *unit;
-	} figures[64];
-	struct target {
-		char name[80], measured[64];
-		bool met;
-	} targets[8];
-	char skipped[16][400];
-	size_t nfigures, ntargets, nskipped;
-} results;
+static FILE *json;	/* lines of it, or NULL */
+
+/*
+ * A line with these members; more is the rest of it. The strings are ours or the library's
+ * sentences: one line, no backslashes.
+ */
+static void put(const char *kind, const char *name, const char *more)
+{
+	if (!json)
+		return;
+	fprintf(json, "{\"kind\": \"%s\", \"name\": \"", kind);
+	for (; *name; name++)
+		fputc(*name == '"' || *name == '\\' ? '\'' : *name, json);
+	fprintf(json, "\"%s}\n", more);
+}
 
 __attribute__((format(printf, 3, 4)))
 static void figure(double value, const char *unit, const char *fmt, ...)
 {
-	struct figure *f = &results.figures[results.nfigures++];
+	char name[80], more[80];
 	va_list ap;
 
-	f->value = value;
-	f->unit = unit;
 	va_start(ap, fmt);
-	vsnprintf(f->name, sizeof(f->name), fmt, ap);
+	vsnprintf(name, sizeof(name), fmt, ap);
 	va_end(ap);
+	printf("%-70s %10.2f %s\n", name, value, unit);
+	snprintf(more, sizeof(more), ", \"value\": %.3f, \"unit\": \"%s\"", value, unit);
+	put("figures", name, more);
 }
 
-__attribute__((format(printf, 3, 4)))
-static void target(bool met, const char *name, const char *fmt, ...)
+static void target(bool met, const char *name, double measured, const char *unit)
 {
-	struct target *t = &results.targets[results.ntargets++];
-	va_list ap;
+	char more[80];
 
-	t->met = met;
-	snprintf(t->name, sizeof(t->name), "%s", name);
-	va_start(ap, fmt);
-	vsnprintf(t->measured, sizeof(t->measured), fmt, ap);
-	va_end(ap);
+	printf("%s: %s, %.3g %s\n", met ? "met" : "missed", name, measured, unit);
+	snprintf(more, sizeof(more), ", \"met\": %s, \"measured\": \"%.3g %s\"",
+		 met ? "true" : "false", measured, unit);
+	put("targets", name, more);
 }
 
 /* What is not measured, and why. */
 static void skip(const char *what, const char *why)
 {
-	snprintf(results.skipped[results.nskipped++],
-		 sizeof(results.skipped[0]), "%s: %s", what, why);
+	char name[500];
+
+	snprintf(name, sizeof(name), "%s: %s", what, why);
+	printf("not measured: %s\n", name);
+	put("skipped", name, "");
 }
 
 static void check(cuda_result result, const char *call)
@@ -85,7 +86,7 @@ static void check(cuda_result result, const char *call)
 		errx(1, "cu%s: %s", call, driver_says(&cu, result));
 }
 
-#define CU(name, ...) check(cu.name(__VA_ARGS__), #name)
+#define CALL(name, ...) check(cu.name(__VA_ARGS__), #name)
 
 /* ---------------------------------------------------------------- memory */
 
@@ -137,8 +138,8 @@ static void plain_source(struct source *s)
 	if (s->buf.memfd < 0 || ftruncate(s->buf.memfd, ALL))
 		err(1, "memfd");
 	s->map = map_memfd(s->buf.memfd);
-	CU(MemHostRegister, s->map, ALL, CUABI_MEMHOSTREGISTER_DEVICEMAP);
-	CU(MemHostGetDevicePointer, &s->p, s->map, 0);
+	CALL(MemHostRegister, s->map, ALL, CUABI_MEMHOSTREGISTER_DEVICEMAP);
+	CALL(MemHostGetDevicePointer, &s->p, s->map, 0);
 }
 
 static void source_create(struct source *s)
@@ -169,7 +170,7 @@ static void source_destroy(struct source *s)
 	if (s->t)
 		s->t->deleter(s->t);
 	else
-		CU(MemHostUnregister, s->map);
+		CALL(MemHostUnregister, s->map);
 	munmap(s->map, ALL);
 	if (s->buf.fd >= 0)
 		dlbuf_udmabuf_close(&s->buf);
@@ -263,8 +264,7 @@ static void cached_imports(struct dlbuf_device *dev, const struct source *s)
 	us = median(took, MAX_ROUNDS) / 1e3;
 	figure(us, "us", "import of %s seen before, and its deletion",
 	       own ? "the device's own dma-buf" : "a udmabuf");
-	target(us < 5, "an import seen before takes less than 5 us", "%.2f us",
-	       us);
+	target(us < 5, "an import seen before takes less than 5 us", us, "us");
 	if (own)
 		own->deleter(own);
 }
@@ -282,9 +282,9 @@ static double accesses(DLManagedTensorVersioned *t, cuda_stream stream,
 			errx(1, "%s", dlbuf_last_error());
 		took[i] = now() - begin;
 		if (i % 64 == 63)
-			CU(StreamSynchronize, stream);
+			CALL(StreamSynchronize, stream);
 	}
-	CU(StreamSynchronize, stream);
+	CALL(StreamSynchronize, stream);
 	return median(took, rounds);
 }
 
@@ -293,18 +293,18 @@ static double by_hand(cuda_stream a, cuda_stream b, int rounds)
 {
 	cuda_event event;
 
-	CU(EventCreate, &event, CUABI_EVENT_DISABLE_TIMING);
+	CALL(EventCreate, &event, CUABI_EVENT_DISABLE_TIMING);
 	for (int i = 0; i < rounds; i++) {
 		uint64_t begin = now();
 
-		CU(EventRecord, event, a);
-		CU(StreamWaitEvent, b, event, 0);
+		CALL(EventRecord, event, a);
+		CALL(StreamWaitEvent, b, event, 0);
 		took[i] = now() - begin;
 		if (i % 64 == 63)
-			CU(StreamSynchronize, b);
+			CALL(StreamSynchronize, b);
 	}
-	CU(StreamSynchronize, b);
-	CU(EventDestroy, event);
+	CALL(StreamSynchronize, b);
+	CALL(EventDestroy, event);
 	return median(took, rounds);
 }
 
@@ -339,68 +339,6 @@ static void access_costs(struct dlbuf_device *dev, const struct source *s,
 		if (own)
 			break;
 	}
-	if (own)
-		own->deleter(own);
-}
-
-/* ---------------------------------------------------------------- blocking */
-
-struct held {
-	uint32_t *word;
-	int done[2];
-	bool stuck;
-};
-
-static void *let_go_late(void *data)
-{
-	struct held *h = data;
-	struct pollfd p = { .fd = h->done[0], .events = POLLIN };
-
-	h->stuck = !poll(&p, 1, 3000);
-	__atomic_store_n(h->word, 1, __ATOMIC_SEQ_CST);
-	return NULL;
-}
-
-/* Everything that a frame needs, while the stream is held: does it come back? */
-static void never_waits(struct dlbuf_device *dev, const struct source *s,
-			cuda_stream stream)
-{
-	DLManagedTensorVersioned *own, *t;
-	int fd = known_fd(dev, s, &own);
-	struct held h = { 0 };
-	pthread_t thread;
-	cuda_pointer p;
-
-	if (fd < 0 || !cu.StreamWaitValue32) {
-		skip("calls behind a stream that is held", fd < 0 ?
-		     dlbuf_last_error() : "no cuStreamWaitValue32()");
-		return;
-	}
-	CU(MemHostAlloc, (void **)&h.word, 4, CUABI_MEMHOSTALLOC_DEVICEMAP);
-	CU(MemHostGetDevicePointer, &p, h.word, 0);
-	*h.word = 0;
-	accesses(own ? own : s->t, stream, stream, 4);
-	if (pipe(h.done))
-		err(1, "pipe");
-	CU(StreamWaitValue32, stream, p, 1, CUABI_STREAM_WAIT_VALUE_GEQ);
-	if (pthread_create(&thread, NULL, let_go_late, &h))
-		errx(1, "pthread_create");
-	for (int i = 0; i < 8; i++) {
-		t = import(dev, fd, 4096, 0);
-		if (!t || dlbuf_acquire(t, DLBUF_READ, stream, NULL) ||
-		    dlbuf_release(t, stream, NULL))
-			errx(1, "%s", dlbuf_last_error());
-		t->deleter(t);
-	}
-	if (write(h.done[1], "", 1) != 1)
-		err(1, "write");
-	pthread_join(thread, NULL);
-	CU(StreamSynchronize, stream);
-	target(!h.stuck, "no call waits for the GPU", "import, acquire, release "
-	       "and delete %s", h.stuck ? "waited" : "returned");
-	CU(MemFreeHost, h.word);
-	close(h.done[0]);
-	close(h.done[1]);
 	if (own)
 		own->deleter(own);
 }
@@ -474,15 +412,15 @@ static const char *reader_create(struct reader *r, cuda_stream stream)
 	}
 	if (result)
 		return driver_says(&cu, result);
-	CU(ModuleGetFunction, &r->kernel, r->module, "gather");
-	CU(MemAlloc, &r->out, 4);
+	CALL(ModuleGetFunction, &r->kernel, r->module, "gather");
+	CALL(MemAlloc, &r->out, 4);
 	return NULL;
 }
 
 static void reader_destroy(struct reader *r)
 {
-	CU(MemFree, r->out);
-	CU(ModuleUnload, r->module);
+	CALL(MemFree, r->out);
+	CALL(ModuleUnload, r->module);
 }
 
 static void launch(struct reader *r, cuda_pointer from, uint64_t bytes)
@@ -490,7 +428,7 @@ static void launch(struct reader *r, cuda_pointer from, uint64_t bytes)
 	unsigned long long n = bytes / 16;
 	void *params[] = { &from, &n, &r->out };
 
-	CU(LaunchKernel, r->kernel, 1024, 1, 1, 256, 1, 1, 0, r->stream, params,
+	CALL(LaunchKernel, r->kernel, 1024, 1, 1, 256, 1, 1, 0, r->stream, params,
 	   NULL);
 }
 
@@ -509,10 +447,10 @@ static void check_reader(struct reader *r, const struct source *s)
 {
 	uint32_t sum = 0;
 
-	CU(MemcpyHtoD, r->out, &sum, 4);
+	CALL(MemcpyHtoD, r->out, &sum, 4);
 	launch(r, s->p, ALL);
-	CU(StreamSynchronize, r->stream);
-	CU(MemcpyDtoH, &sum, r->out, 4);
+	CALL(StreamSynchronize, r->stream);
+	CALL(MemcpyDtoH, &sum, r->out, 4);
 	if (sum != xor_of(s->map, ALL))
 		errx(1, "the kernel has read other bytes: %#x, not %#x", sum,
 		     xor_of(s->map, ALL));
@@ -531,13 +469,13 @@ struct job {
 static void begin_job(const struct job *j, uint64_t at)
 {
 	if (j->kind == TO_DEVICE)
-		CU(MemcpyHtoDAsync, j->device + at, (char *)j->host + at,
+		CALL(MemcpyHtoDAsync, j->device + at, (char *)j->host + at,
 		   j->bytes, j->stream);
 	else if (j->kind == FROM_DEVICE)
-		CU(MemcpyDtoHAsync, (char *)j->host + at, j->device + at,
+		CALL(MemcpyDtoHAsync, (char *)j->host + at, j->device + at,
 		   j->bytes, j->stream);
 	else if (j->kind == FROM_SOURCE)
-		CU(MemcpyAsync, j->device + at, j->source + at, j->bytes,
+		CALL(MemcpyAsync, j->device + at, j->source + at, j->bytes,
 		   j->stream);
 	else
 		launch(j->reader, j->source + at, j->bytes);
@@ -551,7 +489,7 @@ static double time_job(const struct job *j, int rounds)
 		uint64_t begin = now();
 
 		begin_job(j, at);
-		CU(StreamSynchronize, j->stream);
+		CALL(StreamSynchronize, j->stream);
 		if (i >= 0)
 			took[i] = now() - begin;
 	}
@@ -570,8 +508,8 @@ struct memory {
 
 static void memory_create(struct memory *m)
 {
-	CU(MemAlloc, &m->device, ALL);
-	CU(MemHostAlloc, &m->pinned, ALL, 0);
+	CALL(MemAlloc, &m->device, ALL);
+	CALL(MemHostAlloc, &m->pinned, ALL, 0);
 	m->pageable = malloc(ALL);
 	if (!m->pageable)
 		err(1, "malloc");
@@ -581,8 +519,8 @@ static void memory_create(struct memory *m)
 
 static void memory_destroy(struct memory *m)
 {
-	CU(MemFree, m->device);
-	CU(MemFreeHost, m->pinned);
+	CALL(MemFree, m->device);
+	CALL(MemFreeHost, m->pinned);
 	free(m->pageable);
 }
 
@@ -613,7 +551,7 @@ static void bandwidth(const struct source *s, struct memory *m,
 	figure(gb_per_s(ALL, in_place), "GB/s", "a kernel reads %s", s->kind);
 	figure(link / in_place, "times", "... of the link");
 	target(link / in_place >= .9, "reading in place has 90 % of the link's "
-	       "bandwidth", "%.0f %%", 100 * link / in_place);
+	       "bandwidth", 100 * link / in_place, "%");
 }
 
 /* A frame, from where it is to a result on the GPU. */
@@ -681,63 +619,6 @@ static void exports(struct dlbuf_device *dev)
 	t->deleter(t);
 }
 
-/* ---------------------------------------------------------------- printing */
-
-static void print_table(void)
-{
-	for (size_t i = 0; i < results.nfigures; i++)
-		printf("%-70s %10.2f %s\n", results.figures[i].name,
-		       results.figures[i].value, results.figures[i].unit);
-	for (size_t i = 0; i < results.ntargets; i++)
-		printf("%s: %s, %s\n", results.targets[i].met ? "met" : "missed",
-		       results.targets[i].name, results.targets[i].measured);
-	for (size_t i = 0; i < results.nskipped; i++)
-		printf("not measured: %s\n", results.skipped[i]);
-}
-
-/* The strings are ours or the library's sentences: one line, no backslashes. */
-static void put(FILE *f, const char *s)
-{
-	fputc('"', f);
-	for (; *s; s++)
-		fputc(*s == '"' || *s == '\\' ? '\'' : *s, f);
-	fputc('"', f);
-}
-
-static void print_json(const char *file)
-{
-	FILE *f = fopen(file, "we");
-
-	if (!f)
-		err(1, "%s", file);
-	fputs("{\"figures\": [", f);
-	for (size_t i = 0; i < results.nfigures; i++) {
-		fputs(i ? ",\n {\"name\": " : "\n {\"name\": ", f);
-		put(f, results.figures[i].name);
-		fprintf(f, ", \"value\": %.3f, \"unit\": ",
-			results.figures[i].value);
-		put(f, results.figures[i].unit);
-		fputc('}', f);
-	}
-	fputs("],\n\"targets\": [", f);
-	for (size_t i = 0; i < results.ntargets; i++) {
-		fputs(i ? ",\n {\"name\": " : "\n {\"name\": ", f);
-		put(f, results.targets[i].name);
-		fputs(", \"measured\": ", f);
-		put(f, results.targets[i].measured);
-		fprintf(f, ", \"met\": %s}",
-			results.targets[i].met ? "true" : "false");
-	}
-	fputs("],\n\"skipped\": [", f);
-	for (size_t i = 0; i < results.nskipped; i++) {
-		fputs(i ? ",\n " : "\n ", f);
-		put(f, results.skipped[i]);
-	}
-	fputs("]}\n", f);
-	if (fclose(f))
-		err(1, "%s", file);
-}
-
 /* ---------------------------------------------------------------- all of it */
 
 static void measure(struct source *s, struct dlbuf_device *dev)
@@ -747,11 +628,10 @@ static void measure(struct source *s, struct dlbuf_device *dev)
 	struct reader r;
 	const char *why;
 
-	CU(StreamCreate, &a, CUABI_STREAM_NON_BLOCKING);
-	CU(StreamCreate, &b, CUABI_STREAM_NON_BLOCKING);
+	CALL(StreamCreate, &a, CUABI_STREAM_NON_BLOCKING);
+	CALL(StreamCreate, &b, CUABI_STREAM_NON_BLOCKING);
 	cached_imports(dev, s);
 	access_costs(dev, s, a, b);
-	never_waits(dev, s, a);
 	exports(dev);
 	why = reader_create(&r, a);
 	if (why)
@@ -764,8 +644,8 @@ static void measure(struct source *s, struct dlbuf_device *dev)
 	memory_destroy(&m);
 	if (!why)
 		reader_destroy(&r);
-	CU(StreamDestroy, a);
-	CU(StreamDestroy, b);
+	CALL(StreamDestroy, a);
+	CALL(StreamDestroy, b);
 }
 
 static int no_gpu(const char *why)
@@ -776,7 +656,7 @@ static int no_gpu(const char *why)
 
 int main(int argc, char **argv)
 {
-	const char *json = argc == 3 && !strcmp(argv[1], "--json") ? argv[2] :
+	const char *file = argc == 3 && !strcmp(argv[1], "--json") ? argv[2] :
 								     NULL;
 	struct dlbuf_device *dev;
 	struct source s;
@@ -784,15 +664,18 @@ int main(int argc, char **argv)
 	cuda_device gpu;
 	const char *why;
 
-	if (argc > 1 && !json)
+	if (argc > 1 && !file)
 		errx(2, "usage: bench/cuda [--json FILE]");
 	why = driver_load(&cu);
 	if (why)
 		return no_gpu(why);
 	if (cu.Init(0) || cu.DeviceGet(&gpu, 0))
 		return no_gpu("the driver has no device");
-	CU(DevicePrimaryCtxRetain, &context, gpu);
-	CU(CtxPushCurrent, context);
+	json = file ? fopen(file, "we") : NULL;
+	if (file && !json)
+		err(1, "%s", file);
+	CALL(DevicePrimaryCtxRetain, &context, gpu);
+	CALL(CtxPushCurrent, context);
 	source_create(&s);
 	first_imports(&s);
 	if (dlbuf_device_open("cuda:0", NULL, &dev))
@@ -801,8 +684,7 @@ int main(int argc, char **argv)
 	measure(&s, dev);
 	source_destroy(&s);
 	dlbuf_device_close(dev);
-	print_table();
-	if (json)
-		print_json(json);
+	if (json && fclose(json))
+		err(1, "%s", file);
 	return 0;
 }

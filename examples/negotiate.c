@@ -25,14 +25,28 @@ static bool contains(const uint64_t *list, size_t n, uint64_t modifier)
 	return false;
 }
 
-static size_t modifiers_of(struct dlbuf_device *dev, uint32_t fourcc,
-			   uint64_t list[MAX_MODIFIERS])
-{
-	size_t n = MAX_MODIFIERS;
+/* The modifiers that a device accepts for a fourcc. */
+struct modifiers {
+	uint32_t fourcc;
+	uint64_t list[MAX_MODIFIERS];
+	size_t n;
+};
 
-	if (dlbuf_device_modifiers(dev, fourcc, list, &n))
+static int add_modifier(const struct dlbuf_device_format *f, void *data)
+{
+	struct modifiers *m = data;
+
+	if (f->code_space == DLBUF_CODE_DRM && f->code == m->fourcc &&
+	    m->n < MAX_MODIFIERS)
+		m->list[m->n++] = f->modifier;
+	return 0;
+}
+
+static void modifiers_of(struct dlbuf_device *dev, struct modifiers *m)
+{
+	m->n = 0;
+	if (dlbuf_device_formats(dev, add_modifier, m))
 		errx(1, "%s", dlbuf_last_error());
-	return n < MAX_MODIFIERS ? n : MAX_MODIFIERS;
 }
 
 /*
@@ -42,18 +56,19 @@ static size_t modifiers_of(struct dlbuf_device *dev, uint32_t fourcc,
 static uint64_t choose(struct dlbuf_device *const devs[], size_t ndevs,
 		       uint32_t fourcc)
 {
-	uint64_t mine[MAX_MODIFIERS], other[MAX_MODIFIERS];
-	size_t n = modifiers_of(devs[0], fourcc, mine);
+	struct modifiers mine = { .fourcc = fourcc }, other = mine;
 
-	for (size_t i = 0; i < n; i++) {
+	modifiers_of(devs[0], &mine);
+	for (size_t i = 0; i < mine.n; i++) {
 		bool all = contains(offered, sizeof(offered) /
-				    sizeof(offered[0]), mine[i]);
+				    sizeof(offered[0]), mine.list[i]);
 
-		for (size_t d = 1; all && d < ndevs; d++)
-			all = contains(other, modifiers_of(devs[d], fourcc,
-							   other), mine[i]);
+		for (size_t d = 1; all && d < ndevs; d++) {
+			modifiers_of(devs[d], &other);
+			all = contains(other.list, other.n, mine.list[i]);
+		}
 		if (all)
-			return mine[i];
+			return mine.list[i];
 	}
 	errx(1, "the producer writes no modifier that all devices accept");
 }

@@ -47,7 +47,8 @@ def copy_library(folder):
     """What of the tree an extension is built from, and its licence."""
     patterns = ["Kconfig", "LICENSE", "include/dlbuf/*.h",
                 "include/dlbuf/interop/shared.h",
-                "include/dlbuf/interop/v4l2.h", "lib/*/*.[ch]",
+                "include/dlbuf/interop/v4l2.h", "lib/stubs",
+                "lib/libdlbuf.map", "lib/*/*.[ch]",
                 "lib/backends/*/*.[ch]", "udmabuf/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):
@@ -169,6 +170,7 @@ class BuildExt(build_ext):
             if not f.endswith("absent.c") and "/bridge/" not in f)
         ext.include_dirs += [copy, os.path.join(copy, "include"),
                              os.path.join(copy, "lib")]
+        off = []
         for kind, symbol in symbols:
             name = symbol.lower()
             header = os.path.join(copy, "lib/backends", name, "api.h")
@@ -182,21 +184,27 @@ class BuildExt(build_ext):
                       file=sys.stderr)
             files[f"{kind.lower()}s.h"] += (
                 f"{kind}({name})\n" if on else f"{kind}_OFF({name})\n")
-            if kind == "BACKEND":
-                sources = glob.glob(
-                    os.path.join(copy, "lib/backends", name, "*.c"))
-                if name == "vulkan":
-                    sources += glob.glob(os.path.join(copy, "lib/bridge/*.c"))
-                ext.sources += sorted(f for f in sources if on !=
-                                      (os.path.basename(f) == "absent.c"))
+            sources = sorted(glob.glob(
+                os.path.join(copy, "lib/backends", name, "*.c") if kind == "BACKEND"
+                else os.path.join(copy, "udmabuf", f"{name}.c")))
+            if on:
+                ext.sources += sources
             else:
-                ext.sources.append(os.path.join(
-                    copy, "udmabuf", f"{name}{'' if on else '_absent'}.c"))
+                off += sources
+            if name == "vulkan":
+                ext.sources += sorted(
+                    f for f in glob.glob(os.path.join(copy, "lib/bridge/*.c"))
+                    if on != (os.path.basename(f) == "absent.c"))
         folder = os.path.join(generated, "generated")
         os.makedirs(folder, exist_ok=True)
         for name, text in files.items():
             with open(os.path.join(folder, name), "w") as f:
                 f.write(text)
+        stubs = os.path.join(copy, "lib/stubs")
+        with open(stubs + ".c", "w") as f:
+            subprocess.run(["sh", stubs, os.path.join(copy, "lib/libdlbuf.map"),
+                            *off], stdout=f, check=True)
+        ext.sources.append(stubs + ".c")
         ext.include_dirs.append(generated)
         ext.extra_compile_args += [
             "-include", os.path.join(generated, "generated/autoconf.h")]

@@ -8,8 +8,6 @@
 
 #include <linux/dma-heap.h>
 
-#include <dlbuf/heap.h>
-
 #include "../lib/alloc/exporter.h"
 #include "../lib/system/internal.h"
 #include "../lib/system/node.h"
@@ -22,42 +20,30 @@ static int open_heap(const char *heap, int *fd)
 	char path[64 + sizeof(NODES)];
 
 	/* A name that begins with a dot could be another folder. */
-	if (!heap || !heap[0] || heap[0] == '.' || strchr(heap, '/') ||
-	    strlen(heap) > 63)
-		return fail(-EINVAL, "'%s' cannot be the name of a dma-heap",
-			    heap ? heap : "");
+	if (heap[0] == '.' || strchr(heap, '/') || strlen(heap) > 63)
+		return fail(-EINVAL, "'%s' cannot be the name of a dma-heap", heap);
 	snprintf(path, sizeof(path), NODES "/%s", heap);
 	/* Opening for reading is enough to allocate. */
 	*fd = sys_open(path, O_RDONLY);
 	return *fd >= 0 ? 0 : fail_open(path);
 }
 
-int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
-		     const struct dlbuf_heap_opts *src, int *out)
+static int heap_alloc(const char *selector, uint64_t bytes, const char *name,
+		      int *out, int *memfd)
 {
-	NOT_CANCELLED;
-	struct dma_heap_allocation_data data = { .len = bytes };
-	struct dlbuf_heap_opts o;
-	int node = -1, fd, ret;
+	struct dma_heap_allocation_data data = {
+		.len = bytes, .fd_flags = O_RDWR | O_CLOEXEC,
+	};
+	const char *heap = selector[0] ? selector : "system";
+	int node = -1, fd, ret = exporter_check_name(name);
 
-	if (!out)
-		return fail(-EINVAL, "fd is NULL");
-	ret = OPTS_GET(&o, src, "dlbuf_heap_opts");
+	(void)memfd;
+	if (!ret && !bytes)
+		ret = fail(-EINVAL, "a dma-buf cannot have 0 bytes");
 	if (!ret)
-		ret = exporter_check_name(o.name);
-	if (ret)
-		return ret;
-	if (o.flags)
-		return unknown_flags("heap", o.flags);
-	if (o.access && o.access != DLBUF_READ && o.access != DLBUF_RW)
-		return fail(-EINVAL, "access %u is not READ or RW", o.access);
-	if (!bytes)
-		return fail(-EINVAL, "a dma-buf cannot have 0 bytes");
-	ret = exporter_check_size(bytes);
-	if (ret)
-		return ret;
-	data.fd_flags = O_CLOEXEC | (o.access == DLBUF_READ ? O_RDONLY : O_RDWR);
-	ret = open_heap(heap, &node);
+		ret = exporter_check_size(bytes);
+	if (!ret)
+		ret = open_heap(heap, &node);
 	if (ret)
 		return ret;
 	if (sys_ioctl(node, DMA_HEAP_IOCTL_ALLOC, &data) < 0) {
@@ -71,8 +57,8 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 		ret = fail_errno("fcntl(F_DUPFD_CLOEXEC)");
 		goto out_node;
 	}
-	if (o.name)
-		ret = exporter_set_name(fd, o.name);
+	if (name)
+		ret = exporter_set_name(fd, name);
 	if (ret)
 		close(fd);
 	else
@@ -81,16 +67,6 @@ int dlbuf_heap_alloc(const char *heap, uint64_t bytes,
 out_node:
 	close(node);
 	return ret;
-}
-
-static int heap_alloc(const char *selector, uint64_t bytes, const char *name,
-		      int *fd, int *memfd)
-{
-	DLBUF_OPTS(dlbuf_heap_opts, o, .name = name);
-
-	(void)memfd;
-	return dlbuf_heap_alloc(selector[0] ? selector : "system", bytes, &o,
-				fd);
 }
 
 static int heap_each(int (*fn)(const char *name, const char *node, void *data),

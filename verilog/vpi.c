@@ -11,12 +11,21 @@
 #define WRITE 2u
 #define MAX_ARGS 5
 
+struct call {
+	const struct task *task;
+	vpiHandle args[MAX_ARGS];
+	int64_t n[MAX_ARGS];	/* of the arguments that are numbers */
+	int64_t value;		/* of a function */
+};
+
 struct task {
 	const char *name, *args;
 	unsigned int nargs;
+	unsigned int numbers;	/* which arguments are numbers: a bit for each */
 	/* Bits of the value of a function. 0: it is a task. */
 	unsigned int bits;
-	int (*run)(vpiHandle args[], int64_t *value);
+	int (*run)(struct call *c);
+	enum sim_query what;	/* of run_query() */
 };
 
 /* ---------------------------------------------------------------- arguments */
@@ -60,12 +69,13 @@ static int number(vpiHandle arg, int64_t *value)
 	return 0;
 }
 
-static int numbers(vpiHandle args[], unsigned int n, int64_t values[])
+static int numbers(struct call *c)
 {
 	int ret = 0;
 
-	for (unsigned int i = 0; !ret && i < n; i++)
-		ret = number(args[i], &values[i]);
+	for (unsigned int i = 0; !ret && i < c->task->nargs; i++)
+		if (c->task->numbers >> i & 1)
+			ret = number(c->args[i], &c->n[i]);
 	return ret;
 }
 
@@ -142,142 +152,100 @@ static int get_vector(vpiHandle from, uint8_t *to, uint64_t bytes,
 
 /* ---------------------------------------------------------------- tasks */
 
-static int run_attach(vpiHandle args[], int64_t *value)
+static int run_attach(struct call *c)
 {
-	(void)value;
-	return sim_attach(text(args[0]));
+	return sim_attach(text(c->args[0]));
 }
 
-static int run_open(vpiHandle args[], int64_t *value)
+static int run_open(struct call *c)
 {
-	return *value = sim_open(text(args[0]), true);
+	return c->value = sim_open(text(c->args[0]), true);
 }
 
-static int run_try_open(vpiHandle args[], int64_t *value)
+static int run_try_open(struct call *c)
 {
-	*value = sim_open(text(args[0]), false);
-	return *value == SIM_FAILED ? SIM_FAILED : 0;
+	c->value = sim_open(text(c->args[0]), false);
+	return c->value == SIM_FAILED ? SIM_FAILED : 0;
 }
 
-static int acquire(vpiHandle args[], bool wait, int64_t *value)
+static int run_acquire(struct call *c)
 {
-	int64_t n[2];
-
-	return numbers(args, 2, n) ? SIM_FAILED :
-	       (*value = sim_acquire(n[0], n[1], wait));
+	return sim_acquire(c->n[0], c->n[1], true);
 }
 
-static int run_acquire(vpiHandle args[], int64_t *value)
+static int run_try_acquire(struct call *c)
 {
-	return acquire(args, true, value);
+	return c->value = sim_acquire(c->n[0], c->n[1], false);
 }
 
-static int run_try_acquire(vpiHandle args[], int64_t *value)
+static int run_release(struct call *c)
 {
-	return acquire(args, false, value);
+	return sim_release(c->n[0]);
 }
 
-static int run_release(vpiHandle args[], int64_t *value)
+static int run_close(struct call *c)
 {
-	return number(args[0], value) ? SIM_FAILED : sim_release(*value);
+	return sim_close(c->n[0]);
 }
 
-static int run_close(vpiHandle args[], int64_t *value)
+static int run_query(struct call *c)
 {
-	return number(args[0], value) ? SIM_FAILED : sim_close(*value);
+	return sim_query(c->n[0], c->task->what, c->n[1], &c->value);
 }
 
-#define QUERY(name, what)						\
-	static int run_##name(vpiHandle args[], int64_t *value)	\
-	{								\
-		int64_t h;						\
-									\
-		return number(args[0], &h) ? SIM_FAILED :		\
-		       sim_query(h, what, 0, value);			\
-	}
-QUERY(ndim, SIM_NDIM)
-QUERY(code, SIM_CODE)
-QUERY(bits, SIM_BITS)
-QUERY(lanes, SIM_LANES)
-QUERY(bytes, SIM_BYTES)
-
-#define QUERY_DIM(name, what)						\
-	static int run_##name(vpiHandle args[], int64_t *value)	\
-	{								\
-		int64_t n[2];						\
-									\
-		return numbers(args, 2, n) ? SIM_FAILED :		\
-		       sim_query(n[0], what, n[1], value);		\
-	}
-QUERY_DIM(shape, SIM_SHAPE)
-QUERY_DIM(stride, SIM_STRIDE)
-
-static int run_get(vpiHandle args[], int64_t *value)
+static int run_get(struct call *c)
 {
 	uint64_t v = 0;
-	int64_t n[2];
-	int ret = numbers(args, 2, n);
+	int ret = sim_get(c->n[0], c->n[1], &v);
 
-	if (!ret)
-		ret = sim_get(n[0], n[1], &v);
-	*value = v;
+	c->value = v;
 	return ret;
 }
 
-static int run_put(vpiHandle args[], int64_t *value)
+static int run_put(struct call *c)
 {
-	int64_t n[3];
-
-	(void)value;
-	return numbers(args, 3, n) ? SIM_FAILED : sim_put(n[0], n[1], n[2]);
+	return sim_put(c->n[0], c->n[1], c->n[2]);
 }
 
 #define MAX_BYTES 128
 
 /* Checks (handle, offset, bytes) against the tensor, and against a vector. */
-static int range(vpiHandle args[], uint32_t access, int64_t n[3], uint8_t **at)
+static int range(struct call *c, uint32_t access, uint8_t **at)
 {
-	int ret = numbers(args, 3, n), bits = vpi_get(vpiSize, args[3]);
+	int bits = vpi_get(vpiSize, c->args[3]);
+	int ret = sim_bytes(c->n[0], access, c->n[1], c->n[2], at);
 
-	if (!ret)
-		ret = sim_bytes(n[0], access, n[1], n[2], at);
 	if (bits > 8 * MAX_BYTES)
 		bits = 8 * MAX_BYTES;
-	if (!ret && n[2] > bits / 8)
+	if (!ret && c->n[2] > bits / 8)
 		ret = sim_fail("%lld bytes do not fit a vector of %d bits",
-			       (long long)n[2], bits);
+			       (long long)c->n[2], bits);
 	return ret;
 }
 
-static int run_read(vpiHandle args[], int64_t *value)
+static int run_read(struct call *c)
 {
 	uint8_t *at;
-	int64_t n[3];
 
-	(void)value;
-	return range(args, READ, n, &at) ? SIM_FAILED :
-	       put_vector(args[3], vpi_get(vpiSize, args[3]), at, n[2]);
+	return range(c, READ, &at) ? SIM_FAILED :
+	       put_vector(c->args[3], vpi_get(vpiSize, c->args[3]), at, c->n[2]);
 }
 
-static int run_write(vpiHandle args[], int64_t *value)
+static int run_write(struct call *c)
 {
 	uint8_t *at;
-	int64_t n[3];
 
-	(void)value;
-	return range(args, WRITE, n, &at) ? SIM_FAILED :
-	       get_vector(args[3], at, n[2], NULL);
+	return range(c, WRITE, &at) ? SIM_FAILED :
+	       get_vector(c->args[3], at, c->n[2], NULL);
 }
 
-static int run_write_strobe(vpiHandle args[], int64_t *value)
+static int run_write_strobe(struct call *c)
 {
 	uint32_t enabled[MAX_BYTES / 32] = { 0 };
 	uint8_t *at;
-	int64_t n[3];
 
-	(void)value;
-	return range(args, WRITE, n, &at) || get_strobe(args[4], enabled, n[2]) ?
-	       SIM_FAILED : get_vector(args[3], at, n[2], enabled);
+	return range(c, WRITE, &at) || get_strobe(c->args[4], enabled, c->n[2]) ?
+	       SIM_FAILED : get_vector(c->args[3], at, c->n[2], enabled);
 }
 
 static vpiHandle word_of(vpiHandle memory, int64_t i)
@@ -286,95 +254,88 @@ static vpiHandle word_of(vpiHandle memory, int64_t i)
 }
 
 /* (handle, offset, memory, first word, words): whole words, little-endian */
-static int burst(vpiHandle args[], bool load)
+static int burst(struct call *c, bool load)
 {
-	vpiHandle memory = args[2], word;
-	int64_t n[2], words[2], bytes;
+	vpiHandle memory = c->args[2], word;
+	int64_t first = c->n[3], words = c->n[4], bytes;
 	char why[1024];
 	uint8_t *at;
 	int ret;
 
 	if (vpi_get(vpiType, memory) != vpiMemory)
 		return sim_fail("the third argument is not a memory");
-	ret = numbers(args, 2, n);
-	if (!ret)
-		ret = numbers(args + 3, 2, words);
-	word = ret ? NULL : word_of(memory, words[0]);
+	word = word_of(memory, first);
 	/* There is a place for no words behind the last. */
-	if (!ret && !word && !words[1])
-		word = word_of(memory, words[0] - 1);
+	if (!word && !words)
+		word = word_of(memory, first - 1);
 	if (!word)
-		return ret ? ret : sim_fail("the memory has no word %lld",
-					    (long long)words[0]);
+		return sim_fail("the memory has no word %lld", (long long)first);
 	bytes = vpi_get(vpiSize, word) / 8;
 	if (!bytes || vpi_get(vpiSize, word) % 8)
 		return sim_fail("a word of the memory is not a number of bytes");
-	if (words[1] < 0 || words[1] > INT32_MAX)
-		return sim_fail("%lld words", (long long)words[1]);
-	ret = sim_bytes(n[0], load ? READ : WRITE, n[1], words[1] * bytes, &at);
-	for (int64_t i = 0; !ret && i < words[1]; i++, at += bytes) {
-		word = word_of(memory, words[0] + i);
+	if (words < 0 || words > INT32_MAX)
+		return sim_fail("%lld words", (long long)words);
+	ret = sim_bytes(c->n[0], load ? READ : WRITE, c->n[1], words * bytes, &at);
+	for (int64_t i = first; !ret && i < first + words; i++, at += bytes) {
+		word = word_of(memory, i);
 		if (!word)
-			return sim_fail("the memory has no word %lld",
-					(long long)(words[0] + i));
+			return sim_fail("the memory has no word %lld", (long long)i);
 		ret = load ? put_vector(word, 8 * bytes, at, bytes) :
 			     get_vector(word, at, bytes, NULL);
 		if (ret)
-			sim_fail("word %lld: %s", (long long)(words[0] + i),
+			sim_fail("word %lld: %s", (long long)i,
 				 strcpy(why, sim_error()));
 	}
 	return ret;
 }
 
-static int run_load(vpiHandle args[], int64_t *value)
+static int run_load(struct call *c)
 {
-	(void)value;
-	return burst(args, true);
+	return burst(c, true);
 }
 
-static int run_store(vpiHandle args[], int64_t *value)
+static int run_store(struct call *c)
 {
-	(void)value;
-	return burst(args, false);
+	return burst(c, false);
 }
 
 static const struct task tasks[] = {
-	{ "$dlbuf_attach", "name", 1, 0, run_attach },
-	{ "$dlbuf_open", "name", 1, 32, run_open },
-	{ "$dlbuf_try_open", "name", 1, 32, run_try_open },
-	{ "$dlbuf_acquire", "handle, access", 2, 0, run_acquire },
-	{ "$dlbuf_try_acquire", "handle, access", 2, 32, run_try_acquire },
-	{ "$dlbuf_release", "handle", 1, 0, run_release },
-	{ "$dlbuf_close", "handle", 1, 0, run_close },
-	{ "$dlbuf_ndim", "handle", 1, 32, run_ndim },
-	{ "$dlbuf_shape", "handle, dimension", 2, 64, run_shape },
-	{ "$dlbuf_stride", "handle, dimension", 2, 64, run_stride },
-	{ "$dlbuf_code", "handle", 1, 32, run_code },
-	{ "$dlbuf_bits", "handle", 1, 32, run_bits },
-	{ "$dlbuf_lanes", "handle", 1, 32, run_lanes },
-	{ "$dlbuf_bytes", "handle", 1, 64, run_bytes },
-	{ "$dlbuf_get", "handle, index", 2, 64, run_get },
-	{ "$dlbuf_put", "handle, index, value", 3, 0, run_put },
-	{ "$dlbuf_read", "handle, offset, bytes, vector", 4, 0, run_read },
-	{ "$dlbuf_write", "handle, offset, bytes, vector", 4, 0, run_write },
-	{ "$dlbuf_write_strobe", "handle, offset, bytes, vector, strobe", 5, 0,
-	  run_write_strobe },
-	{ "$dlbuf_load", "handle, offset, memory, first, words", 5, 0, run_load },
-	{ "$dlbuf_store", "handle, offset, memory, first, words", 5, 0, run_store },
+	{ "$dlbuf_attach", "name", 1, 0, 0, run_attach, 0 },
+	{ "$dlbuf_open", "name", 1, 0, 32, run_open, 0 },
+	{ "$dlbuf_try_open", "name", 1, 0, 32, run_try_open, 0 },
+	{ "$dlbuf_acquire", "handle, access", 2, 3, 0, run_acquire, 0 },
+	{ "$dlbuf_try_acquire", "handle, access", 2, 3, 32, run_try_acquire, 0 },
+	{ "$dlbuf_release", "handle", 1, 1, 0, run_release, 0 },
+	{ "$dlbuf_close", "handle", 1, 1, 0, run_close, 0 },
+	{ "$dlbuf_ndim", "handle", 1, 1, 32, run_query, SIM_NDIM },
+	{ "$dlbuf_shape", "handle, dimension", 2, 3, 64, run_query, SIM_SHAPE },
+	{ "$dlbuf_stride", "handle, dimension", 2, 3, 64, run_query, SIM_STRIDE },
+	{ "$dlbuf_code", "handle", 1, 1, 32, run_query, SIM_CODE },
+	{ "$dlbuf_bits", "handle", 1, 1, 32, run_query, SIM_BITS },
+	{ "$dlbuf_lanes", "handle", 1, 1, 32, run_query, SIM_LANES },
+	{ "$dlbuf_bytes", "handle", 1, 1, 64, run_query, SIM_BYTES },
+	{ "$dlbuf_get", "handle, index", 2, 3, 64, run_get, 0 },
+	{ "$dlbuf_put", "handle, index, value", 3, 7, 0, run_put, 0 },
+	{ "$dlbuf_read", "handle, offset, bytes, vector", 4, 7, 0, run_read, 0 },
+	{ "$dlbuf_write", "handle, offset, bytes, vector", 4, 7, 0, run_write, 0 },
+	{ "$dlbuf_write_strobe", "handle, offset, bytes, vector, strobe", 5, 7, 0,
+	  run_write_strobe, 0 },
+	{ "$dlbuf_load", "handle, offset, memory, first, words", 5, 27, 0, run_load, 0 },
+	{ "$dlbuf_store", "handle, offset, memory, first, words", 5, 27, 0, run_store, 0 },
 };
 
 /* ---------------------------------------------------------------- the simulator */
 
-static int collect(vpiHandle call, const struct task *task, vpiHandle args[])
+static int collect(vpiHandle call, struct call *c)
 {
 	vpiHandle list = vpi_iterate(vpiArgument, call), arg;
 	unsigned int n = 0;
 
 	while (list && (arg = vpi_scan(list)))
-		if (n++ < task->nargs)
-			args[n - 1] = arg;
-	return n == task->nargs ? 0 :
-	       sim_fail("it has %u arguments and not (%s)", n, task->args);
+		if (n++ < c->task->nargs)
+			c->args[n - 1] = arg;
+	return n == c->task->nargs ? numbers(c) :
+	       sim_fail("it has %u arguments and not (%s)", n, c->task->args);
 }
 
 static void put_result(vpiHandle call, const struct task *task, int64_t value)
@@ -390,14 +351,14 @@ static void put_result(vpiHandle call, const struct task *task, int64_t value)
 static PLI_INT32 call_task(ICARUS_VPI_CONST PLI_BYTE8 *data)
 {
 	const struct task *task = (const struct task *)data;
-	vpiHandle call = vpi_handle(vpiSysTfCall, NULL), args[MAX_ARGS];
-	int64_t value = 0;
-	int ret = collect(call, task, args);
+	vpiHandle call = vpi_handle(vpiSysTfCall, NULL);
+	struct call c = { .task = task };
+	int ret = collect(call, &c);
 
 	if (!ret)
-		ret = task->run(args, &value);
+		ret = task->run(&c);
 	if (ret >= 0) {
-		put_result(call, task, value);
+		put_result(call, task, c.value);
 		return 0;
 	}
 	vpi_printf("%s:%d: %s: %s\n", vpi_get_str(vpiFile, call),

@@ -121,7 +121,7 @@ static uint64_t run(struct dlbuf_device *dev, unsigned int width,
 
 int main(int argc, char **argv)
 {
-	unsigned int width = 1920, height = 1080, frames = 60;
+	unsigned int width = 1920, height = 1080, frames = 300;
 	struct dlbuf_device *dev;
 
 	fix_addresses(argv);

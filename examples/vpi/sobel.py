@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""A camera's frame through a design in Verilog, compared with NumPy.
+"""A camera's frame through a design in Verilog, without a copy, compared with NumPy. The
+picture has both side by side.
 
-    python3 sobel.py SOBEL NODE WIDTH HEIGHT PICTURE.png SIMULATOR...
+    python3 sobel.py NODE WIDTH HEIGHT PICTURE.pgm SIMULATOR...
 """
 
+import os
 import socket
 import subprocess
 import sys
@@ -24,15 +26,29 @@ def edges_of(y: np.ndarray) -> np.ndarray:
     return out
 
 
+node, width, height, picture, *command = sys.argv[1:]
 ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-program, *args = sys.argv[1:]
-host = subprocess.Popen([program, *args[:4], str(theirs.fileno()), *args[4:]],
-                        pass_fds=[theirs.fileno()])
+simulator = subprocess.Popen(command, pass_fds=[theirs.fileno()], env={
+    **os.environ, "DLBUF_VPI_FD": str(theirs.fileno())})
 theirs.close()
-y, edges = (np.from_dlpack(t) for t in dlbuf.recv(ours))
-same = np.array_equal(edges, edges_of(y))
-print(f"{args[4]}: {y.shape[1]} x {y.shape[0]} pixels, "
-      f"{np.count_nonzero(edges)} on edges, "
-      f"{'equal to' if same else 'not equal to'} NumPy's")
-ours.close()
-sys.exit(host.wait() or not same or not edges.any())
+device = dlbuf.Device.wrap_vpi(ours)
+# The simulator gets the camera's own buffer.
+with dlbuf.Camera(node, format="NV12", size=(int(width), int(height)), view="luma",
+                  access="read", device=device) as camera, next(camera) as frame:
+    y = frame[0]                # a small camera may have another size
+    edges, seen = dlbuf.alloc(y.shape, "uint8", [device, "cpu"], exporter="udmabuf")
+    for tensor, access, name in (y, "read", "in"), (edges, "write", "edges"):
+        tensor.acquire(access)
+        tensor.vpi_send(name)
+        tensor.release()
+    # Both wait until the simulator is done.
+    luma, drawn = y.numpy(), seen.numpy()
+    same = np.array_equal(drawn, edges_of(luma))
+    print(f"{command[0]}: {luma.shape[1]} x {luma.shape[0]} pixels, "
+          f"{np.count_nonzero(drawn)} on edges, "
+          f"{'equal to' if same else 'not equal to'} NumPy's")
+    both = np.hstack([luma, drawn])
+with open(picture, "wb") as f:
+    f.write(b"P5 %d %d 255\n" % both.shape[::-1] + both.tobytes())
+device.close()
+sys.exit(simulator.wait() or not same or not drawn.any())

@@ -93,9 +93,11 @@ struct dlbuf_alloc_opts {
  * mapping or import, in any process. Drivers give freed memory out again together with its
  * dma-buf, and whoever holds that would see the next owner's bytes. Until then a thread of
  * the library looks four times a second (/proc/self/fdinfo, without which the exporter
- * refuses). It knows how many users there are without others from the device's allocations
- * so far: the first one of a device should not run beside a fork() of another thread. If the
- * last tensor is deleted while the process has no free fd, the memory may stay for good.
+ * refuses), more rarely with more than 32 such dma-bufs. If that thread cannot be started,
+ * because the last tensor was deleted while the process had no free fd, the next deletion,
+ * dlbuf_device_trim(), drain() or close() looks. The library knows how many users there are
+ * without others from the device's allocations so far: the first one of a device should not
+ * run beside a fork() of another thread.
  * May block while drivers allocate and map.
  * -EINVAL      no device, bad layout or opts, no such exporter
  * -ENOSYS      the exporter, or V4L2 nodes, are not built into this library

@@ -33,7 +33,6 @@
 
 #include <dlbuf/base.h>
 #include <dlbuf/frame.h>
-#include <dlbuf/pool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,8 +43,8 @@ struct dlbuf_camera;
 struct dlbuf_camera_opts {
 	size_t size;
 	/*
-	 * A format of V4L2, and pixels. 0 means what the node is set to, or what
-	 * the pool has. The driver may change the size to one that it has.
+	 * A format of V4L2, and pixels. 0 means what the node is set to. The
+	 * driver may change the size to one that it has.
 	 */
 	uint32_t code, width, height;
 	/* 1 to 32 (VIDEO_MAX_FRAME); 0 means 4. The driver may change the number. */
@@ -57,17 +56,11 @@ struct dlbuf_camera_opts {
 	 */
 	double rate;
 	/*
-	 * The memory. Set exporter, or pool, or neither. With neither, the driver
-	 * allocates the buffers, and they are exported (VIDIOC_EXPBUF). With one of
-	 * them, the driver imports the buffers (V4L2_MEMORY_DMABUF):
-	 *
-	 *   exporter  allocates the buffers, see dlbuf_alloc_opts
-	 *   pool      has the buffers, with a code of V4L2. The pool determines the
-	 *             format, the size and the number of buffers, so code, width,
-	 *             height and buffers must be 0. Borrowed: the fds are duplicated
+	 * Who allocates the buffers. NULL: the driver, and they are exported
+	 * (VIDIOC_EXPBUF). Otherwise an exporter as in dlbuf_alloc_opts, and the driver
+	 * imports them (V4L2_MEMORY_DMABUF).
 	 */
 	const char *exporter;
-	struct dlbuf_pool *pool;
 };
 
 /*
@@ -92,7 +85,6 @@ struct dlbuf_camera_opts {
  *                that it has
  *              - its driver does not export or import dma-bufs, or does not let
  *                the rate be set
- *              - the camera cannot capture into buffers with the pool's layout
  * -EINVAL      bad opts, more than 32 buffers, no such exporter
  * -EIO         the driver failed
  * and, with an exporter, the errors of dlbuf_alloc_fd(). The error text has the

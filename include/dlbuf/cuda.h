@@ -76,14 +76,6 @@ extern "C" {
 /* Values of `stream`, for dlbuf_acquire() and dlbuf_release(). */
 #define DLBUF_CUDA_STREAM_LEGACY	((void *)1)
 #define DLBUF_CUDA_STREAM_PER_THREAD	((void *)2)
-#define DLBUF_CUDA_STREAM_NO_ORDER	((void *)-1)
-
-/*
- * A flag of dlbuf_device_opts: does not open a Vulkan device beside the CUDA
- * device. The path `bridge` is then absent, and releases give events instead of
- * sync_files.
- */
-#define DLBUF_CUDA_NO_BRIDGE 0x10000u
 
 /*
  * Makes a device around the application's CUcontext. Use it for a context that

@@ -34,12 +34,7 @@ struct dlbuf_device_opts {
 	 * last 1024 calls of dlbuf_import().
 	 */
 	uint32_t cache_max_idle;
-	/*
-	 * DLBUF_DEVICE_*. The upper 16 bits are flags of one backend (the part of
-	 * dlbuf for one API): dlbuf/cuda.h defines those of CUDA. A device refuses
-	 * flags that it does not know.
-	 */
-	uint32_t flags;
+	uint32_t flags;		/* DLBUF_DEVICE_... */
 	/*
 	 * How many bytes the idle imports may have together. 0 means an eighth of
 	 * the machine's memory. When a call runs out of memory or fds, the library
@@ -49,6 +44,11 @@ struct dlbuf_device_opts {
 };
 
 #define DLBUF_DEVICE_NO_CACHE 1u	/* keep no idle imports */
+/*
+ * Opens no Vulkan device beside a CUDA or HIP device. The path `bridge` is then
+ * absent, and releases give events instead of sync_files. Other devices have none.
+ */
+#define DLBUF_DEVICE_NO_BRIDGE 2u
 
 /*
  * Opens a device by name. "cpu" is the CPU, "vulkan" the first usable Vulkan
@@ -182,42 +182,6 @@ DLBUF_API int dlbuf_device_forget(struct dlbuf_device *dev, int fd);
  */
 DLBUF_API int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns);
 
-/*
- * Moves the library's callbacks from its event thread to the application's main
- * loop. After this call the library does not start its event thread. When *fd is
- * readable, the application calls dlbuf_dispatch(). That call runs the callbacks of
- * leases and of dlbuf_fence_notify(), and frees that had to wait. This applies to
- * the whole process. Devices whose streams wait for words in memory still have a
- * thread, which only stores these words.
- *
- * *fd is new. Poll it for POLLIN, and close it at the end. Each call gives a new fd
- * for the same events. Call this function before the first device is opened.
- *
- * With fd NULL the library uses its event thread again. Call it like that after
- * the last device is closed and all callbacks have run. A child of fork() begins
- * with the event thread.
- *
- * Only dlbuf_dispatch() and dlbuf_device_drain() run the callbacks. A program that
- * waits for a callback in another way waits for ever. The library also writes to
- * eventfds in dlbuf_dispatch(): those of dlbuf_pending() and dlbuf_release_all(),
- * and those of devices whose driver has no host functions. So do not wait for such
- * an eventfd alone: poll *fd as well.
- * -EBUSY   the event thread runs already: it was needed since a device is open;
- *          with fd NULL: a device is open, or callbacks have not run yet
- * -EIO     epoll failed
- */
-DLBUF_API int dlbuf_dispatch_fd(int *fd);
-
-/*
- * Runs the callbacks and frees that are due, and returns how many there were. 0:
- * there were none, or another thread is in this call. The call does not wait, but a
- * callback or a driver's free may.
- * -EINVAL  dlbuf_dispatch_fd() was not called, or not in this process
- * -EBUSY   called in a callback of itself
- * -EIO     the application has closed an fd of the library
- */
-DLBUF_API int dlbuf_dispatch(void);
-
 struct dlbuf_device_stats {
 	size_t size;		/* of this struct, set by the caller */
 	uint64_t hits;		/* imports of a dma-buf seen before */
@@ -235,6 +199,38 @@ struct dlbuf_device_stats {
 /* Reports counts since the device was opened. Errors as dlbuf_device_get_info(). */
 DLBUF_API int dlbuf_device_get_stats(struct dlbuf_device *dev,
 				     struct dlbuf_device_stats *stats);
+
+/* How the device reaches the bytes, best first. */
+enum dlbuf_path {
+	DLBUF_PATH_DIRECT = 1,	/* the device's API imported the dma-buf */
+	DLBUF_PATH_HOST = 2,	/* its host pages, registered with the device */
+	DLBUF_PATH_BRIDGE = 3,	/* a copy made by a GPU */
+	DLBUF_PATH_COPY = 4,	/* a copy made by the CPU */
+};
+
+/* "direct", "host", "bridge", "copy"; "unknown" for another number. Static. */
+DLBUF_API const char *dlbuf_path_name(enum dlbuf_path path);
+
+struct dlbuf_path_info {
+	size_t size;			/* of this struct */
+	enum dlbuf_path path;
+	int status;			/* 0, or the error if the path fails */
+	char reason[512];		/* error text of status, or "" */
+};
+
+/*
+ * Tries each path by which the device could import this dma-buf, and calls fn with
+ * the result of each. Afterwards it undoes all of them. access as in
+ * dlbuf_import_opts. fd is borrowed. info is peeked and valid during the callback.
+ * If fn returns non-zero, the walk ends and this function returns that value. May
+ * block while the driver maps.
+ * -EINVAL  NULL, or bad access
+ * -EBADF   fd is not open or not a dma-buf
+ * -EACCES  fd was not opened for that access
+ */
+typedef int (*dlbuf_path_fn)(const struct dlbuf_path_info *info, void *data);
+DLBUF_API int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
+			  dlbuf_path_fn fn, void *data);
 
 #ifdef __cplusplus
 }

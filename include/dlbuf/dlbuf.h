@@ -24,19 +24,18 @@
  *   dlpack.h    the structs of DLPack: the tensor
  *   buffer.h    identifies the dma-buf behind an fd
  *   layout.h    describes which bytes of a dma-buf are a tensor
- *   device.h    opens an importer: "cpu", "vulkan:0", "cuda:0"
+ *   device.h    opens an importer: "cpu", "vulkan:0", "cuda:0"; the paths that it has
  *   tensor.h    makes a tensor from an fd
  *   sync.h      acquire and release: orders your work with the other users
- *   fence.h     sync_file fds
+ *   fence.h     sync_file fds; callbacks in the main loop of the application
  *   syncobj.h   converts drm_syncobjs to sync_files and back
  *   format.h    pixel formats and their tensors
  *   frame.h     makes a tensor per plane from a frame of a camera; leases that
- *               several devices share; the modifiers that a device accepts
+ *               several devices share; the formats that a device accepts
  *   camera.h    opens a V4L2 camera; the lease of each frame gives the frame's
  *               buffer back to the camera
- *   alloc.h     allocates dma-bufs
+ *   alloc.h     allocates dma-bufs: memfd pages, a dma-heap, memory of a device
  *   udmabuf.h   allocates dma-bufs of memfd pages
- *   heap.h      allocates dma-bufs from a dma-heap
  *   pool.h      allocates buffers that a camera captures into
  *   export.h    makes a dma-buf of memory that CUDA allocated
  *   socket.h    sends tensors and frames to another process
@@ -93,7 +92,6 @@
 #include <dlbuf/fence.h>
 #include <dlbuf/format.h>
 #include <dlbuf/frame.h>
-#include <dlbuf/heap.h>
 #include <dlbuf/hexagon.h>
 #include <dlbuf/hip.h>
 #include <dlbuf/layout.h>

@@ -106,6 +106,42 @@ DLBUF_API int dlbuf_fence_import(int dmabuf, uint32_t access, int fence);
  */
 DLBUF_API int dlbuf_fence_notify(int fence, void (*fn)(void *data), void *data);
 
+/*
+ * Moves the library's callbacks from its event thread to the application's main
+ * loop. After this call the library does not start its event thread. When *fd is
+ * readable, the application calls dlbuf_dispatch(). That call runs the callbacks of
+ * leases and of dlbuf_fence_notify(), and frees that had to wait. This applies to
+ * the whole process. Devices whose streams wait for words in memory still have a
+ * thread, which only stores these words.
+ *
+ * *fd is new. Poll it for POLLIN, and close it at the end. Each call gives a new fd
+ * for the same events. Call this function before the first device is opened.
+ *
+ * With fd NULL the library uses its event thread again. Call it like that after
+ * the last device is closed and all callbacks have run. A child of fork() begins
+ * with the event thread.
+ *
+ * Only dlbuf_dispatch() and dlbuf_device_drain() run the callbacks. A program that
+ * waits for a callback in another way waits for ever. The library also writes to
+ * eventfds in dlbuf_dispatch(): those of dlbuf_pending() and dlbuf_release_all(),
+ * and those of devices whose driver has no host functions. So do not wait for such
+ * an eventfd alone: poll *fd as well.
+ * -EBUSY   the event thread runs already: it was needed since a device is open;
+ *          with fd NULL: a device is open, or callbacks have not run yet
+ * -EIO     epoll failed
+ */
+DLBUF_API int dlbuf_dispatch_fd(int *fd);
+
+/*
+ * Runs the callbacks and frees that are due, and returns how many there were. 0:
+ * there were none, or another thread is in this call. The call does not wait, but a
+ * callback or a driver's free may.
+ * -EINVAL  dlbuf_dispatch_fd() was not called, or not in this process
+ * -EBUSY   called in a callback of itself
+ * -EIO     the application has closed an fd of the library
+ */
+DLBUF_API int dlbuf_dispatch(void);
+
 #ifdef __cplusplus
 }
 #endif

@@ -37,9 +37,6 @@ enum dlbuf_code_space {
 	DLBUF_CODE_FFMPEG = 5,
 };
 
-/* "DRM", "V4L2", "libcamera", "GStreamer", "FFmpeg"; "unknown" for another number. Static. */
-DLBUF_API const char *dlbuf_code_space_name(enum dlbuf_code_space space);
-
 #define DLBUF_FOURCC(a, b, c, d)                                      \
 	((uint32_t)(a) | (uint32_t)(b) << 8 | (uint32_t)(c) << 16 |   \
 	 (uint32_t)(d) << 24)
@@ -151,12 +148,9 @@ DLBUF_API const char *dlbuf_format_channels(uint32_t code, uint64_t modifier,
 /*
  * dlbuf_format_find() by name, "NV12", ignoring case. space says whose name it is: that of
  * DRM, V4L2, GStreamer ("I420", and "rggb" of video/x-bayer) or FFmpeg ("yuv420p"). A code
- * for a frame is info->drm_code, or info->v4l2_code if that is 0.
- *
- * space 0 searches all of them. Most names mean the same wherever they are known; a name
- * that does not is refused: YUV444 is planar in DRM and packed in V4L2, AYUV has another
- * order of bytes in DRM and in GStreamer.
- * -EINVAL  no such name in that space; it is ambiguous; libcamera has no names of its own
+ * for a frame is info->drm_code, or info->v4l2_code if that is 0. Some names mean other
+ * formats in another space: YUV444 is planar in DRM and packed in V4L2.
+ * -EINVAL  no such name in that space; libcamera has no names of its own
  */
 DLBUF_API int dlbuf_format_find_name(const char *name,
 				     enum dlbuf_code_space space,

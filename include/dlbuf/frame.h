@@ -210,7 +210,8 @@ DLBUF_API void dlbuf_lease_drop(struct dlbuf_lease *lease);
  * for. 0: without an error that dlbuf has seen. Otherwise the first error, a negative
  * errno: that of a fence (the frame's own; one that an access waited for, unless it
  * had DLBUF_ACQUIRE_DAMAGED or began with dlbuf_acquire_fence(); that of the work of an
- * access), or of a release that failed. Outside of a callback: 0.
+ * access), or of a release that failed. -EIO also if a lost device waited for a fence that is
+ * pending yet. Outside of a callback: 0.
  *
  * A device without fences (DLBUF_SYNC_EVENT) tells of failed work by the errors of its
  * calls instead, and a receiver of dlbuf_send_frame() tells nothing. Does not block.
@@ -220,7 +221,7 @@ DLBUF_API int dlbuf_lease_result(void);
 /*
  * Makes the tensors of a frame. A view is a way to show a frame as tensors, and
  * opts->view selects it; the default is a tensor for each plane. The tensors have
- * the frame's crop rectangle, or with DLBUF_IMPORT_UNCROPPED the whole frame.
+ * the frame's crop rectangle; one of 0 by 0 pixels means the whole frame.
  * dlbuf_format_each() reports the views of each format.
  *
  * The planes' fds are duplicated. frame, its fence and opts are borrowed. The
@@ -350,28 +351,6 @@ static inline void dlbuf_frame_drop(struct dlbuf_frame *frame)
 		release(frame->release_data);
 }
 
-/*
- * Lists the modifiers with which dlbuf_import_frame() on this device accepts frames
- * of a DRM fourcc, for a negotiation with the producer. The array can be passed to
- * gbm_bo_create_with_modifiers2() and VkImageDrmFormatModifierListCreateInfoEXT, or
- * its values put into a choice of PipeWire or a drm-format list of GStreamer.
- *
- * The first is DLBUF_MOD_LINEAR: its tensors are the frame's own bytes. Frames with
- * any other modifier are copied and need DLBUF_IMPORT_MAY_COPY. The others are in the
- * driver's order. DLBUF_MOD_INVALID is never in the list. A frame with a modifier of
- * the list can still be refused for its size, its planes or its memory.
- *
- * Before the call, *n is the size of the array. After it, *n is the number of the
- * device's modifiers; if that is larger than the array, the array has the first ones.
- * modifiers may be NULL if *n is 0. On failure *n is unchanged. Calls the driver, and
- * does not wait for the device.
- * -EINVAL      dev, n or modifiers is NULL; DRM has no such fourcc
- * -EOPNOTSUPP  the fourcc is big-endian
- * -EIO         the driver failed
- */
-DLBUF_API int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
-				     uint64_t *modifiers, size_t *n);
-
 struct dlbuf_device_format {
 	size_t size;			/* of this struct */
 	const char *name;		/* of the format, static: "NV12" */
@@ -387,9 +366,13 @@ struct dlbuf_device_format {
 
 /*
  * Calls fn for each format and modifier with which dlbuf_import_frame() on this device
- * accepts frames: for each format that PLANES shows, first LINEAR, then the modifiers
- * of dlbuf_device_modifiers(). DIRECT still depends on the memory of the frame, see
- * enum dlbuf_path.
+ * accepts frames: for each format that PLANES shows, first LINEAR, whose tensors are the
+ * frame's own bytes, then the driver's modifiers in its order, which are copied. For a
+ * negotiation with the producer: a format's modifiers can be passed to
+ * gbm_bo_create_with_modifiers2() and VkImageDrmFormatModifierListCreateInfoEXT, or put
+ * into a choice of PipeWire or a drm-format list of GStreamer. DLBUF_MOD_INVALID is never
+ * there. A frame can still be refused for its size, its planes or its memory: DIRECT
+ * depends on the memory, see enum dlbuf_path.
  *
  * f is peeked and valid during the callback. If fn returns non-zero, the walk ends and
  * this function returns that value. Calls the driver for each format, and does not
@@ -413,9 +396,8 @@ struct dlbuf_frame_layout {
 /*
  * Computes the layouts that dlbuf_import_frame() would import. Pure: it does not
  * look at the fds. So it knows no bounds but dlbuf_plane.bytes, and different fds are
- * different dma-bufs to it (DLBUF_VIEW_STACKED). Of the options it uses only view
- * and DLBUF_IMPORT_UNCROPPED. On failure layouts is undefined and *nlayouts is
- * unchanged.
+ * different dma-bufs to it (DLBUF_VIEW_STACKED). Of the options it uses only
+ * view. On failure layouts is undefined and *nlayouts is unchanged.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW, -ERANGE as for dlbuf_import_frame()
  */
 DLBUF_API int dlbuf_frame_layouts(const struct dlbuf_frame *frame,

@@ -47,8 +47,7 @@
  * fails there with -ESTALE.
  *
  * Allocation. dlbuf_alloc() and pools for a Hexagon device try the dma-heap `system`
- * first, as Qualcomm's rpcmem does. With DLBUF_HEXAGON_RPCMEM, dlbuf_alloc() for that
- * device alone calls rpcmem_alloc(). The kernel's driver uses the first DMA address of a
+ * first, as Qualcomm's rpcmem does. The kernel's driver uses the first DMA address of a
  * buffer only, so a DSP without an IOMMU needs memory of a contiguous heap.
  *
  * Specification: qualcomm/fastrpc (inc/remote.h, inc/rpcmem.h, src/fastrpc_mem.c of May
@@ -66,18 +65,6 @@ extern "C" {
 #endif
 
 /*
- * Flags of dlbuf_device_opts.
- *
- * _ADDRESS maps by remote_mem_map() instead of fastrpc_mmap(), because only that
- * function returns the address on the DSP. FastRPC calls it deprecated. Linux's own driver
- * refuses it for dma-bufs; Qualcomm's kernels have it. dspqueue does not know such a map.
- *
- * _RPCMEM allocates by rpcmem_alloc(), up to 2 GiB.
- */
-#define DLBUF_HEXAGON_ADDRESS 0x10000u
-#define DLBUF_HEXAGON_RPCMEM 0x20000u
-
-/*
  * Makes a device around a fastrpc fd of the application (/dev/fastrpc-cdsp after
  * FASTRPC_IOCTL_INIT_CREATE or _ATTACH), for programs that use the kernel's interface
  * (misc/fastrpc.h) and not the library. Maps belong to that open file. Imports use
@@ -88,8 +75,7 @@ extern "C" {
  * duplicated: the DSP's process lives until the device is freed. opts is borrowed, *out
  * is new. dlbuf_device_open() with this device's name opens another device. Does not
  * block.
- * -EINVAL  out is NULL, fd is not a device node, the domain is not 0 to 31, bad opts, or
- *	    one of the flags above
+ * -EINVAL  out is NULL, fd is not a device node, the domain is not 0 to 31, bad opts
  * -EBADF   fd is not open
  * -EIO     the kernel failed
  * The first import fails with -EOPNOTSUPP if the node has no FASTRPC_IOCTL_MEM_MAP
@@ -108,7 +94,7 @@ struct dlbuf_hexagon_buffer {
 	uint64_t bytes;		/* its size, and that of the map */
 	uint64_t offset;	/* of the tensor's first byte, from address */
 	/*
-	 * The address on the DSP that belongs to `address`: with _ADDRESS or a wrapped
+	 * The address on the DSP that belongs to `address`, on a device that wraps an
 	 * fd. Otherwise 0, and the code on the DSP calls HAP_mmap_get() with the fd.
 	 */
 	uint64_t dsp_address;

@@ -98,15 +98,6 @@
 extern "C" {
 #endif
 
-/* A value of `stream`, for dlbuf_acquire() and dlbuf_release(). */
-#define DLBUF_HIP_STREAM_NO_ORDER	((void *)-1)
-
-/*
- * A flag of dlbuf_device_opts: does not open a Vulkan device beside the HIP device.
- * The path `bridge` is then absent.
- */
-#define DLBUF_HIP_NO_BRIDGE 0x10000u
-
 struct dlbuf_hip_device {
 	size_t size;		/* of this struct, set by the caller */
 	int ordinal;		/* hipDevice_t, in HIP's numbering */

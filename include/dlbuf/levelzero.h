@@ -63,9 +63,6 @@
 extern "C" {
 #endif
 
-/* A value of `stream`, for dlbuf_acquire() and dlbuf_release(). */
-#define DLBUF_LEVELZERO_STREAM_NO_ORDER	((void *)-1)
-
 /*
  * Makes a device around the application's ze_context_handle_t, for instance one that
  * SYCL uses: a USM pointer is only valid in the context that made it, so tensors for a

@@ -48,6 +48,12 @@
 extern "C" {
 #endif
 
+/*
+ * A value of `stream` for CUDA, HIP and Level Zero: the caller has ordered the work itself,
+ * as DLPack's stream -1 means. Acquires of a tensor that is a copy refuse it.
+ */
+#define DLBUF_STREAM_NO_ORDER ((void *)-1)
+
 struct dlbuf_acquire_opts {
 	size_t size;
 	/*

@@ -38,19 +38,6 @@ DLBUF_API int dlbuf_syncobj_export(int drm_fd, uint32_t handle, uint64_t point,
 DLBUF_API int dlbuf_syncobj_import(int drm_fd, uint32_t handle, uint64_t point,
 				   int fence);
 
-#define DLBUF_SYNCOBJ_AVAILABLE 1u	/* when it has a fence, pending or signalled */
-
-/*
- * Makes the kernel write to an eventfd when the point has signalled, or with
- * DLBUF_SYNCOBJ_AVAILABLE when the point has a fence. eventfd is borrowed; the
- * kernel keeps its own reference until then.
- * -EBADF       also: eventfd is not open
- * -EINVAL      also: not an eventfd, or unknown flags
- * -EOPNOTSUPP  also: the kernel lacks the ioctl (before 6.6)
- */
-DLBUF_API int dlbuf_syncobj_eventfd(int drm_fd, uint32_t handle, uint64_t point,
-				    uint32_t flags, int eventfd);
-
 #ifdef __cplusplus
 }
 #endif

@@ -40,17 +40,6 @@
 extern "C" {
 #endif
 
-/* How the device reaches the bytes, best first. */
-enum dlbuf_path {
-	DLBUF_PATH_DIRECT = 1,	/* the device's API imported the dma-buf */
-	DLBUF_PATH_HOST = 2,	/* its host pages, registered with the device */
-	DLBUF_PATH_BRIDGE = 3,	/* a copy made by a GPU */
-	DLBUF_PATH_COPY = 4,	/* a copy made by the CPU */
-};
-
-/* "direct", "host", "bridge", "copy"; "unknown" for another number. Static. */
-DLBUF_API const char *dlbuf_path_name(enum dlbuf_path path);
-
 struct dlbuf_import_opts {
 	size_t size;
 	/*
@@ -72,7 +61,6 @@ struct dlbuf_import_opts {
 #define DLBUF_PATH_BIT(path) (1u << (path))
 
 #define DLBUF_IMPORT_MAY_COPY	(1u << 0)	/* if there is no other way */
-#define DLBUF_IMPORT_UNCROPPED	(1u << 1)	/* ignore the crop of a frame */
 /*
  * For dlbuf_recv(): keeps the import in the cache after its last tensor. Use it if
  * the sender sends the same few buffers again and again, as a camera does: each is
@@ -80,7 +68,7 @@ struct dlbuf_import_opts {
  * and the fd of a buffer that never comes again would stay with the receiver.
  * dlbuf_import() and dlbuf_import_frame() always keep imports.
  */
-#define DLBUF_IMPORT_KEEP	(1u << 2)
+#define DLBUF_IMPORT_KEEP	(1u << 1)
 
 /*
  * Makes a tensor over the bytes of a dma-buf. If the device has imported the
@@ -110,20 +98,12 @@ DLBUF_API int dlbuf_import(struct dlbuf_device *dev, int fd,
 			   DLManagedTensorVersioned **tensor);
 
 /*
- * Makes another tensor over the same bytes. For example, give one to a framework,
- * which deletes it at any time, and keep one for acquire and release.
+ * Makes another tensor of the same import, with the lease, the device and the access of
+ * `tensor`, and an acquire of its own. No byte is copied. For example, give one to a
+ * framework, which deletes it at any time, and keep one for acquire and release.
  *
- * tensor is borrowed. *out is new and independent of it.
- * -EINVAL  not a tensor of dlbuf
- */
-DLBUF_API int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
-				 DLManagedTensorVersioned **out);
-
-/*
- * Makes another tensor over bytes of this one, with another shape, strides or type:
- * a part of a picture, a column, a transposed matrix. It has the lease, the device
- * and the access of `tensor`, and an acquire of its own. No byte is copied.
- *
+ * layout NULL: over the same bytes, with the same layout. Otherwise a view, with another
+ * shape, strides or type: a part of a picture, a column, a transposed matrix.
  * layout->byte_offset is relative to the first byte that `tensor` covers, which is
  * dlbuf_tensor_info.first and, without negative strides, the first element of
  * `tensor`: with byte_offset 0 the view begins where the tensor does. In the new
@@ -133,15 +113,15 @@ DLBUF_API int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
  * a view of a plane never has bytes of another plane. Padding between the rows of
  * `tensor` is inside.
  *
- * tensor and layout are borrowed. *out is new and independent of them. Does not block.
- * As after dlbuf_tensor_share(), `tensor` has no DLPACK_FLAG_BITMASK_IS_COPIED any more.
+ * tensor and layout are borrowed. *out is new and independent of them. `tensor` has no
+ * DLPACK_FLAG_BITMASK_IS_COPIED any more. Does not block.
  * -EINVAL, -EOPNOTSUPP, -EOVERFLOW  from dlbuf_layout_extent(), for byte_offset from the
  *          start of the dma-buf; or not a tensor of dlbuf
  * -ERANGE  the view is not inside the bytes of the tensor
  */
-DLBUF_API int dlbuf_tensor_view(const DLManagedTensorVersioned *tensor,
-				const DLTensor *layout,
-				DLManagedTensorVersioned **out);
+DLBUF_API int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
+				 const DLTensor *layout,
+				 DLManagedTensorVersioned **out);
 
 /*
  * Makes a tensor over the same bytes on another device (or the same one): imports the
@@ -163,8 +143,8 @@ DLBUF_API int dlbuf_tensor_import(struct dlbuf_device *dev,
 				  DLManagedTensorVersioned **out);
 
 /*
- * dlbuf_tensor_share() for consumers older than DLPack 1.0. Errors of
- * dlbuf_tensor_share(), and
+ * dlbuf_tensor_share() without a layout, for consumers older than DLPack 1.0.
+ * -EINVAL      not a tensor of dlbuf
  * -EOPNOTSUPP  the tensor is read-only, which the old struct cannot express
  */
 DLBUF_API int dlbuf_tensor_share_legacy(const DLManagedTensorVersioned *tensor,
@@ -185,27 +165,6 @@ struct dlbuf_tensor_info {
 /* Describes a tensor. -EINVAL: not a tensor of dlbuf, or size not set. */
 DLBUF_API int dlbuf_tensor_get_info(const DLManagedTensorVersioned *tensor,
 				    struct dlbuf_tensor_info *info);
-
-struct dlbuf_path_info {
-	size_t size;			/* of this struct */
-	enum dlbuf_path path;
-	int status;			/* 0, or the error if the path fails */
-	char reason[512];		/* error text of status, or "" */
-};
-
-/*
- * Tries each path by which the device could import this dma-buf, and calls fn with
- * the result of each. Afterwards it undoes all of them. access as in
- * dlbuf_import_opts. fd is borrowed. info is peeked and valid during the callback.
- * If fn returns non-zero, the walk ends and this function returns that value. May
- * block while the driver maps.
- * -EINVAL  NULL, or bad access
- * -EBADF   fd is not open or not a dma-buf
- * -EACCES  fd was not opened for that access
- */
-typedef int (*dlbuf_path_fn)(const struct dlbuf_path_info *info, void *data);
-DLBUF_API int dlbuf_probe(struct dlbuf_device *dev, int fd, uint32_t access,
-			  dlbuf_path_fn fn, void *data);
 
 #ifdef __cplusplus
 }

@@ -18,8 +18,8 @@
  * Your own submits. A submit costs far more than the library does, so an application
  * that submits by itself should use dlbuf_acquire_fence() and dlbuf_release_fence(),
  * with the barriers in its own submit. On lavapipe such an access costs 1.03 times
- * what it costs by hand, and 2.26 times with dlbuf_acquire() and dlbuf_release(),
- * each of which is a submit (instructions, docs/performance.md). The barriers are:
+ * what it costs by hand, and 2.24 times with dlbuf_acquire() and dlbuf_release(),
+ * each of which is a submit (instructions, docs/generated/performance.md). The barriers are:
  *
  *	before your commands  srcQueueFamilyIndex VK_QUEUE_FAMILY_FOREIGN_EXT,
  *			      dstQueueFamilyIndex your queue's family, srcAccessMask 0,
@@ -123,7 +123,9 @@ struct dlbuf_vulkan_device {
  * The handles in vk are borrowed and must outlive the device and its tensors. They are
  * trusted, as is the queue family: Vulkan cannot check them. vk itself, with its
  * extensions, is copied. opts are borrowed. *out is new; close it
- * with dlbuf_device_close(), which does not destroy your handles.
+ * with dlbuf_device_close(), which does not destroy your handles. The call submits
+ * nothing, so it does not try whether imports share the dma-bufs' memory, as
+ * dlbuf_device_open() does.
  * -EINVAL  a handle is missing, api_version is below 1.1, bad opts
  * -EOPNOTSUPP  the device lacks a feature; the error text names it
  * -EIO     the driver failed

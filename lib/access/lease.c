@@ -53,7 +53,7 @@ int dlbuf_lease_result(void)
 
 /* Not inline, so that a tensor without a lease costs less. */
 __attribute__((noinline))
-static void fire(struct lease *lease)
+static void end(struct lease *lease)
 {
 	NOT_CANCELLED;
 	int outer = result;
@@ -62,11 +62,23 @@ static void fire(struct lease *lease)
 		lease_failed(lease, fence_error(lease->before));
 		close(lease->before);
 	}
+	if (lease->behind) {
+		lease_failed(lease, fence_signalled(lease->behind) ?
+			     fence_error(lease->behind) : -EIO);
+		close(lease->behind);
+	}
 	if (lease->release && lease->generation == fork_generation) {
 		result = lease->error;
 		lease->release(lease->data);
 		result = outer;
 	}
+}
+
+static void fire(struct lease *lease)
+{
+	/* Tensors of a buffer that is no frame have nothing to tell. */
+	if (lease->before || lease->behind || lease->release)
+		end(lease);
 	free(lease);
 }
 
@@ -119,6 +131,14 @@ void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev)
 	}
 	fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", fence);
 	wait_here(lease, fence);
+}
+
+void lease_follow(struct lease *lease, int fence)
+{
+	int dup = lease && fence != -1 ? sys_dup(fence) : -1;
+
+	if (dup >= 0)
+		fence_join_at(&lease->behind, dup);
 }
 
 /* ---- struct dlbuf_lease, which imports share: a struct lease without room */

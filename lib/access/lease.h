@@ -21,6 +21,7 @@ struct lease {
 	void (*release)(void *data);	/* or NULL */
 	void *data;
 	int before;	/* the frame's fence, ours, or 0: dma-bufs forget its error */
+	int behind;	/* atomic; see lease_follow(), ours, or 0 */
 	int error;	/* atomic; the first error of the work, for dlbuf_lease_result() */
 	_Alignas(8) unsigned char room[];
 };
@@ -49,6 +50,14 @@ void lease_hold(struct lease *lease, int fence, const struct dlbuf_device *dev);
 /* The same; fence is taken, so the event needs no new fd. */
 void lease_hold_take(struct lease *lease, int fence,
 		     const struct dlbuf_device *dev);
+
+/*
+ * The device waits for this fence before the work whose end the lease waits for: the lease
+ * gets its error. If it is still pending when the lease fires, the device is lost and waits
+ * no more: -EIO. fence is borrowed; -1: none. Without a free fd its error is not seen. lease
+ * may be NULL.
+ */
+void lease_follow(struct lease *lease, int fence);
 
 /*
  * If the frame has a shared lease, takes a reference of it, and sets the frame's release

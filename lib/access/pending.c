@@ -177,7 +177,7 @@ static struct {
 	pthread_mutex_t lock;
 	unsigned int n;		/* entries; atomic */
 	unsigned int next;
-	struct buffer_id at[32];	/* access is 0: no entry */
+	struct buffer_id at[256];	/* access is 0: no entry */
 } unfinished = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* An entry counts as a device without fences, so that every acquire looks. */
@@ -198,13 +198,21 @@ static void forked(enum fork_side side)
 
 static struct fork_handler fork_handler = { .fn = forked };
 
+static bool is_noted(const struct buffer_id *f, const struct buffer_id *id)
+{
+	return f->ino == id->ino && f->dev == id->dev && f->access;
+}
+
 void pending_failed(const struct buffer_id *id)
 {
-	struct buffer_id *f;
+	struct buffer_id *f = unfinished.at;
 
 	fork_handle(&fork_handler);
 	pthread_mutex_lock(&unfinished.lock);
-	f = &unfinished.at[unfinished.next++ % ARRAY_SIZE(unfinished.at)];
+	while (f < unfinished.at + ARRAY_SIZE(unfinished.at) && !is_noted(f, id))
+		f++;
+	if (f == unfinished.at + ARRAY_SIZE(unfinished.at))
+		f = &unfinished.at[unfinished.next++ % ARRAY_SIZE(unfinished.at)];
 	count(!f->access);
 	*f = *id;
 	pthread_mutex_unlock(&unfinished.lock);
@@ -223,15 +231,15 @@ int pending_tell(int fd, const struct buffer_id *id)
 	for (size_t i = 0; i < ARRAY_SIZE(unfinished.at); i++) {
 		struct buffer_id *f = &unfinished.at[i];
 
-		if (f->ino == id->ino && f->dev == id->dev && f->access) {
+		if (is_noted(f, id)) {
 			any = true;
 			f->access = 0;
 			count(-1);
 		}
 	}
 	pthread_mutex_unlock(&unfinished.lock);
-	return any ? fail(-EIO, "a simulation ended before it was done with the buffer: "
-			  "its work is not complete") : 0;
+	return any ? fail(-EIO, "a device was lost, or a simulation ended before it was "
+			  "done with the buffer: its work is not complete") : 0;
 }
 
 /* ---------------------------------------------------------------- before, after */

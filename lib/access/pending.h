@@ -61,8 +61,8 @@ int pending_wait_unfenced(const struct use *use, const struct dlbuf_device *but,
 			  uint64_t deadline_ns);
 
 /*
- * Notes that work without a fence did not write all that it should. Of more than 32
- * buffers the oldest is forgotten.
+ * Notes that work without a fence did not write all that it should. Of more than 256
+ * buffers the oldest is forgotten. The caller may hold locks of a device.
  */
 void pending_failed(const struct buffer_id *id);
 

@@ -325,6 +325,7 @@ struct candidates {
 	char name[MAX_CANDIDATES][64];
 	size_t n;
 	size_t firm;	/* the first ones: a lack of memory ends the search */
+	size_t heaps;	/* where the sorted ones begin */
 };
 
 static void add_candidate(struct candidates *c, const char *name)
@@ -339,7 +340,7 @@ static void add_candidate(struct candidates *c, const char *name)
 static int add_heap(const char *name, const char *node, void *data)
 {
 	struct candidates *c = data;
-	size_t i, first = c->firm;
+	size_t i;
 
 	(void)node;
 	/* Two more are added at the end. */
@@ -349,7 +350,7 @@ static int add_heap(const char *name, const char *node, void *data)
 	add_candidate(c, name);
 	if (i == c->n)
 		return 0;
-	for (; i > first && strcmp(c->name[i - 1], name) > 0; i--)
+	for (; i > c->heaps && strcmp(c->name[i - 1], name) > 0; i--)
 		memcpy(c->name[i], c->name[i - 1], sizeof(c->name[0]));
 	snprintf(c->name[i], sizeof(c->name[0]), "%s", name);
 	return 0;
@@ -372,8 +373,6 @@ static void put_refused_last(const struct request *r, struct candidates *c)
 
 static void list_candidates(const struct request *r, struct candidates *c)
 {
-	size_t firm;
-
 	c->n = 0;
 	/* For a single party its own memory is best. */
 	if (r->own && r->ndevs == 1 && !r->nnodes && allocator(r))
@@ -381,14 +380,13 @@ static void list_candidates(const struct request *r, struct candidates *c)
 	for (size_t i = 0; i < r->ndevs; i++)
 		if (r->devs[i]->backend->exporter)
 			add_candidate(c, r->devs[i]->backend->exporter);
-	firm = c->n;
+	c->firm = c->n;
 	add_candidate(c, "udmabuf");
 	add_candidate(c, "heap:system");
-	c->firm = c->n;
+	c->heaps = c->n;
 	for (size_t i = 0; i < ARRAY_SIZE(exporters); i++)
 		if (exporters[i]->each)
 			exporters[i]->each(add_heap, c);
-	c->firm = firm;
 	if (r->nnodes)
 		add_candidate(c, "v4l2");
 	if (r->own && allocator(r))

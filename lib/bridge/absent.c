@@ -5,13 +5,8 @@
 
 #define WHAT "backend vulkan"
 
-int bridge_open(const uint8_t uuid[16], struct bridge **out,
+int bridge_open(const uint8_t *uuid, uint64_t pci, struct bridge **out,
 		struct bridge_caps *caps)
-{
-	return fail(-ENOSYS, WHAT " is not built into this library");
-}
-
-int bridge_open_pci(uint64_t pci, struct bridge **out, struct bridge_caps *caps)
 {
 	return fail(-ENOSYS, WHAT " is not built into this library");
 }
@@ -32,6 +27,7 @@ NO(bridge_buffer_create,
    (struct bridge *b, int fd, uint64_t n, struct bridge_buffer **out, int *f,
     uint64_t *m, bool *d))
 NO(bridge_copy, (struct bridge_buffer *b, bool in))
+bool bridge_copies(struct bridge_buffer *b) { return false; }
 NO(bridge_in, (struct bridge *b, struct bridge_buffer *p, int f,
 	       struct bridge_link *l))
 NO(bridge_out, (struct bridge *b, struct bridge_buffer *p,

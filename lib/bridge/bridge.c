@@ -101,23 +101,12 @@ static int shares_timelines(const struct vulkan_device *dev)
 		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO,
 		.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE,
 	};
-	VkPhysicalDeviceExternalSemaphoreInfo info = {
-		.sType =
-		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO,
-		.pNext = &type,
-		.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT,
-	};
-	VkExternalSemaphoreProperties properties = {
-		.sType = VK_STRUCTURE_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES,
-	};
 
 	if (!(p->extensions & EXT_SEMAPHORE_FD))
-		return fail(-EOPNOTSUPP, "vulkan: %s lacks "
-			    VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME,
-			    p->info.description);
-	dev->instance.vk.GetPhysicalDeviceExternalSemaphoreProperties(p->handle,
-		&info, &properties);
-	if (properties.externalSemaphoreFeatures &
+		return vulkan_lacks(p, VK_KHR_EXTERNAL_SEMAPHORE_FD_EXTENSION_NAME,
+				    "which shares timelines");
+	if (vulkan_semaphore_features(&dev->instance, p, &type,
+			VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_OPAQUE_FD_BIT) &
 	    VK_EXTERNAL_SEMAPHORE_FEATURE_EXPORTABLE_BIT &&
 	    dev->instance.vk.GetSemaphoreFdKHR)
 		return 0;
@@ -141,9 +130,7 @@ static int shares_memory(struct bridge *bridge)
 		return 0;
 	return vulkan_refuses(p, VULKAN_FUNCTION(
 			GetPhysicalDeviceExternalBufferProperties),
-			bridge->handle == VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT ?
-			"memory is not exportable as OPAQUE_FD" :
-			"memory is not exportable as a dma-buf");
+			"memory is not exportable to the other API");
 }
 
 static int takes_fences(const struct vulkan_device *dev)
@@ -155,44 +142,10 @@ static int takes_fences(const struct vulkan_device *dev)
 			"SYNC_FD is not importable");
 }
 
-static int create_device(struct vulkan_device *dev)
-{
-	const struct vulkan_physical *p = &dev->physical;
-	VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
-		.sType =
-		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
-		.timelineSemaphore = VK_TRUE,
-	};
-	VkDeviceQueueCreateInfo queue = {
-		.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-		.queueFamilyIndex = p->family,
-		.queueCount = p->queues > 1 ? 2 : 1,
-		.pQueuePriorities = (float[]){ 1, 1 },
-	};
-	const char *names[16];
-	VkDeviceCreateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-		.pNext = &timeline,
-		.queueCreateInfoCount = 1,
-		.pQueueCreateInfos = &queue,
-		.enabledExtensionCount =
-			vulkan_extension_names(p->extensions & EXTENSIONS,
-					       names),
-		.ppEnabledExtensionNames = names,
-	};
-
-	return VULKAN_CALL(&dev->instance.vk, CreateDevice, p->handle, &info,
-			   NULL, &dev->handle);
-}
-
 static int find_functions(struct vulkan_device *dev)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
-	int ret;
 
-	ret = vulkan_load(vk, VULKAN_DEVICE, dev->instance.handle, dev->handle);
-	if (ret)
-		return ret;
 	/* Loaders return functions of Vulkan versions that the device does not have. */
 	if (dev->physical.version < VK_API_VERSION_1_2) {
 		vk->GetSemaphoreCounterValue = vk->GetSemaphoreCounterValueKHR;
@@ -200,10 +153,10 @@ static int find_functions(struct vulkan_device *dev)
 		vk->SignalSemaphore = vk->SignalSemaphoreKHR;
 	}
 	if (vk->GetSemaphoreCounterValue && vk->WaitSemaphores &&
-	    vk->SignalSemaphore && vk->CmdCopyBuffer)
+	    vk->SignalSemaphore)
 		return 0;
-	return fail(-EOPNOTSUPP, "vulkan: %s lacks a function that the bridge "
-		    "needs", dev->physical.info.description);
+	return fail(-EOPNOTSUPP, "vulkan: %s has no timeline semaphores",
+		    dev->physical.info.description);
 }
 
 static pthread_mutex_t *lock_of(struct bridge *bridge, VkQueue queue)
@@ -285,6 +238,11 @@ static void destroy_device(struct vulkan_device *dev)
 static int open_device(struct bridge *bridge, const uint8_t *uuid, uint64_t pci,
 		       struct bridge_caps *caps)
 {
+	VkPhysicalDeviceTimelineSemaphoreFeatures timeline = {
+		.sType =
+		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
+		.timelineSemaphore = VK_TRUE,
+	};
 	struct vulkan_device *dev = bridge->dev;
 	int ret, imports;
 
@@ -297,7 +255,7 @@ static int open_device(struct bridge *bridge, const uint8_t *uuid, uint64_t pci,
 	if (!ret)
 		ret = has_timelines(dev);
 	if (!ret)
-		ret = create_device(dev);
+		ret = vulkan_device_create(dev, EXTENSIONS, &timeline, 2);
 	if (ret)
 		return ret;
 	ret = find_functions(dev);
@@ -306,11 +264,11 @@ static int open_device(struct bridge *bridge, const uint8_t *uuid, uint64_t pci,
 		ret = vulkan_device_finish(dev);
 	}
 	if (ret) {
-		if (dev->instance.vk.DestroyDevice)
-			dev->instance.vk.DestroyDevice(dev->handle, NULL);
+		dev->instance.vk.DestroyDevice(dev->handle, NULL);
 		return ret;
 	}
 	dev->usage = USAGE;
+	bridge->memory = bridge->memory && can(caps, vulkan_try_imports(dev));
 	ret = find_caps(bridge, caps);
 	if (ret)
 		destroy_device(dev);
@@ -343,8 +301,8 @@ static void free_bridge(struct bridge *bridge)
 	free(bridge);
 }
 
-static int create(const uint8_t *uuid, uint64_t pci, struct bridge **out,
-		  struct bridge_caps *caps)
+int vulkan_bridge_create(const uint8_t *uuid, uint64_t pci, struct bridge **out,
+			 struct bridge_caps *caps)
 {
 	struct bridge *bridge;
 	int ret;
@@ -371,19 +329,13 @@ err_free:
 	return ret;
 }
 
-int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
-			 struct bridge_caps *caps)
-{
-	return create(uuid, 0, out, caps);
-}
-
-static int open_useful(const uint8_t *uuid, uint64_t pci, struct bridge **out,
-		       struct bridge_caps *caps)
+int bridge_open(const uint8_t *uuid, uint64_t pci, struct bridge **out,
+		struct bridge_caps *caps)
 {
 	struct bridge *bridge;
 	int ret;
 
-	ret = create(uuid, pci, &bridge, caps);
+	ret = vulkan_bridge_create(uuid, pci, &bridge, caps);
 	if (ret)
 		return ret;
 	if (!caps->buffers && !caps->fences_in && !caps->fences_out) {
@@ -392,17 +344,6 @@ static int open_useful(const uint8_t *uuid, uint64_t pci, struct bridge **out,
 	}
 	*out = bridge;
 	return 0;
-}
-
-int bridge_open(const uint8_t uuid[16], struct bridge **out,
-		       struct bridge_caps *caps)
-{
-	return open_useful(uuid, 0, out, caps);
-}
-
-int bridge_open_pci(uint64_t pci, struct bridge **out, struct bridge_caps *caps)
-{
-	return open_useful(NULL, pci, out, caps);
 }
 
 void bridge_close(struct bridge *bridge)

@@ -27,19 +27,17 @@ struct bridge_caps {
 /*
  * Opens the Vulkan device whose deviceUUID is uuid, with its own VkInstance, VkDevice
  * and VkQueues. *out is new.
+ *
+ * uuid is NULL for an API that shares neither UUIDs nor semaphores (HIP). Then the device
+ * is that at the PCI address (select.h), whose function is not compared. Memory is shared
+ * as dma-bufs, there are no links, and bridge_copy() makes the copies. Only
+ * caps->buffers may be true.
+ *
  * -ENODEV      no Vulkan, or no device with that UUID
  * -EOPNOTSUPP  the device has none of the three capabilities
  */
-int bridge_open(const uint8_t uuid[16], struct bridge **out,
-		       struct bridge_caps *caps);
-
-/*
- * The same for an API that shares neither UUIDs nor semaphores (HIP). Opens the Vulkan
- * device at a PCI address (select.h), whose function is not compared. Memory is shared
- * as dma-bufs, there are no links, and bridge_copy() makes the copies. Only
- * caps->buffers may be true.
- */
-int bridge_open_pci(uint64_t pci, struct bridge **out, struct bridge_caps *caps);
+int bridge_open(const uint8_t *uuid, uint64_t pci, struct bridge **out,
+		struct bridge_caps *caps);
 
 /* The caller has destroyed all buffers and links before. */
 void bridge_close(struct bridge *bridge);
@@ -98,7 +96,7 @@ struct bridge_buffer;
 
 /*
  * Imports a dma-buf, borrowed, and allocates device memory for a copy of it. *fd is
- * new: that memory as an OPAQUE_FD (bridge_open_pci(): as a dma-buf). The API that
+ * new: that memory as an OPAQUE_FD (without a uuid: as a dma-buf). The API that
  * imports it needs its size, *allocated (at least `bytes`), and whether it is a
  * dedicated allocation.
  */
@@ -112,6 +110,9 @@ int bridge_buffer_create(struct bridge *bridge, int dma_buf,
  * May be called from a host function of the other API's streams.
  */
 int bridge_copy(struct bridge_buffer *buffer, bool in);
+
+/* Whether a copy of the buffer runs or waits. Does not wait. */
+bool bridge_copies(struct bridge_buffer *buffer);
 
 /* Waits for the buffer's copies, and destroys it. */
 void bridge_buffer_destroy(struct bridge_buffer *buffer);

@@ -19,7 +19,7 @@ struct bridge_buffer {
 	struct bridge *bridge;
 	uint64_t bytes;
 	struct bound dma_buf, shared;
-	VkCommandBuffer in, out;
+	VkCommandBuffer cmds[2];	/* in, out */
 	struct vulkan_job *jobs;	/* running submits; under dev->lock */
 };
 
@@ -27,43 +27,21 @@ struct bridge_buffer {
 
 static void unbind(struct vulkan_device *dev, struct bound *b)
 {
-	struct vulkan_api *vk = &dev->instance.vk;
-
-	vk->DestroyBuffer(dev->handle, b->buffer, NULL);
-	vk->FreeMemory(dev->handle, b->memory, NULL);
-}
-
-static int create_shared(struct bridge *bridge, uint64_t bytes, VkBuffer *out)
-{
-	struct vulkan_device *dev = bridge->dev;
-	VkExternalMemoryBufferCreateInfo external = {
-		.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
-		.handleTypes = bridge->handle,
-	};
-	VkBufferCreateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-		.pNext = &external,
-		.size = bytes,
-		.usage = dev->usage,
-		.sharingMode = VK_SHARING_MODE_EXCLUSIVE,
-	};
-
-	return VULKAN_CALL(&dev->instance.vk, CreateBuffer, dev->handle, &info,
-			   NULL, out);
+	dev->instance.vk.DestroyBuffer(dev->handle, b->buffer, NULL);
+	vulkan_free_memory(dev, b->memory);
 }
 
 /* Prefers device memory, because the other API may read it often. */
 static int shared_type(struct vulkan_device *dev, uint32_t wanted,
 		       uint32_t *type)
 {
-	uint32_t types = wanted & dev->physical.memory_types;
+	uint32_t types;
+	int ret = vulkan_types(dev, wanted, UINT32_MAX, &types);
 
+	if (ret)
+		return ret;
 	if (types & dev->physical.local_types)
 		types &= dev->physical.local_types;
-	if (!types)
-		return fail(-EOPNOTSUPP, "vulkan: no memory type fits a "
-			    "shared buffer (0x%x) and without a condition "
-			    "(0x%x)", wanted, dev->physical.memory_types);
 	*type = __builtin_ctz(types);
 	return 0;
 }
@@ -72,17 +50,6 @@ static int allocate_shared(struct bridge *bridge, struct bound *b,
 			   uint64_t *allocated, bool *is_dedicated)
 {
 	struct vulkan_device *dev = bridge->dev;
-	VkBufferMemoryRequirementsInfo2 buffer = {
-		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
-		.buffer = b->buffer,
-	};
-	VkMemoryDedicatedRequirements needs = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS,
-	};
-	VkMemoryRequirements2 reqs = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2,
-		.pNext = &needs,
-	};
 	VkMemoryDedicatedAllocateInfo dedicated = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
 		.buffer = b->buffer,
@@ -95,18 +62,15 @@ static int allocate_shared(struct bridge *bridge, struct bound *b,
 		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
 		.pNext = &export,
 	};
+	VkMemoryRequirements reqs;
 	int ret;
 
-	dev->instance.vk.GetBufferMemoryRequirements2(dev->handle, &buffer,
-						      &reqs);
-	*allocated = info.allocationSize = reqs.memoryRequirements.size;
-	*is_dedicated = bridge->dedicated_only ||
-			needs.requiresDedicatedAllocation ||
-			needs.prefersDedicatedAllocation;
+	*is_dedicated = bridge->dedicated_only;
+	reqs = vulkan_needs(dev, b->buffer, VK_NULL_HANDLE, is_dedicated);
+	*allocated = info.allocationSize = reqs.size;
 	if (*is_dedicated)
 		export.pNext = &dedicated;
-	ret = shared_type(dev, reqs.memoryRequirements.memoryTypeBits,
-			  &info.memoryTypeIndex);
+	ret = shared_type(dev, reqs.memoryTypeBits, &info.memoryTypeIndex);
 	return ret ? ret : VULKAN_CALL(&dev->instance.vk, AllocateMemory,
 				       dev->handle, &info, NULL, &b->memory);
 }
@@ -134,7 +98,8 @@ static int share(struct bridge_buffer *buffer, int *fd,
 	struct bound *b = &buffer->shared;
 	int ret;
 
-	ret = create_shared(buffer->bridge, buffer->bytes, &b->buffer);
+	ret = vulkan_buffer_create(dev, buffer->bridge->handle, buffer->bytes, false,
+				   &b->buffer);
 	if (!ret)
 		ret = allocate_shared(buffer->bridge, b, allocated, dedicated);
 	if (!ret)
@@ -145,93 +110,22 @@ static int share(struct bridge_buffer *buffer, int *fd,
 
 /* ---- commands */
 
-/*
- * Transfers both buffers to our queue family, or from it. A buffer that was only read
- * needs no flush when it is released.
- */
-static void hand_over(struct bridge_buffer *buffer, VkCommandBuffer cmd,
-		      bool in, bool acquire)
+/* The first command buffer copies in, the second one out. */
+static void record(VkCommandBuffer cmd, uint32_t n, void *data)
 {
-	struct vulkan_device *dev = buffer->bridge->dev;
-	VkBufferMemoryBarrier barriers[2] = {
-		{ .buffer = in ? buffer->dma_buf.buffer : buffer->shared.buffer },
-		{ .buffer = in ? buffer->shared.buffer : buffer->dma_buf.buffer },
+	struct bridge_buffer *b = data;
+	struct vulkan_device *dev = b->bridge->dev;
+	const VkBufferCopy whole = { .size = b->bytes };
+	struct vulkan_owned both[] = {
+		{ b->dma_buf.buffer, dev->foreign, 0 },
+		{ b->shared.buffer, bridge_family(b->bridge), 0 },
 	};
 
-	for (int i = 0; i < 2; i++) {
-		VkBufferMemoryBarrier *b = &barriers[i];
-		uint32_t other = (i == 0) == in ? dev->foreign :
-						  bridge_family(buffer->bridge);
-		VkAccessFlags access = i ? VK_ACCESS_TRANSFER_WRITE_BIT :
-					   VK_ACCESS_TRANSFER_READ_BIT;
-
-		b->sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER;
-		b->size = VK_WHOLE_SIZE;
-		b->srcQueueFamilyIndex = acquire ? other : dev->physical.family;
-		b->dstQueueFamilyIndex = acquire ? dev->physical.family : other;
-		b->dstAccessMask = acquire ? access : 0;
-		b->srcAccessMask = acquire || !i ? 0 : access;
-	}
-	/* The submit's wait names all stages, so this comes after it. */
-	dev->instance.vk.CmdPipelineBarrier(cmd,
-		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT :
-			  VK_PIPELINE_STAGE_TRANSFER_BIT,
-		acquire ? VK_PIPELINE_STAGE_TRANSFER_BIT :
-			  VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
-		0, 0, NULL, 2, barriers, 0, NULL);
-}
-
-static int record(struct bridge_buffer *buffer, VkCommandBuffer cmd,
-		  bool in)
-{
-	struct vulkan_api *vk = &buffer->bridge->dev->instance.vk;
-	/* It may be submitted again while the first submit still runs. */
-	VkCommandBufferBeginInfo begin = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-		.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
-	};
-	VkBufferCopy all = { .size = buffer->bytes };
-	VkBuffer dma_buf = buffer->dma_buf.buffer;
-	VkBuffer shared = buffer->shared.buffer;
-	int ret;
-
-	ret = VULKAN_CALL(vk, BeginCommandBuffer, cmd, &begin);
-	if (ret)
-		return ret;
-	hand_over(buffer, cmd, in, true);
-	vk->CmdCopyBuffer(cmd, in ? dma_buf : shared, in ? shared : dma_buf, 1,
-			  &all);
-	hand_over(buffer, cmd, in, false);
-	return VULKAN_CALL(vk, EndCommandBuffer, cmd);
-}
-
-/* Under dev->lock, which protects the command pool. */
-static int record_both(struct bridge_buffer *buffer)
-{
-	struct vulkan_device *dev = buffer->bridge->dev;
-	struct vulkan_api *vk = &dev->instance.vk;
-	VkCommandBufferAllocateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-		.commandPool = dev->pool,
-		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = 2,
-	};
-	VkCommandBuffer cmd[2];
-	int ret;
-
-	ret = VULKAN_CALL(vk, AllocateCommandBuffers, dev->handle, &info, cmd);
-	if (ret)
-		return ret;
-	ret = record(buffer, cmd[0], true);
-	if (!ret)
-		ret = record(buffer, cmd[1], false);
-	if (ret) {
-		vk->FreeCommandBuffers(dev->handle, dev->pool, 2, cmd);
-		return ret;
-	}
-	buffer->in = cmd[0];
-	buffer->out = cmd[1];
-	return 0;
+	both[n].access = VK_ACCESS_TRANSFER_READ_BIT;
+	both[!n].access = VK_ACCESS_TRANSFER_WRITE_BIT;
+	vulkan_transfer(dev, cmd, true, VK_PIPELINE_STAGE_TRANSFER_BIT, both, 2, NULL, 0);
+	dev->instance.vk.CmdCopyBuffer(cmd, both[n].buffer, both[!n].buffer, 1, &whole);
+	vulkan_transfer(dev, cmd, false, VK_PIPELINE_STAGE_TRANSFER_BIT, both, 2, NULL, 0);
 }
 
 /* ---- buffers */
@@ -252,7 +146,9 @@ static int fill(struct bridge_buffer *buffer, int dma_buf, int *fd,
 	if (ret)
 		goto err;
 	pthread_mutex_lock(&dev->lock);
-	ret = record_both(buffer);
+	/* They may be submitted again while the first submit still runs. */
+	ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT, record,
+			    buffer, 2, buffer->cmds);
 	pthread_mutex_unlock(&dev->lock);
 	if (!ret)
 		return 0;
@@ -289,14 +185,25 @@ int bridge_buffer_create(struct bridge *bridge, int dma_buf,
 	return 0;
 }
 
+bool bridge_copies(struct bridge_buffer *buffer)
+{
+	struct vulkan_device *dev = buffer->bridge->dev;
+	bool runs;
+
+	pthread_mutex_lock(&dev->lock);
+	runs = vulkan_jobs_run(dev, buffer->jobs, NULL);
+	pthread_mutex_unlock(&dev->lock);
+	return runs;
+}
+
 void bridge_buffer_destroy(struct bridge_buffer *buffer)
 {
 	struct vulkan_device *dev = buffer->bridge->dev;
-	VkCommandBuffer both[] = { buffer->in, buffer->out };
 
 	vulkan_jobs_finish(dev, &buffer->jobs);
 	pthread_mutex_lock(&dev->lock);
-	dev->instance.vk.FreeCommandBuffers(dev->handle, dev->pool, 2, both);
+	dev->instance.vk.FreeCommandBuffers(dev->handle, dev->pool, 2,
+					     buffer->cmds);
 	pthread_mutex_unlock(&dev->lock);
 	unbind(dev, &buffer->shared);
 	unbind(dev, &buffer->dma_buf);
@@ -315,9 +222,9 @@ int bridge_copy(struct bridge_buffer *buffer, bool in)
 	ret = vulkan_job_get(dev, &buffer->jobs, &job);
 	if (ret)
 		return ret;
-	ret = vulkan_bridge_submit(bridge, job, bridge->in,
+	ret = vulkan_job_submit(dev, job, bridge->in,
 				   &(struct vulkan_submit){
-		.cmd = in ? buffer->in : buffer->out,
+		.cmd = buffer->cmds[!in],
 	});
 	if (ret) {
 		vulkan_job_destroy(dev, job);
@@ -347,9 +254,9 @@ int bridge_in(struct bridge *bridge,
 	if (fence != -1)
 		ret = vulkan_import_fence(dev, fence, job->wait);
 	if (!ret)
-		ret = vulkan_bridge_submit(bridge, job, bridge->in,
+		ret = vulkan_job_submit(dev, job, bridge->in,
 					   &(struct vulkan_submit){
-			.cmd = buffer ? buffer->in : NULL,
+			.cmd = buffer ? buffer->cmds[0] : NULL,
 			.wait = fence != -1 ? job->wait : VK_NULL_HANDLE,
 			.signal = link->timeline,
 			.signal_value = base->value,
@@ -376,9 +283,9 @@ int bridge_out(struct bridge *bridge,
 	ret = vulkan_job_get(dev, jobs, &job);
 	if (ret)
 		return ret;
-	ret = vulkan_bridge_submit(bridge, job, bridge->out,
+	ret = vulkan_job_submit(dev, job, bridge->out,
 				   &(struct vulkan_submit){
-		.cmd = buffer ? buffer->out : NULL,
+		.cmd = buffer ? buffer->cmds[1] : NULL,
 		.wait = link->timeline,
 		.wait_value = base->value,
 		.signal = job->signal,

@@ -35,7 +35,7 @@ struct bridge {
  * what that is; caps says what another API can use. Tests act as that API on drivers
  * that share nothing; links then have no fd.
  */
-int vulkan_bridge_create(const uint8_t uuid[16], struct bridge **out,
+int vulkan_bridge_create(const uint8_t *uuid, uint64_t pci, struct bridge **out,
 			 struct bridge_caps *caps);
 
 /* Gives the queue family that owns the shared memory while the other API uses it. */
@@ -57,15 +57,5 @@ int vulkan_timeline_signal(struct vulkan_device *dev, VkSemaphore timeline,
 			   uint64_t value);
 int vulkan_timeline_wait(struct vulkan_device *dev, VkSemaphore timeline,
 			 uint64_t value);
-
-/* Semaphores that a submit waits for and signals, or NULL, with timeline values. */
-struct vulkan_submit {
-	VkCommandBuffer cmd;
-	VkSemaphore wait, signal;
-	uint64_t wait_value, signal_value;
-};
-
-int vulkan_bridge_submit(struct bridge *bridge, struct vulkan_job *job,
-			 VkQueue queue, const struct vulkan_submit *s);
 
 #endif /* DLBUF_VULKAN_BRIDGE_DEVICE_H */

@@ -62,32 +62,6 @@ int vulkan_timeline_wait(struct vulkan_device *dev, VkSemaphore timeline,
 			   &info, UINT64_MAX);
 }
 
-int vulkan_bridge_submit(struct bridge *bridge, struct vulkan_job *job,
-			 VkQueue queue, const struct vulkan_submit *s)
-{
-	VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
-	VkTimelineSemaphoreSubmitInfo values = {
-		.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
-		.waitSemaphoreValueCount = s->wait != VK_NULL_HANDLE,
-		.pWaitSemaphoreValues = &s->wait_value,
-		.signalSemaphoreValueCount = s->signal != VK_NULL_HANDLE,
-		.pSignalSemaphoreValues = &s->signal_value,
-	};
-	VkSubmitInfo info = {
-		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-		.pNext = &values,
-		.waitSemaphoreCount = values.waitSemaphoreValueCount,
-		.pWaitSemaphores = &s->wait,
-		.pWaitDstStageMask = &all,
-		.commandBufferCount = s->cmd != NULL,
-		.pCommandBuffers = &s->cmd,
-		.signalSemaphoreCount = values.signalSemaphoreValueCount,
-		.pSignalSemaphores = &s->signal,
-	};
-
-	return vulkan_job_submit(bridge->dev, job, queue, &info);
-}
-
 /* ---- links */
 
 static int link_create(struct bridge *bridge, struct link **out)
@@ -263,14 +237,6 @@ struct trial {
 	bool signalled;		/* it was signalled at all */
 };
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000ull + now.tv_nsec;
-}
-
 static int signal_value(struct trial *t)
 {
 	t->signalled = true;
@@ -362,7 +328,7 @@ static int try_out(struct bridge *bridge, struct trial *t,
 	struct vulkan_device *dev = bridge->dev;
 	int fence = -1, ret;
 
-	ret = vulkan_bridge_submit(bridge, job, bridge->out,
+	ret = vulkan_job_submit(dev, job, bridge->out,
 				   &(struct vulkan_submit){
 		.wait = t->timeline,
 		.wait_value = 1,

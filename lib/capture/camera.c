@@ -88,18 +88,11 @@ static int query(struct dlbuf_camera *cam)
 
 /* ---------------------------------------------------------------- format */
 
-/* pool describes a pool's buffers. nfds 0: there is none. */
-static int set_format(struct dlbuf_camera *cam,
-		      const struct dlbuf_camera_opts *o,
-		      const struct dlbuf_frame *pool, uint32_t nfds)
+static int set_format(struct dlbuf_camera *cam, const struct dlbuf_camera_opts *o)
 {
 	struct node_format f = { o->code, o->width, o->height };
-	uint64_t pitch[DLBUF_MAX_PLANES];
-	int ret;
+	int ret = node_set_format(&cam->v4l2, VIDIOC_S_FMT, &f, 0, NULL);
 
-	for (uint32_t i = 0; i < nfds; i++)
-		pitch[i] = pool->planes[i].pitch;
-	ret = node_set_format(&cam->v4l2, VIDIOC_S_FMT, &f, nfds, pitch);
 	if (ret)
 		return ret;
 	f = node_format(&cam->v4l2);
@@ -150,25 +143,6 @@ static void read_crop(struct dlbuf_camera *cam)
 
 /* ---------------------------------------------------------------- buffers */
 
-/* Takes dma-bufs of a pool, whose buffers all have the same layout. */
-static int borrow(const struct dlbuf_camera *cam, struct dlbuf_pool *pool,
-		  uint32_t index, uint32_t i, int *fd)
-{
-	DLBUF_INFO(dlbuf_frame, frame);
-	int ret = dlbuf_pool_frame(pool, index, &frame);
-
-	if (ret)
-		return ret;
-	if (frame.planes[i].pitch != node_pitch(&cam->v4l2, i) &&
-	    node_pitch(&cam->v4l2, i))
-		return fail(-EOPNOTSUPP, "%s captures with a pitch of %u bytes, "
-			    "the pool has %lld", cam->node,
-			    node_pitch(&cam->v4l2, i),
-			    (long long)frame.planes[i].pitch);
-	*fd = sys_dup(frame.planes[i].fd);
-	return *fd < 0 ? fail_errno("a dma-buf of the pool") : 0;
-}
-
 static int fill(struct dlbuf_camera *cam, uint32_t index,
 		const struct dlbuf_camera_opts *o)
 {
@@ -179,8 +153,7 @@ static int fill(struct dlbuf_camera *cam, uint32_t index,
 	for (uint32_t i = 0; !ret && i < cam->info.nfds; i++) {
 		int *fd = &cam->buffers[index].fds[i];
 
-		ret = o->pool ? borrow(cam, o->pool, index, i, fd) :
-		      o->exporter ? dlbuf_alloc_fd(node_size(&cam->v4l2, i),
+		ret = o->exporter ? dlbuf_alloc_fd(node_size(&cam->v4l2, i),
 						   &opts, fd) :
 		      node_export(&cam->v4l2, index, i, fd);
 	}
@@ -222,76 +195,23 @@ static void stream_off(struct dlbuf_camera *cam)
 	sys_ioctl(cam->info.fd, VIDIOC_STREAMOFF, &type);
 }
 
-/* Sets the options that the pool determines. *frame describes its buffers. */
-static int apply_pool(struct dlbuf_camera_opts *o, struct dlbuf_frame *frame,
-		      uint32_t *nfds)
-{
-	DLBUF_INFO(dlbuf_pool_info, info);
-	int ret = dlbuf_pool_get_info(o->pool, &info);
-
-	if (!ret)
-		ret = dlbuf_pool_frame(o->pool, 0, frame);
-	if (ret)
-		return ret;
-	if (frame->code_space != DLBUF_CODE_V4L2)
-		return fail(-EINVAL, "the pool's code is not one of V4L2");
-	if (o->code || o->width || o->height || o->buffers)
-		return fail(-EINVAL, "the pool has a format, a size and a number "
-			    "of buffers: the options must not");
-	o->code = frame->code;
-	o->width = frame->width;
-	o->height = frame->height;
-	o->buffers = info.buffers;
-	*nfds = info.nfds;
-	return 0;
-}
-
-static int check_pool(const struct dlbuf_camera *cam,
-		      const struct dlbuf_camera_opts *o, uint32_t nfds)
-{
-	DLBUF_INFO(dlbuf_pool_info, info);
-
-	dlbuf_pool_get_info(o->pool, &info);
-	if (cam->info.width != o->width || cam->info.height != o->height)
-		return fail(-EOPNOTSUPP, "%s captures %ux%u pixels, the pool has "
-			    "%ux%u", cam->node, cam->info.width,
-			    cam->info.height, o->width, o->height);
-	if (cam->info.nfds != nfds)
-		return fail(-EOPNOTSUPP, "%s captures into %u dma-bufs, the "
-			    "pool's buffers have %u", cam->node, cam->info.nfds,
-			    nfds);
-	if (cam->info.buffers > o->buffers)
-		return fail(-EOPNOTSUPP, "%s needs %u buffers, the pool has %u",
-			    cam->node, cam->info.buffers, o->buffers);
-	for (uint32_t i = 0; i < nfds; i++)
-		if (info.bytes[i] < node_size(&cam->v4l2, i))
-			return fail(-EOPNOTSUPP, "%s needs %u bytes, the pool "
-				    "has %llu", cam->node, node_size(&cam->v4l2, i),
-				    (unsigned long long)info.bytes[i]);
-	return 0;
-}
-
 static int set_up(struct dlbuf_camera *cam, struct dlbuf_camera_opts *o)
 {
-	DLBUF_INFO(dlbuf_frame, pool);
-	uint32_t nfds = 0, n;
-	int ret = o->pool ? apply_pool(o, &pool, &nfds) : 0;
+	uint32_t n = o->buffers ? o->buffers : 4;
+	int ret = 0;
 
-	n = o->buffers ? o->buffers : 4;
-	if (!ret && n > VIDEO_MAX_FRAME)
+	if (n > VIDEO_MAX_FRAME)
 		ret = fail(-EINVAL, "a camera has 1 to %d buffers, not %u",
 			   VIDEO_MAX_FRAME, n);
 	if (!ret)
-		ret = set_format(cam, o, &pool, nfds);
+		ret = set_format(cam, o);
 	if (!ret)
 		ret = set_rate(cam, o->rate);
 	if (!ret)
-		ret = node_request(&cam->v4l2, o->pool || o->exporter ?
+		ret = node_request(&cam->v4l2, o->exporter ?
 				   V4L2_MEMORY_DMABUF : V4L2_MEMORY_MMAP, &n);
 	if (!ret)
 		cam->info.buffers = n;
-	if (!ret && o->pool)
-		ret = check_pool(cam, o, nfds);
 	for (uint32_t i = 0; !ret && i < cam->info.buffers; i++)
 		ret = fill(cam, i, o);
 	if (ret)
@@ -307,9 +227,6 @@ static int check_opts(const char *node, const struct dlbuf_camera_opts *o)
 	if (o->flags & ~DLBUF_CAMERA_PROBE)
 		return fail(-EINVAL, "camera flags 0x%x are unknown",
 			    o->flags & ~DLBUF_CAMERA_PROBE);
-	if (o->pool && o->exporter)
-		return fail(-EINVAL, "the buffers are of a pool or of an "
-			    "exporter, not of both");
 	/* The rate must fit a fraction of V4L2. This also refuses NaN. */
 	if (o->rate && !(o->rate >= 0.001 && o->rate <= 100000))
 		return fail(-EINVAL, "%g frames per second", o->rate);

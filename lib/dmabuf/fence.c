@@ -14,7 +14,7 @@
 #include "buffer.h"
 #include "fence.h"
 
-static uint64_t now(void)
+uint64_t now_ns(void)
 {
 	struct timespec t;
 
@@ -36,7 +36,7 @@ int poll_until(int fd, short events, uint64_t deadline_ns)
 	do {
 		/* 1 is in the past: no need to ask the clock. */
 		if (deadline_ns > 1) {
-			uint64_t t = now();
+			uint64_t t = now_ns();
 
 			t = t < deadline_ns ? deadline_ns - t : 0;
 			left.tv_sec = t / 1000000000;
@@ -216,7 +216,7 @@ void fence_event_tell(int writer)
 
 bool pause_until(struct timespec *pause, uint64_t deadline_ns)
 {
-	if (deadline_ns && now() >= deadline_ns)
+	if (deadline_ns && now_ns() >= deadline_ns)
 		return false;
 	nanosleep(pause, NULL);
 	if (pause->tv_nsec < 1000000)
@@ -262,6 +262,18 @@ int fence_join(int a, int b)
 	if (both != one && both != -1)
 		close(both);
 	return one;
+}
+
+void fence_join_at(int *at, int fence)
+{
+	int old;
+
+	do {
+		old = __atomic_exchange_n(at, 0, __ATOMIC_ACQ_REL);
+		fence = fence_join(old ? old : -1, fence);
+		old = 0;
+	} while (!__atomic_compare_exchange_n(at, &old, fence, false,
+					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
 }
 
 int bracket(int fd, uint64_t flags)

@@ -40,6 +40,8 @@ int fence_check(int fence);
  * they cannot be merged, waits for b and returns a.
  */
 int fence_join(int a, int b);
+/* The same with *at, a fence or 0, which other threads may change meanwhile. Takes fence. */
+void fence_join_at(int *at, int fence);
 
 /*
  * DMA_BUF_IOCTL_SYNC. The kernel's call may be interrupted, and linux/dma-buf.h advises
@@ -105,6 +107,8 @@ void fence_event_tell(int writer);
  * false, without a sleep, if the deadline has passed; deadline_ns as above.
  */
 bool pause_until(struct timespec *pause, uint64_t deadline_ns);
+/* CLOCK_MONOTONIC */
+uint64_t now_ns(void);
 #define PAUSE_FIRST { .tv_nsec = 10000 }
 
 /* dlbuf_fence_import(), with the identity of the dma-buf; NULL: unknown. */

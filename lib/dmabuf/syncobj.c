@@ -163,26 +163,3 @@ int dlbuf_syncobj_import(int drm_fd, uint32_t handle, uint64_t point, int fence)
 	destroy(drm_fd, tmp);
 	return ret;
 }
-
-int dlbuf_syncobj_eventfd(int drm_fd, uint32_t handle, uint64_t point,
-			  uint32_t flags, int eventfd)
-{
-	NOT_CANCELLED;
-	struct uapi_syncobj_eventfd e = {
-		.handle = handle,
-		.flags = flags & DLBUF_SYNCOBJ_AVAILABLE ?
-			 UAPI_SYNCOBJ_WAIT_AVAILABLE : 0,
-		.point = point,
-		.fd = eventfd,
-	};
-
-	if (flags & ~DLBUF_SYNCOBJ_AVAILABLE)
-		return unknown_flags("syncobj", flags);
-	if (sys_ioctl(drm_fd, UAPI_IOCTL_SYNCOBJ_EVENTFD, &e) < 0) {
-		/* EBADF does not say which of the two fds is not open. */
-		if (errno == EBADF && fcntl(drm_fd, F_GETFD) != -1)
-			return fail(-EBADF, "eventfd %d is not open", eventfd);
-		return refused(drm_fd, "DRM_IOCTL_SYNCOBJ_EVENTFD");
-	}
-	return 0;
-}

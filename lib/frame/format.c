@@ -175,34 +175,43 @@ bool format_is_mosaic(const struct format *f)
 	return strchr(string(f->channels), '/');
 }
 
-uint32_t format_planes(const struct format *f,
-		       struct dlbuf_format_plane planes[DLBUF_MAX_PLANES])
+/* Values in a group of each plane, 4 bits each, then pixels in a group of the first. */
+static uint32_t find_planes(const struct format *f)
 {
 	const char *first = string(f->channels), *s = first;
-	uint32_t n = 0, luma = 0;
+	uint32_t n = 0, luma = 0, packed = 0, channels;
 
 	do {
 		const char *plane = s;
 
 		while (*s && *s != ',')
 			s++;
-		planes[n].channels = s - plane;
-		planes[n].bits = f->bits;
-		planes[n].hsub = f->hsub;
-		planes[n].vsub = f->vsub;
-		n++;
+		channels = s - plane;
+		/* A group of packed 4:2:2 has several Y. A mosaic has one plane. */
+		for (uint32_t i = 0; !n && i < channels && channels > 1; i++) {
+			luma += first[i] == 'Y';
+			if (first[i] == '/')
+				channels = 1;
+		}
+		packed |= channels << 4 * n++;
 	} while (*s++);
-	/* The first plane is not subsampled. A group of packed 4:2:2 has several Y. */
-	planes[0].hsub = planes[0].vsub = 1;
-	if (planes[0].channels == 1)
-		return n;
-	for (uint32_t i = 0; i < planes[0].channels; i++) {
-		luma += first[i] == 'Y';
-		if (first[i] == '/')
-			planes[0].channels = 1; /* a mosaic has one plane */
+	return packed | (luma > 1 ? luma : 1) << 16;
+}
+
+/* Computed once per format, because every frame asks for it. */
+uint32_t format_planes(const struct format *f,
+		       struct dlbuf_format_plane planes[DLBUF_MAX_PLANES])
+{
+	static uint32_t known[ARRAY_SIZE(formats)]; /* atomic; 0: not yet */
+	uint32_t p = __atomic_load_n(&known[f - formats], __ATOMIC_RELAXED), n = 0;
+
+	if (!p) {
+		p = find_planes(f);
+		__atomic_store_n(&known[f - formats], p, __ATOMIC_RELAXED);
 	}
-	if (luma > 1)
-		planes[0].hsub = luma;
+	planes[0] = (struct dlbuf_format_plane){ p & 15, f->bits, p >> 16, 1 };
+	while (p >>= 4, ++n < DLBUF_MAX_PLANES && p & 15)
+		planes[n] = (struct dlbuf_format_plane){ p & 15, f->bits, f->hsub, f->vsub };
 	return n;
 }
 
@@ -325,7 +334,7 @@ const struct format *format_find(uint32_t code, uint64_t modifier,
 	return NULL;
 }
 
-const char *dlbuf_code_space_name(enum dlbuf_code_space space)
+const char *code_space_name(enum dlbuf_code_space space)
 {
 	switch (space) {
 	case DLBUF_CODE_DRM:
@@ -406,7 +415,7 @@ int dlbuf_format_find(uint32_t code, uint64_t modifier,
 	f = format_find(code, modifier, space, &alias);
 	if (!f)
 		return fail(-EINVAL, "%s has no format %s that dlbuf knows",
-			    dlbuf_code_space_name(space), code_text(code).s);
+			    code_space_name(space), code_text(code).s);
 	out = info_of(f);
 	return INFO_PUT(info, &out, "dlbuf_format_info");
 }
@@ -448,55 +457,21 @@ static const struct format *find_name(const char *name,
 	return NULL;
 }
 
-/* The one format that all spaces that have the name mean by it. */
-static int find_anywhere(const char *name, const struct format **out)
-{
-	static const enum dlbuf_code_space spaces[] = {
-		DLBUF_CODE_DRM, DLBUF_CODE_V4L2, DLBUF_CODE_GSTREAMER, DLBUF_CODE_FFMPEG,
-	};
-	const struct format *all[ARRAY_SIZE(spaces)];
-	bool differ = false;
-	char list[160] = "";
-	size_t n = 0;
-
-	*out = NULL;
-	for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
-		all[i] = find_name(name, spaces[i]);
-		differ |= *out && all[i] && all[i] != *out;
-		*out = *out ? *out : all[i];
-	}
-	for (size_t i = 0; differ && i < ARRAY_SIZE(spaces); i++)
-		if (all[i])
-			n += snprintf(list + n, sizeof(list) - n, "%s%s in %s",
-				      n ? ", " : "", all[i]->reason ? "packed" :
-				      string(all[i]->channels),
-				      dlbuf_code_space_name(spaces[i]));
-	return differ ? fail(-EINVAL, "%s is ambiguous: in memory it is %s; say which",
-			     name, list) : 0;
-}
-
 int dlbuf_format_find_name(const char *name, enum dlbuf_code_space space,
 			   struct dlbuf_format_info *info)
 {
 	struct dlbuf_format_info out;
 	const struct format *f;
-	int ret = 0;
 
 	if (!name)
 		return fail(-EINVAL, "name is NULL");
-	if (space == DLBUF_CODE_LIBCAMERA || (unsigned int)space > DLBUF_CODE_FFMPEG)
+	if (!space || space == DLBUF_CODE_LIBCAMERA || (unsigned int)space > DLBUF_CODE_FFMPEG)
 		return fail(-EINVAL, "code space %d has no names of its own: say DRM, "
-			    "V4L2, GStreamer, FFmpeg, or 0 for all", space);
-	if (space)
-		f = find_name(name, space);
-	else
-		ret = find_anywhere(name, &f);
-	if (ret)
-		return ret;
+			    "V4L2, GStreamer or FFmpeg", space);
+	f = find_name(name, space);
 	if (!f)
-		return fail(-EINVAL, "there is no format %s%s%s", name,
-			    space ? " of " : "",
-			    space ? dlbuf_code_space_name(space) : "");
+		return fail(-EINVAL, "there is no format %s of %s", name,
+			    code_space_name(space));
 	out = info_of(f);
 	return INFO_PUT(info, &out, "dlbuf_format_info");
 }

@@ -38,6 +38,9 @@ struct format {
 const struct format *format_find(uint32_t code, uint64_t modifier,
 				 enum dlbuf_code_space space, bool *alias);
 
+/* "DRM", "V4L2", "libcamera", "GStreamer", "FFmpeg"; "unknown" for another number. */
+const char *code_space_name(enum dlbuf_code_space space);
+
 const char *format_name(const struct format *format);
 const char *format_reason(const struct format *format);
 uint32_t format_views(const struct format *format);

@@ -43,7 +43,7 @@ int frame_find_format(const struct dlbuf_frame *f, const struct format **out,
 			    code_text(f->code & ~(1u << 31)).s);
 	if (!*out)
 		return fail(-EINVAL, "%s has no format %s that dlbuf knows",
-			    dlbuf_code_space_name(f->code_space),
+			    code_space_name(f->code_space),
 			    code_text(f->code).s);
 	*linear = alias || f->modifier == DLBUF_MOD_LINEAR;
 	return 0;
@@ -196,6 +196,9 @@ static int plane_crop(const struct dlbuf_plane *plane, uint32_t i, uint32_t row,
 {
 	int64_t rows, at;
 
+	*offset = plane->offset;
+	if (!(row | column_bytes) && plane->offset <= INT64_MAX)
+		return 0;
 	if (__builtin_mul_overflow(plane->pitch, (int64_t)row, &rows) ||
 	    __builtin_add_overflow(rows, (int64_t)column_bytes, &rows) ||
 	    plane->offset > INT64_MAX ||
@@ -246,12 +249,11 @@ static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
 			  (uint64_t)(crop->x / p.hsub) * group, &out->offset);
 }
 
-static int picture_of(const struct dlbuf_frame *f, bool uncropped,
-		      struct picture *p)
+static int picture_of(const struct dlbuf_frame *f, struct picture *p)
 {
-	struct dlbuf_rect crop = { 0, 0, f->width, f->height };
+	struct dlbuf_rect crop;
 	uint32_t hsub;
-	int ret = uncropped ? 0 : frame_crop(f, &crop);
+	int ret = frame_crop(f, &crop);
 
 	if (ret)
 		return ret;
@@ -285,20 +287,19 @@ static void put(struct dlbuf_frame_layout *out, const struct picture *p,
 {
 	const struct grid *g = &p->planes[plane];
 
-	memset(out, 0, sizeof(*out));
-	out->plane = plane;
-	out->fd = g->fd;
-	out->shape[0] = g->rows;
-	out->shape[1] = columns;
-	out->shape[2] = channels;
-	out->strides[0] = g->pitch / p->value;
-	out->strides[1] = step;
-	out->strides[2] = 1;
-	out->layout.ndim = channels ? 3 : 2;
-	out->layout.dtype = (DLDataType){ p->format->type, p->format->bits, 1 };
-	out->layout.shape = out->shape;
-	out->layout.strides = out->strides;
-	out->layout.byte_offset = g->offset + (uint64_t)first * p->value;
+	*out = (struct dlbuf_frame_layout){
+		.layout = {
+			.ndim = channels ? 3 : 2,
+			.dtype = { p->format->type, p->format->bits, 1 },
+			.shape = out->shape,
+			.strides = out->strides,
+			.byte_offset = g->offset + (uint64_t)first * p->value,
+		},
+		.shape = { g->rows, columns, channels },
+		.strides = { g->pitch / p->value, step, 1 },
+		.plane = plane,
+		.fd = g->fd,
+	};
 }
 
 static int view_planes(const struct picture *p, struct dlbuf_frame_layout *out,
@@ -497,30 +498,39 @@ static int view_bytes(const struct dlbuf_frame *f,
 	return 0;
 }
 
-/*
- * No tensor shows more than the producer says is there. A plane that plane_of() derived
- * lies in the bytes of the frame's only one.
- */
+/* Where the frame's bytes of a layout end in the dma-buf; UINT64_MAX: not said. */
+static uint64_t limit_of(const struct dlbuf_frame *f, const struct dlbuf_frame_layout *layout)
+{
+	const struct dlbuf_plane *p = &f->planes[layout->plane < f->nplanes ? layout->plane : 0];
+	uint64_t limit;
+
+	return !p->bytes || __builtin_add_overflow(p->offset, p->bytes, &limit) ? UINT64_MAX : limit;
+}
+
+static int check_limit(uint32_t plane, uint64_t end, uint64_t limit)
+{
+	if (end > limit)
+		return fail(-ERANGE, "plane %u ends at byte %llu of its dma-buf, the frame's "
+			    "bytes at %llu", plane, (unsigned long long)end,
+			    (unsigned long long)limit);
+	return 0;
+}
+
 static int check_bytes(const struct dlbuf_frame *f,
 		       const struct dlbuf_frame_layout *layouts, uint32_t n)
 {
-	for (uint32_t i = 0; i < n; i++) {
-		uint32_t plane = layouts[i].plane;
-		const struct dlbuf_plane *p = &f->planes[plane < f->nplanes ? plane : 0];
-		uint64_t first, end, limit;
-		int ret;
+	int ret = 0;
 
-		if (!p->bytes || __builtin_add_overflow(p->offset, p->bytes, &limit))
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		uint64_t first, end, limit = limit_of(f, &layouts[i]);
+
+		if (limit == UINT64_MAX)
 			continue;
 		ret = layout_extent(&layouts[i].layout, &first, &end);
-		if (ret)
-			return ret;
-		if (end > limit)
-			return fail(-ERANGE, "plane %u ends at byte %llu of its dma-buf, "
-				    "the frame's bytes at %llu", plane,
-				    (unsigned long long)end, (unsigned long long)limit);
+		if (!ret)
+			ret = check_limit(layouts[i].plane, end, limit);
 	}
-	return 0;
+	return ret;
 }
 
 static int view_of(const struct dlbuf_frame *f, const struct picture *p,
@@ -554,23 +564,35 @@ static int view_of(const struct dlbuf_frame *f, const struct picture *p,
 	return view_rows(f, p, out, n);
 }
 
-int frame_layouts(const struct dlbuf_frame *frame,
-		  const struct dlbuf_import_opts *opts,
-		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
+/* frame_layouts() without the check of the planes' bytes. */
+static int find_layouts(const struct dlbuf_frame *frame, const struct dlbuf_import_opts *opts,
+			struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
 {
-	bool uncropped = opts->flags & DLBUF_IMPORT_UNCROPPED;
 	struct picture p;
-	uint32_t made = 0;
 	int ret = check_frame(frame, opts->view, &p);
 
 	if (ret)
 		return ret;
 	if (opts->view == DLBUF_VIEW_BYTES)
 		return view_bytes(frame, out, n);
-	ret = picture_of(frame, uncropped, &p);
-	if (!ret)
-		ret = view_of(frame, &p, opts->view, out, &made);
-	if (!ret && opts->view != DLBUF_VIEW_STACKED)
+	ret = picture_of(frame, &p);
+	return ret ? ret : view_of(frame, &p, opts->view, out, n);
+}
+
+/* Whether the view has not looked at the planes' bytes itself. */
+static bool has_limits(const struct dlbuf_import_opts *opts)
+{
+	return opts->view != DLBUF_VIEW_BYTES && opts->view != DLBUF_VIEW_STACKED;
+}
+
+int frame_layouts(const struct dlbuf_frame *frame,
+		  const struct dlbuf_import_opts *opts,
+		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n)
+{
+	uint32_t made = 0;
+	int ret = find_layouts(frame, opts, out, &made);
+
+	if (!ret && has_limits(opts))
 		ret = check_bytes(frame, out, made);
 	if (!ret)
 		*n = made;
@@ -635,13 +657,15 @@ static int making_begin(struct making *m, uint32_t n)
 /* Makes a tensor. If the one before has the same dma-buf, it shares the import. */
 static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		       const struct dlbuf_frame_layout layouts[], uint32_t i,
-		       uint32_t access, uint32_t paths)
+		       const struct frame_part *part, uint32_t paths)
 {
 	const DLTensor *layout = &layouts[i].layout;
 	struct import *imp = NULL;
 	uint64_t first, end;
 	int ret = layout_extent(layout, &first, &end);
 
+	if (!ret)
+		ret = check_limit(layouts[i].plane, end, part->end);
 	if (ret)
 		return ret;
 	for (uint32_t j = 0; j < i && !imp; j++)
@@ -652,7 +676,7 @@ static int make_tensor(struct making *m, struct dlbuf_device *dev,
 		if (!ret)
 			cache_ref(imp);
 	} else {
-		ret = cache_get(dev, layouts[i].fd, access, paths, end, &imp);
+		ret = cache_get(dev, layouts[i].fd, part->access, paths, end, &imp);
 	}
 	if (ret == -ERANGE)
 		return fail(ret, "plane %u, fd %d: %s", layouts[i].plane,
@@ -687,7 +711,7 @@ static bool wants_copy(const struct dlbuf_frame *f,
 
 int frame_tensors(struct dlbuf_device *dev,
 		  const struct dlbuf_frame_layout layouts[],
-		  const uint32_t access[], uint32_t paths, uint32_t n,
+		  const struct frame_part parts[], uint32_t paths, uint32_t n,
 		  void (*release)(void *data), void *release_data,
 		  DLManagedTensorVersioned *tensors[])
 {
@@ -698,7 +722,7 @@ int frame_tensors(struct dlbuf_device *dev,
 	if (ret)
 		return ret;
 	for (i = 0; i < n; i++) {
-		ret = make_tensor(&m, dev, layouts, i, access[i], paths);
+		ret = make_tensor(&m, dev, layouts, i, &parts[i], paths);
 		if (ret)
 			goto err;
 	}
@@ -760,7 +784,8 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		 uint32_t *ntensors)
 {
 	struct dlbuf_frame_layout layouts[DLBUF_MAX_PLANES];
-	uint32_t n, access[DLBUF_MAX_PLANES];
+	struct frame_part parts[DLBUF_MAX_PLANES];
+	uint32_t n, access = o->access;
 	const struct format *format = NULL;
 	struct dlbuf_frame one;
 	int ret, before = 0;
@@ -777,7 +802,7 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 			return ret;
 		f = &one;
 	}
-	ret = frame_layouts(f, o, layouts, &n);
+	ret = find_layouts(f, o, layouts, &n);
 	if (!ret && frame_fence(f) != -1) {
 		ret = frame_attach_fence(f);
 		if (!ret)
@@ -785,9 +810,14 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 	}
 	if (ret)
 		return ret;
+	if (f->flags & DLBUF_FRAME_READ_ONLY)
+		access = DLBUF_READ;
 	for (uint32_t i = 0; i < n; i++)
-		access[i] = f->flags & DLBUF_FRAME_READ_ONLY ? DLBUF_READ : o->access;
-	ret = frame_tensors(dev, layouts, access, paths, n, f->release,
+		parts[i] = (struct frame_part){
+			.access = access,
+			.end = has_limits(o) ? limit_of(f, &layouts[i]) : UINT64_MAX,
+		};
+	ret = frame_tensors(dev, layouts, parts, paths, n, f->release,
 			    f->release_data, tensors);
 	if (ret) {
 		if (before)
@@ -799,51 +829,6 @@ int frame_import(struct dlbuf_device *dev, const struct dlbuf_frame *f,
 		container_of(tensors[0], struct tensor, versioned)->lease->before =
 			before;
 	return 0;
-}
-
-/* The caller's array of modifiers. */
-struct modifiers {
-	uint64_t *list;
-	size_t room, n;
-};
-
-static void add_modifier(uint64_t modifier, uint32_t nplanes, void *data)
-{
-	struct modifiers *m = data;
-
-	(void)nplanes;
-	if (m->n && modifier == DLBUF_MOD_LINEAR)
-		return; /* it is the first one already */
-	if (m->n < m->room)
-		m->list[m->n] = modifier;
-	m->n++;
-}
-
-int dlbuf_device_modifiers(struct dlbuf_device *dev, uint32_t fourcc,
-			   uint64_t *modifiers, size_t *n)
-{
-	const struct dlbuf_frame f = {
-		.code = fourcc,
-		.code_space = DLBUF_CODE_DRM,
-	};
-	struct modifiers m = { .list = modifiers };
-	const struct format *format;
-	bool linear;
-	int ret;
-
-	if (!n || (*n && !modifiers))
-		return fail(-EINVAL, "%s is NULL", n ? "modifiers" : "n");
-	ret = device_check(dev);
-	if (!ret)
-		ret = frame_find_format(&f, &format, &linear);
-	if (ret)
-		return ret;
-	m.room = *n;
-	add_modifier(DLBUF_MOD_LINEAR, 0, &m);
-	ret = detile_modifiers(dev, format, add_modifier, &m);
-	if (!ret)
-		*n = m.n;
-	return ret;
 }
 
 /* The caller's walk over formats and modifiers. */

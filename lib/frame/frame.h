@@ -46,15 +46,20 @@ int frame_layouts(const struct dlbuf_frame *frame,
 		  const struct dlbuf_import_opts *opts,
 		  struct dlbuf_frame_layout out[DLBUF_MAX_PLANES], uint32_t *n);
 
+/* For each tensor of a frame. */
+struct frame_part {
+	uint32_t access;	/* 0: all that the fd allows */
+	uint64_t end;		/* of the frame's bytes in the dma-buf; UINT64_MAX: not said */
+};
+
 /*
- * Imports n layouts, which have been checked, from their fds: each with its access (0:
- * all that the fd allows), by one of paths (PATH_BIT()s). The tensors share a lease. Makes
- * all tensors or none; after a failure release is not called. Errors as for
- * dlbuf_import().
+ * Imports n layouts, which have been checked but for the ends of their parts, from their
+ * fds, by one of paths (PATH_BIT()s). The tensors share a lease. Makes all tensors or none;
+ * after a failure release is not called. Errors as for dlbuf_import().
  */
 int frame_tensors(struct dlbuf_device *dev,
 		  const struct dlbuf_frame_layout layouts[],
-		  const uint32_t access[], uint32_t paths, uint32_t n,
+		  const struct frame_part parts[], uint32_t paths, uint32_t n,
 		  void (*release)(void *data), void *release_data,
 		  DLManagedTensorVersioned *tensors[]);
 

@@ -179,7 +179,7 @@ static int hold(DLManagedTensorVersioned *const tensors[], uint32_t n, struct ho
 		return -ENOMEM;
 	h->fence = -1;
 	while (!ret && h->n < n) {
-		ret = dlbuf_tensor_share(tensors[h->n], &h->shares[h->n]);
+		ret = dlbuf_tensor_share(tensors[h->n], NULL, &h->shares[h->n]);
 		h->n += !ret;
 	}
 	if (ret)
@@ -261,13 +261,14 @@ static int expand_linear(const struct dlbuf_frame *f, const struct format *forma
 			 uint32_t flags, struct dlbuf_frame *out)
 {
 	struct dlbuf_import_opts opts = { .size = sizeof(opts) };
+	struct dlbuf_frame whole = *f;
 	struct dlbuf_frame_layout l[DLBUF_MAX_PLANES];
 	int ret = view_of_rows(format, &opts.view);
 
 	if (!(flags & DLBUF_EXPAND_CROPPED))
-		opts.flags = DLBUF_IMPORT_UNCROPPED;
+		whole.crop = (struct dlbuf_rect){ 0 };
 	if (!ret)
-		ret = frame_layouts(f, &opts, l, &out->nplanes);
+		ret = frame_layouts(&whole, &opts, l, &out->nplanes);
 	for (uint32_t i = 0; !ret && i < out->nplanes; i++) {
 		uint64_t first, end, bytes;
 

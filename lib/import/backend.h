@@ -49,7 +49,8 @@ struct dlbuf_device {
 	unsigned int refs;	/* under cache.lock */
 	unsigned int generation;	/* fork_generation when it was opened */
 	unsigned int ndying;	/* atomic; see import_destroy() */
-	unsigned int nheld;	/* atomic; of these; see import_held */
+	unsigned int nheld;	/* atomic; of these, those that drain() does not wait for */
+	bool wrapped;		/* the context is the application's */
 	struct dlbuf_device *next;	/* list of the process's devices, see device.c */
 	struct cache cache;
 };
@@ -57,7 +58,6 @@ struct dlbuf_device {
 struct backend {
 	const char *name;
 	DLDeviceType type;
-	uint32_t flags;		/* its flags in dlbuf_device_opts: upper 16 bits */
 	uint32_t paths;		/* PATH_BIT()s that it has; 0: only `direct` */
 	bool waits_implicitly;	/* acquire() waits for the dma-buf's fences */
 	const char *exporter;	/* dlbuf_alloc() tries it first; NULL: udmabuf */
@@ -102,7 +102,7 @@ struct backend {
 	/*
 	 * Undoes import() and alloc(). The core then closes imp->fd and frees imp.
 	 * False: work of imp still runs, or the driver would wait in a free. Then
-	 * imp stays as it is, and the core calls again. wait: the call waits
+	 * imp stays as it is, and the core calls again; with imp->held later. wait: the call waits
 	 * instead. A backend with wait() first waits until cache_unlist() is true.
 	 * Required.
 	 */
@@ -280,8 +280,6 @@ static inline unsigned int devices_unfenced(void)
 bool device_relieve(int ret, bool *tried);
 
 /* Checks and copies a caller's options. The wrap functions use it too. */
-int device_opts_get(const struct backend *backend,
-		    struct dlbuf_device_opts *ours,
-		    const struct dlbuf_device_opts *src);
+int device_opts_get(struct dlbuf_device_opts *ours, const struct dlbuf_device_opts *src);
 
 #endif /* DLBUF_BACKEND_H */

@@ -67,16 +67,13 @@ static int no_such_backend(const char *name, size_t len)
 		    len < 64 ? (int)len : 64, name, known);
 }
 
-int device_opts_get(const struct backend *backend,
-		    struct dlbuf_device_opts *ours,
-		    const struct dlbuf_device_opts *src)
+int device_opts_get(struct dlbuf_device_opts *ours, const struct dlbuf_device_opts *src)
 {
-	const uint32_t known = DLBUF_DEVICE_NO_CACHE | backend->flags;
+	const uint32_t known = DLBUF_DEVICE_NO_CACHE | DLBUF_DEVICE_NO_BRIDGE;
 	int ret = OPTS_GET(ours, src, "dlbuf_device_opts");
 
 	if (!ret && ours->flags & ~known)
-		ret = fail(-EINVAL, "%s does not know device flags 0x%x",
-			   backend->name, ours->flags & ~known);
+		ret = unknown_flags("device", ours->flags & ~known);
 	return ret;
 }
 
@@ -200,7 +197,7 @@ int dlbuf_device_open(const char *name, const struct dlbuf_device_opts *opts,
 	if (!*b || (*selector && !*++selector))
 		return no_such_backend(name, *b ? len + 1 : len);
 	check_backend(*b);
-	ret = device_opts_get(*b, &o, opts);
+	ret = device_opts_get(&o, opts);
 	if (!ret)
 		ret = (*b)->open(selector, &o, &dev);
 	if (ret)
@@ -260,6 +257,7 @@ void dlbuf_device_close(struct dlbuf_device *dev)
 	dev->cache.max_idle = 0;
 	pthread_mutex_unlock(&dev->cache.lock);
 	cache_trim(dev, 0);
+	import_destroy_again(true);
 	device_unref(dev);
 }
 
@@ -345,6 +343,7 @@ static int drain_events(struct dlbuf_device *dev, uint64_t deadline_ns)
 	bool leases;
 	int ret = 0;
 
+	import_destroy_again(true);
 	while (!ret) {
 		event_kick();
 		leases = event_awaits(dev);
@@ -381,8 +380,10 @@ int dlbuf_device_drain(struct dlbuf_device *dev, uint64_t deadline_ns)
 void dlbuf_device_trim(struct dlbuf_device *dev, uint32_t max_idle)
 {
 	NOT_CANCELLED;
-	if (dev && !device_inherited(dev))
-		cache_trim(dev, max_idle);
+	if (!dev || device_inherited(dev))
+		return;
+	cache_trim(dev, max_idle);
+	import_destroy_again(true);
 }
 
 int dlbuf_device_forget(struct dlbuf_device *dev, int fd)

@@ -166,17 +166,22 @@ int import_alloc(struct dlbuf_device *dev, uint64_t bytes, struct import **out)
 /* ---------------------------------------------------------------- the end */
 
 /*
- * Imports of all devices whose work is not over. Each has a reference to its device, in
- * which it is counted.
+ * Imports of all devices that could not be freed yet. Each has a reference to its device, in
+ * which it is counted. "dlbuf-events" tries them again. If it could not be started, those are
+ * left whose dma-buf others hold: dlbuf frees them in one of its next calls.
  */
 static struct {
 	pthread_mutex_t lock;
 	struct import *first;
 	unsigned int n;		/* with those that a thread tries to free now */
-	struct event_call call;	/* posted if n is not 0 */
+	unsigned int nheld;	/* of these, those whose dma-buf others hold */
+	unsigned int left;	/* atomic; n is not 0, and the call is not posted */
+	struct event_call call;	/* posted if fn is set */
 } dying = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-unsigned int import_held;
+/* A look at who holds a dma-buf is three system calls: so many in a pause at most. */
+#define MAX_LOOKS 32
+#define LOOK_PAUSE 250000000ull	/* nanoseconds */
 
 static bool free_import(struct import *imp, bool wait)
 {
@@ -193,66 +198,100 @@ static void dying_add(struct import *imp)
 	dying.first = imp;
 }
 
-void import_destroy_again(void)
+/* Under the lock. The application's context must not go before its memory. */
+static void count_held(struct dlbuf_device *dev, int n)
+{
+	dying.nheld += n;
+	if (!dev->wrapped)
+		__atomic_add_fetch(&dev->nheld, n, __ATOMIC_ACQ_REL);
+}
+
+static bool destroy_later(struct event_call *call);
+
+/* Under the lock: whether the library's thread tries again. */
+static bool post(void)
+{
+	if (!dying.call.fn && event_promise()) {
+		forget_failure();
+	} else if (!dying.call.fn) {
+		dying.call.fn = destroy_later;
+		event_post(&dying.call);
+	}
+	__atomic_store_n(&dying.left, !dying.call.fn, __ATOMIC_RELAXED);
+	return dying.call.fn;
+}
+
+void import_destroy_again(bool all)
 {
 	struct import *imp, *next;
+	unsigned int looks = 0;
+	uint64_t now = now_ns(), pause;
 
 	pthread_mutex_lock(&dying.lock);
+	pause = LOOK_PAUSE * (1 + dying.nheld / MAX_LOOKS);
 	next = dying.first;
 	dying.first = NULL;
 	while ((imp = next)) {
 		struct dlbuf_device *dev = imp->dev;
-		bool freed;
+		bool was = imp->held, freed;
 
-		pthread_mutex_unlock(&dying.lock);
 		next = imp->lru_next;
-		freed = free_import(imp, false);
-		if (freed) {
-			__atomic_sub_fetch(&dev->ndying, 1, __ATOMIC_ACQ_REL);
-			device_unref(dev);
+		if (was && !all && (looks >= MAX_LOOKS || now - imp->looked < pause)) {
+			dying_add(imp);
+			continue;
 		}
+		imp->looked = now;
+		pthread_mutex_unlock(&dying.lock);
+		freed = free_import(imp, false);
 		pthread_mutex_lock(&dying.lock);
 		dying.n -= freed;
-		if (!freed)
+		count_held(dev, (!freed && imp->held) - was);
+		if (!freed) {
+			looks += imp->held;
 			dying_add(imp);
+			continue;
+		}
+		__atomic_sub_fetch(&dev->ndying, 1, __ATOMIC_ACQ_REL);
+		pthread_mutex_unlock(&dying.lock);
+		device_unref(dev);
+		pthread_mutex_lock(&dying.lock);
 	}
+	if (dying.n)
+		post();
+	else
+		__atomic_store_n(&dying.left, 0, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&dying.lock);
 }
 
 static bool destroy_later(struct event_call *call)
 {
-	unsigned int n;
+	bool none;
 
-	import_destroy_again();
+	import_destroy_again(false);
 	pthread_mutex_lock(&dying.lock);
-	n = dying.n;
-	call->slow = n == __atomic_load_n(&import_held, __ATOMIC_RELAXED);
-	if (!n)
+	none = !dying.n;
+	call->slow = dying.n == dying.nheld;
+	if (none)
 		call->fn = NULL;
 	pthread_mutex_unlock(&dying.lock);
-	return !n;
+	return none;
 }
 
-/* The library's thread tries again to free it; or the result of event_promise(). */
-static int leave_to_thread(struct import *imp)
+/* False: its work runs, and nobody would try again. */
+static bool leave_to_others(struct import *imp)
 {
-	int ret = 0;
+	bool left;
 
-	device_ref(imp->dev);
 	pthread_mutex_lock(&dying.lock);
-	if (!dying.call.fn)
-		ret = event_promise();
-	if (!ret) {
+	left = post() || imp->held;
+	if (left) {
 		__atomic_add_fetch(&imp->dev->ndying, 1, __ATOMIC_ACQ_REL);
 		dying.n++;
+		count_held(imp->dev, imp->held);
 		dying_add(imp);
-		if (!dying.call.fn) {
-			dying.call.fn = destroy_later;
-			event_post(&dying.call);
-		}
 	}
 	pthread_mutex_unlock(&dying.lock);
-	return ret;
+	return left;
 }
 
 void import_destroy(struct import *imp)
@@ -261,18 +300,24 @@ void import_destroy(struct import *imp)
 	struct timespec pause = PAUSE_FIRST;
 	struct dlbuf_device *dev = imp->dev;
 
-	if (free_import(imp, false) || !leave_to_thread(imp))
+	if (__atomic_load_n(&dying.left, __ATOMIC_RELAXED))
+		import_destroy_again(true);
+	if (free_import(imp, false))
 		return;
-	forget_failure();
-	while (!free_import(imp, true))
+	device_ref(dev);
+	while (!leave_to_others(imp)) {
+		if (free_import(imp, true)) {
+			device_unref(dev);
+			break;
+		}
 		pause_until(&pause, 0);
-	device_unref(dev);
+	}
 }
 
 void import_forked(void)
 {
 	pthread_mutex_init(&dying.lock, NULL);
 	dying.first = NULL;
-	dying.n = import_held = 0;
+	dying.n = dying.nheld = dying.left = 0;
 	dying.call.fn = NULL;
 }

@@ -48,6 +48,9 @@ struct import {
 	bool gone;		/* nobody gets it any more, but for those who wait for its work */
 	bool staging;		/* made by the library for copies; found by its size */
 	bool own;		/* memory that the device allocated; never idle */
+	/* Of a dying import; the thread has it alone that tries to free it. */
+	bool held;		/* set by unimport(): it only waits for others that hold the dma-buf */
+	uint64_t looked;	/* time of the last try */
 	/*
 	 * Atomic. If set, the import is destroyed with its last user. Set when the
 	 * import is made or forgotten; cleared by a request without PATHS_BRIEF.
@@ -90,13 +93,6 @@ int import_identify(int fd, uint32_t access, struct buffer_id *id,
 		    uint32_t *fd_access);
 
 /*
- * Atomic. How many dying imports wait only for others that hold the dma-buf; a device has such
- * a count, too. They are tried again at long intervals, and dlbuf_device_drain() does not wait
- * for them.
- */
-extern unsigned int import_held;
-
-/*
  * Makes an import with one user, outside the cache. fd is duplicated and must be the
  * buffer `id`. paths: PATH_BIT()s that may be tried, and PATHS_BRIEF. end: least bytes
  * of the buffer.
@@ -120,12 +116,15 @@ int import_fits(const struct import *imp, uint64_t end);
 /*
  * Destroys an import that nobody uses, now or on "dlbuf-events" when its work is over.
  * Until then it holds a reference to its device. Calls the driver. If the library's thread
- * cannot be started, it waits for the work.
+ * cannot be started, it waits for the work, but not for others that hold the dma-buf.
  */
 void import_destroy(struct import *imp);
 
-/* Tries again to destroy those that wait for their work. */
-void import_destroy_again(void);
+/*
+ * Tries again to destroy those that could not be freed. Not `all`: of those whose dma-buf
+ * others hold only a few in a time.
+ */
+void import_destroy_again(bool all);
 
 /* In the child of a fork(). */
 void import_forked(void);

@@ -67,12 +67,18 @@ bool layout_copy(const DLTensor *layout, int64_t *shape, int64_t *strides)
 	uint64_t stride = 1; /* may overflow if there are no elements; not used then */
 	bool empty = false;
 
+	for (int i = 0; i < layout->ndim && layout->strides; i++) {
+		shape[i] = layout->shape[i];
+		strides[i] = layout->strides[i];
+		empty |= !shape[i];
+	}
+	if (layout->strides)
+		return empty;
 	for (int i = layout->ndim - 1; i >= 0; i--) {
 		int64_t n = layout->shape[i];
 
 		shape[i] = n;
-		strides[i] = layout->strides ? layout->strides[i] :
-					       (int64_t)stride;
+		strides[i] = (int64_t)stride;
 		stride *= n ? n : 1;
 		empty |= !n;
 	}

@@ -31,12 +31,12 @@ static int begin_first(struct queue_memory *m, void *stream, int fence)
 	return ret;
 }
 
-static int record(struct queue_memory *m, void *stream, int ret)
+static int record_begun(struct queue_memory *m, void *stream, int ret)
 {
 	if (!ret)
 		ret = queue_work_mark(m->dev, &m->begun, stream);
 	/* Calls before the failed one may have put work on the stream. */
-	if (ret && queue_work_add(m, DLBUF_RW, stream, 0, NULL))
+	if (ret && queue_work_add(m, DLBUF_RW, stream, 0, false, NULL))
 		queue_set_unsure(m->dev);
 	return ret;
 }
@@ -52,13 +52,13 @@ int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 	bool first;
 	int ret;
 
-	pthread_mutex_lock(&m->beginning);
+	pthread_mutex_lock(&m->order_lock);
 	pthread_mutex_lock(&dev->lock);
 	first = !m->open;
 	pthread_mutex_unlock(&dev->lock);
 	ret = queue_work_await(dev, m->begun, stream);
 	if (!ret)
-		ret = first ? record(m, stream, begin_first(m, stream, fence)) :
+		ret = first ? record_begun(m, stream, begin_first(m, stream, fence)) :
 			      queue_wait_fence(dev, stream, fence);
 	if (!ret) {
 		pthread_mutex_lock(&dev->lock);
@@ -68,7 +68,7 @@ int queue_access_begin(struct queue_memory *m, uint32_t access, void *stream,
 		if (m->copied)
 			cache_count_copy(&dev->base.cache, first ? m->base.bytes : 0);
 	}
-	pthread_mutex_unlock(&m->beginning);
+	pthread_mutex_unlock(&m->order_lock);
 	return ret;
 }
 
@@ -82,12 +82,12 @@ int queue_access_end(struct queue_memory *m, void *stream)
 	int ret = 0;
 	bool last;
 
-	pthread_mutex_lock(&m->beginning);
+	pthread_mutex_lock(&m->order_lock);
 	pthread_mutex_lock(&dev->lock);
 	last = !--m->open;
 	pthread_mutex_unlock(&dev->lock);
 	if (!last)
-		ret = queue_work_add(m, DLBUF_READ, stream, 0, NULL);
+		ret = queue_work_add(m, DLBUF_READ, stream, 0, false, NULL);
 	if (last && m->held) {
 		ret = queue_work_await(dev, m->begun, stream);
 		if (!ret)
@@ -95,9 +95,9 @@ int queue_access_end(struct queue_memory *m, void *stream)
 		if (!ret)
 			ret = dev->ops->end(m, m->held_for, stream);
 		m->held = ret;
-		ret = record(m, stream, ret);
+		ret = record_begun(m, stream, ret);
 	}
-	pthread_mutex_unlock(&m->beginning);
+	pthread_mutex_unlock(&m->order_lock);
 	return ret;
 }
 

@@ -36,14 +36,19 @@ void queue_lost(struct queue_device *dev)
 
 int queue_failed(struct queue_device *dev, int error)
 {
-	void *event;
-	int ret;
+	const struct queue_ops *ops = dev->ops;
+	void *event = NULL, *stream = NULL;
+	int ret = 0;
 
-	if ((error != -EIO && error != -ENODEV) || !dev->ops->event_create)
+	if (error != -EIO && error != -ENODEV)
 		return error;
-	ret = dev->ops->event_create(dev, &event);
+	if (!ops->event_create)
+		ret = ops->stream(dev, NULL, false, &stream);
 	if (!ret)
-		dev->ops->event_destroy(dev, event);
+		ret = ops->event_create ? ops->event_create(dev, &event) :
+					  ops->event_record(dev, &event, stream);
+	if (!ret)
+		ops->event_destroy(dev, event);
 	else if (ret == error)
 		queue_lost(dev);
 	return error;

@@ -20,6 +20,23 @@ static int export(struct queue_device *dev, struct queue_range *pages,
 	return ret ? ret : raise_fd(made, fd);
 }
 
+static bool no_fd(void)
+{
+	return errno == EMFILE || errno == ENFILE;
+}
+
+/* After a call that makes a dma-buf: drivers have other results when no fd is left. */
+static int without_fds(int ret)
+{
+	int fd = ret ? sys_eventfd(0) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	else if (ret && no_fd())
+		return fail(-errno, "the process has no free fd for a dma-buf: %m");
+	return ret;
+}
+
 /* Finds the whole pages around the tensor's bytes, all in one allocation. */
 static int find_pages(struct queue_device *dev, const DLTensor *t, uintptr_t p,
 		      struct queue_range *pages)
@@ -67,7 +84,7 @@ int queue_export(struct dlbuf_device *base, const DLTensor *tensor,
 		return ret;
 	ret = find_pages(dev, tensor, p, &pages);
 	if (!ret)
-		ret = export(dev, &pages, opts->flags, &out->fd);
+		ret = without_fds(export(dev, &pages, opts->flags, &out->fd));
 	queue_leave(dev, &scope);
 	out->offset = p - pages.base;
 	out->bytes = pages.bytes;
@@ -152,7 +169,7 @@ static int alloc(struct queue_memory *m)
 		return 0;
 	}
 	if (r.base == m->data)
-		ret = fail(-EOPNOTSUPP, "whether others hold the dma-buf: "
+		ret = fail(no_fd() ? -errno : -EOPNOTSUPP, "whether others hold the dma-buf: "
 			   "/proc/self/fdinfo: %m");
 	close(m->base.fd);
 	m->base.fd = -1;
@@ -169,5 +186,5 @@ int queue_alloc(struct import *imp)
 		return fail(-EOVERFLOW, "the size does not fit 64 bits in blocks "
 			    "of the driver's");
 	imp->bytes = bytes;
-	return queue_import_by(imp, alloc);
+	return without_fds(queue_import_by(imp, alloc));
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "../import/cache.h"
 #include "../import/host.h"
 #include "queue.h"
 
@@ -66,6 +67,53 @@ static int compare(struct queue_memory *m)
 	return ret;
 }
 
+int queue_try_memory(struct queue_memory *m, const struct trial_buffer *t, bool *shares)
+{
+	uint8_t want[TRIAL_PAGE];
+	bool same = false;
+	int ret = trial_by_cpu(t, 0, TRIAL_PAGE, 1, NULL);
+
+	if (!ret)
+		ret = m->dev->ops->alloc_host(m->dev, m->base.bytes, &m->staging, NULL);
+	if (!ret)
+		ret = queue_copy_now(m, true);
+	if (ret)
+		return ret;
+	trial_fill(want, TRIAL_PAGE, 1);
+	*shares = !memcmp(m->staging, want, TRIAL_PAGE);
+	trial_fill(m->staging, TRIAL_PAGE, 2);
+	ret = queue_copy_now(m, false);
+	if (!ret)
+		ret = trial_by_cpu(t, 0, TRIAL_PAGE, 2, &same);
+	*shares &= same;
+	return ret;
+}
+
+/* compare() does not see a copy of the dma-buf. */
+static int try_buffer(struct dlbuf_device *dev, const struct trial_buffer *t, bool *shares)
+{
+	struct buffer_id id;
+	struct import *imp;
+	int ret = buffer_identify(t->fd, &id);
+
+	if (!ret)
+		ret = import_create(dev, t->fd, &id, DLBUF_RW, PATH_BIT(DLBUF_PATH_DIRECT),
+				    TRIAL_PAGE, &imp);
+	if (!ret) {
+		ret = queue_try_memory(queue_memory_of(imp), t, shares);
+		import_destroy(imp);
+	}
+	return ret;
+}
+
+void queue_try_direct(struct queue_device *dev)
+{
+	/* Another thread's import does not wait for the trial. */
+	if (!__atomic_load_n(&dev->believed, __ATOMIC_ACQUIRE) &&
+	    !__atomic_exchange_n(&dev->tried, 1, __ATOMIC_ACQ_REL))
+		trial_run(&dev->base, try_buffer, &dev->apart);
+}
+
 static int import_direct(struct queue_memory *m)
 {
 	struct queue_device *dev = m->dev;
@@ -74,8 +122,7 @@ static int import_direct(struct queue_memory *m)
 	if (!dev->ops->import)
 		return fail(-EOPNOTSUPP, "the driver does not import dma-bufs");
 	if (__atomic_load_n(&dev->apart, __ATOMIC_ACQUIRE))
-		return fail(-EOPNOTSUPP, "the driver's imports share no memory with the "
-			    "dma-buf: a trial buffer kept other bytes");
+		return trial_apart();
 	ret = dev->ops->import(m);
 	if (!ret && !__atomic_load_n(&dev->believed, __ATOMIC_ACQUIRE))
 		ret = compare(m);
@@ -183,31 +230,7 @@ static void free_memory(struct queue_memory *m)
 		munmap(m->map, m->base.bytes);
 	if (m->buffer)
 		bridge_buffer_destroy(m->buffer);
-	pthread_mutex_destroy(&m->beginning);
-}
-
-static void count_held(struct queue_device *dev, int n)
-{
-	__atomic_add_fetch(&dev->base.nheld, n, __ATOMIC_ACQ_REL);
-	__atomic_add_fetch(&import_held, n, __ATOMIC_RELAXED);
-}
-
-/*
- * Whether the memory may not be freed because others hold its dma-buf. It is counted at the second
- * time, when it is among those that die. A context of the application must not go before its
- * memory, so that drain() waits. Without a thread that tries again it is never freed.
- */
-static bool is_held(struct queue_memory *m, bool wait)
-{
-	if (!queue_is_held(m))
-		return false;
-	m->allocated &= !wait;
-	if (m->asked && !m->kept && !m->dev->wrapped) {
-		m->kept = true;
-		count_held(m->dev, 1);
-	}
-	m->asked = true;
-	return !wait;
+	pthread_mutex_destroy(&m->order_lock);
 }
 
 /* If the caller waits, it does so in the driver's free, too, and not at the gate. */
@@ -222,10 +245,9 @@ bool queue_unimport(struct import *imp, bool wait)
 	queue_enter_to_free(dev, &scope);
 	if (wait)
 		queue_work_finish(dev, &m->works);
-	over = queue_reap(dev, &m->works) && cache_unlist(imp) && !is_held(m, wait) &&
-	       queue_gate_close(dev, &m->dropped, wait);
-	if (over && m->kept)
-		count_held(dev, -1);
+	over = queue_reap(dev, &m->works) && cache_unlist(imp);
+	imp->held = over && queue_is_held(m);
+	over = over && !imp->held && queue_gate_close(dev, &m->dropped, wait);
 	if (over) {
 		free_memory(m);
 		queue_gate_open(dev);
@@ -239,7 +261,7 @@ bool queue_unimport(struct import *imp, bool wait)
 static void prepare(struct queue_memory *m)
 {
 	m->dev = queue_device_of(m->base.dev);
-	pthread_mutex_init(&m->beginning, NULL);
+	pthread_mutex_init(&m->order_lock, NULL);
 }
 
 void queue_staging_drop(struct queue_memory *m)

@@ -76,9 +76,8 @@ static void open_bridge(struct queue_device *dev)
 	int ret = 0;
 
 	if (!why_not)
-		ret = dev->ops->semaphore_use ?
-		      bridge_open(dev->info.uuid, &dev->bridge, &dev->caps) :
-		      bridge_open_pci(dev->place.pci, &dev->bridge, &dev->caps);
+		ret = bridge_open(dev->ops->semaphore_use ? dev->info.uuid : NULL,
+				  dev->place.pci, &dev->bridge, &dev->caps);
 	if (ret) {
 		dev->caps = (struct bridge_caps){ 0 };
 		dev->bridge = NULL;
@@ -170,13 +169,13 @@ int queue_wrap(const struct backend *backend, const struct queue_ops *ops,
 	struct dlbuf_device_opts o;
 	struct queue_device *dev;
 	unsigned int n;
-	int ret = device_opts_get(backend, &o, opts);
+	int ret = device_opts_get(&o, opts);
 
 	if (!ret)
 		ret = load(backend, ops, &dev, &n);
 	if (ret)
 		return ret;
-	dev->wrapped = true;
+	dev->base.wrapped = true;
 	ret = find(dev, n, theirs);
 	if (ret)
 		free(dev);

@@ -14,6 +14,9 @@
 
 #include <pthread.h>
 
+#include <dlbuf/sync.h>
+
+#include "../alloc/trial.h"
 #include "../bridge/bridge.h"
 #include "../import/backend.h"
 #include "../import/select.h"
@@ -264,7 +267,6 @@ struct queue_device {
 	/* The last probe() filled these in. */
 	struct dlbuf_device_info info;
 	struct device_place place;
-	bool wrapped;		/* the context is the application's */
 	/* Filled in by start(). */
 	const char *no_bridge;	/* why it has none; NULL: it may have one */
 	bool waits_for_words;
@@ -279,7 +281,7 @@ struct queue_device {
 	bool orphans;		/* work may outlive its stream; finish_all() waits for it */
 	uint64_t least;		/* smaller memory is given out again in the same dma-buf */
 	bool believed;		/* atomic; path `direct` once read the right bytes */
-	bool apart;		/* atomic; its imports are memory of their own: trial.c */
+	bool apart;		/* atomic; its imports are memory of their own */
 	int tried;		/* atomic; the trial was begun */
 	int users;		/* atomic; of an exported dma-buf, if nobody else holds it */
 	const void *context;	/* frees wait for all its streams; NULL: for this device's */
@@ -317,7 +319,6 @@ struct queue_memory {
 	uintptr_t data;
 	void *handle;
 	bool registered, allocated;
-	bool asked, kept;	/* its free came too early: see is_held() */
 	bool passes;		/* begin() and end() are called */
 
 	bool exported;		/* others may hold its dma-buf: queue_is_held() */
@@ -326,8 +327,8 @@ struct queue_memory {
 	bool copied;		/* the path is `bridge` or `copy` */
 	/* With `copied` or `passes`: */
 	struct queue_work *begun; /* behind the last copy in, begin() or end(), or NULL */
-	pthread_mutex_t beginning; /* held while these are put on a stream */
-	bool held;		/* under `beginning`: begin() was called, end() not */
+	pthread_mutex_t order_lock; /* held while one of these is put on a stream */
+	bool held;		/* under `order_lock`: begin() was called, end() not */
 	uint32_t held_for;	/* and for which accesses */
 	/* Under dev->lock. */
 	struct queue_work *works;
@@ -524,10 +525,10 @@ int queue_import_by(struct import *imp,
 int queue_import_path(struct queue_memory *m);
 /* Copies between m->staging and the device's memory, and waits for that. */
 int queue_copy_now(struct queue_memory *m, bool back);
-/* trial.c: once for a device, sets dev->apart. */
+/* Once for a device, sets dev->apart: see trial.h. */
 void queue_try_direct(struct queue_device *dev);
-/* Whether the import and the mapping of its dma-buf have the same memory, of a page or more. */
-int queue_try_memory(struct queue_memory *m, int fd, uint8_t *map, bool *shares);
+/* Whether the import and the mapping of its dma-buf have the same memory. */
+int queue_try_memory(struct queue_memory *m, const struct trial_buffer *t, bool *shares);
 
 /* Frees m->staging, now or later. */
 void queue_staging_drop(struct queue_memory *m);
@@ -579,9 +580,11 @@ int queue_work_end(struct queue_device *dev, struct queue_work *work);
  * handle. The access ends when an event could be recorded there and is complete. If the
  * stream is destroyed, it ends at once; if dev->orphans, when all work of the device is
  * complete.
+ * copies: the bridge copies after that work, and the access ends with the copy. Fences that
+ * it gives do not show that: drivers let them time out.
  */
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   int late, int *eventfd);
+		   int late, bool copies, int *eventfd);
 
 /*
  * Takes completed works off m->works or dev->waits; true: the list is empty, and a lost

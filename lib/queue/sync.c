@@ -93,11 +93,8 @@ static int release_on(struct queue_memory *m, uint32_t access, void *stream,
 		ret = dev->gives_fences ?
 		      dev->ops->export_fence(dev, stream, &out) :
 		      queue_bridge_out(dev, NULL, stream, &out);
-	/* The bridge copies after the stream's work, so its fence ends the access. */
-	if (ret || (shares && out != -1))
-		end = NULL;
 	/* Also after a failure: the stream may have the work already. */
-	ended = queue_work_add(m, access, stream, 0, end);
+	ended = queue_work_add(m, access, stream, 0, shares && out != -1, ret ? NULL : end);
 	if (ret) {
 		dev->ops->finish(dev, stream);
 		return ret;
@@ -116,9 +113,9 @@ static int release_unordered(struct queue_memory *m, uint32_t access)
 	struct queue_work *begun;
 	int ret;
 
-	pthread_mutex_lock(&m->beginning);
+	pthread_mutex_lock(&m->order_lock);
 	begun = queue_work_ref(dev, m->begun);
-	pthread_mutex_unlock(&m->beginning);
+	pthread_mutex_unlock(&m->order_lock);
 	ret = queue_work_end(dev, begun);
 	if (ret)
 		queue_set_unsure(dev);
@@ -147,7 +144,7 @@ static int release(struct queue_memory *m, uint32_t access, void *handle,
 	/* The core has checked the stream, so this is the deletion of a tensor. */
 	snprintf(why, sizeof(why), "%s", dlbuf_last_error());
 	lost = m->copied && access & DLBUF_WRITE;
-	ret = queue_work_add(m, access, handle, ret, lost ? NULL : end);
+	ret = queue_work_add(m, access, handle, ret, false, lost ? NULL : end);
 	if (!ret)
 		forget_failure();
 	/* The core logs it, and tells the lease, which has nothing to wait for. */

@@ -16,18 +16,21 @@
 #include <errno.h>
 #include <sched.h>
 
+#include "../access/pending.h"
 #include "../dmabuf/fence.h"
 #include "queue.h"
 
 struct queue_work {
 	void *event;		/* the driver's; NULL: never recorded */
 	uint32_t access;
+	struct buffer_id id;	/* with access: what it works on */
 	int eventfd;		/* atomic; written at the end, or -1: not asked, or done */
 	int state;		/* atomic; whether the event is recorded */
 	void *handle;
 	/* Under dev->lock. */
 	unsigned int refs;	/* the list's, and of threads that ask about it */
 	bool listed;
+	struct bridge_buffer *copies;	/* whose copies come after the event, or NULL */
 	uint64_t until;		/* GONE: over after this wait for all streams */
 	bool polled;		/* counted in dev->npolled */
 	uint64_t wait;		/* its number, while it is in dev->waits; or 0 */
@@ -111,6 +114,7 @@ static void put_locked(struct queue_device *dev, struct queue_work *work)
 	if (--work->refs)
 		return;
 	set_state(work, NEW);
+	work->access = 0;
 	work->next = dev->free_works;
 	dev->free_works = work;
 }
@@ -142,7 +146,11 @@ static void list_add(struct queue_device *dev, struct queue_work **list,
 	pthread_mutex_unlock(&dev->lock);
 }
 
-/* Under the lock. Takes a completed work off the list, with the list's reference. */
+/*
+ * Under the lock. Takes a work off the list that is over, with the list's reference. On a lost
+ * device its bytes may not be written: the next acquire of the dma-buf tells it, of whatever
+ * device, and also when this one is closed.
+ */
 static void list_remove(struct queue_device *dev, struct queue_work **list,
 			struct queue_work *work)
 {
@@ -150,11 +158,14 @@ static void list_remove(struct queue_device *dev, struct queue_work **list,
 		list = &(*list)->next;
 	*list = work->next;
 	work->listed = false;
+	work->copies = NULL;
 	dev->npolled -= work->polled;
 	work->polled = false;
 	if (work->wait)
 		queue_gate_passed(dev);
 	work->wait = 0;
+	if (dev->lost && work->access & work->id.access & DLBUF_WRITE)
+		pending_failed(&work->id);
 	tell(work);
 	put_locked(dev, work);
 }
@@ -201,15 +212,29 @@ static bool record_late(struct queue_device *dev, struct queue_work *work)
 	return ret == -EINVAL;
 }
 
+/* The buffer is freed after the work has left its list, so the lock keeps it. */
+static bool still_copies(struct queue_device *dev, const struct queue_work *work)
+{
+	bool copies;
+
+	pthread_mutex_lock(&dev->lock);
+	copies = work->copies && bridge_copies(work->copies);
+	pthread_mutex_unlock(&dev->lock);
+	return copies;
+}
+
 /* Without the lock, with a reference. Returns 0, QUEUE_PENDING or an error. */
 static int query(struct queue_device *dev, struct queue_work *work)
 {
+	int ret = QUEUE_PENDING;
+
 	if (__atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE))
 		return queue_is_dead(dev) ? 0 : QUEUE_PENDING;
 	if (state_of(work) != RECORDED && record_late(dev, work))
 		return 0;
-	return state_of(work) != RECORDED ? QUEUE_PENDING :
-		queue_failed(dev, dev->ops->event_query(dev, work->event));
+	if (state_of(work) == RECORDED)
+		ret = queue_failed(dev, dev->ops->event_query(dev, work->event));
+	return !ret && still_copies(dev, work) ? QUEUE_PENDING : ret;
 }
 
 static bool is_over(struct queue_device *dev, struct queue_work *work)
@@ -248,11 +273,10 @@ static int each(struct queue_device *dev, struct queue_work **list,
 	return ret < 0 ? ret : 0;
 }
 
-/* keeps: what a lost device left stays, for those who have to be told. */
-static int over(struct queue_device *dev, struct queue_work *work, void *keeps)
+static int over(struct queue_device *dev, struct queue_work *work, void *data)
 {
-	return is_over(dev, work) &&
-	       !(keeps && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE)) ? QUEUE_OVER : 0;
+	(void)data;
+	return is_over(dev, work) ? QUEUE_OVER : 0;
 }
 
 bool queue_reap(struct queue_device *dev, struct queue_work **works)
@@ -284,6 +308,13 @@ static bool has_told(const struct queue_work *work)
 	return __atomic_load_n(&work->eventfd, __ATOMIC_ACQUIRE) < 0;
 }
 
+/* Whether a host function of the stream writes to the eventfd. */
+static bool is_called(const struct queue_device *dev, const struct queue_work *work,
+		      int state)
+{
+	return dev->ops->call_host && state_of(work) == state && !work->copies;
+}
+
 /*
  * On "dlbuf-events": polls the events of works that have an eventfd. If host functions
  * write to it, this is done slowly, and only to see the loss of a device: it drops the
@@ -312,8 +343,7 @@ static bool poll_works(struct event_call *call)
 			work->polled = false;
 			dev->npolled--;
 		}
-		slow &= !work->polled ||
-			(dev->ops->call_host && state_of(work) == RECORDED);
+		slow &= !work->polled || is_called(dev, work, RECORDED);
 		put_locked(dev, work);
 	}
 	call->slow = slow;
@@ -340,7 +370,7 @@ static int begin_to_poll(struct queue_device *dev, struct queue_work *work)
 			dev->polling.fn = poll_works;
 			event_post(&dev->polling);
 		}
-	} else if (dev->polling.slow && (!dev->ops->call_host || state_of(work) != RECORDED)) {
+	} else if (dev->polling.slow && !is_called(dev, work, RECORDED)) {
 		event_kick();
 	}
 	work->polled = !ret;
@@ -355,7 +385,7 @@ static int record(struct queue_device *dev, struct queue_work *work,
 		  void *stream, int *eventfd)
 {
 	/* Late work has no host function: the thread that polls it writes the eventfd. */
-	bool late = state_of(work) != NEW, calls = dev->ops->call_host && !late;
+	bool late = state_of(work) != NEW, calls = is_called(dev, work, NEW);
 	int ret = 0;
 
 	if (eventfd)
@@ -410,7 +440,7 @@ static int supersede(struct queue_device *dev, struct queue_work *old, void *dat
 }
 
 int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
-		   int late, int *eventfd)
+		   int late, bool copies, int *eventfd)
 {
 	struct queue_work by = { .access = access, .handle = stream };
 	struct queue_device *dev = m->dev;
@@ -421,11 +451,13 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 		*eventfd = -1;
 	if (dev->slow_query && !late)
 		each(dev, &m->works, supersede, &by);
-	each(dev, &m->works, over, m);
+	each(dev, &m->works, over, NULL);
 	ret = queue_work_get(dev, &work);
 	if (!ret) {
 		work->access = access;
+		work->id = m->base.id;
 		work->handle = stream;
+		work->copies = copies ? m->buffer : NULL;
 		if (late && late != -EBUSY && dev->orphans)
 			set_gone(dev, work);
 		else if (late)
@@ -449,6 +481,7 @@ int queue_work_add(struct queue_memory *m, uint32_t access, void *stream,
 	queue_wait_dead(dev);
 	if (!work)
 		return ret;
+	work->copies = NULL;
 	tell(work);
 	/* If the stream had the host function, it has called it by now. */
 	if (!ret)
@@ -538,7 +571,6 @@ struct waiting {
 	uint32_t access;
 	uint64_t deadline_ns;
 	struct watched *watched;
-	bool lost;
 };
 
 /* A reader waits for writers, a writer for readers and writers. */
@@ -550,29 +582,22 @@ static bool conflicts(const struct waiting *w, const struct queue_work *work)
 static int wait_for(struct queue_device *dev, struct queue_work *work, void *data)
 {
 	struct waiting *w = data;
-	int ret;
+	int ret = 0;
 
 	if (!is_over(dev, work)) {
 		if (!conflicts(w, work))
 			return 0;
 		ret = wait_until(dev, work, w->deadline_ns);
-		if (ret && !queue_is_dead(dev))
-			return ret;
 	}
-	/* It is over, done or not. The first one who waits for it is told. */
-	w->lost |= conflicts(w, work) && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE);
-	return QUEUE_OVER;
+	return ret && !queue_is_dead(dev) ? ret : QUEUE_OVER;
 }
 
 int queue_work_wait(struct queue_memory *m, uint32_t access,
 		    uint64_t deadline_ns)
 {
-	struct waiting w = { access, deadline_ns, NULL, false };
-	int ret = each(m->dev, &m->works, wait_for, &w);
+	struct waiting w = { access, deadline_ns, NULL };
 
-	return ret || !w.lost ? ret :
-	       fail(-EIO, "%s is lost: its work on the dma-buf may not be done",
-		    m->dev->base.name);
+	return each(m->dev, &m->works, wait_for, &w);
 }
 
 /* Works that somebody waits for by an eventfd, with a reference to each. */

@@ -354,7 +354,7 @@ static int hold_shares(DLManagedTensorVersioned *const tensors[], uint32_t n,
 	if (!hold)
 		return -ENOMEM;
 	for (uint32_t i = 0; !ret && i < n; i++)
-		ret = dlbuf_tensor_share(tensors[i], &hold->shares[i]);
+		ret = dlbuf_tensor_share(tensors[i], NULL, &hold->shares[i]);
 	if (ret) {
 		delete_all(hold->shares);
 		free(hold);
@@ -779,14 +779,14 @@ static int import_tensors(struct dlbuf_device *dev, struct arrival *a,
 			  const struct dlbuf_import_opts *opts,
 			  DLManagedTensorVersioned *tensors[], uint32_t *n)
 {
-	uint32_t access[DLBUF_MAX_PLANES];
+	struct frame_part parts[DLBUF_MAX_PLANES];
 	int ret;
 
 	for (uint32_t i = 0; i < a->m.head.ntensors; i++) {
 		a->m.layouts[i].fd = a->fds[a->m.buffer[i]];
-		access[i] = a->access[a->m.buffer[i]];
+		parts[i] = (struct frame_part){ a->access[a->m.buffer[i]], UINT64_MAX };
 	}
-	ret = frame_tensors(dev, a->m.layouts, access, paths_of(opts),
+	ret = frame_tensors(dev, a->m.layouts, parts, paths_of(opts),
 			    a->m.head.ntensors, a->hold >= 0 ? hold_close : NULL,
 			    (void *)(intptr_t)a->hold, tensors);
 	if (!ret)

@@ -7,7 +7,7 @@
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 
-#include <dlbuf/device.h>
+#include <dlbuf/fence.h>
 
 #include "event.h"
 #include "fork.h"

@@ -65,16 +65,8 @@ struct uapi_syncobj_transfer {
 	uint32_t flags;
 	uint32_t pad;
 };
-struct uapi_syncobj_eventfd {
-	uint32_t handle;
-	uint32_t flags;
-	uint64_t point;
-	int32_t fd;
-	uint32_t pad;
-};
 #define UAPI_SYNCOBJ_CREATE_SIGNALED 1u
 #define UAPI_SYNCOBJ_SYNC_FILE 1u
-#define UAPI_SYNCOBJ_WAIT_AVAILABLE 4u
 #define UAPI_IOCTL_SYNCOBJ_CREATE _IOWR('d', 0xbf, struct uapi_syncobj_create)
 #define UAPI_IOCTL_SYNCOBJ_DESTROY _IOWR('d', 0xc0, struct uapi_syncobj_destroy)
 #define UAPI_IOCTL_SYNCOBJ_HANDLE_TO_FD \
@@ -82,6 +74,5 @@ struct uapi_syncobj_eventfd {
 #define UAPI_IOCTL_SYNCOBJ_FD_TO_HANDLE \
 	_IOWR('d', 0xc2, struct uapi_syncobj_handle)
 #define UAPI_IOCTL_SYNCOBJ_TRANSFER _IOWR('d', 0xcc, struct uapi_syncobj_transfer)
-#define UAPI_IOCTL_SYNCOBJ_EVENTFD _IOWR('d', 0xcf, struct uapi_syncobj_eventfd)
 
 #endif /* DLBUF_LIB_UAPI_H */

@@ -58,19 +58,6 @@ int sync_begin(struct import *imp, uint32_t access, void *stream, int fence,
 	return begin_now(imp, access, stream, fence, o);
 }
 
-void before_add(struct tensor *t, int fence)
-{
-	int old;
-
-	/* Another thread may add one meanwhile, by dlbuf_pending(). */
-	do {
-		old = __atomic_exchange_n(&t->before, 0, __ATOMIC_ACQ_REL);
-		fence = fence_join(old ? old : -1, fence);
-		old = 0;
-	} while (!__atomic_compare_exchange_n(&t->before, &old, fence, false,
-					      __ATOMIC_RELEASE, __ATOMIC_RELAXED));
-}
-
 /* Takes the fence if it has signalled, or in any case; -1: there is none. */
 static int before_take(struct tensor *t, bool in_any_case)
 {
@@ -80,7 +67,7 @@ static int before_take(struct tensor *t, bool in_any_case)
 		return -1;
 	if (in_any_case || fence_signalled(fence))
 		return fence;
-	before_add(t, fence);
+	fence_join_at(&t->before, fence);
 	return -1;
 }
 
@@ -137,10 +124,12 @@ static int begin_after(struct tensor *t, uint32_t access, void *stream,
 		return ret;
 	}
 	ret = sync_begin(imp, access, stream, fence, o);
-	if (fence != -1 && (ret || wait.damaged))
+	if (fence != -1 && (ret || wait.damaged)) {
 		close(fence);
-	else if (fence != -1)
-		before_add(t, fence);
+	} else if (fence != -1) {
+		lease_follow(t->lease, fence);
+		fence_join_at(&t->before, fence);
+	}
 	return ret;
 }
 
@@ -323,12 +312,11 @@ int tensor_release_before(struct tensor *t, int *out)
 		close(fence);
 		return ret;
 	}
-	lease_hold(t->lease, fence, t->imp->dev);
 	/* The caller's fence has the error, if it is no eventfd. */
 	dup = out && *out != -1 && !import_gives_event(t->imp) ? sys_dup(fence) : -1;
 	if (dup != -1)
 		*out = fence_join(*out, dup);
-	before_add(t, fence);
+	fence_join_at(&t->before, fence);
 	return 0;
 }
 

@@ -66,11 +66,10 @@ int sync_set_acquired(struct tensor *t, uint32_t access, void *stream);
 void sync_drop(struct tensor *t);
 
 /*
- * Fences whose errors a tensor has yet to tell. before_add() takes a fence. before_check()
+ * Fences whose errors a tensor has yet to tell, in tensor.before. before_check()
  * tells the error of one that has signalled (-EIO), and keeps one that is pending; with
  * `damaged` it drops both. Each acquire tells the error of a frame's fence.
  */
-void before_add(struct tensor *t, int fence);
 int before_check(struct tensor *t, bool damaged);
 /* The same after a wait that returned ret, which may be the same error. */
 int before_told(struct tensor *t, int ret, bool damaged);

@@ -174,8 +174,7 @@ int tensor_refused(const DLManagedTensorVersioned *dl)
 int import_opts_get(const struct dlbuf_import_opts *opts,
 		    struct dlbuf_import_opts *o)
 {
-	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_UNCROPPED |
-			       DLBUF_IMPORT_KEEP;
+	const uint32_t known = DLBUF_IMPORT_MAY_COPY | DLBUF_IMPORT_KEEP;
 	int ret;
 
 	if (!opts) {
@@ -240,9 +239,8 @@ static int plain_opts_get(const struct dlbuf_import_opts *opts,
 {
 	int ret = import_opts_get(opts, o);
 
-	if (!ret && (o->view || o->flags & DLBUF_IMPORT_UNCROPPED))
-		ret = fail(-EINVAL, "view and DLBUF_IMPORT_UNCROPPED are for "
-			   "dlbuf_import_frame()");
+	if (!ret && o->view)
+		ret = fail(-EINVAL, "view is for dlbuf_import_frame()");
 	return ret;
 }
 
@@ -293,27 +291,33 @@ static void owners_grow(struct tensor *t)
 				   __ATOMIC_RELAXED);
 }
 
-/* Another tensor of t's import, over bytes that t covers. */
-static int share(struct tensor *t, const DLTensor *layout, uint64_t first,
-		 uint64_t end, DLManagedTensorVersioned **out)
+/* The bytes of the dma-buf of a layout that begins where t does. */
+static int layout_within(const struct tensor *t, DLTensor *layout, uint64_t *first,
+			 uint64_t *end)
 {
-	struct tensor *other;
+	const uint64_t offset = layout->byte_offset;
 	int ret;
 
-	ret = tensor_create(t->imp, layout, first, end, t->lease, NULL, &other);
-	if (ret)
-		return ret;
-	owners_grow(t);
-	cache_ref(t->imp);
-	*out = &other->versioned;
-	return 0;
+	if (__builtin_add_overflow(t->first, offset, &layout->byte_offset))
+		return fail(-EOVERFLOW, "byte_offset %llu does not fit 64 bits "
+			    "from the start of the dma-buf",
+			    (unsigned long long)offset);
+	ret = dlbuf_layout_extent(layout, first, end);
+	if (!ret && (*first < t->first || *end > t->end))
+		ret = fail(-ERANGE, "the view has bytes %llu to %llu of the "
+			   "dma-buf, and the tensor only %llu to %llu",
+			   (unsigned long long)*first, (unsigned long long)*end,
+			   (unsigned long long)t->first,
+			   (unsigned long long)t->end);
+	return ret;
 }
 
 int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
-		       DLManagedTensorVersioned **out)
+		       const DLTensor *layout, DLManagedTensorVersioned **out)
 {
-	struct tensor *t;
-	DLTensor layout;
+	struct tensor *t, *other;
+	uint64_t first, end;
+	DLTensor at;
 	int ret;
 
 	if (!out)
@@ -321,38 +325,19 @@ int dlbuf_tensor_share(const DLManagedTensorVersioned *tensor,
 	ret = tensor_of(tensor, &t);
 	if (ret)
 		return ret;
-	layout = tensor_layout(t);
-	return share(t, &layout, t->first, t->end, out);
-}
-
-int dlbuf_tensor_view(const DLManagedTensorVersioned *tensor,
-		      const DLTensor *layout, DLManagedTensorVersioned **out)
-{
-	uint64_t first, end;
-	struct tensor *t;
-	DLTensor at;
-	int ret;
-
-	if (!layout || !out)
-		return fail(-EINVAL, "%s is NULL", layout ? "out" : "the layout");
-	ret = tensor_of(tensor, &t);
+	at = layout ? *layout : tensor_layout(t);
+	first = t->first;
+	end = t->end;
+	if (layout)
+		ret = layout_within(t, &at, &first, &end);
+	if (!ret)
+		ret = tensor_create(t->imp, &at, first, end, t->lease, NULL, &other);
 	if (ret)
 		return ret;
-	at = *layout;
-	if (__builtin_add_overflow(t->first, at.byte_offset, &at.byte_offset))
-		return fail(-EOVERFLOW, "byte_offset %llu does not fit 64 bits "
-			    "from the start of the dma-buf",
-			    (unsigned long long)layout->byte_offset);
-	ret = dlbuf_layout_extent(&at, &first, &end);
-	if (ret)
-		return ret;
-	if (first < t->first || end > t->end)
-		return fail(-ERANGE, "the view has bytes %llu to %llu of the "
-			    "dma-buf, and the tensor only %llu to %llu",
-			    (unsigned long long)first, (unsigned long long)end,
-			    (unsigned long long)t->first,
-			    (unsigned long long)t->end);
-	return share(t, &at, first, end, out);
+	owners_grow(t);
+	cache_ref(t->imp);
+	*out = &other->versioned;
+	return 0;
 }
 
 /* tensor_import(), of the bytes that t covers and with its lease. */
@@ -459,7 +444,7 @@ int dlbuf_tensor_get_info(const DLManagedTensorVersioned *tensor,
 		.fd = t->imp->fd,
 		.path = t->imp->path,
 		.access = t->imp->id.access,
-		.acquired = __atomic_load_n(&t->acquired, __ATOMIC_RELAXED),
+		.acquired = __atomic_load_n(&t->acquired, __ATOMIC_RELAXED) & DLBUF_RW,
 		.dev = t->imp->id.dev,
 		.ino = t->imp->id.ino,
 		.bytes = t->imp->bytes,

@@ -132,7 +132,7 @@ static int keep(struct tensor *t, int fence)
 
 	if (dup < 0)
 		return fail_errno("fcntl(F_DUPFD_CLOEXEC)");
-	before_add(t, dup);
+	fence_join_at(&t->before, dup);
 	return 0;
 }
 
@@ -393,6 +393,8 @@ static int begin_all(const struct job *job)
 		return ret;
 	while (!ret && begun < job->n)
 		ret = begin_some(job, &begun, fence);
+	for (size_t i = 0; !ret && !sync_wait_of(job->opts).damaged && i < begun; i++)
+		lease_follow(tensor_at(job->tensors, i)->lease, fence);
 	if (fence != -1)
 		close(fence);
 	note_failure(&failure, ret);

@@ -24,7 +24,8 @@ class Device:
 
     cache=False keeps no import after its last tensor. max_idle limits how many
     imports without a tensor the device keeps; 0 means 256, or a quarter of the
-    limit of fds. bridge=False opens no Vulkan device beside CUDA.
+    limit of fds. bridge=False opens no Vulkan device beside
+    CUDA or HIP.
 
     May block while a driver loads. Raises InvalidError for a bad name, Error
     with ENODEV where the driver or device is absent, Error with ENOSYS for a
@@ -719,6 +720,5 @@ def export(
     tensor: Tensor, device: Device | str, pcie: bool, /
 ) -> tuple[int, int, int]: ...
 def check_stream(device_type: int, stream: int | None, /) -> tuple[int, bool]: ...
-def exchange_allocate(shape: tuple[int, ...], device_type: int, /) -> Tensor: ...
 def at_exit() -> None: ...
 def after_fork() -> None: ...

@@ -158,9 +158,10 @@ class TensorFrame(tuple[Tensor, ...]):
         if the frame is released meanwhile, and several threads may have some. At
         the end of the block the access of all of them ends, and they are closed;
         arrays that were made of them stay. access: None is all that the frame
-        allows; with "read" the tensors are read-only. The call waits once, for the fences of all the frame's dma-bufs,
-        until deadline, in seconds of time.monotonic(). Raises DeadlineError then,
-        and InvalidError if the frame was released.
+        allows; with "read" the tensors are read-only. The call waits once, for the
+        fences of all the frame's dma-bufs, until deadline, in seconds of
+        time.monotonic(). Raises DeadlineError then, and InvalidError if the frame was
+        released.
 
         >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
         ...     with next(camera).planes("read") as (y, uv):

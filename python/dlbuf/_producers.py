@@ -15,7 +15,7 @@ from ._types import (MOD_LINEAR, Access, Clock, CodeSpace, Colour, DeviceInfo, F
                      FormatInfo, FormatPlane, Frame, Order, Plane, View)
 
 _EINVAL = 22
-MAY_COPY, UNCROPPED, KEEP = 1, 2, 4
+MAY_COPY, KEEP = 1, 2
 
 
 @functools.lru_cache(maxsize=None)
@@ -270,7 +270,6 @@ def from_frame(
     modifier: int = MOD_LINEAR,
     view: View | str = View.PLANES,
     crop: tuple[int, int, int, int] | None = None,
-    uncropped: bool = False,
     device: Device | str = "cpu",
     access: Access | int | str | None = None,
     fence: int | None = None,
@@ -291,7 +290,7 @@ def from_frame(
     left out. The fds are duplicated. With a V4L2 format one plane is enough
     where the planes follow one another. width and height are in pixels. format
     is a name or, with space, a code. crop: (x, y, width, height) in pixels, of
-    which the tensors are made; uncropped=True makes them of the whole frame.
+    which the tensors are made; None is the whole frame.
     view says which tensors, see View. access and may_copy are as in from_fd().
     fence: a sync_file that the pixels wait for, borrowed, -1 if it has
     signalled. sequence, timestamp_ns with its clock, field, order, damaged and
@@ -363,7 +362,7 @@ def from_frame(
         device, frame, (width, height, code, int(where), modifier),
         tuple((p.fd, p.pitch, p.offset, p.bytes) for p in frame.planes),
         crop or (0, 0, 0, 0), int(view), access,
-        bool(may_copy) * MAY_COPY | bool(uncropped) * UNCROPPED, fence, release)
+        bool(may_copy) * MAY_COPY, fence, release)
 
 
 @overload

@@ -13,7 +13,7 @@ from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
 from ._dlbuf import Device, Tensor
 from ._errors import InvalidError, UnsupportedError
 from ._frames import TensorFrame, frame_args, make_frame
-from ._producers import KEEP, MAY_COPY, UNCROPPED, find_view
+from ._producers import KEEP, MAY_COPY, find_view
 from ._types import Access, Frame, View
 
 _EINVAL, _EOPNOTSUPP = 22, 95
@@ -89,7 +89,7 @@ def send(sock: socket | int,
 
 def recv(sock: socket | int, *, device: Device | str = "cpu",
          access: Access | int | str | None = None,
-         view: View | str = View.PLANES, uncropped: bool = False,
+         view: View | str = View.PLANES,
          may_copy: bool = False,
          keep: bool = False) -> Tensor | list[Tensor] | TensorFrame:
     """Receives what send() has sent: a Tensor, a list of several, or a
@@ -97,7 +97,7 @@ def recv(sock: socket | int, *, device: Device | str = "cpu",
 
     The tensors are on device, and keep the sender's lease. access: "read",
     "write" or "rw", not more than the sender's tensors allow; None is all that
-    they allow. view, uncropped and may_copy are as in from_frame(), for frames
+    they allow. view and may_copy are as in from_frame(), for frames
     only. keep=True keeps the import for the next message with the same buffer,
     as from a camera, until the device is closed or trimmed.
 
@@ -115,7 +115,7 @@ def recv(sock: socket | int, *, device: Device | str = "cpu",
     """
     tensors, frame = _dlbuf.recv(
         _wait(sock), device, int(find_view(view)), access,
-        may_copy * MAY_COPY | uncropped * UNCROPPED | keep * KEEP, make_frame)
+        may_copy * MAY_COPY | keep * KEEP, make_frame)
     if frame is not None:
         return TensorFrame(tensors, frame)
     return tensors[0] if len(tensors) == 1 else tensors
@@ -153,7 +153,7 @@ def recv_tensor(sock: socket | int, *, device: Device | str = "cpu",
 
 def recv_frame(sock: socket | int, *, device: Device | str = "cpu",
                access: Access | int | str | None = None,
-               view: View | str = View.PLANES, uncropped: bool = False,
+               view: View | str = View.PLANES,
                may_copy: bool = False, keep: bool = False) -> TensorFrame:
     """Receives a message with a frame.
 
@@ -169,7 +169,7 @@ def recv_frame(sock: socket | int, *, device: Device | str = "cpu",
     (90, 160, 2)
     """
     got = recv(sock, device=device, access=access, view=view,
-               uncropped=uncropped, may_copy=may_copy, keep=keep)
+               may_copy=may_copy, keep=keep)
     if isinstance(got, TensorFrame):
         return got
     raise _wrong(got, "a frame")

@@ -279,7 +279,6 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    uncropped: bool = False,
     modifier: int | None = None,
 ) -> TensorFrame:
     """Makes the tensors of a Gst.Sample, or of a Gst.Buffer and its Gst.Caps.
@@ -295,10 +294,9 @@ def frame(
 
     Caps with memory:DMABuf and without DMA_DRM (before GStreamer 1.24) do not say
     whether the picture is linear, and are refused unless you say modifier, MOD_LINEAR for
-    example. Does not block. Raises Error
-    with EBADF if a plane is no dma-buf and ENODATA for an empty buffer,
-    UnsupportedError if the format or its layout is unknown, and InvalidError for
-    caps that are not of one picture.
+    example. Does not block. Raises Error with EBADF if a plane is no dma-buf and ENODATA
+    for an empty buffer, UnsupportedError if the format or its layout is unknown, and
+    InvalidError for caps that are not of one picture.
 
     >>> import dlbuf.gstreamer
     >>> from gi.repository import Gst
@@ -334,7 +332,7 @@ def frame(
     none = gst.CLOCK_TIME_NONE
     return import_frame(
         planes, width, height, said.code, space=said.space, modifier=said.modifier,
-        view=view, device=device, access=access, may_copy=may_copy, uncropped=uncropped,
+        view=view, device=device, access=access, may_copy=may_copy,
         crop=(crop[0].x, crop[0].y, crop[0].width, crop[0].height) if crop else None,
         sequence=None if buffer.offset == none else buffer.offset,
         timestamp_ns=None if buffer.pts == none else buffer.pts, clock=Clock.STREAM,
@@ -446,7 +444,6 @@ def frames(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    uncropped: bool = False,
     modifier: int | None = None,
 ) -> Generator[TensorFrame, None, None]:
     """Iterates over the frames of a pipeline, until it ends or is stopped.
@@ -491,7 +488,7 @@ def frames(
                 continue
             if sample:
                 made = frame(sample, device=device, view=view, access=access,
-                             may_copy=may_copy, uncropped=uncropped, modifier=modifier)
+                             may_copy=may_copy, modifier=modifier)
                 del sample
                 yield made
                 del made

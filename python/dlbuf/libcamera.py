@@ -79,7 +79,6 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    uncropped: bool = False,
 ) -> TensorFrame:
     """Makes the tensors of a libcamera.FrameBuffer.
 
@@ -133,7 +132,7 @@ def frame(
     return import_frame(
         _planes(info, config.stride, given, used), size.width, size.height,
         pixels.fourcc, space=CodeSpace.LIBCAMERA, modifier=pixels.modifier, view=view,
-        device=device, access=access, may_copy=may_copy, uncropped=uncropped,
+        device=device, access=access, may_copy=may_copy,
         sequence=said.sequence if said else None,
         timestamp_ns=said.timestamp if said else None, colour=_colour(config.color_space),
         field=Field.NONE, order=Order.COMPLETE if said else None,

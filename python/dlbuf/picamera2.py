@@ -28,7 +28,6 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    uncropped: bool = False,
 ) -> TensorFrame:
     """Makes the tensors of one stream of a picamera2.CompletedRequest: "main",
     "lores" or "raw".
@@ -60,7 +59,7 @@ def frame(
     try:
         return libcamera.frame(
             stream, request.request.buffers[stream], release=release, device=device,
-            view=view, access=access, may_copy=may_copy, uncropped=uncropped)
+            view=view, access=access, may_copy=may_copy)
     except BaseException:
         release()
         raise

@@ -169,7 +169,6 @@ def frame(
     view: View | str = View.PLANES,
     access: Access | int | str | None = None,
     may_copy: bool = False,
-    uncropped: bool = False,
 ) -> TensorFrame:
     """Makes the tensors of an av.VideoFrame of drm_prime.
 
@@ -205,7 +204,7 @@ def frame(
     kept = [frame]
     return import_frame(
         planes, frame.width, frame.height, code, space=CodeSpace.DRM, modifier=modifier,
-        view=view, device=device, access=access, may_copy=may_copy, uncropped=uncropped,
+        view=view, device=device, access=access, may_copy=may_copy,
         timestamp_ns=_time(frame), clock=Clock.STREAM, colour=_colour(frame),
         field=Field.INTERLACED if frame.interlaced_frame else Field.NONE,
         damaged=bool(frame.is_corrupt), release=kept.clear)

@@ -23,6 +23,8 @@
 int raise_dlbuf(int ret);
 /* The same with an error text of the extension. */
 int raise_errno(int err, const char *fmt, ...);
+/* What a driver says is not always UTF-8. */
+PyObject *text_of(const char *s);
 
 /*
  * For threads that may not have the GIL: false when the interpreter is about
@@ -60,6 +62,9 @@ int signature_init(struct signature *s);
 int parse_args(struct signature *s, PyObject *const *args, Py_ssize_t n,
 	       PyObject *kwnames, PyObject *out[]);
 
+/* A function with other arguments than a PyCFunction's. */
+#define METHOD(fn) ((PyCFunction)(void (*)(void))(fn))
+
 /* The lock of a Python object, where the GIL is not held anyway. */
 #ifdef Py_GIL_DISABLED
 #define LOCK_OBJECT(obj) Py_BEGIN_CRITICAL_SECTION(obj)
@@ -92,7 +97,7 @@ int parse_access(PyObject *obj, uint32_t *access);
  * is never.
  */
 int parse_deadline(PyObject *obj, uint64_t *ns);
-uint64_t now_ns(void);	/* CLOCK_MONOTONIC */
+uint64_t monotonic_ns(void);	/* CLOCK_MONOTONIC */
 /*
  * Waits for poll()'s events, without the GIL and with Python's signal handlers:
  * 1 when one came, 0 at the deadline (0: never).
@@ -180,6 +185,9 @@ struct device *device_of(PyObject *obj);
 /* Between these two a device is not closed. */
 int device_begin(struct device *d);
 void device_end(struct device *d);
+/* device_of() and device_begin(); NULL with an exception. Until device_unuse(). */
+struct device *device_use(PyObject *obj);
+void device_unuse(struct device *d);
 /* In the child of os.fork(): opens what was opened by name anew. */
 int devices_forked(void);
 PyObject *list_devices(PyObject *module, PyObject *none);
@@ -321,6 +329,13 @@ PyObject *frame_record(PyObject *make, const struct dlbuf_frame *frame,
 		       uint32_t view);
 /* The rest of a record, as dlbuf._frames.frame_args() has it. */
 int parse_frame(PyObject *args, struct dlbuf_frame *frame);
+/*
+ * Fills dl with tensors over the memory of a tuple's Tensors. Returns how many, or -1 with
+ * an exception and none.
+ */
+int share_all(PyObject *tuple, DLManagedTensorVersioned *dl[]);
+/* Deletes n tensors. */
+void delete_all(DLManagedTensorVersioned *dl[], int n);
 PyObject *import_frame(PyObject *module, PyObject *args);
 PyObject *acquire_all(PyObject *module, PyObject *args);
 
@@ -351,6 +366,5 @@ PyObject *check_stream(PyObject *module, PyObject *args);
 
 PyObject *exchange_api_capsule(void);
 PyObject *exchange(PyObject *module, PyObject *const *args, Py_ssize_t n);
-PyObject *exchange_allocate(PyObject *module, PyObject *args);
 
 #endif /* PY_DLBUF_H */

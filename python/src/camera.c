@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <string.h>
 
 struct capture_object {
 	PyObject_HEAD
@@ -257,11 +256,9 @@ static PyObject *capture_next(PyObject *self, PyObject *args)
 	    parse_deadline(deadline, &deadline_ns) ||
 	    parse_access(access, &opts.access))
 		return NULL;
-	device = device_of(device_obj);
-	if (!device || device_begin(device)) {
-		Py_XDECREF((PyObject *)device);
+	device = device_use(device_obj);
+	if (!device)
 		return NULL;
-	}
 	ret = wait_for_frame(self, deadline_ns, &frame);
 	if (ret > 0 && skip_older(cap, &frame))
 		ret = -1;
@@ -282,14 +279,8 @@ static PyObject *capture_next(PyObject *self, PyObject *args)
 	if (!list && !imported)
 		give_back(&frame);
 out:
-	device_end(device);
-	Py_DECREF((PyObject *)device);
+	device_unuse(device);
 	return result;
-}
-
-static PyObject *text(const char *s)
-{
-	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
 }
 
 /* (code, width, height, fps, buffers, card, driver, bus) */
@@ -301,8 +292,8 @@ static PyObject *capture_info(PyObject *self, void *closure)
 	if (info_of(self, &info))
 		return NULL;
 	return Py_BuildValue("(IIIdINNN)", info.code, info.width, info.height,
-			     info.rate, info.buffers, text(info.card),
-			     text(info.driver), text(info.bus));
+			     info.rate, info.buffers, text_of(info.card),
+			     text_of(info.driver), text_of(info.bus));
 }
 
 static PyObject *capture_closed(PyObject *self, void *closure)

@@ -4,7 +4,6 @@
 #include "_doc.h"
 
 #include <errno.h>
-#include <string.h>
 
 PyTypeObject *device_type;
 /*
@@ -25,6 +24,23 @@ int device_begin(struct device *d)
 void device_end(struct device *d)
 {
 	use_end(&d->users);
+}
+
+struct device *device_use(PyObject *obj)
+{
+	struct device *d = device_of(obj);
+
+	if (d && device_begin(d)) {
+		Py_DECREF((PyObject *)d);
+		return NULL;
+	}
+	return d;
+}
+
+void device_unuse(struct device *d)
+{
+	device_end(d);
+	Py_DECREF((PyObject *)d);
 }
 
 /* New reference, or NULL, with an exception or without. */
@@ -71,11 +87,6 @@ struct device *device_of(PyObject *obj)
 	return (struct device *)found;
 }
 
-static PyObject *text(const char *s)
-{
-	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
-}
-
 /* Takes dev, which the library opened or wrapped with the result ret. */
 static PyObject *device_make(PyObject *type, int ret, struct dlbuf_device *dev)
 {
@@ -97,7 +108,7 @@ static PyObject *device_make(PyObject *type, int ret, struct dlbuf_device *dev)
 	}
 	self->dev = dev;
 	self->cpu = info.device.device_type == kDLCPU;
-	self->name = text(info.name);
+	self->name = text_of(info.name);
 	if (!self->name)
 		Py_CLEAR(self);
 	return (PyObject *)self;
@@ -110,7 +121,7 @@ static int device_opts(struct dlbuf_device_opts *opts, int cache, int bridge,
 	*opts = (struct dlbuf_device_opts){
 		.size = sizeof(*opts),
 		.flags = (cache ? 0 : DLBUF_DEVICE_NO_CACHE) |
-			 (bridge ? 0 : DLBUF_CUDA_NO_BRIDGE),
+			 (bridge ? 0 : DLBUF_DEVICE_NO_BRIDGE),
 	};
 	return parse_count(max_idle, &opts->cache_max_idle, "max_idle");
 }
@@ -305,12 +316,12 @@ static PyObject *record(PyObject *type, PyObject *args)
 static PyObject *info_record(const struct dlbuf_device_info *info)
 {
 	return record(type_device_info, Py_BuildValue(
-		"(NNNN(ii)y#ssiNII)", text(info->name), text(info->backend),
-		text(info->description), text(info->driver),
+		"(NNNN(ii)y#ssiNII)", text_of(info->name), text_of(info->backend),
+		text_of(info->description), text_of(info->driver),
 		info->device.device_type, info->device.device_id,
 		(const char *)info->uuid, (Py_ssize_t)sizeof(info->uuid),
 		sync_name(info->acquire), sync_name(info->release),
-		-info->status, text(info->reason), info->pitch_align,
+		-info->status, text_of(info->reason), info->pitch_align,
 		info->offset_align));
 }
 
@@ -438,7 +449,7 @@ static int take_path(const struct dlbuf_path_info *info, void *list)
 	PyGILState_STATE state = PyGILState_Ensure();
 	int ret = take(list, record(type_path_info, Py_BuildValue(
 		"(siN)", dlbuf_path_name(info->path), -info->status,
-		text(info->reason))));
+		text_of(info->reason))));
 
 	PyGILState_Release(state);
 	return ret;
@@ -508,16 +519,15 @@ static PyMethodDef device_methods[] = {
 	{ "close", device_close, METH_NOARGS, DOC_Device_close },
 	{ "stats", device_stats, METH_NOARGS, DOC_Device_stats },
 	{ "trim", device_trim, METH_VARARGS, DOC_Device_trim },
-	{ "paths", (PyCFunction)(void (*)(void))device_paths,
-	  METH_VARARGS | METH_KEYWORDS, DOC_Device_paths },
-	{ "wrap_cuda", (PyCFunction)(void (*)(void))device_wrap_cuda,
+	{ "paths", METHOD(device_paths), METH_VARARGS | METH_KEYWORDS,
+	  DOC_Device_paths },
+	{ "wrap_cuda", METHOD(device_wrap_cuda),
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_cuda },
-	{ "wrap_levelzero", (PyCFunction)(void (*)(void))device_wrap_levelzero,
-	  METH_VARARGS | METH_KEYWORDS | METH_CLASS,
-	  DOC_Device_wrap_levelzero },
-	{ "wrap_opencl", (PyCFunction)(void (*)(void))device_wrap_opencl,
+	{ "wrap_levelzero", METHOD(device_wrap_levelzero),
+	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_levelzero },
+	{ "wrap_opencl", METHOD(device_wrap_opencl),
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_opencl },
-	{ "wrap_vpi", (PyCFunction)(void (*)(void))device_wrap_vpi,
+	{ "wrap_vpi", METHOD(device_wrap_vpi),
 	  METH_VARARGS | METH_KEYWORDS | METH_CLASS, DOC_Device_wrap_vpi },
 	{ "__enter__", device_enter, METH_NOARGS, DOC_Device___enter__ },
 	{ "__exit__", device_exit, METH_VARARGS, DOC_Device___exit__ },
@@ -610,9 +620,9 @@ PyObject *list_devices(PyObject *module, PyObject *none)
 static int take_exporter(const struct dlbuf_exporter_info *info, void *list)
 {
 	PyGILState_STATE state = PyGILState_Ensure();
-	int ret = take(list, Py_BuildValue("(NNiN)", text(info->name),
-					   text(info->node), -info->status,
-					   text(info->reason)));
+	int ret = take(list, Py_BuildValue("(NNiN)", text_of(info->name),
+					   text_of(info->node), -info->status,
+					   text_of(info->reason)));
 
 	PyGILState_Release(state);
 	return ret;

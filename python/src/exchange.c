@@ -181,32 +181,3 @@ PyObject *exchange(PyObject *module, PyObject *const *args, Py_ssize_t n)
 	/* Takes dl, also when it fails. */
 	return to->managed_tensor_to_py_object_no_sync(dl, &ret) ? NULL : ret;
 }
-
-static void set_error(void *ctx, const char *kind, const char *message)
-{
-	(void)ctx;
-	PyErr_Format(PyExc_BufferError, "%s: %s", kind, message);
-}
-
-/* exchange_allocate(shape, device type): as a consumer in C would. For tests. */
-PyObject *exchange_allocate(PyObject *module, PyObject *args)
-{
-	DLManagedTensorVersioned *dl;
-	PyObject *shape, *name;
-	struct layout l;
-	void *ret;
-	int type, err;
-
-	(void)module;
-	if (!PyArg_ParseTuple(args, "Oi", &shape, &type))
-		return NULL;
-	name = PyUnicode_FromString("uint8");
-	err = !name || parse_layout(&l, shape, name, NULL, 0);
-	Py_XDECREF(name);
-	l.dl.device = (DLDevice){ type, 0 };
-	if (err || exchange_api.managed_tensor_allocator(&l.dl, &dl, NULL,
-							 set_error) ||
-	    exchange_api.managed_tensor_to_py_object_no_sync(dl, &ret))
-		return NULL;
-	return ret;
-}

@@ -51,40 +51,49 @@ PyObject *tensors_of_frame(struct device *device,
 	return tensor_list(dl, n, device, obj, hold);
 }
 
-/*
- * Fills dl with shares of the tensors, a tuple of open ones. Returns how many, or -1 with
- * an exception and no shares.
- */
-static int share_all(PyObject *tensors, DLManagedTensorVersioned *dl[])
+void delete_all(DLManagedTensorVersioned *dl[], int n)
 {
-	Py_ssize_t n = PyTuple_Size(tensors), i;
+	while (n-- > 0)
+		delete_versioned(dl[n]);
+}
 
-	if (n < 1 || n > DLBUF_MAX_PLANES)
-		return raise_errno(EINVAL, "a frame of %zd tensors", n);
-	for (i = 0; i < n; i++) {
-		PyObject *obj = PyTuple_GetItem(tensors, i);
-		struct tensor *t = (struct tensor *)obj;
-		int ret;
+static int share_one(PyObject *obj, DLManagedTensorVersioned **out)
+{
+	struct tensor *t = (struct tensor *)obj;
+	int ret;
 
-		if (!PyObject_TypeCheck(obj, tensor_type)) {
-			PyErr_SetString(PyExc_TypeError, "no Tensor");
-			break;
-		}
-		if (tensor_begin(t))
-			break;
-		ret = t->src ? raise_errno(EOPNOTSUPP, "the tensor is not of a "
-					   "dma-buf: there is nothing to "
-					   "acquire") :
-			       tensor_share(t, &dl[i]);
-		tensor_end(t);
-		if (ret)
-			break;
+	if (!PyObject_TypeCheck(obj, tensor_type)) {
+		PyErr_Format(PyExc_TypeError, "what is sent is a Tensor, a "
+			     "TensorFrame or several Tensors, not %R; "
+			     "dlbuf.from_dlpack() makes a Tensor of an array",
+			     (PyObject *)Py_TYPE(obj));
+		return -1;
 	}
-	if (i == n)
-		return n;
-	while (i--)
-		delete_versioned(dl[i]);
-	return -1;
+	if (tensor_begin(t))
+		return -1;
+	ret = t->src ? raise_errno(EOPNOTSUPP, "a tensor that is not of a "
+				   "dma-buf cannot be sent or acquired") :
+		       tensor_share(t, out);
+	tensor_end(t);
+	return ret;
+}
+
+int share_all(PyObject *tuple, DLManagedTensorVersioned *dl[])
+{
+	Py_ssize_t n = PyTuple_Size(tuple);
+
+	if (n < 0)
+		return -1;
+	if (!n || n > DLBUF_MAX_PLANES)
+		return raise_errno(EINVAL, "there are %zd tensors, 1 to %d are "
+				   "possible", n, DLBUF_MAX_PLANES);
+	for (int i = 0; i < n; i++) {
+		if (share_one(PyTuple_GetItem(tuple, i), &dl[i])) {
+			delete_all(dl, i);
+			return -1;
+		}
+	}
+	return n;
 }
 
 /*
@@ -118,8 +127,7 @@ PyObject *acquire_all(PyObject *module, PyObject *args)
 	Py_END_ALLOW_THREADS
 	if (ret) {
 		raise_dlbuf(ret);
-		while (n--)
-			delete_versioned(dl[n]);
+		delete_all(dl, n);
 		return NULL;
 	}
 	for (int i = 0; access == DLBUF_READ && i < n; i++)
@@ -206,11 +214,9 @@ PyObject *import_frame(PyObject *module, PyObject *args)
 		if (parse_fd(fence, &frame.fence, "fence"))
 			return NULL;
 	}
-	device = device_of(device_obj);
-	if (!device || device_begin(device)) {
-		Py_XDECREF((PyObject *)device);
+	device = device_use(device_obj);
+	if (!device)
 		return NULL;
-	}
 	if (release != Py_None) {
 		hold = hold_new(release);
 		frame.release = lease_release;
@@ -219,11 +225,10 @@ PyObject *import_frame(PyObject *module, PyObject *args)
 	if (hold || release == Py_None)
 		list = tensors_of_frame(device, &frame, &opts, obj, hold,
 					&imported);
-	device_end(device);
+	device_unuse(device);
 	if (!imported)
 		Py_XDECREF((PyObject *)frame.release_data);
 	Py_XDECREF((PyObject *)hold);
-	Py_DECREF((PyObject *)device);
 	return list;
 }
 

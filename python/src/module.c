@@ -51,10 +51,14 @@ static int raise_text(int err, PyObject *text)
 	return -1;
 }
 
+PyObject *text_of(const char *s)
+{
+	return PyUnicode_DecodeUTF8(s, strlen(s), "replace");
+}
+
 int raise_dlbuf(int ret)
 {
-	return raise_text(-ret, PyUnicode_DecodeUTF8(dlbuf_last_error(),
-				strlen(dlbuf_last_error()), "replace"));
+	return raise_text(-ret, text_of(dlbuf_last_error()));
 }
 
 int raise_errno(int err, const char *fmt, ...)
@@ -539,7 +543,7 @@ int parse_deadline(PyObject *obj, uint64_t *ns)
 	return 0;
 }
 
-uint64_t now_ns(void)
+uint64_t monotonic_ns(void)
 {
 	struct timespec now;
 
@@ -556,7 +560,7 @@ int wait_fd(int fd, short events, uint64_t deadline_ns)
 		struct timespec left = { 0 };
 
 		if (deadline_ns) {
-			uint64_t now = now_ns();
+			uint64_t now = monotonic_ns();
 
 			now = now < deadline_ns ? deadline_ns - now : 0;
 			left.tv_sec = now / 1000000000;
@@ -591,8 +595,7 @@ static PyMethodDef methods[] = {
 	{ "formats", list_formats, METH_NOARGS, NULL },
 	{ "format_names", list_format_names, METH_NOARGS, NULL },
 	{ "exporters", list_exporters, METH_NOARGS, NULL },
-	{ "from_fd", (PyCFunction)(void (*)(void))from_fd,
-	  METH_FASTCALL | METH_KEYWORDS, DOC_from_fd },
+	{ "from_fd", METHOD(from_fd), METH_FASTCALL | METH_KEYWORDS, DOC_from_fd },
 	{ "import_frame", import_frame, METH_VARARGS, NULL },
 	{ "acquire_all", acquire_all, METH_VARARGS, NULL },
 	{ "alloc", alloc, METH_VARARGS, NULL },
@@ -606,9 +609,7 @@ static PyMethodDef methods[] = {
 	{ "to", to, METH_VARARGS, NULL },
 	{ "export", export, METH_VARARGS, NULL },
 	{ "check_stream", check_stream, METH_VARARGS, NULL },
-	{ "exchange", (PyCFunction)(void (*)(void))exchange, METH_FASTCALL,
-	  DOC_exchange },
-	{ "exchange_allocate", exchange_allocate, METH_VARARGS, NULL },
+	{ "exchange", METHOD(exchange), METH_FASTCALL, DOC_exchange },
 	{ "at_exit", at_exit, METH_NOARGS, NULL },
 	{ "after_fork", after_fork, METH_NOARGS, NULL },
 	{ NULL, NULL, 0, NULL }

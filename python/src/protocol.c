@@ -216,32 +216,21 @@ static void delete_legacy(DLManagedTensor *self)
 }
 
 /* A capsule that nobody has taken gives the tensor back. */
-static void capsule_versioned(PyObject *capsule)
+static void capsule_end(PyObject *capsule)
 {
-	DLManagedTensorVersioned *dl;
+	bool legacy = PyCapsule_IsValid(capsule, "dltensor");
 	PyObject *a, *b, *c;
+	void *dl;
 
-	if (!PyCapsule_IsValid(capsule, "dltensor_versioned"))
+	if (!legacy && !PyCapsule_IsValid(capsule, "dltensor_versioned"))
 		return;
 	PyErr_Fetch(&a, &b, &c);
-	dl = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+	dl = PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule));
 	Py_BEGIN_ALLOW_THREADS
-	delete_versioned(dl);
-	Py_END_ALLOW_THREADS
-	PyErr_Restore(a, b, c);
-}
-
-static void capsule_legacy(PyObject *capsule)
-{
-	DLManagedTensor *dl;
-	PyObject *a, *b, *c;
-
-	if (!PyCapsule_IsValid(capsule, "dltensor"))
-		return;
-	PyErr_Fetch(&a, &b, &c);
-	dl = PyCapsule_GetPointer(capsule, "dltensor");
-	Py_BEGIN_ALLOW_THREADS
-	dl->deleter(dl);
+	if (legacy)
+		delete_legacy(dl);
+	else
+		delete_versioned(dl);
 	Py_END_ALLOW_THREADS
 	PyErr_Restore(a, b, c);
 }
@@ -249,8 +238,7 @@ static void capsule_legacy(PyObject *capsule)
 /* Takes dl. */
 static PyObject *capsule_of(DLManagedTensorVersioned *dl)
 {
-	PyObject *capsule = PyCapsule_New(dl, "dltensor_versioned",
-					  capsule_versioned);
+	PyObject *capsule = PyCapsule_New(dl, "dltensor_versioned", capsule_end);
 
 	if (!capsule)
 		delete_versioned(dl);
@@ -266,7 +254,7 @@ static PyObject *legacy_capsule_of(DLManagedTensorVersioned *dl)
 		l->dl.dl_tensor = dl->dl_tensor;
 		l->dl.deleter = delete_legacy;
 		l->inner = dl;
-		capsule = PyCapsule_New(&l->dl, "dltensor", capsule_legacy);
+		capsule = PyCapsule_New(&l->dl, "dltensor", capsule_end);
 	} else {
 		PyErr_NoMemory();
 	}

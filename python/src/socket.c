@@ -42,7 +42,7 @@ static int again(const struct wait *w, struct dlbuf_socket_opts *opts, int ret,
 		return ret ? raise_dlbuf(ret) : 0;
 	ret = wait_fd(w->sock, events, w->deadline_ns);
 	if (ret) {
-		opts->deadline_ns = now_ns() + SLICE_NS;
+		opts->deadline_ns = monotonic_ns() + SLICE_NS;
 		if (w->deadline_ns && w->deadline_ns < opts->deadline_ns)
 			opts->deadline_ns = w->deadline_ns;
 		return ret;
@@ -55,53 +55,13 @@ static int again(const struct wait *w, struct dlbuf_socket_opts *opts, int ret,
 /* Tensors that nobody else has, while they are sent. */
 struct shares {
 	DLManagedTensorVersioned *dl[DLBUF_MAX_PLANES];
-	uint32_t n;
+	int n;
 };
-
-static void shares_delete(struct shares *s)
-{
-	while (s->n)
-		delete_versioned(s->dl[--s->n]);
-}
-
-static int share_of(PyObject *obj, DLManagedTensorVersioned **out)
-{
-	struct tensor *t = (struct tensor *)obj;
-	int ret;
-
-	if (!PyObject_TypeCheck(obj, tensor_type)) {
-		PyErr_Format(PyExc_TypeError, "what is sent is a Tensor, a "
-			     "TensorFrame or several Tensors, not %R; "
-			     "dlbuf.from_dlpack() makes a Tensor of an array",
-			     (PyObject *)Py_TYPE(obj));
-		return -1;
-	}
-	if (tensor_begin(t))
-		return -1;
-	ret = t->src ? raise_errno(EOPNOTSUPP, "a tensor that is not of a "
-				   "dma-buf cannot be sent") :
-		       tensor_share(t, out);
-	tensor_end(t);
-	return ret;
-}
 
 static int shares_of(PyObject *tuple, struct shares *s)
 {
-	Py_ssize_t n = PyTuple_Size(tuple);
-
-	s->n = 0;
-	if (n < 0)
-		return -1;
-	if (!n || n > DLBUF_MAX_PLANES)
-		return raise_errno(EINVAL, "a message cannot have %zd tensors, 1 to %d "
-				   "are possible", n, DLBUF_MAX_PLANES);
-	for (; s->n < n; s->n++) {
-		if (share_of(PyTuple_GetItem(tuple, s->n), &s->dl[s->n])) {
-			shares_delete(s);
-			return -1;
-		}
-	}
-	return 0;
+	s->n = share_all(tuple, s->dl);
+	return s->n < 0 ? -1 : 0;
 }
 
 /* send((sock, may wait, deadline), tensors) */
@@ -124,7 +84,7 @@ PyObject *send_tensors(PyObject *module, PyObject *args)
 		ret = again(&w, &opts, ret, POLLOUT);
 	} while (ret > 0);
 	Py_BEGIN_ALLOW_THREADS
-	shares_delete(&s);
+	delete_all(s.dl, s.n);
 	Py_END_ALLOW_THREADS
 	if (ret)
 		return NULL;
@@ -134,8 +94,10 @@ PyObject *send_tensors(PyObject *module, PyObject *args)
 /* The lease of a frame that was sent: this process's own tensors of it. */
 static void frame_release(void *data)
 {
-	shares_delete(data);
-	free(data);
+	struct shares *s = data;
+
+	delete_all(s->dl, s->n);
+	free(s);
 }
 
 /* send_frame((sock, may wait, deadline), tensors, frame_args()) */
@@ -178,7 +140,7 @@ PyObject *send_frame(PyObject *module, PyObject *args)
 }
 
 /* (list, record of the frame or None); dl is taken. */
-static PyObject *received(DLManagedTensorVersioned *const dl[], uint32_t n,
+static PyObject *received(DLManagedTensorVersioned *dl[], uint32_t n,
 			  struct device *device, PyObject *make,
 			  const struct dlbuf_frame *frame, uint32_t view)
 {
@@ -188,8 +150,7 @@ static PyObject *received(DLManagedTensorVersioned *const dl[], uint32_t n,
 				  Py_NewRef(Py_None);
 	if (!record) {
 		Py_BEGIN_ALLOW_THREADS
-		for (uint32_t i = 0; i < n; i++)
-			delete_versioned(dl[i]);
+		delete_all(dl, n);
 		Py_END_ALLOW_THREADS
 		return NULL;
 	}
@@ -220,20 +181,17 @@ PyObject *receive(PyObject *module, PyObject *args)
 			      &access, &import.flags, &make) ||
 	    parse_wait(wait, &w) || parse_access(access, &import.access))
 		return NULL;
-	device = device_of(device_obj);
-	if (!device || device_begin(device)) {
-		Py_XDECREF((PyObject *)device);
+	device = device_use(device_obj);
+	if (!device)
 		return NULL;
-	}
 	do {
 		Py_BEGIN_ALLOW_THREADS
 		ret = dlbuf_recv(device->dev, w.sock, &opts, dl, &n, &frame);
 		Py_END_ALLOW_THREADS
 		ret = again(&w, &opts, ret, POLLIN);
 	} while (ret > 0);
-	device_end(device);
 	if (!ret)
 		result = received(dl, n, device, make, &frame, import.view);
-	Py_DECREF((PyObject *)device);
+	device_unuse(device);
 	return result;
 }

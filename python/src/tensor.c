@@ -172,7 +172,7 @@ int tensor_share(struct tensor *t, DLManagedTensorVersioned **out)
 		*out = source_export(t->src, &t->dl->dl_tensor);
 		return *out ? 0 : -1;
 	}
-	ret = dlbuf_tensor_share(t->dl, out);
+	ret = dlbuf_tensor_share(t->dl, NULL, out);
 	if (ret)
 		return raise_dlbuf(ret);
 	tensor_inherit(t, *out);
@@ -381,7 +381,7 @@ static PyObject *tensor_vpi_send(PyObject *self, PyObject *args, PyObject *kwarg
 	    parse_deadline(deadline, &until) || order_begin(t))
 		return NULL;
 	do {
-		opts.deadline_ns = now_ns() + SLICE_NS;
+		opts.deadline_ns = monotonic_ns() + SLICE_NS;
 		if (until && until < opts.deadline_ns)
 			opts.deadline_ns = until;
 		Py_BEGIN_ALLOW_THREADS
@@ -653,12 +653,9 @@ static int import_to(struct tensor *t, struct device *device,
 
 	if (t->src)
 		return raise_errno(EOPNOTSUPP, "the tensor is not of a dma-buf");
-	if (device_begin(device))
-		return -1;
 	Py_BEGIN_ALLOW_THREADS
 	ret = dlbuf_tensor_import(device->dev, t->dl, opts, dl);
 	Py_END_ALLOW_THREADS
-	device_end(device);
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
@@ -677,7 +674,7 @@ PyObject *to(PyObject *module, PyObject *args)
 		return NULL;
 	opts.flags = may_copy ? DLBUF_IMPORT_MAY_COPY : 0;
 	t = (struct tensor *)obj;
-	device = device_of(where);
+	device = device_use(where);
 	if (!device)
 		return NULL;
 	if (!tensor_begin(t)) {
@@ -687,7 +684,7 @@ PyObject *to(PyObject *module, PyObject *args)
 			ret = tensor_make(dl, NULL, device, t->frame, t->hold);
 		tensor_end(t);
 	}
-	Py_DECREF((PyObject *)device);
+	device_unuse(device);
 	return ret;
 }
 
@@ -725,12 +722,10 @@ PyObject *alloc(PyObject *module, PyObject *args)
 	opts.v4l2 = fds;
 	opts.nv4l2 = nodes;
 	for (; ready < n; ready++) {
-		struct device *d = device_of(PyTuple_GetItem(tuple, ready));
+		struct device *d = device_use(PyTuple_GetItem(tuple, ready));
 
-		if (!d || device_begin(d)) {
-			Py_XDECREF((PyObject *)d);
+		if (!d)
 			goto out;
-		}
 		devices[ready] = d;
 		devs[ready] = d->dev;
 	}
@@ -750,10 +745,8 @@ PyObject *alloc(PyObject *module, PyObject *args)
 		Py_XDECREF(t);
 	}
 out:
-	while (ready--) {
-		device_end(devices[ready]);
-		Py_DECREF((PyObject *)devices[ready]);
-	}
+	while (ready--)
+		device_unuse(devices[ready]);
 	return list;
 }
 
@@ -772,28 +765,24 @@ PyObject *export(PyObject *module, PyObject *args)
 		return NULL;
 	opts.flags = pcie ? DLBUF_EXPORT_PCIE : 0;
 	t = (struct tensor *)obj;
-	device = device_of(where);
-	if (!device || tensor_begin(t))
-		goto out;
-	if (!device_begin(device)) {
+	device = device_use(where);
+	if (!device)
+		return NULL;
+	if (!tensor_begin(t)) {
 		Py_BEGIN_ALLOW_THREADS
 		ret = dlbuf_export(device->dev, &t->dl->dl_tensor, &opts, &out);
 		Py_END_ALLOW_THREADS
-		device_end(device);
+		tensor_end(t);
 		if (ret)
 			raise_dlbuf(ret);
 	}
-	tensor_end(t);
-out:
-	Py_XDECREF((PyObject *)device);
+	device_unuse(device);
 	return ret ? NULL : Py_BuildValue("(iKK)", out.fd,
 					  (unsigned long long)out.offset,
 					  (unsigned long long)out.bytes);
 }
 
 /* ---------------------------------------------------------------- type */
-
-#define METHOD(fn) ((PyCFunction)(void (*)(void))(fn))
 
 static PyMethodDef tensor_methods[] = {
 	{ "acquire", METHOD(tensor_acquire), METH_FASTCALL | METH_KEYWORDS,

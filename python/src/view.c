@@ -87,7 +87,7 @@ static DLManagedTensorVersioned *view_of_ours(struct tensor *t,
 	if (count_of(layout))
 		layout->byte_offset = (uint64_t)(elements_before(dl) + from) *
 				      dtype_bytes(dl->dtype);
-	err = dlbuf_tensor_view(t->dl, layout, &ret);
+	err = dlbuf_tensor_share(t->dl, layout, &ret);
 	if (err) {
 		raise_dlbuf(err);
 		return NULL;

@@ -27,12 +27,33 @@ API = Table.from_address(py.PyCapsule_GetPointer(
 py.Py_DecRef.argtypes = [ctypes.py_object]
 
 
-def exchanged(producer):
-    """A Tensor of what producer has, which is taken."""
-    producer._handed_out.append(producer)
+def tensor_at(managed):
+    """A Tensor of a struct, which is taken."""
     out = ctypes.c_void_p()
-    API.to_object(ctypes.addressof(producer.managed), ctypes.byref(out))
+    API.to_object(managed, ctypes.byref(out))
     tensor = ctypes.cast(out, ctypes.py_object).value
     # out was a reference, too.
     py.Py_DecRef(tensor)
     return tensor
+
+
+def allocated(shape, device=1):
+    """What a consumer in C has allocated: a Tensor, or the words of the refusal."""
+    dl = DLTensor(ndim=len(shape), code=1, bits=8, lanes=1,
+                  shape=(ctypes.c_int64 * len(shape))(*shape))
+    dl.device[:] = device, 0
+    out, said = ctypes.POINTER(Versioned)(), []
+    tell = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_char_p,
+                            ctypes.c_char_p)(
+        lambda _, kind, message: said.append(f"{kind.decode()}: {message.decode()}"))
+    for hook in None, ctypes.cast(tell, ctypes.c_void_p):
+        if not API.allocate(ctypes.byref(dl), ctypes.byref(out), None, hook):
+            return tensor_at(ctypes.cast(out, ctypes.c_void_p))
+        assert not out
+    return said[0]
+
+
+def exchanged(producer):
+    """A Tensor of what producer has, which is taken."""
+    producer._handed_out.append(producer)
+    return tensor_at(ctypes.addressof(producer.managed))

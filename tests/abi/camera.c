@@ -26,7 +26,6 @@ int main(void)
 	if (dlbuf_recv(NULL, 0, NULL, t, &n, &f) != -ENOSYS ||
 	    dlbuf_alloc_fd(1, NULL, &fd) != -ENOSYS ||
 	    dlbuf_camera_open("", NULL, &cam) != -ENOSYS ||
-	    dlbuf_syncobj_export(0, 0, 0, &fd) != -ENOSYS ||
 	    dlbuf_pool_create(NULL, 0, NULL, &pool) != -ENOSYS)
 		return 2;
 	puts(dlbuf_last_error());

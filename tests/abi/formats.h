@@ -30,7 +30,8 @@ static int check(const struct code *codes, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		const struct code *c = &codes[i];
 		struct dlbuf_format_info f = { .size = sizeof(f) };
-		const char *space = dlbuf_code_space_name(c->space);
+		const char *space = c->space == DLBUF_CODE_DRM ? "DRM" :
+				    c->space == DLBUF_CODE_V4L2 ? "V4L2" : "libcamera";
 		const char *name;
 
 		if (dlbuf_format_find(c->code, c->modifier, c->space, &f)) {

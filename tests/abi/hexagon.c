@@ -5,7 +5,6 @@
  */
 #include <fastrpc/AEEStdErr.h>
 #include <fastrpc/remote.h>
-#include <fastrpc/rpcmem.h>
 
 /* The results of the library and its own names for domains, while these are theirs. */
 #define CODE(name) THEIRS_##name = (int)(name)
@@ -67,11 +66,8 @@ NUMBER(HEXAGON_MAP_STATIC, FASTRPC_MAP_STATIC);
 NUMBER(HEXAGON_MAP_FD, FASTRPC_MAP_FD);
 NUMBER(HEXAGON_MAP_FD_DELAYED, FASTRPC_MAP_FD_DELAYED);
 NUMBER(HEXAGON_MAP_FD_NOMAP, FASTRPC_MAP_FD_NOMAP);
-NUMBER(HEXAGON_REMOTE_MAP_STATIC, REMOTE_MAP_MEM_STATIC);
 NUMBER(HEXAGON_GET_DSP_INFO, DSPRPC_GET_DSP_INFO);
 NUMBER(HEXAGON_DOMAIN_SUPPORT, DOMAIN_SUPPORT);
-NUMBER(RPCMEM_HEAP_SYSTEM, RPCMEM_HEAP_ID_SYSTEM);
-NUMBER(RPCMEM_CACHED, RPCMEM_FLAG_CACHED);
 
 #define FIELD(name, theirs) \
 	NUMBER(offsetof(struct hexagon_capability, name), \

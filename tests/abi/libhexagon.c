@@ -92,7 +92,6 @@ TEST(results_without_a_session)
 {
 	struct buffer b = new_buffer();
 	struct hexagon_api api;
-	uint64_t dsp;
 
 	library("libcdsprpc.so.1");
 	REQUIRE_OK(hexagon_load(HEXAGON_CDSP, &api));
@@ -105,8 +104,6 @@ TEST(results_without_a_session)
 	CHECK_EQ(MAP(3, b.fd, 0, HEXAGON_MAP_FD), AEE_ENOTINITIALIZED);
 	CHECK_EQ(api.fastrpc_munmap(3, -1, b.p, BYTES), AEE_EBADPARM);
 	CHECK_EQ(api.fastrpc_munmap(3, b.fd, b.p, BYTES), AEE_ENOTINITIALIZED);
-	CHECK(api.remote_mem_map(3, b.fd, HEXAGON_REMOTE_MAP_STATIC,
-				 (uintptr_t)b.p, BYTES, &dsp));
 	close(b.fd);
 	munmap(b.p, BYTES);
 }

@@ -93,7 +93,6 @@ IOCTL(UAPI_IOCTL_SYNCOBJ_FD_TO_HANDLE, DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE);
 NUMBER(UAPI_SYNCOBJ_CREATE_SIGNALED, DRM_SYNCOBJ_CREATE_SIGNALED);
 NUMBER(UAPI_SYNCOBJ_SYNC_FILE, DRM_SYNCOBJ_FD_TO_HANDLE_FLAGS_IMPORT_SYNC_FILE);
 NUMBER(UAPI_SYNCOBJ_SYNC_FILE, DRM_SYNCOBJ_HANDLE_TO_FD_FLAGS_EXPORT_SYNC_FILE);
-NUMBER(UAPI_SYNCOBJ_WAIT_AVAILABLE, DRM_SYNCOBJ_WAIT_FLAGS_WAIT_AVAILABLE);
 STRUCT(uapi_syncobj_create, drm_syncobj_create);
 FIELD(uapi_syncobj_create, drm_syncobj_create, handle);
 FIELD(uapi_syncobj_create, drm_syncobj_create, flags);
@@ -110,19 +109,4 @@ FIELD(uapi_syncobj_transfer, drm_syncobj_transfer, dst_handle);
 FIELD(uapi_syncobj_transfer, drm_syncobj_transfer, src_point);
 FIELD(uapi_syncobj_transfer, drm_syncobj_transfer, dst_point);
 FIELD(uapi_syncobj_transfer, drm_syncobj_transfer, flags);
-#endif
-
-#ifdef PART_EVENTFD
-#include <drm.h>
-#include "system/uapi.h"
-#ifndef DRM_IOCTL_SYNCOBJ_EVENTFD
-#error too old: drm.h has no DRM_IOCTL_SYNCOBJ_EVENTFD
-#endif
-NUMBER(UAPI_IOCTL_SYNCOBJ_EVENTFD, DRM_IOCTL_SYNCOBJ_EVENTFD);
-STRUCT(uapi_syncobj_eventfd, drm_syncobj_eventfd);
-FIELD(uapi_syncobj_eventfd, drm_syncobj_eventfd, handle);
-FIELD(uapi_syncobj_eventfd, drm_syncobj_eventfd, flags);
-FIELD(uapi_syncobj_eventfd, drm_syncobj_eventfd, point);
-FIELD(uapi_syncobj_eventfd, drm_syncobj_eventfd, fd);
-FIELD(uapi_syncobj_eventfd, drm_syncobj_eventfd, pad);
 #endif

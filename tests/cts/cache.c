@@ -84,10 +84,10 @@ static void allocations(void *arg)
 
 	cts_delete(cts_import(dev, fd, 16384));
 	CHECK_EQ(KTAP_ALLOCS(dlbuf_import(dev, fd, &layout, NULL, t)), 1);
-	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share(t[0], &u)), 1);
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share(t[0], NULL, &u)), 1);
 	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share_legacy(t[0], &old)), 1);
 	cts_delete(u);
-	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_view(t[0], &layout, &u)), 1);
+	CHECK_EQ(KTAP_ALLOCS(dlbuf_tensor_share(t[0], &layout, &u)), 1);
 	if (!strcmp(cts_access->backend, "cpu")) {
 		CHECK_EQ(KTAP_ALLOCS(dlbuf_acquire(u, DLBUF_RW, NULL, NULL)), 0);
 		CHECK_EQ(KTAP_ALLOCS(dlbuf_release(u, NULL, NULL)), 0);
@@ -130,43 +130,6 @@ static void fd_number_reused(void *arg)
 	CHECK_EQ(cts_stats(dev).misses, 2);
 	cts_delete(t);
 	close(other);
-}
-
-/* Each buffer of a pool comes back as itself, beyond the first buckets. */
-static void pool(void *arg)
-{
-	enum { N = 200 };
-	struct dlbuf_device *dev AUTO_DEV = cts_open();
-	DLManagedTensorVersioned *t;
-	void *data[N];
-	int fds[N];
-
-	for (uint32_t i = 0; i < N; i++) {
-		fds[i] = cts_alloc("udmabuf", 4096);
-		cts_poke(fds[i], 0, &i, sizeof(i));
-		t = cts_import(dev, fds[i], 4096);
-		data[i] = t->dl_tensor.data;
-		cts_delete(t);
-	}
-	for (uint32_t round = 0; round < 3; round++)
-		for (uint32_t i = 0; i < N; i++) {
-			t = cts_import(dev, fds[i], 4096);
-			CHECK(t->dl_tensor.data == data[i]);
-			cts_delete(t);
-		}
-	CHECK_EQ(cts_stats(dev).misses, N);
-	CHECK_EQ(cts_stats(dev).hits, 3 * N);
-	CHECK_EQ(cts_stats(dev).idle, N);
-	for (uint32_t i = 0; i < N; i += 37) {
-		uint32_t got = ~0u;
-
-		t = cts_import(dev, fds[i], 4096);
-		cts_read(t, 0, &got, sizeof(got));
-		CHECK_EQ(got, i);
-		cts_delete(t);
-	}
-	for (uint32_t i = 0; i < N; i++)
-		close(fds[i]);
 }
 
 static void trim(void *arg)
@@ -298,7 +261,7 @@ static void *importer(void *arg)
 		DLManagedTensorVersioned *t, *u;
 
 		if (dlbuf_import(s->dev, s->fds[i % 4], &layout, NULL, &t) ||
-		    dlbuf_tensor_share(t, &u)) {
+		    dlbuf_tensor_share(t, NULL, &u)) {
 			__atomic_add_fetch(&s->failures, 1, __ATOMIC_RELAXED);
 			continue;
 		}
@@ -410,7 +373,6 @@ void cts_cases_cache(void)
 	ktap_case("cache/hit", hit, NULL);
 	ktap_case("cache/allocations", allocations, NULL);
 	ktap_case("cache/fd-number-reused", fd_number_reused, NULL);
-	ktap_case("cache/pool", pool, NULL);
 	ktap_case("cache/trim", trim, NULL);
 	ktap_case("cache/memory", memory, NULL);
 	ktap_case("cache/few-fds", few_fds, NULL);

@@ -84,6 +84,8 @@ struct dlbuf_device *cts_open_second(void);
 
 /* A new dma-buf; skips the case where the device cannot take such a one. */
 int cts_alloc(const char *exporter, uint64_t bytes);
+/* A dma-buf of heap:system, whose fd is for reading only. */
+int cts_alloc_read_only(uint64_t bytes);
 
 /*
  * Skips the case where the device takes a udmabuf only if it knows the memfd:
@@ -167,6 +169,9 @@ struct cts_syscall {
  */
 int cts_trace(void (*before)(void *), void (*traced)(void *), void *arg,
 	      struct cts_syscall *calls, int max);
+/* traced() makes these six DMA_BUF_IOCTL_SYNC; skips the case where it cannot trace. */
+void cts_check_brackets(void (*before)(void *), void (*traced)(void *), void *arg,
+			const uint64_t want[6]);
 
 /* ---- real fences, made by vgem */
 
@@ -209,5 +214,6 @@ void cts_cases_pool(void);
 void cts_cases_path(void);
 void cts_cases_fork(void);
 void cts_cases_fault(void);
+void cts_cases_words(void);
 
 #endif /* CTS_H */

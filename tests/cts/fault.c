@@ -77,11 +77,11 @@ static int walk(int fd)
 	copies = dev->backend->can_detile;
 	ret = dlbuf_import(dev, fd, &layout, NULL, &t);
 	if (!ret)
-		ret = dlbuf_tensor_share(t, &u);
+		ret = dlbuf_tensor_share(t, NULL, &u);
 	if (!ret)
 		ret = dlbuf_tensor_share_legacy(t, &old);
 	if (!ret)
-		ret = dlbuf_tensor_view(t, &layout, &view);
+		ret = dlbuf_tensor_share(t, &layout, &view);
 	if (!ret)
 		ret = dlbuf_tensor_import(dev, t, NULL, &again);
 	if (!ret)

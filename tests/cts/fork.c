@@ -51,7 +51,7 @@ static void parent_begin(struct parent *p)
 	p->dev = cts_open();
 	REQUIRE_OK(dlbuf_import_frame(p->dev, &f, NULL, t, &n));
 	p->t = t[0];
-	REQUIRE_OK(dlbuf_tensor_share(p->t, &p->share));
+	REQUIRE_OK(dlbuf_tensor_share(p->t, NULL, &p->share));
 	REQUIRE_OK(dlbuf_tensor_share_legacy(p->t, &p->legacy));
 	REQUIRE_OK(dlbuf_alloc(&p->dev, 1, &layout, NULL, &p->alloc));
 	REQUIRE_OK(dlbuf_pool_create(&p->dev, 1, &opts, &p->pool));
@@ -142,7 +142,7 @@ static void child(struct parent *p, const char *own)
 	CHECK_ERR(dlbuf_pending(p->t, DLBUF_READ, &fd), -ESTALE);
 	CHECK_ERR(dlbuf_device_drain(p->dev, 0), -ESTALE);
 	CHECK_ERR(dlbuf_tensor_get_info(p->t, &info), -ESTALE);
-	CHECK_ERR(dlbuf_tensor_share(p->t, &t), -ESTALE);
+	CHECK_ERR(dlbuf_tensor_share(p->t, NULL, &t), -ESTALE);
 	CHECK_SAYS("belongs to the process that forked this one");
 	give_up(p);
 #ifdef CONFIG_FAULT_INJECTION

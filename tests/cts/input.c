@@ -153,7 +153,7 @@ static void errors(void *arg)
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES), ro AUTO_FD, got = -7, n = 0;
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
 	int memfd AUTO_FD = memfd_create("another size", 0), sock AUTO_FD;
-	DLBUF_OPTS(dlbuf_heap_opts, for_reading, .access = DLBUF_READ);
+	DLBUF_OPTS(dlbuf_alloc_opts, heap, .exporter = "heap:system");
 	DLBUF_OPTS(dlbuf_import_opts, read, .access = DLBUF_READ);
 	DLBUF_OPTS(dlbuf_import_opts, copy, .flags = DLBUF_IMPORT_MAY_COPY,
 		   .paths = DLBUF_PATH_BIT(DLBUF_PATH_COPY));
@@ -168,7 +168,7 @@ static void errors(void *arg)
 	};
 
 	half.dtype.bits = 4;
-	REQUIRE_OK(dlbuf_heap_alloc("system", BYTES, &for_reading, &ro));
+	ro = cts_alloc_read_only(BYTES);
 	sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	REQUIRE(sock >= 0 && memfd >= 0);
 	REQUIRE_OK(dlbuf_import(dev, fd, &byte, &read, &t));
@@ -176,14 +176,14 @@ static void errors(void *arg)
 	CHECK_ERR(dlbuf_device_forget(NULL, fd), -EINVAL);
 	CHECK_ERR(dlbuf_probe(dev, ro, DLBUF_RW, count, &n), -EACCES);
 	CHECK_ERR(dlbuf_import_frame(dev, &f, &rw, u, &nu), -EACCES);
-	CHECK_ERR(dlbuf_tensor_view(t, &half, u), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_tensor_share(t, &half, u), -EOPNOTSUPP);
 	CHECK_ERR(dlbuf_tensor_import(dev, t, &copy, u), -EOPNOTSUPP);
 	CHECK_ERR(dlbuf_pending(t, 0, &got), -EINVAL);
 	CHECK_ERR(dlbuf_pending(t, DLBUF_WRITE, &got), -EACCES);
 	CHECK_ERR(dlbuf_udmabuf_remember(memfd, memfd), -EBADF);
 	CHECK_ERR(dlbuf_udmabuf_remember(fd, fd), -EBADF);
 	CHECK_ERR(dlbuf_udmabuf_remember(fd, memfd), -EINVAL);
-	CHECK_ERR(dlbuf_heap_alloc("system", UINT64_MAX, NULL, &got), -ENOMEM);
+	CHECK_ERR(dlbuf_alloc_fd(UINT64_MAX, &heap, &got), -ENOMEM);
 	CHECK_ERR(dlbuf_send(-1, &t, 1, NULL), -EBADF);
 	CHECK_ERR(dlbuf_send(sock, &t, 1, NULL), -ENOTCONN);
 	CHECK(!u[0] && got == -7 && !n);

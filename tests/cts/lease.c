@@ -284,7 +284,7 @@ static void several(void *arg)
 	struct held f;
 
 	open_frame(&f, &h);
-	REQUIRE_OK(dlbuf_tensor_share(f.t[1], &share));
+	REQUIRE_OK(dlbuf_tensor_share(f.t[1], NULL, &share));
 	REQUIRE_OK(dlbuf_tensor_share_legacy(f.t[1], &old));
 	for (int i = 0; i < NFENCES; i++)
 		fence_after_open(&f, &fences[i]);

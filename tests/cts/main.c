@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alloc/trial.h"
 #include "cts.h"
 
 const char *cts_device = "cpu";
@@ -108,6 +109,7 @@ int main(int argc, char **argv)
 	ktap_prefix("cts@%s", cts_access->backend);
 	if (!cts_computes) {
 		cts_stand_in();
+		trial_none = !strcmp(cts_access->backend, "vulkan");
 		puts("# nothing computes: the CPU moves the bytes of the device's copies, and "
 		     "those of frames are not compared");
 	}
@@ -129,5 +131,6 @@ int main(int argc, char **argv)
 	cts_cases_path();
 	cts_cases_fork();
 	cts_cases_fault();
+	cts_cases_words();
 	return ktap_run(argc, argv);
 }

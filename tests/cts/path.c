@@ -99,7 +99,7 @@ static void overlapping(void *arg)
 	DLManagedTensorVersioned *t AUTO_TENSOR = by_path(dev, fd, *path), *u = NULL;
 	unsigned char want[4096], got[4096];
 
-	REQUIRE_OK(dlbuf_tensor_share(t, &u));
+	REQUIRE_OK(dlbuf_tensor_share(t, NULL, &u));
 	cts_pattern(want, sizeof(want), 4);
 	cts_poke(fd, 8192, want, sizeof(want));
 	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, NULL, NULL));

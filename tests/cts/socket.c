@@ -197,7 +197,7 @@ static void tensors(void *arg)
 	cts_pattern(want, sizeof(want), 9);
 	cts_poke(fd, 1000, want, sizeof(want));
 	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t[0]));
-	REQUIRE_OK(dlbuf_tensor_share(t[0], &t[2]));
+	REQUIRE_OK(dlbuf_tensor_share(t[0], NULL, &t[2]));
 	layout.shape = (int64_t *)narrow;
 	layout.strides = (int64_t *)compact;
 	layout.byte_offset = 0;

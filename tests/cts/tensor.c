@@ -29,7 +29,7 @@ static void share(void *arg)
 	unsigned char want[64], got[64];
 
 	CHECK_EQ(dlbuf_import(dev, fd, &layout, NULL, &a), 0);
-	CHECK_EQ(dlbuf_tensor_share(a, &b), 0);
+	CHECK_EQ(dlbuf_tensor_share(a, NULL, &b), 0);
 	CHECK(a != b);
 	CHECK(a->dl_tensor.data == b->dl_tensor.data);
 	CHECK_EQ(a->dl_tensor.byte_offset, b->dl_tensor.byte_offset);
@@ -43,7 +43,7 @@ static void share(void *arg)
 	CHECK_EQ(ia.end, ib.end);
 	CHECK_EQ(cts_stats(dev).tensors, 2);
 	cts_delete(a);
-	CHECK_EQ(dlbuf_tensor_share(b, &c), 0);
+	CHECK_EQ(dlbuf_tensor_share(b, NULL, &c), 0);
 	cts_pattern(want, sizeof(want), 1);
 	cts_poke(fd, 1234, want, sizeof(want));
 	cts_read(c, 1234, got, sizeof(got));
@@ -66,7 +66,7 @@ static int corner(const DLManagedTensorVersioned *t, uint64_t at,
 				  .shape = shape, .strides = strides,
 				  .byte_offset = at };
 
-	return dlbuf_tensor_view(t, &layout, out);
+	return dlbuf_tensor_share(t, &layout, out);
 }
 
 /* The device finds element 0 at data, or at byte_offset from the handle. */
@@ -121,7 +121,7 @@ static void view(void *arg)
 	layout.byte_offset = PITCH;
 	shape[0] = 4;
 	strides[0] = 1;
-	REQUIRE_OK(dlbuf_tensor_view(u, &layout, &v));
+	REQUIRE_OK(dlbuf_tensor_share(u, &layout, &v));
 	check_at(v, all, 1024 + 24 + PITCH);
 	/* The first and the last byte, and no other. */
 	CHECK_ERR(corner(t, 2 * PITCH - 1, &got), -ERANGE);
@@ -130,14 +130,13 @@ static void view(void *arg)
 	CHECK_ERR(corner(t, UINT64_MAX, &got), -EOVERFLOW);
 	CHECK_ERR(corner(t, -(uint64_t)1024 - 1, &got), -EOVERFLOW);
 	layout.byte_offset = 1;
-	CHECK_ERR(dlbuf_tensor_view(t, &layout, &got), -EINVAL);
-	CHECK_ERR(dlbuf_tensor_view(t, NULL, &got), -EINVAL);
-	CHECK_ERR(dlbuf_tensor_view(t, &layout, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_tensor_share(t, &layout, &got), -EINVAL);
+	CHECK_ERR(dlbuf_tensor_share(t, &layout, NULL), -EINVAL);
 	CHECK(!got);
 	/* No elements; and of these, none. */
 	shape[0] = 0;
 	layout.byte_offset = end - 1024;
-	REQUIRE_OK(dlbuf_tensor_view(t, &layout, &got));
+	REQUIRE_OK(dlbuf_tensor_share(t, &layout, &got));
 	CHECK(!got->dl_tensor.data);
 	CHECK_ERR(corner(got, 0, &none), -ERANGE);
 	CHECK(!none);
@@ -318,7 +317,7 @@ static void outlives_device(void *arg)
 	cts_poke(keep, 0, want, sizeof(want));
 	cts_read(t, 0, got, sizeof(got));
 	CHECK(!memcmp(want, got, sizeof(got)));
-	CHECK_EQ(dlbuf_tensor_share(t, &u), 0);
+	CHECK_EQ(dlbuf_tensor_share(t, NULL, &u), 0);
 	cts_delete(t);
 	cts_read(u, 0, got, sizeof(got));
 	CHECK(!memcmp(want, got, sizeof(got)));

@@ -410,6 +410,28 @@ static void refusals(void *arg)
 	close(pipes[1]);
 }
 
+/* The modifiers that the device has for a fourcc. */
+struct modifiers {
+	uint32_t code;
+	uint64_t list[64];
+	uint32_t nplanes[64];	/* in memory */
+	size_t n;
+};
+
+static int note_modifier(const struct dlbuf_device_format *f, void *data)
+{
+	struct modifiers *m = data;
+
+	if (f->code_space == DLBUF_CODE_DRM && f->code == m->code) {
+		CHECK(f->modifier != DLBUF_MOD_INVALID &&
+		      !m->n == (f->modifier == DLBUF_MOD_LINEAR));
+		REQUIRE(m->n < ARRAY_SIZE(m->list));
+		m->nplanes[m->n] = f->nplanes;
+		m->list[m->n++] = f->modifier;
+	}
+	return 0;
+}
+
 /* The list has what is imported, and nothing else. */
 static void modifiers(void *arg)
 {
@@ -419,28 +441,17 @@ static void modifiers(void *arg)
 	DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 	int fd AUTO_FD = cts_alloc("udmabuf", BYTES);
 	struct dlbuf_frame f = nv12(&fd);
-	uint64_t list[64];
+	struct modifiers m = { .code = f.code };
 
-	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-		size_t n = ARRAY_SIZE(list);
-
-		CHECK_OK(dlbuf_device_modifiers(dev, kinds[i].code, list, &n));
-		CHECK(n >= 1 && n <= ARRAY_SIZE(list));
-		CHECK_EQ(list[0], DLBUF_MOD_LINEAR);
-		for (size_t j = 1; j < n; j++)
-			CHECK(list[j] != DLBUF_MOD_LINEAR &&
-			      list[j] != DLBUF_MOD_INVALID);
-	}
+	CHECK_OK(dlbuf_device_formats(dev, note_modifier, &m));
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++) {
-		size_t n = ARRAY_SIZE(list);
 		bool has = false;
 		uint32_t nt;
 		int ret;
 
 		f.modifier = all[i];
-		CHECK_OK(dlbuf_device_modifiers(dev, f.code, list, &n));
-		for (size_t j = 0; j < n; j++)
-			has |= list[j] == all[i];
+		for (size_t j = 0; j < m.n; j++)
+			has |= m.list[j] == all[i];
 		ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &nt);
 		/* A driver that lists it may want other memory. */
 		CHECK(!ret ? has : all[i] != DLBUF_MOD_LINEAR);
@@ -452,6 +463,8 @@ static void modifiers(void *arg)
 /*
  * Pitches and offsets that a driver may not have are taken or refused; also by NVK, which
  * ends the process for a pitch and ignores all offsets, and by ANV, which is out of memory.
+ * Compressed frames have more planes in memory, all of which the driver gets. It takes one of
+ * these layouts if there are two, and none of a frame that lacks one.
  */
 static void layouts(void *arg)
 {
@@ -459,28 +472,34 @@ static void layouts(void *arg)
 	static const int64_t pitches[] = { 400, 448, 512, 576, 4096 };
 	static const uint64_t offsets[] = { 0, 256, 65536 };
 	struct dlbuf_device *dev AUTO_DEV = cts_open();
+	uint64_t taken = 0;
 	int fd AUTO_FD = -1;
-	uint64_t list[64];
-	size_t n = ARRAY_SIZE(list);
+	struct modifiers m = { .code = CC('X', 'R', '2', '4') };
 
 	if (!dev->backend->can_detile)
 		SKIP("the device makes no copies");
 	detile_linear = true;
 	fd = buffer(1);
 	CHECK_OK(dlbuf_device_get_info(dev, &info));
-	CHECK_OK(dlbuf_device_modifiers(dev, CC('X', 'R', '2', '4'), list, &n));
-	for (size_t i = 0; i < n * ARRAY_SIZE(pitches) * ARRAY_SIZE(offsets); i++) {
+	CHECK_OK(dlbuf_device_formats(dev, note_modifier, &m));
+	for (size_t i = 0; i < m.n * ARRAY_SIZE(pitches) * ARRAY_SIZE(offsets); i++) {
 		uint64_t offset = offsets[i % ARRAY_SIZE(offsets)];
 		int64_t pitch = pitches[i / ARRAY_SIZE(offsets) % ARRAY_SIZE(pitches)];
+		size_t k = i / ARRAY_SIZE(offsets) / ARRAY_SIZE(pitches);
 		DLManagedTensorVersioned *t[DLBUF_MAX_PLANES];
 		struct dlbuf_frame f = frame_of(CC('X', 'R', '2', '4'), 100, 40, &fd, 1);
 		uint32_t nt = 0;
 		int ret;
 
-		f.modifier = list[i / ARRAY_SIZE(offsets) / ARRAY_SIZE(pitches)];
-		f.planes[0].pitch = pitch;
-		f.planes[0].offset = offset;
+		f.modifier = m.list[k];
+		f.nplanes = m.nplanes[k];
+		for (uint32_t j = 0; j < f.nplanes; j++)
+			f.planes[j] = (struct dlbuf_plane){
+				.fd = fd, .offset = offset + (j << 16),
+				.pitch = j ? 128 : pitch,
+			};
 		ret = dlbuf_import_frame(dev, &f, &copy_opts, t, &nt);
+		taken |= (uint64_t)!ret << k;
 		CHECK_MSG(!ret || ret == -EOPNOTSUPP || ret == -ERANGE,
 			  "0x%016llx, pitch %lld, offset %llu: %s",
 			  (unsigned long long)f.modifier, (long long)pitch,
@@ -489,7 +508,14 @@ static void layouts(void *arg)
 			CHECK_EQ(ret, -EOPNOTSUPP);
 		while (!ret && nt)
 			cts_delete(t[--nt]);
+		if (f.nplanes-- > 1) {
+			CHECK_ERR(dlbuf_import_frame(dev, &f, &copy_opts, t, &nt), -EOPNOTSUPP);
+			CHECK_SAYS(" planes in memory, the frame says ");
+		}
 	}
+	for (size_t k = 0; k < m.n; k++)
+		CHECK_MSG(m.nplanes[k] != 2 || taken >> k & 1, "0x%016llx",
+			  (unsigned long long)m.list[k]);
 }
 
 /* One dma-buf as bytes and as a frame, in both orders. */

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <linux/dma-buf.h>
+
 #include "cts.h"
 
 /* The mark before and after what is recorded: a call nobody makes in between. */
@@ -82,4 +84,24 @@ int cts_trace(void (*before)(void *), void (*traced)(void *), void *arg,
 		waitpid(pid, &status, 0);
 	}
 	return n;
+}
+
+void cts_check_brackets(void (*before)(void *), void (*traced)(void *), void *arg,
+			const uint64_t want[6])
+{
+	struct cts_syscall calls[64];
+	int n = cts_trace(before, traced, arg, calls, 64), found = 0;
+
+	if (n < 0)
+		SKIP("this system does not let a child be traced");
+	CHECK(n <= 64);
+	for (int i = 0; i < n && i < 64; i++) {
+		if (calls[i].nr != SYS_ioctl ||
+		    calls[i].args[1] != DMA_BUF_IOCTL_SYNC)
+			continue;
+		if (found < 6)
+			CHECK_EQ(calls[i].value, want[found]);
+		found++;
+	}
+	CHECK_EQ(found, 6);
 }

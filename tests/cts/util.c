@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <linux/dma-buf.h>
+#include <linux/dma-heap.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 
@@ -213,6 +214,20 @@ int cts_alloc(const char *exporter, uint64_t bytes)
 		     s.reason);
 	}
 	return fd;
+}
+
+int cts_alloc_read_only(uint64_t bytes)
+{
+	struct dma_heap_allocation_data data = {
+		.len = bytes, .fd_flags = O_RDONLY | O_CLOEXEC,
+	};
+	int heap = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC);
+
+	if (heap < 0)
+		ABSENT("/dev/dma_heap/system: %s", strerror(errno));
+	REQUIRE(!ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &data));
+	close(heap);
+	return data.fd;
 }
 
 int cts_reuse(int fd, const char *exporter, uint64_t bytes)

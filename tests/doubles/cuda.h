@@ -37,7 +37,6 @@
 
 /* Numbers of CUDA's that dlbuf has no use for; compared by tests/abi/cuda, too. */
 enum {
-	CUABI_INVALID_VALUE = 1,
 	CUABI_NOT_INITIALIZED = 3,
 	CUABI_DEVICE_UNAVAILABLE = 46,
 	CUABI_INVALID_CONTEXT = 201,

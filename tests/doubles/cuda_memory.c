@@ -654,8 +654,9 @@ cuda_result cuMemGetHandleForAddressRange(void *handle, cuda_pointer p,
 	r = range_around(p);
 	if (!r)
 		return end(refuse(CUABI_INVALID_VALUE, "no device memory"));
-	if (r->object.kind == FAKE_HOST_MEMORY ? !d->host_export :
-	    d->no_export || !r->block)
+	if (r->object.kind == FAKE_HOST_MEMORY && !d->host_export)
+		return end(CUABI_INVALID_VALUE);
+	if (r->object.kind != FAKE_HOST_MEMORY && (d->no_export || !r->block))
 		return end(CUABI_NOT_SUPPORTED);
 	at = p - (r->block ? r->block->address : r->address);
 	size = r->block ? r->block->size : page_up(r->bytes);

@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <linux/dma-heap.h>
 
 #include "backends/hexagon/api.h"
 #include "common/memory.h"
@@ -29,19 +28,16 @@ static struct fake_hexagon fake;
 struct driver *const driver = &fake.driver;
 const char driver_name[] = "hexagon";
 
-/* A map of the DSP's, a registration, or an rpcmem buffer. */
+/* A map of the DSP's, or a registration. */
 struct entry {
 	struct entry *next;
 	int domain, fd, refs;
 	void *p;
 	size_t size;
 	ino_t ino;		/* of fd, as it was */
-	uint64_t dsp;
-	bool by_address;
 };
 static struct entry *entries[FAKE_KINDS];
 static unsigned int sessions[HEXAGON_EFFECTIVE_DOMAINS];
-static uint64_t next_dsp;
 
 static struct entry *entry_add(unsigned int kind, const struct entry *model)
 {
@@ -69,7 +65,7 @@ static void entry_remove(unsigned int kind, struct entry *e)
 static struct entry *map_of(int domain, int fd)
 {
 	for (struct entry *e = entries[FAKE_MAP]; e; e = e->next)
-		if (e->domain == domain && e->fd == fd && !e->by_address)
+		if (e->domain == domain && e->fd == fd)
 			return e;
 	return NULL;
 }
@@ -154,7 +150,7 @@ static int add_map(const struct entry *model, int offset, int flags)
 		return AEE_EBADPARM;
 	if (!has_session(model->domain))
 		return AEE_ENOTINITIALIZED;
-	if (!model->by_address && map_of(model->domain, model->fd))
+	if (map_of(model->domain, model->fd))
 		return AEE_EALREADY;
 	if (fake.unsupported)
 		return AEE_EUNSUPPORTED;
@@ -164,7 +160,6 @@ static int add_map(const struct entry *model, int offset, int flags)
 	    model->size > (uint64_t)lseek(model->fd, 0, SEEK_END))
 		return AEE_EFAILED;
 	entry_add(FAKE_MAP, model);
-	fake.map.dsp = model->dsp;
 	return 0;
 }
 
@@ -208,46 +203,6 @@ int fastrpc_munmap(int domain, int fd, void *p, size_t size)
 	look_at_end(e, p, size);
 	entry_remove(FAKE_MAP, e);
 	return end(0);
-}
-
-int remote_mem_map(int domain, int fd, int flags, uint64_t p, size_t size,
-		   uint64_t *dsp)
-{
-	struct entry model = {
-		.domain = domain, .fd = fd, .p = (void *)(uintptr_t)p,
-		.size = size, .refs = 1, .ino = inode_of(fd), .by_address = true,
-	};
-	int ret = begin(__func__);
-
-	if (!ret && (fd < 0 || flags != HEXAGON_REMOTE_MAP_STATIC || !dsp)) {
-		wrong("remote_mem_map(): fd %d, flags %d", fd, flags);
-		ret = AEE_EBADPARM;
-	}
-	/* Mapping an fd twice is undefined. */
-	for (struct entry *e = entries[FAKE_MAP]; !ret && e; e = e->next)
-		if (e->by_address && e->domain == domain && e->fd == fd)
-			wrong("remote_mem_map(): fd %d is mapped already", fd);
-	if (!ret && fake.linux_driver)
-		ret = AEE_EFAILED;
-	model.dsp = next_dsp += 0x1000000;
-	if (!ret)
-		ret = add_map(&model, 0, flags);
-	if (!ret)
-		*dsp = model.dsp;
-	return end(ret);
-}
-
-int remote_mem_unmap(int domain, uint64_t dsp, size_t size)
-{
-	int ret = begin(__func__);
-
-	for (struct entry *e = entries[FAKE_MAP]; !ret && e; e = e->next)
-		if (e->by_address && e->domain == domain && e->dsp == dsp) {
-			look_at_end(e, e->p, size);
-			entry_remove(FAKE_MAP, e);
-			return end(0);
-		}
-	return end(ret ? ret : AEE_EFAILED);
 }
 
 /* ---------------------------------------------------------------- registrations */
@@ -319,85 +274,6 @@ void remote_register_buf_attr2(void *p, size_t size, int fd, int attr)
 {
 	begin(__func__);
 	register_buffer(p, size, fd, attr);
-	end(0);
-}
-
-/* ---------------------------------------------------------------- rpcmem */
-
-/* From the dma-heap; a memfd stands for it on a machine without. */
-static int new_buffer(size_t size)
-{
-	struct dma_heap_allocation_data data = {
-		.len = size, .fd_flags = O_RDWR | O_CLOEXEC,
-	};
-	int heap = open("/dev/dma_heap/system", O_RDONLY | O_CLOEXEC), fd;
-
-	if (heap >= 0) {
-		fd = ioctl(heap, DMA_HEAP_IOCTL_ALLOC, &data) ? -1 : (int)data.fd;
-		close(heap);
-		return fd;
-	}
-	return memory_fd("rpcmem", size);
-}
-
-EXPORT void *rpcmem_alloc2(int heap, uint32_t flags, size_t size);
-EXPORT void *rpcmem_alloc2(int heap, uint32_t flags, size_t size)
-{
-	struct entry e = { .size = size };
-	bool fails = begin(__func__);
-
-	e.fd = fails ? -1 : new_buffer(size);
-	if (e.fd < 0)
-		return end(0), NULL;
-	/* The library looks for NULL only, and goes on with what it got. */
-	e.p = fake.failing && !strcmp(fake.failing, "mmap") ? MAP_FAILED :
-	      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, e.fd, 0);
-	e.ino = inode_of(e.fd);
-	/* Nothing promises zeros. */
-	if (e.p != MAP_FAILED) {
-		memset(e.p, 0x5a, size);
-		register_buffer(e.p, (int)size, e.fd, 0);
-	}
-	entry_add(FAKE_RPCMEM, &e);
-	end(0);
-	return e.p;
-}
-
-void *rpcmem_alloc(int heap, uint32_t flags, int size)
-{
-	return rpcmem_alloc2(heap, flags, size);
-}
-
-int rpcmem_to_fd(void *p)
-{
-	int fd = -1;
-
-	begin(__func__);
-	for (struct entry *e = entries[FAKE_RPCMEM]; e; e = e->next)
-		if (e->p == p)
-			fd = fake.low_fd ? fake.low_fd : e->fd;
-	return end(fd);
-}
-
-void rpcmem_free(void *p)
-{
-	struct entry *e;
-
-	begin(__func__);
-	for (e = entries[FAKE_RPCMEM]; e && e->p != p; e = e->next)
-		;
-	if (!e) {
-		wrong("rpcmem_free(): %p is not rpcmem's", p);
-	} else {
-		for (int i = 0; i < HEXAGON_EFFECTIVE_DOMAINS; i++)
-			if (map_of(i, e->fd))
-				wrong("rpcmem_free(): fd %d is still mapped", e->fd);
-		if (p != MAP_FAILED)
-			deregister(p, (int)e->size);
-		munmap(p, e->size);
-		close(e->fd);
-		entry_remove(FAKE_RPCMEM, e);
-	}
 	end(0);
 }
 
@@ -547,7 +423,6 @@ static const struct word words[] = {
 	{ "none", .sets = { &fake.none } },
 	{ "adsp", .sets = { &fake.adsp } },
 	{ "unsupported", .sets = { &fake.unsupported } },
-	{ "linux", .sets = { &fake.linux_driver } },
 	{ "nosession", .sets = { &fake.nosession } },
 	{ "strict", .sets = { &fake.strict } },
 };

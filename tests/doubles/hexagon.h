@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A double of FastRPC's library (libcdsprpc.so.1 of qualcomm/fastrpc). It has the rules of
- * src/fastrpc_mem.c, src/rpcmem_linux.c and, for remote calls, of the kernel's
+ * src/fastrpc_mem.c and, for remote calls, of the kernel's
  * drivers/misc/fastrpc.c, as far as a caller can see them. What the library would let pass
  * and what breaks later is `wrong`: a map of another address than the buffer's beginning,
  * an fd that is closed before its map or its registration ends.
@@ -16,7 +16,6 @@
  *
  *   none	the machine has no DSP; `adsp` only: it has that one
  *   unsupported	the kernel or the DSP is too old for fastrpc_mmap()
- *   linux	remote_mem_map() refuses dma-bufs, as Linux's own driver does
  *   nosession	no session is open until remote_handle64_open()
  *   strict	the first wrong call aborts
  *
@@ -29,18 +28,16 @@
 #include "backends/hexagon/abi.h"
 #include "common/driver.h"
 
-enum { FAKE_MAP, FAKE_REGISTRATION, FAKE_RPCMEM, FAKE_KINDS };
+enum { FAKE_MAP, FAKE_REGISTRATION, FAKE_KINDS };
 
 struct fake_hexagon {
 	DRIVER;			/* `result` is an AEE code */
-	bool none, adsp, unsupported, linux_driver, nosession;
-	int low_fd;		/* rpcmem_to_fd() gives this instead, or 0: its own */
-	/* The last call of fastrpc_mmap() or remote_mem_map(), and registration. */
+	bool none, adsp, unsupported, nosession;
+	/* The last call of fastrpc_mmap(), and registration. */
 	struct {
 		int domain, fd, offset, flags, attr;
 		void *p;
 		size_t size;
-		uint64_t dsp;
 	} map, registration;
 	unsigned int registrations;	/* calls that began one, or another use of it */
 	unsigned int invokes, by_fd;	/* remote calls; arguments that were recognised */

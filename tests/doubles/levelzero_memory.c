@@ -261,6 +261,9 @@ static ze_result_t export(struct range *r, ze_external_memory_export_fd_t *out)
 	if (out->stype != ZE_STRUCTURE_TYPE_EXTERNAL_MEMORY_EXPORT_FD ||
 	    out->flags != ZE_EXTERNAL_MEMORY_TYPE_FLAG_DMA_BUF)
 		return refuse(ZE_RESULT_ERROR_UNSUPPORTED_ENUMERATION, "pNext");
+	/* Intel's: what the application maps. */
+	if (!r->device && whole->fd < 0)
+		return ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY;
 	if (r->imported || whole->fd < 0 || (fake.no_export && !r->exportable))
 		return ZE_RESULT_ERROR_UNSUPPORTED_FEATURE;
 	out->fd = whole->exported >= 0 ? whole->exported : export_fd(whole);

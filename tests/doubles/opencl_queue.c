@@ -248,6 +248,9 @@ cl_int command_uses(struct event *e, unsigned int i, cl_mem handle)
 
 void queue_flush(struct queue *q)
 {
+	/* First, so that no other thread flushes commands between those that are taken here. */
+	if (q->head)
+		stream_start(&q->stream);
 	while (q->head) {
 		struct event *e = q->head;
 
@@ -506,6 +509,8 @@ clSetEventCallback(cl_event handle, cl_int type,
 					  void *data), void *data)
 {
 	BEGIN(NEEDS_ALL)
+	/* Before the event is looked at, because this may let the lock go. */
+	stream_start(&callbacks);
 	LIVE(event, e, handle, FAKE_EVENT, CL_INVALID_EVENT)
 	if (!fn || type < CL_COMPLETE || type > CL_SUBMITTED)
 		return end(refuse(CL_INVALID_VALUE, "what to call when"));

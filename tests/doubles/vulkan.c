@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -419,6 +420,21 @@ static void check_dedicated(const VkMemoryDedicatedAllocateInfo *info,
 		wrong("vkAllocateMemory: not the size of a dedicated resource");
 }
 
+/* Memory with the bytes of an fd, which is closed. */
+static int copy_of(int fd)
+{
+	off_t bytes = lseek(fd, 0, SEEK_END);
+	int copy = memory_fd("a copy", bytes);
+	void *from = map_fd(fd, bytes, PROT_READ);
+
+	if (!from || pwrite(copy, from, bytes, 0) != bytes)
+		wrong("vkAllocateMemory: a copy of what cannot be read");
+	if (from)
+		munmap(from, bytes);
+	close(fd);
+	return copy;
+}
+
 static VkResult AllocateMemory(VkDevice device,
 			       const VkMemoryAllocateInfo *info,
 			       const VkAllocationCallbacks *alloc,
@@ -470,6 +486,8 @@ static VkResult AllocateMemory(VkDevice device,
 		end();
 		return VK_ERROR_OUT_OF_DEVICE_MEMORY;
 	}
+	if (import && used->apart)
+		fd = copy_of(fd);
 	o = item_make(FAKE_MEMORY);
 	o->address = fake.address_memory;
 	last = import ? o : last;
@@ -587,10 +605,10 @@ static bool has_vgem(void)
 
 /*
  * For programs that do not know of the double: with FAKE_VULKAN=tiled it reads two
- * of Intel's tilings. With FAKE_VULKAN=bridge it is the GPU of CUDA's and of HIP's
- * double, as far as a bridge needs one. Where there is no vgem, or
- * with bridge-event, its SYNC_FDs are eventfds, which the kernel would not take,
- * so that it gives none before their time; with bridge-plain it does.
+ * of Intel's tilings, with `apart` its imports are copies. With FAKE_VULKAN=bridge it
+ * is the GPU of CUDA's and of HIP's double, as far as a bridge needs one. Where there
+ * is no vgem, or with bridge-event, its SYNC_FDs are eventfds, which the kernel would
+ * not take, so that it gives none before their time; with bridge-plain it does.
  */
 static void preset(void)
 {
@@ -600,6 +618,7 @@ static void preset(void)
 	struct fake_physical *p = &fake.physical[0];
 	const char **names = p->extensions;
 
+	p->apart = word && !strcmp(word, "apart");
 	if (!word || (strncmp(word, "bridge", 6) && strcmp(word, "tiled")))
 		return;
 	while (*names)

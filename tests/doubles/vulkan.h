@@ -65,6 +65,7 @@ struct fake_physical {
 	uint64_t granularity;		/* of memory requirements */
 	uint64_t prefetch;		/* bytes that it reads ahead, as V3DV does */
 	bool one_address;		/* ANV: a dma-buf has an address, or none */
+	bool apart;			/* imports are copies of the dma-buf */
 	uint32_t buffer_types, fd_types; /* of the eight memory types */
 	uint32_t full_types;		/* whose heap is full, for imports too, as ANV's */
 	uint64_t max_buffer;		/* with VK_KHR_maintenance4 */

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* See vulkan.h: images with modifiers, and copies from them. */
+#include <string.h>
+#include <sys/mman.h>
+
 #include "vulkan_objects.h"
 
 static struct fake_image nobody_looks;
@@ -194,6 +197,7 @@ static VkResult CreateImage(VkDevice device, const VkImageCreateInfo *info,
 		l.size = l.rowPitch * info->extent.height /
 			 (i ? texels_of(info->format).vsub : 1);
 		o->size = l.offset + l.size > o->size ? l.offset + l.size : o->size;
+		o->follows[i] = l;
 		l.offset = used->tells_no_offset ? 0 : l.offset;
 		o->told[i] = l;
 	}
@@ -303,7 +307,41 @@ static void CmdCopyImageToBuffer(VkCommandBuffer cmd, VkImage image,
 		check_region(o, b, &regions[i]);
 		o->seen->regions[i] = regions[i];
 	}
+	if (c)
+		c->rows = b;
 	end();
+}
+
+/* Its tilings have rows, as LINEAR does: what differs is where a plane is, and its pitch. */
+static void copy_region(const struct item *image, const struct item *rows,
+			const VkBufferImageCopy *r)
+{
+	struct texels t = texels_of(image->seen->format);
+	uint32_t plane = r->imageSubresource.aspectMask == VK_IMAGE_ASPECT_COLOR_BIT ? 0 :
+		__builtin_ctz(r->imageSubresource.aspectMask / VK_IMAGE_ASPECT_PLANE_0_BIT);
+	const VkSubresourceLayout *l = &image->follows[plane];
+	uint64_t at = image->seen->bound + l->offset, texel = t.bytes[plane];
+	uint64_t nfrom = at + l->rowPitch * r->imageExtent.height;
+	char *from = map_memory(image, nfrom, PROT_READ);
+	char *to = map_memory(rows, rows->size, PROT_READ | PROT_WRITE);
+
+	for (uint32_t y = 0; from && to && y < r->imageExtent.height; y++)
+		memcpy(to + r->bufferOffset + y * (r->bufferRowLength / t.across) * texel,
+		       from + at + y * l->rowPitch, r->imageExtent.width / t.across * texel);
+	if (from)
+		munmap(from, nfrom);
+	if (to)
+		munmap(to, rows->size);
+}
+
+/* Copies the images that a test looks at. */
+void execute_image_copies(const struct item *cmd)
+{
+	for (unsigned int i = 0; cmd->rows && i < cmd->nimages; i++)
+		for (uint32_t k = 0; k < cmd->images[i]->seen->nregions; k++)
+			if (cmd->images[i]->seen != &nobody_looks)
+				copy_region(cmd->images[i], cmd->rows,
+					    &cmd->images[i]->seen->regions[k]);
 }
 
 /* To the device or from it, with what is in it. */

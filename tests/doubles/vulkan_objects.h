@@ -31,7 +31,8 @@ struct item {
 	bool owned;		/* by the device, a buffer or an image */
 	VkImageLayout layout;	/* of an image */
 	struct fake_image *seen;
-	VkSubresourceLayout told[4];
+	VkSubresourceLayout told[4], follows[4];
+	struct item *rows;	/* of a command buffer: its images are copied there */
 	bool address;		/* memory that has a device address */
 	struct item *memory;	/* bound to an image */
 	uint64_t size;
@@ -41,7 +42,7 @@ struct item {
 	uint64_t *value;	/* of a timeline */
 	uint64_t last;		/* that was submitted, or signalled */
 	struct item *from, *to; /* of a command buffer's copy */
-	uint64_t bytes;
+	VkBufferCopy region;
 	struct item *held[2];	/* buffers that it has acquired */
 	unsigned int users[2];	/* of a device's queues, whose handles these are; atomic */
 };
@@ -88,6 +89,8 @@ void destroy(const void *handle, enum fake_kind kind);
 
 /* Begins one that does not fail. */
 #define LOCK(name)					\
+	if (fake.look)					\
+		fake.look(name);			\
 	pthread_mutex_lock(&lock);			\
 	call = name;
 
@@ -123,6 +126,8 @@ void pause_briefly(int fd);
 void buffer_barriers(struct item *cmd, uint32_t n,
 		     const VkBufferMemoryBarrier *barriers);
 void execute_copy(const struct item *cmd);
+void execute_image_copies(const struct item *cmd);
+void *map_memory(const struct item *resource, uint64_t bytes, int prot);
 
 /* A timeline's memory, and its value. */
 void timeline_begin(struct item *o, bool shared);

@@ -116,7 +116,7 @@ static void use(struct submission *s, struct item *o)
 static void complete(struct submission *s)
 {
 	if (s->cmd)
-		execute_copy(s->cmd);
+		execute_copy(s->cmd), execute_image_copies(s->cmd);
 	for (unsigned int i = 0; i < s->nuses; i++) {
 		s->uses[i]->pending--;
 		s->uses[i]->signalled = true;

@@ -190,23 +190,25 @@ static void CmdCopyBuffer(VkCommandBuffer cmd, VkBuffer from, VkBuffer to,
 	b = check(FROM_HANDLE(to), FAKE_BUFFER);
 	if (c && a && b) {
 		if (!a->memory || !b->memory || n != 1 ||
-		    regions->srcOffset || regions->dstOffset ||
-		    regions->size > a->size || regions->size > b->size)
+		    regions->srcOffset + regions->size > a->size ||
+		    regions->dstOffset + regions->size > b->size ||
+		    (a == b && regions->srcOffset + regions->size > regions->dstOffset))
 			wrong("vkCmdCopyBuffer: outside of a buffer");
-		if ((c->held[0] != a && c->held[1] != a) ||
-		    (c->held[0] != b && c->held[1] != b) || a->owned ||
-		    !b->owned)
+		/* Within one buffer, which a barrier of its own acquires. */
+		if (a == b ? c->buffers[0] != a || !c->owned :
+		    (c->held[0] != a && c->held[1] != a) ||
+		    (c->held[0] != b && c->held[1] != b) || a->owned || !b->owned)
 			wrong("vkCmdCopyBuffer: a buffer is not ours");
 		c->from = a;
 		c->to = b;
-		c->bytes = regions->size;
+		c->region = *regions;
 	}
 	end();
 }
 
-static void *map(const struct item *buffer, uint64_t bytes, int prot)
+void *map_memory(const struct item *resource, uint64_t bytes, int prot)
 {
-	void *p = map_fd(buffer->memory->fd, bytes, prot);
+	void *p = map_fd(resource->memory->fd, bytes, prot);
 
 	if (!p)
 		wrong("a copy of what cannot be mapped");
@@ -215,18 +217,20 @@ static void *map(const struct item *buffer, uint64_t bytes, int prot)
 
 void execute_copy(const struct item *cmd)
 {
-	void *from, *to;
+	const VkBufferCopy *r = &cmd->region;
+	uint64_t nfrom = r->srcOffset + r->size, nto = r->dstOffset + r->size;
+	char *from, *to;
 
 	if (!cmd->from)
 		return;
-	from = map(cmd->from, cmd->bytes, PROT_READ);
-	to = map(cmd->to, cmd->bytes, PROT_READ | PROT_WRITE);
+	from = map_memory(cmd->from, nfrom, PROT_READ);
+	to = map_memory(cmd->to, nto, PROT_READ | PROT_WRITE);
 	if (from && to)
-		memcpy(to, from, cmd->bytes);
+		memcpy(to + r->dstOffset, from + r->srcOffset, r->size);
 	if (from)
-		munmap(from, cmd->bytes);
+		munmap(from, nfrom);
 	if (to)
-		munmap(to, cmd->bytes);
+		munmap(to, nto);
 	fake.copies++;
 }
 

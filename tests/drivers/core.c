@@ -45,7 +45,7 @@ static char root[256];		/* the folder; "": the preload does nothing */
 static struct file *files;
 static int real = -1;		/* a node with syncobjs */
 
-bool word_noprime, word_nomem, word_hang, word_lost, word_pi4, word_kfd;
+bool word_noprime, word_nomem, word_hang, word_lost, word_pi4, word_kfd, words_now;
 
 void unknown(const char *what, uint64_t number)
 {
@@ -144,19 +144,27 @@ static struct bo *bo_slot(struct file *f)
 	return &f->bos[i];
 }
 
-/*
- * A duplicate out of the way of others, and of their limit: the kernel's handle holds a
- * dma-buf without an fd.
- */
-static int dup_high(int fd)
+/* The kernel needs no fds: the process's limit, which is put back, is not for the stub's. */
+static struct rlimit no_limit(void)
 {
 	struct rlimit old, more;
-	int high;
 
 	getrlimit(RLIMIT_NOFILE, &old);
-	more = (struct rlimit){ 1 << 16, old.rlim_max > 1 << 16 ? old.rlim_max : 1 << 16 };
+	/* To raise the hard limit is root's. */
+	more = old;
+	more.rlim_cur = old.rlim_max;
+	if (old.rlim_max < 2 * HIGH)
+		more = (struct rlimit){ 1 << 16, 1 << 16 };
 	setrlimit(RLIMIT_NOFILE, &more);
-	high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
+	return old;
+}
+
+/* A duplicate out of the way of others: the kernel's handle holds a dma-buf without an fd. */
+static int dup_high(int fd)
+{
+	struct rlimit old = no_limit();
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
+
 	if (high < 0)
 		abort();
 	setrlimit(RLIMIT_NOFILE, &old);
@@ -183,6 +191,7 @@ struct file *file_by_fd(int fd)
 static void own_memory(struct bo *bo)
 {
 	struct dma_heap_allocation_data a = { .len = bo->size, .fd_flags = O_RDWR | O_CLOEXEC };
+	struct rlimit old = no_limit();
 	static int heap = -1;
 	int fd;
 
@@ -195,6 +204,7 @@ static void own_memory(struct bo *bo)
 		abort();
 	bo->fd = dup_high(a.fd);
 	close(a.fd);
+	setrlimit(RLIMIT_NOFILE, &old);
 	bo->ino = inode_of(bo->fd);
 	bo->offset = IMPORTED | (uint64_t)bo->handle << 42;
 }
@@ -343,10 +353,13 @@ static int transfer(struct sync from, struct sync to)
 	return syncobj_ioctl(DRM_IOCTL_SYNCOBJ_TRANSFER, &t);
 }
 
+/* Fences of work that hangs. */
+static int lab = -1, hung[64];
+static unsigned int nhung;
+
 /* Makes a fence of the lab's module that nobody signals a part of all work. */
 static int never(struct sync all)
 {
-	static int lab = -1;
 	struct sync tmp = { syncobj_new(), 0 };
 	struct drm_syncobj_handle h = {
 		.handle = tmp.handle,
@@ -354,13 +367,18 @@ static int never(struct sync all)
 	};
 	int ret;
 
-	if (lab < 0)
-		lab = dup_high(lab_open());
+	if (lab < 0) {
+		h.fd = lab_open();
+		lab = dup_high(h.fd);
+		close(h.fd);
+	}
 	h.fd = lab_fence(lab);
 	ret = syncobj_ioctl(DRM_IOCTL_SYNCOBJ_FD_TO_HANDLE, &h);
 	if (!ret)
 		ret = transfer(tmp, all);
 	syncobj_destroy(tmp.handle);
+	if (words_now && nhung < 64)
+		hung[nhung++] = dup_high(h.fd);
 	close(h.fd);
 	return ret;
 }
@@ -386,7 +404,7 @@ int submit(struct file *f, const struct sync *waits, uint32_t nwaits,
 		f->all.point++;
 		ret = transfer(waits[i], f->all);
 	}
-	if (!ret && word_hang && f->imported) {
+	if (!ret && is_hung(f)) {
 		f->all.point++;
 		ret = never(f->all);
 	}
@@ -810,19 +828,32 @@ static void open_real(void)
 	}
 }
 
+static const struct word words_known[] = {
+	{ "noprime", { &word_noprime } },
+	{ "nomem", { &word_nomem } },
+	{ "hang", { &word_hang } },
+	{ "lost", { &word_lost } },
+	{ "pi4", { &word_pi4 } },
+	{ "kfd", { &word_kfd } },
+};
+
+void drivers_words(const char *words)
+{
+	pthread_mutex_lock(&lock);
+	word_noprime = word_nomem = word_hang = word_lost = false;
+	words_now = true;
+	words_apply(words, words_known, sizeof(words_known) / sizeof(*words_known), other_word);
+	for (; !word_hang && nhung; close(hung[nhung]))
+		lab_signal(lab, hung[--nhung], 0);
+	pthread_mutex_unlock(&lock);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
-	static const struct word words[] = {
-		{ "noprime", { &word_noprime } },
-		{ "nomem", { &word_nomem } },
-		{ "hang", { &word_hang } },
-		{ "lost", { &word_lost } },
-		{ "pi4", { &word_pi4 } },
-		{ "kfd", { &word_kfd } },
-	};
 	const char *folder = getenv("FAKE_DRM_ROOT");
 
-	words_apply(getenv("FAKE_DRM"), words, sizeof(words) / sizeof(*words), other_word);
+	words_apply(getenv("FAKE_DRM"), words_known, sizeof(words_known) / sizeof(*words_known),
+		    other_word);
 	if (!folder || !kernel)
 		return;
 	open_real();

@@ -60,13 +60,18 @@ struct kernel {
 extern const struct kernel kernel_i915, kernel_nouveau, kernel_amdgpu, kernel_v3d,
 	kernel_msm, kernel_panthor, kernel_xe;
 
-/* The words of FAKE_DRM behind the name of the kernel driver. */
+/*
+ * The words of FAKE_DRM behind the name of the kernel driver; or a program gives others, which
+ * act at once: "" ends them all, and what hangs goes on.
+ */
 extern bool word_noprime;	/* no dma-buf is imported: EINVAL */
 extern bool word_nomem;		/* no object is made: ENOMEM */
 extern bool word_hang;		/* no work ends after the first import */
 extern bool word_lost;		/* nor begins, which the kernel driver says */
 extern bool word_pi4;		/* v3d: the older GPU */
 extern bool word_kfd;		/* amdgpu: there is /dev/kfd */
+extern bool words_now;		/* they are a program's */
+void drivers_words(const char *words);
 
 /* Inodes of two file systems may have one number. */
 static inline uint64_t inode_key(const struct stat *st)
@@ -77,7 +82,12 @@ static inline uint64_t inode_key(const struct stat *st)
 /* Drivers submit when a device is created, too. */
 static inline bool is_lost(const struct file *f)
 {
-	return word_lost && f->imported;
+	return word_lost && (words_now || f->imported);
+}
+
+static inline bool is_hung(const struct file *f)
+{
+	return word_hang && (words_now || f->imported);
 }
 
 /* A new object. NULL: out of memory. */

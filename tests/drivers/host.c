@@ -118,12 +118,14 @@ int host_dma_buf(const char *name, uint64_t bytes)
 static int udmabuf(const struct udmabuf_create *c)
 {
 	char path[32];
+	int fd;
 
 	if (fcntl(c->memfd, F_GET_SEALS) < 0 || c->offset ||
 	    lseek(c->memfd, 0, SEEK_END) != (off_t)c->size)
 		return host_dma_buf("dmabuf", c->size);
 	snprintf(path, sizeof(path), "/proc/self/fd/%u", c->memfd);
-	return add_dma_buf(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
+	fd = add_dma_buf(syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC));
+	return fd < 0 ? -errno : fd;
 }
 
 int host_ioctl(int fd, unsigned long request, void *arg, bool *ours)

@@ -123,7 +123,7 @@ static int alloc(struct kfd_ioctl_alloc_memory_of_gpu_args *a)
 		m.cpu = PTR(a->mmap_offset);
 	} else if (!(a->flags & (KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL |
 				 KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP))) {
-		fd = host_dma_buf("amdgpu", m.size);
+		fd = word_nomem ? -1 : host_dma_buf("amdgpu", m.size);
 		if (fd < 0)
 			return -ENOMEM;
 		adopt(&m, fd);
@@ -167,7 +167,7 @@ static int import(struct kfd_ioctl_import_dmabuf_args *i)
 {
 	struct memory m = { .va = i->va_addr, .flags = KFD_IOC_ALLOC_MEM_FLAGS_VRAM };
 
-	if (is_foreign(i->dmabuf_fd))
+	if (is_foreign(i->dmabuf_fd) || word_noprime)
 		return -EINVAL;
 	adopt(&m, i->dmabuf_fd);
 	i->handle = memory_new(m);
@@ -357,11 +357,14 @@ static void *sdma(void *arg)
 	uint64_t *wptr = cpu(q->args.write_pointer_address, 8);
 	uint64_t *rptr = cpu(q->args.read_pointer_address, 8), r = 0;
 	uint32_t *ring = cpu(q->args.ring_base_address, q->args.ring_size), packet[16], n;
+	unsigned int naps = 0;
 
 	while (wait_for(q, wptr, true, UINT64_MAX, 4, r)) {
 		uint64_t w = __atomic_load_n(wptr, __ATOMIC_ACQUIRE);
 
 		while (r < w) {
+			while (is_hung(node) && !__atomic_load_n(&q->stop, __ATOMIC_ACQUIRE))
+				nap(&naps);
 			for (int i = 0; i < 16; i++)
 				packet[i] = ring[(r / 4 + i) % (q->args.ring_size / 4)];
 			if (!run_sdma(q, packet, &n))
@@ -478,9 +481,12 @@ static bool run_aql(struct queue *q, const struct aql *p)
 {
 	static const unsigned int hows[] = { 3, 4, 1, 5 };	/* hsa_signal_condition_t */
 	uint64_t start = ticks();
+	unsigned int naps = 0;
 	struct signal *s;
 	bool go = true;
 
+	while (is_hung(node) && !__atomic_load_n(&q->stop, __ATOMIC_ACQUIRE))
+		nap(&naps);
 	switch (p->header & 0xff) {
 	case 0:		/* the vendor's */
 		if (p->format == 2)

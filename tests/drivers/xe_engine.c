@@ -291,7 +291,9 @@ static void run(struct queue *q, uint64_t pc)
 	uint32_t depth = 0, dw[64], n;
 
 	while (!q->ending) {
-		if (word_hang && q->file->imported) {
+		if (is_lost(q->file))
+			return;
+		if (is_hung(q->file)) {
 			xe_pause();
 			continue;
 		}

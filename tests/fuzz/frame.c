@@ -114,11 +114,12 @@ static void check_crop(const struct dlbuf_frame *f, struct dlbuf_import_opts o,
 {
 	struct dlbuf_frame_layout all[DLBUF_MAX_PLANES];
 	uint64_t first, end, all_first, all_end;
+	struct dlbuf_frame whole = *f;
 	uint32_t nall;
 
-	o.flags |= DLBUF_IMPORT_UNCROPPED;
+	whole.crop = (struct dlbuf_rect){ 0 };
 	/* A group may be whole in the crop and not in the frame. */
-	if (dlbuf_frame_layouts(f, &o, all, &nall))
+	if (dlbuf_frame_layouts(&whole, &o, all, &nall))
 		return;
 	CHECK(n == nall);
 	for (uint32_t i = 0; i < n; i++) {

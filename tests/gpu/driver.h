@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cuda/abi.h"
+#include "backends/cuda/api.h"
 
 /* CUmemLocation, CUmemAllocationProp, CUmemAccessDesc */
 struct driver_location {
@@ -40,111 +40,52 @@ enum {
 	DRIVER_READ_WRITE = 3,
 };
 
-/* X(name, symbol, parameters) */
-#define DRIVER_FUNCTIONS(X)						\
-	X(Init, cuInit, (unsigned int flags))				\
-	X(GetErrorName, cuGetErrorName,					\
-	  (cuda_result result, const char **name))			\
-	X(GetErrorString, cuGetErrorString,				\
-	  (cuda_result result, const char **text))			\
-	X(DriverGetVersion, cuDriverGetVersion, (int *version))		\
-	X(DeviceGet, cuDeviceGet, (cuda_device *dev, int n))		\
-	X(DeviceGetAttribute, cuDeviceGetAttribute,			\
-	  (int *value, cuda_device_attribute attribute, cuda_device dev)) \
-	X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain,		\
-	  (cuda_context *ctx, cuda_device dev))				\
-	X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2,	\
-	  (cuda_device dev))						\
-	X(CtxPushCurrent, cuCtxPushCurrent_v2, (cuda_context ctx))	\
-	X(CtxPopCurrent, cuCtxPopCurrent_v2, (cuda_context *ctx))	\
-	X(CtxSynchronize, cuCtxSynchronize, (void))			\
-	X(MemAlloc, cuMemAlloc_v2, (cuda_pointer *p, size_t bytes))	\
-	X(MemFree, cuMemFree_v2, (cuda_pointer p))			\
-	X(MemAllocManaged, cuMemAllocManaged,				\
+/* What only the tests call, like CUDA_FUNCTIONS. */
+#define DRIVER_ONLY(X)							\
+	X(MemAllocManaged, cuMemAllocManaged, ,				\
 	  (cuda_pointer *p, size_t bytes, unsigned int flags))		\
-	X(MemHostAlloc, cuMemHostAlloc,					\
-	  (void **p, size_t bytes, unsigned int flags))			\
-	X(MemFreeHost, cuMemFreeHost, (void *p))			\
-	X(MemHostRegister, cuMemHostRegister_v2,			\
-	  (void *p, size_t bytes, unsigned int flags))			\
-	X(MemHostUnregister, cuMemHostUnregister, (void *p))		\
-	X(MemHostGetDevicePointer, cuMemHostGetDevicePointer_v2,	\
-	  (cuda_pointer *dev, void *p, unsigned int flags))		\
-	X(MemGetHandleForAddressRange, cuMemGetHandleForAddressRange,	\
-	  (void *handle, cuda_pointer p, size_t bytes,			\
-	   cuda_range_handle_type type, unsigned long long flags))	\
-	X(MemcpyHtoD, cuMemcpyHtoD_v2,					\
+	X(MemcpyHtoD, cuMemcpyHtoD_v2, ,				\
 	  (cuda_pointer to, const void *from, size_t bytes))		\
-	X(MemcpyDtoH, cuMemcpyDtoH_v2,					\
+	X(MemcpyDtoH, cuMemcpyDtoH_v2, ,				\
 	  (void *to, cuda_pointer from, size_t bytes))			\
-	X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2,			\
-	  (cuda_pointer to, const void *from, size_t bytes,		\
-	   cuda_stream stream))						\
-	X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2,			\
-	  (void *to, cuda_pointer from, size_t bytes,			\
-	   cuda_stream stream))						\
-	X(MemcpyAsync, cuMemcpyAsync,					\
+	X(MemcpyAsync, cuMemcpyAsync, ,					\
 	  (cuda_pointer to, cuda_pointer from, size_t bytes,		\
 	   cuda_stream stream))						\
-	X(StreamCreate, cuStreamCreate,					\
-	  (cuda_stream *stream, unsigned int flags))			\
-	X(StreamDestroy, cuStreamDestroy_v2, (cuda_stream stream))	\
-	X(StreamSynchronize, cuStreamSynchronize, (cuda_stream stream))	\
-	X(StreamQuery, cuStreamQuery, (cuda_stream stream))		\
-	X(StreamWaitEvent, cuStreamWaitEvent,				\
-	  (cuda_stream stream, cuda_event event, unsigned int flags))	\
-	X(StreamWaitValue32, cuStreamWaitValue32_v2,			\
-	  (cuda_stream stream, cuda_pointer p, uint32_t value,		\
-	   unsigned int flags))						\
-	X(LaunchHostFunc, cuLaunchHostFunc,				\
-	  (cuda_stream stream, cuda_host_fn fn, void *data))		\
-	X(EventCreate, cuEventCreate,					\
-	  (cuda_event *event, unsigned int flags))			\
-	X(EventDestroy, cuEventDestroy_v2, (cuda_event event))		\
-	X(EventRecord, cuEventRecord,					\
-	  (cuda_event event, cuda_stream stream))			\
-	X(EventSynchronize, cuEventSynchronize, (cuda_event event))	\
-	X(ImportExternalMemory, cuImportExternalMemory,			\
-	  (cuda_external_memory *memory,				\
-	   const struct cuda_memory_desc *desc))			\
-	X(ExternalMemoryGetMappedBuffer, cuExternalMemoryGetMappedBuffer, \
-	  (cuda_pointer *p, cuda_external_memory memory,		\
-	   const struct cuda_buffer_desc *desc))			\
-	X(DestroyExternalMemory, cuDestroyExternalMemory,		\
-	  (cuda_external_memory memory))				\
-	X(MemGetAllocationGranularity, cuMemGetAllocationGranularity,	\
+	X(StreamQuery, cuStreamQuery, , (cuda_stream stream))		\
+	X(MemGetAllocationGranularity, cuMemGetAllocationGranularity, ,	\
 	  (size_t *bytes, const struct driver_prop *prop, int option))	\
-	X(MemCreate, cuMemCreate,					\
+	X(MemCreate, cuMemCreate, ,					\
 	  (unsigned long long *handle, size_t bytes,			\
 	   const struct driver_prop *prop, unsigned long long flags))	\
-	X(MemRelease, cuMemRelease, (unsigned long long handle))	\
-	X(MemAddressReserve, cuMemAddressReserve,			\
+	X(MemRelease, cuMemRelease, , (unsigned long long handle))	\
+	X(MemAddressReserve, cuMemAddressReserve, ,			\
 	  (cuda_pointer *p, size_t bytes, size_t alignment,		\
 	   cuda_pointer at, unsigned long long flags))			\
-	X(MemAddressFree, cuMemAddressFree,				\
+	X(MemAddressFree, cuMemAddressFree, ,				\
 	  (cuda_pointer p, size_t bytes))				\
-	X(MemMap, cuMemMap,						\
+	X(MemMap, cuMemMap, ,						\
 	  (cuda_pointer p, size_t bytes, size_t offset,			\
 	   unsigned long long handle, unsigned long long flags))	\
-	X(MemUnmap, cuMemUnmap, (cuda_pointer p, size_t bytes))		\
-	X(MemSetAccess, cuMemSetAccess,					\
+	X(MemUnmap, cuMemUnmap, , (cuda_pointer p, size_t bytes))	\
+	X(MemSetAccess, cuMemSetAccess, ,				\
 	  (cuda_pointer p, size_t bytes,				\
 	   const struct driver_access *access, size_t n))		\
-	X(ModuleLoadData, cuModuleLoadData,				\
+	X(ModuleLoadData, cuModuleLoadData, ,				\
 	  (void **module, const void *image))				\
-	X(ModuleUnload, cuModuleUnload, (void *module))			\
-	X(ModuleGetFunction, cuModuleGetFunction,			\
+	X(ModuleUnload, cuModuleUnload, , (void *module))		\
+	X(ModuleGetFunction, cuModuleGetFunction, ,			\
 	  (void **function, void *module, const char *name))		\
-	X(LaunchKernel, cuLaunchKernel,					\
+	X(LaunchKernel, cuLaunchKernel, ,				\
 	  (void *function, unsigned int grid_x, unsigned int grid_y,	\
 	   unsigned int grid_z, unsigned int block_x,			\
 	   unsigned int block_y, unsigned int block_z,			\
 	   unsigned int shared, cuda_stream stream, void **params,	\
 	   void **extra))
+#define DRIVER_FUNCTIONS(X) CUDA_FUNCTIONS(X) DRIVER_ONLY(X)
 
 struct driver {
 	void *library;
-#define X(name, symbol, params) cuda_result (*name) params;
+#define X(name, symbol, needed, params) cuda_result (*name) params;
 	DRIVER_FUNCTIONS(X)
 #undef X
 };
@@ -159,7 +100,7 @@ static inline const char *driver_load(struct driver *cu)
 			     RTLD_NOW | RTLD_LOCAL);
 	if (!cu->library)
 		return dlerror();
-#define X(name, symbol, params) \
+#define X(name, symbol, needed, params) \
 	*(void **)&cu->name = dlsym(cu->library, #symbol);
 	DRIVER_FUNCTIONS(X)
 #undef X

@@ -287,10 +287,10 @@ static void lease_without_order(void *arg)
 	struct producer p;
 
 	producer_create(&p, path_of(arg));
-	CHECK_OK(dlbuf_acquire(p.t, DLBUF_RW, DLBUF_CUDA_STREAM_NO_ORDER, NULL));
+	CHECK_OK(dlbuf_acquire(p.t, DLBUF_RW, DLBUF_STREAM_NO_ORDER, NULL));
 	gpu_hold(&p.hold);
 	GPU_OK(MemcpyHtoDAsync, address(p.t), p.late, BYTES, p.hold.stream);
-	CHECK_OK(dlbuf_release(p.t, DLBUF_CUDA_STREAM_NO_ORDER, &p.fence));
+	CHECK_OK(dlbuf_release(p.t, DLBUF_STREAM_NO_ORDER, &p.fence));
 	CHECK_EQ(p.fence, -1);
 	CHECK(!gpu_idle(p.hold.stream));
 	CHECK(there_is(p.buf.fd, EARLY));
@@ -329,12 +329,12 @@ static void stream_waits(void *arg)
 	produce(&p);
 
 	/* Who asks for no order gets none. */
-	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, DLBUF_CUDA_STREAM_NO_ORDER, NULL));
+	CHECK_OK(dlbuf_acquire(t, DLBUF_READ, DLBUF_STREAM_NO_ORDER, NULL));
 	GPU_OK(MemcpyDtoHAsync, pinned, address(t), BYTES, stream);
 	GPU_OK(StreamSynchronize, stream);
 	memcpy(got, pinned, BYTES);
 	CHECK(is(EARLY));
-	CHECK_OK(dlbuf_release(t, DLBUF_CUDA_STREAM_NO_ORDER, NULL));
+	CHECK_OK(dlbuf_release(t, DLBUF_STREAM_NO_ORDER, NULL));
 
 	/* A device that waits for a fence does not wait here, others do. */
 	ret = dlbuf_acquire(t, DLBUF_READ, stream, &past);
@@ -382,13 +382,13 @@ static void fence_waits(void *arg)
 	GPU_OK(MemHostAlloc, &pinned, BYTES, 0);
 	REQUIRE_OK(dlbuf_fence_import(p.buf.fd, DLBUF_WRITE, f.sync_file));
 
-	CHECK_OK(dlbuf_acquire(p.t, DLBUF_READ, DLBUF_CUDA_STREAM_NO_ORDER,
+	CHECK_OK(dlbuf_acquire(p.t, DLBUF_READ, DLBUF_STREAM_NO_ORDER,
 			       NULL));
 	GPU_OK(MemcpyDtoHAsync, pinned, address(p.t), BYTES, stream);
 	GPU_OK(StreamSynchronize, stream);
 	memcpy(got, pinned, BYTES);
 	CHECK(is(EARLY));
-	CHECK_OK(dlbuf_release(p.t, DLBUF_CUDA_STREAM_NO_ORDER, NULL));
+	CHECK_OK(dlbuf_release(p.t, DLBUF_STREAM_NO_ORDER, NULL));
 
 	CHECK_OK(dlbuf_acquire(p.t, DLBUF_READ, stream, NULL));
 	GPU_OK(MemcpyDtoHAsync, pinned, address(p.t), BYTES, stream);

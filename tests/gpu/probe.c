@@ -583,60 +583,21 @@ static int record_path(const struct dlbuf_path_info *info, void *data)
 	return 0;
 }
 
-/* Each path of the library: what it says, and the bytes both ways. */
-static void check_path(const char *exporter, struct dlbuf_device *dev, int fd,
-		       enum dlbuf_path path)
+/* What the library says of each path; tests/cts/path.c compares the bytes. */
+static void paths(void *arg)
 {
-	DLManagedTensorVersioned *t =
-		gpu_import(dev, fd, BYTES, DLBUF_PATH_BIT(path));
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = arg);
+	struct dlbuf_device *dev;
 	char what[64];
-
-	if (!t)
-		return;
-	snprintf(what, sizeof(what), "path/%s/%s", exporter,
-		 dlbuf_path_name(path));
-	cts_poke(fd, 0, next(), BYTES);
-	cts_read(t, 0, got, BYTES);
-	check_bytes(what, "the dma-buf to the tensor");
-	/* The copy back is work of the stream's: no fence of it is on the dma-buf. */
-	cts_write(t, 0, next(), BYTES);
-	GPU_OK(CtxSynchronize);
-	cts_peek(fd, 0, got, BYTES);
-	check_bytes(what, "the tensor to the dma-buf");
-	cts_delete(t);
-}
-
-static void paths(const char *exporter, int fd)
-{
-	struct dlbuf_device *dev = gpu_open(DLBUF_DEVICE_NO_CACHE);
-	char what[64];
-
-	snprintf(what, sizeof(what), "path/%s", exporter);
-	CHECK_OK(dlbuf_probe(dev, fd, DLBUF_RW, record_path, what));
-	for (int path = DLBUF_PATH_DIRECT; path <= DLBUF_PATH_COPY; path++)
-		check_path(exporter, dev, fd, path);
-	dlbuf_device_close(dev);
-}
-
-static void paths_udmabuf(void *arg)
-{
-	struct dlbuf_udmabuf buf;
-
-	gpu_begin();
-	buf = gpu_udmabuf(BYTES);
-	paths("udmabuf", buf.fd);
-	dlbuf_udmabuf_close(&buf);
-	gpu_end();
-}
-
-static void paths_heap(void *arg)
-{
 	int fd;
 
 	gpu_begin();
-	if (dlbuf_heap_alloc("system", BYTES, NULL, &fd))
+	if (dlbuf_alloc_fd(BYTES, &opts, &fd))
 		SKIP("%s", dlbuf_last_error());
-	paths("heap", fd);
+	dev = gpu_open(DLBUF_DEVICE_NO_CACHE);
+	snprintf(what, sizeof(what), "path/%s", opts.exporter);
+	CHECK_OK(dlbuf_probe(dev, fd, DLBUF_RW, record_path, what));
+	dlbuf_device_close(dev);
 	close(fd);
 	gpu_end();
 }
@@ -666,23 +627,14 @@ TEST(own_memory)
 		gpu_end();
 		return;
 	}
-	cts_read(t, 0, got, BYTES);
-	memset(want, 0, BYTES);
-	check_bytes("own-memory", "zero-filled");
-	cts_write(t, 0, next(), BYTES);
-	cts_read(t, 0, got, BYTES);
-	check_bytes("own-memory", "written, then read");
 	CHECK_OK(dlbuf_tensor_get_info(t, &info));
 	gpu_record("own-memory", "a dma-buf of %llu bytes",
 		   (unsigned long long)info.bytes);
 	ret = dlbuf_export(dev, &t->dl_tensor, NULL, &out);
 	gpu_record("own-memory", "dlbuf_export(): %s",
 		   ret ? dlbuf_last_error() : "yes");
-	if (!ret) {
-		CHECK_EQ(lseek(out.fd, 0, SEEK_END), (off_t)out.bytes);
-		CHECK(out.offset + BYTES <= out.bytes);
+	if (!ret)
 		close(out.fd);
-	}
 	cts_delete(t);
 	dlbuf_device_close(dev);
 	gpu_end();
@@ -914,7 +866,7 @@ TEST(vulkan_import_udmabuf)
 	struct dlbuf_udmabuf buf;
 
 	gpu_begin();
-	dev = gpu_open(DLBUF_CUDA_NO_BRIDGE);
+	dev = gpu_open(DLBUF_DEVICE_NO_BRIDGE);
 	vk = open_same_vulkan(dev);
 	buf = gpu_udmabuf(BYTES);
 	compare_vulkan("vulkan/udmabuf", vk, buf.fd, fill_fd, &buf.fd);
@@ -931,7 +883,7 @@ TEST(vulkan_import_own)
 	int fd;
 
 	gpu_begin();
-	dev = gpu_open(DLBUF_CUDA_NO_BRIDGE);
+	dev = gpu_open(DLBUF_DEVICE_NO_BRIDGE);
 	vk = open_same_vulkan(dev);
 	fd = export_own(&p);
 	compare_vulkan("vulkan/own", vk, fd, fill_pointer, &p);
@@ -1048,7 +1000,7 @@ int main(int argc, char **argv)
 			  (void *)&externals[i]);
 	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
 		ktap_case(ranges[i].what, export_alloc, (void *)&ranges[i]);
-	ktap_case("path/udmabuf", paths_udmabuf, NULL);
-	ktap_case("path/heap", paths_heap, NULL);
+	ktap_case("path/udmabuf", paths, (void *)"udmabuf");
+	ktap_case("path/heap", paths, (void *)"heap:system");
 	return ktap_run(argc, argv);
 }

@@ -45,6 +45,15 @@ def lines_of(path):
         return []
 
 
+def numbers_of(path):
+    """What bench/cuda has measured; None: it did not run."""
+    found = {"figures": [], "targets": [], "skipped": []}
+    for line in lines_of(path):
+        kind = line.pop("kind")
+        found[kind].append(line["name"] if kind == "skipped" else line)
+    return found if any(found.values()) else None
+
+
 def left_out(log):
     """What tools/set-config or tools/plain-config has said."""
     try:
@@ -63,7 +72,6 @@ def step_of(name, result, reason, folder):
 
 def collect(machine, steps, folder, totals):
     """steps: name, result, reason; each has what it printed in the folder."""
-    numbers = os.path.join(folder, "figures.json")
     return {
         "title": title(machine),
         "date": datetime.date.today().isoformat(),
@@ -72,8 +80,7 @@ def collect(machine, steps, folder, totals):
         "steps": {step[0]: step_of(*step, folder) for step in steps},
         "records": lines_of(os.path.join(folder, "records.jsonl")),
         "left_out": left_out(os.path.join(folder, "build.log")),
-        "numbers": json.load(open(numbers))
-                   if os.path.exists(numbers) else None,
+        "numbers": numbers_of(os.path.join(folder, "figures.jsonl")),
     }
 
 

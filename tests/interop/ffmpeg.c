@@ -996,15 +996,7 @@ TEST(vulkan)
 
 int main(int argc, char **argv)
 {
-	char self[4096], *slash;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	/* VA-API's driver is next to this program. */
-	self[n > 0 ? n : 0] = '\0';
-	slash = strrchr(self, '/');
-	if (slash)
-		*slash = '\0';
-	setenv("LIBVA_DRIVERS_PATH", self, 1);
+	va_driver_beside_this();
 	setenv("LIBVA_MESSAGING_LEVEL", "1", 1);
 	av_log_set_level(AV_LOG_ERROR);
 	return ktap_run(argc, argv);

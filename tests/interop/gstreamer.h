@@ -8,9 +8,6 @@
 
 #include "interop/picture.h"
 
-#define WIDTH 322
-#define HEIGHT 180
-
 static inline void init(void)
 {
 	KTAP_KEEPS(KTAP_HEAP | KTAP_FDS, "GStreamer's registry and types");

@@ -574,10 +574,6 @@ static bool has_hdmi(const char *node)
 	return has;
 }
 
-/*
- * A pitch that is not GStreamer's own: the frames stay dma-bufs, because the sink has
- * announced that it reads GstVideoMeta.
- */
 /* An element that imports dma-bufs: whole pages are more than the picture's bytes. */
 TEST(out_to_v4l2sink)
 {
@@ -644,6 +640,10 @@ TEST(out_to_v4l2sink)
 	dlbuf_device_close(cpu);
 }
 
+/*
+ * A pitch that is not GStreamer's own: the frames stay dma-bufs, because the sink has
+ * announced that it reads GstVideoMeta.
+ */
 TEST(camera_of_odd_width)
 {
 	static const char *const texts[] = {

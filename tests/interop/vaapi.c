@@ -480,14 +480,6 @@ TEST(exported_as_the_third_kind)
 
 int main(int argc, char **argv)
 {
-	char self[4096], *slash;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	/* The driver is next to this program. */
-	self[n > 0 ? n : 0] = '\0';
-	slash = strrchr(self, '/');
-	if (slash)
-		*slash = '\0';
-	setenv("LIBVA_DRIVERS_PATH", self, 1);
+	va_driver_beside_this();
 	return ktap_run(argc, argv);
 }

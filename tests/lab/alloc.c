@@ -414,6 +414,7 @@ static void no_permission(void *arg)
 {
 	struct dlbuf_device *cpu AUTO_DEV = NULL;
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "udmabuf");
+	DLBUF_OPTS(dlbuf_alloc_opts, heap, .exporter = "heap:system");
 	DLManagedTensorVersioned *t;
 	int64_t bytes = 4096;
 	const DLTensor layout = LAYOUT8(1, &bytes);
@@ -423,7 +424,7 @@ static void no_permission(void *arg)
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	REQUIRE(!seteuid(65534));
 	CHECK_ERR(dlbuf_udmabuf_create(1, NULL, &u), -EACCES);
-	CHECK_ERR(dlbuf_heap_alloc("system", 1, NULL, &fd), -EACCES);
+	CHECK_ERR(dlbuf_alloc_fd(1, &heap, &fd), -EACCES);
 	CHECK_ERR(dlbuf_alloc(&cpu, 1, &layout, &opts, &t), -EACCES);
 	CHECK_SAYS("/dev/udmabuf");
 	CHECK_EQ(seteuid(0), 0);
@@ -613,6 +614,7 @@ static int walk(struct dlbuf_device *cpu, int fd)
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .v4l2 = &fd, .nv4l2 = 1);
 	DLBUF_OPTS(dlbuf_alloc_opts, own, .v4l2 = &fd, .nv4l2 = 1,
 		   .exporter = "v4l2");
+	DLBUF_OPTS(dlbuf_alloc_opts, heap, .exporter = "heap:system");
 	DLBUF_OPTS(dlbuf_pool_opts, pool_opts, .width = WIDTH, .height = HEIGHT,
 		   .code = NV12, .code_space = DLBUF_CODE_V4L2, .buffers = 2,
 		   .v4l2 = &fd, .nv4l2 = 1);
@@ -639,7 +641,7 @@ static int walk(struct dlbuf_device *cpu, int fd)
 	if (!ret)
 		dlbuf_udmabuf_close(&u);
 	if (!ret)
-		ret = dlbuf_heap_alloc("system", 1, NULL, &got);
+		ret = dlbuf_alloc_fd(1, &heap, &got);
 	if (!ret)
 		close(got);
 	return ret;

@@ -33,7 +33,7 @@ static struct bridge *create(struct bridge_caps *caps)
 
 	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks, Mesa caches");
 	KTAP_KEEPS(KTAP_FDS, "Mesa keeps a cache on disk");
-	ret = vulkan_bridge_create(uuid_of(), &bridge, caps);
+	ret = vulkan_bridge_create(uuid_of(), 0, &bridge, caps);
 	if (ret == -EOPNOTSUPP)
 		SKIP("%s", dlbuf_last_error());
 	REQUIRE_OK(ret);
@@ -88,7 +88,7 @@ static void caps(void *arg)
 	CHECK_EQ(caps.buffers && caps.fences_in && caps.fences_out,
 		 !caps.why_not[0]);
 	any = caps.buffers || caps.fences_in || caps.fences_out;
-	ret = bridge_open(uuid_of(), &other, &open_caps);
+	ret = bridge_open(uuid_of(), 0, &other, &open_caps);
 	CHECK_EQ(ret, any ? 0 : -EOPNOTSUPP);
 	CHECK_STR(open_caps.why_not, caps.why_not);
 	if (ret)

@@ -203,7 +203,7 @@ static void consume(unsigned int index, uint32_t rng, int tell)
 		uint64_t h = look(t);
 
 		if (what == 1) {
-			CHECK_OK(dlbuf_tensor_share(t, &share));
+			CHECK_OK(dlbuf_tensor_share(t, NULL, &share));
 			cts_delete(t);
 			t = share;
 		}

@@ -55,11 +55,9 @@ static struct dlbuf_camera *open_with(const char *n,
 	struct dlbuf_camera *cam = NULL;
 
 	opts.size = sizeof(opts);
-	if (!opts.pool) {
-		opts.code = opts.code ? opts.code : NV12;
-		opts.width = opts.width ? opts.width : WIDTH;
-		opts.height = opts.height ? opts.height : HEIGHT;
-	}
+	opts.code = opts.code ? opts.code : NV12;
+	opts.width = opts.width ? opts.width : WIDTH;
+	opts.height = opts.height ? opts.height : HEIGHT;
 	REQUIRE_OK(dlbuf_camera_open(n, &opts, &cam));
 	return cam;
 }
@@ -163,46 +161,26 @@ struct kind {
 	int node;
 	uint32_t code, nfds;
 	const char *exporter;
-	bool pool;
 	const char *device;
 	const struct access *access;
 };
 
 static const struct kind kinds[] = {
-	{ "single/own", 0, NV12, 1, NULL, false, "cpu", &access_cpu },
-	{ "single/own@vulkan", 0, NV12, 1, NULL, false, "vulkan:0", &access_vulkan },
-	{ "single/udmabuf", 0, NV12, 1, "udmabuf", false, "cpu", &access_cpu },
-	{ "single/heap", 0, NV12, 1, "heap:system", false, "cpu", &access_cpu },
-	{ "single/pool", 0, NV12, 1, "udmabuf", true, "vulkan:0", &access_vulkan },
-	{ "multi/own", 1, NV12, 1, NULL, false, "cpu", &access_cpu },
-	{ "multi/own/2fds", 1, NM12, 2, NULL, false, "cpu", &access_cpu },
-	{ "multi/own/2fds@vulkan", 1, NM12, 2, NULL, false, "vulkan:0", &access_vulkan },
-	{ "multi/udmabuf/2fds", 1, NM12, 2, "udmabuf", false, "cpu", &access_cpu },
-	{ "multi/pool/2fds", 1, NM12, 2, "heap:system", true, "cpu", &access_cpu },
+	{ "single/own", 0, NV12, 1, NULL, "cpu", &access_cpu },
+	{ "single/own@vulkan", 0, NV12, 1, NULL, "vulkan:0", &access_vulkan },
+	{ "single/udmabuf", 0, NV12, 1, "udmabuf", "cpu", &access_cpu },
+	{ "single/heap", 0, NV12, 1, "heap:system", "cpu", &access_cpu },
+	{ "single/udmabuf@vulkan", 0, NV12, 1, "udmabuf", "vulkan:0", &access_vulkan },
+	{ "multi/own", 1, NV12, 1, NULL, "cpu", &access_cpu },
+	{ "multi/own/2fds", 1, NM12, 2, NULL, "cpu", &access_cpu },
+	{ "multi/own/2fds@vulkan", 1, NM12, 2, NULL, "vulkan:0", &access_vulkan },
+	{ "multi/udmabuf/2fds", 1, NM12, 2, "udmabuf", "cpu", &access_cpu },
+	{ "multi/heap/2fds", 1, NM12, 2, "heap:system", "cpu", &access_cpu },
 };
-
-static struct dlbuf_pool *pool_of(const struct kind *k, uint32_t buffers)
-{
-	DLBUF_OPTS(dlbuf_pool_opts, opts, .exporter = k->exporter,
-		   .width = WIDTH, .height = HEIGHT, .code = k->code,
-		   .code_space = DLBUF_CODE_V4L2, .buffers = buffers,
-		   .flags = k->nfds > 1 ? DLBUF_POOL_PLANE_FDS : 0);
-	struct dlbuf_pool *pool = NULL;
-
-	REQUIRE_OK(dlbuf_pool_create(NULL, 0, &opts, &pool));
-	return pool;
-}
 
 static struct dlbuf_camera *open_kind(const struct kind *k)
 {
-	struct dlbuf_pool *pool = k->pool ? pool_of(k, 4) : NULL;
-	struct dlbuf_camera *cam;
-
-	cam = OPEN(node[k->node], .code = pool ? 0 : k->code, .pool = pool,
-		   .exporter = pool ? NULL : k->exporter);
-	/* The camera has duplicates. */
-	dlbuf_pool_destroy(pool);
-	return cam;
+	return OPEN(node[k->node], .code = k->code, .exporter = k->exporter);
 }
 
 /* Two rounds of all buffers, which were imported beforehand. */
@@ -717,42 +695,20 @@ static void no_permission(void *arg)
 
 static void refused_opts(void *arg)
 {
-	const struct kind udmabuf = { .code = NV12, .nfds = 1,
-				      .exporter = "udmabuf" };
-	const struct kind two = { .code = NM12, .nfds = 2,
-				  .exporter = "udmabuf" };
-	const struct kind split = { .code = NV12, .nfds = 2,
-				    .exporter = "udmabuf" };
-	struct dlbuf_pool *pool, *plane_fds, *other, *few;
 	struct dlbuf_camera *cam;
 
 	find_nodes();
-	pool = pool_of(&udmabuf, 4);
-	plane_fds = pool_of(&two, 4);
-	other = pool_of(&split, 4);
-	few = pool_of(&udmabuf, 1);
 	REFUSE(node[0], -EINVAL, "camera flags 0x2", .flags = 2);
 	REFUSE(node[0], -EINVAL, "frames per second", .rate = -1);
 	REFUSE(node[0], -EINVAL, "frames per second", .rate = NAN);
-	REFUSE(node[0], -EINVAL, "not of both", .pool = pool, .exporter = "a");
-	REFUSE(node[0], -EINVAL, "the options must not", .pool = pool,
-	       .buffers = 4);
 	REFUSE(node[0], -EINVAL, "no exporter is named 'a'", .exporter = "a");
 	REFUSE(node[0], -EINVAL, "a camera has 1 to 32 buffers, not 33",
 	       .buffers = 33);
 	REFUSE(node[0], -EOPNOTSUPP, "does not capture in H264; it has ",
 	       .code = DLBUF_FOURCC('H', '2', '6', '4'));
-	REFUSE(node[0], -EOPNOTSUPP, "does not capture in NM12",
-	       .pool = plane_fds);
-	REFUSE(node[1], -EOPNOTSUPP, "captures into 1 dma-bufs, the pool's "
-	       "buffers have 2", .pool = other);
-	REFUSE(node[0], -EOPNOTSUPP, "buffers, the pool has 1", .pool = few);
+	REFUSE(node[0], -EOPNOTSUPP, "does not capture in NM12", .code = NM12);
 	REFUSE(NULL, -EINVAL, "node is NULL");
 	CHECK_ERR(dlbuf_camera_open(node[0], NULL, NULL), -EINVAL);
-	dlbuf_pool_destroy(few);
-	dlbuf_pool_destroy(other);
-	dlbuf_pool_destroy(plane_fds);
-	dlbuf_pool_destroy(pool);
 	/* The node is as it was. */
 	cam = OPEN(node[0]);
 	dlbuf_camera_close(cam);
@@ -807,19 +763,15 @@ static void busy(void *arg)
 /* ---- every call fails once */
 
 #ifdef CONFIG_FAULT_INJECTION
-static int walk(const struct kind *k, struct dlbuf_pool *pool)
+static int walk(const struct kind *k)
 {
-	DLBUF_OPTS(dlbuf_camera_opts, opts, .rate = 30);
+	DLBUF_OPTS(dlbuf_camera_opts, opts, .rate = 30, .code = k->code,
+		   .exporter = k->exporter);
 	DLBUF_INFO(dlbuf_frame, frame);
 	DLBUF_INFO(dlbuf_frame, held);
 	struct dlbuf_camera *cam;
 	int ret;
 
-	opts.pool = pool;
-	if (!pool) {
-		opts.code = k->code;
-		opts.exporter = k->exporter;
-	}
 	ret = dlbuf_camera_open(node[k->node], &opts, &cam);
 	if (ret)
 		return ret;
@@ -839,13 +791,11 @@ static void every_call(void *arg)
 {
 	const struct kind *k = arg;
 	unsigned long calls, failed = 0;
-	struct dlbuf_pool *pool;
 	unsigned int fds;
 
 	find_nodes();
-	pool = k->pool ? pool_of(k, 4) : NULL;
 	fault_at(0);
-	REQUIRE_OK(walk(k, pool));
+	REQUIRE_OK(walk(k));
 	calls = fault_count();
 	CHECK(calls > 10);
 	fds = cts_count_fds();
@@ -853,7 +803,7 @@ static void every_call(void *arg)
 		int ret;
 
 		fault_at(n);
-		ret = walk(k, pool);
+		ret = walk(k);
 		fault_at(0);
 		failed += ret < 0;
 		CHECK_MSG(ret <= 0 && (!ret || dlbuf_last_error()[0]), "%d",
@@ -868,7 +818,6 @@ static void every_call(void *arg)
 	ktap_note(NULL, 0, "%lu calls, %lu of their failures ended the walk",
 		  calls, failed);
 	CHECK(failed > 10);
-	dlbuf_pool_destroy(pool);
 }
 #endif
 

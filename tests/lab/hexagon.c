@@ -71,25 +71,21 @@ static bool is_heap(int fd)
 	return heap;
 }
 
-/* The dma-heap comes first for a DSP, alone or with others; rpcmem by option. */
+/* The dma-heap comes first for a DSP, alone or with others. */
 static void allocations(void *arg)
 {
 	static const struct {
-		uint32_t flags;
 		size_t ndevs;
 		const char *exporter;
-		bool heap, rpcmem;
+		bool heap;
 	} cases[] = {
-		{ 0, 1, NULL, true, false },
-		{ 0, 2, NULL, true, false },
-		{ 0, 1, "udmabuf", false, false },
-		{ DLBUF_HEXAGON_RPCMEM, 1, NULL, true, true },
-		{ DLBUF_HEXAGON_RPCMEM, 2, NULL, true, false },
+		{ 1, NULL, true },
+		{ 2, NULL, true },
+		{ 1, "udmabuf", false },
 	};
 	struct fake_hexagon *dsp = fake();
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		DLBUF_OPTS(dlbuf_device_opts, flags, .flags = cases[i].flags);
 		DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = cases[i].exporter);
 		DLBUF_INFO(dlbuf_tensor_info, info);
 		struct dlbuf_device *devs[2] = { NULL, NULL };
@@ -98,12 +94,11 @@ static void allocations(void *arg)
 		DLTensor layout = LAYOUT8(1, &shape);
 		unsigned char got[64], want[64];
 
-		REQUIRE_OK(dlbuf_device_open(cts_device, &flags, &devs[0]));
+		REQUIRE_OK(dlbuf_device_open(cts_device, NULL, &devs[0]));
 		REQUIRE_OK(dlbuf_device_open("cpu", NULL, &devs[1]));
 		REQUIRE_OK(dlbuf_alloc(devs, cases[i].ndevs, &layout, &opts, t));
 		CHECK_OK(dlbuf_tensor_get_info(t[0], &info));
 		CHECK_EQ(is_heap(info.fd), cases[i].heap);
-		CHECK_EQ(dsp->live[FAKE_RPCMEM], cases[i].rpcmem);
 		cts_pattern(want, sizeof(want), i);
 		cts_write(t[0], 100, want, sizeof(want));
 		cts_peek(info.fd, 100, got, sizeof(got));
@@ -112,7 +107,6 @@ static void allocations(void *arg)
 		cts_delete(t[1]);
 		dlbuf_device_close(devs[0]);
 		dlbuf_device_close(devs[1]);
-		CHECK_EQ(dsp->live[FAKE_RPCMEM], 0);
 	}
 	CHECK_EQ(dsp->wrong, 0);
 }

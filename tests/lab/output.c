@@ -38,7 +38,6 @@ struct chain {
 	const struct kind *kind;
 	char cam_node[32], out_node[32], sink_node[32];
 	struct dlbuf_device *dev;
-	struct dlbuf_pool *pool;
 	struct dlbuf_camera *cam, *sink;
 	struct dlbuf_frame frames[NBUFFERS];	/* what the output has */
 	struct v4l2_format fmt;
@@ -102,19 +101,12 @@ static void set_output(struct chain *c)
 
 static void open_chain(struct chain *c)
 {
-	DLBUF_OPTS(dlbuf_pool_opts, opts, .width = WIDTH, .height = HEIGHT, .code = NV12,
-		   .code_space = DLBUF_CODE_V4L2, .buffers = NBUFFERS, .nv4l2 = 1);
-	DLBUF_OPTS(dlbuf_camera_opts, cam);
+	DLBUF_OPTS(dlbuf_camera_opts, cam, .code = NV12, .width = WIDTH, .height = HEIGHT,
+		   .buffers = NBUFFERS, .exporter = "udmabuf");
 	DLBUF_OPTS(dlbuf_camera_opts, sink, .code = NV12, .width = WIDTH, .height = HEIGHT);
-	int fd;
 
 	find_nodes(c);
 	REQUIRE_OK(dlbuf_device_open(c->kind->device, NULL, &c->dev));
-	fd = open(c->cam_node, O_RDWR | O_CLOEXEC);
-	opts.v4l2 = &fd;
-	REQUIRE_OK(dlbuf_pool_create(&c->dev, 1, &opts, &c->pool));
-	close(fd);
-	cam.pool = c->pool;
 	REQUIRE_OK(dlbuf_camera_open(c->cam_node, &cam, &c->cam));
 	set_output(c);
 	REQUIRE_OK(dlbuf_camera_open(c->sink_node, &sink, &c->sink));
@@ -224,7 +216,6 @@ static void through(void *arg)
 	CHECK_EQ(info.held, 0);
 	dlbuf_camera_close(c.sink);
 	dlbuf_camera_close(c.cam);
-	dlbuf_pool_destroy(c.pool);
 	dlbuf_device_close(c.dev);
 	close(c.out);
 	free(want);

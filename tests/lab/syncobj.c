@@ -222,85 +222,12 @@ static void onto_a_buffer(void *arg)
 	cts_fence_destroy(&f);
 }
 
-/* ---- eventfds */
-
-static void events(void *arg)
-{
-	uint64_t point = *(const uint64_t *)arg;
-	struct cts_fence f AUTO_FENCE;
-	int drm AUTO_FD = node(true), signalled, available, again, closed;
-	uint32_t box = create(drm);
-
-	cts_fence_create(&f);
-	signalled = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	available = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	again = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	closed = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	REQUIRE(signalled >= 0 && available >= 0 && again >= 0 && closed >= 0);
-
-	/* Nothing is there yet. */
-	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point, 0, signalled));
-	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point,
-				       DLBUF_SYNCOBJ_AVAILABLE, available));
-	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point, 0, closed));
-	close(closed); /* the kernel has it until then */
-	CHECK(!readable(signalled, 0) && !readable(available, 0));
-
-	CHECK_OK(dlbuf_syncobj_import(drm, box, point, f.sync_file));
-	CHECK(readable(available, BOUND));
-	CHECK(!readable(signalled, 0));
-	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point,
-				       DLBUF_SYNCOBJ_AVAILABLE, again));
-	CHECK(readable(again, BOUND));
-
-	cts_fence_signal(&f);
-	CHECK(readable(signalled, BOUND));
-	close(again);
-	again = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, point, 0, again));
-	CHECK(readable(again, BOUND));
-	close(signalled);
-	close(available);
-	close(again);
-	destroy(drm, box);
-}
-
-/* It is an fd to wait for as any other: a completion event of the library. */
-static void told(void *data)
-{
-	eventfd_write(*(int *)data, 1);
-}
-
-static void notify(void *arg)
-{
-	unsigned int fds = cts_count_fds();
-	struct cts_fence f;
-	int drm = node(true), fd = eventfd(0, EFD_CLOEXEC);
-	int out = eventfd(0, EFD_CLOEXEC);
-	uint32_t box = create(drm);
-
-	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	cts_fence_create(&f);
-	CHECK_OK(dlbuf_syncobj_import(drm, box, 9, f.sync_file));
-	CHECK_OK(dlbuf_syncobj_eventfd(drm, box, 9, 0, fd));
-	CHECK_OK(dlbuf_fence_notify(fd, told, &out));
-	CHECK(!readable(out, 0));
-	cts_fence_signal(&f);
-	CHECK(readable(out, BOUND));
-	destroy(drm, box);
-	cts_fence_destroy(&f);
-	close(fd);
-	close(out);
-	close(drm);
-	cts_until_fds(fds);
-}
-
 /* ---- refusals */
 
 /* Every function, binary and with a point, gives this and nothing else. */
 static void all_refuse(int drm, uint32_t handle, int err)
 {
-	int fence = -2, none = -1, fd AUTO_FD = eventfd(0, EFD_CLOEXEC);
+	int fence = -2, none = -1;
 	struct cts_fence f AUTO_FENCE;
 
 	cts_fence_create(&f);
@@ -310,11 +237,8 @@ static void all_refuse(int drm, uint32_t handle, int err)
 		CHECK_ERR(dlbuf_syncobj_import(drm, handle, point,
 					       f.sync_file), err);
 		CHECK_ERR(dlbuf_syncobj_import(drm, handle, point, none), err);
-		CHECK_ERR(dlbuf_syncobj_eventfd(drm, handle, point, 0, fd),
-			  err);
 	}
 	CHECK_EQ(fence, -2);
-	CHECK(!readable(fd, 0));
 }
 
 static void no_such_handle(void *arg)
@@ -356,7 +280,7 @@ static void not_drm(void *arg)
 	all_refuse(4711, 1, -EBADF);
 }
 
-/* A fence that is none, and an eventfd that is none. */
+/* A fence that is none. */
 static void bad_fences(void *arg)
 {
 	int drm AUTO_FD = node(true), fds[2], fd AUTO_FD = cts_alloc("udmabuf", BYTES);
@@ -372,14 +296,6 @@ static void bad_fences(void *arg)
 		CHECK_ERR(dlbuf_syncobj_import(drm, box, point, -2), -EBADF);
 		CHECK_SAYS("fd -2 is not open");
 		CHECK_EQ(state(drm, box, point), -EAGAIN);
-		CHECK_ERR(dlbuf_syncobj_eventfd(drm, box, point, 0, fds[0]),
-			  -EINVAL);
-		CHECK_ERR(dlbuf_syncobj_eventfd(drm, box, point, 0, 4711),
-			  -EBADF);
-		/* It is the eventfd, and the sentence knows. */
-		CHECK_SAYS("4711");
-		CHECK_ERR(dlbuf_syncobj_eventfd(drm, box, point, 2, fds[0]),
-			  -EINVAL);
 		CHECK_ERR(dlbuf_syncobj_export(drm, box, point, NULL),
 			  -EINVAL);
 	}
@@ -421,18 +337,12 @@ static void selectors(void *data)
 
 int main(int argc, char **argv)
 {
-	static uint64_t points[] = { 0, 1, 7 };
-
 	ktap_prefix("%s", "syncobj");
 	ktap_case("binary", binary, NULL);
 	ktap_case("replaced", replaced, NULL);
 	ktap_case("timeline", timeline, NULL);
 	ktap_case("none-is-signalled", none_is_signalled, NULL);
 	ktap_case("onto-a-buffer", onto_a_buffer, NULL);
-	ktap_case("eventfd/binary", events, &points[0]);
-	ktap_case("eventfd/point-1", events, &points[1]);
-	ktap_case("eventfd/point-7", events, &points[2]);
-	ktap_case("eventfd/notify", notify, NULL);
 	ktap_case("selectors", selectors, NULL);
 	ktap_case("refusals/no-such-handle", no_such_handle, NULL);
 	ktap_case("refusals/no-syncobjs", no_syncobjs, NULL);

@@ -275,10 +275,10 @@ static int op_share(const uint32_t *r)
 		return 0;
 	switch (r[1] % 3) {
 	case 0:
-		ret = dlbuf_tensor_share(h->t, &t);
+		ret = dlbuf_tensor_share(h->t, NULL, &t);
 		break;
 	case 1:
-		ret = dlbuf_tensor_view(h->t, &view, &t);
+		ret = dlbuf_tensor_share(h->t, &view, &t);
 		break;
 	default:
 		ret = dlbuf_tensor_import(other->dev, h->t, &may_copy, &t);

@@ -296,7 +296,7 @@ def index(folder, count):
 
 # ---------------------------------------------------------------- options
 
-COMMON = "verbose", "help"
+COMMON = "verbose", "help", "json"
 
 
 def options(command, usage, man):

@@ -76,7 +76,6 @@ TEST(not_built)
 		dlbuf_udmabuf_close(NULL);
 	}
 	if (!HAVE_HEAP) {
-		CHECK_ERR(dlbuf_heap_alloc("system", 4096, NULL, &fd), -ENOSYS);
 		CHECK_ERR(alloc_fd("heap:system", 4096, NULL), -ENOSYS);
 	}
 	CHECK_EQ(buf.fd, 77);
@@ -107,13 +106,8 @@ TEST(udmabuf_absent)
 #if HAVE_HEAP
 TEST(heaps_absent)
 {
-	int fd = 77;
-
 	if (!access("/dev/dma_heap/system", F_OK))
 		SKIP("this machine has /dev/dma_heap/system");
-	CHECK_ERR(dlbuf_heap_alloc("system", 4096, NULL, &fd), -ENODEV);
-	CHECK_SAYS("/dev/dma_heap/system");
-	CHECK_EQ(fd, 77);
 	CHECK_ERR(alloc_fd("heap:system", 4096, NULL), -ENODEV);
 	CHECK_ERR(alloc_fd("heap", 4096, NULL), -ENODEV);
 	CHECK_SAYS("/dev/dma_heap/system");
@@ -145,6 +139,8 @@ TEST(every_exporter_absent)
 
 TEST(bad_arguments_of_alloc)
 {
+	DLBUF_OPTS(dlbuf_alloc_opts, nobody, .exporter = "no-such");
+	DLBUF_OPTS(dlbuf_alloc_opts, no_heap, .exporter = "heap:no-such");
 	int64_t shape[] = { 4, -4 };
 	DLTensor layout = LAYOUT8(2, shape);
 	DLManagedTensorVersioned *t[2] = { NULL };
@@ -163,6 +159,10 @@ TEST(bad_arguments_of_alloc)
 	CHECK_SAYS("shape[1]");
 	shape[0] = shape[1] = INT64_MAX;
 	CHECK_ERR(dlbuf_alloc(devs, 1, &layout, NULL, t), -EOVERFLOW);
+	shape[0] = shape[1] = 4;
+	CHECK_ERR(dlbuf_alloc(devs, 1, &layout, &nobody, t), -EINVAL);
+	if (HAVE_HEAP)
+		CHECK_ERR(dlbuf_alloc(devs, 1, &layout, &no_heap, t), -ENODEV);
 	CHECK(!t[0] && !t[1]);
 	dlbuf_device_close(devs[0]);
 }
@@ -211,7 +211,6 @@ TEST(sizes_and_names)
 	DLBUF_OPTS(dlbuf_udmabuf_opts, huge, .flags = DLBUF_UDMABUF_2M);
 	DLBUF_OPTS(dlbuf_udmabuf_opts, flags, .flags = 2);
 	DLBUF_OPTS(dlbuf_udmabuf_opts, name, .name = NAME31 "x");
-	DLBUF_OPTS(dlbuf_heap_opts, wonly, .access = DLBUF_WRITE);
 	struct dlbuf_udmabuf buf = { .fd = 77 };
 	int fd = 77;
 
@@ -226,15 +225,10 @@ TEST(sizes_and_names)
 		CHECK_ERR(dlbuf_udmabuf_create(UINT64_MAX - 4095, &huge, &buf), -ENOMEM);
 	}
 	if (HAVE_HEAP) {
-		CHECK_ERR(dlbuf_heap_alloc("system", 0, NULL, &fd), -EINVAL);
-		CHECK_ERR(dlbuf_heap_alloc("system", 1, NULL, NULL), -EINVAL);
-		CHECK_ERR(dlbuf_heap_alloc("system", 1, &wonly, &fd), -EINVAL);
-		CHECK_ERR(dlbuf_heap_alloc(NULL, 1, NULL, &fd), -EINVAL);
-		CHECK_ERR(dlbuf_heap_alloc("", 1, NULL, &fd), -EINVAL);
-		CHECK_ERR(dlbuf_heap_alloc("..", 1, NULL, &fd), -EINVAL);
-		CHECK_ERR(dlbuf_heap_alloc("../zero", 1, NULL, &fd), -EINVAL);
-		CHECK_ERR(dlbuf_heap_alloc(NAME31 NAME31 "012", 1, NULL, &fd),
-			  -EINVAL);
+		CHECK_ERR(alloc_fd("heap:system", 0, NULL), -EINVAL);
+		CHECK_ERR(alloc_fd("heap:..", 1, NULL), -EINVAL);
+		CHECK_ERR(alloc_fd("heap:../zero", 1, NULL), -EINVAL);
+		CHECK_ERR(alloc_fd("heap:" NAME31 NAME31 "012", 1, NULL), -EINVAL);
 	}
 	CHECK_EQ(buf.fd, 77);
 	CHECK_EQ(fd, 77);

@@ -51,49 +51,48 @@ static void check_refused(int fd, const char *says)
 #endif
 }
 
-TEST(minus_one)
+/* With the number that the sentence has, or the file's name. */
+TEST(all_kinds)
 {
-	check_refused(-1, "fd -1");
-}
+	int closed = eventfd(0, EFD_CLOEXEC), pipes[2], socks[2];
+	sigset_t none;
 
-TEST(other_negative_numbers)
-{
-	check_refused(AT_FDCWD, "fd -100");
-	check_refused(INT_MIN, "fd -2147483648");
-}
+	sigemptyset(&none);
+	REQUIRE(!pipe(pipes) && !socketpair(AF_UNIX, SOCK_STREAM, 0, socks));
+	close(socks[1]);
+	const struct {
+		int fd;
+		const char *says;
+	} files[] = {
+		{ pipes[0], "'pipe:[" },
+		{ pipes[1], "'pipe:[" },
+		{ socks[0], "'socket:[" },
+		{ open("/tmp", O_PATH | O_CLOEXEC), "'/tmp'" },
+		{ open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC), "'/tmp'" },
+		{ open("/dev/null", O_RDWR | O_CLOEXEC), "'/dev/null'" },
+		{ open("/dev/zero", O_RDONLY | O_CLOEXEC), "'/dev/zero'" },
+		{ memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING), "'/memfd:frame" },
+		{ eventfd(0, EFD_CLOEXEC), "is not a dma-buf" },
+		{ epoll_create1(EPOLL_CLOEXEC), "is not a dma-buf" },
+		{ timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), "is not a dma-buf" },
+		{ signalfd(-1, &none, SFD_CLOEXEC), "is not a dma-buf" },
+		{ inotify_init1(IN_CLOEXEC), "is not a dma-buf" },
+	}, no_files[] = {
+		{ -1, "fd -1" },
+		{ AT_FDCWD, "fd -100" },
+		{ INT_MIN, "fd -2147483648" },
+		{ INT_MAX, "Bad file descriptor" },
+		{ closed, "Bad file descriptor" },
+	};
 
-TEST(closed)
-{
-	int fd = eventfd(0, EFD_CLOEXEC);
-
-	close(fd);
-	check_refused(fd, "Bad file descriptor");
-}
-
-TEST(a_number_beyond_the_limit)
-{
-	check_refused(INT_MAX, "Bad file descriptor");
-}
-
-TEST(pipes)
-{
-	int fds[2];
-
-	REQUIRE(!pipe(fds));
-	check_refused(fds[0], "'pipe:[");
-	check_refused(fds[1], "'pipe:[");
-	close(fds[0]);
-	close(fds[1]);
-}
-
-TEST(sockets)
-{
-	int fds[2];
-
-	REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
-	check_refused(fds[0], "'socket:[");
-	close(fds[0]);
-	close(fds[1]);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		REQUIRE(files[i].fd >= 0);
+		check_refused(files[i].fd, files[i].says);
+		close(files[i].fd);
+	}
+	close(closed);
+	for (size_t i = 0; i < ARRAY_SIZE(no_files); i++)
+		check_refused(no_files[i].fd, no_files[i].says);
 }
 
 TEST(files)
@@ -121,60 +120,6 @@ TEST(a_file_with_a_newline_in_its_name)
 	REQUIRE(fd >= 0);
 	unlink(path);
 	check_refused(fd, "/tmp/dlbuf?unit-");
-}
-
-TEST(a_file_that_is_only_a_path)
-{
-	int fd AUTO_FD = open("/tmp", O_PATH | O_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	check_refused(fd, "'/tmp'");
-}
-
-TEST(directories)
-{
-	int fd AUTO_FD = open("/tmp", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	REQUIRE(fd >= 0);
-	check_refused(fd, "'/tmp'");
-}
-
-TEST(device_nodes)
-{
-	int null AUTO_FD = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int zero AUTO_FD = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-
-	REQUIRE(null >= 0 && zero >= 0);
-	check_refused(null, "'/dev/null'");
-	check_refused(zero, "'/dev/zero'");
-}
-
-TEST(memfds)
-{
-	int fd AUTO_FD = memfd_create("frame", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-
-	REQUIRE(fd >= 0);
-	REQUIRE(!ftruncate(fd, 4096));
-	check_refused(fd, "'/memfd:frame");
-}
-
-TEST(files_without_a_name)
-{
-	sigset_t none;
-	int fds[5];
-
-	sigemptyset(&none);
-	fds[0] = eventfd(0, EFD_CLOEXEC);
-	fds[1] = epoll_create1(EPOLL_CLOEXEC);
-	fds[2] = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
-	fds[3] = signalfd(-1, &none, SFD_CLOEXEC);
-	fds[4] = inotify_init1(IN_CLOEXEC);
-	for (int i = 0; i < 5; i++) {
-		if (!CHECK(fds[i] >= 0))
-			continue;
-		check_refused(fds[i], "is not a dma-buf");
-		close(fds[i]);
-	}
 }
 
 TEST(standard_input_too)

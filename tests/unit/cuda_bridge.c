@@ -74,7 +74,7 @@ TEST(what_a_bridge_can)
 		{ "notimeline", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT,
 		  "the driver shares no timeline semaphores", 0 },
 		{ "", all, DLBUF_SYNC_FENCE, DLBUF_SYNC_EVENT,
-		  "DLBUF_CUDA_NO_BRIDGE", DLBUF_CUDA_NO_BRIDGE },
+		  "DLBUF_DEVICE_NO_BRIDGE", DLBUF_DEVICE_NO_BRIDGE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -130,6 +130,47 @@ TEST(copies_in_order)
 	drain(&app);
 	CHECK(filled(app.pinned, 1));
 	close(release(&f, DLBUF_READ, app.stream));
+	end_all();
+}
+
+/*
+ * A lease ends with the copy, whatever the driver's fence says: here Vulkan's queue is held
+ * up by that of another stream.
+ */
+TEST(a_lease_of_a_copy)
+{
+	struct app other;
+	struct fixture g;
+	int out, own = -1;
+
+	begin_both("");
+	import_by(DLBUF_PATH_BRIDGE);
+	app_begin(&other, f.dev);
+	import_ok(&g, f.dev, DLBUF_PATH_BRIDGE);
+	CHECK_OK(acquire(&g, DLBUF_RW, other.stream, -1));
+	CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
+	drain(&other);
+	gate_close(&other);
+	close(release(&g, DLBUF_RW, other.stream));
+	gpu_sets(&app, &f, 0, IMPORT_BYTES, 0x21);
+	CHECK_OK(cuda_backend.release(f.imp, DLBUF_RW, app.stream, &out, &own));
+	drain(&app);
+	REQUIRE(out != -1 && own != -1);
+	/* The library's thread asks CUDA, whose part is over, and then Vulkan. */
+	for (int i = 0; i < 2; i++) {
+		watch("cuEventQuery");
+		while (!seen && !signalled(own))
+			event_kick(), sched_yield();
+	}
+	CHECK(!signalled(own));
+	CHECK(f.bytes[0] != 0x21);
+	gate_open(&other);
+	until_over(own);
+	CHECK_EQ(f.bytes[0], 0x21);
+	until_over(out);
+	drain(&other);
+	app_end(&other);
+	import_finish(&g, 0);
 	end_all();
 }
 

@@ -623,7 +623,7 @@ RULES(dma_bufs_out, "memfds")
 	WRONG(INVALID_VALUE,
 	      cu.MemGetHandleForAddressRange(&fd, p, BYTES, 2, 0));
 	FAILS(NOT_SUPPORTED, export(p, BYTES, 1, &fd));
-	FAILS(NOT_SUPPORTED, export(h, BYTES, 0, &fd));
+	FAILS(INVALID_VALUE, export(h, BYTES, 0, &fd));
 	CHECK_EQ(fd, -1);
 	OK(export(p, BYTES, 0, &fd));
 	check_export(p, 0, fd);

@@ -82,7 +82,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 	.device = "cuda", .walks = 20, .unknown = CUABI_UNKNOWN,	\
 	.no_memory = CUABI_OUT_OF_MEMORY, .losses = losses,		\
 	.opens = opens, .two = "two", .compares = "memfds,imports,wrongpages", \
-	.no_order = DLBUF_CUDA_STREAM_NO_ORDER,				\
+	.no_order = DLBUF_STREAM_NO_ORDER,				\
 	.calls = {							\
 		[ENTER] = "cuCtxPushCurrent_v2",			\
 		[STREAM_WAIT] = "cuStreamWaitEvent",			\

@@ -26,7 +26,7 @@ TEST(which_streams)
 	CHECK_OK(cuda_backend.stream(dev, NULL, false));
 	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_LEGACY, false));
 	CHECK_OK(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_PER_THREAD, false));
-	CHECK_EQ(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_NO_ORDER, false),
+	CHECK_EQ(cuda_backend.stream(dev, DLBUF_STREAM_NO_ORDER, false),
 		 STREAM_UNORDERED);
 	CHECK_OK(cuda_backend.stream(dev, app.stream, false));
 	REQUIRE(!cux.CtxCreate(&other, 0, 0));
@@ -47,7 +47,7 @@ TEST(which_streams)
 	app_end(&app);
 	break_call("cuCtxPushCurrent_v2", CUABI_UNKNOWN, 0);
 	CHECK_ERR(cuda_backend.stream(dev, NULL, false), -EIO);
-	CHECK_EQ(cuda_backend.stream(dev, DLBUF_CUDA_STREAM_NO_ORDER, false),
+	CHECK_EQ(cuda_backend.stream(dev, DLBUF_STREAM_NO_ORDER, false),
 		 STREAM_UNORDERED);
 	heal();
 	dlbuf_device_close(dev);

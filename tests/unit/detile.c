@@ -7,6 +7,8 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_VULKAN
+#include <sys/mman.h>
+
 #include "vulkan_double.h"
 
 #define CC DLBUF_FOURCC
@@ -176,43 +178,6 @@ TEST(one_plane)
 	end_open();
 }
 
-TEST(packed_chroma)
-{
-	begin_open();
-	frame(CC('Y', 'U', 'Y', 'V'), X_TILED, 40, 8, 1);
-	CHECK_OK(detile());
-	/* In texels, of which four bytes have two. */
-	CHECK_EQ(fake->images[0].format, VK_FORMAT_G8B8G8R8_422_UNORM);
-	CHECK_EQ(fake->images[0].width, 40);
-	CHECK_EQ(fake->images[0].regions[0].bufferRowLength, 64);
-	end_open();
-}
-
-TEST(planes_in_one_image)
-{
-	const struct fake_image *i;
-
-	begin_open();
-	frame(NV12, X_TILED, 64, 16, 2);
-	CHECK_OK(detile());
-	REQUIRE(fake->nimages == 1);
-	i = &fake->images[0];
-	CHECK_EQ(i->format, VK_FORMAT_G8_B8R8_2PLANE_420_UNORM);
-	CHECK_EQ(i->nlayouts, 2);
-	CHECK_EQ(i->layouts[1].offset, 12288);
-	CHECK_EQ(i->nregions, 2);
-	CHECK_EQ(i->regions[0].imageSubresource.aspectMask,
-		 VK_IMAGE_ASPECT_PLANE_0_BIT);
-	CHECK_EQ(i->regions[1].imageSubresource.aspectMask,
-		 VK_IMAGE_ASPECT_PLANE_1_BIT);
-	CHECK_EQ(i->regions[0].bufferRowLength, 128);
-	CHECK_EQ(i->regions[1].bufferRowLength, 64);
-	CHECK_EQ(i->regions[1].bufferOffset, 128 * 16);
-	CHECK_EQ(i->regions[1].imageExtent.width, 32);
-	CHECK_EQ(i->regions[1].imageExtent.height, 8);
-	end_open();
-}
-
 static void check_apart(void)
 {
 	const struct fake_image *i = fake->images;
@@ -268,6 +233,57 @@ TEST(compression)
 	tiled.d.one_buffer = false;
 	CHECK_ERR(detile(), -EOPNOTSUPP);
 	CHECK_SAYS("several dma-bufs");
+	end_open();
+}
+
+/* The plane's rows in the frame, and in the buffer. */
+static void check_rows(const uint8_t *tiles, const uint8_t *rows, uint32_t i)
+{
+	struct dlbuf_format_plane p = tiled.d.planes[i];
+	uint32_t n = (tiled.from.width + p.hsub - 1) / p.hsub * p.channels * (p.bits / 8);
+
+	for (uint32_t y = 0; y < (tiled.from.height + p.vsub - 1) / p.vsub; y++)
+		CHECK(!memcmp(rows + tiled.d.to.planes[i].offset + 128 * y,
+			      tiles + tiled.from.planes[i].offset + 256 * y, n));
+}
+
+/* Also where a driver ignores offsets. */
+TEST(known_bytes)
+{
+	static const struct {
+		uint32_t code, width, height, nplanes;
+		uint64_t modifier;
+	} frames[] = {
+		{ XR24, 30, 20, 1, X_TILED }, { XR24, 30, 20, 2, CCS },
+		{ CC('Y', 'U', 'Y', 'V'), 40, 8, 1, X_TILED },
+		{ NV12, 64, 16, 2, X_TILED }, { NV12, 64, 16, 3, CCS },
+		{ NV12, 63, 15, 2, X_TILED },
+	};
+	uint8_t *tiles, *rows;
+
+	begin_open();
+	tiles = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, tiled.fds[0], 0);
+	rows = mmap(NULL, ROWS_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, tiled.rows.base.fd, 0);
+	REQUIRE(tiles != MAP_FAILED && rows != MAP_FAILED);
+	for (size_t i = 0; i < BYTES; i++)
+		tiles[i] = i * 7 + i / 256 * 13;
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(frames); i++) {
+		bool ignores = i % 2;
+		int ret;
+
+		frame(frames[i / 2].code, frames[i / 2].modifier, frames[i / 2].width,
+		      frames[i / 2].height, frames[i / 2].nplanes);
+		fake->physical[0].no_offset = ignores;
+		memset(rows, 0, ROWS_BYTES);
+		ret = detile();
+		/* An image of several planes cannot be bound elsewhere. */
+		CHECK_EQ(ret, ignores && frames[i / 2].nplanes > 1 &&
+			 frames[i / 2].width % 2 == 0 ? -EOPNOTSUPP : 0);
+		for (uint32_t k = 0; !ret && k < tiled.d.to.nplanes; k++)
+			check_rows(tiles, rows, k);
+	}
+	munmap(tiles, BYTES);
+	munmap(rows, ROWS_BYTES);
 	end_open();
 }
 
@@ -450,6 +466,42 @@ TEST(offsets_that_a_driver_does_not_follow)
 	end_open();
 }
 
+static unsigned int turns;
+
+static void count_turns(const char *call)
+{
+	if (strcmp(call, "vkAllocateMemory") && strcmp(call, "vkFreeMemory"))
+		return;
+	if (!CHECK_EQ(pthread_mutex_trylock(&vulkan_device(tiled.dev)->lock), EBUSY))
+		pthread_mutex_unlock(&vulkan_device(tiled.dev)->lock);
+	turns++;
+}
+
+/* Imports and their ends take turns on V3DV: those of buffers, copies and images. */
+TEST(turns)
+{
+	struct dlbuf_vulkan_image image;
+
+	begin_tiled();
+	fake->physical[0].driver = VK_DRIVER_ID_MESA_V3DV;
+	tiled_open();
+	fake->look = count_turns;
+	frame(NV12, X_TILED, 63, 15, 2);
+	CHECK_OK(detile());
+	CHECK_EQ(turns, 4);
+	frame(XR24, X_TILED, 30, 20, 1);
+	fail_call("vkBindImageMemory", VK_ERROR_OUT_OF_HOST_MEMORY);
+	CHECK_ERR(vulkan_image_of_rows(vulkan_device(tiled.dev), &tiled.from,
+				       VK_IMAGE_USAGE_TRANSFER_SRC_BIT, &image), -ENOMEM);
+	fake->failing = NULL;
+	CHECK_EQ(turns, 6);
+	vulkan_backend.unimport(&tiled.rows.base, true);
+	CHECK_EQ(turns, 7);
+	fake->look = NULL;
+	REQUIRE_OK(vulkan_backend.import(&tiled.rows.base));
+	end_open();
+}
+
 TEST(an_image_that_fills_the_last_page)
 {
 	begin_tiled();
@@ -494,29 +546,6 @@ TEST(without_the_extension)
 
 #define NV24 CC('N', 'V', '2', '4')
 #define AYUV CC('A', 'Y', 'U', 'V')
-
-/* The list of a fourcc is LINEAR and then these, up to the first 0. */
-static void check_list(struct dlbuf_device *dev, uint32_t fourcc,
-		       const uint64_t *want)
-{
-	uint64_t got[16] = { [2] = 77 };
-	size_t count = 0, n = 0, room = 2;
-
-	while (want[count])
-		count++;
-	CHECK_OK(dlbuf_device_modifiers(dev, fourcc, NULL, &n));
-	CHECK_EQ(n, 1 + count);
-	/* Without room for all. */
-	CHECK_OK(dlbuf_device_modifiers(dev, fourcc, got, &room));
-	CHECK_EQ(room, 1 + count);
-	CHECK_EQ(got[2], 77);
-	n = ARRAY_SIZE(got);
-	CHECK_OK(dlbuf_device_modifiers(dev, fourcc, got, &n));
-	CHECK_EQ(n, 1 + count);
-	CHECK_EQ(got[0], DLBUF_MOD_LINEAR);
-	for (size_t i = 0; i < count; i++)
-		CHECK_EQ(got[1 + i], want[i]);
-}
 
 /* What the walk has of a fourcc: LINEAR first, then the list with planes. */
 struct walked {
@@ -574,6 +603,19 @@ TEST(walk_of_formats)
 	end();
 }
 
+/* The list of a fourcc is LINEAR and then these, up to the first 0. */
+static void check_list(struct dlbuf_device *dev, uint32_t fourcc, const uint64_t want[3])
+{
+	struct walked w = { .fourcc = fourcc };
+	uint32_t n = 1;
+
+	CHECK_OK(dlbuf_device_formats(dev, note_format, &w));
+	CHECK_EQ(w.modifiers[0], DLBUF_MOD_LINEAR);
+	for (; want[n - 1]; n++)
+		CHECK_EQ(w.modifiers[n], want[n - 1]);
+	CHECK_EQ(w.n, n);
+}
+
 TEST(lists_of_modifiers)
 {
 	static const struct {
@@ -593,8 +635,6 @@ TEST(lists_of_modifiers)
 	};
 	struct dlbuf_device *dev;
 	struct fake_physical *p;
-	uint64_t got = 77;
-	size_t n = 1;
 
 	begin_tiled();
 	p = &fake->physical[0];
@@ -605,27 +645,22 @@ TEST(lists_of_modifiers)
 		p->modifiers[1].no_import = cases[i].no_import;
 		check_list(dev, cases[i].fourcc, cases[i].want);
 	}
-	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_OUT_OF_HOST_MEMORY);
-	CHECK_ERR(dlbuf_device_modifiers(dev, XR24, &got, &n), -ENOMEM);
-	CHECK_EQ(n, 1);
-	fail_call("vkGetPhysicalDeviceImageFormatProperties2", VK_ERROR_UNKNOWN);
-	CHECK_ERR(dlbuf_device_modifiers(dev, XR24, &got, &n), -EIO);
-	fake->failing = NULL;
 #ifdef CONFIG_FAULT_INJECTION
 	for (unsigned long i = 1; i; i = fault_count() < i ? 0 : i + 1) {
-		n = 0;
+		struct walked w = { .fourcc = NV24 };
+
 		fault_at(i);
-		if (dlbuf_device_modifiers(dev, NV24, NULL, &n))
-			CHECK(!n && dlbuf_last_error()[0]);
+		if (dlbuf_device_formats(dev, note_format, &w))
+			CHECK(dlbuf_last_error()[0]);
 		else
-			CHECK_EQ(n, 2);
+			CHECK_EQ(w.n, 2);
 	}
 	fault_at(0);
 #endif
 	dlbuf_device_close(dev);
 	p->extensions[3] = NULL;
 	dev = open_ok();
-	check_list(dev, XR24, (uint64_t[]){ 0 });
+	check_list(dev, XR24, (uint64_t[3]){ 0 });
 	dlbuf_device_close(dev);
 	end();
 }

@@ -352,18 +352,6 @@ TEST(the_last_user_is_cancelled)
 	event_user_remove();
 }
 
-TEST(it_ends_with_the_last_event)
-{
-	unsigned int nfds = fds();
-
-	THREADS();
-	for (int i = 0; i < 50; i++) {
-		fire_one();
-		wait_until_threads(0);
-		CHECK_EQ(fds(), nfds);
-	}
-}
-
 /* Events outlive the devices. */
 TEST(it_does_not_end_before_the_last_event)
 {

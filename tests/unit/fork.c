@@ -240,7 +240,6 @@ static void check_refusals(struct parent *p)
 	DLBUF_INFO(dlbuf_pool_info, layout_info);
 	struct dlbuf_pool *pool = NULL;
 	DLManagedTensor *legacy;
-	size_t count = 0;
 	uint32_t n;
 	int fence;
 
@@ -252,14 +251,13 @@ static void check_refusals(struct parent *p)
 	STALE(dlbuf_pool_create(&p->dev, 1, &pool_opts, &pool));
 	STALE(dlbuf_pool_layout(&p->dev, 1, &pool_opts, &layout_info));
 	STALE(dlbuf_device_formats(p->dev, no_format, NULL));
-	STALE(dlbuf_device_modifiers(p->dev, pool_opts.code, NULL, &count));
 	STALE(dlbuf_export(p->dev, &layout, NULL, &exported));
 	STALE(dlbuf_probe(p->dev, p->fds[0], 0, no_path, NULL));
 	STALE(dlbuf_recv(p->dev, 0, NULL, t, &n, NULL));
 	STALE(dlbuf_tensor_get_info(p->held, &tensor));
-	STALE(dlbuf_tensor_share(p->held, t));
+	STALE(dlbuf_tensor_share(p->held, NULL, t));
 	STALE(dlbuf_tensor_share_legacy(p->held, &legacy));
-	STALE(dlbuf_tensor_view(p->held, &layout, t));
+	STALE(dlbuf_tensor_share(p->held, &layout, t));
 	STALE(dlbuf_tensor_import(p->dev, p->held, NULL, t));
 	STALE(dlbuf_acquire(p->held, DLBUF_READ, NULL, NULL));
 	STALE(dlbuf_release(p->held, NULL, NULL));
@@ -448,33 +446,6 @@ TEST(a_fork_while_a_driver_begins)
 	CHECK_EQ(cuda->wrong, 0);
 }
 #endif
-
-TEST(exec_works)
-{
-	struct dlbuf_device *dev AUTO_DEV = NULL;
-	pid_t pid;
-
-	need_machine();
-	CHECK_OK(dlbuf_device_open("cpu", NULL, &dev));
-	pid = fork();
-	if (!pid) {
-		/* Its results are not this program's. */
-		dup2(open("/dev/null", O_WRONLY), 1);
-		execl("/proc/self/exe", "fork", "after_exec", NULL);
-		_exit(9);
-	}
-	wait_for(pid);
-}
-
-/* Not inherited: exec() is a new process. */
-TEST(after_exec)
-{
-	struct dlbuf_device *dev AUTO_DEV = NULL;
-	DLBUF_INFO(dlbuf_device_info, info);
-
-	CHECK_OK(dlbuf_device_open("cpu", NULL, &dev));
-	CHECK_OK(dlbuf_device_get_info(dev, &info));
-}
 #else
 KTAP_SKIPPED("backend cpu is not built into this library")
 #endif

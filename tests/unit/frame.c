@@ -244,35 +244,6 @@ TEST(modifiers)
 	CHECK_OK(layouts(&f));
 }
 
-#ifdef CONFIG_BACKEND_CPU
-/* A device that copies no frames; tests/unit/detile.c has one that does. */
-TEST(modifiers_of_a_device)
-{
-	uint32_t code = DLBUF_FOURCC('N', 'V', '1', '2');
-	struct dlbuf_device *dev AUTO_DEV = NULL;
-	uint64_t list[2] = { 77, 77 };
-	size_t n = 2;
-
-	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev));
-	CHECK_OK(dlbuf_device_modifiers(dev, code, list, &n));
-	CHECK_EQ(n, 1);
-	CHECK_EQ(list[0], DLBUF_MOD_LINEAR);
-	CHECK_EQ(list[1], 77);
-	CHECK_ERR(dlbuf_device_modifiers(NULL, code, list, &n), -EINVAL);
-	CHECK_ERR(dlbuf_device_modifiers(dev, code, list, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_device_modifiers(dev, code, NULL, &n), -EINVAL);
-	CHECK_SAYS("modifiers is NULL");
-	CHECK_ERR(dlbuf_device_modifiers(dev, 1, list, &n), -EINVAL);
-	CHECK_ERR(dlbuf_device_modifiers(dev, 0, list, &n), -EINVAL);
-	/* V4L2's code of a format that DRM has no code of. */
-	CHECK_ERR(dlbuf_device_modifiers(dev, DLBUF_FOURCC('M', 'J', 'P', 'G'),
-					 list, &n), -EINVAL);
-	CHECK_ERR(dlbuf_device_modifiers(dev, code | 1u << 31, list, &n),
-		  -EOPNOTSUPP);
-	CHECK_EQ(n, 1);
-}
-#endif
-
 /* The rows of a copy of a frame that is not linear. */
 TEST(rows_of_a_copy)
 {

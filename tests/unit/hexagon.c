@@ -267,7 +267,7 @@ TEST(one_map_of_the_whole_buffer)
 	CHECK_EQ(of.dsp_address, 0);
 	/* More tensors of the buffer are of the same map. */
 	b = import_ok(dev, fd);
-	REQUIRE_OK(dlbuf_tensor_share(a, &share));
+	REQUIRE_OK(dlbuf_tensor_share(a, NULL, &share));
 	CHECK_EQ(fake->made[FAKE_MAP], 1);
 	CHECK_EQ(fake->registrations, 1);
 	CHECK(b->dl_tensor.data == a->dl_tensor.data);
@@ -437,41 +437,6 @@ TEST(an_old_library_and_a_large_buffer)
 	t = import_ok(dev, fd);
 	CHECK_EQ(fake->registration.size, 1ll << 31);
 	end_device();
-}
-
-/* ---------------------------------------------------------------- the DSP's address */
-
-TEST(the_address_on_the_dsp)
-{
-	struct dlbuf_hexagon_buffer of;
-
-	begin_device("libhexagon.so", "", DLBUF_HEXAGON_ADDRESS);
-	t = import_ok(dev, fd);
-	of = buffer_of(t);
-	CHECK(of.dsp_address && of.dsp_address == fake->map.dsp);
-	CHECK_EQ(fake->map.flags, 0);
-	CHECK_EQ(fake->map.size, BYTES);
-	CHECK_EQ(fake->live[FAKE_REGISTRATION], 1);
-	end_device();
-}
-
-static const struct {
-	const char *library, *words, *says;
-	int ret;
-} addresses[] = {
-	{ "libhexagon.so", "linux", "remote_mem_map()", -EIO },
-	{ "libhexagon-old.so", "", "has no remote_mem_map()", -EOPNOTSUPP },
-};
-
-TEST(no_address_on_the_dsp)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(addresses); i++) {
-		begin_device(addresses[i].library, addresses[i].words,
-			     DLBUF_HEXAGON_ADDRESS);
-		CHECK_ERR(import(dev, fd, &t), addresses[i].ret);
-		CHECK_SAYS(addresses[i].says);
-		end_device();
-	}
 }
 
 /* ---------------------------------------------------------------- failures */
@@ -668,11 +633,6 @@ TEST(fields_of_dspqueue_and_qnn)
 	CHECK_EQ(d.sharedBufferConfig.fd, fake->map.fd);
 	CHECK_EQ(d.sharedBufferConfig.offset, 256);
 	close_device();
-	/* dspqueue does not know a map by address. */
-	dev = open_flags("hexagon:cdsp", DLBUF_HEXAGON_ADDRESS);
-	REQUIRE_OK(dlbuf_import(dev, fd, &layout, NULL, &t));
-	REQUIRE_OK(dlbuf_hexagon_describe(t, &p));
-	CHECK_EQ(p.mapped, 0);
 #ifdef CONFIG_BACKEND_CPU
 	close_device();
 	dev = open_flags("cpu", 0);
@@ -684,116 +644,17 @@ TEST(fields_of_dspqueue_and_qnn)
 	end_device();
 }
 
-/* ---------------------------------------------------------------- rpcmem */
-
-static int alloc(uint64_t bytes)
-{
-	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");
-	int64_t shape = (int64_t)bytes;
-	DLTensor layout = LAYOUT8(1, &shape);
-
-	return dlbuf_alloc(&dev, 1, &layout, &opts, &t);
-}
-
-/* rpcmem has registered the buffer; its fd is that of the map; it has the last word. */
-TEST(rpcmem)
-{
-	DLBUF_INFO(dlbuf_tensor_info, info);
-
-	begin_device("libhexagon.so", "", DLBUF_HEXAGON_RPCMEM);
-	REQUIRE_OK(alloc(5000));
-	CHECK_EQ(fake->map.size, 8192);
-	CHECK_EQ(fake->registrations, 1);
-	CHECK_EQ(fake->live[FAKE_RPCMEM], 1);
-	CHECK(t->dl_tensor.data == fake->map.p);
-	for (size_t i = 0; i < 5000; i++)
-		CHECK(!((char *)t->dl_tensor.data)[i]);
-	CHECK_OK(dlbuf_tensor_get_info(t, &info));
-	CHECK_EQ(info.bytes, 8192);
-	CHECK(info.fd > 2 && info.fd != buffer_of(t).fd);
-	CHECK_EQ(fake->map.fd, buffer_of(t).fd);
-	end_device();
-}
-
-static const struct {
-	const char *library, *failing, *says;
-	uint32_t flags;
-	uint64_t bytes;
-	int low_fd, aee, ret;
-} rpcmems[] = {
-	{ "libhexagon.so", NULL, "without DLBUF_HEXAGON_RPCMEM", 0, 4096, 0, 0,
-	  -EOPNOTSUPP },
-	{ "libhexagon-old.so", NULL, "has no rpcmem", DLBUF_HEXAGON_RPCMEM, 4096, 0,
-	  0, -EOPNOTSUPP },
-	{ "libhexagon.so", "rpcmem_alloc2", "rpcmem_alloc() of 4096 bytes failed",
-	  DLBUF_HEXAGON_RPCMEM, 4096, 0, 0, -ENOMEM },
-	{ "libhexagon.so", "mmap", "rpcmem_alloc() of 4096 bytes failed",
-	  DLBUF_HEXAGON_RPCMEM, 4096, 0, 0, -ENOMEM },
-	/* Its size is an int. */
-	{ "libhexagon.so", NULL, "less than 2 GiB", DLBUF_HEXAGON_RPCMEM,
-	  0x7ffff001, 0, 0, -EOPNOTSUPP },
-	/* In a remote call fd 0 is none; 1 and 2 are the standard output's. */
-	{ "libhexagon.so", NULL, "rpcmem_to_fd() gave 2", DLBUF_HEXAGON_RPCMEM, 4096,
-	  2, 0, -EIO },
-	{ "libhexagon.so", "fastrpc_mmap", "fastrpc_mmap(): no memory",
-	  DLBUF_HEXAGON_RPCMEM, 4096, 0, AEE_ENOMEMORY, -ENOMEM },
-	/* Its number cannot be another one. */
-	{ "libhexagon.so", "fastrpc_mmap", "another buffer is mapped",
-	  DLBUF_HEXAGON_RPCMEM, 4096, 0, AEE_EALREADY, -EBUSY },
-};
-
-TEST(rpcmem_refuses)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(rpcmems); i++) {
-		begin_device(rpcmems[i].library, "", rpcmems[i].flags);
-		fake->failing = rpcmems[i].failing;
-		fake->result = rpcmems[i].aee;
-		fake->low_fd = rpcmems[i].low_fd;
-		CHECK_ERR(alloc(rpcmems[i].bytes), rpcmems[i].ret);
-		CHECK_SAYS(rpcmems[i].says);
-		end_device();
-	}
-}
-
-TEST(rpcmem_that_cannot_be_unmapped)
-{
-	struct dlbuf_hexagon_buffer of;
-
-	begin_device("libhexagon.so", "", DLBUF_HEXAGON_RPCMEM);
-	REQUIRE_OK(alloc(4096));
-	of = buffer_of(t);
-	fake->failing = "fastrpc_munmap";
-	fake->result = AEE_EFAILED;
-	close_device();
-	CHECK_MSG(strstr(warned, "stays open"), "%s", warned);
-	/* rpcmem still has it. */
-	CHECK_EQ(fake->live[FAKE_RPCMEM], 1);
-	CHECK_EQ(*(volatile char *)of.address, 0);
-	fake->failing = NULL;
-	CHECK_EQ(unmap(of.fd, of.address, 4096), 0);
-	((void (*)(void *))dlsym(fake_lib, "rpcmem_free"))(of.address);
-	end_device();
-}
-
 #ifdef CONFIG_FAULT_INJECTION
 static int walk(void)
 {
-	static const uint32_t flags[] = {
-		0, DLBUF_HEXAGON_ADDRESS, DLBUF_HEXAGON_RPCMEM,
-	};
-	int ret = 0;
+	int ret = dlbuf_device_open("hexagon:cdsp", NULL, &dev);
 
-	for (size_t i = 0; !ret && i < ARRAY_SIZE(flags); i++) {
-		DLBUF_OPTS(dlbuf_device_opts, opts, .flags = flags[i]);
-
-		ret = dlbuf_device_open("hexagon:cdsp", &opts, &dev);
-		if (ret)
-			break;
-		fd = new_memfd();
-		ret = i == 2 ? alloc(BYTES) : import(dev, fd, &t);
-		close_device();
-		close(fd);
-	}
+	if (ret)
+		return ret;
+	fd = new_memfd();
+	ret = import(dev, fd, &t);
+	close_device();
+	close(fd);
 	return ret;
 }
 

@@ -137,25 +137,6 @@ RULES(registrations, "")
 	CHECK_EQ(fake->wrong, 1);
 	fake->wrong = 0;
 }
-
-/* rpcmem's buffers are not zeroed, and not freed under a map. */
-RULES(rpcmem, "")
-{
-	char *m;
-
-	m = rpc.rpcmem_alloc(25, 1, BYTES);
-	REQUIRE(m);
-	CHECK(m[0] && m[BYTES - 1]);
-	OK(rpc.fastrpc_mmap(CDSP, rpc.rpcmem_to_fd(m), m, 0, BYTES, HEXAGON_MAP_FD));
-	OK(rpc.fastrpc_munmap(CDSP, rpc.rpcmem_to_fd(m), m, BYTES));
-	OK(rpc.fastrpc_mmap(CDSP, rpc.rpcmem_to_fd(m), m, 0, BYTES, HEXAGON_MAP_FD));
-	rpc.rpcmem_free(m);
-	CHECK_EQ(fake->wrong, 1);
-	rpc.rpcmem_free(m);
-	CHECK_EQ(fake->wrong, 2);
-	fake->wrong = 0;
-	((fake_hexagon_end_fn)dlsym(fake_lib, "fake_hexagon_end"))(CDSP);
-}
 #else
 KTAP_SKIPPED("Hexagon is not built")
 #endif

@@ -40,9 +40,9 @@ TEST(what_a_bridge_needs)
 		{ no_fences, NULL, 0 },
 		{ elsewhere,
 		  "vulkan: none of 1 devices is at PCI address 0010:01:03", 0 },
-		{ keeps_memory, "memory is not exportable as a dma-buf", 0 },
+		{ keeps_memory, "memory is not exportable to the other API", 0 },
 		{ imports_nothing, "vulkan: ", 0 },
-		{ all, "DLBUF_HIP_NO_BRIDGE", DLBUF_HIP_NO_BRIDGE },
+		{ all, "DLBUF_DEVICE_NO_BRIDGE", DLBUF_DEVICE_NO_BRIDGE },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

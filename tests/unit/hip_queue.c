@@ -65,7 +65,7 @@ static int get_device(struct dlbuf_device *dev, bool whole, int64_t *version)
 	.device = "hip", .walks = 20, .unknown = HIPABI_UNKNOWN,	\
 	.no_memory = HIPABI_OUT_OF_MEMORY, .losses = losses,		\
 	.opens = opens, .two = "two", .compares = "amdgpu,memfds,wrongpages", \
-	.no_order = DLBUF_HIP_STREAM_NO_ORDER,				\
+	.no_order = DLBUF_STREAM_NO_ORDER,				\
 	.lies = true, .stale = 1, .reused = FAKE_HOST_MEMORY, .read_only = COPY, \
 	.calls = {							\
 		[ENTER] = "hipGetDevice",				\

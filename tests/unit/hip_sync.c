@@ -30,7 +30,7 @@ TEST(which_streams)
 	CHECK_ERR(check_stream(dev, (void *)1), -EINVAL);
 	CHECK_SAYS("hip:0: DLPack has no stream 1 on ROCm; NULL is the default");
 	CHECK_ERR(check_stream(dev, (void *)2), -EINVAL);
-	CHECK_EQ(check_stream(dev, DLBUF_HIP_STREAM_NO_ORDER), STREAM_UNORDERED);
+	CHECK_EQ(check_stream(dev, DLBUF_STREAM_NO_ORDER), STREAM_UNORDERED);
 	CHECK_OK(check_stream(dev, app.stream));
 	REQUIRE(!cux.CtxCreate(&second, 0, 1));
 	REQUIRE(!cu.StreamCreate(&other, 0));

@@ -67,40 +67,6 @@ static void delete(struct imported *i)
 		i->n--, i->t[i->n]->deleter(i->t[i->n]);
 }
 
-TEST(several_imports)
-{
-	struct dlbuf_device *dev[2] = { NULL };
-	struct imported in[3] = { 0 };
-	struct dlbuf_lease *lease;
-	struct dlbuf_frame f;
-
-	REQUIRE_OK(dlbuf_lease_create(count, &released, &lease));
-	f = picture(lease);
-	for (int i = 0; i < 2; i++)
-		REQUIRE_OK(dlbuf_device_open("cpu", NULL, &dev[i]));
-	/* The creator first, then last. */
-	for (int last = 0; last < 2; last++) {
-		for (int i = 0; i < 3; i++)
-			REQUIRE_OK(dlbuf_import_frame(dev[i % 2], &f, NULL,
-						      in[i].t, &in[i].n));
-		if (!last)
-			dlbuf_lease_drop(lease);
-		for (int i = 0; i < 3; i++) {
-			CHECK_EQ(releases(), last);
-			delete(&in[i]);
-		}
-		CHECK_EQ(releases(), 1);
-		if (!last)
-			REQUIRE_OK(dlbuf_lease_create(count, &released,
-						      &f.lease));
-	}
-	dlbuf_lease_drop(f.lease);
-	CHECK_EQ(releases(), 2);
-	for (int i = 0; i < 2; i++)
-		dlbuf_device_close(dev[i]);
-	close(f.planes[0].fd);
-}
-
 /* What fails holds nothing, and older callers have no such member. */
 TEST(refusals)
 {

@@ -145,7 +145,7 @@ TEST(lists_that_are_no_streams)
 	import_ok(&f, dev, DLBUF_PATH_DIRECT);
 	CHECK_EQ(dev->backend->stream(dev, NULL, false), 0);
 	CHECK_EQ(dev->backend->stream(dev, app.stream, false), 0);
-	CHECK_EQ(dev->backend->stream(dev, DLBUF_LEVELZERO_STREAM_NO_ORDER,
+	CHECK_EQ(dev->backend->stream(dev, DLBUF_STREAM_NO_ORDER,
 				      false), STREAM_UNORDERED);
 	CHECK_ERR(dev->backend->stream(dev, others.stream, false), -EINVAL);
 	CHECK_SAYS("is of another device than levelzero:0's");

@@ -8,6 +8,7 @@
 
 #ifdef CONFIG_BACKEND_LEVELZERO
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "levelzero_backend.h"
 #include "dmabuf/memory.h"
@@ -106,6 +107,30 @@ TEST(what_is_exported_is_whole)
 	p = usm(&app, 4096, false);
 	REFUSES(dev, p, 1, kDLOneAPI, 0, -EOPNOTSUPP, "it is a part of another one");
 	drop(p);
+	contract_end();
+}
+
+/* An application's own mapping, which it registers. */
+TEST(registered_memory_is_not_exported)
+{
+	struct lzabi_memmap_sysmem map = {
+		.stype = (ze_structure_type_t)LZABI_STYPE_EXTERNAL_MEMMAP_SYSMEM,
+		.bytes = 4096,
+	};
+	const ze_host_mem_alloc_desc_t desc = {
+		.stype = ZE_STRUCTURE_TYPE_HOST_MEM_ALLOC_DESC, .pNext = &map,
+	};
+	struct dlbuf_exported out = { .fd = 77 };
+	void *p = NULL;
+
+	contract_begin("memfds");
+	map.memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	REQUIRE(map.memory != MAP_FAILED);
+	REQUIRE(!lz.MemAllocHost(app.dev.context, &desc, 4096, 4096, &p));
+	CHECK(p == map.memory);
+	REFUSES(dev, p, 4096, kDLOneAPI, 0, -EOPNOTSUPP, "exports no such memory");
+	drop(p);
+	munmap(map.memory, 4096);
 	contract_end();
 }
 

@@ -8,6 +8,8 @@
 
 static const struct queue_loss losses[] = {
 	{ ZE_RESULT_ERROR_DEVICE_LOST, -EIO, "ZE_RESULT_ERROR_DEVICE_LOST" },
+	{ ZE_RESULT_ERROR_UNINITIALIZED, -ENODEV, "ZE_RESULT_ERROR_UNINITIALIZED" },
+	{ ZE_RESULT_ERROR_UNKNOWN, -EIO, "ZE_RESULT_ERROR_UNKNOWN" },
 	{ .ret = 0 }
 };
 
@@ -16,7 +18,7 @@ static const struct queue_loss losses[] = {
 	.compares = "memfds,wrongpages",				\
 	.unknown = ZE_RESULT_ERROR_UNKNOWN, .losses = losses,		\
 	.no_memory = ZE_RESULT_ERROR_OUT_OF_HOST_MEMORY,		\
-	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,	\
+	.no_order = DLBUF_STREAM_NO_ORDER,	\
 	.reused = FAKE_EVENT, .by_memfd = true,				\
 	.renewed = 1,				\
 	.exports_all = true, .no_pcie = "does not choose",		\

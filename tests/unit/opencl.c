@@ -351,7 +351,8 @@ TEST(imports_that_share_nothing)
 		fixture_make(&f, open_ok(), PATH_BIT(DLBUF_PATH_DIRECT), DLBUF_RW);
 		memset(f.bytes, 0, IMPORT_BYTES);
 		REQUIRE_OK(import_now(&f));
-		CHECK_OK(queue_try_memory(queue_memory_of(f.imp), f.memfd, f.bytes, &shares));
+		CHECK_OK(queue_try_memory(queue_memory_of(f.imp),
+					  &(struct trial_buffer){ f.memfd, f.bytes }, &shares));
 		CHECK_EQ(shares, i);
 		give_up(&f);
 		end();

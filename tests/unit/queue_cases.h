@@ -31,8 +31,12 @@
 
 #include "cuda_memfds.h"
 #include "fixture.h"
+#include "access/lease.h"
+#include "access/pending.h"
+#include "dmabuf/fence.h"
 #include "dmabuf/memory.h"
 #include "queue_driver.h"
+#include "tensor/sync.h"
 #include "thread.h"
 
 static struct fixture f;

@@ -48,10 +48,23 @@ QUEUE_CASE(export, ITSELF, EXPORTS)
 	end();
 }
 
+static int try_alloc(struct dlbuf_device *dev, DLManagedTensorVersioned **tensor)
+{
+	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");
+	int64_t bytes = IMPORT_BYTES, strides = 1;
+	DLTensor layout = {
+		.ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &bytes,
+		.strides = &strides,
+	};
+
+	return dlbuf_alloc(&dev, 1, &layout, &opts, tensor);
+}
+
 QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
 {
 	uint8_t *p = begin_export(), byte;
 	DLDeviceType type = f.dev->dl.device_type;
+	DLManagedTensorVersioned *tensor = NULL;
 	struct dlbuf_device *dev = f.dev;
 	struct dlbuf_exported out;
 
@@ -62,6 +75,11 @@ QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
 	REFUSES(dev, p, EXPORT_BYTES, type, DLBUF_EXPORT_PCIE, -EOPNOTSUPP,
 		on->no_pcie);
 	REFUSES(dev, p, EXPORT_BYTES, type, 2, -EINVAL, "");
+	take_all_fds();
+	REFUSES(dev, p, 1, type, 0, -EMFILE, "has no free fd");
+	CHECK_ERR(try_alloc(dev, &tensor), -EMFILE);
+	CHECK_SAYS("has no free fd");
+	give_back_fds();
 	/* Whether it is a layout is the layout's to say. */
 	REFUSES(dev, p, -1, type, 0, -EINVAL, "shape");
 	if (on->calls[EXPORT_FD]) {
@@ -83,18 +101,6 @@ QUEUE_CASE(every_refusal_of_an_export, ITSELF, EXPORTS)
 	app_end(&app);
 	dlbuf_device_close(dev);
 	end();
-}
-
-static int try_alloc(struct dlbuf_device *dev, DLManagedTensorVersioned **tensor)
-{
-	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = "device");
-	int64_t bytes = IMPORT_BYTES, strides = 1;
-	DLTensor layout = {
-		.ndim = 1, .dtype = { kDLUInt, 8, 1 }, .shape = &bytes,
-		.strides = &strides,
-	};
-
-	return dlbuf_alloc(&dev, 1, &layout, &opts, tensor);
 }
 
 /* It is zero, and nobody finds it again when it has gone. */
@@ -203,8 +209,46 @@ QUEUE_CASE(no_second_owner, ITSELF, EXPORTS)
 		if (i)
 			dlbuf_device_close(dev);
 		users = 2;
+		import_destroy_again(true);
 		settle();
 		CHECK_EQ(fake->live[on->memory], i ? 0 : before);
+	}
+	users = 0;
+	end();
+}
+
+/*
+ * Without a free fd nobody sees who holds the dma-buf, and the library's thread cannot begin. So the
+ * next call tries again that may free something.
+ */
+QUEUE_CASE(deleted_without_fds, ITSELF, EXPORTS)
+{
+	DLManagedTensorVersioned *tensor = NULL, *other = NULL;
+	struct dlbuf_device *dev;
+	unsigned int before;
+
+	begin(on->exports);
+	dev = open_as(on->device);
+	before = fake->live[on->memory];
+	users = 2;
+	for (int i = 0; i < 4; i++) {
+		REQUIRE_OK(try_alloc(dev, &tensor));
+		REQUIRE_OK(i == 2 ? try_alloc(dev, &other) : 0);
+		take_all_fds();
+		tensor->deleter(tensor);
+		CHECK_OK(dlbuf_device_drain(dev, 0));
+		CHECK_EQ(fake->live[on->memory], before + (i == 2 ? 2 : 1));
+		CHECK_EQ(event_pending(), 0);
+		give_back_fds();
+		if (!i)
+			CHECK_OK(dlbuf_device_drain(dev, 0));
+		else if (i == 1)
+			dlbuf_device_trim(dev, 0);
+		else if (i == 2)
+			other->deleter(other);
+		else
+			dlbuf_device_close(dev);
+		CHECK_EQ(fake->live[on->memory], i < 3 ? before : 0);
 	}
 	users = 0;
 	end();

@@ -288,8 +288,10 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 {
 	/* The bridge's next acquire waits for the work before. */
 	int n = path == DLBUF_PATH_BRIDGE ? 1 : 3, out[3], in, ret;
+	struct buffer_id id;
 
 	begin_on(path);
+	id = f.imp->id;
 	gate_close(&app);
 	for (int i = 0; i < n; i++) {
 		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, -1));
@@ -313,12 +315,14 @@ static void check_lost(enum dlbuf_path path, int result, int error, const char *
 	CHECK(ret < 0);
 	CHECK_EQ(out[0], -1);
 	CHECK_SAYS(says);
-	/* A reader elsewhere is told once that the bytes may be old. */
-	CHECK_ERR(wait_until(DLBUF_READ, UINT64_MAX), -EIO);
-	CHECK_SAYS("is lost: its work");
-	CHECK_OK(wait_until(DLBUF_RW, 0));
+	/* A reader elsewhere is told once that the bytes may be old, also after the end. */
+	if (path == DLBUF_PATH_DIRECT)
+		CHECK_OK(wait_until(DLBUF_READ, UINT64_MAX));
 	give_up(&f);
 	settle();
+	CHECK_ERR(pending_tell(-1, &id), -EIO);
+	CHECK_SAYS("a device was lost");
+	CHECK_OK(pending_tell(-1, &id));
 	app_end(&app);
 	end();
 }
@@ -356,6 +360,40 @@ QUEUE_CASE(lost_by_a_result_that_stays, SHARED, LOSES)
 	while (last[1].ret)
 		last++;
 	lose_in_silence(last->result);
+}
+
+static _Atomic(int) lease_ended;	/* 1, and the error */
+
+static void end_lease(void *data)
+{
+	lease_ended = 1 + -dlbuf_lease_result();
+}
+
+/* The lease does not wait for a fence that the device waits for no more. */
+QUEUE_CASE(lost_behind_a_fence, SHARED, LOSES)
+{
+	struct lease *lease = lease_create(0);
+	struct tensor t = { .imp = f.imp, .lease = lease };
+	int in = pending_fence();
+
+	/* The file has no fences, so none is added. */
+	f.imp->release_sync = DLBUF_SYNC_EVENT;
+	lease->release = end_lease;
+	lease_ended = 0;
+	if (!on->blocks)
+		CHECK_OK(acquire(&f, DLBUF_RW, app.stream, in));
+	gate_close(&app);
+	lease_follow(lease, in);
+	fence_join_at(&t.before, dup(in));
+	CHECK_OK(tensor_release(&t, DLBUF_RW, app.stream, NULL));
+	close(t.before);
+	lease_unref(lease);
+	CHECK_EQ(lease_ended, 0);
+	lose(on->losses[0].result);
+	UNTIL(lease_ended);
+	CHECK_EQ(lease_ended, 1 + EIO);
+	signal_fence(in);
+	close(in);
 }
 
 static sem_t held, go;
@@ -415,7 +453,8 @@ QUEUE_CASE(lost_while_waiting, ITSELF, UNREGISTER)
 		sched_yield();
 	lose(on->losses[0].result);
 	pthread_join(thread, NULL);
-	CHECK_EQ(w.ret, on->losses[0].ret);
+	CHECK_OK(w.ret);
+	CHECK_ERR(pending_tell(-1, &f.imp->id), -EIO);
 	CHECK(signalled(out));
 	close(out);
 	give_up(&f);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 /*
- * Acquire and release in the core, with a backend that is told what to do: the
- * states of a tensor, which fence goes where, and what a failure leaves. The
- * two ioctls of a dma-buf are noted instead of made, because there is no
- * dma-buf on a build machine; eventfds stand for sync_files. What the kernel
- * does with them is in tests/cts.
+ * Acquire and release in the core, with a backend that is told what to do: what no
+ * device of tests/cts does when asked, and what a failure leaves. The two ioctls of
+ * a dma-buf are noted instead of made, because there is no dma-buf on a build
+ * machine; eventfds stand for sync_files.
  */
 #define KTAP_UNSEEN
 #include <fcntl.h>
@@ -24,44 +23,27 @@ static struct {
 	int export_ret, import_ret;
 	int idle;		/* what poll() says: 1, 0 or an error */
 	unsigned int exports, imports;
-	uint32_t export_access, import_access;
+	uint32_t import_access;
 	int imported;		/* a duplicate of what was put on it, or -1 */
 } dmabuf;
 
 static int note_export(int fd, uint32_t access, int *fence);
 static int note_import(int fd, const struct buffer_id *id, uint32_t access,
 		       int fence);
-static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
-		     bool damaged);
-static int note_merge(int a, int b, int *out);
-static int note_check(int fence);
-static int note_file(int fence);
 static int note_fence_wait(int fence, uint64_t deadline_ns);
 static int note_idle(int fd, uint32_t access);
 #define fence_buffer_idle note_idle
 #define dlbuf_fence_export note_export
 #define fence_import note_import
-#define dlbuf_fence_merge note_merge
-#define fence_wait_buffer note_wait
-#define fence_check note_check
-#define fence_check_file note_file
 #define dlbuf_fence_wait note_fence_wait
 #include "../../lib/access/pending.c"
 #include "../../lib/tensor/sync.c"
-#undef dlbuf_fence_export
-#undef fence_import
-#undef dlbuf_fence_merge
-#undef fence_wait_buffer
-#undef fence_check
-#undef fence_check_file
 #undef dlbuf_fence_wait
-#undef fence_buffer_idle
 
 static int note_export(int fd, uint32_t access, int *fence)
 {
 	CHECK(fd >= 3);
 	dmabuf.exports++;
-	dmabuf.export_access = access;
 	if (dmabuf.export_ret)
 		return fail(dmabuf.export_ret, "no export");
 	*fence = dmabuf.fences == -1 ? new_event(1) :
@@ -93,44 +75,6 @@ static int note_fence_wait(int fence, uint64_t deadline_ns)
 {
 	__atomic_add_fetch(&fence_waits, 1, __ATOMIC_RELEASE);
 	return dlbuf_fence_wait(fence, deadline_ns);
-}
-
-static unsigned int buffer_waits;
-static uint64_t buffer_deadline;
-static int wait_ret;
-
-static int note_wait(int fd, uint32_t access, uint64_t deadline_ns,
-		     bool damaged)
-{
-	CHECK(fd >= 3);
-	buffer_waits++;
-	buffer_deadline = deadline_ns;
-	return wait_ret ? fail(wait_ret, "no wait") : 0;
-}
-
-static int failed_fence = -1, not_a_fence = -1;
-
-static int note_check(int fence)
-{
-	return fence == -1 || fence != failed_fence ? 0 :
-	       fail(-EIO, "the fence ended with an error");
-}
-
-/* Eventfds stand for sync_files here. */
-static int note_file(int fence)
-{
-	return fcntl(fence, F_GETFD) < 0 ? fail(-EBADF, "not open") :
-	       fence == not_a_fence ? fail(-EINVAL, "no sync_file") : 0;
-}
-
-/* Two eventfds make no third; with itself, as release_fence does, one. */
-static int note_merge(int a, int b, int *out)
-{
-	CHECK_EQ(a, b);
-	if (a != -1 && fcntl(a, F_GETFD) < 0)
-		return fail(-EBADF, "not open");
-	*out = a == -1 ? -1 : fcntl(a, F_DUPFD_CLOEXEC, 3);
-	return 0;
 }
 
 /* ---------------------------------------------------------------- a backend */
@@ -279,124 +223,6 @@ TEST(an_idle_dma_buf)
 	end_with(&f);
 }
 
-TEST(the_dma_bufs_fences_go_to_the_device)
-{
-	struct fixture f;
-	int pending = new_event(0), x;
-
-	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
-	dmabuf.fences = pending;
-	CHECK_OK(dlbuf_acquire(f.t, DLBUF_WRITE, &x, NULL));
-	CHECK_EQ(dmabuf.export_access, DLBUF_WRITE);
-	CHECK_EQ(device.access, DLBUF_WRITE);
-	CHECK(device.stream == &x);
-	CHECK(device.fence >= 3 && device.fence != pending);
-	/* The tensor keeps it for its error; nobody has waited. */
-	CHECK_EQ(f.tensor->before, device.fence);
-	CHECK_EQ(buffer_waits, 0);
-	CHECK_EQ(acquired(&f), DLBUF_WRITE);
-	CHECK_OK(dlbuf_release(f.t, &x, NULL));
-	/* What has signalled is nothing to wait for. */
-	dmabuf.fences = -1;
-	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
-	CHECK_EQ(device.fence, -1);
-	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
-	close(pending);
-	end_with(&f);
-}
-
-/* The access has not begun; and nobody waits, which the harness would end. */
-TEST(a_negative_fence)
-{
-	static const enum dlbuf_sync devices[] = {
-		DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT, DLBUF_SYNC_FENCE,
-	};
-
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(devices); i++) {
-		struct dlbuf_acquire_opts opts = {
-			.size = sizeof(opts),
-			.fence = i & 1 ? INT_MIN : -5,
-		};
-		struct fixture f;
-
-		begin_with(&f, devices[i / 2], DLBUF_SYNC_FENCE, false);
-		CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EBADF);
-		CHECK_EQ(acquired(&f), 0);
-		CHECK_EQ(device.acquires, 0);
-		end_with(&f);
-	}
-}
-
-TEST(the_callers_fence_too)
-{
-	struct fixture f;
-	int pending = new_event(0);
-	struct dlbuf_acquire_opts opts = {
-		.size = sizeof(opts),
-		.fence = pending,
-	};
-
-	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
-	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts));
-	CHECK(device.fence >= 3 && device.fence != pending);
-	CHECK_EQ(fcntl(pending, F_GETFD), FD_CLOEXEC); /* borrowed */
-	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
-	close(pending);
-	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EBADF);
-	CHECK_EQ(acquired(&f), 0);
-	CHECK_EQ(device.acquires, 1);
-	end_with(&f);
-}
-
-TEST(a_device_that_blocks_is_waited_for)
-{
-	struct fixture f;
-	int pending = new_event(0);
-	struct dlbuf_acquire_opts opts = {
-		.size = sizeof(opts),
-		.deadline_ns = 1,
-	};
-
-	begin_with(&f, DLBUF_SYNC_BLOCKS, DLBUF_SYNC_BLOCKS, false);
-	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts));
-	CHECK_EQ(buffer_waits, 1);
-	CHECK_EQ(buffer_deadline, 1);
-	CHECK_EQ(dmabuf.exports, 0);
-	CHECK_EQ(device.fence, -1);
-	CHECK_OK(dlbuf_release(f.t, NULL, NULL));
-	CHECK_EQ(dmabuf.imports, 0);
-	opts.fence = pending;
-	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -ETIME);
-	CHECK_EQ(acquired(&f), 0);
-	opts.fence = -1;
-	wait_ret = -ETIME;
-	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -ETIME);
-	CHECK_EQ(acquired(&f), 0);
-	CHECK_EQ(device.acquires, 1);
-	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_READ, &pending), -EOPNOTSUPP);
-	CHECK_ERR(dlbuf_release_fence(f.t, -1), -EOPNOTSUPP);
-	close(pending);
-	end_with(&f);
-}
-
-/* Before 6.0 there is no telling the device; so it is waited for here. */
-TEST(a_kernel_without_the_ioctl)
-{
-	struct fixture f;
-	int fence = 77;
-
-	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
-	dmabuf.export_ret = dmabuf.import_ret = -EOPNOTSUPP;
-	CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, NULL));
-	CHECK_EQ(buffer_waits, 1);
-	CHECK_EQ(device.fence, -1);
-	device.out = new_event(1);
-	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
-	CHECK_EQ(fence_signalled(fence), 1);
-	close(fence);
-	end_with(&f);
-}
-
 /* ---------------------------------------------------------------- out */
 
 TEST(the_fence_of_the_work_goes_on_the_dma_buf)
@@ -443,28 +269,6 @@ TEST(an_event_stays_off_the_dma_buf)
 	end_with(&f);
 }
 
-TEST(the_lease_waits_for_the_work)
-{
-	struct fixture f;
-	int fence = -1;
-
-	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
-	event_user_add();
-	CHECK_OK(dlbuf_acquire(f.t, DLBUF_RW, NULL, NULL));
-	device.out = new_event(0);
-	CHECK_OK(dlbuf_release(f.t, NULL, &fence));
-	delete(&f);
-	CHECK_EQ(event_pending(), 1);
-	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 0);
-	signal_event(fence);
-	UNTIL(!event_pending());
-	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
-	close(fence);
-	end_with(&f);
-	event_user_remove();
-}
-
 static unsigned int rounds;	/* atomic */
 
 static void note_round(void *data)
@@ -496,27 +300,6 @@ TEST(the_lease_waits_for_the_device)
 	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	close(fence);
 	close(end);
-	end_with(&f);
-	event_user_remove();
-}
-
-TEST(deletion_releases)
-{
-	struct fixture f;
-	int x;
-
-	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
-	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, true);
-	event_user_add();
-	CHECK_OK(dlbuf_acquire(f.t, DLBUF_WRITE, &x, NULL));
-	device.out = new_event(1);
-	delete(&f);
-	CHECK_EQ(device.releases, 1);
-	CHECK_EQ(device.access, DLBUF_WRITE);
-	CHECK(device.stream == &x);
-	CHECK_EQ(dmabuf.imports, 1);
-	UNTIL(!event_pending());
-	CHECK_EQ(__atomic_load_n(&leases, __ATOMIC_ACQUIRE), 1);
 	end_with(&f);
 	event_user_remove();
 }
@@ -635,52 +418,6 @@ TEST(a_lease_waits_without_a_new_fd)
 	event_user_remove();
 }
 
-TEST(a_fence_that_ended_with_an_error)
-{
-	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = new_event(1));
-	struct fixture f;
-
-	failed_fence = opts.fence;
-	for (int i = 0; i < 2; i++) {
-		begin_with(&f, i ? DLBUF_SYNC_FENCE : DLBUF_SYNC_BLOCKS,
-			   DLBUF_SYNC_FENCE, false);
-		opts.flags = 0;
-		CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EIO);
-		CHECK_SAYS("ended with an error");
-		CHECK_EQ(acquired(&f), 0);
-		opts.flags = DLBUF_ACQUIRE_DAMAGED;
-		CHECK_OK(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts));
-		CHECK_OK(dlbuf_release(f.t, NULL, NULL));
-		end_with(&f);
-	}
-	opts.flags = 2;
-	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
-	CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EINVAL);
-	end_with(&f);
-	close(opts.fence);
-}
-
-/* Before the wait, and before the driver gets it, also if the stream is not ordered. */
-TEST(a_fence_that_is_no_sync_file)
-{
-	static const enum dlbuf_sync devices[] = {
-		DLBUF_SYNC_BLOCKS, DLBUF_SYNC_EVENT, DLBUF_SYNC_FENCE,
-	};
-	DLBUF_OPTS(dlbuf_acquire_opts, opts, .fence = new_event(0));
-	struct fixture f;
-
-	not_a_fence = opts.fence;
-	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
-		begin_with(&f, devices[i], DLBUF_SYNC_FENCE, false);
-		CHECK_ERR(dlbuf_acquire(f.t, DLBUF_READ, NULL, &opts), -EINVAL);
-		CHECK_EQ(acquired(&f), 0);
-		CHECK_EQ(device.acquires, 0);
-		CHECK_EQ(fence_waits, 0);
-		end_with(&f);
-	}
-	close(opts.fence);
-}
-
 TEST(a_failed_acquire_has_not_begun)
 {
 	struct fixture f;
@@ -779,43 +516,6 @@ TEST(a_fence_that_the_kernel_cannot_take_is_waited_for)
 TEST(a_fence_that_the_kernel_refuses_is_waited_for)
 {
 	check_waits(-EIO, -EIO);
-}
-
-/* ---------------------------------------------------------------- by hand */
-
-TEST(fences_by_hand)
-{
-	struct fixture f;
-	int pending = new_event(0), in = 77;
-
-	begin_with(&f, DLBUF_SYNC_FENCE, DLBUF_SYNC_FENCE, false);
-	dmabuf.fences = pending;
-	CHECK_OK(dlbuf_acquire_fence(f.t, DLBUF_READ, &in));
-	CHECK(in >= 3 && in != pending);
-	CHECK_EQ(fence_signalled(in), 0);
-	CHECK_EQ(acquired(&f), DLBUF_READ);
-	CHECK_EQ(device.acquires, 0);
-	/* What is no fence has not ended it. */
-	CHECK_ERR(dlbuf_release_fence(f.t, 9999), -EBADF);
-	CHECK_EQ(acquired(&f), DLBUF_READ);
-	CHECK_OK(dlbuf_release_fence(f.t, in));
-	CHECK_EQ(fcntl(in, F_GETFD), FD_CLOEXEC); /* borrowed */
-	CHECK_EQ(acquired(&f), 0);
-	CHECK_EQ(device.releases, 0);
-	CHECK_EQ(dmabuf.imports, 1);
-	CHECK_EQ(dmabuf.import_access, DLBUF_READ);
-	CHECK_EQ(fence_signalled(dmabuf.imported), 0);
-	CHECK_ERR(dlbuf_release_fence(f.t, in), -EINVAL);
-	CHECK_ERR(dlbuf_acquire_fence(f.t, DLBUF_READ, NULL), -EINVAL);
-	close(in);
-	/* Nothing to wait for, nothing to tell. */
-	dmabuf.fences = -1;
-	CHECK_OK(dlbuf_acquire_fence(f.t, DLBUF_RW, &in));
-	CHECK_EQ(in, -1);
-	CHECK_OK(dlbuf_release_fence(f.t, -1));
-	CHECK_EQ(dmabuf.imports, 1);
-	close(pending);
-	end_with(&f);
 }
 
 KTAP_MAIN()

@@ -20,9 +20,9 @@ static void check_refused(DLManagedTensorVersioned *t, int err)
 	CHECK_ERR(dlbuf_acquire(t, DLBUF_READ, NULL, NULL), err);
 	CHECK_ERR(dlbuf_release(t, NULL, &fence), err);
 	CHECK_ERR(dlbuf_release(t, NULL, NULL), err);
-	CHECK_ERR(dlbuf_tensor_share(t, &other), err);
+	CHECK_ERR(dlbuf_tensor_share(t, NULL, &other), err);
 	CHECK_ERR(dlbuf_tensor_share_legacy(t, &legacy), err);
-	CHECK_ERR(dlbuf_tensor_view(t, &layout, &other), err);
+	CHECK_ERR(dlbuf_tensor_share(t, &layout, &other), err);
 #ifdef CONFIG_BACKEND_CPU
 	REQUIRE_OK(dlbuf_device_open("cpu", NULL, &cpu));
 	CHECK_ERR(dlbuf_tensor_import(cpu, t, NULL, &other), err);
@@ -42,7 +42,7 @@ static void delete_foreign(DLManagedTensorVersioned *self)
 TEST(null)
 {
 	check_refused(NULL, -EINVAL);
-	CHECK_ERR(dlbuf_tensor_share(NULL, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_tensor_share(NULL, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_tensor_share_legacy(NULL, NULL), -EINVAL);
 }
 

@@ -7,7 +7,10 @@
 #include "ktap.h"
 
 #ifdef CONFIG_BACKEND_VULKAN
+#include <sys/mman.h>
 #include <sys/sysmacros.h>
+
+#include "bracket.h"
 
 #include "vulkan_double.h"
 
@@ -356,6 +359,57 @@ TEST(the_other_choice_of_an_address)
 	end();
 }
 
+/* A copy is not the dma-buf: the CPU does not see there what the device writes. */
+TEST(imports_that_share_nothing)
+{
+	struct trial_buffer t;
+	bool shares;
+
+	for (int apart = 0; apart < 2; apart++) {
+		begin();
+		fake->physical[0].apart = apart;
+		/* The end of a buffer is V3DV's. */
+		fake->physical[0].prefetch = 64;
+		fake->physical[0].granularity = 256;
+		REQUIRE_OK(import_into(&f, open_ok()));
+		t.fd = f.vi.base.fd;
+		t.map = mmap(NULL, IMPORT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, t.fd, 0);
+		REQUIRE(t.map != MAP_FAILED);
+		shares = apart;
+		CHECK_OK(vulkan_try_buffer(f.dev, &t, &shares));
+		CHECK_EQ(shares, !apart);
+		CHECK_EQ(fake->copies, 1);
+		munmap(t.map, IMPORT_BYTES);
+		end_import();
+	}
+}
+
+/* A trial that fails leaves nothing, and says nothing of the imports. */
+TEST(every_refusal_of_a_trial)
+{
+	static const char *const calls[] = {
+		"vkCreateBuffer", "vkAllocateMemory", "vkBindBufferMemory", "vkCreateFence",
+		"vkAllocateCommandBuffers", "vkBeginCommandBuffer", "vkEndCommandBuffer",
+		"vkQueueSubmit", "vkWaitForFences",
+	};
+	uint8_t page[TRIAL_PAGE];
+	bool shares = true;
+
+	begin();
+	REQUIRE_OK(import_into(&f, open_ok()));
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		fail_call(calls[i], VK_ERROR_OUT_OF_HOST_MEMORY);
+		CHECK_ERR(vulkan_try_buffer(f.dev, &(struct trial_buffer){ f.vi.base.fd, page },
+					    &shares), -ENOMEM);
+		CHECK_SAYS(calls[i]);
+		CHECK(shares);
+		CHECK_EQ(fake->live[FAKE_BUFFER] + fake->live[FAKE_MEMORY], 2);
+		CHECK_EQ(fake->live[FAKE_COMMANDS] + fake->live[FAKE_FENCE], 0);
+	}
+	fake->failing = NULL;
+	end_import();
+}
+
 TEST(every_refusal_of_an_import)
 {
 	static const char *const calls[] = {
@@ -582,7 +636,7 @@ TEST(wrap_refusals)
 	CHECK_ERR(dlbuf_device_wrap_vulkan(NULL, NULL, &dev), -EINVAL);
 	CHECK_ERR(dlbuf_device_wrap_vulkan(&vk, NULL, NULL), -EINVAL);
 	CHECK_ERR(dlbuf_device_wrap_vulkan(&vk, &opts, &dev), -EINVAL);
-	CHECK_SAYS("vulkan does not know device flags 0x10000");
+	CHECK_SAYS("device flags 0x10000 are unknown");
 	CHECK(!dev);
 	dlbuf_device_close(app);
 	end();

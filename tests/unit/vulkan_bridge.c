@@ -42,7 +42,7 @@ static struct bridge_caps caps;
 
 static void bridge_ok(void)
 {
-	REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
+	REQUIRE_OK(bridge_open(uuid, 0, &bridge, &caps));
 	CHECK(caps.buffers && caps.fences_in && caps.fences_out);
 	CHECK_STR(caps.why_not, "");
 }
@@ -264,8 +264,8 @@ TEST(what_a_driver_can)
 		{ no_sync_in, 0, 1, 0, 1, "SYNC_FD is not importable" },
 		{ no_sync_out, 0, 1, 1, 0, "SYNC_FD is not exportable" },
 		{ no_queue, -EOPNOTSUPP, 0, 0, 0, "no queue" },
-		{ no_wait, -EOPNOTSUPP, 0, 0, 0, "lacks a function" },
-		{ no_copy, -EOPNOTSUPP, 0, 0, 0, "lacks a function" },
+		{ no_wait, -EOPNOTSUPP, 0, 0, 0, "no timeline semaphores" },
+		{ no_copy, -EOPNOTSUPP, 0, 0, 0, "vkCmdCopyBuffer" },
 		{ no_semaphore_fd, -EOPNOTSUPP, 0, 0, 0,
 		  "timelines are not exportable" },
 		{ no_fence, 0, 1, 1, 0, "waits for the other API's signal" },
@@ -286,7 +286,7 @@ TEST(what_a_driver_can)
 		begin_able();
 		cases[i].lacks();
 		ktap_forget();
-		ret = bridge_open(uuid, &bridge, &caps);
+		ret = bridge_open(uuid, 0, &bridge, &caps);
 		if (!CHECK_EQ(ret, cases[i].ret))
 			ktap_note(NULL, 0, "%zu: %s", i, dlbuf_last_error());
 		CHECK_MSG(caps.buffers == cases[i].buffers &&
@@ -313,12 +313,12 @@ TEST(which_device)
 	fake->physical[2] = fake->physical[0];
 	fake->physical[0].version = VK_API_VERSION_1_0;
 	fake->physical[1].uuid = 0xcd;
-	REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
+	REQUIRE_OK(bridge_open(uuid, 0, &bridge, &caps));
 	CHECK(caps.buffers && caps.fences_out);
 	CHECK_EQ(bridge->dev->physical.index, 2);
 	close_bridge();
 	fail_call("vkEnumerateDeviceExtensionProperties", VK_ERROR_UNKNOWN);
-	CHECK_ERR(bridge_open(uuid, &bridge, &caps), -EIO);
+	CHECK_ERR(bridge_open(uuid, 0, &bridge, &caps), -EIO);
 	CHECK_SAYS("vkEnumerateDeviceExtensionProperties");
 	fake->failing = NULL;
 	end();
@@ -461,7 +461,7 @@ TEST(no_fences_in)
 
 	begin_able();
 	no_sync_in();
-	REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
+	REQUIRE_OK(bridge_open(uuid, 0, &bridge, &caps));
 	link = link_ok();
 	fence = pending_fence();
 	fake->submits = 0;
@@ -498,7 +498,7 @@ TEST(out_waits_where_the_export_would)
 
 		begin_able();
 		lacks[i]();
-		REQUIRE_OK(bridge_open(uuid, &bridge, &caps));
+		REQUIRE_OK(bridge_open(uuid, 0, &bridge, &caps));
 		CHECK(!caps.fences_out);
 		REQUIRE_OK(pair_create());
 		c.link = link_ok();
@@ -752,7 +752,7 @@ static int walk(void)
 	struct bridge_link *link;
 	int fence = pending_fence(), out = -1, ret;
 
-	ret = bridge_open(uuid, &bridge, &caps);
+	ret = bridge_open(uuid, 0, &bridge, &caps);
 	if (ret) {
 		close(fence);
 		return ret;

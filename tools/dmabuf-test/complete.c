@@ -140,8 +140,7 @@ void complete_options(const struct cmdline *line)
 	}
 	for (o = line->opts; o->name; o++) {
 		snprintf(name, sizeof(name), "--%s", o->name);
-		if (o->help)
-			complete_word(name);
+		complete_word(name);
 	}
 	complete_word("--verbose");
 	complete_word("--help");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* dmabuf-test list: who makes dma-bufs here, who imports them, which cameras. */
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -464,15 +463,17 @@ static void add_camera(const struct camera *cam, struct listing *list)
 }
 
 /* What is no camera is listed too, with the sentence that says why. */
-static void probe_camera(const char *name, struct listing *list)
+static void probe_camera(const char *node, void *data)
 {
 	DLBUF_OPTS(dlbuf_camera_opts, opts, .flags = DLBUF_CAMERA_PROBE);
-	char node[300], reason[512] = "";
+	struct listing *list = data;
+	char reason[512] = "";
 	struct camera cam;
 	cJSON *o;
 	int status;
 
-	snprintf(node, sizeof(node), "/dev/%s", name);
+	if (interrupted)
+		return;
 	fail_divert(reason, sizeof(reason));
 	status = camera_open(&cam, node, &opts);
 	fail_divert(NULL, 0);
@@ -488,25 +489,9 @@ static void probe_camera(const char *name, struct listing *list)
 	add_row(&list->cameras, node, "-", reason);
 }
 
-static int is_video(const struct dirent *d)
-{
-	return !strncmp(d->d_name, "video", 5) && d->d_name[5] >= '0' &&
-	       d->d_name[5] <= '9';
-}
-
 static void add_cameras(struct listing *list)
 {
-	struct dirent **names;
-	int n = scandir("/dev", &names, is_video, versionsort);
-
-	for (int i = 0; i < n; i++) {
-		if (!interrupted)
-			probe_camera(names[i]->d_name, list);
-		free(names[i]);
-	}
-	if (n >= 0)
-		free(names);
-	if (n <= 0)
+	if (!camera_nodes(probe_camera, list))
 		add_row(&list->cameras, "-", "-", "there is no /dev/video*");
 }
 

@@ -172,6 +172,31 @@ int bracket(int fd, uint64_t flags)
 			  strerror(errno)) : 0;
 }
 
+int ioctl_again(int fd, unsigned long request, void *arg)
+{
+	int ret;
+
+	do
+		ret = ioctl(fd, request, arg);
+	while (ret < 0 && errno == EINTR);
+	return ret;
+}
+
+static int by_size(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+uint64_t median_ns(uint64_t *ns, size_t n)
+{
+	if (!n)
+		return 0;
+	qsort(ns, n, sizeof(*ns), by_size);
+	return n % 2 ? ns[n / 2] : (ns[n / 2 - 1] + ns[n / 2]) / 2;
+}
+
 uint64_t now_ns(void)
 {
 	struct timespec ts;

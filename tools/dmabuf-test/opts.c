@@ -69,7 +69,7 @@ static void print_help(const struct cmdline *line)
 	       line->operands ? " " : "", line->operands ? line->operands : "",
 	       line->about);
 	for (size_t i = 0; (o = opt_at(line, i)); i++) {
-		n = o->help ? put_option(o, s, sizeof(s)) : 0;
+		n = put_option(o, s, sizeof(s));
 		width = n > width ? n : width;
 	}
 	for (size_t i = 0; (o = opt_at(line, i)); i++)

@@ -53,6 +53,11 @@ int bracket(int fd, uint64_t flags);
 
 /* CLOCK_MONOTONIC. */
 uint64_t now_ns(void);
+/* Sorts the n durations; 0 of none. */
+uint64_t median_ns(uint64_t *ns, size_t n);
+
+/* Again after a signal; -1 with errno. */
+int ioctl_again(int fd, unsigned long request, void *arg);
 
 /* Set by SIGINT, SIGTERM and SIGHUP, so that whatever is held is given back. */
 extern volatile bool interrupted;

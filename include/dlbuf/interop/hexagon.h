@@ -13,7 +13,7 @@
  *	DLBUF_DSPQUEUE_SET(&b, &p, DSPQUEUE_BUFFER_FLAG_FLUSH_SENDER);
  *
  * dspqueue (dspqueue.h of qualcomm/fastrpc). The tensor must be on a Hexagon device of
- * the queue's domain that was opened without DLBUF_HEXAGON_ADDRESS, so that the fd is
+ * the queue's domain, so that the fd is
  * mapped (p.mapped). Acquire the tensor before dspqueue_write(), and release it in the
  * callback, when the answer has arrived.
  *

@@ -384,7 +384,7 @@ static inline int dlbuf_nvvpi_wrap_data(const struct dlbuf_nvvpi *vpi,
 	if (n > DLBUF_NVVPI_MAX_PLANES)
 		return dlbuf_fail(-EINVAL, "%u tensors", n);
 	for (; !ret && next.n < n; next.n += !ret)
-		ret = dlbuf_tensor_share(tensors[next.n],
+		ret = dlbuf_tensor_share(tensors[next.n], NULL,
 					 &next.tensors[next.n]);
 	if (!ret)
 		ret = dlbuf_nvvpi_set_(vpi, img, data, flags, &next);

@@ -464,7 +464,7 @@ static inline int dlbuf_pipewire_metas_(const struct spa_buffer *buffer,
  * -EOPNOTSUPP  neither DRM nor V4L2 has a code for the format; separate fields;
  *              drm_fd has no timelines
  * -EAGAIN      the acquire point has no fence yet: try again later;
- *              dlbuf_syncobj_eventfd() reports when
+ *              DRM_IOCTL_SYNCOBJ_EVENTFD reports when
  *
  * Specification: PipeWire's "DMA-BUF Sharing" and spa/buffer/.
  */

@@ -287,9 +287,8 @@ static inline int dlbuf_v4l2_frame(const struct v4l2_format *fmt,
 	const struct v4l2_pix_format_mplane *mp = &fmt->fmt.pix_mp;
 	const struct v4l2_pix_format *pix = &fmt->fmt.pix;
 	int multi = dlbuf_v4l2_is_multi_(fmt->type);
-	struct dlbuf_frame f;
 	uint32_t i;
-	int ret;
+	int ret = 0;
 
 	memset(frame, 0, sizeof(*frame));
 	if (!multi && fmt->type != V4L2_BUF_TYPE_VIDEO_CAPTURE &&
@@ -299,38 +298,35 @@ static inline int dlbuf_v4l2_frame(const struct v4l2_format *fmt,
 	if (multi && (!mp->num_planes || mp->num_planes > DLBUF_MAX_PLANES))
 		return dlbuf_fail(-EINVAL, "a format of %u memory planes",
 				  mp->num_planes);
-	memset(&f, 0, sizeof(f));
-	f.size = sizeof(f);
-	f.width = multi ? mp->width : pix->width;
-	f.height = multi ? mp->height : pix->height;
-	f.code = multi ? mp->pixelformat : pix->pixelformat;
-	f.code_space = DLBUF_CODE_V4L2;
-	f.modifier = DLBUF_MOD_LINEAR;
-	f.nplanes = multi ? mp->num_planes : 1;
-	for (i = 0; i < f.nplanes; i++) {
-		f.planes[i].fd = fds[i];
-		f.planes[i].pitch = multi ? mp->plane_fmt[i].bytesperline :
+	frame->size = sizeof(*frame);
+	frame->width = multi ? mp->width : pix->width;
+	frame->height = multi ? mp->height : pix->height;
+	frame->code = multi ? mp->pixelformat : pix->pixelformat;
+	frame->code_space = DLBUF_CODE_V4L2;
+	frame->modifier = DLBUF_MOD_LINEAR;
+	frame->nplanes = multi ? mp->num_planes : 1;
+	for (i = 0; i < frame->nplanes; i++) {
+		frame->planes[i].fd = fds[i];
+		frame->planes[i].pitch = multi ? mp->plane_fmt[i].bytesperline :
 					    pix->bytesperline;
-		f.planes[i].bytes = multi ? mp->plane_fmt[i].sizeimage : pix->sizeimage;
+		frame->planes[i].bytes = multi ? mp->plane_fmt[i].sizeimage : pix->sizeimage;
 	}
 	if (multi)
-		f.colour = dlbuf_v4l2_colour(f.code, mp->colorspace,
+		frame->colour = dlbuf_v4l2_colour(frame->code, mp->colorspace,
 					     mp->ycbcr_enc, mp->quantization,
 					     mp->xfer_func);
 	else
-		f.colour = dlbuf_v4l2_colour(f.code, pix->colorspace,
+		frame->colour = dlbuf_v4l2_colour(frame->code, pix->colorspace,
 					     pix->ycbcr_enc, pix->quantization,
 					     pix->xfer_func);
-	f.field = dlbuf_v4l2_field_(multi ? mp->field : pix->field);
-	f.order = DLBUF_ORDER_COMPLETE;
-	f.fence = -1;
-	if (buf) {
-		ret = dlbuf_v4l2_buffer_(fmt, buf, &f);
-		if (ret)
-			return ret;
-	}
-	*frame = f;
-	return 0;
+	frame->field = dlbuf_v4l2_field_(multi ? mp->field : pix->field);
+	frame->order = DLBUF_ORDER_COMPLETE;
+	frame->fence = -1;
+	if (buf)
+		ret = dlbuf_v4l2_buffer_(fmt, buf, frame);
+	if (ret)
+		memset(frame, 0, sizeof(*frame));
+	return ret;
 }
 
 /*

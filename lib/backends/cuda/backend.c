@@ -80,7 +80,7 @@ static int find_context(struct cuda_device *dev)
 	cuda_device of;
 	int ret;
 
-	if (!dev->queue.wrapped && !cu->CtxGetCurrent(&dev->context) && dev->context &&
+	if (!dev->queue.base.wrapped && !cu->CtxGetCurrent(&dev->context) && dev->context &&
 	    !cu->CtxGetDevice(&of) && of == dev->handle &&
 	    !cuda_is_green(cu))
 		return 0;
@@ -109,7 +109,7 @@ int cuda_start(struct queue_device *base, uint32_t flags)
 		HAS(GPU_DIRECT_RDMA_WRITES_ORDERING) <
 		CUABI_FLUSH_GPU_DIRECT_RDMA_WRITES_TO_OWNER;
 	base->waits_for_words = cu->StreamWaitValue32;
-	base->no_bridge = flags & DLBUF_CUDA_NO_BRIDGE ? "DLBUF_CUDA_NO_BRIDGE" :
+	base->no_bridge = flags & DLBUF_DEVICE_NO_BRIDGE ? "DLBUF_DEVICE_NO_BRIDGE" :
 		HAS(TIMELINE_SEMAPHORE_INTEROP_SUPPORTED) ? NULL :
 		"the driver shares no timeline semaphores";
 	if (!dev->context)
@@ -120,7 +120,6 @@ int cuda_start(struct queue_device *base, uint32_t flags)
 
 QUEUE_BACKEND(cuda,
 	.type = kDLCUDA,
-	.flags = DLBUF_CUDA_NO_BRIDGE,
 	.paths = PATHS_SHARED | PATHS_COPIED,
 	.alloc = queue_alloc,
 	.export = queue_export,

@@ -76,9 +76,12 @@ int cuda_range(struct queue_device *base, DLDeviceType on, uintptr_t p,
 int cuda_export(struct queue_device *dev, struct queue_range *pages,
 		uint32_t flags, int *fd)
 {
-	return CUDA_DO(dev, MemGetHandleForAddressRange, fd,
-		       pages->base, pages->bytes,
-		       CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
-		       flags & DLBUF_EXPORT_PCIE ?
-		       CUABI_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE : 0);
+	cuda_result result = CUDA_RESULT(&to_cuda(dev)->cu, MemGetHandleForAddressRange,
+		fd, pages->base, pages->bytes, CUABI_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD,
+		flags & DLBUF_EXPORT_PCIE ?
+		CUABI_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE : 0);
+	int ret = cuda_done(dev, result, CUDA_FUNCTION(MemGetHandleForAddressRange));
+
+	/* The arguments are right: it is this memory that has no dma-buf. */
+	return result == CUABI_INVALID_VALUE ? -EOPNOTSUPP : ret;
 }

@@ -51,7 +51,6 @@ enum {
 	HEXAGON_MAP_FD_DELAYED = 3,
 	HEXAGON_MAP_FD_NOMAP = 16,
 };
-#define HEXAGON_REMOTE_MAP_STATIC 0	/* enum remote_mem_map_flags */
 
 /* remote_handle_control() */
 #define HEXAGON_GET_DSP_INFO 2
@@ -61,9 +60,6 @@ struct hexagon_capability {
 	uint32_t attribute;
 	uint32_t capability;
 };
-
-#define RPCMEM_HEAP_SYSTEM 25
-#define RPCMEM_CACHED 1
 
 /* misc/fastrpc.h */
 struct hexagon_mem_map {

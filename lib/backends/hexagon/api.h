@@ -23,17 +23,8 @@
 	   uint32_t flags)) \
 	X(fastrpc_munmap, OPTIONAL, int,				\
 	  (int domain, int fd, void *p, size_t size))			\
-	X(remote_mem_map, OPTIONAL, int,				\
-	  (int domain, int fd, int flags, uint64_t p, size_t size,	\
-	   uint64_t *dsp))						\
-	X(remote_mem_unmap, OPTIONAL, int,				\
-	  (int domain, uint64_t dsp, size_t size))			\
 	X(remote_handle_control, OPTIONAL, int,				\
-	  (uint32_t request, void *data, uint32_t size))		\
-	X(rpcmem_alloc, OPTIONAL, void *,				\
-	  (int heap, uint32_t flags, int size))				\
-	X(rpcmem_to_fd, OPTIONAL, int, (void *p))			\
-	X(rpcmem_free, OPTIONAL, void, (void *p))
+	  (uint32_t request, void *data, uint32_t size))
 
 struct hexagon_api {
 #define X(name, needed, result, params) result (*name) params;

@@ -61,9 +61,7 @@ struct hexagon_device *hexagon_device_new(const char *of, int domain)
 	return dev;
 }
 
-static int open_domain(const char *of, int domain,
-		       const struct dlbuf_device_opts *opts,
-		       struct dlbuf_device **out)
+static int open_domain(const char *of, int domain, struct dlbuf_device **out)
 {
 	struct hexagon_device *dev;
 	struct hexagon_api api;
@@ -77,7 +75,6 @@ static int open_domain(const char *of, int domain,
 	if (!dev)
 		return -ENOMEM;
 	dev->api = api;
-	dev->flags = opts->flags & hexagon_backend.flags;
 	*out = &dev->base;
 	return 0;
 }
@@ -93,13 +90,12 @@ static int none(void)
 }
 
 /* The first that is there; the error is the first that is not an absence. */
-static int open_any(const struct dlbuf_device_opts *opts,
-		    struct dlbuf_device **out)
+static int open_any(struct dlbuf_device **out)
 {
 	int ret = -ENODEV;
 
 	for (size_t i = 0; ret == -ENODEV && i < ARRAY_SIZE(domains); i++)
-		ret = open_domain(domains[i].name, domains[i].number, opts, out);
+		ret = open_domain(domains[i].name, domains[i].number, out);
 	return ret == -ENODEV ? none() : ret;
 }
 
@@ -109,18 +105,19 @@ static int hexagon_open(const char *selector, const struct dlbuf_device_opts *op
 	unsigned long number;
 	char *end;
 
+	(void)opts;
 	if (!selector[0])
-		return open_any(opts, out);
+		return open_any(out);
 	for (size_t i = 0; i < ARRAY_SIZE(domains); i++)
 		if (!strcmp(domains[i].name, selector))
-			return open_domain(selector, domains[i].number, opts, out);
+			return open_domain(selector, domains[i].number, out);
 	number = selector[0] >= '0' && selector[0] <= '9' ?
 		 strtoul(selector, &end, 10) : HEXAGON_EFFECTIVE_DOMAINS;
 	if (number >= HEXAGON_EFFECTIVE_DOMAINS || *end)
 		return fail(-ENODEV, "hexagon:%.32s is neither the name of a domain, "
 			    "such as cdsp, nor a domain's number below %d",
 			    selector, HEXAGON_EFFECTIVE_DOMAINS);
-	return open_domain(selector, number, opts, out);
+	return open_domain(selector, number, out);
 }
 
 static void hexagon_close(struct dlbuf_device *base)
@@ -196,7 +193,6 @@ static int hexagon_release(struct import *imp, uint32_t access, void *stream,
 const struct backend hexagon_backend = {
 	.name = "hexagon",
 	.type = kDLHexagon,
-	.flags = DLBUF_HEXAGON_ADDRESS | DLBUF_HEXAGON_RPCMEM,
 	.exporter = "heap:system",
 	.import_size = sizeof(struct hexagon_import),
 	.each = hexagon_each,
@@ -207,5 +203,4 @@ const struct backend hexagon_backend = {
 	.unimport = hexagon_unimport,
 	.acquire = hexagon_acquire,
 	.release = hexagon_release,
-	.alloc = hexagon_alloc,
 };

@@ -11,7 +11,6 @@
 struct hexagon_device {
 	struct dlbuf_device base;
 	struct hexagon_api api;
-	uint32_t flags;		/* DLBUF_HEXAGON_* */
 	/* A duplicate of the application's fastrpc fd; -1: the library is used. */
 	int node;
 };
@@ -20,7 +19,6 @@ struct hexagon_device {
 enum hexagon_map {
 	HEXAGON_UNMAPPED,	/* remote calls map it, by its registration */
 	HEXAGON_BY_FD,		/* fastrpc_mmap() */
-	HEXAGON_BY_ADDRESS,	/* remote_mem_map() */
 	HEXAGON_BY_KERNEL,	/* FASTRPC_IOCTL_MEM_MAP */
 };
 
@@ -33,7 +31,6 @@ struct hexagon_import {
 	size_t size;
 	int fd;			/* base.fd, or another fd of the same dma-buf */
 	bool registered;
-	bool rpcmem;		/* data and fd are rpcmem's */
 	enum hexagon_map map;
 	uint64_t dsp;		/* address of the first byte on the DSP; 0: unknown */
 };
@@ -56,7 +53,6 @@ struct hexagon_device *hexagon_device_new(const char *of, int domain);
 /* import.c */
 int hexagon_import(struct import *imp);
 bool hexagon_unimport(struct import *imp, bool wait);
-int hexagon_alloc(struct import *imp);
 
 /* kernel.c: all ioctls */
 int hexagon_kernel_map(struct hexagon_import *hi);

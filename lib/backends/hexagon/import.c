@@ -58,7 +58,7 @@ static int map_by_fd(struct hexagon_import *hi)
 		aee = CALL(dev, fastrpc_mmap, dev->base.dl.device_id, hi->fd,
 			   hi->base.data, 0, hi->size, HEXAGON_MAP_FD);
 		ret = hexagon_check(dev->base.name, "fastrpc_mmap()", aee);
-		if (aee != AEE_EALREADY || hi->rpcmem || n == ARRAY_SIZE(held))
+		if (aee != AEE_EALREADY || n == ARRAY_SIZE(held))
 			break;
 		log_at(DLBUF_LOG_WARN, "%s", dlbuf_last_error());
 		forget_failure();
@@ -84,31 +84,12 @@ static int map_by_fd(struct hexagon_import *hi)
 	return ret;
 }
 
-static int map_by_address(struct hexagon_import *hi)
-{
-	struct hexagon_device *dev = device(hi);
-	int ret;
-
-	if (!dev->api.remote_mem_map || !dev->api.remote_mem_unmap)
-		return fail(-EOPNOTSUPP, "%s: the FastRPC library has no "
-			    "remote_mem_map()", dev->base.name);
-	ret = hexagon_check(dev->base.name, "remote_mem_map()",
-			    CALL(dev, remote_mem_map, dev->base.dl.device_id,
-				 hi->fd, HEXAGON_REMOTE_MAP_STATIC,
-				 (uintptr_t)hi->base.data, hi->size, &hi->dsp));
-	if (!ret)
-		hi->map = HEXAGON_BY_ADDRESS;
-	return ret;
-}
-
 static int map(struct hexagon_import *hi)
 {
 	struct hexagon_device *dev = device(hi);
 
 	if (dev->node >= 0)
 		return hexagon_kernel_map(hi);
-	if (dev->flags & DLBUF_HEXAGON_ADDRESS)
-		return map_by_address(hi);
 	return dev->api.fastrpc_mmap && dev->api.fastrpc_munmap ?
 	       map_by_fd(hi) : 0;
 }
@@ -117,19 +98,16 @@ static int map(struct hexagon_import *hi)
 static int unmap(struct hexagon_import *hi)
 {
 	struct hexagon_device *dev = device(hi);
-	int domain = dev->base.dl.device_id, aee = 0;
+	int aee = 0;
 
 	if (hi->map == HEXAGON_BY_KERNEL)
 		return hexagon_kernel_unmap(hi);
 	if (hi->map == HEXAGON_BY_FD)
-		aee = dev->api.fastrpc_munmap(domain, hi->fd, hi->base.data,
-					      hi->size);
-	else if (hi->map == HEXAGON_BY_ADDRESS)
-		aee = dev->api.remote_mem_unmap(domain, hi->dsp, hi->size);
+		aee = dev->api.fastrpc_munmap(dev->base.dl.device_id, hi->fd,
+					      hi->base.data, hi->size);
 	if (aee == AEE_ENOSUCHMAP || aee == AEE_ENOTINITIALIZED)
 		aee = 0;
-	return hexagon_check(dev->base.name, hi->map == HEXAGON_BY_FD ?
-			     "fastrpc_munmap()" : "remote_mem_unmap()", aee);
+	return hexagon_check(dev->base.name, "fastrpc_munmap()", aee);
 }
 
 /* ---------------------------------------------------------------- imports */
@@ -143,8 +121,8 @@ static int attach(struct hexagon_import *hi)
 		ret = map(hi);
 	if (ret)
 		return ret;
-	/* rpcmem has registered its own. The kernel wants no registration. */
-	hi->registered = device(hi)->node < 0 && !hi->rpcmem;
+	/* The kernel wants no registration. */
+	hi->registered = device(hi)->node < 0;
 	if (hi->registered)
 		tell(hi, hi->fd);
 	return 0;
@@ -186,81 +164,10 @@ bool hexagon_unimport(struct import *imp, bool wait)
 		tell(hi, -1);
 	if (unmap(hi)) {
 		keep(hi);
-	} else if (hi->rpcmem) {
-		device(hi)->api.rpcmem_free(imp->data);
 	} else {
 		munmap(imp->data, hi->size);
 		if (hi->fd != imp->fd)
 			close(hi->fd);
 	}
 	return true;
-}
-
-/* ---------------------------------------------------------------- allocation */
-
-/*
- * rpcmem keeps the size as an int, also that of rpcmem_alloc2(), and a size that differs
- * when it ends its registration aborts the process.
- */
-static int alloc_rpcmem(struct hexagon_import *hi)
-{
-	struct hexagon_device *dev = device(hi);
-	const struct hexagon_api *api = &dev->api;
-	struct import *imp = &hi->base;
-	int ret;
-
-	if (!api->rpcmem_alloc || !api->rpcmem_to_fd || !api->rpcmem_free)
-		return fail(-EOPNOTSUPP, "%s: the FastRPC library has no rpcmem",
-			    dev->base.name);
-	imp->data = fault_hit() ? NULL :
-		    api->rpcmem_alloc(RPCMEM_HEAP_SYSTEM, RPCMEM_CACHED, hi->size);
-	/* rpcmem looks for NULL only, so it has the buffer nonetheless. */
-	if (imp->data == MAP_FAILED) {
-		api->rpcmem_free(imp->data);
-		imp->data = NULL;
-	}
-	if (!imp->data)
-		return fail(-ENOMEM, "%s: rpcmem_alloc() of %zu bytes failed",
-			    dev->base.name, hi->size);
-	hi->rpcmem = true;
-	hi->fd = api->rpcmem_to_fd(imp->data);
-	imp->fd = hi->fd < 3 ? -1 : sys_dup(hi->fd);
-	if (imp->fd >= 0)
-		return 0;
-	ret = hi->fd >= 3 ? fail_errno("%s: fcntl(F_DUPFD_CLOEXEC)",
-				       dev->base.name) :
-	      fail(-EIO, "%s: rpcmem_to_fd() gave %d, and FastRPC takes fd 0 for "
-		   "none: do not close the standard fds", dev->base.name, hi->fd);
-	api->rpcmem_free(imp->data);
-	return ret;
-}
-
-int hexagon_alloc(struct import *imp)
-{
-	struct hexagon_import *hi = hexagon_import_of(imp);
-	uint64_t page = sysconf(_SC_PAGESIZE);
-	int ret;
-
-	if (!(device(hi)->flags & DLBUF_HEXAGON_RPCMEM))
-		return fail(-EOPNOTSUPP, "%s: the device was opened without "
-			    "DLBUF_HEXAGON_RPCMEM, so it allocates nothing itself",
-			    imp->dev->name);
-	if (imp->bytes > INT_MAX - page)
-		return fail(-EOPNOTSUPP, "%s: rpcmem allocates less than 2 GiB",
-			    imp->dev->name);
-	imp->bytes = (imp->bytes + page - 1) / page * page;
-	imp->path = DLBUF_PATH_DIRECT;
-	hi->size = imp->bytes;
-	ret = alloc_rpcmem(hi);
-	if (ret)
-		return ret;
-	ret = attach(hi);
-	if (ret) {
-		device(hi)->api.rpcmem_free(imp->data);
-		close(imp->fd);
-		return ret;
-	}
-	/* rpcmem does not promise zeros. */
-	memset(imp->data, 0, hi->size);
-	return 0;
 }

@@ -33,10 +33,7 @@ int dlbuf_device_wrap_hexagon(int fd, int domain,
 	if (domain < 0 || domain >= HEXAGON_EFFECTIVE_DOMAINS)
 		return fail(-EINVAL, "domain %d is not below %d", domain,
 			    HEXAGON_EFFECTIVE_DOMAINS);
-	ret = device_opts_get(&hexagon_backend, &o, opts);
-	if (!ret && o.flags & hexagon_backend.flags)
-		ret = fail(-EINVAL, "a wrapped fd has no FastRPC library, so "
-			   "DLBUF_HEXAGON_ADDRESS and _RPCMEM are refused");
+	ret = device_opts_get(&o, opts);
 	if (!ret)
 		ret = check_node(fd);
 	if (ret)

@@ -71,14 +71,13 @@ int hip_start(struct queue_device *base, uint32_t flags)
 	/* The driver keeps what is a part of a block for the next owner. */
 	base->least = 2 * FRAGMENT;
 	base->waits_for_words = dev->hip.StreamWaitValue32;
-	if (flags & DLBUF_HIP_NO_BRIDGE)
-		base->no_bridge = "DLBUF_HIP_NO_BRIDGE";
+	if (flags & DLBUF_DEVICE_NO_BRIDGE)
+		base->no_bridge = "DLBUF_DEVICE_NO_BRIDGE";
 	return 0;
 }
 
 QUEUE_BACKEND(hip,
 	.type = kDLROCM,
-	.flags = DLBUF_HIP_NO_BRIDGE,
 	.paths = PATHS_SHARED | PATHS_COPIED,
 	.alloc = queue_alloc,
 	.export = queue_export,

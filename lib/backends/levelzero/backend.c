@@ -144,7 +144,7 @@ int levelzero_start(struct queue_device *base, uint32_t flags)
 	/* Intel's kernel drivers notice at the first access that pages cannot be pinned. */
 	base->memfds_only = true;
 	base->no_bridge = "Level Zero imports no semaphores of other APIs";
-	if (!base->wrapped)
+	if (!base->base.wrapped)
 		ret = LZ_CALL(&dev->lz, ContextCreate, dev->driver, &desc,
 			      &dev->context);
 	if (!ret)

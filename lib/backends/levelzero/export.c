@@ -86,8 +86,9 @@ static int get_fd(struct queue_device *dev, uintptr_t p, int *fd)
 	int again, ret;
 
 	ret = properties(dev, p, &props, &of, fd);
-	if (!ret && *fd < 0)
-		ret = fail(-EOPNOTSUPP, "levelzero: the driver exported no fd");
+	/* Intel's OUT_OF_HOST_MEMORY: of memory that an application maps and registers. */
+	if (ret == -ENOMEM || (!ret && *fd < 0))
+		ret = fail(-EOPNOTSUPP, "levelzero: the driver exports no such memory");
 	if (ret)
 		return ret;
 	if (!properties(dev, p, &props, &of, &again) && again == *fd)

@@ -4,13 +4,14 @@
 
 #include "levelzero.h"
 
+/* After a loss Intel's driver reports that memory is short. */
 int levelzero_done(struct queue_device *dev, ze_result_t result, size_t function)
 {
 	int ret = levelzero_check(result, function);
 
 	if (levelzero_is_lost(result))
 		queue_lost(dev);
-	return ret;
+	return ret == -ENOMEM && __atomic_load_n(&dev->lost, __ATOMIC_ACQUIRE) ? -EIO : ret;
 }
 
 /* ---------------------------------------------------------------- streams */
@@ -243,7 +244,7 @@ const struct queue_ops levelzero_ops = {
 	.probe = levelzero_probe,
 	.start = levelzero_start,
 	.stream = stream,
-	.no_order = DLBUF_LEVELZERO_STREAM_NO_ORDER,
+	.no_order = DLBUF_STREAM_NO_ORDER,
 	.stream_create = stream_create,
 	.stream_destroy = levelzero_list_destroy,
 	.event_destroy = levelzero_event_destroy,

@@ -244,7 +244,7 @@ static int get_context(struct opencl_device *dev)
 	int ret;
 
 	dev->stream = NULL;
-	if (!dev->queue.wrapped)
+	if (!dev->queue.base.wrapped)
 		return OPENCL_NEW(&dev->cl, &dev->context, CreateContext,
 				  properties, 1, &dev->device, NULL, NULL);
 	ret = OPENCL_CALL(&dev->cl, RetainContext, dev->context);

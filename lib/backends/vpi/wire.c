@@ -117,7 +117,7 @@ int dlbuf_device_wrap_vpi(int sock, const struct dlbuf_device_opts *opts,
 
 	if (!out)
 		return fail(-EINVAL, "out is NULL");
-	ret = device_opts_get(&vpi_backend, &o, opts);
+	ret = device_opts_get(&o, opts);
 	if (ret)
 		return ret;
 	owned_lock();

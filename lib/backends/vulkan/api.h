@@ -59,7 +59,7 @@
 	X(DEVICE, EndCommandBuffer, NEEDED)				\
 	X(DEVICE, CmdPipelineBarrier, NEEDED)				\
 	X(DEVICE, CmdCopyImageToBuffer, NEEDED)				\
-	X(DEVICE, CmdCopyBuffer, OPTIONAL)				\
+	X(DEVICE, CmdCopyBuffer, NEEDED)				\
 	X(DEVICE, CreateFence, NEEDED)					\
 	X(DEVICE, DestroyFence, NEEDED)					\
 	X(DEVICE, ResetFences, NEEDED)					\

@@ -188,34 +188,36 @@ static int vulkan_stream(struct dlbuf_device *dev, void *queue, bool ends)
 	return 0;
 }
 
-static int create_device(struct vulkan_device *dev)
+int vulkan_device_create(struct vulkan_device *dev, uint32_t extensions,
+			 const void *features, uint32_t nqueues)
 {
 	const struct vulkan_physical *p = &dev->physical;
-	VkPhysicalDeviceBufferDeviceAddressFeatures address = {
-		.sType =
-		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES,
-		.bufferDeviceAddress = VK_TRUE,
-	};
+	struct vulkan_api *vk = &dev->instance.vk;
 	VkDeviceQueueCreateInfo queue = {
 		.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
 		.queueFamilyIndex = p->family,
-		.queueCount = 1,
-		.pQueuePriorities = &(float){ 1 },
+		.queueCount = p->queues < nqueues ? p->queues : nqueues,
+		.pQueuePriorities = (float[]){ 1, 1 },
 	};
 	const char *names[16];
 	VkDeviceCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-		.pNext = p->address ? &address : NULL,
+		.pNext = features,
 		.queueCreateInfoCount = 1,
 		.pQueueCreateInfos = &queue,
 		.enabledExtensionCount =
-			vulkan_extension_names(p->extensions &
-					       ~(uint32_t)EXT_TIMELINE, names),
+			vulkan_extension_names(p->extensions & extensions, names),
 		.ppEnabledExtensionNames = names,
 	};
+	int ret;
 
-	return VULKAN_CALL(&dev->instance.vk, CreateDevice, p->handle, &info,
-			   NULL, &dev->handle);
+	ret = VULKAN_CALL(vk, CreateDevice, p->handle, &info, NULL, &dev->handle);
+	if (ret)
+		return ret;
+	ret = vulkan_load(vk, VULKAN_DEVICE, dev->instance.handle, dev->handle);
+	if (ret && vk->DestroyDevice)
+		vk->DestroyDevice(dev->handle, NULL);
+	return ret;
 }
 
 int vulkan_device_finish(struct vulkan_device *dev)
@@ -264,21 +266,29 @@ int vulkan_device_finish(struct vulkan_device *dev)
 static int open_device(struct vulkan_device *dev, const char *selector)
 {
 	struct vulkan_api *vk = &dev->instance.vk;
+	VkPhysicalDeviceBufferDeviceAddressFeatures address = {
+		.sType =
+		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES,
+		.bufferDeviceAddress = VK_TRUE,
+	};
 	int ret;
 
 	ret = vulkan_physical_select(&dev->instance, selector, &dev->physical);
 	if (!ret)
-		ret = create_device(dev);
+		ret = vulkan_device_create(dev, ~(uint32_t)EXT_TIMELINE,
+					   dev->physical.address ? &address : NULL, 1);
 	if (ret)
 		return ret;
-	ret = vulkan_load(vk, VULKAN_DEVICE, dev->instance.handle, dev->handle);
+	vk->GetDeviceQueue(dev->handle, dev->physical.family, 0, &dev->queue);
+	ret = vulkan_device_finish(dev);
 	if (!ret) {
-		vk->GetDeviceQueue(dev->handle, dev->physical.family, 0,
-				   &dev->queue);
-		ret = vulkan_device_finish(dev);
+		ret = vulkan_try_imports(dev);
+		if (!ret)
+			return 0;
+		vulkan_jobs_free(dev);
+		vk->DestroyCommandPool(dev->handle, dev->pool, NULL);
 	}
-	if (ret && vk->DestroyDevice)
-		vk->DestroyDevice(dev->handle, NULL);
+	vk->DestroyDevice(dev->handle, NULL);
 	return ret;
 }
 
@@ -315,11 +325,11 @@ static void vulkan_shut(struct dlbuf_device *base)
 	struct vulkan_device *dev = vulkan_device(base);
 	struct timespec pause = PAUSE_FIRST;
 
-	if (!dev->wrapped)
+	if (!dev->base.wrapped)
 		return;
 	__atomic_store_n(&dev->shut, true, __ATOMIC_RELEASE);
 	while (__atomic_load_n(&base->ndying, __ATOMIC_ACQUIRE)) {
-		import_destroy_again();
+		import_destroy_again(false);
 		pause_until(&pause, 0);
 	}
 }
@@ -330,12 +340,12 @@ static void vulkan_close(struct dlbuf_device *base)
 	struct vulkan_api *vk = &dev->instance.vk;
 
 	/* Our submits are complete; an application that used our queue may have more. */
-	if (!dev->wrapped)
+	if (!dev->base.wrapped)
 		vk->DeviceWaitIdle(dev->handle);
 	vulkan_jobs_finish(dev, &dev->together);
 	vulkan_jobs_free(dev);
 	vk->DestroyCommandPool(dev->handle, dev->pool, NULL);
-	if (!dev->wrapped) {
+	if (!dev->base.wrapped) {
 		vk->DestroyDevice(dev->handle, NULL);
 		vulkan_instance_close(&dev->instance);
 	}

@@ -235,10 +235,8 @@ static int check_image(struct vulkan_device *dev, const struct detile *d,
 		return ret;
 	f = features.externalMemoryProperties.externalMemoryFeatures;
 	if (!(f & VK_EXTERNAL_MEMORY_FEATURE_IMPORTABLE_BIT))
-		return fail(-EOPNOTSUPP, "vulkan: "
-			    "vkGetPhysicalDeviceImageFormatProperties2: "
-			    "dma-bufs of %s with modifier 0x%016llx are not "
-			    "importable", format_name(d->format),
+		return fail(-EOPNOTSUPP, "vulkan: dma-bufs of %s with modifier "
+			    "0x%016llx are not importable", format_name(d->format),
 			    (unsigned long long)d->from->modifier);
 	max = properties.imageFormatProperties.maxExtent;
 	if (t->width > max.width || t->height > max.height)
@@ -548,35 +546,13 @@ static int check_own_pitch(struct vulkan_device *dev, const struct detile *d,
 	return ret;
 }
 
-/* Asks what an image needs. *alone: the driver wants memory for this image only. */
-static VkMemoryRequirements ask_needs(struct vulkan_device *dev, const struct texture *t,
-				      VkImage image, bool *alone)
-{
-	VkImageMemoryRequirementsInfo2 info = {
-		.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_REQUIREMENTS_INFO_2,
-		.image = image,
-	};
-	VkMemoryDedicatedRequirements wants = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS,
-	};
-	VkMemoryRequirements2 reqs = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2,
-		.pNext = &wants,
-	};
-
-	dev->instance.vk.GetImageMemoryRequirements2(dev->handle, &info, &reqs);
-	*alone = t->dedicated || wants.requiresDedicatedAllocation ||
-		 wants.prefersDedicatedAllocation;
-	return reqs.memoryRequirements;
-}
-
 /* Whether the image's memory reaches to the end of each plane; *told: at those offsets. */
 static bool reaches(struct vulkan_device *dev, const struct texture *t, VkImage image,
 		    const VkSubresourceLayout *layouts, uint64_t *size, bool *told)
 {
-	bool alone, all = true;
+	bool alone = false, all = true;
 
-	*size = ask_needs(dev, t, image, &alone).size;
+	*size = vulkan_needs(dev, VK_NULL_HANDLE, image, &alone).size;
 	*told = true;
 	for (uint32_t i = 0; i < t->nmemory; i++) {
 		VkSubresourceLayout l;
@@ -600,7 +576,7 @@ static int place_image(struct vulkan_device *dev, const struct detile *d,
 	VkMemoryRequirements needs;
 	uint64_t size, offset = layouts->offset;
 	VkImage other;
-	bool told, alone, all = reaches(dev, t, *image, layouts, &size, &told);
+	bool told, alone = t->dedicated, all = reaches(dev, t, *image, layouts, &size, &told);
 	int ret;
 
 	t->at = 0;
@@ -611,7 +587,7 @@ static int place_image(struct vulkan_device *dev, const struct detile *d,
 		ret = new_image(dev, d, t, layouts, &other);
 		if (ret)
 			return ret;
-		needs = ask_needs(dev, t, other, &alone);
+		needs = vulkan_needs(dev, VK_NULL_HANDLE, other, &alone);
 		/* VUID-vkBindImageMemory-memory-02628 */
 		if (!alone && offset % needs.alignment == 0) {
 			VkImage first = *image;
@@ -674,8 +650,8 @@ static int bind_image(struct vulkan_device *dev, const struct detile *d,
 		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_ALLOCATE_INFO,
 		.image = image,
 	};
-	bool alone, address = dev->physical.address;
-	VkMemoryRequirements needs = ask_needs(dev, t, image, &alone);
+	bool alone = t->dedicated, address = dev->physical.address;
+	VkMemoryRequirements needs = vulkan_needs(dev, VK_NULL_HANDLE, image, &alone);
 	uint64_t bytes = t->at + needs.size;
 	uint32_t types;
 	int ret;
@@ -755,31 +731,16 @@ static VkImageMemoryBarrier image_barrier(struct vulkan_device *dev,
 }
 
 static void record_barriers(struct vulkan_device *dev,
-			    const struct vulkan_copy *copy, VkBuffer buffer,
-			    bool acquire)
+			    const struct vulkan_copy *copy, VkCommandBuffer cmd,
+			    VkBuffer buffer, bool acquire)
 {
 	VkImageMemoryBarrier images[DLBUF_MAX_PLANES];
-	VkBufferMemoryBarrier rows = {
-		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
-		.srcAccessMask = acquire ? 0 : VK_ACCESS_TRANSFER_WRITE_BIT,
-		.dstAccessMask = acquire ? VK_ACCESS_TRANSFER_WRITE_BIT : 0,
-		.srcQueueFamilyIndex = acquire ? dev->foreign :
-						 dev->physical.family,
-		.dstQueueFamilyIndex = acquire ? dev->physical.family :
-						 dev->foreign,
-		.buffer = buffer,
-		.size = VK_WHOLE_SIZE,
-	};
+	struct vulkan_owned rows = { buffer, dev->foreign, VK_ACCESS_TRANSFER_WRITE_BIT };
 
 	for (uint32_t i = 0; i < copy->nimages; i++)
 		images[i] = image_barrier(dev, copy->images[i].image, acquire);
-	/* After the wait for the fences, by the same stages as in sync.c. */
-	dev->instance.vk.CmdPipelineBarrier(copy->cmd,
-		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT :
-			  VK_PIPELINE_STAGE_TRANSFER_BIT,
-		acquire ? VK_PIPELINE_STAGE_TRANSFER_BIT :
-			  VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
-		0, 0, NULL, 1, &rows, copy->nimages, images);
+	vulkan_transfer(dev, cmd, acquire, VK_PIPELINE_STAGE_TRANSFER_BIT, &rows, 1,
+			images, copy->nimages);
 }
 
 static void record_texture(struct vulkan_device *dev, const struct detile *d,
@@ -816,50 +777,34 @@ static void record_texture(struct vulkan_device *dev, const struct detile *d,
 		regions);
 }
 
-/* Under dev->lock, which protects the command pool. */
-static int record(struct vulkan_device *dev, const struct detile *d,
-		  const struct plan *plan, struct vulkan_copy *copy)
-{
-	struct vulkan_api *vk = &dev->instance.vk;
-	VkBuffer buffer = vulkan_import(d->imp)->buffer.buffer;
-	VkCommandBufferAllocateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-		.commandPool = dev->pool,
-		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = 1,
-	};
-	VkCommandBufferBeginInfo begin = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-		.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
-	};
-	VkCommandBuffer cmd;
-	int ret;
+struct recording {
+	struct vulkan_device *dev;
+	const struct detile *d;
+	const struct plan *plan;
+	const struct vulkan_copy *copy;
+};
 
-	ret = VULKAN_CALL(vk, AllocateCommandBuffers, dev->handle, &info, &cmd);
-	if (ret)
-		return ret;
-	copy->cmd = cmd;
-	ret = VULKAN_CALL(vk, BeginCommandBuffer, cmd, &begin);
-	if (ret)
-		return ret;
-	record_barriers(dev, copy, buffer, true);
-	for (uint32_t i = 0; i < plan->n; i++)
-		record_texture(dev, d, &plan->textures[i], cmd,
-			       copy->images[i].image, buffer);
-	record_barriers(dev, copy, buffer, false);
-	return VULKAN_CALL(vk, EndCommandBuffer, cmd);
+static void record(VkCommandBuffer cmd, uint32_t n, void *data)
+{
+	const struct recording *r = data;
+	VkBuffer buffer = vulkan_import(r->d->imp)->buffer.buffer;
+
+	(void)n;
+	record_barriers(r->dev, r->copy, cmd, buffer, true);
+	for (uint32_t i = 0; i < r->plan->n; i++)
+		record_texture(r->dev, r->d, &r->plan->textures[i], cmd,
+			       r->copy->images[i].image, buffer);
+	record_barriers(r->dev, r->copy, cmd, buffer, false);
 }
 
-static int prepare(struct vulkan_device *dev, const struct detile *d,
-		   struct plan *plan, struct vulkan_copy *copy)
+static int make_images(struct vulkan_device *dev, const struct detile *d,
+		       struct plan *plan, struct vulkan_copy *copy)
 {
-	int ret;
-
 	for (uint32_t i = 0; i < plan->n; i++) {
 		struct texture *t = &plan->textures[i];
 		VkImage image;
+		int ret = create_image(dev, d, t, &image);
 
-		ret = create_image(dev, d, t, &image);
 		if (ret)
 			return ret;
 		copy->images[copy->nimages++].image = image;
@@ -867,10 +812,7 @@ static int prepare(struct vulkan_device *dev, const struct detile *d,
 		if (ret)
 			return ret;
 	}
-	pthread_mutex_lock(&dev->lock);
-	ret = record(dev, d, plan, copy);
-	pthread_mutex_unlock(&dev->lock);
-	return ret;
+	return 0;
 }
 
 int vulkan_detile(const struct detile *d, int fence, int *done)
@@ -886,15 +828,12 @@ int vulkan_detile(const struct detile *d, int fence, int *done)
 	copy = sys_calloc(1, sizeof(*copy));
 	if (!copy)
 		return -ENOMEM;
-	ret = prepare(dev, d, &plan, copy);
+	ret = make_images(dev, d, &plan, copy);
 	if (!ret)
-		ret = vulkan_submit_copy(vulkan_import(d->imp), copy, fence,
-					 done);
-	if (ret) {
-		pthread_mutex_lock(&dev->lock);
-		vulkan_copy_free(dev, copy);
-		pthread_mutex_unlock(&dev->lock);
-	}
+		return vulkan_submit_copy(vulkan_import(d->imp), copy, record,
+			&(struct recording){ dev, d, &plan, copy }, fence, done);
+	/* It has no commands yet. */
+	vulkan_copy_free(dev, copy);
 	return ret;
 }
 
@@ -931,7 +870,7 @@ int vulkan_image_of_rows(struct vulkan_device *dev, const struct dlbuf_frame *ro
 	ret = bind_image(dev, &d, &t, image, &memory);
 	if (ret) {
 		dev->instance.vk.DestroyImage(dev->handle, image, NULL);
-		dev->instance.vk.FreeMemory(dev->handle, memory, NULL);
+		vulkan_free_memory(dev, memory);
 		return ret;
 	}
 	out->image = image;

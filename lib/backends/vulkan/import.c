@@ -4,12 +4,15 @@
 
 #include "vulkan.h"
 
-static int create_buffer(struct vulkan_device *dev, uint64_t bytes,
+#define DMA_BUF VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT
+
+int vulkan_buffer_create(struct vulkan_device *dev,
+			 VkExternalMemoryHandleTypeFlags handle, uint64_t bytes,
 			 bool address, VkBuffer *out)
 {
 	VkExternalMemoryBufferCreateInfo external = {
 		.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
-		.handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
+		.handleTypes = handle,
 	};
 	VkBufferCreateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
@@ -38,6 +41,16 @@ struct needs {
 	uint64_t bytes;
 };
 
+int vulkan_types(const struct vulkan_device *dev, uint32_t wanted, uint32_t memory,
+		 uint32_t *types)
+{
+	*types = wanted & memory & dev->physical.memory_types;
+	return *types ? 0 :
+	       fail(-EOPNOTSUPP, "vulkan: no memory type fits the resource (0x%x), its "
+		    "memory (0x%x) and without a condition (0x%x)", wanted, memory,
+		    dev->physical.memory_types);
+}
+
 int vulkan_memory_types(struct vulkan_device *dev, int dma_buf,
 			uint32_t wanted, uint32_t *types)
 {
@@ -48,59 +61,58 @@ int vulkan_memory_types(struct vulkan_device *dev, int dma_buf,
 
 	/* This call does not take the fd. */
 	ret = VULKAN_CALL(&dev->instance.vk, GetMemoryFdPropertiesKHR,
-			  dev->handle,
-			  VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
-			  dma_buf, &fd);
-	if (ret)
-		return ret;
-	*types = wanted & fd.memoryTypeBits & dev->physical.memory_types;
-	if (!*types)
-		return fail(-EOPNOTSUPP, "vulkan: no memory type fits the "
-			    "resource (0x%x), the dma-buf (0x%x) and "
-			    "without a condition (0x%x)", wanted,
-			    fd.memoryTypeBits, dev->physical.memory_types);
-	return 0;
+			  dev->handle, DMA_BUF, dma_buf, &fd);
+	return ret ? ret : vulkan_types(dev, wanted, fd.memoryTypeBits, types);
 }
 
-static void ask_needs(struct vulkan_device *dev, VkBuffer buffer,
-		      VkMemoryRequirements2 *reqs)
+VkMemoryRequirements vulkan_needs(struct vulkan_device *dev, VkBuffer buffer,
+				  VkImage image, bool *alone)
 {
-	VkBufferMemoryRequirementsInfo2 info = {
+	VkBufferMemoryRequirementsInfo2 of_buffer = {
 		.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_REQUIREMENTS_INFO_2,
 		.buffer = buffer,
 	};
+	VkImageMemoryRequirementsInfo2 of_image = {
+		.sType = VK_STRUCTURE_TYPE_IMAGE_MEMORY_REQUIREMENTS_INFO_2,
+		.image = image,
+	};
+	VkMemoryDedicatedRequirements wants = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS,
+	};
+	VkMemoryRequirements2 reqs = {
+		.sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2,
+		.pNext = &wants,
+	};
 
-	reqs->sType = VK_STRUCTURE_TYPE_MEMORY_REQUIREMENTS_2;
-	dev->instance.vk.GetBufferMemoryRequirements2(dev->handle, &info, reqs);
+	if (image)
+		dev->instance.vk.GetImageMemoryRequirements2(dev->handle, &of_image,
+							     &reqs);
+	else
+		dev->instance.vk.GetBufferMemoryRequirements2(dev->handle, &of_buffer,
+							      &reqs);
+	*alone |= wants.requiresDedicatedAllocation || wants.prefersDedicatedAllocation;
+	return reqs.memoryRequirements;
 }
 
 static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
 		      uint64_t bytes, struct needs *needs)
 {
-	VkMemoryDedicatedRequirements dedicated = {
-		.sType = VK_STRUCTURE_TYPE_MEMORY_DEDICATED_REQUIREMENTS,
-	};
-	VkMemoryRequirements2 reqs = { .pNext = &dedicated };
+	VkMemoryRequirements reqs;
 
-	ask_needs(dev, buffer, &reqs);
+	needs->dedicated = dev->physical.dedicated_only;
+	reqs = vulkan_needs(dev, buffer, VK_NULL_HANDLE, &needs->dedicated);
 	/*
 	 * Drivers round the size up to their own page size. A dma-buf that is
 	 * shorter cannot be imported; some drivers do not check that.
 	 */
-	if (reqs.memoryRequirements.size > bytes)
+	if (reqs.size > bytes)
 		return fail(-EOPNOTSUPP, "vulkan: a VkBuffer over the dma-buf "
 			    "needs %llu bytes, the dma-buf has %llu; allocate "
 			    "it in multiples of %llu",
-			    (unsigned long long)reqs.memoryRequirements.size,
-			    (unsigned long long)bytes,
-			    (unsigned long long)reqs.memoryRequirements.alignment);
-	needs->dedicated = dev->physical.dedicated_only ||
-			   dedicated.requiresDedicatedAllocation ||
-			   dedicated.prefersDedicatedAllocation;
-	needs->bytes = reqs.memoryRequirements.size;
-	return vulkan_memory_types(dev, dma_buf,
-				   reqs.memoryRequirements.memoryTypeBits,
-				   &needs->types);
+			    (unsigned long long)reqs.size, (unsigned long long)bytes,
+			    (unsigned long long)reqs.alignment);
+	needs->bytes = reqs.size;
+	return vulkan_memory_types(dev, dma_buf, reqs.memoryTypeBits, &needs->types);
 }
 
 /*
@@ -109,19 +121,19 @@ static int find_needs(struct vulkan_device *dev, VkBuffer buffer, int dma_buf,
  */
 int vulkan_find_slack(struct vulkan_device *dev)
 {
-	VkMemoryRequirements2 reqs = { .pNext = NULL };
 	const uint64_t bytes = 1 << 16;
+	VkMemoryRequirements reqs;
 	VkBuffer buffer;
-	int ret = create_buffer(dev, bytes, false, &buffer);
+	bool alone = false;
+	int ret = vulkan_buffer_create(dev, DMA_BUF, bytes, false, &buffer);
 
 	if (ret)
 		return ret;
-	ask_needs(dev, buffer, &reqs);
+	reqs = vulkan_needs(dev, buffer, VK_NULL_HANDLE, &alone);
 	dev->instance.vk.DestroyBuffer(dev->handle, buffer, NULL);
 	/* A larger difference comes from alignment. */
-	if (reqs.memoryRequirements.size > bytes &&
-	    reqs.memoryRequirements.alignment < bytes)
-		dev->base.slack = reqs.memoryRequirements.size - bytes;
+	if (reqs.size > bytes && reqs.alignment < bytes)
+		dev->base.slack = reqs.size - bytes;
 	return 0;
 }
 
@@ -161,7 +173,7 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	VkImportMemoryFdInfoKHR import = {
 		.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_FD_INFO_KHR,
 		.pNext = address ? &flags : next,
-		.handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT,
+		.handleType = DMA_BUF,
 	};
 	VkMemoryAllocateInfo info = {
 		.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
@@ -192,15 +204,6 @@ int vulkan_import_memory(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	return ret;
 }
 
-bool vulkan_import_again(int ret, bool *address)
-{
-	if (ret != -EOPNOTSUPP || !*address)
-		return false;
-	forget_failure();
-	*address = false;
-	return true;
-}
-
 static int import_memory(struct vulkan_device *dev, VkBuffer buffer,
 			 int dma_buf, const struct needs *needs, bool address,
 			 VkDeviceMemory *out)
@@ -222,7 +225,7 @@ static int try_import(struct vulkan_device *dev, int dma_buf, uint64_t bytes,
 	struct needs needs;
 	int ret;
 
-	ret = create_buffer(dev, bytes - unusable, address, buffer);
+	ret = vulkan_buffer_create(dev, DMA_BUF, bytes - unusable, address, buffer);
 	if (ret)
 		return ret;
 	ret = find_needs(dev, *buffer, dma_buf, bytes, &needs);
@@ -316,4 +319,62 @@ bool vulkan_unimport_buffer(struct import *imp, bool wait)
 	/* This also closes the driver's fd. */
 	vulkan_free_memory(dev, vi->buffer.memory);
 	return true;
+}
+
+/* ---- the trial */
+
+#define HALF (TRIAL_PAGE / 2)
+/* Less than a half by more than drivers leave at the end of a buffer. */
+#define TRIED (HALF / 2)
+
+static void copy_half(VkCommandBuffer cmd, uint32_t n, void *data)
+{
+	const struct vulkan_import *vi = data;
+	struct vulkan_device *dev = vulkan_device(vi->base.dev);
+	const VkBufferCopy region = { 0, HALF, TRIED };
+	const struct vulkan_owned all = {
+		vi->buffer.buffer, dev->foreign,
+		VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+	};
+
+	(void)n;
+	for (int acquire = 1; acquire >= 0; acquire--) {
+		if (!acquire)
+			dev->instance.vk.CmdCopyBuffer(cmd, all.buffer, all.buffer, 1,
+						       &region);
+		vulkan_transfer(dev, cmd, acquire, VK_PIPELINE_STAGE_TRANSFER_BIT, &all, 1,
+				NULL, 0);
+	}
+}
+
+/* The device copies what the CPU has written to where the CPU reads it. */
+int vulkan_try_buffer(struct dlbuf_device *dev, const struct trial_buffer *t, bool *shares)
+{
+	struct vulkan_import vi = {
+		.base = { .dev = dev, .fd = t->fd, .bytes = TRIAL_PAGE },
+	};
+	struct vulkan_copy *copy = sys_calloc(1, sizeof(*copy));
+	int done = -1, ret = copy ? vulkan_import_buffer(&vi.base) : -ENOMEM;
+
+	if (ret) {
+		free(copy);
+		return ret;
+	}
+	ret = trial_by_cpu(t, 0, TRIED, 1, NULL);
+	if (!ret)
+		ret = vulkan_submit_copy(&vi, copy, copy_half, &vi, -1, &done);
+	else
+		free(copy);
+	vulkan_unimport_buffer(&vi.base, true);
+	if (done != -1)
+		close(done);
+	return ret ? ret : trial_by_cpu(t, HALF, TRIED, 1, shares);
+}
+
+int vulkan_try_imports(struct vulkan_device *dev)
+{
+	bool apart = false;
+
+	trial_run(&dev->base, vulkan_try_buffer, &apart);
+	return apart ? trial_apart() : 0;
 }

@@ -1,9 +1,77 @@
 // SPDX-License-Identifier: MIT
-/* Running submits, and sync_files imported into and exported from semaphores. */
+/* Commands, running submits, and sync_files in semaphores. */
 #include <errno.h>
 
 #include "../../dmabuf/fence.h"
 #include "vulkan.h"
+
+/* ---- commands */
+
+int vulkan_record(struct vulkan_device *dev, VkCommandBufferUsageFlags usage,
+		  record_fn fn, void *data, uint32_t n, VkCommandBuffer *out)
+{
+	struct vulkan_api *vk = &dev->instance.vk;
+	VkCommandBufferAllocateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
+		.commandPool = dev->pool,
+		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
+		.commandBufferCount = n,
+	};
+	VkCommandBufferBeginInfo begin = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
+		.flags = usage,
+	};
+	int ret;
+
+	ret = VULKAN_CALL(vk, AllocateCommandBuffers, dev->handle, &info, out);
+	if (ret) {
+		out[0] = NULL;
+		return ret;
+	}
+	for (uint32_t i = 0; !ret && i < n; i++) {
+		ret = VULKAN_CALL(vk, BeginCommandBuffer, out[i], &begin);
+		if (ret)
+			break;
+		fn(out[i], i, data);
+		ret = VULKAN_CALL(vk, EndCommandBuffer, out[i]);
+	}
+	if (ret) {
+		vk->FreeCommandBuffers(dev->handle, dev->pool, n, out);
+		out[0] = NULL;
+	}
+	return ret;
+}
+
+/*
+ * The barrier of an acquire must come after the submit's wait for the fences. It does
+ * if it shares a stage with the wait, and both name all stages. Reads need no flush.
+ */
+void vulkan_transfer(struct vulkan_device *dev, VkCommandBuffer cmd, bool acquire,
+		     VkPipelineStageFlags stages, const struct vulkan_owned *buffers,
+		     uint32_t n, const VkImageMemoryBarrier *images, uint32_t nimages)
+{
+	const VkAccessFlags writes = VK_ACCESS_MEMORY_WRITE_BIT |
+				     VK_ACCESS_TRANSFER_WRITE_BIT;
+	const uint32_t own = dev->physical.family;
+	VkBufferMemoryBarrier list[MAX_BRACKETS];
+
+	for (uint32_t i = 0; i < n; i++)
+		list[i] = (VkBufferMemoryBarrier){
+			.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
+			.srcAccessMask = acquire ? 0 : buffers[i].access & writes,
+			.dstAccessMask = acquire ? buffers[i].access : 0,
+			.srcQueueFamilyIndex = acquire ? buffers[i].other : own,
+			.dstQueueFamilyIndex = acquire ? own : buffers[i].other,
+			.buffer = buffers[i].buffer,
+			.size = VK_WHOLE_SIZE,
+		};
+	dev->instance.vk.CmdPipelineBarrier(cmd,
+		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT : stages,
+		acquire ? stages : VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
+		0, 0, NULL, n, list, nimages, images);
+}
+
+/* ---- jobs */
 
 void vulkan_job_destroy(struct vulkan_device *dev, struct vulkan_job *job)
 {
@@ -127,13 +195,32 @@ void vulkan_job_put(struct vulkan_device *dev, struct vulkan_job **list,
 }
 
 int vulkan_job_submit(struct vulkan_device *dev, struct vulkan_job *job,
-		      VkQueue queue, const VkSubmitInfo *info)
+		      VkQueue queue, const struct vulkan_submit *s)
 {
+	VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
+	VkTimelineSemaphoreSubmitInfo values = {
+		.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+		.waitSemaphoreValueCount = s->wait != VK_NULL_HANDLE,
+		.pWaitSemaphoreValues = &s->wait_value,
+		.signalSemaphoreValueCount = s->signal != VK_NULL_HANDLE,
+		.pSignalSemaphoreValues = &s->signal_value,
+	};
+	VkSubmitInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
+		.pNext = s->wait_value || s->signal_value ? &values : NULL,
+		.waitSemaphoreCount = values.waitSemaphoreValueCount,
+		.pWaitSemaphores = &s->wait,
+		.pWaitDstStageMask = &all,
+		.commandBufferCount = s->cmd != NULL,
+		.pCommandBuffers = &s->cmd,
+		.signalSemaphoreCount = values.signalSemaphoreValueCount,
+		.pSignalSemaphores = &s->signal,
+	};
 	int ret;
 
 	job->queue = queue;
 	dev->lock_queue(dev->lock_data, queue);
-	ret = VULKAN_CALL(&dev->instance.vk, QueueSubmit, queue, 1, info,
+	ret = VULKAN_CALL(&dev->instance.vk, QueueSubmit, queue, 1, &info,
 			  job->done);
 	dev->unlock_queue(dev->lock_data, queue);
 	return ret;

@@ -14,6 +14,11 @@
 /* VK_DRIVER_ID_MESA_VENUS, newer than the oldest headers that dlbuf builds with. */
 #define DRIVER_VENUS 22
 
+static int too_old(const char *what)
+{
+	return fail(-EOPNOTSUPP, "vulkan: %s is of Vulkan 1.0, dlbuf needs 1.1", what);
+}
+
 static int loader_version(struct vulkan_instance *inst)
 {
 	uint32_t version = VK_API_VERSION_1_0;
@@ -26,8 +31,7 @@ static int loader_version(struct vulkan_instance *inst)
 			return ret;
 	}
 	if (version < VK_API_VERSION_1_1)
-		return fail(-EOPNOTSUPP, "vulkan: the loader is of Vulkan 1.0, "
-			    "dlbuf needs 1.1");
+		return too_old("the loader");
 	inst->version = version < VK_API_VERSION_1_2 ? VK_API_VERSION_1_1 :
 						       VK_API_VERSION_1_2;
 	return 0;
@@ -261,8 +265,7 @@ int vulkan_physical_describe(const struct vulkan_instance *inst,
 	snprintf(info->description, sizeof(info->description), "%.127s",
 		 properties.properties.deviceName);
 	if (p->version < VK_API_VERSION_1_1)
-		return fail(-EOPNOTSUPP, "vulkan: %s is of Vulkan 1.0, dlbuf "
-			    "needs 1.1", info->description);
+		return too_old(info->description);
 	if (p->version < VK_API_VERSION_1_2 &&
 	    !(p->extensions & EXT_FORMAT_LIST))
 		p->extensions &= ~(uint32_t)EXT_MODIFIER;
@@ -448,24 +451,33 @@ void vulkan_physical_say_why(struct vulkan_physical *p)
 	}
 }
 
-void vulkan_physical_find_sync(const struct vulkan_instance *inst,
-			       struct vulkan_physical *p)
+VkExternalSemaphoreFeatureFlags
+vulkan_semaphore_features(const struct vulkan_instance *inst,
+			  const struct vulkan_physical *p, const void *next,
+			  VkExternalSemaphoreHandleTypeFlagBits type)
 {
 	VkPhysicalDeviceExternalSemaphoreInfo info = {
 		.sType =
 		VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_SEMAPHORE_INFO,
-		.handleType = VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT,
+		.pNext = next,
+		.handleType = type,
 	};
 	VkExternalSemaphoreProperties properties = {
 		.sType = VK_STRUCTURE_TYPE_EXTERNAL_SEMAPHORE_PROPERTIES,
 	};
-	VkExternalSemaphoreFeatureFlags features = 0;
 
-	if (p->extensions & EXT_SEMAPHORE_FD) {
+	if (p->extensions & EXT_SEMAPHORE_FD)
 		inst->vk.GetPhysicalDeviceExternalSemaphoreProperties(p->handle,
 			&info, &properties);
-		features = properties.externalSemaphoreFeatures;
-	}
+	return properties.externalSemaphoreFeatures;
+}
+
+void vulkan_physical_find_sync(const struct vulkan_instance *inst,
+			       struct vulkan_physical *p)
+{
+	VkExternalSemaphoreFeatureFlags features = vulkan_semaphore_features(inst, p, NULL,
+		VK_EXTERNAL_SEMAPHORE_HANDLE_TYPE_SYNC_FD_BIT);
+
 	/* vkQueueSubmit of Mesa's venus waits for the sync_file, under our queue's lock. */
 	p->waits = features & VK_EXTERNAL_SEMAPHORE_FEATURE_IMPORTABLE_BIT &&
 		   p->driver != DRIVER_VENUS;

@@ -20,81 +20,38 @@ static VkAccessFlags accesses(uint32_t access)
 	       (access & DLBUF_WRITE ? VK_ACCESS_MEMORY_WRITE_BIT : 0);
 }
 
-/*
- * The barrier of the acquire must come after the submit's wait for the fences. It does
- * if it shares a stage with the wait, and both name all stages. So it also comes after
- * earlier work on the queue. The barrier of the release comes after all work on the
- * queue. Only the application knows which stages these are.
- *
- * SIMULTANEOUS_USE: the barriers of one buffer are recorded once, and are submitted
- * again while the device is behind, or for a second tensor of the buffer.
- */
-static int record(struct vulkan_device *dev, const struct bracket *b, uint32_t n,
-		  bool acquire, VkCommandBuffer cmd)
-{
-	struct vulkan_api *vk = &dev->instance.vk;
-	VkCommandBufferBeginInfo begin = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-		.flags = n > 1 ? VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT :
-				 VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
-	};
-	const uint32_t own = dev->physical.family;
-	VkBufferMemoryBarrier list[MAX_BRACKETS];
-	int ret;
+/* The barriers of n accesses. */
+struct barriers {
+	struct vulkan_device *dev;
+	const struct bracket *brackets;
+	uint32_t n;
+	bool acquire;
+};
 
-	/* Reads need no flush. */
-	for (uint32_t i = 0; i < n; i++)
-		list[i] = (VkBufferMemoryBarrier){
-			.sType = VK_STRUCTURE_TYPE_BUFFER_MEMORY_BARRIER,
-			.srcAccessMask = acquire ? 0 :
-					 accesses(b[i].access & DLBUF_WRITE),
-			.dstAccessMask = acquire ? accesses(b[i].access) : 0,
-			.srcQueueFamilyIndex = acquire ? dev->foreign : own,
-			.dstQueueFamilyIndex = acquire ? own : dev->foreign,
-			.buffer = vulkan_import(b[i].imp)->buffer.buffer,
-			.size = VK_WHOLE_SIZE,
+/*
+ * All stages: an acquire comes after earlier work on the queue, and a release after all
+ * work on it. Only the application knows which stages these are. Of two command buffers
+ * the second one is that of the release.
+ */
+static void record(VkCommandBuffer cmd, uint32_t i, void *data)
+{
+	const struct barriers *s = data;
+	bool acquire = s->acquire && !i;
+	struct vulkan_owned list[MAX_BRACKETS];
+
+	for (uint32_t k = 0; k < s->n; k++)
+		list[k] = (struct vulkan_owned){
+			vulkan_import(s->brackets[k].imp)->buffer.buffer,
+			s->dev->foreign, accesses(s->brackets[k].access),
 		};
-	ret = VULKAN_CALL(vk, BeginCommandBuffer, cmd, &begin);
-	if (ret)
-		return ret;
-	vk->CmdPipelineBarrier(cmd, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT,
-		acquire ? VK_PIPELINE_STAGE_ALL_COMMANDS_BIT :
-			  VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT,
-		0, 0, NULL, n, list, 0, NULL);
-	return VULKAN_CALL(vk, EndCommandBuffer, cmd);
-}
-
-/*
- * Under dev->lock, which protects the command pool: makes commands of one direction, or of
- * both, of which that of the acquire comes first.
- */
-static int make_commands(struct vulkan_device *dev, const struct bracket *b,
-			 uint32_t n, bool acquire, uint32_t ncmds,
-			 VkCommandBuffer *out)
-{
-	struct vulkan_api *vk = &dev->instance.vk;
-	VkCommandBufferAllocateInfo info = {
-		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-		.commandPool = dev->pool,
-		.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
-		.commandBufferCount = ncmds,
-	};
-	int ret;
-
-	ret = VULKAN_CALL(vk, AllocateCommandBuffers, dev->handle, &info, out);
-	for (uint32_t i = 0; !ret && i < ncmds; i++)
-		ret = record(dev, b, n, acquire && !i, out[i]);
-	/* If they were not allocated, they are NULL, which may be freed. */
-	if (ret) {
-		vk->FreeCommandBuffers(dev->handle, dev->pool, ncmds, out);
-		out[0] = NULL;
-	}
-	return ret;
+	vulkan_transfer(s->dev, cmd, acquire, VK_PIPELINE_STAGE_ALL_COMMANDS_BIT, list,
+			s->n, NULL, 0);
 }
 
 /*
  * Gets the commands of a submit. The barriers of one import are recorded once, and those
- * of the release at the same time, so that the end of an access needs no memory. Those of
+ * of the release at the same time, so that the end of an access needs no memory; they are
+ * submitted again while the device is behind, or for a second tensor. Those of
  * several imports are recorded for this submit: *once is new, otherwise NULL. A command
  * buffer for each import would cost drivers more.
  */
@@ -103,6 +60,7 @@ static int get_commands(struct vulkan_device *dev, const struct bracket *b,
 			struct vulkan_copy **once)
 {
 	VkCommandBuffer *both = vulkan_import(b->imp)->barriers[b->access - 1];
+	struct barriers s = { dev, b, n, n == 1 || acquire };
 	int ret = 0;
 
 	if (n > 1) {
@@ -112,9 +70,11 @@ static int get_commands(struct vulkan_device *dev, const struct bracket *b,
 	}
 	pthread_mutex_lock(&dev->lock);
 	if (n > 1)
-		ret = make_commands(dev, b, n, acquire, 1, &(*once)->cmd);
+		ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT,
+				    record, &s, 1, &(*once)->cmd);
 	else if (!both[0])
-		ret = make_commands(dev, b, 1, true, 2, both);
+		ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT,
+				    record, &s, 2, both);
 	*cmd = n > 1 ? (*once)->cmd : both[!acquire];
 	pthread_mutex_unlock(&dev->lock);
 	return ret;
@@ -140,24 +100,6 @@ void vulkan_sync_finish(struct vulkan_import *vi)
 }
 
 /* ---- begin and end */
-
-static int submit(struct vulkan_device *dev, VkQueue queue, VkCommandBuffer cmd,
-		  struct vulkan_job *job, VkSemaphore wait, VkSemaphore signal)
-{
-	VkPipelineStageFlags all = VK_PIPELINE_STAGE_ALL_COMMANDS_BIT;
-	VkSubmitInfo info = {
-		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO,
-		.waitSemaphoreCount = wait != VK_NULL_HANDLE,
-		.pWaitSemaphores = &wait,
-		.pWaitDstStageMask = &all,
-		.commandBufferCount = 1,
-		.pCommandBuffers = &cmd,
-		.signalSemaphoreCount = signal != VK_NULL_HANDLE,
-		.pSignalSemaphores = &signal,
-	};
-
-	return vulkan_job_submit(dev, job, queue, &info);
-}
 
 /* A submit for several imports, or for one. */
 struct work {
@@ -186,9 +128,11 @@ static int run(const struct work *w, int in, int *out)
 	if (!ret && in != -1)
 		ret = vulkan_import_fence(dev, in, job->wait);
 	if (!ret) {
-		ret = submit(dev, w->queue, w->cmd, job,
-			     in != -1 ? job->wait : VK_NULL_HANDLE,
-			     out ? job->signal : VK_NULL_HANDLE);
+		ret = vulkan_job_submit(dev, job, w->queue, &(struct vulkan_submit){
+			.cmd = w->cmd,
+			.wait = in != -1 ? job->wait : VK_NULL_HANDLE,
+			.signal = out ? job->signal : VK_NULL_HANDLE,
+		});
 		submitted = !ret;
 	}
 	if (!ret && out)
@@ -294,18 +238,25 @@ int vulkan_drain_device(struct dlbuf_device *base, uint64_t deadline_ns)
 }
 
 int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
-		       int fence, int *done)
+		       record_fn fn, void *data, int fence, int *done)
 {
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
 	struct bracket one = { &vi->base, DLBUF_WRITE };
 	struct work w = {
-		.brackets = &one, .n = 1, .queue = dev->queue, .cmd = copy->cmd,
-		.copy = copy,
+		.brackets = &one, .n = 1, .queue = dev->queue, .copy = copy,
 	};
 	int ret;
 
 	*done = -1;
-	ret = run(&w, fence, done);
+	pthread_mutex_lock(&dev->lock);
+	ret = vulkan_record(dev, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT, fn, data, 1,
+			    &copy->cmd);
+	pthread_mutex_unlock(&dev->lock);
+	w.cmd = copy->cmd;
+	if (!ret)
+		ret = run(&w, fence, done);
+	if (ret)
+		copy_free(dev, copy);
 	/*
 	 * Some drivers complete the submit before they give a fence. Then its
 	 * images, which hold the producer's memory, can be destroyed now.

@@ -3,11 +3,13 @@
 #ifndef DLBUF_VULKAN_BACKEND_H
 #define DLBUF_VULKAN_BACKEND_H
 
+#include <errno.h>
 #include <pthread.h>
 
 #include <dlbuf/format.h>
 #include <dlbuf/vulkan.h>
 
+#include "../../alloc/trial.h"
 #include "../../frame/detile.h"
 #include "../../import/backend.h"
 #include "../../import/select.h"
@@ -100,7 +102,6 @@ struct vulkan_device {
 	struct dlbuf_device base;
 	struct vulkan_instance instance;
 	struct vulkan_physical physical;
-	bool wrapped;		/* the handles are the application's */
 	bool shut;		/* atomic; wrapped, and closed */
 	VkDevice handle;
 	VkQueue queue;
@@ -148,6 +149,14 @@ BACKEND_DECLARE(vulkan);
 
 int vulkan_device_alloc(struct vulkan_device **out);
 void vulkan_device_free(struct vulkan_device *dev);
+
+/*
+ * Creates dev->handle, with the EXT_* of `extensions` that it has, a chain of features, or
+ * NULL, and up to two queues of its family; and loads its functions. After a failure there
+ * is no device.
+ */
+int vulkan_device_create(struct vulkan_device *dev, uint32_t extensions,
+			 const void *features, uint32_t nqueues);
 
 /* Fills in the rest, once handles, functions and p are set. */
 int vulkan_device_finish(struct vulkan_device *dev);
@@ -211,9 +220,27 @@ vulkan_memory_features(const struct vulkan_instance *inst,
 		       VkBufferUsageFlags usage,
 		       VkExternalMemoryHandleTypeFlagBits type);
 
+/* The same of semaphores, whose type `next` names, or NULL. 0 without the extension. */
+VkExternalSemaphoreFeatureFlags
+vulkan_semaphore_features(const struct vulkan_instance *inst,
+			  const struct vulkan_physical *p, const void *next,
+			  VkExternalSemaphoreHandleTypeFlagBits type);
+
 /* Finds the device of a selector; "" is the first one that can be used. */
 int vulkan_physical_select(const struct vulkan_instance *inst,
 			   const char *selector, struct vulkan_physical *p);
+
+/* Makes a buffer with dev->usage for memory of that kind. */
+int vulkan_buffer_create(struct vulkan_device *dev,
+			 VkExternalMemoryHandleTypeFlags handle, uint64_t bytes,
+			 bool address, VkBuffer *out);
+
+/*
+ * Asks what a buffer needs, or an image, the other one being NULL. Sets *alone if the
+ * driver wants memory for this one only.
+ */
+VkMemoryRequirements vulkan_needs(struct vulkan_device *dev, VkBuffer buffer,
+				  VkImage image, bool *alone);
 
 /* import.c and sync.c: functions of struct backend. */
 int vulkan_import_buffer(struct import *imp);
@@ -227,6 +254,13 @@ int vulkan_acquire_all(const struct bracket *brackets, uint32_t n, void *stream,
 int vulkan_release_all(const struct bracket *brackets, uint32_t n, void *stream,
 		       int *fence);
 int vulkan_drain_device(struct dlbuf_device *dev, uint64_t deadline_ns);
+
+/*
+ * Finds the memory types, of those wanted and those of the memory, that can be used
+ * without a condition. -EOPNOTSUPP: there is none.
+ */
+int vulkan_types(const struct vulkan_device *dev, uint32_t wanted, uint32_t memory,
+		 uint32_t *types);
 
 /*
  * Finds the memory types, of those wanted, that the dma-buf can be imported as; and
@@ -245,7 +279,14 @@ void vulkan_free_memory(struct vulkan_device *dev, VkDeviceMemory memory);
  * ANV refuses a dma-buf that was imported into the same VkDevice without one before, for
  * example by the application.
  */
-bool vulkan_import_again(int ret, bool *address);
+static inline bool vulkan_import_again(int ret, bool *address)
+{
+	if (ret != -EOPNOTSUPP || !*address)
+		return false;
+	forget_failure();
+	*address = false;
+	return true;
+}
 
 /*
  * Makes a buffer with dev->usage, bound to the imported dma-buf, which is borrowed. The
@@ -258,6 +299,13 @@ int vulkan_import_dma_buf(struct vulkan_device *dev, int dma_buf,
 
 /* Sets dev->base.slack. */
 int vulkan_find_slack(struct vulkan_device *dev);
+
+/*
+ * Once for a device that is ready: -EOPNOTSUPP if its imports share no memory with the
+ * dma-buf (trial.h). vulkan_try_buffer() is the trial.
+ */
+int vulkan_try_imports(struct vulkan_device *dev);
+int vulkan_try_buffer(struct dlbuf_device *dev, const struct trial_buffer *t, bool *shares);
 
 /* detile.c: functions of struct backend for tiled frames. */
 int vulkan_can_detile(struct dlbuf_device *dev, const struct detile *d);
@@ -276,11 +324,12 @@ int vulkan_image_of_rows(struct vulkan_device *dev, const struct dlbuf_frame *ro
 void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy);
 
 /*
- * sync.c: submits a copy into the import, on the default queue; see backend->detile().
- * copy is taken on success.
+ * sync.c: records a copy into the import by fn, and submits it on the default queue; see
+ * backend->detile(). copy is taken.
  */
+typedef void (*record_fn)(VkCommandBuffer cmd, uint32_t i, void *data);
 int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
-		       int fence, int *done);
+		       record_fn fn, void *data, int fence, int *done);
 
 /*
  * Waits for the running submits of an import, which has no open access, and frees its
@@ -297,13 +346,42 @@ bool vulkan_is_busy(struct vulkan_device *dev, const struct vulkan_import *of);
  * lists.
  */
 
+/*
+ * Under dev->lock, which protects the command pool: makes n command buffers, and calls fn
+ * to record each. On failure out[0] is NULL.
+ */
+int vulkan_record(struct vulkan_device *dev, VkCommandBufferUsageFlags usage,
+		  record_fn fn, void *data, uint32_t n, VkCommandBuffer *out);
+
+/* A buffer that the queue family `other` has while the device has not, and its use. */
+struct vulkan_owned {
+	VkBuffer buffer;
+	uint32_t other;
+	VkAccessFlags access;
+};
+
+/*
+ * Records that the device acquires buffers, MAX_BRACKETS at most, and images, or gives them
+ * back. stages: of the work between the two.
+ */
+void vulkan_transfer(struct vulkan_device *dev, VkCommandBuffer cmd, bool acquire,
+		     VkPipelineStageFlags stages, const struct vulkan_owned *buffers,
+		     uint32_t n, const VkImageMemoryBarrier *images, uint32_t nimages);
+
 /* Gets a job to submit with, perhaps a completed one of the list. */
 int vulkan_job_get(struct vulkan_device *dev, struct vulkan_job **list,
 		   struct vulkan_job **out);
 
+/* Commands, and semaphores that a submit waits for and signals, or NULL. */
+struct vulkan_submit {
+	VkCommandBuffer cmd;
+	VkSemaphore wait, signal;
+	uint64_t wait_value, signal_value;	/* of timelines */
+};
+
 /* Submits; the job then runs until its fence is signalled. */
 int vulkan_job_submit(struct vulkan_device *dev, struct vulkan_job *job,
-		      VkQueue queue, const VkSubmitInfo *info);
+		      VkQueue queue, const struct vulkan_submit *s);
 void vulkan_job_put(struct vulkan_device *dev, struct vulkan_job **list,
 		    struct vulkan_job *job);
 

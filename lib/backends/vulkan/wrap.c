@@ -40,7 +40,7 @@ static int wrap(struct vulkan_device *dev, const struct dlbuf_vulkan_device *vk)
 	struct vulkan_physical *p = &dev->physical;
 	int ret;
 
-	dev->wrapped = true;
+	dev->base.wrapped = true;
 	dev->handle = vk->device;
 	dev->queue = vk->queue;
 	if (vk->lock_queue) {
@@ -113,7 +113,7 @@ int dlbuf_device_wrap_vulkan(const struct dlbuf_vulkan_device *vk,
 	if (!ret)
 		ret = check_handles(&ours);
 	if (!ret)
-		ret = device_opts_get(&vulkan_backend, &o, opts);
+		ret = device_opts_get(&o, opts);
 	if (!ret)
 		ret = vulkan_device_alloc(&dev);
 	if (ret)

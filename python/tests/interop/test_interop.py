@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The interop matrix: that it sees what is wrong."""
 
-import collections
-import json
 import os
 import subprocess
 import sys
@@ -13,7 +11,7 @@ import dlbuf
 from interop import __main__ as program
 from interop import _cells, _matrix, _memory, _report
 from interop._cells import Cell, Plain, try_capsule, try_cell
-from interop._libraries import LIBRARIES, ArrayInterface, Cannot, Dlbuf
+from interop._libraries import ArrayInterface, Cannot, Dlbuf
 from interop._memory import COMMON, DTYPES, LAYOUTS
 
 U16, ROWS = DTYPES["uint16"], LAYOUTS["padded pitch"]
@@ -323,37 +321,6 @@ def test_program_that_finds_a_fault(monkeypatch, capsys):
     assert "FAULT dlbuf -> dlbuf: refused: contiguous; uint8: NoError" in out
     assert "| torch |" not in out
     assert "1 refused; 1 that dlbuf owes" in out
-
-
-def test_reports():
-    """As the documentation has them: of several runs, in JSON and as tables."""
-    first = _matrix.run(["dlbuf/*/uint8/contiguous"], False)
-    assert first.faults == [] and first.cells
-    report = json.loads(json.dumps(first.to_json()))
-    assert _matrix.Report.from_json(report).to_json() == report
-    report["cells"].append(cell("torch", "dlbuf", "shared")._asdict())
-    report["cells"][0]["state"] = "copied"      # the first one's stays
-    report["libraries"]["another"] = "9.9"
-    lines = _report.markdown(_matrix.merge(
-        [first, _matrix.Report.from_json(report)])).splitlines()
-    assert "| another | 9.9 |" in lines
-    assert not [l for l in lines if "copied" in l]
-    assert "| contiguous | shared |" in lines       # torch's, in dlbuf
-    tables = collections.Counter(l.count("|") for l in lines if "|" in l)
-    assert tables and all(l.startswith("|") and l.endswith("|")
-                          for l in lines if "|" in l)
-
-
-def test_notes_in_tables():
-    cells = [cell("ort", "dlbuf", "shared", d)._replace(note=n) for d, n in (
-        ("bool", "handed out as uint8"), ("uint8", ""), ("int8", ""))]
-    assert _report._summary(cells[:1]) == "shared, handed out as uint8"
-    assert _report._summary(cells) == "shared"
-    cells[1] = cells[1]._replace(note="writable there")
-    assert _report._summary(cells) == "shared, writable there"
-    cells[2] = cells[2]._replace(state="refused")
-    assert _report._summary(cells) == "2 of 3"
-    assert _report._summary([cells[0]._replace(state="-")]) == ""
 
 
 def test_words_are_grouped():

@@ -156,14 +156,6 @@ def cuda_direct():
     raises(BufferError, t.__dlpack__, "read-only")      # a legacy capsule
 
 
-@on("two")
-def cuda_two():
-    a, b = dlbuf.alloc((16,), "uint8", ["cuda:0", "cuda:1"])
-    assert a.buffer == b.buffer
-    assert b.__dlpack_device__() == (2, 1) and b.device.name == "cuda:1"
-    raises(BufferError, lambda: a.__dlpack__(dl_device=(2, 1)), "cuda:1")
-
-
 @on("pc")
 def cuda_paths():
     device, v = dlbuf.Device("cuda:0"), Vgem()
@@ -175,15 +167,9 @@ def cuda_paths():
     assert by_name["direct"].reason and not by_name["host"].reason
     by_name = {p.path: p for p in device.paths(v.fd, access="read")}
     assert by_name["copy"].status == 0
-    with open("/dev/null") as f:
-        e = raises(dlbuf.Error, lambda: device.paths(f))
-        assert e.errno == errno.EBADF
     raises(dlbuf.Error, lambda: device.paths(-1), "-1")
-    raises(ValueError, lambda: device.paths(access="x"))
-    assert dlbuf.Device("cpu").paths() == [("direct", 0, "")]
     assert device.stats().tensors == 0 and once_equal(fds, before) == before
     device.close()
-    raises(ValueError, device.paths, "closed")
 
 
 @on("pc")
@@ -359,7 +345,6 @@ def cuda_on_the_cpu():
 @on("pc")
 def cuda_export():
     cuda = Driver()
-    before = fds()
     p = cuda.alloc(bytes(range(256)) * 256)
     x = dlbuf.share(None, p + 4100, (2, 3), "uint8", device=(2, 0))
     e = dlbuf.export(x)
@@ -371,24 +356,7 @@ def cuda_export():
     cpu.close()
     raises(dlbuf.Error, lambda: dlbuf.export(x, pcie=True),
            "cuMemGetHandleForAddressRange")
-    fd = e.fd
-    with e:
-        assert not e.closed and "fd" in repr(e)
-    assert e.closed and "closed" in repr(e)
-    raises(ValueError, lambda: e.fd, "closed")
-    raises(OSError, lambda: os.fstat(fd))
-    e.close()
-    del e
-    with dlbuf.export(x, pcie=False, device=dlbuf.Device("cuda:0")):
-        pass
-    gone = dlbuf.export(x)
-    fd = gone.fd
-    del gone
-    raises(OSError, lambda: os.fstat(fd))
-    raises(BufferError, lambda: dlbuf.export(b"abc"), "alloc()")
-    dlbuf.alloc(1, "uint8").device.trim()
     cuda.free(p)
-    assert len(fds()) <= len(before) + 2    # the event thread's
 
 
 # ------------------------------------------------------------------ devices
@@ -413,8 +381,6 @@ def cuda_devices():
         t.release(stream=s)
         cuda.finish(s)
         del t
-    raises(ValueError, lambda: dlbuf.Device.wrap_cuda(0), "context")
-    raises(TypeError, lambda: dlbuf.Device.wrap_cuda("cuda:0"))
     raises(dlbuf.Error, lambda: dlbuf.Device("cuda:7"))
     raises(ValueError, lambda: dlbuf.alloc(1, "uint8", "cuda:uuid=xy"))
 

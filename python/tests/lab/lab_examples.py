@@ -31,16 +31,11 @@ assert not _left, _left
 
 # A program, what it needs besides NumPy, and what it prints.
 PROGRAMS = {
-    "camera_numpy.py": ("", r"frame 0: \(360, 640\) uint8, brightness \d+\.\d, "
-                        r"U \d+\.\d, V \d+\.\d\n(frame .*\n){2}"),
     "camera_opencv.py": ("cv2", r"camera_opencv.png: 640x360, \d+\.\d% are edges\n"),
     "camera_torch.py": ("torch", r"(frame \d+: \(180, 320\), steepest edge \d+\n){4}"
                         r"(batch: \(2, 180, 320\) torch.uint8\n){2}"),
     "camera_onnxruntime.py": ("onnxruntime", r"(frame \d+: brightness \d+\.\d\n){2}"),
     "two_processes.py": ("", r"(frame \d+: \(360, 640\), first pixel \d+\n){5}"),
-    "camera_asyncio.py": ("", r"(frame \d+: first pixel \d+\n){3}other tasks ran\n"),
-    "gstreamer_appsink.py": (
-        "gi", r"(\(360, 640\) \(180, 320, 2\), brightness \d+\.\d\n){3}"),
 }
 
 

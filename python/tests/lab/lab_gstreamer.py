@@ -2,7 +2,6 @@
 """dlbuf.gstreamer on vivid's frames, each byte compared with the camera's own rows."""
 
 import fcntl
-import glob
 import mmap
 import os
 import struct
@@ -13,6 +12,7 @@ import dlbuf
 from dlbuf import Clock, Field
 
 from labtools import Skip, case, fds, raises
+from lab_camera import control, vivid
 
 V4L2SRC = "v4l2src io-mode=dmabuf device={node} num-buffers={n} ! {caps} ! appsink sync=false"
 
@@ -28,14 +28,9 @@ def gi():
 
 def scaled():
     """A vivid node whose input is HDMI, which has pictures of any size."""
-    for path in sorted(glob.glob("/dev/video*")):
-        with open(path, "r+b", buffering=0) as node:
-            caps = bytearray(104)
-            fcntl.ioctl(node, 0x80685600, caps)
-            if caps[:6] == b"vivid\0" and struct.unpack_from("I", caps, 88)[0] & 1:
-                fcntl.ioctl(node, 0xC0045627, struct.pack("i", 3))
-                return path
-    raise Skip("there is no vivid camera")
+    node = vivid()
+    control(node, "-i", "3")
+    return node
 
 
 def bytes_per_line(path):

@@ -69,6 +69,9 @@ class World:
         self.lock = threading.Lock()
         self.pipe = multiprocessing.Pipe()
         self.frame = whole(self)
+        # References to these are no new objects.
+        self.known = [dlbuf.Tensor, dlbuf.Frame, dlbuf.TensorFrame, dlbuf.Device,
+                      dlbuf.Access, self.uncached, self.t.device, self.t, self.array]
         self._camera = self._node = None
 
     @property
@@ -362,7 +365,7 @@ def dmabufs():
     return int(total[0]), int(total[2])
 
 
-KEPT = "fds", "mappings", "dma-bufs", "bytes of dma-bufs"
+KEPT = "fds", "mappings", "threads", "dma-bufs", "bytes of dma-bufs"
 
 
 def kept():
@@ -370,7 +373,8 @@ def kept():
     resource_sharer.stop()      # as fds() of labtools.py
     with open("/proc/self/maps") as f:
         maps = sum("dmabuf" in line or "memfd:" in line for line in f)
-    return len(os.listdir("/proc/self/fd")), maps, *dmabufs()
+    return (len(os.listdir("/proc/self/fd")), maps, threading.active_count(),
+            *dmabufs())
 
 
 def rss():
@@ -394,6 +398,7 @@ def measure(name, fn, world, loops, warm=30, bound=BOUND):
     before = settled()
     many = loops >= MANY
     memory = rss() if many else 0
+    refs = [sys.getrefcount(x) for x in world.known]
     blocks, bytes_ = sys.getallocatedblocks(), heap()
     start = time.perf_counter()
     for _ in range(loops):
@@ -404,8 +409,10 @@ def measure(name, fn, world, loops, warm=30, bound=BOUND):
     blocks, bytes_ = sys.getallocatedblocks() - blocks, heap() - bytes_
     left = [f"{what}: {was} -> {now}"
             for what, was, now in zip(KEPT, before, after) if was != now]
-    # One object in every second call, or one malloc() in every second, the
+    # One reference or object in every second call, or one malloc(), the
     # smallest of which is 32 bytes.
+    left += [f"{n} references to {x!r}" for x, was in zip(world.known, refs)
+             if (n := sys.getrefcount(x) - was) > loops // 2]
     if blocks > loops // 2 + 50:
         left.append(f"{blocks} objects")
     if bytes_ > 16 * loops + NOISE.get(name, 1 << 10):
@@ -481,7 +488,7 @@ def calls_leave_nothing():
 @case
 def leaks_are_found():
     """The least that a call can leave behind."""
-    world, kept_, fds, unread = World(), [], [], []
+    world, kept_, fds, unread, over = World(), [], [], [], threading.Event()
 
     def in_a_message(w):
         """One dma-buf, of which the process has no fd."""
@@ -490,7 +497,14 @@ def leaks_are_found():
             unread.append(socket.send_fds(w.a, [b"x"], [t.fd]))
             t.close()
 
+    def waits(w):
+        if threading.active_count() == before:
+            threading.Thread(target=over.wait).start()
+
+    before = threading.active_count()
     for name, leak in {
+            " references to <dlbuf.Device": lambda w: kept_.append(w.uncached),
+            "threads: ": waits,
             " objects": lambda w: kept_.append(object()),
             " bytes of malloc()": lambda w: libc.malloc(16),
             "fds: ": lambda w: fds.append(os.dup(w.fd)) if not fds else None,
@@ -500,6 +514,7 @@ def leaks_are_found():
         words = measure(name, leak, world, 2 * LOOPS, warm=0, bound=0)
         assert any(name in w for w in words), (name, words)
         assert name == "fds: " or len(words) <= 2, words
+    over.set()
     os.close(fds[0])
     world.close()
 
@@ -585,7 +600,7 @@ def memory_comes_back():
         dlbuf.send(a, t)
         dlbuf.recv(b, keep=True)
         del t
-    assert settled()[2] > before[2]
+    assert settled()[3] > before[3]
     default.trim()
     assert wait_for(before) == before
     a.close()

@@ -3,7 +3,6 @@
 
 import concurrent.futures
 import multiprocessing
-import os
 import pickle
 import queue
 import sys
@@ -305,22 +304,6 @@ def within_one_process():
 
 
 @case
-def a_queue_of_processes():
-    """The frames come in order, and deleting is allowed."""
-    q = multiprocessing.Queue()
-    with camera() as cam:
-        for _ in range(5):
-            frame = next(cam)
-            sequence = frame.sequence
-            q.put(frame)
-            del frame
-            assert q.get().sequence == sequence
-        settle(cam)
-    q.close()
-    q.join_thread()
-
-
-@case
 def many_threads_send():
     pairs = [multiprocessing.Pipe() for _ in range(4)]
     t = dlbuf.alloc(16, "uint8")
@@ -354,24 +337,3 @@ def not_pickled():
     for end in ours, theirs:
         raises(TypeError, lambda: dlbuf.send(end, t), "send()")
         raises(TypeError, lambda: dlbuf.recv(end), "recv()")
-
-
-@case
-def nothing_stays():
-    """Fds, mappings and threads after many objects."""
-    ours, theirs = multiprocessing.Pipe()
-    t = dlbuf.alloc((64, 64), "uint8")
-
-    def use(n):
-        for _ in range(n):
-            ours.send(t)
-            theirs.recv()
-
-    use(10)
-    # The last message's ends are closed by a thread.
-    once_equal(lambda: len(dlbuf.multiprocessing._unread.by_fd), 0)
-    before = fds(), maps(), threading.active_count()
-    use(300)
-    assert once_equal(lambda: (fds(), maps(), threading.active_count()),
-                      before) == before
-    assert os.path.exists(f"/proc/self/fd/{t.fd}")

@@ -11,19 +11,9 @@ import sys
 import dlbuf
 
 from labtools import case, main
+from interop._memory import DLTensor
 
 LIBRARY = sys.argv.pop(1)
-
-
-class Layout(ctypes.Structure):
-    """DLTensor, on the CPU, without data."""
-
-    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2),
-                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
-                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
-                ("shape", ctypes.POINTER(ctypes.c_int64)),
-                ("strides", ctypes.c_void_p),
-                ("byte_offset", ctypes.c_uint64)]
 
 
 @case
@@ -39,7 +29,8 @@ def a_tensor_of_c():
     c = ctypes.CDLL(LIBRARY)
     dev, tensor = ctypes.c_void_p(), ctypes.c_void_p()
     shape = (ctypes.c_int64 * 2)(4, 6)
-    layout = Layout(ndim=2, code=1, bits=8, lanes=1, shape=shape)
+    layout = DLTensor(ndim=2, code=1, bits=8, lanes=1, shape=shape)
+    layout.device[:] = 1, 0
     buffer = dlbuf.alloc((24,), "uint8")
     assert not c.dlbuf_device_open(b"cpu", None, ctypes.byref(dev))
     assert not c.dlbuf_import(dev, buffer.fd, ctypes.byref(layout), None,

@@ -17,6 +17,7 @@ import torch
 
 import dlbuf
 
+import lab_camera
 import lab_examples
 import labtools
 from labtools import fds, maps, raises
@@ -193,24 +194,22 @@ def fences():
 @case
 def camera():
     """A frame is a torch.Tensor; del gives its buffer back to the camera."""
-    vivid = labtools.Vivid()
-    for i in range(6):
-        y, uv, raw = vivid.frame()
-        a, b = torch.from_dlpack(y), torch.from_dlpack(uv)
-        w, h = vivid.width, vivid.height
-        assert a.shape == (h, w) and b.shape == (h // 2, w // 2, 2)
-        got = torch.cat([a.flatten(), b.flatten()])
-        assert bytes(got.numpy()) == raw
-        del y, uv
-        # A view of it is it.
-        a = a[::2]
-        assert len(vivid.returned) == i
-        del a
-        assert len(vivid.returned) == i
-        del b
-        assert len(vivid.returned) == i + 1
-    assert len(set(vivid.returned)) > 1
-    vivid.close()
+    with lab_camera.camera() as cam:
+        for _ in range(6):
+            y, uv = frame = next(cam)
+            raw = lab_camera.whole(frame)
+            a, b = torch.from_dlpack(y), torch.from_dlpack(uv)
+            assert a.shape == (180, 320) and b.shape == (90, 160, 2)
+            got = torch.cat([a.flatten(), b.flatten()])
+            assert bytes(got.numpy()) == raw and len(set(raw)) > 10
+            del frame, y, uv
+            # A view of it is it.
+            a = a[::2]
+            assert cam.held == 1
+            del a
+            assert cam.held == 1
+            del b
+            assert cam.held == 0
 
 
 @case

@@ -6,7 +6,7 @@ import numpy as np
 import dlbuf
 from dlbuf import Access
 
-from labtools import Skip, Vgem, case, raises, waits_without_the_gil
+from labtools import Skip, case, raises, waits_without_the_gil
 from lab_camera import camera, settle
 
 
@@ -150,15 +150,3 @@ def views_of_handles():
     with u:
         assert u.acquired
     device.close()
-
-
-@case
-def views_that_are_read_only():
-    v = Vgem()
-    t = dlbuf.from_fd(v.fd, (64, 64), "uint8", access="read")
-    u = t[3:, 5]
-    assert u.read_only and u.access is Access.READ
-    assert not u.numpy().flags.writeable
-    raises(dlbuf.AccessError, lambda: u.acquire("write"))
-    del t, u
-    v.close()

@@ -6,10 +6,8 @@ import fnmatch
 import gc
 import glob
 import os
-import shutil
 import signal
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -106,76 +104,6 @@ class Vgem:
     def close(self):
         os.close(self.fd)
         os.close(self.drm)
-
-
-class Vivid:
-    """The kernel's own camera: three buffers, as dma-bufs."""
-
-    def __init__(self, width=640, height=360):
-        for path in sorted(glob.glob("/dev/video*")):
-            self.camera = os.open(path, os.O_RDWR)
-            caps = bytearray(104)
-            fcntl.ioctl(self.camera, 0x80685600, caps)
-            if (caps[:6] == b"vivid\0" and
-                    struct.unpack_from("I", caps, 88)[0] & 1):
-                break
-            os.close(self.camera)
-        else:
-            raise Skip("there is no vivid camera")
-        # The clock in the picture, which other cases take away.
-        if shutil.which("v4l2-ctl"):
-            subprocess.run(["v4l2-ctl", "-d", path, "-c", "osd_text_mode=0"],
-                           check=True)
-        fmt = bytearray(208)
-        struct.pack_into("I4xIII", fmt, 0, 1, width, height,
-                         int.from_bytes(b"NV12", "little"))
-        fcntl.ioctl(self.camera, 0xC0D05605, fmt)
-        (self.width, self.height, self.code, _, self.pitch,
-         _) = struct.unpack_from("6I", fmt, 8)
-        req = bytearray(struct.pack("5I", 3, 1, 1, 0, 0))
-        fcntl.ioctl(self.camera, 0xC0145608, req)
-        self.fds, self.returned = [], []
-        for i in range(struct.unpack_from("I", req)[0]):
-            exp = bytearray(64)
-            struct.pack_into("4I", exp, 0, 1, i, 0, os.O_RDWR | os.O_CLOEXEC)
-            fcntl.ioctl(self.camera, 0xC0405610, exp)
-            self.fds.append(struct.unpack_from("i", exp, 16)[0])
-            self.queue(i)
-        fcntl.ioctl(self.camera, 0x40045612, struct.pack("i", 1))
-
-    @staticmethod
-    def buffer(index):
-        buf = bytearray(88)
-        struct.pack_into("II", buf, 0, index, 1)
-        struct.pack_into("I", buf, 60, 1)
-        return buf
-
-    def queue(self, index):
-        fcntl.ioctl(self.camera, 0xC058560F, self.buffer(index))
-
-    def frame(self):
-        """Its planes, and the bytes of the camera's own memory. The lease
-        queues the buffer again, and is counted in returned."""
-        buf = self.buffer(0)
-        fcntl.ioctl(self.camera, 0xC0585611, buf)
-        index = struct.unpack_from("I", buf)[0]
-
-        def again():
-            self.queue(index)
-            self.returned.append(index)
-
-        fd, w, h = self.fds[index], self.width, self.height
-        y, uv = dlbuf.from_frame([(fd, self.pitch)], w, h, self.code,
-                                 space=dlbuf.CodeSpace.V4L2, release=again)
-        raw = memoryview(dlbuf.from_fd(fd, self.pitch * h * 3 // 2, "uint8",
-                                       access="read")).tobytes()
-        assert len(set(raw)) > 10, "not a picture"
-        return y, uv, raw
-
-    def close(self):
-        for fd in self.fds:
-            os.close(fd)
-        os.close(self.camera)
 
 
 def asleep(thread_id, over=threading.Event()):

@@ -10,11 +10,9 @@ import weakref
 import pytest
 
 import dlbuf
-from dlbuf import _dlbuf
 from interop import _memory
-from interop._memory import DLTensor, Versioned
 
-from table import API, exchanged
+from table import allocated, exchanged
 
 MEMORY = (ctypes.c_uint8 * 64)(*range(64))
 HERE = ctypes.addressof(MEMORY)
@@ -136,17 +134,13 @@ def test_buffers_without_memory():
             assert bytes(dlbuf.from_dlpack(nowhere)) == b""
 
 
-def test_exchange_allocator_refuses():
-    """With SetError NULL, and without a word of more than it can have."""
-    for device, shape in (2, (3,)), (1, (BIG, BIG)), (1, (-1,)):
-        dl = DLTensor(ndim=len(shape), code=1, bits=8, lanes=1,
-                      shape=(ctypes.c_int64 * len(shape))(*shape))
-        dl.device[:] = device, 0
-        out = ctypes.POINTER(Versioned)()
-        assert API.allocate(ctypes.byref(dl), ctypes.byref(out), None, None)
-        assert not out
-    with pytest.raises(BufferError, match="no tensor has"):
-        _dlbuf.exchange_allocate((BIG, BIG), 1)
+def test_exchange_allocator():
+    """Without a word where it has no SetError."""
+    t = allocated((3, 5))
+    assert t.shape == (3, 5) and not t.read_only and len(bytes(t)) == 15
+    for shape in (BIG, BIG), (-1,):
+        assert allocated(shape) == "ValueError: no tensor has this shape and dtype"
+    assert allocated((3,), 2).startswith("BufferError: dlbuf allocates memory of the CPU")
 
 
 # ------------------------------------------------------------------ owners

@@ -292,8 +292,9 @@ for e in dlbuf.export(x, device=d), dlbuf.export(x):
     assert os.fstat(e.fd).st_size == 2 << 20 and not os.get_inheritable(e.fd)
     fd = e.fd
     with e as same:
-        assert same is e
+        assert same is e and not e.closed and f"fd {fd}" in repr(e)
     e.close()
+    assert e.closed and "closed" in repr(e)
     raises(OSError, "", os.fstat, fd)
     raises(ValueError, "closed", e.fileno)
 e = dlbuf.export(x)

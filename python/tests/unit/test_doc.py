@@ -39,9 +39,9 @@ def test_stub():
 
 
 def test_costs():
-    """README's ratios are those of docs/performance.md."""
+    """README's ratios are those of docs/generated/performance.md."""
     root = os.path.join(os.path.dirname(__file__), "../../..")
-    with open(root + "/docs/performance.md") as f:
+    with open(root + "/docs/generated/performance.md") as f:
         text = f.read().partition("## cpu: NumPy")[2].partition("\n## ")[0]
     rows = {name: int(n) for name, n in re.findall(
         r"^\| \w+ \| (np\..*?) \| (\d+) ", text, re.M)}
@@ -55,9 +55,9 @@ def test_costs():
 
 
 def test_instructions():
-    """README's counts and ratios are those of docs/performance.md, but for round ones."""
+    """README's counts and ratios are those of docs/generated/performance.md, but for round ones."""
     root = os.path.join(os.path.dirname(__file__), "../../..")
-    with open(root + "/docs/performance.md") as f:
+    with open(root + "/docs/generated/performance.md") as f:
         page = set(re.findall(r"\| ([\d.]+) (?=\|)", f.read()))
     with open(root + "/README.md") as f:
         text = f.read()
@@ -68,7 +68,7 @@ def test_instructions():
 
 
 def test_charts():
-    """The pictures of costs are those that docs/performance.md makes."""
+    """The pictures of costs are those that docs/generated/performance.md makes."""
     root = os.path.join(os.path.dirname(__file__), "../../..")
     assert not subprocess.run([sys.executable, f"{root}/tools/docs/charts"]).returncode
 

@@ -4,9 +4,7 @@ Subinterpreters are refused."""
 
 import atexit
 import errno
-import gc
 import importlib
-import multiprocessing
 import os
 import sys
 import threading
@@ -87,22 +85,6 @@ def test_the_end_of_a_child():
     go_on.set()
     thread.join()
     assert slow.deleted == 1
-
-
-def test_multiprocessing():
-    def child(queue):
-        queue.put(dlbuf.Device("cpu").info.name)
-
-    fork = multiprocessing.get_context("fork")
-    queue = fork.SimpleQueue()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        p = fork.Process(target=child, args=(queue,))
-        p.start()
-    assert queue.get() == "cpu"
-    p.join()
-    assert p.exitcode == 0
-    gc.collect()
 
 
 CODE = """

@@ -205,26 +205,6 @@ def run(code):
                           text=True)
 
 
-@pytest.mark.parametrize("first", ["", "import dlbuf"])
-def test_subinterpreters_are_refused(first):
-    p = run(f"""
-{first}
-try: import _interpreters as i
-except ImportError: import _xxsubinterpreters as i
-id = i.create()
-ret = None
-try: ret = getattr(i, 'exec', None) or i.run_string
-except AttributeError: ret = i.run_string
-try:
-    ret = ret(id, 'import dlbuf')
-    print(getattr(ret, 'formatted', ret))
-except Exception as e: print(e)
-i.destroy(id)
-""")
-    assert p.returncode == 0 and "ImportError" in p.stdout, p
-    assert "interpreter" in p.stdout, p
-
-
 def test_loaded_once():
     p = run("import dlbuf, sys\n"
             "t = dlbuf.from_dlpack(b'abc')\n"

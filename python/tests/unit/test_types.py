@@ -35,14 +35,6 @@ def test_dtypes(name, numbers):
     assert _types.dtype_name(*numbers) == name
 
 
-@pytest.mark.parametrize("bad", ["uint8x70000", "uint8x0", "uint256", "int0",
-                                 "uint", "", (1, 8, 65536),
-                                 (-1, 8, 1), (1, 256, 1)])
-def test_no_dtypes(bad):
-    with pytest.raises(ValueError):
-        _types.parse_dtype(bad)
-
-
 @pytest.mark.parametrize("x, name", [
     ("u1", "uint8"), ("<f4", "float32"), ("|b1", "bool"), ("=i8", "int64"),
     ("c16", "complex128"), (float, "float64"), (int, "int64"), (bool, "bool"),
@@ -67,7 +59,11 @@ def test_public_dtype(x, name):
     (">f4", ValueError, "native byte order"), ("f3", ValueError, "no dtype"),
     (None, TypeError, "not None"), (5, TypeError, "not 5"),
     ((1, 2), TypeError, "three numbers"), (("a", 1, 1), TypeError, "three"),
-    (object, ValueError, "no dtype 'object'|no dtype"), (str, ValueError, "no"),
+    (object, ValueError, "no dtype 'object'"), (str, ValueError, "no"),
+    ("uint8x70000", ValueError, "DLPack has no"), ("uint8x0", ValueError, "DLPack has no"),
+    ("uint256", ValueError, "DLPack has no"), ("int0", ValueError, "DLPack has no"),
+    ("uint", ValueError, "no dtype"), ((1, 8, 65536), ValueError, "DLPack has no"),
+    ((-1, 8, 1), ValueError, "DLPack has no"), ((1, 256, 1), ValueError, "DLPack has no"),
 ])
 def test_no_public_dtype(x, kind, says):
     with pytest.raises(kind, match=says):
@@ -142,8 +138,6 @@ def test_device_names():
     (lambda: dlbuf.from_fd(0, (1,), "uint8", access="x"), (ValueError,),
      errno.EINVAL),
     (lambda: dlbuf.Device("nonesuch"), (ValueError,), errno.EINVAL),
-    (lambda: dlbuf.Device("cpu", bridge=False), (ValueError,),
-     errno.EINVAL),
     (lambda: dlbuf.from_frame([(0, 64)], 8, 8, "NONE"), (ValueError,),
      errno.EINVAL),
     (lambda: dlbuf.from_frame([(0, 64)], 8, 8, 0x3231564E), (ValueError,),
@@ -232,11 +226,6 @@ def test_sentences_of_arguments(fails, kind, words):
         fails()
 
 
-def test_space_is_text_too():
-    assert (dlbuf.find_format("NV12", "v4l2") ==
-            dlbuf.find_format("NV12", dlbuf.CodeSpace.V4L2))
-
-
 def test_error_has_the_sentence_of_the_library():
     with pytest.raises(dlbuf.Error, match="is not a dma-buf but '/dev/null'"):
         with open("/dev/null") as f:
@@ -247,13 +236,6 @@ def test_a_fence_is_not_cut_to_32_bits():
     for wrong in (1 << 32) - 1, -1 << 32:
         with pytest.raises(dlbuf.Error, match=f"{wrong} is no file descr"):
             dlbuf.from_frame([(0, 64)], 8, 8, "R8", fence=wrong)
-
-
-def test_errors_of_each_errno():
-    assert issubclass(dlbuf.DeadlineError, TimeoutError)
-    assert issubclass(dlbuf.AccessError, PermissionError)
-    assert issubclass(dlbuf.UnsupportedError, BufferError)
-    assert issubclass(dlbuf.InvalidError, ValueError)
 
 
 def test_formats():

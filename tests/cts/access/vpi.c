@@ -31,6 +31,7 @@ static int give(struct dlbuf_device *dev, int fd, uint64_t offset, size_t bytes,
 			    .byte_offset = offset },
 		.fd = fd,
 	};
+	const struct frame_part part = { access, UINT64_MAX };
 	DLBUF_OPTS(dlbuf_socket_opts, opts);
 	DLManagedTensorVersioned *t;
 	struct timespec now;
@@ -39,7 +40,7 @@ static int give(struct dlbuf_device *dev, int fd, uint64_t offset, size_t bytes,
 	layout.layout.shape = layout.shape;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	opts.deadline_ns = now.tv_sec * 1000000000ull + WAIT_NS;
-	ret = frame_tensors(dev, &layout, &access,
+	ret = frame_tensors(dev, &layout, &part,
 			    PATHS_BRIEF | PATH_BIT(DLBUF_PATH_DIRECT), 1, NULL,
 			    NULL, &t);
 	if (ret)

@@ -230,7 +230,7 @@ void stream_end(struct stream *s, bool now)
 		join(s);
 }
 
-static int start(struct stream *s)
+int stream_start(struct stream *s)
 {
 	struct stream *t = streams;
 	int ret;
@@ -242,7 +242,7 @@ static int start(struct stream *s)
 		t = t->next;
 	if (t) {
 		join(t);
-		return start(s);
+		return stream_start(s);
 	}
 	ret = pthread_create(&s->worker, NULL, work, s);
 	if (ret)
@@ -256,7 +256,7 @@ static int start(struct stream *s)
 int stream_add(struct stream *s, const struct job *model)
 {
 	struct job *job;
-	int ret = start(s);
+	int ret = stream_start(s);
 
 	if (ret)
 		return ret;

@@ -67,7 +67,11 @@ void record_put(struct record *record);
 /* NULL, of an event that was never recorded, is done. */
 bool record_is_done(const struct record *record);
 
-/* The thread begins with the first job. 0 or an errno. */
+/*
+ * The thread begins with the first job. 0 or an errno. stream_start() may let the lock go while
+ * it joins another thread; after it stream_add() does not.
+ */
+int stream_start(struct stream *s);
 int stream_add(struct stream *s, const struct job *model);
 void stream_init(struct stream *s, const struct context *ctx, bool legacy,
 		 bool blocking);

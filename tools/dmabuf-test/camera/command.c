@@ -76,7 +76,6 @@ static const struct opt options[] = {
 	  OPT_NUMBER, TO(buffers), 1, VIDEO_MAX_FRAME },
 	{ 'e', "exporter", "EXPORTER", "capture into buffers of this exporter, not into\n"
 	  "the camera's own", OPT_TEXT, TO(exporter) },
-	{ 'i', "import", "EXPORTER", NULL, OPT_TEXT, TO(exporter) },
 	{ 'm', "moving", NULL, "a frame that is the same as the one before is\n"
 	  "wrong", TO(moving) },
 	{ 'w', "written", NULL, "fill each buffer before the camera gets it\n"

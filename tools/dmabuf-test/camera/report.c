@@ -129,12 +129,12 @@ static void print_devices(const struct verify *v)
 
 		table_cell(&t, "%s", d->info.name);
 		table_cell(&t, "%s", dlbuf_path_name(d->path));
-		table_cell(&t, "%s", text_ns(series_median(&d->first)).s);
+		table_cell(&t, "%s", text_ns(median_ns(d->first.ns, d->first.n)).s);
 		table_cell(&t, "%s", d->cached.n ?
-			   text_ns(series_median(&d->cached)).s : "-");
-		table_cell(&t, "%s", text_ns(series_median(&d->acquire)).s);
-		table_cell(&t, "%s", text_ns(series_median(&d->release)).s);
-		table_cell(&t, "%s", text_ns(series_median(&d->reduce)).s);
+			   text_ns(median_ns(d->cached.ns, d->cached.n)).s : "-");
+		table_cell(&t, "%s", text_ns(median_ns(d->acquire.ns, d->acquire.n)).s);
+		table_cell(&t, "%s", text_ns(median_ns(d->release.ns, d->release.n)).s);
+		table_cell(&t, "%s", text_ns(median_ns(d->reduce.ns, d->reduce.n)).s);
 		table_cell(&t, "%llu B", (ull)d->bytes_copied);
 		table_cell(&t, "%llu/%llu", (ull)d->verified, (ull)v->frames);
 	}
@@ -231,7 +231,7 @@ static void put_series(cJSON *o, const char *name, const struct series *s)
 	put_number(times, "count", s->n);
 	if (!s->n)
 		return;
-	put_number(times, "median_ns", series_median(s));
+	put_number(times, "median_ns", median_ns(s->ns, s->n));
 	/* The median has sorted them. */
 	put_number(times, "min_ns", s->ns[0]);
 	put_number(times, "max_ns", s->ns[s->n - 1]);

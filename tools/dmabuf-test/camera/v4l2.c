@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 /* A camera's buffers and frames, for the tool. */
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -11,16 +14,6 @@
 #include "out.h"
 #include "tool.h"
 #include "v4l2.h"
-
-static int xioctl(int fd, unsigned long request, void *arg)
-{
-	int ret;
-
-	do
-		ret = ioctl(fd, request, arg);
-	while (ret < 0 && errno == EINTR);
-	return ret;
-}
 
 static int failed(const struct camera *cam, const char *call)
 {
@@ -41,11 +34,32 @@ uint32_t camera_formats(const struct camera *cam, uint32_t codes[],
 	for (n = 0; n < max; n++) {
 		struct v4l2_fmtdesc desc = { .index = n, .type = cam->fmt.type };
 
-		if (xioctl(cam->info.fd, VIDIOC_ENUM_FMT, &desc) < 0)
+		if (ioctl_again(cam->info.fd, VIDIOC_ENUM_FMT, &desc) < 0)
 			break;
 		codes[n] = desc.pixelformat;
 	}
 	return n;
+}
+
+static int is_video(const struct dirent *d)
+{
+	return !strncmp(d->d_name, "video", 5) && d->d_name[5] >= '0' && d->d_name[5] <= '9';
+}
+
+int camera_nodes(void (*fn)(const char *node, void *data), void *data)
+{
+	struct dirent **names;
+	int n = scandir("/dev", &names, is_video, versionsort);
+	char node[272];
+
+	for (int i = 0; i < n; i++) {
+		snprintf(node, sizeof(node), "/dev/%s", names[i]->d_name);
+		fn(node, data);
+		free(names[i]);
+	}
+	if (n >= 0)
+		free(names);
+	return n < 0 ? 0 : n;
 }
 
 /* ---------------------------------------------------------------- opening */
@@ -58,9 +72,9 @@ static int read_format(struct camera *cam)
 	bool multi;
 
 	cam->fmt.type = V4L2_BUF_TYPE_VIDEO_CAPTURE;
-	if (xioctl(cam->info.fd, VIDIOC_G_FMT, &cam->fmt) < 0) {
+	if (ioctl_again(cam->info.fd, VIDIOC_G_FMT, &cam->fmt) < 0) {
 		cam->fmt.type = V4L2_BUF_TYPE_VIDEO_CAPTURE_MPLANE;
-		if (xioctl(cam->info.fd, VIDIOC_G_FMT, &cam->fmt) < 0)
+		if (ioctl_again(cam->info.fd, VIDIOC_G_FMT, &cam->fmt) < 0)
 			return failed(cam, "VIDIOC_G_FMT");
 	}
 	multi = camera_is_multi(cam);
@@ -87,7 +101,7 @@ static int query_buffer(const struct camera *cam, uint32_t index,
 		buf->m.planes = planes;
 		buf->length = cam->nplanes;
 	}
-	if (xioctl(cam->info.fd, VIDIOC_QUERYBUF, buf) < 0)
+	if (ioctl_again(cam->info.fd, VIDIOC_QUERYBUF, buf) < 0)
 		return failed(cam, "VIDIOC_QUERYBUF");
 	/* From here on both halves of the API look the same. */
 	if (!camera_is_multi(cam))

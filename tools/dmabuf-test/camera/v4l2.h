@@ -58,6 +58,9 @@ void camera_close(struct camera *cam);
 uint32_t camera_formats(const struct camera *cam, uint32_t codes[],
 			uint32_t max);
 
+/* Calls fn for each /dev/videoN, in order; returns how many there are. */
+int camera_nodes(void (*fn)(const char *node, void *data), void *data);
+
 /* Whether the node has the multi-planar API. */
 bool camera_is_multi(const struct camera *cam);
 

@@ -64,22 +64,6 @@ static int series_add(struct series *s, uint64_t ns)
 	return 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-uint64_t series_median(const struct series *s)
-{
-	if (!s->n)
-		return 0;
-	qsort(s->ns, s->n, sizeof(*s->ns), by_size);
-	return s->n % 2 ? s->ns[s->n / 2] :
-			  (s->ns[s->n / 2 - 1] + s->ns[s->n / 2]) / 2;
-}
-
 /* ---------------------------------------------------------------- devices */
 
 static struct dlbuf_device_stats stats_of(const struct device *d)

@@ -129,8 +129,6 @@ bool verify_good(const struct verify *v);
 /* The same as a status; says what has not been said. */
 int verify_status(const struct verify *v);
 
-uint64_t series_median(const struct series *s);
-
 /* Open files of this process. */
 int count_fds(void);
 

@@ -19,6 +19,7 @@
 
 #include <linux/dma-buf.h>
 
+#include "access/access.h"
 #include "fence.h"
 #include "../../../tests/harness/lab_module.h"
 
@@ -522,6 +523,16 @@ static void end_waits_for(struct fence_run *r, struct fence *f,
 		close(end);
 }
 
+/* Whether the device is through with the job; it has until then. */
+static bool done_until(const struct access *access, void *job, uint64_t until)
+{
+	bool done;
+
+	while (!(done = access->job_done(job)) && now_ns() < until)
+		poll(NULL, 0, 1);
+	return done;
+}
+
 /*
  * An acquire that has to come after f, on a device that waits: the call does
  * not, and work behind it on the queue does.
@@ -529,32 +540,32 @@ static void end_waits_for(struct fence_run *r, struct fence *f,
 static void queue_waits_for(struct fence_run *r, struct fence *f,
 			    const struct dlbuf_acquire_opts *opts)
 {
-	struct fence_mark *mark;
-	char sentence[256] = "";
+	const struct access *access = access_find(r->info.name);
+	uint8_t byte;
+	void *job;
+	int ret;
 
-	if (!fence_mark_possible(&r->info)) {
+	if (!access || !access->submit_read) {
 		end_waits_for(r, f, opts);
 		return;
 	}
 	if (!returned(r, "dlbuf_acquire()",
 		      dlbuf_acquire(r->t, DLBUF_READ, NULL, opts), 0))
 		return;
-	fail_divert(sentence, sizeof(sentence));
-	mark = fence_mark_submit(r->dev);
-	fail_divert(NULL, 0);
-	if (expect(r, mark, "%s", sentence)) {
+	ret = access->submit_read(r->t, 0, sizeof(byte), &job);
+	if (expect(r, !ret, "a read on the device: %s", strerror(-ret))) {
 		/* A queue that does not wait is through by then. */
-		expect(r, !fence_mark_passed(mark, 200 * MS), "work behind the "
-		       "acquire ran before the fence had signalled");
+		expect(r, !done_until(access, job, now_ns() + 200 * MS),
+		       "work behind the acquire ran before the fence had signalled");
 		expect(r, !polls(f->sync_file, POLLIN),
 		       "dlbuf_acquire() waited itself");
 	}
-	if (!signal_fence(r, f) || !mark)
+	if (!signal_fence(r, f) || ret)
 		return;
-	if (!expect(r, fence_mark_passed(mark, SOON), "work behind the acquire "
-		    "does not run although the fence has signalled"))
+	if (!expect(r, done_until(access, job, now_ns() + SOON), "work behind the "
+		    "acquire does not run although the fence has signalled"))
 		return;
-	fence_mark_free(mark);
+	access->finish_read(job, &byte, sizeof(byte));
 	end_access(r);
 }
 

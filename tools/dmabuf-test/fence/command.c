@@ -37,8 +37,7 @@ struct subjects {
 
 struct command {
 	const char *exporters, *devices, *node;
-	unsigned long fd;
-	bool have_fd, slow, list;
+	bool slow, list;
 	struct json_to json_to;
 	char **patterns;
 
@@ -50,25 +49,15 @@ struct command {
 
 /* ---------------------------------------------------------------- options */
 
-static int set_fd(void *data, const char *s)
-{
-	struct command *cmd = data;
-
-	cmd->have_fd = true;
-	return parse_number("--fd", s, 0, 1 << 20, &cmd->fd);
-}
-
 static const struct opt options[] = {
 	OPT_EXPORTER(struct command, exporters, "all"),
 	OPT_DEVICE(struct command, devices, "all"),
-	{ 'f', "fd", "N", "test the dma-buf that is open as fd N",
-	  .kind = OPT_CALL, .call = set_fd },
 	{ 'c', "camera", "NODE", "test a buffer of this V4L2 node",
 	  .kind = OPT_TEXT, .to = offsetof(struct command, node) },
 	{ 's', "slow", NULL, "also run cases that take 10 s",
 	  .to = offsetof(struct command, slow) },
-	{ 'l', "list", NULL, "only print the names of the cases; with -e, -f, -c\n"
-	  "or -d as exporter/device/case",
+	{ 'l', "list", NULL, "only print the names of the cases; with -e, -c or -d\n"
+	  "as exporter/device/case",
 	  .to = offsetof(struct command, list) },
 	OPT_JSON(struct command, json_to),
 	OPT_END,
@@ -213,19 +202,6 @@ static int add_exporters(struct command *cmd)
 	return status;
 }
 
-static int add_fd(struct command *cmd)
-{
-	struct dlbuf_buffer_info info = { .size = sizeof(info) };
-	int ret = dlbuf_buffer_query(cmd->fd, &info);
-
-	if (ret)
-		return fail(STATUS_USAGE, "--fd: %s", dlbuf_last_error());
-	ret = add_subject(&cmd->exporter, "fd", 0, "");
-	if (!ret)
-		cmd->exporter.s[cmd->exporter.n - 1].fd = cmd->fd;
-	return ret;
-}
-
 /* Whatever it captures in: the buffer counts. */
 static int add_camera(struct command *cmd)
 {
@@ -249,12 +225,10 @@ static int find_exporters(struct command *cmd)
 {
 	int status = 0;
 
-	if (!cmd->exporters && !cmd->have_fd && !cmd->node)
+	if (!cmd->exporters && !cmd->node)
 		cmd->exporters = "all";
 	if (cmd->exporters)
 		status = add_exporters(cmd);
-	if (!status && cmd->have_fd)
-		status = add_fd(cmd);
 	if (!status && cmd->node)
 		status = add_camera(cmd);
 	return status;
@@ -644,8 +618,7 @@ static int run(struct command *cmd)
 
 	if (cmd->list && cmd->json_to.want)
 		return fail(STATUS_USAGE, "--list prints names and no JSON");
-	if (cmd->list && !cmd->exporters && !cmd->have_fd && !cmd->node &&
-	    !strcmp(cmd->devices, "all"))
+	if (cmd->list && !cmd->exporters && !cmd->node && !strcmp(cmd->devices, "all"))
 		return list_cases(cmd);
 	status = find_exporters(cmd);
 

@@ -66,18 +66,4 @@ void fence_case_run(struct fence_run *r, const struct fence_case *c);
 /* What can be tested here at all, as lines to r->note(). */
 void fence_capabilities(struct fence_run *r);
 
-/* ---- a device's queue, for devices that wait by themselves (fence_queue.c) */
-
-struct fence_mark;
-
-/* Whether marks can be put on its queue. */
-bool fence_mark_possible(const struct dlbuf_device_info *info);
-/* A mark on the default queue, behind all that was submitted so far; NULL:
- * the driver refused, and the sentence was told to fail(). */
-struct fence_mark *fence_mark_submit(struct dlbuf_device *dev);
-/* Whether the queue has passed it, waiting for that for at most ns. */
-bool fence_mark_passed(struct fence_mark *mark, uint64_t ns);
-/* Only once the queue has passed it. */
-void fence_mark_free(struct fence_mark *mark);
-
 #endif /* DMABUF_TEST_FENCE_H */

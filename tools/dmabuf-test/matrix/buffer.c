@@ -9,27 +9,6 @@
 
 #include "matrix.h"
 
-#define ACCESS(name) extern const struct access access_##name;
-#include "generated/accesses.h"
-#undef ACCESS
-
-static const struct access *const accesses[] = {
-#define ACCESS(name) &access_##name,
-#include "generated/accesses.h"
-#undef ACCESS
-};
-
-const struct access *access_find(const char *device)
-{
-	size_t n = strcspn(device, ":");
-
-	for (size_t i = 0; i < ARRAY_SIZE(accesses); i++)
-		if (strlen(accesses[i]->backend) == n &&
-		    !strncmp(accesses[i]->backend, device, n))
-			return accesses[i];
-	return NULL;
-}
-
 int tensor_io(const struct access *access, DLManagedTensorVersioned *t, uint64_t offset,
 	      void *dst, const void *src, size_t bytes)
 {

@@ -605,13 +605,6 @@ static void free_order_check(struct cell *c)
 
 /* ---------------------------------------------------------------- costs */
 
-static int by_size(const void *a, const void *b)
-{
-	const uint64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
 /* The median of so many calls. */
 static uint64_t median_of(bool (*fn)(struct cell *c, DLManagedTensorVersioned *t),
 			  struct cell *c, DLManagedTensorVersioned *t)
@@ -625,8 +618,7 @@ static uint64_t median_of(bool (*fn)(struct cell *c, DLManagedTensorVersioned *t
 			return 0;
 		ns[i] = now_ns() - start;
 	}
-	qsort(ns, ARRAY_SIZE(ns), sizeof(*ns), by_size);
-	return ns[ARRAY_SIZE(ns) / 2];
+	return median_ns(ns, ARRAY_SIZE(ns));
 }
 
 static bool time_import(struct cell *c, DLManagedTensorVersioned *t)

@@ -62,8 +62,6 @@ int buffer_write(struct buffer *b, uint64_t offset, const void *src, size_t byte
 /* Acquires, reads into dst or writes from src on the tensor's device, releases. */
 int tensor_io(const struct access *access, DLManagedTensorVersioned *t, uint64_t offset,
 	      void *dst, const void *src, size_t bytes);
-/* The access to memory by devices of this name; NULL: the tool does not know. */
-const struct access *access_find(const char *device);
 
 /* ---- one cell */
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 /* V4L2 nodes in the matrix: VIDIOC_EXPBUF as exporter, V4L2_MEMORY_DMABUF as importer. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,6 +11,7 @@
 
 #include <linux/videodev2.h>
 
+#include "camera/v4l2.h"
 #include "matrix.h"
 
 #define FRAME_MS 5000
@@ -21,12 +21,7 @@
 
 static int call(int fd, unsigned long request, void *arg, const char *name)
 {
-	int ret;
-
-	do
-		ret = ioctl(fd, request, arg);
-	while (ret < 0 && errno == EINTR);
-	return ret < 0 ? fail(STATUS_SYSTEM, "%s: %s", name, strerror(errno)) : 0;
+	return ioctl_again(fd, request, arg) < 0 ? fail(STATUS_SYSTEM, "%s: %s", name, strerror(errno)) : 0;
 }
 #define CALL(fd, request, arg) call(fd, request, arg, #request)
 
@@ -362,11 +357,6 @@ void v4l2_cell(struct cell *c, const char *node, bool output)
 
 /* ---------------------------------------------------------------- lists */
 
-static int is_video(const struct dirent *d)
-{
-	return !strncmp(d->d_name, "video", 5) && d->d_name[5] >= '0' && d->d_name[5] <= '9';
-}
-
 /* Asks for no buffers of the kind: a driver that has no such buffers refuses that too. */
 static int try_node(int fd, uint32_t caps, bool exporters, bool output)
 {
@@ -399,13 +389,19 @@ static void list_queue(int fd, int node_fd, const char *node,
 	child_send_party(fd, exporters ? "exporters" : "importers", &p);
 }
 
-static void list_node(int fd, const char *name, bool exporters)
-{
-	struct v4l2_capability cap = { 0 };
-	char node[272], title[280];
-	int node_fd;
+struct nodes {
+	int fd;			/* to the command */
+	bool exporters;
+};
 
-	snprintf(node, sizeof(node), "/dev/%s", name);
+static void list_node(const char *node, void *data)
+{
+	const struct nodes *nodes = data;
+	struct v4l2_capability cap = { 0 };
+	int fd = nodes->fd, node_fd;
+	bool exporters = nodes->exporters;
+	char title[280];
+
 	node_fd = open(node, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (node_fd < 0) {
 		snprintf(title, sizeof(title), "v4l2:%s", node);
@@ -425,13 +421,7 @@ static void list_node(int fd, const char *name, bool exporters)
 
 void v4l2_list(int fd, bool exporters)
 {
-	struct dirent **names;
-	int n = scandir("/dev", &names, is_video, versionsort);
+	struct nodes nodes = { fd, exporters };
 
-	for (int i = 0; i < n; i++) {
-		list_node(fd, names[i]->d_name, exporters);
-		free(names[i]);
-	}
-	if (n >= 0)
-		free(names);
+	camera_nodes(list_node, &nodes);
 }

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Whether a device's imports share the dma-buf's memory. A driver may take a dma-buf and
+ * give memory of its own, with a copy of the bytes or without. So a device imports a small
+ * buffer of the library's: it must read what the CPU wrote after the import, and the CPU
+ * what the device wrote.
+ */
+#ifndef DLBUF_TRIAL_H
+#define DLBUF_TRIAL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <linux/dma-buf.h>
+
+#include "../import/backend.h"
+
+/* Tests on a driver that computes nothing set this: then there is no trial. */
+extern bool trial_none;
+
+#define TRIAL_PAGE 4096
+
+/* A dma-buf of TRIAL_PAGE, and its mapping. */
+struct trial_buffer {
+	int fd;
+	uint8_t *map;
+};
+
+/* Bytes that differ from each other, and by `first`. */
+static inline void trial_fill(uint8_t *p, size_t bytes, uint8_t first)
+{
+	for (size_t i = 0; i < bytes; i++)
+		p[i] = first + i * 7 + i / 256;
+}
+
+/*
+ * The CPU fills a part of the buffer; or, if same is not NULL, sets *same: whether it reads
+ * there what trial_fill() gives.
+ */
+int trial_by_cpu(const struct trial_buffer *t, size_t at, size_t bytes, uint8_t first,
+		 bool *same);
+
+/*
+ * Calls fn with a buffer, of another exporter if it fails with the first. Sets *apart to the
+ * reverse of its *shares. If there is no such buffer or fn fails, the reason is logged, and
+ * *apart stays.
+ */
+void trial_run(struct dlbuf_device *dev,
+	       int (*fn)(struct dlbuf_device *dev, const struct trial_buffer *t,
+			 bool *shares),
+	       bool *apart);
+
+/* -EOPNOTSUPP, for a device whose imports are apart. */
+int trial_apart(void);
+
+#endif /* DLBUF_TRIAL_H */
