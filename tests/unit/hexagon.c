@@ -666,7 +666,7 @@ TEST(faults)
 	fault_at(0);
 	CHECK_OK(walk());
 	calls = fault_count();
-	CHECK(calls > 20);
+	CHECK(calls > 8);
 	for (unsigned long n = 1; n <= calls; n++) {
 		int ret;
 

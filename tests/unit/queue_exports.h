@@ -170,6 +170,8 @@ int open(const char *path, int flags, ...)
 		return -1;
 	}
 	fd = memfd_create("fdinfo", MFD_CLOEXEC);
+	if (fd < 0)
+		return -1;
 	dprintf(fd, "pos:\t0\ncount:\t%d\n", users);
 	lseek(fd, 0, SEEK_SET);
 	return fd;
