@@ -34,6 +34,7 @@
  *               several devices share; the formats that a device accepts
  *   camera.h    opens a V4L2 camera; the lease of each frame gives the frame's
  *               buffer back to the camera
+ *   prepare.h   makes a model's input of a frame: crop, scale, colours, normalisation
  *   alloc.h     allocates dma-bufs: memfd pages, a dma-heap, memory of a device
  *   udmabuf.h   allocates dma-bufs of memfd pages
  *   pool.h      allocates buffers that a camera captures into
@@ -98,6 +99,7 @@
 #include <dlbuf/levelzero.h>
 #include <dlbuf/opencl.h>
 #include <dlbuf/pool.h>
+#include <dlbuf/prepare.h>
 #include <dlbuf/socket.h>
 #include <dlbuf/sync.h>
 #include <dlbuf/syncobj.h>

@@ -152,12 +152,12 @@ struct dlbuf_prepare;
  * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
  * not used. dev may be NULL, for dlbuf_prepare_tensors() alone. frame and opts are borrowed; *plan is new. A plan can be used by one thread at
  * a time. Does not block.
- * -EINVAL      a size of 0, or none for the rule; a crop outside the picture; an option
- *              that is NaN, infinite or out of its range; a dtype that is not in the list
+ * -EINVAL      a size of 0, or none for the rule; a scaled side of more than 32768 pixels;
+ *              a crop outside the picture; an option that is NaN, infinite or out of its
+ *              range; a dtype that is not in the list; no such format
  * -EOPNOTSUPP  a format without pixels (compressed, metadata, depth), or whose values are
  *              not evenly spaced; a matrix that is not linear (ICtCp, BT.2020 with
  *              constant luminance); a device that cannot prepare
- * -E2BIG       a scaled side has more than 32768 pixels
  * -ENOMEM
  */
 DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,

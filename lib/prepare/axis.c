@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "../system/internal.h"
+#include "../system/sys.h"
 #include "prepare.h"
 
 double prepare_floor(double x)
@@ -46,6 +47,11 @@ static double sin_pi(double x)
 static double sinc(double x)
 {
 	return x < 1e-9 ? 1 : sin_pi(x) / (3.14159265358979323846 * x);
+}
+
+void *prepare_alloc(size_t bytes)
+{
+	return fault_hit() ? NULL : aligned_alloc(32, (bytes + 31) & ~(size_t)31);
 }
 
 static double kernel(enum dlbuf_filter filter, double x)
@@ -151,8 +157,8 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 			taps = w.end - w.begin;
 	}
 	*out = (struct axis){ .n = n, .taps = taps, .low = high, .high = low };
-	out->first = aligned_alloc(32, padded * sizeof(*out->first));
-	out->weights = aligned_alloc(32, (size_t)padded * taps * sizeof(*out->weights));
+	out->first = prepare_alloc(padded * sizeof(*out->first));
+	out->weights = prepare_alloc((size_t)padded * taps * sizeof(*out->weights));
 	if (!out->first || !out->weights)
 		return fail(-ENOMEM, "no memory for the weights of %u samples", n * taps);
 	for (uint32_t i = 0; i < padded; i++) {

@@ -7,6 +7,7 @@
 #include "../frame/frame.h"
 #include "../import/backend.h"
 #include "../system/internal.h"
+#include "../system/sys.h"
 #include "prepare.h"
 
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
@@ -228,7 +229,7 @@ static int find_geometry(const struct dlbuf_prepare_opts *o, struct dlbuf_prepar
 		return ret;
 	if (s.width > PREPARE_MAX || s.height > PREPARE_MAX || tensor.width > PREPARE_MAX ||
 	    tensor.height > PREPARE_MAX)
-		return fail(-E2BIG, "the scaled picture is %.0fx%.0f pixels, %d a side are "
+		return fail(-EINVAL, "the scaled picture is %.0fx%.0f pixels, %d a side are "
 			    "possible", s.width, s.height, PREPARE_MAX);
 	i->width = (uint32_t)tensor.width;
 	i->height = (uint32_t)tensor.height;
@@ -380,7 +381,7 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 		ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (ret)
 		return ret;
-	p = calloc(1, sizeof(*p));
+	p = sys_calloc(1, sizeof(*p));
 	if (!p)
 		return fail(-ENOMEM, "no memory for a plan");
 	p->dev = dev;

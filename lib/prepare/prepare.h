@@ -117,6 +117,9 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 void prepare_site(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		  double *x, double *y);
 
+/* Aligned for vectors; free() it. NULL: no memory. */
+void *prepare_alloc(size_t bytes);
+
 /* libm's, which the library does not link. */
 double prepare_floor(double x);
 double prepare_round(double x);		/* half to even */

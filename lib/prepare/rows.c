@@ -81,7 +81,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	taps = aligned(taps * sizeof(*p->window));
 	widest = aligned((widest + 8) * sizeof(float));
 	total += widest + 10 * row + 2 * taps;
-	p->scratch = aligned_alloc(32, total);
+	p->scratch = prepare_alloc(total);
 	if (!p->scratch)
 		return fail(-ENOMEM, "no memory for %zu bytes of rows", total);
 	/* The bytes behind a row are read, not used. */

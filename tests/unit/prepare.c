@@ -9,6 +9,7 @@
 #include "prepare/prepare.h"
 
 #include "system/internal.h"
+#include "system/sys.h"
 #define CC DLBUF_FOURCC
 
 /* Where a format has a value: which plane and element, given a component and its sample. */
@@ -600,8 +601,8 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "shortest and longest", OPTS(.rule = DLBUF_SIZE_BOTH, .shortest = 3) },
 		{ -EINVAL, "min_pixels", OPTS(.rule = DLBUF_SIZE_PIXELS) },
 		{ -EINVAL, "min_pixels", OPTS(.rule = DLBUF_SIZE_PIXELS, .min_pixels = 9, .max_pixels = 8) },
-		{ -E2BIG, "32768", { .size = sizeof(rows[0].o), .width = 32769, .height = 8 } },
-		{ -E2BIG, "32768", OPTS(.rule = DLBUF_SIZE_SHORTEST, .shortest = 32768) },
+		{ -EINVAL, "32768", { .size = sizeof(rows[0].o), .width = 32769, .height = 8 } },
+		{ -EINVAL, "32768", OPTS(.rule = DLBUF_SIZE_SHORTEST, .shortest = 32768) },
 		{ -EOPNOTSUPP, "matrix", OPTS(.colour.matrix = 15) },
 	};
 	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
@@ -645,6 +646,28 @@ TEST(formats_that_are_refused)
 			ktap_note(NULL, 0, "%s: %s", rows[i].why, dlbuf_last_error());
 	}
 }
+
+#ifdef CONFIG_FAULT_INJECTION
+TEST(no_memory)
+{
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+		.code = CC('N','V','1','2'), .code_space = DRM };
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_prepare *plan = NULL;
+	unsigned long n = 0;
+	int ret;
+
+	do {
+		fault_at(++n);
+		ret = dlbuf_prepare_create(NULL, &f, &o, &plan);
+		fault_at(0);
+		CHECK(!ret || (ret == -ENOMEM && !plan));
+	} while (ret == -ENOMEM);
+	/* The plan, two tables of each axis of luma and of chroma, the rows. */
+	CHECK_EQ(n, 11);
+	dlbuf_prepare_destroy(plan);
+}
+#endif
 
 /* Each row changes a tensor that fits. */
 TEST(tensors_that_are_refused)
