@@ -99,7 +99,8 @@ static struct window window_of(enum dlbuf_filter filter, double from, double sca
 
 	switch (filter) {
 	case DLBUF_FILTER_NEAREST:
-		w.begin = clamp((int64_t)prepare_floor(w.centre), low, high - 1);
+		/* Rounding must not decide on which side of a border a position is. */
+		w.begin = clamp((int64_t)prepare_floor(w.centre + 1e-9), low, high - 1);
 		w.end = w.begin + 1;
 		return w;
 	case DLBUF_FILTER_BILINEAR:

@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 /* The inner loops for x86 with AVX2 and FMA; rows.c asks the processor. */
 #if defined(__x86_64__)
-#pragma GCC target("avx2,fma")
 #include <immintrin.h>
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC target("avx2,fma")
+#endif
 
 #define LANES 8
 #define KERNELS prepare_kernels_avx2
@@ -12,6 +17,9 @@
 #define CLAMP(x, low, high) \
 	((vf)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(low)), (__m256)(high)))
 #include "kernels.h"
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
 #else
 typedef int no_avx2;
 #endif

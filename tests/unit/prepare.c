@@ -232,7 +232,7 @@ static double filter_weight(int filter, double from, double scale, int i, int64_
 
 	switch (filter) {
 	case DLBUF_FILTER_NEAREST:
-		return j == (int64_t)fmin(fmax(floor(centre), low), high - 1);
+		return j == (int64_t)fmin(fmax(floor(centre + 1e-9), low), high - 1);
 	case DLBUF_FILTER_BILINEAR:
 		/* The border's sample is repeated. */
 		x = fmin(fmax(centre - .5, low), high - 1);
