@@ -73,7 +73,8 @@ int queue_try_memory(struct queue_memory *m, const struct trial_buffer *t, bool 
 	bool same = false;
 	int ret = trial_by_cpu(t, 0, TRIAL_PAGE, 1, NULL);
 
-	if (!ret)
+	/* It has the one of compare() if that could not be dropped. */
+	if (!ret && !m->staging)
 		ret = m->dev->ops->alloc_host(m->dev, m->base.bytes, &m->staging, NULL);
 	if (!ret)
 		ret = queue_copy_now(m, true);
@@ -283,45 +284,62 @@ void queue_staging_drop(struct queue_memory *m)
 #define OWN(m) ((char *)(m) + sizeof((m)->base))
 #define OWN_BYTES (sizeof(struct queue_memory) - sizeof(struct import))
 
-/* Moves it to a struct of its own, which is destroyed when it can be. */
-static bool set_aside(struct queue_memory *m)
+/*
+ * Where a failed import goes if the device may still use its memory. It is made before the
+ * import, because a failure may be one of memory or of fds.
+ */
+static int spare_new(const struct import *imp, struct import **out)
 {
-	struct import *left = import_new(m->base.dev);
+	struct import *spare = import_new(imp->dev);
 
-	if (!left)
-		return false;
-	left->bytes = m->base.bytes;
-	if (m->base.fd >= 0) {
-		left->fd = sys_dup(m->base.fd);
-		if (left->fd < 0) {
-			free(left);
-			return false;
-		}
+	if (!spare)
+		return -ENOMEM;
+	spare->fd = imp->fd >= 0 ? sys_dup(imp->fd) : -1;
+	if (spare->fd < 0 && imp->fd >= 0) {
+		free(spare);
+		return fail_errno("fd %d: fcntl(F_DUPFD_CLOEXEC)", imp->fd);
 	}
-	memcpy(OWN(queue_memory_of(left)), OWN(m), OWN_BYTES);
-	import_destroy(left);
-	return true;
+	*out = spare;
+	return 0;
+}
+
+static void spare_free(struct import *spare)
+{
+	if (spare->fd >= 0)
+		close(spare->fd);
+	free(spare);
 }
 
 int queue_import_by(struct import *imp, int (*fill)(struct queue_memory *m))
 {
 	struct queue_memory *m = queue_memory_of(imp);
 	struct queue_scope scope;
-	int ret;
+	struct import *spare;
+	int ret = spare_new(imp, &spare);
 
-	prepare(m);
-	ret = queue_enter(m->dev, &scope);
 	if (ret)
 		return ret;
+	prepare(m);
+	ret = queue_enter(m->dev, &scope);
+	if (ret) {
+		spare_free(spare);
+		return ret;
+	}
 	ret = fill(m);
 	queue_leave(m->dev, &scope);
 	if (!ret) {
+		spare_free(spare);
 		imp->data = (void *)m->data;
 		imp->opaque = m->dev->opaque;
 		return 0;
 	}
-	if (!queue_unimport(imp, false) && !set_aside(m))
-		queue_unimport(imp, true);
+	if (queue_unimport(imp, false)) {
+		spare_free(spare);
+	} else {
+		spare->bytes = imp->bytes;
+		memcpy(OWN(queue_memory_of(spare)), OWN(m), OWN_BYTES);
+		import_destroy(spare);
+	}
 	memset(OWN(m), 0, OWN_BYTES);
 	imp->unusable = 0;
 	return ret;
