@@ -492,6 +492,7 @@ lab-gstreamer := $(media)
 lab-libcamera := $(media)
 # Both halves of V4L2's API.
 behind-camera := $(in-camera) --each
+behind-prepare := $(behind-camera)
 behind-libcamera := $(b)/gcc/interop/uvc
 lab-nvvpi := --env DLBUF_CUDA_LIBRARY=$(doubles)/libcuda.so --env FAKE_CUDA=thor
 behind-nvvpi := env LD_LIBRARY_PATH=$(b)/gcc/interop

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+/*
+ * A camera's frames as a model's input: 640x640 pixels of float32, letterboxed, RGB planes.
+ * Prints where the picture is in it, and the mean of each channel.
+ *
+ *	cc prepare.c $(pkg-config --cflags --libs dlbuf) && ./a.out /dev/video0
+ */
+#include <err.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include <dlbuf/dlbuf.h>
+
+#define SIDE 640
+
+static float input[3][SIDE][SIDE];
+
+static void nothing(DLManagedTensorVersioned *self)
+{
+	(void)self;
+}
+
+static double mean(const float plane[SIDE][SIDE])
+{
+	double sum = 0;
+
+	for (int y = 0; y < SIDE; y++)
+		for (int x = 0; x < SIDE; x++)
+			sum += (double)plane[y][x];
+	return sum / (SIDE * SIDE);
+}
+
+int main(int argc, char **argv)
+{
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = SIDE, .height = SIDE,
+		   .fit = DLBUF_FIT_LETTERBOX, .pad = { 114, 114, 114 });
+	int64_t shape[] = { 3, SIDE, SIDE };
+	DLManagedTensorVersioned tensor = {
+		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION },
+		.deleter = nothing,
+		.dl_tensor = { .data = input, .device = { kDLCPU, 0 }, .ndim = 3,
+			.dtype = { kDLFloat, 32, 1 }, .shape = shape },
+	};
+	DLBUF_INFO(dlbuf_prepare_info, info);
+	DLBUF_INFO(dlbuf_frame, frame);
+	struct dlbuf_prepare *plan = NULL;
+	struct dlbuf_camera *cam;
+	struct dlbuf_device *cpu;
+
+	if (dlbuf_device_open("cpu", NULL, &cpu) ||
+	    dlbuf_camera_open(argc > 1 ? argv[1] : "/dev/video0", NULL, &cam))
+		errx(1, "%s", dlbuf_last_error());
+	for (int i = 0; i < 3; i++) {
+		if (dlbuf_camera_frame(cam, 0, &frame))
+			errx(1, "%s", dlbuf_last_error());
+		/* A plan is for frames of one kind: those of a camera. */
+		if ((!plan && dlbuf_prepare_create(cpu, &frame, &opts, &plan)) ||
+		    dlbuf_prepare_get_info(plan, &info) ||
+		    dlbuf_prepare_frame(plan, &frame, &tensor, 0, 0))
+			errx(1, "%s", dlbuf_last_error());
+		printf("frame %" PRIu64 ": %ux%u pixels at %d,%d; means %.3f %.3f %.3f\n",
+		       frame.sequence, info.scaled_width, info.scaled_height, info.left,
+		       info.top, mean(input[0]), mean(input[1]), mean(input[2]));
+	}
+	dlbuf_prepare_destroy(plan);
+	dlbuf_camera_close(cam);
+	dlbuf_device_close(cpu);
+	return 0;
+}
