@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 /* Runs a plan on the CPU: row after row of the scaled picture, each source row read once. */
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,10 +10,25 @@
 #include "../system/internal.h"
 #include "prepare.h"
 
+#if defined(__x86_64__)
+/* __builtin_cpu_supports() would bring a constructor. */
+static bool has_avx2(void)
+{
+	const unsigned int needed = bit_FMA | bit_AVX | bit_OSXSAVE;
+	unsigned int a, b, c, d, low, high;
+
+	if (!__get_cpuid(1, &a, &b, &c, &d) || (c & needed) != needed)
+		return false;
+	/* The kernel keeps the registers' upper halves. */
+	__asm__ ("xgetbv" : "=a" (low), "=d" (high) : "c" (0));
+	return (low & 6) == 6 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && b & bit_AVX2;
+}
+#endif
+
 const struct prepare_kernels *prepare_choose(void)
 {
 #if defined(__x86_64__)
-	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+	if (has_avx2())
 		return &prepare_kernels_avx2;
 #endif
 	return &prepare_kernels;

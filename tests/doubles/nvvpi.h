@@ -2,10 +2,13 @@
 /*
  * A double of NVIDIA's libnvvpi, major version 3 or 4, written from its documentation.
  * No header of NVIDIA is used: what both sides agree on is dlbuf's reading of it. So it
- * checks symbols and lifetimes, and no arguments. Nothing runs on its streams.
+ * checks lifetimes and order, and no arguments.
+ *
+ * Work is what submit() adds to a stream: it inverts the bytes of a pitch-linear image
+ * of the host.
  *
  * Counted as wrong, since NVIDIA calls it undefined or forbids it: memory that is gone
- * while it is wrapped; an image destroyed or pointed at other memory while it is locked; any
+ * while it is wrapped; an image destroyed while it is locked or used by a stream; any
  * handle that is none; a pitch-linear struct for version 4, whose layout is not known.
  */
 #ifndef FAKE_NVVPI_H
@@ -15,8 +18,14 @@
 
 #include "driver.h"
 
-/* VPIStatus: by their names only. */
-enum { NVVPI_INVALID_ARGUMENT = 102, NVVPI_INTERNAL = 112 };
+/* VPIStatus, in the order of VPI 2. The double's version 4 has other numbers. */
+enum {
+	NVVPI_SUCCESS, NVVPI_NOT_IMPLEMENTED, NVVPI_INVALID_ARGUMENT,
+	NVVPI_INVALID_IMAGE_FORMAT, NVVPI_INVALID_ARRAY_TYPE,
+	NVVPI_INVALID_PAYLOAD_TYPE, NVVPI_INVALID_OPERATION, NVVPI_INVALID_CONTEXT,
+	NVVPI_DEVICE, NVVPI_NOT_READY, NVVPI_BUFFER_LOCKED, NVVPI_OUT_OF_MEMORY,
+	NVVPI_INTERNAL,
+};
 
 /* Formats, by numbers of our own: the bits of a pixel of each plane. */
 #define NVVPI_FORMAT(a, b) (0x5600000000000000ull | (a) << 8 | (b))
@@ -31,8 +40,11 @@ enum { NVVPI_IMAGE, NVVPI_STREAM, NVVPI_KINDS };
 struct fake_nvvpi {
 	DRIVER;
 	int major;
-	const char *failure;	/* the name of the status of a call that fails */
+	bool held;		/* streams stand still; set it with hold() */
 	ino_t surface;		/* the fd of this dma-buf has NvBufSurface metadata */
+	const void *last;	/* the first plane that a stream worked on last */
+	void (*hold)(bool held);
+	int (*submit)(void *stream, void *image);
 };
 
 /* The one there is, reset. */
