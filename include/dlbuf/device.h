@@ -166,6 +166,7 @@ DLBUF_API int dlbuf_device_forget(struct dlbuf_device *dev, int fd);
  *     process; the call does not wait for such a lease.
  *   - Memory is freed whose free had to wait for this work. Memory of a wrapped device
  *     that dlbuf_alloc() made is freed: the call waits until nobody else holds its dma-buf.
+ *     The call does not wait for such memory of another device, nor say whether it is freed.
  * If other threads submit more work during the call, the call may also wait for
  * that work.
  *
