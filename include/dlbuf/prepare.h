@@ -158,7 +158,6 @@ struct dlbuf_prepare;
  * -EOPNOTSUPP  a format without pixels (compressed, metadata, depth), or whose values are
  *              not evenly spaced; a matrix that is not linear (ICtCp, BT.2020 with
  *              constant luminance); a device that cannot prepare
- * -ENOMEM
  */
 DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 				   const struct dlbuf_prepare_opts *opts,
@@ -185,6 +184,7 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap; a tensor that
  *              overlaps the frame
  * -EACCES      out is read-only
+ * -EPROTO      out is of another major version of DLPack
  * -ETIME       the deadline passed
  * and the errors of dlbuf_import_frame() and dlbuf_acquire().
  */
@@ -200,7 +200,7 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
  * has not acquired them; of others, the caller knows that the pixels are complete.
  * -EINVAL      not a tensor for each plane of the format; another shape than they have
  * -EOPNOTSUPP  another dtype; strides that are no rows; a tensor of another device
- * and the errors above.
+ * and the errors of dlbuf_prepare_frame().
  */
 DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
 				    DLManagedTensorVersioned *const planes[], uint32_t n,

@@ -104,6 +104,15 @@ static void frame_is_prepared(void *arg)
 	other.width -= 2;
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, &s.out, 0, 0), -EINVAL);
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, &s.out, 2, 0), -EINVAL);
+	s.out.flags = DLPACK_FLAG_BITMASK_READ_ONLY;
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, &s.out, 0, 0), -EACCES);
+	s.out.flags = 0;
+	s.out.version.major++;
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, &s.out, 0, 0), -EPROTO);
+	s.out.version.major--;
+	s.out.dl_tensor.dtype.bits = 16;
+	CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, &s.out, 0, 0), -EOPNOTSUPP);
+	s.out.dl_tensor.dtype.bits = 32;
 	other = s.frame;
 	other.planes[0].fd = STDIN_FILENO;
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, &s.out, 0, 0), -EBADF);
