@@ -56,7 +56,7 @@ struct dlbuf_camera_opts {
 	 */
 	double rate;
 	/*
-	 * Who allocates the buffers. NULL: the driver, and they are exported
+	 * Allocator of the buffers. NULL: the driver, and they are exported
 	 * (VIDIOC_EXPBUF). Otherwise an exporter as in dlbuf_alloc_opts, and the driver
 	 * imports them (V4L2_MEMORY_DMABUF).
 	 */

@@ -28,11 +28,11 @@
 extern "C" {
 #endif
 
-/* How samples are weighted. The last three become wider where the picture shrinks. */
+/* Weights of the samples. The last three become wider where the picture shrinks. */
 enum dlbuf_filter {
 	/* Two samples per axis: OpenCV's INTER_LINEAR, ONNX Runtime, YOLO. */
 	DLBUF_FILTER_BILINEAR = 0,
-	/* The sample that has the position: INTER_NEAREST_EXACT. */
+	/* The sample that has the position: Pillow's NEAREST, but for ties. */
 	DLBUF_FILTER_NEAREST = 1,
 	/* By overlap: INTER_AREA where the picture shrinks. */
 	DLBUF_FILTER_AREA = 2,
@@ -44,7 +44,7 @@ enum dlbuf_filter {
 	DLBUF_FILTER_LANCZOS3 = 5,
 };
 
-/* How large the scaled picture is. The rules apply after the crop and the turn. */
+/* Size of the scaled picture. The rules apply after the crop and the turn. */
 enum dlbuf_size_rule {
 	/* width x height, as `fit` says. */
 	DLBUF_SIZE_EXACT = 0,
@@ -61,7 +61,7 @@ enum dlbuf_size_rule {
 	DLBUF_SIZE_PIXELS = 4,
 };
 
-/* How the picture fills width x height. */
+/* Place of the picture in width x height. */
 enum dlbuf_fit {
 	DLBUF_FIT_STRETCH = 0,
 	/* All of the picture, its aspect kept, bars of the pad colour beside it. */
@@ -109,7 +109,7 @@ struct dlbuf_prepare_opts {
 	double pad[3];
 	enum dlbuf_channels channels;
 	/*
-	 * Of the tensor: uint8, int8, float16, bfloat16 or float32; all 0 means float32.
+	 * Type of the tensor: uint8, int8, float16, bfloat16 or float32; all 0 means float32.
 	 */
 	DLDataType dtype;
 	uint16_t reserved;
@@ -125,12 +125,12 @@ struct dlbuf_prepare_opts {
 	 */
 	double quant_scale;
 	int32_t zero_point;
-	uint32_t threads;		/* 0 and 1: the calling thread alone */
+	uint32_t reserved2;
 	/* Fields that are not 0 are used instead of the frame's. */
 	struct dlbuf_colour colour;
 };
 
-/* What a plan does. The lengths are pixels. */
+/* Describes a plan. The lengths are pixels. */
 struct dlbuf_prepare_info {
 	size_t size;
 	uint32_t width, height, channels;	/* of the tensor */
@@ -141,8 +141,6 @@ struct dlbuf_prepare_info {
 	double crop_x, crop_y, crop_width, crop_height;
 	uint32_t turn;
 	uint32_t flags;				/* DLBUF_PREPARE_FLIP_X, _Y */
-	uint32_t macs;				/* taps of luma, width times height */
-	uint32_t reserved;
 };
 
 struct dlbuf_prepare;

@@ -48,7 +48,7 @@ struct import {
 	bool gone;		/* nobody gets it any more, but for those who wait for its work */
 	bool staging;		/* made by the library for copies; found by its size */
 	bool own;		/* memory that the device allocated; never idle */
-	/* Of a dying import; the thread has it alone that tries to free it. */
+	/* For a dying import. The thread that tries to free it is the only one that uses them. */
 	bool held;		/* set by unimport(): it only waits for others that hold the dma-buf */
 	uint64_t looked;	/* time of the last try */
 	/*

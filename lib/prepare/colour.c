@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Where the components of a format are, and the matrix from them to R, G and B. */
+/* Finds the components of a format, and the matrix from them to R, G and B. */
 #include <errno.h>
 #include <string.h>
 

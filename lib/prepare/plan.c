@@ -37,7 +37,7 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "filter", o->filter, 0, DLBUF_FILTER_LANCZOS3 },
 		{ "rule", o->rule, 0, DLBUF_SIZE_PIXELS }, { "fit", o->fit, 0, DLBUF_FIT_CROP },
 		{ "channels", o->channels, 0, DLBUF_CHANNELS_GREY },
-		{ "threads", o->threads, 0, 64 },
+		{ "reserved2", o->reserved2, 0, 0 }, { "reserved", o->reserved, 0, 0 },
 	};
 	int ret = 0;
 
@@ -139,7 +139,7 @@ static void by_pixels(const struct dlbuf_prepare_opts *o, double w, double h, st
 		s->height = m;
 }
 
-/* How large the picture of w x h pixels becomes, and the tensor. */
+/* Finds the size of the scaled picture of w x h pixels, and of the tensor. */
 static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 		      struct scaled *s, struct scaled *tensor)
 {
@@ -179,7 +179,7 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 		*s = *tensor;
 		if (!o->width && !o->height)
 			return 0;
-		/* Of the scaled picture, a part in the middle. */
+		/* The tensor is a part in the middle of the scaled picture. */
 		ret = need("this", "both or none of width and height",
 			   (uint64_t)o->width * o->height);
 		*tensor = (struct scaled){ o->width, o->height };
@@ -199,7 +199,7 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 	return 0;
 }
 
-/* Where the scaled picture begins in the tensor; negative: a part is cut. */
+/* Finds where the scaled picture begins in the tensor; negative: a part is cut. */
 static int32_t place(const struct dlbuf_prepare_opts *o, double tensor, double scaled)
 {
 	if (scaled <= tensor && o->flags & DLBUF_PREPARE_TOP_LEFT)
@@ -302,7 +302,6 @@ static int find_tables(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare 
 		ret = find_axes(o->filter, i->crop_y, i->crop_height,
 				odd ? i->scaled_width : i->scaled_height, p->top, p->height,
 				fine ? fine->vsub : 0, y, p->y);
-	p->info.macs = p->x[0].taps * p->y[0].taps;
 	return ret;
 }
 

@@ -24,7 +24,7 @@ struct axis {
 	float *weights;		/* [taps][n rounded up to 8] */
 };
 
-/* Where a component's samples are in their plane. */
+/* Places of a component's samples in their plane. */
 struct component {
 	uint8_t plane;
 	uint8_t first, step;	/* values of a row: the first sample, and to the next */
@@ -32,7 +32,7 @@ struct component {
 	uint8_t fine;		/* 0: axes of luma, 1: of chroma */
 };
 
-/* How the values of all planes are stored. */
+/* Storage of the values of all planes. */
 enum sample {
 	SAMPLE_U8,
 	SAMPLE_U16,
@@ -91,7 +91,7 @@ struct dlbuf_prepare {
 	uint32_t nout;			/* channels of the tensor: 1 or 3 */
 	struct values values;
 	float pad[3];			/* in its values */
-	/* Of each plane, the values that are read, the last rows, and what row each is. */
+	/* For each plane: the values that are read, the last rows, and the number of each row. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
 		size_t bytes;		/* of a row */
@@ -113,7 +113,7 @@ struct dlbuf_prepare {
 int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		   bool grey, struct source *out);
 
-/* Where a chroma sample is in its pixels: 0 in the middle, 1 on the first, -1 on the last. */
+/* Finds the place of a chroma sample in its pixels: 0 in the middle, 1 on the first, -1 on the last. */
 void prepare_site(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		  double *x, double *y);
 

@@ -23,7 +23,7 @@
 int raise_dlbuf(int ret);
 /* The same with an error text of the extension. */
 int raise_errno(int err, const char *fmt, ...);
-/* What a driver says is not always UTF-8. */
+/* Text of drivers is not always UTF-8. */
 PyObject *text_of(const char *s);
 
 /*

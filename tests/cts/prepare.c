@@ -99,7 +99,7 @@ static void frame_is_prepared(void *arg)
 	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, &s.out, 0, 0));
 	CHECK(!memcmp(s.data, want, sizeof(want) / 2));
 	CHECK_EQ(s.fired, 2);
-	/* What fails keeps the lease. */
+	/* A failure keeps the lease. */
 	other = s.frame;
 	other.width -= 2;
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, &s.out, 0, 0), -EINVAL);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /*
- * What dlbuf does when the kernel's side of a real driver refuses, has no memory, hangs or has
+ * Cases where the kernel's side of a real driver refuses, has no memory, hangs or has
  * lost its GPU: the words of tests/drivers, whose preload is loaded, or there are no such cases.
  */
 #include <dlfcn.h>

@@ -583,7 +583,7 @@ static int record_path(const struct dlbuf_path_info *info, void *data)
 	return 0;
 }
 
-/* What the library says of each path; tests/cts/path.c compares the bytes. */
+/* Records the library's answer for each path; tests/cts/path.c compares the bytes. */
 static void paths(void *arg)
 {
 	DLBUF_OPTS(dlbuf_alloc_opts, opts, .exporter = arg);

@@ -357,7 +357,7 @@ TEST(pitch_of_bayer)
 }
 
 /*
- * What caps offer has to be taken: each linear format of them, at a size of no round numbers,
+ * Formats that caps offer have to be taken: each linear format of them, at a size of no round numbers,
  * with GStreamer's rows.
  */
 TEST(offered_formats)
