@@ -20,7 +20,7 @@ static void nothing(DLManagedTensorVersioned *self)
 	(void)self;
 }
 
-static double mean(const float plane[SIDE][SIDE])
+static double mean(float plane[SIDE][SIDE])
 {
 	double sum = 0;
 

@@ -55,8 +55,9 @@ enum dlbuf_size_rule {
 	/* SHORTEST, or LONGEST if the longer side would be more than `longest`. */
 	DLBUF_SIZE_BOTH = 3,
 	/*
-	 * min_pixels to max_pixels (0: no limit), both sides a multiple of `multiple`:
-	 * smart_resize() of vision-language models.
+	 * About min_pixels to max_pixels (0: no limit; set one at least), both sides a
+	 * multiple of `multiple`: smart_resize() of transformers, which can exceed
+	 * max_pixels where it rounds up to min_pixels.
 	 */
 	DLBUF_SIZE_PIXELS = 4,
 };
@@ -88,8 +89,9 @@ enum dlbuf_channels {
 struct dlbuf_prepare_opts {
 	size_t size;
 	/*
-	 * The part of the visible picture, in pixels; fractions are allowed. Width 0: all
-	 * of it. Only pixels that the crop touches are read.
+	 * The part of the visible picture, in pixels; fractions are allowed, sides of less
+	 * than 1/1024 are not. All four 0: all of it. Only pixels that the crop touches are
+	 * read.
 	 */
 	double crop_x, crop_y, crop_width, crop_height;
 	enum dlbuf_size_rule rule;
@@ -116,7 +118,8 @@ struct dlbuf_prepare_opts {
 	/*
 	 * A value v of 0 to 255 becomes (v * scale - mean) / std, per channel in the
 	 * tensor's order. scale 0 means 1/255 for a tensor of floats and 1 for integers;
-	 * std 0 means 1.
+	 * std 0 means 1. scale and mean are between -1e9 and 1e9, std and quant_scale
+	 * between 1e-9 and 1e9, zero_point between -256 and 256.
 	 */
 	double scale, mean[3], std[3];
 	/*
@@ -148,7 +151,8 @@ struct dlbuf_prepare;
 /*
  * Makes a plan: checks the options and computes the tables for frames like this one, of
  * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
- * not used. dev may be NULL, for dlbuf_prepare_tensors() alone. frame and opts are borrowed; *plan is new. A plan can be used by one thread at
+ * not used; what an import refuses (an unknown modifier, a crop that splits a sample),
+ * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() alone. frame and opts are borrowed; *plan is new. A plan can be used by one thread at
  * a time. Does not block.
  * -EINVAL      a size of 0, or none for the rule; a scaled side of more than 32768 pixels;
  *              a crop outside the picture; an option that is NaN, infinite or out of its
@@ -179,8 +183,8 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * frame's fds are borrowed. On failure the lease does not fire.
  * -EINVAL      another kind of frame than the plan's; a tensor of another shape; index
  *              outside
- * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap; a tensor that
- *              overlaps the frame
+ * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
+ *              values; a tensor whose range of addresses overlaps that of a plane
  * -EACCES      out is read-only
  * -EPROTO      out is of another major version of DLPack
  * -ETIME       the deadline passed
@@ -198,6 +202,7 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
  * has not acquired them; of others, the caller knows that the pixels are complete.
  * -EINVAL      not a tensor for each plane of the format; another shape than they have
  * -EOPNOTSUPP  another dtype; strides that are no rows; a tensor of another device
+ * -EOVERFLOW   rows that are too far apart for an address
  * and the errors of dlbuf_prepare_frame().
  */
 DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,

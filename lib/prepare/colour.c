@@ -162,6 +162,8 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 		return ret ? ret : find_matrix(code, limited, letters[0] == 'Y', s);
 	}
 	yuv = memchr(letters, 'Y', n);
+	/* With the identity Y, U and V are G, B and R. */
+	grey &= code != IDENTITY + 1;
 	if (memchr(letters, 'H', n))
 		return no_pixels(f, "a hue cannot be scaled");
 	limited |= yuv && range == DLBUF_RANGE_UNKNOWN;

@@ -256,16 +256,18 @@ static inline uint16_t to_half(float x)
 }
 
 /* Rows of the tensor's type; the steps between its values are rows.c's. */
-static void convert(void *restrict dst, const float *restrict row, uint32_t n, enum store store)
+static void convert(void *restrict dst, const float *restrict row, uint32_t n, enum store store,
+		    int32_t zero_point)
 {
-	float low = store == STORE_I8 ? -128 : 0, high = store == STORE_I8 ? 127 : 255;
+	float low = (store == STORE_I8 ? -128 : 0) - zero_point;
+	float high = (store == STORE_I8 ? 127 : 255) - zero_point;
 	uint8_t *bytes = dst;
 	uint16_t *words = dst;
 
 	n = (n + 7) & ~7u;
 	if (store <= STORE_I8)
 		for (uint32_t i = 0; i < n; i++)
-			bytes[i] = (uint8_t)to_int(row[i], low, high);
+			bytes[i] = (uint8_t)(to_int(row[i], low, high) + zero_point);
 	else if (store == STORE_F16)
 		for (uint32_t i = 0; i < n; i++)
 			words[i] = to_half(row[i]);

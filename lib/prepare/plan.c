@@ -10,6 +10,11 @@
 #include "../system/sys.h"
 #include "prepare.h"
 
+/* The shortest side of a crop, in pixels. */
+#define MIN_SIDE (1 / 1024.)
+/* Divisors are 0, or not so small that the quotient is no number. */
+#define MIN_DIVISOR 1e-9
+
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
 		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y)
 
@@ -32,11 +37,14 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "crop_width", o->crop_width, 0, most },
 		{ "crop_height", o->crop_height, 0, most },
 		{ "crop_pct", o->crop_pct, 0, 1 },
-		{ "scale", o->scale, -most, most }, { "quant_scale", o->quant_scale, 0, most },
+		{ "scale", o->scale, -most, most }, 
 		{ "turn", o->turn, 0, 3 }, { "zero_point", o->zero_point, -256, 256 },
 		{ "filter", o->filter, 0, DLBUF_FILTER_LANCZOS3 },
 		{ "rule", o->rule, 0, DLBUF_SIZE_PIXELS }, { "fit", o->fit, 0, DLBUF_FIT_CROP },
 		{ "channels", o->channels, 0, DLBUF_CHANNELS_GREY },
+		{ "colour.range", o->colour.range, 0, DLBUF_RANGE_FULL },
+		{ "colour.chroma_site", o->colour.chroma_site, 0, 6 },
+		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1], 0, 0 },
 		{ "reserved2", o->reserved2, 0, 0 }, { "reserved", o->reserved, 0, 0 },
 	};
 	int ret = 0;
@@ -47,9 +55,11 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		ret = in_range("pad", o->pad[i], 0, 255);
 		if (!ret)
 			ret = in_range("mean", o->mean[i], -most, most);
-		if (!ret)
-			ret = in_range("std", o->std[i], 0, most);
+		if (!ret && o->std[i])
+			ret = in_range("std", o->std[i], MIN_DIVISOR, most);
 	}
+	if (!ret && o->quant_scale)
+		ret = in_range("quant_scale", o->quant_scale, MIN_DIVISOR, most);
 	if (!ret && o->flags & ~KNOWN_FLAGS)
 		return unknown_flags("prepare", o->flags & ~KNOWN_FLAGS);
 	return ret;
@@ -202,9 +212,9 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 /* Finds where the scaled picture begins in the tensor; negative: a part is cut. */
 static int32_t place(const struct dlbuf_prepare_opts *o, double tensor, double scaled)
 {
-	if (scaled <= tensor && o->flags & DLBUF_PREPARE_TOP_LEFT)
-		return 0;
-	return (int32_t)prepare_floor((tensor - scaled) / 2);
+	if (scaled > tensor)
+		return -(int32_t)prepare_floor((scaled - tensor) / 2);
+	return o->flags & DLBUF_PREPARE_TOP_LEFT ? 0 : (int32_t)prepare_floor((tensor - scaled) / 2);
 }
 
 static int find_geometry(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
@@ -218,10 +228,11 @@ static int find_geometry(const struct dlbuf_prepare_opts *o, struct dlbuf_prepar
 	i->crop_y = o->crop_y;
 	i->crop_width = o->crop_width ? o->crop_width : w;
 	i->crop_height = o->crop_width ? o->crop_height : h;
-	if (!(i->crop_height > 0) || i->crop_x + i->crop_width > w ||
+	/* Shorter ones would have no pixels in the arithmetic. */
+	if (i->crop_width < MIN_SIDE || i->crop_height < MIN_SIDE || i->crop_x + i->crop_width > w ||
 	    i->crop_y + i->crop_height > h)
 		return fail(-EINVAL, "the crop of %gx%g at %g,%g is not inside the picture of "
-			    "%gx%g", i->crop_width, i->crop_height, i->crop_x, i->crop_y, w, h);
+			    "%gx%g, or smaller than 1/1024 of a pixel", i->crop_width, i->crop_height, i->crop_x, i->crop_y, w, h);
 	a = o->turn % 2 ? i->crop_height : i->crop_width;
 	b = o->turn % 2 ? i->crop_width : i->crop_height;
 	ret = find_sizes(o, a, b, &s, &tensor);
@@ -313,10 +324,11 @@ static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare
 	const struct source *s = &p->source;
 
 	p->nout = p->info.channels;
+	p->zero_point = o->zero_point;
 	for (uint32_t c = 0; c < p->nout; c++) {
 		double std = o->std[c] ? o->std[c] : 1;
 		double gain = scale / std / quant;
-		double bias = -o->mean[c] / std / quant + (integer ? o->zero_point : 0);
+		double bias = -o->mean[c] / std / quant;
 		uint32_t from = o->channels == DLBUF_CHANNELS_BGR ? 2 - c : c;
 
 		for (int j = 0; j < 4; j++) {

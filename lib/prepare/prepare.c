@@ -46,17 +46,17 @@ static int check_shape(const struct dlbuf_prepare *p, const DLTensor *t, int64_t
 	return 0;
 }
 
-/* Rows, columns and channels must not share places: each step is beyond all smaller ones. */
-static int check_steps(const int64_t shape[3], const int64_t strides[3])
+/* Images, rows, columns and channels share no place: each step is beyond all smaller ones. */
+static int check_steps(int ndim, const int64_t shape[], const int64_t strides[])
 {
 	uint64_t used = 1;
-	bool done[3] = { false };
+	bool done[4] = { false };
 
-	for (int n = 0; n < 3; n++) {
+	for (int n = 0; n < ndim; n++) {
 		uint64_t least = UINT64_MAX;
 		int next = 0;
 
-		for (int i = 0; i < 3; i++) {
+		for (int i = 0; i < ndim; i++) {
 			uint64_t step = strides[i] < 0 ? -(uint64_t)strides[i] : (uint64_t)strides[i];
 
 			if (!done[i] && (shape[i] == 1 || step < least)) {
@@ -68,9 +68,8 @@ static int check_steps(const int64_t shape[3], const int64_t strides[3])
 		if (shape[next] == 1)
 			continue;
 		if (least < used || least > INT32_MAX)
-			return fail(-EOPNOTSUPP, "the tensor's strides of %lld, %lld and %lld put "
-				    "two values into one place", (long long)strides[0],
-				    (long long)strides[1], (long long)strides[2]);
+			return fail(-EOPNOTSUPP, "the tensor's stride of %lld puts two values into "
+				    "one place, or is beyond 2^31 values", (long long)strides[next]);
 		used = least * (uint64_t)shape[next];
 	}
 	return 0;
@@ -104,6 +103,8 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	if (t->ndim != 3 && t->ndim != 4)
 		return fail(-EINVAL, "the tensor has %d dimensions; it needs 3, or 4 with a batch",
 			    t->ndim);
+	if (!t->shape || !t->data)
+		return fail(-EINVAL, "the tensor's %s is NULL", t->shape ? "data" : "shape");
 	ret = check_shape(p, t, index, wanted);
 	if (ret)
 		return ret;
@@ -111,7 +112,7 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		strides[i] = t->strides ? t->strides[i] :
 			i == t->ndim - 1 ? 1 : strides[i + 1] * t->shape[i + 1];
 	first = t->ndim - 3;
-	ret = check_steps(wanted, strides + first);
+	ret = check_steps(t->ndim, t->shape, strides);
 	if (ret)
 		return ret;
 	image->steps = (struct steps){
@@ -157,6 +158,9 @@ static int check_overlap(const struct dlbuf_prepare *p, const void *const planes
 	return 0;
 }
 
+/* No picture has more bytes between its first and its last row. */
+#define MOST (INTPTR_MAX / 2)
+
 /* The planes of the visible picture, in memory. */
 struct pixels {
 	const void *planes[DLBUF_MAX_PLANES];
@@ -188,6 +192,8 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return fail(-EOPNOTSUPP, "plane %u of %s has dtype %u:%u:%u, not %u:%u:1", i, name,
 			    t->dtype.code, t->dtype.bits, t->dtype.lanes, s->format->type,
 			    s->format->bits);
+	if (!t->shape || !t->data)
+		return fail(-EINVAL, "the %s of plane %u is NULL", t->shape ? "data" : "shape", i);
 	if (t->ndim != ndim || t->shape[0] != rows || t->shape[1] != columns ||
 	    (ndim == 3 && t->shape[2] != f->channels))
 		return fail(-EINVAL, "plane %u of %s has another shape than %lld x %lld values "
@@ -197,7 +203,9 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 			   (ndim == 3 && t->strides[2] != 1)))
 		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i, name);
 	px->planes[i] = (const char *)t->data + t->byte_offset;
-	px->pitches[i] = step * (f->bits / 8);
+	if (__builtin_mul_overflow(step, f->bits / 8, &px->pitches[i]) ||
+	    __builtin_mul_overflow(px->pitches[i], rows, &step) || step > MOST || step < -MOST)
+		return fail(-EOVERFLOW, "the rows of plane %u are too far apart", i);
 	return 0;
 }
 

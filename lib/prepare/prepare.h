@@ -90,7 +90,8 @@ struct dlbuf_prepare {
 	struct axis x[2], y[2];		/* of luma, of chroma */
 	uint32_t nout;			/* channels of the tensor: 1 or 3 */
 	struct values values;
-	float pad[3];			/* in its values */
+	float pad[3];			/* in its values, before rounding */
+	int32_t zero_point;		/* of integers, added after rounding */
 	/* For each plane: the values that are read, the last rows, and the number of each row. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
@@ -166,7 +167,7 @@ struct prepare_kernels {
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);
 	/* Rounds n values to a type that is not float32. */
-	void (*convert)(void *dst, const float *row, uint32_t n, enum store store);
+	void (*convert)(void *dst, const float *row, uint32_t n, enum store store, int32_t zero_point);
 };
 
 /* The code for this processor. */

@@ -281,7 +281,7 @@ static void store(struct dlbuf_prepare *p, char *dst, int64_t step, const float 
 	const void *from = row;
 
 	if (p->store != STORE_F32) {
-		p->kernels->convert(p->converted, row, n, p->store);
+		p->kernels->convert(p->converted, row, n, p->store, p->zero_point);
 		from = p->converted;
 	}
 	if (step == 1)

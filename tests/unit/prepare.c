@@ -580,6 +580,14 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "not inside", OPTS(.crop_width = 4) },
 		{ -EINVAL, "not inside", OPTS(.crop_x = .5) },
 		{ -EINVAL, "crop_width", OPTS(.crop_width = NAN, .crop_height = 4) },
+		{ -EINVAL, "1/1024", OPTS(.crop_y = 1, .crop_width = 8, .crop_height = 1e-16) },
+		{ -EINVAL, "1/1024", OPTS(.crop_x = 3, .crop_width = 1e-16, .crop_height = 4) },
+		{ -EINVAL, "std", OPTS(.std = { 0, 5e-324 }) },
+		{ -EINVAL, "quant_scale", OPTS(.quant_scale = 5e-324) },
+		{ -EINVAL, "colour.range", OPTS(.colour.range = 9) },
+		{ -EINVAL, "colour.chroma_site", OPTS(.colour.chroma_site = 99) },
+		{ -EINVAL, "colour.reserved", OPTS(.colour.reserved = { 0, 1 }) },
+		{ -EINVAL, "reserved2", OPTS(.reserved2 = 1) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = 1.5) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = NAN) },
 		{ -EINVAL, "scale", OPTS(.scale = INFINITY) },
@@ -696,6 +704,8 @@ TEST(tensors_that_are_refused)
 		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { 0, 8, 1 }, 0, { 0 }, 0, 0, 0 },
 		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { 64, 7, 1 }, 0, { 0 }, 0, 0, 0 },
 		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { INT64_MIN, 8, 1 }, 0, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "one place", 4, { 2, 3, 8, 8 }, { 1, 64, 8, 1 }, 1, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "one place", 4, { 2, 3, 8, 8 }, { 191, 64, 8, 1 }, 1, { 0 }, 0, 0, 0 },
 		{ 0, "", 3, { 3, 8, 8 }, { 1, 24, 3 }, 0, { 0 }, 0, 0, 0 },
 		{ 0, "", 3, { 3, 8, 8 }, { -64, -8, -1 }, 0, { 0 }, 0, 0, 0 },
 	};
@@ -756,6 +766,8 @@ TEST(tensors_that_are_refused)
 		{ -EINVAL, "shape", 2, { 12, 16 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
 		{ -EOPNOTSUPP, "rows", 3, { 12, 16, 3 }, { 64, 4, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
 		{ -EOPNOTSUPP, "rows", 3, { 12, 16, 3 }, { 48, 3, 2 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOVERFLOW, "far apart", 3, { 12, 16, 3 }, { INT64_MAX / 2, 3, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOVERFLOW, "far apart", 3, { 12, 16, 3 }, { INT64_MIN, 3, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
 		{ -EOPNOTSUPP, "dtype", 3, { 12, 16, 3 }, { 0 }, { kDLInt, 8, 1 }, kDLCPU },
 		{ -EOPNOTSUPP, "device", 3, { 12, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLVulkan },
 	};
@@ -783,6 +795,18 @@ TEST(tensors_that_are_refused)
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOPNOTSUPP);
 	CHECK(strstr(dlbuf_last_error(), "overlaps"));
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 2, &over, 0, 0), -EINVAL);
+	from.dl_tensor.data = NULL;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	from.dl_tensor.data = pixels;
+	from.dl_tensor.shape = NULL;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	from.dl_tensor.shape = (int64_t[]){ 12, 16, 3 };
+	from.dl_tensor.strides = (int64_t[]){ INT64_MAX / 2, 3, 1 };
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOVERFLOW);
+	over.dl_tensor.data = NULL;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	over.dl_tensor.shape = NULL;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, 0, 0), -EINVAL);
 	planes[0] = NULL;
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
@@ -790,6 +814,53 @@ TEST(tensors_that_are_refused)
 	CHECK_ERR(dlbuf_prepare_frame(plan, &f, &over, 0, 0), -EINVAL);
 	CHECK_ERR(dlbuf_prepare_frame(NULL, &f, &over, 0, 0), -EINVAL);
 	dlbuf_prepare_destroy(plan);
+}
+
+/* All 256 values by hand: ONNX's QuantizeLinear, and the identity of H.273. */
+TEST(values_by_hand)
+{
+	static const struct {
+		uint32_t code;
+		struct dlbuf_prepare_opts o;
+	} rows[] = {
+		{ CC('B','G','2','4'), OPTS(.flags = DLBUF_PREPARE_NHWC, .dtype = { kDLUInt, 8, 1 },
+					    .quant_scale = 2, .zero_point = 1) },
+		{ CC('V','U','2','4'), OPTS(.flags = DLBUF_PREPARE_NHWC, .dtype = { kDLUInt, 8, 1 },
+					    .colour = { .matrix = 1, .range = DLBUF_RANGE_FULL },
+					    .channels = DLBUF_CHANNELS_GREY) },
+	};
+	uint8_t pixels[256][3], out[256][3];
+
+	for (int i = 0; i < 256; i++)
+		for (int c = 0; c < 3; c++)
+			pixels[i][c] = i * (c + 1);
+	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
+		struct dlbuf_frame f = { .size = sizeof(f), .width = 256, .height = 1,
+			.code = rows[r].code, .code_space = DRM };
+		struct dlbuf_prepare_opts o = rows[r].o;
+		int64_t n = r ? 1 : 3;
+		DLManagedTensorVersioned from = {
+			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+			.dl_tensor = { .data = pixels, .ndim = 3, .device = { kDLCPU, 0 },
+				.dtype = types[1], .shape = (int64_t[]){ 1, 256, 3 } },
+		}, to = from;
+		struct dlbuf_prepare *plan;
+
+		to.dl_tensor.data = out;
+		to.dl_tensor.shape = (int64_t[]){ 1, 256, n };
+		o.width = 256;
+		o.height = 1;
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &to, 0, 0));
+		for (int i = 0; i < 256 && !r; i++)
+			for (int c = 0; c < 3; c++)
+				CHECK_EQ(out[i][c], fmin(nearbyint(pixels[i][c] / 2.) + 1, 255));
+		/* Y, U and V are G, B and R. */
+		for (int i = 0; i < 256 && r; i++)
+			CHECK(fabs(((uint8_t *)out)[i] - (.299 * pixels[i][2] + .587 * pixels[i][0] +
+							  .114 * pixels[i][1])) < .501);
+		dlbuf_prepare_destroy(plan);
+	}
 }
 
 /* The transform goes back: a place of the tensor is where its pixel came from. */
@@ -853,9 +924,9 @@ TEST(sizes_by_the_rules)
 		{ 1920, 1080, 640, 640, 640, 360, 0, 140, RULE(.width = 640, .height = 640, .fit = 1) },
 		{ 1920, 1080, 640, 640, 640, 360, 0, 0, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_TOP_LEFT) },
 		{ 320, 240, 640, 640, 320, 240, 160, 200, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_NO_ENLARGE) },
-		{ 1000, 667, 224, 224, 335, 224, -56, 0, RULE(.width = 224, .height = 224, .fit = 2) },
+		{ 1000, 667, 224, 224, 335, 224, -55, 0, RULE(.width = 224, .height = 224, .fit = 2) },
 		/* timm: 224 / .875 = 256; torchvision's resize of 256 makes 341 of 1000 x 750 */
-		{ 1000, 750, 224, 224, 341, 256, -59, -16, RULE(.width = 224, .height = 224, .fit = 2, .crop_pct = .875) },
+		{ 1000, 750, 224, 224, 341, 256, -58, -16, RULE(.width = 224, .height = 224, .fit = 2, .crop_pct = .875) },
 		{ 640, 480, 341, 256, 341, 256, 0, 0, RULE(.rule = DLBUF_SIZE_SHORTEST, .shortest = 256) },
 		{ 640, 480, 256, 192, 256, 192, 0, 0, RULE(.rule = DLBUF_SIZE_LONGEST, .longest = 256) },
 		{ 1920, 480, 1333, 333, 1333, 333, 0, 0, RULE(.rule = DLBUF_SIZE_BOTH, .shortest = 800, .longest = 1333) },
