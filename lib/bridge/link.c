@@ -57,9 +57,14 @@ int vulkan_timeline_wait(struct vulkan_device *dev, VkSemaphore timeline,
 		.pSemaphores = &timeline,
 		.pValues = &value,
 	};
+	VkResult result;
 
-	return VULKAN_CALL(&dev->instance.vk, WaitSemaphores, dev->handle,
-			   &info, UINT64_MAX);
+	/* As vulkan_job_wait() */
+	do
+		result = VULKAN_RESULT(&dev->instance.vk, WaitSemaphores, dev->handle, &info,
+				       1000000000);
+	while (result == VK_TIMEOUT);
+	return vulkan_check(result, VULKAN_FUNCTION(WaitSemaphores));
 }
 
 /* ---- links */

@@ -226,10 +226,24 @@ int vulkan_job_submit(struct vulkan_device *dev, struct vulkan_job *job,
 	return ret;
 }
 
+/*
+ * Waits second by second: Mesa's drivers look at each call whether their device is lost, but one
+ * whose submit fails on a thread (V3DV) leaves those asleep that wait for ever.
+ */
+static VkResult wait_for(struct vulkan_device *dev, VkFence fence)
+{
+	VkResult result;
+
+	do
+		result = VULKAN_RESULT(&dev->instance.vk, WaitForFences, dev->handle, 1, &fence,
+				       VK_TRUE, 1000000000);
+	while (result == VK_TIMEOUT);
+	return result;
+}
+
 int vulkan_job_wait(struct vulkan_device *dev, struct vulkan_job *job)
 {
-	return VULKAN_CALL(&dev->instance.vk, WaitForFences, dev->handle, 1,
-			   &job->done, VK_TRUE, UINT64_MAX);
+	return vulkan_check(wait_for(dev, job->done), VULKAN_FUNCTION(WaitForFences));
 }
 
 void vulkan_drain(struct vulkan_device *dev, VkQueue queue)
@@ -241,8 +255,7 @@ void vulkan_drain(struct vulkan_device *dev, VkQueue queue)
 
 void vulkan_job_finish(struct vulkan_device *dev, struct vulkan_job *job)
 {
-	if (VULKAN_RESULT(&dev->instance.vk, WaitForFences, dev->handle, 1,
-			  &job->done, VK_TRUE, UINT64_MAX) != VK_SUCCESS)
+	if (wait_for(dev, job->done) != VK_SUCCESS)
 		vulkan_drain(dev, job->queue);
 }
 

@@ -166,8 +166,13 @@ static int submit(struct copy *c)
 
 static int wait_for(struct copy *c)
 {
-	return c->WaitForFences(c->dev.device, 1, &c->fence, VK_TRUE,
-				UINT64_MAX) ? -EIO : 0;
+	VkResult result;
+
+	/* A second each: V3DV wakes nobody when its device is lost. */
+	do
+		result = c->WaitForFences(c->dev.device, 1, &c->fence, VK_TRUE, 1000000000);
+	while (result == VK_TIMEOUT);
+	return result ? -EIO : 0;
 }
 
 static void finish(struct copy *c)
