@@ -58,8 +58,7 @@ static void call_destructors(struct memory *m)
 
 static enum progress run_destructors(struct job *job)
 {
-	if (!resetting)
-		call_destructors(job->data);
+	call_destructors(job->data);
 	return JOB_DONE;
 }
 
