@@ -159,18 +159,21 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 						     DLBUF_CODE_V4L2);
 	struct dlbuf_format_info info;
 	struct dlbuf_colour c;
-	int rgb, yuv, hsv;
+	int rgb = 0, yuv = 0, hsv = 0;
 
 	memset(&c, 0, sizeof(c));
-	memset(&info, 0, sizeof(info));
-	info.size = sizeof(info);
 	/* A word of bit fields has its channels in its name: "RGB565". */
-	if (channels && !strcmp(channels, "W") &&
-	    !dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_V4L2, &info))
-		channels = info.v4l2_name;
-	yuv = channels && strchr(channels, 'Y');
-	rgb = channels && strchr(channels, 'G');
-	hsv = channels && strchr(channels, 'H');
+	if (channels && channels[0] == 'W' && !channels[1]) {
+		memset(&info, 0, sizeof(info));
+		info.size = sizeof(info);
+		if (!dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_V4L2, &info))
+			channels = info.v4l2_name;
+	}
+	for (; channels && *channels; channels++) {
+		yuv |= *channels == 'Y';
+		rgb |= *channels == 'G';
+		hsv |= *channels == 'H';
+	}
 	if (colorspace) {
 		if (!ycbcr_enc)
 			ycbcr_enc = V4L2_MAP_YCBCR_ENC_DEFAULT(colorspace);
