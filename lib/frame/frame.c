@@ -196,9 +196,6 @@ static int plane_crop(const struct dlbuf_plane *plane, uint32_t i, uint32_t row,
 {
 	int64_t rows, at;
 
-	*offset = plane->offset;
-	if (!(row | column_bytes) && plane->offset <= INT64_MAX)
-		return 0;
 	if (__builtin_mul_overflow(plane->pitch, (int64_t)row, &rows) ||
 	    __builtin_add_overflow(rows, (int64_t)column_bytes, &rows) ||
 	    plane->offset > INT64_MAX ||
@@ -230,21 +227,25 @@ static int grid_of(const struct dlbuf_frame *f, const struct dlbuf_rect *crop,
 			    "offset of %llu bytes are not whole %u-bit values",
 			    i, (long long)plane.pitch,
 			    (unsigned long long)plane.offset, p.bits);
-	row = (uint64_t)groups(f->width, p.hsub) * group;
+	out->columns = groups(crop->width, p.hsub);
+	row = (uint64_t)(crop->width == f->width ? out->columns :
+						   groups(f->width, p.hsub)) * group;
 	if (plane.pitch < (int64_t)row && plane.pitch > -(int64_t)row)
 		return fail(-EINVAL, "plane %u: a pitch of %lld bytes is less "
 			    "than the %llu of a row", i, (long long)plane.pitch,
 			    (unsigned long long)row);
-	if ((crop->x | crop->y) && (crop->x % p.hsub || crop->y % p.vsub))
+	out->fd = plane.fd;
+	out->pitch = plane.pitch;
+	out->offset = plane.offset;
+	out->rows = groups(crop->height, p.vsub);
+	out->channels = p.channels;
+	out->hsub = p.hsub;
+	if (!(crop->x | crop->y) && plane.offset <= INT64_MAX)
+		return 0;
+	if (crop->x % p.hsub || crop->y % p.vsub)
 		return fail(-EOPNOTSUPP, "the crop begins at %u,%u, inside a "
 			    "sample of plane %u that covers %ux%u pixels",
 			    crop->x, crop->y, i, p.hsub, p.vsub);
-	out->fd = plane.fd;
-	out->pitch = plane.pitch;
-	out->rows = groups(crop->height, p.vsub);
-	out->columns = groups(crop->width, p.hsub);
-	out->channels = p.channels;
-	out->hsub = p.hsub;
 	return plane_crop(&plane, i, crop->y / p.vsub,
 			  (uint64_t)(crop->x / p.hsub) * group, &out->offset);
 }

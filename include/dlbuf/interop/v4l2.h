@@ -169,10 +169,10 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 		if (!dlbuf_format_find(code, DLBUF_MOD_LINEAR, DLBUF_CODE_V4L2, &info))
 			channels = info.v4l2_name;
 	}
-	for (; channels && *channels; channels++) {
-		yuv |= *channels == 'Y';
-		rgb |= *channels == 'G';
-		hsv |= *channels == 'H';
+	for (; channels && *channels && !yuv && !rgb && !hsv; channels++) {
+		yuv = *channels == 'Y';
+		rgb = *channels == 'G';
+		hsv = *channels == 'H';
 	}
 	if (colorspace) {
 		if (!ycbcr_enc)
