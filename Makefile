@@ -613,7 +613,10 @@ bench-media: lib $(O)/bench/camera
 	$(Q)$(media-cc) gcc -O2 -Wall -Wextra -Werror -Iinclude -o $(O)/bench/gstreamer bench/media/gstreamer.c $(lib-a) \
 		-ldl -lpthread $$($(media-cc) pkg-config --cflags --libs gstreamer-video-1.0 gstreamer-allocators-1.0 | \
 		sed 's/-I/-isystem /g')
-	$(Q)$(icount) --with media,opencv -- bench/media/run $(O)
+	$(Q)$(media-cc) gcc -O3 -fno-trapping-math -Wall -Wextra -Werror -Iinclude -o $(O)/bench/prepare bench/media/prepare.c \
+		$(lib-a) -ldl -lpthread -lyuv -lm
+	$(Q)$(icount) --with media,opencv -- sh -c 'bench/media/run $(O) && $(O)/bench/prepare && \
+		/usr/bin/python3 bench/media/prepare.py'
 
 # Icarus Verilog is the guest's.
 bench-vpi: $(O)/bench/vpi

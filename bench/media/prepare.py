@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""What people write today to make a model's input of a frame, in Python.
+
+    prepare.py
+
+The works of bench/media/prepare.c. Under -icount the figures are instructions.
+"""
+
+import os
+import statistics
+import time
+
+import cv2
+import numpy as np
+
+FRAMES = 3
+WARM_UP = 3
+cv2.setNumThreads(1)
+
+
+def figure(table, what, value):
+    """As record() of bench.h."""
+    print(f"  {what:<58} {value:12}  ({table})", flush=True)
+    path = os.environ.get("BENCH_FIGURES")
+    if path:
+        with open(path, "a") as f:
+            f.write(f"cpu: a model's input of {table}\ttoday\t{value}\t{what}\n")
+
+
+def measure(work):
+    # malloc() gives memory back to the kernel at first, and then keeps it.
+    for _ in range(WARM_UP):
+        work()
+    times = []
+    for _ in range(FRAMES):
+        begin = time.process_time_ns()
+        work()
+        times.append(time.process_time_ns() - begin)
+    return statistics.median(times)
+
+
+def letterboxed(rgb):
+    small = cv2.resize(rgb, (640, 360), interpolation=cv2.INTER_LINEAR)
+    return cv2.copyMakeBorder(small, 140, 140, 0, 0, cv2.BORDER_CONSTANT, value=(114, 114, 114))
+
+
+def main():
+    random = np.random.default_rng(1)
+    nv12 = random.integers(0, 256, (1620, 1920), dtype=np.uint8)
+    planes = nv12[:1080], nv12[1080:].reshape(540, 960, 2)
+    p010 = random.integers(0, 65536, (3240, 3840), dtype=np.uint16)
+
+    def opencv():
+        rgb = cv2.cvtColor(nv12, cv2.COLOR_YUV2RGB_NV12)
+        return cv2.dnn.blobFromImage(letterboxed(rgb), 1 / 255)
+
+    def opencv_numpy():
+        rgb = letterboxed(cv2.cvtColor(nv12, cv2.COLOR_YUV2RGB_NV12))
+        return np.ascontiguousarray(rgb.transpose(2, 0, 1)[None]).astype(np.float32) / 255
+
+    def planes_first():
+        y = cv2.resize(planes[0], (640, 360), interpolation=cv2.INTER_LINEAR)
+        uv = cv2.resize(planes[1], (320, 180), interpolation=cv2.INTER_LINEAR)
+        rgb = cv2.cvtColorTwoPlane(y, uv, cv2.COLOR_YUV2RGB_NV12)
+        rgb = cv2.copyMakeBorder(rgb, 140, 140, 0, 0, cv2.BORDER_CONSTANT, value=(114, 114, 114))
+        return cv2.dnn.blobFromImage(rgb, 1 / 255)
+
+    def stretched():
+        rgb = cv2.cvtColor(nv12, cv2.COLOR_YUV2RGB_NV12)
+        return cv2.dnn.blobFromImage(cv2.resize(rgb, (608, 342), interpolation=cv2.INTER_LINEAR), 1 / 255)
+
+    def as_bytes():
+        return letterboxed(cv2.cvtColor(nv12, cv2.COLOR_YUV2RGB_NV12))
+
+    def ten_bits():
+        rgb = cv2.cvtColor(cv2.convertScaleAbs(p010, alpha=1 / 256), cv2.COLOR_YUV2RGB_NV12)
+        return cv2.dnn.blobFromImage(letterboxed(rgb), 1 / 255)
+
+    small = "to 640x360 in 640x640"
+    whole = f"1920x1080, NV12, {small}, float32, NCHW"
+    figure(whole, "OpenCV: cvtColor, resize, copyMakeBorder, blobFromImage", measure(opencv))
+    figure(whole, "OpenCV, then NumPy: transposed, to floats", measure(opencv_numpy))
+    figure(whole, "OpenCV: the planes scaled first", measure(planes_first))
+    figure("1920x1080, NV12, to 608x342, float32, NCHW",
+           "OpenCV: cvtColor, resize, blobFromImage", measure(stretched))
+    figure(f"1920x1080, NV12, {small}, uint8, NHWC", "OpenCV: cvtColor, resize, copyMakeBorder", measure(as_bytes))
+    figure(f"3840x2160, P010, {small}, float32, NCHW",
+           "OpenCV: to bytes, cvtColor, resize, copyMakeBorder, blobFromImage", measure(ten_bits))
+
+
+main()
