@@ -271,10 +271,14 @@ BARS = [(191, 191, 191), (191, 191, 0), (0, 191, 191), (0, 191, 0), (191, 0, 191
 TOLERANCE = 3
 
 
-def bars(path, size, grey=""):
+def bars(path, size, grey="", letterbox="0"):
+    """The bars of vivid; letterbox: rows of the pad colour above and below."""
     width, height, step, rows = png(path)
     same("the size", f"{width}x{height}", size)
     same("bytes of a pixel", step, 1 if grey else 3)
+    pads = [rows[y][x] for n in [int(letterbox)] for y in [*range(n), *range(height - n, height)] for x in range(width * step)]
+    same("the letterbox", set(pads) - {114}, set())
+    height -= int(letterbox)
     for i, (r, g, b) in enumerate(BARS):
         # Rows near the bottom: there is text above.
         for y in height - 1, height - 2, height - 15:

@@ -143,7 +143,7 @@ int parse_number(const char *name, const char *s, unsigned long low,
 	return 0;
 }
 
-int parse_size(const char *s, unsigned long *width, unsigned long *height)
+int parse_size(const char *name, const char *s, unsigned long *width, unsigned long *height)
 {
 	unsigned long w, h;
 	char c;
@@ -156,8 +156,8 @@ int parse_size(const char *s, unsigned long *width, unsigned long *height)
 		*height = h;
 		return 0;
 	}
-	return fail(STATUS_USAGE, "--size is WxH, each 1 to 65536 pixels, 1280x720 for "
-		    "instance, not '%s'", s);
+	return fail(STATUS_USAGE, "%s is WxH, each 1 to 65536 pixels, 1280x720 for "
+		    "instance, not '%s'", name, s);
 }
 
 int bracket(int fd, uint64_t flags)

@@ -10,17 +10,19 @@
 #include "verify.h"
 
 struct command {
-	const char *node, *devices, *exporter, *png, *save;
+	const char *node, *devices, *exporter, *png, *save, *input;
 	/* One format and its V4L2 code, or all that the camera has. */
 	struct dlbuf_format_info format;
 	uint32_t code;
 	bool all;
 	int view;		/* -1: what shows most of a format */
 	unsigned long frames, width, height, buffers, timeout;
+	unsigned long input_width, input_height;
 	double rate;
 	bool moving, written, quiet;
 	struct json_to json;
 
+	struct outfile input_out;
 	struct outfile png_out, json_out;	/* png_out: of all formats, the page of pictures */
 };
 

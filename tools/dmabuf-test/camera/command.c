@@ -55,7 +55,14 @@ static int set_size(void *data, const char *s)
 {
 	struct command *cmd = data;
 
-	return parse_size(s, &cmd->width, &cmd->height);
+	return parse_size("--size", s, &cmd->width, &cmd->height);
+}
+
+static int set_input(void *data, const char *s)
+{
+	struct command *cmd = data;
+
+	return parse_size("--prepare", s, &cmd->input_width, &cmd->input_height);
 }
 
 #define TO(member) .to = offsetof(struct command, member)
@@ -87,6 +94,9 @@ static const struct opt options[] = {
 	  "the bytes of its buffer, CODE.png and CODE.raw;\n"
 	  "of all formats also a page of the pictures,\n"
 	  "index.html", OPT_TEXT, TO(save) },
+	{ 'i', "prepare", "WxH", "also make a model's input of this size of each frame,\n"
+	  "on each device that can, and compare those", OPT_CALL, .call = set_input },
+	{ 0, "input", "FILE", "save the last input as a picture", OPT_TEXT, TO(input) },
 	OPT_JSON(struct command, json),
 	{ 'q', "quiet", NULL, "no table, no progress: the exit status tells",
 	  TO(quiet) },
@@ -128,6 +138,10 @@ static int parse(struct command *cmd, int argc, char **argv)
 	if (cmd->all && cmd->png)
 		return fail(STATUS_USAGE, "--png is one picture; of all formats --save DIR "
 			    "makes a page");
+	if (cmd->input_width && cmd->all)
+		return fail(STATUS_USAGE, "--prepare is for one format");
+	if (cmd->input && !cmd->input_width)
+		return fail(STATUS_USAGE, "--input is the picture of --prepare WxH");
 	return cmd->code || cmd->all ? 0 : set_format(cmd, "NV12");
 }
 
@@ -152,6 +166,8 @@ static int open_files(struct command *cmd)
 			    strerror(errno));
 	if (cmd->png)
 		status = outfile_open(&cmd->png_out, cmd->png);
+	if (!status && cmd->input)
+		status = outfile_open(&cmd->input_out, cmd->input);
 	if (!status && cmd->save && cmd->all)
 		status = index_open(cmd);
 	if (!status && cmd->json.path)
@@ -177,10 +193,14 @@ static int write_files(struct command *cmd, const cJSON *json)
 
 	if (cmd->png_out.f)
 		status = outfile_flush(&cmd->png_out);
+	if (!status && cmd->input_out.f)
+		status = outfile_flush(&cmd->input_out);
 	if (!status && cmd->json.want)
 		status = write_json(cmd, json);
 	if (!status && cmd->png_out.f)
 		status = outfile_commit(&cmd->png_out);
+	if (!status && cmd->input_out.f)
+		status = outfile_commit(&cmd->input_out);
 	if (!status && cmd->json.path)
 		status = outfile_commit(&cmd->json_out);
 	return status;
@@ -194,6 +214,7 @@ static int run_one(struct command *cmd, struct verify *v)
 
 	v->format = cmd->format;
 	v->png = cmd->png ? &cmd->png_out : NULL;
+	v->input_png = cmd->input ? &cmd->input_out : NULL;
 	status = camera_take(cmd, cmd->code, v);
 	if (status)
 		return status;
@@ -238,6 +259,8 @@ static int run(struct command *cmd)
 		.timeout_ns = cmd->timeout * 1000000000ull,
 		.moving = cmd->moving,
 		.written = cmd->written,
+		.input_width = cmd->input_width,
+		.input_height = cmd->input_height,
 		.quiet = cmd->quiet,
 	};
 	int status = open_files(cmd);
@@ -251,6 +274,7 @@ static int run(struct command *cmd)
 	verify_close_devices(&v);
 	/* What was not committed disappears. */
 	outfile_abort(&cmd->png_out);
+	outfile_abort(&cmd->input_out);
 	outfile_abort(&cmd->json_out);
 	return status == STATUS_REFUSED ? STATUS_SYSTEM : status;
 }

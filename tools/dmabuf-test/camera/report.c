@@ -167,6 +167,35 @@ static void print_claims(const struct verify *v)
 	       v->fds_before, v->fds_after);
 }
 
+static void print_inputs(const struct report *r)
+{
+	const struct verify *v = r->verify;
+	const struct dlbuf_prepare_info *info = NULL;
+
+	for (uint32_t i = 0; i < v->ndevices; i++) {
+		const struct input *in = &v->devices[i].input;
+
+		if (!in->ns.n)
+			continue;
+		if (!info)
+			printf("  input    float32 [1, 3, %u, %u], letterboxed: the picture is %ux%u at "
+			       "%d,%d\n", v->input_height, v->input_width, in->info.scaled_width,
+			       in->info.scaled_height, in->info.left, in->info.top);
+		printf("           %s: %s a frame", v->devices[i].info.name,
+		       text_ns(median_ns(in->ns.ns, in->ns.n)).s);
+		if (info)
+			printf(", differs by %.1g of full scale at most", in->difference);
+		putchar('\n');
+		info = &in->info;
+	}
+	for (uint32_t i = 0; i < v->ndevices; i++)
+		if (*v->devices[i].input.refused)
+			printf("           %s prepares no input: %s\n", v->devices[i].info.name,
+			       v->devices[i].input.refused);
+	if (r->input)
+		printf("           %s\n", r->input);
+}
+
 void report_left_out(const struct verify *v)
 {
 	const char *text = "  without ", *absent = "";
@@ -200,6 +229,8 @@ void report_print(const struct report *r)
 	putchar('\n');
 	print_claims(r->verify);
 	report_left_out(r->verify);
+	if (r->verify->input_width)
+		print_inputs(r);
 	if (r->png)
 		printf("  picture  %s\n", r->png);
 }
@@ -310,6 +341,14 @@ static void put_device(cJSON *array, const struct verify *v,
 	put_series(o, "acquire", &d->acquire);
 	put_series(o, "release", &d->release);
 	put_series(o, "reduce", &d->reduce);
+	if (v->input_width) {
+		cJSON *input = cJSON_AddObjectToObject(o, "input");
+
+		put_series(input, "prepare", &d->input.ns);
+		put_number(input, "difference", d->input.difference);
+		if (*d->input.refused)
+			put_string(input, "refused", d->input.refused);
+	}
 	put_number(o, "cache_hits", d->stats.hits);
 	put_number(o, "cache_misses", d->stats.misses);
 	tensors = cJSON_AddArrayToObject(o, "tensors");
@@ -360,5 +399,7 @@ cJSON *report_json(const struct report *r)
 	put_number(o, "after", v->fds_after);
 	if (r->png)
 		put_string(root, "png", r->png);
+	if (r->input)
+		put_string(root, "input", r->input);
 	return root;
 }

@@ -10,6 +10,7 @@ struct report {
 	struct verify *verify;
 	const char *exporter;	/* NULL: the camera's own buffers */
 	const char *png;	/* the picture's path, or NULL */
+	const char *input;	/* the input's path, or NULL */
 	uint32_t asked_width, asked_height;
 	double asked_rate;	/* 0: none */
 };

@@ -120,6 +120,7 @@ struct report camera_report(const struct command *cmd, struct verify *v)
 		.verify = v,
 		.exporter = cmd->exporter,
 		.png = cmd->all ? NULL : cmd->png,
+		.input = cmd->input,
 		.asked_width = cmd->width,
 		.asked_height = cmd->height,
 		.asked_rate = cmd->rate,

@@ -49,21 +49,6 @@ int count_fds(void)
 	return n;
 }
 
-static int series_add(struct series *s, uint64_t ns)
-{
-	if (s->n == s->max) {
-		size_t max = s->max ? s->max * 2 : 64;
-		uint64_t *more = realloc(s->ns, max * sizeof(*more));
-
-		if (!more)
-			return fail(STATUS_SYSTEM, "no memory for the times");
-		s->ns = more;
-		s->max = max;
-	}
-	s->ns[s->n++] = ns;
-	return 0;
-}
-
 /* ---------------------------------------------------------------- devices */
 
 static struct dlbuf_device_stats stats_of(const struct device *d)
@@ -81,14 +66,15 @@ static void free_series(struct device *d)
 	free(d->acquire.ns);
 	free(d->release.ns);
 	free(d->reduce.ns);
+	input_free(&d->input);
 }
 
 static void close_device(struct device *d)
 {
 	if (d->reducer)
 		d->reducer->close(d->ctx);
-	dlbuf_device_close(d->dev);
 	free_series(d);
+	dlbuf_device_close(d->dev);
 	*d = (struct device){ 0 };
 }
 
@@ -396,7 +382,7 @@ void verify_reset(struct verify *v)
 	v->drawn = false;
 	v->done = v->elapsed_ns = 0;
 	v->granted = v->released = v->requeued = 0;
-	v->repeated = v->mismatched = v->filled = v->unwritten = 0;
+	v->repeated = v->mismatched = v->filled = v->unwritten = v->inputs_differ = 0;
 	memset(v->leases, 0, sizeof(v->leases));
 	v->status = 0;
 }
@@ -686,6 +672,10 @@ static int one_frame(struct verify *v, const struct dlbuf_frame *frame,
 		status = check_mapping(v, index, want);
 	for (uint32_t i = 0; !status && i < v->ndevices; i++)
 		compare(v, &v->devices[i], want, got[i]);
+	for (uint32_t i = 0; !status && v->input_width && i < v->ndevices; i++)
+		status = input_make(v, &v->devices[i], frame);
+	if (!status && v->input_width)
+		status = input_check(v);
 	for (uint32_t i = 0; i < v->ndevices; i++)
 		delete_planes(&planes[i]);
 	return status ? status : lease_status(v);
@@ -730,6 +720,12 @@ int verify_finish(struct verify *v)
 		d->stats = stats_of(d);
 		d->stats.hits -= d->before.hits;
 		d->stats.misses -= d->before.misses;
+		/* The times stay. */
+		dlbuf_prepare_destroy(d->input.plan);
+		d->input.plan = NULL;
+		if (d->input.out)
+			d->input.out->deleter(d->input.out);
+		d->input.out = NULL;
 		/* The camera's buffers will not come back. */
 		dlbuf_device_trim(d->dev, 0);
 	}
@@ -749,7 +745,8 @@ bool verify_good(const struct verify *v)
 	for (uint32_t i = 0; i < v->ndevices; i++)
 		if (v->devices[i].verified != v->frames)
 			return false;
-	return all_returned(v) && !(v->moving && v->repeated) && !v->unwritten;
+	return all_returned(v) && !(v->moving && v->repeated) && !v->unwritten &&
+	       !v->inputs_differ;
 }
 
 int verify_status(const struct verify *v)

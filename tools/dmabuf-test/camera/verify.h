@@ -10,18 +10,13 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "input.h"
 #include "picture.h"
 #include "reduce/reduce.h"
 #include "v4l2.h"
 
 #define MAX_DEVICES 8
 #define MAX_LEFT_OUT 32
-
-/* What a duration was, over and over; nanoseconds. */
-struct series {
-	uint64_t *ns;
-	size_t n, max;
-};
 
 struct device {
 	struct dlbuf_device *dev;
@@ -36,6 +31,7 @@ struct device {
 	uint64_t verified, mismatched;	/* frames */
 	uint64_t bytes_copied;
 	enum dlbuf_path path;		/* the worst of all tensors */
+	struct input input;		/* of --prepare */
 
 	/* The tensors of the last frame; dl's pointers lead into dims. */
 	uint32_t nplanes;
@@ -64,6 +60,9 @@ struct verify {
 	/* Of the last frame; NULL: none. */
 	struct outfile *png;
 	struct outfile *raw;		/* the reference as it is */
+	/* Of --prepare; 0: no inputs are made. */
+	uint32_t input_width, input_height;
+	struct outfile *input_png;	/* of the last frame; NULL: none */
 
 	struct device devices[MAX_DEVICES];
 	uint32_t ndevices, nopen;	/* those left out stay open, at the end */
@@ -85,6 +84,7 @@ struct verify {
 	uint64_t repeated;		/* frames like the one before */
 	uint64_t filled, unwritten;	/* frames; bytes of these */
 	uint64_t mismatched;		/* planes of a device, all told */
+	uint64_t inputs_differ;		/* inputs of a device, from the first device's */
 	struct checksum last[DLBUF_MAX_PLANES];	/* of the reference */
 	int fds_before, fds_after;
 
