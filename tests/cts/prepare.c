@@ -185,6 +185,33 @@ static void shared_lease(void *arg)
 	scene_close(&s);
 }
 
+/* Crops have their values from tests/unit/prepare.c; the frame is one. */
+static void crops_of_a_frame(void *arg)
+{
+	static const struct dlbuf_crop crops[] = { { .x = 0 }, { 5, 3, 20.5, 30 }, { 60, 0, 5, 5 } };
+	struct dlbuf_prepare_info infos[2] = { { .size = sizeof(infos[0]) } };
+	static float want[3 * SIDE * SIDE];
+	double x, y;
+	struct scene s;
+
+	scene_open(&s);
+	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, &s.out, 0, 0));
+	memcpy(want, s.data, sizeof(want));
+	memset(s.data, 0, sizeof(s.data));
+	CHECK_ERR(dlbuf_prepare_crops(s.plan, &s.frame, crops, 3, &s.out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_crops(s.plan, &s.frame, crops, 2, &s.out, 1, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_crops(s.plan, &s.frame, NULL, 1, &s.out, 0, 0, NULL), -EINVAL);
+	CHECK(s.data[0] == 0 && s.data[3 * SIDE * SIDE] == 0);
+	CHECK_EQ(s.fired, 1);
+	REQUIRE_OK(dlbuf_prepare_crops(s.plan, &s.frame, crops, 2, &s.out, 0, 0, infos));
+	CHECK_EQ(s.fired, 2);
+	CHECK(!memcmp(s.data, want, sizeof(want)));
+	CHECK(memcmp(s.data + 3 * SIDE * SIDE, want, sizeof(want)));
+	dlbuf_prepare_map(&infos[1], infos[1].left, infos[1].top, &x, &y);
+	CHECK(x == 5 && y == 3 && infos[0].scaled_height == 24 && infos[1].scaled_height == SIDE);
+	scene_close(&s);
+}
+
 void cts_cases_prepare(void)
 {
 	/* Other devices refuse a plan: tests/unit/prepare.c. */
@@ -192,6 +219,7 @@ void cts_cases_prepare(void)
 		return;
 	ktap_case("prepare/frame", frame_is_prepared, NULL);
 	ktap_case("prepare/into-dmabuf", into_a_dmabuf, NULL);
+	ktap_case("prepare/crops", crops_of_a_frame, NULL);
 	ktap_case("prepare/waits", waits_for_the_producer, NULL);
 	ktap_case("prepare/lease", shared_lease, NULL);
 }

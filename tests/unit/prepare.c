@@ -462,6 +462,7 @@ struct run {
 	const struct layout *l;
 	uint32_t w, h;
 	struct dlbuf_prepare_opts o;
+	bool crops;
 };
 
 /* Compares an image; returns how many values are wrong. The largest error is *worst. */
@@ -517,6 +518,37 @@ static int compare_image(const struct run *r, const struct dlbuf_prepare_info *i
 	return wrong;
 }
 
+/*
+ * The same crop by a plan of the whole picture, after it and before it: another size of all
+ * tables. out has 3 images.
+ */
+static int compare_crops(const struct run *r, const struct scene *s,
+			 const struct prepare_kernels *kernels,
+			 const struct dlbuf_prepare_info *info, struct plane_tensors *planes,
+			 DLManagedTensorVersioned *out, const char *image, size_t bytes)
+{
+	struct dlbuf_crop crops[3] = {
+		{ info->crop_x, info->crop_y, info->crop_width, info->crop_height },
+	};
+	struct dlbuf_prepare_info infos[3] = { { .size = sizeof(infos[0]) } };
+	struct dlbuf_prepare_opts o = r->o;
+	const char *data = out->dl_tensor.data;
+	struct dlbuf_prepare *plan;
+	int wrong;
+
+	crops[2] = crops[0];
+	o.crop_x = o.crop_y = o.crop_width = o.crop_height = 0;
+	if (!CHECK(!dlbuf_prepare_create(NULL, &s->frame, &o, &plan)))
+		return 1;
+	plan->kernels = kernels;
+	wrong = !CHECK(!dlbuf_prepare_tensor_crops(plan, planes->list, s->nplanes, crops, 3, out, 0, 0, infos)) ||
+		!CHECK(!memcmp(data, image, bytes) && !memcmp(data + 2 * bytes, image, bytes)) ||
+		!CHECK(!memcmp(&infos[0], info, sizeof(*info)) &&
+		       !memcmp(&infos[2], info, sizeof(*info)) && infos[1].crop_width == r->w);
+	dlbuf_prepare_destroy(plan);
+	return wrong;
+}
+
 /* Runs it by this processor's code and by that for every processor. */
 static int compare(const struct run *r, double *worst)
 {
@@ -539,9 +571,9 @@ static int compare(const struct run *r, double *worst)
 	for (int c = 0; c < n; c++)
 		scaled_make(&components[c], &s, c, &r->o, &info);
 	int64_t C = info.channels, H = info.height, W = info.width;
-	int64_t shape[4] = { 2, nhwc ? H : C, nhwc ? W : H, nhwc ? C : W };
+	int64_t shape[4] = { 3, nhwc ? H : C, nhwc ? W : H, nhwc ? C : W };
 	size_t image = C * H * W * (t.bits / 8);
-	char *data = malloc(2 * image);
+	char *data = malloc(3 * image), *first = malloc(image);
 	DLManagedTensorVersioned out = {
 		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION }, .deleter = ignore,
 		.dl_tensor = { .data = data, .device = { kDLCPU, 0 }, .ndim = 4, .dtype = t,
@@ -554,16 +586,20 @@ static int compare(const struct run *r, double *worst)
 			break;
 		if (plain)
 			plan->kernels = &prepare_kernels;
-		memset(data, 0x5a, 2 * image);
+		memset(data, 0x5a, 3 * image);
 		if (dlbuf_prepare_tensors(plan, planes.list, s.nplanes, &out, 1, 0)) {
 			ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
 			wrong = 1;
 		}
 		for (size_t i = 0; i < image && !wrong; i++)
-			wrong += data[i] != 0x5a;
+			wrong += data[i] != 0x5a || data[i + 2 * image] != 0x5a;
 		if (!wrong)
 			wrong = compare_image(r, &info, components, n, data + image, worst);
+		memcpy(first, data + image, image);
+		if (!wrong && r->crops)
+			wrong = compare_crops(r, &s, plan->kernels, &info, &planes, &out, first, image);
 	}
+	free(first);
 	free(data);
 	for (int c = 0; c < n; c++)
 		scaled_free(&components[c]);
@@ -586,7 +622,7 @@ TEST(formats_and_filters)
 				uint32_t odd = layouts[i].at[0].step != 2;
 				struct run r = { &layouts[i], sizes[k].w + odd, sizes[k].h + odd, {
 					.size = sizeof(r.o), .width = sizes[k].ow,
-					.height = sizes[k].oh, .filter = filter } };
+					.height = sizes[k].oh, .filter = filter }, false };
 
 				state = i * 1000 + filter * 10 + k;
 				CHECK(!compare(&r, &worst));
@@ -601,7 +637,7 @@ TEST(options)
 	double worst = 0;
 
 	for (uint32_t seed = 0; seed < 400; seed++) {
-		struct run r = { .o.size = sizeof(r.o) };
+		struct run r = { .o.size = sizeof(r.o), .crops = true };
 		struct dlbuf_prepare_opts *o = &r.o;
 
 		state = seed * 77777;
@@ -738,9 +774,81 @@ TEST(formats_that_are_refused)
 	}
 }
 
+/* A picture of 16x12 pixels in memory. */
+static uint8_t grey_pixels[12][16];
+static DLManagedTensorVersioned grey = {
+	.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+	.dl_tensor = { .data = grey_pixels, .ndim = 2, .device = { kDLCPU, 0 },
+		.dtype = { kDLUInt, 8, 1 }, .shape = (int64_t[]){ 12, 16 } },
+}, *grey_list[] = { &grey };
+static const struct dlbuf_frame grey_frame = { .size = sizeof(grey_frame), .width = 16,
+	.height = 12, .code = CC('G','R','E','Y'), .code_space = V4L2 };
+
+#define ALL { .x = 0 }
+
+TEST(crops_that_are_refused)
+{
+	static const struct {
+		const char *why;
+		struct dlbuf_crop crops[3];
+		int64_t index;
+		struct dlbuf_prepare_opts o;
+	} rows[] = {
+		{ "", { ALL, { 0, 0, 8, 8 }, { 15.5, 0, .5, 12 } }, 1, OPTS(.crop_x = 1, .crop_width = 4, .crop_height = 4) },
+		{ "crop 1: the crop of 8x8 at 8.5,0", { ALL, { 8.5, 0, 8, 8 } }, 0, OPTS() },
+		{ "crop 2: ", { ALL, { 8, 4, 8, 8 }, { 0, 0, 4, 0 } }, 0, OPTS() },
+		{ "crop 0: ", { { NAN, 0, 8, 8 } }, 0, OPTS() },
+		{ "crop 0: ", { { 0, -1, 8, 8 } }, 0, OPTS() },
+		{ "crop 2: image 4 of a tensor of 4", { ALL }, 2, OPTS() },
+		{ "crop 0: image -1", { ALL }, -1, OPTS() },
+		/* The shape of the result is the crop's. */
+		{ "crop 1: the tensor's images are 3 x 8 x 8", { { 0, 0, 8, 8 }, { 0, 0, 8, 4 } }, 0,
+		  { .size = sizeof(rows[0].o), .rule = DLBUF_SIZE_LONGEST, .longest = 8 } },
+	};
+	struct dlbuf_prepare_info infos[3] = { { .size = sizeof(infos[0]) } };
+	static float memory[4 * 192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 4, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 4, 3, 8, 8 } },
+	};
+	struct dlbuf_prepare *plan = NULL;
+
+	memset(grey_pixels, 1, sizeof(grey_pixels));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool fine = !*rows[i].why;
+		int ret;
+
+		memset(memory, 0, sizeof(memory));
+		dlbuf_prepare_destroy(plan);
+		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &rows[i].o, &plan));
+		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[i].crops, 3, &out,
+						 rows[i].index, 0, infos);
+		if (!CHECK(ret == (fine ? 0 : -EINVAL)) ||
+		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why) == dlbuf_last_error())))
+			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
+		for (size_t k = 0; k < ARRAY_SIZE(memory); k++)
+			CHECK(!memory[k] == (!fine || k < 192));
+	}
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, NULL, 1, &out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 0, &out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, NULL, 0, 0, NULL), -EINVAL);
+	infos[0].size = 0;
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, &out, 0, 0, infos), -EINVAL);
+	dlbuf_prepare_destroy(plan);
+}
+
 #ifdef CONFIG_FAULT_INJECTION
 TEST(no_memory)
 {
+	static const struct dlbuf_crop crops[] = { { 0, 0, 2, 2 }, ALL };
+	int64_t shape[] = { 2, 3, 8, 8 };
+	static float memory[2 * 192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 4, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = shape },
+	};
 	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
 		.code = CC('N','V','1','2'), .code_space = DRM };
 	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
@@ -754,9 +862,22 @@ TEST(no_memory)
 		fault_at(0);
 		CHECK(!ret || (ret == -ENOMEM && !plan));
 	} while (ret == -ENOMEM);
-	/* The plan, two tables of each axis of luma and of chroma, the rows. */
-	CHECK_EQ(n, 11);
+	/* The plan, the axes of luma and of chroma, the rows. */
+	CHECK_EQ(n, 7);
 	dlbuf_prepare_destroy(plan);
+	/* Of crops: a copy of the plan, two axes and rows; for the larger crop they grow. */
+	o.filter = DLBUF_FILTER_AREA;
+	n = 0;
+	do {
+		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &o, &plan));
+		fault_at(++n);
+		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL);
+		fault_at(0);
+		CHECK(!ret || ret == -ENOMEM);
+		CHECK(!dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL));
+		dlbuf_prepare_destroy(plan);
+	} while (ret == -ENOMEM);
+	CHECK_EQ(n, 8);
 }
 #endif
 
@@ -886,6 +1007,7 @@ TEST(tensors_that_are_refused)
 	from.dl_tensor.shape = (int64_t[]){ 12, 16, 3 };
 	from.dl_tensor.strides = (int64_t[]){ INT64_MAX / 2, 3, 1 };
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOVERFLOW);
+	from.dl_tensor.strides = NULL;
 	over.dl_tensor.data = NULL;
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
 	over.dl_tensor.shape = NULL;
