@@ -246,6 +246,21 @@ DLBUF_API int dlbuf_prepare_tensor_crops(struct dlbuf_prepare *plan,
 					 int64_t index, uint64_t deadline_ns,
 					 struct dlbuf_prepare_info infos[]);
 
+/*
+ * Finds tiles of width x height pixels (0: as many as the tensor has) that cover the plan's
+ * visible picture, row by row: for dlbuf_prepare_crops(), where small things must be seen.
+ * Neighbours share overlap_x columns or overlap_y rows, the last two of a row or column
+ * more: the last tile ends with the picture. Along an axis on which the picture is smaller
+ * than a tile there is one, of the picture's size.
+ *
+ * *n is the number of tiles. crops may be NULL, or has room for `room`. Does not block.
+ * -EINVAL  an argument is NULL; an overlap that is not less than the tile; 2^32 tiles or more
+ * -ENOSPC  more tiles than room; *n is set
+ */
+DLBUF_API int dlbuf_prepare_tiles(const struct dlbuf_prepare *plan, uint32_t width,
+				  uint32_t height, uint32_t overlap_x, uint32_t overlap_y,
+				  struct dlbuf_crop crops[], uint32_t room, uint32_t *n);
+
 /* Maps a place of the tensor to the visible picture of the frame; both in pixels. */
 static inline void dlbuf_prepare_map(const struct dlbuf_prepare_info *info, double x, double y,
 				     double *frame_x, double *frame_y)

@@ -453,6 +453,59 @@ void dlbuf_prepare_destroy(struct dlbuf_prepare *p)
 	free(p);
 }
 
+/* The places of tiles along an axis: all of one size, the last moved inside. */
+struct tiles {
+	uint64_t n, step, size, last;
+};
+
+static int find_tiles(const char *what, uint32_t length, uint32_t size, uint32_t overlap,
+		      struct tiles *t)
+{
+	if (overlap >= size)
+		return fail(-EINVAL, "tiles of %u pixels of %s cannot share %u", size, what, overlap);
+	*t = (struct tiles){ .n = 1, .step = size - overlap, .size = size < length ? size : length };
+	t->last = length - t->size;
+	t->n += (t->last + t->step - 1) / t->step;
+	return 0;
+}
+
+static double tile_at(const struct tiles *t, uint64_t i)
+{
+	return (double)(i * t->step < t->last ? i * t->step : t->last);
+}
+
+int dlbuf_prepare_tiles(const struct dlbuf_prepare *plan, uint32_t width, uint32_t height,
+			uint32_t overlap_x, uint32_t overlap_y, struct dlbuf_crop crops[],
+			uint32_t room, uint32_t *n)
+{
+	struct tiles x, y;
+	bool odd;
+	int ret;
+
+	if (!plan || !n)
+		return fail(-EINVAL, "plan or n is NULL");
+	odd = plan->info.turn % 2;
+	width = width ? width : odd ? plan->info.height : plan->info.width;
+	height = height ? height : odd ? plan->info.width : plan->info.height;
+	ret = find_tiles("width", plan->source.width, width, overlap_x, &x);
+	if (!ret)
+		ret = find_tiles("height", plan->source.height, height, overlap_y, &y);
+	if (ret)
+		return ret;
+	if (x.n * y.n > UINT32_MAX)
+		return fail(-EINVAL, "%llu x %llu tiles are too many", (unsigned long long)x.n,
+			    (unsigned long long)y.n);
+	*n = (uint32_t)(x.n * y.n);
+	if (!crops)
+		return 0;
+	if (*n > room)
+		return fail(-ENOSPC, "%u tiles, and the array has room for %u", *n, room);
+	for (uint32_t i = 0; i < *n; i++)
+		crops[i] = (struct dlbuf_crop){ tile_at(&x, i % x.n), tile_at(&y, i / x.n),
+			(double)x.size, (double)y.size };
+	return 0;
+}
+
 int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan, struct dlbuf_prepare_info *info)
 {
 	if (!plan || !info)

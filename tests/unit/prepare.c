@@ -838,6 +838,71 @@ TEST(crops_that_are_refused)
 	dlbuf_prepare_destroy(plan);
 }
 
+/* Every pixel is in a tile, each tile inside, and each shares enough with one before it. */
+TEST(tiles_cover_the_picture)
+{
+	static const struct {
+		uint32_t w, h, tile_w, tile_h, over_x, over_y, turn, n;
+		int ret;
+	} rows[] = {
+		{ 100, 60, 32, 32, 8, 4, 0, 4 * 2, 0 }, { 100, 60, 33, 60, 32, 59, 0, 68, 0 },
+		{ 16, 12, 0, 0, 0, 0, 0, 2 * 2, 0 }, { 16, 12, 0, 6, 1, 0, 1, 3 * 2, 0 },
+		{ 16, 12, 40, 5, 3, 1, 0, 3, 0 }, { 15, 12, 15, 12, 3, 11, 0, 1, 0 },
+		{ 17, 1, 16, 16, 0, 0, 0, 2, 0 }, { 16, 12, 8, 8, 8, 0, 0, 0, -EINVAL },
+		{ 16, 12, 8, 8, 0, 9, 0, 0, -EINVAL },
+		{ 70000, 70000, 8, 8, 7, 7, 0, 0, -EINVAL },
+	};
+	struct dlbuf_crop crops[80];
+	struct dlbuf_prepare *plan;
+	uint32_t n;
+
+	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
+		struct dlbuf_prepare_opts o = OPTS(.turn = rows[r].turn);
+		uint32_t w = rows[r].w, h = rows[r].h, tw = rows[r].tile_w, th = rows[r].tile_h;
+		struct dlbuf_frame f = grey_frame;
+		static uint8_t seen[100][100];
+
+		f.width = w;
+		f.height = h;
+		o.width = rows[r].turn ? 6 : 8;
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+		if (!CHECK(dlbuf_prepare_tiles(plan, tw, th, rows[r].over_x, rows[r].over_y, crops,
+					       ARRAY_SIZE(crops), &n) == rows[r].ret) || rows[r].ret) {
+			dlbuf_prepare_destroy(plan);
+			continue;
+		}
+		CHECK_EQ(n, rows[r].n);
+		tw = tw ? tw : 8;
+		th = th ? th : rows[r].turn ? 6 : 8;
+		memset(seen, 0, sizeof(seen));
+		for (uint32_t i = 0; i < n; i++) {
+			const struct dlbuf_crop *c = &crops[i];
+			bool left = !c->x, top = !c->y;
+
+			CHECK(c->width == fmin(tw, w) && c->height == fmin(th, h));
+			REQUIRE(c->x >= 0 && c->y >= 0 && c->x + c->width <= w && c->y + c->height <= h);
+			for (uint32_t k = 0; k < i; k++) {
+				left |= crops[k].y == c->y && crops[k].x < c->x &&
+					crops[k].x + crops[k].width >= c->x + rows[r].over_x;
+				top |= crops[k].x == c->x && crops[k].y < c->y &&
+					crops[k].y + crops[k].height >= c->y + rows[r].over_y;
+			}
+			CHECK(left && top);
+			for (uint32_t y = 0; y < c->height; y++)
+				memset(&seen[(int)c->y + y][(int)c->x], 1, (size_t)c->width);
+		}
+		for (uint32_t y = 0; y < h; y++)
+			CHECK(!memchr(seen[y], 0, w));
+		n = 0;
+		CHECK(!dlbuf_prepare_tiles(plan, tw, th, rows[r].over_x, rows[r].over_y, NULL, 0, &n));
+		CHECK_EQ(n, rows[r].n);
+		CHECK_ERR(dlbuf_prepare_tiles(plan, tw, th, rows[r].over_x, rows[r].over_y, crops,
+					      n - 1, &n), -ENOSPC);
+		dlbuf_prepare_destroy(plan);
+	}
+	CHECK_ERR(dlbuf_prepare_tiles(NULL, 1, 1, 0, 0, NULL, 0, &n), -EINVAL);
+}
+
 #ifdef CONFIG_FAULT_INJECTION
 TEST(no_memory)
 {
