@@ -211,6 +211,18 @@ DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
 				    DLManagedTensorVersioned *out, int64_t index,
 				    uint64_t deadline_ns);
 
+/*
+ * The same without a plan: the device keeps the last four that were made so, until it is
+ * closed, and each thread has its own. For programs with more kinds of frames and options, and
+ * for other crops in each frame, plans are cheaper. info may be NULL.
+ * -EINVAL      dev or frame is NULL
+ * -EOPNOTSUPP  as for dlbuf_prepare_create()
+ * and the errors of dlbuf_prepare_create() and dlbuf_prepare_frame().
+ */
+DLBUF_API int dlbuf_prepare(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+			    const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
+			    int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info);
+
 /* A part of the visible picture, as in struct dlbuf_prepare_opts. All 0: all of it. */
 struct dlbuf_crop {
 	double x, y, width, height;

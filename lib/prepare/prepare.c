@@ -350,15 +350,20 @@ int dlbuf_prepare_tensor_crops(struct dlbuf_prepare *p, DLManagedTensorVersioned
 	return prepare_planes(p, planes, n, &b, deadline_ns);
 }
 
+static bool same_kind(const struct dlbuf_frame *f, const struct dlbuf_frame *like)
+{
+	return f->width == like->width && f->height == like->height && f->code == like->code &&
+		f->code_space == like->code_space && f->modifier == like->modifier &&
+		!memcmp(&f->crop, &like->crop, sizeof(f->crop)) &&
+		!memcmp(&f->colour, &like->colour, sizeof(f->colour));
+}
+
 /* A plan is for frames of one kind. */
 static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f)
 {
 	const struct dlbuf_frame *like = &p->like;
 
-	if (f->width == like->width && f->height == like->height && f->code == like->code &&
-	    f->code_space == like->code_space && f->modifier == like->modifier &&
-	    !memcmp(&f->crop, &like->crop, sizeof(f->crop)) &&
-	    !memcmp(&f->colour, &like->colour, sizeof(f->colour)))
+	if (same_kind(f, like))
 		return 0;
 	return fail(-EINVAL, "the plan is for %ux%u pixels of %s, and the frame differs in size, "
 		    "format, crop or colour: it is %ux%u pixels of %s", like->width, like->height,
@@ -406,6 +411,80 @@ int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame
 	const struct batch one = { .n = 1, .out = out, .index = index };
 
 	return prepare_batch(p, frame, &one, deadline_ns);
+}
+
+#define SAME(a, b, first, last)								\
+	!memcmp(&(a)->first, &(b)->first, offsetof(struct dlbuf_prepare_opts, last) +		\
+		sizeof((a)->last) - offsetof(struct dlbuf_prepare_opts, first))
+
+/* Without the bytes that are no fields. */
+static bool same_opts(const struct dlbuf_prepare_opts *a, const struct dlbuf_prepare_opts *b)
+{
+	return SAME(a, b, crop_x, reserved) && SAME(a, b, scale, colour);
+}
+
+/* Puts back a plan of the device, or one more. */
+static void keep(struct dlbuf_device *dev, struct dlbuf_prepare *p)
+{
+	void *none = NULL;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(dev->plans); i++, none = NULL)
+		if (__atomic_compare_exchange_n(&dev->plans[i], &none, p, false, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED))
+			return;
+	i = __atomic_fetch_add(&dev->next_plan, 1, __ATOMIC_RELAXED) % ARRAY_SIZE(dev->plans);
+	dlbuf_prepare_destroy(__atomic_exchange_n(&dev->plans[i], p, __ATOMIC_ACQ_REL));
+}
+
+/* Takes a plan out, so that no other thread uses it. */
+static struct dlbuf_prepare *take(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+				  const struct dlbuf_prepare_opts *o)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(dev->plans); i++) {
+		struct dlbuf_prepare *p =
+			__atomic_exchange_n(&dev->plans[i], NULL, __ATOMIC_ACQUIRE);
+
+		if (p && same_kind(f, &p->like) && same_opts(o, &p->opts))
+			return p;
+		if (p)
+			keep(dev, p);
+	}
+	return NULL;
+}
+
+static void drop(void *plan)
+{
+	dlbuf_prepare_destroy(plan);
+}
+
+int dlbuf_prepare(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+		  const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
+		  int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info)
+{
+	const struct batch one = { .n = 1, .infos = info, .out = out, .index = index };
+	struct dlbuf_prepare_opts o;
+	struct dlbuf_frame f;
+	struct dlbuf_prepare *p;
+	int ret = device_check(dev);
+
+	if (!ret && !frame)
+		return fail(-EINVAL, "the frame is NULL");
+	if (!ret)
+		ret = OPTS_GET(&o, opts, "dlbuf_prepare_opts");
+	if (!ret)
+		ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (ret)
+		return ret;
+	p = take(dev, &f, &o);
+	if (!p)
+		ret = dlbuf_prepare_create(dev, &f, &o, &p);
+	if (ret)
+		return ret;
+	__atomic_store_n(&dev->plan_drop, drop, __ATOMIC_RELAXED);
+	ret = prepare_batch(p, frame, &one, deadline_ns);
+	keep(dev, p);
+	return ret;
 }
 
 int dlbuf_prepare_crops(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,

@@ -6,8 +6,8 @@
 
 #include <dlbuf/prepare.h>
 
+#include "import/backend.h"
 #include "prepare/prepare.h"
-
 #include "system/internal.h"
 #include "system/sys.h"
 #define CC DLBUF_FOURCC
@@ -901,6 +901,65 @@ TEST(tiles_cover_the_picture)
 		dlbuf_prepare_destroy(plan);
 	}
 	CHECK_ERR(dlbuf_prepare_tiles(NULL, 1, 1, 0, 0, NULL, 0, &n), -EINVAL);
+}
+
+/* Without a plan: no fd of the frame is a dma-buf, so that the calls fail, with a plan. */
+static int no_dmabuf(struct dlbuf_device *dev, uint32_t width)
+{
+	static float memory[192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
+	};
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_frame f = grey_frame;
+
+	f.width = width;
+	f.nplanes = 1;
+	f.planes[0].pitch = width;
+	f.planes[0].fd = -1;
+	return dlbuf_prepare(dev, &f, &o, &out, 0, 0, NULL);
+}
+
+static void *many(void *dev)
+{
+	for (uint32_t i = 0; i < 200; i++)
+		CHECK_ERR(no_dmabuf(dev, 16 + i % 6), -EBADF);
+	return NULL;
+}
+
+TEST(plans_that_a_device_keeps)
+{
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_device *dev;
+	pthread_t threads[2];
+	void *plans[4];
+	int status;
+
+	REQUIRE(!dlbuf_device_open("cpu", NULL, &dev));
+	for (uint32_t i = 0; i < 4; i++)
+		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
+	memcpy(plans, dev->plans, sizeof(plans));
+	for (uint32_t i = 4; i--;)
+		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
+	for (int i = 0; i < 4; i++)
+		CHECK(dev->plans[i] && dev->plans[i] == plans[i]);
+	/* A fifth kind takes the place of one. */
+	CHECK_ERR(no_dmabuf(dev, 20), -EBADF);
+	status = 0;
+	for (int i = 0; i < 4; i++)
+		status += dev->plans[i] == plans[i];
+	CHECK_EQ(status, 3);
+	CHECK_ERR(dlbuf_prepare(NULL, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare(dev, NULL, &o, NULL, 0, 0, NULL), -EINVAL);
+	o.filter = 99;
+	CHECK_ERR(dlbuf_prepare(dev, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
+	for (int i = 0; i < 2; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, many, dev));
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	dlbuf_device_close(dev);
 }
 
 #ifdef CONFIG_FAULT_INJECTION
