@@ -49,9 +49,15 @@ static double sinc(double x)
 	return x < 1e-9 ? 1 : sin_pi(x) / (3.14159265358979323846 * x);
 }
 
-void *prepare_alloc(size_t bytes)
+int prepare_grow(void **memory, size_t *room, size_t bytes)
 {
-	return fault_hit() ? NULL : aligned_alloc(32, (bytes + 31) & ~(size_t)31);
+	if (bytes <= *room)
+		return 0;
+	free(*memory);
+	bytes = (bytes + 31) & ~(size_t)31;
+	*memory = fault_hit() ? NULL : aligned_alloc(32, bytes);
+	*room = *memory ? bytes : 0;
+	return *memory ? 0 : fail(-ENOMEM, "no memory for %zu bytes of a plan", bytes);
 }
 
 static double kernel(enum dlbuf_filter filter, double x)
@@ -157,11 +163,15 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 		if (w.end - w.begin > taps)
 			taps = w.end - w.begin;
 	}
-	*out = (struct axis){ .n = n, .taps = taps, .low = high, .high = low };
-	out->first = prepare_alloc(padded * sizeof(*out->first));
-	out->weights = prepare_alloc((size_t)padded * taps * sizeof(*out->weights));
-	if (!out->first || !out->weights)
-		return fail(-ENOMEM, "no memory for the weights of %u samples", n * taps);
+	if (prepare_grow(&out->memory, &out->room,
+			 (size_t)padded * (1 + taps) * sizeof(*out->weights)))
+		return -ENOMEM;
+	out->n = n;
+	out->taps = taps;
+	out->low = high;
+	out->high = low;
+	out->first = out->memory;
+	out->weights = (float *)(out->first + padded);
 	for (uint32_t i = 0; i < padded; i++) {
 		double sum = 0;
 		int64_t first;

@@ -22,6 +22,8 @@ struct axis {
 	uint32_t low, high;	/* the samples that the outputs read: [low, high) */
 	int32_t *first;		/* [n rounded up to 8] */
 	float *weights;		/* [taps][n rounded up to 8] */
+	void *memory;		/* first and weights are in it */
+	size_t room;		/* its bytes */
 };
 
 /* Places of a component's samples in their plane. */
@@ -79,6 +81,8 @@ struct prepare_kernels;
 
 struct dlbuf_prepare {
 	struct dlbuf_device *dev;
+	struct dlbuf_prepare_opts opts;
+	struct dlbuf_prepare *crops;	/* a copy, with the geometry of a crop after the other */
 	struct dlbuf_frame like;	/* its planes and fences are not used */
 	struct dlbuf_prepare_info info;
 	struct source source;
@@ -106,6 +110,7 @@ struct dlbuf_prepare {
 	void *converted;
 	int32_t *places[3];			/* of each component: the first value of a window */
 	void *scratch;
+	size_t room;			/* its bytes */
 	const struct prepare_kernels *kernels;
 };
 
@@ -118,8 +123,17 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 void prepare_site(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		  double *x, double *y);
 
-/* Aligned for vectors; free() it. NULL: no memory. */
-void *prepare_alloc(size_t bytes);
+/* Makes *memory larger, aligned for vectors; what is in it is lost. free() it. -ENOMEM. */
+int prepare_grow(void **memory, size_t *room, size_t bytes);
+
+/*
+ * The geometry of a plan, again for another crop: where the picture is, checked against the
+ * options; then the tables and rows that prepare_rows() needs. The plan's copy has them:
+ * prepare_crops() makes it at first.
+ */
+int prepare_crops(struct dlbuf_prepare *p);
+int prepare_crop(struct dlbuf_prepare *p, const struct dlbuf_crop *crop);
+int prepare_tables(struct dlbuf_prepare *p);
 
 /* libm's, which the library does not link. */
 double prepare_floor(double x);
@@ -132,7 +146,7 @@ double prepare_round(double x);		/* half to even */
 int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t all,
 		 uint32_t begin, uint32_t n, uint32_t low, uint32_t high, struct axis *out);
 
-/* Allocates the rows that prepare_rows() needs. -ENOMEM. */
+/* Finds the rows that prepare_rows() needs. -ENOMEM. */
 int prepare_scratch(struct dlbuf_prepare *p);
 
 /* An image of the tensor in memory: its first byte, and the steps in it. */

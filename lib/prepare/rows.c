@@ -51,7 +51,6 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	struct ring *r = &p->rings[plane];
 	uint32_t begin = UINT32_MAX, end = 0;
 	bool narrow = s->sample == SAMPLE_U8 && !s->floats;
-	uint64_t outputs = 0;
 
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
@@ -65,7 +64,6 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 		end = last + 1 > end ? last + 1 : end;
 		r->axis = c->fine;
 		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2 && c->step <= 3;
-		outputs += x->n;
 	}
 	if (!end)
 		return;
@@ -75,7 +73,6 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	r->bytes = (size_t)r->n * (s->floats ? 4 : value_bytes(s->sample));
 	r->bytes = (r->bytes + 32 + 31) & ~(size_t)31;
 	r->direct = narrow;
-	(void)outputs;
 }
 
 static size_t aligned(size_t n)
@@ -99,9 +96,8 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	taps = aligned(taps * sizeof(*p->window));
 	widest = aligned((widest + 8) * sizeof(float));
 	total += widest + 10 * row + 2 * taps;
-	p->scratch = prepare_alloc(total);
-	if (!p->scratch)
-		return fail(-ENOMEM, "no memory for %zu bytes of rows", total);
+	if (prepare_grow(&p->scratch, &p->room, total))
+		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
 	memset(p->scratch, 0, total);
 	at = p->scratch;

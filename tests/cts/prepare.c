@@ -185,6 +185,64 @@ static void shared_lease(void *arg)
 	scene_close(&s);
 }
 
+/* Crops have their values from tests/unit/prepare.c; the frame is one. */
+static void crops_of_a_frame(void *arg)
+{
+	static const struct dlbuf_crop crops[] = { { .x = 0 }, { 5, 3, 20.5, 30 }, { 60, 0, 5, 5 } };
+	struct dlbuf_prepare_info infos[2] = { { .size = sizeof(infos[0]) } };
+	static float want[3 * SIDE * SIDE];
+	double x, y;
+	struct scene s;
+
+	scene_open(&s);
+	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, &s.out, 0, 0));
+	memcpy(want, s.data, sizeof(want));
+	memset(s.data, 0, sizeof(s.data));
+	CHECK_ERR(dlbuf_prepare_crops(s.plan, &s.frame, crops, 3, &s.out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_crops(s.plan, &s.frame, crops, 2, &s.out, 1, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_crops(s.plan, &s.frame, NULL, 1, &s.out, 0, 0, NULL), -EINVAL);
+	CHECK(s.data[0] == 0 && s.data[3 * SIDE * SIDE] == 0);
+	CHECK_EQ(s.fired, 1);
+	REQUIRE_OK(dlbuf_prepare_crops(s.plan, &s.frame, crops, 2, &s.out, 0, 0, infos));
+	CHECK_EQ(s.fired, 2);
+	CHECK(!memcmp(s.data, want, sizeof(want)));
+	CHECK(memcmp(s.data + 3 * SIDE * SIDE, want, sizeof(want)));
+	dlbuf_prepare_map(&infos[1], infos[1].left, infos[1].top, &x, &y);
+	CHECK(x == 5 && y == 3 && infos[0].scaled_height == 24 && infos[1].scaled_height == SIDE);
+	scene_close(&s);
+}
+
+/* The same without a plan, by one that the device keeps. */
+static void without_a_plan(void *arg)
+{
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = SIDE, .height = SIDE,
+		   .fit = DLBUF_FIT_LETTERBOX, .pad = { 114, 114, 114 });
+	DLBUF_INFO(dlbuf_prepare_info, info);
+	static float want[3 * SIDE * SIDE];
+	struct dlbuf_frame other;
+	struct scene s;
+
+	scene_open(&s);
+	REQUIRE_OK(dlbuf_prepare_frame(s.plan, &s.frame, &s.out, 0, 0));
+	memcpy(want, s.data, sizeof(want));
+	for (int i = 0; i < 2; i++) {
+		memset(s.data, 0, sizeof(s.data));
+		REQUIRE_OK(dlbuf_prepare(s.dev, &s.frame, &opts, &s.out, i, 0, &info));
+		CHECK(!memcmp(s.data + i * 3 * SIDE * SIDE, want, sizeof(want)));
+		CHECK(info.scaled_height == 24 && info.top == 4);
+	}
+	opts.pad[0] = 0;
+	REQUIRE_OK(dlbuf_prepare(s.dev, &s.frame, &opts, &s.out, 0, 0, NULL));
+	CHECK(s.data[0] == 0);
+	CHECK_EQ(s.fired, 4);
+	CHECK_ERR(dlbuf_prepare(NULL, &s.frame, &opts, &s.out, 0, 0, NULL), -EINVAL);
+	other = s.frame;
+	other.code = DLBUF_FOURCC('M', 'J', 'P', 'G');
+	CHECK_ERR(dlbuf_prepare(s.dev, &other, &opts, &s.out, 0, 0, NULL), -EOPNOTSUPP);
+	CHECK_EQ(s.fired, 4);
+	scene_close(&s);
+}
+
 void cts_cases_prepare(void)
 {
 	/* Other devices refuse a plan: tests/unit/prepare.c. */
@@ -192,6 +250,8 @@ void cts_cases_prepare(void)
 		return;
 	ktap_case("prepare/frame", frame_is_prepared, NULL);
 	ktap_case("prepare/into-dmabuf", into_a_dmabuf, NULL);
+	ktap_case("prepare/crops", crops_of_a_frame, NULL);
+	ktap_case("prepare/without-plan", without_a_plan, NULL);
 	ktap_case("prepare/waits", waits_for_the_producer, NULL);
 	ktap_case("prepare/lease", shared_lease, NULL);
 }
