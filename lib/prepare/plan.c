@@ -372,7 +372,7 @@ static int plan_init(const struct dlbuf_frame *f, const struct dlbuf_prepare_opt
 	if (ret)
 		return ret;
 	find_values(o, p);
-	return prepare_scratch(p);
+	return p->dev && p->dev->backend->program_load ? prepare_load(p) : prepare_scratch(p);
 }
 
 int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
@@ -385,7 +385,9 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 
 	if (!frame || !plan)
 		return fail(-EINVAL, "frame or plan is NULL");
-	if (dev && dev->dl.device_type != kDLCPU)
+	if (dev && device_check(dev))
+		return -ESTALE;
+	if (dev && dev->dl.device_type != kDLCPU && !dev->backend->program_load)
 		return fail(-EOPNOTSUPP, "device %s cannot prepare frames, the CPU can", dev->name);
 	ret = OPTS_GET(&o, opts, "dlbuf_prepare_opts");
 	if (!ret)
@@ -396,6 +398,8 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 	if (!p)
 		return fail(-ENOMEM, "no memory for a plan");
 	p->dev = dev;
+	if (dev)
+		device_ref(dev);
 	p->kernels = prepare_choose();
 	ret = plan_init(&f, &o, p);
 	if (ret) {
@@ -417,6 +421,12 @@ void dlbuf_prepare_destroy(struct dlbuf_prepare *p)
 		free(p->y[i].weights);
 	}
 	free(p->scratch);
+	/* In a child of fork() they are the parent's. */
+	if (p->dev && !device_inherited(p->dev)) {
+		if (p->program)
+			p->dev->backend->program_drop(p->program);
+		device_unref(p->dev);
+	}
 	free(p);
 }
 

@@ -7,6 +7,7 @@
 #include <dlbuf/sync.h>
 #include <dlbuf/tensor.h>
 
+#include "../access/lease.h"
 #include "../frame/frame.h"
 #include "../import/backend.h"
 #include "../system/internal.h"
@@ -23,6 +24,14 @@ static bool on_cpu(const DLTensor *t)
 {
 	return t->device.device_type == kDLCPU || t->device.device_type == kDLCUDAHost ||
 		t->device.device_type == kDLROCMHost;
+}
+
+static int check_device(const struct dlbuf_prepare *p, const DLTensor *t, const char *what)
+{
+	if (p->program ? t->device.device_type == p->dev->dl.device_type : on_cpu(t))
+		return 0;
+	return fail(-EOPNOTSUPP, "%s is on device %d of DLPack, the plan runs on %s", what,
+		    t->device.device_type, p->program ? p->dev->name : "the CPU");
 }
 
 static int check_shape(const struct dlbuf_prepare *p, const DLTensor *t, int64_t index,
@@ -93,9 +102,9 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	t = &out->dl_tensor;
 	if (out->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
 		return fail(-EACCES, "the tensor is read-only");
-	if (!on_cpu(t))
-		return fail(-EOPNOTSUPP, "the tensor is on device %d of DLPack, the plan writes "
-			    "from the CPU", t->device.device_type);
+	ret = check_device(p, t, "the tensor");
+	if (ret)
+		return ret;
 	if (memcmp(&t->dtype, &dtypes[p->store], sizeof(t->dtype)))
 		return fail(-EOPNOTSUPP, "the tensor's dtype is %u:%u:%u, the plan's %u:%u:%u",
 			    t->dtype.code, t->dtype.bits, t->dtype.lanes, dtypes[p->store].code,
@@ -184,9 +193,8 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return fail(-EPROTO, "plane %u is of DLPack %u, this library has %d", i,
 			    dl->version.major, DLPACK_MAJOR_VERSION);
 	t = &dl->dl_tensor;
-	if (!on_cpu(t))
-		return fail(-EOPNOTSUPP, "plane %u is on device %d of DLPack, the plan reads on "
-			    "the CPU", i, t->device.device_type);
+	if (check_device(p, t, "a plane"))
+		return -EOPNOTSUPP;
 	if (t->dtype.code != s->format->type || t->dtype.bits != s->format->bits ||
 	    t->dtype.lanes != 1)
 		return fail(-EOPNOTSUPP, "plane %u of %s has dtype %u:%u:%u, not %u:%u:1", i, name,
@@ -236,6 +244,8 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = find_plane(p, planes[i], i, &px);
+	if (!ret && p->program)
+		return prepare_run(p, planes, n, px.planes, px.pitches, out, image, deadline_ns);
 	if (!ret)
 		ret = check_overlap(p, px.planes, px.pitches, image);
 	for (uint32_t i = 0; i <= n && !ret; i++) {
@@ -305,16 +315,22 @@ int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame
 		ret = find_image(p, out, index, &image);
 	if (ret)
 		return ret;
-	/* The lease fires below, when the pixels were read and not when an import failed. */
-	f.release = NULL;
-	f.lease = NULL;
+	/* A failure must not call it. A shared lease has a user until the pixels were read. */
+	if (!f.lease)
+		f.release = NULL;
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
 	if (ret)
 		return ret;
 	ret = run(p, tensors, n, out, &image, deadline_ns);
+	if (!ret) {
+		struct lease *lease = container_of(tensors[0], struct tensor, versioned)->lease;
+
+		if (!f.lease) {
+			lease->release = frame->release;
+			lease->data = frame->release_data;
+		}
+	}
 	while (n--)
 		tensors[n]->deleter(tensors[n]);
-	if (!ret && frame->release)
-		frame->release(frame->release_data);
 	return ret;
 }
