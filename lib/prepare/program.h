@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plan for a device: one block of 32-bit words that the kernels of all devices read, and
- * one run of it. device.c packs it; backends/vulkan/prepare.comp is a kernel, and has the
- * same struct.
+ * one run of it. device.c packs it. A backend's prepare.comp is a kernel, and has the same
+ * struct.
  */
 #ifndef DLBUF_LIB_PREPARE_PROGRAM_H
 #define DLBUF_LIB_PREPARE_PROGRAM_H

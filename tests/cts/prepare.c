@@ -11,7 +11,9 @@
 
 #include <dlbuf/prepare.h>
 
+#include "import/backend.h"
 #include "system/internal.h"
+#include "system/sys.h"
 
 #include "cts.h"
 
@@ -112,6 +114,29 @@ static bool is_prepared(struct scene *s, int64_t index)
 	return worst < 2e-5;
 }
 
+int cts_prepare_small(struct dlbuf_device *dev, int fd)
+{
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 8, .height = 8, .dtype = { kDLUInt, 8, 1 });
+	struct dlbuf_frame f = PICTURE(W, 16, DLBUF_FOURCC('G', 'R', 'E', 'Y'), DLBUF_CODE_V4L2, 1,
+				       .planes = { { .fd = fd, .pitch = W } });
+	DLTensor layout = { .ndim = 3, .dtype = { kDLUInt, 8, 1 }, .byte_offset = 4096,
+		.shape = (int64_t[]){ 3, 8, 8 } };
+	DLManagedTensorVersioned *out = NULL;
+	struct dlbuf_prepare *plan = NULL;
+	int ret;
+
+	if (!dev->backend->program_load && dev->dl.device_type != kDLCPU)
+		return 1;
+	ret = dlbuf_prepare_create(dev, &f, &opts, &plan);
+	if (!ret)
+		ret = dlbuf_import(dev, fd, &layout, NULL, &out);
+	if (!ret)
+		ret = dlbuf_prepare_frame(plan, &f, out, 0, 0);
+	dlbuf_prepare_destroy(plan);
+	cts_delete(out);
+	return ret;
+}
+
 static void frame_is_prepared(void *arg)
 {
 	DLTensor *t;
@@ -151,7 +176,7 @@ static void frame_is_prepared(void *arg)
 	other.planes[0].fd = STDIN_FILENO;
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, s.out, 0, 0), -EBADF);
 	other = s.frame;
-	other.planes[0].offset = PITCH * H;
+	other.planes[0].offset = PITCH * H + cts_more;
 	CHECK_ERR(dlbuf_prepare_frame(s.plan, &other, s.out, 0, 0), -ERANGE);
 	if (strcmp(cts_access->backend, "cpu")) {
 		/* The CPU trusts fields of DLPack. */
@@ -306,12 +331,12 @@ static const DLDataType types[] = {
 	{ kDLFloat, 32, 1 },
 };
 
-static uint32_t state;
+static uint32_t seed;
 
 static uint32_t pick(uint32_t n)
 {
-	state = state * 1664525 + 1013904223;
-	return (state >> 16) % n;
+	seed = seed * 1664525 + 1013904223;
+	return (seed >> 16) % n;
 }
 
 /* An element, and the distance that is allowed from it. */
@@ -345,7 +370,7 @@ struct trial {
 	char text[160];
 };
 
-/* All formats, types and filters; the rest by chance. */
+/* The rest by chance. */
 static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filter)
 {
 	bool nhwc = pick(2), apart = pick(3) == 0;
@@ -397,9 +422,10 @@ static void values(void *arg)
 	struct dlbuf_device *dev = cts_open();
 	char *want = malloc(MOST), *got = malloc(MOST);
 	int fd = cts_alloc("udmabuf", MOST), out_fd = cts_alloc("udmabuf", MOST);
-	const uint32_t rounds = ARRAY_SIZE(formats) * ARRAY_SIZE(types) * 6;
+	/* Each format with each filter twice, of two types. */
+	const uint32_t rounds = ARRAY_SIZE(formats) * 6 * 2;
 
-	state = 1;
+	seed = 1;
 	cts_pattern(got, 1 << 16, 3);
 	cts_poke(fd, 0, got, 1 << 16);
 	for (uint32_t i = 0; i < rounds; i++) {
@@ -409,7 +435,7 @@ static void values(void *arg)
 		double worst = 0, a, b, near;
 		size_t n;
 
-		make_trial(&t, i / 30, i / 6 % 5, i % 6);
+		make_trial(&t, i / 12, i % ARRAY_SIZE(types), i % 6);
 		t.frame.planes[0].fd = fd;
 		REQUIRE(t.bytes + t.layout.byte_offset <= MOST);
 		memset(want, 0xa5, t.bytes);
@@ -464,6 +490,42 @@ static void refused(void *arg)
 	dlbuf_device_close(dev);
 }
 
+#ifdef CONFIG_FAULT_INJECTION
+/* The first load makes the device's shader; when this has worked once, the others follow. */
+static void every_call(void *arg)
+{
+	struct dlbuf_device *dev = cts_open();
+	int fd = cts_alloc("udmabuf", 8192), ret;
+	unsigned long n = 0, calls = ~0ul, failed = 0;
+	unsigned int fds = 0;
+
+	dlbuf_log_set(NULL, NULL, DLBUF_LOG_NONE);
+	while (++n <= calls) {
+		fault_at(n);
+		ret = cts_prepare_small(dev, fd);
+		if (!ret && calls == ~0ul) {
+			fault_at(0);
+			REQUIRE_OK(cts_prepare_small(dev, fd));
+			calls = fault_count();
+			n = 0;
+		}
+		fault_at(0);
+		CHECK(!ret || (ret < 0 && dlbuf_last_error()[0]));
+		failed += ret < 0;
+		cts_settle();
+		if (fds && !CHECK_EQ(cts_count_fds(), fds))
+			ktap_note(NULL, 0, "after the failure of call %lu of %lu: %d, %s", n, calls,
+				  ret, dlbuf_last_error());
+		if (!n)
+			fds = cts_count_fds();
+	}
+	ktap_note(NULL, 0, "%lu calls, %lu failures", calls, failed);
+	CHECK(failed > 20);
+	dlbuf_device_close(dev);
+	close(fd);
+}
+#endif
+
 void cts_cases_prepare(void)
 {
 	static const bool early = true;
@@ -480,4 +542,7 @@ void cts_cases_prepare(void)
 	ktap_case("prepare/early", waits_for_the_producer, (void *)&early);
 	ktap_case("prepare/values", values, NULL);
 	ktap_case("prepare/refused", refused, NULL);
+#ifdef CONFIG_FAULT_INJECTION
+	ktap_case("fault/prepare", every_call, NULL);
+#endif
 }
