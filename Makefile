@@ -222,7 +222,8 @@ rooms := system dmabuf import access tensor alloc frame prepare capture socket
 rooms-of-devices := backends/vulkan bridge queue backends
 lib-src-all := $(wildcard $(rooms:%=lib/%/*.c) lib/queue/*.c lib/bridge/*.c lib/backends/*/*.c udmabuf/*.c)
 lib-src-off := $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)) \
-	$(if $(CONFIG_PART_ALLOC),,lib/capture/pool.c) $(if $(CONFIG_PART_PREPARE),,lib/prepare/%) $(if $(CONFIG_QUEUE),,lib/queue/%) \
+	$(if $(CONFIG_PART_ALLOC),,lib/capture/pool.c) $(if $(CONFIG_PART_PREPARE),,lib/prepare/%) \
+	$(if $(CONFIG_PREPARE_VULKAN),,lib/backends/vulkan/prepare.c) $(if $(CONFIG_QUEUE),,lib/queue/%) \
 	$(no-backends:%=lib/backends/%/%) $(no-exporters:%=udmabuf/%.c) \
 	$(if $(CONFIG_BACKEND_VULKAN),lib/bridge/absent.c,$(filter-out lib/bridge/absent.c,$(wildcard lib/bridge/*.c)))
 lib-src-y := $(filter-out $(lib-src-off),$(lib-src-all))
@@ -329,6 +330,14 @@ $(O)/%.spv.h: %.comp
 	@mkdir -p $(@D)
 	$(call say,GLSL,$<)
 	$(Q)$(GLSLANG) -V --quiet --target-env vulkan1.1 --vn $(notdir $*)_spv -o $@ $<
+
+# The library's is small, and without names.
+$(O)/lib/%.spv.h: lib/%.comp
+	@mkdir -p $(@D)
+	$(call say,GLSL,$<)
+	$(Q)$(GLSLANG) -V --quiet -g0 -Os --target-env vulkan1.1 --vn $(notdir $*)_spv -o $@ $<
+$(O)/lib/backends/vulkan/prepare.o: $(O)/lib/backends/vulkan/prepare.spv.h
+$(O)/lib/backends/vulkan/prepare.o: private cflags-lib := -iquote $(O)/lib/backends/vulkan
 
 # The template of a page of HTML, as a string of C.
 $(O)/%.html.h: %.html

@@ -22,6 +22,8 @@
 #include "import.h"
 
 struct detile;
+struct program;
+struct program_run;
 
 /* One of several accesses that begin or end together. */
 struct bracket {
@@ -229,6 +231,23 @@ struct backend {
 	 */
 	int (*modifiers)(struct dlbuf_device *dev, const struct detile *d,
 			 modifier_fn fn, void *data);
+
+	/*
+	 * Loads a program of `bytes` bytes (prepare/program.h), which is borrowed. -EOPNOTSUPP: the device cannot
+	 * run it. Optional, with the two below: without them the device prepares no frames.
+	 */
+	int (*program_load)(struct dlbuf_device *dev, const struct program *p, size_t bytes,
+			    void **program);
+
+	/*
+	 * Runs it after `fence`, as for acquire(), with the imports acquired and released in
+	 * the same work. *done is a new sync_file of it, or -1 if it is complete: a device
+	 * that cannot make a sync_file waits. After a failure nothing runs.
+	 */
+	int (*program_run)(void *program, const struct program_run *run, int fence, int *done);
+
+	/* The core runs it no more; runs may not be complete. Does not wait. */
+	void (*program_drop)(void *program);
 };
 
 /* Declares the table of a backend. */

@@ -315,7 +315,9 @@ int prepare_tables(struct dlbuf_prepare *p)
 		ret = find_axes(o->filter, i->crop_y, i->crop_height,
 				odd ? i->scaled_width : i->scaled_height, p->top, p->height,
 				fine ? fine->vsub : 0, y, p->y);
-	return ret ? ret : prepare_scratch(p);
+	if (ret)
+		return ret;
+	return p->dev && p->dev->backend->program_load ? prepare_load(p) : prepare_scratch(p);
 }
 
 static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
@@ -419,7 +421,9 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 
 	if (!frame || !plan)
 		return fail(-EINVAL, "frame or plan is NULL");
-	if (dev && dev->dl.device_type != kDLCPU)
+	if (dev && device_check(dev))
+		return -ESTALE;
+	if (dev && dev->dl.device_type != kDLCPU && !dev->backend->program_load)
 		return fail(-EOPNOTSUPP, "device %s cannot prepare frames, the CPU can", dev->name);
 	ret = OPTS_GET(&o, opts, "dlbuf_prepare_opts");
 	if (!ret)
@@ -430,6 +434,8 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 	if (!p)
 		return fail(-ENOMEM, "no memory for a plan");
 	p->dev = dev;
+	if (dev)
+		device_ref(dev);
 	p->kernels = prepare_choose();
 	ret = plan_init(&f, &o, p);
 	if (ret) {
@@ -450,6 +456,12 @@ void dlbuf_prepare_destroy(struct dlbuf_prepare *p)
 		free(p->y[i].memory);
 	}
 	free(p->scratch);
+	/* In a child of fork() they are the parent's. */
+	if (p->dev && !device_inherited(p->dev)) {
+		if (p->program)
+			p->dev->backend->program_drop(p->program);
+		device_unref(p->dev);
+	}
 	free(p);
 }
 

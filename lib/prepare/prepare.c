@@ -8,6 +8,7 @@
 #include <dlbuf/sync.h>
 #include <dlbuf/tensor.h>
 
+#include "../access/lease.h"
 #include "../frame/frame.h"
 #include "../import/backend.h"
 #include "../system/internal.h"
@@ -24,6 +25,14 @@ static bool on_cpu(const DLTensor *t)
 {
 	return t->device.device_type == kDLCPU || t->device.device_type == kDLCUDAHost ||
 		t->device.device_type == kDLROCMHost;
+}
+
+static int check_device(const struct dlbuf_prepare *p, const DLTensor *t, const char *what)
+{
+	if (p->program ? t->device.device_type == p->dev->dl.device_type : on_cpu(t))
+		return 0;
+	return fail(-EOPNOTSUPP, "%s is on device %d of DLPack, the plan runs on %s", what,
+		    t->device.device_type, p->program ? p->dev->name : "the CPU");
 }
 
 static int check_shape(const struct dlbuf_prepare *p, const DLTensor *t, int64_t index,
@@ -92,9 +101,9 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	t = &out->dl_tensor;
 	if (out->flags & DLPACK_FLAG_BITMASK_READ_ONLY)
 		return fail(-EACCES, "the tensor is read-only");
-	if (!on_cpu(t))
-		return fail(-EOPNOTSUPP, "the tensor is on device %d of DLPack, the plan writes "
-			    "from the CPU", t->device.device_type);
+	ret = check_device(p, t, "the tensor");
+	if (ret)
+		return ret;
 	if (memcmp(&t->dtype, &dtypes[p->store], sizeof(t->dtype)))
 		return fail(-EOPNOTSUPP, "the tensor's dtype is %u:%u:%u, the plan's %u:%u:%u",
 			    t->dtype.code, t->dtype.bits, t->dtype.lanes, dtypes[p->store].code,
@@ -183,9 +192,8 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return fail(-EPROTO, "plane %u is of DLPack %u, this library has %d", i,
 			    dl->version.major, DLPACK_MAJOR_VERSION);
 	t = &dl->dl_tensor;
-	if (!on_cpu(t))
-		return fail(-EOPNOTSUPP, "plane %u is on device %d of DLPack, the plan reads on "
-			    "the CPU", i, t->device.device_type);
+	if (check_device(p, t, "a plane"))
+		return -EOPNOTSUPP;
 	if (t->dtype.code != s->format->type || t->dtype.bits != s->format->bits ||
 	    t->dtype.lanes != 1)
 		return fail(-EOPNOTSUPP, "plane %u of %s has dtype %u:%u:%u, not %u:%u:1", i, name,
@@ -251,7 +259,7 @@ static int find_crop(struct dlbuf_prepare *p, const struct batch *b, uint32_t i,
 	return ret;
 }
 
-/* Checks all images before one is written. The first info has the size of all. */
+/* Checks all images before one is written. The first info has the size of all. px NULL: a device looks. */
 static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const struct pixels *px)
 {
 	struct image image;
@@ -259,7 +267,7 @@ static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const str
 
 	for (uint32_t i = 0; i < b->n && !ret; i++) {
 		ret = find_crop(p, b, i, &image);
-		if (!ret)
+		if (!ret && px)
 			ret = check_overlap(p, px->planes, px->pitches, &image);
 		if (!ret && b->infos) {
 			size_t size = b->infos->size;
@@ -284,7 +292,12 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = find_plane(p, planes[i], i, &px);
 	if (!ret)
-		ret = check_batch(c, b, &px);
+		ret = check_batch(c, b, p->program ? NULL : &px);
+	if (!ret && p->program) {
+		ret = find_image(p, b->out, b->index, &image);
+		return ret ? ret : prepare_run(p, planes, n, px.planes, px.pitches, b->out, &image,
+					       deadline_ns);
+	}
 	for (uint32_t i = 0; i <= n && !ret; i++) {
 		ret = begin(i < n ? planes[i] : b->out, i < n ? DLBUF_READ : DLBUF_WRITE,
 			    deadline_ns);
@@ -305,8 +318,11 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 	return ret;
 }
 
-static int check_arguments(const struct batch *b)
+static int check_arguments(const struct dlbuf_prepare *p, const struct batch *b)
 {
+	if (p && p->program && b->crops)
+		return fail(-EOPNOTSUPP, "device %s prepares no crops of a frame, the CPU does",
+			    p->dev->name);
 	if (!b->out)
 		return fail(-EINVAL, "the tensor is NULL");
 	if (!b->n)
@@ -317,7 +333,7 @@ static int check_arguments(const struct batch *b)
 static int prepare_planes(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
 			  uint32_t n, const struct batch *b, uint64_t deadline_ns)
 {
-	int ret = check_arguments(b);
+	int ret = check_arguments(p, b);
 
 	if (ret)
 		return ret;
@@ -377,7 +393,7 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
 	uint32_t n = 0;
-	int ret = check_arguments(b);
+	int ret = check_arguments(p, b);
 
 	if (ret)
 		return ret;
@@ -391,17 +407,23 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 		ret = check_kind(p, &f);
 	if (ret)
 		return ret;
-	/* The lease fires below, when the pixels were read and not when an import failed. */
-	f.release = NULL;
-	f.lease = NULL;
+	/* A failure must not call it. A shared lease has a user until the pixels were read. */
+	if (!f.lease)
+		f.release = NULL;
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
 	if (ret)
 		return ret;
 	ret = run(p, tensors, n, b, deadline_ns);
+	if (!ret) {
+		struct lease *lease = container_of(tensors[0], struct tensor, versioned)->lease;
+
+		if (!f.lease) {
+			lease->release = frame->release;
+			lease->data = frame->release_data;
+		}
+	}
 	while (n--)
 		tensors[n]->deleter(tensors[n]);
-	if (!ret && frame->release)
-		frame->release(frame->release_data);
 	return ret;
 }
 

@@ -83,6 +83,7 @@ struct dlbuf_prepare {
 	struct dlbuf_device *dev;
 	struct dlbuf_prepare_opts opts;
 	struct dlbuf_prepare *crops;	/* a copy, with the geometry of a crop after the other */
+	void *program;			/* of the device; NULL: the CPU runs the plan */
 	struct dlbuf_frame like;	/* its planes and fences are not used */
 	struct dlbuf_prepare_info info;
 	struct source source;
@@ -158,6 +159,12 @@ struct image {
 /* Runs a plan on the CPU. planes are those of the visible picture. */
 void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int64_t pitches[],
 		 const struct image *image);
+
+/* device.c: loads the program, and runs it for planes that are at data. */
+int prepare_load(struct dlbuf_prepare *p);
+int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
+		const void *const data[], const int64_t pitches[], DLManagedTensorVersioned *out,
+		const struct image *image, uint64_t deadline_ns);
 
 /*
  * The code for one kind of processor. Rows of floats are aligned to 32 bytes, and have room

@@ -64,6 +64,12 @@ extern bool cts_computes;
 extern uint32_t cts_more;
 void cts_stand_in(void);
 
+/*
+ * prepare.c: prepares a frame in the dma-buf into another part of it, of 8192 bytes. 1: the
+ * device has no preparation.
+ */
+int cts_prepare_small(struct dlbuf_device *dev, int fd);
+
 /* Opens it; a failure fails the case. */
 struct dlbuf_device *cts_open(void);
 

@@ -115,6 +115,8 @@ static void lost(void *arg)
 			words("lost");
 			CHECK_EQ(use(path, t), -EIO);
 			CHECK_EQ(use(path, t), -EIO);
+			ret = cts_prepare_small(dev, fd);
+			CHECK(ret == 1 || said(path, ret) == -EIO);
 		}
 		cts_delete(t);
 		dlbuf_device_close(dev);

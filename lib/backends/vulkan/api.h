@@ -76,7 +76,24 @@
 	X(DEVICE, SignalSemaphore, OPTIONAL)				\
 	X(DEVICE, SignalSemaphoreKHR, OPTIONAL)				\
 	X(DEVICE, QueueSubmit, NEEDED)					\
-	X(DEVICE, QueueWaitIdle, NEEDED)
+	X(DEVICE, QueueWaitIdle, NEEDED)				\
+	X(DEVICE, CreateShaderModule, OPTIONAL)				\
+	X(DEVICE, DestroyShaderModule, OPTIONAL)			\
+	X(DEVICE, CreateDescriptorSetLayout, OPTIONAL)			\
+	X(DEVICE, DestroyDescriptorSetLayout, OPTIONAL)			\
+	X(DEVICE, CreatePipelineLayout, OPTIONAL)			\
+	X(DEVICE, DestroyPipelineLayout, OPTIONAL)			\
+	X(DEVICE, CreateComputePipelines, OPTIONAL)			\
+	X(DEVICE, DestroyPipeline, OPTIONAL)				\
+	X(DEVICE, CreateDescriptorPool, OPTIONAL)			\
+	X(DEVICE, DestroyDescriptorPool, OPTIONAL)			\
+	X(DEVICE, AllocateDescriptorSets, OPTIONAL)			\
+	X(DEVICE, UpdateDescriptorSets, OPTIONAL)			\
+	X(DEVICE, MapMemory, OPTIONAL)					\
+	X(DEVICE, CmdBindPipeline, OPTIONAL)				\
+	X(DEVICE, CmdBindDescriptorSets, OPTIONAL)			\
+	X(DEVICE, CmdPushConstants, OPTIONAL)				\
+	X(DEVICE, CmdDispatch, OPTIONAL)
 
 enum vulkan_level {
 	VULKAN_LOADER,

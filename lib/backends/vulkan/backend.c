@@ -344,6 +344,7 @@ static void vulkan_close(struct dlbuf_device *base)
 		vk->DeviceWaitIdle(dev->handle);
 	vulkan_jobs_finish(dev, &dev->together);
 	vulkan_jobs_free(dev);
+	vulkan_shader_free(dev);
 	vk->DestroyCommandPool(dev->handle, dev->pool, NULL);
 	if (!dev->base.wrapped) {
 		vk->DestroyDevice(dev->handle, NULL);
@@ -372,4 +373,9 @@ const struct backend vulkan_backend = {
 	.can_detile = vulkan_can_detile,
 	.detile = vulkan_detile,
 	.modifiers = vulkan_modifiers,
+#ifdef CONFIG_PREPARE_VULKAN
+	.program_load = vulkan_program_load,
+	.program_run = vulkan_program_run,
+	.program_drop = vulkan_program_drop,
+#endif
 };

@@ -290,6 +290,7 @@ int vulkan_import_buffer(struct import *imp)
 	imp->data = &vi->buffer;
 	imp->opaque = true;
 	pthread_mutex_lock(&dev->lock);
+	vi->serial = ++dev->serial;
 	vi->next = dev->imports;
 	vi->prev = &dev->imports;
 	if (vi->next)

@@ -51,7 +51,7 @@ void vulkan_transfer(struct vulkan_device *dev, VkCommandBuffer cmd, bool acquir
 		     uint32_t n, const VkImageMemoryBarrier *images, uint32_t nimages)
 {
 	const VkAccessFlags writes = VK_ACCESS_MEMORY_WRITE_BIT |
-				     VK_ACCESS_TRANSFER_WRITE_BIT;
+				     VK_ACCESS_TRANSFER_WRITE_BIT | VK_ACCESS_SHADER_WRITE_BIT;
 	const uint32_t own = dev->physical.family;
 	VkBufferMemoryBarrier list[MAX_BRACKETS];
 
@@ -134,6 +134,9 @@ static void job_recycle(struct vulkan_device *dev, struct vulkan_job *job)
 {
 	vulkan_copy_free(dev, job->copy);
 	job->copy = NULL;
+	if (job->binding)
+		vulkan_binding_put(job->binding);
+	job->binding = NULL;
 	if (VULKAN_RESULT(&dev->instance.vk, ResetFences, dev->handle, 1,
 			  &job->done) != VK_SUCCESS) {
 		vulkan_job_destroy(dev, job);

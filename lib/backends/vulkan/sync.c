@@ -108,6 +108,7 @@ struct work {
 	VkQueue queue;
 	VkCommandBuffer cmd;
 	struct vulkan_copy *copy;	/* taken on success, or NULL */
+	struct vulkan_binding *binding;	/* the same */
 	bool ends;			/* the end of accesses: after a failure the queue is idle */
 };
 
@@ -119,7 +120,7 @@ static int run(const struct work *w, int in, int *out)
 {
 	struct vulkan_import *vi = vulkan_import(w->brackets->imp);
 	struct vulkan_device *dev = vulkan_device(vi->base.dev);
-	struct vulkan_job **list = w->n > 1 ? &dev->together : &vi->jobs;
+	struct vulkan_job **list = w->n > 1 || w->binding ? &dev->together : &vi->jobs;
 	struct vulkan_job *job = NULL;
 	bool submitted = false;
 	int ret;
@@ -143,6 +144,7 @@ static int run(const struct work *w, int in, int *out)
 			job->imports[i] = vulkan_import(w->brackets[i].imp);
 		job->nimports = w->n;
 		job->copy = w->copy;
+		job->binding = w->binding;
 		vulkan_job_put(dev, list, job);
 		return 0;
 	}
@@ -263,5 +265,24 @@ int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 	 */
 	if (!ret)
 		vulkan_jobs_reap(dev, &vi->jobs);
+	return ret;
+}
+
+int vulkan_submit_binding(const struct bracket *brackets, uint32_t n,
+			  struct vulkan_binding *binding, VkCommandBuffer cmd, int fence,
+			  int *done)
+{
+	struct vulkan_device *dev = vulkan_device(brackets->imp->dev);
+	const struct work w = {
+		.brackets = brackets, .n = n, .queue = dev->queue, .cmd = cmd,
+		.binding = binding,
+	};
+	int ret = run(&w, fence, done);
+
+	if (ret) {
+		pthread_mutex_lock(&dev->lock);
+		vulkan_binding_put(binding);
+		pthread_mutex_unlock(&dev->lock);
+	}
 	return ret;
 }

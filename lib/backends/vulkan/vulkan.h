@@ -80,6 +80,14 @@ struct vulkan_copy {
 	} images[DLBUF_MAX_PLANES];
 };
 
+/* prepare.c: the shader of a device, and what one run of it uses. */
+struct vulkan_shader {
+	VkDescriptorSetLayout set_layout;	/* NULL: no program has been loaded */
+	VkPipelineLayout layout;
+	VkPipeline pipeline;
+};
+struct vulkan_binding;
+
 /*
  * A running submit. The fence `done` is signalled at its end. The submit waits for the
  * semaphore `wait`, which has the payload of a sync_file, and signals the semaphore
@@ -91,6 +99,7 @@ struct vulkan_job {
 	VkSemaphore wait, signal;
 	VkQueue queue;
 	struct vulkan_copy *copy;	/* or NULL */
+	struct vulkan_binding *binding;	/* or NULL */
 	struct vulkan_job *next;
 	/* Imports of a submit for several. They are compared only, and may be freed. */
 	struct vulkan_import *imports[MAX_BRACKETS];
@@ -118,6 +127,8 @@ struct vulkan_device {
 	struct vulkan_job *free_jobs;	/* to use again */
 	struct vulkan_job *together;	/* running submits for several imports */
 	struct vulkan_import *imports;	/* all imports of the device */
+	uint64_t serial;		/* of the newest of them */
+	struct vulkan_shader shader;
 };
 
 struct vulkan_import {
@@ -131,6 +142,7 @@ struct vulkan_import {
 	/* Under dev->lock. */
 	struct vulkan_job *jobs;	/* running submits for this import alone */
 	struct vulkan_import *next, **prev;	/* in the device's list */
+	uint64_t serial;		/* no other import of the device had it */
 };
 
 static inline struct vulkan_device *vulkan_device(struct dlbuf_device *dev)
@@ -330,6 +342,33 @@ void vulkan_copy_free(struct vulkan_device *dev, struct vulkan_copy *copy);
 typedef void (*record_fn)(VkCommandBuffer cmd, uint32_t i, void *data);
 int vulkan_submit_copy(struct vulkan_import *vi, struct vulkan_copy *copy,
 		       record_fn fn, void *data, int fence, int *done);
+
+/*
+ * The same with commands that read and write several imports. binding is taken: after the
+ * submit, or a failure, vulkan_binding_put() gets it.
+ */
+int vulkan_submit_binding(const struct bracket *brackets, uint32_t n,
+			  struct vulkan_binding *binding, VkCommandBuffer cmd, int fence,
+			  int *done);
+
+/* prepare.c: functions of struct backend, and under dev->lock the end of a submit. */
+int vulkan_program_load(struct dlbuf_device *dev, const struct program *p, size_t bytes,
+			void **program);
+int vulkan_program_run(void *program, const struct program_run *run, int fence, int *done);
+void vulkan_program_drop(void *program);
+#ifdef CONFIG_PREPARE_VULKAN
+void vulkan_binding_put(struct vulkan_binding *binding);
+void vulkan_shader_free(struct vulkan_device *dev);
+#else
+static inline void vulkan_binding_put(struct vulkan_binding *binding)
+{
+	(void)binding;
+}
+static inline void vulkan_shader_free(struct vulkan_device *dev)
+{
+	(void)dev;
+}
+#endif
 
 /*
  * Waits for the running submits of an import, which has no open access, and frees its

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT
+/* Plans that a device runs by itself: packs them, and puts a run between acquire and release. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../dmabuf/buffer.h"
+#include "../system/internal.h"
+#include "../tensor/sync.h"
+#include "prepare.h"
+#include "program.h"
+
+/* ---- packing */
+
+static uint32_t axis_words(const struct axis *a)
+{
+	return a->n ? 2 + a->n * (a->taps + 1) : 0;
+}
+
+static void pack_axis(struct program *g, uint32_t at, const struct axis *a)
+{
+	uint32_t padded = (a->n + 7) & ~7u, *to = g->tables + at;
+
+	*to++ = a->taps;
+	*to++ = a->n;
+	memcpy(to, a->first, a->n * sizeof(*to));
+	for (uint32_t k = 0; k < a->taps; k++)
+		memcpy(to + (size_t)(k + 1) * a->n, a->weights + (size_t)k * padded,
+		       a->n * sizeof(*to));
+}
+
+static void pack(const struct dlbuf_prepare *p, struct program *g)
+{
+	const struct source *s = &p->source;
+	const struct axis *const axes[] = { &p->x[0], &p->x[1], &p->y[0], &p->y[1] };
+	bool odd = p->info.turn % 2;
+	uint32_t at[5] = { 0 };
+
+	*g = (struct program){
+		.bits = s->sample == SAMPLE_U8 ? 8 : 16, .shift = s->shift,
+		.ncomponents = s->ncomponents, .nout = p->nout,
+		.store = p->store, .zero_point = p->zero_point,
+		.width = p->info.width, .height = p->info.height,
+		.left = p->info.left > 0 ? p->info.left : 0,
+		.top = p->info.top > 0 ? p->info.top : 0,
+		.across = odd ? p->height : p->width, .down = odd ? p->width : p->height,
+		.turned = odd, .back_x = p->back_x, .back_y = p->back_y,
+	};
+	for (uint32_t i = 0; i < ARRAY_SIZE(axes); i++) {
+		if (axes[i]->n)
+			pack_axis(g, at[i], axes[i]);
+		at[i + 1] = at[i] + axis_words(axes[i]);
+	}
+	for (uint32_t i = 0; i < s->ncomponents; i++) {
+		const struct component *c = &s->components[i];
+
+		g->components[i].first = c->first;
+		g->components[i].step = c->step;
+		g->components[i].x = at[c->fine];
+		g->components[i].y = at[2 + c->fine];
+	}
+	memcpy(g->matrix, p->values.matrix, sizeof(g->matrix));
+	memcpy(g->low, p->values.low, sizeof(g->low));
+	memcpy(g->high, p->values.high, sizeof(g->high));
+	memcpy(g->pad, p->pad, sizeof(g->pad));
+}
+
+int prepare_load(struct dlbuf_prepare *p)
+{
+	const struct source *s = &p->source;
+	uint64_t bytes = sizeof(struct program);
+	struct program *g;
+	int ret;
+
+	if (s->mosaic || s->sample >= SAMPLE_F16)
+		return fail(-EOPNOTSUPP, "device %s prepares no %s, the CPU does", p->dev->name,
+			    s->mosaic ? "mosaics" : "frames of floats");
+	for (int i = 0; i < 2; i++) {
+		if ((uint64_t)p->x[i].taps * p->y[i].taps > PROGRAM_TAPS)
+			return fail(-EOPNOTSUPP, "a value is made of %u x %u samples, device %s "
+				    "makes it of %u at most", p->x[i].taps, p->y[i].taps,
+				    p->dev->name, PROGRAM_TAPS);
+		bytes += 4 * ((uint64_t)axis_words(&p->x[i]) + axis_words(&p->y[i]));
+	}
+	g = sys_calloc(1, bytes);
+	if (!g)
+		return fail(-ENOMEM, "no memory for a program of %llu bytes",
+			    (unsigned long long)bytes);
+	pack(p, g);
+	ret = p->dev->backend->program_load(p->dev, g, bytes, &p->program);
+	free(g);
+	return ret;
+}
+
+/* ---- runs */
+
+/* A step in bytes; of a single one anything may be said. */
+static int64_t step_of(int64_t step, uint32_t n, int64_t bytes)
+{
+	return n > 1 ? step * bytes : 0;
+}
+
+/* Extends low..high by n steps. */
+static void span(int64_t step, uint32_t n, struct program_part *part)
+{
+	int64_t length = step * (int64_t)(n - 1);
+
+	if (length < 0 && (uint64_t)-length > part->low)
+		part->high = UINT64_MAX;
+	else if (length < 0)
+		part->low += (uint64_t)length;
+	else if (__builtin_add_overflow(part->high, (uint64_t)length, &part->high))
+		part->high = UINT64_MAX;
+}
+
+/* Whether the part is inside its tensor, whose fields anybody can write. */
+static int check_part(const char *what, const struct tensor *t, struct program_part *part)
+{
+	part->imp = t->imp;
+	if (part->low < t->first || part->high > t->end)
+		return fail(-EINVAL, "%s has fields of DLPack that reach beyond it", what);
+	return 0;
+}
+
+static int find_source(const struct dlbuf_prepare *p, const struct tensor *t, uint32_t plane,
+		       int64_t at, int64_t pitch, struct program_part *part, uint32_t *out)
+{
+	const struct dlbuf_format_plane *f = &p->source.planes[plane];
+	const struct source *s = &p->source;
+	uint32_t rows = (s->height + f->vsub - 1) / f->vsub;
+
+	part->at = part->low = part->high = at;
+	part->high += (uint64_t)((s->width + f->hsub - 1) / f->hsub) * f->channels * (f->bits / 8);
+	span(pitch, rows, part);
+	if (pitch != (int32_t)pitch)
+		return fail(-EOVERFLOW, "the rows of plane %u are too far apart", plane);
+	*out = (uint32_t)pitch;
+	return check_part("a plane", t, part);
+}
+
+static int find_out(const struct dlbuf_prepare *p, const struct tensor *t, int64_t at,
+		    const struct steps *steps, struct program_run *run)
+{
+	int64_t bytes = p->store <= STORE_I8 ? 1 : p->store == STORE_F32 ? 4 : 2;
+	int64_t x = step_of(steps->x, p->info.width, bytes);
+	int64_t y = step_of(steps->y, p->info.height, bytes);
+	int64_t channel = step_of(steps->channel, p->nout, bytes);
+
+	run->out = (struct program_part){ .at = at, .low = at, .high = at + bytes };
+	span(x, p->info.width, &run->out);
+	span(y, p->info.height, &run->out);
+	span(channel, p->nout, &run->out);
+	run->step_x = (uint32_t)x;
+	run->step_y = (uint32_t)y;
+	run->step_channel = (uint32_t)channel;
+	return check_part("the tensor", t, &run->out);
+}
+
+static void add_bracket(struct program_run *run, struct import *imp, uint32_t access)
+{
+	uint32_t i = 0;
+
+	while (i < run->nbrackets && run->brackets[i].imp != imp)
+		i++;
+	run->brackets[i].imp = imp;
+	run->brackets[i].access |= access;
+	if (i == run->nbrackets)
+		run->nbrackets++;
+}
+
+/* The accesses may differ. */
+static bool same_buffer(const struct buffer_id *a, const struct buffer_id *b)
+{
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
+/* Runs the program after all that is pending. After a failure nothing runs. */
+static int submit(struct dlbuf_prepare *p, const struct program_run *run,
+		  struct tensor *const list[], uint32_t n, uint64_t deadline_ns, int *before,
+		  int *done)
+{
+	const struct wait wait = { .fence = -1, .deadline_ns = deadline_ns };
+	struct use uses[ARRAY_SIZE(run->brackets)];
+	int ret = 0;
+
+	for (uint32_t i = 0; i < run->nbrackets; i++)
+		uses[i] = sync_use(run->brackets[i].imp, run->brackets[i].access);
+	for (uint32_t i = 0; i < n && !ret; i++)
+		ret = before_any(list[i]) ? before_check(list[i], false) : 0;
+	if (!ret)
+		ret = pending_before(p->dev, uses, run->nbrackets, &wait, before);
+	for (uint32_t i = 0; i < n; i++)
+		if (before_any(list[i]))
+			ret = before_told(list[i], ret, false);
+	if (!ret)
+		ret = p->dev->backend->program_run(p->program, run, *before, done);
+	if (ret && *before != -1) {
+		close(*before);
+		*before = -1;
+	}
+	return ret;
+}
+
+/* The tensors of a lease wait for it once. */
+static bool has_lease_before(struct tensor *const list[], uint32_t i)
+{
+	for (uint32_t j = 0; j < i; j++)
+		if (list[j]->lease == list[i]->lease)
+			return true;
+	return false;
+}
+
+/* Gives the fence of the run to the dma-bufs and the leases, and the errors of `before` to the tensors. */
+static int finish(const struct program_run *run, struct tensor *const list[], uint32_t n,
+		  int before, int done)
+{
+	int ret = 0, err;
+
+	for (uint32_t i = 0; i < run->nbrackets; i++) {
+		const struct import *imp = run->brackets[i].imp;
+
+		err = pending_after(imp->fd, &imp->id, run->brackets[i].access, done);
+		ret = ret ? ret : err;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (has_lease_before(list, i))
+			continue;
+		lease_hold(list[i]->lease, done, list[i]->imp->dev);
+		lease_follow(list[i]->lease, before);
+	}
+	if (done != -1)
+		close(done);
+	if (before != -1)
+		fence_join_at(&list[n - 1]->before, before);
+	return ret;
+}
+
+int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
+		const void *const data[], const int64_t pitches[], DLManagedTensorVersioned *out,
+		const struct image *image, uint64_t deadline_ns)
+{
+	NOT_CANCELLED;
+	struct tensor *list[DLBUF_MAX_PLANES + 1];
+	struct program_run run = { .nbrackets = 0 };
+	const struct source *s = &p->source;
+	int before = -1, done = -1, ret = 0;
+	uint32_t taken = 0;
+	bool tried = false;
+
+	for (uint32_t i = 0; i <= n && !ret; i++) {
+		ret = tensor_of(i < n ? planes[i] : out, &list[i]);
+		if (!ret && list[i]->imp->dev != p->dev)
+			ret = fail(-EOPNOTSUPP, "a tensor is of another device than the plan's, %s",
+				   p->dev->name);
+		if (!ret)
+			ret = sync_check_access(list[i], i < n ? DLBUF_READ : DLBUF_WRITE);
+	}
+	for (uint32_t i = 0; i < 3 && !ret; i++) {
+		uint32_t plane = s->components[i < s->ncomponents ? i : 0].plane;
+
+		ret = find_source(p, list[plane], plane, (const char *)data[plane] -
+				  (const char *)planes[plane]->dl_tensor.data, pitches[plane],
+				  &run.sources[i], &run.pitches[i]);
+		if (!ret)
+			add_bracket(&run, run.sources[i].imp, DLBUF_READ);
+	}
+	if (!ret)
+		ret = find_out(p, list[n], image->data - (char *)out->dl_tensor.data,
+			       &image->steps, &run);
+	for (uint32_t i = 0; i < 3 && !ret; i++)
+		if (same_buffer(&run.sources[i].imp->id, &run.out.imp->id) &&
+		    run.sources[i].low < run.out.high && run.out.low < run.sources[i].high)
+			ret = fail(-EOPNOTSUPP, "the tensor overlaps a plane of the frame");
+	if (ret)
+		return ret;
+	add_bracket(&run, run.out.imp, DLBUF_WRITE);
+	while (taken <= n && !ret) {
+		ret = sync_set_acquired(list[taken], taken < n ? DLBUF_READ : DLBUF_WRITE, NULL);
+		taken += !ret;
+	}
+	if (!ret) {
+		do
+			ret = submit(p, &run, list, n + 1, deadline_ns, &before, &done);
+		while (ret && device_relieve(ret, &tried));
+		if (!ret)
+			ret = finish(&run, list, n + 1, before, done);
+	}
+	while (taken--)
+		sync_drop(list[taken]);
+	return ret;
+}

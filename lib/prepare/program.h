@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A plan for a device: one block of 32-bit words that the kernels of all devices read, and
+ * one run of it. device.c packs it. A backend's prepare.comp is a kernel, and has the same
+ * struct.
+ */
+#ifndef DLBUF_LIB_PREPARE_PROGRAM_H
+#define DLBUF_LIB_PREPARE_PROGRAM_H
+
+#include <stdint.h>
+
+#include "../import/backend.h"
+
+/* The most samples of one value: a device that computes longer may be taken for hung. */
+#define PROGRAM_TAPS (1u << 16)
+
+/*
+ * For each pixel of the tensor, at x and y: outside the picture its values are `pad`. Inside,
+ * x and y count from its corner, from the other end with back_x and back_y. They are the
+ * outputs i and j of the axes x and y; if it is turned, j and i. Each component is
+ *
+ *	sum over v of weight_y[v][j] * sum over u of weight_x[u][i] *
+ *		sample(row first_y[j] + v, value first + step * (first_x[i] + u))
+ *
+ * The values of the tensor are matrix * (components, 1), not beyond low and high. Integers
+ * are rounded half to even, limited to their type less the zero point, which is added.
+ */
+struct program {
+	uint32_t bits;			/* of a sample: 8 or 16, of memory's order */
+	uint32_t shift;			/* a sample is shifted right by this */
+	uint32_t ncomponents, nout;	/* 1 or 3 */
+	uint32_t store;			/* enum store */
+	int32_t zero_point;
+	uint32_t width, height;		/* of the tensor */
+	uint32_t left, top, across, down;	/* the picture in it */
+	uint32_t turned, back_x, back_y;
+	struct {
+		uint32_t first, step;	/* values */
+		uint32_t x, y;		/* the axes: indices of tables */
+	} components[3];
+	float matrix[3][4];
+	float low[3], high[3], pad[3];
+	/*
+	 * An axis: how many taps, how many outputs n, n first samples, and the weights of the
+	 * first tap, n, of the second one ...
+	 */
+	uint32_t tables[];
+};
+
+/* A part of an import, in bytes. */
+struct program_part {
+	struct import *imp;
+	uint64_t low, high;
+	uint64_t at;			/* of the first value */
+};
+
+/* One frame. Pitches and steps are bytes, modulo 2^32. */
+struct program_run {
+	struct program_part sources[3];	/* of each component: its plane; the rest are as the first */
+	uint32_t pitches[3];
+	struct program_part out;
+	uint32_t step_x, step_y, step_channel;
+	/* All imports, each once, and how they are used. */
+	struct bracket brackets[4];
+	uint32_t nbrackets;
+};
+
+#endif /* DLBUF_LIB_PREPARE_PROGRAM_H */
