@@ -44,7 +44,11 @@ enum dlbuf_filter {
 	DLBUF_FILTER_LANCZOS3 = 5,
 };
 
-/* Size of the scaled picture. The rules apply after the crop and the turn. */
+/*
+ * Size of the scaled picture. The rules apply after the crop and the turn. By all but EXACT,
+ * width and height may be 0: the tensor has that size. Otherwise it is the middle of the
+ * scaled picture, with bars where that is smaller.
+ */
 enum dlbuf_size_rule {
 	/* width x height, as `fit` says. */
 	DLBUF_SIZE_EXACT = 0,
@@ -60,6 +64,8 @@ enum dlbuf_size_rule {
 	 * max_pixels where it rounds up to min_pixels.
 	 */
 	DLBUF_SIZE_PIXELS = 4,
+	/* scaled_width x scaled_height, whatever the aspect. */
+	DLBUF_SIZE_SCALED = 5,
 };
 
 /* Place of the picture in width x height. */
@@ -81,10 +87,12 @@ enum dlbuf_channels {
 };
 
 #define DLBUF_PREPARE_NHWC	(1u << 0)	/* [N, H, W, C] instead of [N, C, H, W] */
-#define DLBUF_PREPARE_TOP_LEFT	(1u << 1)	/* letterbox: all bars right and below */
+#define DLBUF_PREPARE_TOP_LEFT	(1u << 1)	/* all bars right and below */
 #define DLBUF_PREPARE_NO_ENLARGE (1u << 2)	/* letterbox: never larger than it is */
 #define DLBUF_PREPARE_FLIP_X	(1u << 3)	/* left and right exchanged, after the turn */
 #define DLBUF_PREPARE_FLIP_Y	(1u << 4)	/* top and bottom exchanged, after the turn */
+/* A cut begins at (n - S) / 2 rounded half to even, as torchvision's; not rounded down. */
+#define DLBUF_PREPARE_CUT_ROUND	(1u << 5)
 
 struct dlbuf_prepare_opts {
 	size_t size;
@@ -131,6 +139,7 @@ struct dlbuf_prepare_opts {
 	uint32_t reserved2;
 	/* Fields that are not 0 are used instead of the frame's. */
 	struct dlbuf_colour colour;
+	uint32_t scaled_width, scaled_height;	/* of the rule SCALED */
 };
 
 /* Describes a plan. The lengths are pixels. */

@@ -16,7 +16,7 @@
 #define MIN_DIVISOR 1e-9
 
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
-		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y)
+		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND)
 
 /* NaN is in no range. */
 static int in_range(const char *what, double value, double low, double high)
@@ -40,7 +40,7 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "scale", o->scale, -most, most }, 
 		{ "turn", o->turn, 0, 3 }, { "zero_point", o->zero_point, -256, 256 },
 		{ "filter", o->filter, 0, DLBUF_FILTER_LANCZOS3 },
-		{ "rule", o->rule, 0, DLBUF_SIZE_PIXELS }, { "fit", o->fit, 0, DLBUF_FIT_CROP },
+		{ "rule", o->rule, 0, DLBUF_SIZE_SCALED }, { "fit", o->fit, 0, DLBUF_FIT_CROP },
 		{ "channels", o->channels, 0, DLBUF_CHANNELS_GREY },
 		{ "colour.range", o->colour.range, 0, DLBUF_RANGE_FULL },
 		{ "colour.chroma_site", o->colour.chroma_site, 0, 6 },
@@ -178,6 +178,11 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 		if (!ret)
 			by_pixels(o, w, h, s);
 		break;
+	case DLBUF_SIZE_SCALED:
+		ret = need("SCALED", "scaled_width and scaled_height",
+			   (uint64_t)o->scaled_width * o->scaled_height);
+		*s = (struct scaled){ o->scaled_width, o->scaled_height };
+		break;
 	default:
 		ret = need("EXACT", "width and height", (uint64_t)o->width * o->height);
 		*s = (struct scaled){ o->width, o->height };
@@ -212,8 +217,11 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 /* Finds where the scaled picture begins in the tensor; negative: a part is cut. */
 static int32_t place(const struct dlbuf_prepare_opts *o, double tensor, double scaled)
 {
-	if (scaled > tensor)
-		return -(int32_t)prepare_floor((scaled - tensor) / 2);
+	double cut = (scaled - tensor) / 2;
+
+	if (cut > 0)
+		return -(int32_t)(o->flags & DLBUF_PREPARE_CUT_ROUND ? prepare_round(cut) :
+				  prepare_floor(cut));
 	return o->flags & DLBUF_PREPARE_TOP_LEFT ? 0 : (int32_t)prepare_floor((tensor - scaled) / 2);
 }
 

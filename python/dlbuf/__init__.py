@@ -15,6 +15,8 @@ Make tensors of dma-bufs
 Cameras
     Camera, TensorFrame, cameras, CameraInfo, CameraFormat, FrameSize, Controls,
     ControlInfo, ControlFlag
+A model's input
+    prepare, Preparer, PrepareInfo, PrepareOptions
 Other processes
     send, recv, recv_tensor, recv_frame; the module dlbuf.multiprocessing
 Other libraries' memory
@@ -55,6 +57,7 @@ from ._errors import (AccessError, ClosedError, DeadlineError, Error,
                       InvalidError, UnsupportedError, WouldBlockError)
 from ._export import Exported, export
 from ._frames import TensorFrame
+from ._prepare import PrepareInfo, PrepareOptions, Preparer, prepare
 from ._producers import (alloc, devices, exporters, find_format, formats,
                          from_frame)
 from ._protocols import CanDLPack, CanDLPackCompat, CanDLPackDevice
@@ -81,8 +84,10 @@ __all__ = [
     "DLPACK_VERSION", "DeadlineError", "Device", "DeviceInfo", "DeviceStats",
     "Error", "Exported", "Field", "FormatInfo", "FormatPlane", "Frame",
     "InvalidError", "MOD_INVALID", "MOD_LINEAR", "Order", "PathInfo", "Plane",
-    "Tensor", "TensorFrame", "UnsupportedError", "View", "WouldBlockError",
+    "PrepareInfo", "PrepareOptions", "Preparer", "Tensor", "TensorFrame",
+    "UnsupportedError", "View", "WouldBlockError",
     "alloc", "asdlpack", "devices", "dtype", "exchange", "export", "exporters",
-    "find_format", "formats", "from_dlpack", "from_fd", "from_frame", "recv",
+    "find_format", "formats", "from_dlpack", "from_fd", "from_frame", "prepare",
+    "recv",
     "recv_frame", "recv_tensor", "send", "share", "version", "wrap",
 ]

@@ -349,6 +349,10 @@ PyObject *receive(PyObject *module, PyObject *args);
 
 int camera_init_type(PyObject *module);
 
+/* ------------------------------------------------------------ prepare.c */
+
+int prepare_init_type(PyObject *module);
+
 /* ------------------------------------------------------------ protocol.c */
 
 PyObject *tensor_dlpack(PyObject *self, PyObject *const *args, Py_ssize_t n,

@@ -703,6 +703,7 @@ static int execute(PyObject *module)
 	    GET_NAMES("dlbuf._errors", error_names, errors) ||
 	    device_init_type(module) || hold_init_type() ||
 	    tensor_init_type(module) || camera_init_type(module) ||
+	    prepare_init_type(module) ||
 	    register_call(module, "at_exit", "atexit", "register", NULL) ||
 	    register_call(module, "after_fork", "os", "register_at_fork",
 			  "after_in_child")) {

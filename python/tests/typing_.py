@@ -97,3 +97,10 @@ def uses(fd: int, other: Any) -> None:
     assert_type(dlbuf.wrap(other, lambda x: x), Tensor)
     assert_type(dlbuf.share(other, 4096, (2, 3), "uint8", reverse=True,
                             device=(DLDeviceType.CUDA, 0)), Tensor)
+    x, info = dlbuf.prepare([other, other], "yolo", format="NV12", size=(320, 320))
+    assert_type(x, Tensor)
+    assert_type(info, dlbuf.PrepareInfo)
+    assert_type(dlbuf.prepare(frame, out=b"", index=1, size="640x480")[0], bytes)
+    preparer = dlbuf.Preparer(size=224, fit="crop", mean=(0.5, 0.5, 0.5), filter="cubic")
+    assert_type(preparer(frame)[0], Tensor)
+    assert_type(dlbuf.Preparer.from_config({}, dtype="float16"), dlbuf.Preparer)

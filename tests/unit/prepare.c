@@ -716,7 +716,8 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "turn", OPTS(.turn = 4) },
 		{ -EINVAL, "filter", OPTS(.filter = 6) },
 		{ -EINVAL, "fit", OPTS(.fit = 3) },
-		{ -EINVAL, "rule", OPTS(.rule = 5) },
+		{ -EINVAL, "rule", OPTS(.rule = 6) },
+		{ -EINVAL, "scaled_width", OPTS(.rule = DLBUF_SIZE_SCALED, .scaled_height = 3) },
 		{ -EINVAL, "channels", OPTS(.channels = 3) },
 		{ -EINVAL, "quant_scale", OPTS(.quant_scale = -1) },
 		{ -EINVAL, "zero_point", OPTS(.zero_point = 1000) },
@@ -1262,6 +1263,10 @@ TEST(sizes_by_the_rules)
 		/* Qwen2-VL's smart_resize(height, width, 28, 56 * 56, 14 * 14 * 4 * 1280) */
 		{ 1920, 1080, 1316, 728, 1316, 728, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
 		{ 40, 30, 84, 56, 84, 56, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
+		/* torchvision: 11 / 2 is rounded to 6, and 105 / 2 to 52 */
+		{ 1000, 700, 224, 224, 329, 235, -52, -6, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 329, .scaled_height = 235, .width = 224, .height = 224, .flags = DLBUF_PREPARE_CUT_ROUND) },
+		{ 1000, 700, 224, 224, 335, 235, -55, -5, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 335, .scaled_height = 235, .width = 224, .height = 224) },
+		{ 640, 480, 256, 192, 256, 192, 0, 0, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 256, .scaled_height = 192) },
 		{ 640, 480, 224, 224, 298, 224, -37, 0, RULE(.rule = DLBUF_SIZE_SHORTEST, .shortest = 224, .width = 224, .height = 224) },
 	};
 

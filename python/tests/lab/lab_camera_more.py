@@ -377,6 +377,40 @@ async def waiting(cam, n=1):
 
 
 @case
+def frame_prepare():
+    """A camera's frame is prepared as its planes are, and gives its buffer back."""
+    with camera(format="NV12", size=(320, 180), crop=(16, 8, 160, 120)) as cam:
+        p = dlbuf.Preparer("yolo", size=64)
+        batch = dlbuf.alloc((2, 3, 64, 64), "float32")
+        with next(cam) as frame:
+            y, uv = [t.numpy().copy() for t in frame]
+            colour = frame.info.colour
+            assert p(frame, out=batch, index=1)[0] is batch
+            got, info = p(frame)
+            # Planes that the program has acquired are not acquired again.
+            with frame.planes("read") as planes:
+                same, _ = p(planes)
+            there, _ = p([t.to("vulkan:0") for t in frame])
+        assert cam.held == 0
+        want, _ = p((y, uv), format="NV12") if colour == dlbuf.Colour() else \
+            dlbuf.prepare((y, uv), "yolo", size=64, format="NV12", colour=colour)
+        for x in (got.numpy()[0], same.numpy()[0], there.numpy()[0], batch.numpy()[1]):
+            assert np.array_equal(x, want.numpy()[0])
+        assert not batch.numpy()[0].any()
+        assert info.map_to_frame((0, 8, 64, 56)) == (0, 0, 160, 120), info
+        frame = next(cam)
+        frame.release()
+        raises(dlbuf.InvalidError, lambda: p(frame), "was released")
+        with next(cam) as frame, dlbuf.alloc((3, 64, 64), "float32") as out:
+            read_only = dlbuf.from_fd(out.fd, out.shape, "float32", access="read")
+            raises(dlbuf.AccessError, lambda: p(frame, out=read_only), "read-only")
+    with camera(format="NV12", size=(320, 180), view="luma") as cam:
+        with next(cam) as frame:
+            raises(dlbuf.InvalidError, lambda: p(frame), "the view 'luma'")
+        assert cam.held == 0
+
+
+@case
 def asyncio_frames():
     gc.collect()
     shared_trim()

@@ -1,0 +1,593 @@
+# SPDX-License-Identifier: MIT
+"""Frames -> a model's input: options, plans, and the way back of boxes."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+from collections.abc import Callable, Sequence
+from numbers import Real
+from typing import (Any, Literal, NamedTuple, Self, SupportsFloat,
+                    TypedDict, TypeVar, Unpack, overload)
+
+from . import _dlbuf  # pyright: ignore[reportPrivateUsage]
+from ._camera import parse_size
+from ._consumers import from_dlpack
+from ._dlbuf import Tensor
+from ._errors import InvalidError, UnsupportedError
+from ._frames import frame_args
+from ._producers import find_format, integers, nearest
+from ._types import Colour, DLDeviceType, DType, View, device_name
+
+_T = TypeVar("_T")
+_EINVAL, _EOPNOTSUPP = 22, 95
+_ON_CPU = (DLDeviceType.CPU, DLDeviceType.CUDA_HOST, DLDeviceType.ROCM_HOST)
+# Plans of one Preparer, and Preparers of prepare().
+_KEPT = 16
+
+# enum dlbuf_size_rule
+_EXACT, _SHORTEST, _LONGEST, _BOTH, _PIXELS, _SCALED = range(6)
+_FITS = {"stretch": 0, "letterbox": 1, "crop": 2}
+_FILTERS = {"bilinear": 0, "nearest": 1, "area": 2, "triangle": 3, "cubic": 4,
+            "lanczos3": 5}
+_CHANNELS = {"rgb": 0, "bgr": 1, "grey": 2}
+# DLBUF_PREPARE_...
+_NHWC, _TOP_LEFT, _NO_ENLARGE, _FLIP_X, _FLIP_Y, _CUT_ROUND = (1 << i for i in range(6))
+_FLIPS = {"": 0, "x": _FLIP_X, "y": _FLIP_Y, "xy": _FLIP_X | _FLIP_Y}
+
+Numbers = float | Sequence[float]
+
+
+class PrepareOptions(TypedDict, total=False):
+    """The options of prepare() and Preparer; docs/prepare.md defines the result.
+
+    Size. size: (width, height), one number for both, or "640x640": of the tensor.
+    fit: "stretch", "letterbox" (bars beside the picture; enlarge=False: never larger
+    than it is) or "crop" (the centre; crop_pct: the part that is left of the shorter
+    side). In place of fit: shortest, longest or both, sides of the scaled picture;
+    min_pixels, max_pixels and multiple; or scaled, its (width, height). Then size may
+    be left out, or is the middle of the scaled picture. anchor: "centre" or
+    "top-left", where the picture is between bars. cut: "floor", or "round" as
+    torchvision: how half a pixel is rounded where a part is cut off.
+
+    Picture. crop: (x, y, width, height), the part of the frame, fractions are allowed.
+    turn: quarter turns clockwise. flip: "x", "y" or "xy", after the turn. filter:
+    "bilinear" (OpenCV), "nearest", "area", and those of Pillow: "triangle", "cubic",
+    "lanczos3". colour: a Colour, whose fields that are not 0 replace the frame's.
+
+    Values. channels: "rgb", "bgr" or "grey". layout: "nchw" or "nhwc". dtype:
+    float32, float16, bfloat16, uint8 or int8. v of 0 to 255 becomes
+    (v * scale - mean) / std; scale is 1/255 for floats and 1 for integers. mean, std
+    and pad, the colour of the bars (0 to 255, before scale and mean), are a number or
+    one for each channel. quant: (scale, zero_point) of integers, as in ONNX.
+
+    >>> options: dlbuf.PrepareOptions = {"size": 224, "fit": "crop"}
+    """
+
+    size: int | Sequence[int] | str
+    fit: Literal["stretch", "letterbox", "crop"]
+    shortest: int
+    longest: int
+    min_pixels: int
+    max_pixels: int
+    multiple: int
+    scaled: int | Sequence[int] | str
+    crop_pct: float
+    anchor: Literal["centre", "top-left"]
+    cut: Literal["floor", "round"]
+    enlarge: bool
+    crop: Sequence[float]
+    turn: int
+    flip: Literal["", "x", "y", "xy"]
+    filter: Literal["bilinear", "nearest", "area", "triangle", "cubic", "lanczos3"]
+    colour: Colour
+    channels: Literal["rgb", "bgr", "grey"]
+    layout: Literal["nchw", "nhwc"]
+    dtype: Any
+    scale: float
+    mean: Numbers
+    std: Numbers
+    pad: Numbers
+    quant: tuple[float, int]
+
+
+_IMAGENET: dict[str, Any] = {"mean": (0.485, 0.456, 0.406),
+                             "std": (0.229, 0.224, 0.225)}
+PRESETS: dict[str, dict[str, Any]] = {
+    "yolo": {"size": 640, "fit": "letterbox", "pad": 114},
+    "imagenet": {"size": 224, "fit": "crop", "crop_pct": 0.875, "cut": "round",
+                 "filter": "triangle", **_IMAGENET},
+    "clip": {"size": 224, "fit": "crop", "filter": "cubic",
+             "mean": (0.48145466, 0.4578275, 0.40821073),
+             "std": (0.26862954, 0.26130258, 0.27577711)},
+    "siglip": {"size": 224, "filter": "cubic", "mean": 0.5, "std": 0.5},
+}
+
+
+def refuse(text: str) -> InvalidError:
+    """The exception of bad options."""
+    return InvalidError(_EINVAL, text)
+
+
+# ------------------------------------------------------------------ options
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, Real) and math.isfinite(value):
+        return float(value)
+    raise refuse(f"{name}={value!r} is not a number")
+
+
+def _whole(name: str, value: Any, low: int, high: int) -> int:
+    number = None if isinstance(value, bool) else integers([value], 1)
+    if number and low <= number[0] <= high:
+        return number[0]
+    raise refuse(f"{name}={value!r} is not a whole number of {low} to {high}")
+
+
+def _word(name: str, value: Any, words: dict[str, int]) -> int:
+    number = words.get(value.lower()) if isinstance(value, str) else None
+    if number is None:
+        raise refuse(f"{name}={value!r} is not one of "
+                     f"{', '.join(repr(w) for w in words)}")
+    return number
+
+
+def _several(name: str, value: Any, n: int, each: bool) -> tuple[float, ...]:
+    """n numbers; with `each`, one stands for all."""
+    if each and isinstance(value, Real):
+        value = (value,) * n
+    try:
+        numbers = tuple(_number(name, v) for v in value)
+    except TypeError:
+        numbers = ()
+    if len(numbers) != n:
+        one = "a number, or " if each else ""
+        raise refuse(f"{name}={value!r} is not {one}{n} numbers")
+    return numbers
+
+
+def _pair(name: str, value: Any) -> tuple[int, int]:
+    try:
+        pair = parse_size((value, value) if integers([value], 1) else value)
+    except InvalidError:
+        pair = None
+    if not pair or max(pair) > 32768 or isinstance(value, bool):
+        raise refuse(f"{name}={value!r} is not one side of 1 to 32768 pixels, a width "
+                     'and a height, or text as "640x480"')
+    return pair
+
+
+def _rule(given: dict[str, Any]) -> int:
+    """Which of the rules for the size."""
+    sides = [n for n in ("scaled", "shortest", "longest", "min_pixels", "max_pixels")
+             if n in given]
+    kinds = {n.split("_")[-1] for n in sides}
+    if kinds <= {"pixels"}:
+        rule = _PIXELS if kinds else _EXACT
+    elif kinds == {"shortest", "longest"}:
+        rule = _BOTH
+    elif len(kinds) == 1:
+        rule = {"scaled": _SCALED, "shortest": _SHORTEST, "longest": _LONGEST}[sides[0]]
+    else:
+        raise refuse(f"{' and '.join(sides)} are different rules for the size")
+    fit = given.get("fit", "stretch")
+    for name, bad in (
+            ("fit", sides and fit != "stretch"),
+            ("crop_pct", fit != "crop"), ("enlarge", fit != "letterbox"),
+            ("multiple", rule != _PIXELS)):
+        if name in given and bad:
+            of = f"{sides[0]}=" if sides else f"fit={fit!r}"
+            raise refuse(f"{name}={given[name]!r} means nothing with {of}")
+    if rule == _EXACT and "size" not in given:
+        raise refuse("size= is missing: the width and height of the tensor")
+    return rule
+
+
+def _parse(given: dict[str, Any]) -> tuple[Any, ...]:
+    """The options as the extension takes them."""
+    rule = _rule(given)
+    width, height = _pair("size", given["size"]) if "size" in given else (0, 0)
+    scaled = _pair("scaled", given["scaled"]) if "scaled" in given else (0, 0)
+    get = given.get
+    flags = _word("flip", get("flip", ""), _FLIPS)
+    flags |= _word("layout", get("layout", "nchw"), {"nchw": 0, "nhwc": _NHWC})
+    flags |= _word("anchor", get("anchor", "centre"), {"centre": 0, "top-left": _TOP_LEFT})
+    flags |= _word("cut", get("cut", "floor"), {"floor": 0, "round": _CUT_ROUND})
+    flags |= 0 if get("enlarge", True) else _NO_ENLARGE
+    channels = _word("channels", get("channels", "rgb"), _CHANNELS)
+    count = 1 if channels == _CHANNELS["grey"] else 3
+
+    def values(name: str, default: float) -> tuple[float, ...]:
+        numbers = _several(name, get(name, default), count, True)
+        return numbers + (default,) * (3 - count)
+
+    std, scale = values("std", 1), 0.0
+    crop: tuple[float, ...] = (0.0,) * 4
+    if not all(std):
+        raise refuse(f"std={get('std')!r} has a 0")
+    if "scale" in given:
+        scale = _number("scale", given["scale"])
+        if not scale:
+            raise refuse("scale=0 makes all values equal")
+    if "crop" in given:
+        crop = _several("crop", given["crop"], 4, False)
+        if crop[2] <= 0 or crop[3] <= 0:
+            raise refuse(f"crop={given['crop']!r} is not (x, y, width, height)")
+    pct = _number("crop_pct", get("crop_pct", 1))
+    if not 0 < pct <= 1:
+        raise refuse(f"crop_pct={pct:g} is not above 0, and 1 at most")
+    dtype = _dtype(get("dtype", "float32"))
+    quant = _several("quant", get("quant", (1, 0)), 2, False)
+    if "quant" in given and dtype.bits != 8:
+        raise refuse(f"quant={given['quant']!r} is for the dtypes uint8 and int8")
+    if quant[0] <= 0 or quant[1] != int(quant[1]):
+        raise refuse(f"quant={given['quant']!r} is not (scale, zero_point): a number above "
+                     "0, and a whole number")
+    colour = integers(get("colour", Colour()), len(Colour()))
+    if colour is None or not all(0 <= c < 256 for c in colour):
+        raise refuse(f"colour={get('colour')!r} is not a dlbuf.Colour")
+
+    def number(name: str, high: int) -> int:
+        return _whole(name, given[name], 1, high) if name in given else 0
+
+    return (crop, rule, _word("fit", get("fit", "stretch"), _FITS), width, height,
+            number("shortest", 32768), number("longest", 32768), number("min_pixels", 1 << 40),
+            number("max_pixels", 1 << 40), number("multiple", 32768),
+            _whole("turn", get("turn", 0), 0, 3), pct,
+            _word("filter", get("filter", "bilinear"), _FILTERS), flags,
+            values("pad", 0), channels, str(dtype), scale, values("mean", 0), std, quant[0],
+            int(quant[1]), bytes(colour) + bytes(2), scaled)
+
+
+def _dtype(x: Any) -> DType:
+    try:
+        found = DType(x)
+    except (InvalidError, TypeError):
+        found = None
+    if found not in ("float32", "float16", "bfloat16", "uint8", "int8"):
+        raise refuse(f"dtype={x!r} is not float32, float16, bfloat16, uint8 or int8")
+    return found
+
+
+def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
+    """The options given, over those of a preset; checks the names."""
+    unknown = [n for n in options if n not in PrepareOptions.__annotations__]
+    if unknown:
+        raise TypeError(f"there is no option {unknown[0]!r}"
+                        f"{nearest(unknown[0], PrepareOptions.__annotations__)}")
+    if preset is None:
+        return options
+    if preset not in PRESETS:
+        raise refuse(f"there is no preset {preset!r}: there are {', '.join(PRESETS)}")
+    return PRESETS[preset] | options
+
+
+# ------------------------------------------------------------------ frames
+
+# (size, planes, crop, view, flags and times, colour), as frame_args() makes it
+_Kind = tuple[Any, ...]
+
+
+def _kind_of(tensors: tuple[Tensor, ...], format: str | int | None) -> _Kind:
+    """The kind of frame that these planes are."""
+    record, colour = tensors[0].frame, Colour()
+    if format is None:
+        if record is None:
+            raise refuse("planes that are not of a frame need format=, such as "
+                         'format="RGB" or format="NV12"')
+        if record.view != View.PLANES:
+            raise refuse(f"the tensors are the view {record.view.name.lower()!r} of the "
+                         "frame, and a model's input is made of its planes: say "
+                         'view="planes" to the Camera or from_frame()')
+        size, planes, crop, *_, points = frame_args(record)
+        return size, ((-1, 0, 0, 0),) * len(planes), crop, 0, (0,) * 6, points
+    info, code, space = find_format(format)
+    shape = tensors[0].shape
+    if len(shape) < 2 or not info.planes:
+        raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not "
+                     "rows and columns")
+    first = info.planes[0]
+    size = (shape[1] * first.hsub, shape[0] * first.vsub, code, int(space), 0)
+    return (size, ((-1, 0, 0, 0),) * len(tensors), (0,) * 4, 0, (0,) * 6,
+            bytes(colour) + bytes(2))
+
+
+def _on_cpu(what: str, t: Tensor) -> Tensor:
+    kind, number = t.__dlpack_device__()
+    if kind in _ON_CPU:
+        return t
+    if t.buffer is None:
+        raise UnsupportedError(
+            _EOPNOTSUPP, f"{what} is on {device_name(kind, number)} and not of a "
+            "dma-buf: the CPU, which prepares frames, cannot reach it")
+    return t.to("cpu")
+
+
+def _tensors(what: str, values: Any) -> tuple[Tensor, ...]:
+    return tuple(_on_cpu(what, v if isinstance(v, Tensor) else from_dlpack(v))
+                 for v in values)
+
+
+# ------------------------------------------------------------------ info
+
+class PrepareInfo(NamedTuple):
+    """Where the picture is in the tensor, and which part of the frame it is.
+
+    >>> picture = dlbuf.from_dlpack(bytes(6 * 8 * 3)).reshape(6, 8, 3)
+    >>> x, info = dlbuf.prepare(picture, size=16, fit="letterbox", format="RGB")
+    >>> info.scaled_width, info.scaled_height, info.left, info.top
+    (16, 12, 0, 2)
+    """
+
+    width: int
+    """pixels of a row of the tensor"""
+    height: int
+    """rows of the tensor"""
+    channels: int
+    """values of a pixel: 3, or 1 for grey"""
+    scaled_width: int
+    """pixels of a row of the scaled picture"""
+    scaled_height: int
+    """rows of the scaled picture"""
+    left: int
+    """pixels of the tensor before the picture; negative: so many are cut off"""
+    top: int
+    """rows of the tensor above the picture; negative: so many are cut off"""
+    crop: tuple[float, float, float, float]
+    """(x, y, width, height) of the part of the visible picture, before the turn"""
+    turn: int
+    """quarter turns clockwise"""
+    flip: str
+    """"x", "y", "xy" or "", after the turn"""
+
+    def _place(self, x: float, y: float) -> tuple[float, float]:
+        """dlbuf_prepare_map() of C."""
+        x = (x - self.left) / self.scaled_width
+        y = (y - self.top) / self.scaled_height
+        x = 1 - x if "x" in self.flip else x
+        y = 1 - y if "y" in self.flip else y
+        u, v = ((x, y), (y, 1 - x), (1 - x, 1 - y), (1 - y, x))[self.turn]
+        return self.crop[0] + u * self.crop[2], self.crop[1] + v * self.crop[3]
+
+    def map_to_frame(self, boxes: Any) -> Any:
+        """Maps points or boxes of the tensor to the frame's visible picture.
+
+        boxes: a point (x, y), a box (x0, y0, x1, y1), a sequence of them, or an
+        array (NumPy's, or what numpy.asarray() takes) of the shape [..., 2] or
+        [..., 4]; in pixels of the tensor, 0 being the left or upper edge. Returns
+        tuples, or a new array of float64. A box has x0 <= x1 and y0 <= y1 also after
+        a turn or a flip. The results are not limited to the picture: a box on the
+        bars of a letterbox is outside of it.
+
+        >>> info = dlbuf.PrepareInfo(640, 640, 3, 640, 360, 0, 140,
+        ...                          (0, 0, 1920, 1080), 0, "")
+        >>> info.map_to_frame((0, 140, 640, 500))
+        (0.0, 0.0, 1920.0, 1080.0)
+        """
+        if hasattr(boxes, "__array__") or hasattr(boxes, "__dlpack__"):
+            np: Any = importlib.import_module("numpy")
+            array = np.asarray(boxes, "float64")
+            if not array.ndim or array.shape[-1] not in (2, 4):
+                raise refuse(f"boxes of the shape {array.shape}: the last dimension is 2 "
+                             "for points, 4 for boxes")
+            # The map is linear: two functions of x and y.
+            (x0, y0), (x1, y1), (x2, y2) = (self._place(*p) for p in ((0, 0), (1, 0), (0, 1)))
+            x, y = array[..., 0::2], array[..., 1::2]
+            u = x0 + (x1 - x0) * x + (x2 - x0) * y
+            v = y0 + (y1 - y0) * x + (y2 - y0) * y
+            return np.stack([u.min(-1), v.min(-1), u.max(-1), v.max(-1)]
+                            if array.shape[-1] == 4 else [u[..., 0], v[..., 0]], -1)
+        values: list[Any] = list(boxes)
+        if not all(isinstance(v, Real) for v in values):
+            return [self.map_to_frame(v) for v in values]
+        if len(values) not in (2, 4):
+            raise refuse(f"{boxes!r} is not a point (x, y) or a box (x0, y0, x1, y1)")
+        places = [self._place(*values[i:i + 2]) for i in range(0, len(values), 2)]
+        if len(places) == 1:
+            return places[0]
+        (x0, y0), (x1, y1) = places
+        return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+
+
+def _info(fields: tuple[Any, ...]) -> PrepareInfo:
+    *sizes, turn, flags = fields
+    flip = "x" * bool(flags & _FLIP_X) + "y" * bool(flags & _FLIP_Y)
+    return PrepareInfo._make((*sizes, turn, flip))
+
+
+# ------------------------------------------------------------------ calls
+
+_Plan = tuple[_dlbuf.Plan, PrepareInfo]
+
+
+class Preparer:
+    """Makes a model's input of frames: scaled, in the model's colours, layout and
+    numbers, in one pass over the pixels.
+
+    preset: the name of what a kind of model expects: "yolo" (Ultralytics), "imagenet"
+    (torchvision), "clip", "siglip" (Hugging Face). The options are those of
+    PrepareOptions, and replace the preset's. from_config() makes a Preparer of a
+    model's own description.
+
+    The call takes a frame and returns (tensor, info): see __call__(). It makes a plan
+    at the first frame of a kind (size, format, crop, modifier, colour) and keeps those
+    of up to 16 kinds. Several threads may call it; each has a plan of its own then.
+
+    Raises InvalidError, a ValueError, for options that cannot be, with their names,
+    and TypeError for names that do not exist.
+
+    >>> prepare = dlbuf.Preparer("yolo", size=320)
+    >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+    ...     x, info = prepare(next(camera))
+    >>> x.shape, x.dtype, info.top
+    ((1, 3, 320, 320), 'float32', 70)
+    """
+
+    def __init__(self, preset: str | None = None, /,
+                 **options: Unpack[PrepareOptions]) -> None:
+        self._setup(_merged(preset, dict(options)), None)
+
+    def _setup(self, options: dict[str, Any],
+               sizes: Callable[[int, int], dict[str, Any]] | None) -> None:
+        self._options = options
+        # Options that depend on the size of the picture, which it is called with.
+        self._sizes = sizes
+        self._parsed = None if sizes else _parse(options)
+        self._plans: dict[_Kind, _Plan] = {}
+
+    @classmethod
+    def from_config(cls, config: str | os.PathLike[str] | dict[str, Any], /,
+                    **options: Unpack[PrepareOptions]) -> Self:
+        """Makes a Preparer of a model's own description.
+
+        config: a preprocessor_config.json of Hugging Face, a config.json of timm, a
+        folder that has one, or what is in it as a dict; timm's pretrained_cfg, too.
+        options replace what the description says.
+
+        The result is what transformers' image processor (with Pillow) or timm's
+        evaluation transform makes of the picture, but for their rounding to 8 bits
+        after the scaling: docs/prepare.md has the comparison. A key, or a value of
+        one, that would change pixels and cannot be honoured raises UnsupportedError
+        with its name.
+
+        >>> p = dlbuf.Preparer.from_config({"input_size": (3, 224, 224),
+        ...     "interpolation": "bicubic", "crop_pct": 0.95,
+        ...     "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)})
+        >>> dlbuf.Preparer.from_config({
+        ...     "image_processor_type": "ViTImageProcessor", "size": 224, "resample": 2,
+        ...     "do_normalize": False, "do_thumbnail": True})
+        Traceback (most recent call last):
+        dlbuf.UnsupportedError: [Errno 95] do_thumbnail=True: ...
+        """
+        from ._models import read_config
+        base, sizes = read_config(config)
+        self = cls.__new__(cls)
+        self._setup(base | _merged(None, dict(options)), sizes)
+        return self
+
+    def __repr__(self) -> str:
+        said = ", ".join(f"{k}={v!r}" for k, v in self._options.items())
+        return f"<dlbuf.Preparer {said}>"
+
+    def _make_plan(self, kind: _Kind) -> _Plan:
+        parsed = self._parsed or ()
+        if self._sizes:
+            (width, height, *_), crop = kind[0], kind[2]
+            if crop[2]:
+                width, height = crop[2:]
+            part = self._options.get("crop", (0, 0, width, height))
+            width, height = part[2:]
+            if self._options.get("turn", 0) % 2:
+                width, height = height, width
+            parsed = _parse(self._sizes(width, height) | self._options)
+        plan = _dlbuf.Plan(kind, parsed)
+        return plan, _info(plan.info)
+
+    @overload
+    def __call__(self, frame: Any, /, *, out: None = ..., index: int = ...,
+                 format: str | int | None = ..., deadline: SupportsFloat | None = ...
+                 ) -> tuple[Tensor, PrepareInfo]: ...
+    @overload
+    def __call__(self, frame: Any, /, *, out: _T, index: int = ...,
+                 format: str | int | None = ..., deadline: SupportsFloat | None = ...
+                 ) -> tuple[_T, PrepareInfo]: ...
+
+    def __call__(self, frame: Any, /, *, out: Any = None, index: int = 0,
+                 format: str | int | None = None,
+                 deadline: SupportsFloat | None = None) -> tuple[Any, PrepareInfo]:
+        """Prepares a frame; returns (tensor, info).
+
+        frame: a TensorFrame, the tensors of from_frame(), or planes in memory, such as
+        NumPy arrays of a decoder, [H, W] or [H, W, C] each, with format as in
+        find_format(): "NV12", "RGB". A frame on another device is mapped for the CPU.
+
+        out: a Tensor or any writable array that has DLPack, of the shape [N, C, H, W]
+        or [C, H, W] ([N, H, W, C], [H, W, C]), which is written and returned; index is
+        the image of the batch. It is memory of the CPU or of a dma-buf. Without out the tensor is a new dlbuf.Tensor in plain
+        memory, with N = 1: x.numpy() and x.torch() are arrays over it.
+
+        Waits for the frame's fences until deadline, in seconds of time.monotonic(),
+        and computes without the GIL. The frame is still the caller's: its pixels are
+        not needed any more, so release() may follow.
+
+        Raises InvalidError for another shape than out has, AccessError if it is
+        read-only, UnsupportedError for its dtype or device and for formats without
+        pixels, DeadlineError.
+
+        >>> t = dlbuf.alloc((2, 3, 8, 8), "float32")
+        >>> p = dlbuf.Preparer(size=8)
+        >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+        ...     for i in range(2):
+        ...         with next(camera) as frame:
+        ...             _, info = p(frame, out=t, index=i)
+        """
+        tensors = _tensors("a plane", frame if isinstance(frame, (list, tuple)) else (frame,))
+        if not tensors:
+            raise refuse("a frame without planes")
+        kind = _kind_of(tensors, format)
+        target = None
+        if out is not None:
+            target = _tensors("out", [out])[0]
+        if (number := integers([index], 1)) is None or not -1 << 63 <= index < 1 << 63:
+            raise refuse(f"index={index!r} is not a whole number")
+        # While a call has the plan, another thread makes one.
+        plan = self._plans.pop(kind, None) or self._make_plan(kind)
+        try:
+            made = plan[0].run(tensors, target, number[0], deadline)
+        finally:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            self._plans[kind] = plan
+        return made if out is None else out, plan[1]
+
+
+_preparers: dict[Any, Preparer] = {}
+
+
+def _hashable(value: Any) -> Any:
+    if not isinstance(value, type) and hasattr(value, "tolist"):
+        value = value.tolist()
+    return tuple(value) if type(value) is list else value  # pyright: ignore
+
+
+@overload
+def prepare(frame: Any, preset: str | None = ..., /, *, out: None = ...,
+            index: int = ..., format: str | int | None = ...,
+            deadline: SupportsFloat | None = ..., **options: Unpack[PrepareOptions]
+            ) -> tuple[Tensor, PrepareInfo]: ...
+
+
+@overload
+def prepare(frame: Any, preset: str | None = ..., /, *, out: _T, index: int = ...,
+            format: str | int | None = ..., deadline: SupportsFloat | None = ...,
+            **options: Unpack[PrepareOptions]) -> tuple[_T, PrepareInfo]: ...
+
+
+def prepare(frame: Any, preset: str | None = None, /, *, out: Any = None,
+            index: int = 0, format: str | int | None = None,
+            deadline: SupportsFloat | None = None, **options: Unpack[PrepareOptions]
+            ) -> tuple[Any, PrepareInfo]:
+    """Makes a model's input of a frame; returns (tensor, info).
+
+    preset and options are those of Preparer, the rest those of its call. A Preparer
+    is kept for each of the last 16 sets of options, so that the next frame of the same
+    kind needs no new plan; a program with a Preparer of its own saves the search.
+
+    >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+    ...     x, info = dlbuf.prepare(next(camera), size=(64, 64), fit="letterbox")
+    >>> x.shape, info.map_to_frame((32, 32))
+    ((1, 3, 64, 64), (160.0, 90.0))
+    """
+    named: dict[str, Any] = {k: _hashable(v) for k, v in options.items()}
+    key = preset, tuple(named.items())
+    try:
+        found = _preparers.get(key)
+    except TypeError:
+        raise refuse(f"an option that is no number, text or sequence: {named}") from None
+    if found is None:
+        found = Preparer(preset, **named)
+        if len(_preparers) >= _KEPT:
+            _preparers.clear()
+        _preparers[key] = found
+    return found(frame, out=out, index=index, format=format, deadline=deadline)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: MIT
+"""prepare() and Preparer, with planes in plain memory. docs/prepare.md's numbers are
+tested in C; interop/test_models.py compares with other libraries."""
+
+import threading
+
+import pytest
+
+import dlbuf
+
+
+def rgb(np, width=16, height=12):
+    return np.random.default_rng(1).integers(0, 256, (height, width, 3), "uint8")
+
+
+BAD = [
+    ("size=", {}), ("size=0", {"size": 0}), ("size='x'", {"size": "x"}),
+    ("size=(1, 2, 3)", {"size": (1, 2, 3)}), ("size=True", {"size": True}),
+    ("size=40000", {"size": 40000}), ("fit='box'", {"fit": "box"}),
+    ("filter=3", {"filter": 3}), ("scaled and shortest", {"shortest": 3, "scaled": 4}),
+    ("fit='crop'", {"shortest": 3, "fit": "crop"}), ("crop_pct=0.5", {"crop_pct": .5}),
+    ("crop_pct=0 is not", {"fit": "crop", "crop_pct": 0}), ("enlarge=False", {"enlarge": False}),
+    ("multiple=3", {"multiple": 3}), ("shortest=True", {"shortest": True}),
+    ("longest=-1", {"longest": -1}), ("min_pixels", {"min_pixels": 9, "max_pixels": 8}),
+    ("scaled=(1,)", {"scaled": (1,)}), ("std=0", {"std": 0}), ("std is -1", {"std": -1}),
+    ("mean=(1, 2)", {"mean": (1, 2)}), ("mean='a'", {"mean": "a"}),
+    ("mean=nan", {"mean": float("nan")}), ("pad is 300", {"pad": 300}),
+    ("pad=None", {"pad": (1, None, 3)}), ("scale=0", {"scale": 0}),
+    ("scale=inf", {"scale": float("inf")}), ("dtype='float64'", {"dtype": "float64"}),
+    ("dtype=(1,)", {"dtype": [1]}), ("quant=(1, 2)", {"quant": (1, 2)}),
+    ("quant=(0, 2)", {"dtype": "uint8", "quant": (0, 2)}),
+    ("quant=(1, 0.5)", {"dtype": "int8", "quant": (1, .5)}),
+    ("turn=5", {"turn": 5}), ("flip='z'", {"flip": "z"}), ("crop=(0, 0, 0, 3)", {"crop": (0, 0, 0, 3)}),
+    ("crop=(0, 0)", {"crop": (0, 0)}), ("not inside", {"crop": (9, 0, 9, 3)}),
+    ("colour=3", {"colour": 3}), ("colour=(999", {"colour": (999, 0, 0, 0, 0, 0)}),
+    ("layout='x'", {"layout": "x"}), ("channels=None", {"channels": None}),
+    ("anchor='left'", {"anchor": "left"}), ("cut='up'", {"cut": "up"}),
+    ("index='a'", {"index": "a"}), ("image 1 of", {"index": 1}),
+]
+
+
+@pytest.mark.parametrize("words, options", BAD, ids=[w for w, _ in BAD])
+def test_refused(np, words, options):
+    """One sentence with the option's name, and nothing is written."""
+    out = np.full((1, 3, 8, 8), 7, "float32")
+    if options and not {"size", "shortest", "longest", "min_pixels", "scaled"} & set(options):
+        options = {"size": 8, **options}
+    with pytest.raises(ValueError) as e:
+        dlbuf.prepare(rgb(np), format="RGB", out=out, **options)
+    assert words in str(e.value), e.value
+    assert (out == 7).all()
+
+
+def test_refused_planes(np):
+    a = rgb(np)
+    with pytest.raises(TypeError, match="there is no option 'sizes'; near it: size"):
+        dlbuf.prepare(a, sizes=8)
+    for words, frame, how in [
+            ("need format=", a, {}), ("no format 'RGBX9'", a, {"format": "RGBX9"}),
+            ("plane 0 of", a[..., 0], {"format": "RGB"}), ("rows and columns", a[0, 0], {"format": "RGB"}),
+            ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
+            ("there is no preset", a, {"format": "RGB", "preset": "yolo9"}),
+            ("no number, text or sequence", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
+        with pytest.raises(ValueError, match=words):
+            dlbuf.prepare(frame, how.pop("preset", None), size=8, **how)
+    with pytest.raises(dlbuf.UnsupportedError, match="dtype"):
+        dlbuf.prepare(a.astype("float32"), size=8, format="RGB")
+    with pytest.raises(dlbuf.UnsupportedError, match="matrix"):
+        dlbuf.prepare([a[..., 0], a[:6, :8, :2]], size=8, format="NV12",
+                      colour=dlbuf.Colour(matrix=15))
+
+
+def test_out(np):
+    """A new tensor, an array, a Tensor, an image of a batch, each dtype and layout."""
+    a = rgb(np)
+    want = a.transpose(2, 0, 1) / 255
+    how = {"size": (16, 12), "filter": "nearest", "format": "RGB"}
+    x, info = dlbuf.prepare(a, **how)
+    assert isinstance(x, dlbuf.Tensor) and x.shape == (1, 3, 12, 16) and not x.read_only
+    assert (info.width, info.height, info.channels, info.left, info.flip) == (16, 12, 3, 0, "")
+    assert abs(x.numpy()[0] - want).max() < 1e-6 and not x.data % 64
+    batch = np.full((3, 3, 12, 16), 9, "float32")
+    got, _ = dlbuf.prepare(a, **how, out=batch, index=1)
+    assert got is batch and abs(batch[1] - want).max() < 1e-6 and (batch[::2] == 9).all()
+    back = batch.transpose(0, 2, 3, 1)[2, ::-1]             # strides of any kind
+    dlbuf.prepare(a, **how, out=back, layout="NHWC")
+    assert abs(back - a / 255).max() < 1e-6
+    mine = dlbuf.from_dlpack(np.zeros((3, 12, 16), "float16"))
+    assert dlbuf.prepare(a, **how, out=mine, dtype=np.float16)[0] is mine
+    assert abs(mine.numpy() - want).max() < 1e-3
+    x, _ = dlbuf.prepare(a, **how, dtype="int8", quant=(2, -3), channels="bgr", layout="nhwc")
+    assert (x.numpy()[0] == (a[..., ::-1] / 2).round().clip(-125, 130) - 3).all()
+    assert dlbuf.prepare(a, **how, dtype="bfloat16", channels="grey")[0].shape == (1, 1, 12, 16)
+    for bad, kind in ((batch[..., :8], ValueError), (batch.astype("float64"), BufferError),
+                      (np.broadcast_to(batch[:1], batch.shape), OSError),
+                      (np.frombuffer(bytes(3 * 12 * 16 * 4), "float32").reshape(3, 12, 16),
+                       PermissionError), (3, TypeError)):
+        with pytest.raises(kind):
+            dlbuf.prepare(a, **how, out=bad)
+    there = dlbuf.share(a, 4096, (3, 12, 16), "float32", device=(2, 0))
+    with pytest.raises(dlbuf.UnsupportedError, match="out is on cuda:0"):
+        dlbuf.prepare(a, **how, out=there)
+    with pytest.raises(dlbuf.UnsupportedError, match="overlaps"):
+        dlbuf.prepare(a, **how, out=a.transpose(2, 0, 1), dtype="uint8")
+
+
+def test_planes(np):
+    """Two kinds of frames by turns, each with a plan of its own; colours as asked."""
+    p = dlbuf.Preparer(size=8, channels="grey", dtype="uint8")
+    y = np.full((12, 16), 90, "uint8")
+    uv = np.full((6, 8, 2), 128, "uint8")
+    for _ in range(2):
+        assert (p((y, uv), format="NV12")[0].numpy() == round((90 - 16) / 219 * 255)).all()
+        assert (p(y[:4], format="GREY")[0].numpy() == 90).all()
+    assert len(p._plans) == 2
+    full = dlbuf.prepare((y, uv), format="NV12", size=8, dtype="uint8",
+                         colour=dlbuf.Colour(range=2))[0]
+    assert (full.numpy() == 90).all()
+    for i in range(40):
+        p(y[:4 + i % 8], format="GREY")
+        dlbuf.prepare(y, format="GREY", size=8 + i)
+    assert len(p._plans) <= 16 and len(dlbuf._prepare._preparers) <= 16
+
+
+def test_map(np):
+    """Corners of the picture come back, also turned, in each form of boxes."""
+    for turn in range(4):
+        for flip in ("", "x", "y", "xy"):
+            a = rgb(np)
+            x, info = dlbuf.prepare(a, "yolo", format="RGB", size=32, turn=turn, flip=flip,
+                                    filter="nearest", crop=(2, 1, 12, 8))
+            n, m = (info.scaled_width, info.scaled_height)
+            assert (n, m) == ((32, 21) if turn % 2 == 0 else (21, 32))
+            box = (info.left, info.top, info.left + n, info.top + m)
+            assert info.map_to_frame(box) == pytest.approx((2, 1, 14, 9))
+            assert info.map_to_frame(np.array([box] * 3)) == pytest.approx(np.array([(2, 1, 14, 9)] * 3))
+            u, v = info.map_to_frame([(info.left + .5, info.top + .5), box])[0]
+            first = x.numpy()[0, :, info.top, info.left] * 255
+            assert first == pytest.approx(a[int(v), int(u)])
+            assert info.map_to_frame(np.array(box[:2])).shape == (2,)
+    for bad in ((1, 2, 3), np.zeros((2, 3)), np.array(3.0), [(1,)]):
+        with pytest.raises(ValueError):
+            info.map_to_frame(bad)
+
+
+def test_threads(np):
+    """Several threads with one Preparer: each has a plan, and the right picture."""
+    p = dlbuf.Preparer(size=64, dtype="uint8", filter="nearest")
+    wrong = []
+
+    def work(value):
+        a = np.full((480, 640, 3), value, "uint8")
+        for _ in range(20):
+            if not (p(a, format="RGB")[0].numpy() == value).all():
+                wrong.append(value)
+
+    threads = [threading.Thread(target=work, args=(v,)) for v in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+VIT = {"image_processor_type": "ViTImageProcessor", "size": 224, "resample": 2,
+       "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+CONFIGS = [
+    ("image_processor_type='LlavaNextImageProcessor'", VIT | {"image_processor_type": "LlavaNextImageProcessor"}),
+    ("neither image_processor_type", {"size": 224}), ("do_thumbnail=True", VIT | {"do_thumbnail": True}),
+    ("resample=5", VIT | {"resample": 5}), ("no resample", VIT | {"resample": None}),
+    ("size={'longest_edge': 9}", VIT | {"size": {"longest_edge": 9}}),
+    ("size={'width': 'a'}", VIT | {"size": {"width": "a"}}), ("no size", VIT | {"size": None}),
+    ("no do_center_crop", VIT | {"crop_size": 224}),
+    ("crop_size={'shortest_edge': 9}", VIT | {"do_center_crop": True, "crop_size": {"shortest_edge": 9}}),
+    ("no crop_size", VIT | {"do_center_crop": True}), ("no image_mean", VIT | {"image_mean": None}),
+    ("image_std=[1, 2]", VIT | {"image_std": [1, 2]}), ("data_format='first'", VIT | {"data_format": "first"}),
+    ("auto_map=", VIT | {"auto_map": {"AutoImageProcessor": "x.Y"}}),
+    ("pad_size=", VIT | {"do_pad": True, "pad_size": 300, "image_mean": [2, 2, 2]}),
+    ("no min_pixels", VIT | {"image_processor_type": "Qwen2VLImageProcessor", "size": None, "patch_size": 14, "merge_size": 2}),
+    ("input_size=(1, 9, 9)", {"input_size": (1, 9, 9)}), ("crop_mode='x'", {"input_size": (3, 9, 9), "crop_mode": "x"}),
+    ("interpolation='random'", {"input_size": (3, 9, 9), "interpolation": "random"}),
+    ("crop_pct=-1", {"input_size": (3, 9, 9), "crop_pct": -1}), ("rotate=1", {"input_size": (3, 9, 9), "rotate": 1}),
+    ("a dict, not list", []),
+]
+
+
+@pytest.mark.parametrize("words, config", CONFIGS, ids=[w for w, _ in CONFIGS])
+def test_config_refused(words, config, tmp_path):
+    """A key that cannot be honoured is refused by its name."""
+    import json
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    for given in (tmp_path, path, *([config] if isinstance(config, dict) else [])):
+        with pytest.raises((dlbuf.UnsupportedError, dlbuf.InvalidError)) as e:
+            dlbuf.Preparer.from_config(given)
+        assert words.replace("(", "[").replace(")", "]") in str(e.value).replace("(", "[").replace(")", "]")
+
+
+def test_config(np):
+    """Options beside a configuration; what depends on the picture is refused with it."""
+    p = dlbuf.Preparer.from_config(VIT, dtype="uint8", scale=1, mean=0, std=1, layout="nhwc",
+                                   turn=1, crop=(0, 0, 12, 6))
+    x, info = p(rgb(np), format="RGB")
+    assert (x.shape, x.dtype, info.crop) == ((1, 224, 224, 3), "uint8", (0, 0, 12, 6))
+    short = VIT | {"size": {"shortest_edge": 60}}
+    x, info = dlbuf.Preparer.from_config(short, turn=1, crop=(0, 0, 12, 6))(rgb(np), format="RGB")
+    assert (info.width, info.height) == (60, 120)
+    for words, config in (("crop_size", short | {"do_center_crop": True, "crop_size": 61}),
+                          ("pad_size", short | {"do_pad": True, "pad_size": 50})):
+        with pytest.raises(dlbuf.Error, match=words):
+            dlbuf.Preparer.from_config(config)(rgb(np), format="RGB")
+    qwen = VIT | {"image_processor_type": "Qwen2VLImageProcessor", "size": None, "patch_size": 14,
+                  "merge_size": 2, "min_pixels": 56 * 56, "max_pixels": 1 << 20}
+    with pytest.raises(ValueError, match="200 times"):
+        dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
+    assert "size=640" in repr(dlbuf.Preparer("yolo"))
