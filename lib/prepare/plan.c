@@ -372,7 +372,11 @@ static int plan_init(const struct dlbuf_frame *f, const struct dlbuf_prepare_opt
 	if (ret)
 		return ret;
 	find_values(o, p);
-	return p->dev && p->dev->backend->program_load ? prepare_load(p) : prepare_scratch(p);
+#ifdef CONFIG_PREPARE_DEVICE
+	if (p->dev && p->dev->backend->program_load)
+		return prepare_load(p);
+#endif
+	return prepare_scratch(p);
 }
 
 int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,

@@ -244,8 +244,10 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = find_plane(p, planes[i], i, &px);
+#ifdef CONFIG_PREPARE_DEVICE
 	if (!ret && p->program)
 		return prepare_run(p, planes, n, px.planes, px.pitches, out, image, deadline_ns);
+#endif
 	if (!ret)
 		ret = check_overlap(p, px.planes, px.pitches, image);
 	for (uint32_t i = 0; i <= n && !ret; i++) {
