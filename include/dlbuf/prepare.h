@@ -152,9 +152,10 @@ struct dlbuf_prepare;
  * Makes a plan: checks the options and computes the tables for frames like this one, of
  * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
  * not used; what an import refuses (an unknown modifier, a crop that splits a sample),
- * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() on the CPU alone. frame and opts are borrowed; *plan is new, and holds
- * dev open: destroy it before the handles of a wrapped device. A plan can be used by one thread at
- * a time. Does not wait for a device; the first plan of a Vulkan device compiles its shader.
+ * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() on the CPU
+ * alone. frame and opts are borrowed; *plan is new, and holds dev open: destroy it before
+ * the handles of a wrapped device. A plan can be used by one thread at a time. Does not wait
+ * for a device; the first plan of a Vulkan device compiles its shader.
  * -EINVAL      a size of 0, or none for the rule; a scaled side of more than 32768 pixels;
  *              a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format

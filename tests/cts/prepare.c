@@ -322,8 +322,9 @@ static const struct {
 	int bits;
 	uint32_t multiple;	/* of its width */
 } formats[] = {
-	{ "NV12", 8, 1 }, { "NV21", 8, 1 }, { "NV16", 8, 1 }, { "NV24", 8, 1 }, { "YU12", 8, 1 }, { "YVU9", 8, 1 },
-	{ "P010", 16, 1 }, { "YUYV", 8, 2 }, { "VYUY", 8, 2 }, { "AYUV", 8, 1 }, { "RGB3", 8, 1 }, { "XR24", 8, 1 },
+	{ "NV12", 8, 1 }, { "NV21", 8, 1 }, { "NV16", 8, 1 }, { "NV24", 8, 1 },
+	{ "YU12", 8, 1 }, { "YVU9", 8, 1 }, { "P010", 16, 1 }, { "YUYV", 8, 2 },
+	{ "VYUY", 8, 2 }, { "AYUV", 8, 1 }, { "RGB3", 8, 1 }, { "XR24", 8, 1 },
 	{ "GREY", 8, 1 }, { "Y10 ", 16, 1 },
 };
 
@@ -379,9 +380,10 @@ static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filt
 	int64_t c, gap = apart ? pick(4) : 0, w, h;
 
 	*t = (struct trial){ .w = (2 + pick(40)) & ~(formats[format].multiple - 1), .h = 2 + pick(30), .type = type };
-	t->frame = (struct dlbuf_frame)PICTURE(t->w, t->h, DLBUF_FOURCC(code[0], code[1], code[2], code[3]),
-		DLBUF_CODE_V4L2, 1, .planes = { {
-			.offset = pick(5) * formats[format].bits / 8, .pitch = 4 * (t->w + pick(9)) } });
+	t->frame = (struct dlbuf_frame)PICTURE(t->w, t->h,
+		DLBUF_FOURCC(code[0], code[1], code[2], code[3]), DLBUF_CODE_V4L2, 1, .planes = {
+			{ .offset = pick(5) * formats[format].bits / 8,
+			  .pitch = 4 * (t->w + pick(9)) } });
 	t->opts = (struct dlbuf_prepare_opts){ .size = sizeof(t->opts),
 		.width = pick(2) ? 4 * (1 + pick(12)) : 1 + pick(45), .height = 1 + pick(40),
 		.fit = pick(3), .filter = filter, .turn = pick(4), .channels = pick(3),
