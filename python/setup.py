@@ -49,7 +49,8 @@ def copy_library(folder):
                 "include/dlbuf/interop/shared.h",
                 "include/dlbuf/interop/v4l2.h", "lib/stubs",
                 "lib/libdlbuf.map", "lib/*/*.[ch]",
-                "lib/backends/*/*.[ch]", "udmabuf/*.[ch]"]
+                "lib/backends/*/*.[ch]", "lib/backends/*/*.comp",
+                "udmabuf/*.[ch]"]
     for pattern in patterns:
         for f in glob.glob(os.path.join(ROOT, pattern)):
             to = os.path.join(folder, os.path.relpath(f, ROOT))
@@ -152,6 +153,22 @@ class BuildExt(build_ext):
             self.extensions[0].extra_link_args.append("-flto")
         super().build_extensions()
 
+    def shader(self, copy):
+        """The library's part that a compiler of shaders is needed for."""
+        folder = os.path.join(copy, "lib/backends/vulkan")
+        try:
+            subprocess.run([os.environ.get("GLSLANG", "glslangValidator"), "-V",
+                            "--quiet", "-g0", "-Os", "--target-env", "vulkan1.1",
+                            "--vn", "prepare_spv", "-o", "prepare.spv.h",
+                            "prepare.comp"], cwd=folder, check=True,
+                           stdout=subprocess.DEVNULL)
+        except (OSError, subprocess.CalledProcessError):
+            print("dlbuf: there is no glslangValidator: Vulkan prepares no frames",
+                  file=sys.stderr)
+            os.remove(os.path.join(folder, "prepare.c"))
+            return ""
+        return "#define CONFIG_PREPARE_VULKAN 1\n#define CONFIG_PREPARE_DEVICE 1\n"
+
     def use_copy(self, ext):
         """Compiles the library's sources into the extension."""
         with open(os.path.join(ROOT, "Kconfig")) as f:
@@ -171,6 +188,7 @@ class BuildExt(build_ext):
         ext.include_dirs += [copy, os.path.join(copy, "include"),
                              os.path.join(copy, "lib")]
         off = []
+        files["autoconf.h"] += self.shader(copy)
         for kind, symbol in symbols:
             name = symbol.lower()
             header = os.path.join(copy, "lib/backends", name, "api.h")

@@ -162,20 +162,25 @@ struct dlbuf_prepare;
  * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
  * not used; what an import refuses (an unknown modifier, a crop that splits a sample),
  * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
- * dlbuf_prepare_tensor_crops() alone. frame and opts are borrowed; *plan is new. A plan can be
- * used by one thread at a time. Does not block.
+ * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new, and
+ * holds dev open: destroy it before the handles of a wrapped device. A plan can be used by one
+ * thread at a time. Does not wait for a device; the first plan of a Vulkan device compiles its
+ * shader.
  * -EINVAL      a size of 0, or none for the rule; a scaled side of more than 32768 pixels;
  *              a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format
  * -EOPNOTSUPP  a format without pixels (compressed, metadata, depth), or whose values are
  *              not evenly spaced; a matrix that is not linear (ICtCp, BT.2020 with
- *              constant luminance); a device that cannot prepare
+ *              constant luminance); a device that cannot prepare (the CPU and Vulkan can); on
+ *              Vulkan mosaics, frames of floats, values that are made of more than 65536
+ *              samples, a queue that does not compute
+ * -ESTALE      a parent process opened dev
  */
 DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
 				   const struct dlbuf_prepare_opts *opts,
 				   struct dlbuf_prepare **plan);
 
-/* Frees a plan (taken; NULL does nothing). */
+/* Frees a plan (taken; NULL does nothing). Does not wait for frames that a device prepares yet. */
 DLBUF_API void dlbuf_prepare_destroy(struct dlbuf_prepare *plan);
 
 /* Describes a plan. -EINVAL: an argument is NULL, or info->size is not set. */
@@ -184,17 +189,27 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
 
 /*
  * Prepares a frame into image `index` of a tensor of the shape [N, C, H, W] or
- * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0. Waits for the frame's producers,
- * until deadline_ns (CLOCK_MONOTONIC, 0: none).
+ * [N, H, W, C], or [C, H, W] or [H, W, C] with index 0.
  *
- * The lease of the frame fires when its pixels have been read. out is borrowed. If it is a
- * tensor of dlbuf, the call acquires and releases it for writing.
+ * On the CPU, out may be of any library. The call waits for the frame's producers, until
+ * deadline_ns (CLOCK_MONOTONIC, 0: none), and out is complete when it returns. If out is a
+ * tensor of dlbuf that the caller has not acquired, the call acquires and releases it.
+ *
+ * On Vulkan, out is a tensor of dlbuf on the plan's device, which the caller has not
+ * acquired. The device waits for the producers, if it has DLBUF_SYNC_FENCE, and the call
+ * returns before the work is complete: the fence of the work is added to the dma-bufs of the
+ * frame and of out, so that each acquire of out, on whatever device, comes after it. If the
+ * work waits for a fence that ends with an error, the next acquire of out tells it. With
+ * DLBUF_SYNC_BLOCKS the call waits, as on the CPU.
+ *
+ * The lease of the frame fires when its pixels have been read. out is borrowed.
  *
  * frame's fds are borrowed. On failure the lease does not fire.
  * -EINVAL      another kind of frame than the plan's; a tensor of another shape; index
- *              outside
+ *              outside; on Vulkan, fields of DLPack that reach beyond the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
- *              values; a tensor whose range of addresses overlaps that of a plane
+ *              values; a tensor whose range of addresses, or on Vulkan of bytes of the
+ *              dma-buf, overlaps that of a plane
  * -EACCES      out is read-only
  * -EPROTO      out is of another major version of DLPack
  * -ETIME       the deadline passed
@@ -206,7 +221,9 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
 
 /*
  * The same of a frame that was imported: its n tensors, a plane each (DLBUF_VIEW_PLANES), on
- * the CPU. They may be of any library that has DLPack: a decoder's planes in plain memory.
+ * the plan's device. On the CPU they may be of any library that has DLPack: a decoder's
+ * planes in plain memory. On Vulkan they are tensors of dlbuf that the caller has not
+ * acquired, and their leases wait for the work.
  *
  * planes are borrowed. Tensors of dlbuf are acquired for reading and released, if the caller
  * has not acquired them; of others, the caller knows that the pixels are complete.

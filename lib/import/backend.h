@@ -233,8 +233,9 @@ struct backend {
 			 modifier_fn fn, void *data);
 
 	/*
-	 * Loads a program of `bytes` bytes (prepare/program.h), which is borrowed. -EOPNOTSUPP: the device cannot
-	 * run it. Optional, with the two below: without them the device prepares no frames.
+	 * Loads a program of `bytes` bytes (prepare/program.h), which is borrowed.
+	 * -EOPNOTSUPP: the device cannot run it. Optional, with the two below: without
+	 * them the device prepares no frames.
 	 */
 	int (*program_load)(struct dlbuf_device *dev, const struct program *p, size_t bytes,
 			    void **program);

@@ -211,7 +211,7 @@ static bool has_lease_before(struct tensor *const list[], uint32_t i)
 	return false;
 }
 
-/* Gives the fence of the run to the dma-bufs and the leases, and the errors of `before` to the tensors. */
+/* The dma-bufs and leases get the fence of the run, the leases and out the errors of `before`. */
 static int finish(const struct program_run *run, struct tensor *const list[], uint32_t n,
 		  int before, int done)
 {

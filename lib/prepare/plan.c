@@ -325,7 +325,11 @@ int prepare_tables(struct dlbuf_prepare *p)
 				fine ? fine->vsub : 0, y, p->y);
 	if (ret)
 		return ret;
-	return p->dev && p->dev->backend->program_load ? prepare_load(p) : prepare_scratch(p);
+#ifdef CONFIG_PREPARE_DEVICE
+	if (p->dev && p->dev->backend->program_load)
+		return prepare_load(p);
+#endif
+	return prepare_scratch(p);
 }
 
 static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)

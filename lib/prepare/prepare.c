@@ -293,11 +293,13 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 		ret = find_plane(p, planes[i], i, &px);
 	if (!ret)
 		ret = check_batch(c, b, p->program ? NULL : &px);
+#ifdef CONFIG_PREPARE_DEVICE
 	if (!ret && p->program) {
 		ret = find_image(p, b->out, b->index, &image);
 		return ret ? ret : prepare_run(p, planes, n, px.planes, px.pitches, b->out, &image,
 					       deadline_ns);
 	}
+#endif
 	for (uint32_t i = 0; i <= n && !ret; i++) {
 		ret = begin(i < n ? planes[i] : b->out, i < n ? DLBUF_READ : DLBUF_WRITE,
 			    deadline_ns);

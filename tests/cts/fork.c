@@ -130,7 +130,7 @@ static void child(struct parent *p, const char *own)
 {
 	DLManagedTensorVersioned *t = NULL;
 	DLBUF_INFO(dlbuf_tensor_info, info);
-	int fd;
+	int fd, ret;
 
 #ifdef CONFIG_FAULT_INJECTION
 	fault_at(0);
@@ -141,6 +141,8 @@ static void child(struct parent *p, const char *own)
 	CHECK_ERR(dlbuf_release_all(&p->share, 1, NULL, NULL), -ESTALE);
 	CHECK_ERR(dlbuf_pending(p->t, DLBUF_READ, &fd), -ESTALE);
 	CHECK_ERR(dlbuf_device_drain(p->dev, 0), -ESTALE);
+	ret = cts_prepare_small(p->dev, p->fd);
+	CHECK(ret == 1 || ret == -ESTALE);
 	CHECK_ERR(dlbuf_tensor_get_info(p->t, &info), -ESTALE);
 	CHECK_ERR(dlbuf_tensor_share(p->t, NULL, &t), -ESTALE);
 	CHECK_SAYS("belongs to the process that forked this one");

@@ -225,7 +225,6 @@ out:
 struct call {
 	struct scene *s;
 	pthread_t thread;
-	pid_t tid;
 	bool over;
 	int ret;
 };
@@ -234,7 +233,6 @@ static void *call_run(void *arg)
 {
 	struct call *c = arg;
 
-	__atomic_store_n(&c->tid, gettid(), __ATOMIC_RELEASE);
 	c->ret = dlbuf_prepare_frame(c->s->plan, &c->s->frame, c->s->out, 0, 0);
 	__atomic_store_n(&c->over, true, __ATOMIC_RELEASE);
 	return NULL;
@@ -255,6 +253,7 @@ static void waits_for_the_producer(void *arg)
 	struct cts_fence v;
 	struct scene s;
 	struct call c = { .s = &s };
+	float first;
 	bool blocks;
 
 	scene_open(&s);
@@ -267,8 +266,10 @@ static void waits_for_the_producer(void *arg)
 	if (blocks)
 		CHECK_ERR(dlbuf_prepare_frame(s.plan, &s.frame, s.out, 0, 1), -ETIME);
 	REQUIRE(!pthread_create(&c.thread, NULL, call_run, &c));
-	cts_until_asleep(&c.tid, &c.over);
+	cts_until_idle(&c.over);
 	CHECK_EQ(fired(&s), 0);
+	cts_peek_raw(s.out_fd, 0, &first, sizeof(first));
+	CHECK(first == 0);
 	/* The plan may go while the work waits, and the device. */
 	if (__atomic_load_n(&c.over, __ATOMIC_ACQUIRE)) {
 		CHECK(!blocks);
@@ -379,8 +380,9 @@ static const struct {
 	int bits;
 	uint32_t multiple;	/* of its width */
 } formats[] = {
-	{ "NV12", 8, 1 }, { "NV21", 8, 1 }, { "NV16", 8, 1 }, { "NV24", 8, 1 }, { "YU12", 8, 1 }, { "YVU9", 8, 1 },
-	{ "P010", 16, 1 }, { "YUYV", 8, 2 }, { "VYUY", 8, 2 }, { "AYUV", 8, 1 }, { "RGB3", 8, 1 }, { "XR24", 8, 1 },
+	{ "NV12", 8, 1 }, { "NV21", 8, 1 }, { "NV16", 8, 1 }, { "NV24", 8, 1 },
+	{ "YU12", 8, 1 }, { "YVU9", 8, 1 }, { "P010", 16, 1 }, { "YUYV", 8, 2 },
+	{ "VYUY", 8, 2 }, { "AYUV", 8, 1 }, { "RGB3", 8, 1 }, { "XR24", 8, 1 },
 	{ "GREY", 8, 1 }, { "Y10 ", 16, 1 },
 };
 
@@ -436,9 +438,10 @@ static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filt
 	int64_t c, gap = apart ? pick(4) : 0, w, h;
 
 	*t = (struct trial){ .w = (2 + pick(40)) & ~(formats[format].multiple - 1), .h = 2 + pick(30), .type = type };
-	t->frame = (struct dlbuf_frame)PICTURE(t->w, t->h, DLBUF_FOURCC(code[0], code[1], code[2], code[3]),
-		DLBUF_CODE_V4L2, 1, .planes = { {
-			.offset = pick(5) * formats[format].bits / 8, .pitch = 4 * (t->w + pick(9)) } });
+	t->frame = (struct dlbuf_frame)PICTURE(t->w, t->h,
+		DLBUF_FOURCC(code[0], code[1], code[2], code[3]), DLBUF_CODE_V4L2, 1, .planes = {
+			{ .offset = pick(5) * formats[format].bits / 8,
+			  .pitch = 4 * (t->w + pick(9)) } });
 	t->opts = (struct dlbuf_prepare_opts){ .size = sizeof(t->opts),
 		.width = pick(2) ? 4 * (1 + pick(12)) : 1 + pick(45), .height = 1 + pick(40),
 		.fit = pick(3), .filter = filter, .turn = pick(4), .channels = pick(3),
@@ -460,7 +463,7 @@ static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filt
 	t->shape[2] = nhwc ? w : h;
 	t->shape[3] = nhwc ? c : w;
 	t->strides[3] = 1;
-	t->strides[2] = t->shape[3] + (nhwc ? pick(2) * gap : gap);
+	t->strides[2] = pick(3) ? t->shape[3] + (nhwc ? pick(2) * gap : gap) : (t->shape[3] + 3) & ~3;
 	t->strides[1] = t->strides[2] * t->shape[2] + gap;
 	t->strides[0] = t->strides[1] * t->shape[1] + gap;
 	t->layout = (DLTensor){ .ndim = 4, .dtype = types[type], .shape = t->shape,
@@ -472,7 +475,7 @@ static void make_trial(struct trial *t, uint32_t format, int type, uint32_t filt
 		 t->opts.crop_x, (int)gap);
 }
 
-#define MOST (2 << 20)
+#define MOST (1 << 17)
 
 /* Bytes that are not the image's stay as they were. */
 static void values(void *arg)
@@ -491,7 +494,7 @@ static void values(void *arg)
 		struct dlbuf_prepare *plan;
 		struct trial t;
 		double worst = 0, a, b, near;
-		size_t n;
+		size_t n, other = 0;
 
 		make_trial(&t, i / 12, i % ARRAY_SIZE(types), i % 6);
 		t.frame.planes[0].fd = fd;
@@ -514,9 +517,11 @@ static void values(void *arg)
 			/* No number is near to NaN. */
 			if (!(fabs(a - b) <= near) && memcmp(&a, &b, sizeof(a)))
 				worst = fmax(worst, fabs(a - b));
+			other += t.type < 2 && fabs(a - b) > 0;
 		}
-		if (!CHECK(!(worst > 0)))
-			ktap_note(NULL, 0, "%s: off by %g", t.text, worst);
+		/* Where the sums are near to a half, they round to another integer. */
+		if (!CHECK(!(worst > 0) && other <= 2 + n / 100))
+			ktap_note(NULL, 0, "%s: off by %g, %zu others", t.text, worst, other);
 	}
 	dlbuf_device_close(dev);
 	free(want);

@@ -244,7 +244,7 @@ $(call step,build@drivers): build@gcc
 	$(plain) -- tests/drivers/build $(dir)/drivers
 $(call step,build@drivers-arm64): build@arm64
 	$(plain) --has aarch64-linux-gnu-gcc -- tests/drivers/build $(dir)/drivers-arm64 aarch64-linux-gnu-gcc
-cases-of-drivers := $(if $(filter all,$(DRIVERS)),,import/* path/* sync/[!ms]* tiled/* lease/t* words/*)
+cases-of-drivers := $(if $(filter all,$(DRIVERS)),,import/* path/* sync/[!ms]* tiled/* lease/t* prepare/[!v]* words/*)
 on-driver = $(ktap) -- $(lab-fails) --gpu -- tests/drivers/run $(dir)/drivers $(1) \
 	$(dir)/gcc/$(cts) vulkan:0 --computes no $(direct) $(fence-fence) $(cases-of-drivers:%='%')
 $(call step,cts@vulkan+anv): build@gcc build@drivers
@@ -255,7 +255,7 @@ $(call step,cts@vulkan+radv): build@gcc build@drivers
 	$(call on-driver,amdgpu)
 # Debian builds these for arm64 only. There are no dma-bufs, and no fences that are pending.
 cases-of-arm64 := import/offset import/compact-strides import/fd-is-duplicated import/low-fd-numbers import/read-access \
-	import/overlapping cache/threads tiled/refusals tiled/modifiers tiled/layouts tiled/bytes-too tiled/pixels@NV12 path/direct/[bo]* path/probe words/[nl]*
+	import/overlapping cache/threads tiled/refusals tiled/modifiers tiled/layouts tiled/bytes-too tiled/pixels@NV12 prepare/[fl]* path/direct/[bo]* path/probe words/[nl]*
 on-arm64 = $(ktap) --has qemu-aarch64 -- tests/drivers/unpacked $(dir)/drivers-arm64 $(1) \
 	$(dir)/arm64/$(cts) vulkan:0 --computes no $(2) $(direct) $(cases-of-arm64:%='%')
 $(call step,cts@vulkan+v3dv): build@arm64 build@drivers-arm64

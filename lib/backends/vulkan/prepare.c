@@ -448,7 +448,7 @@ static int set_binding(struct vulkan_binding *b, const struct key *key,
 			     &(struct recording){ b, run }, 1, &b->cmd);
 }
 
-/* Under dev->lock: the binding of a key. Of others the one that has not been used for longest is taken. */
+/* Under dev->lock: the binding of a key; or a new one, or that of the longest idle key. */
 static int get_binding(struct vulkan_program *g, const struct key *key,
 		       const struct program_run *run, struct vulkan_binding **out)
 {
