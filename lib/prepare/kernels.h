@@ -15,6 +15,8 @@
 
 typedef float vf __attribute__((vector_size(LANES * 4), aligned(4)));
 typedef int32_t vi __attribute__((vector_size(LANES * 4), aligned(4)));
+typedef float v4 __attribute__((vector_size(16), aligned(4)));
+typedef uint8_t vb __attribute__((vector_size(16), aligned(1)));
 
 static inline vf vf_load(const float *p)
 {
@@ -276,4 +278,78 @@ static void convert(void *restrict dst, const float *restrict row, uint32_t n, e
 			words[i] = to_bfloat(row[i]);
 }
 
-const struct prepare_kernels KERNELS = { blend, scale, bilinear, colours, convert };
+/*
+ * The bytes of pixels: words that have a pixel's three, of which the fourth byte is stored too,
+ * where the next pixel comes.
+ */
+static void pixels(uint8_t *restrict dst, uint32_t *restrict words, const float *const rows[3],
+		   uint32_t n, float low, float high, int32_t zero_point)
+{
+	const float *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2];
+	const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	uint32_t i = 0, padded = (n + 7) & ~7u;
+
+	for (uint32_t j = 0; j < padded; j++) {
+		uint32_t r = (to_int(a[j], low, high) + zero_point) & 255;
+		uint32_t g = (to_int(b[j], low, high) + zero_point) & 255;
+		uint32_t l = (to_int(c[j], low, high) + zero_point) & 255;
+
+		words[j] = little ? r | g << 8 | l << 16 : r << 24 | g << 16 | l << 8;
+	}
+#if defined(__SSSE3__) || defined(__aarch64__)
+	for (; i + 6 <= n; i += 4, dst += 12) {
+		vb v;
+
+		memcpy(&v, words + i, 16);
+		v = __builtin_shufflevector(v, v, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 0, 0, 0, 0);
+		memcpy(dst, &v, 16);
+	}
+#endif
+	for (; i + 4 < n; i += 4)
+		for (int j = 0; j < 4; j++, dst += 3)
+			memcpy(dst, words + i + j, 4);
+	for (; i < n; i++, dst += 3)
+		memcpy(dst, words + i, 3);
+}
+
+static void interleave(void *dst, const float *const rows[3], void *scratch, uint32_t n,
+		       enum store store, int32_t zero_point)
+{
+	const float *a = rows[0], *b = rows[1], *c = rows[2];
+	float *to = dst;
+	uint32_t i = 0;
+
+	if (store <= STORE_I8) {
+		pixels(dst, scratch, rows, n, (store == STORE_I8 ? -128 : 0) - zero_point,
+		       (store == STORE_I8 ? 127 : 255) - zero_point, zero_point);
+		return;
+	}
+	if (store != STORE_F32) {
+		uint16_t *words = scratch, *halves = dst;
+
+		for (uint32_t k = 0; k < 3; k++) {
+			convert(words, rows[k], n, store, 0);
+			for (uint32_t j = 0; j < n; j++)
+				halves[3 * j + k] = words[j];
+		}
+		return;
+	}
+	/* As above: the fourth value is the next pixel's place. */
+	for (; i + 5 <= n; i += 4, to += 12) {
+		v4 x = *(const v4 *)(a + i), y = *(const v4 *)(b + i), z = *(const v4 *)(c + i);
+		v4 low = __builtin_shufflevector(x, y, 0, 4, 1, 5);
+		v4 high = __builtin_shufflevector(x, y, 2, 6, 3, 7);
+
+		*(v4 *)to = __builtin_shufflevector(low, z, 0, 1, 4, 5);
+		*(v4 *)(to + 3) = __builtin_shufflevector(low, z, 2, 3, 5, 6);
+		*(v4 *)(to + 6) = __builtin_shufflevector(high, z, 0, 1, 6, 7);
+		*(v4 *)(to + 9) = __builtin_shufflevector(high, z, 2, 3, 7, 7);
+	}
+	for (; i < n; i++, to += 3) {
+		to[0] = a[i];
+		to[1] = b[i];
+		to[2] = c[i];
+	}
+}
+
+const struct prepare_kernels KERNELS = { blend, scale, bilinear, colours, convert, interleave };

@@ -182,6 +182,9 @@ struct prepare_kernels {
 			uint32_t n, const struct values *to);
 	/* Rounds n values to a type that is not float32. */
 	void (*convert)(void *dst, const float *row, uint32_t n, enum store store, int32_t zero_point);
+	/* dst[3 * i + c] = rows[c][i], of the tensor's type; scratch has room for a row. */
+	void (*interleave)(void *dst, const float *const rows[3], void *scratch, uint32_t n,
+			   enum store store, int32_t zero_point);
 };
 
 /* The code for this processor. */

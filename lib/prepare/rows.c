@@ -294,15 +294,19 @@ static void store(struct dlbuf_prepare *p, char *dst, int64_t step, const float 
 }
 
 /* Fills w x h places of the tensor from x, y with the colour of the bars. */
-static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x, uint32_t y, uint32_t w, uint32_t h)
+static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x, uint32_t y,
+		 uint32_t w, uint32_t h)
 {
 	const struct steps *st = &image->steps;
 	uint32_t bytes = store_bytes(p->store), most = p->width;
+	/* Rows without gaps are copies of the first. */
+	bool pixels = st->channel == 1 && st->x == (int64_t)p->nout;
+	bool copied = pixels || st->x == 1;
 
 	for (uint32_t c = 0; c < p->nout && w && h; c++) {
 		for (uint32_t i = 0; i < most; i++)
 			p->out[0][i] = p->pad[c];
-		for (uint32_t j = 0; j < h; j++) {
+		for (uint32_t j = 0; j < (copied ? 1 : h); j++) {
 			for (uint32_t i = 0; i < w; i += most) {
 				int64_t at = c * st->channel + (y + j) * st->y + (x + i) * st->x;
 
@@ -310,6 +314,12 @@ static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x,
 				      w - i < most ? w - i : most);
 			}
 		}
+	}
+	for (uint32_t c = 0; c < (pixels ? 1 : p->nout) && copied && w; c++) {
+		char *first = image->data + (c * st->channel + y * st->y + x * st->x) * bytes;
+
+		for (uint32_t j = 1; j < h; j++)
+			memcpy(first + j * st->y * bytes, first, (size_t)w * st->x * bytes);
 	}
 }
 
@@ -327,6 +337,7 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 	int64_t base = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y;
 	int64_t along = odd ? sy : sx, across = odd ? sx : sy;
 	bool plain = p->store == STORE_F32 && along == 1;
+	bool pixels = along == 3 && st->channel == 1 && p->nout == 3;
 
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
@@ -346,7 +357,11 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 				c * st->channel + y * across;
 		k->colours(out, p->nout, (const float *const *)p->in, p->source.ncomponents,
 			   p->width, &p->values);
-		for (uint32_t c = 0; c < p->nout && !plain; c++)
+		if (pixels)
+			k->interleave(image->data + (base + y * across) * bytes,
+				      (const float *const *)p->out, p->converted, p->width,
+				      p->store, p->zero_point);
+		for (uint32_t c = 0; c < p->nout && !plain && !pixels; c++)
 			store(p, image->data + (base + c * st->channel + y * across) * bytes, along,
 			      p->out[c], p->width);
 	}
