@@ -65,13 +65,32 @@ ADD_ROW(add_bytes, uint8_t, row[i])
 ADD_ROW(add_words, uint16_t, row[i] >> shift)
 ADD_ROW(add_floats, float, row[i])
 
+/* Four rows at once: the sum stays in registers. */
+static __attribute__((noinline)) void add_four(float *restrict dst, const void *const rows[],
+					       uint32_t n, const float w[], bool first)
+{
+	const float *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2],
+		*restrict d = rows[3];
+	const float wa = w[0], wb = w[1], wc = w[2], wd = w[3];
+
+	if (first)
+		for (uint32_t i = 0; i < n; i++)
+			dst[i] = a[i] * wa + b[i] * wb + c[i] * wc + d[i] * wd;
+	else
+		for (uint32_t i = 0; i < n; i++)
+			dst[i] += a[i] * wa + b[i] * wb + c[i] * wc + d[i] * wd;
+}
+
 static void blend(float *restrict dst, uint32_t n, const void *const rows[],
 		  const float weights[], uint32_t nrows, enum sample sample, uint32_t shift)
 {
 	/* The rows have room behind them. */
 	n = (n + 7) & ~7u;
 	for (uint32_t k = 0; k < nrows; k++) {
-		if (sample == SAMPLE_U8)
+		if (sample == SAMPLE_F32 && k + 4 <= nrows) {
+			add_four(dst, rows + k, n, weights + k, !k);
+			k += 3;
+		} else if (sample == SAMPLE_U8)
 			add_bytes(dst, rows[k], n, weights[k], 0, !k);
 		else if (sample == SAMPLE_U16)
 			add_words(dst, rows[k], n, weights[k], shift, !k);
@@ -98,6 +117,41 @@ static void scale(float *restrict dst, const struct axis *axis, const int32_t *p
 		}
 		*(vf *)(dst + i) = sum;
 	}
+}
+
+static void scale_wide(float *restrict dst, const struct axis *axis, const float *row)
+{
+	size_t stride = axis->stride;
+	const float *w = axis->fours;
+
+	for (uint32_t i = 0; i < axis->n; i += 4) {
+		const int32_t *first = axis->first + i;
+		const float *a = row + first[0], *b = row + first[1], *c = row + first[2],
+			*d = row + first[3];
+		v4 sa = { 0 }, sb = sa, sc = sa, sd = sa, ab, cd;
+
+		for (size_t k = 0; k < stride; k += 4, w += 16) {
+			sa += *(const v4 *)(a + k) * *(const v4 *)w;
+			sb += *(const v4 *)(b + k) * *(const v4 *)(w + 4);
+			sc += *(const v4 *)(c + k) * *(const v4 *)(w + 8);
+			sd += *(const v4 *)(d + k) * *(const v4 *)(w + 12);
+		}
+		ab = __builtin_shufflevector(sa, sb, 0, 4, 1, 5) +
+			__builtin_shufflevector(sa, sb, 2, 6, 3, 7);
+		cd = __builtin_shufflevector(sc, sd, 0, 4, 1, 5) +
+			__builtin_shufflevector(sc, sd, 2, 6, 3, 7);
+		*(v4 *)(dst + i) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
+			__builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+	}
+}
+
+static void pick(float *restrict dst, const float *restrict row, uint32_t n, int32_t step)
+{
+	for (uint32_t i = 0; i < n && step == 2; i += 4)
+		*(v4 *)(dst + i) = __builtin_shufflevector(*(const v4 *)(row + 2 * i),
+							   *(const v4 *)(row + 2 * i + 4), 0, 2, 4, 6);
+	for (uint32_t i = 0; i < n && step != 2; i++)
+		dst[i] = row[i * step];
 }
 
 static inline vf byte_of(vi word, int n)
@@ -352,4 +406,6 @@ static void interleave(void *dst, const float *const rows[3], void *scratch, uin
 	}
 }
 
-const struct prepare_kernels KERNELS = { blend, scale, bilinear, colours, convert, interleave };
+const struct prepare_kernels KERNELS = {
+	blend, scale, scale_wide, pick, bilinear, colours, convert, interleave,
+};

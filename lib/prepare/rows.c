@@ -70,7 +70,8 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	r->begin = begin;
 	r->n = end - begin;
 	r->slots = p->y[r->axis].taps;
-	r->bytes = (size_t)r->n * (s->floats ? 4 : value_bytes(s->sample));
+	r->floats = s->floats || r->slots > 3;
+	r->bytes = (size_t)r->n * (r->floats ? 4 : value_bytes(s->sample));
 	r->bytes = (r->bytes + 32 + 31) & ~(size_t)31;
 	r->direct = narrow;
 }
@@ -95,7 +96,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	}
 	taps = aligned(taps * sizeof(*p->window));
 	widest = aligned((widest + 8) * sizeof(float));
-	total += widest + 10 * row + 2 * taps;
+	total += 3 * widest + 10 * row + 2 * taps;
 	if (prepare_grow(&p->scratch, &p->room, total))
 		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
@@ -115,7 +116,9 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->converted = at;
 	at += row;
 	p->blended = (float *)at;
-	at += widest;
+	p->picked = (float *)(at + widest);
+	p->fetched = at + 2 * widest;
+	at += 3 * widest;
 	for (uint32_t i = 0; i < 3; i++, at += 3 * row) {
 		const struct component *c = &p->source.components[i];
 
@@ -208,6 +211,7 @@ static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *da
 	char *dst = r->rows + slot * r->bytes;
 	uint32_t value = value_bytes(p->source.sample);
 	const char *from = (const char *)data + row * pitch + (size_t)r->begin * value;
+	bool convert = r->floats && !p->source.floats && p->source.sample != SAMPLE_F32;
 
 	if (r->held[slot] == row)
 		return dst;
@@ -217,7 +221,10 @@ static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *da
 	else if (p->source.sample == SAMPLE_F16)
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
 	else
-		memcpy(dst, from, (size_t)r->n * value);
+		memcpy(convert ? p->fetched : dst, from, (size_t)r->n * value);
+	if (convert)
+		p->kernels->blend((float *)dst, r->n, (const void *[]){ p->fetched },
+				  (const float[]){ 1 }, 1, p->source.sample, p->source.shift);
 	return dst;
 }
 
@@ -231,6 +238,8 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	uint32_t padded = (axis->n + 7) & ~7u, nrows = 0;
 	const void **rows = p->window;
 	float *weights = p->weights;
+	/* What is times 0 does not count: it is no NaN. */
+	bool numbers = s->sample < SAMPLE_F16;
 
 	for (uint32_t i = 0; i < axis->taps; i++) {
 		float w = axis->weights[(size_t)i * padded + y];
@@ -242,7 +251,7 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	}
 	if (!r->direct)
 		k->blend(p->blended, r->n, rows, weights, nrows,
-			 s->floats ? SAMPLE_F32 : s->sample, s->shift);
+			 r->floats ? SAMPLE_F32 : s->sample, s->shift);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
@@ -253,7 +262,16 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 
 		if (c->plane != plane)
 			continue;
-		if (!r->direct) {
+		if (!r->direct && x->stride && numbers) {
+			const float *row = p->blended + at;
+
+			if (c->step > 1) {
+				k->pick(p->picked, row + (size_t)x->low * c->step, x->high - x->low,
+					c->step);
+				row = p->picked - x->low;
+			}
+			k->scale_wide(p->in[i], x, row);
+		} else if (!r->direct) {
 			k->scale(p->in[i], x, p->places[i], p->blended + at, c->step);
 		} else if (pair) {
 			bool swapped = next->first < c->first;
