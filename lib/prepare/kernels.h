@@ -357,6 +357,12 @@ static inline int32_t to_int(float x, float low, float high)
 	return bits - 0x4b400000;
 }
 
+/* The zero point is added after rounding. */
+static inline uint32_t to_byte(float x, float low, float high, int32_t zero_point)
+{
+	return (uint32_t)(to_int(x, low, high) + zero_point) & 255;
+}
+
 static inline uint16_t to_bfloat(float x)
 {
 	uint32_t bits;
@@ -395,7 +401,7 @@ static void convert(void *restrict dst, const float *restrict row, uint32_t n, e
 	n = (n + 7) & ~7u;
 	if (store <= STORE_I8)
 		for (uint32_t i = 0; i < n; i++)
-			bytes[i] = (uint8_t)(to_int(row[i], low, high) + zero_point);
+			bytes[i] = (uint8_t)to_byte(row[i], low, high, zero_point);
 	else if (store == STORE_F16)
 		for (uint32_t i = 0; i < n; i++)
 			words[i] = to_half(row[i]);
@@ -416,9 +422,9 @@ static void pixels(uint8_t *restrict dst, uint32_t *restrict words, const float 
 	uint32_t i = 0, padded = (n + 7) & ~7u;
 
 	for (uint32_t j = 0; j < padded; j++) {
-		uint32_t r = (to_int(a[j], low, high) + zero_point) & 255;
-		uint32_t g = (to_int(b[j], low, high) + zero_point) & 255;
-		uint32_t l = (to_int(c[j], low, high) + zero_point) & 255;
+		uint32_t r = to_byte(a[j], low, high, zero_point);
+		uint32_t g = to_byte(b[j], low, high, zero_point);
+		uint32_t l = to_byte(c[j], low, high, zero_point);
 
 		words[j] = little ? r | g << 8 | l << 16 : r << 24 | g << 16 | l << 8;
 	}
