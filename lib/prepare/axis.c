@@ -163,8 +163,10 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 		if (w.end - w.begin > taps)
 			taps = w.end - w.begin;
 	}
+	/* Several taps are read as vectors. */
+	out->stride = taps < 4 ? 0 : (taps + 3) & ~3u;
 	if (prepare_grow(&out->memory, &out->room,
-			 (size_t)padded * (1 + taps) * sizeof(*out->weights)))
+			 (size_t)padded * (1 + taps + out->stride) * sizeof(*out->weights)))
 		return -ENOMEM;
 	out->n = n;
 	out->taps = taps;
@@ -172,6 +174,7 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 	out->high = low;
 	out->first = out->memory;
 	out->weights = (float *)(out->first + padded);
+	out->fours = out->weights + (size_t)padded * taps;
 	for (uint32_t i = 0; i < padded; i++) {
 		double sum = 0;
 		int64_t first;
@@ -189,6 +192,9 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 				(float)(weight_of(filter, &w, from, scale,
 						  begin + (i < n ? i : n - 1), j) / sum);
 		}
+		for (uint32_t k = 0; k < out->stride; k++)
+			out->fours[(size_t)(i & ~3u) * out->stride + k / 4 * 16 + i % 4 * 4 + k % 4] =
+				k >= taps ? 0 : out->weights[(size_t)k * padded + i];
 		if (first < out->low)
 			out->low = (uint32_t)first;
 		if (first + taps > out->high)

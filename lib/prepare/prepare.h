@@ -22,7 +22,9 @@ struct axis {
 	uint32_t low, high;	/* the samples that the outputs read: [low, high) */
 	int32_t *first;		/* [n rounded up to 8] */
 	float *weights;		/* [taps][n rounded up to 8] */
-	void *memory;		/* first and weights are in it */
+	float *fours;		/* the same: [n / 4][stride / 4][4 outputs][4 taps] */
+	uint32_t stride;	/* taps rounded up to 4, 0: fours is not made */
+	void *memory;		/* all are in it */
 	size_t room;		/* its bytes */
 };
 
@@ -46,7 +48,7 @@ struct source {
 	enum sample sample;
 	uint8_t shift;			/* of SAMPLE_U16 */
 	bool mosaic;
-	bool floats;			/* kept as rows of floats: mosaics, SAMPLE_F16 */
+	bool floats;			/* made to rows of floats: mosaics, SAMPLE_F16 */
 	char pattern[4];		/* of a mosaic: row 0, row 1 */
 	uint32_t width, height;		/* the visible picture, pixels */
 	uint32_t ncomponents;		/* 1 or 3 */
@@ -103,12 +105,14 @@ struct dlbuf_prepare {
 		size_t bytes;		/* of a row */
 		char *rows;
 		int64_t *held;
-		bool direct;		/* outputs are sums of bytes, without a row of floats */
+		bool floats;		/* rows of floats: each is blended several times */
+		bool direct;		/* outputs are sums of samples, without a row of floats */
 	} rings[DLBUF_MAX_PLANES];
 	const void **window;			/* the rows of one output row, and their weights */
 	float *weights;
 	float *blended, *in[3], *out[3];	/* rows */
-	void *converted;
+	void *converted, *fetched;
+	float *picked;
 	int32_t *places[3];			/* of each component: the first value of a window */
 	void *scratch;
 	size_t room;			/* its bytes */
@@ -178,17 +182,31 @@ struct prepare_kernels {
 	void (*scale)(float *dst, const struct axis *axis, const int32_t *places,
 		      const float *row, int32_t step);
 	/*
-	 * The same of the weighted sum of two rows of bytes, or with b NULL of one, where the
+	 * The same with axis->fours, of a row of numbers without gaps: reads up to 3 behind
+	 * those that count, times 0.
+	 */
+	void (*scale_wide)(float *dst, const struct axis *axis, const float *row);
+	/* dst[i] = row[i * step]; reads up to 8 behind */
+	void (*pick)(float *dst, const float *row, uint32_t n, int32_t step);
+	/*
+	 * As scale(), of the weighted sum of two rows of bytes, or with b NULL of one, where the
 	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component
 	 * one byte behind; step is 2 then.
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 			 const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
+	/* Of words, where step is 1 or, with dst2, 2; b is not NULL with weight_b. */
+	void (*bilinear_words)(float *dst, float *dst2, const struct axis *axis,
+			       const int32_t *places, const uint16_t *a, const uint16_t *b,
+			       float weight_b, uint32_t shift);
 	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);
 	/* Rounds n values to a type that is not float32. */
 	void (*convert)(void *dst, const float *row, uint32_t n, enum store store, int32_t zero_point);
+	/* dst[3 * i + c] = rows[c][i], of the tensor's type; scratch has room for a row. */
+	void (*interleave)(void *dst, const float *const rows[3], void *scratch, uint32_t n,
+			   enum store store, int32_t zero_point);
 };
 
 /* The code for this processor. */

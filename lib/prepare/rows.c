@@ -44,13 +44,22 @@ static uint32_t store_bytes(enum store store)
 	return store <= STORE_I8 ? 1 : store == STORE_F32 ? 4 : 2;
 }
 
+/* Components i and i + 1 are the values of one pair after the other: U and V. */
+static bool paired(const struct source *s, uint32_t i)
+{
+	const struct component *c = &s->components[i], *next = c + 1;
+
+	return i + 1 < s->ncomponents && next->plane == c->plane && c->step == 2 &&
+		next->step == 2 && (next->first ^ c->first) == 1 && next->fine == c->fine;
+}
+
 /* The values of a plane's row that the components read, and how many rows are kept. */
 static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 {
 	const struct source *s = &p->source;
 	struct ring *r = &p->rings[plane];
 	uint32_t begin = UINT32_MAX, end = 0;
-	bool narrow = s->sample == SAMPLE_U8 && !s->floats;
+	bool words = s->sample == SAMPLE_U16, narrow = s->sample <= SAMPLE_U16 && !s->floats;
 
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
@@ -63,14 +72,16 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 		begin = first < begin ? first : begin;
 		end = last + 1 > end ? last + 1 : end;
 		r->axis = c->fine;
-		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2 && c->step <= 3;
+		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2 && c->step <= 3 &&
+			(!words || c->step == 1 || paired(s, i) || (i && paired(s, i - 1)));
 	}
 	if (!end)
 		return;
 	r->begin = begin;
 	r->n = end - begin;
 	r->slots = p->y[r->axis].taps;
-	r->bytes = (size_t)r->n * (s->floats ? 4 : value_bytes(s->sample));
+	r->floats = s->floats || r->slots > 3;
+	r->bytes = (size_t)r->n * (r->floats ? 4 : value_bytes(s->sample));
 	r->bytes = (r->bytes + 32 + 31) & ~(size_t)31;
 	r->direct = narrow;
 }
@@ -95,7 +106,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	}
 	taps = aligned(taps * sizeof(*p->window));
 	widest = aligned((widest + 8) * sizeof(float));
-	total += widest + 10 * row + 2 * taps;
+	total += 3 * widest + 10 * row + 2 * taps;
 	if (prepare_grow(&p->scratch, &p->room, total))
 		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
@@ -115,7 +126,9 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->converted = at;
 	at += row;
 	p->blended = (float *)at;
-	at += widest;
+	p->picked = (float *)(at + widest);
+	p->fetched = at + 2 * widest;
+	at += 3 * widest;
 	for (uint32_t i = 0; i < 3; i++, at += 3 * row) {
 		const struct component *c = &p->source.components[i];
 
@@ -208,6 +221,7 @@ static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *da
 	char *dst = r->rows + slot * r->bytes;
 	uint32_t value = value_bytes(p->source.sample);
 	const char *from = (const char *)data + row * pitch + (size_t)r->begin * value;
+	bool convert = r->floats && !p->source.floats && p->source.sample != SAMPLE_F32;
 
 	if (r->held[slot] == row)
 		return dst;
@@ -217,7 +231,10 @@ static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *da
 	else if (p->source.sample == SAMPLE_F16)
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
 	else
-		memcpy(dst, from, (size_t)r->n * value);
+		memcpy(convert ? p->fetched : dst, from, (size_t)r->n * value);
+	if (convert)
+		p->kernels->blend((float *)dst, r->n, (const void *[]){ p->fetched },
+				  (const float[]){ 1 }, 1, p->source.sample, p->source.shift);
 	return dst;
 }
 
@@ -231,6 +248,8 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	uint32_t padded = (axis->n + 7) & ~7u, nrows = 0;
 	const void **rows = p->window;
 	float *weights = p->weights;
+	/* What is times 0 does not count: it is no NaN. */
+	bool numbers = s->sample < SAMPLE_F16;
 
 	for (uint32_t i = 0; i < axis->taps; i++) {
 		float w = axis->weights[(size_t)i * padded + y];
@@ -242,31 +261,39 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	}
 	if (!r->direct)
 		k->blend(p->blended, r->n, rows, weights, nrows,
-			 s->floats ? SAMPLE_F32 : s->sample, s->shift);
+			 r->floats ? SAMPLE_F32 : s->sample, s->shift);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
 		int64_t at = (int64_t)c->first - r->begin;
-		const struct component *next = i + 1 < s->ncomponents ? c + 1 : NULL;
-		bool pair = next && next->plane == plane && c->step == 2 && next->step == 2 &&
-			(next->first ^ c->first) == 1 && next->fine == c->fine;
+		bool pair = paired(s, i), swapped = pair && c[1].first < c->first;
+		float *dst = p->in[i + swapped], *dst2 = pair ? p->in[i + !swapped] : NULL;
+		float below = nrows > 1 ? weights[1] : 0;
+		const void *two[2] = { NULL };
 
 		if (c->plane != plane)
 			continue;
-		if (!r->direct) {
-			k->scale(p->in[i], x, p->places[i], p->blended + at, c->step);
-		} else if (pair) {
-			bool swapped = next->first < c->first;
-			const uint8_t *a = (const uint8_t *)rows[0] + at - swapped;
+		if (!r->direct && x->stride && numbers) {
+			const float *row = p->blended + at;
 
-			k->bilinear(p->in[i + swapped], p->in[i + !swapped], x, p->places[i], a,
-				    nrows > 1 ? (const uint8_t *)rows[1] + at - swapped : NULL,
-				    nrows > 1 ? weights[1] : 0, 2);
-			i++;
+			if (c->step > 1) {
+				k->pick(p->picked, row + (size_t)x->low * c->step, x->high - x->low,
+					c->step);
+				row = p->picked - x->low;
+			}
+			k->scale_wide(p->in[i], x, row);
+		} else if (!r->direct) {
+			k->scale(p->in[i], x, p->places[i], p->blended + at, c->step);
 		} else {
-			k->bilinear(p->in[i], NULL, x, p->places[i], (const uint8_t *)rows[0] + at,
-				    nrows > 1 ? (const uint8_t *)rows[1] + at : NULL,
-				    nrows > 1 ? weights[1] : 0, c->step);
+			for (uint32_t j = 0; j < nrows && j < 2; j++)
+				two[j] = (const char *)rows[j] +
+					(at - swapped) * value_bytes(s->sample);
+			if (s->sample == SAMPLE_U8)
+				k->bilinear(dst, dst2, x, p->places[i], two[0], two[1], below, c->step);
+			else
+				k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below,
+						  s->shift);
+			i += pair;
 		}
 	}
 }
@@ -294,15 +321,19 @@ static void store(struct dlbuf_prepare *p, char *dst, int64_t step, const float 
 }
 
 /* Fills w x h places of the tensor from x, y with the colour of the bars. */
-static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x, uint32_t y, uint32_t w, uint32_t h)
+static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x, uint32_t y,
+		 uint32_t w, uint32_t h)
 {
 	const struct steps *st = &image->steps;
 	uint32_t bytes = store_bytes(p->store), most = p->width;
+	/* Rows without gaps are copies of the first. */
+	bool pixels = st->channel == 1 && st->x == (int64_t)p->nout;
+	bool copied = pixels || st->x == 1;
 
 	for (uint32_t c = 0; c < p->nout && w && h; c++) {
 		for (uint32_t i = 0; i < most; i++)
 			p->out[0][i] = p->pad[c];
-		for (uint32_t j = 0; j < h; j++) {
+		for (uint32_t j = 0; j < (copied ? 1 : h); j++) {
 			for (uint32_t i = 0; i < w; i += most) {
 				int64_t at = c * st->channel + (y + j) * st->y + (x + i) * st->x;
 
@@ -310,6 +341,12 @@ static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x,
 				      w - i < most ? w - i : most);
 			}
 		}
+	}
+	for (uint32_t c = 0; c < (pixels ? 1 : p->nout) && copied && w; c++) {
+		char *first = image->data + (c * st->channel + y * st->y + x * st->x) * bytes;
+
+		for (uint32_t j = 1; j < h; j++)
+			memcpy(first + j * st->y * bytes, first, (size_t)w * st->x * bytes);
 	}
 }
 
@@ -327,6 +364,7 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 	int64_t base = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y;
 	int64_t along = odd ? sy : sx, across = odd ? sx : sy;
 	bool plain = p->store == STORE_F32 && along == 1;
+	bool pixels = along == 3 && st->channel == 1 && p->nout == 3;
 
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
@@ -346,7 +384,11 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 				c * st->channel + y * across;
 		k->colours(out, p->nout, (const float *const *)p->in, p->source.ncomponents,
 			   p->width, &p->values);
-		for (uint32_t c = 0; c < p->nout && !plain; c++)
+		if (pixels)
+			k->interleave(image->data + (base + y * across) * bytes,
+				      (const float *const *)p->out, p->converted, p->width,
+				      p->store, p->zero_point);
+		for (uint32_t c = 0; c < p->nout && !plain && !pixels; c++)
 			store(p, image->data + (base + c * st->channel + y * across) * bytes, along,
 			      p->out[c], p->width);
 	}
