@@ -32,15 +32,17 @@ def read_config(config: Any) -> tuple[dict[str, Any], Sizes]:
     if not _is(config, Mapping):
         path = os.fsdecode(config)
         if os.path.isdir(path):
-            names = ("preprocessor_config.json", "config.json")
+            names = ("preprocessor_config.json", "processor_config.json", "config.json")
             path = next((p for n in names if os.path.exists(p := os.path.join(path, n))),
                         os.path.join(path, names[0]))
         with open(path, encoding="utf-8") as f:
             found = json.load(f)
     if not _is(found, Mapping):
         raise InvalidError(_EINVAL, f"a configuration is a dict, not {type(found).__name__}")
-    said: dict[str, Any] = {k: v for k, v in found.get("pretrained_cfg", found).items()
-                            if v is not None}
+    # Of a processor with several parts, and of timm's model.
+    for part in ("image_processor", "pretrained_cfg"):
+        found = found.get(part) or found
+    said: dict[str, Any] = {k: v for k, v in found.items() if v is not None}
     # A version of another name is the same one's: ViTFeatureExtractor, ViTImageProcessorFast.
     kind = re.sub(r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?$", "",
                   said.get("image_processor_type") or said.get("feature_extractor_type", ""))

@@ -504,8 +504,9 @@ class Preparer:
 
         out: a Tensor or any writable array that has DLPack, of the shape [N, C, H, W]
         or [C, H, W] ([N, H, W, C], [H, W, C]), which is written and returned; index is
-        the image of the batch. It is memory of the CPU or of a dma-buf. Without out the tensor is a new dlbuf.Tensor in plain
-        memory, with N = 1: x.numpy() and x.torch() are arrays over it.
+        the image of the batch. It is memory of the CPU or of a dma-buf. Without out the
+        tensor is a new dlbuf.Tensor in plain memory, with N = 1: x.numpy() and x.torch()
+        are arrays over it.
 
         Waits for the frame's fences until deadline, in seconds of time.monotonic(),
         and computes without the GIL. The frame is still the caller's: its pixels are

@@ -66,8 +66,9 @@ TRANSFORMERS = {
         "feature_extractor_type": "ViTFeatureExtractor", "do_normalize": True,
         "do_resize": True, "resample": 3, "size": 224, **IMAGENET},
     "google/efficientnet-b7": {
-        "image_processor_type": "EfficientNetImageProcessor", "crop_size": {"height": 289, "width": 289},
-        "do_center_crop": False, "include_top": True, "rescale_offset": True, "resample": 0,
+        "image_processor_type": "EfficientNetImageProcessor",
+        "crop_size": {"height": 289, "width": 289}, "do_center_crop": False,
+        "include_top": True, "rescale_offset": True, "resample": 0,
         "size": {"height": 600, "width": 600}, **STEPS, **IMAGENET},
     "google/mobilenet_v1_1.0_224": {
         "image_processor_type": "MobileNetV1ImageProcessor", "crop_size": HW,
@@ -78,7 +79,7 @@ TRANSFORMERS = {
         "resample": 3, **STEPS, **OPENAI},
     "two edges, as DETR's": {
         "image_processor_type": "ViTImageProcessor", "resample": 2,
-        "size": {"shortest_edge": 300, "longest_edge": 410}, **STEPS, **IMAGENET},
+        "size": {"shortest_edge": 300, "longest_edge": 411}, **STEPS, **IMAGENET},
     "bars": {
         "image_processor_type": "ViTImageProcessor", "resample": 1, "do_pad": True,
         "size": {"max_height": 224, "max_width": 224}, "pad_size": {"height": 256, "width": 240},
@@ -191,6 +192,19 @@ def test_timm(name):
         x, _ = ours(a, format="RGB")
         close(x.numpy()[0], want, UNITS[ours._options["filter"]], 1 / 255,
               cfg.get("std", (0.229, 0.224, 0.225)))
+
+
+@pytest.mark.parametrize("preset, config", [
+    ("imagenet", TIMM["resnet18.tv_in1k"]),
+    ("clip", {"image_processor": TRANSFORMERS["openai/clip-vit-base-patch32"]}),
+    ("siglip", TRANSFORMERS["google/siglip-base-patch16-384"] | {"size": HW})])
+def test_presets(preset, config):
+    """A preset is what the model's own configuration is."""
+    for width, height in SIZES:
+        a = picture(width, height)
+        want, _ = dlbuf.Preparer.from_config(config)(a, format="RGB")
+        got, _ = dlbuf.prepare(a, preset, format="RGB")
+        assert np.array_equal(got.numpy(), want.numpy())
 
 
 def letterbox(cv2, a, side):

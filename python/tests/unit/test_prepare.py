@@ -2,6 +2,7 @@
 """prepare() and Preparer, with planes in plain memory. docs/prepare.md's numbers are
 tested in C; interop/test_models.py compares with other libraries."""
 
+import json
 import threading
 
 import pytest
@@ -30,7 +31,8 @@ BAD = [
     ("dtype=(1,)", {"dtype": [1]}), ("quant=(1, 2)", {"quant": (1, 2)}),
     ("quant=(0, 2)", {"dtype": "uint8", "quant": (0, 2)}),
     ("quant=(1, 0.5)", {"dtype": "int8", "quant": (1, .5)}),
-    ("turn=5", {"turn": 5}), ("flip='z'", {"flip": "z"}), ("crop=(0, 0, 0, 3)", {"crop": (0, 0, 0, 3)}),
+    ("turn=5", {"turn": 5}), ("flip='z'", {"flip": "z"}),
+    ("crop=(0, 0, 0, 3)", {"crop": (0, 0, 0, 3)}),
     ("crop=(0, 0)", {"crop": (0, 0)}), ("not inside", {"crop": (9, 0, 9, 3)}),
     ("colour=3", {"colour": 3}), ("colour=(999", {"colour": (999, 0, 0, 0, 0, 0)}),
     ("layout='x'", {"layout": "x"}), ("channels=None", {"channels": None}),
@@ -57,7 +59,8 @@ def test_refused_planes(np):
         dlbuf.prepare(a, sizes=8)
     for words, frame, how in [
             ("need format=", a, {}), ("no format 'RGBX9'", a, {"format": "RGBX9"}),
-            ("plane 0 of", a[..., 0], {"format": "RGB"}), ("rows and columns", a[0, 0], {"format": "RGB"}),
+            ("plane 0 of", a[..., 0], {"format": "RGB"}),
+            ("rows and columns", a[0, 0], {"format": "RGB"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
             ("there is no preset", a, {"format": "RGB", "preset": "yolo9"}),
             ("no number, text or sequence", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
@@ -133,7 +136,8 @@ def test_map(np):
             assert (n, m) == ((32, 21) if turn % 2 == 0 else (21, 32))
             box = (info.left, info.top, info.left + n, info.top + m)
             assert info.map_to_frame(box) == pytest.approx((2, 1, 14, 9))
-            assert info.map_to_frame(np.array([box] * 3)) == pytest.approx(np.array([(2, 1, 14, 9)] * 3))
+            want = np.array([(2, 1, 14, 9)] * 3)
+            assert info.map_to_frame(np.array([box] * 3)) == pytest.approx(want)
             u, v = info.map_to_frame([(info.left + .5, info.top + .5), box])[0]
             first = x.numpy()[0, :, info.top, info.left] * 255
             assert first == pytest.approx(a[int(v), int(u)])
@@ -161,39 +165,54 @@ def test_threads(np):
         t.join()
     assert not wrong
 
+    class Inside:
+        """A plan in which another thread's call happens."""
+
+        def run(self, *args):
+            return p(a, format="RGB")[0]
+
+    a = np.full((480, 640, 3), 5, "uint8")
+    kind, (plan, info) = p._plans.popitem()
+    p._plans[kind] = Inside(), info
+    assert (p(a, format="RGB")[0].numpy() == 5).all()
+
 
 VIT = {"image_processor_type": "ViTImageProcessor", "size": 224, "resample": 2,
        "image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+CUT = {"do_center_crop": True}
+QWEN = {"image_processor_type": "Qwen2VLImageProcessor", "size": None, "patch_size": 14,
+        "merge_size": 2}
+TIMM = {"input_size": (3, 9, 9)}
 CONFIGS = [
-    ("image_processor_type='LlavaNextImageProcessor'", VIT | {"image_processor_type": "LlavaNextImageProcessor"}),
-    ("neither image_processor_type", {"size": 224}), ("do_thumbnail=True", VIT | {"do_thumbnail": True}),
+    ("image_processor_type='XImageProcessor'", VIT | {"image_processor_type": "XImageProcessor"}),
+    ("neither image_processor_type", {"size": 224}),
+    ("do_thumbnail=True", VIT | {"do_thumbnail": True}),
     ("resample=5", VIT | {"resample": 5}), ("no resample", VIT | {"resample": None}),
     ("size={'longest_edge': 9}", VIT | {"size": {"longest_edge": 9}}),
     ("size={'width': 'a'}", VIT | {"size": {"width": "a"}}), ("no size", VIT | {"size": None}),
-    ("no do_center_crop", VIT | {"crop_size": 224}),
-    ("crop_size={'shortest_edge': 9}", VIT | {"do_center_crop": True, "crop_size": {"shortest_edge": 9}}),
-    ("no crop_size", VIT | {"do_center_crop": True}), ("no image_mean", VIT | {"image_mean": None}),
-    ("image_std=[1, 2]", VIT | {"image_std": [1, 2]}), ("data_format='first'", VIT | {"data_format": "first"}),
+    ("no do_center_crop", VIT | {"crop_size": 224}), ("no crop_size", VIT | CUT),
+    ("crop_size={'shortest_edge': 9}", VIT | CUT | {"crop_size": {"shortest_edge": 9}}),
+    ("no image_mean", VIT | {"image_mean": None}),
+    ("image_std=[1, 2]", VIT | {"image_std": [1, 2]}),
+    ("data_format='first'", VIT | {"data_format": "first"}),
     ("auto_map=", VIT | {"auto_map": {"AutoImageProcessor": "x.Y"}}),
     ("pad_size=", VIT | {"do_pad": True, "pad_size": 300, "image_mean": [2, 2, 2]}),
-    ("no min_pixels", VIT | {"image_processor_type": "Qwen2VLImageProcessor", "size": None, "patch_size": 14, "merge_size": 2}),
-    ("input_size=(1, 9, 9)", {"input_size": (1, 9, 9)}), ("crop_mode='x'", {"input_size": (3, 9, 9), "crop_mode": "x"}),
-    ("interpolation='random'", {"input_size": (3, 9, 9), "interpolation": "random"}),
-    ("crop_pct=-1", {"input_size": (3, 9, 9), "crop_pct": -1}), ("rotate=1", {"input_size": (3, 9, 9), "rotate": 1}),
-    ("a dict, not list", []),
+    ("no min_pixels", VIT | QWEN), ("input_size=[1, 9, 9]", {"input_size": [1, 9, 9]}),
+    ("crop_mode='x'", TIMM | {"crop_mode": "x"}), ("rotate=1", TIMM | {"rotate": 1}),
+    ("interpolation='random'", TIMM | {"interpolation": "random"}),
+    ("crop_pct=-1", TIMM | {"crop_pct": -1}), ("a dict, not list", []),
 ]
 
 
 @pytest.mark.parametrize("words, config", CONFIGS, ids=[w for w, _ in CONFIGS])
 def test_config_refused(words, config, tmp_path):
     """A key that cannot be honoured is refused by its name."""
-    import json
     path = tmp_path / "config.json"
     path.write_text(json.dumps(config))
     for given in (tmp_path, path, *([config] if isinstance(config, dict) else [])):
         with pytest.raises((dlbuf.UnsupportedError, dlbuf.InvalidError)) as e:
             dlbuf.Preparer.from_config(given)
-        assert words.replace("(", "[").replace(")", "]") in str(e.value).replace("(", "[").replace(")", "]")
+        assert words in str(e.value)
 
 
 def test_config(np):
@@ -209,8 +228,7 @@ def test_config(np):
                           ("pad_size", short | {"do_pad": True, "pad_size": 50})):
         with pytest.raises(dlbuf.Error, match=words):
             dlbuf.Preparer.from_config(config)(rgb(np), format="RGB")
-    qwen = VIT | {"image_processor_type": "Qwen2VLImageProcessor", "size": None, "patch_size": 14,
-                  "merge_size": 2, "min_pixels": 56 * 56, "max_pixels": 1 << 20}
+    qwen = VIT | QWEN | {"min_pixels": 56 * 56, "max_pixels": 1 << 20}
     with pytest.raises(ValueError, match="200 times"):
         dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
     assert "size=640" in repr(dlbuf.Preparer("yolo"))
