@@ -172,8 +172,9 @@ def test_threads(np):
             return p(a, format="RGB")[0]
 
     a = np.full((480, 640, 3), 5, "uint8")
-    kind, (plan, info) = p._plans.popitem()
-    p._plans[kind] = Inside(), info
+    plans: dict = p._plans
+    kind, plan = plans.popitem()
+    plans[kind] = Inside(), plan[1]
     assert (p(a, format="RGB")[0].numpy() == 5).all()
 
 
