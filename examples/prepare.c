@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * A camera's frames as a model's input: 640x640 pixels of float32, letterboxed, RGB planes.
- * Prints where the picture is in it, and the mean of each channel.
+ * Prints where the picture is in it, and the mean of each channel; and for small things the
+ * tiles of the last frame in a batch of such inputs.
  *
  *	cc prepare.c $(pkg-config --cflags --libs dlbuf) && ./a.out /dev/video0
  */
@@ -13,7 +14,9 @@
 
 #define SIDE 640
 
-static float input[3][SIDE][SIDE];
+#define MOST 8	/* tiles */
+
+static float input[3][SIDE][SIDE], batch[MOST][3][SIDE][SIDE];
 
 static void nothing(DLManagedTensorVersioned *self)
 {
@@ -43,7 +46,12 @@ int main(int argc, char **argv)
 	};
 	DLBUF_INFO(dlbuf_prepare_info, info);
 	DLBUF_INFO(dlbuf_frame, frame);
+	struct dlbuf_prepare_info infos[MOST] = { { .size = sizeof(infos[0]) } };
+	struct dlbuf_crop tiles[MOST];
 	struct dlbuf_prepare *plan = NULL;
+	int64_t batch_shape[] = { MOST, 3, SIDE, SIDE };
+	double x, y;
+	uint32_t n;
 	struct dlbuf_camera *cam;
 	struct dlbuf_device *cpu;
 
@@ -61,6 +69,22 @@ int main(int argc, char **argv)
 		printf("frame %" PRIu64 ": %ux%u pixels at %d,%d; means %.3f %.3f %.3f\n",
 		       frame.sequence, info.scaled_width, info.scaled_height, info.left,
 		       info.top, mean(input[0]), mean(input[1]), mean(input[2]));
+	}
+	/* Halves of the picture's sides, a tenth of it shared. */
+	tensor.dl_tensor.data = batch;
+	tensor.dl_tensor.shape = batch_shape;
+	tensor.dl_tensor.ndim = 4;
+	if (dlbuf_camera_frame(cam, 0, &frame) ||
+	    dlbuf_prepare_tiles(plan, (frame.width + 1) / 2 + frame.width / 20,
+				(frame.height + 1) / 2 + frame.height / 20, frame.width / 10,
+				frame.height / 10, tiles, MOST, &n) ||
+	    dlbuf_prepare_crops(plan, &frame, tiles, n, &tensor, 0, 0, infos))
+		errx(1, "%s", dlbuf_last_error());
+	for (uint32_t i = 0; i < n; i++) {
+		dlbuf_prepare_map(&infos[i], SIDE / 2., SIDE / 2., &x, &y);
+		printf("tile %u: %gx%g pixels at %g,%g; its centre is %.1f,%.1f; mean %.3f\n", i,
+		       tiles[i].width, tiles[i].height, tiles[i].x, tiles[i].y, x, y,
+		       mean(batch[i][0]));
 	}
 	dlbuf_prepare_destroy(plan);
 	dlbuf_camera_close(cam);

@@ -27,7 +27,7 @@
  *   -EPERM, -ETOOMANYREFS  the kernel lets no fds through the socket, or no more
  *   -ECANCELED   the camera was stopped
  *   -ENODATA     a producer's buffer is empty (dlbuf/interop/)
- *   -ENOSPC      an array of the caller is too small (dlbuf/interop/)
+ *   -ENOSPC      an array of the caller is too small (dlbuf/interop/, dlbuf/prepare.h)
  *   -ERANGE      the bytes are outside the buffer
  *   -EOVERFLOW   a product or a sum does not fit 64 bits
  *   -EAGAIN      the call would block, and the caller asked it not to; or a point

@@ -152,10 +152,11 @@ struct dlbuf_prepare;
  * Makes a plan: checks the options and computes the tables for frames like this one, of
  * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
  * not used; what an import refuses (an unknown modifier, a crop that splits a sample),
- * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() on the CPU
- * alone. frame and opts are borrowed; *plan is new, and holds dev open: destroy it before
- * the handles of a wrapped device. A plan can be used by one thread at a time. Does not wait
- * for a device; the first plan of a Vulkan device compiles its shader.
+ * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
+ * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
+ * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
+ * by one thread at a time. Does not wait for a device; the first plan of a Vulkan device
+ * compiles its shader.
  * -EINVAL      a size of 0, or none for the rule; a scaled side of more than 32768 pixels;
  *              a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format
@@ -226,6 +227,70 @@ DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
 				    DLManagedTensorVersioned *const planes[], uint32_t n,
 				    DLManagedTensorVersioned *out, int64_t index,
 				    uint64_t deadline_ns);
+
+/*
+ * The same without a plan: the device keeps the last four that were made so, until it is
+ * closed, and each thread has its own. For programs with more kinds of frames and options, and
+ * for other crops in each frame, plans are cheaper. info may be NULL.
+ * -EINVAL      dev or frame is NULL
+ * -EOPNOTSUPP  as for dlbuf_prepare_create()
+ * and the errors of dlbuf_prepare_create() and dlbuf_prepare_frame().
+ */
+DLBUF_API int dlbuf_prepare(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+			    const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
+			    int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info);
+
+/* A part of the visible picture, as in struct dlbuf_prepare_opts. All 0: all of it. */
+struct dlbuf_crop {
+	double x, y, width, height;
+};
+
+/*
+ * Prepares several parts of a frame: image index + i of the tensor becomes crop i, by the
+ * plan's options but for its own crop. For second models, which look at each detection of a
+ * first, and for tiles. The frame is imported and waited for once. All crops are checked
+ * before one is written, but an image can be written before -ENOMEM. On Vulkan each crop is
+ * work of its own, whose tables the call computes and loads; after a failure it waits for
+ * those before.
+ *
+ * infos may be NULL, or has room for n; infos[0].size is the size of each, and the others'
+ * are set. After a failure what is in it means nothing. crops, infos, frame's fds and out are
+ * borrowed; the lease fires once, and not on failure. Blocks as dlbuf_prepare_frame().
+ * -EINVAL  no crops; a crop outside the picture; one whose result has another size than the
+ *          tensor's images (a rule without width and height); fewer than index + n images
+ * and the errors of dlbuf_prepare_frame().
+ */
+DLBUF_API int dlbuf_prepare_crops(struct dlbuf_prepare *plan, const struct dlbuf_frame *frame,
+				  const struct dlbuf_crop crops[], uint32_t n,
+				  DLManagedTensorVersioned *out, int64_t index,
+				  uint64_t deadline_ns, struct dlbuf_prepare_info infos[]);
+
+/*
+ * The same of a frame that was imported, as dlbuf_prepare_tensors(): nplanes tensors.
+ * -EINVAL  as for dlbuf_prepare_crops() and dlbuf_prepare_tensors()
+ * and the errors of dlbuf_prepare_tensors().
+ */
+DLBUF_API int dlbuf_prepare_tensor_crops(struct dlbuf_prepare *plan,
+					 DLManagedTensorVersioned *const planes[],
+					 uint32_t nplanes, const struct dlbuf_crop crops[],
+					 uint32_t n, DLManagedTensorVersioned *out,
+					 int64_t index, uint64_t deadline_ns,
+					 struct dlbuf_prepare_info infos[]);
+
+/*
+ * Finds tiles of width x height pixels (0: as many as the tensor has) that cover the plan's
+ * visible picture, row by row: for dlbuf_prepare_crops(), where small things must be seen.
+ * Neighbours share overlap_x columns or overlap_y rows, the last two of a row or column
+ * more: the last tile ends with the picture. Along an axis on which the picture is smaller
+ * than a tile there is one, of the picture's size.
+ *
+ * *n is the number of tiles. crops may be NULL, or has room for `room`. Does not block.
+ * -EINVAL  an argument is NULL; an overlap that is not less than the tile; 2^32 tiles or more
+ * -ENOSPC  more tiles than room; *n is set
+ */
+DLBUF_API int dlbuf_prepare_tiles(const struct dlbuf_prepare *plan, uint32_t width,
+				  uint32_t height, uint32_t overlap_x, uint32_t overlap_y,
+				  struct dlbuf_crop crops[], uint32_t room, uint32_t *n);
 
 /* Maps a place of the tensor to the visible picture of the frame; both in pixels. */
 static inline void dlbuf_prepare_map(const struct dlbuf_prepare_info *info, double x, double y,

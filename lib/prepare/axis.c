@@ -49,9 +49,15 @@ static double sinc(double x)
 	return x < 1e-9 ? 1 : sin_pi(x) / (3.14159265358979323846 * x);
 }
 
-void *prepare_alloc(size_t bytes)
+int prepare_grow(void **memory, size_t *room, size_t bytes)
 {
-	return fault_hit() ? NULL : aligned_alloc(32, (bytes + 31) & ~(size_t)31);
+	if (bytes <= *room)
+		return 0;
+	free(*memory);
+	bytes = (bytes + 31) & ~(size_t)31;
+	*memory = fault_hit() ? NULL : aligned_alloc(32, bytes);
+	*room = *memory ? bytes : 0;
+	return *memory ? 0 : fail(-ENOMEM, "no memory for %zu bytes of a plan", bytes);
 }
 
 static double kernel(enum dlbuf_filter filter, double x)
@@ -157,11 +163,18 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 		if (w.end - w.begin > taps)
 			taps = w.end - w.begin;
 	}
-	*out = (struct axis){ .n = n, .taps = taps, .low = high, .high = low };
-	out->first = prepare_alloc(padded * sizeof(*out->first));
-	out->weights = prepare_alloc((size_t)padded * taps * sizeof(*out->weights));
-	if (!out->first || !out->weights)
-		return fail(-ENOMEM, "no memory for the weights of %u samples", n * taps);
+	/* Several taps are read as vectors. */
+	out->stride = taps < 4 ? 0 : (taps + 3) & ~3u;
+	if (prepare_grow(&out->memory, &out->room,
+			 (size_t)padded * (1 + taps + out->stride) * sizeof(*out->weights)))
+		return -ENOMEM;
+	out->n = n;
+	out->taps = taps;
+	out->low = high;
+	out->high = low;
+	out->first = out->memory;
+	out->weights = (float *)(out->first + padded);
+	out->fours = out->weights + (size_t)padded * taps;
 	for (uint32_t i = 0; i < padded; i++) {
 		double sum = 0;
 		int64_t first;
@@ -179,6 +192,9 @@ int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t 
 				(float)(weight_of(filter, &w, from, scale,
 						  begin + (i < n ? i : n - 1), j) / sum);
 		}
+		for (uint32_t k = 0; k < out->stride; k++)
+			out->fours[(size_t)(i & ~3u) * out->stride + k / 4 * 16 + i % 4 * 4 + k % 4] =
+				k >= taps ? 0 : out->weights[(size_t)k * padded + i];
 		if (first < out->low)
 			out->low = (uint32_t)first;
 		if (first + taps > out->high)

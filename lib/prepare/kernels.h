@@ -15,6 +15,8 @@
 
 typedef float vf __attribute__((vector_size(LANES * 4), aligned(4)));
 typedef int32_t vi __attribute__((vector_size(LANES * 4), aligned(4)));
+typedef float v4 __attribute__((vector_size(16), aligned(4)));
+typedef uint8_t vb __attribute__((vector_size(16), aligned(1)));
 
 static inline vf vf_load(const float *p)
 {
@@ -63,13 +65,32 @@ ADD_ROW(add_bytes, uint8_t, row[i])
 ADD_ROW(add_words, uint16_t, row[i] >> shift)
 ADD_ROW(add_floats, float, row[i])
 
+/* Four rows at once: the sum stays in registers. */
+static __attribute__((noinline)) void add_four(float *restrict dst, const void *const rows[],
+					       uint32_t n, const float w[], bool first)
+{
+	const float *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2],
+		*restrict d = rows[3];
+	const float wa = w[0], wb = w[1], wc = w[2], wd = w[3];
+
+	if (first)
+		for (uint32_t i = 0; i < n; i++)
+			dst[i] = a[i] * wa + b[i] * wb + c[i] * wc + d[i] * wd;
+	else
+		for (uint32_t i = 0; i < n; i++)
+			dst[i] += a[i] * wa + b[i] * wb + c[i] * wc + d[i] * wd;
+}
+
 static void blend(float *restrict dst, uint32_t n, const void *const rows[],
 		  const float weights[], uint32_t nrows, enum sample sample, uint32_t shift)
 {
 	/* The rows have room behind them. */
 	n = (n + 7) & ~7u;
 	for (uint32_t k = 0; k < nrows; k++) {
-		if (sample == SAMPLE_U8)
+		if (sample == SAMPLE_F32 && k + 4 <= nrows) {
+			add_four(dst, rows + k, n, weights + k, !k);
+			k += 3;
+		} else if (sample == SAMPLE_U8)
 			add_bytes(dst, rows[k], n, weights[k], 0, !k);
 		else if (sample == SAMPLE_U16)
 			add_words(dst, rows[k], n, weights[k], shift, !k);
@@ -96,6 +117,41 @@ static void scale(float *restrict dst, const struct axis *axis, const int32_t *p
 		}
 		*(vf *)(dst + i) = sum;
 	}
+}
+
+static void scale_wide(float *restrict dst, const struct axis *axis, const float *row)
+{
+	size_t stride = axis->stride;
+	const float *w = axis->fours;
+
+	for (uint32_t i = 0; i < axis->n; i += 4) {
+		const int32_t *first = axis->first + i;
+		const float *a = row + first[0], *b = row + first[1], *c = row + first[2],
+			*d = row + first[3];
+		v4 sa = { 0 }, sb = sa, sc = sa, sd = sa, ab, cd;
+
+		for (size_t k = 0; k < stride; k += 4, w += 16) {
+			sa += *(const v4 *)(a + k) * *(const v4 *)w;
+			sb += *(const v4 *)(b + k) * *(const v4 *)(w + 4);
+			sc += *(const v4 *)(c + k) * *(const v4 *)(w + 8);
+			sd += *(const v4 *)(d + k) * *(const v4 *)(w + 12);
+		}
+		ab = __builtin_shufflevector(sa, sb, 0, 4, 1, 5) +
+			__builtin_shufflevector(sa, sb, 2, 6, 3, 7);
+		cd = __builtin_shufflevector(sc, sd, 0, 4, 1, 5) +
+			__builtin_shufflevector(sc, sd, 2, 6, 3, 7);
+		*(v4 *)(dst + i) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
+			__builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+	}
+}
+
+static void pick(float *restrict dst, const float *restrict row, uint32_t n, int32_t step)
+{
+	for (uint32_t i = 0; i < n && step == 2; i += 4)
+		*(v4 *)(dst + i) = __builtin_shufflevector(*(const v4 *)(row + 2 * i),
+							   *(const v4 *)(row + 2 * i + 4), 0, 2, 4, 6);
+	for (uint32_t i = 0; i < n && step != 2; i++)
+		dst[i] = row[i * step];
 }
 
 static inline vf byte_of(vi word, int n)
@@ -276,4 +332,80 @@ static void convert(void *restrict dst, const float *restrict row, uint32_t n, e
 			words[i] = to_bfloat(row[i]);
 }
 
-const struct prepare_kernels KERNELS = { blend, scale, bilinear, colours, convert };
+/*
+ * The bytes of pixels: words that have a pixel's three, of which the fourth byte is stored too,
+ * where the next pixel comes.
+ */
+static void pixels(uint8_t *restrict dst, uint32_t *restrict words, const float *const rows[3],
+		   uint32_t n, float low, float high, int32_t zero_point)
+{
+	const float *restrict a = rows[0], *restrict b = rows[1], *restrict c = rows[2];
+	const bool little = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__;
+	uint32_t i = 0, padded = (n + 7) & ~7u;
+
+	for (uint32_t j = 0; j < padded; j++) {
+		uint32_t r = (to_int(a[j], low, high) + zero_point) & 255;
+		uint32_t g = (to_int(b[j], low, high) + zero_point) & 255;
+		uint32_t l = (to_int(c[j], low, high) + zero_point) & 255;
+
+		words[j] = little ? r | g << 8 | l << 16 : r << 24 | g << 16 | l << 8;
+	}
+#if defined(__SSSE3__) || defined(__aarch64__)
+	for (; i + 6 <= n; i += 4, dst += 12) {
+		vb v;
+
+		memcpy(&v, words + i, 16);
+		v = __builtin_shufflevector(v, v, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 0, 0, 0, 0);
+		memcpy(dst, &v, 16);
+	}
+#endif
+	for (; i + 4 < n; i += 4)
+		for (int j = 0; j < 4; j++, dst += 3)
+			memcpy(dst, words + i + j, 4);
+	for (; i < n; i++, dst += 3)
+		memcpy(dst, words + i, 3);
+}
+
+static void interleave(void *dst, const float *const rows[3], void *scratch, uint32_t n,
+		       enum store store, int32_t zero_point)
+{
+	const float *a = rows[0], *b = rows[1], *c = rows[2];
+	float *to = dst;
+	uint32_t i = 0;
+
+	if (store <= STORE_I8) {
+		pixels(dst, scratch, rows, n, (store == STORE_I8 ? -128 : 0) - zero_point,
+		       (store == STORE_I8 ? 127 : 255) - zero_point, zero_point);
+		return;
+	}
+	if (store != STORE_F32) {
+		uint16_t *words = scratch, *halves = dst;
+
+		for (uint32_t k = 0; k < 3; k++) {
+			convert(words, rows[k], n, store, 0);
+			for (uint32_t j = 0; j < n; j++)
+				halves[3 * j + k] = words[j];
+		}
+		return;
+	}
+	/* As above: the fourth value is the next pixel's place. */
+	for (; i + 5 <= n; i += 4, to += 12) {
+		v4 x = *(const v4 *)(a + i), y = *(const v4 *)(b + i), z = *(const v4 *)(c + i);
+		v4 low = __builtin_shufflevector(x, y, 0, 4, 1, 5);
+		v4 high = __builtin_shufflevector(x, y, 2, 6, 3, 7);
+
+		*(v4 *)to = __builtin_shufflevector(low, z, 0, 1, 4, 5);
+		*(v4 *)(to + 3) = __builtin_shufflevector(low, z, 2, 3, 5, 6);
+		*(v4 *)(to + 6) = __builtin_shufflevector(high, z, 0, 1, 6, 7);
+		*(v4 *)(to + 9) = __builtin_shufflevector(high, z, 2, 3, 7, 7);
+	}
+	for (; i < n; i++, to += 3) {
+		to[0] = a[i];
+		to[1] = b[i];
+		to[2] = c[i];
+	}
+}
+
+const struct prepare_kernels KERNELS = {
+	blend, scale, scale_wide, pick, bilinear, colours, convert, interleave,
+};

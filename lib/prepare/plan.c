@@ -217,8 +217,9 @@ static int32_t place(const struct dlbuf_prepare_opts *o, double tensor, double s
 	return o->flags & DLBUF_PREPARE_TOP_LEFT ? 0 : (int32_t)prepare_floor((tensor - scaled) / 2);
 }
 
-static int find_geometry(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
+static int find_geometry(struct dlbuf_prepare *p)
 {
+	const struct dlbuf_prepare_opts *o = &p->opts;
 	struct dlbuf_prepare_info *i = &p->info;
 	double w = p->source.width, h = p->source.height, a, b;
 	struct scaled s = { 0 }, tensor = { 0 };
@@ -284,8 +285,9 @@ static int find_axes(enum dlbuf_filter filter, double from, double length, uint3
 	return ret;
 }
 
-static int find_tables(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
+int prepare_tables(struct dlbuf_prepare *p)
 {
+	const struct dlbuf_prepare_opts *o = &p->opts;
 	const struct dlbuf_prepare_info *i = &p->info;
 	const struct component *fine = NULL;
 	bool odd = i->turn % 2;
@@ -313,7 +315,13 @@ static int find_tables(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare 
 		ret = find_axes(o->filter, i->crop_y, i->crop_height,
 				odd ? i->scaled_width : i->scaled_height, p->top, p->height,
 				fine ? fine->vsub : 0, y, p->y);
-	return ret;
+	if (ret)
+		return ret;
+#ifdef CONFIG_PREPARE_DEVICE
+	if (p->dev && p->dev->backend->program_load)
+		return prepare_load(p);
+#endif
+	return prepare_scratch(p);
 }
 
 static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
@@ -361,22 +369,49 @@ static int plan_init(const struct dlbuf_frame *f, const struct dlbuf_prepare_opt
 	if (!crop.width || !crop.height)
 		return fail(-EINVAL, "the frame is %ux%u pixels large", f->width, f->height);
 	p->like = *f;
+	p->opts = *o;
 	p->nhwc = o->flags & DLBUF_PREPARE_NHWC;
 	p->source.width = crop.width;
 	p->source.height = crop.height;
 	ret = prepare_source(f, &o->colour, o->channels == DLBUF_CHANNELS_GREY, &p->source);
 	if (!ret)
-		ret = find_geometry(o, p);
-	if (!ret)
-		ret = find_tables(o, p);
+		ret = find_geometry(p);
 	if (ret)
 		return ret;
 	find_values(o, p);
-#ifdef CONFIG_PREPARE_DEVICE
-	if (p->dev && p->dev->backend->program_load)
-		return prepare_load(p);
-#endif
-	return prepare_scratch(p);
+	return prepare_tables(p);
+}
+
+int prepare_crops(struct dlbuf_prepare *p)
+{
+	struct dlbuf_prepare *c = p->crops;
+
+	if (c)
+		return 0;
+	c = sys_calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	*c = *p;
+	memset(c->x, 0, sizeof(c->x));
+	memset(c->y, 0, sizeof(c->y));
+	c->scratch = NULL;
+	c->room = 0;
+	p->crops = c;
+	return 0;
+}
+
+int prepare_crop(struct dlbuf_prepare *p, const struct dlbuf_crop *crop)
+{
+	const double values[] = { crop->x, crop->y, crop->width, crop->height };
+	int ret = 0;
+
+	for (int i = 0; i < 4 && !ret; i++)
+		ret = in_range("a place or a side", values[i], 0, 1e9);
+	p->opts.crop_x = crop->x;
+	p->opts.crop_y = crop->y;
+	p->opts.crop_width = crop->width;
+	p->opts.crop_height = crop->height;
+	return ret ? ret : find_geometry(p);
 }
 
 int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
@@ -418,11 +453,13 @@ void dlbuf_prepare_destroy(struct dlbuf_prepare *p)
 {
 	if (!p)
 		return;
+	/* The copy has no reference of the device. */
+	if (p->crops)
+		p->crops->dev = NULL;
+	dlbuf_prepare_destroy(p->crops);
 	for (int i = 0; i < 2; i++) {
-		free(p->x[i].first);
-		free(p->x[i].weights);
-		free(p->y[i].first);
-		free(p->y[i].weights);
+		free(p->x[i].memory);
+		free(p->y[i].memory);
 	}
 	free(p->scratch);
 	/* In a child of fork() they are the parent's. */
@@ -432,6 +469,59 @@ void dlbuf_prepare_destroy(struct dlbuf_prepare *p)
 		device_unref(p->dev);
 	}
 	free(p);
+}
+
+/* The places of tiles along an axis: all of one size, the last moved inside. */
+struct tiles {
+	uint64_t n, step, size, last;
+};
+
+static int find_tiles(const char *what, uint32_t length, uint32_t size, uint32_t overlap,
+		      struct tiles *t)
+{
+	if (overlap >= size)
+		return fail(-EINVAL, "tiles of %u pixels of %s cannot share %u", size, what, overlap);
+	*t = (struct tiles){ .n = 1, .step = size - overlap, .size = size < length ? size : length };
+	t->last = length - t->size;
+	t->n += (t->last + t->step - 1) / t->step;
+	return 0;
+}
+
+static double tile_at(const struct tiles *t, uint64_t i)
+{
+	return (double)(i * t->step < t->last ? i * t->step : t->last);
+}
+
+int dlbuf_prepare_tiles(const struct dlbuf_prepare *plan, uint32_t width, uint32_t height,
+			uint32_t overlap_x, uint32_t overlap_y, struct dlbuf_crop crops[],
+			uint32_t room, uint32_t *n)
+{
+	struct tiles x, y;
+	bool odd;
+	int ret;
+
+	if (!plan || !n)
+		return fail(-EINVAL, "plan or n is NULL");
+	odd = plan->info.turn % 2;
+	width = width ? width : odd ? plan->info.height : plan->info.width;
+	height = height ? height : odd ? plan->info.width : plan->info.height;
+	ret = find_tiles("width", plan->source.width, width, overlap_x, &x);
+	if (!ret)
+		ret = find_tiles("height", plan->source.height, height, overlap_y, &y);
+	if (ret)
+		return ret;
+	if (x.n * y.n > UINT32_MAX)
+		return fail(-EINVAL, "%llu x %llu tiles are too many", (unsigned long long)x.n,
+			    (unsigned long long)y.n);
+	*n = (uint32_t)(x.n * y.n);
+	if (!crops)
+		return 0;
+	if (*n > room)
+		return fail(-ENOSPC, "%u tiles, and the array has room for %u", *n, room);
+	for (uint32_t i = 0; i < *n; i++)
+		crops[i] = (struct dlbuf_crop){ tile_at(&x, i % x.n), tile_at(&y, i / x.n),
+			(double)x.size, (double)y.size };
+	return 0;
 }
 
 int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan, struct dlbuf_prepare_info *info)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /* Runs plans: checks the tensor, imports the frame, reads it, gives it back. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,8 +95,6 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	int64_t strides[4] = { 0 };
 	int first, ret;
 
-	if (!out)
-		return fail(-EINVAL, "the tensor is NULL");
 	if (out->version.major != DLPACK_MAJOR_VERSION)
 		return fail(-EPROTO, "the tensor is of DLPack %u, this library has %d",
 			    out->version.major, DLPACK_MAJOR_VERSION);
@@ -235,49 +234,173 @@ static int begin(DLManagedTensorVersioned *dl, uint32_t access, uint64_t deadlin
 	return ret ? ret : 1;
 }
 
+/* What to write: images index, index + 1, ... of a tensor. */
+struct batch {
+	const struct dlbuf_crop *crops;	/* NULL: the plan's own */
+	uint32_t n;
+	struct dlbuf_prepare_info *infos;
+	DLManagedTensorVersioned *out;
+	int64_t index;
+};
+
+/* Finds image i of the batch, and aims at its crop. */
+static int find_crop(struct dlbuf_prepare *p, const struct batch *b, uint32_t i,
+		     struct image *image)
+{
+	char why[512];
+	int ret = b->crops ? prepare_crop(p, &b->crops[i]) : 0;
+
+	if (!ret)
+		ret = find_image(p, b->out, b->index + i, image);
+	if (ret && b->crops) {
+		snprintf(why, sizeof(why), "%s", dlbuf_last_error());
+		return fail(ret, "crop %u: %s", i, why);
+	}
+	return ret;
+}
+
+/* Checks all images before one is written. The first info has the size of all. */
+static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const struct pixels *px)
+{
+	struct image image;
+	int ret = 0;
+
+	for (uint32_t i = 0; i < b->n && !ret; i++) {
+		ret = find_crop(p, b, i, &image);
+		if (!ret && !p->program)
+			ret = check_overlap(p, px->planes, px->pitches, &image);
+		if (!ret && b->infos) {
+			size_t size = b->infos->size;
+			struct dlbuf_prepare_info *info = (void *)((char *)b->infos + i * size);
+
+			info->size = size;
+			ret = INFO_PUT(info, &p->info, "dlbuf_prepare_info");
+		}
+	}
+	return ret;
+}
+
+#ifdef CONFIG_PREPARE_DEVICE
+/*
+ * Each image is a run, which holds its program: crops have one each. If one fails, the runs
+ * before it have ended when the frame is given back.
+ */
+static int run_on_device(struct dlbuf_prepare *c, void *program,
+			 DLManagedTensorVersioned *const planes[], uint32_t n,
+			 const struct pixels *px, const struct batch *b, uint64_t deadline_ns)
+{
+	struct image image;
+	char why[512];
+	int ret = check_batch(c, b, px);
+
+	for (uint32_t i = 0; i < b->n && !ret; i++) {
+		ret = find_crop(c, b, i, &image);
+		if (!ret && b->crops)
+			ret = prepare_tables(c);
+		if (!ret)
+			ret = prepare_run(c, planes, n, px->planes, px->pitches, b->out, &image,
+					  deadline_ns);
+		if (c->program != program)
+			c->dev->backend->program_drop(c->program);
+		c->program = program;
+		if (ret && i) {
+			snprintf(why, sizeof(why), "%s", dlbuf_last_error());
+			dlbuf_device_drain(c->dev, 0);
+			return fail(ret, "%s", why);
+		}
+	}
+	return ret;
+}
+#endif
+
 static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
-	       DLManagedTensorVersioned *out, const struct image *image, uint64_t deadline_ns)
+	       const struct batch *b, uint64_t deadline_ns)
 {
 	bool begun[DLBUF_MAX_PLANES + 1] = { false };
 	struct pixels px = { 0 };
-	int ret = 0, err;
+	struct image image;
+	int ret = b->crops ? prepare_crops(p) : 0, err;
+	struct dlbuf_prepare *c = b->crops ? p->crops : p;
 
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = find_plane(p, planes[i], i, &px);
 #ifdef CONFIG_PREPARE_DEVICE
 	if (!ret && p->program)
-		return prepare_run(p, planes, n, px.planes, px.pitches, out, image, deadline_ns);
+		return run_on_device(c, p->program, planes, n, &px, b, deadline_ns);
 #endif
 	if (!ret)
-		ret = check_overlap(p, px.planes, px.pitches, image);
+		ret = check_batch(c, b, &px);
 	for (uint32_t i = 0; i <= n && !ret; i++) {
-		ret = begin(i < n ? planes[i] : out, i < n ? DLBUF_READ : DLBUF_WRITE, deadline_ns);
+		ret = begin(i < n ? planes[i] : b->out, i < n ? DLBUF_READ : DLBUF_WRITE,
+			    deadline_ns);
 		begun[i] = ret > 0;
 		ret = ret > 0 ? 0 : ret;
 	}
-	if (!ret)
-		prepare_rows(p, px.planes, px.pitches, image);
+	for (uint32_t i = 0; i < b->n && !ret; i++) {
+		ret = find_crop(c, b, i, &image);
+		if (!ret && b->crops)
+			ret = prepare_tables(c);
+		if (!ret)
+			prepare_rows(c, px.planes, px.pitches, &image);
+	}
 	for (uint32_t i = 0; i <= n; i++) {
-		err = begun[i] ? dlbuf_release(i < n ? planes[i] : out, NULL, NULL) : 0;
+		err = begun[i] ? dlbuf_release(i < n ? planes[i] : b->out, NULL, NULL) : 0;
 		ret = ret ? ret : err;
 	}
 	return ret;
+}
+
+static int check_arguments(const struct batch *b)
+{
+	if (!b->out)
+		return fail(-EINVAL, "the tensor is NULL");
+	if (!b->n)
+		return fail(-EINVAL, "there are no crops");
+	return b->infos ? INFO_CHECK(b->infos, "dlbuf_prepare_info") : 0;
+}
+
+static int prepare_planes(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
+			  uint32_t n, const struct batch *b, uint64_t deadline_ns)
+{
+	int ret = check_arguments(b);
+
+	if (ret)
+		return ret;
+	if (!p || !planes)
+		return fail(-EINVAL, "the plan or planes is NULL");
+	if (n != p->source.nplanes)
+		return fail(-EINVAL, "%u tensors, %s has %u planes", n,
+			    format_name(p->source.format), p->source.nplanes);
+	return run(p, planes, n, b, deadline_ns);
 }
 
 int dlbuf_prepare_tensors(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
 			  uint32_t n, DLManagedTensorVersioned *out, int64_t index,
 			  uint64_t deadline_ns)
 {
-	struct image image;
-	int ret;
+	const struct batch one = { .n = 1, .out = out, .index = index };
 
-	if (!p || !planes)
-		return fail(-EINVAL, "the plan or planes is NULL");
-	if (n != p->source.nplanes)
-		return fail(-EINVAL, "%u tensors, %s has %u planes", n,
-			    format_name(p->source.format), p->source.nplanes);
-	ret = find_image(p, out, index, &image);
-	return ret ? ret : run(p, planes, n, out, &image, deadline_ns);
+	return prepare_planes(p, planes, n, &one, deadline_ns);
+}
+
+int dlbuf_prepare_tensor_crops(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
+			       uint32_t n, const struct dlbuf_crop crops[], uint32_t ncrops,
+			       DLManagedTensorVersioned *out, int64_t index,
+			       uint64_t deadline_ns, struct dlbuf_prepare_info infos[])
+{
+	const struct batch b = { crops, ncrops, infos, out, index };
+
+	if (!crops)
+		return fail(-EINVAL, "crops is NULL");
+	return prepare_planes(p, planes, n, &b, deadline_ns);
+}
+
+static bool same_kind(const struct dlbuf_frame *f, const struct dlbuf_frame *like)
+{
+	return f->width == like->width && f->height == like->height && f->code == like->code &&
+		f->code_space == like->code_space && f->modifier == like->modifier &&
+		!memcmp(&f->crop, &like->crop, sizeof(f->crop)) &&
+		!memcmp(&f->colour, &like->colour, sizeof(f->colour));
 }
 
 /* A plan is for frames of one kind. */
@@ -285,26 +408,24 @@ static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f
 {
 	const struct dlbuf_frame *like = &p->like;
 
-	if (f->width == like->width && f->height == like->height && f->code == like->code &&
-	    f->code_space == like->code_space && f->modifier == like->modifier &&
-	    !memcmp(&f->crop, &like->crop, sizeof(f->crop)) &&
-	    !memcmp(&f->colour, &like->colour, sizeof(f->colour)))
+	if (same_kind(f, like))
 		return 0;
 	return fail(-EINVAL, "the plan is for %ux%u pixels of %s, and the frame differs in size, "
 		    "format, crop or colour: it is %ux%u pixels of %s", like->width, like->height,
 		    code_text(like->code).s, f->width, f->height, code_text(f->code).s);
 }
 
-int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
-			DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns)
+static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
+			 const struct batch *b, uint64_t deadline_ns)
 {
 	DLBUF_OPTS(dlbuf_import_opts, import, .access = DLBUF_READ);
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
-	struct image image;
 	uint32_t n = 0;
-	int ret;
+	int ret = check_arguments(b);
 
+	if (ret)
+		return ret;
 	if (!p || !frame)
 		return fail(-EINVAL, "the plan or the frame is NULL");
 	if (!p->dev)
@@ -313,8 +434,6 @@ int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame
 	ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (!ret)
 		ret = check_kind(p, &f);
-	if (!ret)
-		ret = find_image(p, out, index, &image);
 	if (ret)
 		return ret;
 	/* A failure must not call it. A shared lease has a user until the pixels were read. */
@@ -323,7 +442,7 @@ int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame
 	ret = dlbuf_import_frame(p->dev, &f, &import, tensors, &n);
 	if (ret)
 		return ret;
-	ret = run(p, tensors, n, out, &image, deadline_ns);
+	ret = run(p, tensors, n, b, deadline_ns);
 	if (!ret) {
 		struct lease *lease = container_of(tensors[0], struct tensor, versioned)->lease;
 
@@ -335,4 +454,98 @@ int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame
 	while (n--)
 		tensors[n]->deleter(tensors[n]);
 	return ret;
+}
+
+int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
+			DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns)
+{
+	const struct batch one = { .n = 1, .out = out, .index = index };
+
+	return prepare_batch(p, frame, &one, deadline_ns);
+}
+
+#define SAME(a, b, first, last)								\
+	!memcmp(&(a)->first, &(b)->first, offsetof(struct dlbuf_prepare_opts, last) +		\
+		sizeof((a)->last) - offsetof(struct dlbuf_prepare_opts, first))
+
+/* Without the bytes that are no fields. */
+static bool same_opts(const struct dlbuf_prepare_opts *a, const struct dlbuf_prepare_opts *b)
+{
+	return SAME(a, b, crop_x, reserved) && SAME(a, b, scale, colour);
+}
+
+/* Puts back a plan of the device, or one more. */
+static void keep(struct dlbuf_device *dev, struct dlbuf_prepare *p)
+{
+	void *none = NULL;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(dev->plans); i++, none = NULL)
+		if (__atomic_compare_exchange_n(&dev->plans[i], &none, p, false, __ATOMIC_RELEASE,
+						__ATOMIC_RELAXED))
+			return;
+	i = __atomic_fetch_add(&dev->next_plan, 1, __ATOMIC_RELAXED) % ARRAY_SIZE(dev->plans);
+	dlbuf_prepare_destroy(__atomic_exchange_n(&dev->plans[i], p, __ATOMIC_ACQ_REL));
+}
+
+/* Takes a plan out, so that no other thread uses it. */
+static struct dlbuf_prepare *take(struct dlbuf_device *dev, const struct dlbuf_frame *f,
+				  const struct dlbuf_prepare_opts *o)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(dev->plans); i++) {
+		struct dlbuf_prepare *p =
+			__atomic_exchange_n(&dev->plans[i], NULL, __ATOMIC_ACQUIRE);
+
+		if (p && same_kind(f, &p->like) && same_opts(o, &p->opts))
+			return p;
+		if (p)
+			keep(dev, p);
+	}
+	return NULL;
+}
+
+static void drop(void *plan)
+{
+	dlbuf_prepare_destroy(plan);
+}
+
+int dlbuf_prepare(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+		  const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
+		  int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info)
+{
+	const struct batch one = { .n = 1, .infos = info, .out = out, .index = index };
+	struct dlbuf_prepare_opts o;
+	struct dlbuf_frame f;
+	struct dlbuf_prepare *p;
+	int ret = device_check(dev);
+
+	if (!ret && !frame)
+		return fail(-EINVAL, "the frame is NULL");
+	if (!ret)
+		ret = OPTS_GET(&o, opts, "dlbuf_prepare_opts");
+	if (!ret)
+		ret = OPTS_GET(&f, frame, "dlbuf_frame");
+	if (ret)
+		return ret;
+	p = take(dev, &f, &o);
+	if (!p)
+		ret = dlbuf_prepare_create(dev, &f, &o, &p);
+	if (ret)
+		return ret;
+	__atomic_store_n(&dev->plan_drop, drop, __ATOMIC_RELAXED);
+	ret = prepare_batch(p, frame, &one, deadline_ns);
+	keep(dev, p);
+	return ret;
+}
+
+int dlbuf_prepare_crops(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
+			const struct dlbuf_crop crops[], uint32_t n,
+			DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns,
+			struct dlbuf_prepare_info infos[])
+{
+	const struct batch b = { crops, n, infos, out, index };
+
+	if (!crops)
+		return fail(-EINVAL, "crops is NULL");
+	return prepare_batch(p, frame, &b, deadline_ns);
 }

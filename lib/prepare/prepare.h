@@ -22,6 +22,10 @@ struct axis {
 	uint32_t low, high;	/* the samples that the outputs read: [low, high) */
 	int32_t *first;		/* [n rounded up to 8] */
 	float *weights;		/* [taps][n rounded up to 8] */
+	float *fours;		/* the same: [n / 4][stride / 4][4 outputs][4 taps] */
+	uint32_t stride;	/* taps rounded up to 4, 0: fours is not made */
+	void *memory;		/* all are in it */
+	size_t room;		/* its bytes */
 };
 
 /* Places of a component's samples in their plane. */
@@ -44,7 +48,7 @@ struct source {
 	enum sample sample;
 	uint8_t shift;			/* of SAMPLE_U16 */
 	bool mosaic;
-	bool floats;			/* kept as rows of floats: mosaics, SAMPLE_F16 */
+	bool floats;			/* made to rows of floats: mosaics, SAMPLE_F16 */
 	char pattern[4];		/* of a mosaic: row 0, row 1 */
 	uint32_t width, height;		/* the visible picture, pixels */
 	uint32_t ncomponents;		/* 1 or 3 */
@@ -80,6 +84,8 @@ struct prepare_kernels;
 struct dlbuf_prepare {
 	struct dlbuf_device *dev;
 	void *program;			/* of the device; NULL: the CPU runs the plan */
+	struct dlbuf_prepare_opts opts;
+	struct dlbuf_prepare *crops;	/* a copy, with the geometry of a crop after the other */
 	struct dlbuf_frame like;	/* its planes and fences are not used */
 	struct dlbuf_prepare_info info;
 	struct source source;
@@ -99,14 +105,17 @@ struct dlbuf_prepare {
 		size_t bytes;		/* of a row */
 		char *rows;
 		int64_t *held;
+		bool floats;		/* rows of floats: each is blended several times */
 		bool direct;		/* outputs are sums of bytes, without a row of floats */
 	} rings[DLBUF_MAX_PLANES];
 	const void **window;			/* the rows of one output row, and their weights */
 	float *weights;
 	float *blended, *in[3], *out[3];	/* rows */
-	void *converted;
+	void *converted, *fetched;
+	float *picked;
 	int32_t *places[3];			/* of each component: the first value of a window */
 	void *scratch;
+	size_t room;			/* its bytes */
 	const struct prepare_kernels *kernels;
 };
 
@@ -119,8 +128,17 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 void prepare_site(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,
 		  double *x, double *y);
 
-/* Aligned for vectors; free() it. NULL: no memory. */
-void *prepare_alloc(size_t bytes);
+/* Makes *memory larger, aligned for vectors; what is in it is lost. free() it. -ENOMEM. */
+int prepare_grow(void **memory, size_t *room, size_t bytes);
+
+/*
+ * The geometry of a plan, again for another crop: where the picture is, checked against the
+ * options; then the tables and rows that prepare_rows() needs. The plan's copy has them:
+ * prepare_crops() makes it at first.
+ */
+int prepare_crops(struct dlbuf_prepare *p);
+int prepare_crop(struct dlbuf_prepare *p, const struct dlbuf_crop *crop);
+int prepare_tables(struct dlbuf_prepare *p);
 
 /* libm's, which the library does not link. */
 double prepare_floor(double x);
@@ -133,7 +151,7 @@ double prepare_round(double x);		/* half to even */
 int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t all,
 		 uint32_t begin, uint32_t n, uint32_t low, uint32_t high, struct axis *out);
 
-/* Allocates the rows that prepare_rows() needs. -ENOMEM. */
+/* Finds the rows that prepare_rows() needs. -ENOMEM. */
 int prepare_scratch(struct dlbuf_prepare *p);
 
 /* An image of the tensor in memory: its first byte, and the steps in it. */
@@ -164,7 +182,14 @@ struct prepare_kernels {
 	void (*scale)(float *dst, const struct axis *axis, const int32_t *places,
 		      const float *row, int32_t step);
 	/*
-	 * The same of the weighted sum of two rows of bytes, or with b NULL of one, where the
+	 * The same with axis->fours, of a row of numbers without gaps: reads up to 3 behind
+	 * those that count, times 0.
+	 */
+	void (*scale_wide)(float *dst, const struct axis *axis, const float *row);
+	/* dst[i] = row[i * step]; reads up to 8 behind */
+	void (*pick)(float *dst, const float *row, uint32_t n, int32_t step);
+	/*
+	 * As scale(), of the weighted sum of two rows of bytes, or with b NULL of one, where the
 	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component
 	 * one byte behind; step is 2 then.
 	 */
@@ -175,6 +200,9 @@ struct prepare_kernels {
 			uint32_t n, const struct values *to);
 	/* Rounds n values to a type that is not float32. */
 	void (*convert)(void *dst, const float *row, uint32_t n, enum store store, int32_t zero_point);
+	/* dst[3 * i + c] = rows[c][i], of the tensor's type; scratch has room for a row. */
+	void (*interleave)(void *dst, const float *const rows[3], void *scratch, uint32_t n,
+			   enum store store, int32_t zero_point);
 };
 
 /* The code for this processor. */

@@ -51,7 +51,6 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	struct ring *r = &p->rings[plane];
 	uint32_t begin = UINT32_MAX, end = 0;
 	bool narrow = s->sample == SAMPLE_U8 && !s->floats;
-	uint64_t outputs = 0;
 
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
@@ -65,17 +64,16 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 		end = last + 1 > end ? last + 1 : end;
 		r->axis = c->fine;
 		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2 && c->step <= 3;
-		outputs += x->n;
 	}
 	if (!end)
 		return;
 	r->begin = begin;
 	r->n = end - begin;
 	r->slots = p->y[r->axis].taps;
-	r->bytes = (size_t)r->n * (s->floats ? 4 : value_bytes(s->sample));
+	r->floats = s->floats || r->slots > 3;
+	r->bytes = (size_t)r->n * (r->floats ? 4 : value_bytes(s->sample));
 	r->bytes = (r->bytes + 32 + 31) & ~(size_t)31;
 	r->direct = narrow;
-	(void)outputs;
 }
 
 static size_t aligned(size_t n)
@@ -98,10 +96,9 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	}
 	taps = aligned(taps * sizeof(*p->window));
 	widest = aligned((widest + 8) * sizeof(float));
-	total += widest + 10 * row + 2 * taps;
-	p->scratch = prepare_alloc(total);
-	if (!p->scratch)
-		return fail(-ENOMEM, "no memory for %zu bytes of rows", total);
+	total += 3 * widest + 10 * row + 2 * taps;
+	if (prepare_grow(&p->scratch, &p->room, total))
+		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
 	memset(p->scratch, 0, total);
 	at = p->scratch;
@@ -119,7 +116,9 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->converted = at;
 	at += row;
 	p->blended = (float *)at;
-	at += widest;
+	p->picked = (float *)(at + widest);
+	p->fetched = at + 2 * widest;
+	at += 3 * widest;
 	for (uint32_t i = 0; i < 3; i++, at += 3 * row) {
 		const struct component *c = &p->source.components[i];
 
@@ -212,6 +211,7 @@ static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *da
 	char *dst = r->rows + slot * r->bytes;
 	uint32_t value = value_bytes(p->source.sample);
 	const char *from = (const char *)data + row * pitch + (size_t)r->begin * value;
+	bool convert = r->floats && !p->source.floats && p->source.sample != SAMPLE_F32;
 
 	if (r->held[slot] == row)
 		return dst;
@@ -221,7 +221,10 @@ static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *da
 	else if (p->source.sample == SAMPLE_F16)
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
 	else
-		memcpy(dst, from, (size_t)r->n * value);
+		memcpy(convert ? p->fetched : dst, from, (size_t)r->n * value);
+	if (convert)
+		p->kernels->blend((float *)dst, r->n, (const void *[]){ p->fetched },
+				  (const float[]){ 1 }, 1, p->source.sample, p->source.shift);
 	return dst;
 }
 
@@ -235,6 +238,8 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	uint32_t padded = (axis->n + 7) & ~7u, nrows = 0;
 	const void **rows = p->window;
 	float *weights = p->weights;
+	/* What is times 0 does not count: it is no NaN. */
+	bool numbers = s->sample < SAMPLE_F16;
 
 	for (uint32_t i = 0; i < axis->taps; i++) {
 		float w = axis->weights[(size_t)i * padded + y];
@@ -246,7 +251,7 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	}
 	if (!r->direct)
 		k->blend(p->blended, r->n, rows, weights, nrows,
-			 s->floats ? SAMPLE_F32 : s->sample, s->shift);
+			 r->floats ? SAMPLE_F32 : s->sample, s->shift);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
@@ -257,7 +262,16 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 
 		if (c->plane != plane)
 			continue;
-		if (!r->direct) {
+		if (!r->direct && x->stride && numbers) {
+			const float *row = p->blended + at;
+
+			if (c->step > 1) {
+				k->pick(p->picked, row + (size_t)x->low * c->step, x->high - x->low,
+					c->step);
+				row = p->picked - x->low;
+			}
+			k->scale_wide(p->in[i], x, row);
+		} else if (!r->direct) {
 			k->scale(p->in[i], x, p->places[i], p->blended + at, c->step);
 		} else if (pair) {
 			bool swapped = next->first < c->first;
@@ -298,15 +312,19 @@ static void store(struct dlbuf_prepare *p, char *dst, int64_t step, const float 
 }
 
 /* Fills w x h places of the tensor from x, y with the colour of the bars. */
-static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x, uint32_t y, uint32_t w, uint32_t h)
+static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x, uint32_t y,
+		 uint32_t w, uint32_t h)
 {
 	const struct steps *st = &image->steps;
 	uint32_t bytes = store_bytes(p->store), most = p->width;
+	/* Rows without gaps are copies of the first. */
+	bool pixels = st->channel == 1 && st->x == (int64_t)p->nout;
+	bool copied = pixels || st->x == 1;
 
 	for (uint32_t c = 0; c < p->nout && w && h; c++) {
 		for (uint32_t i = 0; i < most; i++)
 			p->out[0][i] = p->pad[c];
-		for (uint32_t j = 0; j < h; j++) {
+		for (uint32_t j = 0; j < (copied ? 1 : h); j++) {
 			for (uint32_t i = 0; i < w; i += most) {
 				int64_t at = c * st->channel + (y + j) * st->y + (x + i) * st->x;
 
@@ -314,6 +332,12 @@ static void fill(struct dlbuf_prepare *p, const struct image *image, uint32_t x,
 				      w - i < most ? w - i : most);
 			}
 		}
+	}
+	for (uint32_t c = 0; c < (pixels ? 1 : p->nout) && copied && w; c++) {
+		char *first = image->data + (c * st->channel + y * st->y + x * st->x) * bytes;
+
+		for (uint32_t j = 1; j < h; j++)
+			memcpy(first + j * st->y * bytes, first, (size_t)w * st->x * bytes);
 	}
 }
 
@@ -331,6 +355,7 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 	int64_t base = (x0 + (p->back_x ? w - 1 : 0)) * st->x + (y0 + (p->back_y ? h - 1 : 0)) * st->y;
 	int64_t along = odd ? sy : sx, across = odd ? sx : sy;
 	bool plain = p->store == STORE_F32 && along == 1;
+	bool pixels = along == 3 && st->channel == 1 && p->nout == 3;
 
 	for (uint32_t i = 0; i < p->source.nplanes; i++)
 		for (uint32_t j = 0; j < p->rings[i].slots; j++)
@@ -350,7 +375,11 @@ void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int
 				c * st->channel + y * across;
 		k->colours(out, p->nout, (const float *const *)p->in, p->source.ncomponents,
 			   p->width, &p->values);
-		for (uint32_t c = 0; c < p->nout && !plain; c++)
+		if (pixels)
+			k->interleave(image->data + (base + y * across) * bytes,
+				      (const float *const *)p->out, p->converted, p->width,
+				      p->store, p->zero_point);
+		for (uint32_t c = 0; c < p->nout && !plain && !pixels; c++)
 			store(p, image->data + (base + c * st->channel + y * across) * bytes, along,
 			      p->out[c], p->width);
 	}

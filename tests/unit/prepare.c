@@ -6,8 +6,8 @@
 
 #include <dlbuf/prepare.h>
 
+#include "import/backend.h"
 #include "prepare/prepare.h"
-
 #include "system/internal.h"
 #include "system/sys.h"
 #define CC DLBUF_FOURCC
@@ -270,24 +270,100 @@ static struct place place_of(double from, double length, uint32_t all, int sub, 
 	};
 }
 
-static double scaled(const struct scene *s, int c, int filter, struct place x, struct place y,
-		     int i, int j)
+/*
+ * Component c of the scaled picture. Weights and sums along x are computed once: each is needed
+ * for many outputs, and processors are emulated.
+ */
+struct scaled {
+	const struct scene *s;
+	int c, filter;
+	struct place x, y;
+	double **wx, **wy;	/* of output i: its samples' weights; NULL: not computed */
+	double **sums;		/* [row]: for each output along x; NaN: not computed */
+	uint32_t w, h;
+};
+
+static const double *weights_of(const struct scaled *p, const struct place *a, double **all, int i)
 {
-	double sum = 0, total = 0;
+	int64_t n = a->high - a->low;
+	double total = 0;
 
-	for (int64_t v = y.low; v < y.high; v++) {
-		double wy = filter_weight(filter, y.from, y.scale, j, v, y.low, y.high);
+	if (all[i])
+		return all[i];
+	all[i] = malloc(n * sizeof(double));
+	for (int64_t j = 0; j < n; j++)
+		total += all[i][j] = filter_weight(p->filter, a->from, a->scale, i, a->low + j,
+						   a->low, a->high);
+	for (int64_t j = 0; j < n; j++)
+		all[i][j] /= total;
+	return all[i];
+}
 
-		for (int64_t u = x.low; wy && u < x.high; u++) {
-			double wx = filter_weight(filter, x.from, x.scale, i, u, x.low, x.high);
+static double sum_of_row(const struct scaled *p, int i, int64_t row)
+{
+	double **sums = &p->sums[row], *sum;
+	const double *w;
 
-			if (!wx)
-				continue;
-			sum += wx * wy * sample(s, c, u, v);
-			total += wx * wy;
-		}
+	if (!*sums) {
+		*sums = malloc(p->w * sizeof(double));
+		for (uint32_t k = 0; k < p->w; k++)
+			(*sums)[k] = NAN;
 	}
-	return sum / total;
+	sum = &(*sums)[i];
+	if (!isnan(*sum))
+		return *sum;
+	*sum = 0;
+	w = weights_of(p, &p->x, p->wx, i);
+	for (int64_t j = p->x.low; j < p->x.high; j++, w++)
+		if (*w)
+			*sum += *w * sample(p->s, p->c, j, p->y.low + row);
+	return *sum;
+}
+
+static double scaled_at(const struct scaled *p, int i, int j)
+{
+	const double *w = weights_of(p, &p->y, p->wy, j);
+	double sum = 0;
+
+	for (int64_t row = 0; row < p->y.high - p->y.low; row++)
+		if (w[row])
+			sum += w[row] * sum_of_row(p, i, row);
+	return sum;
+}
+
+static void scaled_make(struct scaled *p, const struct scene *s, int c,
+			const struct dlbuf_prepare_opts *o, const struct dlbuf_prepare_info *info)
+{
+	const struct layout *l = s->l;
+	bool odd = info->turn % 2, sub = l->yuv && c && !l->mosaic;
+	int site = o->colour.chroma_site;
+
+	if (!site)
+		site = o->colour.range == DLBUF_RANGE_FULL ? 2 : 1;
+	*p = (struct scaled){ .s = s, .c = c, .filter = o->filter,
+		.w = odd ? info->scaled_height : info->scaled_width,
+		.h = odd ? info->scaled_width : info->scaled_height };
+	p->x = place_of(info->crop_x, info->crop_width, p->w, sub ? l->hsub : 1,
+			site == 1 || site == 3 || site == 5);
+	p->y = place_of(info->crop_y, info->crop_height, p->h, sub ? l->vsub : 1,
+			site <= 2 ? 0 : site <= 4 ? 1 : -1);
+	p->wx = calloc(p->w, sizeof(*p->wx));
+	p->wy = calloc(p->h, sizeof(*p->wy));
+	p->sums = calloc(p->y.high - p->y.low, sizeof(*p->sums));
+}
+
+static void free_rows(double **rows, int64_t n)
+{
+	while (n--)
+		free(rows[n]);
+	free(rows);
+}
+
+static void scaled_free(struct scaled *p)
+{
+	free_rows(p->wx, p->w);
+	free_rows(p->wy, p->h);
+	free_rows(p->sums, p->y.high - p->y.low);
 }
 
 static double clamp01(double x)
@@ -295,25 +371,16 @@ static double clamp01(double x)
 	return fmin(fmax(x, 0), 1);
 }
 
-/* R, G, B of 0 to 1 of the scaled picture's pixel i, j. */
-static void reference(const struct scene *s, const struct dlbuf_prepare_opts *o,
-		      const struct dlbuf_prepare_info *info, int i, int j, double rgb[3])
+/* R, G, B of 0 to 1 of the scaled picture's pixel i, j; n components. */
+static void reference(const struct scaled components[3], int n, const struct dlbuf_prepare_opts *o,
+		      int i, int j, double rgb[3])
 {
-	const struct layout *l = s->l;
-	bool odd = info->turn % 2;
-	uint32_t w = odd ? info->scaled_height : info->scaled_width;
-	uint32_t h = odd ? info->scaled_width : info->scaled_height;
-	int n = l->at[1].plane < 0 ? 1 : 3;
-	int range = o->colour.range, site = o->colour.chroma_site;
+	const struct layout *l = components[0].s->l;
+	int range = o->colour.range;
 	bool limited = range == DLBUF_RANGE_LIMITED || (!range && l->yuv && n == 3);
 	double step = l->depth ? ldexp(1, l->depth - 8) : 1 / 255.;
 	double max = l->depth ? ldexp(1, l->depth) - 1 : 1, v[3], kr = .299, kb = .114;
-	double sx, sy;
 
-	if (!site)
-		site = range == DLBUF_RANGE_FULL ? 2 : 1;
-	sx = site == 1 || site == 3 || site == 5;
-	sy = site <= 2 ? 0 : site <= 4 ? 1 : -1;
 	if (o->colour.matrix == 2) {
 		kr = .2126;
 		kb = .0722;
@@ -322,11 +389,9 @@ static void reference(const struct scene *s, const struct dlbuf_prepare_opts *o,
 		kb = .0593;
 	}
 	for (int c = 0; c < n; c++) {
-		bool chroma = l->yuv && c, sub = chroma && !l->mosaic;
-		int hs = sub ? l->hsub : 1, vs = sub ? l->vsub : 1;
+		bool chroma = l->yuv && c;
 
-		v[c] = scaled(s, c, o->filter, place_of(info->crop_x, info->crop_width, w, hs, sx),
-			      place_of(info->crop_y, info->crop_height, h, vs, sy), i, j);
+		v[c] = scaled_at(&components[c], i, j);
 		v[c] -= chroma ? 128 * step : limited ? 16 * step : 0;
 		v[c] /= limited ? (chroma ? 224 : 219) * step : max;
 	}
@@ -397,54 +462,23 @@ struct run {
 	const struct layout *l;
 	uint32_t w, h;
 	struct dlbuf_prepare_opts o;
-	bool plain;	/* the code for every processor */
+	bool crops;
 };
 
-/* Runs it, and returns how many values are wrong; the largest error is *worst. */
-static int compare(const struct run *r, double *worst)
+/* Compares an image; returns how many values are wrong. The largest error is *worst. */
+static int compare_image(const struct run *r, const struct dlbuf_prepare_info *info,
+			 const struct scaled components[3], int n, const char *image, double *worst)
 {
-	struct dlbuf_prepare_info info = { .size = sizeof(info) };
-	struct dlbuf_prepare *plan;
 	const struct dlbuf_prepare_opts *o = &r->o;
 	DLDataType t = o->dtype.bits ? o->dtype : types[0];
-	int bytes = t.bits / 8, wrong = 0, c_n;
-	struct plane_tensors planes;
-	struct scene s;
+	int64_t C = info->channels, H = info->height, W = info->width;
+	int wrong = 0;
 	double full;
-	char *data;
 
-	scene_make(&s, r->l, r->w, r->h);
-	if (dlbuf_prepare_create(NULL, &s.frame, o, &plan)) {
-		ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
-		scene_free(&s);
-		return 1;
-	}
-	dlbuf_prepare_get_info(plan, &info);
-	if (r->plain)
-		plan->kernels = &prepare_kernels;
-	c_n = info.channels;
-	bool nhwc = o->flags & DLBUF_PREPARE_NHWC;
-	int64_t C = c_n, H = info.height, W = info.width;
-	int64_t shape[4] = { 2, nhwc ? H : C, nhwc ? W : H, nhwc ? C : W };
-	DLManagedTensorVersioned out = {
-		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION }, .deleter = ignore,
-		.dl_tensor = { .device = { kDLCPU, 0 }, .ndim = 4, .dtype = t, .shape = shape },
-	};
-	size_t image = C * H * W * bytes;
-	data = malloc(2 * image);
-	memset(data, 0x5a, 2 * image);
-	out.dl_tensor.data = data;
-	scene_tensors(&s, &planes);
-	if (dlbuf_prepare_tensors(plan, planes.list, s.nplanes, &out, 1, 0)) {
-		ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
-		wrong = 1;
-	}
-	for (size_t i = 0; i < image && !wrong; i++)
-		wrong += data[i] != 0x5a;
 	for (int64_t y = 0; y < H && !wrong; y++) {
 		for (int64_t x = 0; x < W; x++) {
-			int64_t X = x - info.left, Y = y - info.top, i, j, wT = info.scaled_width,
-				hT = info.scaled_height;
+			int64_t X = x - info->left, Y = y - info->top, i, j,
+				wT = info->scaled_width, hT = info->scaled_height;
 			double rgb[3] = { 0 };
 			bool bar = X < 0 || Y < 0 || X >= wT || Y >= hT;
 
@@ -452,13 +486,14 @@ static int compare(const struct run *r, double *worst)
 				X = wT - 1 - X;
 			if (o->flags & DLBUF_PREPARE_FLIP_Y)
 				Y = hT - 1 - Y;
-			i = info.turn == 0 ? X : info.turn == 1 ? Y : info.turn == 2 ? wT - 1 - X : hT - 1 - Y;
-			j = info.turn == 0 ? Y : info.turn == 1 ? wT - 1 - X : info.turn == 2 ? hT - 1 - Y : X;
+			i = info->turn == 0 ? X : info->turn == 1 ? Y : info->turn == 2 ? wT - 1 - X : hT - 1 - Y;
+			j = info->turn == 0 ? Y : info->turn == 1 ? wT - 1 - X : info->turn == 2 ? hT - 1 - Y : X;
 			if (!bar)
-				reference(&s, o, &info, i, j, rgb);
-			for (int c = 0; c < c_n; c++) {
-				int64_t at = nhwc ? (y * W + x) * C + c : (c * H + y) * W + x;
-				double got = read_value(data + image + at * bytes, t), want, err;
+				reference(components, n, o, i, j, rgb);
+			for (int c = 0; c < C; c++) {
+				int64_t at = o->flags & DLBUF_PREPARE_NHWC ? (y * W + x) * C + c :
+					(c * H + y) * W + x;
+				double got = read_value(image + at * (t.bits / 8), t), want, err;
 				double scale = o->scale ? o->scale : t.bits == 8 ? 1 : 1 / 255.;
 				double std = o->std[c] ? o->std[c] : 1;
 				int from = o->channels == DLBUF_CHANNELS_BGR ? 2 - c : c;
@@ -480,7 +515,94 @@ static int compare(const struct run *r, double *worst)
 			}
 		}
 	}
+	return wrong;
+}
+
+/*
+ * The same crop by a plan of the whole picture, after it and before it: another size of all
+ * tables. out has 3 images.
+ */
+static int compare_crops(const struct run *r, const struct scene *s,
+			 const struct prepare_kernels *kernels,
+			 const struct dlbuf_prepare_info *info, struct plane_tensors *planes,
+			 DLManagedTensorVersioned *out, const char *image, size_t bytes)
+{
+	struct dlbuf_crop crops[3] = {
+		{ info->crop_x, info->crop_y, info->crop_width, info->crop_height },
+	};
+	struct dlbuf_prepare_info infos[3] = { { .size = sizeof(infos[0]) } };
+	struct dlbuf_prepare_opts o = r->o;
+	const char *data = out->dl_tensor.data;
+	struct dlbuf_prepare *plan;
+	int wrong;
+
+	crops[2] = crops[0];
+	o.crop_x = o.crop_y = o.crop_width = o.crop_height = 0;
+	if (!CHECK(!dlbuf_prepare_create(NULL, &s->frame, &o, &plan)))
+		return 1;
+	plan->kernels = kernels;
+	wrong = !CHECK(!dlbuf_prepare_tensor_crops(plan, planes->list, s->nplanes, crops, 3, out, 0, 0, infos)) ||
+		!CHECK(!memcmp(data, image, bytes) && !memcmp(data + 2 * bytes, image, bytes)) ||
+		!CHECK(!memcmp(&infos[0], info, sizeof(*info)) &&
+		       !memcmp(&infos[2], info, sizeof(*info)) && infos[1].crop_width == r->w);
+	dlbuf_prepare_destroy(plan);
+	return wrong;
+}
+
+/* Runs it by this processor's code and by that for every processor. */
+static int compare(const struct run *r, double *worst)
+{
+	struct dlbuf_prepare_info info = { .size = sizeof(info) };
+	int n = r->l->at[1].plane < 0 ? 1 : 3, wrong = 0;
+	DLDataType t = r->o.dtype.bits ? r->o.dtype : types[0];
+	bool nhwc = r->o.flags & DLBUF_PREPARE_NHWC;
+	struct scaled components[3];
+	struct plane_tensors planes;
+	struct dlbuf_prepare *plan;
+	struct scene s;
+
+	scene_make(&s, r->l, r->w, r->h);
+	if (dlbuf_prepare_create(NULL, &s.frame, &r->o, &plan)) {
+		ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
+		scene_free(&s);
+		return 1;
+	}
+	dlbuf_prepare_get_info(plan, &info);
+	for (int c = 0; c < n; c++)
+		scaled_make(&components[c], &s, c, &r->o, &info);
+	int64_t C = info.channels, H = info.height, W = info.width;
+	int64_t shape[4] = { 3, nhwc ? H : C, nhwc ? W : H, nhwc ? C : W };
+	size_t image = C * H * W * (t.bits / 8);
+	char *data = malloc(3 * image), *first = malloc(image);
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION }, .deleter = ignore,
+		.dl_tensor = { .data = data, .device = { kDLCPU, 0 }, .ndim = 4, .dtype = t,
+			.shape = shape },
+	};
+
+	scene_tensors(&s, &planes);
+	for (int plain = 0; plain < 2 && !wrong; plain++) {
+		if (plain && plan->kernels == &prepare_kernels)
+			break;
+		if (plain)
+			plan->kernels = &prepare_kernels;
+		memset(data, 0x5a, 3 * image);
+		if (dlbuf_prepare_tensors(plan, planes.list, s.nplanes, &out, 1, 0)) {
+			ktap_note(NULL, 0, "%s: %s", r->l->name, dlbuf_last_error());
+			wrong = 1;
+		}
+		for (size_t i = 0; i < image && !wrong; i++)
+			wrong += data[i] != 0x5a || data[i + 2 * image] != 0x5a;
+		if (!wrong)
+			wrong = compare_image(r, &info, components, n, data + image, worst);
+		memcpy(first, data + image, image);
+		if (!wrong && r->crops)
+			wrong = compare_crops(r, &s, plan->kernels, &info, &planes, &out, first, image);
+	}
+	free(first);
 	free(data);
+	for (int c = 0; c < n; c++)
+		scaled_free(&components[c]);
 	dlbuf_prepare_destroy(plan);
 	scene_free(&s);
 	return wrong;
@@ -504,8 +626,6 @@ TEST(formats_and_filters)
 
 				state = i * 1000 + filter * 10 + k;
 				CHECK(!compare(&r, &worst));
-				r.plain = true;
-				CHECK(!compare(&r, &worst));
 			}
 		}
 	}
@@ -517,7 +637,7 @@ TEST(options)
 	double worst = 0;
 
 	for (uint32_t seed = 0; seed < 400; seed++) {
-		struct run r = { .o.size = sizeof(r.o) };
+		struct run r = { .o.size = sizeof(r.o), .crops = true };
 		struct dlbuf_prepare_opts *o = &r.o;
 
 		state = seed * 77777;
@@ -525,7 +645,6 @@ TEST(options)
 		r.l = &layouts[noise() % ARRAY_SIZE(layouts)];
 		r.w = 8 + noise() % 40 * 2;
 		r.h = 8 + noise() % 60;
-		r.plain = noise() % 2;
 		o->width = 1 + noise() % 50;
 		o->height = 1 + noise() % 50;
 		o->fit = noise() % 3;
@@ -655,9 +774,205 @@ TEST(formats_that_are_refused)
 	}
 }
 
+/* A picture of 16x12 pixels in memory. */
+static uint8_t grey_pixels[12][16];
+static DLManagedTensorVersioned grey = {
+	.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+	.dl_tensor = { .data = grey_pixels, .ndim = 2, .device = { kDLCPU, 0 },
+		.dtype = { kDLUInt, 8, 1 }, .shape = (int64_t[]){ 12, 16 } },
+}, *grey_list[] = { &grey };
+static const struct dlbuf_frame grey_frame = { .size = sizeof(grey_frame), .width = 16,
+	.height = 12, .code = CC('G','R','E','Y'), .code_space = V4L2 };
+
+#define ALL { .x = 0 }
+
+TEST(crops_that_are_refused)
+{
+	static const struct {
+		const char *why;
+		struct dlbuf_crop crops[3];
+		int64_t index;
+		struct dlbuf_prepare_opts o;
+	} rows[] = {
+		{ "", { ALL, { 0, 0, 8, 8 }, { 15.5, 0, .5, 12 } }, 1, OPTS(.crop_x = 1, .crop_width = 4, .crop_height = 4) },
+		{ "crop 1: the crop of 8x8 at 8.5,0", { ALL, { 8.5, 0, 8, 8 } }, 0, OPTS() },
+		{ "crop 2: ", { ALL, { 8, 4, 8, 8 }, { 0, 0, 4, 0 } }, 0, OPTS() },
+		{ "crop 0: ", { { NAN, 0, 8, 8 } }, 0, OPTS() },
+		{ "crop 0: ", { { 0, -1, 8, 8 } }, 0, OPTS() },
+		{ "crop 2: image 4 of a tensor of 4", { ALL }, 2, OPTS() },
+		{ "crop 0: image -1", { ALL }, -1, OPTS() },
+		/* The shape of the result is the crop's. */
+		{ "crop 1: the tensor's images are 3 x 8 x 8", { { 0, 0, 8, 8 }, { 0, 0, 8, 4 } }, 0,
+		  { .size = sizeof(rows[0].o), .rule = DLBUF_SIZE_LONGEST, .longest = 8 } },
+	};
+	struct dlbuf_prepare_info infos[3] = { { .size = sizeof(infos[0]) } };
+	static float memory[4 * 192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 4, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 4, 3, 8, 8 } },
+	};
+	struct dlbuf_prepare *plan = NULL;
+
+	memset(grey_pixels, 1, sizeof(grey_pixels));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool fine = !*rows[i].why;
+		int ret;
+
+		memset(memory, 0, sizeof(memory));
+		dlbuf_prepare_destroy(plan);
+		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &rows[i].o, &plan));
+		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[i].crops, 3, &out,
+						 rows[i].index, 0, infos);
+		if (!CHECK(ret == (fine ? 0 : -EINVAL)) ||
+		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why) == dlbuf_last_error())))
+			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
+		for (size_t k = 0; k < ARRAY_SIZE(memory); k++)
+			CHECK(!memory[k] == (!fine || k < 192));
+	}
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, NULL, 1, &out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 0, &out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, NULL, 0, 0, NULL), -EINVAL);
+	infos[0].size = 0;
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, &out, 0, 0, infos), -EINVAL);
+	dlbuf_prepare_destroy(plan);
+}
+
+/* Every pixel is in a tile, each tile inside, and each shares enough with one before it. */
+TEST(tiles_cover_the_picture)
+{
+	static const struct {
+		uint32_t w, h, tile_w, tile_h, over_x, over_y, turn, n;
+		int ret;
+	} rows[] = {
+		{ 100, 60, 32, 32, 8, 4, 0, 4 * 2, 0 }, { 100, 60, 33, 60, 32, 59, 0, 68, 0 },
+		{ 16, 12, 0, 0, 0, 0, 0, 2 * 2, 0 }, { 16, 12, 0, 6, 1, 0, 1, 3 * 2, 0 },
+		{ 16, 12, 40, 5, 3, 1, 0, 3, 0 }, { 15, 12, 15, 12, 3, 11, 0, 1, 0 },
+		{ 17, 1, 16, 16, 0, 0, 0, 2, 0 }, { 16, 12, 8, 8, 8, 0, 0, 0, -EINVAL },
+		{ 16, 12, 8, 8, 0, 9, 0, 0, -EINVAL },
+		{ 70000, 70000, 8, 8, 7, 7, 0, 0, -EINVAL },
+	};
+	struct dlbuf_crop crops[80];
+	struct dlbuf_prepare *plan;
+	uint32_t n;
+
+	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
+		struct dlbuf_prepare_opts o = OPTS(.turn = rows[r].turn);
+		uint32_t w = rows[r].w, h = rows[r].h, tw = rows[r].tile_w, th = rows[r].tile_h;
+		struct dlbuf_frame f = grey_frame;
+		static uint8_t seen[100][100];
+
+		f.width = w;
+		f.height = h;
+		o.width = rows[r].turn ? 6 : 8;
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+		if (!CHECK(dlbuf_prepare_tiles(plan, tw, th, rows[r].over_x, rows[r].over_y, crops,
+					       ARRAY_SIZE(crops), &n) == rows[r].ret) || rows[r].ret) {
+			dlbuf_prepare_destroy(plan);
+			continue;
+		}
+		CHECK_EQ(n, rows[r].n);
+		tw = tw ? tw : 8;
+		th = th ? th : rows[r].turn ? 6 : 8;
+		memset(seen, 0, sizeof(seen));
+		for (uint32_t i = 0; i < n; i++) {
+			const struct dlbuf_crop *c = &crops[i];
+			bool left = !c->x, top = !c->y;
+
+			CHECK(c->width == fmin(tw, w) && c->height == fmin(th, h));
+			REQUIRE(c->x >= 0 && c->y >= 0 && c->x + c->width <= w && c->y + c->height <= h);
+			for (uint32_t k = 0; k < i; k++) {
+				left |= crops[k].y == c->y && crops[k].x < c->x &&
+					crops[k].x + crops[k].width >= c->x + rows[r].over_x;
+				top |= crops[k].x == c->x && crops[k].y < c->y &&
+					crops[k].y + crops[k].height >= c->y + rows[r].over_y;
+			}
+			CHECK(left && top);
+			for (uint32_t y = 0; y < c->height; y++)
+				memset(&seen[(int)c->y + y][(int)c->x], 1, (size_t)c->width);
+		}
+		for (uint32_t y = 0; y < h; y++)
+			CHECK(!memchr(seen[y], 0, w));
+		n = 0;
+		CHECK(!dlbuf_prepare_tiles(plan, tw, th, rows[r].over_x, rows[r].over_y, NULL, 0, &n));
+		CHECK_EQ(n, rows[r].n);
+		CHECK_ERR(dlbuf_prepare_tiles(plan, tw, th, rows[r].over_x, rows[r].over_y, crops,
+					      n - 1, &n), -ENOSPC);
+		dlbuf_prepare_destroy(plan);
+	}
+	CHECK_ERR(dlbuf_prepare_tiles(NULL, 1, 1, 0, 0, NULL, 0, &n), -EINVAL);
+}
+
+/* Without a plan: no fd of the frame is a dma-buf, so that the calls fail, with a plan. */
+static int no_dmabuf(struct dlbuf_device *dev, uint32_t width)
+{
+	static float memory[192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
+	};
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_frame f = grey_frame;
+
+	f.width = width;
+	f.nplanes = 1;
+	f.planes[0].pitch = width;
+	f.planes[0].fd = -1;
+	return dlbuf_prepare(dev, &f, &o, &out, 0, 0, NULL);
+}
+
+static void *many(void *dev)
+{
+	for (uint32_t i = 0; i < 200; i++)
+		CHECK_ERR(no_dmabuf(dev, 16 + i % 6), -EBADF);
+	return NULL;
+}
+
+TEST(plans_that_a_device_keeps)
+{
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_device *dev;
+	pthread_t threads[2];
+	void *plans[4];
+	int status;
+
+	REQUIRE(!dlbuf_device_open("cpu", NULL, &dev));
+	for (uint32_t i = 0; i < 4; i++)
+		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
+	memcpy(plans, dev->plans, sizeof(plans));
+	for (uint32_t i = 4; i--;)
+		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
+	for (int i = 0; i < 4; i++)
+		CHECK(dev->plans[i] && dev->plans[i] == plans[i]);
+	/* A fifth kind takes the place of one. */
+	CHECK_ERR(no_dmabuf(dev, 20), -EBADF);
+	status = 0;
+	for (int i = 0; i < 4; i++)
+		status += dev->plans[i] == plans[i];
+	CHECK_EQ(status, 3);
+	CHECK_ERR(dlbuf_prepare(NULL, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare(dev, NULL, &o, NULL, 0, 0, NULL), -EINVAL);
+	o.filter = 99;
+	CHECK_ERR(dlbuf_prepare(dev, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
+	for (int i = 0; i < 2; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, many, dev));
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	dlbuf_device_close(dev);
+}
+
 #ifdef CONFIG_FAULT_INJECTION
 TEST(no_memory)
 {
+	static const struct dlbuf_crop crops[] = { { 0, 0, 2, 2 }, ALL };
+	int64_t shape[] = { 2, 3, 8, 8 };
+	static float memory[2 * 192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 4, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = shape },
+	};
 	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
 		.code = CC('N','V','1','2'), .code_space = DRM };
 	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
@@ -671,9 +986,22 @@ TEST(no_memory)
 		fault_at(0);
 		CHECK(!ret || (ret == -ENOMEM && !plan));
 	} while (ret == -ENOMEM);
-	/* The plan, two tables of each axis of luma and of chroma, the rows. */
-	CHECK_EQ(n, 11);
+	/* The plan, the axes of luma and of chroma, the rows. */
+	CHECK_EQ(n, 7);
 	dlbuf_prepare_destroy(plan);
+	/* Of crops: a copy of the plan, two axes and rows; for the larger crop they grow. */
+	o.filter = DLBUF_FILTER_AREA;
+	n = 0;
+	do {
+		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &o, &plan));
+		fault_at(++n);
+		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL);
+		fault_at(0);
+		CHECK(!ret || ret == -ENOMEM);
+		CHECK(!dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL));
+		dlbuf_prepare_destroy(plan);
+	} while (ret == -ENOMEM);
+	CHECK_EQ(n, 8);
 }
 #endif
 
@@ -803,6 +1131,7 @@ TEST(tensors_that_are_refused)
 	from.dl_tensor.shape = (int64_t[]){ 12, 16, 3 };
 	from.dl_tensor.strides = (int64_t[]){ INT64_MAX / 2, 3, 1 };
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOVERFLOW);
+	from.dl_tensor.strides = NULL;
 	over.dl_tensor.data = NULL;
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
 	over.dl_tensor.shape = NULL;
