@@ -227,18 +227,18 @@ static void without_a_plan(void *arg)
 	memcpy(want, s.data, sizeof(want));
 	for (int i = 0; i < 2; i++) {
 		memset(s.data, 0, sizeof(s.data));
-		REQUIRE_OK(dlbuf_prepare(s.dev, &s.frame, &opts, &s.out, i, 0, &info));
+		REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, &s.out, i, 0, &info));
 		CHECK(!memcmp(s.data + i * 3 * SIDE * SIDE, want, sizeof(want)));
 		CHECK(info.scaled_height == 24 && info.top == 4);
 	}
 	opts.pad[0] = 0;
-	REQUIRE_OK(dlbuf_prepare(s.dev, &s.frame, &opts, &s.out, 0, 0, NULL));
+	REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, &s.out, 0, 0, NULL));
 	CHECK(s.data[0] == 0);
 	CHECK_EQ(s.fired, 4);
-	CHECK_ERR(dlbuf_prepare(NULL, &s.frame, &opts, &s.out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_once(NULL, &s.frame, &opts, &s.out, 0, 0, NULL), -EINVAL);
 	other = s.frame;
 	other.code = DLBUF_FOURCC('M', 'J', 'P', 'G');
-	CHECK_ERR(dlbuf_prepare(s.dev, &other, &opts, &s.out, 0, 0, NULL), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_once(s.dev, &other, &opts, &s.out, 0, 0, NULL), -EOPNOTSUPP);
 	CHECK_EQ(s.fired, 4);
 	scene_close(&s);
 }
