@@ -236,9 +236,10 @@ DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
  * -EOPNOTSUPP  as for dlbuf_prepare_create()
  * and the errors of dlbuf_prepare_create() and dlbuf_prepare_frame().
  */
-DLBUF_API int dlbuf_prepare(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
-			    const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
-			    int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info);
+DLBUF_API int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+				 const struct dlbuf_prepare_opts *opts,
+				 DLManagedTensorVersioned *out, int64_t index,
+				 uint64_t deadline_ns, struct dlbuf_prepare_info *info);
 
 /* A part of the visible picture, as in struct dlbuf_prepare_opts. All 0: all of it. */
 struct dlbuf_crop {

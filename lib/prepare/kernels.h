@@ -43,6 +43,18 @@ static inline vi GATHER_BYTES(const uint8_t *row, const int32_t *at)
 	return (vi){ word_at(row + at[0]), word_at(row + at[1]), word_at(row + at[2]),
 		     word_at(row + at[3]) };
 }
+
+/* Two words of a place; the first is the lower half. */
+static inline int32_t words_at(const uint16_t *at)
+{
+	return (int32_t)(at[0] | (uint32_t)at[1] << 16);
+}
+
+static inline vi GATHER_WORDS(const uint16_t *row, const int32_t *at)
+{
+	return (vi){ words_at(row + at[0]), words_at(row + at[1]), words_at(row + at[2]),
+		     words_at(row + at[3]) };
+}
 #endif
 
 /*
@@ -192,6 +204,66 @@ static inline void bilinear_of(float *restrict dst, float *restrict dst2, const 
 	}
 }
 
+/* Two samples, or two components, of words. */
+struct two {
+	vf v, v2;
+};
+
+static inline struct two words_across(const uint16_t *row, const int32_t *places, uint32_t shift,
+				      vf weight, bool two_taps, bool pair)
+{
+	const int32_t mask = 0xffff >> shift;
+	vi word = GATHER_WORDS(row, places);
+	struct two t = { __builtin_convertvector(word >> shift & mask, vf),
+			 __builtin_convertvector(word >> (16 + shift) & mask, vf) };
+
+	if (two_taps && !pair) {
+		t.v += (t.v2 - t.v) * weight;
+	} else if (two_taps) {
+		word = GATHER_WORDS(row + 2, places);
+		t.v += (__builtin_convertvector(word >> shift & mask, vf) - t.v) * weight;
+		t.v2 += (__builtin_convertvector(word >> (16 + shift) & mask, vf) - t.v2) * weight;
+	}
+	return t;
+}
+
+static inline void words_of(float *restrict dst, float *restrict dst2, const struct axis *axis,
+			    const int32_t *places, const uint16_t *a, const uint16_t *b,
+			    float weight_b, uint32_t shift, bool two_taps, bool two_rows, bool pair)
+{
+	uint32_t padded = (axis->n + 7) & ~7u;
+	const float *second = axis->weights + (two_taps ? padded : 0);
+
+	for (uint32_t i = 0; i < padded; i += LANES) {
+		vf w = vf_load(second + i);
+		struct two t = words_across(a, places + i, shift, w, two_taps, pair), u;
+
+		if (two_rows) {
+			u = words_across(b, places + i, shift, w, two_taps, pair);
+			t.v += (u.v - t.v) * weight_b;
+			t.v2 += (u.v2 - t.v2) * weight_b;
+		}
+		*(vf *)(dst + i) = t.v;
+		if (pair)
+			*(vf *)(dst2 + i) = t.v2;
+	}
+}
+
+static void bilinear_words(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
+			   const uint16_t *a, const uint16_t *b, float weight_b, uint32_t shift)
+{
+	bool taps = axis->taps > 1;
+
+	if (dst2 && b && taps)
+		words_of(dst, dst2, axis, places, a, b, weight_b, shift, true, true, true);
+	else if (dst2)
+		words_of(dst, dst2, axis, places, a, b ? b : a, weight_b, shift, taps, true, true);
+	else if (b && taps)
+		words_of(dst, NULL, axis, places, a, b, weight_b, shift, true, true, false);
+	else
+		words_of(dst, NULL, axis, places, a, b ? b : a, weight_b, shift, taps, true, false);
+}
+
 static void bilinear(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 		     const uint8_t *a, const uint8_t *b, float weight_b, int32_t step)
 {
@@ -285,6 +357,12 @@ static inline int32_t to_int(float x, float low, float high)
 	return bits - 0x4b400000;
 }
 
+/* The zero point is added after rounding. */
+static inline uint32_t to_byte(float x, float low, float high, int32_t zero_point)
+{
+	return (uint32_t)(to_int(x, low, high) + zero_point) & 255;
+}
+
 static inline uint16_t to_bfloat(float x)
 {
 	uint32_t bits;
@@ -323,7 +401,7 @@ static void convert(void *restrict dst, const float *restrict row, uint32_t n, e
 	n = (n + 7) & ~7u;
 	if (store <= STORE_I8)
 		for (uint32_t i = 0; i < n; i++)
-			bytes[i] = (uint8_t)(to_int(row[i], low, high) + zero_point);
+			bytes[i] = (uint8_t)to_byte(row[i], low, high, zero_point);
 	else if (store == STORE_F16)
 		for (uint32_t i = 0; i < n; i++)
 			words[i] = to_half(row[i]);
@@ -344,9 +422,9 @@ static void pixels(uint8_t *restrict dst, uint32_t *restrict words, const float 
 	uint32_t i = 0, padded = (n + 7) & ~7u;
 
 	for (uint32_t j = 0; j < padded; j++) {
-		uint32_t r = (to_int(a[j], low, high) + zero_point) & 255;
-		uint32_t g = (to_int(b[j], low, high) + zero_point) & 255;
-		uint32_t l = (to_int(c[j], low, high) + zero_point) & 255;
+		uint32_t r = to_byte(a[j], low, high, zero_point);
+		uint32_t g = to_byte(b[j], low, high, zero_point);
+		uint32_t l = to_byte(c[j], low, high, zero_point);
 
 		words[j] = little ? r | g << 8 | l << 16 : r << 24 | g << 16 | l << 8;
 	}
@@ -407,5 +485,5 @@ static void interleave(void *dst, const float *const rows[3], void *scratch, uin
 }
 
 const struct prepare_kernels KERNELS = {
-	blend, scale, scale_wide, pick, bilinear, colours, convert, interleave,
+	blend, scale, scale_wide, pick, bilinear, bilinear_words, colours, convert, interleave,
 };

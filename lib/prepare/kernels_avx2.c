@@ -14,6 +14,8 @@
 #define GATHER(row, at) ((vf)_mm256_i32gather_ps(row, *(const __m256i *)(at), 4))
 #define GATHER_BYTES(row, at) \
 	((vi)_mm256_i32gather_epi32((const int *)(row), *(const __m256i *)(at), 1))
+#define GATHER_WORDS(row, at) \
+	((vi)_mm256_i32gather_epi32((const int *)(row), *(const __m256i *)(at), 2))
 #define CLAMP(x, low, high) \
 	((vf)_mm256_min_ps(_mm256_max_ps((__m256)(x), (__m256)(low)), (__m256)(high)))
 #include "kernels.h"

@@ -509,9 +509,9 @@ static void drop(void *plan)
 	dlbuf_prepare_destroy(plan);
 }
 
-int dlbuf_prepare(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
-		  const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
-		  int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info)
+int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+		       const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
+		       int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info)
 {
 	const struct batch one = { .n = 1, .infos = info, .out = out, .index = index };
 	struct dlbuf_prepare_opts o;

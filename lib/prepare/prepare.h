@@ -106,7 +106,7 @@ struct dlbuf_prepare {
 		char *rows;
 		int64_t *held;
 		bool floats;		/* rows of floats: each is blended several times */
-		bool direct;		/* outputs are sums of bytes, without a row of floats */
+		bool direct;		/* outputs are sums of samples, without a row of floats */
 	} rings[DLBUF_MAX_PLANES];
 	const void **window;			/* the rows of one output row, and their weights */
 	float *weights;
@@ -195,6 +195,10 @@ struct prepare_kernels {
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 			 const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
+	/* Of words, where step is 1 or, with dst2, 2; b is not NULL with weight_b. */
+	void (*bilinear_words)(float *dst, float *dst2, const struct axis *axis,
+			       const int32_t *places, const uint16_t *a, const uint16_t *b,
+			       float weight_b, uint32_t shift);
 	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);

@@ -44,13 +44,22 @@ static uint32_t store_bytes(enum store store)
 	return store <= STORE_I8 ? 1 : store == STORE_F32 ? 4 : 2;
 }
 
+/* Components i and i + 1 are the values of one pair after the other: U and V. */
+static bool paired(const struct source *s, uint32_t i)
+{
+	const struct component *c = &s->components[i], *next = c + 1;
+
+	return i + 1 < s->ncomponents && next->plane == c->plane && c->step == 2 &&
+		next->step == 2 && (next->first ^ c->first) == 1 && next->fine == c->fine;
+}
+
 /* The values of a plane's row that the components read, and how many rows are kept. */
 static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 {
 	const struct source *s = &p->source;
 	struct ring *r = &p->rings[plane];
 	uint32_t begin = UINT32_MAX, end = 0;
-	bool narrow = s->sample == SAMPLE_U8 && !s->floats;
+	bool words = s->sample == SAMPLE_U16, narrow = s->sample <= SAMPLE_U16 && !s->floats;
 
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
@@ -63,7 +72,8 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 		begin = first < begin ? first : begin;
 		end = last + 1 > end ? last + 1 : end;
 		r->axis = c->fine;
-		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2 && c->step <= 3;
+		narrow &= x->taps <= 2 && p->y[c->fine].taps <= 2 && c->step <= 3 &&
+			(!words || c->step == 1 || paired(s, i) || (i && paired(s, i - 1)));
 	}
 	if (!end)
 		return;
@@ -256,9 +266,10 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
 		int64_t at = (int64_t)c->first - r->begin;
-		const struct component *next = i + 1 < s->ncomponents ? c + 1 : NULL;
-		bool pair = next && next->plane == plane && c->step == 2 && next->step == 2 &&
-			(next->first ^ c->first) == 1 && next->fine == c->fine;
+		bool pair = paired(s, i), swapped = pair && c[1].first < c->first;
+		float *dst = p->in[i + swapped], *dst2 = pair ? p->in[i + !swapped] : NULL;
+		float below = nrows > 1 ? weights[1] : 0;
+		const void *two[2] = { NULL };
 
 		if (c->plane != plane)
 			continue;
@@ -273,18 +284,16 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 			k->scale_wide(p->in[i], x, row);
 		} else if (!r->direct) {
 			k->scale(p->in[i], x, p->places[i], p->blended + at, c->step);
-		} else if (pair) {
-			bool swapped = next->first < c->first;
-			const uint8_t *a = (const uint8_t *)rows[0] + at - swapped;
-
-			k->bilinear(p->in[i + swapped], p->in[i + !swapped], x, p->places[i], a,
-				    nrows > 1 ? (const uint8_t *)rows[1] + at - swapped : NULL,
-				    nrows > 1 ? weights[1] : 0, 2);
-			i++;
 		} else {
-			k->bilinear(p->in[i], NULL, x, p->places[i], (const uint8_t *)rows[0] + at,
-				    nrows > 1 ? (const uint8_t *)rows[1] + at : NULL,
-				    nrows > 1 ? weights[1] : 0, c->step);
+			for (uint32_t j = 0; j < nrows && j < 2; j++)
+				two[j] = (const char *)rows[j] +
+					(at - swapped) * value_bytes(s->sample);
+			if (s->sample == SAMPLE_U8)
+				k->bilinear(dst, dst2, x, p->places[i], two[0], two[1], below, c->step);
+			else
+				k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below,
+						  s->shift);
+			i += pair;
 		}
 	}
 }

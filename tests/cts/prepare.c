@@ -358,18 +358,18 @@ static void without_a_plan(void *arg)
 
 	scene_open(&s);
 	for (int i = 0; i < 2; i++) {
-		REQUIRE_OK(dlbuf_prepare(s.dev, &s.frame, &opts, s.out, i, 0, &info));
+		REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, i, 0, &info));
 		CHECK(is_prepared(&s, i, &opts));
 		CHECK(info.scaled_height == 24 && info.top == 4);
 	}
 	opts.pad[0] = 0;
-	REQUIRE_OK(dlbuf_prepare(s.dev, &s.frame, &opts, s.out, 0, 0, NULL));
+	REQUIRE_OK(dlbuf_prepare_once(s.dev, &s.frame, &opts, s.out, 0, 0, NULL));
 	CHECK(is_prepared(&s, 0, &opts));
 	UNTIL(fired(&s) == 3);
-	CHECK_ERR(dlbuf_prepare(NULL, &s.frame, &opts, s.out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_once(NULL, &s.frame, &opts, s.out, 0, 0, NULL), -EINVAL);
 	other = s.frame;
 	other.code = DLBUF_FOURCC('M', 'J', 'P', 'G');
-	CHECK_ERR(dlbuf_prepare(s.dev, &other, &opts, s.out, 0, 0, NULL), -EOPNOTSUPP);
+	CHECK_ERR(dlbuf_prepare_once(s.dev, &other, &opts, s.out, 0, 0, NULL), -EOPNOTSUPP);
 	CHECK_EQ(fired(&s), 3);
 	scene_close(&s);
 }
