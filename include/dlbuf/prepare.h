@@ -162,10 +162,10 @@ struct dlbuf_prepare;
  * the same size, crop, format, modifier and colour. The planes, fds and fence of frame are
  * not used; what an import refuses (an unknown modifier, a crop that splits a sample),
  * dlbuf_prepare_frame() refuses. dev may be NULL, for dlbuf_prepare_tensors() and
- * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new, and
- * holds dev open: destroy it before the handles of a wrapped device. A plan can be used by one
- * thread at a time. Does not wait for a device; the first plan of a Vulkan device compiles its
- * shader.
+ * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
+ * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
+ * by one thread at a time. Does not wait for a device; the first plan of a Vulkan device
+ * compiles its shader.
  * -EINVAL      a size of 0, or none for the rule; a scaled side of more than 32768 pixels;
  *              a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format
@@ -245,9 +245,10 @@ DLBUF_API int dlbuf_prepare_tensors(struct dlbuf_prepare *plan,
  * -EOPNOTSUPP  as for dlbuf_prepare_create()
  * and the errors of dlbuf_prepare_create() and dlbuf_prepare_frame().
  */
-DLBUF_API int dlbuf_prepare(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
-			    const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
-			    int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info);
+DLBUF_API int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+				 const struct dlbuf_prepare_opts *opts,
+				 DLManagedTensorVersioned *out, int64_t index,
+				 uint64_t deadline_ns, struct dlbuf_prepare_info *info);
 
 /* A part of the visible picture, as in struct dlbuf_prepare_opts. All 0: all of it. */
 struct dlbuf_crop {
@@ -258,7 +259,9 @@ struct dlbuf_crop {
  * Prepares several parts of a frame: image index + i of the tensor becomes crop i, by the
  * plan's options but for its own crop. For second models, which look at each detection of a
  * first, and for tiles. The frame is imported and waited for once. All crops are checked
- * before one is written, but an image can be written before -ENOMEM.
+ * before one is written, but an image can be written before -ENOMEM. On Vulkan each crop is
+ * work of its own, whose tables the call computes and loads; after a failure it waits for
+ * those before.
  *
  * infos may be NULL, or has room for n; infos[0].size is the size of each, and the others'
  * are set. After a failure what is in it means nothing. crops, infos, frame's fds and out are

@@ -55,7 +55,7 @@ struct dlbuf_device {
 	bool wrapped;		/* the context is the application's */
 	struct dlbuf_device *next;	/* list of the process's devices, see device.c */
 	struct cache cache;
-	/* Plans of dlbuf_prepare() that no thread uses: atomic, exchanged for NULL. */
+	/* Plans of dlbuf_prepare_once() that no thread uses: atomic, exchanged for NULL. */
 	void *plans[4];
 	unsigned int next_plan;	/* atomic; the place that a new one takes if all are taken */
 	void (*plan_drop)(void *plan);	/* set with the first */

@@ -400,7 +400,6 @@ int prepare_crops(struct dlbuf_prepare *p)
 	if (!c)
 		return -ENOMEM;
 	*c = *p;
-	c->dev = NULL;
 	memset(c->x, 0, sizeof(c->x));
 	memset(c->y, 0, sizeof(c->y));
 	c->scratch = NULL;
@@ -462,6 +461,9 @@ void dlbuf_prepare_destroy(struct dlbuf_prepare *p)
 {
 	if (!p)
 		return;
+	/* The copy has no reference of the device. */
+	if (p->crops)
+		p->crops->dev = NULL;
 	dlbuf_prepare_destroy(p->crops);
 	for (int i = 0; i < 2; i++) {
 		free(p->x[i].memory);

@@ -259,7 +259,7 @@ static int find_crop(struct dlbuf_prepare *p, const struct batch *b, uint32_t i,
 	return ret;
 }
 
-/* Checks all images before one is written. The first info has the size of all. px NULL: a device looks. */
+/* Checks all images before one is written. The first info has the size of all. */
 static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const struct pixels *px)
 {
 	struct image image;
@@ -267,7 +267,7 @@ static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const str
 
 	for (uint32_t i = 0; i < b->n && !ret; i++) {
 		ret = find_crop(p, b, i, &image);
-		if (!ret && px)
+		if (!ret && !p->program)
 			ret = check_overlap(p, px->planes, px->pitches, &image);
 		if (!ret && b->infos) {
 			size_t size = b->infos->size;
@@ -280,6 +280,39 @@ static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const str
 	return ret;
 }
 
+#ifdef CONFIG_PREPARE_DEVICE
+/*
+ * Each image is a run, which holds its program: crops have one each. If one fails, the runs
+ * before it have ended when the frame is given back.
+ */
+static int run_on_device(struct dlbuf_prepare *c, void *program,
+			 DLManagedTensorVersioned *const planes[], uint32_t n,
+			 const struct pixels *px, const struct batch *b, uint64_t deadline_ns)
+{
+	struct image image;
+	char why[512];
+	int ret = check_batch(c, b, px);
+
+	for (uint32_t i = 0; i < b->n && !ret; i++) {
+		ret = find_crop(c, b, i, &image);
+		if (!ret && b->crops)
+			ret = prepare_tables(c);
+		if (!ret)
+			ret = prepare_run(c, planes, n, px->planes, px->pitches, b->out, &image,
+					  deadline_ns);
+		if (c->program != program)
+			c->dev->backend->program_drop(c->program);
+		c->program = program;
+		if (ret && i) {
+			snprintf(why, sizeof(why), "%s", dlbuf_last_error());
+			dlbuf_device_drain(c->dev, 0);
+			return fail(ret, "%s", why);
+		}
+	}
+	return ret;
+}
+#endif
+
 static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[], uint32_t n,
 	       const struct batch *b, uint64_t deadline_ns)
 {
@@ -291,15 +324,12 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = find_plane(p, planes[i], i, &px);
-	if (!ret)
-		ret = check_batch(c, b, p->program ? NULL : &px);
 #ifdef CONFIG_PREPARE_DEVICE
-	if (!ret && p->program) {
-		ret = find_image(p, b->out, b->index, &image);
-		return ret ? ret : prepare_run(p, planes, n, px.planes, px.pitches, b->out, &image,
-					       deadline_ns);
-	}
+	if (!ret && p->program)
+		return run_on_device(c, p->program, planes, n, &px, b, deadline_ns);
 #endif
+	if (!ret)
+		ret = check_batch(c, b, &px);
 	for (uint32_t i = 0; i <= n && !ret; i++) {
 		ret = begin(i < n ? planes[i] : b->out, i < n ? DLBUF_READ : DLBUF_WRITE,
 			    deadline_ns);
@@ -320,11 +350,8 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 	return ret;
 }
 
-static int check_arguments(const struct dlbuf_prepare *p, const struct batch *b)
+static int check_arguments(const struct batch *b)
 {
-	if (p && p->program && b->crops)
-		return fail(-EOPNOTSUPP, "device %s prepares no crops of a frame, the CPU does",
-			    p->dev->name);
 	if (!b->out)
 		return fail(-EINVAL, "the tensor is NULL");
 	if (!b->n)
@@ -335,7 +362,7 @@ static int check_arguments(const struct dlbuf_prepare *p, const struct batch *b)
 static int prepare_planes(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[],
 			  uint32_t n, const struct batch *b, uint64_t deadline_ns)
 {
-	int ret = check_arguments(p, b);
+	int ret = check_arguments(b);
 
 	if (ret)
 		return ret;
@@ -395,7 +422,7 @@ static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *fram
 	DLManagedTensorVersioned *tensors[DLBUF_MAX_PLANES];
 	struct dlbuf_frame f;
 	uint32_t n = 0;
-	int ret = check_arguments(p, b);
+	int ret = check_arguments(b);
 
 	if (ret)
 		return ret;
@@ -444,7 +471,8 @@ int dlbuf_prepare_frame(struct dlbuf_prepare *p, const struct dlbuf_frame *frame
 /* Without the bytes that are no fields. */
 static bool same_opts(const struct dlbuf_prepare_opts *a, const struct dlbuf_prepare_opts *b)
 {
-	return SAME(a, b, crop_x, reserved) && SAME(a, b, scale, colour);
+	return SAME(a, b, crop_x, reserved) && SAME(a, b, scale, colour) &&
+	       SAME(a, b, scaled_width, scaled_height);
 }
 
 /* Puts back a plan of the device, or one more. */
@@ -482,9 +510,9 @@ static void drop(void *plan)
 	dlbuf_prepare_destroy(plan);
 }
 
-int dlbuf_prepare(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
-		  const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
-		  int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info)
+int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
+		       const struct dlbuf_prepare_opts *opts, DLManagedTensorVersioned *out,
+		       int64_t index, uint64_t deadline_ns, struct dlbuf_prepare_info *info)
 {
 	const struct batch one = { .n = 1, .infos = info, .out = out, .index = index };
 	struct dlbuf_prepare_opts o;

@@ -83,9 +83,9 @@ struct prepare_kernels;
 
 struct dlbuf_prepare {
 	struct dlbuf_device *dev;
+	void *program;			/* of the device; NULL: the CPU runs the plan */
 	struct dlbuf_prepare_opts opts;
 	struct dlbuf_prepare *crops;	/* a copy, with the geometry of a crop after the other */
-	void *program;			/* of the device; NULL: the CPU runs the plan */
 	struct dlbuf_frame like;	/* its planes and fences are not used */
 	struct dlbuf_prepare_info info;
 	struct source source;

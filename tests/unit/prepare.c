@@ -920,7 +920,7 @@ static int no_dmabuf(struct dlbuf_device *dev, uint32_t width)
 	f.nplanes = 1;
 	f.planes[0].pitch = width;
 	f.planes[0].fd = -1;
-	return dlbuf_prepare(dev, &f, &o, &out, 0, 0, NULL);
+	return dlbuf_prepare_once(dev, &f, &o, &out, 0, 0, NULL);
 }
 
 static void *many(void *dev)
@@ -952,10 +952,10 @@ TEST(plans_that_a_device_keeps)
 	for (int i = 0; i < 4; i++)
 		status += dev->plans[i] == plans[i];
 	CHECK_EQ(status, 3);
-	CHECK_ERR(dlbuf_prepare(NULL, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
-	CHECK_ERR(dlbuf_prepare(dev, NULL, &o, NULL, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_once(NULL, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_once(dev, NULL, &o, NULL, 0, 0, NULL), -EINVAL);
 	o.filter = 99;
-	CHECK_ERR(dlbuf_prepare(dev, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_once(dev, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
 	for (int i = 0; i < 2; i++)
 		REQUIRE(!pthread_create(&threads[i], NULL, many, dev));
 	for (int i = 0; i < 2; i++)
