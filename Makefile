@@ -33,6 +33,8 @@ zshdir ?= $(prefix)/share/zsh/site-functions
 # Where Icarus Verilog looks for modules, and what Verilator compiles.
 ivldir ?= $(libdir)/ivl
 verilogdir ?= $(prefix)/share/dlbuf/verilog
+# Plugins of GStreamer: /usr/lib/x86_64-linux-gnu/gstreamer-1.0 is Debian's own.
+gstdir ?= $(libdir)/gstreamer-1.0
 # The page of a matrix without the matrix.
 pagedir ?= $(prefix)/share/dlbuf
 DESTDIR ?=
@@ -477,6 +479,29 @@ ifdef need-config
 all: $(if $(has-vpi),$(vpi))
 endif
 
+# ---------------------------------------------------------------- the element of GStreamer
+#
+# libgstdlbuf.so is built where GStreamer's headers are. GST_CC and GST_PKG_CONFIG may be those of
+# another machine: 'tests/guest/cc --with media gcc', 'tests/guest/cc --with media pkg-config'.
+GST_CC ?= $(CC)
+GST_PKG_CONFIG ?= $(PKG_CONFIG)
+gst-packages := gstreamer-base-1.0 gstreamer-video-1.0 gstreamer-allocators-1.0
+has-gst = $(shell $(if $(CROSS_COMPILE),command -v $(CROSS_COMPILE)pkg-config >/dev/null &&) \
+	$(GST_PKG_CONFIG) --exists $(gst-packages) 'gstreamer-1.0 >= 1.20' 2>/dev/null && echo y)
+gst-so := $(O)/libgstdlbuf.so
+gst := $(if $(CONFIG_PART_PREPARE),$(gst-so))
+$(gst-so): gstreamer/dlbufprepare.c $(lib-a) $(wildcard include/dlbuf/*.h include/dlbuf/interop/gstreamer.h)
+	$(call say,LD,$@)
+	$(Q)$(GST_CC) -shared -o $@ $< $(lib-a) -std=gnu11 -D_GNU_SOURCE -fPIC -O2 -fvisibility=hidden \
+		$(filter-out -Wmissing-prototypes,$(warnings)) -Wno-unused-parameter -Wno-missing-field-initializers \
+		$(warnings-y) -Iinclude $(CFLAGS) $(LDFLAGS) -Wl,--exclude-libs,ALL -Wl,--gc-sections \
+		-Wl,-z,relro,-z,now $$($(GST_PKG_CONFIG) --cflags --libs $(gst-packages) | sed 's/-I/-isystem /g') -ldl -lpthread
+.PHONY: gstreamer
+gstreamer: $(gst)
+ifdef need-config
+all: $(if $(gst),$(if $(has-gst),$(gst)))
+endif
+
 # ---------------------------------------------------------------- install
 
 headers := $(filter-out include/dlbuf/vulkan.h,$(wildcard include/dlbuf/*.h)) \
@@ -505,6 +530,7 @@ install: all
 	$(if $(tool),install -D -m 644 completions/dmabuf-test.bash $(DESTDIR)$(bashdir)/dmabuf-test)
 	$(if $(tool),install -D -m 644 completions/_dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test)
 	$(if $(has-vpi),$(if $(vpi),install -D -m 755 $(vpi) $(DESTDIR)$(ivldir)/dlbuf.vpi))
+	$(if $(gst),$(if $(has-gst),install -D -m 755 $(gst) $(DESTDIR)$(gstdir)/libgstdlbuf.so))
 	$(if $(vpi),install -d $(DESTDIR)$(verilogdir) && install -m 644 $(verilog) $(DESTDIR)$(verilogdir))
 	$(foreach m,$(man),install -D -m 644 $(m) $(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m)) &&) :
 	$(if $(tool),if tools/docs/formats --man $(O) > $(O)/formats.7; then install -D -m 644 $(O)/formats.7 $(formats-man); else echo 'without dlbuf-formats(7): $(tool) does not run here'; fi)
@@ -513,11 +539,11 @@ uninstall:
 	rm -f $(foreach h,$(headers) $(interop),$(DESTDIR)$(includedir)/$(h:include/%=%))
 	-rmdir $(DESTDIR)$(includedir)/dlbuf/interop $(DESTDIR)$(includedir)/dlbuf
 	rm -f $(addprefix $(DESTDIR)$(libdir)/,$(notdir $(so)) $(soname) libdlbuf.so libdlbuf.a pkgconfig/dlbuf.pc)
-	rm -f $(DESTDIR)$(bindir)/dmabuf-test $(DESTDIR)$(ivldir)/dlbuf.vpi
+	rm -f $(DESTDIR)$(bindir)/dmabuf-test $(DESTDIR)$(ivldir)/dlbuf.vpi $(DESTDIR)$(gstdir)/libgstdlbuf.so
 	rm -f $(foreach s,$(scripts),$(DESTDIR)$(bindir)/dmabuf-$(s) $(DESTDIR)$(mandir)/man1/dmabuf-$(s).1) $(DESTDIR)$(pagedir)/matrix.html
 	rm -f $(DESTDIR)$(bashdir)/dmabuf-test $(DESTDIR)$(zshdir)/_dmabuf-test
 	rm -f $(verilog:verilog/%=$(DESTDIR)$(verilogdir)/%)
-	-rmdir $(DESTDIR)$(verilogdir) $(DESTDIR)$(prefix)/share/dlbuf $(DESTDIR)$(ivldir)
+	-rmdir $(DESTDIR)$(verilogdir) $(DESTDIR)$(prefix)/share/dlbuf $(DESTDIR)$(ivldir) $(DESTDIR)$(gstdir)
 	rm -f $(foreach m,$(man),$(DESTDIR)$(mandir)/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(formats-man)
 
 # ---------------------------------------------------------------- the two commands
@@ -652,6 +678,7 @@ help:
 	'make defconfig        the default configuration; SET="NAME=y ..." changes symbols, of any make' \
 	'make install          DESTDIR=, prefix=, libdir=, includedir=, bindir=, mandir=' \
 	'make uninstall        the same' \
+	'make gstreamer        libgstdlbuf.so, the element dlbufprepare, where GStreamer'"'"'s headers are' \
 	'make lab RUN="..."    one command in the lab (a virtual machine with real dma-bufs)' \
 	'make lab-shell        a shell in it' \
 	'make bench            the benchmarks, in the lab, counted in instructions' \

@@ -1,0 +1,836 @@
+// SPDX-License-Identifier: MIT
+/*
+ * dlbufprepare: a GStreamer element that makes a model's input of each picture, by
+ * dlbuf/prepare.h. docs/prepare.md describes it.
+ *
+ * Pictures in dma-bufs are read where they are; the lease of the frame is a reference to the
+ * GstBuffer until then. Other memory is mapped. All work is done on the streaming thread.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <time.h>
+
+#include <gst/base/gstbasetransform.h>
+
+#include <dlbuf/dlbuf.h>
+#include <dlbuf/interop/gstreamer.h>
+
+#define PACKAGE "dlbuf"
+#define TRANSFORM_META "DlbufPrepareMeta"
+
+GST_DEBUG_CATEGORY_STATIC(debug);
+#define GST_CAT_DEFAULT debug
+
+/*
+ * GstTensorMeta of GStreamer 1.26 or newer, by its ABI: its headers come with those of half
+ * the codecs, and a plugin built with 1.22 finds it on a newer system. All NULL: it is absent.
+ */
+static struct {
+	void *(*add)(GstBuffer *buffer);
+	void (*set)(void *meta, guint n, void **tensors);
+	void *(*tensor)(GQuark id, int type, GstBuffer *data, int order, gsize n, gsize *dims);
+} analytics;
+
+#define ROW_MAJOR 0
+
+/* The dtypes of a plan: NNStreamer's name, GstTensorDataType. */
+static const struct {
+	DLDataType dtype;
+	const char *name;
+	int type;
+} types[] = {
+	{ { kDLFloat, 32, 1 }, "float32", 11 },
+	{ { kDLFloat, 16, 1 }, "float16", 10 },
+	{ { kDLBfloat, 16, 1 }, "bfloat16", 13 },
+	{ { kDLUInt, 8, 1 }, "uint8", 6 },
+	{ { kDLInt, 8, 1 }, "int8", 1 },
+};
+
+/* What the properties say. */
+struct options {
+	struct dlbuf_prepare_opts opts;
+	gint rule, fit, filter, channels, layout, type;
+	guint64 timeout;
+	gchar *tensor_id;
+};
+
+struct prepare {
+	GstBaseTransform parent;
+	struct options set;		/* the object's lock */
+	/* The streaming thread's, from start() to stop(). */
+	struct options used;
+	struct dlbuf_device *dev;
+	struct dlbuf_gstreamer_format format;
+	struct dlbuf_format_info layout;
+	struct dlbuf_frame kind;	/* of the plan: only its description is used */
+	struct dlbuf_prepare *plan;
+	struct dlbuf_prepare_info info;
+	int64_t shape[4];
+	gsize bytes;
+};
+
+typedef struct {
+	GstBaseTransformClass parent;
+} DlbufPrepareClass;
+typedef struct prepare DlbufPrepare;
+
+static GType element_get_type(void);
+G_DEFINE_TYPE(DlbufPrepare, element, GST_TYPE_BASE_TRANSFORM)
+
+#define FAIL(self, domain, code) \
+	GST_ELEMENT_ERROR(self, domain, code, ("%s", dlbuf_last_error()), (NULL))
+
+/* ---------------------------------------------------------------- properties */
+
+static const GEnumValue rules[] = {
+	{ DLBUF_SIZE_EXACT, "width x height, as fit says", "exact" },
+	{ DLBUF_SIZE_SHORTEST, "The shorter side becomes shortest", "shortest" },
+	{ DLBUF_SIZE_LONGEST, "The longer side becomes longest", "longest" },
+	{ DLBUF_SIZE_BOTH, "shortest, or longest if the longer side would be more", "both" },
+	{ DLBUF_SIZE_PIXELS, "min-pixels to max-pixels, sides a multiple", "pixels" },
+	{ 0, NULL, NULL },
+};
+static const GEnumValue fits[] = {
+	{ DLBUF_FIT_STRETCH, "The aspect may change", "stretch" },
+	{ DLBUF_FIT_LETTERBOX, "All of the picture, with bars", "letterbox" },
+	{ DLBUF_FIT_CROP, "The centre of the picture", "crop" },
+	{ 0, NULL, NULL },
+};
+static const GEnumValue filters[] = {
+	{ DLBUF_FILTER_BILINEAR, "OpenCV's INTER_LINEAR, YOLO", "bilinear" },
+	{ DLBUF_FILTER_NEAREST, "The sample that has the position", "nearest" },
+	{ DLBUF_FILTER_AREA, "OpenCV's INTER_AREA", "area" },
+	{ DLBUF_FILTER_TRIANGLE, "Pillow's BILINEAR", "triangle" },
+	{ DLBUF_FILTER_CUBIC, "Pillow's BICUBIC", "cubic" },
+	{ DLBUF_FILTER_LANCZOS3, "Pillow's LANCZOS", "lanczos3" },
+	{ 0, NULL, NULL },
+};
+static const GEnumValue orders[] = {
+	{ DLBUF_CHANNELS_RGB, "Red, green, blue", "rgb" },
+	{ DLBUF_CHANNELS_BGR, "Blue, green, red", "bgr" },
+	{ DLBUF_CHANNELS_GREY, "Luma", "grey" },
+	{ 0, NULL, NULL },
+};
+static const GEnumValue layouts[] = {
+	{ 0, "[1, C, H, W]", "nchw" },
+	{ DLBUF_PREPARE_NHWC, "[1, H, W, C]", "nhwc" },
+	{ 0, NULL, NULL },
+};
+static const GEnumValue dtypes[] = {
+	{ 0, "32-bit float", "float32" },
+	{ 1, "16-bit float", "float16" },
+	{ 2, "Brain float", "bfloat16" },
+	{ 3, "Unsigned byte", "uint8" },
+	{ 4, "Signed byte", "int8" },
+	{ 0, NULL, NULL },
+};
+
+/* The place of a property in struct options; `n` is the numbers of a LIST, or a flag's bit. */
+enum kind { UINT, UINT64, INT, DOUBLE, LIST, FLAG, ENUM, STRING };
+#define AT(field) offsetof(struct options, field)
+static const struct property {
+	const char *name, *blurb;
+	enum kind kind;
+	size_t at;
+	guint n;
+	const char *enum_name;
+	const GEnumValue *values;
+} properties[] = {
+	{ "width", "Width of the tensor, in pixels", UINT, AT(opts.width) },
+	{ "height", "Height of the tensor, in pixels", UINT, AT(opts.height) },
+	{ "rule", "Size of the scaled picture", ENUM, AT(rule), 0, "DlbufPrepareRule", rules },
+	{ "shortest", "Shorter side for rule", UINT, AT(opts.shortest) },
+	{ "longest", "Longer side for rule", UINT, AT(opts.longest) },
+	{ "min-pixels", "Fewest pixels for rule=pixels (0: no limit)", UINT64,
+	  AT(opts.min_pixels) },
+	{ "max-pixels", "Most pixels for rule=pixels (0: no limit)", UINT64,
+	  AT(opts.max_pixels) },
+	{ "multiple", "Both sides are multiples, for rule=pixels (0: 1)", UINT,
+	  AT(opts.multiple) },
+	{ "fit", "Place of the picture in width x height", ENUM, AT(fit), 0, "DlbufPrepareFit",
+	  fits },
+	{ "crop-pct", "Part of the scaled picture that fit=crop keeps (0: 1)", DOUBLE,
+	  AT(opts.crop_pct) },
+	{ "top-left", "fit=letterbox: all bars right and below", FLAG, AT(opts.flags),
+	  DLBUF_PREPARE_TOP_LEFT },
+	{ "no-enlarge", "fit=letterbox: never larger than it is", FLAG, AT(opts.flags),
+	  DLBUF_PREPARE_NO_ENLARGE },
+	{ "crop", "Part of the picture: \"x,y,width,height\" in pixels, with fractions", LIST,
+	  AT(opts.crop_x), 4 },
+	{ "turn", "Quarter turns clockwise, 0 to 3", UINT, AT(opts.turn) },
+	{ "flip-x", "Exchange left and right, after the turn", FLAG, AT(opts.flags),
+	  DLBUF_PREPARE_FLIP_X },
+	{ "flip-y", "Exchange top and bottom, after the turn", FLAG, AT(opts.flags),
+	  DLBUF_PREPARE_FLIP_Y },
+	{ "filter", "Weights of the samples", ENUM, AT(filter), 0, "DlbufPrepareFilter", filters },
+	{ "channels", "Channels of the tensor", ENUM, AT(channels), 0, "DlbufPrepareChannels",
+	  orders },
+	{ "layout", "Dimensions of the tensor", ENUM, AT(layout), 0, "DlbufPrepareLayout",
+	  layouts },
+	{ "type", "Type of the values", ENUM, AT(type), 0, "DlbufPrepareType", dtypes },
+	{ "pad-colour", "Colour of the bars, 0 to 255: one number, or \"r,g,b\" in the order of "
+	  "the channels", LIST, AT(opts.pad), 3 },
+	{ "scale", "A value of 0 to 255 becomes (v * scale - mean) / std (0: 1/255 for floats, 1 "
+	  "for integers)", DOUBLE, AT(opts.scale) },
+	{ "mean", "One number, or one per channel: \"0.485,0.456,0.406\"", LIST, AT(opts.mean), 3 },
+	{ "std", "One number, or one per channel (0: 1)", LIST, AT(opts.std), 3 },
+	{ "quant-scale", "Integers: the value is divided by it (0: 1)", DOUBLE,
+	  AT(opts.quant_scale) },
+	{ "zero-point", "Integers: added to the value", INT, AT(opts.zero_point) },
+	{ "timeout", "Longest wait for a picture in a dma-buf to be complete, in nanoseconds "
+	  "(0: no limit)", UINT64, AT(timeout) },
+	{ "tensor-id", "id of the tensor in GstTensorMeta (GStreamer 1.26): the model's name of "
+	  "its input", STRING, AT(tensor_id) },
+};
+
+/* "1,2,3"; one number stands for all, but in a crop. An empty text: all 0. */
+static gboolean parse(const char *text, double *numbers, guint n)
+{
+	double parsed[4] = { 0 };
+	const char *p = text ? text : "";
+	gchar *end;
+	guint i;
+
+	for (i = 0; i < n && *p; i++) {
+		parsed[i] = g_ascii_strtod(p, &end);
+		if (end == p || (*end && (*end != ',' || !end[1])))
+			return FALSE;
+		p = *end ? end + 1 : end;
+	}
+	if (*p || (i && i < n && (i > 1 || n == 4)))
+		return FALSE;
+	for (guint j = 0; j < n; j++)
+		numbers[j] = i == 1 ? parsed[0] : parsed[j];
+	return TRUE;
+}
+
+static void set_property(GObject *object, guint id, const GValue *value, GParamSpec *spec)
+{
+	const struct property *p = &properties[id - 1];
+	DlbufPrepare *self = (DlbufPrepare *)object;
+	void *at = (char *)&self->set + p->at;
+
+	GST_OBJECT_LOCK(self);
+	switch (p->kind) {
+	case UINT: *(guint *)at = g_value_get_uint(value); break;
+	case UINT64: *(guint64 *)at = g_value_get_uint64(value); break;
+	case INT: *(gint *)at = g_value_get_int(value); break;
+	case DOUBLE: *(double *)at = g_value_get_double(value); break;
+	case ENUM: *(gint *)at = g_value_get_enum(value); break;
+	case FLAG:
+		*(guint32 *)at &= ~p->n;
+		*(guint32 *)at |= g_value_get_boolean(value) ? p->n : 0;
+		break;
+	case LIST:
+		if (!parse(g_value_get_string(value), at, p->n))
+			g_warning("dlbufprepare: %s=\"%s\" is not %u numbers with commas between "
+				  "them", p->name, g_value_get_string(value), p->n);
+		break;
+	case STRING:
+		g_free(*(gchar **)at);
+		*(gchar **)at = g_value_dup_string(value);
+		break;
+	}
+	GST_OBJECT_UNLOCK(self);
+}
+
+static void get_property(GObject *object, guint id, GValue *value, GParamSpec *spec)
+{
+	const struct property *p = &properties[id - 1];
+	DlbufPrepare *self = (DlbufPrepare *)object;
+	const void *at = (const char *)&self->set + p->at;
+	GString *text;
+
+	GST_OBJECT_LOCK(self);
+	switch (p->kind) {
+	case UINT: g_value_set_uint(value, *(const guint *)at); break;
+	case UINT64: g_value_set_uint64(value, *(const guint64 *)at); break;
+	case INT: g_value_set_int(value, *(const gint *)at); break;
+	case DOUBLE: g_value_set_double(value, *(const double *)at); break;
+	case ENUM: g_value_set_enum(value, *(const gint *)at); break;
+	case FLAG: g_value_set_boolean(value, !!(*(const guint32 *)at & p->n)); break;
+	case STRING: g_value_set_string(value, *(gchar *const *)at); break;
+	case LIST:
+		text = g_string_new(NULL);
+		for (guint i = 0; i < p->n; i++) {
+			char number[G_ASCII_DTOSTR_BUF_SIZE];
+
+			g_string_append_printf(text, "%s%s", i ? "," : "", g_ascii_dtostr(
+				number, sizeof(number), ((const double *)at)[i]));
+		}
+		g_value_take_string(value, g_string_free(text, FALSE));
+		break;
+	}
+	GST_OBJECT_UNLOCK(self);
+}
+
+static GParamSpec *spec_of(const struct property *p)
+{
+	const GParamFlags flags = (GParamFlags)(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS |
+						GST_PARAM_MUTABLE_READY);
+	const char *n = p->name, *b = p->blurb;
+	GType type;
+
+	switch (p->kind) {
+	case UINT: return g_param_spec_uint(n, n, b, 0, G_MAXUINT, 0, flags);
+	case UINT64: return g_param_spec_uint64(n, n, b, 0, G_MAXUINT64, 0, flags);
+	case INT: return g_param_spec_int(n, n, b, G_MININT, G_MAXINT, 0, flags);
+	case DOUBLE: return g_param_spec_double(n, n, b, -G_MAXDOUBLE, G_MAXDOUBLE, 0, flags);
+	case FLAG: return g_param_spec_boolean(n, n, b, FALSE, flags);
+	case LIST: return g_param_spec_string(n, n, b, p->n == 4 ? "0,0,0,0" : "0,0,0", flags);
+	case STRING: return g_param_spec_string(n, n, b, "input", flags);
+	case ENUM: break;
+	}
+	type = g_enum_register_static(p->enum_name, p->values);
+	gst_type_mark_as_plugin_api(type, 0);
+	return g_param_spec_enum(n, n, b, type, 0, flags);
+}
+
+/* ---------------------------------------------------------------- caps */
+
+struct lists {
+	GValue raw, bayer, drm;
+};
+
+/* Does the library prepare it? The check is the plan's own. */
+static gboolean is_prepared(uint32_t code, enum dlbuf_code_space space)
+{
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 16, .height = 16);
+	struct dlbuf_frame frame = { .size = sizeof(frame), .width = 16, .height = 16,
+		.code = code, .code_space = space };
+	struct dlbuf_prepare *plan;
+
+	if (dlbuf_prepare_create(NULL, &frame, &opts, &plan))
+		return FALSE;
+	dlbuf_prepare_destroy(plan);
+	return TRUE;
+}
+
+static int add_name(const char *name, enum dlbuf_code_space space,
+		    const struct dlbuf_format_info *info, void *data)
+{
+	struct lists *lists = data;
+
+	if (space != DLBUF_CODE_GSTREAMER ||
+	    !(info->drm_code ? is_prepared(info->drm_code, DLBUF_CODE_DRM) :
+			       is_prepared(info->v4l2_code, DLBUF_CODE_V4L2)))
+		return 0;
+	if (strchr(info->channels, '/'))
+		dlbuf_gstreamer_append_(&lists->bayer, name);
+	else if (gst_video_format_from_string(name) != GST_VIDEO_FORMAT_UNKNOWN)
+		dlbuf_gstreamer_append_(&lists->raw, name);
+	return 0;
+}
+
+static int add_drm(const struct dlbuf_format_info *info, void *data)
+{
+#if GST_CHECK_VERSION(1, 24, 0)
+	struct lists *lists = data;
+	gchar *name;
+
+	if (info->drm_code && is_prepared(info->drm_code, DLBUF_CODE_DRM)) {
+		name = gst_video_dma_drm_fourcc_to_string(info->drm_code, DLBUF_MOD_LINEAR);
+		if (name)
+			dlbuf_gstreamer_append_(&lists->drm, name);
+		g_free(name);
+	}
+#endif
+	return 0;
+}
+
+static void append(GstCaps *caps, const char *name, const char *memory, const char *field,
+		   const GValue *list)
+{
+	GstStructure *s;
+
+	if (!gst_value_list_get_size(list))
+		return;
+	s = gst_structure_new(name, "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height",
+			      GST_TYPE_INT_RANGE, 1, G_MAXINT, "framerate",
+			      GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, NULL);
+	if (memory)
+		gst_structure_set(s, "format", G_TYPE_STRING, "DMA_DRM", NULL);
+	gst_structure_set_value(s, field, list);
+	gst_caps_append_structure_full(caps, s, memory ?
+		gst_caps_features_new(memory, NULL) : NULL);
+}
+
+/*
+ * Linear pictures. Caps of memory:DMABuf without a modifier, as before GStreamer 1.24, are not
+ * among them: nobody says how the picture is laid out.
+ */
+static GstCaps *sink_caps(void)
+{
+	GstCaps *caps = gst_caps_new_empty();
+	struct lists lists = { .raw = G_VALUE_INIT };
+
+	g_value_init(&lists.raw, GST_TYPE_LIST);
+	g_value_init(&lists.bayer, GST_TYPE_LIST);
+	g_value_init(&lists.drm, GST_TYPE_LIST);
+	dlbuf_format_names(add_name, &lists);
+	dlbuf_format_each(add_drm, &lists);
+	append(caps, "video/x-raw", GST_CAPS_FEATURE_MEMORY_DMABUF, "drm-format", &lists.drm);
+	append(caps, "video/x-raw", NULL, "format", &lists.raw);
+	append(caps, "video/x-bayer", NULL, "format", &lists.bayer);
+	g_value_unset(&lists.raw);
+	g_value_unset(&lists.bayer);
+	g_value_unset(&lists.drm);
+	return caps;
+}
+
+#define TENSORS "other/tensors,format=(string)static,num_tensors=(int)1"
+
+static GstCaps *transform_caps(GstBaseTransform *trans, GstPadDirection direction, GstCaps *caps,
+			       GstCaps *filter)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+	const GValue *rate;
+	GstCaps *result, *both;
+
+	if (direction == GST_PAD_SRC) {
+		result = gst_pad_get_pad_template_caps(trans->sinkpad);
+	} else {
+		result = gst_caps_new_empty();
+		for (guint i = 0; i < gst_caps_get_size(caps); i++) {
+			GstStructure *s = gst_structure_from_string(TENSORS, NULL);
+
+			GST_OBJECT_LOCK(self);
+			gst_structure_set(s, "types", G_TYPE_STRING, types[self->set.type].name,
+					  NULL);
+			GST_OBJECT_UNLOCK(self);
+			rate = gst_structure_get_value(gst_caps_get_structure(caps, i),
+						       "framerate");
+			if (rate)
+				gst_structure_set_value(s, "framerate", rate);
+			result = gst_caps_merge_structure(result, s);
+		}
+	}
+	if (!filter)
+		return result;
+	both = gst_caps_intersect_full(filter, result, GST_CAPS_INTERSECT_FIRST);
+	gst_caps_unref(result);
+	return both;
+}
+
+static gboolean is_same_kind(const struct dlbuf_frame *a, const struct dlbuf_frame *b)
+{
+	return a->width == b->width && a->height == b->height && a->code == b->code &&
+		a->code_space == b->code_space && a->modifier == b->modifier &&
+		!memcmp(&a->crop, &b->crop, sizeof(a->crop)) &&
+		!memcmp(&a->colour, &b->colour, sizeof(a->colour));
+}
+
+/* A plan for such frames, unless it is there; shape and bytes of its tensor. */
+static int make_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
+{
+	const struct options *o = &self->used;
+	struct dlbuf_prepare *plan;
+	uint32_t c, h, w;
+	int ret;
+
+	if (self->plan && is_same_kind(frame, &self->kind))
+		return 0;
+	ret = dlbuf_prepare_create(self->dev, frame, &o->opts, &plan);
+	if (ret)
+		return ret;
+	dlbuf_prepare_destroy(self->plan);
+	self->plan = plan;
+	self->kind = *frame;
+	self->info = (struct dlbuf_prepare_info){ .size = sizeof(self->info) };
+	dlbuf_prepare_get_info(plan, &self->info);
+	c = self->info.channels;
+	h = self->info.height;
+	w = self->info.width;
+	self->shape[0] = 1;
+	self->shape[1] = o->layout ? h : c;
+	self->shape[2] = o->layout ? w : h;
+	self->shape[3] = o->layout ? c : w;
+	self->bytes = (gsize)c * h * w * types[o->type].dtype.bits / 8;
+	return 0;
+}
+
+/* The same for a picture, whose size and crop can differ from the caps. */
+static int keep_plan(DlbufPrepare *self, const struct dlbuf_frame *frame)
+{
+	int64_t h = self->shape[2], w = self->shape[3], first = self->shape[1];
+	int ret = make_plan(self, frame);
+
+	if (!ret && (first != self->shape[1] || h != self->shape[2] || w != self->shape[3]))
+		return dlbuf_fail(-EINVAL, "a picture of %ux%u pixels needs a tensor of another "
+				  "size than its caps", frame->width, frame->height);
+	return ret;
+}
+
+/* A frame as caps describe it, without planes. */
+static struct dlbuf_frame frame_of(const struct dlbuf_gstreamer_format *f)
+{
+	return (struct dlbuf_frame){ .size = sizeof(struct dlbuf_frame),
+		.width = GST_VIDEO_INFO_WIDTH(&f->info),
+		.height = GST_VIDEO_INFO_FIELD_HEIGHT(&f->info), .code = f->code,
+		.code_space = f->code_space, .modifier = f->modifier,
+		.colour = dlbuf_gstreamer_colour_(&f->info) };
+}
+
+static int plan_of_caps(DlbufPrepare *self, const GstCaps *caps)
+{
+	struct dlbuf_gstreamer_format format;
+	struct dlbuf_frame frame;
+	int ret = dlbuf_gstreamer_caps(caps, &format);
+
+	if (ret)
+		return ret;
+	frame = frame_of(&format);
+	ret = make_plan(self, &frame);
+	if (ret)
+		return ret;
+	self->format = format;
+	self->layout = (struct dlbuf_format_info){ .size = sizeof(self->layout) };
+	return dlbuf_format_find(format.code, format.modifier, format.code_space, &self->layout);
+}
+
+static GstCaps *fixate_caps(GstBaseTransform *trans, GstPadDirection direction, GstCaps *caps,
+			    GstCaps *other)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+	gchar *dimensions;
+
+	if (direction == GST_PAD_SINK && self->dev && gst_caps_is_fixed(caps)) {
+		if (plan_of_caps(self, caps)) {
+			FAIL(self, STREAM, FORMAT);
+			gst_caps_unref(other);
+			return gst_caps_new_empty();
+		}
+		other = gst_caps_make_writable(gst_caps_truncate(other));
+		/* Innermost first, as NNStreamer has them. */
+		dimensions = g_strdup_printf("%d:%d:%d:1", (int)self->shape[3],
+					     (int)self->shape[2], (int)self->shape[1]);
+		gst_caps_set_simple(other, "dimensions", G_TYPE_STRING, dimensions, NULL);
+		g_free(dimensions);
+	}
+	return gst_caps_fixate(other);
+}
+
+static gboolean set_caps(GstBaseTransform *trans, GstCaps *in, GstCaps *out)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+
+	/* Imports of the old buffers, which keep their memory. */
+	dlbuf_device_trim(self->dev, 0);
+	if (plan_of_caps(self, in)) {
+		FAIL(self, STREAM, FORMAT);
+		return FALSE;
+	}
+	return TRUE;
+}
+
+/* ---------------------------------------------------------------- buffers */
+
+static gboolean propose_allocation(GstBaseTransform *trans, GstQuery *decided, GstQuery *query)
+{
+	return !dlbuf_gstreamer_allocation(query);
+}
+
+/* Buffers of the tensor's size, which come back. */
+static gboolean decide_allocation(GstBaseTransform *trans, GstQuery *query)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+	GstAllocationParams params;
+	GstBufferPool *pool;
+	GstStructure *config;
+	GstCaps *caps;
+
+	gst_query_parse_allocation(query, &caps, NULL);
+	gst_allocation_params_init(&params);
+	params.align = 63;
+	pool = gst_buffer_pool_new();
+	config = gst_buffer_pool_get_config(pool);
+	gst_buffer_pool_config_set_params(config, caps, (guint)self->bytes, 0, 0);
+	gst_buffer_pool_config_set_allocator(config, NULL, &params);
+	if (self->bytes > G_MAXUINT || !gst_buffer_pool_set_config(pool, config)) {
+		gst_object_unref(pool);
+		return FALSE;
+	}
+	while (gst_query_get_n_allocation_pools(query))
+		gst_query_remove_nth_allocation_pool(query, 0);
+	gst_query_add_allocation_pool(query, pool, (guint)self->bytes, 0, 0);
+	gst_object_unref(pool);
+	return TRUE;
+}
+
+static gboolean transform_size(GstBaseTransform *trans, GstPadDirection direction, GstCaps *caps,
+			       gsize size, GstCaps *other, gsize *other_size)
+{
+	*other_size = ((DlbufPrepare *)trans)->bytes;
+	return direction == GST_PAD_SINK;
+}
+
+static void nothing(DLManagedTensorVersioned *self)
+{
+}
+
+/* A tensor of memory that others own, for one call. strides may be NULL. */
+static DLManagedTensorVersioned wrap(void *data, DLDataType dtype, int ndim, int64_t *shape,
+				     int64_t *strides)
+{
+	return (DLManagedTensorVersioned){
+		.version = { DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION }, .deleter = nothing,
+		.dl_tensor = { .data = data, .device = { kDLCPU, 0 }, .ndim = ndim,
+			.dtype = dtype, .shape = shape, .strides = strides } };
+}
+
+static int prepare_frame(DlbufPrepare *self, GstBuffer *in, DLManagedTensorVersioned *out)
+{
+	struct dlbuf_frame frame;
+	struct timespec now;
+	uint64_t deadline = 0;
+	int ret = dlbuf_gstreamer_frame(in, &self->format, &frame);
+
+	if (ret)
+		return ret;
+	if (self->used.timeout) {
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		deadline = (uint64_t)now.tv_sec * GST_SECOND + (uint64_t)now.tv_nsec;
+		deadline = self->used.timeout > UINT64_MAX - deadline ? 0 :
+			deadline + self->used.timeout;
+	}
+	ret = keep_plan(self, &frame);
+	if (!ret)
+		ret = dlbuf_prepare_frame(self->plan, &frame, out, 0, deadline);
+	if (ret)
+		dlbuf_frame_drop(&frame);
+	return ret;
+}
+
+/* The planes of the visible picture, in mapped memory. */
+static int prepare_planes(DlbufPrepare *self, GstBuffer *in, const GstVideoFrame *mapped,
+			  DLManagedTensorVersioned *out)
+{
+	const GstVideoCropMeta *crop = gst_buffer_get_video_crop_meta(in);
+	const struct dlbuf_format_info *f = &self->layout;
+	DLManagedTensorVersioned planes[DLBUF_MAX_PLANES], *list[DLBUF_MAX_PLANES];
+	int64_t shape[DLBUF_MAX_PLANES][3], strides[DLBUF_MAX_PLANES][3];
+	struct dlbuf_frame frame = frame_of(&self->format);
+	int pitch = 0, ret = 0, value = f->dtype.bits / 8;
+	struct dlbuf_rect r = { 0, 0, frame.width, frame.height };
+
+	frame.width = r.width = GST_VIDEO_INFO_WIDTH(&mapped->info);
+	frame.height = r.height = GST_VIDEO_INFO_FIELD_HEIGHT(&mapped->info);
+	if (crop)
+		frame.crop = r = (struct dlbuf_rect){ crop->x, crop->y, crop->width,
+						      crop->height };
+	if (self->format.is_bayer && !mapped->meta)
+		ret = dlbuf_gstreamer_bayer_pitch_(in, &self->format.info, &pitch);
+	if (!ret)
+		ret = keep_plan(self, &frame);
+	for (guint i = 0; !ret && i < f->nplanes; i++) {
+		const struct dlbuf_format_plane *p = &f->planes[i];
+		int step = pitch ? pitch : GST_VIDEO_FRAME_PLANE_STRIDE(mapped, i);
+
+		if (r.x % p->hsub || r.y % p->vsub || step % value) {
+			ret = dlbuf_fail(-EOPNOTSUPP, step % value ? "a pitch of %d bytes" :
+					 "a crop that begins inside a sample of plane %d",
+					 step % value ? step : (int)i);
+			break;
+		}
+		shape[i][0] = (r.height + p->vsub - 1) / p->vsub;
+		shape[i][1] = (r.width + p->hsub - 1) / p->hsub;
+		shape[i][2] = p->channels;
+		strides[i][0] = step / value;
+		strides[i][1] = p->channels;
+		strides[i][2] = 1;
+		planes[i] = wrap((char *)GST_VIDEO_FRAME_PLANE_DATA(mapped, i) +
+				 (gssize)(r.y / p->vsub) * step +
+				 (gssize)(r.x / p->hsub) * p->channels * value, f->dtype,
+				 p->channels > 1 ? 3 : 2, shape[i], strides[i]);
+		list[i] = &planes[i];
+	}
+	return ret ? ret : dlbuf_prepare_tensors(self->plan, list, f->nplanes, out, 0, 0);
+}
+
+/* The place of the picture, so that elements can map places of the tensor back to it. */
+static void add_transform(const DlbufPrepare *self, GstBuffer *out)
+{
+	GstCustomMeta *meta = gst_buffer_add_custom_meta(out, TRANSFORM_META);
+	const struct dlbuf_prepare_info *i = &self->info;
+
+	gst_structure_set(gst_custom_meta_get_structure(meta),
+		"width", G_TYPE_UINT, i->width, "height", G_TYPE_UINT, i->height,
+		"scaled-width", G_TYPE_UINT, i->scaled_width,
+		"scaled-height", G_TYPE_UINT, i->scaled_height,
+		"left", G_TYPE_INT, i->left, "top", G_TYPE_INT, i->top,
+		"crop-x", G_TYPE_DOUBLE, i->crop_x, "crop-y", G_TYPE_DOUBLE, i->crop_y,
+		"crop-width", G_TYPE_DOUBLE, i->crop_width,
+		"crop-height", G_TYPE_DOUBLE, i->crop_height, "turn", G_TYPE_UINT, i->turn,
+		"flip-x", G_TYPE_BOOLEAN, !!(i->flags & DLBUF_PREPARE_FLIP_X),
+		"flip-y", G_TYPE_BOOLEAN, !!(i->flags & DLBUF_PREPARE_FLIP_Y), NULL);
+}
+
+/* The same memory as GStreamer's own tensor. */
+static void add_tensor(const DlbufPrepare *self, GstBuffer *out)
+{
+	gsize dims[4] = { 1, (gsize)self->shape[1], (gsize)self->shape[2], (gsize)self->shape[3] };
+	GstBuffer *data;
+	void **tensors;
+
+	if (!analytics.tensor)
+		return;
+	data = gst_buffer_new();
+	tensors = g_new(void *, 1);
+	gst_buffer_append_memory(data, gst_memory_ref(gst_buffer_peek_memory(out, 0)));
+	tensors[0] = analytics.tensor(
+		g_quark_from_string(self->used.tensor_id ? self->used.tensor_id : ""),
+		types[self->used.type].type, data, ROW_MAJOR, 4, dims);
+	analytics.set(analytics.add(out), 1, tensors);
+}
+
+static GstFlowReturn transform(GstBaseTransform *trans, GstBuffer *in, GstBuffer *out)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+	DLManagedTensorVersioned tensor;
+	GstVideoFrame mapped;
+	GstMapInfo map;
+	int ret;
+
+	/* A frame that the camera has lost. */
+	if (!gst_buffer_get_size(in))
+		return GST_BASE_TRANSFORM_FLOW_DROPPED;
+	if (!gst_buffer_map(out, &map, GST_MAP_WRITE)) {
+		GST_ELEMENT_ERROR(self, RESOURCE, WRITE, ("cannot map the tensor"), (NULL));
+		return GST_FLOW_ERROR;
+	}
+	tensor = wrap(map.data, types[self->used.type].dtype, 4, self->shape, NULL);
+	if (gst_is_dmabuf_memory(gst_buffer_peek_memory(in, 0))) {
+		ret = prepare_frame(self, in, &tensor);
+	} else if (gst_video_frame_map(&mapped, &self->format.info, in, GST_MAP_READ |
+				       (GstMapFlags)GST_VIDEO_FRAME_MAP_FLAG_NO_REF)) {
+		ret = prepare_planes(self, in, &mapped, &tensor);
+		gst_video_frame_unmap(&mapped);
+	} else {
+		ret = dlbuf_fail(-EINVAL, "the buffer of %" G_GSIZE_FORMAT " bytes is no picture "
+				 "as its caps say", gst_buffer_get_size(in));
+	}
+	gst_buffer_unmap(out, &map);
+	if (ret) {
+		FAIL(self, STREAM, FAILED);
+		return GST_FLOW_ERROR;
+	}
+	add_transform(self, out);
+	add_tensor(self, out);
+	return GST_FLOW_OK;
+}
+
+/* ---------------------------------------------------------------- the element */
+
+static gboolean start(GstBaseTransform *trans)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+	struct options *o = &self->used;
+
+	GST_OBJECT_LOCK(self);
+	*o = self->set;
+	o->tensor_id = g_strdup(self->set.tensor_id);
+	GST_OBJECT_UNLOCK(self);
+	o->opts.rule = o->rule;
+	o->opts.fit = o->fit;
+	o->opts.filter = o->filter;
+	o->opts.channels = o->channels;
+	o->opts.dtype = types[o->type].dtype;
+	o->opts.flags |= o->layout;
+	if (dlbuf_device_open("cpu", NULL, &self->dev)) {
+		FAIL(self, RESOURCE, OPEN_READ);
+		g_clear_pointer(&o->tensor_id, g_free);
+		return FALSE;
+	}
+	return TRUE;
+}
+
+static gboolean stop(GstBaseTransform *trans)
+{
+	DlbufPrepare *self = (DlbufPrepare *)trans;
+
+	dlbuf_prepare_destroy(self->plan);
+	self->plan = NULL;
+	dlbuf_device_close(self->dev);
+	self->dev = NULL;
+	g_clear_pointer(&self->used.tensor_id, g_free);
+	return TRUE;
+}
+
+static void finalize(GObject *object)
+{
+	g_free(((DlbufPrepare *)object)->set.tensor_id);
+	G_OBJECT_CLASS(element_parent_class)->finalize(object);
+}
+
+static void element_init(DlbufPrepare *self)
+{
+	self->set.opts.size = sizeof(self->set.opts);
+	self->set.tensor_id = g_strdup("input");
+	gst_base_transform_set_qos_enabled(&self->parent, TRUE);
+}
+
+static void element_class_init(DlbufPrepareClass *class)
+{
+	GstBaseTransformClass *trans = GST_BASE_TRANSFORM_CLASS(class);
+	GstElementClass *gst = GST_ELEMENT_CLASS(class);
+	GObjectClass *object = G_OBJECT_CLASS(class);
+	GstCaps *sink = sink_caps(), *src;
+
+	object->set_property = set_property;
+	object->get_property = get_property;
+	object->finalize = finalize;
+	for (guint i = 0; i < G_N_ELEMENTS(properties); i++)
+		g_object_class_install_property(object, i + 1, spec_of(&properties[i]));
+	src = gst_caps_from_string(TENSORS ",types=(string){float32,float16,bfloat16,uint8,int8},"
+				   "framerate=(fraction)[0/1,max]");
+	gst_element_class_add_pad_template(gst, gst_pad_template_new("sink", GST_PAD_SINK,
+		GST_PAD_ALWAYS, sink));
+	gst_element_class_add_pad_template(gst, gst_pad_template_new("src", GST_PAD_SRC,
+		GST_PAD_ALWAYS, src));
+	gst_caps_unref(sink);
+	gst_caps_unref(src);
+	gst_element_class_set_static_metadata(gst, "Pictures to a model's input",
+		"Filter/Converter/Video/Tensor",
+		"Crops, scales, normalises and lays out pictures as tensors, also from dma-bufs",
+		"the authors of dlbuf");
+	trans->transform_caps = transform_caps;
+	trans->fixate_caps = fixate_caps;
+	trans->set_caps = set_caps;
+	trans->propose_allocation = propose_allocation;
+	trans->decide_allocation = decide_allocation;
+	trans->transform_size = transform_size;
+	trans->transform = transform;
+	trans->start = start;
+	trans->stop = stop;
+}
+
+static void find_analytics(void)
+{
+	void *lib = dlopen("libgstanalytics-1.0.so.0", RTLD_NOW | RTLD_LOCAL);
+
+	if (!lib)
+		return;
+	*(void **)&analytics.add = dlsym(lib, "gst_buffer_add_tensor_meta");
+	*(void **)&analytics.set = dlsym(lib, "gst_tensor_meta_set");
+	*(void **)&analytics.tensor = dlsym(lib, "gst_tensor_new_simple");
+	if (!analytics.add || !analytics.set)
+		analytics.tensor = NULL;
+}
+
+static gboolean plugin_init(GstPlugin *plugin)
+{
+	static const gchar *tags[] = { NULL };
+
+	GST_DEBUG_CATEGORY_INIT(debug, "dlbufprepare", 0, "pictures to tensors");
+	if (!gst_meta_register_custom(TRANSFORM_META, tags, NULL, NULL, NULL))
+		return FALSE;
+	find_analytics();
+	return gst_element_register(plugin, "dlbufprepare", GST_RANK_NONE, element_get_type());
+}
+
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, dlbuf,
+		  "Pictures of a pipeline as tensors", plugin_init,
+		  TEXT(DLBUF_VERSION_MAJOR) "." TEXT(DLBUF_VERSION_MINOR) "." TEXT(DLBUF_VERSION_PATCH),
+		  "MIT/X11", "dlbuf", "dlbuf")
