@@ -9,9 +9,10 @@
  *	if (dlbuf_prepare_create(cpu, &frame, &opts, &plan))
  *		errx(1, "%s", dlbuf_last_error());
  *	while (!dlbuf_camera_frame(cam, 0, &frame)) {
- *		if (dlbuf_prepare_frame(plan, &frame, input, 0, NULL))
+ *		if (dlbuf_prepare_frame(plan, &frame, input, 0, 0))
  *			dlbuf_frame_drop(&frame);
- *		run_model(input);
+ *		else
+ *			run_model(input);
  *	}
  *
  * docs/prepare.md defines the result: sample positions, filters, matrices, rounding.
@@ -109,7 +110,7 @@ struct dlbuf_prepare_opts {
 	uint64_t min_pixels, max_pixels;
 	uint32_t multiple;		/* 0: 1 */
 	uint32_t turn;			/* quarter turns clockwise, 0 to 3 */
-	double crop_pct;		/* 0: 1 */
+	double crop_pct;		/* 1/1024 to 1; 0: 1 */
 	enum dlbuf_filter filter;
 	uint32_t flags;			/* DLBUF_PREPARE_... */
 	/*
@@ -166,8 +167,8 @@ struct dlbuf_prepare;
  * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
  * by one thread at a time. Does not wait for a device; the first plan of a Vulkan device
  * compiles its shader.
- * -EINVAL      a size of 0, or none for the rule; a scaled side of more than 32768 pixels;
- *              a crop outside the picture; an option that is NaN, infinite or out of its
+ * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture
+ *              of more than 32768 pixels, or of the frame of more than 2^20; a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format
  * -EOPNOTSUPP  a format without pixels (compressed, metadata, depth), or whose values are
  *              not evenly spaced; a matrix that is not linear (ICtCp, BT.2020 with

@@ -9,9 +9,12 @@
 
 double prepare_floor(double x)
 {
-	/* The values here are far below 2^63. */
-	double whole = (double)(int64_t)x;
+	double whole;
 
+	/* Those are whole, and no int64_t. */
+	if (x >= 0x1p62 || x <= -0x1p62)
+		return x;
+	whole = (double)(int64_t)x;
 	return whole > x ? whole - 1 : whole;
 }
 

@@ -169,12 +169,6 @@ static void add_bracket(struct program_run *run, struct import *imp, uint32_t ac
 		run->nbrackets++;
 }
 
-/* The accesses may differ. */
-static bool same_buffer(const struct buffer_id *a, const struct buffer_id *b)
-{
-	return a->dev == b->dev && a->ino == b->ino;
-}
-
 /* Runs the program after all that is pending. After a failure nothing runs. */
 static int submit(struct dlbuf_prepare *p, const struct program_run *run,
 		  struct tensor *const list[], uint32_t n, uint64_t deadline_ns, int *before,
@@ -269,7 +263,7 @@ int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[
 		ret = find_out(p, list[n], image->data - (char *)out->dl_tensor.data,
 			       &image->steps, &run);
 	for (uint32_t i = 0; i < 3 && !ret; i++)
-		if (same_buffer(&run.sources[i].imp->id, &run.out.imp->id) &&
+		if (prepare_same_buffer(&run.sources[i].imp->id, &run.out.imp->id) &&
 		    run.sources[i].low < run.out.high && run.out.low < run.sources[i].high)
 			ret = fail(-EOPNOTSUPP, "the tensor overlaps a plane of the frame");
 	if (ret)

@@ -15,6 +15,9 @@
 /* Divisors are 0, or not so small that the quotient is no number. */
 #define MIN_DIVISOR 1e-9
 
+/* Sides of frames: tables are as long. */
+#define FRAME_MAX (1 << 20)
+
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
 		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND)
 
@@ -23,6 +26,8 @@ static int in_range(const char *what, double value, double low, double high)
 {
 	if (value >= low && value <= high)
 		return 0;
+	if (low == high)
+		return fail(-EINVAL, "%s is %g; it must be %g", what, value, low);
 	return fail(-EINVAL, "%s is %g; it can be %g to %g", what, value, low, high);
 }
 
@@ -36,12 +41,12 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "crop_x", o->crop_x, 0, most }, { "crop_y", o->crop_y, 0, most },
 		{ "crop_width", o->crop_width, 0, most },
 		{ "crop_height", o->crop_height, 0, most },
-		{ "crop_pct", o->crop_pct, 0, 1 },
 		{ "scale", o->scale, -most, most }, 
 		{ "turn", o->turn, 0, 3 }, { "zero_point", o->zero_point, -256, 256 },
-		{ "filter", o->filter, 0, DLBUF_FILTER_LANCZOS3 },
-		{ "rule", o->rule, 0, DLBUF_SIZE_SCALED }, { "fit", o->fit, 0, DLBUF_FIT_CROP },
-		{ "channels", o->channels, 0, DLBUF_CHANNELS_GREY },
+		{ "filter", (int)o->filter, 0, DLBUF_FILTER_LANCZOS3 },
+		{ "rule", (int)o->rule, 0, DLBUF_SIZE_SCALED },
+		{ "fit", (int)o->fit, 0, DLBUF_FIT_CROP },
+		{ "channels", (int)o->channels, 0, DLBUF_CHANNELS_GREY },
 		{ "colour.range", o->colour.range, 0, DLBUF_RANGE_FULL },
 		{ "colour.chroma_site", o->colour.chroma_site, 0, 6 },
 		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1], 0, 0 },
@@ -58,6 +63,8 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		if (!ret && o->std[i])
 			ret = in_range("std", o->std[i], MIN_DIVISOR, most);
 	}
+	if (!ret && o->crop_pct)
+		ret = in_range("crop_pct", o->crop_pct, 1. / 1024, 1);
 	if (!ret && o->quant_scale)
 		ret = in_range("quant_scale", o->quant_scale, MIN_DIVISOR, most);
 	if (!ret && o->flags & ~KNOWN_FLAGS)
@@ -195,10 +202,10 @@ static int find_sizes(const struct dlbuf_prepare_opts *o, double w, double h,
 		if (!o->width && !o->height)
 			return 0;
 		/* The tensor is a part in the middle of the scaled picture. */
-		ret = need("this", "both or none of width and height",
-			   (uint64_t)o->width * o->height);
 		*tensor = (struct scaled){ o->width, o->height };
-		return ret;
+		return o->width && o->height ? 0 :
+		       fail(-EINVAL, "width is %u and height %u; with a rule for the size both are "
+			    "0, or none", o->width, o->height);
 	}
 	if (o->fit == DLBUF_FIT_LETTERBOX) {
 		r = o->width / w < o->height / h ? o->width / w : o->height / h;
@@ -225,6 +232,13 @@ static int32_t place(const struct dlbuf_prepare_opts *o, double tensor, double s
 	return o->flags & DLBUF_PREPARE_TOP_LEFT ? 0 : (int32_t)prepare_floor((tensor - scaled) / 2);
 }
 
+static int check_side(const char *what, const struct scaled *s)
+{
+	return s->width <= PREPARE_MAX && s->height <= PREPARE_MAX ? 0 :
+	       fail(-EINVAL, "the %s is %.0fx%.0f pixels, %d a side are possible", what, s->width,
+		    s->height, PREPARE_MAX);
+}
+
 static int find_geometry(struct dlbuf_prepare *p)
 {
 	const struct dlbuf_prepare_opts *o = &p->opts;
@@ -233,10 +247,15 @@ static int find_geometry(struct dlbuf_prepare *p)
 	struct scaled s = { 0 }, tensor = { 0 };
 	int ret;
 
+	bool all = !o->crop_x && !o->crop_y && !o->crop_width && !o->crop_height;
+
+	if (w > FRAME_MAX || h > FRAME_MAX)
+		return fail(-EINVAL, "the frame is %.0fx%.0f pixels, %d a side are possible", w, h,
+			    FRAME_MAX);
 	i->crop_x = o->crop_x;
 	i->crop_y = o->crop_y;
-	i->crop_width = o->crop_width ? o->crop_width : w;
-	i->crop_height = o->crop_width ? o->crop_height : h;
+	i->crop_width = all ? w : o->crop_width;
+	i->crop_height = all ? h : o->crop_height;
 	/* Shorter ones would have no pixels in the arithmetic. */
 	if (i->crop_width < MIN_SIDE || i->crop_height < MIN_SIDE || i->crop_x + i->crop_width > w ||
 	    i->crop_y + i->crop_height > h)
@@ -247,10 +266,11 @@ static int find_geometry(struct dlbuf_prepare *p)
 	ret = find_sizes(o, a, b, &s, &tensor);
 	if (ret)
 		return ret;
-	if (s.width > PREPARE_MAX || s.height > PREPARE_MAX || tensor.width > PREPARE_MAX ||
-	    tensor.height > PREPARE_MAX)
-		return fail(-EINVAL, "the scaled picture is %.0fx%.0f pixels, %d a side are "
-			    "possible", s.width, s.height, PREPARE_MAX);
+	ret = check_side("tensor", &tensor);
+	if (!ret)
+		ret = check_side("scaled picture", &s);
+	if (ret)
+		return ret;
 	i->width = (uint32_t)tensor.width;
 	i->height = (uint32_t)tensor.height;
 	i->scaled_width = (uint32_t)s.width;

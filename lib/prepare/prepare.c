@@ -133,6 +133,23 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	return 0;
 }
 
+/* The accesses may differ. */
+bool prepare_same_buffer(const struct buffer_id *a, const struct buffer_id *b)
+{
+	return a->dev == b->dev && a->ino == b->ino;
+}
+
+/* Where two tensors are of one dma-buf, how far the mapping of the second is from the first's. */
+static uintptr_t distance(const DLManagedTensorVersioned *from, const DLManagedTensorVersioned *to)
+{
+	struct tensor *a, *b;
+
+	if (from->deleter != tensor_delete || to->deleter != tensor_delete || tensor_of(from, &a) ||
+	    tensor_of(to, &b) || !prepare_same_buffer(&a->imp->id, &b->imp->id))
+		return 0;
+	return (uintptr_t)b->imp->data - (uintptr_t)a->imp->data;
+}
+
 /* The bytes that a set of rows or steps covers: [*low, *high). */
 static void cover(int64_t step, uint64_t n, uintptr_t *low, uintptr_t *high)
 {
@@ -144,8 +161,15 @@ static void cover(int64_t step, uint64_t n, uintptr_t *low, uintptr_t *high)
 		*high += length;
 }
 
-static int check_overlap(const struct dlbuf_prepare *p, const void *const planes[],
-			 const int64_t pitches[], const struct image *image)
+/* The planes of the visible picture, in memory. */
+struct pixels {
+	const void *planes[DLBUF_MAX_PLANES];
+	int64_t pitches[DLBUF_MAX_PLANES];
+	uintptr_t moves[DLBUF_MAX_PLANES];	/* to where the tensor's mapping has the plane */
+};
+
+static int check_overlap(const struct dlbuf_prepare *p, const struct pixels *px,
+			 const struct image *image)
 {
 	const struct source *s = &p->source;
 	int64_t bytes = dtypes[p->store].bits / 8;
@@ -156,10 +180,10 @@ static int check_overlap(const struct dlbuf_prepare *p, const void *const planes
 	cover(image->steps.channel * bytes, p->nout, &low, &high);
 	for (uint32_t i = 0; i < s->nplanes; i++) {
 		const struct dlbuf_format_plane *f = &s->planes[i];
-		uintptr_t a = (uintptr_t)planes[i], b;
+		uintptr_t a = (uintptr_t)px->planes[i] + px->moves[i], b;
 
 		b = a + (uintptr_t)((s->width + f->hsub - 1) / f->hsub) * f->channels * f->bits / 8;
-		cover(pitches[i], (s->height + f->vsub - 1) / f->vsub, &a, &b);
+		cover(px->pitches[i], (s->height + f->vsub - 1) / f->vsub, &a, &b);
 		if (a < high && low < b)
 			return fail(-EOPNOTSUPP, "the tensor overlaps plane %u of the frame", i);
 	}
@@ -168,12 +192,6 @@ static int check_overlap(const struct dlbuf_prepare *p, const void *const planes
 
 /* No picture has more bytes between its first and its last row. */
 #define MOST (INTPTR_MAX / 2)
-
-/* The planes of the visible picture, in memory. */
-struct pixels {
-	const void *planes[DLBUF_MAX_PLANES];
-	int64_t pitches[DLBUF_MAX_PLANES];
-};
 
 static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersioned *dl, uint32_t i,
 		      struct pixels *px)
@@ -268,7 +286,7 @@ static int check_batch(struct dlbuf_prepare *p, const struct batch *b, const str
 	for (uint32_t i = 0; i < b->n && !ret; i++) {
 		ret = find_crop(p, b, i, &image);
 		if (!ret && !p->program)
-			ret = check_overlap(p, px->planes, px->pitches, &image);
+			ret = check_overlap(p, px, &image);
 		if (!ret && b->infos) {
 			size_t size = b->infos->size;
 			struct dlbuf_prepare_info *info = (void *)((char *)b->infos + i * size);
@@ -324,6 +342,8 @@ static int run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[]
 
 	for (uint32_t i = 0; i < n && !ret; i++)
 		ret = find_plane(p, planes[i], i, &px);
+	for (uint32_t i = 0; i < n && !ret && b->out; i++)
+		px.moves[i] = distance(planes[i], b->out);
 #ifdef CONFIG_PREPARE_DEVICE
 	if (!ret && p->program)
 		return run_on_device(c, p->program, planes, n, &px, b, deadline_ns);
@@ -408,11 +428,21 @@ static int check_kind(const struct dlbuf_prepare *p, const struct dlbuf_frame *f
 {
 	const struct dlbuf_frame *like = &p->like;
 
+	const char *what;
+
 	if (same_kind(f, like))
 		return 0;
-	return fail(-EINVAL, "the plan is for %ux%u pixels of %s, and the frame differs in size, "
-		    "format, crop or colour: it is %ux%u pixels of %s", like->width, like->height,
-		    code_text(like->code).s, f->width, f->height, code_text(f->code).s);
+	if (f->width != like->width || f->height != like->height)
+		what = "size";
+	else if (f->code != like->code || f->code_space != like->code_space)
+		what = "format";
+	else if (f->modifier != like->modifier)
+		what = "modifier";
+	else
+		what = memcmp(&f->crop, &like->crop, sizeof(f->crop)) ? "crop" : "colour";
+	return fail(-EINVAL, "the plan is for %ux%u pixels of %s, and the frame has another %s: it "
+		    "is %ux%u pixels of %s", like->width, like->height, code_text(like->code).s,
+		    what, f->width, f->height, code_text(f->code).s);
 }
 
 static int prepare_batch(struct dlbuf_prepare *p, const struct dlbuf_frame *frame,
@@ -528,6 +558,7 @@ int dlbuf_prepare_once(struct dlbuf_device *dev, const struct dlbuf_frame *frame
 		ret = OPTS_GET(&f, frame, "dlbuf_frame");
 	if (ret)
 		return ret;
+	o.size = sizeof(o);
 	p = take(dev, &f, &o);
 	if (!p)
 		ret = dlbuf_prepare_create(dev, &f, &o, &p);

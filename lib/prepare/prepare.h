@@ -119,6 +119,10 @@ struct dlbuf_prepare {
 	const struct prepare_kernels *kernels;
 };
 
+struct buffer_id;
+
+bool prepare_same_buffer(const struct buffer_id *a, const struct buffer_id *b);
+
 /* Finds the components and the matrix; grey: of YCbCr, luma alone. Fields of colour that are 0
  * are the frame's. */
 int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *colour,

@@ -212,6 +212,17 @@ static void halves(float *dst, const uint16_t *from, uint32_t n)
 	}
 }
 
+/* NaN counts as 0, and what a half cannot hold as its largest: times 0 it is no NaN. */
+static void make_finite(float *row, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		float v = row[i] == row[i] ? row[i] : 0;
+
+		v = v > 65504 ? 65504 : v;
+		row[i] = v < -65504 ? -65504 : v;
+	}
+}
+
 /* The values of a plane's row. The memory may be uncached, so it is read once, in order. */
 static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *data,
 			 int64_t pitch, int64_t row)
@@ -235,6 +246,8 @@ static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *da
 	if (convert)
 		p->kernels->blend((float *)dst, r->n, (const void *[]){ p->fetched },
 				  (const float[]){ 1 }, 1, p->source.sample, p->source.shift);
+	if (p->source.sample >= SAMPLE_F16)
+		make_finite((float *)dst, r->n);
 	return dst;
 }
 

@@ -318,6 +318,28 @@ static void shared_lease(void *arg)
 	scene_close(&s);
 }
 
+/* The tensor is a part of the frame's own buffer, in a mapping of its own. */
+static void over_the_frame(void *arg)
+{
+	DLTensor layout = { .ndim = 4, .dtype = { kDLUInt, 8, 1 }, .byte_offset = PITCH * 20,
+		.shape = (int64_t[]){ 1, 3, 8, 8 } };
+	struct dlbuf_prepare_opts opts = { .size = sizeof(opts), .width = 8, .height = 8,
+		.dtype = layout.dtype };
+	DLManagedTensorVersioned *out = NULL;
+	struct dlbuf_prepare *plan;
+	struct scene s;
+
+	scene_open(&s);
+	REQUIRE_OK(dlbuf_prepare_create(s.dev, &s.frame, &opts, &plan));
+	REQUIRE_OK(dlbuf_import(s.dev, s.fd, &layout, NULL, &out));
+	CHECK_ERR(dlbuf_prepare_frame(plan, &s.frame, out, 0, 0), -EOPNOTSUPP);
+	CHECK_SAYS("overlaps");
+	CHECK_EQ(fired(&s), 0);
+	cts_delete(out);
+	dlbuf_prepare_destroy(plan);
+	scene_close(&s);
+}
+
 /* Crops have their values from tests/unit/prepare.c; the frame is one. */
 static void crops_of_a_frame(void *arg)
 {
@@ -605,6 +627,7 @@ void cts_cases_prepare(void)
 		return;
 	ktap_case("prepare/frame", frame_is_prepared, NULL);
 	ktap_case("prepare/acquired", acquired_by_the_caller, NULL);
+	ktap_case("prepare/overlap", over_the_frame, NULL);
 	ktap_case("prepare/crops", crops_of_a_frame, NULL);
 	ktap_case("prepare/without-plan", without_a_plan, NULL);
 	ktap_case("prepare/waits", waits_for_the_producer, NULL);

@@ -709,6 +709,14 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "reserved2", OPTS(.reserved2 = 1) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = 1.5) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = NAN) },
+		{ -EINVAL, "crop_pct", OPTS(.fit = DLBUF_FIT_CROP, .crop_pct = 1e-18) },
+		{ -EINVAL, "1/1024", OPTS(.crop_height = 5) },
+		{ -EINVAL, "both are 0, or none", { .size = sizeof(rows[0].o), .width = 8,
+			.rule = DLBUF_SIZE_SCALED, .scaled_width = 3, .scaled_height = 3 } },
+		{ -EINVAL, "32768", OPTS(.rule = DLBUF_SIZE_SHORTEST, .shortest = UINT32_MAX,
+			.crop_width = 8, .crop_height = 1. / 1024) },
+		{ -EINVAL, "rule is -1", OPTS(.rule = -1) },
+		{ -EINVAL, "reserved is 1; it must be 0", OPTS(.reserved = 1) },
 		{ -EINVAL, "scale", OPTS(.scale = INFINITY) },
 		{ -EINVAL, "mean", OPTS(.mean = { 0, 0, NAN }) },
 		{ -EINVAL, "std", OPTS(.std = { -1 }) },
@@ -1144,6 +1152,45 @@ TEST(tensors_that_are_refused)
 	CHECK_ERR(dlbuf_prepare_frame(plan, &f, &over, 0, 0), -EINVAL);
 	CHECK_ERR(dlbuf_prepare_frame(NULL, &f, &over, 0, 0), -EINVAL);
 	dlbuf_prepare_destroy(plan);
+}
+
+/* A sample that is no number, or beyond a half's, is one pixel. */
+TEST(floats_without_a_value)
+{
+	static const struct {
+		uint16_t sample;
+		float value;
+	} rows[] = { { 0x7e00, 0 }, { 0x7c00, 1 }, { 0xfc00, 0 }, { 0x7bff, 1 } };
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 5, .height = 3, .code = CC('R',' ',' ','H'),
+		.code_space = DRM };
+
+	for (size_t r = 0; r < ARRAY_SIZE(rows) * 6; r++) {
+		struct dlbuf_prepare_opts o = OPTS(.filter = r % 6, .channels = DLBUF_CHANNELS_GREY);
+		uint16_t pixels[3][5];
+		float out[3][5], value = rows[r / 6].value;
+		DLManagedTensorVersioned from = {
+			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+			.dl_tensor = { .data = pixels, .ndim = 2, .device = { kDLCPU, 0 },
+				.dtype = { kDLFloat, 16, 1 }, .shape = (int64_t[]){ 3, 5 } },
+		}, to = from;
+		struct dlbuf_prepare *plan;
+
+		for (int i = 0; i < 15; i++)
+			pixels[i / 5][i % 5] = i == 7 ? rows[r / 6].sample : 0x3400;
+		to.dl_tensor.data = out;
+		to.dl_tensor.ndim = 3;
+		to.dl_tensor.dtype = (DLDataType){ kDLFloat, 32, 1 };
+		to.dl_tensor.shape = (int64_t[]){ 1, 3, 5 };
+		o.width = 5;
+		o.height = 3;
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &to, 0, 0));
+		for (int i = 0; i < 15; i++)
+			if (!CHECK(fabs((double)out[i / 5][i % 5] - (i == 7 ? value : .25)) < 1e-5))
+				ktap_note(NULL, 0, "filter %zu, sample 0x%x, pixel %d: %g", r % 6,
+					  rows[r / 6].sample, i, (double)out[i / 5][i % 5]);
+		dlbuf_prepare_destroy(plan);
+	}
 }
 
 /* All 256 values by hand: ONNX's QuantizeLinear, and the identity of H.273. */
