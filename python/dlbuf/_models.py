@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._errors import InvalidError, UnsupportedError
+from ._prepare import PRESETS
 
 Sizes = Callable[[int, int], dict[str, Any]]
 _Scale = Callable[[float, float], tuple[int, int]]
@@ -26,8 +27,9 @@ def _is(value: Any, *types: type) -> bool:
     return isinstance(value, types)
 
 
-def read_config(config: Any) -> tuple[dict[str, Any], Sizes]:
-    """The options, and those that depend on the size of the picture."""
+def read_config(config: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], Sizes]:
+    """The options, and those that depend on the size of the picture. Keys that the options
+    in given replace may be what nobody knows."""
     found: Any = config
     if not _is(config, Mapping):
         path = os.fsdecode(config)
@@ -47,7 +49,7 @@ def read_config(config: Any) -> tuple[dict[str, Any], Sizes]:
     kind = re.sub(r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?$", "",
                   said.get("image_processor_type") or said.get("feature_extractor_type", ""))
     if kind:
-        return _Transformers(kind, said).read()
+        return _Transformers(kind, said | ({"resample": 0} if "filter" in given else {})).read()
     if "input_size" in said:
         return _timm(said)
     raise InvalidError(_EINVAL, "the configuration has neither image_processor_type "
@@ -104,10 +106,30 @@ def _pixels(least: int, most: int, factor: int) -> _Scale:
 
 # ------------------------------------------------------------------ Hugging Face
 
-# Image processors that do nothing but these steps; True: an int as the size is a square.
-_PLAIN = {"ViT": True, "DeiT": True, "Blip": True, "Pvt": True, "CLIP": False,
-          "ChineseCLIP": False, "Bit": False, "MobileNetV1": False, "Siglip": False}
-_SPECIAL = {"ConvNext": False, "EfficientNet": True, "Qwen2VL": False}
+def _of_class(resample: int, numbers: str, size: Any, crop: int = 0, cut: bool = True,
+              **more: Any) -> dict[str, Any]:
+    """What the class has where a file is silent."""
+    values = PRESETS[numbers]
+    return {"default_to_square": _is(size, int), "resample": resample, "size": size,
+            "image_mean": values["mean"], "image_std": values["std"]} | (
+                {"crop_size": crop, "do_center_crop": cut} if crop else {}) | more
+
+
+# Image processors that do nothing but the usual steps, or are known here; interop/test_models.py
+# compares with the classes themselves. An int as the size is a square.
+_SHORT = {"shortest_edge": 224}
+_KNOWN = {
+    "ViT": _of_class(2, "siglip", 224), "DeiT": _of_class(3, "siglip", 256, 224),
+    "Blip": _of_class(3, "clip", 384), "Pvt": _of_class(3, "imagenet", 224),
+    "CLIP": _of_class(3, "clip", _SHORT, 224), "ChineseCLIP": _of_class(3, "clip", _SHORT, 224),
+    "Bit": _of_class(3, "clip", _SHORT, 224),
+    "MobileNetV1": _of_class(2, "siglip", {"shortest_edge": 256}, 224),
+    "Siglip": _of_class(3, "siglip", {"height": 224, "width": 224}),
+    "ConvNext": _of_class(3, "siglip", {"shortest_edge": 384}, crop_pct=224 / 256),
+    "EfficientNet": _of_class(3, "siglip", 346, 289, False, rescale_offset=False,
+                              include_top=True),
+    "Qwen2VL": _of_class(3, "clip", {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280},
+                         patch_size=14, temporal_patch_size=2, merge_size=2)}
 # Keys that change no pixels of a colour picture.
 _OF_NO_PIXEL = {
     "image_processor_type", "feature_extractor_type", "processor_class", "do_convert_rgb",
@@ -122,12 +144,12 @@ class _Transformers:
 
     def __init__(self, kind: str, said: dict[str, Any]) -> None:
         self.kind = kind
-        self.left = dict(said)
-        if kind not in _PLAIN | _SPECIAL:
+        if kind not in _KNOWN:
             raise _cannot("image_processor_type", said.get("image_processor_type") or
                           said.get("feature_extractor_type"),
-                          "known are " + ", ".join(sorted(_PLAIN | _SPECIAL)))
-        self.square = self.take("default_to_square", (_PLAIN | _SPECIAL)[kind])
+                          "known are " + ", ".join(sorted(_KNOWN)))
+        self.left = _KNOWN[kind] | said
+        self.square = self.take("default_to_square")
 
     def take(self, key: str, default: Any = None) -> Any:
         return self.left.pop(key, default)
@@ -162,19 +184,19 @@ class _Transformers:
     def scale(self) -> _Scale:
         """The size of the scaled picture."""
         if not self.take("do_resize", True):
-            for key in ("size", "resample"):
+            for key in ("size", "resample", "crop_pct", "min_pixels", "max_pixels",
+                        "patch_size", "temporal_patch_size", "merge_size"):
                 self.take(key)
             return lambda w, h: (int(w), int(h))
         if self.kind == "Qwen2VL":
             least, most = self.take("min_pixels"), self.take("max_pixels")
-            sides = self.sides("size", self.take("size", {"none": 1}), False)
+            sides = self.sides("size", self.take("size"), False)
             least, most = least or sides.get("shortest_edge"), most or sides.get("longest_edge")
             if not least or not most:
                 raise InvalidError(_EINVAL, "the configuration has no min_pixels or no max_pixels")
             self.take("temporal_patch_size")
-            return _pixels(least, most, self.need("patch_size", "do_resize") *
-                           self.need("merge_size", "do_resize"))
-        value = self.need("size", "do_resize")
+            return _pixels(least, most, self.take("patch_size") * self.take("merge_size"))
+        value = self.take("size")
         sides = self.sides("size", value, self.square)
         names = set(sides)
         if names == {"height", "width"}:
@@ -182,7 +204,7 @@ class _Transformers:
         if names == {"shortest_edge"}:
             edge = sides["shortest_edge"]
             if self.kind == "ConvNext":
-                pct = self.take("crop_pct", 224 / 256)
+                pct = self.take("crop_pct")
                 if edge >= 384:
                     return lambda w, h: (edge, edge)
                 self.left |= {"do_center_crop": True, "crop_size": edge}
@@ -198,7 +220,7 @@ class _Transformers:
     def filter(self) -> str:
         if not self.left.get("do_resize", True):
             return "nearest"
-        value = self.need("resample", "do_resize")
+        value = self.take("resample")
         if value not in _RESAMPLE:
             raise _cannot("resample", value, "Pillow's filters are 0 (nearest), 1 (lanczos), "
                           "2 (bilinear) and 3 (bicubic)")
@@ -214,13 +236,10 @@ class _Transformers:
         if not self.take("do_normalize", True):
             means = (0.0,) * 3
             used = (1.0,) * 3
-        elif mean is None or std is None:
-            raise InvalidError(_EINVAL, "the configuration has do_normalize, and no image_mean or "
-                               "no image_std")
         if self.kind == "EfficientNet":
-            if self.take("rescale_offset", False) and rescale:
+            if self.take("rescale_offset") and rescale:
                 means = tuple(m + 1 for m in means)
-            if self.take("include_top", True):
+            if self.take("include_top"):
                 used = tuple(u * s for u, s in zip(used, stds))
         options |= {"mean": means, "std": used}
 
@@ -269,7 +288,7 @@ class _Transformers:
 
 def _three(key: str, value: Any) -> tuple[float, ...]:
     values: tuple[Any, ...] = (tuple(value) if _is(value, list, tuple) else
-                               (1.0 if value is None else value,) * 3)
+                               (value,) * 3)
     if len(values) != 3 or not all(_is(v, int, float) for v in values):
         raise _cannot(key, value, "it needs 3 numbers, or one")
     return tuple(map(float, values))

@@ -461,7 +461,7 @@ class Preparer:
         dlbuf.UnsupportedError: [Errno 95] do_thumbnail=True: ...
         """
         from ._models import read_config
-        base, sizes = read_config(config)
+        base, sizes = read_config(config, options)
         self = cls.__new__(cls)
         self._setup(base | _merged(None, dict(options)), sizes)
         return self
