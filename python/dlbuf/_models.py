@@ -13,6 +13,9 @@ from typing import Any
 from ._errors import InvalidError, UnsupportedError
 from ._prepare import PRESETS
 
+# Options; those that depend on the size of the picture; and the options that are nearest to
+# these, for options that replace a part of them.
+_Read = tuple[dict[str, Any], "Sizes", dict[str, Any]]
 Sizes = Callable[[int, int], dict[str, Any]]
 _Scale = Callable[[float, float], tuple[int, int]]
 _EINVAL, _EOPNOTSUPP = 22, 95
@@ -27,9 +30,8 @@ def _is(value: Any, *types: type) -> bool:
     return isinstance(value, types)
 
 
-def read_config(config: Any, given: Mapping[str, Any]) -> tuple[dict[str, Any], Sizes]:
-    """The options, and those that depend on the size of the picture. Keys that the options
-    in given replace may be what nobody knows."""
+def read_config(config: Any, given: Mapping[str, Any]) -> _Read:
+    """Keys that the options in given replace may be what nobody knows."""
     found: Any = config
     if not _is(config, Mapping):
         path = os.fsdecode(config)
@@ -150,6 +152,7 @@ class _Transformers:
                           "known are " + ", ".join(sorted(_KNOWN)))
         self.left = _KNOWN[kind] | said
         self.square = self.take("default_to_square")
+        self.rule: dict[str, Any] = {}
 
     def take(self, key: str, default: Any = None) -> Any:
         return self.left.pop(key, default)
@@ -195,24 +198,31 @@ class _Transformers:
             if not least or not most:
                 raise InvalidError(_EINVAL, "the configuration has no min_pixels or no max_pixels")
             self.take("temporal_patch_size")
-            return _pixels(least, most, self.take("patch_size") * self.take("merge_size"))
+            factor = self.take("patch_size") * self.take("merge_size")
+            self.rule = {"min_pixels": least, "max_pixels": most, "multiple": factor}
+            return _pixels(least, most, factor)
         value = self.take("size")
         sides = self.sides("size", value, self.square)
         names = set(sides)
         if names == {"height", "width"}:
+            self.rule = {"scaled": (sides["width"], sides["height"])}
             return lambda w, h: (sides["width"], sides["height"])
         if names == {"shortest_edge"}:
             edge = sides["shortest_edge"]
             if self.kind == "ConvNext":
                 pct = self.take("crop_pct")
                 if edge >= 384:
+                    self.rule = {"scaled": (edge, edge)}
                     return lambda w, h: (edge, edge)
                 self.left |= {"do_center_crop": True, "crop_size": edge}
-                return _shortest(int(edge / pct))
+                edge = int(edge / pct)
+            self.rule = {"shortest": edge}
             return _shortest(edge)
         if names == {"shortest_edge", "longest_edge"}:
+            self.rule = {"shortest": sides["shortest_edge"], "longest": sides["longest_edge"]}
             return _both(sides["shortest_edge"], sides["longest_edge"])
         if names == {"max_height", "max_width"}:
+            self.rule = {"fit": "letterbox", "size": (sides["max_width"], sides["max_height"])}
             return _within(sides["max_width"], sides["max_height"])
         raise _cannot("size", value, "sizes are height and width, shortest_edge, "
                       "shortest_edge and longest_edge, or max_height and max_width")
@@ -243,7 +253,7 @@ class _Transformers:
                 used = tuple(u * s for u, s in zip(used, stds))
         options |= {"mean": means, "std": used}
 
-    def read(self) -> tuple[dict[str, Any], Sizes]:
+    def read(self) -> _Read:
         options: dict[str, Any] = {"filter": self.filter()}
         scale = self.scale()
         self.values(options)
@@ -272,7 +282,13 @@ class _Transformers:
             # A step that is not done changes nothing.
             if key not in _OF_NO_PIXEL and not (key.startswith("do_") and not value):
                 raise _cannot(key, value, "the key is not known, and may change pixels")
-        return options, lambda w, h: self._fit(scale(w, h), size, bool(padded))
+        rule = self.rule | ({"size": size} if size else {})
+        if size and set(self.rule) == {"shortest"}:
+            rule = {"fit": "crop", "size": size,
+                    "crop_pct": min(1, min(size) / self.rule["shortest"])}
+        elif not size and "scaled" in rule:
+            rule = {"size": rule["scaled"], "fit": "stretch"}
+        return options, lambda w, h: self._fit(scale(w, h), size, bool(padded)), rule
 
     def _fit(self, scaled: tuple[int, int], size: tuple[int, int] | None,
              padded: bool) -> dict[str, Any]:
@@ -307,7 +323,7 @@ _INTERPOLATION = {"nearest": "nearest", "bilinear": "triangle", "bicubic": "cubi
                   "lanczos": "lanczos3"}
 
 
-def _timm(said: dict[str, Any]) -> tuple[dict[str, Any], Sizes]:
+def _timm(said: dict[str, Any]) -> _Read:
     """resolve_data_config() and transforms_imagenet_eval() of timm."""
     for key, value in said.items():
         if key not in _TIMM | _TIMM_OF_NO_PIXEL:
@@ -342,6 +358,9 @@ def _timm(said: dict[str, Any]) -> tuple[dict[str, Any], Sizes]:
             scaled = round(w / ratio), round(h / ratio)
         return {"scaled": scaled, "size": (width, height)}
 
+    rule: dict[str, Any] = {"size": (width, height)} | (
+        {"scaled": edges} if mode == "squash" else {"fit": "letterbox"} if mode == "border" else
+        {"fit": "crop", "crop_pct": min(1, pct)})
     return {"filter": _INTERPOLATION[name], "mean": mean, "cut": "round",
             "std": _three("std", said.get("std") or (0.229, 0.224, 0.225)),
-            "pad": tuple(round(255 * m) for m in mean) if mode == "border" else 0}, sizes
+            "pad": tuple(round(255 * m) for m in mean) if mode == "border" else 0}, sizes, rule

@@ -250,6 +250,35 @@ def _dtype(x: Any) -> DType:
     return found
 
 
+_RULES = ({"scaled"}, {"shortest", "longest"}, {"min_pixels", "max_pixels", "multiple"})
+_OF_SIZE = {"size", "fit", "crop_pct", "enlarge"}.union(*_RULES)
+
+
+def _over(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The options given, over those of a preset or a file, of which go those that mean
+    nothing beside them."""
+    base = dict(base)
+    names = set(given)
+    if any(rule & names - {"multiple"} for rule in _RULES):
+        gone = {"fit", "crop_pct", "enlarge"}.union(*(r for r in _RULES if not r & names))
+    elif "fit" in names:
+        gone = set[str]().union(*_RULES)
+        gone |= {n for n, fit in (("crop_pct", "crop"), ("enlarge", "letterbox"))
+                 if given["fit"] != fit}
+    elif "size" in names and "scaled" in base:
+        # As much is cut off.
+        base["scaled"] = [n * s // c for n, s, c in zip(
+            base["scaled"], _pair("size", given["size"]), base["size"])]
+        gone = set()
+    elif "size" in names:
+        if {"shortest", "longest"} & set(base):
+            base["fit"] = "crop"
+        gone = set().union(*_RULES)
+    else:
+        gone = set()
+    return {n: v for n, v in base.items() if n not in gone} | given
+
+
 def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """The options given, over those of a preset; checks the names."""
     unknown = [n for n in options if n not in PrepareOptions.__annotations__]
@@ -260,7 +289,7 @@ def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
         return options
     if preset not in PRESETS:
         raise refuse(f"there is no preset {preset!r}: there are {', '.join(PRESETS)}")
-    return PRESETS[preset] | options
+    return _over(PRESETS[preset], options)
 
 
 # ------------------------------------------------------------------ frames
@@ -407,8 +436,9 @@ class Preparer:
 
     preset: the name of what a kind of model expects: "yolo" (Ultralytics), "imagenet"
     (torchvision), "clip", "siglip" (Hugging Face). The options are those of
-    PrepareOptions, and replace the preset's. from_config() makes a Preparer of a
-    model's own description.
+    PrepareOptions, and replace the preset's, with what means nothing beside them: fit
+    replaces crop_pct, and shortest replaces fit; size stays that of the tensor.
+    from_config() makes a Preparer of a model's own description.
 
     The call takes a frame and returns (tensor, info): see __call__(). It makes a plan
     at the first frame of a kind (size, format, crop, modifier, colour) and keeps those
@@ -443,7 +473,11 @@ class Preparer:
 
         config: a preprocessor_config.json of Hugging Face, a config.json of timm, a
         folder that has one, or what is in it as a dict; timm's pretrained_cfg, too.
-        options replace what the description says.
+        options replace what the description says, as a preset's. size alone is another
+        size of the tensor, with the file's fit: stretched; cut, of the shorter side the
+        same part; between bars. A picture that the file scales to a shortest edge, and
+        does not cut, is cut then (fit="crop"). min_pixels and its like replace the
+        file's one by one.
 
         The result is what transformers' image processor (with Pillow) or timm's
         evaluation transform makes of the picture, but for their rounding to 8 bits
@@ -461,9 +495,13 @@ class Preparer:
         dlbuf.UnsupportedError: [Errno 95] do_thumbnail=True: ...
         """
         from ._models import read_config
-        base, sizes = read_config(config, options)
+        given = _merged(None, dict(options))
+        base, sizes, rule = read_config(config, given)
+        # Of a file that does not scale, size is the middle.
+        if set(given) & (_OF_SIZE if set(rule) - {"size"} else _OF_SIZE - {"size"}):
+            base, sizes = base | rule, None
         self = cls.__new__(cls)
-        self._setup(base | _merged(None, dict(options)), sizes)
+        self._setup(_over(base, given), sizes)
         return self
 
     def __repr__(self) -> str:

@@ -233,3 +233,55 @@ def test_config(np):
     with pytest.raises(ValueError, match="200 times"):
         dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
     assert "size=640" in repr(dlbuf.Preparer("yolo"))
+
+
+CLIP = {"image_processor_type": "CLIPImageProcessor"}
+EDGE = VIT | {"size": {"shortest_edge": 60}}
+# (what is replaced, the options given, what is the same)
+REPLACED = [
+    ("imagenet", {"fit": "stretch", "size": 64},
+     {"size": 64, "filter": "triangle", **dlbuf._prepare._IMAGENET}),
+    ("imagenet", {"fit": "crop", "size": 64}, {"preset": "imagenet", "size": 64}),
+    ("yolo", {"shortest": 10}, {"size": 640, "shortest": 10, "pad": 114}),
+    ("yolo", {"fit": "crop", "crop_pct": .5}, {"size": 640, "fit": "crop", "crop_pct": .5}),
+    ("clip", {"scaled": (50, 60), "size": 32}, {"preset": "clip", "scaled": (50, 60), "size": 32}),
+    (CLIP, {"size": 100}, {"preset": "clip", "size": 100}),
+    (CLIP, {"crop_pct": .8}, {"preset": "clip", "crop_pct": .8}),
+    (CLIP, {"shortest": 300}, {"preset": "clip", "shortest": 300}),
+    (CLIP, {"size": (50, 40), "fit": "letterbox"},
+     {"preset": "clip", "size": (50, 40), "fit": "letterbox"}),
+    (CLIP | {"size": 256}, {"size": 100}, {"preset": "clip", "size": 100, "crop_pct": .875}),
+    (VIT, {"size": 100}, {"preset": "siglip", "size": 100, "filter": "triangle"}),
+    (VIT, {"fit": "letterbox"}, {"preset": "siglip", "fit": "letterbox", "filter": "triangle"}),
+    (EDGE, {"size": 33},
+     {"preset": "siglip", "size": 33, "fit": "crop", "filter": "triangle"}),
+    (VIT | {"size": {"max_height": 9, "max_width": 9}}, {"size": (33, 20)},
+     {"preset": "siglip", "size": (33, 20), "fit": "letterbox", "filter": "triangle"}),
+    (EDGE, {"longest": 70}, {"mean": .5, "std": .5, "filter": "triangle", "shortest": 60,
+                             "longest": 70}),
+    ({"image_processor_type": "DeiTImageProcessor"}, {"size": (112, 56)},
+     {"mean": .5, "std": .5, "scaled": (128, 64), "size": (112, 56), "filter": "cubic"}),
+    (VIT | QWEN, {"max_pixels": 9000},
+     {"mean": .5, "std": .5, "filter": "triangle", "min_pixels": 56 * 56, "max_pixels": 9000,
+      "multiple": 28}),
+    (VIT | QWEN, {"size": 33}, {"mean": .5, "std": .5, "filter": "triangle", "size": 33}),
+    (TIMM | {"input_size": (3, 224, 224), "interpolation": "bilinear"}, {"size": 64},
+     {"preset": "imagenet", "size": 64}),
+    (TIMM | {"crop_mode": "squash"}, {"size": 18},
+     {"scaled": (20, 20), "size": 18, "filter": "cubic", "cut": "round",
+      **dlbuf._prepare._IMAGENET}),
+    (VIT | CUT | {"do_resize": False, "crop_size": 6}, {"size": 8},
+     {"mean": .5, "std": .5, "scaled": (16, 12), "size": 8}),
+]
+
+
+@pytest.mark.parametrize("base, given, want", REPLACED)
+def test_replaced(np, base, given, want):
+    """An option takes what means nothing beside it out of the preset or the file."""
+    p = (dlbuf.Preparer(base, **given) if isinstance(base, str) else
+         dlbuf.Preparer.from_config(base, **given))
+    want = dict(want)
+    a = rgb(np)
+    (x, info), (y, wanted) = (p(a, format="RGB"), dlbuf.prepare(
+        a, want.pop("preset", None), format="RGB", **want))
+    assert info == wanted and (x.numpy() == y.numpy()).all()
