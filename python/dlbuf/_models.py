@@ -30,6 +30,10 @@ def _is(value: Any, *types: type) -> bool:
     return isinstance(value, types)
 
 
+def _positive(value: Any) -> bool:
+    return _is(value, int) and not _is(value, bool) and value > 0
+
+
 def read_config(config: Any, given: Mapping[str, Any]) -> _Read:
     """Keys that the options in given replace may be what nobody knows."""
     found: Any = config
@@ -48,9 +52,11 @@ def read_config(config: Any, given: Mapping[str, Any]) -> _Read:
         found = found.get(part) or found
     said: dict[str, Any] = {k: v for k, v in found.items() if v is not None}
     # A version of another name is the same one's: ViTFeatureExtractor, ViTImageProcessorFast.
-    kind = re.sub(r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?$", "",
-                  said.get("image_processor_type") or said.get("feature_extractor_type", ""))
-    if kind:
+    key = next((k for k in ("image_processor_type", "feature_extractor_type") if k in said), "")
+    if key:
+        if not _is(said[key], str):
+            raise _cannot(key, said[key], "it is the name of a class")
+        kind = re.sub(r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?$", "", said[key])
         return _Transformers(kind, said | ({"resample": 0} if "filter" in given else {})).read()
     if "input_size" in said:
         return _timm(said)
@@ -164,7 +170,7 @@ class _Transformers:
 
     def sides(self, key: str, value: Any, square: bool) -> dict[str, int]:
         """A size in one of its forms as a dict."""
-        if _is(value, int):
+        if _positive(value):
             value = ({"height": value, "width": value} if square else
                      {"shortest_edge": value})
         elif _is(value, list, tuple) and len(value) == 2:
@@ -172,7 +178,7 @@ class _Transformers:
         sides: dict[str, Any] = {}
         if _is(value, dict):
             sides = {k: v for k, v in value.items() if v is not None}
-        if not sides or not all(_is(v, int) and v > 0 for v in sides.values()):
+        if not sides or not all(map(_positive, sides.values())):
             raise _cannot(key, value, "a size is a number, (height, width), or a dict of "
                           "positive numbers")
         return sides
@@ -198,6 +204,10 @@ class _Transformers:
             if not least or not most:
                 raise InvalidError(_EINVAL, "the configuration has no min_pixels or no max_pixels")
             self.take("temporal_patch_size")
+            for key, value in (("min_pixels", least), ("max_pixels", most),
+                               *((k, self.left[k]) for k in ("patch_size", "merge_size"))):
+                if not _positive(value):
+                    raise _cannot(key, value, "it needs a positive number")
             factor = self.take("patch_size") * self.take("merge_size")
             self.rule = {"min_pixels": least, "max_pixels": most, "multiple": factor}
             return _pixels(least, most, factor)
@@ -211,6 +221,8 @@ class _Transformers:
             edge = sides["shortest_edge"]
             if self.kind == "ConvNext":
                 pct = self.take("crop_pct")
+                if not _is(pct, int, float) or not 0 < pct <= 1:
+                    raise _cannot("crop_pct", pct, "it needs a number above 0, and 1 at most")
                 if edge >= 384:
                     self.rule = {"scaled": (edge, edge)}
                     return lambda w, h: (edge, edge)

@@ -142,8 +142,8 @@ def _several(name: str, value: Any, n: int, each: bool) -> tuple[float, ...]:
     except TypeError:
         numbers = ()
     if len(numbers) != n:
-        one = "a number, or " if each else ""
-        raise refuse(f"{name}={value!r} is not {one}{n} numbers")
+        what = "one number" if n == 1 else f"a number, or {n}" if each else f"{n} numbers"
+        raise refuse(f"{name}={value!r} is not {what}{', for grey' if n == 1 else ''}")
     return numbers
 
 
@@ -298,7 +298,7 @@ def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
 _Kind = tuple[Any, ...]
 
 
-def _kind_of(tensors: tuple[Tensor, ...], format: str | int | None) -> _Kind:
+def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
     """The kind of frame that these planes are."""
     record, colour = tensors[0].frame, Colour()
     if format is None:
@@ -311,7 +311,14 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | int | None) -> _Kind:
                          'view="planes" to the Camera or from_frame()')
         size, planes, crop, *_, points = frame_args(record)
         return size, ((-1, 0, 0, 0),) * len(planes), crop, 0, (0,) * 6, points
-    info, code, space = find_format(format)
+    try:
+        if not isinstance(format, str):
+            raise refuse('it is not a name, such as "RGB" or "NV12"')
+        info, code, space = find_format(format)
+    except InvalidError as e:
+        # space= is find_format()'s.
+        raise refuse(f"format={format!r}: "
+                     f"{str(e.strerror).removesuffix(', or a space')}") from None
     shape = tensors[0].shape
     if len(shape) < 2 or not info.planes:
         raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not "
@@ -524,15 +531,15 @@ class Preparer:
 
     @overload
     def __call__(self, frame: Any, /, *, out: None = ..., index: int = ...,
-                 format: str | int | None = ..., deadline: SupportsFloat | None = ...
+                 format: str | None = ..., deadline: SupportsFloat | None = ...
                  ) -> tuple[Tensor, PrepareInfo]: ...
     @overload
     def __call__(self, frame: Any, /, *, out: _T, index: int = ...,
-                 format: str | int | None = ..., deadline: SupportsFloat | None = ...
+                 format: str | None = ..., deadline: SupportsFloat | None = ...
                  ) -> tuple[_T, PrepareInfo]: ...
 
     def __call__(self, frame: Any, /, *, out: Any = None, index: int = 0,
-                 format: str | int | None = None,
+                 format: str | None = None,
                  deadline: SupportsFloat | None = None) -> tuple[Any, PrepareInfo]:
         """Prepares a frame; returns (tensor, info).
 
@@ -592,19 +599,19 @@ def _hashable(value: Any) -> Any:
 
 @overload
 def prepare(frame: Any, preset: str | None = ..., /, *, out: None = ...,
-            index: int = ..., format: str | int | None = ...,
+            index: int = ..., format: str | None = ...,
             deadline: SupportsFloat | None = ..., **options: Unpack[PrepareOptions]
             ) -> tuple[Tensor, PrepareInfo]: ...
 
 
 @overload
 def prepare(frame: Any, preset: str | None = ..., /, *, out: _T, index: int = ...,
-            format: str | int | None = ..., deadline: SupportsFloat | None = ...,
+            format: str | None = ..., deadline: SupportsFloat | None = ...,
             **options: Unpack[PrepareOptions]) -> tuple[_T, PrepareInfo]: ...
 
 
 def prepare(frame: Any, preset: str | None = None, /, *, out: Any = None,
-            index: int = 0, format: str | int | None = None,
+            index: int = 0, format: str | None = None,
             deadline: SupportsFloat | None = None, **options: Unpack[PrepareOptions]
             ) -> tuple[Any, PrepareInfo]:
     """Makes a model's input of a frame; returns (tensor, info).

@@ -37,6 +37,7 @@ BAD = [
     ("colour=3", {"colour": 3}), ("colour=(999", {"colour": (999, 0, 0, 0, 0, 0)}),
     ("layout='x'", {"layout": "x"}), ("channels=None", {"channels": None}),
     ("anchor='left'", {"anchor": "left"}), ("cut='up'", {"cut": "up"}),
+    ("pad=(1, 2, 3) is not one number, for grey", {"channels": "grey", "pad": (1, 2, 3)}),
     ("index='a'", {"index": "a"}), ("image 1 of", {"index": 1}),
 ]
 
@@ -59,6 +60,8 @@ def test_refused_planes(np):
         dlbuf.prepare(a, sizes=8)
     for words, frame, how in [
             ("need format=", a, {}), ("no format 'RGBX9'", a, {"format": "RGBX9"}),
+            ("in V4L2: write YUV444P$", a, {"format": "YUV444"}),
+            ("format=5: it is not a name", a, {"format": 5}),
             ("plane 0 of", a[..., 0], {"format": "RGB"}),
             ("rows and columns", a[0, 0], {"format": "RGB"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
@@ -66,6 +69,10 @@ def test_refused_planes(np):
             ("no number, text or sequence", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
         with pytest.raises(ValueError, match=words):
             dlbuf.prepare(frame, how.pop("preset", None), size=8, **how)
+    picture = type("Picture", (), {"__array_interface__": {
+        "data": a.tobytes(), "shape": a.shape, "typestr": "|u1", "version": 3}})()
+    with pytest.raises(dlbuf.UnsupportedError, match=r"Picture has .*: give numpy.asarray\(\)"):
+        dlbuf.prepare(picture, size=8, format="RGB")        # as Pillow's pictures
     with pytest.raises(dlbuf.UnsupportedError, match="dtype"):
         dlbuf.prepare(a.astype("float32"), size=8, format="RGB")
     with pytest.raises(dlbuf.UnsupportedError, match="matrix"):
@@ -186,6 +193,13 @@ QWEN = {"image_processor_type": "Qwen2VLImageProcessor", "size": None, "patch_si
 TIMM = {"input_size": (3, 9, 9)}
 CONFIGS = [
     ("image_processor_type='XImageProcessor'", VIT | {"image_processor_type": "XImageProcessor"}),
+    ("image_processor_type=5", {"image_processor_type": 5}), ("size=True", VIT | {"size": True}),
+    ("size={'height': True", VIT | {"size": {"height": True, "width": 1}}),
+    ("crop_size=True", VIT | CUT | {"crop_size": True}),
+    ("patch_size='a'", VIT | QWEN | {"patch_size": "a"}),
+    ("max_pixels=True", VIT | QWEN | {"max_pixels": True}),
+    ("crop_pct=0", {"image_processor_type": "ConvNextImageProcessor", "crop_pct": 0,
+                    "size": 224}),
     ("neither image_processor_type", {"size": 224}),
     ("do_thumbnail=True", VIT | {"do_thumbnail": True}),
     ("resample=5", VIT | {"resample": 5}),
