@@ -34,8 +34,8 @@ def _positive(value: Any) -> bool:
     return _is(value, int) and not _is(value, bool) and value > 0
 
 
-def read_config(config: Any, given: Mapping[str, Any]) -> _Read:
-    """Keys that the options in given replace may be what nobody knows."""
+def load_config(config: Any) -> dict[str, Any]:
+    """What is in the file; of a processor with several parts, that of the picture."""
     found: Any = config
     if not _is(config, Mapping):
         path = os.fsdecode(config)
@@ -50,7 +50,13 @@ def read_config(config: Any, given: Mapping[str, Any]) -> _Read:
     # Of a processor with several parts, and of timm's model.
     for part in ("image_processor", "pretrained_cfg"):
         found = found.get(part) or found
-    said: dict[str, Any] = {k: v for k, v in found.items() if v is not None}
+        if not _is(found, Mapping):
+            raise _cannot(part, found, "it is a dict")
+    return {k: v for k, v in found.items() if v is not None}
+
+
+def read_config(said: dict[str, Any], given: Mapping[str, Any]) -> _Read:
+    """Keys that the options in given replace may be what nobody knows."""
     # A version of another name is the same one's: ViTFeatureExtractor, ViTImageProcessorFast.
     key = next((k for k in ("image_processor_type", "feature_extractor_type") if k in said), "")
     if key:

@@ -7,6 +7,7 @@ import importlib
 import math
 import os
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from numbers import Real
 from typing import (Any, Literal, NamedTuple, Self, SupportsFloat,
                     TypedDict, TypeVar, Unpack, overload)
@@ -392,7 +393,7 @@ class PrepareInfo(NamedTuple):
         boxes: a point (x, y), a box (x0, y0, x1, y1), a sequence of them, or an
         array (NumPy's, or what numpy.asarray() takes) of the shape [..., 2] or
         [..., 4]; in pixels of the tensor, 0 being the left or upper edge. Returns
-        tuples, or a new array of float64. A box has x0 <= x1 and y0 <= y1 also after
+        tuples, [] of no boxes, or a new array of float64. A box has x0 <= x1 and y0 <= y1 also after
         a turn or a flip. The results are not limited to the picture: a box on the
         bars of a letterbox is outside of it.
 
@@ -401,9 +402,14 @@ class PrepareInfo(NamedTuple):
         >>> info.map_to_frame((0, 140, 640, 500))
         (0.0, 0.0, 1920.0, 1080.0)
         """
+        if min(self.scaled_width, self.scaled_height) < 1 or self.turn not in range(4):
+            raise refuse(f"scaled_width={self.scaled_width}, scaled_height="
+                         f"{self.scaled_height}, turn={self.turn}: no prepared picture has these")
         if hasattr(boxes, "__array__") or hasattr(boxes, "__dlpack__"):
             np: Any = importlib.import_module("numpy")
             array = np.asarray(boxes, "float64")
+            if array.shape == (0,):
+                return array.copy()
             if not array.ndim or array.shape[-1] not in (2, 4):
                 raise refuse(f"boxes of the shape {array.shape}: the last dimension is 2 "
                              "for points, 4 for boxes")
@@ -414,10 +420,16 @@ class PrepareInfo(NamedTuple):
             v = y0 + (y1 - y0) * x + (y2 - y0) * y
             return np.stack([u.min(-1), v.min(-1), u.max(-1), v.max(-1)]
                             if array.shape[-1] == 4 else [u[..., 0], v[..., 0]], -1)
-        values: list[Any] = list(boxes)
-        if not all(isinstance(v, Real) for v in values):
+        try:
+            values: list[Any] = list(boxes)
+        except TypeError:
+            values = [None]
+        if not values:
+            return []
+        texts = isinstance(boxes, (str, bytes))
+        if not texts and values != [None] and not any(isinstance(v, Real) for v in values):
             return [self.map_to_frame(v) for v in values]
-        if len(values) not in (2, 4):
+        if texts or len(values) not in (2, 4) or not all(isinstance(v, Real) for v in values):
             raise refuse(f"{boxes!r} is not a point (x, y) or a box (x0, y0, x1, y1)")
         places = [self._place(*values[i:i + 2]) for i in range(0, len(values), 2)]
         if len(places) == 1:
@@ -450,6 +462,7 @@ class Preparer:
     The call takes a frame and returns (tensor, info): see __call__(). It makes a plan
     at the first frame of a kind (size, format, crop, modifier, colour) and keeps those
     of up to 16 kinds. Several threads may call it; each has a plan of its own then.
+    Copies and pickles are of the options, and make plans of their own.
 
     Raises InvalidError, a ValueError, for options that cannot be, with their names,
     and TypeError for names that do not exist.
@@ -466,8 +479,11 @@ class Preparer:
         self._setup(_merged(preset, dict(options)), None)
 
     def _setup(self, options: dict[str, Any],
-               sizes: Callable[[int, int], dict[str, Any]] | None) -> None:
-        self._options = options
+               sizes: Callable[[int, int], dict[str, Any]] | None,
+               config: Any = None) -> None:
+        # The caller's lists may change.
+        self._options = options = {n: _hashable(v) for n, v in options.items()}
+        self._config = deepcopy(config) if sizes else None
         # Options that depend on the size of the picture, which it is called with.
         self._sizes = sizes
         self._parsed = None if sizes else _parse(options)
@@ -501,15 +517,26 @@ class Preparer:
         Traceback (most recent call last):
         dlbuf.UnsupportedError: [Errno 95] do_thumbnail=True: ...
         """
-        from ._models import read_config
+        from ._models import load_config, read_config
         given = _merged(None, dict(options))
-        base, sizes, rule = read_config(config, given)
+        found = load_config(config)
+        base, sizes, rule = read_config(found, given)
         # Of a file that does not scale, size is the middle.
         if set(given) & (_OF_SIZE if set(rule) - {"size"} else _OF_SIZE - {"size"}):
             base, sizes = base | rule, None
         self = cls.__new__(cls)
-        self._setup(_over(base, given), sizes)
+        self._setup(_over(base, given), sizes, found)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without plans: a copy, also in another process, makes its own."""
+        return {n: v for n, v in vars(self).items() if n not in ("_sizes", "_parsed", "_plans")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from ._models import read_config
+        vars(self).update(state)
+        options, config = self._options, self._config
+        self._setup(options, read_config(config, options)[1] if config else None, config)
 
     def __repr__(self) -> str:
         said = ", ".join(f"{k}={v!r}" for k, v in self._options.items())

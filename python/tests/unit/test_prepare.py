@@ -2,7 +2,9 @@
 """prepare() and Preparer, with planes in plain memory. docs/prepare.md's numbers are
 tested in C; interop/test_models.py compares with other libraries."""
 
+import copy
 import json
+import pickle
 import threading
 
 import pytest
@@ -149,9 +151,15 @@ def test_map(np):
             first = x.numpy()[0, :, info.top, info.left] * 255
             assert first == pytest.approx(a[int(v), int(u)])
             assert info.map_to_frame(np.array(box[:2])).shape == (2,)
-    for bad in ((1, 2, 3), np.zeros((2, 3)), np.array(3.0), [(1,)]):
-        with pytest.raises(ValueError):
+    for bad in ((1, 2, 3), np.zeros((2, 3)), np.array(3.0), [(1,)], "ab", ("1", "2"), b"ab", 3,
+                None, [None, None], [(1, 2), 3], (1, "2"), {"x": 1}):
+        with pytest.raises(ValueError, match="point.*box"):
             info.map_to_frame(bad)
+    assert info.map_to_frame([]) == [] and info.map_to_frame(np.array([])).shape == (0,)
+    assert info.map_to_frame(np.zeros((0, 4))).shape == (0, 4)
+    for wrong in ({"scaled_width": 0}, {"scaled_height": -1}, {"turn": 4}):
+        with pytest.raises(ValueError, match="no prepared picture"):
+            info._replace(**wrong).map_to_frame((1, 2))
 
 
 def test_threads(np):
@@ -215,6 +223,7 @@ CONFIGS = [
     ("crop_mode='x'", TIMM | {"crop_mode": "x"}), ("rotate=1", TIMM | {"rotate": 1}),
     ("interpolation='random'", TIMM | {"interpolation": "random"}),
     ("crop_pct=-1", TIMM | {"crop_pct": -1}), ("a dict, not list", []),
+    ("image_processor=3", {"image_processor": 3}),
 ]
 
 
@@ -299,3 +308,22 @@ def test_replaced(np, base, given, want):
     (x, info), (y, wanted) = (p(a, format="RGB"), dlbuf.prepare(
         a, want.pop("preset", None), format="RGB", **want))
     assert info == wanted and (x.numpy() == y.numpy()).all()
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_copies(np, how):
+    """A copy has the options, of a file the sizes, and no plan and no list of the first."""
+    a, mean = rgb(np), [.1, .2, .3]
+    config = EDGE | {"image_mean": mean}
+    for p in (dlbuf.Preparer("yolo", mean=mean, dtype=np.float16, colour=dlbuf.Colour(range=2)),
+              dlbuf.Preparer.from_config(config, turn=1, pad=np.float32(3)), dlbuf.Preparer.from_config(CLIP, size=9)):
+        for _ in range(2):
+            q = how(p)
+            assert repr(q) == repr(p) and not q._plans and q._options is not p._options
+            assert q._config is None or q._config["size"] is not p._config["size"]
+            mean[0] = 9                             # the caller's, no more the Preparer's
+            config["size"]["shortest_edge"] = 7
+            (x, info), (y, same) = q(a, format="RGB"), p(a, format="RGB")
+            assert info == same and (x.numpy() == y.numpy()).all()
+            mean[0], config["size"]["shortest_edge"] = .1, 60
+            assert not {id(v[0]) for v in p._plans.values()} & {id(v[0]) for v in q._plans.values()}
