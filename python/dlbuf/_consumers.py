@@ -93,8 +93,9 @@ def _from_array_interface(obj: Any, interface: dict[str, Any],
                                f"'{typestr}' with fields")
     dtype, size = _interface_dtype(obj, typestr)
     if not isinstance(interface.get("data"), tuple):
-        raise UnsupportedError(_EOPNOTSUPP,
-                               "an array interface without an address")
+        raise UnsupportedError(
+            _EOPNOTSUPP, f"{type(obj).__name__} has an array interface without an "
+            "address: give numpy.asarray() of it")
     address, read_only = interface["data"]
     strides = interface.get("strides")
     if strides is not None:

@@ -11,7 +11,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ._errors import InvalidError, UnsupportedError
+from ._prepare import PRESETS
 
+# Options; those that depend on the size of the picture; and the options that are nearest to
+# these, for options that replace a part of them.
+_Read = tuple[dict[str, Any], "Sizes", dict[str, Any]]
 Sizes = Callable[[int, int], dict[str, Any]]
 _Scale = Callable[[float, float], tuple[int, int]]
 _EINVAL, _EOPNOTSUPP = 22, 95
@@ -26,8 +30,12 @@ def _is(value: Any, *types: type) -> bool:
     return isinstance(value, types)
 
 
-def read_config(config: Any) -> tuple[dict[str, Any], Sizes]:
-    """The options, and those that depend on the size of the picture."""
+def _positive(value: Any) -> bool:
+    return _is(value, int) and not _is(value, bool) and value > 0
+
+
+def load_config(config: Any) -> dict[str, Any]:
+    """What is in the file; of a processor with several parts, that of the picture."""
     found: Any = config
     if not _is(config, Mapping):
         path = os.fsdecode(config)
@@ -42,12 +50,20 @@ def read_config(config: Any) -> tuple[dict[str, Any], Sizes]:
     # Of a processor with several parts, and of timm's model.
     for part in ("image_processor", "pretrained_cfg"):
         found = found.get(part) or found
-    said: dict[str, Any] = {k: v for k, v in found.items() if v is not None}
+        if not _is(found, Mapping):
+            raise _cannot(part, found, "it is a dict")
+    return {k: v for k, v in found.items() if v is not None}
+
+
+def read_config(said: dict[str, Any], given: Mapping[str, Any]) -> _Read:
+    """Keys that the options in given replace may be what nobody knows."""
     # A version of another name is the same one's: ViTFeatureExtractor, ViTImageProcessorFast.
-    kind = re.sub(r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?$", "",
-                  said.get("image_processor_type") or said.get("feature_extractor_type", ""))
-    if kind:
-        return _Transformers(kind, said).read()
+    key = next((k for k in ("image_processor_type", "feature_extractor_type") if k in said), "")
+    if key:
+        if not _is(said[key], str):
+            raise _cannot(key, said[key], "it is the name of a class")
+        kind = re.sub(r"(ImageProcessor|FeatureExtractor)(Fast|Pil)?$", "", said[key])
+        return _Transformers(kind, said | ({"resample": 0} if "filter" in given else {})).read()
     if "input_size" in said:
         return _timm(said)
     raise InvalidError(_EINVAL, "the configuration has neither image_processor_type "
@@ -104,10 +120,30 @@ def _pixels(least: int, most: int, factor: int) -> _Scale:
 
 # ------------------------------------------------------------------ Hugging Face
 
-# Image processors that do nothing but these steps; True: an int as the size is a square.
-_PLAIN = {"ViT": True, "DeiT": True, "Blip": True, "Pvt": True, "CLIP": False,
-          "ChineseCLIP": False, "Bit": False, "MobileNetV1": False, "Siglip": False}
-_SPECIAL = {"ConvNext": False, "EfficientNet": True, "Qwen2VL": False}
+def _of_class(resample: int, numbers: str, size: Any, crop: int = 0, cut: bool = True,
+              **more: Any) -> dict[str, Any]:
+    """What the class has where a file is silent."""
+    values = PRESETS[numbers]
+    return {"default_to_square": _is(size, int), "resample": resample, "size": size,
+            "image_mean": values["mean"], "image_std": values["std"]} | (
+                {"crop_size": crop, "do_center_crop": cut} if crop else {}) | more
+
+
+# Image processors that do nothing but the usual steps, or are known here; interop/test_models.py
+# compares with the classes themselves. An int as the size is a square.
+_SHORT = {"shortest_edge": 224}
+_KNOWN = {
+    "ViT": _of_class(2, "siglip", 224), "DeiT": _of_class(3, "siglip", 256, 224),
+    "Blip": _of_class(3, "clip", 384), "Pvt": _of_class(3, "imagenet", 224),
+    "CLIP": _of_class(3, "clip", _SHORT, 224), "ChineseCLIP": _of_class(3, "clip", _SHORT, 224),
+    "Bit": _of_class(3, "clip", _SHORT, 224),
+    "MobileNetV1": _of_class(2, "siglip", {"shortest_edge": 256}, 224),
+    "Siglip": _of_class(3, "siglip", {"height": 224, "width": 224}),
+    "ConvNext": _of_class(3, "siglip", {"shortest_edge": 384}, crop_pct=224 / 256),
+    "EfficientNet": _of_class(3, "siglip", 346, 289, False, rescale_offset=False,
+                              include_top=True),
+    "Qwen2VL": _of_class(3, "clip", {"shortest_edge": 56 * 56, "longest_edge": 28 * 28 * 1280},
+                         patch_size=14, temporal_patch_size=2, merge_size=2)}
 # Keys that change no pixels of a colour picture.
 _OF_NO_PIXEL = {
     "image_processor_type", "feature_extractor_type", "processor_class", "do_convert_rgb",
@@ -122,12 +158,13 @@ class _Transformers:
 
     def __init__(self, kind: str, said: dict[str, Any]) -> None:
         self.kind = kind
-        self.left = dict(said)
-        if kind not in _PLAIN | _SPECIAL:
+        if kind not in _KNOWN:
             raise _cannot("image_processor_type", said.get("image_processor_type") or
                           said.get("feature_extractor_type"),
-                          "known are " + ", ".join(sorted(_PLAIN | _SPECIAL)))
-        self.square = self.take("default_to_square", (_PLAIN | _SPECIAL)[kind])
+                          "known are " + ", ".join(sorted(_KNOWN)))
+        self.left = _KNOWN[kind] | said
+        self.square = self.take("default_to_square")
+        self.rule: dict[str, Any] = {}
 
     def take(self, key: str, default: Any = None) -> Any:
         return self.left.pop(key, default)
@@ -139,7 +176,7 @@ class _Transformers:
 
     def sides(self, key: str, value: Any, square: bool) -> dict[str, int]:
         """A size in one of its forms as a dict."""
-        if _is(value, int):
+        if _positive(value):
             value = ({"height": value, "width": value} if square else
                      {"shortest_edge": value})
         elif _is(value, list, tuple) and len(value) == 2:
@@ -147,7 +184,7 @@ class _Transformers:
         sides: dict[str, Any] = {}
         if _is(value, dict):
             sides = {k: v for k, v in value.items() if v is not None}
-        if not sides or not all(_is(v, int) and v > 0 for v in sides.values()):
+        if not sides or not all(map(_positive, sides.values())):
             raise _cannot(key, value, "a size is a number, (height, width), or a dict of "
                           "positive numbers")
         return sides
@@ -162,35 +199,48 @@ class _Transformers:
     def scale(self) -> _Scale:
         """The size of the scaled picture."""
         if not self.take("do_resize", True):
-            for key in ("size", "resample"):
+            for key in ("size", "resample", "crop_pct", "min_pixels", "max_pixels",
+                        "patch_size", "temporal_patch_size", "merge_size"):
                 self.take(key)
             return lambda w, h: (int(w), int(h))
         if self.kind == "Qwen2VL":
             least, most = self.take("min_pixels"), self.take("max_pixels")
-            sides = self.sides("size", self.take("size", {"none": 1}), False)
+            sides = self.sides("size", self.take("size"), False)
             least, most = least or sides.get("shortest_edge"), most or sides.get("longest_edge")
             if not least or not most:
                 raise InvalidError(_EINVAL, "the configuration has no min_pixels or no max_pixels")
             self.take("temporal_patch_size")
-            return _pixels(least, most, self.need("patch_size", "do_resize") *
-                           self.need("merge_size", "do_resize"))
-        value = self.need("size", "do_resize")
+            for key, value in (("min_pixels", least), ("max_pixels", most),
+                               *((k, self.left[k]) for k in ("patch_size", "merge_size"))):
+                if not _positive(value):
+                    raise _cannot(key, value, "it needs a positive number")
+            factor = self.take("patch_size") * self.take("merge_size")
+            self.rule = {"min_pixels": least, "max_pixels": most, "multiple": factor}
+            return _pixels(least, most, factor)
+        value = self.take("size")
         sides = self.sides("size", value, self.square)
         names = set(sides)
         if names == {"height", "width"}:
+            self.rule = {"scaled": (sides["width"], sides["height"])}
             return lambda w, h: (sides["width"], sides["height"])
         if names == {"shortest_edge"}:
             edge = sides["shortest_edge"]
             if self.kind == "ConvNext":
-                pct = self.take("crop_pct", 224 / 256)
+                pct = self.take("crop_pct")
+                if not _is(pct, int, float) or not 0 < pct <= 1:
+                    raise _cannot("crop_pct", pct, "it needs a number above 0, and 1 at most")
                 if edge >= 384:
+                    self.rule = {"scaled": (edge, edge)}
                     return lambda w, h: (edge, edge)
                 self.left |= {"do_center_crop": True, "crop_size": edge}
-                return _shortest(int(edge / pct))
+                edge = int(edge / pct)
+            self.rule = {"shortest": edge}
             return _shortest(edge)
         if names == {"shortest_edge", "longest_edge"}:
+            self.rule = {"shortest": sides["shortest_edge"], "longest": sides["longest_edge"]}
             return _both(sides["shortest_edge"], sides["longest_edge"])
         if names == {"max_height", "max_width"}:
+            self.rule = {"fit": "letterbox", "size": (sides["max_width"], sides["max_height"])}
             return _within(sides["max_width"], sides["max_height"])
         raise _cannot("size", value, "sizes are height and width, shortest_edge, "
                       "shortest_edge and longest_edge, or max_height and max_width")
@@ -198,7 +248,7 @@ class _Transformers:
     def filter(self) -> str:
         if not self.left.get("do_resize", True):
             return "nearest"
-        value = self.need("resample", "do_resize")
+        value = self.take("resample")
         if value not in _RESAMPLE:
             raise _cannot("resample", value, "Pillow's filters are 0 (nearest), 1 (lanczos), "
                           "2 (bilinear) and 3 (bicubic)")
@@ -214,17 +264,14 @@ class _Transformers:
         if not self.take("do_normalize", True):
             means = (0.0,) * 3
             used = (1.0,) * 3
-        elif mean is None or std is None:
-            raise InvalidError(_EINVAL, "the configuration has do_normalize, and no image_mean or "
-                               "no image_std")
         if self.kind == "EfficientNet":
-            if self.take("rescale_offset", False) and rescale:
+            if self.take("rescale_offset") and rescale:
                 means = tuple(m + 1 for m in means)
-            if self.take("include_top", True):
+            if self.take("include_top"):
                 used = tuple(u * s for u, s in zip(used, stds))
         options |= {"mean": means, "std": used}
 
-    def read(self) -> tuple[dict[str, Any], Sizes]:
+    def read(self) -> _Read:
         options: dict[str, Any] = {"filter": self.filter()}
         scale = self.scale()
         self.values(options)
@@ -253,7 +300,13 @@ class _Transformers:
             # A step that is not done changes nothing.
             if key not in _OF_NO_PIXEL and not (key.startswith("do_") and not value):
                 raise _cannot(key, value, "the key is not known, and may change pixels")
-        return options, lambda w, h: self._fit(scale(w, h), size, bool(padded))
+        rule = self.rule | ({"size": size} if size else {})
+        if size and set(self.rule) == {"shortest"}:
+            rule = {"fit": "crop", "size": size,
+                    "crop_pct": min(1, min(size) / self.rule["shortest"])}
+        elif not size and "scaled" in rule:
+            rule = {"size": rule["scaled"], "fit": "stretch"}
+        return options, lambda w, h: self._fit(scale(w, h), size, bool(padded)), rule
 
     def _fit(self, scaled: tuple[int, int], size: tuple[int, int] | None,
              padded: bool) -> dict[str, Any]:
@@ -269,7 +322,7 @@ class _Transformers:
 
 def _three(key: str, value: Any) -> tuple[float, ...]:
     values: tuple[Any, ...] = (tuple(value) if _is(value, list, tuple) else
-                               (1.0 if value is None else value,) * 3)
+                               (value,) * 3)
     if len(values) != 3 or not all(_is(v, int, float) for v in values):
         raise _cannot(key, value, "it needs 3 numbers, or one")
     return tuple(map(float, values))
@@ -288,7 +341,7 @@ _INTERPOLATION = {"nearest": "nearest", "bilinear": "triangle", "bicubic": "cubi
                   "lanczos": "lanczos3"}
 
 
-def _timm(said: dict[str, Any]) -> tuple[dict[str, Any], Sizes]:
+def _timm(said: dict[str, Any]) -> _Read:
     """resolve_data_config() and transforms_imagenet_eval() of timm."""
     for key, value in said.items():
         if key not in _TIMM | _TIMM_OF_NO_PIXEL:
@@ -323,6 +376,9 @@ def _timm(said: dict[str, Any]) -> tuple[dict[str, Any], Sizes]:
             scaled = round(w / ratio), round(h / ratio)
         return {"scaled": scaled, "size": (width, height)}
 
+    rule: dict[str, Any] = {"size": (width, height)} | (
+        {"scaled": edges} if mode == "squash" else {"fit": "letterbox"} if mode == "border" else
+        {"fit": "crop", "crop_pct": min(1, pct)})
     return {"filter": _INTERPOLATION[name], "mean": mean, "cut": "round",
             "std": _three("std", said.get("std") or (0.229, 0.224, 0.225)),
-            "pad": tuple(round(255 * m) for m in mean) if mode == "border" else 0}, sizes
+            "pad": tuple(round(255 * m) for m in mean) if mode == "border" else 0}, sizes, rule

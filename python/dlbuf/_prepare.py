@@ -7,6 +7,7 @@ import importlib
 import math
 import os
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from numbers import Real
 from typing import (Any, Literal, NamedTuple, Self, SupportsFloat,
                     TypedDict, TypeVar, Unpack, overload)
@@ -142,8 +143,8 @@ def _several(name: str, value: Any, n: int, each: bool) -> tuple[float, ...]:
     except TypeError:
         numbers = ()
     if len(numbers) != n:
-        one = "a number, or " if each else ""
-        raise refuse(f"{name}={value!r} is not {one}{n} numbers")
+        what = "one number" if n == 1 else f"a number, or {n}" if each else f"{n} numbers"
+        raise refuse(f"{name}={value!r} is not {what}{', for grey' if n == 1 else ''}")
     return numbers
 
 
@@ -250,6 +251,35 @@ def _dtype(x: Any) -> DType:
     return found
 
 
+_RULES = ({"scaled"}, {"shortest", "longest"}, {"min_pixels", "max_pixels", "multiple"})
+_OF_SIZE = {"size", "fit", "crop_pct", "enlarge"}.union(*_RULES)
+
+
+def _over(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The options given, over those of a preset or a file, of which go those that mean
+    nothing beside them."""
+    base = dict(base)
+    names = set(given)
+    if any(rule & names - {"multiple"} for rule in _RULES):
+        gone = {"fit", "crop_pct", "enlarge"}.union(*(r for r in _RULES if not r & names))
+    elif "fit" in names:
+        gone = set[str]().union(*_RULES)
+        gone |= {n for n, fit in (("crop_pct", "crop"), ("enlarge", "letterbox"))
+                 if given["fit"] != fit}
+    elif "size" in names and "scaled" in base:
+        # As much is cut off.
+        base["scaled"] = [n * s // c for n, s, c in zip(
+            base["scaled"], _pair("size", given["size"]), base["size"])]
+        gone = set()
+    elif "size" in names:
+        if {"shortest", "longest"} & set(base):
+            base["fit"] = "crop"
+        gone = set().union(*_RULES)
+    else:
+        gone = set()
+    return {n: v for n, v in base.items() if n not in gone} | given
+
+
 def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
     """The options given, over those of a preset; checks the names."""
     unknown = [n for n in options if n not in PrepareOptions.__annotations__]
@@ -260,7 +290,7 @@ def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
         return options
     if preset not in PRESETS:
         raise refuse(f"there is no preset {preset!r}: there are {', '.join(PRESETS)}")
-    return PRESETS[preset] | options
+    return _over(PRESETS[preset], options)
 
 
 # ------------------------------------------------------------------ frames
@@ -269,7 +299,7 @@ def _merged(preset: str | None, options: dict[str, Any]) -> dict[str, Any]:
 _Kind = tuple[Any, ...]
 
 
-def _kind_of(tensors: tuple[Tensor, ...], format: str | int | None) -> _Kind:
+def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
     """The kind of frame that these planes are."""
     record, colour = tensors[0].frame, Colour()
     if format is None:
@@ -282,7 +312,14 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | int | None) -> _Kind:
                          'view="planes" to the Camera or from_frame()')
         size, planes, crop, *_, points = frame_args(record)
         return size, ((-1, 0, 0, 0),) * len(planes), crop, 0, (0,) * 6, points
-    info, code, space = find_format(format)
+    try:
+        if not isinstance(format, str):
+            raise refuse('it is not a name, such as "RGB" or "NV12"')
+        info, code, space = find_format(format)
+    except InvalidError as e:
+        # space= is find_format()'s.
+        raise refuse(f"format={format!r}: "
+                     f"{str(e.strerror).removesuffix(', or a space')}") from None
     shape = tensors[0].shape
     if len(shape) < 2 or not info.planes:
         raise refuse(f"format={format!r}: the first plane is of the shape {shape}, not "
@@ -356,7 +393,7 @@ class PrepareInfo(NamedTuple):
         boxes: a point (x, y), a box (x0, y0, x1, y1), a sequence of them, or an
         array (NumPy's, or what numpy.asarray() takes) of the shape [..., 2] or
         [..., 4]; in pixels of the tensor, 0 being the left or upper edge. Returns
-        tuples, or a new array of float64. A box has x0 <= x1 and y0 <= y1 also after
+        tuples, [] of no boxes, or a new array of float64. A box has x0 <= x1 and y0 <= y1 also after
         a turn or a flip. The results are not limited to the picture: a box on the
         bars of a letterbox is outside of it.
 
@@ -365,9 +402,14 @@ class PrepareInfo(NamedTuple):
         >>> info.map_to_frame((0, 140, 640, 500))
         (0.0, 0.0, 1920.0, 1080.0)
         """
+        if min(self.scaled_width, self.scaled_height) < 1 or self.turn not in range(4):
+            raise refuse(f"scaled_width={self.scaled_width}, scaled_height="
+                         f"{self.scaled_height}, turn={self.turn}: no prepared picture has these")
         if hasattr(boxes, "__array__") or hasattr(boxes, "__dlpack__"):
             np: Any = importlib.import_module("numpy")
             array = np.asarray(boxes, "float64")
+            if array.shape == (0,):
+                return array.copy()
             if not array.ndim or array.shape[-1] not in (2, 4):
                 raise refuse(f"boxes of the shape {array.shape}: the last dimension is 2 "
                              "for points, 4 for boxes")
@@ -378,10 +420,16 @@ class PrepareInfo(NamedTuple):
             v = y0 + (y1 - y0) * x + (y2 - y0) * y
             return np.stack([u.min(-1), v.min(-1), u.max(-1), v.max(-1)]
                             if array.shape[-1] == 4 else [u[..., 0], v[..., 0]], -1)
-        values: list[Any] = list(boxes)
-        if not all(isinstance(v, Real) for v in values):
+        try:
+            values: list[Any] = list(boxes)
+        except TypeError:
+            values = [None]
+        if not values:
+            return []
+        texts = isinstance(boxes, (str, bytes))
+        if not texts and values != [None] and not any(isinstance(v, Real) for v in values):
             return [self.map_to_frame(v) for v in values]
-        if len(values) not in (2, 4):
+        if texts or len(values) not in (2, 4) or not all(isinstance(v, Real) for v in values):
             raise refuse(f"{boxes!r} is not a point (x, y) or a box (x0, y0, x1, y1)")
         places = [self._place(*values[i:i + 2]) for i in range(0, len(values), 2)]
         if len(places) == 1:
@@ -407,12 +455,14 @@ class Preparer:
 
     preset: the name of what a kind of model expects: "yolo" (Ultralytics), "imagenet"
     (torchvision), "clip", "siglip" (Hugging Face). The options are those of
-    PrepareOptions, and replace the preset's. from_config() makes a Preparer of a
-    model's own description.
+    PrepareOptions, and replace the preset's, with what means nothing beside them: fit
+    replaces crop_pct, and shortest replaces fit; size stays that of the tensor.
+    from_config() makes a Preparer of a model's own description.
 
     The call takes a frame and returns (tensor, info): see __call__(). It makes a plan
     at the first frame of a kind (size, format, crop, modifier, colour) and keeps those
     of up to 16 kinds. Several threads may call it; each has a plan of its own then.
+    Copies and pickles are of the options, and make plans of their own.
 
     Raises InvalidError, a ValueError, for options that cannot be, with their names,
     and TypeError for names that do not exist.
@@ -429,8 +479,11 @@ class Preparer:
         self._setup(_merged(preset, dict(options)), None)
 
     def _setup(self, options: dict[str, Any],
-               sizes: Callable[[int, int], dict[str, Any]] | None) -> None:
-        self._options = options
+               sizes: Callable[[int, int], dict[str, Any]] | None,
+               config: Any = None) -> None:
+        # The caller's lists may change.
+        self._options = options = {n: _hashable(v) for n, v in options.items()}
+        self._config = deepcopy(config) if sizes else None
         # Options that depend on the size of the picture, which it is called with.
         self._sizes = sizes
         self._parsed = None if sizes else _parse(options)
@@ -443,7 +496,11 @@ class Preparer:
 
         config: a preprocessor_config.json of Hugging Face, a config.json of timm, a
         folder that has one, or what is in it as a dict; timm's pretrained_cfg, too.
-        options replace what the description says.
+        options replace what the description says, as a preset's. size alone is another
+        size of the tensor, with the file's fit: stretched; cut, of the shorter side the
+        same part; between bars. A picture that the file scales to a shortest edge, and
+        does not cut, is cut then (fit="crop"). min_pixels and its like replace the
+        file's one by one.
 
         The result is what transformers' image processor (with Pillow) or timm's
         evaluation transform makes of the picture, but for their rounding to 8 bits
@@ -460,11 +517,26 @@ class Preparer:
         Traceback (most recent call last):
         dlbuf.UnsupportedError: [Errno 95] do_thumbnail=True: ...
         """
-        from ._models import read_config
-        base, sizes = read_config(config)
+        from ._models import load_config, read_config
+        given = _merged(None, dict(options))
+        found = load_config(config)
+        base, sizes, rule = read_config(found, given)
+        # Of a file that does not scale, size is the middle.
+        if set(given) & (_OF_SIZE if set(rule) - {"size"} else _OF_SIZE - {"size"}):
+            base, sizes = base | rule, None
         self = cls.__new__(cls)
-        self._setup(base | _merged(None, dict(options)), sizes)
+        self._setup(_over(base, given), sizes, found)
         return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without plans: a copy, also in another process, makes its own."""
+        return {n: v for n, v in vars(self).items() if n not in ("_sizes", "_parsed", "_plans")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from ._models import read_config
+        vars(self).update(state)
+        options, config = self._options, self._config
+        self._setup(options, read_config(config, options)[1] if config else None, config)
 
     def __repr__(self) -> str:
         said = ", ".join(f"{k}={v!r}" for k, v in self._options.items())
@@ -486,15 +558,15 @@ class Preparer:
 
     @overload
     def __call__(self, frame: Any, /, *, out: None = ..., index: int = ...,
-                 format: str | int | None = ..., deadline: SupportsFloat | None = ...
+                 format: str | None = ..., deadline: SupportsFloat | None = ...
                  ) -> tuple[Tensor, PrepareInfo]: ...
     @overload
     def __call__(self, frame: Any, /, *, out: _T, index: int = ...,
-                 format: str | int | None = ..., deadline: SupportsFloat | None = ...
+                 format: str | None = ..., deadline: SupportsFloat | None = ...
                  ) -> tuple[_T, PrepareInfo]: ...
 
     def __call__(self, frame: Any, /, *, out: Any = None, index: int = 0,
-                 format: str | int | None = None,
+                 format: str | None = None,
                  deadline: SupportsFloat | None = None) -> tuple[Any, PrepareInfo]:
         """Prepares a frame; returns (tensor, info).
 
@@ -554,19 +626,19 @@ def _hashable(value: Any) -> Any:
 
 @overload
 def prepare(frame: Any, preset: str | None = ..., /, *, out: None = ...,
-            index: int = ..., format: str | int | None = ...,
+            index: int = ..., format: str | None = ...,
             deadline: SupportsFloat | None = ..., **options: Unpack[PrepareOptions]
             ) -> tuple[Tensor, PrepareInfo]: ...
 
 
 @overload
 def prepare(frame: Any, preset: str | None = ..., /, *, out: _T, index: int = ...,
-            format: str | int | None = ..., deadline: SupportsFloat | None = ...,
+            format: str | None = ..., deadline: SupportsFloat | None = ...,
             **options: Unpack[PrepareOptions]) -> tuple[_T, PrepareInfo]: ...
 
 
 def prepare(frame: Any, preset: str | None = None, /, *, out: Any = None,
-            index: int = 0, format: str | int | None = None,
+            index: int = 0, format: str | None = None,
             deadline: SupportsFloat | None = None, **options: Unpack[PrepareOptions]
             ) -> tuple[Any, PrepareInfo]:
     """Makes a model's input of a frame; returns (tensor, info).

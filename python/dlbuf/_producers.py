@@ -164,8 +164,9 @@ def _by_name(format: str, space: CodeSpace | None, modifier: int
     if len({id(f) for f in found.values()}) > 1:
         where = ", ".join(f"{name_in(f, -1, p)} ({'packed' if f.reason else f.channels}) "
                           f"in {p.name}" for p, f in found.items())
-        raise InvalidError(_EINVAL, f"{format} is ambiguous, it is {where}: give its "
-                           "name, or a space")
+        names = map(_only_name, {id(f): f for f in found.values()}.values())
+        raise InvalidError(_EINVAL, f"{format} is ambiguous, it is {where}: write "
+                           f"{' or '.join(filter(None, names))}, or a space")
     for info in found.values():
         spaces = _CODED if space in (None, *_FRAMEWORKS) else (space,)
         of = [(label, code, p) for p in spaces for label, code in _names(info, p)]
@@ -173,6 +174,16 @@ def _by_name(format: str, space: CodeSpace | None, modifier: int
             if label and label.upper() == name:
                 return info, code, p
         return next(iter(codes.values()), (info, *of[0][1:]) if of else None)
+    return None
+
+
+def _only_name(info: FormatInfo) -> str | None:
+    """A name that is no other format's, nor the letters of a code."""
+    names = _all_names()
+    for name, space in sorted(names, key=lambda n: n[1] in _CODED):
+        if len(name) != 4 and names[name, space] is info and all(
+                names.get((name, s), info) is info for s in CodeSpace):
+            return name
     return None
 
 

@@ -74,9 +74,10 @@ TRANSFORMERS = {
         "image_processor_type": "MobileNetV1ImageProcessor", "crop_size": HW,
         "do_center_crop": True, "resample": 2, "size": {"shortest_edge": 256}, **STEPS, **HALF},
     "Qwen/Qwen2-VL-2B-Instruct": {
-        "image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 3136,
+        "min_pixels": 3136,
         "max_pixels": 100352, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2,
-        "resample": 3, **STEPS, **OPENAI},
+        "image_processor_type": "Qwen2VLImageProcessor", "processor_class": "Qwen2VLProcessor",
+        **OPENAI},
     "two edges, as DETR's": {
         "image_processor_type": "ViTImageProcessor", "resample": 2,
         "size": {"shortest_edge": 300, "longest_edge": 411}, **STEPS, **IMAGENET},
@@ -88,7 +89,9 @@ TRANSFORMERS = {
         "image_processor_type": "CLIPImageProcessor", "do_resize": False, "do_rescale": False,
         "do_normalize": True, "do_center_crop": True, "crop_size": {"height": 151, "width": 160},
         "image_mean": [100, 110, 120], "image_std": [50, 60, 70]},
-}
+} | {f"{name}, which says nothing": {"image_processor_type": name + "ImageProcessor"}
+     for name in ("ViT", "DeiT", "Blip", "Pvt", "CLIP", "ChineseCLIP", "Bit", "MobileNetV1",
+                  "Siglip", "ConvNext", "EfficientNet", "Qwen2VL")}
 
 # pretrained_cfg as timm has it.
 AUGREG = {"mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)}
@@ -143,9 +146,8 @@ def test_transformers(name, tmp_path):
             h, w = info.height // 14, info.width // 14
             want = want.reshape(h // 2, w // 2, 2, 2, 3, 2, 14, 14)[:, :, :, :, :, 0]
             want = want.transpose(4, 0, 2, 5, 1, 3, 6).reshape(1, 3, h * 14, w * 14)
-        std = np.array(config["image_std"]) ** (2 if config.get("include_top") else 1)
-        close(x.numpy()[0], want[0], UNITS[ours._options["filter"]],
-              1 / 255 if config.get("do_rescale", True) else 1, std)
+        close(x.numpy()[0], want[0], UNITS[ours._options["filter"]], ours._options["scale"],
+              ours._options["std"])
 
 
 def timm_by_hand(cfg, image):

@@ -2,7 +2,9 @@
 """prepare() and Preparer, with planes in plain memory. docs/prepare.md's numbers are
 tested in C; interop/test_models.py compares with other libraries."""
 
+import copy
 import json
+import pickle
 import threading
 
 import pytest
@@ -37,6 +39,7 @@ BAD = [
     ("colour=3", {"colour": 3}), ("colour=(999", {"colour": (999, 0, 0, 0, 0, 0)}),
     ("layout='x'", {"layout": "x"}), ("channels=None", {"channels": None}),
     ("anchor='left'", {"anchor": "left"}), ("cut='up'", {"cut": "up"}),
+    ("pad=(1, 2, 3) is not one number, for grey", {"channels": "grey", "pad": (1, 2, 3)}),
     ("index='a'", {"index": "a"}), ("image 1 of", {"index": 1}),
 ]
 
@@ -59,6 +62,8 @@ def test_refused_planes(np):
         dlbuf.prepare(a, sizes=8)
     for words, frame, how in [
             ("need format=", a, {}), ("no format 'RGBX9'", a, {"format": "RGBX9"}),
+            ("in V4L2: write YUV444P$", a, {"format": "YUV444"}),
+            ("format=5: it is not a name", a, {"format": 5}),
             ("plane 0 of", a[..., 0], {"format": "RGB"}),
             ("rows and columns", a[0, 0], {"format": "RGB"}),
             ("2 tensors", [a, a], {"format": "RGB"}), ("without planes", [], {"format": "RGB"}),
@@ -66,6 +71,10 @@ def test_refused_planes(np):
             ("no number, text or sequence", a, {"format": "RGB", "mean": ([1], 2, 3)})]:
         with pytest.raises(ValueError, match=words):
             dlbuf.prepare(frame, how.pop("preset", None), size=8, **how)
+    picture = type("Picture", (), {"__array_interface__": {
+        "data": a.tobytes(), "shape": a.shape, "typestr": "|u1", "version": 3}})()
+    with pytest.raises(dlbuf.UnsupportedError, match=r"Picture has .*: give numpy.asarray\(\)"):
+        dlbuf.prepare(picture, size=8, format="RGB")        # as Pillow's pictures
     with pytest.raises(dlbuf.UnsupportedError, match="dtype"):
         dlbuf.prepare(a.astype("float32"), size=8, format="RGB")
     with pytest.raises(dlbuf.UnsupportedError, match="matrix"):
@@ -142,9 +151,15 @@ def test_map(np):
             first = x.numpy()[0, :, info.top, info.left] * 255
             assert first == pytest.approx(a[int(v), int(u)])
             assert info.map_to_frame(np.array(box[:2])).shape == (2,)
-    for bad in ((1, 2, 3), np.zeros((2, 3)), np.array(3.0), [(1,)]):
-        with pytest.raises(ValueError):
+    for bad in ((1, 2, 3), np.zeros((2, 3)), np.array(3.0), [(1,)], "ab", ("1", "2"), b"ab", 3,
+                None, [None, None], [(1, 2), 3], (1, "2"), {"x": 1}):
+        with pytest.raises(ValueError, match="point.*box"):
             info.map_to_frame(bad)
+    assert info.map_to_frame([]) == [] and info.map_to_frame(np.array([])).shape == (0,)
+    assert info.map_to_frame(np.zeros((0, 4))).shape == (0, 4)
+    for wrong in ({"scaled_width": 0}, {"scaled_height": -1}, {"turn": 4}):
+        with pytest.raises(ValueError, match="no prepared picture"):
+            info._replace(**wrong).map_to_frame((1, 2))
 
 
 def test_threads(np):
@@ -186,22 +201,29 @@ QWEN = {"image_processor_type": "Qwen2VLImageProcessor", "size": None, "patch_si
 TIMM = {"input_size": (3, 9, 9)}
 CONFIGS = [
     ("image_processor_type='XImageProcessor'", VIT | {"image_processor_type": "XImageProcessor"}),
+    ("image_processor_type=5", {"image_processor_type": 5}), ("size=True", VIT | {"size": True}),
+    ("size={'height': True", VIT | {"size": {"height": True, "width": 1}}),
+    ("crop_size=True", VIT | CUT | {"crop_size": True}),
+    ("patch_size='a'", VIT | QWEN | {"patch_size": "a"}),
+    ("max_pixels=True", VIT | QWEN | {"max_pixels": True}),
+    ("crop_pct=0", {"image_processor_type": "ConvNextImageProcessor", "crop_pct": 0,
+                    "size": 224}),
     ("neither image_processor_type", {"size": 224}),
     ("do_thumbnail=True", VIT | {"do_thumbnail": True}),
-    ("resample=5", VIT | {"resample": 5}), ("no resample", VIT | {"resample": None}),
+    ("resample=5", VIT | {"resample": 5}),
     ("size={'longest_edge': 9}", VIT | {"size": {"longest_edge": 9}}),
-    ("size={'width': 'a'}", VIT | {"size": {"width": "a"}}), ("no size", VIT | {"size": None}),
+    ("size={'width': 'a'}", VIT | {"size": {"width": "a"}}),
     ("no do_center_crop", VIT | {"crop_size": 224}), ("no crop_size", VIT | CUT),
     ("crop_size={'shortest_edge': 9}", VIT | CUT | {"crop_size": {"shortest_edge": 9}}),
-    ("no image_mean", VIT | {"image_mean": None}),
     ("image_std=[1, 2]", VIT | {"image_std": [1, 2]}),
     ("data_format='first'", VIT | {"data_format": "first"}),
     ("auto_map=", VIT | {"auto_map": {"AutoImageProcessor": "x.Y"}}),
     ("pad_size=", VIT | {"do_pad": True, "pad_size": 300, "image_mean": [2, 2, 2]}),
-    ("no min_pixels", VIT | QWEN), ("input_size=[1, 9, 9]", {"input_size": [1, 9, 9]}),
+    ("no min_pixels", VIT | QWEN | {"size": {"longest_edge": 99}}), ("input_size=[1, 9, 9]", {"input_size": [1, 9, 9]}),
     ("crop_mode='x'", TIMM | {"crop_mode": "x"}), ("rotate=1", TIMM | {"rotate": 1}),
     ("interpolation='random'", TIMM | {"interpolation": "random"}),
     ("crop_pct=-1", TIMM | {"crop_pct": -1}), ("a dict, not list", []),
+    ("image_processor=3", {"image_processor": 3}),
 ]
 
 
@@ -222,6 +244,7 @@ def test_config(np):
                                    turn=1, crop=(0, 0, 12, 6))
     x, info = p(rgb(np), format="RGB")
     assert (x.shape, x.dtype, info.crop) == ((1, 224, 224, 3), "uint8", (0, 0, 12, 6))
+    assert dlbuf.Preparer.from_config(VIT | {"resample": 5}, filter="area")
     short = VIT | {"size": {"shortest_edge": 60}}
     x, info = dlbuf.Preparer.from_config(short, turn=1, crop=(0, 0, 12, 6))(rgb(np), format="RGB")
     assert (info.width, info.height) == (60, 120)
@@ -229,7 +252,78 @@ def test_config(np):
                           ("pad_size", short | {"do_pad": True, "pad_size": 50})):
         with pytest.raises(dlbuf.Error, match=words):
             dlbuf.Preparer.from_config(config)(rgb(np), format="RGB")
-    qwen = VIT | QWEN | {"min_pixels": 56 * 56, "max_pixels": 1 << 20}
+    qwen = {k: v for k, v in (VIT | QWEN).items() if k != "resample"}
     with pytest.raises(ValueError, match="200 times"):
         dlbuf.Preparer.from_config(qwen)(np.zeros((1, 999, 3), "uint8"), format="RGB")
     assert "size=640" in repr(dlbuf.Preparer("yolo"))
+
+
+CLIP = {"image_processor_type": "CLIPImageProcessor"}
+EDGE = VIT | {"size": {"shortest_edge": 60}}
+# (what is replaced, the options given, what is the same)
+REPLACED = [
+    ("imagenet", {"fit": "stretch", "size": 64},
+     {"size": 64, "filter": "triangle", **dlbuf._prepare._IMAGENET}),
+    ("imagenet", {"fit": "crop", "size": 64}, {"preset": "imagenet", "size": 64}),
+    ("yolo", {"shortest": 10}, {"size": 640, "shortest": 10, "pad": 114}),
+    ("yolo", {"fit": "crop", "crop_pct": .5}, {"size": 640, "fit": "crop", "crop_pct": .5}),
+    ("clip", {"scaled": (50, 60), "size": 32}, {"preset": "clip", "scaled": (50, 60), "size": 32}),
+    (CLIP, {"size": 100}, {"preset": "clip", "size": 100}),
+    (CLIP, {"crop_pct": .8}, {"preset": "clip", "crop_pct": .8}),
+    (CLIP, {"shortest": 300}, {"preset": "clip", "shortest": 300}),
+    (CLIP, {"size": (50, 40), "fit": "letterbox"},
+     {"preset": "clip", "size": (50, 40), "fit": "letterbox"}),
+    (CLIP | {"size": 256}, {"size": 100}, {"preset": "clip", "size": 100, "crop_pct": .875}),
+    (VIT, {"size": 100}, {"preset": "siglip", "size": 100, "filter": "triangle"}),
+    (VIT, {"fit": "letterbox"}, {"preset": "siglip", "fit": "letterbox", "filter": "triangle"}),
+    (EDGE, {"size": 33},
+     {"preset": "siglip", "size": 33, "fit": "crop", "filter": "triangle"}),
+    (VIT | {"size": {"max_height": 9, "max_width": 9}}, {"size": (33, 20)},
+     {"preset": "siglip", "size": (33, 20), "fit": "letterbox", "filter": "triangle"}),
+    (EDGE, {"longest": 70}, {"mean": .5, "std": .5, "filter": "triangle", "shortest": 60,
+                             "longest": 70}),
+    ({"image_processor_type": "DeiTImageProcessor"}, {"size": (112, 56)},
+     {"mean": .5, "std": .5, "scaled": (128, 64), "size": (112, 56), "filter": "cubic"}),
+    (VIT | QWEN, {"max_pixels": 9000},
+     {"mean": .5, "std": .5, "filter": "triangle", "min_pixels": 56 * 56, "max_pixels": 9000,
+      "multiple": 28}),
+    (VIT | QWEN, {"size": 33}, {"mean": .5, "std": .5, "filter": "triangle", "size": 33}),
+    (TIMM | {"input_size": (3, 224, 224), "interpolation": "bilinear"}, {"size": 64},
+     {"preset": "imagenet", "size": 64}),
+    (TIMM | {"crop_mode": "squash"}, {"size": 18},
+     {"scaled": (20, 20), "size": 18, "filter": "cubic", "cut": "round",
+      **dlbuf._prepare._IMAGENET}),
+    (VIT | CUT | {"do_resize": False, "crop_size": 6}, {"size": 8},
+     {"mean": .5, "std": .5, "scaled": (16, 12), "size": 8}),
+]
+
+
+@pytest.mark.parametrize("base, given, want", REPLACED)
+def test_replaced(np, base, given, want):
+    """An option takes what means nothing beside it out of the preset or the file."""
+    p = (dlbuf.Preparer(base, **given) if isinstance(base, str) else
+         dlbuf.Preparer.from_config(base, **given))
+    want = dict(want)
+    a = rgb(np)
+    (x, info), (y, wanted) = (p(a, format="RGB"), dlbuf.prepare(
+        a, want.pop("preset", None), format="RGB", **want))
+    assert info == wanted and (x.numpy() == y.numpy()).all()
+
+
+@pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
+def test_copies(np, how):
+    """A copy has the options, of a file the sizes, and no plan and no list of the first."""
+    a, mean = rgb(np), [.1, .2, .3]
+    config = EDGE | {"image_mean": mean}
+    for p in (dlbuf.Preparer("yolo", mean=mean, dtype=np.float16, colour=dlbuf.Colour(range=2)),
+              dlbuf.Preparer.from_config(config, turn=1, pad=np.float32(3)), dlbuf.Preparer.from_config(CLIP, size=9)):
+        for _ in range(2):
+            q = how(p)
+            assert repr(q) == repr(p) and not q._plans and q._options is not p._options
+            assert q._config is None or q._config["size"] is not p._config["size"]
+            mean[0] = 9                             # the caller's, no more the Preparer's
+            config["size"]["shortest_edge"] = 7
+            (x, info), (y, same) = q(a, format="RGB"), p(a, format="RGB")
+            assert info == same and (x.numpy() == y.numpy()).all()
+            mean[0], config["size"]["shortest_edge"] = .1, 60
+            assert not {id(v[0]) for v in p._plans.values()} & {id(v[0]) for v in q._plans.values()}
