@@ -262,6 +262,10 @@ def _over(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     nothing beside them."""
     base, names = dict(base), set(given)
     sides, gone = set[str]().union(*_RULES), set[str]()
+    if str(given.get("channels")).lower() == "bgr":
+        # Theirs are of R, G, B.
+        base |= {n: base[n][::-1] for n in ("mean", "std", "pad")
+                 if isinstance(base.get(n), tuple)}
     if names & sides - {"multiple"}:
         gone = {"fit", "crop_pct", "enlarge"}.union(*(r for r in _RULES if not r & names))
     elif "fit" in names:
@@ -466,7 +470,8 @@ class Preparer:
     preset: the name of what a kind of model expects: "yolo" (Ultralytics), "imagenet"
     (torchvision), "clip", "siglip" (Hugging Face). The options are those of
     PrepareOptions, and replace the preset's, with what means nothing beside them: fit
-    replaces crop_pct, and shortest replaces fit; size stays that of the tensor.
+    replaces crop_pct, and shortest replaces fit; size stays that of the tensor;
+    channels="bgr" turns its mean, std and pad round.
     from_config() makes a Preparer of a model's own description.
 
     The call takes a frame and returns (tensor, info): see __call__(). It makes a plan

@@ -303,13 +303,14 @@ REPLACED = [
 @pytest.mark.parametrize("base, given, want", REPLACED)
 def test_replaced(np, base, given, want):
     """An option takes what means nothing beside it out of the preset or the file."""
-    p = (dlbuf.Preparer(base, **given) if isinstance(base, str) else
-         dlbuf.Preparer.from_config(base, **given))
+    make = dlbuf.Preparer if isinstance(base, str) else dlbuf.Preparer.from_config
     want = dict(want)
     a = rgb(np)
-    (x, info), (y, wanted) = (p(a, format="RGB"), dlbuf.prepare(
+    (x, info), (y, wanted) = (make(base, **given)(a, format="RGB"), dlbuf.prepare(
         a, want.pop("preset", None), format="RGB", **want))
     assert info == wanted and (x.numpy() == y.numpy()).all()
+    z, _ = make(base, **given, channels="BGR")(a, format="RGB")
+    assert (z.numpy()[:, ::-1] == x.numpy()).all()      # each colour has its own mean
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
