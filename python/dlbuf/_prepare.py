@@ -6,7 +6,9 @@ from __future__ import annotations
 import importlib
 import math
 import os
-from collections.abc import Callable, Sequence
+import struct
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from numbers import Real
 from typing import (Any, Literal, NamedTuple, Self, SupportsFloat,
@@ -258,25 +260,25 @@ _OF_SIZE = {"size", "fit", "crop_pct", "enlarge"}.union(*_RULES)
 def _over(base: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
     """The options given, over those of a preset or a file, of which go those that mean
     nothing beside them."""
-    base = dict(base)
-    names = set(given)
-    if any(rule & names - {"multiple"} for rule in _RULES):
+    base, names = dict(base), set(given)
+    sides, gone = set[str]().union(*_RULES), set[str]()
+    if str(given.get("channels")).lower() == "bgr":
+        # Theirs are of R, G, B.
+        base |= {n: base[n][::-1] for n in ("mean", "std", "pad")
+                 if isinstance(base.get(n), tuple)}
+    if names & sides - {"multiple"}:
         gone = {"fit", "crop_pct", "enlarge"}.union(*(r for r in _RULES if not r & names))
     elif "fit" in names:
-        gone = set[str]().union(*_RULES)
-        gone |= {n for n, fit in (("crop_pct", "crop"), ("enlarge", "letterbox"))
-                 if given["fit"] != fit}
+        gone = sides | {n for n, fit in (("crop_pct", "crop"), ("enlarge", "letterbox"))
+                        if given["fit"] != fit}
     elif "size" in names and "scaled" in base:
         # As much is cut off.
         base["scaled"] = [n * s // c for n, s, c in zip(
             base["scaled"], _pair("size", given["size"]), base["size"])]
-        gone = set()
     elif "size" in names:
         if {"shortest", "longest"} & set(base):
             base["fit"] = "crop"
-        gone = set().union(*_RULES)
-    else:
-        gone = set()
+        gone = sides
     return {n: v for n, v in base.items() if n not in gone} | given
 
 
@@ -313,7 +315,7 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
         size, planes, crop, *_, points = frame_args(record)
         return size, ((-1, 0, 0, 0),) * len(planes), crop, 0, (0,) * 6, points
     try:
-        if not isinstance(format, str):
+        if not isinstance(format, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise refuse('it is not a name, such as "RGB" or "NV12"')
         info, code, space = find_format(format)
     except InvalidError as e:
@@ -344,6 +346,18 @@ def _on_cpu(what: str, t: Tensor) -> Tensor:
 def _tensors(what: str, values: Any) -> tuple[Tensor, ...]:
     return tuple(_on_cpu(what, v if isinstance(v, Tensor) else from_dlpack(v))
                  for v in values)
+
+
+def _arguments(frame: Any, format: str | None, out: Any, index: int
+               ) -> tuple[tuple[Tensor, ...], _Kind, Tensor | None, int]:
+    tensors = _tensors("a plane", frame if isinstance(frame, (list, tuple)) else (frame,))
+    if not tensors:
+        raise refuse("a frame without planes")
+    kind = _kind_of(tensors, format)
+    target = None if out is None else _tensors("out", [out])[0]
+    if (number := integers([index], 1)) is None or not -1 << 63 <= index < 1 << 63:
+        raise refuse(f"index={index!r} is not a whole number")
+    return tensors, kind, target, number[0]
 
 
 # ------------------------------------------------------------------ info
@@ -456,7 +470,8 @@ class Preparer:
     preset: the name of what a kind of model expects: "yolo" (Ultralytics), "imagenet"
     (torchvision), "clip", "siglip" (Hugging Face). The options are those of
     PrepareOptions, and replace the preset's, with what means nothing beside them: fit
-    replaces crop_pct, and shortest replaces fit; size stays that of the tensor.
+    replaces crop_pct, and shortest replaces fit; size stays that of the tensor;
+    channels="bgr" turns its mean, std and pad round.
     from_config() makes a Preparer of a model's own description.
 
     The call takes a frame and returns (tensor, info): see __call__(). It makes a plan
@@ -520,7 +535,8 @@ class Preparer:
         from ._models import load_config, read_config
         given = _merged(None, dict(options))
         found = load_config(config)
-        base, sizes, rule = read_config(found, given)
+        base, read, rule = read_config(found, given)
+        sizes: Callable[[int, int], dict[str, Any]] | None = read
         # Of a file that does not scale, size is the middle.
         if set(given) & (_OF_SIZE if set(rule) - {"size"} else _OF_SIZE - {"size"}):
             base, sizes = base | rule, None
@@ -542,18 +558,21 @@ class Preparer:
         said = ", ".join(f"{k}={v!r}" for k, v in self._options.items())
         return f"<dlbuf.Preparer {said}>"
 
-    def _make_plan(self, kind: _Kind) -> _Plan:
-        parsed = self._parsed or ()
+    def _make_plan(self, kind: _Kind, part: tuple[float, ...] | None = None) -> _Plan:
+        """part: the crop, in place of the options' own."""
+        options: dict[str, Any] = dict(self._options)
+        if part:
+            options["crop"] = part
+        parsed = self._parsed if self._parsed and not part else ()
         if self._sizes:
             (width, height, *_), crop = kind[0], kind[2]
             if crop[2]:
                 width, height = crop[2:]
-            part = self._options.get("crop", (0, 0, width, height))
-            width, height = part[2:]
-            if self._options.get("turn", 0) % 2:
+            width, height = options.get("crop", (0, 0, width, height))[2:]
+            if options.get("turn", 0) % 2:
                 width, height = height, width
-            parsed = _parse(self._sizes(width, height) | self._options)
-        plan = _dlbuf.Plan(kind, parsed)
+            options = self._sizes(width, height) | options
+        plan = _dlbuf.Plan(kind, parsed or _parse(options))
         return plan, _info(plan.info)
 
     @overload
@@ -595,24 +614,106 @@ class Preparer:
         ...         with next(camera) as frame:
         ...             _, info = p(frame, out=t, index=i)
         """
-        tensors = _tensors("a plane", frame if isinstance(frame, (list, tuple)) else (frame,))
-        if not tensors:
-            raise refuse("a frame without planes")
-        kind = _kind_of(tensors, format)
-        target = None
-        if out is not None:
-            target = _tensors("out", [out])[0]
-        if (number := integers([index], 1)) is None or not -1 << 63 <= index < 1 << 63:
-            raise refuse(f"index={index!r} is not a whole number")
+        tensors, kind, target, at = _arguments(frame, format, out, index)
+        with self._plan(kind) as (plan, info):
+            if target is None:
+                out = target = plan.new(1)
+            plan.run(tensors, target, at, deadline, None)
+        return out, info
+
+    @contextmanager
+    def _plan(self, kind: _Kind) -> Generator[_Plan, None, None]:
         # While a call has the plan, another thread makes one.
         plan = self._plans.pop(kind, None) or self._make_plan(kind)
         try:
-            made = plan[0].run(tensors, target, number[0], deadline)
+            yield plan
         finally:
             if len(self._plans) >= _KEPT:
                 self._plans.clear()
             self._plans[kind] = plan
-        return made if out is None else out, plan[1]
+
+    @overload
+    def crops(self, frame: Any, crops: Any, /, *, out: None = ..., index: int = ...,
+              format: str | None = ..., deadline: SupportsFloat | None = ...
+              ) -> tuple[Tensor, list[PrepareInfo]]: ...
+    @overload
+    def crops(self, frame: Any, crops: Any, /, *, out: _T, index: int = ...,
+              format: str | None = ..., deadline: SupportsFloat | None = ...
+              ) -> tuple[_T, list[PrepareInfo]]: ...
+
+    def crops(self, frame: Any, crops: Any, /, *, out: Any = None, index: int = 0,
+              format: str | None = None, deadline: SupportsFloat | None = None
+              ) -> tuple[Any, list[PrepareInfo]]:
+        """Prepares several parts of a frame as the images of one batch; returns (tensor,
+        their infos).
+
+        crops: a sequence or array of (x, y, width, height), each in place of the option
+        crop: tiles(), or what a first model has found; map_to_frame() gives the corners
+        of these, (x0, y0, x1, y1). Crop i is the image index + i. The rest is as in a
+        call with one frame: size, or the crops' equal sizes, make images of one size.
+
+        Raises what the call raises, and InvalidError for no crops, and for one that is
+        outside of the picture.
+
+        >>> p = dlbuf.Preparer(size=8)
+        >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+        ...     with next(camera) as frame:
+        ...         x, infos = p.crops(frame, [(0, 0, 20, 10), (300, 170, 20, 10)])
+        >>> x.shape, infos[1].map_to_frame((8, 8))
+        ((2, 3, 8, 8), (320.0, 180.0))
+        """
+        tensors, kind, target, at = _arguments(frame, format, out, index)
+        try:
+            parts = [_several("crops", _hashable(c), 4, False) for c in _hashable(crops)]
+        except TypeError:
+            parts = []
+        if not parts or not all(p[2] > 0 and p[3] > 0 for p in parts):
+            raise refuse(f"crops={crops!r} is not a sequence of (x, y, width, height)")
+        if self._parsed and "size" in self._options:
+            data = b"".join(struct.pack("4d", *p) for p in parts)
+            with self._plan(kind) as (plan, _):
+                if target is None:
+                    out = target = plan.new(len(parts))
+                found = plan.run(tensors, target, at, deadline, data)
+            return out, list(map(_info, found or ()))
+        # The sizes follow from the crop's.
+        plans = [self._make_plan(kind, p) for p in parts]
+        if len({i[:2] for _, i in plans}) > 1:
+            raise refuse(f"crops={crops!r} become images of different sizes; say size=")
+        if target is None:
+            out = target = plans[0][0].new(len(parts))
+        for i, (plan, _) in enumerate(plans):
+            plan.run(tensors, target, at + i, deadline, None)
+        return out, [info for _, info in plans]
+
+    def tiles(self, frame: Any, size: int | Sequence[int] | str | None = None,
+              overlap: int | Sequence[int] = 0, *, format: str | None = None
+              ) -> list[tuple[float, float, float, float]]:
+        """The crops (x, y, width, height), row by row, that cover the picture of a frame.
+
+        size: of a tile, (width, height) or one number for both; None: of the tensor.
+        overlap: columns and rows that neighbours share, (x, y) or one number. The last
+        tile of a row or column ends with the picture, and shares more.
+
+        Raises InvalidError for an overlap that is not less than the tile.
+
+        >>> p = dlbuf.Preparer(size=160)
+        >>> with dlbuf.Camera(format="NV12", size=(320, 180)) as camera:
+        ...     with next(camera) as frame:
+        ...         tiles = p.tiles(frame)
+        ...         x, infos = p.crops(frame, tiles)
+        >>> tiles[-1], x.shape
+        ((160.0, 20.0, 160.0, 160.0), (4, 3, 160, 160))
+        """
+        width, height = (0, 0) if size is None else _pair("size", size)
+        shared: Any = _hashable(overlap)
+        if not hasattr(shared, "__len__") or len(shared) != 2:
+            shared = shared, shared
+        x, y = (_whole("overlap", n, 0, 32768) for n in shared)
+        _, kind, _, _ = _arguments(frame, format, None, 0)
+        with self._plan(kind) as (plan, _):
+            found = plan.tiles(width, height, x, y)
+        return list(struct.iter_unpack("4d", found))
 
 
 _preparers: dict[Any, Preparer] = {}

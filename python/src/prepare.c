@@ -83,16 +83,30 @@ static void plan_dealloc(PyObject *obj)
 	Py_DECREF(type);
 }
 
-/* A new tensor of one image in plain memory. */
-static PyObject *new_image(const struct plan *self)
+/* new(n) -> a new tensor of n images in plain memory */
+static PyObject *plan_new_tensor(PyObject *obj, PyObject *args)
 {
+	const struct plan *self = (struct plan *)obj;
 	const struct dlbuf_prepare_info *i = &self->info;
 	int64_t nchw[] = { 1, i->channels, i->height, i->width };
 	int64_t nhwc[] = { 1, i->height, i->width, i->channels };
 	DLTensor dl = { .ndim = 4, .dtype = self->dtype, .shape = self->nhwc ? nhwc : nchw };
-	struct source *src = source_memory(&dl, 0);
+	struct source *src;
+	unsigned int n;
 
+	if (!PyArg_ParseTuple(args, "I", &n))
+		return NULL;
+	dl.shape[0] = n;
+	src = source_memory(&dl, 0);
 	return src ? tensor_of_source(src) : NULL;
+}
+
+/* (width, height, channels, scaled_width, scaled_height, left, top, crop, turn, flags) */
+static PyObject *info_tuple(const struct dlbuf_prepare_info *i)
+{
+	return Py_BuildValue("(IIIIIii(dddd)II)", i->width, i->height, i->channels,
+			     i->scaled_width, i->scaled_height, i->left, i->top, i->crop_x,
+			     i->crop_y, i->crop_width, i->crop_height, i->turn, i->flags);
 }
 
 static int share(PyObject *obj, DLManagedTensorVersioned **out)
@@ -112,50 +126,95 @@ static int share(PyObject *obj, DLManagedTensorVersioned **out)
 	return ret;
 }
 
+struct crops {
+	struct dlbuf_crop *crops;
+	struct dlbuf_prepare_info *infos;
+	uint32_t n;
+};
+
+static void crops_free(struct crops *c)
+{
+	PyMem_Free(c->crops);
+	PyMem_Free(c->infos);
+}
+
+static int crops_alloc(struct crops *c, const char *bytes, Py_ssize_t size)
+{
+	c->n = size / sizeof(*c->crops);
+	c->crops = PyMem_Calloc(c->n + 1, sizeof(*c->crops));
+	c->infos = PyMem_Calloc(c->n + 1, sizeof(*c->infos));
+	if (!c->crops || !c->infos) {
+		crops_free(c);
+		PyErr_NoMemory();
+		return -1;
+	}
+	memcpy(c->crops, bytes, c->n * sizeof(*c->crops));
+	c->infos->size = sizeof(*c->infos);
+	return 0;
+}
+
+static PyObject *crops_infos(const struct crops *c)
+{
+	PyObject *list = PyList_New(c->n), *info;
+
+	for (uint32_t i = 0; list && i < c->n; i++) {
+		info = info_tuple(&c->infos[i]);
+		if (!info || PyList_SetItem(list, i, info))
+			Py_CLEAR(list);
+	}
+	return list;
+}
+
 static int run(struct plan *self, DLManagedTensorVersioned *const planes[], uint32_t n,
-	       DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns)
+	       DLManagedTensorVersioned *out, int64_t index, uint64_t deadline_ns,
+	       const struct crops *crops)
 {
 	int ret;
 
 	if (__atomic_exchange_n(&self->busy, true, __ATOMIC_ACQUIRE))
 		return raise_errno(EBUSY, "another thread is using the plan");
 	Py_BEGIN_ALLOW_THREADS
-	ret = dlbuf_prepare_tensors(self->plan, planes, n, out, index, deadline_ns);
+	if (crops->crops)
+		ret = dlbuf_prepare_tensor_crops(self->plan, planes, n, crops->crops, crops->n,
+						 out, index, deadline_ns, crops->infos);
+	else
+		ret = dlbuf_prepare_tensors(self->plan, planes, n, out, index, deadline_ns);
 	Py_END_ALLOW_THREADS
 	__atomic_store_n(&self->busy, false, __ATOMIC_RELEASE);
 	return ret ? raise_dlbuf(ret) : 0;
 }
 
-/* run(planes, out, index, deadline) -> out, or with None a new Tensor */
+/* run(planes, out, index, deadline, crops or None) -> infos of the crops; a crop is 4 doubles */
 static PyObject *plan_run(PyObject *obj, PyObject *args)
 {
 	DLManagedTensorVersioned *dl[DLBUF_MAX_PLANES + 1] = { NULL };
 	PyObject *planes, *out, *deadline, *ret = NULL, *a, *b, *c;
 	struct plan *self = (struct plan *)obj;
+	struct crops crops = { 0 };
 	uint64_t deadline_ns = 0;
+	const char *bytes;
+	Py_ssize_t n, size;
 	long long index;
-	Py_ssize_t n;
 	int i = 0;
 
-	if (!PyArg_ParseTuple(args, "O!OLO", &PyTuple_Type, &planes, &out, &index, &deadline) ||
-	    parse_deadline(deadline, &deadline_ns))
+	if (!PyArg_ParseTuple(args, "O!OLOz#", &PyTuple_Type, &planes, &out, &index, &deadline,
+			      &bytes, &size) || parse_deadline(deadline, &deadline_ns))
 		return NULL;
 	n = PyTuple_Size(planes);
 	if (n > DLBUF_MAX_PLANES) {
 		raise_errno(EINVAL, "%zd planes, %d are possible", n, DLBUF_MAX_PLANES);
 		return NULL;
 	}
-	out = out == Py_None ? new_image(self) : Py_NewRef(out);
-	if (!out)
+	if (bytes && crops_alloc(&crops, bytes, size))
 		return NULL;
 	while (i < n && !share(PyTuple_GetItem(planes, i), &dl[i]))
 		i++;
 	if (i == n && !share(out, &dl[i])) {
 		i++;
-		if (!run(self, dl, n, dl[n], index, deadline_ns))
-			ret = Py_NewRef(out);
+		if (!run(self, dl, n, dl[n], index, deadline_ns, &crops))
+			ret = bytes ? crops_infos(&crops) : Py_NewRef(Py_None);
 	}
-	Py_DECREF(out);
+	crops_free(&crops);
 	/* Another producer's deleter may be of Python, and is not our caller's. */
 	PyErr_Fetch(&a, &b, &c);
 	delete_all(dl, i);
@@ -163,19 +222,45 @@ static PyObject *plan_run(PyObject *obj, PyObject *args)
 	return ret;
 }
 
-/* (width, height, channels, scaled_width, scaled_height, left, top, crop, turn, flags) */
+/* tiles(width, height, overlap_x, overlap_y) -> bytes of 4 doubles each */
+static PyObject *plan_tiles(PyObject *obj, PyObject *args)
+{
+	const struct dlbuf_prepare *plan = ((struct plan *)obj)->plan;
+	unsigned int width, height, x, y;
+	struct dlbuf_crop *crops;
+	PyObject *bytes = NULL;
+	uint32_t n;
+	int ret;
+
+	if (!PyArg_ParseTuple(args, "IIII", &width, &height, &x, &y))
+		return NULL;
+	ret = dlbuf_prepare_tiles(plan, width, height, x, y, NULL, 0, &n);
+	if (ret) {
+		raise_dlbuf(ret);
+		return NULL;
+	}
+	crops = PyMem_Calloc(n, sizeof(*crops));
+	if (!crops)
+		return PyErr_NoMemory();
+	ret = dlbuf_prepare_tiles(plan, width, height, x, y, crops, n, &n);
+	if (ret)
+		raise_dlbuf(ret);
+	else
+		bytes = PyBytes_FromStringAndSize((char *)crops, (Py_ssize_t)n * sizeof(*crops));
+	PyMem_Free(crops);
+	return bytes;
+}
+
 static PyObject *plan_info(PyObject *obj, void *closure)
 {
-	const struct dlbuf_prepare_info *i = &((struct plan *)obj)->info;
-
 	(void)closure;
-	return Py_BuildValue("(IIIIIii(dddd)II)", i->width, i->height, i->channels,
-			     i->scaled_width, i->scaled_height, i->left, i->top, i->crop_x,
-			     i->crop_y, i->crop_width, i->crop_height, i->turn, i->flags);
+	return info_tuple(&((struct plan *)obj)->info);
 }
 
 static PyMethodDef plan_methods[] = {
+	{ "new", plan_new_tensor, METH_VARARGS, NULL },
 	{ "run", plan_run, METH_VARARGS, NULL },
+	{ "tiles", plan_tiles, METH_VARARGS, NULL },
 	{ NULL, NULL, 0, NULL }
 };
 

@@ -104,3 +104,4 @@ def uses(fd: int, other: Any) -> None:
     preparer = dlbuf.Preparer(size=224, fit="crop", mean=(0.5, 0.5, 0.5), filter="cubic")
     assert_type(preparer(frame)[0], Tensor)
     assert_type(dlbuf.Preparer.from_config({}, dtype="float16"), dlbuf.Preparer)
+    assert_type(preparer.crops(frame, preparer.tiles(frame, 64))[1], list[dlbuf.PrepareInfo])

@@ -184,13 +184,15 @@ def test_threads(np):
         """A plan in which another thread's call happens."""
 
         def run(self, *args):
-            return p(a, format="RGB")[0]
+            out[:] = p(a, format="RGB")[0].numpy()
 
     a = np.full((480, 640, 3), 5, "uint8")
     plans: dict = p._plans
     kind, plan = plans.popitem()
     plans[kind] = Inside(), plan[1]
-    assert (p(a, format="RGB")[0].numpy() == 5).all()
+    out = np.zeros((1, 3, 64, 64), "uint8")
+    p(a, format="RGB", out=out)
+    assert (out == 5).all()
 
 
 VIT = {"image_processor_type": "ViTImageProcessor", "size": 224, "resample": 2,
@@ -301,29 +303,63 @@ REPLACED = [
 @pytest.mark.parametrize("base, given, want", REPLACED)
 def test_replaced(np, base, given, want):
     """An option takes what means nothing beside it out of the preset or the file."""
-    p = (dlbuf.Preparer(base, **given) if isinstance(base, str) else
-         dlbuf.Preparer.from_config(base, **given))
+    make = dlbuf.Preparer if isinstance(base, str) else dlbuf.Preparer.from_config
     want = dict(want)
     a = rgb(np)
-    (x, info), (y, wanted) = (p(a, format="RGB"), dlbuf.prepare(
+    (x, info), (y, wanted) = (make(base, **given)(a, format="RGB"), dlbuf.prepare(
         a, want.pop("preset", None), format="RGB", **want))
     assert info == wanted and (x.numpy() == y.numpy()).all()
+    z, _ = make(base, **given, channels="BGR")(a, format="RGB")
+    assert (z.numpy()[:, ::-1] == x.numpy()).all()      # each colour has its own mean
 
 
 @pytest.mark.parametrize("how", [copy.copy, copy.deepcopy, lambda p: pickle.loads(pickle.dumps(p))])
 def test_copies(np, how):
     """A copy has the options, of a file the sizes, and no plan and no list of the first."""
     a, mean = rgb(np), [.1, .2, .3]
-    config = EDGE | {"image_mean": mean}
+    config: dict = EDGE | {"image_mean": mean}
     for p in (dlbuf.Preparer("yolo", mean=mean, dtype=np.float16, colour=dlbuf.Colour(range=2)),
               dlbuf.Preparer.from_config(config, turn=1, pad=np.float32(3)), dlbuf.Preparer.from_config(CLIP, size=9)):
         for _ in range(2):
             q = how(p)
             assert repr(q) == repr(p) and not q._plans and q._options is not p._options
-            assert q._config is None or q._config["size"] is not p._config["size"]
+            assert not p._config or (q._config or {})["size"] is not p._config["size"]
             mean[0] = 9                             # the caller's, no more the Preparer's
             config["size"]["shortest_edge"] = 7
             (x, info), (y, same) = q(a, format="RGB"), p(a, format="RGB")
             assert info == same and (x.numpy() == y.numpy()).all()
             mean[0], config["size"]["shortest_edge"] = .1, 60
             assert not {id(v[0]) for v in p._plans.values()} & {id(v[0]) for v in q._plans.values()}
+
+
+def test_crops(np):
+    """Each crop is what a Preparer with that option makes; by a file's rule, too."""
+    a = rgb(np)
+    parts = [(0, 0, 8, 6), (3.5, 2, 9, 9.5), (4, 1, 12, 4)]
+    cut = {"do_center_crop": True, "crop_size": 6, "size": {"shortest_edge": 8}}
+    for make in (lambda **more: dlbuf.Preparer("yolo", size=32, turn=1, **more),
+                 lambda **more: dlbuf.Preparer.from_config(VIT | cut, layout="nhwc", **more)):
+        p = make()
+        for crops in (parts, np.array(parts)):
+            x, infos = p.crops(a, crops, format="RGB")
+            batch = np.zeros((4, *x.shape[1:]), "float32")
+            assert p.crops(a, crops, format="RGB", out=batch, index=1)[0] is batch
+            assert (batch[1:] == x.numpy()).all() and not batch[0].any()
+            for i, part in enumerate(parts):
+                y, info = make(crop=part)(a, format="RGB")
+                assert info == infos[i] and (y.numpy()[0] == x.numpy()[i]).all()
+    p = dlbuf.Preparer(size=8)
+    assert p.tiles(a, format="RGB") == [(0, 0, 8, 8), (8, 0, 8, 8), (0, 4, 8, 8), (8, 4, 8, 8)]
+    assert p.tiles(a, (9, 12), (4, 0), format="RGB") == [(x, 0, 9, 12) for x in (0, 5, 7)]
+    for words, bad in (("crops=", []), ("crops=3", 3), ("crops=", [(1, 2)]), ("crops=", "abcd"),
+                       ("crops=", [(0, 0, 0, 0)]), ("not inside", [*parts, (9, 0, 9, 3)])):
+        with pytest.raises(ValueError, match=words):
+            p.crops(a, bad, format="RGB")
+    for words, how in (("overlap=-1", {"overlap": -1}), ("overlap='a'", {"overlap": "a"}),
+                       ("size=0", {"size": 0}), ("cannot share", {"overlap": 8})):
+        with pytest.raises(ValueError, match=words):
+            p.tiles(a, format="RGB", **how)
+    p = dlbuf.Preparer(shortest=8)
+    assert p.crops(a, [(0, 0, 5, 4), (3, 3, 10, 8)], format="RGB")[0].shape == (2, 3, 8, 10)
+    with pytest.raises(ValueError, match="different sizes; say size="):
+        p.crops(a, parts, format="RGB")
