@@ -11,7 +11,7 @@ double prepare_floor(double x)
 {
 	double whole;
 
-	/* Those are whole, and no int64_t. */
+	/* Such values are whole, and no int64_t. */
 	if (x >= 0x1p62 || x <= -0x1p62)
 		return x;
 	whole = (double)(int64_t)x;

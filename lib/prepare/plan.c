@@ -41,7 +41,7 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "crop_x", o->crop_x, 0, most }, { "crop_y", o->crop_y, 0, most },
 		{ "crop_width", o->crop_width, 0, most },
 		{ "crop_height", o->crop_height, 0, most },
-		{ "scale", o->scale, -most, most }, 
+		{ "scale", o->scale, -most, most },
 		{ "turn", o->turn, 0, 3 }, { "zero_point", o->zero_point, -256, 256 },
 		{ "filter", (int)o->filter, 0, DLBUF_FILTER_LANCZOS3 },
 		{ "rule", (int)o->rule, 0, DLBUF_SIZE_SCALED },
@@ -260,7 +260,8 @@ static int find_geometry(struct dlbuf_prepare *p)
 	if (i->crop_width < MIN_SIDE || i->crop_height < MIN_SIDE || i->crop_x + i->crop_width > w ||
 	    i->crop_y + i->crop_height > h)
 		return fail(-EINVAL, "the crop of %gx%g at %g,%g is not inside the picture of "
-			    "%gx%g, or smaller than 1/1024 of a pixel", i->crop_width, i->crop_height, i->crop_x, i->crop_y, w, h);
+			    "%gx%g, or smaller than 1/1024 of a pixel", i->crop_width, i->crop_height,
+			    i->crop_x, i->crop_y, w, h);
 	a = o->turn % 2 ? i->crop_height : i->crop_width;
 	b = o->turn % 2 ? i->crop_width : i->crop_height;
 	ret = find_sizes(o, a, b, &s, &tensor);

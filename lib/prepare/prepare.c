@@ -252,7 +252,7 @@ static int begin(DLManagedTensorVersioned *dl, uint32_t access, uint64_t deadlin
 	return ret ? ret : 1;
 }
 
-/* What to write: images index, index + 1, ... of a tensor. */
+/* The images that a call writes: index, index + 1, ... of a tensor. */
 struct batch {
 	const struct dlbuf_crop *crops;	/* NULL: the plan's own */
 	uint32_t n;

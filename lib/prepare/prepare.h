@@ -199,7 +199,7 @@ struct prepare_kernels {
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
 			 const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
-	/* Of words, where step is 1 or, with dst2, 2; b is not NULL with weight_b. */
+	/* The same of words. step is 1, or 2 with dst2; b is not NULL with weight_b. */
 	void (*bilinear_words)(float *dst, float *dst2, const struct axis *axis,
 			       const int32_t *places, const uint16_t *a, const uint16_t *b,
 			       float weight_b, uint32_t shift);

@@ -261,7 +261,7 @@ static void plane_row(struct dlbuf_prepare *p, const struct prepare_kernels *k, 
 	uint32_t padded = (axis->n + 7) & ~7u, nrows = 0;
 	const void **rows = p->window;
 	float *weights = p->weights;
-	/* What is times 0 does not count: it is no NaN. */
+	/* A sample whose weight is 0 does not count; a product could be NaN. */
 	bool numbers = s->sample < SAMPLE_F16;
 
 	for (uint32_t i = 0; i < axis->taps; i++) {

@@ -47,7 +47,7 @@ def load_config(config: Any) -> dict[str, Any]:
             found = json.load(f)
     if not _is(found, Mapping):
         raise InvalidError(_EINVAL, f"a configuration is a dict, not {type(found).__name__}")
-    # Of a processor with several parts, and of timm's model.
+    # A processor of several parts, and a model of timm, have it inside.
     for part in ("image_processor", "pretrained_cfg"):
         found = found.get(part) or found
         if not _is(found, Mapping):

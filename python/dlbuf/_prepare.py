@@ -537,7 +537,7 @@ class Preparer:
         found = load_config(config)
         base, read, rule = read_config(found, given)
         sizes: Callable[[int, int], dict[str, Any]] | None = read
-        # Of a file that does not scale, size is the middle.
+        # A file that does not scale has size as the middle.
         if set(given) & (_OF_SIZE if set(rule) - {"size"} else _OF_SIZE - {"size"}):
             base, sizes = base | rule, None
         self = cls.__new__(cls)

@@ -10,7 +10,7 @@
 
 #define CHANNELS 3
 
-/* Of full scale: what docs/prepare.md allows a device. */
+/* docs/prepare.md allows a device this, of full scale. */
 #define TOLERANCE 2e-5
 
 int series_add(struct series *s, uint64_t ns)
@@ -98,7 +98,7 @@ static int begin(const struct verify *v, struct device *d, const struct dlbuf_fr
 	return ret ? fail_dlbuf(ret) : make_out(v, d);
 }
 
-/* What the device has written, as the CPU sees it. */
+/* Reads with the CPU what the device has written. */
 static int read_back(const struct verify *v, struct device *d)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = now_ns() + v->timeout_ns);

@@ -1,0 +1,678 @@
+// SPDX-License-Identifier: MIT
+/* Plans: options and tensors that are refused, sizes, tiles, plans that a device keeps, values by hand. */
+#include "ktap.h"
+
+#include <math.h>
+
+#include <dlbuf/prepare.h>
+
+#include "import/backend.h"
+#include "prepare/prepare.h"
+#include "system/internal.h"
+#include "system/sys.h"
+#define CC DLBUF_FOURCC
+#define DRM DLBUF_CODE_DRM
+#define V4L2 DLBUF_CODE_V4L2
+
+static const DLDataType types[] = {
+	{ kDLFloat, 32, 1 }, { kDLUInt, 8, 1 },
+};
+
+static void ignore(DLManagedTensorVersioned *t)
+{
+	(void)t;
+}
+
+#define OPTS(...) { .size = sizeof(struct dlbuf_prepare_opts), .width = 8, .height = 8, __VA_ARGS__ }
+
+TEST(options_that_are_refused)
+{
+	static const struct {
+		int ret;
+		const char *why;
+		struct dlbuf_prepare_opts o;
+	} rows[] = {
+		{ -EINVAL, "width and height", { .size = sizeof(rows[0].o) } },
+		{ -EINVAL, "width and height", { .size = sizeof(rows[0].o), .width = 8 } },
+		{ -EINVAL, "crop_x", OPTS(.crop_x = -1, .crop_width = 4, .crop_height = 4) },
+		{ -EINVAL, "not inside", OPTS(.crop_x = 15, .crop_width = 4, .crop_height = 4) },
+		{ -EINVAL, "not inside", OPTS(.crop_width = 4) },
+		{ -EINVAL, "not inside", OPTS(.crop_x = .5) },
+		{ -EINVAL, "crop_width", OPTS(.crop_width = NAN, .crop_height = 4) },
+		{ -EINVAL, "1/1024", OPTS(.crop_y = 1, .crop_width = 8, .crop_height = 1e-16) },
+		{ -EINVAL, "1/1024", OPTS(.crop_x = 3, .crop_width = 1e-16, .crop_height = 4) },
+		{ -EINVAL, "std", OPTS(.std = { 0, 5e-324 }) },
+		{ -EINVAL, "quant_scale", OPTS(.quant_scale = 5e-324) },
+		{ -EINVAL, "colour.range", OPTS(.colour.range = 9) },
+		{ -EINVAL, "colour.chroma_site", OPTS(.colour.chroma_site = 99) },
+		{ -EINVAL, "colour.reserved", OPTS(.colour.reserved = { 0, 1 }) },
+		{ -EINVAL, "reserved2", OPTS(.reserved2 = 1) },
+		{ -EINVAL, "crop_pct", OPTS(.crop_pct = 1.5) },
+		{ -EINVAL, "crop_pct", OPTS(.crop_pct = NAN) },
+		{ -EINVAL, "crop_pct", OPTS(.fit = DLBUF_FIT_CROP, .crop_pct = 1e-18) },
+		{ -EINVAL, "1/1024", OPTS(.crop_height = 5) },
+		{ -EINVAL, "both are 0, or none", { .size = sizeof(rows[0].o), .width = 8,
+			.rule = DLBUF_SIZE_SCALED, .scaled_width = 3, .scaled_height = 3 } },
+		{ -EINVAL, "32768", OPTS(.rule = DLBUF_SIZE_SHORTEST, .shortest = UINT32_MAX,
+			.crop_width = 8, .crop_height = 1. / 1024) },
+		{ -EINVAL, "rule is -1", OPTS(.rule = -1) },
+		{ -EINVAL, "reserved is 1; it must be 0", OPTS(.reserved = 1) },
+		{ -EINVAL, "scale", OPTS(.scale = INFINITY) },
+		{ -EINVAL, "mean", OPTS(.mean = { 0, 0, NAN }) },
+		{ -EINVAL, "std", OPTS(.std = { -1 }) },
+		{ -EINVAL, "pad", OPTS(.pad = { 256 }) },
+		{ -EINVAL, "turn", OPTS(.turn = 4) },
+		{ -EINVAL, "filter", OPTS(.filter = 6) },
+		{ -EINVAL, "fit", OPTS(.fit = 3) },
+		{ -EINVAL, "rule", OPTS(.rule = 6) },
+		{ -EINVAL, "scaled_width", OPTS(.rule = DLBUF_SIZE_SCALED, .scaled_height = 3) },
+		{ -EINVAL, "channels", OPTS(.channels = 3) },
+		{ -EINVAL, "quant_scale", OPTS(.quant_scale = -1) },
+		{ -EINVAL, "zero_point", OPTS(.zero_point = 1000) },
+		{ -EINVAL, "flags", OPTS(.flags = 1u << 31) },
+		{ -EINVAL, "dtype", OPTS(.dtype = { kDLFloat, 64, 1 }) },
+		{ -EINVAL, "dtype", OPTS(.dtype = { kDLFloat, 32, 2 }) },
+		{ -EINVAL, "shortest", OPTS(.rule = DLBUF_SIZE_SHORTEST) },
+		{ -EINVAL, "longest", OPTS(.rule = DLBUF_SIZE_LONGEST) },
+		{ -EINVAL, "shortest and longest", OPTS(.rule = DLBUF_SIZE_BOTH, .shortest = 3) },
+		{ -EINVAL, "min_pixels", OPTS(.rule = DLBUF_SIZE_PIXELS) },
+		{ -EINVAL, "min_pixels", OPTS(.rule = DLBUF_SIZE_PIXELS, .min_pixels = 9, .max_pixels = 8) },
+		{ -EINVAL, "32768", { .size = sizeof(rows[0].o), .width = 32769, .height = 8 } },
+		{ -EINVAL, "32768", OPTS(.rule = DLBUF_SIZE_SHORTEST, .shortest = 32768) },
+		{ -EOPNOTSUPP, "matrix", OPTS(.colour.matrix = 15) },
+	};
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+		.code = CC('N','V','1','2'), .code_space = DRM };
+	struct dlbuf_prepare *plan = NULL;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (!CHECK_ERR(dlbuf_prepare_create(NULL, &f, &rows[i].o, &plan), rows[i].ret) ||
+		    !CHECK(strstr(dlbuf_last_error(), rows[i].why)))
+			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
+	}
+	CHECK(!plan);
+	CHECK_ERR(dlbuf_prepare_create(NULL, NULL, &rows[0].o, &plan), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_create(NULL, &f, NULL, &plan), -EINVAL);
+	dlbuf_prepare_destroy(NULL);
+	CHECK_ERR(dlbuf_prepare_get_info(NULL, NULL), -EINVAL);
+}
+
+TEST(formats_that_are_refused)
+{
+	static const struct {
+		uint32_t code;
+		int space;
+		const char *why;
+	} rows[] = {
+		{ CC('M','J','P','G'), V4L2, "compressed" }, { CC('H','S','V','3'), V4L2, "hue" },
+		{ CC('Z','1','6',' '), V4L2, "no colours" }, { CC('Y','4','1','P'), V4L2, "spaced" },
+		{ CC('Y','8','I',' '), V4L2, "no colours" }, { CC('a','R','A','8'), V4L2, "A-law" },
+		{ CC('R','G','8','8'), DRM, "no colours" }, { CC('R','G','1','6'), DRM, "bit fields" },
+		{ CC('T','D','0','8'), V4L2, "signed" },
+	};
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_prepare *plan;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+			.code = rows[i].code, .code_space = rows[i].space };
+
+		if (!CHECK_ERR(dlbuf_prepare_create(NULL, &f, &o, &plan), -EOPNOTSUPP) ||
+		    !CHECK(strstr(dlbuf_last_error(), rows[i].why)))
+			ktap_note(NULL, 0, "%s: %s", rows[i].why, dlbuf_last_error());
+	}
+}
+
+/* A picture of 16x12 pixels in memory. */
+static uint8_t grey_pixels[12][16];
+static DLManagedTensorVersioned grey = {
+	.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+	.dl_tensor = { .data = grey_pixels, .ndim = 2, .device = { kDLCPU, 0 },
+		.dtype = { kDLUInt, 8, 1 }, .shape = (int64_t[]){ 12, 16 } },
+}, *grey_list[] = { &grey };
+static const struct dlbuf_frame grey_frame = { .size = sizeof(grey_frame), .width = 16,
+	.height = 12, .code = CC('G','R','E','Y'), .code_space = V4L2 };
+
+#define ALL { .x = 0 }
+
+TEST(crops_that_are_refused)
+{
+	static const struct {
+		const char *why;
+		struct dlbuf_crop crops[3];
+		int64_t index;
+		struct dlbuf_prepare_opts o;
+	} rows[] = {
+		{ "", { ALL, { 0, 0, 8, 8 }, { 15.5, 0, .5, 12 } }, 1, OPTS(.crop_x = 1, .crop_width = 4, .crop_height = 4) },
+		{ "crop 1: the crop of 8x8 at 8.5,0", { ALL, { 8.5, 0, 8, 8 } }, 0, OPTS() },
+		{ "crop 2: ", { ALL, { 8, 4, 8, 8 }, { 0, 0, 4, 0 } }, 0, OPTS() },
+		{ "crop 0: ", { { NAN, 0, 8, 8 } }, 0, OPTS() },
+		{ "crop 0: ", { { 0, -1, 8, 8 } }, 0, OPTS() },
+		{ "crop 2: image 4 of a tensor of 4", { ALL }, 2, OPTS() },
+		{ "crop 0: image -1", { ALL }, -1, OPTS() },
+		/* The shape of the result is the crop's. */
+		{ "crop 1: the tensor's images are 3 x 8 x 8", { { 0, 0, 8, 8 }, { 0, 0, 8, 4 } }, 0,
+		  { .size = sizeof(rows[0].o), .rule = DLBUF_SIZE_LONGEST, .longest = 8 } },
+	};
+	struct dlbuf_prepare_info infos[3] = { { .size = sizeof(infos[0]) } };
+	static float memory[4 * 192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 4, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 4, 3, 8, 8 } },
+	};
+	struct dlbuf_prepare *plan = NULL;
+
+	memset(grey_pixels, 1, sizeof(grey_pixels));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		bool fine = !*rows[i].why;
+		int ret;
+
+		memset(memory, 0, sizeof(memory));
+		dlbuf_prepare_destroy(plan);
+		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &rows[i].o, &plan));
+		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[i].crops, 3, &out,
+						 rows[i].index, 0, infos);
+		if (!CHECK(ret == (fine ? 0 : -EINVAL)) ||
+		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why) == dlbuf_last_error())))
+			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
+		for (size_t k = 0; k < ARRAY_SIZE(memory); k++)
+			CHECK(!memory[k] == (!fine || k < 192));
+	}
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, NULL, 1, &out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 0, &out, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, NULL, 0, 0, NULL), -EINVAL);
+	infos[0].size = 0;
+	CHECK_ERR(dlbuf_prepare_tensor_crops(plan, grey_list, 1, rows[0].crops, 1, &out, 0, 0, infos), -EINVAL);
+	dlbuf_prepare_destroy(plan);
+}
+
+/* Every pixel is in a tile, each tile inside, and each shares enough with one before it. */
+TEST(tiles_cover_the_picture)
+{
+	static const struct {
+		uint32_t w, h, tile_w, tile_h, over_x, over_y, turn, n;
+		int ret;
+	} rows[] = {
+		{ 100, 60, 32, 32, 8, 4, 0, 4 * 2, 0 }, { 100, 60, 33, 60, 32, 59, 0, 68, 0 },
+		{ 16, 12, 0, 0, 0, 0, 0, 2 * 2, 0 }, { 16, 12, 0, 6, 1, 0, 1, 3 * 2, 0 },
+		{ 16, 12, 40, 5, 3, 1, 0, 3, 0 }, { 15, 12, 15, 12, 3, 11, 0, 1, 0 },
+		{ 17, 1, 16, 16, 0, 0, 0, 2, 0 }, { 16, 12, 8, 8, 8, 0, 0, 0, -EINVAL },
+		{ 16, 12, 8, 8, 0, 9, 0, 0, -EINVAL },
+		{ 70000, 70000, 8, 8, 7, 7, 0, 0, -EINVAL },
+	};
+	struct dlbuf_crop crops[80];
+	struct dlbuf_prepare *plan;
+	uint32_t n;
+
+	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
+		struct dlbuf_prepare_opts o = OPTS(.turn = rows[r].turn);
+		uint32_t w = rows[r].w, h = rows[r].h, tw = rows[r].tile_w, th = rows[r].tile_h;
+		struct dlbuf_frame f = grey_frame;
+		static uint8_t seen[100][100];
+
+		f.width = w;
+		f.height = h;
+		o.width = rows[r].turn ? 6 : 8;
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+		if (!CHECK(dlbuf_prepare_tiles(plan, tw, th, rows[r].over_x, rows[r].over_y, crops,
+					       ARRAY_SIZE(crops), &n) == rows[r].ret) || rows[r].ret) {
+			dlbuf_prepare_destroy(plan);
+			continue;
+		}
+		CHECK_EQ(n, rows[r].n);
+		tw = tw ? tw : 8;
+		th = th ? th : rows[r].turn ? 6 : 8;
+		memset(seen, 0, sizeof(seen));
+		for (uint32_t i = 0; i < n; i++) {
+			const struct dlbuf_crop *c = &crops[i];
+			bool left = !c->x, top = !c->y;
+
+			CHECK(c->width == fmin(tw, w) && c->height == fmin(th, h));
+			REQUIRE(c->x >= 0 && c->y >= 0 && c->x + c->width <= w && c->y + c->height <= h);
+			for (uint32_t k = 0; k < i; k++) {
+				left |= crops[k].y == c->y && crops[k].x < c->x &&
+					crops[k].x + crops[k].width >= c->x + rows[r].over_x;
+				top |= crops[k].x == c->x && crops[k].y < c->y &&
+					crops[k].y + crops[k].height >= c->y + rows[r].over_y;
+			}
+			CHECK(left && top);
+			for (uint32_t y = 0; y < c->height; y++)
+				memset(&seen[(int)c->y + y][(int)c->x], 1, (size_t)c->width);
+		}
+		for (uint32_t y = 0; y < h; y++)
+			CHECK(!memchr(seen[y], 0, w));
+		n = 0;
+		CHECK(!dlbuf_prepare_tiles(plan, tw, th, rows[r].over_x, rows[r].over_y, NULL, 0, &n));
+		CHECK_EQ(n, rows[r].n);
+		CHECK_ERR(dlbuf_prepare_tiles(plan, tw, th, rows[r].over_x, rows[r].over_y, crops,
+					      n - 1, &n), -ENOSPC);
+		dlbuf_prepare_destroy(plan);
+	}
+	CHECK_ERR(dlbuf_prepare_tiles(NULL, 1, 1, 0, 0, NULL, 0, &n), -EINVAL);
+}
+
+/* Without a plan: no fd of the frame is a dma-buf, so that the calls fail, with a plan. */
+static int no_dmabuf(struct dlbuf_device *dev, uint32_t width)
+{
+	static float memory[192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
+	};
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_frame f = grey_frame;
+
+	f.width = width;
+	f.nplanes = 1;
+	f.planes[0].pitch = width;
+	f.planes[0].fd = -1;
+	return dlbuf_prepare_once(dev, &f, &o, &out, 0, 0, NULL);
+}
+
+static void *many(void *dev)
+{
+	for (uint32_t i = 0; i < 200; i++)
+		CHECK_ERR(no_dmabuf(dev, 16 + i % 6), -EBADF);
+	return NULL;
+}
+
+TEST(plans_that_a_device_keeps)
+{
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_device *dev;
+	pthread_t threads[2];
+	void *plans[4];
+	int status;
+
+	REQUIRE(!dlbuf_device_open("cpu", NULL, &dev));
+	for (uint32_t i = 0; i < 4; i++)
+		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
+	memcpy(plans, dev->plans, sizeof(plans));
+	for (uint32_t i = 4; i--;)
+		CHECK_ERR(no_dmabuf(dev, 16 + i), -EBADF);
+	for (int i = 0; i < 4; i++)
+		CHECK(dev->plans[i] && dev->plans[i] == plans[i]);
+	/* A fifth kind takes the place of one. */
+	CHECK_ERR(no_dmabuf(dev, 20), -EBADF);
+	status = 0;
+	for (int i = 0; i < 4; i++)
+		status += dev->plans[i] == plans[i];
+	CHECK_EQ(status, 3);
+	CHECK_ERR(dlbuf_prepare_once(NULL, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_once(dev, NULL, &o, NULL, 0, 0, NULL), -EINVAL);
+	o.filter = 99;
+	CHECK_ERR(dlbuf_prepare_once(dev, &grey_frame, &o, NULL, 0, 0, NULL), -EINVAL);
+	for (int i = 0; i < 2; i++)
+		REQUIRE(!pthread_create(&threads[i], NULL, many, dev));
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	dlbuf_device_close(dev);
+}
+
+#ifdef CONFIG_FAULT_INJECTION
+TEST(no_memory)
+{
+	static const struct dlbuf_crop crops[] = { { 0, 0, 2, 2 }, ALL };
+	int64_t shape[] = { 2, 3, 8, 8 };
+	static float memory[2 * 192];
+	DLManagedTensorVersioned out = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 4, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = shape },
+	};
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+		.code = CC('N','V','1','2'), .code_space = DRM };
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_prepare *plan = NULL;
+	unsigned long n = 0;
+	int ret;
+
+	do {
+		fault_at(++n);
+		ret = dlbuf_prepare_create(NULL, &f, &o, &plan);
+		fault_at(0);
+		CHECK(!ret || (ret == -ENOMEM && !plan));
+	} while (ret == -ENOMEM);
+	/* The plan, the axes of luma and of chroma, the rows. */
+	CHECK_EQ(n, 7);
+	dlbuf_prepare_destroy(plan);
+	/* Of crops: a copy of the plan, two axes and rows; for the larger crop they grow. */
+	o.filter = DLBUF_FILTER_AREA;
+	n = 0;
+	do {
+		REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &o, &plan));
+		fault_at(++n);
+		ret = dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL);
+		fault_at(0);
+		CHECK(!ret || ret == -ENOMEM);
+		CHECK(!dlbuf_prepare_tensor_crops(plan, grey_list, 1, crops, 2, &out, 0, 0, NULL));
+		dlbuf_prepare_destroy(plan);
+	} while (ret == -ENOMEM);
+	CHECK_EQ(n, 8);
+}
+#endif
+
+/* Each row changes a tensor that fits. */
+TEST(tensors_that_are_refused)
+{
+	static const struct {
+		int ret;
+		const char *why;
+		int ndim;
+		int64_t shape[4], strides[4], index;
+		DLDataType dtype;
+		int device;
+		uint64_t flags;
+		uint32_t major;
+	} rows[] = {
+		{ 0, "", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 0 },
+		{ 0, "", 4, { 2, 3, 8, 8 }, { 0 }, 1, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "image 2", 4, { 2, 3, 8, 8 }, { 0 }, 2, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "image -1", 4, { 2, 3, 8, 8 }, { 0 }, -1, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "image 1", 3, { 3, 8, 8 }, { 0 }, 1, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "C, H, W", 3, { 8, 8, 3 }, { 0 }, 0, { 0 }, 0, 0, 0 },
+		{ -EINVAL, "dimensions", 2, { 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "dtype", 3, { 3, 8, 8 }, { 0 }, 0, { kDLUInt, 8, 1 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "device 2", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, kDLCUDA, 0, 0 },
+		{ -EACCES, "read-only", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, DLPACK_FLAG_BITMASK_READ_ONLY, 0 },
+		{ -EPROTO, "DLPack", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 9 },
+		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { 0, 8, 1 }, 0, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { 64, 7, 1 }, 0, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { INT64_MIN, 8, 1 }, 0, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "one place", 4, { 2, 3, 8, 8 }, { 1, 64, 8, 1 }, 1, { 0 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "one place", 4, { 2, 3, 8, 8 }, { 191, 64, 8, 1 }, 1, { 0 }, 0, 0, 0 },
+		{ 0, "", 3, { 3, 8, 8 }, { 1, 24, 3 }, 0, { 0 }, 0, 0, 0 },
+		{ 0, "", 3, { 3, 8, 8 }, { -64, -8, -1 }, 0, { 0 }, 0, 0, 0 },
+	};
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+		.code = CC('B','G','2','4'), .code_space = DRM };
+	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	static float memory[3 * 192];
+	static uint8_t pixels[16 * 12 * 3];
+	int64_t picture[] = { 12, 16, 3 };
+	DLManagedTensorVersioned from = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = pixels, .ndim = 3, .device = { kDLCPU, 0 },
+			.dtype = { kDLUInt, 8, 1 }, .shape = picture },
+	}, *planes[] = { &from };
+	struct dlbuf_prepare *plan;
+
+	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		int64_t shape[4], strides[4];
+		DLManagedTensorVersioned t = {
+			.version = { rows[i].major ? rows[i].major : DLPACK_MAJOR_VERSION, 0 },
+			.flags = rows[i].flags, .deleter = ignore,
+			.dl_tensor = { .data = memory + 192, .ndim = rows[i].ndim,
+				.device = { rows[i].device ? rows[i].device : kDLCPU, 0 },
+				.dtype = rows[i].dtype.bits ? rows[i].dtype : types[0],
+				.shape = shape, .strides = rows[i].strides[2] ? strides : NULL },
+		};
+		int ret;
+
+		memcpy(shape, rows[i].shape, sizeof(shape));
+		memcpy(strides, rows[i].strides, sizeof(strides));
+		memset(memory, 0, sizeof(memory));
+		pixels[0] = 1;
+		ret = dlbuf_prepare_tensors(plan, planes, 1, &t, rows[i].index, 0);
+		if (!CHECK(ret == rows[i].ret) ||
+		    (ret && !CHECK(strstr(dlbuf_last_error(), rows[i].why))))
+			ktap_note(NULL, 0, "row %zu, %s: %s", i, rows[i].why, dlbuf_last_error());
+		for (size_t k = 0; ret && k < ARRAY_SIZE(memory); k++)
+			CHECK(!memory[k]);
+	}
+	DLManagedTensorVersioned over = {
+		.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+		.dl_tensor = { .data = memory, .ndim = 3, .device = { kDLCPU, 0 },
+			.dtype = types[0], .shape = (int64_t[]){ 3, 8, 8 } },
+	};
+	static const struct {
+		int ret;
+		const char *why;
+		int ndim;
+		int64_t shape[3], strides[3];
+		DLDataType dtype;
+		int device;
+	} plane_rows[] = {
+		{ 0, "", 3, { 12, 16, 3 }, { -48, 3, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EINVAL, "shape", 3, { 12, 15, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EINVAL, "shape", 3, { 11, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EINVAL, "shape", 3, { 12, 16, 4 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EINVAL, "shape", 2, { 12, 16 }, { 0 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOPNOTSUPP, "rows", 3, { 12, 16, 3 }, { 64, 4, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOPNOTSUPP, "rows", 3, { 12, 16, 3 }, { 48, 3, 2 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOVERFLOW, "far apart", 3, { 12, 16, 3 }, { INT64_MAX / 2, 3, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOVERFLOW, "far apart", 3, { 12, 16, 3 }, { INT64_MIN, 3, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
+		{ -EOPNOTSUPP, "dtype", 3, { 12, 16, 3 }, { 0 }, { kDLInt, 8, 1 }, kDLCPU },
+		{ -EOPNOTSUPP, "device", 3, { 12, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLVulkan },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(plane_rows); i++) {
+		int64_t strides[3];
+
+		memcpy(picture, plane_rows[i].shape, sizeof(picture));
+		memcpy(strides, plane_rows[i].strides, sizeof(strides));
+		from.dl_tensor.data = plane_rows[i].strides[0] < 0 ? pixels + 11 * 48 : pixels;
+		from.dl_tensor.ndim = plane_rows[i].ndim;
+		from.dl_tensor.strides = strides[1] ? strides : NULL;
+		from.dl_tensor.dtype = plane_rows[i].dtype;
+		from.dl_tensor.device.device_type = plane_rows[i].device;
+		int ret = dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0);
+
+		if (!CHECK(ret == plane_rows[i].ret) ||
+		    (ret && !CHECK(strstr(dlbuf_last_error(), plane_rows[i].why))))
+			ktap_note(NULL, 0, "plane %zu, %s: %s", i, plane_rows[i].why, dlbuf_last_error());
+	}
+	picture[0] = 12;
+	picture[1] = 16;
+	from.dl_tensor = (DLTensor){ .data = (char *)(memory + 191) + 3, .ndim = 3, .shape = picture,
+		.device = { kDLCPU, 0 }, .dtype = { kDLUInt, 8, 1 } };
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOPNOTSUPP);
+	CHECK(strstr(dlbuf_last_error(), "overlaps"));
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 2, &over, 0, 0), -EINVAL);
+	from.dl_tensor.data = NULL;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	from.dl_tensor.data = pixels;
+	from.dl_tensor.shape = NULL;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	from.dl_tensor.shape = (int64_t[]){ 12, 16, 3 };
+	from.dl_tensor.strides = (int64_t[]){ INT64_MAX / 2, 3, 1 };
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOVERFLOW);
+	from.dl_tensor.strides = NULL;
+	over.dl_tensor.data = NULL;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	over.dl_tensor.shape = NULL;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, NULL, 0, 0), -EINVAL);
+	planes[0] = NULL;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_tensors(plan, NULL, 1, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(plan, &f, &over, 0, 0), -EINVAL);
+	CHECK_ERR(dlbuf_prepare_frame(NULL, &f, &over, 0, 0), -EINVAL);
+	dlbuf_prepare_destroy(plan);
+}
+
+/* A sample that is no number, or beyond a half's, is one pixel. */
+TEST(floats_without_a_value)
+{
+	static const struct {
+		uint16_t sample;
+		float value;
+	} rows[] = { { 0x7e00, 0 }, { 0x7c00, 1 }, { 0xfc00, 0 }, { 0x7bff, 1 } };
+	struct dlbuf_frame f = { .size = sizeof(f), .width = 5, .height = 3, .code = CC('R',' ',' ','H'),
+		.code_space = DRM };
+
+	for (size_t r = 0; r < ARRAY_SIZE(rows) * 6; r++) {
+		struct dlbuf_prepare_opts o = OPTS(.filter = r % 6, .channels = DLBUF_CHANNELS_GREY);
+		uint16_t pixels[3][5];
+		float out[3][5], value = rows[r / 6].value;
+		DLManagedTensorVersioned from = {
+			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+			.dl_tensor = { .data = pixels, .ndim = 2, .device = { kDLCPU, 0 },
+				.dtype = { kDLFloat, 16, 1 }, .shape = (int64_t[]){ 3, 5 } },
+		}, to = from;
+		struct dlbuf_prepare *plan;
+
+		for (int i = 0; i < 15; i++)
+			pixels[i / 5][i % 5] = i == 7 ? rows[r / 6].sample : 0x3400;
+		to.dl_tensor.data = out;
+		to.dl_tensor.ndim = 3;
+		to.dl_tensor.dtype = (DLDataType){ kDLFloat, 32, 1 };
+		to.dl_tensor.shape = (int64_t[]){ 1, 3, 5 };
+		o.width = 5;
+		o.height = 3;
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &to, 0, 0));
+		for (int i = 0; i < 15; i++)
+			if (!CHECK(fabs((double)out[i / 5][i % 5] - (i == 7 ? value : .25)) < 1e-5))
+				ktap_note(NULL, 0, "filter %zu, sample 0x%x, pixel %d: %g", r % 6,
+					  rows[r / 6].sample, i, (double)out[i / 5][i % 5]);
+		dlbuf_prepare_destroy(plan);
+	}
+}
+
+/* All 256 values by hand: ONNX's QuantizeLinear, and the identity of H.273. */
+TEST(values_by_hand)
+{
+	static const struct {
+		uint32_t code;
+		struct dlbuf_prepare_opts o;
+	} rows[] = {
+		{ CC('B','G','2','4'), OPTS(.flags = DLBUF_PREPARE_NHWC, .dtype = { kDLUInt, 8, 1 },
+					    .quant_scale = 2, .zero_point = 1) },
+		{ CC('V','U','2','4'), OPTS(.flags = DLBUF_PREPARE_NHWC, .dtype = { kDLUInt, 8, 1 },
+					    .colour = { .matrix = 1, .range = DLBUF_RANGE_FULL },
+					    .channels = DLBUF_CHANNELS_GREY) },
+	};
+	uint8_t pixels[256][3], out[256][3];
+
+	for (int i = 0; i < 256; i++)
+		for (int c = 0; c < 3; c++)
+			pixels[i][c] = i * (c + 1);
+	for (size_t r = 0; r < ARRAY_SIZE(rows); r++) {
+		struct dlbuf_frame f = { .size = sizeof(f), .width = 256, .height = 1,
+			.code = rows[r].code, .code_space = DRM };
+		struct dlbuf_prepare_opts o = rows[r].o;
+		int64_t n = r ? 1 : 3;
+		DLManagedTensorVersioned from = {
+			.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+			.dl_tensor = { .data = pixels, .ndim = 3, .device = { kDLCPU, 0 },
+				.dtype = types[1], .shape = (int64_t[]){ 1, 256, 3 } },
+		}, to = from;
+		struct dlbuf_prepare *plan;
+
+		to.dl_tensor.data = out;
+		to.dl_tensor.shape = (int64_t[]){ 1, 256, n };
+		o.width = 256;
+		o.height = 1;
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+		REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1, &to, 0, 0));
+		for (int i = 0; i < 256 && !r; i++)
+			for (int c = 0; c < 3; c++)
+				CHECK_EQ(out[i][c], fmin(nearbyint(pixels[i][c] / 2.) + 1, 255));
+		/* Y, U and V are G, B and R. */
+		for (int i = 0; i < 256 && r; i++)
+			CHECK(fabs(((uint8_t *)out)[i] - (.299 * pixels[i][2] + .587 * pixels[i][0] +
+							  .114 * pixels[i][1])) < .501);
+		dlbuf_prepare_destroy(plan);
+	}
+}
+
+/* The transform goes back: a place of the tensor is where its pixel came from. */
+TEST(places_of_the_tensor_map_to_the_frame)
+{
+	for (uint32_t turn = 0; turn < 4; turn++) {
+		for (uint32_t flip = 0; flip < 4; flip++) {
+			struct dlbuf_prepare_opts o = OPTS(.fit = DLBUF_FIT_LETTERBOX, .turn = turn,
+				.filter = DLBUF_FILTER_NEAREST, .scale = 1);
+			struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
+				.code = CC('G','R','E','Y'), .code_space = V4L2 };
+			struct dlbuf_prepare_info info = { .size = sizeof(info) };
+			uint8_t pixels[12][16];
+			float out[32][32];
+			struct dlbuf_prepare *plan;
+			DLManagedTensorVersioned t = {
+				.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+				.dl_tensor = { .data = out, .ndim = 3, .device = { kDLCPU, 0 },
+					.dtype = types[0], .shape = (int64_t[]){ 1, 32, 32 } },
+			};
+
+			DLManagedTensorVersioned from = {
+				.version = { DLPACK_MAJOR_VERSION, 0 }, .deleter = ignore,
+				.dl_tensor = { .data = pixels, .ndim = 2, .device = { kDLCPU, 0 },
+					.dtype = types[1], .shape = (int64_t[]){ 12, 16 } },
+			};
+
+			for (int i = 0; i < 12 * 16; i++)
+				pixels[i / 16][i % 16] = i + 1;
+			o.width = o.height = 32;
+			o.flags = flip * DLBUF_PREPARE_FLIP_X;
+			o.channels = DLBUF_CHANNELS_GREY;
+			REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
+			REQUIRE(!dlbuf_prepare_get_info(plan, &info));
+			REQUIRE(!dlbuf_prepare_tensors(plan, (DLManagedTensorVersioned *[]){ &from }, 1,
+						       &t, 0, 0));
+			for (int y = 0; y < 32; y++) {
+				for (int x = 0; x < 32; x++) {
+					double u, v;
+
+					dlbuf_prepare_map(&info, x + .5, y + .5, &u, &v);
+					if (u < 0 || v < 0 || u >= 16 || v >= 12)
+						CHECK(out[y][x] == 0);
+					else
+						CHECK(lrintf(out[y][x]) == pixels[(int)v][(int)u]);
+				}
+			}
+			dlbuf_prepare_destroy(plan);
+		}
+	}
+}
+
+TEST(sizes_by_the_rules)
+{
+	static const struct {
+		uint32_t w, h, want_w, want_h, scaled_w, scaled_h;
+		int32_t left, top;
+		struct dlbuf_prepare_opts o;
+	} rows[] = {
+#define RULE(...) { .size = sizeof(struct dlbuf_prepare_opts), __VA_ARGS__ }
+		{ 1920, 1080, 640, 640, 640, 360, 0, 140, RULE(.width = 640, .height = 640, .fit = 1) },
+		{ 1920, 1080, 640, 640, 640, 360, 0, 0, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_TOP_LEFT) },
+		{ 320, 240, 640, 640, 320, 240, 160, 200, RULE(.width = 640, .height = 640, .fit = 1, .flags = DLBUF_PREPARE_NO_ENLARGE) },
+		{ 1000, 667, 224, 224, 335, 224, -55, 0, RULE(.width = 224, .height = 224, .fit = 2) },
+		/* timm: 224 / .875 = 256; torchvision's resize of 256 makes 341 of 1000 x 750 */
+		{ 1000, 750, 224, 224, 341, 256, -58, -16, RULE(.width = 224, .height = 224, .fit = 2, .crop_pct = .875) },
+		{ 640, 480, 341, 256, 341, 256, 0, 0, RULE(.rule = DLBUF_SIZE_SHORTEST, .shortest = 256) },
+		{ 640, 480, 256, 192, 256, 192, 0, 0, RULE(.rule = DLBUF_SIZE_LONGEST, .longest = 256) },
+		{ 1920, 480, 1333, 333, 1333, 333, 0, 0, RULE(.rule = DLBUF_SIZE_BOTH, .shortest = 800, .longest = 1333) },
+		/* Qwen2-VL's smart_resize(height, width, 28, 56 * 56, 14 * 14 * 4 * 1280) */
+		{ 1920, 1080, 1316, 728, 1316, 728, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
+		{ 40, 30, 84, 56, 84, 56, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
+		/* torchvision: 11 / 2 is rounded to 6, and 105 / 2 to 52 */
+		{ 1000, 700, 224, 224, 329, 235, -52, -6, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 329, .scaled_height = 235, .width = 224, .height = 224, .flags = DLBUF_PREPARE_CUT_ROUND) },
+		{ 1000, 700, 224, 224, 335, 235, -55, -5, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 335, .scaled_height = 235, .width = 224, .height = 224) },
+		{ 640, 480, 256, 192, 256, 192, 0, 0, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 256, .scaled_height = 192) },
+		{ 640, 480, 224, 224, 298, 224, -37, 0, RULE(.rule = DLBUF_SIZE_SHORTEST, .shortest = 224, .width = 224, .height = 224) },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct dlbuf_frame f = { .size = sizeof(f), .width = rows[i].w, .height = rows[i].h,
+			.code = CC('B','G','2','4'), .code_space = DRM };
+		struct dlbuf_prepare_info info = { .size = sizeof(info) };
+		struct dlbuf_prepare *plan;
+
+		REQUIRE(!dlbuf_prepare_create(NULL, &f, &rows[i].o, &plan));
+		REQUIRE(!dlbuf_prepare_get_info(plan, &info));
+		if (!CHECK(info.width == rows[i].want_w && info.height == rows[i].want_h &&
+			   info.scaled_width == rows[i].scaled_w && info.left == rows[i].left &&
+			   info.scaled_height == rows[i].scaled_h && info.top == rows[i].top))
+			ktap_note(NULL, 0, "row %zu: %ux%u, scaled %ux%u at %d,%d", i, info.width,
+				  info.height, info.scaled_width, info.scaled_height, info.left,
+				  info.top);
+		dlbuf_prepare_destroy(plan);
+	}
+}
+
+KTAP_MAIN()
