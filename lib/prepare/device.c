@@ -38,7 +38,7 @@ static void pack(const struct dlbuf_prepare *p, struct program *g)
 	uint32_t at[5] = { 0 };
 
 	*g = (struct program){
-		.bits = s->sample == SAMPLE_U8 ? 8 : 16, .shift = s->shift,
+		.bits = s->sample == SAMPLE_U8 ? 8 : 16,
 		.ncomponents = s->ncomponents, .nout = p->nout,
 		.store = p->store, .zero_point = p->zero_point,
 		.width = p->info.width, .height = p->info.height,
@@ -59,6 +59,8 @@ static void pack(const struct dlbuf_prepare *p, struct program *g)
 		g->components[i].step = c->step;
 		g->components[i].x = at[c->fine];
 		g->components[i].y = at[2 + c->fine];
+		g->components[i].shift = s->shift;
+		g->components[i].mask = UINT32_MAX;
 	}
 	memcpy(g->matrix, p->values.matrix, sizeof(g->matrix));
 	memcpy(g->low, p->values.low, sizeof(g->low));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plan for a device: one block of 32-bit words that the kernels of all devices read, and
- * one run of it. device.c packs it. A backend's prepare.comp is a kernel, and has the same
- * struct.
+ * one run of it. device.c packs it. kernel.h and a backend's prepare.comp are the kernels,
+ * and have the same struct.
  */
 #ifndef DLBUF_LIB_PREPARE_PROGRAM_H
 #define DLBUF_LIB_PREPARE_PROGRAM_H
@@ -26,8 +26,7 @@
  * are rounded half to even, limited to their type less the zero point, which is added.
  */
 struct program {
-	uint32_t bits;			/* of a sample: 8 or 16, of memory's order */
-	uint32_t shift;			/* a sample is shifted right by this */
+	uint32_t bits;			/* of a sample: 8, 16 or 32, little-endian */
 	uint32_t ncomponents, nout;	/* 1 or 3 */
 	uint32_t store;			/* enum store */
 	int32_t zero_point;
@@ -37,6 +36,7 @@ struct program {
 	struct {
 		uint32_t first, step;	/* values */
 		uint32_t x, y;		/* the axes: indices of tables */
+		uint32_t shift, mask;	/* a sample's value: sample >> shift & mask */
 	} components[3];
 	float matrix[3][4];
 	float low[3], high[3], pad[3];

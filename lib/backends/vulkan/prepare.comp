@@ -6,7 +6,7 @@
 layout(local_size_x = 8, local_size_y = 8) in;
 
 struct Component {
-	uint first, step, x, y;
+	uint first, step, x, y, shift, mask;
 };
 
 layout(binding = 0, std430) readonly buffer Source0 {
@@ -22,7 +22,7 @@ layout(binding = 3, std430) buffer Tensor {
 	uint tensor[];
 };
 layout(binding = 4, std430) readonly buffer Program {
-	uint bits, shift, ncomponents, nout, store;
+	uint bits, ncomponents, nout, store;
 	int zero_point;
 	uint width, height, left, top, across, down, turned, back_x, back_y;
 	Component components[3];
@@ -52,7 +52,8 @@ float value(uint c, uint place)
 		word = source1[i];
 	else
 		word = source2[i];
-	return float(bitfieldExtract(word, int((place & 3) << 3), int(bits)) >> shift);
+	word = bitfieldExtract(word, int((place & 3) << 3), int(bits));
+	return float(word >> components[c].shift & components[c].mask);
 }
 
 float component(uint c, uint i, uint j)
