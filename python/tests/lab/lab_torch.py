@@ -235,6 +235,22 @@ def counts_return():
         t.fd, (4097,), "uint8")))
 
 
+@case
+def filters():
+    """interpolate() of float32; with antialias, torchvision's Resize."""
+    for (w, h), size in (((160, 120), (97, 61)), ((50, 40), (131, 117)), ((141, 79), (24, 123))):
+        a = torch.randint(0, 256, (h, w), dtype=torch.uint8,
+                          generator=torch.Generator().manual_seed(w))
+        for mode, antialias, filter in (("bilinear", False, "bilinear"),
+                                        ("bilinear", True, "triangle"), ("bicubic", True, "cubic")):
+            x, _ = dlbuf.prepare(a, format="GREY", channels="grey", size=size, filter=filter)
+            want = torch.nn.functional.interpolate(a[None, None] / 255, size[::-1], mode=mode,
+                                                   antialias=antialias).clamp(0, 1)
+            worst = (torch.from_dlpack(x) - want).abs().max().item()
+            # As for ONNX Runtime, a weight is off by 2^-23 of the side.
+            assert worst < max(w, h, *size) / 2**23 + 2e-6, (filter, size, worst)
+
+
 if __name__ == "__main__":
     print(f"# torch {torch.__version__}, {os.uname().release}")
     sys.exit(labtools.main(sys.argv[1:], CASES + lab_examples.cases(torch=True)))
