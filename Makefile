@@ -151,6 +151,7 @@ parts := $(call built,PART)
 no-parts := $(call left-out,PART)
 no-backends := $(call left-out,BACKEND)
 no-exporters := $(call left-out,EXPORTER)
+no-prepare := $(call left-out,PREPARE)
 # Those that the tool can compute on, and those whose devices' memory it can touch.
 tool-dir := tools/dmabuf-test
 reducers := $(patsubst $(tool-dir)/reduce/%.c,%,$(wildcard $(backends:%=$(tool-dir)/reduce/%.c)))
@@ -225,7 +226,8 @@ rooms-of-devices := backends/vulkan bridge queue backends
 lib-src-all := $(wildcard $(rooms:%=lib/%/*.c) lib/queue/*.c lib/bridge/*.c lib/backends/*/*.c udmabuf/*.c)
 lib-src-off := $(foreach r,$(rooms),$(no-parts:%=lib/$r/%.c) $(parts:%=lib/$r/%_absent.c)) \
 	$(if $(CONFIG_PART_ALLOC),,lib/capture/pool.c) $(if $(CONFIG_PART_PREPARE),,lib/prepare/%) \
-	$(if $(CONFIG_PREPARE_DEVICE),,lib/prepare/device.c) $(if $(CONFIG_PREPARE_VULKAN),,lib/backends/vulkan/prepare.c) $(if $(CONFIG_QUEUE),,lib/queue/%) \
+	$(if $(CONFIG_PREPARE_DEVICE),,lib/prepare/device.c) $(if $(CONFIG_PREPARE_QUEUE),,lib/queue/program.c) \
+	$(no-prepare:%=lib/backends/%/prepare.c) $(if $(CONFIG_QUEUE),,lib/queue/%) \
 	$(no-backends:%=lib/backends/%/%) $(no-exporters:%=udmabuf/%.c) \
 	$(if $(CONFIG_BACKEND_VULKAN),lib/bridge/absent.c,$(filter-out lib/bridge/absent.c,$(wildcard lib/bridge/*.c)))
 lib-src-y := $(filter-out $(lib-src-off),$(lib-src-all))

@@ -166,8 +166,6 @@ class BuildExt(build_ext):
             print("dlbuf: there is no glslangValidator: Vulkan prepares no frames",
                   file=sys.stderr)
             os.remove(os.path.join(folder, "prepare.c"))
-            return ""
-        return "#define CONFIG_PREPARE_VULKAN 1\n#define CONFIG_PREPARE_DEVICE 1\n"
 
     def use_copy(self, ext):
         """Compiles the library's sources into the extension."""
@@ -188,7 +186,9 @@ class BuildExt(build_ext):
         ext.include_dirs += [copy, os.path.join(copy, "include"),
                              os.path.join(copy, "lib")]
         off = []
-        files["autoconf.h"] += self.shader(copy)
+        self.shader(copy)
+        files["autoconf.h"] += "".join(
+            f"#define CONFIG_PREPARE_{name} 1\n" for name in ("DEVICE", "QUEUE"))
         for kind, symbol in symbols:
             name = symbol.lower()
             header = os.path.join(copy, "lib/backends", name, "api.h")
@@ -197,6 +197,8 @@ class BuildExt(build_ext):
                 [f"-I{copy}/include"])
             if on:
                 files["autoconf.h"] += f"#define CONFIG_{kind}_{symbol} 1\n"
+                if os.path.exists(os.path.join(os.path.dirname(header), "prepare.c")):
+                    files["autoconf.h"] += f"#define CONFIG_PREPARE_{symbol} 1\n"
             else:
                 print(f"dlbuf: there are no headers of {name}: built without",
                       file=sys.stderr)
