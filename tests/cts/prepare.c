@@ -620,7 +620,7 @@ static void every_call(void *arg)
 
 void cts_cases_prepare(void)
 {
-	static const char *const backends[] = { "cpu", "vulkan", "opencl" };
+	static const char *const backends[] = { "cpu", "vulkan", "levelzero", "opencl" };
 	static const bool early = true;
 	size_t i = 0;
 
