@@ -170,11 +170,12 @@ struct dlbuf_prepare;
  * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture
  *              of more than 32768 pixels, or of the frame of more than 2^20; a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format
- * -EOPNOTSUPP  a format without pixels (compressed, metadata, depth), or whose values are
- *              not evenly spaced; a matrix that is not linear (ICtCp, BT.2020 with
+ * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
+ *              pixels share bytes; a matrix that is not linear (ICtCp, BT.2020 with
  *              constant luminance); a device that cannot prepare (the CPU and Vulkan can); on
- *              Vulkan mosaics, frames of floats, values that are made of more than 65536
- *              samples, a queue that does not compute
+ *              Vulkan mosaics, frames of floats, HSV, signed values, packed 4:1:1, big-endian
+ *              words, values that are made of more than 65536 samples, a queue that does not
+ *              compute
  * -ESTALE      a parent process opened dev
  */
 DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *frame,
@@ -221,8 +222,9 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
 				  uint64_t deadline_ns);
 
 /*
- * The same of a frame that was imported: its n tensors, a plane each (DLBUF_VIEW_PLANES), on
- * the plan's device. On the CPU they may be of any library that has DLPack: a decoder's
+ * The same of a frame that was imported: its n tensors, a plane each, on the plan's device.
+ * They are the format's view PLANES; or WORDS, or else ROWS, if it has not that: RGB565 is
+ * [H, W] of uint16. On the CPU they may be of any library that has DLPack: a decoder's
  * planes in plain memory. On Vulkan they are tensors of dlbuf that the caller has not
  * acquired, and their leases wait for the work.
  *

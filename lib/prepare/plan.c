@@ -49,6 +49,7 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "channels", (int)o->channels, 0, DLBUF_CHANNELS_GREY },
 		{ "colour.range", o->colour.range, 0, DLBUF_RANGE_FULL },
 		{ "colour.chroma_site", o->colour.chroma_site, 0, 6 },
+		{ "colour.hue", o->colour.hue, 0, DLBUF_HUE_256 },
 		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1], 0, 0 },
 		{ "reserved2", o->reserved2, 0, 0 }, { "reserved", o->reserved, 0, 0 },
 	};

@@ -34,6 +34,8 @@ struct component {
 	uint8_t first, step;	/* values of a row: the first sample, and to the next */
 	uint8_t hsub, vsub;	/* pixels per sample */
 	uint8_t fine;		/* 0: axes of luma, 1: of chroma */
+	uint8_t depth, shift;	/* its bits of a word */
+	uint8_t count, at[8];	/* of a group: how many it has, and which words they are */
 };
 
 /* Storage of the values of all planes. */
@@ -48,7 +50,19 @@ struct source {
 	enum sample sample;
 	uint8_t shift;			/* of SAMPLE_U16 */
 	bool mosaic;
-	bool floats;			/* made to rows of floats: mosaics, SAMPLE_F16 */
+	bool floats;			/* made to rows of floats: mosaics, groups, SAMPLE_F16 */
+	/*
+	 * Words of which rows.c makes evenly spaced values: bit fields, HSV, signed values. The
+	 * places of the components are among the values that are made.
+	 */
+	struct {
+		uint8_t words, bytes;	/* how many, and bytes of each; 0: as they are */
+		uint8_t values;		/* that are made of a group */
+		bool swapped;		/* against the processor's order */
+		bool negative;		/* two's complement: the middle of the range is 0 */
+		uint16_t turn;		/* of HSV: so many steps of the hue; 0: another format */
+	} group;
+	enum dlbuf_view view;		/* of the tensors */
 	char pattern[4];		/* of a mosaic: row 0, row 1 */
 	uint32_t width, height;		/* the visible picture, pixels */
 	uint32_t ncomponents;		/* 1 or 3 */

@@ -192,6 +192,57 @@ static void demosaic(const struct dlbuf_prepare *p, float *dst, const char *data
 	}
 }
 
+static uint32_t word_at(const uint8_t *at, uint32_t bytes, bool swapped)
+{
+	uint32_t word = 0;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		word |= (uint32_t)at[i] << 8 * (swapped ? bytes - 1 - i : i);
+	return word;
+}
+
+/* H, S and V of 8 bits to R, G and B of 0 to 255. */
+static void make_rgb(float *row, uint32_t n, float turn)
+{
+	for (const float *end = row + n; row < end; row += 3) {
+		float h = row[0] * 6 / turn, s = row[1] / 255, v = row[2];
+
+		/* Each of R, G and B is a trapezium over the circle of hues. */
+		for (int c = 0; c < 3; c++) {
+			float k = h + (float)(5 - 2 * c), d;
+
+			k -= (float)((int)(k / 6) * 6);
+			d = k < 4 - k ? k : 4 - k;
+			row[c] = v - v * s * (d < 0 ? 0 : d > 1 ? 1 : d);
+		}
+	}
+}
+
+/* Makes a row of values of n groups of words, whose first one is `first` of the plane's row. */
+static void unpack(const struct dlbuf_prepare *p, uint32_t plane, float *dst,
+		   const uint8_t *groups, uint32_t first, uint32_t n)
+{
+	const struct source *s = &p->source;
+	const struct ring *r = &p->rings[plane];
+	uint32_t bytes = s->group.bytes;
+
+	for (const struct component *c = s->components; c < s->components + s->ncomponents; c++) {
+		uint32_t mask = (1u << c->depth) - 1, flip = s->group.negative ? mask / 2 + 1 : 0;
+		int64_t at = c->first + (int64_t)first * s->group.values - r->begin;
+
+		for (uint32_t i = 0; i < n * c->count && c->plane == plane; i++, at += c->step) {
+			const uint8_t *word = groups + (i / c->count * s->group.words +
+							c->at[i % c->count]) * (size_t)bytes;
+
+			if (at >= 0 && at < r->n)
+				dst[at] = (float)((word_at(word, bytes, s->group.swapped) >> c->shift &
+						   mask) ^ flip);
+		}
+	}
+	if (s->group.turn)
+		make_rgb(dst, r->n, s->group.turn);
+}
+
 static void halves(float *dst, const uint16_t *from, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -237,12 +288,20 @@ static const void *fetch(struct dlbuf_prepare *p, uint32_t plane, const void *da
 	if (r->held[slot] == row)
 		return dst;
 	r->held[slot] = row;
-	if (p->source.mosaic)
+	if (p->source.mosaic) {
 		demosaic(p, (float *)dst, data, pitch, row);
-	else if (p->source.sample == SAMPLE_F16)
+	} else if (p->source.group.words) {
+		uint32_t values = p->source.group.values, first = r->begin / values;
+		uint32_t n = (r->begin + r->n + values - 1) / values - first;
+		size_t bytes = (size_t)p->source.group.words * p->source.group.bytes;
+
+		memcpy(p->fetched, (const char *)data + row * pitch + first * bytes, n * bytes);
+		unpack(p, plane, (float *)dst, p->fetched, first, n);
+	} else if (p->source.sample == SAMPLE_F16) {
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
-	else
+	} else {
 		memcpy(convert ? p->fetched : dst, from, (size_t)r->n * value);
+	}
 	if (convert)
 		p->kernels->blend((float *)dst, r->n, (const void *[]){ p->fetched },
 				  (const float[]){ 1 }, 1, p->source.sample, p->source.shift);

@@ -45,6 +45,7 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "quant_scale", OPTS(.quant_scale = 5e-324) },
 		{ -EINVAL, "colour.range", OPTS(.colour.range = 9) },
 		{ -EINVAL, "colour.chroma_site", OPTS(.colour.chroma_site = 99) },
+		{ -EINVAL, "colour.hue", OPTS(.colour.hue = 3) },
 		{ -EINVAL, "colour.reserved", OPTS(.colour.reserved = { 0, 1 }) },
 		{ -EINVAL, "reserved2", OPTS(.reserved2 = 1) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = 1.5) },
@@ -104,11 +105,10 @@ TEST(formats_that_are_refused)
 		int space;
 		const char *why;
 	} rows[] = {
-		{ CC('M','J','P','G'), V4L2, "compressed" }, { CC('H','S','V','3'), V4L2, "hue" },
-		{ CC('Z','1','6',' '), V4L2, "no colours" }, { CC('Y','4','1','P'), V4L2, "spaced" },
-		{ CC('Y','8','I',' '), V4L2, "no colours" }, { CC('a','R','A','8'), V4L2, "A-law" },
-		{ CC('R','G','8','8'), DRM, "no colours" }, { CC('R','G','1','6'), DRM, "bit fields" },
-		{ CC('T','D','0','8'), V4L2, "signed" },
+		{ CC('M','J','P','G'), V4L2, "compressed" }, { CC('P','A','L','8'), V4L2, "palette" },
+		{ CC('U','V','8',' '), V4L2, "bit fields" }, { CC('a','R','A','8'), V4L2, "A-law" },
+		{ CC('R','G','8','8'), DRM, "no colours" }, { CC('D','8',' ',' '), DRM, "no colours" },
+		{ CC('Y','P','A','4'), DRM, "share bytes" },
 	};
 	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
 	struct dlbuf_prepare *plan;
@@ -397,7 +397,7 @@ TEST(tensors_that_are_refused)
 		.dl_tensor = { .data = pixels, .ndim = 3, .device = { kDLCPU, 0 },
 			.dtype = { kDLUInt, 8, 1 }, .shape = picture },
 	}, *planes[] = { &from };
-	struct dlbuf_prepare *plan;
+	struct dlbuf_prepare *plan, *bits;
 
 	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &plan));
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -465,7 +465,17 @@ TEST(tensors_that_are_refused)
 		    (ret && !CHECK(strstr(dlbuf_last_error(), plane_rows[i].why))))
 			ktap_note(NULL, 0, "plane %zu, %s: %s", i, plane_rows[i].why, dlbuf_last_error());
 	}
+	/* Rows of bytes: those of a pixel, and padding. */
+	f.code = CC('R','5','A','8');
+	from.dl_tensor = (DLTensor){ .data = pixels, .ndim = 2, .shape = picture,
+		.device = { kDLCPU, 0 }, .dtype = { kDLUInt, 8, 1 } };
+	REQUIRE(!dlbuf_prepare_create(NULL, &f, &o, &bits));
 	picture[0] = 12;
+	picture[1] = 33;
+	CHECK(!dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &over, 0, 0));
+	picture[1] = 31;
+	CHECK_ERR(dlbuf_prepare_tensors(bits, (DLManagedTensorVersioned *[]){ &from, &from }, 2, &over, 0, 0), -EINVAL);
+	dlbuf_prepare_destroy(bits);
 	picture[1] = 16;
 	from.dl_tensor = (DLTensor){ .data = (char *)(memory + 191) + 3, .ndim = 3, .shape = picture,
 		.device = { kDLCPU, 0 }, .dtype = { kDLUInt, 8, 1 } };
