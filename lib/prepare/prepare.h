@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A plan: what to compute for each frame. plan.c makes it from the options, geometry.c the
- * places of the samples, colour.c the matrix; rows.c runs it on the CPU.
+ * places of the samples, colour.c the matrix; rows.c runs it on the CPU, threads.c on several.
  */
 #ifndef DLBUF_LIB_PREPARE_H
 #define DLBUF_LIB_PREPARE_H
@@ -80,6 +80,18 @@ struct values {
 };
 
 struct prepare_kernels;
+struct prepare_threads;
+
+/* Memory of a band of rows of the scaled picture, which one thread computes. */
+struct band {
+	char *rows[DLBUF_MAX_PLANES];		/* the last rows of each plane */
+	int64_t *held[DLBUF_MAX_PLANES];	/* and their numbers */
+	const void **window;			/* the rows of one output row, and their weights */
+	float *weights;
+	float *blended, *in[3], *out[3];	/* rows */
+	void *converted, *fetched;
+	float *picked;
+};
 
 struct dlbuf_prepare {
 	struct dlbuf_device *dev;
@@ -99,21 +111,17 @@ struct dlbuf_prepare {
 	struct values values;
 	float pad[3];			/* in its values, before rounding */
 	int32_t zero_point;		/* of integers, added after rounding */
-	/* For each plane: the values that are read, the last rows, and the number of each row. */
+	/* For each plane: the values that are read, and how many of the last rows are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
 		size_t bytes;		/* of a row */
-		char *rows;
-		int64_t *held;
 		bool floats;		/* rows of floats: each is blended several times */
 		bool direct;		/* outputs are sums of samples, without a row of floats */
 	} rings[DLBUF_MAX_PLANES];
-	const void **window;			/* the rows of one output row, and their weights */
-	float *weights;
-	float *blended, *in[3], *out[3];	/* rows */
-	void *converted, *fetched;
-	float *picked;
 	int32_t *places[3];			/* of each component: the first value of a window */
+	struct band *bands;
+	uint32_t nbands;
+	struct prepare_threads *threads;	/* or NULL */
 	void *scratch;
 	size_t room;			/* its bytes */
 	const struct prepare_kernels *kernels;
@@ -155,7 +163,7 @@ double prepare_round(double x);		/* half to even */
 int prepare_axis(enum dlbuf_filter filter, double from, double length, uint32_t all,
 		 uint32_t begin, uint32_t n, uint32_t low, uint32_t high, struct axis *out);
 
-/* Finds the rows that prepare_rows() needs. -ENOMEM. */
+/* Finds the bands, and the rows that they need. -ENOMEM. */
 int prepare_scratch(struct dlbuf_prepare *p);
 
 /* An image of the tensor in memory: its first byte, and the steps in it. */
@@ -165,8 +173,19 @@ struct image {
 };
 
 /* Runs a plan on the CPU. planes are those of the visible picture. */
-void prepare_rows(struct dlbuf_prepare *p, const void *const planes[], const int64_t pitches[],
-		 const struct image *image);
+void prepare_rows(const struct dlbuf_prepare *p, const void *const planes[],
+		  const int64_t pitches[], const struct image *image);
+
+/* threads.c: starts n threads, which sleep. -ENOMEM. */
+int prepare_threads_start(uint32_t n, struct prepare_threads **out);
+/* Ends them; NULL does nothing. In a child of fork(), which does not have them, frees alone. */
+void prepare_threads_end(struct prepare_threads *t);
+/*
+ * Calls fn for 0..n - 1, on the threads and the caller's, and returns when all calls have. With
+ * t NULL, and in a child of fork(), on the caller's alone.
+ */
+void prepare_divide(struct prepare_threads *t, uint32_t n,
+		    void (*fn)(const void *data, uint32_t i), const void *data);
 
 /* device.c: loads the program, and runs it for planes that are at data. */
 int prepare_load(struct dlbuf_prepare *p);
