@@ -355,6 +355,16 @@ int prepare_tables(struct dlbuf_prepare *p)
 	return prepare_scratch(p);
 }
 
+/* A value of an integer tensor inside its type less the zero point; others as they are. */
+static float saturated(const struct dlbuf_prepare *p, double x)
+{
+	double low = (p->store == STORE_I8 ? -128 : 0) - p->zero_point, high = low + 255;
+
+	if (p->store > STORE_I8)
+		return (float)x;
+	return (float)(x < low ? low : x > high ? high : x);
+}
+
 static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
 {
 	bool integer = p->store <= STORE_I8;
@@ -376,9 +386,9 @@ static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare
 
 			p->values.matrix[c][j] = (float)(m * 255 * gain + (j == 3 ? bias : 0));
 		}
-		p->values.low[c] = (float)(gain < 0 ? 255 * gain + bias : bias);
-		p->values.high[c] = (float)(gain < 0 ? bias : 255 * gain + bias);
-		p->pad[c] = (float)(o->pad[c] * gain + bias);
+		p->values.low[c] = saturated(p, gain < 0 ? 255 * gain + bias : bias);
+		p->values.high[c] = saturated(p, gain < 0 ? bias : 255 * gain + bias);
+		p->pad[c] = saturated(p, o->pad[c] * gain + bias);
 	}
 }
 

@@ -76,7 +76,7 @@ struct steps {
 /* From components to the tensor's values, before rounding. */
 struct values {
 	float matrix[3][4];
-	float low[3], high[3];	/* the values of 0 and 1, beyond which none is */
+	float low[3], high[3];	/* the values of 0 and 1, inside the type: none is beyond them */
 };
 
 struct prepare_kernels;
@@ -119,6 +119,8 @@ struct dlbuf_prepare {
 		bool direct;		/* outputs are sums of samples, without a row of floats */
 	} rings[DLBUF_MAX_PLANES];
 	int32_t *places[3];			/* of each component: the first value of a window */
+	/* Of 4 places: which of the 16 bytes from the first place on each has, and 3 behind; or NULL. */
+	uint8_t *shuffles[3];
 	struct band *bands;
 	uint32_t nbands;
 	struct prepare_threads *threads;	/* or NULL */
@@ -214,10 +216,10 @@ struct prepare_kernels {
 	/*
 	 * As scale(), of the weighted sum of two rows of bytes, or with b NULL of one, where the
 	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component
-	 * one byte behind; step is 2 then.
+	 * one byte behind; step is 2 then. shuffles may be NULL; it reads up to 16 behind a place.
 	 */
 	void (*bilinear)(float *dst, float *dst2, const struct axis *axis, const int32_t *places,
-			 const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
+			 const uint8_t *shuffles, const uint8_t *a, const uint8_t *b, float weight_b, int32_t step);
 	/* The same of words. step is 1, or 2 with dst2; b is not NULL with weight_b. */
 	void (*bilinear_words)(float *dst, float *dst2, const struct axis *axis,
 			       const int32_t *places, const uint16_t *a, const uint16_t *b,
@@ -225,11 +227,11 @@ struct prepare_kernels {
 	/* out[c][i] = matrix[c] * in[i], not beyond low[c] and high[c]; in has nin rows. */
 	void (*colours)(float *const out[], uint32_t nout, const float *const in[], uint32_t nin,
 			uint32_t n, const struct values *to);
-	/* Rounds n values to a type that is not float32. */
+	/* Rounds n values, inside the type less the zero point, to a type that is not float32. */
 	void (*convert)(void *dst, const float *row, uint32_t n, enum store store, int32_t zero_point);
-	/* dst[3 * i + c] = rows[c][i], of the tensor's type; scratch has room for a row. */
-	void (*interleave)(void *dst, const float *const rows[3], void *scratch, uint32_t n,
-			   enum store store, int32_t zero_point);
+	/* dst[3 * i + c] = rows[c][i], of the tensor's type. */
+	void (*interleave)(void *dst, const float *const rows[3], uint32_t n, enum store store,
+			   int32_t zero_point);
 };
 
 /* The code for this processor. */

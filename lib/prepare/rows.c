@@ -14,7 +14,7 @@
 /* __builtin_cpu_supports() would bring a constructor. */
 static bool has_avx2(void)
 {
-	const unsigned int needed = bit_FMA | bit_AVX | bit_OSXSAVE;
+	const unsigned int needed = bit_FMA | bit_AVX | bit_OSXSAVE | bit_F16C;
 	unsigned int a, b, c, d, low, high;
 
 	if (!__get_cpuid(1, &a, &b, &c, &d) || (c & needed) != needed)
@@ -125,6 +125,20 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	return at - begin;
 }
 
+/* Finds how 4 places are shuffled from 16 bytes. False: some of `reach` bytes are farther away. */
+static bool find_shuffles(const int32_t *places, uint32_t n, int reach, uint8_t *to)
+{
+	for (uint32_t i = 0; i < n; i++) {
+		int32_t first = places[i] - places[i & ~3u];
+
+		if (first + reach > 15)
+			return false;
+		for (int k = 0; k < 4; k++)
+			*to++ = (uint8_t)((first + k) & 15);
+	}
+	return true;
+}
+
 int prepare_scratch(struct dlbuf_prepare *p)
 {
 	size_t total, each, row = aligned((p->width + 8) * sizeof(float));
@@ -136,18 +150,24 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->nbands = p->opts.threads < p->height ? p->opts.threads : p->height;
 	p->nbands = p->nbands ? p->nbands : 1;
 	each = band_init(p, &none, 0);
-	total = p->nbands * (each + sizeof(*p->bands)) + 3 * row;
+	total = p->nbands * (each + sizeof(*p->bands)) + 6 * row;
 	if (prepare_grow(&p->scratch, &p->room, total))
 		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
 	memset(p->scratch, 0, total);
 	at = p->scratch;
-	for (uint32_t i = 0; i < 3; i++, at += row) {
+	for (uint32_t i = 0; i < 3; i++, at += 2 * row) {
 		const struct component *c = &p->source.components[i];
 
 		p->places[i] = (int32_t *)(void *)at;
-		for (uint32_t j = 0; i < p->source.ncomponents && j < (p->width + 7) / 8 * 8; j++)
+		if (i >= p->source.ncomponents)
+			continue;
+		for (uint32_t j = 0; j < (p->width + 7) / 8 * 8; j++)
 			p->places[i][j] = p->x[c->fine].first[j] * c->step;
+		p->shuffles[i] = (uint8_t *)at + row;
+		if (!find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
+				   paired(&p->source, i) ? 3 : c->step, p->shuffles[i]))
+			p->shuffles[i] = NULL;
 	}
 	p->bands = (struct band *)(void *)(at + p->nbands * each);
 	for (uint32_t i = 0; i < p->nbands; i++, at += each)
@@ -317,7 +337,8 @@ static void plane_row(const struct dlbuf_prepare *p, const struct band *b, uint3
 				two[j] = (const char *)rows[j] +
 					(at - swapped) * value_bytes(s->sample);
 			if (s->sample == SAMPLE_U8)
-				k->bilinear(dst, dst2, x, p->places[i], two[0], two[1], below, c->step);
+				k->bilinear(dst, dst2, x, p->places[i], p->shuffles[i], two[0], two[1],
+					    below, c->step);
 			else
 				k->bilinear_words(dst, dst2, x, p->places[i], two[0], two[1], below,
 						  s->shift);
@@ -437,8 +458,8 @@ static void band_run(const void *data, uint32_t index)
 			   p->width, &p->values);
 		if (pixels)
 			k->interleave(image->data + (base + y * across) * bytes,
-				      (const float *const *)b->out, b->converted, p->width,
-				      p->store, p->zero_point);
+				      (const float *const *)b->out, p->width, p->store,
+				      p->zero_point);
 		for (uint32_t c = 0; c < p->nout && !plain && !pixels; c++)
 			store(p, b, image->data + (base + c * st->channel + y * across) * bytes,
 			      along, b->out[c], p->width);
