@@ -112,8 +112,16 @@ static void blend(float *restrict dst, uint32_t n, const void *const rows[],
 	/* The rows have room behind them. */
 	n = (n + 7) & ~7u;
 	for (uint32_t k = 0; k < nrows; k++) {
-		if (sample == SAMPLE_F32 && k + 4 <= nrows) {
-			add_four(dst, rows + k, n, weights + k, !k);
+		if (sample == SAMPLE_F32 && k + 1 < nrows) {
+			/* In the place of a row that is not there: one of numbers, times 0. */
+			const void *four[4] = { rows[k], rows[k + 1], rows[k], rows[k] };
+			float w[4] = { weights[k], weights[k + 1] };
+
+			for (uint32_t j = 2; j < 4 && k + j < nrows; j++) {
+				four[j] = rows[k + j];
+				w[j] = weights[k + j];
+			}
+			add_four(dst, four, n, w, !k);
 			k += 3;
 		} else if (sample == SAMPLE_U8)
 			add_bytes(dst, rows[k], n, weights[k], 0, !k);
@@ -144,30 +152,100 @@ static void scale(float *restrict dst, const struct axis *axis, const int32_t *p
 	}
 }
 
+#if LANES == 8
+/* Each output's sum is a vector, in a register of its own. */
+#define EACH(f) f(0) f(1) f(2) f(3) f(4) f(5) f(6) f(7)
+#define PAIRS(a, b) (__builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13) + \
+		     __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15))
+#define FOURS(a, b) (__builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) + \
+		     __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15))
+
 static void scale_wide(float *restrict dst, const struct axis *axis, const float *row)
 {
-	size_t stride = axis->stride;
-	const float *w = axis->fours;
+	size_t stride = axis->stride, k;
+	const float *w = axis->groups;
+
+	for (uint32_t i = 0; i < axis->n; i += 8) {
+		const int32_t *first = axis->first + i;
+		vf low, high;
+#define BEGIN(j) const float *a##j = row + first[j]; vf s##j = { 0 };
+#define EIGHT(j) s##j += vf_load(a##j + k) * vf_load(w + 8 * j);
+#define FOUR(j) s##j += __builtin_shufflevector(*(const v4 *)(a##j + k) * *(const v4 *)(w + 4 * j), \
+						(v4){ 0 }, 0, 1, 2, 3, 4, 5, 6, 7);
+		EACH(BEGIN)
+		for (k = 0; k + 8 <= stride; k += 8, w += 64) {
+			EACH(EIGHT)
+		}
+		if (k < stride) {
+			EACH(FOUR)
+			w += 32;
+		}
+		low = FOURS(PAIRS(s0, s1), PAIRS(s2, s3));
+		high = FOURS(PAIRS(s4, s5), PAIRS(s6, s7));
+		*(vf *)(dst + i) = __builtin_shufflevector(low, high, 0, 1, 2, 3, 8, 9, 10, 11) +
+			__builtin_shufflevector(low, high, 4, 5, 6, 7, 12, 13, 14, 15);
+	}
+}
+#else
+static void scale_wide(float *restrict dst, const struct axis *axis, const float *row)
+{
+	size_t stride = axis->stride, k;
 
 	for (uint32_t i = 0; i < axis->n; i += 4) {
 		const int32_t *first = axis->first + i;
-		const float *a = row + first[0], *b = row + first[1], *c = row + first[2],
-			*d = row + first[3];
-		v4 sa = { 0 }, sb = sa, sc = sa, sd = sa, ab, cd;
+		/* Half of a group of 8 outputs. */
+		const float *w = axis->groups + (i & ~7u) * stride + (i & 4) * 8;
+		v4 s[4] = { { 0 } }, ab, cd;
 
-		for (size_t k = 0; k < stride; k += 4, w += 16) {
-			sa += *(const v4 *)(a + k) * *(const v4 *)w;
-			sb += *(const v4 *)(b + k) * *(const v4 *)(w + 4);
-			sc += *(const v4 *)(c + k) * *(const v4 *)(w + 8);
-			sd += *(const v4 *)(d + k) * *(const v4 *)(w + 12);
+		for (k = 0; k + 8 <= stride; k += 8, w += 64) {
+			for (int j = 0; j < 4; j++) {
+				const float *v = row + first[j] + k;
+
+				s[j] += *(const v4 *)v * *(const v4 *)(w + 8 * j);
+				s[j] += *(const v4 *)(v + 4) * *(const v4 *)(w + 8 * j + 4);
+			}
 		}
-		ab = __builtin_shufflevector(sa, sb, 0, 4, 1, 5) +
-			__builtin_shufflevector(sa, sb, 2, 6, 3, 7);
-		cd = __builtin_shufflevector(sc, sd, 0, 4, 1, 5) +
-			__builtin_shufflevector(sc, sd, 2, 6, 3, 7);
+		w -= (i & 4) * 4;
+		for (int j = 0; j < 4 && k < stride; j++)
+			s[j] += *(const v4 *)(row + first[j] + k) * *(const v4 *)(w + 4 * j);
+		ab = __builtin_shufflevector(s[0], s[1], 0, 4, 1, 5) +
+			__builtin_shufflevector(s[0], s[1], 2, 6, 3, 7);
+		cd = __builtin_shufflevector(s[2], s[3], 0, 4, 1, 5) +
+			__builtin_shufflevector(s[2], s[3], 2, 6, 3, 7);
 		*(v4 *)(dst + i) = __builtin_shufflevector(ab, cd, 0, 1, 4, 5) +
 			__builtin_shufflevector(ab, cd, 2, 3, 6, 7);
 	}
+}
+#endif
+
+/* A row that is kept: the values of a component, as floats. */
+static void split(float *restrict dst, const void *row, uint32_t n, int32_t step,
+		  enum sample sample, uint32_t shift)
+{
+	const uint8_t *bytes = row;
+	const uint16_t *words = row;
+	uint32_t i = 0;
+
+	/* The rows have room behind them. */
+	n = (n + 7) & ~7u;
+	if (sample == SAMPLE_U8 && step == 1)
+		add_bytes(dst, bytes, n, 1, 0, true);
+#ifdef SPREAD
+	int32_t at[LANES];
+	uint8_t how[LANES][4];
+
+	for (int32_t j = 0; j < LANES; j++) {
+		at[j] = j * step;
+		/* 128: no byte. */
+		memcpy(how[j], (const uint8_t[]){ (uint8_t)(j % 4 * step), 128, 128, 128 }, 4);
+	}
+	for (; i < n && sample == SAMPLE_U8 && step > 1; i += LANES)
+		*(vf *)(dst + i) = __builtin_convertvector(SPREAD(bytes + (size_t)i * step, at, how[0]), vf);
+#endif
+	for (; i < n && sample == SAMPLE_U8 && step > 1; i++)
+		dst[i] = bytes[(size_t)i * step];
+	for (; i < n && sample == SAMPLE_U16; i++)
+		dst[i] = (float)(words[(size_t)i * step] >> shift);
 }
 
 static void pick(float *restrict dst, const float *restrict row, uint32_t n, int32_t step)
@@ -529,5 +607,5 @@ static void interleave(void *dst, const float *const rows[3], uint32_t n, enum s
 }
 
 const struct prepare_kernels KERNELS = {
-	blend, scale, scale_wide, pick, bilinear, bilinear_words, colours, convert, interleave,
+	blend, scale, scale_wide, pick, split, bilinear, bilinear_words, colours, convert, interleave,
 };

@@ -22,8 +22,12 @@ struct axis {
 	uint32_t low, high;	/* the samples that the outputs read: [low, high) */
 	int32_t *first;		/* [n rounded up to 8] */
 	float *weights;		/* [taps][n rounded up to 8] */
-	float *fours;		/* the same: [n / 4][stride / 4][4 outputs][4 taps] */
-	uint32_t stride;	/* taps rounded up to 4, 0: fours is not made */
+	/*
+	 * The same for 8 outputs after the other: [stride / 8][8 outputs][8 taps], and
+	 * [8 outputs][4 taps] of the rest.
+	 */
+	float *groups;
+	uint32_t stride;	/* taps rounded up to 4, 0: groups is not made */
 	void *memory;		/* all are in it */
 	size_t room;		/* its bytes */
 };
@@ -114,10 +118,13 @@ struct dlbuf_prepare {
 	/* For each plane: the values that are read, and how many of the last rows are kept. */
 	struct ring {
 		uint32_t begin, n, slots, axis;
+		uint32_t values;	/* of a row that is kept: n, or all runs */
 		size_t bytes;		/* of a row */
 		bool floats;		/* rows of floats: each is blended several times */
+		bool planar;		/* each component's values are a run in the row */
 		bool direct;		/* outputs are sums of samples, without a row of floats */
 	} rings[DLBUF_MAX_PLANES];
+	uint32_t runs[3];			/* of each component: where its run begins */
 	int32_t *places[3];			/* of each component: the first value of a window */
 	/* Of 4 places: which of the 16 bytes from the first place on each has, and 3 behind; or NULL. */
 	uint8_t *shuffles[3];
@@ -207,12 +214,15 @@ struct prepare_kernels {
 	void (*scale)(float *dst, const struct axis *axis, const int32_t *places,
 		      const float *row, int32_t step);
 	/*
-	 * The same with axis->fours, of a row of numbers without gaps: reads up to 3 behind
+	 * The same with axis->groups, of a row of numbers without gaps: reads up to 3 behind
 	 * those that count, times 0.
 	 */
 	void (*scale_wide)(float *dst, const struct axis *axis, const float *row);
 	/* dst[i] = row[i * step]; reads up to 8 behind */
 	void (*pick)(float *dst, const float *row, uint32_t n, int32_t step);
+	/* The same of bytes or words, of which it reads up to 16 behind, or 7 steps. */
+	void (*split)(float *dst, const void *row, uint32_t n, int32_t step, enum sample sample,
+		      uint32_t shift);
 	/*
 	 * As scale(), of the weighted sum of two rows of bytes, or with b NULL of one, where the
 	 * axis has at most 2 taps and step at most 3. dst2, if not NULL, is of the component

@@ -81,7 +81,17 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 	r->n = end - begin;
 	r->slots = p->y[r->axis].taps;
 	r->floats = s->floats || r->slots > 3;
-	r->bytes = (size_t)r->n * (r->floats ? 4 : value_bytes(s->sample));
+	r->planar = r->floats && !s->floats && s->sample <= SAMPLE_U16;
+	r->values = r->planar ? 0 : r->n;
+	for (uint32_t i = 0; i < s->ncomponents && r->planar; i++) {
+		const struct axis *x = &p->x[s->components[i].fine];
+
+		if (s->components[i].plane != plane)
+			continue;
+		p->runs[i] = r->values;
+		r->values += (x->high - x->low + 7) & ~7u;
+	}
+	r->bytes = (size_t)r->values * (r->floats ? 4 : value_bytes(s->sample));
 	r->bytes = (r->bytes + 32 + 31) & ~(size_t)31;
 	r->direct = narrow;
 }
@@ -89,6 +99,12 @@ static void find_ring(struct dlbuf_prepare *p, uint32_t plane)
 static size_t aligned(size_t n)
 {
 	return (n + 31) & ~(size_t)31;
+}
+
+/* The step of a component's values in a row that is kept. */
+static int32_t step_of(const struct dlbuf_prepare *p, const struct component *c)
+{
+	return p->rings[c->plane].planar ? 1 : c->step;
 }
 
 /* Lays out the memory of a band from `at` on; returns its size. */
@@ -105,6 +121,7 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 		b->held[i] = (int64_t *)at;
 		at += aligned(r->slots * sizeof(**b->held));
 		widest = r->n > widest ? r->n : widest;
+		widest = r->values > widest ? r->values : widest;
 		taps = r->slots > taps ? r->slots : taps;
 	}
 	taps = aligned(taps * sizeof(*b->window));
@@ -163,7 +180,7 @@ int prepare_scratch(struct dlbuf_prepare *p)
 		if (i >= p->source.ncomponents)
 			continue;
 		for (uint32_t j = 0; j < (p->width + 7) / 8 * 8; j++)
-			p->places[i][j] = p->x[c->fine].first[j] * c->step;
+			p->places[i][j] = p->x[c->fine].first[j] * step_of(p, c);
 		p->shuffles[i] = (uint8_t *)at + row;
 		if (!find_shuffles(p->places[i], (p->width + 7) / 8 * 8,
 				   paired(&p->source, i) ? 3 : c->step, p->shuffles[i]))
@@ -266,8 +283,7 @@ static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, ui
 	char *dst = b->rows[plane] + slot * r->bytes;
 	uint32_t value = value_bytes(p->source.sample);
 	const char *from = (const char *)data + row * pitch + (size_t)r->begin * value;
-	bool convert = r->floats && !p->source.floats && p->source.sample != SAMPLE_F32;
-
+	
 	if (b->held[plane][slot] == row)
 		return dst;
 	b->held[plane][slot] = row;
@@ -276,10 +292,17 @@ static const void *fetch(const struct dlbuf_prepare *p, const struct band *b, ui
 	else if (p->source.sample == SAMPLE_F16)
 		halves((float *)dst, (const uint16_t *)(const void *)from, r->n);
 	else
-		memcpy(convert ? b->fetched : dst, from, (size_t)r->n * value);
-	if (convert)
-		p->kernels->blend((float *)dst, r->n, (const void *[]){ b->fetched },
-				  (const float[]){ 1 }, 1, p->source.sample, p->source.shift);
+		memcpy(r->planar ? b->fetched : dst, from, (size_t)r->n * value);
+	for (uint32_t i = 0; i < p->source.ncomponents && r->planar; i++) {
+		const struct component *c = &p->source.components[i];
+		const struct axis *x = &p->x[c->fine];
+		size_t at = c->first + (size_t)x->low * c->step - r->begin;
+
+		if (c->plane == plane)
+			p->kernels->split((float *)(void *)dst + p->runs[i],
+					  (const char *)b->fetched + at * value, x->high - x->low,
+					  c->step, p->source.sample, p->source.shift);
+	}
 	if (p->source.sample >= SAMPLE_F16)
 		make_finite((float *)dst, r->n);
 	return dst;
@@ -308,12 +331,13 @@ static void plane_row(const struct dlbuf_prepare *p, const struct band *b, uint3
 		weights[nrows++] = w;
 	}
 	if (!r->direct)
-		k->blend(b->blended, r->n, rows, weights, nrows,
+		k->blend(b->blended, r->values, rows, weights, nrows,
 			 r->floats ? SAMPLE_F32 : s->sample, s->shift);
 	for (uint32_t i = 0; i < s->ncomponents; i++) {
 		const struct component *c = &s->components[i];
 		const struct axis *x = &p->x[c->fine];
-		int64_t at = (int64_t)c->first - r->begin;
+		int64_t at = r->planar ? (int64_t)p->runs[i] - x->low : (int64_t)c->first - r->begin;
+		int32_t step = step_of(p, c);
 		bool pair = paired(s, i), swapped = pair && c[1].first < c->first;
 		float *dst = b->in[i + swapped], *dst2 = pair ? b->in[i + !swapped] : NULL;
 		float below = nrows > 1 ? weights[1] : 0;
@@ -324,14 +348,14 @@ static void plane_row(const struct dlbuf_prepare *p, const struct band *b, uint3
 		if (!r->direct && x->stride && numbers) {
 			const float *row = b->blended + at;
 
-			if (c->step > 1) {
+			if (step > 1) {
 				k->pick(b->picked, row + (size_t)x->low * c->step, x->high - x->low,
-					c->step);
+					step);
 				row = b->picked - x->low;
 			}
 			k->scale_wide(b->in[i], x, row);
 		} else if (!r->direct) {
-			k->scale(b->in[i], x, p->places[i], b->blended + at, c->step);
+			k->scale(b->in[i], x, p->places[i], b->blended + at, step);
 		} else {
 			for (uint32_t j = 0; j < nrows && j < 2; j++)
 				two[j] = (const char *)rows[j] +
