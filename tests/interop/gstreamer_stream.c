@@ -949,7 +949,8 @@ TEST(prepare_values)
 			  .filter = DLBUF_FILTER_CUBIC, .dtype = { kDLFloat, 16, 1 },
 			  .mean = { .485, .456, .406 }, .std = { .229, .224, .225 }) },
 		{ "videotestsrc", "video/x-raw,format=RGB,width=33,height=17",
-		  "width=20 height=10 crop=1.5,2,20,9 type=int8 quant-scale=2 zero-point=-10",
+		  "width=20 height=10 crop=1.5,2,20,9 type=int8 quant-scale=2 zero-point=-10 "
+		  "threads=3",
 		  "int8", "20:10:3:1",
 		  PREPARE(.width = 20, .height = 10, .crop_x = 1.5, .crop_y = 2,
 			  .crop_width = 20, .crop_height = 9, .dtype = { kDLInt, 8, 1 },

@@ -622,7 +622,7 @@ static int compare_image(const struct run *r, const struct dlbuf_prepare_info *i
 
 /*
  * The same crop by a plan of the whole picture, after it and before it: another size of all
- * tables. out has 3 images.
+ * tables. It has threads, sometimes more than rows. out has 3 images.
  */
 static int compare_crops(const struct run *r, const struct scene *s,
 			 const struct prepare_kernels *kernels,
@@ -640,6 +640,7 @@ static int compare_crops(const struct run *r, const struct scene *s,
 
 	crops[2] = crops[0];
 	o.crop_x = o.crop_y = o.crop_width = o.crop_height = 0;
+	o.threads = noise() % 6;
 	if (!CHECK(!dlbuf_prepare_create(NULL, &s->frame, &o, &plan)))
 		return 1;
 	plan->kernels = kernels;

@@ -3,6 +3,8 @@
 #include "ktap.h"
 
 #include <math.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <dlbuf/prepare.h>
 
@@ -47,7 +49,7 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "colour.chroma_site", OPTS(.colour.chroma_site = 99) },
 		{ -EINVAL, "colour.hue", OPTS(.colour.hue = 3) },
 		{ -EINVAL, "colour.reserved", OPTS(.colour.reserved = { 0, 1 }) },
-		{ -EINVAL, "reserved2", OPTS(.reserved2 = 1) },
+		{ -EINVAL, "threads is 65; it can be 0 to 64", OPTS(.threads = 65) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = 1.5) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = NAN) },
 		{ -EINVAL, "crop_pct", OPTS(.fit = DLBUF_FIT_CROP, .crop_pct = 1e-18) },
@@ -311,6 +313,58 @@ TEST(plans_that_a_device_keeps)
 	dlbuf_device_close(dev);
 }
 
+static void meet(const void *barrier, uint32_t i)
+{
+	(void)i;
+	pthread_barrier_wait(*(pthread_barrier_t *const *)barrier);
+}
+
+/* More parts than threads, each once; also of a child of fork(), which has no threads. */
+static void count(const void *counts, uint32_t i)
+{
+	__atomic_add_fetch(&(*(unsigned int *const *)counts)[i], 1, __ATOMIC_RELAXED);
+}
+
+static void divide(struct prepare_threads *t)
+{
+	unsigned int counts[100] = { 0 }, *p = counts;
+
+	prepare_divide(t, ARRAY_SIZE(counts), count, &p);
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+		CHECK_EQ(counts[i], 1);
+}
+
+TEST(threads_of_a_plan)
+{
+	struct dlbuf_prepare_opts o = OPTS(.threads = 4);
+	pthread_barrier_t barrier, *p = &barrier;
+	struct dlbuf_prepare *plan;
+	struct stat before, now;
+	int status = -1;
+	pid_t pid;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	REQUIRE(!stat("/proc/self/task", &before));
+	REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &o, &plan));
+	CHECK(!stat("/proc/self/task", &now) && now.st_nlink == before.st_nlink + 3);
+	/* Each part waits for the others. */
+	pthread_barrier_init(&barrier, NULL, 4);
+	for (int i = 0; i < 100; i++)
+		prepare_divide(plan->threads, 4, meet, &p);
+	pthread_barrier_destroy(&barrier);
+	divide(plan->threads);
+	pid = fork();
+	if (!pid) {
+		divide(plan->threads);
+		dlbuf_prepare_destroy(plan);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	dlbuf_prepare_destroy(plan);
+	UNTIL(!stat("/proc/self/task", &now) && now.st_nlink == before.st_nlink);
+}
+
 #ifdef CONFIG_FAULT_INJECTION
 TEST(no_memory)
 {
@@ -324,19 +378,21 @@ TEST(no_memory)
 	};
 	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
 		.code = CC('N','V','1','2'), .code_space = DRM };
-	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_prepare_opts o = OPTS(.threads = 3);
 	struct dlbuf_prepare *plan = NULL;
 	unsigned long n = 0;
 	int ret;
 
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	do {
 		fault_at(++n);
 		ret = dlbuf_prepare_create(NULL, &f, &o, &plan);
 		fault_at(0);
 		CHECK(!ret || (ret == -ENOMEM && !plan));
 	} while (ret == -ENOMEM);
-	/* The plan, the axes of luma and of chroma, the rows. */
-	CHECK_EQ(n, 7);
+	/* The plan, the axes of luma and of chroma, the rows, and two threads with their memory. */
+	CHECK_EQ(n, 10);
+	o.threads = 0;
 	dlbuf_prepare_destroy(plan);
 	/* Of crops: a copy of the plan, two axes and rows; for the larger crop they grow. */
 	o.filter = DLBUF_FILTER_AREA;
