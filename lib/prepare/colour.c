@@ -149,6 +149,9 @@ int prepare_source(const struct dlbuf_frame *frame, const struct dlbuf_colour *c
 	if (s->mosaic) {
 		if (strstr(format_name(f), "ALAW"))
 			return no_pixels(f, "its values are compressed (A-law)");
+		if (s->width < 2 || s->height < 2)
+			return fail(-EINVAL, "the picture is %ux%u pixels large; a mosaic has 2x2 at "
+				    "least", s->width, s->height);
 		memcpy(s->pattern, letters, 2);
 		memcpy(s->pattern + 2, letters + 3, 2);
 		for (uint8_t i = 0; i < 3; i++)
