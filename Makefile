@@ -444,7 +444,9 @@ fuzz-src := $(wildcard tests/fuzz/*.c)
 fuzz := $(fuzz-src:%.c=$(O)/%)
 $(fuzz): $(O)/%: $(O)/%.o $(test-a)
 	$(call say,LD,$@)
-	$(Q)$(CC) -fsanitize=fuzzer -o $@ $< $(test-a) $(all-ldflags) -ldl -lpthread
+	$(Q)$(CC) -fsanitize=fuzzer -o $@ $(filter %.o,$^) $(test-a) $(all-ldflags) -ldl -lpthread -lm
+# Its reference is a unit's.
+$(O)/tests/fuzz/prepare: $(O)/tests/harness/ktap.o
 # bench/import and bench/frame count the library's allocations.
 $(O)/bench/cuda.o: cflags-bench = -Ilib
 $(O)/bench/import $(O)/bench/frame: bench-ldflags := -Wl,--wrap=malloc

@@ -173,7 +173,7 @@ struct dlbuf_prepare;
  * by one thread at a time. Does not wait for a device; the first plan of a Vulkan device
  * compiles its shader. After fork() the child has none of opts->threads, and the plan works by
  * the caller's.
- * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture
+ * -EINVAL      a size of 0, or none for the rule; a mosaic of less than 2x2 pixels; a side of the tensor or of the scaled picture
  *              of more than 32768 pixels, or of the frame of more than 2^20; a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
@@ -219,7 +219,7 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * -EINVAL      another kind of frame than the plan's; a tensor of another shape; index
  *              outside; on Vulkan, fields of DLPack that reach beyond the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
- *              values; a tensor whose range of addresses, or on Vulkan of bytes of the
+ *              values; values that are not aligned to their size; a tensor whose range of addresses, or on Vulkan of bytes of the
  *              dma-buf, overlaps that of a plane
  * -EACCES      out is read-only
  * -EPROTO      out is of another major version of DLPack
@@ -240,7 +240,8 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
  * planes are borrowed. Tensors of dlbuf are acquired for reading and released, if the caller
  * has not acquired them; of others, the caller knows that the pixels are complete.
  * -EINVAL      not a tensor for each plane of the format; another shape than they have
- * -EOPNOTSUPP  another dtype; strides that are no rows; a tensor of another device
+ * -EOPNOTSUPP  another dtype; strides that are no rows; values that are not aligned to their
+ *              size; a tensor of another device
  * -EOVERFLOW   rows that are too far apart for an address
  * and the errors of dlbuf_prepare_frame().
  */

@@ -92,8 +92,8 @@ static int find_store(DLDataType t, enum store *store)
 			return 0;
 		}
 	}
-	return fail(-EINVAL, "dtype %u:%u:%u is not uint8, int8, float16, bfloat16 or float32",
-		    t.code, t.bits, t.lanes);
+	return fail(-EINVAL, "dtype %s is not uint8, int8, float16, bfloat16 or float32",
+		    prepare_dtype(t).s);
 }
 
 /* A size by the rules, as a whole number of pixels. */
@@ -111,13 +111,29 @@ static double at_least_one(double x)
 	return x < 1 ? 1 : x;
 }
 
+/* Rounded as sqrt() of libm: one bit more or less can be a multiple of pixels. x is normal. */
 static double root(double x)
 {
-	double r = x > 1 ? x : 1;
+	const uint64_t one = 1ull << 52;
+	uint64_t bits, rest, q = 0, s = 0;
+	double power;
+	int e;
 
-	for (int i = 0; i < 80; i++)
-		r = (r + x / r) / 2;
-	return r;
+	memcpy(&bits, &x, sizeof(bits));
+	e = (int)(bits >> 52) - 1023;
+	rest = ((bits & (one - 1)) | one) << (1 + (e & 1));
+	for (uint64_t bit = one << 1; bit; bit >>= 1) {
+		if (s + bit <= rest) {
+			rest -= s + bit;
+			s += 2 * bit;
+			q += bit;
+		}
+		rest <<= 1;
+	}
+	q += q & 1;
+	bits = (uint64_t)(1023 - 52 + (e - (e & 1)) / 2) << 52;
+	memcpy(&power, &bits, sizeof(power));
+	return (double)(q >> 1) * power;
 }
 
 /* The shorter side becomes `side`; the other is rounded down as int() of Python is. */

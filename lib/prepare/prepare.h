@@ -152,6 +152,11 @@ struct dlbuf_prepare {
 
 struct buffer_id;
 
+/* A dtype by its name, for error texts. */
+struct dtype_text {
+	char s[40];
+} prepare_dtype(DLDataType t);
+
 bool prepare_same_buffer(const struct buffer_id *a, const struct buffer_id *b);
 
 /* Finds the components and the matrix; grey: of YCbCr, luma alone. Fields of colour that are 0

@@ -195,8 +195,6 @@ int prepare_scratch(struct dlbuf_prepare *p)
 /* Row or column j of a mosaic, mirrored at its borders, which keeps the pattern. */
 static int64_t mirror(int64_t j, int64_t n)
 {
-	if (n == 1)
-		return 0;
 	if (j < 0)
 		return -j;
 	return j < n ? j : 2 * (n - 1) - j;
