@@ -1063,6 +1063,27 @@ TEST(prepare_refuses)
 	}
 }
 
+/* The pipeline of examples/README.md, as it is printed there. */
+TEST(prepare_as_printed)
+{
+	FILE *page = fopen("examples/README.md", "r");
+	char line[256] = "", *path, folder[512] = "";
+	struct stat st;
+
+	REQUIRE(page && readlink("/proc/self/exe", folder, sizeof(folder) - 64) > 0);
+	while (strncmp(line, "gst-launch-1.0 ", 15) && fgets(line, sizeof(line), page))
+		;
+	fclose(page);
+	strcpy(strrchr(folder, '/'), "/gstreamer-1.0");
+	setenv("GST_PLUGIN_PATH", folder, 1);
+	CHECK_OK(system(line));
+	path = strstr(line, "location=");
+	REQUIRE(path);
+	path[strcspn(path, "\n")] = 0;
+	CHECK_OK(stat(path + strlen("location="), &st));
+	CHECK_EQ(st.st_size, 3 * 640 * 640 * 4);
+}
+
 /* Who is killed with a camera's buffers in its hands leaves nothing behind. */
 TEST(prepare_killed)
 {
