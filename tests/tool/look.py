@@ -160,7 +160,7 @@ def check_table(r, table):
     for d in r["devices"]:
         if "input" in d:
             words = " prepares no input: ." if "refused" in d["input"] else r": [0-9.]+ [mu]?s a frame"
-            same(f"the input of {d['name']} in the table", bool(re.search(f"^           {d['name']}{words}", table, re.M)), True)
+            same(f"the input of {d['name']} in the table", bool(re.search(f"^  (?:input|     )    {d['name']}{words}", table, re.M)), True)
     if "filled" in r:
         said(table, r"^  written  (\d+) of (\d+) frames were filled before the capture; (\d+) bytes have the filling$",
              "filling", r["filled"], camera["frames"], r["unwritten"])

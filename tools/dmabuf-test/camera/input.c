@@ -96,21 +96,23 @@ static int begin(struct device *d, struct input *in, const struct dlbuf_frame *f
 	return ret ? fail_dlbuf(ret) : make_out(d, in);
 }
 
-/* Reads what a device has in a tensor. */
-static int read_back(const struct verify *v, struct device *d, DLManagedTensorVersioned *t,
-		     void *to, size_t bytes)
+/* Reads with the CPU what the device has written. */
+static int read_back(const struct verify *v, struct device *d, struct input *in)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = now_ns() + v->timeout_ns);
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
 	int ret, end;
 
-	ret = dlbuf_tensor_get_info(t, &info);
+	if (d->info.device.device_type == kDLCPU)
+		return 0;
+	ret = dlbuf_tensor_get_info(in->out, &info);
 	if (!ret)
-		ret = dlbuf_acquire(t, DLBUF_READ, NULL, &opts);
+		ret = dlbuf_acquire(in->out, DLBUF_READ, NULL, &opts);
 	if (ret)
 		return fail_dlbuf(ret);
-	ret = read_within(d->access, t, info.first, to, bytes, v->timeout_ns);
-	end = dlbuf_release(t, NULL, NULL);
+	ret = read_within(d->access, in->out, info.first, in->values,
+			  count_of(in) * sizeof(float), v->timeout_ns);
+	end = dlbuf_release(in->out, NULL, NULL);
 	return ret ? fail(STATUS_SYSTEM, "%s: the input cannot be read: %s", d->info.name,
 			  strerror(-ret)) : end ? fail_dlbuf(end) : 0;
 }
@@ -141,8 +143,7 @@ int input_prepare(const struct verify *v, struct device *d, struct input *in,
 	if (ret)
 		return fail_dlbuf(ret);
 	ret = series_add(&in->ns, now_ns() - start);
-	return ret || d->info.device.device_type == kDLCPU ? ret :
-	       read_back(v, d, in->out, in->values, count_of(in) * sizeof(float));
+	return ret ? ret : read_back(v, d, in);
 }
 
 int input_make(struct verify *v, struct device *d, const struct dlbuf_frame *frame)
@@ -156,24 +157,34 @@ int input_make(struct verify *v, struct device *d, const struct dlbuf_frame *fra
 void input_warm_up(const struct verify *v, struct device *d)
 {
 	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 16, .height = 16);
-	int64_t shape[] = { 16, 16 };
-	DLTensor layout = { .device = { kDLCPU, 0 }, .ndim = 2, .dtype = { kDLUInt, 8, 1 },
-			    .shape = shape };
+	DLBUF_OPTS(dlbuf_acquire_opts, by, .deadline_ns = now_ns() + v->timeout_ns);
+	int64_t pixels[] = { 16, 16 }, values[] = { 1, CHANNELS, 16, 16 };
+	DLTensor in = { .device = { kDLCPU, 0 }, .ndim = 2, .dtype = { kDLUInt, 8, 1 },
+			.shape = pixels };
+	DLTensor out = { .device = { kDLCPU, 0 }, .ndim = 4, .dtype = { kDLFloat, 32, 1 },
+			 .shape = values };
 	DLBUF_INFO(dlbuf_frame, grey);
-	DLManagedTensorVersioned *t;
-	struct input in = { 0 };
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	DLManagedTensorVersioned *t, *input = NULL;
+	struct dlbuf_prepare *plan = NULL;
 	uint8_t bytes[16 * 16];
 
-	if (d->info.device.device_type == kDLCPU || dlbuf_alloc(&d->dev, 1, &layout, NULL, &t))
+	if (d->info.device.device_type == kDLCPU || dlbuf_alloc(&d->dev, 1, &in, NULL, &t))
 		return;
+	if (!dlbuf_tensor_get_info(t, &info) && !dlbuf_acquire(t, DLBUF_READ, NULL, &by)) {
+		read_within(d->access, t, info.first, bytes, sizeof(bytes), v->timeout_ns);
+		dlbuf_release(t, NULL, NULL);
+	}
 	grey.code = DLBUF_FOURCC('R', '8', ' ', ' ');
 	grey.code_space = DLBUF_CODE_DRM;
 	grey.width = grey.height = 16;
-	if (!read_back(v, d, t, bytes, sizeof(bytes)) && v->input_width &&
-	    !begin(d, &in, &grey, &opts) && !*in.refused)
-		dlbuf_prepare_tensors(in.plan, &t, 1, in.out, 0, now_ns() + v->timeout_ns);
+	if (v->input_width && !dlbuf_prepare_create(d->dev, &grey, &opts, &plan) &&
+	    !dlbuf_alloc(&d->dev, 1, &out, NULL, &input)) {
+		dlbuf_prepare_tensors(plan, &t, 1, input, 0, now_ns() + v->timeout_ns);
+		input->deleter(input);
+	}
+	dlbuf_prepare_destroy(plan);
 	t->deleter(t);
-	input_free(&in);
 	/* What is freed later would be fewer files than before. */
 	dlbuf_device_drain(d->dev, now_ns() + v->timeout_ns);
 	dlbuf_device_trim(d->dev, 0);

@@ -175,6 +175,7 @@ static void print_inputs(const struct report *r)
 {
 	const struct verify *v = r->verify;
 	const struct dlbuf_prepare_info *info = NULL;
+	const char *head = "input";
 
 	for (uint32_t i = 0; i < v->ndevices; i++) {
 		const struct input *in = &v->devices[i].input;
@@ -191,11 +192,14 @@ static void print_inputs(const struct report *r)
 			printf(", differs by %.1g of full scale at most", in->difference);
 		putchar('\n');
 		info = &in->info;
+		head = "";
 	}
 	for (uint32_t i = 0; i < v->ndevices; i++)
-		if (*v->devices[i].input.refused)
-			printf("           %s prepares no input: %s\n", v->devices[i].info.name,
+		if (*v->devices[i].input.refused) {
+			printf("  %-7s  %s prepares no input: %s\n", head, v->devices[i].info.name,
 			       v->devices[i].input.refused);
+			head = "";
+		}
 	if (r->input)
 		printf("           %s: frame and input; boxes of %u red areas, found in the "
 		       "input\n           and mapped to the frame\n", r->input, v->nboxes);
