@@ -153,18 +153,16 @@ no-parts := $(call left-out,PART)
 no-backends := $(call left-out,BACKEND)
 no-exporters := $(call left-out,EXPORTER)
 no-prepare := $(call left-out,PREPARE)
-# Those that the tool can compute on, and those whose devices' memory it can touch.
+# Those whose devices' memory the tool can touch.
 tool-dir := tools/dmabuf-test
-reducers := $(patsubst $(tool-dir)/reduce/%.c,%,$(wildcard $(backends:%=$(tool-dir)/reduce/%.c)))
 accesses := $(patsubst $(tool-dir)/access/%.c,%,$(wildcard $(backends:%=$(tool-dir)/access/%.c)))
 
 # The lists of the registries, as macros for what is built and for what is not.
 macros = $(foreach n,$(2),'$(1)($(n))')
 $(gen)/backends.h: list := $(call macros,BACKEND,$(backends)) $(call macros,BACKEND_OFF,$(no-backends))
 $(gen)/exporters.h: list := $(call macros,EXPORTER,$(exporters)) $(call macros,EXPORTER_OFF,$(no-exporters))
-$(gen)/reducers.h: list := $(call macros,REDUCER,$(reducers))
 $(gen)/accesses.h: list := $(call macros,ACCESS,$(accesses))
-$(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h: FORCE | $(gen)/
+$(gen)/backends.h $(gen)/exporters.h $(gen)/accesses.h: FORCE | $(gen)/
 	@printf '%s\n' $(list) | cmp -s - $@ || printf '%s\n' $(list) > $@
 
 # The public functions that may fail, for tests/harness/ktap.h.
@@ -301,7 +299,7 @@ endif
 $(O)/.flags: FORCE | $(O)/
 	@echo '$(CC) $(all-cflags) $(hot) $(smallest)' | cmp -s - $@ || echo '$(CC) $(all-cflags) $(hot) $(smallest)' > $@
 
-generated := $(gen)/autoconf.h $(gen)/seen.h $(gen)/backends.h $(gen)/exporters.h $(gen)/reducers.h $(gen)/accesses.h
+generated := $(gen)/autoconf.h $(gen)/seen.h $(gen)/backends.h $(gen)/exporters.h $(gen)/accesses.h
 
 $(O)/%.o: %.c $(O)/.flags $(generated)
 	@mkdir -p $(@D)
@@ -320,11 +318,9 @@ FORCE:
 tool-src-$(CONFIG_DMABUF_TEST) := $(filter-out $(addprefix $(tool-dir)/,png$(if $(CONFIG_TOOL_PNG),_absent).c \
 	json$(if $(CONFIG_TOOL_JSON),_absent).c matrix/drm$(if $(CONFIG_TOOL_DRM),_absent).c), \
 	$(wildcard $(addprefix $(tool-dir)/,*.c camera/*.c fence/*.c $(if $(CONFIG_TOOL_JSON),matrix/*.c)))) \
-	$(addprefix $(tool-dir)/,access/find.c reduce/reduce.c $(reducers:%=reduce/%.c) $(accesses:%=access/%.c))
+	$(addprefix $(tool-dir)/,access/find.c $(accesses:%=access/%.c))
 tool-packages = $(if $(CONFIG_TOOL_PNG),libpng) $(if $(CONFIG_TOOL_JSON),libcjson) $(if $(CONFIG_TOOL_DRM),libdrm)
-tool-shaders-$(CONFIG_DMABUF_TEST) := $(wildcard $(reducers:%=$(tool-dir)/reduce/%.comp))
 tool-obj := $(tool-src-y:%.c=$(O)/%.o) $(if $(tool-src-y),$(O)/lib/system/node_access.o)
-tool-spv := $(tool-shaders-y:%.comp=$(O)/%.spv.h)
 tool := $(if $(tool-src-y),$(O)/dmabuf-test)
 tool-flags = $(if $(strip $(tool-packages)),$(shell $(PKG_CONFIG) --$(1) $(tool-packages)))
 tool-libs = $(call tool-flags,libs)
@@ -358,7 +354,6 @@ $(O)/%.html.h: %.html
 	$(call say,GEN,$@)
 	$(Q)sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $< > $@
 
-$(tool-obj): $(tool-spv)
 $(O)/$(tool-dir)/matrix/page.o: $(O)/$(tool-dir)/matrix/page.html.h
 $(O)/dmabuf-test: $(tool-obj) $(lib-a)
 	$(call say,LD,$@)

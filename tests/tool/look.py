@@ -5,6 +5,7 @@
                                                 a run: its claims, and whether the table says the same
     look.py list JSON TABLE [PATH=VALUE]...     the same of `dmabuf-test list`
     look.py bars PNG WIDTHxHEIGHT [grey]        a picture of vivid's colour bars
+    look.py sheet PNG JSON                      the same with its input, and the boxes
     look.py index DIR COUNT                     the page of that many pictures of vivid's
     look.py options COMMAND HELP MAN            whether a usage text and the man page have the same options
     look.py picked JSON PATH                    one value
@@ -74,6 +75,10 @@ def tensors(camera, data_offset):
         offset += rows * camera["pitch"][0]
 
 
+READS = {"cpu": "memcpy", "cuda": "cuMemcpyDtoHAsync", "hip": "hipMemcpyDtoHAsync",
+         "levelzero": "zeCommandListAppendMemoryCopy", "opencl": "clEnqueueReadBuffer", "vulkan": "vkCmdCopyBuffer"}
+
+
 def check_claims(r):
     camera, n = r["camera"], r["camera"]["frames"]
     same("leases granted", r["leases"]["granted"], n)
@@ -85,7 +90,7 @@ def check_claims(r):
     offset = 128 if camera["multiplanar"] and camera["code"] == "YUYV" else 0
     for d in r["devices"]:
         name = d["name"]
-        if d["path"] != "direct" and (name, d["path"]) != ("cuda:0", "host"):
+        if d["path"] != "direct" and (name, d["path"]) not in (("cuda:0", "host"), ("hip:0", "host")):
             wrong.append(f"{name}: the path is {d['path']}")
         same(f"{name}: verified", (d["verified"], d["mismatched"]), (n, 0))
         same(f"{name}: bytes_copied", d["bytes_copied"], 0)
@@ -93,8 +98,13 @@ def check_claims(r):
         same(f"{name}: imports", sum(imports), n)
         if not 1 <= imports[0] <= camera["buffers"]:
             wrong.append(f"{name}: {imports[0]} first imports of {camera['buffers']} buffers")
-        for series in "acquire", "release", "reduce":
+        for series in "acquire", "release", "read":
             same(f"{name}: {series}", d[series]["count"], n)
+        same(f"{name}: it reads by", d["read_by"], READS[name.partition(":")[0]])
+        if "input" in d:
+            i = d["input"]
+            same(f"{name}: inputs", i["prepare"]["count"], 0 if "refused" in i else n)
+            same(f"{name}: its inputs are the first device's", i["difference"] <= 2e-5, True)
         found = [(t["offset_in_dmabuf"], t["shape"], t["strides"]) for t in d["tensors"]]
         same(f"{name}: tensors", found, list(tensors(camera, offset)))
         same(f"{name}: dtypes", {t["dtype"] for t in d["tensors"]}, {"uint8"})
@@ -146,10 +156,18 @@ def check_table(r, table):
     same("what a mapping of is the reference", r["reference"], "node" if camera["memory"] == "expbuf" else "dma-buf")
     said(table, r"^  against  each byte of every frame, read by the CPU in a mapping of the (\S+), without dlbuf$",
          "reference", r["reference"])
+    said(table, "^  read     (.*)$", "reads", ", ".join(f"{d['name']} by {d['read_by']}" for d in r["devices"]))
+    for d in r["devices"]:
+        if "input" in d:
+            words = " prepares no input: ." if "refused" in d["input"] else r": [0-9.]+ [mu]?s a frame"
+            same(f"the input of {d['name']} in the table", bool(re.search(f"^  (?:input|     )    {d['name']}{words}", table, re.M)), True)
     if "filled" in r:
         said(table, r"^  written  (\d+) of (\d+) frames were filled before the capture; (\d+) bytes have the filling$",
              "filling", r["filled"], camera["frames"], r["unwritten"])
     said(table, r"^  fds      (\d+) open before the camera, (\d+) after$", "fds", r["fds"]["before"], r["fds"]["after"])
+    if "input" in r:
+        said(table, r"^           (.*): frame and input; boxes of (\d+) red areas, found in the input$", "picture of the input",
+             r["input"], len(r["boxes"]))
     if "png" in r:
         said(table, r"^  picture  (.*)$", "picture", r["png"])
 
@@ -271,18 +289,33 @@ BARS = [(191, 191, 191), (191, 191, 0), (0, 191, 191), (0, 191, 0), (191, 0, 191
 TOLERANCE = 3
 
 
-def bars(path, size, grey="", letterbox="0"):
-    """The bars of vivid; letterbox: rows of the pad colour above and below."""
+def bars(path, size, grey=""):
     width, height, step, rows = png(path)
     same("the size", f"{width}x{height}", size)
     same("bytes of a pixel", step, 1 if grey else 3)
-    pads = [rows[y][x] for n in [int(letterbox)] for y in [*range(n), *range(height - n, height)] for x in range(width * step)]
-    same("the letterbox", set(pads) - {114}, set())
-    height -= int(letterbox)
+    # Rows near the bottom: there is text above.
+    check_bars(rows, step, grey, 0, width, (height - 1, height - 2, height - 15))
+
+
+def sheet(path, report):
+    """The frame of 320x180 and its input of 160x160, letterboxed, 5 pixels apart, with a box around the red bar."""
+    width, height, step, rows = png(path)
+    same("the size", (width, height, step), (284 + 5 + 160, 160, 3))
+    # Black and white: of the box.
+    same("the letterbox", {b for y in [*range(35), *range(125, 160)] for b in rows[y][289 * 3:]} - {0, 114, 255}, set())
+    check_bars(rows, step, "", 0, 284, [height - 15])
+    check_bars(rows, step, "", 289, 160, [125 - 15])
+    for x, y in (178, 80), (389, 80):
+        same(f"the box at {x},{y}", [list(rows[y][i * 3:i * 3 + 3]) for i in range(x - 2, x + 2)],
+             [[0] * 3, [255] * 3, [255] * 3, [0] * 3])
+    found = pick(json.loads(read(report)), "boxes")
+    same("the boxes", [all(abs(f - e) <= 2 for f, e in zip(box, (200, 0, 240, 180))) for box in found] or found, [True])
+
+
+def check_bars(rows, step, grey, left, width, ys):
     for i, (r, g, b) in enumerate(BARS):
-        # Rows near the bottom: there is text above.
-        for y in height - 1, height - 2, height - 15:
-            x = (2 * i + 1) * width // 16
+        for y in ys:
+            x = left + (2 * i + 1) * width // 16
             found = list(rows[y][x * step:(x + 1) * step])
             expected = [round(0.2126 * r + 0.7152 * g + 0.0722 * b)] if grey else [r, g, b]
             if any(abs(f - e) > TOLERANCE for f, e in zip(found, expected)):
@@ -320,7 +353,7 @@ def picked(path, key):
 
 
 def main(what, *args):
-    {"report": report, "list": listing, "bars": bars, "index": index, "options": options, "picked": picked}[what](*args)
+    {"report": report, "list": listing, "bars": bars, "sheet": sheet, "index": index, "options": options, "picked": picked}[what](*args)
     for line in wrong:
         print(line)
     return bool(wrong)

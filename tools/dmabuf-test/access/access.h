@@ -14,6 +14,8 @@
 
 struct access {
 	const char *backend;
+	/* The call that reads, for reports. */
+	const char *reads_by;
 	/*
 	 * Reads or writes `bytes` bytes at `offset` of the dma-buf behind t,
 	 * by work on the device itself, finished on return. The caller has
@@ -25,9 +27,9 @@ struct access {
 		     const void *src, size_t bytes);
 	/*
 	 * A read, or a write, that is only submitted, for devices that wait by
-	 * themselves; NULL for others. job_done() asks without waiting,
-	 * finish_read() waits, copies and frees the job; for a write the bytes are
-	 * those that were written.
+	 * themselves; NULL for others. job_done() asks without waiting whether the
+	 * job has ended, if only by an error; finish_read() waits, copies, frees the
+	 * job and returns the error. For a write the bytes are those that were written.
 	 */
 	int (*submit_read)(DLManagedTensorVersioned *t, uint64_t offset,
 			   size_t bytes, void **job);

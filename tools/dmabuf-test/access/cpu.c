@@ -39,6 +39,7 @@ static int cpu_write(DLManagedTensorVersioned *t, uint64_t offset,
 
 const struct access access_cpu = {
 	.backend = "cpu",
+	.reads_by = "memcpy",
 	.read = cpu_read,
 	.write = cpu_write,
 };

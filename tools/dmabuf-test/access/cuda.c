@@ -39,4 +39,4 @@ static void leave(void **scope)
 	cu.pop(scope);
 }
 
-ACCESS(cuda);
+ACCESS(cuda, "cuMemcpyDtoHAsync");

@@ -33,6 +33,7 @@ static struct calls {
 } calls;
 
 #define DISABLE_TIMING 2	/* a flag of events */
+#define NOT_READY 600
 
 static int load_symbols(const char *const *names, void *table, size_t n)
 {
@@ -182,7 +183,7 @@ static bool device_job_done(void *job)
 {
 	struct copy *c = job;
 
-	return !calls.event_query(c->event);
+	return calls.event_query(c->event) != NOT_READY;
 }
 
 static int device_finish_read(void *job, void *dst, size_t bytes)
@@ -212,9 +213,10 @@ static bool device_prepare(void)
 	return !lib || !dlsym(lib, DOUBLE);
 }
 
-#define ACCESS(name)							\
+#define ACCESS(name, call)						\
 	const struct access access_##name = {				\
 		.backend = #name,					\
+		.reads_by = call,					\
 		.read = device_read,					\
 		.write = device_write,					\
 		.submit_read = device_submit_read,			\

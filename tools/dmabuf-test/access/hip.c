@@ -40,4 +40,4 @@ static void leave(void **scope)
 	hip.set((int)(intptr_t)*scope);
 }
 
-ACCESS(hip);
+ACCESS(hip, "hipMemcpyDtoHAsync");

@@ -183,7 +183,7 @@ static int levelzero_submit_read(DLManagedTensorVersioned *t, uint64_t offset,
 
 static bool levelzero_job_done(void *job)
 {
-	return !lz.EventQueryStatus(((struct copy *)job)->event);
+	return lz.EventQueryStatus(((struct copy *)job)->event) != ZE_RESULT_NOT_READY;
 }
 
 static int levelzero_finish_read(void *job, void *dst, size_t bytes)
@@ -208,6 +208,7 @@ static bool levelzero_prepare(void)
 
 const struct access access_levelzero = {
 	.backend = "levelzero",
+	.reads_by = "zeCommandListAppendMemoryCopy",
 	.read = levelzero_read,
 	.write = levelzero_write,
 	.submit_read = levelzero_submit_read,

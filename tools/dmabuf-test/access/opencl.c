@@ -96,7 +96,7 @@ static int opencl_submit_write(DLManagedTensorVersioned *t, uint64_t offset,
 	struct job *job = calloc(1, sizeof(*job) + bytes);
 	cl_command_queue queue;
 	cl_mem mem;
-	int ret = find(t, &queue, &mem);
+	int ret = job ? find(t, &queue, &mem) : -ENOMEM;
 
 	if (!ret && src)
 		memcpy(job->bytes, src, bytes);
@@ -146,6 +146,7 @@ static bool opencl_prepare(void)
 
 const struct access access_opencl = {
 	.backend = "opencl",
+	.reads_by = "clEnqueueReadBuffer",
 	.read = opencl_read,
 	.write = opencl_write,
 	.submit_read = opencl_submit_read,

@@ -58,22 +58,27 @@ static int load(struct copy *c, DLManagedTensorVersioned *t)
 	return 0;
 }
 
+/* Cached memory, if there is some: the CPU reads other memory of a GPU slowly. */
 static int find_host_memory(struct copy *c, uint32_t types, uint32_t *type)
 {
 	const VkMemoryPropertyFlags wanted =
 		VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
 		VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 	VkPhysicalDeviceMemoryProperties memory;
+	int ret = -ENOENT;
 
 	c->GetPhysicalDeviceMemoryProperties(c->dev.physical_device, &memory);
-	for (uint32_t i = 0; i < memory.memoryTypeCount; i++) {
-		if (types & 1u << i &&
-		    !(wanted & ~memory.memoryTypes[i].propertyFlags)) {
-			*type = i;
-			return 0;
-		}
+	for (uint32_t i = memory.memoryTypeCount; i--;) {
+		const VkMemoryPropertyFlags has = memory.memoryTypes[i].propertyFlags;
+
+		if (!(types & 1u << i) || wanted & ~has)
+			continue;
+		*type = i;
+		ret = 0;
+		if (has & VK_MEMORY_PROPERTY_HOST_CACHED_BIT)
+			break;
 	}
-	return -ENOENT;
+	return ret;
 }
 
 static int make_staging(struct copy *c, size_t bytes)
@@ -248,7 +253,7 @@ static bool vulkan_job_done(void *job)
 {
 	struct copy *c = job;
 
-	return c->GetFenceStatus(c->dev.device, c->fence) == VK_SUCCESS;
+	return c->GetFenceStatus(c->dev.device, c->fence) != VK_NOT_READY;
 }
 
 static int vulkan_finish_read(void *job, void *dst, size_t bytes)
@@ -277,6 +282,7 @@ static int vulkan_write(DLManagedTensorVersioned *t, uint64_t offset,
 
 const struct access access_vulkan = {
 	.backend = "vulkan",
+	.reads_by = "vkCmdCopyBuffer",
 	.read = vulkan_read,
 	.write = vulkan_write,
 	.submit_read = vulkan_submit_read,

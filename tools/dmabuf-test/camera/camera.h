@@ -18,6 +18,7 @@ struct command {
 	int view;		/* -1: what shows most of a format */
 	unsigned long frames, width, height, buffers, timeout;
 	unsigned long input_width, input_height;
+	bool input_asked;	/* on the command line */
 	double rate;
 	bool moving, written, quiet;
 	struct json_to json;

@@ -62,7 +62,10 @@ static int set_input(void *data, const char *s)
 {
 	struct command *cmd = data;
 
-	return parse_size("--prepare", s, &cmd->input_width, &cmd->input_height);
+	cmd->input_asked = true;
+	cmd->input_width = cmd->input_height = 0;
+	return strcmp(s, "none") ? parse_size("--prepare", s, &cmd->input_width,
+					      &cmd->input_height) : 0;
 }
 
 #define TO(member) .to = offsetof(struct command, member)
@@ -94,9 +97,12 @@ static const struct opt options[] = {
 	  "the bytes of its buffer, CODE.png and CODE.raw;\n"
 	  "of all formats also a page of the pictures,\n"
 	  "index.html", OPT_TEXT, TO(save) },
-	{ 'i', "prepare", "WxH", "also make a model's input of this size of each frame,\n"
-	  "on each device that can, and compare those", OPT_CALL, .call = set_input },
-	{ 0, "input", "FILE", "save the last input as a picture", OPT_TEXT, TO(input) },
+	{ 'i', "prepare", "WxH", "size of the model's input that each device makes of\n"
+	  "each frame, if it can, to be compared (640x640; with\n"
+	  "--format all none); none makes no inputs", OPT_CALL, .call = set_input },
+	{ 0, "input", "FILE", "save the last frame and its input as a picture, with\n"
+	  "boxes around red areas: found in the input, mapped to\n"
+	  "the frame", OPT_TEXT, TO(input) },
 	OPT_JSON(struct command, json),
 	{ 'q', "quiet", NULL, "no table, no progress: the exit status tells",
 	  TO(quiet) },
@@ -110,9 +116,11 @@ static const struct cmdline usage = {
 	.operands = "[NODE]",
 	.about =
 "Takes frames from the V4L2 node NODE (/dev/video0), imports each into every\n"
-"device and reduces all of its bytes there. The result is compared with what the\n"
-"CPU reads afterwards, without dlbuf: in a mapping of the node, or with --exporter\n"
-"of the dma-buf. For the device cpu this is the same memory behind the same cache:\n"
+"device and reads all of its bytes with the device's own API. They are compared\n"
+"with what the CPU reads afterwards, without dlbuf: in a mapping of the node, or\n"
+"with --exporter of the dma-buf. The device may read them with a copy engine; that\n"
+"its computation reads the frame is shown by the model's input that it makes, see\n"
+"--prepare. For the device cpu this is the same memory behind the same cache:\n"
 "equal bytes show that the tensor is in the right place, not that the camera's\n"
 "writes are visible; --written shows that. A buffer goes back to the camera when\n"
 "its last tensor is deleted. Without --device each device is used that works and takes\n"
@@ -138,8 +146,10 @@ static int parse(struct command *cmd, int argc, char **argv)
 	if (cmd->all && cmd->png)
 		return fail(STATUS_USAGE, "--png is one picture; of all formats --save DIR "
 			    "makes a page");
-	if (cmd->input_width && cmd->all)
-		return fail(STATUS_USAGE, "--prepare is for one format");
+	if (cmd->input && cmd->all)
+		return fail(STATUS_USAGE, "--input is the picture of one format");
+	if (!cmd->input_asked && !cmd->all)
+		cmd->input_width = cmd->input_height = 640;
 	if (cmd->input && !cmd->input_width)
 		return fail(STATUS_USAGE, "--input is the picture of --prepare WxH");
 	return cmd->code || cmd->all ? 0 : set_format(cmd, "NV12");
@@ -261,6 +271,7 @@ static int run(struct command *cmd)
 		.written = cmd->written,
 		.input_width = cmd->input_width,
 		.input_height = cmd->input_height,
+		.input_asked = !cmd->all && (cmd->input_asked || cmd->input),
 		.quiet = cmd->quiet,
 	};
 	int status = open_files(cmd);

@@ -4,11 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "access/access.h"
+#include "boxes.h"
 #include "tool.h"
 #include "verify.h"
-
-#define CHANNELS 3
 
 /* docs/prepare.md allows a device this, of full scale. */
 #define TOLERANCE 2e-5
@@ -28,9 +26,9 @@ int series_add(struct series *s, uint64_t ns)
 	return 0;
 }
 
-static size_t count_of(const struct verify *v)
+static size_t count_of(const struct input *in)
 {
-	return (size_t)v->input_width * v->input_height * CHANNELS;
+	return (size_t)in->info.width * in->info.height * CHANNELS;
 }
 
 static void free_host(DLManagedTensorVersioned *self)
@@ -59,78 +57,77 @@ static DLManagedTensorVersioned *host_tensor(DLTensor layout, float *values)
 	return &t->dl;
 }
 
-static int make_out(const struct verify *v, struct device *d)
+/* A device without preparation, or without memory for its result, is no failure. */
+static int refuse(const struct device *d, struct input *in)
 {
-	struct input *in = &d->input;
-	int64_t shape[] = { 1, CHANNELS, v->input_height, v->input_width };
+	snprintf(in->refused, sizeof(in->refused), "%s",
+		 reason_of(d->info.name, dlbuf_last_error()));
+	make_printable(in->refused);
+	return 0;
+}
+
+static int make_out(struct device *d, struct input *in)
+{
+	int64_t shape[] = { 1, CHANNELS, in->info.height, in->info.width };
 	DLTensor layout = { .device = { kDLCPU, 0 }, .ndim = 4, .dtype = { kDLFloat, 32, 1 },
 			    .shape = shape };
-	int ret;
 
-	in->values = calloc(count_of(v), sizeof(*in->values));
+	in->values = calloc(count_of(in), sizeof(*in->values));
 	if (!in->values)
 		return fail(STATUS_SYSTEM, "no memory for an input");
 	if (d->info.device.device_type == kDLCPU) {
 		in->out = host_tensor(layout, in->values);
 		return in->out ? 0 : fail(STATUS_SYSTEM, "no memory for an input");
 	}
-	ret = dlbuf_alloc(&d->dev, 1, &layout, NULL, &in->out);
-	return ret ? fail_dlbuf(ret) : 0;
+	return dlbuf_alloc(&d->dev, 1, &layout, NULL, &in->out) ? refuse(d, in) : 0;
 }
 
-static int begin(const struct verify *v, struct device *d, const struct dlbuf_frame *frame)
+static int begin(struct device *d, struct input *in, const struct dlbuf_frame *frame,
+		 const struct dlbuf_prepare_opts *opts)
 {
-	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = v->input_width, .height = v->input_height,
-		   .fit = DLBUF_FIT_LETTERBOX, .pad = { 114, 114, 114 });
-	struct input *in = &d->input;
-	int ret = dlbuf_prepare_create(d->dev, frame, &opts, &in->plan);
+	int ret = dlbuf_prepare_create(d->dev, frame, opts, &in->plan);
 
-	if (ret == -EOPNOTSUPP) {
-		snprintf(in->refused, sizeof(in->refused), "%s",
-			 reason_of(d->info.name, dlbuf_last_error()));
-		make_printable(in->refused);
-		return 0;
-	}
-	if (ret)
-		return fail_dlbuf(ret);
+	/* ENOSYS: the build is without preparation. */
+	if (ret == -EOPNOTSUPP || ret == -ENOSYS)
+		return refuse(d, in);
 	in->info.size = sizeof(in->info);
-	ret = dlbuf_prepare_get_info(in->plan, &in->info);
-	return ret ? fail_dlbuf(ret) : make_out(v, d);
+	if (!ret)
+		ret = dlbuf_prepare_get_info(in->plan, &in->info);
+	return ret ? fail_dlbuf(ret) : make_out(d, in);
 }
 
 /* Reads with the CPU what the device has written. */
-static int read_back(const struct verify *v, struct device *d)
+static int read_back(const struct verify *v, struct device *d, struct input *in)
 {
 	DLBUF_OPTS(dlbuf_acquire_opts, opts, .deadline_ns = now_ns() + v->timeout_ns);
-	const struct access *access = access_find(d->info.name);
 	struct dlbuf_tensor_info info = { .size = sizeof(info) };
-	DLManagedTensorVersioned *out = d->input.out;
 	int ret, end;
 
 	if (d->info.device.device_type == kDLCPU)
 		return 0;
-	ret = dlbuf_tensor_get_info(out, &info);
+	ret = dlbuf_tensor_get_info(in->out, &info);
 	if (!ret)
-		ret = dlbuf_acquire(out, DLBUF_READ, NULL, &opts);
+		ret = dlbuf_acquire(in->out, DLBUF_READ, NULL, &opts);
 	if (ret)
 		return fail_dlbuf(ret);
-	ret = access->read(out, info.first, d->input.values, count_of(v) * sizeof(float));
-	end = dlbuf_release(out, NULL, NULL);
+	ret = read_within(d->access, in->out, info.first, in->values,
+			  count_of(in) * sizeof(float), v->timeout_ns);
+	end = dlbuf_release(in->out, NULL, NULL);
 	return ret ? fail(STATUS_SYSTEM, "%s: the input cannot be read: %s", d->info.name,
 			  strerror(-ret)) : end ? fail_dlbuf(end) : 0;
 }
 
-int input_make(struct verify *v, struct device *d, const struct dlbuf_frame *frame)
+int input_prepare(const struct verify *v, struct device *d, struct input *in,
+		  const struct dlbuf_frame *frame, const struct dlbuf_prepare_opts *opts)
 {
 	struct dlbuf_frame f = *frame;
-	struct input *in = &d->input;
 	uint64_t start;
 	int ret;
 
 	f.release = NULL;
 	f.lease = NULL;
 	if (!in->plan && !*in->refused) {
-		ret = begin(v, d, &f);
+		ret = begin(d, in, &f, opts);
 		if (ret)
 			return ret;
 	}
@@ -138,44 +135,76 @@ int input_make(struct verify *v, struct device *d, const struct dlbuf_frame *fra
 		return 0;
 	start = now_ns();
 	ret = dlbuf_prepare_frame(in->plan, &f, in->out, 0, start + v->timeout_ns);
+	if (ret == -EOPNOTSUPP && !in->ns.n)
+		return refuse(d, in);
 	/* A GPU may be at it still. */
 	if (!ret)
 		ret = dlbuf_device_drain(d->dev, start + v->timeout_ns);
 	if (ret)
 		return fail_dlbuf(ret);
 	ret = series_add(&in->ns, now_ns() - start);
-	return ret ? ret : read_back(v, d);
+	return ret ? ret : read_back(v, d, in);
 }
 
-struct lines {
-	const float *values;
-	uint32_t width, height;
-};
-
-static void draw_line(void *data, uint32_t y, uint8_t *row)
+int input_make(struct verify *v, struct device *d, const struct dlbuf_frame *frame)
 {
-	const struct lines *l = data;
-	size_t plane = (size_t)l->width * l->height;
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = v->input_width, .height = v->input_height,
+		   .fit = DLBUF_FIT_LETTERBOX, .pad = { 114, 114, 114 });
 
-	for (uint32_t x = 0; x < l->width; x++)
-		for (uint32_t c = 0; c < CHANNELS; c++)
-			row[x * CHANNELS + c] = l->values[c * plane + (size_t)y * l->width + x] *
-						255 + .5f;
+	return input_prepare(v, d, &d->input, frame, &opts);
 }
 
-int input_check(struct verify *v)
+void input_warm_up(const struct verify *v, struct device *d)
 {
-	const struct input *first = NULL;
+	DLBUF_OPTS(dlbuf_prepare_opts, opts, .width = 16, .height = 16);
+	DLBUF_OPTS(dlbuf_acquire_opts, by, .deadline_ns = now_ns() + v->timeout_ns);
+	int64_t pixels[] = { 16, 16 }, values[] = { 1, CHANNELS, 16, 16 };
+	DLTensor in = { .device = { kDLCPU, 0 }, .ndim = 2, .dtype = { kDLUInt, 8, 1 },
+			.shape = pixels };
+	DLTensor out = { .device = { kDLCPU, 0 }, .ndim = 4, .dtype = { kDLFloat, 32, 1 },
+			 .shape = values };
+	DLBUF_INFO(dlbuf_frame, grey);
+	DLBUF_INFO(dlbuf_tensor_info, info);
+	DLManagedTensorVersioned *t, *input = NULL;
+	struct dlbuf_prepare *plan = NULL;
+	uint8_t bytes[16 * 16];
+
+	if (d->info.device.device_type == kDLCPU || dlbuf_alloc(&d->dev, 1, &in, NULL, &t))
+		return;
+	if (!dlbuf_tensor_get_info(t, &info) && !dlbuf_acquire(t, DLBUF_READ, NULL, &by)) {
+		read_within(d->access, t, info.first, bytes, sizeof(bytes), v->timeout_ns);
+		dlbuf_release(t, NULL, NULL);
+	}
+	grey.code = DLBUF_FOURCC('R', '8', ' ', ' ');
+	grey.code_space = DLBUF_CODE_DRM;
+	grey.width = grey.height = 16;
+	if (v->input_width && !dlbuf_prepare_create(d->dev, &grey, &opts, &plan) &&
+	    !dlbuf_alloc(&d->dev, 1, &out, NULL, &input)) {
+		dlbuf_prepare_tensors(plan, &t, 1, input, 0, now_ns() + v->timeout_ns);
+		input->deleter(input);
+	}
+	dlbuf_prepare_destroy(plan);
+	t->deleter(t);
+	/* What is freed later would be fewer files than before. */
+	dlbuf_device_drain(d->dev, now_ns() + v->timeout_ns);
+	dlbuf_device_trim(d->dev, 0);
+}
+
+int input_check(struct verify *v, const struct dlbuf_frame *frame)
+{
+	struct device *first = NULL;
 
 	for (uint32_t i = 0; i < v->ndevices; i++) {
-		struct input *in = &v->devices[i].input;
+		struct device *d = &v->devices[i];
+		struct input *in = &d->input;
 
-		if (!in->plan)
+		if (!in->ns.n)
 			continue;
 		if (!first)
-			first = in;
-		for (size_t j = 0; j < count_of(v); j++) {
-			double difference = (double)in->values[j] - (double)first->values[j];
+			first = d;
+		for (size_t j = 0; j < count_of(in); j++) {
+			double difference = (double)in->values[j] -
+					    (double)first->input.values[j];
 
 			difference = difference < 0 ? -difference : difference;
 			if (!(difference <= in->difference))
@@ -183,16 +212,14 @@ int input_check(struct verify *v)
 		}
 		if (!(in->difference <= TOLERANCE) && !v->inputs_differ++)
 			fail(STATUS_MISMATCH, "frame %llu: the input of %s differs by %g from that "
-			     "of %s", (unsigned long long)v->done, v->devices[i].info.name,
-			     in->difference, v->devices[first == in ? i : 0].info.name);
+			     "of %s", (unsigned long long)v->done, d->info.name,
+			     in->difference, first->info.name);
 	}
-	if (!first)
+	if (!first && v->input_asked)
 		return fail(STATUS_SYSTEM, "no device prepares this frame: %s",
 			    v->devices[0].input.refused);
-	if (!v->input_png || v->done + 1 < v->frames)
-		return 0;
-	return png_write(v->input_png, v->input_width, v->input_height, false, draw_line,
-			 &(struct lines){ first->values, v->input_width, v->input_height });
+	return first && v->input_png && v->done + 1 == v->frames ?
+	       draw_input(v, first, frame) : 0;
 }
 
 void input_free(struct input *in)

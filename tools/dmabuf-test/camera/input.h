@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * --prepare: a model's input of each frame, on each device that prepares. The devices' inputs
- * are compared with each other; what they are is docs/prepare.md's.
+ * --prepare: a model's input of each frame, on each device that prepares: the device's
+ * computation reads the frame. The devices' inputs are compared with each other;
+ * docs/prepare.md defines them.
  */
 #ifndef DMABUF_TEST_INPUT_H
 #define DMABUF_TEST_INPUT_H
@@ -18,11 +19,13 @@ struct series {
 
 int series_add(struct series *s, uint64_t ns);
 
+#define CHANNELS 3
+
 struct input {
 	struct dlbuf_prepare *plan;
 	struct dlbuf_prepare_info info;
 	DLManagedTensorVersioned *out;
-	float *values;			/* of the last frame, on the CPU */
+	float *values;			/* of the last frame, on the CPU: RGB planes */
 	struct series ns;		/* until the input is complete */
 	double difference;		/* the largest from the first device's, of 0 to 1 */
 	char refused[256];		/* why the device does not prepare; "": it does */
@@ -34,8 +37,19 @@ struct verify;
 /* Prepares a frame, which the caller holds, on d. A device that cannot is no failure. */
 int input_make(struct verify *v, struct device *d, const struct dlbuf_frame *frame);
 
-/* Compares the devices' inputs of a frame, and saves that of the last frame. */
-int input_check(struct verify *v);
+/* The same of any size; the first call for `in`, which was zeroed, makes the plan. */
+int input_prepare(const struct verify *v, struct device *d, struct input *in,
+		  const struct dlbuf_frame *frame, const struct dlbuf_prepare_opts *opts);
+
+/* Compares the devices' inputs of a frame, and draws that of the last frame. */
+int input_check(struct verify *v, const struct dlbuf_frame *frame);
+
+/*
+ * The first command, read and preparation of a device. Drivers keep files that they open
+ * for these; before the files are counted, such files are no leak of the run. Failures
+ * are left to the run.
+ */
+void input_warm_up(const struct verify *v, struct device *d);
 
 /* Before the device is closed, or for another run. */
 void input_free(struct input *in);

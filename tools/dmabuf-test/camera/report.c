@@ -119,7 +119,7 @@ static void print_devices(const struct verify *v)
 	struct table t = { .ncolumns = 9, .right = 0x1fc };
 	static const char *const heads[] = {
 		"device", "path", "1st import", "cached", "acquire", "release",
-		"reduce", "copied", "verified",
+		"read", "copied", "verified",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
@@ -134,7 +134,7 @@ static void print_devices(const struct verify *v)
 			   text_ns(median_ns(d->cached.ns, d->cached.n)).s : "-");
 		table_cell(&t, "%s", text_ns(median_ns(d->acquire.ns, d->acquire.n)).s);
 		table_cell(&t, "%s", text_ns(median_ns(d->release.ns, d->release.n)).s);
-		table_cell(&t, "%s", text_ns(median_ns(d->reduce.ns, d->reduce.n)).s);
+		table_cell(&t, "%s", text_ns(median_ns(d->read.ns, d->read.n)).s);
 		table_cell(&t, "%llu B", (ull)d->bytes_copied);
 		table_cell(&t, "%llu/%llu", (ull)d->verified, (ull)v->frames);
 	}
@@ -155,7 +155,11 @@ static void print_claims(const struct verify *v)
 	       "buffers, %zu cached\n", d->first.n, d->cached.n);
 	printf("  against  each byte of every frame, read by the CPU in a mapping of "
 	       "the %s, without dlbuf\n", reference(v));
-	printf("  leases   %llu granted, %llu released; buffers queued again: "
+	printf("  read     ");
+	for (uint32_t i = 0; i < v->ndevices; i++)
+		printf("%s%s by %s", i ? ", " : "", v->devices[i].info.name,
+		       v->devices[i].access->reads_by);
+	printf("\n  leases   %llu granted, %llu released; buffers queued again: "
 	       "%llu\n", (ull)v->granted, (ull)v->released, (ull)v->requeued);
 	printf("  repeats  %llu frames are the same as the one before\n",
 	       (ull)v->repeated);
@@ -171,6 +175,7 @@ static void print_inputs(const struct report *r)
 {
 	const struct verify *v = r->verify;
 	const struct dlbuf_prepare_info *info = NULL;
+	const char *head = "input";
 
 	for (uint32_t i = 0; i < v->ndevices; i++) {
 		const struct input *in = &v->devices[i].input;
@@ -187,13 +192,17 @@ static void print_inputs(const struct report *r)
 			printf(", differs by %.1g of full scale at most", in->difference);
 		putchar('\n');
 		info = &in->info;
+		head = "";
 	}
 	for (uint32_t i = 0; i < v->ndevices; i++)
-		if (*v->devices[i].input.refused)
-			printf("           %s prepares no input: %s\n", v->devices[i].info.name,
+		if (*v->devices[i].input.refused) {
+			printf("  %-7s  %s prepares no input: %s\n", head, v->devices[i].info.name,
 			       v->devices[i].input.refused);
+			head = "";
+		}
 	if (r->input)
-		printf("           %s\n", r->input);
+		printf("           %s: frame and input; boxes of %u red areas, found in the "
+		       "input\n           and mapped to the frame\n", r->input, v->nboxes);
 }
 
 void report_left_out(const struct verify *v)
@@ -340,7 +349,8 @@ static void put_device(cJSON *array, const struct verify *v,
 	put_series(o, "cached_import", &d->cached);
 	put_series(o, "acquire", &d->acquire);
 	put_series(o, "release", &d->release);
-	put_series(o, "reduce", &d->reduce);
+	put_string(o, "read_by", d->access->reads_by);
+	put_series(o, "read", &d->read);
 	if (v->input_width) {
 		cJSON *input = cJSON_AddObjectToObject(o, "input");
 
@@ -399,7 +409,16 @@ cJSON *report_json(const struct report *r)
 	put_number(o, "after", v->fds_after);
 	if (r->png)
 		put_string(root, "png", r->png);
-	if (r->input)
-		put_string(root, "input", r->input);
+	if (!r->input)
+		return root;
+	put_string(root, "input", r->input);
+	o = cJSON_AddArrayToObject(root, "boxes");
+	for (uint32_t i = 0; i < v->nboxes; i++) {
+		cJSON *box = cJSON_CreateArray();
+
+		for (int j = 0; j < 4; j++)
+			cJSON_AddItemToArray(box, cJSON_CreateNumber(v->boxes[i][j]));
+		cJSON_AddItemToArray(o, box);
+	}
 	return root;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The run: each frame of a camera imported into each device, every byte
- * reduced there and compared, and everything counted that a claim rests on.
+ * The run: each frame of a camera imported into each device, every byte read
+ * by it and compared, and everything counted that a claim rests on.
  */
 #ifndef DMABUF_TEST_VERIFY_H
 #define DMABUF_TEST_VERIFY_H
@@ -10,9 +10,10 @@
 
 #include <dlbuf/dlbuf.h>
 
+#include "boxes.h"
+#include "bytes.h"
 #include "input.h"
 #include "picture.h"
-#include "reduce/reduce.h"
 #include "v4l2.h"
 
 #define MAX_DEVICES 8
@@ -21,13 +22,13 @@
 struct device {
 	struct dlbuf_device *dev;
 	struct dlbuf_device_info info;
-	const struct reducer *reducer;
-	void *ctx;
+	const struct access *access;
+	struct bytes got[DLBUF_MAX_PLANES];	/* of the last frame */
 
 	/* Of a run, from here on. */
 	struct dlbuf_device_stats before, stats;	/* at its end */
 	struct series first, cached;	/* imports of a frame, all planes */
-	struct series acquire, release, reduce;
+	struct series acquire, release, read;
 	uint64_t verified, mismatched;	/* frames */
 	uint64_t bytes_copied;
 	enum dlbuf_path path;		/* the worst of all tensors */
@@ -62,6 +63,7 @@ struct verify {
 	struct outfile *raw;		/* the reference as it is */
 	/* Of --prepare; 0: no inputs are made. */
 	uint32_t input_width, input_height;
+	bool input_asked;		/* it is a failure if no device prepares */
 	struct outfile *input_png;	/* of the last frame; NULL: none */
 
 	struct device devices[MAX_DEVICES];
@@ -85,7 +87,9 @@ struct verify {
 	uint64_t filled, unwritten;	/* frames; bytes of these */
 	uint64_t mismatched;		/* planes of a device, all told */
 	uint64_t inputs_differ;		/* inputs of a device, from the first device's */
-	struct checksum last[DLBUF_MAX_PLANES];	/* of the reference */
+	double boxes[MAX_BOXES][4];	/* left, top, right, bottom; pixels of the frame */
+	uint32_t nboxes;
+	struct bytes reference[2][DLBUF_MAX_PLANES];	/* by `done`, odd or even */
 	int fds_before, fds_after;
 
 	/* Leases may fire on the library's event thread. */
