@@ -27,10 +27,11 @@ void queue_program_free(struct queue_program *g)
 {
 	struct queue_device *dev = g->dev;
 
-	if (g->kernel && dev->ops->kernel_destroy)
-		dev->ops->kernel_destroy(dev, g->kernel);
+	/* First: Intel's driver looks at what its commands have used. */
 	if (g->stream)
 		dev->ops->stream_destroy(dev, g->stream);
+	if (g->kernel && dev->ops->kernel_destroy)
+		dev->ops->kernel_destroy(dev, g->kernel);
 	free(g);
 }
 

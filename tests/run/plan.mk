@@ -268,7 +268,7 @@ $(call step,cts@vulkan+panvk): build@arm64 build@drivers-arm64
 # Intel's Level Zero computes: the stub runs its commands. memfds stand for dma-bufs.
 on-xe = $(ktap) -- $(1) tests/drivers/unpacked $(dir)/drivers xe $(dir)/gcc
 cases-of-xe := import/[!r]*[!M] import/read-access input/[ld]* cache/* lease/*acquired tensor/* frame/[telrv]* frame/out frame/out/[rs]* path/direct/[bo]* \
-	path/copy/[bo]* path/[pl]* export/* alloc/[onte]* sync/states words/*
+	path/copy/[bo]* path/[pl]* export/* alloc/[onte]* sync/states prepare/[!erw]* words/*
 $(call step,cts@levelzero+xe): build@gcc build@drivers
 	$(call on-xe)/$(cts) levelzero:0 $(cases-of-xe:%='%')
 $(call step,contract@levelzero+xe): build@gcc build@drivers
