@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel that runs a plan of program.h, for devices whose languages are like C: OpenCL C,
- * CUDA, HIP. Each includes this file with a PROGRAM() of its own, which makes code or a string
- * of it. So there are no directives within, and before it stand
+ * The kernel that runs a plan of program.h, for backends whose languages are like C. Each
+ * includes this file with a PROGRAM() of its own, which makes code or a string of it. So there
+ * are no directives within, and before it stand
  *
  *	uchar, ushort, uint		of 8, 16 and 32 bits
  *	KERNEL, FUNCTION		qualifiers of the kernel, and of what it calls
@@ -11,7 +11,7 @@
  *	RINT(f)				rounded half to even
  *	ITEM_X, ITEM_Y			the pixel of the tensor
  *
- * backends/vulkan/prepare.comp is the same in GLSL.
+ * A backend's prepare.comp is the same in GLSL.
  */
 PROGRAM(
 struct component {

@@ -224,11 +224,11 @@ static void free_memory(struct queue_memory *m)
 	struct queue_device *dev = m->dev;
 
 	queue_work_put(dev, m->begun);
-	dev->ops->free(m);
 #ifdef CONFIG_PREPARE_QUEUE
 	if (m->program)
 		queue_program_free(m->program);
 #endif
+	dev->ops->free(m);
 	if (m->staging)
 		dev->ops->free_host(dev, m->staging);
 	if (m->map)

@@ -27,10 +27,11 @@ void queue_program_free(struct queue_program *g)
 {
 	struct queue_device *dev = g->dev;
 
-	if (g->kernel && dev->ops->kernel_destroy)
-		dev->ops->kernel_destroy(dev, g->kernel);
+	/* First: Intel's driver looks at what its commands have used. */
 	if (g->stream)
 		dev->ops->stream_destroy(dev, g->stream);
+	if (g->kernel && dev->ops->kernel_destroy)
+		dev->ops->kernel_destroy(dev, g->kernel);
 	free(g);
 }
 
@@ -138,15 +139,6 @@ static int find_launch(const struct queue_program *g, const struct program_run *
 	return ret;
 }
 
-/* Also after the work of other streams of the device, which the caller cannot order. */
-static int begin(struct queue_program *g, const struct bracket *b, int fence)
-{
-	struct queue_memory *m = queue_memory_of(b->imp);
-	int ret = queue_work_order(m, g->stream);
-
-	return ret ? ret : queue_begin_on(m, b->access, g->stream, fence);
-}
-
 /* Without a launch nothing was written, and nothing is copied back. */
 static int end(struct queue_program *g, const struct bracket *b, bool launched, int *fence)
 {
@@ -186,7 +178,8 @@ static int run_on(struct queue_program *g, const struct program_run *run,
 		last = run->brackets[i].access & DLBUF_WRITE ? i : last;
 	}
 	while (n < run->nbrackets && !ret) {
-		ret = begin(g, &run->brackets[n], fence);
+		ret = queue_begin_on(queue_memory_of(run->brackets[n].imp),
+				     run->brackets[n].access, g->stream, fence);
 		n += !ret;
 	}
 	if (!ret)

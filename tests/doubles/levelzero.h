@@ -15,6 +15,7 @@
  * external_memmap_sysmem, above 2 MiB, and gives it out again; and its pools have 2 MiB.
  * unit/levelzero_contract asks both.
  *
+ * A kernel is destroyed after the lists that have run it, which Intel's driver looks at.
  * An immediate command list runs its commands in any order: those between two barriers
  * are kept until the second, and then run backwards.
  *
@@ -35,11 +36,11 @@ enum fake_kind {
 	FAKE_CONTEXT,
 	FAKE_DEVICE_MEMORY,
 	FAKE_HOST_MEMORY,	/* and what is mapped as such */
+	FAKE_MODULE,
+	FAKE_KERNEL,
 	FAKE_LIST,
 	FAKE_EVENT_POOL,
 	FAKE_EVENT,
-	FAKE_MODULE,
-	FAKE_KERNEL,
 	FAKE_KINDS
 };
 

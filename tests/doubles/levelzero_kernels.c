@@ -134,7 +134,13 @@ ze_result_t zeCommandListAppendLaunchKernel(ze_command_list_handle_t handle,
 		launch->bytes[i] = r->bytes - (size_t)(k->buffers[i] - r->at);
 	}
 	result = list_hold(l, &job);
-	if (result)
+	if (result) {
 		free(launch);
-	return end(result);
+		return end(result);
+	}
+	if (l->kernel)
+		l->kernel->pending--;
+	l->kernel = &k->object;
+	l->kernel->pending++;
+	return end(ZE_RESULT_SUCCESS);
 }

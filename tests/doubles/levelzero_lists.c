@@ -33,6 +33,8 @@ void list_free(struct object *o)
 
 	if ((l->nheld || !stream_is_idle(&l->stream)) && !fake.lost)
 		wrong("%s: the list has not ended", call);
+	if (l->kernel)
+		l->kernel->pending--;
 	stream_end(&l->stream, false);
 	unmake(o);
 }

@@ -50,6 +50,7 @@ struct list {
 	struct device *device;
 	struct job held[16];	/* since the last barrier */
 	unsigned int nheld;
+	struct object *kernel;	/* the last that it has run */
 };
 
 struct pool {

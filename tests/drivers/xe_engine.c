@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "../doubles/common/prepare.h"
 #include "core.h"
 #include "xe.h"
 
@@ -251,6 +252,23 @@ static uint32_t stores(struct queue *q, uint64_t code, bool *loads)
 }
 
 /*
+ * lib/prepare/kernel.h as the driver compiles it, with all its arguments: the first two are in
+ * the walker. A buffer's end is not checked.
+ */
+static void prepare(struct queue *q, const uint32_t *dw)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+	const uint32_t *arg = at(q, q->general + dw[3], 24 + PREPARE_RUN_BYTES);
+	uint8_t *buffers[PREPARE_BUFFERS];
+
+	for (int i = 0; i < PREPARE_BUFFERS; i++)
+		buffers[i] = at(q, pair(i < 2 ? dw + 36 + 2 * i : arg + 2 * i - 4), 1);
+	pthread_mutex_lock(&one);
+	prepare_kernel(buffers, arg + 6, dw[7] * 8, dw[8] * 8);
+	pthread_mutex_unlock(&one);
+}
+
+/*
  * CopyBufferToBuffer*Region(to, from, items, offset of to, of from) and
  * FillBufferImmediate*(to, offset, value). The first argument is in the walker.
  */
@@ -261,9 +279,11 @@ static void walker(struct queue *q, const uint32_t *dw)
 	bool loads;
 	uint32_t bytes = stores(q, q->code + dw[19], &loads);
 
-	if ((bytes != 1 && bytes != 16) || dw[8] != 1 || dw[9] != 1)
+	if (bytes == 2)
+		prepare(q, dw);
+	else if ((bytes != 1 && bytes != 16) || dw[8] != 1 || dw[9] != 1)
 		unknown("a kernel that stores so many bytes at once:", bytes);
-	if (loads) {
+	else if (loads) {
 		items = items < arg[2] ? items : arg[2];
 		memmove(at(q, to + arg[3], items * bytes),
 			at(q, pair(arg) + arg[4], items * bytes), items * bytes);
