@@ -137,7 +137,12 @@ struct dlbuf_prepare_opts {
 	 */
 	double quant_scale;
 	int32_t zero_point;
-	uint32_t reserved2;
+	/*
+	 * Threads that compute a frame on the CPU, each a part of the rows, with the same result:
+	 * the caller's, and at most 63 that the plan starts and that sleep between the calls.
+	 * 0 or 1: the caller's alone. Other devices do not need them.
+	 */
+	uint32_t threads;
 	/* Fields that are not 0 are used instead of the frame's. */
 	struct dlbuf_colour colour;
 	uint32_t scaled_width, scaled_height;	/* of the rule SCALED */
@@ -166,8 +171,9 @@ struct dlbuf_prepare;
  * dlbuf_prepare_tensor_crops() on the CPU alone. frame and opts are borrowed; *plan is new,
  * and holds dev open: destroy it before the handles of a wrapped device. A plan can be used
  * by one thread at a time. Does not wait for a device; the first plan of a Vulkan device
- * compiles its shader.
- * -EINVAL      a size of 0, or none for the rule; a side of the tensor or of the scaled picture
+ * compiles its shader. After fork() the child has none of opts->threads, and the plan works by
+ * the caller's.
+ * -EINVAL      a size of 0, or none for the rule; a mosaic of less than 2x2 pixels; a side of the tensor or of the scaled picture
  *              of more than 32768 pixels, or of the frame of more than 2^20; a crop outside the picture; an option that is NaN, infinite or out of its
  *              range; a dtype that is not in the list; no such format
  * -EOPNOTSUPP  a format without colours (compressed, metadata, a palette's indices), or whose
@@ -182,7 +188,10 @@ DLBUF_API int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_
 				   const struct dlbuf_prepare_opts *opts,
 				   struct dlbuf_prepare **plan);
 
-/* Frees a plan (taken; NULL does nothing). Does not wait for frames that a device prepares yet. */
+/*
+ * Frees a plan (taken; NULL does nothing). Does not wait for frames that a device prepares yet. Ends
+ * the plan's threads, so call it before dlclose().
+ */
 DLBUF_API void dlbuf_prepare_destroy(struct dlbuf_prepare *plan);
 
 /* Describes a plan. -EINVAL: an argument is NULL, or info->size is not set. */
@@ -210,7 +219,7 @@ DLBUF_API int dlbuf_prepare_get_info(const struct dlbuf_prepare *plan,
  * -EINVAL      another kind of frame than the plan's; a tensor of another shape; index
  *              outside; on Vulkan, fields of DLPack that reach beyond the tensor
  * -EOPNOTSUPP  another dtype or device than the plan's; strides that overlap, or beyond 2^31
- *              values; a tensor whose range of addresses, or on Vulkan of bytes of the
+ *              values; values that are not aligned to their size; a tensor whose range of addresses, or on Vulkan of bytes of the
  *              dma-buf, overlaps that of a plane
  * -EACCES      out is read-only
  * -EPROTO      out is of another major version of DLPack
@@ -231,7 +240,8 @@ DLBUF_API int dlbuf_prepare_frame(struct dlbuf_prepare *plan, const struct dlbuf
  * planes are borrowed. Tensors of dlbuf are acquired for reading and released, if the caller
  * has not acquired them; of others, the caller knows that the pixels are complete.
  * -EINVAL      not a tensor for each plane of the format; another shape than they have
- * -EOPNOTSUPP  another dtype; strides that are no rows; a tensor of another device
+ * -EOPNOTSUPP  another dtype; strides that are no rows; values that are not aligned to their
+ *              size; a tensor of another device
  * -EOVERFLOW   rows that are too far apart for an address
  * and the errors of dlbuf_prepare_frame().
  */

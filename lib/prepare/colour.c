@@ -204,6 +204,9 @@ static int find_mosaic(const struct format *f, const char *letters, struct sourc
 {
 	if (strstr(format_name(f), "ALAW"))
 		return no_pixels(f, "its values are compressed (A-law)");
+	if (s->width < 2 || s->height < 2)
+		return fail(-EINVAL, "the picture is %ux%u pixels large; a mosaic has 2x2 at least",
+			    s->width, s->height);
 	memcpy(s->pattern, letters, 2);
 	memcpy(s->pattern + 2, letters + 3, 2);
 	/* rows.c makes rows of floats of it. */

@@ -193,6 +193,24 @@ static void add_bracket(struct program_run *run, struct import *imp, uint32_t ac
 		run->nbrackets++;
 }
 
+/* A device without fences waits for the run, which has to begin before the deadline. */
+static int wait_now(const struct program_run *run, uint64_t deadline_ns, int *before)
+{
+	bool event = false;
+	int ret;
+
+	for (uint32_t i = 0; i < run->nbrackets; i++)
+		event |= import_gives_event(run->brackets[i].imp);
+	if (!event || *before == -1)
+		return 0;
+	ret = dlbuf_fence_wait(*before, deadline_ns);
+	if (!ret)
+		ret = fence_check(*before);
+	close(*before);
+	*before = -1;
+	return ret;
+}
+
 /* Runs the program after all that is pending. After a failure nothing runs. */
 static int submit(struct dlbuf_prepare *p, const struct program_run *run,
 		  struct tensor *const list[], uint32_t n, uint64_t deadline_ns, int *before,
@@ -208,6 +226,8 @@ static int submit(struct dlbuf_prepare *p, const struct program_run *run,
 		ret = before_any(list[i]) ? before_check(list[i], false) : 0;
 	if (!ret)
 		ret = pending_before(p->dev, uses, run->nbrackets, &wait, before);
+	if (!ret)
+		ret = wait_now(run, deadline_ns, before);
 	for (uint32_t i = 0; i < n; i++)
 		if (before_any(list[i]))
 			ret = before_told(list[i], ret, false);
@@ -278,13 +298,13 @@ int prepare_run(struct dlbuf_prepare *p, DLManagedTensorVersioned *const planes[
 		uint32_t plane = s->components[i < s->ncomponents ? i : 0].plane;
 
 		ret = find_source(p, list[plane], plane, (const char *)data[plane] -
-				  (const char *)planes[plane]->dl_tensor.data, pitches[plane],
+				  (const char *)list[plane]->imp->data, pitches[plane],
 				  &run.sources[i], &run.pitches[i]);
 		if (!ret)
 			add_bracket(&run, run.sources[i].imp, DLBUF_READ);
 	}
 	if (!ret)
-		ret = find_out(p, list[n], image->data - (char *)out->dl_tensor.data,
+		ret = find_out(p, list[n], image->data - (char *)list[n]->imp->data,
 			       &image->steps, &run);
 	for (uint32_t i = 0; i < 3 && !ret; i++)
 		if (prepare_same_buffer(&run.sources[i].imp->id, &run.out.imp->id) &&

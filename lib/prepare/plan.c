@@ -18,6 +18,8 @@
 /* Sides of frames: tables are as long. */
 #define FRAME_MAX (1 << 20)
 
+#define THREADS_MAX 64
+
 #define KNOWN_FLAGS (DLBUF_PREPARE_NHWC | DLBUF_PREPARE_TOP_LEFT | DLBUF_PREPARE_NO_ENLARGE | \
 		     DLBUF_PREPARE_FLIP_X | DLBUF_PREPARE_FLIP_Y | DLBUF_PREPARE_CUT_ROUND)
 
@@ -51,7 +53,7 @@ static int check_numbers(const struct dlbuf_prepare_opts *o)
 		{ "colour.chroma_site", o->colour.chroma_site, 0, 6 },
 		{ "colour.hue", o->colour.hue, 0, DLBUF_HUE_256 },
 		{ "colour.reserved", o->colour.reserved[0] | o->colour.reserved[1], 0, 0 },
-		{ "reserved2", o->reserved2, 0, 0 }, { "reserved", o->reserved, 0, 0 },
+		{ "threads", o->threads, 0, THREADS_MAX }, { "reserved", o->reserved, 0, 0 },
 	};
 	int ret = 0;
 
@@ -90,8 +92,8 @@ static int find_store(DLDataType t, enum store *store)
 			return 0;
 		}
 	}
-	return fail(-EINVAL, "dtype %u:%u:%u is not uint8, int8, float16, bfloat16 or float32",
-		    t.code, t.bits, t.lanes);
+	return fail(-EINVAL, "dtype %s is not uint8, int8, float16, bfloat16 or float32",
+		    prepare_dtype(t).s);
 }
 
 /* A size by the rules, as a whole number of pixels. */
@@ -109,13 +111,29 @@ static double at_least_one(double x)
 	return x < 1 ? 1 : x;
 }
 
+/* Rounded as sqrt() of libm: one bit more or less can be a multiple of pixels. x is normal. */
 static double root(double x)
 {
-	double r = x > 1 ? x : 1;
+	const uint64_t one = 1ull << 52;
+	uint64_t bits, rest, q = 0, s = 0;
+	double power;
+	int e;
 
-	for (int i = 0; i < 80; i++)
-		r = (r + x / r) / 2;
-	return r;
+	memcpy(&bits, &x, sizeof(bits));
+	e = (int)(bits >> 52) - 1023;
+	rest = ((bits & (one - 1)) | one) << (1 + (e & 1));
+	for (uint64_t bit = one << 1; bit; bit >>= 1) {
+		if (s + bit <= rest) {
+			rest -= s + bit;
+			s += 2 * bit;
+			q += bit;
+		}
+		rest <<= 1;
+	}
+	q += q & 1;
+	bits = (uint64_t)(1023 - 52 + (e - (e & 1)) / 2) << 52;
+	memcpy(&power, &bits, sizeof(power));
+	return (double)(q >> 1) * power;
 }
 
 /* The shorter side becomes `side`; the other is rounded down as int() of Python is. */
@@ -354,6 +372,16 @@ int prepare_tables(struct dlbuf_prepare *p)
 	return prepare_scratch(p);
 }
 
+/* A value of an integer tensor inside its type less the zero point; others as they are. */
+static float saturated(const struct dlbuf_prepare *p, double x)
+{
+	double low = (p->store == STORE_I8 ? -128 : 0) - p->zero_point, high = low + 255;
+
+	if (p->store > STORE_I8)
+		return (float)x;
+	return (float)(x < low ? low : x > high ? high : x);
+}
+
 static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare *p)
 {
 	bool integer = p->store <= STORE_I8;
@@ -375,9 +403,9 @@ static void find_values(const struct dlbuf_prepare_opts *o, struct dlbuf_prepare
 
 			p->values.matrix[c][j] = (float)(m * 255 * gain + (j == 3 ? bias : 0));
 		}
-		p->values.low[c] = (float)(gain < 0 ? 255 * gain + bias : bias);
-		p->values.high[c] = (float)(gain < 0 ? bias : 255 * gain + bias);
-		p->pad[c] = (float)(o->pad[c] * gain + bias);
+		p->values.low[c] = saturated(p, gain < 0 ? 255 * gain + bias : bias);
+		p->values.high[c] = saturated(p, gain < 0 ? bias : 255 * gain + bias);
+		p->pad[c] = saturated(p, o->pad[c] * gain + bias);
 	}
 }
 
@@ -471,6 +499,8 @@ int dlbuf_prepare_create(struct dlbuf_device *dev, const struct dlbuf_frame *fra
 		device_ref(dev);
 	p->kernels = prepare_choose();
 	ret = plan_init(&f, &o, p);
+	if (!ret && o.threads > 1 && !p->program)
+		ret = prepare_threads_start(o.threads - 1, &p->threads);
 	if (ret) {
 		dlbuf_prepare_destroy(p);
 		return ret;
@@ -483,10 +513,13 @@ void dlbuf_prepare_destroy(struct dlbuf_prepare *p)
 {
 	if (!p)
 		return;
-	/* The copy has no reference of the device. */
-	if (p->crops)
+	/* The copy has no reference of the device, and shares the threads. */
+	if (p->crops) {
 		p->crops->dev = NULL;
+		p->crops->threads = NULL;
+	}
 	dlbuf_prepare_destroy(p->crops);
+	prepare_threads_end(p->threads);
 	for (int i = 0; i < 2; i++) {
 		free(p->x[i].memory);
 		free(p->y[i].memory);

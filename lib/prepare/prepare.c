@@ -21,6 +21,36 @@ static const DLDataType dtypes[] = {
 	{ kDLFloat, 32, 1 },
 };
 
+/* As NumPy and PyTorch write it: float32; with lanes float32x4. */
+struct dtype_text prepare_dtype(DLDataType t)
+{
+	static const char *const names[] = { "int", "uint", "float", "handle", "bfloat", "complex",
+					     "bool" };
+	struct dtype_text text;
+	size_t n;
+
+	if (t.code >= ARRAY_SIZE(names))
+		n = snprintf(text.s, sizeof(text.s), "code %u of DLPack, %u bits", t.code, t.bits);
+	else
+		n = snprintf(text.s, sizeof(text.s), "%s%u", names[t.code], t.bits);
+	if (t.lanes != 1)
+		snprintf(text.s + n, sizeof(text.s) - n, "x%u", t.lanes);
+	return text;
+}
+
+/* The kind of a tensor's device. */
+static const char *device_text(const DLTensor *t)
+{
+	static const char *const names[] = {
+		[kDLCPU] = "the CPU", [kDLCUDA] = "CUDA", [kDLCUDAHost] = "the CPU",
+		[kDLOpenCL] = "OpenCL", [kDLVulkan] = "Vulkan", [kDLROCM] = "HIP",
+		[kDLROCMHost] = "the CPU", [kDLCUDAManaged] = "CUDA", [kDLOneAPI] = "Level Zero",
+	};
+	uint32_t type = t->device.device_type;
+
+	return type < ARRAY_SIZE(names) && names[type] ? names[type] : "another device";
+}
+
 static bool on_cpu(const DLTensor *t)
 {
 	return t->device.device_type == kDLCPU || t->device.device_type == kDLCUDAHost ||
@@ -31,8 +61,20 @@ static int check_device(const struct dlbuf_prepare *p, const DLTensor *t, const 
 {
 	if (p->program ? t->device.device_type == p->dev->dl.device_type : on_cpu(t))
 		return 0;
-	return fail(-EOPNOTSUPP, "%s is on device %d of DLPack, the plan runs on %s", what,
-		    t->device.device_type, p->program ? p->dev->name : "the CPU");
+	return fail(-EOPNOTSUPP, "%s is on %s, the plan runs on %s", what, device_text(t),
+		    p->program ? p->dev->name : "the CPU");
+}
+
+/* Values are loaded and stored whole. A device's pointers are handles. */
+static int check_aligned(const struct dlbuf_prepare *p, const DLTensor *t, const char *what)
+{
+	uint64_t at = t->byte_offset + (p->program ? 0 : (uintptr_t)t->data);
+	uint32_t size = t->dtype.bits / 8;
+
+	if (!(at % size))
+		return 0;
+	return fail(-EOPNOTSUPP, "%s is not aligned: its values have %u bytes, and the first begins "
+		    "%u bytes behind a multiple of that", what, size, (uint32_t)(at % size));
 }
 
 static int check_shape(const struct dlbuf_prepare *p, const DLTensor *t, int64_t index,
@@ -105,15 +147,16 @@ static int find_image(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	if (ret)
 		return ret;
 	if (memcmp(&t->dtype, &dtypes[p->store], sizeof(t->dtype)))
-		return fail(-EOPNOTSUPP, "the tensor's dtype is %u:%u:%u, the plan's %u:%u:%u",
-			    t->dtype.code, t->dtype.bits, t->dtype.lanes, dtypes[p->store].code,
-			    dtypes[p->store].bits, dtypes[p->store].lanes);
+		return fail(-EOPNOTSUPP, "the tensor's dtype is %s, the plan's %s",
+			    prepare_dtype(t->dtype).s, prepare_dtype(dtypes[p->store]).s);
 	if (t->ndim != 3 && t->ndim != 4)
 		return fail(-EINVAL, "the tensor has %d dimensions; it needs 3, or 4 with a batch",
 			    t->ndim);
 	if (!t->shape || !t->data)
 		return fail(-EINVAL, "the tensor's %s is NULL", t->shape ? "data" : "shape");
 	ret = check_shape(p, t, index, wanted);
+	if (!ret)
+		ret = check_aligned(p, t, "the tensor");
 	if (ret)
 		return ret;
 	for (int i = t->ndim - 1; i >= 0; i--)
@@ -215,9 +258,9 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 		return -EOPNOTSUPP;
 	if (t->dtype.code != s->format->type || t->dtype.bits != s->format->bits ||
 	    t->dtype.lanes != 1)
-		return fail(-EOPNOTSUPP, "plane %u of %s has dtype %u:%u:%u, not %u:%u:1", i, name,
-			    t->dtype.code, t->dtype.bits, t->dtype.lanes, s->format->type,
-			    s->format->bits);
+		return fail(-EOPNOTSUPP, "the dtype of plane %u of %s is %s, not %s", i, name,
+			    prepare_dtype(t->dtype).s,
+			    prepare_dtype((DLDataType){ s->format->type, s->format->bits, 1 }).s);
 	if (!t->shape || !t->data)
 		return fail(-EINVAL, "the %s of plane %u is NULL", t->shape ? "data" : "shape", i);
 	/* Rows of bytes may have their padding. */
@@ -230,6 +273,8 @@ static int find_plane(const struct dlbuf_prepare *p, const DLManagedTensorVersio
 	if (t->strides && ((columns > 1 && t->strides[1] != (bytes ? 1 : f->channels)) ||
 			   (ndim == 3 && t->strides[2] != 1)))
 		return fail(-EOPNOTSUPP, "the strides of plane %u are not rows of %s", i, name);
+	if (check_aligned(p, t, "a plane"))
+		return -EOPNOTSUPP;
 	px->planes[i] = (const char *)t->data + t->byte_offset;
 	if (__builtin_mul_overflow(step, f->bits / 8, &px->pitches[i]) ||
 	    __builtin_mul_overflow(px->pitches[i], rows, &step) || step > MOST || step < -MOST)

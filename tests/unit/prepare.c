@@ -475,20 +475,26 @@ static double clamp01(double x)
 static void reference(const struct scaled components[3], int n, const struct dlbuf_prepare_opts *o,
 		      int i, int j, double rgb[3])
 {
+	/* H.273's matrices, plus 1. */
+	static const struct {
+		int matrix;
+		double kr, kb;
+	} matrices[] = { { 2, .2126, .0722 }, { 5, .30, .11 }, { 8, .212, .087 },
+			 { 10, .2627, .0593 } };
+	enum { IDENTITY = 1, YCGCO = 9 };
 	const struct layout *l = components[0].s->l;
 	int range = o->colour.range;
 	bool limited = !l->hsv && (range == DLBUF_RANGE_LIMITED || (!range && l->yuv && n == 3));
 	double v[3], kr = .299, kb = .114;
 
-	if (o->colour.matrix == 2) {
-		kr = .2126;
-		kb = .0722;
-	} else if (o->colour.matrix == 10) {
-		kr = .2627;
-		kb = .0593;
+	for (size_t k = 0; k < ARRAY_SIZE(matrices); k++) {
+		if (o->colour.matrix == matrices[k].matrix) {
+			kr = matrices[k].kr;
+			kb = matrices[k].kb;
+		}
 	}
 	for (int c = 0; c < n; c++) {
-		bool chroma = l->yuv && c;
+		bool chroma = l->yuv && c && o->colour.matrix != IDENTITY;
 		int depth = l->field[c].depth ? l->field[c].depth : l->depth;
 		double step = depth ? ldexp(1, depth - 8) : 1 / 255.;
 		double max = depth ? ldexp(1, depth) - 1 : 1;
@@ -503,13 +509,22 @@ static void reference(const struct scaled components[3], int n, const struct dlb
 	}
 	if (!l->yuv) {
 		memcpy(rgb, v, sizeof(v));
+	} else if (o->colour.matrix == IDENTITY) {
+		rgb[0] = v[2];
+		rgb[1] = v[0];
+		rgb[2] = v[1];
+	} else if (o->colour.matrix == YCGCO) {
+		rgb[0] = v[0] - v[1] + v[2];
+		rgb[1] = v[0] + v[1];
+		rgb[2] = v[0] - v[1] - v[2];
 	} else {
 		rgb[0] = v[0] + 2 * (1 - kr) * v[2];
 		rgb[2] = v[0] + 2 * (1 - kb) * v[1];
 		rgb[1] = (v[0] - kr * rgb[0] - kb * rgb[2]) / (1 - kr - kb);
 	}
 	if (o->channels == DLBUF_CHANNELS_GREY) {
-		double grey = l->yuv ? v[0] : .299 * v[0] + .587 * v[1] + .114 * v[2];
+		double grey = l->yuv && o->colour.matrix != IDENTITY ? v[0] :
+			.299 * rgb[0] + .587 * rgb[1] + .114 * rgb[2];
 
 		rgb[0] = rgb[1] = rgb[2] = grey;
 	}
@@ -622,7 +637,7 @@ static int compare_image(const struct run *r, const struct dlbuf_prepare_info *i
 
 /*
  * The same crop by a plan of the whole picture, after it and before it: another size of all
- * tables. out has 3 images.
+ * tables. It has threads, sometimes more than rows. out has 3 images.
  */
 static int compare_crops(const struct run *r, const struct scene *s,
 			 const struct prepare_kernels *kernels,
@@ -640,6 +655,7 @@ static int compare_crops(const struct run *r, const struct scene *s,
 
 	crops[2] = crops[0];
 	o.crop_x = o.crop_y = o.crop_width = o.crop_height = 0;
+	o.threads = noise() % 6;
 	if (!CHECK(!dlbuf_prepare_create(NULL, &s->frame, &o, &plan)))
 		return 1;
 	plan->kernels = kernels;
@@ -822,7 +838,7 @@ TEST(options)
 		o->flags = noise() % 32;
 		o->channels = noise() % 3;
 		o->dtype = types[noise() % 5];
-		o->colour.matrix = (const uint8_t[]){ 0, 2, 7, 10 }[noise() % 4];
+		o->colour.matrix = (const uint8_t[]){ 0, 1, 2, 5, 7, 8, 9, 10 }[noise() % 8];
 		o->colour.range = noise() % 3;
 		o->colour.chroma_site = noise() % 7;
 		if (noise() % 2) {

@@ -3,6 +3,8 @@
 #include "ktap.h"
 
 #include <math.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 
 #include <dlbuf/prepare.h>
 
@@ -47,7 +49,7 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "colour.chroma_site", OPTS(.colour.chroma_site = 99) },
 		{ -EINVAL, "colour.hue", OPTS(.colour.hue = 3) },
 		{ -EINVAL, "colour.reserved", OPTS(.colour.reserved = { 0, 1 }) },
-		{ -EINVAL, "reserved2", OPTS(.reserved2 = 1) },
+		{ -EINVAL, "threads is 65; it can be 0 to 64", OPTS(.threads = 65) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = 1.5) },
 		{ -EINVAL, "crop_pct", OPTS(.crop_pct = NAN) },
 		{ -EINVAL, "crop_pct", OPTS(.fit = DLBUF_FIT_CROP, .crop_pct = 1e-18) },
@@ -71,7 +73,7 @@ TEST(options_that_are_refused)
 		{ -EINVAL, "quant_scale", OPTS(.quant_scale = -1) },
 		{ -EINVAL, "zero_point", OPTS(.zero_point = 1000) },
 		{ -EINVAL, "flags", OPTS(.flags = 1u << 31) },
-		{ -EINVAL, "dtype", OPTS(.dtype = { kDLFloat, 64, 1 }) },
+		{ -EINVAL, "dtype float64 ", OPTS(.dtype = { kDLFloat, 64, 1 }) },
 		{ -EINVAL, "dtype", OPTS(.dtype = { kDLFloat, 32, 2 }) },
 		{ -EINVAL, "shortest", OPTS(.rule = DLBUF_SIZE_SHORTEST) },
 		{ -EINVAL, "longest", OPTS(.rule = DLBUF_SIZE_LONGEST) },
@@ -96,6 +98,10 @@ TEST(options_that_are_refused)
 	CHECK_ERR(dlbuf_prepare_create(NULL, &f, NULL, &plan), -EINVAL);
 	dlbuf_prepare_destroy(NULL);
 	CHECK_ERR(dlbuf_prepare_get_info(NULL, NULL), -EINVAL);
+	f = (struct dlbuf_frame){ .size = sizeof(f), .width = 16, .height = 1,
+		.code = CC('R','G','G','B'), .code_space = V4L2 };
+	CHECK_ERR(dlbuf_prepare_create(NULL, &f, &rows[0].o, &plan), -EINVAL);
+	CHECK_SAYS("a mosaic has 2x2");
 }
 
 TEST(formats_that_are_refused)
@@ -311,6 +317,58 @@ TEST(plans_that_a_device_keeps)
 	dlbuf_device_close(dev);
 }
 
+static void meet(const void *barrier, uint32_t i)
+{
+	(void)i;
+	pthread_barrier_wait(*(pthread_barrier_t *const *)barrier);
+}
+
+/* More parts than threads, each once; also of a child of fork(), which has no threads. */
+static void count(const void *counts, uint32_t i)
+{
+	__atomic_add_fetch(&(*(unsigned int *const *)counts)[i], 1, __ATOMIC_RELAXED);
+}
+
+static void divide(struct prepare_threads *t)
+{
+	unsigned int counts[100] = { 0 }, *p = counts;
+
+	prepare_divide(t, ARRAY_SIZE(counts), count, &p);
+	for (size_t i = 0; i < ARRAY_SIZE(counts); i++)
+		CHECK_EQ(counts[i], 1);
+}
+
+TEST(threads_of_a_plan)
+{
+	struct dlbuf_prepare_opts o = OPTS(.threads = 4);
+	pthread_barrier_t barrier, *p = &barrier;
+	struct dlbuf_prepare *plan;
+	struct stat before, now;
+	int status = -1;
+	pid_t pid;
+
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
+	REQUIRE(!stat("/proc/self/task", &before));
+	REQUIRE(!dlbuf_prepare_create(NULL, &grey_frame, &o, &plan));
+	CHECK(!stat("/proc/self/task", &now) && now.st_nlink == before.st_nlink + 3);
+	/* Each part waits for the others. */
+	pthread_barrier_init(&barrier, NULL, 4);
+	for (int i = 0; i < 100; i++)
+		prepare_divide(plan->threads, 4, meet, &p);
+	pthread_barrier_destroy(&barrier);
+	divide(plan->threads);
+	pid = fork();
+	if (!pid) {
+		divide(plan->threads);
+		dlbuf_prepare_destroy(plan);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	dlbuf_prepare_destroy(plan);
+	UNTIL(!stat("/proc/self/task", &now) && now.st_nlink == before.st_nlink);
+}
+
 #ifdef CONFIG_FAULT_INJECTION
 TEST(no_memory)
 {
@@ -324,19 +382,21 @@ TEST(no_memory)
 	};
 	struct dlbuf_frame f = { .size = sizeof(f), .width = 16, .height = 12,
 		.code = CC('N','V','1','2'), .code_space = DRM };
-	struct dlbuf_prepare_opts o = OPTS(.fit = 0);
+	struct dlbuf_prepare_opts o = OPTS(.threads = 3);
 	struct dlbuf_prepare *plan = NULL;
 	unsigned long n = 0;
 	int ret;
 
+	KTAP_KEEPS(KTAP_HEAP, "glibc keeps the threads' stacks");
 	do {
 		fault_at(++n);
 		ret = dlbuf_prepare_create(NULL, &f, &o, &plan);
 		fault_at(0);
 		CHECK(!ret || (ret == -ENOMEM && !plan));
 	} while (ret == -ENOMEM);
-	/* The plan, the axes of luma and of chroma, the rows. */
-	CHECK_EQ(n, 7);
+	/* The plan, the axes of luma and of chroma, the rows, and two threads with their memory. */
+	CHECK_EQ(n, 10);
+	o.threads = 0;
 	dlbuf_prepare_destroy(plan);
 	/* Of crops: a copy of the plan, two axes and rows; for the larger crop they grow. */
 	o.filter = DLBUF_FILTER_AREA;
@@ -374,8 +434,8 @@ TEST(tensors_that_are_refused)
 		{ -EINVAL, "image 1", 3, { 3, 8, 8 }, { 0 }, 1, { 0 }, 0, 0, 0 },
 		{ -EINVAL, "C, H, W", 3, { 8, 8, 3 }, { 0 }, 0, { 0 }, 0, 0, 0 },
 		{ -EINVAL, "dimensions", 2, { 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 0 },
-		{ -EOPNOTSUPP, "dtype", 3, { 3, 8, 8 }, { 0 }, 0, { kDLUInt, 8, 1 }, 0, 0, 0 },
-		{ -EOPNOTSUPP, "device 2", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, kDLCUDA, 0, 0 },
+		{ -EOPNOTSUPP, "is uint8, the plan's float32", 3, { 3, 8, 8 }, { 0 }, 0, { kDLUInt, 8, 1 }, 0, 0, 0 },
+		{ -EOPNOTSUPP, "on CUDA", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, kDLCUDA, 0, 0 },
 		{ -EACCES, "read-only", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, DLPACK_FLAG_BITMASK_READ_ONLY, 0 },
 		{ -EPROTO, "DLPack", 3, { 3, 8, 8 }, { 0 }, 0, { 0 }, 0, 0, 9 },
 		{ -EOPNOTSUPP, "one place", 3, { 3, 8, 8 }, { 0, 8, 1 }, 0, { 0 }, 0, 0, 0 },
@@ -445,8 +505,8 @@ TEST(tensors_that_are_refused)
 		{ -EOPNOTSUPP, "rows", 3, { 12, 16, 3 }, { 48, 3, 2 }, { kDLUInt, 8, 1 }, kDLCPU },
 		{ -EOVERFLOW, "far apart", 3, { 12, 16, 3 }, { INT64_MAX / 2, 3, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
 		{ -EOVERFLOW, "far apart", 3, { 12, 16, 3 }, { INT64_MIN, 3, 1 }, { kDLUInt, 8, 1 }, kDLCPU },
-		{ -EOPNOTSUPP, "dtype", 3, { 12, 16, 3 }, { 0 }, { kDLInt, 8, 1 }, kDLCPU },
-		{ -EOPNOTSUPP, "device", 3, { 12, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLVulkan },
+		{ -EOPNOTSUPP, "is int8x2, not uint8", 3, { 12, 16, 3 }, { 0 }, { kDLInt, 8, 2 }, kDLCPU },
+		{ -EOPNOTSUPP, "on Vulkan", 3, { 12, 16, 3 }, { 0 }, { kDLUInt, 8, 1 }, kDLVulkan },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(plane_rows); i++) {
@@ -491,6 +551,10 @@ TEST(tensors_that_are_refused)
 	from.dl_tensor.strides = (int64_t[]){ INT64_MAX / 2, 3, 1 };
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOVERFLOW);
 	from.dl_tensor.strides = NULL;
+	over.dl_tensor.byte_offset = 2;
+	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EOPNOTSUPP);
+	CHECK_SAYS("4 bytes, and the first begins 2 bytes behind");
+	over.dl_tensor.byte_offset = 0;
 	over.dl_tensor.data = NULL;
 	CHECK_ERR(dlbuf_prepare_tensors(plan, planes, 1, &over, 0, 0), -EINVAL);
 	over.dl_tensor.shape = NULL;
@@ -660,6 +724,8 @@ TEST(sizes_by_the_rules)
 		/* Qwen2-VL's smart_resize(height, width, 28, 56 * 56, 14 * 14 * 4 * 1280) */
 		{ 1920, 1080, 1316, 728, 1316, 728, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
 		{ 40, 30, 84, 56, 84, 56, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 28, .min_pixels = 3136, .max_pixels = 1003520) },
+		/* sqrt(82944 / 50176), rounded otherwise, makes it 112x448. */
+		{ 144, 576, 98, 434, 98, 434, 0, 0, RULE(.rule = DLBUF_SIZE_PIXELS, .multiple = 14, .max_pixels = 50176) },
 		/* torchvision: 11 / 2 is rounded to 6, and 105 / 2 to 52 */
 		{ 1000, 700, 224, 224, 329, 235, -52, -6, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 329, .scaled_height = 235, .width = 224, .height = 224, .flags = DLBUF_PREPARE_CUT_ROUND) },
 		{ 1000, 700, 224, 224, 335, 235, -55, -5, RULE(.rule = DLBUF_SIZE_SCALED, .scaled_width = 335, .scaled_height = 235, .width = 224, .height = 224) },
