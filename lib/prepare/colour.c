@@ -105,9 +105,9 @@ struct scale {
 
 static struct scale scale_of(const struct source *s, uint32_t i, bool limited, bool chroma)
 {
-	uint32_t all = 1u << s->components[i].depth;
-	double max = s->sample >= SAMPLE_F16 ? 1 : all - 1;
-	double step = s->sample >= SAMPLE_F16 ? 1 / 255. : all / 256.;
+	bool floats = s->sample >= SAMPLE_F16;
+	uint32_t most = floats ? 0 : (1u << s->components[i].depth) - 1;
+	double max = floats ? 1 : most, step = floats ? 1 / 255. : (most + 1) / 256.;
 
 	if (limited)
 		return (struct scale){ (chroma ? 128 : 16) * step, (chroma ? 224 : 219) * step };

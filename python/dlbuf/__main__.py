@@ -13,8 +13,10 @@ import errno
 import json
 import os
 import signal
+import struct
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NoReturn
 
@@ -151,10 +153,44 @@ def _tensor(t: dlbuf.Tensor) -> dict[str, Any]:
             "dtype": str(t.dtype)}
 
 
+def _pixels(frame: dlbuf.TensorFrame) -> tuple[int, int, bytes]:
+    """(width, height, rows): R, G, B of a frame in use, or its only value as grey."""
+    f = frame.info
+    info = dlbuf.find_format(f.code, f.space)[0]
+    # The name of a word of bit fields has its letters, too.
+    letters = (info.v4l2_name or info.drm_name) if info.reason else info.channels
+    view = next((v for v in (dlbuf.View.PLANES, dlbuf.View.WORDS, dlbuf.View.ROWS)
+                 if v in info.views), dlbuf.View.PLANES)
+    tensors = dlbuf.from_frame(f.planes, f.width, f.height, f.code, space=f.space,
+                               view=view, crop=f.crop, access="read", colour=f.colour)
+    size = f.crop[2:] if f.crop else (f.width, f.height)
+    x, _ = dlbuf.prepare(tensors, size=size, dtype="uint8", layout="nhwc",
+                         channels="rgb" if set("GUH") & set(letters or "") else "grey")
+    for tensor in tensors:
+        tensor.close()
+    return *size, memoryview(x).tobytes()
+
+
+def _png(width: int, height: int, pixels: bytes) -> bytes:
+    """Rows of one byte (grey) or three (R, G, B) a pixel -> a PNG file."""
+    pitch = len(pixels) // height
+    # Each row begins with its filter, 0: none.
+    rows = b"".join(b"\0" + pixels[i:i + pitch]
+                    for i in range(0, pitch * height, pitch))
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        return (struct.pack(">I", len(data)) + name + data +
+                struct.pack(">I", zlib.crc32(name + data)))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 2 if pitch > width else 0,
+                       0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) +
+            chunk(b"IDAT", zlib.compress(rows, 3)) + chunk(b"IEND", b""))
+
+
 def _frames(args: argparse.Namespace, camera: dlbuf.Camera
             ) -> tuple[list[dict[str, Any]], bytes | None]:
     """Each frame's line; the picture of the last one."""
-    from ._picture import frame_png
     seen: list[dict[str, Any]] = []
     picture = None
     for n in range(args.frames):
@@ -164,7 +200,7 @@ def _frames(args: argparse.Namespace, camera: dlbuf.Camera
                          "field": i.field.name.lower(), "damaged": i.damaged,
                          "tensors": [_tensor(t) for t in frame]})
             if n == args.frames - 1 and args.png:
-                picture = frame_png(frame)
+                picture = _png(*_pixels(frame))
         if args.quiet or args.json == "-":
             continue
         time = "-" if i.timestamp is None else f"{i.timestamp:.6f}"

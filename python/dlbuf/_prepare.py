@@ -312,10 +312,15 @@ def _kind_of(tensors: tuple[Tensor, ...], format: str | None) -> _Kind:
         if record is None:
             raise refuse("planes that are not of a frame need format=, such as "
                          'format="RGB" or format="NV12"')
-        if record.view != View.PLANES:
+        views = find_format(record.code, record.space, record.modifier)[0].views
+        # As dlbuf_prepare_tensors() of C; it refuses formats without any.
+        view = next((v for v in (View.PLANES, View.WORDS, View.ROWS) if v in views),
+                    record.view)
+        if record.view != view:
             raise refuse(f"the tensors are the view {record.view.name.lower()!r} of the "
-                         "frame, and a model's input is made of its planes: say "
-                         'view="planes" to the Camera or from_frame()')
+                         "frame, and a model's input is made of its "
+                         f'{view.name.lower()}: say view="{view.name.lower()}" to the '
+                         "Camera or from_frame()")
         size, planes, crop, *_, points = frame_args(record)
         return size, ((-1, 0, 0, 0),) * len(planes), crop, 0, (0,) * 6, points
     try:
@@ -595,7 +600,8 @@ class Preparer:
 
         frame: a TensorFrame, the tensors of from_frame(), or planes in memory, such as
         NumPy arrays of a decoder, [H, W] or [H, W, C] each, with format as in
-        find_format(): "NV12", "RGB". A frame on another device is mapped for the CPU.
+        find_format(): "NV12", "RGB". Formats without planes of values are words: "RGB565"
+        is [H, W] of uint16. A frame on another device is mapped for the CPU.
 
         out: a Tensor or any writable array that has DLPack, of the shape [N, C, H, W]
         or [C, H, W] ([N, H, W, C], [H, W, C]), which is written and returned; index is

@@ -353,8 +353,9 @@ TEST(colour)
 		  COLOUR(11, 17, 2, DLBUF_RANGE_LIMITED, 0) },
 		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_SRGB, 0, 0, 0,
 		  COLOUR(1, 13, 7, DLBUF_RANGE_LIMITED, 0) },
+		/* Luma alone is no YCbCr. */
 		{ V4L2_PIX_FMT_GREY, V4L2_COLORSPACE_SRGB, 0, 0, 0,
-		  COLOUR(1, 13, 7, DLBUF_RANGE_LIMITED, 0) },
+		  COLOUR(1, 13, 7, DLBUF_RANGE_FULL, 0) },
 		{ V4L2_PIX_FMT_YUYV, V4L2_COLORSPACE_JPEG, 0, 0, 0,
 		  COLOUR(1, 13, 7, DLBUF_RANGE_FULL, 0) },
 		/* RGB has no encoding, and the full range. */

@@ -141,7 +141,8 @@ static inline int dlbuf_v4l2_is_multi_(uint32_t type)
 
 /*
  * Translates the four colour values of V4L2. A value of _DEFAULT means the default
- * that V4L2 documents for the colorspace. A colorspace of _DEFAULT says nothing:
+ * that V4L2 documents for the colorspace; luma alone (GREY) is not YCbCr, so its default
+ * is the full range, as in the test driver vivid. A colorspace of _DEFAULT says nothing:
  * the result is then 0. The siting of chroma is 0, because V4L2 does not report
  * it.
  *
@@ -159,7 +160,7 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 						     DLBUF_CODE_V4L2);
 	struct dlbuf_format_info info;
 	struct dlbuf_colour c;
-	int rgb = 0, yuv = 0, hsv = 0;
+	int rgb = 0, yuv = 0, hsv = 0, luma = channels && channels[0] == 'Y' && !channels[1];
 
 	memset(&c, 0, sizeof(c));
 	/* A word of bit fields has its channels in its name: "RGB565". */
@@ -181,7 +182,7 @@ dlbuf_v4l2_colour(uint32_t code, uint32_t colorspace, uint32_t ycbcr_enc,
 			xfer_func = V4L2_MAP_XFER_FUNC_DEFAULT(colorspace);
 		if (!quantization && (yuv || rgb || hsv))
 			quantization = V4L2_MAP_QUANTIZATION_DEFAULT(
-				!yuv, colorspace, ycbcr_enc);
+				!yuv || luma, colorspace, ycbcr_enc);
 	}
 	c.primaries = dlbuf_v4l2_primaries_(colorspace);
 	c.transfer = dlbuf_v4l2_transfer_(xfer_func, ycbcr_enc);

@@ -669,14 +669,25 @@ def decode(data):
     return rows[:, 1:].reshape(height, width, {0: 1, 2: 3}[colour])
 
 
+def enlarged(plane, sub, n, axis, first):
+    """A subsampled plane at n places of an axis, between its two nearest samples, which are
+    on the first of their pixels or in their middle: docs/prepare.md, "Positions"."""
+    rows = plane.shape[axis]
+    at = (np.arange(n) + .5 + (sub - 1) / 2 * first) / sub - .5
+    weights = np.array([np.interp(at, range(rows), row) for row in np.eye(rows)])
+    return np.moveaxis(np.tensordot(plane, weights, (axis, 0)), -1, axis)
+
+
 def from_nv12(raw, width, height, colour):
     """Converts by floating point, as BT.601 or BT.709 say."""
     y = raw[:height].astype(float)
+    full = colour.range == 2
     uv = raw[height:].reshape(height // 2, width // 2, 2).astype(float)
-    u, v = uv.repeat(2, 0).repeat(2, 1).transpose(2, 0, 1) - 128
+    uv = enlarged(enlarged(uv, 2, height, 0, False), 2, width, 1, not full)
+    u, v = uv.transpose(2, 0, 1) - 128
     kr, kb = (0.2126, 0.0722) if colour.matrix == 2 else (0.299, 0.114)
     scale = 1.0
-    if colour.range != 2:
+    if not full:
         y, scale = (y - 16) * 255 / 219, 255 / 224
     r, b = y + 2 * (1 - kr) * scale * v, y + 2 * (1 - kb) * scale * u
     g = (y - kr * r - kb * b) / (1 - kr - kb)
@@ -688,7 +699,7 @@ def command_camera():
     node = vivid()
     for code, view in (("RGB3", None), ("BGR3", None), ("XR24", None),
                        ("GREY", None), ("NV12", None), ("YUYV", "rows"),
-                       ("YU12", None)):
+                       ("YU12", None), ("RGBP", None)):
         want = np.frombuffer(read(node, (320, 180), code), np.uint8)
         with tempfile.TemporaryDirectory() as d:
             png, report = f"{d}/frame.png", f"{d}/frame.json"
@@ -710,6 +721,9 @@ def command_camera():
                                   want[..., ::-1]), code
         elif code == "GREY":
             assert np.array_equal(got[..., 0], want.reshape(180, 320))
+        elif code == "RGBP":
+            fields = want.view("<u2").reshape(180, 320, 1) >> (11, 5, 0) & (31, 63, 31)
+            assert np.array_equal(got, np.rint(fields * 255 / (31, 63, 31)))
         elif code == "NV12":
             with camera() as cam:
                 colour = next(cam).info.colour
@@ -744,8 +758,6 @@ def command_says():
             (["camera", "-n", "0", node], 2, "--frames is 1 or more"),
             (["camera", "-n", "x", node], 2, "invalid int value: 'x'; see"),
             (["camera", "--nonesuch"], 2, "unrecognized arguments"),
-            (["camera", "-n1", "-fRGBP", "--png", f"{d}/a.png", node], 3,
-             "cannot be drawn here"),
             (["camera", "-n1", "-fNV12", "-p", f"{d}/no/a.png", node], 3,
              "cannot be written: No such file"),
             (["camera", "-n1", "-fNV12", "-p", "/dev/full", node], 3,

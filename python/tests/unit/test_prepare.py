@@ -134,6 +134,21 @@ def test_planes(np):
     assert len(p._plans) <= 16 and len(dlbuf._prepare._preparers) <= 16
 
 
+def test_words(np):
+    """Pixels that are words of bit fields; HSV with either hue."""
+    words = np.random.default_rng(2).integers(0, 1 << 16, (12, 16), "uint16")
+    how = {"size": (16, 12), "layout": "nhwc", "filter": "nearest"}
+    want = (words[..., None] >> (11, 5, 0) & (31, 63, 31)) / (31, 63, 31)
+    got, _ = dlbuf.prepare(words, format="RGB565", **how)
+    assert abs(got.numpy()[0] - want).max() < 1e-6
+    with pytest.raises(ValueError, match="plane 0 of RGB565_A8 has another shape"):
+        dlbuf.prepare([words.view("uint8")] * 2, format="RGB565_A8", **how)
+    for hue, steps in ((0, 256), (1, 180), (2, 256)):
+        hsv = np.full((12, 16, 3), (steps // 3, 255, 255), "uint8")
+        got, _ = dlbuf.prepare(hsv, format="HSV24", colour=dlbuf.Colour(hue=hue), **how)
+        assert abs(got.numpy() - (0, 1, 0)).max() < .01
+
+
 def test_map(np):
     """Corners of the picture come back, also turned, in each form of boxes."""
     for turn in range(4):

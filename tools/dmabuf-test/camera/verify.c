@@ -496,20 +496,30 @@ static int release_planes(struct device *d, struct planes *p)
 
 /*
  * The picture of the last frame: what the tensors of the first device that is
- * a CPU hold, as the library describes it.
+ * a CPU hold, by the library's preparation.
  */
 static int draw(struct verify *v, const struct planes *p)
 {
-	struct picture picture;
+	DLBUF_INFO(dlbuf_frame, frame);
+	enum dlbuf_view view = verify_view(&v->format);
+	static char text[64];
+	int ret;
 
 	if (v->drawn || !v->png || v->done + 1 < v->frames)
 		return 0;
 	v->drawn = true;
-	v->undrawn = picture_init(&picture, &v->format, v->cam, v->view, p->t,
-				  p->n);
-	if (v->undrawn)
+	ret = dlbuf_camera_buffer(v->cam->cam, 0, &frame);
+	if (ret)
+		return fail_dlbuf(ret);
+	if (v->view != view) {
+		snprintf(text, sizeof(text), "it is seen as %s, not as %s",
+			 dlbuf_view_name(v->view), dlbuf_view_name(view));
+		v->undrawn = text;
 		return 0;
-	return picture_save(&picture, v->png);
+	}
+	/* The tensors are the whole buffer. */
+	frame.crop = (struct dlbuf_rect){ 0 };
+	return picture_save(v->png, &frame, &v->format, p->t, p->n, &v->undrawn);
 }
 
 /* What was acquired and is not released is so by the tensors' deleters. */
