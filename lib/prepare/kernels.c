@@ -7,8 +7,8 @@
 #endif
 #ifdef __aarch64__
 #include <arm_neon.h>
-#define SPREAD(row, at, shuffles) \
-	((vi)vqtbl1q_u8(vld1q_u8((row) + (at)[0]), vld1q_u8(shuffles)))
+#define WINDOW(row, at) ((vi)vld1q_u8((row) + (at)[0]))
+#define SHUFFLE(v, how) ((vi)vqtbl1q_u8((uint8x16_t)(v), vld1q_u8(how)))
 #endif
 #ifdef __SSE2__
 #include <emmintrin.h>
