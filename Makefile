@@ -651,7 +651,7 @@ bench-media: lib $(O)/bench/camera
 	$(Q)$(media-cc) gcc -O3 -fno-trapping-math -Wall -Wextra -Werror -Iinclude -o $(O)/bench/prepare bench/media/prepare.c \
 		$(lib-a) -ldl -lpthread -lyuv -lm
 	$(Q)$(icount) --with media,opencv -- sh -c 'bench/media/run $(O) && $(O)/bench/prepare && \
-		/usr/bin/python3 bench/media/prepare.py'
+		/usr/bin/python3 bench/media/prepare.py frames'
 
 # Icarus Verilog is the guest's.
 bench-vpi: $(O)/bench/vpi
