@@ -5,8 +5,8 @@
     prepare.py frames [time]        OpenCV, of frames in NV12 and P010
     prepare.py pictures [time]      PyTorch (as torchvision's Resize has it) and Pillow, of a picture in RGB
 
-The works of bench/media/prepare.c. Under -icount the figures are instructions; with "time" nanoseconds, the best
-of many.
+The works of bench/media/prepare.c. Under -icount the figures are instructions; with "time" nanoseconds of the
+CPU, the best of many.
 """
 
 import os
@@ -47,14 +47,13 @@ def about(name, what):
 
 def measure(work):
     # malloc() gives memory back to the kernel at first, and then keeps it.
-    clock = time.perf_counter_ns if TIMED else time.process_time_ns
     for _ in range(WARM_UP):
         work()
     times = []
     for _ in range(FRAMES):
-        begin = clock()
+        begin = time.process_time_ns()
         work()
-        times.append(clock() - begin)
+        times.append(time.process_time_ns() - begin)
     return min(times) if TIMED else statistics.median(times)
 
 
