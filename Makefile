@@ -659,7 +659,7 @@ bench-media: lib $(O)/bench/camera
 	$(Q)$(media-cc) gcc -O3 -fno-trapping-math -Wall -Wextra -Werror -Iinclude -o $(O)/bench/prepare bench/media/prepare.c \
 		$(lib-a) -ldl -lpthread -lyuv -lm
 	$(Q)$(icount) --with media,opencv -- sh -c 'bench/media/run $(O) && $(O)/bench/prepare && \
-		/usr/bin/python3 bench/media/prepare.py'
+		/usr/bin/python3 bench/media/prepare.py frames'
 
 # Icarus Verilog is the guest's.
 bench-vpi: $(O)/bench/vpi
@@ -672,9 +672,14 @@ bench-python:
 	$(Q)python/tests/host $(O)/bench/python wheel
 	$(Q)mkdir -p $(O)/bench/pypi && python3 -m pip install -q --disable-pip-version-check --upgrade \
 		--target $(O)/bench/pypi --python-version 3.13 --only-binary=:all: \
-		$$(grep -ow 'apache-tvm-ffi==[^ ]*' python/tests/versions) 2> /dev/null || true
+		$$(grep -owm 1 'apache-tvm-ffi==[^ ]*' python/tests/versions) \
+		$$(grep -owm 1 'pillow==[^ ]*' python/tests/versions) 2> /dev/null || true
 	$(Q)$(icount) --with torch -- env PYTHONPATH=$(O)/bench/python/site:$(O)/bench/pypi \
-		python3 bench/python.py
+		sh -c 'python3 bench/python.py && if python3 -c "import PIL" 2> /dev/null; then \
+		python3 bench/media/prepare.py pictures; fi'
+	$(Q)if python/tests/guest $(O)/bench/answers examples; then \
+		$(icount) --with media,opencv -- env PYTHONPATH=$(O)/bench/python/site:$(O)/bench/answers \
+		python3 bench/media/answers.py; fi
 
 clean:
 	rm -rf $(O)

@@ -2,30 +2,47 @@
 # SPDX-License-Identifier: MIT
 """What people write today to make a model's input of a frame, in Python.
 
-    prepare.py
+    prepare.py frames [time]        OpenCV, of frames in NV12 and P010
+    prepare.py pictures [time]      PyTorch (as torchvision's Resize has it) and Pillow, of a picture in RGB
 
-The works of bench/media/prepare.c. Under -icount the figures are instructions.
+The works of bench/media/prepare.c. Under -icount the figures are instructions; with "time" nanoseconds of the
+CPU, the best of many.
 """
 
 import os
 import statistics
+import sys
 import time
 
-import cv2
 import numpy as np
 
-FRAMES = 3
+WHAT, TIMED = sys.argv[1], sys.argv[2:] == ["time"]
+FRAMES = 30 if TIMED else 3
 WARM_UP = 3
-cv2.setNumThreads(1)
+if WHAT == "frames":
+    import cv2
+    cv2.setNumThreads(1)
+else:
+    import torch
+    from PIL import Image
+    torch.set_num_threads(1)
 
 
 def figure(table, what, value):
     """As record() of bench.h."""
-    print(f"  {what:<58} {value:12}  ({table})", flush=True)
+    table = f"{'time' if TIMED else 'cpu'}: a model's input of {table}"
+    print(f"{value:<12} {what} ({table})", flush=True)
     path = os.environ.get("BENCH_FIGURES")
     if path:
         with open(path, "a") as f:
-            f.write(f"cpu: a model's input of {table}\ttoday\t{value}\t{what}\n")
+            f.write(f"{table}\ttoday\t{value}\t{what}\n")
+
+
+def about(name, what):
+    path = os.environ.get("BENCH_FIGURES")
+    if path:
+        with open(path, "a") as f:
+            f.write(f"{name}\tabout\t0\t{what}\n")
 
 
 def measure(work):
@@ -37,7 +54,7 @@ def measure(work):
         begin = time.process_time_ns()
         work()
         times.append(time.process_time_ns() - begin)
-    return statistics.median(times)
+    return min(times) if TIMED else statistics.median(times)
 
 
 def letterboxed(rgb):
@@ -45,7 +62,7 @@ def letterboxed(rgb):
     return cv2.copyMakeBorder(small, 140, 140, 0, 0, cv2.BORDER_CONSTANT, value=(114, 114, 114))
 
 
-def main():
+def frames():
     random = np.random.default_rng(1)
     nv12 = random.integers(0, 256, (1620, 1920), dtype=np.uint8)
     planes = nv12[:1080], nv12[1080:].reshape(540, 960, 2)
@@ -87,6 +104,29 @@ def main():
     figure(f"1920x1080, NV12, {small}, uint8, NHWC", "OpenCV: cvtColor, resize, copyMakeBorder", measure(as_bytes))
     figure(f"3840x2160, P010, {small}, float32, NCHW",
            "OpenCV: to bytes, cvtColor, resize, copyMakeBorder, blobFromImage", measure(ten_bits))
+    about("OpenCV", cv2.__version__)
 
 
-main()
+def pictures():
+    rgb = np.random.default_rng(1).integers(0, 256, (1080, 1920, 3), dtype=np.uint8)
+    picture = Image.fromarray(rgb)
+    for name, mode, resample in (("triangle", "bilinear", Image.Resampling.BILINEAR),
+                                 ("cubic", "bicubic", Image.Resampling.BICUBIC)):
+        def by_torch():
+            # What torchvision's v2.Resize calls for bytes; then ToDtype(float32, scale=True).
+            x = torch.from_numpy(rgb).permute(2, 0, 1)[None]
+            x = torch.nn.functional.interpolate(x, size=(640, 640), mode=mode, antialias=True, align_corners=False)
+            return x.to(torch.float32).div_(255).contiguous()
+
+        def by_pillow():
+            small = np.asarray(picture.resize((640, 640), resample))
+            return small.transpose(2, 0, 1).astype(np.float32)[None] / 255
+
+        table = f"1920x1080, RGB, to 640x640, {name}, float32, NCHW"
+        figure(table, "PyTorch: interpolate() of bytes, antialias=True, to floats", measure(by_torch))
+        figure(table, "Pillow: resize(), then NumPy: transposed, to floats", measure(by_pillow))
+    about("PyTorch, Pillow", f"torch {torch.__version__} ({torch.backends.cpu.get_cpu_capability()}), "
+          f"Pillow {Image.__version__}")
+
+
+frames() if WHAT == "frames" else pictures()

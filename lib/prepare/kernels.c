@@ -2,13 +2,14 @@
 /* The inner loops for every processor: vectors of 16 bytes (SSE2, NEON, or plain words). */
 #define LANES 4
 #define KERNELS prepare_kernels
-#if defined(__SSSE3__) || defined(__aarch64__)
+#define LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+#if defined(__SSSE3__) || (defined(__aarch64__) && LITTLE)
 #define SHUFFLES
 #endif
-#ifdef __aarch64__
+#if defined(__aarch64__) && LITTLE
 #include <arm_neon.h>
-#define SPREAD(row, at, shuffles) \
-	((vi)vqtbl1q_u8(vld1q_u8((row) + (at)[0]), vld1q_u8(shuffles)))
+#define WINDOW(row, at) ((vi)vld1q_u8((row) + (at)[0]))
+#define SHUFFLE(v, how) ((vi)vqtbl1q_u8((uint8x16_t)(v), vld1q_u8(how)))
 #endif
 #ifdef __SSE2__
 #include <emmintrin.h>

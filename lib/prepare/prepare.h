@@ -140,7 +140,10 @@ struct dlbuf_prepare {
 	} rings[DLBUF_MAX_PLANES];
 	uint32_t runs[3];			/* of each component: where its run begins */
 	int32_t *places[3];			/* of each component: the first value of a window */
-	/* Of 4 places: which of the 16 bytes from the first place on each has, and 3 behind; or NULL. */
+	/*
+	 * Tables of bytes 0 to 3 of the places: which of 16 bytes from the first of 4 places on each
+	 * is, and 3 zeros; or NULL.
+	 */
 	uint8_t *shuffles[3];
 	struct band *bands;
 	uint32_t nbands;

@@ -142,7 +142,7 @@ static size_t band_init(const struct dlbuf_prepare *p, struct band *b, uintptr_t
 	return at - begin;
 }
 
-/* Finds how 4 places are shuffled from 16 bytes. False: some of `reach` bytes are farther away. */
+/* Finds which of 16 bytes each of 4 places has. False: the last of `reach` is farther away. */
 static bool find_shuffles(const int32_t *places, uint32_t n, int reach, uint8_t *to)
 {
 	for (uint32_t i = 0; i < n; i++) {
@@ -150,8 +150,10 @@ static bool find_shuffles(const int32_t *places, uint32_t n, int reach, uint8_t 
 
 		if (first + reach > 15)
 			return false;
+		/* The other bytes of a word become 0. */
 		for (int k = 0; k < 4; k++)
-			*to++ = (uint8_t)((first + k) & 15);
+			memcpy(to + ((size_t)k * n + i) * 4,
+			       (const uint8_t[]){ (uint8_t)((first + k) & 15), 128, 128, 128 }, 4);
 	}
 	return true;
 }
@@ -167,13 +169,13 @@ int prepare_scratch(struct dlbuf_prepare *p)
 	p->nbands = p->opts.threads < p->height ? p->opts.threads : p->height;
 	p->nbands = p->nbands ? p->nbands : 1;
 	each = band_init(p, &none, 0);
-	total = p->nbands * (each + sizeof(*p->bands)) + 6 * row;
+	total = p->nbands * (each + sizeof(*p->bands)) + 15 * row;
 	if (prepare_grow(&p->scratch, &p->room, total))
 		return -ENOMEM;
 	/* The bytes behind a row are read, not used. */
 	memset(p->scratch, 0, total);
 	at = p->scratch;
-	for (uint32_t i = 0; i < 3; i++, at += 2 * row) {
+	for (uint32_t i = 0; i < 3; i++, at += 5 * row) {
 		const struct component *c = &p->source.components[i];
 
 		p->places[i] = (int32_t *)(void *)at;

@@ -730,7 +730,7 @@ TEST(formats_and_filters)
 {
 	static const struct {
 		uint32_t w, h, ow, oh;
-	} sizes[] = { { 34, 22, 17, 11 }, { 46, 30, 13, 9 }, { 22, 10, 51, 37 }, { 36, 18, 36, 18 } };
+	} sizes[] = { { 34, 22, 17, 11 }, { 58, 30, 12, 9 }, { 22, 10, 51, 37 }, { 36, 18, 36, 18 } };
 	double worst = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(layouts); i++) {
@@ -853,7 +853,7 @@ TEST(options)
 			o->pad[c] = noise() % 256;
 		if (o->dtype.bits == 8) {
 			o->quant_scale = noise() % 2 ? 2 : 0;
-			o->zero_point = o->dtype.code == kDLInt ? -128 : 0;
+			o->zero_point = o->dtype.code == kDLInt ? -128 : (int)(noise() % 2 * 100);
 		} else if (noise() % 2) {
 			for (int c = 0; c < 3; c++) {
 				o->mean[c] = .4 + c * .05;
