@@ -96,6 +96,8 @@ static int find_matrix(uint8_t code, bool limited, bool yuv, struct source *s)
 		/* H.273: Y, Cb and Cr are G, B and R. */
 		m[0][2] = m[1][0] = m[2][1] = 1;
 	} else if (code == YCGCO + 1) {
+		/* H.273: Cg and Co are differences of R, G and B that have luma's range. */
+		scales[1].range = scales[2].range = scales[0].range;
 		m[0][0] = m[1][0] = m[2][0] = m[1][1] = m[0][2] = 1;
 		m[0][1] = m[2][1] = m[2][2] = -1;
 	} else {
