@@ -670,6 +670,8 @@ static void every_call(void *arg)
 		fault_at(0);
 		CHECK(!ret || (ret < 0 && dlbuf_last_error()[0]));
 		failed += ret < 0;
+		/* Work that runs has fds. */
+		CHECK_OK(dlbuf_device_drain(dev, 0));
 		cts_settle();
 		if (fds && !CHECK_EQ(cts_count_fds(), fds))
 			ktap_note(NULL, 0, "after the failure of call %lu of %lu: %d, %s", n, calls,
